@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The front door: finds the subcommand and hands it the rest of the command line. */
+#include <stdio.h>
+#include <string.h>
+
+#include "conformance/conform.h"
+#include "host/command.h"
+#include "target/command.h"
+
+static const struct command {
+        const char *name, *says;
+        int (*run)(int argc, char **argv); /* returns the exit code */
+} commands[] = {
+        { "conform", "judge a target by the suite (without -a: the embedded one)", conform_command },
+        { "target", "serve NVM subsystems and discovery over NVMe/TCP", target_command },
+        { "host", "discover, identify, read, write, verify, measure a target", host_command },
+};
+enum { COMMANDS = sizeof(commands) / sizeof(commands[0]), EXIT_USAGE = 2 };
+
+static void usage(FILE *out)
+{
+        fprintf(out, "usage: nvmfspec COMMAND [OPTION...]\n\n");
+        for (size_t i = 0; i < COMMANDS; i++)
+                fprintf(out, "  %-8s  %s\n", commands[i].name, commands[i].says);
+        fprintf(out, "\n'nvmfspec COMMAND --help' lists the options of one.\n");
+}
+
+int main(int argc, char **argv)
+{
+        if (argc < 2) {
+                usage(stderr);
+                return EXIT_USAGE;
+        }
+        for (size_t i = 0; i < COMMANDS; i++)
+                if (strcmp(argv[1], commands[i].name) == 0)
+                        return commands[i].run(argc - 1, argv + 1);
+        if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+                usage(stdout);
+                return 0;
+        }
+        if (strcmp(argv[1], "--version") == 0) {
+                puts("nvmfspec 0.1.0");
+                return 0;
+        }
+        fprintf(stderr, "nvmfspec: no command '%s'\n", argv[1]);
+        usage(stderr);
+        return EXIT_USAGE;
+}

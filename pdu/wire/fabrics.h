@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NVMe over Fabrics: Base 2.2 chapters 3.1.4 (properties), 4.7 (NQNs) and 6 (Fabrics commands). */
+#ifndef NVMF_WIRE_FABRICS_H
+#define NVMF_WIRE_FABRICS_H
+
+#include "nvme.h"
+
+enum fctype {
+        FCTYPE_PROPERTY_SET = 0x00,
+        FCTYPE_CONNECT = 0x01,
+        FCTYPE_PROPERTY_GET = 0x04,
+        FCTYPE_AUTH_SEND = 0x05,
+        FCTYPE_AUTH_RECEIVE = 0x06,
+        FCTYPE_DISCONNECT = 0x08,
+};
+const char *fctype_name(uint8_t fctype); /* NULL if not assigned */
+
+enum {
+        CONNECT_DATA_LEN = 1024,
+        CATTR_PRIORITY = 3,
+        CATTR_DISABLE_SQFC = 1 << 2,
+        CATTR_INDIVIDUAL_DELETE = 1 << 3,
+        CNTLID_DYNAMIC = 0xffff,
+        CNTLID_STATIC = 0xfffe,
+        CNTLID_MIN = 1,
+        CNTLID_MAX = 0xffef,
+        SQHD_DISABLED = 0xffff,
+        CONNECT_IATTR_DATA = 1 << 16, /* response DW0: IPO counts within the data */
+        CONNECT_ATR = 1 << 17,        /* response DW0 AUTHREQ: authentication required */
+        CONNECT_ASCR = 1 << 18,
+        NQN_MAX = 223, /* bytes, without NUL */
+        NQN_FIELD = 256,
+        ADMIN_SQ_MIN = 32, /* entries */
+};
+#define NQN_DISCOVERY "nqn.2014-08.org.nvmexpress.discovery"
+
+struct connect_data {
+        uint8_t hostid[16];
+        le16_t cntlid;
+        uint8_t rsvd18[238];
+        char subnqn[NQN_FIELD], hostnqn[NQN_FIELD];
+        uint8_t rsvd768[256];
+};
+_Static_assert(sizeof(struct connect_data) == CONNECT_DATA_LEN, "Connect data");
+_Static_assert(offsetof(struct connect_data, subnqn) == 256, "SUBNQN");
+_Static_assert(offsetof(struct connect_data, hostnqn) == 512, "HOSTNQN");
+
+/*
+ * Syntax of an NQN in a field of `size` bytes (Base 4.7): NUL-terminated, at most 223 bytes,
+ * "nqn.yyyy-mm." + reverse domain, with an optional ":" string, or the uuid form. strict also wants
+ * the colon part (as 4.7 lists it) unless it is the discovery NQN.
+ */
+bool nqn_valid(const char *nqn, size_t size, bool strict);
+
+enum property {
+        PROP_CAP = 0x00,
+        PROP_VS = 0x08,
+        PROP_CC = 0x14,
+        PROP_CSTS = 0x1c,
+        PROP_NSSR = 0x20,
+        PROP_CRTO = 0x68,
+};
+enum { PROP_ATTRIB_4 = 0, PROP_ATTRIB_8 = 1 };
+const char *property_name(uint32_t ofst);   /* NULL if not a property of message-based controllers */
+unsigned property_size(uint32_t ofst);      /* 4 or 8 bytes; 0 if not a property */
+
+/* CAP */
+#define CAP_MQES(cap)  ((uint16_t)(cap)) /* 0's based */
+#define CAP_CQR        (UINT64_C(1) << 16)
+#define CAP_TO(cap)    ((unsigned)((cap) >> 24 & 0xff)) /* 500 ms units */
+#define CAP_DSTRD(cap) ((unsigned)((cap) >> 32 & 0xf))
+#define CAP_CSS_NVM    (UINT64_C(1) << 37)
+#define CAP_CRMS_CRWMS (UINT64_C(1) << 59)
+
+/* CC */
+#define CC_EN         (1u << 0)
+#define CC_SHN(cc)    ((cc) >> 14 & 3)
+#define CC_SHN_NORMAL (1u << 14)
+#define CC_SHN_ABRUPT (2u << 14)
+#define CC_IOSQES     (6u << 16)
+#define CC_IOCQES     (4u << 20)
+
+/* CSTS */
+#define CSTS_RDY           (1u << 0)
+#define CSTS_CFS           (1u << 1)
+#define CSTS_SHST(csts)    ((csts) >> 2 & 3)
+#define CSTS_SHST_OCCURS   (1u << 2)
+#define CSTS_SHST_COMPLETE (2u << 2)
+
+#define NVME_VERSION(major, minor, tertiary)                                                       \
+        ((uint32_t)(major) << 16 | (uint32_t)(minor) << 8 | (uint32_t)(tertiary))
+
+enum { AUTH_SECP = 0xe9, AUTH_SPSP = 0x01 };
+
+#endif
