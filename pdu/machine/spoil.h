@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Violators: for each rule that binds the sender of a PDU, the change that turns a valid one into
+ * one that breaks just this rule. The reference target and host apply them to their own output on
+ * request (--violate), conformance cases to what they send, the fuzzer as mutations.
+ */
+#ifndef NVMF_MACHINE_SPOIL_H
+#define NVMF_MACHINE_SPOIL_H
+
+#include "pdu/wire/tcp.h"
+
+/* What a violator may look at and change of one outgoing PDU, after its layout, before digests. */
+struct spoil {
+        union pdu *h;
+        uint8_t *data;        /* may be NULL; changed in place only if `data_writable` */
+        uint32_t data_len;
+        bool data_writable;
+        const union sqe *sqe; /* the command that a CapsuleResp, C2HData or R2T belongs to, or NULL */
+        uint32_t hdgst_xor, ddgst_xor; /* out: what to flip in the digests; 0: nothing */
+        bool drop;            /* out: do not send this PDU */
+        bool twice;           /* out: send it twice */
+};
+
+/* Whether `rule` has a violator at all. */
+bool spoil_can(enum rule_id rule);
+/* Applies the violators of all rules in `violated` that fit this PDU; true if anything changed. */
+bool spoil_pdu(const struct rule_set *violated, enum party sender, struct spoil *s);
+
+/*
+ * Rules about values (Identify, properties, log pages, statuses) are broken in the completed command
+ * before it becomes PDUs: cqe and the data it returns (len bytes, writable).
+ */
+bool spoil_completion(const struct rule_set *violated, const union sqe *sqe, struct cqe *cqe,
+                      uint8_t *data, uint32_t len);
+
+#endif

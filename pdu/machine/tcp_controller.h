@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The controller's side of one NVMe/TCP connection (one queue pair): ICResp, capsules in, R2T and
+ * H2CData, C2HData and responses out. What a command means is the owner's business: it admits it,
+ * executes it, completes it.
+ *
+ * A request walks through the states below and nowhere else; ops.trace sees each step.
+ */
+#ifndef NVMF_MACHINE_TCP_CONTROLLER_H
+#define NVMF_MACHINE_TCP_CONTROLLER_H
+
+#include "link.h"
+
+enum request_state {
+        REQUEST_FREE,
+        REQUEST_NEW,              /* capsule received */
+        REQUEST_NEED_BUFFER,      /* waits for a data buffer */
+        REQUEST_TRANSFERRING_H2C, /* R2T sent, or in-capsule data still arriving */
+        REQUEST_READY_TO_EXECUTE,
+        REQUEST_EXECUTING,
+        REQUEST_EXECUTED,
+        REQUEST_TRANSFERRING_C2H,
+        REQUEST_COMPLETING,       /* response on its way out */
+        REQUEST_COMPLETED,
+};
+const char *request_state_name(enum request_state s); /* "ready to execute", ... */
+
+struct tcp_controller;
+
+struct request {
+        union sqe sqe;
+        struct cqe cqe;      /* filled in by the owner: dw0, dw1, status, SQHD; CID is ours */
+        enum request_state state;
+        bool in_place;       /* data lies in the receive buffer: valid only within execute() */
+        bool success_ok;     /* set by the owner: C2HData may carry SUCCESS in place of a response */
+        uint8_t *data;       /* host's data, or room for the controller's; NULL if none */
+        uint32_t len;        /* bytes that the command transfers; set by admit() */
+        uint32_t c2h_len;    /* bytes to send; set by the owner before completing, <= len */
+        enum nvme_xfer xfer; /* set by admit() */
+        uint32_t buffer_len; /* of a buffer got from the owner; 0: none */
+        struct tcp_controller *queue;
+        void *user;          /* the owner's */
+        struct request *next; /* in whichever list it is; the owner may use it while EXECUTING */
+
+        /* the machine's own */
+        uint32_t sent, asked, got; /* bytes of C2HData sent, covered by R2Ts, received */
+        bool ddgst_bad, orphan;
+        uint16_t r2ts;
+        struct tx tx[2];
+        uint8_t head[2][28];
+};
+
+struct tcp_controller_config {
+        uint8_t cpda;              /* 0's based dwords, 0..31 */
+        bool hdgst, ddgst;         /* digests that are granted when asked for */
+        uint32_t maxh2cdata;       /* bytes, dword multiple, >= 4096 */
+        uint32_t io_in_capsule;    /* bytes of in-capsule data on I/O queues: IOCCSZ * 16 - 64 */
+        uint32_t max_transfer;     /* bytes: longer transfers are refused with SGL Length Invalid */
+        uint32_t c2h_max;          /* bytes of one C2HData, dword multiple; 0: whole transfer */
+        uint32_t r2t_max;          /* bytes that one R2T asks for, dword multiple */
+        uint16_t r2t_window;       /* R2Ts of one command outstanding at once, bounded by MAXR2T */
+        struct track_limits limits;
+        const struct rule_policy *policy; /* may be NULL */
+};
+
+struct tcp_controller_ops {
+        /*
+         * A capsule came: say what the command transfers (r->xfer, r->len). Non-zero (SCT << 8 | SC,
+         * STATUS_DNR may be or'ed): the command ends with it, without data. r->sqe is all there is.
+         */
+        uint16_t (*admit)(void *user, struct request *r);
+        /* Data is there (or room for it). Must end, now or later, in tcp_controller_complete(). */
+        void (*execute)(void *user, struct request *r);
+        /* A data buffer of len bytes, NULL: none now, ask again at tcp_controller_buffers(). */
+        uint8_t *(*buffer_get)(void *user, uint32_t len);
+        void (*buffer_put)(void *user, uint8_t *buf, uint32_t len);
+        /* The cqe is about to leave: the place to set SQHD. May be NULL. */
+        void (*completing)(void *user, struct request *r);
+        /* Each change of state; may be NULL. */
+        void (*trace)(void *user, const struct request *r);
+};
+
+/* NULL without memory. ops and cfg are copied, user is handed to every op. */
+struct tcp_controller *tcp_controller_new(const struct tcp_controller_config *cfg,
+                                          const struct tcp_controller_ops *ops, void *user);
+/* No request may be EXECUTING (tcp_controller_executing() == 0); buffers go back through buffer_put. */
+void tcp_controller_free(struct tcp_controller *c);
+unsigned tcp_controller_executing(const struct tcp_controller *c);
+
+/* The link: attach receive buffers to link.rx, read its state; input goes through the calls below. */
+struct link *tcp_controller_link(struct tcp_controller *c);
+
+/*
+ * Bytes have arrived at link_recv_iov(): takes all events in them. At most `budget` capsules are
+ * handled (0: no limit), so that one connection can't starve the others; true: call again with n 0.
+ */
+bool tcp_controller_received(struct tcp_controller *c, size_t n, unsigned budget);
+
+/* The owner is done with an EXECUTING request: r->cqe and r->c2h_len are set. */
+void tcp_controller_complete(struct tcp_controller *c, struct request *r);
+
+/* Buffers may be had again: requests in REQUEST_NEED_BUFFER try once more, in order. */
+void tcp_controller_buffers(struct tcp_controller *c);
+bool tcp_controller_needs_buffers(const struct tcp_controller *c);
+
+/* Connect succeeded: queue size in entries, so that the requests of the queue can be allocated;
+ * -1 without memory. Before it there are a few for Connect itself. */
+int tcp_controller_set_depth(struct tcp_controller *c, unsigned entries);
+
+/* Outstanding requests, oldest first, for Abort and teardown: NULL ends. */
+struct request *tcp_controller_request(struct tcp_controller *c, uint16_t cid);
+
+#endif
