@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The reference target as a library: start it, ask where it listens, stop it. The command
+ * `nvmfspec target` and the suite's embedded target are this with different options.
+ */
+#ifndef NVMF_TARGET_TARGET_H
+#define NVMF_TARGET_TARGET_H
+
+#include "pdu/wire/rules.h"
+
+/* Every bound of the target; zero means the default that target_limits_default() gives. */
+struct target_limits {
+        unsigned connections;     /* at once; more are closed at accept */
+        unsigned queue_entries;   /* per queue: CAP.MQES + 1 */
+        unsigned queues;          /* I/O queues per controller */
+        unsigned controllers;     /* at once */
+        uint64_t buffers;         /* bytes of data buffers in all */
+        uint32_t max_transfer;    /* bytes of one command: MDTS */
+        uint32_t in_capsule;      /* bytes of I/O in-capsule data */
+        uint32_t maxh2cdata;      /* bytes */
+        unsigned ic_timeout;      /* ms until ICReq, and from ICResp to Connect, must be there */
+        unsigned stall_timeout;   /* ms without progress within a PDU, an R2T or unread output */
+        unsigned term_timeout;    /* ms that a peer may take to close after our TermReq */
+        unsigned idle_timeout;    /* ms without traffic where KATO is 0 */
+};
+struct target_limits target_limits_default(void);
+
+struct target_options {
+        const char *traddr;        /* default "127.0.0.1" */
+        const char *trsvcid;       /* default "4420"; "0": any free port */
+        const char *subnqn;        /* default "nqn.2026-01.io.nvmfspec:target" */
+        const char *const *ns;     /* "mem:64M", "file:PATH", "null:1G", each with ",bs=4096"; NULL ends */
+        const char *config;        /* nvmetcli JSON instead of the above; or NULL */
+        unsigned reactors;         /* threads; default 1 */
+        unsigned busy_poll;        /* microseconds a reactor polls before it sleeps */
+        uint8_t cpda;
+        bool no_hdgst, no_ddgst, no_sqfc_disable, no_success;
+        bool trace;                /* request states to stderr */
+        bool quiet;                /* nothing on stderr but errors */
+        struct rule_policy policy; /* what it waives and violates */
+        struct target_limits limits;
+};
+
+struct target;
+
+/* NULL: `error` (of `size` bytes) has one line that names what was wrong. The target runs in threads
+ * of its own until target_stop(). Options are copied. */
+struct target *target_start(const struct target_options *o, char *error, size_t size);
+/* Where the first port listens (discovery service and subsystems alike). */
+const char *target_traddr(const struct target *t);
+uint16_t target_trsvcid(const struct target *t);
+/* Re-reads the configuration and applies the difference; -1: `error` says why, nothing changed. */
+int target_reload(struct target *t, char *error, size_t size);
+/* Drains: no new connections, commands in flight end, connections are closed; then frees. */
+void target_stop(struct target *t);
+
+#endif
