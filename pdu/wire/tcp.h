@@ -161,7 +161,12 @@ struct pdu_format {
 uint32_t pdu_head_len(const union pdu *h, const struct pdu_format *f);
 /* PDO for a PDU that carries data: pdu_head_len rounded up once to the alignment. */
 uint8_t pdu_data_offset(const union pdu *h, const struct pdu_format *f);
-/* Bytes of DATA by PLEN, PDO and digests of a header that passed pdu_check(); 0 if none. */
+/*
+ * Where DATA begins, from byte 0 of the PDU, and its length, by PLEN, PDO and digests; 0 bytes if
+ * there is none. The DATA of a TermReq is at 24. Also with rules waived the two stay within PLEN and
+ * behind the head; bytes of PLEN that nothing accounts for may then follow.
+ */
+uint32_t pdu_data_start(const union pdu *h, const struct pdu_format *f);
 uint32_t pdu_data_len(const union pdu *h, const struct pdu_format *f);
 /* Whether DDGST ends this PDU: digest on, and data is there. */
 bool pdu_has_ddgst(const union pdu *h, const struct pdu_format *f);
@@ -176,17 +181,25 @@ void pdu_lay_out(union pdu *h, const struct pdu_format *f, uint32_t data_len);
  * Validate the common header (first 8 bytes) of a PDU that `sender` sent: type, direction, HLEN,
  * PLEN, and PDO against lengths and alignment, flags. It needs only those 8 bytes, so that the
  * rest is never read on a lie. First fault by lowest offset; rule 0 if none. Rules in `waived`
- * (may be NULL) are not checked.
+ * (may be NULL) are not checked. A faulty TermReq is never answered (REACT_CLOSE).
  */
 struct fault pdu_check_common(const struct pdu_ch *ch, enum party sender,
                               const struct pdu_format *f, const struct rule_set *waived);
 
 /*
  * Validate the fields behind the common header that need no memory of other PDUs: PFV, HPDA/CPDA,
- * DGST, MAXH2CDATA, DATAO/DATAL dword multiples, DATAL against PLEN, reserved CQE bits, SUCCESS
- * without LAST ...
+ * MAXH2CDATA, FES of C2HTermReq, SUCCESS without LAST, DATAL against PLEN, DATAO/DATAL dword
+ * multiples, empty transfers. (Whether ICResp enables a digest unasked takes the ICReq to know.)
+ * TCP_C2H_DWORD_LENGTH comes last: who knows that the command counts bytes may drop that fault.
  */
 struct fault pdu_check_header(const union pdu *h, const struct pdu_format *f,
                               const struct rule_set *waived);
+
+/*
+ * The first rule broken of those that a receiver has to overlook and a judge of captures notes:
+ * reserved flags and bytes (a DDGSTF without data among them), needless padding, HLEN of TermReq.
+ */
+struct fault pdu_check_overlooked(const union pdu *h, enum party sender,
+                                  const struct pdu_format *f);
 
 #endif

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pdu/wire/tcp.h"
+
+#include <string.h>
+
+/* Figure 10. */
+static const struct pdu_info infos[PDU_TYPES] = {
+        [PDU_ICREQ] = { "ICReq", PARTY_HOST, 128, 0, false, false },
+        [PDU_ICRESP] = { "ICResp", PARTY_CONTROLLER, 128, 0, false, false },
+        [PDU_H2C_TERM] = { "H2CTermReq", PARTY_HOST, 24, 0, false, false },
+        [PDU_C2H_TERM] = { "C2HTermReq", PARTY_CONTROLLER, 24, 0, false, false },
+        [PDU_CAPSULE_CMD] = { "CapsuleCmd", PARTY_HOST, 72, PDU_HDGSTF | PDU_DDGSTF, true, true },
+        [PDU_CAPSULE_RESP] = { "CapsuleResp", PARTY_CONTROLLER, 24, PDU_HDGSTF, true, false },
+        [PDU_H2C_DATA] = { "H2CData", PARTY_HOST, 24, PDU_HDGSTF | PDU_DDGSTF | PDU_LAST, true,
+                           true },
+        [PDU_C2H_DATA] = { "C2HData", PARTY_CONTROLLER, 24,
+                           PDU_HDGSTF | PDU_DDGSTF | PDU_LAST | PDU_SUCCESS, true, true },
+        [PDU_R2T] = { "R2T", PARTY_CONTROLLER, 24, PDU_HDGSTF, true, false },
+        [PDU_KDREQ] = { "KDReq", PARTY_HOST, 0, 0, false, false },
+        [PDU_KDRESP] = { "KDResp", PARTY_CONTROLLER, 0, 0, false, false },
+};
+
+const struct pdu_info *pdu_info(uint8_t type)
+{
+        return type < PDU_TYPES && infos[type].name ? &infos[type] : NULL;
+}
+
+const char *pdu_fes_name(uint16_t fes, enum party sender)
+{
+        static const char *const names[] = {
+                [FES_INVALID_HEADER_FIELD] = "Invalid PDU Header Field",
+                [FES_SEQUENCE_ERROR] = "PDU Sequence Error",
+                [FES_HEADER_DIGEST_ERROR] = "Header Digest Error",
+                [FES_DATA_OUT_OF_RANGE] = "Data Transfer Out of Range",
+                [FES_LIMIT_EXCEEDED] = "Data Transfer Limit Exceeded",
+                [FES_UNSUPPORTED_PARAMETER] = "Unsupported Parameter",
+        };
+
+        if (fes == FES_LIMIT_EXCEEDED && sender == PARTY_HOST)
+                return "R2T Limit Exceeded";
+        return fes > 0 && fes < sizeof(names) / sizeof(names[0]) ? names[fes] : "?";
+}
+
+/* --- layout ----------------------------------------------------------------------------------- */
+
+/* A header with what its type, its format and its own lengths make of it. */
+struct view {
+        const struct pdu_ch *ch;
+        const struct pdu_info *info;
+        const struct pdu_format *format;
+        enum party sender;
+        uint32_t plen;
+        uint32_t head; /* header and HDGST */
+        bool has_data; /* bytes follow the head, of a type that may have them */
+};
+
+static struct view view_of(const struct pdu_ch *ch, const struct pdu_format *f)
+{
+        static const struct pdu_info unknown = { .name = "?", .hlen = sizeof(struct pdu_ch) };
+        struct view v = { .ch = ch, .info = pdu_info(ch->type), .format = f };
+
+        if (!v.info || !v.info->hlen)
+                v.info = &unknown;
+        v.sender = v.info->sender;
+        v.plen = le32_get(ch->plen);
+        v.head = v.info->hlen + (v.info->has_hdgst && f->hdgst ? (uint32_t)PDU_DIGEST_LEN : 0u);
+        v.has_data = v.info->has_data && v.plen > v.head;
+        return v;
+}
+
+static bool is_term(const struct view *v)
+{
+        return v->ch->type == PDU_H2C_TERM || v->ch->type == PDU_C2H_TERM;
+}
+
+static uint32_t alignment(const struct pdu_format *f)
+{
+        return ((f->pda < PDU_PDA_MAX ? f->pda : (uint32_t)PDU_PDA_MAX) + 1) * 4;
+}
+
+static uint32_t data_offset(const struct view *v)
+{
+        uint32_t align = alignment(v->format);
+
+        return (v->head + align - 1) / align * align;
+}
+
+/* Where DATA begins: PDO, kept within the PDU and out of its head also where no rule did that. */
+static uint32_t data_start(const struct view *v)
+{
+        if (!v->has_data || v->ch->pdo < v->head)
+                return v->head;
+        return v->ch->pdo < v->plen ? v->ch->pdo : v->plen;
+}
+
+static uint32_t data_len(const struct view *v)
+{
+        uint32_t around = data_start(v) + (v->format->ddgst ? (uint32_t)PDU_DIGEST_LEN : 0u);
+
+        if (is_term(v))
+                return v->plen > v->head ? v->plen - v->head : 0;
+        return v->has_data && v->plen > around ? v->plen - around : 0;
+}
+
+uint32_t pdu_head_len(const union pdu *h, const struct pdu_format *f)
+{
+        return view_of(&h->ch, f).head;
+}
+
+uint8_t pdu_data_offset(const union pdu *h, const struct pdu_format *f)
+{
+        struct view v = view_of(&h->ch, f);
+
+        return (uint8_t)data_offset(&v);
+}
+
+uint32_t pdu_data_start(const union pdu *h, const struct pdu_format *f)
+{
+        struct view v = view_of(&h->ch, f);
+
+        return data_start(&v);
+}
+
+uint32_t pdu_data_len(const union pdu *h, const struct pdu_format *f)
+{
+        struct view v = view_of(&h->ch, f);
+
+        return data_len(&v);
+}
+
+bool pdu_has_ddgst(const union pdu *h, const struct pdu_format *f)
+{
+        struct view v = view_of(&h->ch, f);
+
+        return f->ddgst && v.has_data && data_len(&v) > 0;
+}
+
+void pdu_lay_out(union pdu *h, const struct pdu_format *f, uint32_t len)
+{
+        struct view v = view_of(&h->ch, f);
+        bool at_pdo = v.info->has_data && len > 0;
+        bool ddgst = at_pdo && f->ddgst;
+        unsigned flags = h->ch.flags & ~(unsigned)(PDU_HDGSTF | PDU_DDGSTF);
+
+        if (v.info->has_hdgst && f->hdgst)
+                flags |= PDU_HDGSTF;
+        if (ddgst)
+                flags |= PDU_DDGSTF;
+        h->ch.flags = (uint8_t)flags;
+        h->ch.hlen = v.info->hlen;
+        h->ch.pdo = at_pdo ? (uint8_t)data_offset(&v) : 0;
+        h->ch.plen =
+            le32((at_pdo ? h->ch.pdo : v.head) + len + (ddgst ? (uint32_t)PDU_DIGEST_LEN : 0u));
+}
+
+/* --- the common header ------------------------------------------------------------------------ */
+
+static bool wrong_direction(const struct view *v)
+{
+        return v->info->sender != v->sender;
+}
+
+/* A CapsuleCmd without data has no DDGST, whatever DDGSTF says once it is negotiated. */
+static bool wrong_digest_flags(const struct view *v)
+{
+        unsigned judged = 0, want = 0;
+
+        if (v->info->has_hdgst) {
+                judged |= PDU_HDGSTF;
+                want |= v->format->hdgst ? PDU_HDGSTF : 0;
+        }
+        if (v->has_data || (v->info->has_data && !v->format->ddgst)) {
+                judged |= PDU_DDGSTF;
+                want |= v->format->ddgst ? PDU_DDGSTF : 0;
+        }
+        return (v->ch->flags & judged) != want;
+}
+
+static bool digest_on_term(const struct view *v)
+{
+        return v->ch->type == PDU_C2H_TERM && (v->ch->flags & (PDU_HDGSTF | PDU_DDGSTF));
+}
+
+static bool wrong_hlen(const struct view *v)
+{
+        return v->ch->hlen != v->info->hlen && !is_term(v);
+}
+
+static bool wrong_pdo(const struct view *v)
+{
+        uint32_t pdo = v->ch->pdo;
+
+        return v->has_data && (pdo < v->head || pdo >= v->plen || pdo % alignment(v->format) != 0);
+}
+
+static bool wrong_plen(const struct view *v)
+{
+        uint32_t len = data_len(v);
+
+        if (is_term(v))
+                return false;
+        if (!v->has_data)
+                return v->plen != v->head;
+        return len == 0 || (v->format->max_data > 0 && len > v->format->max_data);
+}
+
+static bool wrong_term_plen(const struct view *v)
+{
+        return is_term(v) && (v->plen < sizeof(struct pdu_term) || v->plen > PDU_TERM_MAX);
+}
+
+/* A rule of the common header; rules come in pairs, one for each sender. */
+struct common_check {
+        enum rule_id rule[2];
+        bool (*broken)(const struct view *v);
+};
+#define BOTH(rule)                                                                                 \
+        {                                                                                          \
+                [PARTY_HOST] = rule##_H2C, [PARTY_CONTROLLER] = rule##_C2H                         \
+        }
+
+static const struct common_check common_checks[] = {
+        /* by offset: the lowest one wins */
+        { BOTH(TCP_DIR), wrong_direction },
+        { BOTH(TCP_DGSTF), wrong_digest_flags },
+        { { TCP_TERM_DIGEST_C2H, TCP_TERM_DIGEST_C2H }, digest_on_term },
+        { BOTH(TCP_HLEN), wrong_hlen },
+        { BOTH(TCP_PDO), wrong_pdo },
+        { BOTH(TCP_PLEN), wrong_plen },
+        { BOTH(TCP_TERM_LEN), wrong_term_plen },
+};
+
+static struct fault first_broken(const struct common_check *checks, size_t n, const struct view *v,
+                                 const struct rule_set *waived)
+{
+        for (size_t i = 0; i < n; i++)
+                if (checks[i].broken(v) && !rule_in(waived, checks[i].rule[v->sender]))
+                        return rule_fault(checks[i].rule[v->sender]);
+        return (struct fault) { 0 };
+}
+
+struct fault pdu_check_common(const struct pdu_ch *ch, enum party sender,
+                              const struct pdu_format *f, const struct rule_set *waived)
+{
+        static const struct common_check type = { BOTH(TCP_TYPE), NULL };
+        struct view v = view_of(ch, f);
+
+        if (v.info->hlen == sizeof(struct pdu_ch)) /* not assigned: nothing else is known of it */
+                return rule_fault(rule_in(waived, type.rule[sender]) ? RULE_NONE
+                                                                     : type.rule[sender]);
+        v.sender = sender;
+        return first_broken(common_checks, sizeof(common_checks) / sizeof(common_checks[0]), &v,
+                            waived);
+}
+
+/* --- the fields behind it --------------------------------------------------------------------- */
+
+static bool icreq_pfv(const union pdu *h, const struct pdu_format *f)
+{
+        (void)f;
+        return le16_get(h->icreq.pfv) != 0;
+}
+
+/* HPDA and CPDA stand at the same place. */
+static bool ic_pda(const union pdu *h, const struct pdu_format *f)
+{
+        (void)f;
+        return h->icreq.hpda > PDU_PDA_MAX;
+}
+
+static bool icresp_maxh2cdata(const union pdu *h, const struct pdu_format *f)
+{
+        uint32_t bytes = le32_get(h->icresp.maxh2cdata);
+
+        (void)f;
+        return bytes == 0 || bytes % 4 != 0;
+}
+
+static bool icresp_maxh2cdata_small(const union pdu *h, const struct pdu_format *f)
+{
+        (void)f;
+        return le32_get(h->icresp.maxh2cdata) < PDU_MAXH2CDATA_MIN;
+}
+
+static bool term_fes(const union pdu *h, const struct pdu_format *f)
+{
+        uint16_t fes = le16_get(h->term.fes);
+
+        (void)f;
+        return fes == 0 || fes > FES_UNSUPPORTED_PARAMETER;
+}
+
+static bool success_without_last(const union pdu *h, const struct pdu_format *f)
+{
+        (void)f;
+        return (h->ch.flags & (PDU_SUCCESS | PDU_LAST)) == PDU_SUCCESS;
+}
+
+static bool datal_not_plen(const union pdu *h, const struct pdu_format *f)
+{
+        return le32_get(h->data.length) != pdu_data_len(h, f);
+}
+
+static bool offset_not_dword(const union pdu *h, const struct pdu_format *f)
+{
+        (void)f;
+        return le32_get(h->data.offset) % 4 != 0;
+}
+
+static bool length_not_dword(const union pdu *h, const struct pdu_format *f)
+{
+        (void)f;
+        return le32_get(h->data.length) % 4 != 0;
+}
+
+static bool length_zero(const union pdu *h, const struct pdu_format *f)
+{
+        (void)f;
+        return le32_get(h->data.length) == 0;
+}
+
+struct header_check {
+        enum rule_id rule; /* RULE_NONE: end of the list */
+        bool (*broken)(const union pdu *h, const struct pdu_format *f);
+};
+#define CHECKS(...)                                                                                \
+        (const struct header_check[])                                                              \
+        {                                                                                          \
+                __VA_ARGS__,                                                                       \
+                {                                                                                  \
+                        RULE_NONE, NULL                                                            \
+                }                                                                                  \
+        }
+
+static const struct header_check *const header_checks[PDU_TYPES] = {
+        /* by the FEI they prescribe */
+        [PDU_ICREQ] = CHECKS({ TCP_ICREQ_PFV, icreq_pfv }, { TCP_ICREQ_HPDA, ic_pda }),
+        [PDU_ICRESP] = CHECKS({ TCP_ICRESP_PFV, icreq_pfv }, { TCP_ICRESP_CPDA, ic_pda },
+                              { TCP_ICRESP_MAXH2C, icresp_maxh2cdata },
+                              { TCP_ICRESP_MAXH2C_MIN, icresp_maxh2cdata_small }),
+        [PDU_C2H_TERM] = CHECKS({ TCP_TERM_FES_C2H, term_fes }),
+        [PDU_H2C_DATA] =
+            CHECKS({ TCP_H2C_DATAL, datal_not_plen }, { TCP_H2C_DWORD_OFFSET, offset_not_dword },
+                   { TCP_H2C_DWORD_LENGTH, length_not_dword }, { TCP_H2C_EMPTY, length_zero }),
+        [PDU_C2H_DATA] = CHECKS(
+            { TCP_C2H_SUCCESS_LAST, success_without_last }, { TCP_C2H_DATAL, datal_not_plen },
+            { TCP_C2H_DWORD_OFFSET, offset_not_dword }, { TCP_C2H_DWORD_LENGTH, length_not_dword }),
+        [PDU_R2T] =
+            CHECKS({ TCP_R2T_DWORD_OFFSET, offset_not_dword },
+                   { TCP_R2T_DWORD_LENGTH, length_not_dword }, { TCP_R2T_EMPTY, length_zero }),
+};
+
+struct fault pdu_check_header(const union pdu *h, const struct pdu_format *f,
+                              const struct rule_set *waived)
+{
+        const struct header_check *c = h->ch.type < PDU_TYPES ? header_checks[h->ch.type] : NULL;
+
+        for (; c && c->rule; c++)
+                if (c->broken(h, f) && !rule_in(waived, c->rule))
+                        return rule_fault(c->rule);
+        return (struct fault) { 0 };
+}
+
+/* --- what a receiver overlooks ---------------------------------------------------------------- */
+
+static bool any_set(const uint8_t *p, size_t n)
+{
+        while (n > 0 && p[n - 1] == 0)
+                n--;
+        return n > 0;
+}
+
+static bool reserved_in_common(const struct view *v)
+{
+        bool idle_ddgstf = !v->has_data && (v->ch->flags & PDU_DDGSTF);
+
+        return v->ch->flags & ~v->info->flags || idle_ddgstf ||
+               (!v->info->has_data && v->ch->pdo != 0);
+}
+
+static bool wrong_term_hlen(const struct view *v)
+{
+        return is_term(v) && v->ch->hlen != v->info->hlen;
+}
+
+static bool needless_pad(const struct view *v)
+{
+        return v->has_data && v->ch->pdo > data_offset(v);
+}
+
+static const struct common_check overlooked_in_common[] = {
+        { BOTH(TCP_FLAGS), reserved_in_common },
+        { BOTH(TCP_HLEN), wrong_term_hlen },
+        { BOTH(TCP_PAD_MIN), needless_pad },
+};
+
+static bool ic_reserved(const union pdu *h, const struct pdu_format *f)
+{
+        (void)f;
+        return h->icreq.dgst & ~(PDU_DGST_HEADER | PDU_DGST_DATA) ||
+               any_set(h->icreq.rsvd, sizeof(h->icreq.rsvd));
+}
+
+static bool cqe_reserved(const union pdu *h, const struct pdu_format *f)
+{
+        (void)f;
+        return le16_get(h->resp.cqe.sqid) != 0 || le16_get(h->resp.cqe.sf) & 1;
+}
+
+static const struct header_check *const overlooked[PDU_TYPES] = {
+        [PDU_ICREQ] = CHECKS({ TCP_ICREQ_RSVD, ic_reserved }),
+        [PDU_ICRESP] = CHECKS({ TCP_ICRESP_RSVD, ic_reserved }),
+        [PDU_CAPSULE_RESP] = CHECKS({ TCP_RESP_RSVD, cqe_reserved }),
+};
+
+struct fault pdu_check_overlooked(const union pdu *h, enum party sender, const struct pdu_format *f)
+{
+        struct view v = view_of(&h->ch, f);
+        const struct header_check *c = h->ch.type < PDU_TYPES ? overlooked[h->ch.type] : NULL;
+        struct fault fault;
+
+        v.sender = sender;
+        fault =
+            first_broken(overlooked_in_common,
+                         sizeof(overlooked_in_common) / sizeof(overlooked_in_common[0]), &v, NULL);
+        if (!is_fault(fault) && c && c->broken(h, f))
+                return rule_fault(c->rule);
+        return fault;
+}
