@@ -7,11 +7,17 @@
  *
  * Each PDU gives FRAMER_HEADER (header whole, stateless rules and HDGST checked; nothing of the
  * data need be there yet) and then FRAMER_PDU (data whole, DDGST judged), also when it has no data.
- * After FRAMER_FAULT only framer_fault(), framer_header() and framer_detach() are legal.
+ * A common header that breaks a rule is a fault as soon as its 8 bytes are there: what it says of
+ * lengths is never believed. After FRAMER_FAULT framer_next() gives nothing else; only the calls
+ * that ask about the fault, and framer_detach(), are legal.
+ *
+ * Whether DATAL and R2TL are multiples of a dword is not judged here but by the tracker, which knows
+ * the commands that count bytes (T1.0 3.6.2.8 to 3.6.2.10).
  *
  * Data of up to FRAMER_IN_PLACE bytes stays in the receive buffer and is handed out in place, valid
  * until the next call of framer_next() or framer_recv_iov(). Longer data goes straight to the sink
- * that the owner names at FRAMER_HEADER, or is dropped if it names none.
+ * that the owner names at FRAMER_HEADER, or is dropped if it names none. Bytes move within the
+ * buffer only when they begin something that would not fit before its end.
  */
 #ifndef NVMF_MACHINE_FRAMER_H
 #define NVMF_MACHINE_FRAMER_H
@@ -36,12 +42,14 @@ struct framer {
         uint8_t *buf; /* attached receive buffer, not owned */
         uint32_t cap, start, end;
 
-        union pdu header;  /* of the PDU in hand */
-        uint32_t hdgst;    /* as received */
-        uint32_t pad_left, data_len, data_got;
-        uint8_t *sink;     /* NULL: in place, or dropped */
-        uint32_t crc;      /* running DDGST over a sink or dropped data */
-        uint8_t state;
+        union pdu header;   /* of the PDU in hand */
+        uint32_t hdgst;     /* as received */
+        uint32_t header_got;
+        uint32_t pad_left, data_len, data_got, tail_left;
+        uint8_t *sink;      /* NULL: in place, or dropped */
+        const uint8_t *data;
+        uint32_t crc;       /* running DDGST */
+        uint8_t state, ddgst_len;
         bool ddgst_bad;
         struct fault fault;
 };
@@ -53,12 +61,14 @@ void framer_negotiated(struct framer *f, const struct pdu_format *format);
 
 /*
  * The receive buffer, cap >= FRAMER_BUFFER_MIN bytes, lent by the owner. framer_detach() gives it
- * back if no byte of an unfinished PDU lies in it, so that an idle connection holds none; else NULL.
+ * back if no byte that is still needed lies in it, so that an idle connection holds none; else NULL.
+ * After FRAMER_MORE or FRAMER_FAULT only.
  */
 void framer_attach(struct framer *f, uint8_t *buf, uint32_t cap);
 uint8_t *framer_detach(struct framer *f);
 
-/* Where the next bytes belong: 1 or 2 iovecs, never empty ones. A buffer must be attached. */
+/* Where the next bytes belong: 1 or 2 iovecs, never empty ones. A buffer must be attached. After
+ * FRAMER_MORE only. */
 int framer_recv_iov(struct framer *f, struct iovec iov[2]);
 /* n bytes were put there, in order. */
 void framer_received(struct framer *f, size_t n);
@@ -94,7 +104,8 @@ static inline struct fault framer_fault(const struct framer *f)
         return f->fault;
 }
 
-/* At FRAMER_FAULT: bytes of framer_header() that were received, for the copy in a TermReq. */
+/* At FRAMER_FAULT: bytes of framer_header() that were received, for the copy in a TermReq: 8 to 128.
+ * Of one stream it may be more when more arrived at once: the only thing that a split changes. */
 uint32_t framer_header_got(const struct framer *f);
 
 #endif
