@@ -4,6 +4,7 @@
 #define NVMF_WIRE_FABRICS_H
 
 #include "nvme.h"
+#include "text.h"
 
 enum fctype {
         FCTYPE_PROPERTY_SET = 0x00,
@@ -52,6 +53,10 @@ _Static_assert(offsetof(struct connect_data, hostnqn) == 512, "HOSTNQN");
  */
 bool nqn_valid(const char *nqn, size_t size, bool strict);
 
+void describe_connect_data(const struct describe *d, const struct connect_data *c);
+/* The fields behind the SGL of a Fabrics command, NULL if FCTYPE is not assigned. */
+const struct field *fabrics_fields(uint8_t fctype);
+
 enum property {
         PROP_CAP = 0x00,
         PROP_VS = 0x08,
@@ -63,6 +68,8 @@ enum property {
 enum { PROP_ATTRIB_4 = 0, PROP_ATTRIB_8 = 1 };
 const char *property_name(uint32_t ofst);   /* NULL if not a property of message-based controllers */
 unsigned property_size(uint32_t ofst);      /* 4 or 8 bytes; 0 if not a property */
+/* The fields of CAP, VS, CC, CSTS or CRTO. */
+void describe_property(const struct describe *d, uint32_t ofst, uint64_t value);
 
 /* CAP */
 #define CAP_MQES(cap)  ((uint16_t)(cap)) /* 0's based */

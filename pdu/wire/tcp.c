@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "pdu/wire/fabrics.h"
+#include "pdu/wire/text.h"
+
 /* Figure 10. */
 static const struct pdu_info infos[PDU_TYPES] = {
         [PDU_ICREQ] = { "ICReq", PARTY_HOST, 128, 0, false, false },
@@ -426,4 +429,291 @@ struct fault pdu_check_overlooked(const union pdu *h, enum party sender, const s
         if (!is_fault(fault) && c && c->broken(h, f))
                 return rule_fault(c->rule);
         return fault;
+}
+
+/* --- description ------------------------------------------------------------------------------ */
+
+static void say_type(struct text *t, uint64_t type)
+{
+        if (pdu_info((uint8_t)type))
+                text_add(t, "%s", pdu_info((uint8_t)type)->name);
+}
+
+static void say_alignment(struct text *t, uint64_t pda)
+{
+        if (pda <= PDU_PDA_MAX)
+                text_add(t, "%u bytes", (unsigned)(pda + 1) * 4);
+}
+
+static void say_fes_of_host(struct text *t, uint64_t fes)
+{
+        text_add(t, "%s", pdu_fes_name((uint16_t)fes, PARTY_HOST));
+}
+
+static void say_fes_of_controller(struct text *t, uint64_t fes)
+{
+        text_add(t, "%s", pdu_fes_name((uint16_t)fes, PARTY_CONTROLLER));
+}
+
+static const struct word pdu_flags[] = {
+        { PDU_HDGSTF, "HDGSTF" },   { PDU_DDGSTF, "DDGSTF" }, { PDU_LAST, "LAST_PDU" },
+        { PDU_SUCCESS, "SUCCESS" }, { PDU_KDCONN, "KDCONN" }, { 0, NULL },
+};
+static const struct word digests[] = {
+        { PDU_DGST_HEADER, "header" },
+        { PDU_DGST_DATA, "data" },
+        { 0, NULL },
+};
+
+#define CH_FIELDS                                                                                  \
+        FIELD(struct pdu_ch, type, .say = say_type),                                               \
+            FIELD(struct pdu_ch, flags, .kind = FIELD_BITS, .words = pdu_flags),                   \
+            FIELD(struct pdu_ch, hlen), FIELD(struct pdu_ch, pdo), FIELD(struct pdu_ch, plen)
+#define SQE(name, member)                                                                          \
+        FIELD_AT("sqe." name, offsetof(struct pdu_capsule_cmd, sqe.member),                        \
+                 sizeof(((struct pdu_capsule_cmd *)0)->sqe.member))
+#define CQE(member)                                                                                \
+        FIELD_AT("cqe." #member, offsetof(struct pdu_capsule_resp, cqe.member),                    \
+                 sizeof(((struct pdu_capsule_resp *)0)->cqe.member))
+
+static const struct field ch_fields[] = { CH_FIELDS, { 0 } };
+static const struct field icreq_fields[] = {
+        CH_FIELDS,
+        FIELD(struct pdu_icreq, pfv),
+        FIELD(struct pdu_icreq, hpda, .say = say_alignment),
+        FIELD(struct pdu_icreq, dgst, .kind = FIELD_BITS, .words = digests),
+        FIELD(struct pdu_icreq, maxr2t, .kind = FIELD_ZERO_BASED),
+        { 0 },
+};
+static const struct field icresp_fields[] = {
+        CH_FIELDS,
+        FIELD(struct pdu_icresp, pfv),
+        FIELD(struct pdu_icresp, cpda, .say = say_alignment),
+        FIELD(struct pdu_icresp, dgst, .kind = FIELD_BITS, .words = digests),
+        FIELD(struct pdu_icresp, maxh2cdata),
+        { 0 },
+};
+static const struct field h2c_term_fields[] = {
+        CH_FIELDS,
+        FIELD(struct pdu_term, fes, .say = say_fes_of_host),
+        FIELD(struct pdu_term, fei),
+        { 0 },
+};
+static const struct field c2h_term_fields[] = {
+        CH_FIELDS,
+        FIELD(struct pdu_term, fes, .say = say_fes_of_controller),
+        FIELD(struct pdu_term, fei),
+        { 0 },
+};
+static const struct field cmd_fields[] = {
+        CH_FIELDS,
+        SQE("opc", opc),
+        SQE("flags", flags),
+        SQE("cid", cid),
+        SQE("nsid", nsid),
+        SQE("fctype", fctype),
+        SQE("cdw2", cdw2),
+        SQE("cdw3", cdw3),
+        SQE("mptr", mptr),
+        SQE("sgl.addr", sgl.addr),
+        SQE("sgl.len", sgl.len),
+        SQE("sgl.id", sgl.id),
+        SQE("cdw10", cdw10),
+        SQE("cdw11", cdw11),
+        SQE("cdw12", cdw12),
+        SQE("cdw13", cdw13),
+        SQE("cdw14", cdw14),
+        SQE("cdw15", cdw15),
+        SQE("recfmt", connect.recfmt), /* Connect, Disconnect */
+        SQE("qid", connect.qid),
+        SQE("sqsize", connect.sqsize),
+        SQE("cattr", connect.cattr),
+        SQE("kato", connect.kato),
+        SQE("nvmsetid", connect.nvmsetid),
+        SQE("attrib", property.attrib), /* Property Get and Set */
+        SQE("ofst", property.ofst),
+        SQE("value", property.value),
+        SQE("spsp0", auth.spsp0), /* Authentication Send and Receive */
+        SQE("spsp1", auth.spsp1),
+        SQE("secp", auth.secp),
+        SQE("len", auth.len),
+        { 0 },
+};
+static const struct field resp_fields[] = {
+        CH_FIELDS, CQE(dw0), CQE(dw1), CQE(result), CQE(sqhd), CQE(sqid), CQE(cid), CQE(sf), { 0 },
+};
+static const struct field h2c_data_fields[] = {
+        CH_FIELDS,
+        FIELD(struct pdu_data, cccid),
+        FIELD(struct pdu_data, ttag),
+        FIELD_AT("datao", offsetof(struct pdu_data, offset), 4),
+        FIELD_AT("datal", offsetof(struct pdu_data, length), 4),
+        { 0 },
+};
+static const struct field c2h_data_fields[] = {
+        CH_FIELDS,
+        FIELD(struct pdu_data, cccid),
+        FIELD_AT("datao", offsetof(struct pdu_data, offset), 4),
+        FIELD_AT("datal", offsetof(struct pdu_data, length), 4),
+        { 0 },
+};
+static const struct field r2t_fields[] = {
+        CH_FIELDS,
+        FIELD(struct pdu_data, cccid),
+        FIELD(struct pdu_data, ttag),
+        FIELD_AT("r2to", offsetof(struct pdu_data, offset), 4),
+        FIELD_AT("r2tl", offsetof(struct pdu_data, length), 4),
+        { 0 },
+};
+
+const struct field *pdu_fields(uint8_t type)
+{
+        static const struct field *const tables[PDU_TYPES] = {
+                [PDU_ICREQ] = icreq_fields,       [PDU_ICRESP] = icresp_fields,
+                [PDU_H2C_TERM] = h2c_term_fields, [PDU_C2H_TERM] = c2h_term_fields,
+                [PDU_CAPSULE_CMD] = cmd_fields,   [PDU_CAPSULE_RESP] = resp_fields,
+                [PDU_H2C_DATA] = h2c_data_fields, [PDU_C2H_DATA] = c2h_data_fields,
+                [PDU_R2T] = r2t_fields,           [PDU_KDREQ] = ch_fields,
+                [PDU_KDRESP] = ch_fields,
+        };
+
+        return type < PDU_TYPES ? tables[type] : NULL;
+}
+
+const struct field *pdu_field(uint8_t type, const char *name)
+{
+        const struct field *f = pdu_fields(type);
+
+        for (; f && f->name; f++)
+                if (strcmp(f->name, name) == 0)
+                        return f;
+        return NULL;
+}
+
+static bool is_connect(const union pdu *h)
+{
+        return h->ch.type == PDU_CAPSULE_CMD && h->cmd.sqe.opc == NVME_FABRICS &&
+               h->cmd.sqe.fctype == FCTYPE_CONNECT;
+}
+
+/* The header that a TermReq hands back, as far as it goes. */
+static void describe_copy(const struct describe *d, const void *data, size_t len)
+{
+        union pdu copy = { 0 };
+        char buf[256];
+        struct text t = text_in(buf, sizeof(buf));
+
+        memcpy(&copy, data, len < sizeof(copy) ? len : sizeof(copy));
+        pdu_line(&t, &copy, true);
+        d->string(d->arg, "returned", buf, t.len);
+}
+
+static void describe_data(const struct describe *d, const union pdu *h, const void *data,
+                          size_t len)
+{
+        if (h->ch.type == PDU_H2C_TERM || h->ch.type == PDU_C2H_TERM) {
+                describe_copy(d, data, len);
+        } else if (is_connect(h) && len >= sizeof(struct connect_data)) {
+                d->group(d->arg, "connect");
+                describe_connect_data(d, data);
+                d->group(d->arg, NULL);
+        }
+}
+
+void describe_pdu(const struct describe *d, const union pdu *h, bool admin, const void *data,
+                  size_t data_len)
+{
+        bool capsule = h->ch.type == PDU_CAPSULE_CMD || h->ch.type == PDU_CAPSULE_RESP;
+
+        describe_fields(d, capsule || !pdu_fields(h->ch.type) ? ch_fields : pdu_fields(h->ch.type),
+                        h);
+        if (capsule) {
+                d->group(d->arg, h->ch.type == PDU_CAPSULE_CMD ? "sqe" : "cqe");
+                if (h->ch.type == PDU_CAPSULE_CMD)
+                        describe_sqe(d, &h->cmd.sqe, admin);
+                else
+                        describe_cqe(d, &h->resp.cqe);
+                d->group(d->arg, NULL);
+        }
+        if (data && data_len > 0)
+                describe_data(d, h, data, data_len);
+}
+
+/* --- one line --------------------------------------------------------------------------------- */
+
+static const char *digests_name(uint8_t dgst)
+{
+        static const char *const names[] = { "none", "header", "data", "header+data" };
+
+        return names[dgst & (PDU_DGST_HEADER | PDU_DGST_DATA)];
+}
+
+static void ic_line(struct text *t, const union pdu *h)
+{
+        bool req = h->ch.type == PDU_ICREQ;
+
+        text_add(t, " pfv %u %s %u digests %s %s %u", le16_get(h->icreq.pfv), req ? "hpda" : "cpda",
+                 h->icreq.hpda, digests_name(h->icreq.dgst), req ? "maxr2t" : "maxh2cdata",
+                 le32_get(h->icreq.maxr2t));
+}
+
+static void term_line(struct text *t, const union pdu *h)
+{
+        uint16_t fes = le16_get(h->term.fes);
+
+        if (term_fes(h, NULL))
+                text_add(t, " fes %u", fes);
+        else
+                text_add(t, " %s", pdu_fes_name(fes, pdu_info(h->ch.type)->sender));
+        text_add(t, " fei %u", le32_get(h->term.fei));
+}
+
+static void data_line(struct text *t, const union pdu *h)
+{
+        bool r2t = h->ch.type == PDU_R2T;
+
+        text_add(t, " cccid %u", le16_get(h->data.cccid));
+        if (h->ch.type != PDU_C2H_DATA)
+                text_add(t, " ttag %u", le16_get(h->data.ttag));
+        text_add(t, " %s %u %s %u", r2t ? "r2to" : "datao", le32_get(h->data.offset),
+                 r2t ? "r2tl" : "datal", le32_get(h->data.length));
+        if (h->ch.flags & PDU_LAST)
+                text_add(t, " LAST");
+        if (h->ch.flags & PDU_SUCCESS)
+                text_add(t, " SUCCESS");
+}
+
+void pdu_line(struct text *t, const union pdu *h, bool admin)
+{
+        const struct pdu_info *info = pdu_info(h->ch.type);
+
+        if (info)
+                text_add(t, "%s", info->name);
+        else
+                text_add(t, "PDU %02Xh", h->ch.type);
+        switch (h->ch.type) {
+        case PDU_ICREQ:
+        case PDU_ICRESP:
+                ic_line(t, h);
+                break;
+        case PDU_H2C_TERM:
+        case PDU_C2H_TERM:
+                term_line(t, h);
+                break;
+        case PDU_CAPSULE_CMD:
+                text_add(t, " ");
+                sqe_line(t, &h->cmd.sqe, admin);
+                break;
+        case PDU_CAPSULE_RESP:
+                text_add(t, " ");
+                cqe_line(t, &h->resp.cqe);
+                break;
+        case PDU_H2C_DATA:
+        case PDU_C2H_DATA:
+        case PDU_R2T:
+                data_line(t, h);
+                break;
+        default:
+                text_add(t, " plen %u", le32_get(h->ch.plen));
+        }
 }

@@ -7,6 +7,7 @@
 #ifndef NVMF_WIRE_TEXT_H
 #define NVMF_WIRE_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,23 +30,82 @@ struct describe {
         void (*string)(void *arg, const char *name, const char *s, size_t len);
 };
 
+/* Values and their words, ended by says NULL; for FIELD_BITS the values are masks. */
+struct word {
+        uint64_t value;
+        const char *says;
+};
+#define WORDS(...) (const struct word[]) { __VA_ARGS__, { 0, NULL } }
+/* What `value` is called in the list, NULL if nothing. */
+const char *word_for(const struct word *words, uint64_t value);
+
+enum field_kind {
+        FIELD_NUMBER,     /* little-endian, up to 16 bytes */
+        FIELD_ZERO_BASED, /* ... whose meaning is one more */
+        FIELD_BITS,       /* ... whose bits have names */
+        FIELD_STRING,     /* padded with spaces or NULs */
+        FIELD_BYTES,      /* shown in hex */
+        FIELD_UUID,
+};
+
 /* A field of a header or structure: the row of every mutation and description table. */
 struct field {
         const char *name; /* as the specification abbreviates it, lower case: "ttag" */
-        uint16_t offset, size; /* bytes; size above 8: a string */
+        uint16_t offset, size; /* bytes */
+        enum field_kind kind;
+        uint8_t shift, bits; /* only these bits of it; bits 0: all */
+        bool key;            /* told in a line also when it is zero */
+        const struct word *words;                     /* may be NULL */
+        void (*say)(struct text *t, uint64_t value); /* the meaning; may be NULL */
 };
+/* A row by place, and the row of a structure's member, named after it; .kind and so on may follow. */
+#define FIELD_AT(called, at, bytes, ...)                                                           \
+        { .name = (called), .offset = (at), .size = (bytes), ##__VA_ARGS__ }
+#define FIELD(type, member, ...)                                                                   \
+        FIELD_AT(#member, offsetof(type, member), sizeof(((type *)0)->member), ##__VA_ARGS__)
+
+/* The value of a field of up to 8 bytes (of a longer one: its first 8) in the structure at `base`. */
+uint64_t field_get(const struct field *f, const void *base);
+/* Sets it, its neighbours in the same bytes apart. */
+void field_put(const struct field *f, void *base, uint64_t value);
+
+/* The fields of a table (ended by name NULL) to a visitor. */
+void describe_fields(const struct describe *d, const struct field *fields, const void *base);
+
+/* Lines "name : value (meaning)", groups indented, in a buffer. Start with { .text = text_in(...) }. */
+struct text_lines {
+        struct text text;
+        int depth;
+};
+/* The visitor that writes them; lines must outlive it. */
+struct describe text_describer(struct text_lines *lines);
+
+/* Bytes of a string in a field of n bytes: up to the first NUL, without trailing spaces. */
+size_t text_len(const char *s, size_t n);
+/* Fills a field of n bytes with s, padded with spaces (text_pad) or NULs (text_fill); cut to n. */
+void text_pad(char *dst, size_t n, const char *s);
+void text_fill(char *dst, size_t n, const char *s);
+
 /* The field table of a PDU type's header, ended by name NULL; NULL if the type is unknown. */
 const struct field *pdu_fields(uint8_t type);
 /* The field called `name` of a PDU type ("ttag", "sqe.cid", "cqe.sqhd"), NULL if there is none. */
 const struct field *pdu_field(uint8_t type, const char *name);
 
-/* Every field of a PDU header. admin says which opcodes a capsule has; data may be NULL. */
+/*
+ * Every field of a PDU header. admin says which opcodes a capsule has; data may be NULL: of it the
+ * Connect data and the header that a TermReq returns are described.
+ */
 void describe_pdu(const struct describe *d, const union pdu *h, bool admin, const void *data,
                   size_t data_len);
 void describe_sqe(const struct describe *d, const union sqe *s, bool admin);
 void describe_cqe(const struct describe *d, const struct cqe *c);
 
-/* One line: "CapsuleCmd cid 5 Read nsid 1 slba 0 nlb 8 sgl 5Ah 4096" without line end. */
+/*
+ * One line: "CapsuleCmd cid 5 Read nsid 1 slba 0 nlb 8 sgl 5Ah 4096" without line end. Fields of a
+ * command that are 0's based on the wire are counts here.
+ */
 void pdu_line(struct text *t, const union pdu *h, bool admin);
+void sqe_line(struct text *t, const union sqe *s, bool admin); /* from "cid" on */
+void cqe_line(struct text *t, const struct cqe *c);
 
 #endif
