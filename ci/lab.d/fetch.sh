@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# To be sourced. Gets packages from the distribution's archive without installing
+# them and without changing the machine's package sources.
+
+# fetch_candidate PACKAGE: the version apt would take; empty when it knows none.
+fetch_candidate() {
+    LC_ALL=C apt-cache "${FETCH_OPTS[@]}" policy "$1" 2>/dev/null |
+        sed -n 's/^ *Candidate: *//p' | grep -vxF '(none)'
+}
+
+# fetch_package PACKAGE DIR: puts the .deb of the newest version into DIR. The
+# machine's own lists first; failing that (release too old for the package, or
+# lists never fetched or stale) private ones that include the backports.
+FETCH_OPTS=()
+fetch_package() {
+    if [ -n "$(fetch_candidate "$1")" ] && fetch_download "$1" "$2"; then
+        return 0
+    fi
+    fetch_private_lists || return
+    fetch_download "$1" "$2"
+}
+
+fetch_download() {
+    # Root's apt would hand the download to a user who may not write to DIR.
+    (cd "$2" && apt-get -qq "${FETCH_OPTS[@]}" -o APT::Sandbox::User=root \
+        download "$1" >&2)
+}
+
+# fetch_private_lists: FETCH_OPTS that make apt use lists of our own. The mirrors
+# are those of the machine's configuration, so nothing names a host here.
+fetch_private_lists() {
+    local dir=$FETCH_DIR/apt release keyring='' k
+    # shellcheck source=/dev/null
+    release=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
+    mkdir -p "$dir/lists/partial" "$dir/cache/archives/partial"
+    for k in /usr/share/keyrings/{debian,ubuntu}-archive-keyring.gpg; do
+        [ ! -e "$k" ] || keyring=" signed-by=$k"
+    done
+    fetch_suites "$release" | sort -u |
+        sed "s|^|deb [arch=$(dpkg --print-architecture)$keyring] |; s|$| main|" >"$dir/sources"
+    FETCH_OPTS=(-o Dir::Etc::SourceList="$dir/sources" -o Dir::Etc::SourceParts=/dev/null
+        -o Dir::State::Lists="$dir/lists" -o Dir::Cache="$dir/cache")
+    apt-get -qq "${FETCH_OPTS[@]}" -o APT::Sandbox::User=root update >&2
+}
+
+# "MIRROR SUITE" of the release, its security updates and its backports.
+fetch_suites() {
+    local uri suite
+    apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
+        while read -r uri suite; do
+            case $suite in
+            "$1") printf '%s\n' "$uri $1" "$uri $1-backports" ;;
+            "$1-security" | "$1-updates") echo "$uri $suite" ;;
+            esac
+        done
+}

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# To be sourced in the guest: the kernel's NVMe target through configfs, and the
+# block devices of its NVMe host. For more than one namespace and open access,
+# see nvmet-config.
+. "$(dirname "${BASH_SOURCE[0]}")/modules.sh"
+nvmet=/sys/kernel/config/nvmet
+
+# nvmet_up tcp|rdma|loop TRADDR SUBNQN BACKING [TRSVCID] [PORTID]: serves the block
+# device or file BACKING as namespace 1 of SUBNQN to every host. A port that
+# exists already gets one more subsystem.
+nvmet_up() {
+    local subsystem=$nvmet/subsystems/$3 port=$nvmet/ports/${6:-1}
+    load "nvmet-$1" "nvme-$1"
+    nvmet_subsystem "$subsystem" "$4" || return
+    [ -d "$port" ] || nvmet_port "$port" "$1" "$2" "${5:-4420}" || return
+    ln -s "$subsystem" "$port/subsystems/"
+}
+
+nvmet_subsystem() { # DIRECTORY BACKING
+    mkdir "$1" "$1/namespaces/1" &&
+        echo 1 >"$1/attr_allow_any_host" &&
+        echo -n "$2" >"$1/namespaces/1/device_path" || return
+    # Files on tmpfs know no direct I/O.
+    [ -b "$2" ] || echo 1 >"$1/namespaces/1/buffered_io"
+    echo 1 >"$1/namespaces/1/enable"
+}
+
+nvmet_port() { # DIRECTORY TRTYPE TRADDR TRSVCID
+    local family=ipv4
+    case $3 in *:*) family=ipv6 ;; esac
+    mkdir "$1" && echo "$2" >"$1/addr_trtype" || return
+    [ "$2" != loop ] || return 0
+    echo $family >"$1/addr_adrfam" &&
+        echo "$3" >"$1/addr_traddr" &&
+        echo "$4" >"$1/addr_trsvcid"
+}
+
+# nvmet_down: takes the whole target down.
+nvmet_down() (
+    shopt -s nullglob
+    rm -f "$nvmet"/ports/*/subsystems/* "$nvmet"/subsystems/*/allowed_hosts/*
+    nvmet_remove "$nvmet"/ports/*/referrals/* "$nvmet"/ports/*
+    for namespace in "$nvmet"/subsystems/*/namespaces/*; do
+        echo 0 >"$namespace/enable"
+    done
+    nvmet_remove "$nvmet"/subsystems/*/namespaces/* "$nvmet"/subsystems/* "$nvmet"/hosts/*
+)
+
+nvmet_remove() { [ $# = 0 ] || rmdir "$@"; }
+
+# nvdev SUBNQN [NSID]: the block device of a connected subsystem; waits up to 10 s.
+nvdev() {
+    local i device
+    for i in $(seq 100); do
+        for device in /sys/class/nvme-subsystem/*/nvme*n*; do
+            nvdev_is "$device" "$1" "${2:-1}" && echo "/dev/${device##*/}" && return
+        done
+        sleep 0.1
+    done
+    echo "nvdev: no block device of $1" >&2
+    return 1
+}
+
+# The paths below a multipath device (nvme0c0n1) look alike but have no node.
+nvdev_is() { # DEVICE SUBNQN NSID
+    [ -b "/dev/${1##*/}" ] &&
+        [ "$(cat "${1%/*}/subsysnqn")" = "$2" ] &&
+        [ "$(cat "$1/nsid")" = "$3" ]
+}
+
+# dmesg_clean: fails, and prints the place, when the kernel has complained.
+dmesg_clean() {
+    local bad='WARNING:|BUG:|Oops|Call Trace|general protection|KASAN|UBSAN|refcount_t:'
+    bad+='|possible (circular|recursive) locking|inconsistent lock state|suspicious RCU'
+    bad+='|blocked for more than|new suspected memory leaks|waiting for .* to become free'
+    ! dmesg | grep -E -B 2 -A 25 "$bad" >&2
+}

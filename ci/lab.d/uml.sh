@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# To be sourced by ci/lab. The User-Mode Linux engine: a kernel that is an
+# ordinary process, so it needs neither root nor hardware support.
+
+UML_SOURCE=linux-source-6.12
+UML_TOOLS='gcc make flex bison bc xz tar dpkg-deb apt-get apt-cache'
+
+# Everything that decides what the kernel is like, but not its version: a cached
+# kernel stays good until someone deletes it.
+uml_key() {
+    # shellcheck source=/dev/null
+    (. /etc/os-release && echo "$ID $VERSION_ID $(uname -m) $UML_SOURCE" &&
+        cat $(uml_configs) "$lab_d/uml-patch") | sha256sum | cut -c1-12
+}
+
+uml_configs() {
+    echo "$lab_d/uml.config"
+    [ -z "$instrumented" ] || echo "$lab_d/uml-instrumented.config"
+}
+
+# The directory of the cached kernel; fails when there is none.
+uml_cached() {
+    local kernel
+    for kernel in "$cache/uml$instrumented-$(uml_key)"-*/linux; do
+        [ -x "$kernel" ] && dirname "$kernel" && return
+    done
+    return 1
+}
+
+# Why a kernel can't be built here; silent when it can.
+uml_obstacle() {
+    local tool
+    [ "$(uname -m)" = x86_64 ] || { echo "no User-Mode Linux for $(uname -m)"; return; }
+    for tool in $UML_TOOLS; do
+        command -v "$tool" >/dev/null || { echo "$tool is missing: run ci/setup"; return; }
+    done
+    [ -e /usr/include/libelf.h ] || echo 'libelf-dev is missing: run ci/setup'
+}
+
+# uml_build DIR: builds in DIR, prints the version.
+uml_build() {
+    local tree=$1/tree obj=$1/obj version
+    fetch_package $UML_SOURCE "$1" || { say "no package $UML_SOURCE"; return 1; }
+    version=$(dpkg-deb -f "$1"/*.deb Version) || return
+    mkdir "$tree" "$obj"
+    dpkg-deb --fsys-tarfile "$1"/*.deb | tar -x -O -f - "./usr/src/$UML_SOURCE.tar.xz" |
+        tar -x -J -C "$tree" --strip-components=1 || return
+    rm "$1"/*.deb
+    "$lab_d/uml-patch" "$tree" || return
+    uml_configs | xargs cat >"$1/config"
+    uml_make KCONFIG_ALLCONFIG="$1/config" allnoconfig || return
+    uml_check_config "$1/config" "$obj/.config" || return
+    # The warnings are Debian's business; leaving them out saves a tenth.
+    uml_make -j"$(nproc)" KCFLAGS=-w linux || return
+    mv "$obj/linux" "$obj/.config" "$1/" || return
+    rm -rf "$tree" "$obj"
+    echo "$version"
+}
+
+# No ccache: whatever changes the configuration changes every file, and filling it
+# makes the one build that counts a third slower.
+uml_make() { make -s -C "$tree" ARCH=um O="$obj" "$@" >&2; }
+
+# kconfig drops silently what it does not know or what lacks a dependency.
+uml_check_config() {
+    local lost
+    lost=$(grep '^CONFIG_' "$1" | grep -vxFf "$2") || return 0
+    say "the kernel does not have: $(echo $lost)"
+    return 1
+}
+
+# Sets guest to the command line of the guest. Its memory is a file in TMPDIR.
+uml_command() {
+    guest=("$kernel_dir/linux" "mem=${mem}M" root=/dev/root rootfstype=hostfs rootflags=/ ro
+        init="$run/uml-init" lab="$run" uml_dir="$run/uml"
+        con=null con0=null,fd:1 panic=-1 oops=panic $append)
+}
