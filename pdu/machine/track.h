@@ -67,6 +67,7 @@ uint32_t track_maxr2t(const struct track *t);     /* count (MAXR2T + 1, saturate
 int track_qid(const struct track *t);          /* of Connect; -1 before it */
 bool track_sqfc_disabled(const struct track *t);
 unsigned track_outstanding(const struct track *t);
+unsigned track_r2ts(const struct track *t); /* outstanding ones of all commands */
 
 /*
  * For a session whose IC exchange was not seen (capture that starts mid-stream): take these as
