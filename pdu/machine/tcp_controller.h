@@ -4,7 +4,8 @@
  * H2CData, C2HData and responses out. What a command means is the owner's business: it admits it,
  * executes it, completes it.
  *
- * A request walks through the states below and nowhere else; ops.trace sees each step.
+ * A request walks down the states below, past those that it does not need; ops.trace sees each
+ * step.
  */
 #ifndef NVMF_MACHINE_TCP_CONTROLLER_H
 #define NVMF_MACHINE_TCP_CONTROLLER_H
@@ -20,7 +21,7 @@ enum request_state {
         REQUEST_EXECUTING,
         REQUEST_EXECUTED,
         REQUEST_TRANSFERRING_C2H,
-        REQUEST_COMPLETING,       /* response on its way out */
+        REQUEST_COMPLETING, /* response on its way out */
         REQUEST_COMPLETED,
 };
 const char *request_state_name(enum request_state s); /* "ready to execute", ... */
@@ -29,44 +30,51 @@ struct tcp_controller;
 
 struct request {
         union sqe sqe;
-        struct cqe cqe;      /* filled in by the owner: dw0, dw1, status, SQHD; CID is ours */
+        struct cqe cqe; /* filled in by the owner: dw0, dw1, status, SQHD; CID is ours */
         enum request_state state;
-        bool in_place;       /* data lies in the receive buffer: valid only within execute() */
-        bool success_ok;     /* set by the owner: C2HData may carry SUCCESS in place of a response */
-        uint8_t *data;       /* host's data, or room for the controller's; NULL if none */
-        uint32_t len;        /* bytes that the command transfers; set by admit() */
-        uint32_t c2h_len;    /* bytes to send; set by the owner before completing, <= len */
+        bool in_place;    /* data lies in the receive buffer: valid only within execute() */
+        bool success_ok;  /* set by the owner: C2HData may carry SUCCESS in place of a response */
+        uint8_t *data;    /* host's data, or room for the controller's; NULL if none */
+        uint32_t len;     /* bytes that the command transfers; set by admit() */
+        uint32_t c2h_len; /* bytes to send; set by the owner before completing, <= len */
         enum nvme_xfer xfer; /* set by admit() */
         uint32_t buffer_len; /* of a buffer got from the owner; 0: none */
         struct tcp_controller *queue;
-        void *user;          /* the owner's */
+        void *user;           /* the owner's */
         struct request *next; /* in whichever list it is; the owner may use it while EXECUTING */
 
         /* the machine's own */
-        uint32_t sent, asked, got; /* bytes of C2HData sent, covered by R2Ts, received */
-        bool ddgst_bad, orphan;
-        uint16_t r2ts;
-        struct tx tx[2];
+        uint8_t *buffer;
+        struct track_cmd *track; /* NULL once the command has ended on the wire */
+        uint32_t wire_len;       /* bytes that move: len, or what a short SGL has room for */
+        uint32_t sent, asked;    /* bytes of C2HData sent, covered by R2Ts */
+        bool ddgst_bad;
+        bool r2t_queued, awaits_r2t; /* tx[0] is an R2T on its way out; no R2T was to be had */
+        bool withdrawn;              /* completed by the owner while its data was arriving */
+        bool success;                /* its last C2HData has SUCCESS */
+        struct tx tx[2];             /* R2T or C2HData; response */
         uint8_t head[2][28];
 };
 
 struct tcp_controller_config {
-        uint8_t cpda;              /* 0's based dwords, 0..31 */
-        bool hdgst, ddgst;         /* digests that are granted when asked for */
-        uint32_t maxh2cdata;       /* bytes, dword multiple, >= 4096 */
-        uint32_t io_in_capsule;    /* bytes of in-capsule data on I/O queues: IOCCSZ * 16 - 64 */
-        uint32_t max_transfer;     /* bytes: longer transfers are refused with SGL Length Invalid */
-        uint32_t c2h_max;          /* bytes of one C2HData, dword multiple; 0: whole transfer */
-        uint32_t r2t_max;          /* bytes that one R2T asks for, dword multiple */
-        uint16_t r2t_window;       /* R2Ts of one command outstanding at once, bounded by MAXR2T */
+        uint8_t cpda;           /* 0's based dwords, 0..31 */
+        bool hdgst, ddgst;      /* digests that are granted when asked for */
+        uint32_t maxh2cdata;    /* bytes, dword multiple, >= 4096 */
+        uint32_t io_in_capsule; /* bytes of in-capsule data on I/O queues: IOCCSZ * 16 - 64;
+                                 * at most FRAMER_IN_PLACE */
+        uint32_t max_transfer;  /* bytes (MDTS): longer ones end with Invalid Field in Command */
+        uint32_t c2h_max;       /* bytes of one C2HData, dword multiple; 0: whole transfer */
+        uint32_t r2t_max;       /* bytes that one R2T asks for, dword multiple; 0: all */
+        uint16_t r2t_window;    /* R2Ts of one command outstanding at once, bounded by MAXR2T */
         struct track_limits limits;
         const struct rule_policy *policy; /* may be NULL */
 };
 
 struct tcp_controller_ops {
         /*
-         * A capsule came: say what the command transfers (r->xfer, r->len). Non-zero (SCT << 8 | SC,
-         * STATUS_DNR may be or'ed): the command ends with it, without data. r->sqe is all there is.
+         * A capsule came: say what the command transfers (r->xfer, r->len). Non-zero (SCT << 8 |
+         * SC, STATUS_DNR may be or'ed): the command ends with it, without data. r->sqe is all there
+         * is. Called once for every command, also for those that fail in the transport afterwards.
          */
         uint16_t (*admit)(void *user, struct request *r);
         /* Data is there (or room for it). Must end, now or later, in tcp_controller_complete(). */
@@ -74,7 +82,8 @@ struct tcp_controller_ops {
         /* A data buffer of len bytes, NULL: none now, ask again at tcp_controller_buffers(). */
         uint8_t *(*buffer_get)(void *user, uint32_t len);
         void (*buffer_put)(void *user, uint8_t *buf, uint32_t len);
-        /* The cqe is about to leave: the place to set SQHD. May be NULL. */
+        /* The command ends, whoever ended it, and its cqe (or SUCCESS) is about to leave: the place
+         * to set SQHD. May be NULL. */
         void (*completing)(void *user, struct request *r);
         /* Each change of state; may be NULL. */
         void (*trace)(void *user, const struct request *r);
@@ -83,23 +92,34 @@ struct tcp_controller_ops {
 /* NULL without memory. ops and cfg are copied, user is handed to every op. */
 struct tcp_controller *tcp_controller_new(const struct tcp_controller_config *cfg,
                                           const struct tcp_controller_ops *ops, void *user);
-/* No request may be EXECUTING (tcp_controller_executing() == 0); buffers go back through buffer_put. */
+/*
+ * No request may be EXECUTING (tcp_controller_executing() == 0); buffers go back through
+ * buffer_put. To give up a connection: link_kill() its link, let what executes end in
+ * tcp_controller_complete() as ever (nothing is sent any more), then free it.
+ */
 void tcp_controller_free(struct tcp_controller *c);
 unsigned tcp_controller_executing(const struct tcp_controller *c);
 
-/* The link: attach receive buffers to link.rx, read its state; input goes through the calls below. */
+/* The link: attach receive buffers to link.rx, read its state; input goes through the calls below.
+ */
 struct link *tcp_controller_link(struct tcp_controller *c);
 
 /*
  * Bytes have arrived at link_recv_iov(): takes all events in them. At most `budget` capsules are
- * handled (0: no limit), so that one connection can't starve the others; true: call again with n 0.
+ * handled (0: no limit), so that one connection can't starve the others; true: call again with n 0
+ * before any more is received (and, if nothing moved, after something was sent).
  */
 bool tcp_controller_received(struct tcp_controller *c, size_t n, unsigned budget);
 
-/* The owner is done with an EXECUTING request: r->cqe and r->c2h_len are set. */
+/*
+ * The owner is done with an EXECUTING request: r->cqe and r->c2h_len are set. It may also end one
+ * that has not come so far (Abort): R2Ts that are open stay so, what the host sends for them is
+ * dropped.
+ */
 void tcp_controller_complete(struct tcp_controller *c, struct request *r);
 
-/* Buffers may be had again: requests in REQUEST_NEED_BUFFER try once more, in order. */
+/* Buffers may be had again: requests in REQUEST_NEED_BUFFER try once more, in order. Not to be
+ * called from within an op. */
 void tcp_controller_buffers(struct tcp_controller *c);
 bool tcp_controller_needs_buffers(const struct tcp_controller *c);
 
@@ -107,7 +127,7 @@ bool tcp_controller_needs_buffers(const struct tcp_controller *c);
  * -1 without memory. Before it there are a few for Connect itself. */
 int tcp_controller_set_depth(struct tcp_controller *c, unsigned entries);
 
-/* Outstanding requests, oldest first, for Abort and teardown: NULL ends. */
+/* The outstanding request with this CID, for Abort; NULL if there is none. */
 struct request *tcp_controller_request(struct tcp_controller *c, uint16_t cid);
 
 #endif
