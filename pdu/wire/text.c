@@ -44,6 +44,16 @@ size_t text_len(const char *s, size_t n)
         return n;
 }
 
+void text_copy(char *dst, size_t cap, const char *s, size_t n)
+{
+        size_t len = text_len(s, n);
+
+        if (len > cap - 1)
+                len = cap - 1;
+        memcpy(dst, s, len);
+        dst[len] = '\0';
+}
+
 void text_pad(char *dst, size_t n, const char *s)
 {
         size_t len = strnlen(s, n);
@@ -204,7 +214,7 @@ static void lines_group(void *arg, const char *name)
                 l->depth--;
                 return;
         }
-        text_add(&l->text, "%*s%s\n", l->depth * 2, "", name);
+        text_add(&l->text, "%*s%.*s\n", l->depth * 2, "", (int)strcspn(name, "["), name);
         l->depth++;
 }
 

@@ -23,7 +23,8 @@ void text_add(struct text *t, const char *fmt, ...) __attribute__((format(printf
 
 struct describe {
         void *arg;
-        void (*group)(void *arg, const char *name); /* NULL name: end of the group */
+        /* NULL: end of the group. A name that ends in "[]": an element of the list of that name. */
+        void (*group)(void *arg, const char *name);
         /* meaning: the value in words, or NULL; bits: width of the field */
         void (*number)(void *arg, const char *name, uint64_t value, unsigned bits,
                        const char *meaning);
@@ -82,6 +83,8 @@ struct describe text_describer(struct text_lines *lines);
 
 /* Bytes of a string in a field of n bytes: up to the first NUL, without trailing spaces. */
 size_t text_len(const char *s, size_t n);
+/* That string into dst, NUL-terminated and cut to cap - 1 bytes. */
+void text_copy(char *dst, size_t cap, const char *s, size_t n);
 /* Fills a field of n bytes with s, padded with spaces (text_pad) or NULs (text_fill); cut to n. */
 void text_pad(char *dst, size_t n, const char *s);
 void text_fill(char *dst, size_t n, const char *s);

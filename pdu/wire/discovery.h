@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The discovery log page (Base 2.2 5.1.12.3.1, log 70h; T1.0 3.1.1 and figure 17 for TCP). */
+#ifndef NVMF_WIRE_DISCOVERY_H
+#define NVMF_WIRE_DISCOVERY_H
+
+#include "nvme.h"
+#include "text.h"
+
+extern const struct word transport_types[]; /* TRTYPE */
+
+void describe_disc_header(const struct describe *d, const struct disc_header *h);
+void describe_disc_entry(const struct describe *d, const struct disc_entry *e);
+
+/*
+ * Entry i of a log of which len bytes, header included, were read; NULL when NUMREC or len ends
+ * before it.
+ */
+const struct disc_entry *disc_log_entry(const void *log, size_t len, uint64_t i);
+
+/* The port that TRSVCID of an IP transport names in decimal; 0 if it does not. */
+uint16_t disc_entry_port(const struct disc_entry *e);
+
+/*
+ * Fills in an entry for NVMe/TCP without TLS: SUBTYPE_*, ADRFAM_*, address, port and NQN as given,
+ * controllers of the dynamic model, everything else zero. Strings are cut to their fields.
+ */
+void disc_entry_tcp(struct disc_entry *e, uint8_t subtype, uint8_t adrfam, const char *traddr,
+                    uint16_t port, const char *subnqn);
+
+#endif

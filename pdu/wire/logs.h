@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Log pages (Base 2.2 5.1.12) described; the discovery log has a file of its own. */
+#ifndef NVMF_WIRE_LOGS_H
+#define NVMF_WIRE_LOGS_H
+
+#include "nvme.h"
+#include "text.h"
+
+void describe_log_error(const struct describe *d, const struct log_error *e);
+void describe_log_smart(const struct describe *d, const struct log_smart *s);
+void describe_log_fw_slot(const struct describe *d, const struct log_fw_slot *f);
+/* Only the opcodes that are supported. */
+void describe_log_effects(const struct describe *d, const struct log_effects *e);
+
+/*
+ * A log page of len bytes (of the error log: entries up to the first that is not used; of the
+ * discovery log: the entries that are there); false: not known or too short, nothing said.
+ */
+bool describe_log(const struct describe *d, uint8_t lid, const void *data, size_t len);
+
+#endif
