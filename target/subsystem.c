@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "subsystem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void inventory_init(struct inventory *inv)
+{
+        *inv = (struct inventory) { 0 };
+        pthread_rwlock_init(&inv->lock, NULL);
+}
+
+void inventory_fini(struct inventory *inv)
+{
+        while (inv->ports) {
+                struct port *p = inv->ports;
+
+                inventory_remove_port(inv, p);
+                port_put(p);
+        }
+        while (inv->subsystems) {
+                struct subsystem *s = inv->subsystems;
+
+                inventory_remove_subsystem(inv, s);
+                subsystem_put(s);
+        }
+        pthread_rwlock_destroy(&inv->lock);
+}
+
+/* --- look-ups ----------------------------------------------------------------------------------
+ */
+
+struct subsystem *port_subsystem(const struct port *p, const char *nqn)
+{
+        for (struct port_subsystem *ps = p->subsystems; ps; ps = ps->next)
+                if (strcmp(ps->subsystem->nqn, nqn) == 0)
+                        return ps->subsystem;
+        return NULL;
+}
+
+bool subsystem_allows(const struct subsystem *s, const char *hostnqn)
+{
+        if (s->allow_any_host)
+                return true;
+        for (struct host_entry *h = s->hosts; h; h = h->next)
+                if (strcmp(h->nqn, hostnqn) == 0)
+                        return true;
+        return false;
+}
+
+struct ns *ns_find(const struct subsystem *s, uint32_t nsid)
+{
+        struct ns *ns = atomic_load_explicit(&s->ns, memory_order_acquire);
+
+        while (ns && ns->nsid < nsid)
+                ns = atomic_load_explicit(&ns->next, memory_order_acquire);
+        return ns && ns->nsid == nsid ? ns : NULL;
+}
+
+struct ns *subsystem_ns(const struct subsystem *s, uint32_t nsid)
+{
+        return ns_find(s, nsid);
+}
+
+struct subsystem *inventory_subsystem(const struct inventory *inv, const char *nqn)
+{
+        struct subsystem *s = inv->subsystems;
+
+        while (s && strcmp(s->nqn, nqn) != 0)
+                s = s->next;
+        return s;
+}
+
+struct port *inventory_port(const struct inventory *inv, uint16_t id)
+{
+        struct port *p = inv->ports;
+
+        while (p && p->id != id)
+                p = p->next;
+        return p;
+}
+
+/* --- references --------------------------------------------------------------------------------
+ */
+
+struct ns *ns_get(struct inventory *inv, struct subsystem *s, uint32_t nsid)
+{
+        struct ns *ns;
+
+        pthread_rwlock_rdlock(&inv->lock);
+        ns = subsystem_ns(s, nsid);
+        if (ns)
+                atomic_fetch_add(&ns->refs, 1);
+        pthread_rwlock_unlock(&inv->lock);
+        return ns;
+}
+
+struct subsystem *subsystem_get(struct subsystem *s)
+{
+        atomic_fetch_add(&s->refs, 1);
+        return s;
+}
+
+void subsystem_put(struct subsystem *s)
+{
+        if (atomic_fetch_sub(&s->refs, 1) > 1)
+                return;
+        for (struct ns *ns = s->ns, *next; ns; ns = next) {
+                next = ns->next;
+                ns_put(ns);
+        }
+        subsystem_clear_hosts(s);
+        free(s);
+}
+
+struct port *port_get(struct port *p)
+{
+        atomic_fetch_add(&p->refs, 1);
+        return p;
+}
+
+static void clear_referrals(struct port *p)
+{
+        while (p->referrals) {
+                struct referral *r = p->referrals;
+
+                p->referrals = r->next;
+                free(r);
+        }
+}
+
+void port_put(struct port *p)
+{
+        if (atomic_fetch_sub(&p->refs, 1) > 1)
+                return;
+        port_clear_subsystems(p);
+        clear_referrals(p);
+        free(p);
+}
+
+/* --- changes -----------------------------------------------------------------------------------
+ */
+
+struct subsystem *subsystem_new(const char *nqn)
+{
+        struct subsystem *s = calloc(1, sizeof(*s));
+
+        if (!s)
+                return NULL;
+        strncpy(s->nqn, nqn, NQN_MAX);
+        strcpy(s->serial, "nvmfspec");
+        strcpy(s->model, "nvmfspec reference target");
+        strcpy(s->firmware, "0.1");
+        s->allow_any_host = true;
+        s->cntlid_min = CNTLID_MIN;
+        s->cntlid_max = CNTLID_MAX;
+        atomic_init(&s->refs, 1);
+        return s;
+}
+
+struct port *port_new(uint16_t id)
+{
+        struct port *p = calloc(1, sizeof(*p));
+
+        if (!p)
+                return NULL;
+        p->id = id;
+        p->trtype = TRTYPE_TCP;
+        p->adrfam = ADRFAM_IPV4;
+        atomic_init(&p->refs, 1);
+        return p;
+}
+
+void inventory_add_subsystem(struct inventory *inv, struct subsystem *s)
+{
+        struct subsystem **at = &inv->subsystems;
+
+        while (*at)
+                at = &(*at)->next;
+        *at = s;
+}
+
+void inventory_add_port(struct inventory *inv, struct port *p)
+{
+        struct port **at = &inv->ports;
+
+        while (*at && (*at)->id < p->id)
+                at = &(*at)->next;
+        p->next = *at;
+        *at = p;
+}
+
+static void port_remove_subsystem(struct port *p, const struct subsystem *s)
+{
+        struct port_subsystem **at = &p->subsystems, *ps;
+
+        while ((ps = *at) != NULL) {
+                if (ps->subsystem != s) {
+                        at = &ps->next;
+                        continue;
+                }
+                *at = ps->next;
+                free(ps);
+        }
+}
+
+void inventory_remove_subsystem(struct inventory *inv, struct subsystem *s)
+{
+        struct subsystem **at = &inv->subsystems;
+
+        for (struct port *p = inv->ports; p; p = p->next)
+                port_remove_subsystem(p, s);
+        while (*at && *at != s)
+                at = &(*at)->next;
+        if (*at)
+                *at = s->next;
+        s->next = NULL;
+}
+
+void inventory_remove_port(struct inventory *inv, struct port *p)
+{
+        struct port **at = &inv->ports;
+
+        while (*at && *at != p)
+                at = &(*at)->next;
+        if (*at)
+                *at = p->next;
+        p->next = NULL;
+        port_clear_subsystems(p);
+}
+
+/* Where in the list a namespace of this NSID is or would be. */
+static _Atomic(struct ns *) *ns_place(struct subsystem *s, uint32_t nsid)
+{
+        _Atomic(struct ns *) *at = &s->ns;
+        struct ns *ns;
+
+        while ((ns = *at) != NULL && ns->nsid < nsid)
+                at = &ns->next;
+        return at;
+}
+
+void subsystem_add_ns(struct subsystem *s, struct ns *ns)
+{
+        _Atomic(struct ns *) *at = ns_place(s, ns->nsid);
+
+        atomic_store(&ns->next, atomic_load(at));
+        atomic_store(at, ns);
+}
+
+void subsystem_remove_ns(struct subsystem *s, struct ns *ns)
+{
+        _Atomic(struct ns *) *at = ns_place(s, ns->nsid);
+
+        if (*at == ns)
+                atomic_store(at, atomic_load(&ns->next)); /* readers still walk on from ns */
+}
+
+bool subsystem_add_host(struct subsystem *s, const char *hostnqn)
+{
+        struct host_entry *h = calloc(1, sizeof(*h));
+
+        if (!h)
+                return false;
+        strncpy(h->nqn, hostnqn, NQN_MAX);
+        h->next = s->hosts;
+        s->hosts = h;
+        return true;
+}
+
+void subsystem_clear_hosts(struct subsystem *s)
+{
+        while (s->hosts) {
+                struct host_entry *h = s->hosts;
+
+                s->hosts = h->next;
+                free(h);
+        }
+}
+
+bool port_add_subsystem(struct port *p, struct subsystem *s)
+{
+        struct port_subsystem *ps = calloc(1, sizeof(*ps)), **at = &p->subsystems;
+
+        if (!ps)
+                return false;
+        while (*at)
+                at = &(*at)->next;
+        ps->subsystem = s;
+        *at = ps;
+        return true;
+}
+
+void port_clear_subsystems(struct port *p)
+{
+        while (p->subsystems) {
+                struct port_subsystem *ps = p->subsystems;
+
+                p->subsystems = ps->next;
+                free(ps);
+        }
+}
