@@ -9,35 +9,42 @@
 #include "link.h"
 
 struct tcp_host;
+struct host_r2t;
 
 /* One command; owned by the caller from tcp_host_submit() until done() is called. */
 struct host_cmd {
-        union sqe sqe;        /* opc and own fields; CID, PSDT and SGL are filled in at submit */
-        uint8_t *data;        /* sent or filled in; NULL if none */
-        uint32_t len;         /* bytes */
-        enum nvme_xfer xfer;  /* XFER_NONE, XFER_H2C, XFER_C2H */
-        bool command_buffer;  /* describe it by 5Ah even where in-capsule data would fit */
-        struct cqe cqe;       /* the response; synthesised for C2HData with SUCCESS */
-        uint16_t status;      /* SCT << 8 | SC of cqe, or NVME_TRANSIENT_TRANSPORT after a bad DDGST, or
-                               * NVME_DATA_TRANSFER_ERROR where a read came back short */
-        uint32_t got;         /* bytes of C2HData received */
+        union sqe sqe;       /* opc and own fields; CID, PSDT and SGL are filled in at submit */
+        uint8_t *data;       /* sent or filled in; NULL if none */
+        uint32_t len;        /* bytes */
+        enum nvme_xfer xfer; /* XFER_NONE, XFER_H2C, XFER_C2H */
+        bool command_buffer; /* describe it by 5Ah even where in-capsule data would fit */
+        struct cqe cqe;      /* the response; synthesised for C2HData with SUCCESS */
+        uint16_t status; /* SCT << 8 | SC of cqe, or NVME_TRANSIENT_TRANSPORT after a bad DDGST, or
+                          * NVME_DATA_TRANSFER_ERROR where a read came back short */
+        uint32_t got;    /* bytes of C2HData received */
+        /* Called once, from within tcp_host_received(), link_sent() or tcp_host_fail_all(); it may
+         * submit commands, but not free the host. */
         void (*done)(struct host_cmd *cmd, void *user);
         void *user;
 
         /* the machine's own */
-        struct host_cmd *next;
-        struct tx tx;
+        struct host_r2t *r2ts; /* to be served, in the order they came */
+        bool queued;           /* tx is on its way out */
+        bool ended;            /* the response came while it was: done() has to wait */
+        bool ddgst_bad;
+        struct tx tx; /* the capsule, then one H2CData after the other */
         uint8_t head[76];
 };
 
 struct tcp_host_config {
         uint8_t hpda;         /* 0's based dwords, 0..31 */
         bool hdgst, ddgst;    /* asked for */
-        bool require_digests; /* give up when the controller clears one that was asked for */
+        bool require_digests; /* give up (LINK_CLOSING) when the controller clears one that was
+                               * asked for: tcp_host_digests_refused() */
         uint32_t maxr2t;      /* count, >= 1 */
         uint16_t depth;       /* commands outstanding at most: queue size - 1 */
-        uint32_t in_capsule;  /* bytes of in-capsule data: 8192 on the admin queue, else from IOCCSZ;
-                               * may be changed by tcp_host_set_in_capsule() */
+        uint32_t in_capsule; /* bytes of in-capsule data: 8192 on the admin queue, else from IOCCSZ;
+                              * may be changed by tcp_host_set_in_capsule() */
         struct track_limits limits;
         const struct rule_policy *policy; /* may be NULL */
 };
@@ -46,20 +53,25 @@ struct tcp_host *tcp_host_new(const struct tcp_host_config *cfg, void *user);
 /* Commands still outstanding are not called back: tcp_host_fail_all() first. */
 void tcp_host_free(struct tcp_host *h);
 struct link *tcp_host_link(struct tcp_host *h);
+void *tcp_host_user(const struct tcp_host *h); /* what tcp_host_new() was given */
 
 /* Queues ICReq; before it nothing is sent. Commands may be submitted when tcp_host_ready(). */
 void tcp_host_start(struct tcp_host *h);
 bool tcp_host_ready(const struct tcp_host *h);
 void tcp_host_set_in_capsule(struct tcp_host *h, uint32_t bytes);
 
+bool tcp_host_digests_refused(const struct tcp_host *h);
+
 /* 0; -1 when `depth` commands are outstanding or the link is not live. */
 int tcp_host_submit(struct tcp_host *h, struct host_cmd *cmd);
 unsigned tcp_host_outstanding(const struct tcp_host *h);
 
-/* Bytes have arrived at link_recv_iov(): takes all events in them, calls done() of ended commands. */
+/* Bytes have arrived at link_recv_iov(): takes all events in them, calls done() of ended commands.
+ */
 void tcp_host_received(struct tcp_host *h, size_t n);
 
-/* The connection is gone: every outstanding command is called back with `status`. */
+/* The connection is gone (link_kill() if it was not): every command that has not ended is called
+ * back with `status`. */
 void tcp_host_fail_all(struct tcp_host *h, uint16_t status);
 
 #endif
