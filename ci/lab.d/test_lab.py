@@ -276,3 +276,41 @@ def test_nvmet_config(tmp_path):
     for expected in ("/dev/nvme0n1", "/dev/nvme0n2", "feedc0de", "two disks",
                      "10.0.0.9", "left:\n"):
         assert expected in run.stdout
+
+
+# --- the other engine ---------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", ["tcp", "rxe", "siw"])
+def test_qemu(device, tmp_path):
+    options = ["--engine", "qemu", "--smp", "2", "--out", tmp_path]
+    probe = subprocess.run([LAB, "--engine", "qemu", "--probe"], capture_output=True,
+                           text=True)
+    if probe.returncode != 0:
+        pytest.skip(probe.stdout)
+    run = guest_script("""
+        nqn=nqn.2026-01.lab:qemu
+        load brd
+        wire_up
+        [ $3 = tcp ] || rdma_up $3
+        nvmet_up $1 $2 $nqn /dev/ram0
+    """ + READ_BACK + """
+        nvmet_down
+        dmesg_clean
+        nproc >processors
+        echo error >&2
+        exit 9
+    """, "tcp" if device == "tcp" else "rdma", "10.0.0.2", device, options=options,
+        cwd=tmp_path)
+    assert run.returncode == 9, run.stderr
+    assert run.stderr == "error\n"
+    assert (tmp_path / "processors").read_text() == "2\n"
+
+
+@pytest.mark.slow
+def test_qemu_dead_guest():
+    run = lab("sh", "-c", "echo early; echo c > /proc/sysrq-trigger; sleep 9",
+              options=["--engine", "qemu"])
+    assert (run.returncode, run.stdout) == (125, "early\n")
+    assert "Kernel panic" in run.stderr
