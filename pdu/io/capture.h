@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * TCP streams out of capture files: pcap and pcapng through libpcap, of Ethernet (VLAN tags too),
+ * Linux cooked, raw IP and loopback; IPv4 and IPv6. Each direction of each connection is handed out
+ * in order and once, whatever was retransmitted or reordered; what the capture does not hold
+ * (drops, a cut snapshot) is reported as a gap. Nothing is ever guessed.
+ */
+#ifndef NVMF_IO_CAPTURE_H
+#define NVMF_IO_CAPTURE_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pdu/wire/rules.h"
+
+struct capture_end {
+        uint8_t family; /* AF_INET, AF_INET6 */
+        uint8_t addr[16];
+        uint16_t port;
+};
+/* "192.0.2.1:4420", "[2001:db8::1]:4420" into a buffer of CAPTURE_END_TEXT bytes; returns it. */
+enum { CAPTURE_END_TEXT = INET6_ADDRSTRLEN + 8 };
+const char *capture_end_text(const struct capture_end *e, char buf[CAPTURE_END_TEXT]);
+
+/* A connection in the capture. */
+struct capture_conn {
+        unsigned number;           /* from 1, in order of appearance */
+        struct capture_end end[2]; /* [PARTY_HOST] opened it */
+        bool midstream; /* begins before the capture: who opened it is taken from the ports */
+        void *user;     /* the caller's; NULL at first */
+};
+
+/* Where in the capture something was seen. */
+struct capture_place {
+        uint64_t frame;  /* from 1, as Wireshark counts */
+        int64_t time_ns; /* since 1970 */
+};
+
+/* Called in the order of the capture; any but data may be NULL. */
+struct capture_ops {
+        void (*opened)(void *user, struct capture_conn *c, const struct capture_place *at);
+        /* The next n > 0 bytes that `sender` sent. */
+        void (*data)(void *user, struct capture_conn *c, enum party sender, const uint8_t *p,
+                     size_t n, const struct capture_place *at);
+        /* n bytes that `sender` sent are not in the capture; data goes on behind them. */
+        void (*gap)(void *user, struct capture_conn *c, enum party sender, uint32_t n,
+                    const struct capture_place *at);
+        /* Both sides said FIN, one said RST, its ports were used anew, or the capture is over. */
+        void (*closed)(void *user, struct capture_conn *c, const struct capture_place *at);
+};
+
+/*
+ * Reads `path` ("-": standard input) from end to end. 0, or -1 with one line in err: the file
+ * cannot be read, is damaged (what stands before the damage was handed out), or has a link type
+ * that is not known.
+ */
+int capture_read(const char *path, const struct capture_ops *ops, void *user, char *err,
+                 size_t err_size);
+
+#endif

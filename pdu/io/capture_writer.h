@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Capture files made up around the bytes of TCP streams, with Ethernet and IP headers, right
+ * checksums and sequence numbers, so that Wireshark reassembles and dissects them. By itself it
+ * takes only port 4420 for NVMe/TCP.
+ */
+#ifndef NVMF_IO_CAPTURE_WRITER_H
+#define NVMF_IO_CAPTURE_WRITER_H
+
+#include <stddef.h>
+#include <sys/socket.h>
+
+#include "pdu/io/capture.h"
+
+struct capture_writer;
+
+/* NULL with one line in err. */
+struct capture_writer *capture_writer_open(const char *path, char *err, size_t err_size);
+/* 0, or -1 when something could not be written (errno). Frees w. */
+int capture_writer_close(struct capture_writer *w);
+
+/* One connection that is being written; the caller's memory. Times are ns since 1970. */
+struct capture_flow {
+        struct capture_end end[2];
+        uint32_t seq[2]; /* of the next byte of each side */
+};
+
+/* Its handshake. The ends are 10.0.0.1 and 10.0.0.2:4420 unless both addresses are IP of one
+ * family. */
+void capture_flow_open(struct capture_writer *w, struct capture_flow *f,
+                       const struct sockaddr *host, const struct sockaddr *controller,
+                       int64_t time_ns);
+/* n bytes that `sender` sent. */
+void capture_flow_data(struct capture_writer *w, struct capture_flow *f, enum party sender,
+                       const void *p, size_t n, int64_t time_ns);
+/* `who` ends it: by RST, or by a FIN that the other side returns. */
+void capture_flow_close(struct capture_writer *w, struct capture_flow *f, enum party who,
+                        bool reset, int64_t time_ns);
+
+#endif
