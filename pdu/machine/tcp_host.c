@@ -237,7 +237,7 @@ static struct host_cmd *addressee(struct tcp_host *h)
 /* Whether bytes lie within the command's buffer: sure, unless rules are waived. */
 static bool inside(const struct host_cmd *cmd, uint32_t offset, uint32_t len)
 {
-        return cmd->data && offset <= cmd->len && len <= cmd->len - offset;
+        return offset <= cmd->len && len <= cmd->len - offset;
 }
 
 /* At the header of a PDU. */
@@ -246,7 +246,8 @@ static void aim(struct tcp_host *h, const union pdu *p)
         uint32_t offset = le32_get(p->data.offset), len = framer_data_len(&h->link.rx);
         struct host_cmd *cmd = h->in_hand = addressee(h);
 
-        if (p->ch.type == PDU_C2H_DATA && cmd && cmd->xfer == XFER_C2H && inside(cmd, offset, len))
+        if (p->ch.type == PDU_C2H_DATA && cmd && cmd->xfer == XFER_C2H && cmd->data &&
+            inside(cmd, offset, len))
                 framer_sink(&h->link.rx, cmd->data + offset);
 }
 
@@ -272,8 +273,8 @@ static void take_data(struct tcp_host *h, struct host_cmd *cmd, const union pdu 
         struct cqe success = { .cid = cmd->sqe.cid };
 
         cmd->ddgst_bad |= framer_ddgst_bad(&h->link.rx);
-        if (data && cmd->xfer == XFER_C2H && inside(cmd, offset, len)) {
-                if (data != cmd->data + offset)
+        if (cmd->xfer == XFER_C2H && inside(cmd, offset, len)) {
+                if (cmd->data && data && data != cmd->data + offset)
                         memcpy(cmd->data + offset, data, len);
                 cmd->got += len;
         }
@@ -287,7 +288,7 @@ static void take_r2t(struct tcp_host *h, struct host_cmd *cmd, const union pdu *
         uint32_t offset = le32_get(p->data.offset), len = le32_get(p->data.length);
         struct host_r2t *r = h->free_r2t, **last = &cmd->r2ts;
 
-        if (cmd->xfer != XFER_H2C || len == 0 || !inside(cmd, offset, len))
+        if (cmd->xfer != XFER_H2C || !cmd->data || len == 0 || !inside(cmd, offset, len))
                 return;
         if (!r) {
                 link_terminate(&h->link, rule_fault(TCP_R2T_LIMIT));

@@ -14,7 +14,8 @@ struct host_r2t;
 /* One command; owned by the caller from tcp_host_submit() until done() is called. */
 struct host_cmd {
         union sqe sqe;       /* opc and own fields; CID, PSDT and SGL are filled in at submit */
-        uint8_t *data;       /* sent or filled in; NULL if none */
+        uint8_t *data;       /* sent or filled in; NULL if none. NULL with XFER_C2H: what comes is
+                              * checked and counted, and kept nowhere */
         uint32_t len;        /* bytes */
         enum nvme_xfer xfer; /* XFER_NONE, XFER_H2C, XFER_C2H */
         bool command_buffer; /* describe it by 5Ah even where in-capsule data would fit */
