@@ -11,12 +11,12 @@ UML_TOOLS='gcc make flex bison bc xz tar dpkg-deb apt-get apt-cache'
 uml_key() {
     # shellcheck source=/dev/null
     (. /etc/os-release && echo "$ID $VERSION_ID $(uname -m) $UML_SOURCE" &&
-        cat $(uml_configs) "$lab_d/uml-patch") | sha256sum | cut -c1-12
+        uml_config && cat "$lab_d/uml-patch") | sha256sum | cut -c1-12
 }
 
-uml_configs() {
-    echo "$lab_d/uml.config"
-    [ -z "$instrumented" ] || echo "$lab_d/uml-instrumented.config"
+uml_config() {
+    cat "$lab_d/uml.config" || return
+    [ -z "$instrumented" ] || cat "$lab_d/uml-instrumented.config"
 }
 
 # The directory of the cached kernel; fails when there is none.
@@ -48,7 +48,7 @@ uml_build() {
         tar -x -J -C "$tree" --strip-components=1 || return
     rm "$1"/*.deb
     "$lab_d/uml-patch" "$tree" || return
-    uml_configs | xargs cat >"$1/config"
+    uml_config >"$1/config" || return
     uml_make KCONFIG_ALLCONFIG="$1/config" allnoconfig || return
     uml_check_config "$1/config" "$obj/.config" || return
     # The warnings are Debian's business; leaving them out saves a tenth.
@@ -66,12 +66,13 @@ uml_make() { make -s -C "$tree" ARCH=um O="$obj" "$@" >&2; }
 uml_check_config() {
     local lost
     lost=$(grep '^CONFIG_' "$1" | grep -vxFf "$2") || return 0
-    say "the kernel does not have: $(echo $lost)"
+    say "the kernel does not have: ${lost//$'\n'/ }"
     return 1
 }
 
 # Sets guest to the command line of the guest. Its memory is a file in TMPDIR.
 uml_command() {
+    # shellcheck disable=SC2054,SC2206 # commas belong to con0, $append is words
     guest=("$kernel_dir/linux" "mem=${mem}M" root=/dev/root rootfstype=hostfs rootflags=/ ro
         init="$run/uml-init" lab="$run" uml_dir="$run/uml"
         con=null con0=null,fd:1 panic=-1 oops=panic $append)
