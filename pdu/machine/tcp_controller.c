@@ -362,20 +362,37 @@ static void send_r2t(struct request *r)
         send_tx(r, 0, NULL, 0, r2t_sent);
 }
 
-/* The next R2T, if there is anything left to ask for and the window is open. One is queued at a
- * time: the next follows when it is out. */
+/* One R2T of a request is queued at a time: the next follows when it is out. */
+static bool may_ask(const struct request *r)
+{
+        return !r->r2t_queued && !r->ddgst_bad && to_ask(r) > 0 &&
+               r->track->r2ts < window(r->queue);
+}
+
+static bool r2t_to_be_had(const struct tcp_controller *c)
+{
+        return track_r2ts(c->link.track) < c->cfg.limits.r2ts_max;
+}
+
 static void ask(struct request *r)
 {
         struct tcp_controller *c = r->queue;
 
-        if (r->r2t_queued || r->ddgst_bad || to_ask(r) == 0 || r->track->r2ts >= window(c))
+        if (r->awaits_r2t || !may_ask(r))
                 return;
-        if (track_r2ts(c->link.track) < c->cfg.limits.r2ts_max) {
+        if (!c->need_r2t.first && r2t_to_be_had(c)) {
                 send_r2t(r);
-        } else if (!r->awaits_r2t) {
+        } else {
                 r->awaits_r2t = true;
                 list_add(&c->need_r2t, r);
         }
+}
+
+static void stop_waiting(struct request *r)
+{
+        if (r->awaits_r2t)
+                list_remove(&r->queue->need_r2t, r);
+        r->awaits_r2t = false;
 }
 
 static void r2t_sent(struct tx *tx, void *user)
@@ -391,13 +408,13 @@ static void r2t_sent(struct tx *tx, void *user)
 /* An R2T was served: those who found none left may ask. */
 static void ask_waiting(struct tcp_controller *c)
 {
-        struct request *r = c->need_r2t.first;
+        struct request *r;
 
-        if (!r || track_r2ts(c->link.track) >= c->cfg.limits.r2ts_max)
-                return;
-        list_remove(&c->need_r2t, r);
-        r->awaits_r2t = false;
-        ask(r);
+        while ((r = c->need_r2t.first) && r2t_to_be_had(c)) {
+                stop_waiting(r);
+                if (may_ask(r))
+                        send_r2t(r);
+        }
 }
 
 static struct request *receiver(struct tcp_controller *c)
@@ -444,6 +461,8 @@ static void store(struct request *r, const struct pdu_data *h)
 
 static void data_stored(struct request *r)
 {
+        if (r->ddgst_bad)
+                stop_waiting(r);
         if (r->track->r2ts > 0 || (to_ask(r) > 0 && !r->ddgst_bad))
                 ask(r);
         else if (r->ddgst_bad)
@@ -805,7 +824,9 @@ static bool withdraw(struct request *r)
 {
         struct tcp_controller *c = r->queue;
 
-        list_remove(r->state == REQUEST_NEED_BUFFER ? &c->need_buffer : &c->need_r2t, r);
+        if (r->state == REQUEST_NEED_BUFFER)
+                list_remove(&c->need_buffer, r);
+        stop_waiting(r);
         r->withdrawn = c->in_hand == r && !gone(c);
         return !r->withdrawn;
 }
