@@ -139,7 +139,7 @@ static struct request *take_request(struct tcp_controller *c, const union sqe *s
         c->free = r->next;
         r->sqe = *sqe;
         r->cqe = (struct cqe) { .cid = sqe->cid };
-        r->in_place = r->success_ok = false;
+        r->in_place = r->success_ok = r->no_response = false;
         r->data = NULL;
         r->len = r->c2h_len = r->wire_len = r->sent = r->asked = 0;
         r->xfer = XFER_NONE;
@@ -281,7 +281,7 @@ static void finish(struct request *r)
 {
         struct tcp_controller *c = r->queue;
 
-        if (gone(c) || swallows(r)) {
+        if (gone(c) || r->no_response || swallows(r)) {
                 release(r);
                 return;
         }

@@ -34,6 +34,8 @@ struct request {
         enum request_state state;
         bool in_place;    /* data lies in the receive buffer: valid only within execute() */
         bool success_ok;  /* set by the owner: C2HData may carry SUCCESS in place of a response */
+        bool no_response; /* set by the owner before completing: the command just ends, as an AER
+                           * does at a Controller Reset (Base 2.2 3.7.2) */
         uint8_t *data;    /* host's data, or room for the controller's; NULL if none */
         uint32_t len;     /* bytes that the command transfers; set by admit() */
         uint32_t c2h_len; /* bytes to send; set by the owner before completing, <= len */
