@@ -17,14 +17,15 @@ enum controller_type { CONTROLLER_IO, CONTROLLER_DISCOVERY };
 
 struct controller_config {
         enum controller_type type;
-        bool persistent;     /* discovery: KATO != 0 in Connect is granted (EPCSD) */
-        uint16_t mqes;       /* 0's based */
-        uint16_t queues_max; /* I/O queues */
-        uint16_t kas;        /* KATO granularity, 100 ms units, not 0 */
-        uint32_t kato_min;   /* ms; shorter ones are raised to it */
-        uint32_t idle_timeout; /* ms: an association that is never enabled, or has no KATO, and sends
-                                * nothing; 2 min by the specification */
-        uint8_t aerl;        /* 0's based */
+        bool persistent;       /* discovery: KATO != 0 in Connect is granted (EPCSD) */
+        uint16_t mqes;         /* 0's based */
+        uint16_t queues_max;   /* I/O queues */
+        uint16_t kas;          /* KATO granularity, 100 ms units, not 0 */
+        uint32_t kato_min;     /* ms; shorter ones are raised to it */
+        uint32_t idle_timeout; /* ms that an association may say nothing while the controller is
+                                * disabled or shut down, and a discovery controller without KATO at
+                                * any time; 2 min by the specification. 0: never ends it */
+        uint8_t aerl;          /* 0's based */
         const struct rule_policy *policy; /* may be NULL */
 };
 
@@ -36,18 +37,31 @@ struct controller {
         uint8_t hostid[16];
         char hostnqn[NQN_FIELD], subnqn[NQN_FIELD];
         uint32_t cc, csts;
-        uint32_t kato;           /* ms in force; 0: off */
-        uint64_t alive_until;    /* ms; the Keep Alive timer; 0: not running */
-        uint64_t idle_since;     /* ms */
-        uint16_t queues;         /* I/O queues granted by Number of Queues */
-        uint32_t aec;            /* feature 0Bh */
-        struct { uint16_t cid; void *request; } aer[CONTROLLER_AERS];
+        uint32_t kato;         /* ms in force; 0: off */
+        uint32_t kato_connect; /* ms: what Connect set, and a reset brings back */
+        uint64_t alive_until;  /* ms; the Keep Alive timer; 0: not running */
+        bool traffic;          /* admin or I/O commands since the timer started */
+        uint64_t idle_since;   /* ms */
+        uint16_t queues;       /* I/O queues granted by Number of Queues */
+        uint16_t io_queues;    /* I/O queues that exist: kept by the owner */
+        uint32_t aec;          /* feature 0Bh */
+        struct {
+                uint16_t cid;
+                void *request;
+        } aer[CONTROLLER_AERS];
         unsigned aers;
-        struct { uint32_t dw0, dw1; } event[CONTROLLER_EVENTS]; /* waiting for an AER */
+        struct {
+                uint32_t dw0, dw1;
+        } event[CONTROLLER_EVENTS]; /* waiting for an AER */
         unsigned events;
-        uint32_t masked;         /* event types reported and not cleared; see controller.c */
-        bool dead;               /* CSTS.CFS: the association has to end */
+        uint8_t masked;        /* event types (bit n: type n) reported and not cleared ... */
+        uint8_t masked_lid[8]; /* ... and the log that clears each */
+        bool dead;             /* CSTS.CFS by time-out: the association has to end */
 };
+
+/* What a host's breach of `rule` makes of a command: the first status that the rule accepts, or 0
+ * if the policy (may be NULL) waives the rule. */
+uint16_t rule_refuse(const struct rule_policy *policy, enum rule_id rule);
 
 void controller_init(struct controller *c, const struct controller_config *cfg, uint64_t now);
 
@@ -58,32 +72,53 @@ uint32_t controller_vs(void);
 /*
  * Whether the command may run now on queue qid (0: admin): 0, or the status it ends with (unknown
  * FCTYPE, disabled, after shutdown, opcode not of this type ...). connected: whether Connect has
- * succeeded on this queue.
+ * succeeded on this queue; if not, c may be NULL.
  */
 uint16_t controller_admit(const struct controller *c, uint16_t qid, bool connected,
                           const union sqe *sqe);
+/* The part of it that is the controller's state: 0 if admin and I/O commands may run now. */
+uint16_t controller_ready(const struct controller *c);
+/* Whether controllers of this type execute the admin command `opc`. */
+bool controller_supports(const struct controller_config *cfg, uint8_t opc);
 
-/* Property Get/Set, Keep Alive, Set/Get Features 07h, 0Bh, 0Fh: fill in cqe (status included).
- * controller_feature() returns false if the feature is not the controller's own. */
+/*
+ * Property Get/Set, Keep Alive, Set/Get Features 07h, 0Bh, 0Fh: fill in cqe (status included).
+ * controller_feature() returns false if the feature is not the controller's own, or one that a
+ * discovery controller does not have.
+ *
+ * A Property Set that clears CC.EN is a Controller Reset: I/O queues are the owner's to close and
+ * parked AERs to take away (controller_aer_take()), without a response (3.7.2).
+ */
 void controller_property_get(struct controller *c, const struct property_cmd *cmd, struct cqe *cqe);
 void controller_property_set(struct controller *c, const struct property_cmd *cmd, struct cqe *cqe,
                              uint64_t now);
 void controller_keep_alive(struct controller *c, struct cqe *cqe, uint64_t now);
 bool controller_feature(struct controller *c, const union sqe *sqe, struct cqe *cqe, uint64_t now);
 
-/* KATO by Connect: rounded up, minimum applied. Non-zero: the status of the Connect. */
-uint16_t controller_connect_kato(struct controller *c, uint32_t kato, uint64_t now);
+enum feature_select { FEATURE_CURRENT, FEATURE_DEFAULT, FEATURE_SAVED, FEATURE_CAPABILITIES };
+enum { FEATURE_CHANGEABLE = 1 << 2 }; /* DW0 of FEATURE_CAPABILITIES */
+/* Get Features' SEL, and what is common to Set and Get Features: no feature is saveable (SV ends in
+ * 1/0Dh; the saved value is the default one), reserved selects are refused. 0, or the status. */
+enum feature_select feature_select(const union sqe *sqe);
+uint16_t feature_check(const union sqe *sqe);
 
-/* A command was fetched: traffic based keep alive. */
-void controller_traffic(struct controller *c, uint64_t now);
+/* KATO by Connect: rounded up, minimum applied. Non-zero: the status of the Connect (IPO 48). */
+uint16_t controller_connect_kato(struct controller *c, uint32_t kato);
+
+/* A command was fetched. Admin and I/O commands keep alive (traffic based, 3.9.4.2); Fabrics
+ * commands only show that the association is not idle. */
+void controller_traffic(struct controller *c, bool fabrics, uint64_t now);
 /* False: Keep Alive or idle timer has run out, CSTS.CFS is set, the association has to end. */
 bool controller_tick(struct controller *c, uint64_t now);
 
 /*
  * Asynchronous events. controller_aer(): parks the request, or says the status it ends with at once
  * (AER limit). controller_event(): an event of this kind happened. controller_aer_pop(): the next
- * parked request that completes now, its cqe filled in; NULL: none. controller_log_read(): log `lid`
- * was read with RAE 0, its event type is reported again.
+ * parked request that completes now, its cqe filled in; NULL: none. controller_log_read(): log
+ * `lid` was read with RAE 0, what it was about is known and its event type is reported again.
+ *
+ * An event is reported only if feature 0Bh asks for it (5.1.25, AEC), and not while its type is
+ * masked: reported and its log not yet read.
  */
 uint16_t controller_aer(struct controller *c, uint16_t cid, void *request);
 void controller_event(struct controller *c, uint8_t type, uint8_t info, uint8_t lid);
@@ -99,16 +134,18 @@ struct sq {
         bool no_flow_control; /* SQHD is 0 in every response but Connect's (FFFFh) */
 };
 void sq_init(struct sq *sq, uint16_t size, bool no_flow_control);
-void sq_take(struct sq *sq);              /* a command was fetched */
-uint16_t sq_head(const struct sq *sq);    /* SQHD for a response */
+void sq_take(struct sq *sq);           /* a command was fetched; before sq_init() nothing happens */
+uint16_t sq_head(const struct sq *sq); /* SQHD for a response */
 
 /*
  * Connect, the checks that need only the command, its data and what the admin queue said
  * (Base 6.3): 0, or status; *ipo gets DW0 (IPO | IATTR). admin: the controller that an I/O queue
- * joins, NULL on the admin queue. max_sqsize: 0's based.
+ * joins, or NULL if there is none; not looked at on the admin queue. max_sqsize: 0's based.
  */
 uint16_t connect_check(const struct connect_cmd *cmd, const struct connect_data *data,
                        const struct controller *admin, uint16_t max_sqsize,
                        const struct rule_policy *policy, uint32_t *ipo);
+/* Entries of the queue that a Connect asks for, within 2 and max_sqsize + 1. */
+uint16_t connect_entries(const struct connect_cmd *cmd, uint16_t max_sqsize);
 
 #endif
