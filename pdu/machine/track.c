@@ -1,0 +1,951 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "track.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tags.h"
+
+enum {
+        FIRST_COMMANDS = 64, /* until Connect has said the queue's size: admin depth and AERs */
+        SPARE_COMMANDS = 2,  /* beyond the queue's size, where FAB_OVERRUN is waived */
+        DEPTH_DEFAULT = 1024,
+        R2TS_DEFAULT = 256,
+        ENDED_KEPT = 16, /* CIDs that SUCCESS ended, remembered to name what comes after it */
+};
+
+enum ic { IC_NONE, IC_ASKED, IC_DONE };
+
+/* The submission queue as SQHD shows it. Counted up without end; on the wire modulo its size. */
+struct queue {
+        int qid; /* -1: no Connect yet */
+        bool connected, disconnected, no_flow_control;
+        uint32_t size; /* entries; 0: not known */
+        uint32_t sent, head;
+        uint32_t cc; /* as last written (admin queue) */
+};
+
+struct track {
+        struct track_limits limits;
+        const struct rule_set *waived;
+        struct fault fault;
+        struct rule_set findings;
+
+        enum ic ic;
+        bool mid_stream, gave_up[2];
+        uint8_t hpda, dgst_asked;
+        struct pdu_format format[2]; /* by sender */
+        uint32_t maxh2cdata, maxr2t, in_capsule;
+
+        struct queue queue;
+        struct tags cids, ttags;
+        struct track_cmd *first_cmds, *more_cmds;
+        struct track_r2t *r2ts;
+        unsigned outstanding;
+        struct track_cmd *last, *in_hand[2];
+        int dying; /* slot of the command that the controller's last PDU ended */
+        uint16_t ended[ENDED_KEPT], next_ttag;
+        unsigned ended_n;
+};
+
+static unsigned at_least(unsigned n, unsigned least)
+{
+        return n > least ? n : least;
+}
+
+static unsigned at_most(unsigned n, unsigned most)
+{
+        return n < most ? n : most;
+}
+
+/* Of lengths that a peer made up. */
+static uint32_t sum(uint32_t a, uint32_t b)
+{
+        return a < UINT32_MAX - b ? a + b : UINT32_MAX;
+}
+
+static bool breaks(struct track *t, bool broken, enum rule_id rule)
+{
+        if (!broken || rule_in(t->waived, rule))
+                return false;
+        t->fault = rule_fault(rule);
+        return true;
+}
+
+static void finds(struct track *t, bool broken, enum rule_id rule)
+{
+        if (broken && t->limits.findings && !rule_in(t->waived, rule))
+                rule_add(&t->findings, rule);
+}
+
+/* --- life ------------------------------------------------------------------------------------- */
+
+struct track *track_new(const struct track_limits *limits, const struct rule_set *waived)
+{
+        struct track *t = calloc(1, sizeof(*t));
+
+        if (!t)
+                return NULL;
+        t->limits = *limits;
+        t->limits.depth_max = limits->depth_max ? limits->depth_max : DEPTH_DEFAULT;
+        t->limits.r2ts_max = limits->r2ts_max ? limits->r2ts_max : R2TS_DEFAULT;
+        t->waived = waived;
+        t->maxh2cdata = UINT32_MAX;
+        t->queue.qid = t->dying = -1;
+        t->maxr2t = 1;
+        t->first_cmds = calloc(FIRST_COMMANDS, sizeof(*t->first_cmds));
+        if (t->first_cmds && tags_init(&t->cids, FIRST_COMMANDS) == 0 &&
+            tags_init(&t->ttags, t->limits.r2ts_max) == 0)
+                t->r2ts = calloc(t->ttags.slots, sizeof(*t->r2ts));
+        if (t->r2ts)
+                return t;
+        track_free(t);
+        return NULL;
+}
+
+void track_free(struct track *t)
+{
+        if (!t)
+                return;
+        tags_fini(&t->cids);
+        tags_fini(&t->ttags);
+        free(t->first_cmds);
+        free(t->more_cmds);
+        free(t->r2ts);
+        free(t);
+}
+
+/* Once: those that are outstanding stay where they are. Without memory the queue stays small, and
+ * more commands than that overrun it. */
+static int grow(struct track *t, unsigned size)
+{
+        unsigned n = t->limits.passive ? size * 2 : size + SPARE_COMMANDS;
+
+        n = at_least(at_most(n, t->limits.depth_max + (unsigned)SPARE_COMMANDS), FIRST_COMMANDS);
+        if (n == FIRST_COMMANDS || t->more_cmds)
+                return 0;
+        t->more_cmds = calloc(n - FIRST_COMMANDS, sizeof(*t->more_cmds));
+        return t->more_cmds ? tags_grow(&t->cids, n) : -1;
+}
+
+int track_assume(struct track *t, const struct pdu_format *h2c, const struct pdu_format *c2h,
+                 uint32_t maxh2cdata, uint32_t maxr2t)
+{
+        t->ic = IC_DONE;
+        t->mid_stream = true;
+        t->format[PARTY_HOST] = *h2c;
+        t->format[PARTY_CONTROLLER] = *c2h;
+        t->maxh2cdata = maxh2cdata;
+        t->maxr2t = maxr2t;
+        return grow(t, t->limits.depth_max);
+}
+
+/* --- commands and R2Ts ------------------------------------------------------------------------ */
+
+static struct track_cmd *cmd_at(struct track *t, int slot)
+{
+        if (slot < 0)
+                return NULL;
+        return slot < FIRST_COMMANDS ? &t->first_cmds[slot] : &t->more_cmds[slot - FIRST_COMMANDS];
+}
+
+struct track_cmd *track_cmd(struct track *t, uint16_t cid)
+{
+        return cmd_at(t, tags_find(&t->cids, cid));
+}
+
+struct track_r2t *track_r2t(struct track *t, uint16_t ttag)
+{
+        int slot = tags_find(&t->ttags, ttag);
+
+        return slot < 0 ? NULL : &t->r2ts[slot];
+}
+
+static void close_r2t(struct track *t, struct track_r2t *r)
+{
+        if (r->cmd)
+                r->cmd->r2ts--;
+        tags_free(&t->ttags, tags_remove(&t->ttags, r->ttag));
+        r->cmd = NULL;
+}
+
+/* Its H2CData may still be on its way: T1.0 3.3.2.2 does not recall an R2T. */
+static void orphan_r2ts(struct track *t, struct track_cmd *cmd)
+{
+        for (unsigned i = 0; cmd->r2ts > 0 && i < t->ttags.slots; i++) {
+                if (t->r2ts[i].cmd != cmd)
+                        continue;
+                t->r2ts[i].cmd = NULL;
+                cmd->r2ts--;
+        }
+}
+
+/* Room is needed: the host may have dropped R2Ts of commands that were answered. */
+static void drop_orphans(struct track *t)
+{
+        for (unsigned i = 0; i < t->ttags.slots; i++) {
+                struct track_r2t *r = &t->r2ts[i];
+
+                if (!r->cmd && track_r2t(t, r->ttag) == r)
+                        close_r2t(t, r);
+        }
+}
+
+/* Its slot stays as it is until it is freed. */
+static int forget(struct track *t, struct track_cmd *cmd)
+{
+        orphan_r2ts(t, cmd);
+        return tags_remove(&t->cids, cmd->cid);
+}
+
+static void end_command(struct track *t, struct track_cmd *cmd)
+{
+        if (!cmd->vanished)
+                t->outstanding--;
+        if (cmd->again > 0)
+                cmd->again--;
+        else
+                t->dying = forget(t, cmd);
+}
+
+static bool is_outstanding(struct track *t, const struct track_cmd *cmd)
+{
+        return track_cmd(t, cmd->cid) == cmd;
+}
+
+static void drop_vanished(struct track *t)
+{
+        for (unsigned i = 0; i < t->cids.slots; i++) {
+                struct track_cmd *cmd = cmd_at(t, (int)i);
+
+                if (cmd->vanished && is_outstanding(t, cmd))
+                        tags_free(&t->cids, forget(t, cmd));
+        }
+}
+
+/* --- set-up ----------------------------------------------------------------------------------- */
+
+/* The ICs in force from here on. A digest that nobody asked for is believed where that is waived.
+ */
+static void negotiate(struct track *t, const struct pdu_icresp *r)
+{
+        struct pdu_format f = {
+                .hdgst = r->dgst & PDU_DGST_HEADER,
+                .ddgst = r->dgst & PDU_DGST_DATA,
+                .pda = r->cpda,
+        };
+
+        t->format[PARTY_HOST] = f;
+        f.pda = t->hpda;
+        t->format[PARTY_CONTROLLER] = f;
+        t->maxh2cdata = le32_get(r->maxh2cdata);
+        if (t->maxh2cdata == 0)
+                t->maxh2cdata = UINT32_MAX;
+        t->ic = IC_DONE;
+}
+
+/* TCP_ICREQ_ONCE waived: the first one counts. */
+static void on_icreq(struct track *t, const union pdu *h)
+{
+        uint32_t maxr2t = le32_get(h->icreq.maxr2t);
+
+        if (breaks(t, t->ic != IC_NONE, TCP_ICREQ_ONCE) || t->ic != IC_NONE)
+                return;
+        t->hpda = h->icreq.hpda;
+        t->dgst_asked = h->icreq.dgst;
+        t->maxr2t = maxr2t < UINT32_MAX ? maxr2t + 1 : maxr2t;
+        t->ic = IC_ASKED;
+}
+
+/* TCP_ICRESP_ONCE waived: the first one counts. */
+static void on_icresp(struct track *t, const union pdu *h)
+{
+        const unsigned digests = PDU_DGST_HEADER | PDU_DGST_DATA;
+
+        if (breaks(t, t->ic == IC_NONE, TCP_ICRESP_FIRST) ||
+            breaks(t, t->ic == IC_DONE, TCP_ICRESP_ONCE) ||
+            breaks(t, h->icresp.dgst & digests & ~(unsigned)t->dgst_asked, TCP_ICRESP_DGST))
+                return;
+        if (t->ic != IC_DONE)
+                negotiate(t, &h->icresp);
+}
+
+static bool too_early(struct track *t, enum party sender)
+{
+        if (sender == PARTY_CONTROLLER)
+                return breaks(t, t->ic != IC_DONE, TCP_ICRESP_FIRST);
+        finds(t, t->ic == IC_ASKED, TCP_ICREQ_WAIT);
+        return breaks(t, t->ic == IC_NONE, TCP_ICREQ_FIRST);
+}
+
+/* --- capsules: what the SQE alone shows ------------------------------------------------------- */
+
+static bool is_fabrics(const union sqe *s, enum fctype type)
+{
+        return s->opc == NVME_FABRICS && s->fctype == type;
+}
+
+/* Commands whose lengths are bytes by definition, or nobody's business. */
+static bool counts_bytes(const struct track *t, const union sqe *s)
+{
+        enum { SECURITY_SEND = 0x81, SECURITY_RECEIVE = 0x82, VENDOR = 0xc0 };
+
+        if (s->opc == NVME_FABRICS)
+                return s->fctype == FCTYPE_AUTH_SEND || s->fctype == FCTYPE_AUTH_RECEIVE ||
+                       s->fctype >= VENDOR;
+        return s->opc >= VENDOR ||
+               (t->queue.qid <= 0 && (s->opc == SECURITY_SEND || s->opc == SECURITY_RECEIVE));
+}
+
+/* Bytes that a success delivers, where the SQE alone says it. */
+static uint32_t needs(const struct track *t, const union sqe *s)
+{
+        uint64_t numd;
+
+        if (t->queue.qid != 0)
+                return 0;
+        if (s->opc == NVME_IDENTIFY)
+                return IDENTIFY_LEN;
+        if (s->opc != NVME_GET_LOG_PAGE)
+                return 0;
+        numd = (le32_get(s->cdw10) >> 16) | (uint64_t)(le32_get(s->cdw11) & 0xffff) << 16;
+        return numd < UINT32_MAX / 4 ? (uint32_t)(numd + 1) * 4 : 0;
+}
+
+static bool describes_nothing(const struct sgl *sgl)
+{
+        static const struct sgl nothing;
+
+        return memcmp(sgl, &nothing, sizeof(nothing)) == 0;
+}
+
+/* Features mostly move no data, whatever their opcode says. */
+static bool wrong_sgl_type(const union sqe *s)
+{
+        bool feature = s->opc == NVME_SET_FEATURES || s->opc == NVME_GET_FEATURES;
+
+        if (sqe_xfer(s) == XFER_NONE || (feature && describes_nothing(&s->sgl)))
+                return false;
+        if (s->sgl.id == SGL_IN_CAPSULE)
+                return sqe_xfer(s) == XFER_C2H;
+        return s->sgl.id != SGL_TRANSPORT;
+}
+
+static void judge_connect(struct track *t, const union sqe *s)
+{
+        finds(t, t->queue.connected, FAB_CONNECT_ONCE);
+        finds(t, le16_get(s->connect.recfmt) != 0, FAB_CONNECT_RECFMT);
+        finds(t, le16_get(s->connect.sqsize) == 0, FAB_CONNECT_SQSIZE_ZERO);
+        finds(t, le32_get(s->sgl.len) < CONNECT_DATA_LEN, FAB_CONNECT_DATA);
+}
+
+static void judge_disconnect(struct track *t, const union sqe *s)
+{
+        finds(t, t->queue.qid == 0, FAB_DISCONNECT_ADMIN);
+        finds(t, le16_get(s->disconnect.recfmt) != 0, FAB_DISCONNECT_RECFMT);
+}
+
+static void judge_property(struct track *t, const union sqe *s)
+{
+        uint32_t ofst = le32_get(s->property.ofst);
+        unsigned size = property_size(ofst), asked = s->property.attrib & 7;
+        bool writable = ofst == PROP_CC || ofst == PROP_NSSR;
+
+        finds(t, t->queue.qid > 0, FAB_PROP_QUEUE);
+        finds(t, size == 0, FAB_PROP_OFFSET);
+        finds(t, size > 0 && asked != (size == 8 ? PROP_ATTRIB_8 : PROP_ATTRIB_4), FAB_PROP_SIZE);
+        finds(t, size > 0 && !writable && s->fctype == FCTYPE_PROPERTY_SET, FAB_PROP_RO);
+}
+
+static void judge_fabrics(struct track *t, const union sqe *s)
+{
+        enum { VENDOR = 0xc0 };
+
+        finds(t, !fctype_name(s->fctype) && s->fctype < VENDOR, FAB_FCTYPE);
+        if (s->fctype == FCTYPE_CONNECT)
+                judge_connect(t, s);
+        else if (s->fctype == FCTYPE_DISCONNECT)
+                judge_disconnect(t, s);
+        else if (s->fctype == FCTYPE_PROPERTY_GET || s->fctype == FCTYPE_PROPERTY_SET)
+                judge_property(t, s);
+}
+
+static void judge_admin(struct track *t, const union sqe *s)
+{
+        bool queues = s->opc == NVME_CREATE_SQ || s->opc == NVME_DELETE_SQ ||
+                      s->opc == NVME_CREATE_CQ || s->opc == NVME_DELETE_CQ;
+
+        finds(t, queues, FAB_OPCODE);
+        finds(t, !queues && !(t->queue.cc & CC_EN), FAB_ENABLED);
+        finds(t, !queues && (t->queue.cc & CC_EN) && CC_SHN(t->queue.cc), FAB_SHUTDOWN);
+        finds(t, needs(t, s) > le32_get(s->sgl.len), FAB_SGL_SHORT);
+        finds(t,
+              s->opc == NVME_SET_FEATURES && (le32_get(s->cdw10) & 0xff) == FEAT_KATO &&
+                  le32_get(s->cdw11) == 0,
+              KA_ZERO);
+}
+
+static void judge_command(struct track *t, const union sqe *s)
+{
+        bool no_connect = t->queue.qid < 0 && !t->mid_stream;
+
+        finds(t, no_connect && !is_fabrics(s, FCTYPE_CONNECT), FAB_FIRST_CONNECT);
+        finds(t, wrong_sgl_type(s), TCP_SGL_TYPE);
+        if (s->opc == NVME_FABRICS)
+                judge_fabrics(t, s);
+        else if (t->queue.qid == 0 && t->queue.connected)
+                judge_admin(t, s);
+}
+
+/* --- capsules: in-capsule data, CID, room in the queue ---------------------------------------- */
+
+/* 0: not known. */
+static uint32_t in_capsule_max(const struct track *t, const union sqe *s)
+{
+        return t->queue.qid > 0 && s->opc != NVME_FABRICS ? t->in_capsule : PDU_ADMIN_IN_CAPSULE;
+}
+
+/* A descriptor of another kind than the two is a matter of status (TCP_SGL_TYPE). */
+static bool wrong_capsule_data(struct track *t, const union sqe *s, uint32_t len)
+{
+        uint32_t max = in_capsule_max(t, s);
+        bool in_capsule = s->sgl.id == SGL_IN_CAPSULE && !(sqe_xfer(s) == XFER_C2H && len == 0);
+        bool wrong_length = in_capsule && (le32_get(s->sgl.len) != len || le64_get(s->sgl.addr));
+        bool undescribed = s->sgl.id == SGL_TRANSPORT && len > 0;
+
+        return breaks(t, max > 0 && len > max, TCP_ICD_LIMIT) ||
+               breaks(t, wrong_length || undescribed, TCP_ICD_LEN);
+}
+
+/* The host has to stop when all entries but one wait for SQHD; there is nothing to wait for while
+ * fewer than that are unanswered, or SQHD runs ahead. */
+static bool overruns(struct track *t)
+{
+        const struct queue *q = &t->queue;
+        bool full = q->size > 0 && t->outstanding + 1 >= q->size &&
+                    (q->no_flow_control || q->sent - q->head + 1 >= q->size);
+
+        if (t->cids.left == 0)
+                drop_vanished(t);
+        return breaks(t, full || t->cids.left == 0, FAB_OVERRUN);
+}
+
+/* The host could not tell which of two commands with one CID a status ends: no status then. */
+static bool reuses_cid(struct track *t, const struct track_cmd *cmd)
+{
+        if (!breaks(t, cmd && !cmd->vanished, TCP_CMD_CID))
+                return false;
+        t->fault.fes = FES_INVALID_HEADER_FIELD;
+        t->fault.fei = offsetof(struct pdu_capsule_cmd, sqe.cid);
+        return true;
+}
+
+static void set_command(struct track *t, struct track_cmd *cmd, const union sqe *s)
+{
+        bool buffer = s->sgl.id == SGL_TRANSPORT;
+
+        *cmd = (struct track_cmd) {
+                .cid = le16_get(s->cid),
+                .opc = s->opc,
+                .fctype = s->fctype,
+                .sgl_id = s->sgl.id,
+                .h2c = buffer && sqe_xfer(s) & XFER_H2C,
+                .c2h = buffer && sqe_xfer(s) & XFER_C2H,
+                .counts_bytes = counts_bytes(t, s),
+                .buffer = buffer ? le32_get(s->sgl.len) : 0,
+                .needs = buffer ? needs(t, s) : 0,
+                .sqe = *s,
+        };
+}
+
+/* TCP_CMD_CID waived: the first one stays in the model, and is answered as often as it came.
+ * FAB_OVERRUN waived: when there is no room at all the model knows nothing of the command. */
+static void add_command(struct track *t, struct track_cmd *cmd, const union sqe *s)
+{
+        bool again = cmd && !cmd->vanished;
+
+        if (!cmd)
+                cmd = cmd_at(t, tags_add(&t->cids, le16_get(s->cid)));
+        if (!cmd)
+                return;
+        if (again) {
+                cmd->again++;
+        } else {
+                orphan_r2ts(t, cmd);
+                set_command(t, cmd, s);
+        }
+        t->outstanding++;
+        t->last = t->in_hand[PARTY_HOST] = cmd;
+}
+
+static void on_command(struct track *t, const union pdu *h)
+{
+        const union sqe *s = &h->cmd.sqe;
+        struct track_cmd *cmd = track_cmd(t, le16_get(s->cid));
+
+        if (overruns(t) || reuses_cid(t, cmd) ||
+            wrong_capsule_data(t, s, pdu_data_len(h, &t->format[PARTY_HOST])))
+                return;
+        judge_command(t, s);
+        if (is_fabrics(s, FCTYPE_CONNECT) && !t->queue.connected && !t->mid_stream)
+                t->queue.qid = le16_get(s->connect.qid);
+        t->queue.sent++;
+        add_command(t, cmd, s);
+}
+
+/* --- responses -------------------------------------------------------------------------------- */
+
+/* SQHD of Connect: where the queue begins to count. A controller may count refused Connects. */
+static void start_queue(struct track *t, const struct connect_cmd *c, const struct cqe *cqe)
+{
+        struct queue *q = &t->queue;
+        uint16_t sqhd = le16_get(cqe->sqhd);
+        bool possible;
+
+        q->connected = true;
+        q->size = le16_get(c->sqsize) + 1u;
+        q->no_flow_control = sqhd == SQHD_DISABLED;
+        possible = sqhd < q->size && (q->sent >= q->size || (sqhd > 0 && sqhd <= q->sent));
+        finds(t, q->no_flow_control && !(c->cattr & CATTR_DISABLE_SQFC), FAB_SQFC_UNASKED);
+        finds(t, !q->no_flow_control && !possible, FAB_SQHD);
+        q->head = sqhd;
+        q->sent = q->head + t->outstanding;
+        (void)grow(t, q->size);
+}
+
+/*
+ * The controller has taken all commands that it has answered, and none that was not sent. A value
+ * that is neither changes nothing.
+ */
+static void move_head(struct track *t, uint16_t sqhd)
+{
+        struct queue *q = &t->queue;
+        uint32_t answered = q->sent - t->outstanding, head;
+
+        if (q->no_flow_control || q->size == 0) {
+                finds(t, q->no_flow_control && sqhd != 0, FAB_SQHD);
+                return;
+        }
+        head = q->head + (sqhd + q->size - q->head % q->size) % q->size;
+        while (head < answered && head + q->size <= q->sent)
+                head += q->size;
+        if (sqhd >= q->size || head < answered || head > q->sent)
+                finds(t, true, FAB_SQHD);
+        else
+                q->head = head;
+}
+
+static void judge_connect_failure(struct track *t, const struct cqe *cqe)
+{
+        uint32_t dw0 = le32_get(cqe->dw0);
+        bool ipo = cqe_status(cqe) == NVME_CONNECT_PARAM;
+
+        finds(t, cqe_status(cqe) == NVME_INVALID_FIELD, FAB_CONNECT_NOT_FIELD);
+        finds(t, dw0 & ~(ipo ? 0xffffu | CONNECT_IATTR_DATA : 0) || le32_get(cqe->dw1),
+              FAB_CONNECT_RSVD);
+}
+
+static void on_connect_response(struct track *t, const struct track_cmd *cmd, const struct cqe *cqe)
+{
+        const uint32_t defined = 0x7ffff; /* CNTLID, AUTHREQ */
+
+        if (cqe_status(cqe)) {
+                judge_connect_failure(t, cqe);
+        } else if (!t->queue.connected) {
+                finds(t, le32_get(cqe->dw0) & ~defined || le32_get(cqe->dw1), FAB_CONNECT_RSVD);
+                start_queue(t, &cmd->sqe.connect, cqe);
+        }
+}
+
+/* A Controller Reset takes away what is outstanding, AERs above all, without an answer. */
+static void reset(struct track *t)
+{
+        for (unsigned i = 0; i < t->cids.slots; i++) {
+                struct track_cmd *cmd = cmd_at(t, (int)i);
+
+                if (cmd->opc == NVME_FABRICS || cmd->vanished || !is_outstanding(t, cmd))
+                        continue;
+                cmd->vanished = true;
+                t->outstanding -= 1u + cmd->again;
+        }
+}
+
+static void on_property_set(struct track *t, const struct property_cmd *p)
+{
+        uint32_t cc = (uint32_t)le64_get(p->value);
+
+        if (le32_get(p->ofst) != PROP_CC || t->queue.qid != 0)
+                return;
+        if ((t->queue.cc & CC_EN) && !(cc & CC_EN))
+                reset(t);
+        t->queue.cc = cc;
+}
+
+/* What a success of this command changes in the model. */
+static void succeed(struct track *t, const struct track_cmd *cmd)
+{
+        if (cmd->opc != NVME_FABRICS)
+                return;
+        if (cmd->fctype == FCTYPE_DISCONNECT)
+                t->queue.disconnected = true;
+        else if (cmd->fctype == FCTYPE_PROPERTY_SET)
+                on_property_set(t, &cmd->sqe.property);
+}
+
+/* Commands that define no result, by what Base 2.2 and the NVM command set say of DW0. */
+static bool has_no_result(const struct track *t, const struct track_cmd *cmd)
+{
+        static const uint8_t admin[] = { NVME_IDENTIFY, NVME_GET_LOG_PAGE, NVME_KEEP_ALIVE };
+        static const uint8_t io[] = { NVME_FLUSH,  NVME_WRITE,
+                                      NVME_READ,   NVME_WRITE_ZEROES,
+                                      NVME_DSM,    NVME_COMPARE,
+                                      NVME_VERIFY, NVME_WRITE_UNCORRECTABLE };
+
+        if (cmd->opc == NVME_FABRICS)
+                return cmd->fctype == FCTYPE_PROPERTY_SET || cmd->fctype == FCTYPE_DISCONNECT;
+        if (t->queue.qid == 0)
+                return memchr(admin, cmd->opc, sizeof(admin));
+        return t->queue.qid > 0 && memchr(io, cmd->opc, sizeof(io));
+}
+
+static void judge_success(struct track *t, const struct track_cmd *cmd)
+{
+        finds(t, cmd->c2h && cmd->c2h_next < cmd->needs, TCP_C2H_COMPLETE);
+        finds(t, cmd->c2h_next > 0 && !cmd->last_seen, TCP_C2H_LAST);
+}
+
+/* Whether SUCCESS has ended a command of this CID not long ago. */
+static bool just_ended(const struct track *t, uint16_t cid)
+{
+        for (unsigned i = 0; i < at_most(t->ended_n, ENDED_KEPT); i++)
+                if (t->ended[i] == cid)
+                        return true;
+        return false;
+}
+
+static void on_response(struct track *t, const union pdu *h)
+{
+        const struct cqe *cqe = &h->resp.cqe;
+        uint16_t cid = le16_get(cqe->cid);
+        struct track_cmd *cmd = track_cmd(t, cid);
+
+        if (breaks(t, !cmd && just_ended(t, cid), TCP_C2H_SUCCESS_RESP) ||
+            breaks(t, !cmd, TCP_RESP_CID) || !cmd)
+                return;
+        finds(t, t->queue.disconnected, FAB_DISCONNECT_LAST);
+        end_command(t, cmd);
+        t->last = cmd;
+        if (is_fabrics(&cmd->sqe, FCTYPE_CONNECT)) {
+                on_connect_response(t, cmd, cqe);
+                return;
+        }
+        move_head(t, le16_get(cqe->sqhd));
+        if (cqe_status(cqe))
+                return;
+        judge_success(t, cmd);
+        finds(t, le64_get(cqe->result) && has_no_result(t, cmd), FAB_CQE_ZERO);
+        succeed(t, cmd);
+}
+
+/* --- controller to host data ------------------------------------------------------------------ */
+
+static bool reaches_past(uint32_t offset, uint32_t len, uint64_t end)
+{
+        return (uint64_t)offset + len > end;
+}
+
+/* TCP_C2H_SUCCESS_LAST waived: SUCCESS ends the command all the same. */
+static void end_by_success(struct track *t, struct track_cmd *cmd)
+{
+        finds(t, !t->queue.no_flow_control && !t->mid_stream, TCP_C2H_SUCCESS_SQFC);
+        judge_success(t, cmd);
+        t->ended[t->ended_n++ % ENDED_KEPT] = cmd->cid;
+        end_command(t, cmd);
+}
+
+static bool wrong_c2h_data(struct track *t, const struct track_cmd *cmd, const struct pdu_data *h)
+{
+        uint32_t offset = le32_get(h->offset), len = le32_get(h->length);
+
+        return breaks(t, !cmd->c2h, TCP_C2H_DIR) ||
+               breaks(t, len % 4 != 0 && !cmd->counts_bytes, TCP_C2H_DWORD_LENGTH) ||
+               breaks(t, cmd->last_seen, TCP_C2H_AFTER_LAST) ||
+               breaks(t, offset != cmd->c2h_next, TCP_C2H_CONTIG) ||
+               breaks(t, reaches_past(offset, len, cmd->buffer), TCP_C2H_RANGE);
+}
+
+/* TCP_C2H_CONTIG waived: the bytes count, wherever they went. */
+static void on_c2h_data(struct track *t, const union pdu *h)
+{
+        uint16_t cid = le16_get(h->data.cccid);
+        struct track_cmd *cmd = track_cmd(t, cid);
+
+        if (breaks(t, !cmd && just_ended(t, cid), TCP_C2H_AFTER_LAST) ||
+            breaks(t, !cmd, TCP_C2H_CID) || !cmd || wrong_c2h_data(t, cmd, &h->data))
+                return;
+        finds(t, t->queue.disconnected, FAB_DISCONNECT_LAST);
+        t->last = t->in_hand[PARTY_CONTROLLER] = cmd;
+        cmd->c2h_next = sum(cmd->c2h_next, le32_get(h->data.length));
+        cmd->last_seen |= (h->ch.flags & PDU_LAST) != 0;
+        if (h->ch.flags & PDU_SUCCESS)
+                end_by_success(t, cmd);
+}
+
+/* --- host to controller data ------------------------------------------------------------------ */
+
+static bool over_r2t_limit(struct track *t, const struct track_cmd *cmd)
+{
+        uint64_t max = (uint64_t)t->maxr2t + (t->limits.passive ? 1 : 0);
+
+        if (t->ttags.left == 0)
+                drop_orphans(t);
+        return breaks(t, cmd->r2ts >= max || t->ttags.left == 0, TCP_R2T_LIMIT);
+}
+
+static bool wrong_r2t(struct track *t, const struct track_cmd *cmd, const struct pdu_data *h)
+{
+        uint32_t offset = le32_get(h->offset), len = le32_get(h->length);
+        struct track_r2t *other = track_r2t(t, le16_get(h->ttag));
+
+        return breaks(t, len % 4 != 0 && !cmd->counts_bytes, TCP_R2T_DWORD_LENGTH) ||
+               breaks(t, offset != cmd->r2t_next, TCP_R2T_CONTIG) ||
+               breaks(t, reaches_past(offset, len, cmd->buffer), TCP_R2T_RANGE) ||
+               over_r2t_limit(t, cmd) || breaks(t, other && other->cmd, TCP_R2T_TTAG);
+}
+
+/* TCP_R2T_TTAG waived: the new one takes the place of the old. TCP_R2T_LIMIT waived: one that finds
+ * no room is not known. */
+static void open_r2t(struct track *t, struct track_cmd *cmd, const struct pdu_data *h)
+{
+        uint16_t ttag = le16_get(h->ttag);
+        struct track_r2t *r = track_r2t(t, ttag);
+        int slot;
+
+        if (r)
+                close_r2t(t, r);
+        slot = tags_add(&t->ttags, ttag);
+        if (slot < 0)
+                return;
+        t->r2ts[slot] = (struct track_r2t) {
+                .ttag = ttag,
+                .cid = cmd->cid,
+                .cmd = cmd,
+                .offset = le32_get(h->offset),
+                .length = le32_get(h->length),
+                .next = le32_get(h->offset),
+        };
+        cmd->r2ts++;
+}
+
+/* One that asks for nothing is over at once, where TCP_R2T_EMPTY is waived. */
+static void on_r2t(struct track *t, const union pdu *h)
+{
+        struct track_cmd *cmd = track_cmd(t, le16_get(h->data.cccid));
+
+        if (breaks(t, !cmd || !cmd->h2c, TCP_R2T_CID) || !cmd || wrong_r2t(t, cmd, &h->data))
+                return;
+        finds(t, t->queue.disconnected, FAB_DISCONNECT_LAST);
+        t->last = t->in_hand[PARTY_CONTROLLER] = cmd;
+        cmd->r2t_next = sum(cmd->r2t_next, le32_get(h->data.length));
+        if (le32_get(h->data.length) > 0)
+                open_r2t(t, cmd, &h->data);
+}
+
+static uint64_t r2t_end(const struct track_r2t *r)
+{
+        return (uint64_t)r->offset + r->length;
+}
+
+static bool wrong_h2c_data(struct track *t, const struct track_r2t *r, const union pdu *h)
+{
+        uint32_t offset = le32_get(h->data.offset), len = le32_get(h->data.length);
+        bool counts = r->cmd && r->cmd->counts_bytes, last = h->ch.flags & PDU_LAST;
+        bool ends = (uint64_t)r->next + len == r2t_end(r);
+
+        return breaks(t, le16_get(h->data.cccid) != r->cid, TCP_H2C_CID) ||
+               breaks(t, len % 4 != 0 && !counts, TCP_H2C_DWORD_LENGTH) ||
+               breaks(t, offset != r->next, TCP_H2C_CONTIG) ||
+               breaks(t, len > t->maxh2cdata, TCP_H2C_LIMIT) ||
+               breaks(t, offset < r->offset || reaches_past(offset, len, r2t_end(r)),
+                      TCP_H2C_RANGE) ||
+               breaks(t, last && !ends, TCP_H2C_LAST_EARLY) ||
+               breaks(t, !last && ends, TCP_H2C_LAST_MISSING);
+}
+
+/* With rules waived an R2T is over when as many bytes came as it asked for, whatever LAST_PDU and
+ * DATAO say. */
+static void on_h2c_data(struct track *t, const union pdu *h)
+{
+        struct track_r2t *r = track_r2t(t, le16_get(h->data.ttag));
+        uint32_t len = le32_get(h->data.length);
+
+        if (breaks(t, !r && t->ttags.used == 0, TCP_H2C_UNSOLICITED) ||
+            breaks(t, !r, TCP_H2C_TTAG) || !r || wrong_h2c_data(t, r, h))
+                return;
+        t->last = t->in_hand[PARTY_HOST] = r->cmd;
+        r->next = sum(r->next, len);
+        if (r->cmd)
+                r->cmd->h2c_got = sum(r->cmd->h2c_got, len);
+        if (r->next >= r2t_end(r))
+                close_r2t(t, r);
+}
+
+/* --- termination ------------------------------------------------------------------------------ */
+
+static void on_h2c_term(struct track *t, const union pdu *h)
+{
+        (void)h;
+        t->gave_up[PARTY_HOST] = true;
+}
+
+static void on_c2h_term(struct track *t, const union pdu *h)
+{
+        finds(t, le32_get(h->ch.plen) <= sizeof(struct pdu_term), TCP_TERM_COPY_C2H);
+        t->gave_up[PARTY_CONTROLLER] = true;
+}
+
+/* --- a PDU ------------------------------------------------------------------------------------ */
+
+typedef void take_fn(struct track *t, const union pdu *h);
+
+static const struct {
+        take_fn *take;
+        bool any_time; /* also before the IC exchange */
+} pdus[PDU_TYPES] = {
+        [PDU_ICREQ] = { on_icreq, true },
+        [PDU_ICRESP] = { on_icresp, true },
+        [PDU_H2C_TERM] = { on_h2c_term, true },
+        [PDU_C2H_TERM] = { on_c2h_term, true },
+        [PDU_CAPSULE_CMD] = { on_command, false },
+        [PDU_CAPSULE_RESP] = { on_response, false },
+        [PDU_H2C_DATA] = { on_h2c_data, false },
+        [PDU_C2H_DATA] = { on_c2h_data, false },
+        [PDU_R2T] = { on_r2t, false },
+};
+
+static void begin(struct track *t, enum party sender)
+{
+        t->fault = (struct fault) { 0 };
+        t->findings = (struct rule_set) { 0 };
+        t->last = t->in_hand[sender] = NULL;
+        if (sender == PARTY_CONTROLLER) {
+                tags_free(&t->cids, t->dying);
+                t->dying = TAGS_NONE;
+        }
+}
+
+/* Types that are unknown or travel the wrong way get here only with those rules waived. */
+static bool is_of(enum party sender, const union pdu *h)
+{
+        const struct pdu_info *info = pdu_info(h->ch.type);
+
+        return info && info->sender == sender && pdus[h->ch.type].take;
+}
+
+struct fault track_header(struct track *t, enum party sender, const union pdu *h)
+{
+        begin(t, sender);
+        if (t->limits.findings) {
+                enum rule_id rule = pdu_check_overlooked(h, sender, &t->format[sender]).rule;
+
+                finds(t, rule != RULE_NONE, rule);
+        }
+        if (t->gave_up[sender]) {
+                finds(t, sender == PARTY_CONTROLLER, TCP_TERM_QUIET);
+                return t->fault;
+        }
+        if (is_of(sender, h) && (pdus[h->ch.type].any_time || !too_early(t, sender)))
+                pdus[h->ch.type].take(t, h);
+        return t->fault;
+}
+
+struct fault track_pdu(struct track *t, enum party sender, const union pdu *h, bool ddgst_bad)
+{
+        enum rule_id rule = sender == PARTY_HOST ? TCP_DDGST_H2C : TCP_DDGST_C2H;
+        struct fault fault = { 0 };
+
+        (void)h;
+        if (!ddgst_bad || rule_in(t->waived, rule))
+                return fault;
+        finds(t, true, rule);
+        if (t->in_hand[sender])
+                t->in_hand[sender]->ddgst_bad = true;
+        return rule_fault(rule);
+}
+
+/* --- what the owner asks ---------------------------------------------------------------------- */
+
+const struct rule_set *track_findings(const struct track *t)
+{
+        return &t->findings;
+}
+
+struct fault track_warning(const struct track *t)
+{
+        enum rule_id gravest = RULE_NONE;
+
+        if (rule_set_empty(&t->findings))
+                return rule_fault(RULE_NONE);
+        rule_each (id)
+                if (rule_in(&t->findings, id) &&
+                    (!gravest || rule_get(id)->level < rule_get(gravest)->level))
+                        gravest = id;
+        return rule_fault(gravest);
+}
+
+const struct pdu_format *track_format(const struct track *t, enum party sender)
+{
+        return &t->format[sender];
+}
+
+bool track_live(const struct track *t)
+{
+        return t->ic == IC_DONE;
+}
+
+uint32_t track_maxh2cdata(const struct track *t)
+{
+        return t->maxh2cdata;
+}
+
+uint32_t track_maxr2t(const struct track *t)
+{
+        return t->maxr2t;
+}
+
+int track_qid(const struct track *t)
+{
+        return t->queue.qid;
+}
+
+bool track_sqfc_disabled(const struct track *t)
+{
+        return t->queue.no_flow_control;
+}
+
+unsigned track_outstanding(const struct track *t)
+{
+        return t->outstanding;
+}
+
+unsigned track_r2ts(const struct track *t)
+{
+        return t->ttags.used;
+}
+
+void track_set_in_capsule(struct track *t, uint32_t bytes)
+{
+        t->in_capsule = bytes;
+}
+
+struct track_cmd *track_last_cmd(struct track *t)
+{
+        return t->last;
+}
+
+uint16_t track_free_ttag(struct track *t)
+{
+        while (tags_find(&t->ttags, t->next_ttag) >= 0)
+                t->next_ttag++;
+        return t->next_ttag++;
+}
