@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The benchmark: codec, suite, target. Figures are medians of several runs, never a test.
+
+bench.py [--runs N] [--time SECONDS] [--only wire,suite,target,memory]
+Run it through ci/bench, which builds first.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+NVMFSPEC = ROOT / "build/nvmfspec"
+NQN = "nqn.2026-01.io.nvmfspec:bench"
+
+# thousand IOPS of SPDK's nvmf_tgt (one busy-polling core, malloc bdev) with its own perf client on
+# the other core of a two-core machine of this kind, loopback, one queue pair: digests off, on
+ROWS = [
+    ("randread", 4096, 1, 52, 41),
+    ("randread", 4096, 32, 298, 315),
+    ("randread", 4096, 128, 448, 308),
+    ("randwrite", 4096, 1, 63, 53),
+    ("randwrite", 4096, 32, 310, 250),
+    ("randwrite", 4096, 128, 351, 295),
+    ("randread", 131072, 8, 19.2, 16.6),
+]
+
+
+class Target:
+    """The reference target on core 0, with one busy-polling reactor and a memory namespace."""
+
+    def __init__(self, *options):
+        self.process = subprocess.Popen(
+            ["taskset", "-c", "0", NVMFSPEC, "target", "-t", "tcp", "-a", "127.0.0.1", "-s", "0", "-n",
+             NQN, "--ns", "mem:256M", *options], stdout=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        self.port = re.search(r"listening on \S*:(\d+)", line).group(1)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+
+
+def perf(port, rw, size, depth, digests, seconds):
+    run = subprocess.run(
+        ["taskset", "-c", "1", NVMFSPEC, "host", "perf", "-t", "tcp", "-a", "127.0.0.1", "-s", port,
+         "-n", NQN, "--rw", rw, "--bs", str(size), "--iodepth", str(depth), "-i", "1", "--time",
+         str(seconds), "-o", "json", *(["-g", "-G"] if digests else [])],
+        capture_output=True, text=True)
+    if run.returncode != 0:
+        sys.exit(f"perf failed: {run.stderr}")
+    return json.loads(run.stdout)["iops"]
+
+
+def bench_target(runs, seconds):
+    print("\ntarget: one reactor on core 0, client on core 1, loopback, memory namespace")
+    print(f"  {'':24}{'digests off':>14}{'reference':>11}{'ratio':>7}{'digests on':>13}{'reference':>11}"
+          f"{'ratio':>7}   (thousand IOPS, median of {runs})")
+    with Target("--busy-poll", "1000", "--quiet") as target:
+        for rw, size, depth, off, on in ROWS:
+            cells = []
+            for digests, reference in ((False, off), (True, on)):
+                got = statistics.median(
+                    perf(target.port, rw, size, depth, digests, seconds) for _ in range(runs)) / 1000
+                cells += [got, reference, got / reference]
+            print(f"  {rw} {size // 1024} KiB QD {depth:<4}".ljust(26) +
+                  "{:12.1f}{:11.1f}{:7.2f}{:13.1f}{:11.1f}{:7.2f}".format(*cells), flush=True)
+
+
+def bench_memory(*_):
+    print("\nmemory: idle I/O connections of depth 128")
+    with Target("--quiet", "--limit", "connections=4096", "--limit", "controllers=256") as target:
+        run = subprocess.run(["/usr/bin/python3", ROOT / "bench/idle.py", str(target.process.pid),
+                              target.port, NQN, "2000"], capture_output=True, text=True)
+        if run.returncode != 0:
+            sys.exit(f"idle.py failed: {run.stderr}")
+        r = json.loads(run.stdout)
+    print(f"  {r['io_connections']} held; {r['bytes_per_connection'] / 1024:.1f} KiB each, "
+          f"{r['resident'] >> 20} MiB resident in all")
+
+
+def bench_suite(runs, _):
+    print("\nsuite: the whole default suite against the embedded target")
+    walls = []
+    for _ in range(runs):
+        began = time.monotonic()
+        if subprocess.run([NVMFSPEC, "conform"], stdout=subprocess.DEVNULL).returncode != 0:
+            sys.exit("the suite failed")
+        walls.append(time.monotonic() - began)
+    print(f"  {statistics.median(walls):.2f} s wall, median of {runs}, {os.cpu_count()} cores")
+
+
+def bench_wire(*_):
+    print("\nwire:", flush=True)
+    subprocess.run([ROOT / "build/bench_wire"], check=True)
+
+
+PARTS = {"wire": bench_wire, "suite": bench_suite, "target": bench_target, "memory": bench_memory}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--time", type=float, default=2, help="seconds of one target run")
+    parser.add_argument("--only", default=",".join(PARTS))
+    args = parser.parse_args()
+    for part in args.only.split(","):
+        if part not in PARTS:
+            parser.error(f"no part '{part}'; there are {', '.join(PARTS)}")
+        PARTS[part](args.runs, args.time)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# For scripts that run in the lab's guest: our target at one end, the kernel's host at the other.
+# Source it. NVMFSPEC is the binary under test.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$here/../../../ci/lab.d/nvmet.sh"
+nqn=nqn.2026-01.io.nvmfspec:lab
+work=$(mktemp -d)
+target_pid=
+
+step() { echo "-- $*"; }
+
+# target_up [OPTION...]: starts our target and waits until it listens.
+target_up() {
+        "$NVMFSPEC" target -t tcp -a 127.0.0.1 -s 4420 "$@" >"$work/target.log" 2>&1 &
+        target_pid=$!
+        for _ in $(seq 100); do
+                grep -q listening "$work/target.log" && return
+                kill -0 "$target_pid" 2>/dev/null || break
+                sleep 0.1
+        done
+        cat "$work/target.log" >&2
+        return 1
+}
+
+# target_down: SIGTERM must drain and exit with 0.
+target_down() {
+        kill -TERM "$target_pid"
+        wait "$target_pid" || { echo "target ended with $?"; cat "$work/target.log"; return 1; }
+}
+
+# connect [OPTION...]: the kernel host connects; prints the block device.
+connect() {
+        nvme connect -t tcp -a 127.0.0.1 -s 4420 -n "$nqn" "$@" >&2
+        nvdev "$nqn"
+}
+
+disconnect() { nvme disconnect -n "$nqn"; }
+
+# verify_io DEVICE: fio writes a checksummed pattern and reads it back, large and small blocks.
+verify_io() {
+        fio --name=verify --filename="$1" --rw=randwrite --bsrange=4k-256k --size=6M --direct=1 \
+                --ioengine=libaio --iodepth=16 --verify=crc32c --do_verify=1 --verify_fatal=1 \
+                --randseed=7 --output-format=terse >/dev/null
+}
+
+# filesystem_io DEVICE: mkfs, mount, verified files, unmount, fsck.
+filesystem_io() {
+        mkfs.ext4 -q -F "$1"
+        mkdir -p "$work/mnt"
+        mount "$1" "$work/mnt"
+        fio --name=files --directory="$work/mnt" --rw=randwrite --bs=16k --size=8M --nrfiles=4 \
+                --verify=crc32c --do_verify=1 --verify_fatal=1 --end_fsync=1 --output-format=terse >/dev/null
+        umount "$work/mnt"
+        fsck.ext4 -fn "$1" >/dev/null
+}
+
+# wait_for SECONDS COMMAND...
+wait_for() {
+        local n=$(($1 * 10))
+        shift
+        for _ in $(seq "$n"); do
+                "$@" && return
+                sleep 0.1
+        done
+        echo "waited in vain for: $*" >&2
+        return 1
+}

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# reconnect.sh COUNT: connect and disconnect COUNT times, then controller resets; nothing may pile up.
+. "$(dirname "$0")/lib.sh"
+
+target_up -n "$nqn" --ns mem:16M
+fds() { ls "/proc/$target_pid/fd" | wc -l; }
+connect -i 2 >/dev/null
+disconnect >/dev/null
+sleep 1
+before=$(fds)
+step "$1 reconnects"
+for _ in $(seq "$1"); do
+        dev=$(connect -i 2)
+        dd if="$dev" of=/dev/null bs=4k count=1 iflag=direct status=none
+        disconnect >/dev/null
+done
+sleep 1
+step "descriptors before $before, after $(fds)"
+[ "$(fds)" -le "$before" ]
+step "controller reset under I/O"
+dev=$(connect)
+fio --name=reset --filename="$dev" --rw=randrw --bs=4k --size=8M --direct=1 --ioengine=libaio --iodepth=8 \
+        --time_based --runtime=4 --output-format=terse >/dev/null &
+io=$!
+for _ in 1 2 3; do
+        sleep 1
+        nvme reset "${dev%n[0-9]*}"
+done
+wait "$io"
+disconnect
+target_down
+dmesg_clean
