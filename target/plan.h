@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From what is served to what is asked for: a plan holds all that has to be opened for it, so that
+ * whatever can fail fails before anything changes. Then it is applied under the inventory's lock
+ * and says who has to be told.
+ *
+ *      plan_make()      opens new namespaces, makes new subsystems and ports; may fail
+ *      (owner)          listens on plan->new_ports; may fail
+ *      plan_apply()     swaps, cannot fail
+ *      (owner)          closes listeners of plan->old_ports, tells hosts, waits for the reactors'
+ * turn plan_free()      drops what is no longer used; without plan_apply() what was made
+ */
+#ifndef NVMF_TARGET_PLAN_H
+#define NVMF_TARGET_PLAN_H
+
+#include "config.h"
+#include "subsystem.h"
+
+struct plan_ns {
+        struct subsystem *subsystem; /* where it changes */
+        struct ns *add, *remove;     /* or NULL */
+        struct ns *resize;           /* stays, with `blocks` and the new path */
+        uint64_t blocks;
+        const char *path;
+        uint32_t nsid;
+};
+
+struct plan {
+        const struct config *config; /* must outlive the plan */
+        struct plan_ns *ns;
+        unsigned n_ns;
+        struct subsystem **new_subsystems, **old_subsystems;
+        unsigned n_new_subsystems, n_old_subsystems;
+        struct port **new_ports, **old_ports; /* an address that changed is a new port */
+        unsigned n_new_ports, n_old_ports;
+        bool applied;
+        bool discovery; /* out of plan_apply(): some discovery log has changed, genctr has moved */
+};
+
+/* false: error has one line, nothing is left open. Only one plan at a time may exist. */
+bool plan_make(struct plan *p, struct inventory *inv, const struct config *config, char *error,
+               size_t size);
+void plan_apply(struct plan *p, struct inventory *inv);
+void plan_free(struct plan *p);
+
+#endif

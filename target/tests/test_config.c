@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "target/config.h"
+#include "target/plan.h"
+
+#define PORT                                                                                       \
+        "{\"portid\":1,\"addr\":{\"trtype\":\"tcp\",\"adrfam\":\"ipv4\","                          \
+        "\"traddr\":\"127.0.0.1\",\"trsvcid\":\"4420\"},\"subsystems\":[%s]}"
+#define NQN_A "nqn.2026-01.io.nvmfspec:a"
+#define NQN_B "nqn.2026-01.io.nvmfspec:b"
+#define HOST  "nqn.2026-01.io.nvmfspec:host"
+
+static char path[] = "/tmp/test_config.XXXXXX";
+
+static const char *file_with(const char *text)
+{
+        FILE *f;
+
+        strcpy(path + strlen(path) - 6, "XXXXXX");
+        close(mkstemp(path));
+        f = fopen(path, "w");
+        assert_non_null(f);
+        fputs(text, f);
+        fclose(f);
+        return path;
+}
+
+static bool load(struct config *c, const char *text, char *error, size_t size)
+{
+        bool ok = config_load(c, file_with(text), error, size);
+
+        unlink(path);
+        return ok;
+}
+
+/* Each broken document with the place that the error has to name. */
+static void test_errors(void **state)
+{
+        static const struct {
+                const char *text, *error;
+        } rows[] = {
+                { "", "line 1" },
+                { "{", "ends too early" },
+                { "{}\n}", "line 2: more text" },
+                { "[]", "an object is expected" },
+                { "{}", "has no ports" },
+                { "{\"subsystems\":5}", "subsystems: an array is expected" },
+                { "{\"subsystem\":[]}", "subsystem: unknown key" },
+                { "{\"subsystems\":[{\"nqn\":\"nonsense\"}]}", "subsystems[0].nqn: 'nonsense'" },
+                { "{\"subsystems\":[{}]}", "subsystems[0]: has no nqn" },
+                { "{\"subsystems\":[{\"nqn\":\"" NQN_A "\",\"attr\":{\"cntlid_min\":\"x\"}}]}",
+                  "subsystems[0].attr.cntlid_min: 'x' is no number" },
+                { "{\"subsystems\":[{\"nqn\":\"" NQN_A "\",\"attr\":{\"qid_max\":70000}}]}",
+                  "subsystems[0].attr.qid_max: 70000 is not from 0 to 65535" },
+                { "{\"subsystems\":[{\"nqn\":\"" NQN_A "\",\"attr\":{\"serial\":"
+                  "\"0123456789012345678901\"}}]}",
+                  "attr.serial: longer than 20" },
+                { "{\"subsystems\":[{\"nqn\":\"" NQN_A "\",\"namespaces\":[{\"nsid\":0}]}]}",
+                  "namespaces[0].nsid: 0 is not from 1" },
+                { "{\"subsystems\":[{\"nqn\":\"" NQN_A
+                  "\",\"namespaces\":[{\"nsid\":1,\"enable\":1}]}]}",
+                  "namespaces[0]: is enabled" },
+                { "{\"subsystems\":[{\"nqn\":\"" NQN_A
+                  "\",\"namespaces\":[{\"nsid\":1},{\"nsid\":1}]}]}",
+                  "subsystems[0].namespaces[1].nsid: 1 is there twice" },
+                { "{\"subsystems\":[{\"nqn\":\"" NQN_A "\",\"namespaces\":[{\"nsid\":1,\"device\":"
+                  "{\"uuid\":\"12\"}}]}]}",
+                  "namespaces[0].device.uuid: '12'" },
+                { "{\"subsystems\":[{\"nqn\":\"" NQN_A "\"},{\"nqn\":\"" NQN_A "\"}]}",
+                  "subsystems[1]: nqn '" NQN_A "' is there twice" },
+                { "{\"subsystems\":[{\"nqn\":\"" NQN_A "\",\"allowed_hosts\":[\"" HOST "\"]}]}",
+                  "subsystems[0].allowed_hosts[0]: '" HOST "' is not in hosts" },
+                { "{\"ports\":[{\"portid\":1}]}", "ports[0]: has no addr.traddr" },
+                { "{\"ports\":[{\"addr\":{\"trtype\":\"rdma\"}}]}",
+                  "ports[0].addr.trtype: 'rdma' is not supported" },
+                { "{\"ports\":[{\"portid\":1,\"addr\":{\"traddr\":\"::1\"},\"subsystems\":[\"" NQN_A
+                  "\"]}]}",
+                  "ports[0].subsystems[0]: '" NQN_A "' is not in subsystems" },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                struct config c;
+                char error[512] = "";
+
+                assert_false(load(&c, rows[i].text, error, sizeof(error)));
+                if (!strstr(error, rows[i].error) || strchr(error, '\n'))
+                        fail_msg("%s\ngave: %s\nnot:  %s", rows[i].text, error, rows[i].error);
+                config_free(&c);
+        }
+}
+
+static void test_missing_file(void **state)
+{
+        struct config c;
+        char error[512] = "";
+
+        (void)state;
+        assert_false(config_load(&c, "/nonexistent/x.json", error, sizeof(error)));
+        assert_string_equal(error, "/nonexistent/x.json: No such file or directory");
+        config_free(&c);
+}
+
+static void test_values(void **state)
+{
+        struct config c;
+        char error[512] = "", text[4096];
+
+        (void)state;
+        snprintf(text, sizeof(text),
+                 "{\"hosts\":[{\"nqn\":\"" HOST "\"}],\"x-note\":7,\"ports\":[" PORT "],"
+                 "\"subsystems\":[{\"nqn\":\"" NQN_A "\",\"allowed_hosts\":[\"" HOST "\"],"
+                 "\"attr\":{\"allow_any_host\":\"0\",\"serial\":\"77\",\"cntlid_min\":\"5\","
+                 "\"cntlid_max\":9},\"namespaces\":[{\"nsid\":\"3\",\"enable\":true,\"device\":"
+                 "{\"path\":\"mem:1M\",\"uuid\":\"00112233-4455-6677-8899-aabbccddeeff\","
+                 "\"nguid\":\"00000000-0000-0000-0000-000000000000\"},\"ana_grpid\":1}]}]}",
+                 "\"" NQN_A "\"");
+        if (!load(&c, text, error, sizeof(error)))
+                fail_msg("%s", error);
+        assert_int_equal(c.n_hosts, 1);
+        assert_int_equal(c.n_subsystems, 1);
+        assert_false(c.subsystems[0].allow_any_host);
+        assert_string_equal(c.subsystems[0].serial, "77");
+        assert_int_equal(c.subsystems[0].cntlid_min, 5);
+        assert_int_equal(c.subsystems[0].cntlid_max, 9);
+        assert_int_equal(c.subsystems[0].ns[0].nsid, 3);
+        assert_true(c.subsystems[0].ns[0].has_uuid);
+        assert_int_equal(c.subsystems[0].ns[0].uuid[15], 0xff);
+        assert_false(c.subsystems[0].ns[0].has_nguid);
+        assert_string_equal(c.ports[0].trsvcid, "4420");
+        assert_string_equal(c.ports[0].subsystems[0], NQN_A);
+        config_free(&c);
+}
+
+/* --- plans --------------------------------------------------------------------------------------
+ */
+
+static void add(struct config *c, const char *nqn, const char *ns1, const char *ns2)
+{
+        struct config_subsystem *s = config_add_subsystem(c, nqn);
+
+        if (ns1)
+                config_add_ns(s, 1, ns1);
+        if (ns2)
+                config_add_ns(s, 2, ns2);
+        config_add_string(&c->ports[0].subsystems, &c->ports[0].n_subsystems, nqn);
+}
+
+static struct config on_port(const char *trsvcid)
+{
+        struct config c = { 0 };
+
+        config_add_port(&c, 1, "127.0.0.1", trsvcid);
+        return c;
+}
+
+/* Makes, applies and frees a plan for c (which is freed too); whether a discovery log changed. */
+static bool change(struct inventory *inv, struct config *c)
+{
+        struct plan p;
+        char error[512] = "";
+        bool discovery;
+
+        if (!plan_make(&p, inv, c, error, sizeof(error)))
+                fail_msg("%s", error);
+        plan_apply(&p, inv);
+        discovery = p.discovery;
+        plan_free(&p);
+        config_free(c);
+        return discovery;
+}
+
+static void test_plan(void **state)
+{
+        struct inventory inv;
+        struct config c = on_port("4420");
+        struct subsystem *s;
+        struct ns *first;
+
+        (void)state;
+        inventory_init(&inv);
+        add(&c, NQN_A, "mem:1M", NULL);
+        assert_true(change(&inv, &c));
+        assert_int_equal(inv.genctr, 1);
+        s = inventory_subsystem(&inv, NQN_A);
+        first = subsystem_ns(s, 1);
+        assert_int_equal(first->blocks, 2048);
+
+        c = on_port("4420"); /* the same again */
+        add(&c, NQN_A, "mem:1M", NULL);
+        assert_false(change(&inv, &c));
+        assert_ptr_equal(subsystem_ns(s, 1), first);
+
+        c = on_port("4420"); /* grows in place, one more: no discovery log shows namespaces */
+        add(&c, NQN_A, "mem:2M", "null:1G,bs=4096");
+        assert_false(change(&inv, &c));
+        assert_ptr_equal(subsystem_ns(s, 1), first);
+        assert_int_equal(first->blocks, 4096);
+        assert_int_equal(subsystem_ns(s, 2)->lbads, 12);
+        assert_int_equal(inv.genctr, 1);
+
+        c = on_port("4421"); /* another port, another subsystem */
+        add(&c, NQN_B, "mem:1M", NULL);
+        assert_true(change(&inv, &c));
+        assert_null(inventory_subsystem(&inv, NQN_A));
+        assert_non_null(port_subsystem(inventory_port(&inv, 1), NQN_B));
+        assert_string_equal(inv.ports->trsvcid, "4421");
+        assert_null(inv.ports->next);
+        inventory_fini(&inv);
+}
+
+static void test_plan_that_fails_changes_nothing(void **state)
+{
+        struct inventory inv;
+        struct config c = on_port("4420");
+        struct plan p;
+        char error[512] = "";
+
+        (void)state;
+        inventory_init(&inv);
+        add(&c, NQN_A, "mem:1M", NULL);
+        change(&inv, &c);
+        c = on_port("4420");
+        add(&c, NQN_A, "null:1M", NULL);
+        add(&c, NQN_B, "mem:1M", "/nonexistent/file");
+        assert_false(plan_make(&p, &inv, &c, error, sizeof(error)));
+        assert_non_null(strstr(error, "/nonexistent/file"));
+        assert_string_equal(subsystem_ns(inventory_subsystem(&inv, NQN_A), 1)->path, "mem:1M");
+        assert_null(inventory_subsystem(&inv, NQN_B));
+        config_free(&c);
+        inventory_fini(&inv);
+}
+
+static void test_hosts_change_what_logs_show(void **state)
+{
+        struct inventory inv;
+        struct config c = on_port("4420");
+
+        (void)state;
+        inventory_init(&inv);
+        add(&c, NQN_A, "mem:1M", NULL);
+        change(&inv, &c);
+        c = on_port("4420");
+        add(&c, NQN_A, "mem:1M", NULL);
+        c.subsystems[0].allow_any_host = false;
+        config_add_string(&c.subsystems[0].hosts, &c.subsystems[0].n_hosts, HOST);
+        assert_true(change(&inv, &c));
+        assert_true(subsystem_allows(inventory_subsystem(&inv, NQN_A), HOST));
+        assert_false(subsystem_allows(inventory_subsystem(&inv, NQN_A), NQN_B));
+        inventory_fini(&inv);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_errors),
+                cmocka_unit_test(test_missing_file),
+                cmocka_unit_test(test_values),
+                cmocka_unit_test(test_plan),
+                cmocka_unit_test(test_plan_that_fails_changes_nothing),
+                cmocka_unit_test(test_hosts_change_what_logs_show),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
