@@ -95,7 +95,7 @@ static void lay_out(struct link *l, struct tx *tx)
 
         pdu_lay_out(h, f, tx->data_len);
         tx->head_len = (uint16_t)pdu_head_len(h, f);
-        tx->pad = h->ch.pdo > 0 ? (uint32_t)h->ch.pdo - tx->head_len : 0;
+        tx->pad = h->ch.pdo > 0 ? (uint8_t)(h->ch.pdo - tx->head_len) : 0;
         tx->ddgst_len = h->ch.flags & PDU_DDGSTF ? PDU_DIGEST_LEN : 0;
         tx->twice = false;
 }
@@ -142,8 +142,8 @@ static void track_own(struct link *l, const union pdu *h)
 /* A PDU that is not sent still takes its turn, so that its owner learns when it may go on. */
 static void blank(struct tx *tx)
 {
-        tx->head_len = 0;
-        tx->pad = tx->data_len = tx->ddgst_len = 0;
+        tx->head_len = tx->pad = tx->ddgst_len = 0;
+        tx->data_len = 0;
 }
 
 void link_send(struct link *l, struct tx *tx)
@@ -247,7 +247,7 @@ static uint32_t header_len(const struct link *l, enum framer_event ev)
         return l->in_hand != HAND_EMPTY && info ? info->hlen : 0;
 }
 
-/* FES and FEI. A CID that is in use can't be answered by a status: the host could not tell which of
+/* A CID that is in use can't be answered by a status: the host could not tell which of
  * the two commands it ends. */
 static struct fault as_term(struct fault f)
 {
@@ -324,9 +324,8 @@ static bool ends_connection(struct fault f)
         switch (rule_get(f.rule)->reaction) {
         case REACT_TERM:
         case REACT_CLOSE:
+        case REACT_ANY:
                 return true;
-        case REACT_ANY: /* a status that stands for itself is the command's affair */
-                return f.fes <= FES_UNSUPPORTED_PARAMETER;
         case REACT_STATUS:
         case REACT_TOLERATE:
         case REACT_NONE:

@@ -31,9 +31,10 @@ struct tx {
         struct tx *next;
         uint8_t *head; /* laid out by link_send(): header and HDGST; room for hlen + 4 bytes */
         const uint8_t *data; /* NULL if none */
-        uint32_t data_len, pad;
+        uint32_t data_len;
         uint16_t head_len;
-        uint8_t ddgst[PDU_DIGEST_LEN], ddgst_len;
+        uint8_t pad, ddgst_len;
+        uint8_t ddgst[PDU_DIGEST_LEN];
         bool data_writable;                      /* a violator may change the data */
         bool twice;                              /* sent once more (a violator's wish) */
         const union sqe *sqe;                    /* command that it belongs to, or NULL */

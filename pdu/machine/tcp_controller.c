@@ -10,6 +10,7 @@ enum {
         FIRST_REQUESTS = 8, /* until Connect has said the queue's size */
         ANSWERED_EVERY = 3, /* of the Identifies one is left without answer under FAB_ANSWERED */
         ICD_REFUSED_ABOVE = 4096, /* bytes, under TCP_ICD_ADMIN */
+        R2TS_DEFAULT = 256,
 };
 
 struct request_list {
@@ -27,6 +28,7 @@ struct tcp_controller {
         struct track_cmd *cmd;   /* of the capsule in hand */
         struct request *in_hand; /* whose H2CData is arriving */
         unsigned executing;
+        uint32_t r2ts;       /* open */
         unsigned budget;     /* capsules that may still be taken */
         bool stalled;        /* the capsule in hand waits for a free request */
         unsigned identifies; /* counted for FAB_ANSWERED */
@@ -104,10 +106,19 @@ static void put_buffer(struct request *r)
         r->buffer = NULL;
 }
 
+/* R2Ts of requests that wait for their data. The tracker also counts those of commands that ended
+ * meanwhile, but gives them up when it needs the room. */
+static void count_r2ts(struct request *r, uint32_t open)
+{
+        r->queue->r2ts += open - r->r2ts;
+        r->r2ts = open;
+}
+
 /* Off the wire: what the host still sends for this command finds nobody. */
 static void forget_command(struct request *r)
 {
-        if (r->track)
+        count_r2ts(r, 0);
+        if (r->track && r->track->user == r) /* after a reset the CID may be another command's */
                 r->track->user = NULL;
         r->track = NULL;
 }
@@ -141,7 +152,7 @@ static struct request *take_request(struct tcp_controller *c, const union sqe *s
         r->cqe = (struct cqe) { .cid = sqe->cid };
         r->in_place = r->success_ok = r->no_response = false;
         r->data = NULL;
-        r->len = r->c2h_len = r->wire_len = r->sent = r->asked = 0;
+        r->len = r->c2h_len = r->wire_len = r->sent = r->asked = r->r2ts = 0;
         r->xfer = XFER_NONE;
         r->user = NULL;
         r->ddgst_bad = r->r2t_queued = r->awaits_r2t = r->withdrawn = r->success = false;
@@ -177,7 +188,7 @@ static bool swallows(struct request *r)
 {
         struct tcp_controller *c = r->queue;
 
-        if (!link_violates(&c->link, FAB_ANSWERED) || r->r2t_queued)
+        if (!link_violates(&c->link, FAB_ANSWERED))
                 return false;
         if (!admin_queue(c))
                 return r->sqe.opc == NVME_FLUSH;
@@ -257,6 +268,16 @@ static void data_sent(struct tx *tx, void *user)
                 release(r);
 }
 
+/* But not while an R2T of it is on its way out: then r2t_sent() ends it. */
+static void end_silently(struct request *r)
+{
+        r->no_response = true;
+        if (r->r2t_queued && !gone(r->queue))
+                enter(r, REQUEST_COMPLETING);
+        else
+                release(r);
+}
+
 /* SUCCESS stands for a status of 0 and nothing else in the completion. */
 static bool takes_success(const struct request *r)
 {
@@ -282,7 +303,7 @@ static void finish(struct request *r)
         struct tcp_controller *c = r->queue;
 
         if (gone(c) || r->no_response || swallows(r)) {
-                release(r);
+                end_silently(r);
                 return;
         }
         r->cqe.cid = r->sqe.cid;
@@ -359,19 +380,19 @@ static void send_r2t(struct request *r)
         memcpy(r->head[0], &h, sizeof(h));
         r->asked += n;
         r->r2t_queued = true;
+        count_r2ts(r, r->r2ts + 1);
         send_tx(r, 0, NULL, 0, r2t_sent);
 }
 
 /* One R2T of a request is queued at a time: the next follows when it is out. */
 static bool may_ask(const struct request *r)
 {
-        return !r->r2t_queued && !r->ddgst_bad && to_ask(r) > 0 &&
-               r->track->r2ts < window(r->queue);
+        return !r->r2t_queued && !r->ddgst_bad && to_ask(r) > 0 && r->r2ts < window(r->queue);
 }
 
 static bool r2t_to_be_had(const struct tcp_controller *c)
 {
-        return track_r2ts(c->link.track) < c->cfg.limits.r2ts_max;
+        return c->r2ts < c->cfg.limits.r2ts_max;
 }
 
 static void ask(struct request *r)
@@ -403,6 +424,8 @@ static void r2t_sent(struct tx *tx, void *user)
         r->r2t_queued = false;
         if (r->state == REQUEST_TRANSFERRING_H2C && !r->withdrawn)
                 ask(r);
+        else if (r->state == REQUEST_COMPLETING && r->no_response)
+                release(r);
 }
 
 /* An R2T was served: those who found none left may ask. */
@@ -461,9 +484,10 @@ static void store(struct request *r, const struct pdu_data *h)
 
 static void data_stored(struct request *r)
 {
+        count_r2ts(r, r->track->r2ts);
         if (r->ddgst_bad)
                 stop_waiting(r);
-        if (r->track->r2ts > 0 || (to_ask(r) > 0 && !r->ddgst_bad))
+        if (r->r2ts > 0 || (to_ask(r) > 0 && !r->ddgst_bad))
                 ask(r);
         else if (r->ddgst_bad)
                 fail(r, NVME_TRANSIENT_TRANSPORT);
@@ -747,29 +771,35 @@ bool tcp_controller_received(struct tcp_controller *c, size_t n, unsigned budget
 /* --- the owner's side --------------------------------------------------------------------------
  */
 
+static void apply_defaults(struct tcp_controller_config *cfg)
+{
+        if (cfg->io_in_capsule > FRAMER_IN_PLACE)
+                cfg->io_in_capsule = FRAMER_IN_PLACE;
+        if (cfg->r2t_window == 0)
+                cfg->r2t_window = 1;
+        if (cfg->r2t_max == 0)
+                cfg->r2t_max = UINT32_MAX;
+        if (cfg->limits.r2ts_max == 0)
+                cfg->limits.r2ts_max = R2TS_DEFAULT;
+}
+
 struct tcp_controller *tcp_controller_new(const struct tcp_controller_config *cfg,
                                           const struct tcp_controller_ops *ops, void *user)
 {
-        struct link_config link = {
-                .side = PARTY_CONTROLLER,
-                .policy = cfg->policy,
-                .limits = cfg->limits,
-        };
         struct tcp_controller *c = calloc(1, sizeof(*c));
+        struct link_config link = { .side = PARTY_CONTROLLER, .policy = cfg->policy };
 
-        if (!c || link_init(&c->link, &link, c) != 0) {
-                free(c);
+        if (!c)
                 return NULL;
-        }
         c->cfg = *cfg;
         c->ops = *ops;
         c->user = user;
-        if (c->cfg.io_in_capsule > FRAMER_IN_PLACE)
-                c->cfg.io_in_capsule = FRAMER_IN_PLACE;
-        if (c->cfg.r2t_window == 0)
-                c->cfg.r2t_window = 1;
-        if (c->cfg.r2t_max == 0)
-                c->cfg.r2t_max = UINT32_MAX;
+        apply_defaults(&c->cfg);
+        link.limits = c->cfg.limits;
+        if (link_init(&c->link, &link, c) != 0) {
+                free(c);
+                return NULL;
+        }
         list_init(&c->need_buffer);
         list_init(&c->need_r2t);
         add_requests(c, c->first, FIRST_REQUESTS);

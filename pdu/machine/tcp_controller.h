@@ -32,29 +32,34 @@ struct request {
         union sqe sqe;
         struct cqe cqe; /* filled in by the owner: dw0, dw1, status, SQHD; CID is ours */
         enum request_state state;
-        bool in_place;    /* data lies in the receive buffer: valid only within execute() */
+        enum nvme_xfer xfer; /* set by admit() */
+        uint32_t len;        /* bytes that the command transfers; set by admit() */
+        uint32_t c2h_len;    /* bytes to send; set by the owner before completing, <= len */
+        uint8_t *data;       /* host's data, or room for the controller's; NULL if none */
+        bool in_place;       /* data lies in the receive buffer: valid only within execute() */
         bool success_ok;  /* set by the owner: C2HData may carry SUCCESS in place of a response */
         bool no_response; /* set by the owner before completing: the command just ends, as an AER
                            * does at a Controller Reset (Base 2.2 3.7.2) */
-        uint8_t *data;    /* host's data, or room for the controller's; NULL if none */
-        uint32_t len;     /* bytes that the command transfers; set by admit() */
-        uint32_t c2h_len; /* bytes to send; set by the owner before completing, <= len */
-        enum nvme_xfer xfer; /* set by admit() */
-        uint32_t buffer_len; /* of a buffer got from the owner; 0: none */
+
+        /* the machine's own */
+        bool success; /* its last C2HData has SUCCESS */
+        bool ddgst_bad;
+        bool r2t_queued; /* tx[0] is an R2T on its way out */
+        bool awaits_r2t; /* no R2T was to be had */
+        bool withdrawn;  /* completed by the owner while its data was arriving */
+
         struct tcp_controller *queue;
         void *user;           /* the owner's */
         struct request *next; /* in whichever list it is; the owner may use it while EXECUTING */
 
         /* the machine's own */
-        uint8_t *buffer;
+        uint8_t *buffer;         /* got from the owner */
         struct track_cmd *track; /* NULL once the command has ended on the wire */
+        uint32_t buffer_len;     /* bytes; 0: none */
         uint32_t wire_len;       /* bytes that move: len, or what a short SGL has room for */
         uint32_t sent, asked;    /* bytes of C2HData sent, covered by R2Ts */
-        bool ddgst_bad;
-        bool r2t_queued, awaits_r2t; /* tx[0] is an R2T on its way out; no R2T was to be had */
-        bool withdrawn;              /* completed by the owner while its data was arriving */
-        bool success;                /* its last C2HData has SUCCESS */
-        struct tx tx[2];             /* R2T or C2HData; response */
+        uint32_t r2ts;           /* open */
+        struct tx tx[2];         /* R2T or C2HData; response */
         uint8_t head[2][28];
 };
 

@@ -20,7 +20,7 @@ struct slot {
         uint16_t next_free;
 };
 
-enum { NO_SLOT = 0xffff };
+enum { NO_SLOT = 0xffff, R2TS_DEFAULT = 256 };
 
 struct tcp_host {
         struct tcp_host_config cfg;
@@ -374,7 +374,6 @@ struct tcp_host *tcp_host_new(const struct tcp_host_config *cfg, void *user)
         struct link_config link = {
                 .side = PARTY_HOST,
                 .policy = cfg->policy,
-                .limits = cfg->limits,
         };
         struct tcp_host *h = calloc(1, sizeof(*h));
 
@@ -382,6 +381,9 @@ struct tcp_host *tcp_host_new(const struct tcp_host_config *cfg, void *user)
                 return NULL;
         h->cfg = *cfg;
         h->user = user;
+        if (h->cfg.limits.r2ts_max == 0)
+                h->cfg.limits.r2ts_max = R2TS_DEFAULT;
+        link.limits = h->cfg.limits;
         if (alloc_slots(h) != 0 || alloc_r2ts(h) != 0 || link_init(&h->link, &link, h) != 0) {
                 tcp_host_free(h);
                 return NULL;
