@@ -8,6 +8,8 @@
 
 #include "pdu/wire/rules.h"
 
+struct config;
+
 /* Every bound of the target; zero means the default that target_limits_default() gives. */
 struct target_limits {
         unsigned connections;     /* at once; more are closed at accept */
@@ -31,6 +33,8 @@ struct target_options {
         const char *subnqn;        /* default "nqn.2026-01.io.nvmfspec:target" */
         const char *const *ns;     /* "mem:64M", "file:PATH", "null:1G", each with ",bs=4096"; NULL ends */
         const char *config;        /* nvmetcli JSON instead of the above; or NULL */
+        const struct config *serve; /* or this (see config.h), instead of all of the above; copied
+                                     * into the inventory, need not outlive target_start() */
         unsigned reactors;         /* threads; default 1 */
         unsigned busy_poll;        /* microseconds a reactor polls before it sleeps */
         uint8_t cpda;

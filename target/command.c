@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "command.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "ns.h"
+#include "pdu/io/net.h"
+#include "pdu/io/option.h"
+#include "target.h"
+
+enum { EXIT_USAGE = 2, LISTENS_MAX = 16 };
+
+#define DEFAULT_NQN "nqn.2026-01.io.nvmfspec:target"
+#define DEFAULT_NS  "mem:64M"
+
+struct args {
+        struct target_options options;
+        struct config config; /* what the command line asks for */
+        const char *config_file, *traddr, *trsvcid, *trtype;
+        char *listens[LISTENS_MAX]; /* ADDR:PORT beside -a and -s */
+        unsigned n_listens;
+        cpu_set_t cpus;
+        bool help;
+        uint64_t reactors, busy_poll, cpda;
+};
+
+/* --- options that mean more than a value --------------------------------------------------------
+ */
+
+static bool take_nqn(void *args, const char *value, char *error, size_t size)
+{
+        struct args *a = args;
+
+        if (strlen(value) > NQN_MAX || !nqn_valid(value, strlen(value) + 1, false)) {
+                snprintf(error, size, "'%s' is no NQN", value);
+                return false;
+        }
+        return config_add_subsystem(&a->config, value);
+}
+
+/* The subsystem that --ns and --host speak of: the last -n, or the default one. */
+static struct config_subsystem *current(struct args *a)
+{
+        if (a->config.n_subsystems == 0)
+                return config_add_subsystem(&a->config, DEFAULT_NQN);
+        return &a->config.subsystems[a->config.n_subsystems - 1];
+}
+
+static bool take_ns(void *args, const char *value, char *error, size_t size)
+{
+        struct config_subsystem *s = current(args);
+
+        if (s && config_add_ns(s, s->n_ns + 1, value))
+                return true;
+        snprintf(error, size, "%s", strerror(ENOMEM));
+        return false;
+}
+
+static bool take_host(void *args, const char *value, char *error, size_t size)
+{
+        struct args *a = args;
+        struct config_subsystem *s = current(a);
+
+        if (strlen(value) > NQN_MAX || !nqn_valid(value, strlen(value) + 1, false)) {
+                snprintf(error, size, "'%s' is no NQN", value);
+                return false;
+        }
+        if (!s)
+                return false;
+        s->allow_any_host = false;
+        return config_add_string(&s->hosts, &s->n_hosts, value) &&
+               config_add_string(&a->config.hosts, &a->config.n_hosts, value);
+}
+
+static bool take_listen(void *args, const char *value, char *error, size_t size)
+{
+        struct args *a = args;
+        char addr[NET_TRADDR], port[32];
+
+        if (!net_split(value, addr, port)) {
+                snprintf(error, size, "'%s' is no ADDR:PORT", value);
+                return false;
+        }
+        if (a->n_listens == LISTENS_MAX) {
+                snprintf(error, size, "more than %d of them", LISTENS_MAX);
+                return false;
+        }
+        a->listens[a->n_listens++] = (char *)(uintptr_t)value;
+        return true;
+}
+
+static bool take_rule(struct rule_set *set, enum party bound, const char *value, char *error,
+                      size_t size)
+{
+        enum rule_id id = rule_by_name(value);
+
+        if (id == RULE_NONE) {
+                snprintf(error, size, "no rule '%s' (nvmfspec conform --rules lists them)", value);
+                return false;
+        }
+        if (rule_get(id)->bound != bound) {
+                snprintf(error, size, "'%s' binds the %s", value, party_name(rule_get(id)->bound));
+                return false;
+        }
+        rule_add(set, id);
+        return true;
+}
+
+static bool take_waive(void *args, const char *value, char *error, size_t size)
+{
+        struct args *a = args;
+
+        return take_rule(&a->options.policy.waived, PARTY_HOST, value, error, size);
+}
+
+static bool take_violate(void *args, const char *value, char *error, size_t size)
+{
+        struct args *a = args;
+
+        return take_rule(&a->options.policy.violated, PARTY_CONTROLLER, value, error, size);
+}
+
+static bool take_cpus(void *args, const char *value, char *error, size_t size)
+{
+        struct args *a = args;
+
+        for (const char *p = value; *p;) {
+                char *end;
+                unsigned long cpu = strtoul(p, &end, 10);
+
+                if (end == p || (*end != ',' && *end != '\0') || cpu >= CPU_SETSIZE) {
+                        snprintf(error, size, "'%s' is no list of processors (0,2,3)", value);
+                        return false;
+                }
+                CPU_SET(cpu, &a->cpus);
+                p = *end ? end + 1 : end;
+        }
+        return true;
+}
+
+#define LIMIT(field)                                                                               \
+        {                                                                                          \
+#field, offsetof(struct target_limits, field),                                     \
+                    sizeof(((struct target_limits *)0)->field)                                     \
+        }
+static const struct limit {
+        const char *name;
+        size_t offset, size;
+} limits[] = {
+        LIMIT(connections), LIMIT(queue_entries), LIMIT(queues),       LIMIT(controllers),
+        LIMIT(buffers),     LIMIT(max_transfer),  LIMIT(in_capsule),   LIMIT(maxh2cdata),
+        LIMIT(ic_timeout),  LIMIT(stall_timeout), LIMIT(term_timeout), LIMIT(idle_timeout),
+};
+enum { LIMITS = sizeof(limits) / sizeof(limits[0]) };
+
+static const struct limit *find_limit(const char *name, size_t len)
+{
+        for (const struct limit *l = limits; l < limits + LIMITS; l++)
+                if (strlen(l->name) == len && strncmp(l->name, name, len) == 0)
+                        return l;
+        return NULL;
+}
+
+static bool take_limit(void *args, const char *value, char *error, size_t size)
+{
+        struct args *a = args;
+        const char *equals = strchr(value, '=');
+        const struct limit *l = equals ? find_limit(value, (size_t)(equals - value)) : NULL;
+        char *at = (char *)&a->options.limits + (l ? l->offset : 0);
+        uint64_t n;
+
+        if (!l) {
+                snprintf(error, size, "'%s' is no limit; there are", value);
+                for (l = limits; l < limits + LIMITS; l++)
+                        snprintf(error + strlen(error), size - strlen(error), " %s", l->name);
+                return false;
+        }
+        if (option_size(equals + 1, &n) < 0 || n == 0 || (l->size == 4 && n > UINT32_MAX)) {
+                snprintf(error, size, "%s: '%s' is no number in range", l->name, equals + 1);
+                return false;
+        }
+        if (l->size == 4)
+                *(uint32_t *)at = (uint32_t)n;
+        else
+                *(uint64_t *)at = n;
+        return true;
+}
+
+/* --- the table ----------------------------------------------------------------------------------
+ */
+
+#define AT(field) offsetof(struct args, field)
+
+static const struct option_row rows[] = {
+        { .letter = 't',
+          .name = "transport",
+          .arg = "TRTYPE",
+          .says = "tcp",
+          .group = 1,
+          .kind = OPTION_CHOICE,
+          .choices = "tcp",
+          .at = AT(trtype) },
+        { .letter = 'a',
+          .name = "traddr",
+          .arg = "ADDR",
+          .says = "listen there (127.0.0.1)",
+          .group = 1,
+          .kind = OPTION_STRING,
+          .at = AT(traddr) },
+        { .letter = 's',
+          .name = "trsvcid",
+          .arg = "PORT",
+          .says = "listen there (4420); 0: any free port",
+          .group = 1,
+          .kind = OPTION_STRING,
+          .at = AT(trsvcid) },
+        { .name = "listen",
+          .arg = "ADDR:PORT",
+          .says = "listen there too; repeatable",
+          .group = 1,
+          .kind = OPTION_CALL,
+          .call = take_listen },
+        { .letter = 'n',
+          .name = "nqn",
+          .arg = "NQN",
+          .says = "a subsystem; repeatable, --ns and --host after it are its own",
+          .group = 1,
+          .kind = OPTION_CALL,
+          .call = take_nqn },
+        { .name = "ns",
+          .arg = "SPEC",
+          .says = "a namespace: mem:64M, null:1G, file:PATH[,size=1G], each [,bs=4096]; repeatable",
+          .group = 1,
+          .kind = OPTION_CALL,
+          .call = take_ns },
+        { .name = "host",
+          .arg = "NQN",
+          .says = "allow this host and no other; repeatable",
+          .group = 1,
+          .kind = OPTION_CALL,
+          .call = take_host },
+        { .name = "config",
+          .arg = "FILE",
+          .says = "nvmetcli's JSON in place of all of the above; SIGHUP reads it again",
+          .group = 1,
+          .kind = OPTION_STRING,
+          .at = AT(config_file) },
+        { .name = "reactors",
+          .arg = "N",
+          .says = "threads (1)",
+          .group = 1,
+          .kind = OPTION_NUMBER,
+          .at = AT(reactors),
+          .min = 1,
+          .max = 256 },
+        { .name = "busy-poll",
+          .arg = "USEC",
+          .says = "poll that long before sleeping (0)",
+          .group = 1,
+          .kind = OPTION_NUMBER,
+          .at = AT(busy_poll),
+          .max = 1000000 },
+        { .name = "cpu",
+          .arg = "LIST",
+          .says = "run on these processors (0,2,3)",
+          .group = 1,
+          .kind = OPTION_CALL,
+          .call = take_cpus },
+        { .name = "no-hdgst",
+          .says = "grant no header digest",
+          .group = 1,
+          .kind = OPTION_FLAG,
+          .at = AT(options.no_hdgst) },
+        { .name = "no-ddgst",
+          .says = "grant no data digest",
+          .group = 1,
+          .kind = OPTION_FLAG,
+          .at = AT(options.no_ddgst) },
+        { .name = "no-sqfc-disable",
+          .says = "never do without SQ flow control",
+          .group = 1,
+          .kind = OPTION_FLAG,
+          .at = AT(options.no_sqfc_disable) },
+        { .name = "no-success",
+          .says = "never use SUCCESS in C2HData",
+          .group = 1,
+          .kind = OPTION_FLAG,
+          .at = AT(options.no_success) },
+        { .name = "cpda",
+          .arg = "N",
+          .says = "alignment asked for, (N + 1) * 4 bytes (0)",
+          .group = 1,
+          .kind = OPTION_NUMBER,
+          .at = AT(cpda),
+          .max = 31 },
+        { .name = "waive",
+          .arg = "RULE",
+          .says = "do not check this rule of hosts; repeatable",
+          .group = 1,
+          .kind = OPTION_CALL,
+          .call = take_waive },
+        { .name = "violate",
+          .arg = "RULE",
+          .says = "break this rule of controllers; repeatable",
+          .group = 1,
+          .kind = OPTION_CALL,
+          .call = take_violate },
+        { .name = "limit",
+          .arg = "NAME=VALUE",
+          .says = "a bound, such as connections=64; repeatable",
+          .group = 1,
+          .kind = OPTION_CALL,
+          .call = take_limit },
+        { .name = "trace",
+          .says = "each request's states on stderr",
+          .group = 1,
+          .kind = OPTION_FLAG,
+          .at = AT(options.trace) },
+        { .name = "quiet",
+          .says = "nothing on stderr but errors",
+          .group = 1,
+          .kind = OPTION_FLAG,
+          .at = AT(options.quiet) },
+        { .letter = 'h',
+          .name = "help",
+          .says = "this",
+          .group = 1,
+          .kind = OPTION_FLAG,
+          .at = AT(help) },
+        { .name = NULL },
+};
+
+static void help(void)
+{
+        puts("usage: nvmfspec target [OPTION...]\n\n"
+             "Serves NVM subsystems and a discovery service over NVMe/TCP, until SIGTERM.\n"
+             "Without options: " DEFAULT_NQN " with " DEFAULT_NS " on 127.0.0.1:4420.\n");
+        option_help(rows, 1, stdout);
+}
+
+/* --- what is asked for --------------------------------------------------------------------------
+ */
+
+static bool link_all(struct config *c, struct config_port *p)
+{
+        for (unsigned i = 0; p && i < c->n_subsystems; i++)
+                if (!config_add_string(&p->subsystems, &p->n_subsystems, c->subsystems[i].nqn))
+                        return false;
+        return p;
+}
+
+static bool add_ports(struct args *a)
+{
+        struct config *c = &a->config;
+        char addr[NET_TRADDR], port[32];
+
+        if (!link_all(c, config_add_port(c, 1, a->traddr, a->trsvcid)))
+                return false;
+        for (unsigned i = 0; i < a->n_listens; i++) {
+                net_split(a->listens[i], addr, port);
+                if (!link_all(c, config_add_port(c, (uint16_t)(i + 2), addr, port)))
+                        return false;
+        }
+        return true;
+}
+
+static bool complete(struct args *a, char *error, size_t size)
+{
+        struct config *c = &a->config;
+
+        if (a->config_file &&
+            (c->n_subsystems > 0 || a->n_listens > 0 || a->traddr || a->trsvcid)) {
+                snprintf(error, size,
+                         "--config goes with none of -a, -s, --listen, -n, --ns, --host");
+                return false;
+        }
+        if (!a->traddr)
+                a->traddr = "127.0.0.1";
+        if (!a->trsvcid)
+                a->trsvcid = "4420";
+        if (!current(a) || !add_ports(a)) {
+                snprintf(error, size, "%s", strerror(ENOMEM));
+                return false;
+        }
+        for (unsigned i = 0; i < c->n_subsystems; i++)
+                if (c->subsystems[i].n_ns == 0 && c->n_subsystems == 1)
+                        config_add_ns(&c->subsystems[i], 1, DEFAULT_NS);
+        a->options.reactors = (unsigned)a->reactors;
+        a->options.busy_poll = (unsigned)a->busy_poll;
+        a->options.cpda = (uint8_t)a->cpda;
+        a->options.config = a->config_file;
+        a->options.serve = a->config_file ? NULL : c;
+        return a->config_file || config_check(c, "command line", error, size);
+}
+
+/* --- running ------------------------------------------------------------------------------------
+ */
+
+static void announce(const struct target *t, const struct args *a)
+{
+        bool v6 = strchr(target_traddr(t), ':');
+
+        printf("listening on %s%s%s:%u", v6 ? "[" : "", target_traddr(t), v6 ? "]" : "",
+               target_trsvcid(t));
+        for (unsigned i = 0; !a->config_file && i < a->config.n_subsystems; i++)
+                printf(" %s", a->config.subsystems[i].nqn);
+        putchar('\n');
+        fflush(stdout);
+}
+
+static void reload(struct target *t, bool quiet)
+{
+        char error[512];
+
+        if (target_reload(t, error, sizeof(error)) < 0)
+                fprintf(stderr, "nvmfspec target: %s (nothing was changed)\n", error);
+        else if (!quiet)
+                fprintf(stderr, "nvmfspec target: configuration read again\n");
+}
+
+static void wait_for_end(struct target *t, const sigset_t *signals, bool quiet)
+{
+        int signal;
+
+        while (sigwait(signals, &signal) == 0) {
+                if (signal != SIGHUP)
+                        return;
+                reload(t, quiet);
+        }
+}
+
+/* Signals are taken by sigwait() alone: blocked before the target's threads are born. */
+static int serve(const struct args *a)
+{
+        struct target *t;
+        char error[512] = "";
+        sigset_t signals;
+
+        sigemptyset(&signals);
+        sigaddset(&signals, SIGTERM);
+        sigaddset(&signals, SIGINT);
+        sigaddset(&signals, SIGHUP);
+        pthread_sigmask(SIG_BLOCK, &signals, NULL);
+        signal(SIGPIPE, SIG_IGN);
+        if (CPU_COUNT(&a->cpus) > 0 && sched_setaffinity(0, sizeof(a->cpus), &a->cpus) != 0) {
+                fprintf(stderr, "nvmfspec target: option --cpu: %s\n", strerror(errno));
+                return EXIT_USAGE;
+        }
+        t = target_start(&a->options, error, sizeof(error));
+        if (!t) {
+                fprintf(stderr, "nvmfspec target: %s\n", error);
+                return EXIT_USAGE;
+        }
+        announce(t, a);
+        wait_for_end(t, &signals, a->options.quiet);
+        target_stop(t);
+        return 0;
+}
+
+int target_command(int argc, char **argv)
+{
+        struct args a = { .reactors = 1 };
+        char error[512] = "";
+        int at = option_parse(rows, 1, argc, argv, &a, error, sizeof(error));
+        int code = EXIT_USAGE;
+
+        if (at >= 0 && a.help) {
+                help();
+                code = 0;
+        } else if (at >= 0 && at < argc) {
+                fprintf(stderr, "nvmfspec target: '%s' is no option\n", argv[at]);
+        } else if (at < 0 || !complete(&a, error, sizeof(error))) {
+                fprintf(stderr, "nvmfspec target: %s\n", error);
+        } else {
+                code = serve(&a);
+        }
+        config_free(&a.config);
+        return code;
+}
