@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What went wrong, as a value: a kind that decides the exit code, and one line for the reader. */
+#ifndef NVMF_HOST_ERROR_H
+#define NVMF_HOST_ERROR_H
+
+#include <stdint.h>
+
+struct cqe;
+
+enum host_trouble { /* also the exit code */
+                    HOST_FINE = 0,
+                    HOST_STATUS =
+                        1, /* a command failed by its status, or data was not what it had to be */
+                    HOST_USAGE = 2, /* asked for something that cannot be */
+                    HOST_BROKEN =
+                        3, /* no connection, or it ended, or nothing came within the time-out */
+};
+
+struct host_error {
+        enum host_trouble kind;
+        uint16_t status; /* HOST_STATUS: SCT << 8 | SC */
+        uint32_t dw0;    /* HOST_STATUS: CQE DW0, e.g. IPO of a refused Connect */
+        char line[400];  /* without line end */
+};
+
+void host_error_set(struct host_error *e, enum host_trouble kind, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Sets e and is -1, so that `return host_fail(e, ...)` reads well. */
+#define host_fail(...) (host_error_set(__VA_ARGS__), -1)
+
+/* The same for a command that ended with an error status: "WHAT: status in words (0x182)". */
+int host_fail_status(struct host_error *e, uint16_t status, const struct cqe *cqe, const char *fmt,
+                     ...) __attribute__((format(printf, 4, 5)));
+
+/* Adds to the line, as far as there is room. */
+void host_error_add(struct host_error *e, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif
