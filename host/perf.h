@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A load on a namespace, and how fast it was served. Each queue keeps `depth` commands outstanding
+ * in a closed loop; a worker thread serves its share of the queues and measures them.
+ */
+#ifndef NVMF_HOST_PERF_H
+#define NVMF_HOST_PERF_H
+
+#include "host/ctrl.h"
+#include "host/histogram.h"
+
+enum { PERF_CPUS = 64 };
+
+struct perf_options {
+        uint32_t nsid, block_size; /* bytes of a logical block */
+        uint64_t blocks;           /* of the namespace */
+        uint32_t io_size;          /* bytes of one command: a multiple of block_size */
+        uint64_t range;            /* bytes from the start of the namespace; 0: all of it */
+        unsigned read_percent;     /* 0..100 */
+        bool random;               /* else rising, from a start of each queue's own */
+        unsigned depth;            /* commands outstanding per queue */
+        unsigned ms, warmup_ms;    /* the measured time, and the time before it */
+        bool sleep;                /* wait in poll(2) instead of polling the sockets all the time */
+        int cpu[PERF_CPUS];        /* a worker is pinned to each; none: one worker, unpinned */
+        unsigned cpus;
+        uint64_t seed;
+};
+
+enum { PERF_READ, PERF_WRITE };
+
+struct perf_result {
+        struct histogram latency[2]; /* ns from submission to completion */
+        double seconds;
+};
+
+/* Serves all I/O queues of c for the time asked; a failed command ends it with an error. */
+int perf_run(struct host_ctrl *c, const struct perf_options *o, struct perf_result *r,
+             struct host_error *e);
+
+#endif

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "host/verify.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "host/build.h"
+#include "host/random.h"
+
+enum {
+        SKIP_ONE_IN = 8, /* pieces that a step leaves as they are */
+        NS_PER_MS = 1000000,
+};
+
+struct job {                    /* a piece of the range */
+        uint32_t first, blocks; /* from the start of the range */
+        uint16_t queue;         /* index */
+        bool write;
+};
+
+struct slot { /* one outstanding command */
+        struct host_cmd cmd;
+        struct verify *v;
+        struct job job;
+        uint8_t *data;
+        uint64_t started;
+        bool busy;
+};
+
+struct verify {
+        struct host_ctrl *c;
+        const struct verify_options *o;
+        struct verify_result *r;
+        struct host_error *error;
+        bool failed;
+        uint32_t blocks, piece_max; /* of the range; of one command */
+        uint32_t *generation;       /* of each block; 0: not ours yet */
+        uint8_t *writer;            /* index of the queue that wrote it */
+        struct job *jobs;
+        size_t count;
+        size_t next[VERIFY_QUEUES_MAX]; /* job that a queue looks at next */
+        struct slot *slots;             /* depth of them per queue */
+        unsigned busy;
+        uint64_t random;
+        uint32_t step;
+};
+
+/* --- jobs ------------------------------------------------------------------------------------- */
+
+/* Sizes of all magnitudes, up to piece_max blocks. */
+static uint32_t piece_size(struct verify *v)
+{
+        unsigned magnitudes = 32 - (unsigned)__builtin_clz(v->piece_max);
+        uint64_t most = UINT64_C(1) << (random_below(&v->random, magnitudes) + 1);
+        uint32_t size = (uint32_t)random_below(&v->random, most) + 1;
+
+        return size < v->piece_max ? size : v->piece_max;
+}
+
+static uint16_t choose_queue(struct verify *v, uint32_t first, bool write)
+{
+        unsigned queues = v->c->io_count;
+
+        if (write || queues == 1)
+                return (uint16_t)random_below(&v->random, queues);
+        return (uint16_t)((v->writer[first] + 1 + random_below(&v->random, queues - 1)) % queues);
+}
+
+/* A piece that is ours already may be left as it is; one that is not can't be read. */
+static bool wanted(struct verify *v, uint32_t first, bool write)
+{
+        if (v->generation[first] == 0)
+                return write;
+        return !write || random_below(&v->random, SKIP_ONE_IN) != 0;
+}
+
+static void cut(struct verify *v, uint32_t from, uint32_t to, bool write)
+{
+        while (from < to) {
+                uint32_t size = piece_size(v);
+
+                if (size > to - from)
+                        size = to - from;
+                if (wanted(v, from, write))
+                        v->jobs[v->count++] = (struct job) { .first = from,
+                                                             .blocks = size,
+                                                             .queue = choose_queue(v, from, write),
+                                                             .write = write };
+                from += size;
+        }
+}
+
+static void shuffle(struct verify *v)
+{
+        for (size_t i = v->count; i > 1; i--) {
+                size_t j = (size_t)random_below(&v->random, i);
+                struct job other = v->jobs[j];
+
+                v->jobs[j] = v->jobs[i - 1];
+                v->jobs[i - 1] = other;
+        }
+}
+
+/* --- one command ------------------------------------------------------------------------------ */
+
+static uint64_t place_of(const struct verify *v, uint32_t block)
+{
+        return (v->o->slba + block) * (v->o->block_size / PATTERN_UNIT);
+}
+
+static void fill(struct verify *v, struct slot *s)
+{
+        pattern_fill(s->data, (size_t)s->job.blocks * v->o->block_size, place_of(v, s->job.first),
+                     v->step, v->o->seed);
+        for (uint32_t i = 0; i < s->job.blocks; i++) {
+                v->generation[s->job.first + i] = v->step;
+                v->writer[s->job.first + i] = (uint8_t)s->job.queue;
+        }
+}
+
+static void report(struct verify *v, const struct slot *s, uint32_t block,
+                   const struct pattern_diff *diff)
+{
+        struct verify_result *r = v->r;
+        int n;
+
+        r->differs = true;
+        r->diff = *diff;
+        r->lba = v->o->slba + block;
+        r->write_qid = v->c->io[v->writer[block]].qid;
+        r->read_qid = v->c->io[s->job.queue].qid;
+        n = snprintf(
+            r->line, sizeof(r->line),
+            "LBA %llu, written through queue %u, read through queue %u (%u blocks from %llu): ",
+            (unsigned long long)r->lba, r->write_qid, r->read_qid, s->job.blocks,
+            (unsigned long long)(v->o->slba + s->job.first));
+        pattern_explain(diff, place_of(v, block) + diff->offset / PATTERN_UNIT,
+                        v->generation[block], v->o->seed, r->line + n, sizeof(r->line) - (size_t)n);
+}
+
+static void compare(struct verify *v, const struct slot *s)
+{
+        struct pattern_diff diff;
+
+        for (uint32_t i = 0; i < s->job.blocks && !v->r->differs; i++) {
+                uint32_t block = s->job.first + i;
+
+                if (!pattern_check(s->data + (size_t)i * v->o->block_size, v->o->block_size,
+                                   place_of(v, block), v->generation[block], v->o->seed, &diff))
+                        report(v, s, block, &diff);
+        }
+}
+
+static void fail(struct verify *v, const struct slot *s)
+{
+        if (!v->failed && s->cmd.status != HOST_STATUS_ABORTED)
+                host_fail_status(v->error, s->cmd.status, &s->cmd.cqe,
+                                 "%s of %u blocks at LBA %llu", sqe_name(&s->cmd.sqe, false),
+                                 s->job.blocks, (unsigned long long)(v->o->slba + s->job.first));
+        v->failed |= s->cmd.status != HOST_STATUS_ABORTED;
+}
+
+static void ended(struct host_cmd *cmd, void *user)
+{
+        struct slot *s = user;
+        struct verify *v = s->v;
+        uint64_t bytes = cmd->len;
+
+        s->busy = false;
+        v->busy--;
+        if (cmd->status) {
+                fail(v, s);
+        } else if (s->job.write) {
+                v->r->writes++;
+                v->r->bytes_written += bytes;
+        } else {
+                v->r->reads++;
+                v->r->bytes_read += bytes;
+                compare(v, s);
+        }
+}
+
+static void start(struct verify *v, struct slot *s, const struct job *job)
+{
+        uint8_t opc = job->write ? NVME_WRITE : NVME_READ;
+
+        s->job = *job;
+        if (job->write)
+                fill(v, s);
+        s->cmd = (struct host_cmd) { .sqe = build_rw(opc, v->o->nsid, v->o->slba + job->first,
+                                                     job->blocks, 0),
+                                     .data = s->data,
+                                     .len = job->blocks * v->o->block_size,
+                                     .xfer = job->write ? XFER_H2C : XFER_C2H,
+                                     .command_buffer = random_next(&v->random) & 1,
+                                     .done = ended,
+                                     .user = s };
+        s->started = host_now();
+        s->busy = host_queue_submit(&v->c->io[job->queue], &s->cmd) == 0;
+        v->busy += s->busy;
+}
+
+/* --- a step ----------------------------------------------------------------------------------- */
+
+static const struct job *next_job(struct verify *v, unsigned queue)
+{
+        while (v->next[queue] < v->count) {
+                const struct job *job = &v->jobs[v->next[queue]++];
+
+                if (job->queue == queue)
+                        return job;
+        }
+        return NULL;
+}
+
+/* Gives every idle slot of a queue a job; true while there is something to wait for. */
+static bool feed(struct verify *v, unsigned queue)
+{
+        bool busy = false;
+
+        for (unsigned i = 0; i < v->o->depth && i < v->c->io[queue].depth; i++) {
+                struct slot *s = &v->slots[(size_t)queue * v->o->depth + i];
+                const struct job *job = s->busy ? NULL : next_job(v, queue);
+
+                if (job)
+                        start(v, s, job);
+                busy |= s->busy;
+        }
+        return busy;
+}
+
+static int overdue(struct verify *v)
+{
+        uint64_t limit = (uint64_t)v->c->params.timeout * NS_PER_MS, now = host_now();
+
+        for (size_t i = 0; i < (size_t)v->c->io_count * v->o->depth; i++)
+                if (v->slots[i].busy && now - v->slots[i].started > limit)
+                        return host_fail(
+                            v->error, HOST_BROKEN, "queue %u: no response to %s within %u ms",
+                            v->slots[i].job.queue + 1u, sqe_name(&v->slots[i].cmd.sqe, false),
+                            v->c->params.timeout);
+        return 0;
+}
+
+static void sleep_on(struct verify *v)
+{
+        struct pollfd fds[VERIFY_QUEUES_MAX];
+
+        for (unsigned i = 0; i < v->c->io_count; i++)
+                fds[i] = (struct pollfd) { .fd = host_queue_fd(&v->c->io[i]),
+                                           .events = host_queue_events(&v->c->io[i]) };
+        if (poll(fds, v->c->io_count, host_ctrl_next(v->c)) == 0)
+                host_ctrl_poll(v->c);
+}
+
+/* Serves every queue once. 1: something came; -1: an error. */
+static int serve(struct verify *v, bool *busy)
+{
+        int any = 0;
+
+        *busy = false;
+        for (unsigned i = 0; i < v->c->io_count; i++) {
+                struct host_queue *q = &v->c->io[i];
+                int n;
+
+                *busy |= feed(v, i);
+                n = host_queue_poll(q);
+                if (n < 0) {
+                        *v->error = q->error;
+                        return -1;
+                }
+                any |= n;
+        }
+        return v->failed ? -1 : any;
+}
+
+/* Does the jobs of this step, stops at the first difference. */
+static int do_jobs(struct verify *v)
+{
+        bool busy = true;
+
+        shuffle(v);
+        for (unsigned i = 0; i < v->c->io_count; i++)
+                v->next[i] = 0;
+        while (busy && !v->r->differs) {
+                int any = serve(v, &busy);
+
+                if (any < 0 || host_ctrl_poll(v->c) < 0)
+                        return -1;
+                if (any == 0 && busy)
+                        sleep_on(v);
+                if (any == 0 && overdue(v) < 0)
+                        return -1;
+        }
+        v->count = 0;
+        return 0;
+}
+
+static bool enough(const struct verify *v, uint64_t started)
+{
+        const struct verify_options *o = v->o;
+
+        return (o->passes && v->r->passes >= o->passes) ||
+               (o->ms && host_now() - started >= (uint64_t)o->ms * NS_PER_MS);
+}
+
+static int run(struct verify *v, uint64_t started)
+{
+        uint32_t half = v->blocks / 2;
+
+        while (!v->r->differs && !enough(v, started)) {
+                for (int upper = 0; upper < 2; upper++) {
+                        v->step++;
+                        cut(v, 0, half, !upper);
+                        cut(v, half, v->blocks, upper);
+                        if (do_jobs(v) < 0)
+                                return -1;
+                }
+                v->r->passes++;
+        }
+        cut(v, 0, v->blocks, false);
+        return v->r->differs ? 0 : do_jobs(v);
+}
+
+/* --- set-up ----------------------------------------------------------------------------------- */
+
+static int check(const struct host_ctrl *c, const struct verify_options *o, struct host_error *e)
+{
+        uint64_t blocks = o->range / o->block_size;
+
+        if (o->block_size % PATTERN_UNIT)
+                return host_fail(e, HOST_USAGE, "blocks of %u bytes hold no pattern",
+                                 o->block_size);
+        if (c->io_count > VERIFY_QUEUES_MAX)
+                return host_fail(e, HOST_USAGE, "verify uses %d queues at most", VERIFY_QUEUES_MAX);
+        if (o->range % o->block_size || blocks < 2 || blocks > VERIFY_BLOCKS_MAX)
+                return host_fail(e, HOST_USAGE, "range of %llu bytes: want 2 to %d blocks of %u",
+                                 (unsigned long long)o->range, VERIFY_BLOCKS_MAX, o->block_size);
+        if (o->slba > o->blocks || blocks > o->blocks - o->slba)
+                return host_fail(e, HOST_USAGE, "the range ends behind the namespace's %llu blocks",
+                                 (unsigned long long)o->blocks);
+        return 0;
+}
+
+static uint32_t largest_piece(const struct verify *v)
+{
+        uint32_t bytes = host_ctrl_max_transfer(v->c), blocks;
+
+        blocks = (v->o->max_size < bytes ? v->o->max_size : bytes) / v->o->block_size;
+        if (blocks > RW_NLB_MASK + 1)
+                blocks = RW_NLB_MASK + 1;
+        return blocks > 0 ? blocks : 1;
+}
+
+static int allocate(struct verify *v)
+{
+        size_t slots = (size_t)v->c->io_count * v->o->depth;
+
+        v->generation = calloc(v->blocks, sizeof(*v->generation));
+        v->writer = calloc(v->blocks, sizeof(*v->writer));
+        v->jobs = calloc(v->blocks, sizeof(*v->jobs));
+        v->slots = calloc(slots, sizeof(*v->slots));
+        if (!v->generation || !v->writer || !v->jobs || !v->slots)
+                return -1;
+        for (size_t i = 0; i < slots; i++) {
+                v->slots[i].v = v;
+                v->slots[i].data = malloc((size_t)v->piece_max * v->o->block_size);
+                if (!v->slots[i].data)
+                        return -1;
+        }
+        return 0;
+}
+
+static void release(struct verify *v)
+{
+        for (size_t i = 0; v->slots && i < (size_t)v->c->io_count * v->o->depth; i++)
+                free(v->slots[i].data);
+        free(v->slots);
+        free(v->jobs);
+        free(v->writer);
+        free(v->generation);
+}
+
+/* Commands may still be outstanding after an error or a difference: their buffers go now. */
+static void abandon(struct verify *v)
+{
+        for (unsigned i = 0; v->busy > 0 && i < v->c->io_count; i++)
+                host_queue_break(&v->c->io[i], "queue %u: verification was given up", i + 1);
+}
+
+int verify_run(struct host_ctrl *c, const struct verify_options *o, struct verify_result *r,
+               struct host_error *e)
+{
+        struct verify v = { .c = c, .o = o, .r = r, .error = e, .random = o->seed };
+        uint64_t started = host_now();
+        int result;
+
+        *r = (struct verify_result) { 0 };
+        if (check(c, o, e) < 0)
+                return -1;
+        v.blocks = (uint32_t)(o->range / o->block_size);
+        v.piece_max = largest_piece(&v);
+        if (allocate(&v) < 0)
+                result = host_fail(e, HOST_BROKEN, "no memory for a range of %u blocks", v.blocks);
+        else
+                result = run(&v, started);
+        r->seconds = (double)(host_now() - started) / 1e9;
+        abandon(&v);
+        release(&v);
+        return result;
+}
