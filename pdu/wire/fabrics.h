@@ -66,8 +66,8 @@ enum property {
         PROP_CRTO = 0x68,
 };
 enum { PROP_ATTRIB_4 = 0, PROP_ATTRIB_8 = 1 };
-const char *property_name(uint32_t ofst);   /* NULL if not a property of message-based controllers */
-unsigned property_size(uint32_t ofst);      /* 4 or 8 bytes; 0 if not a property */
+const char *property_name(uint32_t ofst); /* NULL if not a property of message-based controllers */
+unsigned property_size(uint32_t ofst);    /* 4 or 8 bytes; 0 if not a property */
 /* The fields of CAP, VS, CC, CSTS or CRTO. */
 void describe_property(const struct describe *d, uint32_t ofst, uint64_t value);
 

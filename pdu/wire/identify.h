@@ -8,10 +8,10 @@
 
 void describe_id_ctrl(const struct describe *d, const struct id_ctrl *c);
 void describe_id_ns(const struct describe *d, const struct id_ns *n);
-/* Identify data of `cns`, as far as len bytes hold it; false: not known or too short, nothing said. */
+/* Identify data of `cns`; false: not known, or len is too short for it: nothing said. */
 bool describe_identify(const struct describe *d, uint8_t cns, const void *data, size_t len);
 
-/* Bytes of a logical block of the format in use; 0 if the structure names none from 512 to 1 MiB. */
+/* Bytes of a block of the format in use; 0 if the structure names none from 512 to 1 MiB. */
 uint32_t id_ns_block_size(const struct id_ns *n);
 
 /* One namespace identification descriptor; bytes points into the list. */
@@ -21,14 +21,14 @@ struct ns_id {
         const uint8_t *bytes;
 };
 /*
- * The descriptor at offset *at of a list of len bytes, and *at moved behind it; start with 0. False:
- * the list has ended (NIDT 0), or its next descriptor is empty or does not fit.
+ * The descriptor at offset *at of a list of len bytes, and *at moved behind it; start with 0.
+ * False: the list has ended (NIDT 0), or its next descriptor is empty or does not fit.
  */
 bool ns_desc_next(const void *list, size_t len, size_t *at, struct ns_id *id);
 /* Writes one at offset *at and moves it behind; false if it does not fit. */
 bool ns_desc_put(void *list, size_t len, size_t *at, const struct ns_id *id);
 
-/* Entries of a list of 4-byte namespace identifiers: up to the first zero or the end of len bytes. */
+/* Entries of a list of 4-byte namespace identifiers: up to the first zero or the end. */
 size_t ns_list_count(const void *list, size_t len);
 uint32_t ns_list_get(const void *list, size_t i); /* i < ns_list_count() */
 

@@ -43,8 +43,9 @@ static inline le16_t le16(uint16_t v)
 
 static inline le32_t le32(uint32_t v)
 {
-        return (le32_t) { { (uint8_t)v, (uint8_t)(v >> 8), (uint8_t)(v >> 16),
-                            (uint8_t)(v >> 24) } };
+        le32_t w = { { (uint8_t)v, (uint8_t)(v >> 8), (uint8_t)(v >> 16), (uint8_t)(v >> 24) } };
+
+        return w;
 }
 
 static inline le64_t le64(uint64_t v)

@@ -15,12 +15,13 @@
 
 /* --- SGL descriptors (Base 4.3.2) ----------------------------------------------------------- */
 
-enum sgl_id {                        /* byte 15: type << 4 | subtype */
-        SGL_DATA_BLOCK = 0x00,       /* address: not for message-based transports */
-        SGL_IN_CAPSULE = 0x01,       /* data block, subtype offset */
-        SGL_KEYED = 0x40,            /* RDMA */
+/* Byte 15: type << 4 | subtype. */
+enum sgl_id {
+        SGL_DATA_BLOCK = 0x00, /* address: not for message-based transports */
+        SGL_IN_CAPSULE = 0x01, /* data block, subtype offset */
+        SGL_KEYED = 0x40,      /* RDMA */
         SGL_KEYED_INVALIDATE = 0x4f,
-        SGL_TRANSPORT = 0x5a,        /* command data buffer of NVMe/TCP */
+        SGL_TRANSPORT = 0x5a, /* command data buffer of NVMe/TCP */
 };
 
 struct sgl {
@@ -31,11 +32,12 @@ struct sgl {
 
 /* --- submission and completion queue entries ------------------------------------------------ */
 
-enum sqe_flags { /* SQE byte 1 */
+/* SQE byte 1 */
+enum sqe_flags {
         SQE_FUSE_FIRST = 0x01,
         SQE_FUSE_SECOND = 0x02,
         SQE_FUSE_MASK = 0x03,
-        SQE_PSDT_SGL = 0x40, /* 01b: SGL; the Linux and SPDK hosts set it in every command */
+        SQE_PSDT_SGL = 0x40, /* 01b: the Linux and SPDK hosts set it in every command */
         SQE_PSDT_MASK = 0xc0,
 };
 
@@ -111,17 +113,17 @@ struct cqe {
         le16_t sqhd;
         le16_t sqid; /* reserved over fabrics */
         le16_t cid;
-        le16_t sf;   /* bit 0 phase (reserved over fabrics), 15:1 status field */
+        le16_t sf; /* bit 0 phase (reserved over fabrics), 15:1 status field */
 };
 
 _Static_assert(sizeof(struct sgl) == 16, "SGL descriptor");
 _Static_assert(sizeof(union sqe) == 64, "SQE");
 _Static_assert(sizeof(struct cqe) == 16, "CQE");
 _Static_assert(sizeof(struct connect_cmd) == 64 && offsetof(struct connect_cmd, recfmt) == 40 &&
-                       offsetof(struct connect_cmd, kato) == 48,
+                   offsetof(struct connect_cmd, kato) == 48,
                "Connect");
 _Static_assert(sizeof(struct property_cmd) == 64 && offsetof(struct property_cmd, attrib) == 40 &&
-                       offsetof(struct property_cmd, value) == 48,
+                   offsetof(struct property_cmd, value) == 48,
                "Property");
 _Static_assert(sizeof(struct disconnect_cmd) == 64 && offsetof(struct disconnect_cmd, recfmt) == 40,
                "Disconnect");
@@ -246,7 +248,8 @@ const char *log_name(uint8_t lid);
 const char *feature_name(uint8_t fid);
 const char *cns_name(uint8_t cns);
 
-enum { /* cdw12 of Read, Write, ... */
+/* cdw12 of Read, Write, ... */
+enum {
         RW_NLB_MASK = 0xffff, /* 0's based */
         RW_DEAC = 1 << 25,
         RW_FUA = 1 << 30,
@@ -428,7 +431,7 @@ struct log_error {
 struct log_smart {
         uint8_t critical, temp[2], spare, spare_threshold, used, egcw, rsvd7[25];
         uint8_t data_read[16], data_written[16], reads[16], writes[16], busy[16], power_cycles[16],
-                power_on_hours[16], unsafe_shutdowns[16], media_errors[16], error_entries[16];
+            power_on_hours[16], unsafe_shutdowns[16], media_errors[16], error_entries[16];
         uint8_t rsvd192[320];
 };
 struct log_fw_slot {
@@ -447,7 +450,8 @@ _Static_assert(sizeof(struct log_effects) == 4096, "Commands Supported and Effec
 
 enum { LOG_CHANGED_NS_MAX = 1024 }; /* entries of 4 bytes; FFFFFFFFh alone: more than that */
 
-enum { /* discovery log, Base 5.1.12.3.1 */
+/* discovery log, Base 5.1.12.3.1 */
+enum {
         DISC_ENTRY_LEN = 1024,
         DISC_HEADER_LEN = 1024,
         TRTYPE_RDMA = 1,
@@ -486,8 +490,8 @@ struct disc_entry {
 _Static_assert(sizeof(struct disc_header) == DISC_HEADER_LEN, "discovery log header");
 _Static_assert(sizeof(struct disc_entry) == DISC_ENTRY_LEN, "discovery log entry");
 _Static_assert(offsetof(struct disc_entry, trsvcid) == 32 &&
-                       offsetof(struct disc_entry, subnqn) == 256 &&
-                       offsetof(struct disc_entry, tsas) == 768,
+                   offsetof(struct disc_entry, subnqn) == 256 &&
+                   offsetof(struct disc_entry, tsas) == 768,
                "discovery log entry");
 
 /* --- features (Base 5.1.25) ------------------------------------------------------------------- */
@@ -507,7 +511,8 @@ enum feature_id {
         FEAT_HOSTID = 0x81,
 };
 
-enum { /* AER completion DW0: type 2:0, info 15:8, LID 23:16 */
+/* AER completion DW0: type 2:0, info 15:8, LID 23:16 */
+enum {
         AEN_ERROR = 0,
         AEN_SMART = 1,
         AEN_NOTICE = 2,

@@ -37,11 +37,11 @@ enum rule_id {
 
 /* What the party that sees the rule broken has to do. */
 enum reaction {
-        REACT_NONE,     /* nothing prescribed: must survive it */
-        REACT_TERM,     /* fatal: TermReq with one of the accepted {FES, FEI}; base grade: any end */
-        REACT_STATUS,   /* the command completes with one of the accepted statuses */
-        REACT_CLOSE,    /* fatal: closes without a word */
-        REACT_ANY,      /* an error status or the end of the connection, never silence */
+        REACT_NONE,   /* nothing prescribed: must survive it */
+        REACT_TERM,   /* fatal: TermReq with one of the accepted {FES, FEI}; base grade: any end */
+        REACT_STATUS, /* the command completes with one of the accepted statuses */
+        REACT_CLOSE,  /* fatal: closes without a word */
+        REACT_ANY,    /* an error status or the end of the connection, never silence */
         REACT_TOLERATE, /* goes on as though nothing had happened */
 };
 const char *reaction_name(enum reaction r);
@@ -53,27 +53,29 @@ enum {
 
 struct outcome {
         uint16_t code; /* REACT_TERM: FES; REACT_STATUS: SCT << 8 | SC */
-        int32_t fei;   /* REACT_TERM: byte offset, FEI_ANY or FEI_DIGEST;
-                        * REACT_STATUS of Connect: IPO | IATTR << 16, or FEI_ANY */
+        /* REACT_TERM: byte offset, FEI_ANY or FEI_DIGEST; REACT_STATUS: FEI_ANY, or of Connect
+         * IPO | IATTR << 16 */
+        int32_t fei;
 };
 
 enum { RULE_OUTCOMES = 4 };
 
 struct rule {
-        const char *id;      /* "tcp/3.3.2.2/ttag": stable for ever */
-        enum party bound;    /* who has to keep it */
+        const char *id;   /* "tcp/3.3.2.2/ttag": stable for ever */
+        enum party bound; /* who has to keep it */
         enum level level;
-        const char *source;  /* document, revision and section */
-        const char *says;    /* the requirement, one sentence in our own words */
+        const char *source; /* document, revision and section */
+        const char *says;   /* the requirement, one sentence in our own words */
         enum reaction reaction;
-        struct outcome accept[RULE_OUTCOMES]; /* ends with code 0; the first one is the prescribed */
+        /* Ends with code 0; the first one is the prescribed. */
+        struct outcome accept[RULE_OUTCOMES];
 };
 
 /* NULL if id is not a rule. */
 const struct rule *rule_get(enum rule_id id);
 /* RULE_NONE if there is no such id. */
 enum rule_id rule_by_name(const char *id);
-/* Whether {code, fei} is one of the rule's accepted outcomes; fei FEI_ANY in the rule matches all. */
+/* Whether {code, fei} is one of the accepted outcomes; FEI_ANY in the rule matches all. */
 bool rule_accepts(enum rule_id id, uint16_t code, uint32_t fei, uint32_t received_digest);
 
 #define rule_each(id) for (enum rule_id id = (enum rule_id)1; id < RULES; id++)
@@ -90,7 +92,7 @@ static inline bool is_fault(struct fault f)
         return f.rule != RULE_NONE;
 }
 
-/* The fault of breaking `id`, with the first accepted outcome filled in (FEI_ANY, FEI_DIGEST: 0). */
+/* The fault of breaking `id`, with its first accepted outcome (FEI_ANY, FEI_DIGEST: 0). */
 struct fault rule_fault(enum rule_id id);
 
 struct rule_set {

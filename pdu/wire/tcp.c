@@ -212,48 +212,54 @@ static bool wrong_term_plen(const struct view *v)
         return is_term(v) && (v->plen < sizeof(struct pdu_term) || v->plen > PDU_TERM_MAX);
 }
 
-/* A rule of the common header; rules come in pairs, one for each sender. */
-struct common_check {
-        enum rule_id rule[2];
-        bool (*broken)(const struct view *v);
+/* Rules come in pairs, one for each sender. */
+struct rule_pair {
+        enum rule_id of[2];
 };
-#define BOTH(rule)                                                                                 \
-        {                                                                                          \
-                [PARTY_HOST] = rule##_H2C, [PARTY_CONTROLLER] = rule##_C2H                         \
-        }
+#define BOTH(rule) .of = { [PARTY_HOST] = rule##_H2C, [PARTY_CONTROLLER] = rule##_C2H }
 
-static const struct common_check common_checks[] = {
-        /* by offset: the lowest one wins */
-        { BOTH(TCP_DIR), wrong_direction },
-        { BOTH(TCP_DGSTF), wrong_digest_flags },
-        { { TCP_TERM_DIGEST_C2H, TCP_TERM_DIGEST_C2H }, digest_on_term },
-        { BOTH(TCP_HLEN), wrong_hlen },
-        { BOTH(TCP_PDO), wrong_pdo },
-        { BOTH(TCP_PLEN), wrong_plen },
-        { BOTH(TCP_TERM_LEN), wrong_term_plen },
+/* The bit of each rule of the common header, by offset: the lowest one wins. */
+enum common_bit { DIRECTION, DIGEST_FLAGS, TERM_DIGEST, HLEN, PDO, PLEN, TERM_PLEN };
+
+static const struct rule_pair common_rules[] = {
+        [DIRECTION] = { BOTH(TCP_DIR) },
+        [DIGEST_FLAGS] = { BOTH(TCP_DGSTF) },
+        [TERM_DIGEST] = { { TCP_TERM_DIGEST_C2H, TCP_TERM_DIGEST_C2H } },
+        [HLEN] = { BOTH(TCP_HLEN) },
+        [PDO] = { BOTH(TCP_PDO) },
+        [PLEN] = { BOTH(TCP_PLEN) },
+        [TERM_PLEN] = { BOTH(TCP_TERM_LEN) },
 };
 
-static struct fault first_broken(const struct common_check *checks, size_t n, const struct view *v,
+/* All at once and without a branch: on the path of every PDU the answer is 0. */
+static unsigned broken_in_common(const struct view *v)
+{
+        return (unsigned)wrong_direction(v) << DIRECTION |
+               (unsigned)wrong_digest_flags(v) << DIGEST_FLAGS |
+               (unsigned)digest_on_term(v) << TERM_DIGEST | (unsigned)wrong_hlen(v) << HLEN |
+               (unsigned)wrong_pdo(v) << PDO | (unsigned)wrong_plen(v) << PLEN |
+               (unsigned)wrong_term_plen(v) << TERM_PLEN;
+}
+
+static struct fault first_broken(const struct rule_pair *rules, unsigned broken, enum party sender,
                                  const struct rule_set *waived)
 {
-        for (size_t i = 0; i < n; i++)
-                if (checks[i].broken(v) && !rule_in(waived, checks[i].rule[v->sender]))
-                        return rule_fault(checks[i].rule[v->sender]);
+        for (; broken; rules++, broken >>= 1)
+                if (broken & 1 && !rule_in(waived, rules->of[sender]))
+                        return rule_fault(rules->of[sender]);
         return (struct fault) { 0 };
 }
 
 struct fault pdu_check_common(const struct pdu_ch *ch, enum party sender,
                               const struct pdu_format *f, const struct rule_set *waived)
 {
-        static const struct common_check type = { BOTH(TCP_TYPE), NULL };
+        static const struct rule_pair type = { BOTH(TCP_TYPE) };
         struct view v = view_of(ch, f);
 
         if (v.info->hlen == sizeof(struct pdu_ch)) /* not assigned: nothing else is known of it */
-                return rule_fault(rule_in(waived, type.rule[sender]) ? RULE_NONE
-                                                                     : type.rule[sender]);
+                return first_broken(&type, 1, sender, waived);
         v.sender = sender;
-        return first_broken(common_checks, sizeof(common_checks) / sizeof(common_checks[0]), &v,
-                            waived);
+        return first_broken(common_rules, broken_in_common(&v), sender, waived);
 }
 
 /* --- the fields behind it --------------------------------------------------------------------- */
@@ -326,14 +332,9 @@ struct header_check {
         enum rule_id rule; /* RULE_NONE: end of the list */
         bool (*broken)(const union pdu *h, const struct pdu_format *f);
 };
-#define CHECKS(...)                                                                                \
-        (const struct header_check[])                                                              \
-        {                                                                                          \
-                __VA_ARGS__,                                                                       \
-                {                                                                                  \
-                        RULE_NONE, NULL                                                            \
-                }                                                                                  \
-        }
+/* clang-format off */
+#define CHECKS(...) (const struct header_check[]) { __VA_ARGS__, { RULE_NONE, NULL } }
+/* clang-format on */
 
 static const struct header_check *const header_checks[PDU_TYPES] = {
         /* by the FEI they prescribe */
@@ -391,11 +392,17 @@ static bool needless_pad(const struct view *v)
         return v->has_data && v->ch->pdo > data_offset(v);
 }
 
-static const struct common_check overlooked_in_common[] = {
-        { BOTH(TCP_FLAGS), reserved_in_common },
-        { BOTH(TCP_HLEN), wrong_term_hlen },
-        { BOTH(TCP_PAD_MIN), needless_pad },
+static const struct rule_pair overlooked_rules[] = {
+        { BOTH(TCP_FLAGS) },
+        { BOTH(TCP_HLEN) },
+        { BOTH(TCP_PAD_MIN) },
 };
+
+static unsigned overlooked_in_common(const struct view *v)
+{
+        return (unsigned)reserved_in_common(v) | (unsigned)wrong_term_hlen(v) << 1 |
+               (unsigned)needless_pad(v) << 2;
+}
 
 static bool ic_reserved(const union pdu *h, const struct pdu_format *f)
 {
@@ -420,12 +427,8 @@ struct fault pdu_check_overlooked(const union pdu *h, enum party sender, const s
 {
         struct view v = view_of(&h->ch, f);
         const struct header_check *c = h->ch.type < PDU_TYPES ? overlooked[h->ch.type] : NULL;
-        struct fault fault;
+        struct fault fault = first_broken(overlooked_rules, overlooked_in_common(&v), sender, NULL);
 
-        v.sender = sender;
-        fault =
-            first_broken(overlooked_in_common,
-                         sizeof(overlooked_in_common) / sizeof(overlooked_in_common[0]), &v, NULL);
         if (!is_fault(fault) && c && c->broken(h, f))
                 return rule_fault(c->rule);
         return fault;

@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "nvme.h"
 #include "le.h"
+#include "nvme.h"
 #include "rules.h"
 
 enum pdu_type {
@@ -31,7 +31,8 @@ enum pdu_type {
         PDU_TYPES
 };
 
-enum pdu_flags { /* common header, byte 1 */
+/* common header, byte 1 */
+enum pdu_flags {
         PDU_HDGSTF = 1 << 0,
         PDU_DDGSTF = 1 << 1,
         PDU_LAST = 1 << 2,
@@ -39,12 +40,13 @@ enum pdu_flags { /* common header, byte 1 */
         PDU_KDCONN = 1 << 7, /* ICReq of TCP 1.1 and later */
 };
 
-enum pdu_fes { /* Fatal Error Status, figures 22 and 23 */
+/* Fatal Error Status, figures 22 and 23 */
+enum pdu_fes {
         FES_INVALID_HEADER_FIELD = 0x01,
         FES_SEQUENCE_ERROR = 0x02,
         FES_HEADER_DIGEST_ERROR = 0x03,
         FES_DATA_OUT_OF_RANGE = 0x04,
-        FES_LIMIT_EXCEEDED = 0x05, /* by a host: R2T Limit; by a controller: Data Transfer Limit */
+        FES_LIMIT_EXCEEDED = 0x05, /* host: R2T Limit; controller: Data Transfer Limit */
         FES_UNSUPPORTED_PARAMETER = 0x06,
 };
 
@@ -57,7 +59,7 @@ enum {
         PDU_PDO_MAX = 144, /* CapsuleCmd with HDGST at CPDA 17 */
         PDU_TERM_DATA_MAX = 128,
         PDU_TERM_MAX = 24 + PDU_TERM_DATA_MAX,
-        PDU_ADMIN_IN_CAPSULE = 8192, /* every controller takes that much on the admin queue, 3.3.1 */
+        PDU_ADMIN_IN_CAPSULE = 8192, /* what every controller takes on the admin queue, 3.3.1 */
         PDU_MAXH2CDATA_MIN = 4096,   /* a "should" of 3.6.2.3 that hosts enforce */
         NVME_TCP_PORT = 4420,
         NVME_DISC_PORT = 8009,
@@ -137,9 +139,9 @@ struct pdu_info {
         const char *name; /* "ICReq", ...; KDReq and KDResp are known by name only (hlen 0) */
         enum party sender;
         uint8_t hlen;
-        uint8_t flags;   /* legal bits */
-        bool has_hdgst;  /* carries HDGST when negotiated */
-        bool has_data;   /* may carry data at PDO, and DDGST with it */
+        uint8_t flags;  /* legal bits */
+        bool has_hdgst; /* carries HDGST when negotiated */
+        bool has_data;  /* may carry data at PDO, and DDGST with it */
 };
 
 /* NULL for a type that no specification assigns. */
@@ -152,9 +154,10 @@ const char *pdu_fes_name(uint16_t fes, enum party sender); /* "?" if reserved */
  */
 struct pdu_format {
         bool hdgst, ddgst;
-        uint8_t pda;        /* what the receiver asked for: HPDA for controller->host PDUs, CPDA else */
-        uint32_t max_data;  /* in-capsule data and MAXH2CDATA bounds are checked by the tracker; this
-                             * bounds PLEN for memory's sake. 0: no bound */
+        uint8_t pda; /* what the receiver asked for: HPDA for controller->host PDUs, CPDA else */
+        /* Bounds PLEN for memory's sake; 0: no bound. In-capsule data and MAXH2CDATA have bounds of
+         * their own, which the tracker checks. */
+        uint32_t max_data;
 };
 
 /* Bytes of the header with its digest. */
@@ -163,8 +166,8 @@ uint32_t pdu_head_len(const union pdu *h, const struct pdu_format *f);
 uint8_t pdu_data_offset(const union pdu *h, const struct pdu_format *f);
 /*
  * Where DATA begins, from byte 0 of the PDU, and its length, by PLEN, PDO and digests; 0 bytes if
- * there is none. The DATA of a TermReq is at 24. Also with rules waived the two stay within PLEN and
- * behind the head; bytes of PLEN that nothing accounts for may then follow.
+ * there is none. The DATA of a TermReq is at 24. Also with rules waived the two stay within PLEN
+ * and behind the head; bytes of PLEN that nothing accounts for may then follow.
  */
 uint32_t pdu_data_start(const union pdu *h, const struct pdu_format *f);
 uint32_t pdu_data_len(const union pdu *h, const struct pdu_format *f);

@@ -36,7 +36,9 @@ struct word {
         uint64_t value;
         const char *says;
 };
+/* clang-format off */
 #define WORDS(...) (const struct word[]) { __VA_ARGS__, { 0, NULL } }
+/* clang-format on */
 /* What `value` is called in the list, NULL if nothing. */
 const char *word_for(const struct word *words, uint64_t value);
 
@@ -51,21 +53,23 @@ enum field_kind {
 
 /* A field of a header or structure: the row of every mutation and description table. */
 struct field {
-        const char *name; /* as the specification abbreviates it, lower case: "ttag" */
+        const char *name;      /* as the specification abbreviates it, lower case: "ttag" */
         uint16_t offset, size; /* bytes */
         enum field_kind kind;
-        uint8_t shift, bits; /* only these bits of it; bits 0: all */
-        bool key;            /* told in a line also when it is zero */
-        const struct word *words;                     /* may be NULL */
+        uint8_t shift, bits;                         /* only these bits of it; bits 0: all */
+        bool key;                                    /* told in a line also when it is zero */
+        const struct word *words;                    /* may be NULL */
         void (*say)(struct text *t, uint64_t value); /* the meaning; may be NULL */
 };
-/* A row by place, and the row of a structure's member, named after it; .kind and so on may follow. */
+/* A row by place, and that of a structure's member, named after it; .kind and so on may follow. */
+/* clang-format off */
 #define FIELD_AT(called, at, bytes, ...)                                                           \
         { .name = (called), .offset = (at), .size = (bytes), ##__VA_ARGS__ }
 #define FIELD(type, member, ...)                                                                   \
         FIELD_AT(#member, offsetof(type, member), sizeof(((type *)0)->member), ##__VA_ARGS__)
+/* clang-format on */
 
-/* The value of a field of up to 8 bytes (of a longer one: its first 8) in the structure at `base`. */
+/* The value of a field (of one longer than 8 bytes: its first 8) in the structure at `base`. */
 uint64_t field_get(const struct field *f, const void *base);
 /* Sets it, its neighbours in the same bytes apart. */
 void field_put(const struct field *f, void *base, uint64_t value);
@@ -73,7 +77,7 @@ void field_put(const struct field *f, void *base, uint64_t value);
 /* The fields of a table (ended by name NULL) to a visitor. */
 void describe_fields(const struct describe *d, const struct field *fields, const void *base);
 
-/* Lines "name : value (meaning)", groups indented, in a buffer. Start with { .text = text_in(...) }. */
+/* Lines "name : value (meaning)", groups indented. Start with { .text = text_in(...) }. */
 struct text_lines {
         struct text text;
         int depth;
