@@ -49,6 +49,12 @@ static uint32_t have(const struct framer *f)
         return f->end - f->start;
 }
 
+bool framer_idle(const struct framer *f)
+{
+        return have(f) == 0 && (f->state == AT_COMMON || f->state == AT_FAULT ||
+                                (f->state == AT_TAIL && f->tail_left == 0));
+}
+
 static uint32_t least(size_t a, size_t b)
 {
         return (uint32_t)(a < b ? a : b);

@@ -66,6 +66,8 @@ void framer_negotiated(struct framer *f, const struct pdu_format *format);
  */
 void framer_attach(struct framer *f, uint8_t *buf, uint32_t cap);
 uint8_t *framer_detach(struct framer *f);
+/* Whether it stands between two PDUs: nothing of the next one is there. */
+bool framer_idle(const struct framer *f);
 
 /* Where the next bytes belong: 1 or 2 iovecs, never empty ones. A buffer must be attached. After
  * FRAMER_MORE only. */
