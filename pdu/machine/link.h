@@ -69,6 +69,7 @@ struct link {
         /* its own */
         uint8_t in_hand; /* how far the PDU in rx.header has been handed out */
         bool spoils;     /* the policy violates something */
+        bool lawful;     /* nobody told it to depart from a rule: whatever it sends is right */
         bool deaf;       /* input is dropped */
         bool skip;       /* the PDU in hand is not to be seen */
         bool term_queued;
