@@ -115,11 +115,16 @@ static struct spoil spoil(const struct link *l, struct tx *tx)
                 .h = (union pdu *)tx->head,
                 .data = (uint8_t *)(uintptr_t)tx->data,
                 .data_len = tx->data_len,
+                .pad = tx->pad,
                 .data_writable = tx->data_writable,
                 .sqe = tx->sqe,
         };
 
         spoil_pdu(&l->cfg.policy->violated, l->cfg.side, &s);
+        tx->pad = (uint8_t)s.pad;
+        tx->data_len = s.data_len;
+        if (s.data_len == 0)
+                tx->ddgst_len = 0;
         return s;
 }
 
