@@ -6,12 +6,12 @@
 UML_SOURCE=linux-source-6.12
 UML_TOOLS='gcc make flex bison bc xz tar dpkg-deb apt-get apt-cache'
 
-# Everything that decides what the kernel is like, but not its version: a cached
-# kernel stays good until someone deletes it.
+# Everything that decides what the kernel is like, comments and the version left out:
+# a cached kernel stays good until someone deletes it.
 uml_key() {
     # shellcheck source=/dev/null
     (. /etc/os-release && echo "$ID $VERSION_ID $(uname -m) $UML_SOURCE" &&
-        uml_config && cat "$lab_d/uml-patch") | sha256sum | cut -c1-12
+        { uml_config && cat "$lab_d/uml-patch"; } | grep -v '^#') | sha256sum | cut -c1-12
 }
 
 uml_config() {
