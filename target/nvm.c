@@ -44,8 +44,7 @@ static struct ns *find_ns(const struct nvm_queue *q, const struct subsystem *s,
         return ns;
 }
 
-/* --- the commands -------------------------------------------------------------------------------
- */
+/* --- the commands ------------------------------------------------------------------------- */
 
 /* Read, Write, Compare and those like them but without data. */
 static uint16_t admit_blocks(const struct ns *ns, struct request *r)
@@ -126,14 +125,15 @@ static const struct command {
         uint16_t (*admit)(const struct ns *ns, struct request *r);
         uint16_t (*run)(struct ns *ns, struct request *r);
         bool fua; /* has Force Unit Access */
+        bool writes;
 } commands[] = {
-        [NVME_WRITE] = { admit_data, run_write, true },
-        [NVME_READ] = { admit_data, run_read, true },
-        [NVME_WRITE_UNCORRECTABLE] = { admit_blocks, run_write_uncorrectable, false },
-        [NVME_COMPARE] = { admit_data, run_compare, true },
-        [NVME_WRITE_ZEROES] = { admit_blocks, run_write_zeroes, true },
-        [NVME_DSM] = { admit_ranges, run_dsm, false },
-        [NVME_VERIFY] = { admit_blocks, run_verify, true },
+        [NVME_WRITE] = { admit_data, run_write, .fua = true, .writes = true },
+        [NVME_READ] = { admit_data, run_read, .fua = true },
+        [NVME_WRITE_UNCORRECTABLE] = { admit_blocks, run_write_uncorrectable },
+        [NVME_COMPARE] = { admit_data, run_compare, .fua = true },
+        [NVME_WRITE_ZEROES] = { admit_blocks, run_write_zeroes, .fua = true, .writes = true },
+        [NVME_DSM] = { admit_ranges, run_dsm },
+        [NVME_VERIFY] = { admit_blocks, run_verify, .fua = true },
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
@@ -144,8 +144,15 @@ static const struct command *command_of(const struct request *r)
         return opc < COMMANDS && commands[opc].run ? &commands[opc] : NULL;
 }
 
-/* --- the end of a command ------------------------------------------------------------------------
- */
+/* Whether it is done only when the disk has it. */
+static bool is_durable(const struct nvm_queue *q, const struct request *r)
+{
+        const struct command *c = command_of(r);
+
+        return (c->fua && cdw12_bit(r, RW_FUA)) || (c->writes && q->write_through);
+}
+
+/* --- the end of a command ----------------------------------------------------------------- */
 
 /* Trying again would give the same. */
 static bool is_final(uint16_t status)
@@ -167,8 +174,7 @@ static void finish(struct nvm_queue *q, struct request *r, uint16_t status)
         q->ops->done(q, r);
 }
 
-/* --- flush ---------------------------------------------------------------------------------------
- */
+/* --- flush -------------------------------------------------------------------------------- */
 
 /* A command that waits until namespaces are on stable storage: its r->user. */
 struct wait {
@@ -291,8 +297,7 @@ static void run_flush(struct nvm_queue *q, const struct subsystem *s, struct req
                 finish(q, r, NVME_INVALID_NS);
 }
 
-/* --- fused commands ------------------------------------------------------------------------------
- */
+/* --- fused commands ----------------------------------------------------------------------- */
 
 static struct request *other_half(const struct request *r)
 {
@@ -416,7 +421,7 @@ static void run_pair(struct nvm_queue *q, const struct subsystem *s, struct requ
         finish(q, first, status);
         if (status)
                 finish(q, second, NVME_ABORT_FAILED_FUSED);
-        else if (cdw12_bit(second, RW_FUA))
+        else if (is_durable(q, second))
                 flush_ns(q, second, ns);
         else
                 finish(q, second, NVME_SUCCESS);
@@ -467,8 +472,7 @@ void nvm_give_up(struct nvm_queue *q)
         }
 }
 
-/* --- all commands --------------------------------------------------------------------------------
- */
+/* --- all commands ------------------------------------------------------------------------- */
 
 static uint16_t check(struct nvm_queue *q, const struct subsystem *s, struct request *r)
 {
@@ -519,15 +523,14 @@ void nvm_execute(struct nvm_queue *q, const struct subsystem *s, struct request 
         }
         ns = find_ns(q, s, r);
         status = ns ? c->run(ns, r) : NVME_INVALID_NS;
-        if (!status && c->fua && cdw12_bit(r, RW_FUA))
+        if (!status && is_durable(q, r))
                 flush_ns(q, r, ns);
         else
                 finish(q, r, status);
 }
 
-void nvm_resume(struct nvm_queue *q, const struct subsystem *s, struct request *r)
+void nvm_resume(struct nvm_queue *q, struct request *r)
 {
-        (void)s;
         if (r->user == &doomed)
                 finish_held(q, r, NVME_ABORT_FAILED_FUSED);
         else

@@ -25,6 +25,7 @@ struct nvm_queue_ops {
 struct nvm_queue {
         const struct nvm_queue_ops *ops;
         const struct rule_policy *policy; /* may be NULL */
+        bool write_through;               /* every write is durable when it completes */
 
         /* its own */
         struct request
@@ -36,7 +37,8 @@ struct nvm_queue {
 /* What the command transfers, or the status it ends with (with STATUS_DNR where that helps). */
 uint16_t nvm_admit(struct nvm_queue *q, const struct subsystem *s, struct request *r);
 void nvm_execute(struct nvm_queue *q, const struct subsystem *s, struct request *r);
-void nvm_resume(struct nvm_queue *q, const struct subsystem *s, struct request *r);
+/* It was posted. */
+void nvm_resume(struct nvm_queue *q, struct request *r);
 /* tcp_controller_ops.completing: a fused command may have failed in the transport. */
 void nvm_completing(struct nvm_queue *q, struct request *r);
 /* The connection is over: held commands end. Those that wait for a disk still come back. */

@@ -45,6 +45,8 @@ struct target_options {
         struct target_limits limits;
 };
 
+#define TARGET_NQN "nqn.2026-01.io.nvmfspec:target" /* the default subsystem */
+
 struct target;
 
 /* NULL: `error` (of `size` bytes) has one line that names what was wrong. The target runs in threads

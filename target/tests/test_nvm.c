@@ -48,7 +48,7 @@ static void deliver(void)
         struct request *r = mail;
 
         mail = r->next;
-        nvm_resume(&queue, sub, r);
+        nvm_resume(&queue, r);
 }
 
 static uint16_t status_of(const struct cmd *c)
@@ -237,8 +237,7 @@ static void test_dsm(void **state)
         assert_int_equal(dsm(256, 0, 0, 4), NVME_SUCCESS);
 }
 
-/* --- Compare and Write ---------------------------------------------------------------------------
- */
+/* --- Compare and Write -------------------------------------------------------------------- */
 
 enum { LBA = 300 };
 
@@ -393,8 +392,7 @@ static void test_giving_up(void **state)
         free(a);
 }
 
-/* --- set-up --------------------------------------------------------------------------------------
- */
+/* --- set-up ------------------------------------------------------------------------------- */
 
 static char path[] = "/tmp/nvmfspec-test-nvm-XXXXXX";
 

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "reactor.h"
+
+#include <errno.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "conn.h"
+
+enum {
+        TICK_MS = 100,  /* timers of controllers */
+        TRIM_MS = 1000, /* memory that nobody uses */
+        DRAIN_TURN_MS = 2,
+        RX_SPARE_MAX = 16, /* receive buffers kept for reuse */
+};
+
+struct rx_buffer { /* what a free receive buffer begins with */
+        struct rx_buffer *next;
+};
+
+uint64_t reactor_now(struct reactor *r)
+{
+        if (r->now == 0)
+                r->now = loop_now_ms();
+        return r->now;
+}
+
+/* --- receive buffers ---------------------------------------------------------------------- */
+
+uint8_t *reactor_rx_get(struct reactor *r)
+{
+        struct rx_buffer *b = r->rx_free;
+
+        if (!b)
+                return aligned_alloc(64, RX_BUFFER);
+        r->rx_free = b->next;
+        r->rx_spare--;
+        return (uint8_t *)b;
+}
+
+void reactor_rx_put(struct reactor *r, uint8_t *buf)
+{
+        struct rx_buffer *b = (struct rx_buffer *)(void *)buf;
+
+        if (r->rx_spare >= RX_SPARE_MAX) {
+                free(buf);
+                return;
+        }
+        b->next = r->rx_free;
+        r->rx_free = b;
+        r->rx_spare++;
+}
+
+static void drop_rx(struct reactor *r)
+{
+        while (r->rx_free)
+                free(reactor_rx_get(r));
+}
+
+/* --- requests from other threads ---------------------------------------------------------- */
+
+void reactor_give_back(struct reactor *r, struct request *request)
+{
+        struct request *top = atomic_load(&r->finished);
+
+        do
+                request->next = top;
+        while (!atomic_compare_exchange_weak(&r->finished, &top, request));
+        loop_post(&r->loop, &r->finished_mail);
+}
+
+static struct request *in_order(struct request *newest)
+{
+        struct request *list = NULL, *next;
+
+        for (; newest; newest = next) {
+                next = newest->next;
+                newest->next = list;
+                list = newest;
+        }
+        return list;
+}
+
+static void on_finished(struct loop_message *m)
+{
+        struct reactor *r =
+            (struct reactor *)(void *)((char *)m - offsetof(struct reactor, finished_mail));
+        struct request *q = in_order(atomic_exchange(&r->finished, NULL)), *next;
+
+        for (; q; q = next) {
+                next = q->next;
+                conn_finish(tcp_controller_user(q->queue), q);
+        }
+}
+
+/* --- connections -------------------------------------------------------------------------- */
+
+static void go_on(struct reactor *r)
+{
+        struct conn *c = r->again, *next;
+
+        r->again = NULL;
+        for (; c; c = next) {
+                next = c->next_again;
+                c->again = false;
+                conn_go_on(c);
+        }
+}
+
+/* Those that wait the longest come first, until buffers are short again. */
+static void feed(struct reactor *r)
+{
+        struct conn *c = r->hungry, *next;
+
+        if (!r->fed)
+                return;
+        r->fed = false;
+        r->hungry = NULL;
+        r->hungry_last = &r->hungry;
+        for (; c; c = next) {
+                next = c->next_hungry;
+                c->hungry = false;
+                conn_feed(c);
+        }
+}
+
+static void each_conn(struct reactor *r, void (*fn)(struct conn *c))
+{
+        struct conn *next;
+
+        for (struct conn *c = r->conns; c; c = next) {
+                next = c->next;
+                fn(c);
+        }
+}
+
+/* Whether `ms` have passed since *last, which is now then. */
+static bool is_time(struct reactor *r, uint64_t *last, unsigned ms)
+{
+        if (reactor_now(r) - *last < ms)
+                return false;
+        *last = reactor_now(r);
+        return true;
+}
+
+static void keep_time(struct reactor *r)
+{
+        if (is_time(r, &r->swept, SWEEP_MS)) {
+                each_conn(r, conn_sweep);
+                r->fed = true; /* memory may be had again */
+        }
+        if (r->is_ticker && is_time(r, &r->ticked, TICK_MS))
+                ctrl_table_tick(r->service->ctrl.table, reactor_now(r));
+        if (is_time(r, &r->trimmed, TRIM_MS))
+                pool_trim(&r->pool);
+}
+
+/* --- the thread --------------------------------------------------------------------------- */
+
+static void drain_conn(struct conn *c)
+{
+        struct reactor *r = c->reactor;
+
+        conn_drain(c, reactor_now(r) >= r->drain_until);
+}
+
+static int timeout(struct reactor *r)
+{
+        if (r->again || (r->fed && r->hungry))
+                return 0;
+        if (r->drain_until)
+                return DRAIN_TURN_MS;
+        if (r->busy_until && loop_now_ns() < r->busy_until)
+                return 0;
+        r->busy_until = 0;
+        if (r->conns)
+                return SWEEP_MS;
+        return r->is_ticker ? TICK_MS : -1;
+}
+
+static void turn(struct reactor *r)
+{
+        int served = loop_turn(&r->loop, timeout(r));
+
+        if (served > 0 && r->service->busy_poll > 0)
+                r->busy_until = loop_now_ns() + UINT64_C(1000) * r->service->busy_poll;
+        go_on(r);
+        feed(r);
+        keep_time(r);
+        r->now = 0;
+}
+
+static void *run(void *arg)
+{
+        struct reactor *r = arg;
+
+        while (!r->drain_until || r->conns) {
+                turn(r);
+                if (r->drain_until)
+                        each_conn(r, drain_conn);
+        }
+        return NULL;
+}
+
+/* --- from other threads ------------------------------------------------------------------- */
+
+struct call {
+        struct loop_message message;
+        struct reactor *reactor;
+        void (*fn)(struct reactor *r, void *arg);
+        void *arg;
+        sem_t done;
+};
+
+static void on_call(struct loop_message *m)
+{
+        struct call *call = (struct call *)m;
+
+        call->fn(call->reactor, call->arg);
+        sem_post(&call->done);
+}
+
+void reactor_call(struct reactor *r, void (*fn)(struct reactor *r, void *arg), void *arg)
+{
+        struct call call = { .message.run = on_call, .reactor = r, .fn = fn, .arg = arg };
+
+        sem_init(&call.done, 0, 0);
+        loop_post(&r->loop, &call.message);
+        while (sem_wait(&call.done) < 0 && errno == EINTR)
+                ;
+        sem_destroy(&call.done);
+}
+
+struct adoption {
+        struct loop_message message;
+        struct reactor *reactor;
+        struct port *port;
+        int fd;
+};
+
+static void on_adoption(struct loop_message *m)
+{
+        struct adoption *a = (struct adoption *)m;
+
+        conn_start(a->reactor, a->port, a->fd);
+        free(a);
+}
+
+void reactor_adopt(struct reactor *r, struct port *port, int fd)
+{
+        struct adoption *a = malloc(sizeof(*a));
+
+        if (!a) {
+                close(fd);
+                port_put(port);
+                atomic_fetch_sub(&r->service->conns, 1);
+                return;
+        }
+        *a = (struct adoption) { .message.run = on_adoption, .reactor = r, .port = port, .fd = fd };
+        loop_post(&r->loop, &a->message);
+}
+
+int reactor_start(struct reactor *r, struct service *s, uint64_t buffers, bool is_ticker)
+{
+        int rc;
+
+        *r = (struct reactor) { .service = s, .is_ticker = is_ticker };
+        r->hungry_last = &r->hungry;
+        r->finished_mail.run = on_finished;
+        pool_init(&r->pool, buffers);
+        if (loop_init(&r->loop) < 0)
+                return -1;
+        rc = pthread_create(&r->thread, NULL, run, r);
+        if (rc == 0)
+                return 0;
+        loop_fini(&r->loop);
+        errno = rc;
+        return -1;
+}
+
+static void begin_drain(struct reactor *r, void *arg)
+{
+        r->drain_until = reactor_now(r) + *(unsigned *)arg;
+}
+
+void reactor_drain(struct reactor *r, unsigned drain_ms)
+{
+        reactor_call(r, begin_drain, &drain_ms);
+}
+
+void reactor_join(struct reactor *r)
+{
+        pthread_join(r->thread, NULL);
+        drop_rx(r);
+        pool_fini(&r->pool);
+        loop_fini(&r->loop);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A reactor: one thread with an event loop, the connections it owns, and the memory they borrow.
+ * What happens to a connection happens on its reactor; others post messages.
+ */
+#ifndef NVMF_TARGET_REACTOR_H
+#define NVMF_TARGET_REACTOR_H
+
+#include <pthread.h>
+
+#include "ctrl.h"
+#include "pdu/io/loop.h"
+#include "pool.h"
+
+struct conn;
+
+enum {
+        RX_BUFFER = 128 << 10, /* bytes that are received at once */
+        SWEEP_MS = 50,         /* how often timers are looked at */
+};
+
+/* What all reactors of a target share; does not change while they run. */
+struct service {
+        struct ctrl_env ctrl;
+        struct target_limits limits;
+        struct rule_policy policy;
+        struct tcp_controller_config tcp;
+        bool success; /* C2HData may carry SUCCESS */
+        bool trace;
+        unsigned busy_poll;               /* microseconds */
+        _Atomic unsigned conns, io_conns; /* of all reactors; those with I/O queues */
+        _Atomic unsigned accepted;        /* ever: their numbers in traces */
+};
+
+struct reactor {
+        struct loop loop;
+        struct service *service;
+        pthread_t thread;
+        bool is_ticker; /* this one drives the controllers' timers */
+        uint64_t now;   /* ms, of this turn; 0: not asked for yet, see reactor_now() */
+        uint64_t swept, ticked, trimmed; /* ms */
+        uint64_t busy_until;             /* ns: polls instead of sleeping */
+
+        struct conn *conns; /* all of them */
+        struct conn *again; /* stopped for their budget, or were given requests back */
+        struct conn *hungry, **hungry_last; /* wait for data buffers, first come first */
+        bool fed;                           /* a buffer came back */
+        struct pool pool;
+        struct rx_buffer *rx_free;
+        unsigned rx_spare;
+
+        _Atomic(struct request *) finished; /* given back by other threads, newest first */
+        struct loop_message finished_mail;
+        uint64_t drain_until; /* ms; 0: not draining */
+};
+
+/* 0, or -1 with errno. buffers: bytes of data buffers it may use. */
+int reactor_start(struct reactor *r, struct service *s, uint64_t buffers, bool is_ticker);
+
+/* Closes all connections once their commands have ended, at the latest after drain_ms, and then
+ * ends the thread; the second call waits for that. No reactor_adopt() or reactor_call() may follow.
+ */
+void reactor_drain(struct reactor *r, unsigned drain_ms);
+void reactor_join(struct reactor *r);
+
+/* Runs fn(arg) on the reactor's thread, between two turns, and waits for it. Not from a reactor. */
+void reactor_call(struct reactor *r, void (*fn)(struct reactor *r, void *arg), void *arg);
+
+/* A connection that was accepted: the reactor's from here on, also if it fails. Any thread. The
+ * reference to the port is handed over. */
+void reactor_adopt(struct reactor *r, struct port *port, int fd);
+
+/* Any thread: an EXECUTING request goes back to its connection to be completed there. */
+void reactor_give_back(struct reactor *r, struct request *request);
+
+/* On the reactor's thread. */
+uint64_t reactor_now(struct reactor *r); /* ms */
+uint8_t *reactor_rx_get(struct reactor *r);
+void reactor_rx_put(struct reactor *r, uint8_t *buf);
+
+#endif
