@@ -202,14 +202,18 @@ static const struct option_row *row_of(const struct forms *f, int opt)
         return NULL;
 }
 
-/* The word that getopt could not take: a letter in optopt, or the long form as typed. */
-static int unknown(char **argv, char *error, size_t size)
+/* What getopt could not take: optopt is an unknown letter, or that of a known long form with a value
+ * that it does not take, or 0. */
+static int unknown(const struct forms *f, char **argv, char *error, size_t size)
 {
-        if (optopt > 0 && optopt < LONG_ONLY)
+        const char *word = argv[optind - 1];
+
+        if (optopt > 0 && row_of(f, optopt))
+                snprintf(error, size, "no value is taken by option '%s'", word);
+        else if (optopt > 0)
                 snprintf(error, size, "unknown option '-%c'", optopt);
         else
-                snprintf(error, size, "%s option '%s'", optopt ? "no value is taken by" : "unknown",
-                         argv[optind - 1]);
+                snprintf(error, size, "unknown option '%s'", word);
         return -1;
 }
 
@@ -226,7 +230,7 @@ int option_parse(const struct option_row *rows, uint32_t groups, int argc, char 
                 const struct option_row *r = row_of(&f, opt == ':' ? optopt : opt);
 
                 if (opt == '?' || !r)
-                        return unknown(argv, error, size);
+                        return unknown(&f, argv, error, size);
                 if (opt == ':') {
                         snprintf(error, size, "option %s needs a value: %s", argv[optind - 1],
                                  r->arg);

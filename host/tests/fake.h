@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A controller to test the host against, in a thread of its own: just enough of one on the
+ * controller machine, with knobs to make it misbehave. It keeps nothing of target/.
+ */
+#ifndef NVMF_HOST_TESTS_FAKE_H
+#define NVMF_HOST_TESTS_FAKE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "host/ctrl.h"
+#include "pdu/io/net.h"
+#include "pdu/machine/tcp_controller.h"
+#include "pdu/wire/identify.h"
+
+#define FAKE_NQN "nqn.2026-01.io.nvmfspec:fake"
+
+enum {
+        FAKE_CONNS = 16,
+        FAKE_BLOCKS = 16384, /* of 512 bytes */
+        FAKE_AERS = 4,
+        FAKE_BUF = 65536,
+};
+
+enum fake_bug { /* what becomes of every `every`-th write */
+                FAKE_SOUND,
+                FAKE_LOST,      /* acknowledged and forgotten */
+                FAKE_MISPLACED, /* one block further on */
+                FAKE_TORN,      /* only its first half */
+                FAKE_FLIPPED,   /* a bit of it */
+};
+
+struct fake_knobs {
+        bool no_rdy;     /* CC.EN is taken, CSTS.RDY stays 0 */
+        bool fatal;      /* CSTS.CFS instead */
+        bool auth;       /* Connect asks for authentication */
+        bool tbkas;      /* keep alive by traffic */
+        bool no_queues;  /* Set Features, Number of Queues fails */
+        uint32_t queues; /* granted; 0: all */
+        uint16_t status; /* that Connect ends with, and */
+        uint32_t dw0;
+        int silent_opc; /* + 1: I/O command that is never answered */
+        int close_opc;  /* + 1: I/O command at which the connection is closed */
+        int term_opc;   /* + 1: ... ended with C2HTermReq */
+        int fail_opc;   /* + 1: ... that ends with fail_status */
+        uint16_t fail_status;
+        enum fake_bug bug;
+        unsigned every;
+        unsigned log_changes;  /* GENCTR moves on at that many readings of entries */
+        unsigned log_restarts; /* ... or they end with Discover Restart */
+        uint64_t log_entries;
+        uint8_t mdts;
+        uint32_t ioccsz; /* 16-byte units */
+};
+
+struct fake;
+
+struct fake_conn {
+        struct fake *fake;
+        int fd;
+        struct tcp_controller *c;
+        uint8_t *buf;
+        bool admin, die;
+        uint16_t size, head;
+};
+
+struct fake {
+        struct fake_knobs k;
+        int listener, wake;
+        uint16_t port;
+        pthread_t thread;
+        atomic_bool stop;
+        atomic_int aen; /* complete an AER with this DW0 */
+        struct fake_conn conns[FAKE_CONNS];
+        struct request *aers[FAKE_AERS];
+        struct fake_conn *aer_conn;
+        unsigned aer_count;
+        uint32_t cc, genctr, writes;
+        uint8_t *disk;
+        atomic_uint keep_alives, shutdowns, connects, log_reads;
+};
+
+/* --- admin commands --------------------------------------------------------------------------- */
+
+static inline void fake_end(struct fake_conn *fc, struct request *r, uint16_t status)
+{
+        r->cqe.sf = status_field(status);
+        if (status)
+                r->c2h_len = 0;
+        tcp_controller_complete(fc->c, r);
+}
+
+static inline uint64_t fake_property(const struct fake *f, uint32_t ofst)
+{
+        uint32_t shst = CC_SHN(f->cc) ? CSTS_SHST_COMPLETE : 0;
+        bool ready = (f->cc & CC_EN) && !f->k.no_rdy && !f->k.fatal;
+
+        switch (ofst) {
+        case PROP_CAP:
+                return 127 | CAP_CQR | UINT64_C(1) << 24 | CAP_CSS_NVM;
+        case PROP_VS:
+                return NVME_VERSION(2, 0, 0);
+        case PROP_CC:
+                return f->cc;
+        default:
+                return shst | (ready ? CSTS_RDY : 0) |
+                       (f->k.fatal && (f->cc & CC_EN) ? CSTS_CFS : 0);
+        }
+}
+
+static inline uint16_t fake_connect(struct fake_conn *fc, struct request *r)
+{
+        struct fake *f = fc->fake;
+
+        f->connects++;
+        fc->admin = le16_get(r->sqe.connect.qid) == 0;
+        fc->size = (uint16_t)(le16_get(r->sqe.connect.sqsize) + 1);
+        r->cqe.dw0 = le32(f->k.status ? f->k.dw0 : f->k.auth ? CONNECT_ATR | 1 : 1);
+        if (!f->k.status)
+                tcp_controller_set_depth(fc->c, fc->size);
+        return f->k.status;
+}
+
+static inline uint16_t fake_fabrics(struct fake_conn *fc, struct request *r)
+{
+        struct fake *f = fc->fake;
+
+        switch (r->sqe.fctype) {
+        case FCTYPE_CONNECT:
+                return fake_connect(fc, r);
+        case FCTYPE_PROPERTY_GET:
+                r->cqe.result = le64(fake_property(f, le32_get(r->sqe.property.ofst)));
+                return 0;
+        case FCTYPE_PROPERTY_SET:
+                f->cc = (uint32_t)le64_get(r->sqe.property.value);
+                f->shutdowns += CC_SHN(f->cc) != 0;
+                return 0;
+        default:
+                return NVME_INVALID_FIELD;
+        }
+}
+
+static inline void fake_identify(const struct fake *f, struct request *r)
+{
+        struct id_ctrl *c = (struct id_ctrl *)r->data;
+        struct id_ns *n = (struct id_ns *)r->data;
+
+        memset(r->data, 0, r->len);
+        r->c2h_len = r->len;
+        if (le32_get(r->sqe.cdw10) == CNS_CTRL) {
+                c->mdts = f->k.mdts;
+                c->ioccsz = le32(f->k.ioccsz ? f->k.ioccsz : 4);
+                c->iorcsz = le32(1);
+                c->ctratt = le32(f->k.tbkas ? CTRATT_TBKAS : 0);
+                c->cntrltype = CNTRLTYPE_IO;
+        } else {
+                n->nsze = n->ncap = le64(FAKE_BLOCKS);
+                n->lbaf[0].lbads = 9;
+        }
+}
+
+/* Header from f->genctr on; every entry carries its number in PORTID. */
+static inline uint16_t fake_log(struct fake *f, struct request *r)
+{
+        uint64_t at = le32_get(r->sqe.cdw12);
+        struct disc_header h = { .genctr = le64(f->genctr), .numrec = le64(f->k.log_entries) };
+
+        f->log_reads++;
+        r->c2h_len = r->len;
+        memset(r->data, 0, r->len);
+        if (at == 0) {
+                memcpy(r->data, &h, r->len < sizeof(h) ? r->len : sizeof(h));
+                return 0;
+        }
+        if (f->k.log_restarts > 0) {
+                f->k.log_restarts--;
+                return NVME_DISCOVER_RESTART;
+        }
+        if (f->k.log_changes > 0) {
+                f->k.log_changes--;
+                f->genctr++;
+        }
+        for (uint32_t i = 0; i < r->len / DISC_ENTRY_LEN; i++)
+                le_put(r->data + (size_t)i * DISC_ENTRY_LEN + 4, 2, at / DISC_ENTRY_LEN - 1 + i);
+        return 0;
+}
+
+static inline uint16_t fake_set_features(struct fake *f, struct request *r)
+{
+        if (f->k.no_queues)
+                return NVME_INVALID_FIELD;
+        r->cqe.dw0 = f->k.queues ? le32((f->k.queues - 1) << 16 | (f->k.queues - 1)) : r->sqe.cdw11;
+        return 0;
+}
+
+static inline void fake_admin(struct fake_conn *fc, struct request *r)
+{
+        struct fake *f = fc->fake;
+        uint16_t status = NVME_INVALID_OPCODE;
+
+        if (r->sqe.opc == NVME_AER && f->aer_count < FAKE_AERS) {
+                f->aers[f->aer_count++] = r;
+                f->aer_conn = fc;
+                return;
+        }
+        if (r->sqe.opc == NVME_FABRICS)
+                status = fake_fabrics(fc, r);
+        else if (r->sqe.opc == NVME_GET_LOG_PAGE)
+                status = fake_log(f, r);
+        else if (r->sqe.opc == NVME_SET_FEATURES)
+                status = fake_set_features(f, r);
+        else if (r->sqe.opc == NVME_KEEP_ALIVE || r->sqe.opc == NVME_IDENTIFY)
+                status = 0;
+        if (r->sqe.opc == NVME_KEEP_ALIVE)
+                f->keep_alives++;
+        if (r->sqe.opc == NVME_IDENTIFY)
+                fake_identify(f, r);
+        fake_end(fc, r, status);
+}
+
+/* --- I/O commands ----------------------------------------------------------------------------- */
+
+static inline void fake_write(struct fake *f, uint8_t *at, const uint8_t *data, uint32_t len)
+{
+        enum fake_bug bug = f->k.every && ++f->writes % f->k.every == 0 ? f->k.bug : FAKE_SOUND;
+
+        switch (bug) {
+        case FAKE_LOST:
+                return;
+        case FAKE_MISPLACED:
+                memcpy(at + 512, data, len);
+                return;
+        case FAKE_TORN:
+                memcpy(at, data, len / 2);
+                return;
+        case FAKE_FLIPPED:
+        case FAKE_SOUND:
+                memcpy(at, data, len);
+                at[len - 5] ^= bug == FAKE_FLIPPED;
+        }
+}
+
+static inline void fake_io(struct fake_conn *fc, struct request *r)
+{
+        struct fake *f = fc->fake;
+        uint8_t *at = f->disk + (size_t)le32_get(r->sqe.cdw10) * 512;
+
+        fc->die = r->sqe.opc + 1 == f->k.close_opc;
+        if (fc->die || r->sqe.opc + 1 == f->k.silent_opc)
+                return;
+        if (r->sqe.opc + 1 == f->k.term_opc)
+                link_terminate(tcp_controller_link(fc->c), rule_fault(TCP_H2C_TTAG));
+        if (r->sqe.opc + 1 == f->k.fail_opc) {
+                fake_end(fc, r, f->k.fail_status);
+                return;
+        }
+        if (r->sqe.opc == NVME_WRITE)
+                fake_write(f, at, r->data, r->len);
+        if (r->sqe.opc == NVME_READ) {
+                memcpy(r->data, at, r->len);
+                r->c2h_len = r->len;
+        }
+        fake_end(fc, r, 0);
+}
+
+/* --- the controller machine's owner ----------------------------------------------------------- */
+
+static inline uint16_t fake_admit(void *user, struct request *r)
+{
+        struct fake_conn *fc = user;
+        bool fabrics = r->sqe.opc == NVME_FABRICS;
+
+        fc->head++;
+        r->xfer = fabrics && r->sqe.fctype != FCTYPE_CONNECT ? XFER_NONE : sqe_xfer(&r->sqe);
+        if (r->xfer == XFER_NONE)
+                return 0;
+        if (fabrics)
+                r->len = CONNECT_DATA_LEN;
+        else if (!fc->admin)
+                r->len = ((le32_get(r->sqe.cdw12) & RW_NLB_MASK) + 1) * 512;
+        else if (r->sqe.opc == NVME_GET_LOG_PAGE)
+                r->len = ((le32_get(r->sqe.cdw10) >> 16) + 1) * 4;
+        else if (r->sqe.opc == NVME_IDENTIFY)
+                r->len = IDENTIFY_LEN;
+        else
+                r->xfer = XFER_NONE;
+        return 0;
+}
+
+static inline void fake_execute(void *user, struct request *r)
+{
+        struct fake_conn *fc = user;
+
+        if (r->sqe.opc == NVME_FABRICS || fc->admin)
+                fake_admin(fc, r);
+        else
+                fake_io(fc, r);
+}
+
+static inline uint8_t *fake_buffer_get(void *user, uint32_t len)
+{
+        (void)user;
+        return malloc(len);
+}
+
+static inline void fake_buffer_put(void *user, uint8_t *buf, uint32_t len)
+{
+        (void)user;
+        (void)len;
+        free(buf);
+}
+
+static inline void fake_completing(void *user, struct request *r)
+{
+        struct fake_conn *fc = user;
+
+        r->cqe.sqhd = le16((uint16_t)(fc->head % (fc->size ? fc->size : 1u << 16)));
+}
+
+static inline void fake_accept(struct fake *f)
+{
+        static const struct tcp_controller_ops ops = {
+                .admit = fake_admit,
+                .execute = fake_execute,
+                .buffer_get = fake_buffer_get,
+                .buffer_put = fake_buffer_put,
+                .completing = fake_completing,
+        };
+        struct tcp_controller_config cfg = {
+                .hdgst = true,
+                .ddgst = true,
+                .maxh2cdata = 8192,
+                .io_in_capsule = f->k.ioccsz ? f->k.ioccsz * 16 - 64 : 0,
+                .max_transfer = 1 << 20,
+                .c2h_max = 16384,
+                .r2t_max = 16384,
+                .r2t_window = 2,
+                .limits = { .depth_max = 256, .r2ts_max = 512 },
+        };
+        struct fake_conn *fc = f->conns;
+        int fd = net_accept(f->listener);
+
+        while (fd >= 0 && fc < f->conns + FAKE_CONNS && fc->c)
+                fc++;
+        if (fd < 0 || fc == f->conns + FAKE_CONNS)
+                return;
+        *fc = (struct fake_conn) { .fake = f, .fd = fd, .buf = malloc(FAKE_BUF) };
+        fc->c = tcp_controller_new(&cfg, &ops, fc);
+        framer_attach(&tcp_controller_link(fc->c)->rx, fc->buf, FAKE_BUF);
+}
+
+/* What still executes (AERs, unanswered commands) ends without anybody to hear it. */
+static inline void fake_close(struct fake_conn *fc)
+{
+        link_kill(tcp_controller_link(fc->c));
+        for (unsigned cid = 0; tcp_controller_executing(fc->c) > 0 && cid < 65536; cid++) {
+                struct request *r = tcp_controller_request(fc->c, (uint16_t)cid);
+
+                if (r && r->state == REQUEST_EXECUTING)
+                        tcp_controller_complete(fc->c, r);
+        }
+        if (fc->fake->aer_conn == fc)
+                fc->fake->aer_count = 0;
+        if (fc->admin)
+                fc->fake->cc = 0;
+        tcp_controller_free(fc->c);
+        close(fc->fd);
+        free(fc->buf);
+        fc->c = NULL;
+}
+
+static inline void fake_send(struct fake_conn *fc)
+{
+        struct link *l = tcp_controller_link(fc->c);
+        struct iovec iov[64];
+        struct msghdr msg = { .msg_iov = iov };
+
+        while ((msg.msg_iovlen = (size_t)link_send_iov(l, iov, 64)) > 0) {
+                ssize_t n = sendmsg(fc->fd, &msg, MSG_NOSIGNAL);
+
+                if (n < 0)
+                        break;
+                link_sent(l, (size_t)n);
+        }
+}
+
+static inline void fake_serve(struct fake_conn *fc)
+{
+        struct link *l = tcp_controller_link(fc->c);
+        struct iovec iov[2];
+        struct msghdr msg = { .msg_iov = iov };
+        ssize_t n;
+
+        msg.msg_iovlen = (size_t)link_recv_iov(l, iov);
+        n = recvmsg(fc->fd, &msg, 0);
+        if (n > 0)
+                tcp_controller_received(fc->c, (size_t)n, 0);
+        fake_send(fc);
+        if (n == 0 || (n < 0 && errno != EAGAIN) || fc->die || l->state == LINK_CLOSING)
+                fake_close(fc);
+}
+
+static inline void fake_tell(struct fake *f)
+{
+        int dw0 = atomic_exchange(&f->aen, 0);
+
+        if (!dw0 || f->aer_count == 0)
+                return;
+        f->genctr++;
+        f->aers[--f->aer_count]->cqe.dw0 = le32((uint32_t)dw0);
+        fake_end(f->aer_conn, f->aers[f->aer_count], 0);
+        fake_send(f->aer_conn);
+}
+
+static inline void *fake_run(void *arg)
+{
+        struct fake *f = arg;
+        struct pollfd p[FAKE_CONNS + 2];
+        uint64_t n;
+
+        while (!f->stop) {
+                p[0] = (struct pollfd) { .fd = f->listener, .events = POLLIN };
+                p[1] = (struct pollfd) { .fd = f->wake, .events = POLLIN };
+                for (int i = 0; i < FAKE_CONNS; i++) {
+                        struct fake_conn *fc = &f->conns[i];
+                        short out =
+                            fc->c && link_wants_send(tcp_controller_link(fc->c)) ? POLLOUT : 0;
+
+                        p[i + 2] = (struct pollfd) { .fd = fc->c ? fc->fd : -1,
+                                                     .events = out ? POLLIN | POLLOUT : POLLIN };
+                }
+                poll(p, FAKE_CONNS + 2, -1);
+                for (int i = 0; i < FAKE_CONNS; i++)
+                        if (p[i + 2].revents && f->conns[i].c)
+                                fake_serve(&f->conns[i]);
+                if (p[0].revents)
+                        fake_accept(f);
+                if (p[1].revents && read(f->wake, &n, sizeof(n)) > 0)
+                        fake_tell(f);
+        }
+        return NULL;
+}
+
+/* --- for tests -------------------------------------------------------------------------------- */
+
+static inline void fake_wake(struct fake *f)
+{
+        uint64_t one = 1;
+
+        assert_int_equal(write(f->wake, &one, sizeof(one)), sizeof(one));
+}
+
+static inline void fake_start(struct fake *f, const struct fake_knobs *k)
+{
+        char error[NET_ERROR];
+
+        memset(f, 0, sizeof(*f));
+        f->k = *k;
+        f->disk = calloc(FAKE_BLOCKS + 256, 512);
+        f->wake = eventfd(0, EFD_CLOEXEC);
+        f->listener = net_listen("127.0.0.1", "0", error, sizeof(error));
+        assert_true(f->listener >= 0);
+        f->port = net_local_port(f->listener);
+        assert_int_equal(pthread_create(&f->thread, NULL, fake_run, f), 0);
+}
+
+static inline void fake_stop(struct fake *f)
+{
+        f->stop = true;
+        fake_wake(f);
+        pthread_join(f->thread, NULL);
+        for (int i = 0; i < FAKE_CONNS; i++)
+                if (f->conns[i].c)
+                        fake_close(&f->conns[i]);
+        close(f->listener);
+        close(f->wake);
+        free(f->disk);
+}
+
+static inline struct host_params fake_params(const struct fake *f)
+{
+        static char port[8];
+        struct host_params p = host_params_default();
+
+        snprintf(port, sizeof(port), "%u", f->port);
+        p.traddr = "127.0.0.1";
+        p.trsvcid = port;
+        p.subnqn = FAKE_NQN;
+        p.timeout = 5000;
+        return p;
+}
+
+#endif

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queues, the association and the discovery log, against a controller that can misbehave. */
+#include "fake.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "host/build.h"
+#include "host/discovery.h"
+#include "pdu/wire/discovery.h"
+
+static struct fake fake;
+static struct host_ctrl ctrl;
+static struct host_error error;
+
+static int connect_with(const struct fake_knobs *k, void (*change)(struct host_params *p))
+{
+        struct host_params p;
+
+        fake_start(&fake, k);
+        p = fake_params(&fake);
+        p.io_queues = 2;
+        if (change)
+                change(&p);
+        return host_ctrl_connect(&ctrl, &p, &error);
+}
+
+/* Connecting fails with a line that says so. */
+static void refused(const struct fake_knobs *k, enum host_trouble kind, const char *says)
+{
+        assert_int_equal(connect_with(k, NULL), -1);
+        assert_int_equal(error.kind, kind);
+        if (!strstr(error.line, says))
+                fail_msg("'%s' does not say '%s'", error.line, says);
+        fake_stop(&fake);
+}
+
+static int io(uint8_t opc, uint64_t slba, uint32_t blocks, void *data)
+{
+        union sqe sqe = build_rw(opc, 1, slba, blocks, 0);
+
+        return host_ctrl_run(&ctrl, &ctrl.io[0], &sqe, data, data ? blocks * 512 : 0, NULL, &error);
+}
+
+static void writes_and_reads_back(struct host_params p)
+{
+        static uint8_t out[65536], in[65536];
+
+        p.io_queues = 2;
+        assert_int_equal(host_ctrl_connect(&ctrl, &p, &error), 0);
+        assert_int_equal(ctrl.io_count, 2);
+        for (size_t i = 0; i < sizeof(out); i++)
+                out[i] = (uint8_t)(i * 7 + i / 512);
+        for (uint32_t blocks = 1; blocks <= 128; blocks *= 2) {
+                memset(in, 0, sizeof(in));
+                assert_int_equal(io(NVME_WRITE, blocks, blocks, out), 0);
+                assert_int_equal(io(NVME_READ, blocks, blocks, in), 0);
+                assert_memory_equal(in, out, (size_t)blocks * 512);
+        }
+        assert_int_equal(host_ctrl_disconnect(&ctrl, &error), 0);
+}
+
+static void every_format_of_the_wire(void **state)
+{
+        static const uint8_t hpdas[] = { 0, 1, 15, 31 };
+        struct fake_knobs k = { .ioccsz = 4 + 4096 / 16 };
+
+        (void)state;
+        fake_start(&fake, &k);
+        for (unsigned i = 0; i < 16; i++) {
+                struct host_params p = fake_params(&fake);
+
+                p.hdgst = i & 1;
+                p.ddgst = i & 2;
+                p.hpda = hpdas[i / 4];
+                p.maxr2t = 1 + i % 3;
+                writes_and_reads_back(p);
+        }
+        assert_int_equal(fake.shutdowns, 16);
+        fake_stop(&fake);
+}
+
+static void refusals_of_connect_are_explained(void **state)
+{
+        (void)state;
+        refused(
+            &(struct fake_knobs) { .status = NVME_CONNECT_PARAM, .dw0 = CONNECT_IATTR_DATA | 256 },
+            HOST_STATUS, "Connect Invalid Parameters, SUBNQN (data offset 256)");
+        assert_int_equal(error.status, NVME_CONNECT_PARAM);
+        refused(&(struct fake_knobs) { .status = NVME_CONNECT_PARAM, .dw0 = 44 }, HOST_STATUS,
+                "SQSIZE (command offset 44)");
+        refused(&(struct fake_knobs) { .status = NVME_CONNECT_HOST }, HOST_STATUS, FAKE_NQN);
+        refused(&(struct fake_knobs) { .auth = true }, HOST_STATUS, "authentication");
+}
+
+static void a_controller_that_does_not_get_ready(void **state)
+{
+        (void)state;
+        refused(&(struct fake_knobs) { .fatal = true }, HOST_STATUS, "fatal");
+        refused(&(struct fake_knobs) { .no_rdy = true }, HOST_STATUS, "CSTS");
+        refused(&(struct fake_knobs) { .no_queues = true }, HOST_STATUS, "Set Features");
+}
+
+static void fewer_queues_are_taken(void **state)
+{
+        (void)state;
+        assert_int_equal(connect_with(&(struct fake_knobs) { .queues = 1 }, NULL), 0);
+        assert_int_equal(ctrl.io_count, 1);
+        assert_int_equal(host_ctrl_disconnect(&ctrl, &error), 0);
+        fake_stop(&fake);
+}
+
+static void error_statuses_keep_the_connection(void **state)
+{
+        struct fake_knobs k = { .fail_opc = NVME_READ + 1,
+                                .fail_status = NVME_LBA_RANGE | STATUS_DNR };
+        uint8_t data[512];
+
+        (void)state;
+        assert_int_equal(connect_with(&k, NULL), 0);
+        assert_int_equal(io(NVME_READ, 0, 1, data), -1);
+        assert_int_equal(error.kind, HOST_STATUS);
+        assert_int_equal(error.status, NVME_LBA_RANGE);
+        assert_non_null(strstr(error.line, "Read: "));
+        assert_non_null(strstr(error.line, "do not retry"));
+        assert_int_equal(io(NVME_WRITE, 0, 1, data), 0);
+        assert_int_equal(host_ctrl_disconnect(&ctrl, &error), 0);
+        fake_stop(&fake);
+}
+
+static void short_timeout(struct host_params *p)
+{
+        p->timeout = 100;
+}
+
+/* A Read ends the queue, one way or another: the error says how, and nothing hangs. */
+static void breaks(const struct fake_knobs *k, const char *says)
+{
+        uint8_t data[512];
+
+        assert_int_equal(connect_with(k, short_timeout), 0);
+        assert_int_equal(io(NVME_READ, 0, 1, data), -1);
+        assert_int_equal(error.kind, HOST_BROKEN);
+        if (!strstr(error.line, says))
+                fail_msg("'%s' does not say '%s'", error.line, says);
+        assert_int_equal(io(NVME_READ, 0, 1, data), -1);
+        host_ctrl_close(&ctrl);
+        fake_stop(&fake);
+}
+
+static void queues_break_with_a_reason(void **state)
+{
+        (void)state;
+        breaks(&(struct fake_knobs) { .silent_opc = NVME_READ + 1 },
+               "queue 1: no response to Read within 100 ms");
+        breaks(&(struct fake_knobs) { .close_opc = NVME_READ + 1 }, "closed the connection");
+        breaks(&(struct fake_knobs) { .term_opc = NVME_READ + 1 }, "C2HTermReq: Invalid PDU");
+}
+
+static void nobody_listens(void **state)
+{
+        struct host_params p = host_params_default();
+
+        (void)state;
+        fake_start(&fake, &(struct fake_knobs) { 0 });
+        p = fake_params(&fake);
+        fake_stop(&fake);
+        assert_int_equal(host_ctrl_connect(&ctrl, &p, &error), -1);
+        assert_int_equal(error.kind, HOST_BROKEN);
+        assert_non_null(strstr(error.line, "refused"));
+}
+
+/* --- keep alive ------------------------------------------------------------------------------- */
+
+static void quick_kato(struct host_params *p)
+{
+        p->kato = 200;
+}
+
+static void live_for(unsigned ms, bool traffic)
+{
+        uint64_t end = host_now() + (uint64_t)ms * 1000000;
+        uint8_t data[512];
+
+        while (host_now() < end) {
+                if (traffic)
+                        assert_int_equal(io(NVME_READ, 0, 1, data), 0);
+                assert_true(host_ctrl_poll(&ctrl) >= 0);
+                usleep(2000);
+        }
+}
+
+static unsigned keep_alives(bool tbkas, bool traffic)
+{
+        unsigned count;
+
+        assert_int_equal(connect_with(&(struct fake_knobs) { .tbkas = tbkas }, quick_kato), 0);
+        live_for(620, traffic);
+        count = fake.keep_alives;
+        assert_int_equal(host_ctrl_disconnect(&ctrl, &error), 0);
+        fake_stop(&fake);
+        return count;
+}
+
+/* KATO 200 ms: every 100 ms by command; with TBKAS a check every 50 ms, if there was no traffic. */
+static void keep_alive_is_sent_when_due(void **state)
+{
+        unsigned n;
+
+        (void)state;
+        n = keep_alives(false, true);
+        assert_in_range(n, 3, 6);
+        n = keep_alives(true, false);
+        assert_in_range(n, 4, 12);
+        assert_int_equal(keep_alives(true, true), 0);
+}
+
+/* --- the discovery log ------------------------------------------------------------------------ */
+
+static void no_io(struct host_params *p)
+{
+        p->io_queues = 0;
+}
+
+static int read_log(const struct fake_knobs *k, uint32_t piece, struct discovery_log *log)
+{
+        assert_int_equal(connect_with(k, no_io), 0);
+        return discovery_read(&ctrl, piece, log, &error);
+}
+
+static void end_log(struct discovery_log *log)
+{
+        discovery_free(log);
+        assert_int_equal(host_ctrl_disconnect(&ctrl, &error), 0);
+        fake_stop(&fake);
+}
+
+static void check_entries(const struct discovery_log *log, uint64_t count)
+{
+        const struct disc_entry *e;
+
+        assert_int_equal(log->count, count);
+        for (uint64_t i = 0; i < count; i++) {
+                e = disc_log_entry(log->page, log->len, i);
+                assert_non_null(e);
+                assert_int_equal(le16_get(e->portid), i);
+        }
+        assert_null(disc_log_entry(log->page, log->len, count));
+}
+
+static void the_log_is_read_in_pieces(void **state)
+{
+        static const uint32_t pieces[] = { 0, 1024, 3072, 1 << 20 };
+        struct discovery_log log;
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
+                assert_int_equal(read_log(&(struct fake_knobs) { .log_entries = 11, .mdts = 1 },
+                                          pieces[i], &log),
+                                 0);
+                check_entries(&log, 11);
+                assert_int_equal(log.restarts, 0);
+                end_log(&log);
+        }
+        assert_int_equal(read_log(&(struct fake_knobs) { 0 }, 0, &log), 0);
+        check_entries(&log, 0);
+        end_log(&log);
+}
+
+static void a_log_that_changes_is_read_again(void **state)
+{
+        struct discovery_log log;
+
+        (void)state;
+        assert_int_equal(
+            read_log(&(struct fake_knobs) { .log_entries = 4, .log_changes = 3 }, 0, &log), 0);
+        check_entries(&log, 4);
+        assert_int_equal(log.restarts, 3);
+        assert_int_equal(log.genctr, 3);
+        end_log(&log);
+        assert_int_equal(
+            read_log(&(struct fake_knobs) { .log_entries = 4, .log_restarts = 2 }, 0, &log), 0);
+        assert_int_equal(log.restarts, 2);
+        end_log(&log);
+}
+
+static void a_log_that_never_rests_is_an_error(void **state)
+{
+        struct discovery_log log;
+
+        (void)state;
+        assert_int_equal(
+            read_log(&(struct fake_knobs) { .log_entries = 1, .log_changes = 1000 }, 0, &log), -1);
+        assert_non_null(strstr(error.line, "changed"));
+        end_log(&log);
+        assert_int_equal(read_log(&(struct fake_knobs) { .log_entries = 1 << 30 }, 0, &log), -1);
+        assert_non_null(strstr(error.line, "records"));
+        end_log(&log);
+}
+
+/* --- asynchronous use ------------------------------------------------------------------------- */
+
+static void count_done(struct host_cmd *cmd, void *user)
+{
+        ++*(unsigned *)user;
+        assert_int_equal(cmd->status, 0);
+}
+
+static void a_full_queue_refuses_and_recovers(void **state)
+{
+        static struct host_cmd cmds[200];
+        unsigned done = 0, submitted = 0;
+        struct host_queue *q;
+
+        (void)state;
+        assert_int_equal(connect_with(&(struct fake_knobs) { 0 }, NULL), 0);
+        q = &ctrl.io[0];
+        for (; submitted < 200; submitted++) {
+                cmds[submitted] = (struct host_cmd) { .sqe = build_rw(NVME_READ, 1, 0, 8, 0),
+                                                      .len = 4096,
+                                                      .xfer = XFER_C2H,
+                                                      .done = count_done,
+                                                      .user = &done };
+                if (host_queue_submit(q, &cmds[submitted]) < 0)
+                        break;
+        }
+        assert_int_equal(submitted, q->depth);
+        assert_int_equal(submitted, HOST_QUEUE_SIZE - 1);
+        while (done < submitted)
+                assert_true(host_queue_wait(q, 1000) >= 0);
+        assert_int_equal(host_queue_submit(q, &cmds[0]), 0);
+        while (done < submitted + 1)
+                assert_true(host_queue_wait(q, 1000) >= 0);
+        assert_int_equal(host_ctrl_disconnect(&ctrl, &error), 0);
+        fake_stop(&fake);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(every_format_of_the_wire),
+                cmocka_unit_test(refusals_of_connect_are_explained),
+                cmocka_unit_test(a_controller_that_does_not_get_ready),
+                cmocka_unit_test(fewer_queues_are_taken),
+                cmocka_unit_test(error_statuses_keep_the_connection),
+                cmocka_unit_test(queues_break_with_a_reason),
+                cmocka_unit_test(nobody_listens),
+                cmocka_unit_test(keep_alive_is_sent_when_due),
+                cmocka_unit_test(the_log_is_read_in_pieces),
+                cmocka_unit_test(a_log_that_changes_is_read_again),
+                cmocka_unit_test(a_log_that_never_rests_is_an_error),
+                cmocka_unit_test(a_full_queue_refuses_and_recovers),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A sound namespace verifies; one that loses, misplaces, tears or flips does not. */
+#include "fake.h"
+
+#include "host/perf.h"
+#include "host/verify.h"
+
+static struct fake fake;
+static struct host_ctrl ctrl;
+static struct host_error error;
+static struct verify_result result;
+
+static void start(const struct fake_knobs *k)
+{
+        struct host_params p;
+
+        fake_start(&fake, k);
+        p = fake_params(&fake);
+        p.io_queues = 3;
+        assert_int_equal(host_ctrl_connect(&ctrl, &p, &error), 0);
+}
+
+static void end(void)
+{
+        assert_int_equal(host_ctrl_disconnect(&ctrl, &error), 0);
+        fake_stop(&fake);
+}
+
+static struct verify_options options(void)
+{
+        return (struct verify_options) { .nsid = 1,
+                                         .block_size = 512,
+                                         .blocks = FAKE_BLOCKS,
+                                         .slba = 100,
+                                         .range = 1 << 20,
+                                         .max_size = 32768,
+                                         .depth = 8,
+                                         .passes = 2,
+                                         .seed = 5 };
+}
+
+static void a_sound_namespace(void **state)
+{
+        struct verify_options o = options();
+
+        (void)state;
+        start(&(struct fake_knobs) { .ioccsz = 4 + 4096 / 16 });
+        assert_int_equal(verify_run(&ctrl, &o, &result, &error), 0);
+        assert_false(result.differs);
+        assert_int_equal(result.passes, 2);
+        assert_true(result.bytes_written >= (uint64_t)2 * o.range * 3 / 4);
+        assert_true(result.bytes_read >= 2 * o.range);
+        o.range = 1024;
+        o.passes = 20;
+        assert_int_equal(verify_run(&ctrl, &o, &result, &error), 0);
+        assert_false(result.differs);
+        end();
+}
+
+static void finds(enum fake_bug bug, const char *says)
+{
+        struct verify_options o = options();
+
+        o.passes = 20;
+        start(&(struct fake_knobs) { .bug = bug, .every = 500 });
+        assert_int_equal(verify_run(&ctrl, &o, &result, &error), 0);
+        assert_true(result.differs);
+        assert_true(result.lba >= o.slba && result.lba < o.slba + o.range / 512);
+        if (!strstr(result.line, says))
+                fail_msg("'%s' does not say '%s'", result.line, says);
+        host_ctrl_close(&ctrl);
+        fake_stop(&fake);
+}
+
+static void faults_are_found_and_named(void **state)
+{
+        (void)state;
+        finds(FAKE_FLIPPED, "torn or corrupt");
+        finds(FAKE_LOST, "");
+        finds(FAKE_MISPLACED, "");
+        finds(FAKE_TORN, "");
+}
+
+static void errors_end_it(void **state)
+{
+        struct verify_options o = options();
+
+        (void)state;
+        start(&(struct fake_knobs) { .fail_opc = NVME_READ + 1,
+                                     .fail_status = NVME_UNRECOVERED_READ });
+        assert_int_equal(verify_run(&ctrl, &o, &result, &error), -1);
+        assert_int_equal(error.kind, HOST_STATUS);
+        assert_non_null(strstr(error.line, "Read of"));
+        host_ctrl_close(&ctrl);
+        fake_stop(&fake);
+
+        start(&(struct fake_knobs) { .close_opc = NVME_READ + 1 });
+        assert_int_equal(verify_run(&ctrl, &o, &result, &error), -1);
+        assert_int_equal(error.kind, HOST_BROKEN);
+        host_ctrl_close(&ctrl);
+        fake_stop(&fake);
+}
+
+static void ranges_are_checked(void **state)
+{
+        struct verify_options o = options();
+
+        (void)state;
+        start(&(struct fake_knobs) { 0 });
+        o.range = 512;
+        assert_int_equal(verify_run(&ctrl, &o, &result, &error), -1);
+        assert_int_equal(error.kind, HOST_USAGE);
+        o.range = 1 << 20;
+        o.slba = FAKE_BLOCKS - 4;
+        assert_int_equal(verify_run(&ctrl, &o, &result, &error), -1);
+        assert_int_equal(error.kind, HOST_USAGE);
+        end();
+}
+
+/* --- the load --------------------------------------------------------------------------------- */
+
+static struct perf_result perf;
+
+static struct perf_options load(unsigned read_percent, bool random, unsigned depth)
+{
+        return (struct perf_options) { .nsid = 1,
+                                       .block_size = 512,
+                                       .blocks = FAKE_BLOCKS,
+                                       .io_size = 4096,
+                                       .read_percent = read_percent,
+                                       .random = random,
+                                       .depth = depth,
+                                       .ms = 100,
+                                       .seed = 1 };
+}
+
+static void loads_of_every_kind(void **state)
+{
+        (void)state;
+        start(&(struct fake_knobs) { 0 });
+        for (unsigned mix = 0; mix <= 100; mix += 50) {
+                struct perf_options o = load(mix, mix == 50, mix / 2 + 1);
+
+                o.sleep = mix == 100;
+                assert_int_equal(perf_run(&ctrl, &o, &perf, &error), 0);
+                assert_true((perf.latency[PERF_READ].count > 0) == (mix > 0));
+                assert_true((perf.latency[PERF_WRITE].count > 0) == (mix < 100));
+        }
+        end();
+}
+
+static void two_workers(void **state)
+{
+        struct perf_options o = load(70, true, 4);
+
+        (void)state;
+        start(&(struct fake_knobs) { 0 });
+        o.cpus = 2;
+        o.cpu[1] = 1;
+        assert_int_equal(perf_run(&ctrl, &o, &perf, &error), 0);
+        assert_true(perf.latency[PERF_READ].count > 0);
+        end();
+}
+
+static void a_load_that_fails(void **state)
+{
+        struct perf_options o = load(100, true, 4);
+
+        (void)state;
+        start(&(struct fake_knobs) { .fail_opc = NVME_READ + 1, .fail_status = NVME_LBA_RANGE });
+        assert_int_equal(perf_run(&ctrl, &o, &perf, &error), -1);
+        assert_int_equal(error.kind, HOST_STATUS);
+        host_ctrl_close(&ctrl);
+        fake_stop(&fake);
+
+        start(&(struct fake_knobs) { .close_opc = NVME_READ + 1 });
+        assert_int_equal(perf_run(&ctrl, &o, &perf, &error), -1);
+        assert_int_equal(error.kind, HOST_BROKEN);
+        o.io_size = 1000;
+        assert_int_equal(perf_run(&ctrl, &o, &perf, &error), -1);
+        assert_int_equal(error.kind, HOST_USAGE);
+        host_ctrl_close(&ctrl);
+        fake_stop(&fake);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(a_sound_namespace),   cmocka_unit_test(faults_are_found_and_named),
+                cmocka_unit_test(errors_end_it),       cmocka_unit_test(ranges_are_checked),
+                cmocka_unit_test(loads_of_every_kind), cmocka_unit_test(two_workers),
+                cmocka_unit_test(a_load_that_fails),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
