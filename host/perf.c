@@ -194,6 +194,19 @@ static void pin(const struct worker *w)
         pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
 }
 
+/* What is still outstanding after a failure, or too long: its memory goes away now. */
+static void give_up(struct worker *w)
+{
+        unsigned count = w->outstanding;
+
+        if (count > 0 && !w->failed)
+                host_error_set(&w->error, HOST_BROKEN, "%u commands were not answered within %u ms",
+                               count, w->queues[0].queue->timeout);
+        w->failed |= count > 0;
+        for (unsigned i = 0; count > 0 && i < w->count; i++)
+                host_queue_break(w->queues[i].queue, "the load was given up");
+}
+
 static void *work(void *arg)
 {
         struct worker *w = arg;
@@ -207,11 +220,7 @@ static void *work(void *arg)
         w->stopping = true;
         serve_until(w, host_now() + (uint64_t)w->queues[0].queue->timeout * NS_PER_MS,
                     w->o->sleep ? fds : NULL);
-        if (w->outstanding > 0 && !w->failed) {
-                w->failed = true;
-                host_error_set(&w->error, HOST_BROKEN, "%u commands were not answered within %u ms",
-                               w->outstanding, w->queues[0].queue->timeout);
-        }
+        give_up(w);
         atomic_store(&w->over, true);
         return NULL;
 }
