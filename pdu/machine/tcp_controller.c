@@ -10,6 +10,7 @@ enum {
         FIRST_REQUESTS = 8, /* until Connect has said the queue's size */
         ANSWERED_EVERY = 3, /* of the Identifies one is left without answer under FAB_ANSWERED */
         ICD_REFUSED_ABOVE = 4096, /* bytes, under TCP_ICD_ADMIN */
+        R2T_TINY = 512,           /* bytes, under TCP_R2T_LIMIT */
         R2TS_DEFAULT = 256,
 };
 
@@ -347,11 +348,24 @@ static void execute(struct request *r)
 
 static void r2t_sent(struct tx *tx, void *user);
 
-static unsigned window(const struct tcp_controller *c)
+static uint32_t window(const struct tcp_controller *c)
 {
         uint32_t max = track_maxr2t(c->link.track);
 
+        if (link_violates(&c->link, TCP_R2T_LIMIT))
+                return UINT32_MAX;
         return c->cfg.r2t_window < max ? c->cfg.r2t_window : max;
+}
+
+/* Bytes of one R2T at most; so few under TCP_R2T_LIMIT that any write takes many. */
+static uint32_t r2t_max(const struct tcp_controller *c)
+{
+        return link_violates(&c->link, TCP_R2T_LIMIT) ? R2T_TINY : c->cfg.r2t_max;
+}
+
+static uint16_t next_ttag(const struct tcp_controller *c)
+{
+        return link_violates(&c->link, TCP_R2T_TTAG) ? 0 : track_free_ttag(c->link.track);
 }
 
 static uint32_t dwords(uint32_t len)
@@ -368,11 +382,11 @@ static uint32_t to_ask(const struct request *r)
 static void send_r2t(struct request *r)
 {
         struct tcp_controller *c = r->queue;
-        uint32_t n = to_ask(r) < c->cfg.r2t_max ? to_ask(r) : c->cfg.r2t_max;
+        uint32_t n = to_ask(r) < r2t_max(c) ? to_ask(r) : r2t_max(c);
         struct pdu_data h = {
                 .ch = { .type = PDU_R2T },
                 .cccid = r->sqe.cid,
-                .ttag = le16(track_free_ttag(c->link.track)),
+                .ttag = le16(next_ttag(c)),
                 .offset = le32(r->asked),
                 .length = le32(n),
         };

@@ -149,6 +149,7 @@ static void send_tx(struct tcp_host *h, struct host_cmd *cmd, const void *data, 
                 .head = cmd->head,
                 .data = data,
                 .data_len = len,
+                .data_writable = cmd->sqe.opc == NVME_FABRICS, /* Connect's, by a violator */
                 .sqe = &cmd->sqe,
                 .sent = tx_sent,
         };
