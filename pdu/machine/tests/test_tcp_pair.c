@@ -41,7 +41,7 @@ struct op {
 static void submit_all(struct pair *p, struct op ops[QUEUE], uint8_t opc, unsigned *done)
 {
         for (uint32_t i = 0; i < QUEUE; i++) {
-                uint32_t len = BLOCK << (i % 8);
+                uint32_t len = (uint32_t)BLOCK << (i % 8);
                 bool command_buffer = i % 3 == 0;
 
                 ops[i].cmd = io_command(opc, i * 128, ops[i].data, len);
