@@ -186,24 +186,31 @@ static const struct field id_ctrl_fields[] = {
         { 0 },
 };
 
-static void say_centiwatt(struct text *t, uint64_t v)
-{
-        if (v)
-                text_add(t, "%u.%02u W", (unsigned)v / 100, (unsigned)v % 100);
-}
+static const struct field power_state_fields[] = {
+        FIELD(struct id_power_state, mp),
+        FIELD(struct id_power_state, flags, .kind = FIELD_BITS,
+              .words = WORDS({ 1 << 0, "in 0.1 mW" }, { 1 << 1, "non-operational" })),
+        FIELD(struct id_power_state, enlat, .say = say_us),
+        FIELD(struct id_power_state, exlat, .say = say_us),
+        FIELD(struct id_power_state, rrt),
+        FIELD(struct id_power_state, rrl),
+        FIELD(struct id_power_state, rwt),
+        FIELD(struct id_power_state, rwl),
+        FIELD(struct id_power_state, idlp),
+        FIELD(struct id_power_state, ips, .shift = 6, .bits = 2),
+        FIELD(struct id_power_state, actp),
+        FIELD(struct id_power_state, aps, .shift = 6, .bits = 2),
+        { 0 },
+};
 
 void describe_id_ctrl(const struct describe *d, const struct id_ctrl *c)
 {
-        static const struct field power_state[] = {
-                FIELD(struct id_power_state, mp, .say = say_centiwatt),
-                { 0 },
-        };
         unsigned states = c->npss < 32 ? c->npss + 1u : 32u;
 
         describe_fields(d, id_ctrl_fields, c);
         for (unsigned i = 0; i < states; i++) {
                 d->group(d->arg, "psd[]");
-                describe_fields(d, power_state, &c->psd[i]);
+                describe_fields(d, power_state_fields, &c->psd[i]);
                 d->group(d->arg, NULL);
         }
 }

@@ -123,6 +123,46 @@ void describe_log_effects(const struct describe *d, const struct log_effects *e)
         describe_effects(d, "io[]", e->io, false);
 }
 
+static const struct field ana_fields[] = {
+        FIELD(struct log_ana, chgcnt),
+        FIELD(struct log_ana, ngrps),
+        { 0 },
+};
+static const struct field ana_group_fields[] = {
+        FIELD(struct ana_group, grpid),
+        FIELD(struct ana_group, nnsids),
+        FIELD(struct ana_group, chgcnt),
+        FIELD(struct ana_group, state, .bits = 4,
+              .words = WORDS({ ANA_OPTIMIZED, "optimized" }, { ANA_NONOPTIMIZED, "non-optimized" },
+                             { ANA_INACCESSIBLE, "inaccessible" },
+                             { ANA_PERSISTENT_LOSS, "persistent loss" }, { ANA_CHANGE, "change" })),
+        { 0 },
+};
+
+const struct ana_group *ana_group_next(const void *log, size_t len, size_t *at, const void **nsids,
+                                       size_t *count)
+{
+        const struct ana_group *g = (const void *)((const uint8_t *)log + *at);
+        size_t room;
+
+        if (*at > len || len - *at < sizeof(*g))
+                return NULL;
+        room = (len - *at - sizeof(*g)) / 4;
+        *nsids = g + 1;
+        *count = le32_get(g->nnsids) < room ? le32_get(g->nnsids) : room;
+        *at += sizeof(*g) + *count * 4;
+        return g;
+}
+
+static void describe_namespaces(const struct describe *d, const void *nsids, size_t count)
+{
+        for (size_t i = 0; i < count; i++) {
+                d->group(d->arg, "namespace[]");
+                d->number(d->arg, "nsid", ns_list_get(nsids, i), 32, NULL);
+                d->group(d->arg, NULL);
+        }
+}
+
 /* --- any log page ----------------------------------------------------------------------------- */
 
 static void any_error(const struct describe *d, const void *data, size_t len)
@@ -156,6 +196,22 @@ static void any_changed_ns(const struct describe *d, const void *data, size_t le
                 d->group(d->arg, "namespace[]");
                 d->number(d->arg, "nsid", nsid, 32,
                           nsid == UINT32_MAX ? "more than the log holds" : NULL);
+                d->group(d->arg, NULL);
+        }
+}
+
+static void any_ana(const struct describe *d, const void *data, size_t len)
+{
+        size_t at = sizeof(struct log_ana), count;
+        unsigned groups = le16_get(((const struct log_ana *)data)->ngrps);
+        const struct ana_group *g;
+        const void *nsids;
+
+        describe_fields(d, ana_fields, data);
+        while (groups-- > 0 && (g = ana_group_next(data, len, &at, &nsids, &count))) {
+                d->group(d->arg, "group[]");
+                describe_fields(d, ana_group_fields, g);
+                describe_namespaces(d, nsids, count);
                 d->group(d->arg, NULL);
         }
 }
@@ -203,6 +259,7 @@ bool describe_log(const struct describe *d, uint8_t lid, const void *data, size_
                 { LOG_FW_SLOT, sizeof(struct log_fw_slot), any_fw_slot },
                 { LOG_CHANGED_NS, 4, any_changed_ns },
                 { LOG_EFFECTS, sizeof(struct log_effects), any_effects },
+                { LOG_ANA, sizeof(struct log_ana), any_ana },
                 { LOG_DISCOVERY, sizeof(struct disc_header), any_discovery },
         };
 

@@ -13,6 +13,14 @@ void describe_log_fw_slot(const struct describe *d, const struct log_fw_slot *f)
 void describe_log_effects(const struct describe *d, const struct log_effects *e);
 
 /*
+ * The group at offset *at of an ANA log of len bytes, and *at moved behind it and its namespaces;
+ * start with sizeof(struct log_ana), and take no more than NGRPS. NULL: len ends before it. nsids
+ * (ns_list_get()) has *count entries, those that are there.
+ */
+const struct ana_group *ana_group_next(const void *log, size_t len, size_t *at, const void **nsids,
+                                       size_t *count);
+
+/*
  * A log page of len bytes (of the error log: entries up to the first that is not used; of the
  * discovery log: the entries that are there); false: not known or too short, nothing said.
  */

@@ -282,8 +282,14 @@ enum identify_cns {
 enum { IDENTIFY_LEN = 4096 };
 
 struct id_power_state {
-        le16_t mp;
-        uint8_t rsvd2[30];
+        le16_t mp; /* centiwatts, or 0.1 mW with flags bit 0 */
+        uint8_t rsvd2, flags;
+        le32_t enlat, exlat; /* us */
+        uint8_t rrt, rrl, rwt, rwl;
+        le16_t idlp;
+        uint8_t ips, rsvd19;
+        le16_t actp;
+        uint8_t aps, rsvd23[9];
 };
 
 struct id_ctrl {
@@ -336,6 +342,7 @@ struct id_ctrl {
         struct id_power_state psd[32];
         uint8_t vs[1024];
 };
+_Static_assert(sizeof(struct id_power_state) == 32, "power state descriptor");
 _Static_assert(sizeof(struct id_ctrl) == IDENTIFY_LEN, "Identify Controller");
 _Static_assert(offsetof(struct id_ctrl, mdts) == 77, "MDTS");
 _Static_assert(offsetof(struct id_ctrl, oaes) == 92, "OAES");
@@ -443,6 +450,24 @@ struct log_effects {
         le32_t admin[256], io[256];
         uint8_t rsvd2048[2048];
 };
+struct log_ana { /* groups follow, each with its namespaces */
+        le64_t chgcnt;
+        le16_t ngrps;
+        uint8_t rsvd10[6];
+};
+struct ana_group { /* nnsids identifiers of 4 bytes follow */
+        le32_t grpid, nnsids;
+        le64_t chgcnt;
+        uint8_t state, rsvd17[15];
+};
+enum {
+        ANA_OPTIMIZED = 1,
+        ANA_NONOPTIMIZED = 2,
+        ANA_INACCESSIBLE = 3,
+        ANA_PERSISTENT_LOSS = 4,
+        ANA_CHANGE = 15,
+};
+_Static_assert(sizeof(struct log_ana) == 16 && sizeof(struct ana_group) == 32, "ANA log");
 _Static_assert(sizeof(struct log_error) == 64, "Error Information");
 _Static_assert(sizeof(struct log_smart) == 512, "SMART / Health");
 _Static_assert(sizeof(struct log_fw_slot) == 512, "Firmware Slot");

@@ -86,6 +86,37 @@ static void test_lists(void **state)
         assert_null(described(0x99, supported, sizeof(supported)));
 }
 
+static void test_ana(void **state)
+{
+        struct {
+                struct log_ana head;
+                struct ana_group a;
+                le32_t nsids[2];
+                struct ana_group b;
+        } log = {
+                .head = { .ngrps = le16(2) },
+                .a = { .grpid = le32(1), .nnsids = le32(2), .state = ANA_OPTIMIZED },
+                .nsids = { le32(5), le32(6) },
+                .b = { .grpid = le32(2), .nnsids = le32(UINT32_MAX), .state = ANA_INACCESSIBLE },
+        };
+        size_t at = sizeof(log.head), count;
+        const void *nsids;
+
+        (void)state;
+        assert_ptr_equal(ana_group_next(&log, sizeof(log), &at, &nsids, &count), &log.a);
+        assert_int_equal(count, 2);
+        assert_ptr_equal(ana_group_next(&log, sizeof(log), &at, &nsids, &count), &log.b);
+        assert_int_equal(count, 0); /* it names more than there are */
+        assert_null(ana_group_next(&log, sizeof(log), &at, &nsids, &count));
+        at = sizeof(log) + 1;
+        assert_null(ana_group_next(&log, sizeof(log), &at, &nsids, &count));
+        assert_has(described(LOG_ANA, &log, sizeof(log)), "    nsid         : 6\n");
+        assert_has(buf, "  state        : 3 (inaccessible)\n");
+        log.head.ngrps = le16(1);
+        described(LOG_ANA, &log, sizeof(log));
+        assert_null(strstr(buf, "inaccessible"));
+}
+
 static void test_random(void **state)
 {
         static uint8_t log[8192];
@@ -104,7 +135,8 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_smart),   cmocka_unit_test(test_errors),
                 cmocka_unit_test(test_fw_slot), cmocka_unit_test(test_effects),
-                cmocka_unit_test(test_lists),   cmocka_unit_test(test_random),
+                cmocka_unit_test(test_lists),   cmocka_unit_test(test_ana),
+                cmocka_unit_test(test_random),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

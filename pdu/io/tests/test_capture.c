@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pdu/wire/tests/check.h"
+
+#include <arpa/inet.h>
+#include <pcap/pcap.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "pdu/io/capture_writer.h"
+#include "pdu/wire/text.h"
+
+/* --- a capture to write, and what is read of it ----------------------------------------------- */
+
+static char path[] = "/tmp/test_capture.XXXXXX", err[256];
+static struct capture_writer *out;
+static struct capture_flow flow;
+
+static int make_path(void **state)
+{
+        int fd = mkstemp(path);
+
+        (void)state;
+        return fd < 0 ? -1 : close(fd);
+}
+
+static int drop_path(void **state)
+{
+        (void)state;
+        return unlink(path);
+}
+
+static void begin(void)
+{
+        out = capture_writer_open(path, err, sizeof(err));
+        assert_non_null(out);
+}
+
+static void send_text(enum party sender, const char *s)
+{
+        capture_flow_data(out, &flow, sender, s, strlen(s), 0);
+}
+
+/* As send_text, `ahead` bytes further on in the stream, which then stands where it stood. */
+static void send_at(enum party sender, int ahead, const char *s)
+{
+        uint32_t seq = flow.seq[sender];
+
+        flow.seq[sender] += (uint32_t)ahead;
+        send_text(sender, s);
+        flow.seq[sender] = seq;
+}
+
+static struct {
+        char log[8192]; /* "1 open; 1h 'abc'@4; 1c gap 3@9; 1 closed; " */
+        struct text text;
+        struct capture_conn first;
+} seen;
+
+static void on_opened(void *user, struct capture_conn *c, const struct capture_place *at)
+{
+        (void)user;
+        if (c->number == 1)
+                seen.first = *c;
+        text_add(&seen.text, "%u %s@%u; ", c->number, c->midstream ? "midstream" : "open",
+                 (unsigned)at->frame);
+}
+
+static void on_data(void *user, struct capture_conn *c, enum party sender, const uint8_t *p,
+                    size_t n, const struct capture_place *at)
+{
+        (void)user;
+        assert_true(n > 0);
+        text_add(&seen.text, "%u%c '%.*s'@%u; ", c->number, party_name(sender)[0],
+                 n < 40 ? (int)n : 40, (const char *)p, (unsigned)at->frame);
+}
+
+static void on_gap(void *user, struct capture_conn *c, enum party sender, uint32_t n,
+                   const struct capture_place *at)
+{
+        (void)user;
+        text_add(&seen.text, "%u%c gap %u@%u; ", c->number, party_name(sender)[0], n,
+                 (unsigned)at->frame);
+}
+
+static void on_closed(void *user, struct capture_conn *c, const struct capture_place *at)
+{
+        (void)user;
+        text_add(&seen.text, "%u closed@%u; ", c->number, (unsigned)at->frame);
+}
+
+static const struct capture_ops ops = { on_opened, on_data, on_gap, on_closed };
+
+static int read_back(void)
+{
+        seen.text = text_in(seen.log, sizeof(seen.log));
+        return capture_read(path, &ops, NULL, err, sizeof(err));
+}
+
+static void assert_seen(const char *want)
+{
+        assert_int_equal(capture_writer_close(out), 0);
+        assert_int_equal(read_back(), 0);
+        assert_string_equal(seen.log, want);
+}
+
+/* --- streams ---------------------------------------------------------------------------------- */
+
+static void test_there_and_back(void **state)
+{
+        (void)state;
+        begin();
+        capture_flow_open(out, &flow, NULL, NULL, 0);
+        send_text(PARTY_HOST, "hello");
+        send_text(PARTY_CONTROLLER, "world");
+        send_text(PARTY_HOST, "!");
+        capture_flow_close(out, &flow, PARTY_HOST, false, 0);
+        assert_seen("1 open@1; 1h 'hello'@4; 1c 'world'@5; 1h '!'@6; 1 closed@8; ");
+        assert_int_equal(seen.first.end[PARTY_CONTROLLER].port, 4420);
+        assert_memory_equal(seen.first.end[PARTY_HOST].addr, "\x0a\0\0\x01", 4);
+}
+
+static void test_reset(void **state)
+{
+        (void)state;
+        begin();
+        capture_flow_open(out, &flow, NULL, NULL, 0);
+        send_text(PARTY_HOST, "a");
+        capture_flow_close(out, &flow, PARTY_CONTROLLER, true, 0);
+        send_text(PARTY_HOST, "too late");
+        assert_seen("1 open@1; 1h 'a'@4; 1 closed@5; ");
+}
+
+static void test_retransmission(void **state)
+{
+        (void)state;
+        begin();
+        capture_flow_open(out, &flow, NULL, NULL, 0);
+        send_text(PARTY_HOST, "abcd");
+        send_at(PARTY_HOST, -4, "abcd");
+        send_at(PARTY_HOST, -2, "cdef"); /* old and new in one */
+        flow.seq[PARTY_HOST] += 2;
+        send_text(PARTY_HOST, "g");
+        assert_seen("1 open@1; 1h 'abcd'@4; 1h 'ef'@6; 1h 'g'@7; 1 closed@7; ");
+}
+
+static void test_reordering(void **state)
+{
+        (void)state;
+        begin();
+        capture_flow_open(out, &flow, NULL, NULL, 0);
+        send_at(PARTY_HOST, 6, "ghi");
+        send_at(PARTY_HOST, 3, "def");
+        send_at(PARTY_HOST, 6, "gh");
+        send_at(PARTY_HOST, 0, "abcde");
+        assert_seen("1 open@1; 1h 'abcde'@7; 1h 'f'@5; 1h 'ghi'@4; 1 closed@7; ");
+}
+
+static void test_wrap(void **state)
+{
+        (void)state;
+        begin();
+        capture_flow_open(out, &flow, NULL, NULL, 0);
+        capture_flow_close(out, &flow, PARTY_HOST, true, 0);
+        flow.seq[PARTY_HOST] = UINT32_MAX - 2; /* mid-stream, about to wrap */
+        flow.end[PARTY_HOST].port++;
+        send_text(PARTY_HOST, "ab");
+        send_at(PARTY_HOST, 2, "ef");
+        send_text(PARTY_HOST, "cd");
+        assert_seen("1 open@1; 1 closed@4; 2 midstream@5; 2h 'ab'@5; 2h 'cd'@7; 2h 'ef'@6; "
+                    "2 closed@7; ");
+}
+
+static void test_gap(void **state)
+{
+        (void)state;
+        begin();
+        capture_flow_open(out, &flow, NULL, NULL, 0);
+        send_text(PARTY_HOST, "ab");
+        send_at(PARTY_HOST, 3, "fg");
+        send_at(PARTY_HOST, 7, "jk");
+        assert_seen("1 open@1; 1h 'ab'@4; 1h gap 3@6; 1h 'fg'@5; 1h gap 2@6; 1h 'jk'@6; "
+                    "1 closed@6; ");
+}
+
+/* A missing byte holds up no more than a bounded amount of what follows. */
+static void test_gap_is_given_up(void **state)
+{
+        static uint8_t much[64 << 10];
+        char *at;
+
+        (void)state;
+        begin();
+        capture_flow_open(out, &flow, NULL, NULL, 0);
+        flow.seq[PARTY_HOST] += 5;
+        for (int i = 0; i < 100; i++)
+                capture_flow_data(out, &flow, PARTY_HOST, much, sizeof(much), 0);
+        assert_int_equal(capture_writer_close(out), 0);
+        assert_int_equal(read_back(), 0);
+        at = strstr(seen.log, "1h gap 5@");
+        assert_non_null(at);
+        assert_in_range(atoi(at + 9), 100, 150); /* about 4 MiB in, of 200 packets */
+}
+
+static void test_ports_used_anew(void **state)
+{
+        (void)state;
+        begin();
+        capture_flow_open(out, &flow, NULL, NULL, 0);
+        send_text(PARTY_HOST, "one");
+        capture_flow_close(out, &flow, PARTY_HOST, true, 0);
+        capture_flow_open(out, &flow, NULL, NULL, 0);
+        send_text(PARTY_HOST, "two");
+        flow.seq[0] = flow.seq[1] = 0;
+        assert_seen("1 open@1; 1h 'one'@4; 1 closed@5; 2 open@6; 2h 'two'@9; 2 closed@9; ");
+}
+
+static void test_midstream(void **state)
+{
+        (void)state;
+        begin();
+        capture_flow_open(out, &flow, NULL, NULL, 0);
+        capture_flow_close(out, &flow, PARTY_HOST, true, 0);
+        flow.end[PARTY_HOST].port = 40000;
+        flow.seq[PARTY_HOST] = 1000;
+        flow.seq[PARTY_CONTROLLER] = 2000;
+        send_text(PARTY_CONTROLLER, "from the controller: its port says so");
+        send_text(PARTY_HOST, "host");
+        assert_seen("1 open@1; 1 closed@4; 2 midstream@5; "
+                    "2c 'from the controller: its port says so'@5; 2h 'host'@6; 2 closed@6; ");
+}
+
+static void test_ip6(void **state)
+{
+        struct sockaddr_in6 host = { .sin6_family = AF_INET6, .sin6_port = htons(50000) };
+        struct sockaddr_in6 ctrl = { .sin6_family = AF_INET6, .sin6_port = htons(8009) };
+        char buf[CAPTURE_END_TEXT];
+
+        (void)state;
+        inet_pton(AF_INET6, "2001:db8::1", &host.sin6_addr);
+        inet_pton(AF_INET6, "2001:db8::2", &ctrl.sin6_addr);
+        begin();
+        capture_flow_open(out, &flow, (struct sockaddr *)&host, (struct sockaddr *)&ctrl, 0);
+        send_text(PARTY_HOST, "six");
+        assert_seen("1 open@1; 1h 'six'@4; 1 closed@4; ");
+        assert_string_equal(capture_end_text(&seen.first.end[PARTY_CONTROLLER], buf),
+                            "[2001:db8::2]:8009");
+}
+
+static void test_large_writes(void **state)
+{
+        static char much[100000];
+
+        (void)state;
+        memset(much, 'x', sizeof(much));
+        begin();
+        capture_flow_open(out, &flow, NULL, NULL, 0);
+        capture_flow_data(out, &flow, PARTY_HOST, much, sizeof(much), 0);
+        send_text(PARTY_HOST, "end");
+        assert_int_equal(capture_writer_close(out), 0);
+        assert_int_equal(read_back(), 0);
+        assert_non_null(strstr(seen.log, "1h 'end'@8"));
+        assert_null(strstr(seen.log, "gap"));
+}
+
+/* --- other link types, and damage ------------------------------------------------------------- */
+
+/* One packet of a link type: `head` bytes of link header before an IPv4 packet of `n` data bytes,
+ * of which `cut` are left out of the capture. */
+static void write_raw(int dlt, const void *head, size_t head_len, unsigned n, unsigned cut)
+{
+        uint8_t packet[256] = { 0 }, *ip = packet + head_len;
+        pcap_t *pcap = pcap_open_dead(dlt, 65535);
+        pcap_dumper_t *dump = pcap_dump_open(pcap, path);
+        struct pcap_pkthdr h = { .len = (uint32_t)(head_len + 40 + n) };
+
+        assert_non_null(dump);
+        memcpy(packet, head, head_len);
+        memcpy(ip, "\x45\0\0\0\0\0\0\0\x40\x06\0\0\x0a\0\0\x01\x0a\0\0\x02", 20);
+        ip[3] = (uint8_t)(40 + n);
+        memcpy(ip + 20, "\xc3\x50\x11\x44\0\0\0\x01\0\0\0\0\x50\x10", 14);
+        memcpy(ip + 40, "abcdefghijklmnop", n);
+        h.caplen = h.len - cut;
+        pcap_dump((uint8_t *)dump, &h, packet);
+        pcap_dump_close(dump);
+        pcap_close(pcap);
+}
+
+static void test_link_types(void **state)
+{
+        static const uint8_t ether[14] = { [12] = 8 }, vlan[18] = { [12] = 0x81, [16] = 8 };
+        static const uint8_t twice[22] = { [12] = 0x88, 0xa8, [16] = 0x81, [20] = 8 };
+        static const uint8_t sll[16] = { [14] = 8 }, sll2[20] = { 8 }, null[4] = { 2 };
+        static const struct {
+                int dlt;
+                const void *head;
+                size_t len;
+        } links[] = {
+                { DLT_EN10MB, ether, 14 },  { DLT_EN10MB, vlan, 18 },     { DLT_EN10MB, twice, 22 },
+                { DLT_LINUX_SLL, sll, 16 }, { DLT_LINUX_SLL2, sll2, 20 }, { DLT_NULL, null, 4 },
+                { DLT_RAW, "", 0 },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < COUNT(links); i++) {
+                write_raw(links[i].dlt, links[i].head, links[i].len, 5, 0);
+                assert_int_equal(read_back(), 0);
+                assert_string_equal(seen.log, "1 midstream@1; 1h 'abcde'@1; 1 closed@1; ");
+        }
+        write_raw(DLT_PPP, "", 0, 5, 0);
+        assert_int_equal(read_back(), -1);
+        assert_non_null(strstr(err, "link type"));
+}
+
+static void test_cut_packets(void **state)
+{
+        static const uint8_t ether[14] = { [12] = 8 };
+
+        (void)state;
+        write_raw(DLT_EN10MB, ether, 14, 5, 2);
+        assert_int_equal(read_back(), 0);
+        assert_string_equal(seen.log, "1 midstream@1; 1h 'abc'@1; 1h gap 2@1; 1 closed@1; ");
+        for (unsigned cut = 6; cut <= 14 + 45; cut++) {
+                write_raw(DLT_EN10MB, ether, 14, 5, cut);
+                assert_int_equal(read_back(), 0);
+                assert_string_equal(seen.log, "");
+        }
+}
+
+static void test_random_packets(void **state)
+{
+        static const uint8_t ether[14] = { [12] = 8 };
+        uint64_t seed = 8;
+        uint8_t bytes[14 + 45 + 40];
+
+        (void)state;
+        write_raw(DLT_EN10MB, ether, 14, 5, 0);
+        for (int round = 0; round < 3000; round++) {
+                FILE *f = fopen(path, "r+b");
+
+                assert_non_null(f);
+                assert_int_equal(fread(bytes, 1, sizeof(bytes), f), sizeof(bytes));
+                for (int i = 0; i < 3; i++) /* behind the file's and the packet's own header */
+                        bytes[40 + random_next(&seed) % 59] = (uint8_t)random_next(&seed);
+                rewind(f);
+                fwrite(bytes, 1, sizeof(bytes), f);
+                fclose(f);
+                assert_int_equal(read_back(), 0);
+        }
+}
+
+static void write_file(const void *bytes, size_t n)
+{
+        FILE *f = fopen(path, "wb");
+
+        assert_non_null(f);
+        assert_int_equal(fwrite(bytes, 1, n, f), n);
+        assert_int_equal(fclose(f), 0);
+}
+
+static void test_bad_files(void **state)
+{
+        static char whole[4096];
+        size_t n;
+        FILE *f;
+
+        (void)state;
+        assert_int_equal(capture_read("/nonexistent/x.pcap", &ops, NULL, err, sizeof(err)), -1);
+        assert_non_null(strstr(err, "/nonexistent/x.pcap"));
+        write_file("not a capture, and long enough to be one", 40);
+        assert_int_equal(read_back(), -1);
+        assert_non_null(strstr(err, path));
+        begin();
+        capture_flow_open(out, &flow, NULL, NULL, 0);
+        send_text(PARTY_HOST, "before the damage");
+        send_text(PARTY_HOST, "lost");
+        assert_int_equal(capture_writer_close(out), 0);
+        f = fopen(path, "rb");
+        n = fread(whole, 1, sizeof(whole), f);
+        fclose(f);
+        write_file(whole, n - 3);
+        assert_int_equal(read_back(), -1);
+        assert_non_null(strstr(seen.log, "'before the damage'@4; 1 closed"));
+}
+
+static void test_bad_output(void **state)
+{
+        (void)state;
+        assert_null(capture_writer_open("/nonexistent/x.pcap", err, sizeof(err)));
+        assert_non_null(strstr(err, "/nonexistent/x.pcap"));
+        out = capture_writer_open("/dev/full", err, sizeof(err));
+        if (!out)
+                return;
+        capture_flow_open(out, &flow, NULL, NULL, 0);
+        assert_int_equal(capture_writer_close(out), -1);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_there_and_back),
+                cmocka_unit_test(test_reset),
+                cmocka_unit_test(test_retransmission),
+                cmocka_unit_test(test_reordering),
+                cmocka_unit_test(test_wrap),
+                cmocka_unit_test(test_gap),
+                cmocka_unit_test(test_gap_is_given_up),
+                cmocka_unit_test(test_ports_used_anew),
+                cmocka_unit_test(test_midstream),
+                cmocka_unit_test(test_ip6),
+                cmocka_unit_test(test_large_writes),
+                cmocka_unit_test(test_link_types),
+                cmocka_unit_test(test_cut_packets),
+                cmocka_unit_test(test_random_packets),
+                cmocka_unit_test(test_bad_files),
+                cmocka_unit_test(test_bad_output),
+        };
+
+        return cmocka_run_group_tests(tests, make_path, drop_path);
+}
