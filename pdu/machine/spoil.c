@@ -152,9 +152,11 @@ static bool is_property_get(const struct spoil *s)
         return is_fabrics(s, FCTYPE_PROPERTY_GET);
 }
 
-static bool is_property_set(const struct spoil *s)
+/* Not the one that enables the controller: then other rules would be broken after it. */
+static bool is_shutdown(const struct spoil *s)
 {
-        return is_fabrics(s, FCTYPE_PROPERTY_SET);
+        return is_fabrics(s, FCTYPE_PROPERTY_SET) &&
+               CC_SHN(le64_get(s->h->cmd.sqe.property.value)) != 0;
 }
 
 static bool is_keep_alive(const struct spoil *s)
@@ -207,6 +209,9 @@ static bool is_in_capsule(const struct spoil *s)
 /* --- what a field alone cannot say ------------------------------------------------------------ */
 
 typedef bool break_fn(struct spoil *s);
+
+/* An identifier that differs in this bit is unlikely to be in use as well. */
+enum { STRANGE = 0x4000 };
 
 static void add_plen(struct spoil *s, uint32_t n)
 {
@@ -327,6 +332,14 @@ static bool answer_write_with_data(struct spoil *s)
         return set_flags(s, PDU_LAST, 0);
 }
 
+/* H2CData for a command that nobody knows. */
+static bool answer_nobody(struct spoil *s)
+{
+        s->h->data.cccid = le16(le16_get(s->h->data.cccid) ^ STRANGE);
+        s->h->data.ttag = le16(le16_get(s->h->data.ttag) ^ STRANGE);
+        return true;
+}
+
 /* The first bytes of ICReq, read as a capsule. */
 static bool skip_icreq(struct spoil *s)
 {
@@ -424,9 +437,6 @@ struct violator {
         break_fn *call;       /* false: it cannot be done to this one */
 };
 
-/* An identifier that differs in this bit is unlikely to be in use as well. */
-enum { STRANGE = 0x4000 };
-
 #define CHANGE(name, kind, when, member, ...)                                                      \
         {                                                                                          \
                 .rule = name, .type = PDU_##kind, .fits = when,                                    \
@@ -518,7 +528,7 @@ static const struct violator violators[] = {
         CHANGE(TCP_R2T_DWORD_OFFSET, R2T, always, data.offset, ADD, 2),
         CHANGE(TCP_R2T_DWORD_LENGTH, R2T, always, data.length, ADD, (uint64_t)-2),
         CHANGE(TCP_H2C_TTAG, H2C_DATA, always, data.ttag, FLIP, STRANGE),
-        CALL(TCP_H2C_UNSOLICITED, H2C_DATA, is_last, send_twice),
+        CALL(TCP_H2C_UNSOLICITED, H2C_DATA, always, answer_nobody),
         CHANGE(TCP_H2C_CID, H2C_DATA, always, data.cccid, FLIP, STRANGE),
         CHANGE(TCP_H2C_CONTIG, H2C_DATA, always, data.offset, ADD, 4),
         CALL(TCP_H2C_RANGE, H2C_DATA, is_last, claim_dword),
@@ -545,7 +555,7 @@ static const struct violator violators[] = {
         CHANGE(FAB_DISCONNECT_RECFMT, CAPSULE_CMD, is_disconnect, cmd.sqe.disconnect.recfmt, PUT, 1),
         CHANGE(FAB_PROP_OFFSET, CAPSULE_CMD, is_property_get, cmd.sqe.property.ofst, PUT, 0x04),
         CHANGE(FAB_PROP_SIZE, CAPSULE_CMD, is_property_get, cmd.sqe.property.attrib, FLIP, 1),
-        CHANGE(FAB_PROP_RO, CAPSULE_CMD, is_property_set, cmd.sqe.property.ofst, PUT, PROP_VS),
+        CHANGE(FAB_PROP_RO, CAPSULE_CMD, is_shutdown, cmd.sqe.property.ofst, PUT, PROP_VS),
         CHANGE(KA_ZERO, CAPSULE_CMD, is_kato, cmd.sqe.cdw11, PUT, 0),
         BYTES(FEAT_UNKNOWN, CAPSULE_CMD, is_get_features, cmd.sqe.cdw10, 1, PUT, 0x7f),
         BYTES(LOG_UNKNOWN, CAPSULE_CMD, is_log, cmd.sqe.cdw10, 1, PUT, 0xbf),

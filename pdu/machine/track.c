@@ -19,8 +19,9 @@ enum ic { IC_NONE, IC_ASKED, IC_DONE };
 /* The submission queue as SQHD shows it. Counted up without end; on the wire modulo its size. */
 struct queue {
         int qid; /* -1: no Connect yet */
-        bool connected, disconnected, no_flow_control;
-        uint32_t size; /* entries; 0: not known */
+        bool connected, disconnected;
+        bool no_flow_control, unasked; /* unasked: FAB_SQFC_UNASKED, SQHD may be anything */
+        uint32_t size;                 /* entries; 0: not known */
         uint32_t sent, head;
         uint32_t cc; /* as last written (admin queue) */
 };
@@ -503,11 +504,12 @@ static void start_queue(struct track *t, const struct connect_cmd *c, const stru
         bool possible;
 
         q->connected = true;
-        q->size = le16_get(c->sqsize) + 1u;
+        q->size = le16_get(c->sqsize) > 0 ? le16_get(c->sqsize) + 1u : 0; /* 1 would hold nothing */
         q->no_flow_control = sqhd == SQHD_DISABLED;
         possible = sqhd < q->size && (q->sent >= q->size || (sqhd > 0 && sqhd <= q->sent));
-        finds(t, q->no_flow_control && !(c->cattr & CATTR_DISABLE_SQFC), FAB_SQFC_UNASKED);
-        finds(t, !q->no_flow_control && !possible, FAB_SQHD);
+        q->unasked = q->no_flow_control && !(c->cattr & CATTR_DISABLE_SQFC);
+        finds(t, q->unasked, FAB_SQFC_UNASKED);
+        finds(t, q->size > 0 && !q->no_flow_control && !possible, FAB_SQHD);
         q->head = sqhd;
         q->sent = q->head + t->outstanding;
         (void)grow(t, q->size);
@@ -523,7 +525,7 @@ static void move_head(struct track *t, uint16_t sqhd)
         uint32_t answered = q->sent - t->outstanding, head;
 
         if (q->no_flow_control || q->size == 0) {
-                finds(t, q->no_flow_control && sqhd != 0, FAB_SQHD);
+                finds(t, q->no_flow_control && !q->unasked && sqhd != 0, FAB_SQHD);
                 return;
         }
         head = q->head + (sqhd + q->size - q->head % q->size) % q->size;
@@ -777,9 +779,10 @@ static bool wrong_h2c_data(struct track *t, const struct track_r2t *r, const uni
 static void on_h2c_data(struct track *t, const union pdu *h)
 {
         struct track_r2t *r = track_r2t(t, le16_get(h->data.ttag));
+        const struct track_cmd *cmd = track_cmd(t, le16_get(h->data.cccid));
         uint32_t len = le32_get(h->data.length);
 
-        if (breaks(t, !r && t->ttags.used == 0, TCP_H2C_UNSOLICITED) ||
+        if (breaks(t, !r && (!cmd || cmd->r2ts == 0), TCP_H2C_UNSOLICITED) ||
             breaks(t, !r, TCP_H2C_TTAG) || !r || wrong_h2c_data(t, r, h))
                 return;
         t->last = t->in_hand[PARTY_HOST] = r->cmd;

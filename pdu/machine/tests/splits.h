@@ -51,8 +51,8 @@ static uint32_t splits_rand(uint64_t *seed)
 }
 
 /* Cuts of at most `most` bytes; 0: no cut. */
-static void splits_run(const struct splits_machine *m, const uint8_t *stream, size_t len,
-                       size_t most, uint64_t *seed, struct events *e)
+static inline void splits_run(const struct splits_machine *m, const uint8_t *stream, size_t len,
+                              size_t most, uint64_t *seed, struct events *e)
 {
         static uint8_t heap[1 << 18], *heap_end = heap + sizeof(heap); /* a byte too far is seen */
         void *machine = m->make(m->arg);
@@ -72,7 +72,8 @@ static void splits_run(const struct splits_machine *m, const uint8_t *stream, si
         m->drop(machine);
 }
 
-static const char *splits_check(const struct splits_machine *m, const uint8_t *stream, size_t len)
+static inline const char *splits_check(const struct splits_machine *m, const uint8_t *stream,
+                                       size_t len)
 {
         static struct events whole, cut;
         static const size_t most[] = { 3, 17, 60, 200, 1000, 5000, 20000, 100000 };
