@@ -49,12 +49,13 @@ def result(pdu):
 
 
 def effects(pdu):
-    """What the effects log says of each opcode: 256 admin ones, 256 of the NVM command set."""
+    """What the effects log says of each opcode: 256 admin ones, then those of the NVM command set
+    from 1 on, for tshark leaves out the entry of Flush."""
     if not (admin := read(pdu, "log.admin")):
         return None
     said = {c["opc"]: c["effects"] for c in admin}
-    said.update({256 + c["opc"]: c["effects"] for c in read(pdu, "log.io") or []})
-    return [said.get(opcode, 0) for opcode in range(512)]
+    said.update({255 + c["opc"]: c["effects"] for c in pdu["log"].get("io", []) if c["opc"] > 0})
+    return [said.get(opcode, 0) for opcode in range(511)]
 
 
 def namespaces(pdu):
