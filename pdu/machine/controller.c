@@ -207,7 +207,10 @@ static void set_cc(struct controller *c, uint32_t cc, uint64_t now)
 
 uint64_t controller_cap(const struct controller_config *cfg)
 {
-        return cfg->mqes | CAP_CQR | (uint64_t)READY_TIMEOUT << 24 | CAP_CSS_NVM | CAP_CRMS_CRWMS;
+        /* Who sees CRMS reads CRTO, which discovery controllers do not have (3.1.4). */
+        uint64_t crms = cfg->type == CONTROLLER_IO ? CAP_CRMS_CRWMS : 0;
+
+        return cfg->mqes | CAP_CQR | (uint64_t)READY_TIMEOUT << 24 | CAP_CSS_NVM | crms;
 }
 
 uint32_t controller_vs(void)
