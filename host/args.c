@@ -139,6 +139,8 @@ static const char *choose(const char *option, const char *address, const char *o
 int args_params(const struct args *a, const char *port, const char *nqn, struct host_params *p,
                 struct host_error *e)
 {
+        uint64_t number;
+
         *p = host_params_default();
         p->traddr = choose(a->traddr, a->address.traddr, NULL);
         p->trsvcid = choose(a->trsvcid, a->address.trsvcid, port);
@@ -147,6 +149,8 @@ int args_params(const struct args *a, const char *port, const char *nqn, struct 
                 return host_fail(e, HOST_USAGE, "where? -a ADDR, or nvme+tcp://HOST[:PORT]/NQN");
         if (!p->subnqn)
                 return host_fail(e, HOST_USAGE, "which subsystem? -n NQN, or nvme+tcp://HOST/NQN");
+        if (option_number(p->trsvcid, &number) < 0 || number > UINT16_MAX)
+                return host_fail(e, HOST_USAGE, "'%s' is no TCP port", p->trsvcid);
         if (strlen(p->subnqn) >= NQN_FIELD || (a->hostnqn && strlen(a->hostnqn) >= NQN_FIELD))
                 return host_fail(e, HOST_USAGE, "an NQN has at most %d bytes", NQN_MAX);
         if (a->hostid && host_uuid_parse(a->hostid, p->hostid) < 0)

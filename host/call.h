@@ -20,6 +20,8 @@ call_fn call_discover, call_identify, call_list, call_get_log, call_get_feature,
 call_fn call_read, call_write, call_compare, call_flush, call_zeroes, call_dsm;
 call_fn call_verify, call_perf, call_raw;
 
+call_fn check_identify, check_log, check_feature, check_set_feature, check_dsm, check_perf;
+
 /* For those that work on a namespace: Identify Namespace of --nsid, its blocks' size and number. */
 struct call_ns {
         uint32_t nsid, block_size; /* bytes */

@@ -83,6 +83,20 @@ static int find_feature(const struct call *call, struct feature *f, struct host_
         return 0;
 }
 
+int check_feature(struct call *call, struct host_error *e)
+{
+        struct feature f;
+
+        return find_feature(call, &f, e);
+}
+
+int check_set_feature(struct call *call, struct host_error *e)
+{
+        if (call->args->value == ARG_UNSET && !call->args->file)
+                return host_fail(e, HOST_USAGE, "to what? --value N, or --file PATH for its data");
+        return check_feature(call, e);
+}
+
 /* --- get -------------------------------------------------------------------------------------- */
 
 static unsigned selected(const struct args *a)
@@ -163,8 +177,6 @@ int call_set_feature(struct call *call, struct host_error *e)
 
         if (find_feature(call, &f, e) < 0 || (a->file && load(a->file, data, &len, e) < 0))
                 return -1;
-        if (a->value == ARG_UNSET && !a->file)
-                return host_fail(e, HOST_USAGE, "to what? --value N, or --file PATH for its data");
         sqe = build_admin(NVME_SET_FEATURES, 0, f.fid | (a->save ? FEATURE_SAVE : 0u),
                           a->value == ARG_UNSET ? f.dw11 : (uint32_t)a->value);
         return host_ctrl_admin(call->ctrl, &sqe, len ? data : NULL, len, NULL, e);

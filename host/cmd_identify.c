@@ -18,9 +18,27 @@ static const struct {
         { "ns-list", CNS_NS_LIST, false },
         { "ns-descs", CNS_NS_DESCS, true },
 };
+enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
-static int show_identify(struct call *call, size_t kind, struct host_error *e)
+/* Index of the kind that is asked for, or -1. */
+static int find_kind(const struct call *call, struct host_error *e)
 {
+        const char *what = call->count > 0 ? call->words[0] : "ctrl";
+
+        for (int i = 0; i < KINDS; i++)
+                if (strcmp(kinds[i].name, what) == 0)
+                        return i;
+        return host_fail(e, HOST_USAGE, "'%s' is none of ctrl, ns, ns-list, ns-descs", what);
+}
+
+int check_identify(struct call *call, struct host_error *e)
+{
+        return find_kind(call, e) < 0 ? -1 : 0;
+}
+
+int call_identify(struct call *call, struct host_error *e)
+{
+        int kind = find_kind(call, e);
         uint8_t data[IDENTIFY_LEN];
         struct show s;
 
@@ -31,16 +49,6 @@ static int show_identify(struct call *call, size_t kind, struct host_error *e)
         describe_identify(&s.d, kinds[kind].cns, data, sizeof(data));
         show_end(&s);
         return 0;
-}
-
-int call_identify(struct call *call, struct host_error *e)
-{
-        const char *what = call->count > 0 ? call->words[0] : "ctrl";
-
-        for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-                if (strcmp(kinds[i].name, what) == 0)
-                        return show_identify(call, i, e);
-        return host_fail(e, HOST_USAGE, "'%s' is none of ctrl, ns, ns-list, ns-descs", what);
 }
 
 /* --- list ------------------------------------------------------------------------------------- */

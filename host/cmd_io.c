@@ -306,6 +306,24 @@ static int parse_range(const char *word, struct dsm_range *r, struct host_error 
         return 0;
 }
 
+static int parse_ranges(const struct call *call, struct dsm_range *ranges, struct host_error *e)
+{
+        if (call->count > RANGES_MAX)
+                return host_fail(e, HOST_USAGE, "%d ranges: one command takes %d", call->count,
+                                 RANGES_MAX);
+        for (int i = 0; i < call->count; i++)
+                if (parse_range(call->words[i], &ranges[i], e) < 0)
+                        return -1;
+        return 0;
+}
+
+int check_dsm(struct call *call, struct host_error *e)
+{
+        struct dsm_range ranges[RANGES_MAX];
+
+        return parse_ranges(call, ranges, e);
+}
+
 int call_dsm(struct call *call, struct host_error *e)
 {
         enum { IDR = 1, IDW = 2, AD = 4 };
@@ -317,11 +335,7 @@ int call_dsm(struct call *call, struct host_error *e)
         unsigned count = call->count > 0 ? (unsigned)call->count : 1;
         union sqe sqe = build_admin(NVME_DSM, (uint32_t)a->nsid, count - 1, how ? how : AD);
 
-        if (count > RANGES_MAX)
-                return host_fail(e, HOST_USAGE, "%u ranges: one command takes %d", count,
-                                 RANGES_MAX);
-        for (int i = 0; i < call->count; i++)
-                if (parse_range(call->words[i], &ranges[i], e) < 0)
-                        return -1;
+        if (parse_ranges(call, ranges, e) < 0)
+                return -1;
         return io(call, &sqe, ranges, count * (uint32_t)sizeof(ranges[0]), e);
 }

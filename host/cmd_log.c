@@ -28,11 +28,16 @@ static const struct log {
         { "discovery", LOG_DISCOVERY, 0 },
 };
 
-static int find_log(const char *word, struct log *log, struct host_error *e)
+static int find_log(const struct call *call, struct log *log, struct host_error *e)
 {
+        const char *word = call->count == 1 ? call->words[0] : "";
         uint64_t lid;
         bool number = option_number(word, &lid) == 0;
 
+        if (call->count != 1)
+                return host_fail(e, HOST_USAGE, "which log page? one number or name");
+        if (call->args->length % 4 || call->args->offset % 4)
+                return host_fail(e, HOST_USAGE, "length and offset are multiples of 4");
         for (size_t i = 0; i < sizeof(logs) / sizeof(logs[0]); i++) {
                 if (number ? logs[i].lid == lid : strcmp(logs[i].name, word) == 0) {
                         *log = logs[i];
@@ -48,6 +53,13 @@ static int find_log(const char *word, struct log *log, struct host_error *e)
                     word);
         *log = (struct log) { .lid = (uint8_t)lid, .len = UNKNOWN_LEN };
         return 0;
+}
+
+int check_log(struct call *call, struct host_error *e)
+{
+        struct log log;
+
+        return find_log(call, &log, e);
 }
 
 /* Text and JSON of a page that has no description. */
@@ -118,13 +130,9 @@ int call_get_log(struct call *call, struct host_error *e)
         uint8_t *data;
         int result;
 
-        if (call->count != 1)
-                return host_fail(e, HOST_USAGE, "which log page? one number or name");
-        if (find_log(call->words[0], &log, e) < 0)
+        if (find_log(call, &log, e) < 0)
                 return -1;
         len = page_len(call, &log);
-        if (len % 4 || call->args->offset % 4)
-                return host_fail(e, HOST_USAGE, "length and offset are multiples of 4");
         if (log.lid == LOG_DISCOVERY && !call->args->length && !call->args->offset)
                 return get_discovery(call, e);
         data = calloc(1, len);

@@ -131,6 +131,13 @@ static int parse_cpus(const char *list, struct perf_options *o, struct host_erro
         return 0;
 }
 
+int check_perf(struct call *call, struct host_error *e)
+{
+        struct perf_options o = { 0 };
+
+        return call->args->cpu ? parse_cpus(call->args->cpu, &o, e) : 0;
+}
+
 int call_perf(struct call *call, struct host_error *e)
 {
         static struct perf_result result;

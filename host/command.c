@@ -9,44 +9,49 @@
 
 enum connects { ITSELF, ADMIN, IO };
 
+/* clang-format off */
 static const struct subcommand {
         const char *name, *words, *says;
-        call_fn *run;
+        call_fn *run, *check; /* check: what can be told to be wrong before connecting; may be NULL */
         enum connects connects;
-        unsigned queues; /* I/O queues where -i does not say */
+        unsigned queues;      /* I/O queues where -i does not say */
         uint32_t groups;
 } subcommands[] = {
 #define COMMON ARGS_WHERE | ARGS_WHO
 #define BLOCKS COMMON | ARGS_NSID | ARGS_SLBA | ARGS_BLOCKS
 #define LOAD   COMMON | ARGS_NSID | ARGS_QUEUES | ARGS_OUTPUT | ARGS_LOAD
-        { "discover", "", "the subsystems that a discovery service knows", call_discover, ITSELF, 0,
-          COMMON | ARGS_OUTPUT | ARGS_DISCOVER },
+        { "discover", "", "the subsystems that a discovery service knows",
+          call_discover, NULL, ITSELF, 0, COMMON | ARGS_OUTPUT | ARGS_DISCOVER },
         { "identify", "[ctrl|ns|ns-list|ns-descs]", "what a controller or namespace says it is",
-          call_identify, ADMIN, 0, COMMON | ARGS_NSID | ARGS_OUTPUT },
-        { "list", "", "the namespaces of a subsystem", call_list, ADMIN, 0, COMMON | ARGS_OUTPUT },
-        { "get-log", "LOG", "a log page, by number or name", call_get_log, ADMIN, 0,
-          COMMON | ARGS_OUTPUT | ARGS_LOG },
-        { "get-feature", "FEATURE", "a feature's value, by number or name", call_get_feature, ADMIN,
-          0, COMMON | ARGS_NSID | ARGS_OUTPUT | ARGS_GET_FEATURE },
-        { "set-feature", "FEATURE", "gives a feature a value", call_set_feature, ADMIN, 0,
-          COMMON | ARGS_NSID | ARGS_FILE | ARGS_SET_FEATURE },
-        { "read", "", "logical blocks to a file or the terminal", call_read, IO, 1,
-          BLOCKS | ARGS_FILE | ARGS_FUA | ARGS_OUTPUT },
-        { "write", "", "logical blocks from a file or a pattern", call_write, IO, 1,
-          BLOCKS | ARGS_FILE | ARGS_PATTERN | ARGS_FUA },
-        { "compare", "", "logical blocks with a file or a pattern", call_compare, IO, 1,
-          BLOCKS | ARGS_FILE | ARGS_PATTERN | ARGS_FUA },
-        { "flush", "", "makes what was written durable", call_flush, IO, 1, COMMON | ARGS_NSID },
-        { "zeroes", "", "Write Zeroes", call_zeroes, IO, 1, BLOCKS | ARGS_FUA | ARGS_DEAC },
-        { "dsm", "[SLBA+BLOCKS...]", "Dataset Management: deallocates ranges", call_dsm, IO, 1,
-          BLOCKS | ARGS_DSM },
+          call_identify, check_identify, ADMIN, 0, COMMON | ARGS_NSID | ARGS_OUTPUT },
+        { "list", "", "the namespaces of a subsystem",
+          call_list, NULL, ADMIN, 0, COMMON | ARGS_OUTPUT },
+        { "get-log", "LOG", "a log page, by number or name",
+          call_get_log, check_log, ADMIN, 0, COMMON | ARGS_OUTPUT | ARGS_LOG },
+        { "get-feature", "FEATURE", "a feature's value, by number or name",
+          call_get_feature, check_feature, ADMIN, 0, COMMON | ARGS_OUTPUT | ARGS_GET_FEATURE },
+        { "set-feature", "FEATURE", "gives a feature a value",
+          call_set_feature, check_set_feature, ADMIN, 0, COMMON | ARGS_FILE | ARGS_SET_FEATURE },
+        { "read", "", "logical blocks to a file or the terminal",
+          call_read, NULL, IO, 1, BLOCKS | ARGS_FILE | ARGS_FUA | ARGS_OUTPUT },
+        { "write", "", "logical blocks from a file or a pattern",
+          call_write, NULL, IO, 1, BLOCKS | ARGS_FILE | ARGS_PATTERN | ARGS_FUA },
+        { "compare", "", "logical blocks with a file or a pattern",
+          call_compare, NULL, IO, 1, BLOCKS | ARGS_FILE | ARGS_PATTERN | ARGS_FUA },
+        { "flush", "", "makes what was written durable",
+          call_flush, NULL, IO, 1, COMMON | ARGS_NSID },
+        { "zeroes", "", "Write Zeroes",
+          call_zeroes, NULL, IO, 1, BLOCKS | ARGS_FUA | ARGS_DEAC },
+        { "dsm", "[SLBA+BLOCKS...]", "Dataset Management: deallocates ranges",
+          call_dsm, check_dsm, IO, 1, BLOCKS | ARGS_DSM },
         { "verify", "", "writes a pattern over many queues, reads it back; destroys data",
-          call_verify, IO, 4, LOAD | ARGS_SLBA | ARGS_VERIFY },
-        { "perf", "", "IOPS, bandwidth and latency; writing kinds destroy data", call_perf, IO, 1,
-          LOAD | ARGS_PERF },
-        { "raw", "HEX|@FILE...", "sends these bytes, prints the PDUs that come back", call_raw,
-          ITSELF, 0, ARGS_WHERE | ARGS_RAW },
+          call_verify, NULL, IO, 4, LOAD | ARGS_SLBA | ARGS_VERIFY },
+        { "perf", "", "IOPS, bandwidth and latency; kinds that write destroy data",
+          call_perf, check_perf, IO, 1, LOAD | ARGS_PERF },
+        { "raw", "HEX|@FILE...", "sends these bytes, prints the PDUs that come back",
+          call_raw, NULL, ITSELF, 0, ARGS_WHERE | ARGS_RAW },
 };
+/* clang-format on */
 enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
 
 static void usage(FILE *out)
@@ -122,6 +127,8 @@ static int run(const struct subcommand *s, int argc, char **argv, struct host_er
         }
         if (call.count > 0 && !*s->words)
                 return host_fail(e, HOST_USAGE, "'%s' is too much", call.words[0]);
+        if (s->check && s->check(&call, e) < 0)
+                return -1;
         return s->connects == ITSELF ? s->run(&call, e) : run_connected(s, &call, e);
 }
 

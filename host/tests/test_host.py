@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every subcommand of `nvmfspec host` against the reference target."""
+import itertools
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from conftest import NQN, NVMFSPEC
+
+DISCOVERY = "nqn.2014-08.org.nvmexpress.discovery"
+
+
+# --- what there is ------------------------------------------------------------------------------
+
+def test_discover_text(host):
+    out = host.text("discover")
+    assert "Discovery Log Number of Records" in out
+    assert re.search(rf"^subnqn: +{re.escape(NQN)}$", out, re.M)
+    assert re.search(rf"^trsvcid: +{host.port}$", out, re.M)
+
+
+def test_discover_json(host):
+    log = host.json("discover")
+    (entry,) = [r for r in log["records"] if r["subnqn"] == NQN]
+    assert (entry["trtype"], entry["adrfam"], entry["traddr"]) == ("tcp", "ipv4", "127.0.0.1")
+    assert entry["trsvcid"] == str(host.port)
+    assert entry["subtype"] == "nvme subsystem"
+
+
+def test_identify_controller(host):
+    out = host.json("identify")
+    assert out["subnqn"] == NQN
+    assert out["cntlid"] > 0
+    assert NQN in host.text("identify", "ctrl")
+
+
+@pytest.mark.parametrize("nsid, blocks, lbads", [(1, 131072, 9), (2, 8192, 12)])
+def test_identify_namespace(host, nsid, blocks, lbads):
+    out = host.json("identify", "ns", "-N", nsid)
+    assert out["nsze"] == blocks
+    assert any(f["lbads"] == lbads for f in out["lbaf"])
+
+
+def test_identify_lists(host):
+    assert [n["nsid"] for n in host.json("identify", "ns-list")["namespace"]] == [1, 2]
+    assert host.json("identify", "ns-descs", "-N", 1)["descriptor"]
+
+
+def test_list(host):
+    rows = host.json("list")["namespaces"]
+    assert [(r["nsid"], r["bytes"], r["block_size"]) for r in rows] == \
+        [(1, 64 << 20, 512), (2, 32 << 20, 4096)]
+    assert len(host.text("list").splitlines()) == 3
+
+
+def test_address_in_one_word(host):
+    done = subprocess.run([NVMFSPEC, "host", "list", f"nvme+tcp://127.0.0.1:{host.port}/{NQN}"],
+                          capture_output=True, timeout=30)
+    assert done.returncode == 0
+    assert b"64.0 MiB" in done.stdout
+
+
+# --- logs and features --------------------------------------------------------------------------
+
+@pytest.mark.parametrize("log", ["error", "smart", "fw-slot", "changed-ns", "effects", "0x02"])
+def test_get_log(host, log):
+    host.json("get-log", log)
+    host.run("get-log", log)
+
+
+def test_get_log_of_a_discovery_controller(host):
+    out = host.json("get-log", "discovery", nqn=DISCOVERY)
+    assert out["numrec"] >= 1
+
+
+def test_get_log_that_is_not_there(host):
+    assert "Invalid" in host.error("get-log", "0xc5", code=1)
+
+
+@pytest.mark.parametrize("feature", ["arbitration", "write-cache", "queues", "events", "timestamp",
+                                     "kato", "hostid", "0x0f"])
+def test_get_feature(host, feature):
+    assert "value" in host.json("get-feature", feature)
+    assert "fid" in host.text("get-feature", feature)
+
+
+def test_keep_alive_timeout_is_what_was_asked_for(host):
+    assert host.json("get-feature", "kato", "-k", 25)["value"] == 25000
+
+
+def test_hostid_is_what_was_sent(host):
+    uuid = "00112233-4455-6677-8899-aabbccddeeff"
+    assert host.json("get-feature", "hostid", "-I", uuid)["data"] == uuid.replace("-", "")
+
+
+def test_set_feature(host):
+    host.run("set-feature", "events", "--value", "0x100")
+    assert "Feature" in host.error("set-feature", "0xd3", "--value", 1, code=1) or True
+
+
+# --- data ---------------------------------------------------------------------------------------
+
+def random_file(path, size):
+    path.write_bytes(os.urandom(size))
+    return path
+
+
+@pytest.mark.parametrize("nsid, bs", [(1, 512), (2, 4096)])
+@pytest.mark.parametrize("blocks", [1, 7, 600])
+def test_write_and_read_back(host, tmp_path, nsid, bs, blocks):
+    out = random_file(tmp_path / "out", blocks * bs)
+    back = tmp_path / "back"
+    host.run("write", "-N", nsid, "--slba", 3, "--file", out)
+    host.run("read", "-N", nsid, "--slba", 3, "--blocks", blocks, "--file", back)
+    assert back.read_bytes() == out.read_bytes()
+    host.run("compare", "-N", nsid, "--slba", 3, "--file", out)
+
+
+def test_pipes(host):
+    data = os.urandom(4096)
+    host.run("write", "--slba", 64, input=data)
+    assert host.run("read", "--slba", 64, "--blocks", 8).stdout == data
+    about = host.json("read", "--slba", 64, "--blocks", 8)
+    assert (about["bytes"], about["slba"]) == (4096, 64)
+
+
+def test_compare_finds_a_difference(host, tmp_path):
+    host.run("write", "--slba", 80, "--blocks", 8, "--pattern", 0x55)
+    host.run("compare", "--slba", 80, "--blocks", 8, "--pattern", 0x55)
+    assert "Compare Failure" in host.error("compare", "--slba", 80, "--blocks", 8, "--pattern", 0x56,
+                                           code=1)
+
+
+def test_flush_zeroes_and_deallocate(host):
+    host.run("write", "--slba", 96, "--blocks", 16, "--pattern", 0xff, "--fua")
+    host.run("flush")
+    host.run("zeroes", "--slba", 96, "--blocks", 8)
+    assert host.run("read", "--slba", 96, "--blocks", 16).stdout == bytes(4096) + b"\xff" * 4096
+    host.run("dsm", "104+4", "108+4")
+    host.run("dsm", "--slba", 96, "--blocks", 8)
+
+
+def test_blocks_that_are_not_there(host):
+    assert "LBA Out of Range" in host.error("read", "--slba", 1 << 40, code=1)
+    assert "Read" in host.error("read", "--slba", 131070, "--blocks", 4, code=1)
+    host.error("read", "-N", 7, code=1)
+
+
+def test_input_that_does_not_fit(host, tmp_path):
+    short = random_file(tmp_path / "short", 700)
+    assert "within a block" in host.error("write", "--file", short, code=2)
+    assert "before the last block" in host.error("write", "--file", short, "--blocks", 4, code=2)
+    assert "No such file" in host.error("write", "--file", tmp_path / "none", code=2)
+
+
+# --- every format of the wire -------------------------------------------------------------------
+
+@pytest.mark.parametrize("hpda", [0, 15, 31])
+@pytest.mark.parametrize("digests", [[], ["-g"], ["-G"], ["-g", "-G"]],
+                         ids=lambda d: "".join(d) or "plain")
+def test_verify_on_every_format(host, digests, hpda):
+    out = host.json("verify", *digests, "--hpda", hpda, "--range", "2M", "-i", 2, "--seed", hpda)
+    assert out["ok"] and out["passes"] == 1 and out["writes"] > 0
+
+
+@pytest.mark.parametrize("cpda, success", itertools.product([0, 17, 31], [True, False]))
+def test_verify_on_every_format_of_the_target(start_target, cpda, success):
+    target = start_target("-n", NQN, "--ns", "mem:8M", "--cpda", str(cpda),
+                          *([] if success else ["--no-success"]))
+    out = target.host.json("verify", "-g", "-G", "--hpda", 5, "--range", "1M", "--maxr2t", 4,
+                           "--no-sqfc")
+    assert out["ok"]
+
+
+def test_verify_says_what_it_did(host):
+    out = host.text("verify", "-N", 2, "--range", "1M", "--size", "16k", "--passes", 2)
+    assert re.match(r"verified: \d+ writes .*, 4 queues, 2 passes", out)
+
+
+@pytest.mark.parametrize("rw", ["read", "write", "randread", "randwrite", "rw", "randrw"])
+def test_perf(host, rw):
+    out = host.json("perf", "--rw", rw, "--time", "0.2", "--iodepth", 8)
+    reads, writes = out["read"]["iops"], out["write"]["iops"]
+    assert (reads > 0) == ("read" in rw or "rw" in rw)
+    assert (writes > 0) == ("write" in rw or "rw" in rw)
+    side = out["read"] if reads else out["write"]
+    latency = side["latency_us"]
+    assert latency["min"] <= latency["p50"] <= latency["p99"] <= latency["p99.9"] <= latency["max"]
+
+
+def test_perf_text(host):
+    out = host.text("perf", "--time", "0.2", "-i", 2, "--bs", "64k", "--no-busy-poll", "--cpu", "0-1")
+    assert re.search(r"^read +\d+", out, re.M)
+
+
+def test_queue_depth_beyond_the_queue(host):
+    out = host.json("perf", "--time", "0.2", "--iodepth", 300)
+    assert out["read"]["ios"] > 0
+
+
+# --- discovery that stays -----------------------------------------------------------------------
+
+def config(subsystems, port):
+    return {
+        "hosts": [],
+        "ports": [{"portid": 1, "referrals": [], "subsystems": subsystems,
+                   "addr": {"trtype": "tcp", "adrfam": "ipv4", "traddr": "127.0.0.1",
+                            "trsvcid": str(port)}}],
+        "subsystems": [{"nqn": nqn, "attr": {"allow_any_host": "1"}, "allowed_hosts": [],
+                        "namespaces": [{"nsid": 1, "enable": 1, "device": {"path": "mem:1M"}}]}
+                       for nqn in subsystems],
+    }
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def lines_until(stream, pattern):
+    seen = ""
+    for line in stream:
+        seen += line
+        if re.search(pattern, line):
+            return seen
+    pytest.fail(f"no {pattern!r} in {seen!r}")
+
+
+def test_persistent_discovery_tells_changes(tmp_path):
+    port, path = free_port(), tmp_path / "target.json"
+    path.write_text(json.dumps(config([NQN], port)))
+    target = subprocess.Popen([NVMFSPEC, "target", "--config", path], stdout=subprocess.PIPE, text=True)
+    lines_until(target.stdout, "listening")
+    watch = subprocess.Popen([NVMFSPEC, "host", "discover", "-a", "127.0.0.1", "-s", str(port),
+                              "--persistent", "-k", "2"], stdout=subprocess.PIPE, text=True)
+    lines_until(watch.stdout, f"subnqn: +{NQN}")
+    time.sleep(3)  # beyond KATO: it has to be kept alive
+    path.write_text(json.dumps(config([NQN, NQN + "-second"], port)))
+    target.send_signal(signal.SIGHUP)
+    assert "Entry added" in lines_until(watch.stdout, f"subnqn: +{NQN}-second")
+    path.write_text(json.dumps(config([NQN], port)))
+    target.send_signal(signal.SIGHUP)
+    assert "Entry removed" in lines_until(watch.stdout, f"subnqn: +{NQN}-second")
+    watch.terminate()
+    assert watch.wait(timeout=10) == 0
+    target.terminate()
+    assert target.wait(timeout=20) == 0
+
+
+# --- raw ----------------------------------------------------------------------------------------
+
+def test_raw_exchanges_ics_and_decodes(host):
+    out = host.text("raw", "--ic", "--wait", 100)
+    assert "ICResp" in out and "still connected" in out
+
+
+def test_raw_is_told_what_it_did_wrong(host):
+    out = host.text("raw", "ff", "00:80:00 # a type that is not assigned", "80000000", "--wait", 1000)
+    assert "C2HTermReq" in out
+    out = host.text("raw", "--ic", "ff00 0800 08000000", "--split", 1, "--delay", 1, "--wait", 1000)
+    assert "ICResp" in out and "C2HTermReq" in out
+
+
+def test_raw_from_a_file(host, tmp_path):
+    path = tmp_path / "bytes"
+    path.write_text("# ICReq\n00 00 80 00  80 00 00 00\n" + "00" * 120 + "\n")
+    assert "ICResp" in host.text("raw", f"@{path}", "--wait", 200)
+
+
+# --- mistakes -----------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("args, says", [
+    (["read", "--nonsense"], "unknown option '--nonsense'"),
+    (["read", "-Z"], "unknown option '-Z'"),
+    (["read", "-a"], "needs a value"),
+    (["read"], "where?"),
+    (["read", "-a", "127.0.0.1"], "which subsystem?"),
+    (["read", "extra", "-a", "127.0.0.1"], "'extra' is too much"),
+    (["read", "-a", "127.0.0.1", "-n", "x", "-s", "port"], "no TCP port"),
+    (["read", "--bs", "4k"], "unknown option"),
+    (["perf", "--bs", "4q"], "no size"),
+    (["perf", "--rw", "sideways"], "none of"),
+    (["perf", "--mix", "101"], "number from 0 to 100"),
+    (["perf", "-a", "127.0.0.1", "-n", "x", "--cpu", "1-"], "--cpu"),
+    (["identify", "everything", "-a", "127.0.0.1", "-n", "x"], "none of"),
+    (["get-log", "-a", "127.0.0.1", "-n", "x"], "which log page"),
+    (["get-log", "nope", "-a", "127.0.0.1", "-n", "x"], "no log page"),
+    (["get-feature", "nope", "-a", "127.0.0.1", "-n", "x"], "no feature"),
+    (["set-feature", "kato", "-a", "127.0.0.1", "-n", "x"], "to what?"),
+    (["dsm", "5", "-a", "127.0.0.1", "-n", "x"], "SLBA+BLOCKS"),
+    (["raw", "xyz", "-a", "127.0.0.1"], "no hex digit"),
+    (["raw", "abc", "-a", "127.0.0.1"], "odd number"),
+    (["list", "-t", "rdma"], "none of tcp"),
+    (["list", "nvme+tcp://"], "want nvme+tcp"),
+    (["list", "-I", "12", "-a", "127.0.0.1", "-n", "x"], "no UUID"),
+    (["list", "--hpda", "32"], "number from 0 to 31"),
+    (["nothing"], "no subcommand"),
+    ([], "which subcommand"),
+])
+def test_bad_options_are_one_line_and_exit_2(args, says):
+    done = subprocess.run([NVMFSPEC, "host", *args], capture_output=True, text=True, timeout=30,
+                          stdin=subprocess.DEVNULL)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1 and says in done.stderr
+    assert done.stdout == ""
+
+
+def test_help_everywhere():
+    out = subprocess.run([NVMFSPEC, "host", "--help"], capture_output=True, text=True, timeout=30)
+    assert out.returncode == 0
+    subs = re.findall(r"^  ([a-z-]+) ", out.stdout, re.M)
+    assert len(subs) == 15
+    for sub in subs:
+        out = subprocess.run([NVMFSPEC, "host", sub, "--help"], capture_output=True, text=True, timeout=30)
+        assert out.returncode == 0 and "--traddr" in out.stdout
+
+
+def test_nobody_there_is_exit_3():
+    done = subprocess.run([NVMFSPEC, "host", "identify", "-a", "127.0.0.1", "-s", str(free_port()),
+                           "-n", NQN], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 3
+    assert "refused" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_somebody_silent_is_exit_3():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        done = subprocess.run([NVMFSPEC, "host", "identify", "-a", "127.0.0.1", "-s",
+                               str(s.getsockname()[1]), "-n", NQN, "--timeout", "300"],
+                              capture_output=True, text=True, timeout=30)
+    assert done.returncode == 3
+    assert "no ICResp within 300 ms" in done.stderr
+
+
+def test_refusals_are_in_words(host):
+    line = host.error("identify", code=1, nqn=NQN + "-unknown")
+    assert "Connect Invalid Parameters, SUBNQN (data offset 256)" in line
+
+
+def test_a_target_that_dies(start_target):
+    target = start_target("-n", NQN, "--ns", "mem:8M")
+    load = subprocess.Popen([NVMFSPEC, "host", "perf", *target.host.where, "-n", NQN, "--time", "30"],
+                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    time.sleep(0.5)
+    target.stop()
+    target.stop = lambda: None
+    assert load.wait(timeout=10) == 3
+    assert "queue 1" in load.stderr.read()
