@@ -455,8 +455,14 @@ static void set_command(struct track *t, struct track_cmd *cmd, const union sqe 
                 .counts_bytes = counts_bytes(t, s),
                 .buffer = buffer ? le32_get(s->sgl.len) : 0,
                 .needs = buffer ? needs(t, s) : 0,
-                .sqe = *s,
         };
+        if (is_fabrics(s, FCTYPE_CONNECT)) {
+                cmd->connect.sqsize = s->connect.sqsize;
+                cmd->connect.cattr = s->connect.cattr;
+        } else if (is_fabrics(s, FCTYPE_PROPERTY_SET)) {
+                cmd->property.ofst = s->property.ofst;
+                cmd->property.value = le32((uint32_t)le64_get(s->property.value));
+        }
 }
 
 /* TCP_CMD_CID waived: the first one stays in the model, and is answered as often as it came.
@@ -497,17 +503,18 @@ static void on_command(struct track *t, const union pdu *h)
 /* --- responses -------------------------------------------------------------------------------- */
 
 /* SQHD of Connect: where the queue begins to count. A controller may count refused Connects. */
-static void start_queue(struct track *t, const struct connect_cmd *c, const struct cqe *cqe)
+static void start_queue(struct track *t, const struct track_cmd *cmd, const struct cqe *cqe)
 {
         struct queue *q = &t->queue;
         uint16_t sqhd = le16_get(cqe->sqhd);
         bool possible;
 
         q->connected = true;
-        q->size = le16_get(c->sqsize) > 0 ? le16_get(c->sqsize) + 1u : 0; /* 1 would hold nothing */
+        q->size = le16_get(cmd->connect.sqsize) > 0 ? le16_get(cmd->connect.sqsize) + 1u
+                                                    : 0; /* 1 would hold nothing */
         q->no_flow_control = sqhd == SQHD_DISABLED;
         possible = sqhd < q->size && (q->sent >= q->size || (sqhd > 0 && sqhd <= q->sent));
-        q->unasked = q->no_flow_control && !(c->cattr & CATTR_DISABLE_SQFC);
+        q->unasked = q->no_flow_control && !(cmd->connect.cattr & CATTR_DISABLE_SQFC);
         finds(t, q->unasked, FAB_SQFC_UNASKED);
         finds(t, q->size > 0 && !q->no_flow_control && !possible, FAB_SQHD);
         q->head = sqhd;
@@ -555,7 +562,7 @@ static void on_connect_response(struct track *t, const struct track_cmd *cmd, co
                 judge_connect_failure(t, cqe);
         } else if (!t->queue.connected) {
                 finds(t, le32_get(cqe->dw0) & ~defined || le32_get(cqe->dw1), FAB_CONNECT_RSVD);
-                start_queue(t, &cmd->sqe.connect, cqe);
+                start_queue(t, cmd, cqe);
         }
 }
 
@@ -572,11 +579,11 @@ static void reset(struct track *t)
         }
 }
 
-static void on_property_set(struct track *t, const struct property_cmd *p)
+static void on_property_set(struct track *t, const struct track_cmd *cmd)
 {
-        uint32_t cc = (uint32_t)le64_get(p->value);
+        uint32_t cc = le32_get(cmd->property.value);
 
-        if (le32_get(p->ofst) != PROP_CC || t->queue.qid != 0)
+        if (le32_get(cmd->property.ofst) != PROP_CC || t->queue.qid != 0)
                 return;
         if ((t->queue.cc & CC_EN) && !(cc & CC_EN))
                 reset(t);
@@ -591,7 +598,7 @@ static void succeed(struct track *t, const struct track_cmd *cmd)
         if (cmd->fctype == FCTYPE_DISCONNECT)
                 t->queue.disconnected = true;
         else if (cmd->fctype == FCTYPE_PROPERTY_SET)
-                on_property_set(t, &cmd->sqe.property);
+                on_property_set(t, cmd);
 }
 
 /* Commands that define no result, by what Base 2.2 and the NVM command set say of DW0. */
@@ -637,7 +644,7 @@ static void on_response(struct track *t, const union pdu *h)
         finds(t, t->queue.disconnected, FAB_DISCONNECT_LAST);
         end_command(t, cmd);
         t->last = cmd;
-        if (is_fabrics(&cmd->sqe, FCTYPE_CONNECT)) {
+        if (cmd->opc == NVME_FABRICS && cmd->fctype == FCTYPE_CONNECT) {
                 on_connect_response(t, cmd, cqe);
                 return;
         }

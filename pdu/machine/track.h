@@ -35,7 +35,15 @@ struct track_cmd { /* a command that is outstanding */
         uint32_t c2h_next; /* DATAO that the next C2HData has to have: bytes delivered so far */
         uint32_t r2t_next; /* R2TO that the next R2T has to have */
         uint32_t h2c_got;  /* bytes of H2CData so far */
-        union sqe sqe;
+        union {            /* what a success of these Fabrics commands changes; as on the wire */
+                struct {
+                        le16_t sqsize;
+                        uint8_t cattr;
+                } connect;
+                struct {
+                        le32_t ofst, value;
+                } property;
+        };
         void *user; /* the endpoint's own record of the command */
 };
 
