@@ -8,6 +8,7 @@
 
 enum {
         FIRST_REQUESTS = 8, /* until Connect has said the queue's size */
+        SLAB_REQUESTS = 32,
         ANSWERED_EVERY = 3, /* of the Identifies one is left without answer under FAB_ANSWERED */
         ICD_REFUSED_ABOVE = 4096, /* bytes, under TCP_ICD_ADMIN */
         R2T_TINY = 512,           /* bytes, under TCP_R2T_LIMIT */
@@ -16,6 +17,12 @@ enum {
 
 struct request_list {
         struct request *first, **last;
+};
+
+/* Requests come as the queue fills up for the first time: most connections never do. */
+struct slab {
+        struct slab *next;
+        struct request r[SLAB_REQUESTS];
 };
 
 struct tcp_controller {
@@ -37,8 +44,8 @@ struct tcp_controller {
         struct tx ic_tx, early_tx;
         union pdu ic;
         uint8_t early[sizeof(struct pdu_capsule_resp) + PDU_DIGEST_LEN];
-        struct request *more; /* allocated by set_depth() */
-        unsigned more_len;
+        struct slab *slabs;
+        unsigned requests, depth; /* there are; there may be */
         struct request first[FIRST_REQUESTS];
 };
 
@@ -164,11 +171,30 @@ static struct request *take_request(struct tcp_controller *c, const union sqe *s
 
 static void add_requests(struct tcp_controller *c, struct request *r, unsigned n)
 {
+        c->requests += n;
         while (n-- > 0) {
                 r[n].queue = c;
                 r[n].next = c->free;
                 c->free = &r[n];
         }
+}
+
+static int add_slab(struct tcp_controller *c)
+{
+        struct slab *s = calloc(1, sizeof(*s));
+
+        if (!s)
+                return -1;
+        s->next = c->slabs;
+        c->slabs = s;
+        add_requests(c, s->r, SLAB_REQUESTS);
+        return 0;
+}
+
+/* Without memory the command waits until another one ends. */
+static bool request_to_be_had(struct tcp_controller *c)
+{
+        return c->free || (c->requests < c->depth && add_slab(c) == 0);
 }
 
 static bool gone(const struct tcp_controller *c)
@@ -691,7 +717,7 @@ static void take_capsule(struct tcp_controller *c, const union pdu *h)
         struct request *r;
         uint16_t status;
 
-        c->stalled = !c->free;
+        c->stalled = !request_to_be_had(c);
         if (c->stalled)
                 return;
         c->budget--;
@@ -822,16 +848,8 @@ struct tcp_controller *tcp_controller_new(const struct tcp_controller_config *cf
 
 int tcp_controller_set_depth(struct tcp_controller *c, unsigned entries)
 {
-        if (entries <= FIRST_REQUESTS + c->more_len)
-                return 0;
-        if (c->more)
-                return -1;
-        c->more = calloc(entries - FIRST_REQUESTS, sizeof(*c->more));
-        if (!c->more)
-                return -1;
-        c->more_len = entries - FIRST_REQUESTS;
-        add_requests(c, c->more, c->more_len);
-        return 0;
+        c->depth = entries;
+        return c->requests < entries ? add_slab(c) : 0;
 }
 
 static void put_buffers(struct request *r, unsigned n)
@@ -840,15 +858,25 @@ static void put_buffers(struct request *r, unsigned n)
                 put_buffer(&r[n]);
 }
 
+static void free_slabs(struct tcp_controller *c)
+{
+        struct slab *s;
+
+        while ((s = c->slabs)) {
+                c->slabs = s->next;
+                put_buffers(s->r, SLAB_REQUESTS);
+                free(s);
+        }
+}
+
 void tcp_controller_free(struct tcp_controller *c)
 {
         if (!c)
                 return;
         assert(c->executing == 0);
         put_buffers(c->first, FIRST_REQUESTS);
-        put_buffers(c->more, c->more_len);
+        free_slabs(c);
         link_fini(&c->link);
-        free(c->more);
         free(c);
 }
 

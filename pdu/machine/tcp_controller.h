@@ -134,8 +134,9 @@ void tcp_controller_complete(struct tcp_controller *c, struct request *r);
 void tcp_controller_buffers(struct tcp_controller *c);
 bool tcp_controller_needs_buffers(const struct tcp_controller *c);
 
-/* Connect succeeded: queue size in entries, so that the requests of the queue can be allocated;
- * -1 without memory. Before it there are a few for Connect itself. */
+/* Connect succeeded: queue size in entries. Requests for the first of them are allocated, the
+ * others when they are needed for the first time; -1 without memory. Before it there are a few for
+ * Connect itself. */
 int tcp_controller_set_depth(struct tcp_controller *c, unsigned entries);
 
 /* The outstanding request with this CID, for Abort; NULL if there is none. */
