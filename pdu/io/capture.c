@@ -314,7 +314,7 @@ static void take_data(struct reader *r, struct conn *c, enum party sender,
                 return;
         }
         hold(r, s, seg);
-        while (s->held_bytes > HELD_BYTES || s->held_segments > HELD_SEGMENTS)
+        while (s->held && (s->held_bytes > HELD_BYTES || s->held_segments > HELD_SEGMENTS))
                 skip_gap(r, c, sender);
 }
 

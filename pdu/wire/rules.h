@@ -78,7 +78,7 @@ enum rule_id rule_by_name(const char *id);
 /* Whether {code, fei} is one of the accepted outcomes; FEI_ANY in the rule matches all. */
 bool rule_accepts(enum rule_id id, uint16_t code, uint32_t fei, uint32_t received_digest);
 
-#define rule_each(id) for (enum rule_id id = (enum rule_id)1; id < RULES; id++)
+#define rule_each(id) for (enum rule_id id = (enum rule_id)1; (id) < RULES; (id)++)
 
 /* A broken rule and the reaction it prescribes; set at the line that sees it. */
 struct fault {

@@ -193,7 +193,7 @@ struct fault pdu_check_common(const struct pdu_ch *ch, enum party sender,
  * Validate the fields behind the common header that need no memory of other PDUs: PFV, HPDA/CPDA,
  * MAXH2CDATA, FES of C2HTermReq, SUCCESS without LAST, DATAL against PLEN, DATAO/DATAL dword
  * multiples, empty transfers. (Whether ICResp enables a digest unasked takes the ICReq to know.)
- * TCP_C2H_DWORD_LENGTH comes last: who knows that the command counts bytes may drop that fault.
+ * The rules on lengths in dwords come last: who knows that the command counts bytes may drop them.
  */
 struct fault pdu_check_header(const union pdu *h, const struct pdu_format *f,
                               const struct rule_set *waived);

@@ -265,6 +265,9 @@ static void test_large_writes(void **state)
 
 /* --- other link types, and damage ------------------------------------------------------------- */
 
+static const uint8_t ip4_head[20] = { 0x45, [8] = 64, 6, [12] = 10, 0, 0, 1, 10, 0, 0, 2 };
+static const uint8_t tcp_head[20] = { 0xc3, 0x50, 0x11, 0x44, [7] = 1, [12] = 0x50, 0x10 };
+
 /* One packet of a link type: `head` bytes of link header before an IPv4 packet of `n` data bytes,
  * of which `cut` are left out of the capture. */
 static void write_raw(int dlt, const void *head, size_t head_len, unsigned n, unsigned cut)
@@ -276,9 +279,9 @@ static void write_raw(int dlt, const void *head, size_t head_len, unsigned n, un
 
         assert_non_null(dump);
         memcpy(packet, head, head_len);
-        memcpy(ip, "\x45\0\0\0\0\0\0\0\x40\x06\0\0\x0a\0\0\x01\x0a\0\0\x02", 20);
+        memcpy(ip, ip4_head, sizeof(ip4_head));
         ip[3] = (uint8_t)(40 + n);
-        memcpy(ip + 20, "\xc3\x50\x11\x44\0\0\0\x01\0\0\0\0\x50\x10", 14);
+        memcpy(ip + 20, tcp_head, sizeof(tcp_head));
         memcpy(ip + 40, "abcdefghijklmnop", n);
         h.caplen = h.len - cut;
         pcap_dump((uint8_t *)dump, &h, packet);
@@ -310,6 +313,35 @@ static void test_link_types(void **state)
         write_raw(DLT_PPP, "", 0, 5, 0);
         assert_int_equal(read_back(), -1);
         assert_non_null(strstr(err, "link type"));
+}
+
+/* Two extension headers before TCP, and one that hides it: a fragment. */
+static void test_ip6_extensions(void **state)
+{
+        uint8_t ip[40 + 8 + 16 + 20 + 3] = { 0x60, [5] = 8 + 16 + 20 + 3, [6] = 0, [7] = 64 };
+        pcap_t *pcap = pcap_open_dead(DLT_RAW, 65535);
+        pcap_dumper_t *dump = pcap_dump_open(pcap, path);
+        struct pcap_pkthdr h = { .caplen = sizeof(ip), .len = sizeof(ip) };
+
+        (void)state;
+        assert_non_null(dump);
+        ip[40] = 60; /* destination options follow */
+        ip[48] = 6;  /* TCP follows, 16 bytes on */
+        ip[49] = 1;
+        memcpy(ip + 64, tcp_head, sizeof(tcp_head));
+        ip[84] = 'a';
+        ip[85] = 'b';
+        ip[86] = 'c';
+        pcap_dump((uint8_t *)dump, &h, ip);
+        ip[40] = 44;
+        pcap_dump((uint8_t *)dump, &h, ip);
+        ip[40] = 60;
+        ip[49] = 255; /* beyond the packet */
+        pcap_dump((uint8_t *)dump, &h, ip);
+        pcap_dump_close(dump);
+        pcap_close(pcap);
+        assert_int_equal(read_back(), 0);
+        assert_string_equal(seen.log, "1 midstream@1; 1h 'abc'@1; 1 closed@3; ");
 }
 
 static void test_cut_packets(void **state)
@@ -410,6 +442,7 @@ int main(void)
                 cmocka_unit_test(test_ip6),
                 cmocka_unit_test(test_large_writes),
                 cmocka_unit_test(test_link_types),
+                cmocka_unit_test(test_ip6_extensions),
                 cmocka_unit_test(test_cut_packets),
                 cmocka_unit_test(test_random_packets),
                 cmocka_unit_test(test_bad_files),

@@ -6,7 +6,7 @@
 #include "pdu/wire/crc32c.h"
 
 #define impl_each(i)                                                                               \
-        for (enum crc32c_impl i = CRC32C_ISAL; i < CRC32C_IMPLS; i++)                              \
+        for (enum crc32c_impl i = CRC32C_ISAL; (i) < CRC32C_IMPLS; (i)++)                          \
                 if (crc32c_has(i))
 
 /* RFC 3720 appendix B.4, and the check value of the CRC catalogues. */

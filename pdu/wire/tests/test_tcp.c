@@ -14,8 +14,8 @@ static struct pdu_format format_number(unsigned i)
 }
 
 #define type_each(t)                                                                               \
-        for (uint8_t t = 0; t < PDU_TYPES; t++)                                                    \
-                if (pdu_info(t) && pdu_info(t)->hlen)
+        for (unsigned t = 0; (t) < PDU_TYPES; (t)++)                                               \
+                if (pdu_info((uint8_t)(t)) && pdu_info((uint8_t)(t))->hlen)
 
 static bool is_term(uint8_t type)
 {
@@ -23,11 +23,12 @@ static bool is_term(uint8_t type)
 }
 
 /* A PDU of the type that breaks no rule, with len bytes of data where the type may have any. */
-static union pdu valid(uint8_t type, const struct pdu_format *f, uint32_t len)
+static union pdu valid(unsigned type, const struct pdu_format *f, uint32_t len)
 {
-        union pdu h = { .ch.type = type };
+        union pdu h = { .ch.type = (uint8_t)type };
+        const struct pdu_info *info = pdu_info(h.ch.type);
 
-        if (!pdu_info(type)->has_data && !is_term(type))
+        if (!info->has_data && !is_term(h.ch.type))
                 len = 0;
         if (type == PDU_H2C_DATA || type == PDU_C2H_DATA)
                 h.data.length = le32(len);
@@ -35,7 +36,7 @@ static union pdu valid(uint8_t type, const struct pdu_format *f, uint32_t len)
                 h.data.length = le32(8192);
         if (type == PDU_ICRESP)
                 h.icresp.maxh2cdata = le32(131072);
-        if (is_term(type))
+        if (is_term(h.ch.type))
                 h.term.fes = le16(FES_SEQUENCE_ERROR);
         pdu_lay_out(&h, f, len);
         return h;
@@ -88,8 +89,9 @@ static void check_layouts(uint8_t type, const struct pdu_format *f)
 {
         static const uint32_t lens[] = { 0, 4, PDU_TERM_DATA_MAX, 512, 4096, 131072, 0x7ffffffc };
         bool data = type == PDU_H2C_DATA || type == PDU_C2H_DATA;
+        size_t n = is_term(type) ? 3 : COUNT(lens); /* a TermReq carries 128 bytes at most */
 
-        for (size_t i = data ? 1 : 0; i < (is_term(type) ? 3 : COUNT(lens)); i++)
+        for (size_t i = data ? 1 : 0; i < n; i++)
                 check_layout(type, f, lens[i]);
 }
 
@@ -99,7 +101,7 @@ static void test_layout(void **state)
         for (unsigned i = 0; i < FORMATS; i++) {
                 struct pdu_format f = format_number(i);
 
-                type_each(t) check_layouts(t, &f);
+                type_each(t) check_layouts((uint8_t)t, &f);
         }
 }
 
@@ -142,7 +144,7 @@ static const struct pdu_format bounded = { .max_data = 8192 };
 
 static const struct violation {
         enum rule_id rule;
-        uint8_t type;
+        enum pdu_type type;
         const struct pdu_format *format;
         uint32_t data_len;
         const char *field; /* set to value after the layout; NULL: sent by the wrong side */
@@ -236,12 +238,12 @@ static void test_one_broken_rule(void **state)
         for (size_t i = 0; i < COUNT(violations); i++) {
                 const struct violation *v = &violations[i];
                 union pdu h = valid(v->type, v->format, v->data_len);
-                enum party sender = pdu_info(v->type)->sender;
+                enum party sender = pdu_info((uint8_t)v->type)->sender;
                 struct rule_set waived = { 0 };
                 struct fault fault;
 
                 if (v->field)
-                        field_put(pdu_field(v->type, v->field), &h, v->value);
+                        field_put(pdu_field((uint8_t)v->type, v->field), &h, v->value);
                 if (from_wrong_side(v->rule))
                         sender = peer_of(sender);
                 fault = check(&h, sender, v->format, NULL);
