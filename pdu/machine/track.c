@@ -769,7 +769,7 @@ static bool wrong_h2c_data(struct track *t, const struct track_r2t *r, const uni
 {
         uint32_t offset = le32_get(h->data.offset), len = le32_get(h->data.length);
         bool counts = r->cmd && r->cmd->counts_bytes, last = h->ch.flags & PDU_LAST;
-        bool ends = (uint64_t)r->next + len == r2t_end(r);
+        bool ends = (uint64_t)r->next + len >= r2t_end(r);
 
         return breaks(t, le16_get(h->data.cccid) != r->cid, TCP_H2C_CID) ||
                breaks(t, len % 4 != 0 && !counts, TCP_H2C_DWORD_LENGTH) ||

@@ -64,7 +64,6 @@ static inline void session_begin(struct session *s)
                 framer_attach(&s->framer[p], s->buf[p], FRAMER_BUFFER_MIN);
         }
         track_set_in_capsule(s->judge, PDU_ADMIN_IN_CAPSULE);
-        s->seed = 1;
         s->struck = false;
         s->fault = (struct fault) { 0 };
         s->reported = (struct rule_set) { 0 };
@@ -365,11 +364,11 @@ static inline void say_term(struct session *s, enum party sender, uint32_t copie
         session_say(s, sender, h, copied);
 }
 
-/* ICs without digests or alignment, and a queue. */
+/* ICs without digests or alignment, and a queue. MAXR2T 1, MAXH2CDATA 8192. */
 static inline void say_connected(struct session *s, uint16_t qid, uint16_t sqsize)
 {
         say_icreq(s, 0, 0, 1);
-        say_icresp(s, 0, 0, 131072);
+        say_icresp(s, 0, 0, 8192);
         say_cmd(s, a_connect(0, qid, sqsize));
         say_cqe(s, 0, 1, 0, 1);
 }

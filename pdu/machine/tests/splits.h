@@ -24,7 +24,8 @@ struct events {
         char text[1 << 16];
 };
 
-__attribute__((format(printf, 2, 3))) static void events_add(struct events *e, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static inline void events_add(struct events *e,
+                                                                    const char *fmt, ...)
 {
         va_list ap;
         int n;
@@ -44,7 +45,7 @@ struct splits_machine {
 };
 
 /* A small generator of its own, so that a failure repeats everywhere. */
-static uint32_t splits_rand(uint64_t *seed)
+static inline uint32_t splits_rand(uint64_t *seed)
 {
         *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         return (uint32_t)(*seed >> 33);
