@@ -2,14 +2,15 @@
 # change.sh: the configuration changes under a connected kernel host, which learns of it by AER.
 . "$(dirname "$0")/lib.sh"
 
-config() { # config SIZE_OF_NS1 [SECOND_NAMESPACE]
+config() { # config FIRST_NAMESPACE [SECOND_NAMESPACE]
+        local second=
+        [ $# -lt 2 ] || second=", { \"nsid\": 2, \"enable\": 1, \"device\": { \"path\": \"$2\" } }"
         cat >"$work/target.json" <<J
 { "hosts": [],
   "ports": [ { "portid": 1, "addr": { "trtype": "tcp", "adrfam": "ipv4", "traddr": "127.0.0.1",
                "trsvcid": "4420" }, "subsystems": [ "$nqn" ], "referrals": [] } ],
   "subsystems": [ { "nqn": "$nqn", "attr": { "allow_any_host": "1" }, "allowed_hosts": [],
-    "namespaces": [ { "nsid": 1, "enable": 1, "device": { "path": "$1" } }${2:+, { "nsid": 2,
-                      "enable": 1, "device": { "path": "$2" } }} ] } ] }
+    "namespaces": [ { "nsid": 1, "enable": 1, "device": { "path": "$1" } }$second ] } ] }
 J
 }
 size_is() { [ "$(blockdev --getsize64 "$1" 2>/dev/null)" = "$2" ]; }

@@ -10,9 +10,10 @@ target_pid=
 
 step() { echo "-- $*"; }
 
-# target_up [OPTION...]: starts our target and waits until it listens.
+# target_up [OPTION...]: starts our target (on 127.0.0.1:4420 if nothing else is said) and waits until
+# it listens.
 target_up() {
-        "$NVMFSPEC" target -t tcp -a 127.0.0.1 -s 4420 "$@" >"$work/target.log" 2>&1 &
+        "$NVMFSPEC" target -t tcp "$@" >"$work/target.log" 2>&1 &
         target_pid=$!
         for _ in $(seq 100); do
                 grep -q listening "$work/target.log" && return
