@@ -51,6 +51,7 @@ const struct option_row host_options[] = {
         { 0, "time", "SEC", "how long (perf: 10)", OPTION_SECONDS, ARGS_LOAD, AT(time), .min = 1, .max = 864000000 },
         { 0, "seed", "N", "of all random choices (1)", OPTION_NUMBER, ARGS_LOAD, AT(seed) },
         { 0, "size", "SIZE", "largest command (128k)", OPTION_SIZE, ARGS_VERIFY, AT(size), .min = 512, .max = 1 << 26 },
+        { 0, "command-buffers", NULL, "half of the small writes by R2T, too", OPTION_FLAG, ARGS_VERIFY, AT(command_buffers) },
         { 0, "passes", "N", "times the range is written (1, or until --time is over)", OPTION_NUMBER, ARGS_VERIFY, AT(passes), .min = 1, .max = UINT32_MAX },
         { 0, "rw", "KIND", "read, write, randread, randwrite, rw or randrw (randread)", OPTION_CHOICE, ARGS_PERF, AT(rw), .choices = "read|write|randread|randwrite|rw|randrw" },
         { 0, "mix", "PERCENT", "reads in rw and randrw (50)", OPTION_NUMBER, ARGS_PERF, AT(mix), .max = 100 },

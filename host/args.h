@@ -51,7 +51,7 @@ struct args {
         uint64_t size, passes;
         const char *rw, *cpu;
         uint64_t mix, block_size, warmup;
-        bool no_busy_poll;
+        bool no_busy_poll, command_buffers;
 
         bool ic;
         uint64_t split, delay, wait; /* bytes; ms */

@@ -188,14 +188,15 @@ static void start(struct verify *v, struct slot *s, const struct job *job)
         s->job = *job;
         if (job->write)
                 fill(v, s);
-        s->cmd = (struct host_cmd) { .sqe = build_rw(opc, v->o->nsid, v->o->slba + job->first,
-                                                     job->blocks, 0),
-                                     .data = s->data,
-                                     .len = job->blocks * v->o->block_size,
-                                     .xfer = job->write ? XFER_H2C : XFER_C2H,
-                                     .command_buffer = random_next(&v->random) & 1,
-                                     .done = ended,
-                                     .user = s };
+        s->cmd = (struct host_cmd) {
+                .sqe = build_rw(opc, v->o->nsid, v->o->slba + job->first, job->blocks, 0),
+                .data = s->data,
+                .len = job->blocks * v->o->block_size,
+                .xfer = job->write ? XFER_H2C : XFER_C2H,
+                .command_buffer = v->o->command_buffers && random_next(&v->random) & 1,
+                .done = ended,
+                .user = s
+        };
         s->started = host_now();
         s->busy = host_queue_submit(&v->c->io[job->queue], &s->cmd) == 0;
         v->busy += s->busy;
