@@ -13,10 +13,12 @@
 #include "pdu/wire/nvme.h"
 
 enum {
-        STRIPES = 64,
+        STRIPES = 32,      /* the thread sanitizer follows no more than 64 locks of one thread */
         REGION_SHIFT = 17, /* 128 KiB that share a stripe: most commands need one lock, or two */
         CHUNK = 16384,     /* bytes that are compared at a time */
 };
+
+#define ALL_STRIPES UINT32_MAX
 
 struct stripe {
         pthread_rwlock_t lock;
@@ -54,25 +56,25 @@ static void lock_free(struct ns_lock *l)
 }
 
 /* One bit for each stripe that blocks of the range hash to. */
-static uint64_t stripes_of(const struct ns *ns, uint64_t lba, uint64_t count)
+static uint32_t stripes_of(const struct ns *ns, uint64_t lba, uint64_t count)
 {
         uint64_t first = lba << ns->lbads >> REGION_SHIFT;
         uint64_t last = (((lba + count) << ns->lbads) - 1) >> REGION_SHIFT;
-        uint64_t mask = 0;
+        uint32_t mask = 0;
 
         if (last - first >= STRIPES)
-                return UINT64_MAX;
+                return ALL_STRIPES;
         for (uint64_t region = first; region <= last; region++)
-                mask |= UINT64_C(1) << region % STRIPES;
+                mask |= UINT32_C(1) << region % STRIPES;
         return mask;
 }
 
-static unsigned lowest(uint64_t mask)
+static unsigned lowest(uint32_t mask)
 {
-        return (unsigned)__builtin_ctzll(mask);
+        return (unsigned)__builtin_ctz(mask);
 }
 
-static void lock_stripes(struct ns *ns, uint64_t mask, bool write)
+static void lock_stripes(struct ns *ns, uint32_t mask, bool write)
 {
         for (; mask; mask &= mask - 1) {
                 if (write)
@@ -82,7 +84,7 @@ static void lock_stripes(struct ns *ns, uint64_t mask, bool write)
         }
 }
 
-static void unlock_stripes(struct ns *ns, uint64_t mask)
+static void unlock_stripes(struct ns *ns, uint32_t mask)
 {
         for (; mask; mask &= mask - 1)
                 pthread_rwlock_unlock(&ns->lock->stripe[lowest(mask)].lock);
@@ -148,7 +150,7 @@ static uint32_t bytes_of(const struct ns *ns, const struct step *s)
 static uint16_t run(struct ns *ns, const struct step *s, bool write,
                     uint16_t (*body)(struct ns *ns, const struct step *s))
 {
-        uint64_t mask;
+        uint32_t mask;
         uint16_t status = NVME_LBA_RANGE;
 
         if (!ns_has(ns, s->lba, s->count))
@@ -276,14 +278,14 @@ static uint16_t take_size(struct ns *ns, uint64_t blocks, bool resize)
 {
         uint16_t status = NVME_SUCCESS;
 
-        lock_stripes(ns, UINT64_MAX, true);
+        lock_stripes(ns, ALL_STRIPES, true);
         if (resize)
                 status = ns->ops->resize(ns, blocks << ns->lbads);
         if (!status) {
                 forget_beyond(ns, blocks);
                 atomic_store(&ns->blocks, blocks);
         }
-        unlock_stripes(ns, UINT64_MAX);
+        unlock_stripes(ns, ALL_STRIPES);
         return status;
 }
 
