@@ -57,7 +57,7 @@ struct view {
         bool has_data; /* bytes follow the head, of a type that may have them */
 };
 
-static struct view view_of(const struct pdu_ch *ch, const struct pdu_format *f)
+static inline struct view view_of(const struct pdu_ch *ch, const struct pdu_format *f)
 {
         static const struct pdu_info unknown = { .name = "?", .hlen = sizeof(struct pdu_ch) };
         struct view v = { .ch = ch, .info = pdu_info(ch->type), .format = f };
@@ -71,7 +71,7 @@ static struct view view_of(const struct pdu_ch *ch, const struct pdu_format *f)
         return v;
 }
 
-static bool is_term(const struct view *v)
+static inline bool is_term(const struct view *v)
 {
         return v->ch->type == PDU_H2C_TERM || v->ch->type == PDU_C2H_TERM;
 }
@@ -89,14 +89,14 @@ static uint32_t data_offset(const struct view *v)
 }
 
 /* Where DATA begins: PDO, kept within the PDU and out of its head also where no rule did that. */
-static uint32_t data_start(const struct view *v)
+static inline uint32_t data_start(const struct view *v)
 {
         if (!v->has_data || v->ch->pdo < v->head)
                 return v->head;
         return v->ch->pdo < v->plen ? v->ch->pdo : v->plen;
 }
 
-static uint32_t data_len(const struct view *v)
+static inline uint32_t data_len(const struct view *v)
 {
         uint32_t around = data_start(v) + (v->format->ddgst ? (uint32_t)PDU_DIGEST_LEN : 0u);
 
