@@ -21,14 +21,14 @@ struct stream {
         uint8_t buf[FRAMER_BUFFER_MIN];
         struct fault fault;
         struct rule_set findings;
-        union sqe sqe; /* of the command it belongs to; all zero if none */
-        bool broken;   /* a gap or a fault: nothing more can be told */
+        bool broken; /* a gap or a fault: nothing more can be told */
 };
 
 struct session {
         struct stream stream[2];
         struct track *track;
         struct capture_flow copy;
+        union sqe sqe[UINT16_MAX + 1]; /* the last command of each CID */
 };
 
 static struct capture_writer *copy; /* NULL: no copy is made */
@@ -104,22 +104,23 @@ static struct describe within(struct json_groups *g, struct json_object *o, cons
 }
 
 /* The structure that a C2HData carries whole, told by the command it belongs to. */
-static void add_structure(struct json_object *o, const struct stream *st)
+static void add_structure(struct json_object *o, const struct session *s, const struct stream *st)
 {
         const union pdu *h = framer_header(&st->framer);
         const uint8_t *data = framer_data(&st->framer);
         size_t len = framer_data_len(&st->framer);
+        const union sqe *sqe = &s->sqe[le16_get(h->data.cccid)];
         struct json_groups g;
         struct describe d;
 
         if (h->ch.type != PDU_C2H_DATA || !data || le32_get(h->data.offset) != 0)
                 return;
-        if (st->sqe.opc == NVME_IDENTIFY) {
+        if (sqe->opc == NVME_IDENTIFY) {
                 d = within(&g, o, "identify");
-                describe_identify(&d, (uint8_t)le32_get(st->sqe.cdw10), data, len);
-        } else if (st->sqe.opc == NVME_GET_LOG_PAGE) {
+                describe_identify(&d, (uint8_t)le32_get(sqe->cdw10), data, len);
+        } else if (sqe->opc == NVME_GET_LOG_PAGE) {
                 d = within(&g, o, "log");
-                describe_log(&d, (uint8_t)le32_get(st->sqe.cdw10), data, len);
+                describe_log(&d, (uint8_t)le32_get(sqe->cdw10), data, len);
         }
 }
 
@@ -154,7 +155,7 @@ static void print_pdu(const struct session *s, const struct capture_conn *c,
         if (framer_header(f)->ch.flags & PDU_DDGSTF)
                 json_object_object_add(o, "ddgst_bad", json_object_new_int(framer_ddgst_bad(f)));
         if (qid == 0)
-                add_structure(o, st);
+                add_structure(o, s, st);
         add_broken(o, st);
         printf("%s\n", json_object_to_json_string(o));
         json_object_put(o);
@@ -169,7 +170,8 @@ static void take_header(struct session *s, struct stream *st)
         st->findings = *track_findings(s->track);
         if (is_fault(slip))
                 rule_add(&st->findings, slip.rule);
-        st->sqe = track_last_cmd(s->track) ? track_last_cmd(s->track)->sqe : (union sqe) { 0 };
+        if (h->ch.type == PDU_CAPSULE_CMD)
+                s->sqe[le16_get(h->cmd.sqe.cid)] = h->cmd.sqe;
 }
 
 static void take_pdu(struct session *s, const struct capture_conn *c, struct stream *st,
