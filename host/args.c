@@ -8,6 +8,31 @@
 #define AT(member) .at = offsetof(struct args, member)
 #define ANY        .group = UINT32_MAX
 
+static bool take_rule(struct rule_set *set, enum party bound, const char *value, char *error,
+                      size_t size)
+{
+        enum rule_id id = rule_by_name(value);
+
+        if (id == RULE_NONE)
+                snprintf(error, size, "no rule '%s' (nvmfspec conform --rules lists them)", value);
+        else if (rule_get(id)->bound != bound)
+                snprintf(error, size, "'%s' binds the %s", value, party_name(rule_get(id)->bound));
+        else
+                rule_add(set, id);
+        return id != RULE_NONE && rule_get(id)->bound == bound;
+}
+
+static bool take_waive(void *args, const char *value, char *error, size_t size)
+{
+        return take_rule(&((struct args *)args)->policy.waived, PARTY_CONTROLLER, value, error,
+                         size);
+}
+
+static bool take_violate(void *args, const char *value, char *error, size_t size)
+{
+        return take_rule(&((struct args *)args)->policy.violated, PARTY_HOST, value, error, size);
+}
+
 /* clang-format off */
 const struct option_row host_options[] = {
         { 't', "transport", "TYPE", "transport: tcp", OPTION_CHOICE, ARGS_WHERE, AT(transport), .choices = "tcp" },
@@ -24,6 +49,8 @@ const struct option_row host_options[] = {
         { 0, "hpda", "N", "PDU data alignment for the controller: (N + 1) * 4 bytes (0)", OPTION_NUMBER, ARGS_WHERE, AT(hpda), .max = PDU_PDA_MAX },
         { 0, "maxr2t", "N", "R2Ts that may be outstanding per command (1)", OPTION_NUMBER, ARGS_WHO, AT(maxr2t), .min = 1, .max = 64 },
         { 0, "timeout", "MS", "for set-up and each command, milliseconds (30000)", OPTION_NUMBER, ARGS_WHERE, AT(timeout), .min = 1, .max = 86400000 },
+        { 0, "waive", "RULE", "do not check this rule of controllers; repeatable", OPTION_CALL, ARGS_WHO, .call = take_waive },
+        { 0, "violate", "RULE", "break this rule of hosts; repeatable", OPTION_CALL, ARGS_WHO, .call = take_violate },
         { 'i', "nr-io-queues", "N", "I/O queues", OPTION_NUMBER, ARGS_QUEUES, AT(io_queues), .min = 1, .max = HOST_IO_QUEUES_MAX },
         { 'Q', "queue-size", "N", "entries of an I/O queue (128)", OPTION_NUMBER, ARGS_QUEUES, AT(queue_size), .min = 2, .max = 65535 },
 
@@ -51,8 +78,8 @@ const struct option_row host_options[] = {
         { 0, "time", "SEC", "how long (perf: 10)", OPTION_SECONDS, ARGS_LOAD, AT(time), .min = 1, .max = 864000000 },
         { 0, "seed", "N", "of all random choices (1)", OPTION_NUMBER, ARGS_LOAD, AT(seed) },
         { 0, "size", "SIZE", "largest command (128k)", OPTION_SIZE, ARGS_VERIFY, AT(size), .min = 512, .max = 1 << 26 },
-        { 0, "command-buffers", NULL, "half of the small writes by R2T, too", OPTION_FLAG, ARGS_VERIFY, AT(command_buffers) },
         { 0, "passes", "N", "times the range is written (1, or until --time is over)", OPTION_NUMBER, ARGS_VERIFY, AT(passes), .min = 1, .max = UINT32_MAX },
+        { 0, "command-buffers", NULL, "writes that fit the capsule wait for an R2T, too: SGL 5Ah (verify: every other one)", OPTION_FLAG, ARGS_LOAD, AT(command_buffers) },
         { 0, "rw", "KIND", "read, write, randread, randwrite, rw or randrw (randread)", OPTION_CHOICE, ARGS_PERF, AT(rw), .choices = "read|write|randread|randwrite|rw|randrw" },
         { 0, "mix", "PERCENT", "reads in rw and randrw (50)", OPTION_NUMBER, ARGS_PERF, AT(mix), .max = 100 },
         { 0, "bs", "SIZE", "bytes of a command (4k)", OPTION_SIZE, ARGS_PERF, AT(block_size), .min = 512, .max = 1 << 26 },
@@ -168,5 +195,6 @@ int args_params(const struct args *a, const char *port, const char *nqn, struct 
         p->hpda = (uint8_t)a->hpda;
         p->maxr2t = (uint32_t)a->maxr2t;
         p->no_sqfc = a->no_sqfc;
+        p->policy = &a->policy;
         return 0;
 }

@@ -49,13 +49,15 @@ struct args {
 
         uint64_t iodepth, range, time, seed;
         uint64_t size, passes;
+        bool command_buffers;
         const char *rw, *cpu;
         uint64_t mix, block_size, warmup;
-        bool no_busy_poll, command_buffers;
+        bool no_busy_poll;
 
         bool ic;
         uint64_t split, delay, wait; /* bytes; ms */
 
+        struct rule_policy policy;
         struct host_address address; /* what a nvme+tcp:// word said */
 };
 

@@ -150,6 +150,7 @@ int call_perf(struct call *call, struct host_error *e)
                                   .ms = a->time ? (unsigned)a->time : 10000,
                                   .warmup_ms = (unsigned)a->warmup,
                                   .sleep = a->no_busy_poll,
+                                  .command_buffers = a->command_buffers,
                                   .seed = a->seed };
         struct call_ns ns;
 

@@ -73,8 +73,8 @@ int call_verify(struct call *call, struct host_error *e)
                                     .depth = (unsigned)a->iodepth,
                                     .passes = a->passes || a->time ? (unsigned)a->passes : 1,
                                     .ms = (unsigned)a->time,
-                                    .seed = a->seed,
-                                    .command_buffers = a->command_buffers };
+                                    .command_buffers = a->command_buffers,
+                                    .seed = a->seed };
         struct verify_result r;
         struct call_ns ns;
 

@@ -82,8 +82,9 @@ static const struct subcommand *find(const char *name)
 
 static void introduce(const struct host_ctrl *c)
 {
-        fprintf(stderr, "controller %u of %s, NVMe %u.%u, %.40s: %u I/O queues of %u entries\n",
-                c->cntlid, c->params.subnqn, c->vs >> 16, c->vs >> 8 & 0xff, c->id.mn, c->io_count,
+        fprintf(stderr, "controller %u of %s, NVMe %u.%u, %.*s: %u I/O queues of %u entries\n",
+                c->cntlid, c->params.subnqn, c->vs >> 16, c->vs >> 8 & 0xff,
+                (int)text_len(c->id.mn, sizeof(c->id.mn)), c->id.mn, c->io_count,
                 c->io_count ? c->io[0].depth + 1u : 0);
 }
 

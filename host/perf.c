@@ -176,6 +176,7 @@ static void start_slots(struct worker *w)
                 s->cmd = (struct host_cmd) { .sqe = build_rw(NVME_READ, o->nsid, 0,
                                                              o->io_size / o->block_size, 0),
                                              .len = o->io_size,
+                                             .command_buffer = o->command_buffers,
                                              .done = ended,
                                              .user = s };
                 if (i / w->count < s->pq->queue->depth)

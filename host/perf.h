@@ -23,6 +23,7 @@ struct perf_options {
         bool sleep;                /* wait in poll(2) instead of polling the sockets all the time */
         int cpu[PERF_CPUS];        /* a worker is pinned to each; none: one worker, unpinned */
         unsigned cpus;
+        bool command_buffers; /* also writes that fit the capsule wait for an R2T (SGL 5Ah) */
         uint64_t seed;
 };
 

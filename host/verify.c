@@ -193,7 +193,7 @@ static void start(struct verify *v, struct slot *s, const struct job *job)
                 .data = s->data,
                 .len = job->blocks * v->o->block_size,
                 .xfer = job->write ? XFER_H2C : XFER_C2H,
-                .command_buffer = v->o->command_buffers && random_next(&v->random) & 1,
+                .command_buffer = v->o->command_buffers && (random_next(&v->random) & 1),
                 .done = ended,
                 .user = s
         };

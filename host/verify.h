@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Does a namespace give back what was written? The range is taken in two halves. Each step writes
- * one half in pieces of random size and order, over all queues, while the other half is
- * read in other pieces and order, by preference through another queue than wrote it; some pieces
- * are left as they are, so that stale data has a chance to show. At the end all of it is read once
- * more. Destroys what the range holds.
+ * one half in pieces of random size and order, over all queues, while the other half is read in
+ * other pieces and order, by preference through another queue than wrote it; some pieces are left
+ * as they are, so that stale data has a chance to show. At the end all of it is read once more.
+ * Destroys what the range holds.
  */
 #ifndef NVMF_HOST_VERIFY_H
 #define NVMF_HOST_VERIFY_H
@@ -23,9 +23,9 @@ struct verify_options {
         unsigned depth;            /* commands outstanding per queue */
         unsigned passes;           /* of two steps each; 0: until the time is over */
         unsigned ms;               /* 0: no limit */
+        bool command_buffers; /* every other write that fits the capsule waits for an R2T all the
+                               * same (SGL 5Ah); nvmet-tcp never answers those (seen with 6.12) */
         uint64_t seed;
-        bool command_buffers; /* half of the writes that would fit the capsule go by R2T all the
-                               * same; nvmet-tcp never answers those (seen with 6.12) */
 };
 
 struct verify_result {

@@ -101,7 +101,8 @@ def test_hostid_is_what_was_sent(host):
 
 def test_set_feature(host):
     host.run("set-feature", "events", "--value", "0x100")
-    assert "Feature" in host.error("set-feature", "0xd3", "--value", 1, code=1) or True
+    assert host.error("set-feature", "0xd3", "--value", 1, code=1).startswith(
+        "nvmfspec host set-feature: Set Features: ")
 
 
 # --- data ---------------------------------------------------------------------------------------
@@ -173,7 +174,7 @@ def test_verify_on_every_format(host, digests, hpda):
 def test_verify_on_every_format_of_the_target(start_target, cpda, success):
     target = start_target("-n", NQN, "--ns", "mem:8M", "--cpda", str(cpda),
                           *([] if success else ["--no-success"]))
-    out = target.host.json("verify", "-g", "-G", "--hpda", 5, "--range", "1M", "--maxr2t", 4,
+    out = target.host.json("verify", "-g", "-G", "--hpda", 5, "--range", "1M", "--maxr2t", 4, "--command-buffers",
                            "--no-sqfc")
     assert out["ok"]
 
@@ -266,6 +267,18 @@ def test_raw_is_told_what_it_did_wrong(host):
     assert "C2HTermReq" in out
     out = host.text("raw", "--ic", "ff00 0800 08000000", "--split", 1, "--delay", 1, "--wait", 1000)
     assert "ICResp" in out and "C2HTermReq" in out
+
+
+def test_a_host_that_breaks_a_rule_is_told(host):
+    line = host.error("write", "--blocks", 256, "--pattern", 1, "--violate", "tcp/3.3.2.2/ttag", code=3)
+    assert "C2HTermReq: Invalid PDU Header Field (FES 01h, FEI 10)" in line
+
+
+def test_a_controller_that_breaks_a_rule_is_caught(start_target):
+    target = start_target("-n", NQN, "--ns", "mem:8M", "--violate", "tcp/3.3.1.1/hdgst-c2h")
+    write = ["write", "-g", "--pattern", 1]
+    assert "controller broke tcp/3.3.1.1/hdgst-c2h" in target.host.error(*write, code=3)
+    target.host.run(*write, "--waive", "tcp/3.3.1.1/hdgst-c2h")
 
 
 def test_raw_from_a_file(host, tmp_path):

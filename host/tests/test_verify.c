@@ -35,6 +35,7 @@ static struct verify_options options(void)
                                          .range = 1 << 20,
                                          .max_size = 32768,
                                          .depth = 8,
+                                         .command_buffers = true,
                                          .passes = 2,
                                          .seed = 5 };
 }
