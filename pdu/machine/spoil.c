@@ -431,35 +431,35 @@ static bool zero_hostid(struct spoil *s)
 struct violator {
         enum rule_id rule;
         uint8_t type; /* of the PDU */
+        bool in_data; /* Connect's, not the header */
         fits_fn *fits;
-        bool in_data;         /* Connect's, not the header */
-        struct change change; /* size 0: none, then: */
-        break_fn *call;       /* false: it cannot be done to this one */
+        break_fn *call; /* false: it cannot be done to this one; NULL: */
+        struct change change;
 };
 
 #define CHANGE(name, kind, when, member, ...)                                                      \
         {                                                                                          \
-                .rule = name, .type = PDU_##kind, .fits = when,                                    \
+                .rule = (name), .type = PDU_##kind, .fits = (when),                                \
                 .change = { AT(union pdu, member), __VA_ARGS__ },                                  \
         }
 #define BYTES(name, kind, when, member, ...)                                                       \
         {                                                                                          \
-                .rule = name, .type = PDU_##kind, .fits = when,                                    \
+                .rule = (name), .type = PDU_##kind, .fits = (when),                                \
                 .change = { offsetof(union pdu, member), __VA_ARGS__ },                            \
         }
 #define CALL(name, kind, when, function)                                                           \
         {                                                                                          \
-                .rule = name, .type = PDU_##kind, .fits = when, .call = function,                  \
+                .rule = (name), .type = PDU_##kind, .fits = (when), .call = (function),            \
         }
 #define DATA(name, when, member, ...)                                                              \
         {                                                                                          \
-                .rule = name, .type = PDU_CAPSULE_CMD, .fits = when, .in_data = true,              \
+                .rule = (name), .type = PDU_CAPSULE_CMD, .fits = (when), .in_data = true,          \
                 .change = { AT(struct connect_data, member), __VA_ARGS__ },                        \
         }
 #define CALL_DATA(name, when, function)                                                            \
         {                                                                                          \
-                .rule = name, .type = PDU_CAPSULE_CMD, .fits = when, .in_data = true,              \
-                .call = function,                                                                  \
+                .rule = (name), .type = PDU_CAPSULE_CMD, .fits = (when), .in_data = true,          \
+                .call = (function),                                                                \
         }
 
 static const struct violator violators[] = {
@@ -714,28 +714,28 @@ static bool done_discovery_piece(const struct done *d)
 
 struct completion {
         enum rule_id rule;
-        bool (*fits)(const struct done *d);
         enum { IN_CQE, IN_DATA, IN_LOG } where; /* IN_LOG: offset counts from the log's begin */
+        bool (*fits)(const struct done *d);
         struct change change;
 };
 
 #define CQE(name, when, member, ...)                                                               \
         {                                                                                          \
-                name, when, IN_CQE,                                                                \
+                (name), IN_CQE, (when),                                                            \
                 {                                                                                  \
                         AT(struct cqe, member), __VA_ARGS__                                        \
                 }                                                                                  \
         }
 #define ID(name, member, ...)                                                                      \
         {                                                                                          \
-                name, done_id_ctrl, IN_DATA,                                                       \
+                (name), IN_DATA, done_id_ctrl,                                                     \
                 {                                                                                  \
                         AT(struct id_ctrl, member), __VA_ARGS__                                    \
                 }                                                                                  \
         }
 #define ENTRY(name, member, ...)                                                                   \
         {                                                                                          \
-                name, done_discovery, IN_LOG,                                                      \
+                (name), IN_LOG, done_discovery,                                                    \
                 {                                                                                  \
                         DISC_HEADER_LEN + offsetof(struct disc_entry, member), __VA_ARGS__         \
                 }                                                                                  \
@@ -754,7 +754,7 @@ static const struct completion completions[] = {
         CQE(FAB_VS, done_vs, result, PUT, 0),
         CQE(FAB_CC_READBACK, done_cc, result, FLIP, CC_IOSQES),
         ID(ID_CNTLID, cntlid, FLIP, STRANGE),
-        { ID_SUBNQN, done_id_ctrl, IN_DATA, { offsetof(struct id_ctrl, subnqn), 1, FLIP, 1 } },
+        { ID_SUBNQN, IN_DATA, done_id_ctrl, { offsetof(struct id_ctrl, subnqn), 1, FLIP, 1 } },
         ID(ID_IOCCSZ, ioccsz, PUT, 3),
         ID(ID_ICDOFF, icdoff, PUT, 1),
         ID(ID_SGLS, sgls, PUT, 0),
@@ -763,11 +763,11 @@ static const struct completion completions[] = {
         ID(ID_MAXCMD, maxcmd, PUT, 0),
         ID(ID_QES, sqes, PUT, 0x77),
         CQE(KA_ROUND, done_get_kato, dw0, ADD, 1),
-        { DISC_HEADER, done_discovery, IN_LOG, { AT(struct disc_header, recfmt), PUT, 1 } },
+        { DISC_HEADER, IN_LOG, done_discovery, { AT(struct disc_header, recfmt), PUT, 1 } },
         ENTRY(DISC_ENTRY, trtype, 1, PUT, 0),
         ENTRY(DISC_TRSVCID, trsvcid, 2, PUT, 'x'),
         ENTRY(DISC_TSAS, tsas, 1, PUT, 0x77),
-        { DISC_OFFSETS, done_discovery_piece, IN_DATA, { 0, 1, FLIP, 0x55 } },
+        { DISC_OFFSETS, IN_DATA, done_discovery_piece, { 0, 1, FLIP, 0x55 } },
         /* clang-format on */
 };
 
