@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Whole commands that have to succeed. */
+#include <string.h>
+
+#include "words.h"
+
+uint64_t property_get(struct queue *q, uint32_t ofst)
+{
+        bool wide = property_size(ofst) == 8;
+        struct reply r =
+            expect_success(q, send_property_get(q, ofst, wide ? PROP_ATTRIB_8 : PROP_ATTRIB_4));
+
+        return wide ? (uint64_t)r.dw1 << 32 | r.dw0 : r.dw0;
+}
+
+void property_set(struct queue *q, uint32_t ofst, uint64_t value)
+{
+        expect_success(q, send_property_set(q, ofst, PROP_ATTRIB_4, value));
+}
+
+void set_cc(struct queue *q, uint32_t cc, uint32_t mask, uint32_t value)
+{
+        uint64_t cap = property_get(q, PROP_CAP);
+        uint64_t end = t_deadline(q->t, CAP_TO(cap) * 500 + 500);
+        uint32_t csts;
+
+        property_set(q, PROP_CC, cc);
+        while (((csts = (uint32_t)property_get(q, PROP_CSTS)) & mask) != value) {
+                char expected[80];
+
+                if (q->over)
+                        return;
+                snprintf(expected, sizeof(expected), "CSTS & %Xh is %Xh within CAP.TO", mask,
+                         value);
+                want(q->t, now_ms() < end, expected, "CSTS %Xh", csts);
+                pause_ms(q->t, 1);
+        }
+}
+
+const void *identify(struct queue *q, uint8_t cns, uint32_t nsid)
+{
+        return succeed(q, send_cmd(q, .opc = NVME_IDENTIFY, .nsid = nsid, .cdw10 = cns,
+                                   .bytes = IDENTIFY_LEN))
+            .data;
+}
+
+const struct id_ctrl *identify_ctrl(struct queue *q)
+{
+        return identify(q, CNS_CTRL, 0);
+}
+
+uint16_t send_get_log(struct queue *q, uint8_t lid, uint32_t bytes, uint64_t offset)
+{
+        uint32_t numd = bytes / 4 - 1;
+
+        return send_cmd(q, .opc = NVME_GET_LOG_PAGE, .nsid = 0xffffffff,
+                        .cdw10 = lid | 1u << 15 | numd << 16, .cdw11 = numd >> 16,
+                        .cdw12 = (uint32_t)offset, .cdw13 = (uint32_t)(offset >> 32),
+                        .bytes = bytes);
+}
+
+const void *get_log(struct queue *q, uint8_t lid, uint32_t bytes, uint64_t offset)
+{
+        return succeed(q, send_get_log(q, lid, bytes, offset)).data;
+}
+
+uint32_t get_feature(struct queue *q, uint8_t fid)
+{
+        return succeed(q, send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = fid)).dw0;
+}
+
+uint16_t send_set_feature(struct queue *q, uint8_t fid, uint32_t cdw11)
+{
+        return send_cmd(q, .opc = NVME_SET_FEATURES, .cdw10 = fid, .cdw11 = cdw11);
+}
+
+const void *read_blocks(struct queue *q, uint64_t slba, uint32_t bytes)
+{
+        return succeed(q, send_read(q, .slba = slba, .bytes = bytes)).data;
+}
+
+void write_blocks(struct queue *q, uint64_t slba, uint32_t bytes, const void *data)
+{
+        succeed(q, send_write(q, .slba = slba, .bytes = bytes, .data = data));
+}
+
+/* --- ordinary work ------------------------------------------------------------------------- */
+
+enum { WORK = 8192 }; /* bytes: a multiple of any usual block */
+
+static void usable(struct t *t)
+{
+        require(t, caps(t)->nsid && WORK % caps(t)->block == 0, "no usable namespace");
+}
+
+uint32_t r2t_bytes(struct t *t)
+{
+        uint32_t capsule = caps(t)->in_capsule, bytes = (capsule / WORK + 1) * WORK;
+
+        usable(t);
+        require(t, bytes <= SLOT_BYTES / 2, "capsules of %u bytes: what needs an R2T?", capsule);
+        require(t, !caps(t)->mdts || bytes <= caps(t)->mdts, "MDTS fits into a capsule");
+        return bytes;
+}
+
+uint32_t large_bytes(struct t *t)
+{
+        uint32_t mdts = caps(t)->mdts;
+
+        usable(t);
+        return mdts > 0 && mdts < SLOT_BYTES / 2 ? mdts : SLOT_BYTES / 2;
+}
+
+struct r2t queue_open_r2t(struct queue *q, struct blocks b)
+{
+        if (b.bytes == 0)
+                b.bytes = r2t_bytes(q->t);
+        return expect_r2t(q, queue_blocks(q, NVME_WRITE, b));
+}
+
+static void work_reading(struct queue *q)
+{
+        read_blocks(q, 0, WORK);
+        read_blocks(q, 0, 0);
+}
+
+static void work_writing(struct queue *q)
+{
+        uint32_t block = caps(q->t)->block, bytes = r2t_bytes(q->t);
+        const uint8_t *data = pattern(q->t, bytes);
+
+        write_blocks(q, 0, bytes, data);
+        if (caps(q->t)->in_capsule >= block)
+                succeed(q, send_write(q, .slba = bytes / block, .data = data, .in_capsule = true));
+        succeed(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(q->t)->nsid));
+        want_bytes(q->t, "what was written", read_blocks(q, 0, bytes), data, bytes);
+        if (caps(q->t)->in_capsule >= block)
+                want_bytes(q->t, "what was written", read_blocks(q, bytes / block, 0), data, block);
+}
+
+void exercise(struct queue *q)
+{
+        if (q->admin == q) {
+                identify_ctrl(q);
+                return;
+        }
+        usable(q->t);
+        if (q->t->test->writes)
+                work_writing(q);
+        else
+                work_reading(q);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the target can do, found out with the cases' own words. */
+#include <string.h>
+
+#include "pdu/wire/text.h"
+#include "runner.h"
+
+/* The one place that writes caps: the suite of the probe is its own. */
+static struct caps *found(struct t *t)
+{
+        return (struct caps *)(uintptr_t)&t->suite->caps;
+}
+
+static void probe_ics(struct t *t)
+{
+        struct queue *q = tcp_open(t);
+        struct icresp r = ic(q, .hdgst = 1, .ddgst = 1);
+
+        found(t)->hdgst = r.hdgst;
+        found(t)->ddgst = r.ddgst;
+        found(t)->cpda = r.cpda;
+        found(t)->maxh2cdata = r.maxh2cdata;
+}
+
+static void use_namespace(struct t *t, struct queue *q, uint32_t nsid)
+{
+        const struct id_ns *n = identify(q, CNS_NS, nsid);
+        unsigned format = (n->flbas & 0x0fu) | (n->flbas >> 1 & 0x30u);
+
+        if (le64_get(n->nsze) == 0)
+                return;
+        found(t)->nsid = nsid;
+        found(t)->block = 1u << (n->lbaf[format].lbads & 31);
+        found(t)->blocks = le64_get(n->nsze);
+}
+
+static void probe_namespace(struct t *t, struct queue *q)
+{
+        const le32_t *list;
+
+        if (t->suite->write_nsid) {
+                use_namespace(t, q, t->suite->write_nsid);
+                return;
+        }
+        list = identify(q, CNS_NS_LIST, 0);
+        if (le32_get(list[0]) != 0)
+                use_namespace(t, q, le32_get(list[0]));
+}
+
+static void probe_controller(struct t *t)
+{
+        struct caps *c = found(t);
+        struct queue *q = admin_queue(t);
+
+        c->cap = property_get(q, PROP_CAP);
+        c->vs = (uint32_t)property_get(q, PROP_VS);
+        c->id = *identify_ctrl(q);
+        c->in_capsule = le32_get(c->id.ioccsz) > 4 ? le32_get(c->id.ioccsz) * 16 - 64 : 0;
+        c->mdts = c->id.mdts > 0 && c->id.mdts < 20 ? 4096u << c->id.mdts : 0;
+        c->io = c->id.cntrltype <= CNTRLTYPE_IO;
+        if (c->io)
+                probe_namespace(t, q);
+}
+
+static void probe_flow_control(struct t *t)
+{
+        found(t)->sqfc_off = io_queue(t, .cattr = CATTR_DISABLE_SQFC)->sqfc_off;
+}
+
+static bool is_ours(struct t *t, const struct disc_entry *e)
+{
+        size_t len = text_len(e->subnqn, sizeof(e->subnqn));
+
+        return e->subtype == SUBTYPE_NVM && e->trtype == TRTYPE_TCP &&
+               len == strlen(t->suite->subnqn) && memcmp(e->subnqn, t->suite->subnqn, len) == 0;
+}
+
+static void probe_discovery(struct t *t)
+{
+        struct queue *q = discovery_queue(t);
+        const struct disc_header *h = get_log(q, LOG_DISCOVERY, DISC_HEADER_LEN, 0);
+        uint64_t n = le64_get(h->numrec);
+        const struct disc_entry *e;
+
+        found(t)->discovery = true;
+        for (uint64_t i = 0; i < n && i < 256; i++) {
+                e = get_log(q, LOG_DISCOVERY, DISC_ENTRY_LEN, (i + 1) * DISC_ENTRY_LEN);
+                if (is_ours(t, e))
+                        found(t)->entry = *e;
+        }
+}
+
+static void probe_persistence(struct t *t)
+{
+        struct queue *q = ic_queue(t);
+
+        found(t)->persistent =
+            expect_resp(q, send_connect(q, .subnqn = NQN_DISCOVERY)).status == NVME_SUCCESS;
+}
+
+/* Leaves the name in the note of the result. */
+static void find_subsystem(struct t *t)
+{
+        struct queue *q = discovery_queue(t);
+        const struct disc_header *h = get_log(q, LOG_DISCOVERY, DISC_HEADER_LEN, 0);
+        uint64_t n = le64_get(h->numrec);
+
+        for (uint64_t i = 0; i < n && i < 256; i++) {
+                const struct disc_entry *e =
+                    get_log(q, LOG_DISCOVERY, DISC_ENTRY_LEN, (i + 1) * DISC_ENTRY_LEN);
+
+                if (e->subtype != SUBTYPE_NVM || e->trtype != TRTYPE_TCP)
+                        continue;
+                note(t, "%.*s", (int)text_len(e->subnqn, sizeof(e->subnqn)), e->subnqn);
+                return;
+        }
+        fail(t, "the discovery log has an NVM subsystem over TCP", "%llu entries, none",
+             (unsigned long long)n);
+}
+
+/* Runs body; its note goes to `note`, of RESULT_TEXT bytes, if that is not NULL. */
+static bool ask(struct suite *s, const char *what, void (*body)(struct t *t), uint32_t n,
+                char *noted, char *error, size_t size)
+{
+        const struct test_case test = {
+                .id = what, .rules = RULES(RULE_NONE), .says = what, .run = body
+        };
+        struct result r = { .id = "probe" };
+        struct t t;
+
+        t_start(&t, s, &test, &r, n);
+        t_run(&t, body);
+        t_end(&t);
+        if (noted)
+                memcpy(noted, r.note, sizeof(r.note));
+        if (r.verdict == VERDICT_PASS || r.verdict == VERDICT_LENIENT)
+                return true;
+        snprintf(error, size, "%s: %s%s%s", what, r.expected[0] ? r.expected : r.seen,
+                 r.expected[0] ? "; seen: " : "", r.expected[0] ? r.seen : "");
+        return false;
+}
+
+bool probe(struct suite *s, char *error, size_t size)
+{
+        static const struct {
+                const char *what;
+                void (*body)(struct t *t);
+                bool needed;
+        } steps[] = {
+                { "the ICs", probe_ics, true },
+                { "the controller", probe_controller, true },
+                { "disabling SQ flow control", probe_flow_control, false },
+                { "the discovery service", probe_discovery, false },
+                { "persistent discovery", probe_persistence, false },
+        };
+        char why[RESULT_TEXT * 2 + 64];
+
+        for (uint32_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+                if (ask(s, steps[i].what, steps[i].body, UINT32_C(0x40000000) + i, NULL, why,
+                        sizeof(why)) ||
+                    !steps[i].needed)
+                        continue;
+                snprintf(error, size, "%s", why);
+                return false;
+        }
+        return true;
+}
+
+bool probe_subsystem(struct suite *s, char nqn[NQN_FIELD], char *error, size_t size)
+{
+        char noted[RESULT_TEXT] = "";
+
+        s->subnqn = NQN_DISCOVERY;
+        if (!ask(s, "looking for a subsystem (-n names one)", find_subsystem, UINT32_C(0x40000010),
+                 noted, error, size))
+                return false;
+        snprintf(nqn, NQN_FIELD, "%.255s", noted);
+        return true;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connections and associations. */
+#include <string.h>
+
+#include "pdu/wire/text.h"
+#include "words.h"
+
+/* --- connections --------------------------------------------------------------------------- */
+
+static void on_breach(void *arg, enum rule_id rule, const union pdu *h)
+{
+        t_notice(arg, rule, h, NULL);
+}
+
+struct queue *tcp_open(struct t *t)
+{
+        const struct suite *s = t->suite;
+        struct queue *q = t_alloc(t, sizeof(*q));
+        char error[RESULT_TEXT];
+
+        *q = (struct queue) { .t = t, .next = t->queues };
+        q->conn = conn_open(s->traddr, s->trsvcid, (unsigned)(REPLY_MS * s->timeout_scale),
+                            ++t->connections, &t->log, error, sizeof(error));
+        if (!q->conn)
+                broke(t, "%s", error);
+        q->conn->broken = on_breach;
+        q->conn->arg = t;
+        t->queues = q;
+        return q;
+}
+
+/* What fails in here is not what the case is about. */
+static bool begin_setup(struct t *t)
+{
+        bool was = t->setting_up;
+
+        t->setting_up = true;
+        return was;
+}
+
+struct queue *queue_ready(struct t *t, struct ic i)
+{
+        bool was = begin_setup(t);
+        struct queue *q = tcp_open(t);
+
+        queue_icreq(q, i);
+        expect_icresp(q);
+        t->setting_up = was;
+        return q;
+}
+
+struct queue *queue_join(struct queue *admin, struct ic i)
+{
+        struct queue *q = queue_ready(admin->t, i);
+
+        q->admin = admin;
+        q->conn->admin = false;
+        return q;
+}
+
+static struct ic ic_of(const struct setup *s)
+{
+        return (struct ic) {
+                .hpda = s->hpda, .hdgst = s->hdgst, .ddgst = s->ddgst, .maxr2t = s->maxr2t
+        };
+}
+
+/* Connect has succeeded on q. */
+static void connected(struct queue *q, struct reply r)
+{
+        q->cntlid = (uint16_t)r.dw0;
+        q->sqfc_off = r.sqhd == SQHD_DISABLED;
+}
+
+static void enable(struct queue *q)
+{
+        uint64_t cap = property_get(q, PROP_CAP);
+        uint32_t css = 0;
+
+        if (strcmp(q->subnqn, NQN_DISCOVERY) == 0) {
+                set_cc(q, CC_EN, CSTS_RDY, CSTS_RDY);
+                return;
+        }
+        if (cap >> 44 & 1) /* CAP.CSS bit 7: no I/O command set, bit 6: all that there are */
+                css = 7u << 4;
+        else if (cap >> 43 & 1)
+                css = 6u << 4;
+        set_cc(q, CC_RUN | css, CSTS_RDY, CSTS_RDY);
+}
+
+struct queue *queue_admin(struct t *t, struct setup s)
+{
+        bool was = begin_setup(t);
+        struct queue *q = queue_ready(t, ic_of(&s));
+        uint16_t sqsize = s.sqsize > 31 ? s.sqsize : 31;
+
+        connected(q, succeed(q, send_connect(q, .kato = s.kato, .cattr = s.cattr, .sqsize = sqsize,
+                                             .subnqn = s.subnqn, .hostnqn = s.hostnqn)));
+        q->admin = q;
+        if (!s.disabled)
+                enable(q);
+        t->setting_up = was;
+        return q;
+}
+
+/* Number of Queues, as many as any case uses. */
+static void ask_for_queues(struct queue *admin, uint16_t qid)
+{
+        enum { QUEUES = 8 };
+        uint32_t n = QUEUES - 1;
+        struct reply r = succeed(admin, send_set_feature(admin, FEAT_QUEUES, n << 16 | n));
+
+        require(admin->t, (r.dw0 & 0xffff) + 1 >= qid, "the target grants only %u I/O queues",
+                (r.dw0 & 0xffff) + 1);
+}
+
+struct queue *queue_more(struct queue *admin, struct setup s)
+{
+        bool was = begin_setup(admin->t);
+        struct queue *q = queue_join(admin, ic_of(&s));
+
+        connected(q,
+                  succeed(q, send_connect(q, .qid = s.qid, .cattr = s.cattr, .sqsize = s.sqsize)));
+        q->cntlid = admin->cntlid;
+        admin->t->setting_up = was;
+        return q;
+}
+
+struct queue *queue_io(struct t *t, struct setup s)
+{
+        bool was = begin_setup(t);
+        struct setup a = s;
+        struct queue *q;
+
+        require(t, caps(t)->io, "no I/O subsystem");
+        a.cattr = 0;
+        a.sqsize = 31;
+        q = queue_admin(t, a);
+        ask_for_queues(q, s.qid);
+        q = queue_more(q, s);
+        t->setting_up = was;
+        return q;
+}
+
+void hang_up(struct queue *q)
+{
+        q->t->negative = true;
+        conn_close(q->conn);
+        q->over = true;
+}
+
+void rst(struct queue *q)
+{
+        q->t->negative = true;
+        conn_reset(q->conn);
+        q->over = true;
+}
+
+void half_close(struct queue *q)
+{
+        q->t->negative = true;
+        conn_half_close(q->conn);
+}
