@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "baseline.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- reading
+ * -------------------------------------------------------------------------------------- */
+
+static char *trim(char *s)
+{
+        size_t len;
+
+        s += strspn(s, " \t\r");
+        len = strlen(s);
+        while (len > 0 && strchr(" \t\r", s[len - 1]))
+                s[--len] = '\0';
+        return s;
+}
+
+/* Fills in an entry from a line that is not empty; NULL, or what is wrong with it. */
+static const char *parse_line(char *line, char *comment, struct baseline_entry *e)
+{
+        char *rest, *id = strtok_r(line, " \t\r", &rest);
+        char *verdict = strtok_r(NULL, " \t\r", &rest);
+
+        if (!verdict || (strcmp(verdict, "fail") != 0 && strcmp(verdict, "lenient") != 0))
+                return "what follows the id is neither 'fail' nor 'lenient'";
+        if (strtok_r(NULL, " \t\r", &rest))
+                return "more than id and verdict (a reason starts with '#')";
+        if (strlen(id) >= sizeof(e->id))
+                return "the id is too long";
+        *e = (struct baseline_entry) { .verdict = strcmp(verdict, "fail") == 0 ? VERDICT_FAIL
+                                                                               : VERDICT_LENIENT };
+        snprintf(e->id, sizeof(e->id), "%s", id);
+        snprintf(e->reason, sizeof(e->reason), "%s", comment ? trim(comment) : "");
+        return NULL;
+}
+
+static void append(struct baseline *b, const struct baseline_entry *e)
+{
+        b->entries = realloc(b->entries, (b->count + 1) * sizeof(*e));
+        if (!b->entries)
+                abort();
+        b->entries[b->count++] = *e;
+}
+
+static const char *take_line(struct baseline *b, char *line, int number)
+{
+        struct baseline_entry e;
+        char *comment = strchr(line, '#');
+        const char *wrong;
+
+        if (comment)
+                *comment++ = '\0';
+        line = trim(line);
+        if (*line == '\0')
+                return NULL;
+        wrong = parse_line(line, comment, &e);
+        e.line = number;
+        if (!wrong)
+                append(b, &e);
+        return wrong;
+}
+
+int baseline_parse(struct baseline *b, const char *text, const char *name, char *error, size_t size)
+{
+        char *copy = strdup(text), *rest = copy, *line;
+
+        *b = (struct baseline) { 0 };
+        for (int number = 1; (line = strsep(&rest, "\n")); number++) {
+                const char *wrong = take_line(b, line, number);
+
+                if (!wrong)
+                        continue;
+                snprintf(error, size, "%s:%d: %s", name, number, wrong);
+                free(copy);
+                baseline_free(b);
+                return -1;
+        }
+        free(copy);
+        return 0;
+}
+
+/* The text of a file, or NULL with errno. */
+static char *slurp(const char *path)
+{
+        FILE *f = fopen(path, "r");
+        char *text = NULL;
+        size_t cap = 0;
+
+        if (!f)
+                return NULL;
+        if (getdelim(&text, &cap, '\0', f) < 0 && !ferror(f)) {
+                free(text);
+                text = strdup("");
+        }
+        fclose(f);
+        return text;
+}
+
+int baseline_read(struct baseline *b, const char *path, char *error, size_t size)
+{
+        char *text = slurp(path);
+        int result;
+
+        if (!text) {
+                snprintf(error, size, "%s: %s", path, strerror(errno));
+                return -1;
+        }
+        result = baseline_parse(b, text, path, error, size);
+        free(text);
+        return result;
+}
+
+void baseline_free(struct baseline *b)
+{
+        free(b->entries);
+        *b = (struct baseline) { 0 };
+}
+
+/* --- applying
+ * ------------------------------------------------------------------------------------- */
+
+static bool lists(const struct baseline_entry *e, const struct result *r)
+{
+        return fnmatch(e->id, r->id, 0) == 0;
+}
+
+/* 'lenient' excuses what fails in a strict run only. */
+static bool excuses(const struct baseline_entry *e, const struct result *r)
+{
+        return r->verdict == VERDICT_FAIL && (e->verdict == VERDICT_FAIL || r->only_strict);
+}
+
+static bool passes(const struct result *r)
+{
+        return r->verdict == VERDICT_PASS || r->verdict == VERDICT_LENIENT;
+}
+
+/* Outside of a strict run there is nothing to be said about a 'lenient' entry. */
+static bool judged(const struct baseline_entry *e, const struct run *run)
+{
+        return e->verdict == VERDICT_FAIL || run->strict;
+}
+
+static void apply(const struct baseline_entry *e, struct run *run)
+{
+        bool excused = false;
+
+        for (size_t i = 0; i < run->count; i++) {
+                struct result *r = &run->results[i];
+
+                if (!lists(e, r) || !excuses(e, r))
+                        continue;
+                r->known = KNOWN_LISTED;
+                r->reason = e->reason;
+                excused = true;
+        }
+        for (size_t i = 0; i < run->count && !excused && judged(e, run); i++)
+                if (lists(e, &run->results[i]) && passes(&run->results[i]))
+                        run->results[i].known = KNOWN_FIXED;
+}
+
+void baseline_apply(const struct baseline *b, struct run *run)
+{
+        for (size_t i = 0; i < b->count; i++)
+                apply(&b->entries[i], run);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A baseline: failures of one target that are known. A line is
+ *
+ *      ID fail      # why, and where it is tracked
+ *      ID lenient   # with --strict: the lenient outcome is known
+ *
+ * where ID is a case's, or "noticed/RULE", or a glob; '#' starts a comment.
+ */
+#ifndef NVMF_CONFORMANCE_BASELINE_H
+#define NVMF_CONFORMANCE_BASELINE_H
+
+#include "result.h"
+
+struct baseline_entry {
+        char id[128];
+        enum verdict verdict; /* VERDICT_FAIL or VERDICT_LENIENT */
+        char reason[160];
+        int line;
+};
+
+struct baseline {
+        struct baseline_entry *entries;
+        size_t count;
+};
+
+/* 0; -1: error says why, with the line. */
+int baseline_read(struct baseline *b, const char *path, char *error, size_t size);
+/* The same from text that is in memory; name is for messages. */
+int baseline_parse(struct baseline *b, const char *text, const char *name, char *error,
+                   size_t size);
+void baseline_free(struct baseline *b);
+/* Marks results that are listed (KNOWN_LISTED), and those of entries of which nothing fails any
+ * more (KNOWN_FIXED). */
+void baseline_apply(const struct baseline *b, struct run *run);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NVMe/TCP 3.3.2.1: data from the controller to the host. */
+#include "conformance/case.h"
+
+CASE("tcp/3.3.2.1/whole", MUST, RULES(TCP_C2H_COMPLETE, TCP_C2H_CONTIG, TCP_C2H_RANGE),
+     "A large Read brings all its data, in order and without a gap")
+{
+        struct queue *q = io_queue(t);
+
+        read_blocks(q, 0, large_bytes(t));
+        read_blocks(q, 0, KIB(8));
+}
+
+CASE("tcp/3.3.2.1/written", MUST, RULES(TCP_C2H_COMPLETE),
+     "What a large Write wrote is what a large Read reads", .writes = true)
+{
+        struct queue *q = io_queue(t);
+        uint32_t n = large_bytes(t);
+
+        write_blocks(q, 0, n, NULL);
+        want_bytes(t, "what was written", read_blocks(q, 0, n), pattern(t, n), n);
+}
+
+CASE("tcp/3.3.2.1/last", MUST, RULES(TCP_C2H_LAST, TCP_C2H_AFTER_LAST),
+     "LAST_PDU is on the last C2HData of a command, and only there")
+{
+        struct queue *q = io_queue(t);
+
+        read_blocks(q, 0, large_bytes(t));
+        read_blocks(q, 0, 0);
+        expect_silence(q, 30);
+        expect_works(q);
+}
+
+CASE("tcp/3.3.2.1/interleaved", MUST, RULES(TCP_C2H_CID, TCP_C2H_DIR),
+     "Data of Reads that run together comes under their own CIDs", .writes = true)
+{
+        struct queue *q = io_queue(t);
+        uint16_t cid[8];
+
+        exercise(q);
+        for (int i = 0; i < 8; i++)
+                cid[i] = send_read(q, .bytes = KIB(8));
+        for (int i = 0; i < 8; i++)
+                want_bytes(t, "what was read", expect_success(q, cid[i]).data, pattern(t, KIB(8)),
+                           KIB(8));
+}
+
+CASE("tcp/3.3.2.1/success-off", MUST, RULES(TCP_C2H_SUCCESS_SQFC),
+     "With SQ flow control on every Read has a response capsule")
+{
+        struct queue *q = io_queue(t);
+
+        for (int i = 0; i < 4; i++)
+                want(t, !expect_success(q, send_read(q)).success_flag, "a CapsuleResp",
+                     "C2HData with SUCCESS");
+}
+
+CASE("tcp/3.3.2.1/success-on", MUST, RULES(TCP_C2H_SUCCESS_LAST, TCP_C2H_SUCCESS_RESP),
+     "With SQ flow control off a Read ends once, by SUCCESS on its last C2HData or by a response")
+{
+        struct queue *q = io_queue(t, .cattr = CATTR_DISABLE_SQFC);
+
+        require(t, q->sqfc_off, "the target does not disable SQ flow control");
+        read_blocks(q, 0, large_bytes(t));
+        read_blocks(q, 0, 0);
+        expect_silence(q, 30);
+        expect_works(q);
+}
+
+CASE("tcp/3.6.2.10/fields", MUST, RULES(TCP_C2H_DATAL, TCP_C2H_DWORD_OFFSET, TCP_C2H_DWORD_LENGTH),
+     "DATAO and DATAL of C2HData count dwords, and DATAL is what PLEN leaves for data")
+{
+        struct queue *q = io_queue(t);
+
+        read_blocks(q, 0, large_bytes(t));
+        identify_ctrl(q->admin);
+        get_log(q->admin, LOG_ERROR, sizeof(struct log_error), 0);
+}
+
+CASE("tcp/3.3.2.1/slow-reader", MUST, RULES(TCP_C2H_COMPLETE, TCP_DDGST_C2H),
+     "A host that reads late gets every byte, digests included",
+     .related = "nvmet 102110efdff6, SPDK issue 1476")
+{
+        struct queue *q = io_queue(t, .ddgst = caps(t)->ddgst, .hdgst = caps(t)->hdgst);
+        uint16_t cid[24];
+
+        for (int i = 0; i < 24; i++)
+                cid[i] = send_read(q, .bytes = large_bytes(t));
+        pause_ms(t, 100);
+        for (int i = 0; i < 24; i++)
+                expect_success(q, cid[i]);
+}

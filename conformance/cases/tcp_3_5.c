@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NVMe/TCP 3.5: termination. */
+#include "conformance/case.h"
+
+CASE("tcp/3.5/h2ctermreq", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
+     "H2CTermReq, with any FES that is assigned, makes the target close")
+{
+        for (uint16_t fes = FES_INVALID_HEADER_FIELD; fes <= FES_UNSUPPORTED_PARAMETER; fes++) {
+                struct queue *q = admin_queue(t);
+
+                send_term(q, .fes = fes);
+                expect_close(q);
+        }
+}
+
+CASE("tcp/3.5/h2ctermreq-fes", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
+     "H2CTermReq with a reserved FES makes the target close, too")
+{
+        static const uint16_t reserved[] = { 0, 7, 0xffff };
+
+        for (int i = 0; i < 3; i++) {
+                struct queue *q = ic_queue(t);
+
+                send_term(q, .fes = reserved[i]);
+                expect_close(q);
+        }
+}
+
+CASE("tcp/3.5/h2ctermreq-io", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
+     "H2CTermReq on an I/O queue with a Write under way makes the target close", .writes = true)
+{
+        struct queue *q = io_queue(t);
+
+        open_r2t(q);
+        send_term(q);
+        expect_close(q);
+}
+
+CASE("tcp/3.5/h2ctermreq-24", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
+     "H2CTermReq without data (PLEN 24) is legal, and makes the target close",
+     .related = "SPDK answers it")
+{
+        struct queue *q = ic_queue(t);
+
+        send_term(q, .bytes = 0);
+        expect_close(q);
+}
+
+CASE("tcp/3.5/h2ctermreq-152", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
+     "H2CTermReq with 128 bytes of data (PLEN 152) makes the target close")
+{
+        struct queue *q = ic_queue(t);
+
+        send_term(q, .bytes = 128);
+        expect_close(q);
+}
+
+CASE("tcp/3.5/h2ctermreq-153", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENCE),
+     "H2CTermReq with PLEN 153 makes the target close, without a word",
+     .related = "SPDK answers it")
+{
+        struct queue *q = ic_queue(t);
+
+        send_term(q, .bytes = 129);
+        expect_close(q);
+}
+
+CASE("tcp/3.5/h2ctermreq-23", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENCE),
+     "H2CTermReq with PLEN 23 makes the target close, without a word")
+{
+        struct queue *q = ic_queue(t);
+
+        send_term(q, .bytes = 0, .plen = 23);
+        expect_close(q);
+}
+
+CASE("tcp/3.5/h2ctermreq-plen-max", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENCE),
+     "H2CTermReq with PLEN FFFFFFFFh makes the target close, without a word")
+{
+        struct queue *q = ic_queue(t);
+
+        send_term(q, .plen = 0xffffffff);
+        expect_close(q);
+}
+
+CASE("tcp/3.5/h2ctermreq-early", MUST, RULES(TCP_TERM_CLOSE),
+     "H2CTermReq before ICReq makes the target close")
+{
+        struct queue *q = tcp_open(t);
+
+        send_term(q);
+        expect_end(q, 0);
+}
+
+CASE("tcp/3.5/nothing-after-h2ctermreq", MUST, RULES(TCP_TERM_CLOSE),
+     "A command behind H2CTermReq is not executed")
+{
+        struct queue *q = admin_queue(t);
+
+        send_term(q);
+        send_property_get(q, PROP_VS, PROP_ATTRIB_4);
+        expect_close(q);
+}
+
+CASE("tcp/3.5/c2htermreq", MUST,
+     RULES(TCP_HLEN_H2C, TCP_TERM_LEN_C2H, TCP_TERM_FES_C2H, TCP_TERM_COPY_C2H),
+     "C2HTermReq has an assigned FES and hands back the header of the PDU at fault")
+{
+        struct queue *q = admin_queue(t, .hdgst = 0);
+
+        mutate(q, "hlen", 71);
+        send_property_get(q, PROP_VS, PROP_ATTRIB_4);
+        expect_term(q);
+}
+
+CASE("tcp/3.5/quiet-after-fault", MUST, RULES(TCP_HLEN_H2C, TCP_TERM_QUIET),
+     "Commands behind a PDU that is fatal are not executed")
+{
+        struct queue *q = admin_queue(t, .hdgst = 0);
+
+        mutate(q, "hlen", 71);
+        send_property_get(q, PROP_VS, PROP_ATTRIB_4);
+        for (int i = 0; i < 4; i++)
+                send_property_get(q, PROP_VS, PROP_ATTRIB_4);
+        expect_term(q);
+}
+
+CASE("tcp/3.5/one-of-two", MUST, RULES(TCP_HLEN_H2C),
+     "A connection that is ended leaves other associations alone")
+{
+        struct queue *other = admin_queue(t), *q = admin_queue(t);
+
+        mutate(q, "hlen", 0);
+        send_property_get(q, PROP_VS, PROP_ATTRIB_4);
+        expect_term(q);
+        expect_works(other);
+        identify_ctrl(other);
+}
+
+CASE("tcp/3.5/half-close", MUST, NO_RULE,
+     "A host that closes its direction is closed by the target in turn")
+{
+        struct queue *q = admin_queue(t);
+
+        half_close(q);
+        expect_end(q, 0);
+}

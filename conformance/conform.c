@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "conform.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "baseline.h"
+#include "embedded.h"
+#include "options.h"
+#include "power.h"
+#include "report.h"
+#include "runner.h"
+#include "show.h"
+
+enum { EXIT_USAGE = 2, EXIT_BROKEN = 3 };
+
+static int complain(int code, const char *what)
+{
+        fprintf(stderr, "nvmfspec conform: %s\n", what);
+        return code;
+}
+
+/* --- what is tested
+ * -------------------------------------------------------------------------------- */
+
+static void size_text(char buf[32], uint64_t bytes)
+{
+        if (bytes >= 1 << 20 && bytes % (1 << 20) == 0)
+                snprintf(buf, 32, "%llu MiB", (unsigned long long)(bytes >> 20));
+        else if (bytes >= 1 << 10 && bytes % (1 << 10) == 0)
+                snprintf(buf, 32, "%llu KiB", (unsigned long long)(bytes >> 10));
+        else
+                snprintf(buf, 32, "%llu bytes", (unsigned long long)bytes);
+}
+
+static void describe_target(struct run *run, const struct suite *s, bool embedded)
+{
+        const struct caps *c = &s->caps;
+        char mdts[32], capsule[32], h2c[32];
+
+        size_text(mdts, c->mdts);
+        size_text(capsule, c->in_capsule);
+        size_text(h2c, c->maxh2cdata);
+        snprintf(run->target, sizeof(run->target), "%s:%s  %s%s", s->traddr, s->trsvcid, s->subnqn,
+                 embedded ? "  (embedded)" : "");
+        snprintf(run->abilities, sizeof(run->abilities),
+                 "NVMe %u.%u, queues of %u, MDTS %s, in-capsule %s, MAXH2CDATA %s, CPDA %u, "
+                 "digests %s, NSID %u: %llu x %u bytes%s%s",
+                 c->vs >> 16, c->vs >> 8 & 0xff, CAP_MQES(c->cap) + 1u, c->mdts ? mdts : "none",
+                 c->in_capsule ? capsule : "none", h2c, c->cpda,
+                 c->hdgst   ? c->ddgst ? "both" : "header"
+                 : c->ddgst ? "data"
+                            : "none",
+                 c->nsid, (unsigned long long)c->blocks, c->block,
+                 c->discovery ? ", discovery" : "",
+                 c->sqfc_off ? ", SQ flow control can be off" : "");
+}
+
+static void note_start(struct run *run)
+{
+        time_t now = time(NULL);
+        struct tm tm;
+
+        gmtime_r(&now, &tm);
+        strftime(run->started, sizeof(run->started), "%Y-%m-%dT%H:%M:%SZ", &tm);
+}
+
+/* --- reports
+ * ---------------------------------------------------------------------------------------- */
+
+static int write_reports(const struct options *o, const struct run *run)
+{
+        const struct {
+                const char *path;
+                int (*write)(const struct run *run, const char *path);
+        } reports[] = {
+                { o->json, report_json },
+                { o->junit, report_junit },
+                { o->tap, report_tap },
+                { o->html, report_html },
+        };
+        int code = 0;
+
+        for (size_t i = 0; i < sizeof(reports) / sizeof(reports[0]); i++) {
+                if (!reports[i].path || reports[i].write(run, reports[i].path) == 0)
+                        continue;
+                fprintf(stderr, "nvmfspec conform: %s: %s\n", reports[i].path, strerror(errno));
+                code = EXIT_BROKEN;
+        }
+        return code;
+}
+
+static bool is_stdout(const char *path)
+{
+        return path && strcmp(path, "-") == 0;
+}
+
+/* A report that goes to stdout has it for itself. */
+static FILE *text_out(const struct options *o)
+{
+        return is_stdout(o->json) || is_stdout(o->junit) || is_stdout(o->tap) || is_stdout(o->html)
+                   ? stderr
+                   : stdout;
+}
+
+static void ended(void *arg, const struct result *r)
+{
+        report_text_case(arg, r);
+}
+
+/* --- the run
+ * ---------------------------------------------------------------------------------------- */
+
+static int run_cases(struct options *o, const struct test_case **cases, size_t n,
+                     const struct baseline *known, bool embedded)
+{
+        struct report_text text = report_text(text_out(o), o->brief);
+        struct run run = { .strict = o->suite.strict };
+        struct runner runner = {
+                .suite = &o->suite,
+                .cases = cases,
+                .count = n,
+                .jobs = o->jobs,
+                .repeat = o->repeat,
+                .ended = ended,
+                .arg = &text,
+        };
+        int code;
+
+        note_start(&run);
+        describe_target(&run, &o->suite, embedded);
+        fprintf(text.out, "%s\n%s\n", run.target, run.abilities);
+        if (known->count > 0) /* verdicts are known at the end only */
+                runner.ended = NULL;
+        runner_run(&runner, &run);
+        baseline_apply(known, &run);
+        run_sum(&run);
+        for (size_t i = 0; !runner.ended && i < n; i++)
+                report_text_case(&text, &run.results[i]);
+        if (o->show_rules)
+                report_text_rules(text.out, &run);
+        report_text_end(&text, &run, o->baseline_lax);
+        code = run_exit(&run, o->baseline_lax);
+        if (write_reports(o, &run) != 0 && code == 0)
+                code = EXIT_BROKEN;
+        free(run.results);
+        return code;
+}
+
+static int judge(struct options *o, const struct test_case **cases, size_t n, bool embedded)
+{
+        struct baseline known = { 0 };
+        char error[1024];
+        int code;
+
+        if (o->baseline && baseline_read(&known, o->baseline, error, sizeof(error)) != 0)
+                return complain(EXIT_USAGE, error);
+        if (!probe(&o->suite, error, sizeof(error))) {
+                baseline_free(&known);
+                return complain(EXIT_BROKEN, error);
+        }
+        code = run_cases(o, cases, n, &known, embedded);
+        baseline_free(&known);
+        return code;
+}
+
+static int judge_embedded(struct options *o, const struct test_case **cases, size_t n)
+{
+        struct embedded e;
+        char error[1024];
+        int code;
+
+        if (!embedded_start(&e, o, &o->policy, error, sizeof(error)))
+                return complain(EXIT_BROKEN, error);
+        embedded_address(&e, &o->suite);
+        code = judge(o, cases, n, true);
+        embedded_stop(&e);
+        return code;
+}
+
+static int judge_address(struct options *o, const struct test_case **cases, size_t n)
+{
+        char error[1024], nqn[NQN_FIELD];
+
+        if (!o->suite.subnqn) {
+                if (!probe_subsystem(&o->suite, nqn, error, sizeof(error)))
+                        return complain(EXIT_BROKEN, error);
+                o->suite.subnqn = nqn;
+        }
+        return judge(o, cases, n, false);
+}
+
+static int with_cases(struct options *o)
+{
+        char error[256];
+        size_t n;
+        const struct test_case **cases = cases_select(&o->selection, &n, error, sizeof(error));
+        int code = 0;
+
+        if (!cases)
+                return complain(EXIT_USAGE, error);
+        if (o->action == ACT_LIST || o->action == ACT_DRY_RUN)
+                show_list(stdout, cases, n);
+        else if (o->action == ACT_POWER)
+                code = power_run(o, cases, n);
+        else if (o->suite.traddr)
+                code = judge_address(o, cases, n);
+        else
+                code = judge_embedded(o, cases, n);
+        free(cases);
+        return code;
+}
+
+int conform_command(int argc, char **argv)
+{
+        struct options o;
+        int wrong = options_parse(&o, argc, argv);
+
+        if (wrong)
+                return wrong;
+        signal(SIGPIPE, SIG_IGN);
+        switch (o.action) {
+        case ACT_HELP:
+                options_usage(stdout);
+                return 0;
+        case ACT_RULES:
+                show_rules(stdout);
+                return 0;
+        case ACT_EXPLAIN:
+                if (show_explain(stdout, o.explain))
+                        return 0;
+                fprintf(stderr, "nvmfspec conform: no case or rule is called '%s'\n", o.explain);
+                return EXIT_USAGE;
+        case ACT_LIST:
+        case ACT_DRY_RUN:
+        case ACT_POWER:
+        case ACT_RUN:
+                break;
+        }
+        return with_cases(&o);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The reference target inside this process, on a free port of the loopback interface. */
+#ifndef NVMF_CONFORMANCE_EMBEDDED_H
+#define NVMF_CONFORMANCE_EMBEDDED_H
+
+#include "options.h"
+#include "target/target.h"
+
+struct embedded {
+        struct target *target;
+        char trsvcid[8];
+};
+
+/* False: error says why. */
+bool embedded_start(struct embedded *e, const struct options *o, const struct rule_policy *policy,
+                    char *error, size_t size);
+void embedded_stop(struct embedded *e);
+/* Points the suite at it; e has to outlive that. */
+void embedded_address(const struct embedded *e, struct suite *s);
+
+#endif

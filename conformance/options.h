@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command line of `nvmfspec conform`. */
+#ifndef NVMF_CONFORMANCE_OPTIONS_H
+#define NVMF_CONFORMANCE_OPTIONS_H
+
+#include "select.h"
+#include "suite.h"
+
+enum { OPTION_LIST = 64 };
+
+struct option_list {                        /* of an option that may be given more than once */
+        const char *items[OPTION_LIST + 1]; /* ended by NULL */
+        size_t count;
+};
+
+enum action { ACT_RUN, ACT_LIST, ACT_RULES, ACT_EXPLAIN, ACT_DRY_RUN, ACT_POWER, ACT_HELP };
+
+struct options {
+        enum action action;
+        struct suite suite; /* traddr NULL: the embedded target */
+        uint8_t hostid[16];
+        struct selection selection;
+        struct option_list excluded;
+        const char *explain;
+        unsigned jobs, repeat;
+        bool brief, show_rules, baseline_lax;
+        const char *json, *junit, *tap, *html, *baseline;
+        /* of the embedded target */
+        struct option_list ns;
+        uint8_t cpda;
+        struct rule_policy policy;
+};
+
+/* 0; 2: it was wrong, and why is said on stderr. */
+int options_parse(struct options *o, int argc, char **argv);
+void options_usage(FILE *out);
+
+#endif

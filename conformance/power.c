@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "power.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "embedded.h"
+#include "report.h"
+#include "runner.h"
+
+enum { EXIT_FAIL = 1, EXIT_BROKEN = 3 };
+
+struct trial { /* of one rule */
+        enum rule_id rule;
+        bool waived; /* the target overlooks it; else it breaks it */
+        bool caught;
+        char by[128]; /* the case that found out */
+        char error[RESULT_TEXT];
+        double seconds;
+};
+
+struct trials {
+        const struct options *o;
+        const struct test_case **cases;
+        size_t count;
+        struct trial *trial;
+        size_t n, next;
+        pthread_mutex_t lock;
+};
+
+static bool names(const struct test_case *c, enum rule_id rule)
+{
+        const enum rule_id *r = c->rules;
+
+        while (*r != RULE_NONE && *r != rule)
+                r++;
+        return *r == rule;
+}
+
+/* A target that is to overlook a breach, and one that may not: refusing is its way to break those.
+ */
+static bool is_waived(const struct rule *r)
+{
+        return r->bound == PARTY_HOST && r->reaction != REACT_TOLERATE;
+}
+
+static size_t cases_of(const struct trials *t, enum rule_id rule, const struct test_case **list)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < t->count; i++)
+                if (names(t->cases[i], rule))
+                        list[n++] = t->cases[i];
+        return n;
+}
+
+static void note_catch(struct trial *trial, const struct run *run)
+{
+        for (size_t i = 0; i < run->count && !trial->caught; i++) {
+                const struct result *r = &run->results[i];
+
+                if (!r->test || !r->caught)
+                        continue;
+                trial->caught = true;
+                snprintf(trial->by, sizeof(trial->by), "%s", r->id);
+        }
+}
+
+static void run_trial(const struct trials *t, struct trial *trial, const struct embedded *e)
+{
+        const struct test_case **list = calloc(t->count, sizeof(*list));
+        struct suite suite = t->o->suite;
+        struct runner runner = {
+                .suite = &suite, .cases = list, .jobs = 2, .repeat = 1, .stop_at_failure = true
+        };
+        struct run run = { .strict = true };
+
+        if (!list)
+                abort();
+        suite.strict = true;
+        embedded_address(e, &suite);
+        runner.count = cases_of(t, trial->rule, list);
+        runner_run(&runner, &run);
+        note_catch(trial, &run);
+        trial->seconds = run.seconds;
+        free(run.results);
+        free(list);
+}
+
+static void try_rule(const struct trials *t, struct trial *trial)
+{
+        struct rule_policy policy = { 0 };
+        struct embedded e;
+
+        trial->waived = is_waived(rule_get(trial->rule));
+        rule_add(trial->waived ? &policy.waived : &policy.violated, trial->rule);
+        if (!embedded_start(&e, t->o, &policy, trial->error, sizeof(trial->error)))
+                return;
+        trial->error[0] = '\0';
+        run_trial(t, trial, &e);
+        embedded_stop(&e);
+}
+
+static void *work(void *arg)
+{
+        struct trials *t = arg;
+
+        for (;;) {
+                size_t i;
+
+                pthread_mutex_lock(&t->lock);
+                i = t->next++;
+                pthread_mutex_unlock(&t->lock);
+                if (i >= t->n)
+                        return NULL;
+                try_rule(t, &t->trial[i]);
+        }
+}
+
+static void run_all(struct trials *t, unsigned jobs)
+{
+        pthread_t threads[256];
+        unsigned started = 0;
+
+        while (started < jobs && started < t->n &&
+               pthread_create(&threads[started], NULL, work, t) == 0)
+                started++;
+        if (started == 0)
+                work(t);
+        for (unsigned i = 0; i < started; i++)
+                pthread_join(threads[i], NULL);
+}
+
+/* --- the rules, and what became of them ---------------------------------------------------- */
+
+static void collect(struct trials *t)
+{
+        rule_each (r)
+                for (size_t i = 0; i < t->count; i++)
+                        if (names(t->cases[i], r)) {
+                                t->trial[t->n++].rule = r;
+                                break;
+                        }
+}
+
+static void print_trial(const struct trial *t, bool brief)
+{
+        const char *how = t->waived ? "waived" : "violated";
+
+        if (t->error[0])
+                printf("  error     %-8s  %-34s  %s\n", how, rule_get(t->rule)->id, t->error);
+        else if (!t->caught)
+                printf("  SURVIVED  %-8s  %-34s  %s\n", how, rule_get(t->rule)->id,
+                       rule_get(t->rule)->says);
+        else if (!brief)
+                printf("  caught    %-8s  %-34s  by %s\n", how, rule_get(t->rule)->id, t->by);
+}
+
+static int sum_up(const struct trials *t, bool brief)
+{
+        size_t caught = 0, broken = 0;
+
+        for (size_t i = 0; i < t->n; i++) {
+                print_trial(&t->trial[i], brief);
+                caught += t->trial[i].caught;
+                broken += t->trial[i].error[0] != '\0';
+        }
+        printf("\npower: %zu of %zu\n", caught, t->n);
+        if (broken > 0)
+                return EXIT_BROKEN;
+        return caught == t->n ? 0 : EXIT_FAIL;
+}
+
+/* What a sound target can do is what a spoilt one would say, if it were to be trusted. */
+static bool probe_sound(struct options *o, char *error, size_t size)
+{
+        struct rule_policy none = { 0 };
+        struct embedded e;
+        bool ok;
+
+        if (!embedded_start(&e, o, &none, error, size))
+                return false;
+        embedded_address(&e, &o->suite);
+        ok = probe(&o->suite, error, size);
+        embedded_stop(&e);
+        return ok;
+}
+
+int power_run(const struct options *options, const struct test_case **cases, size_t n)
+{
+        struct options o = *options;
+        struct trials t = { .o = &o, .cases = cases, .count = n };
+        char error[1024];
+        int code;
+
+        if (!probe_sound(&o, error, sizeof(error))) {
+                fprintf(stderr, "nvmfspec conform: %s\n", error);
+                return EXIT_BROKEN;
+        }
+        t.trial = calloc((size_t)RULES, sizeof(*t.trial));
+        if (!t.trial)
+                abort();
+        pthread_mutex_init(&t.lock, NULL);
+        collect(&t);
+        run_all(&t, o.jobs);
+        code = sum_up(&t, o.brief);
+        pthread_mutex_destroy(&t.lock);
+        free(t.trial);
+        return code;
+}

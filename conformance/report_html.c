@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One page that needs nothing from elsewhere. */
+#include <string.h>
+
+#include "escape.h"
+#include "report.h"
+#include "select.h"
+
+static const char head[] =
+    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+    "<title>nvmfspec conform</title>\n<style>\n"
+    ":root{color-scheme:light dark;--line:#8884;--dim:#888}\n"
+    "body{font:15px/1.45 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem}\n"
+    "h1{font-size:1.4rem;margin:0}h2{font-size:1.05rem;margin:1.8rem 0 .4rem}\n"
+    "p.sub{color:var(--dim);margin:.2rem 0}\n"
+    ".sums{display:flex;flex-wrap:wrap;gap:.6rem;margin:1rem 0}\n"
+    ".sums span{border:1px solid var(--line);border-radius:.5rem;padding:.35rem .8rem}\n"
+    ".sums b{font-size:1.2rem;margin-right:.35rem}\n"
+    "table{border-collapse:collapse;width:100%}\n"
+    "td{border-top:1px solid var(--line);padding:.3rem .6rem .3rem 0;vertical-align:top}\n"
+    "td.v{width:5rem;font-weight:600}td.n{width:17rem}td.l,td.t{width:4rem;color:var(--dim)}\n"
+    "td.t{text-align:right}\n"
+    ".pass{color:#1a7f37}.lenient{color:#9a6700}.fail{color:#cf222e}.error{color:#8250df}\n"
+    ".skip,.known,.not{color:var(--dim)}.info{color:#0969da}.fixed{color:#cf222e}\n"
+    "code,pre{font:13px/1.4 ui-monospace,monospace}\n"
+    "pre{overflow:auto;border:1px solid var(--line);border-radius:.4rem;padding:.6rem}\n"
+    "details>summary{cursor:pointer}dl{display:grid;grid-template-columns:6rem 1fr;gap:.2rem "
+    "1rem;margin:.5rem 0}\ndt{color:var(--dim)}dd{margin:0}\n"
+    "</style></head><body>\n";
+
+static void text(FILE *f, const char *before, const char *s, const char *after)
+{
+        fputs(before, f);
+        escape_markup(f, s);
+        fputs(after, f);
+}
+
+static const char *class_of(const struct result *r)
+{
+        if (r->known != KNOWN_NOT)
+                return r->known == KNOWN_LISTED ? "known" : "fixed";
+        return r->verdict == VERDICT_NONE ? "not" : verdict_name(r->verdict);
+}
+
+/* --- head
+ * ------------------------------------------------------------------------------------------ */
+
+static void sum(FILE *f, unsigned n, const char *class, const char *what)
+{
+        if (n > 0)
+                fprintf(f, "<span class=\"%s\"><b>%u</b>%s</span>", class, n, what);
+}
+
+static void summary(FILE *f, const struct run *run)
+{
+        const unsigned *v = run->verdicts;
+
+        text(f, "<h1>nvmfspec conform</h1>\n<p class=\"sub\">", run->target, "</p>\n");
+        text(f, "<p class=\"sub\">", run->abilities, "</p>\n");
+        fprintf(f, "<p class=\"sub\">%s, %.1f s%s</p>\n<div class=\"sums\">", run->started,
+                run->seconds, run->strict ? ", strict" : "");
+        sum(f, v[VERDICT_PASS], "pass", "passed");
+        sum(f, v[VERDICT_LENIENT], "lenient", "lenient");
+        sum(f, v[VERDICT_FAIL], "fail", "failed");
+        sum(f, v[VERDICT_ERROR], "error", "broken");
+        sum(f, run->known, "known", "known failures");
+        sum(f, run->fixed, "fixed", "fixed");
+        sum(f, v[VERDICT_INFO], "info", "informational");
+        sum(f, v[VERDICT_SKIP], "skip", "skipped");
+        fprintf(f, "<span><b>%u/%u</b>rules covered</span></div>\n", rules_count(&run->covered),
+                rules_total());
+}
+
+/* --- cases
+ * ----------------------------------------------------------------------------------------- */
+
+static void row(FILE *f, const char *name, const char *value)
+{
+        if (!value || !*value)
+                return;
+        fprintf(f, "<dt>%s</dt><dd>", name);
+        escape_markup(f, value);
+        fputs("</dd>", f);
+}
+
+static void exchange(FILE *f, const struct result *r)
+{
+        char line[EXCHANGE_LINE + 64];
+
+        if (r->exchange_count == 0)
+                return;
+        fputs("<pre>", f);
+        for (unsigned i = 0; i < r->exchange_count; i++) {
+                exchange_format(&r->exchange[i], r->exchange_start, line, sizeof(line));
+                text(f, "", line, "\n");
+        }
+        fputs("</pre>", f);
+}
+
+static void details(FILE *f, const struct result *r)
+{
+        const struct rule *rule = rule_get(r->rule);
+
+        fputs("<dl>", f);
+        row(f, "expected", r->expected);
+        row(f, "seen", r->seen);
+        row(f, "note", r->note);
+        if (rule) {
+                fprintf(f, "<dt>rule</dt><dd><code>%s</code> (%s)<br>", rule->id, rule->source);
+                escape_markup(f, rule->says);
+                fputs("</dd>", f);
+        }
+        row(f, "related", r->test ? r->test->related : NULL);
+        row(f, "baseline", r->reason);
+        row(f, "files", r->transcript);
+        fputs("</dl>", f);
+        exchange(f, r);
+}
+
+static bool has_details(const struct result *r)
+{
+        return r->seen[0] || r->note[0] || r->exchange_count > 0;
+}
+
+static void case_row(FILE *f, const struct result *r)
+{
+        const char *says = r->test ? r->test->says : r->expected;
+        bool open = result_fails(r) || r->known == KNOWN_FIXED;
+
+        fprintf(f, "<tr id=\"%s\"><td class=\"v %s\">%s</td><td class=\"n\"><code>%s</code></td>",
+                r->id, class_of(r), class_of(r), r->test ? id_name(r->id) : r->id + 8);
+        fprintf(f, "<td class=\"l\">%s</td><td>", level_name(r->level));
+        if (has_details(r)) {
+                fprintf(f, "<details%s><summary>", open ? " open" : "");
+                escape_markup(f, says);
+                fputs("</summary>", f);
+                details(f, r);
+                fputs("</details>", f);
+        } else {
+                escape_markup(f, says);
+        }
+        fprintf(f, "</td><td class=\"t\">%.1f ms</td></tr>\n", r->ms);
+}
+
+static void cases(FILE *f, const struct run *run)
+{
+        const char *section = "";
+        size_t len = 0;
+
+        for (size_t i = 0; i < run->count; i++) {
+                const struct result *r = &run->results[i];
+                const char *id = r->test ? r->id : "noticed/";
+
+                if (id_section(id) != len || strncmp(id, section, len) != 0) {
+                        fputs(len > 0 ? "</table>\n" : "", f);
+                        section = id;
+                        len = id_section(id);
+                        fprintf(f, "<h2>%.*s &ensp;%s</h2>\n<table>\n", (int)len, section,
+                                section_title(section, len));
+                }
+                case_row(f, r);
+        }
+        fputs(run->count > 0 ? "</table>\n" : "", f);
+}
+
+/* --- rules
+ * ----------------------------------------------------------------------------------------- */
+
+static void rules(FILE *f, const struct run *run)
+{
+        fprintf(f, "<h2>Rules</h2>\n<details><summary>%u of %u covered</summary>\n<table>\n",
+                rules_count(&run->covered), rules_total());
+        rule_each (r) {
+                bool covered = rule_in(&run->covered, r);
+
+                fprintf(f, "<tr><td class=\"v %s\">%s</td><td class=\"n\"><code>%s</code></td><td>",
+                        covered ? "pass" : "not", covered ? "covered" : "-", rule_get(r)->id);
+                escape_markup(f, rule_get(r)->says);
+                text(f, "</td><td class=\"l\">", party_name(rule_get(r)->bound), "</td></tr>\n");
+        }
+        fputs("</table>\n</details>\n</body></html>\n", f);
+}
+
+int report_html(const struct run *run, const char *path)
+{
+        FILE *f = report_open(path);
+
+        if (!f)
+                return -1;
+        fputs(head, f);
+        summary(f, run);
+        cases(f, run);
+        rules(f, run);
+        return report_close(f);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <json-c/json.h>
+#include <string.h>
+
+#include "report.h"
+
+/* A change that a reader could stumble over makes it 2. */
+enum { SCHEMA = 1 };
+
+static void add_string(struct json_object *o, const char *name, const char *value)
+{
+        if (value && *value)
+                json_object_object_add(o, name, json_object_new_string(value));
+}
+
+static struct json_object *rule_names(const enum rule_id *rules)
+{
+        struct json_object *a = json_object_new_array();
+
+        for (; *rules != RULE_NONE; rules++)
+                json_object_array_add(a, json_object_new_string(rule_get(*rules)->id));
+        return a;
+}
+
+static struct json_object *notices(const struct result *r)
+{
+        struct json_object *a = json_object_new_array();
+
+        for (unsigned i = 0; i < r->notice_count; i++) {
+                struct json_object *n = json_object_new_object();
+
+                add_string(n, "rule", rule_get(r->notices[i].rule)->id);
+                add_string(n, "seen", r->notices[i].line);
+                json_object_array_add(a, n);
+        }
+        return a;
+}
+
+static struct json_object *exchange(const struct result *r)
+{
+        struct json_object *a = json_object_new_array();
+        char line[EXCHANGE_LINE + 64];
+
+        for (unsigned i = 0; i < r->exchange_count; i++) {
+                exchange_format(&r->exchange[i], r->exchange_start, line, sizeof(line));
+                json_object_array_add(a, json_object_new_string(line));
+        }
+        return a;
+}
+
+static void add_case(struct json_object *o, const struct result *r)
+{
+        if (!r->test)
+                return;
+        add_string(o, "requirement", r->test->says);
+        json_object_object_add(o, "rules", rule_names(r->test->rules));
+        add_string(o, "related", r->test->related);
+        json_object_object_add(o, "ms", json_object_new_double(r->ms));
+        json_object_object_add(o, "runs", json_object_new_int((int)r->repeats));
+}
+
+static struct json_object *result(const struct result *r)
+{
+        struct json_object *o = json_object_new_object();
+
+        add_string(o, "id", r->id);
+        add_string(o, "level", level_name(r->level));
+        add_string(o, "verdict", verdict_name(r->verdict));
+        if (r->known != KNOWN_NOT)
+                add_string(o, "baseline", r->known == KNOWN_LISTED ? "listed" : "fixed");
+        add_string(o, "baseline_reason", r->reason);
+        add_case(o, r);
+        add_string(o, "expected", r->expected);
+        add_string(o, "seen", r->seen);
+        add_string(o, "note", r->note);
+        if (rule_get(r->rule))
+                add_string(o, "rule", rule_get(r->rule)->id);
+        if (r->notice_count > 0)
+                json_object_object_add(o, "noticed", notices(r));
+        if (r->exchange_count > 0)
+                json_object_object_add(o, "exchange", exchange(r));
+        add_string(o, "transcript", r->transcript);
+        return o;
+}
+
+static struct json_object *results(const struct run *run)
+{
+        struct json_object *a = json_object_new_array();
+
+        for (size_t i = 0; i < run->count; i++)
+                json_object_array_add(a, result(&run->results[i]));
+        return a;
+}
+
+static struct json_object *summary(const struct run *run)
+{
+        struct json_object *o = json_object_new_object();
+
+        for (enum verdict v = VERDICT_PASS; v < VERDICTS; v++)
+                json_object_object_add(o, verdict_name(v),
+                                       json_object_new_int((int)run->verdicts[v]));
+        json_object_object_add(o, "known", json_object_new_int((int)run->known));
+        json_object_object_add(o, "fixed", json_object_new_int((int)run->fixed));
+        return o;
+}
+
+static struct json_object *coverage(const struct run *run)
+{
+        struct json_object *o = json_object_new_object(), *covered = json_object_new_array(),
+                           *not = json_object_new_array();
+
+        rule_each (r)
+                json_object_array_add(rule_in(&run->covered, r) ? covered : not,
+                                      json_object_new_string(rule_get(r)->id));
+        json_object_object_add(o, "covered", covered);
+        json_object_object_add(o, "not_covered", not );
+        return o;
+}
+
+int report_json(const struct run *run, const char *path)
+{
+        struct json_object *o = json_object_new_object();
+        FILE *f = report_open(path);
+
+        if (!f) {
+                json_object_put(o);
+                return -1;
+        }
+        json_object_object_add(o, "schema", json_object_new_int(SCHEMA));
+        add_string(o, "target", run->target);
+        add_string(o, "abilities", run->abilities);
+        add_string(o, "started", run->started);
+        json_object_object_add(o, "seconds", json_object_new_double(run->seconds));
+        json_object_object_add(o, "strict", json_object_new_boolean(run->strict));
+        json_object_object_add(o, "summary", summary(run));
+        json_object_object_add(o, "results", results(run));
+        json_object_object_add(o, "rules", coverage(run));
+        fprintf(f, "%s\n",
+                json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY |
+                                                      JSON_C_TO_STRING_NOSLASHESCAPE));
+        json_object_put(o);
+        return report_close(f);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "escape.h"
+#include "report.h"
+
+static void directive(FILE *f, const struct result *r)
+{
+        if (r->known == KNOWN_LISTED) {
+                fputs(" # TODO ", f);
+                escape_tap(f, r->reason && *r->reason ? r->reason : "known failure");
+        } else if (r->verdict == VERDICT_SKIP) {
+                fputs(" # SKIP ", f);
+                escape_tap(f, r->note);
+        }
+}
+
+static void diagnostic(FILE *f, const char *name, const char *text)
+{
+        if (!*text)
+                return;
+        fprintf(f, "# %s: ", name);
+        escape_tap(f, text);
+        fputc('\n', f);
+}
+
+static bool is_ok(const struct result *r)
+{
+        return r->verdict != VERDICT_FAIL && r->verdict != VERDICT_ERROR &&
+               r->verdict != VERDICT_NONE && r->known != KNOWN_FIXED;
+}
+
+int report_tap(const struct run *run, const char *path)
+{
+        FILE *f = report_open(path);
+
+        if (!f)
+                return -1;
+        fprintf(f, "TAP version 13\n1..%zu\n", run->count);
+        for (size_t i = 0; i < run->count; i++) {
+                const struct result *r = &run->results[i];
+
+                fprintf(f, "%s %zu - %s", is_ok(r) ? "ok" : "not ok", i + 1, r->id);
+                directive(f, r);
+                fputc('\n', f);
+                if (r->verdict == VERDICT_PASS || r->verdict == VERDICT_SKIP)
+                        continue;
+                diagnostic(f, "verdict", verdict_name(r->verdict));
+                diagnostic(f, "expected", r->expected);
+                diagnostic(f, "seen", r->seen);
+        }
+        return report_close(f);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "result.h"
+
+#include <stdlib.h>
+
+#include "select.h"
+
+const char *verdict_name(enum verdict v)
+{
+        static const char *const names[VERDICTS] = {
+                [VERDICT_NONE] = "not run", [VERDICT_PASS] = "pass", [VERDICT_LENIENT] = "lenient",
+                [VERDICT_INFO] = "info",    [VERDICT_SKIP] = "skip", [VERDICT_FAIL] = "fail",
+                [VERDICT_ERROR] = "error",
+        };
+
+        return names[v];
+}
+
+bool result_fails(const struct result *r)
+{
+        return r->verdict == VERDICT_FAIL && r->known != KNOWN_LISTED;
+}
+
+/* A case that was skipped or broke has tested nothing. */
+static void cover(struct run *run, const struct result *r)
+{
+        if (!r->test || r->verdict == VERDICT_SKIP || r->verdict == VERDICT_ERROR ||
+            r->verdict == VERDICT_NONE)
+                return;
+        for (const enum rule_id *rule = r->test->rules; *rule != RULE_NONE; rule++)
+                rule_add(&run->covered, *rule);
+}
+
+void run_sum(struct run *run)
+{
+        for (size_t i = 0; i < run->count; i++) {
+                const struct result *r = &run->results[i];
+
+                cover(run, r);
+                if (r->known == KNOWN_LISTED)
+                        run->known++;
+                else
+                        run->verdicts[r->verdict]++;
+                if (r->known == KNOWN_FIXED)
+                        run->fixed++;
+        }
+}
+
+int run_exit(const struct run *r, bool lax)
+{
+        if (r->verdicts[VERDICT_FAIL] > 0 || (r->fixed > 0 && !lax))
+                return 1;
+        if (r->verdicts[VERDICT_ERROR] > 0 || r->verdicts[VERDICT_NONE] > 0)
+                return 3;
+        if (r->verdicts[VERDICT_SKIP] == r->count)
+                return 77;
+        return 0;
+}
+
+struct rule_set rules_named(void)
+{
+        struct rule_set s = { 0 };
+        size_t n;
+        const struct test_case **all = cases_all(&n);
+
+        for (size_t i = 0; i < n; i++)
+                for (const enum rule_id *r = all[i]->rules; *r != RULE_NONE; r++)
+                        rule_add(&s, *r);
+        free(all);
+        return s;
+}

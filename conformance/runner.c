@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "runner.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transcript.h"
+
+enum { JOB_STACK = 512 << 10, SLOTS_MAX = 64 };
+
+struct crew { /* the threads of a run and what they share */
+        const struct runner *r;
+        struct result *results;
+        size_t *order; /* indices of cases: the slow ones first */
+        pthread_mutex_t lock;
+        pthread_cond_t slot_free;
+        size_t next, reported;
+        bool *done;           /* by case */
+        uint64_t slots_taken; /* bits: ranges of blocks in use */
+        unsigned slots;
+        bool enough;
+        _Atomic bool dead;
+};
+
+/* --- is it still there? -------------------------------------------------------------------- */
+
+static void alive(struct t *t)
+{
+        struct queue *q =
+            admin_queue(t, .disabled = !caps(t)->io, .subnqn = caps(t)->io ? NULL : NQN_DISCOVERY,
+                        .hpda = 0, .hdgst = 0, .ddgst = 0);
+
+        if (caps(t)->io)
+                identify_ctrl(q);
+        else
+                property_get(q, PROP_VS);
+}
+
+static const struct test_case liveness = {
+        .id = "liveness", .rules = RULES(RULE_NONE), .says = "The target answers", .run = alive
+};
+
+static bool still_alive(const struct suite *s, uint32_t n, char *why, size_t size)
+{
+        for (int attempt = 0; attempt < 2; attempt++) {
+                struct result r = { .id = "liveness" };
+                struct suite quiet = *s;
+                struct t t;
+
+                quiet.narrate = NULL;
+                t_start(&t, &quiet, &liveness, &r, n);
+                t_run(&t, alive);
+                t_end(&t);
+                if (r.verdict == VERDICT_PASS || r.verdict == VERDICT_LENIENT)
+                        return true;
+                snprintf(why, size, "%s", r.seen);
+                if (attempt == 0)
+                        pause_ms(NULL, 500);
+        }
+        return false;
+}
+
+/* --- one case ------------------------------------------------------------------------------ */
+
+/* The last words of the exchange, for the report. */
+static void keep_exchange(struct result *r, const struct exchange *x)
+{
+        unsigned n = x->count < RESULT_EXCHANGE ? x->count : RESULT_EXCHANGE;
+
+        r->exchange_count = n;
+        r->exchange_dropped = x->count - n + x->dropped;
+        if (x->count > 0)
+                r->exchange_start = exchange_line(x, 0)->at;
+        for (unsigned i = 0; i < n; i++)
+                r->exchange[i] = *exchange_line(x, x->count - n + i);
+}
+
+static bool went_wrong(const struct result *r)
+{
+        return r->verdict == VERDICT_FAIL || r->verdict == VERDICT_ERROR ||
+               r->verdict == VERDICT_LENIENT || r->notice_count > 0;
+}
+
+static void report_death(struct crew *c, struct result *r, const char *why)
+{
+        r->verdict = VERDICT_FAIL;
+        snprintf(r->expected, RESULT_TEXT, "the target goes on serving others");
+        snprintf(r->seen, RESULT_TEXT, "it does not answer any more (%.200s)%s", why,
+                 c->r->jobs > 1 ? "; another case that ran then may be the cause: try --jobs 1"
+                                : "");
+        pthread_mutex_lock(&c->lock);
+        c->dead = true;
+        pthread_mutex_unlock(&c->lock);
+}
+
+static const char *why_not(const struct suite *s, const struct test_case *test, bool slot)
+{
+        if (test->discovery && !s->caps.discovery)
+                return "no discovery service at this address";
+        if (!test->writes)
+                return NULL;
+        if (!s->may_write)
+                return "it writes: --allow-write NSID[:SLBA+BLOCKS] permits that";
+        if (!s->caps.nsid)
+                return "no namespace";
+        return slot ? NULL : "the range of --allow-write is too small";
+}
+
+static void run_once(struct crew *c, const struct test_case *test, struct result *r, uint32_t n,
+                     int slot)
+{
+        const struct suite *s = c->r->suite;
+        uint64_t blocks = s->caps.block ? SLOT_BYTES / s->caps.block : 0;
+        char why[RESULT_TEXT];
+        struct t t;
+
+        t_start(&t, s, test, r, n);
+        t.blocks = blocks;
+        t.slba = s->write_slba + (slot >= 0 ? (uint64_t)slot * blocks : 0);
+        t_run(&t, test->run);
+        if (went_wrong(r)) {
+                keep_exchange(r, &t.log);
+                if (s->transcripts)
+                        transcript_write(s->transcripts, r, &t);
+        }
+        t_end(&t);
+        if ((t.negative || went_wrong(r)) && !still_alive(s, n | 1u << 31, why, sizeof(why)))
+                report_death(c, r, why);
+}
+
+static enum verdict worse(enum verdict a, enum verdict b)
+{
+        return a > b ? a : b;
+}
+
+static void start_result(struct result *r, const struct test_case *test)
+{
+        *r = (struct result) { .test = test, .level = test->level };
+        snprintf(r->id, sizeof(r->id), "%s", test->id);
+}
+
+/* All runs of a case; the worst one is its result. */
+static void run_case(struct crew *c, size_t i, int slot)
+{
+        const struct test_case *test = c->r->cases[i];
+        const char *why = why_not(c->r->suite, test, slot >= 0);
+        struct result *worst = &c->results[i], r;
+        uint64_t start = exchange_now();
+
+        start_result(worst, test);
+        if (why) {
+                worst->verdict = VERDICT_SKIP;
+                snprintf(worst->note, RESULT_TEXT, "%s", why);
+                return;
+        }
+        for (unsigned n = 0; n < c->r->repeat && !c->dead; n++) {
+                start_result(&r, test);
+                run_once(c, test, &r, (uint32_t)(n * c->r->count + i), slot);
+                if (n == 0 || worse(r.verdict, worst->verdict) != worst->verdict)
+                        *worst = r;
+                worst->repeats = n + 1;
+        }
+        worst->ms = (double)(exchange_now() - start) / 1000.0 / worst->repeats;
+}
+
+/* --- the crew ------------------------------------------------------------------------------ */
+
+/* A range of blocks for a case that writes; waits for one. -1: there is none at all. */
+static int take_slot(struct crew *c, const struct test_case *test)
+{
+        int slot = 0;
+
+        if (!test->writes || c->slots == 0)
+                return -1;
+        pthread_mutex_lock(&c->lock);
+        while (c->slots_taken == (c->slots == 64 ? ~UINT64_C(0) : (UINT64_C(1) << c->slots) - 1))
+                pthread_cond_wait(&c->slot_free, &c->lock);
+        while (c->slots_taken >> slot & 1)
+                slot++;
+        c->slots_taken |= UINT64_C(1) << slot;
+        pthread_mutex_unlock(&c->lock);
+        return slot;
+}
+
+static void give_slot(struct crew *c, int slot)
+{
+        if (slot < 0)
+                return;
+        pthread_mutex_lock(&c->lock);
+        c->slots_taken &= ~(UINT64_C(1) << slot);
+        pthread_cond_signal(&c->slot_free);
+        pthread_mutex_unlock(&c->lock);
+}
+
+/* Results are told in the order of the cases, as soon as all before them are there. */
+static void tell(struct crew *c, size_t i)
+{
+        pthread_mutex_lock(&c->lock);
+        c->done[i] = true;
+        if (c->r->stop_at_failure && c->results[i].caught)
+                c->enough = true;
+        while (c->reported < c->r->count && c->done[c->reported]) {
+                if (c->r->ended)
+                        c->r->ended(c->r->arg, &c->results[c->reported]);
+                c->reported++;
+        }
+        pthread_mutex_unlock(&c->lock);
+}
+
+static bool next_case(struct crew *c, size_t *i, bool *dead)
+{
+        bool more;
+
+        pthread_mutex_lock(&c->lock);
+        more = c->next < c->r->count && !c->enough;
+        if (more)
+                *i = c->order[c->next++];
+        *dead = c->dead;
+        pthread_mutex_unlock(&c->lock);
+        return more;
+}
+
+static void not_run(struct crew *c, size_t i)
+{
+        struct result *r = &c->results[i];
+
+        start_result(r, c->r->cases[i]);
+        r->verdict = VERDICT_ERROR;
+        snprintf(r->seen, RESULT_TEXT, "not run: the target had stopped answering");
+}
+
+static void *work(void *arg)
+{
+        struct crew *c = arg;
+        bool dead;
+        size_t i;
+
+        while (next_case(c, &i, &dead)) {
+                if (dead) {
+                        not_run(c, i);
+                } else {
+                        int slot = take_slot(c, c->r->cases[i]);
+
+                        run_case(c, i, slot);
+                        give_slot(c, slot);
+                }
+                tell(c, i);
+        }
+        return NULL;
+}
+
+static void sort_out(struct crew *c)
+{
+        size_t n = 0;
+
+        for (int slow = 1; slow >= 0; slow--)
+                for (size_t i = 0; i < c->r->count; i++)
+                        if (c->r->cases[i]->slow == slow)
+                                c->order[n++] = i;
+}
+
+static unsigned slots_of(const struct suite *s)
+{
+        uint64_t blocks = s->write_blocks ? s->write_blocks : s->caps.blocks;
+        uint64_t n = s->caps.block ? blocks / (SLOT_BYTES / s->caps.block) : 0;
+
+        return n < SLOTS_MAX ? (unsigned)n : SLOTS_MAX;
+}
+
+static void run_crew(struct crew *c)
+{
+        unsigned n = c->r->jobs < c->r->count ? c->r->jobs : (unsigned)c->r->count, started = 0;
+        pthread_t *threads = calloc(n, sizeof(*threads));
+        pthread_attr_t attr;
+
+        if (!threads)
+                abort();
+        pthread_attr_init(&attr);
+        pthread_attr_setstacksize(&attr, JOB_STACK);
+        while (started < n && pthread_create(&threads[started], &attr, work, c) == 0)
+                started++;
+        if (started == 0)
+                work(c);
+        for (unsigned i = 0; i < started; i++)
+                pthread_join(threads[i], NULL);
+        pthread_attr_destroy(&attr);
+        free(threads);
+}
+
+/* --- rules that no failing case names
+ * ------------------------------------------------------------- */
+
+static bool accounted_for(const struct result *results, size_t n, enum rule_id rule)
+{
+        for (size_t i = 0; i < n; i++)
+                if (results[i].rule == rule && results[i].caught)
+                        return true;
+        return false;
+}
+
+static void count_notice(struct result *p, const struct result *from, const struct notice *n)
+{
+        const struct rule *rule = rule_get(n->rule);
+        static const enum verdict verdicts[] = { [LEVEL_MUST] = VERDICT_FAIL,
+                                                 [LEVEL_SHOULD] = VERDICT_LENIENT,
+                                                 [LEVEL_INFO] = VERDICT_INFO };
+
+        if (p->repeats++ > 0)
+                return;
+        snprintf(p->id, sizeof(p->id), "noticed/%s", rule->id);
+        p->level = rule->level;
+        p->verdict = verdicts[rule->level];
+        p->rule = n->rule;
+        snprintf(p->expected, RESULT_TEXT, "%s", rule->says);
+        snprintf(p->seen, RESULT_TEXT, "%s", n->line);
+        snprintf(p->note, RESULT_TEXT, "first seen in %s", from->id);
+}
+
+static void add_notices(struct run *run)
+{
+        size_t cases = run->count;
+
+        rule_each (rule) {
+                struct result *p = &run->results[run->count];
+
+                if (accounted_for(run->results, cases, rule))
+                        continue;
+                for (size_t i = 0; i < cases; i++)
+                        for (unsigned k = 0; k < run->results[i].notice_count; k++)
+                                if (run->results[i].notices[k].rule == rule)
+                                        count_notice(p, &run->results[i],
+                                                     &run->results[i].notices[k]);
+                if (p->repeats > 0)
+                        run->count++;
+        }
+}
+
+void runner_run(const struct runner *runner, struct run *run)
+{
+        struct crew c = { .r = runner, .slots = slots_of(runner->suite) };
+        uint64_t start = conn_clock();
+
+        c.results = calloc(runner->count + (size_t)RULES, sizeof(*c.results));
+        c.order = calloc(runner->count, sizeof(*c.order));
+        c.done = calloc(runner->count, sizeof(*c.done));
+        if (!c.results || !c.order || !c.done)
+                abort();
+        pthread_mutex_init(&c.lock, NULL);
+        pthread_cond_init(&c.slot_free, NULL);
+        sort_out(&c);
+        run_crew(&c);
+        pthread_cond_destroy(&c.slot_free);
+        pthread_mutex_destroy(&c.lock);
+        free(c.order);
+        free(c.done);
+        run->results = c.results;
+        run->count = runner->count;
+        run->dead = c.dead;
+        add_notices(run);
+        run->seconds = (double)(conn_clock() - start) / 1000.0;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The registry of cases, and which of them a run takes. */
+#ifndef NVMF_CONFORMANCE_SELECT_H
+#define NVMF_CONFORMANCE_SELECT_H
+
+#include "case.h"
+
+struct selection {
+        char *const *ids; /* prefixes of ids ("tcp/3.3.2.2") or globs; count 0: all */
+        size_t id_count;
+        const char *const *excluded; /* likewise */
+        size_t excluded_count;
+        enum level level;      /* cases of this level and above it */
+        struct rule_set rules; /* only cases that name one of these; empty: all */
+};
+
+/* All cases, by family and section; count gets how many. The array is the caller's to free. */
+const struct test_case **cases_all(size_t *count);
+
+/*
+ * Those that the selection takes, in the same order. NULL: `error` says what is wrong with it (an
+ * id that no case has, or nothing is left).
+ */
+const struct test_case **cases_select(const struct selection *s, size_t *count, char *error,
+                                      size_t size);
+
+/* Whether `pattern` selects `id`: a prefix that ends where a word of it ends, or a glob. */
+bool id_matches(const char *pattern, const char *id);
+/* Order of ids: family, then sections by number. */
+int id_compare(const char *a, const char *b);
+/* "tcp/3.3.2.2" of "tcp/3.3.2.2/ttag"; what the section is about, "" if not known. */
+size_t id_section(const char *id);
+const char *section_title(const char *section, size_t len);
+
+#endif

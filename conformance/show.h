@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What `conform` prints about cases and rules without running anything. */
+#ifndef NVMF_CONFORMANCE_SHOW_H
+#define NVMF_CONFORMANCE_SHOW_H
+
+#include <stdio.h>
+
+#include "case.h"
+
+void show_list(FILE *out, const struct test_case **cases, size_t n);
+/* The rulebook: who is bound, what is demanded, how its breach is answered. */
+void show_rules(FILE *out);
+/* All about the cases that `id` selects, or a rule of that id; false if there is none. */
+bool show_explain(FILE *out, const char *id);
+
+#endif

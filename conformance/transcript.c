@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "transcript.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "pdu/io/capture_writer.h"
+
+/* --- the capture --------------------------------------------------------------------------- */
+
+enum { PORT_BASE = 50000 };
+
+static struct sockaddr_in made_up(uint32_t host, unsigned port)
+{
+        return (struct sockaddr_in) { .sin_family = AF_INET,
+                                      .sin_port = htons((uint16_t)port),
+                                      .sin_addr.s_addr = htonl(host) };
+}
+
+static void open_flow(struct capture_writer *w, struct capture_flow *f, unsigned no, uint64_t at)
+{
+        struct sockaddr_in host = made_up(0x0a000001, PORT_BASE + no % 10000);
+        struct sockaddr_in controller = made_up(0x0a000002, NVME_TCP_PORT);
+
+        capture_flow_open(w, f, (struct sockaddr *)&host, (struct sockaddr *)&controller,
+                          (int64_t)at * 1000);
+}
+
+static bool write_chunks(struct capture_writer *w, const struct exchange *x, unsigned connections)
+{
+        struct capture_flow *flows = calloc(connections + 1, sizeof(*flows));
+        bool *open = calloc(connections + 1, sizeof(*open));
+
+        for (size_t i = 0; flows && open && i < x->chunk_count; i++) {
+                const struct exchange_chunk *c = &x->chunks[i];
+
+                if (!open[c->conn])
+                        open_flow(w, &flows[c->conn], c->conn, c->at);
+                open[c->conn] = true;
+                capture_flow_data(w, &flows[c->conn], c->sent ? PARTY_HOST : PARTY_CONTROLLER,
+                                  x->bytes + c->offset, c->len, (int64_t)c->at * 1000);
+        }
+        free(flows);
+        free(open);
+        return flows && open;
+}
+
+static bool write_capture(const char *path, const struct t *t)
+{
+        char error[RESULT_TEXT];
+        struct capture_writer *w = capture_writer_open(path, error, sizeof(error));
+
+        if (!w)
+                return false;
+        write_chunks(w, &t->log, t->connections);
+        return capture_writer_close(w) == 0;
+}
+
+/* --- the text ------------------------------------------------------------------------------ */
+
+static void write_head(FILE *f, const struct result *r, const struct t *t)
+{
+        const struct rule *rule = rule_get(r->rule);
+
+        fprintf(f, "%s: %s\n%s\n\n", r->id, verdict_name(r->verdict), t->test->says);
+        fprintf(f, "target    %s port %s, %s\n", t->suite->traddr, t->suite->trsvcid,
+                t->suite->subnqn);
+        if (r->expected[0])
+                fprintf(f, "expected  %s\n", r->expected);
+        if (r->seen[0])
+                fprintf(f, "seen      %s\n", r->seen);
+        if (rule)
+                fprintf(f, "rule      %s (%s)\n          %s\n", rule->id, rule->source, rule->says);
+        for (unsigned i = 0; i < r->notice_count; i++)
+                fprintf(f, "noticed   %s: %s\n", rule_get(r->notices[i].rule)->id,
+                        r->notices[i].line);
+        fprintf(f, "\n");
+}
+
+static void write_lines(FILE *f, const struct exchange *x)
+{
+        char line[EXCHANGE_LINE + 64];
+
+        if (x->dropped > 0)
+                fprintf(f, "(%u earlier lines are not kept)\n", x->dropped);
+        for (unsigned i = 0; i < x->count; i++) {
+                exchange_format(exchange_line(x, i), exchange_line(x, 0)->at, line, sizeof(line));
+                fprintf(f, "%s\n", line);
+        }
+        if (x->cut)
+                fprintf(f, "(the capture ends after %d MiB)\n", EXCHANGE_BYTES >> 20);
+}
+
+static bool write_text(const char *path, const struct result *r, const struct t *t)
+{
+        FILE *f = fopen(path, "w");
+
+        if (!f)
+                return false;
+        write_head(f, r, t);
+        write_lines(f, &t->log);
+        return fclose(f) == 0;
+}
+
+/* --- both ---------------------------------------------------------------------------------- */
+
+static void make_path(char *path, size_t size, const char *folder, const char *id)
+{
+        size_t at = (size_t)snprintf(path, size, "%s/", folder);
+
+        snprintf(path + at, size - at, "%s", id);
+        for (char *p = path + at; *p; p++)
+                if (*p == '/')
+                        *p = '_';
+}
+
+void transcript_write(const char *folder, struct result *r, struct t *t)
+{
+        char path[sizeof(r->transcript)], file[sizeof(path) + 8];
+        bool written;
+
+        if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+                note(t, "no transcript: %s: %s", folder, strerror(errno));
+                return;
+        }
+        if (strlen(folder) + strlen(r->id) + 2 > sizeof(path)) {
+                note(t, "no transcript: the path is too long");
+                return;
+        }
+        make_path(path, sizeof(path), folder, r->id);
+        snprintf(file, sizeof(file), "%s.txt", path);
+        written = write_text(file, r, t);
+        snprintf(file, sizeof(file), "%s.pcap", path);
+        if (written && write_capture(file, t))
+                snprintf(r->transcript, sizeof(r->transcript), "%s", path);
+        else
+                note(t, "no transcript: %s: %s", path, strerror(errno));
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The exchange of a failed case as files: FOLDER/ID.txt, every PDU with its fields, and
+ * FOLDER/ID.pcap, both directions of every connection, which Wireshark opens (addresses in it are
+ * made up; the controller's port is always 4420).
+ */
+#ifndef NVMF_CONFORMANCE_TRANSCRIPT_H
+#define NVMF_CONFORMANCE_TRANSCRIPT_H
+
+#include "suite.h"
+
+/* Writes both and puts their path without suffix into r->transcript; a file that can't be written
+ * is named in r->note. */
+void transcript_write(const char *folder, struct result *r, struct t *t);
+
+#endif
