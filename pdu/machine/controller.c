@@ -337,9 +337,10 @@ static bool tick_keep_alive(struct controller *c, uint64_t now)
         return true;
 }
 
+/* The clock of the thread that ticks may be behind the one of the thread that had the traffic. */
 static bool tick_idle(struct controller *c, uint64_t now)
 {
-        if (c->cfg.idle_timeout == 0 || now - c->idle_since < c->cfg.idle_timeout)
+        if (c->cfg.idle_timeout == 0 || now < c->idle_since + c->cfg.idle_timeout)
                 return true;
         return die(c);
 }

@@ -516,6 +516,7 @@ static void idle_timing(void **state)
         }
         c = enabled(&disc_config, 0);
         controller_traffic(&c, true, IDLE - 1);
+        assert_true(controller_tick(&c, IDLE - 2)); /* by a clock that is behind */
         assert_true(controller_tick(&c, 2 * IDLE - 2));
         assert_false(controller_tick(&c, 2 * IDLE - 1));
         forever.idle_timeout = 0;
