@@ -631,11 +631,6 @@ static bool done_connected(const struct done *d)
         return done_connect(d) && succeeded(d);
 }
 
-static bool done_connected_with_sqfc(const struct done *d)
-{
-        return done_connected(d) && !(d->sqe->connect.cattr & CATTR_DISABLE_SQFC);
-}
-
 static bool done_connect_failed(const struct done *d)
 {
         return done_connect(d) && !succeeded(d);
@@ -707,11 +702,6 @@ static uint32_t log_offset(const struct done *d)
         return le32_get(d->sqe->cdw12);
 }
 
-static bool done_discovery_piece(const struct done *d)
-{
-        return done_discovery(d) && log_offset(d) > 0;
-}
-
 struct completion {
         enum rule_id rule;
         enum { IN_CQE, IN_DATA, IN_LOG } where; /* IN_LOG: offset counts from the log's begin */
@@ -744,7 +734,6 @@ struct completion {
 static const struct completion completions[] = {
         /* clang-format off */
         CQE(FAB_SQHD, done_not_connect, sqhd, PUT, 0xfffe),
-        CQE(FAB_SQFC_UNASKED, done_connected_with_sqfc, sqhd, PUT, SQHD_DISABLED),
         CQE(FAB_CQE_ZERO, done_without_result, dw0, PUT, 0x5a5a5a5a),
         CQE(FAB_SGL_LONG, done_long_sgl, sf, PUT, NVME_SGL_LENGTH << 1),
         CQE(FAB_CONNECT_NOT_FIELD, done_connect_failed, sf, PUT, NVME_INVALID_FIELD << 1),
@@ -767,7 +756,6 @@ static const struct completion completions[] = {
         ENTRY(DISC_ENTRY, trtype, 1, PUT, 0),
         ENTRY(DISC_TRSVCID, trsvcid, 2, PUT, 'x'),
         ENTRY(DISC_TSAS, tsas, 1, PUT, 0x77),
-        { DISC_OFFSETS, IN_DATA, done_discovery_piece, { 0, 1, FLIP, 0x55 } },
         /* clang-format on */
 };
 
@@ -826,9 +814,9 @@ bool spoil_can(enum rule_id rule)
  * link            TCP_TERM_CLOSE, TCP_TERM_SILENCE, TCP_TERM_QUIET
  * tcp_controller  TCP_ICRESP_FIRST, TCP_ICD_ADMIN, TCP_CDB, TCP_C2H_SUCCESS_SQFC,
  *                 TCP_C2H_SUCCESS_RESP, TCP_C2H_COMPLETE, TCP_R2T_LIMIT, TCP_R2T_TTAG, FAB_ANSWERED
- * controller      FAB_RDY, FAB_SHST, FAB_RESET_CLEARS, KA_EXPIRY, KA_ALIVE, KA_COMMAND, AER_HELD,
- *                 DISC_PERSISTENT
- * target          FAB_CONNECT_NO_LOG, FAB_DISCONNECT_LAST, DISC_GENCTR, DISC_LISTED
+ * controller      FAB_RDY, FAB_SHST, KA_EXPIRY, KA_ALIVE, KA_COMMAND, AER_HELD, DISC_PERSISTENT
+ * target          FAB_SQFC_UNASKED, FAB_CONNECT_NO_LOG, FAB_DISCONNECT_LAST, FAB_RESET_CLEARS,
+ *                 DISC_GENCTR, DISC_LISTED, DISC_OFFSETS
  *
  * What a host breaks by when it sends something: TCP_ICREQ_WAIT, TCP_IC_TIMEOUT, FAB_ENABLED,
  * FAB_SHUTDOWN, FAB_OVERRUN, FAB_CONNECT_QID_USED, FAB_CONNECT_ONCE, FAB_CONNECT_IO_ENABLED,

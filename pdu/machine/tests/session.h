@@ -22,6 +22,7 @@ struct session {
         struct track_limits limits;
         size_t cut;    /* most bytes at once; 0: whole PDUs */
         uint64_t seed; /* of the cuts */
+        bool flips;    /* a bit of one PDU in four is wrong */
         bool quiet;    /* only what was broken is written down */
         struct events *events;
 
@@ -220,6 +221,9 @@ static inline void session_say(struct session *s, enum party sender, union pdu h
         if (s->violated)
                 s->struck |= spoil_pdu(s->violated, sender, &sp);
         session_write(s, &sp, hlen, hdgst, ddgst);
+        if (s->flips && splits_rand(&s->seed) % 4 == 0)
+                s->out.bytes[splits_rand(&s->seed) % (s->out.len < 24 ? s->out.len : 24)] ^=
+                    (uint8_t)(1 << splits_rand(&s->seed) % 8);
         for (int i = sp.drop ? 2 : sp.twice ? 0 : 1; i < 2; i++)
                 session_bytes(s, sender, s->out.bytes, s->out.len);
         free(data);

@@ -420,6 +420,27 @@ static void sqhd_though_disabled(struct session *s)
         say_resp(s, 2, 3);
 }
 
+/* Nobody can say what SQHD should be after it. */
+static void disabled_unasked(struct session *s, uint16_t sqhd)
+{
+        say_icreq(s, 0, 0, 1);
+        say_icresp(s, 0, 0, 8192);
+        say_cmd(s, a_connect(0, 1, 31));
+        say_cqe(s, 0, SQHD_DISABLED, 0, 1);
+        flushes(s, 1, 1);
+        say_resp(s, 1, sqhd);
+}
+
+static void unasked_then_zero(struct session *s)
+{
+        disabled_unasked(s, 0);
+}
+
+static void unasked_then_head(struct session *s)
+{
+        disabled_unasked(s, 2);
+}
+
 /* Around a queue of 4 entries, three times; SQHD may lag, but not behind what is answered. */
 static void heads_wrap(struct session *s)
 {
@@ -501,6 +522,7 @@ static void deep_queue(struct session *s)
 static void submission_queue(void **state)
 {
         const char *sqhd = "finding fab/6.3/sqhd\n", *overrun = "fault fab/3.3.2/overrun 0 0\n";
+        const char *unasked = "finding fab/6.3/sqhd-ffff-unasked\n";
         const struct track_limits shallow = { .depth_max = 4 };
 
         (void)state;
@@ -512,7 +534,9 @@ static void submission_queue(void **state)
             { sqhd_though_disabled, sqhd, no_limits, 0 }, { heads_wrap, "", no_limits, 0 },
             { head_stuck, sqhd, no_limits, 0 }, { head_too_far, sqhd, no_limits, 0 },
             { head_not_of_the_queue, sqhd, no_limits, 0 },
-            { head_zero_at_connect, sqhd, no_limits, 0 }, { refusals_counted, "", no_limits, 0 },
+            { head_zero_at_connect, sqhd, no_limits, 0 },
+            { unasked_then_zero, unasked, no_limits, 0 },
+            { unasked_then_head, unasked, no_limits, 0 }, { refusals_counted, "", no_limits, 0 },
             { refusals_not_counted, "", no_limits, 0 });
         check(&(struct expectation) { queue_of_4_filled, "", shallow, 0 });
 }
@@ -1380,6 +1404,26 @@ static void anything_does_no_harm(void **state)
         }
 }
 
+/* Whole sessions of which bits are flipped here and there. */
+static void flipped_bits_do_no_harm(void **state)
+{
+        static script_fn *const scripts[] = { interleaved_writes, interleaved_reads, success,
+                                              answered_too_soon,  many_resets,       any_cid };
+        static struct session s;
+        struct rule_set all;
+
+        (void)state;
+        memset(&all, 0xff, sizeof(all));
+        for (unsigned i = 0; i < 1200; i++) {
+                s = (struct session) {
+                        .waived = i & 1 ? &all : NULL, .seed = i, .flips = true, .cut = 3000
+                };
+                session_begin(&s);
+                scripts[i % 6](&s);
+                session_end(&s);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -1401,6 +1445,7 @@ int main(void)
                 cmocka_unit_test(the_gravest_comes_first),
                 cmocka_unit_test(findings_are_for_those_who_ask),
                 cmocka_unit_test(anything_does_no_harm),
+                cmocka_unit_test(flipped_bits_do_no_harm),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
