@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Peers count their tags up, some with a generation above: the low bits are the best hash. */
 struct tag_place {
         uint16_t tag;
         uint16_t slot; /* + 1; 0: nobody here */
@@ -15,7 +14,7 @@ static uint32_t places_for(unsigned slots)
 {
         uint32_t n = 4;
 
-        while (n < slots * 2)
+        while (n < slots * 4)
                 n *= 2;
         return n;
 }
@@ -25,10 +24,20 @@ static uint32_t next(const struct tags *t, uint32_t i)
         return (i + 1) & t->mask;
 }
 
+/*
+ * Peers count their tags up, some with a generation above: the low bits are the best hash. Homes
+ * are two places apart, as a full queue would otherwise be one run without a gap, which each
+ * removal would have to walk to its end.
+ */
+static uint32_t home_of(const struct tags *t, uint16_t tag)
+{
+        return (uint32_t)tag << 1 & t->mask;
+}
+
 /* Where the tag is, or the empty place where its search ends. */
 static uint32_t seek(const struct tags *t, uint16_t tag)
 {
-        uint32_t i = tag & t->mask;
+        uint32_t i = home_of(t, tag);
 
         while (t->places[i].slot > 0 && t->places[i].tag != tag)
                 i = next(t, i);
@@ -121,7 +130,7 @@ static bool may_move(const struct tags *t, uint32_t home, uint32_t from, uint32_
 static void close_gap(struct tags *t, uint32_t gap)
 {
         for (uint32_t i = next(t, gap); t->places[i].slot > 0; i = next(t, i)) {
-                if (!may_move(t, t->places[i].tag & t->mask, i, gap))
+                if (!may_move(t, home_of(t, t->places[i].tag), i, gap))
                         continue;
                 t->places[gap] = t->places[i];
                 gap = i;
