@@ -288,5 +288,4 @@ void ctrl_completing(const struct ctrl_env *env, struct ctrl_queue *q, struct re
 
         (void)env;
         r->cqe.sqhd = le16(connected && q->sq.no_flow_control ? SQHD_DISABLED : sq_head(&q->sq));
-        r->success_ok = q->success_ok;
 }

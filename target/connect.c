@@ -93,7 +93,7 @@ static uint16_t admin_sqsize_max(const struct ctrl_env *env)
 static void join(const struct attempt *at, struct ctrl *c, uint16_t sqsize_max)
 {
         struct ctrl_queue *q = at->a->queue;
-        bool unasked = violates(at->a->env, FAB_SQFC_UNASKED);
+        bool unasked = violates(at->a->env, FAB_SQFC_UNASKED); /* and kept to from here on */
 
         q->ctrl = c;
         q->qid = le16_get(at->cmd->qid);

@@ -94,7 +94,7 @@ static void flow_control(void **state)
                 assert_int_equal(le16_get(cmd->r.cqe.sqhd), rows[i].first);
                 get_csts(&f, cmd);
                 assert_int_equal(le16_get(cmd->r.cqe.sqhd), rows[i].next);
-                assert_int_equal(cmd->r.success_ok, rows[i].success_ok);
+                assert_int_equal(f.q.success_ok, rows[i].success_ok);
                 gone(&f);
         }
 }
