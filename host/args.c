@@ -51,7 +51,7 @@ const struct option_row host_options[] = {
         { 0, "timeout", "MS", "for set-up and each command, milliseconds (30000)", OPTION_NUMBER, ARGS_WHERE, AT(timeout), .min = 1, .max = 86400000 },
         { 0, "waive", "RULE", "do not check this rule of controllers; repeatable", OPTION_CALL, ARGS_WHO, .call = take_waive },
         { 0, "violate", "RULE", "break this rule of hosts; repeatable", OPTION_CALL, ARGS_WHO, .call = take_violate },
-        { 'i', "nr-io-queues", "N", "I/O queues", OPTION_NUMBER, ARGS_QUEUES, AT(io_queues), .min = 1, .max = HOST_IO_QUEUES_MAX },
+        { 'i', "nr-io-queues", "N", "I/O queues (verify: 4, perf: 1)", OPTION_NUMBER, ARGS_QUEUES, AT(io_queues), .min = 1, .max = HOST_IO_QUEUES_MAX },
         { 'Q', "queue-size", "N", "entries of an I/O queue (128)", OPTION_NUMBER, ARGS_QUEUES, AT(queue_size), .min = 2, .max = 65535 },
 
         { 'N', "nsid", "N", "namespace (1)", OPTION_NUMBER, ARGS_NSID, AT(nsid), .max = UINT32_MAX },

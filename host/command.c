@@ -88,13 +88,22 @@ static void introduce(const struct host_ctrl *c)
                 c->io_count ? c->io[0].depth + 1u : 0);
 }
 
-/* Connects, runs, disconnects. What went wrong first is what is told. */
+/* Orderly, unless something broke: then nobody may be there to answer. */
+static int disconnect(struct host_ctrl *c, int result, struct host_error *e)
+{
+        struct host_error late;
+
+        if (result < 0 && e->kind == HOST_BROKEN) {
+                host_ctrl_close(c);
+                return -1;
+        }
+        return host_ctrl_disconnect(c, result < 0 ? &late : e) < 0 ? -1 : result;
+}
+
 static int run_connected(const struct subcommand *s, struct call *call, struct host_error *e)
 {
         struct host_ctrl c;
         struct host_params p;
-        struct host_error late;
-        int result;
 
         if (args_params(call->args, "4420", NULL, &p, e) < 0)
                 return -1;
@@ -107,11 +116,7 @@ static int run_connected(const struct subcommand *s, struct call *call, struct h
         if (call->args->verbose)
                 introduce(&c);
         call->ctrl = &c;
-        result = s->run(call, e);
-        if (host_ctrl_disconnect(&c, &late) == 0 || result < 0)
-                return result;
-        *e = late;
-        return -1;
+        return disconnect(&c, s->run(call, e), e);
 }
 
 static int run(const struct subcommand *s, int argc, char **argv, struct host_error *e)

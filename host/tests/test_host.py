@@ -356,6 +356,27 @@ def test_refusals_are_in_words(host):
     assert "Connect Invalid Parameters, SUBNQN (data offset 256)" in line
 
 
+@pytest.mark.parametrize("option, refuse", [("-g", "--no-hdgst"), ("-G", "--no-ddgst")])
+def test_a_digest_that_is_refused(start_target, option, refuse):
+    target = start_target("-n", NQN, "--ns", "mem:8M", refuse)
+    assert "refused a digest" in target.host.error("identify", option, code=3)
+    target.host.run("identify")
+
+
+def test_a_target_that_stops_answering(start_target):
+    target = start_target("-n", NQN, "--ns", "mem:8M")
+    load = subprocess.Popen([NVMFSPEC, "host", "perf", *target.host.where, "-n", NQN, "--time", "1",
+                             "--timeout", "500"],
+                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    time.sleep(0.3)
+    target.process.send_signal(signal.SIGSTOP)
+    try:
+        assert load.wait(timeout=10) == 3
+    finally:
+        target.process.send_signal(signal.SIGCONT)
+    assert "not answered within 500 ms" in load.stderr.read()
+
+
 def test_a_target_that_dies(start_target):
     target = start_target("-n", NQN, "--ns", "mem:8M")
     load = subprocess.Popen([NVMFSPEC, "host", "perf", *target.host.where, "-n", NQN, "--time", "30"],
