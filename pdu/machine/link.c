@@ -215,6 +215,14 @@ static void pop(struct link *l)
                 tx->sent(tx, l->user);
 }
 
+static void cut_tx(struct cut *c, const struct tx *tx)
+{
+        cut_add(c, tx->head, tx->head_len);
+        cut_add(c, zeroes, tx->pad);
+        cut_add(c, tx->data, tx->data_len);
+        cut_add(c, tx->ddgst, tx->ddgst_len);
+}
+
 int link_send_iov(struct link *l, struct iovec *iov, int max)
 {
         struct cut c = { .iov = iov, .max = max };
@@ -222,10 +230,9 @@ int link_send_iov(struct link *l, struct iovec *iov, int max)
         link_sent(l, 0); /* what a violator made empty */
         c.skip = l->tx_done;
         for (const struct tx *tx = l->tx_first; tx && c.n < max; tx = tx->next) {
-                cut_add(&c, tx->head, tx->head_len);
-                cut_add(&c, zeroes, tx->pad);
-                cut_add(&c, tx->data, tx->data_len);
-                cut_add(&c, tx->ddgst, tx->ddgst_len);
+                cut_tx(&c, tx);
+                if (tx->twice)
+                        cut_tx(&c, tx);
         }
         return c.n;
 }

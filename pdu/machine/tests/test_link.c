@@ -175,7 +175,8 @@ static void a_violator_may_send_twice_or_nothing(void **state)
 {
         struct rule_policy policy = { 0 };
         union pdu h = { .icreq = { .ch.type = PDU_ICREQ } };
-        struct tx tx = tx_of(&h, NULL, 0);
+        union pdu cmd = capsule(5, NVME_FLUSH, 0, SGL_TRANSPORT);
+        struct tx tx = tx_of(&h, NULL, 0), next = tx_of(&cmd, NULL, 0);
         struct end host, controller;
 
         (void)state;
@@ -183,9 +184,11 @@ static void a_violator_may_send_twice_or_nothing(void **state)
         end_init(&host, PARTY_HOST, false, &policy);
         end_init(&controller, PARTY_CONTROLLER, true, NULL);
         link_send(&host.l, &tx);
-        move(&host, &controller, 50);
-        assert_int_equal(host.sent, 1);
-        assert_int_equal(controller.pdus, 2);
+        link_send(&host.l, &next); /* all three PDUs leave at once */
+        move(&host, &controller, 0);
+        assert_int_equal(host.sent, 2);
+        assert_int_equal(controller.pdus, 3);
+        assert_int_equal(controller.last.ch.type, PDU_CAPSULE_CMD);
         assert_int_equal(controller.l.fault.rule, TCP_ICREQ_ONCE);
         end_fini(&host);
         end_fini(&controller);
