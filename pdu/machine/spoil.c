@@ -35,6 +35,14 @@ static void make(uint8_t *base, const struct change *c)
 #define SIZE(type, member) sizeof(((type *)0)->member)
 #define AT(type, member)   offsetof(type, member), SIZE(type, member)
 
+/* Opcodes of I/O and admin queues overlap; only the former have the NSID of a single namespace. */
+static bool has_nsid(const union sqe *sqe)
+{
+        uint32_t nsid = le32_get(sqe->nsid);
+
+        return nsid > 0 && nsid < UINT32_MAX;
+}
+
 /* --- which PDU -------------------------------------------------------------------------------- */
 
 typedef bool fits_fn(const struct spoil *s);
@@ -181,24 +189,17 @@ static bool is_get_features(const struct spoil *s)
         return s->h->cmd.sqe.opc == NVME_GET_FEATURES;
 }
 
-/* Opcodes of I/O and admin queues overlap; only the former have the NSID of a single namespace. */
-static bool has_nsid(const struct spoil *s)
-{
-        uint32_t nsid = le32_get(s->h->cmd.sqe.nsid);
-
-        return nsid > 0 && nsid < UINT32_MAX;
-}
-
 static bool is_log(const struct spoil *s)
 {
-        return s->h->cmd.sqe.opc == NVME_GET_LOG_PAGE && !has_nsid(s);
+        return s->h->cmd.sqe.opc == NVME_GET_LOG_PAGE && !has_nsid(&s->h->cmd.sqe);
 }
 
 static bool is_io(const struct spoil *s)
 {
         uint8_t opc = s->h->cmd.sqe.opc;
 
-        return (opc == NVME_READ || opc == NVME_WRITE || opc == NVME_FLUSH) && has_nsid(s);
+        return (opc == NVME_READ || opc == NVME_WRITE || opc == NVME_FLUSH) &&
+               has_nsid(&s->h->cmd.sqe);
 }
 
 static bool is_in_capsule(const struct spoil *s)
@@ -652,7 +653,7 @@ static bool done_long_sgl(const struct done *d)
         uint32_t len = le32_get(d->sqe->sgl.len);
         uint32_t ranges = (le32_get(d->sqe->cdw10) & 0xff) + 1;
 
-        if (d->sqe->opc == NVME_DSM)
+        if (d->sqe->opc == NVME_DSM && has_nsid(d->sqe))
                 return len > ranges * sizeof(struct dsm_range);
         return d->sqe->opc == NVME_IDENTIFY && len > IDENTIFY_LEN;
 }
@@ -692,7 +693,7 @@ static bool done_get_kato(const struct done *d)
 
 static bool done_discovery(const struct done *d)
 {
-        return succeeded(d) && d->sqe->opc == NVME_GET_LOG_PAGE &&
+        return succeeded(d) && d->sqe->opc == NVME_GET_LOG_PAGE && !has_nsid(d->sqe) &&
                (le32_get(d->sqe->cdw10) & 0xff) == LOG_DISCOVERY;
 }
 

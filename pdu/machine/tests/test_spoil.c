@@ -318,6 +318,10 @@ static void discovery_log(void **state)
 
         (void)state;
         memset(good, TRTYPE_TCP, sizeof(good));
+        sqe.nsid = le32(1); /* a Read from LBA 70h has the same opcode */
+        sqe.cdw10 = le32(LOG_DISCOVERY);
+        assert_false(spoil_one(DISC_HEADER, &sqe, &cqe, good, sizeof(good)));
+        sqe.nsid = le32(0);
         sqe.cdw10 = le32(LOG_DISCOVERY | 511 << 16);
         for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
                 memcpy(log, good, sizeof(log));
@@ -358,7 +362,7 @@ static void long_sgls(void **state)
         sqe.sgl.len = le32(8192);
         assert_true(spoil_one(FAB_SGL_LONG, &sqe, &cqe, NULL, 0));
         assert_int_equal(cqe_status(&cqe), NVME_SGL_LENGTH);
-        sqe = a_command(1, NVME_DSM, SGL_TRANSPORT, 16);
+        sqe = an_io(1, NVME_DSM, SGL_TRANSPORT, 16);
         assert_false(spoil_one(FAB_SGL_LONG, &sqe, &cqe, NULL, 0));
         sqe.sgl.len = le32(32);
         assert_true(spoil_one(FAB_SGL_LONG, &sqe, &cqe, NULL, 0));
