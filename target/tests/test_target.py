@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The target as a program: options, signals, durability, memory, many connections."""
+import contextlib
+import os
+import pathlib
+import re
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
+NQN = "nqn.2026-01.io.nvmfspec:target"
+
+
+class Target:
+    """A running `nvmfspec target` on a free port."""
+
+    def __init__(self, *options, program=NVMFSPEC):
+        self.process = subprocess.Popen([program, "target", *options], stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        found = re.match(r"listening on (\S+):(\d+)", line)
+        assert found, line + self.process.stderr.read()
+        self.port = int(found[2])
+
+    def host(self, *args):
+        return subprocess.run([NVMFSPEC, "host", args[0], "-t", "tcp", "-a", "127.0.0.1",
+                               "-s", str(self.port), *args[1:]],
+                              capture_output=True, timeout=60)
+
+    def rss(self):
+        """Bytes of memory in use."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) << 10
+
+    def files(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def stop(self, sig=signal.SIGTERM):
+        self.process.send_signal(sig)
+        self.process.wait(30)
+        return self.process.stderr.read()
+
+
+@contextlib.contextmanager
+def target(*options, **kw):
+    t = Target("-s", "0", *options, **kw)
+    try:
+        yield t
+    finally:
+        t.process.kill()
+        t.process.wait()
+
+
+class Queue:
+    """The least host that holds a queue: ICReq, Connect, and what a test sends by hand."""
+
+    def __init__(self, port, qid=0, cntlid=0xffff, entries=32, connect=True):
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket.settimeout(20)
+        self.cid = 0
+        self.socket.sendall(struct.pack("<BBBBI", 0, 0, 128, 0, 128) + bytes(120))
+        assert self.receive(128)[0] == 1
+        if connect:
+            sqe = struct.pack("<BBHB19xQIBBBB", 0x7f, 0x40, 0, 1, 0, 1024, 0, 0, 0, 1)
+            sqe += struct.pack("<HHHBxI12x", 0, qid, entries - 1, 4, 0 if qid else 120000)
+            data = bytes(range(16)) + struct.pack("<H", cntlid) + bytes(238)
+            data += NQN.encode().ljust(256, b"\0")
+            data += b"nqn.2026-01.io.nvmfspec:python".ljust(256, b"\0") + bytes(256)
+            cqe = self.command(sqe, data)
+            assert struct.unpack_from("<H", cqe, 14)[0] >> 1 == 0, cqe.hex()
+            self.cntlid = struct.unpack_from("<H", cqe)[0]
+
+    def receive(self, n):
+        got = b""
+        while len(got) < n:
+            more = self.socket.recv(n - len(got))
+            if not more:
+                raise EOFError
+            got += more
+        return got
+
+    def command(self, sqe, data=b""):
+        plen = 72 + len(data)
+        sqe = sqe[:2] + struct.pack("<H", self.cid) + sqe[4:]
+        self.cid += 1
+        self.socket.sendall(struct.pack("<BBBBI", 4, 0, 72, 72 if data else 0, plen) + sqe + data)
+        return self.receive(24)[8:]
+
+    def enable(self):
+        self.command(struct.pack("<BBHB35xBxxxIQ8x", 0x7f, 0x40, 0, 0, 0, 0x14, 0x460001))
+
+    def close(self):
+        self.socket.close()
+
+
+# --- options -------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("options, word", [
+    (["--ns", "mem:1x"], "'1x' is no size"),
+    (["--ns", "tape:1G"], "tape:1G"),
+    (["--waive", "tcp/nonsense"], "tcp/nonsense"),
+    (["--limit", "fun=1"], "fun"),
+    (["--limit", "max_transfer=5000"], "max_transfer"),
+    (["--config", "/nowhere.json"], "/nowhere.json"),
+    (["-a", "256.1.1.1"], "256.1.1.1"),
+    (["-s", "http"], "http"),
+    (["--bogus"], "bogus"),
+    (["stray"], "stray"),
+], ids=lambda v: v if isinstance(v, str) else "_".join(v))
+def test_bad_options_end_in_one_line(options, word):
+    run = subprocess.run([NVMFSPEC, "target", *options], capture_output=True, text=True, timeout=20)
+    assert run.returncode == 2
+    assert run.stderr.count("\n") == 1 and word in run.stderr, run.stderr
+    assert run.stdout == ""
+
+
+def test_a_port_in_use_is_named():
+    with target() as t:
+        run = subprocess.run([NVMFSPEC, "target", "-s", str(t.port)], capture_output=True, text=True)
+        assert run.returncode == 2 and f"127.0.0.1:{t.port}" in run.stderr
+
+
+def test_sigterm_ends_it_quietly():
+    t = Target("-s", "0")
+    q = Queue(t.port)
+    assert t.stop() == ""
+    assert t.process.returncode == 0
+    with pytest.raises((EOFError, ConnectionResetError)):
+        q.receive(1)
+
+
+def test_trace_shows_request_states():
+    with target("--trace") as t:
+        Queue(t.port).close()
+        states = re.findall(r"Connect: (.*)", t.stop())
+    assert states == ["new", "ready to execute", "executing", "executed", "completing", "completed"]
+
+
+# --- durability ----------------------------------------------------------------------------------
+
+def test_what_was_written_survives_kill_9(tmp_path):
+    image, data = tmp_path / "image", tmp_path / "data"
+    data.write_bytes(os.urandom(65536))
+    ns = f"file:{image},size=1M"
+    with target("--ns", ns) as t:
+        assert t.host("write", "-n", NQN, "--slba", "16", "--file", str(data)).returncode == 0
+        assert t.host("flush", "-n", NQN).returncode == 0
+        t.process.kill()
+        t.process.wait()
+    with target("--ns", ns) as t:
+        back = t.host("read", "-n", NQN, "--slba", "16", "--blocks", "128", "--file", "-")
+        assert back.stdout == data.read_bytes()
+
+
+# --- memory and many connections -----------------------------------------------------------------
+
+CONNECTIONS, PER_CONTROLLER = 2000, 63
+
+
+def hold_idle_queues(port, count, entries):
+    queues, admin = [], None
+    for n in range(count):
+        if n % PER_CONTROLLER == 0:
+            admin = Queue(port)
+            admin.enable()
+            admin.command(struct.pack("<BBH36xII16x", 9, 0x40, 0, 7, 0x003f003f))
+            queues.append(admin)
+        queues.append(Queue(port, n % PER_CONTROLLER + 1, admin.cntlid, entries))
+    return queues
+
+
+@pytest.mark.fast
+def test_idle_connections_cost_little():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hard < 2 * CONNECTIONS:
+        pytest.skip(f"at most {hard} open files here")
+    with target("--limit", "controllers=64") as t:
+        Queue(t.port).close()
+        before = t.rss()
+        queues = hold_idle_queues(t.port, CONNECTIONS, 128)
+        each = (t.rss() - before) / CONNECTIONS
+        print(f"{each / 1024:.1f} KiB for each of {CONNECTIONS} connections")
+        assert each < 64 << 10
+        assert t.host("identify", "-n", NQN).returncode == 0
+        for q in queues:
+            q.close()
+        deadline = time.time() + 20
+        while t.files() > 40 and time.time() < deadline:
+            time.sleep(0.1)
+        assert t.files() < 40
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_half_open_peers_cost_nobody_else():
+    with target("--limit", "ic_timeout=400", "--limit", "stall_timeout=400") as t:
+        silent = [socket.create_connection(("127.0.0.1", t.port)) for _ in range(50)]
+        partial = [Queue(t.port, connect=False) for _ in range(50)]
+        for q in partial:
+            q.socket.sendall(b"\x04\0\x48")
+        assert t.host("identify", "-n", NQN).returncode == 0
+        time.sleep(1.5)
+        for s in silent + [q.socket for q in partial]:
+            s.settimeout(1)
+            try:
+                assert s.recv(1) == b""
+            except ConnectionResetError:
+                pass
+        assert t.files() < 20
+
+
+# --- races ---------------------------------------------------------------------------------------
+
+@pytest.mark.tsan
+@pytest.mark.timeout(300)
+def test_no_data_race_under_load(tmp_path):
+    """Queues on three reactors, files and memory, hosts that come, leave and are cut off, and a
+    configuration that changes meanwhile."""
+    program = os.environ.get("NVMFSPEC_TSAN")
+    if not program:
+        pytest.skip("NVMFSPEC_TSAN is not set")
+    configs = [f"""{{ "hosts": [], "ports": [ {{ "portid": 1, "addr": {{ "trtype": "tcp",
+        "adrfam": "ipv4", "traddr": "127.0.0.1", "trsvcid": "0" }}, "subsystems": [ "{NQN}" ] }} ],
+        "subsystems": [ {{ "nqn": "{NQN}", "attr": {{ "allow_any_host": "1" }}, "namespaces": [
+        {{ "nsid": 1, "enable": 1, "device": {{ "path": "mem:{size}M" }} }},
+        {{ "nsid": 2, "enable": 1, "device": {{ "path": "file:{tmp_path}/image,size=16M" }} }}
+        {more} ] }} ] }}""" for size, more in [
+            (64, ""), (128, ', { "nsid": 3, "enable": 1, "device": { "path": "null:1G" } }')]]
+    config = tmp_path / "config.json"
+    config.write_text(configs[0])
+    t = Target("--config", str(config), "--reactors", "3", program=program)
+    where = ["-t", "tcp", "-a", "127.0.0.1", "-s", str(t.port), "-n", NQN]
+
+    def start(*args):
+        return subprocess.Popen([NVMFSPEC, "host", args[0], *where, *args[1:]])
+
+    load = [start("perf", "--rw", "randrw", "-i", "4", "--time", "8", "--no-busy-poll"),
+            start("perf", "--rw", "randrw", "-i", "3", "--time", "8", "--no-busy-poll", "-g", "-G",
+                  "--bs", "64k", "--iodepth", "8"),
+            start("verify", "-N", "2", "-i", "2")]
+    for n in range(16):
+        config.write_text(configs[n % 2])
+        t.process.send_signal(signal.SIGHUP)
+        for args in (["identify", "-n", NQN], ["flush", "-n", NQN, "-N", "2"], ["discover"]):
+            assert t.host(*args).returncode == 0, args
+        cut = start("perf", "--rw", "randwrite", "--time", "5")
+        time.sleep(0.1)
+        cut.kill()
+        cut.wait()
+    assert [p.wait(120) for p in load] == [0, 0, 0]
+    last = start("perf", "--rw", "randrw", "-i", "4", "--time", "5")
+    time.sleep(1)
+    errors = t.stop()
+    last.wait()
+    assert "ThreadSanitizer" not in errors, errors
+    assert t.process.returncode == 0
