@@ -130,6 +130,15 @@ static bool is_plain_with_sgl(const struct spoil *s)
                le32_get(s->h->cmd.sqe.sgl.len) > 0;
 }
 
+/* Others may be answered before the next capsule is looked at. */
+static bool stays_outstanding(const struct spoil *s)
+{
+        const union sqe *sqe = &s->h->cmd.sqe;
+        bool waits_for_r2t = sqe->sgl.id == SGL_TRANSPORT && sqe_xfer(sqe) == XFER_H2C;
+
+        return is_plain(s) && (sqe->opc == NVME_AER || (waits_for_r2t && le32_get(sqe->sgl.len)));
+}
+
 static bool is_fabrics(const struct spoil *s, enum fctype type)
 {
         return s->h->cmd.sqe.opc == NVME_FABRICS && s->h->cmd.sqe.fctype == type;
@@ -508,7 +517,7 @@ static const struct violator violators[] = {
         CHANGE(TCP_ICD_LEN, CAPSULE_CMD, is_in_capsule, cmd.sqe.sgl.len, ADD, 4),
         CHANGE(TCP_SGL_TYPE, CAPSULE_CMD, is_plain_with_sgl, cmd.sqe.sgl.id, PUT, SGL_KEYED),
         CHANGE(TCP_RESP_CID, CAPSULE_RESP, of_write, resp.cqe.cid, FLIP, STRANGE),
-        CALL(TCP_CMD_CID, CAPSULE_CMD, is_plain, send_twice),
+        CALL(TCP_CMD_CID, CAPSULE_CMD, stays_outstanding, send_twice),
         CHANGE(TCP_RESP_RSVD, CAPSULE_RESP, of_write, resp.cqe.sqid, PUT, 1),
         /* controller to host data */
         CHANGE(TCP_C2H_CID, C2H_DATA, of_read, data.cccid, FLIP, STRANGE),
