@@ -11,8 +11,8 @@
  * lengths is never believed. After FRAMER_FAULT framer_next() gives nothing else; only the calls
  * that ask about the fault, and framer_detach(), are legal.
  *
- * Whether DATAL and R2TL are multiples of a dword is not judged here but by the tracker, which knows
- * the commands that count bytes (T1.0 3.6.2.8 to 3.6.2.10).
+ * Whether DATAL and R2TL are multiples of a dword is not judged here but by the tracker, which
+ * knows the commands that count bytes (T1.0 3.6.2.8 to 3.6.2.10).
  *
  * Data of up to FRAMER_IN_PLACE bytes stays in the receive buffer and is handed out in place, valid
  * until the next call of framer_next() or framer_recv_iov(). Longer data goes straight to the sink
@@ -42,13 +42,13 @@ struct framer {
         uint8_t *buf; /* attached receive buffer, not owned */
         uint32_t cap, start, end;
 
-        union pdu header;   /* of the PDU in hand */
-        uint32_t hdgst;     /* as received */
+        union pdu header; /* of the PDU in hand */
+        uint32_t hdgst;   /* as received */
         uint32_t header_got;
         uint32_t pad_left, data_len, data_got, tail_left;
-        uint8_t *sink;      /* NULL: in place, or dropped */
+        uint8_t *sink; /* NULL: in place, or dropped */
         const uint8_t *data;
-        uint32_t crc;       /* running DDGST */
+        uint32_t crc; /* running DDGST */
         uint8_t state, ddgst_len;
         bool ddgst_bad;
         struct fault fault;
@@ -61,8 +61,8 @@ void framer_negotiated(struct framer *f, const struct pdu_format *format);
 
 /*
  * The receive buffer, cap >= FRAMER_BUFFER_MIN bytes, lent by the owner. framer_detach() gives it
- * back if no byte that is still needed lies in it, so that an idle connection holds none; else NULL.
- * After FRAMER_MORE or FRAMER_FAULT only.
+ * back if no byte that is still needed lies in it, so that an idle connection holds none; else
+ * NULL. After FRAMER_MORE or FRAMER_FAULT only.
  */
 void framer_attach(struct framer *f, uint8_t *buf, uint32_t cap);
 uint8_t *framer_detach(struct framer *f);
@@ -106,8 +106,9 @@ static inline struct fault framer_fault(const struct framer *f)
         return f->fault;
 }
 
-/* At FRAMER_FAULT: bytes of framer_header() that were received, for the copy in a TermReq: 8 to 128.
- * Of one stream it may be more when more arrived at once: the only thing that a split changes. */
+/* At FRAMER_FAULT: bytes of framer_header() that were received, for the copy in a TermReq: 8 to
+ * 128. Of one stream it may be more when more arrived at once: the only thing that a split changes.
+ */
 uint32_t framer_header_got(const struct framer *f);
 
 #endif

@@ -16,14 +16,15 @@
 /* What a violator may look at and change of one outgoing PDU, after its layout, before digests. */
 struct spoil {
         union pdu *h;
-        uint8_t *data;        /* may be NULL; changed in place only if `data_writable` */
-        uint32_t data_len;    /* in and out: may get shorter; where it gets 0 there is no DDGST */
-        uint32_t pad;         /* in and out: bytes of PAD, at most PDU_PDO_MAX */
+        uint8_t *data;     /* may be NULL; changed in place only if `data_writable` */
+        uint32_t data_len; /* in and out: may get shorter; where it gets 0 there is no DDGST */
+        uint32_t pad;      /* in and out: bytes of PAD, at most PDU_PDO_MAX */
         bool data_writable;
-        const union sqe *sqe; /* the command that a CapsuleResp, C2HData or R2T belongs to, or NULL */
+        const union sqe
+            *sqe; /* the command that a CapsuleResp, C2HData or R2T belongs to, or NULL */
         uint32_t hdgst_xor, ddgst_xor; /* out: what to flip in the digests; 0: nothing */
-        bool drop;            /* out: do not send this PDU */
-        bool twice;           /* out: send it twice */
+        bool drop;                     /* out: do not send this PDU */
+        bool twice;                    /* out: send it twice */
 };
 
 /* Whether `rule` has a violator here. Rules about what happens over time are broken where it
@@ -33,8 +34,8 @@ bool spoil_can(enum rule_id rule);
 bool spoil_pdu(const struct rule_set *violated, enum party sender, struct spoil *s);
 
 /*
- * Rules about values (Identify, properties, log pages, statuses) are broken in the completed command
- * before it becomes PDUs: cqe and the data it returns (len bytes, writable; may be NULL).
+ * Rules about values (Identify, properties, log pages, statuses) are broken in the completed
+ * command before it becomes PDUs: cqe and the data it returns (len bytes, writable; may be NULL).
  */
 bool spoil_completion(const struct rule_set *violated, const union sqe *sqe, struct cqe *cqe,
                       uint8_t *data, uint32_t len);
