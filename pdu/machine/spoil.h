@@ -20,8 +20,7 @@ struct spoil {
         uint32_t data_len; /* in and out: may get shorter; where it gets 0 there is no DDGST */
         uint32_t pad;      /* in and out: bytes of PAD, at most PDU_PDO_MAX */
         bool data_writable;
-        const union sqe
-            *sqe; /* the command that a CapsuleResp, C2HData or R2T belongs to, or NULL */
+        const union sqe *sqe;          /* that a CapsuleResp, C2HData or R2T belongs to, or NULL */
         uint32_t hdgst_xor, ddgst_xor; /* out: what to flip in the digests; 0: nothing */
         bool drop;                     /* out: do not send this PDU */
         bool twice;                    /* out: send it twice */
