@@ -246,16 +246,16 @@ static void show_change(const struct discovery_log *was, const struct discovery_
 }
 
 /* Tells every change until a signal comes. */
-static int stay(struct host_ctrl *c, struct discovery_log *log, bool json, struct host_error *e)
+static int stay(struct host_ctrl *c, struct events *ev, struct discovery_log *log, bool json,
+                struct host_error *e)
 {
         struct sigaction act = { .sa_handler = on_signal };
-        struct events ev = { 0 };
         struct discovery_log is;
 
         sigaction(SIGINT, &act, NULL);
         sigaction(SIGTERM, &act, NULL);
         while (!told_to_stop) {
-                if (await_event(c, &ev, e) < 0)
+                if (await_event(c, ev, e) < 0)
                         return -1;
                 if (told_to_stop)
                         break;
@@ -268,7 +268,8 @@ static int stay(struct host_ctrl *c, struct discovery_log *log, bool json, struc
         return 0;
 }
 
-static int read_and_show(struct call *call, struct host_ctrl *c, struct host_error *e)
+static int read_and_show(struct call *call, struct host_ctrl *c, struct events *ev,
+                         struct host_error *e)
 {
         struct discovery_log log;
         int result = 0;
@@ -277,7 +278,7 @@ static int read_and_show(struct call *call, struct host_ctrl *c, struct host_err
                 return -1;
         show_log(&log, args_json(call->args));
         if (call->args->persistent)
-                result = stay(c, &log, args_json(call->args), e);
+                result = stay(c, ev, &log, args_json(call->args), e);
         discovery_free(&log);
         return result;
 }
@@ -287,6 +288,7 @@ int call_discover(struct call *call, struct host_error *e)
         struct host_params p;
         struct host_error late;
         struct host_ctrl c;
+        struct events ev = { 0 }; /* outstanding until the queue is closed */
         int result;
 
         if (args_params(call->args, "8009", NQN_DISCOVERY, &p, e) < 0)
@@ -295,7 +297,7 @@ int call_discover(struct call *call, struct host_error *e)
                 p.kato = 0; /* asks for a connection that is not persistent */
         if (host_ctrl_connect(&c, &p, e) < 0)
                 return -1;
-        result = read_and_show(call, &c, e);
+        result = read_and_show(call, &c, &ev, e);
         host_ctrl_disconnect(&c, &late);
         return result;
 }

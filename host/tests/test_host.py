@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from conftest import NQN, NVMFSPEC
+from hostlib import NQN, NVMFSPEC
 
 DISCOVERY = "nqn.2014-08.org.nvmexpress.discovery"
 
