@@ -345,6 +345,18 @@ void ctrl_account(struct ctrl_queue *q, bool write, uint64_t bytes)
         count(write ? &q->writes : &q->reads, 1);
 }
 
+/* For each controller, which it may end; under the table's lock. */
+static void visit_all(struct ctrl_table *t, void (*visit)(struct ctrl *c, const void *arg),
+                      const void *arg)
+{
+        for (struct ctrl *c = t->first, *next; c; c = next) {
+                next = c->next;
+                pthread_mutex_lock(&c->lock);
+                visit(c, arg);
+                pthread_mutex_unlock(&c->lock);
+        }
+}
+
 /* --- time --------------------------------------------------------------------------------------
  */
 
@@ -364,8 +376,10 @@ static bool lost_for_long(struct ctrl *c, uint64_t now)
         return now - c->io_lost_at >= IO_LOST_GRACE;
 }
 
-static void tick(struct ctrl *c, uint64_t now)
+static void tick(struct ctrl *c, const void *arg)
 {
+        uint64_t now = *(const uint64_t *)arg;
+
         collect_traffic(c, now);
         if (!controller_tick(&c->m, now)) {
                 ctrl_add_error(c, 0xffff, NULL, NVME_KATO_EXPIRED);
@@ -375,19 +389,10 @@ static void tick(struct ctrl *c, uint64_t now)
         }
 }
 
-/* Calls fn for each controller, under the locks of table and controller; fn may end it. */
-#define table_each(t, c, next)                                                                     \
-        for (struct ctrl *c = (t)->first, *next; c && (next = c->next, true); c = next)
-
 void ctrl_table_tick(struct ctrl_table *t, uint64_t now)
 {
         pthread_mutex_lock(&t->lock);
-        table_each(t, c, next)
-        {
-                pthread_mutex_lock(&c->lock);
-                tick(c, now);
-                pthread_mutex_unlock(&c->lock);
-        }
+        visit_all(t, tick, &now);
         pthread_mutex_unlock(&t->lock);
 }
 
@@ -411,25 +416,37 @@ static void note_changed_ns(struct ctrl *c, uint32_t nsid)
         c->changed_ns[i] = nsid;
 }
 
+struct ns_change {
+        const struct subsystem *subsystem;
+        uint32_t nsid;
+};
+
+static void tell_ns_changed(struct ctrl *c, const void *arg)
+{
+        const struct ns_change *change = arg;
+
+        if (is_discovery(c) || c->subsystem != change->subsystem)
+                return;
+        note_changed_ns(c, change->nsid);
+        controller_event(&c->m, AEN_NOTICE, AEN_INFO_NS_CHANGED, LOG_CHANGED_NS);
+        ctrl_send_events(c);
+}
+
 void ctrl_table_ns_changed(struct ctrl_table *t, struct subsystem *s, uint32_t nsid)
 {
         pthread_mutex_lock(&t->lock);
-        for (struct ctrl *c = t->first; c; c = c->next) {
-                if (!s || c->subsystem != s)
-                        continue;
-                pthread_mutex_lock(&c->lock);
-                note_changed_ns(c, nsid);
-                controller_event(&c->m, AEN_NOTICE, AEN_INFO_NS_CHANGED, LOG_CHANGED_NS);
-                ctrl_send_events(c);
-                pthread_mutex_unlock(&c->lock);
-        }
+        visit_all(t, tell_ns_changed, &(struct ns_change) { s, nsid });
         pthread_mutex_unlock(&t->lock);
 }
 
-static void look_again(struct ctrl *c)
+static void look_again(struct ctrl *c, const void *arg)
 {
-        uint64_t view = discovery_view(c, inventory_port(c->env->inv, c->port_id));
+        const struct inventory *inv = arg;
+        uint64_t view;
 
+        if (!is_discovery(c))
+                return;
+        view = discovery_view(c, inventory_port(inv, c->port_id));
         if (view == c->view)
                 return;
         c->view = view;
@@ -437,28 +454,23 @@ static void look_again(struct ctrl *c)
         ctrl_send_events(c);
 }
 
-static void table_look_again(struct ctrl_table *t)
+/* Under the locks of inventory and table. */
+static void look_over(struct ctrl_table *t, struct inventory *inv,
+                      void (*visit)(struct ctrl *c, const void *arg))
 {
-        for (struct ctrl *c = t->first; c; c = c->next) {
-                if (!is_discovery(c))
-                        continue;
-                pthread_mutex_lock(&c->lock);
-                look_again(c);
-                pthread_mutex_unlock(&c->lock);
-        }
+        pthread_rwlock_rdlock(&inv->lock);
+        pthread_mutex_lock(&t->lock);
+        visit_all(t, visit, inv);
+        pthread_mutex_unlock(&t->lock);
+        pthread_rwlock_unlock(&inv->lock);
 }
 
 void ctrl_table_discovery_changed(struct ctrl_table *t)
 {
         struct inventory *inv = atomic_load(&t->inv);
 
-        if (!inv) /* nobody has connected yet */
-                return;
-        pthread_rwlock_rdlock(&inv->lock);
-        pthread_mutex_lock(&t->lock);
-        table_look_again(t);
-        pthread_mutex_unlock(&t->lock);
-        pthread_rwlock_unlock(&inv->lock);
+        if (inv) /* or nobody has connected yet */
+                look_over(t, inv, look_again);
 }
 
 static bool is_served(const struct inventory *inv, const struct subsystem *s)
@@ -480,17 +492,13 @@ static bool may_stay(const struct inventory *inv, const struct ctrl *c)
                subsystem_allows(c->subsystem, c->m.hostnqn);
 }
 
+static void end_unless_allowed(struct ctrl *c, const void *arg)
+{
+        if (!may_stay(arg, c))
+                end_association(c);
+}
+
 void ctrl_table_revoke(struct ctrl_table *t, struct inventory *inv)
 {
-        pthread_rwlock_rdlock(&inv->lock);
-        pthread_mutex_lock(&t->lock);
-        table_each(t, c, next)
-        {
-                pthread_mutex_lock(&c->lock);
-                if (!may_stay(inv, c))
-                        end_association(c);
-                pthread_mutex_unlock(&c->lock);
-        }
-        pthread_mutex_unlock(&t->lock);
-        pthread_rwlock_unlock(&inv->lock);
+        look_over(t, inv, end_unless_allowed);
 }

@@ -36,7 +36,7 @@ static const struct dword_feature *dword_feature(uint8_t fid)
 void settings_reset(struct ctrl *c)
 {
         c->settings = (struct settings) { .temp_over = WARNING_TEMP };
-        for (uint8_t fid = 0; fid < sizeof(dwords) / sizeof(dwords[0]); fid++)
+        for (size_t fid = 0; fid < sizeof(dwords) / sizeof(dwords[0]); fid++)
                 c->settings.dword[fid] = dwords[fid].initial;
         atomic_store(&c->write_through, false);
 }

@@ -72,33 +72,40 @@ static inline void fake_init(struct fake *f, struct bed *b)
         f->q.complete = fake_complete;
 }
 
-static inline void bed_add_ns(struct bed *b, struct subsystem *s, const char *spec, uint32_t nsid)
+static inline void bed_add_ns(struct subsystem *s, const char *spec, uint32_t nsid)
 {
         char error[128];
         struct ns *ns = ns_open(spec, s->nqn, nsid, error, sizeof(error));
 
-        (void)b;
-        assert_non_null(ns);
-        subsystem_add_ns(s, ns);
+        if (!ns)
+                fail_msg("%s", error);
+        else
+                subsystem_add_ns(s, ns);
 }
 
-static inline void bed_init(struct bed *b)
+static inline struct port *new_port(uint16_t id, const char *traddr, const char *trsvcid)
 {
-        memset(b, 0, sizeof(*b));
-        inventory_init(&b->inv);
+        struct port *p = port_new(id);
+
+        if (!p)
+                abort();
+        text_fill(p->traddr, sizeof(p->traddr), traddr);
+        text_fill(p->trsvcid, sizeof(p->trsvcid), trsvcid);
+        return p;
+}
+
+static inline void bed_fill(struct bed *b)
+{
         b->one = subsystem_new(SUB1);
         b->two = subsystem_new(SUB2);
-        b->port = port_new(1);
-        b->other = port_new(2);
-        assert_true(b->one && b->two && b->port && b->other);
-        strcpy(b->port->traddr, "192.0.2.1");
-        strcpy(b->port->trsvcid, "4420");
-        strcpy(b->other->traddr, "0.0.0.0");
-        strcpy(b->other->trsvcid, "4421");
+        if (!b->one || !b->two)
+                abort();
+        b->port = new_port(1, "192.0.2.1", "4420");
+        b->other = new_port(2, "0.0.0.0", "4421");
         b->two->allow_any_host = false;
         assert_true(subsystem_add_host(b->two, HOST2));
-        bed_add_ns(b, b->one, "mem:1M", 1);
-        bed_add_ns(b, b->one, "null:1G,bs=4096", 3);
+        bed_add_ns(b->one, "mem:1M", 1);
+        bed_add_ns(b->one, "null:1G,bs=4096", 3);
         inventory_add_subsystem(&b->inv, b->one);
         inventory_add_subsystem(&b->inv, b->two);
         inventory_add_port(&b->inv, b->port);
@@ -106,6 +113,13 @@ static inline void bed_init(struct bed *b)
         assert_true(port_add_subsystem(b->port, b->one));
         assert_true(port_add_subsystem(b->other, b->one));
         assert_true(port_add_subsystem(b->other, b->two));
+}
+
+static inline void bed_init(struct bed *b)
+{
+        memset(b, 0, sizeof(*b));
+        inventory_init(&b->inv);
+        bed_fill(b);
         b->limits = (struct target_limits) {
                 .connections = 64,
                 .queue_entries = 64,
@@ -224,8 +238,7 @@ static inline void open_admin_to(struct fake *f, struct bed *b, const char *subn
         fake_init(f, b);
         make_connect(c, NULL, 0);
         c->r.sqe.connect.kato = le32(kato);
-        memset(connect_data_of(c)->subnqn, 0, NQN_FIELD);
-        strcpy(connect_data_of(c)->subnqn, subnqn);
+        text_fill(connect_data_of(c)->subnqn, NQN_FIELD, subnqn);
         assert_int_equal(run(f, c), 0);
         assert_int_equal(f->verdict, CTRL_CONNECTED);
         assert_int_equal(set_cc(f, c, CC_ON), 0);

@@ -106,36 +106,36 @@ static void identify_statuses(void **state)
 {
         static const struct {
                 uint8_t cns, csi;
-                uint32_t nsid;
                 uint16_t status;
+                uint32_t nsid;
         } rows[] = {
-                { CNS_NS, 0, 0, 0x00b },
-                { CNS_NS, 0, UINT32_MAX, 0x00b },
-                { CNS_NS, 0, CTRL_NSID_MAX, 0 },
-                { CNS_NS, 0, CTRL_NSID_MAX + 1, 0x00b },
-                { CNS_NS_DESCS, 0, 1, 0 },
-                { CNS_NS_DESCS, 0, 2, 0x002 },
-                { CNS_NS_DESCS, 0, 0, 0x00b },
-                { CNS_NS_LIST, 0, UINT32_MAX, 0x00b },
-                { CNS_NS_LIST, 0, UINT32_MAX - 1, 0x00b },
-                { CNS_NS_LIST, 0, UINT32_MAX - 2, 0 },
-                { CNS_IOCS_NS, 0, 1, 0 },
-                { CNS_IOCS_NS, 2, 1, 0x002 },
+                { CNS_NS, 0, 0x00b, 0 },
+                { CNS_NS, 0, 0x00b, UINT32_MAX },
+                { CNS_NS, 0, 0, CTRL_NSID_MAX },
+                { CNS_NS, 0, 0x00b, CTRL_NSID_MAX + 1 },
+                { CNS_NS_DESCS, 0, 0, 1 },
+                { CNS_NS_DESCS, 0, 0x002, 2 },
+                { CNS_NS_DESCS, 0, 0x00b, 0 },
+                { CNS_NS_LIST, 0, 0x00b, UINT32_MAX },
+                { CNS_NS_LIST, 0, 0x00b, UINT32_MAX - 1 },
+                { CNS_NS_LIST, 0, 0, UINT32_MAX - 2 },
+                { CNS_IOCS_NS, 0, 0, 1 },
+                { CNS_IOCS_NS, 2, 0x002, 1 },
                 { CNS_IOCS_CTRL, 0, 0, 0 },
-                { CNS_IOCS_CTRL, 1, 0, 0x002 },
+                { CNS_IOCS_CTRL, 1, 0x002, 0 },
                 { CNS_IOCS_NS_LIST, 0, 0, 0 },
-                { CNS_IOCS_NS_LIST, 1, 0, 0x002 },
-                { CNS_NS_INDEPENDENT, 0, 1, 0 },
-                { CNS_NS_INDEPENDENT, 0, 2, 0x002 },
+                { CNS_IOCS_NS_LIST, 1, 0x002, 0 },
+                { CNS_NS_INDEPENDENT, 0, 0, 1 },
+                { CNS_NS_INDEPENDENT, 0, 0x002, 2 },
                 { CNS_ALLOCATED_NS_LIST, 0, 0, 0 },
-                { CNS_ALLOCATED_NS, 0, 1, 0 },
-                { CNS_NS_CTRL_LIST, 0, 1, 0 },
-                { CNS_NS_CTRL_LIST, 0, 2, 0x002 },
+                { CNS_ALLOCATED_NS, 0, 0, 1 },
+                { CNS_NS_CTRL_LIST, 0, 0, 1 },
+                { CNS_NS_CTRL_LIST, 0, 0x002, 2 },
                 { CNS_CTRL_LIST, 0, 0, 0 },
                 { CNS_IOCS, 0, 0, 0 },
-                { 0x04, 0, 0, 0x002 },
-                { 0x20, 0, 0, 0x002 },
-                { 0xff, 0, 0, 0x002 },
+                { 0x04, 0, 0x002, 0 },
+                { 0x20, 0, 0x002, 0 },
+                { 0xff, 0, 0x002, 0 },
         };
 
         (void)state;
@@ -498,8 +498,7 @@ static void feature_dwords(void **state)
 static void feature_statuses(void **state)
 {
         static const struct {
-                uint8_t opc;
-                uint32_t nsid, dw10, dw11;
+                uint32_t opc, nsid, dw10, dw11;
                 uint16_t status;
         } rows[] = {
                 { NVME_SET_FEATURES, 0, 0xc0, 0, 0x002 },
@@ -521,8 +520,8 @@ static void feature_statuses(void **state)
 
         (void)state;
         for (size_t i = 0; i < COUNT(rows); i++) {
-                uint16_t status =
-                    simple(&admin, cmd, rows[i].opc, rows[i].nsid, rows[i].dw10, rows[i].dw11);
+                uint16_t status = simple(&admin, cmd, (uint8_t)rows[i].opc, rows[i].nsid,
+                                         rows[i].dw10, rows[i].dw11);
 
                 if (status != rows[i].status)
                         fail_msg("row %zu: %xh", i, status);

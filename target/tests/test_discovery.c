@@ -34,9 +34,8 @@ static void discover(struct fake *f, const struct port *port, const char *hostnq
         f->port = port;
         make_connect(cmd, NULL, 0);
         cmd->r.sqe.connect.kato = le32(kato);
-        memset(connect_data_of(cmd)->subnqn, 0, NQN_FIELD);
-        strcpy(connect_data_of(cmd)->subnqn, NQN_DISCOVERY);
-        strcpy(connect_data_of(cmd)->hostnqn, hostnqn);
+        text_fill(connect_data_of(cmd)->subnqn, NQN_FIELD, NQN_DISCOVERY);
+        text_fill(connect_data_of(cmd)->hostnqn, NQN_FIELD, hostnqn);
         assert_int_equal(run(f, cmd), 0);
         assert_int_equal(set_cc(f, cmd, CC_EN), 0);
 }
@@ -159,8 +158,7 @@ static void identify_discovery(void **state)
 static void prohibited(void **state)
 {
         static const struct {
-                uint8_t opc;
-                uint32_t dw10;
+                uint32_t opc, dw10;
                 uint16_t status;
                 enum rule_id rule;
         } rows[] = {
@@ -188,13 +186,13 @@ static void prohibited(void **state)
                 uint16_t status;
 
                 memset(&bed.policy, 0, sizeof(bed.policy));
-                status = simple(&disc, cmd, rows[i].opc, 0, rows[i].dw10, 0);
+                status = simple(&disc, cmd, (uint8_t)rows[i].opc, 0, rows[i].dw10, 0);
                 if (status != rows[i].status)
                         fail_msg("row %zu: %xh", i, status);
                 if (!rows[i].rule)
                         continue;
                 rule_add(&bed.policy.waived, rows[i].rule);
-                assert_int_equal(simple(&disc, cmd, rows[i].opc, 0, rows[i].dw10, 0), 0);
+                assert_int_equal(simple(&disc, cmd, (uint8_t)rows[i].opc, 0, rows[i].dw10, 0), 0);
         }
 }
 

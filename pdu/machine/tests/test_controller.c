@@ -884,11 +884,11 @@ static void break_hostid_zero(struct connect *c)
 }
 static void break_io_hostnqn(struct connect *c)
 {
-        strcat(c->data.hostnqn, "2");
+        c->data.hostnqn[strlen(HOSTNQN)] = '2';
 }
 static void break_io_subnqn(struct connect *c)
 {
-        strcat(c->data.subnqn, "2");
+        c->data.subnqn[strlen(SUBNQN)] = '2';
 }
 static void break_io_hostid(struct connect *c)
 {
