@@ -105,7 +105,7 @@ static bool take_rule(struct rule_set *set, enum party bound, const char *value,
                 snprintf(error, size, "no rule '%s' (nvmfspec conform --rules lists them)", value);
                 return false;
         }
-        if (rule_get(id)->bound != bound) {
+        if (rule_get(id)->bound != bound && rule_get(id)->reaction != REACT_TOLERATE) {
                 snprintf(error, size, "'%s' binds the %s", value, party_name(rule_get(id)->bound));
                 return false;
         }

@@ -52,7 +52,7 @@ struct target_limits target_limits_default(void)
                 .buffers = 256 << 20,
                 .max_transfer = 1 << 20,
                 .in_capsule = 16384,
-                .maxh2cdata = 1 << 20,
+                .maxh2cdata = 1 << 17,
                 .ic_timeout = 10000,
                 .stall_timeout = 30000,
                 .term_timeout = 30000,

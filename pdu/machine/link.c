@@ -29,8 +29,9 @@ int link_init(struct link *l, const struct link_config *cfg, void *user)
         l->tx_last = &l->tx_first;
         l->spoils = cfg->policy && !rule_set_empty(&cfg->policy->violated);
         l->lawful = !cfg->manual && !l->spoils && rule_set_empty(waived);
+        l->cfg.limits.findings |= l->spoils; /* some are not to be overlooked */
         framer_init(&l->rx, peer_of(cfg->side), waived);
-        l->track = track_new(&cfg->limits, waived);
+        l->track = track_new(&l->cfg.limits, waived);
         return l->track ? 0 : -1;
 }
 
@@ -410,11 +411,31 @@ static void peer_gave_up(struct link *l)
                 link_close(l);
 }
 
+/* A slip of the peer that is to be overlooked, and on request is not. */
+static struct fault not_tolerated(const struct link *l)
+{
+        struct fault f = track_warning(l->track);
+        bool intolerant =
+            is_fault(f) && link_violates(l, f.rule) && rule_get(f.rule)->bound == peer(l);
+
+        if (!intolerant)
+                return (struct fault) { RULE_NONE, 0, 0 };
+        return (struct fault) { f.rule, FES_INVALID_HEADER_FIELD, offsetof(struct pdu_ch, flags) };
+}
+
 static enum framer_event on_header(struct link *l)
 {
+        struct fault fault = track_header(l->track, peer(l), framer_header(&l->rx));
+
         l->in_hand = HAND_HEADER;
         l->skip = false;
-        return judge(l, FRAMER_HEADER, track_header(l->track, peer(l), framer_header(&l->rx)));
+        if (!is_fault(fault) && l->spoils)
+                fault = not_tolerated(l);
+        if (is_fault(fault) && !l->cfg.manual && rule_get(fault.rule)->reaction == REACT_TOLERATE) {
+                terminate(l, fault, header_len(l, FRAMER_HEADER));
+                return FRAMER_FAULT;
+        }
+        return judge(l, FRAMER_HEADER, fault);
 }
 
 static enum framer_event on_pdu(struct link *l)

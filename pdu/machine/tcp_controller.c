@@ -611,7 +611,8 @@ bool tcp_controller_needs_buffers(const struct tcp_controller *c)
 static uint32_t in_capsule_max(const struct tcp_controller *c, const union sqe *sqe)
 {
         if (admin_queue(c) || sqe->opc == NVME_FABRICS)
-                return PDU_ADMIN_IN_CAPSULE;
+                return link_violates(&c->link, TCP_ICD_ADMIN) ? ICD_REFUSED_ABOVE
+                                                              : PDU_ADMIN_IN_CAPSULE;
         return c->cfg.io_in_capsule;
 }
 
@@ -629,15 +630,12 @@ static void aim_capsule(struct tcp_controller *c, const union pdu *h)
                 link_terminate(&c->link, rule_fault(TCP_ICD_LIMIT));
 }
 
-/* What breaks TCP_ICD_ADMIN and TCP_CDB on request. */
+/* What breaks TCP_CDB on request. */
 static bool refuses(const struct request *r)
 {
         const struct tcp_controller *c = r->queue;
 
-        if (is_in_capsule(r))
-                return link_violates(&c->link, TCP_ICD_ADMIN) && admin_queue(c) &&
-                       r->len > ICD_REFUSED_ABOVE;
-        return link_violates(&c->link, TCP_CDB) && r->xfer == XFER_H2C &&
+        return !is_in_capsule(r) && link_violates(&c->link, TCP_CDB) && r->xfer == XFER_H2C &&
                r->len <= in_capsule_max(c, &r->sqe);
 }
 

@@ -789,8 +789,11 @@ static void on_h2c_data(struct track *t, const union pdu *h)
         const struct track_cmd *cmd = track_cmd(t, le16_get(h->data.cccid));
         uint32_t len = le32_get(h->data.length);
 
-        if (breaks(t, !r && (!cmd || cmd->r2ts == 0), TCP_H2C_UNSOLICITED) ||
-            breaks(t, !r, TCP_H2C_TTAG) || !r || wrong_h2c_data(t, r, h))
+        if (!r && (!cmd || cmd->r2ts == 0)) {
+                breaks(t, true, TCP_H2C_UNSOLICITED);
+                return;
+        }
+        if (breaks(t, !r, TCP_H2C_TTAG) || !r || wrong_h2c_data(t, r, h))
                 return;
         t->last = t->in_hand[PARTY_HOST] = r->cmd;
         r->next = sum(r->next, len);
