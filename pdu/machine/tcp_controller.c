@@ -42,6 +42,7 @@ struct tcp_controller {
         unsigned identifies; /* counted for FAB_ANSWERED */
 
         struct tx ic_tx, early_tx;
+        bool ic_queued;
         union pdu ic;
         uint8_t early[sizeof(struct pdu_capsule_resp) + PDU_DIGEST_LEN];
         struct slab *slabs;
@@ -740,10 +741,20 @@ static void speak_early(struct tcp_controller *c)
         link_send(&c->link, &c->early_tx);
 }
 
+static void icresp_sent(struct tx *tx, void *user)
+{
+        struct tcp_controller *c = user;
+
+        (void)tx;
+        c->ic_queued = false;
+}
+
 static void answer_icreq(struct tcp_controller *c, const union pdu *h)
 {
         unsigned able = (c->cfg.hdgst ? PDU_DGST_HEADER : 0u) | (c->cfg.ddgst ? PDU_DGST_DATA : 0u);
 
+        if (c->ic_queued) /* TCP_ICREQ_ONCE waived: one answer to both */
+                return;
         if (link_violates(&c->link, TCP_ICRESP_FIRST))
                 speak_early(c);
         c->ic.icresp = (struct pdu_icresp) {
@@ -752,7 +763,8 @@ static void answer_icreq(struct tcp_controller *c, const union pdu *h)
                 .dgst = (uint8_t)(h->icreq.dgst & able),
                 .maxh2cdata = le32(c->cfg.maxh2cdata),
         };
-        c->ic_tx = (struct tx) { .head = c->ic.bytes };
+        c->ic_tx = (struct tx) { .head = c->ic.bytes, .sent = icresp_sent };
+        c->ic_queued = true;
         link_send(&c->link, &c->ic_tx);
 }
 

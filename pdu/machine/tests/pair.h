@@ -200,10 +200,11 @@ static inline const struct tcp_controller_ops *owner_ops(void)
 
 static inline void owner_init(struct owner *o, const struct tcp_controller_config *cfg)
 {
-        *o = (struct owner) { .disk = calloc(1, DISK) };
+        static uint8_t disk[DISK];
+
+        *o = (struct owner) { .disk = disk };
         o->parked_last = &o->parked;
         o->c = tcp_controller_new(cfg, owner_ops(), o);
-        assert_non_null(o->disk);
         assert_non_null(o->c);
 }
 
@@ -216,7 +217,6 @@ static inline void owner_fini(struct owner *o)
         assert_int_equal(tcp_controller_executing(o->c), 0);
         tcp_controller_free(o->c);
         assert_int_equal(o->buffers, 0);
-        free(o->disk);
 }
 
 /* --- bytes in memory -------------------------------------------------------------------------- */
@@ -227,9 +227,18 @@ static inline uint32_t pair_rand(uint64_t *seed)
         return (uint32_t)(*seed >> 33);
 }
 
+/* A wire that changes bytes now and then. */
+static inline void add_noise(uint8_t *p, size_t n, unsigned noise, uint64_t *seed)
+{
+        for (size_t i = 0; noise > 0 && i < n; i++)
+                if (pair_rand(seed) % noise == 0)
+                        p[i] = (uint8_t)pair_rand(seed);
+}
+
 /* Copies what `from` wants to send, at most `most` bytes (0: any number), to where `to` wants it;
  * the number of bytes. */
-static inline size_t flow(struct link *from, struct link *to, size_t most)
+static inline size_t flow_noisy(struct link *from, struct link *to, size_t most, unsigned noise,
+                                uint64_t *seed)
 {
         struct iovec out[16], in[2];
         int outs = link_send_iov(from, out, 16), ins = link_recv_iov(to, in), i = 0;
@@ -241,6 +250,7 @@ static inline size_t flow(struct link *from, struct link *to, size_t most)
 
                 n = n < most ? n : most;
                 memcpy(in[i].iov_base, out[o].iov_base, n);
+                add_noise(in[i].iov_base, n, noise, seed);
                 out[o] = (struct iovec) { (uint8_t *)out[o].iov_base + n, out[o].iov_len - n };
                 in[i] = (struct iovec) { (uint8_t *)in[i].iov_base + n, in[i].iov_len - n };
                 o += out[o].iov_len == 0;
@@ -250,6 +260,11 @@ static inline size_t flow(struct link *from, struct link *to, size_t most)
         }
         link_sent(from, done);
         return done;
+}
+
+static inline size_t flow(struct link *from, struct link *to, size_t most)
+{
+        return flow_noisy(from, to, most, 0, NULL);
 }
 
 /* --- the pair --------------------------------------------------------------------------------- */
@@ -269,8 +284,11 @@ struct pair {
         struct tcp_host *host;
         uint8_t *controller_buf, *host_buf;
         uint64_t seed;
-        size_t moved; /* bytes so far, both ways */
-        size_t stop;  /* the wire is cut after that many; 0: never */
+        size_t moved;   /* bytes so far, both ways */
+        size_t stop;    /* the wire is cut after that many; 0: never */
+        bool stalled;   /* the controller's side can take nothing before something was sent */
+        unsigned noise; /* one byte in so many changes on its way; 0: none */
+        uint64_t noise_seed;
 };
 
 static inline struct pair_config pair_defaults(void)
@@ -335,24 +353,46 @@ static inline bool pair_cut(const struct pair *p)
         return p->stop > 0 && p->moved >= p->stop;
 }
 
+static inline size_t pair_flow(struct pair *p, struct link *from, struct link *to)
+{
+        size_t n;
+
+        if (pair_cut(p))
+                return 0;
+        n = flow_noisy(from, to, pair_piece(p), p->noise, &p->noise_seed);
+        p->moved += n;
+        return n;
+}
+
+static inline void pair_take(struct pair *p, size_t n)
+{
+        unsigned before;
+
+        do {
+                before = p->owner.admitted;
+                p->stalled = tcp_controller_received(p->owner.c, n, p->cfg.budget);
+                n = 0;
+        } while (p->stalled && p->owner.admitted != before);
+}
+
 static inline size_t pair_to_controller(struct pair *p)
 {
-        size_t n =
-            pair_cut(p) ? 0 : flow(pair_host_link(p), pair_controller_link(p), pair_piece(p));
-        size_t more = n;
+        size_t n;
 
-        p->moved += n;
-        while (n > 0 && tcp_controller_received(p->owner.c, more, p->cfg.budget))
-                more = 0;
+        if (p->stalled)
+                pair_take(p, 0);
+        if (p->stalled)
+                return 0;
+        n = pair_flow(p, pair_host_link(p), pair_controller_link(p));
+        if (n > 0)
+                pair_take(p, n);
         return n;
 }
 
 static inline size_t pair_to_host(struct pair *p)
 {
-        size_t n =
-            pair_cut(p) ? 0 : flow(pair_controller_link(p), pair_host_link(p), pair_piece(p));
+        size_t n = pair_flow(p, pair_controller_link(p), pair_host_link(p));
 
-        p->moved += n;
         if (n > 0)
                 tcp_host_received(p->host, n);
         return n;

@@ -3,7 +3,7 @@
  * written is what is read. */
 #include "pair.h"
 
-enum { MOST = 1 << 20, QUEUE = 12 };
+enum { MOST = 1 << 20, QUEUE = 12, NOISY_SESSIONS = 500 };
 
 static uint8_t out[MOST], in[MOST];
 
@@ -283,6 +283,42 @@ static void connection_lost_at_every_point(void **state)
         }
 }
 
+/* --- the wire changes bytes
+ * ----------------------------------------------------------------------- */
+
+/* However much is overlooked, nothing is lost, read or written that is not theirs. */
+static void noisy_session(uint64_t seed, unsigned one_in, const struct rule_policy *policy)
+{
+        static struct op ops[QUEUE];
+        struct pair_config cfg = random_limits(&seed);
+        unsigned done = 0;
+        struct pair p;
+
+        cfg.controller.policy = cfg.host.policy = policy;
+        pair_open(&p, &cfg);
+        p.noise = one_in;
+        p.noise_seed = seed;
+        p.owner.success_ok = cfg.no_flow_control;
+        submit_all(&p, ops, NVME_WRITE, &done);
+        pair_pump(&p);
+        if (done == QUEUE && tcp_host_ready(p.host))
+                submit_all(&p, ops, NVME_READ, &done);
+        pair_pump(&p);
+        pair_fini(&p);
+}
+
+static void noise(void **state)
+{
+        static const unsigned one_in[] = { 30, 300, 3000, 30000 };
+        struct rule_policy nothing_checked = { 0 };
+
+        (void)state;
+        rule_each (id)
+                rule_add(&nothing_checked.waived, id);
+        for (uint64_t seed = 1; seed < NOISY_SESSIONS; seed++)
+                noisy_session(seed, one_in[seed % 4], seed % 8 < 4 ? NULL : &nothing_checked);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -294,6 +330,7 @@ int main(void)
                 cmocka_unit_test(executing_takes_its_time),
                 cmocka_unit_test(few_buffers_slow_down_and_nothing_else),
                 cmocka_unit_test(connection_lost_at_every_point),
+                cmocka_unit_test(noise),
         };
 
         return cmocka_run_group_tests_name("tcp_pair", tests, NULL, NULL);
