@@ -11,7 +11,8 @@ static const struct command {
         const char *name, *says;
         int (*run)(int argc, char **argv); /* returns the exit code */
 } commands[] = {
-        { "conform", "judge a target by the suite (without -a: the embedded one)", conform_command },
+        { "conform", "judge a target by the suite (without -a: the embedded one)",
+          conform_command },
         { "target", "serve NVM subsystems and discovery over NVMe/TCP", target_command },
         { "host", "discover, identify, read, write, verify, measure a target", host_command },
 };

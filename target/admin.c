@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* --- admission ---------------------------------------------------------------------------------
- */
+/* --- admission -------------------------------------------------------------------------------- */
 
 static uint16_t transfer(struct request *r, enum nvme_xfer xfer, uint32_t len)
 {
@@ -120,8 +119,7 @@ uint16_t ctrl_admit(const struct ctrl_env *env, struct ctrl_queue *q, struct req
         return with_dnr(status);
 }
 
-/* --- Fabrics commands --------------------------------------------------------------------------
- */
+/* --- Fabrics commands ------------------------------------------------------------------------- */
 
 static uint16_t property_get(struct admin *a)
 {
@@ -165,8 +163,7 @@ static uint16_t fabrics_disconnect(struct admin *a)
         return 0;
 }
 
-/* --- admin commands ----------------------------------------------------------------------------
- */
+/* --- admin commands --------------------------------------------------------------------------- */
 
 static uint16_t keep_alive(struct admin *a)
 {
@@ -214,8 +211,7 @@ static uint16_t admin_abort(struct admin *a)
         return 0;
 }
 
-/* --- execution ---------------------------------------------------------------------------------
- */
+/* --- execution -------------------------------------------------------------------------------- */
 
 typedef uint16_t handler(struct admin *a);
 

@@ -31,8 +31,7 @@ struct args {
         uint64_t reactors, busy_poll, cpda;
 };
 
-/* --- options that mean more than a value --------------------------------------------------------
- */
+/* --- options that mean more than a value ------------------------------------------------------ */
 
 static bool take_nqn(void *args, const char *value, char *error, size_t size)
 {
@@ -193,8 +192,7 @@ static bool take_limit(void *args, const char *value, char *error, size_t size)
         return true;
 }
 
-/* --- the table ----------------------------------------------------------------------------------
- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 #define AT(field) offsetof(struct args, field)
 
@@ -345,8 +343,7 @@ static void help(void)
         option_help(rows, 1, stdout);
 }
 
-/* --- what is asked for --------------------------------------------------------------------------
- */
+/* --- what is asked for ------------------------------------------------------------------------ */
 
 static bool link_all(struct config *c, struct config_port *p)
 {
@@ -400,8 +397,7 @@ static bool complete(struct args *a, char *error, size_t size)
         return a->config_file || config_check(c, "command line", error, size);
 }
 
-/* --- running ------------------------------------------------------------------------------------
- */
+/* --- running ---------------------------------------------------------------------------------- */
 
 static void announce(const struct target *t, const struct args *a)
 {

@@ -12,8 +12,7 @@
 
 enum { FILE_MAX = 16 << 20 }; /* bytes of a configuration */
 
-/* --- building ----------------------------------------------------------------------------------
- */
+/* --- building --------------------------------------------------------------------------------- */
 
 /* One more element of `each` bytes, zeroed. */
 static void *grow(void *array, unsigned *n, size_t each)
@@ -105,8 +104,7 @@ void config_free(struct config *c)
         *c = (struct config) { 0 };
 }
 
-/* --- the reader: where it stands in the document, and what went wrong there ---------------------
- */
+/* --- the reader: where it stands in the document, and what went wrong there ------------------- */
 
 struct reader {
         const char *file;
@@ -201,8 +199,7 @@ static bool take_array(struct reader *r, struct json_object *v, take_fn *each, v
         return true;
 }
 
-/* --- values: strings or numbers ----------------------------------------------------------------
- */
+/* --- values: strings or numbers --------------------------------------------------------------- */
 
 static bool take_number(struct reader *r, struct json_object *v, uint64_t min, uint64_t max,
                         uint64_t *n)
@@ -371,8 +368,7 @@ static bool take_nguid(struct reader *r, struct json_object *v, void *at)
         return take_id(r, v, ns->nguid, &ns->has_nguid);
 }
 
-/* --- words --------------------------------------------------------------------------------------
- */
+/* --- words ------------------------------------------------------------------------------------ */
 
 struct choice {
         const char *text;
@@ -440,8 +436,7 @@ static bool take_tsas(struct reader *r, struct json_object *v, void *at)
         return take_choice(r, v, words, &sectype);
 }
 
-/* --- objects ------------------------------------------------------------------------------------
- */
+/* --- objects ---------------------------------------------------------------------------------- */
 
 #define AT(type, field) offsetof(struct type, field)
 
@@ -679,8 +674,7 @@ static bool take_config(struct reader *r, struct json_object *v, struct config *
         return take_object(r, v, keys, c);
 }
 
-/* --- what one element alone does not show -------------------------------------------------------
- */
+/* --- what one element alone does not show ----------------------------------------------------- */
 
 static bool has_string(char *const *array, unsigned n, const char *s)
 {
@@ -764,8 +758,7 @@ bool config_check(const struct config *c, const char *what, char *error, size_t 
         return c->n_ports > 0 || complain(&r, "has no ports");
 }
 
-/* --- the file -----------------------------------------------------------------------------------
- */
+/* --- the file --------------------------------------------------------------------------------- */
 
 static char *read_file(struct reader *r, size_t *len)
 {

@@ -36,7 +36,7 @@ static bool is_io(const struct conn *c, const struct request *r)
         return c->queue.qid > 0 && r->sqe.opc != NVME_FABRICS;
 }
 
-/* --- lists of the reactor ----------------------------------------------------------------- */
+/* --- lists of the reactor --------------------------------------------------------------------- */
 
 static void come_again(struct conn *c)
 {
@@ -82,7 +82,7 @@ static void leave_hungry(struct conn *c)
         c->hungry = false;
 }
 
-/* --- what the TCP machine asks for -------------------------------------------------------- */
+/* --- what the TCP machine asks for ------------------------------------------------------------ */
 
 /* FAB_DISCONNECT_LAST is broken. */
 static bool talks_on(const struct conn *c)
@@ -184,7 +184,7 @@ static void trace(void *user, const struct request *r)
                 request_state_name(r->state));
 }
 
-/* --- what I/O commands ask for ------------------------------------------------------------ */
+/* --- what I/O commands ask for ---------------------------------------------------------------- */
 
 static void account(struct conn *c, const struct request *r)
 {
@@ -212,7 +212,7 @@ static void io_post(struct nvm_queue *q, struct request *r)
 
 static const struct nvm_queue_ops nvm_ops = { io_done, io_post };
 
-/* --- what its controller asks for, from any thread ---------------------------------------- */
+/* --- what its controller asks for, from any thread -------------------------------------------- */
 
 static void ask_close(struct ctrl_queue *q)
 {
@@ -243,7 +243,7 @@ void conn_finish(struct conn *c, struct request *r)
         come_again(c);
 }
 
-/* --- the end ------------------------------------------------------------------------------ */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static void give_back_rx(struct conn *c)
 {
@@ -304,7 +304,7 @@ static bool is_over(const struct conn *c)
         return c->last_words || (c->link->state == LINK_CLOSING && !link_term_sent(c->link));
 }
 
-/* --- output ------------------------------------------------------------------------------- */
+/* --- output ----------------------------------------------------------------------------------- */
 
 static size_t bytes_in(const struct iovec *iov, int n)
 {
@@ -336,7 +336,7 @@ static void flush(struct conn *c)
         }
 }
 
-/* --- after each step ---------------------------------------------------------------------- */
+/* --- after each step -------------------------------------------------------------------------- */
 
 static void note_progress(struct conn *c)
 {
@@ -386,7 +386,7 @@ static void settle(struct conn *c)
                 conn_free(c);
 }
 
-/* --- input -------------------------------------------------------------------------------- */
+/* --- input ------------------------------------------------------------------------------------ */
 
 static bool attach(struct conn *c)
 {
@@ -458,7 +458,7 @@ void conn_feed(struct conn *c)
         settle(c);
 }
 
-/* --- timers ------------------------------------------------------------------------------- */
+/* --- timers ----------------------------------------------------------------------------------- */
 
 static bool is_older(struct conn *c, uint64_t since, unsigned ms)
 {
@@ -515,7 +515,7 @@ void conn_drain(struct conn *c, bool at_once)
         settle(c);
 }
 
-/* --- the beginning ------------------------------------------------------------------------ */
+/* --- the beginning ---------------------------------------------------------------------------- */
 
 static struct conn *conn_new(struct reactor *r, struct port *port, int fd)
 {

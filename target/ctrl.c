@@ -45,8 +45,7 @@ unsigned ctrl_table_list(struct ctrl_table *t, const struct subsystem *s, uint16
         return n;
 }
 
-/* --- the table: under its lock -----------------------------------------------------------------
- */
+/* --- the table: under its lock ---------------------------------------------------------------- */
 
 static struct ctrl *table_find(const struct ctrl_table *t, const struct subsystem *s,
                                uint16_t cntlid)
@@ -99,8 +98,7 @@ static void table_remove(struct ctrl_table *t, struct ctrl *c)
         t->count--;
 }
 
-/* --- the queues of an association: under the controller's lock ---------------------------------
- */
+/* --- the queues of an association: under the controller's lock -------------------------------- */
 
 static uint16_t io_status(const struct ctrl *c)
 {
@@ -177,8 +175,7 @@ void ctrl_send_events(struct ctrl *c)
         }
 }
 
-/* --- errors ------------------------------------------------------------------------------------
- */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 void ctrl_add_error(struct ctrl *c, uint16_t sqid, const union sqe *sqe, uint16_t status)
 {
@@ -208,8 +205,7 @@ void ctrl_log_error(struct ctrl_queue *q, const struct request *r, uint16_t stat
         pthread_mutex_unlock(&c->lock);
 }
 
-/* --- Controller Reset and shutdown: 3.6, 3.7 --------------------------------------------------
- */
+/* --- Controller Reset and shutdown: 3.6, 3.7 -------------------------------------------------- */
 
 /* I/O queues die, and AERs vanish without a CQE. */
 static bool reset(struct ctrl *c)
@@ -242,8 +238,7 @@ bool ctrl_set_property(struct ctrl *c, struct request *r, uint64_t now)
         return dropped;
 }
 
-/* --- the end -----------------------------------------------------------------------------------
- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static void lose_io_queue(struct ctrl *c, const struct ctrl_queue *q)
 {
@@ -311,8 +306,7 @@ struct request *ctrl_queue_gone(struct ctrl_queue *q)
         return parked;
 }
 
-/* --- the I/O path: no locks --------------------------------------------------------------------
- */
+/* --- the I/O path: no locks ------------------------------------------------------------------- */
 
 uint16_t ctrl_io_admit(struct ctrl_queue *q)
 {
@@ -357,8 +351,7 @@ static void visit_all(struct ctrl_table *t, void (*visit)(struct ctrl *c, const 
         }
 }
 
-/* --- time --------------------------------------------------------------------------------------
- */
+/* --- time ------------------------------------------------------------------------------------- */
 
 static void collect_traffic(struct ctrl *c, uint64_t now)
 {
@@ -396,8 +389,7 @@ void ctrl_table_tick(struct ctrl_table *t, uint64_t now)
         pthread_mutex_unlock(&t->lock);
 }
 
-/* --- changes of the inventory ------------------------------------------------------------------
- */
+/* --- changes of the inventory ----------------------------------------------------------------- */
 
 static void note_changed_ns(struct ctrl *c, uint32_t nsid)
 {

@@ -87,8 +87,7 @@ uint16_t features_transfer(struct request *r)
         return 0;
 }
 
-/* --- the features -----------------------------------------------------------------------------
- */
+/* --- the features ----------------------------------------------------------------------------- */
 
 static uint16_t set_dword(struct ctrl *c, uint8_t fid, uint32_t value)
 {

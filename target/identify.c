@@ -28,8 +28,7 @@ enum {
         IOCS_NVM = 1 << 0, /* vector of an I/O command set combination */
 };
 
-/* --- controller --------------------------------------------------------------------------------
- */
+/* --- controller ------------------------------------------------------------------------------- */
 
 static uint8_t mdts(uint32_t max_transfer)
 {
@@ -111,8 +110,7 @@ static uint16_t identify_ctrl(struct admin *a)
         return 0;
 }
 
-/* --- namespaces --------------------------------------------------------------------------------
- */
+/* --- namespaces ------------------------------------------------------------------------------- */
 
 static uint32_t nsid_of(const struct admin *a)
 {
@@ -225,8 +223,7 @@ static uint16_t identify_ns_list(struct admin *a)
         return 0;
 }
 
-/* --- lists of controllers, command sets --------------------------------------------------------
- */
+/* --- lists of controllers, command sets ------------------------------------------------------- */
 
 static uint16_t identify_ctrl_list(struct admin *a)
 {
@@ -252,8 +249,7 @@ static uint16_t identify_iocs(struct admin *a)
         return 0;
 }
 
-/* --- the command -------------------------------------------------------------------------------
- */
+/* --- the command ------------------------------------------------------------------------------ */
 
 static const struct structure {
         uint16_t (*fill)(struct admin *a); /* zeroed data, under the inventory's lock */

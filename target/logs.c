@@ -35,8 +35,7 @@ void window_put(const struct window *w, uint64_t pos, const void *bytes, size_t 
         memcpy(w->out + (pos - w->at), from, n < end - pos ? n : (size_t)(end - pos));
 }
 
-/* --- the pages ---------------------------------------------------------------------------------
- */
+/* --- the pages -------------------------------------------------------------------------------- */
 
 struct page {
         bool io, discovery; /* controllers that have it */
@@ -225,8 +224,7 @@ static const struct page pages[256] = {
         [LOG_DISCOVERY] = { false, true, size_discovery, put_discovery },
 };
 
-/* --- the command -------------------------------------------------------------------------------
- */
+/* --- the command ------------------------------------------------------------------------------ */
 
 static uint16_t check_page(const struct admin *a, uint8_t lid)
 {

@@ -31,7 +31,7 @@ struct ns_lock {
         _Atomic unsigned bad_count;
 };
 
-/* --- the lock of a range ------------------------------------------------------------------ */
+/* --- the lock of a range ---------------------------------------------------------------------- */
 
 static struct ns_lock *lock_new(void)
 {
@@ -90,7 +90,7 @@ static void unlock_stripes(struct ns *ns, uint32_t mask)
                 pthread_rwlock_unlock(&ns->lock->stripe[lowest(mask)].lock);
 }
 
-/* --- unreadable blocks, with the lock of the range held ----------------------------------- */
+/* --- unreadable blocks, with the lock of the range held --------------------------------------- */
 
 static bool none_bad(struct ns *ns)
 {
@@ -128,7 +128,7 @@ static uint16_t make_readable(struct ns *ns, uint64_t lba, uint64_t count)
         return none_bad(ns) ? NVME_SUCCESS : change_bad(ns, lba, count, extents_remove);
 }
 
-/* --- one atomic step ---------------------------------------------------------------------- */
+/* --- one atomic step -------------------------------------------------------------------------- */
 
 struct step {
         uint64_t lba, count;
@@ -265,7 +265,7 @@ bool ns_flush(struct ns *ns, struct ns_flush *f)
         return true;
 }
 
-/* --- size --------------------------------------------------------------------------------- */
+/* --- size ------------------------------------------------------------------------------------- */
 
 static void forget_beyond(struct ns *ns, uint64_t blocks)
 {
@@ -304,7 +304,7 @@ bool ns_measure(struct ns *ns)
         return true;
 }
 
-/* --- specification ------------------------------------------------------------------------ */
+/* --- specification ---------------------------------------------------------------------------- */
 
 bool ns_parse_size(const char *text, uint64_t *bytes)
 {
@@ -385,7 +385,7 @@ static bool parse_spec(char *text, const struct kind *k, struct ns_spec *spec, c
         return true;
 }
 
-/* --- open and close ----------------------------------------------------------------------- */
+/* --- open and close --------------------------------------------------------------------------- */
 
 /* 64 bits of FNV-1a. */
 static uint64_t hash(uint64_t h, const char *text)

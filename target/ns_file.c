@@ -35,7 +35,7 @@ struct file {
                       * will not say so twice */
 };
 
-/* --- reading and writing ------------------------------------------------------------------ */
+/* --- reading and writing ---------------------------------------------------------------------- */
 
 static uint16_t file_read(struct ns *ns, uint64_t offset, uint32_t len, uint8_t *buf)
 {
@@ -103,7 +103,7 @@ static uint16_t file_zero(struct ns *ns, uint64_t offset, uint64_t len, bool dea
         return write_zeroes(ns, offset, len);
 }
 
-/* --- flush -------------------------------------------------------------------------------- */
+/* --- flush ------------------------------------------------------------------------------------ */
 
 /* Waits for work: all that is asked for by now; NULL: it is over. */
 static struct ns_flush *take_waiting(struct file *f)
@@ -150,7 +150,7 @@ static bool file_flush(struct ns *ns, struct ns_flush *flush)
         return false;
 }
 
-/* --- size, open, close -------------------------------------------------------------------- */
+/* --- size, open, close ------------------------------------------------------------------------ */
 
 static uint64_t size_of(int fd, bool device)
 {

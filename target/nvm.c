@@ -44,7 +44,7 @@ static struct ns *find_ns(const struct nvm_queue *q, const struct subsystem *s,
         return ns;
 }
 
-/* --- the commands ------------------------------------------------------------------------- */
+/* --- the commands ----------------------------------------------------------------------------- */
 
 /* Read, Write, Compare and those like them but without data. */
 static uint16_t admit_blocks(const struct ns *ns, struct request *r)
@@ -152,7 +152,7 @@ static bool is_durable(const struct nvm_queue *q, const struct request *r)
         return (c->fua && cdw12_bit(r, RW_FUA)) || (c->writes && q->write_through);
 }
 
-/* --- the end of a command ----------------------------------------------------------------- */
+/* --- the end of a command --------------------------------------------------------------------- */
 
 /* Trying again would give the same. */
 static bool is_final(uint16_t status)
@@ -174,7 +174,7 @@ static void finish(struct nvm_queue *q, struct request *r, uint16_t status)
         q->ops->done(q, r);
 }
 
-/* --- flush -------------------------------------------------------------------------------- */
+/* --- flush ------------------------------------------------------------------------------------ */
 
 /* A command that waits until namespaces are on stable storage: its r->user. */
 struct wait {
@@ -297,7 +297,7 @@ static void run_flush(struct nvm_queue *q, const struct subsystem *s, struct req
                 finish(q, r, NVME_INVALID_NS);
 }
 
-/* --- fused commands ----------------------------------------------------------------------- */
+/* --- fused commands --------------------------------------------------------------------------- */
 
 static struct request *other_half(const struct request *r)
 {
@@ -472,7 +472,7 @@ void nvm_give_up(struct nvm_queue *q)
         }
 }
 
-/* --- all commands ------------------------------------------------------------------------- */
+/* --- all commands ----------------------------------------------------------------------------- */
 
 static uint16_t check(struct nvm_queue *q, const struct subsystem *s, struct request *r)
 {

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- arrays -------------------------------------------------------------------------------------
- */
+/* --- arrays ----------------------------------------------------------------------------------- */
 
 static bool append(void *array, unsigned *n, void *element)
 {
@@ -37,8 +36,7 @@ static bool no_memory(char *error, size_t size)
         return false;
 }
 
-/* --- namespaces ---------------------------------------------------------------------------------
- */
+/* --- namespaces ------------------------------------------------------------------------------- */
 
 /* "mem:64M,bs=4096" as "mem:,bs=4096" and 64M, "file:F,size=1G" as "file:F" and 1G; false: it names
  * no size. */
@@ -147,8 +145,7 @@ static bool plan_namespaces(struct plan *p, struct subsystem *s,
         return true;
 }
 
-/* --- subsystems ---------------------------------------------------------------------------------
- */
+/* --- subsystems ------------------------------------------------------------------------------- */
 
 static const struct config_subsystem *wanted_subsystem(const struct config *c, const char *nqn)
 {
@@ -206,8 +203,7 @@ static bool plan_subsystems(struct plan *p, struct inventory *inv, char *error, 
         return true;
 }
 
-/* --- ports --------------------------------------------------------------------------------------
- */
+/* --- ports ------------------------------------------------------------------------------------ */
 
 static bool listens_on(const struct port *port, const struct config_port *want)
 {
@@ -295,8 +291,7 @@ static void apply_port(struct port *port, struct inventory *inv, const struct co
                 add_referral(port, &want->referrals[i]);
 }
 
-/* --- what discovery logs show -------------------------------------------------------------------
- */
+/* --- what discovery logs show ----------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t h, const void *data, size_t len)
 {
@@ -343,8 +338,7 @@ static uint64_t logs_of(const struct inventory *inv)
         return h;
 }
 
-/* --- the plan -----------------------------------------------------------------------------------
- */
+/* --- the plan --------------------------------------------------------------------------------- */
 
 bool plan_make(struct plan *p, struct inventory *inv, const struct config *config, char *error,
                size_t size)

@@ -26,7 +26,7 @@ uint64_t reactor_now(struct reactor *r)
         return r->now;
 }
 
-/* --- receive buffers ---------------------------------------------------------------------- */
+/* --- receive buffers -------------------------------------------------------------------------- */
 
 uint8_t *reactor_rx_get(struct reactor *r)
 {
@@ -58,7 +58,7 @@ static void drop_rx(struct reactor *r)
                 free(reactor_rx_get(r));
 }
 
-/* --- requests from other threads ---------------------------------------------------------- */
+/* --- requests from other threads -------------------------------------------------------------- */
 
 void reactor_give_back(struct reactor *r, struct request *request)
 {
@@ -94,7 +94,7 @@ static void on_finished(struct loop_message *m)
         }
 }
 
-/* --- connections -------------------------------------------------------------------------- */
+/* --- connections ------------------------------------------------------------------------------ */
 
 static void go_on(struct reactor *r)
 {
@@ -156,7 +156,7 @@ static void keep_time(struct reactor *r)
                 pool_trim(&r->pool);
 }
 
-/* --- the thread --------------------------------------------------------------------------- */
+/* --- the thread ------------------------------------------------------------------------------- */
 
 static void drain_conn(struct conn *c)
 {
@@ -203,7 +203,7 @@ static void *run(void *arg)
         return NULL;
 }
 
-/* --- from other threads ------------------------------------------------------------------- */
+/* --- from other threads ----------------------------------------------------------------------- */
 
 struct call {
         struct loop_message message;

@@ -27,7 +27,7 @@ void inventory_fini(struct inventory *inv)
         pthread_rwlock_destroy(&inv->lock);
 }
 
-/* --- look-ups ----------------------------------------------------------------------------- */
+/* --- look-ups --------------------------------------------------------------------------------- */
 
 struct subsystem *port_subsystem(const struct port *p, const char *nqn)
 {
@@ -79,7 +79,7 @@ struct port *inventory_port(const struct inventory *inv, uint16_t id)
         return p;
 }
 
-/* --- references --------------------------------------------------------------------------- */
+/* --- references ------------------------------------------------------------------------------- */
 
 struct ns *ns_get(struct inventory *inv, struct subsystem *s, uint32_t nsid)
 {
@@ -136,7 +136,7 @@ void port_put(struct port *p)
         free(p);
 }
 
-/* --- changes ------------------------------------------------------------------------------ */
+/* --- changes ---------------------------------------------------------------------------------- */
 
 struct subsystem *subsystem_new(const char *nqn)
 {

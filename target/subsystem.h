@@ -88,7 +88,7 @@ struct ns *ns_get(struct inventory *inv, struct subsystem *s, uint32_t nsid);
  */
 struct ns *ns_find(const struct subsystem *s, uint32_t nsid);
 
-/* --- changes: under the lock for writing -------------------------------------------------- */
+/* --- changes: under the lock for writing ------------------------------------------------------ */
 
 /* With the defaults for everything but the NQN; not in an inventory yet. NULL without memory. */
 struct subsystem *subsystem_new(const char *nqn);

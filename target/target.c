@@ -40,7 +40,7 @@ struct target {
         uint16_t trsvcid;
 };
 
-/* --- limits ------------------------------------------------------------------------------- */
+/* --- limits ----------------------------------------------------------------------------------- */
 
 struct target_limits target_limits_default(void)
 {
@@ -103,7 +103,7 @@ static const char *check_limits(const struct target_limits *l)
         return NULL;
 }
 
-/* --- accepting ---------------------------------------------------------------------------- */
+/* --- accepting -------------------------------------------------------------------------------- */
 
 static void hand_out(struct target *t, struct port *port, int fd)
 {
@@ -152,7 +152,7 @@ static void on_connection(struct loop_source *s, uint32_t events)
         }
 }
 
-/* --- listening ---------------------------------------------------------------------------- */
+/* --- listening -------------------------------------------------------------------------------- */
 
 static void close_listener(struct listener *l)
 {
@@ -251,7 +251,7 @@ static void drop_listeners(struct target *t, const struct plan *p)
         }
 }
 
-/* --- change ------------------------------------------------------------------------------- */
+/* --- change ----------------------------------------------------------------------------------- */
 
 static void nothing(struct reactor *r, void *arg)
 {
@@ -336,7 +336,7 @@ int target_reload(struct target *t, char *error, size_t size)
         return ok ? 0 : -1;
 }
 
-/* --- start -------------------------------------------------------------------------------- */
+/* --- start ------------------------------------------------------------------------------------ */
 
 /* One subsystem, one port: for those who have no configuration. */
 static bool simple_config(struct config *c, const struct target_options *o)
@@ -498,7 +498,7 @@ uint16_t target_trsvcid(const struct target *t)
         return t->trsvcid;
 }
 
-/* --- stop --------------------------------------------------------------------------------- */
+/* --- stop ------------------------------------------------------------------------------------- */
 
 void target_stop(struct target *t)
 {

@@ -12,31 +12,32 @@ struct config;
 
 /* Every bound of the target; zero means the default that target_limits_default() gives. */
 struct target_limits {
-        unsigned connections;     /* at once; more are closed at accept */
-        unsigned queue_entries;   /* per queue: CAP.MQES + 1 */
-        unsigned queues;          /* I/O queues per controller */
-        unsigned controllers;     /* at once */
-        uint64_t buffers;         /* bytes of data buffers in all */
-        uint32_t max_transfer;    /* bytes of one command: MDTS */
-        uint32_t in_capsule;      /* bytes of I/O in-capsule data */
-        uint32_t maxh2cdata;      /* bytes */
-        unsigned ic_timeout;      /* ms until ICReq, and from ICResp to Connect, must be there */
-        unsigned stall_timeout;   /* ms without progress within a PDU, an R2T or unread output */
-        unsigned term_timeout;    /* ms that a peer may take to close after our TermReq */
-        unsigned idle_timeout;    /* ms without traffic where KATO is 0 */
+        unsigned connections;   /* at once; more are closed at accept */
+        unsigned queue_entries; /* per queue: CAP.MQES + 1 */
+        unsigned queues;        /* I/O queues per controller */
+        unsigned controllers;   /* at once */
+        uint64_t buffers;       /* bytes of data buffers in all */
+        uint32_t max_transfer;  /* bytes of one command: MDTS */
+        uint32_t in_capsule;    /* bytes of I/O in-capsule data */
+        uint32_t maxh2cdata;    /* bytes */
+        unsigned ic_timeout;    /* ms until ICReq, and from ICResp to Connect, must be there */
+        unsigned stall_timeout; /* ms without progress within a PDU, an R2T or unread output */
+        unsigned term_timeout;  /* ms that a peer may take to close after our TermReq */
+        unsigned idle_timeout;  /* ms without traffic where KATO is 0 */
 };
 struct target_limits target_limits_default(void);
 
 struct target_options {
-        const char *traddr;        /* default "127.0.0.1" */
-        const char *trsvcid;       /* default "4420"; "0": any free port */
-        const char *subnqn;        /* default "nqn.2026-01.io.nvmfspec:target" */
-        const char *const *ns;     /* "mem:64M", "file:PATH", "null:1G", each with ",bs=4096"; NULL ends */
-        const char *config;        /* nvmetcli JSON instead of the above; or NULL */
+        const char *traddr;  /* default "127.0.0.1" */
+        const char *trsvcid; /* default "4420"; "0": any free port */
+        const char *subnqn;  /* default "nqn.2026-01.io.nvmfspec:target" */
+        const char *const
+            *ns;            /* "mem:64M", "file:PATH", "null:1G", each with ",bs=4096"; NULL ends */
+        const char *config; /* nvmetcli JSON instead of the above; or NULL */
         const struct config *serve; /* or this (see config.h), instead of all of the above; copied
                                      * into the inventory, need not outlive target_start() */
-        unsigned reactors;         /* threads; default 1 */
-        unsigned busy_poll;        /* microseconds a reactor polls before it sleeps */
+        unsigned reactors;          /* threads; default 1 */
+        unsigned busy_poll;         /* microseconds a reactor polls before it sleeps */
         uint8_t cpda;
         bool no_hdgst, no_ddgst, no_sqfc_disable, no_success;
         bool trace;                /* request states to stderr */

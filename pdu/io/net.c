@@ -16,7 +16,7 @@
 
 enum { BACKLOG = 1024, KEEP_IDLE = 60, KEEP_INTERVAL = 10, KEEP_COUNT = 6 };
 
-/* --- addresses ---------------------------------------------------------------------------- */
+/* --- addresses -------------------------------------------------------------------------------- */
 
 static bool is_port(const char *trsvcid)
 {
@@ -84,7 +84,7 @@ bool net_split(const char *text, char addr[NET_TRADDR], char port[32])
         return true;
 }
 
-/* --- sockets ------------------------------------------------------------------------------ */
+/* --- sockets ---------------------------------------------------------------------------------- */
 
 static void set_option(int fd, int level, int name, int value)
 {
@@ -236,7 +236,7 @@ void net_reset_close(int fd)
         close(fd);
 }
 
-/* --- who is there ------------------------------------------------------------------------- */
+/* --- who is there ----------------------------------------------------------------------------- */
 
 typedef int name_fn(int fd, struct sockaddr *addr, socklen_t *len);
 

@@ -137,8 +137,7 @@ uint16_t connect_entries(const struct connect_cmd *cmd, uint16_t max_sqsize)
         return (uint16_t)((sqsize < SQSIZE_MIN ? SQSIZE_MIN : sqsize) + 1);
 }
 
-/* --- submission queue: 3.3.2, 6.3 --------------------------------------------------------------
- */
+/* --- submission queue: 3.3.2, 6.3 ------------------------------------------------------------- */
 
 void sq_init(struct sq *sq, uint16_t size, bool no_flow_control)
 {

@@ -29,8 +29,7 @@ static void end(struct cqe *cqe, uint16_t status)
         cqe->sf = status_field(status);
 }
 
-/* --- which command is allowed when: 3.1.3, 3.3.2.3 --------------------------------------------
- */
+/* --- which command is allowed when: 3.1.3, 3.3.2.3 -------------------------------------------- */
 
 enum { FOR_IO = 1, FOR_DISCOVERY = 2, FOR_PERSISTENT = 4 }; /* controllers that have it */
 
@@ -125,8 +124,7 @@ uint16_t controller_admit(const struct controller *c, uint16_t qid, bool connect
         return sqe->flags & SQE_FUSE_MASK ? NVME_INVALID_FIELD : admit_opcode(c, sqe->opc);
 }
 
-/* --- enable, reset, shutdown: 3.5, 3.6, 3.7 ----------------------------------------------------
- */
+/* --- enable, reset, shutdown: 3.5, 3.6, 3.7 --------------------------------------------------- */
 
 /* The timer runs only while EN = 1, RDY = 1, SHN = 0 and SHST = 0 (3.9). */
 static bool is_running(const struct controller *c)
@@ -202,8 +200,7 @@ static void set_cc(struct controller *c, uint32_t cc, uint64_t now)
         restart_timer(c, now);
 }
 
-/* --- properties: 3.1.4, 6.5, 6.6 ---------------------------------------------------------------
- */
+/* --- properties: 3.1.4, 6.5, 6.6 -------------------------------------------------------------- */
 
 uint64_t controller_cap(const struct controller_config *cfg)
 {
@@ -279,8 +276,7 @@ void controller_property_set(struct controller *c, const struct property_cmd *cm
         cqe->result = le64(0);
 }
 
-/* --- Keep Alive: 3.9 ---------------------------------------------------------------------------
- */
+/* --- Keep Alive: 3.9 -------------------------------------------------------------------------- */
 
 enum { KAS_UNIT = 100 }; /* ms */
 
@@ -356,8 +352,7 @@ bool controller_tick(struct controller *c, uint64_t now)
         return tick_idle(c, now);
 }
 
-/* --- its own features: 5.1.25 ------------------------------------------------------------------
- */
+/* --- its own features: 5.1.25 ----------------------------------------------------------------- */
 
 enum feature_select feature_select(const union sqe *sqe)
 {

@@ -208,8 +208,7 @@ static bool admin_queue(const struct tcp_controller *c)
         return track_qid(c->link.track) <= 0;
 }
 
-/* --- out: responses and controller to host data ------------------------------------------------
- */
+/* --- out: responses and controller to host data ----------------------------------------------- */
 
 /* FAB_ANSWERED broken: Flush, and on the admin queue one Identify in three, get no response. */
 static bool swallows(struct request *r)
@@ -370,8 +369,7 @@ static void execute(struct request *r)
         c->ops.execute(c->user, r);
 }
 
-/* --- in: host to controller data ---------------------------------------------------------------
- */
+/* --- in: host to controller data -------------------------------------------------------------- */
 
 static void r2t_sent(struct tx *tx, void *user);
 
@@ -728,8 +726,7 @@ static void take_capsule(struct tcp_controller *c, const union pdu *h)
                 start(r);
 }
 
-/* --- in: set-up and dispatch -------------------------------------------------------------------
- */
+/* --- in: set-up and dispatch ------------------------------------------------------------------ */
 
 /* TCP_ICRESP_FIRST broken: a response to nothing, before ICResp. */
 static void speak_early(struct tcp_controller *c)
@@ -818,8 +815,7 @@ bool tcp_controller_received(struct tcp_controller *c, size_t n, unsigned budget
         return !gone(c);
 }
 
-/* --- the owner's side --------------------------------------------------------------------------
- */
+/* --- the owner's side ------------------------------------------------------------------------- */
 
 static void apply_defaults(struct tcp_controller_config *cfg)
 {

@@ -121,8 +121,7 @@ static void end(struct tcp_host *h, struct host_cmd *cmd, const struct cqe *cqe)
                 call_done(h, cmd);
 }
 
-/* --- out: capsules and host to controller data --------------------------------------------------
- */
+/* --- out: capsules and host to controller data ------------------------------------------------ */
 
 static void serve(struct tcp_host *h, struct host_cmd *cmd);
 

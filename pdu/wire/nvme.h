@@ -13,7 +13,7 @@
 
 #include "le.h"
 
-/* --- SGL descriptors (Base 4.3.2) ----------------------------------------------------------- */
+/* --- SGL descriptors (Base 4.3.2) ------------------------------------------------------------- */
 
 /* Byte 15: type << 4 | subtype. */
 enum sgl_id {
@@ -30,7 +30,7 @@ struct sgl {
         uint8_t rsvd[3], id;
 };
 
-/* --- submission and completion queue entries ------------------------------------------------ */
+/* --- submission and completion queue entries -------------------------------------------------- */
 
 /* SQE byte 1 */
 enum sqe_flags {
@@ -130,7 +130,7 @@ _Static_assert(sizeof(struct disconnect_cmd) == 64 && offsetof(struct disconnect
 _Static_assert(sizeof(struct auth_cmd) == 64 && offsetof(struct auth_cmd, secp) == 43, "Auth");
 _Static_assert(offsetof(union sqe, sgl) == 24 && offsetof(union sqe, cdw10) == 40, "SQE");
 
-/* --- status (Base 4.2.3): SCT << 8 | SC; DNR, M and CRD apart -------------------------------- */
+/* --- status (Base 4.2.3): SCT << 8 | SC; DNR, M and CRD apart --------------------------------- */
 
 enum nvme_status {
         NVME_SUCCESS = 0x000,

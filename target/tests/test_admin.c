@@ -30,8 +30,7 @@ static int teardown(void **state)
         return 0;
 }
 
-/* --- Identify ----------------------------------------------------------------------------------
- */
+/* --- Identify --------------------------------------------------------------------------------- */
 
 static uint16_t identify(uint8_t cns, uint32_t nsid, uint16_t cntid, uint8_t csi)
 {
@@ -193,8 +192,7 @@ static void identify_descriptors(void **state)
         assert_int_equal(cmd->data[14], 1); /* NSTAT.NRDY: the Linux host waits for it */
 }
 
-/* --- log pages ---------------------------------------------------------------------------------
- */
+/* --- log pages -------------------------------------------------------------------------------- */
 
 static void log_statuses(void **state)
 {
@@ -349,8 +347,7 @@ static void smart(void **state)
         }
 }
 
-/* --- events ------------------------------------------------------------------------------------
- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 static void want_ns_events(void)
 {
@@ -454,8 +451,7 @@ static void abort_rows(void **state)
         assert_int_equal(le32_get(cmd->r.cqe.dw0), 0);
 }
 
-/* --- features ----------------------------------------------------------------------------------
- */
+/* --- features --------------------------------------------------------------------------------- */
 
 static uint16_t set_feature(uint8_t fid, uint32_t dw11)
 {
@@ -592,8 +588,7 @@ static void feature_queues(void **state)
         assert_int_equal(le32_get(cmd->r.cqe.dw0), 0x00020002);
 }
 
-/* --- what does not exist -----------------------------------------------------------------------
- */
+/* --- what does not exist ---------------------------------------------------------------------- */
 
 static void opcodes(void **state)
 {

@@ -143,8 +143,7 @@ static void test_values(void **state)
         config_free(&c);
 }
 
-/* --- plans --------------------------------------------------------------------------------------
- */
+/* --- plans ------------------------------------------------------------------------------------ */
 
 static void add(struct config *c, const char *nqn, const char *ns1, const char *ns2)
 {

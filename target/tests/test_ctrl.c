@@ -35,8 +35,7 @@ static uint16_t cntlid(struct fake *f)
         return le16_get(((struct id_ctrl *)cmd->data)->cntlid);
 }
 
-/* --- Connect -----------------------------------------------------------------------------------
- */
+/* --- Connect ---------------------------------------------------------------------------------- */
 
 static void connects(void **state)
 {
@@ -414,8 +413,7 @@ static void failed_connect_leaves_no_trace(void **state)
         gone(&admin);
 }
 
-/* --- reset, shutdown, Disconnect ---------------------------------------------------------------
- */
+/* --- reset, shutdown, Disconnect -------------------------------------------------------------- */
 
 static void reset_ends_queues_and_aers(void **state)
 {
@@ -521,8 +519,7 @@ static void disconnects(void **state)
         gone(&admin);
 }
 
-/* --- how associations end ----------------------------------------------------------------------
- */
+/* --- how associations end --------------------------------------------------------------------- */
 
 static void admin_queue_takes_all_with_it(void **state)
 {
@@ -691,8 +688,7 @@ static void write_cache_off(void **state)
         gone(&admin);
 }
 
-/* --- threads -----------------------------------------------------------------------------------
- */
+/* --- threads ---------------------------------------------------------------------------------- */
 
 enum { ROUNDS = 300 };
 

@@ -41,7 +41,7 @@ static void fill(uint8_t *buf, size_t len, unsigned seed)
 static const char *const kinds[] = { "mem:1M", file_spec };
 #define each_kind(k) for (unsigned k = 0; k < 2; k++)
 
-/* --- specification ------------------------------------------------------------------------ */
+/* --- specification ---------------------------------------------------------------------------- */
 
 static void test_sizes(void **state)
 {
@@ -102,7 +102,7 @@ static void test_uuid_is_stable_and_own(void **state)
         ns_put(d);
 }
 
-/* --- blocks ------------------------------------------------------------------------------- */
+/* --- blocks ----------------------------------------------------------------------------------- */
 
 static void test_read_back(void **state)
 {
@@ -289,7 +289,7 @@ static void test_flush(void **state)
         ns_put(file);
 }
 
-/* --- several threads: every block is as one write left it --------------------------------- */
+/* --- several threads: every block is as one write left it ------------------------------------- */
 
 enum { SPAN = 600, ROUNDS = 400 }; /* blocks over several stripes, and pieces of them */
 static _Atomic bool torn;
@@ -346,7 +346,7 @@ static void test_no_block_is_torn(void **state)
         }
 }
 
-/* --- extents against a bitmap ------------------------------------------------------------- */
+/* --- extents against a bitmap ----------------------------------------------------------------- */
 
 static void test_extents_are_a_set(void **state)
 {

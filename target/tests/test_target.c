@@ -44,7 +44,7 @@ static unsigned open_files(void)
         return n;
 }
 
-/* --- starting and stopping ----------------------------------------------------------------- */
+/* --- starting and stopping -------------------------------------------------------------------- */
 
 static void test_many_at_once_and_again(void **state)
 {
@@ -93,7 +93,7 @@ static void test_what_it_refuses(void **state)
         assert_int_equal(open_files(), before);
 }
 
-/* --- reading and writing ------------------------------------------------------------------- */
+/* --- reading and writing ---------------------------------------------------------------------- */
 
 struct session {
         struct target *target;
@@ -239,7 +239,7 @@ static void test_a_lost_connection_changes_no_block(void **state)
         end_session(&s);
 }
 
-/* --- files: a flush holds up nobody --------------------------------------------------------- */
+/* --- files: a flush holds up nobody ----------------------------------------------------------- */
 
 static void test_flush_and_fua(void **state)
 {
@@ -273,7 +273,7 @@ static void test_flush_and_fua(void **state)
         unlink(path);
 }
 
-/* --- time-outs ------------------------------------------------------------------------------ */
+/* --- time-outs -------------------------------------------------------------------------------- */
 
 static const struct target_limits hasty = { .ic_timeout = 150,
                                             .stall_timeout = 150,
@@ -377,7 +377,7 @@ static void test_a_term_req_is_not_waited_for_for_ever(void **state)
         end_session(&s);
 }
 
-/* --- bounds --------------------------------------------------------------------------------- */
+/* --- bounds ----------------------------------------------------------------------------------- */
 
 static void test_no_more_connections_than_allowed(void **state)
 {
@@ -400,7 +400,7 @@ static void test_no_more_connections_than_allowed(void **state)
         target_stop(t);
 }
 
-/* --- blocks are never torn, also between reactors -------------------------------------------- */
+/* --- blocks are never torn, also between reactors --------------------------------------------- */
 
 enum { TEAR_BYTES = 65536, TEAR_ROUNDS = 150 };
 
@@ -452,7 +452,7 @@ static void test_no_block_is_torn(void **state)
         target_stop(t);
 }
 
-/* --- change --------------------------------------------------------------------------------- */
+/* --- change ----------------------------------------------------------------------------------- */
 
 static void write_config(const char *path, const char *namespaces)
 {

@@ -98,8 +98,7 @@ static struct controller enabled(const struct controller_config *cfg, uint32_t k
         return c;
 }
 
-/* --- properties --------------------------------------------------------------------------------
- */
+/* --- properties ------------------------------------------------------------------------------- */
 
 static void property_rows(void **state)
 {
@@ -177,8 +176,7 @@ static void property_values(void **state)
         assert_int_equal(cc, 0x00ff3ff0); /* reserved bits read 0 */
 }
 
-/* --- enable, shutdown, reset -------------------------------------------------------------------
- */
+/* --- enable, shutdown, reset ------------------------------------------------------------------ */
 
 enum { RDY = CSTS_RDY, DONE = CSTS_SHST_COMPLETE };
 
@@ -244,8 +242,7 @@ static void broken_on_request(void **state)
         assert_int_equal(CSTS_SHST(c.csts), 1);
 }
 
-/* --- which command when ------------------------------------------------------------------------
- */
+/* --- which command when ----------------------------------------------------------------------- */
 
 enum when { NOT_CONNECTED, DISABLED, ENABLED, SHUT_DOWN };
 
@@ -356,8 +353,7 @@ static void aer_refused_on_request(void **state)
         assert_int_equal(controller_admit(&c, 0, true, &sqe), NVME_INVALID_OPCODE);
 }
 
-/* --- Keep Alive --------------------------------------------------------------------------------
- */
+/* --- Keep Alive ------------------------------------------------------------------------------- */
 
 static void kato_rounding(void **state)
 {
@@ -538,8 +534,7 @@ static void kato_of_discovery(void **state)
         assert_int_equal(c.aec, AEC_DISCOVERY); /* without being asked */
 }
 
-/* --- features ----------------------------------------------------------------------------------
- */
+/* --- features --------------------------------------------------------------------------------- */
 
 static uint16_t feature(struct controller *c, uint8_t opc, uint32_t dw10, uint32_t dw11,
                         uint32_t *dw0)
@@ -657,8 +652,7 @@ static void reset_brings_defaults(void **state)
         assert_null(controller_aer_pop(&c, &cqe));
 }
 
-/* --- asynchronous events -----------------------------------------------------------------------
- */
+/* --- asynchronous events ---------------------------------------------------------------------- */
 
 static void ns_event(struct controller *c)
 {
@@ -797,8 +791,7 @@ static void aer_not_held_on_request(void **state)
         assert_int_equal(le32_get(cqe.dw0), 0x0070f002);
 }
 
-/* --- Connect -----------------------------------------------------------------------------------
- */
+/* --- Connect ---------------------------------------------------------------------------------- */
 
 #define SUBNQN  "nqn.2026-01.io.nvmfspec:sub"
 #define HOSTNQN "nqn.2026-01.io.nvmfspec:host"

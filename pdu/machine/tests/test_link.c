@@ -231,8 +231,7 @@ static void termreq_ends_it(void **state)
         end_fini(&controller);
 }
 
-/* --- driven by hand
- * ----------------------------------------------------------------------------------- */
+/* --- driven by hand --------------------------------------------------------------------------- */
 
 static void manual_only_notes_faults(void **state)
 {

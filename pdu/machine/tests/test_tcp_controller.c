@@ -5,8 +5,7 @@
 
 enum { BIG = 8192, TRANSFER = 4096 };
 
-/* --- the host's hand ----------------------------------------------------------------------------
- */
+/* --- the host's hand -------------------------------------------------------------------------- */
 
 struct bench {
         struct owner owner;
@@ -133,8 +132,7 @@ static void feed(struct bench *b)
         drain(b);
 }
 
-/* --- PDUs of the host
- * ----------------------------------------------------------------------------- */
+/* --- PDUs of the host ------------------------------------------------------------------------- */
 
 static void add_icreq(struct bench *b)
 {
@@ -211,8 +209,7 @@ static void open_default(struct bench *b)
         bench_open(b, &cfg, 1, false);
 }
 
-/* --- faults of the host: TermReq, byte by byte
- * ------------------------------------------------------ */
+/* --- faults of the host: TermReq, byte by byte ------------------------------------------------ */
 
 /* Each puts one PDU that is wrong last into the stream of a connected queue with a write that has
  * an R2T open, and says where it is wrong. */
@@ -487,8 +484,7 @@ static void nothing_is_processed_after_a_fault(void **state)
         bench_fini(&b);
 }
 
-/* --- TermReq of the host ------------------------------------------------------------------------
- */
+/* --- TermReq of the host ---------------------------------------------------------------------- */
 
 static void add_term(struct bench *b, uint32_t plen)
 {
@@ -543,8 +539,7 @@ static void malformed_termreq_is_not_obeyed_but_closes(void **state)
         }
 }
 
-/* --- commands that fail, and nothing else does
- * ------------------------------------------------------ */
+/* --- commands that fail, and nothing else does ------------------------------------------------ */
 
 static void expect_status(struct bench *b, uint16_t status)
 {
@@ -720,8 +715,7 @@ static void owner_refuses(void **state)
         bench_fini(&b);
 }
 
-/* --- data digests
- * ---------------------------------------------------------------------------------- */
+/* --- data digests ----------------------------------------------------------------------------- */
 
 static void spoil_last_byte(struct bench *b)
 {
@@ -789,8 +783,7 @@ static void one_whole_h2cdata_is_not_copied(void **state)
         bench_fini(&b);
 }
 
-/* --- commands that the owner ends before their time
- * --------------------------------------------------- */
+/* --- commands that the owner ends before their time ------------------------------------------- */
 
 static void withdraw_now(struct bench *b)
 {
@@ -940,8 +933,7 @@ static void ends_without_a_response(void **state)
         bench_fini(&b);
 }
 
-/* --- more commands than requests
- * ------------------------------------------------------------------------ */
+/* --- more commands than requests -------------------------------------------------------------- */
 
 static void before_connect_commands_wait_for_room(void **state)
 {
@@ -1008,8 +1000,7 @@ static void budget_bounds_a_turn(void **state)
         bench_fini(&b);
 }
 
-/* --- a controller that misbehaves on request
- * --------------------------------------------------------- */
+/* --- a controller that misbehaves on request -------------------------------------------------- */
 
 static const struct rule_policy *violating(enum rule_id rule)
 {
@@ -1237,8 +1228,7 @@ static void r2t_ttag_broken(void **state)
         bench_fini(&b);
 }
 
-/* --- a controller that overlooks something
- * -------------------------------------------------------------- */
+/* --- a controller that overlooks something ---------------------------------------------------- */
 
 /* Whatever happens then, it is not that rule, and no byte goes astray. */
 static void each_rule_waived(void **state)

@@ -135,8 +135,7 @@ static void feed(struct bench *b)
         drain(b);
 }
 
-/* --- PDUs of the controller
- * ------------------------------------------------------------------------- */
+/* --- PDUs of the controller ------------------------------------------------------------------- */
 
 static void add_icresp(struct bench *b, uint8_t dgst, uint32_t maxh2cdata)
 {
@@ -226,8 +225,7 @@ static void open_default(struct bench *b)
         bench_open(b, 0, 131072);
 }
 
-/* --- set-up
- * ------------------------------------------------------------------------------------------ */
+/* --- set-up ----------------------------------------------------------------------------------- */
 
 static void nothing_is_sent_before_icresp(void **state)
 {
@@ -340,8 +338,7 @@ static void what_goes_into_the_capsule(void **state)
         bench_fini(&b);
 }
 
-/* --- controller to host data
- * ----------------------------------------------------------------------- */
+/* --- controller to host data ------------------------------------------------------------------ */
 
 static void read_ends(uint16_t response, uint32_t got, uint8_t flags, uint16_t status)
 {
@@ -422,8 +419,7 @@ static void bad_ddgst_fails_the_command_alone(void **state)
         }
 }
 
-/* --- host to controller data
- * -------------------------------------------------------------------------- */
+/* --- host to controller data ------------------------------------------------------------------ */
 
 static void r2ts_are_served_in_order_and_in_pieces(void **state)
 {
@@ -504,8 +500,7 @@ static void a_command_that_ended_keeps_its_status_when_the_link_dies(void **stat
         assert_int_equal(b.cmd[2].status, NVME_ABORT_SQ_DELETED);
 }
 
-/* --- faults of the controller: TermReq
- * ----------------------------------------------------------------- */
+/* --- faults of the controller: TermReq -------------------------------------------------------- */
 
 static void unknown_cid(struct bench *b, uint16_t cid)
 {

@@ -30,8 +30,7 @@ static void round_trip(struct pair *p, uint32_t len, bool command_buffer)
         assert_int_equal(p->owner.buffers, 0);
 }
 
-/* --- several at once ----------------------------------------------------------------------------
- */
+/* --- several at once -------------------------------------------------------------------------- */
 
 struct op {
         struct host_cmd cmd;
@@ -92,8 +91,7 @@ static void all_of_it(const struct pair_config *cfg, uint32_t most)
         pair_fini(&p);
 }
 
-/* --- negotiation: digests by alignments ----------------------------------------------------------
- */
+/* --- negotiation: digests by alignments ------------------------------------------------------- */
 
 static const uint8_t alignments[] = { 0, 1, 2, 3, 15, 16, 17, 31 };
 enum { ALIGNMENTS = sizeof(alignments) };
@@ -145,8 +143,7 @@ static void byte_by_byte(void **state)
         }
 }
 
-/* --- transfer limits -----------------------------------------------------------------------------
- */
+/* --- transfer limits -------------------------------------------------------------------------- */
 
 static struct pair_config random_limits(uint64_t *seed)
 {
@@ -237,8 +234,7 @@ static void few_buffers_slow_down_and_nothing_else(void **state)
         }
 }
 
-/* --- the wire is cut, at every byte
- * ---------------------------------------------------------------- */
+/* --- the wire is cut, at every byte ----------------------------------------------------------- */
 
 static size_t one_session(size_t stop, bool defers)
 {
