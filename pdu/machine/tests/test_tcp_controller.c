@@ -314,6 +314,28 @@ static void h2c_datal_lies(struct bench *b)
         corrupt(b, 17, 3);
 }
 
+static void wrong_digest_flag(struct bench *b)
+{
+        add_io(b, NVME_READ, BLOCK);
+        corrupt(b, 1, PDU_HDGSTF);
+}
+
+static void wrong_pdo(struct bench *b)
+{
+        add_h2c(b, ttag(b), 0, BLOCK, false);
+        corrupt(b, 3, 26);
+}
+
+static void h2c_offset_not_dwords(struct bench *b)
+{
+        add_h2c(b, ttag(b), 2, BLOCK, false);
+}
+
+static void h2c_empty(struct bench *b)
+{
+        add_h2c(b, ttag(b), 0, 0, false);
+}
+
 static void h2c_unsolicited(struct bench *b)
 {
         add_h2c(b, ttag(b), 0, BIG, true);
@@ -330,6 +352,8 @@ static const struct fault_case {
         { TCP_DIR_H2C, wrong_direction, true },
         { TCP_HLEN_H2C, wrong_hlen, true },
         { TCP_PLEN_H2C, wrong_plen, true },
+        { TCP_DGSTF_H2C, wrong_digest_flag, true },
+        { TCP_PDO_H2C, wrong_pdo, true },
         { TCP_ICREQ_ONCE, icreq_again, false },
         { TCP_CMD_CID, cid_again, false },
         { TCP_ICD_LIMIT, in_capsule_too_long, false },
@@ -342,6 +366,8 @@ static const struct fault_case {
         { TCP_H2C_LAST_EARLY, h2c_last_early, false },
         { TCP_H2C_LAST_MISSING, h2c_last_missing, false },
         { TCP_H2C_DWORD_LENGTH, h2c_not_dwords, false },
+        { TCP_H2C_DWORD_OFFSET, h2c_offset_not_dwords, false },
+        { TCP_H2C_EMPTY, h2c_empty, false },
         { TCP_H2C_DATAL, h2c_datal_lies, false },
         { TCP_H2C_UNSOLICITED, h2c_unsolicited, false },
 };
@@ -363,27 +389,41 @@ static void bench_with_r2t(struct bench *b, const struct rule_policy *policy, ui
         assert_int_equal(le32_get(b->r2t.length), BIG);
 }
 
+/* The TermReq that the rule prescribes for a PDU of which `copied` bytes of header are there. */
+static struct pdu_term prescribed(enum rule_id rule, uint32_t copied, uint32_t digest)
+{
+        const struct outcome *o = &rule_get(rule)->accept[0];
+        struct pdu_term t = { .ch = { PDU_C2H_TERM, 0, 24, 0, le32(24 + copied) },
+                              .fes = le16(o->code),
+                              .fei = le32(o->fei == FEI_DIGEST ? digest
+                                          : o->fei < 0         ? 0
+                                                               : (uint32_t)o->fei) };
+
+        if (rule == TCP_CMD_CID) { /* its status would be ambiguous: the CID's place */
+                t.fes = le16(FES_INVALID_HEADER_FIELD);
+                t.fei = le32(10);
+        }
+        return t;
+}
+
 static void expect_term(struct bench *b, enum rule_id rule, bool common, uint32_t digest)
 {
-        const struct pdu_term *t = (const struct pdu_term *)b->term;
-        const struct pdu_info *info = pdu_info(b->in.bytes[b->in.last]);
-        uint32_t hlen = info ? info->hlen : b->in.bytes[b->in.last + 2];
+        const uint8_t *pdu = b->in.bytes + b->in.last;
+        const struct pdu_info *info = pdu_info(pdu[0]);
+        uint32_t hlen = info ? info->hlen : pdu[2];
         struct link *l = link_of(b);
+        struct pdu_term t;
 
         assert_int_equal(l->fault.rule, rule);
         assert_int_equal(l->state, LINK_CLOSING);
         assert_true(link_term_sent(l));
         assert_int_equal(b->last.ch.type, PDU_C2H_TERM);
-        if (rule == TCP_CMD_CID)
-                assert_int_equal(le32_get(t->fei), 10);
-        else
-                assert_true(rule_accepts(rule, le16_get(t->fes), le32_get(t->fei), digest));
         assert_in_range(b->term_len, 24 + 8, 24 + hlen);
-        if (!common)
-                assert_int_equal(b->term_len, 24 + hlen);
-        assert_memory_equal(b->term + 24, b->in.bytes + b->in.last, b->term_len - 24);
-        assert_int_equal(t->ch.hlen, 24);
-        assert_int_equal(t->ch.flags, 0);
+        if (common)
+                hlen = b->term_len - 24;
+        t = prescribed(rule, hlen, digest);
+        assert_memory_equal(b->term, &t, sizeof(t));
+        assert_memory_equal(b->term + 24, pdu, hlen);
 }
 
 static void fault(const struct fault_case *f, size_t most, uint8_t digests)
@@ -414,6 +454,31 @@ static void each_fault_of_the_host(void **state)
                 if (!fault_cases[i].common)
                         fault(&fault_cases[i], 0, PDU_DGST_HEADER);
         }
+}
+
+static void icreq_fault(size_t offset, uint8_t value, enum rule_id rule)
+{
+        struct tcp_controller_config cfg = config();
+        static struct bench b;
+
+        for (size_t most = 0; most < 3; most++) {
+                bench_init(&b, &cfg);
+                b.most = most;
+                add_icreq(&b);
+                corrupt(&b, offset, value);
+                feed(&b);
+                expect_term(&b, rule, false, 0);
+                assert_int_equal(b.pdus, 1);
+                bench_fini(&b);
+        }
+}
+
+static void each_fault_of_icreq(void **state)
+{
+        (void)state;
+        icreq_fault(offsetof(struct pdu_icreq, pfv), 1, TCP_ICREQ_PFV);
+        icreq_fault(offsetof(struct pdu_icreq, pfv) + 1, 1, TCP_ICREQ_PFV);
+        icreq_fault(offsetof(struct pdu_icreq, hpda), 32, TCP_ICREQ_HPDA);
 }
 
 static void nothing_but_icreq_is_first(void **state)
@@ -1300,6 +1365,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(each_fault_of_the_host),
+                cmocka_unit_test(each_fault_of_icreq),
                 cmocka_unit_test(nothing_but_icreq_is_first),
                 cmocka_unit_test(header_digest_is_its_own_fei),
                 cmocka_unit_test(half_a_pdu_goes_out_before_the_termreq),

@@ -651,6 +651,38 @@ static void each_fault_of_the_controller(void **state)
         }
 }
 
+static void icresp_fault(size_t offset, uint8_t value, enum rule_id rule)
+{
+        const struct pdu_term *t;
+        static struct bench b;
+
+        bench_init(&b);
+        b.most = 50;
+        bench_start(&b);
+        drain(&b);
+        add_icresp(&b, 0, 4096);
+        b.in.bytes[offset] = value;
+        feed(&b);
+        t = (const struct pdu_term *)b.term;
+        assert_int_equal(link_of(&b)->fault.rule, rule);
+        assert_int_equal(b.term_len, 152);
+        assert_int_equal(le16_get(t->fes), FES_INVALID_HEADER_FIELD);
+        assert_int_equal(le32_get(t->fei), rule_get(rule)->accept[0].fei);
+        assert_memory_equal(b.term + 24, b.in.bytes, 128);
+        assert_false(tcp_host_ready(b.host));
+        bench_fini(&b);
+}
+
+static void each_fault_of_icresp(void **state)
+{
+        (void)state;
+        icresp_fault(offsetof(struct pdu_icresp, pfv), 1, TCP_ICRESP_PFV);
+        icresp_fault(offsetof(struct pdu_icresp, cpda), 32, TCP_ICRESP_CPDA);
+        icresp_fault(offsetof(struct pdu_icresp, dgst), 1, TCP_ICRESP_DGST);
+        icresp_fault(offsetof(struct pdu_icresp, maxh2cdata), 2, TCP_ICRESP_MAXH2C);
+        icresp_fault(offsetof(struct pdu_icresp, maxh2cdata) + 1, 8, TCP_ICRESP_MAXH2C_MIN);
+}
+
 /* Waived, wrong PDUs do what they may, and no byte goes astray. */
 static void each_rule_waived(void **state)
 {
@@ -710,6 +742,7 @@ int main(void)
                 cmocka_unit_test(done_waits_for_what_is_being_sent),
                 cmocka_unit_test(a_command_that_ended_keeps_its_status_when_the_link_dies),
                 cmocka_unit_test(each_fault_of_the_controller),
+                cmocka_unit_test(each_fault_of_icresp),
                 cmocka_unit_test(each_rule_waived),
                 cmocka_unit_test(termreq_closes),
         };
