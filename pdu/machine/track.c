@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "judge.h"
 #include "tags.h"
 
 enum {
@@ -16,14 +17,13 @@ enum {
 
 enum ic { IC_NONE, IC_ASKED, IC_DONE };
 
-/* The submission queue as SQHD shows it. Counted up without end; on the wire modulo its size. */
+/* The submission queue as SQHD shows it: counted without end, on the wire modulo its size. */
 struct queue {
-        int qid; /* -1: no Connect yet */
-        bool connected, disconnected;
+        struct queue_past past;
+        bool disconnected;
         bool no_flow_control, unasked; /* unasked: FAB_SQFC_UNASKED, SQHD may be anything */
         uint32_t size;                 /* entries; 0: not known */
-        uint32_t sent, head;
-        uint32_t cc; /* as last written (admin queue) */
+        uint64_t sent, head;
 };
 
 struct track {
@@ -33,7 +33,7 @@ struct track {
         struct rule_set findings;
 
         enum ic ic;
-        bool mid_stream, gave_up[2];
+        bool gave_up[2];
         uint8_t hpda, dgst_asked;
         struct pdu_format format[2]; /* by sender */
         uint32_t maxh2cdata, maxr2t, in_capsule;
@@ -79,6 +79,14 @@ static void finds(struct track *t, bool broken, enum rule_id rule)
                 rule_add(&t->findings, rule);
 }
 
+static void collect(struct track *t, const struct rule_set *found)
+{
+        if (rule_set_empty(found))
+                return;
+        rule_each (rule)
+                finds(t, rule_in(found, rule), rule);
+}
+
 /* --- life ------------------------------------------------------------------------------------- */
 
 struct track *track_new(const struct track_limits *limits, const struct rule_set *waived)
@@ -92,7 +100,7 @@ struct track *track_new(const struct track_limits *limits, const struct rule_set
         t->limits.r2ts_max = limits->r2ts_max ? limits->r2ts_max : R2TS_DEFAULT;
         t->waived = waived;
         t->maxh2cdata = UINT32_MAX;
-        t->queue.qid = t->dying = -1;
+        t->queue.past.qid = t->dying = -1;
         t->maxr2t = 1;
         t->first_cmds = calloc(FIRST_COMMANDS, sizeof(*t->first_cmds));
         if (t->first_cmds && tags_init(&t->cids, FIRST_COMMANDS) == 0 &&
@@ -133,7 +141,7 @@ int track_assume(struct track *t, const struct pdu_format *h2c, const struct pdu
                  uint32_t maxh2cdata, uint32_t maxr2t)
 {
         t->ic = IC_DONE;
-        t->mid_stream = true;
+        t->queue.past.mid_stream = true;
         t->format[PARTY_HOST] = *h2c;
         t->format[PARTY_CONTROLLER] = *c2h;
         t->maxh2cdata = maxh2cdata;
@@ -279,131 +287,18 @@ static bool too_early(struct track *t, enum party sender)
         return breaks(t, t->ic == IC_NONE, TCP_ICREQ_FIRST);
 }
 
-/* --- capsules: what the SQE alone shows ------------------------------------------------------- */
+/* --- capsules --------------------------------------------------------------------------------- */
 
 static bool is_fabrics(const union sqe *s, enum fctype type)
 {
         return s->opc == NVME_FABRICS && s->fctype == type;
 }
 
-/* Commands whose lengths are bytes by definition, or nobody's business. */
-static bool counts_bytes(const struct track *t, const union sqe *s)
-{
-        enum { SECURITY_SEND = 0x81, SECURITY_RECEIVE = 0x82, VENDOR = 0xc0 };
-
-        if (s->opc == NVME_FABRICS)
-                return s->fctype == FCTYPE_AUTH_SEND || s->fctype == FCTYPE_AUTH_RECEIVE ||
-                       s->fctype >= VENDOR;
-        return s->opc >= VENDOR ||
-               (t->queue.qid <= 0 && (s->opc == SECURITY_SEND || s->opc == SECURITY_RECEIVE));
-}
-
-/* Bytes that a success delivers, where the SQE alone says it. */
-static uint32_t needs(const struct track *t, const union sqe *s)
-{
-        uint64_t numd;
-
-        if (t->queue.qid != 0)
-                return 0;
-        if (s->opc == NVME_IDENTIFY)
-                return IDENTIFY_LEN;
-        if (s->opc != NVME_GET_LOG_PAGE)
-                return 0;
-        numd = (le32_get(s->cdw10) >> 16) | (uint64_t)(le32_get(s->cdw11) & 0xffff) << 16;
-        return numd < UINT32_MAX / 4 ? (uint32_t)(numd + 1) * 4 : 0;
-}
-
-static bool describes_nothing(const struct sgl *sgl)
-{
-        static const struct sgl nothing;
-
-        return memcmp(sgl, &nothing, sizeof(nothing)) == 0;
-}
-
-/* Features mostly move no data, whatever their opcode says. */
-static bool wrong_sgl_type(const union sqe *s)
-{
-        bool feature = s->opc == NVME_SET_FEATURES || s->opc == NVME_GET_FEATURES;
-
-        if (sqe_xfer(s) == XFER_NONE || (feature && describes_nothing(&s->sgl)))
-                return false;
-        if (s->sgl.id == SGL_IN_CAPSULE)
-                return sqe_xfer(s) == XFER_C2H;
-        return s->sgl.id != SGL_TRANSPORT;
-}
-
-static void judge_connect(struct track *t, const union sqe *s)
-{
-        finds(t, t->queue.connected, FAB_CONNECT_ONCE);
-        finds(t, le16_get(s->connect.recfmt) != 0, FAB_CONNECT_RECFMT);
-        finds(t, le16_get(s->connect.sqsize) == 0, FAB_CONNECT_SQSIZE_ZERO);
-        finds(t, le32_get(s->sgl.len) < CONNECT_DATA_LEN, FAB_CONNECT_DATA);
-}
-
-static void judge_disconnect(struct track *t, const union sqe *s)
-{
-        finds(t, t->queue.qid == 0, FAB_DISCONNECT_ADMIN);
-        finds(t, le16_get(s->disconnect.recfmt) != 0, FAB_DISCONNECT_RECFMT);
-}
-
-static void judge_property(struct track *t, const union sqe *s)
-{
-        uint32_t ofst = le32_get(s->property.ofst);
-        unsigned size = property_size(ofst), asked = s->property.attrib & 7;
-        bool writable = ofst == PROP_CC || ofst == PROP_NSSR;
-
-        finds(t, t->queue.qid > 0, FAB_PROP_QUEUE);
-        finds(t, size == 0, FAB_PROP_OFFSET);
-        finds(t, size > 0 && asked != (size == 8 ? PROP_ATTRIB_8 : PROP_ATTRIB_4), FAB_PROP_SIZE);
-        finds(t, size > 0 && !writable && s->fctype == FCTYPE_PROPERTY_SET, FAB_PROP_RO);
-}
-
-static void judge_fabrics(struct track *t, const union sqe *s)
-{
-        enum { VENDOR = 0xc0 };
-
-        finds(t, !fctype_name(s->fctype) && s->fctype < VENDOR, FAB_FCTYPE);
-        if (s->fctype == FCTYPE_CONNECT)
-                judge_connect(t, s);
-        else if (s->fctype == FCTYPE_DISCONNECT)
-                judge_disconnect(t, s);
-        else if (s->fctype == FCTYPE_PROPERTY_GET || s->fctype == FCTYPE_PROPERTY_SET)
-                judge_property(t, s);
-}
-
-static void judge_admin(struct track *t, const union sqe *s)
-{
-        bool queues = s->opc == NVME_CREATE_SQ || s->opc == NVME_DELETE_SQ ||
-                      s->opc == NVME_CREATE_CQ || s->opc == NVME_DELETE_CQ;
-
-        finds(t, queues, FAB_OPCODE);
-        finds(t, !queues && !(t->queue.cc & CC_EN), FAB_ENABLED);
-        finds(t, !queues && (t->queue.cc & CC_EN) && CC_SHN(t->queue.cc), FAB_SHUTDOWN);
-        finds(t, needs(t, s) > le32_get(s->sgl.len), FAB_SGL_SHORT);
-        finds(t,
-              s->opc == NVME_SET_FEATURES && (le32_get(s->cdw10) & 0xff) == FEAT_KATO &&
-                  le32_get(s->cdw11) == 0,
-              KA_ZERO);
-}
-
-static void judge_command(struct track *t, const union sqe *s)
-{
-        bool no_connect = t->queue.qid < 0 && !t->mid_stream;
-
-        finds(t, no_connect && !is_fabrics(s, FCTYPE_CONNECT), FAB_FIRST_CONNECT);
-        finds(t, wrong_sgl_type(s), TCP_SGL_TYPE);
-        if (s->opc == NVME_FABRICS)
-                judge_fabrics(t, s);
-        else if (t->queue.qid == 0 && t->queue.connected)
-                judge_admin(t, s);
-}
-
-/* --- capsules: in-capsule data, CID, room in the queue ---------------------------------------- */
-
 /* 0: not known. */
 static uint32_t in_capsule_max(const struct track *t, const union sqe *s)
 {
-        return t->queue.qid > 0 && s->opc != NVME_FABRICS ? t->in_capsule : PDU_ADMIN_IN_CAPSULE;
+        return t->queue.past.qid > 0 && s->opc != NVME_FABRICS ? t->in_capsule
+                                                               : PDU_ADMIN_IN_CAPSULE;
 }
 
 /* A descriptor of another kind than the two is a matter of status (TCP_SGL_TYPE). */
@@ -452,9 +347,9 @@ static void set_command(struct track *t, struct track_cmd *cmd, const union sqe 
                 .sgl_id = s->sgl.id,
                 .h2c = buffer && sqe_xfer(s) & XFER_H2C,
                 .c2h = buffer && sqe_xfer(s) & XFER_C2H,
-                .counts_bytes = counts_bytes(t, s),
+                .counts_bytes = sqe_counts_bytes(&t->queue.past, s),
                 .buffer = buffer ? le32_get(s->sgl.len) : 0,
-                .needs = buffer ? needs(t, s) : 0,
+                .needs = buffer ? sqe_needs(&t->queue.past, s) : 0,
         };
         if (is_fabrics(s, FCTYPE_CONNECT)) {
                 cmd->connect.sqsize = s->connect.sqsize;
@@ -485,6 +380,15 @@ static void add_command(struct track *t, struct track_cmd *cmd, const union sqe 
         t->last = t->in_hand[PARTY_HOST] = cmd;
 }
 
+static void judge_command(struct track *t, const union sqe *s)
+{
+        struct rule_set found = { 0 };
+
+        if (t->limits.findings)
+                judge_sqe(&found, &t->queue.past, s);
+        collect(t, &found);
+}
+
 static void on_command(struct track *t, const union pdu *h)
 {
         const union sqe *s = &h->cmd.sqe;
@@ -494,8 +398,8 @@ static void on_command(struct track *t, const union pdu *h)
             wrong_capsule_data(t, s, pdu_data_len(h, &t->format[PARTY_HOST])))
                 return;
         judge_command(t, s);
-        if (is_fabrics(s, FCTYPE_CONNECT) && !t->queue.connected && !t->mid_stream)
-                t->queue.qid = le16_get(s->connect.qid);
+        if (is_fabrics(s, FCTYPE_CONNECT) && !t->queue.past.connected && !t->queue.past.mid_stream)
+                t->queue.past.qid = le16_get(s->connect.qid);
         t->queue.sent++;
         add_command(t, cmd, s);
 }
@@ -509,7 +413,7 @@ static void start_queue(struct track *t, const struct track_cmd *cmd, const stru
         uint16_t sqhd = le16_get(cqe->sqhd);
         bool possible;
 
-        q->connected = true;
+        q->past.connected = true;
         q->size = le16_get(cmd->connect.sqsize) > 0 ? le16_get(cmd->connect.sqsize) + 1u
                                                     : 0; /* 1 would hold nothing */
         q->no_flow_control = sqhd == SQHD_DISABLED;
@@ -529,7 +433,7 @@ static void start_queue(struct track *t, const struct track_cmd *cmd, const stru
 static void move_head(struct track *t, uint16_t sqhd)
 {
         struct queue *q = &t->queue;
-        uint32_t answered = q->sent - t->outstanding, head;
+        uint64_t answered = q->sent - t->outstanding, head;
 
         if (q->no_flow_control || q->size == 0) {
                 finds(t, q->no_flow_control && !q->unasked && sqhd != 0, FAB_SQHD);
@@ -542,28 +446,6 @@ static void move_head(struct track *t, uint16_t sqhd)
                 finds(t, true, FAB_SQHD);
         else
                 q->head = head;
-}
-
-static void judge_connect_failure(struct track *t, const struct cqe *cqe)
-{
-        uint32_t dw0 = le32_get(cqe->dw0);
-        bool ipo = cqe_status(cqe) == NVME_CONNECT_PARAM;
-
-        finds(t, cqe_status(cqe) == NVME_INVALID_FIELD, FAB_CONNECT_NOT_FIELD);
-        finds(t, dw0 & ~(ipo ? 0xffffu | CONNECT_IATTR_DATA : 0) || le32_get(cqe->dw1),
-              FAB_CONNECT_RSVD);
-}
-
-static void on_connect_response(struct track *t, const struct track_cmd *cmd, const struct cqe *cqe)
-{
-        const uint32_t defined = 0x7ffff; /* CNTLID, AUTHREQ */
-
-        if (cqe_status(cqe)) {
-                judge_connect_failure(t, cqe);
-        } else if (!t->queue.connected) {
-                finds(t, le32_get(cqe->dw0) & ~defined || le32_get(cqe->dw1), FAB_CONNECT_RSVD);
-                start_queue(t, cmd, cqe);
-        }
 }
 
 /* A Controller Reset takes away what is outstanding, AERs above all, without an answer. */
@@ -583,11 +465,11 @@ static void on_property_set(struct track *t, const struct track_cmd *cmd)
 {
         uint32_t cc = le32_get(cmd->property.value);
 
-        if (le32_get(cmd->property.ofst) != PROP_CC || t->queue.qid != 0)
+        if (le32_get(cmd->property.ofst) != PROP_CC || t->queue.past.qid != 0)
                 return;
-        if ((t->queue.cc & CC_EN) && !(cc & CC_EN))
+        if ((t->queue.past.cc & CC_EN) && !(cc & CC_EN))
                 reset(t);
-        t->queue.cc = cc;
+        t->queue.past.cc = cc;
 }
 
 /* What a success of this command changes in the model. */
@@ -599,22 +481,6 @@ static void succeed(struct track *t, const struct track_cmd *cmd)
                 t->queue.disconnected = true;
         else if (cmd->fctype == FCTYPE_PROPERTY_SET)
                 on_property_set(t, cmd);
-}
-
-/* Commands that define no result, by what Base 2.2 and the NVM command set say of DW0. */
-static bool has_no_result(const struct track *t, const struct track_cmd *cmd)
-{
-        static const uint8_t admin[] = { NVME_IDENTIFY, NVME_GET_LOG_PAGE, NVME_KEEP_ALIVE };
-        static const uint8_t io[] = { NVME_FLUSH,  NVME_WRITE,
-                                      NVME_READ,   NVME_WRITE_ZEROES,
-                                      NVME_DSM,    NVME_COMPARE,
-                                      NVME_VERIFY, NVME_WRITE_UNCORRECTABLE };
-
-        if (cmd->opc == NVME_FABRICS)
-                return cmd->fctype == FCTYPE_PROPERTY_SET || cmd->fctype == FCTYPE_DISCONNECT;
-        if (t->queue.qid == 0)
-                return memchr(admin, cmd->opc, sizeof(admin));
-        return t->queue.qid > 0 && memchr(io, cmd->opc, sizeof(io));
 }
 
 static void judge_success(struct track *t, const struct track_cmd *cmd)
@@ -637,6 +503,7 @@ static void on_response(struct track *t, const union pdu *h)
         const struct cqe *cqe = &h->resp.cqe;
         uint16_t cid = le16_get(cqe->cid);
         struct track_cmd *cmd = track_cmd(t, cid);
+        struct rule_set found = { 0 };
 
         if (breaks(t, !cmd && just_ended(t, cid), TCP_C2H_SUCCESS_RESP) ||
             breaks(t, !cmd, TCP_RESP_CID) || !cmd)
@@ -644,15 +511,18 @@ static void on_response(struct track *t, const union pdu *h)
         finds(t, t->queue.disconnected, FAB_DISCONNECT_LAST);
         end_command(t, cmd);
         t->last = cmd;
+        if (t->limits.findings)
+                judge_cqe(&found, &t->queue.past, cmd->opc, cmd->fctype, cqe);
+        collect(t, &found);
         if (cmd->opc == NVME_FABRICS && cmd->fctype == FCTYPE_CONNECT) {
-                on_connect_response(t, cmd, cqe);
+                if (!cqe_status(cqe) && !t->queue.past.connected)
+                        start_queue(t, cmd, cqe);
                 return;
         }
         move_head(t, le16_get(cqe->sqhd));
         if (cqe_status(cqe))
                 return;
         judge_success(t, cmd);
-        finds(t, le64_get(cqe->result) && has_no_result(t, cmd), FAB_CQE_ZERO);
         succeed(t, cmd);
 }
 
@@ -666,7 +536,7 @@ static bool reaches_past(uint32_t offset, uint32_t len, uint64_t end)
 /* TCP_C2H_SUCCESS_LAST waived: SUCCESS ends the command all the same. */
 static void end_by_success(struct track *t, struct track_cmd *cmd)
 {
-        finds(t, !t->queue.no_flow_control && !t->mid_stream, TCP_C2H_SUCCESS_SQFC);
+        finds(t, !t->queue.no_flow_control && !t->queue.past.mid_stream, TCP_C2H_SUCCESS_SQFC);
         judge_success(t, cmd);
         t->ended[t->ended_n++ % ENDED_KEPT] = cmd->cid;
         end_command(t, cmd);
@@ -928,7 +798,7 @@ uint32_t track_maxr2t(const struct track *t)
 
 int track_qid(const struct track *t)
 {
-        return t->queue.qid;
+        return t->queue.past.qid;
 }
 
 bool track_sqfc_disabled(const struct track *t)
