@@ -8,6 +8,7 @@ nvme discover -t tcp -a 127.0.0.1 -s 4420 | tee "$work/disc"
 grep -q "subnqn: *$nqn" "$work/disc"
 step "connect $*"
 dev=$(connect "$@")
+second=$(nvdev "$nqn" 2) # the kernel scans side by side: not always ...n2
 ctrl=${dev%n[0-9]*}
 step identify
 nvme id-ctrl "$ctrl" | grep -E '^(sn|mn|mdts|ioccsz|sgls|kas|maxcmd)'
@@ -19,10 +20,10 @@ nvme effects-log "$ctrl" >/dev/null
 nvme ns-descs "$dev" >/dev/null
 nvme list-ns "$ctrl"
 [ "$(blockdev --getsize64 "$dev")" = $((64 << 20)) ]
-[ "$(blockdev --getss "${dev%n1}n2")" = 4096 ]
+[ "$(blockdev --getss "$second")" = 4096 ]
 step "verified I/O"
 verify_io "$dev"
-verify_io "${dev%n1}n2"
+verify_io "$second"
 step "file system"
 filesystem_io "$dev"
 step "flush, zeroes, deallocate, compare"
