@@ -45,6 +45,7 @@ struct ctrl {
         const struct ctrl_env *env;
         struct subsystem *subsystem; /* referenced; NULL: discovery controller */
         uint16_t port_id;
+        uint8_t trtype;
         struct ctrl *next; /* in the table, by CNTLID; guarded by the table's lock */
 };
 

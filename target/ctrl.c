@@ -188,7 +188,7 @@ void ctrl_add_error(struct ctrl *c, uint16_t sqid, const union sqe *sqe, uint16_
                 .sf = status_field(status),
                 .pel = le16(0xffff),
                 .nsid = sqe && sqe->opc != NVME_FABRICS ? sqe->nsid : le32(0),
-                .trtype = TRTYPE_TCP,
+                .trtype = c->trtype,
                 .opc = sqe ? sqe->opc : 0,
                 .lpver = 1,
         };
