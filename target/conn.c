@@ -336,6 +336,55 @@ static void flush(struct conn *c)
         }
 }
 
+/* --- what the user is told ----------------------------------------------------------------- */
+
+/* One line on stderr, for whoever looks at a host's faults. */
+static void report(const struct conn *c, const char *what, const char *detail)
+{
+        char peer[NET_TRADDR];
+
+        if (c->reactor->service->quiet)
+                return;
+        net_peer_addr(c->source.fd, peer);
+        fprintf(stderr, "conn %u (%s:%u, qid %u): %s%s%s\n", c->number, peer,
+                net_peer_port(c->source.fd), c->queue.qid, what, detail ? ": " : "",
+                detail ? detail : "");
+}
+
+static void report_fault(const struct conn *c)
+{
+        const struct fault *f = &c->link->fault;
+        const struct rule *rule = rule_get(f->rule);
+        char what[160];
+
+        if (c->link->term_queued)
+                snprintf(what, sizeof(what),
+                         f->fes == FES_HEADER_DIGEST_ERROR
+                             ? "C2HTermReq %02xh (%s), FEI %08xh, for %s"
+                             : "C2HTermReq %02xh (%s), FEI %u, for %s",
+                         f->fes, pdu_fes_name(f->fes, PARTY_CONTROLLER), f->fei, rule->id);
+        else
+                snprintf(what, sizeof(what), "closed for %s", rule->id);
+        report(c, what, rule->says);
+}
+
+static void report_end(struct conn *c)
+{
+        char what[80];
+
+        if (c->reported || c->link->state < LINK_TERMINATING)
+                return;
+        c->reported = true;
+        if (is_fault(c->link->fault)) {
+                report_fault(c);
+        } else if (c->link->peer_term.seen) {
+                snprintf(what, sizeof(what), "host sent H2CTermReq %02xh (%s), FEI %u",
+                         c->link->peer_term.fes, pdu_fes_name(c->link->peer_term.fes, PARTY_HOST),
+                         c->link->peer_term.fei);
+                report(c, what, NULL);
+        }
+}
+
 /* --- after each step -------------------------------------------------------------------------- */
 
 static void note_progress(struct conn *c)
@@ -373,6 +422,7 @@ static void wait_for_more(struct conn *c)
 static void settle(struct conn *c)
 {
         if (c->source.fd >= 0) {
+                report_end(c);
                 flush(c);
                 note_progress(c);
                 if (is_over(c)) {
@@ -485,6 +535,21 @@ static bool has_stalled(struct conn *c)
         return is_older(c, c->sent, ms) || is_older(c, c->heard, ms);
 }
 
+/* Who does not listen gets a reset. */
+static void give_up_stalled(struct conn *c)
+{
+        report(c, "reset",
+               link_wants_send(c->link) ? "the host reads nothing" : "the host owes bytes");
+        c->reported = true;
+        link_kill(c->link);
+}
+
+static void give_up_late(struct conn *c)
+{
+        report(c, "closed for tcp/3.1/ic-timeout", c->live ? "no Connect" : "no ICReq");
+        c->failed = true;
+}
+
 void conn_sweep(struct conn *c)
 {
         if (c->source.fd >= 0) {
@@ -492,9 +557,9 @@ void conn_sweep(struct conn *c)
                         c->failed |=
                             is_older(c, c->closing_since, c->reactor->service->limits.term_timeout);
                 else if (has_stalled(c))
-                        link_kill(c->link); /* who does not listen gets a reset */
+                        give_up_stalled(c);
                 else if (is_set_up_late(c))
-                        c->failed = true;
+                        give_up_late(c);
         }
         settle(c);
 }

@@ -28,6 +28,7 @@ struct conn {
         uint64_t closing_since;    /* ms: our TermReq is out; 0: it is not */
         bool live;                 /* ICResp was sent */
         bool is_io;                /* Connect of an I/O queue has succeeded */
+        bool reported;             /* its end has been told */
         bool more;                 /* bytes that came are still to be looked at */
         bool failed;               /* it has to end: the socket failed, the peer closed ... */
         bool last_words;           /* it ends when everything is sent */

@@ -210,9 +210,8 @@ static void sync_folder(const char *path)
         char copy[4096];
         int fd;
 
-        if (strlen(path) >= sizeof(copy))
+        if ((size_t)snprintf(copy, sizeof(copy), "%s", path) >= sizeof(copy))
                 return;
-        strcpy(copy, path);
         fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
                 return;

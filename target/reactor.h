@@ -26,7 +26,7 @@ struct service {
         struct rule_policy policy;
         struct tcp_controller_config tcp;
         bool success; /* C2HData may carry SUCCESS */
-        bool trace;
+        bool trace, quiet;
         unsigned busy_poll;               /* microseconds */
         _Atomic unsigned conns, io_conns; /* of all reactors; those with I/O queues */
         _Atomic unsigned accepted;        /* ever: their numbers in traces */

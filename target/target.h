@@ -10,6 +10,8 @@
 
 struct config;
 
+#define TARGET_NQN "nqn.2026-01.io.nvmfspec:target" /* the default subsystem */
+
 /* Every bound of the target; zero means the default that target_limits_default() gives. */
 struct target_limits {
         unsigned connections;   /* at once; more are closed at accept */
@@ -28,12 +30,11 @@ struct target_limits {
 struct target_limits target_limits_default(void);
 
 struct target_options {
-        const char *traddr;  /* default "127.0.0.1" */
-        const char *trsvcid; /* default "4420"; "0": any free port */
-        const char *subnqn;  /* default "nqn.2026-01.io.nvmfspec:target" */
-        const char *const
-            *ns;            /* "mem:64M", "file:PATH", "null:1G", each with ",bs=4096"; NULL ends */
-        const char *config; /* nvmetcli JSON instead of the above; or NULL */
+        const char *traddr;         /* default "127.0.0.1" */
+        const char *trsvcid;        /* default "4420"; "0": any free port */
+        const char *subnqn;         /* default TARGET_NQN */
+        const char *const *ns;      /* see ns_open(); NULL ends; default "mem:64M" */
+        const char *config;         /* nvmetcli JSON instead of the above; or NULL */
         const struct config *serve; /* or this (see config.h), instead of all of the above; copied
                                      * into the inventory, need not outlive target_start() */
         unsigned reactors;          /* threads; default 1 */
@@ -41,12 +42,10 @@ struct target_options {
         uint8_t cpda;
         bool no_hdgst, no_ddgst, no_sqfc_disable, no_success;
         bool trace;                /* request states to stderr */
-        bool quiet;                /* nothing on stderr but errors */
+        bool quiet;                /* else stderr tells what hosts do wrong */
         struct rule_policy policy; /* what it waives and violates */
         struct target_limits limits;
 };
-
-#define TARGET_NQN "nqn.2026-01.io.nvmfspec:target" /* the default subsystem */
 
 struct target;
 

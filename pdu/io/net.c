@@ -80,7 +80,7 @@ bool net_split(const char *text, char addr[NET_TRADDR], char port[32])
                 return false; /* a bare IPv6 address: which colon is it? */
         memcpy(addr, text, len);
         addr[len] = '\0';
-        strcpy(port, colon + 1);
+        memcpy(port, colon + 1, strlen(colon + 1) + 1);
         return true;
 }
 
