@@ -925,7 +925,7 @@ void tcp_controller_complete(struct tcp_controller *c, struct request *r)
                 c->executing--;
                 enter(r, REQUEST_EXECUTED);
                 finish(r);
-        } else if (withdraw(r)) {
+        } else if (r->state < REQUEST_EXECUTING && withdraw(r)) {
                 finish(r);
         }
 }

@@ -125,7 +125,7 @@ bool tcp_controller_received(struct tcp_controller *c, size_t n, unsigned budget
 /*
  * The owner is done with an EXECUTING request: r->cqe and r->c2h_len are set. It may also end one
  * that has not come so far (Abort): R2Ts that are open stay so, what the host sends for them is
- * dropped.
+ * dropped. One whose answer is on its way already is past all that, and nothing happens.
  */
 void tcp_controller_complete(struct tcp_controller *c, struct request *r);
 

@@ -998,6 +998,46 @@ static void ends_without_a_response(void **state)
         bench_fini(&b);
 }
 
+static void abort_that_comes_too_late(void **state)
+{
+        struct tcp_controller_config cfg = config();
+        static struct bench b;
+        struct request *r;
+
+        (void)state;
+        cfg.c2h_max = 512;
+        bench_init(&b, &cfg);
+        bench_open(&b, &cfg, 1, false);
+        add_io(&b, NVME_READ, TRANSFER);
+        feed_only(&b);
+        r = tcp_controller_request(b.owner.c, b.cid);
+        assert_int_equal(r->state, REQUEST_TRANSFERRING_C2H);
+        tcp_controller_complete(b.owner.c, r);
+        drain(&b);
+        expect_status(&b, 0);
+        assert_int_equal(b.c2h_bytes, TRANSFER);
+        assert_int_equal(b.responses, 2);
+        bench_fini(&b);
+}
+
+static void it_says_when_the_host_owes_bytes(void **state)
+{
+        static struct bench b;
+
+        (void)state;
+        bench_with_r2t(&b, NULL, 0);
+        assert_ptr_equal(tcp_controller_user(b.owner.c), &b.owner);
+        assert_true(tcp_controller_waits(b.owner.c));
+        add_h2c(&b, ttag(&b), 0, BIG, true);
+        feed(&b);
+        assert_false(tcp_controller_waits(b.owner.c));
+        add_io(&b, NVME_FLUSH, 0);
+        b.in.len -= 10;
+        feed(&b);
+        assert_true(tcp_controller_waits(b.owner.c));
+        bench_fini(&b);
+}
+
 /* --- more commands than requests -------------------------------------------------------------- */
 
 static void before_connect_commands_wait_for_room(void **state)
@@ -1388,6 +1428,8 @@ int main(void)
                 cmocka_unit_test(abort_while_a_buffer_is_awaited),
                 cmocka_unit_test(abort_of_one_that_waits_for_an_r2t),
                 cmocka_unit_test(ends_without_a_response),
+                cmocka_unit_test(abort_that_comes_too_late),
+                cmocka_unit_test(it_says_when_the_host_owes_bytes),
                 cmocka_unit_test(before_connect_commands_wait_for_room),
                 cmocka_unit_test(overrun_ends_it),
                 cmocka_unit_test(budget_bounds_a_turn),
