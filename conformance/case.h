@@ -99,6 +99,7 @@ struct caps {
         bool sqfc_off;           /* SQ flow control can be disabled */
         bool io, discovery;      /* an I/O subsystem, the discovery service */
         bool persistent;         /* discovery with KATO is granted */
+        const char *denied;      /* a subsystem that does not allow us, or NULL */
         struct id_ctrl id;       /* of the I/O controller */
         struct disc_entry entry; /* of the subsystem in the discovery log */
 };
@@ -124,6 +125,7 @@ struct queue {
         char subnqn[NQN_FIELD];
         struct conn *conn;
         struct command *commands; /* those that were sent, the last one first */
+        bool queues_asked;        /* Number of Queues was set (admin queue) */
         bool over;                /* has ended in an accepted way: later words about it are idle */
         bool refused;             /* ... by a status: the connection goes on */
         struct queue *next;
@@ -229,6 +231,8 @@ struct blocks {         /* Read, Write, ... of the range that is this case's own
         queue_blocks((q), NVME_WRITE, (struct blocks) { BLOCKS_DEFAULTS, ##__VA_ARGS__ })
 #define send_read(q, ...)                                                                          \
         queue_blocks((q), NVME_READ, (struct blocks) { BLOCKS_DEFAULTS, ##__VA_ARGS__ })
+#define send_write_zeroes(q, ...)                                                                  \
+        queue_blocks((q), NVME_WRITE_ZEROES, (struct blocks) { BLOCKS_DEFAULTS, ##__VA_ARGS__ })
 #define send_compare(q, ...)                                                                       \
         queue_blocks((q), NVME_COMPARE, (struct blocks) { BLOCKS_DEFAULTS, ##__VA_ARGS__ })
 

@@ -26,7 +26,8 @@ uint64_t conn_clock(void)
 static void overlook(struct conn *c)
 {
         rule_each (r) {
-                rule_add(&c->waived, r);
+                if (r != TCP_DDGST_C2H) /* which ends nothing */
+                        rule_add(&c->waived, r);
                 if (rule_get(r)->bound == PARTY_HOST)
                         rule_add(&c->waived_track, r);
         }

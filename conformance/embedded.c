@@ -1,24 +1,69 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "embedded.h"
 
-static const char subnqn[] = "nqn.2026-01.io.nvmfspec:target";
+#include "target/config.h"
+
+/* A second subsystem, which none of our hosts may use. */
+#define DENIED_NQN "nqn.2026-01.io.nvmfspec:denied"
+#define OTHER_HOST "nqn.2026-01.io.nvmfspec:a-host-that-is-not-here"
+
+static bool add_tested(struct config *c, const char *const *ns)
+{
+        struct config_subsystem *s = config_add_subsystem(c, TARGET_NQN);
+        uint32_t nsid = 0;
+
+        if (!s)
+                return false;
+        s->allow_any_host = true;
+        while (*ns)
+                if (!config_add_ns(s, ++nsid, *ns++))
+                        return false;
+        return true;
+}
+
+static bool add_denied(struct config *c)
+{
+        struct config_subsystem *s = config_add_subsystem(c, DENIED_NQN);
+
+        if (!s || !config_add_string(&c->hosts, &c->n_hosts, OTHER_HOST))
+                return false;
+        s->allow_any_host = false;
+        return config_add_string(&s->hosts, &s->n_hosts, OTHER_HOST);
+}
+
+static bool add_port(struct config *c)
+{
+        struct config_port *p = config_add_port(c, 1, "127.0.0.1", "0");
+
+        return p && config_add_string(&p->subsystems, &p->n_subsystems, TARGET_NQN) &&
+               config_add_string(&p->subsystems, &p->n_subsystems, DENIED_NQN);
+}
+
+static bool make_config(struct config *c, const struct options *o, char *error, size_t size)
+{
+        *c = (struct config) { 0 };
+        if (add_tested(c, o->ns.items) && add_denied(c) && add_port(c))
+                return config_check(c, "embedded target", error, size);
+        snprintf(error, size, "out of memory");
+        return false;
+}
 
 bool embedded_start(struct embedded *e, const struct options *o, const struct rule_policy *policy,
                     char *error, size_t size)
 {
+        struct config config;
         struct target_options t = {
-                .traddr = "127.0.0.1",
-                .trsvcid = "0",
-                .subnqn = subnqn,
-                .ns = o->ns.items,
+                .serve = &config,
                 .reactors = 1,
                 .cpda = o->cpda,
                 .quiet = true,
                 .policy = *policy,
-                .limits = { .ic_timeout = 2000, .stall_timeout = 3000 },
+                /* so short that the cases about them are soon over; a Write needs several H2CData */
+                .limits = { .ic_timeout = 1500, .stall_timeout = 3000, .maxh2cdata = 65536 },
         };
 
-        e->target = target_start(&t, error, size);
+        e->target = make_config(&config, o, error, size) ? target_start(&t, error, size) : NULL;
+        config_free(&config);
         if (!e->target)
                 return false;
         snprintf(e->trsvcid, sizeof(e->trsvcid), "%u", target_trsvcid(e->target));
@@ -34,5 +79,6 @@ void embedded_address(const struct embedded *e, struct suite *s)
 {
         s->traddr = "127.0.0.1";
         s->trsvcid = e->trsvcid;
-        s->subnqn = subnqn;
+        s->subnqn = TARGET_NQN;
+        s->caps.denied = DENIED_NQN;
 }

@@ -266,6 +266,7 @@ SET(set_strict, o->suite.strict = true)
 SET(set_brief, o->brief = true)
 SET(set_verbose, o->suite.narrate = stderr)
 SET(set_show_rules, o->show_rules = true)
+SET(set_denied, o->suite.caps.denied = value)
 SET(set_json, o->json = value)
 SET(set_junit, o->junit = value)
 SET(set_tap, o->tap = value ? value : "-")
@@ -298,6 +299,7 @@ static const struct {
         { NULL, "hpda", 0, "N", "likewise: alignment of data sent to us, 0 to 31", set_hpda },
         { NULL, "allow-write", 0, "NSID[:SLBA+N]",
           "what cases may write to; without it none writes", set_allow_write },
+        { NULL, "denied-nqn", 0, "NQN", "a subsystem there that does not allow our host", set_denied },
         { NULL, "role", 0, "target", "what is tested", set_role },
         { "Which cases", "level", 0, "LEVEL", "must, should or info: this level and above (info)",
           set_level },

@@ -221,7 +221,8 @@ uint16_t queue_blocks(struct queue *q, uint8_t opc, struct blocks b)
         uint32_t n = whole_blocks(t, b.bytes);
         uint64_t slba = t->slba + b.slba;
 
-        if ((opc == NVME_WRITE) && (!t->test->writes || b.slba + n > t->blocks))
+        if ((opc == NVME_WRITE || opc == NVME_WRITE_ZEROES) &&
+            (!t->test->writes || b.slba + n > t->blocks))
                 broke(t, "the case may not write there");
         return queue_cmd(q, (struct cmd) {
                                 .opc = opc,

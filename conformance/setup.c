@@ -108,8 +108,12 @@ static void ask_for_queues(struct queue *admin, uint16_t qid)
 {
         enum { QUEUES = 8 };
         uint32_t n = QUEUES - 1;
-        struct reply r = succeed(admin, send_set_feature(admin, FEAT_QUEUES, n << 16 | n));
+        struct reply r;
 
+        if (admin->queues_asked)
+                return;
+        r = succeed(admin, send_set_feature(admin, FEAT_QUEUES, n << 16 | n));
+        admin->queues_asked = true;
         require(admin->t, (r.dw0 & 0xffff) + 1 >= qid, "the target grants only %u I/O queues",
                 (r.dw0 & 0xffff) + 1);
 }
@@ -117,8 +121,10 @@ static void ask_for_queues(struct queue *admin, uint16_t qid)
 struct queue *queue_more(struct queue *admin, struct setup s)
 {
         bool was = begin_setup(admin->t);
-        struct queue *q = queue_join(admin, ic_of(&s));
+        struct queue *q;
 
+        ask_for_queues(admin, s.qid);
+        q = queue_join(admin, ic_of(&s));
         connected(q,
                   succeed(q, send_connect(q, .qid = s.qid, .cattr = s.cattr, .sqsize = s.sqsize)));
         q->cntlid = admin->cntlid;
@@ -135,9 +141,7 @@ struct queue *queue_io(struct t *t, struct setup s)
         require(t, caps(t)->io, "no I/O subsystem");
         a.cattr = 0;
         a.sqsize = 31;
-        q = queue_admin(t, a);
-        ask_for_queues(q, s.qid);
-        q = queue_more(q, s);
+        q = queue_more(queue_admin(t, a), s);
         t->setting_up = was;
         return q;
 }

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NVMe Base 5: what Identify, features, logs and events have to be over fabrics. */
+#include <string.h>
+
+#include "conformance/case.h"
+
+/* --- Identify Controller */
+
+CASE("base/5.1.13/cntlid", MUST, RULES(ID_CNTLID),
+     "CNTLID of Identify Controller is the one that Connect returned")
+{
+        struct queue *q = admin_queue(t);
+
+        want_eq(t, "CNTLID", le16_get(identify_ctrl(q)->cntlid), q->cntlid);
+}
+
+CASE("base/5.1.13/subnqn", MUST, RULES(ID_SUBNQN),
+     "SUBNQN of Identify Controller is the one that was connected to")
+{
+        struct queue *q = admin_queue(t);
+        const struct id_ctrl *id = identify_ctrl(q);
+
+        want_bytes(t, "SUBNQN", id->subnqn, q->subnqn, strlen(q->subnqn) + 1);
+}
+
+CASE("base/5.1.13/ioccsz", MUST, RULES(ID_IOCCSZ),
+     "IOCCSZ is at least 4 (a capsule of 64 bytes), IORCSZ is 1")
+{
+        const struct id_ctrl *id = identify_ctrl(admin_queue(t));
+
+        want(t, le32_get(id->ioccsz) >= 4, "IOCCSZ at least 4", "%u", le32_get(id->ioccsz));
+        want_eq(t, "IORCSZ", le32_get(id->iorcsz), 1);
+}
+
+CASE("base/5.1.13/icdoff", MUST, RULES(ID_ICDOFF), "ICDOFF is 0 over TCP")
+{
+        want_eq(t, "ICDOFF", le16_get(identify_ctrl(admin_queue(t))->icdoff), 0);
+}
+
+CASE("base/5.1.13/sgls", MUST, RULES(ID_SGLS), "SGLS says that SGLs are supported")
+{
+        uint32_t sgls = le32_get(identify_ctrl(admin_queue(t))->sgls);
+
+        want(t, (sgls & 3) == 1 || (sgls & 3) == 2, "SGLS bits 1:0 01b or 10b", "%u", sgls & 3);
+}
+
+CASE("base/5.1.13/kas", MUST, RULES(ID_KAS), "KAS is not zero")
+{
+        want(t, le16_get(identify_ctrl(admin_queue(t))->kas) > 0, "KAS not 0", "KAS 0");
+}
+
+CASE("base/5.1.13/cntrltype", MUST, RULES(ID_CNTRLTYPE), "CNTRLTYPE is 1: an I/O controller")
+{
+        uint8_t type = identify_ctrl(admin_queue(t))->cntrltype;
+
+        require(t, caps(t)->vs >= NVME_VERSION(1, 4, 0), "CNTRLTYPE came with NVMe 1.4");
+        want_eq(t, "CNTRLTYPE", type, CNTRLTYPE_IO);
+}
+
+CASE("base/5.1.13/maxcmd", SHOULD, RULES(ID_MAXCMD), "MAXCMD is not zero")
+{
+        want(t, le16_get(identify_ctrl(admin_queue(t))->maxcmd) > 0, "MAXCMD not 0", "MAXCMD 0");
+}
+
+CASE("base/5.1.13/queue-entry-sizes", MUST, RULES(ID_QES), "SQES is 66h, CQES is 44h")
+{
+        const struct id_ctrl *id = identify_ctrl(admin_queue(t));
+
+        want_eq(t, "SQES", id->sqes, 0x66);
+        want_eq(t, "CQES", id->cqes, 0x44);
+}
+
+CASE("base/5.1.13/odd-requests", MUST, NO_RULE,
+     "Identify with any CNS and the oddest NSIDs is answered, and the controller goes on",
+     .related = "nvmet 79aba4c94034, f594863967d8")
+{
+        static const uint32_t nsids[] = { 0, 0xfffffffe, 0xffffffff };
+        struct queue *q = admin_queue(t);
+
+        for (uint8_t cns = 0; cns < 0x20; cns++)
+                for (int i = 0; i < 3; i++)
+                        finish(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = cns, .nsid = nsids[i],
+                                           .bytes = IDENTIFY_LEN));
+        identify_ctrl(q);
+}
+
+/* --- asynchronous events, Abort */
+
+CASE("base/5.1.2/aer-held", MUST, RULES(AER_HELD),
+     "An Asynchronous Event Request is not answered before there is an event")
+{
+        struct queue *q = admin_queue(t);
+
+        send_cmd(q, .opc = NVME_AER);
+        expect_silence(q, 150);
+        expect_works(q);
+}
+
+CASE("base/5.1.2/aer-limit", MUST, RULES(AER_LIMIT),
+     "More Asynchronous Event Requests than AERL + 1 are refused")
+{
+        struct queue *q = admin_queue(t);
+        unsigned n = caps(t)->id.aerl + 1u;
+
+        require(t, n < 30, "AERL is %u", n - 1);
+        for (unsigned i = 0; i < n; i++)
+                send_cmd(q, .opc = NVME_AER);
+        expect_refusal(q, send_cmd(q, .opc = NVME_AER));
+        expect_works(q);
+}
+
+CASE("base/5.1.1/abort-unknown", SHOULD, NO_RULE,
+     "Abort of a command that is not there succeeds, and says that nothing was aborted")
+{
+        struct queue *q = admin_queue(t);
+
+        want_eq(t, "DW0 bit 0",
+                succeed(q, send_cmd(q, .opc = NVME_ABORT, .cdw10 = 0xfff0u << 16)).dw0 & 1, 1);
+}
+
+CASE("base/5.1.1/abort-aer", SHOULD, NO_RULE,
+     "An Asynchronous Event Request that is aborted ends as Command Abort Requested")
+{
+        struct queue *q = admin_queue(t);
+        uint16_t aer = send_cmd(q, .opc = NVME_AER);
+        struct reply r = succeed(q, send_cmd(q, .opc = NVME_ABORT, .cdw10 = (uint32_t)aer << 16));
+
+        require(t, !(r.dw0 & 1), "the target does not abort it");
+        expect_status(q, aer, NVME_ABORT_REQUESTED);
+}
+
+/* --- features, logs */
+
+CASE("base/5.1.25/fid-unknown", MUST, RULES(FEAT_UNKNOWN),
+     "Get and Set Features of a reserved FID are refused")
+{
+        struct queue *q = admin_queue(t);
+
+        expect_refusal(q, send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = 0x77));
+        expect_refusal(q, send_set_feature(q, 0x77, 0));
+        expect_works(q);
+}
+
+CASE("base/5.1.25/host-identifier", MUST, RULES(FEAT_HOSTID_FIXED),
+     "The Host Identifier that Connect gave is not changed by Set Features")
+{
+        struct queue *q = admin_queue(t);
+
+        expect_refusal(q, send_cmd(q, .opc = NVME_SET_FEATURES, .cdw10 = FEAT_HOSTID, .cdw11 = 1,
+                                   .bytes = 16, .data = "another HOSTID..", .in_capsule = true));
+}
+
+CASE("base/5.1.25/queues", MUST, RULES(FAB_ANSWERED), "Number of Queues grants at least one")
+{
+        struct queue *q = admin_queue(t);
+
+        succeed(q, send_set_feature(q, FEAT_QUEUES, 0));
+        get_feature(q, FEAT_QUEUES);
+}
+
+CASE("base/5.1.12/lid-unknown", MUST, RULES(LOG_UNKNOWN), "A reserved log page is refused")
+{
+        struct queue *q = admin_queue(t);
+
+        expect_refusal(q, send_get_log(q, 0xbf, 512, 0));
+        expect_works(q);
+}
+
+CASE("base/5.1.12/offset-beyond", MUST, RULES(LOG_OFFSET),
+     "A log page from behind its end is refused")
+{
+        struct queue *q = admin_queue(t);
+
+        require(t, caps(t)->id.lpa & LPA_EXTENDED, "log page offsets are not supported");
+        expect_refusal(q, send_get_log(q, LOG_SMART, 512, 1 << 20));
+        expect_works(q);
+}
+
+CASE("base/5.1.12/mandatory", MUST, RULES(FAB_ANSWERED),
+     "Error Information, SMART / Health and Firmware Slot can be read")
+{
+        struct queue *q = admin_queue(t);
+
+        get_log(q, LOG_ERROR, 64, 0);
+        get_log(q, LOG_SMART, 512, 0);
+        get_log(q, LOG_FW_SLOT, 512, 0);
+}
+
+/* --- NVM commands */
+
+CASE("base/nvm/read-beyond", MUST, NO_RULE,
+     "A Read behind the end of the namespace fails with LBA Out of Range")
+{
+        struct queue *q = io_queue(t);
+
+        require(t, caps(t)->nsid, "no namespace");
+        expect_status(q, send_read(q, .slba = caps(t)->blocks), NVME_LBA_RANGE);
+        expect_status(q, send_read(q, .slba = ~UINT64_C(0) - 4), NVME_LBA_RANGE);
+        expect_works(q);
+}
+
+CASE("base/nvm/write-beyond", MUST, NO_RULE,
+     "A Write behind the end of the namespace fails with LBA Out of Range", .writes = true)
+{
+        struct queue *q = io_queue(t);
+        uint64_t end = caps(t)->blocks;
+        uint16_t cid = send_cmd(q, .opc = NVME_WRITE, .nsid = caps(t)->nsid, .cdw10 = (uint32_t)end,
+                                .cdw11 = (uint32_t)(end >> 32), .bytes = caps(t)->block);
+
+        want_eq(t, "status", finish(q, cid).status, NVME_LBA_RANGE);
+        expect_works(q);
+}
+
+CASE("base/nvm/compare", MUST, NO_RULE, "Compare tells equal blocks from others", .writes = true)
+{
+        struct queue *q = io_queue(t);
+        uint32_t n = r2t_bytes(t);
+        const uint8_t *data = pattern(t, 2 * n);
+
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_COMPARE, "Compare is not supported");
+        write_blocks(q, 0, n, data);
+        succeed(q, send_compare(q, .bytes = n, .data = data));
+        want_eq(t, "status", finish(q, send_compare(q, .bytes = n, .data = data + n)).status,
+                NVME_COMPARE_FAILURE);
+}
+
+CASE("base/nvm/write-zeroes", MUST, NO_RULE, "Write Zeroes leaves zeroes", .writes = true)
+{
+        static const uint8_t zeroes[65536];
+        struct queue *q = io_queue(t);
+        uint32_t n = r2t_bytes(t);
+
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_WRITE_ZEROES, "no Write Zeroes");
+        require(t, n <= sizeof(zeroes), "capsules are too long");
+        write_blocks(q, 0, n, NULL);
+        succeed(q, send_write_zeroes(q, .bytes = n));
+        want_bytes(t, "zeroes", read_blocks(q, 0, n), zeroes, n);
+}
+
+CASE("base/nvm/dsm-long-sgl", SHOULD, RULES(FAB_SGL_LONG),
+     "Dataset Management whose SGL is longer than its ranges is taken", .writes = true,
+     .related = "nvmet b716e6889c95")
+{
+        struct queue *q = io_queue(t);
+        uint8_t ranges[4096] = { 0 };
+
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_DSM, "no Dataset Management");
+        require(t, caps(t)->in_capsule >= sizeof(ranges), "no room in the capsule");
+        succeed(q, send_cmd(q, .opc = NVME_DSM, .nsid = caps(t)->nsid, .cdw10 = 0, .cdw11 = 4,
+                            .bytes = sizeof(ranges), .data = ranges, .in_capsule = true));
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NVMe Base 3: controllers and queues as Fabrics has them; 4.3.2: SGLs. */
+#include "conformance/case.h"
+
+/* --- properties of the controller */
+
+CASE("fab/3.1.4/cap", MUST, RULES(FAB_CAP), "CAP has CQR 1, DSTRD 0 and MQES at least 1")
+{
+        uint64_t cap = property_get(admin_queue(t), PROP_CAP);
+
+        want(t, cap & CAP_CQR, "CAP.CQR 1", "0");
+        want_eq(t, "CAP.DSTRD", CAP_DSTRD(cap), 0);
+        want(t, CAP_MQES(cap) >= 1, "CAP.MQES at least 1", "%u", CAP_MQES(cap));
+}
+
+CASE("fab/3.1.4/vs", MUST, RULES(FAB_VS), "VS is a version, and VER of Identify Controller")
+{
+        struct queue *q = admin_queue(t);
+        uint32_t vs = (uint32_t)property_get(q, PROP_VS);
+
+        want(t, vs >= NVME_VERSION(1, 2, 1), "1.2.1 or later", "%Xh", vs);
+        want_eq(t, "VER", le32_get(identify_ctrl(q)->ver), vs);
+}
+
+CASE("fab/3.1.4/cc", MUST, RULES(FAB_CC_READBACK), "CC reads back what was written")
+{
+        struct queue *q = admin_queue(t, .disabled = true);
+
+        want_eq(t, "CC", property_get(q, PROP_CC), 0);
+        property_set(q, PROP_CC, CC_RUN);
+        want_eq(t, "CC", property_get(q, PROP_CC), CC_RUN);
+}
+
+/* --- enabling, resetting, shutting down */
+
+CASE("fab/3.5.2/ready", MUST, RULES(FAB_RDY), "CSTS.RDY follows CC.EN, both ways")
+{
+        struct queue *q = admin_queue(t, .disabled = true);
+
+        want_eq(t, "CSTS.RDY", property_get(q, PROP_CSTS) & CSTS_RDY, 0);
+        set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
+        set_cc(q, CC_RUN & ~CC_EN, CSTS_RDY, 0);
+}
+
+CASE("fab/3.5.2/ten-times", MUST, RULES(FAB_RDY), "A controller can be reset and enabled again")
+{
+        struct queue *q = admin_queue(t);
+
+        for (int i = 0; i < 10; i++) {
+                set_cc(q, CC_RUN & ~CC_EN, CSTS_RDY, 0);
+                set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
+        }
+        identify_ctrl(q);
+}
+
+CASE("fab/3.7.2/reset", MUST, RULES(FAB_RESET_CLEARS),
+     "A Controller Reset ends the I/O queues; the admin queue still takes Fabrics commands")
+{
+        struct queue *q = io_queue(t);
+
+        set_cc(q->admin, CC_RUN & ~CC_EN, CSTS_RDY, 0);
+        expect_works(q->admin);
+        expect_no_hang(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(t)->nsid));
+        set_cc(q->admin, CC_RUN, CSTS_RDY, CSTS_RDY);
+        expect_works(io_queue_of(q->admin));
+}
+
+CASE("fab/3.7.2/aer-vanishes", MUST, RULES(FAB_RESET_CLEARS),
+     "A Controller Reset takes an Asynchronous Event Request away without an answer")
+{
+        struct queue *q = admin_queue(t);
+        uint16_t cid = send_cmd(q, .opc = NVME_AER);
+
+        set_cc(q, CC_RUN & ~CC_EN, CSTS_RDY, 0);
+        set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
+        expect_silence(q, 50);
+        (void)cid;
+}
+
+CASE("fab/3.6.2/shutdown", MUST, RULES(FAB_SHST), "After a normal shutdown CSTS.SHST is 10b")
+{
+        struct queue *q = admin_queue(t);
+
+        set_cc(q, CC_RUN | CC_SHN_NORMAL, 3 << 2, CSTS_SHST_COMPLETE);
+}
+
+CASE("fab/3.6.2/shutdown-abrupt", MUST, RULES(FAB_SHST), "... and after an abrupt one")
+{
+        struct queue *q = admin_queue(t);
+
+        set_cc(q, CC_RUN | CC_SHN_ABRUPT, 3 << 2, CSTS_SHST_COMPLETE);
+}
+
+CASE("fab/3.6.2/after-shutdown", MUST, RULES(FAB_SHUTDOWN),
+     "After shutdown only Fabrics commands are taken")
+{
+        struct queue *q = admin_queue(t);
+
+        set_cc(q, CC_RUN | CC_SHN_NORMAL, 3 << 2, CSTS_SHST_COMPLETE);
+        expect_refusal(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = 4096));
+        expect_works(q);
+}
+
+CASE("fab/3.6.2/restart", MUST, RULES(FAB_SHST),
+     "After shutdown and a Controller Reset the controller can be enabled again")
+{
+        struct queue *q = admin_queue(t);
+
+        set_cc(q, CC_RUN | CC_SHN_NORMAL, 3 << 2, CSTS_SHST_COMPLETE);
+        set_cc(q, 0, CSTS_RDY, 0);
+        set_cc(q, CC_RUN, CSTS_RDY | 3 << 2, CSTS_RDY);
+        identify_ctrl(q);
+}
+
+/* --- which command when */
+
+CASE("fab/3.3.2.3/connect-first", MUST, RULES(FAB_FIRST_CONNECT),
+     "A Property Get before Connect is refused")
+{
+        struct queue *q = ic_queue(t);
+
+        expect_refusal(q, send_property_get(q, PROP_VS, PROP_ATTRIB_4));
+}
+
+CASE("fab/3.3.2.3/connect-first-io", MUST, RULES(FAB_FIRST_CONNECT),
+     "A Read before Connect is refused")
+{
+        struct queue *q = ic_queue(t);
+
+        expect_refusal(q, send_read(q));
+}
+
+CASE("fab/3.3.2.3/connect-first-write", MUST, RULES(FAB_FIRST_CONNECT),
+     "A command with in-capsule data before Connect is refused")
+{
+        struct queue *q = ic_queue(t);
+
+        expect_refusal(q, send_cmd(q, .opc = NVME_WRITE, .nsid = 1, .bytes = 512,
+                                   .in_capsule = true));
+}
+
+CASE("fab/3.3.2.3/enabled", MUST, RULES(FAB_ENABLED),
+     "Identify while CC.EN is 0 is refused, Property Get is not")
+{
+        struct queue *q = admin_queue(t, .disabled = true);
+
+        expect_refusal(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = 4096));
+        expect_works(q);
+}
+
+CASE("fab/3.1.2/create-queue", MUST, RULES(FAB_OPCODE),
+     "Create and Delete I/O Queue do not exist over fabrics")
+{
+        static const uint8_t opcodes[] = { NVME_CREATE_SQ, NVME_CREATE_CQ, NVME_DELETE_SQ,
+                                           NVME_DELETE_CQ };
+        struct queue *q = admin_queue(t);
+
+        for (int i = 0; i < 4; i++)
+                expect_refusal(q, send_cmd(q, .opc = opcodes[i], .cdw10 = 1, .cdw11 = 1));
+        expect_works(q);
+}
+
+CASE("fab/3.1.2/admin-opcode", MUST, RULES(FAB_OPCODE), "An unassigned admin opcode is refused")
+{
+        struct queue *q = admin_queue(t);
+
+        expect_refusal(q, send_cmd(q, .opc = 0x6c));
+        expect_works(q);
+}
+
+CASE("fab/3.1.2/io-opcode", MUST, RULES(FAB_OPCODE), "An unassigned I/O opcode is refused")
+{
+        struct queue *q = io_queue(t);
+
+        expect_refusal(q, send_cmd(q, .opc = 0x70, .nsid = caps(t)->nsid));
+        expect_works(q);
+}
+
+CASE("fab/3.2.1/nsid", MUST, RULES(FAB_NSID),
+     "A Read of namespace 0 or FFFFFFFEh is refused, and nothing else is")
+{
+        struct queue *q = io_queue(t);
+
+        expect_refusal(q, send_cmd(q, .opc = NVME_READ, .nsid = 0, .bytes = caps(t)->block));
+        expect_refusal(q, send_read(q, .nsid = 0xfffffffe));
+        expect_works(q);
+}
+
+CASE("fab/3.2.1/nsid-write", MUST, RULES(FAB_NSID),
+     "A Write to a namespace that is not there is refused, its data in the capsule or not",
+     .writes = true)
+{
+        struct queue *q = io_queue(t);
+
+        expect_refusal(q, send_write(q, .nsid = 0xfffffff0, .bytes = r2t_bytes(t)));
+        if (caps(t)->in_capsule >= caps(t)->block)
+                expect_refusal(q, send_write(q, .nsid = 0xfffffff0, .in_capsule = true));
+        expect_works(q);
+}
+
+/* --- queues */
+
+CASE("fab/3.3.2/sqhd", MUST, RULES(FAB_SQHD),
+     "SQHD moves on by one for each command, modulo the queue's size")
+{
+        struct queue *q = io_queue(t, .sqsize = 3);
+        uint16_t sqhd = expect_success(q, send_read(q)).sqhd;
+
+        for (int i = 0; i < 10; i++) {
+                uint16_t next = expect_success(q, send_read(q)).sqhd;
+
+                want_eq(t, "SQHD", next, (sqhd + 1u) % 4);
+                sqhd = next;
+        }
+}
+
+CASE("fab/3.3.2/overrun", MUST, RULES(FAB_OVERRUN),
+     "A host that overruns its queue loses the association", .writes = true)
+{
+        struct queue *q = io_queue(t, .sqsize = 1);
+
+        for (int i = 0; i < 64; i++)
+                send_write(q, .bytes = r2t_bytes(t));
+        expect_close(q);
+        expect_end(q->admin, 0);
+}
+
+CASE("fab/3.3.2/full", MUST, RULES(FAB_ANSWERED),
+     "A queue of n entries holds n - 1 commands", .writes = true)
+{
+        struct queue *q = io_queue(t, .sqsize = 7);
+        struct r2t r[7];
+
+        for (int i = 0; i < 7; i++)
+                r[i] = open_r2t(q);
+        for (int i = 0; i < 7; i++) {
+                serve(q, r[i]);
+                succeed(q, r[i].cid);
+        }
+        expect_works(q);
+}
+
+CASE("fab/3.3/answered", MUST, RULES(FAB_ANSWERED),
+     "Every command is answered, and once, reads and writes mixed", .writes = true)
+{
+        struct queue *q = io_queue(t);
+        uint16_t cid[20];
+
+        for (int i = 0; i < 20; i += 2) {
+                cid[i] = send_write(q, .slba = 64);
+                cid[i + 1] = send_read(q);
+        }
+        for (int i = 0; i < 20; i++)
+                succeed(q, cid[i]);
+        expect_silence(q, 30);
+}
+
+CASE("fab/3.3.3/dw0-zero", MUST, RULES(FAB_CQE_ZERO),
+     "Dwords 0 and 1 of responses that define no result are zero", .writes = true,
+     .related = "CVE-2024-41079")
+{
+        struct queue *q = io_queue(t);
+
+        exercise(q);
+        exercise(q->admin);
+        succeed(q->admin, send_cmd(q->admin, .opc = NVME_KEEP_ALIVE));
+}
+
+/* --- SGLs */
+
+CASE("fab/4.3.2/sgl-short-admin", MUST, RULES(FAB_SGL_SHORT),
+     "Identify into an SGL of 2048 bytes is refused")
+{
+        struct queue *q = admin_queue(t);
+
+        expect_refusal(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = 2048));
+        expect_works(q);
+}
+
+CASE("fab/4.3.2/sgl-short-read", MUST, RULES(FAB_SGL_SHORT),
+     "A Read into an SGL shorter than its blocks is refused")
+{
+        struct queue *q = io_queue(t);
+
+        expect_refusal(q, send_read(q, .bytes = KIB(8), .sgl_len = KIB(4)));
+        expect_works(q);
+}
+
+CASE("fab/4.3.2/sgl-short-write", MUST, RULES(FAB_SGL_SHORT),
+     "A Write from an SGL shorter than its blocks is refused", .writes = true)
+{
+        struct queue *q = io_queue(t);
+
+        mutate(q, "sqe.sgl.len", r2t_bytes(t) - caps(t)->block);
+        expect_refusal(q, send_write(q, .bytes = r2t_bytes(t)));
+        expect_works(q);
+}
+
+CASE("fab/4.3.2/sgl-long-admin", SHOULD, RULES(FAB_SGL_LONG),
+     "Identify into an SGL of 8192 bytes is taken")
+{
+        struct queue *q = admin_queue(t);
+
+        succeed(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = 4096,
+                            .sgl_len = 8192));
+}
+
+CASE("fab/4.3.2/sgl-long-read", SHOULD, RULES(FAB_SGL_LONG),
+     "A Read into an SGL longer than its blocks is taken")
+{
+        struct queue *q = io_queue(t);
+
+        succeed(q, send_read(q, .bytes = KIB(8), .sgl_len = KIB(16)));
+}
+
+CASE("fab/4.3.2/sgl-huge", MUST, NO_RULE,
+     "A Write whose SGL claims FFFFFFFFh bytes is refused or served, but not waited for",
+     .writes = true, .related = "nvmet 4a3f00262a04, 737a3b535247")
+{
+        struct queue *q = io_queue(t);
+
+        mutate(q, "sqe.sgl.len", 0xffffffff);
+        finish(q, send_write(q));
+}
