@@ -38,8 +38,7 @@ CASE("fab/3.1.3.3/log-header", MUST, RULES(DISC_HEADER),
 }
 
 CASE("fab/3.1.3.3/log-entry", MUST, RULES(DISC_ENTRY),
-     "Entries have assigned types, an NQN that ends, and ASQSZ of 32 at least",
-     .discovery = true)
+     "Entries have assigned types, an NQN that ends, and ASQSZ of 32 at least", .discovery = true)
 {
         uint64_t n;
         const struct disc_header *h = read_log(discovery_queue(t), &n);
@@ -53,13 +52,12 @@ CASE("fab/3.1.3.3/log-entry", MUST, RULES(DISC_ENTRY),
                 want(t, e->adrfam <= 4 || e->trtype == TRTYPE_LOOP, "ADRFAM up to 4", "%u",
                      e->adrfam);
                 want(t, memchr(e->subnqn, 0, NQN_MAX + 1), "an NQN that ends", "none");
-                want(t, le16_get(e->asqsz) >= 32, "ASQSZ of 32 at least", "%u",
-                     le16_get(e->asqsz));
+                want(t, le16_get(e->asqsz) >= 32, "ASQSZ of 32 at least", "%u", le16_get(e->asqsz));
         }
 }
 
-CASE("tcp/3.1.1/trsvcid", MUST, RULES(DISC_TRSVCID),
-     "TRSVCID of TCP entries is a decimal port", .discovery = true)
+CASE("tcp/3.1.1/trsvcid", MUST, RULES(DISC_TRSVCID), "TRSVCID of TCP entries is a decimal port",
+     .discovery = true)
 {
         uint64_t n;
         const struct disc_header *h = read_log(discovery_queue(t), &n);
@@ -92,8 +90,8 @@ CASE("tcp/3.1.1/tsas", MUST, RULES(DISC_TSAS),
         }
 }
 
-CASE("fab/3.1.3.3/genctr", MUST, RULES(DISC_GENCTR),
-     "GENCTR stays as it is while the log does", .discovery = true, .related = "blktests nvme/030")
+CASE("fab/3.1.3.3/genctr", MUST, RULES(DISC_GENCTR), "GENCTR stays as it is while the log does",
+     .discovery = true, .related = "blktests nvme/030")
 {
         uint64_t n, before = le64_get(read_log(discovery_queue(t), &n)->genctr);
         struct queue *q = discovery_queue(t);
@@ -183,8 +181,8 @@ CASE("fab/3.1.3.3/prohibited-logs", MUST, RULES(DISC_LOGS),
         expect_works(q);
 }
 
-CASE("fab/3.1.3.3/cntrltype", MUST, RULES(ID_CNTRLTYPE),
-     "CNTRLTYPE of a discovery controller is 2", .discovery = true)
+CASE("fab/3.1.3.3/cntrltype", MUST, RULES(ID_CNTRLTYPE), "CNTRLTYPE of a discovery controller is 2",
+     .discovery = true)
 {
         struct queue *q = discovery_queue(t);
         const struct id_ctrl *id = identify_ctrl(q);
@@ -202,8 +200,8 @@ CASE("fab/3.1.3.3/subnqn", MUST, RULES(ID_SUBNQN),
         want(t, nqn_valid(id->subnqn, sizeof(id->subnqn), false), "an NQN", "%.223s", id->subnqn);
 }
 
-CASE("fab/3.1.3.3/log-beyond", MUST, RULES(LOG_OFFSET),
-     "The log from behind its end is refused", .discovery = true)
+CASE("fab/3.1.3.3/log-beyond", MUST, RULES(LOG_OFFSET), "The log from behind its end is refused",
+     .discovery = true)
 {
         struct queue *q = discovery_queue(t);
 
@@ -212,8 +210,8 @@ CASE("fab/3.1.3.3/log-beyond", MUST, RULES(LOG_OFFSET),
 }
 
 CASE("fab/3.1.3.3/connect-storm", MUST, NO_RULE,
-     "50 discoveries whose connection ends in the middle: the service goes on",
-     .discovery = true, .related = "SPDK #1996")
+     "50 discoveries whose connection ends in the middle: the service goes on", .discovery = true,
+     .related = "SPDK #1996")
 {
         for (int i = 0; i < 50; i++) {
                 struct queue *q = discovery_queue(t);

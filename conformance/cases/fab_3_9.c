@@ -87,8 +87,7 @@ CASE("fab/3.9/alive", MUST, RULES(KA_ALIVE), "With Keep Alive the association li
 }
 
 CASE("fab/3.9/traffic", MUST, RULES(KA_ALIVE),
-     "With traffic based Keep Alive (CTRATT bit 6) Reads keep the association alive",
-     .slow = true)
+     "With traffic based Keep Alive (CTRATT bit 6) Reads keep the association alive", .slow = true)
 {
         uint32_t kato;
         struct queue *q = short_lived(t, &kato);

@@ -356,6 +356,14 @@ CASE("fab/6.3/data-short", MUST, RULES(FAB_CONNECT_DATA),
         expect_refusal(q, send_connect(q, .bytes = 512));
 }
 
+CASE("fab/6.3/data-768", MUST, RULES(FAB_CONNECT_DATA),
+     "Connect without the reserved end of its data is refused")
+{
+        struct queue *q = ic_queue(t);
+
+        expect_refusal(q, send_connect(q, .bytes = 768));
+}
+
 CASE("fab/6.3/data-none", MUST, RULES(FAB_CONNECT_DATA), "Connect without data is refused")
 {
         struct queue *q = ic_queue(t);
@@ -388,8 +396,10 @@ CASE("fab/6.3/sqfc-off", MUST, RULES(FAB_SQHD),
 
         require(t, q->sqfc_off, "the target does not disable SQ flow control");
         for (int i = 0; i < 4; i++)
-                want_eq(t, "SQHD", expect_success(q, send_cmd(q, .opc = NVME_FLUSH,
-                                                              .nsid = caps(t)->nsid)).sqhd, 0);
+                want_eq(
+                    t, "SQHD",
+                    expect_success(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(t)->nsid)).sqhd,
+                    0);
 }
 
 /* --- failing Connects */

@@ -167,15 +167,17 @@ CASE("tcp/3.3.1/small-write-through-r2t", MUST, RULES(TCP_CDB),
 }
 
 CASE("tcp/3.3.1/response-cid", MUST, RULES(TCP_RESP_CID, FAB_ANSWERED),
-     "Of sixteen commands at once each is answered, and once")
+     "Of sixteen commands at once each is answered, and once", .writes = true)
 {
         struct queue *q = io_queue(t);
         uint16_t cid[16];
 
-        for (int i = 0; i < 16; i++)
-                cid[i] = send_read(q, .slba = (uint64_t)i);
+        for (int i = 0; i < 16; i += 2) {
+                cid[i] = send_read(q);
+                cid[i + 1] = send_write(q, .bytes = r2t_bytes(t));
+        }
         for (int i = 15; i >= 0; i--)
-                expect_success(q, cid[i]);
+                succeed(q, cid[i]);
         expect_silence(q, 50);
 }
 

@@ -298,7 +298,7 @@ CASE("tcp/3.6.2.9/datao-dword", MUST, RULES(TCP_H2C_DWORD_OFFSET),
         struct queue *q = io_queue(t);
         struct r2t r = open_r2t(q);
 
-        send_h2c(q, r, .offset = r.offset + 2, .len = 4);
+        send_h2c(q, r, .offset = r.offset + 2, .len = 4, .last = false);
         expect_term(q);
 }
 

@@ -59,7 +59,7 @@ CASE("tcp/3.5/h2ctermreq-153", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENCE),
      "H2CTermReq with PLEN 153 makes the target close, without a word",
      .related = "SPDK answers it")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = admin_queue(t);
 
         send_term(q, .bytes = 129);
         expect_close(q);
@@ -68,7 +68,7 @@ CASE("tcp/3.5/h2ctermreq-153", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENCE),
 CASE("tcp/3.5/h2ctermreq-23", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENCE),
      "H2CTermReq with PLEN 23 makes the target close, without a word")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = admin_queue(t);
 
         send_term(q, .bytes = 0, .plen = 23);
         expect_close(q);
@@ -77,7 +77,7 @@ CASE("tcp/3.5/h2ctermreq-23", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENCE),
 CASE("tcp/3.5/h2ctermreq-plen-max", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENCE),
      "H2CTermReq with PLEN FFFFFFFFh makes the target close, without a word")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = admin_queue(t);
 
         send_term(q, .plen = 0xffffffff);
         expect_close(q);
@@ -113,13 +113,12 @@ CASE("tcp/3.5/c2htermreq", MUST,
         expect_term(q);
 }
 
-CASE("tcp/3.5/quiet-after-fault", MUST, RULES(TCP_HLEN_H2C, TCP_TERM_QUIET),
+CASE("tcp/3.5/quiet-after-fault", MUST, RULES(TCP_ICREQ_ONCE, TCP_TERM_QUIET),
      "Commands behind a PDU that is fatal are not executed")
 {
-        struct queue *q = admin_queue(t, .hdgst = 0);
+        struct queue *q = admin_queue(t);
 
-        mutate(q, "hlen", 71);
-        send_property_get(q, PROP_VS, PROP_ATTRIB_4);
+        send_icreq(q);
         for (int i = 0; i < 4; i++)
                 send_property_get(q, PROP_VS, PROP_ATTRIB_4);
         expect_term(q);
