@@ -635,9 +635,17 @@ static uint64_t r2t_end(const struct track_r2t *r)
         return (uint64_t)r->offset + r->length;
 }
 
+/* TCP_H2C_DWORD_OFFSET waived: the low bits are not looked at. */
+static uint32_t datao(const struct track *t, const struct pdu_data *h)
+{
+        uint32_t offset = le32_get(h->offset);
+
+        return rule_in(t->waived, TCP_H2C_DWORD_OFFSET) ? offset & ~3u : offset;
+}
+
 static bool wrong_h2c_data(struct track *t, const struct track_r2t *r, const union pdu *h)
 {
-        uint32_t offset = le32_get(h->data.offset), len = le32_get(h->data.length);
+        uint32_t offset = datao(t, &h->data), len = le32_get(h->data.length);
         bool counts = r->cmd && r->cmd->counts_bytes, last = h->ch.flags & PDU_LAST;
         bool ends = (uint64_t)r->next + len >= r2t_end(r);
 
