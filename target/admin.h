@@ -63,6 +63,11 @@ static inline bool is_discovery(const struct ctrl *c)
         return c->m.cfg.type == CONTROLLER_DISCOVERY;
 }
 
+static inline bool waives(const struct ctrl_env *env, enum rule_id rule)
+{
+        return env->policy && rule_in(&env->policy->waived, rule);
+}
+
 static inline bool violates(const struct ctrl_env *env, enum rule_id rule)
 {
         return env->policy && rule_in(&env->policy->violated, rule);

@@ -27,6 +27,16 @@ static bool names_discovery(const struct attempt *at)
         return strcmp(at->data.subnqn, NQN_DISCOVERY) == 0;
 }
 
+/* With the syntax waived: compared as long as our name is, as those do who forget the end of it. */
+static struct subsystem *subsystem_at_start(const struct port *port, const char *nqn)
+{
+        const struct port_subsystem *p = port->subsystems;
+
+        while (p && strncmp(p->subsystem->nqn, nqn, strlen(p->subsystem->nqn)) != 0)
+                p = p->next;
+        return p ? p->subsystem : NULL;
+}
+
 /* NULL and 0: the discovery service. */
 static uint16_t find_subsystem(struct attempt *at, struct subsystem **s)
 {
@@ -34,6 +44,8 @@ static uint16_t find_subsystem(struct attempt *at, struct subsystem **s)
         uint16_t status;
 
         *s = names_discovery(at) ? NULL : port_subsystem(port, at->data.subnqn);
+        if (!*s && waives(at->a->env, FAB_CONNECT_SUBNQN_SYNTAX))
+                *s = subsystem_at_start(port, at->data.subnqn);
         if (*s || names_discovery(at))
                 return 0;
         status = refuse(at, FAB_CONNECT_SUBNQN);
@@ -53,7 +65,7 @@ static struct controller_config machine_config(const struct ctrl_env *env,
                 .type = s ? CONTROLLER_IO : CONTROLLER_DISCOVERY,
                 .persistent = true,
                 .mqes = (uint16_t)(env->limits->queue_entries - 1),
-                .queues_max = s ? (uint16_t)queues : 0,
+                .queues_max = s || waives(env, FAB_DISC_IO) ? (uint16_t)queues : 0,
                 .kas = KAS_UNITS,
                 .kato_min = KATO_MIN,
                 .idle_timeout = env->limits->idle_timeout,

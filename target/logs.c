@@ -263,6 +263,8 @@ static uint16_t read_page(struct admin *a, uint8_t lid, uint64_t offset)
 
         if (offset > pages[lid].size(a))
                 return rule_refuse(a->env->policy, LOG_OFFSET);
+        if (lid == LOG_DISCOVERY && violates(a->env, DISC_OFFSETS))
+                w.at = 0;
         clear_event(a, lid);
         pages[lid].put(a, &w);
         return 0;
