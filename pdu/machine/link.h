@@ -45,8 +45,8 @@ struct link_config {
         enum party side;
         const struct rule_policy *policy; /* may be NULL; outlives the link */
         struct track_limits limits;
-        bool manual; /* faults and TermReqs of the peer are only reported: no TermReq is sent, the
-                      * state moves by link_close() and link_kill() alone */
+        bool manual; /* faults and TermReqs of the peer are only reported: no TermReq is sent, and
+                      * the state falls below LINK_LIVE by link_close() and link_kill() alone */
 };
 
 struct link {
