@@ -36,3 +36,7 @@ def test_hundred_reconnects_and_resets():
 
 def test_changes_reach_the_host():
     guest("change.sh")
+
+
+def test_persistent_discovery():
+    guest("discovery.sh")
