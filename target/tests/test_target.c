@@ -454,17 +454,23 @@ static void test_no_block_is_torn(void **state)
 
 /* --- change ----------------------------------------------------------------------------------- */
 
-static void write_config(const char *path, const char *namespaces)
+static void write_whole_config(const char *path, unsigned port, const char *nqn,
+                               const char *namespaces)
 {
         FILE *f = fopen(path, "w");
 
         fprintf(f,
-                "{\"hosts\": [], \"ports\": [{\"portid\": 1, \"addr\": {\"trtype\": \"tcp\", "
+                "{\"hosts\": [], \"ports\": [{\"portid\": %u, \"addr\": {\"trtype\": \"tcp\", "
                 "\"adrfam\": \"ipv4\", \"traddr\": \"127.0.0.1\", \"trsvcid\": \"0\"}, "
-                "\"subsystems\": [\"" NQN "\"]}], \"subsystems\": [{\"nqn\": \"" NQN "\", "
+                "\"subsystems\": [\"%s\"]}], \"subsystems\": [{\"nqn\": \"%s\", "
                 "\"attr\": {\"allow_any_host\": \"1\"}, \"namespaces\": [%s]}]}",
-                namespaces);
+                port, nqn, nqn, namespaces);
         fclose(f);
+}
+
+static void write_config(const char *path, const char *namespaces)
+{
+        write_whole_config(path, 1, NQN, namespaces);
 }
 
 #define NS(nsid, path) "{\"nsid\": " nsid ", \"device\": {\"path\": \"" path "\"}, \"enable\": 1}"
@@ -508,6 +514,27 @@ static void test_reload(void **state)
         assert_non_null(strstr(error, "'x' is no size"));
         two.done = false;
         assert_int_equal(peer_run(s.io, &two), NVME_SUCCESS);
+        end_session(&s);
+        unlink(path);
+}
+
+static void test_a_subsystem_and_a_port_go(void **state)
+{
+        char path[] = "/tmp/nvmfspec-test-config-XXXXXX";
+        struct session s;
+        int fd;
+
+        (void)state;
+        close(mkstemp(path));
+        write_whole_config(path, 1, NQN, NS("1", "mem:1M"));
+        s = session(start_with((struct target_options) { .config = path, .reactors = 2 }),
+                    (struct peer_options) { 0 });
+        write_whole_config(path, 2, "nqn.2026-01.io.nvmfspec:other", NS("1", "mem:1M"));
+        assert_int_equal(target_reload(s.target, error, sizeof(error)), 0);
+        assert_true(peer_closed(s.io, 3000));
+        assert_true(peer_closed(s.admin, 3000));
+        fd = peer_socket(s.target); /* the first port's address */
+        assert_int_equal(fd, -1);
         end_session(&s);
         unlink(path);
 }
@@ -613,6 +640,7 @@ int main(void)
                 cmocka_unit_test(test_no_more_connections_than_allowed),
                 cmocka_unit_test(test_no_block_is_torn),
                 cmocka_unit_test(test_reload),
+                cmocka_unit_test(test_a_subsystem_and_a_port_go),
                 cmocka_unit_test(test_reload_under_load),
                 cmocka_unit_test(test_a_file_that_grows_is_noticed),
                 cmocka_unit_test(test_stop_ends_what_is_in_flight),
