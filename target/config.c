@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ctrl.h"
+
 enum { FILE_MAX = 16 << 20 }; /* bytes of a configuration */
 
 /* --- building --------------------------------------------------------------------------------- */
@@ -233,7 +235,7 @@ static bool take_nsid(struct reader *r, struct json_object *v, void *at)
 {
         uint64_t n;
 
-        if (!take_number(r, v, 1, UINT32_MAX - 1, &n))
+        if (!take_number(r, v, 1, CTRL_NSID_MAX, &n))
                 return false;
         *(uint32_t *)at = (uint32_t)n;
         return true;

@@ -23,7 +23,8 @@ struct queue {
         bool disconnected;
         bool no_flow_control, unasked; /* unasked: FAB_SQFC_UNASKED, SQHD may be anything */
         uint32_t size;                 /* entries; 0: not known */
-        uint64_t sent, head;
+        uint64_t sent, head;           /* commands, from the start */
+        uint64_t vanished;             /* by resets, of those sent */
 };
 
 struct track {
@@ -427,13 +428,14 @@ static void start_queue(struct track *t, const struct track_cmd *cmd, const stru
 }
 
 /*
- * The controller has taken all commands that it has answered, and none that was not sent. A value
- * that is neither changes nothing.
+ * The controller has taken all commands that it has answered, and none that was not sent; whether it
+ * ever took those that a reset made vanish is its own affair. A value that is neither changes
+ * nothing.
  */
 static void move_head(struct track *t, uint16_t sqhd)
 {
         struct queue *q = &t->queue;
-        uint64_t answered = q->sent - t->outstanding, head;
+        uint64_t answered = q->sent - q->vanished - t->outstanding, head;
 
         if (q->no_flow_control || q->size == 0) {
                 finds(t, q->no_flow_control && !q->unasked && sqhd != 0, FAB_SQHD);
@@ -458,6 +460,7 @@ static void reset(struct track *t)
                         continue;
                 cmd->vanished = true;
                 t->outstanding -= 1u + cmd->again;
+                t->queue.vanished += 1u + cmd->again;
         }
 }
 

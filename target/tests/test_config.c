@@ -67,7 +67,7 @@ static void test_errors(void **state)
                   "\"0123456789012345678901\"}}]}",
                   "attr.serial: longer than 20" },
                 { "{\"subsystems\":[{\"nqn\":\"" NQN_A "\",\"namespaces\":[{\"nsid\":0}]}]}",
-                  "namespaces[0].nsid: 0 is not from 1" },
+                  "namespaces[0].nsid: 0 is not from 1 to 1024" },
                 { "{\"subsystems\":[{\"nqn\":\"" NQN_A
                   "\",\"namespaces\":[{\"nsid\":1,\"enable\":1}]}]}",
                   "namespaces[0]: is enabled" },
