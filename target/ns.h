@@ -93,7 +93,8 @@ uint16_t ns_write_uncorrectable(struct ns *ns, uint64_t lba, uint64_t count);
  * false: f->done will be called from another thread, perhaps before this returns. */
 bool ns_flush(struct ns *ns, struct ns_flush *f);
 
-/* Resizes; blocks beyond the new end are gone, new ones are zeroes. */
+/* Resizes; blocks beyond the new end are gone, new ones are zeroes. Files do not shrink by it (but by
+ * their owner's hand, see ns_measure()). */
 uint16_t ns_resize(struct ns *ns, uint64_t blocks);
 /* Takes over a new size of the file or device behind; true if it changed. */
 bool ns_measure(struct ns *ns);

@@ -169,12 +169,16 @@ static uint64_t file_measure(struct ns *ns)
         return size_of(f->fd, f->device);
 }
 
+/* Files only grow: what someone has stored is not cut off by a number in a configuration. */
 static uint16_t file_resize(struct ns *ns, uint64_t bytes)
 {
         const struct file *f = ns->store;
+        uint64_t now = size_of(f->fd, f->device);
 
-        if (f->device)
-                return bytes <= size_of(f->fd, true) ? NVME_SUCCESS : NVME_CAPACITY_EXCEEDED;
+        if (bytes < now)
+                return NVME_INVALID_FIELD;
+        if (bytes > now && f->device)
+                return NVME_CAPACITY_EXCEEDED;
         return ftruncate(f->fd, (off_t)bytes) == 0 ? NVME_SUCCESS : write_status(errno);
 }
 

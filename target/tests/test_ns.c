@@ -203,27 +203,40 @@ static void test_uncorrectable_until_written(void **state)
 static void test_resize(void **state)
 {
         static uint8_t in[BS], out[BS], zero[BS];
+        struct ns *ns = open_ns("mem:1M");
 
         (void)state;
         fill(in, BS, 3);
-        each_kind(k)
-        {
-                struct ns *ns = open_ns(kinds[k]);
+        ns_write(ns, 0, 1, in);
+        ns_write(ns, 2047, 1, in);
+        assert_int_equal(ns_resize(ns, 4096), NVME_SUCCESS);
+        assert_int_equal(ns_write(ns, 4095, 1, in), NVME_SUCCESS);
+        assert_int_equal(ns_resize(ns, 2041), NVME_SUCCESS);
+        assert_int_equal(ns_read(ns, 2041, 1, out), NVME_LBA_RANGE);
+        assert_int_equal(ns_resize(ns, 2048), NVME_SUCCESS);
+        assert_int_equal(ns_read(ns, 2047, 1, out), NVME_SUCCESS);
+        assert_memory_equal(out, zero, BS);
+        ns_read(ns, 0, 1, out);
+        assert_memory_equal(out, in, BS);
+        ns_put(ns);
+}
 
-                ns_write(ns, 0, 1, in);
-                ns_write(ns, 2047, 1, in);
-                assert_int_equal(ns_resize(ns, 4096), NVME_SUCCESS);
-                assert_int_equal(ns_write(ns, 4095, 1, in), NVME_SUCCESS);
-                assert_int_equal(ns_resize(ns, 2041), NVME_SUCCESS);
-                assert_int_equal(ns_read(ns, 2041, 1, out), NVME_LBA_RANGE);
-                assert_int_equal(ns_resize(ns, 2048), NVME_SUCCESS);
-                assert_int_equal(ns_read(ns, 2047, 1, out), NVME_SUCCESS);
-                assert_memory_equal(out, zero, BS);
-                ns_read(ns, 0, 1, out);
-                assert_memory_equal(out, in, BS);
-                ns_write(ns, 0, 1, zero);
-                ns_put(ns);
-        }
+static void test_a_file_grows_but_is_not_cut_off(void **state)
+{
+        static uint8_t out[BS], zero[BS];
+        struct ns *ns = open_ns(file_spec);
+
+        (void)state;
+        assert_int_equal(ns_resize(ns, 4096), NVME_SUCCESS);
+        assert_int_equal(ns_read(ns, 4095, 1, out), NVME_SUCCESS);
+        assert_memory_equal(out, zero, BS);
+        assert_int_equal(ns_resize(ns, 2048), NVME_INVALID_FIELD);
+        assert_int_equal(ns->blocks, 4096);
+        ns_put(ns);
+        ns = open_ns(file_spec); /* size=1M is the least */
+        assert_int_equal(ns->blocks, 4096);
+        ns_put(ns);
+        assert_int_equal(truncate(path, 1 << 20), 0);
 }
 
 static void test_a_file_that_grew_is_noticed(void **state)
@@ -411,6 +424,7 @@ int main(void)
                 cmocka_unit_test(test_compare),
                 cmocka_unit_test(test_uncorrectable_until_written),
                 cmocka_unit_test(test_resize),
+                cmocka_unit_test(test_a_file_grows_but_is_not_cut_off),
                 cmocka_unit_test(test_a_file_that_grew_is_noticed),
                 cmocka_unit_test(test_a_missing_file_is_made),
                 cmocka_unit_test(test_flush),
