@@ -158,9 +158,11 @@ static void completing(void *user, struct request *r)
 static uint8_t *buffer_get(void *user, uint32_t len)
 {
         struct conn *c = user;
-        uint8_t *buf = pool_get(&c->reactor->pool, len);
+        uint8_t *buf = pool_get(&c->reactor->pool, len, c->buffers);
 
-        if (!buf)
+        if (buf)
+                c->buffers++;
+        else
                 go_hungry(c);
         return buf;
 }
@@ -169,6 +171,7 @@ static void buffer_put(void *user, uint8_t *buf, uint32_t len)
 {
         struct conn *c = user;
 
+        c->buffers--;
         pool_put(&c->reactor->pool, buf, len);
         c->reactor->fed = true;
 }

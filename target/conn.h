@@ -19,6 +19,7 @@ struct conn {
         struct ctrl_queue queue;
         struct nvm_queue nvm;
         unsigned number;           /* in traces */
+        unsigned buffers;          /* of the pool that it holds */
         char traddr[NET_TRADDR];   /* its own end */
         struct loop_message close; /* posted by its controller */
 

@@ -50,14 +50,10 @@ void pool_fini(struct pool *p)
         shrink(p, p->cap + 1);
 }
 
-uint8_t *pool_get(struct pool *p, uint32_t len)
+static void *allocate(struct pool *p, unsigned class)
 {
-        unsigned class = class_of(len);
-        void *b = take(p, class);
+        void *b;
 
-        p->used = true;
-        if (b)
-                return b;
         if (p->bytes + size_of(class) > p->cap)
                 shrink(p, size_of(class));
         if (p->bytes + size_of(class) > p->cap)
@@ -68,6 +64,22 @@ uint8_t *pool_get(struct pool *p, uint32_t len)
         return b;
 }
 
+uint8_t *pool_get(struct pool *p, uint32_t len, unsigned held)
+{
+        unsigned class = class_of(len);
+        void *b;
+
+        p->used = true;
+        if (held > 0 && p->lent + size_of(class) > p->cap - p->cap / 4)
+                return NULL;
+        b = take(p, class);
+        if (!b)
+                b = allocate(p, class);
+        if (b)
+                p->lent += size_of(class);
+        return b;
+}
+
 void pool_put(struct pool *p, uint8_t *buf, uint32_t len)
 {
         unsigned class = class_of(len);
@@ -75,6 +87,7 @@ void pool_put(struct pool *p, uint8_t *buf, uint32_t len)
 
         b->next = p->free[class];
         p->free[class] = b;
+        p->lent -= size_of(class);
 }
 
 void pool_trim(struct pool *p)
