@@ -317,6 +317,8 @@ struct icresp expect_icresp(struct queue *q);
 struct reply expect_resp(struct queue *q, uint16_t cid);
 struct reply expect_status(struct queue *q, uint16_t cid, uint16_t status);
 struct reply expect_success(struct queue *q, uint16_t cid);
+/* The command fails, its R2Ts served: with this status, or (lenient) another one. */
+void expect_error(struct queue *q, uint16_t cid, uint16_t status);
 /* Serves the command's R2Ts until its response. */
 struct reply finish(struct queue *q, uint16_t cid);
 /* finish(), and the status is Success. */

@@ -308,6 +308,21 @@ struct reply succeed(struct queue *q, uint16_t cid)
         return r;
 }
 
+void expect_error(struct queue *q, uint16_t cid, uint16_t status)
+{
+        struct reply r = finish(q, cid);
+        char expected[120], seen[120];
+        struct text e = text_in(expected, sizeof(expected)), s = text_in(seen, sizeof(seen));
+
+        if (q->over || r.status == status)
+                return;
+        add_status(&e, status);
+        add_status(&s, r.status);
+        if (r.status == NVME_SUCCESS)
+                fail(q->t, expected, "%s", seen);
+        lenient(q->t, expected, "%s", seen);
+}
+
 struct r2t expect_r2t(struct queue *q, uint16_t cid)
 {
         struct seen *s = await(q, of_command, cid, t_deadline(q->t, REPLY_MS));

@@ -61,6 +61,8 @@ CASE("fab/3.7.2/reset", MUST, RULES(FAB_RESET_CLEARS),
         set_cc(q->admin, CC_RUN & ~CC_EN, CSTS_RDY, 0);
         expect_works(q->admin);
         expect_no_hang(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(t)->nsid));
+        hang_up(q);
+        pause_ms(t, 100);
         set_cc(q->admin, CC_RUN, CSTS_RDY, CSTS_RDY);
         expect_works(io_queue_of(q->admin));
 }

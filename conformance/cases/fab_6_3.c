@@ -232,7 +232,7 @@ CASE("fab/6.3/host-denied", MUST, RULES(FAB_CONNECT_HOST),
         expect_refusal(q, send_connect(q, .subnqn = caps(t)->denied));
 }
 
-CASE("fab/6.3/hostid-zero", MUST, RULES(FAB_CONNECT_HOSTID_ZERO),
+CASE("fab/6.3/hostid-zero", SHOULD, RULES(FAB_CONNECT_HOSTID_ZERO),
      "HOSTID 0 on the admin queue is taken if the discovery entry says so (TREQ bit 3), else not")
 {
         struct queue *q = ic_queue(t);

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ids, selection, and what every case of the registry has to be. */
+#include "conformance/select.h" /* before cmocka makes macros of fail and skip */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+static void prefixes_end_where_words_end(void **state)
+{
+        (void)state;
+        assert_true(id_matches("tcp", "tcp/3.3.2.2/ttag-unknown"));
+        assert_true(id_matches("tcp/", "tcp/3.3.2.2/ttag-unknown"));
+        assert_true(id_matches("tcp/3.3", "tcp/3.3.2.2/ttag-unknown"));
+        assert_true(id_matches("tcp/3.3.2.2/ttag", "tcp/3.3.2.2/ttag-unknown"));
+        assert_true(id_matches("tcp/3.3.2.2/ttag-unknown", "tcp/3.3.2.2/ttag-unknown"));
+        assert_false(id_matches("tcp/3.1", "tcp/3.10/x"));
+        assert_false(id_matches("tcp/3.3.2.2/tt", "tcp/3.3.2.2/ttag-unknown"));
+        assert_false(id_matches("tcp/3.3.2.2/ttag-unknown-too", "tcp/3.3.2.2/ttag-unknown"));
+        assert_false(id_matches("", "tcp/3.3.2.2/ttag-unknown"));
+}
+
+static void globs_match_all_of_an_id(void **state)
+{
+        (void)state;
+        assert_true(id_matches("*/hpda*", "tcp/3.3/hpda-digest"));
+        assert_true(id_matches("tcp/3.?/*", "tcp/3.3/hpda-digest"));
+        assert_false(id_matches("hpda*", "tcp/3.3/hpda-digest"));
+}
+
+static void order_is_by_family_and_number(void **state)
+{
+        (void)state;
+        assert_true(id_compare("tcp/9/z", "fab/1/a") < 0);
+        assert_true(id_compare("fab/6.3/z", "base/5/a") < 0);
+        assert_true(id_compare("tcp/3.6.2.9/a", "tcp/3.6.2.10/a") < 0);
+        assert_true(id_compare("tcp/3.3/zz", "tcp/3.3.1/aa") < 0);
+        assert_true(id_compare("tcp/3.3/a", "tcp/3.3/b") < 0);
+        assert_int_equal(id_compare("tcp/3.3/a", "tcp/3.3/a"), 0);
+}
+
+/* The ids that a selection takes; the caller frees. NULL: it is refused. */
+static const struct test_case **take(struct selection s, size_t *n, char error[256])
+{
+        error[0] = '\0';
+        return cases_select(&s, n, error, 256);
+}
+
+static void all_without_a_selection(void **state)
+{
+        size_t all, n;
+        char error[256];
+        const struct test_case **registry = cases_all(&all);
+        const struct test_case **taken =
+            take((struct selection) { .level = LEVEL_INFO }, &n, error);
+
+        (void)state;
+        assert_non_null(taken);
+        assert_int_equal(n, all);
+        free(registry);
+        free(taken);
+}
+
+static void excluded_are_not_taken(void **state)
+{
+        static char *ids[] = { "tcp/3.1" };
+        static const char *const excluded[] = { "tcp/3.1/icreq" };
+        size_t n;
+        char error[256];
+        const struct test_case **taken = take((struct selection) { .ids = ids,
+                                                                   .id_count = 1,
+                                                                   .excluded = excluded,
+                                                                   .excluded_count = 1,
+                                                                   .level = LEVEL_INFO },
+                                              &n, error);
+
+        (void)state;
+        assert_non_null(taken);
+        for (size_t i = 0; i < n; i++) {
+                assert_true(id_matches("tcp/3.1", taken[i]->id));
+                assert_false(id_matches("tcp/3.1/icreq", taken[i]->id));
+        }
+        free(taken);
+}
+
+static void level_is_a_floor(void **state)
+{
+        size_t n;
+        char error[256];
+        const struct test_case **taken =
+            take((struct selection) { .level = LEVEL_MUST }, &n, error);
+
+        (void)state;
+        for (size_t i = 0; i < n; i++)
+                assert_int_equal(taken[i]->level, LEVEL_MUST);
+        free(taken);
+}
+
+static void rules_select_the_cases_that_name_them(void **state)
+{
+        struct selection s = { .level = LEVEL_INFO };
+        size_t n;
+        char error[256];
+        const struct test_case **taken;
+
+        (void)state;
+        rule_add(&s.rules, TCP_H2C_TTAG);
+        taken = take(s, &n, error);
+        assert_non_null(taken);
+        for (size_t i = 0; i < n; i++) {
+                const enum rule_id *r = taken[i]->rules;
+
+                while (*r != RULE_NONE && *r != TCP_H2C_TTAG)
+                        r++;
+                assert_int_equal(*r, TCP_H2C_TTAG);
+        }
+        free(taken);
+}
+
+static void nothing_or_nobody_is_an_error(void **state)
+{
+        static char *unknown[] = { "tcp/3.1", "tcp/no-such-case" }, *one[] = { "tcp/3.1/icreq" };
+        static const char *const mistyped[] = { "tcp/3.1/icrek" }, *const same[] = { "tcp/3.1" };
+        size_t n;
+        char error[256];
+
+        (void)state;
+        assert_null(take((struct selection) { .ids = unknown, .id_count = 2, .level = LEVEL_INFO },
+                         &n, error));
+        assert_non_null(strstr(error, "tcp/no-such-case"));
+        assert_null(take(
+            (struct selection) { .excluded = mistyped, .excluded_count = 1, .level = LEVEL_INFO },
+            &n, error));
+        assert_non_null(strstr(error, "tcp/3.1/icrek"));
+        assert_null(take((struct selection) { .ids = one,
+                                              .id_count = 1,
+                                              .excluded = same,
+                                              .excluded_count = 1,
+                                              .level = LEVEL_INFO },
+                         &n, error));
+        assert_non_null(strstr(error, "nothing"));
+}
+
+/* --- the registry itself */
+
+static void check_case(const struct test_case *c)
+{
+        const char *end = c->says + strlen(c->says) - 1;
+        size_t section = id_section(c->id);
+
+        if (section == strlen(c->id) || !section_title(c->id, section)[0])
+                fail_msg("%s: its section has no title", c->id);
+        if (strspn(c->id, "abcdefghijklmnopqrstuvwxyz0123456789./-") != strlen(c->id))
+                fail_msg("%s: an id is of a-z 0-9 . / -", c->id);
+        if (*end == '.' || strlen(c->says) > 110)
+                fail_msg("%s: the sentence ends with a full stop or is too long", c->id);
+        if (!c->run || !c->rules || !strstr(c->source, c->id))
+                fail_msg("%s: it is not whole", c->id);
+}
+
+static void every_case_is_well_formed(void **state)
+{
+        size_t n;
+        const struct test_case **all = cases_all(&n);
+
+        (void)state;
+        assert_true(n >= 250);
+        for (size_t i = 0; i < n; i++) {
+                check_case(all[i]);
+                if (i > 0 && strcmp(all[i - 1]->id, all[i]->id) == 0)
+                        fail_msg("%s is there twice", all[i]->id);
+        }
+        free(all);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(prefixes_end_where_words_end),
+                cmocka_unit_test(globs_match_all_of_an_id),
+                cmocka_unit_test(order_is_by_family_and_number),
+                cmocka_unit_test(all_without_a_selection),
+                cmocka_unit_test(excluded_are_not_taken),
+                cmocka_unit_test(level_is_a_floor),
+                cmocka_unit_test(rules_select_the_cases_that_name_them),
+                cmocka_unit_test(nothing_or_nobody_is_an_error),
+                cmocka_unit_test(every_case_is_well_formed),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
