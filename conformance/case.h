@@ -354,9 +354,10 @@ void expect_end(struct queue *q, unsigned ms);
  * After an end, later words about this queue are idle.
  */
 void expect_refusal(struct queue *q, uint16_t cid);
-/* Where the specification leaves it open: refused by a status or an end (strict), taken as though
- * it were right (lenient), but never left without an answer. */
-void expect_no_hang(struct queue *q, uint16_t cid);
+/* Where the specification leaves it open: a response or the end of the connection, never silence. */
+struct reply expect_answer(struct queue *q, uint16_t cid);
+/* ... and where a refusal, by either, is the better answer (strict) than to take it (lenient). */
+void prefer_refusal(struct queue *q, uint16_t cid);
 /* Nothing comes for ms. */
 void expect_silence(struct queue *q, unsigned ms);
 /* The queue still does its work (Property Get on the admin queue, a Read of one block on others).

@@ -60,14 +60,20 @@ struct conn *conn_open(const char *traddr, const char *trsvcid, unsigned timeout
         return c;
 }
 
-void conn_free(struct conn *c)
+static void free_list(struct seen *s)
 {
         struct seen *next;
 
-        for (struct seen *s = c->inbox; s; s = next) {
+        for (; s; s = next) {
                 next = s->next;
                 free(s);
         }
+}
+
+void conn_free(struct conn *c)
+{
+        free_list(c->inbox);
+        free_list(c->taken);
         if (c->fd >= 0)
                 close(c->fd);
         track_free(c->track);
@@ -330,6 +336,8 @@ void conn_take(struct conn *c, struct seen *s)
         *p = s->next;
         if (c->inbox_end == &s->next)
                 c->inbox_end = p;
+        s->next = c->taken;
+        c->taken = s;
 }
 
 /* --- what goes ----------------------------------------------------------------------------- */
@@ -459,12 +467,6 @@ static void apply_changes(struct conn *c, union pdu *h, struct text *remark)
         c->changes = 0;
 }
 
-static uint8_t *put(uint8_t *p, const void *bytes, uint32_t n)
-{
-        memcpy(p, bytes, n);
-        return p + n;
-}
-
 /* Bytes of the PDU from the parts; they end behind ddgst. */
 static uint32_t assemble(struct conn *c, const union pdu *h, struct layout l, const struct spoil *s)
 {
@@ -528,7 +530,8 @@ bool conn_send(struct conn *c, union pdu *h, const void *data, uint32_t len, uin
         bool sent = true;
 
         make_room(c, (uint32_t)sizeof(*h) + UINT8_MAX + len + 2 * PDU_DIGEST_LEN);
-        put(c->out + sizeof(*h) + PDU_DIGEST_LEN + UINT8_MAX, data, len);
+        if (len > 0)
+                memcpy(c->out + sizeof(*h) + PDU_DIGEST_LEN + UINT8_MAX, data, len);
         apply_violation(c, h, c->out + sizeof(*h) + PDU_DIGEST_LEN + UINT8_MAX, &l, &s, &t);
         apply_changes(c, h, &t);
         n = assemble(c, h, l, &s);

@@ -53,7 +53,7 @@ struct conn {
         uint8_t asked; /* DGST of the ICReq that was sent */
         uint8_t hpda;
         uint32_t maxh2cdata;
-        struct seen *inbox, **inbox_end;
+        struct seen *inbox, **inbox_end, *taken;
         uint8_t *sink;  /* of the PDU in hand: a struct seen */
         bool term_seen; /* C2HTermReq came */
 
@@ -104,7 +104,7 @@ bool conn_release(struct conn *c, uint64_t deadline);
 /* Waits until something more than now is in the inbox, or the connection has ended, or the
  * deadline; false at the deadline. */
 bool conn_wait(struct conn *c, uint64_t deadline);
-/* Takes s out of the inbox; it is the caller's. */
+/* Takes s out of the inbox; it stays readable until conn_free(). */
 void conn_take(struct conn *c, struct seen *s);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The expecting words. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "pdu/wire/text.h"
@@ -90,7 +89,6 @@ static void __attribute__((noreturn)) instead(struct queue *q, struct seen *s, c
                 text_add(&text, " but ");
                 pdu_line(&text, &q->conn->inbox->h, q->conn->admin);
         }
-        free(s);
         fail(q->t, expected, "%s", line);
 }
 
@@ -153,7 +151,6 @@ struct icresp expect_icresp(struct queue *q)
                 .ddgst = s->h.icresp.dgst & PDU_DGST_DATA,
                 .maxh2cdata = le32_get(s->h.icresp.maxh2cdata),
         };
-        free(s);
         return r;
 }
 
@@ -239,7 +236,6 @@ static struct seen *last_of(struct queue *q, uint16_t cid, bool serving, struct 
                 }
                 if (s->h.ch.type == PDU_R2T)
                         serve(q, r2t_of(s));
-                free(s);
                 deadline = t_deadline(q->t, REPLY_MS);
         }
         return NULL;
@@ -258,7 +254,6 @@ static struct reply response(struct queue *q, uint16_t cid, bool serving)
                 instead(q, other, expected);
         }
         r = reply_of(q, c, s);
-        free(s);
         return r;
 }
 
@@ -331,7 +326,6 @@ struct r2t expect_r2t(struct queue *q, uint16_t cid)
         if (!s || s->h.ch.type != PDU_R2T)
                 instead(q, s, "R2T");
         r = r2t_of(s);
-        free(s);
         return r;
 }
 
@@ -343,7 +337,6 @@ struct c2h expect_c2h(struct queue *q, uint16_t cid)
         if (!s || s->h.ch.type != PDU_C2H_DATA)
                 instead(q, s, "C2HData");
         d = collect(q, s);
-        free(s);
         return d;
 }
 
@@ -395,7 +388,6 @@ void expect_term(struct queue *q)
                 lenient(q->t, expected, "%s", end_says(q->conn->end));
         else if (!term_accepted(q, s))
                 lenient_pdu(q, s, expected);
-        free(s);
 }
 
 void expect_close(struct queue *q)
@@ -411,13 +403,12 @@ void expect_close(struct queue *q)
                 t_settle(q->t);
                 lenient_pdu(q, s, expected);
         }
-        free(s);
 }
 
 void expect_end(struct queue *q, unsigned ms)
 {
         if (!q->over)
-                free(term_or_end(q, ms, "the end of the connection"));
+                (void)term_or_end(q, ms, "the end of the connection");
 }
 
 void expect_silence(struct queue *q, unsigned ms)
@@ -461,7 +452,6 @@ static void judge_end(struct queue *q, const struct rule *rule, struct seen *s)
                 lenient_pdu(q, s, expected);
         else if (rule->reaction == REACT_STATUS)
                 lenient(q->t, expected, "%s", end_says(q->conn->end));
-        free(s);
 }
 
 static void refusal(struct queue *q, const struct rule *rule, uint16_t cid)
@@ -472,7 +462,6 @@ static void refusal(struct queue *q, const struct rule *rule, uint16_t cid)
         if (s) {
                 struct reply r = reply_of(q, command_of(q, cid), s);
 
-                free(s);
                 judge_status(q, rule, r);
         } else if (other || q->conn->end != CONN_OPEN) {
                 judge_end(q, rule, other);
@@ -512,23 +501,29 @@ void expect_refusal(struct queue *q, uint16_t cid)
         }
 }
 
-void expect_no_hang(struct queue *q, uint16_t cid)
+struct reply expect_answer(struct queue *q, uint16_t cid)
 {
-        const char *expected = "an error status or the end of the connection";
+        struct reply none = { 0 };
         struct seen *other, *s;
 
         if (q->over)
-                return;
+                return none;
         q->t->negative = true;
         s = last_of(q, cid, true, &other);
-        if (s && reply_of(q, command_of(q, cid), s).status == NVME_SUCCESS)
-                lenient(q->t, expected, "it was taken");
-        else if (!s && !other && q->conn->end == CONN_OPEN)
-                instead(q, NULL, expected);
-        else if (!s)
-                q->over = true;
-        free(s);
-        free(other);
+        if (s)
+                return reply_of(q, command_of(q, cid), s);
+        if (!other && q->conn->end == CONN_OPEN)
+                instead(q, NULL, "a response, or the end of the connection");
+        q->over = true;
+        return none;
+}
+
+void prefer_refusal(struct queue *q, uint16_t cid)
+{
+        struct reply r = expect_answer(q, cid);
+
+        if (!q->over && r.status == NVME_SUCCESS)
+                lenient(q->t, "an error status or the end of the connection", "it was taken");
 }
 
 void expect_works(struct queue *q)

@@ -9,7 +9,8 @@
 
 #include "options.h"
 
-/* Prints "power: n of m" and the rules that survive; the exit code: 0 if none does. */
+/* Prints "power: n of m" and the rules that survive; the exit code: 0 if none does. Cases that fail
+ * on the sound target are named and left out of the array. */
 int power_run(const struct options *o, const struct test_case **cases, size_t n);
 
 #endif

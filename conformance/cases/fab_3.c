@@ -57,10 +57,12 @@ CASE("fab/3.7.2/reset", MUST, RULES(FAB_RESET_CLEARS),
      "A Controller Reset ends the I/O queues; the admin queue still takes Fabrics commands")
 {
         struct queue *q = io_queue(t);
+        struct reply r;
 
         set_cc(q->admin, CC_RUN & ~CC_EN, CSTS_RDY, 0);
         expect_works(q->admin);
-        expect_no_hang(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(t)->nsid));
+        r = expect_answer(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(t)->nsid));
+        want(t, q->over || r.status != NVME_SUCCESS, "no I/O queue any more", "Flush succeeds");
         hang_up(q);
         pause_ms(t, 100);
         set_cc(q->admin, CC_RUN, CSTS_RDY, CSTS_RDY);
