@@ -127,7 +127,7 @@ CASE("tcp/3.3.2.2/ttag-ffffh", MUST, RULES(TCP_H2C_TTAG),
         expect_term(q);
 }
 
-CASE("tcp/3.3.2.2/ttag-stale", MUST, RULES(TCP_H2C_TTAG),
+CASE("tcp/3.3.2.2/ttag-stale", MUST, RULES(TCP_H2C_UNSOLICITED),
      "H2CData for an R2T that is served already ends the connection", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -258,7 +258,7 @@ CASE("tcp/3.3.2.2/datao-max", MUST, RULES(TCP_H2C_CONTIG),
 }
 
 CASE("tcp/3.3.2.2/maxh2cdata", MUST, RULES(TCP_H2C_LIMIT),
-     "H2CData longer than MAXH2CDATA ends the connection", .writes = true,
+     "H2CData longer than MAXH2CDATA, within its R2T, ends the connection", .writes = true,
      .related = "CVE-2023-52454")
 {
         uint32_t max = caps(t)->maxh2cdata;
@@ -267,7 +267,22 @@ CASE("tcp/3.3.2.2/maxh2cdata", MUST, RULES(TCP_H2C_LIMIT),
 
         require(t, max < KIB(2048), "MAXH2CDATA is %u", max);
         r = open_r2t(q, .bytes = large_bytes(t));
+        require(t, r.len > max, "its R2Ts ask for no more than MAXH2CDATA");
         send_h2c(q, r, .len = max + 4, .last = false);
+        expect_term(q);
+}
+
+CASE("tcp/3.3.2.2/maxh2cdata-and-range", MUST, RULES(TCP_H2C_LIMIT_RANGE),
+     "H2CData longer than MAXH2CDATA, and past its R2T, ends the connection", .writes = true,
+     .related = "CVE-2023-52454")
+{
+        uint32_t max = caps(t)->maxh2cdata;
+        struct queue *q = io_queue(t);
+        struct r2t r;
+
+        require(t, max < KIB(2048), "MAXH2CDATA is %u", max);
+        r = open_r2t(q);
+        send_h2c(q, r, .len = (r.len > max ? r.len : max) + 4, .last = false);
         expect_term(q);
 }
 

@@ -650,14 +650,15 @@ static bool wrong_h2c_data(struct track *t, const struct track_r2t *r, const uni
 {
         uint32_t offset = datao(t, &h->data), len = le32_get(h->data.length);
         bool counts = r->cmd && r->cmd->counts_bytes, last = h->ch.flags & PDU_LAST;
-        bool ends = (uint64_t)r->next + len >= r2t_end(r);
+        bool ends = (uint64_t)r->next + len >= r2t_end(r), huge = len > t->maxh2cdata;
+        bool outside = offset < r->offset || reaches_past(offset, len, r2t_end(r));
 
         return breaks(t, le16_get(h->data.cccid) != r->cid, TCP_H2C_CID) ||
                breaks(t, len % 4 != 0 && !counts, TCP_H2C_DWORD_LENGTH) ||
                breaks(t, offset != r->next, TCP_H2C_CONTIG) ||
-               breaks(t, len > t->maxh2cdata, TCP_H2C_LIMIT) ||
-               breaks(t, offset < r->offset || reaches_past(offset, len, r2t_end(r)),
-                      TCP_H2C_RANGE) ||
+               breaks(t, huge && outside, TCP_H2C_LIMIT_RANGE) ||
+               breaks(t, huge && !outside, TCP_H2C_LIMIT) ||
+               breaks(t, outside && !huge, TCP_H2C_RANGE) ||
                breaks(t, last && !ends, TCP_H2C_LAST_EARLY) ||
                breaks(t, !last && ends, TCP_H2C_LAST_MISSING);
 }

@@ -362,7 +362,7 @@ static const struct fault_case {
         { TCP_H2C_CID, h2c_cid, false },
         { TCP_H2C_CONTIG, h2c_offset, false },
         { TCP_H2C_RANGE, h2c_range, false },
-        { TCP_H2C_LIMIT, h2c_too_long, false },
+        { TCP_H2C_LIMIT_RANGE, h2c_too_long, false },
         { TCP_H2C_LAST_EARLY, h2c_last_early, false },
         { TCP_H2C_LAST_MISSING, h2c_last_missing, false },
         { TCP_H2C_DWORD_LENGTH, h2c_not_dwords, false },

@@ -933,6 +933,12 @@ static void h2c_too_long(struct session *s)
         say_h2c(s, 1, 9, 0, 8196, 0);
 }
 
+static void h2c_too_long_and_past(struct session *s)
+{
+        with_r2t(s);
+        say_h2c(s, 1, 9, 0, 16388, PDU_LAST);
+}
+
 static void h2c_past_r2t(struct session *s)
 {
         with_r2t(s);
@@ -1029,22 +1035,24 @@ static void h2c_data(void **state)
                   { odd_bytes_to_the_controller, "", no_limits, 0 },
                   { two_writes_asked, "fault tcp/3.3.2.2/r2t-limit 5 0\n", one, 0 },
                   { two_writes_asked, "", one, TCP_R2T_LIMIT }, { orphans_make_room, "", one, 0 });
-        CHECK_ALL({ unsolicited, "fault tcp/3.3.2.2/unsolicited 2 0\n", no_limits, 0 },
-                  { wrong_ttag, "fault tcp/3.3.2.2/ttag 1 10\n", no_limits, 0 },
-                  { wrong_ttag, "", no_limits, TCP_H2C_TTAG },
-                  { wrong_cccid, "fault tcp/3.3.2.2/cccid 1 8\n", no_limits, 0 },
-                  { wrong_cccid, "", no_limits, TCP_H2C_CID },
-                  { h2c_gap, "fault tcp/3.3.2.2/datao 2 0\n", no_limits, 0 },
-                  { h2c_too_long, "fault tcp/3.3.2.2/maxh2cdata 5 0\n", no_limits, 0 },
-                  { h2c_past_r2t, "fault tcp/3.3.2.2/range 4 0\n", no_limits, 0 },
-                  { h2c_past_r2t, "", no_limits, TCP_H2C_RANGE },
-                  { last_early, "fault tcp/3.3.2.2/last-early 2 0\n", no_limits, 0 },
-                  { last_early, "", no_limits, TCP_H2C_LAST_EARLY },
-                  { last_missing, "fault tcp/3.3.2.2/last-missing 1 1\n", no_limits, 0 },
-                  { last_missing, "", no_limits, TCP_H2C_LAST_MISSING },
-                  { odd_h2c, "fault tcp/3.6.2.9/datal-dword 1 16\n", no_limits, 0 },
-                  { h2c_after_last, "fault tcp/3.3.2.2/unsolicited 2 0\n", no_limits, 0 },
-                  { answered_too_soon, "", no_limits, 0 }, { host_drops_an_r2t, "", no_limits, 0 });
+        CHECK_ALL(
+            { unsolicited, "fault tcp/3.3.2.2/unsolicited 2 0\n", no_limits, 0 },
+            { wrong_ttag, "fault tcp/3.3.2.2/ttag 1 10\n", no_limits, 0 },
+            { wrong_ttag, "", no_limits, TCP_H2C_TTAG },
+            { wrong_cccid, "fault tcp/3.3.2.2/cccid 1 8\n", no_limits, 0 },
+            { wrong_cccid, "", no_limits, TCP_H2C_CID },
+            { h2c_gap, "fault tcp/3.3.2.2/datao 2 0\n", no_limits, 0 },
+            { h2c_too_long, "fault tcp/3.3.2.2/maxh2cdata 5 0\n", no_limits, 0 },
+            { h2c_too_long_and_past, "fault tcp/3.3.2.2/maxh2cdata-and-range 5 0\n", no_limits, 0 },
+            { h2c_past_r2t, "fault tcp/3.3.2.2/range 4 0\n", no_limits, 0 },
+            { h2c_past_r2t, "", no_limits, TCP_H2C_RANGE },
+            { last_early, "fault tcp/3.3.2.2/last-early 2 0\n", no_limits, 0 },
+            { last_early, "", no_limits, TCP_H2C_LAST_EARLY },
+            { last_missing, "fault tcp/3.3.2.2/last-missing 1 1\n", no_limits, 0 },
+            { last_missing, "", no_limits, TCP_H2C_LAST_MISSING },
+            { odd_h2c, "fault tcp/3.6.2.9/datal-dword 1 16\n", no_limits, 0 },
+            { h2c_after_last, "fault tcp/3.3.2.2/unsolicited 2 0\n", no_limits, 0 },
+            { answered_too_soon, "", no_limits, 0 }, { host_drops_an_r2t, "", no_limits, 0 });
 }
 
 static void r2ts_are_known(void **state)

@@ -72,7 +72,10 @@ static void test_accepts(void **state)
         (void)state;
         assert_true(rule_accepts(TCP_H2C_TTAG, 1, 10, 0));
         assert_false(rule_accepts(TCP_H2C_TTAG, 1, 11, 0));
-        assert_true(rule_accepts(TCP_H2C_TTAG, 2, 12345, 0)); /* FEI is reserved with FES 02h */
+        assert_false(rule_accepts(TCP_H2C_TTAG, 2, 0, 0));
+        assert_true(rule_accepts(TCP_H2C_UNSOLICITED, 2, 12345, 0)); /* FEI is reserved with 02h */
+        assert_false(rule_accepts(TCP_H2C_LIMIT, 4, 0, 0));
+        assert_true(rule_accepts(TCP_H2C_LIMIT_RANGE, 4, 0, 0));
         assert_false(rule_accepts(TCP_H2C_TTAG, 0, 0, 0));
         assert_true(rule_accepts(TCP_HDGST_H2C, 3, 0xdeadbeef, 0xdeadbeef));
         assert_false(rule_accepts(TCP_HDGST_H2C, 3, 0, 0xdeadbeef));
