@@ -129,10 +129,10 @@ static const struct command {
 } commands[] = {
         [NVME_WRITE] = { admit_data, run_write, .fua = true, .writes = true },
         [NVME_READ] = { admit_data, run_read, .fua = true },
-        [NVME_WRITE_UNCORRECTABLE] = { admit_blocks, run_write_uncorrectable },
+        [NVME_WRITE_UNCORRECTABLE] = { admit_blocks, run_write_uncorrectable, .fua = false },
         [NVME_COMPARE] = { admit_data, run_compare, .fua = true },
         [NVME_WRITE_ZEROES] = { admit_blocks, run_write_zeroes, .fua = true, .writes = true },
-        [NVME_DSM] = { admit_ranges, run_dsm },
+        [NVME_DSM] = { admit_ranges, run_dsm, .fua = false },
         [NVME_VERIFY] = { admit_blocks, run_verify, .fua = true },
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
