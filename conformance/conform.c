@@ -23,8 +23,7 @@ static int complain(int code, const char *what)
         return code;
 }
 
-/* --- what is tested
- * -------------------------------------------------------------------------------- */
+/* --- what is tested --------------------------------------------------------------------------- */
 
 static void size_text(char buf[32], uint64_t bytes)
 {
@@ -68,8 +67,7 @@ static void note_start(struct run *run)
         strftime(run->started, sizeof(run->started), "%Y-%m-%dT%H:%M:%SZ", &tm);
 }
 
-/* --- reports
- * ---------------------------------------------------------------------------------------- */
+/* --- reports ---------------------------------------------------------------------------------- */
 
 static int write_reports(const struct options *o, const struct run *run)
 {
@@ -111,8 +109,7 @@ static void ended(void *arg, const struct result *r)
         report_text_case(arg, r);
 }
 
-/* --- the run
- * ---------------------------------------------------------------------------------------- */
+/* --- the run ---------------------------------------------------------------------------------- */
 
 static int run_cases(struct options *o, const struct test_case **cases, size_t n,
                      const struct baseline *known, bool embedded)
@@ -184,13 +181,16 @@ static int judge_embedded(struct options *o, const struct test_case **cases, siz
 static int judge_address(struct options *o, const struct test_case **cases, size_t n)
 {
         char error[1024], nqn[NQN_FIELD];
+        int code;
 
         if (!o->suite.subnqn) {
                 if (!probe_subsystem(&o->suite, nqn, error, sizeof(error)))
                         return complain(EXIT_BROKEN, error);
                 o->suite.subnqn = nqn;
         }
-        return judge(o, cases, n, false);
+        code = judge(o, cases, n, false);
+        o->suite.subnqn = NULL;
+        return code;
 }
 
 static int with_cases(struct options *o)

@@ -24,8 +24,7 @@ static int wrong(const char *fmt, ...)
         return EXIT_USAGE;
 }
 
-/* --- values
- * --------------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 /* What an option does with its value: 0, or EXIT_USAGE after saying why. */
 typedef int (*set_fn)(struct options *o, const char *name, const char *value);
@@ -275,8 +274,7 @@ SET(set_baseline, o->baseline = value)
 SET(set_lax, o->baseline_lax = true)
 SET(set_transcript, o->suite.transcripts = value)
 
-/* --- the table
- * ------------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 static const struct {
         const char *title; /* of a group that starts here, or NULL */

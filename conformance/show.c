@@ -7,8 +7,7 @@
 #include "report.h"
 #include "select.h"
 
-/* --- list
- * ------------------------------------------------------------------------------------------ */
+/* --- list ------------------------------------------------------------------------------------- */
 
 static const char *flags_of(const struct test_case *c)
 {
@@ -37,8 +36,7 @@ void show_list(FILE *out, const struct test_case **cases, size_t n)
         fprintf(out, "\n%zu cases\n", n);
 }
 
-/* --- rules
- * ------------------------------------------------------------------------------------------ */
+/* --- rules ------------------------------------------------------------------------------------ */
 
 static void print_outcome(FILE *out, const struct rule *r, const struct outcome *o)
 {
@@ -90,8 +88,7 @@ void show_rules(FILE *out)
         fprintf(out, "%u rules, %u of them with cases\n", rules_total(), rules_count(&named));
 }
 
-/* --- one case
- * --------------------------------------------------------------------------------------- */
+/* --- one case --------------------------------------------------------------------------------- */
 
 /* The text of the case, from its CASE( to the brace that closes it. */
 static void print_source(FILE *out, const struct test_case *c)

@@ -41,7 +41,7 @@ static int add_hex(struct bytes *b, const char *s, size_t n, const char *where,
                 if (b->len == BYTES_MAX)
                         return host_fail(e, HOST_USAGE, "more than %d bytes", BYTES_MAX);
                 if (!b->half)
-                        b->p[b->len] = (uint8_t)(digit << 4);
+                        b->p[b->len] = (uint8_t)((unsigned)digit << 4);
                 else
                         b->p[b->len++] |= (uint8_t)digit;
                 b->half = !b->half;

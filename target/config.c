@@ -211,10 +211,12 @@ static bool take_number(struct reader *r, struct json_object *v, uint64_t min, u
             json_object_is_type(v, json_type_int) || json_object_is_type(v, json_type_string);
         char *end;
 
-        errno = 0;
-        *n = typed && isdigit((unsigned char)text[0]) ? strtoull(text, &end, 0) : 0;
-        if (!typed || !isdigit((unsigned char)text[0]) || *end != '\0')
+        if (!typed || !text || !isdigit((unsigned char)text[0]))
                 return complain(r, "'%s' is no number", text ? text : "null");
+        errno = 0;
+        *n = strtoull(text, &end, 0);
+        if (*end != '\0')
+                return complain(r, "'%s' is no number", text);
         if (errno || *n < min || *n > max)
                 return complain(r, "%s is not from %llu to %llu", text, (unsigned long long)min,
                                 (unsigned long long)max);
