@@ -211,6 +211,7 @@ static bool take_number(struct reader *r, struct json_object *v, uint64_t min, u
             json_object_is_type(v, json_type_int) || json_object_is_type(v, json_type_string);
         char *end;
 
+        *n = 0;
         if (!typed || !text || !isdigit((unsigned char)text[0]))
                 return complain(r, "'%s' is no number", text ? text : "null");
         errno = 0;
