@@ -20,8 +20,8 @@ void property_set(struct queue *q, uint32_t ofst, uint64_t value)
 
 void set_cc(struct queue *q, uint32_t cc, uint32_t mask, uint32_t value)
 {
-        uint64_t cap = property_get(q, PROP_CAP);
-        uint64_t end = t_deadline(q->t, CAP_TO(cap) * 500 + 500);
+        unsigned to = caps(q->t)->cap ? CAP_TO(caps(q->t)->cap) * 500 : 30000;
+        uint64_t end = t_deadline(q->t, to + 500);
         uint32_t csts;
 
         property_set(q, PROP_CC, cc);

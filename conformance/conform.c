@@ -193,6 +193,18 @@ static int judge_address(struct options *o, const struct test_case **cases, size
         return code;
 }
 
+static int list_cases(const struct options *o, const struct test_case **cases, size_t n)
+{
+        if (!o->json) {
+                show_list(stdout, cases, n);
+                return 0;
+        }
+        if (report_list_json(cases, n, o->json) == 0)
+                return 0;
+        fprintf(stderr, "nvmfspec conform: %s: %s\n", o->json, strerror(errno));
+        return EXIT_BROKEN;
+}
+
 static int with_cases(struct options *o)
 {
         char error[256];
@@ -203,7 +215,7 @@ static int with_cases(struct options *o)
         if (!cases)
                 return complain(EXIT_USAGE, error);
         if (o->action == ACT_LIST || o->action == ACT_DRY_RUN)
-                show_list(stdout, cases, n);
+                code = list_cases(o, cases, n);
         else if (o->action == ACT_POWER)
                 code = power_run(o, cases, n);
         else if (o->suite.traddr)

@@ -89,10 +89,13 @@ static void ended(struct conn *c, enum conn_end how, const char *says)
                 return;
         c->end = how;
         exchange_event(c->log, c->no, "%s", says);
+        if (how == CONN_FIN || how == CONN_RST)
+                exchange_end(c->log, c->no, false, how == CONN_FIN ? CHUNK_FIN : CHUNK_RST);
 }
 
 void conn_close(struct conn *c)
 {
+        exchange_end(c->log, c->no, true, CHUNK_FIN);
         ended(c, CONN_CLOSED, "we close");
         close(c->fd);
         c->fd = -1;
@@ -100,6 +103,7 @@ void conn_close(struct conn *c)
 
 void conn_reset(struct conn *c)
 {
+        exchange_end(c->log, c->no, true, CHUNK_RST);
         ended(c, CONN_CLOSED, "we reset");
         net_reset_close(c->fd);
         c->fd = -1;

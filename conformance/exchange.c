@@ -62,6 +62,9 @@ void exchange_pdu(struct exchange *x, unsigned conn, bool sent, const union pdu 
 
         if (!l)
                 return;
+        l->is_pdu = true;
+        l->admin = x->admin;
+        l->h = *h;
         t = text_in(l->text, sizeof(l->text));
         pdu_line(&t, h, x->admin);
         if (data > 0)
@@ -101,19 +104,43 @@ static bool grow(void **p, size_t *cap, size_t want, size_t size)
         return true;
 }
 
-void exchange_bytes(struct exchange *x, unsigned conn, bool sent, const void *bytes, size_t len)
+/* Room for one more chunk; false: nothing more is kept. */
+static struct exchange_chunk *add_chunk(struct exchange *x, unsigned conn, bool sent)
 {
-        if (x->cut || len > EXCHANGE_BYTES - x->len ||
-            !grow((void **)&x->bytes, &x->cap, x->len + len, 1) ||
+        struct exchange_chunk *c;
+
+        if (x->cut ||
             !grow((void **)&x->chunks, &x->chunk_cap, x->chunk_count + 1, sizeof(*x->chunks))) {
                 x->cut = true;
-                return;
+                return NULL;
         }
-        memcpy(x->bytes + x->len, bytes, len);
-        x->chunks[x->chunk_count++] = (struct exchange_chunk) {
-                .at = exchange_now(), .conn = conn, .sent = sent, .offset = x->len, .len = len
+        c = &x->chunks[x->chunk_count++];
+        *c = (struct exchange_chunk) {
+                .at = exchange_now(), .conn = conn, .sent = sent, .offset = x->len
         };
+        return c;
+}
+
+void exchange_bytes(struct exchange *x, unsigned conn, bool sent, const void *bytes, size_t len)
+{
+        struct exchange_chunk *c;
+
+        if (len > EXCHANGE_BYTES - x->len || !grow((void **)&x->bytes, &x->cap, x->len + len, 1))
+                x->cut = true;
+        c = add_chunk(x, conn, sent);
+        if (!c)
+                return;
+        memcpy(x->bytes + x->len, bytes, len);
+        c->len = len;
         x->len += len;
+}
+
+void exchange_end(struct exchange *x, unsigned conn, bool sent, enum exchange_kind kind)
+{
+        struct exchange_chunk *c = add_chunk(x, conn, sent);
+
+        if (c)
+                c->kind = kind;
 }
 
 const struct exchange_line *exchange_line(const struct exchange *x, unsigned i)

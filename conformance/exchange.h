@@ -21,11 +21,16 @@ struct exchange_line {
         unsigned conn;
         char way; /* '>' sent, '<' received, ' ' an event */
         char text[EXCHANGE_LINE];
+        bool is_pdu, admin; /* h is its header; it was on an admin queue: how opcodes read */
+        union pdu h;
 };
 
-struct exchange_chunk { /* bytes in one direction, as the socket took or gave them */
+enum exchange_kind { CHUNK_DATA, CHUNK_FIN, CHUNK_RST };
+
+struct exchange_chunk { /* bytes in one direction, as the socket took or gave them; or its end */
         uint64_t at;
         unsigned conn;
+        enum exchange_kind kind;
         bool sent;
         size_t offset, len; /* in bytes */
 };
@@ -50,6 +55,7 @@ void exchange_pdu(struct exchange *x, unsigned conn, bool sent, const union pdu 
 void exchange_event(struct exchange *x, unsigned conn, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void exchange_bytes(struct exchange *x, unsigned conn, bool sent, const void *bytes, size_t len);
+void exchange_end(struct exchange *x, unsigned conn, bool sent, enum exchange_kind kind);
 /* The i-th line that is kept, oldest first. */
 const struct exchange_line *exchange_line(const struct exchange *x, unsigned i);
 /* "1.234 ms  #1 -> CapsuleCmd ..." without line end; `start`: time of the first line. */

@@ -304,7 +304,7 @@ static const struct {
           set_level },
         { NULL, "rule", 0, "RULE", "those that test this rule", add_rule_selected },
         { NULL, "exclude", 0, "ID", "not these", add_excluded },
-        { NULL, "list", 0, NULL, "show them", act_list },
+        { NULL, "list", 0, NULL, "show them (with --json FILE: as JSON)", act_list },
         { NULL, "dry-run", 0, NULL, "show what would run", act_dry_run },
         { NULL, "explain", 0, "ID", "all about a case or rule", act_explain },
         { NULL, "rules", 0, NULL, "the rulebook", act_rules },

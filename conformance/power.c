@@ -172,7 +172,7 @@ static int sum_up(const struct trials *t, bool brief)
         return caught == t->n ? 0 : EXIT_FAIL;
 }
 
-/* --- the sound target ------------------------------------------------------------------------- */
+/* --- the sound target ---------------------------------------------------------------------- */
 
 /* A case that fails there proves nothing anywhere: it is left out, and named. */
 static size_t keep_good(const struct run *run, const struct test_case **cases)

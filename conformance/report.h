@@ -26,6 +26,8 @@ int report_json(const struct run *run, const char *path);
 int report_junit(const struct run *run, const char *path);
 int report_tap(const struct run *run, const char *path);
 int report_html(const struct run *run, const char *path);
+/* Not results, but what there is to run. */
+int report_list_json(const struct test_case **cases, size_t n, const char *path);
 
 /* For their writers. */
 FILE *report_open(const char *path);

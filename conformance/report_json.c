@@ -117,15 +117,22 @@ static struct json_object *coverage(const struct run *run)
         return o;
 }
 
+static int write_out(struct json_object *o, const char *path)
+{
+        FILE *f = report_open(path);
+
+        if (f)
+                fprintf(f, "%s\n",
+                        json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY |
+                                                              JSON_C_TO_STRING_NOSLASHESCAPE));
+        json_object_put(o);
+        return f ? report_close(f) : -1;
+}
+
 int report_json(const struct run *run, const char *path)
 {
         struct json_object *o = json_object_new_object();
-        FILE *f = report_open(path);
 
-        if (!f) {
-                json_object_put(o);
-                return -1;
-        }
         json_object_object_add(o, "schema", json_object_new_int(SCHEMA));
         add_string(o, "target", run->target);
         add_string(o, "abilities", run->abilities);
@@ -135,9 +142,30 @@ int report_json(const struct run *run, const char *path)
         json_object_object_add(o, "summary", summary(run));
         json_object_object_add(o, "results", results(run));
         json_object_object_add(o, "rules", coverage(run));
-        fprintf(f, "%s\n",
-                json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY |
-                                                      JSON_C_TO_STRING_NOSLASHESCAPE));
-        json_object_put(o);
-        return report_close(f);
+        return write_out(o, path);
+}
+
+static struct json_object *listed(const struct test_case *c)
+{
+        struct json_object *o = json_object_new_object();
+
+        add_string(o, "id", c->id);
+        add_string(o, "level", level_name(c->level));
+        add_string(o, "requirement", c->says);
+        json_object_object_add(o, "rules", rule_names(c->rules));
+        json_object_object_add(o, "writes", json_object_new_boolean(c->writes));
+        json_object_object_add(o, "slow", json_object_new_boolean(c->slow));
+        add_string(o, "related", c->related);
+        return o;
+}
+
+int report_list_json(const struct test_case **cases, size_t n, const char *path)
+{
+        struct json_object *o = json_object_new_object(), *a = json_object_new_array();
+
+        for (size_t i = 0; i < n; i++)
+                json_object_array_add(a, listed(cases[i]));
+        json_object_object_add(o, "schema", json_object_new_int(SCHEMA));
+        json_object_object_add(o, "cases", a);
+        return write_out(o, path);
 }

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "pdu/io/capture_writer.h"
+#include "pdu/wire/text.h"
 
 /* --- the capture ------------------------------------------------------------------------------ */
 
@@ -29,23 +30,37 @@ static void open_flow(struct capture_writer *w, struct capture_flow *f, unsigned
                           (int64_t)at * 1000);
 }
 
+static void write_chunk(struct capture_writer *w, struct capture_flow *f, const struct exchange *x,
+                        const struct exchange_chunk *c)
+{
+        enum party who = c->sent ? PARTY_HOST : PARTY_CONTROLLER;
+        int64_t at = (int64_t)c->at * 1000;
+
+        if (c->kind == CHUNK_DATA)
+                capture_flow_data(w, f, who, x->bytes + c->offset, c->len, at);
+        else
+                capture_flow_close(w, f, who, c->kind == CHUNK_RST, at);
+}
+
+/* What comes after the end of a connection is not written: its sequence numbers are used up. */
 static bool write_chunks(struct capture_writer *w, const struct exchange *x, unsigned connections)
 {
+        enum { UNKNOWN, OPEN, CLOSED };
         struct capture_flow *flows = calloc(connections + 1, sizeof(*flows));
-        bool *open = calloc(connections + 1, sizeof(*open));
+        uint8_t *state = calloc(connections + 1, sizeof(*state));
 
-        for (size_t i = 0; flows && open && i < x->chunk_count; i++) {
+        for (size_t i = 0; flows && state && i < x->chunk_count; i++) {
                 const struct exchange_chunk *c = &x->chunks[i];
 
-                if (!open[c->conn])
+                if (state[c->conn] == UNKNOWN)
                         open_flow(w, &flows[c->conn], c->conn, c->at);
-                open[c->conn] = true;
-                capture_flow_data(w, &flows[c->conn], c->sent ? PARTY_HOST : PARTY_CONTROLLER,
-                                  x->bytes + c->offset, c->len, (int64_t)c->at * 1000);
+                if (state[c->conn] != CLOSED)
+                        write_chunk(w, &flows[c->conn], x, c);
+                state[c->conn] = c->kind == CHUNK_DATA && state[c->conn] != CLOSED ? OPEN : CLOSED;
         }
         free(flows);
-        free(open);
-        return flows && open;
+        free(state);
+        return flows && state;
 }
 
 static bool write_capture(const char *path, const struct t *t)
@@ -55,7 +70,8 @@ static bool write_capture(const char *path, const struct t *t)
 
         if (!w)
                 return false;
-        write_chunks(w, &t->log, t->connections);
+        if (!write_chunks(w, &t->log, t->connections))
+                errno = ENOMEM;
         return capture_writer_close(w) == 0;
 }
 
@@ -80,6 +96,19 @@ static void write_head(FILE *f, const struct result *r, const struct t *t)
         fprintf(f, "\n");
 }
 
+/* The fields of a PDU below its line. */
+static void write_fields(FILE *f, const struct exchange_line *l)
+{
+        char buf[4096];
+        struct text_lines lines = { .text = text_in(buf, sizeof(buf)) };
+        struct describe d = text_describer(&lines);
+        char *rest = buf, *line;
+
+        describe_pdu(&d, &l->h, l->admin, NULL, 0);
+        while ((line = strsep(&rest, "\n")) && rest)
+                fprintf(f, "                    %s\n", line);
+}
+
 static void write_lines(FILE *f, const struct exchange *x)
 {
         char line[EXCHANGE_LINE + 64];
@@ -87,8 +116,12 @@ static void write_lines(FILE *f, const struct exchange *x)
         if (x->dropped > 0)
                 fprintf(f, "(%u earlier lines are not kept)\n", x->dropped);
         for (unsigned i = 0; i < x->count; i++) {
-                exchange_format(exchange_line(x, i), exchange_line(x, 0)->at, line, sizeof(line));
+                const struct exchange_line *l = exchange_line(x, i);
+
+                exchange_format(l, exchange_line(x, 0)->at, line, sizeof(line));
                 fprintf(f, "%s\n", line);
+                if (l->is_pdu)
+                        write_fields(f, l);
         }
         if (x->cut)
                 fprintf(f, "(the capture ends after %d MiB)\n", EXCHANGE_BYTES >> 20);
