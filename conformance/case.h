@@ -125,7 +125,7 @@ struct queue {
         char subnqn[NQN_FIELD];
         struct conn *conn;
         struct command *commands; /* those that were sent, the last one first */
-        bool queues_asked;        /* Number of Queues was set (admin queue) */
+        unsigned queues_granted;  /* by Number of Queues (admin queue); 0: not asked yet */
         bool over;                /* has ended in an accepted way: later words about it are idle */
         bool refused;             /* ... by a status: the connection goes on */
         struct queue *next;
@@ -239,7 +239,8 @@ struct blocks {         /* Read, Write, ... of the range that is this case's own
 struct connect {
         int qid;    /* AS_FITS: 0, or 1 on a queue that was join()ed */
         int cntlid; /* AS_FITS: FFFFh, or the one of its association */
-        uint16_t recfmt, sqsize, nvmsetid;
+        int sqsize; /* 0's based; AS_FITS: 31, or what I/O queues can have if that is less */
+        uint16_t recfmt, nvmsetid;
         uint8_t cattr;
         uint32_t kato;
         const char *subnqn, *hostnqn;    /* NULL: the run's, this case's */
@@ -250,7 +251,7 @@ struct connect {
         int64_t sgl_len;
 };
 #define CONNECT_DEFAULTS                                                                           \
-        .sqsize = 31, .qid = AS_FITS, .cntlid = AS_FITS, .kato = 120000,                           \
+        .sqsize = AS_FITS, .qid = AS_FITS, .cntlid = AS_FITS, .kato = 120000,                      \
         .bytes = CONNECT_DATA_LEN, .sgl_len = -1
 /* Connect. */
 #define send_connect(q, ...)                                                                       \
@@ -329,7 +330,8 @@ struct r2t expect_r2t(struct queue *q, uint16_t cid);
 #define open_r2t(q, ...) queue_open_r2t((q), (struct blocks) { BLOCKS_DEFAULTS, ##__VA_ARGS__ })
 /* The first half of what it asks for: dwords. */
 #define HALF(r) ((r).len / 8 * 4)
-/* Bytes of such a Write: blocks, more than a capsule holds, 8 KiB at least. */
+/* Bytes of such a Write: blocks, more than a capsule holds and 8 KiB at least if one H2CData
+ * (MAXH2CDATA) and MDTS allow it. */
 uint32_t r2t_bytes(struct t *t);
 /* Bytes of a transfer that is large, but not too large for the target: 128 KiB or MDTS. */
 uint32_t large_bytes(struct t *t);

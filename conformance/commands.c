@@ -96,10 +96,15 @@ static void usable(struct t *t)
 uint32_t r2t_bytes(struct t *t)
 {
         uint32_t capsule = caps(t)->in_capsule, bytes = (capsule / WORK + 1) * WORK;
+        uint32_t most = caps(t)->maxh2cdata - 1; /* so that 4 bytes more are not too many */
 
         usable(t);
+        if (caps(t)->mdts > 0 && caps(t)->mdts < most)
+                most = caps(t)->mdts;
+        if (bytes > most)
+                bytes = most / caps(t)->block * caps(t)->block;
+        require(t, bytes > 0, "MAXH2CDATA is %u: no block and more", caps(t)->maxh2cdata);
         require(t, bytes <= SLOT_BYTES / 2, "capsules of %u bytes: what needs an R2T?", capsule);
-        require(t, !caps(t)->mdts || bytes <= caps(t)->mdts, "MDTS fits into a capsule");
         return bytes;
 }
 

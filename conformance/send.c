@@ -278,9 +278,17 @@ static struct connect_data data_of(struct queue *q, const struct connect *c)
         return d;
 }
 
+uint16_t fitting_sqsize(struct t *t, uint16_t qid, uint16_t sqsize)
+{
+        uint16_t mqes = CAP_MQES(caps(t)->cap);
+
+        return qid > 0 && mqes > 0 && sqsize > mqes ? mqes : sqsize;
+}
+
 uint16_t queue_connect(struct queue *q, struct connect c)
 {
         uint16_t qid = c.qid == AS_FITS ? joined(q) : (uint16_t)c.qid;
+        uint16_t sqsize = c.sqsize == AS_FITS ? fitting_sqsize(q->t, qid, 31) : (uint16_t)c.sqsize;
         union sqe s = { .connect = {
                             .opc = NVME_FABRICS,
                             .flags = SQE_PSDT_SGL,
@@ -288,7 +296,7 @@ uint16_t queue_connect(struct queue *q, struct connect c)
                             .fctype = FCTYPE_CONNECT,
                             .recfmt = le16(c.recfmt),
                             .qid = le16(qid),
-                            .sqsize = le16(c.sqsize),
+                            .sqsize = le16(sqsize),
                             .cattr = c.cattr,
                             .kato = le32(qid == 0 ? c.kato : 0),
                             .nvmsetid = le16(c.nvmsetid),
@@ -299,7 +307,7 @@ uint16_t queue_connect(struct queue *q, struct connect c)
         memcpy(data, &d, sizeof(d));
         q->conn->admin = qid == 0;
         q->qid = qid;
-        q->sqsize = c.sqsize;
+        q->sqsize = sqsize;
         memcpy(q->subnqn, d.subnqn, sizeof(d.subnqn));
         return submit(q, s, data, c.bytes, !c.through_r2t, c.sgl_len);
 }

@@ -112,12 +112,12 @@ static void ask_for_queues(struct queue *admin, uint16_t qid)
         uint32_t n = QUEUES - 1;
         struct reply r;
 
-        if (admin->queues_asked)
-                return;
-        r = succeed(admin, send_set_feature(admin, FEAT_QUEUES, n << 16 | n));
-        admin->queues_asked = true;
-        require(admin->t, (r.dw0 & 0xffff) + 1 >= qid, "the target grants only %u I/O queues",
-                (r.dw0 & 0xffff) + 1);
+        if (admin->queues_granted == 0) {
+                r = succeed(admin, send_set_feature(admin, FEAT_QUEUES, n << 16 | n));
+                admin->queues_granted = (r.dw0 & 0xffff) + 1;
+        }
+        require(admin->t, admin->queues_granted >= qid, "the target grants only %u I/O queues",
+                admin->queues_granted);
 }
 
 struct queue *queue_more(struct queue *admin, struct setup s)
@@ -127,8 +127,8 @@ struct queue *queue_more(struct queue *admin, struct setup s)
 
         ask_for_queues(admin, s.qid);
         q = queue_join(admin, ic_of(&s));
-        connected(q,
-                  succeed(q, send_connect(q, .qid = s.qid, .cattr = s.cattr, .sqsize = s.sqsize)));
+        connected(q, succeed(q, send_connect(q, .qid = s.qid, .cattr = s.cattr,
+                                             .sqsize = fitting_sqsize(admin->t, s.qid, s.sqsize))));
         q->cntlid = admin->cntlid;
         admin->t->setting_up = was;
         return q;

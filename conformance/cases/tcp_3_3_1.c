@@ -40,6 +40,7 @@ CASE("tcp/3.3.1/io-in-capsule", MUST, RULES(ID_IOCCSZ),
         struct queue *q = io_queue(t);
 
         require(t, bytes > 0, "I/O capsules hold %u bytes of data", caps(t)->in_capsule);
+        require(t, !caps(t)->mdts || bytes <= caps(t)->mdts, "I/O capsules hold more than MDTS");
         expect_success(q, send_write(q, .bytes = bytes, .in_capsule = true));
         want_bytes(t, "what was written", read_blocks(q, 0, bytes), pattern(t, bytes), bytes);
 }

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Targets with less of everything are as right as others: no case may fail on them."""
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+NVMFSPEC = os.environ.get(
+    "NVMFSPEC", str(Path(__file__).resolve().parents[2] / "build" / "nvmfspec"))
+
+
+@pytest.fixture
+def small_target(request):
+    target = subprocess.Popen([NVMFSPEC, "target", "-s", "0", "--limit", request.param],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    listening = re.compile(r"listening on \S+:(\d+) ")
+    line = target.stdout.readline()
+    yield listening.search(line).group(1)
+    target.terminate()
+    target.communicate()
+
+
+@pytest.mark.parametrize("small_target", [
+    "queue_entries=16", "queues=1", "queues=2", "maxh2cdata=4096", "max_transfer=8192",
+    "in_capsule=8192", "buffers=4M"], indirect=True)
+def test_small(small_target):
+    ran = subprocess.run([NVMFSPEC, "conform", "-a", "127.0.0.1", "-s", small_target, "--strict",
+                          "--brief", "--allow-write", "1"],
+                         capture_output=True, text=True, timeout=120, check=False)
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
