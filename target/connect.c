@@ -183,10 +183,40 @@ static bool qid_in_use(const struct ctrl *c, uint16_t qid)
         return false;
 }
 
+static bool terminated(const char nqn[NQN_FIELD])
+{
+        return memchr(nqn, '\0', NQN_FIELD);
+}
+
+static bool names_host(const struct port *port, const char *nqn)
+{
+        for (const struct port_subsystem *ps = port->subsystems; ps; ps = ps->next)
+                for (const struct host_entry *h = ps->subsystem->hosts; h; h = h->next)
+                        if (strcmp(h->nqn, nqn) == 0)
+                                return true;
+        return false;
+}
+
+/* Names that the configuration gives are names, whatever they look like: nvmetcli's own examples
+ * are called "testnqn" and "hostnqn". */
+static struct rule_policy policy_for(const struct attempt *at)
+{
+        struct rule_policy p =
+            at->a->env->policy ? *at->a->env->policy : (struct rule_policy) { 0 };
+        const struct port *port = at->a->port;
+
+        if (terminated(at->data.subnqn) && port_subsystem(port, at->data.subnqn))
+                rule_add(&p.waived, FAB_CONNECT_SUBNQN_SYNTAX);
+        if (terminated(at->data.hostnqn) && names_host(port, at->data.hostnqn))
+                rule_add(&p.waived, FAB_CONNECT_HOSTNQN_SYNTAX);
+        return p;
+}
+
 static uint16_t join_io(struct attempt *at, struct ctrl *c)
 {
+        struct rule_policy policy = policy_for(at);
         uint16_t status =
-            connect_check(at->cmd, &at->data, &c->m, c->m.cfg.mqes, at->a->env->policy, &at->ipo);
+            connect_check(at->cmd, &at->data, &c->m, c->m.cfg.mqes, &policy, &at->ipo);
 
         if (!status && c->port_id != at->a->port->id) {
                 at->ipo = rule_fault(FAB_CONNECT_CNTLID_IO).fei;
@@ -230,8 +260,9 @@ static uint16_t connect_locked(struct attempt *at)
 {
         uint16_t qid = le16_get(at->cmd->qid), status;
         uint16_t max = qid ? UINT16_MAX : admin_sqsize_max(at->a->env);
+        struct rule_policy policy = policy_for(at);
 
-        status = connect_check(at->cmd, &at->data, NULL, max, at->a->env->policy, &at->ipo);
+        status = connect_check(at->cmd, &at->data, NULL, max, &policy, &at->ipo);
         if (status)
                 return status;
         /* with the syntax rules waived the names may be without end */

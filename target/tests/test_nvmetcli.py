@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A file as the kernel's nvmetcli writes it drives this target, too."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
+
+SAVED = {
+    "hosts": [{"nqn": "hostnqn"}],
+    "ports": [{
+        "addr": {"adrfam": "ipv4", "traddr": "127.0.0.1", "treq": "not specified", "trsvcid": "0",
+                 "trtype": "tcp", "tsas": "none"},
+        "ana_groups": [{"ana": {"state": "optimized"}, "grpid": 1}],
+        "param": {"inline_data_size": "16384", "pi_enable": "0"},
+        "portid": 1, "referrals": [], "subsystems": ["testnqn"]}],
+    "subsystems": [{
+        "allowed_hosts": ["hostnqn"],
+        "attr": {"allow_any_host": "0", "cntlid_max": "65519", "cntlid_min": "1",
+                 "ieee_oui": "0x000000", "model": "Linux", "pi_enable": "0", "qid_max": "128",
+                 "serial": "abc", "version": "1.3"},
+        "namespaces": [{
+            "ana": {"grpid": "1"}, "ana_grpid": 1, "enable": 1, "nsid": 1,
+            "device": {"nguid": "00000000-0000-0000-0000-000000000000", "path": "mem:16M",
+                       "uuid": "b53dcdb9-5c8b-41ef-ac4a-e5d5a56ea0f2"}}],
+        "nqn": "testnqn"}],
+}
+
+
+def test_saved_configuration(tmp_path):
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(SAVED))
+    target = subprocess.Popen([NVMFSPEC, "target", "--config", config, "--quiet"],
+                              stdout=subprocess.PIPE, text=True)
+    try:
+        port = re.search(r":(\d+)", target.stdout.readline())[1]
+
+        def host(command, *options):
+            return subprocess.run([NVMFSPEC, "host", command, "-a", "127.0.0.1", "-s", port, *options],
+                                  capture_output=True, text=True, timeout=60)
+
+        assert "testnqn" in host("discover", "-q", "hostnqn").stdout
+        listed = host("list", "-n", "testnqn", "-q", "hostnqn").stdout
+        assert "b53dcdb9-5c8b-41ef-ac4a-e5d5a56ea0f2" in listed
+        denied = host("list", "-n", "testnqn")
+        assert denied.returncode == 1 and "Connect Invalid Host" in denied.stderr
+    finally:
+        target.terminate()
+        assert target.wait(30) == 0
