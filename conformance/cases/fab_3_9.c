@@ -92,6 +92,7 @@ CASE("fab/3.9/traffic", MUST, RULES(KA_ALIVE),
         uint32_t kato;
         struct queue *q = short_lived(t, &kato);
 
+        require(t, caps(t)->nsid, "no namespace");
         require(t, le32_get(caps(t)->id.ctratt) & CTRATT_TBKAS, "Keep Alive is command based");
         for (int i = 0; i < 9; i++) {
                 pause_ms(t, kato / 3);

@@ -395,6 +395,7 @@ CASE("fab/6.3/sqfc-off", MUST, RULES(FAB_SQHD),
         struct queue *q = io_queue(t, .cattr = CATTR_DISABLE_SQFC);
 
         require(t, q->sqfc_off, "the target does not disable SQ flow control");
+        require(t, caps(t)->nsid, "no namespace to flush");
         for (int i = 0; i < 4; i++)
                 want_eq(
                     t, "SQHD",

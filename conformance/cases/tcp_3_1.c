@@ -158,7 +158,7 @@ CASE("tcp/3.1/icreq-twice", MUST, RULES(TCP_ICREQ_ONCE), "A second ICReq ends th
         struct queue *q = ic_queue(t);
 
         send_icreq(q);
-        expect_term(q);
+        expect_end(q, 0);
 }
 
 CASE("tcp/3.1/icreq-twice-digest", MUST, RULES(TCP_ICREQ_ONCE),
@@ -172,7 +172,7 @@ CASE("tcp/3.1/icreq-twice-digest", MUST, RULES(TCP_ICREQ_ONCE),
         hold_back(q, 0);
         send_icreq(q, .hdgst = 1);
         send_bytes(q, "\xff\xff\xff\xff", 4);
-        expect_term(q);
+        expect_end(q, 0);
 }
 
 CASE("tcp/3.1/icreq-live", MUST, RULES(TCP_ICREQ_ONCE), "ICReq on a live queue ends the connection")
@@ -180,7 +180,7 @@ CASE("tcp/3.1/icreq-live", MUST, RULES(TCP_ICREQ_ONCE), "ICReq on a live queue e
         struct queue *q = admin_queue(t);
 
         send_icreq(q);
-        expect_term(q);
+        expect_end(q, 0);
 }
 
 CASE("tcp/3.1/icreq-half", INFO, RULES(TCP_IC_TIMEOUT),
