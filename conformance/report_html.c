@@ -20,7 +20,7 @@ static const char head[] =
     "table{border-collapse:collapse;width:100%}\n"
     "td{border-top:1px solid var(--line);padding:.3rem .6rem .3rem 0;vertical-align:top}\n"
     "td.v{width:5rem;font-weight:600}td.n{width:17rem}td.l,td.t{width:4rem;color:var(--dim)}\n"
-    "td.t{text-align:right}\n"
+    "td.t{text-align:right;white-space:nowrap}\n"
     ".pass{color:#1a7f37}.lenient{color:#9a6700}.fail{color:#cf222e}.error{color:#8250df}\n"
     ".skip,.known,.not{color:var(--dim)}.info{color:#0969da}.fixed{color:#cf222e}\n"
     "code,pre{font:13px/1.4 ui-monospace,monospace}\n"
