@@ -68,7 +68,6 @@ int baseline_parse(struct baseline *b, const char *text, const char *name, char 
 {
         char *copy = strdup(text), *rest = copy, *line;
 
-        *b = (struct baseline) { 0 };
         for (int number = 1; (line = strsep(&rest, "\n")); number++) {
                 const char *wrong = take_line(b, line, number);
 
@@ -107,6 +106,7 @@ int baseline_read(struct baseline *b, const char *path, char *error, size_t size
 
         if (!text) {
                 snprintf(error, size, "%s: %s", path, strerror(errno));
+                baseline_free(b);
                 return -1;
         }
         result = baseline_parse(b, text, path, error, size);

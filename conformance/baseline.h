@@ -24,7 +24,8 @@ struct baseline {
         size_t count;
 };
 
-/* 0; -1: error says why, with the line. */
+/* Adds what a file says to b, which is all zero before the first: 0; -1: error says why, with the
+ * line, and b is free. */
 int baseline_read(struct baseline *b, const char *path, char *error, size_t size);
 /* The same from text that is in memory; name is for messages. */
 int baseline_parse(struct baseline *b, const char *text, const char *name, char *error,

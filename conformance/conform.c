@@ -115,13 +115,13 @@ static int run_cases(struct options *o, const struct test_case **cases, size_t n
                      const struct baseline *known, bool embedded)
 {
         struct report_text text = report_text(text_out(o), o->brief);
-        struct run run = { .strict = o->suite.strict };
+        struct run run = { .strict = o->suite.strict, .lax = o->baseline_lax };
         struct runner runner = {
                 .suite = &o->suite,
                 .cases = cases,
                 .count = n,
-                .jobs = o->jobs,
-                .repeat = o->repeat,
+                .jobs = (unsigned)o->jobs,
+                .repeat = (unsigned)o->repeat,
                 .ended = ended,
                 .arg = &text,
         };
@@ -139,8 +139,8 @@ static int run_cases(struct options *o, const struct test_case **cases, size_t n
                 report_text_case(&text, &run.results[i]);
         if (o->show_rules)
                 report_text_rules(text.out, &run);
-        report_text_end(&text, &run, o->baseline_lax);
-        code = run_exit(&run, o->baseline_lax);
+        report_text_end(&text, &run);
+        code = run_exit(&run);
         if (write_reports(o, &run) != 0 && code == 0)
                 code = EXIT_BROKEN;
         free(run.results);
@@ -153,8 +153,9 @@ static int judge(struct options *o, const struct test_case **cases, size_t n, bo
         char error[1024];
         int code;
 
-        if (o->baseline && baseline_read(&known, o->baseline, error, sizeof(error)) != 0)
-                return complain(EXIT_USAGE, error);
+        for (size_t i = 0; i < o->baselines.count; i++)
+                if (baseline_read(&known, o->baselines.items[i], error, sizeof(error)) != 0)
+                        return complain(EXIT_USAGE, error);
         if (!probe(&o->suite, error, sizeof(error))) {
                 baseline_free(&known);
                 return complain(EXIT_BROKEN, error);
@@ -214,7 +215,7 @@ static int with_cases(struct options *o)
 
         if (!cases)
                 return complain(EXIT_USAGE, error);
-        if (o->action == ACT_LIST || o->action == ACT_DRY_RUN)
+        if (o->action == ACT_LIST)
                 code = list_cases(o, cases, n);
         else if (o->action == ACT_POWER)
                 code = power_run(o, cases, n);
@@ -247,7 +248,6 @@ int conform_command(int argc, char **argv)
                 fprintf(stderr, "nvmfspec conform: no case or rule is called '%s'\n", o.explain);
                 return EXIT_USAGE;
         case ACT_LIST:
-        case ACT_DRY_RUN:
         case ACT_POWER:
         case ACT_RUN:
                 break;

@@ -162,6 +162,7 @@ static bool counts_bytes(const struct conn *c, const union pdu *h)
         return cmd && cmd->opc == NVME_FABRICS && cmd->fctype == FCTYPE_AUTH_RECEIVE;
 }
 
+/* False: after this the model is of no use. */
 static bool stateless(struct conn *c, const union pdu *h)
 {
         struct fault f = pdu_check_common(&h->ch, PARTY_CONTROLLER, &c->c2h, NULL);
@@ -173,7 +174,7 @@ static bool stateless(struct conn *c, const union pdu *h)
         report(c, f, h);
         report(c, pdu_check_overlooked(h, PARTY_CONTROLLER, &c->c2h), h);
         check_hdgst(c, h);
-        return !is_fault(f);
+        return f.rule == RULE_NONE || rule_get(f.rule)->level != LEVEL_MUST;
 }
 
 static void on_header(struct conn *c)
@@ -188,7 +189,9 @@ static void on_header(struct conn *c)
                 ended(c, CONN_UNREADABLE, "a PDU of more than 64 MiB: not read on");
                 return;
         }
-        if (stateless(c, h) && c->track)
+        if (!stateless(c, h))
+                lose_track(c);
+        if (c->track)
                 tracked(c, track_header(c->track, PARTY_CONTROLLER, h), h);
         s = malloc(sizeof(*s) + framer_data_len(&c->rx));
         if (!s)

@@ -55,11 +55,11 @@ bool embedded_start(struct embedded *e, const struct options *o, const struct ru
         struct target_options t = {
                 .serve = &config,
                 .reactors = 1,
-                .cpda = o->cpda,
+                .cpda = (uint8_t)o->cpda,
                 .quiet = true,
                 .policy = *policy,
                 /* so short that the cases about them are soon over; a Write needs several H2CData */
-                .limits = { .ic_timeout = 1500, .stall_timeout = 3000, .maxh2cdata = 65536 },
+                .limits = { .ic_timeout = 1500, .maxh2cdata = 65536 },
         };
 
         e->target = make_config(&config, o, error, size) ? target_start(&t, error, size) : NULL;

@@ -342,7 +342,7 @@ struct c2h expect_c2h(struct queue *q, uint16_t cid)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-enum { DRAIN_MS = 20 };
+enum { DRAIN_MS = 20, GLANCE_MS = 2 };
 
 /* The next TermReq, or NULL: the end of the connection. Neither within ms more than usual: fails.
  */
@@ -353,8 +353,9 @@ static struct seen *term_or_end(struct queue *q, unsigned ms, const char *expect
         q->t->negative = true;
         if (!s && q->conn->end == CONN_OPEN)
                 instead(q, NULL, expected);
-        if (s) /* whether it is quiet after it */
-                (void)await(q, is_icresp, 0, conn_clock() + DRAIN_MS);
+        if (s) /* is it quiet after it? */
+                (void)await(q, is_icresp, 0,
+                            conn_clock() + (t_names(q->t, TCP_TERM_QUIET) ? DRAIN_MS : GLANCE_MS));
         q->over = true;
         return s;
 }

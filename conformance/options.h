@@ -13,7 +13,7 @@ struct option_list {                        /* of an option that may be given mo
         size_t count;
 };
 
-enum action { ACT_RUN, ACT_LIST, ACT_RULES, ACT_EXPLAIN, ACT_DRY_RUN, ACT_POWER, ACT_HELP };
+enum action { ACT_RUN, ACT_LIST, ACT_RULES, ACT_EXPLAIN, ACT_POWER, ACT_HELP };
 
 struct options {
         enum action action;
@@ -22,13 +22,18 @@ struct options {
         struct selection selection;
         struct option_list excluded;
         const char *explain;
-        unsigned jobs, repeat;
-        bool brief, show_rules, baseline_lax;
-        const char *json, *junit, *tap, *html, *baseline;
+        uint64_t jobs, repeat, seed;
+        bool brief, verbose, show_rules, baseline_lax;
+        const char *json, *junit, *tap, *html;
+        struct option_list baselines;
         /* of the embedded target */
         struct option_list ns;
-        uint8_t cpda;
+        uint64_t cpda;
         struct rule_policy policy;
+        /* as given: for the fields of suite that are narrower */
+        const char *transport, *role, *level;
+        uint64_t hpda;
+        bool list, dry_run, rules, power, help;
 };
 
 /* 0; 2: it was wrong, and why is said on stderr. */

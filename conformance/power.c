@@ -196,7 +196,7 @@ static size_t run_sound(const struct options *o, const struct test_case **cases,
 {
         struct suite suite = o->suite;
         struct runner runner = {
-                .suite = &suite, .cases = cases, .count = n, .jobs = o->jobs, .repeat = 1
+                .suite = &suite, .cases = cases, .count = n, .jobs = (unsigned)o->jobs, .repeat = 1
         };
         struct run run = { .strict = true };
 
@@ -245,7 +245,7 @@ int power_run(const struct options *options, const struct test_case **cases, siz
                 abort();
         pthread_mutex_init(&t.lock, NULL);
         collect(&t);
-        run_all(&t, o.jobs);
+        run_all(&t, (unsigned)o.jobs);
         code = sum_up(&t, o.brief);
         pthread_mutex_destroy(&t.lock);
         free(t.trial);

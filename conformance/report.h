@@ -16,7 +16,7 @@ struct report_text {
 struct report_text report_text(FILE *out, bool brief);
 void report_text_case(struct report_text *r, const struct result *result);
 /* Noticed rules, failures once more with all that is known, the summary. */
-void report_text_end(struct report_text *r, const struct run *run, bool lax);
+void report_text_end(struct report_text *r, const struct run *run);
 /* Which rules the run covered, and which not. */
 void report_text_rules(FILE *out, const struct run *run);
 

@@ -139,6 +139,7 @@ int report_json(const struct run *run, const char *path)
         add_string(o, "started", run->started);
         json_object_object_add(o, "seconds", json_object_new_double(run->seconds));
         json_object_object_add(o, "strict", json_object_new_boolean(run->strict));
+        json_object_object_add(o, "baseline_lax", json_object_new_boolean(run->lax));
         json_object_object_add(o, "summary", summary(run));
         json_object_object_add(o, "results", results(run));
         json_object_object_add(o, "rules", coverage(run));

@@ -159,10 +159,10 @@ static void count(FILE *out, unsigned n, const char *what)
                 fprintf(out, ", %u %s", n, what);
 }
 
-static void print_summary(const struct report_text *r, const struct run *run, bool lax)
+static void print_summary(const struct report_text *r, const struct run *run)
 {
         const unsigned *v = run->verdicts;
-        int code = run_exit(run, lax);
+        int code = run_exit(run);
 
         fprintf(r->out, "\n%s%s%s  %u passed", colour(r, code ? VERDICT_FAIL : VERDICT_PASS),
                 code == 0    ? "PASS"
@@ -181,7 +181,7 @@ static void print_summary(const struct report_text *r, const struct run *run, bo
                 rules_total(), run->seconds);
 }
 
-void report_text_end(struct report_text *r, const struct run *run, bool lax)
+void report_text_end(struct report_text *r, const struct run *run)
 {
         for (size_t i = 0; i < run->count; i++)
                 if (!run->results[i].test)
@@ -191,7 +191,7 @@ void report_text_end(struct report_text *r, const struct run *run, bool lax)
                     (run->results[i].verdict == VERDICT_ERROR && !run->dead))
                         print_failure(r, &run->results[i]);
         print_fixed(r->out, run);
-        print_summary(r, run, lax);
+        print_summary(r, run);
 }
 
 void report_text_rules(FILE *out, const struct run *run)

@@ -46,9 +46,9 @@ void run_sum(struct run *run)
         }
 }
 
-int run_exit(const struct run *r, bool lax)
+int run_exit(const struct run *r)
 {
-        if (r->verdicts[VERDICT_FAIL] > 0 || (r->fixed > 0 && !lax))
+        if (r->verdicts[VERDICT_FAIL] > 0 || (r->fixed > 0 && !r->lax))
                 return 1;
         if (r->verdicts[VERDICT_ERROR] > 0 || r->verdicts[VERDICT_NONE] > 0)
                 return 3;

@@ -129,11 +129,27 @@ static void explain_case(FILE *out, const struct test_case *c)
         print_source(out, c);
 }
 
+static void explain_rule(FILE *out, enum rule_id rule, const struct test_case **all, size_t n)
+{
+        print_rule(out, rule);
+        fprintf(out, "  tested by:");
+        for (size_t i = 0; i < n; i++)
+                for (const enum rule_id *r = all[i]->rules; *r != RULE_NONE; r++)
+                        if (*r == rule)
+                                fprintf(out, " %s", all[i]->id);
+        fprintf(out, "\n");
+}
+
 bool show_explain(FILE *out, const char *id)
 {
         size_t n, found = 0;
         const struct test_case **all = cases_all(&n);
+        enum rule_id rule = rule_by_name(id);
 
+        if (rule != RULE_NONE) {
+                explain_rule(out, rule, all, n);
+                found++;
+        }
         for (size_t i = 0; i < n; i++) {
                 if (!id_matches(id, all[i]->id))
                         continue;
@@ -141,9 +157,5 @@ bool show_explain(FILE *out, const char *id)
                 explain_case(out, all[i]);
         }
         free(all);
-        if (found == 0 && rule_by_name(id) != RULE_NONE) {
-                print_rule(out, rule_by_name(id));
-                found = 1;
-        }
         return found > 0;
 }

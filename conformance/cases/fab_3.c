@@ -219,7 +219,7 @@ CASE("fab/3.3.2/sqhd", MUST, RULES(FAB_SQHD),
 }
 
 CASE("fab/3.3.2/overrun", MUST, RULES(FAB_OVERRUN),
-     "A host that overruns its queue loses the association", .writes = true)
+     "A host that overruns its queue loses the association", .writes = true, .slow = true)
 {
         struct queue *q = io_queue(t, .sqsize = 1);
 

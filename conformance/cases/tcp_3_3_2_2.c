@@ -82,7 +82,7 @@ CASE("tcp/3.3.2.2/interleaved", MUST, RULES(TCP_CDB), "H2CData of two commands m
      .writes = true)
 {
         struct queue *q = io_queue(t);
-        struct r2t a = open_r2t(q), b = open_r2t(q, .slba = 64);
+        struct r2t a = open_r2t(q), b = open_r2t(q, .slba = r2t_bytes(t) / caps(t)->block);
         uint32_t n = r2t_bytes(t);
 
         send_h2c(q, b, .len = HALF(b), .last = false);
@@ -91,7 +91,7 @@ CASE("tcp/3.3.2.2/interleaved", MUST, RULES(TCP_CDB), "H2CData of two commands m
         send_h2c(q, a, .offset = a.offset + HALF(a), .len = a.len - HALF(a));
         succeed(q, a.cid);
         succeed(q, b.cid);
-        want_bytes(t, "what was written", read_blocks(q, 64, n), pattern(t, n), n);
+        want_bytes(t, "what was written", read_blocks(q, n / caps(t)->block, n), pattern(t, n), n);
 }
 
 CASE("tcp/3.3.2.2/dribbled", MUST, RULES(TCP_CDB), "H2CData is understood in segments of 7 bytes",

@@ -12,7 +12,7 @@
 
 static struct baseline parse(const char *text)
 {
-        struct baseline b;
+        struct baseline b = { 0 };
         char error[256] = "";
 
         assert_int_equal(baseline_parse(&b, text, "known.txt", error, sizeof(error)), 0);
@@ -21,7 +21,7 @@ static struct baseline parse(const char *text)
 
 static void refused(const char *text, const char *where)
 {
-        struct baseline b;
+        struct baseline b = { 0 };
         char error[256] = "";
 
         assert_int_equal(baseline_parse(&b, text, "known.txt", error, sizeof(error)), -1);
@@ -68,7 +68,7 @@ static void names_the_line_that_is_wrong(void **state)
 
 static void a_missing_file_is_named(void **state)
 {
-        struct baseline b;
+        struct baseline b = { 0 };
         char error[256];
 
         (void)state;

@@ -182,13 +182,13 @@ static const struct test_case about_pfv = { .rules = RULES(TCP_ICREQ_PFV) };
 static int code(const enum verdict *v, size_t n, enum known known, bool lax)
 {
         struct result results[4];
-        struct run r = { .results = results, .count = n };
+        struct run r = { .results = results, .count = n, .lax = lax };
 
         for (size_t i = 0; i < n; i++)
                 results[i] = (struct result) { .verdict = v[i], .test = &about_ttag };
         results[0].known = known;
         run_sum(&r);
-        return run_exit(&r, lax);
+        return run_exit(&r);
 }
 
 #define CODE(known, lax, ...)                                                                      \

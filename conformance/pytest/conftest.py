@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The suite as pytest items, one for each case: against the embedded target, the kernel's in the
+lab, or any address.
+
+    pytest conformance/pytest                              # embedded, all set-ups, and the lab
+    pytest conformance/pytest --target 192.0.2.7:4420      # one's own
+    pytest conformance/pytest --target 192.0.2.7 --target-nqn NQN --allow-write 1:0+65536 \\
+        --baseline known.txt --junitxml out.xml
+"""
+import functools
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
+
+# How positive set-ups are made: digests and alignment. The embedded target also asks for CPDA.
+SETUPS = {
+    "plain": [],
+    "hdgst": ["-g"],
+    "ddgst": ["-G"],
+    "digests": ["-g", "-G"],
+    "hpda2": ["--hpda", "2"],
+    "hpda31-digests": ["--hpda", "31", "-g", "-G"],
+}
+EMBEDDED_SETUPS = {
+    **{name: args for name, args in SETUPS.items()},
+    "cpda1": ["--cpda", "1"],
+    "cpda17-hdgst": ["--cpda", "17", "-g"],
+    "cpda31-hpda31-digests": ["--cpda", "31", "--hpda", "31", "-g", "-G"],
+    "blocks4096": ["--ns", "mem:64M,bs=4096"],
+}
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("nvmfspec", "the target under test (default: the embedded one)")
+    group.addoption("--target", metavar="ADDR[:PORT]", default=os.environ.get("NVMFSPEC_TARGET"))
+    group.addoption("--target-nqn", metavar="NQN", default=os.environ.get("NVMFSPEC_TARGET_NQN"))
+    group.addoption("--allow-write", metavar="NSID[:SLBA+BLOCKS]",
+                    default=os.environ.get("NVMFSPEC_ALLOW_WRITE"))
+    group.addoption("--baseline", metavar="FILE", default=os.environ.get("NVMFSPEC_BASELINE"))
+    group.addoption("--conform", metavar="OPTIONS", default="",
+                    help="more options for nvmfspec conform, such as '--strict --timeout-scale 3'")
+
+
+@functools.cache
+def cases():
+    listed = subprocess.run([NVMFSPEC, "conform", "--list", "--json", "-"], capture_output=True,
+                            text=True)
+    if listed.returncode != 0:
+        return []
+    return json.loads(listed.stdout)["cases"]
+
+
+class Embedded:
+    name = "embedded"
+    setups = EMBEDDED_SETUPS
+    marks = ()
+
+    def __init__(self, config):
+        self.more = config.getoption("--conform").split()
+
+    def unusable(self):
+        return None
+
+    def run(self, args):
+        # json on stdout: everything else goes to stderr
+        done = subprocess.run([NVMFSPEC, "conform", "--strict", *self.more, *args, "--json", "-"],
+                              capture_output=True, text=True, timeout=250)
+        return done.stdout, done.stderr
+
+
+class Address(Embedded):
+    name = "target"
+    setups = SETUPS
+
+    def __init__(self, config):
+        super().__init__(config)
+        addr, _, port = config.getoption("--target").rpartition(":")
+        if not addr or addr.endswith(":"):  # no port, or an IPv6 address
+            addr, port = config.getoption("--target"), "4420"
+        self.where = ["-a", addr.strip("[]"), "-s", port]
+        for option, flag in (("--target-nqn", "-n"), ("--allow-write", "--allow-write"),
+                             ("--baseline", "--baseline")):
+            if config.getoption(option):
+                self.where += [flag, config.getoption(option)]
+
+    def run(self, args):
+        done = subprocess.run([NVMFSPEC, "conform", *self.where, *self.more, *args, "--json", "-"],
+                              capture_output=True, text=True, timeout=900)
+        return done.stdout, done.stderr
+
+
+class Kernel(Embedded):
+    """nvmet-tcp in the lab's guest."""
+
+    name = "kernel"
+    setups = {"plain": [],
+              "digests": ["-g", "-G", "--baseline-lax", "--baseline",
+                          "conformance/baseline/nvmet-tcp-digests.txt"]}
+    marks = (pytest.mark.lab,)
+    script = """
+        cd "$1"; shift
+        . ci/lab.d/nvmet.sh
+        ip link set lo up
+        nvmet_up tcp 127.0.0.1 nqn.2026-01.org.example:a /dev/ram0
+        "$@" -a 127.0.0.1 -n nqn.2026-01.org.example:a --allow-write 1 \
+            --baseline conformance/baseline/nvmet-tcp.txt --json -
+        status=$?
+        dmesg | grep -E 'WARNING|BUG|Oops|KASAN' | grep -v 'Command line' && exit 99
+        exit $status
+    """
+
+    @functools.cache
+    def unusable(self):
+        probe = subprocess.run([ROOT / "ci/lab", "--probe"], capture_output=True, text=True)
+        return probe.stdout if probe.returncode != 0 else None
+
+    def run(self, args):
+        done = subprocess.run([ROOT / "ci/lab", "--timeout", "280", "--", "bash", "-c", self.script,
+                               "script", ROOT, NVMFSPEC, "conform", *self.more, *args],
+                              capture_output=True, text=True, timeout=290)
+        assert done.returncode != 99, f"the kernel complains: {done.stdout[-2000:]}"
+        return done.stdout[done.stdout.find('{\n  "schema"'):], done.stderr
+
+
+@functools.cache
+def peers(config):
+    if config.getoption("--target"):
+        return [Address(config)]
+    return [Embedded(config), Kernel(config)]
+
+
+def pytest_generate_tests(metafunc):
+    if "verdict_of" not in metafunc.fixturenames:
+        return
+    params = [pytest.param((peer, setup, case["id"]), id=f"{peer.name}-{setup}-{case['id']}",
+                           marks=peer.marks)
+              for peer in peers(metafunc.config) for setup in peer.setups for case in cases()]
+    metafunc.parametrize("verdict_of", params, indirect=True)
+
+
+RUNS = {}  # by peer and set-up: results by id, or why there are none
+
+
+def selected(session, peer, setup):
+    wanted = [i.callspec.params["verdict_of"] for i in session.items
+              if hasattr(i, "callspec") and "verdict_of" in i.callspec.params]
+    return [case for p, s, case in wanted if (p.name, s) == (peer.name, setup)]
+
+
+def run(peer, args):
+    try:
+        out, err = peer.run(args)
+        report = json.loads(out)
+        for result in report["results"]:
+            if report["baseline_lax"] and result.get("baseline") == "fixed":
+                del result["baseline"]
+        return {r["id"]: r for r in report["results"]}
+    except ValueError:
+        return f"no report: {out[-1000:]} {err[-3000:]}"
+    except (AssertionError, subprocess.TimeoutExpired) as why:
+        return str(why)
+
+
+@pytest.fixture
+def verdict_of(request):
+    """The result of one case. All selected cases of a peer and set-up run at once, concurrently."""
+    peer, setup, case = request.param
+    if peer.unusable():
+        pytest.skip(peer.unusable())
+    if (peer.name, setup) not in RUNS:
+        RUNS[peer.name, setup] = run(peer, peer.setups[setup] +
+                                     selected(request.session, peer, setup))
+    if isinstance(RUNS[peer.name, setup], str):
+        pytest.fail(RUNS[peer.name, setup], pytrace=False)
+    return RUNS[peer.name, setup][case]
+
+
+@pytest.fixture
+def run_of(request):
+    """All results of a run by (peer, set-up), for what no single case says."""
+    return RUNS

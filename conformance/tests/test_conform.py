@@ -1,0 +1,436 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmfspec conform` from outside: exit codes, reports, selection, and that it finds out."""
+import hashlib
+import html.parser
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+import xml.etree.ElementTree as xml
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
+NQN = "nqn.2026-01.io.nvmfspec:target"
+TTAG = "tcp/3.3.2.2/ttag-unknown"
+
+
+def conform(*args, code=0, timeout=120):
+    done = subprocess.run([NVMFSPEC, "conform", *map(str, args)], capture_output=True, text=True,
+                          timeout=timeout)
+    assert done.returncode == code, done.stdout[-4000:] + done.stderr[-4000:]
+    return done
+
+
+def results(*args, code=0, **kwargs):
+    """By id, and the whole report."""
+    report = json.loads(conform(*args, "--json", "-", code=code, **kwargs).stdout)
+    assert report["schema"] == 1
+    return {r["id"]: r for r in report["results"]}, report
+
+
+@pytest.fixture(scope="module")
+def cases():
+    report = json.loads(conform("--list", "--json", "-").stdout)
+    return {c["id"]: c for c in report["cases"]}
+
+
+# --- a whole run, in every format -----------------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The default suite against the embedded target, with all reports."""
+    out = tmp_path_factory.mktemp("whole")
+    done = conform("--strict", "--json", out / "r.json", "--junit", out / "r.xml", "--tap",
+                   out / "r.tap", "--html", out / "r.html", "--transcript", out / "transcripts",
+                   "--show-rules")
+    return out, done.stdout
+
+
+def test_reference_target_passes_strictly(whole, cases):
+    report = json.loads((whole[0] / "r.json").read_text())
+    assert {r["id"] for r in report["results"]} == set(cases)
+    bad = [r["id"] for r in report["results"] if r["verdict"] not in ("pass", "info")]
+    assert bad == []
+
+
+def test_json(whole):
+    report = json.loads((whole[0] / "r.json").read_text())
+    assert report["schema"] == 1 and report["strict"] is True
+    assert sum(report["summary"][v] for v in ("pass", "lenient", "info", "skip", "fail", "error")) \
+        == len(report["results"])
+    covered, rest = report["rules"]["covered"], report["rules"]["not_covered"]
+    assert not set(covered) & set(rest) and len(covered) > 150
+    assert all(r["ms"] >= 0 and r["requirement"] for r in report["results"])
+
+
+def test_junit(whole):
+    suite = xml.parse(whole[0] / "r.xml").getroot().find("testsuite")
+    tests = suite.findall("testcase")
+    assert int(suite.get("tests")) == len(tests)
+    assert suite.get("failures") == suite.get("errors") == "0"
+    assert all(t.get("name").startswith(t.get("classname") + "/") for t in tests)
+
+
+def test_tap(whole, cases):
+    lines = (whole[0] / "r.tap").read_text().splitlines()
+    assert lines[0] == "TAP version 13" and lines[1] == f"1..{len(cases)}"
+    oks = [line for line in lines if re.match(r"(not )?ok \d+ - ", line)]
+    assert [int(line.split()[1]) for line in oks] == list(range(1, len(cases) + 1))
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open, self.ids, self.links = [], set(), []
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.ids.add(attrs.get("id"))
+        self.links += [v for k, v in attrs.items() if k in ("src", "href")]
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_html_is_one_page(whole, cases):
+    page = Page()
+    page.feed((whole[0] / "r.html").read_text())
+    assert page.open == [] and page.links == []
+    assert set(cases) <= page.ids
+
+
+def test_nothing_written_for_passes(whole):
+    assert not (whole[0] / "transcripts").exists()
+
+
+def test_rules_are_shown(whole):
+    assert re.search(r"^rules covered: \d+ of \d+$", whole[1], re.M)
+    assert re.search(r"^  covered  tcp/3.3.2.2/ttag ", whole[1], re.M)
+
+
+# --- what it says without running --------------------------------------------------------------
+
+def test_list_shows_every_case(cases):
+    out = conform("--list").stdout
+    assert all(f" {case} " in out for case in cases)
+    assert out.rstrip().endswith(f"{len(cases)} cases")
+
+
+def test_explain_a_case():
+    out = conform("--explain", TTAG).stdout
+    assert "tcp/3.3.2.2/ttag (T1.0 3.3.2.2, binds the host)" in out
+    assert "Invalid PDU Header Field (01h) FEI 10, or PDU Sequence Error (02h)" in out
+    assert "send_h2c(q, r, .ttag = r.ttag + 1);" in out, "the case itself"
+
+
+def test_explain_every_case(cases):
+    out = conform("--explain", "*").stdout
+    assert out.count("\n    CASE(") == len(cases)
+    assert out.count("\n    }") >= len(cases)
+
+
+def test_explain_a_rule():
+    assert "binds the host, must" in conform("--explain", "tcp/3.3.2.2/ttag").stdout
+
+
+def test_rulebook():
+    out = conform("--rules").stdout
+    assert "tcp/3.3.2.2/ttag\n" in out
+    assert re.search(r"^\d+ rules, \d+ of them with cases$", out, re.M)
+
+
+def test_dry_run_selects_and_runs_nothing():
+    out = conform("--dry-run", "-a", "192.0.2.1", "tcp/3.1").stdout
+    assert "tcp/3.1/icreq" in out and "tcp/3.3" not in out
+
+
+def test_help_names_every_option():
+    out = conform("--help").stdout
+    for option in ("--strict", "--junit", "--baseline", "--power", "--allow-write", "--explain"):
+        assert option in out
+
+
+# --- exit codes -------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("args, says", [
+    (["--no-such-option"], "--no-such-option"),
+    (["no/such/case"], "no/such/case"),
+    (["tcp/3.1", "--exclude", "tcp/3.1/icrek"], "tcp/3.1/icrek"),
+    (["tcp/3.1/icreq", "--exclude", "tcp"], "nothing is selected"),
+    (["--rule", "tcp/3.3.2.2/tag"], "tcp/3.3.2.2/tag"),
+    (["--violate", "no/rule"], "no/rule"),
+    (["--hpda", "32"], "--hpda"),
+    (["--jobs", "0"], "-j"),
+    (["--timeout-scale", "nan"], "--timeout-scale"),
+    (["--allow-write", "1:0"], "--allow-write"),
+    (["-n", "not an nqn", "-a", "127.0.0.1"], "-n"),
+    (["-a", "127.0.0.1", "-s", "0"], "-s"),
+    (["-a", "127.0.0.1", "--waive", "tcp/3.3.2.2/ttag"], "embedded"),
+    (["--explain", "nothing"], "nothing"),
+    (["--baseline", "/no/such/file", "tcp/3.1/icreq"], "/no/such/file"),
+    (["--ns", "tape:64M", "tcp/3.1/icreq"], "tape"),
+])
+def test_wrong_usage_is_one_line(args, says):
+    code = 3 if "--ns" in args else 2
+    done = conform(*args, code=code)
+    assert done.stderr.count("\n") == 1 and says in done.stderr
+    assert done.stdout == ""
+
+
+def test_nobody_there():
+    done = conform("-a", "127.0.0.1", "-s", "1", "-n", NQN, code=3)
+    assert "refused" in done.stderr
+
+
+def test_a_failure_is_one():
+    conform("--waive", "tcp/3.3.2.2/ttag", TTAG, code=1)
+
+
+def test_unwritable_report_is_three(tmp_path):
+    done = conform("tcp/3.1/icreq", "--json", tmp_path / "no" / "r.json", code=3)
+    assert "r.json: No such file" in done.stderr
+
+
+# --- a real target at an address ------------------------------------------------------------------
+
+class Target:
+    def __init__(self, *args):
+        self.process = subprocess.Popen(
+            [NVMFSPEC, "target", "-a", "127.0.0.1", "-s", "0", *map(str, args)],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.port = re.match(r"listening on 127\.0\.0\.1:(\d+)", self.process.stdout.readline())[1]
+        self.where = ["-t", "tcp", "-a", "127.0.0.1", "-s", self.port]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *what):
+        self.process.terminate()
+        self.process.wait(timeout=20)
+
+
+def digest(path, begin=0, end=None):
+    return hashlib.sha256(path.read_bytes()[begin:end]).hexdigest()
+
+
+def test_writes_nothing_without_leave(tmp_path):
+    disk = tmp_path / "disk"
+    disk.write_bytes(b"\xa5" * (16 << 20))
+    before = digest(disk)
+    with Target("--ns", f"file:{disk}") as target:
+        found, _ = results(*target.where, "tcp/3.3", "base/nvm")
+        assert found["tcp/3.3.2.2/pieces"]["verdict"] == "skip"
+        assert "--allow-write" in found["tcp/3.3.2.2/pieces"]["note"]
+    assert digest(disk) == before
+
+
+def test_writes_only_where_it_may(tmp_path):
+    disk = tmp_path / "disk"
+    disk.write_bytes(b"\xa5" * (16 << 20))
+    begin, end = 4096 * 512, (4096 + 2048) * 512
+    outside = digest(disk, 0, begin), digest(disk, end)
+    with Target("--ns", f"file:{disk}") as target:
+        found, _ = results(*target.where, "--allow-write", "1:4096+2048")
+        assert {r["verdict"] for r in found.values()} <= {"pass", "info", "skip", "lenient"}
+        assert found["tcp/3.3.2.2/pieces"]["verdict"] == "pass"
+    assert digest(disk, begin, end) != hashlib.sha256(b"\xa5" * (end - begin)).hexdigest()
+    assert (digest(disk, 0, begin), digest(disk, end)) == outside
+
+
+def test_too_small_a_range_is_skipped(tmp_path):
+    with Target() as target:
+        done = conform(*target.where, "--allow-write", "1:0+16", TTAG, code=77)
+        assert "too small" in done.stdout
+
+
+def test_blocks_of_4096():
+    with Target("--ns", "mem:64M,bs=4096") as target:
+        conform(*target.where, "--allow-write", "1", "--strict", "tcp/3.3", "base/nvm")
+
+
+def test_finds_the_subsystem_by_discovery():
+    with Target("-n", "nqn.2026-01.org.example:found") as target:
+        done = conform(*target.where, "tcp/3.1/icreq")
+        assert "nqn.2026-01.org.example:found" in done.stdout
+
+
+def test_denied_subsystem():
+    with Target("-n", NQN, "-n", "nqn.2026-01.org.example:no", "--host",
+                "nqn.2026-01.org.example:other") as target:
+        found, _ = results(*target.where, "-n", NQN, "fab/6.3/host-denied", "--denied-nqn",
+                           "nqn.2026-01.org.example:no")
+        assert found["fab/6.3/host-denied"]["verdict"] == "pass"
+
+
+def test_target_without_abilities():
+    with Target("--no-hdgst", "--no-ddgst", "--no-sqfc-disable") as target:
+        found, _ = results(*target.where, "--allow-write", "1")
+        assert found["tcp/3.3.1.1/header"]["verdict"] == "skip"
+        assert "digest" in found["tcp/3.3.1.1/header"]["note"]
+        assert not [r["id"] for r in found.values() if r["verdict"] in ("fail", "error")]
+
+
+def test_dying_target_is_named():
+    with Target() as target:
+        run = subprocess.Popen(
+            [NVMFSPEC, "conform", *target.where, "-j", "1", "--repeat", "1000", "tcp/3.5"],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        time.sleep(1)
+        target.process.send_signal(signal.SIGKILL)
+        out, _ = run.communicate(timeout=60)
+    assert run.returncode == 1
+    assert "it does not answer any more" in out and "not run" in out
+
+
+# --- it finds out -----------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("how, rule", [
+    ("--waive", "tcp/3.3.2.2/ttag"),
+    ("--waive", "tcp/3.3.1.1/hdgst-h2c"),
+    ("--waive", "tcp/3.5/termreq-length-h2c"),
+    ("--waive", "fab/6.3/recfmt"),
+    ("--waive", "fab/6.5/size"),
+    ("--violate", "tcp/3.3/pad-minimal-h2c"),
+    ("--violate", "tcp/3.6.2.7/cqe-reserved"),
+    ("--violate", "tcp/3.6.2.3/cpda"),
+    ("--violate", "tcp/3.3.2.1/last"),
+    ("--violate", "tcp/3.5/termreq-copy"),
+    ("--violate", "fab/3.9/expiry"),
+    ("--violate", "base/5.1.13/kas"),
+    ("--violate", "fab/3.1.3.3/listed"),
+])
+def test_a_spoilt_target_fails_there_and_only_there(how, rule, cases):
+    found, _ = results(how, rule, "--strict", code=1)
+    failed = [r for r in found.values() if r["verdict"] in ("fail", "error")]
+    assert failed
+    for r in failed:
+        assert rule in cases[r["id"]]["rules"], f"{r['id']}: {r['seen']}"
+
+
+def test_what_no_case_names_is_noticed():
+    """The rule is broken, and no case that runs looks for it."""
+    found, report = results("--violate", "tcp/3.6.2.10/datal-plen", "tcp/3.3.1/response-cid",
+                            code=1)
+    noticed = found["noticed/tcp/3.6.2.10/datal-plen"]
+    assert noticed["verdict"] == "fail" and "tcp/3.3.1/response-cid" in noticed["note"]
+    assert found["tcp/3.3.1/response-cid"]["noticed"][0]["rule"] == "tcp/3.6.2.10/datal-plen"
+
+
+def test_detection_power():
+    out = conform("--power", timeout=280).stdout
+    of = re.search(r"^power: (\d+) of (\d+)$", out, re.M)
+    assert of[1] == of[2] and int(of[1]) > 150
+    assert "SURVIVED" not in out
+
+
+def test_grades():
+    """A close in place of C2HTermReq: the spoilt target says nothing that the rule asks for."""
+    args = ["--violate", "tcp/3.6.2.7/cqe-reserved", "tcp/3.6.2/reserved-in-headers"]
+    assert results(*args)[0]["tcp/3.6.2/reserved-in-headers"]["verdict"] == "lenient"
+    assert results(*args, "--strict", code=1)[0]["tcp/3.6.2/reserved-in-headers"]["verdict"] == "fail"
+
+
+def test_failure_report():
+    out = conform("--waive", "tcp/3.3.2.2/ttag", TTAG, code=1).stdout
+    assert "\nfail  tcp/3.3.2.2/ttag-unknown\n" in out
+    assert re.search(r"^  expected  C2HTermReq Invalid PDU Header Field \(01h\) FEI 10", out, re.M)
+    assert re.search(r"^  seen      ", out, re.M)
+    assert re.search(r"^  rule      tcp/3.3.2.2/ttag \(T1.0 3.3.2.2, must\)$", out, re.M)
+    assert re.search(r"^ +[\d.]+ ms  #2 -> H2CData cccid \d+ ttag 1 ", out, re.M)
+
+
+def test_verbose_narrates_each_pdu():
+    err = conform("-v", "tcp/3.1/icreq").stderr
+    assert re.search(r"^tcp/3.1/icreq +[\d.]+ ms  #1 -> ICReq pfv 0 ", err, re.M)
+    assert re.search(r"^tcp/3.1/icreq +[\d.]+ ms  #1 <- ICResp pfv 0 ", err, re.M)
+
+
+def test_brief_shows_what_did_not_pass():
+    assert "icreq" not in conform("--brief", "tcp/3.1/icreq").stdout
+    assert TTAG in conform("--brief", "--waive", "tcp/3.3.2.2/ttag", TTAG, code=1).stdout
+
+
+def test_repeat_takes_the_worst():
+    found, _ = results("--repeat", "5", "--jobs", "1", "--seed", "7", "tcp/3.1/icreq")
+    assert found["tcp/3.1/icreq"]["runs"] == 5
+
+
+@pytest.mark.parametrize("args", [["-g"], ["-G"], ["-g", "-G", "--hpda", "31", "--cpda", "31"],
+                                  ["--hpda", "2", "--cpda", "16"], ["--jobs", "1"]])
+def test_passes_in_every_set_up(args):
+    conform("--strict", "--brief", *args)
+
+
+# --- baseline ---------------------------------------------------------------------------------------
+
+def test_known_failures(tmp_path):
+    known = tmp_path / "known.txt"
+    known.write_text("tcp/3.3.2.2/ttag-*  fail  # an old acquaintance\n")
+    args = ["--waive", "tcp/3.3.2.2/ttag", "tcp/3.3.2.2", "--baseline", known]
+    found, report = results(*args)
+    assert found[TTAG]["baseline"] == "listed"
+    assert found[TTAG]["baseline_reason"] == "an old acquaintance"
+    assert report["summary"]["fail"] == 0 and report["summary"]["known"] >= 1
+    out = conform(*args).stdout
+    assert re.search(r"^  known +ttag-unknown ", out, re.M) and "known failures" in out
+
+
+def test_a_known_failure_that_passes(tmp_path):
+    known = tmp_path / "known.txt"
+    known.write_text(f"{TTAG} fail\n")
+    out = conform(TTAG, "--baseline", known, code=1).stdout
+    assert "is in the baseline, but it passes" in out
+    conform(TTAG, "--baseline", known, "--baseline-lax")
+
+
+def test_a_bad_baseline_names_the_line(tmp_path):
+    known = tmp_path / "known.txt"
+    known.write_text(f"# comment\n{TTAG} xfail\n")
+    assert "known.txt:2:" in conform(TTAG, "--baseline", known, code=2).stderr
+
+
+# --- transcripts ------------------------------------------------------------------------------------
+
+def tshark(*args):
+    done = subprocess.run(["tshark", *map(str, args)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_transcripts(tmp_path):
+    """Of a failure: the text has every PDU with its fields, and tshark reads the capture."""
+    conform("--violate", "tcp/3.3.2.1/datao", "tcp/3.3.2.1/whole", "--transcript", tmp_path,
+            code=1)
+    text = (tmp_path / "tcp_3.3.2.1_whole.txt").read_text()
+    assert "rule      tcp/3.3.2.1/datao" in text
+    assert re.search(r"#2 <- C2HData cccid 2 datao 4 .*\n +type +: 7 \(C2HData\)", text)
+    pcap = tmp_path / "tcp_3.3.2.1_whole.pcap"
+    assert tshark("-r", pcap, "-Y", "_ws.malformed") == ""
+    types = tshark("-r", pcap, "-Y", "nvme-tcp", "-T", "fields", "-e", "nvme-tcp.type").split()
+    types = [int(t, 0) for line in types for t in line.split(",")]
+    lines = re.findall(r"#\d (?:->|<-) (\w+)", text)
+    number = {"ICReq": 0, "ICResp": 1, "CapsuleCmd": 4, "CapsuleResp": 5, "C2HData": 7}
+    assert sorted(types) == sorted(number[line] for line in lines)
+
+
+def test_transcripts_of_many(tmp_path):
+    """What the suite sends is legal but for what it means to break: tshark finds nothing else."""
+    conform("--violate", "fab/6.3/sqhd", "--transcript", tmp_path, "tcp/3.3.1.1/none",
+            "tcp/3.3.2.1", "tcp/3.3.2.2/pieces", "tcp/3.6.2/headers", "fab/6.3", code=1)
+    captures = list(tmp_path.glob("*.pcap"))
+    assert len(captures) > 5
+    for pcap in captures:
+        assert tshark("-r", pcap, "-Y", "_ws.malformed") == "", pcap.name
+
+
+def test_transcript_folder_that_can_not_be_made(tmp_path):
+    found, _ = results("--waive", "tcp/3.3.2.2/ttag", TTAG, "--transcript", tmp_path / "a" / "b",
+                       code=1)
+    assert "no transcript" in found[TTAG]["note"]
