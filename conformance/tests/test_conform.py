@@ -126,7 +126,7 @@ def test_list_shows_every_case(cases):
 def test_explain_a_case():
     out = conform("--explain", TTAG).stdout
     assert "tcp/3.3.2.2/ttag (T1.0 3.3.2.2, binds the host)" in out
-    assert "Invalid PDU Header Field (01h) FEI 10, or PDU Sequence Error (02h)" in out
+    assert "if broken: TermReq: Invalid PDU Header Field (01h) FEI 10" in out
     assert "send_h2c(q, r, .ttag = r.ttag + 1);" in out, "the case itself"
 
 

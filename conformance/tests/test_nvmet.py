@@ -13,9 +13,10 @@ NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 
-def guest(out, *options):
+def guest(out, *options, baseline=""):
     return subprocess.run(
-        [ROOT / "ci/lab", "--timeout", "300", "--out", out, "--", "env", f"NVMFSPEC={NVMFSPEC}", "bash",
+        [ROOT / "ci/lab", "--timeout", "300", "--out", out, "--", "env", f"NVMFSPEC={NVMFSPEC}",
+         f"BASELINE={baseline}", "bash",
          ROOT / "conformance/tests/lab/nvmet.sh", "--json", f"{out}/report.json", *options],
         capture_output=True, text=True, cwd=ROOT, timeout=400)
 
@@ -37,6 +38,6 @@ def test_nvmet_fails_only_where_it_is_known_to(tmp_path):
 
 
 def test_without_the_baseline_it_fails(tmp_path):
-    run = guest(tmp_path, "--baseline", "/dev/null", "tcp/3.3.1")
+    run = guest(tmp_path, "tcp/3.3.1", baseline="/dev/null")
     assert run.returncode == 1, run.stdout + run.stderr
     assert verdicts(tmp_path)["tcp/3.3.1/small-write-through-r2t"] == "fail"
