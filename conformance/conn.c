@@ -14,6 +14,9 @@
 #include "pdu/wire/crc32c.h"
 #include "pdu/wire/text.h"
 
+/* What a connection may bring: PDUs are kept, and looked through, until the case ends. */
+enum { KEPT_PDU = 1 << 10, KEPT_MAX = 128 << 20 };
+
 uint64_t conn_clock(void)
 {
         struct timespec ts;
@@ -193,6 +196,11 @@ static void on_header(struct conn *c)
                 lose_track(c);
         if (c->track)
                 tracked(c, track_header(c->track, PARTY_CONTROLLER, h), h);
+        c->kept += KEPT_PDU + framer_data_len(&c->rx);
+        if (c->kept > KEPT_MAX) {
+                ended(c, CONN_FLOODED, "PDUs without end: not read on");
+                return;
+        }
         s = malloc(sizeof(*s) + framer_data_len(&c->rx));
         if (!s)
                 abort();

@@ -27,6 +27,7 @@ enum conn_end {
         CONN_FIN,
         CONN_RST,
         CONN_UNREADABLE, /* what came can't be framed */
+        CONN_FLOODED,    /* far more came than any case asks for */
         CONN_CLOSED,     /* by us */
 };
 
@@ -54,6 +55,7 @@ struct conn {
         uint8_t hpda;
         uint32_t maxh2cdata;
         struct seen *inbox, **inbox_end, *taken;
+        uint64_t kept;  /* bytes of all of them, KEPT_PDU for each header */
         uint8_t *sink;  /* of the PDU in hand: a struct seen */
         bool term_seen; /* C2HTermReq came */
 

@@ -45,7 +45,7 @@ static bool anything(const struct seen *s, uint16_t cid)
 /* The next PDU that fits, out of the inbox and the caller's; NULL: the end, or the deadline. */
 static struct seen *await(struct queue *q, fits_fn fits, uint16_t cid, uint64_t deadline)
 {
-        for (;;) {
+        for (bool late = false;; late = conn_clock() > deadline) {
                 for (struct seen *s = q->conn->inbox; s; s = s->next) {
                         if (!fits(s, cid))
                                 continue;
@@ -53,7 +53,7 @@ static struct seen *await(struct queue *q, fits_fn fits, uint16_t cid, uint64_t 
                         t_settle(q->t);
                         return s;
                 }
-                if (q->conn->end != CONN_OPEN || !conn_wait(q->conn, deadline)) {
+                if (late || q->conn->end != CONN_OPEN || !conn_wait(q->conn, deadline)) {
                         t_settle(q->t);
                         return NULL;
                 }
@@ -69,6 +69,7 @@ static const char *end_says(enum conn_end e)
                 [CONN_FIN] = "the target closed the connection",
                 [CONN_RST] = "the target reset the connection",
                 [CONN_UNREADABLE] = "bytes that are no PDU",
+                [CONN_FLOODED] = "PDUs without end",
                 [CONN_CLOSED] = "the connection was closed by the case",
         };
 
@@ -162,15 +163,21 @@ struct icresp queue_ic(struct queue *q, struct ic i)
 
 /* --- data and responses ----------------------------------------------------------------------- */
 
+/* Where the data of the controller goes: zeroes until some comes, even if none ever does. */
+static uint8_t *buffer_of(struct queue *q, struct command *c)
+{
+        if (!c->in)
+                c->in = t_alloc(q->t, (size_t)c->bytes + 1);
+        return c->in;
+}
+
 static struct c2h collect(struct queue *q, const struct seen *s)
 {
         struct command *c = command_of(q, le16_get(s->h.data.cccid));
         struct c2h d = { s->h.ch.flags, le32_get(s->h.data.offset), s->len };
 
-        if (!c->in)
-                c->in = t_alloc(q->t, c->bytes + 1);
         if ((uint64_t)d.offset + d.len <= c->bytes)
-                memcpy(c->in + d.offset, s->data, d.len);
+                memcpy(buffer_of(q, c) + d.offset, s->data, d.len);
         c->got += d.len;
         return d;
 }
@@ -191,7 +198,7 @@ static void check_response(struct queue *q, struct command *c, const struct repl
 static struct reply reply_of(struct queue *q, struct command *c, const struct seen *s)
 {
         const struct cqe *e = &s->h.resp.cqe;
-        struct reply r = { .cid = c->cid, .data = c->in, .got = c->got };
+        struct reply r = { .cid = c->cid, .data = buffer_of(q, c), .got = c->got };
 
         if (s->h.ch.type == PDU_C2H_DATA) {
                 r.success_flag = true;
@@ -211,10 +218,16 @@ static bool ends_command(const struct seen *s)
                (s->h.ch.type == PDU_C2H_DATA && s->h.ch.flags & PDU_SUCCESS);
 }
 
-static struct r2t r2t_of(const struct seen *s)
+/* The case ends if it asks for what the command does not have: no case could serve that. */
+static struct r2t r2t_of(struct queue *q, const struct seen *s)
 {
-        return (struct r2t) { le16_get(s->h.data.cccid), le16_get(s->h.data.ttag),
-                              le32_get(s->h.data.offset), le32_get(s->h.data.length) };
+        struct r2t r = { le16_get(s->h.data.cccid), le16_get(s->h.data.ttag),
+                         le32_get(s->h.data.offset), le32_get(s->h.data.length) };
+
+        if (r.len == 0 || (uint64_t)r.offset + r.len > command_of(q, r.cid)->bytes)
+                fail(q->t, "an R2T for bytes that the command has", "R2TO %u R2TL %u", r.offset,
+                     r.len);
+        return r;
 }
 
 /* The PDU that ends the command, its data collected, its R2Ts served or (serving false) refused;
@@ -235,7 +248,7 @@ static struct seen *last_of(struct queue *q, uint16_t cid, bool serving, struct 
                         return NULL;
                 }
                 if (s->h.ch.type == PDU_R2T)
-                        serve(q, r2t_of(s));
+                        serve(q, r2t_of(q, s));
                 deadline = t_deadline(q->t, REPLY_MS);
         }
         return NULL;
@@ -325,7 +338,7 @@ struct r2t expect_r2t(struct queue *q, uint16_t cid)
 
         if (!s || s->h.ch.type != PDU_R2T)
                 instead(q, s, "R2T");
-        r = r2t_of(s);
+        r = r2t_of(q, s);
         return r;
 }
 

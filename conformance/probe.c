@@ -5,6 +5,8 @@
 #include "pdu/wire/text.h"
 #include "runner.h"
 
+enum { LBADS_MIN = 9 }; /* NVM Command Set: smaller blocks don't exist */
+
 /* The one place that writes caps: the suite of the probe is its own. */
 static struct caps *found(struct t *t)
 {
@@ -26,11 +28,12 @@ static void use_namespace(struct t *t, struct queue *q, uint32_t nsid)
 {
         const struct id_ns *n = identify(q, CNS_NS, nsid);
         unsigned format = (n->flbas & 0x0fu) | (n->flbas >> 1 & 0x30u);
+        unsigned shift = n->lbaf[format].lbads;
 
-        if (le64_get(n->nsze) == 0)
+        if (le64_get(n->nsze) == 0 || shift < LBADS_MIN || shift > 31 || 1u << shift > SLOT_BYTES)
                 return;
         found(t)->nsid = nsid;
-        found(t)->block = 1u << (n->lbaf[format].lbads & 31);
+        found(t)->block = 1u << shift;
         found(t)->blocks = le64_get(n->nsze);
 }
 
@@ -47,6 +50,14 @@ static void probe_namespace(struct t *t, struct queue *q)
                 use_namespace(t, q, le32_get(list[0]));
 }
 
+/* IOCCSZ counts 16 bytes, with the SQE; what no PDU could hold is cut off. */
+static uint32_t in_capsule(uint32_t ioccsz)
+{
+        enum { MOST = 16 << 20 };
+
+        return ioccsz <= 4 ? 0 : ioccsz > MOST / 16 ? MOST : (ioccsz - 4) * 16;
+}
+
 static void probe_controller(struct t *t)
 {
         struct caps *c = found(t);
@@ -55,7 +66,7 @@ static void probe_controller(struct t *t)
         c->cap = property_get(q, PROP_CAP);
         c->vs = (uint32_t)property_get(q, PROP_VS);
         c->id = *identify_ctrl(q);
-        c->in_capsule = le32_get(c->id.ioccsz) > 4 ? le32_get(c->id.ioccsz) * 16 - 64 : 0;
+        c->in_capsule = in_capsule(le32_get(c->id.ioccsz));
         c->mdts = c->id.mdts > 0 && c->id.mdts < 20 ? 4096u << c->id.mdts : 0;
         c->io = c->id.cntrltype <= CNTRLTYPE_IO;
         if (c->io)
@@ -126,6 +137,7 @@ static bool ask(struct suite *s, const char *what, void (*body)(struct t *t), ui
                 .id = what, .rules = RULES(RULE_NONE), .says = what, .run = body
         };
         struct result r = { .id = "probe" };
+        const struct notice *last;
         struct t t;
 
         t_start(&t, s, &test, &r, n);
@@ -135,8 +147,11 @@ static bool ask(struct suite *s, const char *what, void (*body)(struct t *t), ui
                 memcpy(noted, r.note, sizeof(r.note));
         if (r.verdict == VERDICT_PASS || r.verdict == VERDICT_LENIENT)
                 return true;
-        snprintf(error, size, "%s: %s%s%s", what, r.expected[0] ? r.expected : r.seen,
-                 r.expected[0] ? "; seen: " : "", r.expected[0] ? r.seen : "");
+        last = r.notice_count > 0 ? &r.notices[r.notice_count - 1] : NULL;
+        snprintf(error, size, "%s: %s%s%s%s%s%s%s", what, r.expected[0] ? r.expected : r.seen,
+                 r.expected[0] ? "; seen: " : "", r.expected[0] ? r.seen : "",
+                 last ? "; before that it broke " : "", last ? rule_get(last->rule)->id : "",
+                 last ? ": " : "", last ? last->line : "");
         return false;
 }
 
@@ -153,7 +168,7 @@ bool probe(struct suite *s, char *error, size_t size)
                 { "the discovery service", probe_discovery, false },
                 { "persistent discovery", probe_persistence, false },
         };
-        char why[RESULT_TEXT * 2 + 64];
+        char why[RESULT_TEXT * 3 + 128];
 
         for (uint32_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
                 if (ask(s, steps[i].what, steps[i].body, UINT32_C(0x40000000) + i, NULL, why,

@@ -301,9 +301,9 @@ const void *pattern(struct t *t, uint32_t bytes)
 {
         if (bytes <= t->pattern_len)
                 return t->pattern;
-        t->pattern = t_alloc(t, bytes + 8);
+        t->pattern = t_alloc(t, (size_t)bytes + 8);
         t->pattern_len = bytes;
-        for (uint32_t i = 0; i < bytes; i += 8)
+        for (size_t i = 0; i < bytes; i += 8)
                 le_put(t->pattern + i, 8, mix(le_get(t->hostid, 8) + i));
         return t->pattern;
 }

@@ -170,7 +170,9 @@ int call_namespace(struct call *call, struct call_ns *ns, struct host_error *e)
                 return -1;
         ns->block_size = id_ns_block_size(&id);
         ns->blocks = le64_get(id.nsze);
-        if (ns->block_size == 0 || ns->blocks == 0)
+        if (ns->blocks == 0)
                 return host_fail(e, HOST_STATUS, "no namespace %u", ns->nsid);
+        if (ns->block_size == 0)
+                return host_fail(e, HOST_STATUS, "namespace %u has no usable block size", ns->nsid);
         return 0;
 }

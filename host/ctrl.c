@@ -282,6 +282,8 @@ int host_ctrl_add_queues(struct host_ctrl *c, unsigned count, struct host_error 
         if (count == 0 || count > HOST_IO_QUEUES_MAX)
                 return host_fail(e, HOST_USAGE, "%u I/O queues: want 1 to %u", count,
                                  HOST_IO_QUEUES_MAX);
+        if (most < 2)
+                return host_fail(e, HOST_STATUS, "CAP.MQES is 0: no I/O queue fits");
         if (entries > most)
                 entries = most;
         if (ask_queues(c, &count, e) < 0)

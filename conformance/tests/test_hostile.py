@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The suite and the host against a target of its own, written apart from both, that is hostile.
+
+Whatever it does: the end comes soon, says why, and is no crash.
+"""
+import os
+import pathlib
+import resource
+import socket
+import struct
+import subprocess
+import threading
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
+NQN = b"nqn.2026-01.org.example:hostile"
+BLOCK, BLOCKS = 512, 65536
+CAP = 1 << 59 | 1 << 37 | 4 << 24 | 1 << 16 | 127
+ICRESP, RESP, C2H, R2T = 1, 5, 7, 9
+LAST = 4
+CONNECT, PROPERTY_GET, PROPERTY_SET = 1, 4, 0
+IDENTIFY, GET_LOG, SET_FEATURES, GET_FEATURES, AER = 6, 2, 9, 10, 12
+FLUSH, WRITE, READ = 0, 1, 2
+
+
+class Target:
+    """A minimal target. A mode is a method of Spoilt below that it hands its actions to."""
+
+    def __init__(self, spoilt):
+        self.spoilt, self.controllers, self.lock = spoilt, {}, threading.Lock()
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                peer, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(peer,), daemon=True).start()
+
+    def serve(self, peer):
+        try:
+            Connection(self, peer).run()
+        except (OSError, EOFError, struct.error, IndexError, AttributeError):
+            pass # what a host may not send ends the connection
+        finally:
+            peer.close()
+
+    def new_controller(self):
+        with self.lock:
+            controller = type("Controller", (), {"id": len(self.controllers) + 1, "cc": 0})()
+            self.controllers[controller.id] = controller
+        return controller
+
+
+class Connection:
+    def __init__(self, target, peer):
+        self.target, self.peer, self.spoilt = target, peer, target.spoilt
+        self.sqhd, self.entries, self.qid, self.controller = 0, 32, 0, None
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def receive(self, n):
+        data = b""
+        while len(data) < n:
+            piece = self.peer.recv(n - len(data))
+            if not piece:
+                raise EOFError
+            data += piece
+        return data
+
+    def next(self):
+        head = self.receive(8)
+        plen, = struct.unpack_from("<I", head, 4)
+        if not 8 < plen < 1 << 20:
+            raise EOFError
+        pdu = head + self.receive(plen - 8)
+        return pdu, pdu[head[3]:] if head[3] else b""
+
+    def send(self, kind, flags, header, data=b""):
+        pdo = 8 + len(header) if data else 0
+        self.peer.sendall(struct.pack("<BBBBI", kind, flags, 8 + len(header), pdo,
+                                      8 + len(header) + len(data)) + header + data)
+
+    def respond(self, cid, status=0, dw0=0, dw1=0):
+        self.sqhd = (self.sqhd + 1) % self.entries
+        self.send(RESP, 0, struct.pack("<IIHHHH", dw0, dw1, self.sqhd, 0, cid, status << 1))
+
+    def data_out(self, cid, data):
+        self.send(C2H, LAST, struct.pack("<HHII4x", cid, 0, 0, len(data)), data)
+
+    def r2t(self, cid, offset, length):
+        self.send(R2T, 0, struct.pack("<HHII4x", cid, 1, offset, length))
+
+    def run(self):
+        if self.next()[0][0] != 0:
+            return
+        self.send(ICRESP, 0, struct.pack("<HBBI112x", 0, 0, 0, 131072))
+        while True:
+            pdu, data = self.next()
+            if pdu[0] != 4:
+                return
+            self.command(pdu[8:72], data)
+
+    def command(self, sqe, data):
+        opcode, cid = sqe[0], struct.unpack_from("<H", sqe, 2)[0]
+        if opcode == 0x7f:
+            self.fabrics(sqe[4], sqe, cid, data)
+        elif self.qid:
+            self.io(opcode, sqe, cid, data)
+        else:
+            self.admin(opcode, sqe, cid)
+
+    def fabrics(self, kind, sqe, cid, data):
+        if kind == CONNECT:
+            self.qid, sqsize = struct.unpack_from("<HH", sqe, 42)
+            self.entries = sqsize + 1
+            known = self.target.controllers.get(struct.unpack_from("<H", data, 16)[0])
+            self.controller = known if self.qid else self.target.new_controller()
+            self.respond(cid, 0, self.controller.id)
+            return
+        offset, value = struct.unpack_from("<IQ", sqe, 44)
+        if kind == PROPERTY_SET:
+            self.controller.cc = value & 0xffffffff
+            self.respond(cid)
+            return
+        cc = self.controller.cc
+        value = {0: self.spoilt.cap, 8: 0x10400, 0x14: cc,
+                 0x1c: (cc & 1) | (8 if cc >> 14 & 3 else 0)}.get(offset, 0)
+        self.respond(cid, 0, value & 0xffffffff, value >> 32)
+
+    def admin(self, opcode, sqe, cid):
+        dw10, dw11 = struct.unpack_from("<II", sqe, 40)
+        if opcode == AER:
+            return
+        if opcode == IDENTIFY:
+            self.spoilt.answer(self, cid, self.identify(dw10 & 255, sqe))
+        elif opcode == GET_LOG:
+            size = ((dw10 >> 16) + 1) * 4 + (dw11 & 0xffff) * 262144
+            self.spoilt.answer(self, cid, bytes(min(size, 65536)))
+        elif opcode in (SET_FEATURES, GET_FEATURES):
+            self.respond(cid, 0, 7 << 16 | 7)
+        else:
+            self.respond(cid, 0x4001)
+
+    def identify(self, cns, sqe):
+        page = bytearray(4096)
+        if cns == 1:
+            struct.pack_into("<HI", page, 78, self.controller.id, 0x10400)
+            page[77], page[111], page[512], page[513] = 5, 1, 0x66, 0x44
+            struct.pack_into("<H", page, 320, 10)
+            struct.pack_into("<HI", page, 514, 128, 1)
+            page[536] = 1
+            page[768:768 + len(NQN)] = NQN
+            struct.pack_into("<II", page, 1792, self.spoilt.ioccsz, 1)
+        elif cns == 0:
+            struct.pack_into("<QQQ", page, 0, BLOCKS, BLOCKS, BLOCKS)
+            page[130] = self.spoilt.lbads
+        elif cns == 2 and struct.unpack_from("<I", sqe, 4)[0] == 0:
+            page[0] = 1
+        return bytes(page)
+
+    def io(self, opcode, sqe, cid, data):
+        size = (struct.unpack_from("<H", sqe, 48)[0] + 1) * BLOCK
+        if opcode == READ:
+            self.spoilt.answer(self, cid, bytes(size))
+        elif opcode == WRITE and not data:
+            self.spoilt.fetch(self, cid, size)
+            self.respond(cid)
+        else:
+            self.respond(cid)
+
+
+class Spoilt:
+    """How the target behaves; sound here."""
+    cap, ioccsz, lbads = CAP, 4 + 512, 9
+
+    def answer(self, queue, cid, data):
+        queue.data_out(cid, data)
+        queue.respond(cid)
+
+    def fetch(self, queue, cid, size):
+        queue.r2t(cid, 0, size)
+        got = 0
+        while got < size:
+            got += len(queue.next()[1])
+
+
+class NoData(Spoilt):
+    def answer(self, queue, cid, data):
+        queue.respond(cid)
+
+
+class OtherCid(Spoilt):
+    def answer(self, queue, cid, data):
+        queue.data_out(cid ^ 0x100, data)
+        queue.respond(cid)
+
+
+class SameDataForEver(Spoilt):
+    def answer(self, queue, cid, data):
+        while True:
+            queue.send(C2H, 0, struct.pack("<HHII4x", cid, 0, 0, len(data)), data)
+
+
+class ResponsesForEver(Spoilt):
+    def answer(self, queue, cid, data):
+        while True:
+            queue.respond(cid ^ 0x100)
+
+
+class EmptyR2t(Spoilt):
+    def fetch(self, queue, cid, size):
+        queue.r2t(cid, 0, 0)
+
+
+class HugeR2t(Spoilt):
+    def fetch(self, queue, cid, size):
+        queue.r2t(cid, 0, 0xfffffffc)
+
+
+class HugeBlocks(Spoilt):
+    lbads = 31
+
+
+class EndlessBlocks(Spoilt):
+    lbads = 255
+
+
+class NoBlocks(Spoilt):
+    lbads = 0
+
+
+class HugeCapsules(Spoilt):
+    ioccsz = 0xffffffff
+
+
+class NoEntries(Spoilt):
+    cap = CAP & ~0xffff
+
+
+MODES = [NoData, OtherCid, SameDataForEver, ResponsesForEver, EmptyR2t, HugeR2t, HugeBlocks,
+         EndlessBlocks, NoBlocks, HugeCapsules, NoEntries]
+ASAN = "asan" in NVMFSPEC
+
+
+def run(*args):
+    def bound():
+        if not ASAN: # whose shadow is far larger
+            resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+    return subprocess.run([NVMFSPEC, *map(str, args)], capture_output=True, text=True, timeout=100,
+                          errors="replace", preexec_fn=bound)
+
+
+@pytest.fixture
+def target(request):
+    target = Target(request.param())
+    yield target
+    target.listener.close()
+
+
+def where(target):
+    return "-a", "127.0.0.1", "-s", target.port, "-n", NQN.decode()
+
+
+@pytest.mark.parametrize("target", [Spoilt], indirect=True)
+def test_sound_target_serves(target):
+    for sub in ("identify", "list"):
+        assert run("host", sub, *where(target)).returncode == 0
+    assert run("host", "verify", *where(target), "--range", "1M", "--passes", 0).returncode == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", MODES, indirect=True)
+def test_suite_survives(target):
+    done = run("conform", *where(target), "--brief", "--allow-write", 1, "--timeout-scale", 0.3,
+               "tcp/3.3", "base")
+    assert done.returncode in (1, 3), done.stderr
+    assert done.returncode == 1 or done.stderr.startswith("nvmfspec conform: ")
+
+
+@pytest.mark.parametrize("sub", [["identify"], ["list"], ["read", "--file", "/dev/null"],
+                                 ["write", "--blocks", 64, "--pattern", 1],
+                                 ["perf", "--time", 1]], ids=lambda s: s[0])
+@pytest.mark.parametrize("target", MODES, indirect=True)
+def test_host_survives(target, sub):
+    done = run("host", *sub, *where(target), "--timeout", 1000)
+    assert done.returncode in (0, 1, 3), done.stderr
+    assert done.returncode == 0 or done.stderr.startswith("nvmfspec host "), done.stderr
+    assert done.stderr.count("\n") <= 1
+
+
+@pytest.mark.parametrize("target", [NoData, OtherCid], indirect=True)
+def test_probe_names_the_broken_rule(target):
+    done = run("conform", "-a", "127.0.0.1", "-s", target.port, "tcp/3.1")
+    assert done.returncode == 3
+    assert "before that it broke tcp/3.3.2.1/" in done.stderr
+
+
+@pytest.mark.parametrize("target, says", [(NoEntries, "CAP.MQES is 0"),
+                                          (EndlessBlocks, "no usable block size")],
+                         indirect=["target"])
+def test_host_says_why(target, says):
+    assert says in run("host", "read", *where(target), "--file", "/dev/null").stderr
