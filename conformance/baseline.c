@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- reading ---------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------- */
 
 static char *trim(char *s)
 {
@@ -120,7 +120,7 @@ void baseline_free(struct baseline *b)
         *b = (struct baseline) { 0 };
 }
 
-/* --- applying --------------------------------------------------------------------------------- */
+/* --- applying ------------------------------------------------------------------------------ */
 
 static bool lists(const struct baseline_entry *e, const struct result *r)
 {

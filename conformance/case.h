@@ -82,7 +82,7 @@ struct test_case {
 extern const char case_source[] __attribute__((visibility("hidden")));
 __asm__(".pushsection .rodata\ncase_source: .incbin \"" __BASE_FILE__ "\"\n.byte 0\n.popsection");
 
-/* --- what the target can do ------------------------------------------------------------------- */
+/* --- what the target can do ---------------------------------------------------------------- */
 
 /* Found out once, before the first case. */
 struct caps {
@@ -113,7 +113,7 @@ void skip(struct t *t, const char *why, ...) __attribute__((noreturn, format(pri
                         skip(t, __VA_ARGS__);                                                      \
         } while (0)
 
-/* --- connections ------------------------------------------------------------------------------ */
+/* --- connections --------------------------------------------------------------------------- */
 
 /* A connection that is driven by hand, a queue once Connect has succeeded on it. */
 struct queue {
@@ -178,7 +178,7 @@ void hang_up(struct queue *q);
 void rst(struct queue *q);
 void half_close(struct queue *q);
 
-/* --- sending ---------------------------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------------------------- */
 
 /*
  * Any of these in front of a sending word changes the next PDU that it sends, and that one only.
@@ -296,7 +296,7 @@ void send_pdu(struct queue *q, uint8_t type, uint32_t len);
 /* Bytes as they are. */
 void send_bytes(struct queue *q, const void *bytes, uint32_t n);
 
-/* --- expecting -------------------------------------------------------------------------------- */
+/* --- expecting ----------------------------------------------------------------------------- */
 
 struct reply {
         uint16_t cid, status; /* SCT << 8 | SC */
@@ -384,7 +384,7 @@ void lenient(struct t *t, const char *expected, const char *seen, ...)
 /* A remark for the report; the verdict stays. */
 void note(struct t *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* --- whole commands, that have to succeed ----------------------------------------------------- */
+/* --- whole commands, that have to succeed -------------------------------------------------- */
 
 uint64_t property_get(struct queue *q, uint32_t ofst);
 void property_set(struct queue *q, uint32_t ofst, uint64_t value);
@@ -410,7 +410,7 @@ const void *pattern(struct t *t, uint32_t bytes);
 uint64_t now_ms(void);
 void pause_ms(struct t *t, unsigned ms);
 
-/* --- behind the macros ------------------------------------------------------------------------ */
+/* --- behind the macros --------------------------------------------------------------------- */
 
 struct queue *queue_ready(struct t *t, struct ic ic);
 struct queue *queue_join(struct queue *admin, struct ic ic);

@@ -84,7 +84,7 @@ void write_blocks(struct queue *q, uint64_t slba, uint32_t bytes, const void *da
         succeed(q, send_write(q, .slba = slba, .bytes = bytes, .data = data));
 }
 
-/* --- ordinary work ---------------------------------------------------------------------------- */
+/* --- ordinary work ------------------------------------------------------------------------- */
 
 enum { WORK = 8192 }; /* bytes: a multiple of any usual block */
 

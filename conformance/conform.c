@@ -23,7 +23,7 @@ static int complain(int code, const char *what)
         return code;
 }
 
-/* --- what is tested --------------------------------------------------------------------------- */
+/* --- what is tested ------------------------------------------------------------------------ */
 
 static void size_text(char buf[32], uint64_t bytes)
 {
@@ -67,7 +67,7 @@ static void note_start(struct run *run)
         strftime(run->started, sizeof(run->started), "%Y-%m-%dT%H:%M:%SZ", &tm);
 }
 
-/* --- reports ---------------------------------------------------------------------------------- */
+/* --- reports ------------------------------------------------------------------------------- */
 
 static int write_reports(const struct options *o, const struct run *run)
 {
@@ -109,7 +109,7 @@ static void ended(void *arg, const struct result *r)
         report_text_case(arg, r);
 }
 
-/* --- the run ---------------------------------------------------------------------------------- */
+/* --- the run ------------------------------------------------------------------------------- */
 
 static int run_cases(struct options *o, const struct test_case **cases, size_t n,
                      const struct baseline *known, bool embedded)

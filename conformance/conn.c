@@ -118,7 +118,7 @@ void conn_half_close(struct conn *c)
         shutdown(c->fd, SHUT_WR);
 }
 
-/* --- what comes ------------------------------------------------------------------------------- */
+/* --- what comes ---------------------------------------------------------------------------- */
 
 static void report(struct conn *c, struct fault f, const union pdu *h)
 {
@@ -355,7 +355,7 @@ void conn_take(struct conn *c, struct seen *s)
         c->taken = s;
 }
 
-/* --- what goes -------------------------------------------------------------------------------- */
+/* --- what goes ----------------------------------------------------------------------------- */
 
 /* Writes n bytes in one segment; keeps reading, so that two full sockets can't stop each other. */
 static bool write_all(struct conn *c, const uint8_t *p, size_t n, uint64_t deadline)

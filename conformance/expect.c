@@ -5,7 +5,7 @@
 #include "pdu/wire/text.h"
 #include "words.h"
 
-/* --- waiting ---------------------------------------------------------------------------------- */
+/* --- waiting ------------------------------------------------------------------------------- */
 
 typedef bool (*fits_fn)(const struct seen *s, uint16_t cid);
 
@@ -60,7 +60,7 @@ static struct seen *await(struct queue *q, fits_fn fits, uint16_t cid, uint64_t 
         }
 }
 
-/* --- what was seen instead, in words ---------------------------------------------------------- */
+/* --- what was seen instead, in words ------------------------------------------------------- */
 
 static const char *end_says(enum conn_end e)
 {
@@ -137,7 +137,7 @@ static const struct rule *rule_of(struct queue *q)
         return rule_get(q->t->rule);
 }
 
-/* --- set-up ----------------------------------------------------------------------------------- */
+/* --- set-up -------------------------------------------------------------------------------- */
 
 struct icresp expect_icresp(struct queue *q)
 {
@@ -161,7 +161,7 @@ struct icresp queue_ic(struct queue *q, struct ic i)
         return expect_icresp(q);
 }
 
-/* --- data and responses ----------------------------------------------------------------------- */
+/* --- data and responses -------------------------------------------------------------------- */
 
 /* Where the data of the controller goes: zeroes until some comes, even if none ever does. */
 static uint8_t *buffer_of(struct queue *q, struct command *c)
@@ -353,7 +353,7 @@ struct c2h expect_c2h(struct queue *q, uint16_t cid)
         return d;
 }
 
-/* --- the end ---------------------------------------------------------------------------------- */
+/* --- the end ------------------------------------------------------------------------------- */
 
 enum { DRAIN_MS = 20, GLANCE_MS = 2 };
 
@@ -436,7 +436,7 @@ void expect_silence(struct queue *q, unsigned ms)
                 instead(q, s, "nothing comes");
 }
 
-/* --- refusals --------------------------------------------------------------------------------- */
+/* --- refusals ------------------------------------------------------------------------------ */
 
 /* The response is there: is it the status that the rule asks for? */
 static void judge_status(struct queue *q, const struct rule *rule, struct reply r)

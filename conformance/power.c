@@ -132,7 +132,7 @@ static void run_all(struct trials *t, unsigned jobs)
                 pthread_join(threads[i], NULL);
 }
 
-/* --- the rules, and what became of them ------------------------------------------------------- */
+/* --- the rules, and what became of them ---------------------------------------------------- */
 
 static void collect(struct trials *t)
 {

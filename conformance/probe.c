@@ -58,6 +58,14 @@ static uint32_t in_capsule(uint32_t ioccsz)
         return ioccsz <= 4 ? 0 : ioccsz > MOST / 16 ? MOST : (ioccsz - 4) * 16;
 }
 
+/* In pages of CAP.MPSMIN; what no command can reach is no limit. */
+static uint32_t bytes_of_mdts(uint8_t mdts, uint64_t cap)
+{
+        unsigned shift = 12 + (unsigned)(cap >> 48 & 0xf) + mdts;
+
+        return mdts > 0 && shift < 32 ? 1u << shift : 0;
+}
+
 static void probe_controller(struct t *t)
 {
         struct caps *c = found(t);
@@ -67,7 +75,7 @@ static void probe_controller(struct t *t)
         c->vs = (uint32_t)property_get(q, PROP_VS);
         c->id = *identify_ctrl(q);
         c->in_capsule = in_capsule(le32_get(c->id.ioccsz));
-        c->mdts = c->id.mdts > 0 && c->id.mdts < 20 ? 4096u << c->id.mdts : 0;
+        c->mdts = bytes_of_mdts(c->id.mdts, c->cap);
         c->io = c->id.cntrltype <= CNTRLTYPE_IO;
         if (c->io)
                 probe_namespace(t, q);

@@ -5,7 +5,7 @@
 
 #include "result.h"
 
-/* --- text ------------------------------------------------------------------------------------- */
+/* --- text ---------------------------------------------------------------------------------- */
 
 struct report_text {
         FILE *out;
@@ -20,7 +20,7 @@ void report_text_end(struct report_text *r, const struct run *run);
 /* Which rules the run covered, and which not. */
 void report_text_rules(FILE *out, const struct run *run);
 
-/* --- files ("-": stdout). 0, or -1 with errno. ------------------------------------------------ */
+/* --- files ("-": stdout). 0, or -1 with errno. --------------------------------------------- */
 
 int report_json(const struct run *run, const char *path);
 int report_junit(const struct run *run, const char *path);

@@ -43,7 +43,7 @@ static const char *class_of(const struct result *r)
         return r->verdict == VERDICT_NONE ? "not" : verdict_name(r->verdict);
 }
 
-/* --- head ------------------------------------------------------------------------------------- */
+/* --- head ---------------------------------------------------------------------------------- */
 
 static void sum(FILE *f, unsigned n, const char *class, const char *what)
 {
@@ -71,7 +71,7 @@ static void summary(FILE *f, const struct run *run)
                 rules_total());
 }
 
-/* --- cases ------------------------------------------------------------------------------------ */
+/* --- cases --------------------------------------------------------------------------------- */
 
 static void row(FILE *f, const char *name, const char *value)
 {
@@ -162,7 +162,7 @@ static void cases(FILE *f, const struct run *run)
         fputs(run->count > 0 ? "</table>\n" : "", f);
 }
 
-/* --- rules ------------------------------------------------------------------------------------ */
+/* --- rules --------------------------------------------------------------------------------- */
 
 static void rules(FILE *f, const struct run *run)
 {

@@ -26,7 +26,7 @@ struct report_text report_text(FILE *out, bool brief)
                                       .width = tty ? width_of(out) : 0 };
 }
 
-/* --- one case --------------------------------------------------------------------------------- */
+/* --- one case ------------------------------------------------------------------------------ */
 
 static const char *colour(const struct report_text *r, enum verdict v)
 {
@@ -100,7 +100,7 @@ void report_text_case(struct report_text *r, const struct result *c)
         fflush(r->out);
 }
 
-/* --- a failure, in full ----------------------------------------------------------------------- */
+/* --- a failure, in full -------------------------------------------------------------------- */
 
 static void print_rule(FILE *out, enum rule_id id)
 {
@@ -151,7 +151,7 @@ static void print_fixed(FILE *out, const struct run *run)
                                 run->results[i].id);
 }
 
-/* --- the summary ------------------------------------------------------------------------------ */
+/* --- the summary --------------------------------------------------------------------------- */
 
 static void count(FILE *out, unsigned n, const char *what)
 {

@@ -23,7 +23,7 @@ struct crew { /* the threads of a run and what they share */
         _Atomic bool dead;
 };
 
-/* --- is it still there? ----------------------------------------------------------------------- */
+/* --- is it still there? -------------------------------------------------------------------- */
 
 static void alive(struct t *t)
 {
@@ -61,7 +61,7 @@ static bool still_alive(const struct suite *s, uint32_t n, char *why, size_t siz
         return false;
 }
 
-/* --- one case --------------------------------------------------------------------------------- */
+/* --- one case ------------------------------------------------------------------------------ */
 
 /* The last words of the exchange, for the report. */
 static void keep_exchange(struct result *r, const struct exchange *x)
@@ -164,7 +164,7 @@ static void run_case(struct crew *c, size_t i, int slot)
         worst->ms = (double)(exchange_now() - start) / 1000.0 / worst->repeats;
 }
 
-/* --- the crew --------------------------------------------------------------------------------- */
+/* --- the crew ------------------------------------------------------------------------------ */
 
 /* A range of blocks for a case that writes; waits for one. -1: there is none at all. */
 static int take_slot(struct crew *c, const struct test_case *test)
@@ -288,7 +288,7 @@ static void run_crew(struct crew *c)
         free(threads);
 }
 
-/* --- rules that no failing case names --------------------------------------------------------- */
+/* --- rules that no failing case names ------------------------------------------------------ */
 
 static bool accounted_for(const struct result *results, size_t n, enum rule_id rule)
 {

@@ -9,7 +9,7 @@
 extern const struct test_case *const __start_nvmf_cases[];
 extern const struct test_case *const __stop_nvmf_cases[];
 
-/* --- ids -------------------------------------------------------------------------------------- */
+/* --- ids ----------------------------------------------------------------------------------- */
 
 static int family(const char *id)
 {
@@ -107,7 +107,7 @@ const char *section_title(const char *section, size_t len)
         return "";
 }
 
-/* --- the registry ----------------------------------------------------------------------------- */
+/* --- the registry -------------------------------------------------------------------------- */
 
 static int by_id(const void *a, const void *b)
 {
@@ -129,7 +129,7 @@ const struct test_case **cases_all(size_t *count)
         return all;
 }
 
-/* --- selection -------------------------------------------------------------------------------- */
+/* --- selection ----------------------------------------------------------------------------- */
 
 static bool any_matches(const char *const *patterns, size_t n, const char *id)
 {

@@ -7,7 +7,7 @@
 #include "pdu/wire/text.h"
 #include "words.h"
 
-/* --- changes to what comes next --------------------------------------------------------------- */
+/* --- changes to what comes next ------------------------------------------------------------ */
 
 void mutate(struct queue *q, const char *field, uint64_t value)
 {
@@ -57,7 +57,7 @@ void dribble(struct queue *q, uint32_t n)
         q->conn->segment = n;
 }
 
-/* --- PDUs ------------------------------------------------------------------------------------- */
+/* --- PDUs ---------------------------------------------------------------------------------- */
 
 static void check_sent(struct queue *q, bool sent)
 {
@@ -133,7 +133,7 @@ void send_pdu(struct queue *q, uint8_t type, uint32_t len)
         send_bytes(q, bytes, (uint32_t)sizeof(ch) + len);
 }
 
-/* --- commands --------------------------------------------------------------------------------- */
+/* --- commands ------------------------------------------------------------------------------ */
 
 struct command *command_of(struct queue *q, uint16_t cid)
 {
@@ -239,7 +239,7 @@ uint16_t queue_blocks(struct queue *q, uint8_t opc, struct blocks b)
                             });
 }
 
-/* --- Fabrics commands ------------------------------------------------------------------------- */
+/* --- Fabrics commands ---------------------------------------------------------------------- */
 
 static bool joined(const struct queue *q)
 {
@@ -351,7 +351,7 @@ uint16_t send_disconnect(struct queue *q, uint16_t recfmt)
         return submit(q, s, NULL, 0, false, -1);
 }
 
-/* --- H2CData ---------------------------------------------------------------------------------- */
+/* --- H2CData ------------------------------------------------------------------------------- */
 
 /* The bytes of the command's data at this place; where it has none, any bytes. */
 static const uint8_t *data_at(struct queue *q, uint16_t cid, uint32_t offset, uint32_t len)

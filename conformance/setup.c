@@ -5,7 +5,7 @@
 #include "pdu/wire/text.h"
 #include "words.h"
 
-/* --- connections ------------------------------------------------------------------------------ */
+/* --- connections --------------------------------------------------------------------------- */
 
 static void on_breach(void *arg, enum rule_id rule, const union pdu *h)
 {

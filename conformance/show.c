@@ -7,7 +7,7 @@
 #include "report.h"
 #include "select.h"
 
-/* --- list ------------------------------------------------------------------------------------- */
+/* --- list ---------------------------------------------------------------------------------- */
 
 static const char *flags_of(const struct test_case *c)
 {
@@ -36,7 +36,7 @@ void show_list(FILE *out, const struct test_case **cases, size_t n)
         fprintf(out, "\n%zu cases\n", n);
 }
 
-/* --- rules ------------------------------------------------------------------------------------ */
+/* --- rules --------------------------------------------------------------------------------- */
 
 static void print_outcome(FILE *out, const struct rule *r, const struct outcome *o)
 {
@@ -88,7 +88,7 @@ void show_rules(FILE *out)
         fprintf(out, "%u rules, %u of them with cases\n", rules_total(), rules_count(&named));
 }
 
-/* --- one case --------------------------------------------------------------------------------- */
+/* --- one case ------------------------------------------------------------------------------ */
 
 /* The text of the case, from its CASE( to the brace that closes it. */
 static void print_source(FILE *out, const struct test_case *c)
@@ -118,7 +118,8 @@ static void explain_case(FILE *out, const struct test_case *c)
                 c->slow ? ", takes seconds" : "", c->discovery ? ", discovery service" : "");
         if (c->related)
                 fprintf(out, "  related: %s\n", c->related);
-        fprintf(out, "\n  rules\n");
+        if (c->rules[0] != RULE_NONE)
+                fprintf(out, "\n  rules\n");
         for (const enum rule_id *r = c->rules; *r != RULE_NONE; r++) {
                 fprintf(out,
                         "    %s (%s, binds the %s)\n      %s\n      if broken: ", rule_get(*r)->id,

@@ -8,7 +8,7 @@
 #include "pdu/wire/text.h"
 #include "suite.h"
 
-/* --- start and end ---------------------------------------------------------------------------- */
+/* --- start and end ------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t x) /* splitmix64 */
 {
@@ -100,7 +100,7 @@ void t_run(struct t *t, void (*body)(struct t *t))
                 t->result->verdict = VERDICT_PASS;
 }
 
-/* --- verdicts --------------------------------------------------------------------------------- */
+/* --- verdicts ------------------------------------------------------------------------------ */
 
 static void set_text(char text[RESULT_TEXT], const char *fmt, va_list ap)
 {
@@ -209,7 +209,7 @@ void note(struct t *t, const char *fmt, ...)
         va_end(ap);
 }
 
-/* --- rules that the target breaks on the way -------------------------------------------------- */
+/* --- rules that the target breaks on the way ----------------------------------------------- */
 
 bool t_names(const struct t *t, enum rule_id rule)
 {
@@ -263,7 +263,7 @@ void t_settle(struct t *t)
         t->result->verdict = weigh(t, rule);
 }
 
-/* --- small things ----------------------------------------------------------------------------- */
+/* --- small things -------------------------------------------------------------------------- */
 
 const struct caps *caps(const struct t *t)
 {

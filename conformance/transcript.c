@@ -10,7 +10,7 @@
 #include "pdu/io/capture_writer.h"
 #include "pdu/wire/text.h"
 
-/* --- the capture ------------------------------------------------------------------------------ */
+/* --- the capture --------------------------------------------------------------------------- */
 
 enum { PORT_BASE = 50000 };
 
@@ -75,7 +75,7 @@ static bool write_capture(const char *path, const struct t *t)
         return capture_writer_close(w) == 0;
 }
 
-/* --- the text --------------------------------------------------------------------------------- */
+/* --- the text ------------------------------------------------------------------------------ */
 
 static void write_head(FILE *f, const struct result *r, const struct t *t)
 {
@@ -138,7 +138,7 @@ static bool write_text(const char *path, const struct result *r, const struct t 
         return fclose(f) == 0;
 }
 
-/* --- both ------------------------------------------------------------------------------------- */
+/* --- both ---------------------------------------------------------------------------------- */
 
 static void make_path(char *path, size_t size, const char *folder, const char *id)
 {

@@ -84,6 +84,37 @@ CASE("base/5.1.13/odd-requests", MUST, NO_RULE,
         identify_ctrl(q);
 }
 
+/* The largest Read that NLB, the namespace and our own patience allow. */
+static uint64_t most(struct t *t)
+{
+        uint64_t bytes = (uint64_t)caps(t)->block * 65536;
+
+        if (caps(t)->blocks < 65536)
+                bytes = caps(t)->block * caps(t)->blocks;
+        return bytes < KIB(32768) ? bytes : KIB(32768);
+}
+
+CASE("base/5.1.13/mdts", MUST, NO_RULE,
+     "A Read of as much as MDTS allows is served, of 32 MiB where it sets no limit",
+     .related = "nvmet-tcp with MDTS 0")
+{
+        uint32_t mdts = caps(t)->mdts;
+        struct queue *q = io_queue(t);
+
+        require(t, caps(t)->nsid, "no namespace");
+        read_blocks(q, 0, (uint32_t)(mdts > 0 && mdts < most(t) ? mdts : most(t)));
+}
+
+CASE("base/5.1.13/mdts-beyond", MUST, NO_RULE, "A Read of more than MDTS fails with Invalid Field")
+{
+        uint32_t more = caps(t)->mdts + caps(t)->block;
+        struct queue *q = io_queue(t);
+
+        require(t, caps(t)->nsid && caps(t)->mdts > 0 && more <= most(t), "MDTS is out of reach");
+        expect_error(q, send_read(q, .bytes = more), NVME_INVALID_FIELD);
+        expect_works(q);
+}
+
 /* --- asynchronous events, Abort */
 
 CASE("base/5.1.2/aer-held", MUST, RULES(AER_HELD),

@@ -2,7 +2,7 @@
 /* NVMe/TCP 3.3.2.2: data from the host to the controller. */
 #include "conformance/case.h"
 
-/* --- R2T -------------------------------------------------------------------------------------- */
+/* --- R2T ----------------------------------------------------------------------------------- */
 
 CASE("tcp/3.3.2.2/r2t", MUST, RULES(TCP_R2T_CID, TCP_R2T_CONTIG, TCP_R2T_RANGE),
      "The R2Ts of a large Write ask for all of it, in order, and for nothing else", .writes = true)
@@ -63,7 +63,7 @@ CASE("tcp/3.3.2.2/r2t-ttag-unique", MUST, RULES(TCP_R2T_TTAG),
                 succeed(q, r[i].cid);
 }
 
-/* --- legal H2CData ---------------------------------------------------------------------------- */
+/* --- legal H2CData ------------------------------------------------------------------------- */
 
 CASE("tcp/3.3.2.2/pieces", MUST, RULES(TCP_CDB), "An R2T may be answered in many H2CData PDUs",
      .writes = true)
@@ -103,7 +103,7 @@ CASE("tcp/3.3.2.2/dribbled", MUST, RULES(TCP_CDB), "H2CData is understood in seg
         exercise(q);
 }
 
-/* --- wrong tags ------------------------------------------------------------------------------- */
+/* --- wrong tags ---------------------------------------------------------------------------- */
 
 CASE("tcp/3.3.2.2/ttag-unknown", MUST, RULES(TCP_H2C_TTAG),
      "H2CData with a TTAG that no R2T gave ends the connection", .writes = true)
@@ -184,7 +184,7 @@ CASE("tcp/3.3.2.2/cccid", SHOULD, RULES(TCP_H2C_CID),
         prefer_refusal(q, r.cid);
 }
 
-/* --- wrong offsets and lengths ---------------------------------------------------------------- */
+/* --- wrong offsets and lengths ------------------------------------------------------------- */
 
 CASE("tcp/3.3.2.2/datao-gap", MUST, RULES(TCP_H2C_CONTIG),
      "H2CData that leaves a gap ends the connection", .writes = true,
@@ -337,7 +337,7 @@ CASE("tcp/3.3.2.2/empty", SHOULD, RULES(TCP_H2C_EMPTY),
         prefer_refusal(q, r.cid);
 }
 
-/* --- LAST_PDU --------------------------------------------------------------------------------- */
+/* --- LAST_PDU ------------------------------------------------------------------------------ */
 
 CASE("tcp/3.3.2.2/last-early", SHOULD, RULES(TCP_H2C_LAST_EARLY),
      "LAST_PDU before an R2T is served is refused, or overlooked, but does not hang the command",
@@ -363,7 +363,7 @@ CASE("tcp/3.3.2.2/last-missing", SHOULD, RULES(TCP_H2C_LAST_MISSING),
         prefer_refusal(q, r.cid);
 }
 
-/* --- interruptions ---------------------------------------------------------------------------- */
+/* --- interruptions ------------------------------------------------------------------------- */
 
 CASE("tcp/3.3.2.2/reset-midway", MUST, NO_RULE,
      "50 connections reset in the middle of H2CData: the target goes on", .writes = true,

@@ -5,9 +5,13 @@ import html.parser
 import json
 import os
 import pathlib
+import random
 import re
 import signal
+import socket
+import socketserver
 import subprocess
+import threading
 import time
 import xml.etree.ElementTree as xml
 
@@ -287,6 +291,95 @@ def test_dying_target_is_named():
         out, _ = run.communicate(timeout=60)
     assert run.returncode == 1
     assert "it does not answer any more" in out and "not run" in out
+
+
+# --- peers that are no target -----------------------------------------------------------------------
+
+class Odd(socketserver.ThreadingTCPServer):
+    """Does what `behave(connection)` does to every connection."""
+
+    daemon_threads = allow_reuse_address = True
+
+    def __init__(self, behave):
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self):
+                try:
+                    behave(self.request)
+                except OSError:
+                    pass
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def __exit__(self, *what):
+        self.shutdown()
+        super().__exit__(*what)
+
+
+def closes(connection):
+    connection.close()
+
+
+def is_silent(connection):
+    while connection.recv(4096):
+        pass
+
+
+def echoes(connection):
+    while data := connection.recv(4096):
+        connection.sendall(data)
+
+
+def babbles(connection):
+    noise = random.Random(1)
+    while True:
+        connection.sendall(noise.randbytes(4096))
+
+
+def promises_much(connection):
+    """C2HData of 4 GiB."""
+    connection.recv(4096)
+    connection.sendall(bytes([7, 0, 24, 24]) + b"\xff" * 4 + bytes(16) + bytes(1 << 20))
+    is_silent(connection)
+
+
+@pytest.mark.parametrize("behave", [closes, is_silent, echoes, babbles, promises_much])
+def test_peers_that_are_no_target(behave):
+    with Odd(behave) as peer:
+        done = conform("-a", "127.0.0.1", "-s", peer.server_address[1], "-n", NQN,
+                       "--timeout-scale", "0.2", code=3)
+        assert done.stderr.startswith("nvmfspec conform: the ICs: ") and done.stderr.count("\n") == 1
+
+
+def flip_bits(source, sink, noise):
+    try:
+        while data := bytearray(source.recv(65536)):
+            for _ in range(len(data) // 500):
+                data[noise.randrange(len(data))] ^= 1 << noise.randrange(8)
+            sink.sendall(data)
+    except OSError:
+        pass
+    sink.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_target_behind_a_bad_wire(seed):
+    """Whatever comes back, the run ends, and its report is whole."""
+    with Target() as target:
+        def relay(connection):
+            with socket.create_connection(("127.0.0.1", int(target.port))) as there:
+                threading.Thread(target=flip_bits, args=(there, connection, random.Random(seed)),
+                                 daemon=True).start()
+                while data := connection.recv(65536):
+                    there.sendall(data)
+
+        with Odd(relay) as peer:
+            run = subprocess.run([NVMFSPEC, "conform", "-a", "127.0.0.1", "-s",
+                                  str(peer.server_address[1]), "-n", NQN, "--allow-write", "1",
+                                  "--timeout-scale", "0.3", "--json", "-"],
+                                 capture_output=True, text=True, timeout=240)
+    assert run.returncode in (1, 3), run.stderr
+    if run.stdout:  # the probe got through
+        assert len(json.loads(run.stdout)["results"]) > 250
 
 
 # --- it finds out -----------------------------------------------------------------------------------
