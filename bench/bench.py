@@ -57,7 +57,8 @@ def perf(port, rw, size, depth, digests, seconds):
         capture_output=True, text=True)
     if run.returncode != 0:
         sys.exit(f"perf failed: {run.stderr}")
-    return json.loads(run.stdout)["iops"]
+    result = json.loads(run.stdout)
+    return result["read"]["iops"] + result["write"]["iops"]
 
 
 def bench_target(runs, seconds):
