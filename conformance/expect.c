@@ -505,6 +505,7 @@ void expect_refusal(struct queue *q, uint16_t cid)
                 else
                         refusal(q, rule, cid);
                 break;
+        case REACT_REJECT: /* of a connect request, see expect_reject() */
         case REACT_TOLERATE:
         case REACT_NONE:
                 if (cid == 0)

@@ -2,7 +2,7 @@
 """Does the lab keep its promises? Run with /usr/bin/python3 -m pytest.
 
 The tests need a guest kernel (ci/lab --build) and are skipped where the machine
-can't have one. -m "not slow" leaves out what downloads another kernel.
+can't have one. -m "not qemu" leaves out what downloads another kernel.
 """
 import json
 import os
@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+pytestmark = pytest.mark.lab # the stage that builds the guest's kernel first
 
 LAB_D = Path(__file__).resolve().parent
 LAB = str(LAB_D.parent / "lab")
@@ -283,7 +285,7 @@ def test_nvmet_config(tmp_path):
 # --- the other engine ---------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.qemu
 @pytest.mark.parametrize("device", ["tcp", "rxe", "siw"])
 def test_qemu(device, tmp_path):
     options = ["--engine", "qemu", "--smp", "2", "--out", tmp_path]
@@ -310,7 +312,7 @@ def test_qemu(device, tmp_path):
     assert (tmp_path / "processors").read_text() == "2\n"
 
 
-@pytest.mark.slow
+@pytest.mark.qemu
 def test_qemu_dead_guest():
     run = lab("sh", "-c", "echo early; echo c > /proc/sysrq-trigger; sleep 9",
               options=["--engine", "qemu"])

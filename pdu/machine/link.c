@@ -341,6 +341,7 @@ static bool ends_connection(struct fault f)
         case REACT_ANY:
                 return true;
         case REACT_STATUS:
+        case REACT_REJECT:
         case REACT_TOLERATE:
         case REACT_NONE:
                 break;
