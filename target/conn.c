@@ -155,11 +155,12 @@ static void completing(void *user, struct request *r)
         ctrl_completing(env(c), &c->queue, r);
 }
 
-static uint8_t *buffer_get(void *user, uint32_t len)
+static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
 {
         struct conn *c = user;
         uint8_t *buf = pool_get(&c->reactor->pool, len, c->buffers);
 
+        (void)lkey;
         if (buf)
                 c->buffers++;
         else
@@ -587,14 +588,14 @@ void conn_drain(struct conn *c, bool at_once)
 
 static struct conn *conn_new(struct reactor *r, struct port *port, int fd)
 {
-        static const struct tcp_controller_ops ops = {
+        static const struct request_ops ops = {
                 .admit = admit,
                 .execute = execute,
                 .buffer_get = buffer_get,
                 .buffer_put = buffer_put,
                 .completing = completing,
         };
-        struct tcp_controller_ops traced = ops;
+        struct request_ops traced = ops;
         struct conn *c = calloc(1, sizeof(*c));
 
         if (!c)

@@ -8,6 +8,7 @@
 
 #include "nvm.h"
 #include "pdu/io/net.h"
+#include "pdu/machine/tcp_controller.h"
 #include "reactor.h"
 
 struct conn {

@@ -15,7 +15,7 @@
 #define NVMF_TARGET_CTRL_H
 
 #include "pdu/machine/controller.h"
-#include "pdu/machine/tcp_controller.h"
+#include "pdu/machine/request.h"
 #include "subsystem.h"
 #include "target.h"
 
@@ -31,7 +31,7 @@ enum {
  */
 struct ctrl_queue {
         /* How others (any thread) tell the connection; both only post a message to the connection's
-         * own reactor, in order. complete(): tcp_controller_complete() of an EXECUTING request. */
+         * own reactor, in order. complete(): gives back an EXECUTING request. */
         void (*close)(struct ctrl_queue *q);
         void (*complete)(struct ctrl_queue *q, struct request *r);
         const char *traddr; /* local address of the connection: what the discovery log says where
@@ -67,7 +67,7 @@ struct ctrl_table *ctrl_table_new(unsigned controllers_max);
 void ctrl_table_free(struct ctrl_table *t);
 
 /*
- * tcp_controller_ops.admit for the admin queue and for Fabrics commands on any queue: says transfer
+ * request_ops.admit for the admin queue and for Fabrics commands on any queue: says transfer
  * length and direction, or the status. Takes the command off the SQ, as ctrl_io_admit() does: one
  * of the two is called for every command, once.
  */
@@ -84,7 +84,7 @@ enum ctrl_verdict {
 /* Executes an admin or Fabrics command. `port` is where the connection came in. */
 enum ctrl_verdict ctrl_execute(const struct ctrl_env *env, struct ctrl_queue *q,
                                const struct port *port, struct request *r, uint64_t now);
-/* tcp_controller_ops.completing, for every command of the queue: SQHD. */
+/* request_ops.completing, for every command of the queue: SQHD. */
 void ctrl_completing(const struct ctrl_env *env, struct ctrl_queue *q, struct request *r);
 
 /* I/O path: whether commands may run on this I/O queue now; one atomic load. Marks traffic. */

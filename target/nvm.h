@@ -10,13 +10,13 @@
 #ifndef NVMF_TARGET_NVM_H
 #define NVMF_TARGET_NVM_H
 
-#include "pdu/machine/tcp_controller.h"
+#include "pdu/machine/request.h"
 #include "subsystem.h"
 
 struct nvm_queue; /* embedded in the connection; all calls on its reactor */
 
 struct nvm_queue_ops {
-        /* r->cqe and r->c2h_len are set: tcp_controller_complete() it. */
+        /* r->cqe and r->c2h_len are set: give it back to its machine. */
         void (*done)(struct nvm_queue *q, struct request *r);
         /* From any thread: bring r to nvm_resume() on the queue's own thread. */
         void (*post)(struct nvm_queue *q, struct request *r);
@@ -39,7 +39,7 @@ uint16_t nvm_admit(struct nvm_queue *q, const struct subsystem *s, struct reques
 void nvm_execute(struct nvm_queue *q, const struct subsystem *s, struct request *r);
 /* It was posted. */
 void nvm_resume(struct nvm_queue *q, struct request *r);
-/* tcp_controller_ops.completing: a fused command may have failed in the transport. */
+/* request_ops.completing: a fused command may have failed in the transport. */
 void nvm_completing(struct nvm_queue *q, struct request *r);
 /* The connection is over: held commands end. Those that wait for a disk still come back. */
 void nvm_give_up(struct nvm_queue *q);

@@ -90,7 +90,7 @@ static void on_finished(struct loop_message *m)
 
         for (; q; q = next) {
                 next = q->next;
-                conn_finish(tcp_controller_user(q->queue), q);
+                conn_finish(q->owner, q);
         }
 }
 

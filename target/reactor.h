@@ -10,6 +10,7 @@
 
 #include "ctrl.h"
 #include "pdu/io/loop.h"
+#include "pdu/machine/tcp_controller.h"
 #include "pool.h"
 
 struct conn;

@@ -313,9 +313,10 @@ static inline void fake_execute(void *user, struct request *r)
                 fake_io(fc, r);
 }
 
-static inline uint8_t *fake_buffer_get(void *user, uint32_t len)
+static inline uint8_t *fake_buffer_get(void *user, uint32_t len, uint32_t *lkey)
 {
         (void)user;
+        (void)lkey;
         return malloc(len);
 }
 
@@ -335,7 +336,7 @@ static inline void fake_completing(void *user, struct request *r)
 
 static inline void fake_accept(struct fake *f)
 {
-        static const struct tcp_controller_ops ops = {
+        static const struct request_ops ops = {
                 .admit = fake_admit,
                 .execute = fake_execute,
                 .buffer_get = fake_buffer_get,

@@ -44,6 +44,15 @@ struct request {
         struct request *next; /* in whichever list it is; the owner may use it while EXECUTING */
 };
 
+/* First come, first served. */
+struct request_list {
+        struct request *first, **last;
+};
+void request_list_init(struct request_list *l);
+void request_list_add(struct request_list *l, struct request *r);
+/* One that is not in it stays where it is. */
+void request_list_remove(struct request_list *l, struct request *r);
+
 /* What a machine asks of its owner. */
 struct request_ops {
         /*

@@ -15,26 +15,41 @@ enum {
         R2TS_DEFAULT = 256,
 };
 
-struct request_list {
-        struct request *first, **last;
+struct tcp_request {
+        struct request r;
+        bool success; /* its last C2HData has SUCCESS */
+        bool ddgst_bad;
+        bool r2t_queued; /* tx[0] is an R2T on its way out */
+        bool awaits_r2t; /* no R2T was to be had */
+        bool withdrawn;  /* completed by the owner while its data was arriving */
+
+        struct tcp_controller *queue;
+        uint8_t *buffer;         /* got from the owner */
+        struct track_cmd *track; /* NULL once the command has ended on the wire */
+        uint32_t buffer_len;     /* bytes; 0: none */
+        uint32_t wire_len;       /* bytes that move: len, or what a short SGL has room for */
+        uint32_t sent, asked;    /* bytes of C2HData sent, covered by R2Ts */
+        uint32_t r2ts;           /* open */
+        struct tx tx[2];         /* R2T or C2HData; response */
+        uint8_t head[2][28];
 };
 
 /* Requests come as the queue fills up for the first time: most connections never do. */
 struct slab {
         struct slab *next;
-        struct request r[SLAB_REQUESTS];
+        struct tcp_request t[SLAB_REQUESTS];
 };
 
 struct tcp_controller {
         struct tcp_controller_config cfg;
-        struct tcp_controller_ops ops;
+        struct request_ops ops;
         void *user;
         struct link link;
 
         struct request *free;
         struct request_list need_buffer, need_r2t;
-        struct track_cmd *cmd;   /* of the capsule in hand */
-        struct request *in_hand; /* whose H2CData is arriving */
+        struct track_cmd *cmd;       /* of the capsule in hand */
+        struct tcp_request *in_hand; /* whose H2CData is arriving */
         unsigned executing;
         uint32_t r2ts;       /* open */
         unsigned budget;     /* capsules that may still be taken */
@@ -47,136 +62,98 @@ struct tcp_controller {
         uint8_t early[sizeof(struct pdu_capsule_resp) + PDU_DIGEST_LEN];
         struct slab *slabs;
         unsigned requests, depth; /* there are; there may be */
-        struct request first[FIRST_REQUESTS];
+        struct tcp_request first[FIRST_REQUESTS];
 };
-
-const char *request_state_name(enum request_state s)
-{
-        static const char *const names[] = {
-                [REQUEST_FREE] = "free",
-                [REQUEST_NEW] = "new",
-                [REQUEST_NEED_BUFFER] = "need buffer",
-                [REQUEST_TRANSFERRING_H2C] = "transferring host to controller",
-                [REQUEST_READY_TO_EXECUTE] = "ready to execute",
-                [REQUEST_EXECUTING] = "executing",
-                [REQUEST_EXECUTED] = "executed",
-                [REQUEST_TRANSFERRING_C2H] = "transferring controller to host",
-                [REQUEST_COMPLETING] = "completing",
-                [REQUEST_COMPLETED] = "completed",
-        };
-
-        return names[s];
-}
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-static void list_add(struct request_list *l, struct request *r)
+static struct tcp_request *of(struct request *r)
 {
-        r->next = NULL;
-        *l->last = r;
-        l->last = &r->next;
+        return (struct tcp_request *)r; /* its first member */
 }
 
-static void list_remove(struct request_list *l, struct request *r)
+static void enter(struct tcp_request *t, enum request_state s)
 {
-        struct request **p = &l->first;
+        struct tcp_controller *c = t->queue;
 
-        while (*p && *p != r)
-                p = &(*p)->next;
-        if (!*p)
-                return;
-        *p = r->next;
-        if (l->last == &r->next)
-                l->last = p;
-}
-
-static void list_init(struct request_list *l)
-{
-        l->first = NULL;
-        l->last = &l->first;
-}
-
-static void enter(struct request *r, enum request_state s)
-{
-        struct tcp_controller *c = r->queue;
-
-        r->state = s;
+        t->r.state = s;
         if (c->ops.trace)
-                c->ops.trace(c->user, r);
+                c->ops.trace(c->user, &t->r);
 }
 
-static void put_buffer(struct request *r)
+static void put_buffer(struct tcp_request *t)
 {
-        struct tcp_controller *c = r->queue;
+        struct tcp_controller *c = t->queue;
 
-        if (r->buffer_len > 0)
-                c->ops.buffer_put(c->user, r->buffer, r->buffer_len);
-        r->buffer_len = 0;
-        r->buffer = NULL;
+        if (t->buffer_len > 0)
+                c->ops.buffer_put(c->user, t->buffer, t->buffer_len);
+        t->buffer_len = 0;
+        t->buffer = NULL;
 }
 
 /* R2Ts of requests that wait for their data. The tracker also counts those of commands that ended
  * meanwhile, but gives them up when it needs the room. */
-static void count_r2ts(struct request *r, uint32_t open)
+static void count_r2ts(struct tcp_request *t, uint32_t open)
 {
-        r->queue->r2ts += open - r->r2ts;
-        r->r2ts = open;
+        t->queue->r2ts += open - t->r2ts;
+        t->r2ts = open;
 }
 
 /* Off the wire: what the host still sends for this command finds nobody. */
-static void forget_command(struct request *r)
+static void forget_command(struct tcp_request *t)
 {
-        count_r2ts(r, 0);
-        if (r->track && r->track->user == r) /* after a reset the CID may be another command's */
-                r->track->user = NULL;
-        r->track = NULL;
+        count_r2ts(t, 0);
+        if (t->track && t->track->user == t) /* after a reset the CID may be another command's */
+                t->track->user = NULL;
+        t->track = NULL;
 }
 
 /* Of two commands with one CID (TCP_CMD_CID waived) only the first one is tracked. */
-static void remember_command(struct request *r, struct track_cmd *cmd)
+static void remember_command(struct tcp_request *t, struct track_cmd *cmd)
 {
-        r->track = cmd && !cmd->user ? cmd : NULL;
-        if (r->track)
-                r->track->user = r;
+        t->track = cmd && !cmd->user ? cmd : NULL;
+        if (t->track)
+                t->track->user = t;
 }
 
-static void release(struct request *r)
+static void release(struct tcp_request *t)
 {
-        struct tcp_controller *c = r->queue;
+        struct tcp_controller *c = t->queue;
 
-        forget_command(r);
-        put_buffer(r);
-        enter(r, REQUEST_COMPLETED);
-        r->state = REQUEST_FREE;
-        r->next = c->free;
-        c->free = r;
+        forget_command(t);
+        put_buffer(t);
+        enter(t, REQUEST_COMPLETED);
+        t->r.state = REQUEST_FREE;
+        t->r.next = c->free;
+        c->free = &t->r;
 }
 
-static struct request *take_request(struct tcp_controller *c, const union sqe *sqe)
+static struct tcp_request *take_request(struct tcp_controller *c, const union sqe *sqe)
 {
-        struct request *r = c->free;
+        struct tcp_request *t = of(c->free);
 
-        c->free = r->next;
-        r->sqe = *sqe;
-        r->cqe = (struct cqe) { .cid = sqe->cid };
-        r->in_place = r->success_ok = r->no_response = false;
-        r->data = NULL;
-        r->len = r->c2h_len = r->wire_len = r->sent = r->asked = r->r2ts = 0;
-        r->xfer = XFER_NONE;
-        r->user = NULL;
-        r->ddgst_bad = r->r2t_queued = r->awaits_r2t = r->withdrawn = r->success = false;
-        remember_command(r, c->cmd);
-        enter(r, REQUEST_NEW);
-        return r;
+        c->free = t->r.next;
+        t->r.sqe = *sqe;
+        t->r.cqe = (struct cqe) { .cid = sqe->cid };
+        t->r.in_place = t->r.success_ok = t->r.no_response = false;
+        t->r.data = NULL;
+        t->r.len = t->r.c2h_len = t->wire_len = t->sent = t->asked = t->r2ts = 0;
+        t->r.xfer = XFER_NONE;
+        t->r.user = NULL;
+        t->ddgst_bad = t->r2t_queued = t->awaits_r2t = t->withdrawn = t->success = false;
+        remember_command(t, c->cmd);
+        enter(t, REQUEST_NEW);
+        return t;
 }
 
-static void add_requests(struct tcp_controller *c, struct request *r, unsigned n)
+static void add_requests(struct tcp_controller *c, struct tcp_request *t, unsigned n)
 {
         c->requests += n;
         while (n-- > 0) {
-                r[n].queue = c;
-                r[n].next = c->free;
-                c->free = &r[n];
+                t[n].queue = c;
+                t[n].r.owner = c->user;
+                t[n].r.next = c->free;
+                c->free = &t[n].r;
         }
 }
 
@@ -188,7 +165,7 @@ static int add_slab(struct tcp_controller *c)
                 return -1;
         s->next = c->slabs;
         c->slabs = s;
-        add_requests(c, s->r, SLAB_REQUESTS);
+        add_requests(c, s->t, SLAB_REQUESTS);
         return 0;
 }
 
@@ -211,20 +188,20 @@ static bool admin_queue(const struct tcp_controller *c)
 /* --- out: responses and controller to host data ----------------------------------------------- */
 
 /* FAB_ANSWERED broken: Flush, and on the admin queue one Identify in three, get no response. */
-static bool swallows(struct request *r)
+static bool swallows(struct tcp_request *t)
 {
-        struct tcp_controller *c = r->queue;
+        struct tcp_controller *c = t->queue;
 
         if (!link_violates(&c->link, FAB_ANSWERED))
                 return false;
         if (!admin_queue(c))
-                return r->sqe.opc == NVME_FLUSH;
-        return r->sqe.opc == NVME_IDENTIFY && ++c->identifies % ANSWERED_EVERY == 0;
+                return t->r.sqe.opc == NVME_FLUSH;
+        return t->r.sqe.opc == NVME_IDENTIFY && ++c->identifies % ANSWERED_EVERY == 0;
 }
 
-static struct request *request_of(struct tx *tx, int i)
+static struct tcp_request *request_of(struct tx *tx, int i)
 {
-        return (struct request *)((uint8_t *)(tx - i) - offsetof(struct request, tx));
+        return (struct tcp_request *)((uint8_t *)(tx - i) - offsetof(struct tcp_request, tx));
 }
 
 static void response_sent(struct tx *tx, void *user)
@@ -233,140 +210,140 @@ static void response_sent(struct tx *tx, void *user)
         release(request_of(tx, 1));
 }
 
-static void send_tx(struct request *r, int i, const uint8_t *data, uint32_t len,
+static void send_tx(struct tcp_request *t, int i, const uint8_t *data, uint32_t len,
                     void (*sent)(struct tx *, void *))
 {
-        r->tx[i] = (struct tx) {
-                .head = r->head[i],
+        t->tx[i] = (struct tx) {
+                .head = t->head[i],
                 .data = data,
                 .data_len = len,
-                .data_writable = r->buffer_len > 0,
-                .sqe = &r->sqe,
+                .data_writable = t->buffer_len > 0,
+                .sqe = &t->r.sqe,
                 .sent = sent,
         };
-        link_send(&r->queue->link, &r->tx[i]);
+        link_send(&t->queue->link, &t->tx[i]);
 }
 
-static void respond(struct request *r)
+static void respond(struct tcp_request *t)
 {
-        struct pdu_capsule_resp h = { .ch.type = PDU_CAPSULE_RESP, .cqe = r->cqe };
+        struct pdu_capsule_resp h = { .ch.type = PDU_CAPSULE_RESP, .cqe = t->r.cqe };
 
-        enter(r, REQUEST_COMPLETING);
-        forget_command(r);
-        memcpy(r->head[1], &h, sizeof(h));
-        send_tx(r, 1, NULL, 0, response_sent);
+        enter(t, REQUEST_COMPLETING);
+        forget_command(t);
+        memcpy(t->head[1], &h, sizeof(h));
+        send_tx(t, 1, NULL, 0, response_sent);
 }
 
 static void data_sent(struct tx *tx, void *user);
 
-static void send_data(struct request *r)
+static void send_data(struct tcp_request *t)
 {
-        struct tcp_controller *c = r->queue;
-        uint32_t left = r->c2h_len - r->sent;
+        struct tcp_controller *c = t->queue;
+        uint32_t left = t->r.c2h_len - t->sent;
         uint32_t n = c->cfg.c2h_max > 0 && c->cfg.c2h_max < left ? c->cfg.c2h_max : left;
-        bool last = n == left, success = last && r->success;
+        bool last = n == left, success = last && t->success;
         bool responds = last && (!success || link_violates(&c->link, TCP_C2H_SUCCESS_RESP));
         struct pdu_data h = {
                 .ch = { .type = PDU_C2H_DATA },
-                .cccid = r->sqe.cid,
-                .offset = le32(r->sent),
+                .cccid = t->r.sqe.cid,
+                .offset = le32(t->sent),
                 .length = le32(n),
         };
 
         if (last)
                 h.ch.flags = success ? PDU_LAST | PDU_SUCCESS : PDU_LAST;
         if (success)
-                forget_command(r);
-        memcpy(r->head[0], &h, sizeof(h));
-        r->sent += n;
-        send_tx(r, 0, r->data + (r->sent - n), n, responds ? NULL : data_sent);
+                forget_command(t);
+        memcpy(t->head[0], &h, sizeof(h));
+        t->sent += n;
+        send_tx(t, 0, t->r.data + (t->sent - n), n, responds ? NULL : data_sent);
         if (responds)
-                respond(r);
+                respond(t);
 }
 
 static void data_sent(struct tx *tx, void *user)
 {
-        struct request *r = request_of(tx, 0);
+        struct tcp_request *t = request_of(tx, 0);
 
         (void)user;
-        if (r->sent < r->c2h_len)
-                send_data(r);
+        if (t->sent < t->r.c2h_len)
+                send_data(t);
         else
-                release(r);
+                release(t);
 }
 
 /* But not while an R2T of it is on its way out: then r2t_sent() ends it. */
-static void end_silently(struct request *r)
+static void end_silently(struct tcp_request *t)
 {
-        r->no_response = true;
-        if (r->r2t_queued && !gone(r->queue))
-                enter(r, REQUEST_COMPLETING);
+        t->r.no_response = true;
+        if (t->r2t_queued && !gone(t->queue))
+                enter(t, REQUEST_COMPLETING);
         else
-                release(r);
+                release(t);
 }
 
 /* SUCCESS stands for a status of 0 and nothing else in the completion. */
-static bool takes_success(const struct request *r)
+static bool takes_success(const struct tcp_request *t)
 {
-        return (r->success_ok || link_violates(&r->queue->link, TCP_C2H_SUCCESS_SQFC)) &&
-               le16_get(r->cqe.sf) == 0 && le64_get(r->cqe.result) == 0;
+        return (t->r.success_ok || link_violates(&t->queue->link, TCP_C2H_SUCCESS_SQFC)) &&
+               le16_get(t->r.cqe.sf) == 0 && le64_get(t->r.cqe.result) == 0;
 }
 
-static void spoil_result(struct request *r)
+static void spoil_result(struct tcp_request *t)
 {
-        struct tcp_controller *c = r->queue;
+        struct tcp_controller *c = t->queue;
         const struct rule_set *violated = &c->cfg.policy->violated;
-        bool read = !admin_queue(c) && r->sqe.opc == NVME_READ;
+        bool read = !admin_queue(c) && t->r.sqe.opc == NVME_READ;
 
-        spoil_completion(violated, &r->sqe, &r->cqe, r->buffer_len > 0 ? r->data : NULL,
-                         r->c2h_len);
+        spoil_completion(violated, &t->r.sqe, &t->r.cqe, t->buffer_len > 0 ? t->r.data : NULL,
+                         t->r.c2h_len);
         if (read && rule_in(violated, TCP_C2H_COMPLETE))
-                r->c2h_len = r->c2h_len / 2 & ~3u;
+                t->r.c2h_len = t->r.c2h_len / 2 & ~3u;
 }
 
-/* r->cqe says how it ended. */
-static void finish(struct request *r)
+/* t->r.cqe says how it ended. */
+static void finish(struct tcp_request *t)
 {
-        struct tcp_controller *c = r->queue;
+        struct tcp_controller *c = t->queue;
 
-        if (gone(c) || r->no_response || swallows(r)) {
-                end_silently(r);
+        if (gone(c) || t->r.no_response || swallows(t)) {
+                end_silently(t);
                 return;
         }
-        r->cqe.cid = r->sqe.cid;
-        if (r->xfer != XFER_C2H || !r->data || cqe_status(&r->cqe))
-                r->c2h_len = 0;
-        if (r->c2h_len > r->wire_len)
-                r->c2h_len = r->wire_len;
+        t->r.cqe.cid = t->r.sqe.cid;
+        if (t->r.xfer != XFER_C2H || !t->r.data || cqe_status(&t->r.cqe))
+                t->r.c2h_len = 0;
+        if (t->r.c2h_len > t->wire_len)
+                t->r.c2h_len = t->wire_len;
         if (c->ops.completing)
-                c->ops.completing(c->user, r);
+                c->ops.completing(c->user, &t->r);
         if (c->link.spoils)
-                spoil_result(r);
-        if (r->c2h_len == 0) {
-                respond(r);
+                spoil_result(t);
+        if (t->r.c2h_len == 0) {
+                respond(t);
                 return;
         }
-        r->success = takes_success(r);
-        enter(r, REQUEST_TRANSFERRING_C2H);
-        send_data(r);
+        t->success = takes_success(t);
+        enter(t, REQUEST_TRANSFERRING_C2H);
+        send_data(t);
 }
 
-static void fail(struct request *r, uint16_t status)
+static void fail(struct tcp_request *t, uint16_t status)
 {
-        r->cqe = (struct cqe) { .sf = status_field(status) };
-        finish(r);
+        t->r.cqe = (struct cqe) { .sf = status_field(status) };
+        finish(t);
 }
 
 /* --- in: execution ---------------------------------------------------------------------------- */
 
-static void execute(struct request *r)
+static void execute(struct tcp_request *t)
 {
-        struct tcp_controller *c = r->queue;
+        struct tcp_controller *c = t->queue;
 
-        enter(r, REQUEST_READY_TO_EXECUTE);
-        enter(r, REQUEST_EXECUTING);
+        enter(t, REQUEST_READY_TO_EXECUTE);
+        enter(t, REQUEST_EXECUTING);
         c->executing++;
-        c->ops.execute(c->user, r);
+        c->ops.execute(c->user, &t->r);
 }
 
 /* --- in: host to controller data -------------------------------------------------------------- */
@@ -399,34 +376,34 @@ static uint32_t dwords(uint32_t len)
 }
 
 /* R2Ts ask for whole dwords (3.6.2.8), also where the command counts bytes. */
-static uint32_t to_ask(const struct request *r)
+static uint32_t to_ask(const struct tcp_request *t)
 {
-        return dwords(r->wire_len) - r->asked;
+        return dwords(t->wire_len) - t->asked;
 }
 
-static void send_r2t(struct request *r)
+static void send_r2t(struct tcp_request *t)
 {
-        struct tcp_controller *c = r->queue;
-        uint32_t n = to_ask(r) < r2t_max(c) ? to_ask(r) : r2t_max(c);
+        struct tcp_controller *c = t->queue;
+        uint32_t n = to_ask(t) < r2t_max(c) ? to_ask(t) : r2t_max(c);
         struct pdu_data h = {
                 .ch = { .type = PDU_R2T },
-                .cccid = r->sqe.cid,
+                .cccid = t->r.sqe.cid,
                 .ttag = le16(next_ttag(c)),
-                .offset = le32(r->asked),
+                .offset = le32(t->asked),
                 .length = le32(n),
         };
 
-        memcpy(r->head[0], &h, sizeof(h));
-        r->asked += n;
-        r->r2t_queued = true;
-        count_r2ts(r, r->r2ts + 1);
-        send_tx(r, 0, NULL, 0, r2t_sent);
+        memcpy(t->head[0], &h, sizeof(h));
+        t->asked += n;
+        t->r2t_queued = true;
+        count_r2ts(t, t->r2ts + 1);
+        send_tx(t, 0, NULL, 0, r2t_sent);
 }
 
 /* One R2T of a request is queued at a time: the next follows when it is out. */
-static bool may_ask(const struct request *r)
+static bool may_ask(const struct tcp_request *t)
 {
-        return !r->r2t_queued && !r->ddgst_bad && to_ask(r) > 0 && r->r2ts < window(r->queue);
+        return !t->r2t_queued && !t->ddgst_bad && to_ask(t) > 0 && t->r2ts < window(t->queue);
 }
 
 static bool r2t_to_be_had(const struct tcp_controller *c)
@@ -434,169 +411,170 @@ static bool r2t_to_be_had(const struct tcp_controller *c)
         return c->r2ts < c->cfg.limits.r2ts_max;
 }
 
-static void ask(struct request *r)
+static void ask(struct tcp_request *t)
 {
-        struct tcp_controller *c = r->queue;
+        struct tcp_controller *c = t->queue;
 
-        if (r->awaits_r2t || !may_ask(r))
+        if (t->awaits_r2t || !may_ask(t))
                 return;
         if (!c->need_r2t.first && r2t_to_be_had(c)) {
-                send_r2t(r);
+                send_r2t(t);
         } else {
-                r->awaits_r2t = true;
-                list_add(&c->need_r2t, r);
+                t->awaits_r2t = true;
+                request_list_add(&c->need_r2t, &t->r);
         }
 }
 
-static void stop_waiting(struct request *r)
+static void stop_waiting(struct tcp_request *t)
 {
-        if (r->awaits_r2t)
-                list_remove(&r->queue->need_r2t, r);
-        r->awaits_r2t = false;
+        if (t->awaits_r2t)
+                request_list_remove(&t->queue->need_r2t, &t->r);
+        t->awaits_r2t = false;
 }
 
 static void r2t_sent(struct tx *tx, void *user)
 {
-        struct request *r = request_of(tx, 0);
+        struct tcp_request *t = request_of(tx, 0);
 
         (void)user;
-        r->r2t_queued = false;
-        if (r->state == REQUEST_TRANSFERRING_H2C && !r->withdrawn)
-                ask(r);
-        else if (r->state == REQUEST_COMPLETING && r->no_response)
-                release(r);
+        t->r2t_queued = false;
+        if (t->r.state == REQUEST_TRANSFERRING_H2C && !t->withdrawn)
+                ask(t);
+        else if (t->r.state == REQUEST_COMPLETING && t->r.no_response)
+                release(t);
 }
 
 /* An R2T was served: those who found none left may ask. */
 static void ask_waiting(struct tcp_controller *c)
 {
-        struct request *r;
+        struct tcp_request *t;
 
-        while ((r = c->need_r2t.first) && r2t_to_be_had(c)) {
-                stop_waiting(r);
-                if (may_ask(r))
-                        send_r2t(r);
+        while (c->need_r2t.first && r2t_to_be_had(c)) {
+                t = of(c->need_r2t.first);
+                stop_waiting(t);
+                if (may_ask(t))
+                        send_r2t(t);
         }
 }
 
-static struct request *receiver(struct tcp_controller *c)
+static struct tcp_request *receiver(struct tcp_controller *c)
 {
         struct track_cmd *cmd = track_last_cmd(c->link.track);
-        struct request *r = cmd ? cmd->user : NULL;
+        struct tcp_request *t = cmd ? cmd->user : NULL;
 
-        return r && r->state == REQUEST_TRANSFERRING_H2C ? r : NULL;
+        return t && t->r.state == REQUEST_TRANSFERRING_H2C ? t : NULL;
 }
 
 /* Whether H2CData lies within the buffer: sure, unless rules are waived. */
-static bool fits(const struct request *r, const struct pdu_data *h, uint32_t len)
+static bool fits(const struct tcp_request *t, const struct pdu_data *h, uint32_t len)
 {
         uint32_t offset = le32_get(h->offset);
 
-        return offset <= r->buffer_len && len <= r->buffer_len - offset;
+        return offset <= t->buffer_len && len <= t->buffer_len - offset;
 }
 
 static void aim_data(struct tcp_controller *c, const union pdu *h)
 {
-        struct request *r = c->in_hand = receiver(c);
+        struct tcp_request *t = c->in_hand = receiver(c);
 
-        if (r && fits(r, &h->data, framer_data_len(&c->link.rx)))
-                framer_sink(&c->link.rx, r->buffer + le32_get(h->data.offset));
+        if (t && fits(t, &h->data, framer_data_len(&c->link.rx)))
+                framer_sink(&c->link.rx, t->buffer + le32_get(h->data.offset));
 }
 
 /* The data of one H2CData that is the whole transfer stays where it is, no matter that a buffer was
  * kept ready for it; of others it is gathered in the buffer. */
-static void store(struct request *r, const struct pdu_data *h)
+static void store(struct tcp_request *t, const struct pdu_data *h)
 {
-        const struct framer *rx = &r->queue->link.rx;
+        const struct framer *rx = &t->queue->link.rx;
         const uint8_t *data = framer_data(rx);
         uint32_t len = framer_data_len(rx), offset = le32_get(h->offset);
 
-        if (!data || !fits(r, h, len) || data == r->buffer + offset)
+        if (!data || !fits(t, h, len) || data == t->buffer + offset)
                 return;
-        if (offset == 0 && len >= r->len) {
-                r->data = (uint8_t *)(uintptr_t)data;
-                r->in_place = true;
+        if (offset == 0 && len >= t->r.len) {
+                t->r.data = (uint8_t *)(uintptr_t)data;
+                t->r.in_place = true;
         } else {
-                memcpy(r->buffer + offset, data, len);
+                memcpy(t->buffer + offset, data, len);
         }
 }
 
-static void data_stored(struct request *r)
+static void data_stored(struct tcp_request *t)
 {
-        count_r2ts(r, r->track->r2ts);
-        if (r->ddgst_bad)
-                stop_waiting(r);
-        if (r->r2ts > 0 || (to_ask(r) > 0 && !r->ddgst_bad))
-                ask(r);
-        else if (r->ddgst_bad)
-                fail(r, NVME_TRANSIENT_TRANSPORT);
+        count_r2ts(t, t->track->r2ts);
+        if (t->ddgst_bad)
+                stop_waiting(t);
+        if (t->r2ts > 0 || (to_ask(t) > 0 && !t->ddgst_bad))
+                ask(t);
+        else if (t->ddgst_bad)
+                fail(t, NVME_TRANSIENT_TRANSPORT);
         else
-                execute(r);
+                execute(t);
 }
 
 static void take_data(struct tcp_controller *c, const union pdu *h)
 {
-        struct request *r = c->in_hand;
+        struct tcp_request *t = c->in_hand;
 
         c->in_hand = NULL;
-        if (r && r->withdrawn) {
-                finish(r);
-        } else if (r) {
-                r->ddgst_bad |= framer_ddgst_bad(&c->link.rx);
-                store(r, &h->data);
-                data_stored(r);
+        if (t && t->withdrawn) {
+                finish(t);
+        } else if (t) {
+                t->ddgst_bad |= framer_ddgst_bad(&c->link.rx);
+                store(t, &h->data);
+                data_stored(t);
         }
         ask_waiting(c);
 }
 
 /* --- in: buffers ------------------------------------------------------------------------------ */
 
-static bool get_buffer(struct request *r)
+static bool get_buffer(struct tcp_request *t)
 {
-        struct tcp_controller *c = r->queue;
-        uint32_t len = dwords(r->len);
+        struct tcp_controller *c = t->queue;
+        uint32_t len = dwords(t->r.len);
 
-        r->buffer = c->ops.buffer_get(c->user, len);
-        if (!r->buffer)
+        t->buffer = c->ops.buffer_get(c->user, len, &(uint32_t) { 0 });
+        if (!t->buffer)
                 return false;
-        r->buffer_len = len;
-        r->data = r->buffer;
+        t->buffer_len = len;
+        t->r.data = t->buffer;
         return true;
 }
 
 /* It has its buffer. */
-static void transfer(struct request *r)
+static void transfer(struct tcp_request *t)
 {
-        if (r->xfer == XFER_C2H) {
-                execute(r);
+        if (t->r.xfer == XFER_C2H) {
+                execute(t);
                 return;
         }
-        if (r->wire_len <
-            r->len) /* a short SGL was let pass: no byte of others' data in its place */
-                memset(r->buffer + r->wire_len, 0, r->len - r->wire_len);
-        enter(r, REQUEST_TRANSFERRING_H2C);
-        ask(r);
+        if (t->wire_len <
+            t->r.len) /* a short SGL was let pass: no byte of others' data in its place */
+                memset(t->buffer + t->wire_len, 0, t->r.len - t->wire_len);
+        enter(t, REQUEST_TRANSFERRING_H2C);
+        ask(t);
 }
 
-static void obtain_buffer(struct request *r)
+static void obtain_buffer(struct tcp_request *t)
 {
-        struct tcp_controller *c = r->queue;
+        struct tcp_controller *c = t->queue;
 
-        if (!c->need_buffer.first && get_buffer(r)) {
-                transfer(r);
+        if (!c->need_buffer.first && get_buffer(t)) {
+                transfer(t);
                 return;
         }
-        enter(r, REQUEST_NEED_BUFFER);
-        list_add(&c->need_buffer, r);
+        enter(t, REQUEST_NEED_BUFFER);
+        request_list_add(&c->need_buffer, &t->r);
 }
 
 void tcp_controller_buffers(struct tcp_controller *c)
 {
         struct request *r;
 
-        while (!gone(c) && (r = c->need_buffer.first) && get_buffer(r)) {
-                list_remove(&c->need_buffer, r);
-                transfer(r);
+        while (!gone(c) && (r = c->need_buffer.first) && get_buffer(of(r))) {
+                request_list_remove(&c->need_buffer, r);
+                transfer(of(r));
         }
 }
 
@@ -615,9 +593,9 @@ static uint32_t in_capsule_max(const struct tcp_controller *c, const union sqe *
         return c->cfg.io_in_capsule;
 }
 
-static bool is_in_capsule(const struct request *r)
+static bool is_in_capsule(const struct tcp_request *t)
 {
-        return r->sqe.sgl.id == SGL_IN_CAPSULE;
+        return t->r.sqe.sgl.id == SGL_IN_CAPSULE;
 }
 
 /* At the header of a capsule. */
@@ -630,100 +608,101 @@ static void aim_capsule(struct tcp_controller *c, const union pdu *h)
 }
 
 /* What breaks TCP_CDB on request. */
-static bool refuses(const struct request *r)
+static bool refuses(const struct tcp_request *t)
 {
-        const struct tcp_controller *c = r->queue;
+        const struct tcp_controller *c = t->queue;
 
-        return !is_in_capsule(r) && link_violates(&c->link, TCP_CDB) && r->xfer == XFER_H2C &&
-               r->len <= in_capsule_max(c, &r->sqe);
+        return !is_in_capsule(t) && link_violates(&c->link, TCP_CDB) && t->r.xfer == XFER_H2C &&
+               t->r.len <= in_capsule_max(c, &t->r.sqe);
 }
 
-static uint16_t check_sgl_type(const struct request *r)
+static uint16_t check_sgl_type(const struct tcp_request *t)
 {
-        bool waived = link_waives(&r->queue->link, TCP_SGL_TYPE);
+        bool waived = link_waives(&t->queue->link, TCP_SGL_TYPE);
 
-        if (is_in_capsule(r) ? r->xfer == XFER_H2C : r->sqe.sgl.id == SGL_TRANSPORT || waived)
-                return refuses(r) ? NVME_SGL_TYPE : 0;
+        if (is_in_capsule(t) ? t->r.xfer == XFER_H2C : t->r.sqe.sgl.id == SGL_TRANSPORT || waived)
+                return refuses(t) ? NVME_SGL_TYPE : 0;
         return NVME_SGL_TYPE;
 }
 
-static uint16_t check_in_capsule(const struct request *r)
+static uint16_t check_in_capsule(const struct tcp_request *t)
 {
-        const struct framer *rx = &r->queue->link.rx;
+        const struct framer *rx = &t->queue->link.rx;
 
-        if (!framer_data(rx) || framer_data_len(rx) < r->len || le32_get(r->sqe.sgl.len) < r->len)
+        if (!framer_data(rx) || framer_data_len(rx) < t->r.len ||
+            le32_get(t->r.sqe.sgl.len) < t->r.len)
                 return NVME_SGL_LENGTH;
         return 0;
 }
 
-static uint16_t check_command_buffer(const struct request *r)
+static uint16_t check_command_buffer(const struct tcp_request *t)
 {
-        uint32_t len = le32_get(r->sqe.sgl.len);
+        uint32_t len = le32_get(t->r.sqe.sgl.len);
 
-        if (!r->track)
+        if (!t->track)
                 return NVME_CID_CONFLICT;
-        if (len < r->len && !link_waives(&r->queue->link, FAB_SGL_SHORT))
+        if (len < t->r.len && !link_waives(&t->queue->link, FAB_SGL_SHORT))
                 return NVME_SGL_LENGTH;
-        if (r->xfer == XFER_H2C && len < dwords(r->wire_len))
+        if (t->r.xfer == XFER_H2C && len < dwords(t->wire_len))
                 return NVME_SGL_GRANULARITY;
         return 0;
 }
 
-static uint16_t check_transfer(struct request *r)
+static uint16_t check_transfer(struct tcp_request *t)
 {
-        uint32_t sgl_len = le32_get(r->sqe.sgl.len);
-        uint16_t status = check_sgl_type(r);
+        uint32_t sgl_len = le32_get(t->r.sqe.sgl.len);
+        uint16_t status = check_sgl_type(t);
 
-        r->wire_len = sgl_len < r->len ? sgl_len : r->len;
-        if (!status && (r->xfer == XFER_BOTH || r->len > r->queue->cfg.max_transfer))
+        t->wire_len = sgl_len < t->r.len ? sgl_len : t->r.len;
+        if (!status && (t->r.xfer == XFER_BOTH || t->r.len > t->queue->cfg.max_transfer))
                 status = NVME_INVALID_FIELD;
         if (!status)
-                status = is_in_capsule(r) ? check_in_capsule(r) : check_command_buffer(r);
+                status = is_in_capsule(t) ? check_in_capsule(t) : check_command_buffer(t);
         return status ? status | STATUS_DNR : 0;
 }
 
-static uint16_t admit(struct request *r)
+static uint16_t admit(struct tcp_request *t)
 {
-        struct tcp_controller *c = r->queue;
-        uint16_t status = c->ops.admit(c->user, r);
+        struct tcp_controller *c = t->queue;
+        uint16_t status = c->ops.admit(c->user, &t->r);
 
-        if (r->len == 0)
-                r->xfer = XFER_NONE;
+        if (t->r.len == 0)
+                t->r.xfer = XFER_NONE;
         if (!status && framer_ddgst_bad(&c->link.rx))
                 status = NVME_TRANSIENT_TRANSPORT;
-        if (!status && r->xfer != XFER_NONE)
-                status = check_transfer(r);
+        if (!status && t->r.xfer != XFER_NONE)
+                status = check_transfer(t);
         return status;
 }
 
-static void start(struct request *r)
+static void start(struct tcp_request *t)
 {
-        if (r->xfer == XFER_NONE) {
-                execute(r);
-        } else if (is_in_capsule(r)) {
-                r->data = (uint8_t *)(uintptr_t)framer_data(&r->queue->link.rx);
-                r->in_place = true;
-                execute(r);
+        if (t->r.xfer == XFER_NONE) {
+                execute(t);
+        } else if (is_in_capsule(t)) {
+                t->r.data = (uint8_t *)(uintptr_t)framer_data(&t->queue->link.rx);
+                t->r.in_place = true;
+                execute(t);
         } else {
-                obtain_buffer(r);
+                obtain_buffer(t);
         }
 }
 
 static void take_capsule(struct tcp_controller *c, const union pdu *h)
 {
-        struct request *r;
+        struct tcp_request *t;
         uint16_t status;
 
         c->stalled = !request_to_be_had(c);
         if (c->stalled)
                 return;
         c->budget--;
-        r = take_request(c, &h->cmd.sqe);
-        status = admit(r);
+        t = take_request(c, &h->cmd.sqe);
+        status = admit(t);
         if (status)
-                fail(r, status);
+                fail(t, status);
         else
-                start(r);
+                start(t);
 }
 
 /* --- in: set-up and dispatch ------------------------------------------------------------------ */
@@ -830,7 +809,7 @@ static void apply_defaults(struct tcp_controller_config *cfg)
 }
 
 struct tcp_controller *tcp_controller_new(const struct tcp_controller_config *cfg,
-                                          const struct tcp_controller_ops *ops, void *user)
+                                          const struct request_ops *ops, void *user)
 {
         struct tcp_controller *c = calloc(1, sizeof(*c));
         struct link_config link = { .side = PARTY_CONTROLLER, .policy = cfg->policy };
@@ -846,8 +825,8 @@ struct tcp_controller *tcp_controller_new(const struct tcp_controller_config *cf
                 free(c);
                 return NULL;
         }
-        list_init(&c->need_buffer);
-        list_init(&c->need_r2t);
+        request_list_init(&c->need_buffer);
+        request_list_init(&c->need_r2t);
         add_requests(c, c->first, FIRST_REQUESTS);
         return c;
 }
@@ -858,10 +837,10 @@ int tcp_controller_set_depth(struct tcp_controller *c, unsigned entries)
         return c->requests < entries ? add_slab(c) : 0;
 }
 
-static void put_buffers(struct request *r, unsigned n)
+static void put_buffers(struct tcp_request *t, unsigned n)
 {
         while (n-- > 0)
-                put_buffer(&r[n]);
+                put_buffer(&t[n]);
 }
 
 static void free_slabs(struct tcp_controller *c)
@@ -870,7 +849,7 @@ static void free_slabs(struct tcp_controller *c)
 
         while ((s = c->slabs)) {
                 c->slabs = s->next;
-                put_buffers(s->r, SLAB_REQUESTS);
+                put_buffers(s->t, SLAB_REQUESTS);
                 free(s);
         }
 }
@@ -908,31 +887,34 @@ struct link *tcp_controller_link(struct tcp_controller *c)
 
 /* A request that ends before its time: false if a PDU of it is in the middle of arriving, so that
  * its buffer has to stay. */
-static bool withdraw(struct request *r)
+static bool withdraw(struct tcp_request *t)
 {
-        struct tcp_controller *c = r->queue;
+        struct tcp_controller *c = t->queue;
 
-        if (r->state == REQUEST_NEED_BUFFER)
-                list_remove(&c->need_buffer, r);
-        stop_waiting(r);
-        r->withdrawn = c->in_hand == r && !gone(c);
-        return !r->withdrawn;
+        if (t->r.state == REQUEST_NEED_BUFFER)
+                request_list_remove(&c->need_buffer, &t->r);
+        stop_waiting(t);
+        t->withdrawn = c->in_hand == t && !gone(c);
+        return !t->withdrawn;
 }
 
 void tcp_controller_complete(struct tcp_controller *c, struct request *r)
 {
+        struct tcp_request *t = of(r);
+
         if (r->state == REQUEST_EXECUTING) {
                 c->executing--;
-                enter(r, REQUEST_EXECUTED);
-                finish(r);
-        } else if (r->state < REQUEST_EXECUTING && withdraw(r)) {
-                finish(r);
+                enter(t, REQUEST_EXECUTED);
+                finish(t);
+        } else if (r->state < REQUEST_EXECUTING && withdraw(t)) {
+                finish(t);
         }
 }
 
 struct request *tcp_controller_request(struct tcp_controller *c, uint16_t cid)
 {
         struct track_cmd *cmd = track_cmd(c->link.track, cid);
+        struct tcp_request *t = cmd ? cmd->user : NULL;
 
-        return cmd ? cmd->user : NULL;
+        return t ? &t->r : NULL;
 }

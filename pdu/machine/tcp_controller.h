@@ -2,66 +2,15 @@
 /*
  * The controller's side of one NVMe/TCP connection (one queue pair): ICResp, capsules in, R2T and
  * H2CData, C2HData and responses out. What a command means is the owner's business: it admits it,
- * executes it, completes it.
- *
- * A request walks down the states below, past those that it does not need; ops.trace sees each
- * step.
+ * executes it, completes it (request.h).
  */
 #ifndef NVMF_MACHINE_TCP_CONTROLLER_H
 #define NVMF_MACHINE_TCP_CONTROLLER_H
 
 #include "link.h"
-
-enum request_state {
-        REQUEST_FREE,
-        REQUEST_NEW,              /* capsule received */
-        REQUEST_NEED_BUFFER,      /* waits for a data buffer */
-        REQUEST_TRANSFERRING_H2C, /* R2T sent, or in-capsule data still arriving */
-        REQUEST_READY_TO_EXECUTE,
-        REQUEST_EXECUTING,
-        REQUEST_EXECUTED,
-        REQUEST_TRANSFERRING_C2H,
-        REQUEST_COMPLETING, /* response on its way out */
-        REQUEST_COMPLETED,
-};
-const char *request_state_name(enum request_state s); /* "ready to execute", ... */
+#include "request.h"
 
 struct tcp_controller;
-
-struct request {
-        union sqe sqe;
-        struct cqe cqe; /* filled in by the owner: dw0, dw1, status, SQHD; CID is ours */
-        enum request_state state;
-        enum nvme_xfer xfer; /* set by admit() */
-        uint32_t len;        /* bytes that the command transfers; set by admit() */
-        uint32_t c2h_len;    /* bytes to send; set by the owner before completing, <= len */
-        uint8_t *data;       /* host's data, or room for the controller's; NULL if none */
-        bool in_place;       /* data lies in the receive buffer: valid only within execute() */
-        bool success_ok;  /* set by the owner: C2HData may carry SUCCESS in place of a response */
-        bool no_response; /* set by the owner before completing: the command just ends, as an AER
-                           * does at a Controller Reset (Base 2.2 3.7.2) */
-
-        /* the machine's own */
-        bool success; /* its last C2HData has SUCCESS */
-        bool ddgst_bad;
-        bool r2t_queued; /* tx[0] is an R2T on its way out */
-        bool awaits_r2t; /* no R2T was to be had */
-        bool withdrawn;  /* completed by the owner while its data was arriving */
-
-        struct tcp_controller *queue;
-        void *user;           /* the owner's */
-        struct request *next; /* in whichever list it is; the owner may use it while EXECUTING */
-
-        /* the machine's own */
-        uint8_t *buffer;         /* got from the owner */
-        struct track_cmd *track; /* NULL once the command has ended on the wire */
-        uint32_t buffer_len;     /* bytes; 0: none */
-        uint32_t wire_len;       /* bytes that move: len, or what a short SGL has room for */
-        uint32_t sent, asked;    /* bytes of C2HData sent, covered by R2Ts */
-        uint32_t r2ts;           /* open */
-        struct tx tx[2];         /* R2T or C2HData; response */
-        uint8_t head[2][28];
-};
 
 struct tcp_controller_config {
         uint8_t cpda;           /* 0's based dwords, 0..31 */
@@ -77,28 +26,9 @@ struct tcp_controller_config {
         const struct rule_policy *policy; /* may be NULL */
 };
 
-struct tcp_controller_ops {
-        /*
-         * A capsule came: say what the command transfers (r->xfer, r->len). Non-zero (SCT << 8 |
-         * SC, STATUS_DNR may be or'ed): the command ends with it, without data. r->sqe is all there
-         * is. Called once for every command, also for those that fail in the transport afterwards.
-         */
-        uint16_t (*admit)(void *user, struct request *r);
-        /* Data is there (or room for it). Must end, now or later, in tcp_controller_complete(). */
-        void (*execute)(void *user, struct request *r);
-        /* A data buffer of len bytes, NULL: none now, ask again at tcp_controller_buffers(). */
-        uint8_t *(*buffer_get)(void *user, uint32_t len);
-        void (*buffer_put)(void *user, uint8_t *buf, uint32_t len);
-        /* The command ends, whoever ended it, and its cqe (or SUCCESS) is about to leave: the place
-         * to set SQHD. May be NULL. */
-        void (*completing)(void *user, struct request *r);
-        /* Each change of state; may be NULL. */
-        void (*trace)(void *user, const struct request *r);
-};
-
 /* NULL without memory. ops and cfg are copied, user is handed to every op. */
 struct tcp_controller *tcp_controller_new(const struct tcp_controller_config *cfg,
-                                          const struct tcp_controller_ops *ops, void *user);
+                                          const struct request_ops *ops, void *user);
 /*
  * No request may be EXECUTING (tcp_controller_executing() == 0); buffers go back through
  * buffer_put. To give up a connection: link_kill() its link, let what executes end in

@@ -144,10 +144,11 @@ static inline void owner_execute(void *user, struct request *r)
         o->parked_last = &r->next;
 }
 
-static inline uint8_t *owner_buffer_get(void *user, uint32_t len)
+static inline uint8_t *owner_buffer_get(void *user, uint32_t len, uint32_t *lkey)
 {
         struct owner *o = user;
 
+        (void)lkey;
         if (o->buffers_max > 0 && o->buffers == o->buffers_max)
                 return NULL;
         o->buffers++;
@@ -184,9 +185,9 @@ static inline void owner_trace(void *user, const struct request *r)
         ((struct request *)(uintptr_t)r)->user = (void *)(uintptr_t)r->state;
 }
 
-static inline const struct tcp_controller_ops *owner_ops(void)
+static inline const struct request_ops *owner_ops(void)
 {
-        static const struct tcp_controller_ops ops = {
+        static const struct request_ops ops = {
                 .admit = owner_admit,
                 .execute = owner_execute,
                 .buffer_get = owner_buffer_get,
