@@ -21,7 +21,6 @@ struct host_cmd {
          * commands, but not free the host. */
         void (*done)(struct host_cmd *cmd, void *user);
         void *user;
-        void *machine; /* its own */
 };
 
 #endif

@@ -15,9 +15,15 @@ struct host_r2t { /* an R2T that is not served yet */
 /* A place for an outstanding command. Its CID has the index in the low bits and a generation above,
  * so that an answer to a command long gone names nothing. */
 struct slot {
-        struct host_cmd *cmd;
+        struct tx tx;          /* the capsule, then one H2CData after the other */
+        struct host_cmd *cmd;  /* NULL: free */
+        struct host_r2t *r2ts; /* to be served, in the order they came */
         uint16_t cid;
         uint16_t next_free;
+        bool queued; /* tx is on its way out */
+        bool ended;  /* the response came while it was: done() has to wait */
+        bool ddgst_bad;
+        uint8_t head[76];
 };
 
 enum { NO_SLOT = 0xffff, R2TS_DEFAULT = 256 };
@@ -30,7 +36,7 @@ struct tcp_host {
         uint32_t generation; /* what the CID of a slot moves on by: a power of two >= depth */
         unsigned outstanding;
         struct host_r2t *r2t_pool, *free_r2t;
-        struct host_cmd *in_hand; /* of the PDU that is arriving */
+        struct slot *in_hand; /* of the PDU that is arriving */
         bool digests_refused;
         void *user;
         struct tx ic_tx;
@@ -45,36 +51,34 @@ static void free_r2t(struct tcp_host *h, struct host_r2t *r)
         h->free_r2t = r;
 }
 
-static struct host_r2t *pop_r2t(struct host_cmd *cmd)
+static struct host_r2t *pop_r2t(struct slot *s)
 {
-        struct host_r2t *r = cmd->r2ts;
+        struct host_r2t *r = s->r2ts;
 
         if (r)
-                cmd->r2ts = r->next;
+                s->r2ts = r->next;
         return r;
 }
 
-static void drop_r2ts(struct tcp_host *h, struct host_cmd *cmd)
+static void drop_r2ts(struct tcp_host *h, struct slot *s)
 {
         struct host_r2t *r;
 
-        while ((r = pop_r2t(cmd)))
+        while ((r = pop_r2t(s)))
                 free_r2t(h, r);
 }
 
-static struct slot *slot_of(struct tcp_host *h, uint16_t cid)
-{
-        return &h->slots[cid & (h->generation - 1)];
-}
-
-static void take_slot(struct tcp_host *h, struct host_cmd *cmd)
+static struct slot *take_slot(struct tcp_host *h, struct host_cmd *cmd)
 {
         struct slot *s = &h->slots[h->free_slot];
 
         h->free_slot = s->next_free;
         s->cmd = cmd;
+        s->r2ts = NULL;
+        s->ended = s->ddgst_bad = false;
         cmd->sqe.cid = le16(s->cid);
         h->outstanding++;
+        return s;
 }
 
 static void free_slot(struct tcp_host *h, struct slot *s)
@@ -89,9 +93,11 @@ static void free_slot(struct tcp_host *h, struct slot *s)
 }
 
 /* Hands the command back to its owner. */
-static void call_done(struct tcp_host *h, struct host_cmd *cmd)
+static void call_done(struct tcp_host *h, struct slot *s)
 {
-        free_slot(h, slot_of(h, le16_get(cmd->sqe.cid)));
+        struct host_cmd *cmd = s->cmd;
+
+        free_slot(h, s);
         cmd->done(cmd, cmd->user);
 }
 
@@ -100,66 +106,68 @@ static bool is_short(const struct host_cmd *cmd)
         return cmd->xfer == XFER_C2H && cmd->got < cmd->len && cmd->sqe.opc != NVME_FABRICS;
 }
 
-static uint16_t status_of(const struct host_cmd *cmd)
+static uint16_t status_of(const struct slot *s)
 {
+        const struct host_cmd *cmd = s->cmd;
+
         if (cqe_status(&cmd->cqe))
                 return cqe_status(&cmd->cqe);
-        if (cmd->ddgst_bad)
+        if (s->ddgst_bad)
                 return NVME_TRANSIENT_TRANSPORT;
         return is_short(cmd) ? NVME_DATA_TRANSFER_ERROR : NVME_SUCCESS;
 }
 
 /* R2Ts that are still open are dropped: nobody needs that data any more. But a PDU that is queued
  * holds on to the command until it is out. */
-static void end(struct tcp_host *h, struct host_cmd *cmd, const struct cqe *cqe)
+static void end(struct tcp_host *h, struct slot *s, const struct cqe *cqe)
 {
-        cmd->cqe = *cqe;
-        cmd->status = status_of(cmd);
-        drop_r2ts(h, cmd);
-        cmd->ended = true;
-        if (!cmd->queued)
-                call_done(h, cmd);
+        s->cmd->cqe = *cqe;
+        s->cmd->status = status_of(s);
+        drop_r2ts(h, s);
+        s->ended = true;
+        if (!s->queued)
+                call_done(h, s);
 }
 
 /* --- out: capsules and host to controller data ------------------------------------------------ */
 
-static void serve(struct tcp_host *h, struct host_cmd *cmd);
+static void serve(struct tcp_host *h, struct slot *s);
 
-static struct host_cmd *cmd_of(struct tx *tx)
+static struct slot *slot_of(struct tx *tx)
 {
-        return (struct host_cmd *)((uint8_t *)tx - offsetof(struct host_cmd, tx));
+        return (struct slot *)((uint8_t *)tx - offsetof(struct slot, tx));
 }
 
 static void tx_sent(struct tx *tx, void *user)
 {
-        struct host_cmd *cmd = cmd_of(tx);
+        struct slot *s = slot_of(tx);
         struct tcp_host *h = user;
 
-        cmd->queued = false;
-        if (cmd->ended)
-                call_done(h, cmd);
+        s->queued = false;
+        if (s->ended)
+                call_done(h, s);
         else
-                serve(h, cmd);
+                serve(h, s);
 }
 
-static void send_tx(struct tcp_host *h, struct host_cmd *cmd, const void *data, uint32_t len)
+static void send_tx(struct tcp_host *h, struct slot *s, const void *data, uint32_t len)
 {
-        cmd->tx = (struct tx) {
-                .head = cmd->head,
+        s->tx = (struct tx) {
+                .head = s->head,
                 .data = data,
                 .data_len = len,
-                .data_writable = cmd->sqe.opc == NVME_FABRICS, /* Connect's, by a violator */
-                .sqe = &cmd->sqe,
+                .data_writable = s->cmd->sqe.opc == NVME_FABRICS, /* Connect's, by a violator */
+                .sqe = &s->cmd->sqe,
                 .sent = tx_sent,
         };
-        cmd->queued = true;
-        link_send(&h->link, &cmd->tx);
+        s->queued = true;
+        link_send(&h->link, &s->tx);
 }
 
 /* The next H2CData for the oldest R2T of a command, when the one before is out. */
-static void serve(struct tcp_host *h, struct host_cmd *cmd)
+static void serve(struct tcp_host *h, struct slot *s)
 {
-        struct host_r2t *r = cmd->r2ts;
+        struct host_r2t *r = s->r2ts;
         uint32_t max = track_maxh2cdata(h->link.track), n, offset;
         struct pdu_data data;
 
@@ -169,17 +177,17 @@ static void serve(struct tcp_host *h, struct host_cmd *cmd)
         offset = r->offset;
         data = (struct pdu_data) {
                 .ch = { .type = PDU_H2C_DATA, .flags = n == r->left ? PDU_LAST : 0 },
-                .cccid = cmd->sqe.cid,
+                .cccid = le16(s->cid),
                 .ttag = r->ttag,
                 .offset = le32(offset),
                 .length = le32(n),
         };
-        memcpy(cmd->head, &data, sizeof(data));
+        memcpy(s->head, &data, sizeof(data));
         r->offset += n;
         r->left -= n;
         if (r->left == 0)
-                free_r2t(h, pop_r2t(cmd));
-        send_tx(h, cmd, cmd->data + offset, n);
+                free_r2t(h, pop_r2t(s));
+        send_tx(h, s, s->cmd->data + offset, n);
 }
 
 static bool fits_capsule(const struct tcp_host *h, const struct host_cmd *cmd)
@@ -206,28 +214,27 @@ int tcp_host_submit(struct tcp_host *h, struct host_cmd *cmd)
         struct pdu_capsule_cmd capsule = { .ch = { .type = PDU_CAPSULE_CMD } };
         bool in_capsule = fits_capsule(h, cmd);
         struct track_cmd *tracked;
+        struct slot *s;
 
         if (!tcp_host_ready(h) || h->free_slot == NO_SLOT)
                 return -1;
-        take_slot(h, cmd);
+        s = take_slot(h, cmd);
         describe_data(&cmd->sqe, cmd, in_capsule);
         cmd->cqe = (struct cqe) { .cid = cmd->sqe.cid };
         cmd->status = 0;
         cmd->got = 0;
-        cmd->r2ts = NULL;
-        cmd->ended = cmd->ddgst_bad = false;
         capsule.sqe = cmd->sqe;
-        memcpy(cmd->head, &capsule, sizeof(capsule));
-        send_tx(h, cmd, in_capsule ? cmd->data : NULL, in_capsule ? cmd->len : 0);
+        memcpy(s->head, &capsule, sizeof(capsule));
+        send_tx(h, s, in_capsule ? cmd->data : NULL, in_capsule ? cmd->len : 0);
         tracked = track_last_cmd(h->link.track);
         if (tracked)
-                tracked->user = cmd;
+                tracked->user = s;
         return 0;
 }
 
 /* --- in --------------------------------------------------------------------------------------- */
 
-static struct host_cmd *addressee(struct tcp_host *h)
+static struct slot *addressee(struct tcp_host *h)
 {
         struct track_cmd *cmd = track_last_cmd(h->link.track);
 
@@ -244,7 +251,8 @@ static bool inside(const struct host_cmd *cmd, uint32_t offset, uint32_t len)
 static void aim(struct tcp_host *h, const union pdu *p)
 {
         uint32_t offset = le32_get(p->data.offset), len = framer_data_len(&h->link.rx);
-        struct host_cmd *cmd = h->in_hand = addressee(h);
+        struct slot *s = h->in_hand = addressee(h);
+        const struct host_cmd *cmd = s ? s->cmd : NULL;
 
         if (p->ch.type == PDU_C2H_DATA && cmd && cmd->xfer == XFER_C2H && cmd->data &&
             inside(cmd, offset, len))
@@ -261,32 +269,34 @@ static void take_icresp(struct tcp_host *h, const union pdu *p)
                 link_close(&h->link);
 }
 
-static void take_response(struct tcp_host *h, struct host_cmd *cmd, const union pdu *p)
+static void take_response(struct tcp_host *h, struct slot *s, const union pdu *p)
 {
-        end(h, cmd, &p->resp.cqe);
+        end(h, s, &p->resp.cqe);
 }
 
-static void take_data(struct tcp_host *h, struct host_cmd *cmd, const union pdu *p)
+static void take_data(struct tcp_host *h, struct slot *s, const union pdu *p)
 {
         uint32_t offset = le32_get(p->data.offset), len = framer_data_len(&h->link.rx);
         const uint8_t *data = framer_data(&h->link.rx);
-        struct cqe success = { .cid = cmd->sqe.cid };
+        struct cqe success = { .cid = le16(s->cid) };
+        struct host_cmd *cmd = s->cmd;
 
-        cmd->ddgst_bad |= framer_ddgst_bad(&h->link.rx);
+        s->ddgst_bad |= framer_ddgst_bad(&h->link.rx);
         if (cmd->xfer == XFER_C2H && inside(cmd, offset, len)) {
                 if (cmd->data && data && data != cmd->data + offset)
                         memcpy(cmd->data + offset, data, len);
                 cmd->got += len;
         }
         if (p->ch.flags & PDU_SUCCESS)
-                end(h, cmd, &success);
+                end(h, s, &success);
 }
 
 /* An R2T that would reach outside the buffer, as only waived rules let pass, gets nothing. */
-static void take_r2t(struct tcp_host *h, struct host_cmd *cmd, const union pdu *p)
+static void take_r2t(struct tcp_host *h, struct slot *s, const union pdu *p)
 {
         uint32_t offset = le32_get(p->data.offset), len = le32_get(p->data.length);
-        struct host_r2t *r = h->free_r2t, **last = &cmd->r2ts;
+        struct host_r2t *r = h->free_r2t, **last = &s->r2ts;
+        const struct host_cmd *cmd = s->cmd;
 
         if (cmd->xfer != XFER_H2C || !cmd->data || len == 0 || !inside(cmd, offset, len))
                 return;
@@ -299,11 +309,11 @@ static void take_r2t(struct tcp_host *h, struct host_cmd *cmd, const union pdu *
         while (*last)
                 last = &(*last)->next;
         *last = r;
-        if (!cmd->queued)
-                serve(h, cmd);
+        if (!s->queued)
+                serve(h, s);
 }
 
-typedef void take_fn(struct tcp_host *h, struct host_cmd *cmd, const union pdu *p);
+typedef void take_fn(struct tcp_host *h, struct slot *s, const union pdu *p);
 
 static take_fn *const taken_by_cmd[PDU_TYPES] = {
         [PDU_CAPSULE_RESP] = take_response,
@@ -313,13 +323,13 @@ static take_fn *const taken_by_cmd[PDU_TYPES] = {
 
 static void take(struct tcp_host *h, const union pdu *p)
 {
-        struct host_cmd *cmd = h->in_hand;
+        struct slot *s = h->in_hand;
 
         h->in_hand = NULL;
         if (p->ch.type == PDU_ICRESP)
                 take_icresp(h, p);
-        else if (cmd && !cmd->ended && p->ch.type < PDU_TYPES && taken_by_cmd[p->ch.type])
-                taken_by_cmd[p->ch.type](h, cmd, p);
+        else if (s && s->cmd && !s->ended && p->ch.type < PDU_TYPES && taken_by_cmd[p->ch.type])
+                taken_by_cmd[p->ch.type](h, s, p);
 }
 
 void tcp_host_received(struct tcp_host *h, size_t n)
@@ -449,13 +459,13 @@ void tcp_host_fail_all(struct tcp_host *h, uint16_t status)
         link_kill(&h->link);
         h->in_hand = NULL;
         for (unsigned i = 0; i < h->cfg.depth; i++) {
-                struct host_cmd *cmd = h->slots[i].cmd;
+                struct slot *s = &h->slots[i];
 
-                if (!cmd)
+                if (!s->cmd)
                         continue;
-                drop_r2ts(h, cmd);
-                if (!cmd->ended)
-                        cmd->status = status;
-                call_done(h, cmd);
+                drop_r2ts(h, s);
+                if (!s->ended)
+                        s->cmd->status = status;
+                call_done(h, s);
         }
 }

@@ -6,36 +6,10 @@
 #ifndef NVMF_MACHINE_TCP_HOST_H
 #define NVMF_MACHINE_TCP_HOST_H
 
+#include "host_cmd.h"
 #include "link.h"
 
 struct tcp_host;
-struct host_r2t;
-
-/* One command; owned by the caller from tcp_host_submit() until done() is called. */
-struct host_cmd {
-        union sqe sqe;       /* opc and own fields; CID, PSDT and SGL are filled in at submit */
-        uint8_t *data;       /* sent or filled in; NULL if none. NULL with XFER_C2H: what comes is
-                              * checked and counted, and kept nowhere */
-        uint32_t len;        /* bytes */
-        enum nvme_xfer xfer; /* XFER_NONE, XFER_H2C, XFER_C2H */
-        bool command_buffer; /* describe it by 5Ah even where in-capsule data would fit */
-        struct cqe cqe;      /* the response; synthesised for C2HData with SUCCESS */
-        uint16_t status; /* SCT << 8 | SC of cqe, or NVME_TRANSIENT_TRANSPORT after a bad DDGST, or
-                          * NVME_DATA_TRANSFER_ERROR where a read came back short */
-        uint32_t got;    /* bytes of C2HData received */
-        /* Called once, from within tcp_host_received(), link_sent() or tcp_host_fail_all(); it may
-         * submit commands, but not free the host. */
-        void (*done)(struct host_cmd *cmd, void *user);
-        void *user;
-
-        /* the machine's own */
-        struct host_r2t *r2ts; /* to be served, in the order they came */
-        bool queued;           /* tx is on its way out */
-        bool ended;            /* the response came while it was: done() has to wait */
-        bool ddgst_bad;
-        struct tx tx; /* the capsule, then one H2CData after the other */
-        uint8_t head[76];
-};
 
 struct tcp_host_config {
         uint8_t hpda;         /* 0's based dwords, 0..31 */
