@@ -104,7 +104,7 @@ static void go_on(struct reactor *r)
         for (; c; c = next) {
                 next = c->next_again;
                 c->again = false;
-                conn_go_on(c);
+                c->kind->go_on(c);
         }
 }
 
@@ -121,7 +121,7 @@ static void feed(struct reactor *r)
         for (; c; c = next) {
                 next = c->next_hungry;
                 c->hungry = false;
-                conn_feed(c);
+                c->kind->feed(c);
         }
 }
 
@@ -133,6 +133,11 @@ static void each_conn(struct reactor *r, void (*fn)(struct conn *c))
                 next = c->next;
                 fn(c);
         }
+}
+
+static void sweep_conn(struct conn *c)
+{
+        c->kind->sweep(c);
 }
 
 /* Whether `ms` have passed since *last, which is now then. */
@@ -147,7 +152,7 @@ static bool is_time(struct reactor *r, uint64_t *last, unsigned ms)
 static void keep_time(struct reactor *r)
 {
         if (is_time(r, &r->swept, SWEEP_MS)) {
-                each_conn(r, conn_sweep);
+                each_conn(r, sweep_conn);
                 r->fed = true; /* memory may be had again */
         }
         if (r->is_ticker && is_time(r, &r->ticked, TICK_MS))
@@ -162,7 +167,7 @@ static void drain_conn(struct conn *c)
 {
         struct reactor *r = c->reactor;
 
-        conn_drain(c, reactor_now(r) >= r->drain_until);
+        c->kind->drain(c, reactor_now(r) >= r->drain_until);
 }
 
 static int timeout(struct reactor *r)
@@ -243,7 +248,7 @@ static void on_adoption(struct loop_message *m)
 {
         struct adoption *a = (struct adoption *)m;
 
-        conn_start(a->reactor, a->port, a->fd);
+        tcp_conn_start(a->reactor, a->port, a->fd);
         free(a);
 }
 
@@ -253,8 +258,7 @@ void reactor_adopt(struct reactor *r, struct port *port, int fd)
 
         if (!a) {
                 close(fd);
-                port_put(port);
-                atomic_fetch_sub(&r->service->conns, 1);
+                conn_forget(r->service, port);
                 return;
         }
         *a = (struct adoption) { .message.run = on_adoption, .reactor = r, .port = port, .fd = fd };
