@@ -110,13 +110,20 @@ struct verbs_mr {
 
 /* A key for part of an MR that comes and goes by work requests (memory window of type 2). */
 struct verbs_window {
-        uint32_t rkey; /* good once the BIND that was posted with it has gone out before the SEND */
+        uint32_t rkey; /* good once the BIND that was posted with it has gone out before the SEND;
+                        * the provider's first, verbs_window_next() before each further BIND */
         const struct verbs_mr *mr;
         void *addr;
         size_t len;
         unsigned access;
         void *own;
 };
+
+/* A key that nobody has seen lately; its low byte is ours to choose. */
+static inline void verbs_window_next(struct verbs_window *w)
+{
+        w->rkey = (w->rkey & 0xffffff00) | ((w->rkey + 1) & 0xff);
+}
 
 struct verbs_caps {                  /* of a device */
         uint32_t sges, inline_bytes; /* of one work request; inline 0: none */
@@ -135,11 +142,13 @@ struct verbs_qp_attr {
         uint32_t inline_bytes;
 };
 
-struct verbs_conn_param { /* of a connect request and its acceptance */
+/* Of a connect request and its acceptance: the numbers are the sender's own also where they arrive
+ * (reads_in: READs that it answers at a time). */
+struct verbs_conn_param {
         const void *data; /* private data */
         uint8_t len;
         uint8_t reads_in, reads_out; /* responder resources, initiator depth */
-        uint8_t rnr_retry, retry;    /* 7: for ever */
+        uint8_t rnr_retry, retry;    /* rnr_retry: how often the peer tries; 7: for ever */
 };
 
 enum verbs_event_type {
