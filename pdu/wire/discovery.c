@@ -64,20 +64,27 @@ static const struct field entry_fields[] = {
 };
 
 /* TSAS depends on the transport. */
+enum { TSAS_LEN = sizeof(((struct disc_entry *)0)->tsas), SECTYPE_MAX = 2 };
+
 static const struct field tsas_tcp[] = {
         FIELD_AT("sectype", offsetof(struct disc_entry, tsas), 1,
                  .words = WORDS({ 0, "no security" }, { 1, "TLS 1.2" }, { 2, "TLS 1.3" })),
         { 0 },
 };
+enum { QPTYPE, PRTYPE, CMS, PKEY = 8 }; /* bytes of TSAS, R1.0 figure 3 */
+enum { QPTYPE_RC = 1, QPTYPE_RD = 2, CMS_IP = 1 };
+
 static const struct field tsas_rdma[] = {
-        FIELD_AT("qptype", offsetof(struct disc_entry, tsas), 1,
-                 .words = WORDS({ 1, "reliable connected" }, { 2, "reliable datagram" })),
-        FIELD_AT("prtype", offsetof(struct disc_entry, tsas) + 1, 1,
-                 .words = WORDS({ 1, "none" }, { 2, "InfiniBand" }, { 3, "RoCE v1" },
-                                { 4, "RoCE v2" }, { 5, "iWARP" })),
-        FIELD_AT("cms", offsetof(struct disc_entry, tsas) + 2, 1,
-                 .words = WORDS({ 1, "RDMA_IP_CM" })),
-        FIELD_AT("pkey", offsetof(struct disc_entry, tsas) + 8, 2),
+        FIELD_AT("qptype", offsetof(struct disc_entry, tsas) + QPTYPE, 1,
+                 .words = WORDS({ QPTYPE_RC, "reliable connected" },
+                                { QPTYPE_RD, "reliable datagram" })),
+        FIELD_AT("prtype", offsetof(struct disc_entry, tsas) + PRTYPE, 1,
+                 .words = WORDS({ PRTYPE_NONE, "none" }, { PRTYPE_IB, "InfiniBand" },
+                                { PRTYPE_ROCE, "RoCE v1" }, { PRTYPE_ROCE_V2, "RoCE v2" },
+                                { PRTYPE_IWARP, "iWARP" })),
+        FIELD_AT("cms", offsetof(struct disc_entry, tsas) + CMS, 1,
+                 .words = WORDS({ CMS_IP, "RDMA_IP_CM" })),
+        FIELD_AT("pkey", offsetof(struct disc_entry, tsas) + PKEY, 2),
         { 0 },
 };
 
@@ -115,15 +122,66 @@ uint16_t disc_entry_port(const struct disc_entry *e)
         return (uint16_t)port;
 }
 
-void disc_entry_tcp(struct disc_entry *e, uint8_t subtype, uint8_t adrfam, const char *traddr,
-                    uint16_t port, const char *subnqn)
+/* --- what breaks a rule ----------------------------------------------------------------------- */
+
+static void finds(struct rule_set *found, bool broken, enum rule_id rule)
+{
+        if (broken)
+                rule_add(found, rule);
+}
+
+static bool any_set(const uint8_t *p, size_t n)
+{
+        while (n > 0 && p[n - 1] == 0)
+                n--;
+        return n > 0;
+}
+
+/* Digits without a zero before them. */
+static bool names_port(const struct disc_entry *e)
+{
+        return e->trsvcid[0] != '0' && disc_entry_port(e) > 0;
+}
+
+static bool wrong_tsas_rdma(const uint8_t *tsas)
+{
+        bool assigned = tsas[QPTYPE] >= QPTYPE_RC && tsas[QPTYPE] <= QPTYPE_RD &&
+                        tsas[PRTYPE] >= PRTYPE_NONE && tsas[PRTYPE] <= PRTYPE_IWARP &&
+                        tsas[CMS] == CMS_IP;
+        bool zeroes = !any_set(tsas + CMS + 1, PKEY - CMS - 1) &&
+                      !any_set(tsas + PKEY + 2, TSAS_LEN - PKEY - 2);
+
+        return !assigned || !zeroes;
+}
+
+static bool is_rdma_ip(const struct disc_entry *e)
+{
+        return e->tsas[CMS] == CMS_IP && (e->adrfam == ADRFAM_IPV4 || e->adrfam == ADRFAM_IPV6);
+}
+
+void disc_entry_check(const struct disc_entry *e, struct rule_set *found)
+{
+        if (e->trtype == TRTYPE_TCP) {
+                finds(found, e->tsas[0] > SECTYPE_MAX || any_set(e->tsas + 1, TSAS_LEN - 1),
+                      DISC_TSAS);
+                finds(found, !names_port(e), DISC_TRSVCID);
+        } else if (e->trtype == TRTYPE_RDMA) {
+                finds(found, wrong_tsas_rdma(e->tsas), RDMA_DISC_TSAS);
+                finds(found, is_rdma_ip(e) && !names_port(e), RDMA_DISC_TRSVCID);
+        }
+}
+
+/* --- made ------------------------------------------------------------------------------------- */
+
+static void fill_in(struct disc_entry *e, uint8_t trtype, uint8_t subtype, uint8_t adrfam,
+                    const char *traddr, uint16_t port, const char *subnqn)
 {
         char digits[6];
         struct text trsvcid = text_in(digits, sizeof(digits));
 
         text_add(&trsvcid, "%u", port);
         memset(e, 0, sizeof(*e));
-        e->trtype = TRTYPE_TCP;
+        e->trtype = trtype;
         e->adrfam = adrfam;
         e->subtype = subtype;
         e->cntlid = le16(CNTLID_DYNAMIC);
@@ -131,4 +189,19 @@ void disc_entry_tcp(struct disc_entry *e, uint8_t subtype, uint8_t adrfam, const
         text_pad(e->trsvcid, sizeof(e->trsvcid), digits);
         text_fill(e->subnqn, sizeof(e->subnqn) - 1, subnqn);
         text_pad(e->traddr, sizeof(e->traddr), traddr);
+}
+
+void disc_entry_tcp(struct disc_entry *e, uint8_t subtype, uint8_t adrfam, const char *traddr,
+                    uint16_t port, const char *subnqn)
+{
+        fill_in(e, TRTYPE_TCP, subtype, adrfam, traddr, port, subnqn);
+}
+
+void disc_entry_rdma(struct disc_entry *e, uint8_t subtype, uint8_t adrfam, const char *traddr,
+                     uint16_t port, const char *subnqn, enum disc_prtype prtype)
+{
+        fill_in(e, TRTYPE_RDMA, subtype, adrfam, traddr, port, subnqn);
+        e->tsas[QPTYPE] = QPTYPE_RC;
+        e->tsas[PRTYPE] = (uint8_t)prtype;
+        e->tsas[CMS] = CMS_IP;
 }

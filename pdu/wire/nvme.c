@@ -288,6 +288,7 @@ const char *sqe_name(const union sqe *s, bool admin)
 static const struct word sgl_ids[] = {
         { SGL_DATA_BLOCK, "Data Block, address" },
         { SGL_IN_CAPSULE, "Data Block, offset" },
+        { SGL_LAST_IN_CAPSULE, "Last Segment, offset" },
         { SGL_KEYED, "Keyed Data Block" },
         { SGL_KEYED_INVALIDATE, "Keyed Data Block, invalidate" },
         { SGL_TRANSPORT, "Transport Data Block" },
@@ -320,6 +321,13 @@ static const struct field sgl_fields[] = {
         FIELD(struct sgl, id, .words = sgl_ids),
         { 0 },
 };
+static const struct field sgl_keyed_fields[] = {
+        FIELD(struct sgl_keyed, addr),
+        FIELD(struct sgl_keyed, len),
+        FIELD(struct sgl_keyed, key),
+        FIELD(struct sgl_keyed, id, .words = sgl_ids),
+        { 0 },
+};
 static const struct field cdw_fields[] = {
         /* of a command that is not known */
         FIELD(union sqe, cdw10),
@@ -342,7 +350,7 @@ void describe_sqe(const struct describe *d, const union sqe *s, bool admin)
         else
                 describe_fields(d, sqe_nvm_fields, s);
         d->group(d->arg, "sgl");
-        describe_fields(d, sgl_fields, &s->sgl);
+        describe_fields(d, sgl_is_keyed(&s->sgl) ? sgl_keyed_fields : sgl_fields, &s->sgl);
         d->group(d->arg, NULL);
         describe_fields(d, c.fields ? c.fields : cdw_fields, s);
 }
@@ -393,7 +401,9 @@ void sqe_line(struct text *t, const union sqe *s, bool admin)
         for (const struct field *f = c.fields ? c.fields : cdw_fields; f->name; f++)
                 line_field(t, f, s);
         if (le32_get(s->sgl.len) || s->sgl.id)
-                text_add(t, " sgl %02Xh %u", s->sgl.id, le32_get(s->sgl.len));
+                text_add(t, " sgl %02Xh %u", s->sgl.id, sgl_len(&s->sgl));
+        if (sgl_is_keyed(&s->sgl))
+                text_add(t, " key %" PRIx64, field_get(&sgl_keyed_fields[2], &s->sgl));
 }
 
 void cqe_line(struct text *t, const struct cqe *c)

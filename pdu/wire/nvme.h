@@ -17,9 +17,10 @@
 
 /* Byte 15: type << 4 | subtype. */
 enum sgl_id {
-        SGL_DATA_BLOCK = 0x00, /* address: not for message-based transports */
-        SGL_IN_CAPSULE = 0x01, /* data block, subtype offset */
-        SGL_KEYED = 0x40,      /* RDMA */
+        SGL_DATA_BLOCK = 0x00,      /* address: not for message-based transports */
+        SGL_IN_CAPSULE = 0x01,      /* data block, subtype offset */
+        SGL_LAST_IN_CAPSULE = 0x31, /* RDMA: last segment, subtype offset */
+        SGL_KEYED = 0x40,           /* RDMA */
         SGL_KEYED_INVALIDATE = 0x4f,
         SGL_TRANSPORT = 0x5a, /* command data buffer of NVMe/TCP */
 };
@@ -29,6 +30,22 @@ struct sgl {
         le32_t len;  /* bytes */
         uint8_t rsvd[3], id;
 };
+
+struct sgl_keyed { /* what an SGL descriptor of type 4h is, whatever its subtype */
+        le64_t addr;
+        uint8_t len[3], key[4], id;
+};
+
+static inline bool sgl_is_keyed(const struct sgl *s)
+{
+        return s->id >> 4 == SGL_KEYED >> 4;
+}
+
+/* Bytes that it describes; of a segment: its own. */
+static inline uint32_t sgl_len(const struct sgl *s)
+{
+        return sgl_is_keyed(s) ? le32_get(s->len) & 0xffffff : le32_get(s->len);
+}
 
 /* --- submission and completion queue entries -------------------------------------------------- */
 
@@ -117,6 +134,7 @@ struct cqe {
 };
 
 _Static_assert(sizeof(struct sgl) == 16, "SGL descriptor");
+_Static_assert(sizeof(struct sgl_keyed) == 16, "keyed SGL descriptor");
 _Static_assert(sizeof(union sqe) == 64, "SQE");
 _Static_assert(sizeof(struct cqe) == 16, "CQE");
 _Static_assert(sizeof(struct connect_cmd) == 64 && offsetof(struct connect_cmd, recfmt) == 40 &&

@@ -50,7 +50,7 @@ const char *rdma_reject_name(uint16_t sts); /* "no resources", ...; "reserved" *
 
 /*
  * The private data as they came (len bytes, perhaps padded by the CM): copied into out. False: too
- * short. Nothing else is looked at.
+ * short, and what is missing is zeroes. Nothing else is looked at. data may be NULL.
  */
 bool rdma_request_read(const void *data, size_t len, struct rdma_request *out);
 bool rdma_accept_read(const void *data, size_t len, struct rdma_accept *out);
@@ -64,12 +64,14 @@ struct rdma_limits {          /* of a controller, against which a request is jud
 };
 /*
  * The first rule that a request breaks; f.fes is the reject status (enum rdma_reject_status), f.fei
- * is 0. reads_in and reads_out are the CM's responder resources and initiator depth of it.
- * waived may be NULL.
+ * is 0. reads_in and reads_out are the CM's responder resources and initiator depth of it, as the
+ * host sent them. waived may be NULL; RDMA_REQ_LENGTH waived: what is missing is judged as zeroes.
  */
 struct fault rdma_request_check(const void *data, size_t len, uint8_t reads_in, uint8_t reads_out,
                                 const struct rdma_limits *limits, const struct rule_set *waived);
-/* Findings about an acceptance, given the request; adds to `found`. */
+/* Findings about a request whatever the controller's limits; adds to `found`. */
+void rdma_request_findings(const void *data, size_t len, uint8_t reads_in, struct rule_set *found);
+/* ... about an acceptance, given the request. reads_in: the responder resources it offers. */
 void rdma_accept_check(const void *data, size_t len, uint8_t reads_in,
                        const struct rdma_request *request, struct rule_set *found);
 /* ... about a rejection that carries data. */
@@ -82,12 +84,6 @@ void describe_rdma_reject(const struct describe *d, const struct rdma_reject *r)
 /* --- keyed SGL descriptors ----------------------------------------------------------------- */
 
 enum { SGL_KEYED_MAX = 0xffffff }; /* bytes that one describes */
-
-struct sgl_keyed {
-        le64_t addr;
-        uint8_t len[3], key[4], id;
-};
-_Static_assert(sizeof(struct sgl_keyed) == 16, "keyed SGL descriptor");
 
 struct rdma_buffer { /* of the host, as a descriptor says */
         uint64_t addr;
@@ -108,11 +104,11 @@ enum { RDMA_DESCRIPTORS = 16 }; /* of one command at most: what MSDBD may be her
 struct rdma_data {
         bool in_capsule;
         uint32_t offset; /* within the capsule, from its first byte */
-        uint32_t len;    /* bytes in all */
+        uint32_t len;    /* bytes in all: may be more than the command transfers (Base 4.3.2) */
         unsigned count;  /* of keyed descriptors */
         struct rdma_buffer keyed[RDMA_DESCRIPTORS];
-        bool invalidate;         /* some descriptor asks for it ... */
-        uint32_t invalidate_key; /* ... and this is the key that may be invalidated */
+        bool invalidate;         /* the last keyed descriptor asks for it ... */
+        uint32_t invalidate_key; /* ... and this is its key */
 };
 
 struct rdma_format { /* of the capsules of a queue */
@@ -122,10 +118,21 @@ struct rdma_format { /* of the capsules of a queue */
         uint8_t msdbd;       /* 0: no limit (but RDMA_DESCRIPTORS) */
 };
 
+/* Bytes of a command capsule at most (RDMA_CMD_LONG). Fabrics commands of I/O queues may come with
+ * their data in the capsule before IOCCSZ is known (Linux's Connect): 64 + their data. */
+uint32_t rdma_capsule_max(const struct rdma_format *f);
+
 /*
  * Reads the description of the data of a command capsule of `len` bytes. `xfer` and `needs`: what
  * the command transfers by its own words (needs 0: unknown, not compared). REACT_STATUS fault: f.fes
- * is SCT << 8 | SC. A command without data (XFER_NONE) has out->count 0 whatever its SGL says.
+ * is SCT << 8 | SC; out is all zero then. A command without data (XFER_NONE) has out->count 0
+ * whatever its SGL says.
+ *
+ * The length of the capsule is judged by its owner, apart from one with no whole SQE: that is
+ * RDMA_CMD_SHORT (REACT_ANY), waived or not. What out says always lies within the capsule, also of
+ * waived rules; out->len is less than needs only where RDMA_SGL_LENGTH is waived.
+ *
+ * In-capsule data begins at 64 + ICDOFF * 16; the offsets of descriptors count from there.
  */
 struct fault rdma_data_read(const void *capsule, uint32_t len, const struct rdma_format *format,
                             enum nvme_xfer xfer, uint32_t needs, const struct rule_set *waived,

@@ -42,7 +42,7 @@ enum reaction {
         REACT_STATUS, /* the command completes with one of the accepted statuses */
         REACT_CLOSE,  /* fatal: closes without a word */
         REACT_ANY,    /* an error status or the end of the connection, never silence */
-        REACT_REJECT,   /* the connect request is rejected with one of the accepted STS */
+        REACT_REJECT, /* the connect request is rejected with one of the accepted STS */
         REACT_TOLERATE, /* goes on as though nothing had happened */
 };
 const char *reaction_name(enum reaction r);

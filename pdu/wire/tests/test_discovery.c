@@ -110,12 +110,91 @@ static void test_description(void **state)
         assert_non_null(strstr(buf, "  prtype       : 4 (RoCE v2)\n"));
 }
 
+static void assert_found(const struct disc_entry *e, enum rule_id only)
+{
+        struct rule_set found = { 0 };
+
+        disc_entry_check(e, &found);
+        rule_each (r)
+                assert_int_equal(rule_in(&found, r), r == only);
+}
+
+static struct disc_entry rdma(void)
+{
+        struct disc_entry e;
+
+        disc_entry_rdma(&e, SUBTYPE_NVM, ADRFAM_IPV4, "192.0.2.1", 4420,
+                        "nqn.2026-01.com.example:x", PRTYPE_ROCE_V2);
+        return e;
+}
+
+static void test_rdma_entry(void **state)
+{
+        struct disc_entry e = rdma(), tcp;
+
+        (void)state;
+        disc_entry_tcp(&tcp, SUBTYPE_NVM, ADRFAM_IPV4, "192.0.2.1", 4420,
+                       "nqn.2026-01.com.example:x");
+        assert_int_equal(e.trtype, TRTYPE_RDMA);
+        assert_memory_equal(e.tsas, "\1\4\1\0", 4);
+        assert_found(&e, RULE_NONE);
+        e.trtype = TRTYPE_TCP;
+        memset(e.tsas, 0, sizeof(e.tsas));
+        assert_memory_equal(&e, &tcp, sizeof(e));
+}
+
+static void test_checks_rdma(void **state)
+{
+        static const struct {
+                uint8_t at, value;
+        } broken[] = { { 0, 0 }, { 0, 3 }, { 1, 0 }, { 1, 6 },  { 2, 0 },
+                       { 2, 2 }, { 3, 1 }, { 7, 1 }, { 10, 1 }, { 255, 1 } };
+        static const char *const ports[] = { "04420", "0", "", "65536", "44-20", " 4420" };
+        struct disc_entry e;
+
+        (void)state;
+        for (size_t i = 0; i < COUNT(broken); i++) {
+                e = rdma();
+                e.tsas[broken[i].at] = broken[i].value;
+                assert_found(&e, RDMA_DISC_TSAS);
+        }
+        for (size_t i = 0; i < COUNT(ports); i++) {
+                e = rdma();
+                text_pad(e.trsvcid, sizeof(e.trsvcid), ports[i]);
+                assert_found(&e, RDMA_DISC_TRSVCID);
+        }
+        e.adrfam = ADRFAM_IB; /* there it is a service identifier */
+        assert_found(&e, RULE_NONE);
+}
+
+static void test_checks_tcp(void **state)
+{
+        struct disc_entry e;
+
+        (void)state;
+        fill();
+        for (uint8_t sectype = 0; sectype < 4; sectype++) {
+                e = log_page.entry[0];
+                e.tsas[0] = sectype;
+                assert_found(&e, sectype > 2 ? DISC_TSAS : RULE_NONE);
+        }
+        e = log_page.entry[0];
+        e.tsas[255] = 1;
+        assert_found(&e, DISC_TSAS);
+        e = log_page.entry[0];
+        e.trsvcid[0] = 'x';
+        assert_found(&e, DISC_TRSVCID);
+        e.trtype = TRTYPE_FC;
+        assert_found(&e, RULE_NONE);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_entry),       cmocka_unit_test(test_long_strings),
                 cmocka_unit_test(test_ports),       cmocka_unit_test(test_log),
-                cmocka_unit_test(test_description),
+                cmocka_unit_test(test_description), cmocka_unit_test(test_rdma_entry),
+                cmocka_unit_test(test_checks_rdma), cmocka_unit_test(test_checks_tcp),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
