@@ -60,7 +60,7 @@ struct rdma_life {
                       * drain */
         bool idle;   /* the last LIFE_IDLE still holds: kept by the owner's calls of life_busy() */
         unsigned actions;            /* ever given, for the invariants */
-        enum life_event cause;       /* that ended CONNECTING or LIVE */
+        enum life_event cause;       /* that ended CONNECTING or LIVE; LIFE_EVENTS: none has */
         uint32_t sentinels;          /* posted and not flushed */
         struct verbs_wr sentinel[2]; /* SEND side (a WRITE of zero bytes), RECV */
 };

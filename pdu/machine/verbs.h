@@ -323,7 +323,7 @@ static inline int verbs_disconnect(struct verbs_ep *ep)
  * SRQ: all that was taken from it) is flushed, what is posted from now on is, too. */
 static inline int verbs_fail(struct verbs_ep *ep)
 {
-        return VERBS(ep)->fail(ep);
+        return (VERBS(ep)->fail)(ep); /* cmocka has a macro of that name */
 }
 /* No event or completion of it comes any more; may wait. Not from within the handling of one of its
  * events while another one is unread by verbs_event(): those are dropped. */
