@@ -12,6 +12,7 @@
 #define NVMF_MACHINE_SPOIL_H
 
 #include "pdu/wire/tcp.h"
+#include "spoil_rdma.h"
 
 /* What a violator may look at and change of one outgoing PDU, after its layout, before digests. */
 struct spoil {
