@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rdma_host.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A place for an outstanding command. Its CID has the index in the low bits and a generation above,
+ * so that an answer to a command long gone names nothing. */
+struct slot {
+        struct verbs_wr send;
+        struct host_cmd *cmd; /* NULL: free */
+        uint8_t *capsule;     /* in registered memory */
+        uint16_t cid;
+        uint16_t next_free;
+        bool sent;     /* the SEND is completed: its memory is ours again */
+        bool answered; /* the response is in cmd->cqe */
+};
+
+struct receive {
+        struct verbs_wr wr;
+        const struct cqe *cqe;
+};
+
+enum {
+        NO_SLOT = 0xffff,
+        RESPONSE_ROOM = 64, /* more than a response has: a longer one shows as what it is, and not
+                             * as an error of the queue pair */
+        SQE_LEN = sizeof(union sqe),
+        CQE_LEN = sizeof(struct cqe),
+};
+
+struct chain {
+        struct verbs_wr *first, **last;
+};
+
+struct rdma_host {
+        struct rdma_host_config cfg;
+        struct rdma_host_ops ops;
+        void *user;
+        struct slot *slots;
+        struct receive *receives;
+        uint8_t *memory;
+        size_t bytes; /* of memory */
+        uint32_t lkey, stride;
+        uint16_t free_slot;
+        uint32_t generation; /* what the CID of a slot moves on by: a power of two >= depth */
+        unsigned outstanding;
+        struct chain sends, recvs; /* to be posted */
+        struct fault fault;
+        bool failed; /* all commands were given up */
+};
+
+/* --- chains ----------------------------------------------------------------------------------- */
+
+static void chain_clear(struct chain *c)
+{
+        c->first = NULL;
+        c->last = &c->first;
+}
+
+static void chain_add(struct chain *c, struct verbs_wr *wr)
+{
+        wr->next = NULL;
+        *c->last = wr;
+        c->last = &wr->next;
+}
+
+static struct verbs_wr *chain_take(struct chain *c)
+{
+        struct verbs_wr *first = c->first;
+
+        chain_clear(c);
+        return first;
+}
+
+struct verbs_wr *rdma_host_take_recvs(struct rdma_host *h)
+{
+        return chain_take(&h->recvs);
+}
+
+struct verbs_wr *rdma_host_take(struct rdma_host *h)
+{
+        return chain_take(&h->sends);
+}
+
+bool rdma_host_wants_post(const struct rdma_host *h)
+{
+        return h->sends.first || h->recvs.first;
+}
+
+/* --- slots ------------------------------------------------------------------------------------ */
+
+static struct slot *take_slot(struct rdma_host *h, struct host_cmd *cmd)
+{
+        struct slot *s = &h->slots[h->free_slot];
+
+        h->free_slot = s->next_free;
+        s->cmd = cmd;
+        s->sent = s->answered = false;
+        h->outstanding++;
+        return s;
+}
+
+static void free_slot(struct rdma_host *h, struct slot *s)
+{
+        s->cmd = NULL;
+        s->cid = (uint16_t)(s->cid + h->generation);
+        if (s->cid == 0xffff) /* means "no command" in the Error Information log */
+                s->cid = (uint16_t)(s->cid + h->generation);
+        s->next_free = h->free_slot;
+        h->free_slot = (uint16_t)(s - h->slots);
+        h->outstanding--;
+}
+
+/* Hands the command back to its owner. */
+static void end(struct rdma_host *h, struct slot *s)
+{
+        struct host_cmd *cmd = s->cmd;
+
+        free_slot(h, s);
+        cmd->done(cmd, cmd->user);
+}
+
+/* A response may overtake its SEND's completion, but until that has come the memory that is sent
+ * from is not ours: the command ends when both are there. */
+static void end_if_over(struct rdma_host *h, struct slot *s)
+{
+        if (s->cmd && s->sent && s->answered)
+                end(h, s);
+}
+
+/* --- commands --------------------------------------------------------------------------------- */
+
+static uint32_t data_offset(const struct rdma_host *h)
+{
+        return SQE_LEN + h->cfg.icdoff * 16u;
+}
+
+/* A capsule of a Fabrics command has 64 bytes on every queue (R1.0 3.3). */
+static bool fits_capsule(const struct rdma_host *h, const struct host_cmd *cmd)
+{
+        return cmd->xfer == XFER_H2C && cmd->len > 0 && cmd->len <= h->cfg.in_capsule &&
+               cmd->sqe.opc != NVME_FABRICS && !cmd->command_buffer;
+}
+
+static bool has_data(const struct host_cmd *cmd)
+{
+        return cmd->xfer != XFER_NONE && cmd->len > 0;
+}
+
+static void add_sge(struct verbs_wr *wr, void *addr, uint32_t len, uint32_t lkey)
+{
+        wr->sge[wr->n_sge++] = (struct verbs_sge) { .addr = addr, .len = len, .lkey = lkey };
+}
+
+/* Data goes from where it lies if that is registered, else from the slot. */
+static void put_in_capsule(struct rdma_host *h, struct slot *s, bool registered, uint32_t lkey)
+{
+        struct host_cmd *cmd = s->cmd;
+        uint32_t offset = data_offset(h);
+
+        sgl_put_in_capsule(&cmd->sqe.sgl, 0, cmd->len);
+        if (registered) {
+                add_sge(&s->send, s->capsule, offset, h->lkey);
+                add_sge(&s->send, cmd->data, cmd->len, lkey);
+        } else {
+                memcpy(s->capsule + offset, cmd->data, cmd->len);
+                add_sge(&s->send, s->capsule, offset + cmd->len, h->lkey);
+        }
+}
+
+static void put_keyed(struct rdma_host *h, struct slot *s, uint32_t rkey)
+{
+        struct host_cmd *cmd = s->cmd;
+        struct rdma_buffer buffer = { 0 };
+
+        if (has_data(cmd))
+                buffer = (struct rdma_buffer) { .addr = (uint64_t)(uintptr_t)cmd->data,
+                                                .len = cmd->len,
+                                                .key = rkey };
+        sgl_put_keyed(&cmd->sqe.sgl, &buffer);
+        add_sge(&s->send, s->capsule, SQE_LEN, h->lkey);
+}
+
+static uint32_t wr_bytes(const struct verbs_wr *wr)
+{
+        uint32_t bytes = 0;
+
+        for (unsigned i = 0; i < wr->n_sge; i++)
+                bytes += wr->sge[i].len;
+        return bytes;
+}
+
+/* PSDT 01b is what Linux asks of every command, Fabrics ones included. */
+static void fill_sqe(struct slot *s)
+{
+        union sqe *sqe = &s->cmd->sqe;
+
+        sqe->flags = (uint8_t)((sqe->flags & ~(unsigned)SQE_PSDT_MASK) | SQE_PSDT_SGL);
+        sqe->cid = le16(s->cid);
+        s->cmd->cqe = (struct cqe) { .cid = sqe->cid };
+        s->cmd->status = 0;
+        s->cmd->got = 0;
+}
+
+int rdma_host_submit(struct rdma_host *h, struct host_cmd *cmd)
+{
+        uint32_t lkey = 0, rkey = 0;
+        bool in_capsule = fits_capsule(h, cmd), registered;
+        struct slot *s;
+
+        if (h->failed || h->free_slot == NO_SLOT)
+                return -1;
+        registered = has_data(cmd) && h->ops.data_keys(h->user, cmd->data, cmd->len, &lkey, &rkey);
+        if (has_data(cmd) && !in_capsule && (!registered || cmd->len > SGL_KEYED_MAX))
+                return -1;
+        s = take_slot(h, cmd);
+        fill_sqe(s);
+        s->send.n_sge = 0;
+        if (in_capsule)
+                put_in_capsule(h, s, registered, lkey);
+        else
+                put_keyed(h, s, rkey);
+        memcpy(s->capsule, &cmd->sqe, SQE_LEN);
+        s->send.flags = VERBS_SIGNALED;
+        if (wr_bytes(&s->send) <= h->cfg.inline_bytes)
+                s->send.flags |= VERBS_INLINE;
+        chain_add(&h->sends, &s->send);
+        return 0;
+}
+
+unsigned rdma_host_outstanding(const struct rdma_host *h)
+{
+        return h->outstanding;
+}
+
+/* --- completions ------------------------------------------------------------------------------ */
+
+/* True: the rule is not waived, and so it ends the connection. */
+static bool fault(struct rdma_host *h, enum rule_id rule)
+{
+        if (h->cfg.policy && rule_in(&h->cfg.policy->waived, rule))
+                return false;
+        h->fault = rule_fault(rule);
+        return true;
+}
+
+/* No key of ours is ever offered for invalidation. */
+static bool bad_key(struct rdma_host *h, const struct verbs_wc *wc)
+{
+        return wc->invalidated && fault(h, RDMA_INV_UNASKED);
+}
+
+static struct slot *slot_of(struct rdma_host *h, uint16_t cid)
+{
+        unsigned i = cid & (h->generation - 1);
+        struct slot *s = i < h->cfg.depth ? &h->slots[i] : NULL;
+
+        return s && s->cmd && s->cid == cid && !s->answered ? s : NULL;
+}
+
+static void take_response(struct rdma_host *h, struct slot *s, const struct cqe *cqe)
+{
+        struct host_cmd *cmd = s->cmd;
+
+        cmd->cqe = *cqe;
+        cmd->status = cqe_status(cqe);
+        cmd->got = cmd->xfer == XFER_C2H && cmd->status == 0 ? cmd->len : 0;
+        s->answered = true;
+        end_if_over(h, s);
+}
+
+/* The receive goes back once the response is read out of it: done() may submit the next command,
+ * whose response needs one. */
+static bool received(struct rdma_host *h, struct receive *r, const struct verbs_wc *wc)
+{
+        struct cqe cqe;
+        struct slot *s;
+
+        if (wc->status != VERBS_SUCCESS)
+                return true;
+        cqe = *r->cqe;
+        chain_add(&h->recvs, &r->wr);
+        if (is_fault(h->fault))
+                return true;
+        if (wc->bytes != CQE_LEN && fault(h, RDMA_RSP_LENGTH))
+                return true;
+        if (wc->bytes < CQE_LEN)
+                return false;
+        s = slot_of(h, le16_get(cqe.cid));
+        if (!s)
+                return fault(h, RDMA_RSP_CID);
+        if (bad_key(h, wc))
+                return true;
+        take_response(h, s, &cqe);
+        return false;
+}
+
+bool rdma_host_completed(struct rdma_host *h, const struct verbs_wc *wc)
+{
+        struct slot *s;
+
+        if (wc->wr->op == VERBS_RECV)
+                return received(h, wc->wr->user, wc);
+        s = wc->wr->user;
+        s->sent = true;
+        end_if_over(h, s);
+        return wc->status != VERBS_SUCCESS || is_fault(h->fault);
+}
+
+struct fault rdma_host_fault(const struct rdma_host *h)
+{
+        return h->fault;
+}
+
+void rdma_host_fail_all(struct rdma_host *h, uint16_t status)
+{
+        h->failed = true;
+        chain_clear(&h->sends);
+        chain_clear(&h->recvs);
+        for (unsigned i = 0; i < h->cfg.depth; i++) {
+                struct slot *s = &h->slots[i];
+
+                if (!s->cmd)
+                        continue;
+                if (!s->answered)
+                        s->cmd->status = status;
+                end(h, s);
+        }
+}
+
+/* --- life ------------------------------------------------------------------------------------- */
+
+/* One more than commands: its SEND may be answered before the receive of the last one is back. */
+static unsigned receive_count(const struct rdma_host *h)
+{
+        return h->cfg.depth + 1u;
+}
+
+static int alloc_memory(struct rdma_host *h)
+{
+        uint32_t capsule = h->cfg.capsule_max > SQE_LEN ? h->cfg.capsule_max : SQE_LEN;
+
+        h->stride = (capsule + 63) & ~63u;
+        h->bytes = (size_t)h->stride * h->cfg.depth + (size_t)RESPONSE_ROOM * receive_count(h);
+        h->memory = h->ops.memory(h->user, h->bytes, &h->lkey);
+        if (!h->memory)
+                return -1;
+        memset(h->memory, 0, h->bytes);
+        return 0;
+}
+
+static int alloc_slots(struct rdma_host *h)
+{
+        unsigned depth = h->cfg.depth;
+
+        h->slots = calloc(depth, sizeof(*h->slots));
+        h->free_slot = NO_SLOT;
+        for (h->generation = 1; h->generation < depth;)
+                h->generation <<= 1;
+        for (unsigned i = depth; h->slots && i-- > 0;) {
+                struct slot *s = &h->slots[i];
+
+                *s = (struct slot) { .send = { .op = VERBS_SEND, .user = s },
+                                     .capsule = h->memory + (size_t)h->stride * i,
+                                     .cid = (uint16_t)i,
+                                     .next_free = h->free_slot };
+                h->free_slot = (uint16_t)i;
+        }
+        return h->slots ? 0 : -1;
+}
+
+static int alloc_receives(struct rdma_host *h)
+{
+        uint8_t *at = h->memory + (size_t)h->stride * h->cfg.depth;
+
+        h->receives = calloc(receive_count(h), sizeof(*h->receives));
+        for (unsigned i = 0; h->receives && i < receive_count(h); i++, at += RESPONSE_ROOM) {
+                struct receive *r = &h->receives[i];
+
+                *r = (struct receive) { .wr = { .op = VERBS_RECV, .user = r },
+                                        .cqe = (const struct cqe *)(const void *)at };
+                add_sge(&r->wr, at, RESPONSE_ROOM, h->lkey);
+                chain_add(&h->recvs, &r->wr);
+        }
+        return h->receives ? 0 : -1;
+}
+
+struct rdma_host *rdma_host_new(const struct rdma_host_config *cfg, const struct rdma_host_ops *ops,
+                                void *user)
+{
+        struct rdma_host *h = calloc(1, sizeof(*h));
+
+        if (!h)
+                return NULL;
+        h->cfg = *cfg;
+        h->ops = *ops;
+        h->user = user;
+        chain_clear(&h->sends);
+        chain_clear(&h->recvs);
+        rdma_host_set_in_capsule(h, cfg->in_capsule, cfg->icdoff);
+        if (alloc_memory(h) == 0 && alloc_slots(h) == 0 && alloc_receives(h) == 0)
+                return h;
+        rdma_host_free(h);
+        return NULL;
+}
+
+void rdma_host_free(struct rdma_host *h)
+{
+        if (!h)
+                return;
+        if (h->memory)
+                h->ops.memory_put(h->user, h->memory, h->bytes);
+        free(h->receives);
+        free(h->slots);
+        free(h);
+}
+
+void *rdma_host_user(const struct rdma_host *h)
+{
+        return h->user;
+}
+
+/* As much as the slots have room for. */
+void rdma_host_set_in_capsule(struct rdma_host *h, uint32_t bytes, uint16_t icdoff)
+{
+        uint32_t room;
+
+        h->cfg.icdoff = icdoff;
+        room = h->cfg.capsule_max > data_offset(h) ? h->cfg.capsule_max - data_offset(h) : 0;
+        h->cfg.in_capsule = bytes < room ? bytes : room;
+}
