@@ -27,7 +27,7 @@ struct spoil {
         bool twice;                    /* out: send it twice */
 };
 
-/* Whether `rule` has a violator here. Rules about what happens over time are broken where it
+/* Whether `rule` has a violator here, of NVMe/TCP or of commands and their outcome. Rules about what happens over time are broken where it
  * happens, by link, tcp_controller, controller and target: see the end of spoil.c. */
 bool spoil_can(enum rule_id rule);
 /* Applies the violators of all rules in `violated` that fit this PDU; true if anything changed. */

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What can be wrong with the outcome of a command, whatever transport it goes by: values of Identify,
+ * properties and log pages, statuses. */
+#include "spoil_table.h"
+
+struct done {
+        const union sqe *sqe;
+        struct cqe *cqe;
+        uint8_t *data;
+        uint32_t len;
+};
+
+static bool succeeded(const struct done *d)
+{
+        return cqe_status(d->cqe) == NVME_SUCCESS;
+}
+
+static bool done_connect(const struct done *d)
+{
+        return d->sqe->opc == NVME_FABRICS && d->sqe->fctype == FCTYPE_CONNECT;
+}
+
+static bool done_connected(const struct done *d)
+{
+        return done_connect(d) && succeeded(d);
+}
+
+static bool done_connect_failed(const struct done *d)
+{
+        return done_connect(d) && !succeeded(d);
+}
+
+static bool done_not_connect(const struct done *d)
+{
+        return !done_connect(d);
+}
+
+/* Commands without a result, on either kind of queue. */
+static bool done_without_result(const struct done *d)
+{
+        return succeeded(d) && (d->sqe->opc == NVME_IDENTIFY || d->sqe->opc == NVME_WRITE);
+}
+
+static bool done_long_sgl(const struct done *d)
+{
+        uint32_t len = sgl_len(&d->sqe->sgl);
+        uint32_t ranges = (le32_get(d->sqe->cdw10) & 0xff) + 1;
+
+        if (d->sqe->opc == NVME_DSM && spoil_has_nsid(d->sqe))
+                return len > ranges * sizeof(struct dsm_range);
+        return d->sqe->opc == NVME_IDENTIFY && len > IDENTIFY_LEN;
+}
+
+static bool done_property(const struct done *d, enum property ofst)
+{
+        return succeeded(d) && d->sqe->opc == NVME_FABRICS &&
+               d->sqe->fctype == FCTYPE_PROPERTY_GET && le32_get(d->sqe->property.ofst) == ofst;
+}
+
+static bool done_cap(const struct done *d)
+{
+        return done_property(d, PROP_CAP);
+}
+
+static bool done_vs(const struct done *d)
+{
+        return done_property(d, PROP_VS);
+}
+
+static bool done_cc(const struct done *d)
+{
+        return done_property(d, PROP_CC);
+}
+
+static bool done_id_ctrl(const struct done *d)
+{
+        return succeeded(d) && d->sqe->opc == NVME_IDENTIFY &&
+               (le32_get(d->sqe->cdw10) & 0xff) == CNS_CTRL;
+}
+
+static bool done_get_kato(const struct done *d)
+{
+        return succeeded(d) && d->sqe->opc == NVME_GET_FEATURES &&
+               (le32_get(d->sqe->cdw10) & 0xff) == FEAT_KATO;
+}
+
+static bool done_discovery(const struct done *d)
+{
+        return succeeded(d) && d->sqe->opc == NVME_GET_LOG_PAGE && !spoil_has_nsid(d->sqe) &&
+               (le32_get(d->sqe->cdw10) & 0xff) == LOG_DISCOVERY;
+}
+
+/* LPO; the log has 1024 bytes of header and entries of 1024 bytes, so low halves are enough. */
+static uint32_t log_offset(const struct done *d)
+{
+        return le32_get(d->sqe->cdw12);
+}
+
+struct completion {
+        enum rule_id rule;
+        enum { IN_CQE, IN_DATA, IN_LOG } where; /* IN_LOG: offset counts from the log's begin */
+        bool (*fits)(const struct done *d);
+        struct change change;
+};
+
+#define CQE(name, when, member, ...)                                                               \
+        {                                                                                          \
+                (name), IN_CQE, (when),                                                            \
+                {                                                                                  \
+                        AT(struct cqe, member), __VA_ARGS__                                        \
+                }                                                                                  \
+        }
+#define ID(name, member, ...)                                                                      \
+        {                                                                                          \
+                (name), IN_DATA, done_id_ctrl,                                                     \
+                {                                                                                  \
+                        AT(struct id_ctrl, member), __VA_ARGS__                                    \
+                }                                                                                  \
+        }
+#define ENTRY(name, member, ...)                                                                   \
+        {                                                                                          \
+                (name), IN_LOG, done_discovery,                                                    \
+                {                                                                                  \
+                        DISC_HEADER_LEN + offsetof(struct disc_entry, member), __VA_ARGS__         \
+                }                                                                                  \
+        }
+
+static const struct completion completions[] = {
+        /* clang-format off */
+        CQE(FAB_SQHD, done_not_connect, sqhd, PUT, 0xfffe),
+        CQE(FAB_CQE_ZERO, done_without_result, dw0, PUT, 0x5a5a5a5a),
+        CQE(FAB_SGL_LONG, done_long_sgl, sf, PUT, NVME_SGL_LENGTH << 1),
+        CQE(FAB_CONNECT_NOT_FIELD, done_connect_failed, sf, PUT, NVME_INVALID_FIELD << 1),
+        CQE(FAB_CONNECT_NOT_FIELD, done_connect_failed, dw0, PUT, 0),
+        CQE(FAB_CONNECT_RSVD, done_connected, dw1, PUT, 1),
+        CQE(FAB_CAP, done_cap, result, FLIP, CAP_CQR),
+        CQE(FAB_VS, done_vs, result, PUT, 0),
+        CQE(FAB_CC_READBACK, done_cc, result, FLIP, CC_IOSQES),
+        ID(ID_CNTLID, cntlid, FLIP, STRANGE),
+        { ID_SUBNQN, IN_DATA, done_id_ctrl, { offsetof(struct id_ctrl, subnqn), 1, FLIP, 1 } },
+        ID(ID_IOCCSZ, ioccsz, PUT, 3),
+        ID(ID_ICDOFF, icdoff, PUT, 1),
+        ID(ID_SGLS, sgls, PUT, 0),
+        ID(ID_KAS, kas, PUT, 0),
+        ID(ID_CNTRLTYPE, cntrltype, PUT, 0),
+        ID(ID_MAXCMD, maxcmd, PUT, 0),
+        ID(ID_QES, sqes, PUT, 0x77),
+        CQE(KA_ROUND, done_get_kato, dw0, ADD, 1),
+        { DISC_HEADER, IN_LOG, done_discovery, { AT(struct disc_header, recfmt), PUT, 1 } },
+        ENTRY(DISC_ENTRY, trtype, 1, PUT, 0),
+        ENTRY(DISC_TRSVCID, trsvcid, 2, PUT, 'x'),
+        ENTRY(DISC_TSAS, tsas, 1, PUT, 0x77),
+        /* clang-format on */
+};
+
+/* Rules that RDMA has in place of those of TCP. */
+static const struct completion rdma_completions[] = {
+        /* clang-format off */
+        ID(RDMA_SGLS, sgls, PUT, 1),
+        ID(RDMA_ICDOFF, icdoff, PUT, 0xffff),
+        ENTRY(RDMA_DISC_TRSVCID, trsvcid, 2, PUT, 'x'),
+        ENTRY(RDMA_DISC_TSAS, tsas, 1, PUT, 0x77),
+        /* clang-format on */
+};
+
+enum {
+        COMPLETIONS = sizeof(completions) / sizeof(completions[0]),
+        RDMA_COMPLETIONS = sizeof(rdma_completions) / sizeof(rdma_completions[0]),
+};
+
+static bool spoil_bytes(uint8_t *base, uint32_t len, struct change c, uint32_t skipped)
+{
+        if (!base || c.offset < skipped || c.offset - skipped + (uint32_t)c.size > len)
+                return false;
+        c.offset = (uint16_t)(c.offset - skipped);
+        spoil_make(base, &c);
+        return true;
+}
+
+static bool spoil_done(const struct completion *v, struct done *d)
+{
+        if (!v->fits(d))
+                return false;
+        switch (v->where) {
+        case IN_CQE:
+                return spoil_bytes((uint8_t *)d->cqe, sizeof(*d->cqe), v->change, 0);
+        case IN_DATA:
+                return spoil_bytes(d->data, d->len, v->change, 0);
+        case IN_LOG:
+                return spoil_bytes(d->data, d->len, v->change, log_offset(d));
+        }
+        return false;
+}
+
+static bool spoil_by(const struct completion *list, unsigned n, const struct rule_set *violated,
+                     struct done *d)
+{
+        bool any = false;
+
+        for (unsigned i = 0; i < n; i++)
+                if (rule_in(violated, list[i].rule))
+                        any |= spoil_done(&list[i], d);
+        return any;
+}
+
+bool spoil_completion(const struct rule_set *violated, const union sqe *sqe, struct cqe *cqe,
+                      uint8_t *data, uint32_t len)
+{
+        struct done d = { sqe, cqe, data, len };
+        bool any = spoil_by(completions, COMPLETIONS, violated, &d);
+
+        return spoil_by(rdma_completions, RDMA_COMPLETIONS, violated, &d) || any;
+}
+
+static bool is_in(const struct completion *list, unsigned n, enum rule_id rule)
+{
+        for (unsigned i = 0; i < n; i++)
+                if (list[i].rule == rule)
+                        return true;
+        return false;
+}
+
+bool spoil_can_complete(enum rule_id rule)
+{
+        return is_in(completions, COMPLETIONS, rule);
+}
+
+bool spoil_can_complete_rdma(enum rule_id rule)
+{
+        return is_in(rdma_completions, RDMA_COMPLETIONS, rule);
+}
