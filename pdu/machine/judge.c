@@ -59,12 +59,18 @@ static bool wrong_sgl_type(const union sqe *s)
         return s->sgl.id != SGL_TRANSPORT;
 }
 
+/* Bytes; of a list, which RDMA knows, nothing is known here. */
+static uint32_t described(const struct sgl *sgl)
+{
+        return sgl->id == SGL_LAST_IN_CAPSULE ? UINT32_MAX : sgl_len(sgl);
+}
+
 static void judge_connect(struct rule_set *found, const struct queue_past *q, const union sqe *s)
 {
         finds(found, q->connected, FAB_CONNECT_ONCE);
         finds(found, le16_get(s->connect.recfmt) != 0, FAB_CONNECT_RECFMT);
         finds(found, le16_get(s->connect.sqsize) == 0, FAB_CONNECT_SQSIZE_ZERO);
-        finds(found, le32_get(s->sgl.len) < CONNECT_DATA_LEN, FAB_CONNECT_DATA);
+        finds(found, described(&s->sgl) < CONNECT_DATA_LEN, FAB_CONNECT_DATA);
 }
 
 static void judge_disconnect(struct rule_set *found, const struct queue_past *q, const union sqe *s)
@@ -116,7 +122,7 @@ static void judge_admin(struct rule_set *found, const struct queue_past *q, cons
         finds(found, !known, FAB_OPCODE);
         finds(found, known && !enabled, FAB_ENABLED);
         finds(found, known && enabled && CC_SHN(q->cc), FAB_SHUTDOWN);
-        finds(found, sqe_needs(q, s) > le32_get(s->sgl.len), FAB_SGL_SHORT);
+        finds(found, sqe_needs(q, s) > described(&s->sgl), FAB_SGL_SHORT);
         finds(found, turns_keep_alive_off(s), KA_ZERO);
 }
 
@@ -125,7 +131,7 @@ void judge_sqe(struct rule_set *found, const struct queue_past *q, const union s
         bool connect = s->opc == NVME_FABRICS && s->fctype == FCTYPE_CONNECT;
 
         finds(found, q->qid < 0 && !q->mid_stream && !connect, FAB_FIRST_CONNECT);
-        finds(found, wrong_sgl_type(s), TCP_SGL_TYPE);
+        finds(found, !q->keyed && wrong_sgl_type(s), TCP_SGL_TYPE);
         if (s->opc == NVME_FABRICS)
                 judge_fabrics(found, q, s);
         else if (q->qid == 0 && q->connected)

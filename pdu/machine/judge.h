@@ -13,6 +13,7 @@ struct queue_past {
         int qid;         /* of Connect; -1: there was none */
         bool connected;  /* it succeeded */
         bool mid_stream; /* nobody saw the beginning: no Connect means nothing */
+        bool keyed;      /* NVMe/RDMA: rdma_data_read() judges descriptors */
         uint32_t cc;     /* as last written (admin queue) */
 };
 

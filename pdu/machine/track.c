@@ -4,34 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "judge.h"
-#include "tags.h"
+#include "queue_track.h"
 
 enum {
-        FIRST_COMMANDS = 64, /* until Connect has said the queue's size: admin depth and AERs */
-        SPARE_COMMANDS = 2,  /* beyond the queue's size, where FAB_OVERRUN is waived */
-        DEPTH_DEFAULT = 1024,
         R2TS_DEFAULT = 256,
         ENDED_KEPT = 16, /* CIDs that SUCCESS ended, remembered to name what comes after it */
 };
 
 enum ic { IC_NONE, IC_ASKED, IC_DONE };
 
-/* The submission queue as SQHD shows it: counted without end, on the wire modulo its size. */
-struct queue {
-        struct queue_past past;
-        bool disconnected;
-        bool no_flow_control, unasked; /* unasked: FAB_SQFC_UNASKED, SQHD may be anything */
-        uint32_t size;                 /* entries; 0: not known */
-        uint64_t sent, head;           /* commands, from the start */
-        uint64_t vanished;             /* by resets, of those sent */
-};
-
 struct track {
+        struct queue_track queue; /* first: queue_kind.leaves() is called with it */
         struct track_limits limits;
-        const struct rule_set *waived;
-        struct fault fault;
-        struct rule_set findings;
 
         enum ic ic;
         bool gave_up[2];
@@ -39,26 +23,12 @@ struct track {
         struct pdu_format format[2]; /* by sender */
         uint32_t maxh2cdata, maxr2t, in_capsule;
 
-        struct queue queue;
-        struct tags cids, ttags;
-        struct track_cmd *first_cmds, *more_cmds;
+        struct tags ttags;
         struct track_r2t *r2ts;
-        unsigned outstanding;
         struct track_cmd *last, *in_hand[2];
-        int dying; /* slot of the command that the controller's last PDU ended */
         uint16_t ended[ENDED_KEPT], next_ttag;
         unsigned ended_n;
 };
-
-static unsigned at_least(unsigned n, unsigned least)
-{
-        return n > least ? n : least;
-}
-
-static unsigned at_most(unsigned n, unsigned most)
-{
-        return n < most ? n : most;
-}
 
 /* Of lengths that a peer made up. */
 static uint32_t sum(uint32_t a, uint32_t b)
@@ -68,27 +38,33 @@ static uint32_t sum(uint32_t a, uint32_t b)
 
 static bool breaks(struct track *t, bool broken, enum rule_id rule)
 {
-        if (!broken || rule_in(t->waived, rule))
-                return false;
-        t->fault = rule_fault(rule);
-        return true;
+        return queue_breaks(&t->queue, broken, rule);
 }
 
 static void finds(struct track *t, bool broken, enum rule_id rule)
 {
-        if (broken && t->limits.findings && !rule_in(t->waived, rule))
-                rule_add(&t->findings, rule);
+        queue_finds(&t->queue, broken, rule);
 }
 
-static void collect(struct track *t, const struct rule_set *found)
+/* Of a record that begins with it, or of none. */
+static struct track_cmd *of(struct queue_cmd *cmd)
 {
-        if (rule_set_empty(found))
-                return;
-        rule_each (rule)
-                finds(t, rule_in(found, rule), rule);
+        return (struct track_cmd *)(void *)cmd;
 }
 
 /* --- life ------------------------------------------------------------------------------------- */
+
+static void orphan_r2ts(struct queue_track *q, struct queue_cmd *ended);
+
+static const struct queue_kind tcp_queue = {
+        .cmd_size = sizeof(struct track_cmd),
+        .cmd_cid = TCP_CMD_CID,
+        .cmd_cid_fes = FES_INVALID_HEADER_FIELD,
+        .cmd_cid_fei = offsetof(struct pdu_capsule_cmd, sqe.cid),
+        .rsp_cid = TCP_RESP_CID,
+        .rsp_reserved = RULE_NONE, /* pdu_check_overlooked() does */
+        .leaves = orphan_r2ts,
+};
 
 struct track *track_new(const struct track_limits *limits, const struct rule_set *waived)
 {
@@ -97,16 +73,14 @@ struct track *track_new(const struct track_limits *limits, const struct rule_set
         if (!t)
                 return NULL;
         t->limits = *limits;
-        t->limits.depth_max = limits->depth_max ? limits->depth_max : DEPTH_DEFAULT;
         t->limits.r2ts_max = limits->r2ts_max ? limits->r2ts_max : R2TS_DEFAULT;
-        t->waived = waived;
         t->maxh2cdata = UINT32_MAX;
-        t->queue.past.qid = t->dying = -1;
         t->maxr2t = 1;
-        t->first_cmds = calloc(FIRST_COMMANDS, sizeof(*t->first_cmds));
-        if (t->first_cmds && tags_init(&t->cids, FIRST_COMMANDS) == 0 &&
+        if (queue_track_init(&t->queue, &tcp_queue, limits->depth_max, waived) == 0 &&
             tags_init(&t->ttags, t->limits.r2ts_max) == 0)
                 t->r2ts = calloc(t->ttags.slots, sizeof(*t->r2ts));
+        t->queue.looks = limits->findings;
+        t->queue.passive = limits->passive;
         if (t->r2ts)
                 return t;
         track_free(t);
@@ -117,51 +91,28 @@ void track_free(struct track *t)
 {
         if (!t)
                 return;
-        tags_fini(&t->cids);
+        queue_track_fini(&t->queue);
         tags_fini(&t->ttags);
-        free(t->first_cmds);
-        free(t->more_cmds);
         free(t->r2ts);
         free(t);
-}
-
-/* Once: those that are outstanding stay where they are. Without memory the queue stays small, and
- * more commands than that overrun it. */
-static int grow(struct track *t, unsigned size)
-{
-        unsigned n = t->limits.passive ? size * 2 : size + SPARE_COMMANDS;
-
-        n = at_least(at_most(n, t->limits.depth_max + (unsigned)SPARE_COMMANDS), FIRST_COMMANDS);
-        if (n == FIRST_COMMANDS || t->more_cmds)
-                return 0;
-        t->more_cmds = calloc(n - FIRST_COMMANDS, sizeof(*t->more_cmds));
-        return t->more_cmds ? tags_grow(&t->cids, n) : -1;
 }
 
 int track_assume(struct track *t, const struct pdu_format *h2c, const struct pdu_format *c2h,
                  uint32_t maxh2cdata, uint32_t maxr2t)
 {
         t->ic = IC_DONE;
-        t->queue.past.mid_stream = true;
         t->format[PARTY_HOST] = *h2c;
         t->format[PARTY_CONTROLLER] = *c2h;
         t->maxh2cdata = maxh2cdata;
         t->maxr2t = maxr2t;
-        return grow(t, t->limits.depth_max);
+        return queue_track_mid_stream(&t->queue);
 }
 
 /* --- commands and R2Ts ------------------------------------------------------------------------ */
 
-static struct track_cmd *cmd_at(struct track *t, int slot)
-{
-        if (slot < 0)
-                return NULL;
-        return slot < FIRST_COMMANDS ? &t->first_cmds[slot] : &t->more_cmds[slot - FIRST_COMMANDS];
-}
-
 struct track_cmd *track_cmd(struct track *t, uint16_t cid)
 {
-        return cmd_at(t, tags_find(&t->cids, cid));
+        return of(queue_track_cmd(&t->queue, cid));
 }
 
 struct track_r2t *track_r2t(struct track *t, uint16_t ttag)
@@ -180,8 +131,11 @@ static void close_r2t(struct track *t, struct track_r2t *r)
 }
 
 /* Its H2CData may still be on its way: T1.0 3.3.2.2 does not recall an R2T. */
-static void orphan_r2ts(struct track *t, struct track_cmd *cmd)
+static void orphan_r2ts(struct queue_track *q, struct queue_cmd *ended)
 {
+        struct track *t = (struct track *)(void *)q;
+        struct track_cmd *cmd = of(ended);
+
         for (unsigned i = 0; cmd->r2ts > 0 && i < t->ttags.slots; i++) {
                 if (t->r2ts[i].cmd != cmd)
                         continue;
@@ -198,38 +152,6 @@ static void drop_orphans(struct track *t)
 
                 if (!r->cmd && track_r2t(t, r->ttag) == r)
                         close_r2t(t, r);
-        }
-}
-
-/* Its slot stays as it is until it is freed. */
-static int forget(struct track *t, struct track_cmd *cmd)
-{
-        orphan_r2ts(t, cmd);
-        return tags_remove(&t->cids, cmd->cid);
-}
-
-static void end_command(struct track *t, struct track_cmd *cmd)
-{
-        if (!cmd->vanished)
-                t->outstanding--;
-        if (cmd->again > 0)
-                cmd->again--;
-        else
-                t->dying = forget(t, cmd);
-}
-
-static bool is_outstanding(struct track *t, const struct track_cmd *cmd)
-{
-        return track_cmd(t, cmd->cid) == cmd;
-}
-
-static void drop_vanished(struct track *t)
-{
-        for (unsigned i = 0; i < t->cids.slots; i++) {
-                struct track_cmd *cmd = cmd_at(t, (int)i);
-
-                if (cmd->vanished && is_outstanding(t, cmd))
-                        tags_free(&t->cids, forget(t, cmd));
         }
 }
 
@@ -290,11 +212,6 @@ static bool too_early(struct track *t, enum party sender)
 
 /* --- capsules --------------------------------------------------------------------------------- */
 
-static bool is_fabrics(const union sqe *s, enum fctype type)
-{
-        return s->opc == NVME_FABRICS && s->fctype == type;
-}
-
 /* 0: not known. */
 static uint32_t in_capsule_max(const struct track *t, const union sqe *s)
 {
@@ -314,177 +231,39 @@ static bool wrong_capsule_data(struct track *t, const union sqe *s, uint32_t len
                breaks(t, wrong_length || undescribed, TCP_ICD_LEN);
 }
 
-/* The host has to stop when all entries but one wait for SQHD; there is nothing to wait for while
- * fewer than that are unanswered, or SQHD runs ahead. */
-static bool overruns(struct track *t)
-{
-        const struct queue *q = &t->queue;
-        bool full = q->size > 0 && t->outstanding + 1 >= q->size &&
-                    (q->no_flow_control || q->sent - q->head + 1 >= q->size);
-
-        if (t->cids.left == 0)
-                drop_vanished(t);
-        return breaks(t, full || t->cids.left == 0, FAB_OVERRUN);
-}
-
-/* The host could not tell which of two commands with one CID a status ends: no status then. */
-static bool reuses_cid(struct track *t, const struct track_cmd *cmd)
-{
-        if (!breaks(t, cmd && !cmd->vanished, TCP_CMD_CID))
-                return false;
-        t->fault.fes = FES_INVALID_HEADER_FIELD;
-        t->fault.fei = offsetof(struct pdu_capsule_cmd, sqe.cid);
-        return true;
-}
-
-static void set_command(struct track *t, struct track_cmd *cmd, const union sqe *s)
+/* A record's part that is TCP's. */
+static void set_command(const struct track *t, struct track_cmd *cmd, const union sqe *s)
 {
         bool buffer = s->sgl.id == SGL_TRANSPORT;
+        enum nvme_xfer xfer = buffer ? sqe_xfer(s) : XFER_NONE;
 
-        *cmd = (struct track_cmd) {
-                .cid = le16_get(s->cid),
-                .opc = s->opc,
-                .fctype = s->fctype,
-                .sgl_id = s->sgl.id,
-                .h2c = buffer && sqe_xfer(s) & XFER_H2C,
-                .c2h = buffer && sqe_xfer(s) & XFER_C2H,
-                .counts_bytes = sqe_counts_bytes(&t->queue.past, s),
-                .buffer = buffer ? le32_get(s->sgl.len) : 0,
-                .needs = buffer ? sqe_needs(&t->queue.past, s) : 0,
-        };
-        if (is_fabrics(s, FCTYPE_CONNECT)) {
-                cmd->connect.sqsize = s->connect.sqsize;
-                cmd->connect.cattr = s->connect.cattr;
-        } else if (is_fabrics(s, FCTYPE_PROPERTY_SET)) {
-                cmd->property.ofst = s->property.ofst;
-                cmd->property.value = le32((uint32_t)le64_get(s->property.value));
-        }
-}
-
-/* TCP_CMD_CID waived: the first one stays in the model, and is answered as often as it came.
- * FAB_OVERRUN waived: when there is no room at all the model knows nothing of the command. */
-static void add_command(struct track *t, struct track_cmd *cmd, const union sqe *s)
-{
-        bool again = cmd && !cmd->vanished;
-
-        if (!cmd)
-                cmd = cmd_at(t, tags_add(&t->cids, le16_get(s->cid)));
-        if (!cmd)
-                return;
-        if (again) {
-                cmd->again++;
-        } else {
-                orphan_r2ts(t, cmd);
-                set_command(t, cmd, s);
-        }
-        t->outstanding++;
-        t->last = t->in_hand[PARTY_HOST] = cmd;
-}
-
-static void judge_command(struct track *t, const union sqe *s)
-{
-        struct rule_set found = { 0 };
-
-        if (t->limits.findings)
-                judge_sqe(&found, &t->queue.past, s);
-        collect(t, &found);
+        memset((uint8_t *)cmd + sizeof(cmd->queue), 0, sizeof(*cmd) - sizeof(cmd->queue));
+        cmd->sgl_id = s->sgl.id;
+        cmd->h2c = xfer & XFER_H2C;
+        cmd->c2h = xfer & XFER_C2H;
+        cmd->counts_bytes = sqe_counts_bytes(&t->queue.past, s);
+        cmd->buffer = buffer ? le32_get(s->sgl.len) : 0;
+        cmd->needs = buffer ? sqe_needs(&t->queue.past, s) : 0;
 }
 
 static void on_command(struct track *t, const union pdu *h)
 {
         const union sqe *s = &h->cmd.sqe;
-        struct track_cmd *cmd = track_cmd(t, le16_get(s->cid));
+        struct queue_cmd *old = queue_track_cmd(&t->queue, le16_get(s->cid));
+        struct track_cmd *cmd;
+        bool fresh;
 
-        if (overruns(t) || reuses_cid(t, cmd) ||
+        if (queue_track_refuses(&t->queue, old) ||
             wrong_capsule_data(t, s, pdu_data_len(h, &t->format[PARTY_HOST])))
                 return;
-        judge_command(t, s);
-        if (is_fabrics(s, FCTYPE_CONNECT) && !t->queue.past.connected && !t->queue.past.mid_stream)
-                t->queue.past.qid = le16_get(s->connect.qid);
-        t->queue.sent++;
-        add_command(t, cmd, s);
+        cmd = of(queue_track_takes(&t->queue, old, s, &fresh));
+        if (cmd && fresh)
+                set_command(t, cmd, s);
+        if (cmd)
+                t->last = t->in_hand[PARTY_HOST] = cmd;
 }
 
 /* --- responses -------------------------------------------------------------------------------- */
-
-/* SQHD of Connect: where the queue begins to count. A controller may count refused Connects. */
-static void start_queue(struct track *t, const struct track_cmd *cmd, const struct cqe *cqe)
-{
-        struct queue *q = &t->queue;
-        uint16_t sqhd = le16_get(cqe->sqhd);
-        bool possible;
-
-        q->past.connected = true;
-        q->size = le16_get(cmd->connect.sqsize) > 0 ? le16_get(cmd->connect.sqsize) + 1u
-                                                    : 0; /* 1 would hold nothing */
-        q->no_flow_control = sqhd == SQHD_DISABLED;
-        possible = sqhd < q->size && (q->sent >= q->size || (sqhd > 0 && sqhd <= q->sent));
-        q->unasked = q->no_flow_control && !(cmd->connect.cattr & CATTR_DISABLE_SQFC);
-        finds(t, q->unasked, FAB_SQFC_UNASKED);
-        finds(t, q->size > 0 && !q->no_flow_control && !possible, FAB_SQHD);
-        q->head = sqhd;
-        q->sent = q->head + t->outstanding;
-        (void)grow(t, q->size);
-}
-
-/*
- * The controller has taken all commands that it has answered, and none that was not sent; whether it
- * ever took those that a reset made vanish is its own affair. A value that is neither changes
- * nothing.
- */
-static void move_head(struct track *t, uint16_t sqhd)
-{
-        struct queue *q = &t->queue;
-        uint64_t answered = q->sent - q->vanished - t->outstanding, head;
-
-        if (q->no_flow_control || q->size == 0) {
-                finds(t, q->no_flow_control && !q->unasked && sqhd != 0, FAB_SQHD);
-                return;
-        }
-        head = q->head + (sqhd + q->size - q->head % q->size) % q->size;
-        while (head < answered && head + q->size <= q->sent)
-                head += q->size;
-        if (sqhd >= q->size || head < answered || head > q->sent)
-                finds(t, true, FAB_SQHD);
-        else
-                q->head = head;
-}
-
-/* A Controller Reset takes away what is outstanding, AERs above all, without an answer. */
-static void reset(struct track *t)
-{
-        for (unsigned i = 0; i < t->cids.slots; i++) {
-                struct track_cmd *cmd = cmd_at(t, (int)i);
-
-                if (cmd->opc == NVME_FABRICS || cmd->vanished || !is_outstanding(t, cmd))
-                        continue;
-                cmd->vanished = true;
-                t->outstanding -= 1u + cmd->again;
-                t->queue.vanished += 1u + cmd->again;
-        }
-}
-
-static void on_property_set(struct track *t, const struct track_cmd *cmd)
-{
-        uint32_t cc = le32_get(cmd->property.value);
-
-        if (le32_get(cmd->property.ofst) != PROP_CC || t->queue.past.qid != 0)
-                return;
-        if ((t->queue.past.cc & CC_EN) && !(cc & CC_EN))
-                reset(t);
-        t->queue.past.cc = cc;
-}
-
-/* What a success of this command changes in the model. */
-static void succeed(struct track *t, const struct track_cmd *cmd)
-{
-        if (cmd->opc != NVME_FABRICS)
-                return;
-        if (cmd->fctype == FCTYPE_DISCONNECT)
-                t->queue.disconnected = true;
-        else if (cmd->fctype == FCTYPE_PROPERTY_SET)
-                on_property_set(t, cmd);
-}
 
 static void judge_success(struct track *t, const struct track_cmd *cmd)
 {
@@ -492,10 +271,15 @@ static void judge_success(struct track *t, const struct track_cmd *cmd)
         finds(t, cmd->c2h_next > 0 && !cmd->last_seen, TCP_C2H_LAST);
 }
 
+static bool is_connect(const struct track_cmd *cmd)
+{
+        return cmd->opc == NVME_FABRICS && cmd->fctype == FCTYPE_CONNECT;
+}
+
 /* Whether SUCCESS has ended a command of this CID not long ago. */
 static bool just_ended(const struct track *t, uint16_t cid)
 {
-        for (unsigned i = 0; i < at_most(t->ended_n, ENDED_KEPT); i++)
+        for (unsigned i = 0; i < ENDED_KEPT && i < t->ended_n; i++)
                 if (t->ended[i] == cid)
                         return true;
         return false;
@@ -506,27 +290,14 @@ static void on_response(struct track *t, const union pdu *h)
         const struct cqe *cqe = &h->resp.cqe;
         uint16_t cid = le16_get(cqe->cid);
         struct track_cmd *cmd = track_cmd(t, cid);
-        struct rule_set found = { 0 };
 
         if (breaks(t, !cmd && just_ended(t, cid), TCP_C2H_SUCCESS_RESP) ||
-            breaks(t, !cmd, TCP_RESP_CID) || !cmd)
+            breaks(t, !cmd, tcp_queue.rsp_cid) || !cmd)
                 return;
-        finds(t, t->queue.disconnected, FAB_DISCONNECT_LAST);
-        end_command(t, cmd);
         t->last = cmd;
-        if (t->limits.findings)
-                judge_cqe(&found, &t->queue.past, cmd->opc, cmd->fctype, cqe);
-        collect(t, &found);
-        if (cmd->opc == NVME_FABRICS && cmd->fctype == FCTYPE_CONNECT) {
-                if (!cqe_status(cqe) && !t->queue.past.connected)
-                        start_queue(t, cmd, cqe);
-                return;
-        }
-        move_head(t, le16_get(cqe->sqhd));
-        if (cqe_status(cqe))
-                return;
-        judge_success(t, cmd);
-        succeed(t, cmd);
+        queue_track_answers(&t->queue, &cmd->queue, cqe);
+        if (!is_connect(cmd) && !cqe_status(cqe))
+                judge_success(t, cmd);
 }
 
 /* --- controller to host data ------------------------------------------------------------------ */
@@ -542,7 +313,7 @@ static void end_by_success(struct track *t, struct track_cmd *cmd)
         finds(t, !t->queue.no_flow_control && !t->queue.past.mid_stream, TCP_C2H_SUCCESS_SQFC);
         judge_success(t, cmd);
         t->ended[t->ended_n++ % ENDED_KEPT] = cmd->cid;
-        end_command(t, cmd);
+        queue_track_ends(&t->queue, &cmd->queue);
 }
 
 static bool wrong_c2h_data(struct track *t, const struct track_cmd *cmd, const struct pdu_data *h)
@@ -643,7 +414,7 @@ static uint32_t datao(const struct track *t, const struct pdu_data *h)
 {
         uint32_t offset = le32_get(h->offset);
 
-        return rule_in(t->waived, TCP_H2C_DWORD_OFFSET) ? offset & ~3u : offset;
+        return rule_in(t->queue.waived, TCP_H2C_DWORD_OFFSET) ? offset & ~3u : offset;
 }
 
 static bool wrong_h2c_data(struct track *t, const struct track_r2t *r, const union pdu *h)
@@ -720,13 +491,8 @@ static const struct {
 
 static void begin(struct track *t, enum party sender)
 {
-        t->fault = (struct fault) { 0 };
-        t->findings = (struct rule_set) { 0 };
+        queue_track_begin(&t->queue, sender);
         t->last = t->in_hand[sender] = NULL;
-        if (sender == PARTY_CONTROLLER) {
-                tags_free(&t->cids, t->dying);
-                t->dying = TAGS_NONE;
-        }
 }
 
 /* Types that are unknown or travel the wrong way get here only with those rules waived. */
@@ -747,11 +513,11 @@ struct fault track_header(struct track *t, enum party sender, const union pdu *h
         }
         if (t->gave_up[sender]) {
                 finds(t, sender == PARTY_CONTROLLER, TCP_TERM_QUIET);
-                return t->fault;
+                return t->queue.fault;
         }
         if (is_of(sender, h) && (pdus[h->ch.type].any_time || !too_early(t, sender)))
                 pdus[h->ch.type].take(t, h);
-        return t->fault;
+        return t->queue.fault;
 }
 
 struct fault track_pdu(struct track *t, enum party sender, const union pdu *h, bool ddgst_bad)
@@ -760,7 +526,7 @@ struct fault track_pdu(struct track *t, enum party sender, const union pdu *h, b
         struct fault fault = { 0 };
 
         (void)h;
-        if (!ddgst_bad || rule_in(t->waived, rule))
+        if (!ddgst_bad || rule_in(t->queue.waived, rule))
                 return fault;
         finds(t, true, rule);
         if (t->in_hand[sender])
@@ -772,17 +538,17 @@ struct fault track_pdu(struct track *t, enum party sender, const union pdu *h, b
 
 const struct rule_set *track_findings(const struct track *t)
 {
-        return &t->findings;
+        return &t->queue.findings;
 }
 
 struct fault track_warning(const struct track *t)
 {
         enum rule_id gravest = RULE_NONE;
 
-        if (rule_set_empty(&t->findings))
+        if (rule_set_empty(&t->queue.findings))
                 return rule_fault(RULE_NONE);
         rule_each (id)
-                if (rule_in(&t->findings, id) &&
+                if (rule_in(&t->queue.findings, id) &&
                     (!gravest || rule_get(id)->level < rule_get(gravest)->level))
                         gravest = id;
         return rule_fault(gravest);
@@ -820,7 +586,7 @@ bool track_sqfc_disabled(const struct track *t)
 
 unsigned track_outstanding(const struct track *t)
 {
-        return t->outstanding;
+        return t->queue.outstanding;
 }
 
 unsigned track_r2ts(const struct track *t)

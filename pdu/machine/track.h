@@ -17,36 +17,32 @@
 #ifndef NVMF_MACHINE_TRACK_H
 #define NVMF_MACHINE_TRACK_H
 
-#include "pdu/wire/fabrics.h"
 #include "pdu/wire/tcp.h"
+#include "queue_track.h"
 
 struct track_cmd { /* a command that is outstanding */
-        uint16_t cid;
-        uint8_t opc, fctype; /* fctype: when opc is NVME_FABRICS */
+        union {
+                struct queue_cmd queue;
+                struct { /* its first members */
+                        uint16_t cid;
+                        uint8_t opc, fctype;
+                };
+        };
         uint8_t sgl_id;
         bool h2c, c2h;     /* direction of data in the command data buffer (SGL_TRANSPORT) */
         bool counts_bytes; /* its data need not be dwords: Security, Authentication */
         bool last_seen;    /* C2HData with LAST_PDU went by */
         bool ddgst_bad;    /* some data of it failed its digest */
-        bool vanished;     /* by a Controller Reset: it needs no answer, its CID is free to use */
-        uint8_t again;     /* more commands with the same CID (TCP_CMD_CID waived) */
         uint32_t r2ts;     /* outstanding R2Ts */
         uint32_t buffer;   /* bytes of the command data buffer */
         uint32_t needs;    /* bytes a success has to deliver, if the SQE alone tells; else 0 */
         uint32_t c2h_next; /* DATAO that the next C2HData has to have: bytes delivered so far */
         uint32_t r2t_next; /* R2TO that the next R2T has to have */
         uint32_t h2c_got;  /* bytes of H2CData so far */
-        union {            /* what a success of these Fabrics commands changes; as on the wire */
-                struct {
-                        le16_t sqsize;
-                        uint8_t cattr;
-                } connect;
-                struct {
-                        le32_t ofst, value;
-                } property;
-        };
-        void *user; /* the endpoint's own record of the command */
+        void *user;        /* the endpoint's own record of the command */
 };
+
+_Static_assert(offsetof(struct track_cmd, fctype) == offsetof(struct queue_cmd, fctype), "CID");
 
 struct track_r2t { /* one that is not served yet */
         uint16_t ttag, cid;

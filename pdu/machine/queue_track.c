@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "queue_track.h"
+
+#include <stdlib.h>
+
+enum {
+        SPARE_COMMANDS = 2, /* beyond the queue's size, where FAB_OVERRUN is waived */
+        DEPTH_DEFAULT = 1024,
+};
+
+void queue_track_collects(struct queue_track *q, const struct rule_set *found)
+{
+        if (rule_set_empty(found))
+                return;
+        rule_each (rule)
+                queue_finds(q, rule_in(found, rule), rule);
+}
+
+/* --- life ------------------------------------------------------------------------------------- */
+
+int queue_track_init(struct queue_track *q, const struct queue_kind *kind, uint16_t depth_max,
+                     const struct rule_set *waived)
+{
+        *q = (struct queue_track) {
+                .kind = kind,
+                .waived = waived,
+                .depth_max = depth_max ? depth_max : DEPTH_DEFAULT,
+                .past = { .qid = -1, .keyed = kind->keyed },
+                .dying = TAGS_NONE,
+        };
+        q->first_cmds = calloc(QUEUE_FIRST_COMMANDS, kind->cmd_size);
+        return q->first_cmds ? tags_init(&q->cids, QUEUE_FIRST_COMMANDS) : -1;
+}
+
+void queue_track_fini(struct queue_track *q)
+{
+        tags_fini(&q->cids);
+        free(q->first_cmds);
+        free(q->more_cmds);
+}
+
+/* Once: those that are outstanding stay where they are. Without memory the queue stays small, and
+ * more commands than that overrun it. */
+static int grow(struct queue_track *q, unsigned size)
+{
+        unsigned n = q->passive ? size * 2 : size + SPARE_COMMANDS;
+        unsigned most = q->depth_max + (unsigned)SPARE_COMMANDS;
+
+        n = n < most ? n : most;
+        if (n <= QUEUE_FIRST_COMMANDS || q->more_cmds)
+                return 0;
+        q->more_cmds = calloc(n - QUEUE_FIRST_COMMANDS, q->kind->cmd_size);
+        return q->more_cmds ? tags_grow(&q->cids, n) : -1;
+}
+
+int queue_track_mid_stream(struct queue_track *q)
+{
+        q->past.mid_stream = true;
+        return grow(q, q->depth_max);
+}
+
+/* --- commands --------------------------------------------------------------------------------- */
+
+static void leave(struct queue_track *q, struct queue_cmd *cmd)
+{
+        if (q->kind->leaves)
+                q->kind->leaves(q, cmd);
+}
+
+/* Its slot stays as it is until it is freed. */
+static int forget(struct queue_track *q, struct queue_cmd *cmd)
+{
+        leave(q, cmd);
+        return tags_remove(&q->cids, cmd->cid);
+}
+
+void queue_track_ends(struct queue_track *q, struct queue_cmd *cmd)
+{
+        if (!cmd->vanished)
+                q->outstanding--;
+        if (cmd->again > 0)
+                cmd->again--;
+        else
+                q->dying = forget(q, cmd);
+}
+
+static bool is_outstanding(struct queue_track *q, const struct queue_cmd *cmd)
+{
+        return queue_track_cmd(q, cmd->cid) == cmd;
+}
+
+static void drop_vanished(struct queue_track *q)
+{
+        for (unsigned i = 0; i < q->cids.slots; i++) {
+                struct queue_cmd *cmd = queue_track_at(q, (int)i);
+
+                if (cmd->vanished && is_outstanding(q, cmd))
+                        tags_free(&q->cids, forget(q, cmd));
+        }
+}
+
+/* The host has to stop when all entries but one wait for SQHD; there is nothing to wait for while
+ * fewer than that are unanswered, or SQHD runs ahead. */
+static bool overruns(struct queue_track *q)
+{
+        bool full = q->size > 0 && q->outstanding + 1 >= q->size &&
+                    (q->no_flow_control || q->sent - q->head + 1 >= q->size);
+
+        if (q->cids.left == 0)
+                drop_vanished(q);
+        return queue_breaks(q, full || q->cids.left == 0, FAB_OVERRUN);
+}
+
+/* The host could not tell which of two commands with one CID a status ends: no status then. */
+static bool reuses_cid(struct queue_track *q, const struct queue_cmd *cmd)
+{
+        if (!queue_breaks(q, cmd && !cmd->vanished, q->kind->cmd_cid))
+                return false;
+        q->fault.fes = q->kind->cmd_cid_fes;
+        q->fault.fei = q->kind->cmd_cid_fei;
+        return true;
+}
+
+bool queue_track_refuses(struct queue_track *q, const struct queue_cmd *cmd)
+{
+        return overruns(q) || reuses_cid(q, cmd);
+}
+
+static bool is_fabrics(const union sqe *s, enum fctype type)
+{
+        return s->opc == NVME_FABRICS && s->fctype == type;
+}
+
+static void set_command(struct queue_cmd *cmd, const union sqe *s)
+{
+        *cmd = (struct queue_cmd) { .cid = le16_get(s->cid), .opc = s->opc, .fctype = s->fctype };
+        if (is_fabrics(s, FCTYPE_CONNECT)) {
+                cmd->connect.sqsize = s->connect.sqsize;
+                cmd->connect.cattr = s->connect.cattr;
+        } else if (is_fabrics(s, FCTYPE_PROPERTY_SET)) {
+                cmd->property.ofst = s->property.ofst;
+                cmd->property.value = le32((uint32_t)le64_get(s->property.value));
+        }
+}
+
+static void judge_command(struct queue_track *q, const union sqe *s)
+{
+        struct rule_set found = { 0 };
+
+        judge_sqe(&found, &q->past, s);
+        queue_track_collects(q, &found);
+}
+
+struct queue_cmd *queue_track_takes(struct queue_track *q, struct queue_cmd *cmd,
+                                    const union sqe *s, bool *fresh)
+{
+        if (q->looks)
+                judge_command(q, s);
+        if (is_fabrics(s, FCTYPE_CONNECT) && !q->past.connected && !q->past.mid_stream)
+                q->past.qid = le16_get(s->connect.qid);
+        q->sent++;
+        *fresh = !cmd || cmd->vanished;
+        if (cmd && *fresh)
+                leave(q, cmd);
+        else if (!cmd)
+                cmd = queue_track_at(q, tags_add(&q->cids, le16_get(s->cid)));
+        if (!cmd)
+                return NULL;
+        if (*fresh)
+                set_command(cmd, s);
+        else
+                cmd->again++;
+        q->outstanding++;
+        return cmd;
+}
+
+/* --- responses -------------------------------------------------------------------------------- */
+
+/* SQHD of Connect: where the queue begins to count. A controller may count refused Connects. */
+static void start_queue(struct queue_track *q, const struct queue_cmd *cmd, const struct cqe *cqe)
+{
+        uint16_t sqhd = le16_get(cqe->sqhd);
+        bool possible;
+
+        q->past.connected = true;
+        q->size = le16_get(cmd->connect.sqsize) > 0 ? le16_get(cmd->connect.sqsize) + 1u
+                                                    : 0; /* 1 would hold nothing */
+        q->no_flow_control = sqhd == SQHD_DISABLED;
+        possible = sqhd < q->size && (q->sent >= q->size || (sqhd > 0 && sqhd <= q->sent));
+        q->unasked = q->no_flow_control && !(cmd->connect.cattr & CATTR_DISABLE_SQFC);
+        queue_finds(q, q->unasked, FAB_SQFC_UNASKED);
+        queue_finds(q, q->size > 0 && !q->no_flow_control && !possible, FAB_SQHD);
+        q->head = sqhd;
+        q->sent = q->head + q->outstanding;
+        (void)grow(q, q->size);
+}
+
+/*
+ * The controller has taken all commands that it has answered, and none that was not sent; whether it
+ * ever took those that a reset made vanish is its own affair. A value that is neither changes
+ * nothing.
+ */
+static void move_head(struct queue_track *q, uint16_t sqhd)
+{
+        uint64_t answered = q->sent - q->vanished - q->outstanding, head;
+
+        if (q->no_flow_control || q->size == 0) {
+                queue_finds(q, q->no_flow_control && !q->unasked && sqhd != 0, FAB_SQHD);
+                return;
+        }
+        head = q->head + (sqhd + q->size - q->head % q->size) % q->size;
+        while (head < answered && head + q->size <= q->sent)
+                head += q->size;
+        if (sqhd >= q->size || head < answered || head > q->sent)
+                queue_finds(q, true, FAB_SQHD);
+        else
+                q->head = head;
+}
+
+/* A Controller Reset takes away what is outstanding, AERs above all, without an answer. */
+static void reset(struct queue_track *q)
+{
+        for (unsigned i = 0; i < q->cids.slots; i++) {
+                struct queue_cmd *cmd = queue_track_at(q, (int)i);
+
+                if (cmd->opc == NVME_FABRICS || cmd->vanished || !is_outstanding(q, cmd))
+                        continue;
+                cmd->vanished = true;
+                q->outstanding -= 1u + cmd->again;
+                q->vanished += 1u + cmd->again;
+        }
+}
+
+static void on_property_set(struct queue_track *q, const struct queue_cmd *cmd)
+{
+        uint32_t cc = le32_get(cmd->property.value);
+
+        if (le32_get(cmd->property.ofst) != PROP_CC || q->past.qid != 0)
+                return;
+        if ((q->past.cc & CC_EN) && !(cc & CC_EN))
+                reset(q);
+        q->past.cc = cc;
+}
+
+/* What a success of this command changes in the model. */
+static void succeed(struct queue_track *q, const struct queue_cmd *cmd)
+{
+        if (cmd->opc != NVME_FABRICS)
+                return;
+        if (cmd->fctype == FCTYPE_DISCONNECT)
+                q->disconnected = true;
+        else if (cmd->fctype == FCTYPE_PROPERTY_SET)
+                on_property_set(q, cmd);
+}
+
+static void judge_response(struct queue_track *q, const struct queue_cmd *cmd,
+                           const struct cqe *cqe)
+{
+        bool reserved = le16_get(cqe->sqid) != 0 || (le16_get(cqe->sf) & 1);
+        struct rule_set found = { 0 };
+
+        queue_finds(q, q->disconnected, FAB_DISCONNECT_LAST);
+        if (q->kind->rsp_reserved)
+                queue_finds(q, reserved, q->kind->rsp_reserved);
+        judge_cqe(&found, &q->past, cmd->opc, cmd->fctype, cqe);
+        queue_track_collects(q, &found);
+}
+
+void queue_track_answers(struct queue_track *q, struct queue_cmd *cmd, const struct cqe *cqe)
+{
+        queue_track_ends(q, cmd);
+        if (q->looks)
+                judge_response(q, cmd, cqe);
+        if (cmd->opc == NVME_FABRICS && cmd->fctype == FCTYPE_CONNECT) {
+                if (!cqe_status(cqe) && !q->past.connected)
+                        start_queue(q, cmd, cqe);
+                return;
+        }
+        move_head(q, le16_get(cqe->sqhd));
+        if (!cqe_status(cqe))
+                succeed(q, cmd);
+}
