@@ -180,7 +180,8 @@ static int arm(struct verbs_context *c)
 
 /* --- endpoints --------------------------------------------------------------------------------- */
 
-/* A place in the ring for every endpoint there ever was: memory_ready() cannot fail. */
+/* A place in the ring (a power of two) for every endpoint there ever was: memory_ready() cannot
+ * fail. */
 static int make_room(struct memory_fabric *f)
 {
         uint32_t n = f->ready_room ? 2 * f->ready_room : 16;
@@ -192,7 +193,7 @@ static int make_room(struct memory_fabric *f)
         if (!ring)
                 return -1;
         for (uint32_t i = 0; i < f->ready_count; i++)
-                ring[i] = f->ready[(f->ready_at + i) % f->ready_room];
+                ring[i] = f->ready[(f->ready_at + i) & (f->ready_room - 1)];
         free(f->ready);
         f->ready = ring;
         f->ready_at = 0;
@@ -496,7 +497,7 @@ void memory_ready(struct verbs_ep *ep)
         if (ep->queued)
                 return;
         ep->queued = true;
-        f->ready[(f->ready_at + f->ready_count++) % f->ready_room] = ep;
+        f->ready[(f->ready_at + f->ready_count++) & (f->ready_room - 1)] = ep;
 }
 
 static uint32_t choose(struct memory_fabric *f, uint32_t of)
@@ -508,11 +509,11 @@ static struct verbs_ep *pop_ready(struct memory_fabric *f)
 {
         struct verbs_ep **first = &f->ready[f->ready_at];
         struct verbs_ep **chosen =
-            &f->ready[(f->ready_at + choose(f, f->ready_count)) % f->ready_room];
+            &f->ready[(f->ready_at + choose(f, f->ready_count)) & (f->ready_room - 1)];
         struct verbs_ep *ep = *chosen;
 
         *chosen = *first;
-        f->ready_at = (f->ready_at + 1) % f->ready_room;
+        f->ready_at = (f->ready_at + 1) & (f->ready_room - 1);
         f->ready_count--;
         ep->queued = false;
         return ep;
