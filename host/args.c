@@ -5,6 +5,8 @@
 
 #include "pdu/wire/fabrics.h"
 
+#define RDMA_PORT  "4420" /* of discovery, too */
+
 #define AT(member) .at = offsetof(struct args, member)
 #define ANY        .group = UINT32_MAX
 
@@ -35,19 +37,19 @@ static bool take_violate(void *args, const char *value, char *error, size_t size
 
 /* clang-format off */
 const struct option_row host_options[] = {
-        { 't', "transport", "TYPE", "transport: tcp", OPTION_CHOICE, ARGS_WHERE, AT(transport), .choices = "tcp" },
-        { 'a', "traddr", "ADDR", "address or name; or all in one: nvme+tcp://HOST[:PORT][/NQN]", OPTION_STRING, ARGS_WHERE, AT(traddr) },
-        { 's', "trsvcid", "PORT", "TCP port (4420; discover: 8009)", OPTION_STRING, ARGS_WHERE, AT(trsvcid) },
+        { 't', "transport", "TYPE", "transport: tcp or rdma (tcp, or what the address says)", OPTION_CHOICE, ARGS_WHERE, AT(transport), .choices = "tcp|rdma" },
+        { 'a', "traddr", "ADDR", "address or name; or all in one: nvme+tcp://HOST[:PORT][/NQN], nvme+rdma://", OPTION_STRING, ARGS_WHERE, AT(traddr) },
+        { 's', "trsvcid", "PORT", "port (4420; discover by TCP: 8009)", OPTION_STRING, ARGS_WHERE, AT(trsvcid) },
         { 'n', "nqn", "NQN", "subsystem", OPTION_STRING, ARGS_WHO, AT(nqn) },
         { 'q', "hostnqn", "NQN", "host NQN (a UUID made of this machine's id)", OPTION_STRING, ARGS_WHO, AT(hostnqn) },
         { 'I', "hostid", "UUID", "host identifier (the same UUID)", OPTION_STRING, ARGS_WHO, AT(hostid) },
         { 'k', "keep-alive-tmo", "SEC", "keep alive time-out, 0: none (10; discover: only with --persistent)", OPTION_SECONDS, ARGS_WHO, AT(kato), .max = ARG_UNSET - 1 },
         { 0, "disable-sqflow", NULL, "ask to disable SQ flow control", OPTION_FLAG, ARGS_WHO, AT(no_sqfc) },
         { 0, "no-sqfc", NULL, "the same", OPTION_FLAG, ARGS_WHO, AT(no_sqfc) },
-        { 'g', "hdr-digest", NULL, "header digest; an error if it is refused", OPTION_FLAG, ARGS_WHERE, AT(hdgst) },
-        { 'G', "data-digest", NULL, "data digest; an error if it is refused", OPTION_FLAG, ARGS_WHERE, AT(ddgst) },
-        { 0, "hpda", "N", "PDU data alignment for the controller: (N + 1) * 4 bytes (0)", OPTION_NUMBER, ARGS_WHERE, AT(hpda), .max = PDU_PDA_MAX },
-        { 0, "maxr2t", "N", "R2Ts that may be outstanding per command (1)", OPTION_NUMBER, ARGS_WHO, AT(maxr2t), .min = 1, .max = 64 },
+        { 'g', "hdr-digest", NULL, "header digest (TCP); an error if it is refused", OPTION_FLAG, ARGS_WHERE, AT(hdgst) },
+        { 'G', "data-digest", NULL, "data digest (TCP); an error if it is refused", OPTION_FLAG, ARGS_WHERE, AT(ddgst) },
+        { 0, "hpda", "N", "PDU data alignment for the controller: (N + 1) * 4 bytes (TCP; 0)", OPTION_NUMBER, ARGS_WHERE, AT(hpda), .max = PDU_PDA_MAX },
+        { 0, "maxr2t", "N", "R2Ts that may be outstanding per command (TCP; 1)", OPTION_NUMBER, ARGS_WHO, AT(maxr2t), .min = 1, .max = 64 },
         { 0, "timeout", "MS", "for set-up and each command, milliseconds (30000)", OPTION_NUMBER, ARGS_WHERE, AT(timeout), .min = 1, .max = 86400000 },
         { 0, "waive", "RULE", "do not check this rule of controllers; repeatable", OPTION_CALL, ARGS_WHO, .call = take_waive },
         { 0, "violate", "RULE", "break this rule of hosts; repeatable", OPTION_CALL, ARGS_WHO, .call = take_violate },
@@ -79,7 +81,7 @@ const struct option_row host_options[] = {
         { 0, "seed", "N", "of all random choices (1)", OPTION_NUMBER, ARGS_LOAD, AT(seed) },
         { 0, "size", "SIZE", "largest command (128k)", OPTION_SIZE, ARGS_VERIFY, AT(size), .min = 512, .max = 1 << 26 },
         { 0, "passes", "N", "times the range is written (1, or until --time is over)", OPTION_NUMBER, ARGS_VERIFY, AT(passes), .min = 1, .max = UINT32_MAX },
-        { 0, "command-buffers", NULL, "writes that fit the capsule wait for an R2T, too: SGL 5Ah (verify: every other one)", OPTION_FLAG, ARGS_LOAD, AT(command_buffers) },
+        { 0, "command-buffers", NULL, "writes that fit the capsule wait for an R2T or are READ, too: SGL 5Ah, or keyed (verify: every other one)", OPTION_FLAG, ARGS_LOAD, AT(command_buffers) },
         { 0, "rw", "KIND", "read, write, randread, randwrite, rw or randrw (randread)", OPTION_CHOICE, ARGS_PERF, AT(rw), .choices = "read|write|randread|randwrite|rw|randrw" },
         { 0, "mix", "PERCENT", "reads in rw and randrw (50)", OPTION_NUMBER, ARGS_PERF, AT(mix), .max = 100 },
         { 0, "bs", "SIZE", "bytes of a command (4k)", OPTION_SIZE, ARGS_PERF, AT(block_size), .min = 512, .max = 1 << 26 },
@@ -164,21 +166,36 @@ static const char *choose(const char *option, const char *address, const char *o
         return option ? option : address[0] ? address : otherwise;
 }
 
+enum host_transport args_transport(const struct args *a)
+{
+        const char *name = choose(a->transport, a->address.transport, "tcp");
+
+        return strcmp(name, "rdma") == 0 ? HOST_RDMA : HOST_TCP;
+}
+
 int args_params(const struct args *a, const char *port, const char *nqn, struct host_params *p,
                 struct host_error *e)
 {
+        bool rdma = args_transport(a) == HOST_RDMA;
         uint64_t number;
 
         *p = host_params_default();
+        p->transport = rdma ? HOST_RDMA : HOST_TCP;
+        if (rdma)
+                port = RDMA_PORT;
         p->traddr = choose(a->traddr, a->address.traddr, NULL);
         p->trsvcid = choose(a->trsvcid, a->address.trsvcid, port);
         p->subnqn = choose(a->nqn, a->address.subnqn, nqn);
         if (!p->traddr)
-                return host_fail(e, HOST_USAGE, "where? -a ADDR, or nvme+tcp://HOST[:PORT]/NQN");
+                return host_fail(e, HOST_USAGE, "where? -a ADDR, or nvme+%s://HOST[:PORT]/NQN",
+                                 host_transport_name(p->transport));
         if (!p->subnqn)
-                return host_fail(e, HOST_USAGE, "which subsystem? -n NQN, or nvme+tcp://HOST/NQN");
+                return host_fail(e, HOST_USAGE, "which subsystem? -n NQN, or nvme+%s://HOST/NQN",
+                                 host_transport_name(p->transport));
         if (option_number(p->trsvcid, &number) < 0 || number > UINT16_MAX)
                 return host_fail(e, HOST_USAGE, "'%s' is no TCP port", p->trsvcid);
+        if (rdma && (a->hdgst || a->ddgst))
+                return host_fail(e, HOST_USAGE, "NVMe/RDMA has no digests");
         if (strlen(p->subnqn) >= NQN_FIELD || (a->hostnqn && strlen(a->hostnqn) >= NQN_FIELD))
                 return host_fail(e, HOST_USAGE, "an NQN has at most %d bytes", NQN_MAX);
         if (a->hostid && host_uuid_parse(a->hostid, p->hostid) < 0)

@@ -72,6 +72,9 @@ extern const struct option_row host_options[];
 int args_parse(struct args *a, uint32_t groups, int argc, char **argv, char ***words,
                struct host_error *e);
 
+/* As the option says, else the address, else TCP. */
+enum host_transport args_transport(const struct args *a);
+
 /* What to connect with. `port` and `nqn` stand for what was not given; nqn NULL: it has to be. */
 int args_params(const struct args *a, const char *port, const char *nqn, struct host_params *p,
                 struct host_error *e);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* nvmfspec host discover: printed as nvme-cli prints it, and so is the JSON. */
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,6 +42,19 @@ static const struct word security_types[] = {
         { 2, "tls13" },
         { 0, NULL },
 };
+static const struct word rdma_qptypes[] = {
+        { 1, "connected" },
+        { 2, "datagram" },
+        { 0, NULL },
+};
+static const struct word rdma_prtypes[] = {
+        { PRTYPE_NONE, "not specified" }, { PRTYPE_IB, "infiniband" }, { PRTYPE_ROCE, "roce" },
+        { PRTYPE_ROCE_V2, "roce-v2" },    { PRTYPE_IWARP, "iwarp" },   { 0, NULL },
+};
+static const struct word rdma_cms[] = {
+        { 1, "rdma-cm" },
+        { 0, NULL },
+};
 
 static const char *word(const struct word *words, uint64_t value)
 {
@@ -55,7 +67,7 @@ struct line {
         const char *name;
         char value[300];
 };
-enum { LINES = 10 };
+enum { LINES_MAX = 13, TSAS_QPTYPE = 0, TSAS_PRTYPE = 1, TSAS_CMS = 2, TSAS_PKEY = 8 };
 
 static void set_string(struct line *l, const char *name, const char *s, size_t n)
 {
@@ -93,7 +105,19 @@ static void set_eflags(struct line *l, uint16_t eflags)
                 text_add(&t, "none");
 }
 
-static void entry_lines(const struct disc_entry *d, struct line l[LINES])
+static int rdma_lines(const struct disc_entry *d, struct line *l)
+{
+        set_word(&l[0], "rdma_prtype", word(rdma_prtypes, d->tsas[TSAS_PRTYPE]));
+        set_word(&l[1], "rdma_qptype", word(rdma_qptypes, d->tsas[TSAS_QPTYPE]));
+        set_word(&l[2], "rdma_cms", word(rdma_cms, d->tsas[TSAS_CMS]));
+        l[3].name = "rdma_pkey";
+        snprintf(l[3].value, sizeof(l[3].value), "0x%04x",
+                 (unsigned)le_get(d->tsas + TSAS_PKEY, 2));
+        return 4;
+}
+
+/* How many. */
+static int entry_lines(const struct disc_entry *d, struct line l[LINES_MAX])
 {
         set_word(&l[0], "trtype", word(transports, d->trtype));
         set_word(&l[1], "adrfam", word(families, d->adrfam));
@@ -105,16 +129,19 @@ static void entry_lines(const struct disc_entry *d, struct line l[LINES])
         set_string(&l[6], "subnqn", d->subnqn, sizeof(d->subnqn));
         set_string(&l[7], "traddr", d->traddr, sizeof(d->traddr));
         set_eflags(&l[8], le16_get(d->eflags));
+        if (d->trtype == TRTYPE_RDMA)
+                return 9 + rdma_lines(d, &l[9]);
         set_word(&l[9], "sectype", word(security_types, d->tsas[0]));
+        return 10;
 }
 
 static void print_entry(const struct disc_entry *d)
 {
-        struct line lines[LINES];
+        struct line lines[LINES_MAX];
+        int count = entry_lines(d, lines);
         char name[16];
 
-        entry_lines(d, lines);
-        for (int i = 0; i < LINES; i++) {
+        for (int i = 0; i < count; i++) {
                 snprintf(name, sizeof(name), "%s:", lines[i].name);
                 printf("%-8s %s\n", name, lines[i].value);
         }
@@ -123,10 +150,10 @@ static void print_entry(const struct disc_entry *d)
 static struct json_object *entry_json(const struct disc_entry *d)
 {
         struct json_object *o = json_object_new_object();
-        struct line lines[LINES];
+        struct line lines[LINES_MAX];
+        int count = entry_lines(d, lines);
 
-        entry_lines(d, lines);
-        for (int i = 0; i < LINES; i++)
+        for (int i = 0; i < count; i++)
                 json_object_object_add(o, lines[i].name, json_object_new_string(lines[i].value));
         json_object_object_add(o, "portid", json_object_new_int(le16_get(d->portid)));
         json_object_object_add(o, "cntlid", json_object_new_int(le16_get(d->cntlid)));
@@ -216,10 +243,12 @@ static int await_event(struct host_ctrl *c, struct events *ev, struct host_error
         }
         while (!ev->seen && ev->outstanding && !told_to_stop) {
                 int ms = host_ctrl_next(c);
-                struct pollfd p = { .fd = host_queue_fd(&c->admin), .events = POLLIN };
+                struct pollfd fds[HOST_QUEUE_FDS];
+                struct host_sleep s = { .fds = fds };
 
                 host_queue_send(&c->admin);
-                poll(&p, 1, ms < SLICE_MS ? ms : SLICE_MS);
+                host_sleep_on(&s, &c->admin);
+                host_sleep(&s, ms < SLICE_MS ? ms : SLICE_MS);
                 if (host_ctrl_poll(c) < 0) {
                         *e = c->admin.error;
                         return -1;

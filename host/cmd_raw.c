@@ -13,7 +13,7 @@
 #include "pdu/io/net.h"
 #include "pdu/machine/framer.h"
 
-enum { BYTES_MAX = 1 << 24 };
+enum { BYTES_MAX = 1 << 24, BUFFER = 256 * 1024 };
 
 /* --- what is sent ----------------------------------------------------------------------------- */
 
@@ -250,11 +250,13 @@ int call_raw(struct call *call, struct host_error *e)
         struct bytes b = { .p = malloc(BYTES_MAX) };
         int result = -1;
 
-        r.buf = malloc(HOST_QUEUE_BUFFER);
+        r.buf = malloc(BUFFER);
         framer_init(&r.rx, PARTY_CONTROLLER, NULL);
-        framer_attach(&r.rx, r.buf, HOST_QUEUE_BUFFER);
+        framer_attach(&r.rx, r.buf, BUFFER);
         if (!b.p || !r.buf)
                 host_error_set(e, HOST_BROKEN, "no memory");
+        else if (args_transport(call->args) != HOST_TCP)
+                host_error_set(e, HOST_USAGE, "raw bytes go over TCP only");
         else if (collect(call, &b, e) == 0)
                 result = converse(&r, &b, e);
         if (r.fd >= 0)

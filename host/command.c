@@ -56,7 +56,7 @@ enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
 
 static void usage(FILE *out)
 {
-        fputs("usage: nvmfspec host SUBCOMMAND [nvme+tcp://HOST[:PORT][/NQN]] [OPTION...]\n\n",
+        fputs("usage: nvmfspec host SUBCOMMAND [nvme+tcp|rdma://HOST[:PORT][/NQN]] [OPTION...]\n\n",
               out);
         for (size_t i = 0; i < SUBCOMMANDS; i++)
                 fprintf(out, "  %-12s %s\n", subcommands[i].name, subcommands[i].says);

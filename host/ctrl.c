@@ -8,8 +8,15 @@
 
 #include "host/build.h"
 #include "host/identity.h"
+#include "pdu/wire/rdma.h"
 
-enum { NS_PER_MS = 1000000, CAP_TO_MS = 500, SHUTDOWN_MS = 5000 };
+enum {
+        NS_PER_MS = 1000000,
+        CAP_TO_MS = 500,
+        SHUTDOWN_MS = 5000,
+        IN_CAPSULE_MAX = 1 << 24,           /* bytes; whatever IOCCSZ says */
+        KEYED_MAX = SGL_KEYED_MAX & ~0xfff, /* bytes that one descriptor describes, in pages */
+};
 
 struct host_params host_params_default(void)
 {
@@ -28,21 +35,27 @@ struct host_params host_params_default(void)
 
 /* --- queues ----------------------------------------------------------------------------------- */
 
-static int open_queue(struct host_queue *q, const struct host_params *p, uint16_t qid,
+static int open_queue(struct host_queue *q, const struct host_ctrl *c, uint16_t qid,
                       unsigned entries, uint32_t in_capsule, struct host_error *e)
 {
-        struct host_queue_config cfg = { .traddr = p->traddr,
+        const struct host_params *p = &c->params;
+        struct host_queue_config cfg = { .transport = p->transport,
+                                         .traddr = p->traddr,
                                          .trsvcid = p->trsvcid,
                                          .qid = qid,
+                                         .entries = (uint16_t)entries,
                                          .timeout = p->timeout,
+                                         .in_capsule = in_capsule,
+                                         .policy = p->policy,
                                          .tcp = { .hpda = p->hpda,
                                                   .hdgst = p->hdgst,
                                                   .ddgst = p->ddgst,
                                                   .require_digests = true,
-                                                  .maxr2t = p->maxr2t,
-                                                  .depth = (uint16_t)(entries - 1),
-                                                  .in_capsule = in_capsule,
-                                                  .policy = p->policy } };
+                                                  .maxr2t = p->maxr2t },
+                                         .verbs = p->verbs,
+                                         .cntlid = c->cntlid,
+                                         .icdoff = le16_get(c->id.icdoff),
+                                         .msdbd = c->id.msdbd };
 
         return host_queue_open(q, &cfg, e);
 }
@@ -114,7 +127,7 @@ int host_ctrl_open(struct host_ctrl *c, const struct host_params *params, struct
 
         *c = (struct host_ctrl) { .params = *params };
         c->discovery = strcmp(params->subnqn, NQN_DISCOVERY) == 0;
-        if (open_queue(&c->admin, params, 0, ADMIN_SQ_MIN, PDU_ADMIN_IN_CAPSULE, e) < 0)
+        if (open_queue(&c->admin, c, 0, ADMIN_SQ_MIN, PDU_ADMIN_IN_CAPSULE, e) < 0)
                 return -1;
         if (send_connect(c, &c->admin, params->cntlid, ADMIN_SQ_MIN, &cqe, e) < 0) {
                 host_queue_close(&c->admin);
@@ -258,9 +271,10 @@ static int ask_queues(struct host_ctrl *c, unsigned *count, struct host_error *e
 
 static uint32_t io_in_capsule(const struct host_ctrl *c)
 {
-        uint32_t capsule = le32_get(c->id.ioccsz);
+        uint64_t capsule = le32_get(c->id.ioccsz), before = 4u + le16_get(c->id.icdoff);
+        uint64_t bytes = capsule > before ? (capsule - before) * 16 : 0;
 
-        return capsule > 4 ? (capsule - 4) * 16 : 0;
+        return bytes < IN_CAPSULE_MAX ? (uint32_t)bytes : IN_CAPSULE_MAX;
 }
 
 static int add_queue(struct host_ctrl *c, unsigned entries, struct host_error *e)
@@ -268,8 +282,7 @@ static int add_queue(struct host_ctrl *c, unsigned entries, struct host_error *e
         struct host_queue *q = &c->io[c->io_count];
         struct cqe cqe;
 
-        if (open_queue(q, &c->params, (uint16_t)(c->io_count + 1), entries, io_in_capsule(c), e) <
-            0)
+        if (open_queue(q, c, (uint16_t)(c->io_count + 1), entries, io_in_capsule(c), e) < 0)
                 return -1;
         c->io_count++;
         return send_connect(c, q, c->cntlid, entries, &cqe, e);
@@ -413,6 +426,7 @@ int host_ctrl_next(const struct host_ctrl *c)
 uint32_t host_ctrl_max_transfer(const struct host_ctrl *c)
 {
         unsigned shift = c->id.mdts + 12u + (unsigned)(c->cap >> 48 & 0xf);
+        uint32_t most = c->id.mdts == 0 || shift > 31 ? UINT32_MAX : 1u << shift;
 
-        return c->id.mdts == 0 || shift > 31 ? UINT32_MAX : 1u << shift;
+        return c->params.transport == HOST_RDMA && most > KEYED_MAX ? KEYED_MAX : most;
 }

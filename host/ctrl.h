@@ -17,6 +17,8 @@ enum {
 };
 
 struct host_params {
+        enum host_transport transport;
+        struct verbs_provider *verbs; /* RDMA; NULL: the devices of this machine */
         const char *traddr, *trsvcid, *subnqn, *hostnqn;
         uint8_t hostid[16];
         uint16_t cntlid;     /* CNTLID_DYNAMIC: whichever */
@@ -24,10 +26,10 @@ struct host_params {
         unsigned queue_size; /* entries of an I/O queue; at most CAP.MQES + 1 are used */
         unsigned kato;       /* ms; 0: no keep alive */
         unsigned timeout;    /* ms for set-up and commands */
-        bool hdgst, ddgst;
-        bool no_sqfc;                     /* ask to disable SQ flow control */
-        uint8_t hpda;                     /* 0's based dwords, 0..31 */
-        uint32_t maxr2t;                  /* count, >= 1 */
+        bool hdgst, ddgst;   /* TCP */
+        bool no_sqfc;        /* ask to disable SQ flow control */
+        uint8_t hpda;        /* TCP: 0's based dwords, 0..31 */
+        uint32_t maxr2t;     /* TCP: count, >= 1 */
         const struct rule_policy *policy; /* may be NULL */
 };
 /* All but traddr and subnqn. hostnqn is this machine's, in static memory. */
@@ -91,7 +93,8 @@ int host_ctrl_property_set(struct host_ctrl *c, uint32_t ofst, uint64_t value,
 /* Identify into buf (IDENTIFY_LEN bytes). */
 int host_ctrl_identify(struct host_ctrl *c, uint8_t cns, uint32_t nsid, void *buf,
                        struct host_error *e);
-/* Bytes of one command at most, by MDTS; UINT32_MAX if the controller knows no bound. */
+/* Bytes of one command at most, by MDTS; UINT32_MAX if the controller knows no bound, and with RDMA
+ * what one descriptor describes. */
 uint32_t host_ctrl_max_transfer(const struct host_ctrl *c);
 
 #endif

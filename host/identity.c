@@ -10,8 +10,6 @@
 #include "host/random.h"
 #include "pdu/wire/le.h"
 
-static const char scheme[] = "nvme+tcp://";
-
 /* Copies [from, to) if it fits. */
 static int take(char *dst, size_t size, const char *from, const char *to)
 {
@@ -44,18 +42,37 @@ static int take_authority(struct host_address *a, const char *p, const char *end
         return take(a->trsvcid, sizeof(a->trsvcid), port + 1, end);
 }
 
+/* What comes behind it; NULL: it is none of ours. */
+static const char *take_scheme(struct host_address *a, const char *uri)
+{
+        static const char *const transports[] = { "tcp", "rdma" };
+
+        for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++) {
+                char scheme[16];
+                int n = snprintf(scheme, sizeof(scheme), "nvme+%s://", transports[i]);
+
+                if (strncmp(uri, scheme, (size_t)n) != 0)
+                        continue;
+                strcpy(a->transport, transports[i]);
+                return uri + n;
+        }
+        return NULL;
+}
+
 int host_address_parse(struct host_address *a, const char *uri, struct host_error *e)
 {
-        const char *p = uri + sizeof(scheme) - 1, *slash;
+        const char *p = take_scheme(a, uri), *slash;
 
-        if (strncmp(uri, scheme, sizeof(scheme) - 1) != 0)
-                return host_fail(e, HOST_USAGE, "'%s' is no address: nvme+tcp://HOST[:PORT][/NQN]",
+        if (!p)
+                return host_fail(e, HOST_USAGE,
+                                 "'%s' is no address: nvme+tcp://HOST[:PORT][/NQN] or nvme+rdma://",
                                  uri);
         slash = strchrnul(p, '/');
         if (take_authority(a, p, slash) < 0 ||
             (*slash && slash[1] &&
              take(a->subnqn, sizeof(a->subnqn), slash + 1, slash + strlen(slash)) < 0))
-                return host_fail(e, HOST_USAGE, "'%s': want nvme+tcp://HOST[:PORT][/NQN]", uri);
+                return host_fail(e, HOST_USAGE, "'%s': want nvme+%s://HOST[:PORT][/NQN]", uri,
+                                 a->transport);
         return 0;
 }
 

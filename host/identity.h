@@ -8,12 +8,12 @@
 #include "host/error.h"
 
 struct host_address {
-        char traddr[256], trsvcid[32], subnqn[256]; /* empty: not said */
+        char transport[8], traddr[256], trsvcid[32], subnqn[256]; /* empty: not said */
 };
 
 /*
- * "nvme+tcp://HOST[:PORT][/NQN]", HOST in brackets if it is an IPv6 address; only what it says is
- * overwritten.
+ * "nvme+tcp://HOST[:PORT][/NQN]" or "nvme+rdma://...", HOST in brackets if it is an IPv6 address;
+ * only what it says is overwritten.
  */
 int host_address_parse(struct host_address *a, const char *uri, struct host_error *e);
 

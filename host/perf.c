@@ -38,6 +38,7 @@ struct worker {
         unsigned count, slots_each;
         struct slot *slots;
         uint8_t *data;  /* what is written: one buffer for all, as nobody changes it */
+        uint8_t *sink;  /* RDMA: for what is read, as nobody looks at it; in the second half */
         uint64_t units; /* places that a command may go to */
         uint64_t random;
         uint64_t begin, end; /* of the measured time, ns */
@@ -80,7 +81,7 @@ static void submit(struct slot *s, uint64_t now)
         s->cmd.sqe.cdw10 = le32((uint32_t)slba);
         s->cmd.sqe.cdw11 = le32((uint32_t)(slba >> 32));
         s->cmd.xfer = write ? XFER_H2C : XFER_C2H;
-        s->cmd.data = write ? w->data : NULL; /* what is read is counted and dropped */
+        s->cmd.data = write ? w->data : w->sink;
         s->started = now;
         if (host_queue_submit(s->pq->queue, &s->cmd) == 0)
                 w->outstanding++;
@@ -143,10 +144,11 @@ static bool serve(struct worker *w)
 
 static void nap(struct worker *w, struct pollfd *fds)
 {
+        struct host_sleep s = { .fds = fds };
+
         for (unsigned i = 0; i < w->count; i++)
-                fds[i] = (struct pollfd) { .fd = host_queue_fd(w->queues[i].queue),
-                                           .events = host_queue_events(w->queues[i].queue) };
-        poll(fds, w->count, SLEEP_MS);
+                host_sleep_on(&s, w->queues[i].queue);
+        host_sleep(&s, SLEEP_MS);
 }
 
 /* Serves until nothing is outstanding or `limit` has come. */
@@ -211,7 +213,7 @@ static void give_up(struct worker *w)
 static void *work(void *arg)
 {
         struct worker *w = arg;
-        struct pollfd fds[HOST_IO_QUEUES_MAX];
+        struct pollfd fds[HOST_IO_QUEUES_MAX * HOST_QUEUE_FDS];
 
         pin(w);
         w->begin = host_now() + (uint64_t)w->o->warmup_ms * NS_PER_MS;
@@ -246,8 +248,18 @@ static int check(const struct host_ctrl *c, const struct perf_options *o, struct
         return 0;
 }
 
+static int register_data(struct worker *w, const struct host_ctrl *c, struct host_error *e)
+{
+        if (c->params.transport == HOST_RDMA)
+                w->sink = w->data + w->o->io_size;
+        for (unsigned i = 0; i < w->count; i++)
+                if (host_queue_add_memory(w->queues[i].queue, w->data, 2ul * w->o->io_size, e) < 0)
+                        return -1;
+        return 0;
+}
+
 static int make_worker(struct worker *w, struct host_ctrl *c, const struct perf_options *o,
-                       unsigned index, unsigned workers)
+                       unsigned index, unsigned workers, struct host_error *e)
 {
         uint64_t range = o->range ? o->range : o->blocks * o->block_size;
 
@@ -257,9 +269,9 @@ static int make_worker(struct worker *w, struct host_ctrl *c, const struct perf_
         w->units = range / o->io_size;
         w->slots_each = o->depth;
         w->queues = calloc(c->io_count, sizeof(*w->queues));
-        w->data = malloc(o->io_size);
+        w->data = malloc(2ul * o->io_size);
         if (!w->queues || !w->data)
-                return -1;
+                return host_fail(e, HOST_BROKEN, "no memory for worker %u", index);
         for (unsigned i = index; i < c->io_count; i += workers)
                 w->queues[w->count++] = (struct perf_queue) { .queue = &c->io[i],
                                                               .worker = w,
@@ -267,15 +279,20 @@ static int make_worker(struct worker *w, struct host_ctrl *c, const struct perf_
         for (uint32_t i = 0; i < o->io_size; i++)
                 w->data[i] = (uint8_t)random_next(&w->random);
         w->slots = calloc((size_t)w->count * o->depth, sizeof(*w->slots));
-        return w->slots ? 0 : -1;
+        return w->slots ? register_data(w, c, e)
+                        : host_fail(e, HOST_BROKEN, "no memory for worker %u", index);
 }
 
 static void free_workers(struct worker *workers, unsigned count)
 {
         for (unsigned i = 0; i < count; i++) {
-                free(workers[i].queues);
-                free(workers[i].data);
-                free(workers[i].slots);
+                struct worker *w = &workers[i];
+
+                for (unsigned j = 0; j < w->count; j++)
+                        host_queue_drop_memory(w->queues[j].queue, w->data);
+                free(w->queues);
+                free(w->data);
+                free(w->slots);
         }
         free(workers);
 }
@@ -324,8 +341,10 @@ int perf_run(struct host_ctrl *c, const struct perf_options *o, struct perf_resu
                 return host_fail(e, HOST_BROKEN, "no memory for %u workers", count);
         result = 0;
         for (; started < count && result == 0; started++)
-                if (make_worker(&workers[started], c, o, started, count) < 0 ||
-                    pthread_create(&workers[started].thread, NULL, work, &workers[started]) != 0)
+                if (make_worker(&workers[started], c, o, started, count, e) < 0)
+                        result = -1;
+                else if (pthread_create(&workers[started].thread, NULL, work, &workers[started]) !=
+                         0)
                         result = host_fail(e, HOST_BROKEN, "cannot start worker %u", started);
         watch(c, workers, result == 0 ? started : started - 1);
         if (result == 0)

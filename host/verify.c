@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "host/verify.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -41,6 +40,7 @@ struct verify {
         size_t count;
         size_t next[VERIFY_QUEUES_MAX]; /* job that a queue looks at next */
         struct slot *slots;             /* depth of them per queue */
+        uint8_t *data;                  /* of all slots */
         unsigned busy;
         uint64_t random;
         uint32_t step;
@@ -246,12 +246,12 @@ static int overdue(struct verify *v)
 
 static void sleep_on(struct verify *v)
 {
-        struct pollfd fds[VERIFY_QUEUES_MAX];
+        struct pollfd fds[VERIFY_QUEUES_MAX * HOST_QUEUE_FDS];
+        struct host_sleep s = { .fds = fds };
 
         for (unsigned i = 0; i < v->c->io_count; i++)
-                fds[i] = (struct pollfd) { .fd = host_queue_fd(&v->c->io[i]),
-                                           .events = host_queue_events(&v->c->io[i]) };
-        if (poll(fds, v->c->io_count, host_ctrl_next(v->c)) == 0)
+                host_sleep_on(&s, &v->c->io[i]);
+        if (host_sleep(&s, host_ctrl_next(v->c)) == 0)
                 host_ctrl_poll(v->c);
 }
 
@@ -357,17 +357,22 @@ static uint32_t largest_piece(const struct verify *v)
 static int allocate(struct verify *v)
 {
         size_t slots = (size_t)v->c->io_count * v->o->depth;
+        size_t each = (size_t)v->piece_max * v->o->block_size;
 
         v->generation = calloc(v->blocks, sizeof(*v->generation));
         v->writer = calloc(v->blocks, sizeof(*v->writer));
         v->jobs = calloc(v->blocks, sizeof(*v->jobs));
         v->slots = calloc(slots, sizeof(*v->slots));
-        if (!v->generation || !v->writer || !v->jobs || !v->slots)
-                return -1;
-        for (size_t i = 0; i < slots; i++) {
-                v->slots[i].v = v;
-                v->slots[i].data = malloc((size_t)v->piece_max * v->o->block_size);
-                if (!v->slots[i].data)
+        v->data = calloc(slots, each);
+        if (!v->generation || !v->writer || !v->jobs || !v->slots || !v->data)
+                return host_fail(v->error, HOST_BROKEN, "no memory for a range of %u blocks",
+                                 v->blocks);
+        for (size_t i = 0; i < slots; i++)
+                v->slots[i] = (struct slot) { .v = v, .data = v->data + i * each };
+        for (unsigned i = 0; i < v->c->io_count; i++) {
+                uint8_t *part = v->data + i * v->o->depth * each;
+
+                if (host_queue_add_memory(&v->c->io[i], part, v->o->depth * each, v->error) < 0)
                         return -1;
         }
         return 0;
@@ -375,8 +380,11 @@ static int allocate(struct verify *v)
 
 static void release(struct verify *v)
 {
-        for (size_t i = 0; v->slots && i < (size_t)v->c->io_count * v->o->depth; i++)
-                free(v->slots[i].data);
+        size_t part = (size_t)v->o->depth * v->piece_max * v->o->block_size;
+
+        for (unsigned i = 0; v->data && i < v->c->io_count; i++)
+                host_queue_drop_memory(&v->c->io[i], v->data + i * part);
+        free(v->data);
         free(v->slots);
         free(v->jobs);
         free(v->writer);
@@ -402,10 +410,7 @@ int verify_run(struct host_ctrl *c, const struct verify_options *o, struct verif
                 return -1;
         v.blocks = (uint32_t)(o->range / o->block_size);
         v.piece_max = largest_piece(&v);
-        if (allocate(&v) < 0)
-                result = host_fail(e, HOST_BROKEN, "no memory for a range of %u blocks", v.blocks);
-        else
-                result = run(&v, started);
+        result = allocate(&v) < 0 ? -1 : run(&v, started);
         r->seconds = (double)(host_now() - started) / 1e9;
         abandon(&v);
         release(&v);

@@ -122,11 +122,44 @@ static void addresses(void **state)
         assert_string_equal(p.traddr, "example");
         assert_string_equal(p.trsvcid, "5");
         assert_string_equal(p.subnqn, "nqn.z");
-        refused("nvme+rdma://host", "no address");
+        refused("nvme+fc://host", "no address");
+        refused("nvme+rdma://", "want nvme+rdma://");
         refused("nvme+tcp://", "want nvme+tcp://");
         refused("nvme+tcp://[::1/nqn", "want");
         refused("nvme+tcp://host:/nqn", "want");
         refused("-a nvme+tcp://:5", "want");
+}
+
+static void transports(void **state)
+{
+        static const struct {
+                const char *line;
+                enum host_transport transport;
+                const char *port;
+        } cases[] = {
+                { "-a host", HOST_TCP, "8009" },
+                { "-a host -t tcp", HOST_TCP, "8009" },
+                { "-a host -t rdma", HOST_RDMA, "4420" },
+                { "-a host -t rdma -s 7", HOST_RDMA, "7" },
+                { "nvme+tcp://host", HOST_TCP, "8009" },
+                { "nvme+rdma://host", HOST_RDMA, "4420" },
+                { "nvme+rdma://host:5", HOST_RDMA, "5" },
+                { "-a nvme+rdma://host", HOST_RDMA, "4420" },
+                { "nvme+rdma://host -t tcp", HOST_TCP, "8009" }, /* options come first */
+        };
+        struct host_params p;
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                assert_int_equal(parse(ALL, cases[i].line), 0);
+                assert_int_equal(args_params(&args, "8009", "nqn.x", &p, &error), 0);
+                assert_string_equal(p.traddr, "host");
+                assert_int_equal(p.transport, cases[i].transport);
+                assert_string_equal(p.trsvcid, cases[i].port);
+        }
+        assert_int_equal(parse(ALL, "nvme+rdma://host -G"), 0);
+        assert_int_equal(args_params(&args, "4420", "nqn.x", &p, &error), -1);
+        assert_non_null(strstr(error.line, "no digests"));
 }
 
 static void what_is_missing_is_asked_for(void **state)
@@ -196,6 +229,7 @@ int main(void)
                 cmocka_unit_test(a_group_that_is_not_taken_is_unknown),
                 cmocka_unit_test(sizes_and_times),
                 cmocka_unit_test(addresses),
+                cmocka_unit_test(transports),
                 cmocka_unit_test(what_is_missing_is_asked_for),
                 cmocka_unit_test(uuids_round_trip),
                 cmocka_unit_test(the_host_is_the_same_each_time),

@@ -4,16 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/wire/fabrics.h"
+#include "spoil_rdma.h"
+
 /* A place for an outstanding command. Its CID has the index in the low bits and a generation above,
  * so that an answer to a command long gone names nothing. */
 struct slot {
         struct verbs_wr send;
-        struct host_cmd *cmd; /* NULL: free */
-        uint8_t *capsule;     /* in registered memory */
+        struct verbs_wr again; /* a violator's wish */
+        struct host_cmd *cmd;  /* NULL: free */
+        uint8_t *capsule;      /* in registered memory */
         uint16_t cid;
         uint16_t next_free;
-        bool sent;     /* the SEND is completed: its memory is ours again */
-        bool answered; /* the response is in cmd->cqe */
+        uint8_t sending; /* SENDs that are not completed: the memory is not ours */
+        bool answered;   /* the response is in cmd->cqe */
 };
 
 struct receive {
@@ -48,6 +52,7 @@ struct rdma_host {
         struct chain sends, recvs; /* to be posted */
         struct fault fault;
         bool failed; /* all commands were given up */
+        bool spoils; /* rules are violated: capsules lie in their slots as a whole */
 };
 
 /* --- chains ----------------------------------------------------------------------------------- */
@@ -96,7 +101,8 @@ static struct slot *take_slot(struct rdma_host *h, struct host_cmd *cmd)
 
         h->free_slot = s->next_free;
         s->cmd = cmd;
-        s->sent = s->answered = false;
+        s->sending = 0;
+        s->answered = false;
         h->outstanding++;
         return s;
 }
@@ -125,7 +131,7 @@ static void end(struct rdma_host *h, struct slot *s)
  * from is not ours: the command ends when both are there. */
 static void end_if_over(struct rdma_host *h, struct slot *s)
 {
-        if (s->cmd && s->sent && s->answered)
+        if (s->cmd && s->sending == 0 && s->answered)
                 end(h, s);
 }
 
@@ -136,11 +142,17 @@ static uint32_t data_offset(const struct rdma_host *h)
         return SQE_LEN + h->cfg.icdoff * 16u;
 }
 
+static bool fits_slot(const struct rdma_host *h, uint32_t len)
+{
+        return data_offset(h) + len <= h->stride;
+}
+
 /* A capsule of a Fabrics command has 64 bytes on every queue (R1.0 3.3). */
 static bool fits_capsule(const struct rdma_host *h, const struct host_cmd *cmd)
 {
         return cmd->xfer == XFER_H2C && cmd->len > 0 && cmd->len <= h->cfg.in_capsule &&
-               cmd->sqe.opc != NVME_FABRICS && !cmd->command_buffer;
+               fits_slot(h, h->spoils ? cmd->len : 0) && cmd->sqe.opc != NVME_FABRICS &&
+               !cmd->command_buffer;
 }
 
 static bool has_data(const struct host_cmd *cmd)
@@ -160,7 +172,7 @@ static void put_in_capsule(struct rdma_host *h, struct slot *s, bool registered,
         uint32_t offset = data_offset(h);
 
         sgl_put_in_capsule(&cmd->sqe.sgl, 0, cmd->len);
-        if (registered) {
+        if (registered && !h->spoils) {
                 add_sge(&s->send, s->capsule, offset, h->lkey);
                 add_sge(&s->send, cmd->data, cmd->len, lkey);
         } else {
@@ -203,6 +215,45 @@ static void fill_sqe(struct slot *s)
         s->cmd->got = 0;
 }
 
+static void add_send(struct rdma_host *h, struct slot *s, struct verbs_wr *wr)
+{
+        wr->flags = VERBS_SIGNALED;
+        if (wr_bytes(wr) <= h->cfg.inline_bytes)
+                wr->flags |= VERBS_INLINE;
+        s->sending++;
+        chain_add(&h->sends, wr);
+}
+
+static void spoil(struct rdma_host *h, struct slot *s)
+{
+        struct host_cmd *cmd = s->cmd;
+        struct rdma_format format = { .admin = h->cfg.qid == 0,
+                                      .icdoff = h->cfg.icdoff,
+                                      .in_capsule = h->cfg.in_capsule,
+                                      .msdbd = h->cfg.msdbd };
+        struct spoil_capsule c = {
+                .bytes = s->capsule, .len = wr_bytes(&s->send), .room = h->stride, .format = &format
+        };
+
+        if (cmd->sqe.opc == NVME_FABRICS && cmd->sqe.fctype == FCTYPE_CONNECT && has_data(cmd))
+                c.connect_data = cmd->data;
+        spoil_capsule(&h->cfg.policy->violated, &c);
+        s->send.sge[0].len = c.len;
+        if (c.twice) {
+                s->again = s->send;
+                add_send(h, s, &s->again);
+        }
+}
+
+/* Whether the command's data can be sent or named. */
+static bool has_place(const struct rdma_host *h, const struct host_cmd *cmd, bool in_capsule,
+                      bool registered)
+{
+        if (in_capsule)
+                return registered || fits_slot(h, cmd->len);
+        return registered && cmd->len <= SGL_KEYED_MAX;
+}
+
 int rdma_host_submit(struct rdma_host *h, struct host_cmd *cmd)
 {
         uint32_t lkey = 0, rkey = 0;
@@ -212,7 +263,7 @@ int rdma_host_submit(struct rdma_host *h, struct host_cmd *cmd)
         if (h->failed || h->free_slot == NO_SLOT)
                 return -1;
         registered = has_data(cmd) && h->ops.data_keys(h->user, cmd->data, cmd->len, &lkey, &rkey);
-        if (has_data(cmd) && !in_capsule && (!registered || cmd->len > SGL_KEYED_MAX))
+        if (has_data(cmd) && !has_place(h, cmd, in_capsule, registered))
                 return -1;
         s = take_slot(h, cmd);
         fill_sqe(s);
@@ -222,10 +273,9 @@ int rdma_host_submit(struct rdma_host *h, struct host_cmd *cmd)
         else
                 put_keyed(h, s, rkey);
         memcpy(s->capsule, &cmd->sqe, SQE_LEN);
-        s->send.flags = VERBS_SIGNALED;
-        if (wr_bytes(&s->send) <= h->cfg.inline_bytes)
-                s->send.flags |= VERBS_INLINE;
-        chain_add(&h->sends, &s->send);
+        if (h->spoils)
+                spoil(h, s);
+        add_send(h, s, &s->send);
         return 0;
 }
 
@@ -245,10 +295,15 @@ static bool fault(struct rdma_host *h, enum rule_id rule)
         return true;
 }
 
+static bool violates(const struct rdma_host *h, enum rule_id rule)
+{
+        return h->spoils && rule_in(&h->cfg.policy->violated, rule);
+}
+
 /* No key of ours is ever offered for invalidation. */
 static bool bad_key(struct rdma_host *h, const struct verbs_wc *wc)
 {
-        return wc->invalidated && fault(h, RDMA_INV_UNASKED);
+        return wc->invalidated && !violates(h, RDMA_HOST_KEY_CHECK) && fault(h, RDMA_INV_UNASKED);
 }
 
 static struct slot *slot_of(struct rdma_host *h, uint16_t cid)
@@ -303,7 +358,8 @@ bool rdma_host_completed(struct rdma_host *h, const struct verbs_wc *wc)
         if (wc->wr->op == VERBS_RECV)
                 return received(h, wc->wr->user, wc);
         s = wc->wr->user;
-        s->sent = true;
+        if (s->sending > 0)
+                s->sending--;
         end_if_over(h, s);
         return wc->status != VERBS_SUCCESS || is_fault(h->fault);
 }
@@ -334,7 +390,7 @@ void rdma_host_fail_all(struct rdma_host *h, uint16_t status)
 /* One more than commands: its SEND may be answered before the receive of the last one is back. */
 static unsigned receive_count(const struct rdma_host *h)
 {
-        return h->cfg.depth + 1u;
+        return violates(h, RDMA_HOST_RECEIVES) ? 1 : h->cfg.depth + 1u;
 }
 
 static int alloc_memory(struct rdma_host *h)
@@ -398,9 +454,11 @@ struct rdma_host *rdma_host_new(const struct rdma_host_config *cfg, const struct
         h->user = user;
         chain_clear(&h->sends);
         chain_clear(&h->recvs);
-        rdma_host_set_in_capsule(h, cfg->in_capsule, cfg->icdoff);
-        if (alloc_memory(h) == 0 && alloc_slots(h) == 0 && alloc_receives(h) == 0)
+        h->spoils = cfg->policy && !rule_set_empty(&cfg->policy->violated);
+        if (alloc_memory(h) == 0 && alloc_slots(h) == 0 && alloc_receives(h) == 0) {
+                rdma_host_set_in_capsule(h, cfg->in_capsule, cfg->icdoff);
                 return h;
+        }
         rdma_host_free(h);
         return NULL;
 }
@@ -421,12 +479,8 @@ void *rdma_host_user(const struct rdma_host *h)
         return h->user;
 }
 
-/* As much as the slots have room for. */
 void rdma_host_set_in_capsule(struct rdma_host *h, uint32_t bytes, uint16_t icdoff)
 {
-        uint32_t room;
-
         h->cfg.icdoff = icdoff;
-        room = h->cfg.capsule_max > data_offset(h) ? h->cfg.capsule_max - data_offset(h) : 0;
-        h->cfg.in_capsule = bytes < room ? bytes : room;
+        h->cfg.in_capsule = fits_slot(h, 0) ? bytes : 0;
 }

@@ -18,8 +18,10 @@ struct rdma_host_config {
         uint16_t depth;       /* commands outstanding at most: queue size - 1 */
         uint16_t icdoff;      /* 16-byte units */
         uint32_t in_capsule;  /* bytes; changed by rdma_host_set_in_capsule() */
-        uint32_t capsule_max; /* bytes that a capsule may ever have, for the slots */
+        uint32_t capsule_max; /* bytes of a slot: the SQE, ICDOFF, and room for in-capsule data that
+                               * lies in no registered memory and is copied, and for violators */
         uint32_t inline_bytes;
+        uint8_t msdbd;                    /* for violators */
         const struct rule_policy *policy; /* may be NULL */
 };
 
@@ -28,7 +30,8 @@ struct rdma_host_ops {
          * without memory. */
         void *(*memory)(void *user, size_t bytes, uint32_t *lkey);
         void (*memory_put)(void *user, void *memory, size_t bytes);
-        /* The registration that cmd->data[0..len) lies in: false: in none (the command is refused). */
+        /* The registration that cmd->data[0..len) lies in: false: in none (the command is refused,
+         * unless its data goes in the capsule and its slot has room). */
         bool (*data_keys)(void *user, const void *data, uint32_t len, uint32_t *lkey,
                           uint32_t *rkey);
 };
@@ -38,6 +41,7 @@ struct rdma_host *rdma_host_new(const struct rdma_host_config *cfg, const struct
 /* Commands still outstanding are not called back: rdma_host_fail_all() first. */
 void rdma_host_free(struct rdma_host *h);
 void *rdma_host_user(const struct rdma_host *h);
+/* 64 + icdoff * 16 more than capsule_max: no in-capsule data. */
 void rdma_host_set_in_capsule(struct rdma_host *h, uint32_t bytes, uint16_t icdoff);
 
 /* RECVs to be posted, as one chain: at first all, later those whose responses were taken. NULL: none. */
@@ -46,7 +50,8 @@ struct verbs_wr *rdma_host_take_recvs(struct rdma_host *h);
 struct verbs_wr *rdma_host_take(struct rdma_host *h);
 bool rdma_host_wants_post(const struct rdma_host *h);
 
-/* 0; -1 when `depth` commands are outstanding or data lies in no registered memory. */
+/* 0; -1 when `depth` commands are outstanding, data lies in no registered memory or is more than
+ * SGL_KEYED_MAX. */
 int rdma_host_submit(struct rdma_host *h, struct host_cmd *cmd);
 unsigned rdma_host_outstanding(const struct rdma_host *h);
 

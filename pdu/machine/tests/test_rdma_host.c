@@ -302,16 +302,18 @@ static void room_in_capsule(void **state)
                 uint32_t bytes;
                 uint16_t icdoff;
                 uint32_t len;
-                bool in_capsule;
+                bool registered, in_capsule;
         } cases[] = {
-                { IN_CAPSULE, 0, IN_CAPSULE, true },
-                { 512, 0, 513, false },
-                { 2 * IN_CAPSULE, 0, IN_CAPSULE, true }, /* what the slots have room for */
-                { 2 * IN_CAPSULE, 0, IN_CAPSULE + 1, false },
-                { IN_CAPSULE, 1, IN_CAPSULE, false },
-                { IN_CAPSULE, 1, IN_CAPSULE - 16, true },
-                { IN_CAPSULE, 0xffff, 1, false },
-                { 0, 0, 1, false },
+                { IN_CAPSULE, 0, IN_CAPSULE, true, true },
+                { 512, 0, 513, true, false },
+                { 2 * IN_CAPSULE, 0, 2 * IN_CAPSULE, true, true }, /* the slot need not hold it */
+                { 2 * IN_CAPSULE, 0, IN_CAPSULE, false, true },
+                { IN_CAPSULE, 1, IN_CAPSULE, true, true },
+                { IN_CAPSULE, 1, IN_CAPSULE - 16, false, true },
+                { IN_CAPSULE, IN_CAPSULE / 16, 16, true, true },
+                { IN_CAPSULE, IN_CAPSULE / 16 + 1, 16, true, false },
+                { IN_CAPSULE, 0xffff, 1, true, false },
+                { 0, 0, 1, true, false },
         };
 
         (void)state;
@@ -321,7 +323,8 @@ static void room_in_capsule(void **state)
 
                 bench_init(&b);
                 rdma_host_set_in_capsule(b.host, cases[i].bytes, cases[i].icdoff);
-                wr = send(&b, command(&b, 0, NVME_WRITE, b.data, cases[i].len));
+                wr = send(&b, command(&b, 0, NVME_WRITE, cases[i].registered ? b.data : b.other,
+                                      cases[i].len));
                 assert_int_equal(capsule(wr)->sgl.id == SGL_IN_CAPSULE, cases[i].in_capsule);
                 if (!cases[i].in_capsule)
                         assert_keyed(capsule(wr), b.data, cases[i].len, RKEY);
@@ -372,6 +375,9 @@ static void refused(void **state)
         assert_int_equal(rdma_host_submit(b.host, command(&b, 0, NVME_READ, b.other, 512)), -1);
         assert_int_equal(
             rdma_host_submit(b.host, command(&b, 0, NVME_WRITE, b.other, IN_CAPSULE + 1)), -1);
+        rdma_host_set_in_capsule(b.host, IN_CAPSULE, 1); /* its slot has no room for it */
+        assert_int_equal(rdma_host_submit(b.host, command(&b, 0, NVME_WRITE, b.other, IN_CAPSULE)),
+                         -1);
         cmd = command(&b, 0, NVME_WRITE, b.other, 512);
         cmd->command_buffer = true;
         assert_int_equal(rdma_host_submit(b.host, cmd), -1);
