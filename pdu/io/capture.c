@@ -7,15 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/io/packet.h"
 #include "pdu/wire/tcp.h"
 
 enum {
-        BUCKETS = 1024,
+        BUCKETS = 16384,
+        CONNS_MAX = 32768,    /* remembered: the idle ones are closed when more appear */
         HELD_BYTES = 4 << 20, /* of one direction, waiting for what should come before them */
         HELD_SEGMENTS = 4096,
+        HELD_ALL = 64 << 20, /* bytes of all directions */
 };
-
-enum tcp_flags { FIN = 1, SYN = 2, RST = 4, ACK = 16 };
 
 const char *capture_end_text(const struct capture_end *e, char buf[CAPTURE_END_TEXT])
 {
@@ -24,163 +25,6 @@ const char *capture_end_text(const struct capture_end *e, char buf[CAPTURE_END_T
         inet_ntop(e->family, e->addr, addr, sizeof(addr));
         snprintf(buf, CAPTURE_END_TEXT, e->family == AF_INET6 ? "[%s]:%u" : "%s:%u", addr, e->port);
         return buf;
-}
-
-/* --- one packet ------------------------------------------------------------------------------- */
-
-struct segment {
-        struct capture_end from, to;
-        uint32_t seq;
-        unsigned flags;
-        const uint8_t *data;
-        size_t n;     /* bytes of data in the capture */
-        size_t whole; /* bytes of data in the packet */
-};
-
-/* The rest of a packet. */
-struct cursor {
-        const uint8_t *p;
-        size_t n;     /* captured */
-        size_t whole; /* on the wire, n or more */
-};
-
-/* The next n bytes and on behind them; NULL if they are not all there. */
-static const uint8_t *take(struct cursor *c, size_t n)
-{
-        const uint8_t *p = c->p;
-
-        if (c->n < n)
-                return NULL;
-        c->p += n;
-        c->n -= n;
-        c->whole -= n;
-        return p;
-}
-
-/* Nothing counts beyond `whole` bytes: Ethernet pads short frames. */
-static void trim(struct cursor *c, size_t whole)
-{
-        if (c->whole > whole)
-                c->whole = whole;
-        if (c->n > c->whole)
-                c->n = c->whole;
-}
-
-static unsigned get16(const uint8_t *p)
-{
-        return (unsigned)(p[0] << 8 | p[1]);
-}
-
-static uint32_t get32(const uint8_t *p)
-{
-        return (uint32_t)get16(p) << 16 | get16(p + 2);
-}
-
-static const struct link_type {
-        int dlt;
-        int ethertype; /* offset, or -1: the IP version tells */
-        unsigned head; /* bytes */
-} link_types[] = {
-        { DLT_EN10MB, 12, 14 }, { DLT_LINUX_SLL, 14, 16 }, { DLT_LINUX_SLL2, 0, 20 },
-        { DLT_RAW, -1, 0 },     { DLT_IPV4, -1, 0 },       { DLT_IPV6, -1, 0 },
-        { DLT_NULL, -1, 4 },    { DLT_LOOP, -1, 4 },
-};
-
-static const struct link_type *link_type(int dlt)
-{
-        for (size_t i = 0; i < sizeof(link_types) / sizeof(link_types[0]); i++)
-                if (link_types[i].dlt == dlt)
-                        return &link_types[i];
-        return NULL;
-}
-
-static bool is_vlan(unsigned ethertype)
-{
-        return ethertype == 0x8100 || ethertype == 0x88a8;
-}
-
-static bool take_link(struct cursor *c, const struct link_type *link)
-{
-        const uint8_t *p = take(c, link->head);
-        unsigned ethertype;
-
-        if (!p || link->ethertype < 0)
-                return p != NULL;
-        ethertype = get16(p + link->ethertype);
-        while (is_vlan(ethertype) && (p = take(c, 4)))
-                ethertype = get16(p + 2);
-        return ethertype == 0x0800 || ethertype == 0x86dd;
-}
-
-static bool take_ip4(struct cursor *c, struct segment *s)
-{
-        const uint8_t *p = c->p;
-        size_t head, total;
-
-        if (c->n < 20)
-                return false;
-        head = (p[0] & 15u) * 4;
-        total = get16(p + 2);
-        if (total) /* 0: segmentation was left to the network card */
-                trim(c, total);
-        if (head < 20 || p[9] != IPPROTO_TCP || get16(p + 6) & 0x3fff || !take(c, head))
-                return false;
-        s->from.family = s->to.family = AF_INET;
-        memcpy(s->from.addr, p + 12, 4);
-        memcpy(s->to.addr, p + 16, 4);
-        return true;
-}
-
-/* Hop-by-hop, routing and destination options may stand before TCP; fragments are left out. */
-static bool take_ip6(struct cursor *c, struct segment *s)
-{
-        const uint8_t *p = take(c, 40);
-        unsigned next;
-
-        if (!p)
-                return false;
-        if (get16(p + 4))
-                trim(c, get16(p + 4));
-        s->from.family = s->to.family = AF_INET6;
-        memcpy(s->from.addr, p + 8, 16);
-        memcpy(s->to.addr, p + 24, 16);
-        for (next = p[6]; next == 0 || next == 43 || next == 60;) {
-                p = take(c, 8);
-                if (!p || !take(c, p[1] * 8u))
-                        return false;
-                next = p[0];
-        }
-        return next == IPPROTO_TCP;
-}
-
-static bool take_tcp(struct cursor *c, struct segment *s)
-{
-        const uint8_t *p = c->p;
-        size_t head;
-
-        if (c->n < 20)
-                return false;
-        head = (p[12] >> 4) * 4u;
-        if (head < 20 || !take(c, head))
-                return false;
-        s->from.port = (uint16_t)get16(p);
-        s->to.port = (uint16_t)get16(p + 2);
-        s->seq = get32(p + 4);
-        s->flags = p[13];
-        s->data = c->p;
-        s->n = c->n;
-        s->whole = c->whole;
-        return true;
-}
-
-static bool parse(struct cursor c, const struct link_type *link, struct segment *s)
-{
-        *s = (struct segment) { 0 };
-        if (!take_link(&c, link) || c.n == 0)
-                return false;
-        if (c.p[0] >> 4 == 4)
-                return take_ip4(&c, s) && take_tcp(&c, s);
-        return c.p[0] >> 4 == 6 && take_ip6(&c, s) && take_tcp(&c, s);
 }
 
 /* --- streams ---------------------------------------------------------------------------------- */
@@ -195,6 +39,7 @@ struct held { /* a segment that came too early */
 
 struct stream {
         bool synced;
+        bool begun;           /* `first` is the first byte of all */
         uint32_t first, next; /* sequence numbers: of the first byte, of the next one wanted */
         bool fin;
         uint32_t fin_seq;
@@ -206,18 +51,21 @@ struct stream {
 struct conn {
         struct capture_conn pub;
         struct stream stream[2];
-        bool closed;        /* only a SYN brings its ports back to life */
-        struct conn *next;  /* in its bucket */
-        struct conn *later; /* in order of appearance */
+        bool closed; /* only a SYN brings its ports back to life */
+        bool used;   /* since the hand went by */
+        struct conn **bucket, *next;
+        struct conn *earlier, *later; /* in order of appearance */
 };
 
 struct reader {
         const struct capture_ops *ops;
         void *user;
         struct capture_place at;
-        unsigned conns;
+        int64_t clock_skew; /* ns from the clock of odd frames to ours */
+        unsigned conns, kept;
+        size_t held_bytes;
         struct conn *bucket[BUCKETS];
-        struct conn *all, **last;
+        struct conn *all, *last, *hand;
         bool no_memory;
 };
 
@@ -251,9 +99,15 @@ static void deliver_new(struct reader *r, struct conn *c, enum party sender, uin
         deliver(r, c, sender, b);
 }
 
+/* Of sequence numbers. */
+static bool is_before(uint32_t a, uint32_t b)
+{
+        return (int32_t)(a - b) < 0;
+}
+
 static bool is_early(const struct stream *s, uint32_t seq)
 {
-        return (int32_t)(seq - s->next) > 0;
+        return is_before(s->next, seq);
 }
 
 static void release_held(struct reader *r, struct conn *c, enum party sender)
@@ -265,6 +119,7 @@ static void release_held(struct reader *r, struct conn *c, enum party sender)
 
                 s->held = h->next;
                 s->held_bytes -= h->n;
+                r->held_bytes -= h->n;
                 s->held_segments--;
                 deliver_new(r, c, sender, h->seq,
                             (struct piece) { h->data, h->n, h->whole, &h->at });
@@ -281,7 +136,7 @@ static void skip_gap(struct reader *r, struct conn *c, enum party sender)
         release_held(r, c, sender);
 }
 
-static void hold(struct reader *r, struct stream *s, const struct segment *seg)
+static void hold(struct reader *r, struct stream *s, const struct packet *seg)
 {
         struct held *h = malloc(sizeof(*h) + seg->n), **at = &s->held;
 
@@ -299,11 +154,11 @@ static void hold(struct reader *r, struct stream *s, const struct segment *seg)
         h->next = *at;
         *at = h;
         s->held_bytes += h->n;
+        r->held_bytes += h->n;
         s->held_segments++;
 }
 
-static void take_data(struct reader *r, struct conn *c, enum party sender,
-                      const struct segment *seg)
+static void take_data(struct reader *r, struct conn *c, enum party sender, const struct packet *seg)
 {
         struct stream *s = &c->stream[sender];
 
@@ -314,8 +169,26 @@ static void take_data(struct reader *r, struct conn *c, enum party sender,
                 return;
         }
         hold(r, s, seg);
-        while (s->held && (s->held_bytes > HELD_BYTES || s->held_segments > HELD_SEGMENTS))
+        while (s->held && (s->held_bytes > HELD_BYTES || s->held_segments > HELD_SEGMENTS ||
+                           r->held_bytes > HELD_ALL))
                 skip_gap(r, c, sender);
+}
+
+/* `sender` has received all before `ack`, in the capture or not: what its peer sent and nobody saw
+ * is a gap now, before the answers to it come. One byte may be a FIN. */
+static void take_ack(struct reader *r, struct conn *c, enum party sender, uint32_t ack)
+{
+        enum party peer = peer_of(sender);
+        struct stream *s = &c->stream[peer];
+        uint32_t missing;
+
+        if (!s->synced || !is_early(s, ack))
+                return;
+        while (s->held && !is_before(ack, s->held->seq) && s->held->seq != ack)
+                skip_gap(r, c, peer);
+        missing = ack - s->next;
+        if (is_early(s, ack) && missing > 1 && !s->fin)
+                deliver(r, c, peer, (struct piece) { NULL, 0, missing, &r->at });
 }
 
 /* --- connections ------------------------------------------------------------------------------ */
@@ -327,16 +200,19 @@ static bool same_end(const struct capture_end *a, const struct capture_end *b)
 }
 
 /* The same for both directions. */
-static struct conn **bucket_of(struct reader *r, const struct segment *s)
+static struct conn **bucket_of(struct reader *r, const struct packet *s)
 {
-        uint32_t h = (uint32_t)(s->from.port + s->to.port) * 2654435761u;
+        uint64_t from[2], to[2], h;
 
-        for (size_t i = 0; i < sizeof(s->from.addr); i++)
-                h = h * 31 + s->from.addr[i] + s->to.addr[i];
-        return &r->bucket[(h ^ h >> 16) % BUCKETS];
+        memcpy(from, s->from.addr, sizeof(from));
+        memcpy(to, s->to.addr, sizeof(to));
+        h = from[0] + to[0] + (from[1] + to[1]) * 31 +
+            (uint64_t)(s->from.port + s->to.port) * 65599;
+        h *= UINT64_C(0x9e3779b97f4a7c15);
+        return &r->bucket[(h >> 32) % BUCKETS];
 }
 
-static struct conn *find(struct reader *r, const struct segment *s)
+static struct conn *find(struct reader *r, const struct packet *s)
 {
         for (struct conn *c = *bucket_of(r, s); c; c = c->next)
                 if ((same_end(&c->pub.end[0], &s->from) && same_end(&c->pub.end[1], &s->to)) ||
@@ -351,44 +227,28 @@ static bool is_service(uint16_t port)
 }
 
 /* Which side opened the connection: SYN tells; else the ports have to. */
-static bool from_host(const struct segment *s)
+static bool from_host(const struct packet *s)
 {
-        if (s->flags & SYN)
-                return !(s->flags & ACK);
+        if (s->flags & TCP_SYN)
+                return !(s->flags & TCP_ACK);
         if (is_service(s->from.port) != is_service(s->to.port))
                 return is_service(s->to.port);
         return s->from.port > s->to.port;
 }
 
-static void start(struct reader *r, struct conn *c, const struct segment *s)
+static void start(struct reader *r, struct conn *c, const struct packet *s)
 {
         bool host = from_host(s);
 
         c->pub = (struct capture_conn) {
                 .number = ++r->conns,
                 .end = { host ? s->from : s->to, host ? s->to : s->from },
-                .midstream = !(s->flags & SYN),
+                .midstream = !(s->flags & TCP_SYN),
         };
         memset(c->stream, 0, sizeof(c->stream));
         c->closed = false;
         if (r->ops->opened)
                 r->ops->opened(r->user, &c->pub, &r->at);
-}
-
-static struct conn *conn_new(struct reader *r, const struct segment *s)
-{
-        struct conn *c = calloc(1, sizeof(*c)), **bucket = bucket_of(r, s);
-
-        if (!c) {
-                r->no_memory = true;
-                return NULL;
-        }
-        c->next = *bucket;
-        *bucket = c;
-        *r->last = c;
-        r->last = &c->later;
-        start(r, c, s);
-        return c;
 }
 
 static void close_conn(struct reader *r, struct conn *c)
@@ -403,22 +263,75 @@ static void close_conn(struct reader *r, struct conn *c)
                 r->ops->closed(r->user, &c->pub, &r->at);
 }
 
+static void link_conn(struct reader *r, struct conn *c, struct conn **bucket)
+{
+        c->bucket = bucket;
+        c->next = *bucket;
+        *bucket = c;
+        c->earlier = r->last;
+        *(r->last ? &r->last->later : &r->all) = c;
+        r->last = c;
+        r->kept++;
+}
+
+static void drop_conn(struct reader *r, struct conn *c)
+{
+        struct conn **at = c->bucket;
+
+        while (*at != c)
+                at = &(*at)->next;
+        *at = c->next;
+        *(c->earlier ? &c->earlier->later : &r->all) = c->later;
+        *(c->later ? &c->later->earlier : &r->last) = c->earlier;
+        r->kept--;
+        free(c);
+}
+
+/* The next one that nothing was heard of since the hand was there last. */
+static void forget_idle(struct reader *r)
+{
+        struct conn *c = r->hand ? r->hand : r->all;
+
+        while (c->used && !c->closed) {
+                c->used = false;
+                c = c->later ? c->later : r->all;
+        }
+        close_conn(r, c);
+        r->hand = c->later;
+        drop_conn(r, c);
+}
+
+static struct conn *conn_new(struct reader *r, const struct packet *s)
+{
+        struct conn *c = calloc(1, sizeof(*c));
+
+        if (!c) {
+                r->no_memory = true;
+                return NULL;
+        }
+        if (r->kept == CONNS_MAX)
+                forget_idle(r);
+        link_conn(r, c, bucket_of(r, s));
+        start(r, c, s);
+        return c;
+}
+
 /* A SYN that is no retransmission begins another connection between the same ports. */
-static bool is_anew(const struct conn *c, const struct segment *s)
+static bool is_anew(const struct conn *c, const struct packet *s)
 {
         const struct stream *host = &c->stream[PARTY_HOST];
 
-        if ((s->flags & (SYN | ACK)) != SYN)
+        if ((s->flags & (TCP_SYN | TCP_ACK)) != TCP_SYN)
                 return false;
         return c->closed || !host->synced || host->first != s->seq + 1;
 }
 
-static struct conn *conn_of(struct reader *r, const struct segment *s)
+static struct conn *conn_of(struct reader *r, const struct packet *s)
 {
         struct conn *c = find(r, s);
 
         if (!c)
-                return s->flags & SYN || s->whole > 0 ? conn_new(r, s) : NULL;
+                return s->flags & TCP_SYN || s->whole > 0 ? conn_new(r, s) : NULL;
         if (is_anew(c, s)) {
                 close_conn(r, c);
                 start(r, c, s);
@@ -431,50 +344,108 @@ static bool is_done(const struct stream *s)
         return s->fin && !s->held && !is_early(s, s->fin_seq);
 }
 
-static void take_segment(struct reader *r, const struct segment *seg)
+/* What this acknowledgement, the first sight of the other side's numbers, says of them. */
+static void sync_by_ack(struct stream *peer, const struct stream *own, const struct packet *p)
+{
+        peer->synced = true;
+        peer->first = peer->next = p->ack;
+        peer->begun = p->flags & TCP_SYN || (own->begun && p->seq == own->first);
+}
+
+static void sync(struct reader *r, struct conn *c, enum party sender, const struct packet *p)
+{
+        struct stream *s = &c->stream[sender];
+
+        s->synced = true;
+        s->begun = p->flags & TCP_SYN;
+        s->first = s->next = p->seq;
+        if (!s->begun && !c->pub.midstream && r->ops->gap) /* nobody knows how much */
+                r->ops->gap(r->user, &c->pub, sender, 0, &r->at);
+}
+
+static void take_segment(struct reader *r, const struct packet *seg)
 {
         struct conn *c = conn_of(r, seg);
-        struct segment s = *seg;
+        struct packet s = *seg;
         enum party sender;
         struct stream *stream;
 
         if (!c)
                 return;
+        c->used = true;
         sender = same_end(&c->pub.end[PARTY_HOST], &s.from) ? PARTY_HOST : PARTY_CONTROLLER;
         stream = &c->stream[sender];
-        if (s.flags & SYN)
+        if (s.flags & TCP_SYN)
                 s.seq++;
-        if (!stream->synced) {
-                stream->synced = true;
-                stream->first = stream->next = s.seq;
-        }
+        if (!stream->synced && (s.flags & TCP_SYN || s.whole > 0))
+                sync(r, c, sender, &s);
+        if (s.flags & TCP_ACK && !c->stream[peer_of(sender)].synced)
+                sync_by_ack(&c->stream[peer_of(sender)], stream, &s);
+        else if (s.flags & TCP_ACK)
+                take_ack(r, c, sender, s.ack);
         if (s.whole > 0)
                 take_data(r, c, sender, &s);
-        if (s.flags & FIN) {
+        if (s.flags & TCP_FIN) {
                 stream->fin = true;
                 stream->fin_seq = s.seq + (uint32_t)s.whole;
         }
-        if (s.flags & RST || (is_done(&c->stream[0]) && is_done(&c->stream[1])))
+        if (s.flags & TCP_RST || (is_done(&c->stream[0]) && is_done(&c->stream[1])))
                 close_conn(r, c);
 }
 
 /* --- the file --------------------------------------------------------------------------------- */
 
-static int read_packets(struct reader *r, pcap_t *pcap, const struct link_type *link)
+/* Frames with times before 1973 among later ones come from another clock. It is aligned so that none
+ * of them lies before the frame it follows. */
+static void set_time(struct reader *r, int64_t time_ns)
+{
+        const int64_t year_1973 = INT64_C(100000000) * 1000000000;
+        int64_t before = r->at.time_ns;
+
+        r->at.time_guessed = time_ns < year_1973 && before >= year_1973;
+        r->at.time_ns = time_ns;
+        if (!r->at.time_guessed)
+                return;
+        if (time_ns + r->clock_skew < before)
+                r->clock_skew = before - time_ns;
+        r->at.time_ns = time_ns + r->clock_skew;
+}
+
+/* Of any bits that a file may hold: from 1970 to 2116. */
+static int64_t time_of(const struct pcap_pkthdr *head)
+{
+        uint64_t ns = (uint64_t)head->ts.tv_sec * 1000000000u + (uint64_t)head->ts.tv_usec;
+
+        return ns > INT64_MAX / 2 ? 0 : (int64_t)ns;
+}
+
+static void take_packet(struct reader *r, const struct packet_link *link,
+                        const struct pcap_pkthdr *head, const uint8_t *bytes)
+{
+        enum packet_kind kind;
+        struct packet p;
+
+        r->at.frame++;
+        set_time(r, time_of(head));
+        if (r->ops->packet)
+                r->ops->packet(r->user, &r->at);
+        kind = packet_parse(link, bytes, head->caplen, head->len, &p);
+        if (kind == PACKET_TCP)
+                take_segment(r, &p);
+        else if (kind == PACKET_UDP && r->ops->datagram)
+                r->ops->datagram(r->user, &p, &r->at);
+        else if ((kind == PACKET_FRAGMENT || kind == PACKET_CUT) && r->ops->skipped)
+                r->ops->skipped(r->user, kind == PACKET_FRAGMENT, &r->at);
+}
+
+static int read_packets(struct reader *r, pcap_t *pcap, const struct packet_link *link)
 {
         struct pcap_pkthdr *head;
         const uint8_t *bytes;
-        struct segment s;
         int rc;
 
-        while ((rc = pcap_next_ex(pcap, &head, &bytes)) == 1 && !r->no_memory) {
-                size_t whole = head->len > head->caplen ? head->len : head->caplen;
-
-                r->at.frame++;
-                r->at.time_ns = head->ts.tv_sec * INT64_C(1000000000) + head->ts.tv_usec;
-                if (parse((struct cursor) { bytes, head->caplen, whole }, link, &s))
-                        take_segment(r, &s);
-        }
+        while ((rc = pcap_next_ex(pcap, &head, &bytes)) == 1 && !r->no_memory)
+                take_packet(r, link, head, bytes);
         return rc == PCAP_ERROR ? -1 : 0;
 }
 
@@ -486,17 +457,13 @@ static void close_all(struct reader *r)
 
 static void free_all(struct reader *r)
 {
-        while (r->all) {
-                struct conn *c = r->all;
-
-                r->all = c->later;
-                free(c);
-        }
+        while (r->all)
+                drop_conn(r, r->all);
 }
 
 static int read_all(struct reader *r, pcap_t *pcap, const char *path, char *err, size_t err_size)
 {
-        const struct link_type *link = link_type(pcap_datalink(pcap));
+        const struct packet_link *link = packet_link(pcap_datalink(pcap));
         int rc = 0;
 
         if (!link) {
@@ -528,7 +495,6 @@ static int read_opened(pcap_t *pcap, const char *path, const struct capture_ops 
         }
         r->ops = ops;
         r->user = user;
-        r->last = &r->all;
         rc = read_all(r, pcap, path, err, err_size);
         free_all(r);
         free(r);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * TCP streams out of capture files: pcap and pcapng through libpcap, of Ethernet (VLAN tags too),
- * Linux cooked, raw IP and loopback; IPv4 and IPv6. Each direction of each connection is handed out
- * in order and once, whatever was retransmitted or reordered; what the capture does not hold
- * (drops, a cut snapshot) is reported as a gap. Nothing is ever guessed.
+ * TCP streams and UDP datagrams out of capture files: pcap and pcapng through libpcap (packet.h says
+ * of which links). Each direction of each TCP connection is handed out in order and once, whatever
+ * was retransmitted or reordered; what the capture does not hold (drops, a cut snapshot) is reported
+ * as a gap: as soon as the other side acknowledges it, or when too much waits behind it. Of bytes
+ * sent twice the first ones count. Memory does not grow with the capture.
  */
 #ifndef NVMF_IO_CAPTURE_H
 #define NVMF_IO_CAPTURE_H
@@ -35,19 +36,31 @@ struct capture_conn {
 struct capture_place {
         uint64_t frame;  /* from 1, as Wireshark counts */
         int64_t time_ns; /* since 1970 */
+        /* The frame was stamped by a clock of its own (Linux leaves time since boot in some frames
+         * of software RoCE): time_ns is that clock aligned with the frames around. */
+        bool time_guessed;
 };
 
-/* Called in the order of the capture; any but data may be NULL. */
+struct packet;
+
+/* Called in the order of the capture; any but data may be NULL. Bytes are valid during the call. */
 struct capture_ops {
         void (*opened)(void *user, struct capture_conn *c, const struct capture_place *at);
         /* The next n > 0 bytes that `sender` sent. */
         void (*data)(void *user, struct capture_conn *c, enum party sender, const uint8_t *p,
                      size_t n, const struct capture_place *at);
-        /* n bytes that `sender` sent are not in the capture; data goes on behind them. */
+        /* n bytes (0: nobody knows how many) that `sender` sent are not in the capture; data goes on
+         * behind them. */
         void (*gap)(void *user, struct capture_conn *c, enum party sender, uint32_t n,
                     const struct capture_place *at);
         /* Both sides said FIN, one said RST, its ports were used anew, or the capture is over. */
         void (*closed)(void *user, struct capture_conn *c, const struct capture_place *at);
+        /* A UDP datagram. */
+        void (*datagram)(void *user, const struct packet *p, const struct capture_place *at);
+        /* IP that cannot be read: a fragment, or headers that the snapshot cut off. */
+        void (*skipped)(void *user, bool fragment, const struct capture_place *at);
+        /* Each packet, before what comes of it. */
+        void (*packet)(void *user, const struct capture_place *at);
 };
 
 /*

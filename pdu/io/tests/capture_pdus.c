@@ -233,7 +233,9 @@ static void on_data(void *user, struct capture_conn *c, enum party sender, const
 
 int main(int argc, char **argv)
 {
-        static const struct capture_ops ops = { on_opened, on_data, on_gap, on_closed };
+        static const struct capture_ops ops = {
+                .opened = on_opened, .data = on_data, .gap = on_gap, .closed = on_closed
+        };
         char err[256];
         int rc;
 

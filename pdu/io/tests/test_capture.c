@@ -89,7 +89,9 @@ static void on_closed(void *user, struct capture_conn *c, const struct capture_p
         text_add(&seen.text, "%u closed@%u; ", c->number, (unsigned)at->frame);
 }
 
-static const struct capture_ops ops = { on_opened, on_data, on_gap, on_closed };
+static const struct capture_ops ops = {
+        .opened = on_opened, .data = on_data, .gap = on_gap, .closed = on_closed
+};
 
 static int read_back(void)
 {

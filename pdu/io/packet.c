@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pdu/io/packet.h"
+
+#include <pcap/pcap.h>
+#include <string.h>
+
+/* The rest of a packet. */
+struct cursor {
+        const uint8_t *p;
+        size_t n;     /* captured */
+        size_t whole; /* on the wire, n or more */
+};
+
+/* The next n bytes and on behind them; NULL if they are not all there. */
+static const uint8_t *take(struct cursor *c, size_t n)
+{
+        const uint8_t *p = c->p;
+
+        if (c->n < n)
+                return NULL;
+        c->p += n;
+        c->n -= n;
+        c->whole -= n;
+        return p;
+}
+
+/* Nothing counts beyond `whole` bytes: Ethernet pads short frames. */
+static void trim(struct cursor *c, size_t whole)
+{
+        if (c->whole > whole)
+                c->whole = whole;
+        if (c->n > c->whole)
+                c->n = c->whole;
+}
+
+static unsigned get16(const uint8_t *p)
+{
+        return (unsigned)(p[0] << 8 | p[1]);
+}
+
+static uint32_t get32(const uint8_t *p)
+{
+        return (uint32_t)get16(p) << 16 | get16(p + 2);
+}
+
+/* --- link ------------------------------------------------------------------------------------- */
+
+struct packet_link {
+        int dlt;
+        int ethertype; /* offset, or -1: the IP version tells */
+        unsigned head; /* bytes */
+};
+
+static const struct packet_link links[] = {
+        { DLT_EN10MB, 12, 14 }, { DLT_LINUX_SLL, 14, 16 }, { DLT_LINUX_SLL2, 0, 20 },
+        { DLT_RAW, -1, 0 },     { DLT_IPV4, -1, 0 },       { DLT_IPV6, -1, 0 },
+        { DLT_NULL, -1, 4 },    { DLT_LOOP, -1, 4 },
+};
+
+const struct packet_link *packet_link(int dlt)
+{
+        for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++)
+                if (links[i].dlt == dlt)
+                        return &links[i];
+        return NULL;
+}
+
+static bool is_vlan(unsigned ethertype)
+{
+        return ethertype == 0x8100 || ethertype == 0x88a8;
+}
+
+static bool take_link(struct cursor *c, const struct packet_link *link)
+{
+        const uint8_t *p = take(c, link->head);
+        unsigned ethertype;
+
+        if (!p || link->ethertype < 0)
+                return p != NULL;
+        ethertype = get16(p + link->ethertype);
+        while (is_vlan(ethertype) && (p = take(c, 4)))
+                ethertype = get16(p + 2);
+        return ethertype == 0x0800 || ethertype == 0x86dd;
+}
+
+/* --- IP --------------------------------------------------------------------------------------- */
+
+static enum packet_kind kind_of(unsigned protocol)
+{
+        if (protocol == IPPROTO_TCP)
+                return PACKET_TCP;
+        return protocol == IPPROTO_UDP ? PACKET_UDP : PACKET_OTHER;
+}
+
+static enum packet_kind take_ip4(struct cursor *c, struct packet *out)
+{
+        const uint8_t *p = c->p;
+        size_t head, total;
+
+        if (c->n < 20)
+                return PACKET_CUT;
+        head = (p[0] & 15u) * 4;
+        total = get16(p + 2);
+        if (total) /* 0: segmentation was left to the network card */
+                trim(c, total);
+        out->from.family = out->to.family = AF_INET;
+        memcpy(out->from.addr, p + 12, 4);
+        memcpy(out->to.addr, p + 16, 4);
+        if (get16(p + 6) & 0x3fff) /* more fragments, or an offset */
+                return PACKET_FRAGMENT;
+        return head < 20 || !take(c, head) ? PACKET_CUT : kind_of(p[9]);
+}
+
+/* Hop-by-hop, routing and destination options may stand before TCP. */
+static enum packet_kind take_ip6(struct cursor *c, struct packet *out)
+{
+        const uint8_t *p = take(c, 40);
+        unsigned next;
+
+        if (!p)
+                return PACKET_CUT;
+        if (get16(p + 4))
+                trim(c, get16(p + 4));
+        out->from.family = out->to.family = AF_INET6;
+        memcpy(out->from.addr, p + 8, 16);
+        memcpy(out->to.addr, p + 24, 16);
+        for (next = p[6]; next == 0 || next == 43 || next == 60;) {
+                p = take(c, 8);
+                if (!p || !take(c, p[1] * 8u))
+                        return PACKET_CUT;
+                next = p[0];
+        }
+        return next == 44 ? PACKET_FRAGMENT : kind_of(next);
+}
+
+/* --- TCP and UDP ------------------------------------------------------------------------------ */
+
+static void put_rest(const struct cursor *c, const uint8_t *ports, struct packet *out)
+{
+        out->from.port = (uint16_t)get16(ports);
+        out->to.port = (uint16_t)get16(ports + 2);
+        out->data = c->p;
+        out->n = c->n;
+        out->whole = c->whole;
+}
+
+static enum packet_kind take_tcp(struct cursor *c, struct packet *out)
+{
+        const uint8_t *p = c->p;
+        size_t head;
+
+        if (c->n < 20)
+                return PACKET_CUT;
+        head = (p[12] >> 4) * 4u;
+        if (head < 20 || !take(c, head))
+                return PACKET_CUT;
+        out->seq = get32(p + 4);
+        out->ack = get32(p + 8);
+        out->flags = p[13];
+        put_rest(c, p, out);
+        return PACKET_TCP;
+}
+
+static enum packet_kind take_udp(struct cursor *c, struct packet *out)
+{
+        const uint8_t *p = take(c, 8);
+
+        if (!p)
+                return PACKET_CUT;
+        if (get16(p + 4) >= 8)
+                trim(c, get16(p + 4) - 8);
+        put_rest(c, p, out);
+        return PACKET_UDP;
+}
+
+enum packet_kind packet_parse(const struct packet_link *link, const uint8_t *p, size_t captured,
+                              size_t whole, struct packet *out)
+{
+        struct cursor c = { p, captured, whole > captured ? whole : captured };
+        enum packet_kind kind = PACKET_OTHER;
+
+        *out = (struct packet) { 0 };
+        if (!take_link(&c, link) || c.n == 0)
+                return PACKET_OTHER;
+        if (c.p[0] >> 4 == 4)
+                kind = take_ip4(&c, out);
+        else if (c.p[0] >> 4 == 6)
+                kind = take_ip6(&c, out);
+        if (kind == PACKET_TCP)
+                return take_tcp(&c, out);
+        return kind == PACKET_UDP ? take_udp(&c, out) : kind;
+}
