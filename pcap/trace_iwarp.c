@@ -42,7 +42,7 @@ enum rdmap_opcode {
 };
 
 struct read { /* one that is asked for */
-        bool used;
+        bool used, cut;
         uint32_t sink_key, key, len, got;
         uint64_t sink, addr;
 };
@@ -57,6 +57,8 @@ struct direction {
         struct bytes message; /* SEND in several segments */
         struct bytes plain;   /* an FPDU without its markers */
         bool sending, writing;
+        bool hole; /* in the FPDU in hand: zeroes stand for what the snapshot lacks */
+        bool cut;  /* the SEND or WRITE in hand has had one */
         struct capture_place first;
         uint64_t write_addr;
         uint32_t write_key, write_len;
@@ -138,6 +140,7 @@ static void send_end(struct tracer *t, struct iwarp_flow *f, enum party sender,
         e.capsule.key = e.capsule.invalidates ? s->key : 0;
         e.capsule.data = d->sending ? d->message.p : s->data;
         e.capsule.len = d->sending ? (uint32_t)d->message.n : s->len;
+        e.capsule.cut = d->hole || (d->sending && d->cut);
         if (d->sending)
                 e.first = d->first;
         d->sending = false;
@@ -158,8 +161,10 @@ static void take_send(struct tracer *t, struct iwarp_flow *f, enum party sender,
         if (s->offset == 0) {
                 d->message.n = 0;
                 d->sending = true;
+                d->cut = false;
                 d->first = t->at;
         }
+        d->cut |= d->hole;
         if (!d->sending || s->offset != d->message.n || d->message.n + s->len > CAPSULE_MAX) {
                 d->sending = false; /* its beginning was lost */
                 return;
@@ -187,11 +192,13 @@ static void take_write(struct tracer *t, struct iwarp_flow *f, enum party sender
 
         if (!d->writing || s->addr != d->write_addr + d->write_len || s->key != d->write_key) {
                 d->writing = true;
+                d->cut = false;
                 d->first = t->at;
                 d->write_addr = s->addr;
                 d->write_key = s->key;
                 d->write_len = 0;
         }
+        d->cut |= d->hole;
         e = memory_event(t, f, sender, TRACE_WRITE_DATA,
                          (struct trace_memory) { .addr = d->write_addr,
                                                  .key = s->key,
@@ -206,6 +213,7 @@ static void take_write(struct tracer *t, struct iwarp_flow *f, enum party sender
                 return;
         d->writing = false;
         e.kind = TRACE_WRITE;
+        e.memory.cut = d->cut;
         e.memory.len = d->write_len;
         e.memory.offset = 0;
         e.memory.data = NULL;
@@ -265,12 +273,13 @@ static void take_read_response(struct tracer *t, struct iwarp_flow *f, enum part
         if (s->len > 0)
                 trace_emit(t, &e);
         r->got += s->len;
+        r->cut |= f->dir[sender].hole;
         if (!s->last)
                 return;
         r->used = false;
         e.kind = TRACE_READ_END;
         e.memory = (struct trace_memory) {
-                .addr = r->addr, .key = r->key, .len = r->len, .cut = r->got < r->len
+                .addr = r->addr, .key = r->key, .len = r->len, .cut = r->cut || r->got < r->len
         };
         if (r->len > 0)
                 trace_emit(t, &e);
@@ -433,7 +442,8 @@ static bool take_fpdu(struct tracer *t, struct iwarp_flow *f, enum party sender,
                 return true;
         if (!parse_ddp(p + 2, be16_at(p), &s))
                 return false;
-        judge_crc(t, f, d, whole, n, p, plain);
+        if (!d->hole)
+                judge_crc(t, f, d, whole, n, p, plain);
         take_segment(t, f, sender, &s);
         return true;
 }
@@ -514,7 +524,7 @@ static void lose(struct direction *d)
         d->lost = true;
         d->skipped = 0;
         d->carry.n = 0;
-        d->sending = d->writing = false;
+        d->sending = d->writing = d->hole = false;
 }
 
 /* One unit at p: returns its length, 0 if it is not whole, SIZE_MAX if it is none. */
@@ -604,6 +614,7 @@ static size_t take_carried(struct tracer *t, struct iwarp_flow *f, enum party se
                 trace_gap(t, &f->pub, sender, (struct trace_gap) { 0 });
         } else if (len > 0) {
                 d->carry.n = 0;
+                d->hole = false;
         }
         return n;
 }
@@ -627,8 +638,37 @@ void iwarp_flow_data(struct tracer *t, struct iwarp_flow *f, enum party sender, 
         }
 }
 
+/* A hole in the payload of an FPDU whose headers are known is no loss of the thread. */
+static bool fits_in_fpdu(const struct direction *d, uint32_t n)
+{
+        size_t len;
+
+        if (d->lost || !d->started || n == 0 || d->carry.n < 2 + UNTAGGED_HEAD + READ_REQUEST_LEN)
+                return false;
+        len = fpdu_len(d, d->carry.p, d->carry.n);
+        return d->carry.n + n <= len;
+}
+
+static void feed_hole(struct tracer *t, struct iwarp_flow *f, enum party sender, uint32_t n)
+{
+        static const uint8_t zeroes[4096];
+
+        f->dir[sender].hole = true;
+        t->totals.gaps++;
+        while (n > 0) {
+                uint32_t part = n < sizeof(zeroes) ? n : (uint32_t)sizeof(zeroes);
+
+                iwarp_flow_data(t, f, sender, zeroes, part);
+                n -= part;
+        }
+}
+
 void iwarp_flow_gap(struct tracer *t, struct iwarp_flow *f, enum party sender, uint32_t n)
 {
+        if (fits_in_fpdu(&f->dir[sender], n)) {
+                feed_hole(t, f, sender, n);
+                return;
+        }
         lose(&f->dir[sender]);
         trace_gap(t, &f->pub, sender, (struct trace_gap) { .bytes = n });
 }
