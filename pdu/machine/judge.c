@@ -48,11 +48,16 @@ static bool describes_nothing(const struct sgl *sgl)
 }
 
 /* Features mostly move no data, whatever their opcode says. */
-static bool wrong_sgl_type(const union sqe *s)
+enum nvme_xfer sqe_moves(const union sqe *s)
 {
         bool feature = s->opc == NVME_SET_FEATURES || s->opc == NVME_GET_FEATURES;
 
-        if (sqe_xfer(s) == XFER_NONE || (feature && describes_nothing(&s->sgl)))
+        return feature && describes_nothing(&s->sgl) ? XFER_NONE : sqe_xfer(s);
+}
+
+static bool wrong_sgl_type(const union sqe *s)
+{
+        if (sqe_moves(s) == XFER_NONE)
                 return false;
         if (s->sgl.id == SGL_IN_CAPSULE)
                 return sqe_xfer(s) == XFER_C2H;

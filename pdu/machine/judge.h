@@ -26,6 +26,8 @@ void judge_cqe(struct rule_set *found, const struct queue_past *q, uint8_t opc, 
 /* Bytes that the command delivers if it succeeds, where the SQE alone says it (Identify, Get Log
  * Page); else 0. */
 uint32_t sqe_needs(const struct queue_past *q, const union sqe *s);
+/* Direction of its data; XFER_NONE also of a feature that has none, and says so by an SGL of zeroes. */
+enum nvme_xfer sqe_moves(const union sqe *s);
 /* Whether its length is bytes by definition, or unknown: it need not be dwords then. */
 bool sqe_counts_bytes(const struct queue_past *q, const union sqe *s);
 

@@ -21,6 +21,8 @@ void rdma_track_free(struct rdma_track *t);
 
 /* Nobody saw the beginning: queue, sizes and flow control stay unknown. */
 void rdma_track_mid_stream(struct rdma_track *t);
+/* `sender` said DREQ or DREP: of a controller nothing more is expected. */
+void rdma_track_closed(struct rdma_track *t, enum party sender);
 /* What IOCCSZ, ICDOFF and MSDBD of the controller say; until then I/O capsules are not measured. */
 void rdma_track_format(struct rdma_track *t, uint32_t in_capsule, uint16_t icdoff, uint8_t msdbd);
 
@@ -35,21 +37,29 @@ const struct rule_set *rdma_track_reject(struct rdma_track *t, const void *data,
 const struct rule_set *rdma_track_command(struct rdma_track *t, const void *capsule, uint32_t len);
 const struct rule_set *rdma_track_response(struct rdma_track *t, const void *capsule, uint32_t len,
                                            bool invalidated, uint32_t key);
-/* READ and WRITE by `sender` of the other side's memory; whole, or in parts as packets come. */
+/*
+ * READ and WRITE by `sender` of the other side's memory; whole, or in parts as packets come, once or
+ * again. Who is told of none, and is not passive, judges no transfer to be incomplete.
+ */
 const struct rule_set *rdma_track_read(struct rdma_track *t, enum party sender, uint64_t addr,
                                        uint32_t key, uint32_t len);
 const struct rule_set *rdma_track_write(struct rdma_track *t, enum party sender, uint64_t addr,
                                         uint32_t key, uint32_t len);
 
-/* The command that the last call was about; NULL: none. sqe and how its data is described. */
-struct rdma_track_cmd {
+/* So many READs of the controller are unanswered now (RDMA_READ_LIMIT), for those who can tell. */
+const struct rule_set *rdma_track_reads(struct rdma_track *t, unsigned outstanding);
+
+struct rdma_track_cmd { /* an outstanding command, and how its data is described */
         union sqe sqe;
         struct rdma_data data;
         bool described; /* data says something */
-        uint32_t moved; /* bytes READ or WRITTEN so far */
-        void *user;
+        uint32_t moved; /* bytes READ or WRITTEN so far, each counted once */
+        uint32_t needs; /* bytes that a success has to move by keys; 0: not known. Of Read and Write
+                         * what is described, if that is whole blocks: who knows better, sets it */
+        void *user;     /* the owner's */
 };
 struct rdma_track_cmd *rdma_track_cmd(struct rdma_track *t, uint16_t cid);
+/* The one that the last call was about; NULL: none. It may have ended by it. */
 struct rdma_track_cmd *rdma_track_last(struct rdma_track *t);
 /* The outstanding command that describes memory at addr with key; NULL: none. */
 struct rdma_track_cmd *rdma_track_by_key(struct rdma_track *t, uint32_t key, uint64_t addr);
