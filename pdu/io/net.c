@@ -45,8 +45,8 @@ static bool strip_brackets(const char *traddr, char out[NET_TRADDR])
         return true;
 }
 
-static struct addrinfo *resolve(const char *traddr, const char *trsvcid, int flags, char *error,
-                                size_t size)
+struct addrinfo *net_resolve(const char *traddr, const char *trsvcid, int flags, char *error,
+                             size_t size)
 {
         const struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
                                         .ai_flags = flags | AI_NUMERICSERV };
@@ -132,7 +132,7 @@ static int listen_at(const struct addrinfo *ai)
 
 int net_listen(const char *traddr, const char *trsvcid, char *error, size_t size)
 {
-        struct addrinfo *list = resolve(traddr, trsvcid, AI_PASSIVE, error, size);
+        struct addrinfo *list = net_resolve(traddr, trsvcid, AI_PASSIVE, error, size);
         int fd = -1;
 
         if (!list)
@@ -207,7 +207,7 @@ static int connect_to(const struct addrinfo *ai, unsigned timeout_ms)
 int net_connect(const char *traddr, const char *trsvcid, unsigned timeout_ms, char *error,
                 size_t size)
 {
-        struct addrinfo *list = resolve(traddr, trsvcid, 0, error, size);
+        struct addrinfo *list = net_resolve(traddr, trsvcid, 0, error, size);
         int fd = -1;
 
         if (!list)

@@ -11,7 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct addrinfo;
+
 enum { NET_TRADDR = 256, NET_ERROR = 320 }; /* bytes that are enough for an address, for an error */
+
+/* The addresses of a TRADDR and a TRSVCID, to be freed by freeaddrinfo(); flags as in AI_PASSIVE; or
+ * NULL and the error. */
+struct addrinfo *net_resolve(const char *traddr, const char *trsvcid, int flags, char *error,
+                             size_t size);
 
 /* A listening socket, or -1 and the error. trsvcid "0": any free port, see net_local_port(). */
 int net_listen(const char *traddr, const char *trsvcid, char *error, size_t size);

@@ -5,7 +5,19 @@
  * devices do differently stands there in struct verbs_caps and in verbs_rdma_*.c.
  *
  * Addresses are as in net.h (name, IPv4, IPv6, brackets, %scope). "", 0.0.0.0 and :: listen on
- * all devices, also on those that come later.
+ * all devices, also on those that come later; :: with iWARP for IPv6 alone.
+ *
+ * A context has two descriptors from the start: first events, then completions. Whose loop keeps
+ * them apart need not ask verbs_event() when only the second is readable.
+ *
+ * verbs_connect() and verbs_accept() ask for no more READs than the device can do.
+ *
+ * iWARP: the connector sends first. Memory that READs fill is registered without VERBS_REMOTE_READ,
+ * or with VERBS_REMOTE_WRITE; a READ has one sge. No RNR: a SEND without RECV ends the connection.
+ * A WRITE or SEND that the peer refuses may complete well before that.
+ *
+ * With siw verbs_connect() waits for TCP's handshake, and fails with errno where others tell
+ * REJECTED or UNREACHABLE.
  */
 #ifndef NVMF_IO_VERBS_RDMA_H
 #define NVMF_IO_VERBS_RDMA_H
