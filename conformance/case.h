@@ -49,9 +49,10 @@ struct test_case {
         int line;
 
         /* may follow the sentence in CASE() */
-        bool writes;         /* it changes blocks: needs permission, and gets a range of its own */
-        bool slow;           /* takes seconds: it waits for a timer of the target */
-        bool discovery;      /* is about the discovery service: skipped where there is none */
+        bool writes;    /* it changes blocks: needs permission, and gets a range of its own */
+        bool slow;      /* takes seconds: it waits for a timer of the target */
+        bool discovery; /* is about the discovery service: skipped where there is none */
+        bool tcp_only;  /* not over RDMA; ids that begin with tcp/ or rdma/ say it themselves */
         const char *related; /* known bugs that it would have found */
 };
 
@@ -89,8 +90,13 @@ struct caps {
         uint64_t cap; /* property CAP of the I/O controller */
         uint32_t vs;
         uint32_t in_capsule; /* bytes of data in an I/O capsule; 0: none */
+        uint16_t icdoff;     /* RDMA: where they begin, 16-byte units behind the SQE */
+        uint8_t msdbd;       /* RDMA: data block descriptors of a command; 0: no limit */
+        uint16_t crqsize;    /* RDMA: of an acceptance of an admin queue of 32 entries */
+        uint8_t reads_out;   /* RDMA: initiator depth that it says */
+        bool pads;           /* RDMA_CM adds zeroes to private data: their length can't be seen */
         uint32_t mdts;       /* bytes; 0: no limit */
-        uint32_t maxh2cdata; /* bytes */
+        uint32_t maxh2cdata; /* bytes; 0: RDMA, which knows no such limit */
         uint32_t nsid;       /* the namespace that is used; 0: there is none */
         uint32_t block;      /* bytes */
         uint64_t blocks;
@@ -104,6 +110,7 @@ struct caps {
         struct disc_entry entry; /* of the subsystem in the discovery log */
 };
 const struct caps *caps(const struct t *t);
+bool t_is_rdma(const struct t *t);
 
 /* Ends the case: it can't be judged on this target, and why. */
 void skip(struct t *t, const char *why, ...) __attribute__((noreturn, format(printf, 2, 3)));
@@ -157,10 +164,12 @@ struct setup {
 
 /* A TCP connection, nothing sent. */
 struct queue *tcp_open(struct t *t);
-/* ... with the ICs exchanged. */
-#define ic_queue(t, ...) queue_ready((t), (struct ic) { IC_DEFAULTS, ##__VA_ARGS__ })
+/* A connection that is ready for Connect: ICs exchanged, or (as admin queue, if it does not say
+ * .qid) accepted by RDMA_CM. */
+#define bare_queue(t, ...)                                                                         \
+        queue_bare((t), (struct setup) { SETUP_DEFAULTS, .qid = 0, ##__VA_ARGS__ })
 /* ... that belongs to the association of `admin`, to be connected as one of its I/O queues. */
-#define join(admin, ...) queue_join((admin), (struct ic) { IC_DEFAULTS, ##__VA_ARGS__ })
+#define join(admin, ...) queue_join((admin), (struct setup) { SETUP_DEFAULTS, ##__VA_ARGS__ })
 /* An association: ICs, Connect, CC.EN = 1, CSTS.RDY. cattr and sqsize are those of the Connect. */
 #define admin_queue(t, ...) queue_admin((t), (struct setup) { SETUP_DEFAULTS, ##__VA_ARGS__ })
 /* An association of its own and I/O queue qid; cattr and sqsize are those of the I/O queue. */
@@ -173,7 +182,7 @@ struct queue *tcp_open(struct t *t);
         queue_admin((t), (struct setup) { SETUP_DEFAULTS, .kato = 0, .subnqn = NQN_DISCOVERY,      \
                                           ##__VA_ARGS__ })
 
-/* Ends the connection: FIN, RST; FIN in our direction only. */
+/* Ends the connection: FIN or DREQ; RST or a queue pair that fails; FIN in our direction only. */
 void hang_up(struct queue *q);
 void rst(struct queue *q);
 void half_close(struct queue *q);
@@ -210,8 +219,11 @@ struct cmd {
         uint32_t nsid, cdw2, cdw3, cdw10, cdw11, cdw12, cdw13, cdw14, cdw15;
         uint32_t bytes;   /* of data, in the direction that the opcode says */
         const void *data; /* host's data; NULL: a pattern of this case's own */
-        bool in_capsule;  /* data goes in the capsule (SGL 01h); else through a data buffer (5Ah) */
-        int64_t sgl_len;  /* what the SGL says; -1: bytes */
+        /* Data goes in the capsule (SGL 01h); else through a data buffer (5Ah) or by key (40h). Over
+         * RDMA by key also on admin queues, and where it does not fit. */
+        bool in_capsule;
+        int64_t sgl_len;           /* what the SGL says; -1: bytes */
+        const struct by_hand *sgl; /* RDMA, see case_rdma.h: in place of all that; NULL: no */
 };
 #define CMD_DEFAULTS .flags = SQE_PSDT_SGL, .cid = -1, .sgl_len = -1
 /* A command; returns its CID. */
@@ -225,6 +237,7 @@ struct blocks {         /* Read, Write, ... of the range that is this case's own
         const void *data;
         bool in_capsule;
         int64_t sgl_len;
+        const struct by_hand *sgl;
 };
 #define BLOCKS_DEFAULTS .sgl_len = -1
 #define send_write(q, ...)                                                                         \
@@ -246,9 +259,11 @@ struct connect {
         const char *subnqn, *hostnqn;    /* NULL: the run's, this case's */
         const uint8_t *hostid;           /* 16 bytes; NULL: this case's */
         const struct connect_data *data; /* in place of all of the four above and cntlid */
-        bool through_r2t;                /* data buffer (5Ah) in place of the capsule */
+        bool through_r2t;                /* data buffer (5Ah) in place of the capsule (TCP) */
+        bool in_capsule;                 /* ... which over RDMA is not the usual way */
         uint32_t bytes;                  /* of data, the first 1024 of them are the Connect data */
         int64_t sgl_len;
+        const struct by_hand *sgl; /* RDMA */
 };
 #define CONNECT_DEFAULTS                                                                           \
         .sqsize = AS_FITS, .qid = AS_FITS, .cntlid = AS_FITS, .kato = 120000,                      \
@@ -302,9 +317,11 @@ struct reply {
         uint16_t cid, status; /* SCT << 8 | SC */
         uint32_t dw0, dw1;
         uint16_t sqhd;
-        const uint8_t *data; /* what the controller sent, got bytes */
-        uint32_t got;
-        bool success_flag; /* C2HData with SUCCESS was the response */
+        const uint8_t *data; /* what the controller sent, got bytes; NULL: .sgl was by hand */
+        uint32_t got;        /* RDMA: up to the last byte that was written */
+        bool success_flag;   /* C2HData with SUCCESS was the response */
+        bool invalidated;    /* RDMA: it came by SEND with invalidate, of key */
+        uint32_t key;
 };
 
 struct icresp {
@@ -412,8 +429,8 @@ void pause_ms(struct t *t, unsigned ms);
 
 /* --- behind the macros --------------------------------------------------------------------- */
 
-struct queue *queue_ready(struct t *t, struct ic ic);
-struct queue *queue_join(struct queue *admin, struct ic ic);
+struct queue *queue_bare(struct t *t, struct setup s);
+struct queue *queue_join(struct queue *admin, struct setup s);
 struct queue *queue_admin(struct t *t, struct setup s);
 struct queue *queue_io(struct t *t, struct setup s);
 struct queue *queue_more(struct queue *admin, struct setup s);

@@ -96,7 +96,8 @@ static void usable(struct t *t)
 uint32_t r2t_bytes(struct t *t)
 {
         uint32_t capsule = caps(t)->in_capsule, bytes = (capsule / WORK + 1) * WORK;
-        uint32_t most = caps(t)->maxh2cdata - 1; /* so that 4 bytes more are not too many */
+        uint32_t most =
+            caps(t)->maxh2cdata - 1; /* so that 4 bytes more are not too many; 0: ever */
 
         usable(t);
         if (caps(t)->mdts > 0 && caps(t)->mdts < most)

@@ -10,6 +10,7 @@
 #include "baseline.h"
 #include "embedded.h"
 #include "options.h"
+#include "pdu/io/verbs_rdma.h"
 #include "power.h"
 #include "report.h"
 #include "runner.h"
@@ -35,26 +36,40 @@ static void size_text(char buf[32], uint64_t bytes)
                 snprintf(buf, 32, "%llu bytes", (unsigned long long)bytes);
 }
 
+/* What only one of the transports has. */
+static void transport_text(char *buf, size_t size, const struct suite *s)
+{
+        const struct caps *c = &s->caps;
+        char h2c[32];
+
+        size_text(h2c, c->maxh2cdata);
+        if (s->trtype == TRTYPE_RDMA)
+                snprintf(buf, size, "ICDOFF %u, MSDBD %u, CRQSIZE %u, %u READs at once", c->icdoff,
+                         c->msdbd, c->crqsize, c->reads_out);
+        else
+                snprintf(buf, size, "MAXH2CDATA %s, CPDA %u, digests %s", h2c, c->cpda,
+                         c->hdgst   ? c->ddgst ? "both" : "header"
+                         : c->ddgst ? "data"
+                                    : "none");
+}
+
 static void describe_target(struct run *run, const struct suite *s, bool embedded)
 {
         const struct caps *c = &s->caps;
-        char mdts[32], capsule[32], h2c[32];
+        char mdts[32], capsule[32], own[120];
 
         size_text(mdts, c->mdts);
         size_text(capsule, c->in_capsule);
-        size_text(h2c, c->maxh2cdata);
-        snprintf(run->target, sizeof(run->target), "%s:%s  %s%s", s->traddr, s->trsvcid, s->subnqn,
+        transport_text(own, sizeof(own), s);
+        snprintf(run->target, sizeof(run->target), "%s%s:%s  %s%s",
+                 s->trtype == TRTYPE_RDMA ? "rdma:" : "", s->traddr, s->trsvcid, s->subnqn,
                  embedded ? "  (embedded)" : "");
         snprintf(run->abilities, sizeof(run->abilities),
-                 "NVMe %u.%u, queues of %u, MDTS %s, in-capsule %s, MAXH2CDATA %s, CPDA %u, "
-                 "digests %s, NSID %u: %llu x %u bytes%s%s",
+                 "NVMe %u.%u, queues of %u, MDTS %s, in-capsule %s, %s, "
+                 "NSID %u: %llu x %u bytes%s%s",
                  c->vs >> 16, c->vs >> 8 & 0xff, CAP_MQES(c->cap) + 1u, c->mdts ? mdts : "none",
-                 c->in_capsule ? capsule : "none", h2c, c->cpda,
-                 c->hdgst   ? c->ddgst ? "both" : "header"
-                 : c->ddgst ? "data"
-                            : "none",
-                 c->nsid, (unsigned long long)c->blocks, c->block,
-                 c->discovery ? ", discovery" : "",
+                 c->in_capsule ? capsule : "none", own, c->nsid, (unsigned long long)c->blocks,
+                 c->block, c->discovery ? ", discovery" : "",
                  c->sqfc_off ? ", SQ flow control can be off" : "");
 }
 
@@ -184,6 +199,11 @@ static int judge_address(struct options *o, const struct test_case **cases, size
         char error[1024], nqn[NQN_FIELD];
         int code;
 
+        if (o->suite.trtype == TRTYPE_RDMA) {
+                o->suite.verbs = verbs_rdma(error, sizeof(error));
+                if (!o->suite.verbs)
+                        return complain(EXIT_BROKEN, error);
+        }
         if (!o->suite.subnqn) {
                 if (!probe_subsystem(&o->suite, nqn, error, sizeof(error)))
                         return complain(EXIT_BROKEN, error);

@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "conn.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "pdu/io/net.h"
-#include "pdu/machine/spoil.h"
-#include "pdu/wire/crc32c.h"
 #include "pdu/wire/text.h"
 
-/* What a connection may bring: PDUs are kept, and looked through, until the case ends. */
-enum { KEPT_PDU = 1 << 10, KEPT_MAX = 128 << 20 };
+/* What a connection may bring: it is kept, and looked through, until the case ends. */
+enum { CONN_KEPT = 1 << 10, KEPT_MAX = 128 << 20 };
 
 uint64_t conn_clock(void)
 {
@@ -25,42 +17,37 @@ uint64_t conn_clock(void)
         return (uint64_t)ts.tv_sec * 1000u + (uint64_t)ts.tv_nsec / 1000000u;
 }
 
-/* The framer has to get past whatever the target does wrong, the tracker past what we do wrong. */
-static void overlook(struct conn *c)
+int conn_left(uint64_t deadline)
 {
-        rule_each (r) {
-                if (r != TCP_DDGST_C2H) /* which ends nothing */
-                        rule_add(&c->waived, r);
-                if (rule_get(r)->bound == PARTY_HOST)
-                        rule_add(&c->waived_track, r);
-        }
+        uint64_t now = conn_clock();
+
+        return deadline > now ? (int)(deadline - now) : 0;
 }
 
-struct conn *conn_open(const char *traddr, const char *trsvcid, unsigned timeout, unsigned no,
-                       struct exchange *log, char *error, size_t size)
+void conn_init(struct conn *c, const struct conn_kind *kind, unsigned no, struct exchange *log)
 {
-        static const struct track_limits limits = { .depth_max = 1024,
-                                                    .r2ts_max = 4096,
-                                                    .findings = true };
-        struct conn *c = calloc(1, sizeof(*c));
-
-        if (!c) {
-                snprintf(error, size, "out of memory");
-                return NULL;
-        }
-        *c = (struct conn) { .fd = -1, .no = no, .log = log, .admin = true };
+        *c = (struct conn) { .kind = kind, .no = no, .log = log, .admin = true };
         c->inbox_end = &c->inbox;
-        overlook(c);
-        framer_init(&c->rx, PARTY_CONTROLLER, &c->waived);
-        framer_attach(&c->rx, c->buf, sizeof(c->buf));
-        c->track = track_new(&limits, &c->waived_track);
-        c->fd = net_connect(traddr, trsvcid, timeout, error, size);
-        if (c->fd < 0) {
-                conn_free(c);
-                return NULL;
-        }
-        exchange_event(log, no, "connected");
-        return c;
+}
+
+void conn_free(struct conn *c)
+{
+        c->kind->free(c);
+}
+
+void conn_close(struct conn *c)
+{
+        c->kind->close(c);
+}
+
+void conn_reset(struct conn *c)
+{
+        c->kind->reset(c);
+}
+
+bool conn_wait(struct conn *c, uint64_t deadline)
+{
+        return c->kind->wait(c, deadline);
 }
 
 static void free_list(struct seen *s)
@@ -73,273 +60,58 @@ static void free_list(struct seen *s)
         }
 }
 
-void conn_free(struct conn *c)
+void conn_free_seen(struct conn *c)
 {
         free_list(c->inbox);
         free_list(c->taken);
-        if (c->fd >= 0)
-                close(c->fd);
-        track_free(c->track);
-        free(c->sink);
-        free(c->held);
-        free(c->out);
-        free(c);
+        c->inbox = c->taken = NULL;
+        c->inbox_end = &c->inbox;
 }
 
-static void ended(struct conn *c, enum conn_end how, const char *says)
+void conn_over(struct conn *c, enum conn_end how, const char *says)
 {
         if (c->end != CONN_OPEN)
                 return;
         c->end = how;
         exchange_event(c->log, c->no, "%s", says);
-        if (how == CONN_FIN || how == CONN_RST)
-                exchange_end(c->log, c->no, false, how == CONN_FIN ? CHUNK_FIN : CHUNK_RST);
 }
 
-void conn_close(struct conn *c)
+void conn_breach(struct conn *c, enum rule_id rule, const union pdu *h)
 {
-        exchange_end(c->log, c->no, true, CHUNK_FIN);
-        ended(c, CONN_CLOSED, "we close");
-        close(c->fd);
-        c->fd = -1;
+        if (rule != RULE_NONE && c->broken)
+                c->broken(c->arg, rule, h);
 }
 
-void conn_reset(struct conn *c)
+void conn_breaches(struct conn *c, const struct rule_set *found, const union pdu *h)
 {
-        exchange_end(c->log, c->no, true, CHUNK_RST);
-        ended(c, CONN_CLOSED, "we reset");
-        net_reset_close(c->fd);
-        c->fd = -1;
-}
-
-void conn_half_close(struct conn *c)
-{
-        exchange_event(c->log, c->no, "we send no more (FIN)");
-        shutdown(c->fd, SHUT_WR);
-}
-
-/* --- what comes ---------------------------------------------------------------------------- */
-
-static void report(struct conn *c, struct fault f, const union pdu *h)
-{
-        if (is_fault(f) && c->broken)
-                c->broken(c->arg, f.rule, h);
-}
-
-static void lose_track(struct conn *c)
-{
-        track_free(c->track);
-        c->track = NULL;
-}
-
-/* After a breach that a peer would end the connection for, the model says nothing of use. */
-static void tracked(struct conn *c, struct fault f, const union pdu *h)
-{
-        const struct rule_set *findings = track_findings(c->track);
-
-        report(c, f, h);
-        if (!rule_set_empty(findings))
-                rule_each (r)
-                        if (rule_in(findings, r))
-                                report(c, rule_fault(r), h);
-        if (is_fault(f) && rule_get(f.rule)->reaction == REACT_TERM)
-                lose_track(c);
-}
-
-static void check_hdgst(struct conn *c, const union pdu *h)
-{
-        const struct pdu_info *info = pdu_info(h->ch.type);
-
-        if (!info || !info->has_hdgst || !c->c2h.hdgst ||
-            crc32c(h->bytes, info->hlen) == c->rx.hdgst)
+        if (!found || rule_set_empty(found))
                 return;
-        report(c, rule_fault(TCP_HDGST_C2H), h);
+        rule_each (r)
+                if (rule_in(found, r))
+                        conn_breach(c, r, h);
 }
 
-/* An odd length is fine where the command counts bytes. */
-static bool counts_bytes(const struct conn *c, const union pdu *h)
+struct seen *conn_room(struct conn *c, uint32_t len)
 {
-        const struct track_cmd *cmd =
-            c->track ? track_cmd(c->track, le16_get(h->data.cccid)) : NULL;
-
-        return cmd && cmd->opc == NVME_FABRICS && cmd->fctype == FCTYPE_AUTH_RECEIVE;
-}
-
-/* False: after this the model is of no use. */
-static bool stateless(struct conn *c, const union pdu *h)
-{
-        struct fault f = pdu_check_common(&h->ch, PARTY_CONTROLLER, &c->c2h, NULL);
-
-        if (!is_fault(f))
-                f = pdu_check_header(h, &c->c2h, NULL);
-        if (f.rule == TCP_C2H_DWORD_LENGTH && counts_bytes(c, h))
-                f = (struct fault) { 0 };
-        report(c, f, h);
-        report(c, pdu_check_overlooked(h, PARTY_CONTROLLER, &c->c2h), h);
-        check_hdgst(c, h);
-        return f.rule == RULE_NONE || rule_get(f.rule)->level != LEVEL_MUST;
-}
-
-static void on_header(struct conn *c)
-{
-        const union pdu *h = framer_header(&c->rx);
         struct seen *s;
 
-        if (c->term_seen)
-                report(c, rule_fault(TCP_TERM_QUIET), h);
-        if (framer_data_len(&c->rx) > CONN_DATA_MAX) {
-                report(c, rule_fault(TCP_PLEN_C2H), h);
-                ended(c, CONN_UNREADABLE, "a PDU of more than 64 MiB: not read on");
-                return;
-        }
-        if (!stateless(c, h))
-                lose_track(c);
-        if (c->track)
-                tracked(c, track_header(c->track, PARTY_CONTROLLER, h), h);
-        c->kept += KEPT_PDU + framer_data_len(&c->rx);
+        c->kept += CONN_KEPT + len;
         if (c->kept > KEPT_MAX) {
-                ended(c, CONN_FLOODED, "PDUs without end: not read on");
-                return;
+                conn_over(c, CONN_FLOODED, "PDUs without end: not read on");
+                return NULL;
         }
-        s = malloc(sizeof(*s) + framer_data_len(&c->rx));
+        s = calloc(1, sizeof(*s) + len);
         if (!s)
                 abort();
-        c->sink = (uint8_t *)s;
-        framer_sink(&c->rx, s->data);
+        return s;
 }
 
-static void on_icresp(struct conn *c, const struct pdu_icresp *r)
-{
-        unsigned on = c->asked & r->dgst;
-
-        c->h2c.hdgst = c->c2h.hdgst = on & PDU_DGST_HEADER;
-        c->h2c.ddgst = c->c2h.ddgst = on & PDU_DGST_DATA;
-        c->h2c.pda = r->cpda <= PDU_PDA_MAX ? r->cpda : 0;
-        c->c2h.pda = c->hpda <= PDU_PDA_MAX ? c->hpda : 0;
-        c->maxh2cdata = le32_get(r->maxh2cdata);
-        framer_negotiated(&c->rx, &c->c2h);
-}
-
-/* C2HTermReq hands back the header of a PDU of ours (as much of it as it carries). */
-static void check_copy(struct conn *c, const struct seen *s)
-{
-        unsigned n = c->sent_count < 16 ? c->sent_count : 16;
-
-        for (unsigned i = 0; i < n && s->len >= sizeof(struct pdu_ch); i++) {
-                const union pdu *h = &c->sent[i];
-                const struct pdu_info *info = pdu_info(h->ch.type);
-                size_t len = info && info->hlen ? info->hlen : sizeof(struct pdu_ch);
-
-                if (memcmp(h, s->data, len < s->len ? len : s->len) == 0)
-                        return;
-        }
-        if (n > 0 && !c->raw)
-                report(c, rule_fault(TCP_TERM_COPY_C2H), &s->h);
-}
-
-static void file_pdu(struct conn *c, struct seen *s)
+void conn_file(struct conn *c, struct seen *s)
 {
         s->next = NULL;
         *c->inbox_end = s;
         c->inbox_end = &s->next;
         c->log->admin = c->admin;
-        exchange_pdu(c->log, c->no, false, &s->h, s->len, s->ddgst_bad ? "DDGST bad" : NULL);
-}
-
-static bool ddgst_bad(const struct conn *c)
-{
-        return framer_ddgst_bad(&c->rx);
-}
-
-static void on_pdu(struct conn *c)
-{
-        struct seen *s = (struct seen *)c->sink;
-        const uint8_t *data = framer_data(&c->rx);
-
-        c->sink = NULL;
-        s->h = *framer_header(&c->rx);
-        s->len = data ? framer_data_len(&c->rx) : 0;
-        s->ddgst_bad = ddgst_bad(c);
-        if (data && data != s->data)
-                memcpy(s->data, data, s->len);
-        if (c->track)
-                tracked(c, track_pdu(c->track, PARTY_CONTROLLER, &s->h, s->ddgst_bad), &s->h);
-        else if (s->ddgst_bad)
-                report(c, rule_fault(TCP_DDGST_C2H), &s->h);
-        file_pdu(c, s);
-        if (s->h.ch.type == PDU_ICRESP)
-                on_icresp(c, &s->h.icresp);
-        if (s->h.ch.type == PDU_C2H_TERM) {
-                c->term_seen = true;
-                check_copy(c, s);
-        }
-}
-
-static void take_events(struct conn *c)
-{
-        enum framer_event e;
-
-        while (c->end == CONN_OPEN && (e = framer_next(&c->rx)) != FRAMER_MORE) {
-                if (e == FRAMER_HEADER) {
-                        on_header(c);
-                } else if (e == FRAMER_PDU) {
-                        on_pdu(c);
-                } else {
-                        report(c, framer_fault(&c->rx), framer_header(&c->rx));
-                        ended(c, CONN_UNREADABLE, "what came is no PDU: not read on");
-                }
-        }
-}
-
-static void log_received(struct conn *c, const struct iovec *iov, int n, size_t got)
-{
-        for (int i = 0; i < n && got > 0; i++) {
-                size_t len = got < iov[i].iov_len ? got : iov[i].iov_len;
-
-                exchange_bytes(c->log, c->no, false, iov[i].iov_base, len);
-                got -= len;
-        }
-}
-
-/* Reads what is there. */
-static void read_some(struct conn *c)
-{
-        struct iovec iov[2];
-        int n = framer_recv_iov(&c->rx, iov);
-        ssize_t got = readv(c->fd, iov, n);
-
-        if (got < 0 && (errno == EAGAIN || errno == EINTR))
-                return;
-        if (got <= 0) {
-                ended(c, got == 0 ? CONN_FIN : CONN_RST,
-                      got == 0 ? "the target closes (FIN)" : "the target resets (RST)");
-                return;
-        }
-        log_received(c, iov, n, (size_t)got);
-        framer_received(&c->rx, (size_t)got);
-        take_events(c);
-}
-
-static int left_of(uint64_t deadline)
-{
-        uint64_t now = conn_clock();
-
-        return deadline > now ? (int)(deadline - now) : 0;
-}
-
-bool conn_wait(struct conn *c, uint64_t deadline)
-{
-        struct seen **end = c->inbox_end;
-
-        while (c->end == CONN_OPEN && c->inbox_end == end) {
-                int left = left_of(deadline);
-
-                if (net_wait(c->fd, POLLIN, left) > 0)
-                        read_some(c);
-                else if (left == 0)
-                        return false;
-        }
-        return true;
 }
 
 void conn_take(struct conn *c, struct seen *s)
@@ -355,118 +127,10 @@ void conn_take(struct conn *c, struct seen *s)
         c->taken = s;
 }
 
-/* --- what goes ----------------------------------------------------------------------------- */
-
-/* Writes n bytes in one segment; keeps reading, so that two full sockets can't stop each other. */
-static bool write_all(struct conn *c, const uint8_t *p, size_t n, uint64_t deadline)
+bool conn_apply_changes(struct conn *c, union pdu *h, struct text *remark)
 {
-        while (n > 0 && c->end == CONN_OPEN) {
-                ssize_t put = send(c->fd, p, n, MSG_NOSIGNAL);
-                int left = left_of(deadline), events;
+        bool any = false;
 
-                if (put > 0) {
-                        exchange_bytes(c->log, c->no, true, p, (size_t)put);
-                        p += put;
-                        n -= (size_t)put;
-                        continue;
-                }
-                if (put < 0 && errno != EAGAIN && errno != EINTR) {
-                        read_some(c); /* a last word of the target may wait there */
-                        return true;
-                }
-                events = net_wait(c->fd, POLLIN | POLLOUT, left);
-                if (events > 0 && events & (POLLIN | POLLHUP | POLLERR))
-                        read_some(c);
-                if (left == 0 && events <= 0)
-                        return false;
-        }
-        return true;
-}
-
-bool conn_send_bytes(struct conn *c, const void *bytes, uint32_t n, uint64_t deadline)
-{
-        const uint8_t *p = bytes;
-        uint32_t step = c->segment > 0 ? c->segment : n;
-
-        while (n > 0) {
-                uint32_t len = step < n ? step : n;
-
-                if (!write_all(c, p, len, deadline))
-                        return false;
-                p += len;
-                n -= len;
-        }
-        return true;
-}
-
-static void make_room(struct conn *c, uint32_t n)
-{
-        if (n <= c->out_cap)
-                return;
-        free(c->out);
-        c->out = malloc(n);
-        c->out_cap = n;
-        if (!c->out)
-                abort();
-}
-
-/* The PDU that is put together: its parts as they were laid out. */
-struct layout {
-        uint32_t head, pad, len, ddgst;
-};
-
-static struct layout lay_out(struct conn *c, union pdu *h, uint32_t len)
-{
-        struct layout l = { .len = len };
-        uint32_t more = c->pad_steps * (c->h2c.pda + 1u) * 4;
-        bool at_pdo;
-
-        pdu_lay_out(h, &c->h2c, len);
-        l.head = pdu_head_len(h, &c->h2c);
-        at_pdo = len > 0 && h->ch.pdo > 0;
-        if (at_pdo && h->ch.pdo + more <= UINT8_MAX) {
-                h->ch.plen = le32(le32_get(h->ch.plen) + more);
-                h->ch.pdo = (uint8_t)(h->ch.pdo + more);
-        }
-        l.pad = at_pdo && h->ch.pdo > l.head ? h->ch.pdo - l.head : 0;
-        l.ddgst = at_pdo && c->h2c.ddgst ? PDU_DIGEST_LEN : 0;
-        return l;
-}
-
-static void add_remark(struct text *t, const char *what)
-{
-        text_add(t, "%s%s", t->len > 0 ? ", " : "", what);
-}
-
-/* A violator may also change how much padding and data there is. */
-static void apply_violation(struct conn *c, union pdu *h, uint8_t *data, struct layout *l,
-                            struct spoil *s, struct text *remark)
-{
-        *s = (struct spoil) { .h = h,
-                              .data = data,
-                              .data_len = l->len,
-                              .pad = l->pad,
-                              .data_writable = true,
-                              .hdgst_xor = c->hdgst_xor,
-                              .ddgst_xor = c->ddgst_xor };
-        if (c->hdgst_xor | c->ddgst_xor)
-                add_remark(remark, c->hdgst_xor ? "wrong HDGST" : "wrong DDGST");
-        c->hdgst_xor = c->ddgst_xor = 0;
-        if (!c->violate_armed || !spoil_pdu(&c->violate, PARTY_HOST, s))
-                return;
-        l->len = s->data_len;
-        l->pad = s->pad;
-        l->ddgst = l->len > 0 ? l->ddgst : 0;
-        rule_each (r)
-                if (rule_in(&c->violate, r))
-                        add_remark(remark, rule_get(r)->id);
-        c->violate = (struct rule_set) { 0 };
-        c->violate_armed = false;
-        c->maimed = true;
-}
-
-static void apply_changes(struct conn *c, union pdu *h, struct text *remark)
-{
         for (unsigned i = 0; i < c->changes; i++) {
                 const struct field *f = pdu_field(h->ch.type, c->change[i].field);
 
@@ -475,97 +139,10 @@ static void apply_changes(struct conn *c, union pdu *h, struct text *remark)
                         continue;
                 }
                 field_put(f, h, c->change[i].value);
-                c->maimed = true;
+                any = true;
                 text_add(remark, "%s%s=%llu", remark->len > 0 ? ", " : "", f->name,
                          (unsigned long long)c->change[i].value);
         }
         c->changes = 0;
-}
-
-/* Bytes of the PDU from the parts; they end behind ddgst. */
-static uint32_t assemble(struct conn *c, const union pdu *h, struct layout l, const struct spoil *s)
-{
-        uint8_t *data = c->out + sizeof(*h) + PDU_DIGEST_LEN + UINT8_MAX;
-        uint8_t *p = data - l.pad - l.head;
-        uint32_t hlen = l.head, plen = l.head + l.pad + l.len + l.ddgst;
-        const struct pdu_info *info = pdu_info(h->ch.type);
-
-        if (info && info->has_hdgst && c->h2c.hdgst)
-                hlen -= PDU_DIGEST_LEN;
-        memcpy(p, h, hlen);
-        if (l.head > hlen) {
-                c->hdgst_sent = crc32c(p, hlen) ^ s->hdgst_xor;
-                le_put(p + hlen, PDU_DIGEST_LEN, c->hdgst_sent);
-        }
-        memset(p + l.head, c->pad_value, l.pad);
-        if (l.ddgst > 0)
-                le_put(data + l.len, PDU_DIGEST_LEN, crc32c(data, l.len) ^ s->ddgst_xor);
-        memmove(c->out, p, plen);
-        return plen;
-}
-
-static void remember(struct conn *c, const union pdu *h)
-{
-        c->sent[c->sent_count++ % 16] = *h;
-        if (h->ch.type == PDU_ICREQ) {
-                c->asked = h->icreq.dgst;
-                c->hpda = h->icreq.hpda;
-        }
-        if (c->maimed || c->raw)
-                lose_track(c);
-        if (c->track)
-                (void)track_header(c->track, PARTY_HOST, h);
-        if (c->track)
-                (void)track_pdu(c->track, PARTY_HOST, h, false);
-}
-
-static bool send_held(struct conn *c, uint32_t n, uint64_t deadline)
-{
-        uint32_t hold = c->hold < n ? c->hold : n;
-
-        c->hold = 0;
-        if (hold > 0) {
-                free(c->held);
-                c->held = malloc(hold);
-                if (!c->held)
-                        abort();
-                memcpy(c->held, c->out + n - hold, hold);
-                c->held_len = hold;
-        }
-        return conn_send_bytes(c, c->out, n - hold, deadline);
-}
-
-bool conn_send(struct conn *c, union pdu *h, const void *data, uint32_t len, uint64_t deadline)
-{
-        char remark[128];
-        struct text t = text_in(remark, sizeof(remark));
-        struct layout l = lay_out(c, h, len);
-        struct spoil s;
-        uint32_t n;
-        bool sent = true;
-
-        make_room(c, (uint32_t)sizeof(*h) + UINT8_MAX + len + 2 * PDU_DIGEST_LEN);
-        if (len > 0)
-                memcpy(c->out + sizeof(*h) + PDU_DIGEST_LEN + UINT8_MAX, data, len);
-        apply_violation(c, h, c->out + sizeof(*h) + PDU_DIGEST_LEN + UINT8_MAX, &l, &s, &t);
-        apply_changes(c, h, &t);
-        n = assemble(c, h, l, &s);
-        c->log->admin = c->admin;
-        exchange_pdu(c->log, c->no, true, h, len, remark);
-        remember(c, h);
-        if (c->end == CONN_OPEN && !s.drop)
-                sent = send_held(c, n, deadline);
-        if (c->end == CONN_OPEN && s.twice && sent)
-                sent = conn_send_bytes(c, c->out, n, deadline);
-        c->pad_steps = 0;
-        c->pad_value = 0;
-        return sent;
-}
-
-bool conn_release(struct conn *c, uint64_t deadline)
-{
-        bool sent = conn_send_bytes(c, c->held, c->held_len, deadline);
-
-        c->held_len = 0;
-        return sent;
+        return any;
 }

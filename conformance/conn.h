@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A connection driven by hand: sends any PDU, whole or maimed, and takes whatever the target
- * answers. It checks every PDU that comes by the rulebook and reports what is broken, but goes on
- * as long as the stream can be read: verdicts are for others. (The link of pdu/machine would end
- * the connection, and lay out what has to go out broken; framer and tracker are used directly.)
+ * A connection driven by hand, of either transport: what the words need of it. conn_tcp.h and
+ * conn_rdma.h have the rest: how it is made, and what goes out. Every response that comes is checked
+ * by the rulebook and what is broken is reported, but the connection goes on as long as it can be
+ * read: verdicts are for others. (The machines of pdu/machine would end it, and lay out what has to
+ * go out broken; framer, trackers and verbs are used directly.)
  */
 #ifndef NVMF_CONFORMANCE_CONN_H
 #define NVMF_CONFORMANCE_CONN_H
 
 #include "exchange.h"
-#include "pdu/machine/framer.h"
-#include "pdu/machine/track.h"
+#include "pdu/wire/text.h"
 
-enum { CONN_CHANGES = 8, CONN_DATA_MAX = 64 << 20 };
+enum { CONN_CHANGES = 8 };
 
-struct seen { /* a PDU that came */
+/* What came: a PDU; over RDMA a response capsule, as if it were the PDU that carries one. */
+struct seen {
         struct seen *next;
         union pdu h;
-        uint32_t len;
+        uint32_t len; /* of data */
         bool ddgst_bad;
+        bool invalidated; /* RDMA: it came by SEND with invalidate, of key */
+        uint32_t key;
         uint8_t data[];
 };
 
@@ -26,9 +29,12 @@ enum conn_end {
         CONN_OPEN,
         CONN_FIN,
         CONN_RST,
-        CONN_UNREADABLE, /* what came can't be framed */
-        CONN_FLOODED,    /* far more came than any case asks for */
-        CONN_CLOSED,     /* by us */
+        CONN_UNREADABLE,   /* what came can't be framed */
+        CONN_FLOODED,      /* far more came than any case asks for */
+        CONN_REJECTED,     /* RDMA: the connect request was */
+        CONN_DISCONNECTED, /* RDMA: by the target */
+        CONN_BROKEN,       /* RDMA: a work request failed */
+        CONN_CLOSED,       /* by us */
 };
 
 struct conn_change {
@@ -36,8 +42,17 @@ struct conn_change {
         uint64_t value;
 };
 
-struct conn {
-        int fd;
+struct conn;
+
+struct conn_kind { /* what the two kinds do in ways of their own */
+        void (*free)(struct conn *c);
+        void (*close)(struct conn *c);
+        void (*reset)(struct conn *c);
+        bool (*wait)(struct conn *c, uint64_t deadline);
+};
+
+struct conn { /* both kinds begin with it */
+        const struct conn_kind *kind;
         unsigned no; /* of the case's connections */
         enum conn_end end;
         bool admin; /* how opcodes read in the exchange */
@@ -47,66 +62,42 @@ struct conn {
         void (*broken)(void *arg, enum rule_id rule, const union pdu *h);
         void *arg;
 
-        struct framer rx;
-        struct track *track; /* NULL once the two have lost each other */
-        struct rule_set waived, waived_track;
-        struct pdu_format h2c, c2h;
-        uint8_t asked; /* DGST of the ICReq that was sent */
-        uint8_t hpda;
-        uint32_t maxh2cdata;
         struct seen *inbox, **inbox_end, *taken;
-        uint64_t kept;  /* bytes of all of them, KEPT_PDU for each header */
-        uint8_t *sink;  /* of the PDU in hand: a struct seen */
-        bool term_seen; /* C2HTermReq came */
+        uint64_t kept; /* bytes of all of them, CONN_KEPT for each header */
 
-        /* how the next PDU is changed on its way out */
+        /* how the next PDU or capsule is changed on its way out */
         struct conn_change change[CONN_CHANGES];
         unsigned changes;
-        struct rule_set violate;
-        bool violate_armed;
-        uint32_t hdgst_xor, ddgst_xor;
-        uint8_t pad_steps; /* of the alignment, beyond what it needs */
-        uint8_t pad_value;
-        uint32_t hold;
-        uint32_t segment; /* of every PDU: bytes; 0: whole */
-        bool bad_field;   /* a change named a field that the PDU does not have */
-        bool maimed;      /* a PDU went out that the model can't make sense of */
-        bool raw;         /* bytes went out that nobody here looked at */
-
-        uint8_t *held;
-        uint32_t held_len;
-        uint32_t hdgst_sent; /* of the last PDU */
-        union pdu sent[16];  /* headers of the last PDUs that went out, a ring */
-        unsigned sent_count;
-        uint8_t *out; /* the PDU that is put together */
-        uint32_t out_cap;
-        uint8_t buf[FRAMER_BUFFER_MIN];
+        bool bad_field;     /* a change named a field that it does not have */
+        bool violate_armed; /* a violator waits for its PDU */
 };
 
-uint64_t conn_clock(void); /* ms, monotonic */
+uint64_t conn_clock(void);        /* ms, monotonic */
+int conn_left(uint64_t deadline); /* ms until then, 0: it is past */
 
-/* NULL: error says why. timeout: ms. */
-struct conn *conn_open(const char *traddr, const char *trsvcid, unsigned timeout, unsigned no,
-                       struct exchange *log, char *error, size_t size);
 void conn_free(struct conn *c);
-/* Our end of it: FIN, RST, FIN in our direction. */
+/* Our end of it: FIN or DREQ; RST, or a queue pair that fails. */
 void conn_close(struct conn *c);
 void conn_reset(struct conn *c);
-void conn_half_close(struct conn *c);
-
-/*
- * Lays the PDU out (type and own fields are set) in the format in force, changes it as asked, sums
- * the digests, sends. What can't be sent because the target has ended the connection is dropped.
- * deadline: conn_clock(). False: the target does not take it in time.
- */
-bool conn_send(struct conn *c, union pdu *h, const void *data, uint32_t len, uint64_t deadline);
-bool conn_send_bytes(struct conn *c, const void *bytes, uint32_t n, uint64_t deadline);
-bool conn_release(struct conn *c, uint64_t deadline);
-
 /* Waits until something more than now is in the inbox, or the connection has ended, or the
  * deadline; false at the deadline. */
 bool conn_wait(struct conn *c, uint64_t deadline);
 /* Takes s out of the inbox; it stays readable until conn_free(). */
 void conn_take(struct conn *c, struct seen *s);
+
+/* --- for the two kinds --------------------------------------------------------------------- */
+
+void conn_init(struct conn *c, const struct conn_kind *kind, unsigned no, struct exchange *log);
+/* Frees what came. */
+void conn_free_seen(struct conn *c);
+/* It has ended; the first end counts. */
+void conn_over(struct conn *c, enum conn_end how, const char *says);
+void conn_breach(struct conn *c, enum rule_id rule, const union pdu *h);
+void conn_breaches(struct conn *c, const struct rule_set *found, const union pdu *h);
+/* Room for what comes, with len bytes of data; NULL: that is too much, and the connection has ended. */
+struct seen *conn_room(struct conn *c, uint32_t len);
+void conn_file(struct conn *c, struct seen *s);
+/* Changes h as asked, and says so in remark; whether anything was changed. */
+bool conn_apply_changes(struct conn *c, union pdu *h, struct text *remark);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "embedded.h"
 
+#include "pdu/io/verbs_memory.h"
 #include "target/config.h"
 
 /* A second subsystem, which none of our hosts may use. */
@@ -31,10 +32,12 @@ static bool add_denied(struct config *c)
         return config_add_string(&s->hosts, &s->n_hosts, OTHER_HOST);
 }
 
-static bool add_port(struct config *c)
+static bool add_port(struct config *c, uint8_t trtype)
 {
         struct config_port *p = config_add_port(c, 1, "127.0.0.1", "0");
 
+        if (p)
+                p->trtype = trtype;
         return p && config_add_string(&p->subsystems, &p->n_subsystems, TARGET_NQN) &&
                config_add_string(&p->subsystems, &p->n_subsystems, DENIED_NQN);
 }
@@ -42,10 +45,27 @@ static bool add_port(struct config *c)
 static bool make_config(struct config *c, const struct options *o, char *error, size_t size)
 {
         *c = (struct config) { 0 };
-        if (add_tested(c, o->ns.items) && add_denied(c) && add_port(c))
+        if (add_tested(c, o->ns.items) && add_denied(c) && add_port(c, o->suite.trtype))
                 return config_check(c, "embedded target", error, size);
         snprintf(error, size, "out of memory");
         return false;
+}
+
+static bool make_fabric(struct embedded *e)
+{
+        struct memory_caps caps;
+
+        memory_caps_default(&caps);
+        caps.no_padding = true;
+        e->verbs = verbs_memory_new(&caps);
+        return e->verbs;
+}
+
+static void free_fabric(struct embedded *e)
+{
+        if (e->verbs)
+                verbs_memory_free(e->verbs);
+        e->verbs = NULL;
 }
 
 bool embedded_start(struct embedded *e, const struct options *o, const struct rule_policy *policy,
@@ -62,10 +82,22 @@ bool embedded_start(struct embedded *e, const struct options *o, const struct ru
                 .limits = { .ic_timeout = 1500, .maxh2cdata = 65536 },
         };
 
+        *e = (struct embedded) { 0 };
+        if (o->suite.trtype == TRTYPE_RDMA && !make_fabric(e)) {
+                snprintf(error, size, "out of memory");
+                return false;
+        }
+        if (e->verbs) {
+                snprintf(error, size, "the embedded target has no RDMA yet: name one by -a");
+                free_fabric(e);
+                return false;
+        }
         e->target = make_config(&config, o, error, size) ? target_start(&t, error, size) : NULL;
         config_free(&config);
-        if (!e->target)
+        if (!e->target) {
+                free_fabric(e);
                 return false;
+        }
         snprintf(e->trsvcid, sizeof(e->trsvcid), "%u", target_trsvcid(e->target));
         return true;
 }
@@ -73,11 +105,13 @@ bool embedded_start(struct embedded *e, const struct options *o, const struct ru
 void embedded_stop(struct embedded *e)
 {
         target_stop(e->target);
+        free_fabric(e);
 }
 
 void embedded_address(const struct embedded *e, struct suite *s)
 {
         s->traddr = "127.0.0.1";
+        s->verbs = e->verbs;
         s->trsvcid = e->trsvcid;
         s->subnqn = TARGET_NQN;
         s->caps.denied = DENIED_NQN;

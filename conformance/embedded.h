@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The reference target inside this process, on a free port of the loopback interface. */
+/* The reference target inside this process: on a free port of the loopback interface, or over RDMA in
+ * memory, with private data that are not padded (so that their length can be tested). */
 #ifndef NVMF_CONFORMANCE_EMBEDDED_H
 #define NVMF_CONFORMANCE_EMBEDDED_H
 
@@ -8,12 +9,14 @@
 
 struct embedded {
         struct target *target;
+        struct verbs_provider *verbs; /* NULL: TCP */
         char trsvcid[8];
 };
 
 /* False: error says why. */
 bool embedded_start(struct embedded *e, const struct options *o, const struct rule_policy *policy,
                     char *error, size_t size);
+/* Nobody uses suite.verbs any more. */
 void embedded_stop(struct embedded *e);
 /* Points the suite at it; e has to outlive that. */
 void embedded_address(const struct embedded *e, struct suite *s);

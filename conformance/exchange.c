@@ -54,8 +54,8 @@ static void narrate(const struct exchange *x, const struct exchange_line *l)
         fprintf(x->narrate, "%s %s\n", x->who, buf);
 }
 
-void exchange_pdu(struct exchange *x, unsigned conn, bool sent, const union pdu *h, uint32_t data,
-                  const char *remark)
+static void add_pdu(struct exchange *x, unsigned conn, bool sent, const union pdu *h, uint32_t data,
+                    const char *remark, bool capsule)
 {
         struct exchange_line *l = add(x, conn, sent ? '>' : '<');
         struct text t;
@@ -63,6 +63,7 @@ void exchange_pdu(struct exchange *x, unsigned conn, bool sent, const union pdu 
         if (!l)
                 return;
         l->is_pdu = true;
+        l->capsule = capsule;
         l->admin = x->admin;
         l->h = *h;
         t = text_in(l->text, sizeof(l->text));
@@ -74,17 +75,44 @@ void exchange_pdu(struct exchange *x, unsigned conn, bool sent, const union pdu 
         narrate(x, l);
 }
 
-void exchange_event(struct exchange *x, unsigned conn, const char *fmt, ...)
+void exchange_pdu(struct exchange *x, unsigned conn, bool sent, const union pdu *h, uint32_t data,
+                  const char *remark)
 {
-        struct exchange_line *l = add(x, conn, ' ');
-        va_list ap;
+        add_pdu(x, conn, sent, h, data, remark, false);
+}
+
+void exchange_capsule(struct exchange *x, unsigned conn, bool sent, const union pdu *h,
+                      uint32_t data, const char *remark)
+{
+        add_pdu(x, conn, sent, h, data, remark, true);
+}
+
+static void add_text(struct exchange *x, unsigned conn, char way, const char *fmt, va_list ap)
+{
+        struct exchange_line *l = add(x, conn, way);
 
         if (!l)
                 return;
-        va_start(ap, fmt);
         vsnprintf(l->text, sizeof(l->text), fmt, ap);
-        va_end(ap);
         narrate(x, l);
+}
+
+void exchange_message(struct exchange *x, unsigned conn, bool sent, const char *fmt, ...)
+{
+        va_list ap;
+
+        va_start(ap, fmt);
+        add_text(x, conn, sent ? '>' : '<', fmt, ap);
+        va_end(ap);
+}
+
+void exchange_event(struct exchange *x, unsigned conn, const char *fmt, ...)
+{
+        va_list ap;
+
+        va_start(ap, fmt);
+        add_text(x, conn, ' ', fmt, ap);
+        va_end(ap);
 }
 
 static bool grow(void **p, size_t *cap, size_t want, size_t size)

@@ -22,6 +22,7 @@ struct exchange_line {
         char way; /* '>' sent, '<' received, ' ' an event */
         char text[EXCHANGE_LINE];
         bool is_pdu, admin; /* h is its header; it was on an admin queue: how opcodes read */
+        bool capsule;       /* ... of which only the SQE or CQE went, over RDMA */
         union pdu h;
 };
 
@@ -52,6 +53,12 @@ uint64_t exchange_now(void); /* us since the epoch */
 void exchange_free(struct exchange *x);
 void exchange_pdu(struct exchange *x, unsigned conn, bool sent, const union pdu *h, uint32_t data,
                   const char *remark);
+/* A capsule over RDMA, as if h had carried it. */
+void exchange_capsule(struct exchange *x, unsigned conn, bool sent, const union pdu *h,
+                      uint32_t data, const char *remark);
+/* A message of connection management. */
+void exchange_message(struct exchange *x, unsigned conn, bool sent, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 void exchange_event(struct exchange *x, unsigned conn, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void exchange_bytes(struct exchange *x, unsigned conn, bool sent, const void *bytes, size_t len);

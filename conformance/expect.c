@@ -2,6 +2,8 @@
 /* The expecting words. */
 #include <string.h>
 
+#include "case_rdma.h"
+#include "conn_tcp.h"
 #include "pdu/wire/text.h"
 #include "words.h"
 
@@ -70,6 +72,9 @@ static const char *end_says(enum conn_end e)
                 [CONN_RST] = "the target reset the connection",
                 [CONN_UNREADABLE] = "bytes that are no PDU",
                 [CONN_FLOODED] = "PDUs without end",
+                [CONN_REJECTED] = "the connect request was rejected",
+                [CONN_DISCONNECTED] = "the target disconnected",
+                [CONN_BROKEN] = "the connection broke",
                 [CONN_CLOSED] = "the connection was closed by the case",
         };
 
@@ -108,6 +113,10 @@ static void add_outcome(struct text *t, const struct rule *r, const struct outco
                         text_add(t, " IPO %u in the %s", o->fei & 0xffff, data ? "data" : "SQE");
                 return;
         }
+        if (r->reaction == REACT_REJECT) {
+                text_add(t, "STS %u (%s)", o->code, rdma_reject_name(o->code));
+                return;
+        }
         text_add(t, "%s (%02Xh)", pdu_fes_name(o->code, PARTY_CONTROLLER), o->code);
         if (o->fei >= 0)
                 text_add(t, " FEI %d", o->fei);
@@ -115,17 +124,19 @@ static void add_outcome(struct text *t, const struct rule *r, const struct outco
                 text_add(t, " FEI = the digest received");
 }
 
-static const char *reaction_says(const struct rule *r, char *buf, size_t size)
+const char *reaction_says(const struct rule *r, char *buf, size_t size)
 {
         struct text t = text_in(buf, size);
+        bool listed =
+            r->reaction == REACT_TERM || r->reaction == REACT_STATUS || r->reaction == REACT_REJECT;
 
         if (r->reaction == REACT_TERM)
                 text_add(&t, "C2HTermReq ");
-        if (r->reaction != REACT_TERM && r->reaction != REACT_STATUS)
+        else if (r->reaction == REACT_REJECT)
+                text_add(&t, "the connect request is rejected with ");
+        else if (!listed)
                 text_add(&t, "%s", reaction_name(r->reaction));
-        for (int i = 0; i < RULE_OUTCOMES && r->accept[i].code; i++) {
-                if (r->reaction != REACT_TERM && r->reaction != REACT_STATUS)
-                        break;
+        for (int i = 0; listed && i < RULE_OUTCOMES && r->accept[i].code; i++) {
                 text_add(&t, i > 0 ? " or " : "");
                 add_outcome(&t, r, &r->accept[i]);
         }
@@ -163,10 +174,13 @@ struct icresp queue_ic(struct queue *q, struct ic i)
 
 /* --- data and responses -------------------------------------------------------------------- */
 
-/* Where the data of the controller goes: zeroes until some comes, even if none ever does. */
+/* Where the data of the controller goes: zeroes until some comes, even if none ever does. Over RDMA
+ * what the response left in memory. */
 static uint8_t *buffer_of(struct queue *q, struct command *c)
 {
-        if (!c->in)
+        if (is_rdma(q))
+                rdma_collect(q, c);
+        if (!c->in && !c->by_hand)
                 c->in = t_alloc(q->t, (size_t)c->bytes + 1);
         return c->in;
 }
@@ -186,7 +200,7 @@ static struct c2h collect(struct queue *q, const struct seen *s)
 static void check_response(struct queue *q, struct command *c, const struct reply *r,
                            const union pdu *h)
 {
-        if (c->whole && r->status == NVME_SUCCESS && sqe_xfer(&c->sqe) == XFER_C2H &&
+        if (!is_rdma(q) && c->whole && r->status == NVME_SUCCESS && sqe_xfer(&c->sqe) == XFER_C2H &&
             c->bytes != r->got)
                 t_notice(q->t, TCP_C2H_COMPLETE, h, "success before all data came");
         if (c->done)
@@ -198,7 +212,12 @@ static void check_response(struct queue *q, struct command *c, const struct repl
 static struct reply reply_of(struct queue *q, struct command *c, const struct seen *s)
 {
         const struct cqe *e = &s->h.resp.cqe;
-        struct reply r = { .cid = c->cid, .data = buffer_of(q, c), .got = c->got };
+        uint8_t *data = buffer_of(q, c);
+        struct reply r = { .cid = c->cid,
+                           .data = data,
+                           .got = c->got,
+                           .invalidated = s->invalidated,
+                           .key = s->key };
 
         if (s->h.ch.type == PDU_C2H_DATA) {
                 r.success_flag = true;
@@ -377,7 +396,7 @@ static bool term_accepted(struct queue *q, const struct seen *s)
 {
         const struct pdu_term *m = &s->h.term;
 
-        return rule_accepts(q->t->rule, le16_get(m->fes), le32_get(m->fei), q->conn->hdgst_sent);
+        return rule_accepts(q->t->rule, le16_get(m->fes), le32_get(m->fei), tcp_of(q)->hdgst_sent);
 }
 
 static void lenient_pdu(struct queue *q, const struct seen *s, const char *expected)
@@ -505,7 +524,9 @@ void expect_refusal(struct queue *q, uint16_t cid)
                 else
                         refusal(q, rule, cid);
                 break;
-        case REACT_REJECT: /* of a connect request, see expect_reject() */
+        case REACT_REJECT:
+                expect_reject(q);
+                break;
         case REACT_TOLERATE:
         case REACT_NONE:
                 if (cid == 0)

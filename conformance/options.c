@@ -184,7 +184,7 @@ enum { TARGET = 1, CASES = 2, RUN = 4, REPORTS = 8, EMBEDDED = 16, ALL = 31 };
 static const struct option_row table[] = {
         STRING('a', "traddr", "ADDR", suite.traddr, "its address", TARGET),
         STRING('s', "trsvcid", "PORT", suite.trsvcid, "its port (4420)", TARGET),
-        CHOICE('t', "transport", "TRTYPE", transport, "tcp", "tcp", TARGET),
+        CHOICE('t', "transport", "TRTYPE", transport, "tcp|rdma", "tcp or rdma (tcp)", TARGET),
         CALL('n', "nqn", "NQN", take_nqn, "the subsystem (the first one that discovery lists)", TARGET),
         CALL('q', "hostnqn", "NQN", take_hostnqn, "our name (one for each case)", TARGET),
         CALL('I', "hostid", "UUID", take_hostid, "our HOSTID (one for each case)", TARGET),
@@ -247,7 +247,8 @@ void options_usage(FILE *out)
         };
 
         fprintf(out, "usage: nvmfspec conform [OPTION...] [ID...]\n\n"
-                     "Judges an NVMe/TCP target. An ID is a case (tcp/3.3.2.2/ttag-unknown), the "
+                     "Judges an NVMe/TCP or NVMe/RDMA target. An ID is a case "
+                     "(tcp/3.3.2.2/ttag-unknown), the "
                      "start\nof one (tcp/3.3) or a glob; without any all cases run.\n");
         for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
                 fprintf(out, "\n%s\n", groups[i].title);
@@ -301,7 +302,10 @@ static enum level level_of(const char *name)
 
 static void finish_up(struct options *o)
 {
+        bool rdma = o->transport && strcmp(o->transport, "rdma") == 0;
+
         o->action = action_of(o);
+        o->suite.trtype = o->selection.trtype = rdma ? TRTYPE_RDMA : TRTYPE_TCP;
         o->suite.hpda = (uint8_t)o->hpda;
         o->suite.seed = (uint32_t)o->seed;
         o->suite.narrate = o->verbose ? stderr : NULL;

@@ -2,6 +2,7 @@
 /* What the target can do, found out with the cases' own words. */
 #include <string.h>
 
+#include "case_rdma.h"
 #include "pdu/wire/text.h"
 #include "runner.h"
 
@@ -22,6 +23,15 @@ static void probe_ics(struct t *t)
         found(t)->ddgst = r.ddgst;
         found(t)->cpda = r.cpda;
         found(t)->maxh2cdata = r.maxh2cdata;
+}
+
+static void probe_accept(struct t *t)
+{
+        struct accept a = expect_accept(rdma_open(t));
+
+        found(t)->crqsize = le16_get(a.data.crqsize);
+        found(t)->reads_out = a.reads_out;
+        found(t)->pads = a.len > sizeof(a.data);
 }
 
 static void use_namespace(struct t *t, struct queue *q, uint32_t nsid)
@@ -50,12 +60,14 @@ static void probe_namespace(struct t *t, struct queue *q)
                 use_namespace(t, q, le32_get(list[0]));
 }
 
-/* IOCCSZ counts 16 bytes, with the SQE; what no PDU could hold is cut off. */
-static uint32_t in_capsule(uint32_t ioccsz)
+/* IOCCSZ counts 16 bytes, with the SQE and what ICDOFF skips; what no PDU could hold is cut off. */
+static uint32_t capsule_bytes(uint32_t ioccsz, uint32_t icdoff)
 {
         enum { MOST = 16 << 20 };
 
-        return ioccsz <= 4 ? 0 : ioccsz > MOST / 16 ? MOST : (ioccsz - 4) * 16;
+        if (ioccsz <= 4 + icdoff)
+                return 0;
+        return ioccsz > MOST / 16 ? MOST : (ioccsz - 4 - icdoff) * 16;
 }
 
 /* In pages of CAP.MPSMIN; what no command can reach is no limit. */
@@ -74,7 +86,9 @@ static void probe_controller(struct t *t)
         c->cap = property_get(q, PROP_CAP);
         c->vs = (uint32_t)property_get(q, PROP_VS);
         c->id = *identify_ctrl(q);
-        c->in_capsule = in_capsule(le32_get(c->id.ioccsz));
+        c->icdoff = t_is_rdma(t) ? le16_get(c->id.icdoff) : 0;
+        c->msdbd = c->id.msdbd;
+        c->in_capsule = capsule_bytes(le32_get(c->id.ioccsz), c->icdoff);
         c->mdts = bytes_of_mdts(c->id.mdts, c->cap);
         c->io = c->id.cntrltype <= CNTRLTYPE_IO;
         if (c->io)
@@ -90,7 +104,7 @@ static bool is_ours(struct t *t, const struct disc_entry *e)
 {
         size_t len = text_len(e->subnqn, sizeof(e->subnqn));
 
-        return e->subtype == SUBTYPE_NVM && e->trtype == TRTYPE_TCP &&
+        return e->subtype == SUBTYPE_NVM && e->trtype == t->suite->trtype &&
                len == strlen(t->suite->subnqn) && memcmp(e->subnqn, t->suite->subnqn, len) == 0;
 }
 
@@ -111,7 +125,7 @@ static void probe_discovery(struct t *t)
 
 static void probe_persistence(struct t *t)
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         found(t)->persistent =
             expect_resp(q, send_connect(q, .subnqn = NQN_DISCOVERY)).status == NVME_SUCCESS;
@@ -128,12 +142,12 @@ static void find_subsystem(struct t *t)
                 const struct disc_entry *e =
                     get_log(q, LOG_DISCOVERY, DISC_ENTRY_LEN, (i + 1) * DISC_ENTRY_LEN);
 
-                if (e->subtype != SUBTYPE_NVM || e->trtype != TRTYPE_TCP)
+                if (e->subtype != SUBTYPE_NVM || e->trtype != t->suite->trtype)
                         continue;
                 note(t, "%.*s", (int)text_len(e->subnqn, sizeof(e->subnqn)), e->subnqn);
                 return;
         }
-        fail(t, "the discovery log has an NVM subsystem over TCP", "%llu entries, none",
+        fail(t, "the discovery log has an NVM subsystem of this transport", "%llu entries, none",
              (unsigned long long)n);
 }
 
@@ -169,16 +183,20 @@ bool probe(struct suite *s, char *error, size_t size)
                 const char *what;
                 void (*body)(struct t *t);
                 bool needed;
+                uint8_t trtype; /* 0: any */
         } steps[] = {
-                { "the ICs", probe_ics, true },
-                { "the controller", probe_controller, true },
-                { "disabling SQ flow control", probe_flow_control, false },
-                { "the discovery service", probe_discovery, false },
-                { "persistent discovery", probe_persistence, false },
+                { "the ICs", probe_ics, true, TRTYPE_TCP },
+                { "the connect request", probe_accept, true, TRTYPE_RDMA },
+                { "the controller", probe_controller, true, 0 },
+                { "disabling SQ flow control", probe_flow_control, false, 0 },
+                { "the discovery service", probe_discovery, false, 0 },
+                { "persistent discovery", probe_persistence, false, 0 },
         };
         char why[RESULT_TEXT * 3 + 128];
 
         for (uint32_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+                if (steps[i].trtype != 0 && steps[i].trtype != s->trtype)
+                        continue;
                 if (ask(s, steps[i].what, steps[i].body, UINT32_C(0x40000000) + i, NULL, why,
                         sizeof(why)) ||
                     !steps[i].needed)

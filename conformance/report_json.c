@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "report.h"
+#include "select.h"
 
 /* A change that a reader could stumble over makes it 2. */
 enum { SCHEMA = 1 };
@@ -146,6 +147,17 @@ int report_json(const struct run *run, const char *path)
         return write_out(o, path);
 }
 
+static struct json_object *transports(const struct test_case *c)
+{
+        struct json_object *a = json_object_new_array();
+
+        if (case_runs_on(c, TRTYPE_TCP))
+                json_object_array_add(a, json_object_new_string("tcp"));
+        if (case_runs_on(c, TRTYPE_RDMA))
+                json_object_array_add(a, json_object_new_string("rdma"));
+        return a;
+}
+
 static struct json_object *listed(const struct test_case *c)
 {
         struct json_object *o = json_object_new_object();
@@ -156,6 +168,7 @@ static struct json_object *listed(const struct test_case *c)
         json_object_object_add(o, "rules", rule_names(c->rules));
         json_object_object_add(o, "writes", json_object_new_boolean(c->writes));
         json_object_object_add(o, "slow", json_object_new_boolean(c->slow));
+        json_object_object_add(o, "transports", transports(c));
         add_string(o, "related", c->related);
         return o;
 }

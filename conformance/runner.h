@@ -26,7 +26,7 @@ void runner_run(const struct runner *runner, struct run *run);
 
 /* What the target can do: fills in suite->caps. False: error says what did not work. */
 bool probe(struct suite *suite, char *error, size_t size);
-/* The first NVM subsystem over TCP in the discovery log. */
+/* The first NVM subsystem of the suite's transport in the discovery log. */
 bool probe_subsystem(struct suite *suite, char nqn[NQN_FIELD], char *error, size_t size);
 
 #endif

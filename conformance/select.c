@@ -70,6 +70,11 @@ static const struct {
         { "tcp/3.6.2.3", "ICResp" },
         { "tcp/3.6.2.9", "H2CData" },
         { "tcp/3.6.2.10", "C2HData" },
+        { "rdma/2.2", "Discovery entries of RDMA" },
+        { "rdma/3.1", "Connection set-up: private data" },
+        { "rdma/3.2", "Disconnecting" },
+        { "rdma/3.3", "Capsules, SGLs, keys and data" },
+        { "rdma/3.5", "Errors, and the life of queue pairs" },
         { "fab/2.2", "Failing Connects" },
         { "fab/3.1.2", "Opcodes" },
         { "fab/3.1.3.3", "Discovery" },
@@ -147,11 +152,22 @@ static bool names_any(const struct test_case *c, const struct rule_set *rules)
         return rule_set_empty(rules);
 }
 
+bool case_runs_on(const struct test_case *c, uint8_t trtype)
+{
+        static const uint8_t of_family[] = { TRTYPE_TCP, TRTYPE_RDMA };
+        int i = family(c->id);
+
+        if (i < 2)
+                return of_family[i] == trtype;
+        return trtype == TRTYPE_TCP || !c->tcp_only;
+}
+
 static bool takes(const struct selection *s, const struct test_case *c)
 {
         const char *const *ids = (const char *const *)s->ids;
 
-        return c->level <= s->level && names_any(c, &s->rules) &&
+        return (s->trtype == 0 || case_runs_on(c, s->trtype)) && c->level <= s->level &&
+               names_any(c, &s->rules) &&
                (s->id_count == 0 || any_matches(ids, s->id_count, c->id)) &&
                !any_matches(s->excluded, s->excluded_count, c->id);
 }
@@ -194,7 +210,8 @@ const struct test_case **cases_select(const struct selection *s, size_t *count, 
         if (bad)
                 snprintf(error, size, "no case is called '%s' (--list shows them)", bad);
         else
-                snprintf(error, size, "nothing is selected");
+                snprintf(error, size, "nothing is selected (of what runs over %s)",
+                         s->trtype == TRTYPE_RDMA ? "RDMA: -t rdma" : "TCP: -t tcp");
         free(all);
         return NULL;
 }

@@ -10,6 +10,7 @@ struct selection {
         size_t id_count;
         const char *const *excluded; /* likewise */
         size_t excluded_count;
+        uint8_t trtype;        /* cases that run over it; 0: all */
         enum level level;      /* cases of this level and above it */
         struct rule_set rules; /* only cases that name one of these; empty: all */
 };
@@ -24,6 +25,8 @@ const struct test_case **cases_all(size_t *count);
 const struct test_case **cases_select(const struct selection *s, size_t *count, char *error,
                                       size_t size);
 
+/* Whether the case can be run over this transport (TRTYPE_TCP, TRTYPE_RDMA). */
+bool case_runs_on(const struct test_case *c, uint8_t trtype);
 /* Whether `pattern` selects `id`: a prefix that ends where a word of it ends, or a glob. */
 bool id_matches(const char *pattern, const char *id);
 /* Order of ids: family, then sections by number. */

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The sending words. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "pdu/machine/spoil.h"
 #include "pdu/wire/text.h"
 #include "words.h"
 
@@ -17,120 +15,6 @@ void mutate(struct queue *q, const char *field, uint64_t value)
                 broke(q->t, "more than %d changes to one PDU", CONN_CHANGES);
         c->change[c->changes++] = (struct conn_change) { field, value };
         q->t->negative = true;
-}
-
-void violate(struct queue *q, enum rule_id rule)
-{
-        if (!spoil_can(rule))
-                broke(q->t, "%s has no violator", rule_get(rule)->id);
-        rule_add(&q->conn->violate, rule);
-        q->conn->violate_armed = true;
-        q->t->negative = true;
-}
-
-void wrong_hdgst(struct queue *q)
-{
-        q->conn->hdgst_xor = 1;
-        q->t->negative = true;
-}
-
-void wrong_ddgst(struct queue *q)
-{
-        q->conn->ddgst_xor = 1;
-        q->t->negative = true;
-}
-
-void pad(struct queue *q, uint8_t steps, uint8_t value)
-{
-        q->conn->pad_steps = steps;
-        q->conn->pad_value = value;
-        q->t->negative = true;
-}
-
-void hold_back(struct queue *q, uint32_t n)
-{
-        q->conn->hold = n;
-}
-
-void dribble(struct queue *q, uint32_t n)
-{
-        q->conn->segment = n;
-}
-
-/* --- PDUs ---------------------------------------------------------------------------------- */
-
-static void check_sent(struct queue *q, bool sent)
-{
-        if (!sent)
-                fail(q->t, "the target reads what is sent to it", "it takes no more bytes");
-        if (q->conn->bad_field)
-                broke(q->t, "a change names a field that the PDU does not have");
-        t_settle(q->t);
-}
-
-static void send_header(struct queue *q, union pdu *h, const void *data, uint32_t len)
-{
-        if (q->over)
-                return;
-        check_sent(q, conn_send(q->conn, h, data, len, t_deadline(q->t, REPLY_MS)));
-}
-
-void release(struct queue *q)
-{
-        check_sent(q, conn_release(q->conn, t_deadline(q->t, REPLY_MS)));
-}
-
-void send_bytes(struct queue *q, const void *bytes, uint32_t n)
-{
-        exchange_event(&q->t->log, q->conn->no, "%u bytes as they are", n);
-        q->t->negative = q->conn->raw = true;
-        check_sent(q, conn_send_bytes(q->conn, bytes, n, t_deadline(q->t, REPLY_MS)));
-}
-
-static uint8_t choose(int asked, bool of_run, uint8_t bit)
-{
-        return (asked == AS_RUN ? of_run : asked != 0) ? bit : 0;
-}
-
-void queue_icreq(struct queue *q, struct ic ic)
-{
-        const struct suite *s = q->t->suite;
-        union pdu h = { .icreq = {
-                            .ch = { .type = PDU_ICREQ },
-                            .pfv = le16(ic.pfv),
-                            .hpda = ic.hpda == AS_RUN ? s->hpda : (uint8_t)ic.hpda,
-                            .dgst = choose(ic.hdgst, s->hdgst, PDU_DGST_HEADER) |
-                                    choose(ic.ddgst, s->ddgst, PDU_DGST_DATA),
-                            .maxr2t = le32(ic.maxr2t),
-                        } };
-
-        send_header(q, &h, NULL, 0);
-}
-
-void queue_term(struct queue *q, struct term m)
-{
-        union pdu h = { .term = {
-                            .ch = { .type = PDU_H2C_TERM, .hlen = sizeof(struct pdu_term) },
-                            .fes = le16(m.fes),
-                            .fei = le32(m.fei),
-                        } };
-        uint8_t data[256];
-
-        memset(data, 0xee, sizeof(data));
-        if (m.plen >= 0)
-                mutate(q, "plen", (uint64_t)m.plen);
-        send_header(q, &h, data, m.bytes);
-}
-
-void send_pdu(struct queue *q, uint8_t type, uint32_t len)
-{
-        struct pdu_ch ch = { .type = type,
-                             .hlen = (uint8_t)(sizeof(ch) + len),
-                             .plen = le32((uint32_t)sizeof(ch) + len) };
-        uint8_t bytes[512] = { 0 };
-
-        memcpy(bytes, &ch, sizeof(ch));
-        send_bytes(q, bytes, (uint32_t)sizeof(ch) + len);
 }
 
 /* --- commands ------------------------------------------------------------------------------ */
@@ -155,30 +39,40 @@ static struct sgl sgl_for(enum nvme_xfer xfer, bool in_capsule, uint32_t len)
         return (struct sgl) { .len = le32(len), .id = in_capsule ? SGL_IN_CAPSULE : SGL_TRANSPORT };
 }
 
-/* Sends the SQE, its data in the capsule or remembered for R2Ts. */
-static uint16_t submit(struct queue *q, union sqe sqe, const void *data, uint32_t bytes,
-                       bool in_capsule, int64_t sgl_len)
+/* The data in the capsule or remembered for R2Ts. */
+static void tcp_submit(struct queue *q, struct command *c, const struct transfer *x)
+{
+        union pdu h = { .cmd = { .ch = { .type = PDU_CAPSULE_CMD }, .sqe = c->sqe } };
+        bool in_capsule = x->in_capsule && c->xfer == XFER_H2C;
+
+        if (x->hand)
+                broke(q->t, "an SGL by hand in a case that runs over TCP");
+        tcp_send(q, &h, in_capsule ? c->data : NULL, in_capsule ? x->bytes : 0);
+}
+
+static uint16_t submit(struct queue *q, union sqe sqe, struct transfer x)
 {
         struct command *c = t_alloc(q->t, sizeof(*c));
-        union pdu h = { .cmd = { .ch = { .type = PDU_CAPSULE_CMD } } };
-        enum nvme_xfer xfer = bytes > 0 || sgl_len > 0 ? sqe_xfer(&sqe) : XFER_NONE;
-        uint32_t described = sgl_len >= 0 ? (uint32_t)sgl_len : bytes;
+        enum nvme_xfer xfer = x.bytes > 0 || x.sgl_len > 0 ? sqe_xfer(&sqe) : XFER_NONE;
+        uint32_t described = x.sgl_len >= 0 ? (uint32_t)x.sgl_len : x.bytes;
 
         sqe.sgl = xfer == XFER_NONE && sqe.opc == NVME_FABRICS && sqe.fctype != FCTYPE_CONNECT
                       ? sqe.sgl
-                      : sgl_for(xfer, in_capsule, described);
+                      : sgl_for(xfer, x.in_capsule, described);
         *c = (struct command) {
                 .next = q->commands,
                 .cid = le16_get(sqe.cid),
                 .sqe = sqe,
-                .bytes = described > bytes ? described : bytes,
-                .whole = sgl_len < 0,
-                .data = data ? data : pattern(q->t, bytes),
+                .xfer = xfer,
+                .bytes = described > x.bytes ? described : x.bytes,
+                .whole = x.sgl_len < 0,
+                .data = x.data ? x.data : pattern(q->t, x.bytes),
         };
         q->commands = c;
-        h.cmd.sqe = sqe;
-        in_capsule = in_capsule && xfer == XFER_H2C;
-        send_header(q, &h, in_capsule ? c->data : NULL, in_capsule ? bytes : 0);
+        if (q->t->suite->trtype == TRTYPE_RDMA)
+                rdma_submit(q, c, &x);
+        else
+                tcp_submit(q, c, &x);
         return c->cid;
 }
 
@@ -201,7 +95,14 @@ uint16_t queue_cmd(struct queue *q, struct cmd c)
 
         if (c.opc == NVME_FABRICS)
                 s.fctype = c.fctype;
-        return submit(q, s, c.data, c.bytes, c.in_capsule, c.sgl_len);
+        return submit(q, s,
+                      (struct transfer) {
+                          .data = c.data,
+                          .bytes = c.bytes,
+                          .in_capsule = c.in_capsule,
+                          .sgl_len = c.sgl_len,
+                          .hand = c.sgl,
+                      });
 }
 
 static uint32_t whole_blocks(struct t *t, uint32_t bytes)
@@ -213,6 +114,27 @@ static uint32_t whole_blocks(struct t *t, uint32_t bytes)
                 return 1;
         require(t, bytes % block == 0, "blocks of %u bytes", block);
         return bytes / block;
+}
+
+struct command block_read(struct queue *q)
+{
+        uint64_t slba = q->t->slba;
+        uint16_t cid = next_cid(q);
+
+        require(q->t, caps(q->t)->nsid, "no namespace to read");
+        return (struct command) {
+                .next = q->commands,
+                .cid = cid,
+                .sqe = { .opc = NVME_READ,
+                         .flags = SQE_PSDT_SGL,
+                         .cid = le16(cid),
+                         .nsid = le32(caps(q->t)->nsid),
+                         .cdw10 = le32((uint32_t)slba),
+                         .cdw11 = le32((uint32_t)(slba >> 32)) },
+                .xfer = XFER_C2H,
+                .bytes = caps(q->t)->block,
+                .whole = true,
+        };
 }
 
 uint16_t queue_blocks(struct queue *q, uint8_t opc, struct blocks b)
@@ -236,6 +158,7 @@ uint16_t queue_blocks(struct queue *q, uint8_t opc, struct blocks b)
                                 .data = b.data,
                                 .in_capsule = b.in_capsule,
                                 .sgl_len = b.sgl_len,
+                                .sgl = b.sgl,
                             });
 }
 
@@ -309,7 +232,14 @@ uint16_t queue_connect(struct queue *q, struct connect c)
         q->qid = qid;
         q->sqsize = sqsize;
         memcpy(q->subnqn, d.subnqn, sizeof(d.subnqn));
-        return submit(q, s, data, c.bytes, !c.through_r2t, c.sgl_len);
+        return submit(q, s,
+                      (struct transfer) {
+                          .data = data,
+                          .bytes = c.bytes,
+                          .in_capsule = is_rdma(q) ? c.in_capsule : !c.through_r2t,
+                          .sgl_len = c.sgl_len,
+                          .hand = c.sgl,
+                      });
 }
 
 static uint16_t send_property(struct queue *q, uint8_t fctype, uint32_t ofst, unsigned attrib,
@@ -325,7 +255,7 @@ static uint16_t send_property(struct queue *q, uint8_t fctype, uint32_t ofst, un
                             .value = le64(value),
                         } };
 
-        return submit(q, s, NULL, 0, false, -1);
+        return submit(q, s, (struct transfer) { .sgl_len = -1 });
 }
 
 uint16_t send_property_get(struct queue *q, uint32_t ofst, unsigned attrib)
@@ -348,49 +278,5 @@ uint16_t send_disconnect(struct queue *q, uint16_t recfmt)
                             .recfmt = le16(recfmt),
                         } };
 
-        return submit(q, s, NULL, 0, false, -1);
-}
-
-/* --- H2CData ------------------------------------------------------------------------------- */
-
-/* The bytes of the command's data at this place; where it has none, any bytes. */
-static const uint8_t *data_at(struct queue *q, uint16_t cid, uint32_t offset, uint32_t len)
-{
-        const struct command *c = q->commands;
-
-        while (c && c->cid != cid)
-                c = c->next;
-        if (c && c->data && (uint64_t)offset + len <= c->bytes)
-                return c->data + offset;
-        return pattern(q->t, len);
-}
-
-static uint32_t or_else(int64_t given, uint32_t otherwise)
-{
-        return given == AS_FITS ? otherwise : (uint32_t)given;
-}
-
-void queue_h2c(struct queue *q, struct r2t r, struct h2c h)
-{
-        uint16_t cid = (uint16_t)or_else(h.cid, r.cid);
-        uint32_t offset = or_else(h.offset, r.offset), len = or_else(h.len, r.len);
-        union pdu p = { .data = {
-                            .ch = { .type = PDU_H2C_DATA, .flags = h.last ? PDU_LAST : 0 },
-                            .cccid = le16(cid),
-                            .ttag = le16((uint16_t)or_else(h.ttag, r.ttag)),
-                            .offset = le32(offset),
-                            .length = le32(or_else(h.datal, len)),
-                        } };
-
-        send_header(q, &p, data_at(q, cid, offset, len), len);
-}
-
-void serve(struct queue *q, struct r2t r)
-{
-        uint32_t max = q->conn->maxh2cdata > 0 ? q->conn->maxh2cdata : r.len;
-
-        for (uint32_t done = 0, len; done < r.len; done += len) {
-                len = r.len - done < max ? r.len - done : max;
-                send_h2c(q, r, .offset = r.offset + done, .len = len, .last = done + len == r.len);
-        }
+        return submit(q, s, (struct transfer) { .sgl_len = -1 });
 }

@@ -2,6 +2,7 @@
 /* Connections and associations. */
 #include <string.h>
 
+#include "conn_tcp.h"
 #include "pdu/wire/text.h"
 #include "words.h"
 
@@ -12,20 +13,35 @@ static void on_breach(void *arg, enum rule_id rule, const union pdu *h)
         t_notice(arg, rule, h, NULL);
 }
 
+struct queue *new_queue(struct t *t)
+{
+        struct queue *q = t_alloc(t, sizeof(*q));
+
+        *q = (struct queue) { .t = t };
+        return q;
+}
+
+void attach(struct queue *q, struct conn *c)
+{
+        q->conn = c;
+        c->broken = on_breach;
+        c->arg = q->t;
+        q->next = q->t->queues;
+        q->t->queues = q;
+}
+
 struct queue *tcp_open(struct t *t)
 {
         const struct suite *s = t->suite;
-        struct queue *q = t_alloc(t, sizeof(*q));
+        struct queue *q = new_queue(t);
         char error[RESULT_TEXT];
+        struct conn *c =
+            conn_tcp_open(s->traddr, s->trsvcid, (unsigned)(REPLY_MS * s->timeout_scale),
+                          ++t->connections, &t->log, error, sizeof(error));
 
-        *q = (struct queue) { .t = t, .next = t->queues };
-        q->conn = conn_open(s->traddr, s->trsvcid, (unsigned)(REPLY_MS * s->timeout_scale),
-                            ++t->connections, &t->log, error, sizeof(error));
-        if (!q->conn)
+        if (!c)
                 broke(t, "%s", error);
-        q->conn->broken = on_breach;
-        q->conn->arg = t;
-        t->queues = q;
+        attach(q, c);
         return q;
 }
 
@@ -38,31 +54,40 @@ static bool begin_setup(struct t *t)
         return was;
 }
 
-struct queue *queue_ready(struct t *t, struct ic i)
+static void exchange_ics(struct queue *q, const struct setup *s)
+{
+        queue_icreq(
+            q, (struct ic) {
+                   .hpda = s->hpda, .hdgst = s->hdgst, .ddgst = s->ddgst, .maxr2t = s->maxr2t });
+        expect_icresp(q);
+}
+
+static struct queue *ready(struct t *t, struct queue *admin, const struct setup *s)
 {
         bool was = begin_setup(t);
-        struct queue *q = tcp_open(t);
+        struct queue *q;
 
-        queue_icreq(q, i);
-        expect_icresp(q);
+        if (t->suite->trtype == TRTYPE_RDMA) {
+                q = rdma_ready(t, admin, s->qid, s->sqsize);
+        } else {
+                q = tcp_open(t);
+                exchange_ics(q, s);
+        }
+        q->admin = admin;
+        q->conn->admin = !admin && s->qid == 0;
         t->setting_up = was;
         return q;
 }
 
-struct queue *queue_join(struct queue *admin, struct ic i)
+struct queue *queue_bare(struct t *t, struct setup s)
 {
-        struct queue *q = queue_ready(admin->t, i);
-
-        q->admin = admin;
-        q->conn->admin = false;
-        return q;
+        return ready(t, NULL, &s);
 }
 
-static struct ic ic_of(const struct setup *s)
+struct queue *queue_join(struct queue *admin, struct setup s)
 {
-        return (struct ic) {
-                .hpda = s->hpda, .hdgst = s->hdgst, .ddgst = s->ddgst, .maxr2t = s->maxr2t
-        };
+        s.sqsize = fitting_sqsize(admin->t, s.qid, s.sqsize);
+        return ready(admin->t, admin, &s);
 }
 
 /* Connect has succeeded on q. */
@@ -93,9 +118,12 @@ static void enable(struct queue *q)
 struct queue *queue_admin(struct t *t, struct setup s)
 {
         bool was = begin_setup(t);
-        struct queue *q = queue_ready(t, ic_of(&s));
         uint16_t sqsize = s.sqsize > 31 ? s.sqsize : 31;
+        struct queue *q;
 
+        s.qid = 0;
+        s.sqsize = sqsize;
+        q = queue_bare(t, s);
         connected(q, succeed(q, send_connect(q, .kato = s.kato, .cattr = s.cattr, .sqsize = sqsize,
                                              .subnqn = s.subnqn, .hostnqn = s.hostnqn)));
         q->admin = q;
@@ -126,9 +154,10 @@ struct queue *queue_more(struct queue *admin, struct setup s)
         struct queue *q;
 
         ask_for_queues(admin, s.qid);
-        q = queue_join(admin, ic_of(&s));
-        connected(q, succeed(q, send_connect(q, .qid = s.qid, .cattr = s.cattr,
-                                             .sqsize = fitting_sqsize(admin->t, s.qid, s.sqsize))));
+        s.sqsize = fitting_sqsize(admin->t, s.qid, s.sqsize);
+        q = queue_join(admin, s);
+        connected(q,
+                  succeed(q, send_connect(q, .qid = s.qid, .cattr = s.cattr, .sqsize = s.sqsize)));
         q->cntlid = admin->cntlid;
         admin->t->setting_up = was;
         return q;
@@ -165,5 +194,5 @@ void rst(struct queue *q)
 void half_close(struct queue *q)
 {
         q->t->negative = true;
-        conn_half_close(q->conn);
+        conn_half_close(tcp_of(q));
 }

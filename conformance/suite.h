@@ -9,9 +9,12 @@
 #include <stdio.h>
 
 #include "conn.h"
+#include "pdu/machine/verbs.h"
 #include "result.h"
 
 struct suite { /* the target under test, and how it is tested; the same for all cases of a run */
+        uint8_t trtype;               /* TRTYPE_TCP, TRTYPE_RDMA */
+        struct verbs_provider *verbs; /* RDMA: what carries it */
         const char *traddr, *trsvcid, *subnqn;
         const char *hostnqn; /* NULL: one for each case */
         const uint8_t *hostid;
@@ -34,11 +37,14 @@ struct command { /* that was sent on a queue */
         struct command *next;
         uint16_t cid;
         union sqe sqe;
+        enum nvme_xfer xfer;
         const uint8_t *data; /* host's */
         uint32_t bytes;      /* of the transfer */
         bool whole;          /* a success has to deliver all of it (TCP_C2H_COMPLETE) */
         uint8_t *in;         /* controller's data */
         uint32_t got;
+        bool by_hand;          /* RDMA: its SGL is the case's own */
+        struct region *region; /* RDMA: the memory that it describes by key, or NULL */
         bool done;
 };
 
@@ -53,6 +59,7 @@ struct t {
         struct result *result;
         jmp_buf out;
         struct queue *queues;
+        struct rdma_hub *hub; /* RDMA: what all its connections share; made with the first one */
         unsigned connections;
         enum rule_id rule; /* that expectations are about */
         bool setting_up;   /* inside a word that makes a connection */

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "pdu/wire/text.h"
-#include "suite.h"
+#include "words.h"
 
 /* --- start and end ------------------------------------------------------------------------- */
 
@@ -58,6 +58,7 @@ void t_end(struct t *t)
                 next = q->next;
                 conn_free(q->conn);
         }
+        rdma_end(t);
         for (struct memory *m = t->memory; m; m = after) {
                 after = m->next;
                 free(m);
@@ -81,6 +82,8 @@ void *t_alloc(struct t *t, size_t n)
 /* What still waits in the sockets may break a rule, too. */
 static void look_once_more(struct t *t)
 {
+        if (t->suite->trtype == TRTYPE_RDMA)
+                rdma_look_once_more(t);
         for (struct queue *q = t->queues; q; q = q->next) {
                 if (q->conn->end == CONN_OPEN)
                         (void)conn_wait(q->conn, conn_clock());
@@ -268,6 +271,11 @@ void t_settle(struct t *t)
 const struct caps *caps(const struct t *t)
 {
         return &t->suite->caps;
+}
+
+bool t_is_rdma(const struct t *t)
+{
+        return t->suite->trtype == TRTYPE_RDMA;
 }
 
 uint64_t t_deadline(const struct t *t, unsigned ms)

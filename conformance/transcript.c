@@ -104,7 +104,12 @@ static void write_fields(FILE *f, const struct exchange_line *l)
         struct describe d = text_describer(&lines);
         char *rest = buf, *line;
 
-        describe_pdu(&d, &l->h, l->admin, NULL, 0);
+        if (!l->capsule)
+                describe_pdu(&d, &l->h, l->admin, NULL, 0);
+        else if (l->way == '>')
+                describe_sqe(&d, &l->h.cmd.sqe, l->admin);
+        else
+                describe_cqe(&d, &l->h.resp.cqe);
         while ((line = strsep(&rest, "\n")) && rest)
                 fprintf(f, "                    %s\n", line);
 }
@@ -167,7 +172,7 @@ void transcript_write(const char *folder, struct result *r, struct t *t)
         snprintf(file, sizeof(file), "%s.txt", path);
         written = write_text(file, r, t);
         snprintf(file, sizeof(file), "%s.pcap", path);
-        if (written && write_capture(file, t))
+        if (written && (t->suite->trtype != TRTYPE_TCP || write_capture(file, t)))
                 snprintf(r->transcript, sizeof(r->transcript), "%s", path);
         else
                 note(t, "no transcript: %s: %s", path, strerror(errno));

@@ -129,7 +129,7 @@ CASE("fab/3.1.3.3/persistent", MUST, RULES(DISC_PERSISTENT),
      "A discovery controller that grants KATO takes Keep Alive and AER; else it refuses Connect",
      .discovery = true)
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
         struct reply r = expect_resp(q, send_connect(q, .subnqn = NQN_DISCOVERY, .kato = 60000));
 
         if (r.status != NVME_SUCCESS) {

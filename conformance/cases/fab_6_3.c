@@ -9,7 +9,7 @@
 CASE("fab/6.3/admin", SHOULD, RULES(FAB_CONNECT_RSVD),
      "Connect on the admin queue returns a CNTLID from 1 to FFEFh, and else zeroes")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
         uint16_t cntlid = (uint16_t)expect_success(q, send_connect(q)).dw0;
 
         want(t, cntlid >= CNTLID_MIN && cntlid <= CNTLID_MAX, "CNTLID 1 to FFEFh", "%Xh", cntlid);
@@ -18,7 +18,7 @@ CASE("fab/6.3/admin", SHOULD, RULES(FAB_CONNECT_RSVD),
 CASE("fab/6.3/failure-reserved", SHOULD, RULES(FAB_CONNECT_RSVD),
      "A Connect that fails returns nothing but IPO and IATTR")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         expect_resp(q, send_connect(q, .sqsize = 0));
 }
@@ -39,7 +39,7 @@ CASE("fab/6.3/psdt", MUST, RULES(FAB_ANSWERED),
         static const uint8_t flags[] = { 0x80, 0x00 };
 
         for (int i = 0; i < 2; i++) {
-                struct queue *q = ic_queue(t);
+                struct queue *q = bare_queue(t);
 
                 mutate(q, "sqe.flags", flags[i]);
                 expect_success(q, send_connect(q));
@@ -48,7 +48,7 @@ CASE("fab/6.3/psdt", MUST, RULES(FAB_ANSWERED),
 
 CASE("fab/6.3/recfmt", MUST, RULES(FAB_CONNECT_RECFMT), "Connect with RECFMT 1 is refused")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         expect_refusal(q, send_connect(q, .recfmt = 1));
 }
@@ -64,7 +64,7 @@ CASE("fab/6.3/recfmt-io", MUST, RULES(FAB_CONNECT_RECFMT),
 CASE("fab/6.3/sqsize-0", MUST, RULES(FAB_CONNECT_SQSIZE_ZERO),
      "Connect with SQSIZE 0 (one entry) is refused", .related = "nvmet bb1cc74790eb")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         expect_refusal(q, send_connect(q, .sqsize = 0));
 }
@@ -105,7 +105,7 @@ CASE("fab/6.3/admin-32", MUST, RULES(FAB_ANSWERED), "An admin queue may have 32 
 CASE("fab/6.3/cntlid-dynamic", MUST, RULES(FAB_CONNECT_CNTLID_DYN),
      "Connect to a given CNTLID is refused where CNTLIDs are dynamic")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         require(t, !(caps(t)->id.fcatt & 1), "the subsystem is of the static model");
         expect_refusal(q, send_connect(q, .cntlid = 1));
@@ -114,7 +114,7 @@ CASE("fab/6.3/cntlid-dynamic", MUST, RULES(FAB_CONNECT_CNTLID_DYN),
 CASE("fab/6.3/cntlid-static", MUST, RULES(FAB_CONNECT_CNTLID_DYN),
      "Connect to CNTLID FFFEh (any static one) is refused where CNTLIDs are dynamic")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         require(t, !(caps(t)->id.fcatt & 1), "the subsystem is of the static model");
         expect_refusal(q, send_connect(q, .cntlid = CNTLID_STATIC));
@@ -123,7 +123,7 @@ CASE("fab/6.3/cntlid-static", MUST, RULES(FAB_CONNECT_CNTLID_DYN),
 CASE("fab/6.3/cntlid-reserved", MUST, RULES(FAB_CONNECT_CNTLID_DYN),
      "Connect to the reserved CNTLID FFF0h is refused")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         expect_refusal(q, send_connect(q, .cntlid = 0xfff0));
 }
@@ -149,7 +149,7 @@ CASE("fab/6.3/cntlid-io-ffffh", MUST, RULES(FAB_CONNECT_CNTLID_IO),
 CASE("fab/6.3/subnqn-unknown", MUST, RULES(FAB_CONNECT_SUBNQN),
      "Connect to a subsystem that does not exist is refused")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         expect_refusal(q, send_connect(q, .subnqn = "nqn.2026-01.io.nvmfspec:no-such-subsystem"));
 }
@@ -157,7 +157,7 @@ CASE("fab/6.3/subnqn-unknown", MUST, RULES(FAB_CONNECT_SUBNQN),
 CASE("fab/6.3/subnqn-case", MUST, RULES(FAB_CONNECT_SUBNQN),
      "NQNs are compared byte by byte: another case of a letter is another subsystem")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
         struct connect_data d = connect_data(q);
         char *last = d.subnqn + strlen(d.subnqn) - 1;
 
@@ -169,7 +169,7 @@ CASE("fab/6.3/subnqn-case", MUST, RULES(FAB_CONNECT_SUBNQN),
 CASE("fab/6.3/subnqn-no-nul", MUST, RULES(FAB_CONNECT_SUBNQN_SYNTAX),
      "Connect with a SUBNQN that fills all 256 bytes is refused", .related = "CVE-2023-6121")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
         struct connect_data d = connect_data(q);
         size_t len = strlen(d.subnqn);
 
@@ -180,7 +180,7 @@ CASE("fab/6.3/subnqn-no-nul", MUST, RULES(FAB_CONNECT_SUBNQN_SYNTAX),
 CASE("fab/6.3/subnqn-224", MUST, RULES(FAB_CONNECT_SUBNQN_SYNTAX),
      "Connect with a SUBNQN of 224 bytes is refused")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
         struct connect_data d = connect_data(q);
         size_t len = strlen(d.subnqn);
 
@@ -191,7 +191,7 @@ CASE("fab/6.3/subnqn-224", MUST, RULES(FAB_CONNECT_SUBNQN_SYNTAX),
 CASE("fab/6.3/subnqn-empty", MUST, RULES(FAB_CONNECT_SUBNQN_SYNTAX),
      "Connect with an empty SUBNQN is refused")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         expect_refusal(q, send_connect(q, .subnqn = ""));
 }
@@ -199,7 +199,7 @@ CASE("fab/6.3/subnqn-empty", MUST, RULES(FAB_CONNECT_SUBNQN_SYNTAX),
 CASE("fab/6.3/hostnqn-no-nul", MUST, RULES(FAB_CONNECT_HOSTNQN_SYNTAX),
      "Connect with a HOSTNQN that fills all 256 bytes is refused", .related = "CVE-2023-6121")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
         struct connect_data d = connect_data(q);
         size_t len = strlen(d.hostnqn);
 
@@ -210,7 +210,7 @@ CASE("fab/6.3/hostnqn-no-nul", MUST, RULES(FAB_CONNECT_HOSTNQN_SYNTAX),
 CASE("fab/6.3/hostnqn-empty", MUST, RULES(FAB_CONNECT_HOSTNQN_SYNTAX),
      "Connect with an empty HOSTNQN is refused")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         expect_refusal(q, send_connect(q, .hostnqn = ""));
 }
@@ -218,7 +218,7 @@ CASE("fab/6.3/hostnqn-empty", MUST, RULES(FAB_CONNECT_HOSTNQN_SYNTAX),
 CASE("fab/6.3/hostnqn-syntax", SHOULD, RULES(FAB_CONNECT_HOSTNQN_SYNTAX),
      "Connect with a HOSTNQN that is no NQN is refused")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         expect_refusal(q, send_connect(q, .hostnqn = "host"));
 }
@@ -226,7 +226,7 @@ CASE("fab/6.3/hostnqn-syntax", SHOULD, RULES(FAB_CONNECT_HOSTNQN_SYNTAX),
 CASE("fab/6.3/host-denied", MUST, RULES(FAB_CONNECT_HOST),
      "Connect to a subsystem that does not allow this host is refused")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         require(t, caps(t)->denied, "--denied-nqn names no subsystem that refuses us");
         expect_refusal(q, send_connect(q, .subnqn = caps(t)->denied));
@@ -235,7 +235,7 @@ CASE("fab/6.3/host-denied", MUST, RULES(FAB_CONNECT_HOST),
 CASE("fab/6.3/hostid-zero", SHOULD, RULES(FAB_CONNECT_HOSTID_ZERO),
      "HOSTID 0 on the admin queue is taken if the discovery entry says so (TREQ bit 3), else not")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
         uint16_t cid = send_connect(q, .hostid = (const uint8_t[16]) { 0 });
 
         require(t, caps(t)->entry.trtype, "no discovery entry says whether it may be 0");
@@ -341,7 +341,7 @@ CASE("fab/6.3/four-queues", MUST, RULES(FAB_ANSWERED), "Four I/O queues of an as
 CASE("fab/6.3/io-of-nobody", MUST, RULES(FAB_CONNECT_CNTLID_IO),
      "Connect of an I/O queue without any association is refused", .related = "CVE-2024-42152")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t, .qid = 1);
 
         expect_refusal(q, send_connect(q, .qid = 1, .cntlid = 0xff00));
 }
@@ -351,7 +351,7 @@ CASE("fab/6.3/io-of-nobody", MUST, RULES(FAB_CONNECT_CNTLID_IO),
 CASE("fab/6.3/data-short", MUST, RULES(FAB_CONNECT_DATA),
      "Connect with 512 bytes of data is refused")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         expect_refusal(q, send_connect(q, .bytes = 512));
 }
@@ -359,14 +359,14 @@ CASE("fab/6.3/data-short", MUST, RULES(FAB_CONNECT_DATA),
 CASE("fab/6.3/data-768", MUST, RULES(FAB_CONNECT_DATA),
      "Connect without the reserved end of its data is refused")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         expect_refusal(q, send_connect(q, .bytes = 768));
 }
 
 CASE("fab/6.3/data-none", MUST, RULES(FAB_CONNECT_DATA), "Connect without data is refused")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         expect_refusal(q, send_connect(q, .bytes = 0));
 }
@@ -374,7 +374,7 @@ CASE("fab/6.3/data-none", MUST, RULES(FAB_CONNECT_DATA), "Connect without data i
 CASE("fab/6.3/data-long", SHOULD, RULES(FAB_SGL_LONG),
      "Connect with 2048 bytes of data is taken: the first 1024 count")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         expect_success(q, send_connect(q, .bytes = 2048));
 }
@@ -408,7 +408,7 @@ CASE("fab/6.3/sqfc-off", MUST, RULES(FAB_SQHD),
 CASE("fab/2.2/not-invalid-field", MUST, RULES(FAB_CONNECT_NOT_FIELD),
      "No Connect that fails reports Invalid Field in Command")
 {
-        struct queue *q = ic_queue(t), *io = join(admin_queue(t));
+        struct queue *q = bare_queue(t), *io = join(admin_queue(t));
 
         expect_resp(q, send_connect(q, .sqsize = 0));
         expect_resp(io, send_connect(io, .qid = 65535));

@@ -155,7 +155,7 @@ CASE("tcp/3.1/h2cdata-first", MUST, RULES(TCP_ICREQ_FIRST),
 
 CASE("tcp/3.1/icreq-twice", MUST, RULES(TCP_ICREQ_ONCE), "A second ICReq ends the connection")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         send_icreq(q);
         expect_end(q, 0);

@@ -20,7 +20,7 @@ CASE("tcp/3.6.2/reserved-in-headers", SHOULD, RULES(TCP_FLAGS_C2H, TCP_RESP_RSVD
 
 CASE("tcp/3.6.2/type-08h", MUST, RULES(TCP_TYPE_H2C), "A PDU of the unassigned type 08h is fatal")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         send_pdu(q, 0x08, 16);
         expect_term(q);
@@ -93,7 +93,7 @@ CASE("tcp/3.6.2/capsule-reserved-flags", INFO, RULES(TCP_FLAGS_H2C),
 
 CASE("tcp/3.3/direction-icresp", MUST, RULES(TCP_DIR_H2C), "ICResp sent by a host is fatal")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         send_pdu(q, PDU_ICRESP, 120);
         expect_term(q);
@@ -101,7 +101,7 @@ CASE("tcp/3.3/direction-icresp", MUST, RULES(TCP_DIR_H2C), "ICResp sent by a hos
 
 CASE("tcp/3.3/direction-c2htermreq", MUST, RULES(TCP_DIR_H2C), "C2HTermReq sent by a host is fatal")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         send_pdu(q, PDU_C2H_TERM, 16);
         expect_term(q);
@@ -176,7 +176,7 @@ CASE("tcp/3.3/hpda-minimal", SHOULD, RULES(TCP_PAD_MIN_C2H),
 CASE("tcp/3.3/pad-more", SHOULD, RULES(TCP_PAD_MIN_H2C),
      "Data that lies further back than CPDA asks for is taken, whatever is in PAD")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         pad(q, 2, 0xa5);
         expect_success(q, send_connect(q));
@@ -197,7 +197,7 @@ CASE("tcp/3.3/pad-more-h2cdata", SHOULD, RULES(TCP_PAD_MIN_H2C), "... and in H2C
 
 CASE("tcp/3.3/pdo-in-header", MUST, RULES(TCP_PDO_H2C), "PDO that points into the header is fatal")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         mutate(q, "pdo", 64);
         send_connect(q);
@@ -206,7 +206,7 @@ CASE("tcp/3.3/pdo-in-header", MUST, RULES(TCP_PDO_H2C), "PDO that points into th
 
 CASE("tcp/3.3/pdo-zero", MUST, RULES(TCP_PDO_H2C), "PDO 0 of a capsule with data is fatal")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         mutate(q, "pdo", 0);
         send_connect(q);
@@ -216,7 +216,7 @@ CASE("tcp/3.3/pdo-zero", MUST, RULES(TCP_PDO_H2C), "PDO 0 of a capsule with data
 CASE("tcp/3.3/pdo-misaligned", MUST, RULES(TCP_PDO_H2C),
      "PDO that is no multiple of a dword is fatal")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         mutate(q, "pdo", 78);
         send_connect(q);

@@ -10,7 +10,7 @@ CASE("tcp/3.3.1/admin-8192", MUST, RULES(TCP_ICD_ADMIN),
      "A Connect with 8192 bytes of in-capsule data is answered (by whatever status)",
      .related = "ceph-nvmeof #1550")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
         struct reply r = expect_resp(q, send_connect(q, .bytes = 8192));
 
         note(t, "%s", status_name(r.status));
@@ -19,7 +19,7 @@ CASE("tcp/3.3.1/admin-8192", MUST, RULES(TCP_ICD_ADMIN),
 CASE("tcp/3.3.1/admin-8196", MUST, RULES(TCP_ICD_LIMIT),
      "A Connect with more than 8192 bytes of in-capsule data is refused")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         expect_refusal(q, send_connect(q, .bytes = 8196));
 }
@@ -27,7 +27,7 @@ CASE("tcp/3.3.1/admin-8196", MUST, RULES(TCP_ICD_LIMIT),
 CASE("tcp/3.3.1/capsule-plen-max", MUST, RULES(TCP_ICD_LIMIT),
      "A Connect with PLEN FFFFFFFCh is refused, not read to its end")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         mutate(q, "plen", 0xfffffffc);
         expect_refusal(q, send_connect(q));
@@ -77,7 +77,7 @@ CASE("tcp/3.3.1/in-capsule-missing", MUST, RULES(TCP_ICD_LEN),
 CASE("tcp/3.3.1/in-capsule-long", MUST, RULES(TCP_ICD_LEN),
      "In-capsule data that is longer than its SGL says is refused")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         expect_refusal(q, send_connect(q, .bytes = 1028, .sgl_len = 1024));
 }
@@ -85,7 +85,7 @@ CASE("tcp/3.3.1/in-capsule-long", MUST, RULES(TCP_ICD_LEN),
 CASE("tcp/3.3.1/in-capsule-offset", MUST, RULES(TCP_ICD_LEN),
      "An SGL that begins behind the start of the in-capsule data is refused")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         mutate(q, "sqe.sgl.addr", 4);
         expect_refusal(q, send_connect(q));
@@ -151,7 +151,7 @@ CASE("tcp/3.3.1/sgl-vendor", MUST, RULES(TCP_SGL_TYPE),
 CASE("tcp/3.3.1/connect-through-r2t", MUST, RULES(TCP_CDB),
      "Connect data is fetched by R2T where the SGL says so (5Ah)", .related = "SPDK issue 1546")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         succeed(q, send_connect(q, .through_r2t = true));
         expect_works(q);

@@ -63,7 +63,7 @@ CASE("tcp/3.3.1.1/hdgst-connect", MUST, RULES(TCP_HDGST_H2C),
         struct queue *q;
 
         NEEDS_HDGST;
-        q = ic_queue(t, .hdgst = 1);
+        q = bare_queue(t, .hdgst = 1);
         wrong_hdgst(q);
         send_connect(q);
         expect_term(q);
@@ -134,7 +134,7 @@ CASE("tcp/3.3.1.1/ddgst-connect", MUST, RULES(TCP_DDGST_H2C),
         struct queue *q;
 
         NEEDS_DDGST;
-        q = ic_queue(t, .ddgst = 1);
+        q = bare_queue(t, .ddgst = 1);
         wrong_ddgst(q);
         expect_refusal(q, send_connect(q));
         expect_success(q, send_connect(q));

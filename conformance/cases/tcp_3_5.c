@@ -19,7 +19,7 @@ CASE("tcp/3.5/h2ctermreq-fes", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
         static const uint16_t reserved[] = { 0, 7, 0xffff };
 
         for (int i = 0; i < 3; i++) {
-                struct queue *q = ic_queue(t);
+                struct queue *q = bare_queue(t);
 
                 send_term(q, .fes = reserved[i]);
                 expect_close(q);
@@ -40,7 +40,7 @@ CASE("tcp/3.5/h2ctermreq-24", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
      "H2CTermReq without data (PLEN 24) is legal, and makes the target close",
      .related = "SPDK answers it")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         send_term(q, .bytes = 0);
         expect_close(q);
@@ -49,7 +49,7 @@ CASE("tcp/3.5/h2ctermreq-24", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
 CASE("tcp/3.5/h2ctermreq-152", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
      "H2CTermReq with 128 bytes of data (PLEN 152) makes the target close")
 {
-        struct queue *q = ic_queue(t);
+        struct queue *q = bare_queue(t);
 
         send_term(q, .bytes = 128);
         expect_close(q);

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# nvmet_rdma.sh rxe|siw [CONFORM OPTION...]: the suite against the kernel's nvmet-rdma over soft RDMA. What
+# is known of it stands in conformance/baseline/nvmet-rdma.txt (or in BASELINE); anything else that fails
+# fails the run. For the lab's guest.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
+. "$root/ci/lab.d/net.sh"
+. "$root/ci/lab.d/nvmet.sh"
+nqn=nqn.2026-01.lab:kernel
+device=$1
+shift
+
+wire_up
+rdma_up "$device"
+timeout 5 bash -c "echo >/dev/tcp/10.0.0.2/9" 2>/dev/null || true # the first address resolution takes its time
+nvmet_up rdma 10.0.0.2 "$nqn" /dev/ram0
+status=0
+"$NVMFSPEC" conform -t rdma -a 10.0.0.2 -s 4420 -n "$nqn" --allow-write 1 --brief \
+        --baseline "${BASELINE:-$root/conformance/baseline/nvmet-rdma.txt}" "$@" || status=$?
+nvmet_down
+rdma_down "$device"
+dmesg_clean
+exit $status
