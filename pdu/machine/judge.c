@@ -97,9 +97,17 @@ static void judge_property(struct rule_set *found, const struct queue_past *q, c
         finds(found, size > 0 && read_only && s->fctype == FCTYPE_PROPERTY_SET, FAB_PROP_RO);
 }
 
+/* Hosts say 01b with all Fabrics commands, so that is let pass, and 00b and 10b wherever they are. */
+static void judge_flags(struct rule_set *found, const union sqe *s)
+{
+        finds(found, s->flags & SQE_FUSE_MASK, FAB_FUSE);
+        finds(found, (s->flags & SQE_PSDT_MASK) == SQE_PSDT_MASK, FAB_PSDT);
+}
+
 static void judge_fabrics(struct rule_set *found, const struct queue_past *q, const union sqe *s)
 {
         finds(found, !fctype_name(s->fctype) && s->fctype < VENDOR, FAB_FCTYPE);
+        judge_flags(found, s);
         if (s->fctype == FCTYPE_CONNECT)
                 judge_connect(found, q, s);
         else if (s->fctype == FCTYPE_DISCONNECT)
@@ -120,6 +128,15 @@ static bool turns_keep_alive_off(const union sqe *s)
                le32_get(s->cdw11) == 0;
 }
 
+/* Of those that never do. */
+static bool has_no_nsid(const union sqe *s)
+{
+        static const uint8_t opcodes[] = { NVME_ABORT, NVME_AER, NVME_KEEP_ALIVE };
+
+        return memchr(opcodes, s->opc, sizeof(opcodes)) ||
+               (s->opc == NVME_IDENTIFY && (le32_get(s->cdw10) & 0xff) == CNS_CTRL);
+}
+
 static void judge_admin(struct rule_set *found, const struct queue_past *q, const union sqe *s)
 {
         bool known = !manages_queues(s->opc), enabled = q->cc & CC_EN;
@@ -129,6 +146,7 @@ static void judge_admin(struct rule_set *found, const struct queue_past *q, cons
         finds(found, known && enabled && CC_SHN(q->cc), FAB_SHUTDOWN);
         finds(found, sqe_needs(q, s) > described(&s->sgl), FAB_SGL_SHORT);
         finds(found, turns_keep_alive_off(s), KA_ZERO);
+        finds(found, has_no_nsid(s) && le32_get(s->nsid), FAB_NSID_UNUSED);
 }
 
 void judge_sqe(struct rule_set *found, const struct queue_past *q, const union sqe *s)

@@ -166,6 +166,9 @@ static const struct violator violators[] = {
         /* clang-format off */
         /* commands */
         CHANGE(FAB_FCTYPE, is_property_get, fctype, PUT, 0x0c),
+        CHANGE(FAB_PSDT, is_property_get, flags, PUT, SQE_PSDT_MASK),
+        CHANGE(FAB_FUSE, is_property_get, flags, FLIP, SQE_FUSE_FIRST),
+        CHANGE(FAB_NSID_UNUSED, is_keep_alive, nsid, PUT, 1),
         CHANGE(FAB_OPCODE, is_keep_alive, opc, PUT, NVME_DELETE_SQ),
         CHANGE(FAB_FIRST_CONNECT, is_connect, opc, PUT, NVME_KEEP_ALIVE),
         BYTES(FAB_SGL_SHORT, is_identify_buffer, sgl.len, 3, ADD, (uint64_t)-4),
@@ -177,12 +180,15 @@ static const struct violator violators[] = {
         CHANGE(KA_ZERO, is_kato, cdw11, PUT, 0),
         BYTES(FEAT_UNKNOWN, is_get_features, cdw10, 1, PUT, 0x7f),
         BYTES(LOG_UNKNOWN, is_log, cdw10, 1, PUT, 0xbf),
+        CHANGE(LOG_INDEX, is_log, cdw14, FLIP, 1 << 23),
         CHANGE(LOG_OFFSET, is_log, cdw13, PUT, 0x7fffffff),
         /* Connect */
         CHANGE(FAB_CONNECT_RECFMT, is_connect, connect.recfmt, PUT, 1),
         CHANGE(FAB_CONNECT_SQSIZE_ZERO, is_connect, connect.sqsize, PUT, 0),
         CHANGE(FAB_CONNECT_SQSIZE_MAX, is_connect, connect.sqsize, PUT, 0xffff),
         CHANGE(FAB_CONNECT_QID, is_io_connect, connect.qid, PUT, 0xffff),
+        CHANGE(FAB_CONNECT_NVMSET, is_io_connect, connect.nvmsetid, PUT, 0x7777),
+        DATA(FAB_CONNECT_CNTLID_RSVD, is_admin_connect, cntlid, PUT, 0xfff5),
         DATA(FAB_CONNECT_CNTLID_DYN, is_admin_connect, cntlid, PUT, CNTLID_MIN),
         DATA(FAB_CONNECT_CNTLID_IO, is_io_connect, cntlid, FLIP, STRANGE),
         CALL_DATA(FAB_CONNECT_SUBNQN, is_admin_connect, change_subnqn),

@@ -72,6 +72,21 @@ static bool done_cc(const struct done *d)
         return done_property(d, PROP_CC);
 }
 
+static bool done_csts(const struct done *d)
+{
+        return done_property(d, PROP_CSTS);
+}
+
+static bool done_crto(const struct done *d)
+{
+        return done_property(d, PROP_CRTO);
+}
+
+static bool done_abort(const struct done *d)
+{
+        return succeeded(d) && d->sqe->opc == NVME_ABORT && !spoil_has_nsid(d->sqe);
+}
+
 static bool done_id_ctrl(const struct done *d)
 {
         return succeeded(d) && d->sqe->opc == NVME_IDENTIFY &&
@@ -134,6 +149,10 @@ static const struct completion completions[] = {
         CQE(FAB_CONNECT_NOT_FIELD, done_connect_failed, dw0, PUT, 0),
         CQE(FAB_CONNECT_RSVD, done_connected, dw1, PUT, 1),
         CQE(FAB_CAP, done_cap, result, FLIP, CAP_CQR),
+        CQE(FAB_CRMS, done_cap, result, FLIP, CAP_CRMS_CRWMS),
+        CQE(FAB_CRTO, done_crto, sf, PUT, NVME_INVALID_FIELD << 1),
+        CQE(FAB_PROP_RSVD, done_csts, result, FLIP, 1 << 20),
+        CQE(ABORT_UNKNOWN, done_abort, dw0, PUT, 0),
         CQE(FAB_VS, done_vs, result, PUT, 0),
         CQE(FAB_CC_READBACK, done_cc, result, FLIP, CC_IOSQES),
         ID(ID_CNTLID, cntlid, FLIP, STRANGE),

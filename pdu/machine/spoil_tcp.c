@@ -260,6 +260,15 @@ static bool no_copy(struct spoil *s)
         return true;
 }
 
+static bool cut_copy(struct spoil *s)
+{
+        if (s->data_len <= sizeof(struct pdu_ch))
+                return false;
+        add_plen(s, (uint32_t)-4);
+        s->data_len -= 4;
+        return true;
+}
+
 /* A capsule that says it carries n bytes. */
 static bool claim_in_capsule(struct spoil *s, uint32_t n)
 {
@@ -390,7 +399,10 @@ static const struct violator violators[] = {
         CHANGE(TCP_TERM_LEN_H2C, H2C_TERM, always, ch.plen, PUT, PDU_TERM_MAX + 1),
         CHANGE(TCP_TERM_LEN_C2H, C2H_TERM, always, ch.plen, PUT, PDU_TERM_MAX + 1),
         CHANGE(TCP_TERM_FES_C2H, C2H_TERM, always, term.fes, PUT, 0xff),
+        CHANGE(TCP_TERM_FES_H2C, H2C_TERM, always, term.fes, PUT, 0xff),
         CALL(TCP_TERM_COPY_C2H, C2H_TERM, always, no_copy),
+        CALL(TCP_TERM_COPY_H2C, H2C_TERM, always, no_copy),
+        CALL(TCP_TERM_COPY_LEN_C2H, C2H_TERM, always, cut_copy),
         CHANGE(TCP_TERM_DIGEST_C2H, C2H_TERM, always, ch.flags, PUT, PDU_HDGSTF),
         /* commands */
         CALL(FAB_CONNECT_DATA, CAPSULE_CMD, is_connect, halve_connect_data),

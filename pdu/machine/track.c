@@ -417,6 +417,12 @@ static uint32_t datao(const struct track *t, const struct pdu_data *h)
         return rule_in(t->queue.waived, TCP_H2C_DWORD_OFFSET) ? offset & ~3u : offset;
 }
 
+/* R2Ts follow each other without a gap, so what is served in their order does, too. */
+static bool out_of_order(const struct track *t, const struct track_r2t *r)
+{
+        return r->cmd && r->next != r->cmd->h2c_got && !rule_in(t->queue.waived, TCP_R2T_CONTIG);
+}
+
 static bool wrong_h2c_data(struct track *t, const struct track_r2t *r, const union pdu *h)
 {
         uint32_t offset = datao(t, &h->data), len = le32_get(h->data.length);
@@ -427,6 +433,7 @@ static bool wrong_h2c_data(struct track *t, const struct track_r2t *r, const uni
         return breaks(t, le16_get(h->data.cccid) != r->cid, TCP_H2C_CID) ||
                breaks(t, len % 4 != 0 && !counts, TCP_H2C_DWORD_LENGTH) ||
                breaks(t, offset != r->next, TCP_H2C_CONTIG) ||
+               breaks(t, out_of_order(t, r), TCP_H2C_ORDER) ||
                breaks(t, huge && outside, TCP_H2C_LIMIT_RANGE) ||
                breaks(t, huge && !outside, TCP_H2C_LIMIT) ||
                breaks(t, outside && !huge, TCP_H2C_RANGE) ||
@@ -460,7 +467,7 @@ static void on_h2c_data(struct track *t, const union pdu *h)
 
 static void on_h2c_term(struct track *t, const union pdu *h)
 {
-        (void)h;
+        finds(t, le32_get(h->ch.plen) <= sizeof(struct pdu_term), TCP_TERM_COPY_H2C);
         t->gave_up[PARTY_HOST] = true;
 }
 

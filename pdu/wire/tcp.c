@@ -342,6 +342,7 @@ static const struct header_check *const header_checks[PDU_TYPES] = {
         [PDU_ICRESP] = CHECKS({ TCP_ICRESP_PFV, icreq_pfv }, { TCP_ICRESP_CPDA, ic_pda },
                               { TCP_ICRESP_MAXH2C, icresp_maxh2cdata },
                               { TCP_ICRESP_MAXH2C_MIN, icresp_maxh2cdata_small }),
+        [PDU_H2C_TERM] = CHECKS({ TCP_TERM_FES_H2C, term_fes }),
         [PDU_C2H_TERM] = CHECKS({ TCP_TERM_FES_C2H, term_fes }),
         [PDU_H2C_DATA] =
             CHECKS({ TCP_H2C_DATAL, datal_not_plen }, { TCP_H2C_DWORD_OFFSET, offset_not_dword },

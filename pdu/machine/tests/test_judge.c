@@ -56,6 +56,14 @@ static void commands(void **state)
         expect(&admin, a_command(1, NVME_IDENTIFY, SGL_TRANSPORT, 4092), FAB_SGL_SHORT);
         expect(&admin, a_kato(0), KA_ZERO);
         expect(&admin, a_kato(1), 0);
+        s = keep_alive;
+        s.nsid = le32(1);
+        expect(&admin, s, FAB_NSID_UNUSED);
+        s = a_command(1, NVME_IDENTIFY, SGL_TRANSPORT, 4096);
+        s.nsid = le32(1);
+        expect(&admin, s, 0);
+        s.cdw10 = le32(CNS_CTRL);
+        expect(&admin, s, FAB_NSID_UNUSED);
         expect(&io, an_io(1, NVME_DSM, SGL_TRANSPORT, 16), 0);
         expect(&io, an_io(1, NVME_READ, SGL_KEYED, 16), TCP_SGL_TYPE);
         expect(&io, an_io(1, NVME_READ, SGL_IN_CAPSULE, 16), TCP_SGL_TYPE);
@@ -74,6 +82,13 @@ static void fabrics(void **state)
         s = a_fabrics(1, FCTYPE_DISCONNECT, SGL_TRANSPORT, 0);
         s.disconnect.recfmt = le16(1);
         expect(&io, s, FAB_DISCONNECT_RECFMT);
+        for (unsigned flags = 0; flags < 256; flags += SQE_PSDT_SGL) {
+                s = a_property(1, FCTYPE_PROPERTY_GET, PROP_VS, 0);
+                s.flags = (uint8_t)flags;
+                expect(&admin, s, flags == SQE_PSDT_MASK ? FAB_PSDT : 0);
+        }
+        s.flags = SQE_FUSE_SECOND;
+        expect(&admin, s, FAB_FUSE);
         expect(&io, a_property(1, FCTYPE_PROPERTY_GET, PROP_VS, 0), FAB_PROP_QUEUE);
         expect(&admin, a_property(1, FCTYPE_PROPERTY_GET, 0x04, 0), FAB_PROP_OFFSET);
         expect(&admin, a_property(1, FCTYPE_PROPERTY_SET, PROP_VS, 1), FAB_PROP_RO);

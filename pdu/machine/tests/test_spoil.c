@@ -110,6 +110,11 @@ static bool is_out_of_sight(enum rule_id rule)
                 FAB_CONNECT_HOSTID_ZERO,
                 FAB_CAP,
                 KA_ROUND,
+                LOG_INDEX,
+                FAB_CONNECT_NVMSET,
+                FAB_CONNECT_CNTLID_RSVD,
+                FAB_CRMS,
+                TCP_TERM_COPY_LEN_C2H,
         };
 
         for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
@@ -123,7 +128,8 @@ static bool is_of_data(enum rule_id rule)
 {
         return (rule >= ID_CNTLID && rule <= ID_QES) ||
                (rule >= DISC_HEADER && rule <= DISC_TSAS) || rule == FAB_VS ||
-               rule == FAB_CC_READBACK || rule == FAB_SGL_LONG;
+               rule == FAB_CC_READBACK || rule == FAB_SGL_LONG || rule == FAB_CRTO ||
+               rule == FAB_PROP_RSVD || rule == ABORT_UNKNOWN;
 }
 
 /* What its sender broke besides `expected`. What the other side breaks does not count: it goes on
@@ -352,6 +358,26 @@ static void properties_and_features(void **state)
         assert_false(spoil_one(FAB_CAP, &sqe, &cqe, NULL, 0));
 }
 
+static void the_rest_of_values(void **state)
+{
+        union sqe sqe = a_property(1, FCTYPE_PROPERTY_GET, PROP_CRTO, 0);
+        struct cqe cqe = { 0 };
+
+        (void)state;
+        assert_true(spoil_one(FAB_CRTO, &sqe, &cqe, NULL, 0));
+        assert_int_equal(cqe_status(&cqe), NVME_INVALID_FIELD);
+        cqe = (struct cqe) { 0 };
+        assert_false(spoil_one(FAB_PROP_RSVD, &sqe, &cqe, NULL, 0));
+        sqe = a_property(1, FCTYPE_PROPERTY_GET, PROP_CSTS, 0);
+        assert_true(spoil_one(FAB_PROP_RSVD, &sqe, &cqe, NULL, 0));
+        assert_int_equal(le64_get(cqe.result), 1 << 20);
+        sqe = a_command(1, NVME_ABORT, SGL_TRANSPORT, 0);
+        assert_true(spoil_one(ABORT_UNKNOWN, &sqe, &cqe, NULL, 0));
+        assert_int_equal(le32_get(cqe.dw0), 0);
+        sqe.nsid = le32(1); /* Write Zeroes */
+        assert_false(spoil_one(ABORT_UNKNOWN, &sqe, &cqe, NULL, 0));
+}
+
 static void long_sgls(void **state)
 {
         union sqe sqe = a_command(1, NVME_IDENTIFY, SGL_TRANSPORT, 4096);
@@ -380,6 +406,7 @@ int main(void)
                 cmocka_unit_test(discovery_log),
                 cmocka_unit_test(properties_and_features),
                 cmocka_unit_test(long_sgls),
+                cmocka_unit_test(the_rest_of_values),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

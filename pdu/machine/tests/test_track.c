@@ -866,6 +866,35 @@ static void four_r2ts(struct session *s)
         r2ts(s, 4);
 }
 
+static void two_open(struct session *s)
+{
+        say_icreq(s, 0, 0, 2);
+        say_icresp(s, 0, 0, 131072);
+        say_cmd(s, a_connect(0, 1, 31));
+        say_cqe(s, 0, 1, 0, 1);
+        write_of(s, 1, 16384);
+        write_of(s, 2, 8192);
+        say_r2t(s, 1, 1, 0, 8192);
+        say_r2t(s, 1, 2, 8192, 8192);
+        say_r2t(s, 2, 3, 0, 8192);
+}
+
+static void served_in_order(struct session *s)
+{
+        two_open(s);
+        say_h2c(s, 1, 1, 0, 4096, 0);
+        say_h2c(s, 2, 3, 0, 8192, PDU_LAST); /* another command's may come in between */
+        say_h2c(s, 1, 1, 4096, 4096, PDU_LAST);
+        say_h2c(s, 1, 2, 8192, 8192, PDU_LAST);
+}
+
+static void served_out_of_order(struct session *s)
+{
+        two_open(s);
+        say_h2c(s, 1, 1, 0, 4096, 0);
+        say_h2c(s, 1, 2, 8192, 8192, PDU_LAST);
+}
+
 static void same_ttag(struct session *s)
 {
         say_hello(s);
@@ -1045,7 +1074,9 @@ static void h2c_data(void **state)
             { h2c_too_long, "fault tcp/3.3.2.2/maxh2cdata 5 0\n", no_limits, 0 },
             { h2c_too_long_and_past, "fault tcp/3.3.2.2/maxh2cdata-and-range 5 0\n", no_limits, 0 },
             { h2c_past_r2t, "fault tcp/3.3.2.2/range 4 0\n", no_limits, 0 },
-            { h2c_past_r2t, "", no_limits, TCP_H2C_RANGE },
+            { h2c_past_r2t, "", no_limits, TCP_H2C_RANGE }, { served_in_order, "", no_limits, 0 },
+            { served_out_of_order, "fault tcp/3.3.2.2/r2t-order 2 0\n", no_limits, 0 },
+            { served_out_of_order, "", no_limits, TCP_H2C_ORDER },
             { last_early, "fault tcp/3.3.2.2/last-early 2 0\n", no_limits, 0 },
             { last_early, "", no_limits, TCP_H2C_LAST_EARLY },
             { last_missing, "fault tcp/3.3.2.2/last-missing 1 1\n", no_limits, 0 },
