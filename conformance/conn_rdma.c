@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -98,7 +99,7 @@ struct region *region_new(struct conn_rdma *c, uint32_t len, unsigned access, bo
         if (!r)
                 abort();
         *r = (struct region) { .domain = c->domain, .len = len, .canary = with_canary, .cid = -1 };
-        r->seed = (seeds += 0x10001) << 24 ^ conn_clock();
+        r->seed = atomic_fetch_add(&seeds, 0x10001) << 24 ^ conn_clock();
         r->size = (guard + len + guard + 63) / 64 * 64;
         r->base = calloc(1, r->size + 64);
         if (!r->base)

@@ -34,13 +34,7 @@ struct rdma_cmd {
         struct verbs_wr one, response;
         struct cqe *capsule; /* of the response, where it does not go inline */
         uint32_t capsule_lkey;
-};
-
-/* Requests come as the queue fills up for the first time: most connections never do. */
-struct slab {
-        struct slab *next;
-        struct cqe *capsules;
-        struct rdma_cmd q[SLAB_REQUESTS];
+        unsigned block; /* of how many it is the first, all got at once; 0: it is not the first */
 };
 
 /* The submission queue as SQHD shows it: counted without end, on the wire modulo its size. */
@@ -56,7 +50,7 @@ struct rdma_controller {
         void *user;
         const struct rule_set *waived, *violated; /* NULL: none */
 
-        struct request *free;
+        struct request_pool pool;
         struct request_list responses, reads, writes; /* wait for room */
         struct request_list need_buffer;
         struct rdma_recv *stalled, **stalled_last; /* wait for a free request */
@@ -70,10 +64,7 @@ struct rdma_controller {
 
         struct tags cids;
         struct rdma_cmd **by_cid; /* by slot of cids */
-        struct slab *slabs;
-        struct cqe *capsules;     /* of first[] */
-        unsigned requests, depth; /* there are; the queue's entries */
-        struct rdma_cmd first[FIRST_REQUESTS];
+        unsigned depth;           /* the queue's entries */
 };
 
 /* --- requests --------------------------------------------------------------------------------- */
@@ -152,9 +143,7 @@ static void release(struct rdma_cmd *q)
         if (!c->ended)
                 free_pieces(q);
         enter(q, REQUEST_COMPLETED);
-        q->r.state = REQUEST_FREE;
-        q->r.next = c->free;
-        c->free = &q->r;
+        request_pool_put(&c->pool, &q->r);
 }
 
 static void end_silently(struct rdma_cmd *q)
@@ -165,42 +154,32 @@ static void end_silently(struct rdma_cmd *q)
 
 static struct rdma_cmd *take_request(struct rdma_controller *c, const union sqe *sqe)
 {
-        struct rdma_cmd *q = of(c->free);
+        struct rdma_cmd *q = of(request_pool_take(&c->pool, sqe));
 
-        c->free = q->r.next;
-        q->r.sqe = *sqe;
-        q->r.cqe = (struct cqe) { .cid = sqe->cid };
-        q->r.in_place = q->r.success_ok = q->r.no_response = false;
-        q->r.data = NULL;
-        q->r.len = q->r.c2h_len = q->wire_len = 0;
-        q->r.xfer = XFER_NONE;
-        q->r.user = NULL;
         q->withdrawn = q->invalidate = q->early = false;
         q->pieces = q->asked = q->arrived = q->writes = 0;
         q->response_len = sizeof(q->r.cqe);
+        q->wire_len = 0;
         remember_command(q);
         enter(q, REQUEST_NEW);
         return q;
 }
 
-static void add_requests(struct rdma_controller *c, struct rdma_cmd *q, unsigned n,
-                         struct cqe *capsules, uint32_t lkey)
-{
-        c->requests += n;
-        while (n-- > 0) {
-                q[n].queue = c;
-                q[n].piece = &q[n].one;
-                q[n].capsule = capsules ? capsules + n : NULL;
-                q[n].capsule_lkey = lkey;
-                q[n].r.owner = c->user;
-                q[n].r.next = c->free;
-                c->free = &q[n].r;
-        }
-}
-
 static bool responds_inline(const struct rdma_controller *c)
 {
         return c->cfg.inline_bytes >= sizeof(struct cqe);
+}
+
+/* Room for the CIDs of n more requests. */
+static int grow_cids(struct rdma_controller *c, unsigned n)
+{
+        struct rdma_cmd **by_cid =
+            realloc(c->by_cid, (c->pool.count + n) * sizeof(struct rdma_cmd *));
+
+        if (!by_cid)
+                return -1;
+        c->by_cid = by_cid;
+        return tags_grow(&c->cids, c->pool.count + n);
 }
 
 /* False: without memory. */
@@ -215,37 +194,35 @@ static bool get_capsules(struct rdma_controller *c, unsigned n, struct cqe **cap
 
 static void put_capsules(struct rdma_controller *c, struct cqe *capsules, unsigned n)
 {
-        if (capsules)
+        if (capsules && n > 0)
                 c->ops.response_memory_put(c->user, capsules, n * (uint32_t)sizeof(*capsules));
 }
 
-/* Room for the CIDs of n more requests. */
-static int grow_cids(struct rdma_controller *c, unsigned n)
+static void set_up(struct rdma_controller *c, struct rdma_cmd *q, struct cqe *capsule,
+                   uint32_t lkey)
 {
-        struct rdma_cmd **by_cid =
-            realloc(c->by_cid, (c->requests + n) * sizeof(struct rdma_cmd *));
-
-        if (!by_cid)
-                return -1;
-        c->by_cid = by_cid;
-        return tags_grow(&c->cids, c->requests + n);
+        q->queue = c;
+        q->piece = &q->one;
+        q->capsule = capsule;
+        q->capsule_lkey = lkey;
 }
 
-static int add_slab(struct rdma_controller *c)
+static int add_requests(struct rdma_controller *c, unsigned n)
 {
-        struct slab *s = calloc(1, sizeof(*s));
+        struct cqe *capsules = NULL;
+        struct request *r;
         uint32_t lkey = 0;
 
-        if (!s)
+        if (grow_cids(c, n) < 0 || !get_capsules(c, n, &capsules, &lkey))
                 return -1;
-        if (grow_cids(c, SLAB_REQUESTS) < 0 ||
-            !get_capsules(c, SLAB_REQUESTS, &s->capsules, &lkey)) {
-                free(s);
+        r = request_pool_grow(&c->pool, n);
+        if (!r) {
+                put_capsules(c, capsules, n);
                 return -1;
         }
-        s->next = c->slabs;
-        c->slabs = s;
-        add_requests(c, s->q, SLAB_REQUESTS, s->capsules, lkey);
+        of(r)->block = n;
+        for (unsigned i = 0; i < n; i++)
+                set_up(c, of(r) + i, capsules ? capsules + i : NULL, lkey);
         return 0;
 }
 
@@ -255,8 +232,8 @@ static bool request_to_be_had(struct rdma_controller *c)
 {
         unsigned max = c->depth + c->cfg.send_wrs;
 
-        return c->free ||
-               (c->requests < max && c->requests + SLAB_REQUESTS <= TAGS_MAX && add_slab(c) == 0);
+        return c->pool.free || (c->pool.count < max && c->pool.count + SLAB_REQUESTS <= TAGS_MAX &&
+                                add_requests(c, SLAB_REQUESTS) == 0);
 }
 
 /* --- work requests ---------------------------------------------------------------------------- */
@@ -461,11 +438,7 @@ static void finish(struct rdma_cmd *q)
                 end_silently(q);
                 return;
         }
-        r->cqe.cid = r->sqe.cid;
-        if (r->xfer != XFER_C2H || !r->data || cqe_status(&r->cqe))
-                r->c2h_len = 0;
-        if (r->c2h_len > q->wire_len)
-                r->c2h_len = q->wire_len;
+        request_seal(r, q->wire_len);
         if (c->ops.request.completing)
                 c->ops.request.completing(c->user, r);
         note_sqhd(c, r);
@@ -882,7 +855,7 @@ struct verbs_wr *rdma_controller_take(struct rdma_controller *c)
 
 bool rdma_controller_wants_post(const struct rdma_controller *c)
 {
-        return c->chain || (c->stalled && c->free && !gone(c));
+        return c->chain || (c->stalled && c->pool.free && !gone(c));
 }
 
 /* After a failure nothing is given back before the queue pair is drained: completions of the others
@@ -910,7 +883,6 @@ struct rdma_controller *rdma_controller_new(const struct rdma_controller_config 
                                             const struct rdma_controller_ops *ops, void *user)
 {
         struct rdma_controller *c = calloc(1, sizeof(*c));
-        uint32_t lkey = 0;
 
         if (!c)
                 return NULL;
@@ -925,43 +897,27 @@ struct rdma_controller *rdma_controller_new(const struct rdma_controller_config 
         forget_waiting(c);
         c->stalled_last = &c->stalled;
         forget_chain(c);
-        if (grow_cids(c, FIRST_REQUESTS) < 0 ||
-            !get_capsules(c, FIRST_REQUESTS, &c->capsules, &lkey)) {
+        c->pool = (struct request_pool) { .size = sizeof(struct rdma_cmd), .owner = user };
+        if (add_requests(c, FIRST_REQUESTS) < 0) {
                 rdma_controller_free(c);
                 return NULL;
         }
-        add_requests(c, c->first, FIRST_REQUESTS, c->capsules, lkey);
         return c;
 }
 
 int rdma_controller_set_depth(struct rdma_controller *c, unsigned entries)
 {
         c->depth = entries;
-        return c->requests < entries ? add_slab(c) : 0;
+        return c->pool.count < entries ? add_requests(c, SLAB_REQUESTS) : 0;
 }
 
-typedef void request_fn(struct rdma_cmd *q);
-
-static void each(struct rdma_cmd *q, unsigned n, request_fn *fn)
+static void end_request(struct request *r)
 {
-        while (n-- > 0)
-                fn(&q[n]);
-}
-
-static void all(struct rdma_controller *c, request_fn *fn)
-{
-        each(c->first, FIRST_REQUESTS, fn);
-        for (struct slab *s = c->slabs; s; s = s->next)
-                each(s->q, SLAB_REQUESTS, fn);
-}
-
-static void end_request(struct rdma_cmd *q)
-{
-        if (q->r.state == REQUEST_FREE || q->r.state == REQUEST_EXECUTING)
+        if (r->state == REQUEST_FREE || r->state == REQUEST_EXECUTING)
                 return;
-        if (q->r.state < REQUEST_TRANSFERRING_C2H)
-                forget_command(q);
-        release(q);
+        if (r->state < REQUEST_TRANSFERRING_C2H)
+                forget_command(of(r));
+        release(of(r));
 }
 
 void rdma_controller_end(struct rdma_controller *c)
@@ -972,24 +928,16 @@ void rdma_controller_end(struct rdma_controller *c)
         forget_chain(c);
         put_stalled(c);
         forget_waiting(c);
-        all(c, end_request);
+        request_pool_each(&c->pool, end_request);
 }
 
-static void put_request(struct rdma_cmd *q)
+static void put_request(struct request *r)
 {
+        struct rdma_cmd *q = of(r);
+
         put_buffer(q);
         free_pieces(q);
-}
-
-static void free_slabs(struct rdma_controller *c)
-{
-        struct slab *s;
-
-        while ((s = c->slabs)) {
-                c->slabs = s->next;
-                put_capsules(c, s->capsules, SLAB_REQUESTS);
-                free(s);
-        }
+        put_capsules(q->queue, q->capsule, q->block);
 }
 
 void rdma_controller_free(struct rdma_controller *c)
@@ -998,9 +946,8 @@ void rdma_controller_free(struct rdma_controller *c)
                 return;
         assert(c->executing == 0);
         put_stalled(c);
-        all(c, put_request);
-        put_capsules(c, c->capsules, FIRST_REQUESTS);
-        free_slabs(c);
+        request_pool_each(&c->pool, put_request);
+        request_pool_free(&c->pool);
         tags_fini(&c->cids);
         free(c->by_cid);
         free(c);

@@ -28,11 +28,12 @@ struct rdma_recv {
 struct rdma_controller_config {
         struct rdma_format format; /* admin: known from the connect request's QID */
         uint32_t max_transfer;     /* bytes (MDTS): longer ones end with Invalid Field in Command */
-        uint32_t send_wrs;         /* of the queue pair that may be outstanding */
-        uint32_t reads;            /* READs outstanding at most: min of ours and the host's IRD; 0:
+        uint32_t send_wrs;     /* of the queue pair that may be outstanding: at least 2, and more
+                                    * than any command that returns data may have descriptors */
+        uint32_t reads;        /* READs outstanding at most: min of ours and the host's IRD; 0:
                                      * commands with host data outside the capsule fail */
-        uint32_t inline_bytes;     /* of a SEND; responses go inline where 16 fit */
-        uint16_t depth;            /* entries: HSQSIZE + 1; more commands outstanding are a fault */
+        uint32_t inline_bytes; /* of a SEND; responses go inline where 16 fit */
+        uint16_t depth;        /* entries: HSQSIZE + 1; more commands outstanding are a fault */
         const struct rule_policy *policy; /* may be NULL */
 };
 
@@ -40,8 +41,8 @@ struct rdma_controller_ops {
         struct request_ops request;
         /* The receive buffer is no longer needed: post it again. */
         void (*recv_put)(void *user, struct rdma_recv *rx);
-        /* Registered memory for responses, `bytes` of it, until rdma_controller_free(); not called
-         * where they go inline. NULL without memory. */
+        /* Registered memory for responses, `bytes` of it, until rdma_controller_free(): for some
+         * dozens at a time. Not called where they go inline. NULL without memory. */
         void *(*response_memory)(void *user, uint32_t bytes, uint32_t *lkey);
         void (*response_memory_put)(void *user, void *memory, uint32_t bytes);
 };
@@ -62,7 +63,8 @@ bool rdma_controller_received(struct rdma_controller *c, struct rdma_recv *rx);
 struct fault rdma_controller_fault(const struct rdma_controller *c);
 
 /* Work requests that are ready, as one chain; NULL: none. They are outstanding from here on. Call
- * it once after each batch of completions. */
+ * it once after each batch of completions, not from within an op: capsules that found no memory are
+ * taken here, too (look at rdma_controller_fault() afterwards). */
 struct verbs_wr *rdma_controller_take(struct rdma_controller *c);
 bool rdma_controller_wants_post(const struct rdma_controller *c);
 /* One of them completed (those not signaled: with error only). True: with an error, the connection has

@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "request.h"
 
+#include <stdalign.h>
+#include <stdlib.h>
+
+struct request_slab {
+        struct request_slab *next;
+        unsigned count;
+        alignas(16) uint8_t requests[];
+};
+
 const char *request_state_name(enum request_state s)
 {
         static const char *const names[] = {
@@ -47,4 +56,43 @@ void request_list_remove(struct request_list *l, struct request *r)
         *p = r->next;
         if (l->last == &r->next)
                 l->last = p;
+}
+
+static struct request *at(const struct request_pool *p, struct request_slab *s, unsigned i)
+{
+        return (struct request *)(void *)(s->requests + i * p->size);
+}
+
+struct request *request_pool_grow(struct request_pool *p, unsigned n)
+{
+        struct request_slab *s = calloc(1, sizeof(*s) + n * p->size);
+
+        if (!s)
+                return NULL;
+        s->count = n;
+        s->next = p->slabs;
+        p->slabs = s;
+        p->count += n;
+        while (n-- > 0) {
+                at(p, s, n)->owner = p->owner;
+                request_pool_put(p, at(p, s, n));
+        }
+        return at(p, s, 0);
+}
+
+void request_pool_each(const struct request_pool *p, void (*fn)(struct request *r))
+{
+        for (struct request_slab *s = p->slabs; s; s = s->next)
+                for (unsigned i = 0; i < s->count; i++)
+                        fn(at(p, s, i));
+}
+
+void request_pool_free(struct request_pool *p)
+{
+        struct request_slab *s;
+
+        while ((s = p->slabs)) {
+                p->slabs = s->next;
+                free(s);
+        }
 }

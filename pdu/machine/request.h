@@ -53,6 +53,55 @@ void request_list_add(struct request_list *l, struct request *r);
 /* One that is not in it stays where it is. */
 void request_list_remove(struct request_list *l, struct request *r);
 
+/* The requests of one machine. They come a slab at a time, as the queue fills up for the first time:
+ * most connections never do. */
+struct request_pool {
+        size_t size; /* bytes of one: the machine's own struct, that begins with struct request */
+        void *owner; /* of each */
+        unsigned count; /* there are */
+        struct request *free;
+        struct request_slab *slabs;
+};
+/* n more; the one returned is the first of them, all of them lie `size` apart and are zero but for
+ * their owner. NULL without memory. */
+struct request *request_pool_grow(struct request_pool *p, unsigned n);
+/* With each request, free or not. */
+void request_pool_each(const struct request_pool *p, void (*fn)(struct request *r));
+void request_pool_free(struct request_pool *p);
+
+/* A free one (there has to be one) for a command that came. */
+static inline struct request *request_pool_take(struct request_pool *p, const union sqe *sqe)
+{
+        struct request *r = p->free;
+
+        p->free = r->next;
+        r->sqe = *sqe;
+        r->cqe = (struct cqe) { .cid = sqe->cid };
+        r->xfer = XFER_NONE;
+        r->len = r->c2h_len = 0;
+        r->data = NULL;
+        r->in_place = r->success_ok = r->no_response = false;
+        r->user = NULL;
+        return r;
+}
+
+static inline void request_pool_put(struct request_pool *p, struct request *r)
+{
+        r->state = REQUEST_FREE;
+        r->next = p->free;
+        p->free = r;
+}
+
+/* Of a completed one: its CID, and c2h_len no more than may move; 0 where nothing does. */
+static inline void request_seal(struct request *r, uint32_t max)
+{
+        r->cqe.cid = r->sqe.cid;
+        if (r->xfer != XFER_C2H || !r->data || cqe_status(&r->cqe))
+                r->c2h_len = 0;
+        if (r->c2h_len > max)
+                r->c2h_len = max;
+}
+
 /* What a machine asks of its owner. */
 struct request_ops {
         /*

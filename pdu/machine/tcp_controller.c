@@ -34,19 +34,13 @@ struct tcp_request {
         uint8_t head[2][28];
 };
 
-/* Requests come as the queue fills up for the first time: most connections never do. */
-struct slab {
-        struct slab *next;
-        struct tcp_request t[SLAB_REQUESTS];
-};
-
 struct tcp_controller {
         struct tcp_controller_config cfg;
         struct request_ops ops;
         void *user;
         struct link link;
 
-        struct request *free;
+        struct request_pool pool;
         struct request_list need_buffer, need_r2t;
         struct track_cmd *cmd;       /* of the capsule in hand */
         struct tcp_request *in_hand; /* whose H2CData is arriving */
@@ -60,9 +54,7 @@ struct tcp_controller {
         bool ic_queued;
         union pdu ic;
         uint8_t early[sizeof(struct pdu_capsule_resp) + PDU_DIGEST_LEN];
-        struct slab *slabs;
-        unsigned requests, depth; /* there are; there may be */
-        struct tcp_request first[FIRST_REQUESTS];
+        unsigned depth; /* requests that there may be */
 };
 
 /* --- requests --------------------------------------------------------------------------------- */
@@ -123,56 +115,26 @@ static void release(struct tcp_request *t)
         forget_command(t);
         put_buffer(t);
         enter(t, REQUEST_COMPLETED);
-        t->r.state = REQUEST_FREE;
-        t->r.next = c->free;
-        c->free = &t->r;
+        request_pool_put(&c->pool, &t->r);
 }
 
 static struct tcp_request *take_request(struct tcp_controller *c, const union sqe *sqe)
 {
-        struct tcp_request *t = of(c->free);
+        struct tcp_request *t = of(request_pool_take(&c->pool, sqe));
 
-        c->free = t->r.next;
-        t->r.sqe = *sqe;
-        t->r.cqe = (struct cqe) { .cid = sqe->cid };
-        t->r.in_place = t->r.success_ok = t->r.no_response = false;
-        t->r.data = NULL;
-        t->r.len = t->r.c2h_len = t->wire_len = t->sent = t->asked = t->r2ts = 0;
-        t->r.xfer = XFER_NONE;
-        t->r.user = NULL;
+        t->queue = c;
+        t->wire_len = t->sent = t->asked = t->r2ts = 0;
         t->ddgst_bad = t->r2t_queued = t->awaits_r2t = t->withdrawn = t->success = false;
         remember_command(t, c->cmd);
         enter(t, REQUEST_NEW);
         return t;
 }
 
-static void add_requests(struct tcp_controller *c, struct tcp_request *t, unsigned n)
-{
-        c->requests += n;
-        while (n-- > 0) {
-                t[n].queue = c;
-                t[n].r.owner = c->user;
-                t[n].r.next = c->free;
-                c->free = &t[n].r;
-        }
-}
-
-static int add_slab(struct tcp_controller *c)
-{
-        struct slab *s = calloc(1, sizeof(*s));
-
-        if (!s)
-                return -1;
-        s->next = c->slabs;
-        c->slabs = s;
-        add_requests(c, s->t, SLAB_REQUESTS);
-        return 0;
-}
-
 /* Without memory the command waits until another one ends. */
 static bool request_to_be_had(struct tcp_controller *c)
 {
-        return c->free || (c->requests < c->depth && add_slab(c) == 0);
+        return c->pool.free ||
+               (c->pool.count < c->depth && request_pool_grow(&c->pool, SLAB_REQUESTS));
 }
 
 static bool gone(const struct tcp_controller *c)
@@ -310,11 +272,7 @@ static void finish(struct tcp_request *t)
                 end_silently(t);
                 return;
         }
-        t->r.cqe.cid = t->r.sqe.cid;
-        if (t->r.xfer != XFER_C2H || !t->r.data || cqe_status(&t->r.cqe))
-                t->r.c2h_len = 0;
-        if (t->r.c2h_len > t->wire_len)
-                t->r.c2h_len = t->wire_len;
+        request_seal(&t->r, t->wire_len);
         if (c->ops.completing)
                 c->ops.completing(c->user, &t->r);
         if (c->link.spoils)
@@ -821,37 +779,27 @@ struct tcp_controller *tcp_controller_new(const struct tcp_controller_config *cf
         c->user = user;
         apply_defaults(&c->cfg);
         link.limits = c->cfg.limits;
-        if (link_init(&c->link, &link, c) != 0) {
-                free(c);
-                return NULL;
-        }
         request_list_init(&c->need_buffer);
         request_list_init(&c->need_r2t);
-        add_requests(c, c->first, FIRST_REQUESTS);
+        c->pool = (struct request_pool) { .size = sizeof(struct tcp_request), .owner = user };
+        if (link_init(&c->link, &link, c) != 0 || !request_pool_grow(&c->pool, FIRST_REQUESTS)) {
+                tcp_controller_free(c);
+                return NULL;
+        }
         return c;
 }
 
 int tcp_controller_set_depth(struct tcp_controller *c, unsigned entries)
 {
         c->depth = entries;
-        return c->requests < entries ? add_slab(c) : 0;
+        if (c->pool.count >= entries || request_pool_grow(&c->pool, SLAB_REQUESTS))
+                return 0;
+        return -1;
 }
 
-static void put_buffers(struct tcp_request *t, unsigned n)
+static void put_its_buffer(struct request *r)
 {
-        while (n-- > 0)
-                put_buffer(&t[n]);
-}
-
-static void free_slabs(struct tcp_controller *c)
-{
-        struct slab *s;
-
-        while ((s = c->slabs)) {
-                c->slabs = s->next;
-                put_buffers(s->t, SLAB_REQUESTS);
-                free(s);
-        }
+        put_buffer(of(r));
 }
 
 void tcp_controller_free(struct tcp_controller *c)
@@ -859,8 +807,8 @@ void tcp_controller_free(struct tcp_controller *c)
         if (!c)
                 return;
         assert(c->executing == 0);
-        put_buffers(c->first, FIRST_REQUESTS);
-        free_slabs(c);
+        request_pool_each(&c->pool, put_its_buffer);
+        request_pool_free(&c->pool);
         link_fini(&c->link);
         free(c);
 }

@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "scarce.h"
+
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 enum {
@@ -27,34 +29,6 @@ enum {
         RKEY = 0x333,
         SCHEDULES = 4000,
 };
-
-/* --- memory that runs out --------------------------------------------------------------------- */
-
-static unsigned allocations_left; /* before one fails; 0: none does */
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t size);
-
-static bool fails_now(void)
-{
-        return allocations_left > 0 && --allocations_left == 0;
-}
-
-void *__wrap_malloc(size_t size)
-{
-        return fails_now() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-        return fails_now() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t size)
-{
-        return fails_now() ? NULL : __real_realloc(p, size);
-}
 
 /* --- bench ------------------------------------------------------------------------------------ */
 

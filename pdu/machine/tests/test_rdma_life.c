@@ -138,6 +138,17 @@ static void cause_is_the_first(void **state)
         assert_int_equal(l.state, LIFE_RELEASED);
 }
 
+static void names(void **state)
+{
+        (void)state;
+        for (enum life_state s = LIFE_CONNECTING; s <= LIFE_RELEASED; s++)
+                for (enum life_state t = LIFE_CONNECTING; t < s; t++)
+                        assert_string_not_equal(life_state_name(s), life_state_name(t));
+        for (enum life_event e = 0; e <= LIFE_EVENTS; e++)
+                for (enum life_event t = 0; t < e; t++)
+                        assert_string_not_equal(life_event_name(e), life_event_name(t));
+}
+
 /* --- sentinels -------------------------------------------------------------------------------- */
 
 static void sentinels(void **state)
@@ -265,9 +276,8 @@ static void any_order(void **state)
 int main(void)
 {
         static const struct CMUnitTest tests[] = {
-                cmocka_unit_test(every_cell),
-                cmocka_unit_test(cause_is_the_first),
-                cmocka_unit_test(sentinels),
+                cmocka_unit_test(every_cell), cmocka_unit_test(cause_is_the_first),
+                cmocka_unit_test(names),      cmocka_unit_test(sentinels),
                 cmocka_unit_test(any_order),
         };
 

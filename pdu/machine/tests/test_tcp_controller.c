@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The controller's side against a host that writes its PDUs by hand, right and wrong. */
 #include "pair.h"
+#include "scarce.h"
 #include "stream.h"
 
 enum { BIG = 8192, TRANSFER = 4096 };
@@ -1401,6 +1402,27 @@ static void names(void **state)
         assert_string_equal(request_state_name(REQUEST_READY_TO_EXECUTE), "ready to execute");
 }
 
+static void without_memory(void **state)
+{
+        struct tcp_controller_config cfg = config();
+        struct tcp_controller *c = NULL;
+        struct owner owner = { 0 };
+        unsigned n;
+
+        (void)state;
+        for (n = 1; !c; n++) {
+                allocations_left = n;
+                c = tcp_controller_new(&cfg, owner_ops(), &owner);
+                assert_true(!c == (allocations_left == 0));
+        }
+        assert_true(n > 4);
+        allocations_left = 1;
+        assert_int_equal(tcp_controller_set_depth(c, 128), -1);
+        assert_int_equal(tcp_controller_set_depth(c, 128), 0);
+        tcp_controller_free(c);
+        tcp_controller_free(NULL);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -1449,6 +1471,7 @@ int main(void)
                 cmocka_unit_test(ddgst_waived),
                 cmocka_unit_test(sgl_type_waived),
                 cmocka_unit_test(malformed_termreq_is_passed_over),
+                cmocka_unit_test(without_memory),
                 cmocka_unit_test(names),
         };
 
