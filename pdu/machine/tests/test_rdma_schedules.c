@@ -807,7 +807,7 @@ static void connect_request(struct world *w, const struct verbs_event *v)
         const struct rdma_accept accept = { .crqsize = le16((uint16_t)(w->shape.depth + 1)) };
         struct verbs_conn_param param = { .data = &accept,
                                           .len = sizeof(accept),
-                                          .reads_out = v->param.reads_in,
+                                          .reads_out = 16, /* the machine is to keep the limit */
                                           .rnr_retry = 7,
                                           .retry = 7 };
         struct rdma_request r;
