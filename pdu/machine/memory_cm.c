@@ -248,6 +248,19 @@ static void tap_param(struct verbs_ep *from, enum memory_act act, const struct v
                       .act = act, .data = p->len > 0 ? p->data : NULL, .len = p->len, .param = p });
 }
 
+/* What is said: no more READs than the device can do. */
+static const struct verbs_conn_param *say(struct verbs_ep *ep, const struct verbs_conn_param *param)
+{
+        const struct verbs_caps *caps = &ep->o.fabric->caps.device;
+
+        ep->param = *param;
+        if (ep->param.reads_in > caps->reads_in)
+                ep->param.reads_in = caps->reads_in;
+        if (ep->param.reads_out > caps->reads_out)
+                ep->param.reads_out = caps->reads_out;
+        return &ep->param;
+}
+
 int memory_connect(struct verbs_ep *ep, const struct verbs_conn_param *param)
 {
         struct verbs_listener *l = listener_at(ep->o.fabric, ep->traddr, ep->port);
@@ -261,7 +274,7 @@ int memory_connect(struct verbs_ep *ep, const struct verbs_conn_param *param)
         if (memory_refused(ep->o.fabric, MEMORY_CONNECT))
                 return -1;
         ep->cm = CM_CONNECTING;
-        ep->param = *param;
+        param = say(ep, param);
         acceptor = l ? acceptor_new(ep, l) : NULL;
         if (!acceptor) {
                 tell(ep, MESSAGE_REJECT, l ? REASON_RESOURCES : REASON_NO_LISTENER, NULL, 0);
@@ -283,7 +296,7 @@ int memory_accept(struct verbs_ep *ep, const struct verbs_conn_param *param)
         if (memory_refused(ep->o.fabric, MEMORY_ACCEPTANCE))
                 return -1;
         ep->cm = CM_ACCEPTED;
-        ep->param = *param;
+        param = say(ep, param);
         if (ep->qp == MEMORY_QP_NEW)
                 ep->qp = MEMORY_QP_LIVE;
         if (ep->peer)

@@ -271,6 +271,28 @@ static void data_are_not_padded_where_they_are_not(void **state)
         end();
 }
 
+static void no_more_reads_are_offered_than_the_device_can_do(void **state)
+{
+        struct memory_caps caps;
+        struct verbs_event e;
+
+        (void)state;
+        memory_caps_default(&caps);
+        caps.device.reads_in = 2;
+        caps.device.reads_out = 1;
+        fabric_new(&caps, false);
+        host_param.reads_out = 255;
+        host.ep = verbs_resolve(host.c, "10.0.0.2", "4420", 1000);
+        expect_event(host.c, VERBS_RESOLVED);
+        prepare(&host);
+        assert_int_equal(verbs_connect(host.ep, &host_param), 0);
+        e = expect_event(ctrl.c, VERBS_CONNECT_REQUEST);
+        assert_int_equal(e.param.reads_in, 2);
+        assert_int_equal(e.param.reads_out, 1);
+        verbs_destroy(e.ep);
+        end();
+}
+
 static void nobody_listens(void **state)
 {
         struct verbs_event e;
@@ -1387,6 +1409,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(private_data_go_both_ways),
                 cmocka_unit_test(data_are_not_padded_where_they_are_not),
+                cmocka_unit_test(no_more_reads_are_offered_than_the_device_can_do),
                 cmocka_unit_test(nobody_listens),
                 cmocka_unit_test(listeners_have_ports),
                 cmocka_unit_test(unlisten_rejects_those_who_wait),
