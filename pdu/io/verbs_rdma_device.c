@@ -195,6 +195,7 @@ static uint32_t count(int n)
  * failed queue pair only when told anew to fail. The last-WQE event comes, in older kernels not.
  * siw: invalidates plain registrations by SEND, but doesn't say so to user space; whose key it was
  * can't be known, so it counts as unable. Looks at nothing that is posted to a failed queue pair.
+ * Refuses SEND with invalidate inline, which nobody expects: so it counts as unable of inline at all.
  */
 static void find_quirks(struct verbs_domain *d, uint32_t vendor)
 {
@@ -205,8 +206,10 @@ static void find_quirks(struct verbs_domain *d, uint32_t vendor)
                 d->invalidated_flag |= IBV_WC_IP_CSUM_OK;
                 d->flushing = FLUSH_KICKED;
         }
-        if (vendor == SIW_VENDOR)
+        if (vendor == SIW_VENDOR) {
                 d->flushing = FLUSH_NEVER;
+                d->no_inline = true;
+        }
 }
 
 static int query_caps(struct verbs_domain *d, struct ibv_context *verbs)
@@ -262,7 +265,7 @@ static void find_inline(struct verbs_domain *d)
 {
         static const uint32_t sizes[] = { 1024, 512, 256, 128, 96, 80, 64, 48, 32, 16, 0 };
 
-        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        for (size_t i = 0; !d->no_inline && i < sizeof(sizes) / sizeof(sizes[0]); i++)
                 if (try_inline(d, sizes[i]))
                         return;
 }

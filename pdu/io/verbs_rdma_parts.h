@@ -116,7 +116,8 @@ struct verbs_domain {
         struct ibv_comp_channel *channel;
         struct ibv_cq *cq;
         struct ibv_srq *srq;
-        bool resizes; /* the device can resize a CQ */
+        bool resizes;   /* the device can resize a CQ */
+        bool no_inline; /* see find_quirks() */
         bool removed;
         bool armed;
         enum flushing flushing;
