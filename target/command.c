@@ -24,11 +24,11 @@ struct args {
         struct target_options options;
         struct config config; /* what the command line asks for */
         const char *config_file, *traddr, *trsvcid, *trtype;
-        char *listens[LISTENS_MAX]; /* ADDR:PORT beside -a and -s */
+        const char *listens[LISTENS_MAX]; /* [TRTYPE:]ADDR:PORT beside -a and -s */
         unsigned n_listens;
         cpu_set_t cpus;
         bool help;
-        uint64_t reactors, busy_poll, cpda;
+        uint64_t reactors, busy_poll, cpda, icdoff, msdbd;
 };
 
 /* --- options that mean more than a value ------------------------------------------------------ */
@@ -78,20 +78,42 @@ static bool take_host(void *args, const char *value, char *error, size_t size)
                config_add_string(&a->config.hosts, &a->config.n_hosts, value);
 }
 
+static bool begins(const char **text, const char *word)
+{
+        size_t len = strlen(word);
+
+        if (strncmp(*text, word, len) != 0)
+                return false;
+        *text += len;
+        return true;
+}
+
+/* Takes "tcp:" or "rdma:" off the beginning; without it the transport of -t. */
+static uint8_t trtype_of(const struct args *a, const char **text)
+{
+        if (begins(text, "rdma:"))
+                return TRTYPE_RDMA;
+        if (begins(text, "tcp:"))
+                return TRTYPE_TCP;
+        return a->trtype && strcmp(a->trtype, "rdma") == 0 ? TRTYPE_RDMA : TRTYPE_TCP;
+}
+
 static bool take_listen(void *args, const char *value, char *error, size_t size)
 {
         struct args *a = args;
+        const char *place = value;
         char addr[NET_TRADDR], port[32];
 
-        if (!net_split(value, addr, port)) {
-                snprintf(error, size, "'%s' is no ADDR:PORT", value);
+        (void)trtype_of(a, &place);
+        if (!net_split(place, addr, port)) {
+                snprintf(error, size, "'%s' is no [TRTYPE:]ADDR:PORT", value);
                 return false;
         }
         if (a->n_listens == LISTENS_MAX) {
                 snprintf(error, size, "more than %d of them", LISTENS_MAX);
                 return false;
         }
-        a->listens[a->n_listens++] = (char *)(uintptr_t)value;
+        a->listens[a->n_listens++] = value;
         return true;
 }
 
@@ -153,9 +175,10 @@ static const struct limit {
         const char *name;
         size_t offset, size;
 } limits[] = {
-        LIMIT(connections), LIMIT(queue_entries), LIMIT(queues),       LIMIT(controllers),
-        LIMIT(buffers),     LIMIT(max_transfer),  LIMIT(in_capsule),   LIMIT(maxh2cdata),
-        LIMIT(ic_timeout),  LIMIT(stall_timeout), LIMIT(term_timeout), LIMIT(idle_timeout),
+        LIMIT(connections),     LIMIT(queue_entries), LIMIT(queues),     LIMIT(controllers),
+        LIMIT(buffers),         LIMIT(max_transfer),  LIMIT(in_capsule), LIMIT(maxh2cdata),
+        LIMIT(rdma_in_capsule), LIMIT(receives),      LIMIT(ic_timeout), LIMIT(stall_timeout),
+        LIMIT(term_timeout),    LIMIT(idle_timeout),
 };
 enum { LIMITS = sizeof(limits) / sizeof(limits[0]) };
 
@@ -200,10 +223,10 @@ static const struct option_row rows[] = {
         { .letter = 't',
           .name = "transport",
           .arg = "TRTYPE",
-          .says = "tcp",
+          .says = "tcp or rdma (tcp)",
           .group = 1,
           .kind = OPTION_CHOICE,
-          .choices = "tcp",
+          .choices = "tcp|rdma",
           .at = AT(trtype) },
         { .letter = 'a',
           .name = "traddr",
@@ -220,8 +243,8 @@ static const struct option_row rows[] = {
           .kind = OPTION_STRING,
           .at = AT(trsvcid) },
         { .name = "listen",
-          .arg = "ADDR:PORT",
-          .says = "listen there too; repeatable",
+          .arg = "[TRTYPE:]ADDR:PORT",
+          .says = "listen there too, tcp:... or rdma:... (as -t says); repeatable",
           .group = 1,
           .kind = OPTION_CALL,
           .call = take_listen },
@@ -298,6 +321,26 @@ static const struct option_row rows[] = {
           .kind = OPTION_NUMBER,
           .at = AT(cpda),
           .max = 31 },
+        { .name = "no-in-capsule",
+          .says = "RDMA: take no data in capsules",
+          .group = 1,
+          .kind = OPTION_FLAG,
+          .at = AT(options.no_in_capsule) },
+        { .name = "icdoff",
+          .arg = "N",
+          .says = "RDMA: data begins N * 16 bytes behind the command in capsules (0)",
+          .group = 1,
+          .kind = OPTION_NUMBER,
+          .at = AT(icdoff),
+          .max = 256 },
+        { .name = "msdbd",
+          .arg = "N",
+          .says = "RDMA: data block descriptors of a command (16)",
+          .group = 1,
+          .kind = OPTION_NUMBER,
+          .at = AT(msdbd),
+          .min = 1,
+          .max = 16 },
         { .name = "waive",
           .arg = "RULE",
           .says = "do not check this rule of hosts; repeatable",
@@ -338,15 +381,18 @@ static const struct option_row rows[] = {
 static void help(void)
 {
         puts("usage: nvmfspec target [OPTION...]\n\n"
-             "Serves NVM subsystems and a discovery service over NVMe/TCP, until SIGTERM.\n"
+             "Serves NVM subsystems and a discovery service over NVMe/TCP and NVMe/RDMA, until "
+             "SIGTERM.\n"
              "Without options: " DEFAULT_NQN " with " DEFAULT_NS " on 127.0.0.1:4420.\n");
         option_help(rows, 1, stdout);
 }
 
 /* --- what is asked for ------------------------------------------------------------------------ */
 
-static bool link_all(struct config *c, struct config_port *p)
+static bool link_all(struct config *c, struct config_port *p, uint8_t trtype)
 {
+        if (p)
+                p->trtype = trtype;
         for (unsigned i = 0; p && i < c->n_subsystems; i++)
                 if (!config_add_string(&p->subsystems, &p->n_subsystems, c->subsystems[i].nqn))
                         return false;
@@ -357,12 +403,17 @@ static bool add_ports(struct args *a)
 {
         struct config *c = &a->config;
         char addr[NET_TRADDR], port[32];
+        const char *none = "";
+        uint8_t trtype = trtype_of(a, &none);
 
-        if (!link_all(c, config_add_port(c, 1, a->traddr, a->trsvcid)))
+        if (!link_all(c, config_add_port(c, 1, a->traddr, a->trsvcid), trtype))
                 return false;
         for (unsigned i = 0; i < a->n_listens; i++) {
-                net_split(a->listens[i], addr, port);
-                if (!link_all(c, config_add_port(c, (uint16_t)(i + 2), addr, port)))
+                const char *place = a->listens[i];
+
+                trtype = trtype_of(a, &place);
+                net_split(place, addr, port);
+                if (!link_all(c, config_add_port(c, (uint16_t)(i + 2), addr, port), trtype))
                         return false;
         }
         return true;
@@ -392,6 +443,8 @@ static bool complete(struct args *a, char *error, size_t size)
         a->options.reactors = (unsigned)a->reactors;
         a->options.busy_poll = (unsigned)a->busy_poll;
         a->options.cpda = (uint8_t)a->cpda;
+        a->options.icdoff = (uint16_t)a->icdoff;
+        a->options.msdbd = (uint8_t)a->msdbd;
         a->options.config = a->config_file;
         a->options.serve = a->config_file ? NULL : c;
         return a->config_file || config_check(c, "command line", error, size);
@@ -401,10 +454,10 @@ static bool complete(struct args *a, char *error, size_t size)
 
 static void announce(const struct target *t, const struct args *a)
 {
-        bool v6 = strchr(target_traddr(t), ':');
+        char ports[4096];
 
-        printf("listening on %s%s%s:%u", v6 ? "[" : "", target_traddr(t), v6 ? "]" : "",
-               target_trsvcid(t));
+        target_ports(t, ports, sizeof(ports));
+        printf("listening on %s", ports);
         for (unsigned i = 0; !a->config_file && i < a->config.n_subsystems; i++)
                 printf(" %s", a->config.subsystems[i].nqn);
         putchar('\n');

@@ -398,7 +398,9 @@ static bool take_choice(struct reader *r, struct json_object *v, const struct ch
 
 static bool take_trtype(struct reader *r, struct json_object *v, void *at)
 {
-        static const struct choice words[] = { { "tcp", TRTYPE_TCP }, { NULL, 0 } };
+        static const struct choice words[] = { { "tcp", TRTYPE_TCP },
+                                               { "rdma", TRTYPE_RDMA },
+                                               { NULL, 0 } };
 
         return take_choice(r, v, words, at);
 }

@@ -168,6 +168,14 @@ void conn_trace(void *user, const struct request *r)
                 request_state_name(r->state));
 }
 
+void conn_trace_line(const struct conn *c, const char *what)
+{
+        char when[32];
+
+        stamp(when, sizeof(when));
+        fprintf(stderr, "%s conn %u qid %u: %s\n", when, c->number, c->queue.qid, what);
+}
+
 /* --- what I/O commands ask for ---------------------------------------------------------------- */
 
 static void account(struct conn *c, const struct request *r)

@@ -66,6 +66,8 @@ void conn_forget(struct service *s, struct port *port);
 extern const struct request_ops conn_request_ops;
 /* The trace of requests, where the target has one. */
 void conn_trace(void *user, const struct request *r);
+/* A line of the trace about the connection itself. */
+void conn_trace_line(const struct conn *c, const char *what);
 
 /* Into the reactor's lists. */
 void conn_come_again(struct conn *c);

@@ -103,6 +103,11 @@ static uint16_t admin_sqsize_max(const struct ctrl_env *env)
         return (uint16_t)((entries < ADMIN_SQ_MIN ? ADMIN_SQ_MIN : entries) - 1);
 }
 
+unsigned ctrl_entries_max(const struct ctrl_env *env, uint16_t qid)
+{
+        return qid ? env->limits->queue_entries : admin_sqsize_max(env) + 1u;
+}
+
 static void join(const struct attempt *at, struct ctrl *c, uint16_t sqsize_max)
 {
         struct ctrl_queue *q = at->a->queue;
@@ -256,6 +261,19 @@ static void log_failed_connect(const struct attempt *at, uint16_t status)
         }
 }
 
+/* Over RDMA the connect request has named queue and size already. */
+static uint16_t check_private_data(struct attempt *at)
+{
+        const struct rdma_request *rdma = at->a->queue->rdma;
+        uint16_t status = 0;
+
+        if (rdma && le16_get(rdma->qid) != le16_get(at->cmd->qid))
+                status = refuse(at, RDMA_REQ_SAME_QID);
+        if (rdma && !status && le16_get(rdma->hsqsize) != le16_get(at->cmd->sqsize))
+                status = refuse(at, RDMA_REQ_SQSIZE);
+        return status;
+}
+
 static uint16_t connect_locked(struct attempt *at)
 {
         uint16_t qid = le16_get(at->cmd->qid), status;
@@ -263,6 +281,8 @@ static uint16_t connect_locked(struct attempt *at)
         struct rule_policy policy = policy_for(at);
 
         status = connect_check(at->cmd, &at->data, NULL, max, &policy, &at->ipo);
+        if (!status)
+                status = check_private_data(at);
         if (status)
                 return status;
         /* with the syntax rules waived the names may be without end */

@@ -268,6 +268,12 @@ static struct request *take_aers(struct ctrl *c)
         return first;
 }
 
+/* RDMA_ASSOC_ENDS is broken, as long as there are I/O queues. */
+static bool outlives_admin(const struct ctrl *c, const struct ctrl_queue *q)
+{
+        return q->rdma && violates(c->env, RDMA_ASSOC_ENDS) && c->queues;
+}
+
 static struct request *let_go(struct ctrl *c, struct ctrl_queue *q)
 {
         struct request *parked = NULL;
@@ -275,10 +281,13 @@ static struct request *let_go(struct ctrl *c, struct ctrl_queue *q)
         unlink_queue(c, q);
         if (q->qid == 0) {
                 parked = take_aers(c);
-                end_association(c);
+                if (!outlives_admin(c, q))
+                        end_association(c);
         } else if (!c->ended) {
                 lose_io_queue(c, q);
                 update_queues(c);
+                if (!c->queues)
+                        end_association(c);
         }
         return parked;
 }

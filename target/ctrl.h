@@ -16,6 +16,8 @@
 
 #include "pdu/machine/controller.h"
 #include "pdu/machine/request.h"
+#include "pdu/wire/discovery.h"
+#include "pdu/wire/rdma.h"
 #include "subsystem.h"
 #include "target.h"
 
@@ -36,6 +38,8 @@ struct ctrl_queue {
         void (*complete)(struct ctrl_queue *q, struct request *r);
         const char *traddr; /* local address of the connection: what the discovery log says where
                              * the port listens on a wildcard address; NULL: the port's own */
+        const struct rdma_request *rdma; /* private data that it came with, read; NULL: over TCP */
+        enum disc_prtype prtype;         /* of its device, over RDMA */
 
         struct ctrl *ctrl; /* NULL before Connect and after ctrl_queue_gone() */
         uint16_t qid;
@@ -58,6 +62,7 @@ struct ctrl_env {
         const struct target_limits *limits; /* no zeroes in it */
         const struct rule_policy *policy;   /* may be NULL */
         bool sqfc_disable;                  /* can do without SQ flow control */
+        struct rdma_format rdma;            /* of I/O queues over RDMA */
         struct ctrl_table *table;           /* all controllers, by CNTLID */
 };
 
@@ -73,6 +78,9 @@ void ctrl_table_free(struct ctrl_table *t);
  */
 uint16_t ctrl_admit(const struct ctrl_env *env, struct ctrl_queue *q, struct request *r,
                     uint64_t now);
+
+/* Entries that queue qid may have at most. */
+unsigned ctrl_entries_max(const struct ctrl_env *env, uint16_t qid);
 
 enum ctrl_verdict {
         CTRL_COMPLETE,  /* r->cqe and r->c2h_len are set: complete it */

@@ -32,6 +32,14 @@ static const char *traddr_of(const struct visit *v)
         return q && q->traddr && is_wildcard(v->port->traddr) ? q->traddr : v->port->traddr;
 }
 
+/* Who asks has come over the device of the port. */
+static enum disc_prtype prtype_of(const struct visit *v)
+{
+        const struct ctrl_queue *q = v->ctrl->admin;
+
+        return q && q->prtype ? q->prtype : PRTYPE_ROCE_V2;
+}
+
 static uint16_t number(const char *trsvcid)
 {
         unsigned long n = strtoul(trsvcid, NULL, 10);
@@ -56,7 +64,11 @@ static void visit_own(struct visit *v, uint8_t subtype, const char *nqn)
         uint8_t sqfc = v->ctrl->env->sqfc_disable ? TREQ_SQFC : 0;
         struct disc_entry e;
 
-        disc_entry_tcp(&e, subtype, p->adrfam, traddr_of(v), number(p->trsvcid), nqn);
+        if (p->trtype == TRTYPE_RDMA)
+                disc_entry_rdma(&e, subtype, p->adrfam, traddr_of(v), number(p->trsvcid), nqn,
+                                prtype_of(v));
+        else
+                disc_entry_tcp(&e, subtype, p->adrfam, traddr_of(v), number(p->trsvcid), nqn);
         if (subtype == SUBTYPE_CURRENT)
                 e.eflags = le16(EFLAGS_EPCSD);
         visit_entry(v, &e, p->id, p->trtype, p->treq | sqfc);
@@ -66,8 +78,12 @@ static void visit_referral(struct visit *v, const struct referral *r)
 {
         struct disc_entry e;
 
-        disc_entry_tcp(&e, SUBTYPE_REFERRAL, r->adrfam, r->traddr, number(r->trsvcid),
-                       NQN_DISCOVERY);
+        if (r->trtype == TRTYPE_RDMA)
+                disc_entry_rdma(&e, SUBTYPE_REFERRAL, r->adrfam, r->traddr, number(r->trsvcid),
+                                NQN_DISCOVERY, prtype_of(v));
+        else
+                disc_entry_tcp(&e, SUBTYPE_REFERRAL, r->adrfam, r->traddr, number(r->trsvcid),
+                               NQN_DISCOVERY);
         visit_entry(v, &e, r->port_id, r->trtype, r->treq);
 }
 

@@ -10,6 +10,7 @@ enum {
         FIXED_TEMP_WARNING = 0x157, /* kelvins */
         FIXED_TEMP_CRITICAL = 0x161,
         SGLS_SUPPORTED = 1 << 0,
+        SGLS_KEYED = 1 << 2,
         SGLS_LONGER = 1 << 18, /* descriptors may describe more than the transfer */
         SGLS_OFFSET = 1 << 20, /* in-capsule data */
         SGLS_TRANSPORT = 1 << 21,
@@ -39,6 +40,23 @@ static uint8_t mdts(uint32_t max_transfer)
         return n;
 }
 
+static void fill_tcp(const struct target_limits *l, struct id_ctrl *id)
+{
+        id->sgls = le32(SGLS_SUPPORTED | SGLS_LONGER | SGLS_OFFSET | SGLS_TRANSPORT);
+        id->ioccsz = le32((uint32_t)(sizeof(union sqe) + l->in_capsule) / 16);
+        id->msdbd = 1;
+}
+
+static void fill_rdma(const struct rdma_format *f, struct id_ctrl *id)
+{
+        uint32_t behind = f->in_capsule ? f->icdoff * 16u + f->in_capsule : 0;
+
+        id->sgls = le32(SGLS_SUPPORTED | SGLS_KEYED | (behind ? SGLS_OFFSET : 0u));
+        id->ioccsz = le32((uint32_t)(sizeof(union sqe) + behind) / 16);
+        id->icdoff = le16(behind ? f->icdoff : 0);
+        id->msdbd = f->msdbd;
+}
+
 static void fill_common(const struct ctrl *c, struct id_ctrl *id)
 {
         const struct target_limits *l = c->env->limits;
@@ -52,11 +70,12 @@ static void fill_common(const struct ctrl *c, struct id_ctrl *id)
         id->lpa = LPA_EFFECTS | LPA_EXTENDED | LPA_PAGES;
         id->kas = le16(c->m.cfg.kas);
         id->maxcmd = le16((uint16_t)(c->m.cfg.mqes + 1));
-        id->sgls = le32(SGLS_SUPPORTED | SGLS_LONGER | SGLS_OFFSET | SGLS_TRANSPORT);
         text_fill(id->subnqn, sizeof(id->subnqn), c->subsystem ? c->subsystem->nqn : NQN_DISCOVERY);
-        id->ioccsz = le32((uint32_t)(sizeof(union sqe) + l->in_capsule) / 16);
         id->iorcsz = le32(sizeof(struct cqe) / 16);
-        id->msdbd = 1;
+        if (c->trtype == TRTYPE_RDMA)
+                fill_rdma(&c->env->rdma, id);
+        else
+                fill_tcp(l, id);
 }
 
 static void fill_discovery(struct id_ctrl *id)

@@ -7,9 +7,24 @@ struct pool_buffer { /* what a free buffer begins with */
         struct pool_buffer *next;
 };
 
-void pool_init(struct pool *p, uint64_t cap)
+static void *get_heap(void *user, uint64_t bytes)
 {
-        *p = (struct pool) { .cap = cap };
+        (void)user;
+        return aligned_alloc(64, bytes);
+}
+
+static void put_heap(void *user, void *memory, uint64_t bytes)
+{
+        (void)user;
+        (void)bytes;
+        free(memory);
+}
+
+void pool_init(struct pool *p, uint64_t cap, const struct pool_source *source, void *user)
+{
+        static const struct pool_source heap = { get_heap, put_heap };
+
+        *p = (struct pool) { .source = source ? source : &heap, .user = user, .cap = cap };
 }
 
 static unsigned class_of(uint32_t len)
@@ -26,6 +41,11 @@ static uint64_t size_of(unsigned class)
         return UINT64_C(1) << (POOL_MIN_SHIFT + class);
 }
 
+uint64_t pool_size(uint32_t len)
+{
+        return size_of(class_of(len));
+}
+
 static struct pool_buffer *take(struct pool *p, unsigned class)
 {
         struct pool_buffer *b = p->free[class];
@@ -40,7 +60,7 @@ static void shrink(struct pool *p, uint64_t bytes)
 {
         for (unsigned class = POOL_CLASSES; class -- > 0;)
                 while (p->bytes + bytes > p->cap && p->free[class]) {
-                        free(take(p, class));
+                        p->source->put(p->user, take(p, class), size_of(class));
                         p->bytes -= size_of(class);
                 }
 }
@@ -58,7 +78,7 @@ static void *allocate(struct pool *p, unsigned class)
                 shrink(p, size_of(class));
         if (p->bytes + size_of(class) > p->cap)
                 return NULL;
-        b = aligned_alloc(64, size_of(class));
+        b = p->source->get(p->user, size_of(class));
         if (b)
                 p->bytes += size_of(class);
         return b;

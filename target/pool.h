@@ -18,14 +18,22 @@ enum {
         POOL_CLASSES = POOL_MAX_SHIFT - POOL_MIN_SHIFT + 1
 };
 
+struct pool_source { /* where the memory of a pool comes from; sizes are those of the classes */
+        void *(*get)(void *user, uint64_t bytes); /* NULL: there is none */
+        void (*put)(void *user, void *memory, uint64_t bytes);
+};
+
 struct pool {
+        const struct pool_source *source;
+        void *user;          /* the source's */
         uint64_t cap, bytes; /* allowed; allocated, whether lent or free */
         uint64_t lent;
         struct pool_buffer *free[POOL_CLASSES];
         bool used; /* since the last pool_trim() */
 };
 
-void pool_init(struct pool *p, uint64_t cap);
+/* source NULL: malloc. */
+void pool_init(struct pool *p, uint64_t cap, const struct pool_source *source, void *user);
 /* All buffers must be back. */
 void pool_fini(struct pool *p);
 
@@ -36,5 +44,8 @@ void pool_put(struct pool *p, uint8_t *buf, uint32_t len);
 
 /* Now and then: a pool that was not used since the last time gives its free buffers back. */
 void pool_trim(struct pool *p);
+
+/* Bytes that a buffer of `len` really has. */
+uint64_t pool_size(uint32_t len);
 
 #endif

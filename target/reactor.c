@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "conn.h"
+#include "rdma_conn.h"
 
 enum {
         TICK_MS = 100,  /* timers of controllers */
@@ -157,8 +158,11 @@ static void keep_time(struct reactor *r)
         }
         if (r->is_ticker && is_time(r, &r->ticked, TICK_MS))
                 ctrl_table_tick(r->service->ctrl.table, reactor_now(r));
-        if (is_time(r, &r->trimmed, TRIM_MS))
-                pool_trim(&r->pool);
+        if (!is_time(r, &r->trimmed, TRIM_MS))
+                return;
+        pool_trim(&r->pool);
+        if (r->rdma)
+                rdma_sweep(r->rdma);
 }
 
 /* --- the thread ------------------------------------------------------------------------------- */
@@ -184,9 +188,19 @@ static int timeout(struct reactor *r)
         return r->is_ticker ? TICK_MS : -1;
 }
 
+static unsigned serve(struct reactor *r)
+{
+        int wait = timeout(r), served;
+
+        if (!r->rdma)
+                return (unsigned)loop_turn(&r->loop, wait);
+        served = loop_turn(&r->loop, rdma_wait(r->rdma, wait));
+        return (unsigned)served + rdma_work(r->rdma);
+}
+
 static void turn(struct reactor *r)
 {
-        int served = loop_turn(&r->loop, timeout(r));
+        unsigned served = serve(r);
 
         if (served > 0 && r->service->busy_poll > 0)
                 r->busy_until = loop_now_ns() + UINT64_C(1000) * r->service->busy_poll;
@@ -205,6 +219,8 @@ static void *run(void *arg)
                 if (r->drain_until)
                         each_conn(r, drain_conn);
         }
+        if (r->rdma)
+                rdma_stop(r->rdma);
         return NULL;
 }
 
@@ -265,6 +281,66 @@ void reactor_adopt(struct reactor *r, struct port *port, int fd)
         loop_post(&r->loop, &a->message);
 }
 
+struct rdma_opening {
+        struct verbs_provider *provider;
+        int error;
+};
+
+static void open_rdma(struct reactor *r, void *arg)
+{
+        struct rdma_opening *o = arg;
+
+        if (!r->rdma)
+                r->rdma = rdma_start(r, o->provider);
+        o->error = r->rdma ? 0 : errno;
+}
+
+int reactor_open_rdma(struct reactor *r, struct verbs_provider *p)
+{
+        struct rdma_opening o = { .provider = p };
+
+        reactor_call(r, open_rdma, &o);
+        errno = o.error;
+        return o.error ? -1 : 0;
+}
+
+struct rdma_adoption {
+        struct loop_message message;
+        struct reactor *reactor;
+        struct port *port;
+        struct verbs_event event;
+};
+
+static void on_rdma_adoption(struct loop_message *m)
+{
+        struct rdma_adoption *a = (struct rdma_adoption *)m;
+
+        rdma_conn_start(a->reactor, a->port, &a->event);
+        free(a);
+}
+
+void reactor_adopt_rdma(struct reactor *r, struct port *port, const struct verbs_event *e,
+                        struct reactor *from)
+{
+        struct rdma_adoption *a;
+
+        if (r == from) {
+                rdma_conn_start(r, port, e);
+                return;
+        }
+        a = malloc(sizeof(*a));
+        if (!a || verbs_migrate(e->ep, r->rdma->context) < 0) {
+                free(a);
+                rdma_conn_reject(r->service, e->ep, RDMA_REJECT_RESOURCES);
+                conn_forget(r->service, port);
+                return;
+        }
+        *a = (struct rdma_adoption) {
+                .message.run = on_rdma_adoption, .reactor = r, .port = port, .event = *e
+        };
+        loop_post(&r->loop, &a->message);
+}
+
 int reactor_start(struct reactor *r, struct service *s, uint64_t buffers, bool is_ticker)
 {
         int rc;
@@ -272,7 +348,7 @@ int reactor_start(struct reactor *r, struct service *s, uint64_t buffers, bool i
         *r = (struct reactor) { .service = s, .is_ticker = is_ticker };
         r->hungry_last = &r->hungry;
         r->finished_mail.run = on_finished;
-        pool_init(&r->pool, buffers);
+        pool_init(&r->pool, buffers, NULL, NULL);
         if (loop_init(&r->loop) < 0)
                 return -1;
         rc = pthread_create(&r->thread, NULL, run, r);

@@ -14,6 +14,9 @@
 #include "pool.h"
 
 struct conn;
+struct rdma;
+struct verbs_event;
+struct verbs_provider;
 
 enum {
         RX_BUFFER = 128 << 10, /* bytes that are received at once */
@@ -48,6 +51,7 @@ struct reactor {
         bool fed;                           /* a buffer came back */
         struct pool pool;
         struct rx_buffer *rx_free;
+        struct rdma *rdma; /* NULL: no port of this target ever was RDMA */
         unsigned rx_spare;
 
         _Atomic(struct request *) finished; /* given back by other threads, newest first */
@@ -70,6 +74,12 @@ void reactor_call(struct reactor *r, void (*fn)(struct reactor *r, void *arg), v
 /* A connection that was accepted: the reactor's from here on, also if it fails. Any thread. The
  * reference to the port is handed over. */
 void reactor_adopt(struct reactor *r, struct port *port, int fd);
+
+/* RDMA can be had on it from here on; 0, or -1 with errno. Not from a reactor. */
+int reactor_open_rdma(struct reactor *r, struct verbs_provider *p);
+/* The same as reactor_adopt() for a connect request that came in `from`, on whose thread this is. */
+void reactor_adopt_rdma(struct reactor *r, struct port *port, const struct verbs_event *e,
+                        struct reactor *from);
 
 /* Any thread: an EXECUTING request goes back to its connection to be completed there. */
 void reactor_give_back(struct reactor *r, struct request *request);

@@ -2,38 +2,28 @@
 #include "target.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
-#include "conn.h"
+#include "listen.h"
 #include "pdu/io/net.h"
-#include "plan.h"
 
 enum {
-        ACCEPTS = 64, /* of one listener in a turn */
         REACTORS_MAX = 256,
         DRAIN_MS = 2000,
         R2TS_MAX = 1024, /* open ones of a connection */
-};
-
-struct listener {
-        struct loop_source source;
-        struct target *target;
-        struct port *port;
-        int spare; /* a descriptor to give up when there are no more of them */
-        struct listener *next;
+        RDMA_IN_CAPSULE_MAX = 65536,
+        ICDOFF_MAX = 256, /* a page */
 };
 
 struct target {
         struct service service;
         struct inventory inv;
-        struct listener *listeners; /* changed by the owner's calls, one at a time */
+        struct listeners listeners;
         struct reactor *reactors;
-        unsigned n_reactors, next_reactor;
+        unsigned n_reactors;
         pthread_mutex_t changing; /* one change of the inventory at a time */
         char *config;             /* file, or NULL */
         char traddr[NET_TRADDR];
@@ -53,6 +43,8 @@ struct target_limits target_limits_default(void)
                 .max_transfer = 1 << 20,
                 .in_capsule = 16384,
                 .maxh2cdata = 1 << 17,
+                .rdma_in_capsule = 4096,
+                .receives = 8192,
                 .ic_timeout = 10000,
                 .stall_timeout = 30000,
                 .term_timeout = 30000,
@@ -78,6 +70,8 @@ static void fill_in(struct target_limits *l)
         DEFAULT(max_transfer);
         DEFAULT(in_capsule);
         DEFAULT(maxh2cdata);
+        DEFAULT(rdma_in_capsule);
+        DEFAULT(receives);
         DEFAULT(ic_timeout);
         DEFAULT(stall_timeout);
         DEFAULT(term_timeout);
@@ -98,157 +92,13 @@ static const char *check_limits(const struct target_limits *l)
                 return "limit max_transfer is no power of two from 4K to 64M";
         if (l->in_capsule > FRAMER_IN_PLACE || l->in_capsule % 16 != 0)
                 return "limit in_capsule is no multiple of 16 up to 16384";
+        if (l->rdma_in_capsule > RDMA_IN_CAPSULE_MAX || l->rdma_in_capsule % 16 != 0)
+                return "limit rdma_in_capsule is no multiple of 16 up to 65536";
+        if (l->receives < 2)
+                return "limit receives is below 2";
         if (l->maxh2cdata < PDU_MAXH2CDATA_MIN || l->maxh2cdata % 4 != 0)
                 return "limit maxh2cdata is no multiple of 4 from 4096 on";
         return NULL;
-}
-
-/* --- accepting -------------------------------------------------------------------------------- */
-
-static void hand_out(struct target *t, struct port *port, int fd)
-{
-        struct service *s = &t->service;
-
-        if (atomic_fetch_add(&s->conns, 1) >= s->limits.connections) {
-                atomic_fetch_sub(&s->conns, 1);
-                close(fd);
-                return;
-        }
-        reactor_adopt(&t->reactors[t->next_reactor++ % t->n_reactors], port_get(port), fd);
-}
-
-static int open_spare(void)
-{
-        return open("/dev/null", O_RDONLY | O_CLOEXEC);
-}
-
-static bool no_descriptors(int error)
-{
-        return error == EMFILE || error == ENFILE;
-}
-
-/* Else the connection would wait in the backlog, and wake us for ever. */
-static void turn_away(struct listener *l)
-{
-        close(l->spare);
-        close(net_accept(l->source.fd));
-        l->spare = open_spare();
-}
-
-static void on_connection(struct loop_source *s, uint32_t events)
-{
-        struct listener *l = (struct listener *)s;
-        int fd;
-
-        (void)events;
-        for (unsigned i = 0; i < ACCEPTS; i++) {
-                fd = net_accept(l->source.fd);
-                if (fd >= 0)
-                        hand_out(l->target, l->port, fd);
-                else if (no_descriptors(errno))
-                        turn_away(l);
-                else if (errno != EINTR && errno != ECONNABORTED)
-                        return;
-        }
-}
-
-/* --- listening -------------------------------------------------------------------------------- */
-
-static void close_listener(struct listener *l)
-{
-        close(l->source.fd);
-        close(l->spare);
-        free(l);
-}
-
-static bool listen_on(struct target *t, struct port *port, char *error, size_t size)
-{
-        struct listener *l = calloc(1, sizeof(*l));
-        int fd = l ? net_listen(port->traddr, port->trsvcid, error, size) : -1;
-
-        if (fd < 0) {
-                if (!l)
-                        snprintf(error, size, "%s", strerror(ENOMEM));
-                free(l);
-                return false;
-        }
-        snprintf(port->trsvcid, sizeof(port->trsvcid), "%u", net_local_port(fd));
-        port->adrfam = net_is_ipv6(fd) ? ADRFAM_IPV6 : ADRFAM_IPV4;
-        l->source = (struct loop_source) { .fd = fd, .ready = on_connection };
-        l->target = t;
-        l->port = port;
-        l->spare = open_spare();
-        l->next = t->listeners;
-        t->listeners = l;
-        return true;
-}
-
-static void close_listeners_until(struct target *t, const struct listener *end)
-{
-        while (t->listeners != end) {
-                struct listener *l = t->listeners;
-
-                t->listeners = l->next;
-                close_listener(l);
-        }
-}
-
-/* All or none. */
-static bool listen_on_new(struct target *t, const struct plan *p, char *error, size_t size)
-{
-        struct listener *before = t->listeners;
-
-        for (unsigned i = 0; i < p->n_new_ports; i++)
-                if (!listen_on(t, p->new_ports[i], error, size)) {
-                        close_listeners_until(t, before);
-                        return false;
-                }
-        return true;
-}
-
-static bool is_old(const struct plan *p, const struct port *port)
-{
-        for (unsigned i = 0; i < p->n_old_ports; i++)
-                if (p->old_ports[i] == port)
-                        return true;
-        return false;
-}
-
-static void begin_accepting(struct reactor *r, void *arg)
-{
-        struct listener *l = arg;
-
-        loop_add(&r->loop, &l->source, EPOLLIN);
-}
-
-static void end_accepting(struct reactor *r, void *arg)
-{
-        struct listener *l = arg;
-
-        loop_remove(&r->loop, &l->source);
-}
-
-static void accept_on_new(struct target *t, const struct plan *p)
-{
-        struct listener *l = t->listeners;
-
-        for (unsigned i = 0; i < p->n_new_ports; i++, l = l->next)
-                reactor_call(t->reactors, begin_accepting, l);
-}
-
-static void drop_listeners(struct target *t, const struct plan *p)
-{
-        struct listener **at = &t->listeners, *l;
-
-        while ((l = *at) != NULL) {
-                if (p && !is_old(p, l->port)) {
-                        at = &l->next;
-                        continue;
-                }
-                *at = l->next;
-                reactor_call(t->reactors, end_accepting, l);
-                close_listener(l);
-        }
 }
 
 /* --- change ----------------------------------------------------------------------------------- */
@@ -284,13 +134,13 @@ static bool change(struct target *t, const struct config *c, char *error, size_t
 
         if (!plan_make(&p, &t->inv, c, error, size))
                 return false;
-        if (!listen_on_new(t, &p, error, size)) {
+        if (!listen_on_new(&t->listeners, &p, error, size)) {
                 plan_free(&p);
                 return false;
         }
         plan_apply(&p, &t->inv);
-        accept_on_new(t, &p);
-        drop_listeners(t, &p);
+        listen_accept_new(&t->listeners, &p);
+        listen_drop_old(&t->listeners, &p);
         tell_hosts(t, &p);
         wait_for_turn(t);
         plan_free(&p);
@@ -347,6 +197,8 @@ static bool simple_config(struct config *c, const struct target_options *o)
         struct config_port *p = config_add_port(c, 1, o->traddr ? o->traddr : "127.0.0.1",
                                                 o->trsvcid ? o->trsvcid : "4420");
 
+        if (p && o->trtype)
+                p->trtype = o->trtype;
         if (!s || !p || !config_add_string(&p->subsystems, &p->n_subsystems, s->nqn))
                 return false;
         for (uint32_t nsid = 1; ns[nsid - 1]; nsid++)
@@ -394,6 +246,27 @@ static void describe_machine(struct service *s, const struct target_options *o)
         };
 }
 
+static struct rdma_format rdma_format(const struct target_limits *l, const struct target_options *o)
+{
+        return (struct rdma_format) {
+                .icdoff = o->icdoff,
+                .in_capsule = o->no_in_capsule ? 0 : l->rdma_in_capsule,
+                .msdbd = o->msdbd ? o->msdbd : RDMA_DESCRIPTORS,
+        };
+}
+
+/* What limits do not say. */
+static const char *check_options(const struct target_options *o)
+{
+        if (o->cpda > PDU_PDA_MAX)
+                return "cpda is above 31";
+        if (o->icdoff > ICDOFF_MAX)
+                return "icdoff is above 256";
+        if (o->msdbd > RDMA_DESCRIPTORS)
+                return "msdbd is above 16";
+        return NULL;
+}
+
 static bool set_up_service(struct target *t, const struct target_options *o, char *error,
                            size_t size)
 {
@@ -402,7 +275,9 @@ static bool set_up_service(struct target *t, const struct target_options *o, cha
 
         s->limits = o->limits;
         fill_in(&s->limits);
-        wrong = o->cpda > PDU_PDA_MAX ? "cpda is above 31" : check_limits(&s->limits);
+        wrong = check_options(o);
+        if (!wrong)
+                wrong = check_limits(&s->limits);
         if (wrong) {
                 snprintf(error, size, "%s", wrong);
                 return false;
@@ -417,6 +292,7 @@ static bool set_up_service(struct target *t, const struct target_options *o, cha
                 .limits = &s->limits,
                 .policy = &s->policy,
                 .sqfc_disable = !o->no_sqfc_disable,
+                .rdma = rdma_format(&s->limits, o),
                 .table = ctrl_table_new(s->limits.controllers),
         };
         describe_machine(s, o);
@@ -452,6 +328,8 @@ static bool start_reactors(struct target *t, unsigned n, char *error, size_t siz
                 if (reactor_start(&t->reactors[t->n_reactors], &t->service,
                                   buffers_each(&t->service.limits, n), t->n_reactors == 0) < 0)
                         break;
+        t->listeners.reactors = t->reactors;
+        t->listeners.n_reactors = t->n_reactors;
         if (t->n_reactors == n)
                 return true;
         snprintf(error, size, "reactor: %s", strerror(t->reactors ? errno : ENOMEM));
@@ -478,6 +356,8 @@ struct target *target_start(const struct target_options *o, char *error, size_t 
         inventory_init(&t->inv);
         pthread_mutex_init(&t->changing, NULL);
         raise_descriptor_limit();
+        t->listeners.service = &t->service;
+        t->listeners.verbs = o->verbs;
         t->config = o->config && !o->serve ? strdup(o->config) : NULL;
         if (!set_up_service(t, o, error, size) ||
             !start_reactors(t, o->reactors ? o->reactors : 1, error, size) ||
@@ -499,11 +379,28 @@ uint16_t target_trsvcid(const struct target *t)
         return t->trsvcid;
 }
 
+static void put_port(const struct port *p, char *text, size_t size)
+{
+        bool v6 = strchr(p->traddr, ':');
+        size_t len = strlen(text);
+
+        snprintf(text + len, size - len, "%s%s%s%s%s:%s", len > 0 ? " " : "",
+                 p->trtype == TRTYPE_RDMA ? "rdma:" : "", v6 ? "[" : "", p->traddr, v6 ? "]" : "",
+                 p->trsvcid);
+}
+
+void target_ports(const struct target *t, char *text, size_t size)
+{
+        text[0] = '\0';
+        for (const struct port *p = t->inv.ports; p; p = p->next)
+                put_port(p, text, size);
+}
+
 /* --- stop ------------------------------------------------------------------------------------- */
 
 void target_stop(struct target *t)
 {
-        drop_listeners(t, NULL);
+        listen_drop_old(&t->listeners, NULL);
         for (unsigned i = 0; i < t->n_reactors; i++)
                 reactor_drain(&t->reactors[i], DRAIN_MS);
         for (unsigned i = 0; i < t->n_reactors; i++)

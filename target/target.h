@@ -9,27 +9,31 @@
 #include "pdu/wire/rules.h"
 
 struct config;
+struct verbs_provider;
 
 #define TARGET_NQN "nqn.2026-01.io.nvmfspec:target" /* the default subsystem */
 
 /* Every bound of the target; zero means the default that target_limits_default() gives. */
 struct target_limits {
-        unsigned connections;   /* at once; more are closed at accept */
-        unsigned queue_entries; /* per queue: CAP.MQES + 1 */
-        unsigned queues;        /* I/O queues per controller */
-        unsigned controllers;   /* at once */
-        uint64_t buffers;       /* bytes of data buffers in all */
-        uint32_t max_transfer;  /* bytes of one command: MDTS */
-        uint32_t in_capsule;    /* bytes of I/O in-capsule data */
-        uint32_t maxh2cdata;    /* bytes */
-        unsigned ic_timeout;    /* ms until ICReq, and from ICResp to Connect, must be there */
-        unsigned stall_timeout; /* ms without progress within a PDU, an R2T or unread output */
-        unsigned term_timeout;  /* ms that a peer may take to close after our TermReq */
-        unsigned idle_timeout;  /* ms without traffic where KATO is 0 */
+        unsigned connections;     /* at once; more are closed at accept */
+        unsigned queue_entries;   /* per queue: CAP.MQES + 1 */
+        unsigned queues;          /* I/O queues per controller */
+        unsigned controllers;     /* at once */
+        uint64_t buffers;         /* bytes of data buffers in all */
+        uint32_t max_transfer;    /* bytes of one command: MDTS */
+        uint32_t in_capsule;      /* bytes of I/O in-capsule data */
+        uint32_t maxh2cdata;      /* bytes */
+        uint32_t rdma_in_capsule; /* bytes of I/O in-capsule data over RDMA */
+        uint32_t receives;        /* posted at once on an RDMA device, by one reactor */
+        unsigned ic_timeout;      /* ms until ICReq, and from ICResp to Connect, must be there */
+        unsigned stall_timeout;   /* ms without progress within a PDU, an R2T or unread output */
+        unsigned term_timeout;    /* ms that a peer may take to close after our TermReq */
+        unsigned idle_timeout;    /* ms without traffic where KATO is 0 */
 };
 struct target_limits target_limits_default(void);
 
 struct target_options {
+        uint8_t trtype;             /* TRTYPE_TCP (also 0) or TRTYPE_RDMA */
         const char *traddr;         /* default "127.0.0.1" */
         const char *trsvcid;        /* default "4420"; "0": any free port */
         const char *subnqn;         /* default TARGET_NQN */
@@ -41,8 +45,12 @@ struct target_options {
         unsigned busy_poll;         /* microseconds a reactor polls before it sleeps */
         uint8_t cpda;
         bool no_hdgst, no_ddgst, no_sqfc_disable, no_success;
-        bool trace;                /* request states to stderr */
-        bool quiet;                /* else stderr tells what hosts do wrong */
+        struct verbs_provider *verbs; /* of RDMA ports; NULL: verbs_rdma() */
+        bool no_in_capsule;           /* over RDMA: limits.rdma_in_capsule is 0 */
+        uint16_t icdoff;              /* over RDMA, 16-byte units */
+        uint8_t msdbd; /* data block descriptors of an I/O command over RDMA; default 16 */
+        bool trace;    /* request states to stderr */
+        bool quiet;    /* else stderr tells what hosts do wrong */
         struct rule_policy policy; /* what it waives and violates */
         struct target_limits limits;
 };
@@ -55,6 +63,8 @@ struct target *target_start(const struct target_options *o, char *error, size_t 
 /* Where the first port listens (discovery service and subsystems alike). */
 const char *target_traddr(const struct target *t);
 uint16_t target_trsvcid(const struct target *t);
+/* All ports, one after the other: "127.0.0.1:4420 rdma:10.0.0.2:4420". */
+void target_ports(const struct target *t, char *text, size_t size);
 /* Re-reads the configuration and applies the difference; -1: `error` says why, nothing changed. */
 int target_reload(struct target *t, char *error, size_t size);
 /* Drains: no new connections, commands in flight end, connections are closed; then frees. */

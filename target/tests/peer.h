@@ -87,7 +87,7 @@ static bool peer_pump(struct peer *p, int ms)
 }
 
 /* Until the target has closed it; false: it did not within ms. */
-static bool peer_closed(struct peer *p, unsigned ms)
+static __attribute__((unused)) bool peer_closed(struct peer *p, unsigned ms)
 {
         uint64_t until = loop_now_ms() + ms;
 
@@ -125,13 +125,16 @@ struct peer_options {
         uint8_t hpda;
 };
 
+/* Where they connect; NULL: to the target's first port. */
+static const char *peer_port;
+
 /* A socket without a word said. */
 static int peer_socket(const struct target *t)
 {
-        char port[16], error[NET_ERROR];
+        char port[16], why[NET_ERROR];
 
         snprintf(port, sizeof(port), "%u", target_trsvcid(t));
-        return net_connect(target_traddr(t), port, 5000, error, sizeof(error));
+        return net_connect(target_traddr(t), peer_port ? peer_port : port, 5000, why, sizeof(why));
 }
 
 /* After ICResp; NULL if it is not to be had. */

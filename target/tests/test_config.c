@@ -84,8 +84,8 @@ static void test_errors(void **state)
                 { "{\"hosts\":[{\"nqn\":\"" HOST "\",\"attr\":{\"dhchap_key\":\"DHHC-1:00:x:\"}}]}",
                   "hosts[0].attr.dhchap_key: in-band authentication is not supported" },
                 { "{\"ports\":[{\"portid\":1}]}", "ports[0]: has no addr.traddr" },
-                { "{\"ports\":[{\"addr\":{\"trtype\":\"rdma\"}}]}",
-                  "ports[0].addr.trtype: 'rdma' is not supported" },
+                { "{\"ports\":[{\"addr\":{\"trtype\":\"fc\"}}]}",
+                  "ports[0].addr.trtype: 'fc' is not supported" },
                 { "{\"ports\":[{\"portid\":1,\"addr\":{\"traddr\":\"::1\"},\"subsystems\":[\"" NQN_A
                   "\"]}]}",
                   "ports[0].subsystems[0]: '" NQN_A "' is not in subsystems" },

@@ -15,7 +15,7 @@ static void test_buffers_come_again(void **state)
         uint8_t *a, *b;
 
         (void)state;
-        pool_init(&p, 1 << 20);
+        pool_init(&p, 1 << 20, NULL, NULL);
         a = pool_get(&p, 5000, 0);
         assert_non_null(a);
         assert_int_equal((uintptr_t)a % 64, 0);
@@ -37,7 +37,7 @@ static void test_the_bound_holds(void **state)
         uint8_t *b[16];
 
         (void)state;
-        pool_init(&p, 65536);
+        pool_init(&p, 65536, NULL, NULL);
         for (unsigned i = 0; i < 16; i++)
                 b[i] = pool_get(&p, 4096, 0);
         assert_null(pool_get(&p, 4096, 0));
@@ -59,7 +59,7 @@ static void test_a_quarter_is_for_those_who_have_none(void **state)
         uint8_t *b[16], *last;
 
         (void)state;
-        pool_init(&p, 65536);
+        pool_init(&p, 65536, NULL, NULL);
         for (unsigned i = 0; i < 12; i++)
                 b[i] = pool_get(&p, 4096, i);
         assert_non_null(b[11]);
@@ -82,7 +82,7 @@ static void test_idle_pools_shrink(void **state)
         uint8_t *a;
 
         (void)state;
-        pool_init(&p, 65536);
+        pool_init(&p, 65536, NULL, NULL);
         a = pool_get(&p, 4096, 0);
         pool_put(&p, pool_get(&p, 4096, 0), 4096);
         pool_trim(&p); /* it was used since */

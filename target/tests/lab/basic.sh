@@ -4,7 +4,7 @@
 
 target_up -n "$nqn" --ns mem:64M --ns mem:32M,bs=4096
 step discover
-nvme discover -t tcp -a 127.0.0.1 -s 4420 | tee "$work/disc"
+nvme discover -t "$trtype" -a "$addr" -s 4420 | tee "$work/disc"
 grep -q "subnqn: *$nqn" "$work/disc"
 step "connect $*"
 dev=$(connect "$@")

@@ -7,7 +7,7 @@ config() { # config FIRST_NAMESPACE [SECOND_NAMESPACE]
         [ $# -lt 2 ] || second=", { \"nsid\": 2, \"enable\": 1, \"device\": { \"path\": \"$2\" } }"
         cat >"$work/target.json" <<J
 { "hosts": [],
-  "ports": [ { "portid": 1, "addr": { "trtype": "tcp", "adrfam": "ipv4", "traddr": "127.0.0.1",
+  "ports": [ { "portid": 1, "addr": { "trtype": "$trtype", "adrfam": "ipv4", "traddr": "$addr",
                "trsvcid": "4420" }, "subsystems": [ "$nqn" ], "referrals": [] } ],
   "subsystems": [ { "nqn": "$nqn", "attr": { "allow_any_host": "1" }, "allowed_hosts": [],
     "namespaces": [ { "nsid": 1, "enable": 1, "device": { "path": "$1" } }$second ] } ] }

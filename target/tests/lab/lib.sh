@@ -1,19 +1,38 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # For scripts that run in the lab's guest: our target at one end, the kernel's host at the other.
-# Source it. NVMFSPEC is the binary under test.
+# Source it. NVMFSPEC is the binary under test. KIND is what lies between them: tcp (over lo), or rxe or
+# siw (RDMA over a wire).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/../../../ci/lab.d/nvmet.sh"
+. "$here/../../../ci/lab.d/net.sh"
+kind=${KIND:-tcp}
 nqn=nqn.2026-01.io.nvmfspec:lab
 work=$(mktemp -d)
 target_pid=
 
 step() { echo "-- $*"; }
 
-# target_up [OPTION...]: starts our target (on 127.0.0.1:4420 if nothing else is said) and waits until
-# it listens.
+case $kind in
+tcp)
+        trtype=tcp addr=127.0.0.1
+        ;;
+*)
+        trtype=rdma addr=10.0.0.2
+        wire_up
+        rdma_up "$kind"
+        load nvme-rdma
+        ;;
+esac
+
+# target_up [OPTION...]: starts our target (on $addr:4420 if nothing else is said) and waits until it
+# listens.
 target_up() {
-        "$NVMFSPEC" target -t tcp "$@" >"$work/target.log" 2>&1 &
+        case " $*" in
+        *' --config '*) ;;
+        *) set -- -t "$trtype" -a "$addr" "$@" ;;
+        esac
+        "$NVMFSPEC" target "$@" >"$work/target.log" 2>&1 &
         target_pid=$!
         for _ in $(seq 100); do
                 grep -q listening "$work/target.log" && return
@@ -32,11 +51,16 @@ target_down() {
 
 # connect [OPTION...]: the kernel host connects; prints the block device.
 connect() {
-        nvme connect -t tcp -a 127.0.0.1 -s 4420 -n "$nqn" "$@" >&2
+        nvme connect -t "$trtype" -a "$addr" -s 4420 -n "$nqn" "$@" >&2
         nvdev "$nqn"
 }
 
 disconnect() { nvme disconnect -n "$nqn"; }
+
+# rdma_objects: how many queue pairs, completion queues, connection ids and regions exist in all.
+rdma_objects() {
+        rdma resource show | sed 's/^[0-9]*: //' | sort
+}
 
 # verify_io DEVICE: fio writes a checksummed pattern and reads it back, large and small blocks.
 verify_io() {

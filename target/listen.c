@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "listen.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "conn.h"
+#include "pdu/io/net.h"
+#include "pdu/io/verbs_rdma.h"
+#include "rdma_conn.h"
+
+enum { ACCEPTS = 64 /* of one listener in a turn */ };
+
+struct listener {
+        struct loop_source source; /* TCP */
+        int spare;                 /* a descriptor to give up when there are no more of them */
+        struct rdma_listener rdma; /* RDMA */
+        struct listeners *all;
+        struct port *port;
+        struct listener *next;
+};
+
+static bool is_rdma(const struct listener *l)
+{
+        return l->port->trtype == TRTYPE_RDMA;
+}
+
+/* --- accepting -------------------------------------------------------------------------------- */
+
+/* One more connection; false: there are too many. */
+static bool count_one(struct service *s)
+{
+        if (atomic_fetch_add(&s->conns, 1) < s->limits.connections)
+                return true;
+        atomic_fetch_sub(&s->conns, 1);
+        return false;
+}
+
+static struct reactor *whose_turn(struct listeners *l)
+{
+        return &l->reactors[l->next_reactor++ % l->n_reactors];
+}
+
+static void hand_out(struct listener *l, int fd)
+{
+        if (count_one(l->all->service))
+                reactor_adopt(whose_turn(l->all), port_get(l->port), fd);
+        else
+                close(fd);
+}
+
+static int open_spare(void)
+{
+        return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static bool no_descriptors(int error)
+{
+        return error == EMFILE || error == ENFILE;
+}
+
+/* Else the connection would wait in the backlog, and wake us for ever. */
+static void turn_away(struct listener *l)
+{
+        close(l->spare);
+        close(net_accept(l->source.fd));
+        l->spare = open_spare();
+}
+
+static void on_connection(struct loop_source *s, uint32_t events)
+{
+        struct listener *l = (struct listener *)s;
+        int fd;
+
+        (void)events;
+        for (unsigned i = 0; i < ACCEPTS; i++) {
+                fd = net_accept(l->source.fd);
+                if (fd >= 0)
+                        hand_out(l, fd);
+                else if (no_descriptors(errno))
+                        turn_away(l);
+                else if (errno != EINTR && errno != ECONNABORTED)
+                        return;
+        }
+}
+
+static void on_request(struct rdma_listener *rl, const struct verbs_event *e)
+{
+        struct listener *l =
+            (struct listener *)(void *)((char *)rl - offsetof(struct listener, rdma));
+
+        if (count_one(l->all->service))
+                reactor_adopt_rdma(whose_turn(l->all), port_get(l->port), e, rl->rdma->reactor);
+        else
+                rdma_conn_reject(l->all->service, e->ep, RDMA_REJECT_RESOURCES);
+}
+
+/* --- listening -------------------------------------------------------------------------------- */
+
+static bool listen_tcp(struct listener *l, char *error, size_t size)
+{
+        int fd = net_listen(l->port->traddr, l->port->trsvcid, error, size);
+
+        if (fd < 0)
+                return false;
+        snprintf(l->port->trsvcid, sizeof(l->port->trsvcid), "%u", net_local_port(fd));
+        l->port->adrfam = net_is_ipv6(fd) ? ADRFAM_IPV6 : ADRFAM_IPV4;
+        l->source = (struct loop_source) { .fd = fd, .ready = on_connection };
+        l->spare = open_spare();
+        return true;
+}
+
+struct rdma_call {
+        struct listener *listener;
+        int error;
+};
+
+static void call_listen(struct reactor *r, void *arg)
+{
+        struct rdma_call *c = arg;
+
+        c->error = rdma_port_listen(r->rdma, &c->listener->rdma) < 0 ? errno : 0;
+}
+
+static bool complain(const struct port *port, const char *why, char *error, size_t size)
+{
+        snprintf(error, size, "rdma:%s:%s: %s", port->traddr, port->trsvcid, why);
+        return false;
+}
+
+/* A reactor that gets a connection has to have a context for it. */
+static bool open_everywhere(struct listener *l, char *error, size_t size)
+{
+        struct listeners *all = l->all;
+        char why[256] = "";
+
+        if (!all->verbs)
+                all->verbs = verbs_rdma(why, sizeof(why));
+        if (!all->verbs)
+                return complain(l->port, why, error, size);
+        for (unsigned i = 0; i < all->n_reactors; i++)
+                if (reactor_open_rdma(&all->reactors[i], all->verbs) < 0)
+                        return complain(l->port, strerror(errno), error, size);
+        return true;
+}
+
+static const char *why_not(int problem)
+{
+        if (problem == ENODEV || problem == EADDRNOTAVAIL)
+                return "no RDMA device has this address";
+        return strerror(problem);
+}
+
+static bool listen_rdma(struct listener *l, char *error, size_t size)
+{
+        struct rdma_call call = { .listener = l };
+
+        if (!open_everywhere(l, error, size))
+                return false;
+        l->rdma.port = l->port;
+        l->rdma.request = on_request;
+        reactor_call(l->all->reactors, call_listen, &call);
+        if (call.error)
+                return complain(l->port, why_not(call.error), error, size);
+        snprintf(l->port->trsvcid, sizeof(l->port->trsvcid), "%u",
+                 verbs_listener_port(l->rdma.verbs));
+        l->port->adrfam = strchr(l->port->traddr, ':') ? ADRFAM_IPV6 : ADRFAM_IPV4;
+        return true;
+}
+
+static bool listen_on(struct listeners *all, struct port *port, char *error, size_t size)
+{
+        struct listener *l = calloc(1, sizeof(*l));
+
+        if (!l) {
+                snprintf(error, size, "%s", strerror(ENOMEM));
+                return false;
+        }
+        l->all = all;
+        l->port = port;
+        if (!(is_rdma(l) ? listen_rdma(l, error, size) : listen_tcp(l, error, size))) {
+                free(l);
+                return false;
+        }
+        l->next = all->first;
+        all->first = l;
+        return true;
+}
+
+/* --- beginning and ending to accept ----------------------------------------------------------- */
+
+static void begin_accepting(struct reactor *r, void *arg)
+{
+        struct listener *l = arg;
+
+        if (is_rdma(l))
+                l->rdma.accepting = true;
+        else
+                loop_add(&r->loop, &l->source, EPOLLIN);
+}
+
+static void end_accepting(struct reactor *r, void *arg)
+{
+        struct listener *l = arg;
+
+        if (is_rdma(l))
+                rdma_port_unlisten(&l->rdma);
+        else if (l->source.events)
+                loop_remove(&r->loop, &l->source);
+}
+
+static void close_listener(struct listener *l)
+{
+        reactor_call(l->all->reactors, end_accepting, l);
+        if (!is_rdma(l)) {
+                close(l->source.fd);
+                close(l->spare);
+        }
+        free(l);
+}
+
+static void close_until(struct listeners *all, const struct listener *end)
+{
+        while (all->first != end) {
+                struct listener *l = all->first;
+
+                all->first = l->next;
+                close_listener(l);
+        }
+}
+
+bool listen_on_new(struct listeners *all, const struct plan *p, char *error, size_t size)
+{
+        struct listener *before = all->first;
+
+        for (unsigned i = 0; i < p->n_new_ports; i++)
+                if (!listen_on(all, p->new_ports[i], error, size)) {
+                        close_until(all, before);
+                        return false;
+                }
+        return true;
+}
+
+void listen_accept_new(struct listeners *all, const struct plan *p)
+{
+        struct listener *l = all->first;
+
+        for (unsigned i = 0; i < p->n_new_ports; i++, l = l->next)
+                reactor_call(all->reactors, begin_accepting, l);
+}
+
+static bool is_old(const struct plan *p, const struct port *port)
+{
+        for (unsigned i = 0; i < p->n_old_ports; i++)
+                if (p->old_ports[i] == port)
+                        return true;
+        return false;
+}
+
+void listen_drop_old(struct listeners *all, const struct plan *p)
+{
+        struct listener **at = &all->first, *l;
+
+        while ((l = *at) != NULL) {
+                if (p && !is_old(p, l->port)) {
+                        at = &l->next;
+                        continue;
+                }
+                *at = l->next;
+                close_listener(l);
+        }
+}

@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The target over RDMA in memory, under a host of our own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "peer.h"
+#include "rdma_peer.h"
+#include "target/config.h"
+
+#define NQN TARGET_NQN
+
+static char error[512];
+
+struct fixture {
+        struct verbs_provider *v;
+        struct target *t;
+};
+
+static struct fixture start_on(const struct memory_caps *caps, struct target_options o)
+{
+        struct fixture f = { .v = verbs_memory_new(caps) };
+
+        o.trtype = TRTYPE_RDMA;
+        o.verbs = f.v;
+        o.trsvcid = "0";
+        o.quiet = true;
+        f.t = target_start(&o, error, sizeof(error));
+        if (!f.t)
+                print_error("%s\n", error);
+        assert_non_null(f.t);
+        return f;
+}
+
+static struct fixture start(void)
+{
+        return start_on(NULL, (struct target_options) { 0 });
+}
+
+/* Whatever the tests did, nothing of it may be left. */
+static void stop(struct fixture *f)
+{
+        struct memory_count c;
+
+        target_stop(f->t);
+        c = verbs_memory_leaks(f->v);
+        assert_int_equal(c.contexts, 0);
+        assert_int_equal(c.listeners, 0);
+        assert_int_equal(c.eps, 0);
+        assert_int_equal(c.qps, 0);
+        assert_int_equal(c.mrs, 0);
+        verbs_memory_free(f->v);
+}
+
+/* --- commands --------------------------------------------------------------------------------- */
+
+static void write_and_read(struct rpeer *io, uint32_t blocks, uint64_t lba)
+{
+        uint8_t *out = rpeer_alloc(io, blocks * 512), *in = rpeer_alloc(io, blocks * 512);
+        struct rpeer_cmd w = rpeer_rw(NVME_WRITE, lba, blocks, out);
+        struct rpeer_cmd r = rpeer_rw(NVME_READ, lba, blocks, in);
+
+        for (uint32_t i = 0; i < blocks * 512; i++)
+                out[i] = (uint8_t)(i * 7 + lba + (i >> 9));
+        assert_int_equal(rpeer_run(io, &w), NVME_SUCCESS);
+        assert_int_equal(rpeer_run(io, &r), NVME_SUCCESS);
+        assert_memory_equal(in, out, blocks * 512);
+}
+
+static void sizes(struct fixture *f, uint32_t in_capsule, uint16_t icdoff)
+{
+        struct rpeer *admin = rpeer_admin(f->v, f->t, NQN), *io;
+
+        assert_non_null(admin);
+        io = rpeer_io(f->v, f->t, NQN, admin,
+                      (struct rpeer_options) {
+                          .qid = 1, .entries = 128, .in_capsule = in_capsule, .icdoff = icdoff });
+        assert_non_null(io);
+        assert_int_equal(io->crqsize, 128);
+        write_and_read(io, 1, 0);
+        write_and_read(io, 8, 3);
+        write_and_read(io, 9, 100);
+        write_and_read(io, 256, 1000);
+        write_and_read(io, 2048, 5000);
+        rpeer_close(io);
+        rpeer_close(admin);
+}
+
+static void test_data_of_all_sizes(void **state)
+{
+        struct fixture f = start();
+
+        (void)state;
+        sizes(&f, 0, 0);
+        sizes(&f, 4096, 0);
+        stop(&f);
+}
+
+static void test_icdoff(void **state)
+{
+        struct fixture f = start_on(NULL, (struct target_options) { .icdoff = 2 });
+
+        (void)state;
+        sizes(&f, 4096, 2);
+        stop(&f);
+}
+
+static void test_no_in_capsule(void **state)
+{
+        struct fixture f = start_on(NULL, (struct target_options) { .no_in_capsule = true });
+
+        (void)state;
+        sizes(&f, 0, 0);
+        stop(&f);
+}
+
+static void test_device_without_srq_or_inline(void **state)
+{
+        struct memory_caps caps;
+        struct fixture f;
+
+        (void)state;
+        memory_caps_default(&caps);
+        caps.device.srq_wrs = 0;
+        caps.device.inline_bytes = 0;
+        f = start_on(&caps, (struct target_options) { 0 });
+        sizes(&f, 4096, 0);
+        stop(&f);
+}
+
+/* --- connect requests ------------------------------------------------------------------------- */
+
+static void rejects(struct fixture *f, struct rpeer_options o, uint16_t sts)
+{
+        struct rpeer *p = rpeer_open(f->v, f->t, o);
+
+        assert_true(p->rejected);
+        assert_false(p->established);
+        assert_int_equal(p->sts, sts);
+        rpeer_close(p);
+}
+
+static void test_rejections(void **state)
+{
+        struct memory_caps caps;
+        struct fixture f;
+        struct rdma_request r = { .hrqsize = le16(32), .hsqsize = le16(31) }, x;
+
+        (void)state;
+        memory_caps_default(&caps);
+        caps.no_padding = true;
+        f = start_on(&caps,
+                     (struct target_options) { .limits.queue_entries = 64, .limits.queues = 4 });
+        rejects(&f, (struct rpeer_options) { .data = &r, .len = 31 }, RDMA_REJECT_LENGTH);
+        rejects(&f, (struct rpeer_options) { .data = "", .len = 0 }, RDMA_REJECT_LENGTH);
+        x = r, x.recfmt = le16(1);
+        rejects(&f, (struct rpeer_options) { .data = &x, .len = 32 }, RDMA_REJECT_RECFMT);
+        rejects(&f, (struct rpeer_options) { .qid = 5 }, RDMA_REJECT_QID);
+        rejects(&f, (struct rpeer_options) { .qid = 1, .entries = 65 }, RDMA_REJECT_HSQSIZE);
+        x = r, x.hsqsize = le16(0);
+        rejects(&f, (struct rpeer_options) { .data = &x, .len = 32 }, RDMA_REJECT_HSQSIZE);
+        x = r, x.hsqsize = le16(0xffff);
+        rejects(&f, (struct rpeer_options) { .data = &x, .len = 32 }, RDMA_REJECT_HSQSIZE);
+        x = r, x.hrqsize = le16(0);
+        rejects(&f, (struct rpeer_options) { .data = &x, .len = 32 }, RDMA_REJECT_HRQSIZE);
+        x = r, x.cntlid = le16(7);
+        rejects(&f, (struct rpeer_options) { .data = &x, .len = 32 }, RDMA_REJECT_CNTLID);
+        rejects(&f, (struct rpeer_options) { .no_reads = true }, RDMA_REJECT_IRD);
+        stop(&f);
+}
+
+/* QID and SQSIZE of Connect have been named before. */
+static void test_connect_differs_from_private_data(void **state)
+{
+        struct fixture f = start();
+        struct rdma_request r = { .hrqsize = le16(32), .hsqsize = le16(30) };
+        struct rpeer *p;
+
+        (void)state;
+        p = rpeer_open(f.v, f.t, (struct rpeer_options) { .data = &r, .len = sizeof(r) });
+        assert_true(p->established);
+        assert_int_equal(rpeer_connect_queue(p, NQN, CNTLID_DYNAMIC), NVME_CONNECT_PARAM);
+        rpeer_close(p);
+        r.qid = le16(1);
+        r.hsqsize = le16(31);
+        p = rpeer_open(f.v, f.t, (struct rpeer_options) { .data = &r, .len = sizeof(r) });
+        assert_true(p->established);
+        assert_int_equal(rpeer_connect_queue(p, NQN, CNTLID_DYNAMIC), NVME_CONNECT_PARAM);
+        rpeer_close(p);
+        stop(&f);
+}
+
+/* With a small SRQ late comers get a smaller CRQSIZE, or, if they can't bear RNR, none. */
+static void test_receives_are_promised_once(void **state)
+{
+        struct fixture f = start_on(NULL, (struct target_options) { .limits.receives = 96 });
+        struct rpeer *admin = rpeer_admin(f.v, f.t, NQN), *a, *b;
+
+        (void)state;
+        assert_non_null(admin);
+        a = rpeer_io(f.v, f.t, NQN, admin, (struct rpeer_options) { .qid = 1, .entries = 48 });
+        assert_non_null(a);
+        assert_int_equal(a->crqsize, 48);
+        rejects(&f, (struct rpeer_options) { .qid = 2, .entries = 64, .no_rnr_retry = true },
+                RDMA_REJECT_RESOURCES);
+        b = rpeer_io(f.v, f.t, NQN, admin, (struct rpeer_options) { .qid = 2, .entries = 64 });
+        assert_non_null(b);
+        assert_int_equal(b->crqsize, 16);
+        rejects(&f, (struct rpeer_options) { .qid = 3 }, RDMA_REJECT_RESOURCES);
+        write_and_read(b, 8, 0);
+        rpeer_close(a);
+        rpeer_close(b);
+        a = rpeer_io(f.v, f.t, NQN, admin, (struct rpeer_options) { .qid = 3, .entries = 64 });
+        assert_non_null(a);
+        assert_int_equal(a->crqsize, 64);
+        rpeer_close(a);
+        rpeer_close(admin);
+        stop(&f);
+}
+
+static void test_flood(void **state)
+{
+        enum { MANY = 100, MOST = 20 };
+        struct fixture f =
+            start_on(NULL, (struct target_options) { .limits.connections = MOST, .reactors = 2 });
+        struct rpeer *p[MANY];
+        unsigned in = 0, out = 0;
+
+        (void)state;
+        for (unsigned i = 0; i < MANY; i++) {
+                p[i] = rpeer_open(f.v, f.t, (struct rpeer_options) { 0 });
+                in += p[i]->established;
+                out += p[i]->rejected && p[i]->sts == RDMA_REJECT_RESOURCES;
+        }
+        assert_int_equal(in, MOST);
+        assert_int_equal(out, MANY - MOST);
+        for (unsigned i = 0; i < MANY; i++)
+                rpeer_close(p[i]);
+        for (unsigned i = 0; i < 200; i++) {
+                struct rpeer *again = rpeer_admin(f.v, f.t, NQN);
+
+                if (again) {
+                        rpeer_close(again);
+                        break;
+                }
+                assert_true(i < 199);
+                usleep(10000);
+        }
+        stop(&f);
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+static void test_dreq_is_answered(void **state)
+{
+        struct fixture f = start();
+        struct rpeer *p;
+
+        (void)state;
+        p = rpeer_open(f.v, f.t, (struct rpeer_options) { 0 });
+        assert_true(p->established);
+        assert_true(rpeer_disconnect(p)); /* before Connect */
+        rpeer_close(p);
+        p = rpeer_admin(f.v, f.t, NQN);
+        assert_non_null(p);
+        assert_true(rpeer_disconnect(p));
+        rpeer_close(p);
+        stop(&f);
+}
+
+static struct rpeer_cmd disconnect_cmd(void)
+{
+        struct rpeer_cmd c = { 0 };
+
+        c.cmd.sqe.property.opc = NVME_FABRICS;
+        c.cmd.sqe.property.fctype = FCTYPE_DISCONNECT;
+        return c;
+}
+
+/* The queue goes after its last response. */
+static void test_disconnect_command(void **state)
+{
+        struct fixture f = start();
+        struct rpeer *admin = rpeer_admin(f.v, f.t, NQN), *io;
+        struct rpeer_cmd c = disconnect_cmd();
+
+        (void)state;
+        assert_non_null(admin);
+        io = rpeer_io(f.v, f.t, NQN, admin, (struct rpeer_options) { .qid = 1 });
+        assert_non_null(io);
+        write_and_read(io, 8, 0);
+        assert_int_equal(rpeer_run(io, &c), NVME_SUCCESS);
+        assert_true(rpeer_closed(io, 5000));
+        rpeer_close(io);
+        io = rpeer_io(f.v, f.t, NQN, admin, (struct rpeer_options) { .qid = 1 });
+        assert_non_null(io);
+        rpeer_close(io);
+        rpeer_close(admin);
+        stop(&f);
+}
+
+/* The I/O queues go with the admin queue. */
+static void test_association_ends(void **state)
+{
+        struct fixture f = start_on(NULL, (struct target_options) { .reactors = 3 });
+        struct rpeer *admin = rpeer_admin(f.v, f.t, NQN), *io[3];
+
+        (void)state;
+        assert_non_null(admin);
+        for (uint16_t i = 0; i < 3; i++) {
+                io[i] = rpeer_io(f.v, f.t, NQN, admin,
+                                 (struct rpeer_options) { .qid = (uint16_t)(i + 1) });
+                assert_non_null(io[i]);
+                write_and_read(io[i], 8, i);
+        }
+        assert_true(rpeer_disconnect(admin));
+        for (unsigned i = 0; i < 3; i++) {
+                assert_true(rpeer_closed(io[i], 5000));
+                rpeer_close(io[i]);
+        }
+        rpeer_close(admin);
+        stop(&f);
+}
+
+static void test_who_never_connects_is_dropped(void **state)
+{
+        struct fixture f = start_on(NULL, (struct target_options) { .limits.ic_timeout = 100 });
+        struct rpeer *p = rpeer_open(f.v, f.t, (struct rpeer_options) { 0 });
+
+        (void)state;
+        assert_true(p->established);
+        assert_true(rpeer_closed(p, 5000));
+        rpeer_close(p);
+        stop(&f);
+}
+
+/* A capsule that is no command ends the queue, and it alone. */
+static void test_fault_ends_the_queue(void **state)
+{
+        struct fixture f = start();
+        struct rpeer *admin = rpeer_admin(f.v, f.t, NQN), *bad, *bad2;
+        struct verbs_wr wr = { .op = VERBS_SEND, .flags = VERBS_SIGNALED, .n_sge = 1 }, *no;
+
+        (void)state;
+        assert_non_null(admin);
+        bad = rpeer_open(f.v, f.t, (struct rpeer_options) { 0 });
+        wr.sge[0] = (struct verbs_sge) { bad->arena + RPEER_ARENA - 64, 63, bad->mr.lkey };
+        verbs_post(bad->ep, &wr, &no);
+        assert_true(bad->established);
+        bad2 = rpeer_open(f.v, f.t, (struct rpeer_options) { 0 });
+        assert_true(bad2->established);
+        rpeer_close(bad2); /* without a word */
+        for (unsigned i = 0; i < 500 && !bad->disconnected; i++) {
+                struct verbs_event e;
+
+                while (verbs_event(bad->context, &e))
+                        rpeer_note(bad, &e);
+                usleep(10000);
+        }
+        assert_true(bad->disconnected);
+        rpeer_close(bad);
+        bad = rpeer_io(f.v, f.t, NQN, admin, (struct rpeer_options) { .qid = 1 });
+        assert_non_null(bad);
+        write_and_read(bad, 8, 0);
+        rpeer_close(bad);
+        rpeer_close(admin);
+        stop(&f);
+}
+
+enum { FLIGHT = 60 };
+
+static void fly(struct rpeer *io, struct rpeer_cmd *c, uint8_t *data)
+{
+        for (unsigned i = 0; i < FLIGHT; i++) {
+                c[i] = rpeer_rw(i % 2 ? NVME_READ : NVME_WRITE, i * 64, 64, data);
+                rpeer_submit(io, &c[i]);
+        }
+}
+
+/* Whoever goes in the middle of it. */
+static void test_gone_with_commands_in_flight(void **state)
+{
+        struct fixture f = start_on(NULL, (struct target_options) { .reactors = 2 });
+
+        (void)state;
+        for (unsigned round = 0; round < 30; round++) {
+                struct rpeer *admin = rpeer_admin(f.v, f.t, NQN), *io;
+                struct rpeer_cmd c[FLIGHT];
+
+                assert_non_null(admin);
+                io = rpeer_io(f.v, f.t, NQN, admin,
+                              (struct rpeer_options) { .qid = 1, .entries = 64 });
+                assert_non_null(io);
+                fly(io, c, rpeer_alloc(io, 64 * 512));
+                if (round % 3 == 0)
+                        assert_true(rpeer_disconnect(io));
+                if (round % 3 == 1)
+                        verbs_fail(io->ep);
+                if (round % 2)
+                        rpeer_close(admin);
+                rpeer_close(io);
+                if (round % 2 == 0)
+                        rpeer_close(admin);
+        }
+        stop(&f);
+}
+
+static void test_stop_with_commands_in_flight(void **state)
+{
+        (void)state;
+        for (unsigned round = 0; round < 10; round++) {
+                struct fixture f = start_on(NULL, (struct target_options) { .reactors = 2 });
+                struct rpeer *admin = rpeer_admin(f.v, f.t, NQN), *io;
+                struct rpeer_cmd c[FLIGHT];
+
+                assert_non_null(admin);
+                io = rpeer_io(f.v, f.t, NQN, admin,
+                              (struct rpeer_options) { .qid = 1, .entries = 64 });
+                assert_non_null(io);
+                fly(io, c, rpeer_alloc(io, 64 * 512));
+                target_stop(f.t);
+                assert_true(rpeer_closed(io, 5000));
+                assert_true(rpeer_closed(admin, 5000));
+                rpeer_close(io);
+                rpeer_close(admin);
+                assert_int_equal(verbs_memory_leaks(f.v).qps, 0);
+                verbs_memory_free(f.v);
+        }
+}
+
+/* --- several ports ---------------------------------------------------------------------------- */
+
+static bool add_port(struct config *c, uint16_t id, uint8_t trtype)
+{
+        struct config_port *p = config_add_port(c, id, "127.0.0.1", "0");
+
+        if (p)
+                p->trtype = trtype;
+        return p && config_add_string(&p->subsystems, &p->n_subsystems, NQN);
+}
+
+/* What is written over one transport is read over the other. */
+static void test_both_transports_at_once(void **state)
+{
+        struct config c = { 0 };
+        struct fixture f;
+        char ports[256];
+        struct rpeer *admin, *io;
+        struct peer *tadmin, *tio;
+        uint8_t *out, in[4096];
+        struct rpeer_cmd w;
+        struct peer_cmd r;
+
+        (void)state;
+        assert_non_null(config_add_subsystem(&c, NQN));
+        assert_non_null(config_add_ns(&c.subsystems[0], 1, "mem:8M"));
+        assert_true(add_port(&c, 1, TRTYPE_RDMA) && add_port(&c, 2, TRTYPE_TCP));
+        f = start_on(NULL, (struct target_options) { .serve = &c, .reactors = 2 });
+        config_free(&c);
+        target_ports(f.t, ports, sizeof(ports));
+        assert_non_null(strstr(ports, "rdma:127.0.0.1:"));
+        assert_non_null(strstr(ports, " 127.0.0.1:"));
+        admin = rpeer_admin(f.v, f.t, NQN);
+        assert_non_null(admin);
+        io = rpeer_io(f.v, f.t, NQN, admin, (struct rpeer_options) { .qid = 1 });
+        assert_non_null(io);
+        out = rpeer_alloc(io, sizeof(in));
+        memset(out, 0x5a, sizeof(in));
+        w = rpeer_rw(NVME_WRITE, 8, 8, out);
+        assert_int_equal(rpeer_run(io, &w), NVME_SUCCESS);
+        peer_port = strrchr(ports, ':') + 1;
+        tadmin = peer_admin(f.t, NQN, (struct peer_options) { 0 });
+        assert_non_null(tadmin);
+        tio = peer_io(f.t, NQN, tadmin, 1, (struct peer_options) { 0 });
+        peer_port = NULL;
+        assert_non_null(tio);
+        r = peer_rw(NVME_READ, 1, 8, 8, in, sizeof(in));
+        assert_int_equal(peer_run(tio, &r), NVME_SUCCESS);
+        assert_memory_equal(in, out, sizeof(in));
+        peer_close(tio);
+        peer_close(tadmin);
+        rpeer_close(io);
+        rpeer_close(admin);
+        stop(&f);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_data_of_all_sizes),
+                cmocka_unit_test(test_icdoff),
+                cmocka_unit_test(test_no_in_capsule),
+                cmocka_unit_test(test_device_without_srq_or_inline),
+                cmocka_unit_test(test_rejections),
+                cmocka_unit_test(test_connect_differs_from_private_data),
+                cmocka_unit_test(test_receives_are_promised_once),
+                cmocka_unit_test(test_flood),
+                cmocka_unit_test(test_dreq_is_answered),
+                cmocka_unit_test(test_disconnect_command),
+                cmocka_unit_test(test_association_ends),
+                cmocka_unit_test(test_who_never_connects_is_dropped),
+                cmocka_unit_test(test_fault_ends_the_queue),
+                cmocka_unit_test(test_gone_with_commands_in_flight),
+                cmocka_unit_test(test_stop_with_commands_in_flight),
+                cmocka_unit_test(test_both_transports_at_once),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
