@@ -106,7 +106,7 @@ static bool take_listen(void *args, const char *value, char *error, size_t size)
 
         (void)trtype_of(a, &place);
         if (!net_split(place, addr, port)) {
-                snprintf(error, size, "'%s' is no [TRTYPE:]ADDR:PORT", value);
+                snprintf(error, size, "'%s' is no [TYPE:]ADDR:PORT", value);
                 return false;
         }
         if (a->n_listens == LISTENS_MAX) {
@@ -243,8 +243,8 @@ static const struct option_row rows[] = {
           .kind = OPTION_STRING,
           .at = AT(trsvcid) },
         { .name = "listen",
-          .arg = "[TRTYPE:]ADDR:PORT",
-          .says = "listen there too, tcp:... or rdma:... (as -t says); repeatable",
+          .arg = "[TYPE:]ADDR:PORT",
+          .says = "tcp:... or rdma:... (as -t says): there too; repeatable",
           .group = 1,
           .kind = OPTION_CALL,
           .call = take_listen },
