@@ -103,13 +103,14 @@ static unsigned poll_cq(struct verbs_domain *d, struct verbs_wc *wc, unsigned ma
 {
         struct ibv_wc from[POLL];
         unsigned told = 0;
-        int n = 1;
+        int want, n;
 
-        while (told < max && n > 0) {
-                n = ibv_poll_cq(d->cq, (int)(max - told < POLL ? max - told : POLL), from);
+        do {
+                want = (int)(max - told < POLL ? max - told : POLL);
+                n = ibv_poll_cq(d->cq, want, from);
                 for (int i = 0; i < n; i++)
                         told += translate(d, &from[i], &wc[told]);
-        }
+        } while (n > 0 && n == want && told < max);
         return told;
 }
 
@@ -134,9 +135,9 @@ static bool stash_room(struct verbs_domain *d, unsigned more)
 /* Takes out of the device's queue what is in it. */
 static void stash_cq(struct verbs_domain *d)
 {
-        unsigned n = 1;
+        unsigned n = POLL;
 
-        while (n > 0 && stash_room(d, POLL)) {
+        while (n == POLL && stash_room(d, POLL)) {
                 n = poll_cq(d, &d->stash[d->stash_count], POLL);
                 d->stash_count += n;
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The provider over librdmacm against itself, on real devices: usage: verbs_pair CASE|all|list
- * [PING-PONGS]. Two endpoints in one process, the connector on 10.0.0.1, the listener on 10.0.0.2.
+ * [ROUNDS]. Two endpoints in one process, the connector on 10.0.0.1, the listener on 10.0.0.2.
  * A case prints what the devices do ("    ...") and "ok NAME", or where it failed. For
  * test_verbs_lab.py, which runs it in the lab's guest.
  */
@@ -975,9 +975,153 @@ static void destroyed_with_completions(void)
         stop();
 }
 
-/* --- another thread takes over --- */
+/* --- several contexts --- */
 
 static struct side other;
+
+/* Two contexts use one device. What the thread of one happens to read is about the other. */
+static void event_of_another(void)
+{
+        struct verbs_conn_param param = param_of(NULL, 0);
+        struct verbs_wr *wr;
+        struct verbs_wc wc;
+
+        start();
+        establish(&with_rq, &param);
+        copy(&client, &server, 3, 64, 0);
+        side_open(&other);
+        other.ep = verbs_resolve(other.context, "10.0.0.2", port, 2000);
+        CHECK(other.ep && expect(&other, VERBS_RESOLVED));
+        side_domain(&other);
+        CHECK(other.domain != client.domain);
+        post_recv(&client, 2, 0, 64);
+        wr = make_remote(&server, 0, VERBS_READ, 0, 4096, &client, 0);
+        wr->rkey ^= 0x5500;
+        post(&server, wr);
+        CHECK(completion(&server, &wc, WAIT_MS));
+        CHECK(!next_event(&other, 200));
+        while (next_event(&client, 200))
+                note("%s", verbs_event_name(client.event.type));
+        side_close(&other);
+        stop();
+}
+
+static void port_down(void)
+{
+        struct side *sides[] = { &client, &other };
+
+        connected();
+        side_open(&other);
+        other.ep = verbs_resolve(other.context, "10.0.0.2", port, 2000);
+        CHECK(other.ep && expect(&other, VERBS_RESOLVED));
+        side_domain(&other);
+        CHECK(system("ip link set v0 down") == 0);
+        for (int i = 0; i < 2; i++) {
+                CHECK(expect(sides[i], VERBS_PORT_DOWN));
+                CHECK(!sides[i]->event.ep);
+        }
+        CHECK(system("ip link set v0 up") == 0);
+        for (int i = 0; i < 2; i++) {
+                CHECK(expect_among(sides[i], VERBS_PORT_UP));
+                CHECK(!sides[i]->event.ep);
+        }
+        CHECK(system("ip route add 10.0.0.2/32 dev v0 src 10.0.0.1 table 100") == 0);
+        side_close(&other);
+        stop();
+}
+
+static void ipv6(void)
+{
+        struct verbs_conn_param param = param_of("six", 4);
+        char local[64], peer[64];
+
+        start();
+        verbs_unlisten(listener);
+        listener = verbs_listen(server.context, "[fd00::2]", "0", 16);
+        CHECK(listener);
+        snprintf(port, sizeof(port), "%u", verbs_listener_port(listener));
+        resolve("fd00::2");
+        CHECK(verbs_qp(client.ep, &with_rq) == 0);
+        CHECK(verbs_connect(client.ep, &param) == 0);
+        CHECK(expect(&server, VERBS_CONNECT_REQUEST));
+        server.ep = server.event.ep;
+        side_domain(&server);
+        verbs_addresses(server.ep, local, peer, sizeof(local));
+        note("local %s, peer %s", local, peer);
+        CHECK(!strcmp(local, "fd00::2") && !strncmp(peer, "[fd00::", 7) && strstr(peer, "]:"));
+        CHECK(verbs_qp(server.ep, &with_rq) == 0 && verbs_accept(server.ep, &param) == 0);
+        CHECK(expect(&client, VERBS_ESTABLISHED) && expect(&server, VERBS_ESTABLISHED));
+        copy(&client, &server, 3, 64, 0);
+        stop();
+}
+
+/* Connects from a context of its own, again and again. */
+static void *connect_often(void *arg)
+{
+        struct verbs_conn_param param = param_of(NULL, 0);
+        struct side *s = arg;
+        struct verbs_wr *wr;
+
+        side_open(s);
+        for (int i = 0; i < 30; i++) {
+                s->ep = verbs_resolve(s->context, "10.0.0.2", port, 2000);
+                CHECK(s->ep && expect(s, VERBS_RESOLVED));
+                side_domain(s);
+                CHECK(verbs_qp(s->ep, &with_rq) == 0);
+                CHECK(verbs_connect(s->ep, &param) == 0);
+                CHECK(expect(s, VERBS_ESTABLISHED));
+                wr = make(s, 0, VERBS_SEND, 0, 64);
+                post(s, wr);
+                CHECK(done(s, wr, VERBS_SUCCESS));
+                if (i % 3 == 0) {
+                        CHECK(verbs_disconnect(s->ep) == 0);
+                        CHECK(expect(s, VERBS_DISCONNECTED));
+                }
+                verbs_destroy(s->ep);
+        }
+        s->ep = NULL;
+        side_close(s);
+        return NULL;
+}
+
+enum { THREADS = 4 };
+
+static void threads(void)
+{
+        struct verbs_conn_param param = param_of(NULL, 0);
+        static struct side sides[THREADS];
+        pthread_t thread[THREADS];
+        struct verbs_wr *recv, *bad;
+        int ended = 0, begun = 0;
+
+        start();
+        for (int i = 0; i < THREADS; i++)
+                CHECK(pthread_create(&thread[i], NULL, connect_often, &sides[i]) == 0);
+        while (ended < THREADS * 30) {
+                struct verbs_ep *ep;
+
+                CHECK(next_event(&server, WAIT_MS));
+                ep = server.event.ep;
+                if (server.event.type == VERBS_CONNECT_REQUEST) {
+                        server.domain = verbs_domain(ep);
+                        CHECK(server.domain);
+                        side_memory(&server);
+                        CHECK(verbs_qp(ep, &with_rq) == 0);
+                        recv = make(&server, (unsigned)begun++ % WRS, VERBS_RECV, 0, 64);
+                        CHECK(verbs_post_recv(ep, recv, &bad) == 0);
+                        CHECK(verbs_accept(ep, &param) == 0);
+                } else if (server.event.type == VERBS_DISCONNECTED) {
+                        verbs_destroy(ep);
+                        ended++;
+                }
+        }
+        for (int i = 0; i < THREADS; i++)
+                CHECK(pthread_join(thread[i], NULL) == 0);
+        note("%d connections by %d threads", begun, THREADS);
+        CHECK(begun == THREADS * 30);
+        stop();
+}
+
 static _Atomic bool handed_over;
 
 static void *other_thread(void *arg)
@@ -1123,83 +1267,164 @@ static void removed(void)
         /* The link lasts until librdmacm, which has the device open, goes with this process. */
 }
 
-/* --- ping-pong -------------------------------------------------------------------------------- */
+/* --- figures ---------------------------------------------------------------------------------- */
 
 static int rounds = 2000;
 
-static bool spin;
+enum { NEVER, ALWAYS, AWHILE };
+static int spin; /* how long to poll before sleeping */
 
-static void take(struct side *s, struct verbs_wc *wc)
+enum { SPIN_YIELDS = 8, BATCH = 32, RECVS = 100 };
+
+/* Some completions, at least one. */
+static int take(struct side *s, struct verbs_wc *wc)
 {
-        if (!spin) {
-                CHECK(completion(s, wc, WAIT_MS));
-                return;
-        }
-        while (verbs_poll(s->domain, wc, 1) == 0)
+        int n = verbs_poll(s->domain, wc, BATCH);
+
+        for (int i = 0; n == 0 && (spin == ALWAYS || (spin == AWHILE && i < SPIN_YIELDS)); i++) {
                 sched_yield();
+                n = verbs_poll(s->domain, wc, BATCH);
+        }
+        while (n == 0) {
+                CHECK(verbs_arm(s->context) == 0);
+                n = verbs_poll(s->domain, wc, BATCH);
+                if (n == 0)
+                        wait_readable(s, WAIT_MS);
+        }
+        for (int i = 0; i < n; i++)
+                CHECK(wc[i].status == VERBS_SUCCESS);
+        return n;
 }
 
-/* Waits for a RECV and posts it again; completions of SENDs come between. */
-static void take_recv(struct side *s)
+/* The RECVs among completions are posted again; how many. */
+static int repost(struct side *s, const struct verbs_wc *wc, int n)
 {
-        struct verbs_wc wc;
+        struct verbs_wr *chain = NULL, *bad;
+        int recvs = 0;
 
-        do {
-                take(s, &wc);
-                CHECK(wc.status == VERBS_SUCCESS);
-        } while (wc.wr->op != VERBS_RECV);
-        post_recv(s, (unsigned)(wc.wr - s->wrs), 0, 64);
+        for (int i = 0; i < n; i++)
+                if (wc[i].wr->op == VERBS_RECV) {
+                        wc[i].wr->next = chain;
+                        chain = wc[i].wr;
+                        recvs++;
+                }
+        CHECK(!chain || verbs_post_recv(s->ep, chain, &bad) == 0);
+        return recvs;
 }
 
-static void send_one(struct side *s, int round)
-{
-        struct verbs_wr *wr = make(s, (unsigned)round % DEPTH, VERBS_SEND, 0, 64);
+static unsigned turn; /* of the send queue's work requests, DEPTH of each side; client's */
 
-        wr->flags = round % 16 == 15 ? VERBS_SIGNALED : 0;
-        if (s->caps->inline_bytes >= 64)
-                wr->flags |= VERBS_INLINE;
-        post(s, wr);
+/* One SEND of 64 bytes for each; a completion for every 16th, that the queue be known to have room. */
+static void send_some(struct side *s, unsigned *at, int n)
+{
+        struct verbs_wr *first = NULL, **last = &first;
+
+        for (int i = 0; i < n; i++, ++*at) {
+                struct verbs_wr *wr = make(s, *at % DEPTH, VERBS_SEND, 0, 64);
+
+                wr->flags = *at % 16 == 15 ? VERBS_SIGNALED : 0;
+                if (s->caps->inline_bytes >= 64)
+                        wr->flags |= VERBS_INLINE;
+                *last = wr;
+                last = &wr->next;
+        }
+        if (first)
+                post(s, first);
 }
 
-static void *pong(void *arg)
+/* As a target answers: 4 KiB by WRITE, then the response. */
+static void answer_some(unsigned *at, int n)
 {
+        struct verbs_wr *first = NULL, **last = &first;
+
+        for (int i = 0; i < n; i++, ++*at) {
+                unsigned k = *at % DEPTH;
+                struct verbs_wr *write = make_remote(&server, 2 * k + 200, VERBS_WRITE, 4096 * k,
+                                                     4096, &client, 4096 * k),
+                                *send = make(&server, 2 * k + 201, VERBS_SEND, 0, 16);
+
+                write->flags = 0;
+                send->flags = *at % 16 == 15 ? VERBS_SIGNALED : 0;
+                *last = write;
+                write->next = send;
+                last = &send->next;
+        }
+        if (first)
+                post(&server, first);
+}
+
+static bool with_data;
+
+static void *answerer(void *arg)
+{
+        struct verbs_wc wc[BATCH];
+        unsigned at = 0;
+
         (void)arg;
-        for (int i = 0; i < rounds; i++) {
-                take_recv(&server);
-                send_one(&server, i);
+        for (int left = rounds; left > 0;) {
+                int n = repost(&server, wc, take(&server, wc));
+
+                if (with_data)
+                        answer_some(&at, n);
+                else
+                        send_some(&server, &at, n);
+                left -= n;
         }
         return NULL;
 }
 
-static void ping_pong(void)
+/* So many requests at a time until all rounds are done. */
+static void exchange(const char *what, int at_a_time)
 {
+        static const char *const how[] = { "sleeping", "polling", "polling a while" };
+        struct verbs_qp_attr attr = { .send_wrs = 4 * DEPTH,
+                                      .recv_wrs = DEPTH,
+                                      .inline_bytes = 64 };
         struct verbs_conn_param param = param_of(NULL, 0);
+        struct verbs_wc wc[BATCH];
         pthread_t thread;
-        int64_t begun;
+        int64_t begun, took;
+        int sent = at_a_time;
 
         start();
-        establish(&with_rq, &param);
-        for (unsigned i = 100; i < 104; i++) {
-                post_recv(&client, i, 0, 64);
-                post_recv(&server, i, 0, 64);
+        establish(&attr, &param);
+        turn = 0;
+        for (unsigned i = RECVS; i < RECVS + DEPTH; i++) {
+                post_recv(&client, i, 65536, 64);
+                post_recv(&server, i, 65536, 64);
         }
-        CHECK(pthread_create(&thread, NULL, pong, NULL) == 0);
+        CHECK(pthread_create(&thread, NULL, answerer, NULL) == 0);
         begun = now_us();
-        for (int i = 0; i < rounds; i++) {
-                send_one(&client, i);
-                take_recv(&client);
+        send_some(&client, &turn, at_a_time);
+        for (int left = rounds; left > 0;) {
+                int n = repost(&client, wc, take(&client, wc));
+                int more = n < rounds - sent ? n : rounds - sent;
+
+                send_some(&client, &turn, more);
+                sent += more;
+                left -= n;
         }
-        note("%d ping-pongs of 64 bytes, %s: %.1f us each", rounds, spin ? "polling" : "sleeping",
-             (double)(now_us() - begun) / rounds);
+        took = now_us() - begun;
+        note("%s, %d at a time, %s: %.1f us each, %.0f in a second", what, at_a_time, how[spin],
+             (double)took / rounds, rounds * 1e6 / (double)took);
         pthread_join(thread, NULL);
         stop();
 }
 
-static void ping_pong_polling(void)
+static void ping_pong(void)
 {
-        spin = true;
-        ping_pong();
-        spin = false;
+        for (spin = NEVER; spin <= AWHILE; spin++)
+                exchange("64 bytes there and back", 1);
+}
+
+static void requests(void)
+{
+        with_data = true;
+        for (spin = NEVER; spin <= AWHILE; spin++) {
+                exchange("4 KiB for a capsule", 1);
+                exchange("4 KiB for a capsule", 32);
+        }
+        with_data = false;
 }
 
 static const struct {
@@ -1232,10 +1457,14 @@ static const struct {
         { "drained_after_disconnect", drained_after_disconnect },
         { "drained_unconnected", drained_unconnected },
         { "destroyed_with_completions", destroyed_with_completions },
+        { "event_of_another", event_of_another },
+        { "port_down", port_down },
+        { "ipv6", ipv6 },
+        { "threads", threads },
         { "migrated", migrated },
         { "many_connects", many_connects },
         { "ping_pong", ping_pong },
-        { "ping_pong_polling", ping_pong_polling },
+        { "requests", requests },
         { "removed", removed }, /* the last: one device less */
 };
 

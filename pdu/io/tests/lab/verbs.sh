@@ -6,7 +6,10 @@ set -u
 . "$(dirname "$0")/../../../../ci/lab.d/nvmet.sh"
 pair=$1 kind=$2
 shift 2
-wire_up && rdma_up "$kind" || exit 2
+wire_up
+ip -6 addr add fd00::1/64 dev v0 nodad
+ip -6 addr add fd00::2/64 dev v1 nodad
+rdma_up "$kind" || exit 2
 for case; do
         echo "== $case"
         timeout 120 "$pair" "$case" || echo "status $?"
