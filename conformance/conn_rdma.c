@@ -257,12 +257,13 @@ int region_bind(struct conn_rdma *c, struct region *r, unsigned access)
         struct work *w;
         struct verbs_wr *bad;
 
-        r->window = (struct verbs_window) {
-                .mr = &r->mr, .addr = r->base, .len = r->size, .access = access
-        };
         if (verbs_make_window(c->domain, &r->window) != 0)
                 return -1;
         r->has_window = true;
+        r->window.mr = &r->mr;
+        r->window.addr = r->base;
+        r->window.len = r->size;
+        r->window.access = access;
         w = work_new(c, VERBS_BIND, 0);
         w->wr.window = &r->window;
         w->wr.flags = VERBS_SIGNALED;

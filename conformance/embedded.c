@@ -87,11 +87,7 @@ bool embedded_start(struct embedded *e, const struct options *o, const struct ru
                 snprintf(error, size, "out of memory");
                 return false;
         }
-        if (e->verbs) {
-                snprintf(error, size, "the embedded target has no RDMA yet: name one by -a");
-                free_fabric(e);
-                return false;
-        }
+        t.verbs = e->verbs;
         e->target = make_config(&config, o, error, size) ? target_start(&t, error, size) : NULL;
         config_free(&config);
         if (!e->target) {

@@ -260,10 +260,10 @@ CASE("rdma/3.1/hsqsize-1", MUST, RULES(ACCEPTANCE), "An I/O queue may have two e
 CASE("rdma/3.1/sqsize-differs", MUST, RULES(RDMA_REQ_SQSIZE),
      "Connect whose SQSIZE is not the HSQSIZE of the connect request is refused")
 {
-        struct queue *q = rdma_open(t, .hsqsize = 63);
+        struct queue *q = rdma_open(t, .hsqsize = 31);
 
         expect_accept(q);
-        expect_refusal(q, send_connect(q, .sqsize = 31));
+        expect_refusal(q, send_connect(q, .sqsize = 30));
 }
 
 CASE("rdma/3.1/sqsize-differs-io", MUST, RULES(RDMA_REQ_SQSIZE),

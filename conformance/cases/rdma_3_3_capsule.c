@@ -384,13 +384,14 @@ CASE("rdma/3.3/in-capsule-admin", MUST, RULES(RDMA_ICD_ADMIN),
 {
         struct queue *q = admin_queue(t);
 
-        expect_refusal(q, send_cmd(q, .opc = NVME_SET_FEATURES, .cdw10 = FEAT_HOSTID, .bytes = 16,
-                                   .sgl = HAND(in_capsule(0, 16), .capsule = 64)));
+        expect_refusal(q, send_cmd(q, .opc = NVME_GET_LOG_PAGE, .nsid = 0xffffffff,
+                                   .cdw10 = LOG_SMART | 127u << 16, .bytes = 512,
+                                   .sgl = HAND(in_capsule(0, 512), .capsule = 64)));
         expect_works(q);
 }
 
 CASE("rdma/3.3/in-capsule-admin-identify", MUST, RULES(RDMA_ICD_ADMIN),
-     "... and so is one that returns data")
+     "... and so is Identify")
 {
         struct queue *q = admin_queue(t);
 

@@ -162,7 +162,8 @@ CASE("rdma/3.2/dreq-unanswered", MUST, NO_RULE,
 
         expect_accept(admin);
         succeed(admin, send_connect(admin, .kato = 1000));
-        expect_disconnect(admin, 5000);
+        set_cc(admin, CC_RUN, CSTS_RDY, CSTS_RDY);
+        expect_disconnect(admin, 8000);
         expect_works(other);
         expect_works(admin_queue(t));
 }
