@@ -14,8 +14,9 @@
 
 enum {
         FIRST_CQES = 256,
-        FIXED_CQES = 8192, /* of a CQ that can't be resized */
-        MOST_READS = 254,  /* 255 means something else to librdmacm */
+        SPACER_CQES = 32768, /* of 32 bytes: more than 90000h bytes */
+        FIXED_CQES = 8192,   /* of a CQ that can't be resized */
+        MOST_READS = 254,    /* 255 means something else to librdmacm */
         SIW_VENDOR = 0x626d74,
         RXE_VENDOR = 0xffffff,
 };
@@ -46,6 +47,17 @@ static struct device *new_device(struct ibv_context *verbs)
         return device;
 }
 
+/*
+ * siw maps its queues at offsets that it gives out one behind the other, and its library takes one of
+ * them (SIW_INVAL_UOBJ_KEY, 90000h) for none: whichever queue comes there can't be made. So it is
+ * given to the middle of a completion queue that nobody uses.
+ */
+static void keep_off(struct device *device)
+{
+        if (!device->spacer)
+                device->spacer = ibv_create_cq(device->verbs, SPACER_CQES, NULL, NULL, 0);
+}
+
 /* Makes the domain one of its device, and its context listen to it; -1 with errno. */
 static int join_device(struct verbs_domain *d, struct ibv_context *verbs)
 {
@@ -57,6 +69,8 @@ static int join_device(struct verbs_domain *d, struct ibv_context *verbs)
         if (!device)
                 device = new_device(verbs);
         if (device) {
+                if (d->flushing == FLUSH_NEVER)
+                        keep_off(device);
                 d->device = device;
                 d->other_context = device->domains;
                 device->domains = d;
@@ -73,6 +87,8 @@ static void free_device(struct device *device)
         while (*p != device)
                 p = &(*p)->next;
         *p = device->next;
+        if (device->spacer)
+                ibv_destroy_cq(device->spacer);
         free(device);
 }
 

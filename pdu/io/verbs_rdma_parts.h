@@ -89,6 +89,7 @@ struct device {
         struct device *next;
         struct ibv_context *verbs;
         struct verbs_domain *domains; /* by other_context */
+        struct ibv_cq *spacer;        /* siw, see keep_off() */
 };
 
 struct registration { /* verbs_mr.own, verbs_window.own */
