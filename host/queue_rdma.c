@@ -24,6 +24,7 @@ enum {
         CLOSE_MS = 1000, /* how long a disconnect waits for its answer, and a drain for its end */
         NAP_MS = 10,
         CAUSE_MS = 100,
+        RESOLVE_MS = 200,  /* first time-out of a resolution, then twice that and so on */
         BATCH = 32,        /* completions that are taken at once */
         IDLE_POLLS = 256,  /* polls that found nothing, for a look at events */
         BUSY_POLLS = 4096, /* polls that found something, likewise */
@@ -44,6 +45,7 @@ struct queue_rdma {
         struct rdma_request request;
         struct verbs_event said; /* RESOLVED, ESTABLISHED or what came in place of it */
         bool heard;              /* there is one */
+        bool resolved;           /* its life has begun */
         unsigned polls;
         uint32_t sends;
 };
@@ -139,7 +141,7 @@ static void take_event(struct queue_rdma *r, const struct verbs_event *event)
                 r->said.param.data = r->said.data;
                 r->heard = event->type == VERBS_RESOLVED || e != LIFE_EVENTS;
         }
-        if (e == LIFE_EVENTS)
+        if (e == LIFE_EVENTS || !r->resolved)
                 return;
         happens(r, e);
         if (live && ending(e))
@@ -621,6 +623,32 @@ static struct verbs_provider *provider(const struct host_queue_config *cfg, stru
         return p;
 }
 
+static bool timed_out(const struct verbs_event *v)
+{
+        return v->type == VERBS_UNREACHABLE && abs(v->reason) == ETIMEDOUT;
+}
+
+/*
+ * Several short tries: an answer to ARP that comes at once is missed by Linux (6.12) and found only
+ * when the time of the try is over.
+ */
+static int find_address(struct queue_rdma *r, const struct host_queue_config *cfg,
+                        const char *where, uint64_t deadline, struct host_error *e)
+{
+        for (unsigned ms = RESOLVE_MS;; ms *= 2) {
+                r->ep = verbs_resolve(r->context, cfg->traddr, cfg->trsvcid,
+                                      least(ms, (uint32_t)ms_until(deadline) + 1));
+                if (!r->ep)
+                        return host_fail(e, HOST_BROKEN, "queue %u: %s: %s", cfg->qid, where,
+                                         strerror(errno));
+                if (hear(r, VERBS_RESOLVED, "address", where, deadline, e) == 0)
+                        return 0;
+                if (!r->heard || !timed_out(&r->said) || ms_until(deadline) == 0)
+                        return -1;
+                verbs_destroy(r->ep);
+        }
+}
+
 static int resolve(struct queue_rdma *r, const struct host_queue_config *cfg, const char *where,
                    uint64_t deadline, struct host_error *e)
 {
@@ -632,12 +660,9 @@ static int resolve(struct queue_rdma *r, const struct host_queue_config *cfg, co
         if (!r->context)
                 return host_fail(e, HOST_BROKEN, "cannot open an RDMA context: %s",
                                  strerror(errno));
-        r->ep = verbs_resolve(r->context, cfg->traddr, cfg->trsvcid, cfg->timeout);
-        if (!r->ep)
-                return host_fail(e, HOST_BROKEN, "queue %u: %s: %s", cfg->qid, where,
-                                 strerror(errno));
-        if (hear(r, VERBS_RESOLVED, "address", where, deadline, e) < 0)
+        if (find_address(r, cfg, where, deadline, e) < 0)
                 return -1;
+        r->resolved = true;
         memory_init(&r->memory, verbs_domain(r->ep));
         return r->memory.domain ? 0
                                 : host_fail(e, HOST_BROKEN, "queue %u: cannot open the device: %s",
