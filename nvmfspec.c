@@ -5,6 +5,7 @@
 
 #include "conformance/conform.h"
 #include "host/command.h"
+#include "pcap/command.h"
 #include "target/command.h"
 
 static const struct command {
@@ -15,6 +16,7 @@ static const struct command {
           conform_command },
         { "target", "serve NVM subsystems and discovery over NVMe/TCP", target_command },
         { "host", "discover, identify, read, write, verify, measure a target", host_command },
+        { "pcap", "decode and judge captured traffic", pcap_command },
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]), EXIT_USAGE = 2 };
 

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pcap/args.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+void args_init(struct args *a)
+{
+        *a = (struct args) {
+                .output = "text", .qid = ARG_ANY, .cid = ARG_ANY, .status = ARG_ANY, .nsid = 1
+        };
+}
+
+/* --- values with a syntax of their own -------------------------------------------------------- */
+
+static bool take_port(void *args, const char *value, char *error, size_t size)
+{
+        struct args *a = args;
+        uint64_t port;
+
+        if (option_number(value, &port) < 0 || port < 1 || port > UINT16_MAX)
+                snprintf(error, size, "'%s' is no port", value);
+        else if (a->ports == TRACE_PORTS)
+                snprintf(error, size, "more than %d of them", TRACE_PORTS);
+        else
+                a->trace.ports[a->ports++] = (uint16_t)port;
+        return !*error;
+}
+
+static bool take_waived(void *args, const char *value, char *error, size_t size)
+{
+        enum rule_id id = rule_by_name(value);
+
+        if (id == RULE_NONE)
+                snprintf(error, size, "no rule '%s' (nvmfspec conform --rules lists them)", value);
+        else
+                rule_add(&((struct args *)args)->waived, id);
+        return id != RULE_NONE;
+}
+
+static bool take_number(const char *value, int *out, char *error, size_t size)
+{
+        uint64_t n;
+
+        if (option_number(value, &n) < 0 || n > UINT16_MAX) {
+                snprintf(error, size, "'%s' is no number from 0 to 65535", value);
+                return false;
+        }
+        *out = (int)n;
+        return true;
+}
+
+static bool take_qid(void *args, const char *value, char *error, size_t size)
+{
+        return take_number(value, &((struct args *)args)->qid, error, size);
+}
+
+static bool take_cid(void *args, const char *value, char *error, size_t size)
+{
+        return take_number(value, &((struct args *)args)->cid, error, size);
+}
+
+/* "error", or SCT/SC in hex as specifications write it: 0/0F, 1/82h; or one number. */
+static bool take_status(void *args, const char *value, char *error, size_t size)
+{
+        struct args *a = args;
+        unsigned sct, sc;
+        char end;
+
+        if (strcmp(value, "error") == 0) {
+                a->status = STATUS_ANY_ERROR;
+                return true;
+        }
+        if (sscanf(value, "%x/%x%c", &sct, &sc, &end) == 2 ||
+            (sscanf(value, "%x/%x%c", &sct, &sc, &end) == 3 && end == 'h')) {
+                if (sct <= 7 && sc <= 255) {
+                        a->status = (int)(sct << 8 | sc);
+                        return true;
+                }
+        } else if (strchr(value, '/') == NULL) {
+                return take_number(value, &a->status, error, size);
+        }
+        snprintf(error, size, "'%s' is no status: error, SCT/SC in hex, or a number", value);
+        return false;
+}
+
+#define AT(member) .at = offsetof(struct args, member)
+
+/* clang-format off */
+const struct option_row pcap_options[] = {
+        { 's', "trsvcid", "PORT", "port of controllers, repeatable (4420 and 8009; what begins as NVMe/TCP or MPA is taken on any port)", OPTION_CALL, UINT32_MAX, .call = take_port },
+        { 'o', "output", "FORMAT", "text or json: an object a line, with \"schema\": 1 (text)", OPTION_CHOICE, ARGS_OUTPUT, AT(output), .choices = "text|json" },
+        { 'v', "verbose", NULL, "all fields", OPTION_FLAG, ARGS_VERBOSE, AT(verbose) },
+        { 'c', "conn", "N", "only this connection, as `show` numbers them", OPTION_NUMBER, ARGS_FILTER | ARGS_CONN, AT(conn), .min = 1, .max = UINT32_MAX },
+        { 'q', "qid", "N", "only this queue", OPTION_CALL, ARGS_FILTER | ARGS_CONN, .call = take_qid },
+        { 0, "cid", "N", "only this command identifier", OPTION_CALL, ARGS_FILTER, .call = take_cid },
+        { 0, "opcode", "OPC", "only commands of this opcode or name, and what belongs to them: 0x02, read, \"get log page\"", OPTION_STRING, ARGS_FILTER, AT(opcode) },
+        { 0, "status", "ST", "only completions with this status: error, SCT/SC in hex (0/0F), or a number", OPTION_CALL, ARGS_FILTER, .call = take_status },
+        { 0, "violations", NULL, "only what breaks a rule", OPTION_FLAG, ARGS_FILTER, AT(violations) },
+        { 0, "count", NULL, "only count PDUs, commands and statuses; judges nothing", OPTION_FLAG, ARGS_COUNT, AT(count) },
+        { 0, "waive", "RULE", "do not check this rule; repeatable", OPTION_CALL, ARGS_JUDGE, .call = take_waived },
+        { 0, "all", NULL, "each violation, not only the first one of a connection", OPTION_FLAG, ARGS_ALL, AT(all) },
+        { 0, "strict", NULL, "rules of level should count, too", OPTION_FLAG, ARGS_ALL, AT(strict) },
+        { 0, "html", "PATH", "also write a page with plots", OPTION_STRING, ARGS_HTML, AT(html) },
+        { 0, "interval", "MS", "what is drawn over time is taken over so many milliseconds", OPTION_NUMBER, ARGS_HTML, AT(interval), .min = 1, .max = 86400000 },
+        { 'h', "help", NULL, "this", OPTION_FLAG, UINT32_MAX, AT(help) },
+        { .name = NULL },
+};
+/* clang-format on */
+
+/* --- filters ---------------------------------------------------------------------------------- */
+
+static bool is_opcode(const char *wanted, const struct session *s, const union sqe *sqe)
+{
+        uint64_t n;
+
+        if (option_number(wanted, &n) == 0)
+                return sqe->opc == n;
+        return strcasecmp(sqe_name(sqe, session_admin(s, sqe)), wanted) == 0;
+}
+
+static bool is_status(int wanted, const struct cqe *cqe)
+{
+        if (wanted == STATUS_ANY_ERROR)
+                return cqe_status(cqe) != NVME_SUCCESS;
+        return cqe_status(cqe) == wanted;
+}
+
+bool args_select(const struct args *a, const struct record *r)
+{
+        const union sqe *sqe = r->sqe ? r->sqe : r->cmd ? &r->cmd->sqe : NULL;
+
+        if (a->conn && r->e->conn->number != a->conn)
+                return false;
+        if (a->qid != ARG_ANY && r->session->qid != a->qid)
+                return false;
+        if (a->cid != ARG_ANY && (!r->cmd || r->cmd->cid != a->cid))
+                return false;
+        if (a->opcode && (!sqe || !is_opcode(a->opcode, r->session, sqe)))
+                return false;
+        if (a->status != ARG_ANY && (!r->cqe || !is_status(a->status, r->cqe)))
+                return false;
+        return !a->violations || r->is_broken;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pcap/command.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "pcap/call.h"
+
+/* clang-format off */
+static const struct subcommand {
+        const char *name, *says;
+        pcap_fn *run;
+        uint32_t groups;
+} subcommands[] = {
+        { "show", "each PDU or capsule on a line: frame, seconds, connection, queue, direction, what it says",
+          pcap_show, ARGS_FILTER | ARGS_OUTPUT | ARGS_VERBOSE | ARGS_COUNT | ARGS_JUDGE },
+        { "check", "judges both sides by the rulebook; the first violation of each connection",
+          pcap_check, ARGS_OUTPUT | ARGS_CONN | ARGS_JUDGE | ARGS_ALL },
+};
+/* clang-format on */
+enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
+
+static void usage(FILE *out)
+{
+        fputs("usage: nvmfspec pcap SUBCOMMAND FILE [OPTION...]\n\n", out);
+        for (size_t i = 0; i < SUBCOMMANDS; i++)
+                fprintf(out, "  %-10s %s\n", subcommands[i].name, subcommands[i].says);
+        fputs("\nFILE is a pcap or pcapng file, -: standard input. NVMe/TCP, RoCEv2 and iWARP.\n"
+              "'nvmfspec pcap SUBCOMMAND --help' lists the options of one.\n"
+              "Exit: 0 done, 1 check found a broken must, 2 usage, 3 unreadable or damaged file.\n",
+              out);
+}
+
+static const struct subcommand *find(const char *name)
+{
+        for (size_t i = 0; i < SUBCOMMANDS; i++)
+                if (strcmp(subcommands[i].name, name) == 0)
+                        return &subcommands[i];
+        return NULL;
+}
+
+static int refuse(const char *name, const char *why)
+{
+        fprintf(stderr, "nvmfspec pcap %s: %s\n", name, why);
+        return PCAP_USAGE;
+}
+
+static int run(const struct subcommand *s, int argc, char **argv)
+{
+        struct args args;
+        struct pcap_call call = { .args = &args };
+        char error[200] = "";
+        int first, rc;
+
+        args_init(&args);
+        first = option_parse(pcap_options, s->groups, argc, argv, &args, error, sizeof(error));
+        if (first < 0)
+                return refuse(s->name, error);
+        if (args.help) {
+                printf("usage: nvmfspec pcap %s FILE [OPTION...]\n%s\n\n", s->name, s->says);
+                option_help(pcap_options, s->groups, stdout);
+                return PCAP_OK;
+        }
+        if (first + 1 != argc)
+                return refuse(s->name, first == argc ? "which file?" : "one file at a time");
+        call.file = argv[first];
+        rc = s->run(&call);
+        fflush(stdout);
+        if (*call.err)
+                fprintf(stderr, "nvmfspec pcap %s: %s\n", s->name, call.err);
+        return *call.err && rc == PCAP_OK ? PCAP_UNREADABLE : rc;
+}
+
+int pcap_command(int argc, char **argv)
+{
+        const struct subcommand *s = argc > 1 ? find(argv[1]) : NULL;
+
+        if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+                usage(stdout);
+                return PCAP_OK;
+        }
+        if (s)
+                return run(s, argc - 1, argv + 1);
+        if (argc > 1)
+                fprintf(stderr, "nvmfspec pcap: no subcommand '%s'; --help lists them\n", argv[1]);
+        else
+                fputs("nvmfspec pcap: which subcommand? --help lists them\n", stderr);
+        return PCAP_USAGE;
+}
+
+int pcap_records(struct pcap_call *call, const struct session_options *options, record_fn *fn,
+                 void *user, struct trace_totals *totals)
+{
+        return session_read(call->file, &call->args->trace, options, fn, user, totals, call->err,
+                            sizeof(call->err));
+}
+
+static void remark(const struct pcap_call *call, uint64_t n, const char *what)
+{
+        if (n > 0)
+                fprintf(stderr, "%s: %" PRIu64 " %s\n", call->file, n, what);
+}
+
+void pcap_remarks(const struct pcap_call *call, const struct trace_totals *t)
+{
+        remark(call, t->gaps, "gaps: something is not in the capture");
+        remark(call, t->fragments, "IP fragments left out");
+        remark(call, t->cut, "packets whose headers the snapshot cut off");
+        remark(call, t->guessed_times, "frames stamped by another clock, which was aligned");
+        remark(call, t->repeated, "RoCEv2 packets that came again");
+        remark(call, t->strange, "RoCEv2 packets of no known queue pair");
+        remark(call, t->crc_bad, "FPDUs with a wrong CRC");
+        if (t->conns == 0)
+                fprintf(stderr, "%s: no NVMe connection in %" PRIu64 " frames\n", call->file,
+                        t->frames);
+}

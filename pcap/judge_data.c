@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the data of a command that succeeded shows, given what its association has said. */
+#include <string.h>
+
+#include "pcap/judge.h"
+#include "pdu/wire/discovery.h"
+
+static void finds(struct rule_set *found, bool broken, enum rule_id rule)
+{
+        if (broken)
+                rule_add(found, rule);
+}
+
+static bool same_name(const char *a, const char *b)
+{
+        return strncmp(a, b, NQN_FIELD) == 0;
+}
+
+/* --- Connect ---------------------------------------------------------------------------------- */
+
+/* A controller has accepted it: what it could have refused is the host's fault all the same. */
+void judge_connect(const struct session_cmd *cmd, const struct association *admin,
+                   struct rule_set *found)
+{
+        static const uint8_t zero[16];
+        const struct connect_data *c = (const void *)cmd->data;
+        uint16_t cntlid = le16_get(c->cntlid);
+
+        finds(found, !nqn_valid(c->subnqn, NQN_FIELD, false), FAB_CONNECT_SUBNQN_SYNTAX);
+        finds(found, !nqn_valid(c->hostnqn, NQN_FIELD, false), FAB_CONNECT_HOSTNQN_SYNTAX);
+        finds(found, cntlid >= 0xfff0 && cntlid <= 0xfffd, FAB_CONNECT_CNTLID_RSVD);
+        if (!admin || !admin->named)
+                return;
+        finds(found, admin->discovery, FAB_DISC_IO);
+        finds(found, !same_name(c->subnqn, admin->connect.subnqn), FAB_CONNECT_IO_SUBNQN);
+        finds(found, !same_name(c->hostnqn, admin->connect.hostnqn), FAB_CONNECT_IO_HOSTNQN);
+        finds(found,
+              memcmp(c->hostid, zero, sizeof(zero)) != 0 &&
+                  memcmp(c->hostid, admin->connect.hostid, sizeof(zero)) != 0,
+              FAB_CONNECT_IO_HOSTID);
+}
+
+/* --- Identify --------------------------------------------------------------------------------- */
+
+static bool is_kind_of_discovery(const struct id_ctrl *id)
+{
+        return id->cntrltype == CNTRLTYPE_DISCOVERY;
+}
+
+static void judge_io_sizes(const struct session *s, const struct id_ctrl *id,
+                           struct rule_set *found)
+{
+        bool tcp = s->conn->transport == TRACE_TCP;
+        uint32_t ioccsz = le32_get(id->ioccsz), icdoff = le16_get(id->icdoff);
+
+        finds(found, ioccsz < 4 || le32_get(id->iorcsz) != 1, ID_IOCCSZ);
+        finds(found, id->sqes != 0x66 || id->cqes != 0x44, ID_QES);
+        finds(found, tcp && icdoff != 0, ID_ICDOFF);
+        finds(found, !tcp && ioccsz > 4 && ioccsz <= 4 + icdoff, RDMA_ICDOFF);
+}
+
+/* CNTRLTYPE came with 1.4, so that a discovery controller may also say 0. */
+static void judge_id_ctrl(const struct session *s, const struct id_ctrl *id, struct rule_set *found)
+{
+        const struct association *a = s->assoc;
+        uint32_t sgls = le32_get(id->sgls);
+        bool typed = le32_get(id->ver) >= NVME_VERSION(1, 4, 0);
+        bool keyed = (sgls & 3) == 1 && sgls & 1 << 2;
+
+        finds(found, le16_get(id->cntlid) != a->cntlid, ID_CNTLID);
+        finds(found, typed && id->cntrltype != (a->discovery ? CNTRLTYPE_DISCOVERY : CNTRLTYPE_IO),
+              ID_CNTRLTYPE);
+        finds(found, (sgls & 3) != 1 && (sgls & 3) != 2, ID_SGLS);
+        finds(found, s->conn->transport != TRACE_TCP && !keyed, RDMA_SGLS);
+        if (a->discovery || is_kind_of_discovery(id))
+                return;
+        finds(found, !same_name(id->subnqn, a->connect.subnqn), ID_SUBNQN);
+        finds(found, le16_get(id->kas) == 0, ID_KAS);
+        finds(found, le16_get(id->maxcmd) == 0, ID_MAXCMD);
+        judge_io_sizes(s, id, found);
+}
+
+/* --- the discovery log ------------------------------------------------------------------------ */
+
+static bool is_assigned(const struct disc_entry *e)
+{
+        bool transport =
+            (e->trtype >= TRTYPE_RDMA && e->trtype <= TRTYPE_TCP) || e->trtype == TRTYPE_LOOP;
+
+        return transport && e->subtype >= SUBTYPE_REFERRAL && e->subtype <= SUBTYPE_CURRENT &&
+               (e->adrfam <= ADRFAM_FC || e->trtype == TRTYPE_LOOP);
+}
+
+/* Read from its beginning; entries that the command did not reach are not there. */
+static void judge_log(const struct session_cmd *cmd, struct rule_set *found)
+{
+        const struct disc_header *h = (const void *)cmd->data;
+        const struct disc_entry *e;
+
+        finds(found, le16_get(h->recfmt) != 0, DISC_HEADER);
+        for (uint64_t i = 0; (e = disc_log_entry(cmd->data, cmd->data_len, i)); i++) {
+                finds(found,
+                      !is_assigned(e) || !memchr(e->subnqn, 0, NQN_MAX + 1) ||
+                          le16_get(e->asqsz) < ADMIN_SQ_MIN,
+                      DISC_ENTRY);
+                disc_entry_check(e, found);
+        }
+}
+
+static bool from_start(const union sqe *s)
+{
+        return le32_get(s->cdw12) == 0 && le32_get(s->cdw13) == 0 &&
+               !(le32_get(s->cdw14) >> 23 & 1);
+}
+
+void judge_data(const struct session *s, const struct session_cmd *cmd, struct rule_set *found)
+{
+        const union sqe *sqe = &cmd->sqe;
+
+        if (s->qid != 0 || !s->assoc || !s->assoc->named || !cmd->data || cmd->data_cut ||
+            s->gapped)
+                return;
+        if (sqe->opc == NVME_IDENTIFY && (le32_get(sqe->cdw10) & 0xff) == CNS_CTRL &&
+            cmd->data_len >= sizeof(struct id_ctrl))
+                judge_id_ctrl(s, (const void *)cmd->data, found);
+        else if (sqe->opc == NVME_GET_LOG_PAGE && (le32_get(sqe->cdw10) & 0xff) == LOG_DISCOVERY &&
+                 from_start(sqe) && cmd->data_len >= sizeof(struct disc_header))
+                judge_log(cmd, found);
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * `pcap check` on the captures of the Linux kernel's host and target, whole and damaged. What it
+ * finds in whole ones is known and explained; in captures that lost frames it finds nothing else.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+
+#include "pcap/command.h"
+#include "pcap/tests/capfile.h"
+#include "pcap/trace.h"
+
+static char path[] = "/tmp/test_check.XXXXXX", out[1 << 20];
+
+static int make_path(void **state)
+{
+        int fd = mkstemp(path);
+
+        (void)state;
+        return fd < 0 ? -1 : close(fd);
+}
+
+static int drop_path(void **state)
+{
+        (void)state;
+        return unlink(path);
+}
+
+/* Runs the command; what it prints goes to `out`, what it remarks nowhere. */
+static int run(char **argv, int argc)
+{
+        int saved[2] = { dup(1), dup(2) }, null = open("/dev/null", O_WRONLY), rc;
+        FILE *f = tmpfile();
+        size_t n;
+
+        assert_non_null(f);
+        fflush(stdout);
+        dup2(fileno(f), 1);
+        dup2(null, 2);
+        rc = pcap_command(argc, argv);
+        fflush(stdout);
+        dup2(saved[0], 1);
+        dup2(saved[1], 2);
+        close(saved[0]);
+        close(saved[1]);
+        close(null);
+        rewind(f);
+        n = fread(out, 1, sizeof(out) - 1, f);
+        out[n] = 0;
+        fclose(f);
+        return rc;
+}
+
+static int check(const char *file)
+{
+        char *argv[] = { "pcap", "check", (char *)(uintptr_t)file, "--all", "-o", "json" };
+
+        return run(argv, 6);
+}
+
+/* Lines with this in them. */
+static unsigned count_of(const char *what)
+{
+        unsigned n = 0;
+
+        for (const char *at = out; (at = strstr(at, what)); at++)
+                n++;
+        return n;
+}
+
+static long number_after(const char *what)
+{
+        const char *at = strstr(out, what);
+
+        assert_non_null(at);
+        return atol(at + strlen(what));
+}
+
+static const char *const known[] = {
+        /* nvmet fills in SQID on I/O queues, which Base 2.2 3.3.3 reserves over fabrics */
+        "\"rule\":\"tcp/3.6.2.7/cqe-reserved\"",
+        "\"rule\":\"rdma/3.3/cqe-reserved\"",
+};
+
+static unsigned count_known(void)
+{
+        return count_of(known[0]) + count_of(known[1]);
+}
+
+/* Nothing but what is known is found, and nothing of it is a must. */
+static void assert_clean(int rc, int round)
+{
+        if (rc == PCAP_OK && count_of("\"rule\":") == count_known())
+                return;
+        for (char *line = strtok(out, "\n"); line; line = strtok(NULL, "\n"))
+                if (!strstr(line, known[0]) && !strstr(line, known[1]))
+                        print_error("%s\n", line);
+        fail_msg("round %d", round);
+}
+
+static void full_path(char file[512], int i)
+{
+        snprintf(file, 512, "%s/%s", SOURCE_DIR, captures[i]);
+}
+
+/* Every response of an I/O queue: 25 of them. */
+static void test_kernel_traffic(void **state)
+{
+        char file[512];
+
+        (void)state;
+        for (int i = 0; i < CAPTURES; i++) {
+                full_path(file, i);
+                assert_int_equal(check(file), PCAP_OK);
+                assert_int_equal(number_after("\"must\":"), 0);
+                assert_int_equal(number_after("\"should\":"), 25);
+                assert_int_equal(number_after("\"unproven\":"), 0);
+                assert_int_equal(count_of("\"rule\":"), 25);
+                assert_int_equal(count_known(), 25);
+                assert_int_equal(count_of("\"cntlid\":1,"), 25);
+        }
+}
+
+/* A finding is what the file says: one byte of a completion turned into the CID of no command. */
+static void test_one_violation(void **state)
+{
+        struct capfile c;
+        uint8_t *cqe = NULL;
+        unsigned frame = 0;
+
+        (void)state;
+        cap_load(&c, captures[0]);
+        for (unsigned i = 100; i < c.packets && !cqe; i++) {
+                uint8_t *p = c.bytes + c.at[i] + CAP_PACKET_HEAD + 66;
+
+                if (c.at[i + 1] - c.at[i] == CAP_PACKET_HEAD + 66 + 24 && p[0] == 5 && p[4] == 24) {
+                        cqe = p + 8;
+                        frame = i + 1;
+                }
+        }
+        assert_non_null(cqe);
+        cqe[12] ^= 0x55;
+        cap_write_bytes(path, c.bytes, c.len);
+        assert_int_equal(check(path), PCAP_BROKEN);
+        assert_int_equal(number_after("\"must\":"), 1);
+        assert_non_null(strstr(out, "\"rule\":\"tcp/3.3.1/response-cid\""));
+        assert_int_equal(number_after("\"frame\":"), frame);
+        cap_free(&c);
+}
+
+/* 1 % of the frames gone, 200 times: nothing is invented. */
+static void test_loss(void **state)
+{
+        struct capfile c;
+        uint64_t seed = 2026;
+        unsigned dropped = 0, gaps = 0;
+
+        (void)state;
+        for (int round = 0; round < 200; round++) {
+                cap_load(&c, captures[round % CAPTURES]);
+                dropped += cap_write_lossy(&c, path, 100, &seed);
+                assert_clean(check(path), round);
+                gaps += (unsigned)number_after("\"gaps\":");
+                cap_free(&c);
+        }
+        assert_true(dropped > 2000);
+        assert_true(gaps > dropped / 4); /* many frames are but acknowledgements */
+}
+
+/* Heavier losses, and only the first or the last part of a capture. */
+static void test_much_loss(void **state)
+{
+        struct capfile c;
+        uint64_t seed = 7;
+
+        (void)state;
+        for (int round = 0; round < 100; round++) {
+                cap_load(&c, captures[round % CAPTURES]);
+                (void)cap_write_lossy(&c, path, 2 + (unsigned)round % 20, &seed);
+                assert_clean(check(path), round);
+                cap_free(&c);
+        }
+}
+
+static void test_parts(void **state)
+{
+        struct capfile c;
+        uint64_t seed = 11;
+
+        (void)state;
+        for (int round = 0; round < 80; round++) {
+                unsigned from, to;
+
+                cap_load(&c, captures[round % CAPTURES]);
+                from = (unsigned)(cap_random(&seed) % c.packets);
+                to = from + 1 + (unsigned)(cap_random(&seed) % (c.packets - from));
+                memmove(c.bytes + CAP_HEAD, c.bytes + c.at[from], c.at[to] - c.at[from]);
+                cap_write_bytes(path, c.bytes, CAP_HEAD + c.at[to] - c.at[from]);
+                assert_clean(check(path), round);
+                cap_free(&c);
+        }
+}
+
+static void test_damage(void **state)
+{
+        struct capfile c;
+        uint64_t seed = 3;
+
+        (void)state;
+        for (int round = 0; round < 80; round++) {
+                char *show[] = { "pcap", "show", path, "-v" };
+
+                cap_load(&c, captures[round % CAPTURES]);
+                for (int i = 0; i < 300; i++)
+                        c.bytes[CAP_HEAD + cap_random(&seed) % (c.len - CAP_HEAD)] ^=
+                            (uint8_t)(1 << cap_random(&seed) % 8);
+                cap_write_bytes(path, c.bytes, c.len);
+                assert_in_range(check(path), PCAP_OK, PCAP_UNREADABLE);
+                assert_in_range(run(show, 3 + round % 2), PCAP_OK, PCAP_UNREADABLE);
+                cap_free(&c);
+        }
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_kernel_traffic), cmocka_unit_test(test_one_violation),
+                cmocka_unit_test(test_loss),           cmocka_unit_test(test_much_loss),
+                cmocka_unit_test(test_parts),          cmocka_unit_test(test_damage),
+        };
+
+        return cmocka_run_group_tests(tests, make_path, drop_path);
+}
