@@ -51,12 +51,15 @@ static bool make_config(struct config *c, const struct options *o, char *error, 
         return false;
 }
 
-static bool make_fabric(struct embedded *e)
+/* Too few receives (RDMA_CREDITS broken) would be lost in a shared receive queue. */
+static bool make_fabric(struct embedded *e, const struct rule_policy *policy)
 {
         struct memory_caps caps;
 
         memory_caps_default(&caps);
         caps.no_padding = true;
+        if (rule_in(&policy->violated, RDMA_CREDITS))
+                caps.device.srq_wrs = 0;
         e->verbs = verbs_memory_new(&caps);
         return e->verbs;
 }
@@ -83,7 +86,7 @@ bool embedded_start(struct embedded *e, const struct options *o, const struct ru
         };
 
         *e = (struct embedded) { 0 };
-        if (o->suite.trtype == TRTYPE_RDMA && !make_fabric(e)) {
+        if (o->suite.trtype == TRTYPE_RDMA && !make_fabric(e, policy)) {
                 snprintf(error, size, "out of memory");
                 return false;
         }

@@ -410,6 +410,16 @@ CASE("rdma/3.3/in-capsule-admin-sent", MUST, NO_RULE,
                                    .sgl = HAND(in_capsule(0, 16), .capsule = 80)));
 }
 
+CASE("rdma/3.3/in-capsule-admin-connect", MUST, RULES(RDMA_ICD_ADMIN),
+     "Connect of an admin queue with its data in the capsule is refused, or ends the connection")
+{
+        struct queue *q = bare_queue(t);
+        struct connect_data d = connect_data(q);
+
+        prefer_refusal(q, send_connect(q, .sgl = HAND(in_capsule(0, sizeof(d)), .behind = &d,
+                                                      .len = sizeof(d))));
+}
+
 CASE("rdma/3.3/in-capsule-read", MUST, RULES(RDMA_ICD_DIR),
      "A Read that describes its data as in-capsule is refused")
 {

@@ -205,9 +205,9 @@ CASE("rdma/3.3/read-limit-two", MUST, RULES(RDMA_READ_LIMIT),
 }
 
 CASE("rdma/3.3/credits", MUST, RULES(RDMA_CREDITS, FAB_ANSWERED),
-     "As many commands at once as CRQSIZE says are taken")
+     "As many commands at once as CRQSIZE says are taken, without RNR retries")
 {
-        struct queue *q = rdma_join(admin_queue(t));
+        struct queue *q = rdma_join(admin_queue(t), .rnr_retry = 0);
         uint16_t n = le16_get(expect_accept(q).data.crqsize), first;
 
         succeed(q, send_connect(q));
