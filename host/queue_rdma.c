@@ -521,18 +521,19 @@ static const char *reason_name(int reason)
 }
 
 /* The CM pads private data with zeroes: a rejection of its own may come with some. */
-static int explain_reject(const struct queue_rdma *r, struct host_error *e)
+static int explain_reject(const struct queue_rdma *r, const char *where, struct host_error *e)
 {
         const struct verbs_event *v = &r->said;
         struct rdma_reject reject;
 
         if (v->param.len > 0 && rdma_reject_read(v->param.data, v->param.len, &reject) &&
             le16_get(reject.recfmt) == 0 && le16_get(reject.sts) != 0)
-                return host_fail(
-                    e, HOST_BROKEN, "queue %u: controller rejected the connection: %s (status %u)",
-                    r->queue->qid, rdma_reject_name(le16_get(reject.sts)), le16_get(reject.sts));
-        return host_fail(e, HOST_BROKEN, "queue %u: connection rejected: %s (reason %d)",
-                         r->queue->qid, reason_name(v->reason), v->reason);
+                return host_fail(e, HOST_BROKEN,
+                                 "queue %u: %s: controller rejected the connection: %s (status %u)",
+                                 r->queue->qid, where, rdma_reject_name(le16_get(reject.sts)),
+                                 le16_get(reject.sts));
+        return host_fail(e, HOST_BROKEN, "queue %u: %s: connection rejected: %s (reason %d)",
+                         r->queue->qid, where, reason_name(v->reason), v->reason);
 }
 
 /* Waits for the event that answers the last step; it is in r->said then. */
@@ -555,7 +556,7 @@ static int hear(struct queue_rdma *r, enum verbs_event_type wanted, const char *
         if (r->said.type == wanted)
                 return 0;
         if (r->said.type == VERBS_REJECTED)
-                return explain_reject(r, e);
+                return explain_reject(r, where, e);
         return host_fail(e, HOST_BROKEN, "queue %u: %s: %s (%s)", qid, where,
                          verbs_event_name(r->said.type), reason_name(r->said.reason));
 }
@@ -658,8 +659,8 @@ static int resolve(struct queue_rdma *r, const struct host_queue_config *cfg, co
                 return -1;
         r->context = verbs_open(p);
         if (!r->context)
-                return host_fail(e, HOST_BROKEN, "cannot open an RDMA context: %s",
-                                 strerror(errno));
+                return host_fail(e, HOST_BROKEN, "queue %u: cannot open an RDMA context: %s",
+                                 cfg->qid, strerror(errno));
         if (find_address(r, cfg, where, deadline, e) < 0)
                 return -1;
         r->resolved = true;

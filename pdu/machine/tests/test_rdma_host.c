@@ -699,6 +699,101 @@ static void gives_up_all(void **state)
         bench_fini(&b);
 }
 
+/* --- rules that are broken on purpose --------------------------------------------------------- */
+
+static void bench_violating(struct bench *b, enum rule_id rule)
+{
+        struct rule_policy policy = { 0 };
+
+        rule_add(&policy.violated, rule);
+        memset(b, 0, sizeof(*b));
+        b->policy = policy;
+        b->cfg = (struct rdma_host_config) { .qid = 1,
+                                             .depth = DEPTH,
+                                             .in_capsule = IN_CAPSULE,
+                                             .capsule_max = 64 + IN_CAPSULE + 64,
+                                             .policy = &b->policy };
+        b->host = rdma_host_new(&b->cfg, &ops, b);
+        assert_non_null(b->host);
+}
+
+/* Violators have the capsule as a whole, the caller's data is left alone. */
+static void capsules_are_spoilt(void **state)
+{
+        static const struct {
+                enum rule_id rule;
+                uint32_t least, most;
+        } cases[] = {
+                { RDMA_CMD_SHORT, 0, 63 },
+                { RDMA_CMD_LONG, 64 + IN_CAPSULE + 1, 64 + IN_CAPSULE + 64 },
+        };
+        static uint8_t before[IN_CAPSULE];
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct bench b;
+                struct verbs_wr *wr;
+
+                bench_violating(&b, cases[i].rule);
+                memset(b.data, 0x77, sizeof(b.data));
+                memset(before, 0x77, sizeof(before));
+                wr = send(&b, command(&b, 0, NVME_WRITE, b.data, IN_CAPSULE));
+                assert_int_equal(wr->n_sge, 1);
+                assert_in_range(wr->sge[0].len, cases[i].least, cases[i].most);
+                assert_memory_equal(b.data, before, sizeof(before));
+                bench_fini(&b);
+        }
+}
+
+/* A capsule that is sent twice: the command ends when both SENDs have. */
+static void sent_twice(void **state)
+{
+        struct bench b;
+        struct verbs_wr *first, *second;
+
+        (void)state;
+        bench_violating(&b, RDMA_CMD_CID);
+        post_recvs(&b);
+        assert_int_equal(rdma_host_submit(b.host, command(&b, 0, NVME_WRITE, b.data, 8192)), 0);
+        first = rdma_host_take(b.host);
+        second = first->next;
+        assert_non_null(second);
+        assert_null(second->next);
+        assert_memory_equal(capsule(first), capsule(second), 64);
+        assert_false(sent(&b, first));
+        assert_false(answer(&b, &b.cmd[0], 0));
+        assert_int_equal(b.done[0], 0);
+        assert_false(sent(&b, second));
+        assert_int_equal(b.done[0], 1);
+        bench_fini(&b);
+}
+
+static void one_receive(void **state)
+{
+        struct bench b;
+
+        (void)state;
+        bench_violating(&b, RDMA_HOST_RECEIVES);
+        assert_int_equal(post_recvs(&b), 1);
+        assert_false(sent(&b, send(&b, command(&b, 0, NVME_FLUSH, NULL, 0))));
+        assert_false(answer(&b, &b.cmd[0], 0));
+        assert_int_equal(post_recvs(&b), 1);
+        bench_fini(&b);
+}
+
+static void keys_are_not_checked(void **state)
+{
+        struct verbs_wc wc = { .invalidated = true, .invalid_key = RKEY };
+        struct bench b;
+
+        (void)state;
+        bench_violating(&b, RDMA_HOST_KEY_CHECK);
+        assert_false(sent(&b, send(&b, command(&b, 0, NVME_READ, b.data, 512))));
+        assert_false(answer_with(&b, &b.cmd[0].cqe, sizeof(struct cqe), wc));
+        assert_int_equal(b.done[0], 1);
+        bench_fini(&b);
+}
+
 static void without_memory(void **state)
 {
         struct bench b = { .cfg = { .depth = DEPTH }, .no_memory = true };
@@ -734,6 +829,10 @@ int main(void)
                 cmocka_unit_test(errors_end_it),
                 cmocka_unit_test(flushed_after_response),
                 cmocka_unit_test(gives_up_all),
+                cmocka_unit_test(capsules_are_spoilt),
+                cmocka_unit_test(sent_twice),
+                cmocka_unit_test(one_receive),
+                cmocka_unit_test(keys_are_not_checked),
                 cmocka_unit_test(without_memory),
         };
 
