@@ -16,8 +16,11 @@ void judge_event(struct judge *j, const struct trace_event *e, struct rule_set *
 /* What Identify Controller says of I/O queues. */
 void judge_identified(struct judge *j, const struct association *a);
 
-/* Data whose meaning the command tells, when the command has succeeded; adds to `found`. */
-void judge_data(const struct session *s, const struct session_cmd *cmd, struct rule_set *found);
+/* A command, given what kind of controller it goes to; adds to `found`. */
+void judge_command(const struct session *s, const union sqe *sqe, struct rule_set *found);
+/* Data and results whose meaning the command tells, when it has succeeded; adds to `found`. */
+void judge_data(const struct session *s, const struct session_cmd *cmd, const struct cqe *cqe,
+                struct rule_set *found);
 /* The data of a Connect; `admin`: what the admin queue of the association said, or NULL. */
 void judge_connect(const struct session_cmd *cmd, const struct association *admin,
                    struct rule_set *found);

@@ -113,12 +113,32 @@ static bool from_start(const union sqe *s)
                !(le32_get(s->cdw14) >> 23 & 1);
 }
 
-void judge_data(const struct session *s, const struct session_cmd *cmd, struct rule_set *found)
+/* --- properties ------------------------------------------------------------------------------- */
+
+static void judge_property(const struct session *s, const union sqe *sqe, const struct cqe *cqe,
+                           struct rule_set *found)
+{
+        uint64_t value = le64_get(cqe->result);
+        uint32_t ofst = le32_get(sqe->property.ofst);
+        bool io = s->assoc->named && !s->assoc->discovery;
+
+        finds(found,
+              ofst == PROP_CAP &&
+                  (!(value & CAP_CQR) || CAP_DSTRD(value) != 0 || (io && CAP_MQES(value) == 0)),
+              FAB_CAP);
+        finds(found, ofst == PROP_VS && (uint32_t)value < NVME_VERSION(1, 2, 1), FAB_VS);
+}
+
+void judge_data(const struct session *s, const struct session_cmd *cmd, const struct cqe *cqe,
+                struct rule_set *found)
 {
         const union sqe *sqe = &cmd->sqe;
 
-        if (s->qid != 0 || !s->assoc || !s->assoc->named || !cmd->data || cmd->data_cut ||
-            s->gapped)
+        if (s->qid != 0 || !s->assoc || !s->assoc->named || s->gapped)
+                return;
+        if (sqe->opc == NVME_FABRICS && sqe->fctype == FCTYPE_PROPERTY_GET)
+                judge_property(s, sqe, cqe, found);
+        if (!cmd->data || cmd->data_cut)
                 return;
         if (sqe->opc == NVME_IDENTIFY && (le32_get(sqe->cdw10) & 0xff) == CNS_CTRL &&
             cmd->data_len >= sizeof(struct id_ctrl))
@@ -126,4 +146,28 @@ void judge_data(const struct session *s, const struct session_cmd *cmd, struct r
         else if (sqe->opc == NVME_GET_LOG_PAGE && (le32_get(sqe->cdw10) & 0xff) == LOG_DISCOVERY &&
                  from_start(sqe) && cmd->data_len >= sizeof(struct disc_header))
                 judge_log(cmd, found);
+}
+
+/* --- commands --------------------------------------------------------------------------------- */
+
+static bool is_one_of(uint8_t value, const uint8_t *list, size_t n)
+{
+        return memchr(list, value, n) != NULL;
+}
+
+/* What a discovery controller is never asked (B2.2 3.1.3.3). */
+void judge_command(const struct session *s, const union sqe *sqe, struct rule_set *found)
+{
+        static const uint8_t opcodes[] = { 0x0d, 0x10, 0x11, 0x15, 0x80, 0x81, 0x82, 0x84 };
+        static const uint8_t logs[] = { LOG_SMART, LOG_FW_SLOT, LOG_CHANGED_NS };
+        static const uint8_t features[] = { FEAT_QUEUES, FEAT_HOSTID };
+        uint8_t selector = (uint8_t)le32_get(sqe->cdw10);
+        bool feature = sqe->opc == NVME_SET_FEATURES || sqe->opc == NVME_GET_FEATURES;
+
+        if (s->qid != 0 || !s->assoc || !s->assoc->discovery)
+                return;
+        finds(found, is_one_of(sqe->opc, opcodes, sizeof(opcodes)), DISC_PROHIBITED);
+        finds(found, sqe->opc == NVME_GET_LOG_PAGE && is_one_of(selector, logs, sizeof(logs)),
+              DISC_LOGS);
+        finds(found, feature && is_one_of(selector, features, sizeof(features)), DISC_FEATURES);
 }

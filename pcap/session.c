@@ -430,11 +430,13 @@ static void judge_result(const struct reader *r, const struct session_private *p
 {
         const struct connect_data *data;
 
+        if (rec->sqe)
+                judge_command(&p->pub, rec->sqe, &rec->broken);
         if (!rec->cqe || !rec->cmd || cqe_status(rec->cqe))
                 return;
         data = connect_data(rec->cmd);
         if (!is_connect(&rec->cmd->sqe))
-                judge_data(&p->pub, rec->cmd, &rec->broken);
+                judge_data(&p->pub, rec->cmd, rec->cqe, &rec->broken);
         else if (data)
                 judge_connect(rec->cmd,
                               le16_get(rec->cmd->sqe.connect.qid) ? find_association(r, data)

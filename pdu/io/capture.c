@@ -12,7 +12,7 @@
 
 enum {
         BUCKETS = 16384,
-        CONNS_MAX = 32768,    /* remembered: the idle ones are closed when more appear */
+        CONNS_MAX = 16384,    /* remembered: the idle ones are closed when more appear */
         HELD_BYTES = 4 << 20, /* of one direction, waiting for what should come before them */
         HELD_SEGMENTS = 4096,
         HELD_ALL = 64 << 20, /* bytes of all directions */

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmfspec pcap` as a user types it: beside tshark, on captures of broken rules, on bad input."""
+import collections
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
+TCP = ROOT / "pdu/io/tests/captures"
+CAPTURES = {
+    "tcp": TCP / "nvme-tcp-6.12.pcap",
+    "tcp-digest": TCP / "nvme-tcp-digest-6.12.pcap",
+    "rxe": HERE / "captures/nvme-rdma-rxe-6.12.pcap",
+    "siw": HERE / "captures/nvme-rdma-siw-6.12.pcap",
+}
+TSHARK = shutil.which("tshark")
+
+
+def run(*args, code=0, **kwargs):
+    done = subprocess.run([NVMFSPEC, "pcap", *map(str, args)], capture_output=True, timeout=120,
+                          **kwargs)
+    assert done.returncode == code, done.stderr.decode() + done.stdout.decode()[-2000:]
+    return done
+
+
+def text(*args, **kwargs):
+    return run(*args, **kwargs).stdout.decode()
+
+
+def objects(*args, **kwargs):
+    lines = [json.loads(line) for line in text(*args, "-o", "json", **kwargs).splitlines()]
+    assert all(o["schema"] == 1 for o in lines)
+    return lines
+
+
+def commands(records):
+    """(frame, opcode, FCTYPE of Fabrics commands) of each command."""
+    for r in records:
+        sqe = r["fields"].get("sqe", r["fields"]) if r["kind"] in ("pdu", "command") else {}
+        if "opc" in sqe:
+            yield r["frame"], sqe["opc"], sqe.get("fctype") if sqe["opc"] == 0x7f else None
+
+
+def statuses(records):
+    for r in records:
+        cqe = r["fields"].get("cqe", r["fields"]) if r["kind"] in ("pdu", "response") else {}
+        if "status" in cqe:
+            yield cqe["status"]
+
+
+# --- beside tshark -------------------------------------------------------------------------------
+
+def tshark(path, *fields):
+    """Each frame's values of these fields; of several PDUs in a frame several values."""
+    args = [TSHARK, "-r", str(path), "-T", "fields", "-E", "occurrence=a", "-E", "aggregator=,",
+            "-o", "nvme-tcp.subsystem_ports:4420"]
+    for field in fields:
+        args += ["-e", field]
+    out = subprocess.run(args, check=True, capture_output=True, text=True).stdout
+    for line in out.splitlines():
+        yield [[int(v, 0) for v in column.split(",") if v] for column in line.split("\t")]
+
+
+def tshark_opcodes(path):
+    counts = collections.Counter()
+    for opcodes, types in tshark(path, "nvme.cmd.opc", "nvme.fabrics.cmd.fctype"):
+        counts.update(opcodes)
+        counts.update((0x7f, t) for t in types)
+    return counts
+
+
+def our_opcodes(path):
+    counts = collections.Counter()
+    for _, opcode, fctype in commands(objects("show", path)):
+        counts[opcode if fctype is None else (0x7f, fctype)] += 1
+    return counts
+
+
+@pytest.mark.skipif(not TSHARK, reason="tshark is not installed")
+@pytest.mark.parametrize("name", ["tcp", "tcp-digest", "rxe"])
+def test_opcodes_are_those_that_tshark_counts(name):
+    ours, theirs = our_opcodes(CAPTURES[name]), tshark_opcodes(CAPTURES[name])
+    if name == "rxe":
+        # tshark 4.0 misses the capsules that span several packets: 4 Writes with 4 KiB in them, and
+        # the Connects of I/O queues with their 1024 bytes where the path MTU is 1024.
+        assert ours[1] == 8 and theirs[1] == 4
+        for opcode in (1, (0x7f, 1)):
+            assert ours.pop(opcode) >= theirs.pop(opcode, 0)
+    assert ours == theirs
+
+
+@pytest.mark.skipif(not TSHARK, reason="tshark is not installed")
+@pytest.mark.parametrize("name", ["tcp", "tcp-digest", "rxe"])
+def test_responses_are_those_that_tshark_counts(name):
+    theirs = collections.Counter()
+    for scs, scts in tshark(CAPTURES[name], "nvme.cqe.status.sc", "nvme.cqe.status.sct"):
+        theirs.update(sct << 8 | sc for sc, sct in zip(scs, scts))
+    ours = collections.Counter(statuses(objects("show", CAPTURES[name])))
+    if name == "rxe":  # it shows none for commands it has missed
+        assert ours[0] - theirs[0] in range(4, 10)
+        ours[0] = theirs[0]
+    assert ours == theirs
+
+
+def test_rdma_says_the_same_as_tcp():
+    """The same actions: the same I/O commands, whatever they went over."""
+    io = {name: collections.Counter(
+        (r["fields"].get("sqe", r["fields"])["opc"]) for r in objects("show", path)
+        if r["qid"] > 0 and r["kind"] in ("pdu", "command") and r["sender"] == "host"
+        and "opc" in r["fields"].get("sqe", r["fields"]))
+        for name, path in CAPTURES.items()}
+    assert io["tcp"] == io["tcp-digest"] == io["rxe"] == io["siw"]
+    assert io["siw"][1] == 8 and io["siw"][2] == 12 and io["siw"][0x7f] == 2
+
+
+def test_iwarp_segments_are_those_that_tshark_counts():
+    if not TSHARK:
+        pytest.skip("tshark is not installed")
+    out = subprocess.run([TSHARK, "-r", CAPTURES["siw"], "-o", "tcp.try_heuristic_first:TRUE",
+                          "-T", "fields", "-E", "occurrence=a", "-E", "aggregator=,",
+                          "-e", "iwarp_rdma.opcode", "-e", "iwarp_ddp.last_flag"],
+                         check=True, capture_output=True, text=True).stdout
+    theirs = collections.Counter()
+    for line in out.splitlines():
+        opcodes, lasts = line.split("\t")
+        theirs.update(int(o, 0) for o, last in zip(opcodes.split(","), lasts.split(","))
+                      if o and last in ("1", "True"))
+    ours = collections.Counter(r["kind"] for r in objects("show", CAPTURES["siw"]))
+    sends = sum(theirs[o] for o in (3, 4, 5, 6))
+    assert (ours["rdma_write"], ours["rdma_read"], ours["rdma_read_end"]) == \
+        (theirs[0], theirs[1], theirs[2])
+    assert ours["command"] + ours["response"] == sends
+
+
+# --- rules, one broken in each capture -----------------------------------------------------------
+
+# The suite breaks a rule of hosts against a target that does not check it, or the target breaks
+# its own: the case fails, and its transcript is a capture of just that.
+BROKEN = {
+    "waive": [
+        "tcp/3.6.2/plen-h2c", "tcp/3.6.2/hlen-h2c", "tcp/3.3/pdo-h2c", "tcp/3.3/direction-h2c",
+        "tcp/3.1/icreq-once", "tcp/3.6.2.2/hpda", "tcp/3.3.1.1/hdgst-h2c", "tcp/3.3.1.1/ddgst-h2c",
+        "tcp/3.3.1/in-capsule-length", "tcp/3.3.2.2/ttag", "tcp/3.3.2.2/cccid",
+        "tcp/3.3.2.2/datao", "tcp/3.3.2.2/range", "tcp/3.3.2.2/maxh2cdata",
+        "tcp/3.3.2.2/last-early", "tcp/3.3.2.2/last-missing", "fab/3.3.2.3/connect-first",
+        "fab/3.3.2.3/enabled", "fab/3.3.2/overrun", "fab/6.3/recfmt", "fab/6.3/connect-once",
+        "fab/6.3/io-hostnqn", "fab/6.5/size", "fab/3.1.3.3/prohibited",
+    ],
+    "violate": [
+        "tcp/3.6.2/plen-c2h", "tcp/3.6.2/hlen-c2h", "tcp/3.3/pdo-c2h", "tcp/3.1/icresp-once",
+        "tcp/3.3.1.1/hdgst-c2h", "tcp/3.3.1.1/ddgst-c2h", "tcp/3.3.1/response-cid",
+        "tcp/3.3.2.1/cccid", "tcp/3.3.2.1/datao", "tcp/3.3.2.1/range", "tcp/3.3.2.2/r2t-offset",
+        "tcp/3.3.2.2/r2t-limit", "fab/6.3/sqhd", "fab/6.3/sqhd-ffff-unasked",
+        "fab/3.1.4.1/cap", "base/5.1.13/cntlid", "base/5.1.13/ioccsz", "base/5.1.13/kas",
+        "fab/3.1.3.3/log-entry",
+    ],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how, rule", [(how, r) for how, rules in BROKEN.items() for r in rules])
+def test_a_broken_rule_is_flagged(how, rule, tmp_path):
+    subprocess.run([NVMFSPEC, "conform", "--rule", rule, f"--{how}", rule, "--brief",
+                    "--transcript", tmp_path], capture_output=True, timeout=100)
+    captures = sorted(tmp_path.rglob("*.pcap"))
+    assert captures, "no case has failed"
+    flagged = {}
+    for capture in captures:
+        done = subprocess.run([NVMFSPEC, "pcap", "check", "--all", "-o", "json", capture],
+                              capture_output=True, text=True, timeout=60)
+        found = [json.loads(line) for line in done.stdout.splitlines()]
+        hits = [f for f in found if f.get("rule") == rule]
+        if hits:
+            flagged[capture] = hits
+            assert done.returncode == 1 or hits[0]["level"] != "must"
+            assert {h["bound"] for h in hits} == {"host" if how == "waive" else "controller"}
+            shown = [o for o in objects("show", capture, "--violations")
+                     if any(b["rule"] == rule for b in o["broken"])]
+            assert [o["frame"] for o in shown] == [h["frame"] for h in hits]
+    assert flagged
+
+
+# --- as a user types it --------------------------------------------------------------------------
+
+def test_filters():
+    path = CAPTURES["tcp"]
+    everything = objects("show", path)
+    assert {o["qid"] for o in objects("show", path, "-q", 1)} == {1}
+    assert {o["connection"] for o in objects("show", path, "-c", 2)} == {2}
+    reads = objects("show", path, "--opcode", "read")
+    assert reads == objects("show", path, "--opcode", "0x02", "-q", 1) + \
+        objects("show", path, "--opcode", "0x02", "-q", 2) or len(reads) > 12
+    failed = objects("show", path, "--status", "0/0F")
+    assert [o["fields"]["cqe"]["status"] for o in failed] == [15]
+    assert len(objects("show", path, "--status", "error")) == 4
+    assert len(objects("show", path, "--violations")) == 29
+    assert 0 < len(objects("show", path, "--cid", 0)) < len(everything)
+
+
+def test_all_writes_of_the_rxe_capture():
+    lines = text("show", CAPTURES["rxe"], "--opcode", "write").splitlines()
+    written = [line for line in lines if " Command " in line]
+    assert len(written) == 8
+    assert sum("sgl 01h 4096" in line for line in written) == 4
+
+
+def test_counts():
+    out = text("show", "--count", CAPTURES["rxe"])
+    assert "75 commands" in out and "73 responses" in out and "RDMA WRITE" in out
+
+
+def test_all_fields_and_structures():
+    out = text("show", "-v", CAPTURES["siw"])
+    for word in ("hostnqn", "ioccsz", "subnqn", "critical", "hsqsize"):
+        assert word.lower() in out.lower()
+
+
+# What nvmet does: SQID filled in where it is reserved (B2.2 3.3.3), and CAP.CQR 0 (B2.2 3.1.4.1).
+RESERVED, CAP = "tcp/3.6.2.7/cqe-reserved", "fab/3.1.4.1/cap"
+
+
+def test_check_says_what_and_where():
+    out = text("check", CAPTURES["tcp"], code=1)
+    assert RESERVED in out and CAP in out and "4 must and 25 should broken" in out
+    assert out.count("frame ") == 4  # the first of each connection
+    assert "4 must and 25" in text("check", CAPTURES["tcp"], "--all", code=1)
+    lenient = text("check", CAPTURES["tcp"], "--waive", CAP)
+    assert "0 must and 25 should" in lenient
+    run("check", CAPTURES["tcp"], "--waive", CAP, "--strict", code=1)
+    assert "0 must and 0 should" in text("check", CAPTURES["tcp"], "--waive", CAP, "--waive",
+                                         RESERVED, "--strict")
+
+
+def test_standard_input():
+    data = CAPTURES["siw"].read_bytes()
+    assert text("show", "--count", "-", input=data) == text("show", "--count", CAPTURES["siw"])
+
+
+def test_pcapng_and_other_links(tmp_path):
+    if not shutil.which("editcap"):
+        pytest.skip("editcap is not installed")
+    for kind in ("pcapng", "nsecpcap"):
+        copy = tmp_path / f"copy.{kind}"
+        subprocess.run(["editcap", "-F", kind, CAPTURES["rxe"], copy], check=True)
+        assert text("check", copy, code=1) == text("check", CAPTURES["rxe"], code=1)
+
+
+@pytest.mark.parametrize("args, word", [
+    ([], "which subcommand"),
+    (["shw"], "no subcommand"),
+    (["show"], "which file"),
+    (["show", "a", "b"], "one file"),
+    (["show", "--status", "9/999", "x"], "no status"),
+    (["show", "--port", "1", "x"], "unknown option"),
+    (["check", "-s", "0", "x"], "no port"),
+    (["check", "--waive", "tcp/none", "x"], "no rule"),
+])
+def test_usage(args, word):
+    done = run(*args, code=2)
+    assert word in done.stderr.decode() and not done.stdout
+
+
+def test_unreadable_files(tmp_path):
+    bad = tmp_path / "bad.pcap"
+    bad.write_bytes(b"no capture at all, and long enough")
+    for path in (bad, tmp_path / "none"):
+        err = run("check", path, code=3).stderr.decode()
+        assert str(path) in err
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(CAPTURES["tcp"].read_bytes()[:100000])
+    done = run("show", cut, code=3)
+    assert "ICReq" in done.stdout.decode() and "cut.pcap" in done.stderr.decode()
+
+
+def test_nothing_in_it(tmp_path):
+    empty = tmp_path / "empty.pcap"
+    empty.write_bytes(CAPTURES["tcp"].read_bytes()[:24])
+    assert "no NVMe connection" in run("check", empty).stderr.decode()
