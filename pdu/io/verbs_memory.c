@@ -7,9 +7,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+enum { STEPS_MAX = 6 }; /* that a call takes where it is slow */
+
 struct shared { /* the fabric, for one thread at a time */
         pthread_mutex_t lock;
         struct memory_fabric *fabric;
+        uint32_t random; /* slow; 0: at once */
 };
 
 struct bell { /* of a context */
@@ -32,12 +35,31 @@ static void leave(struct shared *s)
         pthread_mutex_unlock(&s->lock);
 }
 
-/* Whatever has become possible is done at once. */
+static uint32_t next_random(void *user)
+{
+        struct shared *s = user;
+
+        s->random ^= s->random << 13;
+        s->random ^= s->random >> 17;
+        s->random ^= s->random << 5;
+        return s->random;
+}
+
+static void work(struct shared *s)
+{
+        if (s->random == 0)
+                memory_idle(s->fabric);
+        else
+                for (uint32_t n = next_random(s) % (STEPS_MAX + 1); n > 0; n--)
+                        memory_step(s->fabric);
+}
+
+/* Whatever has become possible is done at once, but where it is slow. */
 static void leave_done(struct shared *s)
 {
         int why = errno;
 
-        memory_idle(s->fabric);
+        work(s);
         leave(s);
         errno = why;
 }
@@ -358,6 +380,8 @@ static int poll_cq(struct verbs_domain *d, struct verbs_wc *wc, int max)
         struct shared *s = enter(d);
         int n = memory_ops.poll(d, wc, max);
 
+        if (s->random)
+                work(s);
         leave(s);
         return n;
 }
@@ -399,15 +423,18 @@ static const struct verbs shared_ops = {
 
 /* --- the provider ------------------------------------------------------------------------------ */
 
-struct verbs_provider *verbs_memory_new(const struct memory_caps *caps_)
+static struct verbs_provider *provider_new(const struct memory_caps *with, uint32_t seed)
 {
         struct shared *s = calloc(1, sizeof(*s));
-        struct memory_config cfg = {
-                .caps = caps_, .changed = changed, .user = s, .ops = &shared_ops
-        };
+        struct memory_config cfg = { .caps = with,
+                                     .random = seed ? next_random : NULL,
+                                     .changed = changed,
+                                     .user = s,
+                                     .ops = &shared_ops };
 
         if (!s)
                 return NULL;
+        s->random = seed;
         s->fabric = memory_fabric_new(&cfg);
         if (!s->fabric) {
                 free(s);
@@ -415,6 +442,16 @@ struct verbs_provider *verbs_memory_new(const struct memory_caps *caps_)
         }
         pthread_mutex_init(&s->lock, NULL);
         return memory_provider(s->fabric);
+}
+
+struct verbs_provider *verbs_memory_new(const struct memory_caps *with)
+{
+        return provider_new(with, 0);
+}
+
+struct verbs_provider *verbs_memory_new_slow(const struct memory_caps *with, uint32_t seed)
+{
+        return provider_new(with, seed ? seed : 1);
 }
 
 void verbs_memory_free(struct verbs_provider *p)
@@ -426,6 +463,18 @@ void verbs_memory_free(struct verbs_provider *p)
         memory_fabric_free(s->fabric);
         pthread_mutex_destroy(&s->lock);
         free(s);
+}
+
+void verbs_memory_do(struct verbs_provider *p, void (*fn)(struct memory_fabric *f, void *arg),
+                     void *arg)
+{
+        struct shared *s = shared_of(p);
+
+        pthread_mutex_lock(&s->lock);
+        if (fn)
+                fn(s->fabric, arg);
+        memory_idle(s->fabric);
+        leave(s);
 }
 
 struct memory_count verbs_memory_leaks(struct verbs_provider *p)

@@ -692,6 +692,27 @@ unsigned memory_leaked(const struct memory_fabric *f)
         return n.listeners + n.eps + n.qps + n.mrs + n.windows + n.posted;
 }
 
+struct verbs_ep *memory_ep(const struct memory_fabric *f, unsigned i)
+{
+        struct verbs_ep *ep = f->eps;
+
+        while (ep && (!ep->taken || i-- > 0))
+                ep = ep->next;
+        return ep;
+}
+
+struct verbs_context *memory_context(const struct verbs_ep *ep)
+{
+        ALIVE(ep);
+        return ep->context;
+}
+
+bool memory_connects(const struct verbs_ep *ep)
+{
+        ALIVE(ep);
+        return ep->connector;
+}
+
 enum memory_qp memory_qp_state(const struct verbs_ep *ep)
 {
         ALIVE(ep);

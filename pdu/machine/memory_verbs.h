@@ -143,6 +143,11 @@ struct memory_count memory_leaks(const struct memory_fabric *f);
 /* All but the contexts, added up. */
 unsigned memory_leaked(const struct memory_fabric *f);
 
+/* The i-th of the endpoints that count, in no order worth knowing; NULL: there are fewer. */
+struct verbs_ep *memory_ep(const struct memory_fabric *f, unsigned i);
+struct verbs_context *memory_context(const struct verbs_ep *ep);
+bool memory_connects(const struct verbs_ep *ep); /* it is the connector */
+
 enum memory_qp { MEMORY_QP_NONE, MEMORY_QP_NEW, MEMORY_QP_LIVE, MEMORY_QP_ERROR };
 enum memory_qp memory_qp_state(const struct verbs_ep *ep);
 

@@ -146,23 +146,30 @@ static struct memory_key *key_of(const struct verbs_domain *d, uint32_t key)
         return k && k->domain == d ? k : NULL;
 }
 
-static bool local_ok(const struct verbs_domain *d, const struct verbs_sge *s, unsigned access)
+/* iWARP fills the memory of a READ as if the peer wrote to it (RFC 5040 5.2). What the peer may not
+ * read is registered so that this works (as pdu/io/verbs_rdma.h does), the rest needs the right. */
+static bool may_sink(const struct memory_key *k)
+{
+        return !k->domain->o.fabric->caps.device.iwarp || !(k->access & VERBS_REMOTE_READ) ||
+               (k->access & VERBS_REMOTE_WRITE);
+}
+
+static bool local_ok(const struct verbs_domain *d, const struct verbs_sge *s, bool sink)
 {
         const struct memory_key *k = key_of(d, s->lkey);
 
         if (s->len == 0)
                 return true;
         return k && !k->window && k->lkey == s->lkey && holds(k, (uintptr_t)s->addr, s->len) &&
-               (k->access & access) == access;
+               (!sink || may_sink(k));
 }
 
-static enum verbs_status check_local(const struct memory_work *w, const struct verbs_domain *d,
-                                     unsigned access)
+static enum verbs_status check_local(const struct memory_work *w, const struct verbs_domain *d)
 {
         if (w->own.flags & VERBS_INLINE)
                 return VERBS_SUCCESS;
         for (unsigned i = 0; i < w->own.n_sge; i++)
-                if (!local_ok(d, &w->own.sge[i], access))
+                if (!local_ok(d, &w->own.sge[i], w->own.op == VERBS_READ))
                         return VERBS_LOCAL_PROTECTION;
         return VERBS_SUCCESS;
 }
@@ -385,7 +392,7 @@ static void finish_send(struct verbs_ep *ep, struct memory_work *w)
         struct memory_work *rx = peer->claimed;
 
         peer->claimed = NULL;
-        if (check_local(rx, peer->domain, 0) != VERBS_SUCCESS) {
+        if (check_local(rx, peer->domain) != VERBS_SUCCESS) {
                 receive_failed(ep, w, rx, VERBS_LOCAL_PROTECTION, VERBS_REMOTE_OPERATION);
                 return;
         }
@@ -428,7 +435,7 @@ static void finish_write(struct verbs_ep *ep, struct memory_work *w)
 static void finish(struct verbs_ep *ep)
 {
         struct memory_work *w = ep->in_hand;
-        enum verbs_status status = check_local(w, ep->domain, 0);
+        enum verbs_status status = check_local(w, ep->domain);
 
         ep->in_hand = NULL;
         if (status != VERBS_SUCCESS)
@@ -441,18 +448,13 @@ static void finish(struct verbs_ep *ep)
                 finish_send(ep, w);
 }
 
-static unsigned sink_access(const struct verbs_ep *ep) /* of what a READ writes to: RFC 5040 5.2 */
-{
-        return ep->o.fabric->caps.device.iwarp ? VERBS_REMOTE_WRITE : 0;
-}
-
 static void finish_read(struct verbs_ep *ep, struct memory_work *w)
 {
         uint32_t len = bytes_of(&w->own);
         struct verbs_wr from = remote_list(w, len);
 
         ep->reads--;
-        if (check_local(w, ep->domain, sink_access(ep)) != VERBS_SUCCESS)
+        if (check_local(w, ep->domain) != VERBS_SUCCESS)
                 fail_send(ep, w, VERBS_LOCAL_PROTECTION);
         else if (!ep->peer || ep->peer->qp != MEMORY_QP_LIVE)
                 fail_send(ep, w, VERBS_RETRY_EXCEEDED);
@@ -633,8 +635,7 @@ static void start_remote(struct verbs_ep *ep, struct memory_work *w)
 static void start(struct verbs_ep *ep)
 {
         struct memory_work *w = first_queued(ep);
-        enum verbs_status status =
-            check_local(w, ep->domain, w->own.op == VERBS_READ ? sink_access(ep) : 0);
+        enum verbs_status status = check_local(w, ep->domain);
 
         if (turn_of(&ep->fail_work_in))
                 fail_send(ep, w, ep->fail_work_status);

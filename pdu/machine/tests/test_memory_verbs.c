@@ -1007,6 +1007,26 @@ static void iwarp_has_no_rnr(void **state)
         end();
 }
 
+static void iwarp_wants_the_right_to_write_for_what_it_reads(void **state)
+{
+        static const unsigned rights[] = { 0, VERBS_REMOTE_WRITE, ALL_RIGHTS, VERBS_REMOTE_READ };
+        struct memory_caps caps;
+        struct verbs_wr *w;
+
+        (void)state;
+        memory_caps_default(&caps);
+        caps.device.iwarp = true;
+        for (unsigned i = 0; i < 4; i++) {
+                start(&caps);
+                verbs_dereg(ctrl.d, &ctrl.mr);
+                assert_int_equal(verbs_reg(ctrl.d, ctrl.memory, BYTES, rights[i], &ctrl.mr), 0);
+                w = rdma(&ctrl, 0, VERBS_READ, &host, 0, 16);
+                post(&ctrl, w);
+                expect_wc(&ctrl, w, i < 3 ? VERBS_SUCCESS : VERBS_LOCAL_PROTECTION);
+                end();
+        }
+}
+
 static void a_send_longer_than_the_receive(void **state)
 {
         (void)state;
@@ -1445,6 +1465,7 @@ int main(void)
                 cmocka_unit_test(reads_within_the_depth_wait),
                 cmocka_unit_test(nothing_is_posted_to_receive),
                 cmocka_unit_test(iwarp_has_no_rnr),
+                cmocka_unit_test(iwarp_wants_the_right_to_write_for_what_it_reads),
                 cmocka_unit_test(a_send_longer_than_the_receive),
                 cmocka_unit_test(a_failed_queue_is_flushed),
                 cmocka_unit_test(a_shared_queue_feeds_all),
