@@ -553,8 +553,11 @@ static int hear(struct queue_rdma *r, enum verbs_event_type wanted, const char *
                 n = poll_fds(r, fds);
                 poll(fds, (nfds_t)n, n == 0 || ms > NAP_MS ? NAP_MS : ms);
         }
-        if (r->said.type == wanted)
+        if (r->said.type == wanted && r->life.state <= LIFE_LIVE)
                 return 0;
+        if (r->said.type == wanted) /* and then came what ended it */
+                return host_fail(e, HOST_BROKEN, "queue %u: %s: %s", qid, where,
+                                 ending(r->life.cause));
         if (r->said.type == VERBS_REJECTED)
                 return explain_reject(r, where, e);
         return host_fail(e, HOST_BROKEN, "queue %u: %s: %s (%s)", qid, where,
