@@ -14,6 +14,7 @@ typedef int pcap_fn(struct pcap_call *call); /* enum pcap_exit */
 
 int pcap_show(struct pcap_call *call);
 int pcap_check(struct pcap_call *call);
+int pcap_stat(struct pcap_call *call);
 
 /* session_read() of the call's file by its arguments; -1 with call->err. */
 int pcap_records(struct pcap_call *call, const struct session_options *options, record_fn *fn,

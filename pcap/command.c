@@ -17,6 +17,8 @@ static const struct subcommand {
           pcap_show, ARGS_FILTER | ARGS_OUTPUT | ARGS_VERBOSE | ARGS_COUNT | ARGS_JUDGE },
         { "check", "judges both sides by the rulebook; the first violation of each connection",
           pcap_check, ARGS_OUTPUT | ARGS_CONN | ARGS_JUDGE | ARGS_ALL },
+        { "stat", "latencies from capsule to response and their parts, rates and depth over time",
+          pcap_stat, ARGS_OUTPUT | ARGS_CONN | ARGS_HTML },
 };
 /* clang-format on */
 enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };

@@ -282,3 +282,59 @@ def test_nothing_in_it(tmp_path):
     empty = tmp_path / "empty.pcap"
     empty.write_bytes(CAPTURES["tcp"].read_bytes()[:24])
     assert "no NVMe connection" in run("check", empty).stderr.decode()
+
+
+# --- stat ----------------------------------------------------------------------------------------
+
+def stat(name, *args):
+    return json.loads(text("stat", CAPTURES[name], "-o", "json", *args))
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_latencies_are_the_times_between_frames(name):
+    started, took = {}, collections.defaultdict(list)
+    for r in objects("show", CAPTURES[name]):
+        fields = r["fields"].get("sqe") or r["fields"].get("cqe") or r["fields"]
+        if "cid" not in fields or r["kind"] not in ("pdu", "command", "response"):
+            continue
+        key = r["connection"], fields["cid"]
+        if "opc" in fields:
+            started[key] = fields["opc_text"], r["qid"] > 0, r["time_ns"]
+        elif key in started:
+            what, io, at = started.pop(key)
+            took[what, io].append(r["time_ns"] - at)
+    kinds = {(k["command"], k["io"]): k for k in stat(name)["kinds"]}
+    took.pop(("Asynchronous Event Request", False), None)
+    assert set(took) == set(kinds)
+    for kind, latencies in took.items():
+        whole = kinds[kind]["whole_ns"]
+        assert whole["count"] == len(latencies)
+        assert (whole["min"], whole["max"]) == (min(latencies), max(latencies))
+        assert whole["mean"] == pytest.approx(sum(latencies) / len(latencies))
+        middle = sorted(latencies)[(len(latencies) - 1) // 2]
+        assert middle * 0.98 <= whole["p50"] <= middle * 1.02
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_the_timeline_adds_up(name):
+    out = stat(name)
+    bins = out["timeline"]
+    assert sum(b["completed"] for b in bins) == out["completed"] > 70
+    assert max(b["depth_max"] for b in bins) == out["depth_max"]
+    assert len(bins) == int(out["seconds"] * 1e9 // out["interval_ns"]) + 1
+    assert sum(b["h2c_bytes"] for b in bins) == sum(k["h2c_bytes"] for k in out["kinds"]) > 4 << 17
+    coarse = stat(name, "--interval", 1000)
+    assert coarse["interval_ns"] == 10**9 and len(coarse["timeline"]) <= 12
+    for part in ("to_data_ns", "data_ns", "to_response_ns"):
+        writes, = [k for k in out["kinds"] if k["command"] == "Write"]
+        assert writes[part]["count"] == 4  # those of 128 KiB; the others are in their capsules
+
+
+def test_the_page_stands_alone(tmp_path):
+    page = tmp_path / "page.html"
+    text("stat", CAPTURES["rxe"], "--html", page)
+    html = page.read_text()
+    assert html.count("<svg") == html.count("</svg>") == 5 and "polyline" in html
+    assert "http" not in html and "<script" not in html and "src=" not in html
+    assert "nan" not in html and "inf," not in html
+    run("stat", CAPTURES["rxe"], "--html", tmp_path / "no" / "page.html", code=3)
