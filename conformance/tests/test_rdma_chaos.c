@@ -393,8 +393,9 @@ int main(void)
                 cmocka_unit_test(iwarp),
                 cmocka_unit_test(the_devices_go),
         };
+        const char *wish = getenv("CHAOS_SECONDS");
 
-        if (getenv("CHAOS_SECONDS"))
-                seconds = (unsigned)atoi(getenv("CHAOS_SECONDS"));
+        if (wish)
+                seconds = (unsigned)strtoul(wish, NULL, 0);
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

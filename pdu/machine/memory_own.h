@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the parts of memory_verbs.h share: memory_verbs.c has the objects and the accounts,
- * memory_cm.c connection management, memory_work.c work requests and completions, memory_map.c a
- * map. Not for anybody else.
+ * memory_cm.c connection management, memory_work.c work requests and completions, memory_keys.c what
+ * they may reach, memory_map.c a map. Not for anybody else.
  */
 #ifndef NVMF_MACHINE_MEMORY_OWN_H
 #define NVMF_MACHINE_MEMORY_OWN_H
@@ -269,10 +269,29 @@ enum { /* bits: what may happen next to the work of an endpoint */
 unsigned memory_work_may(struct verbs_ep *ep);
 void memory_work_do(struct verbs_ep *ep, unsigned bit);
 
+/* --- memory_keys.c ----------------------------------------------------------------------------- */
+
 int memory_reg(struct verbs_domain *d, void *addr, size_t len, unsigned access,
                struct verbs_mr *mr);
 void memory_dereg(struct verbs_domain *d, struct verbs_mr *mr);
 int memory_make_window(struct verbs_domain *d, struct verbs_window *w);
 void memory_drop_window(struct verbs_domain *d, struct verbs_window *w);
+/* Those of the domain go. */
+void memory_keys_end(struct verbs_domain *d);
+
+/* Of that domain, whatever its low byte and whether it is usable; NULL: no such thing. */
+struct memory_key *memory_key_of(const struct verbs_domain *d, uint32_t key);
+bool memory_key_holds(const struct memory_key *k, uint64_t addr, uint64_t len);
+/* A key of the responder's, as it stands now. */
+struct memory_key *memory_key_usable(const struct verbs_ep *responder, uint32_t key);
+void memory_unbind(struct memory_key *k);
+/* Windows that are bound to that MR (may be NULL), or for that endpoint (may be NULL). */
+void memory_unbind_those_of(struct memory_fabric *f, const struct memory_key *mr,
+                            const struct verbs_ep *ep);
+/* Whether the poster's own memory is good for its work request. */
+enum verbs_status memory_check_local(const struct memory_work *w, const struct verbs_domain *d);
+/* Whether a READ or WRITE of so many bytes may reach where it wants to. */
+bool memory_remote_ok(const struct verbs_ep *responder, const struct verbs_wr *wr, uint32_t len,
+                      unsigned access);
 
 #endif

@@ -7,191 +7,6 @@ static struct memory_work *work_of(struct chained *c)
         return (struct memory_work *)(void *)c;
 }
 
-/* --- keys -------------------------------------------------------------------------------------- */
-
-/* The upper 24 bits tell MRs and windows apart, one step of the count changes many of them; the low
- * byte is a window owner's to change. */
-static uint32_t next_base(struct memory_fabric *f)
-{
-        uint32_t base;
-
-        do {
-                base = ++f->last_key * 0x9e3779u & 0xffffff;
-        } while (base == 0 || map_get(&f->keys, base));
-        return base;
-}
-
-static struct memory_key *key_new(struct verbs_domain *d, enum memory_what what)
-{
-        struct memory_fabric *f = d->o.fabric;
-        struct memory_key *k;
-        uint32_t base;
-
-        if (memory_refused(f, what))
-                return NULL;
-        if (d->context->removed) {
-                errno = ENODEV;
-                return NULL;
-        }
-        k = calloc(1, sizeof(*k));
-        base = next_base(f);
-        if (!k || map_put(&f->keys, base, k) < 0) {
-                free(k);
-                errno = ENOMEM;
-                return NULL;
-        }
-        k->domain = d;
-        k->lkey = base << 8 | (base & 0x7f);
-        k->rkey = base << 8 | 0x80 | (base >> 8 & 0x7f);
-        return k;
-}
-
-static void key_free(struct memory_fabric *f, struct memory_key *k)
-{
-        if (k->window)
-                f->windows--;
-        else
-                f->mrs--;
-        map_remove(&f->keys, k->rkey >> 8);
-        free(k);
-}
-
-static void unbind(struct memory_key *k)
-{
-        k->usable = false;
-        k->ep = NULL;
-        k->mr = NULL;
-}
-
-/* What is bound to it is bound to nothing. */
-static void unbind_those_of(struct memory_fabric *f, const struct memory_key *mr,
-                            const struct verbs_ep *ep)
-{
-        struct memory_key *k;
-        uint32_t at = 0;
-
-        while ((k = map_next(&f->keys, &at)))
-                if (k->window && ((mr && k->mr == mr) || (ep && k->ep == ep)))
-                        unbind(k);
-}
-
-int memory_reg(struct verbs_domain *d, void *addr, size_t len, unsigned access, struct verbs_mr *mr)
-{
-        struct memory_key *k;
-
-        ALIVE(d);
-        k = key_new(d, MEMORY_REG);
-        if (!k)
-                return -1;
-        k->addr = addr;
-        k->len = len;
-        k->access = access;
-        k->usable = true;
-        d->o.fabric->mrs++;
-        *mr = (struct verbs_mr) { addr, len, k->lkey, k->rkey, k };
-        return 0;
-}
-
-void memory_dereg(struct verbs_domain *d, struct verbs_mr *mr)
-{
-        struct memory_key *k = mr->own;
-
-        ALIVE(d);
-        MUST(map_get(&d->o.fabric->keys, mr->rkey >> 8) == k, "memory region given back twice");
-        if (d->o.fabric->windows > 0)
-                unbind_those_of(d->o.fabric, k, NULL);
-        key_free(d->o.fabric, k);
-        mr->own = NULL;
-}
-
-int memory_make_window(struct verbs_domain *d, struct verbs_window *w)
-{
-        struct memory_key *k;
-
-        ALIVE(d);
-        if (!d->o.fabric->caps.device.windows) {
-                errno = EOPNOTSUPP;
-                return -1;
-        }
-        k = key_new(d, MEMORY_WINDOW);
-        if (!k)
-                return -1;
-        k->window = true;
-        d->o.fabric->windows++;
-        *w = (struct verbs_window) { .rkey = k->rkey, .own = k };
-        return 0;
-}
-
-void memory_drop_window(struct verbs_domain *d, struct verbs_window *w)
-{
-        struct memory_key *k = w->own;
-
-        ALIVE(d);
-        MUST(map_get(&d->o.fabric->keys, w->rkey >> 8) == k, "window given back twice");
-        key_free(d->o.fabric, k);
-        w->own = NULL;
-}
-
-static bool holds(const struct memory_key *k, uint64_t addr, uint64_t len)
-{
-        uint64_t from = (uintptr_t)k->addr;
-
-        return addr >= from && len <= k->len && addr - from <= k->len - len;
-}
-
-static struct memory_key *key_of(const struct verbs_domain *d, uint32_t key)
-{
-        struct memory_key *k = map_get(&d->o.fabric->keys, key >> 8);
-
-        return k && k->domain == d ? k : NULL;
-}
-
-/* iWARP fills the memory of a READ as if the peer wrote to it (RFC 5040 5.2). What the peer may not
- * read is registered so that this works (as pdu/io/verbs_rdma.h does), the rest needs the right. */
-static bool may_sink(const struct memory_key *k)
-{
-        return !k->domain->o.fabric->caps.device.iwarp || !(k->access & VERBS_REMOTE_READ) ||
-               (k->access & VERBS_REMOTE_WRITE);
-}
-
-static bool local_ok(const struct verbs_domain *d, const struct verbs_sge *s, bool sink)
-{
-        const struct memory_key *k = key_of(d, s->lkey);
-
-        if (s->len == 0)
-                return true;
-        return k && !k->window && k->lkey == s->lkey && holds(k, (uintptr_t)s->addr, s->len) &&
-               (!sink || may_sink(k));
-}
-
-static enum verbs_status check_local(const struct memory_work *w, const struct verbs_domain *d)
-{
-        if (w->own.flags & VERBS_INLINE)
-                return VERBS_SUCCESS;
-        for (unsigned i = 0; i < w->own.n_sge; i++)
-                if (!local_ok(d, &w->own.sge[i], w->own.op == VERBS_READ))
-                        return VERBS_LOCAL_PROTECTION;
-        return VERBS_SUCCESS;
-}
-
-/* A key of the responder's, as it stands now. */
-static struct memory_key *usable_key(const struct verbs_ep *responder, uint32_t key)
-{
-        struct memory_key *k = key_of(responder->domain, key);
-
-        if (!k || k->rkey != key || !k->usable || (k->window && k->ep != responder))
-                return NULL;
-        return k;
-}
-
-static bool remote_ok(const struct verbs_ep *responder, const struct verbs_wr *wr, uint32_t len,
-                      unsigned access)
-{
-        const struct memory_key *k = usable_key(responder, wr->rkey);
-
-        return len == 0 || (k && (k->access & access) && holds(k, wr->remote, len));
-}
-
 /* --- completions ------------------------------------------------------------------------------- */
 
 void memory_work_free(struct memory_fabric *f, struct memory_work *w)
@@ -375,12 +190,12 @@ static void receive_failed(struct verbs_ep *ep, struct memory_work *w, struct me
 /* SEND with invalidate: the receiver's window, or its MR where the device does that. */
 static bool invalidate(struct verbs_ep *responder, uint32_t key)
 {
-        struct memory_key *k = usable_key(responder, key);
+        struct memory_key *k = memory_key_usable(responder, key);
 
         if (!k || (!k->window && !responder->o.fabric->caps.device.invalidates_mr))
                 return false;
         if (k->window)
-                unbind(k);
+                memory_unbind(k);
         else
                 k->usable = false;
         return true;
@@ -392,7 +207,7 @@ static void finish_send(struct verbs_ep *ep, struct memory_work *w)
         struct memory_work *rx = peer->claimed;
 
         peer->claimed = NULL;
-        if (check_local(rx, peer->domain) != VERBS_SUCCESS) {
+        if (memory_check_local(rx, peer->domain) != VERBS_SUCCESS) {
                 receive_failed(ep, w, rx, VERBS_LOCAL_PROTECTION, VERBS_REMOTE_OPERATION);
                 return;
         }
@@ -423,7 +238,7 @@ static void finish_write(struct verbs_ep *ep, struct memory_work *w)
         uint32_t len = bytes_of(&w->own);
         struct verbs_wr to = remote_list(w, len);
 
-        if (!remote_ok(ep->peer, &w->own, len, VERBS_REMOTE_WRITE)) {
+        if (!memory_remote_ok(ep->peer, &w->own, len, VERBS_REMOTE_WRITE)) {
                 fail_both(ep, w, VERBS_REMOTE_ACCESS);
                 return;
         }
@@ -435,7 +250,7 @@ static void finish_write(struct verbs_ep *ep, struct memory_work *w)
 static void finish(struct verbs_ep *ep)
 {
         struct memory_work *w = ep->in_hand;
-        enum verbs_status status = check_local(w, ep->domain);
+        enum verbs_status status = memory_check_local(w, ep->domain);
 
         ep->in_hand = NULL;
         if (status != VERBS_SUCCESS)
@@ -454,11 +269,11 @@ static void finish_read(struct verbs_ep *ep, struct memory_work *w)
         struct verbs_wr from = remote_list(w, len);
 
         ep->reads--;
-        if (check_local(w, ep->domain) != VERBS_SUCCESS)
+        if (memory_check_local(w, ep->domain) != VERBS_SUCCESS)
                 fail_send(ep, w, VERBS_LOCAL_PROTECTION);
         else if (!ep->peer || ep->peer->qp != MEMORY_QP_LIVE)
                 fail_send(ep, w, VERBS_RETRY_EXCEEDED);
-        else if (!remote_ok(ep->peer, &w->own, len, VERBS_REMOTE_READ))
+        else if (!memory_remote_ok(ep->peer, &w->own, len, VERBS_REMOTE_READ))
                 fail_both(ep, w, VERBS_REMOTE_ACCESS);
         else {
                 copy(&w->own, &from);
@@ -523,11 +338,11 @@ static void tap_work(struct verbs_ep *ep, const struct memory_work *w)
 static void start_bind(struct verbs_ep *ep, struct memory_work *w)
 {
         const struct verbs_window *v = &w->window;
-        struct memory_key *k = key_of(ep->domain, v->rkey);
-        struct memory_key *mr = v->mr ? key_of(ep->domain, v->mr->lkey) : NULL;
+        struct memory_key *k = memory_key_of(ep->domain, v->rkey);
+        struct memory_key *mr = v->mr ? memory_key_of(ep->domain, v->mr->lkey) : NULL;
 
         if (!k || !k->window || k->usable || !mr || mr->window || !(mr->access & VERBS_WINDOWS) ||
-            !holds(mr, (uintptr_t)v->addr, v->len)) {
+            !memory_key_holds(mr, (uintptr_t)v->addr, v->len)) {
                 fail_send(ep, w, VERBS_BIND_ERROR);
                 return;
         }
@@ -543,13 +358,13 @@ static void start_bind(struct verbs_ep *ep, struct memory_work *w)
 
 static void start_invalidate(struct verbs_ep *ep, struct memory_work *w)
 {
-        struct memory_key *k = usable_key(ep, w->own.rkey);
+        struct memory_key *k = memory_key_usable(ep, w->own.rkey);
 
         if (!k || !k->window) {
                 fail_send(ep, w, VERBS_LOCAL_QP);
                 return;
         }
-        unbind(k);
+        memory_unbind(k);
         done(ep, w);
 }
 
@@ -560,7 +375,7 @@ static void start_read(struct verbs_ep *ep, struct memory_work *w)
         tap_work(ep, w);
         if (ep->reads >= ep->peer->param.reads_in) {
                 fail_both(ep, w, VERBS_REMOTE_INVALID);
-        } else if (!remote_ok(ep->peer, &w->own, len, VERBS_REMOTE_READ)) {
+        } else if (!memory_remote_ok(ep->peer, &w->own, len, VERBS_REMOTE_READ)) {
                 fail_both(ep, w, VERBS_REMOTE_ACCESS);
         } else {
                 w->state = WORK_STARTED;
@@ -571,7 +386,7 @@ static void start_read(struct verbs_ep *ep, struct memory_work *w)
 static void start_write(struct verbs_ep *ep, struct memory_work *w)
 {
         tap_work(ep, w);
-        if (!remote_ok(ep->peer, &w->own, bytes_of(&w->own), VERBS_REMOTE_WRITE)) {
+        if (!memory_remote_ok(ep->peer, &w->own, bytes_of(&w->own), VERBS_REMOTE_WRITE)) {
                 fail_both(ep, w, VERBS_REMOTE_ACCESS);
                 return;
         }
@@ -635,7 +450,7 @@ static void start_remote(struct verbs_ep *ep, struct memory_work *w)
 static void start(struct verbs_ep *ep)
 {
         struct memory_work *w = first_queued(ep);
-        enum verbs_status status = check_local(w, ep->domain);
+        enum verbs_status status = memory_check_local(w, ep->domain);
 
         if (turn_of(&ep->fail_work_in))
                 fail_send(ep, w, ep->fail_work_status);
@@ -961,22 +776,14 @@ void memory_qp_end(struct verbs_ep *ep)
                 }
         }
         if (f->windows > 0)
-                unbind_those_of(f, NULL, ep);
+                memory_unbind_those_of(f, NULL, ep);
         ep->qp = MEMORY_QP_NONE;
 }
 
 void memory_domain_end(struct verbs_domain *d)
 {
-        struct memory_fabric *f = d->o.fabric;
-        struct memory_key *k;
-        uint32_t at = 0;
-
-        drop(f, &d->srq);
-        drop(f, &d->cq);
-        while ((k = map_next(&f->keys, &at)))
-                if (k->domain == d) {
-                        key_free(f, k);
-                        at = 0; /* others have moved */
-                }
+        drop(d->o.fabric, &d->srq);
+        drop(d->o.fabric, &d->cq);
+        memory_keys_end(d);
         d->o.gone = true;
 }

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pdu/machine/memory_verbs.h" /* before cmocka, whose fail() is a macro */
 #include "pdu/machine/rdma_controller.h"
@@ -1355,13 +1356,13 @@ static bool went_well(const struct world *w)
         return true;
 }
 
-static uint32_t current;
+static char current[32]; /* "SCHEDULE=n", ready for a signal handler */
 
 static void run(uint32_t seed, bool loud)
 {
         struct world *w = calloc(1, sizeof(*w));
 
-        current = seed;
+        snprintf(current, sizeof(current), "SCHEDULE=%u\n", seed);
         w->loud = loud;
         world_open(w, seed);
         while (!all_released(w) || w->again > 0) {
@@ -1388,8 +1389,8 @@ static uint32_t number_of(const char *name, uint32_t otherwise)
 
 static void say_which(void)
 {
-        if (current > 0)
-                fprintf(stderr, "SCHEDULE=%u\n", current);
+        if (write(STDERR_FILENO, current, strlen(current)) < 0)
+                return;
 }
 
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
@@ -1413,7 +1414,7 @@ static void any_schedule_ends_well(void **state)
                 run(one, true);
         for (uint32_t seed = 1; one == 0 && seed <= count; seed++)
                 run(seed, false);
-        current = 0;
+        current[0] = '\0';
         if (one > 0 || count < SCHEDULES)
                 return;
         printf("%u ends released, %u commands (%u cut off), %u of %u schedules undisturbed, "
