@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fuzz.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+_Noreturn void fuzz_broken(const char *what, const char *file, int line)
+{
+        fprintf(stderr, "%s:%d: not true: %s\n", file, line, what);
+        abort();
+}
+
+/* --- a reader of descriptions ------------------------------------------------------------------- */
+
+static void read_name(struct fuzz_reader *r, const char *name)
+{
+        must(name && *name);
+        fuzz_digest(&r->digest, name, strlen(name));
+}
+
+static void on_group(void *arg, const char *name)
+{
+        struct fuzz_reader *r = arg;
+
+        r->depth += name ? 1 : -1;
+        must(r->depth >= 0);
+        if (name)
+                read_name(r, name);
+}
+
+static void on_number(void *arg, const char *name, uint64_t value, unsigned bits,
+                      const char *meaning)
+{
+        struct fuzz_reader *r = arg;
+
+        read_name(r, name);
+        must(bits > 0 && (bits >= 64 || value >> bits == 0));
+        if (meaning)
+                fuzz_digest(&r->digest, meaning, strlen(meaning));
+}
+
+static void on_string(void *arg, const char *name, const char *s, size_t len)
+{
+        struct fuzz_reader *r = arg;
+
+        read_name(r, name);
+        fuzz_digest(&r->digest, s, len);
+}
+
+struct describe fuzz_describer(struct fuzz_reader *reader)
+{
+        *reader = (struct fuzz_reader) { .digest = FUZZ_DIGEST_START };
+        return (struct describe) { reader, on_group, on_number, on_string };
+}
+
+void fuzz_described(const struct fuzz_reader *reader)
+{
+        must(reader->depth == 0);
+}
+
+/* --- rules and files ---------------------------------------------------------------------------- */
+
+const struct rule_set *fuzz_all_rules(void)
+{
+        static struct rule_set all;
+
+        if (rule_set_empty(&all))
+                rule_each (rule)
+                        rule_add(&all, rule);
+        return &all;
+}
+
+const char *fuzz_file(const uint8_t *p, size_t n)
+{
+        static char path[64];
+        static int fd = -1;
+
+        if (fd < 0) {
+                fd = memfd_create("input", 0);
+                must(fd >= 0);
+                snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        }
+        must(ftruncate(fd, 0) == 0);
+        must(n == 0 || pwrite(fd, p, n, 0) == (ssize_t)n);
+        return path;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What every fuzz target uses. A target is a file of fuzz/targets that defines
+ * LLVMFuzzerTestOneInput(): libFuzzer, AFL++ and the replayer (fuzz/main.c) all call that. It keeps
+ * nothing from one input to the next, and ends the program by must() where something is wrong that
+ * no sanitizer sees.
+ */
+#ifndef NVMF_FUZZ_FUZZ_H
+#define NVMF_FUZZ_FUZZ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "pdu/wire/text.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
+
+/* Says what is broken and aborts, in release builds, too. */
+_Noreturn void fuzz_broken(const char *what, const char *file, int line);
+#define must(condition)                                                                            \
+        do {                                                                                       \
+                if (!(condition))                                                                  \
+                        fuzz_broken(#condition, __FILE__, __LINE__);                               \
+        } while (0)
+
+/* The input as it is eaten up; behind its end there are zeroes. */
+struct bytes {
+        const uint8_t *p;
+        size_t left;
+};
+
+static inline struct bytes bytes_of(const uint8_t *p, size_t n)
+{
+        return (struct bytes) { p, n };
+}
+
+/* A little-endian integer of n bytes, at most 8. */
+static inline uint64_t bytes_take(struct bytes *b, unsigned n)
+{
+        uint64_t v = 0;
+
+        for (unsigned i = 0; i < n && b->left > 0; i++, b->left--)
+                v |= (uint64_t)*b->p++ << 8 * i;
+        return v;
+}
+
+static inline uint8_t bytes_u8(struct bytes *b)
+{
+        return (uint8_t)bytes_take(b, 1);
+}
+
+static inline uint16_t bytes_u16(struct bytes *b)
+{
+        return (uint16_t)bytes_take(b, 2);
+}
+
+static inline uint32_t bytes_u32(struct bytes *b)
+{
+        return (uint32_t)bytes_take(b, 4);
+}
+
+/* Fills into[0..n). */
+static inline void bytes_copy(struct bytes *b, void *into, size_t n)
+{
+        size_t have = n < b->left ? n : b->left;
+
+        memset(into, 0, n);
+        if (have > 0)
+                memcpy(into, b->p, have);
+        b->p += have;
+        b->left -= have;
+}
+
+/* A small generator, so that one seed in the input makes many decisions. */
+static inline uint32_t fuzz_random(uint64_t *seed)
+{
+        *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        return (uint32_t)(*seed >> 33);
+}
+
+/* FNV-1a: what happened, in order, as one number. */
+enum { FUZZ_DIGEST_START = 0x811c9dc5 };
+static inline void fuzz_digest(uint32_t *digest, const void *p, size_t n)
+{
+        for (const uint8_t *b = p; n > 0; b++, n--)
+                *digest = (*digest ^ *b) * 0x01000193;
+}
+
+/* A visitor that looks at everything it is told and keeps nothing: text of it is made, and names,
+ * meanings and strings are read to their ends. */
+struct fuzz_reader {
+        uint32_t digest;
+        int depth;
+};
+struct describe fuzz_describer(struct fuzz_reader *reader);
+/* After a description: all groups are closed. */
+void fuzz_described(const struct fuzz_reader *reader);
+
+/* Every rule but RULE_NONE, as a set. */
+const struct rule_set *fuzz_all_rules(void);
+
+/* The path of a file that holds these bytes; always the same one. For readers of files. */
+const char *fuzz_file(const uint8_t *p, size_t n);
+
+/*
+ * From here on the nth allocation of this program fails (1: the next one), once; 0: none. Only in
+ * programs that were linked with --wrap=malloc,calloc,realloc, as targets are.
+ */
+void fuzz_scarce(unsigned nth);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Identify data of any CNS, of any length, as hosts read them.
+ *
+ * Input: CNS (1 byte), the data.
+ */
+#include "pdu/wire/identify.h"
+#include "fuzz/fuzz.h"
+
+static void check_descriptors(const uint8_t *list, size_t len)
+{
+        uint8_t copy[4096];
+        size_t at = 0, to = 0, last = 0;
+        struct ns_id id;
+
+        while (ns_desc_next(list, len, &at, &id)) {
+                must(at > last && at <= len);
+                must(id.len > 0 && id.bytes + id.len <= list + len);
+                must(id.bytes >= list + last);
+                if (ns_desc_put(copy, sizeof(copy), &to, &id))
+                        must(to <= sizeof(copy));
+                last = at;
+        }
+}
+
+static void check_list(const uint8_t *list, size_t len)
+{
+        size_t n = ns_list_count(list, len);
+
+        must(n * 4 <= len);
+        for (size_t i = 0; i < n; i++)
+                must(ns_list_get(list, i) != 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
+{
+        struct bytes b = bytes_of(input, size);
+        uint8_t cns = bytes_u8(&b);
+        struct fuzz_reader reader;
+        struct describe d = fuzz_describer(&reader);
+        struct id_ns ns;
+        uint32_t block;
+
+        if (!describe_identify(&d, cns, b.p, b.left))
+                must(reader.digest == FUZZ_DIGEST_START);
+        fuzz_described(&reader);
+        check_descriptors(b.p, b.left);
+        check_list(b.p, b.left);
+        bytes_copy(&b, &ns, sizeof(ns));
+        block = id_ns_block_size(&ns);
+        must(block == 0 || (block >= 512 && block <= 1 << 20 && (block & (block - 1)) == 0));
+        return 0;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A capture file as `nvmfspec pcap` reads it: packets, streams, PDUs and capsules, sessions, the
+ * judges, and what is said of each record.
+ *
+ * Input: the file, pcap or pcapng; it is read a second time with an allocation that fails.
+ */
+#include "fuzz/fuzz.h"
+#include "pcap/line.h"
+#include "pcap/session.h"
+
+struct seen {
+        uint64_t records, frame;
+};
+
+static void on_record(void *user, const struct record *r)
+{
+        struct seen *seen = user;
+        char words[LINE_MAX_TEXT];
+        struct text t = text_in(words, sizeof(words));
+        struct fuzz_reader reader;
+        struct describe d = fuzz_describer(&reader);
+
+        seen->records++;
+        line_words(&t, r);
+        line_describe(&d, r);
+        fuzz_described(&reader);
+        must(r->session && r->session->conn == r->e->conn);
+        must(!r->cmd || !r->ends || r->cqe || r->e->kind == TRACE_PDU);
+        must(r->is_broken == !rule_set_empty(&r->broken));
+}
+
+static void read_capture(const uint8_t *input, size_t size)
+{
+        const struct session_options options = { .judge = true, .keep_data = true };
+        struct seen seen = { 0 };
+        struct trace_totals totals = { 0 };
+        char err[300] = "";
+        int rc = session_read(fuzz_file(input, size), NULL, &options, on_record, &seen, &totals,
+                              err, sizeof(err));
+
+        must(rc == 0 || rc == -1);
+        must((rc == 0) == (err[0] == '\0'));
+        must(!strchr(err, '\n'));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
+{
+        uint32_t digest = FUZZ_DIGEST_START;
+
+        read_capture(input, size);
+        fuzz_digest(&digest, input, size);
+        fuzz_scarce(1 + digest % 64);
+        read_capture(input, size);
+        fuzz_scarce(0);
+        return 0;
+}
