@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,9 +31,8 @@ enum {
         BUSY_POLLS = 4096, /* polls that found something, likewise */
         READS_MAX =
             128, /* READs of the controller that are answered at a time, if the device can */
-        INLINE_MAX = 64,       /* an SQE */
-        SENDS_PER_COMMAND = 2, /* by a violator */
-        IB_CONSUMER = 28,      /* reject reason: the peer's program did */
+        INLINE_MAX = 64,  /* an SQE */
+        IB_CONSUMER = 28, /* reject reason: the peer's program did */
 };
 
 struct queue_rdma {
@@ -47,7 +47,7 @@ struct queue_rdma {
         bool heard;              /* there is one */
         bool resolved;           /* its life has begun */
         unsigned polls;
-        uint32_t sends;
+        bool slept; /* there may be events */
 };
 
 static struct queue_rdma *rdma_of(struct host_queue *q)
@@ -222,9 +222,17 @@ static int poll_completions(struct queue_rdma *r)
         return take_completions(r, wc, n);
 }
 
+/* Also leaves the processor to who may need it: soft devices have threads. */
 static bool time_for_events(struct queue_rdma *r, bool idle)
 {
-        return r->polls++ % (idle ? IDLE_POLLS : BUSY_POLLS) == 0;
+        bool slept = r->slept;
+
+        r->slept = false;
+        if (r->polls++ % (idle ? IDLE_POLLS : BUSY_POLLS) == 0) {
+                sched_yield();
+                return true;
+        }
+        return idle && slept;
 }
 
 static long rdma_receive(struct host_queue *q)
@@ -386,10 +394,8 @@ static int rdma_fds(struct host_queue *q, struct pollfd *fds)
 
         if (verbs_arm(r->context) < 0)
                 return host_queue_break(q, "queue %u: arm: %s", q->qid, strerror(errno));
-        if (poll_completions(r) != 0)
-                return -1;
-        take_events(r);
-        return q->broken ? -1 : poll_fds(r, fds);
+        r->slept = true;
+        return poll_completions(r) != 0 ? -1 : poll_fds(r, fds);
 }
 
 static int rdma_add_memory(struct host_queue *q, void *base, size_t len)
@@ -436,56 +442,57 @@ static bool violates(const struct host_queue_config *cfg)
         return cfg->policy && !rule_set_empty(&cfg->policy->violated);
 }
 
-/* In-capsule data is sent from where it lies, so that a slot need not hold it; but violators have
+/* In-capsule data is sent from where it lies, no room is needed for it; but violators have
  * the capsule as a whole, and some make it longer than is allowed. */
-static uint32_t slot_bytes(const struct host_queue_config *cfg)
+static uint32_t capsule_bytes(const struct host_queue_config *cfg)
 {
         uint32_t bytes = 64 + cfg->icdoff * 16u;
 
         return violates(cfg) ? bytes + cfg->in_capsule + 16 * (cfg->msdbd + 2u) : bytes;
 }
 
-static int make_machine(struct queue_rdma *r, const struct host_queue_config *cfg,
-                        uint32_t inline_bytes)
+static struct rdma_host_config machine_config(const struct queue_rdma *r,
+                                              const struct host_queue_config *cfg)
+{
+        const struct verbs_caps *caps = verbs_caps(r->memory.domain);
+
+        return (struct rdma_host_config) { .qid = cfg->qid,
+                                           .depth = r->queue->depth,
+                                           .icdoff = cfg->icdoff,
+                                           .in_capsule = cfg->qid ? cfg->in_capsule : 0,
+                                           .capsule_max = capsule_bytes(cfg),
+                                           .inline_bytes = least(caps->inline_bytes, INLINE_MAX),
+                                           .msdbd = cfg->msdbd,
+                                           .policy = cfg->policy };
+}
+
+static int make_queue_pair(struct queue_rdma *r, const struct host_queue_config *cfg,
+                           struct host_error *e)
 {
         static const struct rdma_host_ops ops = {
                 .memory = machine_memory,
                 .memory_put = machine_memory_put,
                 .data_keys = data_keys,
         };
-        const struct rdma_host_config host = { .qid = cfg->qid,
-                                               .depth = r->queue->depth,
-                                               .icdoff = cfg->icdoff,
-                                               .in_capsule = cfg->qid ? cfg->in_capsule : 0,
-                                               .capsule_max = slot_bytes(cfg),
-                                               .inline_bytes = inline_bytes,
-                                               .msdbd = cfg->msdbd,
-                                               .policy = cfg->policy };
-
-        r->host = rdma_host_new(&host, &ops, r);
-        return r->host ? 0 : -1;
-}
-
-static int make_queue_pair(struct queue_rdma *r, const struct host_queue_config *cfg,
-                           struct host_error *e)
-{
         const struct verbs_caps *caps = verbs_caps(r->memory.domain);
+        struct rdma_host_config host = machine_config(r, cfg);
         struct verbs_qp_attr attr = {
-                .send_wrs = r->queue->depth * (violates(cfg) ? SENDS_PER_COMMAND : 1u) + 1,
-                .recv_wrs = r->queue->depth + 2u, /* one to spare, and the sentinel */
-                .inline_bytes = least(caps->inline_bytes, INLINE_MAX),
+                .send_wrs = rdma_host_sends(&host) + 1, /* the sentinel */
+                .recv_wrs = r->queue->depth + 2u,       /* one to spare, and the sentinel */
+                .inline_bytes = host.inline_bytes,
         };
 
-        if (caps->qp_wrs && (attr.send_wrs > caps->qp_wrs || attr.recv_wrs > caps->qp_wrs))
+        if (caps->qp_wrs && attr.send_wrs > caps->qp_wrs)
                 return host_fail(e, HOST_BROKEN,
                                  "queue %u: %s has room for %u work requests, not %u", cfg->qid,
-                                 caps->name, caps->qp_wrs, attr.recv_wrs);
+                                 caps->name, caps->qp_wrs, attr.send_wrs);
         if (verbs_grow_cq(r->memory.domain, attr.send_wrs + attr.recv_wrs) < 0 ||
             verbs_qp(r->ep, &attr) < 0)
                 return host_fail(e, HOST_BROKEN, "queue %u: cannot make a queue pair on %s: %s",
                                  cfg->qid, caps->name, strerror(errno));
         r->life.has_qp = true;
-        if (make_machine(r, cfg, attr.inline_bytes) < 0)
+        r->host = rdma_host_new(&host, &ops, r);
+        if (!r->host)
                 return host_fail(e, HOST_BROKEN, "queue %u: no memory that %s can use: %s",
                                  cfg->qid, caps->name, strerror(errno));
         return post(r) == 0

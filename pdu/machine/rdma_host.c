@@ -10,14 +10,22 @@
 /* A place for an outstanding command. Its CID has the index in the low bits and a generation above,
  * so that an answer to a command long gone names nothing. */
 struct slot {
-        struct verbs_wr send;
-        struct verbs_wr again; /* a violator's wish */
-        struct host_cmd *cmd;  /* NULL: free */
-        uint8_t *capsule;      /* in registered memory */
+        struct host_cmd *cmd; /* NULL: free */
         uint16_t cid;
         uint16_t next_free;
-        uint8_t sending; /* SENDs that are not completed: the memory is not ours */
+        uint8_t sending; /* SENDs that it waits for */
         bool answered;   /* the response is in cmd->cqe */
+};
+
+/*
+ * Capsules go out of a ring, in which they stay until their SEND is known to be completed: most are
+ * not signaled, and so when a later one is. A command that lends its own memory waits for its SEND;
+ * and any does while there is little room in the ring, so that they can't fill it.
+ */
+struct send {
+        struct verbs_wr wr;
+        uint8_t *capsule;  /* in registered memory */
+        struct slot *slot; /* that waits for it; NULL: none */
 };
 
 struct receive {
@@ -42,6 +50,9 @@ struct rdma_host {
         struct rdma_host_ops ops;
         void *user;
         struct slot *slots;
+        struct send *ring;
+        unsigned ring_size, next_send, oldest_send; /* next_send == oldest_send: empty */
+        unsigned unsignaled;                        /* since the last that is */
         struct receive *receives;
         uint8_t *memory;
         size_t bytes; /* of memory */
@@ -52,7 +63,7 @@ struct rdma_host {
         struct chain sends, recvs; /* to be posted */
         struct fault fault;
         bool failed; /* all commands were given up */
-        bool spoils; /* rules are violated: capsules lie in their slots as a whole */
+        bool spoils; /* rules are violated: capsules lie in the ring as a whole */
 };
 
 /* --- chains ----------------------------------------------------------------------------------- */
@@ -128,7 +139,7 @@ static void end(struct rdma_host *h, struct slot *s)
 }
 
 /* A response may overtake its SEND's completion, but until that has come the memory that is sent
- * from is not ours: the command ends when both are there. */
+ * from is not its owner's: a command that waits for it ends when both are there. */
 static void end_if_over(struct rdma_host *h, struct slot *s)
 {
         if (s->cmd && s->sending == 0 && s->answered)
@@ -142,7 +153,7 @@ static uint32_t data_offset(const struct rdma_host *h)
         return SQE_LEN + h->cfg.icdoff * 16u;
 }
 
-static bool fits_slot(const struct rdma_host *h, uint32_t len)
+static bool fits_ring(const struct rdma_host *h, uint32_t len)
 {
         return data_offset(h) + len <= h->stride;
 }
@@ -151,7 +162,7 @@ static bool fits_slot(const struct rdma_host *h, uint32_t len)
 static bool fits_capsule(const struct rdma_host *h, const struct host_cmd *cmd)
 {
         return cmd->xfer == XFER_H2C && cmd->len > 0 && cmd->len <= h->cfg.in_capsule &&
-               fits_slot(h, h->spoils ? cmd->len : 0) && cmd->sqe.opc != NVME_FABRICS &&
+               fits_ring(h, h->spoils ? cmd->len : 0) && cmd->sqe.opc != NVME_FABRICS &&
                !cmd->command_buffer;
 }
 
@@ -165,25 +176,25 @@ static void add_sge(struct verbs_wr *wr, void *addr, uint32_t len, uint32_t lkey
         wr->sge[wr->n_sge++] = (struct verbs_sge) { .addr = addr, .len = len, .lkey = lkey };
 }
 
-/* Data goes from where it lies if that is registered, else from the slot. */
-static void put_in_capsule(struct rdma_host *h, struct slot *s, bool registered, uint32_t lkey)
+/* Data goes from where it lies if that is registered, else from the ring. True: the memory is lent. */
+static bool put_in_capsule(struct rdma_host *h, struct send *send, struct host_cmd *cmd,
+                           bool registered, uint32_t lkey)
 {
-        struct host_cmd *cmd = s->cmd;
         uint32_t offset = data_offset(h);
 
         sgl_put_in_capsule(&cmd->sqe.sgl, 0, cmd->len);
         if (registered && !h->spoils) {
-                add_sge(&s->send, s->capsule, offset, h->lkey);
-                add_sge(&s->send, cmd->data, cmd->len, lkey);
-        } else {
-                memcpy(s->capsule + offset, cmd->data, cmd->len);
-                add_sge(&s->send, s->capsule, offset + cmd->len, h->lkey);
+                add_sge(&send->wr, send->capsule, offset, h->lkey);
+                add_sge(&send->wr, cmd->data, cmd->len, lkey);
+                return true;
         }
+        memcpy(send->capsule + offset, cmd->data, cmd->len);
+        add_sge(&send->wr, send->capsule, offset + cmd->len, h->lkey);
+        return false;
 }
 
-static void put_keyed(struct rdma_host *h, struct slot *s, uint32_t rkey)
+static void put_keyed(struct rdma_host *h, struct send *send, struct host_cmd *cmd, uint32_t rkey)
 {
-        struct host_cmd *cmd = s->cmd;
         struct rdma_buffer buffer = { 0 };
 
         if (has_data(cmd))
@@ -191,7 +202,7 @@ static void put_keyed(struct rdma_host *h, struct slot *s, uint32_t rkey)
                                                 .len = cmd->len,
                                                 .key = rkey };
         sgl_put_keyed(&cmd->sqe.sgl, &buffer);
-        add_sge(&s->send, s->capsule, SQE_LEN, h->lkey);
+        add_sge(&send->wr, send->capsule, SQE_LEN, h->lkey);
 }
 
 static uint32_t wr_bytes(const struct verbs_wr *wr)
@@ -215,34 +226,74 @@ static void fill_sqe(struct slot *s)
         s->cmd->got = 0;
 }
 
-static void add_send(struct rdma_host *h, struct slot *s, struct verbs_wr *wr)
+static unsigned after(const struct rdma_host *h, unsigned i)
 {
-        wr->flags = VERBS_SIGNALED;
+        return i + 1 < h->ring_size ? i + 1 : 0;
+}
+
+static unsigned unretired(const struct rdma_host *h)
+{
+        unsigned lap = h->next_send < h->oldest_send ? h->ring_size : 0;
+
+        return h->next_send + lap - h->oldest_send;
+}
+
+/* There is one: those that a command waits for are depth (or twice that) at most. */
+static struct send *take_send(struct rdma_host *h)
+{
+        struct send *send = &h->ring[h->next_send];
+
+        h->next_send = after(h, h->next_send);
+        send->slot = NULL;
+        send->wr.n_sge = 0;
+        send->wr.flags = 0;
+        return send;
+}
+
+/* wait: the command does for its completion. */
+static void add_send(struct rdma_host *h, struct slot *s, struct send *send, bool wait)
+{
+        struct verbs_wr *wr = &send->wr;
+
         if (wr_bytes(wr) <= h->cfg.inline_bytes)
                 wr->flags |= VERBS_INLINE;
-        s->sending++;
+        if (wait || unretired(h) > h->cfg.depth + (unsigned)RDMA_HOST_SIGNAL) {
+                send->slot = s;
+                s->sending++;
+        }
+        if (send->slot || ++h->unsignaled >= RDMA_HOST_SIGNAL) {
+                wr->flags |= VERBS_SIGNALED;
+                h->unsignaled = 0;
+        }
         chain_add(&h->sends, wr);
 }
 
-static void spoil(struct rdma_host *h, struct slot *s)
+/* Sends `twice` first, where a violator wants it. */
+static bool spoil(struct rdma_host *h, struct slot *s, struct send *send)
 {
         struct host_cmd *cmd = s->cmd;
         struct rdma_format format = { .admin = h->cfg.qid == 0,
                                       .icdoff = h->cfg.icdoff,
                                       .in_capsule = h->cfg.in_capsule,
                                       .msdbd = h->cfg.msdbd };
-        struct spoil_capsule c = {
-                .bytes = s->capsule, .len = wr_bytes(&s->send), .room = h->stride, .format = &format
-        };
+        struct spoil_capsule c = { .bytes = send->capsule,
+                                   .len = wr_bytes(&send->wr),
+                                   .room = h->stride,
+                                   .format = &format };
+        struct send *again;
 
         if (cmd->sqe.opc == NVME_FABRICS && cmd->sqe.fctype == FCTYPE_CONNECT && has_data(cmd))
                 c.connect_data = cmd->data;
         spoil_capsule(&h->cfg.policy->violated, &c);
-        s->send.sge[0].len = c.len;
-        if (c.twice) {
-                s->again = s->send;
-                add_send(h, s, &s->again);
-        }
+        send->wr.sge[0].len = c.len;
+        if (!c.twice)
+                return false;
+        again = take_send(h);
+        add_sge(&again->wr, again->capsule, c.len, h->lkey);
+        memcpy(again->capsule, send->capsule, c.len);
+        add_send(h, s, send, true);
+        add_send(h, s, again, true);
+        return true;
 }
 
 /* Whether the command's data can be sent or named. */
@@ -250,14 +301,15 @@ static bool has_place(const struct rdma_host *h, const struct host_cmd *cmd, boo
                       bool registered)
 {
         if (in_capsule)
-                return registered || fits_slot(h, cmd->len);
+                return registered || fits_ring(h, cmd->len);
         return registered && cmd->len <= SGL_KEYED_MAX;
 }
 
 int rdma_host_submit(struct rdma_host *h, struct host_cmd *cmd)
 {
         uint32_t lkey = 0, rkey = 0;
-        bool in_capsule = fits_capsule(h, cmd), registered;
+        bool in_capsule = fits_capsule(h, cmd), registered, lent = false;
+        struct send *send;
         struct slot *s;
 
         if (h->failed || h->free_slot == NO_SLOT)
@@ -266,16 +318,15 @@ int rdma_host_submit(struct rdma_host *h, struct host_cmd *cmd)
         if (has_data(cmd) && !has_place(h, cmd, in_capsule, registered))
                 return -1;
         s = take_slot(h, cmd);
+        send = take_send(h);
         fill_sqe(s);
-        s->send.n_sge = 0;
         if (in_capsule)
-                put_in_capsule(h, s, registered, lkey);
+                lent = put_in_capsule(h, send, cmd, registered, lkey);
         else
-                put_keyed(h, s, rkey);
-        memcpy(s->capsule, &cmd->sqe, SQE_LEN);
-        if (h->spoils)
-                spoil(h, s);
-        add_send(h, s, &s->send);
+                put_keyed(h, send, cmd, rkey);
+        memcpy(send->capsule, &cmd->sqe, SQE_LEN);
+        if (!h->spoils || !spoil(h, s, send))
+                add_send(h, s, send, lent);
         return 0;
 }
 
@@ -351,16 +402,30 @@ static bool received(struct rdma_host *h, struct receive *r, const struct verbs_
         return false;
 }
 
+/* With it, all that were posted before. */
+static void retire(struct rdma_host *h, const struct send *send)
+{
+        h->oldest_send = after(h, (unsigned)(send - h->ring));
+}
+
+static void sent(struct rdma_host *h, struct send *send)
+{
+        struct slot *s = send->slot;
+
+        retire(h, send);
+        send->slot = NULL;
+        if (!s)
+                return;
+        s->sending--;
+        end_if_over(h, s);
+}
+
 bool rdma_host_completed(struct rdma_host *h, const struct verbs_wc *wc)
 {
-        struct slot *s;
-
         if (wc->wr->op == VERBS_RECV)
                 return received(h, wc->wr->user, wc);
-        s = wc->wr->user;
-        if (s->sending > 0)
-                s->sending--;
-        end_if_over(h, s);
+        if (!h->failed)
+                sent(h, wc->wr->user);
         return wc->status != VERBS_SUCCESS || is_fault(h->fault);
 }
 
@@ -398,7 +463,7 @@ static int alloc_memory(struct rdma_host *h)
         uint32_t capsule = h->cfg.capsule_max > SQE_LEN ? h->cfg.capsule_max : SQE_LEN;
 
         h->stride = (capsule + 63) & ~63u;
-        h->bytes = (size_t)h->stride * h->cfg.depth + (size_t)RESPONSE_ROOM * receive_count(h);
+        h->bytes = (size_t)h->stride * h->ring_size + (size_t)RESPONSE_ROOM * receive_count(h);
         h->memory = h->ops.memory(h->user, h->bytes, &h->lkey);
         if (!h->memory)
                 return -1;
@@ -417,18 +482,24 @@ static int alloc_slots(struct rdma_host *h)
         for (unsigned i = depth; h->slots && i-- > 0;) {
                 struct slot *s = &h->slots[i];
 
-                *s = (struct slot) { .send = { .op = VERBS_SEND, .user = s },
-                                     .capsule = h->memory + (size_t)h->stride * i,
-                                     .cid = (uint16_t)i,
-                                     .next_free = h->free_slot };
+                *s = (struct slot) { .cid = (uint16_t)i, .next_free = h->free_slot };
                 h->free_slot = (uint16_t)i;
         }
         return h->slots ? 0 : -1;
 }
 
+static int alloc_ring(struct rdma_host *h)
+{
+        h->ring = calloc(h->ring_size, sizeof(*h->ring));
+        for (unsigned i = 0; h->ring && i < h->ring_size; i++)
+                h->ring[i] = (struct send) { .wr = { .op = VERBS_SEND, .user = &h->ring[i] },
+                                             .capsule = h->memory + (size_t)h->stride * i };
+        return h->ring ? 0 : -1;
+}
+
 static int alloc_receives(struct rdma_host *h)
 {
-        uint8_t *at = h->memory + (size_t)h->stride * h->cfg.depth;
+        uint8_t *at = h->memory + (size_t)h->stride * h->ring_size;
 
         h->receives = calloc(receive_count(h), sizeof(*h->receives));
         for (unsigned i = 0; h->receives && i < receive_count(h); i++, at += RESPONSE_ROOM) {
@@ -455,7 +526,9 @@ struct rdma_host *rdma_host_new(const struct rdma_host_config *cfg, const struct
         chain_clear(&h->sends);
         chain_clear(&h->recvs);
         h->spoils = cfg->policy && !rule_set_empty(&cfg->policy->violated);
-        if (alloc_memory(h) == 0 && alloc_slots(h) == 0 && alloc_receives(h) == 0) {
+        h->ring_size = rdma_host_sends(cfg) + 1;
+        if (alloc_memory(h) == 0 && alloc_slots(h) == 0 && alloc_ring(h) == 0 &&
+            alloc_receives(h) == 0) {
                 rdma_host_set_in_capsule(h, cfg->in_capsule, cfg->icdoff);
                 return h;
         }
@@ -470,6 +543,7 @@ void rdma_host_free(struct rdma_host *h)
         if (h->memory)
                 h->ops.memory_put(h->user, h->memory, h->bytes);
         free(h->receives);
+        free(h->ring);
         free(h->slots);
         free(h);
 }
@@ -479,8 +553,17 @@ void *rdma_host_user(const struct rdma_host *h)
         return h->user;
 }
 
+/* Lent or waited for: at most `depth` commands' SENDs (two each, by a violator), beside those that
+ * may be there when the waiting begins. */
+unsigned rdma_host_sends(const struct rdma_host_config *cfg)
+{
+        bool spoils = cfg->policy && !rule_set_empty(&cfg->policy->violated);
+
+        return cfg->depth * (spoils ? 3u : 2u) + RDMA_HOST_SIGNAL + 1;
+}
+
 void rdma_host_set_in_capsule(struct rdma_host *h, uint32_t bytes, uint16_t icdoff)
 {
         h->cfg.icdoff = icdoff;
-        h->cfg.in_capsule = fits_slot(h, 0) ? bytes : 0;
+        h->cfg.in_capsule = fits_ring(h, 0) ? bytes : 0;
 }

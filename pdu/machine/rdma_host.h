@@ -15,10 +15,11 @@ struct rdma_host;
 
 struct rdma_host_config {
         uint16_t qid;
-        uint16_t depth;       /* commands outstanding at most: queue size - 1 */
-        uint16_t icdoff;      /* 16-byte units */
-        uint32_t in_capsule;  /* bytes; changed by rdma_host_set_in_capsule() */
-        uint32_t capsule_max; /* bytes of a slot: the SQE, ICDOFF, and room for in-capsule data that
+        uint16_t depth;      /* commands outstanding at most: queue size - 1 */
+        uint16_t icdoff;     /* 16-byte units */
+        uint32_t in_capsule; /* bytes; changed by rdma_host_set_in_capsule() */
+        uint32_t
+            capsule_max; /* bytes of a capsule's memory: the SQE, ICDOFF, and room for data that
                                * lies in no registered memory and is copied, and for violators */
         uint32_t inline_bytes;
         uint8_t msdbd;                    /* for violators */
@@ -26,15 +27,20 @@ struct rdma_host_config {
 };
 
 struct rdma_host_ops {
-        /* Registered memory that lives as long as the machine: slots for capsules, responses. NULL
+        /* Registered memory that lives as long as the machine: for capsules and responses. NULL
          * without memory. */
         void *(*memory)(void *user, size_t bytes, uint32_t *lkey);
         void (*memory_put)(void *user, void *memory, size_t bytes);
         /* The registration that cmd->data[0..len) lies in: false: in none (the command is refused,
-         * unless its data goes in the capsule and its slot has room). */
+         * unless its data goes in the capsule and there is room). */
         bool (*data_keys)(void *user, const void *data, uint32_t len, uint32_t *lkey,
                           uint32_t *rkey);
 };
+
+enum { RDMA_HOST_SIGNAL = 16 }; /* one SEND of so many is signaled at least */
+
+/* Work requests that may be on the send queue. */
+unsigned rdma_host_sends(const struct rdma_host_config *cfg);
 
 struct rdma_host *rdma_host_new(const struct rdma_host_config *cfg, const struct rdma_host_ops *ops,
                                 void *user);

@@ -182,7 +182,7 @@ static void host_prepare(uint32_t inline_bytes)
                 .qid = 1, .depth = DEPTH, .capsule_max = 64, .inline_bytes = inline_bytes
         };
         static const struct rdma_host_ops ops = { memory, memory_put, data_keys };
-        const struct verbs_qp_attr attr = { DEPTH + 1, DEPTH + 2, inline_bytes };
+        const struct verbs_qp_attr attr = { 3 * DEPTH + RDMA_HOST_SIGNAL, DEPTH + 2, inline_bytes };
 
         host.d = verbs_domain(host.ep);
         assert_int_equal(verbs_grow_cq(host.d, 64), 0);

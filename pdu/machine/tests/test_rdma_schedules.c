@@ -521,10 +521,11 @@ static int host_prepare(struct end *e)
                 .inline_bytes = s->inline_bytes,
         };
         static const struct rdma_host_ops ops = { memory_get, memory_put, data_keys };
-        const struct verbs_qp_attr attr = { s->depth + 1u, s->depth + 2u, s->inline_bytes };
+        const struct verbs_qp_attr attr = { rdma_host_sends(&cfg) + 1, s->depth + 2u,
+                                            s->inline_bytes };
 
         e->d = domain_of(e);
-        if (!e->d || verbs_grow_cq(e->d, QUEUES * (2u * DEPTH_MAX + 8)) < 0)
+        if (!e->d || verbs_grow_cq(e->d, QUEUES * (3u * DEPTH_MAX + RDMA_HOST_SIGNAL + 8)) < 0)
                 return -1;
         e->data = region_get(e, (size_t)DEPTH_MAX * TRANSFER_MAX);
         if (!e->data)
