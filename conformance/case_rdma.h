@@ -43,6 +43,8 @@ struct rdma_setup { /* a connect request; AS_FITS: as a sound host would have it
 #define rdma_join(admin, ...)                                                                      \
         rdma_request_queue((admin)->t, (admin),                                                    \
                            (struct rdma_setup) { RDMA_DEFAULTS, .qid = 1, ##__VA_ARGS__ })
+/* The device of q does without RNR: a SEND that finds no receive ends the connection. */
+bool is_iwarp(struct queue *q);
 /* What rdma_open() would send, to be changed. */
 struct rdma_request private_data(struct t *t);
 

@@ -125,11 +125,16 @@ uint32_t region_key(const struct region *r)
         return r->has_window ? r->window.rkey : r->mr.rkey;
 }
 
-void region_forget(struct region *r)
+static void drop_window(struct region *r)
 {
         if (r->has_window)
                 verbs_drop_window(r->domain, &r->window);
         r->has_window = false;
+}
+
+void region_forget(struct region *r)
+{
+        drop_window(r);
         if (r->registered)
                 verbs_dereg(r->domain, &r->mr);
         r->registered = false;
@@ -143,13 +148,13 @@ static void free_region(struct region *r)
         free(r);
 }
 
-/* A multiple of 8 bytes that nobody has written (or, at the end, what is left). */
+/* 8 bytes that nobody has written, or the last 4: less may be chance. */
 static bool has_gap(const struct region *r, uint32_t n)
 {
-        for (uint32_t i = 0; i < n; i += 8)
-                if (region_untouched(r, i, n - i < 8 ? n - i : 8) && n - i >= 4)
+        for (uint32_t i = 0; i + 8 <= n; i += 8)
+                if (region_untouched(r, i, 8))
                         return true;
-        return false;
+        return n >= 4 && region_untouched(r, n - 4, 4);
 }
 
 static bool guards_intact(const struct region *r)
@@ -563,10 +568,17 @@ void conn_rdma_look(struct conn_rdma *c)
 
 /* --- making and ending --------------------------------------------------------------------- */
 
+/* Windows first: those that are bound may hold the queue pair (rxe waits for them, and long). */
 static void destroy(struct conn_rdma *c)
 {
+        for (struct region *r = c->regions; r && c->ep; r = r->next)
+                drop_window(r);
         if (c->ep)
                 verbs_destroy(c->ep);
+        for (unsigned i = 0; i < c->hub->n_domains; i++)
+                if (c->hub->domains[i] == c->domain)
+                        c->hub->cqes[i] -= c->cqes;
+        c->cqes = 0;
         c->ep = NULL;
 }
 
@@ -683,7 +695,9 @@ struct conn *conn_rdma_open(struct rdma_hub *h, const char *traddr, const char *
 static bool make_qp(struct conn_rdma *c, unsigned receives)
 {
         const struct verbs_caps *caps = verbs_caps(c->domain);
-        struct verbs_qp_attr attr = { .send_wrs = RDMA_SENDS,
+        unsigned sends =
+            receives + RDMA_SENDS_MORE < RDMA_SENDS ? receives + RDMA_SENDS_MORE : RDMA_SENDS;
+        struct verbs_qp_attr attr = { .send_wrs = sends,
                                       .recv_wrs = receives > 0 ? receives : 1,
                                       .inline_bytes = caps->inline_bytes };
         unsigned i = 0;
@@ -692,7 +706,9 @@ static bool make_qp(struct conn_rdma *c, unsigned receives)
                 attr.recv_wrs = caps->qp_wrs;
         while (c->hub->domains[i] != c->domain)
                 i++;
-        c->hub->cqes[i] += attr.send_wrs + attr.recv_wrs;
+        c->send_wrs = attr.send_wrs;
+        c->cqes = attr.send_wrs + attr.recv_wrs;
+        c->hub->cqes[i] += c->cqes;
         return verbs_grow_cq(c->domain, c->hub->cqes[i]) == 0 && verbs_qp(c->ep, &attr) == 0;
 }
 
@@ -727,9 +743,9 @@ int conn_rdma_connect(struct conn_rdma *c, const struct verbs_conn_param *param,
 
 static bool wait_room(struct conn_rdma *c, unsigned n, uint64_t deadline)
 {
-        while (c->sends + n > RDMA_SENDS && c->base.end == CONN_OPEN && conn_left(deadline) > 0)
+        while (c->sends + n > c->send_wrs && c->base.end == CONN_OPEN && conn_left(deadline) > 0)
                 hub_wait(c->hub, conn_left(deadline));
-        return c->sends + n <= RDMA_SENDS;
+        return c->sends + n <= c->send_wrs;
 }
 
 static struct verbs_wr *make_chain(struct conn_rdma *c, const uint8_t *capsules, uint32_t len,

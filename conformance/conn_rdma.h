@@ -16,7 +16,7 @@
 
 struct rdma_hub;
 
-enum { RDMA_RECEIVE = 256, RDMA_GUARD = 512, RDMA_SENDS = 160 };
+enum { RDMA_RECEIVE = 256, RDMA_GUARD = 512, RDMA_SENDS = 160, RDMA_SENDS_MORE = 32 };
 
 /* Memory with a key. */
 struct region {
@@ -56,7 +56,8 @@ struct conn_rdma {
         bool mute;         /* a DREQ is not answered */
         struct rdma_answer answer;
         struct work *works;
-        unsigned sends;             /* outstanding */
+        unsigned sends, send_wrs;   /* outstanding, and at most */
+        uint32_t cqes;              /* that it may need of the shared completion queue */
         enum verbs_status send_end; /* of the first SEND that failed */
         struct region *regions;
 };

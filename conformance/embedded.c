@@ -8,6 +8,8 @@
 #define DENIED_NQN "nqn.2026-01.io.nvmfspec:denied"
 #define OTHER_HOST "nqn.2026-01.io.nvmfspec:a-host-that-is-not-here"
 
+enum { RECEIVES = 65536 }; /* on one SRQ: enough for any number of jobs */
+
 static bool add_tested(struct config *c, const char *const *ns)
 {
         struct config_subsystem *s = config_add_subsystem(c, TARGET_NQN);
@@ -58,6 +60,7 @@ static bool make_fabric(struct embedded *e, const struct rule_policy *policy)
 
         memory_caps_default(&caps);
         caps.no_padding = true;
+        caps.device.srq_wrs = RECEIVES;
         if (rule_in(&policy->violated, RDMA_CREDITS))
                 caps.device.srq_wrs = 0;
         e->verbs = verbs_memory_new(&caps);
@@ -82,7 +85,7 @@ bool embedded_start(struct embedded *e, const struct options *o, const struct ru
                 .quiet = true,
                 .policy = *policy,
                 /* so short that the cases about them are soon over; a Write needs several H2CData */
-                .limits = { .ic_timeout = 1500, .maxh2cdata = 65536 },
+                .limits = { .ic_timeout = 1500, .maxh2cdata = 65536, .receives = RECEIVES },
         };
 
         *e = (struct embedded) { 0 };

@@ -24,14 +24,10 @@ struct trial { /* of one rule */
 static const struct {
         enum rule_id rule, before;
 } shadows[] = {
-        { FAB_SGL_SHORT, RDMA_SGL_LENGTH },
-        { FAB_CONNECT_DATA, RDMA_SGL_LENGTH },
-        { FAB_CONNECT_SQSIZE_ZERO, RDMA_REQ_SQSIZE },
-        { FAB_CONNECT_SQSIZE_MAX, RDMA_REQ_SQSIZE },
-        { FAB_CONNECT_QID, RDMA_REQ_SAME_QID },
-        { RDMA_ICD_ADMIN, RDMA_CMD_LONG },
-        { RDMA_SGL_ONE, RDMA_SGL_SEGMENT },
-        { RDMA_SGL_ONE, RDMA_SGL_LENGTH },
+        { FAB_SGL_SHORT, RDMA_SGL_LENGTH },           { FAB_CONNECT_DATA, RDMA_SGL_LENGTH },
+        { FAB_CONNECT_SQSIZE_ZERO, RDMA_REQ_SQSIZE }, { FAB_CONNECT_SQSIZE_MAX, RDMA_REQ_SQSIZE },
+        { FAB_CONNECT_QID, RDMA_REQ_SAME_QID },       { RDMA_ICD_ADMIN, RDMA_CMD_LONG },
+        { RDMA_SGL_ONE, RDMA_SGL_SEGMENT },           { RDMA_SGL_ONE, RDMA_SGL_LENGTH },
 };
 
 /* What a target in memory can't break so that anybody could see it. */

@@ -24,6 +24,11 @@ bool is_rdma(const struct queue *q)
         return q->t->suite->trtype == TRTYPE_RDMA;
 }
 
+bool is_iwarp(struct queue *q)
+{
+        return verbs_caps(rdma_of(q)->domain)->iwarp;
+}
+
 /* --- connections --------------------------------------------------------------------------- */
 
 static struct rdma_hub *hub_of(struct t *t)

@@ -224,11 +224,11 @@ CASE("rdma/3.3/in-capsule-behind", MUST, NO_RULE,
 {
         struct queue *q = io_queue(t);
         uint32_t n = caps(t)->block;
-        const uint8_t *data = pattern(t, n + 128);
+        const uint8_t *data = pattern(t, n + 512);
 
-        NEEDS_ICD(n + 128);
-        succeed(q, write_described(q, in_capsule(128, n), n + 128));
-        want_bytes(t, "what was written", read_blocks(q, 0, 0), data + 128, n);
+        NEEDS_ICD(n + 512);
+        succeed(q, write_described(q, in_capsule(512, n), n + 512));
+        want_bytes(t, "what was written", read_blocks(q, 0, 0), data + 512, n);
 }
 
 CASE("rdma/3.3/in-capsule-odd-offset", MUST, NO_RULE,
@@ -390,8 +390,7 @@ CASE("rdma/3.3/in-capsule-admin", MUST, RULES(RDMA_ICD_ADMIN),
         expect_works(q);
 }
 
-CASE("rdma/3.3/in-capsule-admin-identify", MUST, RULES(RDMA_ICD_ADMIN),
-     "... and so is Identify")
+CASE("rdma/3.3/in-capsule-admin-identify", MUST, RULES(RDMA_ICD_ADMIN), "... and so is Identify")
 {
         struct queue *q = admin_queue(t);
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The suite as pytest items, one for each case: against the embedded target, the kernel's in the
-lab, or any address.
+"""The suite as pytest items, one for each case: against the embedded target over TCP and over RDMA in
+memory, the kernel's targets in the lab, or any address.
 
     pytest conformance/pytest                              # embedded, all set-ups, and the lab
     pytest conformance/pytest --target 192.0.2.7:4420      # one's own
+    pytest conformance/pytest --target 192.0.2.7 --transport rdma
     pytest conformance/pytest --target 192.0.2.7 --target-nqn NQN --allow-write 1:0+65536 \\
         --baseline known.txt --junitxml out.xml
 """
@@ -34,11 +35,17 @@ EMBEDDED_SETUPS = {
     "cpda31-hpda31-digests": ["--cpda", "31", "--hpda", "31", "-g", "-G"],
     "blocks4096": ["--ns", "mem:64M,bs=4096"],
 }
+RDMA_SETUPS = {
+    "rdma": ["-t", "rdma"],
+    "rdma-blocks4096": ["-t", "rdma", "--ns", "mem:64M,bs=4096"],
+    "rdma-one-at-a-time": ["-t", "rdma", "--jobs", "1"],
+}
 
 
 def pytest_addoption(parser):
     group = parser.getgroup("nvmfspec", "the target under test (default: the embedded one)")
     group.addoption("--target", metavar="ADDR[:PORT]", default=os.environ.get("NVMFSPEC_TARGET"))
+    group.addoption("--transport", choices=("tcp", "rdma"), default="tcp", help="of --target")
     group.addoption("--target-nqn", metavar="NQN", default=os.environ.get("NVMFSPEC_TARGET_NQN"))
     group.addoption("--allow-write", metavar="NSID[:SLBA+BLOCKS]",
                     default=os.environ.get("NVMFSPEC_ALLOW_WRITE"))
@@ -48,9 +55,9 @@ def pytest_addoption(parser):
 
 
 @functools.cache
-def cases():
-    listed = subprocess.run([NVMFSPEC, "conform", "--list", "--json", "-"], capture_output=True,
-                            text=True)
+def cases(transport):
+    listed = subprocess.run([NVMFSPEC, "conform", "-t", transport, "--list", "--json", "-"],
+                            capture_output=True, text=True)
     if listed.returncode != 0:
         return []
     return json.loads(listed.stdout)["cases"]
@@ -58,7 +65,7 @@ def cases():
 
 class Embedded:
     name = "embedded"
-    setups = EMBEDDED_SETUPS
+    setups = {**EMBEDDED_SETUPS, **RDMA_SETUPS}
     marks = ()
 
     def __init__(self, config):
@@ -66,6 +73,12 @@ class Embedded:
 
     def unusable(self):
         return None
+
+    def left_out(self, setup):
+        return ()
+
+    def transport(self, setup):
+        return "rdma" if "rdma" in self.setups[setup] else "tcp"
 
     def run(self, args):
         # json on stdout: everything else goes to stderr
@@ -84,6 +97,8 @@ class Address(Embedded):
         if not addr or addr.endswith(":"):  # no port, or an IPv6 address
             addr, port = config.getoption("--target"), "4420"
         self.where = ["-a", addr.strip("[]"), "-s", port]
+        if config.getoption("--transport") == "rdma":
+            self.setups = {"rdma": ["-t", "rdma"]}
         for option, flag in (("--target-nqn", "-n"), ("--allow-write", "--allow-write"),
                              ("--baseline", "--baseline")):
             if config.getoption(option):
@@ -128,11 +143,36 @@ class Kernel(Embedded):
         return done.stdout[done.stdout.find('{\n  "schema"'):], done.stderr
 
 
+class KernelRdma(Kernel):
+    """nvmet-rdma in the lab's guest, over soft RoCE or soft iWARP."""
+
+    def __init__(self, config, device):
+        super().__init__(config)
+        self.name = f"kernel-{device}"
+        self.device = device
+
+    setups = {"plain": ["-t", "rdma"]}
+
+    def left_out(self, setup):
+        """What would take the guest down: see the file."""
+        lines = (ROOT / "conformance/baseline/nvmet-rdma-deadly.txt").read_text().splitlines()
+        return [line.split()[0] for line in lines
+                if line and line[0] != "#" and line.split()[2] in ("#", self.device)]
+
+    def run(self, args):
+        done = subprocess.run([ROOT / "ci/lab", "--timeout", "400", "--", "env",
+                               f"NVMFSPEC={NVMFSPEC}", "bash",
+                               ROOT / "conformance/tests/lab/nvmet_rdma.sh", self.device,
+                               *self.more, *args[2:], "--json", "-"],
+                              capture_output=True, text=True, timeout=420)
+        return done.stdout[done.stdout.find('{\n  "schema"'):], done.stderr
+
+
 @functools.cache
 def peers(config):
     if config.getoption("--target"):
         return [Address(config)]
-    return [Embedded(config), Kernel(config)]
+    return [Embedded(config), Kernel(config), KernelRdma(config, "rxe"), KernelRdma(config, "siw")]
 
 
 def pytest_generate_tests(metafunc):
@@ -140,7 +180,8 @@ def pytest_generate_tests(metafunc):
         return
     params = [pytest.param((peer, setup, case["id"]), id=f"{peer.name}-{setup}-{case['id']}",
                            marks=peer.marks)
-              for peer in peers(metafunc.config) for setup in peer.setups for case in cases()]
+              for peer in peers(metafunc.config) for setup in peer.setups
+              for case in cases(peer.transport(setup)) if case["id"] not in peer.left_out(setup)]
     metafunc.parametrize("verdict_of", params, indirect=True)
 
 

@@ -491,6 +491,70 @@ def test_a_bad_baseline_names_the_line(tmp_path):
     assert "known.txt:2:" in conform(TTAG, "--baseline", known, code=2).stderr
 
 
+# --- RDMA, over memory ------------------------------------------------------------------------------
+
+RDMA = ("-t", "rdma")
+
+
+def test_reference_target_passes_strictly_over_rdma():
+    seen, report = results(*RDMA, "--strict")
+    listed = json.loads(conform(*RDMA, "--list", "--json", "-").stdout)["cases"]
+    assert set(seen) == {c["id"] for c in listed} and len(seen) > 350
+    assert sum(case.startswith("rdma/") for case in seen) > 200
+    assert not any(case.startswith("tcp/") for case in seen)
+    assert {r["verdict"] for r in seen.values()} == {"pass"}
+    assert report["target"].startswith("rdma:") and "MSDBD 16" in report["abilities"]
+
+
+def test_detection_power_over_rdma():
+    out = conform(*RDMA, "--power", timeout=280).stdout
+    of = re.search(r"^power: (\d+) of (\d+)$", out, re.M)
+    assert of.group(1) == of.group(2) and int(of.group(2)) > 115
+    assert len(re.findall("^  not tried violated ", out, re.M)) == 2
+
+
+def test_cases_know_their_transport(cases):
+    rdma = json.loads(conform(*RDMA, "--list", "--json", "-").stdout)["cases"]
+    assert all("rdma" in c["transports"] for c in rdma)
+    assert all("tcp" in c["transports"] for c in cases.values())
+    assert {c["id"] for c in rdma if "tcp" in c["transports"]} == \
+        {i for i, c in cases.items() if "rdma" in c["transports"]}
+    assert "nothing is selected" in conform("rdma/3.1", code=2).stderr
+    assert "nothing is selected" in conform(*RDMA, "tcp/3.3", code=2).stderr
+
+
+@pytest.mark.parametrize("rule, case, says", [
+    ("rdma/3.3/response-length", "rdma/3.3/response-length", "a response capsule has 16 bytes"),
+    ("rdma/3.3/whole-transfer", "rdma/3.3/whole-read", "delivered all of its data"),
+    ("rdma/3.3/write-range", "rdma/3.3/write-range", "only what"),
+    ("rdma/3.1/accept-crqsize", "rdma/3.1/accept-crqsize", "CRQSIZE"),
+    ("rdma/3.2/disconnect-answered", "rdma/3.2/dreq", "tells the end of it"),
+])
+def test_a_target_that_breaks_a_rule_of_rdma_fails(rule, case, says):
+    found, _ = results(*RDMA, "--violate", rule, case, code=1)
+    assert found[case]["rule"] == rule
+    assert says.lower() in found[case]["expected"].lower()
+
+
+def test_a_rejection_is_judged_by_its_status():
+    found, _ = results(*RDMA, "--waive", "rdma/3.1/request-recfmt", "rdma/3.1/recfmt-1", code=1)
+    assert "STS 2 (invalid RECFMT)" in found["rdma/3.1/recfmt-1"]["expected"]
+    assert found["rdma/3.1/recfmt-1"]["seen"] == "the connect request is accepted"
+    assert any("connect request: RECFMT 1" in line for line in
+               found["rdma/3.1/recfmt-1"]["exchange"])
+
+
+def test_transcript_over_rdma(tmp_path):
+    conform(*RDMA, "--violate", "rdma/3.3/response-cid", "--transcript", tmp_path,
+            "rdma/3.3/response-cid", code=1)
+    text = (tmp_path / "rdma_3.3_response-cid.txt").read_text()
+    assert "-> connect request: RECFMT 0 QID 0 HRQSIZE 32 HSQSIZE 31" in text
+    assert "<- accepted: RECFMT 0 CRQSIZE 32" in text
+    assert re.search(r"-> CapsuleCmd cid \d+ Write .* key ", text)
+    assert "hlen" not in text, "a capsule over RDMA has no PDU header"
+    assert not list(tmp_path.glob("*.pcap"))
+
+
 # --- transcripts ------------------------------------------------------------------------------------
 
 def tshark(*args):
