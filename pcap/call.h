@@ -16,6 +16,9 @@ int pcap_show(struct pcap_call *call);
 int pcap_check(struct pcap_call *call);
 int pcap_stat(struct pcap_call *call);
 
+/* Those with options of their own; argv[0] is the subcommand. */
+int pcap_replay_command(int argc, char **argv);
+
 /* session_read() of the call's file by its arguments; -1 with call->err. */
 int pcap_records(struct pcap_call *call, const struct session_options *options, record_fn *fn,
                  void *user, struct trace_totals *totals);

@@ -23,14 +23,27 @@ static const struct subcommand {
 /* clang-format on */
 enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
 
+/* Those with options of their own. */
+static const struct own_subcommand {
+        const char *name, *says;
+        int (*run)(int argc, char **argv);
+} own_subcommands[] = {
+        { "replay", "the commands once more, to a live target, and the answers compared",
+          pcap_replay_command },
+};
+enum { OWN_SUBCOMMANDS = sizeof(own_subcommands) / sizeof(own_subcommands[0]) };
+
 static void usage(FILE *out)
 {
         fputs("usage: nvmfspec pcap SUBCOMMAND FILE [OPTION...]\n\n", out);
         for (size_t i = 0; i < SUBCOMMANDS; i++)
                 fprintf(out, "  %-10s %s\n", subcommands[i].name, subcommands[i].says);
+        for (size_t i = 0; i < OWN_SUBCOMMANDS; i++)
+                fprintf(out, "  %-10s %s\n", own_subcommands[i].name, own_subcommands[i].says);
         fputs("\nFILE is a pcap or pcapng file, -: standard input. NVMe/TCP, RoCEv2 and iWARP.\n"
               "'nvmfspec pcap SUBCOMMAND --help' lists the options of one.\n"
-              "Exit: 0 done, 1 check found a broken must, 2 usage, 3 unreadable or damaged file.\n",
+              "Exit: 0 done, 1 check found a broken must or replay a difference, 2 usage,\n"
+              "3 unreadable or damaged file, or no live target.\n",
               out);
 }
 
@@ -82,6 +95,9 @@ int pcap_command(int argc, char **argv)
                 usage(stdout);
                 return PCAP_OK;
         }
+        for (size_t i = 0; i < OWN_SUBCOMMANDS && argc > 1; i++)
+                if (strcmp(own_subcommands[i].name, argv[1]) == 0)
+                        return own_subcommands[i].run(argc - 1, argv + 1);
         if (s)
                 return run(s, argc - 1, argv + 1);
         if (argc > 1)

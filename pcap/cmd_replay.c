@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/identity.h"
+#include "pcap/call.h"
+#include "pcap/command.h"
+#include "pcap/replay.h"
+#include "pdu/io/option.h"
+
+struct replay_args {
+        const char *transport, *traddr, *trsvcid, *nqn, *hostnqn, *hostid, *remap, *timing;
+        uint64_t timeout, stop_at, loop;
+        bool hdgst, ddgst, allow_write, strict_data, verbose, help;
+        struct trace_options trace;
+        unsigned ports;
+};
+
+static bool take_port(void *args, const char *value, char *error, size_t size)
+{
+        struct replay_args *a = args;
+        uint64_t port;
+
+        if (option_number(value, &port) < 0 || port < 1 || port > UINT16_MAX)
+                snprintf(error, size, "'%s' is no port", value);
+        else if (a->ports == TRACE_PORTS)
+                snprintf(error, size, "more than %d of them", TRACE_PORTS);
+        else
+                a->trace.ports[a->ports++] = (uint16_t)port;
+        return !*error;
+}
+
+#define AT(member) .at = offsetof(struct replay_args, member)
+/* clang-format off */
+static const struct option_row rows[] = {
+        { 't', "transport", "TYPE", "tcp or rdma, whatever the capture used (tcp)", OPTION_CHOICE, 1, AT(transport), .choices = "tcp|rdma" },
+        { 'a', "traddr", "ADDR", "the live target", OPTION_STRING, 1, AT(traddr) },
+        { 's', "trsvcid", "PORT", "its port (4420)", OPTION_STRING, 1, AT(trsvcid) },
+        { 'n', "nqn", "NQN", "the subsystem to connect to (as captured)", OPTION_STRING, 1, AT(nqn) },
+        { 'q', "hostnqn", "NQN", "who connects (as captured)", OPTION_STRING, 1, AT(hostnqn) },
+        { 'I', "hostid", "UUID", "its identifier (as captured)", OPTION_STRING, 1, AT(hostid) },
+        { 'g', "hdr-digest", NULL, "ask for header digests", OPTION_FLAG, 1, AT(hdgst) },
+        { 'G', "data-digest", NULL, "ask for data digests", OPTION_FLAG, 1, AT(ddgst) },
+        { 0, "timeout", "SEC", "for each command (30)", OPTION_SECONDS, 1, AT(timeout), .min = 1, .max = 86400000 },
+        { 0, "allow-write", NULL, "replay commands that change something, too: destroys data", OPTION_FLAG, 1, AT(allow_write) },
+        { 0, "remap-lba", "OFFSET[:BLOCKS]", "add OFFSET to each LBA; skip what goes beyond so many BLOCKS", OPTION_STRING, 1, AT(remap) },
+        { 0, "strict-data", NULL, "blocks have to hold what they held when the capture was taken", OPTION_FLAG, 1, AT(strict_data) },
+        { 0, "timing", "SCALE", "keep the original times, times SCALE: 1 as they were, 0.5 twice as fast", OPTION_STRING, 1, AT(timing) },
+        { 0, "stop-at", "FRAME", "nothing behind this frame", OPTION_NUMBER, 1, AT(stop_at), .min = 1 },
+        { 0, "loop", "N", "so many times (1)", OPTION_NUMBER, 1, AT(loop), .min = 1 },
+        { 0, "port", "PORT", "of a controller in the capture (4420, 8009); may be repeated", OPTION_CALL, 1, .call = take_port },
+        { 'v', "verbose", NULL, "a line for each command", OPTION_FLAG, 1, AT(verbose) },
+        { 'h', "help", NULL, "this list", OPTION_FLAG, 1, AT(help) },
+        { 0 },
+};
+/* clang-format on */
+
+static int refuse(const char *why, const char *what)
+{
+        fprintf(stderr, "nvmfspec pcap replay: %s%s\n", why, what);
+        return PCAP_USAGE;
+}
+
+/* "OFFSET" or "OFFSET:BLOCKS" */
+static bool take_remap(const char *s, struct replay_options *o)
+{
+        char offset[32];
+        const char *colon = strchr(s, ':');
+        size_t n = colon ? (size_t)(colon - s) : strlen(s);
+
+        if (n >= sizeof(offset))
+                return false;
+        memcpy(offset, s, n);
+        offset[n] = '\0';
+        return option_number(offset, &o->offset) == 0 &&
+               (!colon || (option_number(colon + 1, &o->blocks) == 0 && o->blocks > 0));
+}
+
+static bool take_timing(const char *s, double *scale)
+{
+        char *end;
+
+        *scale = strtod(s, &end);
+        return end != s && *end == '\0' && *scale > 0 && *scale <= 1e6;
+}
+
+/* 0, or the exit code. */
+static int make_options(const struct replay_args *a, struct replay_options *o, uint8_t hostid[16])
+{
+        *o = (struct replay_options) {
+                .transport = strcmp(a->transport, "rdma") == 0 ? HOST_RDMA : HOST_TCP,
+                .traddr = a->traddr,
+                .trsvcid = a->trsvcid,
+                .subnqn = a->nqn,
+                .hostnqn = a->hostnqn,
+                .hdgst = a->hdgst,
+                .ddgst = a->ddgst,
+                .timeout = (unsigned)a->timeout,
+                .allow_write = a->allow_write,
+                .strict_data = a->strict_data,
+        };
+        if (!a->traddr)
+                return refuse("where? -a ADDR", "");
+        if ((a->nqn && strlen(a->nqn) > NQN_MAX) || (a->hostnqn && strlen(a->hostnqn) > NQN_MAX))
+                return refuse("an NQN has at most 223 bytes", "");
+        if (a->hostid && host_uuid_parse(a->hostid, hostid) < 0)
+                return refuse("no UUID: ", a->hostid);
+        if (a->hostid)
+                o->hostid = hostid;
+        if (o->transport == HOST_RDMA && (a->hdgst || a->ddgst))
+                return refuse("NVMe/RDMA has no digests", "");
+        if (a->remap && !take_remap(a->remap, o))
+                return refuse("want OFFSET or OFFSET:BLOCKS, not ", a->remap);
+        if (a->timing && !take_timing(a->timing, &o->timing))
+                return refuse("no scale of time: ", a->timing);
+        return 0;
+}
+
+/* --- lines ------------------------------------------------------------------------------------ */
+
+static void print(const struct replayed *r)
+{
+        char buf[512];
+        struct text t = text_in(buf, sizeof(buf));
+        const struct plan_cmd *c = r->cmd;
+
+        sqe_line(&t, &c->sqe, c->admin);
+        printf("%-9s frame %" PRIu64, likeness_name(r->verdict.likeness), c->at.frame);
+        if (c->answered)
+                printf("-%" PRIu64, c->answer.frame);
+        printf(" connection %u", c->queue->number);
+        if (c->queue->qid >= 0)
+                printf(" q%d", c->queue->qid);
+        printf(" %s", buf);
+        if (r->sent)
+                printf(", live q%u cid %u", r->qid, r->cid);
+        printf("%s%s\n", *r->verdict.why ? ": " : "", r->verdict.why);
+}
+
+static void on_replayed(void *user, const struct replayed *r)
+{
+        const struct replay_args *a = user;
+
+        if (a->verbose || r->verdict.likeness == DIFFERENT)
+                print(r);
+}
+
+static void summary(const struct replay_totals *t)
+{
+        printf("%" PRIu64 " same, %" PRIu64 " allowed differences, %" PRIu64 " DIFFERENT, %" PRIu64
+               " skipped\n",
+               t->count[SAME], t->count[ALLOWED], t->count[DIFFERENT], t->count[SKIPPED]);
+        if (t->reordered)
+                printf("%" PRIu64 " answers came in another order (allowed: NVMe promises none)\n",
+                       t->reordered);
+}
+
+static int run(const struct replay_args *a, const char *file, const struct replay_options *o)
+{
+        struct replay_totals totals = { 0 };
+        struct plan plan;
+        char err[300] = "";
+        int rc = replay_plan_read(&plan, file, &a->trace, a->stop_at, err, sizeof(err));
+
+        if (rc == 0 && !plan.cmds) {
+                snprintf(err, sizeof(err), "%s: no command in it", file);
+                rc = -1;
+        }
+        for (uint64_t i = 0; i < a->loop && rc == 0; i++)
+                rc = replay_run(&plan, o, on_replayed, (void *)a, &totals, err, sizeof(err));
+        if (rc == 0 || totals.count[SAME] + totals.count[ALLOWED] + totals.count[DIFFERENT] > 0)
+                summary(&totals);
+        replay_plan_free(&plan);
+        fflush(stdout);
+        if (rc < 0) {
+                fprintf(stderr, "nvmfspec pcap replay: %s\n", err);
+                return PCAP_UNREADABLE;
+        }
+        return totals.count[DIFFERENT] ? PCAP_BROKEN : PCAP_OK;
+}
+
+int pcap_replay_command(int argc, char **argv)
+{
+        struct replay_args a = {
+                .transport = "tcp", .trsvcid = "4420", .timeout = HOST_TIMEOUT, .loop = 1
+        };
+        struct replay_options o;
+        uint8_t hostid[16];
+        char error[200] = "";
+        int first = option_parse(rows, 1, argc, argv, &a, error, sizeof(error)), rc;
+
+        if (first < 0)
+                return refuse(error, "");
+        if (a.help) {
+                puts("usage: nvmfspec pcap replay FILE -a ADDR [OPTION...]\n"
+                     "the commands of a capture once more, to a live target, and the answers "
+                     "compared\n");
+                option_help(rows, 1, stdout);
+                return PCAP_OK;
+        }
+        if (first + 1 != argc)
+                return refuse(first == argc ? "which file?" : "one file at a time", "");
+        rc = make_options(&a, &o, hostid);
+        return rc ? rc : run(&a, argv[first], &o);
+}
