@@ -19,8 +19,8 @@ static bool is_fabrics(const union sqe *s, enum fctype type)
 /* Commands that leave everything as it is. What is not listed needs allow_write. */
 static bool harmless(const struct plan_cmd *c)
 {
-        static const uint8_t admin[] = { NVME_GET_LOG_PAGE, NVME_IDENTIFY,   NVME_ABORT,
-                                         NVME_GET_FEATURES, NVME_AER,        NVME_KEEP_ALIVE,
+        static const uint8_t admin[] = { NVME_GET_LOG_PAGE, NVME_IDENTIFY,    NVME_ABORT,
+                                         NVME_GET_FEATURES, NVME_AER,         NVME_KEEP_ALIVE,
                                          NVME_FABRICS,      NVME_SET_FEATURES };
         static const uint8_t io[] = { NVME_FLUSH, NVME_READ, NVME_COMPARE, NVME_VERIFY,
                                       NVME_FABRICS };
@@ -74,8 +74,20 @@ static bool lacks_data(const struct plan_cmd *c)
         return c->len > 0 && (way & XFER_H2C) && (c->data_cut || c->data_len < c->len);
 }
 
+/* An I/O queue that was connected, of an association that cannot be replayed. */
+static bool is_orphan(struct replay *r, const struct plan_cmd *c)
+{
+        const struct live_assoc *a;
+
+        if (!is_fabrics(&c->sqe, FCTYPE_CONNECT) || le16_get(c->sqe.connect.qid) == 0 ||
+            cqe_status(&c->cqe))
+                return false;
+        a = live_assoc_of(r, c->queue->assoc);
+        return !a || !a->admin;
+}
+
 /* Why a command is not sent; NULL: it is. */
-static const char *refusal(const struct replay *r, const struct plan_cmd *c)
+static const char *refusal(struct replay *r, const struct plan_cmd *c)
 {
         const struct live_queue *lq = c->queue->live;
         bool connect = is_fabrics(&c->sqe, FCTYPE_CONNECT);
@@ -86,8 +98,10 @@ static const char *refusal(const struct replay *r, const struct plan_cmd *c)
                 return "the Connect of its queue is not in the capture";
         if (connect && lq)
                 return "its queue is connected";
-        if (!connect && !lq)
+        if (!connect && (!lq || lq->refused))
                 return "its queue is not connected";
+        if (is_orphan(r, c))
+                return "the admin queue of its association is not connected";
         if (is_fabrics(&c->sqe, FCTYPE_AUTH_SEND) || is_fabrics(&c->sqe, FCTYPE_AUTH_RECEIVE))
                 return "authentication is not replayed";
         if (!r->o->allow_write && !harmless(c))
@@ -130,8 +144,7 @@ conclude(struct replay *r, const struct plan_cmd *c, const struct live_cmd *live
 
 static void map_lba(const struct replay_options *o, union sqe *s)
 {
-        uint64_t slba =
-            (le32_get(s->cdw10) | (uint64_t)le32_get(s->cdw11) << 32) + o->offset;
+        uint64_t slba = (le32_get(s->cdw10) | (uint64_t)le32_get(s->cdw11) << 32) + o->offset;
 
         s->cdw10 = le32((uint32_t)slba);
         s->cdw11 = le32((uint32_t)(slba >> 32));
@@ -156,6 +169,8 @@ static void map_connect_data(const struct replay *r, const struct live_queue *lq
 
         if (!admin && lq->assoc)
                 data->cntlid = le16(lq->assoc->cntlid);
+        if (admin && lq->assoc)
+                lq->assoc->discovery = strncmp(data->subnqn, NQN_DISCOVERY, NQN_FIELD) == 0;
         if (o->subnqn && strncmp(data->subnqn, NQN_DISCOVERY, NQN_FIELD) != 0)
                 set_name(data->subnqn, o->subnqn);
         if (o->hostnqn)
@@ -199,8 +214,7 @@ static void map_events(const struct live_queue *lq, union sqe *s)
         enum { SMART_EVENTS = 0xff };
 
         if (lq && lq->assoc && lq->assoc->identified)
-                s->cdw11 = le32(le32_get(s->cdw11) &
-                                (le32_get(lq->assoc->id.oaes) | SMART_EVENTS));
+                s->cdw11 = le32(le32_get(s->cdw11) & (le32_get(lq->assoc->id.oaes) | SMART_EVENTS));
 }
 
 static bool sets_cc(const union sqe *s)
@@ -241,46 +255,53 @@ static void *data_for(const struct plan_cmd *c)
         return data;
 }
 
-/* 0; -1: there is no connection to the live target. */
-static int submit(struct replay *r, struct plan_cmd *c)
+/* Blocks that a command changed in the capture, but not here, are not known. */
+static void skip(struct replay *r, const struct plan_cmd *c, const char *why)
 {
-        const char *why = refusal(r, c);
-        struct live_queue *lq;
-        struct live_cmd *live;
-        union sqe sqe;
-        void *data;
+        union sqe sqe = c->sqe;
 
-        if (why) {
-                conclude(r, c, NULL, SKIPPED, "%s", why);
-                return 0;
-        }
-        if (is_fabrics(&c->sqe, FCTYPE_CONNECT)) {
-                sqe = c->sqe;
-                if (le16_get(sqe.connect.qid) != 0 && live_assoc_of(r, c->queue->assoc)) {
-                        struct live_queue probe = {
-                                .assoc = live_assoc_of(r, c->queue->assoc)
-                        };
+        if (has_blocks(c))
+                map_lba(r->o, &sqe);
+        if (!c->admin)
+                contents_sent(r, &sqe, NULL, 0);
+        conclude(r, c, NULL, SKIPPED, "%s", why);
+}
 
-                        map_connect(r, &probe, &sqe);
-                }
-                if (live_open(r, c->queue, &sqe) < 0)
-                        return -1;
-        }
-        lq = c->queue->live;
-        data = data_for(c);
-        if (c->len && !data)
-                return host_fail(&r->error, HOST_BROKEN, "out of memory");
-        sqe = map_command(r, c, data);
+/* A controller that took a command was enabled, also if the capture lacks how. */
+static void make_ready(struct replay *r, const struct plan_cmd *c)
+{
+        const struct live_queue *lq = c->queue->live;
+        bool connects = is_fabrics(&c->sqe, FCTYPE_CONNECT);
+        struct live_assoc *a = lq ? lq->assoc : connects ? live_assoc_of(r, c->queue->assoc) : NULL;
+        bool needs = connects ? le16_get(c->sqe.connect.qid) != 0 : c->sqe.opc != NVME_FABRICS;
+
+        if (needs && a && a->admin && !a->enabled && c->answered && !cqe_status(&c->cqe))
+                live_enable(r, a->admin);
+}
+
+/* 0; -1: no connection. The queue's size is told to the transport, too. */
+static int open_queue(struct replay *r, struct plan_cmd *c)
+{
+        struct live_queue future = { .assoc = live_assoc_of(r, c->queue->assoc) };
+        union sqe sqe = c->sqe;
+
+        map_connect(r, &future, &sqe);
+        return live_open(r, c->queue, &sqe);
+}
+
+static void send_mapped(struct replay *r, struct plan_cmd *c, void *data)
+{
+        struct live_queue *lq = c->queue->live;
+        union sqe sqe = map_command(r, c, data);
+
         if (!c->admin)
                 contents_sent(r, &sqe, data, c->len);
-        live = live_submit(r, lq, &sqe, data, c->len, c);
-        c->live = live;
-        if (!live)
+        c->live = live_submit(r, lq, &sqe, data, c->len, c);
+        if (!c->live)
                 conclude(r, c, NULL, DIFFERENT, "it could not be sent: %s",
                          lq->q.broken ? lq->q.error.line : "the queue stays full");
         else if (has_blocks(c))
-                live->unknown = !contents_known(r, &sqe);
-        return 0;
+                ((struct live_cmd *)c->live)->unknown = !contents_known(r, &sqe);
 }
 
 /* --- answers ---------------------------------------------------------------------------------- */
@@ -358,13 +379,15 @@ static void judge(struct replay *r, struct plan_cmd *p, struct live_cmd *c)
         count_order(r, c);
         learn(r, c);
         if (sets_cc(&p->sqe) && c->cmd.status == NVME_SUCCESS)
-                settled = live_settle(r, c->queue, (uint32_t)le64_get(c->cmd.sqe.property.value)) ==
-                          0;
+                settled =
+                    live_settle(r, c->queue, (uint32_t)le64_get(c->cmd.sqe.property.value)) == 0;
         if (!p->answered) {
                 conclude(r, p, c, ALLOWED, "its answer is not in the capture");
                 return;
         }
         v = compare(r, c);
+        if (is_fabrics(&p->sqe, FCTYPE_CONNECT) && c->cmd.status && !cqe_status(&p->cqe))
+                c->queue->refused = true;
         if (!settled && v.likeness < DIFFERENT)
                 v = (struct verdict) { DIFFERENT, "CSTS does not follow CC in time" };
         tell(r, p, c, &v);
@@ -384,6 +407,28 @@ static void answer(struct replay *r, struct plan_cmd *p)
         judge(r, p, c);
         p->live = NULL;
         live_drop(c);
+}
+
+/* 0; -1: there is no connection to the live target. */
+static int submit(struct replay *r, struct plan_cmd *c)
+{
+        const char *why = refusal(r, c);
+        void *data;
+
+        if (why) {
+                skip(r, c, why);
+                return 0;
+        }
+        make_ready(r, c);
+        if (is_fabrics(&c->sqe, FCTYPE_CONNECT) && open_queue(r, c) < 0)
+                return -1;
+        data = data_for(c);
+        if (c->len && !data)
+                return host_fail(&r->error, HOST_BROKEN, "out of memory");
+        send_mapped(r, c, data);
+        if (c->sqe.opc == NVME_FABRICS && !c->answered)
+                answer(r, c); /* what follows needs it, though the capture lost the answer */
+        return 0;
 }
 
 /* What is still under way when the captured connection ends. */
@@ -425,6 +470,9 @@ static int run_step(struct replay *r, const struct plan_step *s)
         case PLAN_ANSWER:
                 answer(r, s->cmd);
                 return 0;
+        case PLAN_GAP:
+                contents_lost(r);
+                return 0;
         case PLAN_CLOSE:
                 close_queue(r, s->queue->live);
                 return 0;
@@ -458,9 +506,7 @@ static unsigned queues_of(const struct plan *p)
 int replay_run(const struct plan *plan, const struct replay_options *options, replay_fn *fn,
                void *user, struct replay_totals *totals, char *err, size_t err_size)
 {
-        struct replay r = {
-                .plan = plan, .o = options, .fn = fn, .user = user, .totals = totals
-        };
+        struct replay r = { .plan = plan, .o = options, .fn = fn, .user = user, .totals = totals };
         int rc = 0;
 
         for (struct plan_queue *q = plan->queues; q; q = q->next)

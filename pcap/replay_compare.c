@@ -21,11 +21,11 @@ const char *likeness_name(enum likeness l)
 enum { ANY = -1, TO_END = UINT16_MAX };
 enum allowed_part { IN_STATUS = 1, IN_DW0 = 2, IN_DATA = 4 };
 
-#define OWN_IDENTITY "who it is, is its own"
+#define OWN_IDENTITY   "who it is, is its own"
 #define OWN_CAPABILITY "what it can do is its own affair"
-#define OWN_DEFAULT "its default is its own"
-#define COUNTS "a counter or measurement"
-#define OPTIONAL "optional: not every controller has it"
+#define OWN_DEFAULT    "its default is its own"
+#define COUNTS         "a counter or measurement"
+#define OPTIONAL       "optional: not every controller has it"
 
 /* `sub`: FCTYPE, CNS, LID or FID. from, to: bytes of the data (IN_DATA), bits of DW0 (IN_DW0). */
 /* clang-format off */
@@ -153,8 +153,8 @@ static const char *reason(const struct comparison *c, enum allowed_part part, ui
 /* --- differences ------------------------------------------------------------------------------ */
 
 /* The first reason of the worst kind stays. */
-static void __attribute__((format(printf, 3, 4))) say(struct verdict *v, enum likeness l,
-                                                     const char *fmt, ...)
+static void __attribute__((format(printf, 3, 4)))
+say(struct verdict *v, enum likeness l, const char *fmt, ...)
 {
         va_list ap;
 
@@ -318,7 +318,8 @@ static void compare_data(const struct comparison *c, struct verdict *v)
         uint32_t n = c->captured.len < c->live.len ? c->captured.len : c->live.len;
 
         if (sqe_xfer(c->sqe) != XFER_C2H || !c->captured.data || !c->live.data ||
-            cqe_status(&c->captured.cqe) != NVME_SUCCESS || cqe_status(&c->live.cqe) != NVME_SUCCESS)
+            cqe_status(&c->captured.cqe) != NVME_SUCCESS ||
+            cqe_status(&c->live.cqe) != NVME_SUCCESS)
                 return;
         if (c->cut) {
                 if (memcmp(c->captured.data, c->live.data, n) != 0)

@@ -70,6 +70,7 @@ void contents_sent(struct replay *r, const union sqe *sqe, const void *data, uin
         case NVME_COMPARE:
         case NVME_VERIFY:
         case NVME_FLUSH:
+        case NVME_FABRICS:
                 return;
         case NVME_WRITE:
         case NVME_WRITE_ZEROES:
@@ -79,6 +80,8 @@ void contents_sent(struct replay *r, const union sqe *sqe, const void *data, uin
         case NVME_DSM:
                 if (data)
                         forget_ranges(c, data, len / (uint32_t)sizeof(struct dsm_range));
+                else
+                        forget(c, 0, UINT64_MAX);
                 return;
         default:
                 c->lost = true;
@@ -94,6 +97,12 @@ void contents_done(struct replay *r, const union sqe *sqe)
                 return;
         blocks_of(sqe, &from, &to);
         extents_remove(&c->unknown, from, to); /* if there is no room for it, they stay unknown */
+}
+
+void contents_lost(struct replay *r)
+{
+        for (struct contents *c = r->contents; c; c = c->next)
+                forget(c, 0, UINT64_MAX);
 }
 
 void contents_free(struct replay *r)

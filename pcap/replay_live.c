@@ -12,8 +12,8 @@ enum {
         NS_PER_MS = 1000000,
         CAP_TO_MS = 500,
         SHUTDOWN_MS = 5000,
-        POLL_MS = 20,               /* between looks at CSTS */
-        IN_CAPSULE_MAX = 1 << 24,   /* bytes; whatever IOCCSZ says */
+        POLL_MS = 20,             /* between looks at CSTS */
+        IN_CAPSULE_MAX = 1 << 24, /* bytes; whatever IOCCSZ says */
 };
 
 /* --- serving ---------------------------------------------------------------------------------- */
@@ -198,13 +198,24 @@ int live_settle(struct replay *r, struct live_queue *lq, uint32_t cc)
         return 0;
 }
 
+void live_enable(struct replay *r, struct live_queue *lq)
+{
+        uint64_t cap = live_cap(r, lq);
+        uint32_t css = cap >> 43 & 1 ? 6 : 0;
+        uint32_t cc = CC_EN | css << 4 | CC_IOSQES | CC_IOCQES;
+        union sqe sqe = build_property_set(PROP_CC, cc);
+
+        if (live_run(r, lq, &sqe, NULL, 0, NULL) == 0)
+                live_settle(r, lq, cc);
+}
+
 /* --- queues ----------------------------------------------------------------------------------- */
 
 struct live_assoc *live_assoc_of(struct replay *r, unsigned number)
 {
         struct live_assoc *a = r->assocs;
 
-        while (a && (number == 0 || a->number != number))
+        while (a && (number == 0 ? a->discovery || !a->admin : a->number != number))
                 a = a->next;
         return a;
 }
@@ -276,9 +287,8 @@ int live_open(struct replay *r, struct plan_queue *q, const union sqe *connect)
         if (!lq)
                 return host_fail(&r->error, HOST_BROKEN, "out of memory");
         lq->plan = q;
-        lq->assoc = le16_get(connect->connect.qid) != 0
-                        ? live_assoc_of(r, q->assoc)
-                        : new_assoc(r, lq, connect);
+        lq->assoc = le16_get(connect->connect.qid) != 0 ? live_assoc_of(r, q->assoc)
+                                                        : new_assoc(r, lq, connect);
         configure(r, lq, connect, &cfg);
         if (host_queue_open(&lq->q, &cfg, &r->error) < 0) {
                 if (lq->assoc && lq->assoc->admin == lq)

@@ -12,7 +12,7 @@ struct live_assoc {
         unsigned kato; /* ms */
         uint64_t cap;  /* 0: not read yet */
         struct id_ctrl id;
-        bool identified, enabled;
+        bool identified, enabled, discovery;
         struct live_queue *admin; /* NULL: closed */
         struct host_cmd keep;
         bool keep_busy;
@@ -24,6 +24,7 @@ struct live_queue {
         struct host_queue q;
         struct plan_queue *plan;
         struct live_assoc *assoc;
+        bool refused;     /* its Connect, unlike the captured one */
         unsigned answers; /* live */
         unsigned last;    /* the latest, by that count, that was judged */
         struct live_cmd *cmds;
@@ -67,7 +68,8 @@ void live_pump(struct replay *r, int ms);
 /* Opens the queue of a captured Connect. -1: r->error. */
 int live_open(struct replay *r, struct plan_queue *q, const union sqe *connect);
 void live_close(struct replay *r, struct live_queue *lq);
-/* The association of the live queues that stand for those of the captured one; NULL: none. */
+/* The live association that stands for a captured one; of a number that is not known, the newest one
+ * with I/O queues. NULL: none. */
 struct live_assoc *live_assoc_of(struct replay *r, unsigned number);
 
 /* NULL: it could not be sent (the queue is broken, or full for too long). data is taken over. */
@@ -80,6 +82,8 @@ void live_drop(struct live_cmd *c);
 /* A command of the replay's own, from start to end: 0, or -1. */
 int live_run(struct replay *r, struct live_queue *lq, const union sqe *sqe, void *data,
              uint32_t len, struct cqe *cqe);
+/* Enables the controller, where the capture lacks what did it. */
+void live_enable(struct replay *r, struct live_queue *lq);
 /* CSTS follows what was written to CC. -1: it does not, in time. */
 int live_settle(struct replay *r, struct live_queue *lq, uint32_t cc);
 uint64_t live_cap(struct replay *r, struct live_queue *lq);
@@ -88,6 +92,8 @@ uint64_t live_cap(struct replay *r, struct live_queue *lq);
 bool contents_known(struct replay *r, const union sqe *sqe);
 void contents_sent(struct replay *r, const union sqe *sqe, const void *data, uint32_t len);
 void contents_done(struct replay *r, const union sqe *sqe);
+/* Something that changed them may be missing. */
+void contents_lost(struct replay *r);
 void contents_free(struct replay *r);
 
 #endif

@@ -135,14 +135,16 @@ static void on_record(void *user, const struct record *r)
                 take_data(p, r->cmd->user, r);
         if (r->cmd && r->cmd->user && r->ends)
                 answer(p, q, r->cmd->user, r);
+        if (r->e->kind == TRACE_GAP)
+                add_step(p, PLAN_GAP, q, NULL, &r->e->at);
         if (r->e->kind == TRACE_CLOSED) {
                 add_step(p, PLAN_CLOSE, q, NULL, &r->e->at);
                 q->open = NULL;
         }
 }
 
-int replay_plan_read(struct plan *p, const char *path, const struct trace_options *trace, uint64_t stop_at,
-              char *err, size_t err_size)
+int replay_plan_read(struct plan *p, const char *path, const struct trace_options *trace,
+                     uint64_t stop_at, char *err, size_t err_size)
 {
         struct session_options options = { .keep_data = true };
         struct trace_options all = *trace;

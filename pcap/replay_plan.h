@@ -24,20 +24,20 @@ struct plan_cmd {
         struct plan_queue *queue;
         bool admin;
         union sqe sqe;
-        uint32_t len;    /* bytes of data that the command describes */
-        struct cqe cqe;  /* the answer, if there is one */
-        bool answered;   /* frame and time: */
-        unsigned nth;    /* the how manieth answer on its queue, from 1 */
+        uint32_t len;   /* bytes of data that the command describes */
+        struct cqe cqe; /* the answer, if there is one */
+        bool answered;  /* frame and time: */
+        unsigned nth;   /* the how manieth answer on its queue, from 1 */
         struct capture_place at, answer;
-        uint8_t *data;   /* as far as seen; holes are zeroes */
+        uint8_t *data; /* as far as seen; holes are zeroes */
         uint32_t data_len;
         bool data_cut;
-        void *live;      /* the replay's */
+        void *live; /* the replay's */
         struct plan_cmd *next_open;
         struct plan_cmd *next;
 };
 
-enum plan_kind { PLAN_SUBMIT, PLAN_ANSWER, PLAN_CLOSE };
+enum plan_kind { PLAN_SUBMIT, PLAN_ANSWER, PLAN_GAP, PLAN_CLOSE };
 
 struct plan_step {
         enum plan_kind kind;
@@ -58,8 +58,8 @@ struct plan {
 
 /* Reads `path` ("-": standard input) up to frame stop_at. -1 with one line in err. Either way
  * replay_plan_free() ends it. */
-int replay_plan_read(struct plan *p, const char *path, const struct trace_options *trace, uint64_t stop_at,
-              char *err, size_t err_size);
+int replay_plan_read(struct plan *p, const char *path, const struct trace_options *trace,
+                     uint64_t stop_at, char *err, size_t err_size);
 void replay_plan_free(struct plan *p);
 
 #endif

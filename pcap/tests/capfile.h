@@ -69,7 +69,7 @@ static inline uint64_t cap_random(uint64_t *seed)
         return z ^ z >> 31;
 }
 
-static void cap_write_bytes(const char *path, const uint8_t *p, size_t n)
+static inline void cap_write_bytes(const char *path, const uint8_t *p, size_t n)
 {
         FILE *f = fopen(path, "wb");
 

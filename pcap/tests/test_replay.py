@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmfspec pcap replay` on the command line: captures of the kernel's host and target against the
+reference target, whole and spoilt on purpose, and against the kernel's own target in the lab."""
+import os
+import pathlib
+import re
+import socket
+import struct
+import subprocess
+import threading
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
+CAPTURES = {
+    "tcp": ROOT / "pdu/io/tests/captures/nvme-tcp-6.12.pcap",
+    "digest": ROOT / "pdu/io/tests/captures/nvme-tcp-digest-6.12.pcap",
+    "rxe": ROOT / "pcap/tests/captures/nvme-rdma-rxe-6.12.pcap",
+    "siw": ROOT / "pcap/tests/captures/nvme-rdma-siw-6.12.pcap",
+}
+NQN = "nqn.2026-01.io.nvmfspec:replay-test"
+
+
+@pytest.fixture
+def target():
+    process = subprocess.Popen(
+        [NVMFSPEC, "target", "-a", "127.0.0.1", "-s", "0", "-n", NQN, "--ns", "mem:64M"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    found = re.match(r"listening on 127\.0\.0\.1:(\d+)", process.stdout.readline())
+    assert found
+    yield int(found[1])
+    process.terminate()
+    assert process.wait(timeout=20) == 0
+
+
+def replay(capture, port, *args, code=0):
+    done = subprocess.run(
+        [NVMFSPEC, "pcap", "replay", CAPTURES.get(capture, capture), "-a", "127.0.0.1",
+         "-s", str(port), "-n", NQN, *map(str, args)],
+        capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout if code in (0, 1) else done.stderr
+
+
+def figures(out):
+    found = re.search(r"^(\d+) same, (\d+) allowed differences, (\d+) DIFFERENT, (\d+) skipped$",
+                      out, re.M)
+    assert found, out
+    return tuple(map(int, found.groups()))
+
+
+@pytest.mark.parametrize("capture, options", [
+    ("tcp", []), ("digest", ["-g", "-G"]), ("rxe", []), ("siw", ["-G"])])
+def test_all_is_the_same_or_allowed(target, capture, options):
+    out = replay(capture, target, "--allow-write", "-v", *options)
+    same, allowed, different, skipped = figures(out)
+    assert (different, skipped) == (0, 0)
+    assert same >= 30
+    lines = out.splitlines()[:-1]
+    assert len(lines) == same + allowed
+    for line in lines:
+        assert re.match(r"(SAME|allowed) +frame \d+(-\d+)? connection \d q\d cid \d+ \S.*, "
+                        r"live q\d cid \d+", line), line
+        assert line.startswith("allowed") == (": " in line.split(", live")[1]), line
+
+
+def test_nothing_is_written_unasked(target):
+    out = replay("tcp", target, "-v")
+    assert figures(out)[3] == 10
+    assert len(re.findall(r"^skipped .* Write .*--allow-write is not given$", out, re.M)) == 9
+    read = subprocess.run(
+        [NVMFSPEC, "host", "read", "-t", "tcp", "-a", "127.0.0.1", "-s", str(target), "-n", NQN,
+         "--blocks", "1024", "--file", "-"], capture_output=True, timeout=30, check=True).stdout
+    assert read == bytes(1024 * 512)
+
+
+def test_what_was_written_is_there(target):
+    replay("tcp", target, "--allow-write")
+    read = subprocess.run(
+        [NVMFSPEC, "host", "read", "-t", "tcp", "-a", "127.0.0.1", "-s", str(target), "-n", NQN,
+         "--blocks", "8", "--file", "-"], capture_output=True, timeout=30, check=True).stdout
+    assert read in CAPTURES["tcp"].read_bytes()
+
+
+# --- a target that is spoilt ----------------------------------------------------------------------
+
+class Spoiler:
+    """Stands before a target and changes what hosts send to it, PDU by PDU."""
+
+    def __init__(self, port, change):
+        self.target, self.change = port, change
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                host, _ = self.listener.accept()
+            except OSError:
+                return
+            live = socket.create_connection(("127.0.0.1", self.target))
+            for work in ((self.forward, host, live), (self.copy, live, host)):
+                threading.Thread(target=work[0], args=work[1:], daemon=True).start()
+
+    @staticmethod
+    def copy(source, sink):
+        while data := source.recv(65536):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+
+    def forward(self, host, live):
+        stream, qid = host.makefile("rb"), 0
+        while head := stream.read(8):
+            pdu = bytearray(head + stream.read(struct.unpack_from("<I", head, 4)[0] - 8))
+            if pdu[0] == 4 and pdu[8] == 0x7f and pdu[12] == 1:
+                qid = struct.unpack_from("<H", pdu, 8 + 42)[0]
+            elif pdu[0] == 4 and qid:
+                self.change(pdu)
+            live.sendall(pdu)
+        live.shutdown(socket.SHUT_WR)
+
+    def stop(self):
+        self.listener.close()
+
+
+def read_elsewhere(pdu):
+    """Reads of 256 blocks from LBA 256 get those from LBA 512."""
+    if pdu[8] == 2 and struct.unpack_from("<Q", pdu, 8 + 40)[0] == 256:
+        struct.pack_into("<Q", pdu, 8 + 40, 512)
+
+
+def refuse_flush(pdu):
+    if pdu[8] == 0:
+        struct.pack_into("<I", pdu, 8 + 4, 7)  # no such namespace
+
+
+@pytest.mark.parametrize("capture, frame", [("tcp", 436), ("rxe", None), ("siw", None)])
+def test_data_of_another_lba(target, capture, frame):
+    spoiler = Spoiler(target, read_elsewhere)
+    out = replay(capture, spoiler.port, "--allow-write", code=1)
+    spoiler.stop()
+    assert figures(out)[2] == 1
+    (line,) = [line for line in out.splitlines() if line.startswith("DIFFERENT")]
+    assert re.search(r"Read nsid 1 slba 256 nlb 256 .*data: byte 0 of 131072: captured ..,", line)
+    if frame:
+        assert f"frame {frame}-" in line
+
+
+def test_another_status(target):
+    spoiler = Spoiler(target, refuse_flush)
+    out = replay("tcp", spoiler.port, "--allow-write", code=1)
+    spoiler.stop()
+    (line,) = [line for line in out.splitlines() if line.startswith("DIFFERENT")]
+    assert re.search(r"frame 713-714 .* Flush .*status: captured Success, live Invalid Namespace",
+                     line)
+
+
+# --- usage ----------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("args, says", [
+    ([CAPTURES["tcp"]], "-a"),
+    (["-a", "127.0.0.1"], "which file"),
+    ([CAPTURES["tcp"], "-a", "127.0.0.1", "--timing", "fast"], "scale of time"),
+    ([CAPTURES["tcp"], "-a", "127.0.0.1", "--remap-lba", "5:"], "OFFSET"),
+    ([CAPTURES["tcp"], "-a", "127.0.0.1", "-t", "rdma", "-g"], "digests"),
+    ([CAPTURES["tcp"], "-a", "127.0.0.1", "-I", "x"], "UUID"),
+])
+def test_usage(args, says):
+    done = subprocess.run([NVMFSPEC, "pcap", "replay", *args], capture_output=True, text=True,
+                          timeout=30)
+    assert done.returncode == 2
+    assert says in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_nobody_listens():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        port = s.getsockname()[1]
+    assert "127.0.0.1" in replay("tcp", port, "--timeout", "1", code=3)
+
+
+def test_no_capture(tmp_path, target):
+    file = tmp_path / "x"
+    file.write_bytes(b"no capture")
+    replay(str(file), target, code=3)
+    replay(str(tmp_path / "none"), target, code=3)
+
+
+# --- in the lab -----------------------------------------------------------------------------------
+
+@pytest.mark.lab
+@pytest.mark.parametrize("script", ["kernel_target.sh", "rdma.sh"])
+def test_lab(script, tmp_path):
+    done = subprocess.run(
+        [ROOT / "ci/lab", "--timeout", "120", "--out", tmp_path, "--", "env",
+         f"NVMFSPEC={NVMFSPEC}", "bash", str(ROOT / "pcap/tests/lab" / script)],
+        capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
