@@ -118,6 +118,12 @@ bool live_wait(struct replay *r, struct live_cmd *c)
         return c->over && c->cmd.status != HOST_STATUS_ABORTED;
 }
 
+static void release(struct live_cmd *c)
+{
+        free(c->cmd.data);
+        free(c);
+}
+
 void live_drop(struct live_cmd *c)
 {
         struct live_cmd **at = &c->queue->cmds;
@@ -125,8 +131,7 @@ void live_drop(struct live_cmd *c)
         while (*at != c)
                 at = &(*at)->next;
         *at = c->next;
-        free(c->cmd.data);
-        free(c);
+        release(c);
 }
 
 int live_run(struct replay *r, struct live_queue *lq, const union sqe *sqe, void *data,
@@ -310,8 +315,10 @@ void live_close(struct replay *r, struct live_queue *lq)
                 at = &(*at)->next;
         *at = lq->next;
         host_queue_close(&lq->q);
-        while (lq->cmds)
-                live_drop(lq->cmds);
+        for (struct live_cmd *c = lq->cmds, *next; c; c = next) {
+                next = c->next;
+                release(c);
+        }
         if (lq->assoc && lq->assoc->admin == lq)
                 lq->assoc->admin = NULL;
         lq->plan->live = NULL;
