@@ -329,7 +329,7 @@ static struct stage *stage_begin(struct queue_rdma *r, struct host_cmd *cmd)
 
         if (!s)
                 return NULL;
-        if (cmd->xfer == XFER_H2C)
+        if (cmd->xfer == XFER_H2C && cmd->data)
                 memcpy(s->data, cmd->data, cmd->len);
         s->original = cmd->data;
         s->done = cmd->done;
