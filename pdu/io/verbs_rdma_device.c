@@ -370,6 +370,16 @@ static void void_registrations(struct verbs_domain *d)
         }
 }
 
+/* librdmacm closes a device that is gone when it looks for devices anew; until then the removal of
+ * a soft one waits for this process. */
+static void close_lost_devices(void)
+{
+        struct ibv_context **list = rdma_get_devices(NULL);
+
+        if (list)
+                rdma_free_devices(list);
+}
+
 /* Gives back all that the device has of it; no queue pair is left. What the owner still holds of it
  * can be used to give it up, and else fails. */
 static void release(struct verbs_domain *d)
@@ -391,6 +401,8 @@ static void release(struct verbs_domain *d)
         leave_device(d);
         if (d->guard)
                 rdma_destroy_id(d->guard);
+        if (d->removed)
+                close_lost_devices();
         d->srq = NULL;
         d->cq = NULL;
         d->channel = NULL;

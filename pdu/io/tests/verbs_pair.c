@@ -1264,7 +1264,8 @@ static void removed(void)
         while (next_event(&server, 500))
                 note("the peer: %s", verbs_event_name(server.event.type));
         stop();
-        /* The link lasts until librdmacm, which has the device open, goes with this process. */
+        pthread_join(thread, NULL);
+        note("link delete has ended");
 }
 
 /* --- figures ---------------------------------------------------------------------------------- */
