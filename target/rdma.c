@@ -16,13 +16,13 @@ enum {
 
 /* --- what the loop waits for ------------------------------------------------------------------ */
 
-/* All descriptors of a context mean the same: look again. */
+/* Only the first descriptor of a context brings events. */
 static void on_ring(struct loop_source *s, uint32_t events)
 {
         struct rdma *m = ((struct rdma_fd *)s)->rdma;
 
         (void)events;
-        m->rung = true;
+        m->rung |= s == &m->fds[0].source;
         m->armed = false;
 }
 

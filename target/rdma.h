@@ -70,7 +70,7 @@ struct rdma {
         struct verbs_context *context;
         struct rdma_fd fds[RDMA_FDS]; /* those of the context that the loop waits for */
         int n_fds;
-        bool rung;  /* one of them was readable */
+        bool rung;  /* the first was readable */
         bool armed; /* completions will ring */
         struct rdma_listener *listeners;
         struct rdma_device *devices;

@@ -243,8 +243,9 @@ static inline void verbs_close(struct verbs_context *c)
 {
         VERBS(c)->close(c);
 }
-/* Descriptors to wait for input on: events, and completions after verbs_arm(). How many, at most
- * max; may grow when a domain is made. 0: this provider has none, ask it. */
+/* Descriptors to wait for input on: events, and completions after verbs_arm(). Events come by the
+ * first alone, so verbs_event() need not be asked for the others. How many, at most max; may grow
+ * when a domain is made. 0: this provider has none, ask it. */
 static inline int verbs_fds(struct verbs_context *c, int *fds, int max)
 {
         return VERBS(c)->fds(c, fds, max);
