@@ -498,15 +498,20 @@ static void issue(struct end *e)
                 pattern(io->cmd.data + i * BLOCK, e->qid, io->block + i, io->version);
 }
 
-static void host_work(struct end *e)
+/* False: there is nothing that it could ask for now. */
+static bool host_work(struct end *e)
 {
+        unsigned issued = e->issued;
+
         if (e->life.state != LIFE_LIVE)
-                return;
+                return false;
         if (e->issued == 0)
                 issue_connect(e);
         else if (e->connected)
                 issue(e);
+        issued = e->issued - issued;
         post_all(e);
+        return issued > 0;
 }
 
 static int host_prepare(struct end *e)
@@ -1182,11 +1187,8 @@ static bool anything_happens(struct world *w)
                         complete_one(e);
                         return true;
                 }
-                if (e->used && e->is_host && e->life.state == LIFE_LIVE &&
-                    (e->issued == 0 || (e->connected && e->to_issue > 0 && free_io(e)))) {
-                        host_work(e);
+                if (e->used && e->is_host && host_work(e))
                         return true;
-                }
                 if (e->used && e->ctrl && e->life.state == LIFE_LIVE &&
                     (rdma_controller_wants_post(e->ctrl) ||
                      rdma_controller_needs_buffers(e->ctrl))) {
