@@ -428,10 +428,12 @@ static void on_established(struct conn_rdma *c, const struct verbs_event *e)
                          "accepted: RECFMT %u CRQSIZE %u, reads %u in %u out, %u bytes",
                          le16_get(data.recfmt), le16_get(data.crqsize), a->reads_in, a->reads_out,
                          a->len);
-        if (c->track)
-                report_found(
-                    c, rdma_track_accept(c->track, a->data, a->len, a->reads_in, a->reads_out),
-                    NULL);
+        if (c->track) /* of iWARP the responder resources are the device's own */
+                report_found(c,
+                             rdma_track_accept(c->track, a->data, a->len,
+                                               verbs_caps(c->domain)->iwarp ? 0 : a->reads_in,
+                                               a->reads_out),
+                             NULL);
 }
 
 static void on_rejected(struct conn_rdma *c, const struct verbs_event *e)

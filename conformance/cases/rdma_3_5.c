@@ -346,6 +346,10 @@ CASE("rdma/3.5/reconnect-storm", MUST, NO_RULE,
 
                 hang_up(q);
                 hang_up(q->admin);
+                expect_disconnect(q, GONE_MS);
+                expect_disconnect(q->admin, GONE_MS);
+                vanish(q); /* or our own device has no room for all of them */
+                vanish(q->admin);
         }
         expect_works(io_queue(t));
 }
@@ -357,6 +361,10 @@ CASE("rdma/3.5/reconnect-storm-drop", MUST, NO_RULE, "... also if all of them en
 
                 drop(q);
                 drop(q->admin);
+                if (i % 8 == 7)
+                        pause_ms(t, 20);
+                vanish(q);
+                vanish(q->admin);
         }
         expect_works(io_queue(t));
 }

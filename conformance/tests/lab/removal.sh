@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# removal.sh rxe|siw: the target's device goes away under its feet, with connections that are idle, that work,
+# and that were only asked for; it comes back, and the target serves over it as though nothing had
+# happened. The life cycle's family (e), which no single case can play. For the lab's guest.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
+. "$root/ci/lab.d/net.sh"
+. "$root/ci/lab.d/nvmet.sh"
+device=$1
+conform() { "$NVMFSPEC" conform -t rdma -a 10.0.0.2 --allow-write 1 --brief --jobs 4 "$@"; }
+
+wire_up
+rdma_up "$device"
+timeout 5 bash -c 'echo >/dev/tcp/10.0.0.2/9' 2>/dev/null || true
+log=$(mktemp)
+"$NVMFSPEC" target -t rdma -a 10.0.0.2 --quiet >"$log" &
+target=$!
+for _ in $(seq 50); do grep -q listening "$log" && break; sleep 0.1; done
+conform base/5.1.13 rdma/3.1/accept
+
+for round in 1 2 3; do
+        # cases that are cut off fail, or are broken: what counts is what comes after
+        conform rdma/3.3 rdma/3.5 fab/6.3 >/dev/null 2>&1 &
+        running=$!
+        sleep "0.$((round * 3))"
+        rdma link del "${device}1"
+        wait $running || true
+        kill -0 $target
+        rdma link add "${device}1" type "$device" netdev v1
+        rdma_active "${device}1"
+        for i in $(seq 20); do
+                conform rdma/3.1/accept >/dev/null 2>&1 && break
+                [ "$i" != 20 ] || { echo "no service over the device that came back"; exit 1; }
+                sleep 0.5
+        done
+        conform base/nvm base/5.1.13 rdma/3.1/accept rdma/3.3/whole-read
+done
+kill $target
+wait $target
+dmesg_clean
