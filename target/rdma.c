@@ -129,6 +129,8 @@ void rdma_sweep(struct rdma *m)
         for (struct rdma_listener *l = m->listeners; l; l = l->next)
                 if (!l->verbs)
                         listen_again(l);
+        for (struct rdma_device *d = m->devices; d; d = d->next)
+                rdma_device_trim(d);
 }
 
 /* --- events ----------------------------------------------------------------------------------- */

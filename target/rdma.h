@@ -102,6 +102,8 @@ void rdma_sweep(struct rdma *m);
 /* The one of ep's device, for one more connection; NULL with errno. */
 struct rdma_device *rdma_device_get(struct rdma *m, struct verbs_ep *ep);
 void rdma_device_put(struct rdma_device *d);
+/* Now and then: a device that nobody uses gives memory back. */
+void rdma_device_trim(struct rdma_device *d);
 /* domain NULL: it is gone already, with its registrations. */
 void rdma_device_free(struct rdma_device *d);
 

@@ -11,6 +11,7 @@ enum {
         CHUNK_LEAST = 32, /* receives */
         CHUNK_MOST = 256,
         ALIGN = 64,
+        FIRST_SLABS = 2,     /* as first_memory() makes them */
         CONNECT_DATA = 1024, /* Linux sends Connect of an I/O queue with its data in the capsule */
 };
 
@@ -299,6 +300,14 @@ void rdma_device_put(struct rdma_device *d)
         if (*at)
                 *at = d->next;
         rdma_device_free(d);
+}
+
+void rdma_device_trim(struct rdma_device *d)
+{
+        if (d->conns > 0)
+                return;
+        pool_trim(&d->pool);
+        regmem_trim(&d->memory, FIRST_SLABS);
 }
 
 void rdma_device_free(struct rdma_device *d)

@@ -199,6 +199,21 @@ void regmem_put(struct regmem *m, void *piece, uint64_t bytes)
                 retire(m, s);
 }
 
+void regmem_trim(struct regmem *m, unsigned keep)
+{
+        struct slab *s = m->idle, *next;
+
+        for (; s; s = next) {
+                next = s->next_open;
+                if (keep > 0) {
+                        keep--;
+                        continue;
+                }
+                close_slab(s);
+                drop_slab(m, s);
+        }
+}
+
 uint32_t regmem_key(const void *piece, uint64_t bytes)
 {
         return slab_of(piece, bytes)->mr.lkey;

@@ -31,6 +31,8 @@ void regmem_fini(struct regmem *m);
 /* A piece of `bytes` (a power of two from 4 KiB to 64 MiB), aligned to that; NULL with errno. */
 void *regmem_get(struct regmem *m, uint64_t bytes);
 void regmem_put(struct regmem *m, void *piece, uint64_t bytes);
+/* Gives slabs that are wholly free back, down to `keep` of them. */
+void regmem_trim(struct regmem *m, unsigned keep);
 /* Its lkey. */
 uint32_t regmem_key(const void *piece, uint64_t bytes);
 

@@ -8,6 +8,7 @@ connect -i 2 >/dev/null
 disconnect >/dev/null
 sleep 1
 before=$(fds)
+if [ "$kind" != tcp ]; then objects=$(rdma_objects); fi
 step "$1 reconnects"
 for _ in $(seq "$1"); do
         dev=$(connect -i 2)
@@ -17,6 +18,10 @@ done
 sleep 1
 step "descriptors before $before, after $(fds)"
 [ "$(fds)" -le "$before" ]
+if [ "$kind" != tcp ]; then
+        step "RDMA resources"
+        diff <(echo "$objects") <(rdma_objects)
+fi
 step "controller reset under I/O"
 dev=$(connect)
 fio --name=reset --filename="$dev" --rw=randrw --bs=4k --size=8M --direct=1 --ioengine=libaio --iodepth=8 \
