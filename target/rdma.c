@@ -2,6 +2,7 @@
 #include "rdma.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "rdma_conn.h"
@@ -12,6 +13,9 @@ enum {
         EVENTS = 64,   /* in a turn */
         BACKLOG = 256, /* connect requests that wait */
         ASK_MS = 1,    /* a context without descriptors is asked so often */
+        PATIENCE = 32, /* looks before sleeping, at most; and after being woken */
+        PATIENCE_LEAST = 4,
+        ROUNDS = 64, /* of looks that found something, before the reactor looks after others */
 };
 
 /* --- what the loop waits for ------------------------------------------------------------------ */
@@ -259,18 +263,61 @@ static unsigned poll_devices(struct rdma *m)
 
 unsigned rdma_work(struct rdma *m)
 {
-        unsigned n = take_events(m);
+        unsigned events = take_events(m), n = poll_devices(m);
 
-        return n + poll_devices(m);
+        if (n > 0 && m->patience < PATIENCE_LEAST)
+                m->patience = PATIENCE_LEAST;
+        return events + n;
+}
+
+/* --- waiting ---------------------------------------------------------------------------------- */
+
+/* There is more to do for the reactor than to wait for completions. */
+static bool is_wanted(const struct rdma *m)
+{
+        const struct reactor *r = m->reactor;
+
+        return m->rung || m->drained || r->again || (r->fed && r->hungry) ||
+               atomic_load_explicit(&r->loop.mail, memory_order_relaxed);
+}
+
+/*
+ * Looks for completions a few times, giving way to others in between: whoever has to make them may
+ * need this processor. As long as that finds some, it is cheaper than arming, sleeping and being
+ * woken, which are four system calls; where it does not, it soon stops.
+ */
+static bool poll_patiently(struct rdma *m)
+{
+        for (unsigned i = 0; i < m->patience; i++) {
+                sched_yield();
+                if (poll_devices(m) > 0) {
+                        m->patience = 2 * m->patience < PATIENCE ? 2 * m->patience : PATIENCE;
+                        return true;
+                }
+        }
+        m->patience /= 2;
+        return false;
+}
+
+/* True: the reactor has to look after others. */
+static bool work_on(struct rdma *m)
+{
+        unsigned rounds = ROUNDS;
+
+        while (m->patience > 0 && rounds > 0 && !is_wanted(m) && poll_patiently(m))
+                rounds--;
+        return rounds == 0 || is_wanted(m);
 }
 
 /* What comes before arming rings no bell: hence one more look. */
 int rdma_wait(struct rdma *m, int timeout)
 {
-        if (timeout == 0 || m->rung || m->drained)
+        if (timeout == 0 || is_wanted(m))
                 return 0;
         if (m->n_fds == 0)
                 return ASK_MS;
+        if (work_on(m))
+                return 0;
         if (!m->armed) {
                 m->armed = verbs_arm(m->context) == 0;
                 if (poll_devices(m) > 0)

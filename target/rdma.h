@@ -70,8 +70,9 @@ struct rdma {
         struct verbs_context *context;
         struct rdma_fd fds[RDMA_FDS]; /* those of the context that the loop waits for */
         int n_fds;
-        bool rung;  /* the first was readable */
-        bool armed; /* completions will ring */
+        bool rung;         /* the first was readable */
+        bool armed;        /* completions will ring */
+        unsigned patience; /* looks for completions before sleeping */
         struct rdma_listener *listeners;
         struct rdma_device *devices;
         struct rdma_conn *touched; /* have something to post or to settle */

@@ -12,11 +12,11 @@ NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 
-def guest(script, *args, timeout=300):
+def guest(script, *args, kind="tcp", lab=(), timeout=300):
     """Runs a script of tests/lab in the guest; its output is the failure's message."""
     run = subprocess.run(
-        [ROOT / "ci/lab", "--timeout", str(timeout), "--", "env", f"NVMFSPEC={NVMFSPEC}",
-         "bash", ROOT / "target/tests/lab" / script, *args],
+        [ROOT / "ci/lab", *lab, "--timeout", str(timeout), "--", "env", f"NVMFSPEC={NVMFSPEC}",
+         f"KIND={kind}", "bash", ROOT / "target/tests/lab" / script, *args],
         capture_output=True, text=True, cwd=ROOT, timeout=timeout + 60)
     print(run.stdout, run.stderr)
     assert run.returncode == 0, f"{script} {' '.join(args)}: exit {run.returncode}"
@@ -40,3 +40,34 @@ def test_changes_reach_the_host():
 
 def test_persistent_discovery():
     guest("discovery.sh")
+
+
+rdma = pytest.mark.parametrize("kind", ["rxe", "siw"])
+
+
+@rdma
+@pytest.mark.parametrize("options", [[], ["-i", "2"], ["-Q", "16", "-i", "1"], ["-Q", "128", "-D"]],
+                         ids=lambda o: " ".join(o) or "plain")
+def test_connect_and_verify_over_rdma(kind, options):
+    guest("basic.sh", *options, kind=kind)
+
+
+@rdma
+def test_two_hundred_reconnects_and_resets_over_rdma(kind):
+    guest("reconnect.sh", "200", kind=kind)
+
+
+@rdma
+def test_changes_reach_the_host_over_rdma(kind):
+    guest("change.sh", kind=kind)
+
+
+@rdma
+def test_what_only_rdma_has(kind):
+    guest("rdma.sh", kind=kind)
+
+
+@pytest.mark.qemu
+@rdma
+def test_device_is_taken_away(kind):
+    guest("removal.sh", kind=kind, lab=["--engine", "qemu"], timeout=400)
