@@ -31,3 +31,8 @@ def test_kernel_target(options):
 @pytest.mark.parametrize("device", ["rxe", "siw"])
 def test_kernel_target_by_rdma(device):
     in_guest("kernel_target_rdma.sh", device)
+
+
+@pytest.mark.parametrize("device", ["rxe", "siw"])
+def test_own_target_by_rdma(device):
+    in_guest("own_target_rdma.sh", device)

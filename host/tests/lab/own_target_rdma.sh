@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# own_target_rdma.sh rxe|siw: our host against our target over soft RDMA; and what the target says
+# when the host breaks a rule.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+lab=$here/../../../ci/lab.d
+. "$lab/net.sh"
+. "$lab/nvmet.sh"
+nqn=nqn.2026-01.lab:own
+work=$(mktemp -d)
+ours() { # ours SUBCOMMAND [OPTION...]
+        local sub=$1
+        shift
+        timeout 60 "$NVMFSPEC" host "$sub" -t rdma -a 10.0.0.2 "$@"
+}
+step() { echo "-- $*"; }
+
+wire_up
+rdma_up "$1"
+baseline=$(rdma resource show)
+"$NVMFSPEC" target -t rdma -a 10.0.0.2 -s 4420 -n "$nqn" --ns mem:64M >"$work/log" 2>&1 &
+target=$!
+for i in $(seq 50); do
+        grep -q listening "$work/log" && break
+        sleep 0.1
+done
+
+step discover
+ours discover >"$work/disc"
+case $1 in
+rxe) grep -q "rdma_prtype: roce-v2" "$work/disc" ;;
+siw) grep -q "rdma_prtype: iwarp" "$work/disc" ;;
+esac
+step "stay, kept alive"
+status=0
+timeout -s INT 3 "$NVMFSPEC" host discover -t rdma -a 10.0.0.2 --persistent -k 1 >/dev/null || status=$?
+[ $status = 124 ] # of timeout: it was still there
+step verify
+ours verify -n "$nqn" --range 8M -i 4
+ours verify -n "$nqn" --range 2M -i 2 --command-buffers --seed 2 -Q 33
+ours verify -n "$nqn" --range 1M -i 3 --size 4k --iodepth 100 --seed 3
+ours perf -n "$nqn" --rw randrw --time 1 -i 2 --no-busy-poll
+
+# breaks RULE STATUS WORDS: so ends a load that breaks the rule.
+breaks() {
+        local status=0 said
+        said=$(ours perf -n "$nqn" --rw randwrite --bs 8k --iodepth 4 --time 1 --timeout 5000 \
+                --violate "$1" 2>&1) || status=$?
+        echo "$1: $said" | tail -1
+        [ $status = "$2" ] && grep -q "$3" <<<"$said"
+}
+step rules
+closed="controller closed the connection"
+breaks rdma/3.1/request-recfmt 3 "rejected the connection: invalid RECFMT"
+breaks rdma/3.1/request-hsqsize 3 "rejected the connection: invalid HSQSIZE"
+breaks rdma/3.3/command-length 3 "$closed"
+breaks rdma/3.3/command-size 3 "$closed"
+breaks rdma/3.3/command-cid 3 "$closed"
+breaks rdma/3.3/sgl-type 1 "SGL Descriptor Type Invalid"
+breaks rdma/3.3/key-valid 3 "$closed"
+
+kill $target
+wait $target
+for i in $(seq 50); do
+        [ "$(rdma resource show)" = "$baseline" ] && break
+        sleep 0.1
+done
+[ "$(rdma resource show)" = "$baseline" ]
+rdma_down "$1"
+dmesg_clean
+leaks_clean
