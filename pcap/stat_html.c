@@ -5,7 +5,7 @@
 
 #include "pcap/stat.h"
 
-enum { WIDTH = 860, HEIGHT = 220, LEFT = 64, RIGHT = 16, TOP = 12, BOTTOM = 34, SERIES = 4 };
+enum { WIDTH = 860, HEIGHT = 230, LEFT = 64, RIGHT = 16, TOP = 26, BOTTOM = 34, SERIES = 4 };
 
 static const char head[] =
     "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
@@ -79,28 +79,47 @@ static double y_of(const struct plot *p, double y)
         return HEIGHT - BOTTOM - y / p->max * (HEIGHT - TOP - BOTTOM);
 }
 
+/* "250", "12.5k", "3M" */
+static const char *short_number(double v, char buf[32])
+{
+        static const char *const units[] = { "", "k", "M", "G" };
+        int unit = 0;
+
+        for (; fabs(v) >= 10000 && unit < 3; unit++)
+                v /= 1000;
+        snprintf(buf, 32, "%.4g%s", v, units[unit]);
+        return buf;
+}
+
 static void x_label(FILE *f, const struct plot *p, double x)
 {
-        fprintf(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.4g</text>\n", x_of(p, x),
-                HEIGHT - BOTTOM + 16, x);
+        char number[32];
+
+        fprintf(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", x_of(p, x),
+                HEIGHT - BOTTOM + 16, short_number(x, number));
 }
 
 static void axes(FILE *f, const struct plot *p)
 {
+        double step = p->width > 0 ? round_up(p->width / 8) : 1;
+        char number[32];
+
         for (int i = 0; i <= 4; i++) {
                 double y = p->max * i / 4;
 
                 fprintf(f,
                         "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>"
-                        "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.4g</text>\n",
-                        LEFT, WIDTH - RIGHT, y_of(p, y), y_of(p, y), LEFT - 6, y_of(p, y) + 4, y);
+                        "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
+                        LEFT, WIDTH - RIGHT, y_of(p, y), y_of(p, y), LEFT - 6, y_of(p, y) + 4,
+                        short_number(y, number));
         }
-        if (p->log_x)
-                for (double x = p->x_min; x <= p->width * 1.001; x *= 10)
-                        x_label(f, p, x);
-        else
-                for (int i = 0; i <= 5; i++)
-                        x_label(f, p, p->width * i / 5);
+        for (int i = 0; i < 100; i++) {
+                double x = p->log_x ? p->x_min * pow(10, i) : step * i;
+
+                if (x > p->width * 1.001)
+                        break;
+                x_label(f, p, x);
+        }
         fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", WIDTH - RIGHT,
                 HEIGHT - 4, p->x_unit);
 }
@@ -113,7 +132,7 @@ static void plot_begin(FILE *f, struct plot *p)
         axes(f, p);
         for (unsigned i = 0; i < p->series; i++)
                 fprintf(f, "<text class=\"k%u\" x=\"%d\" y=\"%d\">%s</text>\n", i,
-                        LEFT + 8 + (int)i * 150, TOP + 10, p->names[i]);
+                        LEFT + (int)i * 170, TOP - 12, p->names[i]);
 }
 
 static void plot_end(FILE *f)

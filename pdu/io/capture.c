@@ -2,6 +2,7 @@
 #include "pdu/io/capture.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <pcap/pcap.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@ enum {
         HELD_BYTES = 4 << 20, /* of one direction, waiting for what should come before them */
         HELD_SEGMENTS = 4096,
         HELD_ALL = 64 << 20, /* bytes of all directions */
+        FILE_BUFFER = 256 << 10,
 };
 
 const char *capture_end_text(const struct capture_end *e, char buf[CAPTURE_END_TEXT])
@@ -457,8 +459,10 @@ static void close_all(struct reader *r)
 
 static void free_all(struct reader *r)
 {
-        while (r->all)
-                drop_conn(r, r->all);
+        for (struct conn *c = r->all, *next; c; c = next) {
+                next = c->later;
+                free(c);
+        }
 }
 
 static int read_all(struct reader *r, pcap_t *pcap, const char *path, char *err, size_t err_size)
@@ -501,20 +505,35 @@ static int read_opened(pcap_t *pcap, const char *path, const struct capture_ops 
         return rc;
 }
 
+/* NULL with one line in err. The file reads in large parts: most of the time goes there. */
+static pcap_t *open_capture(const char *path, char *err, size_t err_size)
+{
+        char why[PCAP_ERRBUF_SIZE] = "";
+        FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+        pcap_t *pcap;
+
+        if (!f) {
+                snprintf(err, err_size, "%s: %s", path, strerror(errno));
+                return NULL;
+        }
+        setvbuf(f, NULL, _IOFBF, FILE_BUFFER);
+        pcap = pcap_fopen_offline_with_tstamp_precision(f, PCAP_TSTAMP_PRECISION_NANO, why);
+        if (pcap)
+                return pcap; /* and f is its own */
+        snprintf(err, err_size, "%s: %s", path, why);
+        if (f != stdin)
+                fclose(f);
+        return NULL;
+}
+
 int capture_read(const char *path, const struct capture_ops *ops, void *user, char *err,
                  size_t err_size)
 {
-        char why[PCAP_ERRBUF_SIZE];
-        pcap_t *pcap =
-            pcap_open_offline_with_tstamp_precision(path, PCAP_TSTAMP_PRECISION_NANO, why);
+        pcap_t *pcap = open_capture(path, err, err_size);
         int rc;
 
-        if (!pcap) {
-                bool named = strncmp(why, path, strlen(path)) == 0;
-
-                snprintf(err, err_size, "%s%s%s", named ? "" : path, named ? "" : ": ", why);
+        if (!pcap)
                 return -1;
-        }
         rc = read_opened(pcap, path, ops, user, err, err_size);
         pcap_close(pcap);
         return rc;
