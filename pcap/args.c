@@ -8,9 +8,12 @@
 
 void args_init(struct args *a)
 {
-        *a = (struct args) {
-                .output = "text", .qid = ARG_ANY, .cid = ARG_ANY, .status = ARG_ANY, .nsid = 1
-        };
+        *a = (struct args) { .output = "text",
+                             .qid = ARG_ANY,
+                             .cid = ARG_ANY,
+                             .status = ARG_ANY,
+                             .nsid = 1,
+                             .kind = "data" };
 }
 
 /* --- values with a syntax of their own -------------------------------------------------------- */
@@ -93,7 +96,7 @@ const struct option_row pcap_options[] = {
         { 's', "trsvcid", "PORT", "port of controllers, repeatable (4420 and 8009; what begins as NVMe/TCP or MPA is taken on any port)", OPTION_CALL, UINT32_MAX, .call = take_port },
         { 'o', "output", "FORMAT", "text or json: an object a line, with \"schema\": 1 (text)", OPTION_CHOICE, ARGS_OUTPUT, AT(output), .choices = "text|json" },
         { 'v', "verbose", NULL, "all fields", OPTION_FLAG, ARGS_VERBOSE, AT(verbose) },
-        { 'c', "conn", "N", "only this connection, as `show` numbers them", OPTION_NUMBER, ARGS_FILTER | ARGS_CONN, AT(conn), .min = 1, .max = UINT32_MAX },
+        { 'c', "conn", "N", "only this connection, as `show` numbers them", OPTION_NUMBER, ARGS_FILTER | ARGS_CONN | ARGS_ANON, AT(conn), .min = 1, .max = UINT32_MAX },
         { 'q', "qid", "N", "only this queue", OPTION_CALL, ARGS_FILTER | ARGS_CONN, .call = take_qid },
         { 0, "cid", "N", "only this command identifier", OPTION_CALL, ARGS_FILTER, .call = take_cid },
         { 0, "opcode", "OPC", "only commands of this opcode or name, and what belongs to them: 0x02, read, \"get log page\"", OPTION_STRING, ARGS_FILTER, AT(opcode) },
@@ -105,6 +108,14 @@ const struct option_row pcap_options[] = {
         { 0, "strict", NULL, "rules of level should count, too", OPTION_FLAG, ARGS_ALL, AT(strict) },
         { 0, "html", "PATH", "also write a page with plots", OPTION_STRING, ARGS_HTML, AT(html) },
         { 0, "interval", "MS", "what is drawn over time is taken over so many milliseconds", OPTION_NUMBER, ARGS_HTML, AT(interval), .min = 1, .max = 86400000 },
+        { 't', "to", "PATH", "where it goes", OPTION_STRING, ARGS_TO, AT(to) },
+        { 'k', "kind", "WHAT", "data: blocks that were read or written, as an image with holes; sequence: a line of JSON a command; seeds: a folder (data)", OPTION_CHOICE, ARGS_EXTRACT, AT(kind), .choices = "data|sequence|seeds" },
+        { 'N', "nsid", "N", "namespace (1)", OPTION_NUMBER, ARGS_EXTRACT, AT(nsid), .min = 1, .max = UINT32_MAX },
+        { 0, "slba", "LBA", "first logical block (0)", OPTION_NUMBER, ARGS_EXTRACT, AT(slba), .max = INT64_MAX },
+        { 0, "blocks", "N", "logical blocks (all)", OPTION_NUMBER, ARGS_EXTRACT, AT(blocks), .min = 1, .max = INT64_MAX },
+        { 0, "block-size", "BYTES", "of a logical block (what Identify said)", OPTION_NUMBER, ARGS_EXTRACT, AT(block_size), .min = 512, .max = 1 << 20 },
+        { 0, "keep-data", NULL, "leave the data of I/O commands as it is", OPTION_FLAG, ARGS_ANON, AT(keep_data) },
+        { 0, "seed", "N", "take this for the key, to get the same again; anybody who knows it can try names (a random one that is forgotten)", OPTION_NUMBER, ARGS_ANON, AT(seed), .min = 1 },
         { 'h', "help", NULL, "this", OPTION_FLAG, UINT32_MAX, AT(help) },
         { .name = NULL },
 };

@@ -17,6 +17,7 @@ enum args_group {
         ARGS_CONN = 1 << 7,
         ARGS_EXTRACT = 1 << 8,
         ARGS_ANON = 1 << 9,
+        ARGS_TO = 1 << 10,
 };
 
 enum { ARG_ANY = -1, STATUS_ANY_ERROR = -2 };
@@ -34,9 +35,9 @@ struct args {
         const char *to;       /* anonymize, extract: where it goes */
         const char *kind;     /* extract: what */
         uint64_t interval;    /* stat: ms; 0: what suits */
-        uint64_t nsid, slba, blocks;
+        uint64_t nsid, slba, blocks, block_size;
         uint64_t seed;
-        bool keep_data, keep_addresses;
+        bool keep_data;
 };
 
 extern const struct option_row pcap_options[];

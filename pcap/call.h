@@ -15,6 +15,8 @@ typedef int pcap_fn(struct pcap_call *call); /* enum pcap_exit */
 int pcap_show(struct pcap_call *call);
 int pcap_check(struct pcap_call *call);
 int pcap_stat(struct pcap_call *call);
+int pcap_anonymize(struct pcap_call *call);
+int pcap_extract(struct pcap_call *call);
 
 /* Those with options of their own; argv[0] is the subcommand. */
 int pcap_replay_command(int argc, char **argv);

@@ -19,6 +19,10 @@ static const struct subcommand {
           pcap_check, ARGS_OUTPUT | ARGS_CONN | ARGS_JUDGE | ARGS_ALL },
         { "stat", "latencies from capsule to response and their parts, rates and depth over time",
           pcap_stat, ARGS_OUTPUT | ARGS_CONN | ARGS_HTML },
+        { "extract", "the blocks of a namespace, the commands as a sequence, or seeds for a fuzzer",
+          pcap_extract, ARGS_EXTRACT | ARGS_CONN | ARGS_TO },
+        { "anonymize", "writes a capture without names, identifiers, addresses and data (NVMe/TCP)",
+          pcap_anonymize, ARGS_ANON | ARGS_TO },
 };
 /* clang-format on */
 enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };

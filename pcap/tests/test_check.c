@@ -227,24 +227,38 @@ static void test_parts(void **state)
         }
 }
 
+/* Whatever is in the file, every subcommand comes to an end. */
 static void test_damage(void **state)
 {
+        static char to[] = "/tmp/test_check_to";
+        char *commands[][6] = {
+                { "pcap", "show", path, "-v", NULL },
+                { "pcap", "show", path, "-o", "json", NULL },
+                { "pcap", "show", path, "--count", NULL },
+                { "pcap", "stat", path, "--html", to, NULL },
+                { "pcap", "anonymize", path, "--to", to, NULL },
+                { "pcap", "extract", path, "--to", to, NULL },
+        };
         struct capfile c;
         uint64_t seed = 3;
 
         (void)state;
-        for (int round = 0; round < 80; round++) {
-                char *show[] = { "pcap", "show", path, "-v" };
+        for (int round = 0; round < 96; round++) {
+                char **argv = commands[round / CAPTURES % 6];
+                int argc = 0;
 
                 cap_load(&c, captures[round % CAPTURES]);
                 for (int i = 0; i < 300; i++)
                         c.bytes[CAP_HEAD + cap_random(&seed) % (c.len - CAP_HEAD)] ^=
                             (uint8_t)(1 << cap_random(&seed) % 8);
                 cap_write_bytes(path, c.bytes, c.len);
+                while (argv[argc])
+                        argc++;
                 assert_in_range(check(path), PCAP_OK, PCAP_UNREADABLE);
-                assert_in_range(run(show, 3 + round % 2), PCAP_OK, PCAP_UNREADABLE);
+                assert_in_range(run(argv, argc), PCAP_OK, PCAP_UNREADABLE);
                 cap_free(&c);
         }
+        unlink(to);
 }
 
 int main(void)

@@ -338,3 +338,120 @@ def test_the_page_stands_alone(tmp_path):
     assert "http" not in html and "<script" not in html and "src=" not in html
     assert "nan" not in html and "inf," not in html
     run("stat", CAPTURES["rxe"], "--html", tmp_path / "no" / "page.html", code=3)
+
+
+# --- extract -------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_blocks_of_the_namespace(name, tmp_path):
+    """The image is what the commands moved, the last one last; and what is read is what was written."""
+    image = tmp_path / "image"
+    err = run("extract", CAPTURES[name], "--to", image).stderr.decode()
+    assert "of 512 bytes" in err and "left out" not in err
+    data = image.read_bytes()
+    assert len(data) >= 4 * 131072
+    part = tmp_path / "part"
+    run("extract", CAPTURES[name], "--to", part, "--slba", 8, "--blocks", 16)
+    assert part.read_bytes() == data[8 * 512:24 * 512]
+    blocks, compared = {}, 0
+    for r in map(json.loads, sequence(name, tmp_path)):
+        moved = r.get("sent_data" if r["command"] == "Write" else "got_data", "")
+        if r["command"] not in ("Read", "Write") or r["status"] != 0:
+            continue
+        slba = int.from_bytes(bytes.fromhex(r["sqe"])[40:48], "little")
+        for i, block in enumerate(moved[at:at + 1024] for at in range(0, len(moved), 1024)):
+            if r["command"] == "Read" and slba + i in blocks:
+                assert block == blocks[slba + i]
+                compared += 1
+            blocks[slba + i] = block
+    assert compared >= 4 * 256
+    assert all(data[b * 512:b * 512 + 512].hex() == block for b, block in blocks.items())
+
+
+def sequence(name, tmp_path):
+    path = tmp_path / f"{name}.jsonl"
+    run("extract", CAPTURES[name], "--kind", "sequence", "--to", path)
+    return path.read_text().splitlines()
+
+
+def test_the_sequence_is_the_same_over_all_transports(tmp_path):
+    io = {}
+    for name in CAPTURES:
+        lines = [json.loads(line) for line in sequence(name, tmp_path)]
+        assert all(len(line["sqe"]) == 128 for line in lines)
+        io[name] = sorted((line["command"], line["sqe"][80:104], line["status"]) for line in lines
+                          if line["qid"] > 0 and line["command"] != "Connect")
+    assert io["tcp"] == io["tcp-digest"] == io["rxe"] == io["siw"]
+
+
+def test_seeds(tmp_path):
+    run("extract", CAPTURES["tcp-digest"], "--kind", "seeds", "--to", tmp_path / "tcp")
+    seeds = {p.name: p.read_bytes() for p in (tmp_path / "tcp").iterdir()}
+    assert len(seeds["tcp-ICReq-01"]) == 128 and len(seeds) > 40
+    for name, data in seeds.items():
+        assert int.from_bytes(data[4:8], "little") == len(data), name
+    raw = CAPTURES["tcp-digest"].read_bytes()
+    assert all(seeds[s] in raw for s in seeds if len(seeds[s]) < 1200)  # whole in one segment
+    run("extract", CAPTURES["rxe"], "--kind", "seeds", "--to", tmp_path / "rdma")
+    assert len((tmp_path / "rdma" / "rdma-command-01").read_bytes()) == 64
+    assert run("extract", CAPTURES["rxe"], code=2)
+    run("extract", CAPTURES["rxe"], "--to", tmp_path / "no" / "x", code=3)
+
+
+# --- anonymize -----------------------------------------------------------------------------------
+
+def said(path):
+    """What PDUs say, names and addresses apart."""
+    hidden = {"subnqn", "hostnqn", "hostid", "sn", "nguid", "eui64", "traddr", "hdgst", "vs",
+              "nid", "uuid", "fguid"}
+
+    def strip(value):
+        if isinstance(value, dict):
+            return {k: strip(v) for k, v in value.items() if k.split("_text")[0] not in hidden}
+        return [strip(v) for v in value] if isinstance(value, list) else value
+
+    return [(o["kind"], o["sender"], o["qid"], strip(o["fields"]))
+            for o in objects("show", path) if o["kind"] == "pdu"]
+
+
+@pytest.mark.parametrize("name", ["tcp", "tcp-digest"])
+def test_an_anonymous_capture_says_the_same_of_nobody(name, tmp_path):
+    source, out = CAPTURES[name], tmp_path / "out.pcap"
+    run("anonymize", source, "--to", out)
+    key = lambda item: json.dumps(item, sort_keys=True)
+    assert sorted(map(key, said(out))) == sorted(map(key, said(source)))
+    found = [(o["rule"], o["sender"]) for o in objects("check", out, "--all", code=1) if "rule" in o]
+    assert found == [(o["rule"], o["sender"])
+                     for o in objects("check", source, "--all", code=1) if "rule" in o]
+    data = out.read_bytes()
+    names = {o["fields"]["connect"][field].encode() for o in objects("show", source)
+             for field in ("subnqn", "hostnqn") if "connect" in o["fields"]}
+    names = {n for n in names if not n.endswith(b"discovery")}
+    assert len(names) == 2 and not any(n in data for n in names)
+    image, secret = tmp_path / "image", tmp_path / "secret"
+    run("extract", source, "--to", image)
+    run("extract", out, "--to", secret)
+    blocks = [image.read_bytes()[i:i + 512] for i in range(0, 65536, 512)]
+    assert not any(block in data for block in blocks if any(block))
+    hidden = [secret.read_bytes()[i:i + 512] for i in range(0, 65536, 512)]
+    assert len(set(hidden)) == len(set(blocks))  # the same ones stay the same
+    if TSHARK:
+        bad = subprocess.run([TSHARK, "-r", out, "-o", "tcp.check_checksum:TRUE", "-Y",
+                              "_ws.malformed || tcp.checksum.status == 0 || tcp.analysis.flags"],
+                             capture_output=True, text=True, check=True).stdout
+        assert bad == ""
+
+
+def test_keys_of_anonymity(tmp_path):
+    one, two, three = (tmp_path / n for n in "abc")
+    run("anonymize", CAPTURES["tcp"], "--to", one, "--seed", 5)
+    run("anonymize", CAPTURES["tcp"], "--to", two, "--seed", 5)
+    run("anonymize", CAPTURES["tcp"], "--to", three)
+    assert one.read_bytes() == two.read_bytes() != three.read_bytes()
+    kept = tmp_path / "kept"
+    run("anonymize", CAPTURES["tcp"], "--to", kept, "--keep-data")
+    for name, path in (("a", CAPTURES["tcp"]), ("b", kept)):
+        run("extract", path, "--to", tmp_path / f"image-{name}")
+    assert (tmp_path / "image-a").read_bytes() == (tmp_path / "image-b").read_bytes()
+    assert "only NVMe/TCP" in run("anonymize", CAPTURES["rxe"], "--to", kept, code=3).stderr.decode()
+    run("anonymize", CAPTURES["tcp"], code=2)
