@@ -10,6 +10,7 @@
 #include "baseline.h"
 #include "embedded.h"
 #include "options.h"
+#include "pdu/io/capture_writer.h"
 #include "pdu/io/verbs_rdma.h"
 #include "power.h"
 #include "report.h"
@@ -124,6 +125,28 @@ static void ended(void *arg, const struct result *r)
         report_text_case(arg, r);
 }
 
+static bool start_recording(struct options *o)
+{
+        char error[256] = "--pcap records TCP only";
+
+        if (o->suite.trtype == TRTYPE_TCP)
+                o->suite.record = capture_writer_open(o->pcap, error, sizeof(error));
+        if (!o->suite.record)
+                fprintf(stderr, "nvmfspec conform: %s\n", error);
+        return o->suite.record;
+}
+
+static int stop_recording(struct options *o)
+{
+        struct capture_writer *w = o->suite.record;
+
+        o->suite.record = NULL;
+        if (!w || capture_writer_close(w) == 0)
+                return 0;
+        fprintf(stderr, "nvmfspec conform: %s: %s\n", o->pcap, strerror(errno));
+        return EXIT_BROKEN;
+}
+
 /* --- the run ------------------------------------------------------------------------------- */
 
 static int run_cases(struct options *o, const struct test_case **cases, size_t n,
@@ -142,6 +165,8 @@ static int run_cases(struct options *o, const struct test_case **cases, size_t n
         };
         int code;
 
+        if (o->pcap && !start_recording(o))
+                return EXIT_BROKEN;
         note_start(&run);
         describe_target(&run, &o->suite, embedded);
         fprintf(text.out, "%s\n%s\n", run.target, run.abilities);
@@ -156,7 +181,7 @@ static int run_cases(struct options *o, const struct test_case **cases, size_t n
                 report_text_rules(text.out, &run);
         report_text_end(&text, &run);
         code = run_exit(&run);
-        if (write_reports(o, &run) != 0 && code == 0)
+        if (write_reports(o, &run) + stop_recording(o) != 0 && code == 0)
                 code = EXIT_BROKEN;
         free(run.results);
         return code;

@@ -24,7 +24,7 @@ struct options {
         const char *explain;
         uint64_t jobs, repeat, seed;
         bool brief, verbose, show_rules, baseline_lax;
-        const char *json, *junit, *tap, *html;
+        const char *json, *junit, *tap, *html, *pcap;
         struct option_list baselines;
         /* of the embedded target */
         struct option_list ns;

@@ -119,6 +119,8 @@ static void run_once(struct crew *c, const struct test_case *test, struct result
         t.blocks = blocks;
         t.slba = s->write_slba + (slot >= 0 ? (uint64_t)slot * blocks : 0);
         t_run(&t, test->run);
+        if (s->record)
+                transcript_record(s->record, test->id, &t);
         if (went_wrong(r)) {
                 keep_exchange(r, &t.log);
                 if (s->transcripts)

@@ -28,6 +28,7 @@ struct suite { /* the target under test, and how it is tested; the same for all 
         uint64_t write_slba, write_blocks; /* 0 blocks: all of it */
         FILE *narrate;                     /* --verbose, or NULL */
         const char *transcripts;           /* a folder, or NULL */
+        struct capture_writer *record;     /* --pcap, or NULL */
         struct caps caps;
 };
 

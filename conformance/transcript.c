@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,11 +22,13 @@ static struct sockaddr_in made_up(uint32_t host, unsigned port)
                                       .sin_addr.s_addr = htonl(host) };
 }
 
-static void open_flow(struct capture_writer *w, struct capture_flow *f, unsigned no, uint64_t at)
+static void open_flow(struct capture_writer *w, struct capture_flow *f, unsigned no, uint64_t at,
+                      const char *id)
 {
         struct sockaddr_in host = made_up(0x0a000001, PORT_BASE + no % 10000);
         struct sockaddr_in controller = made_up(0x0a000002, NVME_TCP_PORT);
 
+        f->comment = id;
         capture_flow_open(w, f, (struct sockaddr *)&host, (struct sockaddr *)&controller,
                           (int64_t)at * 1000);
 }
@@ -43,7 +46,8 @@ static void write_chunk(struct capture_writer *w, struct capture_flow *f, const 
 }
 
 /* What comes after the end of a connection is not written: its sequence numbers are used up. */
-static bool write_chunks(struct capture_writer *w, const struct exchange *x, unsigned connections)
+static bool write_chunks(struct capture_writer *w, const struct exchange *x, unsigned connections,
+                         unsigned first, const char *id)
 {
         enum { UNKNOWN, OPEN, CLOSED };
         struct capture_flow *flows = calloc(connections + 1, sizeof(*flows));
@@ -53,7 +57,7 @@ static bool write_chunks(struct capture_writer *w, const struct exchange *x, uns
                 const struct exchange_chunk *c = &x->chunks[i];
 
                 if (state[c->conn] == UNKNOWN)
-                        open_flow(w, &flows[c->conn], c->conn, c->at);
+                        open_flow(w, &flows[c->conn], first + c->conn, c->at, id);
                 if (state[c->conn] != CLOSED)
                         write_chunk(w, &flows[c->conn], x, c);
                 state[c->conn] = c->kind == CHUNK_DATA && state[c->conn] != CLOSED ? OPEN : CLOSED;
@@ -70,9 +74,17 @@ static bool write_capture(const char *path, const struct t *t)
 
         if (!w)
                 return false;
-        if (!write_chunks(w, &t->log, t->connections))
+        if (!write_chunks(w, &t->log, t->connections, 0, t->test->id))
                 errno = ENOMEM;
         return capture_writer_close(w) == 0;
+}
+
+void transcript_record(struct capture_writer *w, const char *id, const struct t *t)
+{
+        static _Atomic unsigned used; /* ports, by all cases of this process */
+        unsigned first = atomic_fetch_add(&used, t->connections + 1);
+
+        write_chunks(w, &t->log, t->connections, first, id);
 }
 
 /* --- the text ------------------------------------------------------------------------------ */

@@ -13,4 +13,9 @@
  * is named in r->note. */
 void transcript_write(const char *folder, struct result *r, struct t *t);
 
+struct capture_writer;
+/* Adds the connections of a case to a capture, with its id as comment; more than EXCHANGE_BYTES of
+ * them are not kept. Any thread. */
+void transcript_record(struct capture_writer *w, const char *id, const struct t *t);
+
 #endif

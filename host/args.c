@@ -53,6 +53,7 @@ const struct option_row host_options[] = {
         { 0, "timeout", "MS", "for set-up and each command, milliseconds (30000)", OPTION_NUMBER, ARGS_WHERE, AT(timeout), .min = 1, .max = 86400000 },
         { 0, "waive", "RULE", "do not check this rule of controllers; repeatable", OPTION_CALL, ARGS_WHO, .call = take_waive },
         { 0, "violate", "RULE", "break this rule of hosts; repeatable", OPTION_CALL, ARGS_WHO, .call = take_violate },
+        { 0, "pcap", "FILE", "record what goes over the connections (TCP), .pcapng or .pcap, the port as 4420", OPTION_STRING, ARGS_WHO, AT(pcap) },
         { 'i', "nr-io-queues", "N", "I/O queues (verify: 4, perf: 1)", OPTION_NUMBER, ARGS_QUEUES, AT(io_queues), .min = 1, .max = HOST_IO_QUEUES_MAX },
         { 'Q', "queue-size", "N", "entries of an I/O queue (128)", OPTION_NUMBER, ARGS_QUEUES, AT(queue_size), .min = 2, .max = 65535 },
 
@@ -194,6 +195,8 @@ int args_params(const struct args *a, const char *port, const char *nqn, struct 
                                  host_transport_name(p->transport));
         if (option_number(p->trsvcid, &number) < 0 || number > UINT16_MAX)
                 return host_fail(e, HOST_USAGE, "'%s' is no TCP port", p->trsvcid);
+        if (rdma && a->pcap)
+                return host_fail(e, HOST_USAGE, "--pcap records TCP only");
         if (rdma && (a->hdgst || a->ddgst))
                 return host_fail(e, HOST_USAGE, "NVMe/RDMA has no digests");
         if (strlen(p->subnqn) >= NQN_FIELD || (a->hostnqn && strlen(a->hostnqn) >= NQN_FIELD))
@@ -213,5 +216,6 @@ int args_params(const struct args *a, const char *port, const char *nqn, struct 
         p->maxr2t = (uint32_t)a->maxr2t;
         p->no_sqfc = a->no_sqfc;
         p->policy = &a->policy;
+        p->record = a->record;
         return 0;
 }

@@ -58,6 +58,8 @@ struct args {
         uint64_t split, delay, wait; /* bytes; ms */
 
         struct rule_policy policy;
+        const char *pcap;
+        struct capture_writer *record; /* --pcap, once it is open */
         struct host_address address; /* what a nvme+tcp:// word said */
 };
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "host/command.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "host/call.h"
+#include "pdu/io/capture_writer.h"
 #include "pdu/wire/identify.h"
 
 enum connects { ITSELF, ADMIN, IO };
@@ -119,6 +121,20 @@ static int run_connected(const struct subcommand *s, struct call *call, struct h
         return disconnect(&c, s->run(call, e), e);
 }
 
+static int run_recorded(const struct subcommand *s, struct args *args, struct call *call,
+                        struct host_error *e)
+{
+        char error[300];
+        int rc;
+
+        if (args->pcap && !(args->record = capture_writer_open(args->pcap, error, sizeof(error))))
+                return host_fail(e, HOST_USAGE, "%s", error);
+        rc = s->connects == ITSELF ? s->run(call, e) : run_connected(s, call, e);
+        if (args->record && capture_writer_close(args->record) < 0 && rc == 0)
+                return host_fail(e, HOST_BROKEN, "%s: %s", args->pcap, strerror(errno));
+        return rc;
+}
+
 static int run(const struct subcommand *s, int argc, char **argv, struct host_error *e)
 {
         struct args args;
@@ -135,7 +151,7 @@ static int run(const struct subcommand *s, int argc, char **argv, struct host_er
                 return host_fail(e, HOST_USAGE, "'%s' is too much", call.words[0]);
         if (s->check && s->check(&call, e) < 0)
                 return -1;
-        return s->connects == ITSELF ? s->run(&call, e) : run_connected(s, &call, e);
+        return run_recorded(s, &args, &call, e);
 }
 
 int host_command(int argc, char **argv)

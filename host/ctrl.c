@@ -47,6 +47,7 @@ static int open_queue(struct host_queue *q, const struct host_ctrl *c, uint16_t 
                                          .timeout = p->timeout,
                                          .in_capsule = in_capsule,
                                          .policy = p->policy,
+                                         .record = p->record,
                                          .tcp = { .hpda = p->hpda,
                                                   .hdgst = p->hdgst,
                                                   .ddgst = p->ddgst,

@@ -31,6 +31,7 @@ struct host_params {
         uint8_t hpda;        /* TCP: 0's based dwords, 0..31 */
         uint32_t maxr2t;     /* TCP: count, >= 1 */
         const struct rule_policy *policy; /* may be NULL */
+        struct capture_writer *record;    /* as in host_queue_config */
 };
 /* All but traddr and subnqn. hostnqn is this machine's, in static memory. */
 struct host_params host_params_default(void);

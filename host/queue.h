@@ -16,6 +16,7 @@
 #include "host/error.h"
 #include "pdu/machine/tcp_host.h"
 
+struct capture_writer;
 struct verbs_provider;
 
 enum {
@@ -35,6 +36,7 @@ struct host_queue_config {
         unsigned timeout;    /* ms, for set-up and for each command of host_queue_run() */
         uint32_t in_capsule; /* bytes of in-capsule data: from IOCCSZ; TCP's admin queue: 8192 */
         const struct rule_policy *policy; /* may be NULL */
+        struct capture_writer *record;    /* TCP: what goes over it is written there; may be NULL */
 
         struct tcp_host_config tcp; /* its own part: digests, HPDA, MAXR2T */
 

@@ -9,6 +9,7 @@
 
 #include "host/queue.h"
 #include "host/time.h"
+#include "pdu/io/capture_writer.h"
 #include "pdu/io/net.h"
 
 enum {
@@ -22,6 +23,7 @@ struct queue_tcp {
         struct tcp_host *host;
         struct link *link;
         uint8_t *buf;
+        struct capture_tap tap;
 };
 
 /* --- moving bytes ----------------------------------------------------------------------------- */
@@ -40,6 +42,7 @@ static int push(struct queue_tcp *t)
                 n = sendmsg(t->fd, &msg, MSG_NOSIGNAL);
                 if (n < 0)
                         return errno == EAGAIN || errno == EINTR ? 0 : -1;
+                capture_tap_sent(&t->tap, iov, (size_t)n);
                 link_sent(t->link, (size_t)n);
         }
         return 0;
@@ -85,9 +88,14 @@ static ssize_t pull(struct queue_tcp *t)
 {
         struct iovec iov[2];
         int count = link_recv_iov(t->link, iov);
+        ssize_t n =
+            count == 1 ? recv(t->fd, iov[0].iov_base, iov[0].iov_len, 0) : readv(t->fd, iov, count);
 
-        return count == 1 ? recv(t->fd, iov[0].iov_base, iov[0].iov_len, 0)
-                          : readv(t->fd, iov, count);
+        if (n > 0)
+                capture_tap_received(&t->tap, iov, (size_t)n);
+        else if (n == 0)
+                capture_tap_close(&t->tap, true, false);
+        return n;
 }
 
 static long tcp_receive(struct host_queue *q)
@@ -147,6 +155,7 @@ static void release(struct host_queue *q)
 
         tcp_host_free(t->host);
         free(t->buf);
+        capture_tap_close(&t->tap, false, false);
         if (t->fd >= 0)
                 close(t->fd);
         free(t);
@@ -232,7 +241,9 @@ static int tcp_open(struct host_queue *q, const struct host_queue_config *cfg, s
         t->fd = net_connect(cfg->traddr, cfg->trsvcid, cfg->timeout, error, sizeof(error));
         if (t->fd < 0)
                 host_error_set(e, HOST_BROKEN, "%s", error);
-        else if (make_machine(q, cfg, e) == 0 && exchange_ic(q, deadline, e) == 0)
+        else
+                capture_tap_open(&t->tap, cfg->record, t->fd, PARTY_HOST);
+        if (t->fd >= 0 && make_machine(q, cfg, e) == 0 && exchange_ic(q, deadline, e) == 0)
                 return 0;
         if (t->link)
                 tcp_close(q);

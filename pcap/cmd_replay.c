@@ -43,7 +43,7 @@ static const struct option_row rows[] = {
         { 'I', "hostid", "UUID", "its identifier (as captured)", OPTION_STRING, 1, AT(hostid) },
         { 'g', "hdr-digest", NULL, "ask for header digests", OPTION_FLAG, 1, AT(hdgst) },
         { 'G', "data-digest", NULL, "ask for data digests", OPTION_FLAG, 1, AT(ddgst) },
-        { 0, "timeout", "SEC", "for each command (30)", OPTION_SECONDS, 1, AT(timeout), .min = 1, .max = 86400000 },
+        { 0, "timeout", "MS", "for each command, milliseconds (30000)", OPTION_NUMBER, 1, AT(timeout), .min = 1, .max = 86400000 },
         { 0, "allow-write", NULL, "replay commands that change something, too: destroys data", OPTION_FLAG, 1, AT(allow_write) },
         { 0, "remap-lba", "OFFSET[:BLOCKS]", "add OFFSET to each LBA; skip what goes beyond so many BLOCKS", OPTION_STRING, 1, AT(remap) },
         { 0, "strict-data", NULL, "blocks have to hold what they held when the capture was taken", OPTION_FLAG, 1, AT(strict_data) },

@@ -11,11 +11,12 @@
 
 #include "config.h"
 #include "ns.h"
+#include "pdu/io/capture_writer.h"
 #include "pdu/io/net.h"
 #include "pdu/io/option.h"
 #include "target.h"
 
-enum { EXIT_USAGE = 2, LISTENS_MAX = 16 };
+enum { EXIT_USAGE = 2, EXIT_BROKEN = 3, LISTENS_MAX = 16 };
 
 #define DEFAULT_NQN "nqn.2026-01.io.nvmfspec:target"
 #define DEFAULT_NS  "mem:64M"
@@ -23,7 +24,7 @@ enum { EXIT_USAGE = 2, LISTENS_MAX = 16 };
 struct args {
         struct target_options options;
         struct config config; /* what the command line asks for */
-        const char *config_file, *traddr, *trsvcid, *trtype;
+        const char *config_file, *traddr, *trsvcid, *trtype, *pcap;
         const char *listens[LISTENS_MAX]; /* [TRTYPE:]ADDR:PORT beside -a and -s */
         unsigned n_listens;
         cpu_set_t cpus;
@@ -364,6 +365,12 @@ static const struct option_row rows[] = {
           .group = 1,
           .kind = OPTION_FLAG,
           .at = AT(options.trace) },
+        { .name = "pcap",
+          .arg = "FILE",
+          .says = "record what goes over TCP, .pcapng or .pcap, the port as 4420",
+          .group = 1,
+          .kind = OPTION_STRING,
+          .at = AT(pcap) },
         { .name = "quiet",
           .says = "nothing on stderr but errors",
           .group = 1,
@@ -485,11 +492,38 @@ static void wait_for_end(struct target *t, const sigset_t *signals, bool quiet)
         }
 }
 
+static int stop_recording(const struct args *a, struct capture_writer *w)
+{
+        if (!w || capture_writer_close(w) == 0)
+                return 0;
+        fprintf(stderr, "nvmfspec target: %s: %s\n", a->pcap, strerror(errno));
+        return EXIT_BROKEN;
+}
+
+static int run(const struct args *a, const sigset_t *signals)
+{
+        struct target_options o = a->options;
+        struct target *t = NULL;
+        char error[512] = "";
+
+        if (a->pcap)
+                o.record = capture_writer_open(a->pcap, error, sizeof(error));
+        if (!a->pcap || o.record)
+                t = target_start(&o, error, sizeof(error));
+        if (!t) {
+                stop_recording(a, o.record);
+                fprintf(stderr, "nvmfspec target: %s\n", error);
+                return EXIT_USAGE;
+        }
+        announce(t, a);
+        wait_for_end(t, signals, a->options.quiet);
+        target_stop(t);
+        return stop_recording(a, o.record);
+}
+
 /* Signals are taken by sigwait() alone: blocked before the target's threads are born. */
 static int serve(const struct args *a)
 {
-        struct target *t;
-        char error[512] = "";
         sigset_t signals;
 
         sigemptyset(&signals);
@@ -502,15 +536,7 @@ static int serve(const struct args *a)
                 fprintf(stderr, "nvmfspec target: option --cpu: %s\n", strerror(errno));
                 return EXIT_USAGE;
         }
-        t = target_start(&a->options, error, sizeof(error));
-        if (!t) {
-                fprintf(stderr, "nvmfspec target: %s\n", error);
-                return EXIT_USAGE;
-        }
-        announce(t, a);
-        wait_for_end(t, &signals, a->options.quiet);
-        target_stop(t);
-        return 0;
+        return run(a, &signals);
 }
 
 int target_command(int argc, char **argv)

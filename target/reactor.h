@@ -13,6 +13,7 @@
 #include "pdu/machine/tcp_controller.h"
 #include "pool.h"
 
+struct capture_writer;
 struct conn;
 struct rdma;
 struct verbs_event;
@@ -31,6 +32,7 @@ struct service {
         struct tcp_controller_config tcp;
         bool success; /* C2HData may carry SUCCESS */
         bool trace, quiet;
+        struct capture_writer *record;    /* may be NULL */
         unsigned busy_poll;               /* microseconds */
         _Atomic unsigned conns, io_conns; /* of all reactors; those with I/O queues */
         _Atomic unsigned accepted;        /* ever: their numbers in traces */

@@ -285,6 +285,7 @@ static bool set_up_service(struct target *t, const struct target_options *o, cha
         s->policy = o->policy;
         s->success = !o->no_success;
         s->trace = o->trace;
+        s->record = o->record;
         s->quiet = o->quiet;
         s->busy_poll = o->busy_poll;
         s->ctrl = (struct ctrl_env) {

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "pdu/io/capture_writer.h"
 #include "pdu/machine/tcp_controller.h"
 
 enum {
@@ -21,6 +22,7 @@ struct tcp_conn {
         struct loop_source source; /* fd -1: over, waits for commands that still execute */
         struct tcp_controller *tcp;
         struct link *link;
+        struct capture_tap tap;
 
         uint64_t phase_since;   /* ms: accepted, or ICResp sent */
         uint64_t heard;         /* ms: bytes came, or none were owed */
@@ -96,6 +98,7 @@ static void give_back_rx(struct tcp_conn *c)
 static void end(struct tcp_conn *c, bool reset)
 {
         loop_remove(&c->conn.reactor->loop, &c->source);
+        capture_tap_close(&c->tap, false, reset);
         if (reset)
                 net_reset_close(c->source.fd);
         else
@@ -155,6 +158,7 @@ static void flush(struct tcp_conn *c)
                         return;
                 }
                 c->sent = now(c);
+                capture_tap_sent(&c->tap, iov, (size_t)n);
                 link_sent(c->link, (size_t)n);
                 if ((size_t)n < bytes_in(iov, (int)msg.msg_iovlen))
                         return;
@@ -282,10 +286,13 @@ static bool receive_once(struct tcp_conn *c)
         msg.msg_iovlen = (size_t)link_recv_iov(c->link, iov);
         n = recvmsg(c->source.fd, &msg, 0);
         if (n <= 0) {
+                if (n == 0)
+                        capture_tap_close(&c->tap, true, false);
                 c->conn.failed |= n == 0 || (errno != EAGAIN && errno != EINTR);
                 return false;
         }
         c->heard = now(c);
+        capture_tap_received(&c->tap, iov, (size_t)n);
         c->more = tcp_controller_received(c->tcp, (size_t)n, BUDGET);
         return !c->more && (size_t)n == bytes_in(iov, (int)msg.msg_iovlen);
 }
@@ -438,5 +445,6 @@ void tcp_conn_start(struct reactor *r, struct port *port, int fd)
         }
         conn_begin(&c->conn, &kind, r, port);
         net_local_addr(fd, c->conn.traddr);
+        capture_tap_open(&c->tap, r->service->record, fd, PARTY_CONTROLLER);
         c->phase_since = c->heard = c->sent = now(c);
 }

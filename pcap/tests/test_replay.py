@@ -177,7 +177,7 @@ def test_usage(args, says):
 def test_nobody_listens():
     with socket.create_server(("127.0.0.1", 0)) as s:
         port = s.getsockname()[1]
-    assert "127.0.0.1" in replay("tcp", port, "--timeout", "1", code=3)
+    assert "127.0.0.1" in replay("tcp", port, "--timeout", "1000", code=3)
 
 
 def test_no_capture(tmp_path, target):

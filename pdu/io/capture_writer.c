@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <pcap/pcap.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum {
         ETHER_HEAD = 14,
@@ -18,10 +20,112 @@ enum {
 enum tcp_flags { FIN = 1, SYN = 2, RST = 4, PSH = 8, ACK = 16 };
 
 struct capture_writer {
+        pthread_mutex_t lock;
         pcap_t *pcap;
         pcap_dumper_t *dump;
+        FILE *ng; /* pcapng, in place of the two */
         uint8_t packet[PACKET_MAX];
 };
+
+/* --- pcapng (draft-ietf-opsawg-pcapng) -------------------------------------------------------- */
+
+enum {
+        NG_SECTION = 0x0a0d0d0a,
+        NG_INTERFACE = 1,
+        NG_PACKET = 6,
+        NG_BYTE_ORDER = 0x1a2b3c4d,
+        NG_OPT_COMMENT = 1,
+        NG_OPT_TSRESOL = 9,
+        NG_BLOCK = 12, /* bytes of a block around its body */
+};
+
+static uint32_t padded(size_t n)
+{
+        return (uint32_t)(n + 3) & ~3u;
+}
+
+/* In the byte order of this machine, as the section says. */
+static void ng_words(FILE *f, const uint32_t *words, size_t n)
+{
+        fwrite(words, sizeof(*words), n, f);
+}
+
+static void ng_bytes(FILE *f, const void *p, size_t n)
+{
+        static const uint8_t zero[4];
+
+        fwrite(p, 1, n, f);
+        fwrite(zero, 1, padded(n) - n, f);
+}
+
+static void ng_option(FILE *f, uint16_t code, const void *p, uint16_t n)
+{
+        const uint16_t head[2] = { code, n };
+
+        fwrite(head, sizeof(head), 1, f);
+        ng_bytes(f, p, n);
+}
+
+static void ng_begin(FILE *f)
+{
+        static const uint32_t section[] = { NG_SECTION, 28, NG_BYTE_ORDER, 1, ~0u, ~0u, 28 };
+        static const uint32_t interface[] = { NG_INTERFACE, 32, DLT_EN10MB, PACKET_MAX };
+        static const uint32_t end[] = { 0, 32 };
+        static const uint8_t nanoseconds = 9;
+
+        ng_words(f, section, sizeof(section) / sizeof(section[0]));
+        ng_words(f, interface, sizeof(interface) / sizeof(interface[0]));
+        ng_option(f, NG_OPT_TSRESOL, &nanoseconds, 1);
+        ng_words(f, end, 2);
+}
+
+static void ng_packet(FILE *f, const uint8_t *packet, uint32_t n, int64_t time_ns,
+                      const char *comment)
+{
+        uint16_t said = comment ? (uint16_t)strnlen(comment, 1024) : 0;
+        uint32_t options = said ? 4 + padded(said) + 4 : 0;
+        uint32_t len = NG_BLOCK + 20 + padded(n) + options;
+        const uint32_t head[] = { NG_PACKET,         len, 0, (uint32_t)((uint64_t)time_ns >> 32),
+                                  (uint32_t)time_ns, n,   n };
+        const uint32_t no_more = 0;
+
+        ng_words(f, head, sizeof(head) / sizeof(head[0]));
+        ng_bytes(f, packet, n);
+        if (said) {
+                ng_option(f, NG_OPT_COMMENT, comment, said);
+                ng_words(f, &no_more, 1);
+        }
+        ng_words(f, &len, 1);
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+static bool is_ng(const char *path)
+{
+        size_t n = strlen(path);
+
+        return n > 7 && strcmp(path + n - 7, ".pcapng") == 0;
+}
+
+static bool open_ng(struct capture_writer *w, const char *path, char *err, size_t err_size)
+{
+        w->ng = fopen(path, "wb");
+        if (w->ng)
+                ng_begin(w->ng);
+        else
+                snprintf(err, err_size, "%s: %s", path, strerror(errno));
+        return w->ng;
+}
+
+static bool open_classic(struct capture_writer *w, const char *path, char *err, size_t err_size)
+{
+        w->pcap = pcap_open_dead_with_tstamp_precision(DLT_EN10MB, PACKET_MAX,
+                                                       PCAP_TSTAMP_PRECISION_NANO);
+        w->dump = w->pcap ? pcap_dump_open(w->pcap, path) : NULL;
+        if (!w->dump)
+                snprintf(err, err_size, "%s", w->pcap ? pcap_geterr(w->pcap) : "out of memory");
+        return w->dump;
+}
 
 struct capture_writer *capture_writer_open(const char *path, char *err, size_t err_size)
 {
@@ -31,11 +135,8 @@ struct capture_writer *capture_writer_open(const char *path, char *err, size_t e
                 snprintf(err, err_size, "%s: out of memory", path);
                 return NULL;
         }
-        w->pcap = pcap_open_dead_with_tstamp_precision(DLT_EN10MB, PACKET_MAX,
-                                                       PCAP_TSTAMP_PRECISION_NANO);
-        w->dump = w->pcap ? pcap_dump_open(w->pcap, path) : NULL;
-        if (!w->dump) {
-                snprintf(err, err_size, "%s", w->pcap ? pcap_geterr(w->pcap) : "out of memory");
+        pthread_mutex_init(&w->lock, NULL);
+        if (!(is_ng(path) ? open_ng : open_classic)(w, path, err, err_size)) {
                 capture_writer_close(w);
                 return NULL;
         }
@@ -53,6 +154,13 @@ int capture_writer_close(struct capture_writer *w)
         }
         if (w->pcap)
                 pcap_close(w->pcap);
+        if (w->ng) {
+                if (fflush(w->ng) != 0 || ferror(w->ng))
+                        rc = -1;
+                if (fclose(w->ng) != 0)
+                        rc = -1;
+        }
+        pthread_mutex_destroy(&w->lock);
         free(w);
         return rc;
 }
@@ -150,18 +258,32 @@ static uint8_t *put_tcp(uint8_t *p, const struct capture_flow *f, enum party sen
         return p + TCP_HEAD + n;
 }
 
+static void dump(struct capture_writer *w, uint32_t n, int64_t time_ns, const char *comment)
+{
+        struct pcap_pkthdr head = { 0 };
+
+        if (w->ng) {
+                ng_packet(w->ng, w->packet, n, time_ns, comment);
+                return;
+        }
+        head.ts.tv_sec = time_ns / 1000000000;
+        head.ts.tv_usec = time_ns % 1000000000; /* the file is one of nanoseconds */
+        head.caplen = head.len = n;
+        pcap_dump((uint8_t *)w->dump, &head, w->packet);
+}
+
 static void packet(struct capture_writer *w, struct capture_flow *f, enum party sender,
                    unsigned flags, const void *data, size_t n, int64_t time_ns)
 {
-        uint8_t *p = put_ether(w->packet, f, sender);
-        struct pcap_pkthdr head = { 0 };
+        uint8_t *p;
 
+        pthread_mutex_lock(&w->lock);
+        p = put_ether(w->packet, f, sender);
         p = f->end[0].family == AF_INET ? put_ip4(p, f, sender, n) : put_ip6(p, f, sender, n);
         p = put_tcp(p, f, sender, flags, data, n);
-        head.ts.tv_sec = time_ns / 1000000000;
-        head.ts.tv_usec = time_ns % 1000000000; /* the file is one of nanoseconds */
-        head.caplen = head.len = (uint32_t)(p - w->packet);
-        pcap_dump((uint8_t *)w->dump, &head, w->packet);
+        dump(w, (uint32_t)(p - w->packet), time_ns, f->comment);
+        f->comment = NULL;
+        pthread_mutex_unlock(&w->lock);
         f->seq[sender] += (uint32_t)n + (flags & (SYN | FIN) ? 1 : 0);
 }
 
@@ -226,4 +348,75 @@ void capture_flow_close(struct capture_writer *w, struct capture_flow *f, enum p
         packet(w, f, who, FIN | ACK, NULL, 0, time_ns);
         packet(w, f, peer_of(who), FIN | ACK, NULL, 0, time_ns);
         packet(w, f, who, ACK, NULL, 0, time_ns);
+}
+
+/* --- sockets ---------------------------------------------------------------------------------- */
+
+enum { NVME_PORT = 4420, DISCOVERY_PORT = 8009 };
+
+static int64_t wall_clock(void)
+{
+        struct timespec t;
+
+        clock_gettime(CLOCK_REALTIME, &t);
+        return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* The port stands at the same place in both families. */
+static void set_port(struct sockaddr_storage *a)
+{
+        struct sockaddr_in *in = (void *)a;
+
+        if (a->ss_family == AF_INET || a->ss_family == AF_INET6)
+                if (in->sin_port != htons(DISCOVERY_PORT))
+                        in->sin_port = htons(NVME_PORT);
+}
+
+void capture_tap_open(struct capture_tap *t, struct capture_writer *w, int fd, enum party self)
+{
+        struct sockaddr_storage end[2] = { 0 };
+        socklen_t len[2] = { sizeof(end[0]), sizeof(end[1]) };
+
+        *t = (struct capture_tap) { .w = w, .self = self };
+        if (!w)
+                return;
+        (void)!getsockname(fd, (void *)&end[self], &len[self]);
+        (void)!getpeername(fd, (void *)&end[peer_of(self)], &len[peer_of(self)]);
+        set_port(&end[PARTY_CONTROLLER]);
+        capture_flow_open(w, &t->flow, (void *)&end[PARTY_HOST], (void *)&end[PARTY_CONTROLLER],
+                          wall_clock());
+}
+
+static void moved(struct capture_tap *t, enum party sender, const struct iovec *iov, size_t n)
+{
+        int64_t now;
+
+        if (!t->w || t->over)
+                return;
+        now = wall_clock();
+        for (; n > 0; iov++) {
+                size_t part = n < iov->iov_len ? n : iov->iov_len;
+
+                capture_flow_data(t->w, &t->flow, sender, iov->iov_base, part, now);
+                n -= part;
+        }
+}
+
+void capture_tap_sent(struct capture_tap *t, const struct iovec *iov, size_t n)
+{
+        moved(t, t->self, iov, n);
+}
+
+void capture_tap_received(struct capture_tap *t, const struct iovec *iov, size_t n)
+{
+        moved(t, peer_of(t->self), iov, n);
+}
+
+void capture_tap_close(struct capture_tap *t, bool by_peer, bool reset)
+{
+        if (!t->w || t->over)
+                return;
+        capture_flow_close(t->w, &t->flow, by_peer ? peer_of(t->self) : t->self, reset,
+                           wall_clock());
+        t->over = true;
 }

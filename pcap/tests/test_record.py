@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""--pcap: what a command sent and received, as a capture; and captures made with it in which one side
+broke one rule, which `pcap check` has to flag with that rule, at that PDU."""
+import bisect
+import json
+import os
+import pathlib
+import re
+import shutil
+import struct
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
+NQN = "nqn.2026-01.io.nvmfspec:record-test"
+HOST, CONTROLLER = 0, 1
+
+
+class Target:
+    def __init__(self, *args):
+        self.process = subprocess.Popen(
+            [NVMFSPEC, "target", "-a", "127.0.0.1", "-s", "0", "-n", NQN, "--quiet",
+             "--ns", "mem:8M", *args],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.port = re.match(r"listening on 127\.0\.0\.1:(\d+)", self.process.stdout.readline())[1]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        assert self.process.wait(timeout=20) == 0
+
+
+def host(port, *args):
+    return subprocess.run([NVMFSPEC, "host", args[0], "-a", "127.0.0.1", "-s", port, "-n", NQN,
+                           *map(str, args[1:])], capture_output=True, timeout=30)
+
+
+def pcap(*args):
+    return subprocess.run([NVMFSPEC, "pcap", *map(str, args)], capture_output=True, text=True,
+                          timeout=60)
+
+
+# --- what is recorded -----------------------------------------------------------------------------
+
+@pytest.mark.parametrize("suffix", ["pcap", "pcapng"])
+def test_both_ends_record_the_same(tmp_path, suffix):
+    ours, theirs = tmp_path / f"host.{suffix}", tmp_path / f"target.{suffix}"
+    with Target("--pcap", theirs) as t:
+        done = host(t.port, "verify", "--range", "1M", "-i", 2, "-g", "-G", "--pcap", ours)
+        assert done.returncode == 0, done.stderr
+    said = []
+    for capture in (ours, theirs):
+        checked = pcap("check", "--all", "--strict", capture)
+        assert checked.returncode == 0, checked.stdout
+        assert "3 connections, 0 gaps: 0 must and 0 should broken" in checked.stdout
+        shown = [json.loads(line) for line in pcap("show", "-o", "json", capture).stdout.splitlines()]
+        said.append(sorted(json.dumps([o["connection"], o["sender"], o.get("fields")], sort_keys=True)
+                           for o in shown if o["kind"] == "pdu"))
+    assert len(said[0]) > 100
+    assert said[0] == said[1]
+
+
+@pytest.mark.skipif(not shutil.which("tshark"), reason="no tshark")
+def test_wireshark_reads_it(tmp_path):
+    capture = tmp_path / "x.pcapng"
+    done = subprocess.run([NVMFSPEC, "conform", "--brief", "tcp/3.3.2.2", "--pcap", capture],
+                          capture_output=True, timeout=60)
+    assert done.returncode == 0
+    out = subprocess.run(["tshark", "-r", capture, "-T", "fields", "-e", "_ws.col.Protocol",
+                          "-e", "tcp.checksum.status", "-e", "frame.comment", "-o",
+                          "tcp.check_checksum:TRUE"], capture_output=True, text=True).stdout
+    rows = [line.split("\t") for line in out.splitlines()]
+    assert len([r for r in rows if r[0].startswith("NVMe")]) > 50
+    assert {r[1] for r in rows} == {"1"}
+    comments = {r[2] for r in rows if r[2]}
+    assert len(comments) > 5 and all(c.startswith("tcp/3.3.2.2") for c in comments)
+
+
+def test_a_recording_can_be_replayed(tmp_path):
+    capture = tmp_path / "x.pcap"
+    with Target() as t:
+        assert host(t.port, "verify", "--range", "1M", "--pcap", capture).returncode == 0
+    with Target() as t:
+        done = pcap("replay", capture, "-a", "127.0.0.1", "-s", t.port, "--allow-write",
+                    "--strict-data")
+    assert done.returncode == 0, done.stdout
+    assert " 0 DIFFERENT, 0 skipped" in done.stdout
+
+
+@pytest.mark.parametrize("command", [
+    ["target", "--pcap", "/no/such/folder/x"],
+    ["host", "list", "-a", "127.0.0.1", "-n", NQN, "--pcap", "/no/such/folder/x"],
+    ["host", "list", "-t", "rdma", "-a", "127.0.0.1", "-n", NQN, "--pcap", "/tmp/x"],
+    ["conform", "--brief", "tcp/3.1/icreq-once", "--pcap", "/no/such/folder/x"]])
+def test_where_it_cannot_be_written(command):
+    done = subprocess.run([NVMFSPEC, *command], capture_output=True, text=True, timeout=30)
+    assert done.returncode in (2, 3)
+    assert done.stderr.count("\n") == 1
+
+
+# --- one rule broken --------------------------------------------------------------------------------
+
+class Stream:
+    """What one side of a connection sent, and the frames it came in."""
+
+    def __init__(self):
+        self.bytes, self.offsets, self.frames = bytearray(), [], []
+
+    def add(self, frame, data):
+        self.offsets.append(len(self.bytes))
+        self.frames.append(frame)
+        self.bytes += data
+
+    def frame(self, offset):
+        return self.frames[bisect.bisect_right(self.offsets, offset) - 1]
+
+
+def streams(path):
+    """By (connection, side), from the Ethernet frames of a classic pcap file that we wrote."""
+    raw, at, frame, conns, found = path.read_bytes(), 24, 0, {}, {}
+    while at < len(raw):
+        (n,) = struct.unpack_from("<I", raw, at + 8)
+        packet, at, frame = raw[at + 16:at + 16 + n], at + 16 + n, frame + 1
+        ports = struct.unpack_from(">HH", packet, 34)
+        side = HOST if ports[1] == 4420 else CONTROLLER
+        number = conns.setdefault(ports[side], len(conns) + 1)
+        if n > 54:
+            found.setdefault((number, side), Stream()).add(frame, packet[54:])
+    return found
+
+
+def pdus(data):
+    at = 0
+    while at + 8 <= len(data):
+        (plen,) = struct.unpack_from("<I", data, at + 4)
+        yield at, plen
+        at += max(plen, 8)
+
+
+def first_difference(good, bad, side):
+    """(connection, first frame, last frame) of the first PDU in which the runs differ."""
+    best = None
+    for key in sorted(k for k in bad if k[1] == side):
+        ours, theirs = bad[key], good.get(key, Stream())
+        for at, plen in pdus(ours.bytes):
+            if ours.bytes[at:at + plen] != theirs.bytes[at:at + plen]:
+                (was,) = struct.unpack_from("<I", theirs.bytes.ljust(at + 8, b"\0"), at + 4)
+                end = min(at + max(plen, was, 8), len(ours.bytes)) - 1
+                found = (ours.frame(at), key[0], ours.frame(end))
+                best = min(best, found) if best else found
+                break
+    return best
+
+
+def workload(path, who=None, rule=None):
+    """Writes with R2T and in capsules, reads; with digests. The same bytes each time."""
+    violate = ["--violate", rule] if rule else []
+    with Target(*(violate if who == CONTROLLER else [])) as t:
+        host(t.port, "verify", "-g", "-G", "-i", 1, "--iodepth", 1, "--range", "64k", "--size",
+             "16k", "--command-buffers", "--timeout", 1500, "--pcap", path,
+             *(violate if who == HOST else []))
+    return streams(path)
+
+
+@pytest.fixture(scope="module")
+def lawful(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lawful")
+    once, again = (workload(folder / f"{n}.pcap") for n in (1, 2))
+    assert {k: v.bytes for k, v in once.items()} == {k: v.bytes for k, v in again.items()}
+    assert pcap("check", "--all", "--strict", folder / "1.pcap").returncode == 0
+    return once
+
+
+BROKEN = [(CONTROLLER, rule) for rule in """
+    tcp/3.6.2/type-c2h
+    tcp/3.3/direction-c2h
+    tcp/3.6.2/hlen-c2h
+    tcp/3.6.2/plen-c2h
+    tcp/3.6.2/flags-c2h
+    tcp/3.3/pdo-c2h
+    tcp/3.3/pad-minimal-c2h
+    tcp/3.1/icresp-first
+    tcp/3.1/icresp-once
+    tcp/3.6.2.3/pfv
+    tcp/3.6.2.3/cpda
+    tcp/3.6.2.3/maxh2cdata
+    tcp/3.6.2.3/maxh2cdata-4096
+    tcp/3.3.1.1/hdgst-c2h
+    tcp/3.3.1.1/ddgst-c2h
+    tcp/3.3.1.1/digest-flags-c2h
+    tcp/3.3.1/response-cid
+    tcp/3.6.2.7/cqe-reserved
+    tcp/3.3.2.1/cccid
+    tcp/3.3.2.1/not-a-read
+    tcp/3.3.2.1/datao
+    tcp/3.3.2.1/range
+    tcp/3.3.2.1/after-last
+    tcp/3.3.2.1/last
+    tcp/3.3.2.1/success-needs-last
+    tcp/3.3.2.1/success-needs-no-sqhd
+    tcp/3.6.2.10/datao-dword
+    tcp/3.6.2.10/datal-dword
+    tcp/3.6.2.10/datal-plen
+    tcp/3.3.2.2/r2t-cccid
+    tcp/3.3.2.2/r2t-offset
+    tcp/3.3.2.2/r2t-range
+    tcp/3.3.2.2/r2t-limit
+    tcp/3.3.2.2/r2t-empty
+    tcp/3.6.2.8/r2to-dword
+    tcp/3.6.2.8/r2tl-dword
+""".split()] + [
+    (HOST, rule) for rule in """
+    tcp/3.6.2/type-h2c
+    tcp/3.3/direction-h2c
+    tcp/3.6.2/hlen-h2c
+    tcp/3.6.2/plen-h2c
+    tcp/3.6.2/flags-h2c
+    tcp/3.3/pdo-h2c
+    tcp/3.3/pad-minimal-h2c
+    tcp/3.1/icreq-first
+    tcp/3.1/icreq-once
+    tcp/3.6.2.2/pfv
+    tcp/3.6.2.2/hpda
+    tcp/3.3.1.1/hdgst-h2c
+    tcp/3.3.1.1/ddgst-h2c
+    tcp/3.3.1.1/digest-flags-h2c
+    tcp/3.3.1/in-capsule-length
+    tcp/3.3.1/sgl-type
+    tcp/3.3.1/command-cid
+    tcp/3.3.2.2/ttag
+    tcp/3.3.2.2/unsolicited
+    tcp/3.3.2.2/cccid
+    tcp/3.3.2.2/datao
+    tcp/3.3.2.2/last-early
+    tcp/3.3.2.2/last-missing
+    tcp/3.6.2.9/datal-plen
+    tcp/3.3.2.2/empty
+    tcp/3.6.2.9/datao-dword
+    tcp/3.6.2.9/datal-dword
+""".split()]
+
+
+@pytest.mark.parametrize("who, rule", BROKEN, ids=[rule for _, rule in BROKEN])
+def test_the_broken_rule_is_flagged_where_it_is_broken(who, rule, lawful, tmp_path):
+    capture = tmp_path / "x.pcap"
+    first, conn, last = first_difference(lawful, workload(capture, who, rule), who)
+    done = pcap("check", "-o", "json", capture)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    hits = [f for f in found if f.get("connection") == conn and "rule" in f]
+    assert hits and hits[0]["rule"] == rule, done.stdout
+    assert hits[0]["bound"] == ("controller" if who == CONTROLLER else "host")
+    assert first <= hits[0]["frame"] <= last
+    assert done.returncode == (1 if any(h["level"] == "must" for h in hits) else 0)
+
+
+def test_there_are_enough_of_them():
+    assert len(BROKEN) >= 25
