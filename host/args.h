@@ -60,7 +60,7 @@ struct args {
         struct rule_policy policy;
         const char *pcap;
         struct capture_writer *record; /* --pcap, once it is open */
-        struct host_address address; /* what a nvme+tcp:// word said */
+        struct host_address address;   /* what a nvme+tcp:// word said */
 };
 
 enum { ARG_UNSET = 0x7fffffff }; /* a number that was not given, where zero has a meaning */
