@@ -222,6 +222,15 @@ static void add_name(struct tracer *t, enum name_kind kind, struct conn *c, enum
         *bucket = n;
 }
 
+/* The controller's queue pair; another one may have been taken for it before. */
+static void name_controller_qp(struct tracer *t, struct conn *c, uint32_t qpn)
+{
+        forget_name(t->roce, NAME_QP, &c->pub.end[PARTY_CONTROLLER],
+                    c->pub.qpn[PARTY_CONTROLLER], c);
+        c->pub.qpn[PARTY_CONTROLLER] = qpn;
+        add_name(t, NAME_QP, c, PARTY_CONTROLLER, qpn);
+}
+
 /* --- connections ------------------------------------------------------------------------------ */
 
 static struct conn *conn_new(struct tracer *t)
@@ -702,8 +711,7 @@ static bool adopt(struct tracer *t, const struct packet *u, const struct roce_pa
 
         if (!c)
                 return false;
-        c->pub.qpn[PARTY_CONTROLLER] = p->qpn;
-        add_name(t, NAME_QP, c, PARTY_CONTROLLER, p->qpn);
+        name_controller_qp(t, c, p->qpn);
         miss_acceptance(t, c);
         take_request(t, c, PARTY_HOST, p);
         return true;
@@ -794,12 +802,11 @@ static void take_rep(struct tracer *t, const struct cm_message *m, struct conn *
                 return;
         }
         c->accepted = true;
-        c->pub.qpn[PARTY_CONTROLLER] = m->qpn;
         c->id[PARTY_CONTROLLER] = m->local_id;
         c->dir[PARTY_HOST].synced = true;
         c->dir[PARTY_HOST].next = m->psn;
         add_name(t, NAME_ID, c, PARTY_CONTROLLER, m->local_id);
-        add_name(t, NAME_QP, c, PARTY_CONTROLLER, m->qpn);
+        name_controller_qp(t, c, m->qpn);
         trace_emit(t, &e);
 }
 
