@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "conformance/conform.h"
+#include "fuzz/command.h"
 #include "host/command.h"
 #include "pcap/command.h"
 #include "target/command.h"
@@ -16,6 +17,7 @@ static const struct command {
           conform_command },
         { "target", "serve NVM subsystems and discovery over NVMe/TCP", target_command },
         { "host", "discover, identify, read, write, verify, measure a target", host_command },
+        { "fuzz", "play sequences of right and wrong PDUs, in memory", fuzz_command },
         { "pcap", "decode and judge captured traffic", pcap_command },
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]), EXIT_USAGE = 2 };

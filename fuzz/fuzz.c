@@ -12,6 +12,14 @@ _Noreturn void fuzz_broken(const char *what, const char *file, int line)
         abort();
 }
 
+void (*fuzz_scarce_with)(unsigned nth);
+
+void fuzz_scarce(unsigned nth)
+{
+        if (fuzz_scarce_with)
+                fuzz_scarce_with(nth);
+}
+
 /* --- a reader of descriptions ------------------------------------------------------------------- */
 
 static void read_name(struct fuzz_reader *r, const char *name)

@@ -109,5 +109,6 @@ const char *fuzz_file(const uint8_t *p, size_t n);
  * programs that were linked with --wrap=malloc,calloc,realloc, as targets are.
  */
 void fuzz_scarce(unsigned nth);
+extern void (*fuzz_scarce_with)(unsigned nth); /* set in those programs; NULL: nothing happens */
 
 #endif

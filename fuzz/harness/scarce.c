@@ -14,9 +14,14 @@ void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t size);
 
-void fuzz_scarce(unsigned nth)
+static void set(unsigned nth)
 {
         left = nth;
+}
+
+__attribute__((constructor)) static void announce(void)
+{
+        fuzz_scarce_with = set;
 }
 
 static bool fails_now(void)

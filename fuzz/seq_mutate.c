@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "seq_mutate.h"
+
+#include <string.h>
+
+#include "fuzz.h"
+#include "pdu/machine/spoil.h"
+#include "pdu/wire/fabrics.h"
+
+static unsigned any(uint64_t *seed, unsigned n)
+{
+        return n > 0 ? fuzz_random(seed) % n : 0;
+}
+
+static struct seq_step *any_step(struct sequence *s, uint64_t *seed)
+{
+        return s->steps > 0 ? &s->step[any(seed, s->steps)] : NULL;
+}
+
+static struct seq_step *any_pdu(struct sequence *s, uint64_t *seed)
+{
+        for (unsigned i = 0; i < 4; i++) {
+                struct seq_step *step = any_step(s, seed);
+
+                if (step && step->kind == SEQ_PDU)
+                        return step;
+        }
+        return NULL;
+}
+
+/* --- steps -------------------------------------------------------------------------------------- */
+
+static void insert_pdu(struct sequence *s, uint64_t *seed)
+{
+        size_t n;
+        const struct seq_template *t = seq_templates(s->side, &n);
+        struct seq_step step = seq_step_of(&t[any(seed, (unsigned)n)]);
+
+        seq_insert(s, any(seed, s->steps + 1), s, &step);
+}
+
+static void insert_other(struct sequence *s, uint64_t *seed)
+{
+        static const enum seq_kind kinds[] = { SEQ_DELAY, SEQ_DELAY, SEQ_RAW, SEQ_CLOSE,
+                                               SEQ_RESET };
+        struct seq_step step = { .kind = kinds[any(seed, 5)] };
+        uint8_t bytes[24];
+
+        step.ms = 1u << any(seed, 17);
+        for (size_t i = 0; i < sizeof(bytes); i++)
+                bytes[i] = (uint8_t)any(seed, any(seed, 2) ? 256 : 12);
+        if (step.kind == SEQ_RAW && !seq_pool(s, bytes, any(seed, sizeof(bytes)), &step.bytes))
+                return;
+        seq_insert(s, any(seed, s->steps + 1), s, &step);
+}
+
+static void delete_step(struct sequence *s, uint64_t *seed)
+{
+        if (s->steps > 1)
+                seq_remove(s, any(seed, s->steps));
+}
+
+static void duplicate_step(struct sequence *s, uint64_t *seed)
+{
+        struct seq_step copy;
+
+        if (s->steps == 0)
+                return;
+        copy = *any_step(s, seed);
+        seq_insert(s, any(seed, s->steps + 1), s, &copy);
+}
+
+static void swap_steps(struct sequence *s, uint64_t *seed)
+{
+        unsigned a = any(seed, s->steps), b = any(seed, s->steps);
+        struct seq_step step;
+
+        if (s->steps < 2)
+                return;
+        step = s->step[a];
+        s->step[a] = s->step[b];
+        s->step[b] = step;
+}
+
+/* --- what a step says --------------------------------------------------------------------------- */
+
+static uint64_t boundary(uint64_t *seed, unsigned bits)
+{
+        static const uint32_t known[] = {
+                0,      1,      2,      3,       4,       5,       7,       8,     23,    24,
+                25,     28,     31,     32,      63,      64,      72,      76,    127,   128,
+                144,    152,    255,    256,     511,     512,     1023,    1024,  1025,  4092,
+                4095,   4096,   4097,   8191,    8192,    8193,    16383,   16384, 16385, 20480,
+                0x7fff, 0x8000, 0xffff, 0x10000, 0x1ffff, 0x20000, 0xfffffc
+        };
+        uint64_t mask = bits >= 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
+
+        switch (any(seed, 4)) {
+        case 0:
+                return mask - any(seed, 8);
+        case 1:
+                return (UINT64_C(1) << any(seed, bits)) & mask;
+        case 2:
+                return fuzz_random(seed) & mask;
+        default:
+                return known[any(seed, sizeof(known) / sizeof(known[0]))] & mask;
+        }
+}
+
+static const struct field *any_field(uint8_t type, uint64_t *seed)
+{
+        const struct field *f = pdu_fields(type);
+        unsigned n = 0;
+
+        while (f && f[n].name)
+                n++;
+        return n > 0 ? &f[any(seed, n)] : NULL;
+}
+
+static unsigned bits_of(const struct field *f)
+{
+        unsigned bytes = f->size < 8 ? f->size : 8;
+
+        return f->bits ? f->bits : bytes * 8;
+}
+
+static struct seq_change *room_for(struct seq_step *step, const struct field *f)
+{
+        for (unsigned i = 0; i < step->changes; i++)
+                if (step->change[i].field == f)
+                        return &step->change[i];
+        return step->changes < SEQ_CHANGES ? &step->change[step->changes++] : &step->change[0];
+}
+
+static void change_field(struct sequence *s, uint64_t *seed)
+{
+        struct seq_step *step = any_pdu(s, seed);
+        const struct field *f = step ? any_field(step->template->type, seed) : NULL;
+        enum seq_op op = any(seed, 3);
+
+        if (!f)
+                return;
+        *room_for(step, f) =
+            (struct seq_change) { f, op,
+                                  op == SEQ_ADD && any(seed, 2) ? (any(seed, 2) ? 4 : (uint64_t)-4)
+                                                                : boundary(seed, bits_of(f)) };
+}
+
+static void mend(struct sequence *s, uint64_t *seed)
+{
+        struct seq_step *step = any_pdu(s, seed);
+
+        if (!step)
+                return;
+        if (step->changes > 0)
+                step->changes--;
+        step->hdgst_xor = step->ddgst_xor = 0;
+        step->violates = RULE_NONE;
+        step->stale = false;
+}
+
+static void change_data(struct sequence *s, uint64_t *seed)
+{
+        struct seq_step *step = any_pdu(s, seed);
+        uint8_t bytes[8];
+
+        if (!step)
+                return;
+        if (any(seed, 3) > 0) {
+                step->has_data = any(seed, 8);
+                step->is_literal = false;
+                step->data_len = (uint16_t)(boundary(seed, 15) % (SEQ_DATA_MAX + 1));
+                return;
+        }
+        for (size_t i = 0; i < sizeof(bytes); i++)
+                bytes[i] = (uint8_t)any(seed, 256);
+        step->poke_at = (uint16_t)(boundary(seed, 10) % SEQ_DATA_MAX);
+        step->poke = (struct seq_bytes) { 0 };
+        (void)seq_pool(s, bytes, 1 + any(seed, sizeof(bytes)), &step->poke);
+}
+
+static void violate(struct sequence *s, uint64_t *seed)
+{
+        struct seq_step *step = any_pdu(s, seed);
+
+        for (unsigned i = 0; step && i < 32; i++) {
+                enum rule_id rule = 1 + any(seed, RULES - 1);
+
+                if (spoil_can(rule) && rule_get(rule)->bound == s->side) {
+                        step->violates = rule;
+                        return;
+                }
+        }
+}
+
+static void break_digest(struct sequence *s, uint64_t *seed)
+{
+        struct seq_step *step = any_pdu(s, seed);
+        uint32_t bit = 1u << any(seed, 32);
+
+        if (!step)
+                return;
+        if (any(seed, 4) == 0)
+                step->stale = !step->stale;
+        else if (any(seed, 2))
+                step->hdgst_xor ^= bit;
+        else
+                step->ddgst_xor ^= bit;
+}
+
+static void change_cuts(struct sequence *s, uint64_t *seed)
+{
+        struct seq_step *step = any_step(s, seed);
+        unsigned last = 0;
+
+        if (!step || (step->kind != SEQ_PDU && step->kind != SEQ_RAW))
+                return;
+        step->cuts = (uint8_t)any(seed, SEQ_CUTS + 1);
+        for (unsigned i = 0; i < step->cuts; i++) {
+                last += 1 + any(seed, i % 2 ? 1000 : 80);
+                step->cut[i] = (uint16_t)last;
+        }
+}
+
+static void change_order(struct sequence *s, uint64_t *seed)
+{
+        struct seq_step *step = any_pdu(s, seed);
+
+        if (step)
+                step->of = (uint8_t)any(seed, 4);
+}
+
+static void change_config(struct sequence *s, uint64_t *seed)
+{
+        if (any(seed, 4) == 0)
+                s->scarce = any(seed, 2) ? any(seed, 24) : 0;
+        else
+                s->config ^= 1u << any(seed, 18);
+}
+
+/* --- all of it ---------------------------------------------------------------------------------- */
+
+/* Steps point at their bytes, and nobody frees any: only those that steps have are kept. */
+static void tidy(struct sequence *s)
+{
+        static struct sequence old;
+
+        old = *s;
+        s->steps = 0;
+        s->pooled = 0;
+        for (unsigned i = 0; i < old.steps; i++)
+                seq_insert(s, s->steps, &old, &old.step[i]);
+}
+
+void seq_mutate(struct sequence *s, uint64_t *seed)
+{
+        static void (*const mutators[])(struct sequence * s, uint64_t * seed) = {
+                insert_pdu,   insert_pdu,  insert_pdu,   insert_other,   delete_step,
+                delete_step,  swap_steps,  change_field, change_field,   change_field,
+                change_field, mend,        change_data,  duplicate_step, violate,
+                break_digest, change_cuts, change_order, change_config,
+        };
+        unsigned n = 1 + any(seed, 4) * any(seed, 2);
+
+        if (s->steps == 0)
+                seq_begin(s, s->side, seed);
+        while (n-- > 0)
+                mutators[any(seed, sizeof(mutators) / sizeof(mutators[0]))](s, seed);
+        tidy(s);
+}
+
+void seq_splice(struct sequence *s, const struct sequence *other, uint64_t *seed)
+{
+        unsigned from, n, at;
+
+        if (other->steps == 0 || other->side != s->side)
+                return;
+        from = any(seed, other->steps);
+        n = 1 + any(seed, other->steps - from);
+        at = any(seed, s->steps + 1);
+        if (any(seed, 2))
+                while (s->steps > at)
+                        seq_remove(s, s->steps - 1);
+        tidy(s);
+        for (unsigned i = 0; i < n; i++)
+                seq_insert(s, at + i, other, &other->step[from + i]);
+        tidy(s);
+}
+
+void seq_begin(struct sequence *s, enum party side, uint64_t *seed)
+{
+        static const char *const words[2][6] = {
+                { "icreq", "connect", "read", "write", "h2c", "write_icd" },
+                { "icresp", "resp", "c2h", "resp", "r2t", "resp" },
+        };
+
+        memset(s, 0, sizeof(*s));
+        s->side = side;
+        s->config = any(seed, 2) ? 0 : fuzz_random(seed) & 0x3ffff & ~0x80u;
+        for (unsigned i = 0; i < 6; i++) {
+                struct seq_step step = seq_step_of(seq_template(side, words[side][i]));
+
+                if (step.template->fctype == FCTYPE_CONNECT && any(seed, 2)) {
+                        step.change[0] =
+                            (struct seq_change) { pdu_field(PDU_CAPSULE_CMD, "sqe.qid"), SEQ_SET,
+                                                  1 };
+                        step.changes = 1;
+                }
+                seq_insert(s, i, s, &step);
+        }
+}
+
+size_t seq_mutate_text(uint8_t *data, size_t size, size_t max, unsigned seed, enum party side)
+{
+        static struct sequence s;
+        static char text[SEQ_TEXT];
+        uint64_t state = seed;
+        char err[100];
+        size_t n;
+
+        if (!seq_parse(&s, (const char *)data, size, err, sizeof(err)) || s.side != side)
+                seq_begin(&s, side, &state);
+        seq_mutate(&s, &state);
+        n = seq_print(&s, text, sizeof(text));
+        if (n > max)
+                return size <= max ? size : 0;
+        memcpy(data, text, n);
+        return n;
+}
+
+size_t seq_splice_text(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size,
+                       uint8_t *out, size_t max, unsigned seed)
+{
+        static struct sequence s, other;
+        static char text[SEQ_TEXT];
+        uint64_t state = seed;
+        char err[100];
+        size_t n;
+
+        if (!seq_parse(&s, (const char *)a, a_size, err, sizeof(err)) ||
+            !seq_parse(&other, (const char *)b, b_size, err, sizeof(err)))
+                return 0;
+        seq_splice(&s, &other, &state);
+        n = seq_print(&s, text, sizeof(text));
+        if (n > max)
+                return 0;
+        memcpy(out, text, n);
+        return n;
+}

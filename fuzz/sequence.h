@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A session as one side plays it: PDUs by template, with fields changed, bytes as they are, cuts,
+ * waits and the end of the connection. What only the live session knows (CID, TTAG, CNTLID, offsets,
+ * lengths, digests) is bound when a step is sent, by seq_bind.h. It is what the session targets run,
+ * what a corpus keeps and what a reproducer is; the mutators of seq_mutate.h work on it.
+ *
+ * As text, a step a line; '#' begins a comment:
+ *
+ *      sequence host config=0x5 scarce=0
+ *      icreq dgst=3
+ *      connect qid=0 sqsize=31 poke=256:6e716e
+ *      write cdw12=7 data=4096 cut=8,72
+ *      h2c ttag^=0x8000 datal+=4 violate=tcp/3.3.2.2/last hdgst^=1
+ *      raw 0400480048000000
+ *      delay 20
+ *      close
+ *
+ * The first line says who plays. A field is called as pdu_fields() calls it (sqe. and cqe. may be
+ * left out), and set (=), added to (+=) or flipped (^=) after the PDU was laid out: digests are of what is sent, lengths are not
+ * mended. To have lengths that fit, say how much data there is (data=N, data=hex:...).
+ */
+#ifndef NVMF_FUZZ_SEQUENCE_H
+#define NVMF_FUZZ_SEQUENCE_H
+
+#include "pdu/wire/text.h"
+
+enum {
+        SEQ_STEPS = 48,
+        SEQ_CHANGES = 6,
+        SEQ_CUTS = 4,
+        SEQ_POOL = 4096,      /* bytes that stand in the text as such, all steps together */
+        SEQ_DATA_MAX = 20480, /* of one PDU */
+        SEQ_TEXT = 32768,     /* of any sequence, with NUL */
+        SEQ_DELAY_MAX = 600000,
+};
+
+enum seq_kind { SEQ_PDU, SEQ_RAW, SEQ_DELAY, SEQ_CLOSE, SEQ_RESET };
+enum seq_op { SEQ_SET, SEQ_ADD, SEQ_FLIP };
+
+struct seq_change {
+        const struct field *field; /* of the template's PDU type */
+        enum seq_op op;
+        uint64_t value;
+};
+
+struct seq_bytes { /* in the pool */
+        uint16_t at, len;
+};
+
+struct seq_template;
+
+struct seq_step {
+        enum seq_kind kind;
+        const struct seq_template *template; /* SEQ_PDU */
+        struct seq_change change[SEQ_CHANGES];
+        uint8_t changes, cuts;
+        uint8_t of;             /* which of the commands or R2Ts that wait: 0 is the oldest */
+        bool has_data;          /* as data_len and bytes say, else as the template does */
+        bool is_literal;        /* `bytes` are the data, else data_len bytes of a pattern */
+        bool stale;             /* HDGST is of the header before the changes */
+        uint16_t cut[SEQ_CUTS]; /* the wire is cut behind so many bytes of it; ascending */
+        uint16_t data_len;
+        uint16_t poke_at;             /* bytes of the data that are replaced by `poke` */
+        struct seq_bytes bytes, poke; /* SEQ_RAW: bytes are what is sent */
+        enum rule_id violates;        /* by its violator; RULE_NONE: none */
+        uint32_t hdgst_xor, ddgst_xor;
+        uint32_t ms; /* SEQ_DELAY */
+};
+
+struct sequence {
+        enum party side; /* who plays it */
+        uint32_t config; /* how the other side is set up; what its bits mean is its business */
+        uint32_t scarce; /* the allocation of it that fails; 0: none */
+        unsigned steps;
+        struct seq_step step[SEQ_STEPS];
+        uint16_t pooled;
+        uint8_t pool[SEQ_POOL];
+};
+
+/* Reads a text of n bytes. False: err has one line, "line 3: no field 'ttga' in H2CData". */
+bool seq_parse(struct sequence *s, const char *text, size_t n, char *err, size_t err_size);
+/* Writes it, NUL-terminated; the length. What was parsed prints to a text that parses to the same.
+ * cap: SEQ_TEXT is always enough. */
+size_t seq_print(const struct sequence *s, char *text, size_t cap);
+
+/* What a template makes of a step by itself, before anything live: a row of templates[]. */
+enum seq_data { /* what data a template has */
+                SEQ_NO_DATA,
+                SEQ_PATTERN,
+                SEQ_CONNECT,  /* Connect data of the session */
+                SEQ_RETURNED, /* header bytes, of a TermReq */
+};
+
+struct seq_template {
+        const char *name;
+        enum party side;
+        uint8_t type; /* of PDU */
+        uint8_t opc, fctype;
+        uint8_t sgl; /* enum sgl_id; 0: 5Ah of no bytes */
+        enum seq_data data;
+        uint16_t data_len; /* bytes; of SGL_TRANSPORT: what the command describes */
+        uint32_t cdw10, cdw11, cdw12;
+        uint32_t nsid;
+};
+
+/* The templates of a side; *n of them. */
+const struct seq_template *seq_templates(enum party side, size_t *n);
+const struct seq_template *seq_template(enum party side, const char *name); /* NULL: none */
+
+/* A step of this template with nothing changed. */
+struct seq_step seq_step_of(const struct seq_template *t);
+/* Room for n bytes in the pool; false if there is none. */
+bool seq_pool(struct sequence *s, const void *p, size_t n, struct seq_bytes *out);
+/* Inserts a step at `at`, with its bytes, that lie in `from`; false if there is no room. */
+bool seq_insert(struct sequence *s, unsigned at, const struct sequence *from,
+                const struct seq_step *step);
+void seq_remove(struct sequence *s, unsigned at);
+
+#endif
