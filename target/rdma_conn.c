@@ -11,6 +11,7 @@
 enum {
         CLOSING_MS = 2000,  /* that a host may take to answer DREQ */
         DRAINING_MS = 3000, /* that a device may take to flush a queue pair */
+        GONE_MS = 200,      /* that a device which is gone may take */
         WRS_EACH = 2,       /* work requests of a command: data and response; more wait */
         WRS_MORE = 17,      /* data of one command in many pieces, and the sentinel */
         RECVS_MORE = 1,     /* the sentinel */
@@ -452,14 +453,21 @@ static void sweep_set_up(struct rdma_conn *c)
         step(c, c->life.state == LIFE_CONNECTING ? LIFE_LATE : LIFE_CLOSE);
 }
 
+static bool is_late(const struct rdma_conn *c)
+{
+        unsigned draining = c->device->gone ? GONE_MS : DRAINING_MS;
+
+        return (c->life.state == LIFE_CLOSING && conn_is_older(&c->conn, c->since, CLOSING_MS)) ||
+               (c->life.state == LIFE_DRAINING && conn_is_older(&c->conn, c->since, draining));
+}
+
 static void sweep(struct conn *conn)
 {
         struct rdma_conn *c = rdma_of(conn);
 
         if (c->life.state <= LIFE_LIVE)
                 sweep_set_up(c);
-        else if ((c->life.state == LIFE_CLOSING && conn_is_older(conn, c->since, CLOSING_MS)) ||
-                 (c->life.state == LIFE_DRAINING && conn_is_older(conn, c->since, DRAINING_MS)))
+        else if (is_late(c))
                 step(c, LIFE_LATE);
         rdma_conn_settle(c);
 }

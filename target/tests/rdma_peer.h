@@ -34,6 +34,7 @@ struct rpeer_options {
 };
 
 struct rpeer {
+        struct verbs_provider *v;
         struct verbs_context *context;
         struct verbs_ep *ep;
         struct verbs_domain *domain;
@@ -153,6 +154,7 @@ static bool rpeer_pump(struct rpeer *p, int ms)
         struct pollfd fds[8];
         int fd[8], n = verbs_fds(p->context, fd, 8);
 
+        verbs_memory_do(p->v, NULL, NULL); /* a slow one goes on */
         if (rpeer_poll(p))
                 return true;
         verbs_arm(p->context);
@@ -207,8 +209,12 @@ static uint16_t rpeer_wait(struct rpeer *p, struct rpeer_cmd *c)
         uint64_t until = loop_now_ms() + RPEER_PATIENCE;
 
         while (!c->done && !p->disconnected && !p->failed && loop_now_ms() < until)
-                rpeer_pump(p, 100);
-        return c->done ? c->status : RPEER_NEVER;
+                rpeer_pump(p, 10);
+        if (c->done)
+                return c->status;
+        p->failed = true; /* nobody waits for it any more */
+        rdma_host_fail_all(p->h, RPEER_NEVER);
+        return RPEER_NEVER;
 }
 
 static uint16_t rpeer_run(struct rpeer *p, struct rpeer_cmd *c)
@@ -227,7 +233,7 @@ static void rpeer_close(struct rpeer *p)
                 verbs_destroy(p->ep);
         if (p->h)
                 rdma_host_free(p->h);
-        if (p->domain)
+        if (p->mr.len > 0)
                 verbs_dereg(p->domain, &p->mr);
         verbs_close(p->context);
         free(p->arena);
@@ -285,6 +291,7 @@ static struct rpeer *rpeer_open(struct verbs_provider *v, const struct target *t
         struct rpeer *p = calloc(1, sizeof(*p));
         char port[16];
 
+        p->v = v;
         p->o = o;
         p->arena = aligned_alloc(4096, RPEER_ARENA);
         p->context = verbs_open(v);
@@ -294,8 +301,9 @@ static struct rpeer *rpeer_open(struct verbs_provider *v, const struct target *t
                 return p;
         rpeer_send(p);
         verbs_connect(p->ep, &param);
-        while (!p->established && !p->rejected && !p->failed && rpeer_pump(p, 5000))
-                ;
+        for (uint64_t until = loop_now_ms() + 5000;
+             !p->established && !p->rejected && !p->failed && loop_now_ms() < until;)
+                rpeer_pump(p, 10);
         return p;
 }
 
@@ -316,18 +324,23 @@ static uint16_t rpeer_connect_queue(struct rpeer *p, const char *nqn, uint16_t c
         c.cmd.sqe.connect.kato = le32(p->o.qid == 0 ? 120000 : 0);
         if (rpeer_run(p, &c) == NVME_SUCCESS)
                 p->cntlid = le16_get((le16_t) { { c.cmd.cqe.dw0.b[0], c.cmd.cqe.dw0.b[1] } });
-        return c.done ? c.status : RPEER_NEVER;
+        return c.status;
 }
 
-static uint16_t rpeer_enable(struct rpeer *p)
+static uint16_t rpeer_enable_with(struct rpeer *p, uint32_t cc)
 {
         struct rpeer_cmd c = { 0 };
 
         c.cmd.sqe.property.opc = NVME_FABRICS;
         c.cmd.sqe.property.fctype = FCTYPE_PROPERTY_SET;
         c.cmd.sqe.property.ofst = le32(PROP_CC);
-        c.cmd.sqe.property.value = le64(CC_EN | CC_IOSQES | CC_IOCQES);
+        c.cmd.sqe.property.value = le64(cc);
         return rpeer_run(p, &c);
+}
+
+static uint16_t rpeer_enable(struct rpeer *p)
+{
+        return rpeer_enable_with(p, CC_EN | CC_IOSQES | CC_IOCQES);
 }
 
 /* An admin queue, enabled, with I/O queues granted; NULL if a step fails. */

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "pdu/wire/discovery.h"
 #include "peer.h"
 #include "rdma_peer.h"
 #include "target/config.h"
@@ -426,7 +427,7 @@ static void test_gone_with_commands_in_flight(void **state)
 static void test_stop_with_commands_in_flight(void **state)
 {
         (void)state;
-        for (unsigned round = 0; round < 10; round++) {
+        for (unsigned round = 0; round < 3; round++) {
                 struct fixture f = start_on(NULL, (struct target_options) { .reactors = 2 });
                 struct rpeer *admin = rpeer_admin(f.v, f.t, NQN), *io;
                 struct rpeer_cmd c[FLIGHT];
@@ -443,6 +444,116 @@ static void test_stop_with_commands_in_flight(void **state)
                 rpeer_close(admin);
                 assert_int_equal(verbs_memory_leaks(f.v).qps, 0);
                 verbs_memory_free(f.v);
+        }
+}
+
+/* --- the device ------------------------------------------------------------------------------- */
+
+static void remove_device(struct memory_fabric *fabric, void *arg)
+{
+        (void)arg;
+        memory_remove(fabric, NULL);
+}
+
+/* The target survives it, and ends with nothing left. */
+static void test_device_removed_with_commands_in_flight(void **state)
+{
+        (void)state;
+        for (unsigned round = 0; round < 10; round++) {
+                struct fixture f = start_on(NULL, (struct target_options) { .reactors = 2 });
+                struct rpeer *admin = rpeer_admin(f.v, f.t, NQN), *io;
+                struct rpeer_cmd c[FLIGHT];
+
+                assert_non_null(admin);
+                io = rpeer_io(f.v, f.t, NQN, admin,
+                              (struct rpeer_options) { .qid = 1, .entries = 64 });
+                assert_non_null(io);
+                fly(io, c, rpeer_alloc(io, 64 * 512));
+                verbs_memory_do(f.v, remove_device, NULL);
+                assert_true(rpeer_until(io, &io->removed, 5000));
+                usleep(round * 1000);
+                rpeer_close(io);
+                rpeer_close(admin);
+                stop(&f);
+        }
+}
+
+struct refusal {
+        enum memory_what what;
+        unsigned nth;
+};
+
+static void refuse(struct memory_fabric *fabric, void *arg)
+{
+        const struct refusal *r = arg;
+
+        memory_refuse(fabric, r->what, r->nth);
+}
+
+/* Whatever of the device's is short at whatever moment: that host is turned away or served, nothing
+ * leaks, the next one is served. */
+static void short_of(enum memory_what what, const struct memory_caps *caps)
+{
+        for (unsigned nth = 1; nth < 12; nth++) {
+                struct fixture f = start_on(caps, (struct target_options) { 0 });
+                struct rpeer *p, *other;
+
+                verbs_memory_do(f.v, refuse, &(struct refusal) { what, nth });
+                p = rpeer_admin(f.v, f.t, NQN);
+                verbs_memory_do(f.v, refuse, &(struct refusal) { what, 0 });
+                other = rpeer_admin(f.v, f.t, NQN);
+                if (!other)
+                        fail_msg("after refusal %u of %d", nth, what);
+                rpeer_close(other);
+                if (p)
+                        rpeer_close(p);
+                stop(&f);
+        }
+}
+
+static void test_short_of_everything(void **state)
+{
+        static const enum memory_what kinds[] = { MEMORY_DOMAIN,    MEMORY_QP,  MEMORY_SRQ,
+                                                  MEMORY_CQ,        MEMORY_REG, MEMORY_POST,
+                                                  MEMORY_ACCEPTANCE };
+        struct memory_caps caps;
+
+        (void)state;
+        memory_caps_default(&caps);
+        caps.device.srq_wrs = 0;
+        for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+                short_of(kinds[i], NULL);
+                short_of(kinds[i], &caps);
+        }
+}
+
+/* In whatever order things happen. */
+static void test_any_order(void **state)
+{
+        (void)state;
+        for (uint32_t seed = 1; seed <= 40; seed++) {
+                struct fixture f = { .v = verbs_memory_new_slow(NULL, seed) };
+                struct target_options o = {
+                        .trtype = TRTYPE_RDMA, .verbs = f.v, .trsvcid = "0", .quiet = true
+                };
+                struct rpeer *admin, *io;
+                struct rpeer_cmd c[FLIGHT];
+
+                f.t = target_start(&o, error, sizeof(error));
+                assert_non_null(f.t);
+                admin = rpeer_admin(f.v, f.t, NQN);
+                assert_non_null(admin);
+                io = rpeer_io(f.v, f.t, NQN, admin,
+                              (struct rpeer_options) { .qid = 1, .entries = 64 });
+                assert_non_null(io);
+                write_and_read(io, 64, seed);
+                fly(io, c, rpeer_alloc(io, 64 * 512));
+                if (seed % 2)
+                        for (unsigned i = 0; i < FLIGHT; i++)
+                                assert_int_equal(rpeer_wait(io, &c[i]), NVME_SUCCESS);
+                rpeer_close(io);
+                rpeer_close(admin);
+                stop(&f);
         }
 }
 
@@ -502,6 +613,116 @@ static void test_both_transports_at_once(void **state)
         stop(&f);
 }
 
+/* A port over RDMA comes and goes while the other one serves. */
+static void write_config(const char *file, const char *more)
+{
+        FILE *out = fopen(file, "w");
+
+        fprintf(out,
+                "{\"hosts\": [], \"ports\": [{\"portid\": 1, \"addr\": {\"trtype\": \"rdma\", "
+                "\"traddr\": \"127.0.0.1\", \"trsvcid\": \"0\"}, \"subsystems\": [\"" NQN
+                "\"]}%s], "
+                "\"subsystems\": [{\"nqn\": \"" NQN "\", \"attr\": {\"allow_any_host\": \"1\"}, "
+                "\"namespaces\": [{\"nsid\": 1, \"enable\": 1, \"device\": {\"path\": "
+                "\"mem:8M\"}}]}]}",
+                more);
+        fclose(out);
+}
+
+static void test_reload(void **state)
+{
+        char file[] = "/tmp/test_rdma.XXXXXX", ports[256];
+        struct fixture f;
+        struct rpeer *admin, *io;
+
+        (void)state;
+        close(mkstemp(file));
+        write_config(file, "");
+        f = start_on(NULL, (struct target_options) { .config = file, .reactors = 2 });
+        admin = rpeer_admin(f.v, f.t, NQN);
+        assert_non_null(admin);
+        io = rpeer_io(f.v, f.t, NQN, admin, (struct rpeer_options) { .qid = 1 });
+        assert_non_null(io);
+        for (unsigned i = 0; i < 5; i++) {
+                write_config(file, ", {\"portid\": 2, \"addr\": {\"trtype\": \"rdma\", \"traddr\": "
+                                   "\"127.0.0.2\", \"trsvcid\": \"7777\"}, \"subsystems\": [\"" NQN
+                                   "\"]}");
+                assert_int_equal(target_reload(f.t, error, sizeof(error)), 0);
+                target_ports(f.t, ports, sizeof(ports));
+                assert_non_null(strstr(ports, "rdma:127.0.0.2:7777"));
+                write_and_read(io, 8, i);
+                write_config(file, "");
+                assert_int_equal(target_reload(f.t, error, sizeof(error)), 0);
+                target_ports(f.t, ports, sizeof(ports));
+                assert_null(strstr(ports, "7777"));
+                write_and_read(io, 8, i);
+        }
+        /* a place that is taken: named, and nothing changes */
+        write_config(file, ", {\"portid\": 2, \"addr\": {\"trtype\": \"rdma\", \"traddr\": "
+                           "\"127.0.0.2\", \"trsvcid\": \"7777\"}}, {\"portid\": 3, \"addr\": "
+                           "{\"trtype\": \"rdma\", \"traddr\": \"127.0.0.2\", \"trsvcid\": "
+                           "\"7777\"}}");
+        assert_int_equal(target_reload(f.t, error, sizeof(error)), -1);
+        assert_non_null(strstr(error, "rdma:127.0.0.2:7777: "));
+        write_and_read(io, 8, 1);
+        rpeer_close(io);
+        rpeer_close(admin);
+        stop(&f);
+        unlink(file);
+}
+
+static struct disc_entry discovery_entry(struct rpeer *p, unsigned i)
+{
+        uint8_t *log = rpeer_alloc(p, 4096);
+        struct rpeer_cmd c = { .cmd = { .data = log, .len = 4096, .xfer = XFER_C2H } };
+
+        c.cmd.sqe.opc = NVME_GET_LOG_PAGE;
+        c.cmd.sqe.cdw10 = le32(LOG_DISCOVERY | (4096 / 4 - 1) << 16);
+        assert_int_equal(rpeer_run(p, &c), NVME_SUCCESS);
+        return *disc_log_entry(log, 4096, i);
+}
+
+static struct rpeer *discovery_peer(struct fixture *f)
+{
+        struct rpeer *p = rpeer_open(f->v, f->t, (struct rpeer_options) { 0 });
+
+        assert_true(p->established);
+        assert_int_equal(rpeer_connect_queue(p, NQN_DISCOVERY, CNTLID_DYNAMIC), NVME_SUCCESS);
+        assert_int_equal(rpeer_enable_with(p, CC_EN), NVME_SUCCESS);
+        return p;
+}
+
+static void discovers(const struct memory_caps *caps, enum disc_prtype prtype)
+{
+        struct fixture f = start_on(caps, (struct target_options) { 0 });
+        struct rpeer *p = discovery_peer(&f);
+        struct rule_set found = { 0 };
+
+        assert_non_null(p);
+        for (unsigned i = 0; i < 2; i++) {
+                struct disc_entry e = discovery_entry(p, i);
+
+                disc_entry_check(&e, &found);
+                assert_true(rule_set_empty(&found));
+                assert_int_equal(e.trtype, TRTYPE_RDMA);
+                assert_int_equal(e.tsas[1], prtype);
+                assert_int_equal(disc_entry_port(&e), target_trsvcid(f.t));
+        }
+        rpeer_close(p);
+        stop(&f);
+}
+
+static void test_discovery_names_the_provider(void **state)
+{
+        struct memory_caps caps;
+
+        (void)state;
+        memory_caps_default(&caps);
+        caps.device.iwarp = true;
+        discovers(NULL, PRTYPE_ROCE_V2);
+        discovers(&caps, PRTYPE_IWARP);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -520,7 +741,12 @@ int main(void)
                 cmocka_unit_test(test_fault_ends_the_queue),
                 cmocka_unit_test(test_gone_with_commands_in_flight),
                 cmocka_unit_test(test_stop_with_commands_in_flight),
+                cmocka_unit_test(test_device_removed_with_commands_in_flight),
+                cmocka_unit_test(test_short_of_everything),
+                cmocka_unit_test(test_any_order),
                 cmocka_unit_test(test_both_transports_at_once),
+                cmocka_unit_test(test_reload),
+                cmocka_unit_test(test_discovery_names_the_provider),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
