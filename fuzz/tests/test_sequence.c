@@ -276,10 +276,9 @@ static void what_is_wrong_is_found(void **state)
 
 static void a_host_is_served(void **state)
 {
-        struct session_report r =
-            play("sequence controller config=0x20000\nicresp\nresp\nc2h\nresp\n"
-                 "r2t\nresp\nresp\n",
-                 SESSION_DECLARED);
+        struct session_report r = play("sequence controller config=0x20000\nicresp\nresp\nc2h\n"
+                                       "resp\nresp\nresp\nr2t of=1\nc2h\nresp\nresp\n",
+                                       SESSION_DECLARED);
 
         (void)state;
         assert_string_equal(fault_of(&r), "none");
