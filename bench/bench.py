@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The benchmark: codec, suite, target. Figures are medians of several runs, never a test.
 
-bench.py [--runs N] [--time SECONDS] [--only wire,suite,target,memory]
+verbs and rdma run in the lab's guest, and only when asked for: see rdma.py.
+
+bench.py [--runs N] [--time SECONDS] [--only wire,suite,target,memory,verbs,rdma]
 Run it through ci/bench, which builds first.
 """
 import argparse
@@ -13,6 +15,8 @@ import statistics
 import subprocess
 import sys
 import time
+
+import rdma
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 NVMFSPEC = ROOT / "build/nvmfspec"
@@ -104,14 +108,15 @@ def bench_wire(*_):
     subprocess.run([ROOT / "build/bench_wire"], check=True)
 
 
-PARTS = {"wire": bench_wire, "suite": bench_suite, "target": bench_target, "memory": bench_memory}
+PARTS = {"wire": bench_wire, "suite": bench_suite, "target": bench_target, "memory": bench_memory,
+         "verbs": rdma.verbs, "rdma": rdma.rdma}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--time", type=float, default=2, help="seconds of one target run")
-    parser.add_argument("--only", default=",".join(PARTS))
+    parser.add_argument("--only", default="wire,suite,target,memory")
     args = parser.parse_args()
     for part in args.only.split(","):
         if part not in PARTS:

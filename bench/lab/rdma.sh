@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# rdma.sh NVMFSPEC rxe|siw ROUNDS SECONDS: 4 KiB random reads by the kernel's host, from the kernel's
+# target and from ours by turns, in one guest: prints "WHOSE QUEUE_DEPTH IOPS" lines.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../../ci/lab.d/net.sh"
+. "$here/../../ci/lab.d/nvmet.sh"
+nvmfspec=$1 kind=$2 rounds=$3 seconds=$4
+nqn=nqn.2026-01.io.nvmfspec:bench
+declare -A device
+
+connect() { # WHOSE PORT
+        nvme connect -t rdma -a 10.0.0.2 -s "$2" -n "$nqn-$1" -i 1 >&2
+        device[$1]=$(nvdev "$nqn-$1")
+}
+
+iops() { # WHOSE QUEUE_DEPTH
+        fio --name=bench --filename="${device[$1]}" --rw=randread --bs=4k --direct=1 \
+                --ioengine=libaio --iodepth="$2" --time_based --runtime="$seconds" \
+                --output-format=terse | cut -d';' -f8
+}
+
+wire_up
+rdma_up "$kind"
+load nvme-rdma
+load brd rd_nr=1 rd_size=65536
+nvmet_up rdma 10.0.0.2 "$nqn-nvmet" /dev/ram0 4500
+"$nvmfspec" target -t rdma -a 10.0.0.2 -s 4420 -n "$nqn-nvmfspec" --ns mem:64M >/dev/null &
+sleep 1
+connect nvmet 4500
+connect nvmfspec 4420
+for _ in $(seq "$rounds"); do
+        for depth in 1 32; do
+                for whose in nvmet nvmfspec; do echo "$whose $depth $(iops $whose $depth)"; done
+        done
+done
