@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +9,12 @@
 #include "pcap/call.h"
 #include "pcap/command.h"
 #include "pcap/replay.h"
+#include "pcap/replay_serve.h"
 #include "pdu/io/option.h"
 
 struct replay_args {
-        const char *transport, *traddr, *trsvcid, *nqn, *hostnqn, *hostid, *remap, *timing;
-        uint64_t timeout, stop_at, loop;
+        const char *transport, *traddr, *trsvcid, *nqn, *hostnqn, *hostid, *remap, *timing, *role;
+        uint64_t timeout, stop_at, loop, idle;
         bool hdgst, ddgst, allow_write, strict_data, verbose, help;
         struct trace_options trace;
         unsigned ports;
@@ -35,8 +37,9 @@ static bool take_port(void *args, const char *value, char *error, size_t size)
 #define AT(member) .at = offsetof(struct replay_args, member)
 /* clang-format off */
 static const struct option_row rows[] = {
+        { 0, "role", "ROLE", "host: to a live target; controller: for a live host, over TCP (host)", OPTION_CHOICE, 1, AT(role), .choices = "host|controller" },
         { 't', "transport", "TYPE", "tcp or rdma, whatever the capture used (tcp)", OPTION_CHOICE, 1, AT(transport), .choices = "tcp|rdma" },
-        { 'a', "traddr", "ADDR", "the live target", OPTION_STRING, 1, AT(traddr) },
+        { 'a', "traddr", "ADDR", "the live target; controller: where to listen", OPTION_STRING, 1, AT(traddr) },
         { 's', "trsvcid", "PORT", "its port (4420)", OPTION_STRING, 1, AT(trsvcid) },
         { 'n', "nqn", "NQN", "the subsystem to connect to (as captured)", OPTION_STRING, 1, AT(nqn) },
         { 'q', "hostnqn", "NQN", "who connects (as captured)", OPTION_STRING, 1, AT(hostnqn) },
@@ -50,6 +53,7 @@ static const struct option_row rows[] = {
         { 0, "timing", "SCALE", "keep the original times, times SCALE: 1 as they were, 0.5 twice as fast", OPTION_STRING, 1, AT(timing) },
         { 0, "stop-at", "FRAME", "nothing behind this frame", OPTION_NUMBER, 1, AT(stop_at), .min = 1 },
         { 0, "loop", "N", "so many times (1)", OPTION_NUMBER, 1, AT(loop), .min = 1 },
+        { 0, "idle", "SEC", "controller: end when nobody was connected for so long (only at a signal)", OPTION_SECONDS, 1, AT(idle), .min = 1, .max = 86400000 },
         { 0, "port", "PORT", "of a controller in the capture (4420, 8009); may be repeated", OPTION_CALL, 1, .call = take_port },
         { 'v', "verbose", NULL, "a line for each command", OPTION_FLAG, 1, AT(verbose) },
         { 'h', "help", NULL, "this list", OPTION_FLAG, 1, AT(help) },
@@ -181,11 +185,88 @@ static int run(const struct replay_args *a, const char *file, const struct repla
         return totals.count[DIFFERENT] ? PCAP_BROKEN : PCAP_OK;
 }
 
+/* --- as controller ---------------------------------------------------------------------------- */
+
+struct serving {
+        const struct replay_args *args;
+        struct replay_totals totals;
+};
+
+static volatile sig_atomic_t stopped;
+
+static void on_signal(int signal)
+{
+        (void)signal;
+        stopped = 1;
+}
+
+static void on_listening(void *user, uint16_t port)
+{
+        const struct serving *s = user;
+
+        printf("listening on %s:%u\n", s->args->traddr, port);
+        fflush(stdout);
+}
+
+static void on_served(void *user, const struct served *served)
+{
+        struct serving *s = user;
+        char buf[512];
+        struct text t = text_in(buf, sizeof(buf));
+
+        s->totals.count[served->verdict.likeness]++;
+        if (!s->args->verbose && served->verdict.likeness != DIFFERENT)
+                return;
+        sqe_line(&t, served->sqe, served->qid == 0);
+        printf("%-9s live q%u %s", likeness_name(served->verdict.likeness), served->qid, buf);
+        if (served->cmd)
+                printf(", captured frame %" PRIu64 "-%" PRIu64, served->cmd->at.frame,
+                       served->cmd->answer.frame);
+        printf("%s%s\n", *served->verdict.why ? ": " : "", served->verdict.why);
+}
+
+static int run_controller(const struct replay_args *a, const char *file)
+{
+        struct serving serving = { .args = a };
+        struct serve_options o = { .traddr = a->traddr,
+                                   .trsvcid = a->trsvcid,
+                                   .idle = (unsigned)a->idle,
+                                   .stop = &stopped,
+                                   .listening = on_listening,
+                                   .served = on_served,
+                                   .user = &serving };
+        struct plan plan;
+        char err[300] = "";
+        int rc = replay_plan_read(&plan, file, &a->trace, a->stop_at, err, sizeof(err));
+
+        setvbuf(stdout, NULL, _IOLBF, 0);
+        signal(SIGINT, on_signal);
+        signal(SIGTERM, on_signal);
+        if (rc == 0)
+                rc = replay_serve(&plan, &o, err, sizeof(err));
+        replay_plan_free(&plan);
+        if (rc == 0)
+                summary(&serving.totals);
+        fflush(stdout);
+        if (rc < 0) {
+                fprintf(stderr, "nvmfspec pcap replay: %s\n", err);
+                return PCAP_UNREADABLE;
+        }
+        return serving.totals.count[DIFFERENT] ? PCAP_BROKEN : PCAP_OK;
+}
+
+static bool is_controller(const struct replay_args *a)
+{
+        return strcmp(a->role, "controller") == 0;
+}
+
 int pcap_replay_command(int argc, char **argv)
 {
-        struct replay_args a = {
-                .transport = "tcp", .trsvcid = "4420", .timeout = HOST_TIMEOUT, .loop = 1
-        };
+        struct replay_args a = { .role = "host",
+                                 .transport = "tcp",
+                                 .trsvcid = "4420",
+                                 .timeout = HOST_TIMEOUT,
+                                 .loop = 1 };
         struct replay_options o;
         uint8_t hostid[16];
         char error[200] = "";
@@ -202,6 +283,10 @@ int pcap_replay_command(int argc, char **argv)
         }
         if (first + 1 != argc)
                 return refuse(first == argc ? "which file?" : "one file at a time", "");
+        if (is_controller(&a) && strcmp(a.transport, "rdma") == 0)
+                return refuse("--role controller serves TCP only", "");
         rc = make_options(&a, &o, hostid);
+        if (rc == 0 && is_controller(&a))
+                return run_controller(&a, argv[first]);
         return rc ? rc : run(&a, argv[first], &o);
 }

@@ -187,13 +187,95 @@ def test_no_capture(tmp_path, target):
     replay(str(tmp_path / "none"), target, code=3)
 
 
+# --- as controller ------------------------------------------------------------------------------
+
+class Served:
+    """A capture, served to hosts."""
+
+    def __init__(self, capture, *args):
+        self.process = subprocess.Popen(
+            [NVMFSPEC, "pcap", "replay", "--role", "controller", CAPTURES[capture],
+             "-a", "127.0.0.1", "-s", "0", *args], stdout=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        self.port = re.match(r"listening on 127\.0\.0\.1:(\d+)", line)[1]
+
+    def stop(self, code=0):
+        self.process.terminate()
+        out, _ = self.process.communicate(timeout=20)
+        assert self.process.returncode == code, out
+        return out
+
+
+@pytest.mark.parametrize("capture", CAPTURES)
+def test_host_and_controller_of_one_capture(capture):
+    served = Served(capture)
+    done = subprocess.run(
+        [NVMFSPEC, "pcap", "replay", CAPTURES[capture], "-a", "127.0.0.1", "-s", served.port,
+         "--allow-write", "--strict-data", "--loop", "2"],
+        capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    same, allowed, different, skipped = figures(done.stdout)
+    assert same >= 140 and (different, skipped) == (0, 0)
+    assert allowed <= 10  # events that do not come, the discovery log's addresses
+    assert figures(served.stop())[2] == 0
+
+
+def test_a_host_that_asks_for_more_than_was_captured():
+    served = Served("tcp", "-v")
+    where = ["-a", "127.0.0.1", "-s", served.port, "-n", "nqn.2026-01.lab:tcp"]
+    done = subprocess.run([NVMFSPEC, "host", "read", *where, "--slba", "256", "--blocks", "256",
+                           "--file", "-"], capture_output=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout[:1400] in CAPTURES["tcp"].read_bytes()
+    done = subprocess.run([NVMFSPEC, "host", "read", *where, "--slba", "7", "--blocks", "3"],
+                          capture_output=True, text=True, timeout=30)
+    assert done.returncode == 1 and "Invalid" in done.stderr
+    out = served.stop(code=1)
+    assert re.search(r"^SAME +live q1 cid \d+ Read nsid 1 slba 256 .*, captured frame 436-556$", out,
+                     re.M)
+    assert re.search(r"^DIFFERENT live q1 .*slba 7 nlb 3.*: the capture does not have it", out, re.M)
+
+
+def test_discovery_leads_to_where_it_is_served():
+    served = Served("siw")
+    done = subprocess.run([NVMFSPEC, "host", "discover", "-a", "127.0.0.1", "-s", served.port],
+                          capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^subnqn: +nqn.2026-01.lab:siw$", done.stdout, re.M)
+    assert set(re.findall(r"^traddr: +(\S+)$", done.stdout, re.M)) == {"127.0.0.1"}
+    assert set(re.findall(r"^trsvcid: +(\S+)$", done.stdout, re.M)) == {served.port}
+    assert set(re.findall(r"^trtype: +(\S+)$", done.stdout, re.M)) == {"tcp"}
+    served.stop()
+
+
+def test_hostile_hosts():
+    """The suite's cases break every rule of hosts; what it thinks of the answers does not matter."""
+    served = Served("tcp")
+    subprocess.run([NVMFSPEC, "conform", "--brief", "-a", "127.0.0.1", "-s", served.port, "-n",
+                    "nqn.2026-01.lab:tcp", "tcp/3.3", "tcp/3.6.2", "tcp/3.5"],
+                   capture_output=True, timeout=100)
+    served.process.terminate()
+    served.process.communicate(timeout=20)
+    assert served.process.returncode in (0, 1)
+
+
+def test_it_ends_by_itself():
+    served = Served("tcp", "--idle", "0.3")
+    subprocess.run([NVMFSPEC, "host", "list", "-a", "127.0.0.1", "-s", served.port, "-n",
+                    "nqn.2026-01.lab:tcp"], capture_output=True, timeout=30)
+    assert served.process.wait(timeout=20) in (0, 1)
+
+
 # --- in the lab -----------------------------------------------------------------------------------
 
 @pytest.mark.lab
-@pytest.mark.parametrize("script", ["kernel_target.sh", "rdma.sh"])
+@pytest.mark.parametrize("script", [
+    ["kernel_target.sh"], ["rdma.sh"],
+    ["controller.sh", str(CAPTURES["tcp"]), "nqn.2026-01.lab:tcp"],
+    ["controller.sh", str(CAPTURES["digest"]), "nqn.2026-01.lab:tcp"]], ids=lambda s: s[0])
 def test_lab(script, tmp_path):
     done = subprocess.run(
         [ROOT / "ci/lab", "--timeout", "120", "--out", tmp_path, "--", "env",
-         f"NVMFSPEC={NVMFSPEC}", "bash", str(ROOT / "pcap/tests/lab" / script)],
+         f"NVMFSPEC={NVMFSPEC}", "bash", str(ROOT / "pcap/tests/lab" / script[0]), *script[1:]],
         capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# controller.sh CAPTURE NQN: a captured controller is served once more, to the kernel's own host.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$here/../../..
+. "$root/ci/lab.d/nvmet.sh"
+capture=$1 nqn=$2
+work=$(mktemp -d)
+step() { echo "-- $*"; }
+
+load nvme-tcp
+"$NVMFSPEC" pcap replay --role controller "$capture" -a 127.0.0.1 -s 4420 -v >"$work/log" 2>&1 &
+pid=$!
+for _ in $(seq 100); do
+        grep -q listening "$work/log" && break
+        sleep 0.1
+done
+step discover
+nvme discover -t tcp -a 127.0.0.1 -s 4420 | tee "$work/disc"
+grep -q "subnqn: *$nqn" "$work/disc"
+grep -q "traddr: *127.0.0.1" "$work/disc"
+step connect
+nvme connect -t tcp -a 127.0.0.1 -s 4420 -n "$nqn" -i 2 -Q 128 --keep-alive-tmo 4
+dev=$(nvdev "$nqn")
+step read
+"$NVMFSPEC" pcap extract "$capture" --kind data --to "$work/image"
+for at in 1 2; do # as the capture reads them: 128 KiB each
+        dd if="$dev" of="$work/is" bs=128k count=1 skip=$at iflag=direct status=none
+        dd if="$work/image" of="$work/was" bs=128k count=1 skip=$at status=none
+        cmp "$work/is" "$work/was"
+done
+step disconnect
+nvme disconnect -n "$nqn"
+kill "$pid"
+wait "$pid" || true
+tail -1 "$work/log"
+grep -q "Read nsid 1 slba 256 nlb 256 .*captured frame" "$work/log"
+dmesg_clean
