@@ -98,7 +98,7 @@ static void replace_address_text(const struct scrub *s, uint8_t *p, size_t n)
         }
         scrub_address(s, &e);
         inet_ntop(e.family, e.addr, text, sizeof(text));
-        memcpy(p, text, strlen(text) < n ? strlen(text) : n);
+        text_fill((char *)p, n, text);
 }
 
 /* --- structures ------------------------------------------------------------------------------- */
@@ -119,8 +119,7 @@ static void replace_nqn(const struct scrub *s, uint8_t *p, size_t n)
                 return;
         snprintf(name, sizeof(name), "nqn.2026-01.io.nvmfspec:anonymous-%016llx",
                  (unsigned long long)hash);
-        memset(p, 0, n);
-        memcpy(p, name, strlen(name) < n ? strlen(name) : n - 1);
+        text_fill((char *)p, n, name);
 }
 
 /* Letters and digits for a padded field. */
@@ -130,8 +129,7 @@ static void replace_text(const struct scrub *s, uint8_t *p, size_t n)
         char text[32];
 
         snprintf(text, sizeof(text), "%016llx", (unsigned long long)hash);
-        memset(p, ' ', n);
-        memcpy(p, text, n < 16 ? n : 16);
+        text_pad((char *)p, n, text);
 }
 
 static void replace(const struct scrub *s, enum kind kind, uint8_t *p, size_t n)

@@ -31,7 +31,7 @@ static inline uint32_t cap_u32(const uint8_t *p)
         return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-static void cap_load(struct capfile *c, const char *name)
+static inline void cap_load(struct capfile *c, const char *name)
 {
         char path[512];
         FILE *f;
@@ -55,7 +55,7 @@ static void cap_load(struct capfile *c, const char *name)
         c->at[c->packets] = c->len;
 }
 
-static void cap_free(struct capfile *c)
+static inline void cap_free(struct capfile *c)
 {
         free(c->bytes);
 }

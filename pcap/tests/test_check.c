@@ -174,6 +174,87 @@ static void test_one_violation(void **state)
         cap_free(&c);
 }
 
+/* --- one byte of the RoCEv2 capture changed --------------------------------------------------- */
+
+enum { BTH = 14 + 20 + 8, EXT = BTH + 12, MAD = EXT + 8, CM = MAD + 24 };
+
+static const struct change {
+        uint8_t opcode;     /* of the packet's BTH */
+        unsigned attribute; /* of the MAD; 0: none */
+        size_t length;      /* of the frame; 0: any */
+        size_t at;          /* the byte */
+        uint8_t with;       /* is xor'ed */
+        unsigned from;      /* packet that it comes behind */
+        const char *rule;
+} changes[] = {
+        { 4, 0, EXT + 16 + 4, EXT + 12, 0x55, 100, "rdma/3.3/response-cid" },
+        { 4, 0, EXT + 16 + 4, EXT + 8, 0x11, 100, "fab/6.3/sqhd" },
+        { 6, 0, 0, EXT + 11, 1, 100, "rdma/3.3/write-range" },
+        { 6, 0, 0, EXT + 5, 0x40, 100, "rdma/3.3/write-range" },
+        { 12, 0, 0, EXT + 11, 1, 100, "rdma/3.3/read-range" },
+        { 23, 0, 0, EXT + 3, 1, 100, "rdma/3.3/invalidate-key" },
+        { 4, 0, EXT + 64 + 4, EXT + 24 + 15, 0x0a, 180, "rdma/3.3/sgl-subtype" },
+        { 0x64, 0x10, 0, CM + 176, 1, 0, "rdma/3.1/request-recfmt" },
+        { 0x64, 0x10, 0, CM + 178, 1, 0, "rdma/3.1/qid-is-qid" },
+        { 0x64, 0x10, 0, CM + 182, 0x40, 0, "rdma/3.1/hsqsize-is-sqsize" },
+        { 0x64, 0x13, 0, CM + 36, 1, 0, "rdma/3.1/accept-recfmt" },
+        { 0x64, 0x13, 0, CM + 39, 1, 0, "rdma/3.1/accept-crqsize" },
+};
+
+static bool is_meant(const struct capfile *c, unsigned i, const struct change *what)
+{
+        size_t n = c->at[i + 1] - c->at[i] - CAP_PACKET_HEAD;
+        const uint8_t *p = c->bytes + c->at[i] + CAP_PACKET_HEAD;
+
+        if (i < what->from || n < EXT + 4 || p[12] != 8 || p[23] != 17 || p[BTH] != what->opcode ||
+            (what->length && n != what->length))
+                return false;
+        return !what->attribute || p[MAD + 17] == what->attribute;
+}
+
+static unsigned change_one(struct capfile *c, const struct change *what)
+{
+        for (unsigned i = 0; i < c->packets; i++) {
+                if (!is_meant(c, i, what))
+                        continue;
+                c->bytes[c->at[i] + CAP_PACKET_HEAD + what->at] ^= what->with;
+                return i + 1;
+        }
+        fail_msg("no packet for %s", what->rule);
+        return 0;
+}
+
+/* The rule is told, first of all and of level must; at that frame, but where Connect shows it. */
+static void test_rdma_violations(void **state)
+{
+        struct capfile c;
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+                const struct change *what = &changes[i];
+                unsigned frame;
+                char want[128];
+                char *line;
+
+                cap_load(&c, captures[2]);
+                frame = change_one(&c, what);
+                cap_write_bytes(path, c.bytes, c.len);
+                assert_int_equal(check(path), PCAP_BROKEN);
+                for (line = strtok(out, "\n"); line && is_known(line); line = strtok(NULL, "\n"))
+                        continue;
+                snprintf(want, sizeof(want), "\"rule\":\"%s\"", what->rule);
+                if (!line || !strstr(line, want))
+                        fail_msg("%s: %s", what->rule, line);
+                assert_non_null(strstr(line, "\"proven\":true"));
+                if (strstr(what->rule, "-is-"))
+                        assert_true(atol(strstr(line, "\"frame\":") + 8) > (long)frame);
+                else /* of a WRITE the last packet, the fourth */
+                        assert_int_equal(atol(strstr(line, "\"frame\":") + 8),
+                                         frame + (what->opcode == 6 ? 3 : 0));
+                cap_free(&c);
+        }
+}
+
 /* 1 % of the frames gone, 200 times: nothing is invented. */
 static void test_loss(void **state)
 {
@@ -264,9 +345,10 @@ static void test_damage(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_kernel_traffic), cmocka_unit_test(test_one_violation),
-                cmocka_unit_test(test_loss),           cmocka_unit_test(test_much_loss),
-                cmocka_unit_test(test_parts),          cmocka_unit_test(test_damage),
+                cmocka_unit_test(test_kernel_traffic),  cmocka_unit_test(test_one_violation),
+                cmocka_unit_test(test_rdma_violations), cmocka_unit_test(test_loss),
+                cmocka_unit_test(test_much_loss),       cmocka_unit_test(test_parts),
+                cmocka_unit_test(test_damage),
         };
 
         return cmocka_run_group_tests(tests, make_path, drop_path);
