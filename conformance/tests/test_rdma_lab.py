@@ -15,10 +15,10 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 DEVICES = pytest.mark.parametrize("device", ["rxe", "siw"])
 
 
-def guest(out, script, *options, timeout=300, **environment):
+def guest(out, script, *options, timeout=300, engine="uml", **environment):
     env = [f"{name}={value}" for name, value in {"NVMFSPEC": NVMFSPEC, **environment}.items()]
     return subprocess.run(
-        [ROOT / "ci/lab", "--timeout", str(timeout), "--out", out, "--", "env", *env, "bash",
+        [ROOT / "ci/lab", "--engine", engine, "--timeout", str(timeout), "--out", out, "--", "env", *env, "bash",
          LAB / script, *options],
         capture_output=True, text=True, cwd=ROOT, timeout=timeout + 60)
 
@@ -52,8 +52,8 @@ def test_a_response_that_overtakes_its_data_is_seen(tmp_path):
                 f"{tmp_path}/report.json",
                 TARGET="--violate rdma/3.3/write-before-response")
     assert run.returncode == 1, run.stdout + run.stderr
-    assert results(tmp_path)["rdma/3.3/write-before"]["rule"] in (
-        "rdma/3.3/write-before-response", "rdma/3.3/whole-transfer")
+    broken = {result.get("rule") for result in results(tmp_path).values()}
+    assert "rdma/3.3/write-before-response" in broken
 
 
 @DEVICES
@@ -94,7 +94,8 @@ def test_what_takes_the_kernel_down_still_does(tmp_path, case, how, where):
         assert run.returncode != 0, "it can be taken down again"
 
 
+@pytest.mark.qemu
 @DEVICES
 def test_the_device_goes_away_and_comes_back(tmp_path, device):
-    run = guest(tmp_path, "removal.sh", device)
+    run = guest(tmp_path, "removal.sh", device, timeout=500, engine="qemu")
     assert run.returncode == 0, run.stdout + run.stderr
