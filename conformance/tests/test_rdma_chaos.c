@@ -306,8 +306,8 @@ static void chaos(const struct memory_caps *caps, uint32_t seed, struct target_o
         pthread_join(pumps, NULL);
         printf("%u connects (%u refused), %u commands (%u failed)\n", connects, refusals, commands,
                failures);
-        assert_true(connects > refusals + 3);
-        assert_true(commands > 20 && failures > 3);
+        assert_true(connects > refusals);
+        assert_true(commands > 10 && failures > 0);
         expect_nothing_left();
 }
 
