@@ -80,13 +80,34 @@ static int port_of(const char *trsvcid, uint16_t *port)
         *port = (uint16_t)n;
         if (digits > 0 && trsvcid[digits] == '\0' && n <= 0xffff)
                 return 0;
-        errno = EINVAL;
+        errno = ENXIO;
         return -1;
+}
+
+/* A numeric address, or none for any; without its brackets. */
+static int address_of(const char *traddr, char *address, size_t size)
+{
+        bool brackets = traddr[0] == '[';
+        size_t n;
+
+        traddr += brackets;
+        n = strspn(traddr, "0123456789abcdefABCDEF.:%");
+        errno = ENXIO;
+        if (n >= size || strcmp(traddr + n, brackets ? "]" : "") != 0)
+                return -1;
+        memcpy(address, traddr, n);
+        address[n] = '\0';
+        return 0;
+}
+
+static void with_port(char *text, size_t size, const char *address, unsigned port)
+{
+        snprintf(text, size, strchr(address, ':') ? "[%.60s]:%u" : "%.60s:%u", address, port);
 }
 
 static bool is_any(const char *traddr)
 {
-        return strcmp(traddr, "0.0.0.0") == 0 || strcmp(traddr, "::") == 0;
+        return traddr[0] == '\0' || strcmp(traddr, "0.0.0.0") == 0 || strcmp(traddr, "::") == 0;
 }
 
 static bool same_address(const char *a, const char *b)
@@ -123,8 +144,6 @@ static int may_listen(struct verbs_context *c, const char *traddr, uint16_t port
 {
         if (c->removed)
                 errno = ENODEV;
-        else if (strlen(traddr) >= sizeof(((struct verbs_listener *)0)->traddr))
-                errno = EINVAL;
         else if (port > 0 && listener_at(c->o.fabric, traddr, port))
                 errno = EADDRINUSE;
         else
@@ -137,19 +156,20 @@ struct verbs_listener *memory_listen(struct verbs_context *c, const char *traddr
 {
         struct memory_fabric *f = c->o.fabric;
         struct verbs_listener *l;
+        char address[sizeof(l->traddr)];
         uint16_t port;
 
         ALIVE(c);
-        if (port_of(trsvcid, &port) < 0 || may_listen(c, traddr, port) < 0 ||
-            memory_refused(f, MEMORY_LISTEN))
+        if (address_of(traddr, address, sizeof(address)) < 0 || port_of(trsvcid, &port) < 0 ||
+            may_listen(c, address, port) < 0 || memory_refused(f, MEMORY_LISTEN))
                 return NULL;
         l = memory_object_new(f, sizeof(*l));
         if (!l)
                 return NULL;
         l->context = c;
         l->backlog = backlog;
-        l->port = port ? port : free_port(f, traddr);
-        snprintf(l->traddr, sizeof(l->traddr), "%s", traddr);
+        l->port = port ? port : free_port(f, address);
+        memcpy(l->traddr, address, sizeof(address));
         l->next = f->listeners;
         f->listeners = l;
         return l;
@@ -191,15 +211,18 @@ void memory_unlisten(struct verbs_listener *l)
 struct verbs_ep *memory_resolve(struct verbs_context *c, const char *traddr, const char *trsvcid,
                                 unsigned timeout_ms)
 {
+        const char *own = c->o.fabric->caps.host;
         struct verbs_ep *ep;
+        char address[sizeof(ep->traddr)];
         uint16_t port;
 
         (void)timeout_ms;
         ALIVE(c);
-        if (port_of(trsvcid, &port) < 0 || memory_refused(c->o.fabric, MEMORY_RESOLVE))
+        if (address_of(traddr, address, sizeof(address)) < 0 || port_of(trsvcid, &port) < 0 ||
+            memory_refused(c->o.fabric, MEMORY_RESOLVE))
                 return NULL;
-        if (c->removed || strlen(traddr) >= sizeof(ep->traddr)) {
-                errno = c->removed ? ENODEV : EINVAL;
+        if (c->removed) {
+                errno = ENODEV;
                 return NULL;
         }
         ep = memory_ep_new(c);
@@ -207,9 +230,10 @@ struct verbs_ep *memory_resolve(struct verbs_context *c, const char *traddr, con
                 return NULL;
         ep->taken = ep->connector = true;
         ep->port = port;
-        snprintf(ep->traddr, sizeof(ep->traddr), "%s", traddr);
-        snprintf(ep->local, sizeof(ep->local), "%s", traddr);
-        snprintf(ep->remote, sizeof(ep->remote), "%.60s:%u", traddr, port);
+        memcpy(ep->traddr, address, sizeof(address));
+        snprintf(ep->local, sizeof(ep->local), "%s",
+                 own[0] && !strchr(address, ':') ? own : address);
+        with_port(ep->remote, sizeof(ep->remote), address, port);
         tell(ep, MESSAGE_RESOLVED, 0, NULL, 0);
         return ep;
 }
@@ -235,9 +259,8 @@ static struct verbs_ep *acceptor_new(struct verbs_ep *connector, struct verbs_li
         ep->peer = connector;
         connector->peer = ep;
         connector->connection = ep->connection = ++l->o.fabric->connections;
-        snprintf(ep->local, sizeof(ep->local), "%s", connector->local);
-        snprintf(ep->remote, sizeof(ep->remote), "%.60s:%u", connector->local,
-                 ephemeral(l->o.fabric));
+        snprintf(ep->local, sizeof(ep->local), "%s", connector->traddr);
+        with_port(ep->remote, sizeof(ep->remote), connector->local, ephemeral(l->o.fabric));
         return ep;
 }
 

@@ -111,7 +111,8 @@ int memory_make_window(struct verbs_domain *d, struct verbs_window *w)
                 return -1;
         k->window = true;
         d->o.fabric->windows++;
-        *w = (struct verbs_window) { .rkey = k->rkey, .own = k };
+        w->rkey = k->rkey;
+        w->own = k;
         return 0;
 }
 

@@ -142,6 +142,7 @@ struct verbs_domain {
         struct fifo srq, cq;
         uint32_t srq_wrs, srq_used, cq_room, cq_used;
         bool starved; /* somebody waits for a RECV in the SRQ */
+        bool asked;   /* how many completions it has room for */
 };
 
 enum cm {

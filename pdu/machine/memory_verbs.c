@@ -276,17 +276,20 @@ static int migrate(struct verbs_ep *ep, struct verbs_context *to)
 
         ALIVE(ep);
         ALIVE(to);
-        if (ep->domain) {
+        if (ep->qp != MEMORY_QP_NONE) {
                 errno = EBUSY;
                 return -1;
         }
         if (from == to)
                 return 0;
+        ep->domain = NULL;
         fifo_sift(&from->events, not_moved, &(struct move) { ep, to });
         memory_changed(from);
         ep->context = to;
         return 0;
 }
+
+enum { FIRST_CQES = 256 }; /* until somebody says how many it needs, and then has to mean it */
 
 static struct verbs_domain *domain_of(struct verbs_ep *ep)
 {
@@ -303,6 +306,8 @@ static struct verbs_domain *domain_of(struct verbs_ep *ep)
         if (ep->removed || c->removed || !d)
                 return NULL;
         d->context = c;
+        if (!d->asked)
+                d->cq_room = FIRST_CQES;
         ep->domain = d;
         return d;
 }
@@ -330,6 +335,10 @@ static int make_qp(struct verbs_ep *ep, const struct verbs_qp_attr *attr)
 static int fail(struct verbs_ep *ep)
 {
         ALIVE(ep);
+        if (ep->qp == MEMORY_QP_NONE) {
+                errno = EINVAL;
+                return -1;
+        }
         memory_qp_fail(ep);
         return 0;
 }
@@ -371,12 +380,13 @@ static const struct verbs_caps *caps_of(const struct verbs_domain *d)
 
 static int make_srq(struct verbs_domain *d, uint32_t wrs)
 {
+        uint32_t most = d->o.fabric->caps.device.srq_wrs;
+
         ALIVE(d);
-        MUST(d->srq_wrs == 0, "it has a shared receive queue");
         if (memory_refused(d->o.fabric, MEMORY_SRQ))
                 return -1;
-        if (wrs == 0 || wrs > d->o.fabric->caps.device.srq_wrs) {
-                errno = d->o.fabric->caps.device.srq_wrs ? EINVAL : EOPNOTSUPP;
+        if (d->srq_wrs > 0 || wrs == 0 || wrs > most) {
+                errno = d->srq_wrs > 0 ? EEXIST : most > 0 ? EINVAL : EOPNOTSUPP;
                 return -1;
         }
         d->srq_wrs = wrs;
@@ -388,7 +398,7 @@ static int grow_cq(struct verbs_domain *d, uint32_t cqes)
         uint32_t most = d->o.fabric->caps.device.cqes;
 
         ALIVE(d);
-        if (cqes <= d->cq_room)
+        if (d->asked && cqes <= d->cq_room)
                 return 0;
         if (memory_refused(d->o.fabric, MEMORY_CQ))
                 return -1;
@@ -397,6 +407,7 @@ static int grow_cq(struct verbs_domain *d, uint32_t cqes)
                 return -1;
         }
         d->cq_room = cqes;
+        d->asked = true;
         return 0;
 }
 

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "pdu/io/verbs_memory.h"
 #include "pdu/io/verbs_rdma.h"
 #include "pdu/machine/verbs.h"
 
@@ -1469,6 +1470,21 @@ static const struct {
         { "removed", removed }, /* the last: one device less */
 };
 
+/* VERBS_MEMORY=rxe or siw in the environment: memory that says of itself what that device does. */
+static struct verbs_provider *in_memory(void)
+{
+        struct memory_caps caps;
+
+        memory_caps_default(&caps);
+        caps.device.no_last_wqe = true;
+        caps.device.iwarp = !strcmp(getenv("VERBS_MEMORY"), "siw");
+        caps.device.windows = caps.device.iwarp ? false : true;
+        caps.device.invalidates_mr = caps.device.iwarp;
+        caps.no_padding = caps.device.iwarp;
+        snprintf(caps.host, sizeof(caps.host), "10.0.0.1");
+        return verbs_memory_new(&caps);
+}
+
 int main(int argc, char **argv)
 {
         const char *wanted = argc > 1 ? argv[1] : "all";
@@ -1478,7 +1494,8 @@ int main(int argc, char **argv)
         setvbuf(stdout, NULL, _IOLBF, 0);
         if (argc > 2)
                 rounds = atoi(argv[2]);
-        provider = strcmp(wanted, "list") ? verbs_rdma(error, sizeof(error)) : NULL;
+        if (strcmp(wanted, "list"))
+                provider = getenv("VERBS_MEMORY") ? in_memory() : verbs_rdma(error, sizeof(error));
         if (strcmp(wanted, "list") && !provider) {
                 printf("%s\n", error);
                 return 1;

@@ -321,6 +321,12 @@ static void listeners_have_ports(void **state)
         assert_null(verbs_listen(host.c, "10.0.0.2", "4420", 1));
         assert_int_equal(errno, EADDRINUSE);
         assert_null(verbs_listen(host.c, "10.0.0.2", "http", 1));
+        assert_null(verbs_listen(host.c, "example.org", "4420", 1));
+        assert_int_equal(errno, ENXIO);
+        a = verbs_listen(host.c, "[fd00::1]", "4420", 1);
+        assert_non_null(a);
+        assert_null(verbs_listen(host.c, "fd00::1", "4420", 1));
+        verbs_unlisten(a);
         a = verbs_listen(host.c, "0.0.0.0", "0", 1);
         b = verbs_listen(host.c, "0.0.0.0", "0", 1);
         assert_int_not_equal(verbs_listener_port(a), 0);
@@ -412,7 +418,9 @@ static void events_move_with_the_endpoint(void **state)
         expect_quiet(ctrl.c);
         assert_ptr_equal(expect_event(other, VERBS_ADDR_CHANGE).ep, ep);
         assert_non_null(verbs_domain(ep));
-        assert_int_equal(verbs_migrate(ep, ctrl.c), -1);
+        assert_int_equal(verbs_migrate(ep, ctrl.c), 0); /* a domain of each */
+        assert_int_equal(verbs_qp(ep, &qp_attr), 0);
+        assert_int_equal(verbs_migrate(ep, other), -1);
         verbs_destroy(ep);
         expect_event(host.c, VERBS_REJECTED);
         verbs_close(other);
