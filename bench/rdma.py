@@ -5,6 +5,7 @@ The guest has one processor that the machine's other work slows down in jerks: w
 run by turns in one guest, and only ratios mean anything.
 """
 import collections
+import itertools
 import pathlib
 import re
 import statistics
@@ -39,10 +40,10 @@ def rdma(runs, seconds):
     for kind in "rxe", "siw":
         out = guest(ROOT / "bench/lab/rdma.sh", BUILD / "nvmfspec", kind, runs, max(1, int(seconds)))
         iops = collections.defaultdict(list)
-        for whose, depth, n in re.findall(r"^(\w+) (\d+) (\d+)$", out, re.M):
-            iops[depth, whose].append(int(n))
-        for depth in "1", "32":
-            ours, theirs = iops[depth, "nvmfspec"], iops[depth, "nvmet"]
+        for whose, rw, depth, n in re.findall(r"^(\w+) (\w+) (\d+) (\d+)$", out, re.M):
+            iops[rw, depth, whose].append(int(n))
+        for rw, depth in itertools.product(("randread", "randwrite"), ("1", "32")):
+            ours, theirs = iops[rw, depth, "nvmfspec"], iops[rw, depth, "nvmet"]
             ratio = statistics.median(a / b for a, b in zip(ours, theirs))
-            print(f"{kind}: randread 4 KiB QD {depth}: {statistics.median(ours):.0f} IOPS, nvmet "
+            print(f"{kind}: {rw} 4 KiB QD {depth}: {statistics.median(ours):.0f} IOPS, nvmet "
                   f"{statistics.median(theirs):.0f}, ratio {ratio:.2f} of pairs run by turns")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# rdma.sh NVMFSPEC rxe|siw ROUNDS SECONDS: 4 KiB random reads by the kernel's host, from the kernel's
-# target and from ours by turns, in one guest: prints "WHOSE QUEUE_DEPTH IOPS" lines.
+# rdma.sh NVMFSPEC rxe|siw ROUNDS SECONDS: 4 KiB random reads and writes by the kernel's host, at the
+# kernel's target and at ours by turns, in one guest: prints "WHOSE randread|randwrite QUEUE_DEPTH IOPS"
+# lines.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../../ci/lab.d/net.sh"
@@ -14,10 +15,12 @@ connect() { # WHOSE PORT
         device[$1]=$(nvdev "$nqn-$1")
 }
 
-iops() { # WHOSE QUEUE_DEPTH
-        fio --name=bench --filename="${device[$1]}" --rw=randread --bs=4k --direct=1 \
-                --ioengine=libaio --iodepth="$2" --time_based --runtime="$seconds" \
-                --output-format=terse | cut -d';' -f8
+iops() { # WHOSE READ_OR_WRITE QUEUE_DEPTH
+        local field=8
+        [ "$2" = randread ] || field=49
+        fio --name=bench --filename="${device[$1]}" --rw="$2" --bs=4k --direct=1 --size=16M \
+                --ioengine=libaio --iodepth="$3" --time_based --runtime="$seconds" \
+                --output-format=terse | cut -d';' -f$field
 }
 
 wire_up
@@ -29,8 +32,15 @@ nvmet_up rdma 10.0.0.2 "$nqn-nvmet" /dev/ram0 4500
 sleep 1
 connect nvmet 4500
 connect nvmfspec 4420
+for whose in nvmet nvmfspec; do # no page is touched for the first time later
+        dd if=/dev/zero of="${device[$whose]}" bs=1M count=16 oflag=direct status=none
+done
 for _ in $(seq "$rounds"); do
-        for depth in 1 32; do
-                for whose in nvmet nvmfspec; do echo "$whose $depth $(iops $whose $depth)"; done
+        for rw in randread randwrite; do
+                for depth in 1 32; do
+                        for whose in nvmet nvmfspec; do
+                                echo "$whose $rw $depth $(iops $whose $rw $depth)"
+                        done
+                done
         done
 done
