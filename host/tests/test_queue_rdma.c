@@ -917,6 +917,39 @@ static void broken_by_its_owner(void **state)
         closed();
 }
 
+static void break_it(struct host_cmd *cmd, void *user)
+{
+        count_done(cmd, user);
+        host_queue_break(&queue, "broken from within done()");
+}
+
+/* From within done(), with completions of others in hand and more to come. */
+static void broken_by_a_command(void **state)
+{
+        struct host_cmd cmd[ENTRIES - 1];
+        uint16_t status[ENTRIES - 1];
+        int n = 0;
+
+        (void)state;
+        opened(1);
+        done_count = 0;
+        for (unsigned i = 0; i < ENTRIES - 1; i++) {
+                cmd[i] = flush_cmd(&status[i]);
+                if (i == 2)
+                        cmd[i].done = break_it;
+                assert_int_equal(host_queue_submit(&queue, &cmd[i]), 0);
+        }
+        for (unsigned i = 0; i < 100 && n >= 0; i++)
+                n = host_queue_poll(&queue);
+        assert_int_equal(n, -1);
+        assert_int_equal(done_count, ENTRIES - 1);
+        assert_int_equal(status[0], 0);
+        assert_int_equal(status[2], 0);
+        assert_int_equal(status[ENTRIES - 2], HOST_STATUS_ABORTED);
+        assert_string_equal(queue.error.line, "broken from within done()");
+        closed();
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -943,6 +976,7 @@ int main(void)
                 cmocka_unit_test(no_answer_to_the_disconnect),
                 cmocka_unit_test(idle_queue_ends),
                 cmocka_unit_test(broken_by_its_owner),
+                cmocka_unit_test(broken_by_a_command),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
