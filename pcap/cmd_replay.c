@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,10 +11,12 @@
 #include "pcap/command.h"
 #include "pcap/replay.h"
 #include "pcap/replay_serve.h"
+#include "pdu/io/capture_writer.h"
 #include "pdu/io/option.h"
 
 struct replay_args {
-        const char *transport, *traddr, *trsvcid, *nqn, *hostnqn, *hostid, *remap, *timing, *role;
+        const char *transport, *traddr, *trsvcid, *nqn, *hostnqn, *hostid, *remap, *timing, *role,
+            *pcap;
         uint64_t timeout, stop_at, loop, idle;
         bool hdgst, ddgst, allow_write, strict_data, verbose, help;
         struct trace_options trace;
@@ -55,6 +58,7 @@ static const struct option_row rows[] = {
         { 0, "loop", "N", "so many times (1)", OPTION_NUMBER, 1, AT(loop), .min = 1 },
         { 0, "idle", "SEC", "controller: end when nobody was connected for so long (only at a signal)", OPTION_SECONDS, 1, AT(idle), .min = 1, .max = 86400000 },
         { 0, "port", "PORT", "of a controller in the capture (4420, 8009); may be repeated", OPTION_CALL, 1, .call = take_port },
+        { 0, "pcap", "FILE", "host: record what goes over the connections (TCP), .pcapng or .pcap", OPTION_STRING, 1, AT(pcap) },
         { 'v', "verbose", NULL, "a line for each command", OPTION_FLAG, 1, AT(verbose) },
         { 'h', "help", NULL, "this list", OPTION_FLAG, 1, AT(help) },
         { 0 },
@@ -113,6 +117,8 @@ static int make_options(const struct replay_args *a, struct replay_options *o, u
                 return refuse("no UUID: ", a->hostid);
         if (a->hostid)
                 o->hostid = hostid;
+        if (a->pcap && (o->transport == HOST_RDMA || strcmp(a->role, "host") != 0))
+                return refuse("--pcap records TCP, as host", "");
         if (o->transport == HOST_RDMA && (a->hdgst || a->ddgst))
                 return refuse("NVMe/RDMA has no digests", "");
         if (a->remap && !take_remap(a->remap, o))
@@ -255,6 +261,21 @@ static int run_controller(const struct replay_args *a, const char *file)
         return serving.totals.count[DIFFERENT] ? PCAP_BROKEN : PCAP_OK;
 }
 
+static int run_recorded(const struct replay_args *a, const char *file, struct replay_options *o)
+{
+        char error[300] = "";
+        int rc;
+
+        if (a->pcap && !(o->record = capture_writer_open(a->pcap, error, sizeof(error))))
+                return refuse(error, "");
+        rc = run(a, file, o);
+        if (o->record && capture_writer_close(o->record) < 0) {
+                fprintf(stderr, "nvmfspec pcap replay: %s: %s\n", a->pcap, strerror(errno));
+                return PCAP_UNREADABLE;
+        }
+        return rc;
+}
+
 static bool is_controller(const struct replay_args *a)
 {
         return strcmp(a->role, "controller") == 0;
@@ -288,5 +309,5 @@ int pcap_replay_command(int argc, char **argv)
         rc = make_options(&a, &o, hostid);
         if (rc == 0 && is_controller(&a))
                 return run_controller(&a, argv[first]);
-        return rc ? rc : run(&a, argv[first], &o);
+        return rc ? rc : run_recorded(&a, argv[first], &o);
 }

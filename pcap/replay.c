@@ -92,6 +92,10 @@ static const char *refusal(struct replay *r, const struct plan_cmd *c)
         const struct live_queue *lq = c->queue->live;
         bool connect = is_fabrics(&c->sqe, FCTYPE_CONNECT);
 
+        if (sqe_xfer(&c->sqe) == XFER_BOTH && c->len > 0)
+                return "it moves data both ways";
+        if (c->len > SESSION_DATA_MAX)
+                return "it moves more data than a replay holds";
         if (lacks_data(c))
                 return "its data is not in the capture";
         if (!c->queue->connects)

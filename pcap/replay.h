@@ -25,7 +25,8 @@ struct replay_options {
         bool strict_data;      /* blocks hold what they held when the capture was taken */
         uint64_t offset;       /* added to each LBA */
         uint64_t blocks;       /* commands that go behind offset + blocks are skipped; 0: none */
-        double timing;         /* of the original times; 0: as fast as the answers allow */
+        struct capture_writer *record; /* TCP: what goes over it is written there; may be NULL */
+        double timing;                 /* of the original times; 0: as fast as the answers allow */
 };
 
 struct replayed {

@@ -271,10 +271,11 @@ static void configure(struct replay *r, const struct live_queue *lq, const union
                 .timeout = o->timeout,
                 .in_capsule = PDU_ADMIN_IN_CAPSULE,
                 .verbs = o->verbs,
+                .record = o->record,
                 .tcp = { .hdgst = o->hdgst, .ddgst = o->ddgst, .maxr2t = 1 },
         };
-        if (cfg->entries < 2)
-                cfg->entries = 2;
+        if (cfg->entries < 2) /* 0: 65536 of them, which no transport's count holds */
+                cfg->entries = cfg->entries == 0 ? UINT16_MAX : 2;
         if (cfg->qid == 0 || !a)
                 return;
         identify(r, a);

@@ -3,6 +3,7 @@
 reference target, whole and spoilt on purpose, and against the kernel's own target in the lab."""
 import os
 import pathlib
+import random
 import re
 import socket
 import struct
@@ -206,7 +207,7 @@ class Served:
         return out
 
 
-@pytest.mark.parametrize("capture", CAPTURES)
+@pytest.mark.parametrize("capture", sorted(CAPTURES))
 def test_host_and_controller_of_one_capture(capture):
     served = Served(capture)
     done = subprocess.run(
@@ -257,6 +258,39 @@ def test_hostile_hosts():
     served.process.terminate()
     served.process.communicate(timeout=20)
     assert served.process.returncode in (0, 1)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_damaged_capture_is_served(seed, tmp_path):
+    """Answers that are anything at all: hosts refuse what they have to, nothing crashes."""
+    rng = random.Random(seed)
+    whole = bytearray(CAPTURES["tcp"].read_bytes())
+    at = 24
+    while at < len(whole):
+        (n,) = struct.unpack_from("<I", whole, at + 8)
+        if rng.random() < 0.05 and n > 70:
+            whole[at + 16 + 54 + rng.randrange(n - 54) % 120] = rng.randrange(256)
+        at += 16 + n
+    CAPTURES["damaged"] = tmp_path / "x.pcap"
+    CAPTURES["damaged"].write_bytes(whole)
+    served = Served("damaged")
+    for capture in (CAPTURES["tcp"], CAPTURES["damaged"]):
+        done = subprocess.run(
+            [NVMFSPEC, "pcap", "replay", capture, "-a", "127.0.0.1", "-s", served.port,
+             "--allow-write", "--timeout", "1000"], capture_output=True, text=True, timeout=60)
+        assert done.returncode in (0, 1, 3), done.stderr
+    del CAPTURES["damaged"]
+    served.process.terminate()
+    served.process.communicate(timeout=20)
+    assert served.process.returncode in (0, 1)
+
+
+def test_a_replay_is_recorded(target, tmp_path):
+    capture = tmp_path / "x.pcapng"
+    replay("rxe", target, "--allow-write", "--pcap", capture)
+    assert subprocess.run([NVMFSPEC, "pcap", "check", "--strict", capture],
+                          capture_output=True, timeout=60).returncode == 0
+    replay(str(capture), target, "--allow-write")
 
 
 def test_it_ends_by_itself():
