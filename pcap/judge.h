@@ -21,6 +21,8 @@ void judge_command(const struct session *s, const union sqe *sqe, struct rule_se
 /* Data and results whose meaning the command tells, when it has succeeded; adds to `found`. */
 void judge_data(const struct session *s, const struct session_cmd *cmd, const struct cqe *cqe,
                 struct rule_set *found);
+/* Whether a command that succeeded moved all that it had to. */
+void judge_transfer(const struct session *s, const struct session_cmd *cmd, struct rule_set *found);
 /* The data of a Connect; `admin`: what the admin queue of the association said, or NULL. */
 void judge_connect(const struct session_cmd *cmd, const struct association *admin,
                    struct rule_set *found);

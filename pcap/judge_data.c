@@ -171,3 +171,16 @@ void judge_command(const struct session *s, const union sqe *sqe, struct rule_se
               DISC_LOGS);
         finds(found, feature && is_one_of(selector, features, sizeof(features)), DISC_FEATURES);
 }
+
+/* NVMe/TCP: bytes of a Read and of Identify, whose SGL has to describe just these. */
+void judge_transfer(const struct session *s, const struct session_cmd *cmd, struct rule_set *found)
+{
+        const union sqe *sqe = &cmd->sqe;
+        bool admin = session_admin(s, sqe);
+        uint32_t len = sgl_len(&sqe->sgl);
+
+        if (s->conn->transport != TRACE_TCP || s->qid < 0 || s->gapped || cmd->data_cut)
+                return;
+        if (admin ? sqe->opc == NVME_IDENTIFY && len == IDENTIFY_LEN : sqe->opc == NVME_READ)
+                finds(found, cmd->c2h < len, TCP_C2H_COMPLETE);
+}

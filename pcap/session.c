@@ -432,6 +432,8 @@ static void judge_result(const struct reader *r, const struct session_private *p
 
         if (rec->sqe)
                 judge_command(&p->pub, rec->sqe, &rec->broken);
+        if (rec->ends && rec->cmd && (!rec->cqe || !cqe_status(rec->cqe)))
+                judge_transfer(&p->pub, rec->cmd, &rec->broken);
         if (!rec->cqe || !rec->cmd || cqe_status(rec->cqe))
                 return;
         data = connect_data(rec->cmd);

@@ -212,6 +212,7 @@ BROKEN = [(CONTROLLER, rule) for rule in """
     tcp/3.3.2.2/r2t-empty
     tcp/3.6.2.8/r2to-dword
     tcp/3.6.2.8/r2tl-dword
+    tcp/3.3.2.1/whole-transfer
 """.split()] + [
     (HOST, rule) for rule in """
     tcp/3.6.2/type-h2c
