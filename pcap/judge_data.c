@@ -172,15 +172,27 @@ void judge_command(const struct session *s, const union sqe *sqe, struct rule_se
         finds(found, feature && is_one_of(selector, features, sizeof(features)), DISC_FEATURES);
 }
 
-/* NVMe/TCP: bytes of a Read and of Identify, whose SGL has to describe just these. */
+/* Bytes that so many whole blocks can have; the size of a block is not known here, and an SGL may
+ * describe more than that. */
+static bool can_be_blocks(uint64_t bytes, uint32_t blocks)
+{
+        uint64_t size = bytes / blocks;
+
+        return bytes % blocks == 0 && size >= 512 && (size & (size - 1)) == 0;
+}
+
 void judge_transfer(const struct session *s, const struct session_cmd *cmd, struct rule_set *found)
 {
         const union sqe *sqe = &cmd->sqe;
         bool admin = session_admin(s, sqe);
-        uint32_t len = sgl_len(&sqe->sgl);
 
-        if (s->conn->transport != TRACE_TCP || s->qid < 0 || s->gapped || cmd->data_cut)
+        if (s->conn->transport != TRACE_TCP || s->qid < 0 || s->gapped || cmd->data_cut ||
+            cmd->c2h >= sgl_len(&sqe->sgl))
                 return;
-        if (admin ? sqe->opc == NVME_IDENTIFY && len == IDENTIFY_LEN : sqe->opc == NVME_READ)
-                finds(found, cmd->c2h < len, TCP_C2H_COMPLETE);
+        finds(found, admin && sqe->opc == NVME_IDENTIFY && cmd->c2h < IDENTIFY_LEN,
+              TCP_C2H_COMPLETE);
+        finds(found,
+              !admin && sqe->opc == NVME_READ &&
+                  !can_be_blocks(cmd->c2h, (le32_get(sqe->cdw12) & RW_NLB_MASK) + 1),
+              TCP_C2H_COMPLETE);
 }
