@@ -465,6 +465,7 @@ static bool begin(struct play *p)
         bool ok;
 
         memset(disk, 0x11, sizeof(disk));
+        memset(host_data, 0x22, sizeof(host_data));
         fuzz_scarce(p->s->scarce);
         ok = p->s->side == PARTY_HOST ? begin_controller(p) : begin_host(p);
         if (!ok)
