@@ -24,15 +24,14 @@
 enum {
         CLOSE_MS = 1000, /* how long a disconnect waits for its answer, and a drain for its end */
         NAP_MS = 10,
-        CAUSE_MS = 100,
+        CAUSE_MS = 100,    /* see await_cause() */
         RESOLVE_MS = 200,  /* first time-out of a resolution, then twice that and so on */
         BATCH = 32,        /* completions that are taken at once */
         IDLE_POLLS = 256,  /* polls that found nothing, for a look at events */
         BUSY_POLLS = 4096, /* polls that found something, likewise */
-        READS_MAX =
-            128, /* READs of the controller that are answered at a time, if the device can */
-        INLINE_MAX = 64,  /* an SQE */
-        IB_CONSUMER = 28, /* reject reason: the peer's program did */
+        READS_MAX = 128,   /* READs of the controller at a time, if the device can */
+        INLINE_MAX = 64,   /* an SQE */
+        IB_CONSUMER = 28,  /* reject reason: the peer's program did */
 };
 
 struct queue_rdma {
