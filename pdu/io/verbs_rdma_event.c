@@ -245,10 +245,10 @@ static void note_all(struct verbs_domain *d, unsigned bits)
 
 static bool tell_domain(struct verbs_domain *d, unsigned bit, struct verbs_event *e)
 {
-        if (bit == NOTE_REMOVED)
-                d->removed = true;
-        if (bit == NOTE_REMOVED)
+        if (bit == NOTE_REMOVED) {
                 note_all(d, NOTE_REMOVED);
+                vrdma_domain_removed(d);
+        }
         if (bit == NOTE_CQ_ERROR)
                 note_all(d, NOTE_QP_ERROR);
         *e = (struct verbs_event) { .type = bit == NOTE_PORT_UP ? VERBS_PORT_UP : VERBS_PORT_DOWN };

@@ -258,6 +258,10 @@ int vrdma_ep_fail(struct verbs_ep *ep)
                 return -1;
         }
         errno = ibv_modify_qp(ep->id->qp, &attr, IBV_QP_STATE);
+        if (errno == EIO || errno == ENODEV) { /* the device is gone: it flushes nothing any more */
+                ep->domain->flushing = FLUSH_NEVER;
+                errno = 0;
+        }
         ep->failed = errno == 0;
         return ep->failed ? 0 : -1;
 }

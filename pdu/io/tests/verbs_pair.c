@@ -1477,7 +1477,7 @@ static struct verbs_provider *in_memory(void)
 
         memory_caps_default(&caps);
         caps.device.no_last_wqe = true;
-        caps.device.iwarp = !strcmp(getenv("VERBS_MEMORY"), "siw");
+        caps.device.iwarp = strcmp(getenv("VERBS_MEMORY"), "siw") == 0;
         caps.device.windows = caps.device.iwarp ? false : true;
         caps.device.invalidates_mr = caps.device.iwarp;
         caps.no_padding = caps.device.iwarp;
@@ -1488,27 +1488,28 @@ static struct verbs_provider *in_memory(void)
 int main(int argc, char **argv)
 {
         const char *wanted = argc > 1 ? argv[1] : "all";
+        bool list = strcmp(wanted, "list") == 0, all = strcmp(wanted, "all") == 0;
         char error[256];
         unsigned ran = 0;
 
         setvbuf(stdout, NULL, _IOLBF, 0);
         if (argc > 2)
                 rounds = atoi(argv[2]);
-        if (strcmp(wanted, "list"))
+        if (!list)
                 provider = getenv("VERBS_MEMORY") ? in_memory() : verbs_rdma(error, sizeof(error));
-        if (strcmp(wanted, "list") && !provider) {
+        if (!list && !provider) {
                 printf("%s\n", error);
                 return 1;
         }
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
                 running = cases[i].name;
-                if (!strcmp(wanted, "list")) {
+                if (list) {
                         printf("%s\n", running);
-                } else if (!strcmp(wanted, "all") || !strcmp(wanted, running)) {
+                } else if (all || strcmp(wanted, running) == 0) {
                         cases[i].run();
                         printf("ok %s\n", running);
                         ran++;
                 }
         }
-        return ran > 0 || !strcmp(wanted, "list") ? 0 : 2;
+        return ran > 0 || list ? 0 : 2;
 }
