@@ -22,9 +22,10 @@
 #include <cmocka.h>
 
 enum {
-        HOSTS = 2,     /* threads */
-        SECONDS = 1,   /* of each kind; CHAOS_SECONDS in the environment */
-        TIMEOUT = 400, /* ms, of a host for set-up and commands */
+        HOSTS = 2,      /* threads */
+        SECONDS = 1,    /* of each kind; CHAOS_SECONDS in the environment */
+        PATIENCE = 300, /* tenths of a second more, for a machine that is busy */
+        TIMEOUT = 400,  /* ms, of a host for set-up and commands */
         BLOCK = 512,
         BYTES = 8192,
 };
@@ -193,17 +194,16 @@ static void fill(uint8_t *p, uint32_t salt)
 }
 
 /* One write, one read; false: the association is no good any more. */
-static bool write_and_read(struct host_ctrl *c, uint64_t lba, uint32_t salt)
+static bool write_and_read(struct host_ctrl *c, uint64_t lba, uint32_t salt, struct host_error *e)
 {
         static _Thread_local uint8_t out[BYTES], in[BYTES];
         struct host_queue *q = &c->io[salt % c->io_count];
         union sqe w = rw(NVME_WRITE, lba), r = rw(NVME_READ, lba);
-        struct host_error e;
 
         fill(out, salt);
         commands += 2;
-        if (host_ctrl_run(c, q, &w, out, BYTES, NULL, &e) < 0 ||
-            host_ctrl_run(c, q, &r, in, BYTES, NULL, &e) < 0) {
+        if (host_ctrl_run(c, q, &w, out, BYTES, NULL, e) < 0 ||
+            host_ctrl_run(c, q, &r, in, BYTES, NULL, e) < 0) {
                 failures++;
                 return false;
         }
@@ -227,7 +227,7 @@ static void *host(void *arg)
                         free(c);
                         continue;
                 }
-                while (!over && write_and_read(c, number * 1000 + salt % 20 * 16, salt))
+                while (!over && write_and_read(c, number * 1000 + salt % 20 * 16, salt, &e))
                         salt += HOSTS;
                 host_ctrl_close(c);
                 free(c);
@@ -270,21 +270,28 @@ static void serves_the_next(void)
         struct host_params p = params();
         struct host_ctrl *c = calloc(1, sizeof(*c));
         struct host_error e;
+        bool served;
 
         verbs_memory_do(provider, mend, NULL);
-        p.timeout = 5000;
-        if (host_ctrl_connect(c, &p, &e) < 0)
+        p.timeout = 20000;
+        served = host_ctrl_connect(c, &p, &e) == 0 && write_and_read(c, 5000, 1, &e) &&
+                 host_ctrl_disconnect(c, &e) == 0;
+        if (!served)
                 print_error("%s\n", e.line);
-        else if (write_and_read(c, 5000, 1) && host_ctrl_disconnect(c, &e) == 0)
-                p.io_queues = 0;
-        assert_int_equal(p.io_queues, 0);
+        assert_true(served);
         free(c);
+}
+
+static bool had_enough(void)
+{
+        return connects > refusals + 3 && commands > 20 && failures > 3;
 }
 
 static void chaos(const struct memory_caps *caps, uint32_t seed, struct target_options o)
 {
         pthread_t pumps, hosts[HOSTS];
         unsigned numbers[HOSTS];
+        bool enough;
         struct dice dice = { seed * 2654435761u + 1 };
 
         start(caps, seed & 1 ? seed : 0, o);
@@ -294,6 +301,9 @@ static void chaos(const struct memory_caps *caps, uint32_t seed, struct target_o
                 pthread_create(&hosts[i], NULL, host, &numbers[i]);
         }
         sleep(seconds);
+        for (unsigned i = 0; i < PATIENCE && !had_enough(); i++)
+                usleep(100000);
+        enough = had_enough();
         over = true;
         for (unsigned i = 0; i < HOSTS; i++)
                 pthread_join(hosts[i], NULL);
@@ -306,8 +316,7 @@ static void chaos(const struct memory_caps *caps, uint32_t seed, struct target_o
         pthread_join(pumps, NULL);
         printf("%u connects (%u refused), %u commands (%u failed)\n", connects, refusals, commands,
                failures);
-        assert_true(connects > refusals);
-        assert_true(commands > 10 && failures > 0);
+        assert_true(enough);
         expect_nothing_left();
 }
 
