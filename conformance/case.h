@@ -219,8 +219,8 @@ struct cmd {
         uint32_t nsid, cdw2, cdw3, cdw10, cdw11, cdw12, cdw13, cdw14, cdw15;
         uint32_t bytes;   /* of data, in the direction that the opcode says */
         const void *data; /* host's data; NULL: a pattern of this case's own */
-        /* Data goes in the capsule (SGL 01h); else through a data buffer (5Ah) or by key (40h). Over
-         * RDMA by key also on admin queues, and where it does not fit. */
+        /* Data goes in the capsule (SGL 01h); else through a data buffer (5Ah) or by key (40h).
+         * Over RDMA by key also on admin queues, and where it does not fit. */
         bool in_capsule;
         int64_t sgl_len;           /* what the SGL says; -1: bytes */
         const struct by_hand *sgl; /* RDMA, see case_rdma.h: in place of all that; NULL: no */

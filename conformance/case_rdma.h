@@ -85,8 +85,8 @@ struct buffer data_buffer(struct queue *q, uint32_t len, uint32_t offset);
 struct buffer fill_buffer(struct queue *q, uint32_t len);
 /* With other rights than its use needs (enum verbs_access). */
 struct buffer buffer_with(struct queue *q, uint32_t len, unsigned access);
-/* With the key of a memory window, which a SEND with invalidate takes back; skips the case where the
- * device has none. */
+/* With the key of a memory window, which a SEND with invalidate takes back; skips the case where
+ * the device has none. */
 struct buffer window_buffer(struct queue *q, uint32_t len, unsigned access);
 /* Its key is worth nothing from now on. */
 void forget_key(struct buffer *b);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A connection driven by hand, of either transport: what the words need of it. conn_tcp.h and
- * conn_rdma.h have the rest: how it is made, and what goes out. Every response that comes is checked
- * by the rulebook and what is broken is reported, but the connection goes on as long as it can be
- * read: verdicts are for others. (The machines of pdu/machine would end it, and lay out what has to
- * go out broken; framer, trackers and verbs are used directly.)
+ * conn_rdma.h have the rest: how it is made, and what goes out. Every response that comes is
+ * checked by the rulebook and what is broken is reported, but the connection goes on as long as it
+ * can be read: verdicts are for others. (The machines of pdu/machine would end it, and lay out what
+ * has to go out broken; framer, trackers and verbs are used directly.)
  */
 #ifndef NVMF_CONFORMANCE_CONN_H
 #define NVMF_CONFORMANCE_CONN_H
@@ -94,7 +94,7 @@ void conn_free_seen(struct conn *c);
 void conn_over(struct conn *c, enum conn_end how, const char *says);
 void conn_breach(struct conn *c, enum rule_id rule, const union pdu *h);
 void conn_breaches(struct conn *c, const struct rule_set *found, const union pdu *h);
-/* Room for what comes, with len bytes of data; NULL: that is too much, and the connection has ended. */
+/* Room for what comes, with len bytes of data; NULL: that is too much, the connection has ended. */
 struct seen *conn_room(struct conn *c, uint32_t len);
 void conn_file(struct conn *c, struct seen *s);
 /* Changes h as asked, and says so in remark; whether anything was changed. */

@@ -436,13 +436,23 @@ static void on_established(struct conn_rdma *c, const struct verbs_event *e)
                              NULL);
 }
 
+/* InfiniBand pads: zeroes are no private data of anybody's, it is RDMA_CM itself that rejects. */
+static void drop_padding(struct rdma_answer *a)
+{
+        static const struct rdma_reject none;
+
+        if (a->len > sizeof(none) && memcmp(a->data, &none, sizeof(none)) == 0)
+                a->len = 0;
+}
+
 static void on_rejected(struct conn_rdma *c, const struct verbs_event *e)
 {
-        const struct rdma_answer *a = &c->answer;
+        struct rdma_answer *a = &c->answer;
         struct rdma_reject data = { 0 };
         char says[120];
 
         keep_answer(c, e);
+        drop_padding(a);
         if (rdma_reject_read(a->data, a->len, &data))
                 snprintf(says, sizeof(says), "rejected: RECFMT %u STS %u (%s)",
                          le16_get(data.recfmt), le16_get(data.sts),

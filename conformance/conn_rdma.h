@@ -74,7 +74,7 @@ struct conn *conn_rdma_open(struct rdma_hub *h, const char *traddr, const char *
 /* NULL: c is of another kind. */
 struct conn_rdma *conn_rdma(struct conn *c);
 
-/* Its queue pair with `receives` posted, and the connect request. receives 0: none ever. -1: error. */
+/* Its queue pair with `receives` posted (0: none ever), and the connect request. -1: error. */
 int conn_rdma_connect(struct conn_rdma *c, const struct verbs_conn_param *param, unsigned receives,
                       char *error, size_t size);
 /* Waits for the answer to it: c->established, or the end of c. False at the deadline. */
@@ -97,8 +97,8 @@ int conn_rdma_write(struct conn_rdma *c, uint64_t addr, uint32_t key);
 /* The tracker learns of a command that goes out, or (h NULL) that it can't follow any more. */
 void conn_rdma_track(struct conn_rdma *c, const void *capsule, uint32_t len);
 
-/* NULL: error says why. canary: filled so, and between guards; else zeroes, and no byte more than len
- * has the key. */
+/* NULL: error says why. canary: filled so, and between guards; else zeroes, and no byte more than
+ * len has the key. */
 struct region *region_new(struct conn_rdma *c, uint32_t len, unsigned access, bool canary,
                           char *error, size_t size);
 /* The key becomes that of a memory window. -1 with errno. */

@@ -84,7 +84,7 @@ bool embedded_start(struct embedded *e, const struct options *o, const struct ru
                 .cpda = (uint8_t)o->cpda,
                 .quiet = true,
                 .policy = *policy,
-                /* so short that the cases about them are soon over; a Write needs several H2CData */
+                /* so short that cases about them are soon over; a Write needs several H2CData */
                 .limits = { .ic_timeout = 1500, .maxh2cdata = 65536, .receives = RECEIVES },
         };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The reference target inside this process: on a free port of the loopback interface, or over RDMA in
- * memory, with private data that are not padded (so that their length can be tested). */
+/* The reference target inside this process: on a free port of the loopback interface, or over RDMA
+ * in memory, with private data that are not padded (so that their length can be tested). */
 #ifndef NVMF_CONFORMANCE_EMBEDDED_H
 #define NVMF_CONFORMANCE_EMBEDDED_H
 

@@ -20,7 +20,7 @@ struct trial { /* of one rule */
         double seconds;
 };
 
-/* Over RDMA another check stands before some: it is waived with them, or they would never be needed. */
+/* Over RDMA another check stands before some: it is waived with them, or nothing would show. */
 static const struct {
         enum rule_id rule, before;
 } shadows[] = {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The suite as pytest items, one for each case: against the embedded target over TCP and over RDMA in
-memory, the kernel's targets in the lab, or any address.
+"""The suite as pytest items, one for each case: against the embedded target over TCP and over RDMA
+in memory, the kernel's targets in the lab, or any address.
 
     pytest conformance/pytest                              # embedded, all set-ups, and the lab
     pytest conformance/pytest --target 192.0.2.7:4420      # one's own

@@ -18,8 +18,8 @@ DEVICES = pytest.mark.parametrize("device", ["rxe", "siw"])
 def guest(out, script, *options, timeout=300, engine="uml", **environment):
     env = [f"{name}={value}" for name, value in {"NVMFSPEC": NVMFSPEC, **environment}.items()]
     return subprocess.run(
-        [ROOT / "ci/lab", "--engine", engine, "--timeout", str(timeout), "--out", out, "--", "env", *env, "bash",
-         LAB / script, *options],
+        [ROOT / "ci/lab", "--engine", engine, "--timeout", str(timeout), "--out", out, "--", "env",
+         *env, "bash", LAB / script, *options],
         capture_output=True, text=True, cwd=ROOT, timeout=timeout + 60)
 
 
