@@ -14,18 +14,6 @@ const char *trace_transport_name(enum trace_transport t)
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-struct trace_event trace_event_of(const struct tracer *t, struct trace_conn *c,
-                                  enum trace_kind kind, enum party sender)
-{
-        return (struct trace_event) {
-                .kind = kind,
-                .conn = c,
-                .sender = sender,
-                .at = t->at,
-                .first = t->at,
-        };
-}
-
 void trace_emit(struct tracer *t, const struct trace_event *e)
 {
         t->fn(t->user, e);

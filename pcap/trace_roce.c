@@ -225,8 +225,8 @@ static void add_name(struct tracer *t, enum name_kind kind, struct conn *c, enum
 /* The controller's queue pair; another one may have been taken for it before. */
 static void name_controller_qp(struct tracer *t, struct conn *c, uint32_t qpn)
 {
-        forget_name(t->roce, NAME_QP, &c->pub.end[PARTY_CONTROLLER],
-                    c->pub.qpn[PARTY_CONTROLLER], c);
+        forget_name(t->roce, NAME_QP, &c->pub.end[PARTY_CONTROLLER], c->pub.qpn[PARTY_CONTROLLER],
+                    c);
         c->pub.qpn[PARTY_CONTROLLER] = qpn;
         add_name(t, NAME_QP, c, PARTY_CONTROLLER, qpn);
 }

@@ -115,8 +115,8 @@ void tcp_flow_free(struct tracer *t, struct tcp_flow *f)
 
 /* --- PDUs ------------------------------------------------------------------------------------- */
 
-static struct trace_event pdu_event(struct tracer *t, struct tcp_flow *f, enum party sender,
-                                    enum trace_kind kind)
+static inline struct trace_event pdu_event(struct tracer *t, struct tcp_flow *f, enum party sender,
+                                           enum trace_kind kind)
 {
         struct direction *d = &f->dir[sender];
         struct trace_event e = trace_event_of(t, &f->pub, kind, sender);

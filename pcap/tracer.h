@@ -17,8 +17,17 @@ struct tracer {
 };
 
 /* An event of a connection, at the packet in hand; the rest is the caller's to fill in. */
-struct trace_event trace_event_of(const struct tracer *t, struct trace_conn *c,
-                                  enum trace_kind kind, enum party sender);
+static inline struct trace_event trace_event_of(const struct tracer *t, struct trace_conn *c,
+                                                enum trace_kind kind, enum party sender)
+{
+        return (struct trace_event) {
+                .kind = kind,
+                .conn = c,
+                .sender = sender,
+                .at = t->at,
+                .first = t->at,
+        };
+}
 void trace_emit(struct tracer *t, const struct trace_event *e);
 /* One that has no more to say. */
 void trace_tell(struct tracer *t, struct trace_conn *c, enum trace_kind kind, enum party sender);

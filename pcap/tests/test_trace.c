@@ -337,6 +337,61 @@ static void test_midstream(void **state)
         }
 }
 
+/* --- ports ------------------------------------------------------------------------------------ */
+
+/* 4420 and 4421 change places, in TCP and UDP headers and in the service ids of the CM. */
+static void move_port(struct capfile *c)
+{
+        static const uint8_t from[2] = { 0x11, 0x44 };
+
+        for (unsigned i = 0; i < c->packets; i++) {
+                uint8_t *p = c->bytes + c->at[i] + CAP_PACKET_HEAD;
+                size_t n = c->at[i + 1] - c->at[i] - CAP_PACKET_HEAD;
+
+                if (n < 54 || p[12] != 8)
+                        continue;
+                for (int k = 34; k <= 36; k += 2)
+                        if (memcmp(p + k, from, 2) == 0)
+                                p[k + 1] = 0x45;
+                if (p[23] == 17 && n > 120 && p[42] == 0x64 && memcmp(p + 92, from, 2) == 0)
+                        p[93] = 0x45;
+        }
+}
+
+/* What begins as NVMe/TCP or MPA, or asks for a connection as NVMe/RDMA does, is known anywhere; what
+ * began earlier is known by its port. */
+static void test_ports(void **state)
+{
+        struct trace_options options = { .ports = { 4421 } };
+        struct trace_totals totals;
+        struct capfile c;
+
+        (void)state;
+        for (int i = 0; i < CAPTURES; i++) {
+                size_t from;
+
+                cap_load(&c, captures[i]);
+                move_port(&c);
+                cap_write_bytes(path, c.bytes, c.len);
+                assert_int_equal(trace(path, &totals, false), 0);
+                assert_int_equal(totals.conns, 4);
+                assert_in_range(seen.commands, 75, 76);
+                from = c.at[c.packets / 2];
+                memmove(c.bytes + CAP_HEAD, c.bytes + from, c.len - from);
+                cap_write_bytes(path, c.bytes, CAP_HEAD + c.len - from);
+                if (i != 2) { /* RoCEv2 has but one port */
+                        assert_int_equal(trace(path, &totals, false), 0);
+                        assert_int_equal(totals.conns, 0);
+                        assert_true(totals.other >= 2);
+                }
+                memset(&seen, 0, sizeof(seen));
+                assert_int_equal(
+                    trace_read(path, &options, on_event, NULL, &totals, err, sizeof(err)), 0);
+                assert_true(totals.conns >= 2 && seen.commands > 10);
+                cap_free(&c);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -348,6 +403,7 @@ int main(void)
                 cmocka_unit_test(test_hostile_headers),
                 cmocka_unit_test(test_cut_snapshots),
                 cmocka_unit_test(test_midstream),
+                cmocka_unit_test(test_ports),
         };
 
         return cmocka_run_group_tests(tests, make_path, drop_path);

@@ -18,6 +18,7 @@ enum {
         HELD_SEGMENTS = 4096,
         HELD_ALL = 64 << 20, /* bytes of all directions */
         FILE_BUFFER = 256 << 10,
+        LOOKED_AT = 32, /* connections, to find an idle one */
 };
 
 const char *capture_end_text(const struct capture_end *e, char buf[CAPTURE_END_TEXT])
@@ -53,8 +54,8 @@ struct stream {
 struct conn {
         struct capture_conn pub;
         struct stream stream[2];
-        bool closed; /* only a SYN brings its ports back to life */
-        bool used;   /* since the hand went by */
+        bool closed;   /* only a SYN brings its ports back to life */
+        uint64_t last; /* frame */
         struct conn **bucket, *next;
         struct conn *earlier, *later; /* in order of appearance */
 };
@@ -289,18 +290,19 @@ static void drop_conn(struct reader *r, struct conn *c)
         free(c);
 }
 
-/* The next one that nothing was heard of since the hand was there last. */
+/* Of the next few the one that nothing was heard of for the longest time, or that is closed. */
 static void forget_idle(struct reader *r)
 {
-        struct conn *c = r->hand ? r->hand : r->all;
+        struct conn *c = r->hand ? r->hand : r->all, *oldest = c;
 
-        while (c->used && !c->closed) {
-                c->used = false;
+        for (int i = 0; i < LOOKED_AT && !oldest->closed; i++) {
+                if (c->closed || c->last < oldest->last)
+                        oldest = c;
                 c = c->later ? c->later : r->all;
         }
-        close_conn(r, c);
-        r->hand = c->later;
-        drop_conn(r, c);
+        r->hand = c == oldest ? c->later : c;
+        close_conn(r, oldest);
+        drop_conn(r, oldest);
 }
 
 static struct conn *conn_new(struct reader *r, const struct packet *s)
@@ -374,7 +376,7 @@ static void take_segment(struct reader *r, const struct packet *seg)
 
         if (!c)
                 return;
-        c->used = true;
+        c->last = r->at.frame;
         sender = same_end(&c->pub.end[PARTY_HOST], &s.from) ? PARTY_HOST : PARTY_CONTROLLER;
         stream = &c->stream[sender];
         if (s.flags & TCP_SYN)

@@ -55,6 +55,7 @@ static struct {
         char log[8192]; /* "1 open; 1h 'abc'@4; 1c gap 3@9; 1 closed; " */
         struct text text;
         struct capture_conn first;
+        unsigned opened, closed;
 } seen;
 
 static void on_opened(void *user, struct capture_conn *c, const struct capture_place *at)
@@ -62,6 +63,7 @@ static void on_opened(void *user, struct capture_conn *c, const struct capture_p
         (void)user;
         if (c->number == 1)
                 seen.first = *c;
+        seen.opened++;
         text_add(&seen.text, "%u %s@%u; ", c->number, c->midstream ? "midstream" : "open",
                  (unsigned)at->frame);
 }
@@ -86,6 +88,7 @@ static void on_gap(void *user, struct capture_conn *c, enum party sender, uint32
 static void on_closed(void *user, struct capture_conn *c, const struct capture_place *at)
 {
         (void)user;
+        seen.closed++;
         text_add(&seen.text, "%u closed@%u; ", c->number, (unsigned)at->frame);
 }
 
@@ -215,6 +218,34 @@ static void test_ports_used_anew(void **state)
         send_text(PARTY_HOST, "two");
         flow.seq[0] = flow.seq[1] = 0;
         assert_seen("1 open@1; 1h 'one'@4; 1 closed@5; 2 open@6; 2h 'two'@9; 2 closed@9; ");
+}
+
+/* More connections than are remembered, of which one is in use all the time: it goes on, the idle
+ * ones are closed. */
+static void test_many(void **state)
+{
+        enum { MANY = 40000 };
+        char *at;
+
+        (void)state;
+        begin();
+        capture_flow_open(out, &flow, NULL, NULL, 0);
+        for (unsigned i = 0; i < MANY; i++) {
+                struct capture_flow other = flow;
+
+                other.end[PARTY_HOST].addr[2] = (uint8_t)(1 + i / 10000);
+                other.end[PARTY_HOST].port = (uint16_t)(1024 + i % 10000);
+                capture_flow_data(out, &other, PARTY_HOST, "a", 1, 0);
+                if (i % 1000 == 0)
+                        send_text(PARTY_HOST, "b");
+        }
+        assert_int_equal(capture_writer_close(out), 0);
+        memset(&seen, 0, sizeof(seen));
+        assert_int_equal(read_back(), 0);
+        assert_int_equal(seen.opened, MANY + 1);
+        assert_int_equal(seen.closed, MANY + 1);
+        at = strstr(seen.log, "1 closed");
+        assert_null(at); /* last of all, far behind what the log can hold */
 }
 
 static void test_midstream(void **state)
@@ -440,6 +471,7 @@ int main(void)
                 cmocka_unit_test(test_gap),
                 cmocka_unit_test(test_gap_is_given_up),
                 cmocka_unit_test(test_ports_used_anew),
+                cmocka_unit_test(test_many),
                 cmocka_unit_test(test_midstream),
                 cmocka_unit_test(test_ip6),
                 cmocka_unit_test(test_large_writes),
