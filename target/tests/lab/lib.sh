@@ -57,10 +57,12 @@ connect() {
 
 disconnect() { nvme disconnect -n "$nqn"; }
 
-# rdma_objects: how many queue pairs, completion queues, connection ids and regions exist in all.
+# rdma_objects: how many queue pairs, completion queues, connection ids ... exist in all. Not regions:
+# receives that were posted for connections which overlapped stay for the next ones.
 rdma_objects() {
-        rdma resource show | sed 's/^[0-9]*: //' | sort
+        rdma resource show | sed 's/^[0-9]*: //; s/ mr [0-9]*//' | sort
 }
+rdma_regions() { rdma resource show mr | wc -l; }
 
 # verify_io DEVICE: fio writes a checksummed pattern and reads it back, large and small blocks.
 verify_io() {

@@ -8,7 +8,7 @@ connect -i 2 >/dev/null
 disconnect >/dev/null
 sleep 1
 before=$(fds)
-if [ "$kind" != tcp ]; then objects=$(rdma_objects); fi
+if [ "$kind" != tcp ]; then objects=$(rdma_objects) regions=$(rdma_regions); fi
 step "$1 reconnects"
 for _ in $(seq "$1"); do
         dev=$(connect -i 2)
@@ -21,6 +21,8 @@ step "descriptors before $before, after $(fds)"
 if [ "$kind" != tcp ]; then
         step "RDMA resources"
         diff <(echo "$objects") <(rdma_objects)
+        echo "regions before $regions, after $(rdma_regions)"
+        [ "$(rdma_regions)" -le $((regions + 4)) ]
 fi
 step "controller reset under I/O"
 dev=$(connect)
