@@ -322,7 +322,7 @@ static void connect_queue(struct conn *c, struct request *r)
         if (cqe_status(&p->cqe))
                 return;
         c->connected = true;
-        sq_init(&c->sq, (uint16_t)entries, no_sqfc);
+        sq_init(&c->sq, entries, no_sqfc);
         c->over |= tcp_controller_set_depth(c->tcp, entries) < 0;
 }
 

@@ -128,18 +128,18 @@ uint16_t connect_check(const struct connect_cmd *cmd, const struct connect_data 
         return 0;
 }
 
-uint16_t connect_entries(const struct connect_cmd *cmd, uint16_t max_sqsize)
+uint32_t connect_entries(const struct connect_cmd *cmd, uint16_t max_sqsize)
 {
         uint16_t sqsize = le16_get(cmd->sqsize);
 
         if (sqsize > max_sqsize)
                 sqsize = max_sqsize;
-        return (uint16_t)((sqsize < SQSIZE_MIN ? SQSIZE_MIN : sqsize) + 1);
+        return (sqsize < SQSIZE_MIN ? SQSIZE_MIN : sqsize) + 1u;
 }
 
 /* --- submission queue: 3.3.2, 6.3 ------------------------------------------------------------- */
 
-void sq_init(struct sq *sq, uint16_t size, bool no_flow_control)
+void sq_init(struct sq *sq, uint32_t size, bool no_flow_control)
 {
         *sq = (struct sq) { .size = size, .no_flow_control = no_flow_control };
 }

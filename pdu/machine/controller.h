@@ -129,11 +129,11 @@ void *controller_aer_take(struct controller *c, uint32_t cid);
 
 /* Submission queue: what SQHD to answer. */
 struct sq {
-        uint16_t size; /* entries */
+        uint32_t size; /* entries, at most 65536 */
         uint16_t head;
         bool no_flow_control; /* SQHD is 0 in every response but Connect's (FFFFh) */
 };
-void sq_init(struct sq *sq, uint16_t size, bool no_flow_control);
+void sq_init(struct sq *sq, uint32_t size, bool no_flow_control);
 void sq_take(struct sq *sq);           /* a command was fetched; before sq_init() nothing happens */
 uint16_t sq_head(const struct sq *sq); /* SQHD for a response */
 
@@ -146,6 +146,6 @@ uint16_t connect_check(const struct connect_cmd *cmd, const struct connect_data 
                        const struct controller *admin, uint16_t max_sqsize,
                        const struct rule_policy *policy, uint32_t *ipo);
 /* Entries of the queue that a Connect asks for, within 2 and max_sqsize + 1. */
-uint16_t connect_entries(const struct connect_cmd *cmd, uint16_t max_sqsize);
+uint32_t connect_entries(const struct connect_cmd *cmd, uint16_t max_sqsize);
 
 #endif

@@ -993,6 +993,7 @@ static void entries(void **state)
 
 static void heads(void **state)
 {
+        const struct connect_cmd largest = { .sqsize = le16(0xffff) };
         struct sq sq = { 0 };
 
         (void)state;
@@ -1006,6 +1007,11 @@ static void heads(void **state)
         sq_init(&sq, 3, true);
         sq_take(&sq);
         assert_int_equal(sq_head(&sq), 0);
+        sq_init(&sq, connect_entries(&largest, 0xffff), false); /* SQHD uses all its bits */
+        for (uint32_t i = 1; i <= 65537; i++) {
+                sq_take(&sq);
+                assert_int_equal(sq_head(&sq), i % 65536);
+        }
 }
 
 int main(void)
