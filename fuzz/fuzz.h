@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "pdu/wire/crc32c.h"
 #include "pdu/wire/text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
@@ -80,12 +81,11 @@ static inline uint32_t fuzz_random(uint64_t *seed)
         return (uint32_t)(*seed >> 33);
 }
 
-/* FNV-1a: what happened, in order, as one number. */
+/* What happened, in order, as one number. */
 enum { FUZZ_DIGEST_START = 0x811c9dc5 };
 static inline void fuzz_digest(uint32_t *digest, const void *p, size_t n)
 {
-        for (const uint8_t *b = p; n > 0; b++, n--)
-                *digest = (*digest ^ *b) * 0x01000193;
+        *digest = crc32c_more(*digest, p, n) * 0x01000193;
 }
 
 /* A visitor that looks at everything it is told and keeps nothing: text of it is made, and names,

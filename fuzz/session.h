@@ -42,7 +42,7 @@ struct session_report {
 };
 
 /* Plays it from its first step to its end. cuts: as the steps declare, not at all, or behind every
- * byte. *r: pdu and user are the caller's, all else is set. */
+ * byte of what is not long data. *r: pdu and user are the caller's, all else is set. */
 void session_play(const struct sequence *s, int cuts, struct session_report *r);
 
 #endif

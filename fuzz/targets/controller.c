@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The controller without transport: Connect's checks, properties, features, Keep Alive, asynchronous
+ * events, in any order and at any time. Each AER that is parked comes back once.
+ *
+ * Input: configuration (8 bytes), then steps: what (1), its numbers.
+ */
+#include "pdu/machine/controller.h"
+#include "fuzz/fuzz.h"
+
+enum { CFG_DISCOVERY = 1, CFG_PERSISTENT = 2, CFG_WAIVED = 4, CFG_VIOLATES = 8 };
+
+struct rig {
+        struct bytes in;
+        struct controller c;
+        struct rule_policy policy;
+        uint64_t now;
+        unsigned parked, back;
+        char tokens[CONTROLLER_AERS + 1];
+        bool out[CONTROLLER_AERS + 1]; /* this token is parked */
+};
+
+static bool is_status(uint16_t status)
+{
+        return (status & ~STATUS_DNR) <= 0x7ff;
+}
+
+static union sqe take_sqe(struct rig *rig)
+{
+        static const uint8_t opcodes[] = { NVME_FABRICS,      NVME_IDENTIFY, NVME_SET_FEATURES,
+                                           NVME_GET_FEATURES, NVME_AER,      NVME_GET_LOG_PAGE,
+                                           NVME_KEEP_ALIVE,   NVME_ABORT };
+        uint8_t how = bytes_u8(&rig->in);
+        union sqe sqe = { .opc = opcodes[how % 8] };
+
+        if (how & 0x80) {
+                bytes_copy(&rig->in, &sqe, sizeof(sqe));
+                return sqe;
+        }
+        sqe.fctype = bytes_u8(&rig->in);
+        sqe.cdw10 = le32(bytes_u32(&rig->in));
+        sqe.cdw11 = le32(bytes_u32(&rig->in));
+        return sqe;
+}
+
+static void connects(struct rig *rig)
+{
+        struct connect_data data;
+        struct connect_cmd cmd;
+        uint32_t ipo = 0;
+        uint16_t max = bytes_u16(&rig->in), status;
+        bool joins = bytes_u8(&rig->in) & 1;
+
+        bytes_copy(&rig->in, &cmd, sizeof(cmd));
+        bytes_copy(&rig->in, &data, sizeof(data));
+        status = connect_check(&cmd, &data, joins ? &rig->c : NULL, max, &rig->policy, &ipo);
+        must(is_status(status));
+        must(connect_entries(&cmd, max) >= 2);
+        must((status & ~STATUS_DNR) != NVME_CONNECT_PARAM ||
+             (ipo & 0xffff) < (ipo & CONNECT_IATTR_DATA ? sizeof(data) : sizeof(cmd)));
+        (void)controller_connect_kato(&rig->c, le32_get(cmd.kato));
+}
+
+static void parks(struct rig *rig)
+{
+        unsigned i = 0;
+
+        while (i < CONTROLLER_AERS && rig->out[i])
+                i++;
+        if (controller_aer(&rig->c, bytes_u8(&rig->in), &rig->tokens[i]) != 0)
+                return;
+        must(!rig->out[i]);
+        rig->out[i] = true;
+        rig->parked++;
+}
+
+static bool comes_back(struct rig *rig, const void *request)
+{
+        const char *token = request;
+
+        if (!token)
+                return false;
+        must(token >= rig->tokens && token <= rig->tokens + CONTROLLER_AERS);
+        must(rig->out[token - rig->tokens]);
+        rig->out[token - rig->tokens] = false;
+        rig->back++;
+        return true;
+}
+
+static void events(struct rig *rig)
+{
+        struct cqe cqe = { 0 };
+
+        controller_event(&rig->c, bytes_u8(&rig->in) % 8, bytes_u8(&rig->in), bytes_u8(&rig->in));
+        while (comes_back(rig, controller_aer_pop(&rig->c, &cqe)))
+                must(cqe_status(&cqe) == 0);
+}
+
+static void property(struct rig *rig)
+{
+        struct property_cmd cmd = { .opc = NVME_FABRICS, .fctype = FCTYPE_PROPERTY_GET };
+        uint8_t how = bytes_u8(&rig->in);
+        struct cqe cqe = { 0 };
+
+        cmd.attrib = how & 7;
+        cmd.ofst = le32(how & 8 ? bytes_u32(&rig->in) : (uint32_t)PROP_CC);
+        cmd.value = le64(how & 16 ? bytes_take(&rig->in, 8) : CC_EN | CC_IOSQES | CC_IOCQES);
+        if (how & 32)
+                controller_property_get(&rig->c, &cmd, &cqe);
+        else
+                controller_property_set(&rig->c, &cmd, &cqe, rig->now);
+        must(is_status(cqe_status(&cqe)));
+}
+
+static void feature(struct rig *rig)
+{
+        union sqe sqe = take_sqe(rig);
+        struct cqe cqe = { 0 };
+
+        sqe.opc = sqe.fctype & 1 ? NVME_SET_FEATURES : NVME_GET_FEATURES;
+        (void)feature_select(&sqe);
+        (void)feature_check(&sqe);
+        (void)controller_feature(&rig->c, &sqe, &cqe, rig->now);
+        must(is_status(cqe_status(&cqe)));
+}
+
+static void step(struct rig *rig)
+{
+        unsigned what = bytes_u8(&rig->in);
+        struct cqe cqe = { 0 };
+        union sqe sqe;
+
+        switch (what % 10) {
+        case 0:
+                connects(rig);
+                break;
+        case 1:
+                sqe = take_sqe(rig);
+                must(is_status(controller_admit(&rig->c, what / 10 & 1, what & 0x80, &sqe)));
+                break;
+        case 2:
+                property(rig);
+                break;
+        case 3:
+                feature(rig);
+                break;
+        case 4:
+                rig->now += bytes_u16(&rig->in);
+                (void)controller_tick(&rig->c, rig->now);
+                break;
+        case 5:
+                parks(rig);
+                break;
+        case 6:
+                events(rig);
+                break;
+        case 7:
+                controller_log_read(&rig->c, bytes_u8(&rig->in));
+                break;
+        case 8:
+                (void)comes_back(rig, controller_aer_take(&rig->c, bytes_u8(&rig->in)));
+                break;
+        default:
+                controller_traffic(&rig->c, what / 10 & 1, rig->now);
+                controller_keep_alive(&rig->c, &cqe, rig->now);
+                break;
+        }
+}
+
+static void begin(struct rig *rig)
+{
+        unsigned bits = bytes_u8(&rig->in);
+        struct controller_config cfg = { .policy = &rig->policy };
+
+        cfg.type = bits & CFG_DISCOVERY ? CONTROLLER_DISCOVERY : CONTROLLER_IO;
+        cfg.persistent = bits & CFG_PERSISTENT;
+        cfg.mqes = bytes_u16(&rig->in);
+        cfg.queues_max = bytes_u8(&rig->in);
+        cfg.kas = 1 + bytes_u8(&rig->in);
+        cfg.kato_min = bytes_u8(&rig->in) * 100u;
+        cfg.idle_timeout = bytes_u8(&rig->in) * 100u;
+        cfg.aerl = bytes_u8(&rig->in) % CONTROLLER_AERS;
+        if (bits & CFG_WAIVED)
+                rig->policy.waived = *fuzz_all_rules();
+        if (bits & CFG_VIOLATES)
+                rule_add(&rig->policy.violated, 1 + bytes_u8(&rig->in) % (RULES - 1));
+        controller_init(&rig->c, &cfg, rig->now);
+        (void)controller_cap(&cfg);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
+{
+        struct rig rig = { .in = bytes_of(input, size) };
+
+        begin(&rig);
+        while (rig.in.left > 0)
+                step(&rig);
+        while (comes_back(&rig, controller_aer_take(&rig.c, UINT32_MAX)))
+                ;
+        must(rig.parked == rig.back);
+        return 0;
+}
