@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "ctrl.h"
 
@@ -132,6 +133,9 @@ static bool __attribute__((format(printf, 2, 3))) complain(struct reader *r, con
         if (n >= 0 && (size_t)n < r->size)
                 vsnprintf(r->error + n, r->size - (size_t)n, fmt, ap);
         va_end(ap);
+        for (char *c = r->error; *c; c++) /* one line, whatever a key is called */
+                if (iscntrl((unsigned char)*c))
+                        *c = '?';
         return false;
 }
 
@@ -793,10 +797,20 @@ bool config_check(const struct config *c, const char *what, char *error, size_t 
 
 /* --- the file --------------------------------------------------------------------------------- */
 
+/* More than it has, where that is known; a pipe may have anything. */
+static size_t room_for(FILE *f)
+{
+        struct stat st;
+        bool known = fstat(fileno(f), &st) == 0 && st.st_size > 0 && st.st_size < FILE_MAX;
+
+        return known ? (size_t)st.st_size + 1 : FILE_MAX;
+}
+
 static char *read_file(struct reader *r, size_t *len)
 {
         FILE *f = fopen(r->file, "re");
-        char *text = f ? malloc(FILE_MAX) : NULL;
+        size_t room = f ? room_for(f) : 0;
+        char *text = f ? malloc(room) : NULL;
 
         if (!text) {
                 complain(r, "%s", strerror(errno));
@@ -804,8 +818,8 @@ static char *read_file(struct reader *r, size_t *len)
                         fclose(f);
                 return NULL;
         }
-        *len = fread(text, 1, FILE_MAX, f);
-        if (ferror(f) || *len == FILE_MAX) {
+        *len = fread(text, 1, room, f);
+        if (ferror(f) || *len == room) {
                 complain(r, "%s", ferror(f) ? strerror(errno) : "too large");
                 free(text);
                 text = NULL;

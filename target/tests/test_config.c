@@ -57,6 +57,7 @@ static void test_errors(void **state)
                 { "{}", "has no ports" },
                 { "{\"subsystems\":5}", "subsystems: an array is expected" },
                 { "{\"subsystem\":[]}", "subsystem: unknown key" },
+                { "{\"sub\\n\\u001b[2J\":[]}", "sub??[2J: unknown key" }, /* one line */
                 { "{\"subsystems\":[{\"nqn\":\"\"}]}", "subsystems[0].nqn: is empty" },
                 { "{\"subsystems\":[{}]}", "subsystems[0]: has no nqn" },
                 { "{\"subsystems\":[{\"nqn\":\"" NQN_A "\",\"attr\":{\"cntlid_min\":\"x\"}}]}",
