@@ -66,7 +66,8 @@ static uint16_t admit_io(struct request *r)
 static uint16_t admit_admin(struct request *r)
 {
         r->xfer = sqe_xfer(&r->sqe);
-        r->len = r->sqe.opc == NVME_IDENTIFY ? IDENTIFY_LEN : le32_get(r->sqe.sgl.len) % 20000;
+        r->len =
+            r->sqe.opc == NVME_IDENTIFY ? IDENTIFY_LEN : le32_get(r->sqe.sgl.len) % 20000 & ~3u;
         if (r->sqe.opc == NVME_SET_FEATURES || r->sqe.opc == NVME_GET_FEATURES)
                 r->len = (le32_get(r->sqe.cdw10) & 0xff) == FEAT_HOSTID ? 16 : 0;
         return 0;
