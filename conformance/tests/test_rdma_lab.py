@@ -48,8 +48,8 @@ def test_targets_with_less_are_as_right(tmp_path, device, options):
 
 def test_a_response_that_overtakes_its_data_is_seen(tmp_path):
     """What can't be seen in memory: the device is slower than we look."""
-    run = guest(tmp_path, "target_rdma.sh", "rxe", "rdma/3.3/write-before", "--json",
-                f"{tmp_path}/report.json",
+    run = guest(tmp_path, "target_rdma.sh", "rxe", "rdma/3.3/write-before", "--repeat", "20",
+                "--json", f"{tmp_path}/report.json",
                 TARGET="--violate rdma/3.3/write-before-response")
     assert run.returncode == 1, run.stdout + run.stderr
     broken = {result.get("rule") for result in results(tmp_path).values()}
