@@ -346,7 +346,7 @@ static bool take_first(struct reader *r, const char *word)
 {
         char name[WORD];
         enum seq_op op;
-        uint64_t v;
+        uint64_t v = 0;
 
         if (strcmp(word, "sequence") != 0)
                 return complain(r, "the first line is 'sequence host' or 'sequence controller'");

@@ -25,7 +25,7 @@ struct play {
         /* the owner of the controller's side */
         struct request *parked[PARKED];
         unsigned n_parked, buffers;
-        uint16_t sq_size, sq_head;
+        uint16_t sq_size, sq_head, qid;
         bool connected, no_flow_control;
 
         /* the owner of the host's side */
@@ -87,7 +87,7 @@ static uint16_t admit(void *user, struct request *r)
                 return NVME_SEQUENCE_ERROR;
         if (r->sqe.opc == NVME_FABRICS)
                 return 0;
-        return track_qid(p->link->track) == 0 ? admit_admin(r) : admit_io(r);
+        return p->qid == 0 ? admit_admin(r) : admit_io(r);
 }
 
 static void connect_queue(struct play *p, struct request *r)
@@ -95,13 +95,15 @@ static void connect_queue(struct play *p, struct request *r)
         const struct connect_cmd *cmd = &r->sqe.connect;
         unsigned entries = le16_get(cmd->sqsize) + 1u;
 
-        if (entries < 2 || entries > 128 || tcp_controller_set_depth(p->c, entries) != 0) {
+        if (p->connected || entries < 2 || entries > 128 ||
+            tcp_controller_set_depth(p->c, entries) != 0) {
                 r->cqe.sf = status_field(NVME_CONNECT_PARAM);
                 return;
         }
         p->sq_size = (uint16_t)entries;
         p->sq_head = 1;
         p->no_flow_control = cmd->cattr & CATTR_DISABLE_SQFC;
+        p->qid = le16_get(cmd->qid);
         p->connected = true;
         r->cqe.dw0 = le32(1);
 }
@@ -120,7 +122,7 @@ static void carry_out(struct play *p, struct request *r)
                         memcpy(r->data + i, disk, n);
                 }
                 r->c2h_len = r->len;
-        } else if (r->sqe.opc == NVME_WRITE && track_qid(p->link->track) > 0) {
+        } else if (r->sqe.opc == NVME_WRITE && p->qid > 0) {
                 memcpy(disk + (size_t)le32_get(r->sqe.cdw10) * BLOCK, r->data, r->len);
         }
 }
@@ -237,7 +239,7 @@ static void submit_one(struct play *p, unsigned i)
         if (n == 0) {
                 cmd->sqe.fctype = FCTYPE_CONNECT;
                 cmd->sqe.connect.sqsize = le16(ADMIN_SQ_MIN - 1);
-                cmd->sqe.connect.qid = le16(is(p, SESSION_IO));
+                cmd->sqe.connect.qid = le16(is(p, SESSION_IO) ? 1 : 0);
         }
         cmd->xfer = sqe_xfer(&cmd->sqe);
         if (cmd->sqe.opc == NVME_SET_FEATURES)

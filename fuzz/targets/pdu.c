@@ -35,7 +35,7 @@ static void fields_hold(const union pdu *h)
                 if (f->size <= 8)
                         field_put(f, &copy, field_get(f, h));
         }
-        must(memcmp(&copy, h, sizeof(copy)) == 0);
+        must(memcmp(copy.bytes, h->bytes, sizeof(copy.bytes)) == 0);
 }
 
 /* Also of a header that nobody would believe, if its rules are waived. */
