@@ -9,7 +9,7 @@
 #include "pdu/wire/fabrics.h"
 #include "seq_bind.h"
 
-enum { BLOCK = 512, BLOCKS = 64, PARKED = 128, COMMANDS = 6, DATA = 8192, TURNS = 4096 };
+enum { BLOCK = 512, BLOCKS = 64, PARKED = 128, COMMANDS = 6, DATA = 8192, IDLE = 1024 };
 
 struct play {
         const struct sequence *s;
@@ -366,9 +366,11 @@ static void hear(struct play *p)
 
 /* --- what it is told ---------------------------------------------------------------------------- */
 
+/* It may have to wait until something was answered: then it is. Sooner or later it has to go on. */
 static void handle(struct play *p, size_t n)
 {
-        unsigned turns = 0;
+        unsigned idle = 0;
+        uint64_t before;
 
         if (p->h) {
                 tcp_host_received(p->h, n);
@@ -376,8 +378,18 @@ static void handle(struct play *p, size_t n)
         }
         while (tcp_controller_received(p->c, n, is(p, SESSION_BUDGET) ? 1 : 0)) {
                 n = 0;
+                before = p->r->heard;
                 hear(p);
-                must(turns++ < TURNS);
+                if (p->r->heard != before)
+                        continue;
+                unpark(p);
+                tcp_controller_buffers(p->c);
+                if (idle++ < IDLE)
+                        continue;
+                must(is(p,
+                        SESSION_WAIVED)); /* who may overrun the queue may have it wait for ever */
+                p->closed = true;
+                return;
         }
 }
 
@@ -385,7 +397,7 @@ static void tell(struct play *p, const uint8_t *bytes, size_t n)
 {
         struct iovec iov[2];
 
-        while (n > 0 && p->link->state < LINK_CLOSING) {
+        while (n > 0 && p->link->state < LINK_CLOSING && !p->closed) {
                 int iovs = link_recv_iov(p->link, iov);
                 size_t done = 0;
 
