@@ -129,7 +129,7 @@ static bool take_sign(struct reader *r, enum seq_op *op)
 
 static bool take_cuts(struct reader *r)
 {
-        uint64_t v, last = 0;
+        uint64_t v, last = r->step->cuts > 0 ? r->step->cut[r->step->cuts - 1] : 0;
 
         do {
                 if (r->step->cuts == SEQ_CUTS)

@@ -79,6 +79,7 @@ static void errors_name_their_line(void **state)
         refuses("sequence host\nh2c data=20481\n", "line 2: data is more than 20480");
         refuses("sequence host\nh2c data=hex:123\n", "line 2: data wants pairs of hex digits");
         refuses("sequence host\nh2c cut=8,8\n", "line 2: cuts have to ascend");
+        refuses("sequence host\nh2c cut=8 cut=3\n", "line 2: cuts have to ascend");
         refuses("sequence host\nh2c cut=1,2,3,4,5\n", "line 2: more than 4 cuts");
         refuses("sequence host\nh2c violate=tcp/none\n", "line 2: no rule 'tcp/none'");
         refuses("sequence host\nclose ttag=1\n", "line 2: 'ttag' is not of this");
