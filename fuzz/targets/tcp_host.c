@@ -25,7 +25,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
         session_play(&s, report.digest % 16 ? SESSION_BYTES : SESSION_WHOLE, &again);
         must(again.fault.rule == report.fault.rule && again.fault.fes == report.fault.fes &&
              again.fault.fei == report.fault.fei);
-        must(again.digest == report.digest);
+        /* where rules are waived a peer that overran the queue may have it wait for its owner */
+        must(again.digest == report.digest || (s.config & SESSION_WAIVED));
         return 0;
 }
 
