@@ -26,6 +26,21 @@ wire_up() {
     ip rule del pref 0
     ip route add 10.0.0.2/32 dev v0 src 10.0.0.1 table 100
     ip route add 10.0.0.1/32 dev v1 src 10.0.0.2 table 100
+    [ -z "${CAPTURE-}" ] || capture_wire "$CAPTURE"
+}
+
+# capture_wire FILE: every frame on the wire from here on. By itself with CAPTURE=FILE in the
+# environment; to be kept, FILE lies below a folder of ci/lab --out.
+capture_wire() {
+    local i said
+    said=$(mktemp)
+    tcpdump -i v0 -s 0 -B 65536 -U -Z root -w "$1" 2>"$said" &
+    for i in $(seq 50); do
+        grep -q 'listening on' "$said" && return
+        sleep 0.1
+    done
+    cat "$said" >&2
+    return 1
 }
 
 wire_end() { # DEVICE ADDRESS MTU

@@ -12,11 +12,11 @@ NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 
-def guest(script, *args, kind="tcp", lab=(), timeout=300):
+def guest(script, *args, kind="tcp", lab=(), env=(), timeout=300):
     """Runs a script of tests/lab in the guest; its output is the failure's message."""
     run = subprocess.run(
         [ROOT / "ci/lab", *lab, "--timeout", str(timeout), "--", "env", f"NVMFSPEC={NVMFSPEC}",
-         f"KIND={kind}", "bash", ROOT / "target/tests/lab" / script, *args],
+         f"KIND={kind}", *env, "bash", ROOT / "target/tests/lab" / script, *args],
         capture_output=True, text=True, cwd=ROOT, timeout=timeout + 60)
     print(run.stdout, run.stderr)
     assert run.returncode == 0, f"{script} {' '.join(args)}: exit {run.returncode}"
@@ -50,6 +50,19 @@ rdma = pytest.mark.parametrize("kind", ["rxe", "siw"])
                          ids=lambda o: " ".join(o) or "plain")
 def test_connect_and_verify_over_rdma(kind, options):
     guest("basic.sh", *options, kind=kind)
+
+
+@rdma
+def test_what_went_over_the_wire_is_lawful(kind, tmp_path):
+    """The same, captured: both sides by the rulebook, passively."""
+    capture = tmp_path / "wire.pcap"
+    guest("basic.sh", kind=kind, lab=["--out", tmp_path], env=[f"CAPTURE={capture}"])
+    check = subprocess.run([NVMFSPEC, "pcap", "check", capture], capture_output=True, text=True)
+    print(check.stdout, check.stderr)
+    assert check.returncode == 0
+    count = subprocess.run([NVMFSPEC, "pcap", "show", "--count", capture],
+                           capture_output=True, text=True, check=True)
+    assert "Write" in count.stdout
 
 
 @rdma
