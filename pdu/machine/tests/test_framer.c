@@ -512,9 +512,9 @@ static void odd_lengths_are_left_to_the_tracker(void **state)
 
 static void waive_common(struct rule_set *waived)
 {
-        static const enum rule_id rules[] = { TCP_TYPE_H2C,    TCP_DIR_H2C, TCP_HLEN_H2C,
-                                              TCP_PLEN_H2C,    TCP_PDO_H2C, TCP_DGSTF_H2C,
-                                              TCP_TERM_LEN_H2C };
+        static const enum rule_id rules[] = { TCP_TYPE_H2C,     TCP_DIR_H2C,     TCP_HLEN_H2C,
+                                              TCP_PLEN_H2C,     TCP_PDO_H2C,     TCP_DGSTF_H2C,
+                                              TCP_TERM_LEN_H2C, TCP_TERM_FES_H2C };
 
         for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
                 rule_add(waived, rules[i]);
