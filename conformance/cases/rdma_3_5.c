@@ -496,8 +496,8 @@ CASE("rdma/3.5/at-once-io", MUST, RULES(FAB_ANSWERED),
 
                 expect_accept(q);
                 succeed(q, send_connect(q));
-                first = send_burst(q, 31);
-                for (uint16_t k = 0; k < 31; k++)
+                first = send_burst(q, q->sqsize);
+                for (uint16_t k = 0; k < q->sqsize; k++)
                         succeed(q, (uint16_t)(first + k));
         }
 }
