@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The benchmark: codec, suite, target. Figures are medians of several runs, never a test.
+"""The benchmark: codec, suite, target, captures. Figures are medians of several runs, never a test.
 
 verbs and rdma run in the lab's guest, and only when asked for: see rdma.py.
 
-bench.py [--runs N] [--time SECONDS] [--only wire,suite,target,memory,verbs,rdma]
+bench.py [--runs N] [--time SECONDS] [--only wire,suite,target,memory,pcap,verbs,rdma,remote]
 Run it through ci/bench, which builds first.
 """
 import argparse
@@ -16,6 +16,8 @@ import subprocess
 import sys
 import time
 
+import bench_pcap
+import fuzz
 import rdma
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -108,15 +110,27 @@ def bench_wire(*_):
     subprocess.run([ROOT / "build/bench_wire"], check=True)
 
 
+def bench_captures(runs, _):
+    bench_pcap.pcap(runs)
+
+
+def bench_sessions(*_):
+    for build in "build", "build-asan":
+        if (ROOT / build / "bench_fuzz").exists():
+            print(f"\nsessions in process, {build}:", flush=True)
+            subprocess.run([ROOT / build / "bench_fuzz"], check=True)
+
+
 PARTS = {"wire": bench_wire, "suite": bench_suite, "target": bench_target, "memory": bench_memory,
-         "verbs": rdma.verbs, "rdma": rdma.rdma}
+         "pcap": bench_captures, "sessions": bench_sessions, "verbs": rdma.verbs,
+         "rdma": rdma.rdma, "remote": fuzz.fuzz}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--time", type=float, default=2, help="seconds of one target run")
-    parser.add_argument("--only", default="wire,suite,target,memory")
+    parser.add_argument("--only", default="wire,suite,target,memory,pcap,sessions")
     args = parser.parse_args()
     for part in args.only.split(","):
         if part not in PARTS:

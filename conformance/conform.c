@@ -12,6 +12,7 @@
 #include "options.h"
 #include "pdu/io/capture_writer.h"
 #include "pdu/io/verbs_rdma.h"
+#include "pdu/io/verbs_record.h"
 #include "power.h"
 #include "report.h"
 #include "runner.h"
@@ -125,26 +126,32 @@ static void ended(void *arg, const struct result *r)
         report_text_case(arg, r);
 }
 
-static bool start_recording(struct options *o)
-{
-        char error[256] = "--pcap records TCP only";
-
-        if (o->suite.trtype == TRTYPE_TCP)
-                o->suite.record = capture_writer_open(o->pcap, error, sizeof(error));
-        if (!o->suite.record)
-                fprintf(stderr, "nvmfspec conform: %s\n", error);
-        return o->suite.record;
-}
-
 static int stop_recording(struct options *o)
 {
         struct capture_writer *w = o->suite.record;
 
+        verbs_record_free(o->suite.recorder);
+        o->suite.recorder = NULL;
         o->suite.record = NULL;
         if (!w || capture_writer_close(w) == 0)
                 return 0;
         fprintf(stderr, "nvmfspec conform: %s: %s\n", o->pcap, strerror(errno));
         return EXIT_BROKEN;
+}
+
+static bool start_recording(struct options *o)
+{
+        char error[256] = "out of memory";
+        struct suite *s = &o->suite;
+
+        s->record = capture_writer_open(o->pcap, error, sizeof(error));
+        if (s->record && s->verbs)
+                s->recorder = verbs_record_new(s->verbs, s->record);
+        if (s->record && (!s->verbs || s->recorder))
+                return true;
+        fprintf(stderr, "nvmfspec conform: %s\n", error);
+        (void)stop_recording(o);
+        return false;
 }
 
 /* --- the run ------------------------------------------------------------------------------- */

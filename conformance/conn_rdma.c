@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "pdu/io/verbs_record.h"
 #include "pdu/wire/text.h"
 
 enum { DOMAINS = 4, FDS = 16, BATCH = 16, LATE_MS = 20 };
@@ -29,15 +30,17 @@ struct work { /* a work request with its memory; until the connection is freed *
         uint8_t bytes[];
 };
 
-struct rdma_hub *rdma_hub_open(struct verbs_provider *p, char *error, size_t size)
+struct rdma_hub *rdma_hub_open(struct verbs_provider *p, const char *id, char *error, size_t size)
 {
         struct rdma_hub *h = calloc(1, sizeof(*h));
 
         if (!h)
                 abort();
         h->ctx = verbs_open(p);
-        if (h->ctx)
+        if (h->ctx) {
+                verbs_record_comment(h->ctx, id);
                 return h;
+        }
         snprintf(error, size, "RDMA: %s", strerror(errno));
         free(h);
         return NULL;

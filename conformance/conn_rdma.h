@@ -62,8 +62,8 @@ struct conn_rdma {
         struct region *regions;
 };
 
-/* NULL with error. log and the provider outlive it. */
-struct rdma_hub *rdma_hub_open(struct verbs_provider *p, char *error, size_t size);
+/* NULL with error. id is the case's, for who records it (--pcap); it and the provider outlive it. */
+struct rdma_hub *rdma_hub_open(struct verbs_provider *p, const char *id, char *error, size_t size);
 /* All its connections are freed by then. */
 void rdma_hub_close(struct rdma_hub *h);
 

@@ -496,7 +496,7 @@ bool conn_send(struct conn_tcp *c, union pdu *h, const void *data, uint32_t len,
         c->base.log->admin = c->base.admin;
         exchange_pdu(c->base.log, c->base.no, true, h, len, remark);
         remember(c, h);
-        if (c->base.end == CONN_OPEN && !s.drop)
+        if (c->base.end == CONN_OPEN)
                 sent = send_held(c, n, deadline);
         if (c->base.end == CONN_OPEN && s.twice && sent)
                 sent = conn_send_bytes(c, c->out, n, deadline);

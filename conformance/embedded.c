@@ -28,7 +28,7 @@ static bool add_denied(struct config *c)
 {
         struct config_subsystem *s = config_add_subsystem(c, DENIED_NQN);
 
-        if (!s || !config_add_string(&c->hosts, &c->n_hosts, OTHER_HOST))
+        if (!s || !config_add_host(c, OTHER_HOST))
                 return false;
         s->allow_any_host = false;
         return config_add_string(&s->hosts, &s->n_hosts, OTHER_HOST);

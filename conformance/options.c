@@ -219,7 +219,7 @@ static const struct option_row table[] = {
         STRING(0, "junit", "FILE", junit, "JUnit XML", REPORTS),
         STRING(0, "tap", "FILE", tap, "Test Anything Protocol", REPORTS),
         STRING(0, "html", "FILE", html, "one page, nothing to fetch", REPORTS),
-        STRING(0, "pcap", "FILE", pcap, "record the cases' connections (TCP); a .pcapng holds their ids as comments", REPORTS),
+        STRING(0, "pcap", "FILE", pcap, "record the cases' connections, a .pcapng with their ids as comments; RDMA as RoCEv2, with READs and WRITEs as the responses imply them", REPORTS),
         STRING(0, "transcript", "DIR", suite.transcripts, "text and pcap of each case that did not pass", REPORTS),
         CALL(0, "baseline", "FILE", take_baseline, "known failures: lines 'ID fail|lenient # why'; repeatable", REPORTS),
         FLAG("baseline-lax", baseline_lax, "a known failure that passes is no failure", REPORTS),

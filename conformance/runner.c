@@ -49,6 +49,7 @@ static bool still_alive(const struct suite *s, uint32_t n, char *why, size_t siz
                 struct t t;
 
                 quiet.narrate = NULL;
+                quiet.recorder = NULL;
                 t_start(&t, &quiet, &liveness, &r, n);
                 t_run(&t, alive);
                 t_end(&t);

@@ -33,10 +33,12 @@ bool is_iwarp(struct queue *q)
 
 static struct rdma_hub *hub_of(struct t *t)
 {
+        const struct suite *s = t->suite;
+        struct verbs_provider *p = s->recorder ? s->recorder : s->verbs;
         char error[RESULT_TEXT];
 
         if (!t->hub)
-                t->hub = rdma_hub_open(t->suite->verbs, error, sizeof(error));
+                t->hub = rdma_hub_open(p, t->test->id, error, sizeof(error));
         if (!t->hub)
                 broke(t, "%s", error);
         return t->hub;

@@ -13,8 +13,9 @@
 #include "result.h"
 
 struct suite { /* the target under test, and how it is tested; the same for all cases of a run */
-        uint8_t trtype;               /* TRTYPE_TCP, TRTYPE_RDMA */
-        struct verbs_provider *verbs; /* RDMA: what carries it */
+        uint8_t trtype;                  /* TRTYPE_TCP, TRTYPE_RDMA */
+        struct verbs_provider *verbs;    /* RDMA: what carries it */
+        struct verbs_provider *recorder; /* --pcap: the same, recorded; or NULL */
         const char *traddr, *trsvcid, *subnqn;
         const char *hostnqn; /* NULL: one for each case */
         const uint8_t *hostid;

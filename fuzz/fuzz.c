@@ -12,12 +12,24 @@ _Noreturn void fuzz_broken(const char *what, const char *file, int line)
         abort();
 }
 
-void (*fuzz_scarce_with)(unsigned nth);
+__attribute__((weak)) struct fuzz_heap fuzz_heap; /* harness/heap.c has the real one */
 
 void fuzz_scarce(unsigned nth)
 {
-        if (fuzz_scarce_with)
-                fuzz_scarce_with(nth);
+        if (fuzz_heap.scarce)
+                fuzz_heap.scarce(nth);
+}
+
+void fuzz_run_begin(void)
+{
+        if (fuzz_heap.begin)
+                fuzz_heap.begin();
+}
+
+void fuzz_run_end(void)
+{
+        if (fuzz_heap.end)
+                fuzz_heap.end();
 }
 
 /* --- a reader of descriptions ------------------------------------------------------------------- */
@@ -66,6 +78,45 @@ struct describe fuzz_describer(struct fuzz_reader *reader)
 void fuzz_described(const struct fuzz_reader *reader)
 {
         must(reader->depth == 0);
+}
+
+enum { LINES = 1500 };
+
+static bool is_full(const struct text_lines *lines)
+{
+        return lines->text.len + 1 >= lines->text.cap; /* what is said on would only take time */
+}
+
+static void line_group(void *arg, const char *name)
+{
+        text_describer(arg).group(arg, name);
+}
+
+static void line_number(void *arg, const char *name, uint64_t value, unsigned bits,
+                        const char *meaning)
+{
+        if (!is_full(arg))
+                text_describer(arg).number(arg, name, value, bits, meaning);
+}
+
+static void line_string(void *arg, const char *name, const char *s, size_t len)
+{
+        if (!is_full(arg))
+                text_describer(arg).string(arg, name, s, len);
+}
+
+struct describe fuzz_liner(struct text_lines *lines)
+{
+        static char buf[LINES];
+
+        *lines = (struct text_lines) { .text = text_in(buf, sizeof(buf)) };
+        return (struct describe) { lines, line_group, line_number, line_string };
+}
+
+void fuzz_lined(const struct text_lines *lines)
+{
+        must(lines->depth == 0);
+        must(lines->text.len < LINES && strlen(lines->text.p) == lines->text.len);
 }
 
 /* --- rules and files ---------------------------------------------------------------------------- */

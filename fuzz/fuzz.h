@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What every fuzz target uses. A target is a file of fuzz/targets that defines
- * LLVMFuzzerTestOneInput(): libFuzzer, AFL++ and the replayer (fuzz/main.c) all call that. It keeps
+ * LLVMFuzzerTestOneInput(): libFuzzer, AFL++ and the replayer (fuzz/harness/main.c) all call that. It keeps
  * nothing from one input to the next, and ends the program by must() where something is wrong that
  * no sanitizer sees.
  */
@@ -97,6 +97,9 @@ struct fuzz_reader {
 struct describe fuzz_describer(struct fuzz_reader *reader);
 /* After a description: all groups are closed. */
 void fuzz_described(const struct fuzz_reader *reader);
+/* The visitor that makes lines of it, in a buffer that is soon full; fuzz_lined() when it is done. */
+struct describe fuzz_liner(struct text_lines *lines);
+void fuzz_lined(const struct text_lines *lines);
 
 /* Every rule but RULE_NONE, as a set. */
 const struct rule_set *fuzz_all_rules(void);
@@ -105,10 +108,22 @@ const struct rule_set *fuzz_all_rules(void);
 const char *fuzz_file(const uint8_t *p, size_t n);
 
 /*
- * From here on the nth allocation of this program fails (1: the next one), once; 0: none. Only in
- * programs that were linked with --wrap=malloc,calloc,realloc, as targets are.
+ * The heap, in programs that were linked with harness/heap.c and --wrap=malloc,calloc,realloc,free,
+ * as targets are. In others nothing happens.
  */
+
+/* From here on the nth allocation of this program fails (1: the next one), once; 0: none. */
 void fuzz_scarce(unsigned nth);
-extern void (*fuzz_scarce_with)(unsigned nth); /* set in those programs; NULL: nothing happens */
+/* A run begins and ends: all that is allocated between the two comes out of one block, and has to be
+ * free at the end. */
+void fuzz_run_begin(void);
+void fuzz_run_end(void);
+
+struct fuzz_heap {
+        void (*scarce)(unsigned nth);
+        void (*begin)(void), (*end)(void);
+        unsigned long allocations; /* ever, but for those out of the block */
+};
+extern struct fuzz_heap fuzz_heap;
 
 #endif

@@ -9,7 +9,10 @@
 
 /* A PDU that is being made. */
 struct draft {
-        union pdu h;
+        union {
+                union pdu h;
+                union seq_work w; /* RDMA */
+        };
         uint8_t data[SEQ_DATA_MAX];
         uint32_t len;
         union sqe sqe; /* of the command that it answers */
@@ -73,6 +76,11 @@ void seq_bind_heard(struct seq_bind *b, const union pdu *h)
         }
 }
 
+void seq_bind_asked(struct seq_bind *b, const struct rdma_request *r)
+{
+        b->hsqsize = le16_get(r->hsqsize);
+}
+
 /* --- templates, filled in ----------------------------------------------------------------------- */
 
 static void fill_data(struct draft *d, const struct seq_bind *b, const struct seq_template *t)
@@ -80,7 +88,8 @@ static void fill_data(struct draft *d, const struct seq_bind *b, const struct se
         d->len = t->data == SEQ_NO_DATA ? 0 : t->data_len;
         memset(d->data, 0x5a, d->len);
         if (t->data == SEQ_CONNECT) {
-                struct connect_data data = { .cntlid = le16(b->cntlid) };
+                struct connect_data data = { .cntlid =
+                                                 le16(b->admin ? b->admin->cntlid : b->cntlid) };
 
                 memcpy(data.hostid, b->hostid, sizeof(data.hostid));
                 text_fill(data.subnqn, sizeof(data.subnqn), b->subnqn);
@@ -102,23 +111,37 @@ static void own_data(struct draft *d, const struct sequence *s, const struct seq
                 d->data[step->poke_at + i] = s->pool[step->poke.at + i];
 }
 
+static void fill_connect(struct connect_cmd *cmd, const struct seq_bind *b)
+{
+        cmd->qid = le16(b->qid);
+        cmd->sqsize = le16(ADMIN_SQ_MIN - 1);
+}
+
+static void fill_sqe(union sqe *sqe, struct seq_bind *b, const struct seq_step *step)
+{
+        const struct seq_template *t = step->template;
+
+        *sqe = (union sqe) { .opc = t->opc, .flags = SQE_PSDT_SGL };
+        sqe->cid = le16(++b->last_cid);
+        if (t->opc == NVME_FABRICS)
+                sqe->fctype = t->fctype;
+        else
+                sqe->nsid = le32(t->nsid);
+        sqe->cdw10 = le32(t->cdw10);
+        sqe->cdw11 = le32(t->cdw11);
+        sqe->cdw12 = le32(t->cdw12);
+        if (t->opc == NVME_ABORT) /* of the command before, or one earlier */
+                sqe->cdw10 = le32((uint32_t)(uint16_t)(b->last_cid - 1 - step->of) << 16);
+        if (t->fctype == FCTYPE_CONNECT && t->opc == NVME_FABRICS)
+                fill_connect(&sqe->connect, b);
+}
+
 static void fill_command(struct draft *d, struct seq_bind *b, const struct seq_template *t,
                          const struct seq_step *step)
 {
         union sqe *sqe = &d->h.cmd.sqe;
 
-        *sqe = (union sqe) { .opc = t->opc, .flags = SQE_PSDT_SGL };
-        if (t->opc == NVME_FABRICS)
-                sqe->fctype = t->fctype;
-        sqe->cid = le16(++b->last_cid);
-        if (t->opc != NVME_FABRICS) {
-                sqe->nsid = le32(t->nsid);
-                sqe->cdw10 = le32(t->cdw10);
-                sqe->cdw11 = le32(t->cdw11);
-                sqe->cdw12 = le32(t->cdw12);
-        }
-        if (t->fctype == FCTYPE_CONNECT && t->opc == NVME_FABRICS)
-                sqe->connect.sqsize = le16(ADMIN_SQ_MIN - 1);
+        fill_sqe(sqe, b, step);
         sqe->sgl.id = t->sgl ? t->sgl : SGL_TRANSPORT;
         sqe->sgl.len = le32(t->sgl == SGL_IN_CAPSULE ? d->len : t->data_len);
         /* data=N of a command whose data does not go with it is what it describes */
@@ -135,7 +158,7 @@ static struct bind_cmd *waiting(struct seq_bind *b, const struct seq_step *step)
 
 static uint32_t all_of(const struct bind_cmd *c)
 {
-        uint32_t len = c ? le32_get(c->sqe.sgl.len) : 0;
+        uint32_t len = c ? sgl_len(&c->sqe.sgl) : 0;
 
         return c && c->moved < len ? len - c->moved : 0;
 }
@@ -219,7 +242,7 @@ static void fill(struct draft *d, struct seq_bind *b, const struct seq_step *ste
 
 /* --- bytes -------------------------------------------------------------------------------------- */
 
-static void change(union pdu *h, const struct seq_step *step)
+static void change(void *h, const struct seq_step *step)
 {
         for (unsigned i = 0; i < step->changes; i++) {
                 const struct seq_change *c = &step->change[i];
@@ -291,7 +314,7 @@ static size_t write_draft(struct draft *d, const struct seq_bind *b, const struc
                 spoil_pdu(&violated, b->side, &sp);
         }
         change(&d->h, step);
-        n = sp.drop ? 0 : write_pdu(&sp, &l, step, out);
+        n = write_pdu(&sp, &l, step, out);
         if (sp.twice) {
                 memcpy(out + n, out, n);
                 n *= 2;
@@ -357,4 +380,273 @@ size_t seq_bind_say(struct seq_bind *b, const struct sequence *s, const struct s
         n = write_draft(&d, b, step, out);
         said(b, &d);
         return n;
+}
+
+/* --- RDMA: capsules ----------------------------------------------------------------------------- */
+
+/* A command's part of the memory. */
+static uint32_t place_in_memory(const struct seq_bind *b)
+{
+        return b->last_cid % BIND_PLACES * SEQ_DATA_MAX;
+}
+
+static void put_in_memory(struct seq_bind *b, const uint8_t *data, uint32_t len)
+{
+        uint32_t *written = &b->memory.written[b->last_cid % BIND_PLACES];
+
+        memcpy(b->memory.at + place_in_memory(b), data, len);
+        if (*written < len)
+                *written = len;
+}
+
+/* Bytes that the command describes. */
+static uint32_t described(const struct draft *d, const struct seq_template *t,
+                          const struct seq_step *step)
+{
+        return d->len > 0 || step->has_data || t->sgl != SGL_TRANSPORT ? d->len : t->data_len;
+}
+
+static unsigned keys_of(const struct seq_step *step)
+{
+        const struct seq_template *t = step->template;
+
+        return step->keys > 0 ? step->keys - 1u : t->sgl != SGL_IN_CAPSULE || t->nsid == 0;
+}
+
+/* The nth of so many keyed descriptors of len bytes. */
+static struct sgl keyed(const struct seq_bind *b, uint32_t len, unsigned nth, unsigned keys)
+{
+        uint32_t part = len / keys, at = place_in_memory(b) + nth * part;
+        struct rdma_buffer buffer = { .addr = b->memory.addr + at,
+                                      .len = nth + 1 == keys ? len - nth * part : part,
+                                      .key = b->memory.key };
+        struct sgl sgl;
+
+        if (len == 0)
+                buffer = (struct rdma_buffer) { 0 };
+        sgl_put_keyed(&sgl, &buffer);
+        return sgl;
+}
+
+/* What follows the SQE of a capsule: data, or descriptors; bytes. */
+static uint32_t fill_capsule(struct draft *d, struct seq_bind *b, const struct seq_step *step,
+                             uint8_t *out)
+{
+        struct sgl *sgl = &d->w.cmd.sqe.sgl;
+        unsigned keys = keys_of(step);
+        uint32_t len = described(d, step->template, step), data = d->len;
+
+        if (keys == 0) {
+                sgl_put_in_capsule(sgl, 0, len);
+                memcpy(out, d->data, data);
+                return data;
+        }
+        if (data > 0 && b->memory.at)
+                put_in_memory(b, d->data, data);
+        if (keys == 1) {
+                *sgl = keyed(b, len, 0, 1);
+                return 0;
+        }
+        *sgl =
+            (struct sgl) { .len = le32(keys * (uint32_t)sizeof(*sgl)), .id = SGL_LAST_IN_CAPSULE };
+        for (unsigned i = 0; i < keys; i++) {
+                struct sgl one = keyed(b, len, i, keys);
+
+                memcpy(out + i * sizeof(one), &one, sizeof(one));
+        }
+        return keys * (uint32_t)sizeof(*sgl);
+}
+
+static void only(struct rule_set *violated, const struct seq_step *step)
+{
+        *violated = (struct rule_set) { 0 };
+        if (step->violates != RULE_NONE)
+                rule_add(violated, step->violates);
+}
+
+static void work_command(struct draft *d, struct seq_bind *b, const struct seq_step *step,
+                         struct bind_work *w, uint8_t *out)
+{
+        union sqe *sqe = &d->w.cmd.sqe;
+        uint32_t area = (uint32_t)sizeof(*sqe) + b->format.icdoff * 16u, more;
+        struct spoil_capsule sp = { .bytes = out, .room = BIND_ROOM, .format = &b->format };
+        struct rule_set violated;
+
+        fill_sqe(sqe, b, step);
+        memset(out, 0, area);
+        more = fill_capsule(d, b, step, out + area);
+        sp.len = more > 0 ? area + more : (uint32_t)sizeof(*sqe);
+        if (step->template->data == SEQ_CONNECT && d->len >= sizeof(struct connect_data))
+                sp.connect_data = keys_of(step) == 0 ? out + area
+                                  : b->memory.at     ? b->memory.at + place_in_memory(b)
+                                                     : NULL;
+        memcpy(out, sqe, sizeof(*sqe));
+        only(&violated, step);
+        spoil_capsule(&violated, &sp);
+        memcpy(sqe, out, sizeof(*sqe));
+        d->w.len = le32(sp.len);
+        change(&d->w, step);
+        memcpy(out, sqe, sizeof(*sqe));
+        w->len = le32_get(d->w.len);
+        w->times = sp.twice ? 2 : 1;
+        if (w->len > BIND_ROOM)
+                w->len = BIND_ROOM;
+        if (w->len > sp.len)
+                memset(out + sp.len, 0, w->len - sp.len);
+}
+
+/* How a command that waits describes its data: by one key, as far as we look. */
+static void data_of(const struct bind_cmd *c, struct rdma_data *data)
+{
+        *data = (struct rdma_data) { 0 };
+        if (!c || !sgl_get_keyed(&c->sqe.sgl, &data->keyed[0]))
+                return;
+        data->count = data->keyed[0].len > 0;
+        data->len = data->keyed[0].len;
+        data->invalidate = data->keyed[0].invalidate;
+        data->invalidate_key = data->keyed[0].key;
+}
+
+static void work_response(struct draft *d, struct seq_bind *b, const struct seq_step *step,
+                          struct bind_work *w, uint8_t *out)
+{
+        struct rdma_data data;
+        struct rule_set violated;
+        struct cqe *cqe = &d->w.resp.cqe;
+        struct spoil_response sp = { .sqe = &d->sqe, .data = &data, .bytes = (uint8_t *)cqe };
+
+        d->cmd = waiting(b, step);
+        fill_response(d, b);
+        data_of(d->cmd, &data);
+        sp.len = sizeof(*cqe);
+        sp.invalidate = data.invalidate;
+        sp.key = data.invalidate_key;
+        if (d->cmd) {
+                d->sqe = d->cmd->sqe;
+                only(&violated, step);
+                spoil_completion(&violated, &d->sqe, cqe, NULL, 0);
+                spoil_response(&violated, &sp);
+        }
+        d->w.len = le32(sp.len);
+        d->w.key = le32(sp.key);
+        d->w.invalidate = sp.invalidate;
+        change(&d->w, step);
+        w->len = le32_get(d->w.len) < SEQ_DATA_MAX ? le32_get(d->w.len) : SEQ_DATA_MAX;
+        w->key = le32_get(d->w.key);
+        w->invalidate = d->w.invalidate;
+        w->times = !sp.drop;
+        memset(out, 0, w->len);
+        memcpy(out, cqe, w->len < sizeof(*cqe) ? w->len : sizeof(*cqe));
+        if (d->cmd)
+                drop_cmd(b, d->cmd);
+}
+
+/* --- RDMA: READs and WRITEs, private data ------------------------------------------------------- */
+
+static void work_transfer(struct draft *d, struct seq_bind *b, const struct seq_step *step,
+                          struct bind_work *w)
+{
+        struct rdma_data data;
+        struct rule_set violated;
+        struct spoil_transfer sp = { .last = true };
+
+        d->cmd = waiting(b, step);
+        data_of(d->cmd, &data);
+        sp.op = w->type == SEQ_READ ? VERBS_READ : VERBS_WRITE;
+        sp.addr = data.keyed[0].addr + (d->cmd ? d->cmd->moved : 0);
+        sp.key = data.keyed[0].key;
+        sp.len = all_of(d->cmd);
+        if (d->cmd) {
+                sp.sqe = &d->cmd->sqe;
+                only(&violated, step);
+                spoil_transfer(&violated, &sp);
+        }
+        d->w.transfer.addr = le64(sp.addr);
+        d->w.transfer.rkey = le32(sp.key);
+        d->w.transfer.bytes = le32(sp.len);
+        change(&d->w, step);
+        w->type = sp.op == VERBS_READ ? SEQ_READ : SEQ_WRITE;
+        w->addr = le64_get(d->w.transfer.addr);
+        w->key = le32_get(d->w.transfer.rkey);
+        w->len = le32_get(d->w.transfer.bytes);
+        w->times = !sp.drop;
+        if (d->cmd)
+                d->cmd->moved += w->len;
+}
+
+enum { HRQSIZE = 32, READS = 16 };
+
+static uint8_t fill_private(struct draft *d, const struct seq_bind *b, uint8_t type)
+{
+        switch (type) {
+        case SEQ_REQUEST:
+                d->w.request.qid = le16(b->qid);
+                d->w.request.hrqsize = le16(HRQSIZE);
+                d->w.request.hsqsize = le16(HRQSIZE - 1);
+                d->w.reads_in = READS;
+                return sizeof(d->w.request);
+        case SEQ_ACCEPT:
+                d->w.accept.crqsize = le16((uint16_t)(b->hsqsize + 1));
+                d->w.reads_out = READS;
+                return sizeof(d->w.accept);
+        default:
+                d->w.reject.sts = le16(RDMA_REJECT_RESOURCES);
+                return sizeof(d->w.reject);
+        }
+}
+
+static void work_private(struct draft *d, struct seq_bind *b, const struct seq_step *step,
+                         struct bind_work *w, uint8_t *out)
+{
+        struct rule_set violated;
+        struct spoil_cm sp = { .message = w->type == SEQ_REQUEST  ? SPOIL_REQUEST
+                                          : w->type == SEQ_ACCEPT ? SPOIL_ACCEPT
+                                                                  : SPOIL_REJECT,
+                               .data = &d->w };
+
+        sp.len = fill_private(d, b, w->type);
+        sp.reads_in = d->w.reads_in;
+        sp.reads_out = d->w.reads_out;
+        only(&violated, step);
+        spoil_cm(&violated, &sp);
+        d->w.private_len = sp.len;
+        d->w.reads_in = sp.reads_in;
+        d->w.reads_out = sp.reads_out;
+        change(&d->w, step);
+        w->len = d->w.private_len < VERBS_PRIVATE_MAX ? d->w.private_len : VERBS_PRIVATE_MAX;
+        w->reads_in = d->w.reads_in;
+        w->reads_out = d->w.reads_out;
+        memset(out, 0, w->len);
+        memcpy(out, &d->w,
+               w->len < sizeof(struct rdma_request) ? w->len : sizeof(struct rdma_request));
+        if (w->type == SEQ_REQUEST)
+                b->qid = le16_get(d->w.request.qid);
+}
+
+struct bind_work seq_bind_work(struct seq_bind *b, const struct sequence *s,
+                               const struct seq_step *step, uint8_t *out)
+{
+        struct bind_work w = { .type = b->side == PARTY_HOST ? PDU_CAPSULE_CMD : PDU_CAPSULE_RESP,
+                               .times = 1 };
+        struct draft d;
+
+        if (step->kind == SEQ_RAW) {
+                w.len = (uint32_t)put(out, 0, s->pool + step->bytes.at, step->bytes.len);
+                return w;
+        }
+        w.type = step->template->type;
+        d.w = (union seq_work) { 0 };
+        d.cmd = NULL;
+        if (w.type == PDU_CAPSULE_CMD) {
+                fill_data(&d, b, step->template);
+                own_data(&d, s, step);
+                work_command(&d, b, step, &w, out);
+        } else if (w.type == PDU_CAPSULE_RESP) {
+                work_response(&d, b, step, &w, out);
+        } else if (w.type == SEQ_READ || w.type == SEQ_WRITE) {
+                work_transfer(&d, b, step, &w);
+        } else {
+                work_private(&d, b, step, &w, out);
+        }
+        return w;
 }

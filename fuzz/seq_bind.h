@@ -20,8 +20,20 @@ struct bind_r2t { /* that the peer, a controller, sent and we have not served */
         uint32_t offset, left;
 };
 
+enum { BIND_PLACES = 8, BIND_MEMORY = BIND_PLACES * SEQ_DATA_MAX };
+struct bind_memory { /* registered, of a host: where the data of its commands lies, by turns */
+        uint8_t *at;
+        uint64_t addr; /* of it, as descriptors say */
+        uint32_t key;
+        uint32_t written[BIND_PLACES]; /* how much of each place is; the caller may set it back */
+};
+
 struct seq_bind {
-        enum party side;           /* who plays */
+        enum party side; /* who plays */
+        /* over RDMA: the caller's to set before the first step */
+        struct bind_memory memory; /* host; BIND_MEMORY bytes */
+        struct rdma_format format; /* ICDOFF, and what violators want to know */
+        uint16_t hsqsize;          /* of the connect request that was heard */
         struct pdu_format out, in; /* of what we say, of what the peer says */
         uint8_t asked_pda;         /* our HPDA or CPDA */
         uint16_t last_cid, cntlid; /* of the last command that we sent; of a Connect's response */
@@ -31,12 +43,16 @@ struct seq_bind {
         struct bind_r2t r2t[BIND_R2TS];
         unsigned cmds, r2ts;
         const char *hostnqn, *subnqn; /* for Connect */
+        uint16_t qid;                 /* the same, and for a connect request; 0 at first */
+        const struct seq_bind *admin; /* whose CNTLID it joins; NULL at first: its own */
         uint8_t hostid[16];
 };
 
 void seq_bind_init(struct seq_bind *b, enum party side, const char *hostnqn, const char *subnqn);
-/* The peer said this PDU. */
+/* The peer said this PDU. Over RDMA: a command or response, as over TCP. */
 void seq_bind_heard(struct seq_bind *b, const union pdu *h);
+/* RDMA: a host asks to connect. */
+void seq_bind_asked(struct seq_bind *b, const struct rdma_request *r);
 
 enum { BIND_ROOM = 2 * (SEQ_DATA_MAX + 512) }; /* a step at most, sent twice */
 /*
@@ -45,5 +61,18 @@ enum { BIND_ROOM = 2 * (SEQ_DATA_MAX + 512) }; /* a step at most, sent twice */
  */
 size_t seq_bind_say(struct seq_bind *b, const struct sequence *s, const struct seq_step *step,
                     uint8_t *out);
+
+struct bind_work {      /* what a step comes to over RDMA */
+        uint8_t type;   /* enum seq_message; PDU_CAPSULE_CMD or _RESP: a SEND */
+        unsigned times; /* how often; 0 where a violator says so */
+        uint32_t len;   /* bytes of the capsule or private data, in out; of READ and WRITE */
+        uint64_t addr;  /* READ, WRITE */
+        uint32_t key;   /* READ, WRITE; SEND with invalidate */
+        bool invalidate;
+        uint8_t reads_in, reads_out; /* connection management */
+};
+/* The same over RDMA; of a host, data goes into its memory. */
+struct bind_work seq_bind_work(struct seq_bind *b, const struct sequence *s,
+                               const struct seq_step *step, uint8_t *out);
 
 #endif

@@ -33,20 +33,28 @@ static struct seq_step *any_pdu(struct sequence *s, uint64_t *seed)
 static void insert_pdu(struct sequence *s, uint64_t *seed)
 {
         size_t n;
-        const struct seq_template *t = seq_templates(s->side, &n);
+        const struct seq_template *t = seq_templates(s->transport, s->side, &n);
         struct seq_step step = seq_step_of(&t[any(seed, (unsigned)n)]);
 
+        step.on = (uint8_t)any(seed, s->queues);
         seq_insert(s, any(seed, s->steps + 1), s, &step);
 }
 
 static void insert_other(struct sequence *s, uint64_t *seed)
 {
-        static const enum seq_kind kinds[] = { SEQ_DELAY, SEQ_DELAY, SEQ_RAW, SEQ_CLOSE,
-                                               SEQ_RESET };
-        struct seq_step step = { .kind = kinds[any(seed, 5)] };
+        static const enum seq_kind kinds[] = { SEQ_DELAY, SEQ_DELAY, SEQ_RAW,   SEQ_CLOSE,
+                                               SEQ_RESET, SEQ_FAIL,  SEQ_REMOVE };
+        struct seq_step step = { .kind = kinds[any(seed, s->transport == SEQ_RDMA ? 7 : 5)] };
         uint8_t bytes[24];
 
+        if (step.kind == SEQ_FAIL) {
+                step.status = VERBS_SUCCESS + 1 + any(seed, VERBS_STATUSES - 1);
+                step.of = (uint8_t)any(seed, 4);
+        }
+
         step.ms = 1u << any(seed, 17);
+        if (step.kind != SEQ_DELAY)
+                step.on = (uint8_t)any(seed, s->queues);
         for (size_t i = 0; i < sizeof(bytes); i++)
                 bytes[i] = (uint8_t)any(seed, any(seed, 2) ? 256 : 12);
         if (step.kind == SEQ_RAW && !seq_pool(s, bytes, any(seed, sizeof(bytes)), &step.bytes))
@@ -68,6 +76,42 @@ static void duplicate_step(struct sequence *s, uint64_t *seed)
                 return;
         copy = *any_step(s, seed);
         seq_insert(s, any(seed, s->steps + 1), s, &copy);
+}
+
+/* As many as it takes to fill something. */
+static void repeat_step(struct sequence *s, uint64_t *seed)
+{
+        unsigned at = any(seed, s->steps), n = 1 + any(seed, 20);
+        struct seq_step copy;
+
+        if (s->steps == 0)
+                return;
+        copy = s->step[at];
+        while (n-- > 0 && seq_insert(s, at, s, &copy))
+                ;
+}
+
+/* Another connection is there from here on, up to an I/O queue that is connected. */
+static void insert_queue(struct sequence *s, uint64_t *seed)
+{
+        static const char *const words[2][2] = { { "icreq", "connect" }, { "request", "connect" } };
+        unsigned at = any(seed, s->steps + 1), on = 1 + any(seed, s->queues - 1u);
+
+        for (unsigned i = 0; s->queues > 1 && i < 2; i++) {
+                struct seq_step step =
+                    seq_step_of(seq_template(s->transport, PARTY_HOST, words[s->transport][i]));
+
+                step.on = (uint8_t)on;
+                seq_insert(s, at + i, s, &step);
+        }
+}
+
+static void change_queue(struct sequence *s, uint64_t *seed)
+{
+        struct seq_step *step = any_step(s, seed);
+
+        if (step && step->kind != SEQ_DELAY)
+                step->on = (uint8_t)any(seed, s->queues);
 }
 
 static void swap_steps(struct sequence *s, uint64_t *seed)
@@ -95,7 +139,9 @@ static uint64_t boundary(uint64_t *seed, unsigned bits)
         };
         uint64_t mask = bits >= 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
 
-        switch (any(seed, 4)) {
+        switch (any(seed, 5)) {
+        case 4: /* what code forgets the most often */
+                return 0;
         case 0:
                 return mask - any(seed, 8);
         case 1:
@@ -107,14 +153,29 @@ static uint64_t boundary(uint64_t *seed, unsigned bits)
         }
 }
 
-static const struct field *any_field(uint8_t type, uint64_t *seed)
+/* Whether it is this command's; others give the same bytes other names. */
+static bool is_its_own(const struct seq_template *t, const struct field *f)
 {
-        const struct field *f = pdu_fields(type);
+        if (t->type != PDU_CAPSULE_CMD || f->offset < offsetof(struct pdu_capsule_cmd, sqe.cdw10))
+                return true;
+        return (t->opc == NVME_FABRICS) != (strncmp(f->name, "sqe.cdw", 7) == 0);
+}
+
+static const struct field *any_field(const struct sequence *s, const struct seq_step *step,
+                                     uint64_t *seed)
+{
+        const struct field *const *f = seq_fields(s->transport, step->template);
+        const struct field *chosen = NULL;
         unsigned n = 0;
 
-        while (f && f[n].name)
+        while (f[n])
                 n++;
-        return n > 0 ? &f[any(seed, n)] : NULL;
+        for (unsigned i = 0; n > 0 && i < 3; i++) {
+                chosen = f[any(seed, n)];
+                if (is_its_own(step->template, chosen))
+                        break;
+        }
+        return chosen;
 }
 
 static unsigned bits_of(const struct field *f)
@@ -135,7 +196,7 @@ static struct seq_change *room_for(struct seq_step *step, const struct field *f)
 static void change_field(struct sequence *s, uint64_t *seed)
 {
         struct seq_step *step = any_pdu(s, seed);
-        const struct field *f = step ? any_field(step->template->type, seed) : NULL;
+        const struct field *f = step ? any_field(s, step, seed) : NULL;
         enum seq_op op = any(seed, 3);
 
         if (!f)
@@ -170,6 +231,8 @@ static void change_data(struct sequence *s, uint64_t *seed)
                 step->has_data = any(seed, 8);
                 step->is_literal = false;
                 step->data_len = (uint16_t)(boundary(seed, 15) % (SEQ_DATA_MAX + 1));
+                if (s->transport == SEQ_RDMA && step->template->type == PDU_CAPSULE_CMD)
+                        step->keys = (uint8_t)any(seed, any(seed, 2) ? 4 : RDMA_DESCRIPTORS + 2);
                 return;
         }
         for (size_t i = 0; i < sizeof(bytes); i++)
@@ -186,7 +249,8 @@ static void violate(struct sequence *s, uint64_t *seed)
         for (unsigned i = 0; step && i < 32; i++) {
                 enum rule_id rule = 1 + any(seed, RULES - 1);
 
-                if (spoil_can(rule) && rule_get(rule)->bound == s->side) {
+                if ((s->transport == SEQ_RDMA ? spoil_can_rdma(rule) : spoil_can(rule)) &&
+                    rule_get(rule)->bound == s->side) {
                         step->violates = rule;
                         return;
                 }
@@ -198,7 +262,7 @@ static void break_digest(struct sequence *s, uint64_t *seed)
         struct seq_step *step = any_pdu(s, seed);
         uint32_t bit = 1u << any(seed, 32);
 
-        if (!step)
+        if (!step || s->transport == SEQ_RDMA)
                 return;
         if (any(seed, 4) == 0)
                 step->stale = !step->stale;
@@ -213,7 +277,7 @@ static void change_cuts(struct sequence *s, uint64_t *seed)
         struct seq_step *step = any_step(s, seed);
         unsigned last = 0;
 
-        if (!step || (step->kind != SEQ_PDU && step->kind != SEQ_RAW))
+        if (!step || s->transport == SEQ_RDMA || (step->kind != SEQ_PDU && step->kind != SEQ_RAW))
                 return;
         step->cuts = (uint8_t)any(seed, SEQ_CUTS + 1);
         for (unsigned i = 0; i < step->cuts; i++) {
@@ -230,9 +294,23 @@ static void change_order(struct sequence *s, uint64_t *seed)
                 step->of = (uint8_t)any(seed, 4);
 }
 
+/* A rule that the other side breaks, or none any more. */
+static void change_violation(struct sequence *s, uint64_t *seed)
+{
+        enum rule_id rule = 1 + any(seed, RULES - 1);
+
+        if (any(seed, 2) || rule_get(rule)->bound == s->side)
+                rule = RULE_NONE;
+        s->violates = rule;
+}
+
 static void change_config(struct sequence *s, uint64_t *seed)
 {
-        if (any(seed, 4) == 0)
+        unsigned what = any(seed, 8);
+
+        if (what == 0)
+                change_violation(s, seed);
+        else if (what < 3)
                 s->scarce = any(seed, 2) ? any(seed, 24) : 0;
         else
                 s->config ^= 1u << any(seed, 18);
@@ -255,15 +333,16 @@ static void tidy(struct sequence *s)
 void seq_mutate(struct sequence *s, uint64_t *seed)
 {
         static void (*const mutators[])(struct sequence * s, uint64_t * seed) = {
-                insert_pdu,   insert_pdu,  insert_pdu,   insert_other,   delete_step,
-                delete_step,  swap_steps,  change_field, change_field,   change_field,
-                change_field, mend,        change_data,  duplicate_step, violate,
-                break_digest, change_cuts, change_order, change_config,
+                insert_pdu,   insert_pdu,   insert_pdu,   insert_other,   delete_step,
+                delete_step,  swap_steps,   change_field, change_field,   change_field,
+                change_field, mend,         change_data,  duplicate_step, violate,
+                break_digest, change_cuts,  change_order, change_config,  repeat_step,
+                change_queue, insert_queue,
         };
         unsigned n = 1 + any(seed, 4) * any(seed, 2);
 
         if (s->steps == 0)
-                seq_begin(s, s->side, seed);
+                seq_begin(s, s->transport, s->side, seed);
         while (n-- > 0)
                 mutators[any(seed, sizeof(mutators) / sizeof(mutators[0]))](s, seed);
         tidy(s);
@@ -273,7 +352,7 @@ void seq_splice(struct sequence *s, const struct sequence *other, uint64_t *seed
 {
         unsigned from, n, at;
 
-        if (other->steps == 0 || other->side != s->side)
+        if (other->steps == 0 || other->side != s->side || other->transport != s->transport)
                 return;
         from = any(seed, other->steps);
         n = 1 + any(seed, other->steps - from);
@@ -287,30 +366,35 @@ void seq_splice(struct sequence *s, const struct sequence *other, uint64_t *seed
         tidy(s);
 }
 
-void seq_begin(struct sequence *s, enum party side, uint64_t *seed)
+void seq_begin(struct sequence *s, enum seq_transport transport, enum party side, uint64_t *seed)
 {
-        static const char *const words[2][6] = {
-                { "icreq", "connect", "read", "write", "h2c", "write_icd" },
-                { "icresp", "resp", "c2h", "resp", "r2t", "resp" },
+        static const char *const words[2][2][6] = {
+                { { "icreq", "connect", "read", "write", "h2c", "write_icd" },
+                  { "icresp", "resp", "c2h", "resp", "r2t", "resp" } },
+                { { "request", "connect", "read", "write", "flush", "write_icd" },
+                  { "accept", "resp", "write", "resp", "read", "resp" } },
         };
 
         memset(s, 0, sizeof(*s));
+        s->transport = transport;
         s->side = side;
+        s->queues = 1;
         s->config = any(seed, 2) ? 0 : fuzz_random(seed) & 0x3ffff & ~0x80u;
         for (unsigned i = 0; i < 6; i++) {
-                struct seq_step step = seq_step_of(seq_template(side, words[side][i]));
+                struct seq_step step =
+                    seq_step_of(seq_template(transport, side, words[transport][side][i]));
+                const struct field *qid = seq_field(transport, step.template, "qid");
 
-                if (step.template->fctype == FCTYPE_CONNECT && any(seed, 2)) {
-                        step.change[0] =
-                            (struct seq_change) { pdu_field(PDU_CAPSULE_CMD, "sqe.qid"), SEQ_SET,
-                                                  1 };
+                if (qid && (step.template->type == SEQ_REQUEST || i == 1) && any(seed, 2)) {
+                        step.change[0] = (struct seq_change) { qid, SEQ_SET, 1 };
                         step.changes = 1;
                 }
                 seq_insert(s, i, s, &step);
         }
 }
 
-size_t seq_mutate_text(uint8_t *data, size_t size, size_t max, unsigned seed, enum party side)
+size_t seq_mutate_text(uint8_t *data, size_t size, size_t max, unsigned seed,
+                       enum seq_transport transport, enum party side)
 {
         static struct sequence s;
         static char text[SEQ_TEXT];
@@ -318,8 +402,9 @@ size_t seq_mutate_text(uint8_t *data, size_t size, size_t max, unsigned seed, en
         char err[100];
         size_t n;
 
-        if (!seq_parse(&s, (const char *)data, size, err, sizeof(err)) || s.side != side)
-                seq_begin(&s, side, &state);
+        if (!seq_parse(&s, (const char *)data, size, err, sizeof(err)) || s.side != side ||
+            s.transport != transport)
+                seq_begin(&s, transport, side, &state);
         seq_mutate(&s, &state);
         n = seq_print(&s, text, sizeof(text));
         if (n > max)

@@ -7,13 +7,14 @@
 
 /* One to a few changes. The sequence stays one that prints and parses. */
 void seq_mutate(struct sequence *s, uint64_t *seed);
-/* Steps of the other one (of the same side, or nothing happens) go into this one. */
+/* Steps of the other one (of the same side and transport, or nothing happens) go into this one. */
 void seq_splice(struct sequence *s, const struct sequence *other, uint64_t *seed);
 /* A session that keeps every rule, for who has none to begin with. */
-void seq_begin(struct sequence *s, enum party side, uint64_t *seed);
+void seq_begin(struct sequence *s, enum seq_transport transport, enum party side, uint64_t *seed);
 
 /* libFuzzer's custom mutator and crossover for texts of sequences of this side. */
-size_t seq_mutate_text(uint8_t *data, size_t size, size_t max, unsigned seed, enum party side);
+size_t seq_mutate_text(uint8_t *data, size_t size, size_t max, unsigned seed,
+                       enum seq_transport transport, enum party side);
 size_t seq_splice_text(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size,
                        uint8_t *out, size_t max, unsigned seed);
 

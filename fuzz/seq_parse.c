@@ -131,6 +131,8 @@ static bool take_cuts(struct reader *r)
 {
         uint64_t v, last = r->step->cuts > 0 ? r->step->cut[r->step->cuts - 1] : 0;
 
+        if (r->s->transport != SEQ_TCP)
+                return complain(r, "only a stream has cuts");
         do {
                 if (r->step->cuts == SEQ_CUTS)
                         return complain(r, "more than %d cuts", SEQ_CUTS);
@@ -172,7 +174,7 @@ static bool take_poke(struct reader *r)
         return take_hex(r, "poke", &r->step->poke);
 }
 
-static bool take_rule(struct reader *r)
+static bool take_rule(struct reader *r, enum rule_id *rule)
 {
         char id[WORD];
         size_t n = 0;
@@ -180,8 +182,25 @@ static bool take_rule(struct reader *r)
         while (r->p < r->end && !is_blank(*r->p) && n + 1 < sizeof(id))
                 id[n++] = *r->p++;
         id[n] = '\0';
-        r->step->violates = rule_by_name(id);
-        return r->step->violates != RULE_NONE || complain(r, "no rule '%s'", id);
+        *rule = seq_rule(id);
+        return *rule != RULE_NONE || complain(r, "no rule '%s'", id);
+}
+
+static bool take_violate(struct reader *r)
+{
+        return take_rule(r, &r->step->violates);
+}
+
+static bool take_keys(struct reader *r)
+{
+        uint64_t v;
+
+        if (r->s->transport != SEQ_RDMA || r->step->template->type != PDU_CAPSULE_CMD)
+                return complain(r, "keys are of commands over rdma");
+        if (!take_number(r, "keys", RDMA_DESCRIPTORS, &v))
+                return false;
+        r->step->keys = (uint8_t)(v + 1);
+        return true;
 }
 
 static bool take_of(struct reader *r)
@@ -191,6 +210,18 @@ static bool take_of(struct reader *r)
         if (!take_number(r, "of", UINT8_MAX, &v))
                 return false;
         r->step->of = (uint8_t)v;
+        return true;
+}
+
+static bool take_on(struct reader *r)
+{
+        uint64_t v;
+
+        if (r->step->kind == SEQ_DELAY)
+                return complain(r, "a delay is of all connections");
+        if (!take_number(r, "on", r->s->queues - 1u, &v))
+                return false;
+        r->step->on = (uint8_t)v;
         return true;
 }
 
@@ -204,26 +235,19 @@ static bool take_digest(struct reader *r, const char *name, uint32_t *mask)
         return true;
 }
 
-/* "sqe." and "cqe." may be left out. */
-static const struct field *field_of(uint8_t type, const char *name)
+/* Of a PDU its name in the specification. */
+static const char *kind_name(const struct seq_template *t)
 {
-        const struct field *f = pdu_field(type, name);
-        char full[WORD + 4];
-
-        if (f || (type != PDU_CAPSULE_CMD && type != PDU_CAPSULE_RESP))
-                return f;
-        snprintf(full, sizeof(full), "%s%s", type == PDU_CAPSULE_CMD ? "sqe." : "cqe.", name);
-        return pdu_field(type, full);
+        return t->type < PDU_TYPES ? pdu_info(t->type)->name : t->name;
 }
 
 static bool take_change(struct reader *r, const char *name, enum seq_op op)
 {
-        const struct field *f = field_of(r->step->template->type, name);
+        const struct field *f = seq_field(r->s->transport, r->step->template, name);
         uint64_t v;
 
         if (!f)
-                return complain(r, "no field '%s' in %s", name,
-                                pdu_info(r->step->template->type)->name);
+                return complain(r, "no field '%s' in %s", name, kind_name(r->step->template));
         if (r->step->changes == SEQ_CHANGES)
                 return complain(r, "more than %d changes", SEQ_CHANGES);
         if (!take_number(r, name, UINT64_MAX, &v))
@@ -239,12 +263,14 @@ static bool take_value(struct reader *r, const char *name, enum seq_op op)
                 bool (*take)(struct reader *r);
         } attributes[] = { { "data", take_data },
                            { "poke", take_poke },
-                           { "violate", take_rule },
-                           { "of", take_of } };
+                           { "violate", take_violate },
+                           { "of", take_of },
+                           { "keys", take_keys } };
+        bool tcp = r->s->transport == SEQ_TCP;
 
-        if (op == SEQ_FLIP && strcmp(name, "hdgst") == 0)
+        if (tcp && op == SEQ_FLIP && strcmp(name, "hdgst") == 0)
                 return take_digest(r, name, &r->step->hdgst_xor);
-        if (op == SEQ_FLIP && strcmp(name, "ddgst") == 0)
+        if (tcp && op == SEQ_FLIP && strcmp(name, "ddgst") == 0)
                 return take_digest(r, name, &r->step->ddgst_xor);
         for (size_t i = 0; op == SEQ_SET && i < sizeof(attributes) / sizeof(attributes[0]); i++)
                 if (strcmp(name, attributes[i].name) == 0)
@@ -262,7 +288,7 @@ static bool take_attribute(struct reader *r)
         if (!*name)
                 return complain(r, "what is '%.*s'?",
                                 (int)(r->end - r->p > 20 ? 20 : r->end - r->p), r->p);
-        if (r->step->kind == SEQ_PDU && strcmp(name, "stale") == 0) {
+        if (r->step->kind == SEQ_PDU && r->s->transport == SEQ_TCP && strcmp(name, "stale") == 0) {
                 r->step->stale = true;
                 return true;
         }
@@ -270,6 +296,10 @@ static bool take_attribute(struct reader *r)
                 return complain(r, "'%s' wants =, += or ^= and a value", name);
         if (op == SEQ_SET && strcmp(name, "cut") == 0)
                 return take_cuts(r);
+        if (op == SEQ_SET && strcmp(name, "on") == 0)
+                return take_on(r);
+        if (op == SEQ_SET && r->step->kind == SEQ_FAIL && strcmp(name, "of") == 0)
+                return take_of(r);
         if (r->step->kind != SEQ_PDU)
                 return complain(r, "'%s' is not of this", name);
         return take_value(r, name, op);
@@ -297,27 +327,45 @@ static bool take_delay(struct reader *r)
         return true;
 }
 
+static bool take_raw(struct reader *r)
+{
+        skip_blanks(r);
+        return take_hex(r, "raw", &r->step->bytes);
+}
+
+static bool take_status(struct reader *r)
+{
+        char name[WORD];
+
+        take_name(r, name);
+        r->step->status = seq_status(name);
+        return r->step->status != VERBS_STATUSES || complain(r, "no status '%s'", name);
+}
+
 static bool take_kind(struct reader *r, const char *word)
 {
-        r->step->template = seq_template(r->s->side, word);
+        static const struct {
+                const char *word;
+                enum seq_kind kind;
+                bool rdma;
+                bool (*take)(struct reader *r);
+        } kinds[] = {
+                { "raw", SEQ_RAW, false, take_raw },     { "delay", SEQ_DELAY, false, take_delay },
+                { "close", SEQ_CLOSE, false, NULL },     { "reset", SEQ_RESET, false, NULL },
+                { "fail", SEQ_FAIL, true, take_status }, { "remove", SEQ_REMOVE, true, NULL },
+        };
+
+        r->step->template = seq_template(r->s->transport, r->s->side, word);
         if (r->step->template)
                 return true;
-        if (strcmp(word, "raw") == 0) {
-                r->step->kind = SEQ_RAW;
-                skip_blanks(r);
-                return take_hex(r, "raw", &r->step->bytes);
-        }
-        if (strcmp(word, "delay") == 0) {
-                r->step->kind = SEQ_DELAY;
-                return take_delay(r);
-        }
-        if (strcmp(word, "close") == 0)
-                r->step->kind = SEQ_CLOSE;
-        else if (strcmp(word, "reset") == 0)
-                r->step->kind = SEQ_RESET;
-        else
-                return complain(r, "a %s says no '%s'", party_name(r->s->side), word);
-        return true;
+        for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+                if (strcmp(word, kinds[i].word) == 0 &&
+                    (!kinds[i].rdma || r->s->transport == SEQ_RDMA)) {
+                        r->step->kind = kinds[i].kind;
+                        return !kinds[i].take || kinds[i].take(r);
+                }
+        return complain(r, "a %s says no '%s' over %s", party_name(r->s->side), word,
+                        seq_transport_name(r->s->transport));
 }
 
 static bool take_step(struct reader *r, const char *word)
@@ -342,25 +390,59 @@ static bool take_party(struct reader *r, enum party *side)
         return complain(r, "who plays: host or controller?");
 }
 
-static bool take_first(struct reader *r, const char *word)
+static bool take_u32(struct reader *r, const char *name, uint32_t *out)
+{
+        uint64_t v = 0;
+
+        if (!take_number(r, name, UINT32_MAX, &v))
+                return false;
+        *out = (uint32_t)v;
+        return true;
+}
+
+static bool take_queues(struct reader *r)
+{
+        uint64_t v = 0;
+
+        if (!take_number(r, "queues", SEQ_QUEUES, &v))
+                return false;
+        r->s->queues = (uint8_t)(v > 0 ? v : 1);
+        return true;
+}
+
+/* A word of the first line, behind who plays. */
+static bool take_setting(struct reader *r)
 {
         char name[WORD];
         enum seq_op op;
-        uint64_t v = 0;
 
+        take_name(r, name);
+        if (strcmp(name, "rdma") == 0) {
+                r->s->transport = SEQ_RDMA;
+                return true;
+        }
+        if (take_sign(r, &op) && op == SEQ_SET) {
+                if (strcmp(name, "config") == 0)
+                        return take_u32(r, name, &r->s->config);
+                if (strcmp(name, "scarce") == 0)
+                        return take_u32(r, name, &r->s->scarce);
+                if (strcmp(name, "queues") == 0)
+                        return take_queues(r);
+                if (strcmp(name, "violate") == 0)
+                        return take_rule(r, &r->s->violates);
+        }
+        return complain(r, "rdma, config=N, scarce=N, queues=N or violate=RULE, not '%s'", name);
+}
+
+static bool take_first(struct reader *r, const char *word)
+{
         if (strcmp(word, "sequence") != 0)
                 return complain(r, "the first line is 'sequence host' or 'sequence controller'");
         if (!take_party(r, &r->s->side))
                 return false;
-        for (skip_blanks(r); r->p < r->end; skip_blanks(r)) {
-                take_name(r, name);
-                if (!take_sign(r, &op) || op != SEQ_SET ||
-                    (strcmp(name, "config") != 0 && strcmp(name, "scarce") != 0))
-                        return complain(r, "config=N or scarce=N, not '%s'", name);
-                if (!take_number(r, name, UINT32_MAX, &v))
+        for (skip_blanks(r); r->p < r->end; skip_blanks(r))
+                if (!take_setting(r))
                         return false;
-                *(*name == 'c' ? &r->s->config : &r->s->scarce) = (uint32_t)v;
-        }
         return true;
 }
 
@@ -371,9 +453,12 @@ bool seq_parse(struct sequence *s, const char *text, size_t n, char *err, size_t
         bool begun = false;
         char word[WORD];
 
+        s->transport = SEQ_TCP;
         s->config = s->scarce = 0;
+        s->violates = RULE_NONE;
         s->steps = 0;
         s->pooled = 0;
+        s->queues = 1;
         for (const char *next; text < end; text = next) {
                 const char *stop = memchr(text, '\n', (size_t)(end - text));
                 const char *comment;

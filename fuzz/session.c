@@ -3,49 +3,11 @@
 
 #include <stdlib.h>
 
-#include "fuzz.h"
-#include "pdu/machine/tcp_controller.h"
-#include "pdu/machine/tcp_host.h"
 #include "pdu/wire/fabrics.h"
-#include "seq_bind.h"
+#include "session_own.h"
 
-enum { BLOCK = 512, BLOCKS = 64, PARKED = 128, COMMANDS = 6, DATA = 8192, IDLE = 1024 };
-
-struct play {
-        const struct sequence *s;
-        struct session_report *r;
-        struct seq_bind bind;
-        struct tcp_controller *c; /* one of the two */
-        struct tcp_host *h;
-        struct link *link;
-        struct framer ear; /* for what the machine says */
-        struct rule_policy policy;
-        bool closed, term_heard, deaf;
-
-        /* the owner of the controller's side */
-        struct request *parked[PARKED];
-        unsigned n_parked, buffers;
-        uint16_t sq_size, sq_head, qid;
-        bool connected, no_flow_control;
-
-        /* the owner of the host's side */
-        struct host_cmd cmd[COMMANDS];
-        bool busy[COMMANDS];
-        unsigned submitted;
-};
-
-static uint8_t room_in[FRAMER_BUFFER_MIN], room_ear[FRAMER_BUFFER_MIN], said[BIND_ROOM];
 static uint8_t disk[BLOCK * BLOCKS], host_data[COMMANDS][DATA];
-
-static bool is(const struct play *p, unsigned bit)
-{
-        return p->s->config & bit;
-}
-
-static uint8_t pda_of(const struct play *p)
-{
-        return p->s->config >> SESSION_PDA_SHIFT & ((1 << SESSION_PDA) - 1);
-}
+static bool disk_written, data_written; /* in this run */
 
 /* --- the owner of the controller's side --------------------------------------------------------- */
 
@@ -96,7 +58,7 @@ static void connect_queue(struct play *p, struct request *r)
         unsigned entries = le16_get(cmd->sqsize) + 1u;
 
         if (p->connected || entries < 2 || entries > 128 ||
-            tcp_controller_set_depth(p->c, entries) != 0) {
+            p->machine->set_depth(p, entries) != 0) {
                 r->cqe.sf = status_field(NVME_CONNECT_PARAM);
                 return;
         }
@@ -108,6 +70,22 @@ static void connect_queue(struct play *p, struct request *r)
         r->cqe.dw0 = le32(1);
 }
 
+/* Ends the command that it names, wherever that is, but for the Abort itself. */
+static void abort_command(struct play *p, const struct request *abort)
+{
+        struct request *r = p->machine->request(p, (uint16_t)(le32_get(abort->sqe.cdw10) >> 16));
+
+        if (!r || r == abort)
+                return;
+        for (unsigned i = 0; i < p->n_parked; i++)
+                if (p->parked[i] == r) {
+                        p->parked[i] = p->parked[--p->n_parked];
+                        break;
+                }
+        r->cqe = (struct cqe) { .sf = status_field(NVME_ABORT_REQUESTED) };
+        p->machine->complete(p, r);
+}
+
 static void carry_out(struct play *p, struct request *r)
 {
         uint32_t digest = FUZZ_DIGEST_START;
@@ -116,6 +94,8 @@ static void carry_out(struct play *p, struct request *r)
                 fuzz_digest(&digest, r->data, r->len);
         if (r->sqe.opc == NVME_FABRICS && r->sqe.fctype == FCTYPE_CONNECT) {
                 connect_queue(p, r);
+        } else if (r->sqe.opc == NVME_ABORT && p->qid == 0) {
+                abort_command(p, r);
         } else if (r->xfer == XFER_C2H) {
                 for (uint32_t i = 0, n; i < r->len; i += n) {
                         n = r->len - i < sizeof(disk) ? r->len - i : (uint32_t)sizeof(disk);
@@ -124,6 +104,7 @@ static void carry_out(struct play *p, struct request *r)
                 r->c2h_len = r->len;
         } else if (r->sqe.opc == NVME_WRITE && p->qid > 0) {
                 memcpy(disk + (size_t)le32_get(r->sqe.cdw10) * BLOCK, r->data, r->len);
+                disk_written = true;
         }
 }
 
@@ -134,16 +115,15 @@ static void execute(void *user, struct request *r)
         r->success_ok = is(p, SESSION_SUCCESS) && p->no_flow_control;
         carry_out(p, r);
         if (!is(p, SESSION_DEFERS) || p->n_parked == PARKED)
-                tcp_controller_complete(p->c, r);
+                p->machine->complete(p, r);
         else
                 p->parked[p->n_parked++] = r;
 }
 
-/* The youngest first: answers need not come in the order of the commands. */
-static void unpark(struct play *p)
+void owner_unpark(struct play *p)
 {
         while (p->n_parked > 0)
-                tcp_controller_complete(p->c, p->parked[--p->n_parked]);
+                p->machine->complete(p, p->parked[--p->n_parked]);
 }
 
 static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
@@ -151,7 +131,7 @@ static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
         struct play *p = user;
         uint8_t *buf = NULL;
 
-        (void)lkey;
+        *lkey = LKEY;
         if (!is(p, SESSION_HUNGRY) || p->buffers == 0)
                 buf = malloc(len); /* of just that size: a byte too far is seen */
         p->buffers += buf != NULL;
@@ -179,41 +159,11 @@ static void completing(void *user, struct request *r)
         r->cqe.sqhd = le16((uint16_t)head);
 }
 
-static bool begin_controller(struct play *p)
-{
-        static const struct request_ops ops = { .admit = admit,
-                                                .execute = execute,
-                                                .buffer_get = buffer_get,
-                                                .buffer_put = buffer_put,
-                                                .completing = completing };
-        const struct tcp_controller_config cfg = {
-                .cpda = pda_of(p),
-                .hdgst = !is(p, SESSION_DIGESTS),
-                .ddgst = !is(p, SESSION_DIGESTS),
-                .maxh2cdata = is(p, SESSION_SHORT) ? 4096 : 131072,
-                .io_in_capsule = is(p, SESSION_NO_ICD) ? 0 : 8192,
-                .max_transfer = 1 << 17,
-                .c2h_max = is(p, SESSION_SHORT) ? 1024 : 0,
-                .r2t_max = is(p, SESSION_SHORT) ? 1024 : 0,
-                .r2t_window = is(p, SESSION_WINDOW) ? 4 : 1,
-                .limits = { .depth_max = 128, .r2ts_max = 64 },
-                .policy = &p->policy,
-        };
-
-        p->c = tcp_controller_new(&cfg, &ops, p);
-        if (p->c)
-                p->link = tcp_controller_link(p->c);
-        return p->c != NULL;
-}
-
-static void end_controller(struct play *p)
-{
-        link_kill(p->link);
-        unpark(p);
-        must(tcp_controller_executing(p->c) == 0);
-        tcp_controller_free(p->c);
-        must(p->buffers == 0);
-}
+const struct request_ops owner_ops = { .admit = admit,
+                                       .execute = execute,
+                                       .buffer_get = buffer_get,
+                                       .buffer_put = buffer_put,
+                                       .completing = completing };
 
 /* --- the owner of the host's side --------------------------------------------------------------- */
 
@@ -222,7 +172,7 @@ static void done(struct host_cmd *cmd, void *user)
         struct play *p = user;
 
         must(p->busy[cmd - p->cmd]);
-        must(cmd->got <= cmd->len || cmd->xfer != XFER_C2H || is(p, SESSION_WAIVED));
+        must(cmd->got <= cmd->len || cmd->xfer != XFER_C2H || is_lenient(p));
         p->busy[cmd - p->cmd] = false;
 }
 
@@ -246,262 +196,45 @@ static void submit_one(struct play *p, unsigned i)
                 cmd->xfer = XFER_NONE;
         cmd->command_buffer = n % 2;
         if (cmd->xfer != XFER_NONE) {
-                cmd->data = n % 5 == 4 && cmd->xfer == XFER_C2H ? NULL : host_data[i];
+                cmd->data = n % 5 == 4 && cmd->xfer == XFER_C2H && p->s->transport == SEQ_TCP
+                                ? NULL
+                                : host_data[i];
+                data_written |= cmd->xfer == XFER_C2H;
                 cmd->len = n == 0 ? CONNECT_DATA_LEN : n % 3 == 0 ? 4096 : DATA;
         }
         p->busy[i] = true;
-        if (tcp_host_submit(p->h, cmd) == 0)
+        if (p->machine->submit(p, cmd) == 0)
                 p->submitted++;
         else
                 p->busy[i] = false;
 }
 
-static void submit(struct play *p)
+void client_submit(struct play *p)
 {
-        if (!tcp_host_ready(p->h))
-                return;
         for (unsigned i = 0; i < COMMANDS; i++)
                 if (!p->busy[i])
                         submit_one(p, i);
 }
 
-static bool begin_host(struct play *p)
+uint8_t *client_data(size_t *len)
 {
-        const struct tcp_host_config cfg = {
-                .hpda = pda_of(p),
-                .hdgst = is(p, SESSION_DIGESTS),
-                .ddgst = is(p, SESSION_DIGESTS),
-                .require_digests = is(p, SESSION_REQUIRES),
-                .maxr2t = is(p, SESSION_WINDOW) ? 4 : 1,
-                .depth = is(p, SESSION_HUNGRY) ? 2 : 31,
-                .in_capsule = is(p, SESSION_NO_ICD) ? 0 : 8192,
-                .limits = { .depth_max = 64, .r2ts_max = 16 },
-                .policy = &p->policy,
-        };
-
-        p->h = tcp_host_new(&cfg, p);
-        if (!p->h)
-                return false;
-        p->link = tcp_host_link(p->h);
-        tcp_host_start(p->h);
-        return true;
-}
-
-static void end_host(struct play *p)
-{
-        tcp_host_fail_all(p->h, NVME_TRANSIENT_TRANSPORT);
-        must(tcp_host_outstanding(p->h) == 0);
-        for (unsigned i = 0; i < COMMANDS; i++)
-                must(!p->busy[i]);
-        tcp_host_free(p->h);
-}
-
-/* --- what the machine says ---------------------------------------------------------------------- */
-
-static bool is_term(const union pdu *h)
-{
-        return h->ch.type == PDU_H2C_TERM || h->ch.type == PDU_C2H_TERM;
-}
-
-static void heard(struct play *p)
-{
-        const union pdu *h = framer_header(&p->ear);
-        const uint8_t *data = framer_data(&p->ear);
-
-        must(!p->term_heard);
-        must(!framer_ddgst_bad(&p->ear));
-        p->r->pdus++;
-        fuzz_digest(&p->r->digest, h, is_term(h) ? 1 : h->ch.hlen);
-        if (data && !is_term(h))
-                fuzz_digest(&p->r->digest, data, framer_data_len(&p->ear));
-        if (p->r->pdu)
-                p->r->pdu(p->r->user, peer_of(p->s->side), h);
-        p->term_heard = is_term(h);
-        seq_bind_heard(&p->bind, h);
-        if (h->ch.type == PDU_ICRESP)
-                framer_negotiated(&p->ear, track_format(p->link->track, PARTY_CONTROLLER));
-}
-
-static void listen_to(struct play *p, const uint8_t *bytes, size_t n)
-{
-        struct iovec iov[2];
-        enum framer_event e;
-
-        p->r->heard += n;
-        for (size_t len; n > 0 && !p->deaf; bytes += len, n -= len) {
-                framer_recv_iov(&p->ear, iov);
-                len = iov[0].iov_len < n ? iov[0].iov_len : n;
-                memcpy(iov[0].iov_base, bytes, len);
-                framer_received(&p->ear, len);
-                while ((e = framer_next(&p->ear)) != FRAMER_MORE && e != FRAMER_FAULT)
-                        if (e == FRAMER_PDU)
-                                heard(p);
-                if (e == FRAMER_FAULT) { /* who takes anything may come to say anything */
-                        must(is(p, SESSION_WAIVED));
-                        p->deaf = true;
-                        return;
-                }
-        }
-}
-
-/* Takes all that the machine has to say. */
-static void hear(struct play *p)
-{
-        struct iovec iov[8];
-        int n;
-
-        if (p->h) /* since ICResp came */
-                framer_negotiated(&p->ear, track_format(p->link->track, PARTY_HOST));
-        while ((n = link_send_iov(p->link, iov, 8)) > 0) {
-                size_t bytes = 0;
-
-                for (int i = 0; i < n; i++) {
-                        must(iov[i].iov_len > 0);
-                        listen_to(p, iov[i].iov_base, iov[i].iov_len);
-                        bytes += iov[i].iov_len;
-                }
-                link_sent(p->link, bytes);
-        }
-}
-
-/* --- what it is told ---------------------------------------------------------------------------- */
-
-/* It may have to wait until something was answered: then it is. Sooner or later it has to go on. */
-static void handle(struct play *p, size_t n)
-{
-        unsigned idle = 0;
-        uint64_t before;
-
-        if (p->h) {
-                tcp_host_received(p->h, n);
-                return;
-        }
-        while (tcp_controller_received(p->c, n, is(p, SESSION_BUDGET) ? 1 : 0)) {
-                n = 0;
-                before = p->r->heard;
-                hear(p);
-                if (p->r->heard != before)
-                        continue;
-                unpark(p);
-                tcp_controller_buffers(p->c);
-                if (idle++ < IDLE)
-                        continue;
-                must(is(p,
-                        SESSION_WAIVED)); /* who may overrun the queue may have it wait for ever */
-                p->closed = true;
-                return;
-        }
-}
-
-static void tell(struct play *p, const uint8_t *bytes, size_t n)
-{
-        struct iovec iov[2];
-
-        while (n > 0 && p->link->state < LINK_CLOSING && !p->closed) {
-                int iovs = link_recv_iov(p->link, iov);
-                size_t done = 0;
-
-                for (int i = 0; i < iovs && done < n; i++) {
-                        size_t len = iov[i].iov_len < n - done ? iov[i].iov_len : n - done;
-
-                        must(len > 0);
-                        memcpy(iov[i].iov_base, bytes + done, len);
-                        done += len;
-                }
-                handle(p, done);
-                bytes += done;
-                n -= done;
-        }
-}
-
-static void tell_cut(struct play *p, const struct seq_step *step, int cuts, size_t n)
-{
-        size_t at = 0;
-
-        for (unsigned i = 0; cuts == SESSION_DECLARED && i < step->cuts; i++)
-                if (step->cut[i] < n) {
-                        tell(p, said + at, step->cut[i] - at);
-                        at = step->cut[i];
-                }
-        /* headers, digests and padding byte by byte, long data in pieces of an odd size */
-        for (size_t len; cuts == SESSION_BYTES && at < n; at += len) {
-                len = at < 300 || n - at < 16 ? 1 : n - at - 15 < 509 ? n - at - 15 : 509;
-                tell(p, said + at, len);
-        }
-        tell(p, said + at, n - at);
-}
-
-static void say(struct play *p, const struct seq_step *step, int cuts)
-{
-        size_t n = seq_bind_say(&p->bind, p->s, step, said);
-
-        if (p->r->pdu && step->kind == SEQ_PDU && n >= sizeof(struct pdu_ch)) {
-                union pdu h = { 0 };
-
-                memcpy(&h, said, n < sizeof(h) ? n : sizeof(h));
-                p->r->pdu(p->r->user, p->s->side, &h);
-        }
-        tell_cut(p, step, cuts, n);
+        *len = sizeof(host_data);
+        return host_data[0];
 }
 
 /* --- all of it ---------------------------------------------------------------------------------- */
 
-/* Between two steps: what is due is done, and what is said is heard. */
-static void turn(struct play *p)
+/* Only what the last run wrote is written again: it is more than most sessions touch. */
+static void restore_data(void)
 {
-        hear(p);
-        if (p->h) {
-                submit(p);
-        } else {
-                if (!is(p, SESSION_DEFERS))
-                        unpark(p);
-                tcp_controller_buffers(p->c);
-                handle(p, 0);
-        }
-        hear(p);
-}
+        static bool begun;
 
-static void play_step(struct play *p, const struct seq_step *step, int cuts)
-{
-        p->r->steps++;
-        switch (step->kind) {
-        case SEQ_PDU:
-        case SEQ_RAW:
-                say(p, step, cuts);
-                break;
-        case SEQ_DELAY:
-                if (p->c)
-                        unpark(p);
-                break;
-        case SEQ_CLOSE:
-        case SEQ_RESET:
-                p->closed = true;
-                break;
-        }
-}
-
-static bool begin(struct play *p)
-{
-        bool ok;
-
-        memset(disk, 0x11, sizeof(disk));
-        memset(host_data, 0x22, sizeof(host_data));
-        fuzz_scarce(p->s->scarce);
-        ok = p->s->side == PARTY_HOST ? begin_controller(p) : begin_host(p);
-        if (!ok)
-                return false;
-        framer_attach(&p->link->rx, room_in, sizeof(room_in));
-        framer_init(&p->ear, peer_of(p->s->side), NULL);
-        framer_attach(&p->ear, room_ear, sizeof(room_ear));
-        return true;
-}
-
-static void report(struct play *p)
-{
-        p->r->fault = p->link->fault;
-        p->r->terminated = p->term_heard;
-        p->r->end = link_state_name(p->link->state);
-        must(!p->term_heard || p->link->state >= LINK_TERMINATING);
+        if (disk_written || !begun)
+                memset(disk, 0x11, sizeof(disk));
+        if (data_written || !begun)
+                memset(host_data, 0x22, sizeof(host_data));
+        disk_written = data_written = false;
+        begun = true;
 }
 
 void session_play(const struct sequence *s, int cuts, struct session_report *r)
@@ -513,18 +246,37 @@ void session_play(const struct sequence *s, int cuts, struct session_report *r)
         };
         if (s->config & SESSION_WAIVED)
                 p.policy.waived = *fuzz_all_rules();
+        if (s->violates != RULE_NONE)
+                rule_add(&p.policy.violated, s->violates);
         seq_bind_init(&p.bind, s->side, "nqn.2014-08.org.nvmexpress:uuid:fuzz", "nqn.fuzz");
-        if (begin(&p)) {
-                turn(&p);
-                for (unsigned i = 0; i < s->steps && !p.closed; i++) {
-                        play_step(&p, &s->step[i], cuts);
-                        turn(&p);
-                }
-                report(&p);
-                if (p.c)
-                        end_controller(&p);
-                else
-                        end_host(&p);
-        }
+        restore_data();
+        fuzz_run_begin();
+        fuzz_scarce(s->scarce);
+        if (s->transport == SEQ_RDMA)
+                session_play_rdma(&p);
+        else
+                session_play_tcp(&p, cuts);
         fuzz_scarce(0);
+        fuzz_run_end();
+}
+
+void session_fuzz(enum seq_transport transport, enum party side, const uint8_t *input, size_t size)
+{
+        static struct sequence s;
+        struct session_report report = { 0 }, again = { 0 };
+        char err[100];
+
+        if (!seq_parse(&s, (const char *)input, size, err, sizeof(err)) || s.side != side ||
+            s.transport != transport)
+                return;
+        session_play(&s, SESSION_DECLARED, &report);
+        if (report.digest % 8 != 0 || s.scarce > 0)
+                return;
+        session_play(&s, report.digest % 16 ? SESSION_BYTES : SESSION_WHOLE, &again);
+        if (s.violates != RULE_NONE)
+                return;
+        must(again.fault.rule == report.fault.rule && again.fault.fes == report.fault.fes &&
+             again.fault.fei == report.fault.fei);
+        /* where rules are waived a peer that overran the queue may have it wait for its owner */
+        must(again.digest == report.digest || (s.config & SESSION_WAIVED));
 }

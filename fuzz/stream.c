@@ -68,6 +68,15 @@ static void digests(uint8_t *p, const union pdu *h, const struct pdu_format *f, 
                 put_digest(p + start + len, p + start, len);
 }
 
+void stream_sum(uint8_t *p, size_t n, const struct pdu_format *f)
+{
+        union pdu h = { 0 };
+
+        memcpy(&h, p, n < sizeof(h) ? n : sizeof(h));
+        if (h.ch.hlen + (size_t)PDU_DIGEST_LEN <= n && le32_get(h.ch.plen) <= n)
+                digests(p, &h, f, 0);
+}
+
 /* Bytes of the PDU at p; 0: the rest is none. */
 static size_t fix(uint8_t *p, size_t n, const struct pdu_format *f, enum party sender,
                   uint64_t *seed)

@@ -12,10 +12,14 @@
  */
 void stream_fix(uint8_t *p, size_t n, const struct pdu_format *f, enum party sender, unsigned seed);
 
-/* libFuzzer's. */
+/* Sums the digests of one PDU of n bytes, whatever it is. */
+void stream_sum(uint8_t *p, size_t n, const struct pdu_format *f);
+
+/* libFuzzer's. Without libFuzzer the first is that of fuzz/harness/mutate.c, which a seed starts. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed);
 size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size,
                                  uint8_t *out, size_t max, unsigned seed);
+void fuzz_mutate_seed(unsigned seed);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "pdu/io/auth_openssl.h"
 #include "pdu/wire/fabrics.h"
 
 #define RDMA_PORT  "4420" /* of discovery, too */
@@ -35,6 +36,16 @@ static bool take_violate(void *args, const char *value, char *error, size_t size
         return take_rule(&((struct args *)args)->policy.violated, PARTY_HOST, value, error, size);
 }
 
+static bool take_key(void *args, const char *value, char *error, size_t size)
+{
+        return auth_key_option(&((struct args *)args)->dhchap, value, error, size) == 0;
+}
+
+static bool take_ctrl_key(void *args, const char *value, char *error, size_t size)
+{
+        return auth_key_option(&((struct args *)args)->dhchap_ctrl, value, error, size) == 0;
+}
+
 /* clang-format off */
 const struct option_row host_options[] = {
         { 't', "transport", "TYPE", "transport: tcp or rdma (tcp, or what the address says)", OPTION_CHOICE, ARGS_WHERE, AT(transport), .choices = "tcp|rdma" },
@@ -51,9 +62,11 @@ const struct option_row host_options[] = {
         { 0, "hpda", "N", "PDU data alignment for the controller: (N + 1) * 4 bytes (TCP; 0)", OPTION_NUMBER, ARGS_WHERE, AT(hpda), .max = PDU_PDA_MAX },
         { 0, "maxr2t", "N", "R2Ts that may be outstanding per command (TCP; 1)", OPTION_NUMBER, ARGS_WHO, AT(maxr2t), .min = 1, .max = 64 },
         { 0, "timeout", "MS", "for set-up and each command, milliseconds (30000)", OPTION_NUMBER, ARGS_WHERE, AT(timeout), .min = 1, .max = 86400000 },
+        { 'S', "dhchap-secret", "KEY", "key to authenticate with, DHHC-1:..., or @FILE that holds it", OPTION_CALL, ARGS_WHO, .call = take_key },
+        { 'C', "dhchap-ctrl-secret", "KEY", "key that the controller has to authenticate itself with, or @FILE", OPTION_CALL, ARGS_WHO, .call = take_ctrl_key },
         { 0, "waive", "RULE", "do not check this rule of controllers; repeatable", OPTION_CALL, ARGS_WHO, .call = take_waive },
         { 0, "violate", "RULE", "break this rule of hosts; repeatable", OPTION_CALL, ARGS_WHO, .call = take_violate },
-        { 0, "pcap", "FILE", "record what goes over the connections (TCP), .pcapng or .pcap, the port as 4420", OPTION_STRING, ARGS_WHO, AT(pcap) },
+        { 0, "pcap", "FILE", "record what goes over the connections, .pcapng or .pcap, the port as 4420; RDMA as RoCEv2, with READs and WRITEs as the responses imply them", OPTION_STRING, ARGS_WHO, AT(pcap) },
         { 'i', "nr-io-queues", "N", "I/O queues (verify: 4, perf: 1)", OPTION_NUMBER, ARGS_QUEUES, AT(io_queues), .min = 1, .max = HOST_IO_QUEUES_MAX },
         { 'Q', "queue-size", "N", "entries of an I/O queue (128)", OPTION_NUMBER, ARGS_QUEUES, AT(queue_size), .min = 2, .max = 65535 },
 
@@ -195,10 +208,10 @@ int args_params(const struct args *a, const char *port, const char *nqn, struct 
                                  host_transport_name(p->transport));
         if (option_number(p->trsvcid, &number) < 0 || number > UINT16_MAX)
                 return host_fail(e, HOST_USAGE, "'%s' is no TCP port", p->trsvcid);
-        if (rdma && a->pcap)
-                return host_fail(e, HOST_USAGE, "--pcap records TCP only");
         if (rdma && (a->hdgst || a->ddgst))
                 return host_fail(e, HOST_USAGE, "NVMe/RDMA has no digests");
+        if (a->dhchap_ctrl.len && !a->dhchap.len)
+                return host_fail(e, HOST_USAGE, "--dhchap-ctrl-secret needs --dhchap-secret");
         if (strlen(p->subnqn) >= NQN_FIELD || (a->hostnqn && strlen(a->hostnqn) >= NQN_FIELD))
                 return host_fail(e, HOST_USAGE, "an NQN has at most %d bytes", NQN_MAX);
         if (a->hostid && host_uuid_parse(a->hostid, p->hostid) < 0)
@@ -215,7 +228,10 @@ int args_params(const struct args *a, const char *port, const char *nqn, struct 
         p->hpda = (uint8_t)a->hpda;
         p->maxr2t = (uint32_t)a->maxr2t;
         p->no_sqfc = a->no_sqfc;
+        p->dhchap = a->dhchap;
+        p->dhchap_ctrl = a->dhchap_ctrl;
         p->policy = &a->policy;
         p->record = a->record;
+        p->verbs = a->verbs;
         return 0;
 }

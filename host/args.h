@@ -57,9 +57,11 @@ struct args {
         bool ic;
         uint64_t split, delay, wait; /* bytes; ms */
 
+        struct auth_key dhchap, dhchap_ctrl;
         struct rule_policy policy;
         const char *pcap;
         struct capture_writer *record; /* --pcap, once it is open */
+        struct verbs_provider *verbs;  /* ... with RDMA; else NULL */
         struct host_address address;   /* what a nvme+tcp:// word said */
 };
 

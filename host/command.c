@@ -7,6 +7,8 @@
 
 #include "host/call.h"
 #include "pdu/io/capture_writer.h"
+#include "pdu/io/verbs_rdma.h"
+#include "pdu/io/verbs_record.h"
 #include "pdu/wire/identify.h"
 
 enum connects { ITSELF, ADMIN, IO };
@@ -121,15 +123,31 @@ static int run_connected(const struct subcommand *s, struct call *call, struct h
         return disconnect(&c, s->run(call, e), e);
 }
 
+static int start_recording(struct args *args, struct host_error *e)
+{
+        struct verbs_provider *devices = NULL;
+        char error[300];
+
+        args->record = capture_writer_open(args->pcap, error, sizeof(error));
+        if (!args->record)
+                return host_fail(e, HOST_USAGE, "%s", error);
+        if (args_transport(args) == HOST_TCP)
+                return 0;
+        devices = verbs_rdma(error, sizeof(error));
+        if (!devices)
+                return host_fail(e, HOST_BROKEN, "%s", error);
+        args->verbs = verbs_record_new(devices, args->record);
+        return args->verbs ? 0 : host_fail(e, HOST_BROKEN, "out of memory");
+}
+
 static int run_recorded(const struct subcommand *s, struct args *args, struct call *call,
                         struct host_error *e)
 {
-        char error[300];
-        int rc;
+        int rc = args->pcap ? start_recording(args, e) : 0;
 
-        if (args->pcap && !(args->record = capture_writer_open(args->pcap, error, sizeof(error))))
-                return host_fail(e, HOST_USAGE, "%s", error);
-        rc = s->connects == ITSELF ? s->run(call, e) : run_connected(s, call, e);
+        if (rc == 0)
+                rc = s->connects == ITSELF ? s->run(call, e) : run_connected(s, call, e);
+        verbs_record_free(args->verbs);
         if (args->record && capture_writer_close(args->record) < 0 && rc == 0)
                 return host_fail(e, HOST_BROKEN, "%s: %s", args->pcap, strerror(errno));
         return rc;

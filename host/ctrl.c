@@ -101,6 +101,41 @@ static int explain_connect(const struct host_params *p, uint16_t qid, struct hos
         return -1;
 }
 
+/* --- authentication --------------------------------------------------------------------------- */
+
+struct authenticating {
+        struct host_ctrl *ctrl;
+        struct host_queue *queue;
+};
+
+static int run_auth(void *user, const union sqe *sqe, void *data, uint32_t len,
+                    struct host_error *e)
+{
+        struct authenticating *w = user;
+
+        return host_ctrl_run(w->ctrl, w->queue, sqe, data, len, NULL, e);
+}
+
+static int authenticate(struct host_ctrl *c, struct host_queue *q, uint32_t dw0,
+                        struct host_error *e)
+{
+        struct authenticating who = { c, q };
+        struct host_auth h = { .hostnqn = c->params.hostnqn,
+                               .subnqn = c->params.subnqn,
+                               .host = c->params.dhchap,
+                               .ctrl = c->params.dhchap_ctrl,
+                               .run = run_auth,
+                               .user = &who };
+        struct host_error why;
+
+        if (host_authenticate(&h, dw0, &why) == 0)
+                return 0;
+        *e = why;
+        host_error_set(e, why.kind, "Connect of queue %u to %s: %s", q->qid, c->params.subnqn,
+                       why.line);
+        return -1;
+}
+
 static int send_connect(struct host_ctrl *c, struct host_queue *q, uint16_t cntlid,
                         unsigned entries, struct cqe *cqe, struct host_error *e)
 {
@@ -115,11 +150,7 @@ static int send_connect(struct host_ctrl *c, struct host_queue *q, uint16_t cntl
         snprintf(data.hostnqn, sizeof(data.hostnqn), "%s", p->hostnqn);
         if (host_queue_run(q, &sqe, &data, sizeof(data), cqe, e) < 0)
                 return explain_connect(p, q->qid, e);
-        if (le32_get(cqe->dw0) & (CONNECT_ATR | CONNECT_ASCR))
-                return host_fail(e, HOST_STATUS,
-                                 "Connect of queue %u to %s: authentication required", q->qid,
-                                 p->subnqn);
-        return 0;
+        return authenticate(c, q, le32_get(cqe->dw0), e);
 }
 
 int host_ctrl_open(struct host_ctrl *c, const struct host_params *params, struct host_error *e)

@@ -7,6 +7,7 @@
 #ifndef NVMF_HOST_CTRL_H
 #define NVMF_HOST_CTRL_H
 
+#include "host/auth.h"
 #include "host/queue.h"
 #include "pdu/wire/fabrics.h"
 
@@ -30,8 +31,9 @@ struct host_params {
         bool no_sqfc;        /* ask to disable SQ flow control */
         uint8_t hpda;        /* TCP: 0's based dwords, 0..31 */
         uint32_t maxr2t;     /* TCP: count, >= 1 */
-        const struct rule_policy *policy; /* may be NULL */
-        struct capture_writer *record;    /* as in host_queue_config */
+        struct auth_key dhchap, dhchap_ctrl; /* for authentication; len 0: none: host/auth.h */
+        const struct rule_policy *policy;    /* may be NULL */
+        struct capture_writer *record;       /* as in host_queue_config */
 };
 /* All but traddr and subnqn. hostnqn is this machine's, in static memory. */
 struct host_params host_params_default(void);
@@ -59,7 +61,7 @@ struct host_ctrl {
  * closed. The strings of params are not copied. c must not move.
  */
 int host_ctrl_connect(struct host_ctrl *c, const struct host_params *params, struct host_error *e);
-/* In steps: the admin queue's Connect alone (CC.EN stays 0); enable and identify; I/O queues. After
+/* In steps: the admin queue's Connect and authentication alone (CC.EN stays 0); enable and identify; I/O queues. After
  * an error of these host_ctrl_close(). */
 int host_ctrl_open(struct host_ctrl *c, const struct host_params *params, struct host_error *e);
 int host_ctrl_enable(struct host_ctrl *c, struct host_error *e);

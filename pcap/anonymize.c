@@ -1,32 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A capture that may be shown: the NVMe/TCP connections of another one, their streams written anew
- * with what names somebody replaced, digests and checksums right. What is missing in the first is
+ * A capture that may be shown: the NVMe connections of another one, what was said written anew with
+ * what names somebody replaced, digests, CRCs and checksums right. What is missing in the first is
  * missing in the second.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "pcap/anonymize.h"
 #include "pcap/call.h"
 #include "pcap/command.h"
-#include "pcap/scrub.h"
 #include "pcap/wirebytes.h"
-#include "pdu/io/capture_writer.h"
 
-struct writer {
-        const struct args *args;
-        struct scrub scrub;
-        struct capture_writer *out;
-        struct bytes pdu;
-        uint64_t written, left_out;
-        bool no_memory;
-};
-
-static struct sockaddr_storage address_of(const struct scrub *s, const struct capture_end *end)
+struct sockaddr_storage anonymous_address(const struct scrub *s, const struct capture_end *end)
 {
         struct sockaddr_storage ss = { .ss_family = end->family };
         struct capture_end e = *end;
@@ -42,23 +31,20 @@ static struct sockaddr_storage address_of(const struct scrub *s, const struct ca
         return ss;
 }
 
-static void open_flow(struct writer *w, const struct record *r)
+static void open_flow(struct anonymizer *w, const struct record *r)
 {
         const struct trace_conn *c = r->e->conn;
-        struct sockaddr_storage host = address_of(&w->scrub, &c->end[PARTY_HOST]);
-        struct sockaddr_storage controller = address_of(&w->scrub, &c->end[PARTY_CONTROLLER]);
+        struct sockaddr_storage host = anonymous_address(&w->scrub, &c->end[PARTY_HOST]);
+        struct sockaddr_storage controller =
+            anonymous_address(&w->scrub, &c->end[PARTY_CONTROLLER]);
         struct capture_flow *f;
 
-        if (c->transport != TRACE_TCP) {
-                w->left_out++;
-                return;
-        }
         r->session->user = f = calloc(1, sizeof(*f));
         if (!f) {
                 w->no_memory = true;
                 return;
         }
-        w->written++;
+        f->midstream = c->midstream;
         capture_flow_open(w->out, f, (struct sockaddr *)&host, (struct sockaddr *)&controller,
                           r->e->at.time_ns);
 }
@@ -74,7 +60,7 @@ static bool data_offset(const union pdu *h, uint64_t *offset)
         return true;
 }
 
-static void scrub_pdu(struct writer *w, const struct record *r, uint8_t *data, uint32_t n)
+static void scrub_pdu(struct anonymizer *w, const struct record *r, uint8_t *data, uint32_t n)
 {
         const union sqe *sqe = r->sqe ? r->sqe : r->cmd ? &r->cmd->sqe : NULL;
         uint64_t offset;
@@ -88,41 +74,38 @@ static void scrub_pdu(struct writer *w, const struct record *r, uint8_t *data, u
 }
 
 /* A PDU whose data is not all there is written up to its data, and the rest is a gap again. */
-static void write_pdu(struct writer *w, const struct record *r, struct capture_flow *f)
+static void write_pdu(struct anonymizer *w, const struct record *r, struct capture_flow *f)
 {
         const struct trace_pdu *p = &r->e->pdu;
         bool whole = p->data_len == 0 || (p->data && !p->cut);
         struct wire_parts parts;
 
-        if (!wire_bytes(&w->pdu, p, &parts)) {
+        if (!wire_bytes(&w->message, p, &parts)) {
                 w->no_memory = true;
                 return;
         }
         if (p->data_len > 0 && whole) {
-                scrub_pdu(w, r, w->pdu.p + parts.data, p->data_len);
-                wire_sum(&w->pdu, &parts, p->ddgst_bad);
+                scrub_pdu(w, r, w->message.p + parts.data, p->data_len);
+                wire_sum(&w->message, &parts, p->ddgst_bad);
         }
-        capture_flow_data(w->out, f, r->e->sender, w->pdu.p, whole ? w->pdu.n : parts.data,
+        capture_flow_data(w->out, f, r->e->sender, w->message.p, whole ? w->message.n : parts.data,
                           r->e->at.time_ns);
         if (!whole)
-                f->seq[r->e->sender] += (uint32_t)(w->pdu.n - parts.data);
+                f->seq[r->e->sender] += (uint32_t)(w->message.n - parts.data);
 }
 
 /* Of a header that cannot be believed what came of it, and the stream is lost. */
-static void write_fault(struct writer *w, const struct record *r, struct capture_flow *f)
+static void write_fault(struct anonymizer *w, const struct record *r, struct capture_flow *f)
 {
         capture_flow_data(w->out, f, r->e->sender, r->e->pdu.h, r->e->pdu.header_len,
                           r->e->at.time_ns);
         f->seq[r->e->sender] += 4;
 }
 
-static void on_record(void *user, const struct record *r)
+static void on_tcp(struct anonymizer *w, const struct record *r)
 {
-        struct writer *w = user;
         struct capture_flow *f = r->session->user;
 
-        if (r->e->kind == TRACE_OPENED && (!w->args->conn || w->args->conn == r->e->conn->number))
-                open_flow(w, r);
         if (!f)
                 return;
         if (r->e->kind == TRACE_PDU)
@@ -138,6 +121,37 @@ static void on_record(void *user, const struct record *r)
         r->session->user = NULL;
 }
 
+static void on_rdma(struct anonymizer *w, const struct record *r)
+{
+        struct rdma_copy *c = r->session->user;
+
+        if (!c)
+                return;
+        rdma_copy_record(w, c, r);
+        if (r->e->kind != TRACE_CLOSED)
+                return;
+        rdma_copy_free(c);
+        r->session->user = NULL;
+}
+
+static void begin(struct anonymizer *w, const struct record *r)
+{
+        w->written++;
+        if (r->e->conn->transport == TRACE_TCP)
+                open_flow(w, r);
+        else if (!(r->session->user = rdma_copy_new(w, r)))
+                w->no_memory = true;
+}
+
+static void on_record(void *user, const struct record *r)
+{
+        struct anonymizer *w = user;
+
+        if (r->e->kind == TRACE_OPENED && (!w->args->conn || w->args->conn == r->e->conn->number))
+                begin(w, r);
+        (r->e->conn->transport == TRACE_TCP ? on_tcp : on_rdma)(w, r);
+}
+
 static bool make_key(const struct args *a, struct scrub *s)
 {
         s->key[0] = s->key[1] = a->seed;
@@ -145,7 +159,7 @@ static bool make_key(const struct args *a, struct scrub *s)
         return a->seed != 0 || getrandom(s->key, sizeof(s->key), 0) == sizeof(s->key);
 }
 
-static void write_all(struct pcap_call *call, struct writer *w)
+static void write_all(struct pcap_call *call, struct anonymizer *w)
 {
         struct session_options options = { .keep_data = false };
         struct trace_totals totals;
@@ -155,12 +169,8 @@ static void write_all(struct pcap_call *call, struct writer *w)
         call->args = &args;
         (void)pcap_records(call, &options, on_record, w, &totals);
         call->args = w->args;
-        if (w->left_out)
-                fprintf(stderr,
-                        "%s: %" PRIu64 " RDMA connections left out: only NVMe/TCP is written\n",
-                        call->file, w->left_out);
         if (w->written == 0 && !*call->err)
-                snprintf(call->err, sizeof(call->err), "%s: no NVMe/TCP connection to write",
+                snprintf(call->err, sizeof(call->err), "%s: no NVMe connection to write",
                          call->file);
         if (w->no_memory && !*call->err)
                 snprintf(call->err, sizeof(call->err), "out of memory");
@@ -168,7 +178,7 @@ static void write_all(struct pcap_call *call, struct writer *w)
 
 int pcap_anonymize(struct pcap_call *call)
 {
-        struct writer w = { .args = call->args };
+        struct anonymizer w = { .args = call->args };
 
         if (!call->args->to) {
                 fputs("nvmfspec pcap anonymize: --to says where it goes\n", stderr);
@@ -182,7 +192,7 @@ int pcap_anonymize(struct pcap_call *call)
         if (!w.out)
                 return PCAP_UNREADABLE;
         write_all(call, &w);
-        bytes_free(&w.pdu);
+        bytes_free(&w.message);
         if (capture_writer_close(w.out) < 0 && !*call->err)
                 snprintf(call->err, sizeof(call->err), "%s: %s", call->args->to, strerror(errno));
         return PCAP_OK;

@@ -18,17 +18,20 @@ void args_init(struct args *a)
 
 /* --- values with a syntax of their own -------------------------------------------------------- */
 
-static bool take_port(void *args, const char *value, char *error, size_t size)
+bool args_take_port(void *trace_options, const char *value, char *error, size_t size)
 {
-        struct args *a = args;
+        uint16_t *ports = ((struct trace_options *)trace_options)->ports;
         uint64_t port;
+        unsigned n = 0;
 
+        while (n < TRACE_PORTS && ports[n])
+                n++;
         if (option_number(value, &port) < 0 || port < 1 || port > UINT16_MAX)
                 snprintf(error, size, "'%s' is no port", value);
-        else if (a->ports == TRACE_PORTS)
+        else if (n == TRACE_PORTS)
                 snprintf(error, size, "more than %d of them", TRACE_PORTS);
         else
-                a->trace.ports[a->ports++] = (uint16_t)port;
+                ports[n] = (uint16_t)port;
         return !*error;
 }
 
@@ -89,17 +92,49 @@ static bool take_status(void *args, const char *value, char *error, size_t size)
         return false;
 }
 
+static bool is_named(const union sqe *s, const char *name)
+{
+        return strcasecmp(sqe_name(s, true), name) == 0 ||
+               strcasecmp(sqe_name(s, false), name) == 0;
+}
+
+/* The name of any command, or a number. */
+static bool is_opcode_name(const char *value)
+{
+        for (unsigned i = 0; i < 256; i++) {
+                union sqe plain = { .opc = (uint8_t)i }, fabrics = { .opc = NVME_FABRICS };
+
+                fabrics.fctype = (uint8_t)i;
+                if (is_named(&plain, value) || is_named(&fabrics, value))
+                        return true;
+        }
+        return false;
+}
+
+static bool take_opcode(void *args, const char *value, char *error, size_t size)
+{
+        uint64_t n;
+        bool number = option_number(value, &n) == 0;
+
+        if (number ? n > UINT8_MAX : !is_opcode_name(value)) {
+                snprintf(error, size, "'%s' is neither an opcode nor the name of a command", value);
+                return false;
+        }
+        ((struct args *)args)->opcode = value;
+        return true;
+}
+
 #define AT(member) .at = offsetof(struct args, member)
 
 /* clang-format off */
 const struct option_row pcap_options[] = {
-        { 's', "trsvcid", "PORT", "port of controllers, repeatable (4420 and 8009; what begins as NVMe/TCP or MPA is taken on any port)", OPTION_CALL, UINT32_MAX, .call = take_port },
+        { 's', "trsvcid", "PORT", "port of controllers, repeatable (4420 and 8009; what begins as NVMe/TCP or MPA is taken on any port)", OPTION_CALL, UINT32_MAX, .call = args_take_port },
         { 'o', "output", "FORMAT", "text or json: an object a line, with \"schema\": 1 (text)", OPTION_CHOICE, ARGS_OUTPUT, AT(output), .choices = "text|json" },
         { 'v', "verbose", NULL, "all fields", OPTION_FLAG, ARGS_VERBOSE, AT(verbose) },
         { 'c', "conn", "N", "only this connection, as `show` numbers them", OPTION_NUMBER, ARGS_FILTER | ARGS_CONN | ARGS_ANON, AT(conn), .min = 1, .max = UINT32_MAX },
         { 'q', "qid", "N", "only this queue", OPTION_CALL, ARGS_FILTER | ARGS_CONN, .call = take_qid },
         { 0, "cid", "N", "only this command identifier", OPTION_CALL, ARGS_FILTER, .call = take_cid },
-        { 0, "opcode", "OPC", "only commands of this opcode or name, and what belongs to them: 0x02, read, \"get log page\"", OPTION_STRING, ARGS_FILTER, AT(opcode) },
+        { 0, "opcode", "OPC", "only commands of this opcode or name, and what belongs to them: 0x02, read, \"get log page\"", OPTION_CALL, ARGS_FILTER, .call = take_opcode },
         { 0, "status", "ST", "only completions with this status: error, SCT/SC in hex (0/0F), or a number", OPTION_CALL, ARGS_FILTER, .call = take_status },
         { 0, "violations", NULL, "only what breaks a rule", OPTION_FLAG, ARGS_FILTER, AT(violations) },
         { 0, "count", NULL, "only count PDUs, commands and statuses; judges nothing", OPTION_FLAG, ARGS_COUNT, AT(count) },
@@ -139,13 +174,17 @@ static bool is_status(int wanted, const struct cqe *cqe)
         return cqe_status(cqe) == wanted;
 }
 
+bool args_select_queue(const struct args *a, const struct record *r)
+{
+        return (!a->conn || a->conn == r->e->conn->number) &&
+               (a->qid == ARG_ANY || a->qid == r->session->qid);
+}
+
 bool args_select(const struct args *a, const struct record *r)
 {
         const union sqe *sqe = r->sqe ? r->sqe : r->cmd ? &r->cmd->sqe : NULL;
 
-        if (a->conn && r->e->conn->number != a->conn)
-                return false;
-        if (a->qid != ARG_ANY && r->session->qid != a->qid)
+        if (!args_select_queue(a, r))
                 return false;
         if (a->cid != ARG_ANY && (!r->cmd || r->cmd->cid != a->cid))
                 return false;

@@ -23,8 +23,7 @@ enum args_group {
 enum { ARG_ANY = -1, STATUS_ANY_ERROR = -2 };
 
 struct args {
-        struct trace_options trace;
-        unsigned ports;
+        struct trace_options trace; /* first: args_take_port() */
         struct rule_set waived;
         bool verbose, help, violations, count, all, strict, summary;
         const char *output;
@@ -44,10 +43,16 @@ extern const struct option_row pcap_options[];
 
 void args_init(struct args *a);
 
+/* An option_row's `call` for arguments that begin with a struct trace_options: one more port. */
+bool args_take_port(void *trace_options, const char *value, char *error, size_t size);
+
 static inline bool args_json(const struct args *a)
 {
         return a->output[0] == 'j';
 }
+
+/* Whether it is of the connection and queue that were asked for. */
+bool args_select_queue(const struct args *a, const struct record *r);
 
 /* Whether the filters let this record through; what is of no command passes only those that ask for
  * none. */

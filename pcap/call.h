@@ -8,6 +8,7 @@
 struct pcap_call {
         const struct args *args;
         const char *file;
+        bool selected; /* something passed --conn and --qid */
         char err[300]; /* what went wrong, when the file could not be read or written */
 };
 typedef int pcap_fn(struct pcap_call *call); /* enum pcap_exit */

@@ -178,24 +178,15 @@ static void take_broken(struct checker *k, struct conn_state *c, const struct re
         struct finding f = { .sender = r->e->sender, .at = r->e->at };
         struct text t = text_in(f.words, sizeof(f.words));
 
-        line_words(&t, r);
-        rule_each (id) {
-                if (!rule_in(&r->broken, id))
-                        continue;
+        rule_each_in (&r->broken, id) {
                 f.rule = id;
+                if (t.len == 0 && (r->unproven || is_wanted(k, c, &f)))
+                        line_words(&t, r);
                 if (r->unproven)
                         hold(k, r->session, c, &f);
                 else
                         tell(k, r->session, c, &f, true);
         }
-}
-
-static bool is_selected(const struct checker *k, const struct record *r)
-{
-        const struct args *a = k->args;
-
-        return (!a->conn || a->conn == r->e->conn->number) &&
-               (a->qid == ARG_ANY || a->qid == r->session->qid);
 }
 
 static void on_record(void *user, const struct record *r)
@@ -218,7 +209,7 @@ static void on_record(void *user, const struct record *r)
         if (r->e->kind == TRACE_GAP)
                 drop_pending(k, c);
         tell_pending(k, r->session, c, r->e->kind == TRACE_CLOSED);
-        if (r->is_broken && is_selected(k, r))
+        if (r->is_broken && args_select_queue(k->args, r))
                 take_broken(k, c, r);
         if (r->e->kind != TRACE_CLOSED)
                 return;

@@ -7,34 +7,34 @@
 #include <string.h>
 
 #include "host/identity.h"
+#include "pcap/args.h"
 #include "pcap/call.h"
 #include "pcap/command.h"
 #include "pcap/replay.h"
 #include "pcap/replay_serve.h"
+#include "pdu/io/auth_openssl.h"
 #include "pdu/io/capture_writer.h"
 #include "pdu/io/option.h"
+#include "pdu/io/verbs_rdma.h"
+#include "pdu/io/verbs_record.h"
 
 struct replay_args {
+        struct trace_options trace; /* first: args_take_port() */
         const char *transport, *traddr, *trsvcid, *nqn, *hostnqn, *hostid, *remap, *timing, *role,
             *pcap;
         uint64_t timeout, stop_at, loop, idle;
         bool hdgst, ddgst, allow_write, strict_data, verbose, help;
-        struct trace_options trace;
-        unsigned ports;
+        struct auth_key dhchap, dhchap_ctrl;
 };
 
-static bool take_port(void *args, const char *value, char *error, size_t size)
+static bool take_key(void *args, const char *value, char *error, size_t size)
 {
-        struct replay_args *a = args;
-        uint64_t port;
+        return auth_key_option(&((struct replay_args *)args)->dhchap, value, error, size) == 0;
+}
 
-        if (option_number(value, &port) < 0 || port < 1 || port > UINT16_MAX)
-                snprintf(error, size, "'%s' is no port", value);
-        else if (a->ports == TRACE_PORTS)
-                snprintf(error, size, "more than %d of them", TRACE_PORTS);
-        else
-                a->trace.ports[a->ports++] = (uint16_t)port;
-        return !*error;
+static bool take_ctrl_key(void *args, const char *value, char *error, size_t size)
+{
+        return auth_key_option(&((struct replay_args *)args)->dhchap_ctrl, value, error, size) == 0;
 }
 
 #define AT(member) .at = offsetof(struct replay_args, member)
@@ -47,6 +47,8 @@ static const struct option_row rows[] = {
         { 'n', "nqn", "NQN", "the subsystem to connect to (as captured)", OPTION_STRING, 1, AT(nqn) },
         { 'q', "hostnqn", "NQN", "who connects (as captured)", OPTION_STRING, 1, AT(hostnqn) },
         { 'I', "hostid", "UUID", "its identifier (as captured)", OPTION_STRING, 1, AT(hostid) },
+        { 'S', "dhchap-secret", "KEY", "host: key to authenticate with, DHHC-1:..., or @FILE that holds it", OPTION_CALL, 1, .call = take_key },
+        { 'C', "dhchap-ctrl-secret", "KEY", "host: key that the live target has to authenticate itself with, or @FILE", OPTION_CALL, 1, .call = take_ctrl_key },
         { 'g', "hdr-digest", NULL, "ask for header digests", OPTION_FLAG, 1, AT(hdgst) },
         { 'G', "data-digest", NULL, "ask for data digests", OPTION_FLAG, 1, AT(ddgst) },
         { 0, "timeout", "MS", "for each command, milliseconds (30000)", OPTION_NUMBER, 1, AT(timeout), .min = 1, .max = 86400000 },
@@ -57,8 +59,8 @@ static const struct option_row rows[] = {
         { 0, "stop-at", "FRAME", "nothing behind this frame", OPTION_NUMBER, 1, AT(stop_at), .min = 1 },
         { 0, "loop", "N", "so many times (1)", OPTION_NUMBER, 1, AT(loop), .min = 1 },
         { 0, "idle", "SEC", "controller: end when nobody was connected for so long (only at a signal)", OPTION_SECONDS, 1, AT(idle), .min = 1, .max = 86400000 },
-        { 0, "port", "PORT", "of a controller in the capture (4420, 8009); may be repeated", OPTION_CALL, 1, .call = take_port },
-        { 0, "pcap", "FILE", "host: record what goes over the connections (TCP), .pcapng or .pcap", OPTION_STRING, 1, AT(pcap) },
+        { 0, "port", "PORT", "of a controller in the capture (4420, 8009); may be repeated", OPTION_CALL, 1, .call = args_take_port },
+        { 0, "pcap", "FILE", "host: record what goes over the connections, .pcapng or .pcap; RDMA as RoCEv2, with READs and WRITEs as the responses imply them", OPTION_STRING, 1, AT(pcap) },
         { 'v', "verbose", NULL, "a line for each command", OPTION_FLAG, 1, AT(verbose) },
         { 'h', "help", NULL, "this list", OPTION_FLAG, 1, AT(help) },
         { 0 },
@@ -105,20 +107,24 @@ static int make_options(const struct replay_args *a, struct replay_options *o, u
                 .hostnqn = a->hostnqn,
                 .hdgst = a->hdgst,
                 .ddgst = a->ddgst,
+                .dhchap = a->dhchap,
+                .dhchap_ctrl = a->dhchap_ctrl,
                 .timeout = (unsigned)a->timeout,
                 .allow_write = a->allow_write,
                 .strict_data = a->strict_data,
         };
         if (!a->traddr)
                 return refuse("where? -a ADDR", "");
+        if (a->dhchap_ctrl.len && !a->dhchap.len)
+                return refuse("--dhchap-ctrl-secret needs --dhchap-secret", "");
         if ((a->nqn && strlen(a->nqn) > NQN_MAX) || (a->hostnqn && strlen(a->hostnqn) > NQN_MAX))
                 return refuse("an NQN has at most 223 bytes", "");
         if (a->hostid && host_uuid_parse(a->hostid, hostid) < 0)
                 return refuse("no UUID: ", a->hostid);
         if (a->hostid)
                 o->hostid = hostid;
-        if (a->pcap && (o->transport == HOST_RDMA || strcmp(a->role, "host") != 0))
-                return refuse("--pcap records TCP, as host", "");
+        if (a->pcap && strcmp(a->role, "host") != 0)
+                return refuse("--pcap records as host", "");
         if (o->transport == HOST_RDMA && (a->hdgst || a->ddgst))
                 return refuse("NVMe/RDMA has no digests", "");
         if (a->remap && !take_remap(a->remap, o))
@@ -231,10 +237,12 @@ static void on_served(void *user, const struct served *served)
         printf("%s%s\n", *served->verdict.why ? ": " : "", served->verdict.why);
 }
 
-static int run_controller(const struct replay_args *a, const char *file)
+static int run_controller(const struct replay_args *a, const struct replay_options *as_host,
+                          const char *file)
 {
         struct serving serving = { .args = a };
-        struct serve_options o = { .traddr = a->traddr,
+        struct serve_options o = { .transport = as_host->transport,
+                                   .traddr = a->traddr,
                                    .trsvcid = a->trsvcid,
                                    .idle = (unsigned)a->idle,
                                    .stop = &stopped,
@@ -261,14 +269,30 @@ static int run_controller(const struct replay_args *a, const char *file)
         return serving.totals.count[DIFFERENT] ? PCAP_BROKEN : PCAP_OK;
 }
 
+static bool start_recording(const struct replay_args *a, struct replay_options *o, char *error,
+                            size_t size)
+{
+        struct verbs_provider *devices;
+
+        o->record = capture_writer_open(a->pcap, error, size);
+        if (!o->record || o->transport == HOST_TCP)
+                return o->record;
+        devices = verbs_rdma(error, size);
+        o->verbs = devices ? verbs_record_new(devices, o->record) : NULL;
+        return o->verbs;
+}
+
 static int run_recorded(const struct replay_args *a, const char *file, struct replay_options *o)
 {
         char error[300] = "";
         int rc;
 
-        if (a->pcap && !(o->record = capture_writer_open(a->pcap, error, sizeof(error))))
-                return refuse(error, "");
-        rc = run(a, file, o);
+        if (a->pcap && !start_recording(a, o, error, sizeof(error)))
+                rc = refuse(error, "");
+        else
+                rc = run(a, file, o);
+        if (a->pcap)
+                verbs_record_free(o->verbs);
         if (o->record && capture_writer_close(o->record) < 0) {
                 fprintf(stderr, "nvmfspec pcap replay: %s: %s\n", a->pcap, strerror(errno));
                 return PCAP_UNREADABLE;
@@ -304,10 +328,8 @@ int pcap_replay_command(int argc, char **argv)
         }
         if (first + 1 != argc)
                 return refuse(first == argc ? "which file?" : "one file at a time", "");
-        if (is_controller(&a) && strcmp(a.transport, "rdma") == 0)
-                return refuse("--role controller serves TCP only", "");
         rc = make_options(&a, &o, hostid);
         if (rc == 0 && is_controller(&a))
-                return run_controller(&a, argv[first]);
+                return run_controller(&a, &o, argv[first]);
         return rc ? rc : run_recorded(&a, argv[first], &o);
 }

@@ -21,7 +21,7 @@ static const struct subcommand {
           pcap_stat, ARGS_OUTPUT | ARGS_CONN | ARGS_HTML },
         { "extract", "the blocks of a namespace, the commands as a sequence, or seeds for a fuzzer",
           pcap_extract, ARGS_EXTRACT | ARGS_CONN | ARGS_TO },
-        { "anonymize", "writes a capture without names, identifiers, addresses and data (NVMe/TCP)",
+        { "anonymize", "writes a capture without names, identifiers, addresses and data",
           pcap_anonymize, ARGS_ANON | ARGS_TO },
 };
 /* clang-format on */
@@ -68,7 +68,7 @@ static int refuse(const char *name, const char *why)
 static int run(const struct subcommand *s, int argc, char **argv)
 {
         struct args args;
-        struct pcap_call call = { .args = &args };
+        struct pcap_call call = { .args = &args, .selected = true };
         char error[200] = "";
         int first, rc;
 
@@ -88,6 +88,8 @@ static int run(const struct subcommand *s, int argc, char **argv)
         fflush(stdout);
         if (*call.err)
                 fprintf(stderr, "nvmfspec pcap %s: %s\n", s->name, call.err);
+        else if (!call.selected)
+                return refuse(s->name, "nothing is selected: no such connection or queue");
         return *call.err && rc == PCAP_OK ? PCAP_UNREADABLE : rc;
 }
 
@@ -111,11 +113,29 @@ int pcap_command(int argc, char **argv)
         return PCAP_USAGE;
 }
 
+struct hearer {
+        struct pcap_call *call;
+        record_fn *fn;
+        void *user;
+};
+
+static void hear(void *user, const struct record *r)
+{
+        const struct hearer *h = user;
+
+        h->call->selected = h->call->selected || args_select_queue(h->call->args, r);
+        h->fn(h->user, r);
+}
+
 int pcap_records(struct pcap_call *call, const struct session_options *options, record_fn *fn,
                  void *user, struct trace_totals *totals)
 {
-        return session_read(call->file, &call->args->trace, options, fn, user, totals, call->err,
-                            sizeof(call->err));
+        struct hearer h = { call, fn, user };
+        bool filters = call->args->conn || call->args->qid != ARG_ANY;
+
+        call->selected = !filters;
+        return session_read(call->file, &call->args->trace, options, filters ? hear : fn,
+                            filters ? (void *)&h : user, totals, call->err, sizeof(call->err));
 }
 
 static void remark(const struct pcap_call *call, uint64_t n, const char *what)
@@ -133,7 +153,7 @@ void pcap_remarks(const struct pcap_call *call, const struct trace_totals *t)
         remark(call, t->repeated, "RoCEv2 packets that came again");
         remark(call, t->strange, "RoCEv2 packets of no known queue pair");
         remark(call, t->crc_bad, "FPDUs with a wrong CRC");
-        if (t->conns == 0)
+        if (t->conns == 0 && !*call->err)
                 fprintf(stderr, "%s: no NVMe connection in %" PRIu64 " frames\n", call->file,
                         t->frames);
 }

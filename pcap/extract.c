@@ -40,12 +40,6 @@ static void fail(struct extractor *x, const char *what)
         x->failed = true;
 }
 
-static bool is_selected(const struct args *a, const struct record *r)
-{
-        return (!a->conn || a->conn == r->e->conn->number) &&
-               (a->qid == ARG_ANY || a->qid == r->session->qid);
-}
-
 static bool succeeds(const struct record *r)
 {
         return r->ends && r->cmd && (!r->cqe || cqe_status(r->cqe) == NVME_SUCCESS);
@@ -97,7 +91,7 @@ static void take_data(struct extractor *x, const struct record *r)
                 return;
         }
         if ((c->sqe.opc != NVME_WRITE && c->sqe.opc != NVME_READ) ||
-            le32_get(c->sqe.nsid) != x->args->nsid || !is_selected(x->args, r))
+            le32_get(c->sqe.nsid) != x->args->nsid || !args_select_queue(x->args, r))
                 return;
         slba = le32_get(c->sqe.cdw10) | (uint64_t)le32_get(c->sqe.cdw11) << 32;
         if (c->data_cut || x->block_size == 0 || slba > INT64_MAX / x->block_size)
@@ -136,7 +130,7 @@ static void take_sequence(struct extractor *x, const struct record *r)
         const struct session_cmd *c = r->cmd;
         struct json_object *o;
 
-        if (!r->ends || !c || !is_selected(x->args, r))
+        if (!r->ends || !c || !args_select_queue(x->args, r))
                 return;
         o = json_object_new_object();
         put(o, "schema", 1);
@@ -191,7 +185,7 @@ static void take_seed(struct extractor *x, const struct record *r)
         struct wire_parts parts;
         char kind[64];
 
-        if (!is_selected(x->args, r))
+        if (!args_select_queue(x->args, r))
                 return;
         if (r->e->kind == TRACE_PDU && !r->e->pdu.cut) {
                 if (!wire_bytes(&x->pdu, &r->e->pdu, &parts))

@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pdu/machine/rdma_track.h"
 #include "pdu/machine/track.h"
+
+/* T1.0 3.5: so long a connection may last behind a TermReq. */
+#define TERM_PATIENCE INT64_C(30000000000)
 
 struct judge {
         enum trace_transport transport;
@@ -25,9 +27,13 @@ struct judge {
         bool stale;   /* a new tracker is needed */
         bool begun;   /* something was seen of a connection that is not known from its start */
         uint32_t maxh2cdata, maxr2t;
-        struct fault fault[2]; /* of the header in hand */
+        struct fault fault[2];                /* of the header in hand */
+        uint8_t heard[sizeof(struct pdu_ch)]; /* the last header of the host begins so */
+        uint32_t heard_len;                   /* bytes of it that came */
+        int64_t gave_up_ns;                   /* the host sent a TermReq; 0: it did not */
 
         struct rdma_track *rdma;
+        struct rdma_watch *watch;
 };
 
 /* --- life ------------------------------------------------------------------------------------- */
@@ -79,6 +85,8 @@ struct judge *judge_new(const struct trace_conn *c, const struct rule_set *waive
         j->lenient = c->midstream;
         j->maxh2cdata = j->maxr2t = UINT32_MAX;
         start(j);
+        if (c->transport != TRACE_TCP && !(j->watch = rdma_watch_new()))
+                j->ok = false;
         if (j->ok)
                 return j;
         judge_free(j);
@@ -91,6 +99,7 @@ void judge_free(struct judge *j)
                 return;
         track_free(j->tcp);
         rdma_track_free(j->rdma);
+        free(j->watch);
         free(j);
 }
 
@@ -196,6 +205,58 @@ static void on_header(struct judge *j, const struct trace_event *e, struct rule_
         drop_unknowable(j, found);
 }
 
+/* Bytes of the header that a TermReq has to copy; 0: of no such PDU. */
+static uint32_t copied_len(uint8_t type)
+{
+        switch (type) {
+        case PDU_ICREQ:
+                return sizeof(struct pdu_icreq);
+        case PDU_CAPSULE_CMD:
+                return sizeof(struct pdu_capsule_cmd);
+        case PDU_H2C_DATA:
+                return sizeof(struct pdu_data);
+        default:
+                return 0;
+        }
+}
+
+/* A controller's TermReq. That it crossed one of the host's is no fault: only the copy shows what
+ * it is an answer to. */
+static void judge_term(const struct judge *j, const struct trace_pdu *pdu, struct rule_set *found)
+{
+        const struct pdu_ch *copy = (const void *)pdu->data;
+        uint32_t whole;
+
+        if (!copy || pdu->cut || pdu->data_len < sizeof(*copy))
+                return;
+        whole = copied_len(copy->type);
+        judge_finds(found, copy->type == PDU_H2C_TERM, TCP_TERM_SILENCE);
+        judge_finds(found,
+                    whole && pdu->data_len != whole && j->heard_len >= whole &&
+                        memcmp(j->heard, copy, sizeof(*copy)) == 0,
+                    TCP_TERM_COPY_LEN_C2H);
+}
+
+/* What TermReqs of one side show of the other. */
+static void watch_terms(struct judge *j, const struct trace_event *e, struct rule_set *found)
+{
+        bool term = e->pdu.h->ch.type == PDU_H2C_TERM || e->pdu.h->ch.type == PDU_C2H_TERM;
+
+        if (e->sender == PARTY_CONTROLLER) {
+                if (term && e->kind == TRACE_PDU)
+                        judge_term(j, &e->pdu, found);
+                judge_finds(found, j->gave_up_ns && e->at.time_ns > j->gave_up_ns + TERM_PATIENCE,
+                            TCP_TERM_CLOSE);
+                return;
+        }
+        if (term && !j->gave_up_ns)
+                j->gave_up_ns = e->at.time_ns;
+        if (e->kind == TRACE_PDU)
+                return;
+        memcpy(j->heard, e->pdu.h, sizeof(j->heard));
+        j->heard_len = e->kind == TRACE_FAULT ? e->pdu.header_len : UINT32_MAX;
+}
+
 static void on_pdu(struct judge *j, const struct trace_event *e, struct rule_set *found)
 {
         if (j->ok && !is_fault(j->fault[e->sender]))
@@ -243,14 +304,19 @@ static void on_rdma(struct judge *j, const struct trace_event *e, struct rule_se
                 add_all(found, rdma_track_write(j->rdma, e->sender, m->addr, m->key, m->len));
         else if (e->kind == TRACE_DISCONNECT || e->kind == TRACE_DISCONNECTED)
                 rdma_track_closed(j->rdma, e->sender);
+        rdma_watch_event(j->watch, e, j->rdma, found);
 }
 
 void judge_event(struct judge *j, const struct trace_event *e, struct rule_set *found)
 {
         if (e->kind == TRACE_GAP) {
                 j->lenient = j->stale = true;
+                if (j->watch)
+                        rdma_watch_gap(j->watch);
                 return;
         }
+        if (e->kind == TRACE_FAULT || e->kind == TRACE_HEADER || e->kind == TRACE_PDU)
+                watch_terms(j, e, found);
         if (e->kind == TRACE_FAULT) {
                 add(found, e->pdu.fault);
                 j->lenient = j->stale = true; /* what it said is not known */

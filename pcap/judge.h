@@ -4,6 +4,7 @@
 #define NVMF_PCAP_JUDGE_H
 
 #include "pcap/session.h"
+#include "pdu/machine/rdma_track.h"
 
 /* Of one connection; NULL without memory. */
 struct judge;
@@ -16,6 +17,12 @@ void judge_event(struct judge *j, const struct trace_event *e, struct rule_set *
 /* What Identify Controller says of I/O queues. */
 void judge_identified(struct judge *j, const struct association *a);
 
+static inline void judge_finds(struct rule_set *found, bool broken, enum rule_id rule)
+{
+        if (broken)
+                rule_add(found, rule);
+}
+
 /* A command, given what kind of controller it goes to; adds to `found`. */
 void judge_command(const struct session *s, const union sqe *sqe, struct rule_set *found);
 /* Data and results whose meaning the command tells, when it has succeeded; adds to `found`. */
@@ -26,5 +33,31 @@ void judge_transfer(const struct session *s, const struct session_cmd *cmd, stru
 /* The data of a Connect; `admin`: what the admin queue of the association said, or NULL. */
 void judge_connect(const struct session_cmd *cmd, const struct association *admin,
                    struct rule_set *found);
+/* What it shows that a command was refused (judge_refusal.c). */
+void judge_refusal(const struct session *s, const struct session_cmd *cmd, const struct cqe *cqe,
+                   struct rule_set *found);
+
+/* --- below the capsules of NVMe/RDMA (judge_rdma.c) --------------------------------------------- */
+
+struct rdma_watch; /* of one connection; free() */
+struct rdma_watch *rdma_watch_new(void);
+void rdma_watch_gap(struct rdma_watch *w);
+/* Behind the tracker, which has been told the same and has `found` something. */
+void rdma_watch_event(struct rdma_watch *w, const struct trace_event *e, struct rdma_track *t,
+                      struct rule_set *found);
+
+/* --- what an association has been through (judge_past.c) ---------------------------------------- */
+
+struct past *past_new(const struct session_cmd *connect); /* NULL without memory */
+void past_free(struct past *p);
+/* A command of one of its queues, whose capsule is whole; and its completion. */
+void past_command(const struct session *s, struct session_cmd *cmd, struct rule_set *found);
+void past_answer(const struct session *s, const struct session_cmd *cmd, const struct cqe *cqe,
+                 const struct trace_event *e, struct rule_set *found);
+/* Its admin queue is disconnected. */
+void past_disconnects(struct past *p, int64_t time_ns);
+/* A Connect of an I/O queue to it, and how that was answered. */
+void past_joins(const struct association *a, const struct session *s, const struct session_cmd *cmd,
+                uint16_t status, struct rule_set *found);
 
 #endif

@@ -5,11 +5,7 @@
 #include "pcap/judge.h"
 #include "pdu/wire/discovery.h"
 
-static void finds(struct rule_set *found, bool broken, enum rule_id rule)
-{
-        if (broken)
-                rule_add(found, rule);
-}
+enum { TWINS = 256 }; /* entries of a log that are compared with each other */
 
 static bool same_name(const char *a, const char *b)
 {
@@ -18,7 +14,7 @@ static bool same_name(const char *a, const char *b)
 
 /* --- Connect ---------------------------------------------------------------------------------- */
 
-/* A controller has accepted it: what it could have refused is the host's fault all the same. */
+/* Accepted or refused: what is wrong with it is the host's fault all the same. */
 void judge_connect(const struct session_cmd *cmd, const struct association *admin,
                    struct rule_set *found)
 {
@@ -26,18 +22,18 @@ void judge_connect(const struct session_cmd *cmd, const struct association *admi
         const struct connect_data *c = (const void *)cmd->data;
         uint16_t cntlid = le16_get(c->cntlid);
 
-        finds(found, !nqn_valid(c->subnqn, NQN_FIELD, false), FAB_CONNECT_SUBNQN_SYNTAX);
-        finds(found, !nqn_valid(c->hostnqn, NQN_FIELD, false), FAB_CONNECT_HOSTNQN_SYNTAX);
-        finds(found, cntlid >= 0xfff0 && cntlid <= 0xfffd, FAB_CONNECT_CNTLID_RSVD);
+        judge_finds(found, !nqn_valid(c->subnqn, NQN_FIELD, false), FAB_CONNECT_SUBNQN_SYNTAX);
+        judge_finds(found, !nqn_valid(c->hostnqn, NQN_FIELD, false), FAB_CONNECT_HOSTNQN_SYNTAX);
+        judge_finds(found, cntlid >= 0xfff0 && cntlid <= 0xfffd, FAB_CONNECT_CNTLID_RSVD);
         if (!admin || !admin->named)
                 return;
-        finds(found, admin->discovery, FAB_DISC_IO);
-        finds(found, !same_name(c->subnqn, admin->connect.subnqn), FAB_CONNECT_IO_SUBNQN);
-        finds(found, !same_name(c->hostnqn, admin->connect.hostnqn), FAB_CONNECT_IO_HOSTNQN);
-        finds(found,
-              memcmp(c->hostid, zero, sizeof(zero)) != 0 &&
-                  memcmp(c->hostid, admin->connect.hostid, sizeof(zero)) != 0,
-              FAB_CONNECT_IO_HOSTID);
+        judge_finds(found, admin->discovery, FAB_DISC_IO);
+        judge_finds(found, !same_name(c->subnqn, admin->connect.subnqn), FAB_CONNECT_IO_SUBNQN);
+        judge_finds(found, !same_name(c->hostnqn, admin->connect.hostnqn), FAB_CONNECT_IO_HOSTNQN);
+        judge_finds(found,
+                    memcmp(c->hostid, zero, sizeof(zero)) != 0 &&
+                        memcmp(c->hostid, admin->connect.hostid, sizeof(zero)) != 0,
+                    FAB_CONNECT_IO_HOSTID);
 }
 
 /* --- Identify --------------------------------------------------------------------------------- */
@@ -53,10 +49,10 @@ static void judge_io_sizes(const struct session *s, const struct id_ctrl *id,
         bool tcp = s->conn->transport == TRACE_TCP;
         uint32_t ioccsz = le32_get(id->ioccsz), icdoff = le16_get(id->icdoff);
 
-        finds(found, ioccsz < 4 || le32_get(id->iorcsz) != 1, ID_IOCCSZ);
-        finds(found, id->sqes != 0x66 || id->cqes != 0x44, ID_QES);
-        finds(found, tcp && icdoff != 0, ID_ICDOFF);
-        finds(found, !tcp && ioccsz > 4 && ioccsz <= 4 + icdoff, RDMA_ICDOFF);
+        judge_finds(found, ioccsz < 4 || le32_get(id->iorcsz) != 1, ID_IOCCSZ);
+        judge_finds(found, id->sqes != 0x66 || id->cqes != 0x44, ID_QES);
+        judge_finds(found, tcp && icdoff != 0, ID_ICDOFF);
+        judge_finds(found, !tcp && ioccsz > 4 && ioccsz <= 4 + icdoff, RDMA_ICDOFF);
 }
 
 /* CNTRLTYPE came with 1.4, so that a discovery controller may also say 0. */
@@ -67,16 +63,17 @@ static void judge_id_ctrl(const struct session *s, const struct id_ctrl *id, str
         bool typed = le32_get(id->ver) >= NVME_VERSION(1, 4, 0);
         bool keyed = (sgls & 3) == 1 && sgls & 1 << 2;
 
-        finds(found, le16_get(id->cntlid) != a->cntlid, ID_CNTLID);
-        finds(found, typed && id->cntrltype != (a->discovery ? CNTRLTYPE_DISCOVERY : CNTRLTYPE_IO),
-              ID_CNTRLTYPE);
-        finds(found, (sgls & 3) != 1 && (sgls & 3) != 2, ID_SGLS);
-        finds(found, s->conn->transport != TRACE_TCP && !keyed, RDMA_SGLS);
+        judge_finds(found, le16_get(id->cntlid) != a->cntlid, ID_CNTLID);
+        judge_finds(found,
+                    typed && id->cntrltype != (a->discovery ? CNTRLTYPE_DISCOVERY : CNTRLTYPE_IO),
+                    ID_CNTRLTYPE);
+        judge_finds(found, (sgls & 3) != 1 && (sgls & 3) != 2, ID_SGLS);
+        judge_finds(found, s->conn->transport != TRACE_TCP && !keyed, RDMA_SGLS);
         if (a->discovery || is_kind_of_discovery(id))
                 return;
-        finds(found, !same_name(id->subnqn, a->connect.subnqn), ID_SUBNQN);
-        finds(found, le16_get(id->kas) == 0, ID_KAS);
-        finds(found, le16_get(id->maxcmd) == 0, ID_MAXCMD);
+        judge_finds(found, !same_name(id->subnqn, a->connect.subnqn), ID_SUBNQN);
+        judge_finds(found, le16_get(id->kas) == 0, ID_KAS);
+        judge_finds(found, le16_get(id->maxcmd) == 0, ID_MAXCMD);
         judge_io_sizes(s, id, found);
 }
 
@@ -91,20 +88,45 @@ static bool is_assigned(const struct disc_entry *e)
                (e->adrfam <= ADRFAM_FC || e->trtype == TRTYPE_LOOP);
 }
 
+static bool same_place(const struct disc_entry *a, const struct disc_entry *b)
+{
+        return a->trtype == b->trtype && a->subtype == b->subtype &&
+               memcmp(&a->portid, &b->portid, sizeof(a->portid)) == 0 &&
+               same_name(a->subnqn, b->subnqn) && same_name(a->traddr, b->traddr) &&
+               memcmp(a->trsvcid, b->trsvcid, sizeof(a->trsvcid)) == 0;
+}
+
+static bool is_dynamic(const struct disc_entry *e)
+{
+        return e->subtype == SUBTYPE_NVM && le16_get(e->cntlid) == CNTLID_DYNAMIC;
+}
+
+static void judge_twins(const struct session_cmd *cmd, struct rule_set *found)
+{
+        const struct disc_entry *a, *b;
+
+        for (uint64_t i = 0; i < TWINS && (a = disc_log_entry(cmd->data, cmd->data_len, i)); i++)
+                for (uint64_t k = 0; is_dynamic(a) && k < i; k++) {
+                        b = disc_log_entry(cmd->data, cmd->data_len, k);
+                        judge_finds(found, is_dynamic(b) && same_place(a, b), DISC_ONE_DYNAMIC);
+                }
+}
+
 /* Read from its beginning; entries that the command did not reach are not there. */
 static void judge_log(const struct session_cmd *cmd, struct rule_set *found)
 {
         const struct disc_header *h = (const void *)cmd->data;
         const struct disc_entry *e;
 
-        finds(found, le16_get(h->recfmt) != 0, DISC_HEADER);
+        judge_finds(found, le16_get(h->recfmt) != 0, DISC_HEADER);
         for (uint64_t i = 0; (e = disc_log_entry(cmd->data, cmd->data_len, i)); i++) {
-                finds(found,
-                      !is_assigned(e) || !memchr(e->subnqn, 0, NQN_MAX + 1) ||
-                          le16_get(e->asqsz) < ADMIN_SQ_MIN,
-                      DISC_ENTRY);
+                judge_finds(found,
+                            !is_assigned(e) || !memchr(e->subnqn, 0, NQN_MAX + 1) ||
+                                le16_get(e->asqsz) < ADMIN_SQ_MIN,
+                            DISC_ENTRY);
                 disc_entry_check(e, found);
         }
+        judge_twins(cmd, found);
 }
 
 static bool from_start(const union sqe *s)
@@ -122,11 +144,11 @@ static void judge_property(const struct session *s, const union sqe *sqe, const 
         uint32_t ofst = le32_get(sqe->property.ofst);
         bool io = s->assoc->named && !s->assoc->discovery;
 
-        finds(found,
-              ofst == PROP_CAP &&
-                  (!(value & CAP_CQR) || CAP_DSTRD(value) != 0 || (io && CAP_MQES(value) == 0)),
-              FAB_CAP);
-        finds(found, ofst == PROP_VS && (uint32_t)value < NVME_VERSION(1, 2, 1), FAB_VS);
+        judge_finds(found,
+                    ofst == PROP_CAP && (!(value & CAP_CQR) || CAP_DSTRD(value) != 0 ||
+                                         (io && CAP_MQES(value) == 0)),
+                    FAB_CAP);
+        judge_finds(found, ofst == PROP_VS && (uint32_t)value < NVME_VERSION(1, 2, 1), FAB_VS);
 }
 
 void judge_data(const struct session *s, const struct session_cmd *cmd, const struct cqe *cqe,
@@ -166,10 +188,11 @@ void judge_command(const struct session *s, const union sqe *sqe, struct rule_se
 
         if (s->qid != 0 || !s->assoc || !s->assoc->discovery)
                 return;
-        finds(found, is_one_of(sqe->opc, opcodes, sizeof(opcodes)), DISC_PROHIBITED);
-        finds(found, sqe->opc == NVME_GET_LOG_PAGE && is_one_of(selector, logs, sizeof(logs)),
-              DISC_LOGS);
-        finds(found, feature && is_one_of(selector, features, sizeof(features)), DISC_FEATURES);
+        judge_finds(found, is_one_of(sqe->opc, opcodes, sizeof(opcodes)), DISC_PROHIBITED);
+        judge_finds(found, sqe->opc == NVME_GET_LOG_PAGE && is_one_of(selector, logs, sizeof(logs)),
+                    DISC_LOGS);
+        judge_finds(found, feature && is_one_of(selector, features, sizeof(features)),
+                    DISC_FEATURES);
 }
 
 /* Bytes that so many whole blocks can have; the size of a block is not known here, and an SGL may
@@ -189,10 +212,10 @@ void judge_transfer(const struct session *s, const struct session_cmd *cmd, stru
         if (s->conn->transport != TRACE_TCP || s->qid < 0 || s->gapped || cmd->data_cut ||
             cmd->c2h >= sgl_len(&sqe->sgl))
                 return;
-        finds(found, admin && sqe->opc == NVME_IDENTIFY && cmd->c2h < IDENTIFY_LEN,
-              TCP_C2H_COMPLETE);
-        finds(found,
-              !admin && sqe->opc == NVME_READ &&
-                  !can_be_blocks(cmd->c2h, (le32_get(sqe->cdw12) & RW_NLB_MASK) + 1),
-              TCP_C2H_COMPLETE);
+        judge_finds(found, admin && sqe->opc == NVME_IDENTIFY && cmd->c2h < IDENTIFY_LEN,
+                    TCP_C2H_COMPLETE);
+        judge_finds(found,
+                    !admin && sqe->opc == NVME_READ &&
+                        !can_be_blocks(cmd->c2h, (le32_get(sqe->cdw12) & RW_NLB_MASK) + 1),
+                    TCP_C2H_COMPLETE);
 }

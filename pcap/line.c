@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "pdu/wire/auth.h"
 #include "pdu/wire/identify.h"
 #include "pdu/wire/logs.h"
 
@@ -26,12 +27,19 @@ static const char *const kinds[] = {
         [TRACE_DISCONNECT] = "disconnect",
         [TRACE_DISCONNECTED] = "disconnected",
         [TRACE_TERMINATE] = "terminate",
+        [TRACE_REFUSAL] = "refusal",
         [TRACE_CAPSULE] = "capsule",
         [TRACE_READ] = "rdma_read",
         [TRACE_READ_DATA] = "rdma_read_data",
         [TRACE_READ_END] = "rdma_read_end",
         [TRACE_WRITE_DATA] = "rdma_write_data",
         [TRACE_WRITE] = "rdma_write",
+};
+
+static const char *const refusal_words[] = {
+        [TRACE_NOT_READY] = "receiver not ready",
+        [TRACE_NO_ACCESS] = "no access to that memory",
+        [TRACE_REFUSED_OTHERWISE] = "no such operation",
 };
 
 const char *line_kind(const struct record *r)
@@ -208,6 +216,9 @@ void line_words(struct text *t, const struct record *r)
         case TRACE_TERMINATE:
                 text_add(t, "RDMAP Terminate");
                 break;
+        case TRACE_REFUSAL:
+                text_add(t, "NAK: %s", refusal_words[r->e->refusal]);
+                break;
         case TRACE_CAPSULE:
                 capsule_words(t, r);
                 break;
@@ -223,14 +234,20 @@ void line_words(struct text *t, const struct record *r)
 
 /* --- fields ----------------------------------------------------------------------------------- */
 
+static bool is_auth(const union sqe *s)
+{
+        return s->opc == NVME_FABRICS &&
+               (s->fctype == FCTYPE_AUTH_SEND || s->fctype == FCTYPE_AUTH_RECEIVE);
+}
+
 /* The structure that a command has brought, when it is over. */
 static void describe_result(const struct describe *d, const struct record *r)
 {
         const struct session_cmd *c = r->cmd;
         uint8_t selector;
 
-        if (!r->ends || !c || !c->data || c->data_cut || !session_admin(r->session, &c->sqe) ||
-            (r->cqe && cqe_status(r->cqe)))
+        if (!r->ends || !c || !c->data || c->data_cut || (r->cqe && cqe_status(r->cqe)) ||
+            !(session_admin(r->session, &c->sqe) || is_auth(&c->sqe)))
                 return;
         selector = (uint8_t)le32_get(c->sqe.cdw10);
         if (c->sqe.opc == NVME_IDENTIFY) {
@@ -245,6 +262,10 @@ static void describe_result(const struct describe *d, const struct record *r)
                    c->data_len >= sizeof(struct connect_data)) {
                 d->group(d->arg, "connect");
                 describe_connect_data(d, (const void *)c->data);
+                d->group(d->arg, NULL);
+        } else if (is_auth(&c->sqe)) {
+                d->group(d->arg, "authentication");
+                describe_auth(d, c->data, c->data_len);
                 d->group(d->arg, NULL);
         } else if (r->cqe && c->sqe.opc == NVME_FABRICS && c->sqe.fctype == FCTYPE_PROPERTY_GET) {
                 d->group(d->arg, "property");
@@ -331,6 +352,10 @@ void line_describe(const struct describe *d, const struct record *r)
         case TRACE_WRITE_DATA:
         case TRACE_WRITE:
                 describe_memory(d, r);
+                break;
+        case TRACE_REFUSAL:
+                d->string(d->arg, "why", refusal_words[e->refusal],
+                          strlen(refusal_words[e->refusal]));
                 break;
         case TRACE_GAP:
         case TRACE_FOUND:

@@ -16,6 +16,11 @@ static bool is_fabrics(const union sqe *s, enum fctype type)
         return s->opc == NVME_FABRICS && s->fctype == type;
 }
 
+static bool is_authentication(const union sqe *s)
+{
+        return is_fabrics(s, FCTYPE_AUTH_SEND) || is_fabrics(s, FCTYPE_AUTH_RECEIVE);
+}
+
 /* Commands that leave everything as it is. What is not listed needs allow_write. */
 static bool harmless(const struct plan_cmd *c)
 {
@@ -83,7 +88,7 @@ static bool is_orphan(struct replay *r, const struct plan_cmd *c)
             cqe_status(&c->cqe))
                 return false;
         a = live_assoc_of(r, c->queue->assoc);
-        return !a || !a->admin;
+        return !a || !a->admin || a->admin->refused;
 }
 
 /* Why a command is not sent; NULL: it is. */
@@ -106,8 +111,8 @@ static const char *refusal(struct replay *r, const struct plan_cmd *c)
                 return "its queue is not connected";
         if (is_orphan(r, c))
                 return "the admin queue of its association is not connected";
-        if (is_fabrics(&c->sqe, FCTYPE_AUTH_SEND) || is_fabrics(&c->sqe, FCTYPE_AUTH_RECEIVE))
-                return "authentication is not replayed";
+        if (is_authentication(&c->sqe))
+                return "the live target asks for no authentication";
         if (!r->o->allow_write && !harmless(c))
                 return "it changes something, and --allow-write is not given";
         if (!in_region(r->o, c))
@@ -371,6 +376,19 @@ static void judge_event(struct replay *r, struct plan_cmd *p, struct live_cmd *c
                                                 : "the event of the capture did not come");
 }
 
+/* What a live Connect asks for before anything else; false: r->error. */
+static bool authenticate(struct replay *r, struct live_cmd *c)
+{
+        const struct cqe *cqe = &c->cmd.cqe;
+
+        if (!is_fabrics(&c->cmd.sqe, FCTYPE_CONNECT) || c->cmd.status != NVME_SUCCESS ||
+            c->cmd.len < CONNECT_DATA_LEN)
+                return true;
+        c->queue->refused =
+            live_authenticate(r, c->queue, (void *)c->cmd.data, le32_get(cqe->dw0)) < 0;
+        return !c->queue->refused;
+}
+
 static void judge(struct replay *r, struct plan_cmd *p, struct live_cmd *c)
 {
         bool came = live_wait(r, c), settled = true;
@@ -382,6 +400,10 @@ static void judge(struct replay *r, struct plan_cmd *p, struct live_cmd *c)
         }
         count_order(r, c);
         learn(r, c);
+        if (!authenticate(r, c)) {
+                conclude(r, p, c, DIFFERENT, "%s", r->error.line);
+                return;
+        }
         if (sets_cc(&p->sqe) && c->cmd.status == NVME_SUCCESS)
                 settled =
                     live_settle(r, c->queue, (uint32_t)le64_get(c->cmd.sqe.property.value)) == 0;
@@ -416,9 +438,14 @@ static void answer(struct replay *r, struct plan_cmd *p)
 /* 0; -1: there is no connection to the live target. */
 static int submit(struct replay *r, struct plan_cmd *c)
 {
+        const struct live_queue *lq = c->queue->live;
         const char *why = refusal(r, c);
         void *data;
 
+        if (is_authentication(&c->sqe) && lq && lq->authenticated) {
+                conclude(r, c, NULL, ALLOWED, "authentication was done with the live target");
+                return 0;
+        }
         if (why) {
                 skip(r, c, why);
                 return 0;
@@ -458,7 +485,7 @@ static void close_queue(struct replay *r, struct live_queue *lq)
 
 static void keep_time(struct replay *r, const struct plan_step *s)
 {
-        double after = (double)(s->time_ns - r->plan->steps[0].time_ns) * r->o->timing;
+        double after = (double)(s->time_ns - r->plan->steps->time_ns) * r->o->timing;
         uint64_t due = r->started + (after > 0 ? (uint64_t)after : 0);
 
         while (r->o->timing > 0 && ms_until(due) > 0)
@@ -469,6 +496,7 @@ static int run_step(struct replay *r, const struct plan_step *s)
 {
         switch (s->kind) {
         case PLAN_SUBMIT:
+                s->cmd->live = NULL; /* of an earlier turn */
                 keep_time(r, s);
                 return submit(r, s->cmd);
         case PLAN_ANSWER:
@@ -511,18 +539,20 @@ int replay_run(const struct plan *plan, const struct replay_options *options, re
                void *user, struct replay_totals *totals, char *err, size_t err_size)
 {
         struct replay r = { .plan = plan, .o = options, .fn = fn, .user = user, .totals = totals };
+        size_t looked_at = 0;
         int rc = 0;
 
         for (struct plan_queue *q = plan->queues; q; q = q->next)
                 q->live = NULL;
-        for (struct plan_cmd *c = plan->cmds; c; c = c->next)
-                c->live = NULL;
         r.fds = calloc(queues_of(plan) * (size_t)HOST_QUEUE_FDS, sizeof(*r.fds));
         r.started = host_now();
         if (!r.fds)
                 rc = host_fail(&r.error, HOST_BROKEN, "out of memory");
-        for (size_t i = 0; i < plan->count && rc == 0; i++)
-                rc = run_step(&r, &plan->steps[i]);
+        for (const struct plan_step *s = plan->steps; s && rc == 0; s = s->next) {
+                rc = run_step(&r, s);
+                spill_looked(&plan->spill, &looked_at,
+                             sizeof(*s) + (s->cmd ? sizeof(*s->cmd) + s->cmd->data_len : 0));
+        }
         for (const struct plan_queue *q = plan->queues; q && rc == 0; q = q->next)
                 close_queue(&r, q->live); /* of a capture that --stop-at cut */
         clean_up(&r);

@@ -3,11 +3,13 @@
  * A captured host once more, against a live target: by intent, not by bytes. Each command is issued
  * again through the host's own queues, over whichever transport, when the answers have come that had
  * come in the capture; what a controller or a connection chooses (CNTLID, CID, TTAG, keys, SQHD,
- * digests) is the live one's. Then the answers are laid beside the captured ones.
+ * digests, challenges) is the live one's: authentication is done again where it is asked for, with
+ * the keys given. Then the answers are laid beside the captured ones.
  */
 #ifndef NVMF_PCAP_REPLAY_H
 #define NVMF_PCAP_REPLAY_H
 
+#include "host/auth.h"
 #include "host/queue.h"
 #include "pcap/replay_compare.h"
 #include "pcap/replay_plan.h"
@@ -16,16 +18,17 @@ struct replay_options {
         enum host_transport transport;
         struct verbs_provider *verbs; /* RDMA; NULL: the devices of this machine */
         const char *traddr, *trsvcid;
-        const char *subnqn;    /* NULL: as captured; the discovery NQN stays */
-        const char *hostnqn;   /* NULL: as captured */
-        const uint8_t *hostid; /* 16 bytes; NULL: as captured */
-        bool hdgst, ddgst;     /* TCP */
-        unsigned timeout;      /* ms, for each command */
-        bool allow_write;      /* else commands that change something are skipped */
-        bool strict_data;      /* blocks hold what they held when the capture was taken */
-        uint64_t offset;       /* added to each LBA */
-        uint64_t blocks;       /* commands that go behind offset + blocks are skipped; 0: none */
-        struct capture_writer *record; /* TCP: what goes over it is written there; may be NULL */
+        const char *subnqn;                  /* NULL: as captured; the discovery NQN stays */
+        const char *hostnqn;                 /* NULL: as captured */
+        const uint8_t *hostid;               /* 16 bytes; NULL: as captured */
+        bool hdgst, ddgst;                   /* TCP */
+        struct auth_key dhchap, dhchap_ctrl; /* where the live target asks for authentication */
+        unsigned timeout;                    /* ms, for each command */
+        bool allow_write;                    /* else commands that change something are skipped */
+        bool strict_data; /* blocks hold what they held when the capture was taken */
+        uint64_t offset;  /* added to each LBA */
+        uint64_t blocks;  /* commands that go behind offset + blocks are skipped; 0: none */
+        struct capture_writer *record; /* what goes over TCP is written there; may be NULL */
         double timing;                 /* of the original times; 0: as fast as the answers allow */
 };
 

@@ -38,6 +38,7 @@ static const struct allowed {
         const char *why;
 } allowed[] = {
         { true, NVME_FABRICS, FCTYPE_CONNECT,      IN_DW0, 0, 16, "CNTLID is the controller's choice" },
+        { true, NVME_FABRICS, FCTYPE_CONNECT,      IN_DW0, 17, 18, "who has to authenticate itself is its own affair" },
 
         { true, NVME_IDENTIFY, CNS_CTRL, IN_DATA, 0, 72, OWN_IDENTITY },
         { true, NVME_IDENTIFY, CNS_CTRL, IN_DATA, 72, offsetof(struct id_ctrl, cntrltype), OWN_CAPABILITY },

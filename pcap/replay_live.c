@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pcap/replay_live.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,25 +135,81 @@ void live_drop(struct live_cmd *c)
         release(c);
 }
 
+static void explain(struct replay *r, const struct live_cmd *c)
+{
+        if (c->over && c->cmd.status != HOST_STATUS_ABORTED)
+                host_fail_status(&r->error, c->cmd.status, &c->cmd.cqe, "%s",
+                                 sqe_name(&c->cmd.sqe, c->queue->q.qid == 0));
+        else
+                r->error = c->queue->q.error;
+}
+
 int live_run(struct replay *r, struct live_queue *lq, const union sqe *sqe, void *data,
              uint32_t len, struct cqe *cqe)
 {
-        void *copy = len ? calloc(1, len) : NULL;
+        void *copy = len ? malloc(len) : NULL;
         struct live_cmd *c;
         bool good;
 
         if (len && !copy)
-                return -1;
+                return host_fail(&r->error, HOST_BROKEN, "out of memory");
+        if (len)
+                memcpy(copy, data, len);
         c = live_submit(r, lq, sqe, copy, len, NULL);
         if (!c)
-                return -1;
+                return host_fail(&r->error, HOST_BROKEN, "%s",
+                                 lq->q.broken ? lq->q.error.line : "the queue stays full");
         good = live_wait(r, c) && c->cmd.status == NVME_SUCCESS;
+        if (!good)
+                explain(r, c);
         if (good && cqe)
                 *cqe = c->cmd.cqe;
         if (good && len)
                 memcpy(data, c->cmd.data, len);
         live_drop(c);
         return good ? 0 : -1;
+}
+
+/* --- authentication --------------------------------------------------------------------------- */
+
+struct authenticating {
+        struct replay *replay;
+        struct live_queue *queue;
+};
+
+static int run_auth(void *user, const union sqe *sqe, void *data, uint32_t len,
+                    struct host_error *e)
+{
+        struct authenticating *w = user;
+
+        if (live_run(w->replay, w->queue, sqe, data, len, NULL) == 0)
+                return 0;
+        *e = w->replay->error;
+        return -1;
+}
+
+int live_authenticate(struct replay *r, struct live_queue *lq, const struct connect_data *data,
+                      uint32_t dw0)
+{
+        struct authenticating who = { r, lq };
+        char hostnqn[NQN_FIELD + 1], subnqn[NQN_FIELD + 1];
+        struct host_auth h = { .hostnqn = hostnqn,
+                               .subnqn = subnqn,
+                               .host = r->o->dhchap,
+                               .ctrl = r->o->dhchap_ctrl,
+                               .run = run_auth,
+                               .user = &who };
+        struct host_error e;
+
+        snprintf(hostnqn, sizeof(hostnqn), "%.*s", NQN_FIELD, data->hostnqn);
+        snprintf(subnqn, sizeof(subnqn), "%.*s", NQN_FIELD, data->subnqn);
+        if (host_authenticate(&h, dw0, &e) < 0) {
+                host_queue_break(&lq->q, "%s", e.line);
+                r->error = e;
+                return -1;
+        }
+        lq->authenticated = dw0 & CONNECT_ATR;
+        return 0;
 }
 
 /* --- properties ------------------------------------------------------------------------------- */

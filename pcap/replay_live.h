@@ -24,7 +24,8 @@ struct live_queue {
         struct host_queue q;
         struct plan_queue *plan;
         struct live_assoc *assoc;
-        bool refused;     /* its Connect, unlike the captured one */
+        bool refused; /* its Connect, unlike the captured one */
+        bool authenticated;
         unsigned answers; /* live */
         unsigned last;    /* the latest, by that count, that was judged */
         struct live_cmd *cmds;
@@ -79,9 +80,13 @@ struct live_cmd *live_submit(struct replay *r, struct live_queue *lq, const unio
 bool live_wait(struct replay *r, struct live_cmd *c);
 /* Off its queue, and freed; it is over, or the queue closed. */
 void live_drop(struct live_cmd *c);
-/* A command of the replay's own, from start to end: 0, or -1. */
+/* A command of the replay's own, from start to end: 0; -1: r->error. */
 int live_run(struct replay *r, struct live_queue *lq, const union sqe *sqe, void *data,
              uint32_t len, struct cqe *cqe);
+/* After a Connect with these data, answered by dw0: authentication, if that asks for it. -1:
+ * r->error. */
+int live_authenticate(struct replay *r, struct live_queue *lq, const struct connect_data *data,
+                      uint32_t dw0);
 /* Enables the controller, where the capture lacks what did it. */
 void live_enable(struct replay *r, struct live_queue *lq);
 /* CSTS follows what was written to CC. -1: it does not, in time. */

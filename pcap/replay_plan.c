@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pcap/replay_plan.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+static void *add(struct plan *p, size_t n)
+{
+        void *room = spill_add(&p->spill, n);
+
+        p->no_memory |= !room;
+        return room;
+}
+
 static void add_step(struct plan *p, enum plan_kind kind, struct plan_queue *q,
                      struct plan_cmd *cmd, const struct capture_place *at)
 {
-        if (p->count == p->cap) {
-                size_t cap = p->cap ? p->cap * 2 : 256;
-                struct plan_step *more = realloc(p->steps, cap * sizeof(*more));
+        struct plan_step *s = add(p, sizeof(*s));
 
-                if (!more) {
-                        p->no_memory = true;
-                        return;
-                }
-                p->steps = more;
-                p->cap = cap;
-        }
-        p->steps[p->count++] =
-            (struct plan_step) { .kind = kind, .cmd = cmd, .queue = q, .time_ns = at->time_ns };
+        if (!s)
+                return;
+        *s = (struct plan_step) { .kind = kind, .cmd = cmd, .queue = q, .time_ns = at->time_ns };
+        *(p->last_step ? &p->last_step->next : &p->steps) = s;
+        p->last_step = s;
 }
 
 static struct plan_queue *queue_of(struct plan *p, struct session *s)
@@ -35,6 +38,7 @@ static struct plan_queue *queue_of(struct plan *p, struct session *s)
                 return NULL;
         }
         q->number = s->conn->number;
+        p->rdma |= s->conn->transport != TRACE_TCP;
         q->qid = -1;
         q->next = p->queues;
         p->queues = q;
@@ -48,18 +52,16 @@ static bool is_connect(const union sqe *s)
 
 static void submit(struct plan *p, struct plan_queue *q, const struct record *r)
 {
-        struct plan_cmd *c = calloc(1, sizeof(*c));
+        struct plan_cmd *c = add(p, sizeof(*c));
 
-        if (!c) {
-                p->no_memory = true;
+        if (!c)
                 return;
-        }
         c->queue = q;
         c->admin = session_admin(r->session, r->sqe);
         c->sqe = *r->sqe;
         c->at = r->e->at;
-        c->next = p->cmds;
-        p->cmds = c;
+        *(p->last_cmd ? &p->last_cmd->next : &p->cmds) = c;
+        p->last_cmd = c;
         c->next_open = q->open;
         q->open = c;
         r->cmd->user = c;
@@ -90,10 +92,9 @@ static void take_data(struct plan *p, struct plan_cmd *c, const struct record *r
         c->data_cut = cmd->data_cut;
         if (cmd->data_len == 0)
                 return;
-        free(c->data);
-        c->data = malloc(cmd->data_len);
+        if (cmd->data_len > c->data_len)
+                c->data = add(p, cmd->data_len);
         c->data_len = c->data ? cmd->data_len : 0;
-        p->no_memory |= !c->data;
         if (c->data)
                 memcpy(c->data, cmd->data, cmd->data_len);
 }
@@ -154,27 +155,22 @@ int replay_plan_read(struct plan *p, const char *path, const struct trace_option
         all.data = true;
         rc = session_read(path, &all, &options, on_record, p, &p->totals, err, err_size);
         if (rc == 0 && p->no_memory) {
-                snprintf(err, err_size, "%s: out of memory", path);
+                snprintf(err, err_size, "%s: no room for what it holds, in TMPDIR: %s", path,
+                         strerror(p->spill.error ? p->spill.error : ENOMEM));
                 rc = -1;
         }
+        spill_rest(&p->spill);
         return rc;
 }
 
 void replay_plan_free(struct plan *p)
 {
-        while (p->cmds) {
-                struct plan_cmd *c = p->cmds;
-
-                p->cmds = c->next;
-                free(c->data);
-                free(c);
-        }
         while (p->queues) {
                 struct plan_queue *q = p->queues;
 
                 p->queues = q->next;
                 free(q);
         }
-        free(p->steps);
+        spill_free(&p->spill);
         *p = (struct plan) { 0 };
 }

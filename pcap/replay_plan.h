@@ -7,6 +7,7 @@
 #define NVMF_PCAP_REPLAY_PLAN_H
 
 #include "pcap/session.h"
+#include "pcap/spill.h"
 
 struct plan_queue {
         unsigned number; /* the connection's */
@@ -34,7 +35,7 @@ struct plan_cmd {
         bool data_cut;
         void *live; /* the replay's */
         struct plan_cmd *next_open;
-        struct plan_cmd *next;
+        struct plan_cmd *next; /* in the order of the capture */
 };
 
 enum plan_kind { PLAN_SUBMIT, PLAN_ANSWER, PLAN_GAP, PLAN_CLOSE };
@@ -44,15 +45,17 @@ struct plan_step {
         struct plan_cmd *cmd; /* SUBMIT, ANSWER */
         struct plan_queue *queue;
         int64_t time_ns;
+        struct plan_step *next;
 };
 
 struct plan {
-        struct plan_step *steps;
-        size_t count, cap;
+        struct spill spill; /* commands, steps and data */
+        struct plan_step *steps, *last_step;
+        struct plan_cmd *cmds, *last_cmd;
         struct plan_queue *queues;
-        struct plan_cmd *cmds; /* all, newest first */
         struct trace_totals totals;
         uint64_t stop_at; /* no frame behind this; 0: all */
+        bool rdma;        /* its queues went over RDMA */
         bool no_memory;
 };
 

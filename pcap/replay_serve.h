@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A captured controller once more, for a live host, over NVMe/TCP: each command gets the answer that
+ * A captured controller once more, for a live host, over TCP or RDMA: each command gets the answer that
  * the same command (its opcode and own fields) got in the capture, in the order of the capture, with
  * the live CID, TTAG and SQHD. CC and CSTS follow the live host, Keep Alive always succeeds, an
- * Asynchronous Event Request waits for ever, and a discovery log shows the live address.
+ * Asynchronous Event Request waits for ever, and a discovery log shows the live address. Where the
+ * transport is not the captured one, Identify Controller says what this one can.
  */
 #ifndef NVMF_PCAP_REPLAY_SERVE_H
 #define NVMF_PCAP_REPLAY_SERVE_H
 
 #include <signal.h>
 
+#include "host/queue.h"
 #include "pcap/replay_compare.h"
 #include "pcap/replay_plan.h"
 
@@ -23,6 +25,8 @@ struct served {
 typedef void serve_fn(void *user, const struct served *s);
 
 struct serve_options {
+        enum host_transport transport;
+        struct verbs_provider *verbs; /* RDMA; NULL: the devices of this machine */
         const char *traddr, *trsvcid; /* "0": any free port */
         unsigned idle; /* ms without a connection, once there was one, that end it; 0:
                                        * only a signal does */

@@ -17,6 +17,7 @@ struct session_private {
         struct session pub;
         struct judge *judge;
         struct session_cmd *bucket[CMD_BUCKETS];
+        struct session_cmd *by_key;   /* found last; NULL: that is over */
         struct rule_set of_header[2]; /* findings of the TCP PDU in hand, by sender */
 };
 
@@ -45,6 +46,11 @@ static struct session_cmd *find_cmd(struct session_private *p, uint16_t cid)
         return NULL;
 }
 
+struct session_cmd *session_find(const struct session *s, uint16_t cid)
+{
+        return find_cmd(s->private, cid);
+}
+
 static void drop_cmd(struct reader *r, struct session_private *p, struct session_cmd *cmd)
 {
         struct session_cmd **at = bucket_of(p, cmd->cid);
@@ -52,6 +58,8 @@ static void drop_cmd(struct reader *r, struct session_private *p, struct session
         while (*at != cmd)
                 at = &(*at)->next;
         *at = cmd->next;
+        if (p->by_key == cmd)
+                p->by_key = NULL;
         p->pub.outstanding--;
         free(cmd->data);
         cmd->next = r->spare;
@@ -94,6 +102,7 @@ static struct session_cmd *add_cmd(struct reader *r, struct session_private *p, 
         cmd->next = *bucket;
         *bucket = cmd;
         p->pub.outstanding++;
+        p->pub.commands++;
         return cmd;
 }
 
@@ -118,7 +127,7 @@ static uint32_t data_max(const struct reader *r, const struct session *s,
 {
         if (r->options->keep_data)
                 return SESSION_DATA_MAX;
-        return is_connect(&cmd->sqe) || session_admin(s, &cmd->sqe) ? ADMIN_DATA_MAX : 0;
+        return cmd->sqe.opc == NVME_FABRICS || session_admin(s, &cmd->sqe) ? ADMIN_DATA_MAX : 0;
 }
 
 static void keep_data(struct reader *r, const struct session *s, struct session_cmd *cmd,
@@ -183,6 +192,7 @@ static struct association *new_association(struct reader *r, const struct sessio
         if (a->named)
                 memcpy(&a->connect, cmd->data, sizeof(a->connect));
         a->discovery = a->named && strncmp(a->connect.subnqn, NQN_DISCOVERY, NQN_FIELD) == 0;
+        a->past = r->options->judge ? past_new(cmd) : NULL;
         a->next = r->associations;
         r->associations = a;
         return a;
@@ -191,21 +201,30 @@ static struct association *new_association(struct reader *r, const struct sessio
 static void leave(struct reader *r, struct session *s)
 {
         struct association **at = &r->associations, *a = s->assoc;
+        struct session **it;
 
         s->assoc = NULL;
-        if (!a || --a->sessions > 0)
+        if (!a)
+                return;
+        for (it = &a->first; *it != s; it = &(*it)->sibling)
+                continue;
+        *it = s->sibling;
+        if (a->first)
                 return;
         while (*at != a)
                 at = &(*at)->next;
         *at = a->next;
+        past_free(a->past);
         free(a);
 }
 
 static void join(struct session *s, struct association *a)
 {
         s->assoc = a;
-        if (a)
-                a->sessions++;
+        if (!a)
+                return;
+        s->sibling = a->first;
+        a->first = s;
 }
 
 static const struct connect_data *connect_data(const struct session_cmd *cmd)
@@ -221,19 +240,28 @@ static bool same_host(const struct connect_data *a, const struct connect_data *b
                strncmp(a->hostnqn, b->hostnqn, NQN_FIELD) == 0;
 }
 
+static bool same_ends(const struct trace_conn *a, const struct trace_conn *b)
+{
+        for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++)
+                if (memcmp(a->end[p].addr, b->end[p].addr, sizeof(a->end[p].addr)) != 0)
+                        return false;
+        return true;
+}
+
 /* The association that a Connect of an I/O queue joins: controllers of several subsystems may have
  * the same CNTLID, so that of the same names goes first. */
-static struct association *find_association(const struct reader *r, const struct connect_data *c)
+static struct association *find_association(const struct reader *r, const struct session *s,
+                                            const struct connect_data *c)
 {
         struct association *found = NULL;
 
         for (struct association *a = r->associations; a; a = a->next) {
-                if (!a->named || a->cntlid != le16_get(c->cntlid) || a->discovery)
+                if (!a->named || a->cntlid != le16_get(c->cntlid))
                         continue;
                 if (same_host(&a->connect, c) &&
                     strncmp(a->connect.subnqn, c->subnqn, NQN_FIELD) == 0)
                         return a;
-                if (!found)
+                if (!found && !a->discovery && same_ends(a->first->conn, s->conn))
                         found = a;
         }
         return found;
@@ -251,7 +279,7 @@ static void connected(struct reader *r, struct session_private *p, struct sessio
         if (s->qid == 0)
                 join(s, new_association(r, cmd, (uint16_t)le32_get(cqe->dw0)));
         else if (data)
-                join(s, find_association(r, data));
+                join(s, find_association(r, s, data));
         if (s->assoc && s->assoc->identified && p->judge)
                 judge_identified(p->judge, s->assoc);
 }
@@ -271,6 +299,7 @@ static void identified(struct session_private *p, const struct session_cmd *cmd)
         a->in_capsule = ioccsz * 16 - (uint32_t)sizeof(union sqe);
         a->icdoff = le16_get(id->icdoff);
         a->msdbd = id->msdbd;
+        a->nn = le32_get(id->nn);
         a->identified = true;
 }
 
@@ -368,23 +397,32 @@ static void take_capsule(struct reader *r, struct session_private *p, struct rec
                 take_data(r, &p->pub, cmd, rec->e, 0, c->data + cmd->rdma.offset, cmd->rdma.len);
 }
 
-/* The outstanding command whose descriptors hold this address, and where in its data that is. */
+/* Whether its descriptors hold this address, and where in its data that is. */
+static bool has_key(const struct session_cmd *c, uint32_t key, uint64_t addr, uint64_t *offset)
+{
+        *offset = 0;
+        for (unsigned k = 0; k < c->rdma.count; k++) {
+                const struct rdma_buffer *b = &c->rdma.keyed[k];
+
+                if (b->key == key && addr >= b->addr && addr - b->addr < b->len) {
+                        *offset += addr - b->addr;
+                        return true;
+                }
+                *offset += b->len;
+        }
+        return false;
+}
+
+/* The outstanding command of this address: most often that of the packet before. */
 static struct session_cmd *find_by_key(struct session_private *p, uint32_t key, uint64_t addr,
                                        uint64_t *offset)
 {
+        if (p->by_key && has_key(p->by_key, key, addr, offset))
+                return p->by_key;
         for (unsigned i = 0; i < CMD_BUCKETS; i++)
-                for (struct session_cmd *c = p->bucket[i]; c; c = c->next) {
-                        *offset = 0;
-                        for (unsigned k = 0; k < c->rdma.count; k++) {
-                                const struct rdma_buffer *b = &c->rdma.keyed[k];
-
-                                if (b->key == key && addr >= b->addr && addr - b->addr < b->len) {
-                                        *offset += addr - b->addr;
-                                        return c;
-                                }
-                                *offset += b->len;
-                        }
-                }
+                for (struct session_cmd *c = p->bucket[i]; c; c = c->next)
+                        if (has_key(c, key, addr, offset))
+                                return p->by_key = c;
         return NULL;
 }
 
@@ -396,6 +434,7 @@ static void take_memory(struct reader *r, struct session_private *p, struct reco
         rec->cmd = find_by_key(p, m->key, m->addr, &offset);
         if (!rec->cmd)
                 return;
+        rec->offset = offset;
         if (rec->e->kind == TRACE_READ)
                 ask(rec->cmd, rec->e);
         else if (rec->e->kind == TRACE_READ_DATA || rec->e->kind == TRACE_WRITE_DATA)
@@ -425,25 +464,46 @@ static void take_header_findings(struct session_private *p, struct record *rec)
         }
 }
 
+static void judge_joining(const struct reader *r, const struct session_private *p,
+                          struct record *rec)
+{
+        const struct connect_data *data = connect_data(rec->cmd);
+        uint16_t status = cqe_status(rec->cqe);
+        const struct association *a = NULL;
+
+        if (!data)
+                return;
+        if (le16_get(rec->cmd->sqe.connect.qid))
+                a = find_association(r, &p->pub, data);
+        judge_connect(rec->cmd, a, &rec->broken);
+        if (a)
+                past_joins(a, &p->pub, rec->cmd, status, &rec->broken);
+}
+
 static void judge_result(const struct reader *r, const struct session_private *p,
                          struct record *rec)
 {
-        const struct connect_data *data;
+        bool success = !rec->cqe || !cqe_status(rec->cqe);
 
         if (rec->sqe)
                 judge_command(&p->pub, rec->sqe, &rec->broken);
-        if (rec->ends && rec->cmd && (!rec->cqe || !cqe_status(rec->cqe)))
-                judge_transfer(&p->pub, rec->cmd, &rec->broken);
-        if (!rec->cqe || !rec->cmd || cqe_status(rec->cqe))
+        if (rec->sqe && rec->cmd)
+                past_command(&p->pub, rec->cmd, &rec->broken);
+        if (!rec->ends || !rec->cmd)
                 return;
-        data = connect_data(rec->cmd);
-        if (!is_connect(&rec->cmd->sqe))
+        if (success)
+                judge_transfer(&p->pub, rec->cmd, &rec->broken);
+        if (!rec->cqe)
+                return;
+        if (!success)
+                judge_refusal(&p->pub, rec->cmd, rec->cqe, &rec->broken);
+        if (is_connect(&rec->cmd->sqe)) {
+                judge_joining(r, p, rec);
+                return;
+        }
+        past_answer(&p->pub, rec->cmd, rec->cqe, rec->e, &rec->broken);
+        if (success)
                 judge_data(&p->pub, rec->cmd, rec->cqe, &rec->broken);
-        else if (data)
-                judge_connect(rec->cmd,
-                              le16_get(rec->cmd->sqe.connect.qid) ? find_association(r, data)
-                                                                  : NULL,
-                              &rec->broken);
 }
 
 static void judge_record(struct reader *r, struct session_private *p, struct record *rec)
@@ -457,17 +517,26 @@ static void judge_record(struct reader *r, struct session_private *p, struct rec
                 return;
         }
         judge_event(p->judge, e, &rec->broken);
+        if ((e->kind == TRACE_DISCONNECT || e->kind == TRACE_DISCONNECTED) && p->pub.qid == 0 &&
+            p->pub.assoc)
+                past_disconnects(p->pub.assoc->past, e->at.time_ns);
         if (e->kind == TRACE_PDU || e->kind == TRACE_FAULT || e->kind == TRACE_GAP ||
             e->kind == TRACE_CLOSED)
                 take_header_findings(p, rec);
         judge_result(r, p, rec);
 }
 
-/* What a frame shows by itself is proven by it. */
+/* What a frame shows by itself is proven by it; a refusal also says that all before it was there. */
 static bool shows_itself(enum rule_id id)
 {
-        return (id >= RDMA_REQ_LENGTH && id <= RDMA_REJ_STATUS) || id == RDMA_CMD_SHORT ||
-               id == RDMA_RSP_LENGTH || id == RDMA_RSP_RSVD ||
+        static const enum rule_id rules[] = { RDMA_CMD_SHORT,     RDMA_RSP_LENGTH, RDMA_RSP_RSVD,
+                                              RDMA_KEY,           RDMA_CREDITS,    RDMA_ERROR_ENDS,
+                                              RDMA_HOST_RECEIVES, RDMA_LATE_SEND };
+
+        for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
+                if (rules[i] == id)
+                        return true;
+        return (id >= RDMA_REQ_LENGTH && id <= RDMA_REJ_STATUS) ||
                (id >= RDMA_SGL_TYPE && id <= RDMA_SGL_SEGMENT);
 }
 
@@ -480,9 +549,7 @@ static void weigh(struct reader *r, struct session_private *p, struct record *re
                 return;
         for (size_t i = 0; waived && i < sizeof(waived->bits) / sizeof(waived->bits[0]); i++)
                 rec->broken.bits[i] &= ~waived->bits[i];
-        rule_each (id) {
-                if (!rule_in(&rec->broken, id))
-                        continue;
+        rule_each_in (&rec->broken, id) {
                 rec->is_broken = true;
                 rec->is_must |= rule_get(id)->level == LEVEL_MUST;
                 in_doubt |= !shows_itself(id);
@@ -555,6 +622,7 @@ static void take_event(struct reader *r, struct session_private *p, struct recor
         case TRACE_DISCONNECT:
         case TRACE_DISCONNECTED:
         case TRACE_TERMINATE:
+        case TRACE_REFUSAL:
                 break;
         case TRACE_GAP:
                 p->pub.gapped = true;
@@ -575,6 +643,9 @@ static void after(struct reader *r, struct session_private *p, struct record *re
         if (succeeds(rec) && rec->cmd->sqe.opc == NVME_IDENTIFY &&
             session_admin(&p->pub, &rec->cmd->sqe))
                 identified(p, rec->cmd);
+        if (succeeds(rec) && rec->cmd->sqe.opc == NVME_FABRICS &&
+            rec->cmd->sqe.fctype == FCTYPE_DISCONNECT)
+                p->pub.disconnected = true;
         drop_cmd(r, p, rec->cmd);
 }
 

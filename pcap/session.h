@@ -25,8 +25,10 @@ struct association {
         uint32_t in_capsule; /* bytes of in-capsule data of I/O commands; 0: not known */
         uint16_t icdoff;
         uint8_t msdbd;
-        bool identified; /* the three above are known */
-        unsigned sessions;
+        uint32_t nn;           /* the highest NSID */
+        bool identified;       /* the four above are known */
+        struct past *past;     /* the judge's; NULL where nothing is judged */
+        struct session *first; /* its queues, by session.sibling */
         struct association *next;
 };
 
@@ -44,6 +46,8 @@ struct session_cmd {
         uint8_t *data;     /* kept as session_options say, at most SESSION_DATA_MAX; the holes */
         uint32_t data_len; /* of it are zeroes */
         bool data_cut;     /* some of it is not in the capture */
+        uint64_t mark;     /* the judge's, from its beginning to its end; */
+        bool expired;      /* so is this */
         struct session_cmd *next;
         void *user;
 };
@@ -53,6 +57,9 @@ enum { SESSION_DATA_MAX = 32 << 20 };
 struct session {
         struct trace_conn *conn;
         struct association *assoc; /* NULL: not known */
+        struct session *sibling;   /* the next one of it */
+        uint64_t commands;         /* so far */
+        bool disconnected;         /* a Disconnect of it has succeeded */
         int qid;                   /* -1: not known */
         bool gapped;               /* something of it is missing */
         unsigned outstanding;      /* commands */
@@ -68,7 +75,8 @@ struct record {
         struct session_cmd *cmd; /* the command it is about; NULL: none, or not known */
         const union sqe *sqe;    /* the event is this command capsule */
         const struct cqe *cqe;   /* the event is this completion */
-        bool ends;               /* with it the command is over: completion, or SUCCESS */
+        uint64_t offset; /* TRACE_READ.., WRITE..: where the transfer lies in the command's data */
+        bool ends;       /* with it the command is over: completion, or SUCCESS */
         struct rule_set broken;  /* by e->sender or, where it did not act, by who is bound */
         bool is_broken, is_must; /* something is; something of level must */
         bool unproven;           /* the findings need proof: record_proven() */
@@ -90,6 +98,9 @@ int session_read(const char *path, const struct trace_options *trace,
 /* Whether the opcodes of the session's commands are those of an admin queue. For a queue whose
  * Connect was not seen that is a guess from the command. */
 bool session_admin(const struct session *s, const union sqe *sqe);
+
+/* The command that is outstanding under this CID; NULL: none. */
+struct session_cmd *session_find(const struct session *s, uint16_t cid);
 
 /* Whether nothing that the peer of `sender` sent up to `frame` can be missing unseen. */
 static inline bool record_proven(const struct trace_conn *c, enum party sender, uint64_t frame)

@@ -26,12 +26,10 @@ static bool is_shown(const struct record *r)
 
 static void print_broken(const struct record *r)
 {
-        rule_each (id)
-                if (rule_in(&r->broken, id))
-                        printf("        ! %s %s %s (%s): %s%s\n", party_name(rule_get(id)->bound),
-                               level_name(rule_get(id)->level), rule_get(id)->id,
-                               rule_get(id)->source, rule_get(id)->says,
-                               r->unproven ? " [or a frame is missing]" : "");
+        rule_each_in (&r->broken, id)
+                printf("        ! %s %s %s (%s): %s%s\n", party_name(rule_get(id)->bound),
+                       level_name(rule_get(id)->level), rule_get(id)->id, rule_get(id)->source,
+                       rule_get(id)->says, r->unproven ? " [or a frame is missing]" : "");
 }
 
 static void print_fields(const struct shower *s, const struct record *r)

@@ -8,6 +8,7 @@
 
 #include "pcap/call.h"
 #include "pcap/command.h"
+#include "pcap/line.h"
 #include "pdu/io/json.h"
 
 const char *const stat_parts[PARTS] = { "whole", "to data", "data", "to response" };
@@ -151,10 +152,43 @@ static void take_end(struct stats *s, const struct record *r)
                 b->latency_max = latency;
 }
 
-static bool is_selected(const struct args *a, const struct record *r)
+/* --- connections ------------------------------------------------------------------------------ */
+
+static void take_conn_end(struct stat_conn *c, const struct record *r)
 {
-        return (!a->conn || a->conn == r->e->conn->number) &&
-               (a->qid == ARG_ANY || a->qid == r->session->qid);
+        uint64_t latency = span(&r->cmd->at, &r->e->at);
+
+        c->count++;
+        c->errors += r->cqe && cqe_status(r->cqe) != NVME_SUCCESS;
+        c->h2c += r->cmd->h2c;
+        c->c2h += r->cmd->c2h;
+        c->latency_sum += latency;
+        if (latency > c->latency_max)
+                c->latency_max = latency;
+}
+
+/* Who they are is known for sure when they are over. */
+static void take_conn(struct stats *s, const struct record *r)
+{
+        struct stat_conn *c = r->session->user;
+        struct text t;
+
+        if (!c && s->conns < STAT_CONNS) {
+                r->session->user = c = &s->conn[s->conns++];
+                c->number = r->e->conn->number;
+        }
+        if (!c) {
+                s->more_conns += r->e->kind == TRACE_CLOSED;
+                return;
+        }
+        c->gaps += r->e->kind == TRACE_GAP;
+        if (r->ends && r->cmd && !is_aer(r->session, &r->cmd->sqe))
+                take_conn_end(c, r);
+        if (r->e->kind != TRACE_CLOSED)
+                return;
+        t = text_in(c->name, sizeof(c->name));
+        line_conn(&t, r->e->conn);
+        c->qid = r->session->qid;
 }
 
 static void on_record(void *user, const struct record *r)
@@ -164,8 +198,9 @@ static void on_record(void *user, const struct record *r)
         bool aer = r->cmd && is_aer(r->session, &r->cmd->sqe);
 
         advance(s, r->e->at.time_ns);
-        if (!is_selected(g->args, r))
+        if (!args_select_queue(g->args, r))
                 return;
+        take_conn(s, r);
         if (r->e->kind == TRACE_CLOSED) {
                 s->unanswered += r->session->outstanding;
                 s->depth =
@@ -230,6 +265,25 @@ static void print_groups(const struct stats *s, bool io)
         }
 }
 
+static void print_conns(const struct stats *s)
+{
+        printf("\n%-62s %5s %8s %7s %9s %9s %9s\n", "connections: latency in us", "queue", "count",
+               "errors", "MiB", "mean", "max");
+        for (unsigned i = 0; i < s->conns; i++) {
+                const struct stat_conn *c = &s->conn[i];
+                char qid[12] = "?", name[STAT_CONN_NAME + 16];
+
+                if (c->qid >= 0)
+                        snprintf(qid, sizeof(qid), "%d", c->qid);
+                snprintf(name, sizeof(name), "%u %s", c->number, c->name);
+                printf("%-62s %5s %8" PRIu64 " %7" PRIu64 " %9.2f %9.1f %9.1f\n", name, qid,
+                       c->count, c->errors, (double)(c->h2c + c->c2h) / 1048576, us(stat_mean(c)),
+                       us((double)c->latency_max));
+        }
+        if (s->more_conns)
+                printf("and %" PRIu64 " more\n", s->more_conns);
+}
+
 /* A row of `width` signs for values over time. */
 static void print_curve(const char *what, const char *unit, const double *values, unsigned n)
 {
@@ -284,6 +338,8 @@ static void print_text(const struct stats *s, const struct trace_totals *t)
                         printf("%X/%02Xh %-23s %8" PRIu64 "\n", i >> 8, i & 255,
                                status_name((uint16_t)i), s->status[i]);
         print_timeline(s);
+        if (s->conns > 0)
+                print_conns(s);
 }
 
 /* --- JSON ------------------------------------------------------------------------------------- */
@@ -325,6 +381,23 @@ static struct json_object *group_object(const struct stat_group *g)
         return o;
 }
 
+static struct json_object *conn_object(const struct stat_conn *c)
+{
+        struct json_object *o = json_object_new_object();
+
+        put(o, "connection", c->number);
+        json_object_object_add(o, "name", json_object_new_string(c->name));
+        json_object_object_add(o, "qid", json_object_new_int(c->qid));
+        put(o, "count", c->count);
+        put(o, "errors", c->errors);
+        put(o, "h2c_bytes", c->h2c);
+        put(o, "c2h_bytes", c->c2h);
+        put(o, "gaps", c->gaps);
+        json_object_object_add(o, "latency_mean_ns", json_object_new_double(stat_mean(c)));
+        put(o, "latency_max_ns", c->latency_max);
+        return o;
+}
+
 static struct json_object *bin_object(const struct stats *s, unsigned i)
 {
         const struct stat_bin *b = &s->bin[i];
@@ -360,6 +433,10 @@ static void print_json(const struct stats *s, const struct trace_totals *t)
         json_object_object_add(o, "kinds", list);
         for (const struct stat_group *g = s->groups; g; g = g->next)
                 json_object_array_add(list, group_object(g));
+        list = json_object_new_array();
+        json_object_object_add(o, "queues", list); /* the first STAT_CONNS connections */
+        for (unsigned i = 0; i < s->conns; i++)
+                json_object_array_add(list, conn_object(&s->conn[i]));
         put(o, "interval_ns", (uint64_t)s->interval_ns);
         list = json_object_new_array();
         json_object_object_add(o, "timeline", list);

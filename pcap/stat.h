@@ -37,6 +37,16 @@ struct stat_bin { /* of time */
         unsigned depth_max;
 };
 
+enum { STAT_CONNS = 64, STAT_CONN_NAME = 160 };
+
+struct stat_conn {                 /* one of the first connections */
+        unsigned number;           /* as `show` numbers them */
+        char name[STAT_CONN_NAME]; /* who and over what */
+        int qid;                   /* -1: not known */
+        uint64_t count, errors, h2c, c2h, gaps;
+        uint64_t latency_sum, latency_max; /* ns */
+};
+
 struct stats {
         struct stat_group *groups; /* in order of appearance */
         struct histogram whole;    /* of all I/O commands */
@@ -48,8 +58,16 @@ struct stats {
         int64_t interval_ns;       /* of a bin; doubles when the bins do not suffice */
         unsigned bins;             /* used */
         struct stat_bin bin[STAT_BINS];
+        struct stat_conn conn[STAT_CONNS];
+        unsigned conns;
+        uint64_t more_conns; /* that found no room */
         bool no_memory;
 };
+
+static inline double stat_mean(const struct stat_conn *c) /* ns */
+{
+        return c->count ? (double)c->latency_sum / (double)c->count : 0;
+}
 
 static inline double stat_seconds(const struct stats *s)
 {

@@ -32,6 +32,8 @@ static void escape(FILE *f, const char *s)
         for (; *s; s++) {
                 if (*s == '<')
                         fputs("&lt;", f);
+                else if (*s == '>')
+                        fputs("&gt;", f);
                 else if (*s == '&')
                         fputs("&amp;", f);
                 else
@@ -85,7 +87,7 @@ static const char *short_number(double v, char buf[32])
         static const char *const units[] = { "", "k", "M", "G" };
         int unit = 0;
 
-        for (; fabs(v) >= 10000 && unit < 3; unit++)
+        for (; fabs(v) >= 1000 && unit < 3; unit++)
                 v /= 1000;
         snprintf(buf, 32, "%.4g%s", v, units[unit]);
         return buf;
@@ -355,6 +357,32 @@ static void table(FILE *f, const struct stats *s, bool io)
         fputs("</table>\n", f);
 }
 
+static void conns(FILE *f, const struct stats *s)
+{
+        fputs("<h2>Connections, latency in microseconds</h2>\n<table><tr><th>connection</th>"
+              "<th>queue</th><th>count</th><th>errors</th><th>MiB</th><th>mean</th><th>max</th>"
+              "</tr>\n",
+              f);
+        for (unsigned i = 0; i < s->conns; i++) {
+                const struct stat_conn *c = &s->conn[i];
+
+                fprintf(f, "<tr><td>%u&ensp;", c->number);
+                escape(f, c->name);
+                if (c->qid >= 0)
+                        fprintf(f, "</td><td>%d", c->qid);
+                else
+                        fputs("</td><td>?", f);
+                fprintf(f,
+                        "</td><td>%" PRIu64 "</td><td>%" PRIu64 "</td><td>%.2f</td><td>%.1f</td>"
+                        "<td>%.1f</td></tr>\n",
+                        c->count, c->errors, (double)(c->h2c + c->c2h) / 1048576,
+                        stat_mean(c) / 1000, (double)c->latency_max / 1000);
+        }
+        fputs("</table>\n", f);
+        if (s->more_conns)
+                fprintf(f, "<p>and %" PRIu64 " more</p>\n", s->more_conns);
+}
+
 static void statuses(FILE *f, const struct stats *s)
 {
         if (s->errors == 0)
@@ -383,6 +411,7 @@ void stat_html(FILE *f, const struct stats *s, const struct trace_totals *totals
         distribution(f, s);
         table(f, s, true);
         table(f, s, false);
+        conns(f, s);
         statuses(f, s);
         fputs("</body></html>\n", f);
 }

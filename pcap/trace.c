@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pcap/tracer.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -304,6 +305,11 @@ int trace_read(const char *path, const struct trace_options *options, trace_fn *
                 t.options.ports[1] = NVME_DISC_PORT;
         }
         rc = capture_read(path, &ops, &t, err, err_size);
+        if (rc < 0 && t.totals.frames > 0) {
+                size_t n = strlen(err);
+
+                snprintf(err + n, err_size - n, ", behind frame %" PRIu64, t.totals.frames);
+        }
         roce_end(&t);
         if (totals)
                 *totals = t.totals;

@@ -46,12 +46,13 @@ enum trace_kind {
         TRACE_DISCONNECT,   /* DREQ: the sender ends the connection */
         TRACE_DISCONNECTED, /* DREP */
         TRACE_TERMINATE,    /* `capsule`: RDMAP Terminate message */
-        TRACE_CAPSULE,      /* `capsule`: a whole RDMA SEND */
-        TRACE_READ,         /* `memory`: an RDMA READ is asked for */
-        TRACE_READ_DATA,    /* `memory`: bytes of its answer, sent by the peer of who asked */
-        TRACE_READ_END,     /* `memory`: the answer is over */
-        TRACE_WRITE_DATA,   /* `memory`: bytes of an RDMA WRITE */
-        TRACE_WRITE,        /* `memory`: ... which is over; all of it */
+        TRACE_REFUSAL,   /* `refusal`: RoCE: a NAK of what the peer sent; not of a sequence error */
+        TRACE_CAPSULE,   /* `capsule`: a whole RDMA SEND */
+        TRACE_READ,      /* `memory`: an RDMA READ is asked for */
+        TRACE_READ_DATA, /* `memory`: bytes of its answer, sent by the peer of who asked */
+        TRACE_READ_END,  /* `memory`: the answer is over */
+        TRACE_WRITE_DATA, /* `memory`: bytes of an RDMA WRITE */
+        TRACE_WRITE,      /* `memory`: ... which is over; all of it */
 };
 
 struct trace_pdu {
@@ -81,6 +82,12 @@ struct trace_capsule {
         uint32_t key; /* ... this one */
 };
 
+enum trace_refusal {
+        TRACE_NOT_READY, /* RNR: no receive was posted */
+        TRACE_NO_ACCESS, /* to the memory that it names */
+        TRACE_REFUSED_OTHERWISE,
+};
+
 struct trace_memory {
         uint64_t addr; /* where the whole transfer begins, in the memory of the host */
         uint32_t key;
@@ -107,6 +114,7 @@ struct trace_event {
                 struct trace_capsule capsule;
                 struct trace_memory memory;
                 struct trace_gap gap;
+                enum trace_refusal refusal;
         };
 };
 

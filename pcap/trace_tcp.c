@@ -115,18 +115,21 @@ void tcp_flow_free(struct tracer *t, struct tcp_flow *f)
 
 /* --- PDUs ------------------------------------------------------------------------------------- */
 
-static inline struct trace_event pdu_event(struct tracer *t, struct tcp_flow *f, enum party sender,
-                                           enum trace_kind kind)
+static void pdu_event(struct tracer *t, struct tcp_flow *f, enum party sender, enum trace_kind kind,
+                      struct trace_event *e)
 {
         struct direction *d = &f->dir[sender];
-        struct trace_event e = trace_event_of(t, &f->pub, kind, sender);
 
-        e.first = d->first;
-        e.pdu.h = framer_header(&d->framer);
-        e.pdu.data_len = framer_data_len(&d->framer);
-        e.pdu.hdgst = d->framer.hdgst;
-        e.pdu.format = &d->framer.format;
-        return e;
+        memset(e, 0, sizeof(*e));
+        e->kind = kind;
+        e->conn = &f->pub;
+        e->sender = sender;
+        e->at = t->at;
+        e->first = d->first;
+        e->pdu.h = framer_header(&d->framer);
+        e->pdu.data_len = framer_data_len(&d->framer);
+        e->pdu.hdgst = d->framer.hdgst;
+        e->pdu.format = &d->framer.format;
 }
 
 static uint32_t have(const struct framer *f)
@@ -143,7 +146,7 @@ static void take_header(struct tracer *t, struct tcp_flow *f, enum party sender)
         d->ends = d->fed - have(fr) + fr->pad_left + fr->data_len + fr->ddgst_len + fr->tail_left;
         d->cut = false;
         d->first = t->at;
-        e = pdu_event(t, f, sender, TRACE_HEADER);
+        pdu_event(t, f, sender, TRACE_HEADER, &e);
         trace_emit(t, &e);
         if (!t->options.data || fr->data_len <= FRAMER_IN_PLACE || fr->data_len > 64u << 20)
                 return;
@@ -198,8 +201,9 @@ static void guess_next(struct tcp_flow *f, const struct framer *fr)
 static void take_pdu(struct tracer *t, struct tcp_flow *f, enum party sender)
 {
         struct direction *d = &f->dir[sender];
-        struct trace_event e = pdu_event(t, f, sender, TRACE_PDU);
+        struct trace_event e;
 
+        pdu_event(t, f, sender, TRACE_PDU, &e);
         e.pdu.data = e.pdu.data_len > 0 ? framer_data(&d->framer) : NULL;
         e.pdu.cut = d->cut;
         e.pdu.ddgst_bad = framer_ddgst_bad(&d->framer) && !d->cut;
@@ -216,12 +220,13 @@ static void take_pdu(struct tracer *t, struct tcp_flow *f, enum party sender)
 static void take_fault(struct tracer *t, struct tcp_flow *f, enum party sender)
 {
         struct direction *d = &f->dir[sender];
-        struct trace_event e = pdu_event(t, f, sender, TRACE_FAULT);
+        struct trace_event e;
 
         d->lost = true;
         d->skipped = 0;
         if (f->guessed)
                 return;
+        pdu_event(t, f, sender, TRACE_FAULT, &e);
         e.first = t->at;
         e.pdu.data_len = 0;
         e.pdu.fault = framer_fault(&d->framer);

@@ -89,7 +89,7 @@ void iwarp_flow_free(struct tracer *t, struct iwarp_flow *f);
 bool iwarp_is_request(const uint8_t *p, size_t n);
 bool iwarp_is_plausible(const uint8_t *p, size_t n);
 
-/* --- RoCEv2 (trace_roce.c) -------------------------------------------------------------------- */
+/* --- RoCEv2 (trace_roce*.c) ------------------------------------------------------------------- */
 
 enum { ROCE_PORT = 4791 };
 void roce_packet(struct tracer *t, const struct packet *p);

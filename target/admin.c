@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "pdu/wire/plant.h"
+
 /* --- admission -------------------------------------------------------------------------------- */
 
 static uint16_t transfer(struct request *r, enum nvme_xfer xfer, uint32_t len)
@@ -34,6 +36,13 @@ static uint16_t transfer_connect(const struct ctrl_env *env, struct request *r)
         return rule_refuse(env->policy, FAB_CONNECT_DATA);
 }
 
+static uint32_t identify_len(const struct request *r)
+{
+        if (PLANTED(IDENTIFY_SHORT) && le32_get(r->sqe.sgl.len) < IDENTIFY_LEN)
+                return le32_get(r->sqe.sgl.len);
+        return IDENTIFY_LEN;
+}
+
 uint16_t admin_transfer(const struct ctrl_env *env, struct request *r)
 {
         switch (r->sqe.opc) {
@@ -41,7 +50,7 @@ uint16_t admin_transfer(const struct ctrl_env *env, struct request *r)
                 return r->sqe.fctype == FCTYPE_CONNECT ? transfer_connect(env, r)
                                                        : transfer(r, XFER_NONE, 0);
         case NVME_IDENTIFY:
-                return transfer(r, XFER_C2H, IDENTIFY_LEN);
+                return transfer(r, XFER_C2H, identify_len(r));
         case NVME_GET_LOG_PAGE:
                 return transfer_log(env, r);
         case NVME_SET_FEATURES:
@@ -68,11 +77,15 @@ static uint16_t admit_stranger(const struct ctrl_env *env, const struct request 
 static uint16_t admit(struct ctrl_queue *q, const struct request *r, uint64_t now)
 {
         struct ctrl *c = q->ctrl;
+        uint16_t status;
 
         controller_traffic(&c->m, r->sqe.opc == NVME_FABRICS, now);
         if (c->ended || q->disconnecting)
                 return NVME_SEQUENCE_ERROR;
-        return controller_admit(&c->m, q->qid, true, &r->sqe);
+        if (auth_concerns(c, &r->sqe))
+                return 0;
+        status = auth_required(c, q);
+        return status ? status : controller_admit(&c->m, q->qid, true, &r->sqe);
 }
 
 /* A Connect that fails leaves no trace there (Base 2.2 2.2). */
@@ -115,7 +128,8 @@ uint16_t ctrl_admit(const struct ctrl_env *env, struct ctrl_queue *q, struct req
                 status = admit_stranger(env, r);
         }
         if (!status)
-                status = admin_transfer(env, r);
+                status =
+                    c && auth_concerns(c, &r->sqe) ? auth_transfer(env, r) : admin_transfer(env, r);
         return with_dnr(status);
 }
 
@@ -154,10 +168,12 @@ static uint16_t fabrics_disconnect(struct admin *a)
 {
         if (a->queue->qid == 0) /* FAB_DISCONNECT_ADMIN waived */
                 return 0;
+        if (PLANTED(AFTER_DISCONNECT)) {
+                ctrl_queue_gone(a->queue);
+                return 0;
+        }
         pthread_mutex_lock(&a->ctrl->lock);
-        a->queue->detached = true;
-        a->queue->disconnecting = true;
-        atomic_store(&a->queue->io_status, NVME_SEQUENCE_ERROR);
+        ctrl_leave_queue(a->queue);
         pthread_mutex_unlock(&a->ctrl->lock);
         a->verdict = CTRL_DISCONNECT;
         return 0;
@@ -200,6 +216,8 @@ static uint16_t admin_abort(struct admin *a)
         pthread_mutex_lock(&c->lock);
         if ((dw10 & 0xffff) == 0)
                 r = controller_aer_take(&c->m, dw10 >> 16);
+        if (r && PLANTED(ABORT_TWICE))
+                controller_aer(&c->m, (uint16_t)(dw10 >> 16), r);
         if (r) {
                 r->cqe = (struct cqe) { .sf = status_field(NVME_ABORT_REQUESTED) };
                 a->queue->complete(a->queue, r);
@@ -236,6 +254,8 @@ static handler *handler_of(const struct admin *a)
 
         if (!a->ctrl)
                 return is_connect(sqe) ? admin_connect : NULL;
+        if (auth_concerns(a->ctrl, sqe))
+                return sqe->fctype == FCTYPE_AUTH_SEND ? admin_auth_send : admin_auth_receive;
         return sqe->opc == NVME_FABRICS ? fabrics_handlers[sqe->fctype] : admin_handlers[sqe->opc];
 }
 

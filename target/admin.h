@@ -43,6 +43,7 @@ struct ctrl {
 
         /* constant */
         const struct ctrl_env *env;
+        struct auth_config auth;     /* without a key: no authentication */
         struct subsystem *subsystem; /* referenced; NULL: discovery controller */
         uint16_t port_id;
         uint8_t trtype;
@@ -89,6 +90,17 @@ uint16_t admin_connect(struct admin *a);
 uint16_t admin_identify(struct admin *a);
 uint16_t admin_get_log(struct admin *a);
 uint16_t admin_features(struct admin *a); /* Set and Get */
+uint16_t admin_auth_send(struct admin *a);
+uint16_t admin_auth_receive(struct admin *a);
+
+/* Authentication: for a new controller of `s` (NULL: discovery), for each of its queues. */
+void auth_set_up(struct ctrl *c, const struct subsystem *s);
+void auth_begin(const struct ctrl *c, struct ctrl_queue *q);
+/* Whether the command is one of it, and its host has a key. */
+bool auth_concerns(const struct ctrl *c, const union sqe *sqe);
+/* What other commands end with on a queue whose host has yet to prove who it is; 0: they run. */
+uint16_t auth_required(const struct ctrl *c, const struct ctrl_queue *q);
+uint16_t auth_transfer(const struct ctrl_env *env, struct request *r);
 
 /* What the command transfers, into r->xfer and r->len; non-zero: the status it ends with. */
 uint16_t admin_transfer(const struct ctrl_env *env, struct request *r);
@@ -113,6 +125,10 @@ void ctrl_table_add(struct ctrl_table *t, struct ctrl *c);
 
 /* Under the controller's lock. */
 void ctrl_add_queue(struct ctrl *c, struct ctrl_queue *q);
+/* What may run on them has changed. */
+void ctrl_update_queues(struct ctrl *c);
+/* The connection of the queue ends as soon as the command is answered; nothing comes after. */
+void ctrl_leave_queue(struct ctrl_queue *q);
 /* Completes AERs for the events that there are. */
 void ctrl_send_events(struct ctrl *c);
 /* An entry of the error log; sqe NULL: not about a command. */

@@ -11,9 +11,11 @@
 
 #include "config.h"
 #include "ns.h"
+#include "pdu/io/auth_openssl.h"
 #include "pdu/io/capture_writer.h"
 #include "pdu/io/net.h"
 #include "pdu/io/option.h"
+#include "pdu/wire/plant.h"
 #include "target.h"
 
 enum { EXIT_USAGE = 2, EXIT_BROKEN = 3, LISTENS_MAX = 16 };
@@ -76,7 +78,42 @@ static bool take_host(void *args, const char *value, char *error, size_t size)
                 return false;
         s->allow_any_host = false;
         return config_add_string(&s->hosts, &s->n_hosts, value) &&
-               config_add_string(&a->config.hosts, &a->config.n_hosts, value);
+               config_add_host(&a->config, value);
+}
+
+static bool take_key(void *args, const char *value, char *error, size_t size)
+{
+        struct config_subsystem *s = current(args);
+
+        return s && auth_key_option(&s->keys.host, value, error, size) == 0;
+}
+
+static bool take_ctrl_key(void *args, const char *value, char *error, size_t size)
+{
+        struct config_subsystem *s = current(args);
+
+        return s && auth_key_option(&s->keys.ctrl, value, error, size) == 0;
+}
+
+static bool take_hash(void *args, const char *value, char *error, size_t size)
+{
+        struct config_subsystem *s = current(args);
+        bool known = s && config_hash(value, &s->keys.hashes);
+
+        if (!known)
+                snprintf(error, size, "'%s' is not sha256, sha384 or sha512", value);
+        return known;
+}
+
+static bool take_group(void *args, const char *value, char *error, size_t size)
+{
+        struct config_subsystem *s = current(args);
+        bool known = s && config_group(value, &s->keys.groups);
+
+        if (!known)
+                snprintf(error, size, "'%s' is neither null nor ffdhe2048, 3072, 4096, 6144, 8192",
+                         value);
+        return known;
 }
 
 static bool begins(const char **text, const char *word)
@@ -148,6 +185,25 @@ static bool take_violate(void *args, const char *value, char *error, size_t size
 
         return take_rule(&a->options.policy.violated, PARTY_CONTROLLER, value, error, size);
 }
+
+#ifdef NVMF_PLANT
+_Noreturn static void list_plants(void)
+{
+        for (enum plant p = PLANT_NONE + 1; p < PLANTS; p++)
+                printf("%-18s%s (%s)\n", plant_get(p)->name, plant_get(p)->does,
+                       plant_get(p)->after);
+        exit(0);
+}
+
+static bool take_plant(void *args, const char *value, char *error, size_t size)
+{
+        (void)args;
+        if (strcmp(value, "list") == 0)
+                list_plants();
+        snprintf(error, size, "no planted bug '%s' (--plant list)", value);
+        return plant_switch_on(value);
+}
+#endif
 
 static bool take_cpus(void *args, const char *value, char *error, size_t size)
 {
@@ -252,7 +308,7 @@ static const struct option_row rows[] = {
         { .letter = 'n',
           .name = "nqn",
           .arg = "NQN",
-          .says = "a subsystem; repeatable, --ns and --host after it are its own",
+          .says = "a subsystem; repeatable, --ns, --host and --dhchap-... after it are its own",
           .group = 1,
           .kind = OPTION_CALL,
           .call = take_nqn },
@@ -268,6 +324,30 @@ static const struct option_row rows[] = {
           .group = 1,
           .kind = OPTION_CALL,
           .call = take_host },
+        { .name = "dhchap-key",
+          .arg = "KEY",
+          .says = "hosts of this subsystem authenticate themselves with it: DHHC-1:..., or @FILE",
+          .group = 1,
+          .kind = OPTION_CALL,
+          .call = take_key },
+        { .name = "dhchap-ctrl-key",
+          .arg = "KEY",
+          .says = "what the subsystem authenticates itself with to hosts that ask, or @FILE",
+          .group = 1,
+          .kind = OPTION_CALL,
+          .call = take_ctrl_key },
+        { .name = "dhchap-hash",
+          .arg = "HASH",
+          .says = "sha256, sha384 or sha512, and no other (what the host proposes first)",
+          .group = 1,
+          .kind = OPTION_CALL,
+          .call = take_hash },
+        { .name = "dhchap-dhgroup",
+          .arg = "GROUP",
+          .says = "null, ffdhe2048, 3072, 4096, 6144 or 8192, and no other (the host's first)",
+          .group = 1,
+          .kind = OPTION_CALL,
+          .call = take_group },
         { .name = "config",
           .arg = "FILE",
           .says = "nvmetcli's JSON in place of all of the above; SIGHUP reads it again",
@@ -354,6 +434,14 @@ static const struct option_row rows[] = {
           .group = 1,
           .kind = OPTION_CALL,
           .call = take_violate },
+#ifdef NVMF_PLANT
+        { .name = "plant",
+          .arg = "NAME",
+          .says = "have this bug (list: which there are)",
+          .group = 1,
+          .kind = OPTION_CALL,
+          .call = take_plant },
+#endif
         { .name = "limit",
           .arg = "NAME=VALUE",
           .says = "a bound, such as connections=64; repeatable",
@@ -367,7 +455,8 @@ static const struct option_row rows[] = {
           .at = AT(options.trace) },
         { .name = "pcap",
           .arg = "FILE",
-          .says = "record what goes over TCP, .pcapng or .pcap, the port as 4420",
+          .says =
+              "record what goes over the ports, .pcapng or .pcap, the port as 4420; RDMA as RoCEv2",
           .group = 1,
           .kind = OPTION_STRING,
           .at = AT(pcap) },
@@ -432,10 +521,16 @@ static bool complete(struct args *a, char *error, size_t size)
 
         if (a->config_file &&
             (c->n_subsystems > 0 || a->n_listens > 0 || a->traddr || a->trsvcid)) {
-                snprintf(error, size,
-                         "--config goes with none of -a, -s, --listen, -n, --ns, --host");
+                snprintf(
+                    error, size,
+                    "--config goes with none of -a, -s, --listen, -n, --ns, --host, --dhchap-...");
                 return false;
         }
+        for (unsigned i = 0; i < c->n_subsystems; i++)
+                if (c->subsystems[i].keys.ctrl.len && !c->subsystems[i].keys.host.len) {
+                        snprintf(error, size, "--dhchap-ctrl-key needs --dhchap-key");
+                        return false;
+                }
         if (!a->traddr)
                 a->traddr = "127.0.0.1";
         if (!a->trsvcid)

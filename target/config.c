@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "ctrl.h"
+#include "pdu/io/auth_openssl.h"
 
 enum { FILE_MAX = 16 << 20 }; /* bytes of a configuration */
 
@@ -78,6 +79,15 @@ struct config_port *config_add_port(struct config *c, uint16_t id, const char *t
         return p;
 }
 
+struct config_host *config_add_host(struct config *c, const char *nqn)
+{
+        struct config_host *h = grow(&c->hosts, &c->n_hosts, sizeof(*h));
+
+        if (h)
+                strncpy(h->nqn, nqn, sizeof(h->nqn) - 1);
+        return h;
+}
+
 static void free_strings(char **array, unsigned n)
 {
         while (n-- > 0)
@@ -103,7 +113,7 @@ void config_free(struct config *c)
         }
         free(c->subsystems);
         free(c->ports);
-        free_strings(c->hosts, c->n_hosts);
+        free(c->hosts);
         *c = (struct config) { 0 };
 }
 
@@ -639,49 +649,98 @@ static bool take_port(struct reader *r, struct json_object *v, void *at)
         return p->traddr[0] ? true : complain(r, "has no addr.traddr");
 }
 
-/* A host that has to authenticate can't be served as though it need not. */
-static bool take_no_secret(struct reader *r, struct json_object *v, void *at)
+/* The place of a name in the list, NULL at its end; -1: it is not there. */
+static int place_of(const char *const *names, const char *name)
+{
+        for (int i = 0; names[i]; i++)
+                if (strcmp(names[i], name) == 0)
+                        return i;
+        return -1;
+}
+
+bool config_hash(const char *name, uint8_t *hashes)
+{
+        static const char *const names[] = { "sha256", "sha384", "sha512", NULL };
+        static const char *const kernels[] = { "hmac(sha256)", "hmac(sha384)", "hmac(sha512)",
+                                               NULL };
+        int i = place_of(names, name);
+
+        if (i < 0)
+                i = place_of(kernels, name);
+        if (i >= 0)
+                *hashes = (uint8_t)(1 << (AUTH_SHA256 + i));
+        return i >= 0;
+}
+
+bool config_group(const char *name, uint8_t *groups)
+{
+        static const char *const names[] = { "null",      "ffdhe2048", "ffdhe3072", "ffdhe4096",
+                                             "ffdhe6144", "ffdhe8192", NULL };
+        int i = place_of(names, name);
+
+        if (i >= 0)
+                *groups = (uint8_t)(1 << (AUTH_NO_DH + i));
+        return i >= 0;
+}
+
+static bool take_secret(struct reader *r, struct json_object *v, void *at)
 {
         const char *text = take_text(r, v, 1024);
+        char error[200];
 
-        (void)at;
-        if (text && text[0])
-                return complain(r, "in-band authentication is not supported");
+        if (text && text[0] && auth_key_option(at, text, error, sizeof(error)) < 0)
+                return complain(r, "%s", error);
+        return text;
+}
+
+static bool take_hash(struct reader *r, struct json_object *v, void *at)
+{
+        const char *text = take_text(r, v, 64);
+
+        if (text && text[0] && !config_hash(text, at))
+                return complain(r, "'%s' is not hmac(sha256), hmac(sha384) or hmac(sha512)", text);
+        return text;
+}
+
+static bool take_group(struct reader *r, struct json_object *v, void *at)
+{
+        const char *text = take_text(r, v, 64);
+
+        if (text && text[0] && !config_group(text, at))
+                return complain(r, "'%s' is neither null nor ffdhe2048, 3072, 4096, 6144, 8192",
+                                text);
         return text;
 }
 
 static bool take_host_attr(struct reader *r, struct json_object *v, void *at)
 {
         static const struct key keys[] = {
-                { "dhchap_key", take_no_secret, 0 },
-                { "dhchap_ctrl_key", take_no_secret, 0 },
-                { "dhchap_hash", NULL, 0 },
-                { "dhchap_dhgroup", NULL, 0 },
+                { "dhchap_key", take_secret, AT(config_host, keys.host) },
+                { "dhchap_ctrl_key", take_secret, AT(config_host, keys.ctrl) },
+                { "dhchap_hash", take_hash, AT(config_host, keys.hashes) },
+                { "dhchap_dhgroup", take_group, AT(config_host, keys.groups) },
                 { NULL, NULL, 0 },
         };
 
         return take_object(r, v, keys, at);
 }
 
-struct host_object {
-        char nqn[NQN_MAX + 1];
-};
-
 static bool take_host(struct reader *r, struct json_object *v, void *at)
 {
         static const struct key keys[] = {
-                { "nqn", take_nqn, AT(host_object, nqn) },
+                { "nqn", take_nqn, AT(config_host, nqn) },
                 { "attr", take_host_attr, 0 },
                 { NULL, NULL, 0 },
         };
-        struct config *c = at;
-        struct host_object host = { "" };
+        struct config_host *host = config_add_host(at, "");
 
-        if (!take_object(r, v, keys, &host))
+        if (!host)
+                return no_memory(r);
+        if (!take_object(r, v, keys, host))
                 return false;
-        if (!host.nqn[0])
-                return complain(r, "has no nqn");
-        return config_add_string(&c->hosts, &c->n_hosts, host.nqn) || no_memory(r);
+        if (host->keys.ctrl.len && !host->keys.host.len)
+                return complain(r, "attr.dhchap_ctrl_key is of no use without dhchap_key");
+        return host->nqn[0] ? true : complain(r, "has no nqn");
 }
 
 static bool take_hosts(struct reader *r, struct json_object *v, void *at)
@@ -713,12 +772,20 @@ static bool take_config(struct reader *r, struct json_object *v, struct config *
 
 /* --- what one element alone does not show ----------------------------------------------------- */
 
-static bool has_string(char *const *array, unsigned n, const char *s)
+static const struct config_host *find_host(const struct config *c, const char *nqn)
 {
-        for (unsigned i = 0; i < n; i++)
-                if (strcmp(array[i], s) == 0)
-                        return true;
-        return false;
+        for (unsigned i = 0; i < c->n_hosts; i++)
+                if (strcmp(c->hosts[i].nqn, nqn) == 0)
+                        return &c->hosts[i];
+        return NULL;
+}
+
+const struct auth_keys *config_keys(const struct config *c, const struct config_subsystem *s,
+                                    const char *hostnqn)
+{
+        const struct config_host *host = find_host(c, hostnqn);
+
+        return host && host->keys.host.len ? &host->keys : &s->keys;
 }
 
 static bool has_subsystem(const struct config *c, unsigned n, const char *nqn)
@@ -732,7 +799,7 @@ static bool has_subsystem(const struct config *c, unsigned n, const char *nqn)
 static bool check_hosts(struct reader *r, const struct config *c, const struct config_subsystem *s)
 {
         for (unsigned i = 0; i < s->n_hosts; i++)
-                if (!has_string(c->hosts, c->n_hosts, s->hosts[i])) {
+                if (!find_host(c, s->hosts[i])) {
                         descend(r, ".allowed_hosts[%u]", i);
                         return complain(r, "'%s' is not in hosts", s->hosts[i]);
                 }

@@ -10,6 +10,7 @@
 #ifndef NVMF_TARGET_CONFIG_H
 #define NVMF_TARGET_CONFIG_H
 
+#include "pdu/wire/auth.h"
 #include "pdu/wire/fabrics.h"
 
 struct config_ns {
@@ -20,12 +21,18 @@ struct config_ns {
         char *path;
 };
 
+struct config_host {
+        char nqn[NQN_MAX + 1];
+        struct auth_keys keys; /* without a key: those of the subsystem */
+};
+
 struct config_subsystem {
         char nqn[NQN_MAX + 1], serial[21], model[41], firmware[9]; /* "": the default */
         bool allow_any_host;
         uint16_t cntlid_min, cntlid_max, qid_max; /* 0: the default */
         char **hosts;                             /* NQNs */
         unsigned n_hosts;
+        struct auth_keys keys; /* with a key: its hosts have to authenticate themselves */
         struct config_ns *ns;
         unsigned n_ns;
 };
@@ -48,7 +55,7 @@ struct config_port {
 };
 
 struct config {
-        char **hosts; /* hosts that allowed_hosts may name */
+        struct config_host *hosts; /* that allowed_hosts may name */
         unsigned n_hosts;
         struct config_subsystem *subsystems;
         unsigned n_subsystems;
@@ -69,6 +76,7 @@ struct config_subsystem *config_add_subsystem(struct config *c, const char *nqn)
 struct config_ns *config_add_ns(struct config_subsystem *s, uint32_t nsid, const char *path);
 struct config_port *config_add_port(struct config *c, uint16_t id, const char *traddr,
                                     const char *trsvcid);
+struct config_host *config_add_host(struct config *c, const char *nqn);
 bool config_add_string(char ***array, unsigned *n, const char *s);
 
 /*
@@ -77,5 +85,14 @@ bool config_add_string(char ***array, unsigned *n, const char *s);
  * begins the error line.
  */
 bool config_check(const struct config *c, const char *what, char *error, size_t size);
+
+/* What a host of `s` and the subsystem authenticate each other with. */
+const struct auth_keys *config_keys(const struct config *c, const struct config_subsystem *s,
+                                    const char *hostnqn);
+
+/* Hash function and DH group by name, as nvmetcli ("hmac(sha256)") or by themselves ("sha256",
+ * "null", "ffdhe2048"), into a mask of that one; false: no such name. */
+bool config_hash(const char *name, uint8_t *hashes);
+bool config_group(const char *name, uint8_t *groups);
 
 #endif

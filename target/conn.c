@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "pdu/wire/plant.h"
+
 #define container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 static struct conn *of_queue(struct ctrl_queue *q)
@@ -115,6 +117,7 @@ static void execute_ctrl(struct conn *c, struct request *r)
                 break;
         case CTRL_DISCONNECT:
                 c->last_words = !talks_on(c);
+                c->last = r;
                 break;
         case CTRL_COMPLETE:
                 break;
@@ -134,10 +137,16 @@ static void execute(void *user, struct request *r)
         nvm_execute(&c->nvm, ctrl_subsystem(&c->queue), r);
 }
 
+/* The response to Disconnect, or to a command that authentication failed with, is the last one,
+ * whatever was under way. */
 static void completing(void *user, struct request *r)
 {
         struct conn *c = user;
 
+        if (c->queue.disconnecting && !talks_on(c) && r != c->last) {
+                r->no_response = true;
+                return;
+        }
         if (is_io(c, r))
                 nvm_completing(&c->nvm, r);
         ctrl_completing(env(c), &c->queue, r);
@@ -277,6 +286,8 @@ void conn_leave(struct conn *c)
         *c->prev = c->next;
         if (c->next)
                 c->next->prev = c->prev;
+        if (PLANTED(EARLY_CLOSE) && c->queue.sq.size == 0)
+                port_put(c->port);
         conn_forget(c->reactor->service, c->port);
 }
 

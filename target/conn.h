@@ -38,12 +38,13 @@ struct conn { /* embedded in the transport's, which zeroes it */
         char traddr[NET_TRADDR];   /* its own end */
         struct loop_message close; /* posted by its controller */
 
-        bool is_io;                /* Connect of an I/O queue has succeeded */
-        bool reported;             /* its end has been told */
-        bool failed;               /* it has to end: memory, the peer closed ... */
-        bool last_words;           /* it ends when everything is sent */
-        bool again, hungry;        /* in its reactor's list of that name */
-        struct conn *next, **prev; /* in its reactor's conns */
+        bool is_io;                 /* Connect of an I/O queue has succeeded */
+        bool reported;              /* its end has been told */
+        bool failed;                /* it has to end: memory, the peer closed ... */
+        bool last_words;            /* it ends when everything is sent */
+        const struct request *last; /* the command that has ended the queue */
+        bool again, hungry;         /* in its reactor's list of that name */
+        struct conn *next, **prev;  /* in its reactor's conns */
         struct conn *next_again, *next_hungry;
 };
 

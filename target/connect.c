@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "admin.h"
+#include "pdu/wire/plant.h"
 
 struct attempt {
         struct admin *a;
@@ -24,6 +25,14 @@ static uint16_t refuse(struct attempt *at, enum rule_id rule)
 
 static bool names_discovery(const struct attempt *at)
 {
+        char name[NQN_FIELD];
+
+        if (PLANTED(NQN_END)) /* up to its NUL, wherever that is */
+                for (size_t i = 0;
+                     (name[i] =
+                          ((const char *)&at->data)[offsetof(struct connect_data, subnqn) + i]);
+                     i++)
+                        ;
         return strcmp(at->data.subnqn, NQN_DISCOVERY) == 0;
 }
 
@@ -91,6 +100,7 @@ static struct ctrl *ctrl_new(const struct attempt *at, struct subsystem *s)
         memcpy(c->m.hostnqn, at->data.hostnqn, sizeof(c->m.hostnqn));
         memcpy(c->m.subnqn, at->data.subnqn, sizeof(c->m.subnqn));
         settings_reset(c);
+        auth_set_up(c, s);
         return c;
 }
 
@@ -119,7 +129,20 @@ static void join(const struct attempt *at, struct ctrl *c, uint16_t sqsize_max)
         q->success_ok = at->a->env->sqfc_disable && (at->cmd->cattr & CATTR_DISABLE_SQFC);
         sq_init(&q->sq, connect_entries(at->cmd, sqsize_max), q->success_ok || unasked);
         sq_take(&q->sq);
+        auth_begin(c, q);
         ctrl_add_queue(c, q);
+}
+
+/* A response would do for either of them (8.3.4). */
+static bool is_of_same_name(const struct attempt *at, const struct subsystem *s)
+{
+        return subsystem_keys(s, at->data.hostnqn)->host.len &&
+               strcmp(at->data.hostnqn, at->data.subnqn) == 0;
+}
+
+static uint32_t answer(const struct ctrl_queue *q)
+{
+        return q->ctrl->m.cntlid | (q->unproven ? CONNECT_ATR : 0u);
 }
 
 static uint16_t connect_admin(struct attempt *at)
@@ -133,6 +156,8 @@ static uint16_t connect_admin(struct attempt *at)
         status = find_subsystem(at, &s);
         if (!status && s && !subsystem_allows(s, at->data.hostnqn))
                 status = refuse(at, FAB_CONNECT_HOST);
+        if (!status && s && is_of_same_name(at, s))
+                status = refuse(at, FAB_CONNECT_SAME_NQN);
         if (status)
                 return status;
         c = env->table->count < env->table->max ? ctrl_new(at, s) : NULL;
@@ -221,7 +246,9 @@ static uint16_t join_io(struct attempt *at, struct ctrl *c)
 {
         struct rule_policy policy = policy_for(at);
         uint16_t status =
-            connect_check(at->cmd, &at->data, &c->m, c->m.cfg.mqes, &policy, &at->ipo);
+            PLANTED(QID_INDEX) && c->changed_ns[le16_get(at->cmd->qid)] ? NVME_CONNECT_PARAM : 0;
+
+        status = connect_check(at->cmd, &at->data, &c->m, c->m.cfg.mqes, &policy, &at->ipo);
 
         if (!status && c->port_id != at->a->port->id) {
                 at->ipo = rule_fault(FAB_CONNECT_CNTLID_IO).fei;
@@ -231,6 +258,8 @@ static uint16_t join_io(struct attempt *at, struct ctrl *c)
                 status = refuse(at, FAB_CONNECT_QID_USED);
         if (!status)
                 join(at, c, c->m.cfg.mqes);
+        if (PLANTED(IO_REF) && status)
+                subsystem_get(c->subsystem);
         return status;
 }
 
@@ -280,6 +309,8 @@ static uint16_t connect_locked(struct attempt *at)
         uint16_t max = qid ? UINT16_MAX : admin_sqsize_max(at->a->env);
         struct rule_policy policy = policy_for(at);
 
+        if (PLANTED(NQN_END))
+                names_discovery(at);
         status = connect_check(at->cmd, &at->data, NULL, max, &policy, &at->ipo);
         if (!status)
                 status = check_private_data(at);
@@ -296,8 +327,8 @@ uint16_t admin_connect(struct admin *a)
         uint32_t len = a->r->len < sizeof(at.data) ? a->r->len : (uint32_t)sizeof(at.data);
         uint16_t status;
 
-        if (a->queue->connected) /* FAB_CONNECT_ONCE waived */
-                return 0;
+        if (a->queue->connected) /* since it was admitted, or it is waived */
+                return rule_refuse(a->env->policy, FAB_CONNECT_ONCE);
         if (a->r->data)
                 memcpy(&at.data, a->r->data, len);
         atomic_store(&a->env->table->inv, a->env->inv);
@@ -310,6 +341,6 @@ uint16_t admin_connect(struct admin *a)
         pthread_rwlock_unlock(&a->env->inv->lock);
         if (!status)
                 a->verdict = CTRL_CONNECTED;
-        a->r->cqe.dw0 = le32(status ? at.ipo : a->queue->ctrl->m.cntlid);
+        a->r->cqe.dw0 = le32(status ? at.ipo : answer(a->queue));
         return status;
 }

@@ -100,24 +100,24 @@ static void table_remove(struct ctrl_table *t, struct ctrl *c)
 
 /* --- the queues of an association: under the controller's lock -------------------------------- */
 
-static uint16_t io_status(const struct ctrl *c)
+static uint16_t io_status(const struct ctrl *c, const struct ctrl_queue *q)
 {
+        uint16_t status = auth_required(c, q);
+
         if (is_discovery(c)) /* FAB_DISC_IO waived: there is nothing behind the queue */
                 return NVME_INVALID_OPCODE;
-        return controller_ready(&c->m);
+        return status ? status : controller_ready(&c->m);
 }
 
-static void update_queues(struct ctrl *c)
+void ctrl_update_queues(struct ctrl *c)
 {
-        uint16_t status = io_status(c);
-
         c->m.io_queues = 0;
         for (struct ctrl_queue *q = c->queues; q; q = q->next) {
                 if (q->qid == 0 || q->detached)
                         continue;
                 c->m.io_queues++;
                 if (!violates(c->env, FAB_RESET_CLEARS))
-                        atomic_store(&q->io_status, status);
+                        atomic_store(&q->io_status, io_status(c, q));
         }
 }
 
@@ -128,13 +128,20 @@ static void close_queue(struct ctrl_queue *q, uint16_t status)
         q->close(q);
 }
 
+void ctrl_leave_queue(struct ctrl_queue *q)
+{
+        q->detached = true;
+        q->disconnecting = true;
+        atomic_store(&q->io_status, NVME_SEQUENCE_ERROR);
+}
+
 void ctrl_add_queue(struct ctrl *c, struct ctrl_queue *q)
 {
         q->next = c->queues;
         c->queues = q;
         if (q->qid == 0)
                 c->admin = q;
-        update_queues(c);
+        ctrl_update_queues(c);
 }
 
 static void unlink_queue(struct ctrl *c, struct ctrl_queue *q)
@@ -234,7 +241,7 @@ bool ctrl_set_property(struct ctrl *c, struct request *r, uint64_t now)
                 dropped = reset(c);
         if (CC_SHN(c->m.cc))
                 c->io_lost = false;
-        update_queues(c);
+        ctrl_update_queues(c);
         return dropped;
 }
 
@@ -285,7 +292,7 @@ static struct request *let_go(struct ctrl *c, struct ctrl_queue *q)
                         end_association(c);
         } else if (!c->ended) {
                 lose_io_queue(c, q);
-                update_queues(c);
+                ctrl_update_queues(c);
                 if (!c->queues)
                         end_association(c);
         }

@@ -14,6 +14,7 @@
 #ifndef NVMF_TARGET_CTRL_H
 #define NVMF_TARGET_CTRL_H
 
+#include "pdu/machine/auth.h"
 #include "pdu/machine/controller.h"
 #include "pdu/machine/request.h"
 #include "pdu/wire/discovery.h"
@@ -47,6 +48,8 @@ struct ctrl_queue {
         bool connected;
         bool success_ok;    /* SQ flow control is off: SUCCESS may be used */
         bool disconnecting; /* Disconnect was answered: nothing more is processed */
+        bool unproven;      /* its host has to authenticate itself, and has not yet */
+        struct auth auth;
 
         /* ctrl.c's own */
         bool detached; /* closed by a Controller Reset or Disconnect: its end ends nothing else */

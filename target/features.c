@@ -2,6 +2,8 @@
 /* Set and Get Features (Base 2.2 5.1.11, 5.1.25) of what is not the machine's own. */
 #include <string.h>
 
+#include "pdu/wire/plant.h"
+
 #include "admin.h"
 
 enum {
@@ -82,6 +84,9 @@ uint16_t features_transfer(struct request *r)
 
         if (is_set(r) ? fid_of(r) == FEAT_HOSTID : feature_select(&r->sqe) >= FEATURE_CAPABILITIES)
                 len = 0;
+        if (PLANTED(FEATURE_SHORT) && fid_of(r) == FEAT_HOST_BEHAVIOR &&
+            le32_get(r->sqe.sgl.len) < len)
+                len = le32_get(r->sqe.sgl.len);
         r->len = len;
         r->xfer = len == 0 ? XFER_NONE : is_set(r) ? XFER_H2C : XFER_C2H;
         return 0;

@@ -11,6 +11,7 @@
 #include "conn.h"
 #include "pdu/io/net.h"
 #include "pdu/io/verbs_rdma.h"
+#include "pdu/io/verbs_record.h"
 #include "rdma_conn.h"
 
 enum { ACCEPTS = 64 /* of one listener in a turn */ };
@@ -142,8 +143,12 @@ static bool open_everywhere(struct listener *l, char *error, size_t size)
                 all->verbs = verbs_rdma(why, sizeof(why));
         if (!all->verbs)
                 return complain(l->port, why, error, size);
+        if (all->service->record && !all->recorder &&
+            !(all->recorder = verbs_record_new(all->verbs, all->service->record)))
+                return complain(l->port, strerror(ENOMEM), error, size);
         for (unsigned i = 0; i < all->n_reactors; i++)
-                if (reactor_open_rdma(&all->reactors[i], all->verbs) < 0)
+                if (reactor_open_rdma(&all->reactors[i],
+                                      all->recorder ? all->recorder : all->verbs) < 0)
                         return complain(l->port, strerror(errno), error, size);
         return true;
 }

@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "pdu/wire/plant.h"
+
 struct ns;
 struct ns_lock;
 
@@ -72,6 +74,8 @@ static inline bool ns_has(const struct ns *ns, uint64_t lba, uint64_t count)
 {
         uint64_t blocks = atomic_load_explicit(&ns->blocks, memory_order_relaxed);
 
+        if (PLANTED(LBA_OVERFLOW))
+                lba = (uint32_t)lba;
         return lba <= blocks && count <= blocks - lba;
 }
 

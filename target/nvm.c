@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/wire/plant.h"
+
 enum {
         NSID_ALL = 0xffffffff,
         DSM_RANGES_MASK = 0xff,  /* cdw10: number of ranges, 0's based */
@@ -357,7 +359,7 @@ static void abandon_open(struct nvm_queue *q, uint16_t status)
         q->open = NULL;
         if (!r)
                 return;
-        if (unhold(q, r))
+        if (PLANTED(FUSED_HELD) || unhold(q, r))
                 finish_held(q, r, status);
         else /* its data is still on the way */
                 finish(q, r, status);

@@ -161,7 +161,8 @@ static void copy_given(char *to, const char *from)
                 strcpy(to, from);
 }
 
-static void apply_attributes(struct subsystem *s, const struct config_subsystem *want)
+static void apply_attributes(struct subsystem *s, const struct config *config,
+                             const struct config_subsystem *want)
 {
         copy_given(s->serial, want->serial);
         copy_given(s->model, want->model);
@@ -172,7 +173,8 @@ static void apply_attributes(struct subsystem *s, const struct config_subsystem 
         s->qid_max = want->qid_max;
         subsystem_clear_hosts(s);
         for (unsigned i = 0; i < want->n_hosts; i++)
-                subsystem_add_host(s, want->hosts[i]);
+                subsystem_add_host(s, want->hosts[i], config_keys(config, want, want->hosts[i]));
+        s->keys = want->keys;
 }
 
 static bool plan_subsystem(struct plan *p, struct inventory *inv,
@@ -371,7 +373,7 @@ static void apply_subsystems(struct plan *p, struct inventory *inv)
         for (unsigned i = 0; i < p->config->n_subsystems; i++) {
                 const struct config_subsystem *want = &p->config->subsystems[i];
 
-                apply_attributes(inventory_subsystem(inv, want->nqn), want);
+                apply_attributes(inventory_subsystem(inv, want->nqn), p->config, want);
         }
 }
 

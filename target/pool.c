@@ -1,7 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pool.h"
 
+#include <assert.h>
 #include <stdlib.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define HAS_ASAN 1
+#elif defined(__has_feature)
+#define HAS_ASAN __has_feature(address_sanitizer)
+#endif
+#if HAS_ASAN
+#include <sanitizer/asan_interface.h>
+#define ASAN_IS_POISONED(p, n) __asan_region_is_poisoned(p, n)
+#else
+#define ASAN_POISON_MEMORY_REGION(p, n)   ((void)(p), (void)(n))
+#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#define ASAN_IS_POISONED(p, n)            false
+#endif
 
 struct pool_buffer { /* what a free buffer begins with */
         struct pool_buffer *next;
@@ -60,13 +75,17 @@ static void shrink(struct pool *p, uint64_t bytes)
 {
         for (unsigned class = POOL_CLASSES; class -- > 0;)
                 while (p->bytes + bytes > p->cap && p->free[class]) {
-                        p->source->put(p->user, take(p, class), size_of(class));
+                        void *b = take(p, class);
+
+                        ASAN_UNPOISON_MEMORY_REGION(b, size_of(class));
+                        p->source->put(p->user, b, size_of(class));
                         p->bytes -= size_of(class);
                 }
 }
 
 void pool_fini(struct pool *p)
 {
+        assert(p->lent == 0);
         shrink(p, p->cap + 1);
 }
 
@@ -95,8 +114,12 @@ uint8_t *pool_get(struct pool *p, uint32_t len, unsigned held)
         b = take(p, class);
         if (!b)
                 b = allocate(p, class);
-        if (b)
-                p->lent += size_of(class);
+        if (!b)
+                return NULL;
+        p->lent += size_of(class);
+        /* the address sanitizer takes the buffer to be as long as was asked for, and until it is back */
+        ASAN_POISON_MEMORY_REGION(b, size_of(class));
+        ASAN_UNPOISON_MEMORY_REGION(b, len);
         return b;
 }
 
@@ -105,6 +128,9 @@ void pool_put(struct pool *p, uint8_t *buf, uint32_t len)
         unsigned class = class_of(len);
         struct pool_buffer *b = (struct pool_buffer *)(void *)buf;
 
+        assert(!ASAN_IS_POISONED(buf, len)); /* it is lent */
+        ASAN_POISON_MEMORY_REGION(buf, size_of(class));
+        ASAN_UNPOISON_MEMORY_REGION(buf, sizeof(*b));
         b->next = p->free[class];
         p->free[class] = b;
         p->lent -= size_of(class);

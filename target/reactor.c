@@ -198,15 +198,28 @@ static unsigned serve(struct reactor *r)
         return (unsigned)served + rdma_work(r->rdma);
 }
 
+/* What follows from what was served. */
+static void follow_up(struct reactor *r)
+{
+        go_on(r);
+        feed(r);
+        keep_time(r);
+}
+
+void reactor_step(struct reactor *r, uint64_t now)
+{
+        r->now = now;
+        loop_mail(&r->loop);
+        follow_up(r);
+}
+
 static void turn(struct reactor *r)
 {
         unsigned served = serve(r);
 
         if (served > 0 && r->service->busy_poll > 0)
                 r->busy_until = loop_now_ns() + UINT64_C(1000) * r->service->busy_poll;
-        go_on(r);
-        feed(r);
-        keep_time(r);
+        follow_up(r);
         r->now = 0;
 }
 
@@ -341,14 +354,27 @@ void reactor_adopt_rdma(struct reactor *r, struct port *port, const struct verbs
         loop_post(&r->loop, &a->message);
 }
 
-int reactor_start(struct reactor *r, struct service *s, uint64_t buffers, bool is_ticker)
+void reactor_init(struct reactor *r, struct service *s, uint64_t buffers, bool is_ticker)
 {
-        int rc;
-
         *r = (struct reactor) { .service = s, .is_ticker = is_ticker };
         r->hungry_last = &r->hungry;
         r->finished_mail.run = on_finished;
         pool_init(&r->pool, buffers, NULL, NULL);
+        loop_init_mail(&r->loop);
+}
+
+void reactor_fini(struct reactor *r)
+{
+        drop_rx(r);
+        pool_fini(&r->pool);
+        loop_fini(&r->loop);
+}
+
+int reactor_start(struct reactor *r, struct service *s, uint64_t buffers, bool is_ticker)
+{
+        int rc;
+
+        reactor_init(r, s, buffers, is_ticker);
         if (loop_init(&r->loop) < 0)
                 return -1;
         rc = pthread_create(&r->thread, NULL, run, r);
@@ -372,7 +398,5 @@ void reactor_drain(struct reactor *r, unsigned drain_ms)
 void reactor_join(struct reactor *r)
 {
         pthread_join(r->thread, NULL);
-        drop_rx(r);
-        pool_fini(&r->pool);
-        loop_fini(&r->loop);
+        reactor_fini(r);
 }

@@ -38,6 +38,13 @@ struct service {
         _Atomic unsigned accepted;        /* ever: their numbers in traces */
 };
 
+/* From what is asked for; no zeroes are left in its limits. False: `error` has one line. The
+ * inventory is the caller's and outlives it. */
+bool service_init(struct service *s, const struct target_options *o, struct inventory *inv,
+                  char *error, size_t size);
+/* No controller is left. */
+void service_fini(struct service *s);
+
 struct reactor {
         struct loop loop;
         struct service *service;
@@ -63,6 +70,13 @@ struct reactor {
 
 /* 0, or -1 with errno. buffers: bytes of data buffers it may use. */
 int reactor_start(struct reactor *r, struct service *s, uint64_t buffers, bool is_ticker);
+
+/* One without thread and descriptors, for who has the target in his own: reactor_step() is a turn of
+ * it at the time `now` (ms, not 0), which stays its time until the next one. */
+void reactor_init(struct reactor *r, struct service *s, uint64_t buffers, bool is_ticker);
+void reactor_step(struct reactor *r, uint64_t now);
+/* Gives its memory back; no connection is left. */
+void reactor_fini(struct reactor *r);
 
 /* Closes all connections once their commands have ended, at the latest after drain_ms, and then
  * ends the thread; the second call waits for that. No reactor_adopt() or reactor_call() may follow.

@@ -37,14 +37,25 @@ struct subsystem *port_subsystem(const struct port *p, const char *nqn)
         return NULL;
 }
 
+static const struct host_entry *find_host(const struct subsystem *s, const char *hostnqn)
+{
+        const struct host_entry *h = s->hosts;
+
+        while (h && strcmp(h->nqn, hostnqn) != 0)
+                h = h->next;
+        return h;
+}
+
 bool subsystem_allows(const struct subsystem *s, const char *hostnqn)
 {
-        if (s->allow_any_host)
-                return true;
-        for (struct host_entry *h = s->hosts; h; h = h->next)
-                if (strcmp(h->nqn, hostnqn) == 0)
-                        return true;
-        return false;
+        return s->allow_any_host || find_host(s, hostnqn);
+}
+
+const struct auth_keys *subsystem_keys(const struct subsystem *s, const char *hostnqn)
+{
+        const struct host_entry *h = find_host(s, hostnqn);
+
+        return h ? &h->keys : &s->keys;
 }
 
 struct ns *ns_find(const struct subsystem *s, uint32_t nsid)
@@ -253,13 +264,15 @@ void subsystem_remove_ns(struct subsystem *s, struct ns *ns)
                 atomic_store(at, atomic_load(&ns->next)); /* readers still walk on from ns */
 }
 
-bool subsystem_add_host(struct subsystem *s, const char *hostnqn)
+bool subsystem_add_host(struct subsystem *s, const char *hostnqn, const struct auth_keys *keys)
 {
         struct host_entry *h = calloc(1, sizeof(*h));
 
         if (!h)
                 return false;
         strncpy(h->nqn, hostnqn, NQN_MAX);
+        if (keys)
+                h->keys = *keys;
         h->next = s->hosts;
         s->hosts = h;
         return true;

@@ -15,10 +15,12 @@
 #include <stdatomic.h>
 
 #include "ns.h"
+#include "pdu/wire/auth.h"
 #include "pdu/wire/fabrics.h"
 
 struct host_entry { /* an allowed host */
         char nqn[NQN_MAX + 1];
+        struct auth_keys keys; /* with a key: it has to authenticate itself */
         struct host_entry *next;
 };
 
@@ -27,6 +29,7 @@ struct subsystem {
         bool allow_any_host;
         uint16_t cntlid_min, cntlid_max, qid_max; /* qid_max 0: as many as the limits say */
         struct host_entry *hosts;
+        struct auth_keys keys;   /* of hosts that are not among those */
         _Atomic(struct ns *) ns; /* ascending nsid */
         struct ctrl *ctrls;      /* live controllers of it: see ctrl.h */
         _Atomic unsigned refs;   /* the inventory and its controllers */
@@ -69,6 +72,8 @@ void inventory_fini(struct inventory *inv);
 /* Look-ups under the lock; NULL if there is none, or it may not be used. */
 struct subsystem *port_subsystem(const struct port *p, const char *nqn);
 bool subsystem_allows(const struct subsystem *s, const char *hostnqn);
+/* With a key in it, if this host has to authenticate itself. */
+const struct auth_keys *subsystem_keys(const struct subsystem *s, const char *hostnqn);
 struct ns *subsystem_ns(const struct subsystem *s, uint32_t nsid);
 struct subsystem *inventory_subsystem(const struct inventory *inv, const char *nqn);
 struct port *inventory_port(const struct inventory *inv, uint16_t id);
@@ -104,8 +109,8 @@ void subsystem_add_ns(struct subsystem *s, struct ns *ns);
 /* Takes it out; its reference becomes the caller's, to be put after the reactors' turn has ended.
  */
 void subsystem_remove_ns(struct subsystem *s, struct ns *ns);
-/* false: without memory. */
-bool subsystem_add_host(struct subsystem *s, const char *hostnqn);
+/* false: without memory. keys may be NULL. */
+bool subsystem_add_host(struct subsystem *s, const char *hostnqn, const struct auth_keys *keys);
 void subsystem_clear_hosts(struct subsystem *s);
 bool port_add_subsystem(struct port *p, struct subsystem *s);
 void port_clear_subsystems(struct port *p);

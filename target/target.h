@@ -52,7 +52,7 @@ struct target_options {
         uint8_t msdbd; /* data block descriptors of an I/O command over RDMA; default 16 */
         bool trace;    /* request states to stderr */
         bool quiet;    /* else stderr tells what hosts do wrong */
-        struct capture_writer *record; /* what goes over TCP is written there; may be NULL */
+        struct capture_writer *record; /* what goes over the ports is written there; may be NULL */
         struct rule_policy policy;     /* what it waives and violates */
         struct target_limits limits;
 };

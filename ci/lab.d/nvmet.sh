@@ -26,6 +26,19 @@ nvmet_subsystem() { # DIRECTORY BACKING
     echo 1 >"$1/namespaces/1/enable"
 }
 
+# nvmet_host SUBNQN HOSTNQN KEY [CTRL_KEY [HASH [DHGROUP]]]: from now on only this host, and only
+# if it authenticates itself; HASH as hmac(sha256), DHGROUP as null or ffdhe2048.
+nvmet_host() {
+    local host=$nvmet/hosts/$2
+    mkdir "$host" &&
+        echo "$3" >"$host/dhchap_key" &&
+        { [ -z "${4-}" ] || echo "$4" >"$host/dhchap_ctrl_key"; } &&
+        echo "${5:-hmac(sha256)}" >"$host/dhchap_hash" &&
+        echo "${6:-null}" >"$host/dhchap_dhgroup" &&
+        echo 0 >"$nvmet/subsystems/$1/attr_allow_any_host" &&
+        ln -s "$host" "$nvmet/subsystems/$1/allowed_hosts/"
+}
+
 nvmet_port() { # DIRECTORY TRTYPE TRADDR TRSVCID
     local family=ipv4
     case $3 in *:*) family=ipv6 ;; esac

@@ -8,7 +8,7 @@
 #include "pdu/machine/controller.h"
 #include "fuzz/fuzz.h"
 
-enum { CFG_DISCOVERY = 1, CFG_PERSISTENT = 2, CFG_WAIVED = 4, CFG_VIOLATES = 8 };
+enum { CFG_DISCOVERY = 1, CFG_PERSISTENT = 2, CFG_WAIVED = 4, CFG_VIOLATES = 8, CFG_FREE = 16 };
 
 struct rig {
         struct bytes in;
@@ -43,21 +43,64 @@ static union sqe take_sqe(struct rig *rig)
         return sqe;
 }
 
+enum { CONNECT_JOINS = 1, CONNECT_VALID = 2, CONNECT_ADMIN = 4 };
+
+/* One that nothing is wrong with, but for a few bytes of it. */
+static void begin_connect(struct rig *rig, struct connect_cmd *cmd, struct connect_data *data,
+                          uint16_t qid)
+{
+        *cmd = (struct connect_cmd) {
+                .opc = NVME_FABRICS, .fctype = FCTYPE_CONNECT, .qid = le16(qid), .sqsize = le16(31)
+        };
+        *data = (struct connect_data) { .hostid = { 1 }, .cntlid = le16(CNTLID_DYNAMIC) };
+        text_fill(data->subnqn, sizeof(data->subnqn), rig->c.subnqn);
+        text_fill(data->hostnqn, sizeof(data->hostnqn), rig->c.hostnqn);
+        for (unsigned n = bytes_u8(&rig->in) % 5; n > 0; n--) {
+                uint16_t at = bytes_u16(&rig->in) % (sizeof(*cmd) + sizeof(*data));
+                uint8_t to = bytes_u8(&rig->in);
+
+                if (at < sizeof(*cmd))
+                        ((uint8_t *)cmd)[at] = to;
+                else
+                        ((uint8_t *)data)[at - sizeof(*cmd)] = to;
+        }
+}
+
+/* SQHD stays within the queue, however many commands come. */
+static void check_sq(const struct connect_cmd *cmd, uint16_t max, unsigned takes)
+{
+        struct sq sq = { 0 };
+
+        sq_take(&sq);
+        must(sq_head(&sq) == 0);
+        sq_init(&sq, connect_entries(cmd, max), cmd->cattr & CATTR_DISABLE_SQFC);
+        while (takes-- > 0) {
+                sq_take(&sq);
+                must(sq_head(&sq) < sq.size && (!sq.no_flow_control || sq_head(&sq) == 0));
+        }
+}
+
 static void connects(struct rig *rig)
 {
         struct connect_data data;
         struct connect_cmd cmd;
         uint32_t ipo = 0;
         uint16_t max = bytes_u16(&rig->in), status;
-        bool joins = bytes_u8(&rig->in) & 1;
+        unsigned how = bytes_u8(&rig->in);
+        bool joins = how & CONNECT_JOINS;
 
-        bytes_copy(&rig->in, &cmd, sizeof(cmd));
-        bytes_copy(&rig->in, &data, sizeof(data));
+        if (how & CONNECT_VALID) {
+                begin_connect(rig, &cmd, &data, how & CONNECT_ADMIN ? 0 : 1);
+        } else {
+                bytes_copy(&rig->in, &cmd, sizeof(cmd));
+                bytes_copy(&rig->in, &data, sizeof(data));
+        }
         status = connect_check(&cmd, &data, joins ? &rig->c : NULL, max, &rig->policy, &ipo);
         must(is_status(status));
         must(connect_entries(&cmd, max) >= 2);
         must((status & ~STATUS_DNR) != NVME_CONNECT_PARAM ||
              (ipo & 0xffff) < (ipo & CONNECT_IATTR_DATA ? sizeof(data) : sizeof(cmd)));
+        check_sq(&cmd, max, how >> 3);
         (void)controller_connect_kato(&rig->c, le32_get(cmd.kato));
 }
 
@@ -183,8 +226,15 @@ static void begin(struct rig *rig)
         if (bits & CFG_WAIVED)
                 rig->policy.waived = *fuzz_all_rules();
         if (bits & CFG_VIOLATES)
-                rule_add(&rig->policy.violated, 1 + bytes_u8(&rig->in) % (RULES - 1));
+                rule_add(&rig->policy.violated, 1 + bytes_u16(&rig->in) % (RULES - 1));
+        if (bits & CFG_FREE)
+                cfg.policy = NULL;
         controller_init(&rig->c, &cfg, rig->now);
+        rig->c.io_queues = (uint16_t)(bits >> 5);
+        text_fill(rig->c.subnqn, sizeof(rig->c.subnqn), "nqn.2026-01.org.example:subsystem");
+        text_fill(rig->c.hostnqn, sizeof(rig->c.hostnqn), "nqn.2026-01.org.example:host");
+        rig->c.hostid[0] = 1;
+        rig->c.queues = 3;
         (void)controller_cap(&cfg);
 }
 

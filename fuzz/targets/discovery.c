@@ -28,6 +28,9 @@ static void check_entry(const struct disc_entry *e)
         found = (struct rule_set) { 0 };
         disc_entry_check(&own, &found);
         must(disc_entry_port(e) == 0 || rule_set_empty(&found));
+        disc_entry_rdma(&own, e->subtype, e->adrfam, traddr, disc_entry_port(e), subnqn,
+                        e->tsas[1]);
+        must(disc_entry_port(&own) == disc_entry_port(e));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
@@ -35,6 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
         struct fuzz_reader reader;
         struct describe d = fuzz_describer(&reader);
         const struct disc_entry *e;
+        struct text_lines lines;
         uint64_t i = 0;
 
         for (; (e = disc_log_entry(input, size, i)); i++) {
@@ -46,5 +50,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
         must(i * sizeof(*e) <= size);
         (void)describe_log(&d, LOG_DISCOVERY, input, size);
         fuzz_described(&reader);
+        d = fuzz_liner(&lines);
+        (void)describe_log(&d, LOG_DISCOVERY, input, size);
+        fuzz_lined(&lines);
         return 0;
 }

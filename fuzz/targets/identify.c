@@ -35,7 +35,8 @@ static void check_list(const uint8_t *list, size_t len)
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
         struct bytes b = bytes_of(input, size);
-        uint8_t cns = bytes_u8(&b);
+        uint8_t cns = bytes_u8(&b), whole[IDENTIFY_LEN] = { 0 };
+        struct text_lines lines;
         struct fuzz_reader reader;
         struct describe d = fuzz_describer(&reader);
         struct id_ns ns;
@@ -44,6 +45,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
         if (!describe_identify(&d, cns, b.p, b.left))
                 must(reader.digest == FUZZ_DIGEST_START);
         fuzz_described(&reader);
+        memcpy(whole, b.p, b.left < sizeof(whole) ? b.left : sizeof(whole));
+        d = fuzz_liner(&lines);
+        (void)describe_identify(&d, cns, whole, sizeof(whole)); /* as long as it has to be */
+        fuzz_lined(&lines);
         check_descriptors(b.p, b.left);
         check_list(b.p, b.left);
         bytes_copy(&b, &ns, sizeof(ns));

@@ -8,6 +8,8 @@
 #include "pdu/wire/identify.h"
 #include "pdu/wire/logs.h"
 
+enum { LOG_MOST = 5000 };
+
 static void check_groups(const uint8_t *log, size_t len)
 {
         size_t at = sizeof(struct log_ana), last = at, count;
@@ -26,13 +28,20 @@ static void check_groups(const uint8_t *log, size_t len)
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
         struct bytes b = bytes_of(input, size);
+        static uint8_t whole[LOG_MOST];
         uint8_t lid = bytes_u8(&b);
+        struct text_lines lines;
         struct fuzz_reader reader;
         struct describe d = fuzz_describer(&reader);
 
         if (!describe_log(&d, lid, b.p, b.left))
                 must(reader.digest == FUZZ_DIGEST_START);
         fuzz_described(&reader);
+        memset(whole, 0, sizeof(whole));
+        memcpy(whole, b.p, b.left < sizeof(whole) ? b.left : sizeof(whole));
+        d = fuzz_liner(&lines);
+        (void)describe_log(&d, lid, whole, sizeof(whole)); /* as long as it has to be */
+        fuzz_lined(&lines);
         check_groups(b.p, b.left);
         return 0;
 }

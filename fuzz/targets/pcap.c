@@ -3,9 +3,12 @@
  * A capture file as `nvmfspec pcap` reads it: packets, streams, PDUs and capsules, sessions, the
  * judges, and what is said of each record.
  *
- * Input: the file, pcap or pcapng; it is read a second time with an allocation that fails.
+ * Input: the file, pcap or pcapng; it is read a second time with an allocation that fails. The mutator
+ * works on packets, and mends what they say of themselves.
  */
 #include "fuzz/fuzz.h"
+#include "fuzz/pcap_mutate.h"
+#include "fuzz/stream.h"
 #include "pcap/line.h"
 #include "pcap/session.h"
 
@@ -54,4 +57,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
         read_capture(input, size);
         fuzz_scarce(0);
         return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed)
+{
+        return pcap_mutate(data, size, max, seed);
 }

@@ -3,20 +3,20 @@
  * One PDU header, in every format: checked, described, and if nothing is wrong with it laid out
  * anew, which has to give the same bytes.
  *
- * Input: sender and digests (1 byte), alignment (1), the header (up to 128).
+ * Input: sender and digests (1 byte), alignment (1), the header (up to 128), its data.
  */
 #include "fuzz/fuzz.h"
 
 enum { BIT_CONTROLLER = 1, BIT_HDGST = 2, BIT_DDGST = 4, BIT_ADMIN = 8, BIT_LIMIT = 16 };
 
-static void describes(const union pdu *h, bool admin)
+static void describes(const union pdu *h, bool admin, const void *data, size_t n)
 {
         struct fuzz_reader reader;
         struct describe d = fuzz_describer(&reader);
         char line[300], small[20];
         struct text t = text_in(line, sizeof(line)), cut = text_in(small, sizeof(small));
 
-        describe_pdu(&d, h, admin, NULL, 0);
+        describe_pdu(&d, h, admin, data, n);
         fuzz_described(&reader);
         pdu_line(&t, h, admin);
         pdu_line(&cut, h, admin);
@@ -62,7 +62,10 @@ static void encodes(const union pdu *h, enum party sender, const struct pdu_form
                 return;
         again.ch = (struct pdu_ch) { .type = h->ch.type, .flags = h->ch.flags };
         pdu_lay_out(&again, f, pdu_data_len(h, f));
+        if (pdu_data_len(h, f) == 0)
+                again.ch.pdo = h->ch.pdo; /* means nothing then */
         must(same_common(&again.ch, &h->ch));
+        must(pdu_data_len(h, f) == 0 || h->ch.pdo == 0 || h->ch.pdo == pdu_data_offset(h, f));
         must(!is_fault(pdu_check_common(&again.ch, sender, f, NULL)));
 }
 
@@ -77,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
         f.pda = bytes_u8(&b) % (PDU_PDA_MAX + 1);
         f.max_data = bits & BIT_LIMIT ? 1 << 16 : 0;
         bytes_copy(&b, &h, sizeof(h));
-        describes(&h, bits & BIT_ADMIN);
+        describes(&h, bits & BIT_ADMIN, b.p, b.left);
         fields_hold(&h);
         if (!is_fault(pdu_check_common(&h.ch, sender, &f, NULL)))
                 encodes(&h, sender, &f);

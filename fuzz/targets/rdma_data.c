@@ -26,6 +26,23 @@ static bool all_zero(const struct rdma_data *d)
                d->invalidate_key == 0;
 }
 
+/* What is read of a keyed descriptor and written again is the same. */
+static void check_keyed(const uint8_t *capsule, size_t n)
+{
+        struct rdma_buffer b, again;
+        struct sgl s, copy = { 0 };
+
+        if (n < sizeof(union sqe))
+                return;
+        memcpy(&s, capsule + offsetof(union sqe, sgl), sizeof(s));
+        if (!sgl_get_keyed(&s, &b))
+                return;
+        sgl_put_keyed(&copy, &b);
+        must(sgl_get_keyed(&copy, &again));
+        must(again.addr == b.addr && again.len == b.len && again.key == b.key);
+        must(again.invalidate == b.invalidate);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
         struct bytes b = bytes_of(input, size);
@@ -50,5 +67,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
         fault = rdma_data_read(b.p, len, &format, xfer, needs, fuzz_all_rules(), &waived);
         must(!is_fault(fault) || fault.rule == RDMA_CMD_SHORT);
         check_within(&waived, len);
+        check_keyed(b.p, b.left);
         return 0;
 }

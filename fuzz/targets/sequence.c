@@ -26,12 +26,16 @@ static void check_print(const struct sequence *s)
 static void check_bind(const struct sequence *s)
 {
         static uint8_t out[BIND_ROOM];
+        static uint8_t memory[BIND_MEMORY];
         static struct seq_bind b;
 
         seq_bind_init(&b, s->side, "nqn.host", "nqn.subsystem");
+        b.memory = (struct bind_memory) { .at = memory, .addr = 0x10000, .key = 7 };
         for (unsigned i = 0; i < s->steps; i++)
-                if (s->step[i].kind <= SEQ_RAW)
+                if (s->step[i].kind <= SEQ_RAW && s->transport == SEQ_TCP)
                         must(seq_bind_say(&b, s, &s->step[i], out) <= sizeof(out));
+                else if (s->step[i].kind <= SEQ_RAW)
+                        (void)seq_bind_work(&b, s, &s->step[i], out);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)

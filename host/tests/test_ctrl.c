@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queues, the association and the discovery log, against a controller that can misbehave. */
 #include "fake.h"
+#include "pdu/io/auth_openssl.h"
 
 #include <stdio.h>
 #include <time.h>
@@ -90,7 +91,28 @@ static void refusals_of_connect_are_explained(void **state)
         refused(&(struct fake_knobs) { .status = NVME_CONNECT_PARAM, .dw0 = 44 }, HOST_STATUS,
                 "SQSIZE (command offset 44)");
         refused(&(struct fake_knobs) { .status = NVME_CONNECT_HOST }, HOST_STATUS, FAKE_NQN);
-        refused(&(struct fake_knobs) { .auth = true }, HOST_STATUS, "authentication");
+        refused(&(struct fake_knobs) { .auth = true }, HOST_STATUS, "no key is given");
+}
+
+static void with_keys(struct host_params *p)
+{
+        p->dhchap = p->dhchap_ctrl = (struct auth_key) { .len = 32 };
+}
+
+/* One that asks for what it does not have; one that is to prove who it is, and does not. */
+static void authentication_that_cannot_be(void **state)
+{
+        (void)state;
+        if (!auth_openssl())
+                skip();
+        assert_int_equal(connect_with(&(struct fake_knobs) { .auth = true }, with_keys), -1);
+        assert_int_equal(error.kind, HOST_STATUS);
+        assert_non_null(strstr(error.line, "Authentication Send: Invalid Field"));
+        fake_stop(&fake);
+        assert_int_equal(connect_with(&(struct fake_knobs) { 0 }, with_keys), -1);
+        assert_int_equal(error.kind, HOST_STATUS);
+        assert_non_null(strstr(error.line, "does not prove who it is"));
+        fake_stop(&fake);
 }
 
 static void a_controller_that_does_not_get_ready(void **state)
@@ -340,6 +362,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(every_format_of_the_wire),
                 cmocka_unit_test(refusals_of_connect_are_explained),
+                cmocka_unit_test(authentication_that_cannot_be),
                 cmocka_unit_test(a_controller_that_does_not_get_ready),
                 cmocka_unit_test(fewer_queues_are_taken),
                 cmocka_unit_test(error_statuses_keep_the_connection),

@@ -36,3 +36,8 @@ def test_kernel_target_by_rdma(device):
 @pytest.mark.parametrize("device", ["rxe", "siw"])
 def test_own_target_by_rdma(device):
     in_guest("own_target_rdma.sh", device)
+
+
+@pytest.mark.parametrize("transport", ["tcp", "rdma"])
+def test_authentication(transport):
+    in_guest("authentication.sh", transport)

@@ -235,7 +235,7 @@ static void write_capture(size_t run)
 {
         struct capture_writer *w = capture_writer_open(path, err, sizeof(err));
         const struct stream *h = &streams[PARTY_HOST], *c = &streams[PARTY_CONTROLLER];
-        struct capture_flow f;
+        struct capture_flow f = { 0 };
 
         assert_non_null(w);
         capture_flow_open(w, &f, NULL, NULL, 0);

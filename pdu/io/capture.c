@@ -2,12 +2,11 @@
 #include "pdu/io/capture.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <pcap/pcap.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/io/capture_file.h"
 #include "pdu/io/packet.h"
 #include "pdu/wire/tcp.h"
 
@@ -17,8 +16,7 @@ enum {
         HELD_BYTES = 4 << 20, /* of one direction, waiting for what should come before them */
         HELD_SEGMENTS = 4096,
         HELD_ALL = 64 << 20, /* bytes of all directions */
-        FILE_BUFFER = 256 << 10,
-        LOOKED_AT = 32, /* connections, to find an idle one */
+        LOOKED_AT = 32,      /* connections, to find an idle one */
 };
 
 const char *capture_end_text(const struct capture_end *e, char buf[CAPTURE_END_TEXT])
@@ -415,25 +413,17 @@ static void set_time(struct reader *r, int64_t time_ns)
         r->at.time_ns = time_ns + r->clock_skew;
 }
 
-/* Of any bits that a file may hold: from 1970 to 2116. */
-static int64_t time_of(const struct pcap_pkthdr *head)
-{
-        uint64_t ns = (uint64_t)head->ts.tv_sec * 1000000000u + (uint64_t)head->ts.tv_usec;
-
-        return ns > INT64_MAX / 2 ? 0 : (int64_t)ns;
-}
-
 static void take_packet(struct reader *r, const struct packet_link *link,
-                        const struct pcap_pkthdr *head, const uint8_t *bytes)
+                        const struct capture_frame *frame)
 {
         enum packet_kind kind;
         struct packet p;
 
         r->at.frame++;
-        set_time(r, time_of(head));
+        set_time(r, frame->time_ns);
         if (r->ops->packet)
                 r->ops->packet(r->user, &r->at);
-        kind = packet_parse(link, bytes, head->caplen, head->len, &p);
+        kind = packet_parse(link, frame->p, frame->captured, frame->whole, &p);
         if (kind == PACKET_TCP)
                 take_segment(r, &p);
         else if (kind == PACKET_UDP && r->ops->datagram)
@@ -442,15 +432,14 @@ static void take_packet(struct reader *r, const struct packet_link *link,
                 r->ops->skipped(r->user, kind == PACKET_FRAGMENT, &r->at);
 }
 
-static int read_packets(struct reader *r, pcap_t *pcap, const struct packet_link *link)
+static int read_packets(struct reader *r, struct capture_file *f, const struct packet_link *link)
 {
-        struct pcap_pkthdr *head;
-        const uint8_t *bytes;
+        struct capture_frame frame;
         int rc;
 
-        while ((rc = pcap_next_ex(pcap, &head, &bytes)) == 1 && !r->no_memory)
-                take_packet(r, link, head, bytes);
-        return rc == PCAP_ERROR ? -1 : 0;
+        while ((rc = capture_file_next(f, &frame)) == 1 && !r->no_memory)
+                take_packet(r, link, &frame);
+        return rc;
 }
 
 static void close_all(struct reader *r)
@@ -467,18 +456,19 @@ static void free_all(struct reader *r)
         }
 }
 
-static int read_all(struct reader *r, pcap_t *pcap, const char *path, char *err, size_t err_size)
+static int read_all(struct reader *r, struct capture_file *f, const char *path, char *err,
+                    size_t err_size)
 {
-        const struct packet_link *link = packet_link(pcap_datalink(pcap));
+        const struct packet_link *link = packet_link(capture_file_link(f));
         int rc = 0;
 
         if (!link) {
                 snprintf(err, err_size, "%s: link type %d is not supported", path,
-                         pcap_datalink(pcap));
+                         capture_file_link(f));
                 return -1;
         }
-        if (read_packets(r, pcap, link) < 0) {
-                snprintf(err, err_size, "%s: %s", path, pcap_geterr(pcap));
+        if (read_packets(r, f, link) < 0) {
+                snprintf(err, err_size, "%s: %s", path, capture_file_error(f));
                 rc = -1;
         }
         close_all(r);
@@ -489,54 +479,25 @@ static int read_all(struct reader *r, pcap_t *pcap, const char *path, char *err,
         return rc;
 }
 
-static int read_opened(pcap_t *pcap, const char *path, const struct capture_ops *ops, void *user,
-                       char *err, size_t err_size)
-{
-        struct reader *r = calloc(1, sizeof(*r));
-        int rc;
-
-        if (!r) {
-                snprintf(err, err_size, "%s: out of memory", path);
-                return -1;
-        }
-        r->ops = ops;
-        r->user = user;
-        rc = read_all(r, pcap, path, err, err_size);
-        free_all(r);
-        free(r);
-        return rc;
-}
-
-/* NULL with one line in err. The file reads in large parts: most of the time goes there. */
-static pcap_t *open_capture(const char *path, char *err, size_t err_size)
-{
-        char why[PCAP_ERRBUF_SIZE] = "";
-        FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
-        pcap_t *pcap;
-
-        if (!f) {
-                snprintf(err, err_size, "%s: %s", path, strerror(errno));
-                return NULL;
-        }
-        setvbuf(f, NULL, _IOFBF, FILE_BUFFER);
-        pcap = pcap_fopen_offline_with_tstamp_precision(f, PCAP_TSTAMP_PRECISION_NANO, why);
-        if (pcap)
-                return pcap; /* and f is its own */
-        snprintf(err, err_size, "%s: %s", path, why);
-        if (f != stdin)
-                fclose(f);
-        return NULL;
-}
-
 int capture_read(const char *path, const struct capture_ops *ops, void *user, char *err,
                  size_t err_size)
 {
-        pcap_t *pcap = open_capture(path, err, err_size);
-        int rc;
+        struct capture_file *f = capture_file_open(path, err, err_size);
+        struct reader *r;
+        int rc = -1;
 
-        if (!pcap)
+        if (!f)
                 return -1;
-        rc = read_opened(pcap, path, ops, user, err, err_size);
-        pcap_close(pcap);
+        r = calloc(1, sizeof(*r));
+        if (r) {
+                r->ops = ops;
+                r->user = user;
+                rc = read_all(r, f, path, err, err_size);
+                free_all(r);
+        } else {
+                snprintf(err, err_size, "%s: out of memory", path);
+        }
+        free(r);
+        capture_file_close(f);
         return rc;
 }

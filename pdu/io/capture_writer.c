@@ -8,13 +8,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "pdu/io/capture_frame.h"
+
 enum {
-        ETHER_HEAD = 14,
-        IP4_HEAD = 20,
-        IP6_HEAD = 40,
         TCP_HEAD = 20,
         SEGMENT = 32768, /* bytes of data in one packet at most; IPv4 counts in 16 bits */
-        PACKET_MAX = ETHER_HEAD + IP6_HEAD + TCP_HEAD + SEGMENT,
+        PACKET_MAX = FRAME_HEADS + TCP_HEAD + SEGMENT,
 };
 
 enum tcp_flags { FIN = 1, SYN = 2, RST = 4, PSH = 8, ACK = 16 };
@@ -24,6 +23,7 @@ struct capture_writer {
         pcap_t *pcap;
         pcap_dumper_t *dump;
         FILE *ng; /* pcapng, in place of the two */
+        uint32_t next_number;
         uint8_t packet[PACKET_MAX];
 };
 
@@ -167,84 +167,11 @@ int capture_writer_close(struct capture_writer *w)
 
 /* --- one packet ------------------------------------------------------------------------------- */
 
-static void put16(uint8_t *p, unsigned v)
-{
-        p[0] = (uint8_t)(v >> 8);
-        p[1] = (uint8_t)v;
-}
-
-static void put32(uint8_t *p, uint32_t v)
-{
-        put16(p, v >> 16);
-        put16(p + 2, v & 0xffff);
-}
-
-/* The Internet checksum (RFC 1071) goes on from `sum`. */
-static uint32_t sum16(uint32_t sum, const uint8_t *p, size_t n)
-{
-        for (; n > 1; p += 2, n -= 2)
-                sum += (uint32_t)(p[0] << 8 | p[1]);
-        if (n)
-                sum += (uint32_t)p[0] << 8;
-        return (sum & 0xffff) + (sum >> 16);
-}
-
-static unsigned folded(uint32_t sum)
-{
-        while (sum >> 16)
-                sum = (sum & 0xffff) + (sum >> 16);
-        return ~sum & 0xffff;
-}
-
-static size_t addr_len(const struct capture_flow *f)
-{
-        return f->end[0].family == AF_INET ? 4 : 16;
-}
-
-static uint8_t *put_ether(uint8_t *p, const struct capture_flow *f, enum party sender)
-{
-        memset(p, 0, ETHER_HEAD);
-        p[0] = p[6] = 0x02; /* locally administered: :01 the host, :02 the controller */
-        p[5] = sender == PARTY_HOST ? 2 : 1;
-        p[11] = sender == PARTY_HOST ? 1 : 2;
-        put16(p + 12, f->end[0].family == AF_INET ? 0x0800 : 0x86dd);
-        return p + ETHER_HEAD;
-}
-
-static uint8_t *put_ip4(uint8_t *p, const struct capture_flow *f, enum party sender, size_t n)
-{
-        memset(p, 0, IP4_HEAD);
-        p[0] = 0x45;
-        put16(p + 2, (unsigned)(IP4_HEAD + TCP_HEAD + n));
-        p[6] = 0x40; /* don't fragment */
-        p[8] = 64;
-        p[9] = IPPROTO_TCP;
-        memcpy(p + 12, f->end[sender].addr, 4);
-        memcpy(p + 16, f->end[peer_of(sender)].addr, 4);
-        put16(p + 10, folded(sum16(0, p, IP4_HEAD)));
-        return p + IP4_HEAD;
-}
-
-static uint8_t *put_ip6(uint8_t *p, const struct capture_flow *f, enum party sender, size_t n)
-{
-        memset(p, 0, 8);
-        p[0] = 0x60;
-        put16(p + 4, (unsigned)(TCP_HEAD + n));
-        p[6] = IPPROTO_TCP;
-        p[7] = 64;
-        memcpy(p + 8, f->end[sender].addr, 16);
-        memcpy(p + 24, f->end[peer_of(sender)].addr, 16);
-        return p + IP6_HEAD;
-}
-
 static uint8_t *put_tcp(uint8_t *p, const struct capture_flow *f, enum party sender, unsigned flags,
                         const void *data, size_t n)
 {
-        const struct capture_end *from = &f->end[sender], *to = &f->end[peer_of(sender)];
-        uint32_t sum = (uint32_t)(IPPROTO_TCP + TCP_HEAD + n);
-
-        put16(p, from->port);
-        put16(p + 2, to->port);
+        put16(p, f->end[sender].port);
+        put16(p + 2, f->end[peer_of(sender)].port);
         put32(p + 4, f->seq[sender]);
         put32(p + 8, flags & ACK ? f->seq[peer_of(sender)] : 0);
         put16(p + 12, (TCP_HEAD / 4) << 12 | flags);
@@ -252,9 +179,7 @@ static uint8_t *put_tcp(uint8_t *p, const struct capture_flow *f, enum party sen
         put32(p + 16, 0);
         if (n)
                 memcpy(p + TCP_HEAD, data, n);
-        sum = sum16(sum, from->addr, addr_len(f));
-        sum = sum16(sum, to->addr, addr_len(f));
-        put16(p + 16, folded(sum16(sum, p, TCP_HEAD + n)));
+        put16(p + 16, frame_sum(f->end, IPPROTO_TCP, p, TCP_HEAD + n));
         return p + TCP_HEAD + n;
 }
 
@@ -272,53 +197,50 @@ static void dump(struct capture_writer *w, uint32_t n, int64_t time_ns, const ch
         pcap_dump((uint8_t *)w->dump, &head, w->packet);
 }
 
+uint8_t *frame_begin(struct capture_writer *w)
+{
+        pthread_mutex_lock(&w->lock);
+        return w->packet;
+}
+
+void frame_end(struct capture_writer *w, const uint8_t *end, int64_t time_ns, const char *comment)
+{
+        dump(w, (uint32_t)(end - w->packet), time_ns, comment);
+        pthread_mutex_unlock(&w->lock);
+}
+
+uint32_t frame_number(struct capture_writer *w)
+{
+        uint32_t n;
+
+        pthread_mutex_lock(&w->lock);
+        n = w->next_number++;
+        pthread_mutex_unlock(&w->lock);
+        return n;
+}
+
 static void packet(struct capture_writer *w, struct capture_flow *f, enum party sender,
                    unsigned flags, const void *data, size_t n, int64_t time_ns)
 {
-        uint8_t *p;
+        uint8_t *p = frame_begin(w);
 
-        pthread_mutex_lock(&w->lock);
-        p = put_ether(w->packet, f, sender);
-        p = f->end[0].family == AF_INET ? put_ip4(p, f, sender, n) : put_ip6(p, f, sender, n);
+        p = frame_heads(p, f->end, sender, IPPROTO_TCP, TCP_HEAD + n);
         p = put_tcp(p, f, sender, flags, data, n);
-        dump(w, (uint32_t)(p - w->packet), time_ns, f->comment);
+        frame_end(w, p, time_ns, f->comment);
         f->comment = NULL;
-        pthread_mutex_unlock(&w->lock);
         f->seq[sender] += (uint32_t)n + (flags & (SYN | FIN) ? 1 : 0);
 }
 
 /* --- a flow ----------------------------------------------------------------------------------- */
 
-static bool end_of(struct capture_end *e, const struct sockaddr *sa)
-{
-        const struct sockaddr_in *in4 = (const void *)sa;
-        const struct sockaddr_in6 *in6 = (const void *)sa;
-
-        *e = (struct capture_end) { 0 };
-        if (!sa || (sa->sa_family != AF_INET && sa->sa_family != AF_INET6))
-                return false;
-        e->family = (uint8_t)sa->sa_family;
-        if (sa->sa_family == AF_INET) {
-                memcpy(e->addr, &in4->sin_addr, 4);
-                e->port = ntohs(in4->sin_port);
-        } else {
-                memcpy(e->addr, &in6->sin6_addr, 16);
-                e->port = ntohs(in6->sin6_port);
-        }
-        return true;
-}
-
 void capture_flow_open(struct capture_writer *w, struct capture_flow *f,
                        const struct sockaddr *host, const struct sockaddr *controller,
                        int64_t time_ns)
 {
-        struct capture_end *h = &f->end[PARTY_HOST], *c = &f->end[PARTY_CONTROLLER];
-
-        if (!end_of(h, host) || !end_of(c, controller) || h->family != c->family) {
-                *h = (struct capture_end) { AF_INET, { 10, 0, 0, 1 }, 50000 };
-                *c = (struct capture_end) { AF_INET, { 10, 0, 0, 2 }, 4420 };
-        }
+        frame_ends(f->end, host, controller);
         f->seq[PARTY_HOST] = f->seq[PARTY_CONTROLLER] = 0;
+        if (f->midstream)
+                return;
         packet(w, f, PARTY_HOST, SYN, NULL, 0, time_ns);
         packet(w, f, PARTY_CONTROLLER, SYN | ACK, NULL, 0, time_ns);
         packet(w, f, PARTY_HOST, ACK, NULL, 0, time_ns);
@@ -354,7 +276,7 @@ void capture_flow_close(struct capture_writer *w, struct capture_flow *f, enum p
 
 enum { NVME_PORT = 4420, DISCOVERY_PORT = 8009 };
 
-static int64_t wall_clock(void)
+int64_t capture_clock(void)
 {
         struct timespec t;
 
@@ -384,7 +306,7 @@ void capture_tap_open(struct capture_tap *t, struct capture_writer *w, int fd, e
         (void)!getpeername(fd, (void *)&end[peer_of(self)], &len[peer_of(self)]);
         set_port(&end[PARTY_CONTROLLER]);
         capture_flow_open(w, &t->flow, (void *)&end[PARTY_HOST], (void *)&end[PARTY_CONTROLLER],
-                          wall_clock());
+                          capture_clock());
 }
 
 static void moved(struct capture_tap *t, enum party sender, const struct iovec *iov, size_t n)
@@ -393,7 +315,7 @@ static void moved(struct capture_tap *t, enum party sender, const struct iovec *
 
         if (!t->w || t->over)
                 return;
-        now = wall_clock();
+        now = capture_clock();
         for (; n > 0; iov++) {
                 size_t part = n < iov->iov_len ? n : iov->iov_len;
 
@@ -417,6 +339,6 @@ void capture_tap_close(struct capture_tap *t, bool by_peer, bool reset)
         if (!t->w || t->over)
                 return;
         capture_flow_close(t->w, &t->flow, by_peer ? peer_of(t->self) : t->self, reset,
-                           wall_clock());
+                           capture_clock());
         t->over = true;
 }

@@ -21,15 +21,20 @@ struct capture_writer *capture_writer_open(const char *path, char *err, size_t e
 /* 0, or -1 when something could not be written (errno). Frees w. */
 int capture_writer_close(struct capture_writer *w);
 
-/* One connection that is being written; the caller's memory. Times are ns since 1970. */
+/* The time now, as captures have it: ns since 1970. */
+int64_t capture_clock(void);
+
+/* One connection that is being written; the caller's memory, zero at first. Times are ns since
+ * 1970. */
 struct capture_flow {
+        bool midstream; /* set before: it began earlier, its handshake is not written */
         struct capture_end end[2];
         uint32_t seq[2];     /* of the next byte of each side */
         const char *comment; /* goes with the next packet, where the format has comments; or NULL */
 };
 
-/* Its handshake; f->comment is set before. The ends are 10.0.0.1 and 10.0.0.2:4420 unless both addresses are IP of one
- * family. */
+/* Its handshake; f->comment is set before. The ends are 10.0.0.1 and 10.0.0.2:4420 unless both
+ * addresses are IP of one family. */
 void capture_flow_open(struct capture_writer *w, struct capture_flow *f,
                        const struct sockaddr *host, const struct sockaddr *controller,
                        int64_t time_ns);

@@ -30,6 +30,11 @@ int loop_init(struct loop *l)
         return 0;
 }
 
+void loop_init_mail(struct loop *l)
+{
+        *l = (struct loop) { .epoll = -1, .bell = -1 };
+}
+
 static void close_if_open(int fd)
 {
         int saved = errno;
@@ -83,7 +88,7 @@ bool loop_post(struct loop *l, struct loop_message *m)
         do
                 m->next = top;
         while (!atomic_compare_exchange_weak(&l->mail, &top, m));
-        if (!top)
+        if (!top && l->bell >= 0)
                 ring(l);
         return true;
 }
@@ -100,7 +105,7 @@ static struct loop_message *in_order(struct loop_message *newest)
         return list;
 }
 
-static int read_mail(struct loop *l)
+int loop_mail(struct loop *l)
 {
         struct loop_message *m = in_order(atomic_exchange(&l->mail, NULL)), *next;
         int n = 0;
@@ -143,7 +148,7 @@ int loop_turn(struct loop *l, int timeout_ms)
         n = l->count;
         l->at = l->count = 0;
         if (atomic_load_explicit(&l->mail, memory_order_relaxed))
-                n += read_mail(l);
+                n += loop_mail(l);
         return n;
 }
 

@@ -34,6 +34,8 @@ struct loop {
 
 /* 0, or -1 with errno. */
 int loop_init(struct loop *l);
+/* One without descriptors: it takes messages, and loop_mail() runs them. */
+void loop_init_mail(struct loop *l);
 /* No source may be left; messages that are still posted never run. */
 void loop_fini(struct loop *l);
 
@@ -54,6 +56,9 @@ static inline bool loop_posted(const struct loop_message *m)
 /* Waits up to timeout_ms (-1: for ever) for something to do and does it: sources first, then
  * messages. How many there were. */
 int loop_turn(struct loop *l, int timeout_ms);
+
+/* Runs the messages that were posted, as loop_turn() does. How many there were. */
+int loop_mail(struct loop *l);
 
 /* Any steady clock. */
 uint64_t loop_now_ms(void);

@@ -4,34 +4,7 @@
 #include <pcap/pcap.h>
 #include <string.h>
 
-/* The rest of a packet. */
-struct cursor {
-        const uint8_t *p;
-        size_t n;     /* captured */
-        size_t whole; /* on the wire, n or more */
-};
-
-/* The next n bytes and on behind them; NULL if they are not all there. */
-static const uint8_t *take(struct cursor *c, size_t n)
-{
-        const uint8_t *p = c->p;
-
-        if (c->n < n)
-                return NULL;
-        c->p += n;
-        c->n -= n;
-        c->whole -= n;
-        return p;
-}
-
-/* Nothing counts beyond `whole` bytes: Ethernet pads short frames. */
-static void trim(struct cursor *c, size_t whole)
-{
-        if (c->whole > whole)
-                c->whole = whole;
-        if (c->n > c->whole)
-                c->n = c->whole;
-}
+#include "pdu/io/packet_cursor.h"
 
 static unsigned get16(const uint8_t *p)
 {
@@ -72,13 +45,13 @@ static bool is_vlan(unsigned ethertype)
 
 static bool take_link(struct cursor *c, const struct packet_link *link)
 {
-        const uint8_t *p = take(c, link->head);
+        const uint8_t *p = cursor_take(c, link->head);
         unsigned ethertype;
 
         if (!p || link->ethertype < 0)
                 return p != NULL;
         ethertype = get16(p + link->ethertype);
-        while (is_vlan(ethertype) && (p = take(c, 4)))
+        while (is_vlan(ethertype) && (p = cursor_take(c, 4)))
                 ethertype = get16(p + 2);
         return ethertype == 0x0800 || ethertype == 0x86dd;
 }
@@ -102,31 +75,31 @@ static enum packet_kind take_ip4(struct cursor *c, struct packet *out)
         head = (p[0] & 15u) * 4;
         total = get16(p + 2);
         if (total) /* 0: segmentation was left to the network card */
-                trim(c, total);
+                cursor_trim(c, total);
         out->from.family = out->to.family = AF_INET;
         memcpy(out->from.addr, p + 12, 4);
         memcpy(out->to.addr, p + 16, 4);
         if (get16(p + 6) & 0x3fff) /* more fragments, or an offset */
                 return PACKET_FRAGMENT;
-        return head < 20 || !take(c, head) ? PACKET_CUT : kind_of(p[9]);
+        return head < 20 || !cursor_take(c, head) ? PACKET_CUT : kind_of(p[9]);
 }
 
 /* Hop-by-hop, routing and destination options may stand before TCP. */
 static enum packet_kind take_ip6(struct cursor *c, struct packet *out)
 {
-        const uint8_t *p = take(c, 40);
+        const uint8_t *p = cursor_take(c, 40);
         unsigned next;
 
         if (!p)
                 return PACKET_CUT;
         if (get16(p + 4))
-                trim(c, get16(p + 4));
+                cursor_trim(c, get16(p + 4));
         out->from.family = out->to.family = AF_INET6;
         memcpy(out->from.addr, p + 8, 16);
         memcpy(out->to.addr, p + 24, 16);
         for (next = p[6]; next == 0 || next == 43 || next == 60;) {
-                p = take(c, 8);
-                if (!p || !take(c, p[1] * 8u))
+                p = cursor_take(c, 8);
+                if (!p || !cursor_take(c, p[1] * 8u))
                         return PACKET_CUT;
                 next = p[0];
         }
@@ -152,7 +125,7 @@ static enum packet_kind take_tcp(struct cursor *c, struct packet *out)
         if (c->n < 20)
                 return PACKET_CUT;
         head = (p[12] >> 4) * 4u;
-        if (head < 20 || !take(c, head))
+        if (head < 20 || !cursor_take(c, head))
                 return PACKET_CUT;
         out->seq = get32(p + 4);
         out->ack = get32(p + 8);
@@ -163,12 +136,12 @@ static enum packet_kind take_tcp(struct cursor *c, struct packet *out)
 
 static enum packet_kind take_udp(struct cursor *c, struct packet *out)
 {
-        const uint8_t *p = take(c, 8);
+        const uint8_t *p = cursor_take(c, 8);
 
         if (!p)
                 return PACKET_CUT;
         if (get16(p + 4) >= 8)
-                trim(c, get16(p + 4) - 8);
+                cursor_trim(c, get16(p + 4) - 8);
         put_rest(c, p, out);
         return PACKET_UDP;
 }

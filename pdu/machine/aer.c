@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "controller.h"
+#include "pdu/wire/plant.h"
 
 static uint32_t event_dw0(uint8_t type, uint8_t info, uint8_t lid)
 {
@@ -61,9 +62,12 @@ uint16_t controller_aer(struct controller *c, uint16_t cid, void *request)
 {
         uint16_t status = c->aers > c->cfg.aerl ? rule_refuse(c->cfg.policy, AER_LIMIT) : 0;
 
+        if (PLANTED(AER_OVERFLOW))
+                status = 0;
         if (status)
                 return status;
-        if (c->aers == CONTROLLER_AERS) /* also where the limit is waived */
+        if (c->aers == CONTROLLER_AERS &&
+            !PLANTED(AER_OVERFLOW)) /* also where the limit is waived */
                 return NVME_AER_LIMIT;
         c->aer[c->aers].cid = cid;
         c->aer[c->aers++].request = request;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "controller.h"
+#include "pdu/wire/plant.h"
 
 enum { QID_INVALID = 0xffff, SQSIZE_MIN = 1 };
 
@@ -25,7 +26,7 @@ static bool bad_qid(const struct attempt *a)
 
 static bool short_sqsize(const struct attempt *a)
 {
-        return le16_get(a->cmd->sqsize) < SQSIZE_MIN;
+        return le16_get(a->cmd->sqsize) < SQSIZE_MIN && !PLANTED(SQSIZE_ZERO);
 }
 
 static bool long_sqsize(const struct attempt *a)
@@ -132,6 +133,8 @@ uint32_t connect_entries(const struct connect_cmd *cmd, uint16_t max_sqsize)
 {
         uint16_t sqsize = le16_get(cmd->sqsize);
 
+        if (PLANTED(SQSIZE_ZERO))
+                max_sqsize = (uint16_t)(max_sqsize / sqsize * sqsize);
         if (sqsize > max_sqsize)
                 sqsize = max_sqsize;
         return (sqsize < SQSIZE_MIN ? SQSIZE_MIN : sqsize) + 1u;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "pdu/wire/plant.h"
+
 enum {
         READY_TIMEOUT = 2, /* CAP.TO and CRTO.CRWMT, 500 ms units: it is ready at once */
         CC_DEFINED = 0x00fffff1,
@@ -215,6 +217,15 @@ uint32_t controller_vs(void)
         return NVME_VERSION(2, 0, 0);
 }
 
+/* Planted: a file of registers, without an end. */
+static bool register_at(const struct controller *c, uint32_t ofst, uint64_t *value)
+{
+        const uint64_t file[] = { controller_cap(&c->cfg), controller_vs(), c->cc, c->csts };
+
+        *value = file[ofst / sizeof(file[0])];
+        return true;
+}
+
 /* False: this type of controller does not have it. */
 static bool property(const struct controller *c, uint32_t ofst, uint64_t *value)
 {
@@ -235,7 +246,7 @@ static bool property(const struct controller *c, uint32_t ofst, uint64_t *value)
                 *value = READY_TIMEOUT;
                 return c->cfg.type == CONTROLLER_IO;
         default:
-                return false;
+                return PLANTED(PROPERTY_OFFSET) && register_at(c, ofst, value);
         }
 }
 
@@ -398,10 +409,12 @@ static uint16_t set_aec(struct controller *c, uint32_t dw11)
 
 static uint16_t set_kato(struct controller *c, uint32_t dw11, uint64_t now)
 {
-        uint16_t status = dw11 == 0 ? refuse(c, KA_ZERO) : 0;
+        uint16_t status = dw11 == 0 && !PLANTED(KATO_ZERO) ? refuse(c, KA_ZERO) : 0;
 
         if (status)
                 return status;
+        if (PLANTED(KATO_ZERO))
+                dw11 = (dw11 + c->cfg.kato_min) / dw11 * dw11;
         c->kato = dw11 > 0 ? round_kato(c, dw11) : 0;
         restart_timer(c, now);
         return 0;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "pdu/wire/crc32c.h"
+#include "pdu/wire/plant.h"
 
 enum framer_state {
         AT_COMMON, /* between PDUs, or some of the common header is there */
@@ -208,6 +209,8 @@ static void measure_body(struct framer *f, uint32_t head)
 
         f->data_len = pdu_data_len(&f->header, &f->format);
         f->pad_left = f->data_len > 0 ? pdu_data_start(&f->header, &f->format) - head : 0;
+        if (PLANTED(PDO_WRAP) && f->data_len > 0)
+                f->pad_left = f->header.ch.pdo - head;
         f->ddgst_len = pdu_has_ddgst(&f->header, &f->format) ? PDU_DIGEST_LEN : 0;
         end = head + f->pad_left + f->data_len + f->ddgst_len;
         f->tail_left = plen > end ? plen - end : 0;

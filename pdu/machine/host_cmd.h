@@ -23,4 +23,15 @@ struct host_cmd {
         void *user;
 };
 
+/*
+ * The CID that a slot has for its next command. Its low bits, below `generation` (a power of two, not
+ * less than the slots there are), name the slot; the rest moves on, so that a late answer meets
+ * nobody. FFFFh means "no command" in the Error Information log (Base 2.2 5.1.12.1.2) and is left out.
+ */
+static inline uint16_t host_cid_next(uint16_t cid, uint32_t generation)
+{
+        cid = (uint16_t)(cid + generation);
+        return cid == 0xffff ? (uint16_t)(cid + generation) : cid;
+}
+
 #endif

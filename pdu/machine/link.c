@@ -146,13 +146,6 @@ static void track_own(struct link *l, const union pdu *h)
         (void)fault;
 }
 
-/* A PDU that is not sent still takes its turn, so that its owner learns when it may go on. */
-static void blank(struct tx *tx)
-{
-        tx->head_len = tx->pad = tx->ddgst_len = 0;
-        tx->data_len = 0;
-}
-
 void link_send(struct link *l, struct tx *tx)
 {
         struct pdu_ch ch;
@@ -167,8 +160,6 @@ void link_send(struct link *l, struct tx *tx)
                 s = spoil(l, tx);
         sum(tx, ch.hlen, &s);
         tx->twice = s.twice;
-        if (s.drop)
-                blank(tx);
         enqueue(l, tx);
         if (ch.type == PDU_ICRESP)
                 negotiated(l);
@@ -228,7 +219,6 @@ int link_send_iov(struct link *l, struct iovec *iov, int max)
 {
         struct cut c = { .iov = iov, .max = max };
 
-        link_sent(l, 0); /* what a violator made empty */
         c.skip = l->tx_done;
         for (const struct tx *tx = l->tx_first; tx && c.n < max; tx = tx->next) {
                 cut_tx(&c, tx);

@@ -135,6 +135,7 @@ static void set_command(struct queue_cmd *cmd, const union sqe *s)
 {
         *cmd = (struct queue_cmd) { .cid = le16_get(s->cid), .opc = s->opc, .fctype = s->fctype };
         if (is_fabrics(s, FCTYPE_CONNECT)) {
+                cmd->connect.qid = s->connect.qid;
                 cmd->connect.sqsize = s->connect.sqsize;
                 cmd->connect.cattr = s->connect.cattr;
         } else if (is_fabrics(s, FCTYPE_PROPERTY_SET)) {
@@ -183,6 +184,7 @@ static void start_queue(struct queue_track *q, const struct queue_cmd *cmd, cons
         bool possible;
 
         q->past.connected = true;
+        q->past.qid = le16_get(cmd->connect.qid); /* another Connect may have come behind it */
         q->size = le16_get(cmd->connect.sqsize) > 0 ? le16_get(cmd->connect.sqsize) + 1u
                                                     : 0; /* 1 would hold nothing */
         q->no_flow_control = sqhd == SQHD_DISABLED;
@@ -192,6 +194,7 @@ static void start_queue(struct queue_track *q, const struct queue_cmd *cmd, cons
         queue_finds(q, q->size > 0 && !q->no_flow_control && !possible, FAB_SQHD);
         q->head = sqhd;
         q->sent = q->head + q->outstanding;
+        q->vanished += q->outstanding; /* which of them it counted already is not known */
         (void)grow(q, q->size);
 }
 
@@ -202,7 +205,8 @@ static void start_queue(struct queue_track *q, const struct queue_cmd *cmd, cons
  */
 static void move_head(struct queue_track *q, uint16_t sqhd)
 {
-        uint64_t answered = q->sent - q->vanished - q->outstanding, head;
+        uint64_t open = q->vanished + q->outstanding, head;
+        uint64_t answered = q->sent > open ? q->sent - open : 0;
 
         if (q->no_flow_control || q->size == 0) {
                 queue_finds(q, q->no_flow_control && !q->unasked && sqhd != 0, FAB_SQHD);

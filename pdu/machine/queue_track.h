@@ -22,7 +22,7 @@ struct
         bool vanished;       /* by a Controller Reset: it needs no answer, its CID is free to use */
         union {              /* what a success of these Fabrics commands changes; as on the wire */
                 struct {
-                        le16_t sqsize;
+                        le16_t qid, sqsize;
                         uint8_t cattr;
                 } connect;
                 struct {

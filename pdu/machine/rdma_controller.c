@@ -441,6 +441,10 @@ static void finish(struct rdma_cmd *q)
         request_seal(r, q->wire_len);
         if (c->ops.request.completing)
                 c->ops.request.completing(c->user, r);
+        if (r->no_response) {
+                end_silently(q);
+                return;
+        }
         note_sqhd(c, r);
         if (c->violated && !spoil_answer(q)) {
                 end_silently(q);

@@ -116,7 +116,7 @@ static unsigned step(struct rdma_life *l, enum life_event e)
         enum life_state next = table[l->state][e].next;
         unsigned actions = table[l->state][e].actions;
 
-        if (next <= l->state)
+        if (!life_moves(l->state, e))
                 return 0;
         if (!l->has_qp)
                 actions &= ~(unsigned)(SAY | FAIL);
@@ -126,6 +126,11 @@ static unsigned step(struct rdma_life *l, enum life_event e)
         l->state = next;
         l->actions |= actions;
         return actions;
+}
+
+bool life_moves(enum life_state s, enum life_event e)
+{
+        return table[s][e].next > s;
 }
 
 unsigned life_event(struct rdma_life *l, enum life_event e)

@@ -70,6 +70,8 @@ void life_init(struct rdma_life *l);
 /* Moves on; returns LIFE_DO_* bits. Asserts (in builds with assertions) what must be true. An event
  * that says nothing new in this state does nothing. */
 unsigned life_event(struct rdma_life *l, enum life_event e);
+/* Whether this event says something new in this state: a cell of the table that is not empty. */
+bool life_moves(enum life_state s, enum life_event e);
 /* A command executes: DEAD is not left before LIFE_IDLE. */
 void life_busy(struct rdma_life *l);
 /* Prepares the sentinels for LIFE_DO_FAIL: the chain for verbs_post(), and (srq false) for

@@ -10,6 +10,7 @@ enum {
         SPANS = 8,
         ENDED_KEPT = 16,   /* commands, remembered to name what comes after them */
         LEAST_BLOCK = 512, /* bytes of a logical block (LBADS 9) */
+        MOST_BLOCK = 65536,
 };
 
 /* Bytes of a command's data, counted through its descriptors. */
@@ -227,6 +228,15 @@ static uint32_t least(const struct rdma_track *t, const union sqe *s)
         return moves_blocks(t, s) ? blocks(s) * LEAST_BLOCK : 0;
 }
 
+/* The size of a block is not known here, and descriptors may say more than a command moves. */
+static bool can_be_blocks(uint32_t bytes, uint32_t count)
+{
+        uint32_t size = bytes / count;
+
+        return bytes % count == 0 && size >= LEAST_BLOCK && size <= MOST_BLOCK &&
+               (size & (size - 1)) == 0;
+}
+
 static uint32_t needs_of(const struct rdma_track *t, const union sqe *s, const struct rdma_data *d)
 {
         uint32_t needs = sqe_needs(&t->queue.past, s);
@@ -235,7 +245,7 @@ static uint32_t needs_of(const struct rdma_track *t, const union sqe *s, const s
                 return 0;
         if (is_connect(s))
                 needs = CONNECT_DATA_LEN;
-        else if (moves_blocks(t, s) && d->len % blocks(s) == 0)
+        else if (moves_blocks(t, s) && can_be_blocks(d->len, blocks(s)))
                 needs = d->len;
         return needs <= d->len ? needs : 0;
 }
@@ -394,18 +404,30 @@ static int block_at(const struct rdma_data *d, uint32_t key, uint64_t addr, uint
         return -1;
 }
 
-static struct record *record_by_key(struct rdma_track *t, uint32_t key, uint64_t addr)
+static bool is_of(struct rdma_track *t, const struct record *r, uint32_t key, uint64_t addr)
 {
         uint32_t before;
+
+        return r->cmd.data.count > 0 && block_at(&r->cmd.data, key, addr, &before) >= 0 &&
+               queue_track_cmd(&t->queue, r->queue.cid) == &r->queue;
+}
+
+/* Where several commands share memory, one that lacks data of this way. */
+static struct record *record_by_key(struct rdma_track *t, uint32_t key, uint64_t addr,
+                                    enum nvme_xfer xfer)
+{
+        struct record *any = NULL;
 
         for (unsigned i = 0; i < t->queue.cids.slots; i++) {
                 struct record *r = of(queue_track_at(&t->queue, (int)i));
 
-                if (r->cmd.data.count > 0 && block_at(&r->cmd.data, key, addr, &before) >= 0 &&
-                    queue_track_cmd(&t->queue, r->queue.cid) == &r->queue)
+                if (!is_of(t, r, key, addr))
+                        continue;
+                if (r->xfer & xfer && r->cmd.moved < r->cmd.needs)
                         return r;
+                any = any ? any : r;
         }
-        return NULL;
+        return any;
 }
 
 static const struct ended *ended_by_key(const struct rdma_track *t, uint32_t key, uint64_t addr)
@@ -443,23 +465,32 @@ static uint32_t add_span(struct record *r, struct span s)
         return more;
 }
 
-static void move(struct rdma_track *t, struct record *r, const struct way *way, uint64_t addr,
-                 uint32_t key, uint32_t len)
+/* As far as its descriptor goes; how far that is. */
+static uint32_t moves(struct record *r, uint64_t addr, uint32_t key, uint32_t len)
 {
         uint32_t before, offset, left;
         int i = block_at(&r->cmd.data, key, addr, &before);
-        const struct rdma_buffer *b = &r->cmd.data.keyed[i];
 
-        t->last = r;
-        offset = (uint32_t)(addr - b->addr);
-        left = b->len - offset;
-        finds(t, len > left, way->range);
-        finds(t, !(r->xfer & way->xfer), way->dir);
+        offset = (uint32_t)(addr - r->cmd.data.keyed[i].addr);
+        left = r->cmd.data.keyed[i].len - offset;
         if (len > left)
                 len = left;
-        if (r->xfer & way->xfer)
-                r->cmd.moved +=
-                    add_span(r, (struct span) { before + offset, before + offset + len });
+        r->cmd.moved += add_span(r, (struct span) { before + offset, before + offset + len });
+        return left;
+}
+
+/* Which of the commands that share memory it is for does not show: it counts for all of them. */
+static void move(struct rdma_track *t, struct record *r, const struct way *way, uint64_t addr,
+                 uint32_t key, uint32_t len)
+{
+        t->last = r;
+        finds(t, !(r->xfer & way->xfer), way->dir);
+        for (unsigned i = 0; i < t->queue.cids.slots; i++) {
+                struct record *o = of(queue_track_at(&t->queue, (int)i));
+
+                if (o->xfer & way->xfer && is_of(t, o, key, addr))
+                        finds(t, moves(o, addr, key, len) < len && o == r, way->range);
+        }
 }
 
 /* For a command that was answered: too late; for none: nobody described it. */
@@ -485,7 +516,7 @@ static const struct rule_set *transfer(struct rdma_track *t, enum party sender,
                 return told(t);
         }
         if (len > 0)
-                r = record_by_key(t, key, addr);
+                r = record_by_key(t, key, addr, way->xfer);
         if (r)
                 move(t, r, way, addr, key, len);
         else if (len > 0)
@@ -531,7 +562,7 @@ struct rdma_track_cmd *rdma_track_last(struct rdma_track *t)
 
 struct rdma_track_cmd *rdma_track_by_key(struct rdma_track *t, uint32_t key, uint64_t addr)
 {
-        return cmd_of(record_by_key(t, key, addr));
+        return cmd_of(record_by_key(t, key, addr, XFER_BOTH));
 }
 
 int rdma_track_qid(const struct rdma_track *t)

@@ -23,7 +23,6 @@ struct spoil {
         bool data_writable;
         const union sqe *sqe;          /* that a CapsuleResp, C2HData or R2T belongs to, or NULL */
         uint32_t hdgst_xor, ddgst_xor; /* out: what to flip in the digests; 0: nothing */
-        bool drop;                     /* out: do not send this PDU */
         bool twice;                    /* out: send it twice */
 };
 

@@ -6,8 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/wire/plant.h"
+
 enum {
-        FIRST_REQUESTS = 8, /* until Connect has said the queue's size */
+        FIRST_REQUESTS = 8,
+        FIRST_DEPTH = 64, /* until Connect has said the queue's size; the tracker allows no more */
         SLAB_REQUESTS = 32,
         ANSWERED_EVERY = 3, /* of the Identifies one is left without answer under FAB_ANSWERED */
         ICD_REFUSED_ABOVE = 4096, /* bytes, under TCP_ICD_ADMIN */
@@ -89,6 +92,7 @@ static void count_r2ts(struct tcp_request *t, uint32_t open)
 {
         t->queue->r2ts += open - t->r2ts;
         t->r2ts = open;
+        assert(t->queue->r2ts <= t->queue->cfg.limits.r2ts_max);
 }
 
 /* Off the wire: what the host still sends for this command finds nobody. */
@@ -113,6 +117,8 @@ static void release(struct tcp_request *t)
         struct tcp_controller *c = t->queue;
 
         forget_command(t);
+        if (PLANTED(LEAK_FAILED) && cqe_status(&t->r.cqe))
+                t->buffer_len = 0;
         put_buffer(t);
         enter(t, REQUEST_COMPLETED);
         request_pool_put(&c->pool, &t->r);
@@ -190,6 +196,7 @@ static void respond(struct tcp_request *t)
 {
         struct pdu_capsule_resp h = { .ch.type = PDU_CAPSULE_RESP, .cqe = t->r.cqe };
 
+        assert(t->r.state != REQUEST_COMPLETING); /* a command ends once */
         enter(t, REQUEST_COMPLETING);
         forget_command(t);
         memcpy(t->head[1], &h, sizeof(h));
@@ -275,6 +282,10 @@ static void finish(struct tcp_request *t)
         request_seal(&t->r, t->wire_len);
         if (c->ops.completing)
                 c->ops.completing(c->user, &t->r);
+        if (t->r.no_response) {
+                end_silently(t);
+                return;
+        }
         if (c->link.spoils)
                 spoil_result(t);
         if (t->r.c2h_len == 0) {
@@ -420,7 +431,7 @@ static struct tcp_request *receiver(struct tcp_controller *c)
         struct track_cmd *cmd = track_last_cmd(c->link.track);
         struct tcp_request *t = cmd ? cmd->user : NULL;
 
-        return t && t->r.state == REQUEST_TRANSFERRING_H2C ? t : NULL;
+        return t && (t->r.state == REQUEST_TRANSFERRING_H2C || PLANTED(H2C_NO_BUFFER)) ? t : NULL;
 }
 
 /* Whether H2CData lies within the buffer: sure, unless rules are waived. */
@@ -428,7 +439,9 @@ static bool fits(const struct tcp_request *t, const struct pdu_data *h, uint32_t
 {
         uint32_t offset = le32_get(h->offset);
 
-        return offset <= t->buffer_len && len <= t->buffer_len - offset;
+        if (PLANTED(H2C_OFFSET) || PLANTED(H2C_NO_BUFFER))
+                return true;
+        return offset <= t->buffer_len && (len <= t->buffer_len - offset || PLANTED(H2C_LENGTH));
 }
 
 static void aim_data(struct tcp_controller *c, const union pdu *h)
@@ -479,6 +492,10 @@ static void take_data(struct tcp_controller *c, const union pdu *h)
                 finish(t);
         } else if (t) {
                 t->ddgst_bad |= framer_ddgst_bad(&c->link.rx);
+                if (PLANTED(H2C_AFTER) && t->ddgst_bad)
+                        c->ops.buffer_put(c->user, t->buffer, t->buffer_len);
+                if (PLANTED(R2T_COUNT) && t->ddgst_bad)
+                        c->r2ts--;
                 store(t, &h->data);
                 data_stored(t);
         }
@@ -487,13 +504,20 @@ static void take_data(struct tcp_controller *c, const union pdu *h)
 
 /* --- in: buffers ------------------------------------------------------------------------------ */
 
+/* Planted: buffers come with the queue's size. */
+static bool no_room_yet(const struct tcp_controller *c)
+{
+        return PLANTED(CONNECT_R2T) && c->depth == FIRST_DEPTH;
+}
+
 static bool get_buffer(struct tcp_request *t)
 {
         struct tcp_controller *c = t->queue;
         uint32_t len = dwords(t->r.len);
 
-        t->buffer = c->ops.buffer_get(c->user, len, &(uint32_t) { 0 });
-        if (!t->buffer)
+        if (!no_room_yet(c))
+                t->buffer = c->ops.buffer_get(c->user, len, &(uint32_t) { 0 });
+        if (!t->buffer && !no_room_yet(c))
                 return false;
         t->buffer_len = len;
         t->r.data = t->buffer;
@@ -556,12 +580,21 @@ static bool is_in_capsule(const struct tcp_request *t)
         return t->r.sqe.sgl.id == SGL_IN_CAPSULE;
 }
 
+/* Planted: for in-capsule data whose length is kept in 16 bits. */
+static uint8_t *short_room(struct tcp_controller *c)
+{
+        return c->ops.buffer_get(c->user, (uint16_t)framer_data_len(&c->link.rx),
+                                 &(uint32_t) { 0 });
+}
+
 /* At the header of a capsule. */
 static void aim_capsule(struct tcp_controller *c, const union pdu *h)
 {
         c->cmd = track_last_cmd(c->link.track);
-        if (framer_data_len(&c->link.rx) > in_capsule_max(c, &h->cmd.sqe) &&
-            !link_waives(&c->link, TCP_ICD_LIMIT))
+        if (PLANTED(PLEN_WRAP) && framer_data_len(&c->link.rx) > in_capsule_max(c, &h->cmd.sqe))
+                framer_sink(&c->link.rx, short_room(c));
+        else if (framer_data_len(&c->link.rx) > in_capsule_max(c, &h->cmd.sqe) &&
+                 !link_waives(&c->link, TCP_ICD_LIMIT))
                 link_terminate(&c->link, rule_fault(TCP_ICD_LIMIT));
 }
 
@@ -587,6 +620,8 @@ static uint16_t check_in_capsule(const struct tcp_request *t)
 {
         const struct framer *rx = &t->queue->link.rx;
 
+        if (PLANTED(SGL_LENGTH) ? framer_data(rx) != NULL : PLANTED(NO_DATA) && !framer_data(rx))
+                return 0;
         if (!framer_data(rx) || framer_data_len(rx) < t->r.len ||
             le32_get(t->r.sqe.sgl.len) < t->r.len)
                 return NVME_SGL_LENGTH;
@@ -661,6 +696,8 @@ static void take_capsule(struct tcp_controller *c, const union pdu *h)
                 fail(t, status);
         else
                 start(t);
+        if (PLANTED(EARLY_DDGST) && status && framer_ddgst_bad(&c->link.rx))
+                fail(t, NVME_TRANSIENT_TRANSPORT);
 }
 
 /* --- in: set-up and dispatch ------------------------------------------------------------------ */
@@ -683,10 +720,25 @@ static void icresp_sent(struct tx *tx, void *user)
         c->ic_queued = false;
 }
 
+/* Planted: as it was read, digest and all. */
+static void keep_icreq(const struct tcp_controller *c)
+{
+        bool hdgst = c->link.rx.format.hdgst;
+        struct pdu_icreq *copy = malloc(sizeof(*copy));
+
+        for (size_t i = 0; copy && i < sizeof(struct pdu_icreq) + (hdgst ? PDU_DIGEST_LEN : 0); i++)
+                ((volatile uint8_t *)copy)[i] = c->link.rx.buf[i];
+        free(copy);
+}
+
 static void answer_icreq(struct tcp_controller *c, const union pdu *h)
 {
         unsigned able = (c->cfg.hdgst ? PDU_DGST_HEADER : 0u) | (c->cfg.ddgst ? PDU_DGST_DATA : 0u);
 
+        if (PLANTED(ICREQ_TWICE) && track_live(c->link.track)) {
+                keep_icreq(c);
+                return;
+        }
         if (c->ic_queued) /* TCP_ICREQ_ONCE waived: one answer to both */
                 return;
         if (link_violates(&c->link, TCP_ICRESP_FIRST))
@@ -723,6 +775,15 @@ static void take(struct tcp_controller *c, take_fn *const table[PDU_TYPES])
                 table[h->ch.type](c, h);
 }
 
+/* Planted: and it is kept all the same. */
+static void give_its_buffer(struct request *r)
+{
+        struct tcp_request *t = of(r);
+
+        if (t->buffer_len > 0)
+                t->queue->ops.buffer_put(t->queue->user, t->buffer, t->buffer_len);
+}
+
 /* False: no more events. */
 static bool step(struct tcp_controller *c)
 {
@@ -734,6 +795,9 @@ static bool step(struct tcp_controller *c)
                 take(c, on_pdu);
                 return true;
         case FRAMER_FAULT:
+                if (PLANTED(TEARDOWN_TWICE))
+                        request_pool_each(&c->pool, give_its_buffer);
+                break;
         case FRAMER_MORE:
                 break;
         }
@@ -778,6 +842,7 @@ struct tcp_controller *tcp_controller_new(const struct tcp_controller_config *cf
         c->ops = *ops;
         c->user = user;
         apply_defaults(&c->cfg);
+        c->depth = FIRST_DEPTH;
         link.limits = c->cfg.limits;
         request_list_init(&c->need_buffer);
         request_list_init(&c->need_r2t);
@@ -850,6 +915,7 @@ void tcp_controller_complete(struct tcp_controller *c, struct request *r)
 {
         struct tcp_request *t = of(r);
 
+        assert(r->state != REQUEST_FREE);
         if (r->state == REQUEST_EXECUTING) {
                 c->executing--;
                 enter(t, REQUEST_EXECUTED);

@@ -84,9 +84,7 @@ static struct slot *take_slot(struct tcp_host *h, struct host_cmd *cmd)
 static void free_slot(struct tcp_host *h, struct slot *s)
 {
         s->cmd = NULL;
-        s->cid = (uint16_t)(s->cid + h->generation);
-        if (s->cid == 0xffff) /* means "no command" in the Error Information log */
-                s->cid = (uint16_t)(s->cid + h->generation);
+        s->cid = host_cid_next(s->cid, h->generation);
         s->next_free = h->free_slot;
         h->free_slot = (uint16_t)(s - h->slots);
         h->outstanding--;

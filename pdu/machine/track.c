@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/wire/plant.h"
 #include "queue_track.h"
 
 enum {
@@ -181,7 +182,8 @@ static void on_icreq(struct track *t, const union pdu *h)
 {
         uint32_t maxr2t = le32_get(h->icreq.maxr2t);
 
-        if (breaks(t, t->ic != IC_NONE, TCP_ICREQ_ONCE) || t->ic != IC_NONE)
+        if ((breaks(t, t->ic != IC_NONE && !PLANTED(ICREQ_TWICE), TCP_ICREQ_ONCE)) ||
+            t->ic != IC_NONE)
                 return;
         t->hpda = h->icreq.hpda;
         t->dgst_asked = h->icreq.dgst;
@@ -227,6 +229,8 @@ static bool wrong_capsule_data(struct track *t, const union sqe *s, uint32_t len
         bool wrong_length = in_capsule && (le32_get(s->sgl.len) != len || le64_get(s->sgl.addr));
         bool undescribed = s->sgl.id == SGL_TRANSPORT && len > 0;
 
+        if (PLANTED(SGL_LENGTH) || PLANTED(NO_DATA) || PLANTED(PLEN_WRAP))
+                return false;
         return breaks(t, max > 0 && len > max, TCP_ICD_LIMIT) ||
                breaks(t, wrong_length || undescribed, TCP_ICD_LEN);
 }
@@ -430,6 +434,8 @@ static bool wrong_h2c_data(struct track *t, const struct track_r2t *r, const uni
         bool ends = (uint64_t)r->next + len >= r2t_end(r), huge = len > t->maxh2cdata;
         bool outside = offset < r->offset || reaches_past(offset, len, r2t_end(r));
 
+        if (PLANTED(H2C_OFFSET) || (PLANTED(H2C_LENGTH) && offset == r->next))
+                return false;
         return breaks(t, le16_get(h->data.cccid) != r->cid, TCP_H2C_CID) ||
                breaks(t, len % 4 != 0 && !counts, TCP_H2C_DWORD_LENGTH) ||
                breaks(t, offset != r->next, TCP_H2C_CONTIG) ||
@@ -449,6 +455,12 @@ static void on_h2c_data(struct track *t, const union pdu *h)
         const struct track_cmd *cmd = track_cmd(t, le16_get(h->data.cccid));
         uint32_t len = le32_get(h->data.length);
 
+        if (!r && PLANTED(H2C_TTAG))
+                r = &t->r2ts[le16_get(h->data.ttag)];
+        if (!r && cmd && PLANTED(H2C_NO_BUFFER)) {
+                t->last = track_cmd(t, cmd->cid);
+                return;
+        }
         if (!r && (!cmd || cmd->r2ts == 0)) {
                 breaks(t, true, TCP_H2C_UNSOLICITED);
                 return;
@@ -584,11 +596,6 @@ uint32_t track_maxr2t(const struct track *t)
 int track_qid(const struct track *t)
 {
         return t->queue.past.qid;
-}
-
-bool track_sqfc_disabled(const struct track *t)
-{
-        return t->queue.no_flow_control;
 }
 
 unsigned track_outstanding(const struct track *t)

@@ -86,7 +86,6 @@ bool track_live(const struct track *t);           /* ICResp went by */
 uint32_t track_maxh2cdata(const struct track *t); /* bytes; FFFFFFFFh before ICResp */
 uint32_t track_maxr2t(const struct track *t);     /* count (MAXR2T + 1, saturated) */
 int track_qid(const struct track *t);             /* of Connect; -1 before it */
-bool track_sqfc_disabled(const struct track *t);
 unsigned track_outstanding(const struct track *t);
 unsigned track_r2ts(const struct track *t); /* outstanding ones of all commands */
 

@@ -141,7 +141,7 @@ void rdma_reject_check(const void *data, size_t len, struct rule_set *found)
         finds(found, whole && (sts == 0 || sts > RDMA_REJECT_CNTLID), RDMA_REJ_STATUS);
 }
 
-static const struct field request_fields[] = {
+static const struct field fields_of_request[] = {
         FIELD(struct rdma_request, recfmt),
         FIELD(struct rdma_request, qid, .key = true),
         FIELD(struct rdma_request, hrqsize, .key = true),
@@ -152,10 +152,15 @@ static const struct field request_fields[] = {
 
 void describe_rdma_request(const struct describe *d, const struct rdma_request *r)
 {
-        describe_fields(d, request_fields, r);
+        describe_fields(d, fields_of_request, r);
 }
 
-static const struct field accept_fields[] = {
+const struct field *rdma_request_fields(void)
+{
+        return fields_of_request;
+}
+
+static const struct field fields_of_accept[] = {
         FIELD(struct rdma_accept, recfmt),
         FIELD(struct rdma_accept, crqsize, .key = true),
         { 0 },
@@ -163,7 +168,12 @@ static const struct field accept_fields[] = {
 
 void describe_rdma_accept(const struct describe *d, const struct rdma_accept *a)
 {
-        describe_fields(d, accept_fields, a);
+        describe_fields(d, fields_of_accept, a);
+}
+
+const struct field *rdma_accept_fields(void)
+{
+        return fields_of_accept;
 }
 
 static void say_sts(struct text *t, uint64_t sts)
@@ -171,7 +181,7 @@ static void say_sts(struct text *t, uint64_t sts)
         text_add(t, "%s", rdma_reject_name((uint16_t)sts));
 }
 
-static const struct field reject_fields[] = {
+static const struct field fields_of_reject[] = {
         FIELD(struct rdma_reject, recfmt),
         FIELD(struct rdma_reject, sts, .key = true, .say = say_sts),
         { 0 },
@@ -179,7 +189,12 @@ static const struct field reject_fields[] = {
 
 void describe_rdma_reject(const struct describe *d, const struct rdma_reject *r)
 {
-        describe_fields(d, reject_fields, r);
+        describe_fields(d, fields_of_reject, r);
+}
+
+const struct field *rdma_reject_fields(void)
+{
+        return fields_of_reject;
 }
 
 /* --- descriptors ------------------------------------------------------------------------------ */

@@ -80,6 +80,10 @@ void rdma_reject_check(const void *data, size_t len, struct rule_set *found);
 void describe_rdma_request(const struct describe *d, const struct rdma_request *r);
 void describe_rdma_accept(const struct describe *d, const struct rdma_accept *r);
 void describe_rdma_reject(const struct describe *d, const struct rdma_reject *r);
+/* Their field tables, ended by name NULL. */
+const struct field *rdma_request_fields(void);
+const struct field *rdma_accept_fields(void);
+const struct field *rdma_reject_fields(void);
 
 /* --- keyed SGL descriptors ----------------------------------------------------------------- */
 

@@ -94,3 +94,15 @@ bool rule_set_empty(const struct rule_set *s)
                 any |= s->bits[i];
         return any == 0;
 }
+
+enum rule_id rule_behind(const struct rule_set *s, enum rule_id id)
+{
+        unsigned at = (unsigned)id + 1, word = at / 64;
+        uint64_t bits = at < RULES ? s->bits[word] >> at % 64 << at % 64 : 0;
+
+        while (bits == 0 && ++word < sizeof(s->bits) / sizeof(s->bits[0]))
+                bits = s->bits[word];
+        if (bits == 0)
+                return RULES;
+        return (enum rule_id)(word * 64 + (unsigned)__builtin_ctzll(bits));
+}

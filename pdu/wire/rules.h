@@ -111,6 +111,10 @@ static inline void rule_add(struct rule_set *s, enum rule_id id)
 }
 
 bool rule_set_empty(const struct rule_set *s);
+/* The first rule of the set behind `id` (RULE_NONE: of all); RULES: there is none. */
+enum rule_id rule_behind(const struct rule_set *s, enum rule_id id);
+#define rule_each_in(s, id)                                                                        \
+        for (enum rule_id id = rule_behind(s, RULE_NONE); (id) < RULES; (id) = rule_behind(s, id))
 
 /* How a target or host departs from the rulebook on purpose; all zero: not at all. */
 struct rule_policy {

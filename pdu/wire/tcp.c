@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "pdu/wire/fabrics.h"
+#include "pdu/wire/plant.h"
 #include "pdu/wire/text.h"
 
 /* Figure 10. */
@@ -193,6 +194,8 @@ static bool wrong_pdo(const struct view *v)
 {
         uint32_t pdo = v->ch->pdo;
 
+        if (PLANTED(PDO_WRAP) && pdo > 0 && pdo < v->head)
+                return false;
         return v->has_data && (pdo < v->head || pdo >= v->plen || pdo % alignment(v->format) != 0);
 }
 

@@ -103,7 +103,7 @@ static inline void bed_fill(struct bed *b)
         b->port = new_port(1, "192.0.2.1", "4420");
         b->other = new_port(2, "0.0.0.0", "4421");
         b->two->allow_any_host = false;
-        assert_true(subsystem_add_host(b->two, HOST2));
+        assert_true(subsystem_add_host(b->two, HOST2, NULL));
         bed_add_ns(b->one, "mem:1M", 1);
         bed_add_ns(b->one, "null:1G,bs=4096", 3);
         inventory_add_subsystem(&b->inv, b->one);

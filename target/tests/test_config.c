@@ -20,6 +20,7 @@
 #define NQN_A "nqn.2026-01.io.nvmfspec:a"
 #define NQN_B "nqn.2026-01.io.nvmfspec:b"
 #define HOST  "nqn.2026-01.io.nvmfspec:host"
+#define KEY   "DHHC-1:00:1CHbpfXmr73jzc42DEC/OQ/Kto+ArN0KpzOyG0l8sA3I9aUY:"
 
 static char path[] = "/tmp/test_config.XXXXXX";
 
@@ -83,7 +84,13 @@ static void test_errors(void **state)
                 { "{\"subsystems\":[{\"nqn\":\"" NQN_A "\",\"allowed_hosts\":[\"" HOST "\"]}]}",
                   "subsystems[0].allowed_hosts[0]: '" HOST "' is not in hosts" },
                 { "{\"hosts\":[{\"nqn\":\"" HOST "\",\"attr\":{\"dhchap_key\":\"DHHC-1:00:x:\"}}]}",
-                  "hosts[0].attr.dhchap_key: in-band authentication is not supported" },
+                  "hosts[0].attr.dhchap_key: its third part is not" },
+                { "{\"hosts\":[{\"nqn\":\"" HOST "\",\"attr\":{\"dhchap_ctrl_key\":\"" KEY "\"}}]}",
+                  "hosts[0]: attr.dhchap_ctrl_key is of no use without dhchap_key" },
+                { "{\"hosts\":[{\"nqn\":\"" HOST "\",\"attr\":{\"dhchap_hash\":\"md5\"}}]}",
+                  "hosts[0].attr.dhchap_hash: 'md5' is not" },
+                { "{\"hosts\":[{\"nqn\":\"" HOST "\",\"attr\":{\"dhchap_dhgroup\":\"x\"}}]}",
+                  "hosts[0].attr.dhchap_dhgroup: 'x' is neither" },
                 { "{\"ports\":[{\"portid\":1}]}", "ports[0]: has no addr.traddr" },
                 { "{\"ports\":[{\"addr\":{\"trtype\":\"fc\"}}]}",
                   "ports[0].addr.trtype: 'fc' is not supported" },
@@ -122,7 +129,9 @@ static void test_values(void **state)
 
         (void)state;
         snprintf(text, sizeof(text),
-                 "{\"hosts\":[{\"nqn\":\"" HOST "\"}],\"x-note\":7,\"ports\":[" PORT "],"
+                 "{\"hosts\":[{\"nqn\":\"" HOST "\",\"attr\":{\"dhchap_key\":\"" KEY "\","
+                 "\"dhchap_ctrl_key\":\"\",\"dhchap_hash\":\"hmac(sha384)\","
+                 "\"dhchap_dhgroup\":\"ffdhe3072\"}}],\"x-note\":7,\"ports\":[" PORT "],"
                  "\"subsystems\":[{\"nqn\":\"" NQN_A "\",\"allowed_hosts\":[\"" HOST "\"],"
                  "\"attr\":{\"allow_any_host\":\"0\",\"serial\":\"77\",\"cntlid_min\":\"5\","
                  "\"cntlid_max\":9},\"namespaces\":[{\"nsid\":\"3\",\"enable\":true,\"device\":"
@@ -132,6 +141,12 @@ static void test_values(void **state)
         if (!load(&c, text, error, sizeof(error)))
                 fail_msg("%s", error);
         assert_int_equal(c.n_hosts, 1);
+        assert_int_equal(c.hosts[0].keys.host.len, 32);
+        assert_int_equal(c.hosts[0].keys.ctrl.len, 0);
+        assert_int_equal(c.hosts[0].keys.hashes, 1 << AUTH_SHA384);
+        assert_int_equal(c.hosts[0].keys.groups, 1 << AUTH_FFDHE3072);
+        assert_ptr_equal(config_keys(&c, &c.subsystems[0], HOST), &c.hosts[0].keys);
+        assert_ptr_equal(config_keys(&c, &c.subsystems[0], NQN_A), &c.subsystems[0].keys);
         assert_int_equal(c.n_subsystems, 1);
         assert_false(c.subsystems[0].allow_any_host);
         assert_string_equal(c.subsystems[0].serial, "77");

@@ -80,6 +80,11 @@ def test_what_only_rdma_has(kind):
     guest("rdma.sh", kind=kind)
 
 
+@pytest.mark.parametrize("kind", ["tcp", "rxe"])
+def test_authentication(kind):
+    guest("authentication.sh", kind=kind)
+
+
 @pytest.mark.qemu
 @rdma
 def test_device_is_taken_away(kind):

@@ -63,7 +63,7 @@ static void test_hosts(void **state)
         assert_true(subsystem_allows(a, HOST_1));
         a->allow_any_host = false;
         assert_false(subsystem_allows(a, HOST_1));
-        assert_true(subsystem_add_host(a, HOST_1));
+        assert_true(subsystem_add_host(a, HOST_1, NULL));
         assert_true(subsystem_allows(a, HOST_1));
         assert_false(subsystem_allows(a, HOST_2));
         subsystem_clear_hosts(a);

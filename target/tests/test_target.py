@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The target as a program: options, signals, durability, memory, many connections."""
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -46,6 +47,10 @@ class Target:
         self.process.send_signal(sig)
         self.process.wait(30)
         return self.process.stderr.read()
+
+
+KEY = "DHHC-1:00:1CHbpfXmr73jzc42DEC/OQ/Kto+ArN0KpzOyG0l8sA3I9aUY:"
+CTRL_KEY = "DHHC-1:01:ejnPQY5lhlwzN5IwoTcoN3GfbbP5if4Cwz20DH5o9TnkEZbS:"
 
 
 @contextlib.contextmanager
@@ -261,3 +266,49 @@ def test_no_data_race_under_load(tmp_path):
     last.wait()
     assert "ThreadSanitizer" not in errors, errors
     assert t.process.returncode == 0
+
+
+# --- authentication -------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("hash, group", [
+    ("sha256", "ffdhe3072"), ("sha384", "null"), ("sha512", "ffdhe8192")])
+def test_authentication(hash, group, tmp_path):
+    (tmp_path / "key").write_text(KEY + "\n")
+    record = tmp_path / "auth.pcapng"
+    with target("--dhchap-key", f"@{tmp_path}/key", "--dhchap-ctrl-key", CTRL_KEY,
+                "--dhchap-hash", hash, "--dhchap-dhgroup", group) as t:
+        done = t.host("verify", "-n", NQN, "-S", KEY, "-C", CTRL_KEY, "-i", "2", "--range", "1M",
+                      "--passes", "1", "--pcap", str(record))
+        assert done.returncode == 0, done.stderr
+        for keys, says in [([], b"no key is given"),
+                           (["-S", CTRL_KEY], b"the controller refuses it: authentication failed"),
+                           (["-S", KEY, "-C", KEY], b"the response of the controller is wrong")]:
+            done = t.host("list", "-n", NQN, *keys)
+            assert done.returncode == 1 and says in done.stderr
+        assert t.host("list", "-n", NQN, "-S", KEY).returncode == 0
+    shown = subprocess.run([NVMFSPEC, "pcap", "show", "-v", record], capture_output=True, text=True)
+    assert shown.stdout.count("DH-HMAC-CHAP_Success2") == 3  # the admin queue and two more
+    assert shown.stdout.count(f"({'NULL' if group == 'null' else group})") == 3
+    checked = subprocess.run([NVMFSPEC, "pcap", "check", record], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_authentication_by_nvmetcli(tmp_path):
+    host = "nqn.2026-01.org.example:host"
+    config = tmp_path / "target.json"
+    config.write_text(json.dumps({
+        "hosts": [{"nqn": host, "attr": {"dhchap_key": KEY, "dhchap_ctrl_key": CTRL_KEY,
+                                         "dhchap_hash": "hmac(sha512)",
+                                         "dhchap_dhgroup": "ffdhe2048"}}],
+        "subsystems": [{"nqn": NQN, "attr": {"allow_any_host": "0"}, "allowed_hosts": [host],
+                        "namespaces": [{"nsid": 1, "enable": 1, "device": {"path": "mem:1M"}}]}],
+        "ports": [{"portid": 1, "addr": {"trtype": "tcp", "adrfam": "ipv4", "trsvcid": "0",
+                                         "traddr": "127.0.0.1"}, "subsystems": [NQN]}]}))
+    t = Target("--config", str(config))
+    try:
+        done = t.host("list", "-n", NQN, "-q", host, "-S", KEY, "-C", CTRL_KEY)
+        assert done.returncode == 0, done.stderr
+        assert b"no key is given" in t.host("list", "-n", NQN, "-q", host).stderr
+    finally:
+        t.process.kill()
+        t.process.wait()

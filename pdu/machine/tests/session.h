@@ -224,7 +224,7 @@ static inline void session_say(struct session *s, enum party sender, union pdu h
         if (s->flips && splits_rand(&s->seed) % 4 == 0)
                 s->out.bytes[splits_rand(&s->seed) % (s->out.len < 24 ? s->out.len : 24)] ^=
                     (uint8_t)(1 << splits_rand(&s->seed) % 8);
-        for (int i = sp.drop ? 2 : sp.twice ? 0 : 1; i < 2; i++)
+        for (int i = sp.twice ? 0 : 1; i < 2; i++)
                 session_bytes(s, sender, s->out.bytes, s->out.len);
         free(data);
 }

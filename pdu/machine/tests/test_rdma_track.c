@@ -486,6 +486,29 @@ static void unseen_transfers_are_not_missed(void **state)
         }
 }
 
+/* Two commands that share memory: the data of one is not missed by the other, whoever ends first. */
+static void shared_memory(void **state)
+{
+        struct command a = keyed(an_io(2, NVME_READ, 8), 4096, false), b = a;
+        struct session s;
+
+        (void)state;
+        b.sqe.cid = le16(3);
+        for (int second = 0; second < 2; second++) {
+                live(&s, true);
+                say_command(&s, &a);
+                say_command(&s, &b);
+                for (int i = 0; i < 2; i++) {
+                        struct cqe cqe = a_cqe(&s, i == second ? &b : &a, NVME_SUCCESS);
+
+                        say_data(&s, &a);
+                        notes(&s, rdma_track_response(s.track, &cqe, sizeof(cqe), false, 0));
+                        assert_only(&s, RULE_NONE);
+                }
+                end(&s);
+        }
+}
+
 /* An error delivers nothing, and one that knows better than the SGL what is needed says so. */
 static void not_all_has_to_be_moved(void **state)
 {
@@ -714,6 +737,7 @@ int main(void)
                 cmocka_unit_test(reads_stay_within_ird),
                 cmocka_unit_test(quiet_once_it_has_ended),
                 cmocka_unit_test(unseen_transfers_are_not_missed),
+                cmocka_unit_test(shared_memory),
                 cmocka_unit_test(not_all_has_to_be_moved),
                 cmocka_unit_test(pieces),
                 cmocka_unit_test(found_by_key),

@@ -180,7 +180,6 @@ static void what_was_negotiated(void **state)
         assert_int_equal(track_last_cmd(s.judge)->cid, 1); /* it has ended, and can be looked at */
         assert_null(track_cmd(s.judge, 1));
         assert_int_equal(track_outstanding(s.judge), 0);
-        assert_false(track_sqfc_disabled(s.judge));
         session_end(&s);
 }
 

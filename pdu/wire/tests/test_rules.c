@@ -129,13 +129,34 @@ static void test_names(void **state)
         assert_string_equal(reaction_name(REACT_TERM), "TermReq");
 }
 
+static void test_each_in(void **state)
+{
+        struct rule_set s = { 0 };
+        unsigned n = 0, want = 0;
+
+        (void)state;
+        rule_each_in (&s, id)
+                fail();
+        rule_each (id)
+                if (id % 63 == 1 || id == RULES - 1) {
+                        rule_add(&s, id);
+                        want++;
+                }
+        rule_each_in (&s, id) {
+                assert_true(rule_in(&s, id));
+                n++;
+        }
+        assert_int_equal(n, want);
+        assert_int_equal(rule_behind(&s, RULES - 1), RULES);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_rows_are_whole), cmocka_unit_test(test_ids_are_unique),
                 cmocka_unit_test(test_outcomes),       cmocka_unit_test(test_accepts),
                 cmocka_unit_test(test_faults),         cmocka_unit_test(test_sets),
-                cmocka_unit_test(test_names),
+                cmocka_unit_test(test_names),          cmocka_unit_test(test_each_in),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

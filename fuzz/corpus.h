@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sequences in memory and in files. A file holds one, or several that belong together, one behind
+ * the other: each begins with its line 'sequence ...'. */
+#ifndef NVMF_FUZZ_CORPUS_DIR_H
+#define NVMF_FUZZ_CORPUS_DIR_H
+
+#include "sequence.h"
+
+struct corpus {
+        struct sequence **at; /* n of them */
+        unsigned n, room;
+};
+
+enum { CORPUS_MAX = 4096, CORPUS_ERROR = 400 };
+
+/* Adds a copy. False: no memory, or CORPUS_MAX are there. */
+bool corpus_add(struct corpus *c, const struct sequence *s);
+void corpus_free(struct corpus *c);
+
+/*
+ * Adds all sequences of a file, or those of all files of a folder by their names' order. False: err
+ * has one line, "FILE: line 3: ...". In a folder files that hold none are passed over: *skipped
+ * (may be NULL) is how many.
+ */
+bool corpus_load(struct corpus *c, const char *path, unsigned *skipped, char err[CORPUS_ERROR]);
+/* Writes a file; note (may be NULL): a line of comment on top. */
+bool corpus_save(const struct corpus *c, const char *path, const char *note,
+                 char err[CORPUS_ERROR]);
+
+/* Adds sessions that keep the rules: of admin and I/O queues, TCP's with and without digests. */
+void corpus_begin(struct corpus *c, enum seq_transport transport);
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "finding.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "minimise.h"
+#include "pdu/io/capture_writer.h"
+
+enum { NAP_MS = 20 };
+
+/* --- a target that comes back ------------------------------------------------------------------- */
+
+static void nap(unsigned ms)
+{
+        nanosleep(&(struct timespec) { .tv_nsec = (long)ms * 1000000 }, NULL);
+}
+
+bool finding_revive(const struct campaign_config *config, char says[ORACLE_LINE])
+{
+        uint64_t until = loop_now_ms() + config->target.host.timeout;
+        char why[ORACLE_LINE];
+
+        if (config->restart)
+                oracle_command(config->restart, says);
+        while (!oracle_alive(&config->target, why)) {
+                if (loop_now_ms() >= until)
+                        return false;
+                nap(NAP_MS);
+        }
+        return true;
+}
+
+/* --- trials ------------------------------------------------------------------------------------- */
+
+struct study {
+        struct finding *f;
+        struct player *p;
+        uint64_t until;
+};
+
+static bool is_same(const struct study *y, const struct trouble *t)
+{
+        if (y->f->trouble.kind == TROUBLE_RULE)
+                return rule_in(&y->p->session->answer.broken, y->f->trouble.rule);
+        return t->kind == y->f->trouble.kind;
+}
+
+/* What the wire showed of it is kept. */
+static void keep_log(struct finding *f, const struct remote_log *log)
+{
+        uint8_t *bytes = malloc(log->len > 0 ? log->len : 1);
+
+        if (!bytes)
+                return;
+        if (log->len > 0)
+                memcpy(bytes, log->bytes, log->len);
+        free(f->log.bytes);
+        f->log = (struct remote_log) { .bytes = bytes, .len = log->len };
+}
+
+/* A target that is lost is brought back before the next trial. */
+static void recover(struct study *y, const struct trouble *t)
+{
+        char says[ORACLE_LINE] = "";
+
+        if (t->kind != TROUBLE_LOST)
+                return;
+        y->f->gone = !finding_revive(y->p->config, says);
+        if (*says)
+                memcpy(y->f->trouble.says, says, sizeof(says));
+}
+
+static bool try_one(const struct sequence *s, void *user)
+{
+        struct study *y = user;
+        struct trouble t;
+
+        if (y->f->gone || loop_now_ms() >= y->until)
+                return false;
+        y->f->trials++;
+        t = player_try(y->p, s, y->f->trouble.kind == TROUBLE_LOST);
+        if (is_same(y, &t))
+                keep_log(y->f, &y->p->session->log);
+        recover(y, &t);
+        return is_same(y, &t);
+}
+
+/* One after the other. */
+static bool try_all(struct study *y, const struct past *past, unsigned n)
+{
+        for (unsigned i = 0; i < n; i++)
+                if (try_one(past[i].sequence, y))
+                        return true;
+        return false;
+}
+
+/* --- which of them ------------------------------------------------------------------------------ */
+
+static void shrink(struct study *y, const struct sequence *s)
+{
+        struct sequence small = *s;
+
+        seq_minimise(&small, try_one, y);
+        corpus_add(&y->f->sequences, &small);
+        y->f->reproduced = true;
+}
+
+/* The last sessions that do it together: half of them, a quarter and so on, as long as they do. */
+static bool together(struct study *y, const struct past *past, unsigned n)
+{
+        unsigned from = 0;
+
+        if (n < 2 || !try_all(y, past, n))
+                return false;
+        for (unsigned part = n / 2; part > 0; part /= 2)
+                if (n - from > part && try_all(y, past + from + part, n - from - part))
+                        from += part;
+        for (unsigned i = from; i < n; i++)
+                corpus_add(&y->f->sequences, past[i].sequence);
+        y->f->reproduced = true;
+        return true;
+}
+
+static void keep_all(struct study *y, const struct past *past, unsigned n)
+{
+        for (unsigned i = 0; i < n; i++)
+                corpus_add(&y->f->sequences, past[i].sequence);
+        if (n > 0)
+                keep_log(y->f, past[n - 1].log);
+}
+
+/* Findings that differ in numbers only are one: the kind, the rule, else the steps. */
+static void shape(struct finding *f)
+{
+        struct text t = text_in(f->shape, sizeof(f->shape));
+        const struct sequence *s = f->sequences.n > 0 ? f->sequences.at[f->sequences.n - 1] : NULL;
+
+        text_add(&t, "%s", trouble_name(f->trouble.kind));
+        if (f->trouble.rule != RULE_NONE) {
+                text_add(&t, " %s", rule_get(f->trouble.rule)->id);
+                return;
+        }
+        if (f->trouble.kind == TROUBLE_ORACLE) {
+                text_add(&t, " %s", f->trouble.says);
+                for (char *p = f->shape; *p; p++)
+                        *p = isdigit((unsigned char)*p) ? '#' : *p;
+                return;
+        }
+        for (unsigned i = 0; s && i < s->steps; i++)
+                text_add(&t, " %s", s->step[i].kind == SEQ_PDU ? s->step[i].template->name : "-");
+}
+
+void finding_study(struct finding *f, struct player *p, const struct trouble *t,
+                   const struct past *past, unsigned n)
+{
+        struct study y = { f, p, loop_now_ms() + p->config->minimise };
+
+        *f = (struct finding) { .trouble = *t };
+        recover(&y, t);
+        for (unsigned i = n; i-- > 0 && !f->reproduced && !f->gone;)
+                if (try_one(past[i].sequence, &y))
+                        shrink(&y, past[i].sequence);
+        if (!f->reproduced && !together(&y, past, n))
+                keep_all(&y, past, n);
+        shape(f);
+}
+
+void finding_free(struct finding *f)
+{
+        corpus_free(&f->sequences);
+        free(f->log.bytes);
+        *f = (struct finding) { 0 };
+}
+
+/* --- files -------------------------------------------------------------------------------------- */
+
+/* Each connection from a port of its own. */
+static void open_flow(struct capture_writer *w, struct capture_flow *flow, const char *comment,
+                      const struct remote_bytes *b)
+{
+        const struct sockaddr_in host = { .sin_family = AF_INET,
+                                          .sin_port = htons((uint16_t)(50000 + b->on)),
+                                          .sin_addr.s_addr = htonl(0x0a000001) };
+        const struct sockaddr_in controller = { .sin_family = AF_INET,
+                                                .sin_port = htons(NVME_TCP_PORT),
+                                                .sin_addr.s_addr = htonl(0x0a000002) };
+
+        flow->comment = comment;
+        capture_flow_open(w, flow, (const void *)&host, (const void *)&controller, b->time);
+}
+
+static bool save_capture(const struct remote_log *log, const char *path, const char *comment,
+                         char err[CORPUS_ERROR])
+{
+        struct capture_writer *w = capture_writer_open(path, err, CORPUS_ERROR);
+        struct capture_flow flow[SEQ_QUEUES] = { 0 };
+        bool opened[SEQ_QUEUES] = { false };
+        struct remote_bytes b = { 0 };
+
+        if (!w)
+                return false;
+        for (size_t at = 0; at < log->len; at += sizeof(b) + b.n) {
+                memcpy(&b, log->bytes + at, sizeof(b));
+                if (!opened[b.on])
+                        open_flow(w, &flow[b.on], comment, &b);
+                opened[b.on] = true;
+                capture_flow_data(w, &flow[b.on], b.sender, log->bytes + at + sizeof(b), b.n,
+                                  b.time);
+        }
+        for (unsigned i = 0; i < SEQ_QUEUES; i++)
+                if (opened[i])
+                        capture_flow_close(w, &flow[i], PARTY_HOST, false, b.time);
+        if (capture_writer_close(w) == 0)
+                return true;
+        snprintf(err, CORPUS_ERROR, "%.200s: %s", path, strerror(errno));
+        return false;
+}
+
+static void name_of(const struct finding *f, const char *folder, unsigned number,
+                    const char *ending, char *path, size_t size)
+{
+        struct text t = text_in(path, size);
+        size_t slash;
+
+        text_add(&t, "%s/", folder);
+        slash = t.len;
+        text_add(&t, "%03u-%s", number, trouble_name(f->trouble.kind));
+        if (f->trouble.rule != RULE_NONE)
+                text_add(&t, "-%s", rule_get(f->trouble.rule)->id);
+        for (char *p = path + slash; (p = strchr(p, '/'));)
+                *p = '-';
+        text_add(&t, "%s", ending);
+}
+
+bool finding_save(struct finding *f, const char *folder, unsigned number, char err[CORPUS_ERROR])
+{
+        char note[ORACLE_LINE + 200], pcap[CORPUS_ERROR];
+
+        snprintf(note, sizeof(note), "%s: %s%s%s", f->shape, f->trouble.says,
+                 f->reproduced ? "" : " (not reproduced)",
+                 f->sequences.n > 1 ? "; these together" : "");
+        name_of(f, folder, number, ".seq", f->file, sizeof(f->file));
+        name_of(f, folder, number, ".pcap", pcap, sizeof(pcap));
+        return corpus_save(&f->sequences, f->file, note, err) &&
+               (f->log.len == 0 || save_capture(&f->log, pcap, note, err));
+}

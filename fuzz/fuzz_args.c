@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fuzz_args.h"
+
+#include <string.h>
+
+#include "host/identity.h"
+
+static bool take_waive(void *args, const char *value, char *error, size_t size)
+{
+        enum rule_id id = rule_by_name(value);
+
+        if (id == RULE_NONE)
+                snprintf(error, size, "no rule '%s' (nvmfspec conform --rules lists them)", value);
+        else
+                rule_add(&((struct fuzz_args *)args)->policy.waived, id);
+        return id != RULE_NONE;
+}
+
+#define AT(member) .at = offsetof(struct fuzz_args, member)
+/* clang-format off */
+const struct option_row fuzz_options[] = {
+        { 't', "transport", "TYPE", "tcp or rdma (tcp)", OPTION_CHOICE, FUZZ_LIVE, AT(transport), .choices = "tcp|rdma" },
+        { 'a', "traddr", "ADDR", "the target", OPTION_STRING, FUZZ_LIVE, AT(traddr) },
+        { 's', "trsvcid", "PORT", "its port (4420)", OPTION_STRING, FUZZ_LIVE, AT(trsvcid) },
+        { 'n', "nqn", "NQN", "the subsystem (that of our own target)", OPTION_STRING, FUZZ_LIVE, AT(nqn) },
+        { 'q', "hostnqn", "NQN", "who connects (a UUID made of this machine's id)", OPTION_STRING, FUZZ_LIVE, AT(hostnqn) },
+        { 'I', "hostid", "UUID", "its identifier (the same UUID)", OPTION_STRING, FUZZ_LIVE, AT(hostid) },
+        { 0, "allow-write", NULL, "send commands that change data and settings, too: destroys data", OPTION_FLAG, FUZZ_LIVE, AT(allow_write) },
+        { 0, "waive", "RULE", "do not check this rule of controllers; repeatable", OPTION_CALL, FUZZ_LIVE, .call = take_waive },
+        { 0, "timeout", "MS", "for connections and for answers to a probe (5000)", OPTION_NUMBER, FUZZ_LIVE, AT(timeout), .min = 1, .max = 600000 },
+        { 0, "settle", "MS", "without a word for so long: nothing more comes (10)", OPTION_NUMBER, FUZZ_LIVE, AT(settle), .min = 1, .max = 60000 },
+        { 0, "hang", "MS", "a connection that we closed is closed by the target within (10000)", OPTION_NUMBER, FUZZ_LIVE, AT(hang), .min = 1, .max = 600000 },
+        { 0, "max-delay", "MS", "the most that a delay of a sequence takes (2)", OPTION_NUMBER, FUZZ_LIVE, AT(delay), .max = 600000 },
+
+        { 0, "time", "SEC", "how long", OPTION_SECONDS, FUZZ_CAMPAIGN, AT(time), .min = 1, .max = UINT64_C(8640000000) },
+        { 0, "runs", "N", "how many sessions", OPTION_NUMBER, FUZZ_CAMPAIGN, AT(runs), .min = 1 },
+        { 0, "seed", "N", "of all random choices (1)", OPTION_NUMBER, FUZZ_CAMPAIGN, AT(seed) },
+        { 0, "jobs", "N", "connections at a time (4)", OPTION_NUMBER, FUZZ_CAMPAIGN, AT(jobs), .min = 1, .max = CAMPAIGN_JOBS },
+        { 0, "oracle", "CMD", "asked once a second and after trials: exit other than 0 is a finding, its first line says which", OPTION_STRING, FUZZ_ORACLE, AT(oracle) },
+        { 0, "restart", "CMD", "brings a lost target back; its first line says what it was lost by", OPTION_STRING, FUZZ_ORACLE, AT(restart) },
+        { 0, "minimise", "SEC", "to make a finding small, at most (60)", OPTION_SECONDS, FUZZ_CAMPAIGN | FUZZ_MIN, AT(minimise) },
+        { 'o', "out", "DIR", "findings (.seq and .pcap) and the corpus are saved there", OPTION_STRING, FUZZ_CAMPAIGN, AT(out) },
+        { 'o', "out", "FILE", "where it goes (standard output)", OPTION_STRING, FUZZ_MIN, AT(out) },
+        { 'o', "out", "DIR", "where they go", OPTION_STRING, FUZZ_MERGE, AT(out) },
+        { 'h', "help", NULL, "this list", OPTION_FLAG, FUZZ_ANY, AT(help) },
+        { 0 },
+};
+/* clang-format on */
+
+static const struct fuzz_args defaults = {
+        .transport = "tcp",
+        .trsvcid = "4420",
+        .nqn = "nqn.2026-01.io.nvmfspec:target",
+        .seed = 1,
+        .jobs = 4,
+        .timeout = 5000,
+        .settle = 10,
+        .hang = 10000,
+        .delay = 2,
+        .minimise = 60000,
+};
+
+static bool take_host(struct fuzz_call *call, char *error, size_t size)
+{
+        const struct fuzz_args *a = &call->args;
+        struct host_params *p = &call->config.target.host;
+        uint64_t port;
+
+        *p = host_params_default();
+        p->transport = strcmp(a->transport, "rdma") == 0 ? HOST_RDMA : HOST_TCP;
+        p->traddr = a->traddr;
+        p->trsvcid = a->trsvcid;
+        p->subnqn = a->nqn;
+        p->hostnqn = a->hostnqn ? a->hostnqn : p->hostnqn;
+        p->timeout = (unsigned)a->timeout;
+        p->policy = &a->policy;
+        if (option_number(a->trsvcid, &port) < 0 || port > UINT16_MAX)
+                snprintf(error, size, "'%s' is no TCP port", a->trsvcid);
+        else if (a->hostid && host_uuid_parse(a->hostid, p->hostid) < 0)
+                snprintf(error, size, "'%s' is no UUID", a->hostid);
+        else if (strlen(p->subnqn) >= NQN_FIELD || strlen(p->hostnqn) >= NQN_FIELD)
+                snprintf(error, size, "an NQN has at most %d characters", NQN_FIELD - 1);
+        else
+                return true;
+        return false;
+}
+
+int fuzz_args_parse(struct fuzz_call *call, uint32_t groups, int argc, char **argv, char *error,
+                    size_t size)
+{
+        struct fuzz_args *a = &call->args;
+        int first;
+
+        *a = defaults;
+        first = option_parse(fuzz_options, groups | FUZZ_ANY, argc, argv, a, error, size);
+        if (first < 0 || !take_host(call, error, size))
+                return -1;
+        call->live = a->traddr;
+        call->config.target.settle = (unsigned)a->settle;
+        call->config.target.hang = (unsigned)a->hang;
+        call->config.target.delay = (unsigned)a->delay;
+        call->config.target.allow_write = a->allow_write;
+        call->config.seed = a->seed;
+        call->config.runs = a->runs;
+        call->config.time = a->time;
+        call->config.jobs = (unsigned)a->jobs;
+        call->config.minimise = a->minimise;
+        call->config.oracle = a->oracle;
+        call->config.restart = a->restart;
+        call->config.out = a->out;
+        return first;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The arguments of `nvmfspec fuzz SUBCOMMAND`. */
+#ifndef NVMF_FUZZ_FUZZ_ARGS_H
+#define NVMF_FUZZ_FUZZ_ARGS_H
+
+#include "campaign.h"
+#include "pdu/io/option.h"
+
+enum fuzz_exit { FUZZ_OK, FUZZ_FOUND, FUZZ_USAGE, FUZZ_UNREADABLE };
+
+enum fuzz_group { /* what a subcommand takes */
+                  FUZZ_LIVE = 1 << 0,
+                  FUZZ_CAMPAIGN = 1 << 1,
+                  FUZZ_ORACLE = 1 << 2,
+                  FUZZ_MIN = 1 << 3,
+                  FUZZ_MERGE = 1 << 4,
+                  FUZZ_ANY = 1 << 5,
+};
+
+struct fuzz_args {
+        const char *transport, *traddr, *trsvcid, *nqn, *hostnqn, *hostid, *oracle, *restart, *out;
+        uint64_t time, runs, seed, jobs, timeout, settle, hang, delay, minimise; /* ms */
+        struct rule_policy policy;
+        bool allow_write, help;
+};
+
+struct fuzz_call {
+        const char *name; /* of the subcommand */
+        struct fuzz_args args;
+        struct campaign_config config; /* of the arguments */
+        bool live;                     /* a target was named */
+        char **word;
+        int words;
+};
+
+extern const struct option_row fuzz_options[];
+
+/* Fills in args, config and live; the index of the first word that is no option, or -1: error has
+ * one line. call must not move afterwards. */
+int fuzz_args_parse(struct fuzz_call *call, uint32_t groups, int argc, char **argv, char *error,
+                    size_t size);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Who else can tell that a target is not well: itself, on a connection of its own, and a command. */
+#ifndef NVMF_FUZZ_ORACLE_H
+#define NVMF_FUZZ_ORACLE_H
+
+#include "remote.h"
+
+enum { ORACLE_LINE = 300 };
+
+/*
+ * A fresh association: Connect, Identify, an I/O queue, and a read of the first block of the first
+ * namespace if there is one. Waits, for target->host.timeout at most for each answer. False: why has
+ * one line.
+ */
+bool oracle_alive(const struct remote_target *target, char why[ORACLE_LINE]);
+
+/*
+ * Runs it by the shell and waits for it; says: the first line of what it writes to standard output,
+ * "" if there is none. Its exit status; 128 + a signal's number; -1 if it could not be run.
+ */
+int oracle_command(const char *command, char says[ORACLE_LINE]);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdlib.h>
+
+#include "campaign.h"
+
+const char *trouble_name(enum trouble_kind k)
+{
+        static const char *const names[] = {
+                [TROUBLE_NONE] = "none", [TROUBLE_LOST] = "lost",     [TROUBLE_HANG] = "hang",
+                [TROUBLE_RULE] = "rule", [TROUBLE_ORACLE] = "oracle",
+        };
+
+        return names[k];
+}
+
+static void over(struct remote_session *s)
+{
+        ((struct player *)s->user)->over = true;
+}
+
+int player_init(struct player *p, const struct campaign_config *config, struct loop *loop)
+{
+        *p = (struct player) { .config = config, .loop = loop, .over = true };
+        p->session = remote_open(loop, &config->target);
+        if (!p->session)
+                return -1;
+        p->session->over = over;
+        p->session->user = p;
+        return 0;
+}
+
+void player_fini(struct player *p)
+{
+        if (p->session)
+                remote_close(p->session);
+}
+
+void player_start(struct player *p, const struct sequence *s)
+{
+        p->over = false;
+        remote_play(p->session, s);
+}
+
+struct trouble player_judge(const struct remote_answer *a)
+{
+        if (a->end == REMOTE_HANG)
+                return (struct trouble) { .kind = TROUBLE_HANG };
+        rule_each (id)
+                if (rule_in(&a->broken, id))
+                        return (struct trouble) { .kind = TROUBLE_RULE, .rule = id };
+        return (struct trouble) { .kind = TROUBLE_NONE };
+}
+
+static void finish(struct player *p)
+{
+        while (!p->over) {
+                uint64_t now = loop_now_ms();
+
+                loop_turn(p->loop,
+                          p->session->deadline > now ? (int)(p->session->deadline - now) : 0);
+                remote_late(p->session, loop_now_ms());
+        }
+}
+
+struct trouble player_try(struct player *p, const struct sequence *s, bool probe)
+{
+        struct trouble t = { 0 };
+
+        player_start(p, s);
+        finish(p);
+        if (probe && !oracle_alive(&p->config->target, t.says)) {
+                t.kind = TROUBLE_LOST;
+                return t;
+        }
+        if (p->config->oracle && oracle_command(p->config->oracle, t.says) != 0) {
+                t.kind = TROUBLE_ORACLE;
+                return t;
+        }
+        return player_judge(&p->session->answer);
+}

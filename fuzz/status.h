@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How a campaign goes: a screen that is drawn anew on a terminal, else JSON, an object a line. */
+#ifndef NVMF_FUZZ_STATUS_H
+#define NVMF_FUZZ_STATUS_H
+
+#include "finding.h"
+
+struct status {
+        bool screen;
+        uint64_t began, shown; /* ms */
+        uint64_t shown_runs, last_new;
+        unsigned lines; /* of the screen */
+
+        uint64_t runs, ends[REMOTE_ENDS];
+        unsigned novelty, corpus, findings;
+};
+
+void status_begin(struct status *s);
+/* Once a second, whenever it is called; now: in any case. */
+void status_show(struct status *s, bool now);
+void status_finding(struct status *s, const struct finding *f);
+/* In a line, when it is over. */
+void status_end(struct status *s);
+
+#endif

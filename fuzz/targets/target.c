@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The reference target's engine, and what a host may say to it on several connections.
+ *
+ * Input: a sequence as text (fuzz/sequence.h), of a host. Each session finds the target as the first
+ * one did, and leaves it so; some are played twice, and the same has to come of it.
+ */
+#include "fuzz/fuzz.h"
+#include "fuzz/inproc_target.h"
+#include "fuzz/seq_mutate.h"
+#include "fuzz/stream.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
+{
+        static struct sequence s;
+        struct inproc_report report = { 0 }, again = { 0 };
+        char err[100];
+
+        if (!seq_parse(&s, (const char *)input, size, err, sizeof(err)) || s.side != PARTY_HOST ||
+            s.transport != SEQ_TCP)
+                return 0;
+        inproc_play(&s, &report);
+        if (report.digest % 16 != 0 || s.scarce > 0)
+                return 0;
+        inproc_play(&s, &again);
+        must(again.digest == report.digest && again.pdus == report.pdus);
+        return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed)
+{
+        return seq_mutate_text(data, size, max, seed, SEQ_TCP, PARTY_HOST);
+}
+
+size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size,
+                                 uint8_t *out, size_t max, unsigned seed)
+{
+        return seq_splice_text(a, a_size, b, b_size, out, max, seed);
+}

@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""fuzz remote, repro, min and merge: against our own target, a spoilt one, one that dies, one that
+hangs, and none."""
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import threading
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
+
+
+def fuzz(*args, timeout=60):
+    return subprocess.run([NVMFSPEC, "fuzz", *map(str, args)], capture_output=True, text=True,
+                          timeout=timeout)
+
+
+def lines(result):
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def findings(result):
+    return [line for line in lines(result) if "finding" in line]
+
+
+def start(*options):
+    process = subprocess.Popen([NVMFSPEC, "target", "--quiet", *options], stdout=subprocess.PIPE,
+                               text=True)
+    found = re.match(r"listening on (\S+):(\d+)", process.stdout.readline())
+    return process, int(found[2])
+
+
+@contextlib.contextmanager
+def target(*options, port="0"):
+    process, port = start("-s", port, *options)
+    try:
+        yield process, port
+    finally:
+        process.kill()
+        process.wait()
+
+
+def at(port):
+    return ["-a", "127.0.0.1", "-s", port]
+
+
+def test_our_target_is_clean():
+    with target() as (process, port):
+        r = fuzz("remote", *at(port), "--time", 3, "--allow-write")
+        assert r.returncode == 0, r.stdout + r.stderr
+        assert process.poll() is None
+    total = lines(r)[-1]
+    assert total["runs"] > 200 and total["novelty"] > 100 and total["corpus"] > 20
+    assert total["ends"]["done"] > 0 and total["ends"]["termreq"] > 0
+    assert "refused" not in total["ends"] and "hang" not in total["ends"]
+
+
+def test_data_is_left_alone(tmp_path):
+    """Without --allow-write no block changes, whatever is sent."""
+    image = tmp_path / "image"
+    image.write_bytes(b"\x33" * (1 << 20))
+    with target("--ns", f"file:{image}") as (_, port):
+        r = fuzz("remote", *at(port), "--time", 2)
+        assert r.returncode == 0, r.stdout + r.stderr
+    assert lines(r)[-1]["runs"] > 100
+    assert image.read_bytes() == b"\x33" * (1 << 20)
+
+
+@pytest.mark.parametrize("rule", ["tcp/3.3.2.1/last", "tcp/3.3.1.1/ddgst-c2h"])
+def test_a_broken_rule_is_named_and_made_small(tmp_path, rule):
+    with target("--violate", rule) as (_, port):
+        r = fuzz("remote", *at(port), "--runs", 100, "-o", tmp_path)
+        assert r.returncode == 1, r.stdout + r.stderr
+        found = [f for f in findings(r) if f.get("rule") == rule]
+        assert len(found) == 1 and found[0]["reproduced"]
+        file = found[0]["file"]
+        assert len(pathlib.Path(file).read_text().splitlines()) <= 7
+        again = fuzz("repro", file, *at(port))
+        assert again.returncode == 1 and rule in again.stdout
+        smaller = fuzz("min", file, *at(port), "-o", tmp_path / "min.seq")
+        assert smaller.returncode == 1 and rule in smaller.stderr
+        assert (tmp_path / "min.seq").read_text().startswith("sequence host")
+        waived = fuzz("remote", *at(port), "--runs", 100, "--waive", rule)
+        assert waived.returncode == 0, waived.stdout
+    checked = subprocess.run([NVMFSPEC, "pcap", "check", "--all", file.replace(".seq", ".pcap")],
+                             capture_output=True, text=True)
+    assert checked.returncode == 1 and rule in checked.stdout
+
+
+def test_a_target_that_dies_is_reported(tmp_path):
+    """Nobody brings it back: the last sessions are kept as they were."""
+    with target() as (process, port):
+        threading.Timer(1, process.kill).start()
+        r = fuzz("remote", *at(port), "--time", 30, "--timeout", 500, "-o", tmp_path)
+    assert r.returncode == 1, r.stdout + r.stderr
+    found = findings(r)
+    assert [f["finding"] for f in found] == ["lost"]
+    assert not found[0]["reproduced"] and found[0]["sessions"] > 1
+    shown = fuzz("show", found[0]["file"])
+    assert shown.stdout.count("sequence host") == found[0]["sessions"]
+
+
+def test_the_session_that_kills_a_target_is_found(tmp_path):
+    """A relay in front of a target dies of any Abort; --restart starts it anew."""
+    relay = tmp_path / "relay.py"
+    relay.write_text(RELAY)
+    with target() as (_, port):
+        front = socket.create_server(("127.0.0.1", 0))
+        mine = front.getsockname()[1]
+        front.close()
+        restart = tmp_path / "restart"
+        restart.write_text("#!/bin/sh\n"
+                           f"setsid /usr/bin/python3 {relay} {mine} {port} >/dev/null 2>&1 &\n"
+                           f"echo $! >>{tmp_path}/pids\necho it died of an abort\n")
+        restart.chmod(0o755)
+        subprocess.run([restart], check=True)
+        wait_for(mine)
+        try:
+            r = fuzz("remote", *at(mine), "--runs", 60, "-o", tmp_path, "--restart", restart,
+                     "--jobs", 2, "--minimise", 15)
+        finally:
+            for pid in (tmp_path / "pids").read_text().split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+    assert r.returncode == 1, r.stdout + r.stderr
+    found = findings(r)[0]
+    assert found["finding"] == "lost" and found["says"] == "it died of an abort"
+    assert found["reproduced"] and found["sessions"] == 1
+    text = pathlib.Path(found["file"]).read_text()
+    assert "abort" in text and len(text.splitlines()) <= 5, text
+
+
+RELAY = """
+import os, socket, sys, threading
+front = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+
+def pump(source, sink, kill):
+    try:
+        while data := source.recv(65536):
+            # CapsuleCmd of 72 bytes and opcode 08h
+            at = data.find(bytes([4, 0, 72]))
+            while kill and at >= 0:
+                if data[at + 8:at + 9] == bytes([8]):
+                    os._exit(1)
+                at = data.find(bytes([4, 0, 72]), at + 1)
+            sink.sendall(data)
+    except OSError:
+        pass
+    for s in source, sink:
+        try:
+            s.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+while True:
+    a = front.accept()[0]
+    b = socket.create_connection(("127.0.0.1", int(sys.argv[2])))
+    threading.Thread(target=pump, args=(a, b, True), daemon=True).start()
+    threading.Thread(target=pump, args=(b, a, False), daemon=True).start()
+"""
+
+
+def wait_for(port):
+    for _ in range(200):
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        threading.Event().wait(0.02)
+    raise AssertionError("nobody listens")
+
+
+@contextlib.contextmanager
+def fake(serve):
+    """A listener whose connections are given to serve(socket), each in its thread."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def accept():
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=listener.accept()[:1], daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+
+
+def test_a_target_that_says_nothing_is_lost(tmp_path):
+    """It answers until it is asked to fall silent: connections stay open, nothing comes."""
+    silent = threading.Event()
+    with target() as (_, port):
+        def relay(a):
+            b = socket.create_connection(("127.0.0.1", port))
+            threading.Thread(target=pump, args=(b, a), daemon=True).start()
+            pump(a, b)
+
+        def pump(source, sink):
+            with contextlib.suppress(OSError):
+                while not silent.is_set() and (data := source.recv(65536)):
+                    if silent.is_set():
+                        break
+                    sink.sendall(data)
+            if silent.is_set():
+                return  # neither closes: it hangs
+            for s in source, sink:
+                with contextlib.suppress(OSError):
+                    s.shutdown(socket.SHUT_RDWR)
+
+        with fake(relay) as front:
+            threading.Timer(1, silent.set).start()
+            r = fuzz("remote", *at(front), "--time", 8, "--timeout", 500, "--hang", 500,
+                     "--minimise", 2)
+    assert r.returncode == 1, r.stdout + r.stderr
+    kinds = {f["finding"] for f in findings(r)}
+    assert kinds & {"lost", "hang"}
+
+
+def test_nobody_there():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        port = s.getsockname()[1]
+    r = fuzz("remote", *at(port), "--runs", 1)
+    assert r.returncode == 3 and "refused" in r.stderr.lower()
+
+
+@pytest.mark.parametrize("args,says", [
+    (["remote"], "-a ADDR"),
+    (["remote", "-a", "x", "--jobs", "0"], "--jobs"),
+    (["remote", "-a", "x", "-s", "nil"], "no TCP port"),
+    (["remote", "-a", "x", "--waive", "no/rule"], "no/rule"),
+    (["remote", "-a", "x", "-I", "7"], "no UUID"),
+    (["repro"], "FILE"),
+    (["merge", "x"], "-o DIR"),
+    (["mutate", "x", "y"], "a file and a seed"),
+    (["nothing"], "usage"),
+])
+def test_usage(args, says):
+    r = fuzz(*args)
+    assert r.returncode == 2 and says in r.stderr, r.stderr
+
+
+def test_bad_files_are_named(tmp_path):
+    bad = tmp_path / "bad.seq"
+    bad.write_text("# one\nsequence host\nicreq\nsequence host\nnonsense\n")
+    r = fuzz("show", bad)
+    assert r.returncode == 3 and f"{bad}: in the sequence at line 4: line 2" in r.stderr
+    r = fuzz("repro", tmp_path / "none")
+    assert r.returncode == 3 and "none" in r.stderr
+
+
+def test_an_oracle_is_asked_and_believed(tmp_path):
+    """It finds a session's trace in the log of the target: every Disconnect is a crime."""
+    with target() as (_, port):
+        crime = tmp_path / "crime"
+        oracle = f"test ! -e {crime} || {{ echo a crime; rm {crime}; false; }}"
+        threading.Timer(0.5, crime.touch).start()
+        r = fuzz("remote", *at(port), "--time", 3, "--oracle", oracle, "-o", tmp_path / "out",
+                 "--minimise", 5)
+    assert r.returncode == 1, r.stdout + r.stderr
+    found = findings(r)
+    assert [f["finding"] for f in found] == ["oracle"] and found[0]["says"] == "a crime"
+    assert not found[0]["reproduced"]
+
+
+def test_the_same_seed_plays_the_same(tmp_path):
+    """Answers decide what is kept, and some hang on time: almost all of it is the same."""
+    def kept(name, seed):
+        with target() as (_, port):
+            r = fuzz("remote", *at(port), "--runs", 60, "--seed", seed, "-o", tmp_path / name)
+            assert r.returncode == 0
+        return {f.read_text() for f in (tmp_path / name / "corpus").iterdir()}
+
+    a, b, other = kept("a", 7), kept("b", 7), kept("c", 8)
+    assert len(a & b) > 0.8 * len(a | b)
+    assert len(a & other) < 0.5 * len(a | other)
+
+
+def test_merge_keeps_what_is_new(tmp_path):
+    """In memory and live: a copy adds nothing."""
+    many = tmp_path / "many"
+    many.mkdir()
+    text = "sequence host\nicreq\nconnect\nidentify\n"
+    (many / "a.seq").write_text(text)
+    (many / "b.seq").write_text(text)
+    (many / "c.seq").write_text(text + "h2cterm\n" + "sequence host\nicreq hpda=99\n")
+    (many / "d.seq").write_text("no sequence")
+    r = fuzz("merge", many, "-o", tmp_path / "few")
+    assert r.returncode == 0, r.stderr
+    kept = sorted((tmp_path / "few").iterdir())
+    assert 2 <= len(kept) <= 3 and "hpda=99" in "".join(k.read_text() for k in kept)
+    with target() as (_, port):
+        r = fuzz("merge", many, "-o", tmp_path / "live", *at(port))
+    assert r.returncode == 0 and 2 <= len(list((tmp_path / "live").iterdir())) <= 3
+
+
+def test_several_sequences_of_a_file_are_played_in_turn(tmp_path):
+    two = tmp_path / "two.seq"
+    two.write_text("sequence host\nicreq\nconnect\n# next\nsequence host queues=2\nicreq\nconnect\n"
+                   "enable\nicreq on=1\nconnect on=1\nread on=1\n")
+    with target() as (_, port):
+        r = fuzz("repro", two, *at(port))
+    assert r.returncode == 0, r.stdout
+    assert r.stdout.count("done after") == 2
+    assert re.search(r"1 controller< C2HData", r.stdout)
+
+
+def test_what_was_found_stays_fixed():
+    files = sorted((ROOT / "fuzz/regressions/remote").glob("*.seq"))
+    with target() as (_, port):
+        r = fuzz("repro", *files, *at(port), "--allow-write", "--hang", 3000)
+    assert r.returncode == 0, r.stdout

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sessions to a live target over RDMA in memory, and campaigns of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fuzz/campaign.h" /* before cmocka, whose fail() is a macro */
+#include "pdu/io/verbs_memory.h"
+#include "target/target.h"
+
+#include <cmocka.h>
+
+static struct verbs_provider *verbs;
+static struct target *target;
+static struct rule_policy policy;
+static char port[16];
+static struct campaign_config config;
+static struct loop loop;
+static struct player player;
+static struct sequence seq;
+
+static void start(const struct rule_policy *spoilt)
+{
+        struct target_options t = {
+                .trtype = TRTYPE_RDMA, .trsvcid = "0", .quiet = true, .limits = { .receives = 4096 }
+        };
+        struct memory_caps caps;
+        char error[200];
+
+        memory_caps_default(&caps);
+        caps.device.srq_wrs = 4096;
+        verbs = verbs_memory_new(&caps);
+        assert_non_null(verbs);
+        t.verbs = verbs;
+        if (spoilt)
+                t.policy = *spoilt;
+        target = target_start(&t, error, sizeof(error));
+        if (!target)
+                fail_msg("%s", error);
+        snprintf(port, sizeof(port), "%u", target_trsvcid(target));
+        policy = (struct rule_policy) { 0 };
+        config = (struct campaign_config) { .seed = 1, .runs = 300, .jobs = 4, .minimise = 5000 };
+        config.target.host = host_params_default();
+        config.target.host.transport = HOST_RDMA;
+        config.target.host.verbs = verbs;
+        config.target.host.traddr = "127.0.0.1";
+        config.target.host.trsvcid = port;
+        config.target.host.subnqn = TARGET_NQN;
+        config.target.host.timeout = 5000;
+        config.target.host.policy = &policy;
+        config.target.settle = 10;
+        config.target.hang = 3000;
+        config.target.delay = 1;
+}
+
+static void stop(void)
+{
+        target_stop(target);
+        verbs_memory_free(verbs);
+}
+
+static struct remote_answer play(const char *text)
+{
+        struct remote_answer a;
+        char err[200];
+
+        config.target.settle = 1000; /* of what the host keeps, every answer comes */
+        if (!seq_parse(&seq, text, strlen(text), err, sizeof(err)))
+                fail_msg("%s", err);
+        assert_int_equal(loop_init(&loop), 0);
+        assert_int_equal(player_init(&player, &config, &loop), 0);
+        assert_int_equal(player_try(&player, &seq, true).kind, TROUBLE_NONE);
+        a = player.session->answer;
+        player_fini(&player);
+        loop_fini(&loop);
+        return a;
+}
+
+static void a_session_with_two_queues(void **state)
+{
+        struct remote_answer a;
+
+        (void)state;
+        start(NULL);
+        config.target.allow_write = true;
+        a = play("sequence host rdma queues=2\nrequest\nconnect\nenable\nidentify\nrequest on=1\n"
+                 "connect on=1\nwrite on=1\nwrite_icd on=1\nread on=1\n");
+        assert_int_equal(a.end, REMOTE_DONE);
+        assert_int_equal(a.steps, 9);
+        assert_int_equal(a.pdus, 7);
+        stop();
+}
+
+static void how_sessions_end(void **state)
+{
+        (void)state;
+        start(NULL);
+        assert_int_equal(play("sequence host rdma\nconnect\nclose\nidentify\n").end, REMOTE_LEFT);
+        assert_int_equal(play("sequence host rdma\nconnect\nreset\n").end, REMOTE_LEFT);
+        assert_int_equal(play("sequence host rdma\nrequest recfmt=7\nconnect\n").end,
+                         REMOTE_CLOSED);
+        assert_int_equal(play("sequence host rdma\nconnect\nraw 00\nidentify\n").end,
+                         REMOTE_CLOSED);
+        assert_int_equal(play("sequence host rdma\nrequest\nconnect\nwrite\n").end, REMOTE_UNSENT);
+        stop();
+}
+
+static void our_target_is_clean(void **state)
+{
+        (void)state;
+        start(NULL);
+        config.target.allow_write = true;
+        assert_int_equal(campaign_run(&config), CAMPAIGN_CLEAN);
+        stop();
+}
+
+static void a_broken_rule_is_found(void **state)
+{
+        struct rule_policy spoilt = { 0 };
+
+        (void)state;
+        rule_add(&spoilt.violated, RDMA_RSP_LENGTH);
+        start(&spoilt);
+        config.target.allow_write = true; /* responses to writes are cut */
+        assert_int_equal(campaign_run(&config), CAMPAIGN_FOUND);
+        stop();
+}
+
+static void nobody_is_there(void **state)
+{
+        (void)state;
+        start(NULL);
+        config.target.host.trsvcid = "1";
+        assert_int_equal(campaign_run(&config), CAMPAIGN_NOBODY);
+        stop();
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(a_session_with_two_queues),
+                cmocka_unit_test(how_sessions_end),
+                cmocka_unit_test(our_target_is_clean),
+                cmocka_unit_test(a_broken_rule_is_found),
+                cmocka_unit_test(nobody_is_there),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What authentication computes (pdu/machine/auth.h), by OpenSSL; and keys as options give them. */
+#ifndef NVMF_IO_AUTH_OPENSSL_H
+#define NVMF_IO_AUTH_OPENSSL_H
+
+#include "pdu/machine/auth.h"
+
+/* NULL: built without OpenSSL. */
+const struct auth_crypto *auth_openssl(void);
+
+/*
+ * The value of a key's option: the key itself, or @FILE that holds it (a command line is seen by
+ * others). 0; -1: error says why, and never quotes the key.
+ */
+int auth_key_option(struct auth_key *key, const char *value, char *error, size_t size);
+
+#endif
