@@ -81,8 +81,9 @@ class Embedded:
         return "rdma" if "rdma" in self.setups[setup] else "tcp"
 
     def run(self, args):
-        # json on stdout: everything else goes to stderr
-        done = subprocess.run([NVMFSPEC, "conform", "--strict", *self.more, *args, "--json", "-"],
+        # json on stdout: everything else goes to stderr; a machine that is busy is given time
+        done = subprocess.run([NVMFSPEC, "conform", "--strict", "--timeout-scale", "4", *self.more,
+                               *args, "--json", "-"],
                               capture_output=True, text=True, timeout=250)
         return done.stdout, done.stderr
 

@@ -295,6 +295,21 @@ def test_dying_target_is_named():
     assert "it does not answer any more" in out and "not run" in out
 
 
+def test_slow_target_is_waited_for():
+    """What one stall costs is the cases that ran then, not all that come after."""
+    with Target() as target:
+        run = subprocess.Popen(
+            [NVMFSPEC, "conform", *target.where, "-j", "1", "--repeat", "60", "--timeout-scale",
+             "0.3", "tcp/3.5"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        time.sleep(0.5)
+        target.process.send_signal(signal.SIGSTOP)
+        time.sleep(3.5)
+        assert run.poll() is None
+        target.process.send_signal(signal.SIGCONT)
+        out, _ = run.communicate(timeout=60)
+    assert "does not answer any more" not in out and "not run" not in out
+
+
 # --- peers that are no target -----------------------------------------------------------------------
 
 class Odd(socketserver.ThreadingTCPServer):
