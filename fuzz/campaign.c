@@ -14,9 +14,8 @@
 #include "status.h"
 
 enum {
-        PROBE_MS = 1000, /* between two looks at the target */
-        DEAF = 8,        /* refusals in a row after which it is looked at at once */
-        FINDINGS = 256,  /* shapes that are remembered */
+        DEAF = 8,       /* refusals in a row after which it is looked at at once */
+        FINDINGS = 256, /* shapes that are remembered */
         TURN_MS = 100,
 };
 
@@ -40,6 +39,7 @@ struct campaign {
 
         struct seeds seeds;
         struct sequence other; /* room, for splices */
+        struct seeds past;     /* all that was played since the target was seen to be well */
         struct novelty seen;
 
         struct trouble trouble; /* to be studied: of run `of` */
@@ -123,14 +123,16 @@ static void look(struct campaign *c)
 {
         struct trouble t = { 0 };
 
-        c->probed = loop_now_ms();
         c->refused = 0;
         if (!oracle_alive(&c->config->target, t.says))
                 t.kind = TROUBLE_LOST;
         else if (c->config->oracle && oracle_command(c->config->oracle, t.says) != 0)
                 t.kind = TROUBLE_ORACLE;
+        c->probed = loop_now_ms();
         if (t.kind != TROUBLE_NONE)
                 suspect(c, t, c->next);
+        else
+                seeds_free(&c->past);
 }
 
 static void judge(struct campaign *c, struct run *r)
@@ -151,6 +153,7 @@ static void judge(struct campaign *c, struct run *r)
         c->refused = r->answer.end == REMOTE_REFUSED ? c->refused + 1 : 0;
         c->status.ends[r->answer.end]++;
         c->status.runs++;
+        seeds_add(&c->past, &r->sequence, 0, true);
         learn(c, r);
 }
 
@@ -275,32 +278,31 @@ static void report(struct campaign *c, struct finding *f)
         status_finding(&c->status, f);
 }
 
-/* The sessions that may have done it: that one, or for want of better knowledge the last ones. */
-static unsigned gather(struct campaign *c, struct past past[CAMPAIGN_PAST])
+/* That session, or for want of better knowledge all since the target was well. */
+static void find_out(struct campaign *c, struct finding *f)
 {
-        bool exact = c->of < c->next;
-        uint64_t to = exact ? c->of + 1 : c->next;
-        uint64_t from = exact ? c->of : to > CAMPAIGN_PAST ? to - CAMPAIGN_PAST : 0;
-        unsigned n = 0;
+        struct trouble t = c->trouble;
+        const struct run *last = run_at(c, c->of < c->next ? c->of : c->next - 1);
+        struct seeds one = { 0 };
 
-        for (uint64_t i = from; i < to; i++)
-                past[n++] = (struct past) { &run_at(c, i)->sequence, &run_at(c, i)->log };
-        return n;
+        if (c->of < c->next)
+                seeds_add(&one, &last->sequence, 0, true);
+        finding_study(f, &c->solo, &t, one.n > 0 ? &one : &c->past, &last->log);
+        seeds_free(&one);
 }
 
 static void study(struct campaign *c)
 {
-        struct past past[CAMPAIGN_PAST];
-        struct trouble t = c->trouble;
         struct finding f;
 
-        finding_study(&f, &c->solo, &t, past, gather(c, past));
-        if (t.rule != RULE_NONE)
-                rule_add(&c->known, t.rule);
+        find_out(c, &f);
+        if (c->trouble.rule != RULE_NONE)
+                rule_add(&c->known, c->trouble.rule);
         if (!is_known(c, &f))
                 report(c, &f);
         c->gone = f.gone;
         finding_free(&f);
+        seeds_free(&c->past);
         c->trouble = (struct trouble) { 0 };
         c->probed = loop_now_ms();
 }
@@ -321,14 +323,15 @@ static void turn(struct campaign *c)
         }
         if (busy)
                 loop_turn(&c->loop, next_due(c));
-        if (c->refused >= DEAF || loop_now_ms() - c->probed >= PROBE_MS)
+        if (c->refused >= DEAF || c->past.n >= CAMPAIGN_PAST ||
+            loop_now_ms() - c->probed >= c->config->look)
                 look(c);
         status_show(&c->status, false);
 }
 
 static bool over(const struct campaign *c)
 {
-        if (c->gone)
+        if (c->gone || (c->config->findings > 0 && c->status.findings >= c->config->findings))
                 return true;
         return c->judged == c->next && c->trouble.kind == TROUBLE_NONE && !may_begin(c);
 }
@@ -353,7 +356,7 @@ static int begin(struct campaign *c)
         const struct campaign_config *config = c->config;
         char why[ORACLE_LINE];
 
-        if (!oracle_alive(&config->target, why)) {
+        if (!finding_awake(config, why)) {
                 fprintf(stderr, "nvmfspec fuzz remote: %s\n", why);
                 return CAMPAIGN_NOBODY;
         }
@@ -415,7 +418,7 @@ static void until_over(struct campaign *c)
         sigaction(SIGTERM, &act, &old[1]);
         while (!over(c))
                 turn(c);
-        if (!c->gone && c->trouble.kind == TROUBLE_NONE) {
+        if (!c->gone && c->past.n > 0 && c->trouble.kind == TROUBLE_NONE) {
                 look(c);
                 if (c->trouble.kind != TROUBLE_NONE)
                         study(c);
@@ -436,7 +439,7 @@ int campaign_run(const struct campaign_config *config)
         }
         c->config = config;
         c->ahead = config->jobs * CAMPAIGN_AHEAD;
-        c->rooms = c->ahead + CAMPAIGN_PAST;
+        c->rooms = c->ahead + 1; /* and the last one that was judged */
         rc = begin(c);
         if (rc == CAMPAIGN_CLEAN) {
                 until_over(c);

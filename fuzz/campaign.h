@@ -13,19 +13,21 @@
 #include "remote.h"
 
 enum {
-        CAMPAIGN_JOBS = 64,  /* at most */
-        CAMPAIGN_PAST = 64,  /* sessions that are remembered, for what needs more than one */
-        CAMPAIGN_AHEAD = 16, /* runs of a job that may begin before an older one is judged */
+        CAMPAIGN_JOBS = 64,   /* at most */
+        CAMPAIGN_PAST = 8192, /* sessions between two looks at the target, at most */
+        CAMPAIGN_AHEAD = 16,  /* runs of a job that may begin before an older one is judged */
 };
 
 struct campaign_config {
         struct remote_target target;
         uint64_t seed, runs; /* runs 0: no bound */
         uint64_t time;       /* ms; 0: no bound */
+        uint64_t findings;   /* after so many it ends; 0: no bound */
+        uint64_t look;       /* ms between two looks at the target and questions to the oracle */
         unsigned jobs;
         uint64_t minimise;    /* ms for one finding */
         const char *oracle;   /* command, or NULL */
-        const char *restart;  /* command that brings a lost target back, or NULL */
+        const char *restart;  /* command that starts the target afresh, or NULL */
         const char *out;      /* folder for findings and what is new, or NULL */
         struct corpus corpus; /* to begin with; may be empty */
 };
@@ -67,7 +69,11 @@ int player_init(struct player *p, const struct campaign_config *config, struct l
 void player_fini(struct player *p);
 /* Begins: p->over is true when p->session->answer is there. The sequence stays where it is. */
 void player_start(struct player *p, const struct sequence *s);
-/* The same, waits for it, and asks what is wrong now: the target itself (probe), the oracle. */
+/* The same, and waits for it. */
+void player_play(struct player *p, const struct sequence *s);
+/* What is wrong now: asks the target itself (probe), the oracle, the answer to what was played. */
+struct trouble player_ask(struct player *p, bool probe);
+/* The one, then the other. */
 struct trouble player_try(struct player *p, const struct sequence *s, bool probe);
 /* What an answer alone shows. */
 struct trouble player_judge(const struct remote_answer *a);

@@ -10,6 +10,7 @@
 
 #include "campaign.h"
 #include "distil.h"
+#include "finding.h"
 #include "fuzz_args.h"
 #include "seq_mutate.h"
 #include "session.h"
@@ -126,6 +127,22 @@ static void on_live_pdu(void *user, unsigned on, enum party sender, const union 
         say_pdu(sender, h, on == 0);
 }
 
+/* One that is not well is started afresh, if there is a command for it, and the next is played. */
+static bool go_on(const struct fuzz_call *call, bool bad)
+{
+        char why[ORACLE_LINE] = "";
+
+        if (!call->config.restart)
+                return !bad;
+        if (bad ? finding_revive(&call->config, why) : finding_awake(&call->config, why)) {
+                if (bad && *why)
+                        printf("it was lost by: %s\n", why);
+                return true;
+        }
+        unreadable(call->name, why);
+        return false;
+}
+
 /* True: the target is not well. */
 static bool repro_live(struct player *p, const struct sequence *s)
 {
@@ -147,19 +164,24 @@ static int repro_all_live(const struct fuzz_call *call, const struct corpus *c)
 {
         struct loop loop;
         struct player p;
-        bool bad = false;
+        bool found = false, well;
 
         if (loop_init(&loop) < 0 || player_init(&p, &call->config, &loop) < 0)
                 return unreadable(call->name, strerror(errno));
         p.session->pdu = on_live_pdu;
-        for (unsigned i = 0; i < c->n && !bad; i++) {
+        well = go_on(call, false);
+        for (unsigned i = 0; i < c->n && well; i++) {
+                bool bad;
+
                 if (!call->config.target.allow_write)
                         remote_tame(c->at[i]);
                 bad = repro_live(&p, c->at[i]);
+                found |= bad;
+                well = go_on(call, bad);
         }
         player_fini(&p);
         loop_fini(&loop);
-        return bad ? FUZZ_FOUND : FUZZ_OK;
+        return found ? FUZZ_FOUND : FUZZ_OK;
 }
 
 static int repro(const struct fuzz_call *call)

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "seq_capture.h"
+
 enum { FILE_MAX = 16 << 20, PATH_LEN = 1024 };
 
 bool corpus_add(struct corpus *c, const struct sequence *s)
@@ -122,6 +124,17 @@ static bool load_file(struct corpus *c, const char *path, char err[CORPUS_ERROR]
         return ok;
 }
 
+static bool is_capture(const char *path)
+{
+        FILE *f = fopen(path, "re");
+        uint8_t head[4];
+        bool is = f && seq_is_capture(head, fread(head, 1, sizeof(head), f));
+
+        if (f)
+                fclose(f);
+        return is;
+}
+
 static bool load_folder(struct corpus *c, const char *path, unsigned *skipped,
                         char err[CORPUS_ERROR])
 {
@@ -149,7 +162,9 @@ bool corpus_load(struct corpus *c, const char *path, unsigned *skipped, char err
 
         if (stat(path, &st) < 0)
                 return complain(err, path, strerror(errno));
-        return S_ISDIR(st.st_mode) ? load_folder(c, path, skipped, err) : load_file(c, path, err);
+        if (S_ISDIR(st.st_mode))
+                return load_folder(c, path, skipped, err);
+        return is_capture(path) ? seq_capture(c, path, err) : load_file(c, path, err);
 }
 
 bool corpus_save(const struct corpus *c, const char *path, const char *note, char err[CORPUS_ERROR])

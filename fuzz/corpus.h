@@ -18,7 +18,8 @@ bool corpus_add(struct corpus *c, const struct sequence *s);
 void corpus_free(struct corpus *c);
 
 /*
- * Adds all sequences of a file, or those of all files of a folder by their names' order. False: err
+ * Adds all sequences of a file, which may be a capture of NVMe/TCP (seq_capture.h), or those of all
+ * files of a folder that are texts, by their names' order. False: err
  * has one line, "FILE: line 3: ...". In a folder files that hold none are passed over: *skipped
  * (may be NULL) is how many.
  */

@@ -74,22 +74,24 @@ static int min_live(const struct campaign_config *config, struct sequence *s)
         struct player p;
         struct trouble t;
         struct finding f;
-        struct past past = { .sequence = s };
+        struct seeds past = { 0 };
         int rc = FUZZ_OK;
 
         if (loop_init(&loop) < 0 || player_init(&p, config, &loop) < 0) {
                 perror("nvmfspec fuzz min");
                 return FUZZ_UNREADABLE;
         }
-        past.log = &p.session->log;
+        if (config->restart && !finding_awake(config, t.says))
+                fprintf(stderr, "nvmfspec fuzz min: %s\n", t.says);
         t = player_try(&p, s, true);
-        if (t.kind != TROUBLE_NONE) {
-                finding_study(&f, &p, &t, &past, 1);
+        if (t.kind != TROUBLE_NONE && seeds_add(&past, s, 0, true)) {
+                finding_study(&f, &p, &t, &past, &p.session->log);
                 if (f.sequences.n > 0)
                         *s = *f.sequences.at[0];
                 fprintf(stderr, "%s: %s%s, %u trials\n", f.shape, f.trouble.says,
                         f.reproduced ? "" : " (not reproduced)", f.trials);
                 finding_free(&f);
+                seeds_free(&past);
                 rc = FUZZ_FOUND;
         } else {
                 fputs("nvmfspec fuzz min: the target plays it without harm\n", stderr);

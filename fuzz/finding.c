@@ -12,7 +12,11 @@
 #include "minimise.h"
 #include "pdu/io/capture_writer.h"
 
-enum { NAP_MS = 20 };
+enum {
+        NAP_MS = 20,
+        ALONE = 64,   /* of the last sessions: tried one by one */
+        UNKNOWN = 64, /* ... kept where none did it again */
+};
 
 /* --- a target that comes back ------------------------------------------------------------------- */
 
@@ -23,17 +27,26 @@ static void nap(unsigned ms)
 
 bool finding_revive(const struct campaign_config *config, char says[ORACLE_LINE])
 {
-        uint64_t until = loop_now_ms() + config->target.host.timeout;
         char why[ORACLE_LINE];
+        uint64_t until;
 
         if (config->restart)
                 oracle_command(config->restart, says);
+        until = loop_now_ms() + config->target.host.timeout;
         while (!oracle_alive(&config->target, why)) {
-                if (loop_now_ms() >= until)
+                if (loop_now_ms() >= until) {
+                        memcpy(says, why, sizeof(why));
                         return false;
+                }
                 nap(NAP_MS);
         }
         return true;
+}
+
+bool finding_awake(const struct campaign_config *config, char says[ORACLE_LINE])
+{
+        return oracle_alive(&config->target, says) ||
+               (config->restart && finding_revive(config, says));
 }
 
 /* --- trials ------------------------------------------------------------------------------------- */
@@ -41,7 +54,9 @@ bool finding_revive(const struct campaign_config *config, char says[ORACLE_LINE]
 struct study {
         struct finding *f;
         struct player *p;
+        const struct seeds *past;
         uint64_t until;
+        struct sequence room;
 };
 
 static bool is_same(const struct study *y, const struct trouble *t)
@@ -64,75 +79,112 @@ static void keep_log(struct finding *f, const struct remote_log *log)
         f->log = (struct remote_log) { .bytes = bytes, .len = log->len };
 }
 
-/* A target that is lost is brought back before the next trial. */
+/* A target that is lost, or does not please the oracle, is started afresh before the next trial. */
 static void recover(struct study *y, const struct trouble *t)
 {
+        bool lost = t->kind == TROUBLE_LOST;
         char says[ORACLE_LINE] = "";
 
-        if (t->kind != TROUBLE_LOST)
+        if (!lost && (t->kind != TROUBLE_ORACLE || !y->p->config->restart))
                 return;
         y->f->gone = !finding_revive(y->p->config, says);
-        if (*says)
+        if (lost && *says)
                 memcpy(y->f->trouble.says, says, sizeof(says));
+}
+
+/* What the last session came to; whether it is what is looked for. */
+static bool ask(struct study *y)
+{
+        struct trouble t = player_ask(y->p, y->f->trouble.kind == TROUBLE_LOST);
+        bool same = is_same(y, &t);
+
+        y->f->trials++;
+        if (same)
+                keep_log(y->f, &y->p->session->log);
+        recover(y, &t);
+        return same;
+}
+
+static bool has_time(const struct study *y)
+{
+        return !y->f->gone && loop_now_ms() < y->until;
 }
 
 static bool try_one(const struct sequence *s, void *user)
 {
         struct study *y = user;
-        struct trouble t;
 
-        if (y->f->gone || loop_now_ms() >= y->until)
+        if (!has_time(y))
                 return false;
-        y->f->trials++;
-        t = player_try(y->p, s, y->f->trouble.kind == TROUBLE_LOST);
-        if (is_same(y, &t))
-                keep_log(y->f, &y->p->session->log);
-        recover(y, &t);
-        return is_same(y, &t);
+        player_play(y->p, s);
+        return ask(y);
 }
 
-/* One after the other. */
-static bool try_all(struct study *y, const struct past *past, unsigned n)
+/* Those from..to-1 in turn, and then a question. */
+static bool try_range(struct study *y, unsigned from, unsigned to)
 {
-        for (unsigned i = 0; i < n; i++)
-                if (try_one(past[i].sequence, y))
-                        return true;
-        return false;
+        if (!has_time(y))
+                return false;
+        for (unsigned i = from; i < to; i++) {
+                seeds_get(y->past, i, &y->room);
+                player_play(y->p, &y->room);
+        }
+        return ask(y);
 }
 
 /* --- which of them ------------------------------------------------------------------------------ */
 
-static void shrink(struct study *y, const struct sequence *s)
+static void shrink(struct study *y, unsigned i)
 {
-        struct sequence small = *s;
-
-        seq_minimise(&small, try_one, y);
-        corpus_add(&y->f->sequences, &small);
+        seeds_get(y->past, i, &y->room);
+        seq_minimise(&y->room, try_one, y);
+        corpus_add(&y->f->sequences, &y->room);
         y->f->reproduced = true;
 }
 
-/* The last sessions that do it together: half of them, a quarter and so on, as long as they do. */
-static bool together(struct study *y, const struct past *past, unsigned n)
+/* One after the other, the last one first: for what shows at once. */
+static bool alone(struct study *y)
 {
-        unsigned from = 0;
+        unsigned n = y->past->n, least = n > ALONE ? n - ALONE : 0;
 
-        if (n < 2 || !try_all(y, past, n))
+        for (unsigned i = n; i-- > least;) {
+                seeds_get(y->past, i, &y->room);
+                if (try_one(&y->room, y)) {
+                        shrink(y, i);
+                        return true;
+                }
+        }
+        return false;
+}
+
+static void keep(struct study *y, unsigned from, unsigned to)
+{
+        for (unsigned i = from; i < to; i++) {
+                seeds_get(y->past, i, &y->room);
+                corpus_add(&y->f->sequences, &y->room);
+        }
+}
+
+/* All of them, then without a half from the front or the end, a quarter and so on, as long as what
+ * is left does it. */
+static bool together(struct study *y)
+{
+        unsigned from = 0, to = y->past->n;
+
+        if (to == 0 || !try_range(y, from, to))
                 return false;
-        for (unsigned part = n / 2; part > 0; part /= 2)
-                if (n - from > part && try_all(y, past + from + part, n - from - part))
+        for (unsigned part = to / 2; part > 0; part /= 2) {
+                while (to - from > part && try_range(y, from + part, to))
                         from += part;
-        for (unsigned i = from; i < n; i++)
-                corpus_add(&y->f->sequences, past[i].sequence);
+                while (to - from > part && try_range(y, from, to - part))
+                        to -= part;
+        }
+        if (to - from == 1)
+                shrink(y, from);
+        else
+                keep(y, from, to);
         y->f->reproduced = true;
         return true;
-}
-
-static void keep_all(struct study *y, const struct past *past, unsigned n)
-{
-        for (unsigned i = 0; i < n; i++)
-                corpus_add(&y->f->sequences, past[i].sequence);
-        if (n > 0)
-                keep_log(y->f, past[n - 1].log);
 }
 
 /* Findings that differ in numbers only are one: the kind, the rule, else the steps. */
@@ -157,18 +209,22 @@ static void shape(struct finding *f)
 }
 
 void finding_study(struct finding *f, struct player *p, const struct trouble *t,
-                   const struct past *past, unsigned n)
+                   const struct seeds *past, const struct remote_log *last)
 {
-        struct study y = { f, p, loop_now_ms() + p->config->minimise };
+        struct study *y = calloc(1, sizeof(*y));
 
         *f = (struct finding) { .trouble = *t };
-        recover(&y, t);
-        for (unsigned i = n; i-- > 0 && !f->reproduced && !f->gone;)
-                if (try_one(past[i].sequence, &y))
-                        shrink(&y, past[i].sequence);
-        if (!f->reproduced && !together(&y, past, n))
-                keep_all(&y, past, n);
+        if (!y)
+                return;
+        *y = (struct study) { .f = f, .p = p, .past = past };
+        y->until = loop_now_ms() + p->config->minimise;
+        recover(y, t);
+        if (!(t->kind != TROUBLE_ORACLE && alone(y)) && !together(y)) {
+                keep(y, past->n > UNKNOWN ? past->n - UNKNOWN : 0, past->n);
+                keep_log(f, last);
+        }
         shape(f);
+        free(y);
 }
 
 void finding_free(struct finding *f)

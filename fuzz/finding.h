@@ -4,11 +4,7 @@
 #define NVMF_FUZZ_FINDING_H
 
 #include "campaign.h"
-
-struct past { /* a session as it was played */
-        const struct sequence *sequence;
-        const struct remote_log *log;
-};
+#include "seeds.h"
 
 struct finding {
         struct trouble trouble;
@@ -22,18 +18,21 @@ struct finding {
 };
 
 /*
- * Finds out which of n sessions (oldest first) brought the trouble about, and makes it small, on the
- * live target. Takes as long as config->minimise says at most, but for hangs. Free it afterwards.
+ * Finds out which of the past sessions (oldest first) brought the trouble about, and makes it small,
+ * on the live target; last: what went over the wire with the last of them. Takes as long as
+ * config->minimise says at most, but for hangs. Free it afterwards.
  */
 void finding_study(struct finding *f, struct player *p, const struct trouble *t,
-                   const struct past *past, unsigned n);
+                   const struct seeds *past, const struct remote_log *last);
 void finding_free(struct finding *f);
 
 /* FOLDER/NUMBER-KIND.seq, and .pcap next to it (TCP). False: err has one line. */
 bool finding_save(struct finding *f, const char *folder, unsigned number, char err[CORPUS_ERROR]);
 
-/* Waits until the target answers, after the command that brings it back, if there is one; says:
- * what that printed. False: it does not. */
+/* Runs the command that starts the target afresh, if there is one, and waits until the target answers,
+ * for its host's time-out at most; says: what that printed, or why not. False: it does not. */
 bool finding_revive(const struct campaign_config *config, char says[ORACLE_LINE]);
+/* Before the first session: the same, but only if it does not answer and there is such a command. */
+bool finding_awake(const struct campaign_config *config, char says[ORACLE_LINE]);
 
 #endif

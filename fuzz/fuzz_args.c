@@ -35,9 +35,11 @@ const struct option_row fuzz_options[] = {
         { 0, "time", "SEC", "how long", OPTION_SECONDS, FUZZ_CAMPAIGN, AT(time), .min = 1, .max = UINT64_C(8640000000) },
         { 0, "runs", "N", "how many sessions", OPTION_NUMBER, FUZZ_CAMPAIGN, AT(runs), .min = 1 },
         { 0, "seed", "N", "of all random choices (1)", OPTION_NUMBER, FUZZ_CAMPAIGN, AT(seed) },
+        { 0, "findings", "N", "end with the Nth finding", OPTION_NUMBER, FUZZ_CAMPAIGN, AT(findings), .min = 1 },
+        { 0, "look", "MS", "between two looks whether the target is well (1000)", OPTION_NUMBER, FUZZ_CAMPAIGN, AT(look), .min = 10, .max = 600000 },
         { 0, "jobs", "N", "connections at a time (4)", OPTION_NUMBER, FUZZ_CAMPAIGN, AT(jobs), .min = 1, .max = CAMPAIGN_JOBS },
-        { 0, "oracle", "CMD", "asked once a second and after trials: exit other than 0 is a finding, its first line says which", OPTION_STRING, FUZZ_ORACLE, AT(oracle) },
-        { 0, "restart", "CMD", "brings a lost target back; its first line says what it was lost by", OPTION_STRING, FUZZ_ORACLE, AT(restart) },
+        { 0, "oracle", "CMD", "asked at each look and after trials: exit other than 0 is a finding, its first line says which", OPTION_STRING, FUZZ_ORACLE, AT(oracle) },
+        { 0, "restart", "CMD", "starts the target afresh, by the shell, where it is lost or the oracle complains; its first line says what it was lost by. Then the target has --timeout to answer", OPTION_STRING, FUZZ_ORACLE, AT(restart) },
         { 0, "minimise", "SEC", "to make a finding small, at most (60)", OPTION_SECONDS, FUZZ_CAMPAIGN | FUZZ_MIN, AT(minimise) },
         { 'o', "out", "DIR", "findings (.seq and .pcap) and the corpus are saved there", OPTION_STRING, FUZZ_CAMPAIGN, AT(out) },
         { 'o', "out", "FILE", "where it goes (standard output)", OPTION_STRING, FUZZ_MIN, AT(out) },
@@ -58,6 +60,7 @@ static const struct fuzz_args defaults = {
         .hang = 10000,
         .delay = 2,
         .minimise = 60000,
+        .look = 1000,
 };
 
 static bool take_host(struct fuzz_call *call, char *error, size_t size)
@@ -103,6 +106,8 @@ int fuzz_args_parse(struct fuzz_call *call, uint32_t groups, int argc, char **ar
         call->config.seed = a->seed;
         call->config.runs = a->runs;
         call->config.time = a->time;
+        call->config.findings = a->findings;
+        call->config.look = a->look;
         call->config.jobs = (unsigned)a->jobs;
         call->config.minimise = a->minimise;
         call->config.oracle = a->oracle;

@@ -19,7 +19,8 @@ enum fuzz_group { /* what a subcommand takes */
 
 struct fuzz_args {
         const char *transport, *traddr, *trsvcid, *nqn, *hostnqn, *hostid, *oracle, *restart, *out;
-        uint64_t time, runs, seed, jobs, timeout, settle, hang, delay, minimise; /* ms */
+        uint64_t time, runs, seed, jobs, timeout, settle, hang, delay, minimise, look; /* ms */
+        uint64_t findings;
         struct rule_policy policy;
         bool allow_write, help;
 };

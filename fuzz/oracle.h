@@ -15,9 +15,12 @@ enum { ORACLE_LINE = 300 };
 bool oracle_alive(const struct remote_target *target, char why[ORACLE_LINE]);
 
 /*
- * Runs it by the shell and waits for it; says: the first line of what it writes to standard output,
- * "" if there is none. Its exit status; 128 + a signal's number; -1 if it could not be run.
+ * Runs it by the shell, in a process group of its own, and waits until the shell ends: what it has
+ * left behind in the background runs on. says: the first line of what was written to standard output
+ * until then, "" if there is none. Its exit status; 128 + a signal's number; -1 if it could not be
+ * run, or was ended because it took longer than ORACLE_MS.
  */
+enum { ORACLE_MS = 60000 };
 int oracle_command(const char *command, char says[ORACLE_LINE]);
 
 #endif

@@ -62,12 +62,16 @@ static void finish(struct player *p)
         }
 }
 
-struct trouble player_try(struct player *p, const struct sequence *s, bool probe)
+void player_play(struct player *p, const struct sequence *s)
+{
+        player_start(p, s);
+        finish(p);
+}
+
+struct trouble player_ask(struct player *p, bool probe)
 {
         struct trouble t = { 0 };
 
-        player_start(p, s);
-        finish(p);
         if (probe && !oracle_alive(&p->config->target, t.says)) {
                 t.kind = TROUBLE_LOST;
                 return t;
@@ -77,4 +81,10 @@ struct trouble player_try(struct player *p, const struct sequence *s, bool probe
                 return t;
         }
         return player_judge(&p->session->answer);
+}
+
+struct trouble player_try(struct player *p, const struct sequence *s, bool probe)
+{
+        player_play(p, s);
+        return player_ask(p, probe);
 }
