@@ -106,8 +106,9 @@ static void learn(struct campaign *c, const struct run *r)
         if (n == 0)
                 return;
         c->status.last_new = loop_now_ms();
-        seeds_add(&c->seeds, &r->sequence, c->judged + c->ahead,
-                  r->answer.end == REMOTE_DONE || r->answer.end == REMOTE_LEFT);
+        if (seeds_add(&c->seeds, &r->sequence, c->judged + c->ahead,
+                      r->answer.end == REMOTE_DONE || r->answer.end == REMOTE_LEFT))
+                seeds_heard(&c->seeds, r->answer.word, r->answer.ways);
         c->status.corpus = c->seeds.n;
 }
 

@@ -27,12 +27,13 @@ void remote_answer_add(struct remote_answer *a, uint64_t what)
         struct {
                 uint64_t what;
                 uint32_t before, place;
-        } word = { what, a->last, a->ways < POSITIONS ? a->ways : POSITIONS };
-        uint64_t alone = what;
+        } word = { what, a->ways > 0 ? a->word[a->ways - 1] : 0,
+                   a->ways < POSITIONS ? a->ways : POSITIONS };
 
-        a->last = crc32c(&alone, sizeof(alone));
-        if (a->ways < REMOTE_PATH)
-                a->way[a->ways++] = crc32c(&word, sizeof(word));
+        if (a->ways == REMOTE_PATH)
+                return;
+        a->word[a->ways] = crc32c(&what, sizeof(what));
+        a->way[a->ways++] = crc32c(&word, sizeof(word));
 }
 
 unsigned novelty_add(struct novelty *n, const struct remote_answer *a)

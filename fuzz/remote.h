@@ -41,8 +41,9 @@ struct remote_answer {
         unsigned steps, pdus; /* played; heard */
         struct rule_set broken;
         unsigned ways;
-        uint32_t way[REMOTE_PATH], last;
-        char why[REMOTE_WHY]; /* of REMOTE_REFUSED */
+        uint32_t way[REMOTE_PATH];
+        uint32_t word[REMOTE_PATH]; /* the same of each word alone */
+        char why[REMOTE_WHY];       /* of REMOTE_REFUSED */
 };
 /* One more word: a hash of `what` (of any meaning) and of the word before. */
 void remote_answer_add(struct remote_answer *a, uint64_t what);

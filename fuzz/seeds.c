@@ -6,7 +6,12 @@
 
 #include "fuzz.h"
 
-enum { FRESH = 64, TRIES = 3, HEAD = offsetof(struct sequence, step) };
+enum {
+        FRESH = 64,
+        TRIES = 3,
+        BY_WORD = 5 /* of eighths */,
+        HEAD = offsetof(struct sequence, step)
+};
 
 static size_t steps_of(const struct sequence *s)
 {
@@ -33,8 +38,51 @@ bool seeds_add(struct seeds *s, const struct sequence *sequence, uint64_t since,
         memcpy(p, sequence, HEAD + steps);
         memcpy(p + HEAD + steps, &sequence->pooled, sizeof(uint16_t));
         memcpy(p + HEAD + steps + sizeof(uint16_t), sequence->pool, sequence->pooled);
-        s->at[s->n++] = (struct seed) { since, whole, (struct sequence *)(void *)p };
+        s->at[s->n++] =
+            (struct seed) { .since = since, .whole = whole, .head = (struct sequence *)(void *)p };
         return true;
+}
+
+void seeds_heard(struct seeds *s, const uint32_t *word, unsigned n)
+{
+        struct seed *last = &s->at[s->n - 1];
+
+        last->word = malloc(n * sizeof(*last->word));
+        if (!last->word)
+                return;
+        last->words = (uint8_t)n;
+        for (unsigned i = 0; i < n; i++)
+                last->word[i] = (uint16_t)(word[i] % SEEDS_WORDS);
+}
+
+/* --- which of them ------------------------------------------------------------------------------ */
+
+static void rank_word(struct seeds *s, uint16_t word, unsigned seed)
+{
+        unsigned steps = s->at[seed].head->steps;
+        struct seed_top *t;
+
+        if (s->place[word] == 0) { /* counted from 1 */
+                s->top[s->tops] = (struct seed_top) { UINT16_MAX, seed };
+                s->place[word] = (uint16_t)++s->tops;
+        }
+        t = &s->top[s->place[word] - 1];
+        if (steps >= t->steps)
+                return;
+        t->steps = (uint16_t)steps;
+        t->seed = seed;
+}
+
+/* Only what this run may know of: which sequence is which word's is the same every time. */
+static void rank(struct seeds *s, unsigned n)
+{
+        if (!s->top) {
+                s->top = calloc(SEEDS_WORDS, sizeof(*s->top));
+                s->place = calloc(SEEDS_WORDS, sizeof(*s->place));
+        }
+        for (; s->top && s->place && s->ranked < n; s->ranked++)
+                for (unsigned i = 0; i < s->at[s->ranked].words; i++)
+                        rank_word(s, s->at[s->ranked].word[i], s->ranked);
 }
 
 void seeds_get(const struct seeds *s, unsigned i, struct sequence *out)
@@ -57,7 +105,7 @@ unsigned seeds_usable(const struct seeds *s, uint64_t run)
 }
 
 /* Mutants of what the controller closed early seldom come further. */
-void seeds_pick(const struct seeds *s, unsigned n, uint64_t *seed, struct sequence *out)
+static unsigned any_seed(const struct seeds *s, unsigned n, uint64_t *seed)
 {
         unsigned among = n > FRESH && fuzz_random(seed) % 2 ? FRESH : n, i = 0;
 
@@ -67,13 +115,26 @@ void seeds_pick(const struct seeds *s, unsigned n, uint64_t *seed, struct sequen
                         break;
                 among = n;
         }
-        seeds_get(s, i, out);
+        return i;
+}
+
+void seeds_pick(struct seeds *s, unsigned n, uint64_t *seed, struct sequence *out)
+{
+        rank(s, n);
+        if (s->tops > 0 && fuzz_random(seed) % 8 < BY_WORD)
+                seeds_get(s, s->top[fuzz_random(seed) % s->tops].seed, out);
+        else
+                seeds_get(s, any_seed(s, n, seed), out);
 }
 
 void seeds_free(struct seeds *s)
 {
-        for (unsigned i = 0; i < s->n; i++)
+        for (unsigned i = 0; i < s->n; i++) {
                 free(s->at[i].head);
+                free(s->at[i].word);
+        }
         free(s->at);
+        free(s->top);
+        free(s->place);
         *s = (struct seeds) { 0 };
 }
