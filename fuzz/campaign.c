@@ -44,7 +44,7 @@ struct campaign {
 
         struct trouble trouble; /* to be studied: of run `of` */
         uint64_t of;
-        char shape[FINDINGS][120];
+        char shape[FINDINGS][FINDING_SHAPE];
         unsigned shapes, refused;
         struct rule_set known; /* rules that are findings already */
         uint64_t probed, until;
@@ -120,6 +120,22 @@ static void suspect(struct campaign *c, struct trouble t, uint64_t run)
         c->of = run;
 }
 
+static bool is_told(const struct campaign *c, const char *shape)
+{
+        for (unsigned i = 0; i < c->shapes; i++)
+                if (strcmp(c->shape[i], shape) == 0)
+                        return true;
+        return false;
+}
+
+/* What an oracle says again; a target that can be started afresh for it is. */
+static bool is_old(const struct campaign *c, const struct trouble *t)
+{
+        char shape[FINDING_SHAPE];
+
+        return finding_shape(t, shape) && is_told(c, shape) && !c->config->restart;
+}
+
 static void look(struct campaign *c)
 {
         struct trouble t = { 0 };
@@ -130,7 +146,7 @@ static void look(struct campaign *c)
         else if (c->config->oracle && oracle_command(c->config->oracle, t.says) != 0)
                 t.kind = TROUBLE_ORACLE;
         c->probed = loop_now_ms();
-        if (t.kind != TROUBLE_NONE)
+        if (t.kind != TROUBLE_NONE && !is_old(c, &t))
                 suspect(c, t, c->next);
         else
                 seeds_free(&c->past);
@@ -259,9 +275,8 @@ static void stop_all(struct campaign *c)
 
 static bool is_known(struct campaign *c, const struct finding *f)
 {
-        for (unsigned i = 0; i < c->shapes; i++)
-                if (strcmp(c->shape[i], f->shape) == 0)
-                        return true;
+        if (is_told(c, f->shape))
+                return true;
         if (c->shapes < FINDINGS)
                 memcpy(c->shape[c->shapes++], f->shape, sizeof(f->shape));
         return false;

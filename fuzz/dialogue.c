@@ -81,6 +81,19 @@ static void say_command(struct dialogue *d, const union sqe *sqe)
         d->aers += sqe->opc == NVME_AER && track_qid(d->track) == 0;
 }
 
+/* What is to be avoided; the tracker tells only as long as it is asked. */
+static void heed(struct dialogue *d, struct fault fault)
+{
+        struct rule_set broken = { 0 };
+
+        if (d->wild || !d->session->target->avoid)
+                return;
+        broken = *track_findings(d->track);
+        if (is_fault(fault))
+                rule_add(&broken, fault.rule);
+        d->harms |= avoid_rules(d->session->target->avoid, &broken);
+}
+
 static void say_header(struct dialogue *d, const union pdu *h)
 {
         struct fault fault = { 0 };
@@ -88,6 +101,7 @@ static void say_header(struct dialogue *d, const union pdu *h)
         tell(d, PARTY_HOST, h);
         if (!d->wild)
                 fault = track_header(d->track, PARTY_HOST, h);
+        heed(d, fault);
         if (is_fault(fault) && rule_get(fault.rule)->reaction != REACT_STATUS)
                 d->wild = true;
         d->asked |= h->ch.type == PDU_ICREQ && !track_live(d->track);
@@ -108,10 +122,12 @@ void dialogue_says(struct dialogue *d, const uint8_t *p, size_t n)
                         if (e == FRAMER_HEADER)
                                 say_header(d, framer_header(&d->said));
                         else if (!d->wild)
-                                track_pdu(d->track, PARTY_HOST, framer_header(&d->said),
-                                          framer_ddgst_bad(&d->said));
-                if (e == FRAMER_FAULT)
+                                heed(d, track_pdu(d->track, PARTY_HOST, framer_header(&d->said),
+                                                  framer_ddgst_bad(&d->said)));
+                if (e == FRAMER_FAULT) {
+                        heed(d, framer_fault(&d->said));
                         d->wild = true;
+                }
         }
 }
 

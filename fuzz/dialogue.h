@@ -22,7 +22,7 @@ struct dialogue {
         bool wild;      /* the host broke a rule that ends connections: judged no more */
         bool deaf;      /* what comes cannot be framed any more */
         bool term;      /* TermReq heard */
-        bool harms;     /* what was just told changes data: it is not to be sent */
+        bool harms;     /* what was just told is not to be sent: it changes data, or is avoided */
         bool asked;     /* ICReq went out, ICResp did not come */
         bool joining;   /* Connect went out, its response did not come */
         unsigned aers;  /* outstanding */

@@ -61,9 +61,13 @@ struct study {
 
 static bool is_same(const struct study *y, const struct trouble *t)
 {
+        char was[FINDING_SHAPE], is[FINDING_SHAPE];
+
         if (y->f->trouble.kind == TROUBLE_RULE)
                 return rule_in(&y->p->session->answer.broken, y->f->trouble.rule);
-        return t->kind == y->f->trouble.kind;
+        finding_shape(&y->f->trouble, was);
+        finding_shape(t, is);
+        return strcmp(was, is) == 0;
 }
 
 /* What the wire showed of it is kept. */
@@ -187,23 +191,45 @@ static bool together(struct study *y)
         return true;
 }
 
-/* Findings that differ in numbers only are one: the kind, the rule, else the steps. */
+/* Each number becomes one '#'. */
+static void drop_numbers(char *s)
+{
+        char *to = s;
+
+        for (; *s; s++)
+                if (!isdigit((unsigned char)*s))
+                        *to++ = *s;
+                else if (!isdigit((unsigned char)s[1]))
+                        *to++ = '#';
+        *to = '\0';
+}
+
+bool finding_shape(const struct trouble *t, char shape[FINDING_SHAPE])
+{
+        struct text text = text_in(shape, FINDING_SHAPE);
+
+        text_add(&text, "%s", trouble_name(t->kind));
+        if (t->rule != RULE_NONE) {
+                text_add(&text, " %s", rule_get(t->rule)->id);
+                return true;
+        }
+        if (t->kind != TROUBLE_ORACLE)
+                return false;
+        text_add(&text, " %s", t->says);
+        drop_numbers(shape);
+        return true;
+}
+
+/* Of one that does not tell by itself: the steps. */
 static void shape(struct finding *f)
 {
-        struct text t = text_in(f->shape, sizeof(f->shape));
         const struct sequence *s = f->sequences.n > 0 ? f->sequences.at[f->sequences.n - 1] : NULL;
+        struct text t;
 
+        if (finding_shape(&f->trouble, f->shape))
+                return;
+        t = text_in(f->shape, sizeof(f->shape));
         text_add(&t, "%s", trouble_name(f->trouble.kind));
-        if (f->trouble.rule != RULE_NONE) {
-                text_add(&t, " %s", rule_get(f->trouble.rule)->id);
-                return;
-        }
-        if (f->trouble.kind == TROUBLE_ORACLE) {
-                text_add(&t, " %s", f->trouble.says);
-                for (char *p = f->shape; *p; p++)
-                        *p = isdigit((unsigned char)*p) ? '#' : *p;
-                return;
-        }
         for (unsigned i = 0; s && i < s->steps; i++)
                 text_add(&t, " %s", s->step[i].kind == SEQ_PDU ? s->step[i].template->name : "-");
 }

@@ -6,15 +6,17 @@
 #include "campaign.h"
 #include "seeds.h"
 
+enum { FINDING_SHAPE = 120 };
+
 struct finding {
         struct trouble trouble;
         struct corpus sequences; /* one as a rule; several where only they together do it */
         bool reproduced;         /* these sequences, played once more, did it again */
         bool gone;               /* the target did not come back */
         unsigned trials;
-        struct remote_log log;   /* what went over the wire with the last of them; of its own */
-        char shape[120];         /* findings of one shape are one */
-        char file[CORPUS_ERROR]; /* where it was saved; "" : not at all */
+        struct remote_log log;     /* what went over the wire with the last of them; of its own */
+        char shape[FINDING_SHAPE]; /* findings of one shape are one */
+        char file[CORPUS_ERROR];   /* where it was saved; "" : not at all */
 };
 
 /*
@@ -25,6 +27,9 @@ struct finding {
 void finding_study(struct finding *f, struct player *p, const struct trouble *t,
                    const struct seeds *past, const struct remote_log *last);
 void finding_free(struct finding *f);
+/* That of a trouble, where numbers do not count: its kind, and the rule or what the oracle says.
+ * False: the steps are to be added. */
+bool finding_shape(const struct trouble *t, char shape[FINDING_SHAPE]);
 
 /* FOLDER/NUMBER-KIND.seq, and .pcap next to it (TCP). False: err has one line. */
 bool finding_save(struct finding *f, const char *folder, unsigned number, char err[CORPUS_ERROR]);

@@ -16,6 +16,20 @@ static bool take_waive(void *args, const char *value, char *error, size_t size)
         return id != RULE_NONE;
 }
 
+/* What it means depends on the transport, which may be told later. */
+static bool take_avoid(void *args, const char *value, char *error, size_t size)
+{
+        const char **at = ((struct fuzz_args *)args)->avoid;
+
+        for (unsigned i = 0; i + 1 < FUZZ_AVOIDS; i++)
+                if (!at[i]) {
+                        at[i] = value;
+                        return true;
+                }
+        snprintf(error, size, "there are too many");
+        return false;
+}
+
 #define AT(member) .at = offsetof(struct fuzz_args, member)
 /* clang-format off */
 const struct option_row fuzz_options[] = {
@@ -38,6 +52,7 @@ const struct option_row fuzz_options[] = {
         { 0, "findings", "N", "end with the Nth finding", OPTION_NUMBER, FUZZ_CAMPAIGN, AT(findings), .min = 1 },
         { 0, "look", "MS", "between two looks whether the target is well (1000)", OPTION_NUMBER, FUZZ_CAMPAIGN, AT(look), .min = 10, .max = 600000 },
         { 0, "jobs", "N", "connections at a time (4)", OPTION_NUMBER, FUZZ_CAMPAIGN, AT(jobs), .min = 1, .max = CAMPAIGN_JOBS },
+        { 0, "avoid", "WHAT", "do not play what breaks this rule of hosts, or a step as it says: \"connect.sqsize>1023\" (or = or <); repeatable", OPTION_CALL, FUZZ_CAMPAIGN, .call = take_avoid },
         { 0, "oracle", "CMD", "asked at each look and after trials: exit other than 0 is a finding, its first line says which", OPTION_STRING, FUZZ_ORACLE, AT(oracle) },
         { 0, "restart", "CMD", "starts the target afresh, by the shell, where it is lost or the oracle complains; its first line says what it was lost by. Then the target has --timeout to answer", OPTION_STRING, FUZZ_ORACLE, AT(restart) },
         { 0, "minimise", "SEC", "to make a finding small, at most (60)", OPTION_SECONDS, FUZZ_CAMPAIGN | FUZZ_MIN, AT(minimise) },
@@ -88,6 +103,17 @@ static bool take_host(struct fuzz_call *call, char *error, size_t size)
         return false;
 }
 
+static bool take_avoids(struct fuzz_call *call, char *error, size_t size)
+{
+        bool rdma = call->config.target.host.transport == HOST_RDMA;
+
+        for (const char **what = call->args.avoid; *what; what++)
+                if (!avoid_add(&call->avoid, rdma ? SEQ_RDMA : SEQ_TCP, *what, error, size))
+                        return false;
+        call->config.target.avoid = &call->avoid;
+        return true;
+}
+
 int fuzz_args_parse(struct fuzz_call *call, uint32_t groups, int argc, char **argv, char *error,
                     size_t size)
 {
@@ -96,7 +122,7 @@ int fuzz_args_parse(struct fuzz_call *call, uint32_t groups, int argc, char **ar
 
         *a = defaults;
         first = option_parse(fuzz_options, groups | FUZZ_ANY, argc, argv, a, error, size);
-        if (first < 0 || !take_host(call, error, size))
+        if (first < 0 || !take_host(call, error, size) || !take_avoids(call, error, size))
                 return -1;
         call->live = a->traddr;
         call->config.target.settle = (unsigned)a->settle;

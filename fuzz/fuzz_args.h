@@ -8,6 +8,8 @@
 
 enum fuzz_exit { FUZZ_OK, FUZZ_FOUND, FUZZ_USAGE, FUZZ_UNREADABLE };
 
+enum { FUZZ_AVOIDS = 64 };
+
 enum fuzz_group { /* what a subcommand takes */
                   FUZZ_LIVE = 1 << 0,
                   FUZZ_CAMPAIGN = 1 << 1,
@@ -22,6 +24,7 @@ struct fuzz_args {
         uint64_t time, runs, seed, jobs, timeout, settle, hang, delay, minimise, look; /* ms */
         uint64_t findings;
         struct rule_policy policy;
+        const char *avoid[FUZZ_AVOIDS]; /* ended by NULL */
         bool allow_write, help;
 };
 
@@ -29,6 +32,7 @@ struct fuzz_call {
         const char *name; /* of the subcommand */
         struct fuzz_args args;
         struct campaign_config config; /* of the arguments */
+        struct avoid avoid;            /* its target's */
         bool live;                     /* a target was named */
         char **word;
         int words;

@@ -6,9 +6,9 @@
 #ifndef NVMF_FUZZ_REMOTE_H
 #define NVMF_FUZZ_REMOTE_H
 
+#include "avoid.h"
 #include "host/ctrl.h"
 #include "pdu/io/loop.h"
-#include "sequence.h"
 
 struct remote_target {           /* who is played to, and how */
         struct host_params host; /* where, who asks; its time-out is that of set-up and probes, its
@@ -17,12 +17,14 @@ struct remote_target {           /* who is played to, and how */
         unsigned hang;           /* ms that an end of ours may stay unanswered */
         unsigned delay;          /* ms that a delay of a sequence takes at most */
         bool allow_write;
+        const struct avoid *avoid; /* may be NULL */
 };
 
 enum remote_end {                 /* of several connections the last one in this order counts */
                   REMOTE_LEFT,    /* by us, as the sequence says; also if it says nothing at all */
                   REMOTE_REFUSED, /* no connection */
-                  REMOTE_UNSENT,  /* not played to its end: it would have changed data */
+                  REMOTE_UNSENT,  /* not played to its end: it would have changed data, or done
+                                   * what is to be avoided */
                   REMOTE_DONE,    /* by us, when all was said; the controller closed, too */
                   REMOTE_CLOSED,  /* by the controller */
                   REMOTE_RESET,   /* by the controller, with RST; RDMA: the queue pair failed */

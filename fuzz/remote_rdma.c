@@ -214,26 +214,49 @@ static void post_send(struct rdma_conn *c, const uint8_t *bytes, uint32_t len)
         c->broken |= !c->sending[i];
 }
 
-/* False: it would change data. */
+static bool is_avoided(const struct rdma_conn *c, const struct seq_step *step,
+                       const union seq_work *message, const struct rule_set *broken)
+{
+        const struct avoid *avoid = c->session->base.target->avoid;
+
+        return avoid_rules(avoid, broken) ||
+               (step->kind == SEQ_PDU && avoid_message(avoid, step->template, message));
+}
+
+/* A capsule as rules and readers see it. */
+static union seq_work message_of(const uint8_t *capsule, uint32_t len)
+{
+        union seq_work m = { .cmd.ch.type = PDU_CAPSULE_CMD };
+
+        m.len = le32(len);
+        memcpy(&m.cmd.sqe, capsule, len < sizeof(m.cmd.sqe) ? len : sizeof(m.cmd.sqe));
+        return m;
+}
+
+/* False: it is not to be sent. */
 static bool say(struct rdma_conn *c, const struct seq_step *step)
 {
         struct rdma_session *t = c->session;
         struct bind_work w = seq_bind_work(&c->bind, t->base.sequence, step, t->out);
-        union pdu h = { .ch.type = PDU_CAPSULE_CMD };
+        union seq_work m = message_of(t->out, w.len);
+        const union sqe *sqe = &m.cmd.sqe;
         bool admin = c->on == 0 && c->bind.qid == 0;
 
         if (w.type != PDU_CAPSULE_CMD)
                 return true;
-        memcpy(&h.cmd.sqe, t->out, w.len < sizeof(h.cmd.sqe) ? w.len : sizeof(h.cmd.sqe));
-        if (!t->base.target->allow_write && remote_harms(&h.cmd.sqe, admin))
+        if (!t->base.target->allow_write && remote_harms(sqe, admin))
                 return false;
         t->spoke = loop_now_ms();
         for (unsigned i = 0; i < w.times; i++) {
-                tell(c, PARTY_HOST, &h);
+                const struct rule_set *broken = rdma_track_command(c->track, t->out, w.len);
+
+                if (is_avoided(c, step, &m, broken))
+                        return false;
+                tell(c, PARTY_HOST, &(const union pdu) { .cmd = m.cmd });
                 if (!c->wild)
-                        confess(c, rdma_track_command(c->track, t->out, w.len));
-                c->aers += admin && h.cmd.sqe.opc == NVME_AER;
-                c->joining |= h.cmd.sqe.opc == NVME_FABRICS && h.cmd.sqe.fctype == FCTYPE_CONNECT;
+                        confess(c, broken);
+                c->aers += admin && sqe->opc == NVME_AER;
+                c->joining |= sqe->opc == NVME_FABRICS && sqe->fctype == FCTYPE_CONNECT;
                 post_send(c, t->out, w.len);
         }
         return true;
@@ -344,7 +367,23 @@ static void knock(struct rdma_conn *c)
                 refuse(c, "resolve", errno);
 }
 
-static void open_conn(struct rdma_conn *c, const struct seq_step *first)
+/* False: what is asked for is to be avoided. */
+static bool asks(struct rdma_conn *c, const struct seq_step *step)
+{
+        const struct bind_work *w = &c->request;
+        const struct rule_set *broken =
+            rdma_track_request(c->track, c->private, w->len, w->reads_in, w->reads_out);
+        union seq_work m = { .private_len = (uint8_t)w->len,
+                             .reads_in = w->reads_in,
+                             .reads_out = w->reads_out };
+
+        memcpy(&m.request, c->private, w->len < sizeof(m.request) ? w->len : sizeof(m.request));
+        confess(c, broken);
+        return !is_avoided(c, step, &m, broken);
+}
+
+/* False: it is not to be. */
+static bool open_conn(struct rdma_conn *c, const struct seq_step *first)
 {
         struct rdma_session *t = c->session;
         const struct host_params *p = &t->base.target->host;
@@ -362,15 +401,16 @@ static void open_conn(struct rdma_conn *c, const struct seq_step *first)
         memcpy(c->private, t->out, c->request.len);
         if (!c->track) {
                 refuse(c, "track", ENOMEM);
-                return;
+                return true;
         }
-        confess(c, rdma_track_request(c->track, c->private, c->request.len, c->request.reads_in,
-                                      c->request.reads_out));
+        if (!asks(c, &step))
+                return false;
         c->state = RESOLVING;
         c->resolve_ms = RESOLVE_MS / 2;
         c->give_up = loop_now_ms() + p->timeout;
         due_in(t, p->timeout);
         knock(c);
+        return true;
 }
 
 static void rejected(struct rdma_conn *c, const struct verbs_event *e)
@@ -461,15 +501,23 @@ static bool is_waiting(struct rdma_session *t)
         return false;
 }
 
-/* False: it, or an answer, is to be waited for. */
+/* False. */
+static bool give_up(struct rdma_session *t)
+{
+        t->base.answer.end = REMOTE_UNSENT;
+        finish(t);
+        return false;
+}
+
+/* False: it, or an answer, is to be waited for, or all is over. */
 static bool do_step(struct rdma_session *t, struct rdma_conn *c, const struct seq_step *step)
 {
         if (c->state == ABSENT && !t->impatient && is_waiting(t)) {
                 due_in(t, t->base.target->settle);
                 return false;
         }
-        if (c->state == ABSENT)
-                open_conn(c, step);
+        if (c->state == ABSENT && !open_conn(c, step))
+                return give_up(t);
         if (c->state == RESOLVING || c->state == CONNECTING)
                 return false;
         if (c->state == LIVE && (step->kind == SEQ_CLOSE || step->kind == SEQ_RESET)) {
@@ -483,11 +531,8 @@ static bool do_step(struct rdma_session *t, struct rdma_conn *c, const struct se
                         due_in(t, t->base.target->settle);
                         return false;
                 }
-                if (!say(c, step)) {
-                        t->base.answer.end = REMOTE_UNSENT;
-                        finish(t);
-                        return false;
-                }
+                if (!say(c, step))
+                        return give_up(t);
         }
         t->step++;
         return true;

@@ -107,7 +107,7 @@ static void refuse(struct tcp_conn *c, const char *why)
         end_conn(c, REMOTE_REFUSED, true);
 }
 
-/* It would have changed data: nobody hears of it. */
+/* It is not to be sent: nobody hears of it. */
 static void give_up(struct tcp_session *t)
 {
         each_conn(c, t) if (c->state != ABSENT && c->state != OVER)
@@ -167,14 +167,25 @@ static bool has_room(const struct tcp_conn *c)
         return c->n + BIND_ROOM <= sizeof(c->out) && c->pieces + SEQ_CUTS < PIECES;
 }
 
-/* False: it would change data. */
+static bool is_avoided(const struct tcp_conn *c, const struct seq_step *step, const uint8_t *p,
+                       size_t n)
+{
+        union pdu h = { 0 };
+
+        if (step->kind != SEQ_PDU || n == 0)
+                return false;
+        memcpy(&h, p, n < sizeof(h) ? n : sizeof(h));
+        return avoid_message(c->session->base.target->avoid, step->template, &h);
+}
+
+/* False: it is not to be sent. */
 static bool compose(struct tcp_conn *c, const struct seq_step *step)
 {
         uint8_t *p = c->out + c->n;
         size_t n = seq_bind_say(&c->talk.bind, c->session->base.sequence, step, p);
 
         dialogue_says(&c->talk, p, n);
-        if (c->talk.harms)
+        if (c->talk.harms || is_avoided(c, step, p, n))
                 return false;
         if (n > 0)
                 add_cuts(c, step, n);

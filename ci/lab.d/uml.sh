@@ -75,5 +75,5 @@ uml_command() {
     # shellcheck disable=SC2054,SC2206 # commas belong to con0, $append is words
     guest=("$kernel_dir/linux" "mem=${mem}M" root=/dev/root rootfstype=hostfs rootflags=/ ro
         init="$run/uml-init" lab="$run" uml_dir="$run/uml"
-        con=null con0=null,fd:1 panic=-1 oops=panic $append)
+        con=null con0=null,fd:1 panic=-1 oops=panic ${instrumented:+kasan_multi_shot} $append)
 }

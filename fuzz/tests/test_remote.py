@@ -51,6 +51,27 @@ def at(port):
     return ["-a", "127.0.0.1", "-s", port]
 
 
+def test_what_an_oracle_said_before_is_not_studied_again(tmp_path):
+    said = tmp_path / "said"
+    with target() as (_, port):
+        r = fuzz("remote", *at(port), "--time", 6, "--minimise", 1, "--oracle",
+                 f"echo unwell for $$ s | tee -a '{said}'; exit 1")
+    assert r.returncode == 1
+    (found,) = findings(r)
+    assert found["finding"] == "oracle"
+    asked = len(said.read_text().splitlines())
+    assert asked <= found["trials"] + 10, "once a second, and for one study"
+
+
+def test_avoid():
+    assert "neither" in fuzz("remote", "-a", "127.0.0.1", "--avoid", "icreq.nonsense>1").stderr
+    with target() as (_, port):
+        r = fuzz("remote", *at(port), "--runs", 300, "--avoid", "icreq.dgst>0",
+                 "--avoid", "tcp/3.6.2.2/pfv")
+    assert r.returncode == 0, r.stdout + r.stderr
+    assert lines(r)[-1]["ends"]["unsent"] > 10
+
+
 def test_our_target_is_clean():
     with target() as (process, port):
         r = fuzz("remote", *at(port), "--time", 3, "--allow-write")

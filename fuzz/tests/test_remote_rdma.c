@@ -108,6 +108,30 @@ static void how_sessions_end(void **state)
         stop();
 }
 
+static void what_is_avoided_is_not_sent(void **state)
+{
+        struct avoid avoid = { 0 };
+        char error[200];
+
+        (void)state;
+        start(NULL);
+        config.target.avoid = &avoid;
+        assert_true(avoid_add(&avoid, SEQ_RDMA, "request.hrqsize>64", error, sizeof(error)));
+        assert_true(avoid_add(&avoid, SEQ_RDMA, "identify.nsid=7", error, sizeof(error)));
+        assert_true(avoid_add(&avoid, SEQ_RDMA, "rdma/3.3/command-length", error, sizeof(error)));
+        assert_int_equal(play("sequence host rdma\nrequest hrqsize=65\nconnect\n").end,
+                         REMOTE_UNSENT);
+        assert_int_equal(play("sequence host rdma\nrequest hrqsize=64\nconnect\n").end,
+                         REMOTE_DONE);
+        assert_int_equal(play("sequence host rdma\nconnect\nenable\nidentify nsid=7\n").end,
+                         REMOTE_UNSENT);
+        assert_int_equal(play("sequence host rdma\nconnect\nenable\nidentify nsid=1\n").end,
+                         REMOTE_DONE);
+        assert_int_equal(play("sequence host rdma\nconnect\nraw 00\nidentify\n").end,
+                         REMOTE_UNSENT);
+        stop();
+}
+
 static void our_target_is_clean(void **state)
 {
         (void)state;
@@ -143,6 +167,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_session_with_two_queues),
                 cmocka_unit_test(how_sessions_end),
+                cmocka_unit_test(what_is_avoided_is_not_sent),
                 cmocka_unit_test(our_target_is_clean),
                 cmocka_unit_test(a_broken_rule_is_found),
                 cmocka_unit_test(nobody_is_there),
