@@ -51,30 +51,19 @@ static bool take_baseline(void *args, const char *value, char *error, size_t siz
         return add(&((struct options *)args)->baselines, value, error, size);
 }
 
-static bool add_rule(struct rule_set *s, const char *value, char *error, size_t size)
-{
-        enum rule_id rule = rule_by_name(value);
-
-        if (rule != RULE_NONE)
-                rule_add(s, rule);
-        else
-                snprintf(error, size, "no rule is called '%s' (--rules shows them)", value);
-        return rule != RULE_NONE;
-}
-
 static bool take_rule(void *args, const char *value, char *error, size_t size)
 {
-        return add_rule(&((struct options *)args)->selection.rules, value, error, size);
+        return option_rule(&((struct options *)args)->selection.rules, value, error, size);
 }
 
 static bool take_waived(void *args, const char *value, char *error, size_t size)
 {
-        return add_rule(&((struct options *)args)->policy.waived, value, error, size);
+        return option_rule(&((struct options *)args)->policy.waived, value, error, size);
 }
 
 static bool take_violated(void *args, const char *value, char *error, size_t size)
 {
-        return add_rule(&((struct options *)args)->policy.violated, value, error, size);
+        return option_rule(&((struct options *)args)->policy.violated, value, error, size);
 }
 
 static bool is_nqn(const char *value, char *error, size_t size)

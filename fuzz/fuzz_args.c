@@ -7,13 +7,7 @@
 
 static bool take_waive(void *args, const char *value, char *error, size_t size)
 {
-        enum rule_id id = rule_by_name(value);
-
-        if (id == RULE_NONE)
-                snprintf(error, size, "no rule '%s' (nvmfspec conform --rules lists them)", value);
-        else
-                rule_add(&((struct fuzz_args *)args)->policy.waived, id);
-        return id != RULE_NONE;
+        return option_rule(&((struct fuzz_args *)args)->policy.waived, value, error, size);
 }
 
 /* What it means depends on the transport, which may be told later. */

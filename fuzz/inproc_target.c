@@ -216,25 +216,14 @@ static const struct conn_kind kind = { complete, connected, go_on, feed, sweep, 
 
 static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
 {
-        struct conn *c = user;
-        uint8_t *buf = pool_get(&e.reactor.pool, len, c->buffers);
-
         (void)lkey;
-        if (buf)
-                c->buffers++;
-        else
-                conn_go_hungry(c);
-        return buf;
+        return conn_buffer_get(user, &e.reactor.pool, len);
 }
 
 static void buffer_put(void *user, uint8_t *buf, uint32_t len)
 {
-        struct conn *c = user;
-
-        c->buffers--;
         memset(buf, 0xee, len); /* whoever still looks at it will see */
-        pool_put(&e.reactor.pool, buf, len);
-        e.reactor.fed = true;
+        conn_buffer_put(user, &e.reactor.pool, buf, len);
 }
 
 static struct wire *wire_new(struct peer *p)

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "session.h"
 
-#include <stdlib.h>
-
-#include "pdu/wire/fabrics.h"
 #include "session_own.h"
 
 static uint8_t disk[BLOCK * BLOCKS], host_data[COMMANDS][DATA];
@@ -39,13 +36,13 @@ static uint16_t admit(void *user, struct request *r)
 {
         struct play *p = user;
 
-        p->sq_head++;
+        p->owner.sq_head++;
         if (r->sqe.opc == NVME_FABRICS && r->sqe.fctype == FCTYPE_CONNECT) {
                 r->xfer = XFER_H2C;
                 r->len = CONNECT_DATA_LEN;
-                return p->connected ? NVME_SEQUENCE_ERROR : 0;
+                return p->owner.connected ? NVME_SEQUENCE_ERROR : 0;
         }
-        if (!p->connected)
+        if (!p->owner.connected)
                 return NVME_SEQUENCE_ERROR;
         if (r->sqe.opc == NVME_FABRICS)
                 return 0;
@@ -57,16 +54,13 @@ static void connect_queue(struct play *p, struct request *r)
         const struct connect_cmd *cmd = &r->sqe.connect;
         unsigned entries = le16_get(cmd->sqsize) + 1u;
 
-        if (p->connected || entries < 2 || entries > 128 ||
+        if (p->owner.connected || entries < 2 || entries > 128 ||
             p->machine->set_depth(p, entries) != 0) {
                 r->cqe.sf = status_field(NVME_CONNECT_PARAM);
                 return;
         }
-        p->sq_size = (uint16_t)entries;
-        p->sq_head = 1;
-        p->no_flow_control = cmd->cattr & CATTR_DISABLE_SQFC;
+        fuzz_owner_connect(&p->owner, cmd, entries);
         p->qid = le16_get(cmd->qid);
-        p->connected = true;
         r->cqe.dw0 = le32(1);
 }
 
@@ -112,7 +106,7 @@ static void execute(void *user, struct request *r)
 {
         struct play *p = user;
 
-        r->success_ok = is(p, SESSION_SUCCESS) && p->no_flow_control;
+        r->success_ok = is(p, SESSION_SUCCESS) && p->owner.no_flow_control;
         carry_out(p, r);
         if (!is(p, SESSION_DEFERS) || p->n_parked == PARKED)
                 p->machine->complete(p, r);
@@ -126,44 +120,11 @@ void owner_unpark(struct play *p)
                 p->machine->complete(p, p->parked[--p->n_parked]);
 }
 
-static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
-{
-        struct play *p = user;
-        uint8_t *buf = NULL;
-
-        *lkey = LKEY;
-        if (!is(p, SESSION_HUNGRY) || p->buffers == 0)
-                buf = malloc(len); /* of just that size: a byte too far is seen */
-        p->buffers += buf != NULL;
-        return buf;
-}
-
-static void buffer_put(void *user, uint8_t *buf, uint32_t len)
-{
-        struct play *p = user;
-
-        memset(buf, 0xee, len); /* whoever still looks at it will see */
-        p->buffers--;
-        free(buf);
-}
-
-static void completing(void *user, struct request *r)
-{
-        struct play *p = user;
-        unsigned head = p->sq_head;
-
-        if (p->sq_size > 0)
-                head %= p->sq_size;
-        if (p->no_flow_control)
-                head = r->sqe.opc == NVME_FABRICS ? SQHD_DISABLED : 0;
-        r->cqe.sqhd = le16((uint16_t)head);
-}
-
 const struct request_ops owner_ops = { .admit = admit,
                                        .execute = execute,
-                                       .buffer_get = buffer_get,
-                                       .buffer_put = buffer_put,
-                                       .completing = completing };
+                                       .buffer_get = fuzz_owner_buffer_get,
+                                       .buffer_put = fuzz_owner_buffer_put,
+                                       .completing = fuzz_owner_completing };
 
 /* --- the owner of the host's side --------------------------------------------------------------- */
 
@@ -239,7 +200,7 @@ static void restore_data(void)
 
 void session_play(const struct sequence *s, int cuts, struct session_report *r)
 {
-        struct play p = { .s = s, .r = r };
+        struct play p = { .s = s, .r = r, .owner.hungry = s->config & SESSION_HUNGRY };
 
         *r = (struct session_report) {
                 .digest = FUZZ_DIGEST_START, .end = "no memory", .pdu = r->pdu, .user = r->user

@@ -7,12 +7,13 @@
 #define NVMF_FUZZ_SESSION_OWN_H
 
 #include "fuzz.h"
+#include "fuzz_owner.h"
 #include "pdu/machine/host_cmd.h"
 #include "pdu/machine/request.h"
 #include "seq_bind.h"
 #include "session.h"
 
-enum { BLOCK = 512, BLOCKS = 64, PARKED = 128, COMMANDS = 6, DATA = 8192, LKEY = 7 };
+enum { BLOCK = 512, BLOCKS = 64, PARKED = 128, COMMANDS = 6, DATA = 8192 };
 
 struct play;
 
@@ -24,6 +25,7 @@ struct play_machine { /* of a transport; each does with its machine what the nam
 };
 
 struct play {
+        struct fuzz_owner owner; /* of the controller's side; first */
         const struct play_machine *machine;
         const struct sequence *s;
         struct session_report *r;
@@ -33,9 +35,8 @@ struct play {
 
         /* the owner of the controller's side */
         struct request *parked[PARKED];
-        unsigned n_parked, buffers;
-        uint16_t sq_size, sq_head, qid;
-        bool connected, no_flow_control;
+        unsigned n_parked;
+        uint16_t qid;
 
         /* the owner of the host's side */
         struct host_cmd cmd[COMMANDS];

@@ -212,7 +212,7 @@ static uint32_t gather(const struct verbs_wr *wr, uint8_t *out, uint32_t room)
         for (unsigned i = 0; i < wr->n_sge; i++) {
                 const struct verbs_sge *s = &wr->sge[i];
 
-                must((wr->flags & VERBS_INLINE) || s->lkey == LKEY);
+                must((wr->flags & VERBS_INLINE) || s->lkey == FUZZ_LKEY);
                 must(s->len <= room - n);
                 memcpy(out + n, s->addr, s->len);
                 n += s->len;
@@ -274,7 +274,7 @@ static enum verbs_status move_data(struct rdma_play *t, const struct verbs_wr *w
                 return VERBS_REMOTE_ACCESS;
         if (wr->n_sge == 0)
                 return VERBS_SUCCESS;
-        must(s->lkey == LKEY);
+        must(s->lkey == FUZZ_LKEY);
         if (wr->op == VERBS_READ) {
                 memcpy(s->addr, at, s->len);
         } else {
@@ -389,7 +389,7 @@ static void *get_memory(void *user, size_t bytes, uint32_t *lkey)
 {
         void *p = malloc(bytes);
 
-        *lkey = LKEY;
+        *lkey = FUZZ_LKEY;
         of(user)->memories += p != NULL;
         return p;
 }
@@ -465,7 +465,8 @@ static struct rdma_recv *receive(const uint8_t *bytes, uint32_t len)
                 return NULL;
         }
         memcpy(p, bytes, len);
-        rx->wr = (struct verbs_wr) { .op = VERBS_RECV, .n_sge = 1, .sge = { { p, len, LKEY } } };
+        rx->wr =
+            (struct verbs_wr) { .op = VERBS_RECV, .n_sge = 1, .sge = { { p, len, FUZZ_LKEY } } };
         rx->bytes = len;
         return rx;
 }
@@ -504,7 +505,7 @@ static bool data_keys(void *user, const void *data, uint32_t len, uint32_t *lkey
         const uint8_t *first = client_data(&all);
 
         must((const uint8_t *)data >= first && len <= all);
-        *lkey = LKEY;
+        *lkey = FUZZ_LKEY;
         *rkey = COMMAND_KEY;
         return !is(user, SESSION_REQUIRES);
 }
@@ -689,7 +690,7 @@ static void end(struct rdma_play *t)
         event(t, LIFE_IDLE);
         must(t->life.state == LIFE_RELEASED && (t->done & LIFE_DO_END));
         must(!t->c && !t->h);
-        must(t->p.buffers == 0 && t->receives == 0 && t->memories == 0);
+        must(t->p.owner.buffers == 0 && t->receives == 0 && t->memories == 0);
         for (unsigned i = 0; i < COMMANDS; i++)
                 must(!t->p.busy[i]);
 }

@@ -69,7 +69,7 @@ static void end_controller(struct tcp_play *t)
         owner_unpark(&t->p);
         must(tcp_controller_executing(t->c) == 0);
         tcp_controller_free(t->c);
-        must(t->p.buffers == 0);
+        must(t->p.owner.buffers == 0);
 }
 
 static bool begin_host(struct tcp_play *t)

@@ -11,29 +11,16 @@
 #define AT(member) .at = offsetof(struct args, member)
 #define ANY        .group = UINT32_MAX
 
-static bool take_rule(struct rule_set *set, enum party bound, const char *value, char *error,
-                      size_t size)
-{
-        enum rule_id id = rule_by_name(value);
-
-        if (id == RULE_NONE)
-                snprintf(error, size, "no rule '%s' (nvmfspec conform --rules lists them)", value);
-        else if (rule_get(id)->bound != bound)
-                snprintf(error, size, "'%s' binds the %s", value, party_name(rule_get(id)->bound));
-        else
-                rule_add(set, id);
-        return id != RULE_NONE && rule_get(id)->bound == bound;
-}
-
 static bool take_waive(void *args, const char *value, char *error, size_t size)
 {
-        return take_rule(&((struct args *)args)->policy.waived, PARTY_CONTROLLER, value, error,
-                         size);
+        return option_rule_of(&((struct args *)args)->policy.waived, PARTY_CONTROLLER, value, error,
+                              size);
 }
 
 static bool take_violate(void *args, const char *value, char *error, size_t size)
 {
-        return take_rule(&((struct args *)args)->policy.violated, PARTY_HOST, value, error, size);
+        return option_rule_of(&((struct args *)args)->policy.violated, PARTY_HOST, value, error,
+                              size);
 }
 
 static bool take_key(void *args, const char *value, char *error, size_t size)

@@ -90,21 +90,6 @@ static void happens(struct queue_rdma *r, enum life_event e)
         act(r, life_event(&r->life, e));
 }
 
-static enum life_event meaning(enum verbs_event_type t)
-{
-        static const enum life_event of[] = {
-                [VERBS_CONNECT_REQUEST] = LIFE_EVENTS,    [VERBS_RESOLVED] = LIFE_EVENTS,
-                [VERBS_ESTABLISHED] = LIFE_ESTABLISHED,   [VERBS_REJECTED] = LIFE_REFUSED,
-                [VERBS_UNREACHABLE] = LIFE_REFUSED,       [VERBS_CONNECT_ERROR] = LIFE_REFUSED,
-                [VERBS_DISCONNECTED] = LIFE_DISCONNECTED, [VERBS_TIMEWAIT_EXIT] = LIFE_TIMEWAIT,
-                [VERBS_DEVICE_REMOVED] = LIFE_REMOVED,    [VERBS_ADDR_CHANGE] = LIFE_EVENTS,
-                [VERBS_LAST_WQE] = LIFE_EVENTS,           [VERBS_QP_ERROR] = LIFE_FAILED,
-                [VERBS_PORT_DOWN] = LIFE_EVENTS,          [VERBS_PORT_UP] = LIFE_EVENTS,
-        };
-
-        return of[t];
-}
-
 /* What ends a queue that was live; NULL: no such thing. */
 static const char *ending(enum life_event e)
 {
@@ -132,7 +117,7 @@ static const char *ending(enum life_event e)
 
 static void take_event(struct queue_rdma *r, const struct verbs_event *event)
 {
-        enum life_event e = meaning(event->type);
+        enum life_event e = life_event_of(event->type);
         bool live = r->life.state >= LIFE_LIVE;
 
         if (!r->heard) {

@@ -37,13 +37,7 @@ bool args_take_port(void *trace_options, const char *value, char *error, size_t 
 
 static bool take_waived(void *args, const char *value, char *error, size_t size)
 {
-        enum rule_id id = rule_by_name(value);
-
-        if (id == RULE_NONE)
-                snprintf(error, size, "no rule '%s' (nvmfspec conform --rules lists them)", value);
-        else
-                rule_add(&((struct args *)args)->waived, id);
-        return id != RULE_NONE;
+        return option_rule(&((struct args *)args)->waived, value, error, size);
 }
 
 static bool take_number(const char *value, int *out, char *error, size_t size)

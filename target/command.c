@@ -155,21 +155,15 @@ static bool take_listen(void *args, const char *value, char *error, size_t size)
         return true;
 }
 
+/* What a receiver tolerates the target may do or overlook, whoever the rule binds. */
 static bool take_rule(struct rule_set *set, enum party bound, const char *value, char *error,
                       size_t size)
 {
         enum rule_id id = rule_by_name(value);
 
-        if (id == RULE_NONE) {
-                snprintf(error, size, "no rule '%s' (nvmfspec conform --rules lists them)", value);
-                return false;
-        }
-        if (rule_get(id)->bound != bound && rule_get(id)->reaction != REACT_TOLERATE) {
-                snprintf(error, size, "'%s' binds the %s", value, party_name(rule_get(id)->bound));
-                return false;
-        }
-        rule_add(set, id);
-        return true;
+        if (id != RULE_NONE && rule_get(id)->reaction == REACT_TOLERATE)
+                return option_rule(set, value, error, size);
+        return option_rule_of(set, bound, value, error, size);
 }
 
 static bool take_waive(void *args, const char *value, char *error, size_t size)

@@ -73,6 +73,26 @@ static void leave_hungry(struct conn *c)
         c->hungry = false;
 }
 
+/* --- data buffers ----------------------------------------------------------------------------- */
+
+uint8_t *conn_buffer_get(struct conn *c, struct pool *pool, uint32_t len)
+{
+        uint8_t *buf = pool_get(pool, len, c->buffers);
+
+        if (buf)
+                c->buffers++;
+        else
+                conn_go_hungry(c);
+        return buf;
+}
+
+void conn_buffer_put(struct conn *c, struct pool *pool, uint8_t *buf, uint32_t len)
+{
+        c->buffers--;
+        pool_put(pool, buf, len);
+        c->reactor->fed = true;
+}
+
 /* --- what its machine asks for ---------------------------------------------------------------- */
 
 /* FAB_DISCONNECT_LAST is broken. */

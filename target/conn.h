@@ -70,6 +70,11 @@ void conn_trace(void *user, const struct request *r);
 /* A line of the trace about the connection itself. */
 void conn_trace_line(const struct conn *c, const char *what);
 
+/* Data buffers of the pool that the connection's come from. Without memory NULL: the connection is fed
+ * once buffers have come back. */
+uint8_t *conn_buffer_get(struct conn *c, struct pool *pool, uint32_t len);
+void conn_buffer_put(struct conn *c, struct pool *pool, uint8_t *buf, uint32_t len);
+
 /* Into the reactor's lists. */
 void conn_come_again(struct conn *c);
 void conn_go_hungry(struct conn *c);

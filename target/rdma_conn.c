@@ -51,14 +51,10 @@ static bool connected(struct conn *c, unsigned entries)
 static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
 {
         struct rdma_conn *c = user;
-        uint8_t *buf = pool_get(&c->device->pool, len, c->conn.buffers);
+        uint8_t *buf = conn_buffer_get(&c->conn, &c->device->pool, len);
 
-        if (!buf) {
-                conn_go_hungry(&c->conn);
-                return NULL;
-        }
-        *lkey = regmem_key(buf, pool_size(len));
-        c->conn.buffers++;
+        if (buf)
+                *lkey = regmem_key(buf, pool_size(len));
         return buf;
 }
 
@@ -66,9 +62,7 @@ static void buffer_put(void *user, uint8_t *buf, uint32_t len)
 {
         struct rdma_conn *c = user;
 
-        c->conn.buffers--;
-        pool_put(&c->device->pool, buf, len);
-        c->conn.reactor->fed = true;
+        conn_buffer_put(&c->conn, &c->device->pool, buf, len);
 }
 
 static void *response_memory(void *user, uint32_t bytes, uint32_t *lkey)
@@ -278,28 +272,6 @@ static void step(struct rdma_conn *c, enum life_event e)
 }
 
 /* --- what comes ------------------------------------------------------------------------------- */
-
-static enum life_event life_event_of(enum verbs_event_type t)
-{
-        static const enum life_event events[] = {
-                [VERBS_CONNECT_REQUEST] = LIFE_EVENTS,
-                [VERBS_RESOLVED] = LIFE_EVENTS,
-                [VERBS_ESTABLISHED] = LIFE_ESTABLISHED,
-                [VERBS_REJECTED] = LIFE_REFUSED,
-                [VERBS_UNREACHABLE] = LIFE_REFUSED,
-                [VERBS_CONNECT_ERROR] = LIFE_REFUSED,
-                [VERBS_DISCONNECTED] = LIFE_DISCONNECTED,
-                [VERBS_TIMEWAIT_EXIT] = LIFE_TIMEWAIT,
-                [VERBS_DEVICE_REMOVED] = LIFE_REMOVED,
-                [VERBS_ADDR_CHANGE] = LIFE_EVENTS, /* what it leads to comes as an error */
-                [VERBS_LAST_WQE] = LIFE_EVENTS,    /* the sentinel says it, on every device */
-                [VERBS_QP_ERROR] = LIFE_FAILED,
-                [VERBS_PORT_DOWN] = LIFE_EVENTS,
-                [VERBS_PORT_UP] = LIFE_EVENTS,
-        };
-
-        return events[t];
-}
 
 /* A rule of ours that is broken: the queue pair stays as it is. */
 static bool takes_no_notice(const struct rdma_conn *c, enum life_event e)

@@ -64,23 +64,16 @@ static bool connected(struct conn *c, unsigned entries)
 static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
 {
         struct conn *c = user;
-        uint8_t *buf = pool_get(&c->reactor->pool, len, c->buffers);
 
         (void)lkey;
-        if (buf)
-                c->buffers++;
-        else
-                conn_go_hungry(c);
-        return buf;
+        return conn_buffer_get(c, &c->reactor->pool, len);
 }
 
 static void buffer_put(void *user, uint8_t *buf, uint32_t len)
 {
         struct conn *c = user;
 
-        c->buffers--;
-        pool_put(&c->reactor->pool, buf, len);
-        c->reactor->fed = true;
+        conn_buffer_put(c, &c->reactor->pool, buf, len);
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */

@@ -9,12 +9,10 @@
  * Input: bits (4 bytes), alignments (2), the rules that are broken (a count, 3 bytes each), the
  * allocation that fails (1); then steps: what (1), its numbers.
  */
-#include <stdlib.h>
-
 #include "fuzz/fuzz.h"
+#include "fuzz/fuzz_owner.h"
 #include "pdu/machine/tcp_controller.h"
 #include "pdu/machine/tcp_host.h"
-#include "pdu/wire/fabrics.h"
 
 enum {
         BIT_HDGST = 1 << 0,
@@ -42,6 +40,7 @@ enum { COMMANDS = 12, DEPTH = 8, DATA = 1 << 15, PARKED = 64, ROUNDS = 20000 };
 enum step { SUBMIT, TO_CONTROLLER, TO_HOST, COMPLETE, ABORT, PUMP, NOISE, END, BUFFERS, STEPS };
 
 struct pair {
+        struct fuzz_owner owner; /* first */
         struct bytes in;
         uint32_t bits;
         struct tcp_host *host;
@@ -54,9 +53,7 @@ struct pair {
         unsigned turn;
 
         struct request *parked[PARKED];
-        unsigned n_parked, buffers;
-        uint16_t sq_size, sq_head;
-        bool connected, no_flow_control;
+        unsigned n_parked;
         bool stalled; /* the controller takes nothing before something is sent */
 
         struct framer ear[2]; /* by who speaks */
@@ -84,13 +81,13 @@ static uint16_t admit(void *user, struct request *r)
 {
         struct pair *p = user;
 
-        p->sq_head++;
+        p->owner.sq_head++;
         r->xfer = sqe_xfer(&r->sqe);
         if (is_connect(&r->sqe)) {
                 r->len = CONNECT_DATA_LEN;
-                return p->connected ? NVME_SEQUENCE_ERROR : 0;
+                return p->owner.connected ? NVME_SEQUENCE_ERROR : 0;
         }
-        if (!p->connected)
+        if (!p->owner.connected)
                 return NVME_SEQUENCE_ERROR;
         if (r->sqe.opc == NVME_FABRICS)
                 r->xfer = XFER_NONE;
@@ -103,14 +100,11 @@ static void connect_queue(struct pair *p, struct request *r)
 {
         const struct connect_cmd *cmd = &r->sqe.connect;
 
-        if (p->connected || tcp_controller_set_depth(p->c, le16_get(cmd->sqsize) + 1u) != 0) {
+        if (p->owner.connected || tcp_controller_set_depth(p->c, le16_get(cmd->sqsize) + 1u) != 0) {
                 r->cqe.sf = status_field(NVME_INTERNAL_ERROR);
                 return;
         }
-        p->sq_size = (uint16_t)(le16_get(cmd->sqsize) + 1u);
-        p->sq_head = 1;
-        p->no_flow_control = cmd->cattr & CATTR_DISABLE_SQFC;
-        p->connected = true;
+        fuzz_owner_connect(&p->owner, cmd, le16_get(cmd->sqsize) + 1u);
         r->cqe.dw0 = le32(1);
 }
 
@@ -125,46 +119,13 @@ static void execute(void *user, struct request *r)
                 memset(r->data, r->sqe.opc, r->len);
                 r->c2h_len = r->len;
         }
-        r->success_ok = is(p, BIT_SUCCESS) && p->no_flow_control;
+        r->success_ok = is(p, BIT_SUCCESS) && p->owner.no_flow_control;
         if (is_connect(&r->sqe))
                 connect_queue(p, r);
         if (!is(p, BIT_DEFERS) || p->n_parked == PARKED)
                 tcp_controller_complete(p->c, r);
         else
                 p->parked[p->n_parked++] = r;
-}
-
-static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
-{
-        struct pair *p = user;
-        uint8_t *buf = NULL;
-
-        (void)lkey;
-        if (!is(p, BIT_HUNGRY) || p->buffers == 0)
-                buf = malloc(len); /* of just that size: a byte too far is seen */
-        p->buffers += buf != NULL;
-        return buf;
-}
-
-static void buffer_put(void *user, uint8_t *buf, uint32_t len)
-{
-        struct pair *p = user;
-
-        memset(buf, 0xee, len); /* whoever still looks at it will see */
-        p->buffers--;
-        free(buf);
-}
-
-static void completing(void *user, struct request *r)
-{
-        struct pair *p = user;
-        unsigned head = p->sq_head;
-
-        if (p->sq_size > 0)
-                head %= p->sq_size;
-        if (p->no_flow_control)
-                head = r->sqe.opc == NVME_FABRICS ? SQHD_DISABLED : 0;
-        r->cqe.sqhd = le16((uint16_t)head);
 }
 
 static void trace(void *user, const struct request *r)
@@ -498,9 +459,9 @@ static bool begin_controller(struct pair *p, uint8_t cpda)
 {
         static const struct request_ops ops = { .admit = admit,
                                                 .execute = execute,
-                                                .buffer_get = buffer_get,
-                                                .buffer_put = buffer_put,
-                                                .completing = completing,
+                                                .buffer_get = fuzz_owner_buffer_get,
+                                                .buffer_put = fuzz_owner_buffer_put,
+                                                .completing = fuzz_owner_completing,
                                                 .trace = trace };
         const struct tcp_controller_config cfg = {
                 .cpda = cpda,
@@ -557,7 +518,6 @@ static bool begin(struct pair *p)
                 framer_init(&p->ear[e], e, NULL);
                 framer_attach(&p->ear[e], room_ear[e], sizeof(room_ear[e]));
         }
-        must(tcp_host_user(p->host) == p && tcp_controller_user(p->c) == p);
         tcp_host_start(p->host);
         return true;
 }
@@ -573,7 +533,7 @@ static void play(struct pair *p)
                 must(link_of(p, PARTY_HOST)->state != LINK_TERMINATING);
                 must(link_of(p, PARTY_CONTROLLER)->state != LINK_TERMINATING);
         }
-        must(tcp_controller_needs_buffers(p->c) || is(p, BIT_HUNGRY) || p->buffers <= PARKED);
+        must(tcp_controller_needs_buffers(p->c) || is(p, BIT_HUNGRY) || p->owner.buffers <= PARKED);
         (void)tcp_controller_waits(p->c);
         must(!tcp_host_digests_refused(p->host) || is(p, BIT_REQUIRES));
         tcp_host_set_in_capsule(p->host, 0);
@@ -595,7 +555,7 @@ static void end(struct pair *p)
                 must(tcp_controller_executing(p->c) == 0);
         }
         tcp_controller_free(p->c);
-        must(p->buffers == 0);
+        must(p->owner.buffers == 0);
         if (p->track)
                 track_free(p->track);
 }
@@ -605,6 +565,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
         struct pair p = { .in = bytes_of(input, size) };
 
         p.bits = bytes_u32(&p.in);
+        p.owner.hungry = is(&p, BIT_HUNGRY);
         if (begin(&p))
                 play(&p);
         end(&p);

@@ -262,3 +262,25 @@ void option_help(const struct option_row *rows, uint32_t groups, FILE *out)
                 fprintf(out, "  %-28s %s\n", form, r->says);
         }
 }
+
+bool option_rule(struct rule_set *set, const char *id, char *error, size_t size)
+{
+        enum rule_id rule = rule_by_name(id);
+
+        if (rule == RULE_NONE)
+                snprintf(error, size, "no rule '%s' (nvmfspec conform --rules lists them)", id);
+        else
+                rule_add(set, rule);
+        return rule != RULE_NONE;
+}
+
+bool option_rule_of(struct rule_set *set, enum party bound, const char *id, char *error,
+                    size_t size)
+{
+        enum rule_id rule = rule_by_name(id);
+
+        if (rule == RULE_NONE || rule_get(rule)->bound == bound)
+                return option_rule(set, id, error, size);
+        snprintf(error, size, "'%s' binds the %s", id, party_name(rule_get(rule)->bound));
+        return false;
+}

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "pdu/wire/rules.h"
+
 enum option_kind {
         OPTION_FLAG,    /* bool */
         OPTION_STRING,  /* const char *, not copied */
@@ -50,5 +52,11 @@ void option_help(const struct option_row *rows, uint32_t groups, FILE *out);
 int option_number(const char *s, uint64_t *value);
 int option_size(const char *s, uint64_t *value);
 int option_seconds(const char *s, uint64_t *ms);
+
+/* Adds the rule of that id to the set. false: there is none, and `error` says so in a line. */
+bool option_rule(struct rule_set *set, const char *id, char *error, size_t size);
+/* The same; it has to bind that party. */
+bool option_rule_of(struct rule_set *set, enum party bound, const char *id, char *error,
+                    size_t size);
 
 #endif

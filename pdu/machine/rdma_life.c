@@ -45,6 +45,23 @@ const char *life_event_name(enum life_event e)
         return names[e];
 }
 
+/* What ADDR_CHANGE leads to comes as an error; instead of LAST_WQE, which not every device says, the
+ * sentinels tell. */
+enum life_event life_event_of(enum verbs_event_type t)
+{
+        static const enum life_event events[] = {
+                [VERBS_CONNECT_REQUEST] = LIFE_EVENTS,    [VERBS_RESOLVED] = LIFE_EVENTS,
+                [VERBS_ESTABLISHED] = LIFE_ESTABLISHED,   [VERBS_REJECTED] = LIFE_REFUSED,
+                [VERBS_UNREACHABLE] = LIFE_REFUSED,       [VERBS_CONNECT_ERROR] = LIFE_REFUSED,
+                [VERBS_DISCONNECTED] = LIFE_DISCONNECTED, [VERBS_TIMEWAIT_EXIT] = LIFE_TIMEWAIT,
+                [VERBS_DEVICE_REMOVED] = LIFE_REMOVED,    [VERBS_ADDR_CHANGE] = LIFE_EVENTS,
+                [VERBS_LAST_WQE] = LIFE_EVENTS,           [VERBS_QP_ERROR] = LIFE_FAILED,
+                [VERBS_PORT_DOWN] = LIFE_EVENTS,          [VERBS_PORT_UP] = LIFE_EVENTS,
+        };
+
+        return events[t];
+}
+
 /*
  * What is not here says nothing new. Only who is LIVE has somebody to wait for after DREQ: one that
  * is CONNECTING may never be answered. In CLOSING the queue pair has failed already, by the

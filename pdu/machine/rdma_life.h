@@ -42,6 +42,8 @@ enum life_event {
         LIFE_EVENTS
 };
 const char *life_event_name(enum life_event e);
+/* What the provider's event is to the queue pair that it names; LIFE_EVENTS: nothing. */
+enum life_event life_event_of(enum verbs_event_type t);
 
 enum life_action {                         /* bits, to be done in this order */
                    LIFE_DO_REPLAY = 1,     /* now live: take the capsules that were kept */

@@ -546,7 +546,7 @@ static void issue(struct end *e)
                 pattern(io->cmd.data + i * BLOCK, e->qid, io->block + i, io->version);
 }
 
-/* False: there is nothing that it could ask for now. */
+/* Whether it issued anything. */
 static bool host_work(struct end *e)
 {
         unsigned issued = e->issued;
@@ -1031,16 +1031,6 @@ static bool poll_side(struct world *w, bool host)
         return n > 0;
 }
 
-static const enum life_event meanings[] = {
-        [VERBS_CONNECT_REQUEST] = LIFE_EVENTS,    [VERBS_RESOLVED] = LIFE_EVENTS,
-        [VERBS_ESTABLISHED] = LIFE_ESTABLISHED,   [VERBS_REJECTED] = LIFE_REFUSED,
-        [VERBS_UNREACHABLE] = LIFE_REFUSED,       [VERBS_CONNECT_ERROR] = LIFE_REFUSED,
-        [VERBS_DISCONNECTED] = LIFE_DISCONNECTED, [VERBS_TIMEWAIT_EXIT] = LIFE_TIMEWAIT,
-        [VERBS_DEVICE_REMOVED] = LIFE_REMOVED,    [VERBS_ADDR_CHANGE] = LIFE_EVENTS,
-        [VERBS_LAST_WQE] = LIFE_EVENTS,           [VERBS_QP_ERROR] = LIFE_FAILED,
-        [VERBS_PORT_DOWN] = LIFE_EVENTS,          [VERBS_PORT_UP] = LIFE_EVENTS,
-};
-
 static void handle(struct world *w, const struct verbs_event *v)
 {
         struct end *e = v->ep ? verbs_user(v->ep) : NULL;
@@ -1056,8 +1046,8 @@ static void handle(struct world *w, const struct verbs_event *v)
                 host_resolved(e);
         } else if (e && v->type == VERBS_ESTABLISHED && !e->life.has_qp) {
                 return; /* out of nowhere: it has not asked for anything yet */
-        } else if (e && meanings[v->type] != LIFE_EVENTS) {
-                happens(e, meanings[v->type]);
+        } else if (e && life_event_of(v->type) != LIFE_EVENTS) {
+                happens(e, life_event_of(v->type));
                 if (e->used)
                         post_all(e);
         }

@@ -115,21 +115,12 @@ static void happens(enum life_event e)
 
 static void take_events(void)
 {
-        static const enum life_event meanings[] = {
-                [VERBS_CONNECT_REQUEST] = LIFE_EVENTS,    [VERBS_RESOLVED] = LIFE_EVENTS,
-                [VERBS_ESTABLISHED] = LIFE_ESTABLISHED,   [VERBS_REJECTED] = LIFE_REFUSED,
-                [VERBS_UNREACHABLE] = LIFE_REFUSED,       [VERBS_CONNECT_ERROR] = LIFE_REFUSED,
-                [VERBS_DISCONNECTED] = LIFE_DISCONNECTED, [VERBS_TIMEWAIT_EXIT] = LIFE_TIMEWAIT,
-                [VERBS_DEVICE_REMOVED] = LIFE_REMOVED,    [VERBS_ADDR_CHANGE] = LIFE_EVENTS,
-                [VERBS_LAST_WQE] = LIFE_EVENTS,           [VERBS_QP_ERROR] = LIFE_FAILED,
-                [VERBS_PORT_DOWN] = LIFE_EVENTS,          [VERBS_PORT_UP] = LIFE_EVENTS,
-        };
         struct verbs_event v;
 
         while (verbs_event(host.c, &v)) {
                 host.last = v;
-                if (meanings[v.type] != LIFE_EVENTS)
-                        happens(meanings[v.type]);
+                if (life_event_of(v.type) != LIFE_EVENTS)
+                        happens(life_event_of(v.type));
         }
 }
 
