@@ -13,8 +13,9 @@
  *   SEND of the peer when it is received
  *   READ and WRITE of the peer: a device does not tell. The host's end makes them up when a command
  *                    has succeeded: one for each descriptor of its data, as long as that is (or
- *                    its memory), with what the memory holds when the response comes. Which ranges the controller
- *                    has really accessed, and when, only the capture of the controller's end shows
+ *                    its memory), with what the memory holds when the response comes. Which
+ *                    ranges the controller has really accessed, and when, only the capture of the
+ *                    controller's end shows
  *   REQ, REP, RTU, REJ, DREQ, DREP: as the events of either end say
  *
  * What the queue pair does itself is not there: packets that come again, RNR NAKs, path MTU.
