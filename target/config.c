@@ -3,14 +3,13 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <json-c/json.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "config_reader.h"
 #include "ctrl.h"
 #include "pdu/io/auth_openssl.h"
 
@@ -117,240 +116,75 @@ void config_free(struct config *c)
         *c = (struct config) { 0 };
 }
 
-/* --- the reader: where it stands in the document, and what went wrong there ------------------- */
-
-struct reader {
-        const char *file;
-        char path[256]; /* "subsystems[0].namespaces[1].nsid" */
-        char *error;
-        size_t size;
-};
-
-typedef bool take_fn(struct reader *r, struct json_object *v, void *at);
-
-struct key {
-        const char *name;
-        take_fn *take; /* NULL: nvmetcli's, of no use here */
-        size_t offset; /* into the struct that the object fills */
-};
-
-static bool __attribute__((format(printf, 2, 3))) complain(struct reader *r, const char *fmt, ...)
-{
-        int n = snprintf(r->error, r->size, "%s: %s%s", r->file, r->path, r->path[0] ? ": " : "");
-        va_list ap;
-
-        va_start(ap, fmt);
-        if (n >= 0 && (size_t)n < r->size)
-                vsnprintf(r->error + n, r->size - (size_t)n, fmt, ap);
-        va_end(ap);
-        for (char *c = r->error; *c; c++) /* one line, whatever a key is called */
-                if (iscntrl((unsigned char)*c))
-                        *c = '?';
-        return false;
-}
-
-static bool no_memory(struct reader *r)
-{
-        return complain(r, "%s", strerror(ENOMEM));
-}
-
-/* One step down: ".key" or "[index]"; the caller cuts path back to the length returned. */
-static size_t __attribute__((format(printf, 2, 3))) descend(struct reader *r, const char *fmt, ...)
-{
-        size_t len = strlen(r->path);
-        va_list ap;
-
-        va_start(ap, fmt);
-        vsnprintf(r->path + len, sizeof(r->path) - len, fmt, ap);
-        va_end(ap);
-        return len;
-}
-
-static const struct key *find_key(const struct key *keys, const char *name)
-{
-        while (keys->name && strcmp(keys->name, name) != 0)
-                keys++;
-        return keys->name ? keys : NULL;
-}
-
-static bool take_member(struct reader *r, const struct key *keys, const char *name,
-                        struct json_object *v, void *at)
-{
-        const struct key *key = find_key(keys, name);
-        size_t len = descend(r, "%s%s", r->path[0] ? "." : "", name);
-        bool ok = true;
-
-        if (key && key->take)
-                ok = key->take(r, v, (char *)at + key->offset);
-        else if (!key && strncmp(name, "x-", 2) != 0)
-                ok = complain(r, "unknown key");
-        if (ok)
-                r->path[len] = '\0';
-        return ok;
-}
-
-static bool take_object(struct reader *r, struct json_object *v, const struct key *keys, void *at)
-{
-        if (!json_object_is_type(v, json_type_object))
-                return complain(r, "an object is expected");
-        json_object_object_foreach(v, name, member)
-        {
-                if (!take_member(r, keys, name, member, at))
-                        return false;
-        }
-        return true;
-}
-
-static bool take_array(struct reader *r, struct json_object *v, take_fn *each, void *at)
-{
-        if (!json_object_is_type(v, json_type_array))
-                return complain(r, "an array is expected");
-        for (size_t i = 0; i < json_object_array_length(v); i++) {
-                size_t len = descend(r, "[%zu]", i);
-
-                if (!each(r, json_object_array_get_idx(v, i), at))
-                        return false;
-                r->path[len] = '\0';
-        }
-        return true;
-}
-
 /* --- values: strings or numbers --------------------------------------------------------------- */
-
-static bool take_number(struct reader *r, struct json_object *v, uint64_t min, uint64_t max,
-                        uint64_t *n)
-{
-        const char *text = json_object_get_string(v);
-        bool typed =
-            json_object_is_type(v, json_type_int) || json_object_is_type(v, json_type_string);
-        char *end;
-
-        *n = 0;
-        if (!typed || !text || !isdigit((unsigned char)text[0]))
-                return complain(r, "'%s' is no number", text ? text : "null");
-        errno = 0;
-        *n = strtoull(text, &end, 0);
-        if (*end != '\0')
-                return complain(r, "'%s' is no number", text);
-        if (errno || *n < min || *n > max)
-                return complain(r, "%s is not from %llu to %llu", text, (unsigned long long)min,
-                                (unsigned long long)max);
-        return true;
-}
-
-static bool take_u16(struct reader *r, struct json_object *v, void *at)
-{
-        uint64_t n;
-
-        if (!take_number(r, v, 0, UINT16_MAX, &n))
-                return false;
-        *(uint16_t *)at = (uint16_t)n;
-        return true;
-}
 
 static bool take_nsid(struct reader *r, struct json_object *v, void *at)
 {
         uint64_t n;
 
-        if (!take_number(r, v, 1, CTRL_NSID_MAX, &n))
+        if (!reader_number(r, v, 1, CTRL_NSID_MAX, &n))
                 return false;
         *(uint32_t *)at = (uint32_t)n;
         return true;
 }
 
-static bool take_bool(struct reader *r, struct json_object *v, void *at)
-{
-        uint64_t n;
-
-        if (json_object_is_type(v, json_type_boolean))
-                n = json_object_get_boolean(v) ? 1 : 0;
-        else if (!take_number(r, v, 0, 1, &n))
-                return false;
-        *(bool *)at = n;
-        return true;
-}
-
-static const char *take_text(struct reader *r, struct json_object *v, size_t max)
-{
-        const char *text;
-
-        if (!json_object_is_type(v, json_type_string) && !json_object_is_type(v, json_type_int)) {
-                complain(r, "a string is expected");
-                return NULL;
-        }
-        text = json_object_get_string(v);
-        if (strlen(text) <= max)
-                return text;
-        complain(r, "longer than %zu bytes", max);
-        return NULL;
-}
-
-static bool copy_text(struct reader *r, struct json_object *v, void *at, size_t max)
-{
-        const char *text = take_text(r, v, max);
-
-        if (text)
-                strcpy(at, text);
-        return text;
-}
-
 static bool take_serial(struct reader *r, struct json_object *v, void *at)
 {
-        return copy_text(r, v, at, 20);
+        return reader_copy(r, v, at, 20);
 }
 
 static bool take_model(struct reader *r, struct json_object *v, void *at)
 {
-        return copy_text(r, v, at, 40);
+        return reader_copy(r, v, at, 40);
 }
 
 static bool take_firmware(struct reader *r, struct json_object *v, void *at)
 {
-        return copy_text(r, v, at, 8);
+        return reader_copy(r, v, at, 8);
 }
 
 static bool take_traddr(struct reader *r, struct json_object *v, void *at)
 {
-        return copy_text(r, v, at, sizeof(((struct config_port *)0)->traddr) - 1);
+        return reader_copy(r, v, at, sizeof(((struct config_port *)0)->traddr) - 1);
 }
 
 static bool take_trsvcid(struct reader *r, struct json_object *v, void *at)
 {
         uint64_t port;
 
-        return take_number(r, v, 0, UINT16_MAX, &port) &&
-               copy_text(r, v, at, sizeof(((struct config_port *)0)->trsvcid) - 1);
+        return reader_number(r, v, 0, UINT16_MAX, &port) &&
+               reader_copy(r, v, at, sizeof(((struct config_port *)0)->trsvcid) - 1);
 }
 
 /* As the kernel's tool takes them: anything, "testnqn" too. */
 static bool take_nqn(struct reader *r, struct json_object *v, void *at)
 {
-        const char *text = take_text(r, v, NQN_MAX);
+        const char *text = reader_text(r, v, NQN_MAX);
 
         if (!text)
                 return false;
         if (!text[0])
-                return complain(r, "is empty");
+                return reader_complain(r, "is empty");
         strcpy(at, text);
         return true;
 }
 
 static bool take_path(struct reader *r, struct json_object *v, void *at)
 {
-        const char *text = take_text(r, v, PATH_MAX);
+        const char *text = reader_text(r, v, PATH_MAX);
         char **path = at;
 
         if (!text)
                 return false;
         free(*path);
         *path = strdup(text);
-        return *path || no_memory(r);
+        return *path || reader_no_memory(r);
 }
 
 /* 32 hexadecimal digits, with dashes wherever. */
 static bool take_id(struct reader *r, struct json_object *v, uint8_t id[16], bool *has)
 {
-        const char *text = take_text(r, v, 64);
+        const char *text = reader_text(r, v, 64);
         char digits[33];
         size_t n = 0;
 
@@ -360,14 +194,14 @@ static bool take_id(struct reader *r, struct json_object *v, uint8_t id[16], boo
                 if (*p != '-')
                         digits[n++] = *p;
         if (n != 32)
-                return complain(r, "'%s' has not 32 hexadecimal digits", text);
+                return reader_complain(r, "'%s' has not 32 hexadecimal digits", text);
         digits[32] = '\0';
         *has = false;
         for (size_t i = 0; i < 16; i++) {
                 char pair[3] = { digits[2 * i], digits[2 * i + 1], '\0' };
 
                 if (!isxdigit((unsigned char)pair[0]) || !isxdigit((unsigned char)pair[1]))
-                        return complain(r, "'%s' is not hexadecimal", text);
+                        return reader_complain(r, "'%s' is not hexadecimal", text);
                 id[i] = (uint8_t)strtoul(pair, NULL, 16);
                 *has |= id[i] != 0;
         }
@@ -390,33 +224,13 @@ static bool take_nguid(struct reader *r, struct json_object *v, void *at)
 
 /* --- words ------------------------------------------------------------------------------------ */
 
-struct choice {
-        const char *text;
-        uint8_t value;
-};
-
-static bool take_choice(struct reader *r, struct json_object *v, const struct choice *words,
-                        void *at)
-{
-        const char *text = take_text(r, v, 64);
-
-        if (!text)
-                return false;
-        for (; words->text; words++)
-                if (strcmp(words->text, text) == 0) {
-                        *(uint8_t *)at = words->value;
-                        return true;
-                }
-        return complain(r, "'%s' is not supported", text);
-}
-
 static bool take_trtype(struct reader *r, struct json_object *v, void *at)
 {
         static const struct choice words[] = { { "tcp", TRTYPE_TCP },
                                                { "rdma", TRTYPE_RDMA },
                                                { NULL, 0 } };
 
-        return take_choice(r, v, words, at);
+        return reader_choice(r, v, words, at);
 }
 
 static bool take_any_trtype(struct reader *r, struct json_object *v, void *at)
@@ -427,7 +241,7 @@ static bool take_any_trtype(struct reader *r, struct json_object *v, void *at)
                                                { "loop", TRTYPE_LOOP },
                                                { NULL, 0 } };
 
-        return take_choice(r, v, words, at);
+        return reader_choice(r, v, words, at);
 }
 
 static bool take_adrfam(struct reader *r, struct json_object *v, void *at)
@@ -436,7 +250,7 @@ static bool take_adrfam(struct reader *r, struct json_object *v, void *at)
                                                { "ipv6", ADRFAM_IPV6 },
                                                { NULL, 0 } };
 
-        return take_choice(r, v, words, at);
+        return reader_choice(r, v, words, at);
 }
 
 /* TLS is not served: a port that requires a secure channel can't be. */
@@ -446,7 +260,7 @@ static bool take_treq(struct reader *r, struct json_object *v, void *at)
                                                { "not required", 2 },
                                                { NULL, 0 } };
 
-        return take_choice(r, v, words, at);
+        return reader_choice(r, v, words, at);
 }
 
 static bool take_tsas(struct reader *r, struct json_object *v, void *at)
@@ -455,7 +269,7 @@ static bool take_tsas(struct reader *r, struct json_object *v, void *at)
         uint8_t sectype;
 
         (void)at;
-        return take_choice(r, v, words, &sectype);
+        return reader_choice(r, v, words, &sectype);
 }
 
 /* --- objects ---------------------------------------------------------------------------------- */
@@ -471,14 +285,14 @@ static bool take_device(struct reader *r, struct json_object *v, void *at)
                 { NULL, NULL, 0 },
         };
 
-        return take_object(r, v, keys, at);
+        return reader_object(r, v, keys, at);
 }
 
 static bool take_ns(struct reader *r, struct json_object *v, void *at)
 {
         static const struct key keys[] = {
                 { "nsid", take_nsid, AT(config_ns, nsid) },
-                { "enable", take_bool, AT(config_ns, enable) },
+                { "enable", reader_bool, AT(config_ns, enable) },
                 { "device", take_device, 0 },
                 { "ana", NULL, 0 },
                 { "ana_grpid", NULL, 0 },
@@ -490,38 +304,38 @@ static bool take_ns(struct reader *r, struct json_object *v, void *at)
         struct config_ns *ns = grow(&s->ns, &s->n_ns, sizeof(*ns));
 
         if (!ns)
-                return no_memory(r);
-        if (!take_object(r, v, keys, ns))
+                return reader_no_memory(r);
+        if (!reader_object(r, v, keys, ns))
                 return false;
         if (ns->nsid == 0)
-                return complain(r, "has no nsid");
+                return reader_complain(r, "has no nsid");
         if (ns->enable && !ns->path)
-                return complain(r, "is enabled, but has no device.path");
+                return reader_complain(r, "is enabled, but has no device.path");
         return true;
 }
 
 static bool take_namespaces(struct reader *r, struct json_object *v, void *at)
 {
-        return take_array(r, v, take_ns, at);
+        return reader_array(r, v, take_ns, at);
 }
 
 static bool take_attr(struct reader *r, struct json_object *v, void *at)
 {
         static const struct key keys[] = {
-                { "allow_any_host", take_bool, AT(config_subsystem, allow_any_host) },
+                { "allow_any_host", reader_bool, AT(config_subsystem, allow_any_host) },
                 { "serial", take_serial, AT(config_subsystem, serial) },
                 { "model", take_model, AT(config_subsystem, model) },
                 { "firmware", take_firmware, AT(config_subsystem, firmware) },
-                { "cntlid_min", take_u16, AT(config_subsystem, cntlid_min) },
-                { "cntlid_max", take_u16, AT(config_subsystem, cntlid_max) },
-                { "qid_max", take_u16, AT(config_subsystem, qid_max) },
+                { "cntlid_min", reader_u16, AT(config_subsystem, cntlid_min) },
+                { "cntlid_max", reader_u16, AT(config_subsystem, cntlid_max) },
+                { "qid_max", reader_u16, AT(config_subsystem, qid_max) },
                 { "ieee_oui", NULL, 0 },
                 { "pi_enable", NULL, 0 },
                 { "version", NULL, 0 },
                 { NULL, NULL, 0 },
         };
 
-        return take_object(r, v, keys, at);
+        return reader_object(r, v, keys, at);
 }
 
 struct strings {
@@ -536,14 +350,14 @@ static bool take_nqn_string(struct reader *r, struct json_object *v, void *at)
 
         if (!take_nqn(r, v, nqn))
                 return false;
-        return config_add_string(s->array, s->n, nqn) || no_memory(r);
+        return config_add_string(s->array, s->n, nqn) || reader_no_memory(r);
 }
 
 static bool take_allowed_hosts(struct reader *r, struct json_object *v, void *at)
 {
         struct config_subsystem *s = at;
 
-        return take_array(r, v, take_nqn_string, &(struct strings) { &s->hosts, &s->n_hosts });
+        return reader_array(r, v, take_nqn_string, &(struct strings) { &s->hosts, &s->n_hosts });
 }
 
 static bool take_subsystem(struct reader *r, struct json_object *v, void *at)
@@ -560,14 +374,14 @@ static bool take_subsystem(struct reader *r, struct json_object *v, void *at)
         struct config_subsystem *s = config_add_subsystem(c, "");
 
         if (!s)
-                return no_memory(r);
+                return reader_no_memory(r);
         s->allow_any_host = false; /* as the kernel's default */
-        if (!take_object(r, v, keys, s))
+        if (!reader_object(r, v, keys, s))
                 return false;
         if (!s->nqn[0])
-                return complain(r, "has no nqn");
+                return reader_complain(r, "has no nqn");
         if (s->cntlid_max && s->cntlid_max < s->cntlid_min)
-                return complain(r, "attr.cntlid_max is below attr.cntlid_min");
+                return reader_complain(r, "attr.cntlid_max is below attr.cntlid_min");
         return true;
 }
 
@@ -583,7 +397,7 @@ static bool take_addr(struct reader *r, struct json_object *v, void *at)
                 { NULL, NULL, 0 },
         };
 
-        return take_object(r, v, keys, at);
+        return reader_object(r, v, keys, at);
 }
 
 static bool take_referral_addr(struct reader *r, struct json_object *v, void *at)
@@ -594,44 +408,44 @@ static bool take_referral_addr(struct reader *r, struct json_object *v, void *at
                 { "traddr", take_traddr, AT(config_referral, traddr) },
                 { "trsvcid", take_trsvcid, AT(config_referral, trsvcid) },
                 { "treq", take_treq, AT(config_referral, treq) },
-                { "portid", take_u16, AT(config_referral, port_id) },
+                { "portid", reader_u16, AT(config_referral, port_id) },
                 { NULL, NULL, 0 },
         };
 
-        return take_object(r, v, keys, at);
+        return reader_object(r, v, keys, at);
 }
 
 static bool take_referral(struct reader *r, struct json_object *v, void *at)
 {
         static const struct key keys[] = {
                 { "addr", take_referral_addr, 0 },
-                { "enable", take_bool, AT(config_referral, enable) },
+                { "enable", reader_bool, AT(config_referral, enable) },
                 { "name", NULL, 0 },
                 { NULL, NULL, 0 },
         };
         struct config_port *p = at;
         struct config_referral *ref = grow(&p->referrals, &p->n_referrals, sizeof(*ref));
 
-        return ref ? take_object(r, v, keys, ref) : no_memory(r);
+        return ref ? reader_object(r, v, keys, ref) : reader_no_memory(r);
 }
 
 static bool take_referrals(struct reader *r, struct json_object *v, void *at)
 {
-        return take_array(r, v, take_referral, at);
+        return reader_array(r, v, take_referral, at);
 }
 
 static bool take_port_subsystems(struct reader *r, struct json_object *v, void *at)
 {
         struct config_port *p = at;
 
-        return take_array(r, v, take_nqn_string,
-                          &(struct strings) { &p->subsystems, &p->n_subsystems });
+        return reader_array(r, v, take_nqn_string,
+                            &(struct strings) { &p->subsystems, &p->n_subsystems });
 }
 
 static bool take_port(struct reader *r, struct json_object *v, void *at)
 {
         static const struct key keys[] = {
-                { "portid", take_u16, AT(config_port, id) },
+                { "portid", reader_u16, AT(config_port, id) },
                 { "addr", take_addr, 0 },
                 { "subsystems", take_port_subsystems, 0 },
                 { "referrals", take_referrals, 0 },
@@ -643,10 +457,10 @@ static bool take_port(struct reader *r, struct json_object *v, void *at)
         struct config_port *p = config_add_port(c, 0, "", "4420");
 
         if (!p)
-                return no_memory(r);
-        if (!take_object(r, v, keys, p))
+                return reader_no_memory(r);
+        if (!reader_object(r, v, keys, p))
                 return false;
-        return p->traddr[0] ? true : complain(r, "has no addr.traddr");
+        return p->traddr[0] ? true : reader_complain(r, "has no addr.traddr");
 }
 
 /* The place of a name in the list, NULL at its end; -1: it is not there. */
@@ -685,30 +499,31 @@ bool config_group(const char *name, uint8_t *groups)
 
 static bool take_secret(struct reader *r, struct json_object *v, void *at)
 {
-        const char *text = take_text(r, v, 1024);
+        const char *text = reader_text(r, v, 1024);
         char error[200];
 
         if (text && text[0] && auth_key_option(at, text, error, sizeof(error)) < 0)
-                return complain(r, "%s", error);
+                return reader_complain(r, "%s", error);
         return text;
 }
 
 static bool take_hash(struct reader *r, struct json_object *v, void *at)
 {
-        const char *text = take_text(r, v, 64);
+        const char *text = reader_text(r, v, 64);
 
         if (text && text[0] && !config_hash(text, at))
-                return complain(r, "'%s' is not hmac(sha256), hmac(sha384) or hmac(sha512)", text);
+                return reader_complain(r, "'%s' is not hmac(sha256), hmac(sha384) or hmac(sha512)",
+                                       text);
         return text;
 }
 
 static bool take_group(struct reader *r, struct json_object *v, void *at)
 {
-        const char *text = take_text(r, v, 64);
+        const char *text = reader_text(r, v, 64);
 
         if (text && text[0] && !config_group(text, at))
-                return complain(r, "'%s' is neither null nor ffdhe2048, 3072, 4096, 6144, 8192",
-                                text);
+                return reader_complain(
+                    r, "'%s' is neither null nor ffdhe2048, 3072, 4096, 6144, 8192", text);
         return text;
 }
 
@@ -722,7 +537,7 @@ static bool take_host_attr(struct reader *r, struct json_object *v, void *at)
                 { NULL, NULL, 0 },
         };
 
-        return take_object(r, v, keys, at);
+        return reader_object(r, v, keys, at);
 }
 
 static bool take_host(struct reader *r, struct json_object *v, void *at)
@@ -735,27 +550,27 @@ static bool take_host(struct reader *r, struct json_object *v, void *at)
         struct config_host *host = config_add_host(at, "");
 
         if (!host)
-                return no_memory(r);
-        if (!take_object(r, v, keys, host))
+                return reader_no_memory(r);
+        if (!reader_object(r, v, keys, host))
                 return false;
         if (host->keys.ctrl.len && !host->keys.host.len)
-                return complain(r, "attr.dhchap_ctrl_key is of no use without dhchap_key");
-        return host->nqn[0] ? true : complain(r, "has no nqn");
+                return reader_complain(r, "attr.dhchap_ctrl_key is of no use without dhchap_key");
+        return host->nqn[0] ? true : reader_complain(r, "has no nqn");
 }
 
 static bool take_hosts(struct reader *r, struct json_object *v, void *at)
 {
-        return take_array(r, v, take_host, at);
+        return reader_array(r, v, take_host, at);
 }
 
 static bool take_ports(struct reader *r, struct json_object *v, void *at)
 {
-        return take_array(r, v, take_port, at);
+        return reader_array(r, v, take_port, at);
 }
 
 static bool take_subsystems(struct reader *r, struct json_object *v, void *at)
 {
-        return take_array(r, v, take_subsystem, at);
+        return reader_array(r, v, take_subsystem, at);
 }
 
 static bool take_config(struct reader *r, struct json_object *v, struct config *c)
@@ -767,7 +582,7 @@ static bool take_config(struct reader *r, struct json_object *v, struct config *
                 { NULL, NULL, 0 },
         };
 
-        return take_object(r, v, keys, c);
+        return reader_object(r, v, keys, c);
 }
 
 /* --- what one element alone does not show ----------------------------------------------------- */
@@ -800,8 +615,8 @@ static bool check_hosts(struct reader *r, const struct config *c, const struct c
 {
         for (unsigned i = 0; i < s->n_hosts; i++)
                 if (!find_host(c, s->hosts[i])) {
-                        descend(r, ".allowed_hosts[%u]", i);
-                        return complain(r, "'%s' is not in hosts", s->hosts[i]);
+                        reader_descend(r, ".allowed_hosts[%u]", i);
+                        return reader_complain(r, "'%s' is not in hosts", s->hosts[i]);
                 }
         return true;
 }
@@ -811,8 +626,8 @@ static bool check_namespaces(struct reader *r, const struct config_subsystem *s)
         for (unsigned i = 0; i < s->n_ns; i++)
                 for (unsigned k = 0; k < i; k++)
                         if (s->ns[i].nsid == s->ns[k].nsid) {
-                                descend(r, ".namespaces[%u].nsid", i);
-                                return complain(r, "%u is there twice", s->ns[i].nsid);
+                                reader_descend(r, ".namespaces[%u].nsid", i);
+                                return reader_complain(r, "%u is there twice", s->ns[i].nsid);
                         }
         return true;
 }
@@ -820,12 +635,12 @@ static bool check_namespaces(struct reader *r, const struct config_subsystem *s)
 static bool check_subsystem(struct reader *r, const struct config *c, unsigned i)
 {
         const struct config_subsystem *s = &c->subsystems[i];
-        size_t len = descend(r, "subsystems[%u]", i);
+        size_t len = reader_descend(r, "subsystems[%u]", i);
 
         if (has_subsystem(c, i, s->nqn))
-                return complain(r, "nqn '%s' is there twice", s->nqn);
+                return reader_complain(r, "nqn '%s' is there twice", s->nqn);
         if (strcmp(s->nqn, NQN_DISCOVERY) == 0)
-                return complain(r, "nqn is the discovery service's own");
+                return reader_complain(r, "nqn is the discovery service's own");
         if (!check_hosts(r, c, s) || !check_namespaces(r, s))
                 return false;
         r->path[len] = '\0';
@@ -835,15 +650,15 @@ static bool check_subsystem(struct reader *r, const struct config *c, unsigned i
 static bool check_port(struct reader *r, const struct config *c, unsigned i)
 {
         const struct config_port *p = &c->ports[i];
-        size_t len = descend(r, "ports[%u]", i);
+        size_t len = reader_descend(r, "ports[%u]", i);
 
         for (unsigned k = 0; k < i; k++)
                 if (c->ports[k].id == p->id)
-                        return complain(r, "portid %u is there twice", p->id);
+                        return reader_complain(r, "portid %u is there twice", p->id);
         for (unsigned k = 0; k < p->n_subsystems; k++)
                 if (!has_subsystem(c, c->n_subsystems, p->subsystems[k])) {
-                        descend(r, ".subsystems[%u]", k);
-                        return complain(r, "'%s' is not in subsystems", p->subsystems[k]);
+                        reader_descend(r, ".subsystems[%u]", k);
+                        return reader_complain(r, "'%s' is not in subsystems", p->subsystems[k]);
                 }
         r->path[len] = '\0';
         return true;
@@ -859,7 +674,7 @@ bool config_check(const struct config *c, const char *what, char *error, size_t 
         for (unsigned i = 0; i < c->n_ports; i++)
                 if (!check_port(&r, c, i))
                         return false;
-        return c->n_ports > 0 || complain(&r, "has no ports");
+        return c->n_ports > 0 || reader_complain(&r, "has no ports");
 }
 
 /* --- the file --------------------------------------------------------------------------------- */
@@ -880,14 +695,14 @@ static char *read_file(struct reader *r, size_t *len)
         char *text = f ? malloc(room) : NULL;
 
         if (!text) {
-                complain(r, "%s", strerror(errno));
+                reader_complain(r, "%s", strerror(errno));
                 if (f)
                         fclose(f);
                 return NULL;
         }
         *len = fread(text, 1, room, f);
         if (ferror(f) || *len == room) {
-                complain(r, "%s", ferror(f) ? strerror(errno) : "too large");
+                reader_complain(r, "%s", ferror(f) ? strerror(errno) : "too large");
                 free(text);
                 text = NULL;
         }
@@ -914,11 +729,11 @@ static struct json_object *parse(struct reader *r, const char *text, size_t len)
         while (v && end < len && isspace((unsigned char)text[end]))
                 end++;
         if (!v)
-                complain(r, "line %u: %s", line_of(text, end < len ? end : len),
-                         e == json_tokener_continue ? "ends too early"
-                                                    : json_tokener_error_desc(e));
+                reader_complain(r, "line %u: %s", line_of(text, end < len ? end : len),
+                                e == json_tokener_continue ? "ends too early"
+                                                           : json_tokener_error_desc(e));
         else if (end < len)
-                complain(r, "line %u: more text behind the end", line_of(text, end));
+                reader_complain(r, "line %u: more text behind the end", line_of(text, end));
         if (v && end < len) {
                 json_object_put(v);
                 v = NULL;

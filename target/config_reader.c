@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config_reader.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- the reader: where it stands in the document, and what went wrong there ------------------- */
+
+bool reader_complain(struct reader *r, const char *fmt, ...)
+{
+        int n = snprintf(r->error, r->size, "%s: %s%s", r->file, r->path, r->path[0] ? ": " : "");
+        va_list ap;
+
+        va_start(ap, fmt);
+        if (n >= 0 && (size_t)n < r->size)
+                vsnprintf(r->error + n, r->size - (size_t)n, fmt, ap);
+        va_end(ap);
+        for (char *c = r->error; *c; c++) /* one line, whatever a key is called */
+                if (iscntrl((unsigned char)*c))
+                        *c = '?';
+        return false;
+}
+
+bool reader_no_memory(struct reader *r)
+{
+        return reader_complain(r, "%s", strerror(ENOMEM));
+}
+
+size_t reader_descend(struct reader *r, const char *fmt, ...)
+{
+        size_t len = strlen(r->path);
+        va_list ap;
+
+        va_start(ap, fmt);
+        vsnprintf(r->path + len, sizeof(r->path) - len, fmt, ap);
+        va_end(ap);
+        return len;
+}
+
+static const struct key *find_key(const struct key *keys, const char *name)
+{
+        while (keys->name && strcmp(keys->name, name) != 0)
+                keys++;
+        return keys->name ? keys : NULL;
+}
+
+static bool take_member(struct reader *r, const struct key *keys, const char *name,
+                        struct json_object *v, void *at)
+{
+        const struct key *key = find_key(keys, name);
+        size_t len = reader_descend(r, "%s%s", r->path[0] ? "." : "", name);
+        bool ok = true;
+
+        if (key && key->take)
+                ok = key->take(r, v, (char *)at + key->offset);
+        else if (!key && strncmp(name, "x-", 2) != 0)
+                ok = reader_complain(r, "unknown key");
+        if (ok)
+                r->path[len] = '\0';
+        return ok;
+}
+
+bool reader_object(struct reader *r, struct json_object *v, const struct key *keys, void *at)
+{
+        if (!json_object_is_type(v, json_type_object))
+                return reader_complain(r, "an object is expected");
+        json_object_object_foreach(v, name, member)
+        {
+                if (!take_member(r, keys, name, member, at))
+                        return false;
+        }
+        return true;
+}
+
+bool reader_array(struct reader *r, struct json_object *v, take_fn *each, void *at)
+{
+        if (!json_object_is_type(v, json_type_array))
+                return reader_complain(r, "an array is expected");
+        for (size_t i = 0; i < json_object_array_length(v); i++) {
+                size_t len = reader_descend(r, "[%zu]", i);
+
+                if (!each(r, json_object_array_get_idx(v, i), at))
+                        return false;
+                r->path[len] = '\0';
+        }
+        return true;
+}
+
+/* --- values ----------------------------------------------------------------------------------- */
+
+bool reader_number(struct reader *r, struct json_object *v, uint64_t min, uint64_t max, uint64_t *n)
+{
+        const char *text = json_object_get_string(v);
+        bool typed =
+            json_object_is_type(v, json_type_int) || json_object_is_type(v, json_type_string);
+        char *end;
+
+        *n = 0;
+        if (!typed || !text || !isdigit((unsigned char)text[0]))
+                return reader_complain(r, "'%s' is no number", text ? text : "null");
+        errno = 0;
+        *n = strtoull(text, &end, 0);
+        if (*end != '\0')
+                return reader_complain(r, "'%s' is no number", text);
+        if (errno || *n < min || *n > max)
+                return reader_complain(r, "%s is not from %llu to %llu", text,
+                                       (unsigned long long)min, (unsigned long long)max);
+        return true;
+}
+
+bool reader_u16(struct reader *r, struct json_object *v, void *at)
+{
+        uint64_t n;
+
+        if (!reader_number(r, v, 0, UINT16_MAX, &n))
+                return false;
+        *(uint16_t *)at = (uint16_t)n;
+        return true;
+}
+
+bool reader_bool(struct reader *r, struct json_object *v, void *at)
+{
+        uint64_t n;
+
+        if (json_object_is_type(v, json_type_boolean))
+                n = json_object_get_boolean(v) ? 1 : 0;
+        else if (!reader_number(r, v, 0, 1, &n))
+                return false;
+        *(bool *)at = n;
+        return true;
+}
+
+const char *reader_text(struct reader *r, struct json_object *v, size_t max)
+{
+        const char *text;
+
+        if (!json_object_is_type(v, json_type_string) && !json_object_is_type(v, json_type_int)) {
+                reader_complain(r, "a string is expected");
+                return NULL;
+        }
+        text = json_object_get_string(v);
+        if (strlen(text) <= max)
+                return text;
+        reader_complain(r, "longer than %zu bytes", max);
+        return NULL;
+}
+
+bool reader_copy(struct reader *r, struct json_object *v, void *at, size_t max)
+{
+        const char *text = reader_text(r, v, max);
+
+        if (text)
+                strcpy(at, text);
+        return text;
+}
+
+bool reader_choice(struct reader *r, struct json_object *v, const struct choice *words, void *at)
+{
+        const char *text = reader_text(r, v, 64);
+
+        if (!text)
+                return false;
+        for (; words->text; words++)
+                if (strcmp(words->text, text) == 0) {
+                        *(uint8_t *)at = words->value;
+                        return true;
+                }
+        return reader_complain(r, "'%s' is not supported", text);
+}
