@@ -305,94 +305,50 @@ static void test_lowest_offset_wins(void **state)
 
 /* --- arithmetic at the edges ------------------------------------------------------------------ */
 
+#define DIGESTS .hdgst = true, .ddgst = true
+/* clang-format off */
+static const struct {
+        uint8_t type, flags, hlen, pdo;
+        uint32_t plen;
+        struct pdu_format format;
+        enum rule_id rule;
+        uint32_t start, len; /* of its data, as its receiver takes it */
+} edges[] = {
+        /* the largest PDU there can be, and one byte */
+        { PDU_CAPSULE_CMD, 0, 72, 72, UINT32_MAX, { 0 },       RULE_NONE, 72, UINT32_MAX - 72 },
+        { PDU_CAPSULE_CMD, 0, 72, 72, 73,         { 0 },       RULE_NONE, 72, 1 },
+        { PDU_CAPSULE_CMD, 3, 72, 76, UINT32_MAX, { DIGESTS }, RULE_NONE, 76, UINT32_MAX - 80 },
+        /* PDO 144, and the multiple of 72 that lies inside the header */
+        { PDU_CAPSULE_CMD, 1, 72, 144, 656, { .hdgst = true, .pda = 17 }, RULE_NONE,   144, 512 },
+        { PDU_CAPSULE_CMD, 1, 72, 72,  656, { .hdgst = true, .pda = 17 }, TCP_PDO_H2C, 76,  580 },
+        /* PDO at the end of the PDU, and behind it */
+        { PDU_H2C_DATA, 0, 24, 28, 28,  { 0 }, TCP_PDO_H2C, 28, 0 },
+        { PDU_H2C_DATA, 0, 24, 252, 28, { 0 }, TCP_PDO_H2C, 28, 0 },
+        /* more padding than needed is the receiver's loss only */
+        { PDU_H2C_DATA, 0, 24, 128, 128 + 4, { 0 }, RULE_NONE, 128, 4 },
+        /* a capsule without data: PDO says nothing */
+        { PDU_CAPSULE_CMD, 0, 72, 72, 72,  { 0 },         RULE_NONE, 72, 0 },
+        { PDU_CAPSULE_CMD, 0, 72, 255, 72, { .pda = 31 }, RULE_NONE, 72, 0 },
+        { PDU_CAPSULE_CMD, 1, 72, 0, 76,   { DIGESTS },   RULE_NONE, 76, 0 },
+        { PDU_CAPSULE_CMD, 3, 72, 0, 76,   { DIGESTS },   RULE_NONE, 76, 0 },
+        /* PLEN below HLEN */
+        { PDU_CAPSULE_CMD, 0, 72, 72, 24, { 0 }, TCP_PLEN_H2C, 72, 0 },
+        { PDU_H2C_DATA,    0, 24, 24, 0,  { 0 }, TCP_PLEN_H2C, 24, 0 },
+        /* nothing but a digest behind the header */
+        { PDU_H2C_DATA, 2, 24, 24, 28, { .ddgst = true }, TCP_PLEN_H2C, 24, 0 },
+        { PDU_H2C_DATA, 2, 24, 24, 25, { .ddgst = true }, TCP_PLEN_H2C, 24, 0 },
+        /* TermReq: 24 to 152, its data at 24 whatever the alignment */
+        { PDU_H2C_TERM, 0, 24, 0, 24,  { 0 },                  RULE_NONE, 24, 0 },
+        { PDU_H2C_TERM, 0, 24, 0, 152, { DIGESTS, .pda = 31 }, RULE_NONE, 24, 128 },
+        { PDU_H2C_TERM, 0, 24, 0, 153, { 0 },                  TCP_TERM_LEN_H2C, 24, 129 },
+        { PDU_H2C_TERM, 0, 24, 0, 23,  { 0 },                  TCP_TERM_LEN_H2C, 24, 0 },
+        { PDU_H2C_TERM, 0, 72, 0, 24,  { 0 },                  RULE_NONE, 24, 0 },
+};
+/* clang-format on */
+#undef DIGESTS
+
 static void test_edges(void **state)
 {
-        static const struct {
-                uint8_t type, flags, hlen, pdo;
-                uint32_t plen;
-                struct pdu_format format;
-                enum rule_id rule;
-                uint32_t start, len;
-        } edges[] = {
-                /* the largest PDU there can be, and one byte */
-                { PDU_CAPSULE_CMD, 0, 72, 72, UINT32_MAX, { 0 }, RULE_NONE, 72, UINT32_MAX - 72 },
-                { PDU_CAPSULE_CMD, 0, 72, 72, 73, { 0 }, RULE_NONE, 72, 1 },
-                { PDU_CAPSULE_CMD,
-                  3,
-                  72,
-                  76,
-                  UINT32_MAX,
-                  { .hdgst = true, .ddgst = true },
-                  RULE_NONE,
-                  76,
-                  UINT32_MAX - 80 },
-                /* PDO 144, and the multiple of 72 that lies inside the header */
-                { PDU_CAPSULE_CMD,
-                  1,
-                  72,
-                  144,
-                  144 + 512,
-                  { .hdgst = true, .pda = 17 },
-                  RULE_NONE,
-                  144,
-                  512 },
-                { PDU_CAPSULE_CMD,
-                  1,
-                  72,
-                  72,
-                  144 + 512,
-                  { .hdgst = true, .pda = 17 },
-                  TCP_PDO_H2C,
-                  76,
-                  580 },
-                /* PDO at the end of the PDU, and behind it */
-                { PDU_H2C_DATA, 0, 24, 28, 28, { 0 }, TCP_PDO_H2C, 28, 0 },
-                { PDU_H2C_DATA, 0, 24, 252, 28, { 0 }, TCP_PDO_H2C, 28, 0 },
-                /* more padding than needed is the receiver's loss only */
-                { PDU_H2C_DATA, 0, 24, 128, 128 + 4, { 0 }, RULE_NONE, 128, 4 },
-                /* a capsule without data: PDO says nothing */
-                { PDU_CAPSULE_CMD, 0, 72, 72, 72, { 0 }, RULE_NONE, 72, 0 },
-                { PDU_CAPSULE_CMD, 0, 72, 255, 72, { .pda = 31 }, RULE_NONE, 72, 0 },
-                { PDU_CAPSULE_CMD,
-                  1,
-                  72,
-                  0,
-                  76,
-                  { .hdgst = true, .ddgst = true },
-                  RULE_NONE,
-                  76,
-                  0 },
-                { PDU_CAPSULE_CMD,
-                  3,
-                  72,
-                  0,
-                  76,
-                  { .hdgst = true, .ddgst = true },
-                  RULE_NONE,
-                  76,
-                  0 },
-                /* PLEN below HLEN */
-                { PDU_CAPSULE_CMD, 0, 72, 72, 24, { 0 }, TCP_PLEN_H2C, 72, 0 },
-                { PDU_H2C_DATA, 0, 24, 24, 0, { 0 }, TCP_PLEN_H2C, 24, 0 },
-                /* nothing but a digest behind the header */
-                { PDU_H2C_DATA, 2, 24, 24, 28, { .ddgst = true }, TCP_PLEN_H2C, 24, 0 },
-                { PDU_H2C_DATA, 2, 24, 24, 25, { .ddgst = true }, TCP_PLEN_H2C, 24, 0 },
-                /* TermReq: 24 to 152, its data at 24 whatever the alignment */
-                { PDU_H2C_TERM, 0, 24, 0, 24, { 0 }, RULE_NONE, 24, 0 },
-                { PDU_H2C_TERM,
-                  0,
-                  24,
-                  0,
-                  152,
-                  { .hdgst = true, .ddgst = true, .pda = 31 },
-                  RULE_NONE,
-                  24,
-                  128 },
-                { PDU_H2C_TERM, 0, 24, 0, 153, { 0 }, TCP_TERM_LEN_H2C, 24, 129 },
-                { PDU_H2C_TERM, 0, 24, 0, 23, { 0 }, TCP_TERM_LEN_H2C, 24, 0 },
-                { PDU_H2C_TERM, 0, 72, 0, 24, { 0 }, RULE_NONE, 24, 0 },
-        };
-
         (void)state;
         for (size_t i = 0; i < COUNT(edges); i++) {
                 union pdu h = { .ch = { edges[i].type, edges[i].flags, edges[i].hlen, edges[i].pdo,
