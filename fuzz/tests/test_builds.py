@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The ways to build fuzz targets that no preset of the other tests has: OSS-Fuzz's, AFL++'s."""
 import os
-import shutil
 import subprocess
 import zipfile
 from pathlib import Path
@@ -18,7 +17,7 @@ def run(*argv, **env):
 
 @pytest.mark.slow
 @pytest.mark.fast
-@pytest.mark.skipif(not shutil.which("clang"), reason="clang is not installed")
+@pytest.mark.needs("clang")
 def test_oss_fuzz(tmp_path):
     """Fuzzer, corpus, dictionary and options of each target; the fuzzer takes them and runs."""
     done = run("fuzz/oss-fuzz/build.sh", "rules", "rdma_life", OUT=str(tmp_path))

@@ -6,7 +6,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import struct
 import subprocess
 import zlib
@@ -65,7 +64,7 @@ def test_both_ends_record_the_same(tmp_path, suffix):
     assert said[0] == said[1]
 
 
-@pytest.mark.skipif(not shutil.which("tshark"), reason="no tshark")
+@pytest.mark.needs("tshark")
 def test_wireshark_reads_it(tmp_path):
     capture = tmp_path / "x.pcapng"
     done = subprocess.run([NVMFSPEC, "conform", "--brief", "tcp/3.3.2.2", "--pcap", capture],
@@ -171,7 +170,7 @@ def test_the_suite_over_rdma_finds_the_same_two_ways(rdma_run):
     assert pcap("stat", rdma_run / "x.pcap").returncode == 0
 
 
-@pytest.mark.skipif(not shutil.which("tshark"), reason="no tshark")
+@pytest.mark.needs("tshark")
 def test_wireshark_reads_rdma(rdma_run):
     out = subprocess.run(["tshark", "-r", rdma_run / "x.pcapng", "-T", "fields",
                           "-e", "frame.comment", "-e", "udp.checksum.status", "-e", "nvme.cmd.opc",

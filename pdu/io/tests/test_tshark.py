@@ -5,7 +5,6 @@ import functools
 import json
 import os
 import re
-import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -16,9 +15,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 BUILD = Path(os.environ.get("NVMFSPEC", ROOT / "build" / "nvmfspec")).parent
 CAPTURES = sorted((HERE / "captures").glob("*.pcap"))
-TSHARK = shutil.which("tshark")
 
-pytestmark = pytest.mark.skipif(not TSHARK, reason="tshark is not installed")
+pytestmark = pytest.mark.needs("tshark")
 
 
 def swapped(value):
@@ -224,7 +222,7 @@ def agree(ours, field):
 
 
 def tshark(path, *options):
-    return subprocess.run([TSHARK, "-r", str(path), *options], check=True, capture_output=True,
+    return subprocess.run(["tshark", "-r", str(path), *options], check=True, capture_output=True,
                           text=True).stdout
 
 
