@@ -352,12 +352,6 @@ struct r2t expect_r2t(struct queue *q, uint16_t cid);
 uint32_t r2t_bytes(struct t *t);
 /* Bytes of a transfer that is large, but not too large for the target: 128 KiB or MDTS. */
 uint32_t large_bytes(struct t *t);
-struct c2h {
-        uint8_t flags;
-        uint32_t offset, len;
-};
-/* The next C2HData of the command. */
-struct c2h expect_c2h(struct queue *q, uint16_t cid);
 
 /*
  * The end of the connection. expect_term(): a TermReq with FES and FEI of the case's rule is the

@@ -185,15 +185,14 @@ static uint8_t *buffer_of(struct queue *q, struct command *c)
         return c->in;
 }
 
-static struct c2h collect(struct queue *q, const struct seen *s)
+static void collect(struct queue *q, const struct seen *s)
 {
         struct command *c = command_of(q, le16_get(s->h.data.cccid));
-        struct c2h d = { s->h.ch.flags, le32_get(s->h.data.offset), s->len };
+        uint32_t offset = le32_get(s->h.data.offset);
 
-        if ((uint64_t)d.offset + d.len <= c->bytes)
-                memcpy(buffer_of(q, c) + d.offset, s->data, d.len);
-        c->got += d.len;
-        return d;
+        if ((uint64_t)offset + s->len <= c->bytes)
+                memcpy(buffer_of(q, c) + offset, s->data, s->len);
+        c->got += s->len;
 }
 
 /* What the tracker can't know of a response: how much data the command asked for. */
@@ -359,17 +358,6 @@ struct r2t expect_r2t(struct queue *q, uint16_t cid)
                 instead(q, s, "R2T");
         r = r2t_of(q, s);
         return r;
-}
-
-struct c2h expect_c2h(struct queue *q, uint16_t cid)
-{
-        struct seen *s = await(q, of_command, cid, t_deadline(q->t, REPLY_MS));
-        struct c2h d;
-
-        if (!s || s->h.ch.type != PDU_C2H_DATA)
-                instead(q, s, "C2HData");
-        d = collect(q, s);
-        return d;
 }
 
 /* --- the end ------------------------------------------------------------------------------- */

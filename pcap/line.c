@@ -42,7 +42,7 @@ static const char *const refusal_words[] = {
         [TRACE_REFUSED_OTHERWISE] = "no such operation",
 };
 
-const char *line_kind(const struct record *r)
+static const char *line_kind(const struct record *r)
 {
         if (r->e->kind == TRACE_CAPSULE && r->sqe)
                 return "command";
@@ -379,7 +379,7 @@ static void add(struct json_object *o, const char *name, struct json_object *val
         json_object_object_add(o, name, value);
 }
 
-void line_broken(struct json_object *into, const struct rule_set *broken)
+static void line_broken(struct json_object *into, const struct rule_set *broken)
 {
         struct json_object *list = json_object_new_array();
 

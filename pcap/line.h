@@ -12,8 +12,6 @@ enum { LINE_MAX_TEXT = 1024 };
 void line_words(struct text *t, const struct record *r);
 /* "4420 ... > ...": who and over what; of the connection. */
 void line_conn(struct text *t, const struct trace_conn *c);
-/* One word for the kind of event: "pdu", "command", "read"... */
-const char *line_kind(const struct record *r);
 
 /* All fields to a visitor, the structure that a completed command has moved included. */
 void line_describe(const struct describe *d, const struct record *r);
@@ -21,6 +19,5 @@ void line_describe(const struct describe *d, const struct record *r);
 /* A new object with schema, frame, time_ns, connection, transport, sender, qid, kind and, if there
  * are any, the broken rules. */
 struct json_object *line_object(const struct record *r);
-void line_broken(struct json_object *into, const struct rule_set *broken);
 
 #endif

@@ -144,8 +144,9 @@ static void explain(struct replay *r, const struct live_cmd *c)
                 r->error = c->queue->q.error;
 }
 
-int live_run(struct replay *r, struct live_queue *lq, const union sqe *sqe, void *data,
-             uint32_t len, struct cqe *cqe)
+/* A command of the replay's own, from start to end: 0; -1: r->error. */
+static int live_run(struct replay *r, struct live_queue *lq, const union sqe *sqe, void *data,
+                    uint32_t len, struct cqe *cqe)
 {
         void *copy = len ? malloc(len) : NULL;
         struct live_cmd *c;

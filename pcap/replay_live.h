@@ -80,9 +80,6 @@ struct live_cmd *live_submit(struct replay *r, struct live_queue *lq, const unio
 bool live_wait(struct replay *r, struct live_cmd *c);
 /* Off its queue, and freed; it is over, or the queue closed. */
 void live_drop(struct live_cmd *c);
-/* A command of the replay's own, from start to end: 0; -1: r->error. */
-int live_run(struct replay *r, struct live_queue *lq, const union sqe *sqe, void *data,
-             uint32_t len, struct cqe *cqe);
 /* After a Connect with these data, answered by dw0: authentication, if that asks for it. -1:
  * r->error. */
 int live_authenticate(struct replay *r, struct live_queue *lq, const struct connect_data *data,
@@ -91,6 +88,7 @@ int live_authenticate(struct replay *r, struct live_queue *lq, const struct conn
 void live_enable(struct replay *r, struct live_queue *lq);
 /* CSTS follows what was written to CC. -1: it does not, in time. */
 int live_settle(struct replay *r, struct live_queue *lq, uint32_t cc);
+/* CAP of its controller; 0: it can't be read. */
 uint64_t live_cap(struct replay *r, struct live_queue *lq);
 
 /* What commands do to the contents of namespaces: before one is sent, and when it has succeeded. */

@@ -36,7 +36,7 @@ static void sip_word(uint64_t v[4], uint64_t word)
         v[0] ^= word;
 }
 
-uint64_t scrub_hash(const struct scrub *s, const void *p, size_t n)
+static uint64_t scrub_hash(const struct scrub *s, const void *p, size_t n)
 {
         uint64_t v[4] = { s->key[0] ^ UINT64_C(0x736f6d6570736575),
                           s->key[1] ^ UINT64_C(0x646f72616e646f6d),

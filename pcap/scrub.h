@@ -14,7 +14,6 @@ struct scrub {
         bool keep_data; /* of I/O commands */
 };
 
-uint64_t scrub_hash(const struct scrub *s, const void *p, size_t n);
 void scrub_address(const struct scrub *s, struct capture_end *e);
 
 /*

@@ -43,7 +43,7 @@ static uint32_t identify_len(const struct request *r)
         return IDENTIFY_LEN;
 }
 
-uint16_t admin_transfer(const struct ctrl_env *env, struct request *r)
+static uint16_t admin_transfer(const struct ctrl_env *env, struct request *r)
 {
         switch (r->sqe.opc) {
         case NVME_FABRICS:
@@ -143,7 +143,8 @@ static uint16_t property_get(struct admin *a)
         return cqe_status(&a->r->cqe);
 }
 
-void answer_later(struct admin *a, uint16_t status)
+/* Ends the command after those that were handed to q->complete() before it. */
+static void answer_later(struct admin *a, uint16_t status)
 {
         a->r->cqe.sf = status_field(with_dnr(status));
         a->verdict = CTRL_PARKED;

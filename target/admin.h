@@ -100,17 +100,13 @@ void auth_begin(const struct ctrl *c, struct ctrl_queue *q);
 bool auth_concerns(const struct ctrl *c, const union sqe *sqe);
 /* What other commands end with on a queue whose host has yet to prove who it is; 0: they run. */
 uint16_t auth_required(const struct ctrl *c, const struct ctrl_queue *q);
-uint16_t auth_transfer(const struct ctrl_env *env, struct request *r);
-
 /* What the command transfers, into r->xfer and r->len; non-zero: the status it ends with. */
-uint16_t admin_transfer(const struct ctrl_env *env, struct request *r);
+uint16_t auth_transfer(const struct ctrl_env *env, struct request *r);
 uint16_t features_transfer(struct request *r);
 bool features_supports(const struct ctrl *c, uint8_t fid);
 /* Under the controller's lock. */
 void settings_reset(struct ctrl *c);
 
-/* Ends the command after those that were handed to q->complete() before it. */
-void answer_later(struct admin *a, uint16_t status);
 /* SCT << 8 | SC with DNR, unless trying again may help. */
 uint16_t with_dnr(uint16_t status);
 

@@ -92,18 +92,6 @@ struct port *inventory_port(const struct inventory *inv, uint16_t id)
 
 /* --- references ------------------------------------------------------------------------------- */
 
-struct ns *ns_get(struct inventory *inv, struct subsystem *s, uint32_t nsid)
-{
-        struct ns *ns;
-
-        pthread_rwlock_rdlock(&inv->lock);
-        ns = subsystem_ns(s, nsid);
-        if (ns)
-                atomic_fetch_add(&ns->refs, 1);
-        pthread_rwlock_unlock(&inv->lock);
-        return ns;
-}
-
 struct subsystem *subsystem_get(struct subsystem *s)
 {
         atomic_fetch_add(&s->refs, 1);

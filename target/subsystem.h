@@ -84,12 +84,10 @@ void subsystem_put(struct subsystem *s);
 struct port *port_get(struct port *p);
 void port_put(struct port *p);
 
-/* A namespace that a command may use until ns_put(); NULL if nsid is not active. Takes the lock. */
-struct ns *ns_get(struct inventory *inv, struct subsystem *s, uint32_t nsid);
-
 /*
- * The same for the I/O path, without lock and without reference: on a reactor, for the time of one
- * turn of its loop. Who removes a namespace waits for the reactors' turn to end before it drops it.
+ * A namespace for the I/O path, without lock and without reference: on a reactor, for the time of one
+ * turn of its loop; NULL if nsid is not active. Who needs it for longer counts in its refs, until
+ * ns_put(). Who removes a namespace waits for the reactors' turn to end before it drops it.
  */
 struct ns *ns_find(const struct subsystem *s, uint32_t nsid);
 

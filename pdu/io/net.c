@@ -220,14 +220,6 @@ int net_connect(const char *traddr, const char *trsvcid, unsigned timeout_ms, ch
         return fd;
 }
 
-void net_set_buffers(int fd, int send, int recv)
-{
-        if (send > 0)
-                set_option(fd, SOL_SOCKET, SO_SNDBUF, send);
-        if (recv > 0)
-                set_option(fd, SOL_SOCKET, SO_RCVBUF, recv);
-}
-
 void net_reset_close(int fd)
 {
         const struct linger now = { .l_onoff = 1, .l_linger = 0 };

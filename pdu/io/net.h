@@ -39,9 +39,6 @@ void net_peer_addr(int fd, char addr[NET_TRADDR]);
 /* Whether the socket is IPv6 (ADRFAM 2). */
 bool net_is_ipv6(int fd);
 
-/* Kernel buffers of at least that many bytes, as far as the system allows; 0: leave it alone. */
-void net_set_buffers(int fd, int send, int recv);
-
 /* Waits until any of `events` (poll.h) is there: those that are, 0 after timeout_ms (-1: never), or
  * -1 with errno. A signal does not end the wait early. */
 int net_wait(int fd, short events, int timeout_ms);

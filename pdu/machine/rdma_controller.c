@@ -962,11 +962,6 @@ unsigned rdma_controller_executing(const struct rdma_controller *c)
         return c->executing;
 }
 
-void *rdma_controller_user(const struct rdma_controller *c)
-{
-        return c->user;
-}
-
 /* A request that ends before its time: false if READs of it are out, so that its buffer has to
  * stay. */
 static bool withdraw(struct rdma_cmd *q)

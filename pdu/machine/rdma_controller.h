@@ -54,7 +54,6 @@ struct rdma_controller *rdma_controller_new(const struct rdma_controller_config 
  * receives) goes back. */
 void rdma_controller_free(struct rdma_controller *c);
 unsigned rdma_controller_executing(const struct rdma_controller *c);
-void *rdma_controller_user(const struct rdma_controller *c);
 
 /* A RECV completed well: a capsule of rx->bytes bytes. True: it ends the connection, for
  * rdma_controller_fault(). rx goes back through recv_put in any case, sometime. */

@@ -546,11 +546,6 @@ void rdma_host_free(struct rdma_host *h)
         free(h);
 }
 
-void *rdma_host_user(const struct rdma_host *h)
-{
-        return h->user;
-}
-
 /* Lent or waited for: at most `depth` commands' SENDs (two each, by a violator), beside those that
  * may be there when the waiting begins. */
 unsigned rdma_host_sends(const struct rdma_host_config *cfg)

@@ -46,7 +46,6 @@ struct rdma_host *rdma_host_new(const struct rdma_host_config *cfg, const struct
                                 void *user);
 /* Commands still outstanding are not called back: rdma_host_fail_all() first. */
 void rdma_host_free(struct rdma_host *h);
-void *rdma_host_user(const struct rdma_host *h);
 /* 64 + icdoff * 16 more than capsule_max: no in-capsule data. */
 void rdma_host_set_in_capsule(struct rdma_host *h, uint32_t bytes, uint16_t icdoff);
 

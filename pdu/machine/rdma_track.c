@@ -560,11 +560,6 @@ struct rdma_track_cmd *rdma_track_last(struct rdma_track *t)
         return cmd_of(t->last);
 }
 
-struct rdma_track_cmd *rdma_track_by_key(struct rdma_track *t, uint32_t key, uint64_t addr)
-{
-        return cmd_of(record_by_key(t, key, addr, XFER_BOTH));
-}
-
 int rdma_track_qid(const struct rdma_track *t)
 {
         if (t->queue.past.qid >= 0)

@@ -61,8 +61,6 @@ struct rdma_track_cmd { /* an outstanding command, and how its data is described
 struct rdma_track_cmd *rdma_track_cmd(struct rdma_track *t, uint16_t cid);
 /* The one that the last call was about; NULL: none. It may have ended by it. */
 struct rdma_track_cmd *rdma_track_last(struct rdma_track *t);
-/* The outstanding command that describes memory at addr with key; NULL: none. */
-struct rdma_track_cmd *rdma_track_by_key(struct rdma_track *t, uint32_t key, uint64_t addr);
 int rdma_track_qid(const struct rdma_track *t); /* of Connect or private data; -1: unknown */
 unsigned rdma_track_outstanding(const struct rdma_track *t);
 

@@ -883,11 +883,6 @@ unsigned tcp_controller_executing(const struct tcp_controller *c)
         return c->executing;
 }
 
-void *tcp_controller_user(const struct tcp_controller *c)
-{
-        return c->user;
-}
-
 bool tcp_controller_waits(const struct tcp_controller *c)
 {
         return c->r2ts > 0 || !framer_idle(&c->link.rx);

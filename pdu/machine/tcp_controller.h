@@ -36,8 +36,6 @@ struct tcp_controller *tcp_controller_new(const struct tcp_controller_config *cf
  */
 void tcp_controller_free(struct tcp_controller *c);
 unsigned tcp_controller_executing(const struct tcp_controller *c);
-/* Who was given as user. */
-void *tcp_controller_user(const struct tcp_controller *c);
 /* Whether the host owes bytes: the rest of a PDU, or the data that an R2T asked for. */
 bool tcp_controller_waits(const struct tcp_controller *c);
 

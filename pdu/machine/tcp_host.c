@@ -409,11 +409,6 @@ void tcp_host_free(struct tcp_host *h)
         free(h);
 }
 
-void *tcp_host_user(const struct tcp_host *h)
-{
-        return h->user;
-}
-
 struct link *tcp_host_link(struct tcp_host *h)
 {
         return &h->link;

@@ -28,7 +28,6 @@ struct tcp_host *tcp_host_new(const struct tcp_host_config *cfg, void *user);
 /* Commands still outstanding are not called back: tcp_host_fail_all() first. */
 void tcp_host_free(struct tcp_host *h);
 struct link *tcp_host_link(struct tcp_host *h);
-void *tcp_host_user(const struct tcp_host *h); /* what tcp_host_new() was given */
 
 /* Queues ICReq; before it nothing is sent. Commands may be submitted when tcp_host_ready(). */
 void tcp_host_start(struct tcp_host *h);

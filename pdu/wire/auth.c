@@ -42,11 +42,6 @@ const char *auth_message_name(enum auth_message m)
         return word_for(messages, m);
 }
 
-const char *auth_hash_name(uint8_t hash)
-{
-        return word_for(hashes, hash);
-}
-
 const char *auth_group_name(uint8_t group)
 {
         return word_for(groups, group);

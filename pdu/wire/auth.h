@@ -29,10 +29,9 @@ enum auth_group {
         AUTH_FFDHE8192,
         AUTH_GROUPS
 };
-unsigned auth_hash_len(uint8_t hash);   /* bytes; 0 if not assigned */
-unsigned auth_group_len(uint8_t group); /* of a DH value, bytes; 0 if there is none */
-const char *auth_hash_name(uint8_t hash);
-const char *auth_group_name(uint8_t group); /* both NULL if not assigned */
+unsigned auth_hash_len(uint8_t hash);       /* bytes; 0 if not assigned */
+unsigned auth_group_len(uint8_t group);     /* of a DH value, bytes; 0 if there is none */
+const char *auth_group_name(uint8_t group); /* NULL if not assigned */
 
 enum auth_failure_code { /* RCODEEX; RCODE is always 1 */
                          AUTH_FAILED = 1,
@@ -56,7 +55,7 @@ enum {
         AUTH_MESSAGE_MAX = 16 + 2 * AUTH_HASH_MAX + AUTH_GROUP_MAX, /* and a host of one protocol */
 };
 
-struct auth_header {
+struct auth_header { /* of all of them */
         uint8_t type, id, rsvd2[2];
         le16_t t_id;
 };
@@ -66,13 +65,13 @@ struct auth_protocol { /* the descriptor of DH-HMAC-CHAP */
         uint8_t hashes[AUTH_LIST_MAX], groups[AUTH_LIST_MAX];
 };
 
-struct auth_negotiate {
+struct auth_negotiate { /* 8.3.4.4.1 */
         struct auth_header h;
         uint8_t sc_c, napd;
         struct auth_protocol protocol[]; /* napd of them */
 };
 
-struct auth_challenge {
+struct auth_challenge { /* 8.3.4.5.3; hl and dhvlen: bytes */
         struct auth_header h;
         uint8_t hl, rsvd7, hashid, dhgid;
         le16_t dhvlen;
@@ -80,7 +79,7 @@ struct auth_challenge {
         uint8_t values[]; /* CVAL[hl], DHV[dhvlen] */
 };
 
-struct auth_reply {
+struct auth_reply { /* 8.3.4.5.4 */
         struct auth_header h;
         uint8_t hl, rsvd7, cvalid, rsvd9;
         le16_t dhvlen;
@@ -88,18 +87,18 @@ struct auth_reply {
         uint8_t values[]; /* RVAL[hl], CVAL[hl], DHV[dhvlen] */
 };
 
-struct auth_success1 {
+struct auth_success1 { /* 8.3.4.5.5 */
         struct auth_header h;
         uint8_t hl, rsvd7, rvalid, rsvd9[7];
         uint8_t values[]; /* RVAL[hl] */
 };
 
-struct auth_success2 {
+struct auth_success2 { /* 8.3.4.5.6 */
         struct auth_header h;
         uint8_t rsvd6[10];
 };
 
-struct auth_failure {
+struct auth_failure { /* either of them: 8.3.4.4.2 */
         struct auth_header h;
         uint8_t rcode, rcodeex;
 };
@@ -148,7 +147,7 @@ void describe_auth(const struct describe *d, const void *data, size_t len);
  * A key, or "secret" (8.3.4.5.8): "DHHC-1:HH:BASE64:", where BASE64 is the key and the CRC-32 of it,
  * little-endian. HH is 00 if the key is used as it stands, else the hash that ties it to an NQN.
  */
-enum { AUTH_KEY_MAX = 64 };
+enum { AUTH_KEY_MAX = 64 }; /* bytes */
 struct auth_key {
         uint8_t hash, len; /* 0: as it stands; bytes: 32, 48 or 64, 0: no key */
         uint8_t bytes[AUTH_KEY_MAX];

@@ -170,11 +170,6 @@ static const struct word cnses[] = {
         { 0, NULL },
 };
 
-const char *cns_name(uint8_t cns)
-{
-        return word_for(cnses, cns);
-}
-
 /* --- commands: their name and the fields behind the SGL --------------------------------------- */
 
 static const struct field log_page_fields[] = {

@@ -261,10 +261,9 @@ static inline enum nvme_xfer sqe_xfer(const union sqe *s)
 
 /* "Read", "Connect", "Get Log Page"...; "Unknown". admin: whether it was sent on an admin queue. */
 const char *sqe_name(const union sqe *s, bool admin);
-/* "SMART / Health", "Keep Alive Timer", "Active Namespace List"...; NULL if not known. */
+/* "SMART / Health", "Keep Alive Timer"...; NULL if not known. */
 const char *log_name(uint8_t lid);
 const char *feature_name(uint8_t fid);
-const char *cns_name(uint8_t cns);
 
 /* cdw12 of Read, Write, ... */
 enum {

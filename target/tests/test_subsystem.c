@@ -100,8 +100,9 @@ static void test_who_holds_it_keeps_it(void **state)
 
         (void)state;
         subsystem_add_ns(a, new_ns(1));
-        ns = ns_get(&inv, a, 1);
-        assert_null(ns_get(&inv, a, 2));
+        ns = ns_find(a, 1);
+        assert_null(ns_find(a, 2));
+        atomic_fetch_add(&ns->refs, 1);
         subsystem_get(a);
         inventory_remove_subsystem(&inv, a);
         subsystem_put(a); /* the inventory's */

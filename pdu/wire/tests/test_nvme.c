@@ -69,8 +69,6 @@ static void test_names(void **state)
         assert_null(log_name(0x6f));
         assert_string_equal(feature_name(FEAT_KATO), "Keep Alive Timer");
         assert_null(feature_name(0));
-        assert_string_equal(cns_name(CNS_CTRL), "Controller");
-        assert_null(cns_name(0xff));
 }
 
 static void assert_sqe_line(const union sqe *s, bool admin, const char *want)
