@@ -118,7 +118,7 @@ static void give_up(struct tcp_session *t)
 
 /* --- out ---------------------------------------------------------------------------------------- */
 
-/* All that is in hand, a piece at a time; false: the socket takes no more for now. */
+/* All that is in hand, a piece at a time; false: the socket is full. */
 static bool flush(struct tcp_conn *c)
 {
         struct tcp_session *t = c->session;

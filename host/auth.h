@@ -6,7 +6,7 @@
 #include "host/error.h"
 #include "pdu/machine/auth.h"
 
-struct host_auth {
+struct host_auth { /* read during the call only */
         const char *hostnqn, *subnqn;
         struct auth_key host; /* this host's; len 0: none */
         struct auth_key ctrl; /* the subsystem's; len 0: it need not authenticate itself */

@@ -22,7 +22,7 @@ enum args_group {
 
 enum { ARG_ANY = -1, STATUS_ANY_ERROR = -2 };
 
-struct args {
+struct args {                       /* strings are argv's */
         struct trace_options trace; /* first: args_take_port() */
         struct rule_set waived;
         bool verbose, help, violations, count, all, strict, summary;
@@ -34,13 +34,14 @@ struct args {
         const char *to;       /* anonymize, extract: where it goes */
         const char *kind;     /* extract: what */
         uint64_t interval;    /* stat: ms; 0: what suits */
-        uint64_t nsid, slba, blocks, block_size;
-        uint64_t seed;
-        bool keep_data;
+        uint64_t nsid, slba, blocks, block_size; /* extract: blocks, and bytes of one; 0: as seen */
+        uint64_t seed;                           /* anonymize: of the key; 0: a new one */
+        bool keep_data;                          /* anonymize */
 };
 
 extern const struct option_row pcap_options[];
 
+/* What holds where no option says otherwise. */
 void args_init(struct args *a);
 
 /* An option_row's `call` for arguments that begin with a struct trace_options: one more port. */

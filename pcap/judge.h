@@ -6,8 +6,8 @@
 #include "pcap/session.h"
 #include "pdu/machine/rdma_track.h"
 
-/* Of one connection; NULL without memory. */
-struct judge;
+struct judge; /* of one connection */
+/* waived: the caller's, outlives it; may be NULL. NULL without memory. */
 struct judge *judge_new(const struct trace_conn *c, const struct rule_set *waived);
 void judge_free(struct judge *j);
 
@@ -39,8 +39,9 @@ void judge_refusal(const struct session *s, const struct session_cmd *cmd, const
 
 /* --- below the capsules of NVMe/RDMA (judge_rdma.c) --------------------------------------------- */
 
-struct rdma_watch; /* of one connection; free() */
-struct rdma_watch *rdma_watch_new(void);
+struct rdma_watch;                       /* of one connection; free() */
+struct rdma_watch *rdma_watch_new(void); /* NULL without memory */
+/* Something is missing before what comes next. */
 void rdma_watch_gap(struct rdma_watch *w);
 /* Behind the tracker, which has been told the same and has `found` something. */
 void rdma_watch_event(struct rdma_watch *w, const struct trace_event *e, struct rdma_track *t,

@@ -14,7 +14,7 @@
 #include "pcap/replay_compare.h"
 #include "pcap/replay_plan.h"
 
-struct replay_options {
+struct replay_options { /* strings and policies are the caller's, until the replay is over */
         enum host_transport transport;
         struct verbs_provider *verbs; /* RDMA; NULL: the devices of this machine */
         const char *traddr, *trsvcid;

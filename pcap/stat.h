@@ -51,7 +51,7 @@ struct stats {
         struct stat_group *groups; /* in order of appearance */
         struct histogram whole;    /* of all I/O commands */
         uint64_t commands, completed, errors, unanswered, aers;
-        uint64_t status[2048];
+        uint64_t status[2048]; /* by SCT << 8 | SC: how many completed so */
         int64_t start_ns, last_ns;
         bool started;
         unsigned depth, depth_max; /* commands outstanding, AERs apart */

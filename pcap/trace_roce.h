@@ -2,7 +2,7 @@
 /*
  * RoCEv2, between its parts: packets and connection management (trace_roce.c), connections and how
  * they are found (trace_roce_conn.c), and what one side of one sends, in sequence
- * (trace_roce_stream.c).
+ * (trace_roce_stream.c). Sources: IBTA Architecture 1.4 chapter 9 and annex A17. Lengths are bytes.
  */
 #ifndef NVMF_PCAP_TRACE_ROCE_H
 #define NVMF_PCAP_TRACE_ROCE_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between the parts that make a trace: one for each transport. Private to the room. */
+/* Between the parts that make a trace, one for each transport. Lengths are bytes. Private to the
+ * room. */
 #ifndef NVMF_PCAP_TRACER_H
 #define NVMF_PCAP_TRACER_H
 
@@ -68,7 +69,7 @@ void bytes_free(struct bytes *b);
 /* --- NVMe/TCP (trace_tcp.c) ------------------------------------------------------------------- */
 
 struct tcp_flow;
-/* begun: both directions start here. NULL without memory. */
+/* begun: both directions start here; else its stream is looked for. NULL without memory. */
 struct tcp_flow *tcp_flow_new(struct tracer *t, const struct capture_conn *c, bool begun);
 void tcp_flow_data(struct tracer *t, struct tcp_flow *f, enum party sender, const uint8_t *p,
                    size_t n);
@@ -80,7 +81,7 @@ bool tcp_is_plausible(const uint8_t *p, size_t n, enum party sender);
 
 /* --- iWARP (trace_iwarp.c) -------------------------------------------------------------------- */
 
-struct iwarp_flow;
+struct iwarp_flow; /* calls as those of NVMe/TCP; requests and replies are MPA's (RFC 5044, 6581) */
 struct iwarp_flow *iwarp_flow_new(struct tracer *t, const struct capture_conn *c, bool begun);
 void iwarp_flow_data(struct tracer *t, struct iwarp_flow *f, enum party sender, const uint8_t *p,
                      size_t n);
@@ -95,7 +96,7 @@ enum { ROCE_PORT = 4791 };
 void roce_packet(struct tracer *t, const struct packet *p);
 void roce_end(struct tracer *t); /* the capture is over */
 
-/* Connection management (cm.c): a MAD of class 07h. */
+/* Connection management (cm.c): a MAD of class 07h (IBTA Architecture 1.4 chapter 12). */
 enum cm_attribute {
         CM_REQ = 0x10,
         CM_MRA = 0x11,

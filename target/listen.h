@@ -15,9 +15,8 @@ struct listeners {
         struct service *service;
         struct reactor *reactors;
         unsigned n_reactors, next_reactor;
-        struct verbs_provider *verbs; /* of RDMA ports; NULL: the machine's, when one is there */
-        struct verbs_provider
-            *recorder; /* the same, once it is used and service->record is there */
+        struct verbs_provider *verbs;    /* of RDMA ports; NULL: the machine's, when one is there */
+        struct verbs_provider *recorder; /* ours: the same, recorded; NULL: not used yet */
         struct listener *first;
 };
 

@@ -44,7 +44,7 @@ struct recv_chunk {
         size_t bytes;
         struct verbs_mr mr;
         unsigned count, n_spares;
-        struct verbs_wr *spares; /* not posted, and not to be for now */
+        struct verbs_wr *spares; /* not posted: kept for when more are wanted */
         struct rdma_recv recv[];
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What capture_rdma.h does with iWARP. Private. */
+/* What capture_rdma.h does with iWARP, and by the same sources. Lengths are bytes. Private. */
 #ifndef NVMF_IO_CAPTURE_IWARP_H
 #define NVMF_IO_CAPTURE_IWARP_H
 
@@ -18,6 +18,7 @@ void pieces_take(struct pieces *p, uint8_t *to, size_t n);
 void iwarp_cm(struct capture_writer *w, struct capture_rdma *f, enum party sender,
               const struct capture_cm *m, int64_t time_ns);
 
+/* Of RDMAP: RFC 5040, 4.3. */
 enum iwarp_opcode {
         IWARP_WRITE,
         IWARP_READ_REQUEST,

@@ -29,10 +29,10 @@ struct auth_crypto {
          * for a base that is 0, 1, p - 1 or beyond. */
         int (*power)(enum auth_group group, const uint8_t *base, const uint8_t *exponent, size_t n,
                      uint8_t *out);
-        int (*random)(void *out, size_t n);
+        int (*random)(void *out, size_t n); /* n bytes that nobody can guess */
 };
 
-struct auth_config {
+struct auth_config {     /* the caller's; outlives the transaction */
         enum party role; /* PARTY_HOST or PARTY_CONTROLLER */
         const struct auth_crypto *crypto;
         const char *hostnqn, *subnqn;
@@ -65,7 +65,7 @@ enum auth_turn {
         AUTH_REFUSED, /* failed, why; nothing more is said */
 };
 
-/* cfg is not copied. */
+/* From the first message on, also once more after an end. cfg is not copied. */
 void auth_start(struct auth *a, const struct auth_config *cfg);
 enum auth_turn auth_turn(const struct auth *a);
 /* On AUTH_SPEAK: the next message into buf of AUTH_MESSAGE_MAX bytes; how long it is. */
