@@ -15,9 +15,11 @@ static const struct command {
 } commands[] = {
         { "conform", "judge a target by the suite (without -a: the embedded one)",
           conform_command },
-        { "target", "serve NVM subsystems and discovery over NVMe/TCP", target_command },
+        { "target", "serve NVM subsystems and discovery over NVMe/TCP and NVMe/RDMA",
+          target_command },
         { "host", "discover, identify, read, write, verify, measure a target", host_command },
-        { "fuzz", "play sequences of right and wrong PDUs, in memory", fuzz_command },
+        { "fuzz", "send mutants of sessions to a target; play, shrink and merge them",
+          fuzz_command },
         { "pcap", "decode and judge captured traffic", pcap_command },
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]), EXIT_USAGE = 2 };
