@@ -56,6 +56,9 @@ static void values_of_every_kind(void **state)
         assert_true(args_json(&args));
         assert_string_equal(words[0], "one");
         assert_string_equal(words[1], "two");
+        assert_int_equal(parse(ALL, "--waive tcp/3.3.2.1/datao --violate tcp/3.3.2.2/ttag"), 0);
+        assert_true(rule_in(&args.policy.waived, TCP_C2H_CONTIG));
+        assert_true(rule_in(&args.policy.violated, TCP_H2C_TTAG));
 }
 
 static void bad_values_are_one_clear_line(void **state)
@@ -72,6 +75,9 @@ static void bad_values_are_one_clear_line(void **state)
         refused("--hpda 32", "--hpda");
         refused("-o xml", "none of text|json");
         refused("-o tex", "none of");
+        refused("--waive tcp/none", "no rule 'tcp/none'");
+        refused("--waive tcp/3.3.2.2/ttag", "'tcp/3.3.2.2/ttag' binds the host");
+        refused("--violate tcp/3.3.2.1/datao", "'tcp/3.3.2.1/datao' binds the controller");
         refused("--nonsense", "unknown option '--nonsense'");
         refused("-x", "unknown option '-x'");
         refused("--hdr-digest=yes", "no value is taken");
