@@ -287,7 +287,7 @@ static void report(struct campaign *c, struct finding *f)
         char err[CORPUS_ERROR];
 
         c->status.findings++;
-        if (c->config->out && !finding_save(f, c->config->out, c->status.findings, err)) {
+        if (c->config->out && !finding_save(f, c->config, c->status.findings, err)) {
                 fprintf(stderr, "nvmfspec fuzz remote: %s\n", err);
                 f->file[0] = '\0';
         }

@@ -11,6 +11,8 @@
 
 #include "minimise.h"
 #include "pdu/io/capture_writer.h"
+#include "pdu/io/verbs_rdma.h"
+#include "pdu/io/verbs_record.h"
 
 enum {
         NAP_MS = 20,
@@ -304,6 +306,48 @@ static bool save_capture(const struct remote_log *log, const char *path, const c
         return false;
 }
 
+/* The target is harmed once more. */
+static void play_all(struct finding *f, const struct campaign_config *config)
+{
+        char says[ORACLE_LINE] = "";
+        struct trouble t = { 0 };
+        struct player p;
+        struct loop loop;
+
+        if (loop_init(&loop) < 0)
+                return;
+        if (player_init(&p, config, &loop) == 0) {
+                for (unsigned i = 0; i < f->sequences.n; i++)
+                        player_play(&p, f->sequences.at[i]);
+                if (f->trouble.kind == TROUBLE_LOST || f->trouble.kind == TROUBLE_ORACLE)
+                        t = player_ask(&p, true);
+                player_fini(&p);
+        }
+        loop_fini(&loop);
+        if (t.kind == TROUBLE_LOST || (t.kind == TROUBLE_ORACLE && config->restart))
+                f->gone = !finding_revive(config, says);
+}
+
+static bool record_rdma(struct finding *f, const struct campaign_config *config, const char *path,
+                        char err[CORPUS_ERROR])
+{
+        struct campaign_config recorded = *config;
+        struct host_params *host = &recorded.target.host;
+        struct verbs_provider *of = host->verbs ? host->verbs : verbs_rdma(err, CORPUS_ERROR);
+        struct capture_writer *w = of ? capture_writer_open(path, err, CORPUS_ERROR) : NULL;
+
+        if (!w)
+                return false;
+        host->verbs = verbs_record_new(of, w);
+        if (host->verbs)
+                play_all(f, &recorded);
+        verbs_record_free(host->verbs);
+        if (capture_writer_close(w) == 0)
+                return true;
+        snprintf(err, CORPUS_ERROR, "%.200s: %s", path, strerror(errno));
+        return false;
+}
+
 static void name_of(const struct finding *f, const char *folder, unsigned number,
                     const char *ending, char *path, size_t size)
 {
@@ -320,15 +364,19 @@ static void name_of(const struct finding *f, const char *folder, unsigned number
         text_add(&t, "%s", ending);
 }
 
-bool finding_save(struct finding *f, const char *folder, unsigned number, char err[CORPUS_ERROR])
+bool finding_save(struct finding *f, const struct campaign_config *config, unsigned number,
+                  char err[CORPUS_ERROR])
 {
         char note[ORACLE_LINE + 200], pcap[CORPUS_ERROR];
 
         snprintf(note, sizeof(note), "%s: %s%s%s", f->shape, f->trouble.says,
                  f->reproduced ? "" : " (not reproduced)",
                  f->sequences.n > 1 ? "; these together" : "");
-        name_of(f, folder, number, ".seq", f->file, sizeof(f->file));
-        name_of(f, folder, number, ".pcap", pcap, sizeof(pcap));
-        return corpus_save(&f->sequences, f->file, note, err) &&
-               (f->log.len == 0 || save_capture(&f->log, pcap, note, err));
+        name_of(f, config->out, number, ".seq", f->file, sizeof(f->file));
+        name_of(f, config->out, number, ".pcap", pcap, sizeof(pcap));
+        if (!corpus_save(&f->sequences, f->file, note, err))
+                return false;
+        if (config->target.host.transport == HOST_RDMA)
+                return f->gone || record_rdma(f, config, pcap, err);
+        return f->log.len == 0 || save_capture(&f->log, pcap, note, err);
 }

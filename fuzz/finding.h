@@ -31,8 +31,13 @@ void finding_free(struct finding *f);
  * False: the steps are to be added. */
 bool finding_shape(const struct trouble *t, char shape[FINDING_SHAPE]);
 
-/* FOLDER/NUMBER-KIND.seq, and .pcap next to it (TCP). False: err has one line. */
-bool finding_save(struct finding *f, const char *folder, unsigned number, char err[CORPUS_ERROR]);
+/*
+ * NUMBER-KIND.seq in config->out, and .pcap next to it: over TCP what went over the wire when it
+ * showed; over RDMA it is played once more to a target that is there, through a provider that
+ * records. False: err has one line.
+ */
+bool finding_save(struct finding *f, const struct campaign_config *config, unsigned number,
+                  char err[CORPUS_ERROR]);
 
 /* Runs the command that starts the target afresh, if there is one, and waits until the target answers,
  * for its host's time-out at most; says: what that printed, or why not. False: it does not. */

@@ -5,9 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fuzz/campaign.h" /* before cmocka, whose fail() is a macro */
+#include "pcap/trace.h"
 #include "pdu/io/verbs_memory.h"
 #include "target/target.h"
 
@@ -141,16 +143,45 @@ static void our_target_is_clean(void **state)
         stop();
 }
 
+static void count_short(void *user, const struct trace_event *e)
+{
+        unsigned *n = user;
+
+        *n += e->kind == TRACE_CAPSULE && e->sender == PARTY_CONTROLLER &&
+              e->capsule.len != sizeof(struct cqe);
+}
+
+/* A response of a wrong length is in there. And the folder goes. */
+static void the_capture_shows_it(const char *folder)
+{
+        char command[100], path[100], err[200];
+        unsigned wrong = 0;
+
+        snprintf(path, sizeof(path), "%s/001-rule-%s.pcap", folder, rule_get(RDMA_RSP_LENGTH)->id);
+        for (char *p = path + strlen(folder) + 1; (p = strchr(p, '/'));)
+                *p = '-';
+        if (trace_read(path, NULL, count_short, &wrong, NULL, err, sizeof(err)) < 0)
+                fail_msg("%s", err);
+        assert_int_not_equal(wrong, 0);
+        snprintf(command, sizeof(command), "rm -r %s", folder);
+        assert_int_equal(system(command), 0);
+}
+
 static void a_broken_rule_is_found(void **state)
 {
+        char folder[] = "/tmp/remote_rdma.XXXXXX";
         struct rule_policy spoilt = { 0 };
 
         (void)state;
         rule_add(&spoilt.violated, RDMA_RSP_LENGTH);
         start(&spoilt);
         config.target.allow_write = true; /* responses to writes are cut */
+        assert_non_null(mkdtemp(folder));
+        config.out = folder;
+        config.findings = 1;
         assert_int_equal(campaign_run(&config), CAMPAIGN_FOUND);
         stop();
+        the_capture_shows_it(folder);
 }
 
 static void nobody_is_there(void **state)
