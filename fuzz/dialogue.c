@@ -73,9 +73,12 @@ static void tell(const struct dialogue *d, enum party sender, const union pdu *h
 static void say_command(struct dialogue *d, const union sqe *sqe)
 {
         const struct remote_target *t = d->session->target;
+        struct track_cmd *cmd = d->wild ? NULL : track_last_cmd(d->track);
 
         if (!t->allow_write && remote_harms(sqe, track_qid(d->track) == 0))
                 d->harms = true;
+        if (cmd)
+                cmd->user = (void *)(uintptr_t)remote_subject(sqe, track_qid(d->track) == 0);
         if (sqe->opc == NVME_FABRICS && sqe->fctype == FCTYPE_CONNECT)
                 d->joining = true;
         d->aers += sqe->opc == NVME_AER && track_qid(d->track) == 0;
@@ -159,6 +162,13 @@ static unsigned latency(const struct dialogue *d)
         return ms >= 10000 ? 3 : ms >= 1000 ? 2 : ms >= 100;
 }
 
+static uint64_t about(const struct track_cmd *cmd, const union pdu *h)
+{
+        uint64_t subject = cqe_status(&h->resp.cqe) == 0 ? (uintptr_t)cmd->user : 0;
+
+        return (uint64_t)cmd->opc << 32 | (uint64_t)cmd->fctype << 40 | subject << 48;
+}
+
 /* The word as a number: its type, and what it tells of an outcome. */
 static void remember(struct dialogue *d, const union pdu *h, const struct track_cmd *cmd)
 {
@@ -166,8 +176,7 @@ static void remember(struct dialogue *d, const union pdu *h, const struct track_
                         (uint64_t)latency(d) << 60;
 
         if (h->ch.type == PDU_CAPSULE_RESP)
-                what |= (uint64_t)cqe_status(&h->resp.cqe) << 16 |
-                        (cmd ? (uint64_t)cmd->opc << 32 | (uint64_t)cmd->fctype << 40 : 0);
+                what |= (uint64_t)cqe_status(&h->resp.cqe) << 16 | (cmd ? about(cmd, h) : 0);
         else if (h->ch.type == PDU_C2H_TERM)
                 what |= (uint64_t)le16_get(h->term.fes) << 16 |
                         (uint64_t)(le32_get(h->term.fei) & 0xff) << 32;

@@ -38,7 +38,7 @@ const struct option_row fuzz_options[] = {
         { 0, "timeout", "MS", "for connections and for answers to a probe (5000)", OPTION_NUMBER, FUZZ_LIVE, AT(timeout), .min = 1, .max = 600000 },
         { 0, "settle", "MS", "without a word for so long: nothing more comes (10)", OPTION_NUMBER, FUZZ_LIVE, AT(settle), .min = 1, .max = 60000 },
         { 0, "hang", "MS", "a connection that we closed is closed by the target within (10000)", OPTION_NUMBER, FUZZ_LIVE, AT(hang), .min = 1, .max = 600000 },
-        { 0, "max-delay", "MS", "the most that a delay of a sequence takes (2)", OPTION_NUMBER, FUZZ_LIVE, AT(delay), .max = 600000 },
+        { 0, "max-delay", "MS", "the most that a delay of a sequence takes (1)", OPTION_NUMBER, FUZZ_LIVE, AT(delay), .max = 600000 },
 
         { 0, "time", "SEC", "how long", OPTION_SECONDS, FUZZ_CAMPAIGN, AT(time), .min = 1, .max = UINT64_C(8640000000) },
         { 0, "runs", "N", "how many sessions", OPTION_NUMBER, FUZZ_CAMPAIGN, AT(runs), .min = 1 },
@@ -67,7 +67,7 @@ static const struct fuzz_args defaults = {
         .timeout = 5000,
         .settle = 10,
         .hang = 10000,
-        .delay = 2,
+        .delay = 1,
         .minimise = 60000,
         .look = 1000,
 };

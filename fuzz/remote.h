@@ -50,6 +50,10 @@ struct remote_answer {
 /* One more word: a hash of `what` (of any meaning) and of the word before. */
 void remote_answer_add(struct remote_answer *a, uint64_t what);
 
+/* What a command is about that succeeded, where its opcode does not tell: which page, feature or
+ * property; whether it is fused. */
+uint8_t remote_subject(const union sqe *sqe, bool admin);
+
 /* All that answers have shown so far, as a map. */
 enum { NOVELTY_WAYS = 1 << 16 };
 struct novelty {

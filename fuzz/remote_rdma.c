@@ -262,6 +262,13 @@ static bool say(struct rdma_conn *c, const struct seq_step *step)
         return true;
 }
 
+static uint64_t about(const struct rdma_track_cmd *cmd, const struct cqe *cqe, bool admin)
+{
+        uint64_t subject = cqe_status(cqe) == 0 ? remote_subject(&cmd->sqe, admin) : 0;
+
+        return (uint64_t)cmd->sqe.opc << 32 | (uint64_t)cmd->sqe.fctype << 40 | subject << 48;
+}
+
 static void hear(struct rdma_conn *c, const struct verbs_wc *wc)
 {
         const uint8_t *bytes = wc->wr->sge[0].addr;
@@ -279,7 +286,7 @@ static void hear(struct rdma_conn *c, const struct verbs_wc *wc)
         tell(c, PARTY_CONTROLLER, &h);
         seq_bind_heard(&c->bind, &h);
         remember(c, (uint64_t)cqe_status(&h.resp.cqe) << 16 | (uint64_t)wc->invalidated << 15 |
-                        (cmd ? (uint64_t)cmd->sqe.opc << 32 | (uint64_t)cmd->sqe.fctype << 40 : 0));
+                        (cmd ? about(cmd, &h.resp.cqe, c->on == 0) : 0));
 }
 
 static void completed(struct rdma_conn *c, const struct verbs_wc *wc)

@@ -81,7 +81,7 @@ static void rank(struct seeds *s, unsigned n)
                 s->place = calloc(SEEDS_WORDS, sizeof(*s->place));
         }
         for (; s->top && s->place && s->ranked < n; s->ranked++)
-                for (unsigned i = 0; i < s->at[s->ranked].words; i++)
+                for (unsigned i = 0; s->at[s->ranked].whole && i < s->at[s->ranked].words; i++)
                         rank_word(s, s->at[s->ranked].word[i], s->ranked);
 }
 

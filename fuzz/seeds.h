@@ -22,7 +22,7 @@ struct seeds {
         struct seed *at; /* n of them, `since` ascending */
         unsigned n, room;
 
-        /* Of each word that was heard the shortest sequence that had it said. */
+        /* Of each word that was heard the shortest whole sequence that had it said. */
         struct seed_top {
                 uint16_t steps;
                 uint32_t seed;
