@@ -16,7 +16,8 @@
 
 enum {
         NAP_MS = 20,
-        ALONE = 64,   /* of the last sessions: tried one by one */
+        ALONE = 64, /* of the last sessions: tried one by one */
+        RECORDS = 3,
         UNKNOWN = 64, /* ... kept where none did it again */
 };
 
@@ -306,46 +307,62 @@ static bool save_capture(const struct remote_log *log, const char *path, const c
         return false;
 }
 
-/* The target is harmed once more. */
-static void play_all(struct finding *f, const struct campaign_config *config)
+/* The target is harmed once more; whether it was. */
+static bool play_all(struct finding *f, const struct campaign_config *config)
 {
-        char says[ORACLE_LINE] = "";
+        struct study y = { .f = f };
         struct trouble t = { 0 };
         struct player p;
         struct loop loop;
+        bool same = false;
 
         if (loop_init(&loop) < 0)
-                return;
+                return false;
         if (player_init(&p, config, &loop) == 0) {
+                y.p = &p;
                 for (unsigned i = 0; i < f->sequences.n; i++)
                         player_play(&p, f->sequences.at[i]);
-                if (f->trouble.kind == TROUBLE_LOST || f->trouble.kind == TROUBLE_ORACLE)
-                        t = player_ask(&p, true);
+                t = player_ask(&p, f->trouble.kind == TROUBLE_LOST);
+                same = is_same(&y, &t);
+                recover(&y, &t);
                 player_fini(&p);
         }
         loop_fini(&loop);
-        if (t.kind == TROUBLE_LOST || (t.kind == TROUBLE_ORACLE && config->restart))
-                f->gone = !finding_revive(config, says);
+        return same;
 }
 
+static bool record_once(struct finding *f, const struct campaign_config *config,
+                        struct verbs_provider *of, struct capture_writer *w, bool *same)
+{
+        struct campaign_config recorded = *config;
+
+        recorded.target.host.verbs = verbs_record_new(of, w);
+        if (recorded.target.host.verbs)
+                *same = play_all(f, &recorded);
+        verbs_record_free(recorded.target.host.verbs);
+        return capture_writer_close(w) == 0;
+}
+
+/* Until it shows again, within reason: answers may have come later than they were waited for. */
 static bool record_rdma(struct finding *f, const struct campaign_config *config, const char *path,
                         char err[CORPUS_ERROR])
 {
-        struct campaign_config recorded = *config;
-        struct host_params *host = &recorded.target.host;
-        struct verbs_provider *of = host->verbs ? host->verbs : verbs_rdma(err, CORPUS_ERROR);
-        struct capture_writer *w = of ? capture_writer_open(path, err, CORPUS_ERROR) : NULL;
+        struct verbs_provider *of = config->target.host.verbs;
+        bool same = false;
 
-        if (!w)
-                return false;
-        host->verbs = verbs_record_new(of, w);
-        if (host->verbs)
-                play_all(f, &recorded);
-        verbs_record_free(host->verbs);
-        if (capture_writer_close(w) == 0)
-                return true;
-        snprintf(err, CORPUS_ERROR, "%.200s: %s", path, strerror(errno));
-        return false;
+        if (!of)
+                of = verbs_rdma(err, CORPUS_ERROR);
+        for (unsigned i = 0; of && i < RECORDS && !same && !f->gone; i++) {
+                struct capture_writer *w = capture_writer_open(path, err, CORPUS_ERROR);
+
+                if (!w)
+                        return false;
+                if (!record_once(f, config, of, w, &same)) {
+                        snprintf(err, CORPUS_ERROR, "%.200s: %s", path, strerror(errno));
+                        return false;
+                }
+        }
+        return of;
 }
 
 static void name_of(const struct finding *f, const char *folder, unsigned number,

@@ -179,6 +179,7 @@ static void a_broken_rule_is_found(void **state)
         assert_non_null(mkdtemp(folder));
         config.out = folder;
         config.findings = 1;
+        config.target.settle = 200;
         assert_int_equal(campaign_run(&config), CAMPAIGN_FOUND);
         stop();
         the_capture_shows_it(folder);
