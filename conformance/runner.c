@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "standstill.h"
 #include "transcript.h"
 
-enum { JOB_STACK = 512 << 10, SLOTS_MAX = 64 };
+enum { JOB_STACK = 512 << 10, SLOTS_MAX = 64, TRIES = 5 };
 
 struct crew { /* the threads of a run and what they share */
         const struct runner *r;
@@ -21,6 +22,7 @@ struct crew { /* the threads of a run and what they share */
         unsigned slots;
         bool enough;
         _Atomic bool dead;
+        struct standstill still;
 };
 
 /* --- is it still there? -------------------------------------------------------------------- */
@@ -112,18 +114,51 @@ static const char *why_not(const struct suite *s, const struct test_case *test, 
         return slot ? NULL : "the range of --allow-write is too small";
 }
 
+static void start_result(struct result *r, const struct test_case *test)
+{
+        *r = (struct result) { .test = test, .level = test->level };
+        snprintf(r->id, sizeof(r->id), "%s", test->id);
+}
+
+static void start_case(struct crew *c, struct t *t, const struct test_case *test, struct result *r,
+                       uint32_t n, int slot)
+{
+        const struct suite *s = c->r->suite;
+
+        start_result(r, test);
+        t_start(t, s, test, r, n);
+        t->blocks = s->caps.block ? SLOT_BYTES / s->caps.block : 0;
+        t->slba = s->write_slba + (slot >= 0 ? (uint64_t)slot * t->blocks : 0);
+}
+
+/* What went wrong while this machine stood still proves nothing: it is tried again, and said at
+ * last. */
+static void run_fairly(struct crew *c, struct t *t, const struct test_case *test, struct result *r,
+                       uint32_t n, int slot)
+{
+        for (unsigned tries = 0; tries < TRIES; tries++) {
+                uint64_t since = conn_clock();
+
+                if (tries > 0)
+                        t_end(t);
+                start_case(c, t, test, r, n, slot);
+                t_run(t, test->run);
+                if (!went_wrong(r) || !standstill_since(&c->still, since))
+                        return;
+        }
+        if (!*r->note)
+                snprintf(r->note, RESULT_TEXT,
+                         "this machine stood still meanwhile, each of %u times", TRIES);
+}
+
 static void run_once(struct crew *c, const struct test_case *test, struct result *r, uint32_t n,
                      int slot)
 {
         const struct suite *s = c->r->suite;
-        uint64_t blocks = s->caps.block ? SLOT_BYTES / s->caps.block : 0;
         char why[RESULT_TEXT];
         struct t t;
 
-        t_start(&t, s, test, r, n);
-        t.blocks = blocks;
-        t.slba = s->write_slba + (slot >= 0 ? (uint64_t)slot * blocks : 0);
-        t_run(&t, test->run);
+        run_fairly(c, &t, test, r, n, slot);
         if (s->record)
                 transcript_record(s->record, test->id, &t);
         if (went_wrong(r)) {
@@ -141,12 +176,6 @@ static enum verdict worse(enum verdict a, enum verdict b)
         return a > b ? a : b;
 }
 
-static void start_result(struct result *r, const struct test_case *test)
-{
-        *r = (struct result) { .test = test, .level = test->level };
-        snprintf(r->id, sizeof(r->id), "%s", test->id);
-}
-
 /* All runs of a case; the worst one is its result. */
 static void run_case(struct crew *c, size_t i, int slot)
 {
@@ -162,7 +191,6 @@ static void run_case(struct crew *c, size_t i, int slot)
                 return;
         }
         for (unsigned n = 0; n < c->r->repeat && !c->dead; n++) {
-                start_result(&r, test);
                 run_once(c, test, &r, (uint32_t)(n * c->r->count + i), slot);
                 if (n == 0 || worse(r.verdict, worst->verdict) != worst->verdict)
                         *worst = r;
@@ -355,7 +383,9 @@ void runner_run(const struct runner *runner, struct run *run)
         pthread_mutex_init(&c.lock, NULL);
         pthread_cond_init(&c.slot_free, NULL);
         sort_out(&c);
+        standstill_start(&c.still);
         run_crew(&c);
+        standstill_stop(&c.still);
         pthread_cond_destroy(&c.slot_free);
         pthread_mutex_destroy(&c.lock);
         free(c.order);

@@ -310,6 +310,17 @@ def test_slow_target_is_waited_for():
     assert "does not answer any more" not in out and "not run" not in out
 
 
+def test_what_goes_wrong_while_the_machine_stands_still_is_tried_again():
+    run = subprocess.Popen([NVMFSPEC, "conform", "fab/3.9/alive"], stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, text=True)
+    time.sleep(1)
+    run.send_signal(signal.SIGSTOP)  # for longer than KATO
+    time.sleep(1.5)
+    run.send_signal(signal.SIGCONT)
+    out, _ = run.communicate(timeout=60)
+    assert run.returncode == 0, out
+
+
 # --- peers that are no target -----------------------------------------------------------------------
 
 class Odd(socketserver.ThreadingTCPServer):
