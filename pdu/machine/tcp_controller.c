@@ -99,8 +99,10 @@ static void count_r2ts(struct tcp_request *t, uint32_t open)
 static void forget_command(struct tcp_request *t)
 {
         count_r2ts(t, 0);
-        if (t->track && t->track->user == t) /* after a reset the CID may be another command's */
+        if (t->track && t->track->user == t) { /* after a reset the CID may be another command's */
                 t->track->user = NULL;
+                track_forget(t->queue->link.track, t->track);
+        }
         t->track = NULL;
 }
 

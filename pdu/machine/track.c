@@ -145,6 +145,11 @@ static void orphan_r2ts(struct queue_track *q, struct queue_cmd *ended)
         }
 }
 
+void track_forget(struct track *t, struct track_cmd *cmd)
+{
+        orphan_r2ts(&t->queue, &cmd->queue);
+}
+
 /* Room is needed: the host may have dropped R2Ts of commands that were answered. */
 static void drop_orphans(struct track *t)
 {
