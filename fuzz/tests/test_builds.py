@@ -41,6 +41,20 @@ def test_names_what_it_does_not_know():
     assert run("fuzz/soak", "--help").returncode == 2
 
 
+def test_soak_tells_how_far_it_is(tmp_path):
+    """Seconds by target and commit; what was before a finding counts no more."""
+    log = tmp_path / "soak.log"
+    log.write_text("pdu 40.5 100 aaa clean\npdu 30 50 bbb+ clean\nrules 70 9 aaa clean\n"
+                   "rules 5 1 aaa found\nrules 61 7 bbb clean\n")
+    done = run("fuzz/soak", "--report", "65", SOAK_LOG=str(log)).stdout.splitlines()
+    lines = {line.split()[0]: line.split() for line in done}
+    targets = run("fuzz/run", "--list").stdout.split()
+    assert set(targets) <= set(lines)
+    assert " ".join(lines["pdu"]) == "pdu 70 CPU s 150 runs aaa: 40 bbb+: 30"
+    assert " ".join(lines["rules"]) == "rules 61 CPU s 7 runs aaa: found bbb: 61"
+    assert done[-1].startswith(f"1 of {len(targets)} targets have had 65 CPU seconds; the least has ")
+
+
 def test_every_target_has_a_corpus_and_a_dictionary():
     """Texts of sequences have a mutator that knows all the words: no dictionary but one."""
     targets = run("fuzz/run", "--list").stdout.split()
