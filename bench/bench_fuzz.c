@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How fast the fuzzer is, in seconds of one core (its processor time: others may use the machine,
- * too): sessions of 8 to 32 PDUs with each machine, bare and as a fuzzer has them (text in, mutated,
- * text out, text in, played); the sequence's and the PDU's parser with the mutator alone; and how
- * often a session allocates.
+ * too): sessions of 8 to 32 PDUs with each machine and with the whole target, bare and as a fuzzer has
+ * them (text in, mutated, text out, text in, played); the sequence's and the PDU's parser with the
+ * mutator alone; and how often a session allocates.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "fuzz/fuzz.h"
+#include "fuzz/inproc_target.h"
 #include "fuzz/seq_mutate.h"
 #include "fuzz/session.h"
 
@@ -20,6 +21,25 @@ static struct sequence sessions[SESSIONS];
 static char texts[SESSIONS][SEQ_TEXT];
 static size_t lengths[SESSIONS];
 static unsigned pdus; /* of all sessions */
+
+/* Plays it; PDUs that went either way. */
+static unsigned (*play_one)(const struct sequence *s);
+
+static unsigned play_machine(const struct sequence *s)
+{
+        struct session_report r = { 0 };
+
+        session_play(s, SESSION_DECLARED, &r);
+        return r.steps + r.pdus;
+}
+
+static unsigned play_target(const struct sequence *s)
+{
+        struct inproc_report r = { 0 };
+
+        inproc_play(s, &r);
+        return r.steps + r.pdus;
+}
 
 static double now(void)
 {
@@ -50,17 +70,17 @@ static void make_sessions(enum seq_transport transport, enum party side)
 
         pdus = 0;
         for (unsigned i = 0; i < SESSIONS;) {
-                struct session_report r = { 0 };
+                unsigned n;
 
                 seq_begin(&sessions[i], transport, side, &seed);
                 sessions[i].config &= ~(unsigned)SESSION_WAIVED;
                 for (unsigned k = 0; k < MUTATIONS; k++)
                         seq_mutate(&sessions[i], &seed);
                 sessions[i].scarce = 0;
-                session_play(&sessions[i], SESSION_DECLARED, &r);
-                if (r.steps + r.pdus < PDUS_MIN || r.steps + r.pdus > PDUS_MAX)
+                n = play_one(&sessions[i]);
+                if (n < PDUS_MIN || n > PDUS_MAX)
                         continue;
-                pdus += r.steps + r.pdus;
+                pdus += n;
                 lengths[i] = seq_print(&sessions[i], texts[i], SEQ_TEXT);
                 i++;
         }
@@ -68,10 +88,8 @@ static void make_sessions(enum seq_transport transport, enum party side)
 
 static void play(unsigned i, uint64_t *seed)
 {
-        struct session_report r = { 0 };
-
         (void)seed;
-        session_play(&sessions[i], SESSION_DECLARED, &r);
+        (void)play_one(&sessions[i]);
 }
 
 static uint8_t text[SEQ_TEXT];
@@ -95,12 +113,11 @@ static void parse_and_mutate(unsigned i, uint64_t *seed)
 static void fuzz(unsigned i, uint64_t *seed)
 {
         static struct sequence s;
-        struct session_report r = { 0 };
         char err[100];
 
         must(seq_parse(&s, (const char *)text, mutate(i, seed), err, sizeof(err)));
         s.scarce = 0;
-        session_play(&s, SESSION_DECLARED, &r);
+        (void)play_one(&s);
 }
 
 int main(void)
@@ -109,11 +126,13 @@ int main(void)
                 const char *name;
                 enum seq_transport transport;
                 enum party side;
+                unsigned (*play)(const struct sequence *s);
         } machines[] = {
-                { "tcp_controller", SEQ_TCP, PARTY_HOST },
-                { "tcp_host", SEQ_TCP, PARTY_CONTROLLER },
-                { "rdma_controller", SEQ_RDMA, PARTY_HOST },
-                { "rdma_host", SEQ_RDMA, PARTY_CONTROLLER },
+                { "tcp_controller", SEQ_TCP, PARTY_HOST, play_machine },
+                { "tcp_host", SEQ_TCP, PARTY_CONTROLLER, play_machine },
+                { "rdma_controller", SEQ_RDMA, PARTY_HOST, play_machine },
+                { "rdma_host", SEQ_RDMA, PARTY_CONTROLLER, play_machine },
+                { "target", SEQ_TCP, PARTY_HOST, play_target },
         };
 
         printf("%-16s %10s %12s %16s %12s %8s\n", "a second", "sessions", "text, mutate",
@@ -121,6 +140,7 @@ int main(void)
         for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++) {
                 unsigned long before;
 
+                play_one = machines[i].play;
                 make_sessions(machines[i].transport, machines[i].side);
                 before = fuzz_heap.allocations;
                 for (unsigned k = 0; k < SESSIONS; k++)

@@ -32,6 +32,16 @@ void fuzz_run_end(void)
                 fuzz_heap.end();
 }
 
+/* --- feedback ----------------------------------------------------------------------------------- */
+
+enum { SEEN_BITS = 13 };
+__attribute__((section("__libfuzzer_extra_counters"))) static uint8_t seen[1 << SEEN_BITS];
+
+void fuzz_seen(uint32_t what)
+{
+        seen[what * 0x9e3779b1u >> (32 - SEEN_BITS)] = 1;
+}
+
 /* --- a reader of descriptions ------------------------------------------------------------------- */
 
 static void read_name(struct fuzz_reader *r, const char *name)

@@ -88,6 +88,10 @@ static inline void fuzz_digest(uint32_t *digest, const void *p, size_t n)
         *digest = crc32c_more(*digest, p, n) * 0x01000193;
 }
 
+/* A thing that happened, by any number of its own: libFuzzer keeps inputs that show new ones, as it does
+ * with lines of code. For what no line tells apart. */
+void fuzz_seen(uint32_t what);
+
 /* A visitor that looks at everything it is told and keeps nothing: text of it is made, and names,
  * meanings and strings are read to their ends. */
 struct fuzz_reader {

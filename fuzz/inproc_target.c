@@ -6,7 +6,9 @@
 
 #include "fuzz.h"
 #include "pdu/machine/tcp_controller.h"
+#include "pdu/wire/asan.h"
 #include "seq_bind.h"
+#include "seq_mutate.h"
 #include "target/admin.h"
 #include "target/conn.h"
 #include "target/plan.h"
@@ -19,6 +21,7 @@ enum {
         PIECES = 8,        /* that a delay passes in */
         HUNGRY = 65536,    /* bytes of buffers */
         BUFFERS = 1 << 20, /* otherwise */
+        ASKED = 16,        /* commands that are remembered */
 };
 
 /* A connection of the target, whose peer is the sequence. */
@@ -35,7 +38,8 @@ struct peer {
         struct wire *wire; /* NULL: closed, or not begun */
         struct seq_bind bind;
         struct framer ear;
-        bool begun, term_heard, deaf;
+        uint16_t asked[ASKED]; /* which command a CID is of */
+        bool begun, term_heard;
         uint8_t *rx,
             heard[FRAMER_BUFFER_MIN]; /* rx: the target's, on the heap: a byte too far is seen */
 };
@@ -67,6 +71,21 @@ static void tell_user(const struct peer *p, enum party sender, const void *bytes
                 report->bytes(report->user, (unsigned)(p - peers), sender, bytes, n);
 }
 
+/* Which command had which answer. */
+static void see_answer(const struct peer *p, const struct cqe *cqe)
+{
+        uint32_t command = p->asked[le16_get(cqe->cid) % ASKED];
+
+        fuzz_seen(command << 16 | cqe_status(cqe));
+}
+
+static void see_command(struct peer *p, const union sqe *sqe)
+{
+        uint8_t code = sqe->opc == NVME_FABRICS ? sqe->fctype | 0x80 : sqe->opc;
+
+        p->asked[le16_get(sqe->cid) % ASKED] = (uint16_t)(code | (sqe->flags & SQE_FUSE_MASK) << 8);
+}
+
 static void heard_pdu(struct peer *p)
 {
         const union pdu *h = framer_header(&p->ear);
@@ -80,6 +99,8 @@ static void heard_pdu(struct peer *p)
         if (data && !term)
                 fuzz_digest(&report->digest, data, framer_data_len(&p->ear));
         p->term_heard = term;
+        if (h->ch.type == PDU_CAPSULE_RESP)
+                see_answer(p, &h->resp.cqe);
         seq_bind_heard(&p->bind, h);
         if (h->ch.type == PDU_ICRESP)
                 framer_negotiated(&p->ear, track_format(p->wire->link->track, PARTY_CONTROLLER));
@@ -222,7 +243,8 @@ static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
 
 static void buffer_put(void *user, uint8_t *buf, uint32_t len)
 {
-        memset(buf, 0xee, len); /* whoever still looks at it will see */
+        if (!NVMF_ASAN)
+                memset(buf, 0xee, len); /* whoever still looks at it will see */
         conn_buffer_put(user, &e.reactor.pool, buf, len);
 }
 
@@ -245,6 +267,17 @@ static struct wire *wire_new(struct peer *p)
         return w;
 }
 
+/* Of the receive buffer only what was received may be read: up to `end`, if that is in it. */
+static void lay_open(struct peer *p, const uint8_t *end)
+{
+        size_t n = (size_t)(end - p->rx);
+
+        if (end < p->rx || n > FRAMER_BUFFER_MIN)
+                return;
+        ASAN_UNPOISON_MEMORY_REGION(p->rx, n);
+        ASAN_POISON_MEMORY_REGION(p->rx + n, FRAMER_BUFFER_MIN - n);
+}
+
 static void open_wire(struct peer *p)
 {
         unsigned i = (unsigned)(p - peers);
@@ -260,6 +293,7 @@ static void open_wire(struct peer *p)
         if (!p->wire)
                 return;
         framer_attach(&p->wire->link->rx, p->rx, FRAMER_BUFFER_MIN);
+        lay_open(p, p->rx);
         atomic_fetch_add(&e.service.conns, 1);
         conn_begin(&p->wire->conn, &kind, &e.reactor, port_get(e.inv.ports));
         snprintf(p->wire->conn.traddr, sizeof(p->wire->conn.traddr), "127.0.0.1");
@@ -304,6 +338,7 @@ static void tell(struct peer *p, const uint8_t *bytes, size_t n)
                         size_t len = iov[i].iov_len < n - done ? iov[i].iov_len : n - done;
 
                         must(len > 0);
+                        lay_open(p, (uint8_t *)iov[i].iov_base + len);
                         memcpy(iov[i].iov_base, bytes + done, len);
                         done += len;
                 }
@@ -322,6 +357,8 @@ static void say(struct peer *p, const struct seq_step *step)
 
         if (n > 0)
                 tell_user(p, PARTY_HOST, said, n);
+        if (step->kind == SEQ_PDU && step->template->type == PDU_CAPSULE_CMD)
+                see_command(p, &((const struct pdu_capsule_cmd *)(const void *)said)->sqe);
         for (unsigned i = 0; i < step->cuts && step->cut[i] < n; i++) {
                 tell(p, said + at, step->cut[i] - at);
                 at = step->cut[i];
@@ -377,6 +414,14 @@ static bool configure(struct config *c)
                config_add_string(&p->subsystems, &p->n_subsystems, s->nqn);
 }
 
+static void tell_limits(const struct target_limits *l)
+{
+        const uint64_t limits[] = { l->queue_entries, l->queues,     l->controllers, BLOCKS,
+                                    l->max_transfer,  l->in_capsule, l->maxh2cdata };
+
+        seq_mutate_limits(limits, sizeof(limits) / sizeof(limits[0]));
+}
+
 static void start(void)
 {
         const struct target_options o = {
@@ -399,6 +444,7 @@ static void start(void)
         plan_apply(&plan, &e.inv);
         plan_free(&plan);
         config_free(&c);
+        tell_limits(&e.service.limits);
         e.tcp = e.service.tcp;
         e.tcp.limits.r2ts_max = 64;
         reactor_init(&e.reactor, &e.service, BUFFERS, true);

@@ -7,6 +7,11 @@
 #include "pdu/machine/spoil.h"
 #include "pdu/wire/fabrics.h"
 
+enum { LIMITS = 16, GROUPS = 8 };
+
+static uint64_t limits[LIMITS];
+static unsigned n_limits;
+
 static unsigned any(uint64_t *seed, unsigned n)
 {
         return n > 0 ? fuzz_random(seed) % n : 0;
@@ -30,14 +35,54 @@ static struct seq_step *any_pdu(struct sequence *s, uint64_t *seed)
 
 /* --- steps -------------------------------------------------------------------------------------- */
 
+/* Where a step that is inserted at `at` is said: mostly where the one before it was. */
+static uint8_t any_queue(const struct sequence *s, unsigned at, uint64_t *seed)
+{
+        if (at > 0 && s->step[at - 1].kind != SEQ_DELAY && any(seed, 4) > 0)
+                return s->step[at - 1].on;
+        return (uint8_t)any(seed, s->queues);
+}
+
 static void insert_pdu(struct sequence *s, uint64_t *seed)
 {
         size_t n;
         const struct seq_template *t = seq_templates(s->transport, s->side, &n);
         struct seq_step step = seq_step_of(&t[any(seed, (unsigned)n)]);
+        unsigned at = any(seed, s->steps + 1);
 
-        step.on = (uint8_t)any(seed, s->queues);
-        seq_insert(s, any(seed, s->steps + 1), s, &step);
+        step.on = any_queue(s, at, seed);
+        seq_insert(s, at, s, &step);
+}
+
+/* What belongs together: other mutators break it up. */
+static void insert_group(struct sequence *s, uint64_t *seed)
+{
+        static const char *const groups[2][GROUPS] = {
+                { "compare sqe.flags=0x41\nwrite_icd sqe.flags=0x42\n",
+                  "compare_r2t sqe.flags=0x41\nwrite sqe.flags=0x42\nh2c\nh2c\n",
+                  "write\nh2c data=2048\nh2c\n", "write\nabort\nh2c\n", "connect_r2t\nh2c\n",
+                  "aer\nabort\n", "disable\nenable\n", "set_kato cdw11=1000\ndelay 3000\n" },
+                { "compare sqe.flags=0x41\nwrite_icd sqe.flags=0x42\n",
+                  "compare_r2t sqe.flags=0x41\nwrite sqe.flags=0x42\n",
+                  "write keys=3\nread keys=3\n", "write\nabort\n", "aer\nabort\n",
+                  "disable\nenable\n", "set_kato cdw11=1000\ndelay 3000\n", "write\nflush\n" },
+        };
+        static struct sequence group;
+        char text[160], err[100];
+        unsigned at = any(seed, s->steps + 1);
+        uint8_t on = any_queue(s, at, seed);
+        struct text t = text_in(text, sizeof(text));
+
+        if (s->side != PARTY_HOST)
+                return;
+        text_add(&t, "sequence host%s\n%s", s->transport == SEQ_RDMA ? " rdma" : "",
+                 groups[s->transport][any(seed, GROUPS)]);
+        must(seq_parse(&group, text, t.len, err, sizeof(err)));
+        for (unsigned i = 0; i < group.steps; i++) {
+                if (group.step[i].kind != SEQ_DELAY)
+                        group.step[i].on = on;
+                seq_insert(s, at + i, &group, &group.step[i]);
+        }
 }
 
 static void insert_other(struct sequence *s, uint64_t *seed)
@@ -139,7 +184,9 @@ static uint64_t boundary(uint64_t *seed, unsigned bits)
         };
         uint64_t mask = bits >= 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
 
-        switch (any(seed, 5)) {
+        switch (any(seed, n_limits > 0 ? 6 : 5)) {
+        case 5:
+                return (limits[any(seed, n_limits)] + any(seed, 3) - 1) & mask;
         case 4: /* what code forgets the most often */
                 return 0;
         case 0:
@@ -198,13 +245,52 @@ static void change_field(struct sequence *s, uint64_t *seed)
         struct seq_step *step = any_pdu(s, seed);
         const struct field *f = step ? any_field(s, step, seed) : NULL;
         enum seq_op op = any(seed, 3);
+        uint64_t value;
 
         if (!f)
                 return;
-        *room_for(step, f) =
-            (struct seq_change) { f, op,
-                                  op == SEQ_ADD && any(seed, 2) ? (any(seed, 2) ? 4 : (uint64_t)-4)
-                                                                : boundary(seed, bits_of(f)) };
+        if (op == SEQ_SET || any(seed, 2))
+                value = boundary(seed, bits_of(f));
+        else if (op == SEQ_FLIP)
+                value = UINT64_C(1) << any(seed, bits_of(f));
+        else
+                value = any(seed, 2) ? 4 : (uint64_t)-4;
+        *room_for(step, f) = (struct seq_change) { f, op, value };
+}
+
+static void set(struct sequence *s, struct seq_step *step, const char *name, uint64_t value)
+{
+        const struct field *f = seq_field(s->transport, step->template, name);
+
+        if (f)
+                *room_for(step, f) = (struct seq_change) { f, SEQ_SET, value };
+}
+
+static bool has_blocks(const struct seq_template *t)
+{
+        return t->type == PDU_CAPSULE_CMD &&
+               (t->opc == NVME_READ || t->opc == NVME_WRITE || t->opc == NVME_COMPARE ||
+                t->opc == NVME_WRITE_ZEROES);
+}
+
+/* So many blocks and the data for them, at the end of what some limit says or at the start; one of
+ * the three may be a little off. */
+static void change_blocks(struct sequence *s, uint64_t *seed)
+{
+        struct seq_step *step = any_pdu(s, seed);
+        uint64_t blocks = 1 + boundary(seed, 8), off = any(seed, 6), end = boundary(seed, 16);
+
+        if (!step || !has_blocks(step->template))
+                return;
+        set(s, step, "cdw12", blocks - 1 + (off == 0));
+        set(s, step, "cdw10", any(seed, 2) && end >= blocks ? end - blocks + (off == 1) : 0);
+        if (step->template->sgl == SGL_TRANSPORT) {
+                set(s, step, "sgl.len", blocks * 512 + (off == 2 ? 4 : 0));
+        } else if (blocks * 512 <= SEQ_DATA_MAX) {
+                step->has_data = true;
+                step->is_literal = false;
+                step->data_len = (uint16_t)(blocks * 512 - (off == 2 ? 4 : 0));
+        }
 }
 
 static void mend(struct sequence *s, uint64_t *seed)
@@ -220,6 +306,15 @@ static void mend(struct sequence *s, uint64_t *seed)
         step->stale = false;
 }
 
+/* About as much data as some step has: what belongs together differs by a dword at most. */
+static unsigned kindred_length(struct sequence *s, uint64_t *seed)
+{
+        const struct seq_step *other = any_pdu(s, seed);
+        unsigned len = !other ? 0 : other->has_data ? other->data_len : other->template->data_len;
+
+        return len + 4 - 4 * any(seed, len >= 4 ? 3 : 2);
+}
+
 static void change_data(struct sequence *s, uint64_t *seed)
 {
         struct seq_step *step = any_pdu(s, seed);
@@ -230,7 +325,9 @@ static void change_data(struct sequence *s, uint64_t *seed)
         if (any(seed, 3) > 0) {
                 step->has_data = any(seed, 8);
                 step->is_literal = false;
-                step->data_len = (uint16_t)(boundary(seed, 15) % (SEQ_DATA_MAX + 1));
+                step->data_len =
+                    (uint16_t)((any(seed, 3) ? boundary(seed, 15) : kindred_length(s, seed)) %
+                               (SEQ_DATA_MAX + 1));
                 if (s->transport == SEQ_RDMA && step->template->type == PDU_CAPSULE_CMD)
                         step->keys = (uint8_t)any(seed, any(seed, 2) ? 4 : RDMA_DESCRIPTORS + 2);
                 return;
@@ -330,6 +427,13 @@ static void tidy(struct sequence *s)
                 seq_insert(s, s->steps, &old, &old.step[i]);
 }
 
+void seq_mutate_limits(const uint64_t *limit, unsigned n)
+{
+        n_limits = n < LIMITS ? n : LIMITS;
+        for (unsigned i = 0; i < n_limits; i++)
+                limits[i] = limit[i];
+}
+
 void seq_mutate(struct sequence *s, uint64_t *seed)
 {
         static void (*const mutators[])(struct sequence * s, uint64_t * seed) = {
@@ -337,7 +441,7 @@ void seq_mutate(struct sequence *s, uint64_t *seed)
                 delete_step,  swap_steps,   change_field, change_field,   change_field,
                 change_field, mend,         change_data,  duplicate_step, violate,
                 break_digest, change_cuts,  change_order, change_config,  repeat_step,
-                change_queue, insert_queue,
+                change_queue, insert_queue, insert_group, change_blocks,
         };
         unsigned n = 1 + any(seed, 4) * any(seed, 2);
 

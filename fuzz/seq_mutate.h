@@ -12,6 +12,12 @@ void seq_splice(struct sequence *s, const struct sequence *other, uint64_t *seed
 /* A session that keeps every rule, for who has none to begin with. */
 void seq_begin(struct sequence *s, enum seq_transport transport, enum party side, uint64_t *seed);
 
+/*
+ * What the peer said its limits are: entries, bytes, blocks ... From here on mutants have these and
+ * their neighbours more often; 16 at most, 0: none. Who wants the same mutants says the same limits.
+ */
+void seq_mutate_limits(const uint64_t *limit, unsigned n);
+
 /* libFuzzer's custom mutator and crossover for texts of sequences of this side. */
 size_t seq_mutate_text(uint8_t *data, size_t size, size_t max, unsigned seed,
                        enum seq_transport transport, enum party side);

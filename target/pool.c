@@ -4,19 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define HAS_ASAN 1
-#elif defined(__has_feature)
-#define HAS_ASAN __has_feature(address_sanitizer)
-#endif
-#if HAS_ASAN
-#include <sanitizer/asan_interface.h>
-#define ASAN_IS_POISONED(p, n) __asan_region_is_poisoned(p, n)
-#else
-#define ASAN_POISON_MEMORY_REGION(p, n)   ((void)(p), (void)(n))
-#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
-#define ASAN_IS_POISONED(p, n)            false
-#endif
+#include "pdu/wire/asan.h"
 
 struct pool_buffer { /* what a free buffer begins with */
         struct pool_buffer *next;

@@ -2,7 +2,7 @@
 /*
  * Which cells of the state tables an input reaches. Linked with --wrap, so that the machines know
  * nothing of it: each PDU that a link takes and each event of a life cycle is a cell of [state][what
- * came]. With FUZZ_CELLS=FILE in the environment the program adds a line for each cell to the file
+ * came], which a fuzzer takes as feedback. With FUZZ_CELLS=FILE in the environment the program adds a line for each cell to the file
  * when it ends: machine, state, event, legal or illegal, how often.
  *
  * A PDU is legal where the specification has it come, and is without fault; an illegal cell counts
@@ -56,6 +56,12 @@ static enum state state_of(const struct link *l)
         return track_qid(l->track) < 0 ? UNCONNECTED : IDLE;
 }
 
+static void see(enum party side, enum state s, unsigned event, bool refused)
+{
+        pdus[side][s][event][refused]++;
+        fuzz_seen(((side * STATES + s) * EVENTS + event) * 2 + refused);
+}
+
 enum framer_event __real_link_next(struct link *l);
 enum framer_event __wrap_link_next(struct link *l);
 enum framer_event __wrap_link_next(struct link *l)
@@ -66,7 +72,7 @@ enum framer_event __wrap_link_next(struct link *l)
         uint8_t type = framer_header(&l->rx)->ch.type;
 
         if (alive && (e == FRAMER_HEADER || e == FRAMER_FAULT))
-                pdus[l->cfg.side][s][pdu_info(type) ? type : OTHER][e == FRAMER_FAULT]++;
+                see(l->cfg.side, s, pdu_info(type) ? type : OTHER, e == FRAMER_FAULT);
         return e;
 }
 

@@ -13,23 +13,7 @@
 #include <sys/mman.h>
 
 #include "fuzz/fuzz.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define WITH_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define WITH_ASAN 1
-#endif
-#endif
-
-#ifdef WITH_ASAN
-#include <sanitizer/asan_interface.h>
-#define UNSEEN __attribute__((no_sanitize("address")))
-#else
-#define ASAN_POISON_MEMORY_REGION(p, n)   ((void)(p), (void)(n))
-#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
-#define UNSEEN
-#endif
+#include "pdu/wire/asan.h"
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
@@ -73,17 +57,17 @@ static struct head *head_of(void *p)
         return (struct head *)(void *)((uint8_t *)p - sizeof(struct head));
 }
 
-UNSEEN static void set_head(void *p, size_t size, size_t live)
+ASAN_UNSEEN static void set_head(void *p, size_t size, size_t live)
 {
         *head_of(p) = (struct head) { size, live };
 }
 
-UNSEEN static size_t size_of(void *p)
+ASAN_UNSEEN static size_t size_of(void *p)
 {
         return head_of(p)->size;
 }
 
-UNSEEN static bool is_live(void *p)
+ASAN_UNSEEN static bool is_live(void *p)
 {
         return head_of(p)->live == 1;
 }

@@ -396,6 +396,58 @@ static void one_seed_makes_one_mutant(void **state)
         }
 }
 
+static bool is_fused_pair(const struct seq_step *step)
+{
+        for (unsigned i = 0; i < 2; i++)
+                if (step[i].changes != 1 || step[i].on != step->on ||
+                    strcmp(step[i].change[0].field->name, "sqe.flags") != 0 ||
+                    step[i].change[0].value != SQE_PSDT_SGL + SQE_FUSE_FIRST + i)
+                        return false;
+        return true;
+}
+
+static void mutants_know_what_belongs_together(void **state)
+{
+        uint64_t seed = 1;
+        unsigned pairs = 0;
+
+        (void)state;
+        for (unsigned i = 0; i < 500; i++) {
+                seq_begin(&seq, SEQ_TCP, PARTY_HOST, &seed);
+                seq_mutate(&seq, &seed);
+                for (unsigned at = 0; at + 1 < seq.steps; at++)
+                        pairs += is_fused_pair(&seq.step[at]);
+        }
+        assert_in_range(pairs, 1, 100);
+}
+
+/* How many changes are to this number, of 500 mutants. */
+static unsigned mutants_with(uint64_t value)
+{
+        uint64_t seed = 1;
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < 500; i++) {
+                seq_begin(&seq, SEQ_TCP, PARTY_HOST, &seed);
+                seq_mutate(&seq, &seed);
+                for (unsigned at = 0; at < seq.steps; at++)
+                        for (unsigned k = 0; k < seq.step[at].changes; k++)
+                                n += seq.step[at].change[k].value == value;
+        }
+        return n;
+}
+
+static void mutants_know_the_limits(void **state)
+{
+        (void)state;
+        assert_int_equal(mutants_with(12346), 0);
+        seq_mutate_limits((const uint64_t[]) { 12345 }, 1);
+        assert_in_range(mutants_with(12344), 1, 100);
+        assert_in_range(mutants_with(12346), 1, 100);
+        seq_mutate_limits(NULL, 0);
+        assert_int_equal(mutants_with(12346), 0);
+}
+
 /* --- sessions ----------------------------------------------------------------------------------- */
 
 static struct session_report play(const char *s, int cuts)
@@ -552,6 +604,8 @@ int main(void)
                 cmocka_unit_test(a_rule_of_rdma_is_broken),
                 cmocka_unit_test(mutants_print_and_parse),
                 cmocka_unit_test(one_seed_makes_one_mutant),
+                cmocka_unit_test(mutants_know_what_belongs_together),
+                cmocka_unit_test(mutants_know_the_limits),
                 cmocka_unit_test(a_lawful_session_is_answered_in_full),
                 cmocka_unit_test(what_is_wrong_is_found),
                 cmocka_unit_test(a_host_is_served),
