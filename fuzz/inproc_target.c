@@ -278,13 +278,18 @@ static void lay_open(struct peer *p, const uint8_t *end)
         ASAN_POISON_MEMORY_REGION(p->rx + n, FRAMER_BUFFER_MIN - n);
 }
 
+static void begin_bind(struct peer *p)
+{
+        seq_bind_init(&p->bind, PARTY_HOST, "nqn.2026-01.io.nvmfspec:fuzz", TARGET_NQN);
+}
+
 static void open_wire(struct peer *p)
 {
         unsigned i = (unsigned)(p - peers);
 
         p->begun = true;
         p->term_heard = false;
-        seq_bind_init(&p->bind, PARTY_HOST, "nqn.2026-01.io.nvmfspec:fuzz", TARGET_NQN);
+        begin_bind(p);
         p->bind.qid = (uint16_t)i;
         p->bind.admin = i > 0 ? &peers[0].bind : NULL;
         framer_init(&p->ear, PARTY_CONTROLLER, NULL);
@@ -504,6 +509,7 @@ void inproc_play(const struct sequence *s, struct inproc_report *r)
         if (!e.is_up)
                 start();
         set_up();
+        begin_bind(&peers[0]); /* others ask it for a CNTLID before it has said anything */
         fuzz_scarce(s->scarce);
         for (unsigned i = 0; i < s->steps; i++)
                 play_step(&s->step[i]);

@@ -200,10 +200,13 @@ static uint64_t boundary(uint64_t *seed, unsigned bits)
         }
 }
 
+/* Where in a capsule the dwords begin that each command has a use of its own for. */
+enum { COMMANDS_OWN = offsetof(struct pdu_capsule_cmd, sqe.cdw10) };
+
 /* Whether it is this command's; others give the same bytes other names. */
 static bool is_its_own(const struct seq_template *t, const struct field *f)
 {
-        if (t->type != PDU_CAPSULE_CMD || f->offset < offsetof(struct pdu_capsule_cmd, sqe.cdw10))
+        if (t->type != PDU_CAPSULE_CMD || f->offset < COMMANDS_OWN)
                 return true;
         return (t->opc == NVME_FABRICS) != (strncmp(f->name, "sqe.cdw", 7) == 0);
 }
@@ -213,13 +216,15 @@ static const struct field *any_field(const struct sequence *s, const struct seq_
 {
         const struct field *const *f = seq_fields(s->transport, step->template);
         const struct field *chosen = NULL;
+        bool dwords = step->template->type == PDU_CAPSULE_CMD && any(seed, 2);
         unsigned n = 0;
 
         while (f[n])
                 n++;
-        for (unsigned i = 0; n > 0 && i < 3; i++) {
+        for (unsigned i = 0; n > 0 && i < 8; i++) {
                 chosen = f[any(seed, n)];
-                if (is_its_own(step->template, chosen))
+                if (is_its_own(step->template, chosen) &&
+                    (!dwords || chosen->offset >= COMMANDS_OWN))
                         break;
         }
         return chosen;
