@@ -439,15 +439,6 @@ static void on_established(struct conn_rdma *c, const struct verbs_event *e)
                              NULL);
 }
 
-/* InfiniBand pads: zeroes are no private data of anybody's, it is RDMA_CM itself that rejects. */
-static void drop_padding(struct rdma_answer *a)
-{
-        static const struct rdma_reject none;
-
-        if (a->len > sizeof(none) && memcmp(a->data, &none, sizeof(none)) == 0)
-                a->len = 0;
-}
-
 static void on_rejected(struct conn_rdma *c, const struct verbs_event *e)
 {
         struct rdma_answer *a = &c->answer;
@@ -455,7 +446,7 @@ static void on_rejected(struct conn_rdma *c, const struct verbs_event *e)
         char says[120];
 
         keep_answer(c, e);
-        drop_padding(a);
+        a->len = (uint8_t)rdma_reject_len(a->data, a->len);
         if (rdma_reject_read(a->data, a->len, &data))
                 snprintf(says, sizeof(says), "rejected: RECFMT %u STS %u (%s)",
                          le16_get(data.recfmt), le16_get(data.sts),

@@ -422,12 +422,13 @@ static bool open_conn(struct rdma_conn *c, const struct seq_step *first)
 
 static void rejected(struct rdma_conn *c, const struct verbs_event *e)
 {
+        size_t len = rdma_reject_len(e->param.data, e->param.len);
         uint32_t sts = 0;
 
-        if (e->param.len > 0)
-                memcpy(&sts, e->param.data,
-                       e->param.len < sizeof(sts) ? e->param.len : sizeof(sts));
-        collect(c, rdma_track_reject(c->track, e->param.data, e->param.len));
+        if (len > 0) {
+                memcpy(&sts, e->param.data, len < sizeof(sts) ? len : sizeof(sts));
+                collect(c, rdma_track_reject(c->track, e->param.data, len));
+        }
         remember(c, (uint64_t)sts << 8 | 1);
         end_conn(c, REMOTE_CLOSED);
 }

@@ -187,10 +187,21 @@ static void a_broken_rule_is_found(void **state)
 
 static void nobody_is_there(void **state)
 {
+        static const char text[] = "sequence host rdma\nconnect\n";
+        char err[200];
+
         (void)state;
         start(NULL);
         config.target.host.trsvcid = "1";
         assert_int_equal(campaign_run(&config), CAMPAIGN_NOBODY);
+        /* the connection manager says so: no controller broke a rule */
+        assert_true(seq_parse(&seq, text, sizeof(text) - 1, err, sizeof(err)));
+        assert_int_equal(loop_init(&loop), 0);
+        assert_int_equal(player_init(&player, &config, &loop), 0);
+        assert_int_equal(player_try(&player, &seq, false).kind, TROUBLE_NONE);
+        assert_int_equal(player.session->answer.end, REMOTE_CLOSED);
+        player_fini(&player);
+        loop_fini(&loop);
         stop();
 }
 

@@ -131,6 +131,13 @@ void rdma_accept_check(const void *data, size_t len, uint8_t reads_in,
         finds(found, any_set(a.rsvd4, sizeof(a.rsvd4)), RDMA_ACC_RSVD);
 }
 
+size_t rdma_reject_len(const void *data, size_t len)
+{
+        const size_t n = sizeof(struct rdma_reject);
+
+        return len > n && !any_set(data, n) ? 0 : len;
+}
+
 void rdma_reject_check(const void *data, size_t len, struct rule_set *found)
 {
         struct rdma_reject r;

@@ -74,6 +74,8 @@ void rdma_request_findings(const void *data, size_t len, uint8_t reads_in, struc
 /* ... about an acceptance, given the request. reads_in: the responder resources it offers. */
 void rdma_accept_check(const void *data, size_t len, uint8_t reads_in,
                        const struct rdma_request *request, struct rule_set *found);
+/* A rejection's data without InfiniBand's padding: of len bytes none where RDMA_CM itself rejects. */
+size_t rdma_reject_len(const void *data, size_t len);
 /* ... about a rejection that carries data. */
 void rdma_reject_check(const void *data, size_t len, struct rule_set *found);
 
