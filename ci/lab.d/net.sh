@@ -73,7 +73,7 @@ rdma_up() {
 rdma_active() { # DEVICE
     local i
     for i in $(seq 50); do
-        rdma link show "$1/1" | grep -qw 'state ACTIVE' && return
+        rdma link show "$1/1" | grep -w 'state ACTIVE' >/dev/null && return
         sleep 0.1
     done
     echo "rdma_up: $1 did not become active" >&2

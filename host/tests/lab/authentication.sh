@@ -57,6 +57,6 @@ for pair in sha256:null sha256:ffdhe2048 sha384:null sha512:ffdhe8192; do
 done
 step I/O queues
 ours verify -N 1 --range 4M --passes 1 -i 3 -S "@$work/key" -C "@$work/ctrl"
-dmesg | grep -q 'with DH-HMAC-CHAP'
+dmesg | grep 'with DH-HMAC-CHAP' >/dev/null
 nvmet_down
 dmesg_clean

@@ -32,7 +32,7 @@ target_down
 wait_for 30 gone "$dev"
 wait $!
 nvme disconnect-all
-none_left() { ! rdma resource show qp | grep -q nvmfspec; }
+none_left() { ! rdma resource show qp | grep nvmfspec >/dev/null; }
 wait_for 5 none_left
 
 step "listeners of both kinds: what one writes the other reads"

@@ -12,7 +12,7 @@ io=$!
 sleep 1
 rdma link delete "${kind}1"
 kill -0 "$target_pid"
-none_left() { ! rdma resource show qp | grep -q nvmfspec; }
+none_left() { ! rdma resource show qp | grep nvmfspec >/dev/null; }
 wait_for 5 none_left
 step "what listens elsewhere goes on"
 nvme discover -t tcp -a 127.0.0.1 -s 4420 | grep -E '^(trtype|traddr)'
