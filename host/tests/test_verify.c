@@ -131,7 +131,7 @@ static struct perf_options load(unsigned read_percent, bool random, unsigned dep
                                        .read_percent = read_percent,
                                        .random = random,
                                        .depth = depth,
-                                       .ms = 100,
+                                       .ms = 400, /* a machine may stand still for longer than 100 */
                                        .seed = 1 };
 }
 

@@ -23,7 +23,7 @@
 
 #include <cmocka.h>
 
-enum { EVENTS = 512, FOUND = 64, BLOCK = 512, DATA = 32 << 10, TIMEOUT = 400 };
+enum { EVENTS = 512, FOUND = 64, BLOCK = 512, DATA = 32 << 10, TIMEOUT = 1200 };
 
 /* --- a run ------------------------------------------------------------------------------------ */
 
