@@ -122,6 +122,7 @@ static void ranges_are_checked(void **state)
 
 static struct perf_result perf;
 
+/* 400 ms, for a machine may stand still for longer than 100. */
 static struct perf_options load(unsigned read_percent, bool random, unsigned depth)
 {
         return (struct perf_options) { .nsid = 1,
@@ -131,7 +132,7 @@ static struct perf_options load(unsigned read_percent, bool random, unsigned dep
                                        .read_percent = read_percent,
                                        .random = random,
                                        .depth = depth,
-                                       .ms = 400, /* a machine may stand still for longer than 100 */
+                                       .ms = 400,
                                        .seed = 1 };
 }
 
