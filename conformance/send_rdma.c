@@ -8,7 +8,7 @@
 #include "pdu/wire/text.h"
 #include "words.h"
 
-enum { CAPSULE_MAX = 64 << 10, SQE_BYTES = sizeof(union sqe) };
+enum { CAPSULE_MAX = 64 << 10, SQE_BYTES = sizeof(union sqe), PORT_TRIES = 5 };
 
 struct conn_rdma *rdma_of(struct queue *q)
 {
@@ -91,34 +91,50 @@ static uint8_t reads(int given, uint8_t of_device)
         return given == AS_FITS ? of_device : (uint8_t)given;
 }
 
-struct queue *rdma_request_queue(struct t *t, struct queue *admin, struct rdma_setup s)
+/* 0, or -1 with errno. */
+static int request(struct queue *q, struct queue *admin, const struct rdma_setup *s, char *error,
+                   size_t size)
 {
-        struct rdma_request r = request_of(t, admin, &s);
-        struct queue *q = resolved_queue(t);
+        struct t *t = q->t;
+        struct rdma_request r = request_of(t, admin, s);
         struct conn_rdma *c = rdma_of(q);
         const struct verbs_caps *device = verbs_caps(c->domain);
         uint16_t entries = le16_get(r.hrqsize) < 2048 ? le16_get(r.hrqsize) : 2048;
         uint8_t data[VERBS_PRIVATE_MAX] = { 0 };
-        char error[RESULT_TEXT];
         struct verbs_conn_param p = {
                 .data = data,
-                .len = (uint8_t)(s.len == AS_FITS ? (int)sizeof(r) : s.len),
-                .reads_in = reads(s.reads_in, device->reads_in),
-                .reads_out = reads(s.reads_out, 0),
-                .rnr_retry = (uint8_t)s.rnr_retry,
+                .len = (uint8_t)(s->len == AS_FITS ? (int)sizeof(r) : s->len),
+                .reads_in = reads(s->reads_in, device->reads_in),
+                .reads_out = reads(s->reads_out, 0),
+                .rnr_retry = (uint8_t)s->rnr_retry,
                 .retry = 7,
         };
 
         memcpy(data, &r, sizeof(r));
         q->admin = admin;
-        c->mute = s.mute;
+        c->mute = s->mute;
         c->base.admin = le16_get(r.qid) == 0;
         if (caps(t)->io && c->track)
                 rdma_track_format(c->track, caps(t)->in_capsule, caps(t)->icdoff, caps(t)->msdbd);
-        if (conn_rdma_connect(c, &p, s.receives == AS_FITS ? entries : (unsigned)s.receives, error,
-                              sizeof(error)) != 0)
-                broke(t, "%s", error);
-        return q;
+        return conn_rdma_connect(c, &p, s->receives == AS_FITS ? entries : (unsigned)s->receives,
+                                 error, size);
+}
+
+/* The port that RDMA_CM chose may be a TCP connection's that has just ended, which it does not know
+ * and iWARP stumbles over: then another one. */
+struct queue *rdma_request_queue(struct t *t, struct queue *admin, struct rdma_setup s)
+{
+        char error[RESULT_TEXT];
+        struct queue *q;
+
+        for (int tries = 0; tries < PORT_TRIES; tries++) {
+                q = resolved_queue(t);
+                if (request(q, admin, &s, error, sizeof(error)) == 0)
+                        return q;
+                if (errno != EADDRNOTAVAIL)
+                        break;
+        }
+        broke(t, "%s", error);
 }
 
 struct queue *rdma_ready(struct t *t, struct queue *admin, uint16_t qid, uint16_t sqsize)

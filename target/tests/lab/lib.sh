@@ -32,7 +32,8 @@ target_up() {
         *' --config '*) ;;
         *) set -- -t "$trtype" -a "$addr" "$@" ;;
         esac
-        "$NVMFSPEC" target "$@" >"$work/target.log" 2>&1 &
+        : >"$work/target.log" # now: the target before this one was listening, too
+        "$NVMFSPEC" target "$@" >>"$work/target.log" 2>&1 &
         target_pid=$!
         for _ in $(seq 100); do
                 grep -q listening "$work/target.log" && return
