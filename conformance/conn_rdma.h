@@ -74,7 +74,7 @@ struct conn *conn_rdma_open(struct rdma_hub *h, const char *traddr, const char *
 /* NULL: c is of another kind. */
 struct conn_rdma *conn_rdma(struct conn *c);
 
-/* Its queue pair with `receives` posted (0: none ever), and the connect request. -1: error, and errno. */
+/* Its queue pair with `receives` posted (0: none ever), and the connect request. -1: errno, error. */
 int conn_rdma_connect(struct conn_rdma *c, const struct verbs_conn_param *param, unsigned receives,
                       char *error, size_t size);
 /* Waits for the answer to it: c->established, or the end of c. False at the deadline. */
