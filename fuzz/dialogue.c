@@ -49,19 +49,6 @@ int dialogue_begin(struct dialogue *d, const struct dialogue *admin)
         return 0;
 }
 
-/* Bytes into a framer; more: there is an event. */
-static size_t pour(struct framer *f, const uint8_t *p, size_t n)
-{
-        struct iovec iov[2];
-        size_t len;
-
-        framer_recv_iov(f, iov);
-        len = iov[0].iov_len < n ? iov[0].iov_len : n;
-        memcpy(iov[0].iov_base, p, len);
-        framer_received(f, len);
-        return len;
-}
-
 static void tell(const struct dialogue *d, enum party sender, const union pdu *h)
 {
         if (d->session->pdu)
@@ -120,7 +107,7 @@ void dialogue_says(struct dialogue *d, const uint8_t *p, size_t n)
         for (size_t len; n > 0; p += len, n -= len) {
                 if (is_fault(framer_fault(&d->said)))
                         return;
-                len = pour(&d->said, p, n);
+                len = framer_feed(&d->said, p, n);
                 while ((e = framer_next(&d->said)) != FRAMER_MORE && e != FRAMER_FAULT)
                         if (e == FRAMER_HEADER)
                                 say_header(d, framer_header(&d->said));

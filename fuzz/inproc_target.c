@@ -109,14 +109,10 @@ static void heard_pdu(struct peer *p)
 static void hear(struct peer *p, const uint8_t *bytes, size_t n)
 {
         enum framer_event ev;
-        struct iovec iov[2];
 
         tell_user(p, PARTY_CONTROLLER, bytes, n);
         for (size_t len; n > 0; bytes += len, n -= len) {
-                framer_recv_iov(&p->ear, iov);
-                len = iov[0].iov_len < n ? iov[0].iov_len : n;
-                memcpy(iov[0].iov_base, bytes, len);
-                framer_received(&p->ear, len);
+                len = framer_feed(&p->ear, bytes, n);
                 while ((ev = framer_next(&p->ear)) != FRAMER_MORE) {
                         must(ev != FRAMER_FAULT);
                         if (ev == FRAMER_PDU)

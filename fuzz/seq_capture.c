@@ -343,13 +343,8 @@ static void take_controller(struct flow *f, const uint8_t *p, size_t n)
 
         f->answered = true;
         while (n > 0 && !f->deaf) {
-                struct iovec iov[2];
-                size_t part;
+                size_t part = framer_feed(&f->heard, p, n);
 
-                framer_recv_iov(&f->heard, iov);
-                part = n < iov[0].iov_len ? n : iov[0].iov_len;
-                memcpy(iov[0].iov_base, p, part);
-                framer_received(&f->heard, part);
                 p += part;
                 n -= part;
                 while ((e = framer_next(&f->heard)) != FRAMER_MORE && e != FRAMER_FAULT)

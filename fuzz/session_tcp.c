@@ -131,15 +131,11 @@ static void heard(struct tcp_play *t)
 
 static void listen_to(struct tcp_play *t, const uint8_t *bytes, size_t n)
 {
-        struct iovec iov[2];
         enum framer_event e;
 
         t->p.r->heard += n;
         for (size_t len; n > 0 && !t->deaf; bytes += len, n -= len) {
-                framer_recv_iov(&t->ear, iov);
-                len = iov[0].iov_len < n ? iov[0].iov_len : n;
-                memcpy(iov[0].iov_base, bytes, len);
-                framer_received(&t->ear, len);
+                len = framer_feed(&t->ear, bytes, n);
                 while ((e = framer_next(&t->ear)) != FRAMER_MORE && e != FRAMER_FAULT)
                         if (e == FRAMER_PDU)
                                 heard(t);

@@ -280,13 +280,8 @@ static size_t feed_copies(struct tracer *t, struct tcp_flow *f, enum party sende
         size_t done = 0;
 
         while (done < n && (have(&d->framer) > 0 || has_sink(d))) {
-                struct iovec iov[2];
-                size_t part;
+                size_t part = framer_feed(&d->framer, p + done, n - done);
 
-                framer_recv_iov(&d->framer, iov);
-                part = n - done < iov[0].iov_len ? n - done : iov[0].iov_len;
-                memcpy(iov[0].iov_base, p + done, part);
-                framer_received(&d->framer, part);
                 d->fed += part;
                 done += part;
                 if (take_events(t, f, sender))

@@ -285,13 +285,8 @@ static bool hear_event(struct pair *p, enum party who)
 
 static void hear(struct pair *p, enum party who, const uint8_t *bytes, size_t n)
 {
-        struct iovec iov[2];
-
         for (size_t len; n > 0 && !p->deaf[who]; bytes += len, n -= len) {
-                framer_recv_iov(&p->ear[who], iov);
-                len = iov[0].iov_len < n ? iov[0].iov_len : n;
-                memcpy(iov[0].iov_base, bytes, len);
-                framer_received(&p->ear[who], len);
+                len = framer_feed(&p->ear[who], bytes, n);
                 while (hear_event(p, who))
                         ;
         }

@@ -125,6 +125,18 @@ void framer_received(struct framer *f, size_t n)
         f->end += (uint32_t)n;
 }
 
+size_t framer_feed(struct framer *f, const void *bytes, size_t n)
+{
+        struct iovec iov[2];
+
+        framer_recv_iov(f, iov);
+        if (n > iov[0].iov_len)
+                n = iov[0].iov_len;
+        memcpy(iov[0].iov_base, bytes, n);
+        framer_received(f, n);
+        return n;
+}
+
 /* --- header ----------------------------------------------------------------------------------- */
 
 static enum framer_event fail(struct framer *f, struct fault fault, uint32_t got)

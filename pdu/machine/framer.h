@@ -74,6 +74,9 @@ bool framer_idle(const struct framer *f);
 int framer_recv_iov(struct framer *f, struct iovec iov[2]);
 /* n bytes were put there, in order. */
 void framer_received(struct framer *f, size_t n);
+/* Both, for bytes that lie elsewhere: copies as many of them as have room in one place, at least one
+ * of n > 0, and returns how many. Events are taken before the next call. */
+size_t framer_feed(struct framer *f, const void *bytes, size_t n);
 
 enum framer_event framer_next(struct framer *f);
 

@@ -218,13 +218,8 @@ static void on_data(void *user, struct capture_conn *c, enum party sender, const
         if (copy)
                 capture_flow_data(copy, &s->copy, sender, p, n, at->time_ns);
         while (n > 0 && !st->broken) {
-                struct iovec iov[2];
-                size_t part;
+                size_t part = framer_feed(&st->framer, p, n);
 
-                framer_recv_iov(&st->framer, iov);
-                part = n < iov[0].iov_len ? n : iov[0].iov_len;
-                memcpy(iov[0].iov_base, p, part);
-                framer_received(&st->framer, part);
                 p += part;
                 n -= part;
                 take_events(s, c, st, at);

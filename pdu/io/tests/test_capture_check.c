@@ -124,13 +124,8 @@ static void data(void *user, struct capture_conn *cc, enum party sender, const u
         struct framer *f = &c->framer[sender];
 
         while (n > 0 && !is_fault(framer_fault(f))) {
-                struct iovec iov[2];
-                size_t len;
+                size_t len = framer_feed(f, p, n);
 
-                framer_recv_iov(f, iov);
-                len = iov[0].iov_len < n ? iov[0].iov_len : n;
-                memcpy(iov[0].iov_base, p, len);
-                framer_received(f, len);
                 take_events(user, c, sender, at);
                 p += len;
                 n -= len;

@@ -155,13 +155,8 @@ static inline void session_bytes(struct session *s, enum party sender, const uin
 
         while (n > 0 && !is_fault(s->fault)) {
                 size_t len = s->cut > 0 ? splits_rand(&s->seed) % s->cut + 1 : n;
-                struct iovec iov[2];
 
-                framer_recv_iov(f, iov);
-                len = len < n ? len : n;
-                len = len < iov[0].iov_len ? len : iov[0].iov_len;
-                memcpy(iov[0].iov_base, p, len);
-                framer_received(f, len);
+                len = framer_feed(f, p, len < n ? len : n);
                 while (session_event(s, sender, framer_next(f)))
                         ;
                 p += len;
