@@ -399,7 +399,9 @@ void note(struct t *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)
 
 uint64_t property_get(struct queue *q, uint32_t ofst);
 void property_set(struct queue *q, uint32_t ofst, uint64_t value);
-/* Sets CC and waits for CSTS & mask == value, as long as CAP.TO says. */
+/* cc with the command set that this controller has (CAP.CSS), if it is one for I/O. */
+uint32_t with_css(struct queue *q, uint32_t cc);
+/* Sets CC, with_css(), and waits for CSTS & mask == value, as long as CAP.TO says. */
 void set_cc(struct queue *q, uint32_t cc, uint32_t csts_mask, uint32_t csts);
 enum { CC_RUN = 1 | 6 << 16 | 4 << 20 }; /* EN, IOSQES, IOCQES */
 /* Valid until the case ends, like all data handed out here. */

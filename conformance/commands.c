@@ -18,13 +18,26 @@ void property_set(struct queue *q, uint32_t ofst, uint64_t value)
         expect_success(q, send_property_set(q, ofst, PROP_ATTRIB_4, value));
 }
 
+uint32_t with_css(struct queue *q, uint32_t cc)
+{
+        uint64_t cap = caps(q->t)->cap;
+
+        if (!(cc & CC_RUN & ~CC_EN)) /* a discovery controller has no command sets */
+                return cc;
+        if (cap == 0) /* not probed yet */
+                cap = property_get(q, PROP_CAP);
+        if (cap >> 44 & 1) /* CAP.CSS bit 7: no I/O command set, bit 6: all that there are */
+                return cc | 7u << 4;
+        return cap >> 43 & 1 ? cc | 6u << 4 : cc;
+}
+
 void set_cc(struct queue *q, uint32_t cc, uint32_t mask, uint32_t value)
 {
         unsigned to = caps(q->t)->cap ? CAP_TO(caps(q->t)->cap) * 500 : 30000;
         uint64_t end = t_deadline(q->t, to + 500);
         uint32_t csts;
 
-        property_set(q, PROP_CC, cc);
+        property_set(q, PROP_CC, with_css(q, cc));
         while (((csts = (uint32_t)property_get(q, PROP_CSTS)) & mask) != value) {
                 char expected[80];
 

@@ -226,6 +226,23 @@ static int judge_embedded(struct options *o, const struct test_case **cases, siz
         return code;
 }
 
+/* Until the target answers, as --wait says: CI starts it a moment before. */
+static void await_target(const struct options *o)
+{
+        const struct timespec pause = { .tv_nsec = 100 * 1000000 };
+        uint64_t end = conn_clock() + o->wait * 1000;
+        char error[1024], nqn[NQN_FIELD];
+
+        while (conn_clock() < end) {
+                struct suite s = o->suite;
+
+                if (s.subnqn ? probe(&s, error, sizeof(error))
+                             : probe_subsystem(&s, nqn, error, sizeof(error)))
+                        return;
+                nanosleep(&pause, NULL);
+        }
+}
+
 static int judge_address(struct options *o, const struct test_case **cases, size_t n)
 {
         char error[1024], nqn[NQN_FIELD];
@@ -236,6 +253,7 @@ static int judge_address(struct options *o, const struct test_case **cases, size
                 if (!o->suite.verbs)
                         return complain(EXIT_BROKEN, error);
         }
+        await_target(o);
         if (!o->suite.subnqn) {
                 if (!probe_subsystem(&o->suite, nqn, error, sizeof(error)))
                         return complain(EXIT_BROKEN, error);

@@ -87,6 +87,9 @@ static void __attribute__((noreturn)) instead(struct queue *q, struct seen *s, c
         char line[RESULT_TEXT];
         struct text text = text_in(line, sizeof(line));
 
+        if (!s && q->conn->end == CONN_OPEN && conn_clock() >= q->t->deadline)
+                broke(q->t, "the case was not done within %u s: the target is slow, or -j too much",
+                      (unsigned)(CASE_MS * q->t->suite->timeout_scale) / 1000);
         if (s)
                 pdu_line(&text, &s->h, q->conn->admin);
         else

@@ -184,6 +184,7 @@ static const struct option_row table[] = {
         NUMBER(0, "hpda", "N", hpda, 0, PDU_PDA_MAX, "likewise: alignment of data sent to us, 0 to 31", TARGET),
         CALL(0, "allow-write", "RANGE", take_allow_write, "NSID[:SLBA+BLOCKS] that cases may write to; else none writes", TARGET),
         CALL(0, "denied-nqn", "NQN", take_denied, "a subsystem there that does not allow our host", TARGET),
+        NUMBER(0, "wait", "SEC", wait, 0, 3600, "for a target that is about to start, so long at most", TARGET),
         CHOICE(0, "role", "ROLE", role, "target", "what is tested: target", TARGET),
 
         CHOICE(0, "level", "LEVEL", level, "must|should|info", "must, should or info: this and above (info)", CASES),

@@ -22,7 +22,7 @@ struct options {
         struct selection selection;
         struct option_list excluded;
         const char *explain;
-        uint64_t jobs, repeat, seed;
+        uint64_t jobs, repeat, seed, wait;
         bool brief, verbose, show_rules, baseline_lax;
         const char *json, *junit, *tap, *html, *pcap;
         struct option_list baselines;

@@ -47,12 +47,31 @@ static void use_namespace(struct t *t, struct queue *q, uint32_t nsid)
         found(t)->blocks = le64_get(n->nsze);
 }
 
+/* Cases that write outside would blame the target. */
+static void use_writable(struct t *t, struct queue *q)
+{
+        const struct suite *s = t->suite;
+        uint64_t there;
+        char expected[RESULT_TEXT];
+
+        snprintf(expected, sizeof(expected), "NSID %u with the blocks of --allow-write",
+                 s->write_nsid);
+        if (finish(q, send_cmd(q, .opc = NVME_IDENTIFY, .nsid = s->write_nsid, .cdw10 = CNS_NS,
+                               .bytes = IDENTIFY_LEN))
+                .status != NVME_SUCCESS)
+                fail(t, expected, "no such namespace");
+        use_namespace(t, q, s->write_nsid);
+        there = caps(t)->blocks;
+        if (there == 0 || s->write_slba > there || s->write_blocks > there - s->write_slba)
+                fail(t, expected, "%llu blocks that can be used", (unsigned long long)there);
+}
+
 static void probe_namespace(struct t *t, struct queue *q)
 {
         const le32_t *list;
 
         if (t->suite->write_nsid) {
-                use_namespace(t, q, t->suite->write_nsid);
+                use_writable(t, q);
                 return;
         }
         list = identify(q, CNS_NS_LIST, 0);
@@ -151,6 +170,35 @@ static void find_subsystem(struct t *t)
              (unsigned long long)n);
 }
 
+static const struct exchange_chunk *first_answer(const struct exchange *x)
+{
+        for (size_t i = 0; i < x->chunk_count; i++)
+                if (!x->chunks[i].sent && x->chunks[i].kind == CHUNK_DATA)
+                        return &x->chunks[i];
+        return NULL;
+}
+
+/* An HTTP server, say: what there is to know is how it begins. */
+static void tell_stranger(const struct t *t, char *error, size_t size)
+{
+        size_t said = strlen(error);
+        const struct exchange_chunk *c = first_answer(&t->log);
+        const uint8_t *p = c ? t->log.bytes + c->offset : NULL;
+        struct text text;
+        size_t n = 0;
+
+        if (!c || t_is_rdma(t) || *p == PDU_ICRESP || *p == PDU_C2H_TERM)
+                return;
+        text = text_in(error + said, size - said);
+        text_add(&text, "; that is not NVMe/TCP, it begins with ");
+        while (n < c->len && n < 24 && p[n] >= ' ' && p[n] <= '~')
+                n++;
+        if (n >= 4)
+                text_add(&text, "\"%.*s\"", (int)n, (const char *)p);
+        for (size_t i = 0; n < 4 && i < c->len && i < 8; i++)
+                text_add(&text, "%s%02X", i > 0 ? " " : "", p[i]);
+}
+
 /* Runs body; its note goes to `note`, of RESULT_TEXT bytes, if that is not NULL. */
 static bool ask(struct suite *s, const char *what, void (*body)(struct t *t), uint32_t n,
                 char *noted, char *error, size_t size)
@@ -164,16 +212,19 @@ static bool ask(struct suite *s, const char *what, void (*body)(struct t *t), ui
 
         t_start(&t, s, &test, &r, n);
         t_run(&t, body);
-        t_end(&t);
         if (noted)
                 memcpy(noted, r.note, sizeof(r.note));
-        if (r.verdict == VERDICT_PASS || r.verdict == VERDICT_LENIENT)
+        if (r.verdict == VERDICT_PASS || r.verdict == VERDICT_LENIENT) {
+                t_end(&t);
                 return true;
+        }
         last = r.notice_count > 0 ? &r.notices[r.notice_count - 1] : NULL;
         snprintf(error, size, "%s: %s%s%s%s%s%s%s", what, r.expected[0] ? r.expected : r.seen,
                  r.expected[0] ? "; seen: " : "", r.expected[0] ? r.seen : "",
                  last ? "; before that it broke " : "", last ? rule_get(last->rule)->id : "",
                  last ? ": " : "", last ? last->line : "");
+        tell_stranger(&t, error, size);
+        t_end(&t);
         return false;
 }
 
@@ -201,7 +252,11 @@ bool probe(struct suite *s, char *error, size_t size)
                         sizeof(why)) ||
                     !steps[i].needed)
                         continue;
-                snprintf(error, size, "%s", why);
+                if (steps[i].body == probe_controller)
+                        snprintf(error, size, "%s of %s%s", steps[i].what, s->subnqn,
+                                 why + strlen(steps[i].what));
+                else
+                        snprintf(error, size, "%s", why);
                 return false;
         }
         return true;

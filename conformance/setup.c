@@ -99,20 +99,9 @@ static void connected(struct queue *q, struct reply r)
 
 static void enable(struct queue *q)
 {
-        uint64_t cap = caps(q->t)->cap;
-        uint32_t css = 0;
+        bool discovery = strcmp(q->subnqn, NQN_DISCOVERY) == 0;
 
-        if (strcmp(q->subnqn, NQN_DISCOVERY) == 0) {
-                set_cc(q, CC_EN, CSTS_RDY, CSTS_RDY);
-                return;
-        }
-        if (cap == 0) /* not probed yet */
-                cap = property_get(q, PROP_CAP);
-        if (cap >> 44 & 1) /* CAP.CSS bit 7: no I/O command set, bit 6: all that there are */
-                css = 7u << 4;
-        else if (cap >> 43 & 1)
-                css = 6u << 4;
-        set_cc(q, CC_RUN | css, CSTS_RDY, CSTS_RDY);
+        set_cc(q, discovery ? CC_EN : CC_RUN, CSTS_RDY, CSTS_RDY);
 }
 
 struct queue *queue_admin(struct t *t, struct setup s)

@@ -222,12 +222,27 @@ bool t_names(const struct t *t, enum rule_id rule)
         return false;
 }
 
-static void describe_breach(char *line, size_t size, const union pdu *h, const char *what)
+/* The field of the common header that the rule is about: no line of a PDU has those. */
+static void name_field(struct text *text, enum rule_id rule, const union pdu *h)
+{
+        const struct outcome *o = &rule_get(rule)->accept[0];
+
+        if (rule_get(rule)->reaction != REACT_TERM || o->code != FES_INVALID_HEADER_FIELD)
+                return;
+        for (const struct field *f = pdu_fields(h->ch.type); f && f->name; f++)
+                if (f->offset == o->fei && f->offset > 0 && f->offset < sizeof(h->ch))
+                        text_add(text, " %s %llu", f->name, (unsigned long long)field_get(f, h));
+}
+
+static void describe_breach(char *line, size_t size, enum rule_id rule, const union pdu *h,
+                            const char *what)
 {
         struct text text = text_in(line, size);
 
-        if (h)
+        if (h) {
                 pdu_line(&text, h, true);
+                name_field(&text, rule, h);
+        }
         if (what)
                 text_add(&text, "%s%s", h ? ": " : "", what);
 }
@@ -243,7 +258,7 @@ void t_notice(struct t *t, enum rule_id rule, const union pdu *h, const char *wh
         if (r->notice_count == RESULT_NOTICES)
                 return;
         n->rule = rule;
-        describe_breach(n->line, sizeof(n->line), h, what);
+        describe_breach(n->line, sizeof(n->line), rule, h, what);
         r->notice_count++;
         if (!t_names(t, rule) || t->breach)
                 return;

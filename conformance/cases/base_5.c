@@ -84,6 +84,40 @@ CASE("base/5.1.13/odd-requests", MUST, NO_RULE,
         identify_ctrl(q);
 }
 
+enum { LIST_LEN = 1024 };
+
+/* How many NSIDs are listed behind `above`; ends the case if they do not rise from there, or if
+ * something stands behind their end. */
+static uint32_t list_namespaces(struct queue *q, uint32_t above, uint32_t nsids[LIST_LEN])
+{
+        const uint8_t *list = identify(q, CNS_NS_LIST, above);
+        uint32_t n = 0, last = above;
+
+        for (uint32_t i = 0; i < LIST_LEN; i++) {
+                uint32_t nsid = (uint32_t)le_get(list + (size_t)i * 4, 4);
+
+                if (nsid == 0)
+                        continue;
+                want(q->t, n == i, "zeroes from the end of the list on", "NSID %u there", nsid);
+                want(q->t, nsid > last, "NSIDs that rise from the one given", "%u behind %u", nsid,
+                     last);
+                nsids[n++] = last = nsid;
+        }
+        return n;
+}
+
+CASE("base/5.1.13/active-namespaces", MUST, NO_RULE,
+     "The list of active namespaces rises from the NSID that is given, and ends with zeroes")
+{
+        uint32_t all[LIST_LEN], rest[LIST_LEN];
+        struct queue *q = admin_queue(t);
+        uint32_t n = list_namespaces(q, 0, all);
+
+        require(t, n > 0 && n < LIST_LEN, "%u namespaces", n);
+        want_eq(t, "namespaces behind the first one", list_namespaces(q, all[0], rest), n - 1);
+        want_bytes(t, "namespaces behind the first one", rest, all + 1, (n - 1) * sizeof(*all));
+}
+
 /* The largest Read that NLB, the namespace and our own patience allow. */
 static uint64_t most(struct t *t)
 {
@@ -229,21 +263,27 @@ CASE("base/nvm/read-beyond", MUST, NO_RULE,
         require(t, caps(t)->nsid, "no namespace");
         expect_error(q, send_read(q, .slba = caps(t)->blocks), NVME_LBA_RANGE);
         expect_error(q, send_read(q, .slba = UINT64_C(1) << 62), NVME_LBA_RANGE);
+        expect_error(q, /* SLBA and NLB together wrap to 7 */
+                     send_cmd(q, .opc = NVME_READ, .nsid = caps(t)->nsid, .cdw10 = UINT32_MAX,
+                              .cdw11 = UINT32_MAX, .cdw12 = 7, .bytes = 8 * caps(t)->block),
+                     NVME_LBA_RANGE);
         expect_works(q);
 }
 
 CASE("base/nvm/write-beyond", MUST, NO_RULE,
      "A Write behind the end of the namespace fails with LBA Out of Range", .writes = true)
 {
+        const uint64_t beyond[] = { caps(t)->blocks, UINT64_MAX };
         struct queue *q = io_queue(t);
-        uint64_t end = caps(t)->blocks;
         uint32_t n = r2t_bytes(t);
 
-        expect_error(q,
-                     send_cmd(q, .opc = NVME_WRITE, .nsid = caps(t)->nsid, .cdw10 = (uint32_t)end,
-                              .cdw11 = (uint32_t)(end >> 32), .cdw12 = n / caps(t)->block - 1,
-                              .bytes = n),
-                     NVME_LBA_RANGE);
+        for (int i = 0; i < 2; i++)
+                expect_error(q,
+                             send_cmd(q, .opc = NVME_WRITE, .nsid = caps(t)->nsid,
+                                      .cdw10 = (uint32_t)beyond[i],
+                                      .cdw11 = (uint32_t)(beyond[i] >> 32),
+                                      .cdw12 = n / caps(t)->block - 1, .bytes = n),
+                             NVME_LBA_RANGE);
         expect_works(q);
 }
 

@@ -27,8 +27,8 @@ CASE("fab/3.1.4/cc", MUST, RULES(FAB_CC_READBACK), "CC reads back what was writt
         struct queue *q = admin_queue(t, .disabled = true);
 
         want_eq(t, "CC", property_get(q, PROP_CC), 0);
-        property_set(q, PROP_CC, CC_RUN);
-        want_eq(t, "CC", property_get(q, PROP_CC), CC_RUN);
+        property_set(q, PROP_CC, with_css(q, CC_RUN));
+        want_eq(t, "CC", property_get(q, PROP_CC), with_css(q, CC_RUN));
 }
 
 /* --- enabling, resetting, shutting down */
@@ -53,6 +53,12 @@ CASE("fab/3.5.2/ten-times", MUST, RULES(FAB_RDY), "A controller can be reset and
         identify_ctrl(q);
 }
 
+static void reset(struct queue *q)
+{
+        set_cc(q, CC_RUN & ~CC_EN, CSTS_RDY, 0);
+        set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
+}
+
 CASE("fab/3.7.2/reset", MUST, RULES(FAB_RESET_CLEARS),
      "A Controller Reset ends the I/O queues; the admin queue still takes Fabrics commands")
 {
@@ -73,12 +79,39 @@ CASE("fab/3.7.2/aer-vanishes", MUST, RULES(FAB_RESET_CLEARS),
      "A Controller Reset takes an Asynchronous Event Request away without an answer")
 {
         struct queue *q = admin_queue(t);
-        uint16_t cid = send_cmd(q, .opc = NVME_AER);
 
-        set_cc(q, CC_RUN & ~CC_EN, CSTS_RDY, 0);
-        set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
+        send_cmd(q, .opc = NVME_AER);
+        reset(q);
         expect_silence(q, 50);
-        (void)cid;
+}
+
+CASE("fab/3.7.2/aer-room", MUST, NO_RULE,
+     "After a Controller Reset there is room for as many Asynchronous Event Requests as before it",
+     .related = "nvmet keeps those from before")
+{
+        struct queue *q = admin_queue(t);
+        unsigned most = identify_ctrl(q)->aerl + 1u;
+
+        require(t, most <= 16, "AERL allows %u", most);
+        for (unsigned i = 0; i < most; i++)
+                send_cmd(q, .opc = NVME_AER);
+        reset(q);
+        for (unsigned i = 0; i < most; i++)
+                send_cmd(q, .opc = NVME_AER);
+        expect_silence(q, 50);
+}
+
+CASE("fab/3.7.2/features", MUST, NO_RULE,
+     "A Controller Reset gives Asynchronous Event Configuration the value again that it began with")
+{
+        struct queue *q = admin_queue(t);
+        uint32_t first = get_feature(q, FEAT_AEC);
+
+        require(t, finish(q, send_set_feature(q, FEAT_AEC, first ^ 1)).status == NVME_SUCCESS,
+                "it can't be changed");
+        want_eq(t, "Asynchronous Event Configuration", get_feature(q, FEAT_AEC), first ^ 1);
+        reset(q);
+        want_eq(t, "Asynchronous Event Configuration", get_feature(q, FEAT_AEC), first);
 }
 
 CASE("fab/3.6.2/shutdown", MUST, RULES(FAB_SHST), "After a normal shutdown CSTS.SHST is 10b")

@@ -36,6 +36,17 @@ CASE("tcp/3.3.1.1/both", MUST, RULES(TCP_DGSTF_C2H, TCP_HDGST_C2H, TCP_DDGST_C2H
         exercise(io_queue(t, .hdgst = 1, .ddgst = 1));
 }
 
+CASE("tcp/3.3.1.1/data-lengths", MUST, RULES(TCP_DDGST_C2H),
+     "The digest of data is right at any length in dwords")
+{
+        struct queue *q;
+
+        NEEDS_DDGST;
+        q = admin_queue(t, .ddgst = 1);
+        for (uint32_t bytes = 4; bytes <= 260; bytes += 4)
+                finish(q, send_get_log(q, LOG_ERROR, bytes, 0));
+}
+
 CASE("tcp/3.3.1.1/both-dribbled", MUST, RULES(TCP_DDGST_C2H),
      "Digests that are cut in two by TCP segments are put together", .writes = true)
 {

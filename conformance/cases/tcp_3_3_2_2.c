@@ -291,7 +291,7 @@ CASE("tcp/3.6.2.9/datal-plen", MUST, RULES(TCP_H2C_DATAL),
         struct queue *q = io_queue(t);
         struct r2t r = open_r2t(q);
 
-        send_h2c(q, r, .len = HALF(r), .datal = r.len, .last = false);
+        send_h2c(q, r, .len = HALF(r), .datal = r.len);
         expect_term(q);
 }
 
@@ -301,7 +301,7 @@ CASE("tcp/3.6.2.9/datal-plen-long", MUST, RULES(TCP_H2C_DATAL),
         struct queue *q = io_queue(t);
         struct r2t r = open_r2t(q);
 
-        send_h2c(q, r, .datal = HALF(r));
+        send_h2c(q, r, .datal = HALF(r), .last = false);
         expect_term(q);
 }
 

@@ -195,6 +195,20 @@ def test_nobody_there():
     assert "refused" in done.stderr
 
 
+def test_waits_for_a_target_that_starts():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    waiting = subprocess.Popen([NVMFSPEC, "conform", "-a", "127.0.0.1", "-s", port, "--wait", "20",
+                                "tcp/3.1/icreq"])
+    time.sleep(0.5)
+    assert waiting.poll() is None
+    with subprocess.Popen([NVMFSPEC, "target", "-s", port, "--quiet"],
+                          stdout=subprocess.DEVNULL) as target:
+        assert waiting.wait(timeout=30) == 0
+        target.terminate()
+    conform("-a", "127.0.0.1", "-s", port, "-n", NQN, "--wait", "1", code=3)
+
+
 def test_a_failure_is_one():
     conform("--waive", "tcp/3.3.2.2/ttag", TTAG, code=1)
 
@@ -254,6 +268,19 @@ def test_too_small_a_range_is_skipped(tmp_path):
     with Target() as target:
         done = conform(*target.where, "--allow-write", "1:0+16", TTAG, code=77)
         assert "too small" in done.stdout
+
+
+@pytest.mark.parametrize("where", ["1:131000+1000", "1:131073+1", "1:0+131073", "2:0+16"])
+def test_a_range_that_is_not_there_is_refused(where):
+    with Target() as target:
+        done = conform(*target.where, "--allow-write", where, TTAG, code=3)
+        assert re.search(rf"NSID {where[0]}.* --allow-write", done.stderr)
+
+
+def test_a_subsystem_that_is_not_there_is_named():
+    with Target() as target:
+        done = conform(*target.where, "-n", "nqn.2026-01.org.example:none", TTAG, code=3)
+        assert "the controller of nqn.2026-01.org.example:none" in done.stderr
 
 
 def test_blocks_of_4096():

@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -96,7 +97,9 @@ class Connection:
         self.send(R2T, 0, struct.pack("<HHII4x", cid, 1, offset, length))
 
     def run(self):
-        if self.next()[0][0] != 0:
+        pdu, _ = self.next()
+        time.sleep(self.spoilt.thinks)
+        if pdu[0] != 0 or pdu[10] > 31:
             return
         self.send(ICRESP, 0, struct.pack("<HBBI112x", 0, 0, 0, 131072))
         while True:
@@ -124,8 +127,9 @@ class Connection:
             return
         offset, value = struct.unpack_from("<IQ", sqe, 44)
         if kind == PROPERTY_SET:
-            self.controller.cc = value & 0xffffffff
-            self.respond(cid)
+            wrong = value & 1 and not self.spoilt.cap >> 37 & 0xff & 1 << (value >> 4 & 7)
+            self.controller.cc = self.controller.cc if wrong else value & 0xffffffff
+            self.respond(cid, 0x4002 if wrong else 0)
             return
         cc = self.controller.cc
         value = {0: self.spoilt.cap, 8: 0x10400, 0x14: cc,
@@ -176,7 +180,7 @@ class Connection:
 
 class Spoilt:
     """How the target behaves; sound here."""
-    cap, ioccsz, lbads = CAP, 4 + 512, 9
+    cap, ioccsz, lbads, thinks = CAP, 4 + 512, 9, 0
 
     def answer(self, queue, cid, data):
         queue.data_out(cid, data)
@@ -242,6 +246,22 @@ class NoEntries(Spoilt):
     cap = CAP & ~0xffff
 
 
+class AllCommandSets(Spoilt):
+    """Takes no CC.CSS but 110b: right, too, where CAP.CSS has bit 6 only."""
+    cap = CAP & ~(0xff << 37) | 1 << 43
+
+
+class Misaligned(Spoilt):
+    def answer(self, queue, cid, data):
+        head = struct.pack("<BBBBIHHII4x", C2H, LAST, 24, 26, 26 + len(data), cid, 0, 0, len(data))
+        queue.peer.sendall(head + bytes(2) + data)
+        queue.respond(cid)
+
+
+class Slow(Spoilt):
+    thinks = 0.1
+
+
 MODES = [NoData, OtherCid, SameDataForEver, ResponsesForEver, EmptyR2t, HugeR2t, HugeBlocks,
          EndlessBlocks, NoBlocks, HugeCapsules, NoEntries]
 ASAN = "asan" in NVMFSPEC
@@ -298,6 +318,43 @@ def test_probe_names_the_broken_rule(target):
     done = run("conform", "-a", "127.0.0.1", "-s", target.port, "tcp/3.1")
     assert done.returncode == 3
     assert "before that it broke tcp/3.3.2.1/" in done.stderr
+
+
+@pytest.mark.parametrize("target", [AllCommandSets], indirect=True)
+def test_the_command_set_is_one_that_the_target_has(target):
+    done = run("conform", *where(target), "--brief", "fab/3.1.4/cc", "fab/3.5.2", "fab/3.6.2",
+               "fab/3.7.2/features", "--exclude", "fab/3.6.2/after-shutdown")
+    assert "Invalid Field" not in done.stdout
+    assert run("host", "identify", *where(target)).returncode == 0
+
+
+@pytest.mark.parametrize("target", [Misaligned], indirect=True)
+def test_the_field_at_fault_is_told(target):
+    done = run("conform", *where(target), "tcp/3.3.2.1")
+    assert "fail     tcp/3.3/pdo-c2h" in done.stdout and " LAST pdo 26\n" in done.stdout
+
+
+@pytest.mark.parametrize("says, told", [
+    (b"HTTP/1.1 400 Bad Request\r\n\r\n", '"HTTP/1.1 400 Bad Request"'),
+    (b"\x15\x03\x03\0\2\2\x28", "15 03 03 00 02 02 28")])
+def test_what_is_no_target_is_told(says, told):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def answer():
+            with listener.accept()[0] as peer:
+                peer.recv(128)
+                peer.sendall(says)
+        threading.Thread(target=answer, daemon=True).start()
+        done = run("conform", "-a", "127.0.0.1", "-s", listener.getsockname()[1], "-n", NQN.decode())
+    assert done.returncode == 3
+    assert done.stderr.endswith(f"; that is not NVMe/TCP, it begins with {told}\n")
+
+
+@pytest.mark.parametrize("target", [Slow], indirect=True)
+def test_a_slow_target_is_not_called_silent(target):
+    done = run("conform", *where(target), "--brief", "--timeout-scale", 0.1, "tcp/3.1/refusal-storm")
+    assert done.returncode == 3
+    assert "error    refusal-storm" in done.stdout
+    assert "was not done within 3 s" in done.stdout
 
 
 @pytest.mark.parametrize("target, says", [(NoEntries, "CAP.MQES is 0"),
