@@ -206,12 +206,13 @@ static int exchange_ic(struct host_queue *q, uint64_t deadline, struct host_erro
 static void linger(struct queue_tcp *t)
 {
         uint64_t deadline = deadline_in(LINGER_MS);
+        uint8_t waste[4096]; /* the receive buffer is the machine's */
         ssize_t n;
 
         if (shutdown(t->fd, SHUT_WR) < 0)
                 return;
         while (ms_until(deadline) > 0 && net_wait(t->fd, POLLIN, ms_until(deadline)) > 0) {
-                n = recv(t->fd, t->buf, BUFFER, 0);
+                n = recv(t->fd, waste, sizeof(waste), 0);
                 if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
                         return;
         }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "pdu/wire/asan.h"
 #include "pdu/wire/crc32c.h"
 #include "pdu/wire/plant.h"
 
@@ -28,8 +29,21 @@ void framer_negotiated(struct framer *f, const struct pdu_format *format)
 
 /* --- the receive buffer ----------------------------------------------------------------------- */
 
+/* Behind what was received a sanitizer sees whoever reads. */
+static void fence(const struct framer *f)
+{
+        ASAN_UNPOISON_MEMORY_REGION(f->buf, f->end);
+        ASAN_POISON_MEMORY_REGION(f->buf + f->end, f->cap - f->end);
+}
+
+static void lay_open(const struct framer *f)
+{
+        ASAN_UNPOISON_MEMORY_REGION(f->buf, f->cap);
+}
+
 void framer_attach(struct framer *f, uint8_t *buf, uint32_t cap)
 {
+        lay_open(f);
         f->buf = buf;
         f->cap = cap;
         f->start = f->end = 0;
@@ -84,6 +98,7 @@ static struct iovec room(struct framer *f)
 
 int framer_recv_iov(struct framer *f, struct iovec iov[2])
 {
+        lay_open(f);
         iov[0] = room(f);
         if (f->state != AT_STREAM || !f->sink)
                 return 1;
@@ -123,6 +138,7 @@ void framer_received(struct framer *f, size_t n)
                 n -= take_data(f, f->sink + f->data_got, n);
         }
         f->end += (uint32_t)n;
+        fence(f);
 }
 
 size_t framer_feed(struct framer *f, const void *bytes, size_t n)

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "pdu/wire/asan.h"
 #include "pdu/wire/crc32c.h"
 
 enum { HAND_EMPTY, HAND_HEADER, HAND_PDU }; /* what of a PDU has been handed out */
@@ -356,6 +357,7 @@ int link_recv_iov(struct link *l, struct iovec iov[2])
 {
         if (!l->deaf)
                 return framer_recv_iov(&l->rx, iov);
+        ASAN_UNPOISON_MEMORY_REGION(l->rx.buf, l->rx.cap);
         iov[0] = (struct iovec) { l->rx.buf, l->rx.cap };
         return 1;
 }

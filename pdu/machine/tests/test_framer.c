@@ -3,6 +3,7 @@
 #include "stream.h"
 
 #include "pdu/machine/framer.h"
+#include "pdu/wire/asan.h"
 
 static uint8_t pattern[1 << 17];
 
@@ -364,6 +365,26 @@ static void long_data_without_a_sink_is_dropped(void **state)
                                                    "header 04 0\npdu 04 0 00000000\n");
 }
 
+static void who_reads_behind_what_came_is_seen(void **state)
+{
+        struct setup setup = { .sender = PARTY_HOST };
+        struct subject *subject = make(&setup);
+
+        (void)state;
+        if (!NVMF_ASAN)
+                skip();
+        start(false, false, 0);
+        add_cmd(1, 512);
+        framer_feed(&subject->f, s.bytes, s.len);
+        while (framer_next(&subject->f) != FRAMER_PDU)
+                ;
+        assert_false(ASAN_IS_POISONED((void *)(uintptr_t)framer_data(&subject->f), 512));
+        assert_true(ASAN_IS_POISONED((void *)(uintptr_t)framer_data(&subject->f), 513));
+        assert_ptr_equal(framer_detach(&subject->f), subject->buf);
+        assert_false(ASAN_IS_POISONED(subject->buf, FRAMER_BUFFER_MIN));
+        drop(subject);
+}
+
 static void a_buffer_with_nothing_in_it_goes_back(void **state)
 {
         struct setup setup = { .sender = PARTY_HOST };
@@ -630,6 +651,7 @@ int main(void)
                 cmocka_unit_test(data_is_handed_out_in_place),
                 cmocka_unit_test(long_data_goes_to_its_sink),
                 cmocka_unit_test(long_data_without_a_sink_is_dropped),
+                cmocka_unit_test(who_reads_behind_what_came_is_seen),
                 cmocka_unit_test(a_buffer_with_nothing_in_it_goes_back),
                 cmocka_unit_test(a_lying_common_header_is_not_waited_for),
                 cmocka_unit_test(plen_is_bounded),
