@@ -279,7 +279,8 @@ static void on_packet(void *user, const struct capture_place *at)
 {
         struct tracer *t = user;
 
-        t->totals.frames = at->frame;
+        if (at->frame > t->totals.frames)
+                t->totals.frames = at->frame;
         t->totals.guessed_times += at->time_guessed;
 }
 

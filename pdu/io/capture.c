@@ -17,6 +17,7 @@ enum {
         HELD_SEGMENTS = 4096,
         HELD_ALL = 64 << 20, /* bytes of all directions */
         LOOKED_AT = 32,      /* connections, to find an idle one */
+        AHEAD = 64,          /* frames: as late may one come that was acknowledged already */
 };
 
 const char *capture_end_text(const struct capture_end *e, char buf[CAPTURE_END_TEXT])
@@ -58,15 +59,28 @@ struct conn {
         struct conn *earlier, *later; /* in order of appearance */
 };
 
+struct ahead { /* a frame that was read and is yet to be taken */
+        struct ahead *next;
+        struct capture_place at;
+        enum packet_kind kind;
+        struct packet p;
+        uint8_t frame[];
+};
+
 struct reader {
         const struct capture_ops *ops;
         void *user;
-        struct capture_place at;
-        int64_t clock_skew; /* ns from the clock of odd frames to ours */
+        struct capture_file *file;
+        const struct packet_link *link;
+        struct capture_place at, read; /* the frame that is taken; the last one that was read */
+        int64_t clock_skew;            /* ns from the clock of odd frames to ours */
+        struct ahead *ahead;           /* oldest first */
+        unsigned n_ahead;
+        int more; /* what capture_file_next() said last: 1: there may be more */
         unsigned conns, kept;
         size_t held_bytes;
         struct conn *bucket[BUCKETS];
-        struct conn *all, *last, *hand;
+        struct conn *all, *last, *hand, *recent; /* recent: found last */
         bool no_memory;
 };
 
@@ -200,6 +214,12 @@ static bool same_end(const struct capture_end *a, const struct capture_end *b)
                memcmp(a->addr, b->addr, sizeof(a->addr)) == 0;
 }
 
+static bool is_of(const struct conn *c, const struct packet *s)
+{
+        return (same_end(&c->pub.end[0], &s->from) && same_end(&c->pub.end[1], &s->to)) ||
+               (same_end(&c->pub.end[1], &s->from) && same_end(&c->pub.end[0], &s->to));
+}
+
 /* The same for both directions. */
 static struct conn **bucket_of(struct reader *r, const struct packet *s)
 {
@@ -215,10 +235,11 @@ static struct conn **bucket_of(struct reader *r, const struct packet *s)
 
 static struct conn *find(struct reader *r, const struct packet *s)
 {
+        if (r->recent && is_of(r->recent, s))
+                return r->recent;
         for (struct conn *c = *bucket_of(r, s); c; c = c->next)
-                if ((same_end(&c->pub.end[0], &s->from) && same_end(&c->pub.end[1], &s->to)) ||
-                    (same_end(&c->pub.end[1], &s->from) && same_end(&c->pub.end[0], &s->to)))
-                        return c;
+                if (is_of(c, s))
+                        return r->recent = c;
         return NULL;
 }
 
@@ -285,6 +306,8 @@ static void drop_conn(struct reader *r, struct conn *c)
         *(c->earlier ? &c->earlier->later : &r->all) = c->later;
         *(c->later ? &c->later->earlier : &r->last) = c->earlier;
         r->kept--;
+        if (r->recent == c)
+                r->recent = NULL;
         free(c);
 }
 
@@ -402,44 +425,151 @@ static void take_segment(struct reader *r, const struct packet *seg)
 static void set_time(struct reader *r, int64_t time_ns)
 {
         const int64_t year_1973 = INT64_C(100000000) * 1000000000;
-        int64_t before = r->at.time_ns;
+        int64_t before = r->read.time_ns;
 
-        r->at.time_guessed = time_ns < year_1973 && before >= year_1973;
-        r->at.time_ns = time_ns;
-        if (!r->at.time_guessed)
+        r->read.time_guessed = time_ns < year_1973 && before >= year_1973;
+        r->read.time_ns = time_ns;
+        if (!r->read.time_guessed)
                 return;
         if (time_ns + r->clock_skew < before)
                 r->clock_skew = before - time_ns;
-        r->at.time_ns = time_ns + r->clock_skew;
+        r->read.time_ns = time_ns + r->clock_skew;
 }
 
-static void take_packet(struct reader *r, const struct packet_link *link,
-                        const struct capture_frame *frame)
+/* False: there are no more, or the file is damaged. */
+static bool read_frame(struct reader *r, struct capture_frame *frame)
 {
-        enum packet_kind kind;
-        struct packet p;
-
-        r->at.frame++;
+        if (r->more == 1)
+                r->more = capture_file_next(r->file, frame);
+        if (r->more != 1)
+                return false;
+        r->read.frame++;
         set_time(r, frame->time_ns);
+        return true;
+}
+
+static void take_packet(struct reader *r, enum packet_kind kind, const struct packet *p,
+                        const struct capture_place *at)
+{
+        r->at = *at;
         if (r->ops->packet)
                 r->ops->packet(r->user, &r->at);
-        kind = packet_parse(link, frame->p, frame->captured, frame->whole, &p);
         if (kind == PACKET_TCP)
-                take_segment(r, &p);
+                take_segment(r, p);
         else if (kind == PACKET_UDP && r->ops->datagram)
-                r->ops->datagram(r->user, &p, &r->at);
+                r->ops->datagram(r->user, p, &r->at);
         else if ((kind == PACKET_FRAGMENT || kind == PACKET_CUT) && r->ops->skipped)
                 r->ops->skipped(r->user, kind == PACKET_FRAGMENT, &r->at);
 }
 
-static int read_packets(struct reader *r, struct capture_file *f, const struct packet_link *link)
+/* --- frames that were caught out of order ------------------------------------------------------- */
+
+/* The stream of which this segment acknowledges what was not seen yet, or NULL. One byte may be a
+ * FIN. */
+static const struct stream *awaited(struct reader *r, const struct packet *p)
+{
+        const struct conn *c = p->flags & TCP_ACK ? find(r, p) : NULL;
+        const struct stream *s;
+
+        if (!c || c->closed)
+                return NULL;
+        s = &c->stream[same_end(&c->pub.end[PARTY_HOST], &p->from) ? PARTY_CONTROLLER : PARTY_HOST];
+        return s->synced && is_early(s, p->ack) && p->ack - s->next > 1 ? s : NULL;
+}
+
+/* Whether it has the next bytes of the stream that this segment acknowledges. */
+static bool has_next(const struct ahead *a, const struct packet *p, const struct stream *s)
+{
+        return a->kind == PACKET_TCP && a->p.whole > 0 && !is_early(s, a->p.seq) &&
+               is_before(s->next, a->p.seq + (uint32_t)a->p.whole) &&
+               same_end(&a->p.from, &p->to) && same_end(&a->p.to, &p->from);
+}
+
+static struct ahead *unlink_ahead(struct reader *r, struct ahead **at)
+{
+        struct ahead *a = *at;
+
+        *at = a->next;
+        r->n_ahead--;
+        return a;
+}
+
+/* Takes from the frames ahead, out of their order, what this segment acknowledges; first of all what
+ * that acknowledges, and so on. */
+static void catch_up(struct reader *r, const struct packet *p)
+{
+        const struct stream *s;
+
+        for (struct ahead **at = &r->ahead; *at && (s = awaited(r, p));) {
+                struct ahead *a = *at;
+
+                if (!has_next(a, p, s)) {
+                        at = &a->next;
+                        continue;
+                }
+                unlink_ahead(r, at);
+                catch_up(r, &a->p);
+                take_packet(r, a->kind, &a->p, &a->at);
+                free(a);
+                at = &r->ahead;
+        }
+}
+
+static void put_ahead(struct reader *r, const struct capture_frame *frame)
+{
+        struct ahead *a = malloc(sizeof(*a) + frame->captured), **at = &r->ahead;
+
+        if (!a) {
+                r->no_memory = true;
+                return;
+        }
+        while (*at)
+                at = &(*at)->next;
+        a->next = NULL;
+        a->at = r->read;
+        memcpy(a->frame, frame->p, frame->captured);
+        a->kind = packet_parse(r->link, a->frame, frame->captured, frame->whole, &a->p);
+        *at = a;
+        r->n_ahead++;
+}
+
+/* The oldest frame ahead, behind what it acknowledges. */
+static void take_ahead(struct reader *r)
 {
         struct capture_frame frame;
-        int rc;
+        struct ahead *a = unlink_ahead(r, &r->ahead);
 
-        while ((rc = capture_file_next(f, &frame)) == 1 && !r->no_memory)
-                take_packet(r, link, &frame);
-        return rc;
+        if (a->kind == PACKET_TCP && awaited(r, &a->p)) {
+                while (r->n_ahead < AHEAD && !r->no_memory && read_frame(r, &frame))
+                        put_ahead(r, &frame);
+                catch_up(r, &a->p);
+        }
+        take_packet(r, a->kind, &a->p, &a->at);
+        free(a);
+}
+
+static void take_frame(struct reader *r, const struct capture_frame *frame)
+{
+        struct packet p;
+        enum packet_kind kind = packet_parse(r->link, frame->p, frame->captured, frame->whole, &p);
+
+        if (kind == PACKET_TCP && awaited(r, &p))
+                put_ahead(r, frame);
+        else
+                take_packet(r, kind, &p, &r->read);
+}
+
+static void read_packets(struct reader *r)
+{
+        struct capture_frame frame;
+
+        while (!r->no_memory)
+                if (r->ahead)
+                        take_ahead(r);
+                else if (read_frame(r, &frame))
+                        take_frame(r, &frame);
+                else
+                        return;
 }
 
 static void close_all(struct reader *r)
@@ -450,25 +580,28 @@ static void close_all(struct reader *r)
 
 static void free_all(struct reader *r)
 {
+        while (r->ahead)
+                free(unlink_ahead(r, &r->ahead));
         for (struct conn *c = r->all, *next; c; c = next) {
                 next = c->later;
                 free(c);
         }
 }
 
-static int read_all(struct reader *r, struct capture_file *f, const char *path, char *err,
-                    size_t err_size)
+static int read_all(struct reader *r, const char *path, char *err, size_t err_size)
 {
-        const struct packet_link *link = packet_link(capture_file_link(f));
         int rc = 0;
 
-        if (!link) {
+        r->link = packet_link(capture_file_link(r->file));
+        if (!r->link) {
                 snprintf(err, err_size, "%s: link type %d is not supported", path,
-                         capture_file_link(f));
+                         capture_file_link(r->file));
                 return -1;
         }
-        if (read_packets(r, f, link) < 0) {
-                snprintf(err, err_size, "%s: %s", path, capture_file_error(f));
+        r->more = 1;
+        read_packets(r);
+        if (r->more < 0) {
+                snprintf(err, err_size, "%s: %s", path, capture_file_error(r->file));
                 rc = -1;
         }
         close_all(r);
@@ -492,7 +625,8 @@ int capture_read(const char *path, const struct capture_ops *ops, void *user, ch
         if (r) {
                 r->ops = ops;
                 r->user = user;
-                rc = read_all(r, f, path, err, err_size);
+                r->file = f;
+                rc = read_all(r, path, err, err_size);
                 free_all(r);
         } else {
                 snprintf(err, err_size, "%s: out of memory", path);

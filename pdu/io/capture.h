@@ -3,8 +3,9 @@
  * TCP streams and UDP datagrams out of capture files: pcap and pcapng through libpcap (packet.h says
  * of which links). Each direction of each TCP connection is handed out in order and once, whatever
  * was retransmitted or reordered; what the capture does not hold (drops, a cut snapshot) is reported
- * as a gap: as soon as the other side acknowledges it, or when too much waits behind it. Of bytes
- * sent twice the first ones count. Memory does not grow with the capture.
+ * as a gap: as soon as the other side acknowledges it, or when too much waits behind it. Where frames
+ * of the two directions were caught out of order, those that are acknowledged are taken first, if they
+ * are among the next 64. Of bytes sent twice the first ones count. Memory does not grow with the capture.
  */
 #ifndef NVMF_IO_CAPTURE_H
 #define NVMF_IO_CAPTURE_H
@@ -43,7 +44,7 @@ struct capture_place {
 
 struct packet;
 
-/* Called in the order of the capture; any but data may be NULL. Bytes are valid during the call. */
+/* Called in the order of the capture, or what that should be; any but data may be NULL. Bytes are valid during the call. */
 struct capture_ops {
         void (*opened)(void *user, struct capture_conn *c, const struct capture_place *at);
         /* The next n > 0 bytes that `sender` sent. */

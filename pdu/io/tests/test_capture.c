@@ -188,6 +188,47 @@ static void test_gap(void **state)
                     "1 closed@6; ");
 }
 
+/* An answer that was caught before what it answers, and an answer to that: each waits for its turn. */
+static void test_crossed_frames(void **state)
+{
+        uint32_t *host = &flow.seq[PARTY_HOST], *controller = &flow.seq[PARTY_CONTROLLER];
+
+        (void)state;
+        begin();
+        capture_flow_open(out, &flow, NULL, NULL, 0);
+        *host += 3;
+        send_text(PARTY_CONTROLLER, "r2t"); /* has 'cmd' */
+        send_text(PARTY_HOST, "data");      /* has 'r2t' */
+        *host -= 7;
+        *controller -= 3;
+        send_text(PARTY_HOST, "cmd");
+        *host += 4;
+        *controller += 3;
+        send_text(PARTY_CONTROLLER, "resp");
+        assert_seen("1 open@1; 1h 'cmd'@6; 1c 'r2t'@4; 1h 'data'@5; 1c 'resp'@7; 1 closed@7; ");
+}
+
+/* What was acknowledged and does not come is a gap where it was missed. */
+static void test_acknowledged_and_lost(void **state)
+{
+        const char *at;
+
+        (void)state;
+        begin();
+        capture_flow_open(out, &flow, NULL, NULL, 0);
+        send_text(PARTY_HOST, "a");
+        flow.seq[PARTY_HOST] += 4;
+        send_text(PARTY_CONTROLLER, "b");
+        for (int i = 0; i < 40; i++)
+                send_text(PARTY_HOST, "c");
+        assert_int_equal(capture_writer_close(out), 0);
+        memset(&seen, 0, sizeof(seen));
+        assert_int_equal(read_back(), 0);
+        at = "1 open@1; 1h 'a'@4; 1h gap 4@5; 1c 'b'@5; 1h 'c'@6; 1h 'c'@7; ";
+        assert_memory_equal(seen.log, at, strlen(at));
+        assert_null(strstr(seen.log, "gap 4@5; 1c 'b'@5; 1h gap"));
+}
+
 /* A missing byte holds up no more than a bounded amount of what follows. */
 static void test_gap_is_given_up(void **state)
 {
@@ -469,6 +510,8 @@ int main(void)
                 cmocka_unit_test(test_reordering),
                 cmocka_unit_test(test_wrap),
                 cmocka_unit_test(test_gap),
+                cmocka_unit_test(test_crossed_frames),
+                cmocka_unit_test(test_acknowledged_and_lost),
                 cmocka_unit_test(test_gap_is_given_up),
                 cmocka_unit_test(test_ports_used_anew),
                 cmocka_unit_test(test_many),
