@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "finding.h"
 #include "fuzz.h"
@@ -39,7 +40,8 @@ struct campaign {
 
         struct seeds seeds;
         struct sequence other; /* room, for splices */
-        struct seeds past;     /* all that was played since the target was seen to be well */
+        struct seeds past; /* all that was played since the target was seen to be well; since: ms */
+        uint64_t looked;   /* runs judged by then */
         struct novelty seen;
 
         struct trouble trouble; /* to be studied: of run `of` */
@@ -136,6 +138,18 @@ static bool is_old(const struct campaign *c, const struct trouble *t)
         return finding_shape(t, shape) && is_told(c, shape) && !c->config->restart;
 }
 
+/* All but those that a late oracle may still complain of. */
+static void acquit(struct campaign *c)
+{
+        uint64_t now = loop_now_ms();
+        unsigned n = 0;
+
+        while (n < c->past.n && c->past.at[n].since + c->config->late <= now)
+                n++;
+        seeds_drop(&c->past, n);
+        c->looked = c->judged;
+}
+
 static void look(struct campaign *c)
 {
         struct trouble t = { 0 };
@@ -149,7 +163,14 @@ static void look(struct campaign *c)
         if (t.kind != TROUBLE_NONE && !is_old(c, &t))
                 suspect(c, t, c->next);
         else
-                seeds_free(&c->past);
+                acquit(c);
+}
+
+static void accuse(struct campaign *c, const struct run *r)
+{
+        if (c->past.n == SEEDS_MAX)
+                seeds_drop(&c->past, SEEDS_MAX / 2);
+        seeds_add(&c->past, &r->sequence, loop_now_ms(), true);
 }
 
 static void judge(struct campaign *c, struct run *r)
@@ -170,7 +191,7 @@ static void judge(struct campaign *c, struct run *r)
         c->refused = r->answer.end == REMOTE_REFUSED ? c->refused + 1 : 0;
         c->status.ends[r->answer.end]++;
         c->status.runs++;
-        seeds_add(&c->past, &r->sequence, 0, true);
+        accuse(c, r);
         learn(c, r);
 }
 
@@ -294,17 +315,15 @@ static void report(struct campaign *c, struct finding *f)
         status_finding(&c->status, f);
 }
 
-/* That session, or for want of better knowledge all since the target was well. */
+/* The one that did it is the last one, if it is known. */
 static void find_out(struct campaign *c, struct finding *f)
 {
         struct trouble t = c->trouble;
         const struct run *last = run_at(c, c->of < c->next ? c->of : c->next - 1);
-        struct seeds one = { 0 };
 
-        if (c->of < c->next)
-                seeds_add(&one, &last->sequence, 0, true);
-        finding_study(f, &c->solo, &t, one.n > 0 ? &one : &c->past, &last->log);
-        seeds_free(&one);
+        if (c->of + 1 < c->judged)
+                accuse(c, last);
+        finding_study(f, &c->solo, &t, &c->past, &last->log);
 }
 
 static void study(struct campaign *c)
@@ -318,12 +337,21 @@ static void study(struct campaign *c)
                 report(c, &f);
         c->gone = f.gone;
         finding_free(&f);
-        seeds_free(&c->past);
+        c->gone = c->gone || !finding_hear_out(c->config, c->config->late);
+        seeds_drop(&c->past, c->past.n);
         c->trouble = (struct trouble) { 0 };
         c->probed = loop_now_ms();
+        c->looked = c->judged;
 }
 
 /* --- all of it ---------------------------------------------------------------------------------- */
+
+static bool is_time_to_look(const struct campaign *c)
+{
+        return c->trouble.kind == TROUBLE_NONE &&
+               (c->refused >= DEAF || c->judged - c->looked >= CAMPAIGN_PAST ||
+                loop_now_ms() - c->probed >= c->config->look);
+}
 
 static void turn(struct campaign *c)
 {
@@ -339,8 +367,7 @@ static void turn(struct campaign *c)
         }
         if (busy)
                 loop_turn(&c->loop, next_due(c));
-        if (c->refused >= DEAF || c->past.n >= CAMPAIGN_PAST ||
-            loop_now_ms() - c->probed >= c->config->look)
+        if (is_time_to_look(c))
                 look(c);
         status_show(&c->status, false);
 }
@@ -370,12 +397,15 @@ static void begin_seeds(struct campaign *c)
 static int begin(struct campaign *c)
 {
         const struct campaign_config *config = c->config;
+        struct oracle_limits limits;
         char why[ORACLE_LINE];
 
         if (!finding_awake(config, why)) {
                 fprintf(stderr, "nvmfspec fuzz remote: %s\n", why);
                 return CAMPAIGN_NOBODY;
         }
+        limits = oracle_limits(&config->target);
+        seq_mutate_limits(limits.at, limits.n);
         begin_seeds(c);
         c->player = calloc(config->jobs, sizeof(*c->player));
         c->run = calloc(c->rooms, sizeof(*c->run));
@@ -400,6 +430,7 @@ static void end(struct campaign *c)
         for (unsigned i = 0; c->run && i < c->rooms; i++)
                 free(c->run[i].log.bytes);
         seeds_free(&c->seeds);
+        seeds_free(&c->past);
         free(c->player);
         free(c->run);
         loop_fini(&c->loop);
@@ -425,6 +456,20 @@ static void save_seeds(struct campaign *c)
         }
 }
 
+/* As long as there may be a complaint of the last sessions. */
+static void look_to_the_end(struct campaign *c)
+{
+        const uint64_t until = loop_now_ms() + c->config->late;
+
+        look(c);
+        while (c->trouble.kind == TROUBLE_NONE && loop_now_ms() < until) {
+                nanosleep(&(struct timespec) { .tv_nsec = TURN_MS * 1000000L }, NULL);
+                look(c);
+        }
+        if (c->trouble.kind != TROUBLE_NONE)
+                study(c);
+}
+
 static void until_over(struct campaign *c)
 {
         struct sigaction act = { .sa_handler = on_signal }, old[2];
@@ -434,11 +479,8 @@ static void until_over(struct campaign *c)
         sigaction(SIGTERM, &act, &old[1]);
         while (!over(c))
                 turn(c);
-        if (!c->gone && c->past.n > 0 && c->trouble.kind == TROUBLE_NONE) {
-                look(c);
-                if (c->trouble.kind != TROUBLE_NONE)
-                        study(c);
-        }
+        if (!c->gone && c->past.n > 0 && c->trouble.kind == TROUBLE_NONE)
+                look_to_the_end(c);
         sigaction(SIGINT, &old[0], NULL);
         sigaction(SIGTERM, &old[1], NULL);
 }

@@ -24,6 +24,7 @@ struct campaign_config {
         uint64_t time;       /* ms; 0: no bound */
         uint64_t findings;   /* after so many it ends; 0: no bound */
         uint64_t look;       /* ms between two looks at the target and questions to the oracle */
+        uint64_t late;       /* ms after a session that the oracle may still complain of it */
         unsigned jobs;
         uint64_t minimise;    /* ms for one finding */
         const char *oracle;   /* command, or NULL */
@@ -71,8 +72,9 @@ void player_fini(struct player *p);
 void player_start(struct player *p, const struct sequence *s);
 /* The same, and waits for it. */
 void player_play(struct player *p, const struct sequence *s);
-/* What is wrong now: asks the target itself (probe), the oracle, the answer to what was played. */
-struct trouble player_ask(struct player *p, bool probe);
+/* What is wrong now: asks the target itself (probe), the oracle, for `late` ms until it complains, and the
+ * answer to what was played. */
+struct trouble player_ask(struct player *p, bool probe, uint64_t late);
 /* The one, then the other. */
 struct trouble player_try(struct player *p, const struct sequence *s, bool probe);
 /* What an answer alone shows. */

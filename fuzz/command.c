@@ -35,6 +35,18 @@ static void print(const struct sequence *s)
         fputs(text, stdout);
 }
 
+/* A target has one transport. False: nothing is left, and it was said why. */
+static bool keep_playable(const struct fuzz_call *call, struct corpus *c)
+{
+        bool rdma = call->config.target.host.transport == HOST_RDMA;
+        unsigned dropped = corpus_keep(c, rdma ? SEQ_RDMA : SEQ_TCP);
+
+        if (dropped > 0)
+                fprintf(stderr, "nvmfspec fuzz %s: %u of the sequences are not over %s: left out\n",
+                        call->name, dropped, seq_transport_name(rdma ? SEQ_RDMA : SEQ_TCP));
+        return c->n > 0 || dropped == 0;
+}
+
 /* All sequences of these files. False: it was said why. */
 static bool load(const struct fuzz_call *call, struct corpus *c)
 {
@@ -49,7 +61,7 @@ static bool load(const struct fuzz_call *call, struct corpus *c)
                 }
         if (skipped > 0)
                 fprintf(stderr, "%u files hold no sequence\n", skipped);
-        return true;
+        return !call->live || keep_playable(call, c);
 }
 
 /* --- show, mutate ------------------------------------------------------------------------------- */
@@ -144,10 +156,13 @@ static bool go_on(const struct fuzz_call *call, bool bad)
 }
 
 /* True: the target is not well. */
-static bool repro_live(struct player *p, const struct sequence *s)
+static bool repro_live(struct player *p, const struct sequence *s, uint64_t late)
 {
-        struct trouble t = player_try(p, s, true);
         const struct remote_answer *a = &p->session->answer;
+        struct trouble t;
+
+        player_play(p, s);
+        t = player_ask(p, true, late);
 
         rule_each (id)
                 if (rule_in(&a->broken, id))
@@ -158,6 +173,16 @@ static bool repro_live(struct player *p, const struct sequence *s)
                 printf("%s%s%s\n", trouble_name(t.kind), *t.says ? ": " : "", t.says);
         fflush(stdout);
         return t.kind != TROUBLE_NONE;
+}
+
+static void tame(struct sequence *s)
+{
+        unsigned before = s->steps;
+
+        remote_tame(s);
+        if (s->steps < before)
+                printf("%u steps are left out, they may change data: --allow-write\n",
+                       before - s->steps);
 }
 
 static int repro_all_live(const struct fuzz_call *call, const struct corpus *c)
@@ -174,8 +199,8 @@ static int repro_all_live(const struct fuzz_call *call, const struct corpus *c)
                 bool bad;
 
                 if (!call->config.target.allow_write)
-                        remote_tame(c->at[i]);
-                bad = repro_live(&p, c->at[i]);
+                        tame(c->at[i]);
+                bad = repro_live(&p, c->at[i], i + 1 < c->n ? 0 : call->config.late);
                 found |= bad;
                 well = go_on(call, bad);
         }
@@ -284,7 +309,9 @@ static int usage(FILE *out)
         for (size_t i = 0; i < SUBCOMMANDS; i++)
                 fprintf(out, "  %-7s %-11s %s\n", subcommands[i].name, subcommands[i].words,
                         subcommands[i].says);
-        fputs("\nA sequence is a text, a step on a line; fuzz/sequence.h says how it is written.\n"
+        fputs("\nA sequence is a text, a step on a line; fuzz/sequence.h says how it is written. A "
+              "capture\n"
+              "of NVMe/TCP or NVMe/RDMA (RoCEv2, iWARP) is read as what its hosts said.\n"
               "'nvmfspec fuzz SUBCOMMAND --help' lists the options of one.\n"
               "Exit: 0 done, nothing found, 1 something was found, 2 usage,\n"
               "3 a file that is no sequence, or no target.\n",

@@ -31,6 +31,20 @@ bool corpus_add(struct corpus *c, const struct sequence *s)
         return true;
 }
 
+unsigned corpus_keep(struct corpus *c, enum seq_transport transport)
+{
+        unsigned kept = 0, dropped;
+
+        for (unsigned i = 0; i < c->n; i++)
+                if (c->at[i]->transport == transport)
+                        c->at[kept++] = c->at[i];
+                else
+                        free(c->at[i]);
+        dropped = c->n - kept;
+        c->n = kept;
+        return dropped;
+}
+
 void corpus_free(struct corpus *c)
 {
         for (unsigned i = 0; i < c->n; i++)

@@ -15,10 +15,12 @@ enum { CORPUS_MAX = 4096, CORPUS_ERROR = 400 };
 
 /* Adds a copy. False: no memory, or CORPUS_MAX are there. */
 bool corpus_add(struct corpus *c, const struct sequence *s);
+/* Drops the sequences of the other transport: how many. */
+unsigned corpus_keep(struct corpus *c, enum seq_transport transport);
 void corpus_free(struct corpus *c);
 
 /*
- * Adds all sequences of a file, which may be a capture of NVMe/TCP (seq_capture.h), or those of all
+ * Adds all sequences of a file, which may be a capture (seq_capture.h), or those of all
  * files of a folder that are texts, by their names' order. False: err
  * has one line, "FILE: line 3: ...". In a folder files that hold none are passed over: *skipped
  * (may be NULL) is how many.

@@ -99,14 +99,28 @@ static void say_header(struct dialogue *d, const union pdu *h)
                 say_command(d, &h->cmd.sqe);
 }
 
+/* Behind what we cannot frame: a target that can may take a step for what it is by itself. */
+static void say_unframed(struct dialogue *d, const uint8_t *p, size_t n)
+{
+        struct pdu_capsule_cmd cmd;
+
+        if (n < sizeof(cmd) || p[0] != PDU_CAPSULE_CMD)
+                return;
+        memcpy(&cmd, p, sizeof(cmd));
+        d->harms |=
+            !d->session->target->allow_write && remote_harms(&cmd.sqe, track_qid(d->track) == 0);
+}
+
 void dialogue_says(struct dialogue *d, const uint8_t *p, size_t n)
 {
         enum framer_event e = FRAMER_MORE;
 
         d->spoke = loop_now_ms();
         for (size_t len; n > 0; p += len, n -= len) {
-                if (is_fault(framer_fault(&d->said)))
+                if (is_fault(framer_fault(&d->said))) {
+                        say_unframed(d, p, n);
                         return;
+                }
                 len = framer_feed(&d->said, p, n);
                 while ((e = framer_next(&d->said)) != FRAMER_MORE && e != FRAMER_FAULT)
                         if (e == FRAMER_HEADER)

@@ -83,7 +83,8 @@ static int min_live(const struct campaign_config *config, struct sequence *s)
         }
         if (config->restart && !finding_awake(config, t.says))
                 fprintf(stderr, "nvmfspec fuzz min: %s\n", t.says);
-        t = player_try(&p, s, true);
+        player_play(&p, s);
+        t = player_ask(&p, true, config->late);
         if (t.kind != TROUBLE_NONE && seeds_add(&past, s, 0, true)) {
                 finding_study(&f, &p, &t, &past, &p.session->log);
                 if (f.sequences.n > 0)

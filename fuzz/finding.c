@@ -19,13 +19,21 @@ enum {
         ALONE = 64, /* of the last sessions: tried one by one */
         RECORDS = 3,
         UNKNOWN = 64, /* ... kept where none did it again */
+        PARTS = 64,   /* questions to an oracle while all is played again */
+        TRIES = 8,    /* of what was seen once */
+        SURE = 2,
+        TIMES = 5,
+        SLACK_MS = 500,
 };
 
 /* --- a target that comes back ------------------------------------------------------------------- */
 
-static void nap(unsigned ms)
+static void nap(uint64_t ms)
 {
-        nanosleep(&(struct timespec) { .tv_nsec = (long)ms * 1000000 }, NULL);
+        const struct timespec t = { .tv_sec = (time_t)(ms / 1000),
+                                    .tv_nsec = (long)(ms % 1000) * 1000000 };
+
+        nanosleep(&t, NULL);
 }
 
 bool finding_revive(const struct campaign_config *config, char says[ORACLE_LINE])
@@ -52,22 +60,37 @@ bool finding_awake(const struct campaign_config *config, char says[ORACLE_LINE])
                (config->restart && finding_revive(config, says));
 }
 
+bool finding_hear_out(const struct campaign_config *config, uint64_t late)
+{
+        char says[ORACLE_LINE];
+
+        if (!config->oracle || late == 0)
+                return true;
+        nap(late);
+        return oracle_command(config->oracle, says) == 0 || !config->restart ||
+               finding_revive(config, says);
+}
+
 /* --- trials ------------------------------------------------------------------------------------- */
 
 struct study {
         struct finding *f;
         struct player *p;
         const struct seeds *past;
-        uint64_t until;
+        uint64_t until, took; /* ms; took: the last trouble to show */
+        unsigned tries;       /* of a sequence, before it is said to do no harm */
         struct sequence room;
 };
 
 static bool is_same(const struct study *y, const struct trouble *t)
 {
+        const struct remote_answer *a = &y->p->session->answer;
         char was[FINDING_SHAPE], is[FINDING_SHAPE];
 
         if (y->f->trouble.kind == TROUBLE_RULE)
-                return rule_in(&y->p->session->answer.broken, y->f->trouble.rule);
+                return rule_in(&a->broken, y->f->trouble.rule);
+        if (y->f->trouble.kind == TROUBLE_HANG)
+                return a->end == REMOTE_HANG;
         finding_shape(&y->f->trouble, was);
         finding_shape(t, is);
         return strcmp(was, is) == 0;
@@ -99,15 +122,39 @@ static void recover(struct study *y, const struct trouble *t)
                 memcpy(y->f->trouble.says, says, sizeof(says));
 }
 
-/* What the last session came to; whether it is what is looked for. */
-static bool ask(struct study *y)
+/* It may complain of other things meanwhile. */
+static struct trouble ask_oracle(struct study *y, uint64_t late)
 {
-        struct trouble t = player_ask(y->p, y->f->trouble.kind == TROUBLE_LOST);
+        const uint64_t asked = loop_now_ms();
+        struct trouble t;
+
+        do {
+                y->took = loop_now_ms() - asked;
+                t = player_ask(y->p, false, late > y->took ? late - y->took : 0);
+                y->took = loop_now_ms() - asked;
+        } while (t.kind == TROUBLE_ORACLE && !is_same(y, &t) && y->took < late &&
+                 !y->p->config->restart);
+        return t;
+}
+
+/* What the last session came to; whether it is what is looked for. An oracle is waited for, and what
+ * it has still to say of these sessions is not to fall upon the next ones. */
+static bool ask(struct study *y, uint64_t late)
+{
+        const struct campaign_config *config = y->p->config;
+        struct finding *f = y->f;
+        const enum trouble_kind k = f->trouble.kind;
+        struct trouble t =
+            k == TROUBLE_ORACLE ? ask_oracle(y, late) : player_ask(y->p, k == TROUBLE_LOST, 0);
         bool same = is_same(y, &t);
 
-        y->f->trials++;
+        f->trials++;
         if (same)
-                keep_log(y->f, &y->p->session->log);
+                keep_log(f, &y->p->session->log);
+        if (same && k == TROUBLE_HANG && !*f->trouble.says) /* the oracle has noticed it, too */
+                memcpy(f->trouble.says, t.says, sizeof(t.says));
+        if (same && k == TROUBLE_ORACLE && y->took < f->wait && !config->restart)
+                finding_hear_out(config, f->wait - y->took);
         recover(y, &t);
         return same;
 }
@@ -117,14 +164,38 @@ static bool has_time(const struct study *y)
         return !y->f->gone && loop_now_ms() < y->until;
 }
 
+/* The same of a single session: how long the oracle took is what the next ones are given, and more. */
+static bool ask_of_one(struct study *y)
+{
+        if (!ask(y, y->f->wait))
+                return false;
+        if (2 * y->took + SLACK_MS < y->f->wait)
+                y->f->wait = 2 * y->took + SLACK_MS;
+        return true;
+}
+
+static bool try_once(struct study *y, const struct sequence *s)
+{
+        player_play(y->p, s);
+        return ask_of_one(y);
+}
+
 static bool try_one(const struct sequence *s, void *user)
 {
         struct study *y = user;
 
-        if (!has_time(y))
-                return false;
-        player_play(y->p, s);
-        return ask(y);
+        for (unsigned i = 0; i < y->tries && has_time(y); i++)
+                if (try_once(y, s))
+                        return true;
+        return false;
+}
+
+static void play_range(struct study *y, unsigned from, unsigned to)
+{
+        for (unsigned i = from; i < to; i++) {
+                seeds_get(y->past, i, &y->room);
+                player_play(y->p, &y->room);
+        }
 }
 
 /* Those from..to-1 in turn, and then a question. */
@@ -132,36 +203,79 @@ static bool try_range(struct study *y, unsigned from, unsigned to)
 {
         if (!has_time(y))
                 return false;
-        for (unsigned i = from; i < to; i++) {
-                seeds_get(y->past, i, &y->room);
-                player_play(y->p, &y->room);
-        }
-        return ask(y);
+        play_range(y, from, to);
+        return to - from == 1 ? ask_of_one(y) : ask(y, y->f->wait);
+}
+
+/* All that the finding has. */
+static bool try_kept(struct study *y)
+{
+        for (unsigned i = 0; i < y->f->sequences.n; i++)
+                player_play(y->p, y->f->sequences.at[i]);
+        return ask(y, y->f->wait);
 }
 
 /* --- which of them ------------------------------------------------------------------------------ */
 
-static void shrink(struct study *y, unsigned i)
+/* What fails once is played some times: then it can be said how often it comes. */
+static void count(struct study *y)
 {
-        seeds_get(y->past, i, &y->room);
+        struct finding *f = y->f;
+
+        while (has_time(y) && f->played < (y->tries > 1 || f->again < f->played ? TIMES : 1)) {
+                f->again += try_kept(y);
+                f->played++;
+        }
+        f->reproduced = f->again > 0 || f->played == 0;
+}
+
+static void shrink(struct study *y)
+{
         seq_minimise(&y->room, try_one, y);
         corpus_add(&y->f->sequences, &y->room);
-        y->f->reproduced = true;
+        count(y);
+}
+
+/* The last one did it, at least once: how often it does so again says how often a trial is to be
+ * played. If it does not at all, its later steps may have come at another time: some go. */
+static bool last_one(struct study *y)
+{
+        unsigned times = 0, n = 0;
+
+        seeds_get(y->past, y->past->n - 1, &y->room);
+        for (; has_time(y) && n < (times > 0 ? SURE : TRIES); n++)
+                times += try_once(y, &y->room);
+        if (times > 0) {
+                y->tries = times == n ? 1 : 2 * n / times;
+                return true;
+        }
+        for (y->tries = SURE; !times && has_time(y) && y->room.steps > 1;) {
+                seq_remove(&y->room, y->room.steps - 1u);
+                times = try_one(&y->room, y);
+        }
+        y->tries = 1;
+        return times > 0;
 }
 
 /* One after the other, the last one first: for what shows at once. */
-static bool alone(struct study *y)
+static bool any_one(struct study *y)
 {
         unsigned n = y->past->n, least = n > ALONE ? n - ALONE : 0;
 
         for (unsigned i = n; i-- > least;) {
                 seeds_get(y->past, i, &y->room);
-                if (try_one(&y->room, y)) {
-                        shrink(y, i);
+                if (try_one(&y->room, y))
                         return true;
-                }
         }
         return false;
+}
+
+static bool alone(struct study *y)
+{
+        const enum trouble_kind k = y->f->trouble.kind;
+
+        return y->past->n > 0 && k != TROUBLE_ORACLE &&
+               (k == TROUBLE_LOST ? any_one(y) : last_one(y));
 }
 
 static void keep(struct study *y, unsigned from, unsigned to)
@@ -172,26 +286,45 @@ static void keep(struct study *y, unsigned from, unsigned to)
         }
 }
 
-/* All of them, then without a half from the front or the end, a quarter and so on, as long as what
- * is left does it. */
-static bool together(struct study *y)
+/* Some at a time, until it shows: the number that were played by then; 0: it does not show. */
+static unsigned in_turn(struct study *y, unsigned some)
 {
-        unsigned from = 0, to = y->past->n;
+        unsigned n = y->past->n;
 
-        if (to == 0 || !try_range(y, from, to))
-                return false;
-        for (unsigned part = to / 2; part > 0; part /= 2) {
+        for (unsigned from = 0, to; from < n && has_time(y); from = to) {
+                to = n - from > some ? from + some : n;
+                play_range(y, from, to);
+                if (ask(y, to < n ? 0 : y->f->wait))
+                        return to;
+        }
+        return 0;
+}
+
+/* Up to where it shows; then without a half from the front or the end, a quarter and so on, as long as
+ * what is left does it. */
+static void together(struct study *y)
+{
+        unsigned part = y->past->n / PARTS + 1, from = 0, to = in_turn(y, part);
+
+        if (to == 0 && y->past->n > 0 && try_range(y, 0, y->past->n))
+                to = y->past->n;
+        if (to == 0)
+                return;
+        if (to > part && try_range(y, to - part, to))
+                from = to - part;
+        for (part = (to - from) / 2; part > 0; part /= 2) {
                 while (to - from > part && try_range(y, from + part, to))
                         from += part;
                 while (to - from > part && try_range(y, from, to - part))
                         to -= part;
         }
-        if (to - from == 1)
-                shrink(y, from);
-        else
+        if (to - from == 1) {
+                seeds_get(y->past, from, &y->room);
+                shrink(y);
+        } else {
                 keep(y, from, to);
-        y->f->reproduced = true;
-        return true;
+                count(y);
+        }
 }
 
 /* Each number becomes one '#'. */
@@ -210,6 +343,7 @@ static void drop_numbers(char *s)
 bool finding_shape(const struct trouble *t, char shape[FINDING_SHAPE])
 {
         struct text text = text_in(shape, FINDING_SHAPE);
+        char says[ORACLE_LINE];
 
         text_add(&text, "%s", trouble_name(t->kind));
         if (t->rule != RULE_NONE) {
@@ -218,8 +352,9 @@ bool finding_shape(const struct trouble *t, char shape[FINDING_SHAPE])
         }
         if (t->kind != TROUBLE_ORACLE)
                 return false;
-        text_add(&text, " %s", t->says);
-        drop_numbers(shape);
+        memcpy(says, t->says, sizeof(says));
+        drop_numbers(says);
+        text_add(&text, " %s", says);
         return true;
 }
 
@@ -245,10 +380,19 @@ void finding_study(struct finding *f, struct player *p, const struct trouble *t,
         *f = (struct finding) { .trouble = *t };
         if (!y)
                 return;
-        *y = (struct study) { .f = f, .p = p, .past = past };
+        f->wait = p->config->late;
+        *y = (struct study) { .f = f, .p = p, .past = past, .tries = 1 };
         y->until = loop_now_ms() + p->config->minimise;
         recover(y, t);
-        if (!(t->kind != TROUBLE_ORACLE && alone(y)) && !together(y)) {
+        if (t->kind == TROUBLE_ORACLE && !p->config->restart)
+                finding_hear_out(p->config, f->wait);
+        if (alone(y))
+                shrink(y);
+        else
+                together(y);
+        if (!f->reproduced) {
+                corpus_free(&f->sequences);
+                f->again = f->played = 0;
                 keep(y, past->n > UNKNOWN ? past->n - UNKNOWN : 0, past->n);
                 keep_log(f, last);
         }
@@ -310,21 +454,15 @@ static bool save_capture(const struct remote_log *log, const char *path, const c
 /* The target is harmed once more; whether it was. */
 static bool play_all(struct finding *f, const struct campaign_config *config)
 {
-        struct study y = { .f = f };
-        struct trouble t = { 0 };
         struct player p;
+        struct study y = { .f = f, .p = &p };
         struct loop loop;
         bool same = false;
 
         if (loop_init(&loop) < 0)
                 return false;
         if (player_init(&p, config, &loop) == 0) {
-                y.p = &p;
-                for (unsigned i = 0; i < f->sequences.n; i++)
-                        player_play(&p, f->sequences.at[i]);
-                t = player_ask(&p, f->trouble.kind == TROUBLE_LOST);
-                same = is_same(&y, &t);
-                recover(&y, &t);
+                same = try_kept(&y);
                 player_fini(&p);
         }
         loop_fini(&loop);
@@ -385,10 +523,14 @@ bool finding_save(struct finding *f, const struct campaign_config *config, unsig
                   char err[CORPUS_ERROR])
 {
         char note[ORACLE_LINE + 200], pcap[CORPUS_ERROR];
+        struct text t = text_in(note, sizeof(note));
 
-        snprintf(note, sizeof(note), "%s: %s%s%s", f->shape, f->trouble.says,
-                 f->reproduced ? "" : " (not reproduced)",
-                 f->sequences.n > 1 ? "; these together" : "");
+        text_add(&t, "%s: %s%s", f->shape, f->trouble.says,
+                 f->reproduced ? "" : " (not reproduced)");
+        if (f->again < f->played)
+                text_add(&t, " (%u of %u times)", f->again, f->played);
+        if (f->sequences.n > 1)
+                text_add(&t, "; these together");
         name_of(f, config->out, number, ".seq", f->file, sizeof(f->file));
         name_of(f, config->out, number, ".pcap", pcap, sizeof(pcap));
         if (!corpus_save(&f->sequences, f->file, note, err))

@@ -12,6 +12,8 @@ struct finding {
         struct trouble trouble;
         struct corpus sequences; /* one as a rule; several where only they together do it */
         bool reproduced;         /* these sequences, played once more, did it again */
+        unsigned again, played;  /* ... so often, of so often, in the end; 0, 0: no time was left */
+        uint64_t wait;           /* ms after which the oracle has complained, if it does */
         bool gone;               /* the target did not come back */
         unsigned trials;
         struct remote_log log;     /* what went over the wire with the last of them; of its own */
@@ -21,7 +23,8 @@ struct finding {
 
 /*
  * Finds out which of the past sessions (oldest first) brought the trouble about, and makes it small,
- * on the live target; last: what went over the wire with the last of them. Takes as long as
+ * on the live target. last: what went over the wire with the last of them, that broke the rule or did
+ * hang, if that is the trouble. What can't be found out is kept with all of them. Takes as long as
  * config->minimise says at most, but for hangs. Free it afterwards.
  */
 void finding_study(struct finding *f, struct player *p, const struct trouble *t,
@@ -44,5 +47,8 @@ bool finding_save(struct finding *f, const struct campaign_config *config, unsig
 bool finding_revive(const struct campaign_config *config, char says[ORACLE_LINE]);
 /* Before the first session: the same, but only if it does not answer and there is such a command. */
 bool finding_awake(const struct campaign_config *config, char says[ORACLE_LINE]);
+/* Waits so many ms, and takes a complaint for one of what was played before. False: the target did not come
+ * back, where there is a command for it. */
+bool finding_hear_out(const struct campaign_config *config, uint64_t late);
 
 #endif

@@ -35,6 +35,7 @@ const struct option_row fuzz_options[] = {
         { 'I', "hostid", "UUID", "its identifier (the same UUID)", OPTION_STRING, FUZZ_LIVE, AT(hostid) },
         { 0, "allow-write", NULL, "send commands that change data and settings, too: destroys data", OPTION_FLAG, FUZZ_LIVE, AT(allow_write) },
         { 0, "waive", "RULE", "do not check this rule of controllers; repeatable", OPTION_CALL, FUZZ_LIVE, .call = take_waive },
+        { 0, "avoid", "WHAT", "do not play what breaks this rule of hosts, or a step as it says: \"connect.sqsize>1023\" (or = or <); repeatable", OPTION_CALL, FUZZ_LIVE, .call = take_avoid },
         { 0, "timeout", "MS", "for connections and for answers to a probe (5000)", OPTION_NUMBER, FUZZ_LIVE, AT(timeout), .min = 1, .max = 600000 },
         { 0, "settle", "MS", "without a word for so long: nothing more comes (10)", OPTION_NUMBER, FUZZ_LIVE, AT(settle), .min = 1, .max = 60000 },
         { 0, "hang", "MS", "a connection that we closed is closed by the target within (10000)", OPTION_NUMBER, FUZZ_LIVE, AT(hang), .min = 1, .max = 600000 },
@@ -46,8 +47,8 @@ const struct option_row fuzz_options[] = {
         { 0, "findings", "N", "end with the Nth finding", OPTION_NUMBER, FUZZ_CAMPAIGN, AT(findings), .min = 1 },
         { 0, "look", "MS", "between two looks whether the target is well (1000)", OPTION_NUMBER, FUZZ_CAMPAIGN, AT(look), .min = 10, .max = 600000 },
         { 0, "jobs", "N", "connections at a time (4)", OPTION_NUMBER, FUZZ_CAMPAIGN, AT(jobs), .min = 1, .max = CAMPAIGN_JOBS },
-        { 0, "avoid", "WHAT", "do not play what breaks this rule of hosts, or a step as it says: \"connect.sqsize>1023\" (or = or <); repeatable", OPTION_CALL, FUZZ_CAMPAIGN, .call = take_avoid },
         { 0, "oracle", "CMD", "asked at each look and after trials: exit other than 0 is a finding, its first line says which", OPTION_STRING, FUZZ_ORACLE, AT(oracle) },
+        { 0, "late", "MS", "what an oracle complains of was played so long ago at most: sessions of that time are suspected, and trials wait for it (0)", OPTION_NUMBER, FUZZ_ORACLE, AT(late), .max = 600000 },
         { 0, "restart", "CMD", "starts the target afresh, by the shell, where it is lost or the oracle complains; its first line says what it was lost by. Then the target has --timeout to answer", OPTION_STRING, FUZZ_ORACLE, AT(restart) },
         { 0, "minimise", "SEC", "to make a finding small, at most (60)", OPTION_SECONDS, FUZZ_CAMPAIGN | FUZZ_MIN, AT(minimise) },
         { 'o', "out", "DIR", "findings (.seq and .pcap) and the corpus are saved there", OPTION_STRING, FUZZ_CAMPAIGN, AT(out) },
@@ -128,6 +129,7 @@ int fuzz_args_parse(struct fuzz_call *call, uint32_t groups, int argc, char **ar
         call->config.time = a->time;
         call->config.findings = a->findings;
         call->config.look = a->look;
+        call->config.late = a->late;
         call->config.jobs = (unsigned)a->jobs;
         call->config.minimise = a->minimise;
         call->config.oracle = a->oracle;

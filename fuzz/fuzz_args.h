@@ -22,7 +22,7 @@ enum fuzz_group { /* what a subcommand takes */
 struct fuzz_args {
         const char *transport, *traddr, *trsvcid, *nqn, *hostnqn, *hostid, *oracle, *restart, *out;
         uint64_t time, runs, seed, jobs, timeout, settle, hang, delay, minimise, look; /* ms */
-        uint64_t findings;
+        uint64_t findings, late;
         struct rule_policy policy;
         const char *avoid[FUZZ_AVOIDS]; /* ended by NULL */
         bool allow_write, help;

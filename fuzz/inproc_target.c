@@ -263,17 +263,6 @@ static struct wire *wire_new(struct peer *p)
         return w;
 }
 
-/* Of the receive buffer only what was received may be read: up to `end`, if that is in it. */
-static void lay_open(struct peer *p, const uint8_t *end)
-{
-        size_t n = (size_t)(end - p->rx);
-
-        if (end < p->rx || n > FRAMER_BUFFER_MIN)
-                return;
-        ASAN_UNPOISON_MEMORY_REGION(p->rx, n);
-        ASAN_POISON_MEMORY_REGION(p->rx + n, FRAMER_BUFFER_MIN - n);
-}
-
 static void begin_bind(struct peer *p)
 {
         seq_bind_init(&p->bind, PARTY_HOST, "nqn.2026-01.io.nvmfspec:fuzz", TARGET_NQN);
@@ -294,7 +283,6 @@ static void open_wire(struct peer *p)
         if (!p->wire)
                 return;
         framer_attach(&p->wire->link->rx, p->rx, FRAMER_BUFFER_MIN);
-        lay_open(p, p->rx);
         atomic_fetch_add(&e.service.conns, 1);
         conn_begin(&p->wire->conn, &kind, &e.reactor, port_get(e.inv.ports));
         snprintf(p->wire->conn.traddr, sizeof(p->wire->conn.traddr), "127.0.0.1");
@@ -339,7 +327,6 @@ static void tell(struct peer *p, const uint8_t *bytes, size_t n)
                         size_t len = iov[i].iov_len < n - done ? iov[i].iov_len : n - done;
 
                         must(len > 0);
-                        lay_open(p, (uint8_t *)iov[i].iov_base + len);
                         memcpy(iov[i].iov_base, bytes + done, len);
                         done += len;
                 }

@@ -35,7 +35,8 @@ static bool reads(struct host_ctrl *c, uint32_t nsid, uint8_t page[IDENTIFY_LEN]
         return ok;
 }
 
-static bool asks(struct host_ctrl *c, struct host_error *e)
+/* The first namespace there is, 0: none. */
+static bool first_ns(struct host_ctrl *c, uint32_t *nsid, struct host_error *e)
 {
         uint8_t page[IDENTIFY_LEN];
         le32_t first;
@@ -43,34 +44,90 @@ static bool asks(struct host_ctrl *c, struct host_error *e)
         if (host_ctrl_identify(c, CNS_NS_LIST, 0, page, e) < 0)
                 return false;
         memcpy(&first, page, sizeof(first));
-        return le32_get(first) == 0 || reads(c, le32_get(first), page, e);
+        *nsid = le32_get(first);
+        return true;
 }
 
-bool oracle_alive(const struct remote_target *target, char why[ORACLE_LINE])
+static bool asks(struct host_ctrl *c, struct host_error *e, struct oracle_limits *unused)
+{
+        uint8_t page[IDENTIFY_LEN];
+        uint32_t nsid;
+
+        (void)unused;
+        return first_ns(c, &nsid, e) && (nsid == 0 || reads(c, nsid, page, e));
+}
+
+static void add_limit(struct oracle_limits *l, uint64_t limit)
+{
+        if (limit > 0 && l->n < ORACLE_LIMITS)
+                l->at[l->n++] = limit;
+}
+
+static bool learns(struct host_ctrl *c, struct host_error *e, struct oracle_limits *l)
+{
+        const struct id_ctrl *id = &c->id;
+        uint64_t capsule = le32_get(id->ioccsz) * UINT64_C(16);
+        uint32_t transfer = host_ctrl_max_transfer(c), nsid;
+        uint8_t page[IDENTIFY_LEN];
+        const struct id_ns *ns = (const void *)page;
+
+        add_limit(l, CAP_MQES(c->cap) + 1u);
+        add_limit(l, transfer < UINT32_MAX ? transfer : 0);
+        add_limit(l, capsule);
+        add_limit(l, capsule > sizeof(union sqe) ? capsule - sizeof(union sqe) : 0);
+        add_limit(l, id->aerl + 1u);
+        add_limit(l, le32_get(id->nn));
+        if (!first_ns(c, &nsid, e) || nsid == 0 || host_ctrl_identify(c, CNS_NS, nsid, page, e) < 0)
+                return false;
+        add_limit(l, le64_get(ns->nsze));
+        return true;
+}
+
+/* Connects, lets that be done, disconnects. False: e says why. */
+static bool visit(const struct remote_target *target, struct host_error *e,
+                  bool (*what)(struct host_ctrl *, struct host_error *, struct oracle_limits *),
+                  struct oracle_limits *limits)
 {
         const struct rule_policy tolerant = { .waived =
                                                   *fuzz_all_rules() }; /* it lives, well or not */
         struct host_params p = target->host;
         struct host_ctrl *c = calloc(1, sizeof(*c));
-        struct host_error e = { .line = "no memory" };
         bool ok = false;
 
+        *e = (struct host_error) { .line = "no memory" };
         p.io_queues = 1;
         p.queue_size = IO_QUEUE_SIZE;
         p.kato = 0;
         p.policy = &tolerant;
-        if (c && host_ctrl_connect(c, &p, &e) == 0) {
+        if (c && host_ctrl_connect(c, &p, e) == 0) {
                 /* a status is an answer: blocks may be what sessions have made of them */
-                ok = asks(c, &e) || e.kind == HOST_STATUS;
-                if (ok && host_ctrl_disconnect(c, &e) < 0)
+                ok = what(c, e, limits) || e->kind == HOST_STATUS;
+                if (ok && host_ctrl_disconnect(c, e) < 0)
                         ok = false;
                 else if (!ok)
                         host_ctrl_close(c);
         }
         free(c);
+        return ok;
+}
+
+bool oracle_alive(const struct remote_target *target, char why[ORACLE_LINE])
+{
+        struct host_error e;
+        bool ok = visit(target, &e, asks, NULL);
+
         if (!ok)
                 snprintf(why, ORACLE_LINE, "%.*s", ORACLE_LINE - 1, e.line);
         return ok;
+}
+
+struct oracle_limits oracle_limits(const struct remote_target *target)
+{
+        struct oracle_limits limits = { .n = 0 };
+        struct host_error e;
+
+        visit(target, &e, learns, &limits);
+        return limits;
 }
 
 /* --- commands ----------------------------------------------------------------------------------- */

@@ -14,6 +14,17 @@ enum { ORACLE_LINE = 300 };
  */
 bool oracle_alive(const struct remote_target *target, char why[ORACLE_LINE]);
 
+/* What a target says that it takes at most, in units of its own: entries (CAP.MQES, Base 2.2 3.1.4.1),
+ * bytes (MDTS, IOCCSZ), events (AERL), namespaces (NN, all 5.1.13), blocks (NSZE, NVM Command Set 1.2
+ * 4.1.5.1). What it does not say
+ * is left out; where nobody answers there are none. */
+enum { ORACLE_LIMITS = 8 };
+struct oracle_limits {
+        uint64_t at[ORACLE_LIMITS];
+        unsigned n;
+};
+struct oracle_limits oracle_limits(const struct remote_target *target);
+
 /*
  * Runs it by the shell, in a process group of its own, and waits until the shell ends: what it has
  * left behind in the background runs on. says: the first line of what was written to standard output

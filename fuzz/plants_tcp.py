@@ -14,8 +14,8 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build-plant"
-OUT = ROOT / "out/plants/tcp"
+PLANTED = ROOT / "build-plant/nvmfspec"
+FUZZER = ROOT / "build/nvmfspec"
 CORPUS = ROOT / "fuzz/corpus/target"
 NQN = "nqn.2026-01.io.nvmfspec:target"
 END = 10       # seconds that a target has to end
@@ -58,7 +58,7 @@ class Target:
     def start(self):
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
-                [BUILD / "nvmfspec", "target", *(["--plant", self.plant] if self.plant else []), "-s",
+                [PLANTED, "target", *(["--plant", self.plant] if self.plant else []), "-s",
                  str(self.port), "-n", NQN, "--ns", "mem:1M", "--limit", "queue_entries=64", "--limit",
                  "buffers=16M"], stdout=subprocess.PIPE, stderr=log, text=True)
         self.process.stdout.readline()
@@ -92,7 +92,7 @@ class Target:
 
 
 def call(*args, log):
-    run = subprocess.run([BUILD / "nvmfspec", "fuzz", *map(str, args)], capture_output=True, text=True)
+    run = subprocess.run([FUZZER, "fuzz", *map(str, args)], capture_output=True, text=True)
     log.write(run.stdout + run.stderr)
     log.flush()
     return run
@@ -128,35 +128,35 @@ def hunt(name, limit, seed, folder, log):
     return None, limit
 
 
-def keep(name, found, folder, log):
+def keep(name, found, folder, out, log):
     """Copies of both; in a few words, what they are."""
     says = [f"{sum(1 for line in open(found['file']) if not line.startswith('#')) - 1} steps",
             f"{found['trials']} trials"]
     for ending in ".seq", ".pcap":
-        kept = OUT / f"{name}{ending}"
+        kept = out / f"{name}{ending}"
         shutil.copy(pathlib.Path(found["file"]).with_suffix(ending), kept)
         if ending == ".pcap":
             says.append("pcap " + ("replays" if is_bug(kept, name, folder, log) else "DOES NOT REPLAY"))
     return ", ".join(says)
 
 
-def find(name, limit, seed):
+def find(name, limit, seed, out):
     """What became of it, in a few words; seconds; whether all is as it should be."""
-    with tempfile.TemporaryDirectory() as room, open(OUT / f"{name}.log", "w") as log:
+    with tempfile.TemporaryDirectory() as room, open(out / f"{name}.log", "w") as log:
         folder = pathlib.Path(room)
         found, seconds = hunt(name, limit, seed, folder, log)
         if not found:
             return "NOT FOUND", seconds, False
-        kept = keep(name, found, folder, log)
+        kept = keep(name, found, folder, out, log)
         return f"{kept}; {found['finding']}: {found['says'] or found.get('rule', '')}", seconds, "NOT" not in kept
 
 
-def find_all(names, limit, seed):
-    OUT.mkdir(parents=True, exist_ok=True)
+def find_all(names, limit, seed, out):
+    out.mkdir(parents=True, exist_ok=True)
     print(f"{'bug':18}{'wall s':>8}  reproducer over TCP; what saw it")
     times, good = [], 0
     for name in names:
-        says, seconds, ok = find(name, limit, seed)
+        says, seconds, ok = find(name, limit, seed, out)
         good += ok
         if not says.startswith("NOT"):
             times.append(seconds)

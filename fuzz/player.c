@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <stdlib.h>
+#include <time.h>
 
 #include "campaign.h"
+
+enum { NAP_NS = 50000000 }; /* between two questions to an oracle that may be late */
 
 const char *trouble_name(enum trouble_kind k)
 {
@@ -68,17 +71,23 @@ void player_play(struct player *p, const struct sequence *s)
         finish(p);
 }
 
-struct trouble player_ask(struct player *p, bool probe)
+struct trouble player_ask(struct player *p, bool probe, uint64_t late)
 {
+        const uint64_t until = loop_now_ms() + late;
         struct trouble t = { 0 };
 
         if (probe && !oracle_alive(&p->config->target, t.says)) {
                 t.kind = TROUBLE_LOST;
                 return t;
         }
-        if (p->config->oracle && oracle_command(p->config->oracle, t.says) != 0) {
-                t.kind = TROUBLE_ORACLE;
-                return t;
+        while (p->config->oracle) {
+                if (oracle_command(p->config->oracle, t.says) != 0) {
+                        t.kind = TROUBLE_ORACLE;
+                        return t;
+                }
+                if (loop_now_ms() >= until)
+                        break;
+                nanosleep(&(struct timespec) { .tv_nsec = NAP_NS }, NULL);
         }
         return player_judge(&p->session->answer);
 }
@@ -86,5 +95,5 @@ struct trouble player_ask(struct player *p, bool probe)
 struct trouble player_try(struct player *p, const struct sequence *s, bool probe)
 {
         player_play(p, s);
-        return player_ask(p, probe);
+        return player_ask(p, probe, 0);
 }

@@ -569,20 +569,21 @@ static void go_on(struct rdma_session *t)
         settle(t);
 }
 
-/* All that there is to take, and what follows from it; then the bell is set. */
+/* All that there is to take, and what follows from it; then the bell is set. What came before it was
+ * set has no bell: it counts for the next round. */
 static void serve(struct rdma_session *t)
 {
-        bool any;
+        bool any = false;
 
         do {
-                any = take_events(t);
+                any |= take_events(t);
                 any |= poll_work(t);
                 if (any && t->base.sequence && t->mode == RUNNING)
                         go_on(t);
                 else if (any && t->base.sequence && t->mode != DELAYED)
                         settle(t);
                 verbs_arm(t->context);
-                any |= poll_work(t);
+                any = poll_work(t);
         } while (any && t->base.sequence);
 }
 

@@ -127,12 +127,26 @@ void seeds_pick(struct seeds *s, unsigned n, uint64_t *seed, struct sequence *ou
                 seeds_get(s, any_seed(s, n, seed), out);
 }
 
-void seeds_free(struct seeds *s)
+static void forget(struct seeds *s, unsigned n)
 {
-        for (unsigned i = 0; i < s->n; i++) {
+        for (unsigned i = 0; i < n; i++) {
                 free(s->at[i].head);
                 free(s->at[i].word);
         }
+}
+
+void seeds_drop(struct seeds *s, unsigned n)
+{
+        if (n == 0)
+                return;
+        forget(s, n);
+        s->n -= n;
+        memmove(s->at, s->at + n, s->n * sizeof(*s->at));
+}
+
+void seeds_free(struct seeds *s)
+{
+        forget(s, s->n);
         free(s->at);
         free(s->top);
         free(s->place);

@@ -41,6 +41,8 @@ unsigned seeds_usable(const struct seeds *s, uint64_t run);
 /* One of the first n: that of a word, each as often as the other, or any, new ones and whole ones more
  * often. */
 void seeds_pick(struct seeds *s, unsigned n, uint64_t *seed, struct sequence *out);
+/* Without the first n, of which nothing was picked yet. */
+void seeds_drop(struct seeds *s, unsigned n);
 void seeds_free(struct seeds *s);
 
 #endif

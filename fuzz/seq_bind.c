@@ -385,16 +385,16 @@ size_t seq_bind_say(struct seq_bind *b, const struct sequence *s, const struct s
 /* --- RDMA: capsules ----------------------------------------------------------------------------- */
 
 /* A command's part of the memory. */
-static uint32_t place_in_memory(const struct seq_bind *b)
+uint32_t seq_bind_place(uint16_t cid)
 {
-        return b->last_cid % BIND_PLACES * SEQ_DATA_MAX;
+        return cid % BIND_PLACES * SEQ_DATA_MAX;
 }
 
 static void put_in_memory(struct seq_bind *b, const uint8_t *data, uint32_t len)
 {
         uint32_t *written = &b->memory.written[b->last_cid % BIND_PLACES];
 
-        memcpy(b->memory.at + place_in_memory(b), data, len);
+        memcpy(b->memory.at + seq_bind_place(b->last_cid), data, len);
         if (*written < len)
                 *written = len;
 }
@@ -406,7 +406,7 @@ static uint32_t described(const struct draft *d, const struct seq_template *t,
         return d->len > 0 || step->has_data || t->sgl != SGL_TRANSPORT ? d->len : t->data_len;
 }
 
-static unsigned keys_of(const struct seq_step *step)
+unsigned seq_bind_keys(const struct seq_step *step)
 {
         const struct seq_template *t = step->template;
 
@@ -416,7 +416,7 @@ static unsigned keys_of(const struct seq_step *step)
 /* The nth of so many keyed descriptors of len bytes. */
 static struct sgl keyed(const struct seq_bind *b, uint32_t len, unsigned nth, unsigned keys)
 {
-        uint32_t part = len / keys, at = place_in_memory(b) + nth * part;
+        uint32_t part = len / keys, at = seq_bind_place(b->last_cid) + nth * part;
         struct rdma_buffer buffer = { .addr = b->memory.addr + at,
                                       .len = nth + 1 == keys ? len - nth * part : part,
                                       .key = b->memory.key };
@@ -433,7 +433,7 @@ static uint32_t fill_capsule(struct draft *d, struct seq_bind *b, const struct s
                              uint8_t *out)
 {
         struct sgl *sgl = &d->w.cmd.sqe.sgl;
-        unsigned keys = keys_of(step);
+        unsigned keys = seq_bind_keys(step);
         uint32_t len = described(d, step->template, step), data = d->len;
 
         if (keys == 0) {
@@ -477,9 +477,9 @@ static void work_command(struct draft *d, struct seq_bind *b, const struct seq_s
         more = fill_capsule(d, b, step, out + area);
         sp.len = more > 0 ? area + more : (uint32_t)sizeof(*sqe);
         if (step->template->data == SEQ_CONNECT && d->len >= sizeof(struct connect_data))
-                sp.connect_data = keys_of(step) == 0 ? out + area
-                                  : b->memory.at     ? b->memory.at + place_in_memory(b)
-                                                     : NULL;
+                sp.connect_data = seq_bind_keys(step) == 0 ? out + area
+                                  : b->memory.at ? b->memory.at + seq_bind_place(b->last_cid)
+                                                 : NULL;
         memcpy(out, sqe, sizeof(*sqe));
         only(&violated, step);
         spoil_capsule(&violated, &sp);

@@ -74,5 +74,8 @@ struct bind_work {      /* what a step comes to over RDMA */
 /* The same over RDMA; of a host, data goes into its memory. */
 struct bind_work seq_bind_work(struct seq_bind *b, const struct sequence *s,
                                const struct seq_step *step, uint8_t *out);
+/* How many keyed descriptors a command has, and where in the memory (bytes) its data lies. */
+unsigned seq_bind_keys(const struct seq_step *step);
+uint32_t seq_bind_place(uint16_t cid);
 
 #endif

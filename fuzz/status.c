@@ -114,6 +114,10 @@ void status_finding(struct status *s, const struct finding *f)
         add(o, "says", json_object_new_string(f->trouble.says));
         add(o, "shape", json_object_new_string(f->shape));
         add(o, "reproduced", json_object_new_boolean(f->reproduced));
+        if (f->played > 0) {
+                add(o, "again", json_object_new_int64(f->again));
+                add(o, "played", json_object_new_int64(f->played));
+        }
         add(o, "sessions", json_object_new_int64(f->sequences.n));
         add(o, "trials", json_object_new_int64(f->trials));
         add(o, "file", *f->file ? json_object_new_string(f->file) : NULL);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A capture file as `nvmfspec pcap` reads it: packets, streams, PDUs and capsules, sessions, the
- * judges, and what is said of each record.
+ * judges, what is said of each record, and the sequences that its hosts have played.
  *
  * Input: the file, pcap or pcapng; it is read a second time with an allocation that fails. The mutator
  * works on packets, and mends what they say of themselves.
  */
 #include "fuzz/fuzz.h"
 #include "fuzz/pcap_mutate.h"
+#include "fuzz/seq_capture.h"
 #include "fuzz/stream.h"
 #include "pcap/line.h"
 #include "pcap/session.h"
@@ -47,14 +48,37 @@ static void read_capture(const uint8_t *input, size_t size)
         must(!strchr(err, '\n'));
 }
 
+static void read_sequences(const uint8_t *input, size_t size)
+{
+        static char text[SEQ_TEXT];
+        static struct sequence again;
+        struct corpus c = { 0 };
+        char err[CORPUS_ERROR] = "";
+
+        must(seq_capture(&c, fuzz_file(input, size), err) == (err[0] == '\0'));
+        for (unsigned i = 0; i < c.n; i++) {
+                size_t n = seq_print(c.at[i], text, sizeof(text));
+
+                if (!seq_parse(&again, text, n, err, sizeof(err)))
+                        fuzz_broken(err, __FILE__, __LINE__);
+                must(again.steps == c.at[i]->steps && again.transport == c.at[i]->transport);
+        }
+        corpus_free(&c);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
         uint32_t digest = FUZZ_DIGEST_START;
 
         read_capture(input, size);
         fuzz_digest(&digest, input, size);
+        if (digest % 4 == 0)
+                read_sequences(input, size);
         fuzz_scarce(1 + digest % 64);
-        read_capture(input, size);
+        if (digest % 16 == 4)
+                read_sequences(input, size);
+        else
+                read_capture(input, size);
         fuzz_scarce(0);
         return 0;
 }

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The ways to build fuzz targets that no preset of the other tests has: OSS-Fuzz's, AFL++'s."""
 import os
+import signal
 import subprocess
+import time
 import zipfile
 from pathlib import Path
 
@@ -38,21 +40,53 @@ def test_names_what_it_does_not_know():
     assert "no target 'nothing'" in run("fuzz/run", "nothing", "1").stderr
     assert run("fuzz/run").returncode == 2
     assert run("fuzz/afl", "nothing").returncode == 2
-    assert run("fuzz/soak", "--help").returncode == 2
+    assert "no target 'nothing'" in run("fuzz/soak", "nothing").stderr
+
+
+def soak(tmp_path, *argv):
+    return run("fuzz/soak", *argv, SOAK_LOG=str(tmp_path / "log"), SOAK_RECORD=str(tmp_path / "record"))
 
 
 def test_soak_tells_how_far_it_is(tmp_path):
-    """Seconds by target and commit; what was before a finding counts no more."""
-    log = tmp_path / "soak.log"
-    log.write_text("pdu 40.5 100 aaa clean\npdu 30 50 bbb+ clean\nrules 70 9 aaa clean\n"
-                   "rules 5 1 aaa found\nrules 61 7 bbb clean\n")
-    done = run("fuzz/soak", "--report", "65", SOAK_LOG=str(log)).stdout.splitlines()
-    lines = {line.split()[0]: line.split() for line in done}
+    """Seconds by target and commit, of record and log; what was before a finding counts no more."""
+    (tmp_path / "record").write_text("# head\npdu 40.5 100 aaa clean\nrules 70 9 aaa clean\n")
+    (tmp_path / "log").write_text("pdu 30 50 bbb+ clean\nrules 5 1 aaa found\nrules 60 7 bbb clean\n"
+                                  "rules 1 1 bbb clean\n")
     targets = run("fuzz/run", "--list").stdout.split()
-    assert set(targets) <= set(lines)
-    assert " ".join(lines["pdu"]) == "pdu 70 CPU s 150 runs aaa: 40 bbb+: 30"
-    assert " ".join(lines["rules"]) == "rules 61 CPU s 7 runs aaa: found bbb: 61"
-    assert done[-1].startswith(f"1 of {len(targets)} targets have had 65 CPU seconds; the least has ")
+    for how in "--report", "--record", "--report":
+        done = soak(tmp_path, how, "--seconds", "65").stdout.splitlines()
+        lines = {line.split()[0]: line.split() for line in done}
+        assert set(targets) <= set(lines)
+        assert " ".join(lines["pdu"]) == "pdu 70 CPU s 150 runs aaa: 40 bbb+: 30"
+        assert " ".join(lines["rules"]) == "rules 61 CPU s 8 runs aaa: found bbb: 61"
+        assert done[-1].startswith(f"1 of {len(targets)} targets have had 65 CPU seconds; the least has ")
+    assert (tmp_path / "log").read_text() == ""
+    (tmp_path / "log").write_text("pdu 30 50 bbb+ clean\nwhat is this\n")
+    assert "log:2: not a turn" in soak(tmp_path, "--report").stderr
+
+
+@pytest.mark.slow
+@pytest.mark.fast
+@pytest.mark.needs("clang")
+def test_soak_goes_on_where_it_was_stopped(tmp_path):
+    """Stopped in its second turn, it writes down what that one came to, and the next one does the rest."""
+    log = tmp_path / "log"
+    env = {**os.environ, "SOAK_LOG": str(log), "SOAK_RECORD": "/dev/null"}
+    assert run("fuzz/run", "--build", "rules").returncode == 0
+    with subprocess.Popen(["fuzz/soak", "--turn", "2", "rules"], cwd=ROOT, env=env, stdout=subprocess.PIPE,
+                          text=True) as first:
+        while not log.exists() or not log.read_text():
+            time.sleep(0.1)
+        time.sleep(0.5)
+        first.send_signal(signal.SIGINT)
+        assert "0 of 1 targets" in first.communicate(timeout=60)[0]
+        assert first.returncode == 0
+    stopped = [line.split() for line in log.read_text().splitlines()]
+    assert len(stopped) >= 2 and all(turn[0::4] == ["rules", "clean"] for turn in stopped), stopped
+    goal = int(sum(float(turn[1]) for turn in stopped)) + 1
+    done = run("fuzz/soak", "--turn", "2", "--seconds", goal, "rules", **env)
+    assert done.returncode == 0 and "1 of 1 targets" in done.stdout
+    assert len(stopped) < len(log.read_text().splitlines()) < len(stopped) + 3
 
 
 def test_every_target_has_a_corpus_and_a_dictionary():

@@ -40,3 +40,22 @@ def test_a_release_with_bugs_does_not_configure(tmp_path):
     run = subprocess.run(["cmake", "-S", ROOT, "-B", tmp_path, "-DNVMF_PLANT=ON",
                           "-DCMAKE_BUILD_TYPE=RelWithDebInfo"], capture_output=True, text=True)
     assert run.returncode != 0 and "NVMF_PLANT" in run.stderr
+
+
+@pytest.mark.plants
+@pytest.mark.timeout(1800)  # it builds
+def test_bugs_are_found_over_tcp(tmp_path):
+    """Quick ones, and one that takes longer than this."""
+    quick = ["nqn-end", "property-offset", "icreq-twice"]
+    run = subprocess.run([ROOT / "fuzz/plants", "--tcp", "--limit", "60", "--out", tmp_path, *quick],
+                         capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "found 3 of 3 over TCP, 3 with a sequence and a capture that replay" in run.stdout
+    for name in quick:
+        text = (tmp_path / f"tcp/{name}.seq").read_text()
+        assert "sequence host" in text and len(text.splitlines()) < 20
+        assert (tmp_path / f"tcp/{name}.pcap").stat().st_size > 100
+    run = subprocess.run([ROOT / "fuzz/plants", "--tcp", "--limit", "1", "--out", tmp_path, "kato-zero"],
+                         capture_output=True, text=True)
+    assert run.returncode == 1 and "NOT FOUND" in run.stdout and "found 0 of 1" in run.stdout
+    assert not (tmp_path / "tcp/kato-zero.seq").exists()

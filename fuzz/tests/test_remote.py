@@ -2,6 +2,7 @@
 """fuzz remote, repro, min and merge: against our own target, a spoilt one, one that dies, one that
 hangs, and none."""
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -63,9 +64,14 @@ def test_what_an_oracle_said_before_is_not_studied_again(tmp_path):
     assert asked <= found["trials"] + 10, "once a second, and for one study"
 
 
-def test_avoid():
+def test_avoid(tmp_path):
     assert "neither" in fuzz("remote", "-a", "127.0.0.1", "--avoid", "icreq.nonsense>1").stderr
     with target() as (_, port):
+        digests = tmp_path / "digests.seq"
+        digests.write_text("sequence host\nicreq dgst=3\nconnect\n")
+        assert "done after 2 steps" in fuzz("repro", digests, *at(port)).stdout
+        avoided = fuzz("repro", digests, *at(port), "--avoid", "icreq.dgst>0")
+        assert avoided.returncode == 0 and "unsent after 1 step" in avoided.stdout
         r = fuzz("remote", *at(port), "--runs", 300, "--avoid", "icreq.dgst>0",
                  "--avoid", "tcp/3.6.2.2/pfv")
     assert r.returncode == 0, r.stdout + r.stderr
@@ -94,6 +100,28 @@ def test_data_is_left_alone(tmp_path):
     assert image.read_bytes() == b"\x33" * (1 << 20)
 
 
+def test_nothing_that_stays_is_said_behind_what_cannot_be_framed(tmp_path):
+    """Another target may frame it nevertheless, and find a Set Features."""
+    sequence = tmp_path / "a.seq"
+    sequence.write_text("sequence host\nicreq\nconnect\nidentify plen^=0x80000000\n"
+                        "set_features cdw10=0x80000006\n")
+    with target() as (_, port):
+        tame = fuzz("repro", sequence, *at(port))
+        wild = fuzz("repro", sequence, *at(port), "--allow-write")
+    assert "unsent after 4 steps" in tame.stdout
+    assert "unsent" not in wild.stdout
+
+
+def test_repro_says_what_it_leaves_out(tmp_path):
+    sequence = tmp_path / "a.seq"
+    sequence.write_text("sequence host\nicreq\nconnect\nraw 0102\nidentify\nraw 03\n")
+    with target() as (_, port):
+        tame = fuzz("repro", sequence, *at(port))
+        wild = fuzz("repro", sequence, *at(port), "--allow-write")
+    assert "2 steps are left out" in tame.stdout and "--allow-write" in tame.stdout
+    assert "left out" not in wild.stdout
+
+
 @pytest.mark.parametrize("rule", ["tcp/3.3.2.1/last", "tcp/3.3.1.1/ddgst-c2h"])
 def test_a_broken_rule_is_named_and_made_small(tmp_path, rule):
     with target("--violate", rule) as (_, port):
@@ -118,10 +146,13 @@ def test_a_broken_rule_is_named_and_made_small(tmp_path, rule):
 def test_a_target_that_dies_is_reported(tmp_path):
     """Nobody brings it back: the last sessions are kept as they were."""
     with target() as (process, port):
-        threading.Timer(1, process.kill).start()
-        r = fuzz("remote", *at(port), "--time", 30, "--timeout", 500, "-o", tmp_path)
-    assert r.returncode == 1, r.stdout + r.stderr
-    found = findings(r)
+        fuzzer = subprocess.Popen([NVMFSPEC, "fuzz", "remote", *at(str(port)), "--time", "30", "--timeout", "500",
+                                   "-o", tmp_path], stdout=subprocess.PIPE, text=True)
+        fuzzer.stdout.readline()  # after a second
+        process.kill()
+        out = fuzzer.communicate(timeout=60)[0]
+    assert fuzzer.returncode == 1, out
+    found = [json.loads(line) for line in out.splitlines() if line.startswith('{"finding')]
     assert [f["finding"] for f in found] == ["lost"]
     assert not found[0]["reproduced"] and found[0]["sessions"] > 1
     shown = fuzz("show", found[0]["file"])
@@ -212,8 +243,11 @@ def fake(serve):
 def test_a_target_that_says_nothing_is_lost(tmp_path):
     """It answers until it is asked to fall silent: connections stay open, nothing comes."""
     silent = threading.Event()
+    came = itertools.count()
     with target() as (_, port):
         def relay(a):
+            if next(came) == 500:
+                silent.set()
             b = socket.create_connection(("127.0.0.1", port))
             threading.Thread(target=pump, args=(b, a), daemon=True).start()
             pump(a, b)
@@ -231,7 +265,6 @@ def test_a_target_that_says_nothing_is_lost(tmp_path):
                     s.shutdown(socket.SHUT_RDWR)
 
         with fake(relay) as front:
-            threading.Timer(1, silent.set).start()
             r = fuzz("remote", *at(front), "--time", 8, "--timeout", 500, "--hang", 500,
                      "--minimise", 2)
     assert r.returncode == 1, r.stdout + r.stderr
@@ -331,6 +364,7 @@ CAPTURED = [
     "sequence host queues=2\nicreq\nconnect poke=300:4142\nenable\nicreq on=1\n"
     "connect qid=2 on=1\nwrite cdw12=0 data=512 on=1\nh2c ttag^=0x8000 on=1\n",
     "sequence host\nicreq\nconnect\nraw 04000018ffffffff\n",
+    "sequence host\nicreq data=1\nkeep_alive\n",
 ]
 
 

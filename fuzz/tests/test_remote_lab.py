@@ -4,6 +4,7 @@ is not for a test to judge: that it still serves, and that sessions come and go.
 import json
 import os
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -21,15 +22,18 @@ avoid = {"tcp": [], "rxe": ["--avoid", "request.hrqsize>255",
 
 @pytest.mark.parametrize("kind", ["tcp", "rxe"])
 @pytest.mark.parametrize("who", [[], ["--own"]], ids=["kernel", "own"])
-def test_campaign(who, kind):
+def test_campaign(who, kind, tmp_path):
     run = subprocess.run(
-        [ROOT / "ci/lab", "--timeout", "120", "--", "env", f"NVMFSPEC={NVMFSPEC}", "bash",
-         ROOT / "fuzz/tests/lab/campaign.sh", *who, kind, "4", "/tmp/out", "--minimise", "3",
+        [ROOT / "fuzz/tests/lab/run_campaign", *who, kind, "4", tmp_path, "--minimise", "3",
          *avoid[kind]],
-        capture_output=True, text=True, cwd=ROOT, timeout=200)
+        capture_output=True, text=True, cwd=ROOT, timeout=280,
+        env={**os.environ, "NVMFSPEC": NVMFSPEC, "TIMES": "2"})
     print(run.stdout, run.stderr)
     assert run.returncode in (0, 1)
     lines = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
-    assert not [line for line in lines if line.get("finding") == "lost"]
+    found = [line for line in lines if "finding" in line]
+    assert not [line for line in found if line["finding"] == "lost"]
+    assert re.search(r"(?m)^again: \d+ of (\d+)$", run.stdout)[1] == str(len(found))
+    assert run.stdout.count(" of 2 times\n") == len(found)
     total = lines[-1]
     assert total["runs"] > 40 and total["novelty"] > 40 and total["ends"]["done"] > 10

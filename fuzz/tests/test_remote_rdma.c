@@ -1,68 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sessions to a live target over RDMA in memory, and campaigns of them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "fuzz/campaign.h" /* before cmocka, whose fail() is a macro */
 #include "pcap/trace.h"
-#include "pdu/io/verbs_memory.h"
-#include "target/target.h"
+#include "rdma_target.h"
 
-#include <cmocka.h>
-
-static struct verbs_provider *verbs;
-static struct target *target;
-static struct rule_policy policy;
-static char port[16];
-static struct campaign_config config;
 static struct loop loop;
 static struct player player;
 static struct sequence seq;
-
-static void start(const struct rule_policy *spoilt)
-{
-        struct target_options t = {
-                .trtype = TRTYPE_RDMA, .trsvcid = "0", .quiet = true, .limits = { .receives = 4096 }
-        };
-        struct memory_caps caps;
-        char error[200];
-
-        memory_caps_default(&caps);
-        caps.device.srq_wrs = 4096;
-        verbs = verbs_memory_new(&caps);
-        assert_non_null(verbs);
-        t.verbs = verbs;
-        if (spoilt)
-                t.policy = *spoilt;
-        target = target_start(&t, error, sizeof(error));
-        if (!target)
-                fail_msg("%s", error);
-        snprintf(port, sizeof(port), "%u", target_trsvcid(target));
-        policy = (struct rule_policy) { 0 };
-        config = (struct campaign_config) { .seed = 1, .runs = 300, .jobs = 4, .minimise = 5000 };
-        config.target.host = host_params_default();
-        config.target.host.transport = HOST_RDMA;
-        config.target.host.verbs = verbs;
-        config.target.host.traddr = "127.0.0.1";
-        config.target.host.trsvcid = port;
-        config.target.host.subnqn = TARGET_NQN;
-        config.target.host.timeout = 5000;
-        config.target.host.policy = &policy;
-        config.target.settle = 10;
-        config.target.hang = 3000;
-        config.target.delay = 1;
-}
-
-static void stop(void)
-{
-        target_stop(target);
-        verbs_memory_free(verbs);
-}
 
 static struct remote_answer play(const char *text)
 {
@@ -93,6 +36,27 @@ static void a_session_with_two_queues(void **state)
         assert_int_equal(a.end, REMOTE_DONE);
         assert_int_equal(a.steps, 9);
         assert_int_equal(a.pdus, 7);
+        stop();
+}
+
+static bool is_limit(const struct oracle_limits *l, uint64_t v)
+{
+        for (unsigned i = 0; i < l->n; i++)
+                if (l->at[i] == v)
+                        return true;
+        return false;
+}
+
+/* Those of the default target: entries, MDTS, IOCCSZ and the data in it. */
+static void a_target_says_its_limits(void **state)
+{
+        struct oracle_limits l;
+
+        (void)state;
+        start(NULL);
+        l = oracle_limits(&config.target);
+        assert_true(is_limit(&l, 1024) && is_limit(&l, 1 << 20));
+        assert_true(is_limit(&l, 4096) && is_limit(&l, 4096 + sizeof(union sqe)));
         stop();
 }
 
@@ -151,20 +115,43 @@ static void count_short(void *user, const struct trace_event *e)
               e->capsule.len != sizeof(struct cqe);
 }
 
-/* A response of a wrong length is in there. And the folder goes. */
-static void the_capture_shows_it(const char *folder)
+static const char *capture_in(const char *folder)
 {
-        char command[100], path[100], err[200];
-        unsigned wrong = 0;
+        static char path[100];
 
         snprintf(path, sizeof(path), "%s/001-rule-%s.pcap", folder, rule_get(RDMA_RSP_LENGTH)->id);
         for (char *p = path + strlen(folder) + 1; (p = strchr(p, '/'));)
                 *p = '-';
-        if (trace_read(path, NULL, count_short, &wrong, NULL, err, sizeof(err)) < 0)
+        return path;
+}
+
+/* A response of a wrong length is in there. And the folder goes. */
+static void the_capture_shows_it(const char *folder)
+{
+        char command[100], err[200];
+        unsigned wrong = 0;
+
+        if (trace_read(capture_in(folder), NULL, count_short, &wrong, NULL, err, sizeof(err)) < 0)
                 fail_msg("%s", err);
         assert_int_not_equal(wrong, 0);
         snprintf(command, sizeof(command), "rm -r %s", folder);
         assert_int_equal(system(command), 0);
+}
+
+static void the_capture_does_it_again(const char *folder)
+{
+        struct corpus c = { 0 };
+        char err[CORPUS_ERROR];
+
+        if (!corpus_load(&c, capture_in(folder), NULL, err))
+                fail_msg("%s", err);
+        assert_int_equal(c.n, 1);
+        assert_int_equal(loop_init(&loop), 0);
+        assert_int_equal(player_init(&player, &config, &loop), 0);
+        assert_int_equal(player_try(&player, c.at[0], false).rule, RDMA_RSP_LENGTH);
+        player_fini(&player);
+        loop_fini(&loop);
+        corpus_free(&c);
 }
 
 static void a_broken_rule_is_found(void **state)
@@ -181,6 +168,7 @@ static void a_broken_rule_is_found(void **state)
         config.findings = 1;
         config.target.settle = 200;
         assert_int_equal(campaign_run(&config), CAMPAIGN_FOUND);
+        the_capture_does_it_again(folder);
         stop();
         the_capture_shows_it(folder);
 }
@@ -209,6 +197,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_session_with_two_queues),
+                cmocka_unit_test(a_target_says_its_limits),
                 cmocka_unit_test(how_sessions_end),
                 cmocka_unit_test(what_is_avoided_is_not_sent),
                 cmocka_unit_test(our_target_is_clean),

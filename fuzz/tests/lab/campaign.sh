@@ -2,31 +2,33 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # campaign.sh [--own] tcp|rxe|siw SECONDS OUTDIR [OPTION...] - in the lab's guest: fuzz remote against
-# the kernel's target, or our own, with the kernel's log as the oracle; then each finding is played
-# again, memory is looked through for leaks (where the kernel can) and all is summed up.
+# the kernel's target, or our own, with the kernel's log as the oracle; then memory is looked through
+# for leaks (where the kernel can) and all is summed up. run_campaign calls it, and plays each finding
+# again in a guest of its own.
 #
-#   mkdir -p out && ci/lab --instrumented --mem 6144 --timeout 1000 --out out -- \
-#           fuzz/tests/lab/campaign.sh rxe 600 out --look 3000 --avoid 'request.hrqsize>255'
+# campaign.sh [--own] tcp|rxe|siw again OUTDIR FILE [OPTION...] - plays the finding again, TIMES times.
 #
 # What 6.12's nvmet-rdma does not survive, or not whole: request.hrqsize>255 (memory), request.hrqsize<2
 # and request.len<32 (queues that are never released), rdma/3.3/in-capsule-offset (panic).
 #
 # OPTIONs are those of fuzz remote. OUTDIR/finds has findings and corpus, OUTDIR/log what fuzz remote
-# said, OUTDIR/dmesg the kernel's log, OUTDIR/repro what became of each finding. SECONDS 0: only plays
-# the findings again that are there.
-# Exit: that of fuzz remote: 0 clean, 1 findings, 2 no set-up, 3 no target.
+# said, OUTDIR/dmesg the kernel's log.
+# Exit: that of fuzz remote: 0 clean, 1 findings, 2 no set-up, 3 no target; again: 0 it came, 1 not.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 lab=$here/../../../ci/lab.d
 . "$lab/net.sh"
 . "$lab/nvmet.sh"
 tool=${NVMFSPEC:-$here/../../../build/nvmfspec}
+times=${TIMES:-5}
+hung=4 # seconds after which the kernel complains of a task, and another one until it looks
+late=(--late $((hung * 1000 + 1500)))
 who=kernel
 if [ "$1" = --own ]; then
         who=own
         shift
 fi
-kind=$1 seconds=$2 out=$(readlink -f "$3") nqn=nqn.2026-01.lab:$who transport=tcp
+kind=$1 seconds=$2 out=$(readlink -m "$3") nqn=nqn.2026-01.lab:$who transport=tcp
 shift 3
 debug=/sys/kernel/debug
 mkdir -p "$out"
@@ -52,38 +54,47 @@ target_up() {
         return 1
 }
 
+kernel_tells() {
+        rm -f "$out"/dmesg* "$out/said"
+        dmesg -C
+        dmesg -n 4 # the console is slow
+        echo $hung >/proc/sys/kernel/hung_task_timeout_secs
+        echo 1 >/proc/sys/kernel/hung_task_check_interval_secs
+        echo -1 >/proc/sys/kernel/hung_task_warnings
+}
+
 play() { # SUBCOMMAND OPTION...
         local sub=$1
         shift
-        "$tool" fuzz "$sub" -t $transport -a 10.0.0.2 -n $nqn --allow-write --settle 30 \
+        "$tool" fuzz "$sub" -t $transport -a 10.0.0.2 -n $nqn --allow-write --settle 30 --hang 5000 \
                 --oracle "$oracle" "$@"
 }
 
 # Whether fuzz repro says of a finding what its first line says.
-is_again() { # FILE
-        local want said
+is_again() { # FILE OPTION...
+        local want said wait=()
         want=$(sed -n '1s/^# //p' "$1")
-        said=$(play repro "$1" 2>&1)
+        [[ $want != oracle* ]] || wait=("${late[@]}")
+        said=$(play repro ${wait[@]+"${wait[@]}"} "$@" 2>&1 | tee -a "$out/said")
         case $want in
         rule*) grep -q "^$(echo "$want" | sed 's/^rule //; s/: .*//'): " <<<"$said" ;;
         oracle*)
-                said=$(grep '^oracle: ' <<<"$said" | sed -E 's/^oracle:/oracle/; s/[0-9]+/#/g')
-                [ -n "$said" ] && [[ $want == "${said:0:100}"* ]]
+                while read -r said; do
+                        [[ $want != "${said:0:100}"* ]] || return 0
+                done < <(sed -nE '/^oracle: /{s/:/ /;s/  / /;s/[0-9]+/#/g;p}' <<<"$said")
+                return 1
                 ;;
         *) grep -q "^${want%% *}" <<<"$said" ;;
         esac
 }
 
-again() {
-        local file
-        for file in "$out"/finds/*.seq; do
-                [ -e "$file" ] || return 0
-                if is_again "$file"; then
-                        echo "again: ${file##*/}"
-                else
-                        echo "not again: ${file##*/}"
-                fi
-        done | tee "$out/repro"
+again() { # FILE OPTION...
+        local n=0
+        for _ in $(seq "$times"); do
+                ! is_again "$@" || n=$((n + 1))
+        done
+        echo "${1##*/}: again $n of $times times"
+        [ $n -gt 0 ]
 }
 
 leaks() {
@@ -98,8 +109,6 @@ leaks() {
 
 summary() {
         echo "--- $who target over $kind, kernel $(uname -r)"
-        [ ! -s "$out/log" ] || tail -n 1 "$out/log"
-        again
         leaks
         "$here/kernel_log.sh" "$out/dmesg" >/dev/null
         echo 'complaints in the kernel log, and how often:'
@@ -108,16 +117,16 @@ summary() {
 }
 
 main() {
-        local rc=0
+        local rc
         target_up || exit 2
-        dmesg -C
-        dmesg -n 4 # the console is slow
-        echo 20 >/proc/sys/kernel/hung_task_timeout_secs
-        if [ "$seconds" -gt 0 ]; then
-                [ ! -e $debug/kmemleak ] || echo clear >$debug/kmemleak
-                play remote --time "$seconds" -o "$out/finds" "$@" | tee "$out/log"
-                rc=${PIPESTATUS[0]}
+        kernel_tells
+        if [ "$seconds" = again ]; then
+                again "$@"
+                exit
         fi
+        [ ! -e $debug/kmemleak ] || echo clear >$debug/kmemleak
+        play remote "${late[@]}" --time "$seconds" --look 3000 --minimise 180 -o "$out/finds" "$@" | tee "$out/log"
+        rc=${PIPESTATUS[0]}
         summary
         exit "$rc"
 }

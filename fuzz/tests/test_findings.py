@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What fuzz remote makes of trouble that does not come each time, comes late, or not again: a relay in
+front of our own target makes it, of sessions with an Abort."""
+import contextlib
+import json
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import threading
+
+import pytest
+
+from test_remote import fake, target
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
+
+ABORT = re.compile(rb"\x04.\x48.{5}\x08", re.S)  # a CapsuleCmd
+PLAIN = "sequence host\nicreq\nconnect\n{}\nidentify\n"
+SUSPECT = "sequence host\nicreq\nconnect\nabort\nidentify\n"
+
+
+@contextlib.contextmanager
+def relay(bad):
+    """Its port. bad(bytes): all that a host has sent, when it has sent its end; True: stays open."""
+    held = []
+
+    def pump(source, sink, judge):
+        said = b""
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                said += data
+                sink.sendall(data)
+        if judge and bad(said):
+            held.append((source, sink))
+            return
+        with contextlib.suppress(OSError):
+            sink.shutdown(socket.SHUT_WR)
+
+    with target() as (_, port):
+        def serve(host):
+            controller = socket.create_connection(("127.0.0.1", port))
+            threading.Thread(target=pump, args=(controller, host, False), daemon=True).start()
+            pump(host, controller, True)
+
+        with fake(serve) as front:
+            yield front
+
+
+def find(port, folder, texts, *options):
+    """The finding of a campaign that plays these sequences once each, and its sequences."""
+    seeds = folder / "seeds"
+    seeds.mkdir()
+    for i, text in enumerate(texts):
+        (seeds / f"{i:03}.seq").write_text(text)
+    run = subprocess.run([NVMFSPEC, "fuzz", "remote", "-a", "127.0.0.1", "-s", str(port),
+                          "--runs", str(len(texts)), "--jobs", "1", "--hang", "1000", "--minimise",
+                          "30", "--look", "60000", "-o", folder, *map(str, options), seeds],
+                         capture_output=True, text=True, timeout=90)
+    assert run.returncode == 1, run.stdout + run.stderr
+    (found,) = [f for f in map(json.loads, run.stdout.splitlines()) if "finding" in f]
+    kept = pathlib.Path(found["file"]).read_text()
+    return found, ["sequence" + s for s in re.split(r"(?m)^sequence", kept)[1:]]
+
+
+def test_a_hang_that_comes_now_and_then(tmp_path):
+    """Each third session that has an Abort: once is not enough to say that it does not come again."""
+    count = [0]
+
+    def bad(said):
+        count[0] += 1 if ABORT.search(said) else 0
+        return ABORT.search(said) and count[0] % 3 == 1
+
+    with relay(bad) as port:
+        found, (kept,) = find(port, tmp_path, [SUSPECT])
+    assert found["finding"] == "hang" and found["reproduced"], found
+    assert 0 < found["again"] < found["played"], found
+    assert "abort" in kept and len(kept.splitlines()) <= 4, kept
+
+
+def test_a_hang_that_what_comes_behind_hides(tmp_path):
+    """What follows the Abort came too late once: the sequence without it does it each time."""
+    once = []
+
+    def bad(said):
+        last = ABORT.match(said[-72:])
+        if ABORT.search(said) and not last and not once:
+            once.append(said)
+            return True
+        return last
+
+    with relay(bad) as port:
+        found, (kept,) = find(port, tmp_path, [SUSPECT])
+    assert found["finding"] == "hang" and found["reproduced"], found
+    assert found["again"] == found["played"] > 0, found
+    assert kept.splitlines()[-1].startswith("abort"), kept
+
+
+def test_an_oracle_does_not_hide_a_hang(tmp_path):
+    """It complains of each hang, too: what it says is told with it."""
+    trace = tmp_path / "trace"
+
+    def bad(said):
+        if ABORT.search(said):
+            trace.touch()
+            return True
+
+    with relay(bad) as port:
+        found, (kept,) = find(port, tmp_path, [SUSPECT], "--oracle",
+                              f"test ! -e {trace} || {{ rm {trace}; echo unwell; false; }}")
+    assert found["finding"] == "hang" and found["reproduced"], found
+    assert found["says"] == "unwell"
+    assert "abort" in kept and "identify" not in kept, kept
+
+
+@pytest.mark.parametrize("restart", [True, False])
+def test_an_oracle_that_is_late(tmp_path, restart):
+    """It complains long after the last session; then the one that did it is found."""
+    trace = tmp_path / "trace"
+
+    def bad(said):
+        if ABORT.search(said):
+            threading.Timer(0.3, trace.touch).start()
+
+    texts = [PLAIN.format("keep_alive" if i % 2 else "get_features") for i in range(3)]
+    texts[1] = SUSPECT
+    again = ["--restart", f"rm -f {trace}"] if restart else []
+    oracle = f"! test -e {trace}" if restart else f"test ! -e {trace} || {{ rm {trace}; false; }}"
+    with relay(bad) as port:
+        found, (kept,) = find(port, tmp_path, texts, "--late", 1500, "--oracle", oracle, *again)
+    assert found["finding"] == "oracle" and found["reproduced"], found
+    assert "abort" in kept and "identify" not in kept, kept
+
+
+def test_a_complaint_of_an_earlier_session_is_not_a_trials(tmp_path):
+    """Each session with an Abort is complained of twice, late: what comes during the next trial is old."""
+    trace = tmp_path / "trace"
+
+    def bad(said):
+        if ABORT.search(said):
+            for seconds in 0.3, 1.1:
+                threading.Timer(seconds, trace.touch).start()
+
+    texts = [PLAIN.format("keep_alive"), SUSPECT, PLAIN.format("get_features")]
+    with relay(bad) as port:
+        found, (kept,) = find(port, tmp_path, texts, "--late", 1800, "--oracle",
+                              f"test ! -e {trace} || {{ rm {trace}; echo $$ unwell; false; }}")
+    assert found["finding"] == "oracle" and found["reproduced"], found
+    assert found["again"] == found["played"] > 0, found
+    assert "abort" in kept, kept
+
+
+def test_what_does_not_come_again_is_kept_with_what_was_before(tmp_path):
+    once = []
+
+    def bad(said):
+        if ABORT.search(said) and not once:
+            once.append(said)
+            return True
+
+    with relay(bad) as port:
+        found, kept = find(port, tmp_path, [PLAIN.format("get_smart"), PLAIN.format("keep_alive"),
+                                            SUSPECT])
+    assert found["finding"] == "hang" and not found["reproduced"], found
+    assert "played" not in found
+    assert [re.search("get_smart|keep_alive|abort", k)[0] for k in kept] == \
+        ["get_smart", "keep_alive", "abort"]
