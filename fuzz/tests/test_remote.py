@@ -373,7 +373,7 @@ def test_a_capture_is_a_sequence(tmp_path, text):
     """What a target records reads back as what was played, and plays the same bytes again."""
     def record(name, *files):
         with target("--pcap", tmp_path / name) as (process, port):
-            played = fuzz("repro", *files, *at(port), "--allow-write")
+            played = fuzz("repro", *files, *at(port), "--allow-write", "--settle", 500)
             process.terminate()
             process.wait()
         shown = fuzz("show", tmp_path / name)
