@@ -454,6 +454,13 @@ static void aim_data(struct tcp_controller *c, const union pdu *h)
                 framer_sink(&c->link.rx, t->buffer + le32_get(h->data.offset));
 }
 
+/* Nothing is to come or to be asked for; not so after data that ran ahead of its R2Ts, which a rule
+ * that is waived lets in. */
+static bool is_served(const struct tcp_request *t)
+{
+        return t->track->r2ts == 0 && to_ask(t) == 0;
+}
+
 /* The data of one H2CData that is the whole transfer stays where it is, no matter that a buffer was
  * kept ready for it; of others it is gathered in the buffer. */
 static void store(struct tcp_request *t, const struct pdu_data *h)
@@ -464,7 +471,7 @@ static void store(struct tcp_request *t, const struct pdu_data *h)
 
         if (!data || !fits(t, h, len) || data == t->buffer + offset)
                 return;
-        if (offset == 0 && len >= t->r.len) {
+        if (offset == 0 && len >= t->r.len && is_served(t)) {
                 t->r.data = (uint8_t *)(uintptr_t)data;
                 t->r.in_place = true;
         } else {
