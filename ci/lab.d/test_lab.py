@@ -233,6 +233,27 @@ def test_dmesg_clean_sees_a_warning():
     assert "WARNING: CPU: 0" in run.stderr
 
 
+OWN_REPORT = """
+say() { printf '%s\n' "$@" | while read -r line; do echo "$line" >/dev/kmsg; done; }
+scan='workqueue: WQ_MEM_RECLAIM nvme-wq:nvme_scan_work is flushing !WQ_MEM_RECLAIM events:'
+cut='------------[ cut here ]------------' end='---[ end trace 0000000000000000 ]---'
+report() { say "$cut" 'WARNING: CPU: 0 PID: 1 at kernel/workqueue.c:3767' "$1" 'Call Trace:' "$end"; }
+"""
+
+
+def test_dmesg_clean_knows_what_the_host_says_of_itself():
+    passed(guest_script(OWN_REPORT + 'report "${scan}srcu_drive_gp"; dmesg_clean'))
+
+
+@pytest.mark.parametrize("script", [
+    'report "${scan}something_else"',
+    'report "${scan}srcu_drive_gp"; report other',
+    'report "${scan}srcu_drive_gp"; say "WARNING: after it"',
+    'say "$cut" "WARNING: cut short"; report "${scan}srcu_drive_gp"'])
+def test_dmesg_clean_sees_what_is_beside_that(script):
+    assert guest_script(OWN_REPORT + script + "; dmesg_clean").returncode == 1
+
+
 CONFIG = {
     "hosts": [{"nqn": "nqn.2026-01.lab:host"}],
     "ports": [{
