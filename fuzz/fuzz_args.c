@@ -37,7 +37,7 @@ const struct option_row fuzz_options[] = {
         { 0, "waive", "RULE", "do not check this rule of controllers; repeatable", OPTION_CALL, FUZZ_LIVE, .call = take_waive },
         { 0, "avoid", "WHAT", "do not play what breaks this rule of hosts, or a step as it says: \"connect.sqsize>1023\" (or = or <); repeatable", OPTION_CALL, FUZZ_LIVE, .call = take_avoid },
         { 0, "timeout", "MS", "for connections and for answers to a probe (5000)", OPTION_NUMBER, FUZZ_LIVE, AT(timeout), .min = 1, .max = 600000 },
-        { 0, "settle", "MS", "without a word for so long: nothing more comes (10)", OPTION_NUMBER, FUZZ_LIVE, AT(settle), .min = 1, .max = 60000 },
+        { 0, "settle", "MS", "without a word for so long: nothing more comes (5 in a campaign, for which it is lost time; else 20)", OPTION_NUMBER, FUZZ_LIVE, AT(settle), .min = 1, .max = 60000 },
         { 0, "hang", "MS", "a connection that we closed is closed by the target within (10000)", OPTION_NUMBER, FUZZ_LIVE, AT(hang), .min = 1, .max = 600000 },
         { 0, "max-delay", "MS", "the most that a delay of a sequence takes (1)", OPTION_NUMBER, FUZZ_LIVE, AT(delay), .max = 600000 },
 
@@ -59,6 +59,8 @@ const struct option_row fuzz_options[] = {
 };
 /* clang-format on */
 
+enum { SETTLE_MANY = 5, SETTLE_ONE = 20 };
+
 static const struct fuzz_args defaults = {
         .transport = "tcp",
         .trsvcid = "4420",
@@ -66,7 +68,6 @@ static const struct fuzz_args defaults = {
         .seed = 1,
         .jobs = 4,
         .timeout = 5000,
-        .settle = 10,
         .hang = 10000,
         .delay = 1,
         .minimise = 60000,
@@ -120,6 +121,8 @@ int fuzz_args_parse(struct fuzz_call *call, uint32_t groups, int argc, char **ar
         if (first < 0 || !take_host(call, error, size) || !take_avoids(call, error, size))
                 return -1;
         call->live = a->traddr;
+        if (a->settle == 0)
+                a->settle = groups & FUZZ_CAMPAIGN ? SETTLE_MANY : SETTLE_ONE;
         call->config.target.settle = (unsigned)a->settle;
         call->config.target.hang = (unsigned)a->hang;
         call->config.target.delay = (unsigned)a->delay;
