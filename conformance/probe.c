@@ -6,8 +6,6 @@
 #include "pdu/wire/text.h"
 #include "runner.h"
 
-enum { LBADS_MIN = 9 }; /* NVM Command Set: smaller blocks don't exist */
-
 /* The one place that writes caps: the suite of the probe is its own. */
 static struct caps *found(struct t *t)
 {

@@ -4,6 +4,7 @@
 
 #include "pcap/judge.h"
 #include "pdu/wire/discovery.h"
+#include "pdu/wire/identify.h"
 
 enum { TWINS = 256 }; /* entries of a log that are compared with each other */
 
@@ -75,6 +76,27 @@ static void judge_id_ctrl(const struct session *s, const struct id_ctrl *id, str
         judge_finds(found, le16_get(id->kas) == 0, ID_KAS);
         judge_finds(found, le16_get(id->maxcmd) == 0, ID_MAXCMD);
         judge_io_sizes(s, id, found);
+}
+
+/* A whole structure of what Identify has of a namespace. */
+static void judge_id_ns(const struct session_cmd *cmd, uint8_t cns, struct rule_set *found)
+{
+        judge_finds(found, cns == CNS_NS && id_ns_fault((const void *)cmd->data), ID_NS);
+        judge_finds(found, cns == CNS_NS_DESCS && ns_descs_fault(cmd->data, IDENTIFY_LEN),
+                    ID_NS_DESCS);
+}
+
+static void judge_identify(const struct session *s, const struct session_cmd *cmd,
+                           struct rule_set *found)
+{
+        uint8_t cns = (uint8_t)le32_get(cmd->sqe.cdw10);
+
+        if (cmd->data_len < IDENTIFY_LEN)
+                return;
+        if (cns == CNS_CTRL)
+                judge_id_ctrl(s, (const void *)cmd->data, found);
+        else if (!s->assoc->discovery)
+                judge_id_ns(cmd, cns, found);
 }
 
 /* --- the discovery log ------------------------------------------------------------------------ */
@@ -162,9 +184,8 @@ void judge_data(const struct session *s, const struct session_cmd *cmd, const st
                 judge_property(s, sqe, cqe, found);
         if (!cmd->data || cmd->data_cut)
                 return;
-        if (sqe->opc == NVME_IDENTIFY && (le32_get(sqe->cdw10) & 0xff) == CNS_CTRL &&
-            cmd->data_len >= sizeof(struct id_ctrl))
-                judge_id_ctrl(s, (const void *)cmd->data, found);
+        if (sqe->opc == NVME_IDENTIFY)
+                judge_identify(s, cmd, found);
         else if (sqe->opc == NVME_GET_LOG_PAGE && (le32_get(sqe->cdw10) & 0xff) == LOG_DISCOVERY &&
                  from_start(sqe) && cmd->data_len >= sizeof(struct disc_header))
                 judge_log(cmd, found);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NVMe Base 5: what Identify, features, logs and events have to be over fabrics. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "conformance/case.h"
+#include "pdu/wire/identify.h"
 
 /* --- Identify Controller */
 
@@ -116,6 +118,79 @@ CASE("base/5.1.13/active-namespaces", MUST, NO_RULE,
         require(t, n > 0 && n < LIST_LEN, "%u namespaces", n);
         want_eq(t, "namespaces behind the first one", list_namespaces(q, all[0], rest), n - 1);
         want_bytes(t, "namespaces behind the first one", rest, all + 1, (n - 1) * sizeof(*all));
+}
+
+CASE("base/5.1.13/namespace", MUST, RULES(ID_NS),
+     "NUSE is at most NCAP, NCAP at most NSZE, and FLBAS names a format with blocks")
+{
+        struct queue *q = admin_queue(t);
+        const struct id_ns *id;
+        const char *fault;
+
+        require(t, caps(t)->nsid, "no namespace");
+        id = identify(q, CNS_NS, caps(t)->nsid);
+        fault = id_ns_fault(id);
+        want(t, !fault, "sizes and a format that go together",
+             "%s: NSZE %" PRIu64 ", NCAP %" PRIu64 ", NUSE %" PRIu64 ", FLBAS %02xh", fault,
+             le64_get(id->nsze), le64_get(id->ncap), le64_get(id->nuse), id->flbas);
+}
+
+/* Ends the case if a descriptor of that type is there and is not what Identify Namespace says. */
+static void want_same_id(struct t *t, const uint8_t *list, uint8_t type, const uint8_t *bytes)
+{
+        struct ns_id id;
+
+        for (size_t at = 0; ns_desc_next(list, IDENTIFY_LEN, &at, &id);)
+                if (id.type == type)
+                        want_bytes(t, type == NIDT_NGUID ? "NGUID" : "EUI64", id.bytes, bytes,
+                                   id.len);
+}
+
+static bool has_descriptor(const uint8_t *list, uint8_t type)
+{
+        struct ns_id id;
+
+        for (size_t at = 0; ns_desc_next(list, IDENTIFY_LEN, &at, &id);)
+                if (id.type == type)
+                        return true;
+        return false;
+}
+
+CASE("base/5.1.13/namespace-descriptors", MUST, RULES(ID_NS_DESCS),
+     "A namespace's descriptors are as long as their types, of a type each, and identify it")
+{
+        struct queue *q = admin_queue(t);
+        uint8_t list[IDENTIFY_LEN];
+        const struct id_ns *ns;
+        const char *fault;
+
+        require(t, caps(t)->nsid, "no namespace");
+        require(t, caps(t)->vs >= NVME_VERSION(1, 3, 0), "descriptors came with NVMe 1.3");
+        memcpy(list, identify(q, CNS_NS_DESCS, caps(t)->nsid), sizeof(list));
+        fault = ns_descs_fault(list, sizeof(list));
+        want(t, !fault, "descriptors that identify the namespace", "%s", fault);
+        want(t, !(caps(t)->cap & CAP_CSS_IOCSS) || has_descriptor(list, NIDT_CSI),
+             "a descriptor of the command set (CAP.CSS bit 6 is set)", "none");
+        ns = identify(q, CNS_NS, caps(t)->nsid);
+        want_same_id(t, list, NIDT_NGUID, ns->nguid);
+        want_same_id(t, list, NIDT_EUI64, ns->eui64);
+}
+
+CASE("base/5.1.13/nsid", MUST, RULES(FAB_NSID),
+     "Identify of namespace 0 or FFFFFFFEh is refused, and nothing else is")
+{
+        static const uint8_t cns[] = { CNS_NS, CNS_NS_DESCS };
+        struct queue *q = admin_queue(t);
+
+        for (int i = 0; i < 2; i++) {
+                require(t, i == 0 || caps(t)->vs >= NVME_VERSION(1, 3, 0),
+                        "descriptors came with NVMe 1.3");
+                expect_refusal(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = cns[i], .nsid = 0,
+                                           .bytes = IDENTIFY_LEN));
+                expect_refusal(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = cns[i],
+                                           .nsid = 0xfffffffe, .bytes = IDENTIFY_LEN));
+        }
+        expect_works(q);
 }
 
 /* The largest Read that NLB, the namespace and our own patience allow. */

@@ -60,7 +60,8 @@ VIOLATED = """
     fab/6.4/last-response fab/3.1.4.1/cap fab/3.1.4.2/vs fab/3.7.2/reset-clears
     base/5.1.13/cntlid base/5.1.13/subnqn base/5.1.13/ioccsz base/5.1.13/icdoff
     base/5.1.13/sgls base/5.1.13/kas base/5.1.13/cntrltype base/5.1.13/maxcmd
-    base/5.1.13/queue-entry-sizes fab/3.9/command fab/3.1.3.3/log-header fab/3.1.3.3/log-entry
+    base/5.1.13/queue-entry-sizes base/5.1.13/namespace base/5.1.13/namespace-descriptors
+    fab/3.9/command fab/3.1.3.3/log-header fab/3.1.3.3/log-entry
     tcp/3.1.1/trsvcid tcp/3.1.1/tsas fab/3.1.3.3/persistent rdma/3.1/accept-recfmt
     rdma/3.1/accept-crqsize rdma/3.1/accept-reserved rdma/3.3/accept-ird
     rdma/3.1/reject-format rdma/3.1/reject-status rdma/3.3/response-length

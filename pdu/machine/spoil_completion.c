@@ -87,10 +87,25 @@ static bool done_abort(const struct done *d)
         return succeeded(d) && d->sqe->opc == NVME_ABORT && !spoil_has_nsid(d->sqe);
 }
 
-static bool done_id_ctrl(const struct done *d)
+static bool done_identify(const struct done *d, uint8_t cns)
 {
         return succeeded(d) && d->sqe->opc == NVME_IDENTIFY &&
-               (le32_get(d->sqe->cdw10) & 0xff) == CNS_CTRL;
+               (le32_get(d->sqe->cdw10) & 0xff) == cns;
+}
+
+static bool done_id_ctrl(const struct done *d)
+{
+        return done_identify(d, CNS_CTRL);
+}
+
+static bool done_id_ns(const struct done *d)
+{
+        return done_identify(d, CNS_NS);
+}
+
+static bool done_ns_descs(const struct done *d)
+{
+        return done_identify(d, CNS_NS_DESCS);
 }
 
 static bool done_get_kato(const struct done *d)
@@ -164,6 +179,8 @@ static const struct completion completions[] = {
         ID(ID_CNTRLTYPE, cntrltype, PUT, 0),
         ID(ID_MAXCMD, maxcmd, PUT, 0),
         ID(ID_QES, sqes, PUT, 0x77),
+        { ID_NS, IN_DATA, done_id_ns, { AT(struct id_ns, nuse), PUT, UINT64_MAX } },
+        { ID_NS_DESCS, IN_DATA, done_ns_descs, { AT(struct ns_desc, nidl), PUT, 5 } },
         CQE(KA_ROUND, done_get_kato, dw0, ADD, 1),
         { DISC_HEADER, IN_LOG, done_discovery, { AT(struct disc_header, recfmt), PUT, 1 } },
         ENTRY(DISC_ENTRY, trtype, 1, PUT, 0),

@@ -300,7 +300,22 @@ uint32_t id_ns_block_size(const struct id_ns *n)
 {
         uint8_t lbads = n->lbaf[format_in_use(n)].lbads;
 
-        return lbads >= 9 && lbads <= 20 ? UINT32_C(1) << lbads : 0;
+        return lbads >= LBADS_MIN && lbads <= LBADS_MAX ? UINT32_C(1) << lbads : 0;
+}
+
+const char *id_ns_fault(const struct id_ns *n)
+{
+        uint64_t nsze = le64_get(n->nsze), ncap = le64_get(n->ncap);
+
+        if (nsze == 0)
+                return NULL;
+        if (ncap > nsze)
+                return "NCAP is above NSZE";
+        if (le64_get(n->nuse) > ncap)
+                return "NUSE is above NCAP";
+        return n->lbaf[format_in_use(n)].lbads < LBADS_MIN
+                   ? "the format that FLBAS names has no blocks of 512 bytes or more"
+                   : NULL;
 }
 
 /* --- lists ------------------------------------------------------------------------------------ */
@@ -318,6 +333,32 @@ bool ns_desc_next(const void *list, size_t len, size_t *at, struct ns_id *id)
         *id = (struct ns_id) { head.nidt, head.nidl, p + sizeof(head) };
         *at += sizeof(head) + head.nidl;
         return true;
+}
+
+const char *ns_descs_fault(const void *list, size_t len)
+{
+        static const uint8_t lengths[] = {
+                [NIDT_EUI64] = 8, [NIDT_NGUID] = 16, [NIDT_UUID] = 16, [NIDT_CSI] = 1
+        };
+        const uint8_t *p = list;
+        uint32_t seen = 0;
+        struct ns_id id;
+        size_t at = 0;
+
+        while (ns_desc_next(list, len, &at, &id)) {
+                if (id.type > NIDT_CSI)
+                        continue;
+                if (id.len != lengths[id.type])
+                        return "NIDL is not the length of its NIDT";
+                if (seen & UINT32_C(1) << id.type)
+                        return "an NIDT comes twice";
+                seen |= UINT32_C(1) << id.type;
+        }
+        if (len - at >= sizeof(struct ns_desc) && p[at] != 0 && p[at + 1] != 0)
+                return "a descriptor is longer than the list";
+        return seen & (1 << NIDT_EUI64 | 1 << NIDT_NGUID | 1 << NIDT_UUID)
+                   ? NULL
+                   : "neither EUI64 nor NGUID nor UUID is there";
 }
 
 bool ns_desc_put(void *list, size_t len, size_t *at, const struct ns_id *id)

@@ -28,6 +28,11 @@ bool ns_desc_next(const void *list, size_t len, size_t *at, struct ns_id *id);
 /* Writes one at offset *at and moves it behind; false if it does not fit. */
 bool ns_desc_put(void *list, size_t len, size_t *at, const struct ns_id *id);
 
+/* What is wrong with them by ID_NS and by ID_NS_DESCS (an IDENTIFY_LEN list, or its beginning): a
+ * static text, NULL if nothing is. An inactive namespace has no size, and nothing wrong with it. */
+const char *id_ns_fault(const struct id_ns *n);
+const char *ns_descs_fault(const void *list, size_t len);
+
 /* Entries of a list of 4-byte namespace identifiers: up to the first zero or the end. */
 size_t ns_list_count(const void *list, size_t len);
 uint32_t ns_list_get(const void *list, size_t i); /* i < ns_list_count() */

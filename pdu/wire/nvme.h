@@ -400,8 +400,10 @@ enum {
 
 struct lbaf {
         le16_t ms;
-        uint8_t lbads, rp; /* block size is 1 << lbads bytes */
+        uint8_t lbads, rp; /* block size is 1 << lbads bytes, LBADS_MIN at least */
 };
+
+enum { LBADS_MIN = 9, LBADS_MAX = 20 }; /* the latter is our own */
 
 struct id_ns {
         le64_t nsze, ncap, nuse; /* blocks */

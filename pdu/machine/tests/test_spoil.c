@@ -126,7 +126,7 @@ static bool is_out_of_sight(enum rule_id rule)
 /* Tested below, on data of its own. */
 static bool is_of_data(enum rule_id rule)
 {
-        return (rule >= ID_CNTLID && rule <= ID_QES) ||
+        return (rule >= ID_CNTLID && rule <= ID_NS_DESCS) ||
                (rule >= DISC_HEADER && rule <= DISC_TSAS) || rule == FAB_VS ||
                rule == FAB_CC_READBACK || rule == FAB_SGL_LONG || rule == FAB_CRTO ||
                rule == FAB_PROP_RSVD || rule == ABORT_UNKNOWN;
@@ -307,6 +307,27 @@ static void identify_data(void **state)
         assert_false(spoil_one(ID_SGLS, &sqe, &cqe, &id, sizeof(id)));
 }
 
+static void identify_namespace(void **state)
+{
+        static const struct {
+                enum rule_id rule;
+                uint8_t cns;
+        } rules[] = { { ID_NS, CNS_NS }, { ID_NS_DESCS, CNS_NS_DESCS } };
+        union sqe sqe = a_command(1, NVME_IDENTIFY, SGL_TRANSPORT, IDENTIFY_LEN);
+        static struct id_ns ns, good;
+        struct cqe cqe = { 0 };
+
+        (void)state;
+        for (int i = 0; i < 2; i++) {
+                ns = good;
+                sqe.cdw10 = le32(CNS_CTRL);
+                assert_false(spoil_one(rules[i].rule, &sqe, &cqe, (uint8_t *)&ns, sizeof(ns)));
+                sqe.cdw10 = le32(rules[i].cns);
+                assert_true(spoil_one(rules[i].rule, &sqe, &cqe, (uint8_t *)&ns, sizeof(ns)));
+                assert_in_range(differing_bytes(&ns, &good, sizeof(ns)), 1, 8);
+        }
+}
+
 static void discovery_log(void **state)
 {
         static const struct {
@@ -403,6 +424,7 @@ int main(void)
                 cmocka_unit_test(what_happens_over_time_is_broken_elsewhere),
                 cmocka_unit_test(a_violator_leaves_the_others_pdus_alone),
                 cmocka_unit_test(identify_data),
+                cmocka_unit_test(identify_namespace),
                 cmocka_unit_test(discovery_log),
                 cmocka_unit_test(properties_and_features),
                 cmocka_unit_test(long_sgls),

@@ -101,6 +101,56 @@ static void test_ids(void **state)
         assert_false(ns_desc_next(list, sizeof(list), &at, &id));
 }
 
+static void test_what_is_wrong_with_ids(void **state)
+{
+        static uint8_t list[64];
+        static const uint8_t bytes[16];
+        size_t at = 0;
+
+        (void)state;
+        assert_string_equal(ns_descs_fault(list, sizeof(list)),
+                            "neither EUI64 nor NGUID nor UUID is there");
+        assert_true(ns_desc_put(list, sizeof(list), &at, &(struct ns_id) { NIDT_CSI, 1, bytes }));
+        assert_string_equal(ns_descs_fault(list, sizeof(list)),
+                            "neither EUI64 nor NGUID nor UUID is there");
+        assert_true(ns_desc_put(list, sizeof(list), &at, &(struct ns_id) { 0x77, 3, bytes }));
+        assert_true(ns_desc_put(list, sizeof(list), &at, &(struct ns_id) { NIDT_EUI64, 8, bytes }));
+        assert_null(ns_descs_fault(list, sizeof(list)));
+        assert_null(ns_descs_fault(list, at));
+        list[at] = NIDT_UUID;
+        assert_null(ns_descs_fault(list, sizeof(list))); /* NIDL 0: the end */
+        list[at + 1] = 8;
+        assert_string_equal(ns_descs_fault(list, sizeof(list)),
+                            "NIDL is not the length of its NIDT");
+        list[at + 1] = 200;
+        assert_string_equal(ns_descs_fault(list, sizeof(list)),
+                            "a descriptor is longer than the list");
+        assert_true(ns_desc_put(list, sizeof(list), &at, &(struct ns_id) { NIDT_CSI, 1, bytes }));
+        assert_string_equal(ns_descs_fault(list, sizeof(list)), "an NIDT comes twice");
+}
+
+static void test_what_is_wrong_with_a_namespace(void **state)
+{
+        static struct id_ns n;
+
+        (void)state;
+        assert_null(id_ns_fault(&n)); /* inactive */
+        n.nsze = le64(8);
+        n.ncap = le64(9);
+        assert_string_equal(id_ns_fault(&n), "NCAP is above NSZE");
+        n.ncap = le64(7);
+        n.nuse = le64(8);
+        assert_string_equal(id_ns_fault(&n), "NUSE is above NCAP");
+        n.nuse = le64(7);
+        n.flbas = 1;
+        n.lbaf[0].lbads = 12;
+        assert_non_null(id_ns_fault(&n));
+        n.lbaf[1].lbads = 9;
+        assert_null(id_ns_fault(&n));
+        n.lbaf[1].lbads = 8;
+        assert_non_null(id_ns_fault(&n));
+}
+
 static void test_ids_that_lie(void **state)
 {
         uint8_t list[32] = { NIDT_UUID, 29 };
@@ -173,9 +223,14 @@ static void test_ns_list(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_controller), cmocka_unit_test(test_namespace),
-                cmocka_unit_test(test_ids),        cmocka_unit_test(test_ids_that_lie),
-                cmocka_unit_test(test_short_id),   cmocka_unit_test(test_random_lists),
+                cmocka_unit_test(test_controller),
+                cmocka_unit_test(test_namespace),
+                cmocka_unit_test(test_ids),
+                cmocka_unit_test(test_ids_that_lie),
+                cmocka_unit_test(test_what_is_wrong_with_ids),
+                cmocka_unit_test(test_what_is_wrong_with_a_namespace),
+                cmocka_unit_test(test_short_id),
+                cmocka_unit_test(test_random_lists),
                 cmocka_unit_test(test_ns_list),
         };
 
