@@ -443,6 +443,16 @@ static void start(void)
         e.is_up = true;
 }
 
+/* Buffers that sessions with plenty have left behind would be taken without asking. */
+static void set_pool(uint64_t cap)
+{
+        struct pool *pool = &e.reactor.pool;
+
+        if (cap < pool->cap)
+                pool_fini(pool);
+        pool->cap = cap;
+}
+
 static void set_up(void)
 {
         struct tcp_controller_config *tcp = &e.service.tcp;
@@ -452,7 +462,7 @@ static void set_up(void)
         tcp->hdgst = tcp->ddgst = !is(INPROC_DIGESTS);
         tcp->c2h_max = tcp->r2t_max = is(INPROC_SHORT) ? 1024 : 0;
         tcp->r2t_window = is(INPROC_WINDOW) ? 4 : 1;
-        e.reactor.pool.cap = is(INPROC_HUNGRY) ? HUNGRY : BUFFERS;
+        set_pool(is(INPROC_HUNGRY) ? HUNGRY : BUFFERS);
         e.service.accepted = 0;
         e.service.ctrl.table->last = 0;
         e.reactor.swept = e.reactor.ticked = e.reactor.trimmed = now = START;
