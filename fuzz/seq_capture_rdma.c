@@ -190,10 +190,11 @@ static bool same(struct fit *f)
                memcmp(want->bytes + head, own + head, is.n - head) == 0;
 }
 
-/* An address that is far away is that of no memory. */
-static bool is_live(const struct field *f, uint64_t difference)
+/* An address that is far away is that of no memory, and so is key 0. */
+static bool is_live(const struct field *f, uint64_t value, uint64_t difference)
 {
-        return strcmp(f->name, "sqe.cid") == 0 || strcmp(f->name, "sqe.sgl.key") == 0 ||
+        return strcmp(f->name, "sqe.cid") == 0 ||
+               (strcmp(f->name, "sqe.sgl.key") == 0 && value > 0) ||
                (strcmp(f->name, "sqe.sgl.addr") == 0 && difference <= UINT32_MAX);
 }
 

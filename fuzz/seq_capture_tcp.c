@@ -121,12 +121,12 @@ static bool same(struct fit *f)
 }
 
 /* What is bound to the live session. */
-static bool is_live(const struct field *f, uint64_t difference)
+static bool is_live(const struct field *f, uint64_t value, uint64_t difference)
 {
         const char *last = strrchr(f->name, '.');
         const char *name = last ? last + 1 : f->name;
 
-        (void)difference;
+        (void)value, (void)difference;
         return strcmp(name, "cid") == 0 || strcmp(name, "cccid") == 0 || strcmp(name, "ttag") == 0;
 }
 

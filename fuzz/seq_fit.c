@@ -88,7 +88,7 @@ static void fit_fields(struct fit *f)
                 if (v == old)
                         continue;
                 field_put(*at, &is.head, v);
-                step->change[step->changes++] = f->ops->is_live(*at, v ^ old)
+                step->change[step->changes++] = f->ops->is_live(*at, v, v ^ old)
                                                     ? (struct seq_change) { *at, SEQ_FLIP, v ^ old }
                                                     : (struct seq_change) { *at, SEQ_SET, v };
         }

@@ -44,9 +44,9 @@ struct fit_ops { /* of a transport */
         void (*render)(const struct fit *f, uint8_t *out, struct fit_message *is);
         /* After that: whether the trial says what is wanted. */
         bool (*same)(struct fit *f);
-        /* Whether a field is the live session's, and this difference to what it would be is to be
-         * told as one. */
-        bool (*is_live)(const struct field *field, uint64_t difference);
+        /* Whether a field is the live session's, so that this value is to be told by its difference
+         * to what it would be. */
+        bool (*is_live)(const struct field *field, uint64_t value, uint64_t difference);
 };
 
 /* Finds it, into f->best. False: there is none. */

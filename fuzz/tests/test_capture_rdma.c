@@ -189,7 +189,7 @@ static void what_is_played_reads_back(void **state)
                 "request on=1\nconnect keys=0 on=1\nwrite_icd on=1\nread sqe.sgl.id=79 on=2\n"
                 "close on=2\nflush on=1\n",
                 "sequence host rdma\nrequest\nconnect\nkeep_alive sqe.cid^=0x8000\nabort of=1\n"
-                "identify sqe.sgl.key^=1\n",
+                "identify sqe.sgl.key^=1\nidentify sqe.sgl.key=0\n",
                 "sequence host rdma\nrequest\nconnect\nget_smart\nget_log "
                 "sqe.sgl.addr^=8\nidentify "
                 "data=512\nidentify sqe.sgl.len=0x100000\nkeep_alive len=80\n",
