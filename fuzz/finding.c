@@ -24,6 +24,8 @@ enum {
         SURE = 2,
         TIMES = 5,
         SLACK_MS = 500,
+        HANG_PARTS = 8, /* a trial waits for one of these */
+        HANG_MS = 250,  /* ... or this, if that is more */
 };
 
 /* --- a target that comes back ------------------------------------------------------------------- */
@@ -77,9 +79,9 @@ struct study {
         struct finding *f;
         struct player *p;
         const struct seeds *past;
-        uint64_t until, took; /* ms; took: the last trouble to show */
-        unsigned tries;       /* of a sequence, before it is said to do no harm */
-        struct sequence room;
+        uint64_t until, took;        /* ms; took: the last trouble to show */
+        unsigned tries;              /* of a sequence, before it is said to do no harm */
+        struct sequence room, whole; /* whole: before it was made small */
 };
 
 static bool is_same(const struct study *y, const struct trouble *t)
@@ -229,11 +231,41 @@ static void count(struct study *y)
         f->reproduced = f->again > 0 || f->played == 0;
 }
 
+/* How long a hang is waited for: less by trials, so that there are enough of them. */
+static void hurry(struct study *y, bool quick)
+{
+        unsigned *hang = &y->p->session->hang, whole = y->p->session->target->hang;
+
+        *hang = whole;
+        if (quick && y->f->trouble.kind == TROUBLE_HANG && whole > HANG_MS)
+                *hang = whole / HANG_PARTS > HANG_MS ? whole / HANG_PARTS : HANG_MS;
+}
+
+/* A hang is looked for in earnest, even if there is no time left. */
+static void keep_room(struct study *y)
+{
+        uint64_t least = loop_now_ms() + y->p->session->hang + SLACK_MS;
+
+        if (y->f->trouble.kind == TROUBLE_HANG && y->until < least)
+                y->until = least;
+        corpus_free(&y->f->sequences);
+        corpus_add(&y->f->sequences, &y->room);
+        y->f->again = y->f->played = 0;
+        count(y);
+}
+
+/* What trials took for a hang may have been an end that came late: then it is left as it was. */
 static void shrink(struct study *y)
 {
+        y->whole = y->room;
+        hurry(y, true);
         seq_minimise(&y->room, try_one, y);
-        corpus_add(&y->f->sequences, &y->room);
-        count(y);
+        hurry(y, false);
+        keep_room(y);
+        if (y->f->reproduced || y->f->trouble.kind != TROUBLE_HANG)
+                return;
+        y->room = y->whole;
+        keep_room(y);
 }
 
 /* The last one did it, at least once: how often it does so again says how often a trial is to be

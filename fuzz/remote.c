@@ -90,6 +90,7 @@ struct remote_session *remote_open(struct loop *loop, const struct remote_target
         s->ops = ops;
         s->loop = loop;
         s->target = target;
+        s->hang = target->hang;
         s->log.bytes = malloc(REMOTE_LOG);
         if (s->log.bytes)
                 return s;

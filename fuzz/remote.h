@@ -81,6 +81,7 @@ struct remote_session {
         const struct remote_ops *ops;
         struct loop *loop;
         const struct remote_target *target;
+        unsigned hang; /* ms, as the target's; may be changed between two sessions */
         void (*over)(struct remote_session *s); /* answer is whole; it may be played on at once */
         /* Each PDU that goes either way over the connection `on`, or NULL. */
         void (*pdu)(void *user, unsigned on, enum party sender, const union pdu *h);

@@ -496,7 +496,7 @@ static void settle(struct rdma_session *t)
                 return;
         }
         t->mode = ENDING;
-        due_in(t, t->base.target->hang);
+        due_in(t, t->base.hang);
         for (unsigned i = SEQ_QUEUES; i-- > 0;)
                 if (t->conn[i].state == LIVE)
                         verbs_disconnect(t->conn[i].ep);

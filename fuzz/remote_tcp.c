@@ -129,7 +129,7 @@ static bool flush(struct tcp_conn *c)
 
                 if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
                         loop_change(t->base.loop, &c->source, EPOLLIN | EPOLLOUT);
-                        due_in(t, t->base.target->hang);
+                        due_in(t, t->base.hang);
                         return false;
                 }
                 if (n < 0) {
@@ -284,7 +284,7 @@ static void settle(struct tcp_session *t)
         for (unsigned i = SEQ_QUEUES; i-- > 0;)
                 if (t->conn[i].state == LIVE)
                         shutdown(t->conn[i].source.fd, SHUT_WR);
-        due_in(t, t->base.target->hang);
+        due_in(t, t->base.hang);
 }
 
 static void pause_for(struct tcp_session *t, uint32_t ms)

@@ -9,6 +9,7 @@ import re
 import socket
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -24,7 +25,8 @@ SUSPECT = "sequence host\nicreq\nconnect\nabort\nidentify\n"
 
 @contextlib.contextmanager
 def relay(bad):
-    """Its port. bad(bytes): all that a host has sent, when it has sent its end; True: stays open."""
+    """Its port. bad(bytes): all that a host has sent, when it has sent its end; True: stays open, a number: so
+    many seconds."""
     held = []
 
     def pump(source, sink, judge):
@@ -33,9 +35,11 @@ def relay(bad):
             while data := source.recv(65536):
                 said += data
                 sink.sendall(data)
-        if judge and bad(said):
+        verdict = judge and bad(said)
+        if verdict and not isinstance(verdict, float):
             held.append((source, sink))
             return
+        time.sleep(verdict or 0.0)
         with contextlib.suppress(OSError):
             sink.shutdown(socket.SHUT_WR)
 
@@ -96,6 +100,30 @@ def test_a_hang_that_what_comes_behind_hides(tmp_path):
     assert found["finding"] == "hang" and found["reproduced"], found
     assert found["again"] == found["played"] > 0, found
     assert kept.splitlines()[-1].startswith("abort"), kept
+
+
+LONG = ["sequence host", "icreq", "connect", *["get_smart", "keep_alive", "identify"] * 4, "abort sqe.cdw3=7",
+        *["get_features", "identify sqe.cdw2=9"] * 3]
+
+
+def test_a_hang_is_made_small_in_time(tmp_path):
+    """4 s for each trial that does hang would be enough for seven of them."""
+    with relay(lambda said: bool(ABORT.search(said))) as port:
+        found, (kept,) = find(port, tmp_path, ["\n".join(LONG) + "\n"], "--hang", 4000)
+    assert found["finding"] == "hang" and found["reproduced"], found
+    assert found["again"] == found["played"] > 0, found
+    assert kept.splitlines() == ["sequence host", "icreq", "connect", "abort"], kept
+
+
+def test_an_end_that_comes_late_is_no_hang(tmp_path):
+    """It is one for the trials, which are in a hurry: then what hangs in earnest is kept as it was."""
+    def bad(said):
+        return True if ABORT.search(said) else 0.6 if b"\x04\x00\x48" in said else False
+
+    with relay(bad) as port:
+        found, (kept,) = find(port, tmp_path, [SUSPECT], "--hang", 2000)
+    assert found["finding"] == "hang" and found["reproduced"], found
+    assert "abort" in kept, kept
 
 
 def test_an_oracle_does_not_hide_a_hang(tmp_path):
