@@ -234,6 +234,7 @@ struct blocks {         /* Read, Write, ... of the range that is this case's own
         uint32_t bytes; /* 0: one block */
         uint32_t nsid;  /* 0: the namespace that is tested */
         uint32_t cdw12; /* more bits of it */
+        uint8_t fuse;   /* SQE_FUSE_* */
         const void *data;
         bool in_capsule;
         int64_t sgl_len;

@@ -148,7 +148,7 @@ uint16_t queue_blocks(struct queue *q, uint8_t opc, struct blocks b)
                 broke(t, "the case may not write there");
         return queue_cmd(q, (struct cmd) {
                                 .opc = opc,
-                                .flags = SQE_PSDT_SGL,
+                                .flags = (uint8_t)(SQE_PSDT_SGL | b.fuse),
                                 .cid = -1,
                                 .nsid = b.nsid ? b.nsid : caps(t)->nsid,
                                 .cdw10 = (uint32_t)slba,

@@ -25,7 +25,6 @@
 enum {
         CTRL_ADMIN_ENTRIES = 128, /* of the admin queue at most: ASQSZ of discovery entries */
         CTRL_NSID_MAX = 1024,     /* NN and MNAN: no namespace has a higher NSID */
-        CTRL_FUSED = 1,           /* FUSES: Compare and Write are executed as a fused operation */
 };
 
 /*

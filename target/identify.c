@@ -96,7 +96,7 @@ static void fill_io_commands(struct id_ctrl *id)
         id->mnan = le32(CTRL_NSID_MAX);
         id->oncs = le16(ONCS_COMPARE | ONCS_WRITE_UNCORRECTABLE | ONCS_DSM | ONCS_WRITE_ZEROES |
                         ONCS_SAVE | ONCS_TIMESTAMP | ONCS_VERIFY);
-        id->fuses = le16(CTRL_FUSED);
+        id->fuses = le16(FUSES_COMPARE_WRITE);
         id->vwc = VWC_PRESENT | VWC_FLUSH_ALL;
 }
 

@@ -7,7 +7,6 @@
 #include "pdu/wire/plant.h"
 
 enum {
-        NSID_ALL = 0xffffffff,
         DSM_RANGES_MASK = 0xff,  /* cdw10: number of ranges, 0's based */
         DSM_DEALLOCATE = 1 << 2, /* cdw11 */
 };

@@ -374,6 +374,46 @@ CASE("base/nvm/compare", MUST, NO_RULE, "Compare tells equal blocks from others"
         expect_error(q, send_compare(q, .bytes = n, .data = data + n), NVME_COMPARE_FAILURE);
 }
 
+CASE("base/nvm/fused", MUST, NO_RULE,
+     "A fused Compare and Write writes if its Compare finds equal blocks, and else not",
+     .writes = true)
+{
+        struct queue *q = io_queue(t);
+        uint32_t n = caps(t)->block;
+        const uint8_t *data = pattern(t, 2 * n);
+        uint16_t compare, write;
+
+        require(t, le16_get(caps(t)->id.fuses) & FUSES_COMPARE_WRITE, "FUSES is 0");
+        require(t, t_is_rdma(t) || caps(t)->in_capsule >= n, "no room in the capsule");
+        write_blocks(q, 0, n, data);
+        compare = send_compare(q, .fuse = SQE_FUSE_FIRST, .data = data, .in_capsule = true);
+        write = send_write(q, .fuse = SQE_FUSE_SECOND, .data = data + n, .in_capsule = true);
+        succeed(q, compare);
+        succeed(q, write);
+        want_bytes(t, "what the Write wrote", read_blocks(q, 0, n), data + n, n);
+        compare = send_compare(q, .fuse = SQE_FUSE_FIRST, .data = data, .in_capsule = true);
+        write = send_write(q, .fuse = SQE_FUSE_SECOND, .data = data, .in_capsule = true);
+        expect_error(q, compare, NVME_COMPARE_FAILURE);
+        expect_error(q, write, NVME_ABORT_FAILED_FUSED);
+        want_bytes(t, "what was there before", read_blocks(q, 0, n), data + n, n);
+}
+
+CASE("base/nvm/flush-all", MUST, NO_RULE,
+     "Flush of namespace FFFFFFFFh succeeds or is refused, as bits 2:1 of VWC say")
+{
+        uint8_t behaviour = caps(t)->id.vwc >> 1 & 3;
+        struct queue *q = io_queue(t);
+        uint16_t cid;
+
+        require(t, behaviour >= 2, "VWC does not say what Flush does");
+        cid = send_cmd(q, .opc = NVME_FLUSH, .nsid = NSID_ALL);
+        if (behaviour == 3)
+                succeed(q, cid);
+        else
+                expect_error(q, cid, NVME_INVALID_NS);
+        expect_works(q);
+}
+
 CASE("base/nvm/write-zeroes", MUST, NO_RULE, "Write Zeroes leaves zeroes", .writes = true)
 {
         static const uint8_t zeroes[65536];

@@ -377,6 +377,8 @@ _Static_assert(offsetof(struct id_ctrl, ioccsz) == 1792, "IOCCSZ");
 _Static_assert(offsetof(struct id_ctrl, ofcs) == 1804, "OFCS");
 _Static_assert(offsetof(struct id_ctrl, psd) == 2048, "PSD");
 
+#define NSID_ALL UINT32_MAX /* of a command: every namespace */
+
 enum {
         CTRATT_HOSTID128 = 1 << 0,
         CTRATT_TBKAS = 1 << 6,
@@ -392,6 +394,7 @@ enum {
         ONCS_SAVE = 1 << 4,
         ONCS_TIMESTAMP = 1 << 6,
         ONCS_VERIFY = 1 << 7,
+        FUSES_COMPARE_WRITE = 1 << 0,
         LPA_SMART_NS = 1 << 0,
         LPA_EFFECTS = 1 << 1,
         LPA_EXTENDED = 1 << 2, /* NUMDU, LPO */
