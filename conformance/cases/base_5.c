@@ -193,6 +193,17 @@ CASE("base/5.1.13/nsid", MUST, RULES(FAB_NSID),
         expect_works(q);
 }
 
+CASE("base/5.1.13/cns-unknown", MUST, NO_RULE, "Identify of a reserved CNS is refused")
+{
+        struct queue *q = admin_queue(t);
+
+        expect_error(q,
+                     send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = 0x7f, .nsid = caps(t)->nsid,
+                              .bytes = IDENTIFY_LEN),
+                     NVME_INVALID_FIELD);
+        expect_works(q);
+}
+
 /* The largest Read that NLB, the namespace and our own patience allow. */
 static uint64_t most(struct t *t)
 {
