@@ -148,7 +148,11 @@ const char *reaction_says(const struct rule *r, char *buf, size_t size)
 
 static const struct rule *rule_of(struct queue *q)
 {
-        return rule_get(q->t->rule);
+        const struct rule *rule = rule_get(q->t->rule);
+
+        if (!rule)
+                broke(q->t, "the case names no rule that says how");
+        return rule;
 }
 
 /* --- set-up -------------------------------------------------------------------------------- */
