@@ -26,9 +26,9 @@ uint32_t with_css(struct queue *q, uint32_t cc)
                 return cc;
         if (cap == 0) /* not probed yet */
                 cap = property_get(q, PROP_CAP);
-        if (cap >> 44 & 1) /* CAP.CSS bit 7: no I/O command set, bit 6: all that there are */
+        if (cap & CAP_CSS_NOIO)
                 return cc | 7u << 4;
-        return cap >> 43 & 1 ? cc | 6u << 4 : cc;
+        return cap & CAP_CSS_IOCSS ? cc | 6u << 4 : cc;
 }
 
 void set_cc(struct queue *q, uint32_t cc, uint32_t mask, uint32_t value)

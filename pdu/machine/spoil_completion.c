@@ -8,6 +8,7 @@ struct done {
         struct cqe *cqe;
         uint8_t *data;
         uint32_t len;
+        uint32_t which; /* CNS or offset of the property that is looked for */
 };
 
 static bool succeeded(const struct done *d)
@@ -51,35 +52,10 @@ static bool done_long_sgl(const struct done *d)
         return d->sqe->opc == NVME_IDENTIFY && len > IDENTIFY_LEN;
 }
 
-static bool done_property(const struct done *d, enum property ofst)
+static bool done_property(const struct done *d)
 {
         return succeeded(d) && d->sqe->opc == NVME_FABRICS &&
-               d->sqe->fctype == FCTYPE_PROPERTY_GET && le32_get(d->sqe->property.ofst) == ofst;
-}
-
-static bool done_cap(const struct done *d)
-{
-        return done_property(d, PROP_CAP);
-}
-
-static bool done_vs(const struct done *d)
-{
-        return done_property(d, PROP_VS);
-}
-
-static bool done_cc(const struct done *d)
-{
-        return done_property(d, PROP_CC);
-}
-
-static bool done_csts(const struct done *d)
-{
-        return done_property(d, PROP_CSTS);
-}
-
-static bool done_crto(const struct done *d)
-{
-        return done_property(d, PROP_CRTO);
+               d->sqe->fctype == FCTYPE_PROPERTY_GET && le32_get(d->sqe->property.ofst) == d->which;
 }
 
 static bool done_abort(const struct done *d)
@@ -87,25 +63,10 @@ static bool done_abort(const struct done *d)
         return succeeded(d) && d->sqe->opc == NVME_ABORT && !spoil_has_nsid(d->sqe);
 }
 
-static bool done_identify(const struct done *d, uint8_t cns)
+static bool done_identify(const struct done *d)
 {
         return succeeded(d) && d->sqe->opc == NVME_IDENTIFY &&
-               (le32_get(d->sqe->cdw10) & 0xff) == cns;
-}
-
-static bool done_id_ctrl(const struct done *d)
-{
-        return done_identify(d, CNS_CTRL);
-}
-
-static bool done_id_ns(const struct done *d)
-{
-        return done_identify(d, CNS_NS);
-}
-
-static bool done_ns_descs(const struct done *d)
-{
-        return done_identify(d, CNS_NS_DESCS);
+               (le32_get(d->sqe->cdw10) & 0xff) == d->which;
 }
 
 static bool done_get_kato(const struct done *d)
@@ -131,28 +92,26 @@ struct completion {
         enum { IN_CQE, IN_DATA, IN_LOG } where; /* IN_LOG: offset counts from the log's begin */
         bool (*fits)(const struct done *d);
         struct change change;
+        uint32_t which; /* of done_property(), done_identify() */
 };
 
 #define CQE(name, when, member, ...)                                                               \
         {                                                                                          \
-                (name), IN_CQE, (when),                                                            \
-                {                                                                                  \
-                        AT(struct cqe, member), __VA_ARGS__                                        \
-                }                                                                                  \
+                (name), IN_CQE, (when), { AT(struct cqe, member), __VA_ARGS__ }, 0                 \
         }
-#define ID(name, member, ...)                                                                      \
+#define PROPERTY(name, ofst, member, ...)                                                          \
         {                                                                                          \
-                (name), IN_DATA, done_id_ctrl,                                                     \
-                {                                                                                  \
-                        AT(struct id_ctrl, member), __VA_ARGS__                                    \
-                }                                                                                  \
+                (name), IN_CQE, done_property, { AT(struct cqe, member), __VA_ARGS__ }, (ofst)     \
         }
+#define IDENTIFY(name, cns, type, member, ...)                                                     \
+        {                                                                                          \
+                (name), IN_DATA, done_identify, { AT(struct type, member), __VA_ARGS__ }, (cns)    \
+        }
+#define ID(name, member, ...) IDENTIFY(name, CNS_CTRL, id_ctrl, member, __VA_ARGS__)
 #define ENTRY(name, member, ...)                                                                   \
         {                                                                                          \
                 (name), IN_LOG, done_discovery,                                                    \
-                {                                                                                  \
-                        DISC_HEADER_LEN + offsetof(struct disc_entry, member), __VA_ARGS__         \
-                }                                                                                  \
+                    { DISC_HEADER_LEN + offsetof(struct disc_entry, member), __VA_ARGS__ }, 0      \
         }
 
 static const struct completion completions[] = {
@@ -163,15 +122,15 @@ static const struct completion completions[] = {
         CQE(FAB_CONNECT_NOT_FIELD, done_connect_failed, sf, PUT, NVME_INVALID_FIELD << 1),
         CQE(FAB_CONNECT_NOT_FIELD, done_connect_failed, dw0, PUT, 0),
         CQE(FAB_CONNECT_RSVD, done_connected, dw1, PUT, 1),
-        CQE(FAB_CAP, done_cap, result, FLIP, CAP_CQR),
-        CQE(FAB_CRMS, done_cap, result, FLIP, CAP_CRMS_CRWMS),
-        CQE(FAB_CRTO, done_crto, sf, PUT, NVME_INVALID_FIELD << 1),
-        CQE(FAB_PROP_RSVD, done_csts, result, FLIP, 1 << 20),
+        PROPERTY(FAB_CAP, PROP_CAP, result, FLIP, CAP_CQR),
+        PROPERTY(FAB_CRMS, PROP_CAP, result, FLIP, CAP_CRMS_CRWMS),
+        PROPERTY(FAB_CRTO, PROP_CRTO, sf, PUT, NVME_INVALID_FIELD << 1),
+        PROPERTY(FAB_PROP_RSVD, PROP_CSTS, result, FLIP, 1 << 20),
         CQE(ABORT_UNKNOWN, done_abort, dw0, PUT, 0),
-        CQE(FAB_VS, done_vs, result, PUT, 0),
-        CQE(FAB_CC_READBACK, done_cc, result, FLIP, CC_IOSQES),
+        PROPERTY(FAB_VS, PROP_VS, result, PUT, 0),
+        PROPERTY(FAB_CC_READBACK, PROP_CC, result, FLIP, CC_IOSQES),
         ID(ID_CNTLID, cntlid, FLIP, STRANGE),
-        { ID_SUBNQN, IN_DATA, done_id_ctrl, { offsetof(struct id_ctrl, subnqn), 1, FLIP, 1 } },
+        { ID_SUBNQN, IN_DATA, done_identify, { offsetof(struct id_ctrl, subnqn), 1, FLIP, 1 }, CNS_CTRL },
         ID(ID_IOCCSZ, ioccsz, PUT, 3),
         ID(ID_ICDOFF, icdoff, PUT, 1),
         ID(ID_SGLS, sgls, PUT, 0),
@@ -179,10 +138,10 @@ static const struct completion completions[] = {
         ID(ID_CNTRLTYPE, cntrltype, PUT, 0),
         ID(ID_MAXCMD, maxcmd, PUT, 0),
         ID(ID_QES, sqes, PUT, 0x77),
-        { ID_NS, IN_DATA, done_id_ns, { AT(struct id_ns, nuse), PUT, UINT64_MAX } },
-        { ID_NS_DESCS, IN_DATA, done_ns_descs, { AT(struct ns_desc, nidl), PUT, 5 } },
+        IDENTIFY(ID_NS, CNS_NS, id_ns, nuse, PUT, UINT64_MAX),
+        IDENTIFY(ID_NS_DESCS, CNS_NS_DESCS, ns_desc, nidl, PUT, 5),
         CQE(KA_ROUND, done_get_kato, dw0, ADD, 1),
-        { DISC_HEADER, IN_LOG, done_discovery, { AT(struct disc_header, recfmt), PUT, 1 } },
+        { DISC_HEADER, IN_LOG, done_discovery, { AT(struct disc_header, recfmt), PUT, 1 }, 0 },
         ENTRY(DISC_ENTRY, trtype, 1, PUT, 0),
         ENTRY(DISC_TRSVCID, trsvcid, 2, PUT, 'x'),
         ENTRY(DISC_TSAS, tsas, 1, PUT, 0x77),
@@ -215,6 +174,7 @@ static bool spoil_bytes(uint8_t *base, uint32_t len, struct change c, uint32_t s
 
 static bool spoil_done(const struct completion *v, struct done *d)
 {
+        d->which = v->which;
         if (!v->fits(d))
                 return false;
         switch (v->where) {
@@ -242,7 +202,7 @@ static bool spoil_by(const struct completion *list, unsigned n, const struct rul
 bool spoil_completion(const struct rule_set *violated, const union sqe *sqe, struct cqe *cqe,
                       uint8_t *data, uint32_t len)
 {
-        struct done d = { sqe, cqe, data, len };
+        struct done d = { .sqe = sqe, .cqe = cqe, .data = data, .len = len };
         bool any = spoil_by(completions, COMPLETIONS, violated, &d);
 
         return spoil_by(rdma_completions, RDMA_COMPLETIONS, violated, &d) || any;

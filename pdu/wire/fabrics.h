@@ -77,7 +77,8 @@ void describe_property(const struct describe *d, uint32_t ofst, uint64_t value);
 #define CAP_TO(cap)    ((unsigned)((cap) >> 24 & 0xff)) /* 500 ms units */
 #define CAP_DSTRD(cap) ((unsigned)((cap) >> 32 & 0xf))
 #define CAP_CSS_NVM    (UINT64_C(1) << 37)
-#define CAP_CSS_IOCSS  (UINT64_C(1) << 43)
+#define CAP_CSS_IOCSS  (UINT64_C(1) << 43) /* all command sets that there are */
+#define CAP_CSS_NOIO   (UINT64_C(1) << 44) /* none for I/O */
 #define CAP_CRMS_CRWMS (UINT64_C(1) << 59)
 
 /* CC */
