@@ -316,6 +316,7 @@ void send_bytes(struct queue *q, const void *bytes, uint32_t n);
 
 struct reply {
         uint16_t cid, status; /* SCT << 8 | SC */
+        bool more;            /* M: the Error Information log has an entry about it */
         uint32_t dw0, dw1;
         uint16_t sqhd;
         const uint8_t *data; /* what the controller sent, got bytes; NULL: .sgl was by hand */

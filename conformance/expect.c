@@ -229,6 +229,7 @@ static struct reply reply_of(struct queue *q, struct command *c, const struct se
                 r.success_flag = true;
         } else {
                 r.status = cqe_status(e);
+                r.more = cqe_more(e);
                 r.dw0 = le32_get(e->dw0);
                 r.dw1 = le32_get(e->dw1);
                 r.sqhd = le16_get(e->sqhd);

@@ -110,27 +110,14 @@ static bool is_assigned(const struct disc_entry *e)
                (e->adrfam <= ADRFAM_FC || e->trtype == TRTYPE_LOOP);
 }
 
-static bool same_place(const struct disc_entry *a, const struct disc_entry *b)
-{
-        return a->trtype == b->trtype && a->subtype == b->subtype &&
-               memcmp(&a->portid, &b->portid, sizeof(a->portid)) == 0 &&
-               same_name(a->subnqn, b->subnqn) && same_name(a->traddr, b->traddr) &&
-               memcmp(a->trsvcid, b->trsvcid, sizeof(a->trsvcid)) == 0;
-}
-
-static bool is_dynamic(const struct disc_entry *e)
-{
-        return e->subtype == SUBTYPE_NVM && le16_get(e->cntlid) == CNTLID_DYNAMIC;
-}
-
 static void judge_twins(const struct session_cmd *cmd, struct rule_set *found)
 {
         const struct disc_entry *a, *b;
 
         for (uint64_t i = 0; i < TWINS && (a = disc_log_entry(cmd->data, cmd->data_len, i)); i++)
-                for (uint64_t k = 0; is_dynamic(a) && k < i; k++) {
+                for (uint64_t k = 0; k < i; k++) {
                         b = disc_log_entry(cmd->data, cmd->data_len, k);
-                        judge_finds(found, is_dynamic(b) && same_place(a, b), DISC_ONE_DYNAMIC);
+                        judge_finds(found, disc_entry_twins(a, b), DISC_ONE_DYNAMIC);
                 }
 }
 

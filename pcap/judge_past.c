@@ -18,11 +18,9 @@ enum {
         LOG_MAX = 1 << 20,
         LOG_RAE_BIT = 15, /* of cdw10 */
         LOG_OT_BIT = 23,  /* of cdw14 */
-        CSTS_KNOWN = 0x7f,
 };
 /* By when the I/O queues of a lost admin queue are gone; nobody prescribes it. */
 #define GONE_NS      INT64_C(5000000000)
-#define CAP_RESERVED (UINT64_C(3) << 62 | UINT64_C(0x1f) << 19)
 
 struct event { /* of the kinds that stay masked until their log is read */
         uint8_t type, info, lid;
@@ -43,6 +41,9 @@ struct past {
         int64_t gone_ns;              /* the admin queue ended; 0: not yet */
         int64_t heard_ns;             /* the last command of any of its queues */
         uint32_t queues;              /* I/O queues granted; 0: not known */
+        bool joined;                  /* there was an I/O queue since CC.EN is 1 */
+        bool has_aec;
+        uint32_t aec; /* Asynchronous Event Configuration that was set since then */
         unsigned aers;                /* outstanding */
         struct event event[EVENTS];
         unsigned events;
@@ -134,11 +135,9 @@ static void judge_versions(const struct past *p, const struct answer *a)
 static void judge_cap(const struct past *p, const struct answer *a)
 {
         uint64_t cap = p->cap;
-        bool plain = (cap >> 48 & 0xff) == 0 && !(cap >> 36 & 1) && (cap >> 17 & 3) == 0 &&
-                     (cap >> 37 & 0xff) == 1;
 
         judge_finds(a->found, cap & CAP_RESERVED, FAB_PROP_RSVD);
-        judge_finds(a->found, is_discovery(a) && !plain, FAB_CAP_DISC);
+        judge_finds(a->found, is_discovery(a) && !cap_is_discovery(cap), FAB_CAP_DISC);
         judge_versions(p, a);
 }
 
@@ -163,7 +162,7 @@ static void judge_csts(struct past *p, const struct answer *a, uint32_t csts)
         bool ready = csts & CSTS_RDY, enabled = p->cc & CC_EN;
         bool down = CSTS_SHST(csts) == CSTS_SHST(CSTS_SHST_COMPLETE);
 
-        judge_finds(a->found, csts & ~(uint32_t)CSTS_KNOWN, FAB_PROP_RSVD);
+        judge_finds(a->found, csts & CSTS_RESERVED, FAB_PROP_RSVD);
         judge_finds(a->found, settled && ready != enabled && !CC_SHN(p->cc) && is_late(p, a),
                     FAB_RDY);
         judge_finds(a->found, settled && CC_SHN(p->cc) && !down && is_late_down(p, a), FAB_SHST);
@@ -178,7 +177,7 @@ static void on_property_get(struct past *p, const struct answer *a)
 
         if (!succeeded(a)) {
                 judge_finds(a->found,
-                            ofst == PROP_CRTO && p->has_cap && p->cap >> 59 & 3 &&
+                            ofst == PROP_CRTO && p->has_cap && CAP_CRMS(p->cap) &&
                                 cqe_status(a->cqe) == NVME_INVALID_FIELD,
                             FAB_CRTO);
         } else if (ofst == PROP_CAP) {
@@ -203,8 +202,10 @@ static void on_cc(struct past *p, const struct answer *a)
 {
         uint32_t cc = (uint32_t)le64_get(a->cmd->sqe.property.value);
 
-        if ((p->cc ^ cc) & CC_EN)
+        if ((p->cc ^ cc) & CC_EN) {
                 p->cc_ns = a->e->at.time_ns;
+                p->joined = p->has_aec = false;
+        }
         if (p->cc & CC_EN && !(cc & CC_EN))
                 p->aers = p->events = 0;
         if (cc & CC_EN)
@@ -253,7 +254,24 @@ static void on_set_features(struct past *p, const struct answer *a)
                 p->kato_in_force = 0;
         } else if (selector(s) == FEAT_QUEUES && succeeded(a)) {
                 p->queues = (granted & 0xffff) + 1;
+        } else if (selector(s) == FEAT_AEC && succeeded(a)) {
+                p->aec = le32_get(s->cdw11);
+                p->has_aec = true;
         }
+}
+
+/* Of the current value. */
+static void on_get_features(struct past *p, const struct answer *a)
+{
+        const union sqe *s = &a->cmd->sqe;
+
+        if (selector(s) == FEAT_KATO)
+                judge_kato(p, a);
+        else if (selector(s) == FEAT_AEC)
+                judge_finds(a->found,
+                            p->has_aec && a->cmd->mark == p->moves &&
+                                le32_get(a->cqe->dw0) != p->aec,
+                            FEAT_KEPT);
 }
 
 static bool is_aborted(uint16_t status)
@@ -506,6 +524,12 @@ static void on_hostid(const struct answer *a)
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
+static void judge_set_queues(const struct past *p, uint32_t asked, struct rule_set *found)
+{
+        judge_finds(found, p->joined, FEAT_QUEUES_LATE);
+        judge_finds(found, (asked & 0xffff) == 0xffff || asked >> 16 == 0xffff, FEAT_QUEUES_RANGE);
+}
+
 static void admin_command(struct past *p, const struct session *s, struct session_cmd *cmd,
                           struct rule_set *found)
 {
@@ -513,6 +537,8 @@ static void admin_command(struct past *p, const struct session *s, struct sessio
                 p->moves++;
                 p->moved_frame = cmd->at.frame;
         }
+        if (sets_feature(&cmd->sqe) && selector(&cmd->sqe) == FEAT_QUEUES)
+                judge_set_queues(p, le32_get(cmd->sqe.cdw11), found);
         cmd->mark = cmd->sqe.opc == NVME_ABORT ? abort_mark(s, &cmd->sqe) : p->moves;
         if (cmd->sqe.opc == NVME_AER) {
                 judge_finds(found, p->has_id && p->aers > p->id.aerl, AER_LIMIT);
@@ -576,9 +602,8 @@ static void admin_answer(struct past *p, const struct answer *a)
                 on_hostid(a);
         else if (s->opc == NVME_SET_FEATURES)
                 on_set_features(p, a);
-        else if (s->opc == NVME_GET_FEATURES && selector(s) == FEAT_KATO && succeeded(a) &&
-                 !(le32_get(s->cdw10) >> 8 & 7))
-                judge_kato(p, a);
+        else if (s->opc == NVME_GET_FEATURES && succeeded(a) && !(le32_get(s->cdw10) >> 8 & 7))
+                on_get_features(p, a);
         else if (s->opc == NVME_KEEP_ALIVE)
                 on_keep_alive(p, a);
         else if (s->opc == NVME_AER)
@@ -625,7 +650,7 @@ static bool is_used(const struct association *a, const struct session *but, uint
 void past_joins(const struct association *a, const struct session *s, const struct session_cmd *cmd,
                 uint16_t status, struct rule_set *found)
 {
-        const struct past *p = a->past;
+        struct past *p = a->past;
         uint16_t qid = le16_get(cmd->sqe.connect.qid);
         bool settled;
 
@@ -644,4 +669,5 @@ void past_joins(const struct association *a, const struct session *s, const stru
                         (status == NVME_INVALID_QID || status == NVME_SEQUENCE_ERROR ||
                          status == NVME_CONNECT_PARAM || status == NVME_SUCCESS),
                     FAB_CONNECT_QID_USED);
+        p->joined |= status == NVME_SUCCESS;
 }

@@ -88,12 +88,16 @@ static uint16_t admit(struct ctrl_queue *q, const struct request *r, uint64_t no
         return status ? status : controller_admit(&c->m, q->qid, true, &r->sqe);
 }
 
-/* A Connect that fails leaves no trace there (Base 2.2 2.2). */
-static void log_failure(struct ctrl *c, const struct ctrl_queue *q, const struct request *r,
-                        uint16_t status)
+/* What the command ends with: there is more about a failure in the error log, except of a Connect,
+ * which leaves no trace there (Base 2.2 2.2). */
+static uint16_t log_failure(struct ctrl *c, const struct ctrl_queue *q, const struct request *r,
+                            uint16_t status)
 {
-        if (status && !is_connect(&r->sqe))
-                ctrl_add_error(c, q->qid, &r->sqe, status);
+        if (!status || is_connect(&r->sqe))
+                return status;
+        status |= STATUS_MORE;
+        ctrl_add_error(c, q->qid, &r->sqe, status);
+        return status;
 }
 
 uint16_t with_dnr(uint16_t status)
@@ -121,16 +125,15 @@ uint16_t ctrl_admit(const struct ctrl_env *env, struct ctrl_queue *q, struct req
         sq_take(&q->sq);
         if (c) {
                 pthread_mutex_lock(&c->lock);
-                status = admit(q, r, now);
-                log_failure(c, q, r, status);
+                status = log_failure(c, q, r, with_dnr(admit(q, r, now)));
                 pthread_mutex_unlock(&c->lock);
         } else {
-                status = admit_stranger(env, r);
+                status = with_dnr(admit_stranger(env, r));
         }
-        if (!status)
-                status =
-                    c && auth_concerns(c, &r->sqe) ? auth_transfer(env, r) : admin_transfer(env, r);
-        return with_dnr(status);
+        if (status)
+                return status;
+        return with_dnr(c && auth_concerns(c, &r->sqe) ? auth_transfer(env, r) :
+                                                         admin_transfer(env, r));
 }
 
 /* --- Fabrics commands ------------------------------------------------------------------------- */
@@ -260,13 +263,14 @@ static handler *handler_of(const struct admin *a)
         return sqe->opc == NVME_FABRICS ? fabrics_handlers[sqe->fctype] : admin_handlers[sqe->opc];
 }
 
-static void log_status(const struct admin *a, uint16_t status)
+static uint16_t log_status(const struct admin *a, uint16_t status)
 {
         if (!a->ctrl || !status)
-                return;
+                return status;
         pthread_mutex_lock(&a->ctrl->lock);
-        log_failure(a->ctrl, a->queue, a->r, status);
+        status = log_failure(a->ctrl, a->queue, a->r, status);
         pthread_mutex_unlock(&a->ctrl->lock);
+        return status;
 }
 
 static uint16_t run(struct admin *a)
@@ -291,8 +295,7 @@ enum ctrl_verdict ctrl_execute(const struct ctrl_env *env, struct ctrl_queue *q,
         status = run(&a);
         if (a.verdict == CTRL_PARKED) /* it may have been completed: not ours any more */
                 return CTRL_PARKED;
-        log_status(&a, status);
-        r->cqe.sf = status_field(with_dnr(status));
+        r->cqe.sf = status_field(log_status(&a, with_dnr(status)));
         if (!status && r->xfer == XFER_C2H)
                 r->c2h_len = r->len;
         return a.verdict;

@@ -207,12 +207,12 @@ void conn_trace_line(const struct conn *c, const char *what)
 
 /* --- what I/O commands ask for ---------------------------------------------------------------- */
 
-static void account(struct conn *c, const struct request *r)
+static void account(struct conn *c, struct request *r)
 {
         uint16_t status = cqe_status(&r->cqe);
 
         if (status && status != NVME_COMPARE_FAILURE)
-                ctrl_log_error(&c->queue, r, status);
+                ctrl_log_error(&c->queue, r);
         else if (r->sqe.opc == NVME_READ || r->sqe.opc == NVME_WRITE)
                 ctrl_account(&c->queue, r->sqe.opc == NVME_WRITE, r->len);
 }

@@ -201,14 +201,16 @@ void ctrl_add_error(struct ctrl *c, uint16_t sqid, const union sqe *sqe, uint16_
         };
 }
 
-void ctrl_log_error(struct ctrl_queue *q, const struct request *r, uint16_t status)
+void ctrl_log_error(struct ctrl_queue *q, struct request *r)
 {
         struct ctrl *c = q->ctrl;
+        uint16_t status = le16_get(r->cqe.sf) >> 1 | STATUS_MORE;
 
         if (!c)
                 return;
+        r->cqe.sf = status_field(status);
         pthread_mutex_lock(&c->lock);
-        ctrl_add_error(c, q->qid, &r->sqe, status & STATUS_MASK);
+        ctrl_add_error(c, q->qid, &r->sqe, status);
         pthread_mutex_unlock(&c->lock);
 }
 

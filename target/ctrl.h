@@ -104,8 +104,8 @@ struct subsystem *ctrl_subsystem(const struct ctrl_queue *q);
 /* The host has turned the write cache off (feature 06h): every write is durable when it completes.
  */
 bool ctrl_write_through(const struct ctrl_queue *q);
-/* An I/O command failed with a status worth an Error Information entry. */
-void ctrl_log_error(struct ctrl_queue *q, const struct request *r, uint16_t status);
+/* An I/O command failed with a status worth an Error Information entry: adds it, and sets M. */
+void ctrl_log_error(struct ctrl_queue *q, struct request *r);
 /* SMART counters: bytes moved by one read or write command. */
 void ctrl_account(struct ctrl_queue *q, bool write, uint64_t bytes);
 

@@ -90,14 +90,15 @@ static void visit_referral(struct visit *v, const struct referral *r)
 static void visit_all(struct visit *v)
 {
         const struct ctrl *c = v->ctrl;
-        bool leave_out = violates(c->env, DISC_LISTED);
+        unsigned times = violates(c->env, DISC_LISTED) ? 0 : violates(c->env, DISC_ONE_DYNAMIC) ? 2 : 1;
 
         if (!v->port)
                 return;
         visit_own(v, SUBTYPE_CURRENT, NQN_DISCOVERY);
         for (const struct port_subsystem *ps = v->port->subsystems; ps; ps = ps->next)
-                if (!leave_out && subsystem_allows(ps->subsystem, c->m.hostnqn))
-                        visit_own(v, SUBTYPE_NVM, ps->subsystem->nqn);
+                if (subsystem_allows(ps->subsystem, c->m.hostnqn))
+                        for (unsigned i = 0; i < times; i++)
+                                visit_own(v, SUBTYPE_NVM, ps->subsystem->nqn);
         for (const struct referral *r = v->port->referrals; r; r = r->next)
                 visit_referral(v, r);
 }

@@ -125,6 +125,8 @@ static void put_error(struct admin *a, const struct window *w)
 {
         struct ctrl *c = a->ctrl;
 
+        if (violates(a->env, LOG_MORE))
+                return;
         pthread_mutex_lock(&c->lock);
         for (uint64_t i = 0; i < ERROR_ENTRIES && i < c->error_count; i++)
                 window_put(w, i * sizeof(c->errors[0]),
@@ -167,7 +169,7 @@ static void put_smart(struct admin *a, const struct window *w)
         le_put(s.temp, 2, ROOM_TEMP);
         le_put(s.data_read, 8, units(t.bytes_read));
         le_put(s.data_written, 8, units(t.bytes_written));
-        le_put(s.reads, 8, t.reads);
+        le_put(s.reads, 8, violates(a->env, LOG_SMART_READS) ? 0 : t.reads);
         le_put(s.writes, 8, t.writes);
         le_put(s.power_cycles, 8, 1);
         le_put(s.error_entries, 8, t.errors);
@@ -229,11 +231,15 @@ static const struct page pages[256] = {
 
 static uint16_t check_page(const struct admin *a, uint8_t lid)
 {
-        bool prohibited = is_discovery(a->ctrl) && pages[lid].io;
+        enum rule_id rule = LOG_UNKNOWN;
 
         if (has_page(a->ctrl, lid))
                 return 0;
-        return rule_refuse(a->env->policy, prohibited ? DISC_LOGS : LOG_UNKNOWN);
+        if (is_discovery(a->ctrl))
+                rule = pages[lid].io ? DISC_LOGS : LOG_UNKNOWN;
+        else if (lid >= LOG_DISCOVERY && lid <= LOG_DISCOVERY + 3)
+                rule = LOG_NOT_DISC;
+        return rule_refuse(a->env->policy, rule);
 }
 
 static uint16_t check_fields(const struct admin *a, uint8_t lid, uint64_t offset)
@@ -241,7 +247,9 @@ static uint16_t check_fields(const struct admin *a, uint8_t lid, uint64_t offset
         uint32_t nsid = le32_get(a->r->sqe.nsid);
         bool by_index = le32_get(a->r->sqe.cdw14) >> 23 & 1; /* OT */
 
-        if (by_index || offset & 3)
+        if (offset & 3)
+                return NVME_INVALID_FIELD;
+        if (by_index && rule_refuse(a->env->policy, LOG_INDEX))
                 return NVME_INVALID_FIELD;
         if (lid == LOG_SMART && nsid != 0 && nsid != UINT32_MAX) /* LPA: not per namespace */
                 return NVME_INVALID_FIELD;

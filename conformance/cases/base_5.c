@@ -262,7 +262,7 @@ CASE("base/5.1.2/aer-limit", MUST, RULES(AER_LIMIT),
         expect_works(q);
 }
 
-CASE("base/5.1.1/abort-unknown", SHOULD, NO_RULE,
+CASE("base/5.1.1/abort-unknown", SHOULD, RULES(ABORT_UNKNOWN),
      "Abort of a command that is not there succeeds, and says that nothing was aborted")
 {
         struct queue *q = admin_queue(t);
@@ -311,6 +311,82 @@ CASE("base/5.1.25/queues", MUST, RULES(FAB_ANSWERED), "Number of Queues grants a
         get_feature(q, FEAT_QUEUES);
 }
 
+CASE("base/5.1.25/queues-late", MUST, RULES(FEAT_QUEUES_LATE),
+     "Number of Queues is not set any more once there is an I/O queue")
+{
+        struct queue *q = io_queue(t);
+
+        expect_refusal(q->admin, send_set_feature(q->admin, FEAT_QUEUES, 0x00010001));
+        expect_works(q->admin);
+        expect_works(q);
+}
+
+CASE("base/5.1.25/queues-range", SHOULD, RULES(FEAT_QUEUES_RANGE),
+     "Number of Queues with 65,536 of either (FFFFh) is refused")
+{
+        struct queue *q = admin_queue(t);
+
+        expect_refusal(q, send_set_feature(q, FEAT_QUEUES, 0x0000ffff));
+        expect_refusal(q, send_set_feature(q, FEAT_QUEUES, 0xffff0000));
+        expect_works(q);
+}
+
+static uint32_t select_feature(struct queue *q, uint8_t fid, uint8_t select)
+{
+        return succeed(q, send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = fid | select << 8u)).dw0;
+}
+
+/* Sets Asynchronous Event Configuration to another value than the one that it has: this one. */
+static uint32_t change_events(struct queue *q)
+{
+        uint32_t value = get_feature(q, FEAT_AEC) ^ 1; /* SMART: spare below its threshold */
+
+        require(q->t, finish(q, send_set_feature(q, FEAT_AEC, value)).status == NVME_SUCCESS,
+                "it can't be changed");
+        return value;
+}
+
+CASE("base/5.1.25/value-kept", MUST, RULES(FEAT_KEPT),
+     "Asynchronous Event Configuration is what it was set to")
+{
+        struct queue *q = admin_queue(t);
+        uint32_t value = change_events(q);
+
+        want_eq(t, "Asynchronous Event Configuration", get_feature(q, FEAT_AEC), value);
+}
+
+CASE("base/5.1.25/timestamp", MUST, RULES(FEAT_KEPT),
+     "Timestamp goes on from what it was set to, and says that a host has set it", .writes = true)
+{
+        static const uint8_t set[8] = { 0x00, 0x68, 0xe5, 0xcf, 0x8b, 0x01 }; /* November 2023, ms */
+        struct queue *q = admin_queue(t);
+        const uint8_t *got;
+
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_TIMESTAMP, "no Timestamp");
+        succeed(q, send_cmd(q, .opc = NVME_SET_FEATURES, .cdw10 = FEAT_TIMESTAMP, .bytes = 8,
+                            .data = set, .in_capsule = true));
+        got = succeed(q, send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = FEAT_TIMESTAMP, .bytes = 8))
+                  .data;
+        want(t, le_get(got, 6) - le_get(set, 6) < 60000, "what was set, and less than a minute more",
+             "%" PRIu64 " ms instead of %" PRIu64, le_get(got, 6), le_get(set, 6));
+        want_eq(t, "Timestamp Origin", got[6] >> 1 & 7, 1);
+}
+
+CASE("base/5.1.25/select", MUST, RULES(FEAT_SELECT),
+     "A feature's default stays when it is set, and its capabilities say that it can be")
+{
+        struct queue *q = admin_queue(t);
+        uint32_t before, value;
+
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_SAVE, "ONCS: no Select");
+        before = select_feature(q, FEAT_AEC, 1);
+        value = change_events(q);
+        want_eq(t, "the current value", select_feature(q, FEAT_AEC, 0), value);
+        want_eq(t, "the default value", select_feature(q, FEAT_AEC, 1), before);
+        want(t, select_feature(q, FEAT_AEC, 3) & 4, "changeable (bit 2 of the capabilities)",
+             "it is not, and was changed");
+}
+
 CASE("base/5.1.12/lid-unknown", MUST, RULES(LOG_UNKNOWN), "A reserved log page is refused")
 {
         struct queue *q = admin_queue(t);
@@ -327,6 +403,72 @@ CASE("base/5.1.12/offset-beyond", MUST, RULES(LOG_OFFSET),
         require(t, caps(t)->id.lpa & LPA_EXTENDED, "log page offsets are not supported");
         expect_refusal(q, send_get_log(q, LOG_SMART, 512, 1 << 20));
         expect_works(q);
+}
+
+CASE("base/5.1.12/offset-type", MUST, RULES(LOG_INDEX),
+     "An index (OT) into SMART / Health, which has none, is refused")
+{
+        struct queue *q = admin_queue(t);
+
+        require(t, caps(t)->vs >= NVME_VERSION(2, 0, 0), "OT came with NVMe 2.0");
+        require(t, caps(t)->id.lpa & LPA_EXTENDED, "log page offsets are not supported");
+        expect_refusal(q, send_cmd(q, .opc = NVME_GET_LOG_PAGE, .nsid = NSID_ALL,
+                                   .cdw10 = LOG_SMART | 127u << 16, .cdw14 = 1u << 23,
+                                   .bytes = 512));
+        expect_works(q);
+}
+
+CASE("base/5.1.12/discovery-logs", MUST, RULES(LOG_NOT_DISC),
+     "An I/O controller refuses the log pages of discovery, 70h to 73h")
+{
+        struct queue *q = admin_queue(t);
+
+        for (uint8_t lid = LOG_DISCOVERY; lid <= LOG_DISCOVERY + 3; lid++)
+                expect_refusal(q, send_get_log(q, lid, 1024, 0));
+        expect_works(q);
+}
+
+static uint64_t smart_reads(struct queue *q)
+{
+        const struct log_smart *s = get_log(q, LOG_SMART, sizeof(*s), 0);
+
+        return le_get(s->reads, 8);
+}
+
+static bool has_entry(const struct log_error *log, unsigned n, struct reply r)
+{
+        for (unsigned i = 0; i < n; i++)
+                if (le64_get(log[i].count) && le16_get(log[i].sqid) == 0 &&
+                    le16_get(log[i].cid) == r.cid &&
+                    (le16_get(log[i].sf) >> 1 & STATUS_MASK) == r.status)
+                        return true;
+        return false;
+}
+
+CASE("base/5.1.12/more", MUST, RULES(LOG_MORE),
+     "A command that ends with M set has an entry in the Error Information log")
+{
+        struct queue *q = admin_queue(t);
+        unsigned n = caps(t)->id.elpe + 1u;
+        struct reply r = finish(q, send_get_log(q, 0xbf, 512, 0));
+
+        require(t, r.status != NVME_SUCCESS && r.more, "a failed command has M cleared");
+        want(t, has_entry(get_log(q, LOG_ERROR, n * sizeof(struct log_error), 0), n, r),
+             "an entry with SQID 0, its CID and its status", "none among %u", n);
+}
+
+CASE("base/5.1.12/host-reads", SHOULD, RULES(LOG_SMART_READS),
+     "Reads are counted in SMART / Health")
+{
+        struct queue *q = io_queue(t);
+        uint64_t before = smart_reads(q->admin), after;
+
+        require(t, caps(t)->nsid, "no namespace");
+        for (int i = 0; i < 5; i++)
+                read_blocks(q, 0, 0);
+        after = smart_reads(q->admin);
+        want(t, after - before >= 5, "5 more Host Read Commands at least",
+             "%" PRIu64 " and then %" PRIu64, before, after);
 }
 
 CASE("base/5.1.12/mandatory", MUST, RULES(FAB_ANSWERED),

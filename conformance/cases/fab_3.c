@@ -31,6 +31,26 @@ CASE("fab/3.1.4/cc", MUST, RULES(FAB_CC_READBACK), "CC reads back what was writt
         want_eq(t, "CC", property_get(q, PROP_CC), with_css(q, CC_RUN));
 }
 
+CASE("fab/3.1.4/reserved", SHOULD, RULES(FAB_PROP_RSVD), "Reserved bits of CAP and CSTS read 0")
+{
+        struct queue *q = admin_queue(t);
+
+        want_eq(t, "reserved bits of CAP", property_get(q, PROP_CAP) & CAP_RESERVED, 0);
+        want_eq(t, "reserved bits of CSTS", property_get(q, PROP_CSTS) & CSTS_RESERVED, 0);
+}
+
+CASE("fab/3.1.4/crms", MUST, RULES(FAB_CRMS), "CAP.CRMS bit 0 is 1 from NVMe 2.0 on")
+{
+        require(t, caps(t)->vs >= NVME_VERSION(2, 0, 0), "CAP.CRMS came with NVMe 2.0");
+        want(t, property_get(admin_queue(t), PROP_CAP) & CAP_CRMS_CRWMS, "CAP.CRMS bit 0 1", "0");
+}
+
+CASE("fab/3.1.4/crto", MUST, RULES(FAB_CRTO), "A controller that says CAP.CRMS has CRTO")
+{
+        require(t, CAP_CRMS(caps(t)->cap), "CAP.CRMS is 0");
+        property_get(admin_queue(t), PROP_CRTO);
+}
+
 /* --- enabling, resetting, shutting down */
 
 CASE("fab/3.5.2/ready", MUST, RULES(FAB_RDY), "CSTS.RDY follows CC.EN, both ways")

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "conformance/case.h"
+#include "pdu/wire/discovery.h"
 
 /* The whole log, read at once. */
 static const struct disc_header *read_log(struct queue *q, uint64_t *n)
@@ -125,6 +126,19 @@ CASE("fab/3.1.3.3/listed", MUST, RULES(DISC_LISTED),
         fail(t, "an entry with its NQN", "%llu others", (unsigned long long)n);
 }
 
+CASE("fab/3.1.3.3/one-entry", MUST, RULES(DISC_ONE_DYNAMIC),
+     "A subsystem of the dynamic model has one entry for a port and address", .discovery = true)
+{
+        uint64_t n;
+        const struct disc_header *h = read_log(discovery_queue(t), &n);
+
+        for (uint64_t i = 0; i < n; i++)
+                for (uint64_t k = 0; k < i; k++)
+                        want(t, !disc_entry_twins(&entries(h)[i], &entries(h)[k]), "one entry",
+                             "entries %u and %u for %.223s", (unsigned)k, (unsigned)i,
+                             entries(h)[i].subnqn);
+}
+
 CASE("fab/3.1.3.3/persistent", MUST, RULES(DISC_PERSISTENT),
      "A discovery controller that grants KATO takes Keep Alive and AER; else it refuses Connect",
      .discovery = true)
@@ -179,6 +193,27 @@ CASE("fab/3.1.3.3/prohibited-logs", MUST, RULES(DISC_LOGS),
         for (unsigned i = 0; i < sizeof(logs); i++)
                 expect_refusal(q, send_get_log(q, logs[i], 512, 0));
         expect_works(q);
+}
+
+CASE("fab/3.1.3.3/prohibited-features", MUST, RULES(DISC_FEATURES),
+     "A discovery controller has neither Number of Queues nor Host Identifier", .discovery = true)
+{
+        struct queue *q = discovery_queue(t);
+
+        expect_refusal(q, send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = FEAT_QUEUES));
+        expect_refusal(q, send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = FEAT_HOSTID, .cdw11 = 1,
+                                   .bytes = 16));
+        expect_works(q);
+}
+
+CASE("fab/3.1.3.3/cap", MUST, RULES(FAB_CAP_DISC),
+     "CAP of a discovery controller has MPSMIN, MPSMAX, NSSRS and AMS 0 and in CSS bit 0 alone",
+     .discovery = true)
+{
+        uint64_t cap = property_get(discovery_queue(t), PROP_CAP);
+
+        want(t, cap_is_discovery(cap), "bits 55:48, 36, 18:17 0 and 44:37 1", "CAP %016llX",
+             (unsigned long long)cap);
 }
 
 CASE("fab/3.1.3.3/cntrltype", MUST, RULES(ID_CNTRLTYPE), "CNTRLTYPE of a discovery controller is 2",

@@ -15,6 +15,7 @@ struct wire { /* what a host said: the SQEs of its capsules */
         unsigned n;
         uint64_t addr[SEQ_QUEUES]; /* of a connection's first descriptor */
         uint32_t key[SEQ_QUEUES];
+        bool cut[SEQ_QUEUES]; /* a capsule ended before it told where its data lies */
 };
 
 static char file[] = "/tmp/capture_rdma.XXXXXX";
@@ -37,7 +38,9 @@ static void relate(struct wire *w, unsigned on, struct sgl *s)
                 w->addr[on] = b.addr;
                 w->key[on] = b.key;
         }
-        if (b.addr > 0)
+        if (w->cut[on])
+                b.addr = 0;
+        else if (b.addr > 0)
                 b.addr -= w->addr[on];
         if (b.addr + BIND_MEMORY > 2 * BIND_MEMORY)
                 b.addr = UINT64_MAX;
@@ -54,6 +57,7 @@ static void add(struct wire *w, unsigned on, const void *capsule, size_t n)
                 return;
         *sqe = (union sqe) { 0 };
         memcpy(sqe, capsule, n < sizeof(*sqe) ? n : sizeof(*sqe));
+        w->cut[on] |= sqe->sgl.id == 0;
         relate(w, on, &sqe->sgl);
         w->n++;
 }
@@ -77,6 +81,7 @@ static void say_all(const struct sequence *s, struct wire *wire)
                 bind[i].memory = (struct bind_memory) { .at = memory, .addr = 1 << 30, .key = 7 };
         }
         memset(wire->key, 0, sizeof(wire->key));
+        memset(wire->cut, 0, sizeof(wire->cut));
         for (unsigned i = 0; i < s->steps; i++) {
                 const struct seq_step *step = &s->step[i];
                 struct bind_work w = { 0 };
@@ -99,6 +104,7 @@ static struct remote_answer play_by(const struct campaign_config *c, const struc
         assert_int_equal(player_init(&p, c, &loop), 0);
         heard = wire;
         memset(wire->key, 0, sizeof(wire->key));
+        memset(wire->cut, 0, sizeof(wire->cut));
         p.session->pdu = on_pdu;
         player_play(&p, s);
         a = p.session->answer;

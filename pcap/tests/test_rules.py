@@ -33,6 +33,9 @@ UNSEEN = {
     "base/5.1.2/aer-kept": "whether there was an event is not told",
     "base/5.1.12/fid": "a host may ask for what is optional",
     "base/5.1.12/lid": "a host may ask for what is optional",
+    "base/5.1.12/more": "entries are overwritten by later ones",
+    "base/5.1.12/host-reads": "there may be other queues",
+    "base/5.1.11/select": "what the default value is, is not told",
     "fab/3.1.3.3/genctr": "the log may have changed for other hosts, or to and fro",
     "fab/3.1.3.3/listed": "which hosts may use a subsystem is not told",
     "rdma/3.2/disconnect-answered": "DREP is a datagram: it may have been lost",
@@ -61,7 +64,7 @@ VIOLATED = """
     base/5.1.13/cntlid base/5.1.13/subnqn base/5.1.13/ioccsz base/5.1.13/icdoff
     base/5.1.13/sgls base/5.1.13/kas base/5.1.13/cntrltype base/5.1.13/maxcmd
     base/5.1.13/queue-entry-sizes base/5.1.13/namespace base/5.1.13/namespace-descriptors
-    fab/3.9/command fab/3.1.3.3/log-header fab/3.1.3.3/log-entry
+    base/5.1.25/value-kept fab/3.9/command fab/3.1.3.3/log-header fab/3.1.3.3/log-entry
     tcp/3.1.1/trsvcid tcp/3.1.1/tsas fab/3.1.3.3/persistent rdma/3.1/accept-recfmt
     rdma/3.1/accept-crqsize rdma/3.1/accept-reserved rdma/3.3/accept-ird
     rdma/3.1/reject-format rdma/3.1/reject-status rdma/3.3/response-length

@@ -388,10 +388,14 @@ static uint16_t set_queues(struct controller *c, uint32_t dw11)
 {
         uint32_t nsq = dw11 & 0xffff, ncq = dw11 >> 16, n = (nsq < ncq ? nsq : ncq) + 1;
 
+        uint16_t status = 0;
+
         if (nsq == 0xffff || ncq == 0xffff)
-                return NVME_INVALID_FIELD;
-        if (c->io_queues > 0)
-                return NVME_SEQUENCE_ERROR;
+                status = refuse(c, FEAT_QUEUES_RANGE);
+        if (!status && c->io_queues > 0)
+                status = refuse(c, FEAT_QUEUES_LATE);
+        if (status)
+                return status;
         c->queues = n < c->cfg.queues_max ? (uint16_t)n : c->cfg.queues_max;
         return 0;
 }
@@ -446,6 +450,8 @@ static uint32_t get_feature(const struct controller *c, uint8_t fid, bool curren
 
 bool controller_feature(struct controller *c, const union sqe *sqe, struct cqe *cqe, uint64_t now)
 {
+        enum feature_select select =
+            violates(c, FEAT_SELECT) ? FEATURE_CURRENT : feature_select(sqe);
         uint8_t fid = (uint8_t)le32_get(sqe->cdw10);
         bool set = sqe->opc == NVME_SET_FEATURES;
         uint32_t value = 0;
@@ -457,10 +463,10 @@ bool controller_feature(struct controller *c, const union sqe *sqe, struct cqe *
         status = feature_check(sqe);
         if (!status && set)
                 status = set_feature(c, fid, le32_get(sqe->cdw11), now);
-        if (!status && !set && feature_select(sqe) == FEATURE_CAPABILITIES)
+        if (!status && !set && select == FEATURE_CAPABILITIES)
                 value = FEATURE_CHANGEABLE;
         else if (!status && (!set || fid == FEAT_QUEUES))
-                value = get_feature(c, fid, set || feature_select(sqe) == FEATURE_CURRENT);
+                value = get_feature(c, fid, set || select == FEATURE_CURRENT);
         end(cqe, status);
         cqe->dw0 = le32(value);
         cqe->dw1 = le32(0);

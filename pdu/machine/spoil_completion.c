@@ -69,10 +69,28 @@ static bool done_identify(const struct done *d)
                (le32_get(d->sqe->cdw10) & 0xff) == d->which;
 }
 
+/* Of its current value. */
+static bool done_get_feature(const struct done *d, uint8_t fid)
+{
+        uint32_t dw10 = le32_get(d->sqe->cdw10);
+
+        return succeeded(d) && d->sqe->opc == NVME_GET_FEATURES && (dw10 & 0xff) == fid &&
+               (dw10 >> 8 & 7) == 0;
+}
+
 static bool done_get_kato(const struct done *d)
 {
-        return succeeded(d) && d->sqe->opc == NVME_GET_FEATURES &&
-               (le32_get(d->sqe->cdw10) & 0xff) == FEAT_KATO;
+        return done_get_feature(d, FEAT_KATO);
+}
+
+static bool done_get_aec(const struct done *d)
+{
+        return done_get_feature(d, FEAT_AEC);
+}
+
+static bool done_get_timestamp(const struct done *d)
+{
+        return done_get_feature(d, FEAT_TIMESTAMP);
 }
 
 static bool done_discovery(const struct done *d)
@@ -123,6 +141,7 @@ static const struct completion completions[] = {
         CQE(FAB_CONNECT_NOT_FIELD, done_connect_failed, dw0, PUT, 0),
         CQE(FAB_CONNECT_RSVD, done_connected, dw1, PUT, 1),
         PROPERTY(FAB_CAP, PROP_CAP, result, FLIP, CAP_CQR),
+        PROPERTY(FAB_CAP_DISC, PROP_CAP, result, FLIP, CAP_MPSMAX),
         PROPERTY(FAB_CRMS, PROP_CAP, result, FLIP, CAP_CRMS_CRWMS),
         PROPERTY(FAB_CRTO, PROP_CRTO, sf, PUT, NVME_INVALID_FIELD << 1),
         PROPERTY(FAB_PROP_RSVD, PROP_CSTS, result, FLIP, 1 << 20),
@@ -140,6 +159,8 @@ static const struct completion completions[] = {
         ID(ID_QES, sqes, PUT, 0x77),
         IDENTIFY(ID_NS, CNS_NS, id_ns, nuse, PUT, UINT64_MAX),
         IDENTIFY(ID_NS_DESCS, CNS_NS_DESCS, ns_desc, nidl, PUT, 5),
+        CQE(FEAT_KEPT, done_get_aec, dw0, FLIP, 1),
+        { FEAT_KEPT, IN_DATA, done_get_timestamp, { 5, 1, FLIP, 1 }, 0 },
         CQE(KA_ROUND, done_get_kato, dw0, ADD, 1),
         { DISC_HEADER, IN_LOG, done_discovery, { AT(struct disc_header, recfmt), PUT, 1 }, 0 },
         ENTRY(DISC_ENTRY, trtype, 1, PUT, 0),

@@ -171,6 +171,25 @@ void disc_entry_check(const struct disc_entry *e, struct rule_set *found)
         }
 }
 
+static bool same_string(const char *a, const char *b, size_t size)
+{
+        return strncmp(a, b, size) == 0;
+}
+
+static bool is_dynamic(const struct disc_entry *e)
+{
+        return e->subtype == SUBTYPE_NVM && le16_get(e->cntlid) == CNTLID_DYNAMIC;
+}
+
+bool disc_entry_twins(const struct disc_entry *a, const struct disc_entry *b)
+{
+        return is_dynamic(a) && is_dynamic(b) && a->trtype == b->trtype &&
+               le16_get(a->portid) == le16_get(b->portid) &&
+               same_string(a->subnqn, b->subnqn, sizeof(a->subnqn)) &&
+               same_string(a->traddr, b->traddr, sizeof(a->traddr)) &&
+               same_string(a->trsvcid, b->trsvcid, sizeof(a->trsvcid));
+}
+
 /* --- made ------------------------------------------------------------------------------------- */
 
 static void fill_in(struct disc_entry *e, uint8_t trtype, uint8_t subtype, uint8_t adrfam,

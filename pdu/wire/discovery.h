@@ -26,6 +26,10 @@ uint16_t disc_entry_port(const struct disc_entry *e);
  * DISC_TRSVCID for TCP, RDMA_DISC_* for RDMA); adds to `found`. */
 void disc_entry_check(const struct disc_entry *e, struct rule_set *found);
 
+/* Whether both are entries of the dynamic model for one subsystem at one port and address: a log has
+ * no two of them (DISC_ONE_DYNAMIC). */
+bool disc_entry_twins(const struct disc_entry *a, const struct disc_entry *b);
+
 /*
  * Fills in an entry for NVMe/TCP without TLS: SUBTYPE_*, ADRFAM_*, address, port and NQN as given,
  * controllers of the dynamic model, everything else zero. Strings are cut to their fields.

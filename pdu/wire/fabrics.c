@@ -39,6 +39,14 @@ unsigned property_size(uint32_t ofst)
         return ofst == PROP_CAP ? 8 : 4;
 }
 
+bool cap_is_discovery(uint64_t cap)
+{
+        uint64_t mps = cap >> 48 & 0xff, css = cap >> 37 & 0xff, nssrs = cap >> 36 & 1,
+                 ams = cap >> 17 & 3;
+
+        return !mps && !nssrs && !ams && css == 1;
+}
+
 /* --- NQNs: Base 2.2, 4.7 ---------------------------------------------------------------------- */
 
 static bool is_digits(const char *s, int n)

@@ -80,6 +80,12 @@ void describe_property(const struct describe *d, uint32_t ofst, uint64_t value);
 #define CAP_CSS_IOCSS  (UINT64_C(1) << 43) /* all command sets that there are */
 #define CAP_CSS_NOIO   (UINT64_C(1) << 44) /* none for I/O */
 #define CAP_CRMS_CRWMS (UINT64_C(1) << 59)
+#define CAP_CRMS(cap)  ((unsigned)((cap) >> 59 & 3))
+#define CAP_MPSMAX     (UINT64_C(15) << 52)
+#define CAP_RESERVED   (UINT64_C(3) << 62 | UINT64_C(0x1f) << 19)
+/* MPSMIN, MPSMAX, NSSRS and AMS are 0, and CSS has bit 0 alone: what B2.2 3.1.4.1 asks of discovery
+ * controllers. */
+bool cap_is_discovery(uint64_t cap);
 
 /* CC */
 #define CC_EN         (1u << 0)
@@ -95,6 +101,7 @@ void describe_property(const struct describe *d, uint32_t ofst, uint64_t value);
 #define CSTS_SHST(csts)    ((csts) >> 2 & 3)
 #define CSTS_SHST_OCCURS   (1u << 2)
 #define CSTS_SHST_COMPLETE (2u << 2)
+#define CSTS_RESERVED      (~0x7fu)
 
 #define NVME_VERSION(major, minor, tertiary)                                                       \
         ((uint32_t)(major) << 16 | (uint32_t)(minor) << 8 | (uint32_t)(tertiary))

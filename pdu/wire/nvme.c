@@ -407,6 +407,8 @@ void cqe_line(struct text *t, const struct cqe *c)
                  status_name(cqe_status(c)));
         if (cqe_status(c) && word_for(statuses, cqe_status(c)) == NULL)
                 text_add(t, " %Xh/%02Xh", cqe_status(c) >> 8, cqe_status(c) & 0xff);
+        if (cqe_more(c))
+                text_add(t, " M");
         if (cqe_dnr(c))
                 text_add(t, " DNR");
         if (le64_get(c->result))

@@ -202,7 +202,7 @@ enum nvme_status {
         NVME_ANA_INACCESSIBLE = 0x302,
 };
 
-enum { STATUS_DNR = 1 << 14, STATUS_MASK = 0x7ff }; /* of the 15-bit status field */
+enum { STATUS_MORE = 1 << 13, STATUS_DNR = 1 << 14, STATUS_MASK = 0x7ff }; /* of the 15-bit status field */
 
 static inline uint16_t cqe_status(const struct cqe *c)
 {
@@ -214,7 +214,13 @@ static inline bool cqe_dnr(const struct cqe *c)
         return le16_get(c->sf) >> 15 & 1;
 }
 
-/* The status word for SCT << 8 | SC, to which STATUS_DNR may be or'ed. */
+/* There is an entry in the Error Information log. */
+static inline bool cqe_more(const struct cqe *c)
+{
+        return le16_get(c->sf) >> 14 & 1;
+}
+
+/* The status word for SCT << 8 | SC, to which STATUS_DNR and _MORE may be or'ed. */
 static inline le16_t status_field(unsigned status)
 {
         return le16((uint16_t)(status << 1));

@@ -218,7 +218,7 @@ static void log_statuses(void **state)
                 { LOG_CHANGED_NS, 4096, 0, 0, 0 },
                 { LOG_EFFECTS, 4096, 0, 0, 0 },
                 { LOG_FEATURE_EFFECTS, 1024, 0, 0, 0 },
-                { LOG_DISCOVERY, 1024, 0, 0x109, LOG_UNKNOWN },
+                { LOG_DISCOVERY, 1024, 0, 0x109, LOG_NOT_DISC },
                 { LOG_ANA, 1024, 0, 0x109, LOG_UNKNOWN },
                 { 0xff, 4, 0, 0x109, LOG_UNKNOWN },
         };
@@ -306,6 +306,7 @@ static void error_log(void **state)
         (void)state;
         assert_int_equal(simple(&admin, cmd, 0x80, 0, 0, 0), NVME_INVALID_OPCODE);
         assert_int_equal(identify(0xff, 0, 0, 0), NVME_INVALID_FIELD);
+        assert_true(cqe_more(&cmd->r.cqe));
         get_log(&admin, cmd, LOG_ERROR, false, 4096, 0);
         assert_int_equal(le64_get(e[0].count), 2); /* the newest first */
         assert_int_equal(e[0].opc, NVME_IDENTIFY);
@@ -319,9 +320,11 @@ static void error_log(void **state)
         get_log(&admin, cmd, LOG_ERROR, false, 4096, 0);
         assert_int_equal(le64_get(e[0].count), 102);
         assert_int_equal(le64_get(e[63].count), 39);
-        ctrl_log_error(&admin.q, &cmd->r, NVME_LBA_RANGE | STATUS_DNR);
+        cmd->r.cqe.sf = status_field(NVME_LBA_RANGE | STATUS_DNR);
+        ctrl_log_error(&admin.q, &cmd->r);
+        assert_true(cqe_more(&cmd->r.cqe));
         get_log(&admin, cmd, LOG_ERROR, false, 64, 0);
-        assert_int_equal(le16_get(e[0].sf) >> 1, NVME_LBA_RANGE);
+        assert_int_equal(le16_get(e[0].sf) >> 1, NVME_LBA_RANGE | STATUS_DNR | STATUS_MORE);
 }
 
 static void smart(void **state)

@@ -709,7 +709,7 @@ static void *live(void *arg)
                 ctrl_account(&t->f.q, i & 1, 512);
                 ctrl_write_through(&t->f.q);
         }
-        ctrl_log_error(&t->f.q, &t->connect.r, NVME_LBA_RANGE);
+        ctrl_log_error(&t->f.q, &t->connect.r);
         assert_null(ctrl_queue_gone(&t->f.q));
         return NULL;
 }

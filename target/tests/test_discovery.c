@@ -171,8 +171,8 @@ static void prohibited(void **state)
                 { NVME_GET_LOG_PAGE, LOG_FEATURE_EFFECTS, 0, 0 },
                 { NVME_GET_FEATURES, FEAT_KATO, 0, 0 },
                 { NVME_GET_FEATURES, FEAT_AEC, 0, 0 },
-                { NVME_GET_FEATURES, FEAT_QUEUES, 0x002, FEAT_UNKNOWN },
-                { NVME_GET_FEATURES, FEAT_HOSTID, 0x002, FEAT_UNKNOWN },
+                { NVME_GET_FEATURES, FEAT_QUEUES, 0x002, DISC_FEATURES },
+                { NVME_GET_FEATURES, FEAT_HOSTID, 0x002, DISC_FEATURES },
                 { NVME_GET_FEATURES, FEAT_WRITE_CACHE, 0x002, FEAT_UNKNOWN },
                 { 0x11, 0, 0x001, DISC_PROHIBITED }, /* Firmware Download */
                 { 0x0d, 0, 0x001, DISC_PROHIBITED }, /* Namespace Management */

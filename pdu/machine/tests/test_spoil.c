@@ -129,7 +129,8 @@ static bool is_of_data(enum rule_id rule)
         return (rule >= ID_CNTLID && rule <= ID_NS_DESCS) ||
                (rule >= DISC_HEADER && rule <= DISC_TSAS) || rule == FAB_VS ||
                rule == FAB_CC_READBACK || rule == FAB_SGL_LONG || rule == FAB_CRTO ||
-               rule == FAB_PROP_RSVD || rule == ABORT_UNKNOWN;
+               rule == FAB_PROP_RSVD || rule == ABORT_UNKNOWN || rule == FAB_CAP_DISC ||
+               rule == FEAT_KEPT;
 }
 
 /* What its sender broke besides `expected`. What the other side breaks does not count: it goes on
@@ -399,6 +400,24 @@ static void the_rest_of_values(void **state)
         assert_false(spoil_one(ABORT_UNKNOWN, &sqe, &cqe, NULL, 0));
 }
 
+static void features(void **state)
+{
+        union sqe sqe = a_command(1, NVME_GET_FEATURES, SGL_TRANSPORT, 0);
+        struct cqe cqe = { 0 };
+        uint8_t time[8] = { 0 };
+
+        (void)state;
+        assert_false(spoil_one(FEAT_KEPT, &sqe, &cqe, NULL, 0));
+        sqe.cdw10 = le32(FEAT_AEC);
+        assert_true(spoil_one(FEAT_KEPT, &sqe, &cqe, NULL, 0));
+        assert_int_equal(le32_get(cqe.dw0), 1);
+        sqe.cdw10 = le32(FEAT_AEC | 1 << 8); /* the default value */
+        assert_false(spoil_one(FEAT_KEPT, &sqe, &cqe, NULL, 0));
+        sqe.cdw10 = le32(FEAT_TIMESTAMP);
+        assert_true(spoil_one(FEAT_KEPT, &sqe, &cqe, time, sizeof(time)));
+        assert_int_equal(time[5], 1);
+}
+
 static void long_sgls(void **state)
 {
         union sqe sqe = a_command(1, NVME_IDENTIFY, SGL_TRANSPORT, 4096);
@@ -429,6 +448,7 @@ int main(void)
                 cmocka_unit_test(properties_and_features),
                 cmocka_unit_test(long_sgls),
                 cmocka_unit_test(the_rest_of_values),
+                cmocka_unit_test(features),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
