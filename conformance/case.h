@@ -106,6 +106,7 @@ struct caps {
         bool io, discovery;      /* an I/O subsystem, the discovery service */
         bool persistent;         /* discovery with KATO is granted */
         const char *denied;      /* a subsystem that does not allow us, or NULL */
+        const char *auth;        /* one that we have to authenticate ourselves to, or NULL */
         struct id_ctrl id;       /* of the I/O controller */
         struct disc_entry entry; /* of the subsystem in the discovery log */
 };
@@ -131,6 +132,7 @@ struct queue {
         bool sqfc_off;   /* SQ flow control was asked off and granted */
         char subnqn[NQN_FIELD];
         struct conn *conn;
+        struct talk *talk; /* case_auth.h; NULL: Connect has not asked for authentication */
         struct command *commands; /* those that were sent, the last one first */
         unsigned queues_granted;  /* by Number of Queues (admin queue); 0: not asked yet */
         bool over;                /* has ended in an accepted way: later words about it are idle */

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "embedded.h"
 
+#include "pdu/io/auth_openssl.h"
 #include "pdu/io/verbs_memory.h"
 #include "target/config.h"
 
 /* A second subsystem, which none of our hosts may use. */
 #define DENIED_NQN "nqn.2026-01.io.nvmfspec:denied"
 #define OTHER_HOST "nqn.2026-01.io.nvmfspec:a-host-that-is-not-here"
+#define AUTH_NQN   "nqn.2026-01.io.nvmfspec:authenticated"
+
+/* One that is used as it stands, and one that is tied to an NQN. */
+static const struct auth_key host_key = { .hash = AUTH_SHA256, .len = 32, .bytes = "the host's" };
+static const struct auth_key ctrl_key = { .len = 48, .bytes = "the subsystem's" };
 
 enum { RECEIVES = 65536 }; /* on one SRQ: enough for any number of jobs */
 
@@ -34,6 +40,18 @@ static bool add_denied(struct config *c)
         return config_add_string(&s->hosts, &s->n_hosts, OTHER_HOST);
 }
 
+/* A third one, which has a key with them. */
+static bool add_authenticated(struct config *c)
+{
+        struct config_subsystem *s = config_add_subsystem(c, AUTH_NQN);
+
+        if (!s || !config_add_ns(s, 1, "mem:1M"))
+                return false;
+        s->allow_any_host = true;
+        s->keys = (struct auth_keys) { .host = host_key, .ctrl = ctrl_key };
+        return true;
+}
+
 static bool add_port(struct config *c, uint8_t trtype)
 {
         struct config_port *p = config_add_port(c, 1, "127.0.0.1", "0");
@@ -41,13 +59,15 @@ static bool add_port(struct config *c, uint8_t trtype)
         if (p)
                 p->trtype = trtype;
         return p && config_add_string(&p->subsystems, &p->n_subsystems, TARGET_NQN) &&
-               config_add_string(&p->subsystems, &p->n_subsystems, DENIED_NQN);
+               config_add_string(&p->subsystems, &p->n_subsystems, DENIED_NQN) &&
+               (!auth_openssl() || config_add_string(&p->subsystems, &p->n_subsystems, AUTH_NQN));
 }
 
 static bool make_config(struct config *c, const struct options *o, char *error, size_t size)
 {
         *c = (struct config) { 0 };
-        if (add_tested(c, o->ns.items) && add_denied(c) && add_port(c, o->suite.trtype))
+        if (add_tested(c, o->ns.items) && add_denied(c) && (!auth_openssl() || add_authenticated(c)) &&
+            add_port(c, o->suite.trtype))
                 return config_check(c, "embedded target", error, size);
         snprintf(error, size, "out of memory");
         return false;
@@ -117,4 +137,7 @@ void embedded_address(const struct embedded *e, struct suite *s)
         s->trsvcid = e->trsvcid;
         s->subnqn = TARGET_NQN;
         s->caps.denied = DENIED_NQN;
+        s->caps.auth = auth_openssl() ? AUTH_NQN : NULL;
+        s->dhchap = host_key;
+        s->dhchap_ctrl = ctrl_key;
 }

@@ -116,6 +116,10 @@ static void add_outcome(struct text *t, const struct rule *r, const struct outco
                         text_add(t, " IPO %u in the %s", o->fei & 0xffff, data ? "data" : "SQE");
                 return;
         }
+        if (r->reaction == REACT_AUTH) {
+                text_add(t, "\"%s\" (%02Xh)", auth_failure_name((uint8_t)o->code), o->code);
+                return;
+        }
         if (r->reaction == REACT_REJECT) {
                 text_add(t, "STS %u (%s)", o->code, rdma_reject_name(o->code));
                 return;
@@ -130,13 +134,15 @@ static void add_outcome(struct text *t, const struct rule *r, const struct outco
 const char *reaction_says(const struct rule *r, char *buf, size_t size)
 {
         struct text t = text_in(buf, size);
-        bool listed =
-            r->reaction == REACT_TERM || r->reaction == REACT_STATUS || r->reaction == REACT_REJECT;
+        bool listed = r->reaction == REACT_TERM || r->reaction == REACT_STATUS ||
+                      r->reaction == REACT_REJECT || r->reaction == REACT_AUTH;
 
         if (r->reaction == REACT_TERM)
                 text_add(&t, "C2HTermReq ");
         else if (r->reaction == REACT_REJECT)
                 text_add(&t, "the connect request is rejected with ");
+        else if (r->reaction == REACT_AUTH)
+                text_add(&t, "%s ", auth_message_name(AUTH_FAILURE1));
         else if (!listed)
                 text_add(&t, "%s", reaction_name(r->reaction));
         for (int i = 0; listed && i < RULE_OUTCOMES && r->accept[i].code; i++) {
@@ -523,6 +529,8 @@ void expect_refusal(struct queue *q, uint16_t cid)
         case REACT_REJECT:
                 expect_reject(q);
                 break;
+        case REACT_AUTH:
+                broke(q->t, "%s is what expect_auth_failure() is for", rule->id);
         case REACT_TOLERATE:
         case REACT_NONE:
                 if (cid == 0)

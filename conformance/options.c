@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "pdu/io/auth_openssl.h"
 #include "pdu/io/option.h"
 
 enum { EXIT_USAGE = 2, JOBS = 16 };
@@ -90,6 +91,17 @@ static bool take_denied(void *args, const char *value, char *error, size_t size)
 {
         ((struct options *)args)->suite.caps.denied = value;
         return is_nqn(value, error, size);
+}
+
+static bool take_key(void *args, const char *value, char *error, size_t size)
+{
+        return auth_key_option(&((struct options *)args)->suite.dhchap, value, error, size) == 0;
+}
+
+static bool take_ctrl_key(void *args, const char *value, char *error, size_t size)
+{
+        return auth_key_option(&((struct options *)args)->suite.dhchap_ctrl, value, error, size) ==
+               0;
 }
 
 static bool take_hostid(void *args, const char *value, char *error, size_t size)
@@ -183,6 +195,8 @@ static const struct option_row table[] = {
           TARGET, offsetof(struct options, suite.ddgst), 0, 0, NULL, NULL },
         NUMBER(0, "hpda", "N", hpda, 0, PDU_PDA_MAX, "likewise: alignment of data sent to us, 0 to 31", TARGET),
         CALL(0, "allow-write", "RANGE", take_allow_write, "NSID[:SLBA+BLOCKS] that cases may write to; else none writes", TARGET),
+        CALL('S', "dhchap-secret", "KEY", take_key, "our key, where it asks for authentication: DHHC-1:..., or @FILE", TARGET),
+        CALL('C', "dhchap-ctrl-secret", "KEY", take_ctrl_key, "the subsystem's, which it has to authenticate itself with, or @FILE", TARGET),
         CALL(0, "denied-nqn", "NQN", take_denied, "a subsystem there that does not allow our host", TARGET),
         NUMBER(0, "wait", "SEC", wait, 0, 3600, "for a target that is about to start, so long at most", TARGET),
         CHOICE(0, "role", "ROLE", role, "target", "what is tested: target", TARGET),

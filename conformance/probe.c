@@ -100,6 +100,8 @@ static void probe_controller(struct t *t)
         struct caps *c = found(t);
         struct queue *q = admin_queue(t);
 
+        if (q->talk)
+                c->auth = t->suite->subnqn;
         c->cap = property_get(q, PROP_CAP);
         c->vs = (uint32_t)property_get(q, PROP_VS);
         c->id = *identify_ctrl(q);

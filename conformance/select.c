@@ -94,6 +94,7 @@ static const struct {
         { "fab/6.4", "Disconnect" },
         { "fab/6.5", "Property Get" },
         { "fab/6.6", "Property Set" },
+        { "fab/8.3.4", "Authentication" },
         { "base/5.1.1", "Abort" },
         { "base/5.1.2", "Asynchronous Event Request" },
         { "base/5.1.12", "Log pages" },

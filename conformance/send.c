@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "pdu/wire/text.h"
+#include "case_auth.h"
 #include "words.h"
 
 /* --- changes to what comes next ------------------------------------------------------------ */
@@ -240,6 +241,44 @@ uint16_t queue_connect(struct queue *q, struct connect c)
                           .sgl_len = c.sgl_len,
                           .hand = c.sgl,
                       });
+}
+
+static uint32_t capsule_room(const struct queue *q)
+{
+        return q->qid == 0 ? PDU_ADMIN_IN_CAPSULE : caps(q->t)->in_capsule;
+}
+
+static uint16_t send_auth(struct queue *q, uint8_t fctype, const void *data, uint32_t bytes,
+                          uint8_t secp)
+{
+        union sqe s = { .auth = {
+                            .opc = NVME_FABRICS,
+                            .flags = SQE_PSDT_SGL,
+                            .cid = le16(next_cid(q)),
+                            .fctype = fctype,
+                            .spsp0 = AUTH_SPSP,
+                            .spsp1 = AUTH_SPSP,
+                            .secp = secp,
+                            .len = le32(bytes),
+                        } };
+
+        return submit(q, s,
+                      (struct transfer) {
+                          .data = data,
+                          .bytes = bytes,
+                          .in_capsule = fctype == FCTYPE_AUTH_SEND && bytes <= capsule_room(q),
+                          .sgl_len = -1,
+                      });
+}
+
+uint16_t send_auth_send(struct queue *q, const void *data, uint32_t bytes, uint8_t secp)
+{
+        return send_auth(q, FCTYPE_AUTH_SEND, data, bytes, secp);
+}
+
+uint16_t send_auth_receive(struct queue *q, uint32_t bytes)
+{
+        return send_auth(q, FCTYPE_AUTH_RECEIVE, NULL, bytes, AUTH_SECP);
 }
 
 static uint16_t send_property(struct queue *q, uint8_t fctype, uint32_t ofst, unsigned attrib,

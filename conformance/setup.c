@@ -95,6 +95,8 @@ static void connected(struct queue *q, struct reply r)
 {
         q->cntlid = (uint16_t)r.dw0;
         q->sqfc_off = r.sqhd == SQHD_DISABLED;
+        if (r.dw0 & (CONNECT_ATR | CONNECT_ASCR))
+                auth_connected(q, r.dw0);
 }
 
 static void enable(struct queue *q)

@@ -10,6 +10,7 @@
 
 #include "conn.h"
 #include "pdu/machine/verbs.h"
+#include "pdu/wire/auth.h"
 #include "result.h"
 
 struct suite { /* the target under test, and how it is tested; the same for all cases of a run */
@@ -19,6 +20,7 @@ struct suite { /* the target under test, and how it is tested; the same for all 
         const char *traddr, *trsvcid, *subnqn;
         const char *hostnqn; /* NULL: one for each case */
         const uint8_t *hostid;
+        struct auth_key dhchap, dhchap_ctrl; /* ours and the subsystem's; len 0: none */
         bool hdgst, ddgst;
         uint8_t hpda;
         double timeout_scale;

@@ -12,6 +12,10 @@ struct reply must_succeed(struct queue *q, struct reply r, const char *what);
 /* sqsize, or as much as an I/O queue can have by CAP.MQES (not known while probing). */
 uint16_t fitting_sqsize(struct t *t, uint16_t qid, uint16_t sqsize);
 
+/* Connect has succeeded on q, and with this DW0 has asked for authentication, which is done; ends the
+ * case if it fails. */
+void auth_connected(struct queue *q, uint32_t dw0);
+
 struct conn_tcp;
 struct conn_rdma;
 

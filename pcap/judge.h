@@ -5,6 +5,8 @@
 
 #include "pcap/session.h"
 #include "pdu/machine/rdma_track.h"
+#include "pdu/wire/auth.h"
+#include "pdu/wire/fabrics.h"
 
 struct judge; /* of one connection */
 /* waived: the caller's, outlives it; may be NULL. NULL without memory. */
@@ -36,6 +38,23 @@ void judge_connect(const struct session_cmd *cmd, const struct association *admi
 /* What it shows that a command was refused (judge_refusal.c). */
 void judge_refusal(const struct session *s, const struct session_cmd *cmd, const struct cqe *cqe,
                    struct rule_set *found);
+
+/* --- authentication (judge_auth.c) -------------------------------------------------------------- */
+
+struct auth_past { /* of a queue; all zero at first */
+        bool begun, mutual, lost; /* lost: a message is not in the capture */
+        bool returned;            /* C2 was C1 */
+        enum auth_message last;
+        uint16_t t_id;
+        uint8_t hash, group, challenge[AUTH_HASH_MAX];
+        struct auth_protocol offered;
+};
+struct auth_memory { /* of the capture: the challenge seen last */
+        uint8_t hl, value[AUTH_HASH_MAX];
+};
+/* An Authentication Send or Receive that is over. */
+void judge_auth(struct auth_past *a, struct auth_memory *memory, const struct session_cmd *cmd,
+                bool success, struct rule_set *found);
 
 /* --- below the capsules of NVMe/RDMA (judge_rdma.c) --------------------------------------------- */
 

@@ -19,6 +19,7 @@ struct session_private {
         struct session_cmd *bucket[CMD_BUCKETS];
         struct session_cmd *by_key;   /* found last; NULL: that is over */
         struct rule_set of_header[2]; /* findings of the TCP PDU in hand, by sender */
+        struct auth_past auth;
 };
 
 struct reader {
@@ -27,6 +28,7 @@ struct reader {
         void *user;
         struct association *associations;
         struct session_cmd *spare; /* records of commands that are over */
+        struct auth_memory auth;
         unsigned numbered;
         bool no_memory;
 };
@@ -480,8 +482,13 @@ static void judge_joining(const struct reader *r, const struct session_private *
                 past_joins(a, &p->pub, rec->cmd, status, &rec->broken);
 }
 
-static void judge_result(const struct reader *r, const struct session_private *p,
-                         struct record *rec)
+static bool authenticates(const union sqe *s)
+{
+        return s->opc == NVME_FABRICS &&
+               (s->fctype == FCTYPE_AUTH_SEND || s->fctype == FCTYPE_AUTH_RECEIVE);
+}
+
+static void judge_result(struct reader *r, struct session_private *p, struct record *rec)
 {
         bool success = !rec->cqe || !cqe_status(rec->cqe);
 
@@ -502,6 +509,8 @@ static void judge_result(const struct reader *r, const struct session_private *p
                 return;
         }
         past_answer(&p->pub, rec->cmd, rec->cqe, rec->e, &rec->broken);
+        if (authenticates(&rec->cmd->sqe) && p->pub.assoc && !p->pub.gapped)
+                judge_auth(&p->auth, &r->auth, rec->cmd, success, &rec->broken);
         if (success)
                 judge_data(&p->pub, rec->cmd, rec->cqe, &rec->broken);
 }

@@ -15,7 +15,8 @@ void auth_set_up(struct ctrl *c, const struct subsystem *s)
         c->auth = (struct auth_config) { .role = PARTY_CONTROLLER,
                                          .crypto = auth_openssl(),
                                          .hostnqn = c->m.hostnqn,
-                                         .subnqn = c->m.subnqn };
+                                         .subnqn = c->m.subnqn,
+                                         .policy = c->env->policy };
         if (s)
                 c->auth.keys = *subsystem_keys(s, c->m.hostnqn);
 }
@@ -49,7 +50,8 @@ uint16_t auth_transfer(const struct ctrl_env *env, struct request *r)
 
         r->xfer = send ? XFER_H2C : XFER_C2H;
         r->len = le32_get(cmd->len);
-        if (cmd->secp != AUTH_SECP || cmd->spsp0 != AUTH_SPSP || cmd->spsp1 != AUTH_SPSP)
+        if ((cmd->secp != AUTH_SECP || cmd->spsp0 != AUTH_SPSP || cmd->spsp1 != AUTH_SPSP) &&
+            rule_refuse(env->policy, FAB_AUTH_SECP))
                 return NVME_INVALID_FIELD;
         if (r->len == 0 || r->len > (send ? (uint32_t)SEND_MAX : env->limits->max_transfer))
                 return NVME_INVALID_FIELD;
@@ -66,7 +68,7 @@ static void settle(struct admin *a)
         if (turn == AUTH_DONE) {
                 q->unproven = false;
                 ctrl_update_queues(a->ctrl);
-        } else if (turn == AUTH_REFUSED) {
+        } else if (turn == AUTH_REFUSED && !violates(a->env, FAB_AUTH_ENDS)) {
                 ctrl_leave_queue(q);
                 a->verdict = CTRL_DISCONNECT;
         }
@@ -94,12 +96,12 @@ uint16_t admin_auth_receive(struct admin *a)
         if (auth_turn(auth) != AUTH_SPEAK)
                 return NVME_SEQUENCE_ERROR;
         len = auth_speak(auth, message);
-        if (len > a->r->len) { /* with more room it is said again */
-                *auth = before;
+        if (len > a->r->len && rule_refuse(a->env->policy, FAB_AUTH_ROOM)) {
+                *auth = before; /* with more room it is said again */
                 return NVME_INVALID_FIELD;
         }
-        memset(a->r->data, 0, a->r->len);
-        memcpy(a->r->data, message, len);
+        memset(a->r->data, violates(a->env, FAB_AUTH_ZEROES) ? 0xa5 : 0, a->r->len);
+        memcpy(a->r->data, message, len < a->r->len ? len : a->r->len);
         settle(a);
         return 0;
 }

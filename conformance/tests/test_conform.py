@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`nvmfspec conform` from outside: exit codes, reports, selection, and that it finds out."""
+import base64
 import hashlib
 import html.parser
 import json
@@ -13,6 +14,7 @@ import socketserver
 import subprocess
 import threading
 import time
+import zlib
 import xml.etree.ElementTree as xml
 
 import pytest
@@ -236,6 +238,12 @@ class Target:
         self.process.wait(timeout=20)
 
 
+def dhchap(hash, key):
+    """A key as people hand it on."""
+    text = base64.b64encode(key + zlib.crc32(key).to_bytes(4, "little")).decode()
+    return f"DHHC-1:{hash:02}:{text}:"
+
+
 def digest(path, begin=0, end=None):
     return hashlib.sha256(path.read_bytes()[begin:end]).hexdigest()
 
@@ -300,6 +308,26 @@ def test_denied_subsystem():
         found, _ = results(*target.where, "-n", NQN, "fab/6.3/host-denied", "--denied-nqn",
                            "nqn.2026-01.org.example:no")
         assert found["fab/6.3/host-denied"]["verdict"] == "pass"
+
+
+def test_authentication():
+    nqn = "nqn.2026-01.org.example:keys"
+    keys = [dhchap(1, bytes(range(32))), dhchap(0, bytes(range(48)))]
+    with Target("-n", nqn, "--ns", "mem:16M", "--dhchap-key", keys[0],
+                "--dhchap-ctrl-key", keys[1]) as target:
+        where = [*target.where, "-n", nqn]
+        found, _ = results(*where, "--strict", "-S", keys[0], "-C", keys[1])
+        assert not [r["id"] for r in found.values() if r["verdict"] in ("fail", "error")]
+        assert not [r["id"] for r in found.values()
+                    if r["id"].startswith("fab/8.3.4/") and r["verdict"] != "pass"]
+        done = conform(*where, "tcp/3.1", code=3)
+        assert "--dhchap-secret" in done.stderr
+        done = conform(*where, "tcp/3.1", "-S", keys[1], code=3)
+        assert "authentication failed" in done.stderr
+        done = conform(*where, "tcp/3.1", "-S", keys[0], "-C", keys[0], code=3)
+        assert "the response of the controller is wrong" in done.stderr
+        done = conform(*where, "tcp/3.1", "-S", "DHHC-1:00:abc:", code=2)
+        assert "DHHC-1:00:abc:" not in done.stderr
 
 
 def test_target_without_abilities():

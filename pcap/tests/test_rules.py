@@ -35,6 +35,7 @@ UNSEEN = {
     "base/5.1.12/lid": "a host may ask for what is optional",
     "base/5.1.12/more": "entries are overwritten by later ones",
     "base/5.1.12/host-reads": "there may be other queues",
+    "fab/8.3.4/failure-ends": "the host has gone by then",
     "base/5.1.11/select": "what the default value is, is not told",
     "fab/3.1.3.3/genctr": "the log may have changed for other hosts, or to and fro",
     "fab/3.1.3.3/listed": "which hosts may use a subsystem is not told",
@@ -64,7 +65,8 @@ VIOLATED = """
     base/5.1.13/cntlid base/5.1.13/subnqn base/5.1.13/ioccsz base/5.1.13/icdoff
     base/5.1.13/sgls base/5.1.13/kas base/5.1.13/cntrltype base/5.1.13/maxcmd
     base/5.1.13/queue-entry-sizes base/5.1.13/namespace base/5.1.13/namespace-descriptors
-    base/5.1.25/value-kept fab/3.9/command fab/3.1.3.3/log-header fab/3.1.3.3/log-entry
+    base/5.1.25/value-kept fab/8.3.4/challenge fab/8.3.4/fresh
+    fab/8.3.4/response-of-controller fab/8.3.4/behind-message fab/3.9/command fab/3.1.3.3/log-header fab/3.1.3.3/log-entry
     tcp/3.1.1/trsvcid tcp/3.1.1/tsas fab/3.1.3.3/persistent rdma/3.1/accept-recfmt
     rdma/3.1/accept-crqsize rdma/3.1/accept-reserved rdma/3.3/accept-ird
     rdma/3.1/reject-format rdma/3.1/reject-status rdma/3.3/response-length

@@ -10,6 +10,19 @@ static int fail(struct auth *a, enum auth_failure_code code, const char *why)
         return -1;
 }
 
+/* 0: it is overlooked. */
+static int breaks(struct auth *a, enum rule_id rule, const char *why)
+{
+        if (a->cfg->policy && rule_in(&a->cfg->policy->waived, rule))
+                return 0;
+        return fail(a, (enum auth_failure_code)rule_fault(rule).fes, why);
+}
+
+static bool violates(const struct auth *a, enum rule_id rule)
+{
+        return a->cfg->policy && rule_in(&a->cfg->policy->violated, rule);
+}
+
 static int no_crypto(struct auth *a)
 {
         return fail(a, AUTH_FAILED, "the cryptographic library failed");
@@ -104,9 +117,9 @@ static int verify(struct auth *a, enum party who, const uint8_t *response)
         if (respond(a, who, want) < 0)
                 return no_crypto(a);
         if (!same(want, response, hash_len(a)))
-                return fail(a, AUTH_FAILED,
-                            who == PARTY_HOST ? "the response of the host is wrong"
-                                              : "the response of the controller is wrong");
+                return who == PARTY_HOST
+                           ? breaks(a, FAB_AUTH_R1, "the response of the host is wrong")
+                           : breaks(a, FAB_AUTH_R2, "the response of the controller is wrong");
         return 0;
 }
 
@@ -138,7 +151,8 @@ static int finish_dh(struct auth *a, const struct auth_view *v)
         memcpy(value + len - v->dhvlen, v->dhv, v->dhvlen);
         if (crypto(a)->power((enum auth_group)a->group, value, a->exponent, sizeof(a->exponent),
                              shared) < 0)
-                return fail(a, AUTH_BAD_PAYLOAD, "DHV is not from 2 to p - 2");
+                return breaks(a, a->cfg->role == PARTY_HOST ? FAB_AUTH_CHALLENGE : FAB_AUTH_DHV,
+                              "DHV is not from 2 to p - 2");
         if (crypto(a)->digest((enum auth_hash)a->hash, NULL, &part, 1, a->session) < 0)
                 return no_crypto(a);
         return 0;
@@ -156,22 +170,20 @@ static bool allows_group(const struct auth *a, uint8_t group)
         return group < AUTH_GROUPS && (!a->cfg->keys.groups || a->cfg->keys.groups >> group & 1);
 }
 
-static int check_dhv(struct auth *a, const struct auth_view *v)
+static const char *wrong_dhv(const struct auth *a, const struct auth_view *v)
 {
         unsigned len = auth_group_len(a->group);
 
         if (len == 0 ? v->dhvlen != 0 : v->dhvlen == 0)
-                return fail(a, AUTH_BAD_PAYLOAD, "DHVLEN does not suit the DH group");
+                return "DHVLEN does not suit the DH group";
         if (v->dhvlen > len || v->dhvlen % 4)
-                return fail(a, AUTH_BAD_PAYLOAD, "DHVLEN is no length of the DH group");
-        return 0;
+                return "DHVLEN is no length of the DH group";
+        return NULL;
 }
 
-static int check_hl(struct auth *a, const struct auth_view *v)
+static const char *wrong_hl(const struct auth *a, const struct auth_view *v)
 {
-        return v->hl == hash_len(a)
-                   ? 0
-                   : fail(a, AUTH_BAD_PAYLOAD, "HL is not that of the hash function");
+        return v->hl == hash_len(a) ? NULL : "HL is not that of the hash function";
 }
 
 /* --- Negotiate: 8.3.4.4.1 --------------------------------------------------------------------- */
@@ -196,36 +208,50 @@ static size_t make_negotiate(struct auth *a, struct auth_header *h)
         return sizeof(*n) + sizeof(*p);
 }
 
+static unsigned listed(uint8_t len)
+{
+        return len < 1 ? 1 : len > AUTH_LIST_MAX ? AUTH_LIST_MAX : len;
+}
+
 static int choose(struct auth *a, const struct auth_protocol *p)
 {
-        unsigned i = 0, k = 0;
+        unsigned hashes = listed(p->halen), groups = listed(p->dhlen), i = 0, k = 0;
+        int wrong = 0;
 
-        if (p->halen < 1 || p->halen > AUTH_LIST_MAX || p->dhlen < 1 || p->dhlen > AUTH_LIST_MAX)
-                return fail(a, AUTH_BAD_PAYLOAD, "HALEN or DHLEN is not from 1 to 30");
-        while (i < p->halen && !allows_hash(a, p->hashes[i]))
+        if (hashes != p->halen || groups != p->dhlen)
+                wrong = breaks(a, FAB_AUTH_LENGTHS, "HALEN or DHLEN is not from 1 to 30");
+        while (i < hashes && !allows_hash(a, p->hashes[i]))
                 i++;
-        if (i == p->halen)
-                return fail(a, AUTH_HASH_UNUSABLE, "no hash function of the host is allowed");
-        while (k < p->dhlen && !allows_group(a, p->groups[k]))
+        if (!wrong && i == hashes)
+                wrong = breaks(a, FAB_AUTH_HASH, "no hash function of the host is allowed");
+        while (k < groups && !allows_group(a, p->groups[k]))
                 k++;
-        if (k == p->dhlen)
-                return fail(a, AUTH_GROUP_UNUSABLE, "no DH group of the host is allowed");
-        a->hash = p->hashes[i];
-        a->group = p->groups[k];
-        return 0;
+        if (!wrong && k == groups)
+                wrong = breaks(a, FAB_AUTH_GROUP, "no DH group of the host is allowed");
+        a->hash = i < hashes ? p->hashes[i] : AUTH_SHA256;
+        a->group = k < groups ? p->groups[k] : AUTH_NO_DH;
+        return wrong;
 }
 
 static int take_negotiate(struct auth *a, const struct auth_view *v)
 {
+        static const struct auth_protocol usual = { .authid = AUTH_CHAP,
+                                                    .halen = 1,
+                                                    .dhlen = 1,
+                                                    .hashes = { AUTH_SHA256 } };
         const struct auth_negotiate *n = v->negotiate;
+        unsigned i = 0;
 
         a->t_id = v->t_id;
-        if (n->sc_c != 0)
-                return fail(a, AUTH_SC_C_MISMATCH, "a secure channel is not to be had");
-        for (unsigned i = 0; i < n->napd; i++)
-                if (n->protocol[i].authid == AUTH_CHAP)
-                        return choose(a, &n->protocol[i]);
-        return fail(a, AUTH_PROTOCOL_UNUSABLE, "DH-HMAC-CHAP is not among the protocols");
+        if (n->sc_c != 0 && breaks(a, FAB_AUTH_SC_C, "a secure channel is not to be had") < 0)
+                return -1;
+        while (i < n->napd && n->protocol[i].authid != AUTH_CHAP)
+                i++;
+        if (i < n->napd)
+                return choose(a, &n->protocol[i]);
+        if (breaks(a, FAB_AUTH_PROTOCOL, "DH-HMAC-CHAP is not among the protocols") < 0)
+                return -1;
+        return choose(a, n->napd ? n->protocol : &usual);
 }
 
 /* --- Challenge: 8.3.4.5.3 --------------------------------------------------------------------- */
@@ -238,6 +264,10 @@ static size_t make_challenge(struct auth *a, struct auth_header *h)
         if (crypto(a)->random(a->c1, hl) < 0 || draw_seqnum(a, &a->s1) < 0 ||
             (dhvlen && offer_dh(a, c->values + hl) < 0))
                 return 0;
+        if (violates(a, FAB_AUTH_FRESH))
+                memset(a->c1, 0x5a, hl);
+        if (violates(a, FAB_AUTH_CHALLENGE))
+                a->s1 = 0;
         c->hl = (uint8_t)hl;
         c->hashid = a->hash;
         c->dhgid = a->group;
@@ -250,16 +280,17 @@ static size_t make_challenge(struct auth *a, struct auth_header *h)
 static int take_challenge(struct auth *a, const struct auth_view *v)
 {
         const struct auth_challenge *c = v->challenge;
+        const char *wrong;
 
         if (!allows_hash(a, c->hashid) || !allows_group(a, c->dhgid))
-                return fail(a, AUTH_BAD_PAYLOAD, "hash function or DH group were not proposed");
+                return breaks(a, FAB_AUTH_CHALLENGE, "hash function or DH group were not proposed");
         a->hash = c->hashid;
         a->group = c->dhgid;
         a->s1 = le32_get(c->seqnum);
-        if (check_hl(a, v) < 0 || check_dhv(a, v) < 0)
-                return -1;
+        if ((wrong = wrong_hl(a, v)) || (wrong = wrong_dhv(a, v)))
+                return breaks(a, FAB_AUTH_CHALLENGE, wrong);
         if (a->s1 == 0)
-                return fail(a, AUTH_BAD_PAYLOAD, "SEQNUM is 0");
+                return breaks(a, FAB_AUTH_CHALLENGE, "SEQNUM is 0");
         memcpy(a->c1, v->cval, v->hl);
         if (a->group == AUTH_NO_DH)
                 return 0;
@@ -302,16 +333,19 @@ static size_t make_reply(struct auth *a, struct auth_header *h)
 static int take_reply(struct auth *a, const struct auth_view *v)
 {
         const struct auth_reply *r = v->reply;
+        const char *wrong;
 
-        if (check_hl(a, v) < 0 || check_dhv(a, v) < 0)
-                return -1;
+        if ((wrong = wrong_hl(a, v))) /* overlooked: there is nothing to compare */
+                return breaks(a, FAB_AUTH_HL, wrong);
+        if ((wrong = wrong_dhv(a, v)))
+                return breaks(a, FAB_AUTH_DHV, wrong);
         if (r->cvalid > 1)
                 return fail(a, AUTH_BAD_PAYLOAD, "CVALID is neither 0 nor 1");
         a->s2 = le32_get(r->seqnum);
         a->mutual = r->cvalid && a->s2 != 0;
         memcpy(a->c2, v->cval, v->hl);
-        if (r->cvalid && same(a->c1, a->c2, v->hl))
-                return fail(a, AUTH_FAILED, "C2 is C1");
+        if (r->cvalid && same(a->c1, a->c2, v->hl) && breaks(a, FAB_AUTH_C2, "C2 is C1") < 0)
+                return -1;
         if (a->mutual && a->cfg->keys.ctrl.len == 0)
                 return fail(a, AUTH_FAILED, "there is no key to authenticate the controller with");
         if (a->group != AUTH_NO_DH && finish_dh(a, v) < 0)
@@ -327,6 +361,7 @@ static size_t make_success1(struct auth *a, struct auth_header *h)
 
         if (a->mutual && respond(a, PARTY_CONTROLLER, s->values) < 0)
                 return 0;
+        s->values[0] ^= violates(a, FAB_AUTH_R2);
         s->hl = (uint8_t)hash_len(a);
         s->rvalid = a->mutual;
         return sizeof(*s) + hash_len(a);
@@ -334,8 +369,10 @@ static size_t make_success1(struct auth *a, struct auth_header *h)
 
 static int take_success1(struct auth *a, const struct auth_view *v)
 {
-        if (check_hl(a, v) < 0)
-                return -1;
+        const char *wrong = wrong_hl(a, v);
+
+        if (wrong)
+                return fail(a, AUTH_BAD_PAYLOAD, wrong);
         if (a->mutual && v->success1->rvalid != 1)
                 return fail(a, AUTH_FAILED, "the controller does not authenticate itself");
         if (!a->mutual && v->success1->rvalid != 0)
@@ -425,13 +462,20 @@ static bool is_failure_of_peer(const struct auth *a, const struct auth_view *v)
         return v->message == (a->cfg->role == PARTY_HOST ? AUTH_FAILURE1 : AUTH_FAILURE2);
 }
 
-static int check_message(struct auth *a, const struct auth_view *v)
+static bool is_due(const struct auth *a, const struct auth_view *v)
 {
-        if (auth_turn(a) != AUTH_LISTEN || v->message != sequence[a->at].message)
-                return fail(a, AUTH_BAD_MESSAGE, "it is not the message that is due");
-        if (v->message != AUTH_NEGOTIATE && v->t_id != a->t_id)
-                return fail(a, AUTH_BAD_MESSAGE, "its T_ID is that of another transaction");
-        return 0;
+        return auth_turn(a) == AUTH_LISTEN && v->message == sequence[a->at].message;
+}
+
+/* One that is not due, where that is overlooked, is not listened to. */
+static void take_message(struct auth *a, const struct auth_view *v)
+{
+        if (!is_due(a, v))
+                breaks(a, FAB_AUTH_ORDER, "it is not the message that is due");
+        else if ((v->message == AUTH_NEGOTIATE || v->t_id == a->t_id ||
+                  breaks(a, FAB_AUTH_T_ID, "its T_ID is that of another transaction") == 0) &&
+                 sequence[a->at].take(a, v) == 0)
+                a->at++;
 }
 
 void auth_hear(struct auth *a, const void *data, size_t len)
@@ -452,6 +496,5 @@ void auth_hear(struct auth *a, const void *data, size_t len)
                 a->told = true;
                 return;
         }
-        if (check_message(a, &v) == 0 && sequence[a->at].take(a, &v) == 0)
-                a->at++;
+        take_message(a, &v);
 }

@@ -37,7 +37,8 @@ struct auth_config {     /* the caller's; outlives the transaction */
         const struct auth_crypto *crypto;
         const char *hostnqn, *subnqn;
         struct auth_keys keys;
-        uint16_t t_id; /* of a host */
+        uint16_t t_id;                    /* of a host */
+        const struct rule_policy *policy; /* what is overlooked and broken on purpose, or NULL */
 };
 
 enum { AUTH_EXPONENT = 64 }; /* bytes; 8.3.4.5.3 wants 256 bits or more */

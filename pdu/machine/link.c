@@ -333,6 +333,7 @@ static bool ends_connection(struct fault f)
                 return true;
         case REACT_STATUS:
         case REACT_REJECT:
+        case REACT_AUTH:
         case REACT_TOLERATE:
         case REACT_NONE:
                 break;

@@ -35,6 +35,7 @@ const char *reaction_name(enum reaction r)
                 [REACT_CLOSE] = "close",
                 [REACT_ANY] = "error status or end of the connection",
                 [REACT_REJECT] = "rejection",
+                [REACT_AUTH] = "authentication failure",
                 [REACT_TOLERATE] = "tolerate",
         };
 

@@ -43,6 +43,7 @@ enum reaction {
         REACT_CLOSE,  /* fatal: closes without a word */
         REACT_ANY,    /* an error status or the end of the connection, never silence */
         REACT_REJECT, /* the connect request is rejected with one of the accepted STS */
+        REACT_AUTH,   /* a failure message with one of the accepted RCODEEX, then closes */
         REACT_TOLERATE, /* goes on as though nothing had happened */
 };
 const char *reaction_name(enum reaction r);
@@ -53,7 +54,7 @@ enum {
 };
 
 struct outcome {
-        uint16_t code; /* REACT_TERM: FES; REACT_STATUS: SCT << 8 | SC */
+        uint16_t code; /* REACT_TERM: FES; REACT_STATUS: SCT << 8 | SC; REACT_AUTH: RCODEEX */
         /* REACT_TERM: byte offset, FEI_ANY or FEI_DIGEST; REACT_STATUS: FEI_ANY, or of Connect
          * IPO | IATTR << 16 */
         int32_t fei;

@@ -291,6 +291,77 @@ static void faults(void **state)
         }
 }
 
+/* Where a rule is waived, what breaks it does no harm. */
+static void overlooked(void **state)
+{
+        static const struct {
+                unsigned message, at;
+                uint8_t becomes;
+                uint8_t group;
+                enum rule_id rule;
+        } fault[] = {
+                { NEGOTIATE, 6, 2, AUTH_NO_DH, FAB_AUTH_SC_C },
+                { NEGOTIATE, 7, 0, AUTH_NO_DH, FAB_AUTH_PROTOCOL },
+                { NEGOTIATE, 8, 2, AUTH_NO_DH, FAB_AUTH_PROTOCOL },
+                { NEGOTIATE, 10, 0, AUTH_NO_DH, FAB_AUTH_LENGTHS },
+                { NEGOTIATE, 10, 255, AUTH_NO_DH, FAB_AUTH_LENGTHS },
+                { NEGOTIATE, 11, 31, AUTH_NO_DH, FAB_AUTH_LENGTHS },
+                { REPLY, 4, 78, AUTH_NO_DH, FAB_AUTH_T_ID },
+                { REPLY, 6, 31, AUTH_NO_DH, FAB_AUTH_HL },
+                { REPLY, 11, 0, AUTH_FFDHE2048, FAB_AUTH_DHV },
+                { REPLY, 16, 1, AUTH_NO_DH, FAB_AUTH_R1 },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < COUNT(fault); i++) {
+                struct rule_policy policy = { 0 };
+                struct ends e;
+
+                set_up(&e, false);
+                e.mangled = fault[i].message;
+                e.at = fault[i].at;
+                e.becomes = fault[i].becomes;
+                e.ctrl_cfg.keys.groups = (uint8_t)(1 << fault[i].group);
+                part(&e, PARTY_CONTROLLER, (enum auth_failure_code)rule_fault(fault[i].rule).fes);
+                rule_add(&policy.waived, fault[i].rule);
+                e.ctrl_cfg.policy = &policy;
+                e.messages = 0;
+                agree(&e, 4);
+        }
+}
+
+/* The host offers nothing that the controller allows. */
+static void unusable_but_overlooked(void **state)
+{
+        struct rule_policy policy = { 0 };
+        struct ends e;
+
+        (void)state;
+        set_up(&e, true);
+        e.host_cfg.keys.groups = 1 << AUTH_FFDHE3072 | 1 << AUTH_NO_DH;
+        e.ctrl_cfg.keys.groups = 1 << AUTH_FFDHE2048;
+        rule_add(&policy.waived, FAB_AUTH_GROUP);
+        e.ctrl_cfg.policy = &policy;
+        agree(&e, 5);
+        assert_int_equal(e.host.group, AUTH_NO_DH);
+}
+
+static void violations(void **state)
+{
+        static const enum rule_id rules[] = { FAB_AUTH_CHALLENGE, FAB_AUTH_R2 };
+
+        (void)state;
+        for (size_t i = 0; i < COUNT(rules); i++) {
+                struct rule_policy policy = { 0 };
+                struct ends e;
+
+                set_up(&e, true);
+                rule_add(&policy.violated, rules[i]);
+                e.ctrl_cfg.policy = &policy;
+                part(&e, PARTY_HOST, (enum auth_failure_code)rule_fault(rules[i]).fes);
+        }
+}
+
 static void cut_short(void **state)
 {
         (void)state;
@@ -425,6 +496,9 @@ int main(void)
                 cmocka_unit_test(what_is_chosen),
                 cmocka_unit_test(wrong_keys),
                 cmocka_unit_test(faults),
+                cmocka_unit_test(overlooked),
+                cmocka_unit_test(unusable_but_overlooked),
+                cmocka_unit_test(violations),
                 cmocka_unit_test(cut_short),
                 cmocka_unit_test(an_answer_to_no_challenge),
                 cmocka_unit_test(a_challenge_sent_back),
