@@ -13,11 +13,11 @@ NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 
-def guest(out, *options, baseline=""):
+def guest(out, *options, script=("nvmet.sh",), baseline=""):
     return subprocess.run(
         [ROOT / "ci/lab", "--timeout", "300", "--out", out, "--", "env", f"NVMFSPEC={NVMFSPEC}",
-         f"BASELINE={baseline}", "bash",
-         ROOT / "conformance/tests/lab/nvmet.sh", "--json", f"{out}/report.json", *options],
+         f"BASELINE={baseline}", "bash", ROOT / "conformance/tests/lab" / script[0], *script[1:],
+         "--json", f"{out}/report.json", *options],
         capture_output=True, text=True, cwd=ROOT, timeout=400)
 
 
@@ -35,6 +35,17 @@ def test_nvmet_fails_only_where_it_is_known_to(tmp_path):
     assert "error" not in seen.values()
     # it closes where C2HTermReq is prescribed: graded, not failed
     assert seen["tcp/3.6.2/type-ffh"] == "lenient"
+
+
+@pytest.mark.parametrize("group", ["null", "ffdhe2048"])
+def test_nvmet_demands_authentication(tmp_path, group):
+    run = guest(tmp_path, "fab/8.3.4", "fab/3.3.2.3", "fab/3.1.4",
+                script=("nvmet_auth.sh", "hmac(sha256)", group))
+    assert run.returncode == 0, run.stdout + run.stderr
+    seen = verdicts(tmp_path)
+    for name in ("one-way", "mutual", "io-queue", "wrong-key", "halen", "again", "hang-up"):
+        assert seen[f"fab/8.3.4/{name}"] == "pass"
+    assert seen["fab/8.3.4/dhv-1"] == ("skip" if group == "null" else "lenient")
 
 
 def test_without_the_baseline_it_fails(tmp_path):
