@@ -132,7 +132,7 @@ struct queue {
         bool sqfc_off;   /* SQ flow control was asked off and granted */
         char subnqn[NQN_FIELD];
         struct conn *conn;
-        struct talk *talk; /* case_auth.h; NULL: Connect has not asked for authentication */
+        struct talk *talk;        /* case_auth.h; NULL: Connect has not asked for authentication */
         struct command *commands; /* those that were sent, the last one first */
         unsigned queues_granted;  /* by Number of Queues (admin queue); 0: not asked yet */
         bool over;                /* has ended in an accepted way: later words about it are idle */

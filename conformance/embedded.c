@@ -66,8 +66,8 @@ static bool add_port(struct config *c, uint8_t trtype)
 static bool make_config(struct config *c, const struct options *o, char *error, size_t size)
 {
         *c = (struct config) { 0 };
-        if (add_tested(c, o->ns.items) && add_denied(c) && (!auth_openssl() || add_authenticated(c)) &&
-            add_port(c, o->suite.trtype))
+        if (add_tested(c, o->ns.items) && add_denied(c) &&
+            (!auth_openssl() || add_authenticated(c)) && add_port(c, o->suite.trtype))
                 return config_check(c, "embedded target", error, size);
         snprintf(error, size, "out of memory");
         return false;

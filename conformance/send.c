@@ -2,8 +2,8 @@
 /* The sending words. */
 #include <string.h>
 
-#include "pdu/wire/text.h"
 #include "case_auth.h"
+#include "pdu/wire/text.h"
 #include "words.h"
 
 /* --- changes to what comes next ------------------------------------------------------------ */

@@ -41,7 +41,7 @@ void judge_refusal(const struct session *s, const struct session_cmd *cmd, const
 
 /* --- authentication (judge_auth.c) -------------------------------------------------------------- */
 
-struct auth_past { /* of a queue; all zero at first */
+struct auth_past {                /* of a queue; all zero at first */
         bool begun, mutual, lost; /* lost: a message is not in the capture */
         bool returned;            /* C2 was C1 */
         enum auth_message last;

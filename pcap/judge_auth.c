@@ -83,8 +83,7 @@ static void judge_said(struct auth_past *a, const struct session_cmd *cmd, struc
         else if (v.message == AUTH_REPLY)
                 judge_reply(a, &v, found);
         else if (v.message == AUTH_FAILURE2)
-                judge_finds(found,
-                            a->last == AUTH_SUCCESS1 && v.failure->rcodeex == AUTH_FAILED,
+                judge_finds(found, a->last == AUTH_SUCCESS1 && v.failure->rcodeex == AUTH_FAILED,
                             FAB_AUTH_R2);
         if (v.message == AUTH_NEGOTIATE)
                 a->t_id = v.t_id;

@@ -20,7 +20,7 @@ enum {
         LOG_OT_BIT = 23,  /* of cdw14 */
 };
 /* By when the I/O queues of a lost admin queue are gone; nobody prescribes it. */
-#define GONE_NS      INT64_C(5000000000)
+#define GONE_NS INT64_C(5000000000)
 
 struct event { /* of the kinds that stay masked until their log is read */
         uint8_t type, info, lid;
@@ -43,8 +43,8 @@ struct past {
         uint32_t queues;              /* I/O queues granted; 0: not known */
         bool joined;                  /* there was an I/O queue since CC.EN is 1 */
         bool has_aec;
-        uint32_t aec; /* Asynchronous Event Configuration that was set since then */
-        unsigned aers;                /* outstanding */
+        uint32_t aec;  /* Asynchronous Event Configuration that was set since then */
+        unsigned aers; /* outstanding */
         struct event event[EVENTS];
         unsigned events;
         uint64_t genctr; /* of the discovery log that is kept here from its beginning */

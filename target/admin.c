@@ -132,8 +132,8 @@ uint16_t ctrl_admit(const struct ctrl_env *env, struct ctrl_queue *q, struct req
         }
         if (status)
                 return status;
-        return with_dnr(c && auth_concerns(c, &r->sqe) ? auth_transfer(env, r) :
-                                                         admin_transfer(env, r));
+        return with_dnr(c && auth_concerns(c, &r->sqe) ? auth_transfer(env, r)
+                                                       : admin_transfer(env, r));
 }
 
 /* --- Fabrics commands ------------------------------------------------------------------------- */

@@ -87,10 +87,17 @@ static void visit_referral(struct visit *v, const struct referral *r)
         visit_entry(v, &e, r->port_id, r->trtype, r->treq);
 }
 
+static unsigned entries_each(const struct ctrl_env *env)
+{
+        if (violates(env, DISC_LISTED))
+                return 0;
+        return violates(env, DISC_ONE_DYNAMIC) ? 2 : 1;
+}
+
 static void visit_all(struct visit *v)
 {
         const struct ctrl *c = v->ctrl;
-        unsigned times = violates(c->env, DISC_LISTED) ? 0 : violates(c->env, DISC_ONE_DYNAMIC) ? 2 : 1;
+        unsigned times = entries_each(c->env);
 
         if (!v->port)
                 return;

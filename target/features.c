@@ -237,13 +237,11 @@ static uint16_t feature(struct admin *a)
 static uint16_t unknown(struct admin *a)
 {
         uint8_t fid = fid_of(a->r);
+        bool prohibited = is_discovery(a->ctrl) && (fid == FEAT_QUEUES || fid == FEAT_HOSTID);
 
         if (a->r->xfer == XFER_C2H)
                 memset(a->r->data, 0, a->r->len);
-        return rule_refuse(a->env->policy,
-                           is_discovery(a->ctrl) && (fid == FEAT_QUEUES || fid == FEAT_HOSTID) ?
-                               DISC_FEATURES :
-                               FEAT_UNKNOWN);
+        return rule_refuse(a->env->policy, prohibited ? DISC_FEATURES : FEAT_UNKNOWN);
 }
 
 uint16_t admin_features(struct admin *a)

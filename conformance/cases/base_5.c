@@ -358,7 +358,7 @@ CASE("base/5.1.25/value-kept", MUST, RULES(FEAT_KEPT),
 CASE("base/5.1.25/timestamp", MUST, RULES(FEAT_KEPT),
      "Timestamp goes on from what it was set to, and says that a host has set it", .writes = true)
 {
-        static const uint8_t set[8] = { 0x00, 0x68, 0xe5, 0xcf, 0x8b, 0x01 }; /* November 2023, ms */
+        static const uint8_t set[8] = { 0, 0x68, 0xe5, 0xcf, 0x8b, 1 }; /* ms: November 2023 */
         struct queue *q = admin_queue(t);
         const uint8_t *got;
 
@@ -367,8 +367,9 @@ CASE("base/5.1.25/timestamp", MUST, RULES(FEAT_KEPT),
                             .data = set, .in_capsule = true));
         got = succeed(q, send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = FEAT_TIMESTAMP, .bytes = 8))
                   .data;
-        want(t, le_get(got, 6) - le_get(set, 6) < 60000, "what was set, and less than a minute more",
-             "%" PRIu64 " ms instead of %" PRIu64, le_get(got, 6), le_get(set, 6));
+        want(t, le_get(got, 6) - le_get(set, 6) < 60000,
+             "what was set, and less than a minute more", "%" PRIu64 " ms instead of %" PRIu64,
+             le_get(got, 6), le_get(set, 6));
         want_eq(t, "Timestamp Origin", got[6] >> 1 & 7, 1);
 }
 
@@ -412,9 +413,9 @@ CASE("base/5.1.12/offset-type", MUST, RULES(LOG_INDEX),
 
         require(t, caps(t)->vs >= NVME_VERSION(2, 0, 0), "OT came with NVMe 2.0");
         require(t, caps(t)->id.lpa & LPA_EXTENDED, "log page offsets are not supported");
-        expect_refusal(q, send_cmd(q, .opc = NVME_GET_LOG_PAGE, .nsid = NSID_ALL,
-                                   .cdw10 = LOG_SMART | 127u << 16, .cdw14 = 1u << 23,
-                                   .bytes = 512));
+        expect_refusal(q,
+                       send_cmd(q, .opc = NVME_GET_LOG_PAGE, .nsid = NSID_ALL,
+                                .cdw10 = LOG_SMART | 127u << 16, .cdw14 = 1u << 23, .bytes = 512));
         expect_works(q);
 }
 

@@ -75,7 +75,8 @@ CASE("fab/8.3.4/each-group", MUST, RULES(FAB_AUTH_GROUP),
 }
 
 CASE("fab/8.3.4/again", MUST, NO_RULE,
-     "A host that authenticates itself once more succeeds, or is refused with Command Sequence Error")
+     "A host that authenticates itself once more succeeds, or is refused with Command Sequence "
+     "Error")
 {
         struct queue *q = unproven_queue(t);
         struct message *m;
@@ -104,8 +105,7 @@ CASE("fab/3.3.2.3/authentication", MUST, RULES(FAB_AUTH_REQUIRED),
         expect_refusal(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = 4096));
 }
 
-CASE("fab/3.3.2.3/authentication-io", MUST, RULES(FAB_AUTH_REQUIRED),
-     "... on an I/O queue as well")
+CASE("fab/3.3.2.3/authentication-io", MUST, RULES(FAB_AUTH_REQUIRED), "... on an I/O queue as well")
 {
         struct queue *q = unproven_io_queue(t);
 

@@ -235,10 +235,9 @@ static int choose(struct auth *a, const struct auth_protocol *p)
 
 static int take_negotiate(struct auth *a, const struct auth_view *v)
 {
-        static const struct auth_protocol usual = { .authid = AUTH_CHAP,
-                                                    .halen = 1,
-                                                    .dhlen = 1,
-                                                    .hashes = { AUTH_SHA256 } };
+        static const struct auth_protocol usual = {
+                .authid = AUTH_CHAP, .halen = 1, .dhlen = 1, .hashes = { AUTH_SHA256 }
+        };
         const struct auth_negotiate *n = v->negotiate;
         unsigned i = 0;
 

@@ -202,7 +202,11 @@ enum nvme_status {
         NVME_ANA_INACCESSIBLE = 0x302,
 };
 
-enum { STATUS_MORE = 1 << 13, STATUS_DNR = 1 << 14, STATUS_MASK = 0x7ff }; /* of the 15-bit status field */
+enum { /* of the 15-bit status field */
+       STATUS_MORE = 1 << 13,
+       STATUS_DNR = 1 << 14,
+       STATUS_MASK = 0x7ff,
+};
 
 static inline uint16_t cqe_status(const struct cqe *c)
 {
