@@ -212,6 +212,9 @@ static void judge_message(struct queue *q, const void *data, const char *expecte
                 fail(q->t, expected, "no message of authentication");
         if (v.message != AUTH_FAILURE1)
                 fail(q->t, expected, "%s", auth_message_name(v.message));
+        if (v.failure->rcode != AUTH_RCODE || v.t_id != q->talk->cfg.t_id)
+                lenient(q->t, "RCODE 1 and the T_ID of the transaction", "RCODE %u, T_ID %u",
+                        v.failure->rcode, v.t_id);
         if (!rule_accepts(q->t->rule, v.failure->rcodeex, 0, 0))
                 lenient(q->t, expected, "\"%s\" (%02Xh)",
                         auth_failure_name(v.failure->rcodeex) ?: "a code that is not assigned",

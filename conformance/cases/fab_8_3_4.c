@@ -404,6 +404,23 @@ CASE("fab/8.3.4/behind-message", SHOULD, RULES(FAB_AUTH_ZEROES),
         want_bytes(t, "zeroes behind the message", r.data + v.len, zeroes, r.got - v.len);
 }
 
+CASE("fab/8.3.4/odd-lengths", MUST, NO_RULE,
+     "Authentication Send and Receive of no bytes, and of many more than any message has, are "
+     "answered")
+{
+        static const uint8_t bytes[65536];
+        struct queue *q = unproven_queue(t);
+
+        expect_answer(q, send_auth_send(q, NULL, 0, AUTH_SECP));
+        q = unproven_queue(t);
+        expect_answer(q, send_auth_receive(q, 0));
+        q = unproven_queue(t);
+        expect_answer(q, send_auth_send(q, bytes, sizeof(bytes), AUTH_SECP));
+        q = unproven_queue(t);
+        say(q, next_message(q));
+        expect_answer(q, send_auth_receive(q, sizeof(bytes)));
+}
+
 CASE("fab/8.3.4/too-early", MUST, NO_RULE,
      "Authentication Receive before anything was sent gets no message of success")
 {

@@ -241,7 +241,6 @@ static int take_negotiate(struct auth *a, const struct auth_view *v)
         const struct auth_negotiate *n = v->negotiate;
         unsigned i = 0;
 
-        a->t_id = v->t_id;
         if (n->sc_c != 0 && breaks(a, FAB_AUTH_SC_C, "a secure channel is not to be had") < 0)
                 return -1;
         while (i < n->napd && n->protocol[i].authid != AUTH_CHAP)
@@ -484,6 +483,9 @@ void auth_hear(struct auth *a, const void *data, size_t len)
 
         if (a->failed) /* the first failure is told */
                 return;
+        if (a->at == 0 &&
+            a->cfg->role == PARTY_CONTROLLER) /* also of a transaction that fails now */
+                a->t_id = v.t_id;
         if (wrong) {
                 fail(a, (enum auth_failure_code)wrong,
                      wrong == AUTH_BAD_MESSAGE ? "it is no message of authentication"
