@@ -212,9 +212,8 @@ CASE("fab/8.3.4/group-unknown", MUST, RULES(FAB_AUTH_GROUP),
         expect_auth_failure(q, m);
 }
 
-CASE("fab/8.3.4/halen", MUST, RULES(FAB_AUTH_LENGTHS),
-     "Negotiate with HALEN 31 or 255 is refused, and nothing behind the list is read",
-     .related = "nvmet 5bb96cc21883")
+/* One of HALEN and DHLEN, at this offset of the descriptor, is more than there is room for. */
+static void send_long_list(struct t *t, size_t at)
 {
         static const uint8_t lens[] = { 31, 255 };
 
@@ -222,23 +221,22 @@ CASE("fab/8.3.4/halen", MUST, RULES(FAB_AUTH_LENGTHS),
                 struct queue *q = unproven_queue(t);
                 struct message *m = next_message(q);
 
-                protocol_of(m)->halen = lens[i];
+                ((uint8_t *)protocol_of(m))[at] = lens[i];
                 expect_auth_failure(q, m);
         }
 }
 
-CASE("fab/8.3.4/dhlen", MUST, RULES(FAB_AUTH_LENGTHS), "... nor with DHLEN 31 or 255",
+CASE("fab/8.3.4/halen", MUST, RULES(FAB_AUTH_LENGTHS),
+     "Negotiate with HALEN 31 or 255 is refused, and nothing behind the list is read",
      .related = "nvmet 5bb96cc21883")
 {
-        static const uint8_t lens[] = { 31, 255 };
+        send_long_list(t, offsetof(struct auth_protocol, halen));
+}
 
-        for (unsigned i = 0; i < sizeof(lens); i++) {
-                struct queue *q = unproven_queue(t);
-                struct message *m = next_message(q);
-
-                protocol_of(m)->dhlen = lens[i];
-                expect_auth_failure(q, m);
-        }
+CASE("fab/8.3.4/dhlen", MUST, RULES(FAB_AUTH_LENGTHS), "... likewise with DHLEN 31 or 255",
+     .related = "nvmet 5bb96cc21883")
+{
+        send_long_list(t, offsetof(struct auth_protocol, dhlen));
 }
 
 CASE("fab/8.3.4/negotiate-cut", MUST, RULES(FAB_AUTH_LENGTHS),
