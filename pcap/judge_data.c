@@ -75,6 +75,7 @@ static void judge_id_ctrl(const struct session *s, const struct id_ctrl *id, str
         judge_finds(found, !same_name(id->subnqn, a->connect.subnqn), ID_SUBNQN);
         judge_finds(found, le16_get(id->kas) == 0, ID_KAS);
         judge_finds(found, le16_get(id->maxcmd) == 0, ID_MAXCMD);
+        judge_finds(found, id_text_fault(id), ID_TEXT);
         judge_io_sizes(s, id, found);
 }
 

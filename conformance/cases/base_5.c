@@ -72,6 +72,15 @@ CASE("base/5.1.13/queue-entry-sizes", MUST, RULES(ID_QES), "SQES is 66h, CQES is
         want_eq(t, "CQES", id->cqes, 0x44);
 }
 
+CASE("base/5.1.13/text", MUST, RULES(ID_TEXT),
+     "Serial number, model and firmware revision are ASCII, left-justified and padded with spaces")
+{
+        const char *fault = id_text_fault(identify_ctrl(admin_queue(t)));
+
+        want(t, !fault, "20h to 7Eh to the ends of SN, MN and FR, the text first", "%s is not so",
+             fault);
+}
+
 CASE("base/5.1.13/odd-requests", MUST, NO_RULE,
      "Identify with any CNS and the oddest NSIDs is answered, and the controller goes on",
      .related = "nvmet 79aba4c94034, f594863967d8")
@@ -353,6 +362,26 @@ CASE("base/5.1.25/value-kept", MUST, RULES(FEAT_KEPT),
         uint32_t value = change_events(q);
 
         want_eq(t, "Asynchronous Event Configuration", get_feature(q, FEAT_AEC), value);
+}
+
+CASE("base/5.1.25/others-kept", MUST, RULES(FEAT_KEPT),
+     "Arbitration and Volatile Write Cache are what they were set to, where they can be")
+{
+        static const uint8_t fids[] = { FEAT_ARBITRATION, FEAT_WRITE_CACHE };
+        struct queue *q = admin_queue(t);
+
+        for (unsigned i = 0; i < sizeof(fids); i++) {
+                struct reply was =
+                    finish(q, send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = fids[i]));
+                uint32_t value = was.dw0 ^ 1;
+
+                if (was.status != NVME_SUCCESS ||
+                    finish(q, send_set_feature(q, fids[i], value)).status != NVME_SUCCESS)
+                        continue;
+                want_eq(t, "the feature that was set", get_feature(q, fids[i]), value);
+                succeed(q, send_set_feature(q, fids[i], was.dw0));
+                want_eq(t, "... and set back", get_feature(q, fids[i]), was.dw0);
+        }
 }
 
 CASE("base/5.1.25/timestamp", MUST, RULES(FEAT_KEPT),

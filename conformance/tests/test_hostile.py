@@ -154,6 +154,7 @@ class Connection:
         page = bytearray(4096)
         if cns == 1:
             struct.pack_into("<HI", page, 78, self.controller.id, 0x10400)
+            page[4:72] = b" " * 68
             page[77], page[111], page[512], page[513] = 5, 1, 0x66, 0x44
             struct.pack_into("<H", page, 320, 10)
             struct.pack_into("<HI", page, 514, 128, 1)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Captures of NVMe/RDMA as sequences: what is played and recorded reads back, and says the same. */
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fuzz/seq_bind.h"
@@ -8,7 +9,7 @@
 #include "pdu/io/verbs_record.h"
 #include "rdma_target.h"
 
-enum { SAID = 2 * SEQ_STEPS, MUTANTS = 150 };
+enum { SAID = 2 * SEQ_STEPS, MUTANTS = 150, PCAP_HEADER = 24 /* bytes */ };
 
 struct wire { /* what a host said: the SQEs of its capsules */
         union sqe said[SAID];
@@ -142,16 +143,19 @@ static void read_back(const char *path)
                 fail_msg("%s", err);
 }
 
-/* False: it never connects. */
+/* False: nothing of it went out. */
 static bool record_and_read(const struct sequence *s, struct wire *wire)
 {
         struct capture_writer *w = new_capture();
-        bool connected = record(w, s, wire).end != REMOTE_LEFT || wire->n > 0;
+        struct stat is;
 
+        record(w, s, wire);
         assert_int_equal(capture_writer_close(w), 0);
-        if (connected)
-                read_back(file);
-        return connected;
+        assert_int_equal(stat(file, &is), 0);
+        if (is.st_size == PCAP_HEADER)
+                return false;
+        read_back(file);
+        return true;
 }
 
 static void parse(struct sequence *s, const char *text)

@@ -111,6 +111,7 @@ def identify(cntlid=1, **k):
     """Identify Controller of an I/O controller as it should be."""
     d = bytearray(4096)
     put = lambda at, fmt, v: struct.pack_into(fmt, d, at, v)
+    d[4:72] = b" " * 68
     put(78, "<H", cntlid)
     put(80, "<I", k.get("ver", 0x20000))
     put(88, "<I", k.get("rtd3e", 0))

@@ -64,7 +64,7 @@ VIOLATED = """
     fab/6.4/last-response fab/3.1.4.1/cap fab/3.1.4.2/vs fab/3.7.2/reset-clears
     base/5.1.13/cntlid base/5.1.13/subnqn base/5.1.13/ioccsz base/5.1.13/icdoff
     base/5.1.13/sgls base/5.1.13/kas base/5.1.13/cntrltype base/5.1.13/maxcmd
-    base/5.1.13/queue-entry-sizes base/5.1.13/namespace base/5.1.13/namespace-descriptors
+    base/5.1.13/queue-entry-sizes base/5.1.13/text base/5.1.13/namespace base/5.1.13/namespace-descriptors
     base/5.1.25/value-kept fab/8.3.4/challenge fab/8.3.4/fresh
     fab/8.3.4/response-of-controller fab/8.3.4/behind-message fab/3.9/command fab/3.1.3.3/log-header fab/3.1.3.3/log-entry
     tcp/3.1.1/trsvcid tcp/3.1.1/tsas fab/3.1.3.3/persistent rdma/3.1/accept-recfmt

@@ -156,6 +156,7 @@ static const struct completion completions[] = {
         ID(ID_KAS, kas, PUT, 0),
         ID(ID_CNTRLTYPE, cntrltype, PUT, 0),
         ID(ID_MAXCMD, maxcmd, PUT, 0),
+        { ID_TEXT, IN_DATA, done_identify, { offsetof(struct id_ctrl, fr), 1, PUT, 0 }, CNS_CTRL },
         ID(ID_QES, sqes, PUT, 0x77),
         IDENTIFY(ID_NS, CNS_NS, id_ns, nuse, PUT, UINT64_MAX),
         IDENTIFY(ID_NS_DESCS, CNS_NS_DESCS, ns_desc, nidl, PUT, 5),

@@ -303,6 +303,28 @@ uint32_t id_ns_block_size(const struct id_ns *n)
         return lbads >= LBADS_MIN && lbads <= LBADS_MAX ? UINT32_C(1) << lbads : 0;
 }
 
+/* Left-justified, and padded with spaces. */
+static bool is_text(const char *s, size_t n)
+{
+        bool empty = true;
+
+        for (size_t i = 0; i < n; i++) {
+                if (s[i] < ' ' || s[i] > '~')
+                        return false;
+                empty &= s[i] == ' ';
+        }
+        return empty || s[0] != ' ';
+}
+
+const char *id_text_fault(const struct id_ctrl *id)
+{
+        if (!is_text(id->sn, sizeof(id->sn)))
+                return "SN";
+        if (!is_text(id->mn, sizeof(id->mn)))
+                return "MN";
+        return is_text(id->fr, sizeof(id->fr)) ? NULL : "FR";
+}
+
 const char *id_ns_fault(const struct id_ns *n)
 {
         uint64_t nsze = le64_get(n->nsze), ncap = le64_get(n->ncap);

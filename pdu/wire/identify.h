@@ -28,6 +28,9 @@ bool ns_desc_next(const void *list, size_t len, size_t *at, struct ns_id *id);
 /* Writes one at offset *at and moves it behind; false if it does not fit. */
 bool ns_desc_put(void *list, size_t len, size_t *at, const struct ns_id *id);
 
+/* By ID_TEXT: the name of the first of SN, MN and FR that is at fault; NULL if none is. */
+const char *id_text_fault(const struct id_ctrl *id);
+
 /* What is wrong with them by ID_NS and by ID_NS_DESCS (an IDENTIFY_LEN list, or its beginning): a
  * static text, NULL if nothing is. An inactive namespace has no size, and nothing wrong with it. */
 const char *id_ns_fault(const struct id_ns *n);

@@ -291,6 +291,7 @@ static void identify_data(void **state)
         good.cntrltype = CNTRLTYPE_IO;
         good.maxcmd = le16(128);
         good.sqes = 0x66;
+        good.fr[0] = '1';
         good.subnqn[0] = 'n';
         for (enum rule_id rule = ID_CNTLID; rule <= ID_QES; rule++) {
                 id = good;

@@ -220,6 +220,27 @@ static void test_ns_list(void **state)
         assert_has(described(CNS_NS_LIST, list, sizeof(list)), "  nsid         : 7\n");
 }
 
+static void texts(void **state)
+{
+        struct id_ctrl id;
+
+        (void)state;
+        memset(&id, ' ', sizeof(id));
+        assert_null(id_text_fault(&id));
+        memcpy(id.mn, "a model", 7);
+        assert_null(id_text_fault(&id));
+        memcpy(id.sn, " 123", 4);
+        assert_string_equal(id_text_fault(&id), "SN");
+        memcpy(id.sn, "\xc4 23", 4);
+        assert_string_equal(id_text_fault(&id), "SN");
+        memcpy(id.sn, "0123", 4);
+        id.mn[39] = '\0';
+        assert_string_equal(id_text_fault(&id), "MN");
+        id.mn[39] = '~';
+        id.fr[0] = '\x7f';
+        assert_string_equal(id_text_fault(&id), "FR");
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -232,6 +253,7 @@ int main(void)
                 cmocka_unit_test(test_short_id),
                 cmocka_unit_test(test_random_lists),
                 cmocka_unit_test(test_ns_list),
+                cmocka_unit_test(texts),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
