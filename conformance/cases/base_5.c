@@ -342,7 +342,9 @@ CASE("base/5.1.25/queues-range", SHOULD, RULES(FEAT_QUEUES_RANGE),
 
 static uint32_t select_feature(struct queue *q, uint8_t fid, uint8_t select)
 {
-        return succeed(q, send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = fid | select << 8u)).dw0;
+        return succeed(q,
+                       send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = fid | (uint32_t)select << 8))
+            .dw0;
 }
 
 /* Sets Asynchronous Event Configuration to another value than the one that it has: this one. */
