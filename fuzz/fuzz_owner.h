@@ -19,7 +19,7 @@ struct fuzz_owner {
         unsigned buffers;          /* that the machine holds */
         bool connected;            /* what follows is set */
         bool no_flow_control;      /* of the submission queue */
-        uint16_t sq_size, sq_head; /* entries; taken from it */
+        uint16_t sq_size, sq_head; /* entries; commands that have ended */
 };
 
 /* Its Connect has succeeded, with a queue of so many entries. */
@@ -27,7 +27,7 @@ static inline void fuzz_owner_connect(struct fuzz_owner *o, const struct connect
                                       unsigned entries)
 {
         o->sq_size = (uint16_t)entries;
-        o->sq_head = 1;
+        o->sq_head = 0;
         o->no_flow_control = cmd->cattr & CATTR_DISABLE_SQFC;
         o->connected = true;
 }
@@ -57,8 +57,8 @@ static inline void fuzz_owner_buffer_put(void *user, uint8_t *buf, uint32_t len)
 
 static inline void fuzz_owner_completing(void *user, struct request *r)
 {
-        const struct fuzz_owner *o = user;
-        unsigned head = o->sq_head;
+        struct fuzz_owner *o = user;
+        unsigned head = ++o->sq_head;
 
         if (o->sq_size > 0)
                 head %= o->sq_size;

@@ -36,7 +36,6 @@ static uint16_t admit(void *user, struct request *r)
 {
         struct play *p = user;
 
-        p->owner.sq_head++;
         if (r->sqe.opc == NVME_FABRICS && r->sqe.fctype == FCTYPE_CONNECT) {
                 r->xfer = XFER_H2C;
                 r->len = CONNECT_DATA_LEN;

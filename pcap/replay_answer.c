@@ -296,7 +296,6 @@ static uint16_t admit(void *user, struct request *r)
 {
         struct serve_conn *c = user;
 
-        sq_take(&c->sq);
         if (!c->connected && !is_fabrics(&r->sqe, FCTYPE_CONNECT))
                 return NVME_SEQUENCE_ERROR;
         r->xfer = sqe_xfer(&r->sqe);
@@ -330,6 +329,7 @@ static void completing(void *user, struct request *r)
         struct serve_conn *c = user;
         bool connect = is_fabrics(&r->sqe, FCTYPE_CONNECT);
 
+        sq_free(&c->sq);
         r->cqe.sqhd =
             connect && c->sq.no_flow_control ? le16(SQHD_DISABLED) : le16(sq_head(&c->sq));
 }

@@ -122,7 +122,6 @@ uint16_t ctrl_admit(const struct ctrl_env *env, struct ctrl_queue *q, struct req
         struct ctrl *c = q->ctrl;
         uint16_t status;
 
-        sq_take(&q->sq);
         if (c) {
                 pthread_mutex_lock(&c->lock);
                 status = log_failure(c, q, r, with_dnr(admit(q, r, now)));
@@ -307,5 +306,6 @@ void ctrl_completing(const struct ctrl_env *env, struct ctrl_queue *q, struct re
         bool connected = is_connect(&r->sqe) && cqe_status(&r->cqe) == 0;
 
         (void)env;
+        sq_free(&q->sq);
         r->cqe.sqhd = le16(connected && q->sq.no_flow_control ? SQHD_DISABLED : sq_head(&q->sq));
 }

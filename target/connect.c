@@ -128,7 +128,6 @@ static void join(const struct attempt *at, struct ctrl *c, uint16_t sqsize_max)
         q->connected = true;
         q->success_ok = at->a->env->sqfc_disable && (at->cmd->cattr & CATTR_DISABLE_SQFC);
         sq_init(&q->sq, connect_entries(at->cmd, sqsize_max), q->success_ok || unasked);
-        sq_take(&q->sq);
         auth_begin(c, q);
         ctrl_add_queue(c, q);
 }

@@ -328,7 +328,6 @@ struct request *ctrl_queue_gone(struct ctrl_queue *q)
 
 uint16_t ctrl_io_admit(struct ctrl_queue *q)
 {
-        sq_take(&q->sq);
         if (!atomic_load_explicit(&q->traffic, memory_order_relaxed))
                 atomic_store_explicit(&q->traffic, true, memory_order_relaxed);
         return atomic_load_explicit(&q->io_status, memory_order_acquire);

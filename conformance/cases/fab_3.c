@@ -296,6 +296,26 @@ CASE("fab/3.3.2/full", MUST, RULES(FAB_ANSWERED), "A queue of n entries holds n 
         expect_works(q);
 }
 
+CASE("fab/3.3.2/room", MUST, RULES(FAB_ANSWERED),
+     "As many commands as SQHD says there is room for are taken, also while others wait for data",
+     .writes = true, .tcp_only = true)
+{
+        enum { ENTRIES = 8 };
+        struct queue *q = io_queue(t, .sqsize = ENTRIES - 1);
+        uint16_t cid[2 * ENTRIES], head;
+        unsigned n = 0, taken;
+
+        while (n < ENTRIES - 2)
+                cid[n++] = send_write(q, .bytes = r2t_bytes(t));
+        head = expect_success(q, send_read(q)).sqhd;
+        taken = (n + 2u - head) % ENTRIES; /* with Connect and the Read */
+        for (; taken < ENTRIES - 1; taken++)
+                cid[n++] = send_write(q, .bytes = r2t_bytes(t));
+        for (unsigned i = 0; i < n; i++)
+                succeed(q, cid[i]);
+        expect_works(q);
+}
+
 CASE("fab/3.3/answered", MUST, RULES(FAB_ANSWERED),
      "Reads and Flushes that run together are all answered, and once")
 {

@@ -67,15 +67,15 @@ static void begin_connect(struct rig *rig, struct connect_cmd *cmd, struct conne
 }
 
 /* SQHD stays within the queue, however many commands come. */
-static void check_sq(const struct connect_cmd *cmd, uint16_t max, unsigned takes)
+static void check_sq(const struct connect_cmd *cmd, uint16_t max, unsigned ends)
 {
         struct sq sq = { 0 };
 
-        sq_take(&sq);
+        sq_free(&sq);
         must(sq_head(&sq) == 0);
         sq_init(&sq, connect_entries(cmd, max), cmd->cattr & CATTR_DISABLE_SQFC);
-        while (takes-- > 0) {
-                sq_take(&sq);
+        while (ends-- > 0) {
+                sq_free(&sq);
                 must(sq_head(&sq) < sq.size && (!sq.no_flow_control || sq_head(&sq) == 0));
         }
 }

@@ -81,7 +81,6 @@ static uint16_t admit(void *user, struct request *r)
 {
         struct pair *p = user;
 
-        p->owner.sq_head++;
         r->xfer = sqe_xfer(&r->sqe);
         if (is_connect(&r->sqe)) {
                 r->len = CONNECT_DATA_LEN;

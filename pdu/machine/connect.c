@@ -147,7 +147,7 @@ void sq_init(struct sq *sq, uint32_t size, bool no_flow_control)
         *sq = (struct sq) { .size = size, .no_flow_control = no_flow_control };
 }
 
-void sq_take(struct sq *sq)
+void sq_free(struct sq *sq)
 {
         if (sq->size > 0)
                 sq->head = (uint16_t)((sq->head + 1u) % sq->size);

@@ -127,14 +127,19 @@ void controller_log_read(struct controller *c, uint8_t lid);
 /* Takes one parked AER away (Abort, CID), or any (cid FFFFFFFFh: reset, teardown); NULL: none. */
 void *controller_aer_take(struct controller *c, uint32_t cid);
 
-/* Submission queue: what SQHD to answer. */
+/*
+ * Submission queue: what SQHD to answer. An entry is free again when its command ends: so a host that
+ * goes by SQHD has no more commands outstanding than the queue has entries, and the controller no
+ * more than it has room for. (One that was told of entries as soon as they were read could fill that
+ * room with commands whose data is stuck behind the next of them.)
+ */
 struct sq {
         uint32_t size; /* entries, at most 65536 */
         uint16_t head;
         bool no_flow_control; /* SQHD is 0 in every response but Connect's (FFFFh) */
 };
 void sq_init(struct sq *sq, uint32_t size, bool no_flow_control);
-void sq_take(struct sq *sq);           /* a command was fetched; before sq_init() nothing happens */
+void sq_free(struct sq *sq);           /* a command ends; before sq_init() nothing happens */
 uint16_t sq_head(const struct sq *sq); /* SQHD for a response */
 
 /*

@@ -434,7 +434,7 @@ static void finish(struct rdma_cmd *q)
         struct rdma_controller *c = q->queue;
         struct request *r = &q->r;
 
-        if (gone(c) || r->no_response) {
+        if (gone(c)) {
                 end_silently(q);
                 return;
         }

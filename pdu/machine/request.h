@@ -116,8 +116,8 @@ struct request_ops {
          * the key of registered memory (RDMA). */
         uint8_t *(*buffer_get)(void *user, uint32_t len, uint32_t *lkey);
         void (*buffer_put)(void *user, uint8_t *buf, uint32_t len);
-        /* The command ends, whoever ended it, and its cqe (or SUCCESS) is about to leave: the place
-         * to set SQHD, or no_response. May be NULL. */
+        /* The command ends, whoever ended it, and its cqe (or SUCCESS) is about to leave, unless
+         * there is no_response: the place to set SQHD (struct sq), or that. May be NULL. */
         void (*completing)(void *user, struct request *r);
         /* Each change of state; may be NULL. */
         void (*trace)(void *user, const struct request *r);

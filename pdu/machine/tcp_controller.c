@@ -277,7 +277,7 @@ static void finish(struct tcp_request *t)
 {
         struct tcp_controller *c = t->queue;
 
-        if (gone(c) || t->r.no_response || swallows(t)) {
+        if (gone(c) || swallows(t)) {
                 end_silently(t);
                 return;
         }

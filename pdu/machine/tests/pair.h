@@ -72,7 +72,6 @@ static inline uint16_t owner_admit(void *user, struct request *r)
         struct owner *o = user;
 
         o->admitted++;
-        o->sq_head++;
         if (r->sqe.opc == NVME_FABRICS && r->sqe.fctype == FCTYPE_CONNECT)
                 return owner_admit_connect(r);
         if (!o->connected)
@@ -87,7 +86,7 @@ static inline void owner_connect(struct owner *o, struct request *r)
         const struct connect_cmd *cmd = &r->sqe.connect;
 
         o->sq_size = (uint16_t)(le16_get(cmd->sqsize) + 1);
-        o->sq_head = 1;
+        o->sq_head = 0;
         o->no_flow_control = cmd->cattr & CATTR_DISABLE_SQFC;
         o->connected = true;
         r->cqe.dw0 = le32(1);
@@ -167,7 +166,7 @@ static inline void owner_buffer_put(void *user, uint8_t *buf, uint32_t len)
 static inline void owner_completing(void *user, struct request *r)
 {
         struct owner *o = user;
-        unsigned head = o->sq_head;
+        unsigned head = ++o->sq_head;
 
         o->completing++;
         if (o->sq_size > 0)

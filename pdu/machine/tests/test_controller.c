@@ -997,19 +997,19 @@ static void heads(void **state)
         struct sq sq = { 0 };
 
         (void)state;
-        sq_take(&sq); /* before Connect */
+        sq_free(&sq); /* before Connect */
         assert_int_equal(sq_head(&sq), 0);
         sq_init(&sq, 3, false);
         for (uint16_t i = 1; i < 10; i++) {
-                sq_take(&sq);
+                sq_free(&sq);
                 assert_int_equal(sq_head(&sq), i % 3);
         }
         sq_init(&sq, 3, true);
-        sq_take(&sq);
+        sq_free(&sq);
         assert_int_equal(sq_head(&sq), 0);
         sq_init(&sq, connect_entries(&largest, 0xffff), false); /* SQHD uses all its bits */
         for (uint32_t i = 1; i <= 65537; i++) {
-                sq_take(&sq);
+                sq_free(&sq);
                 assert_int_equal(sq_head(&sq), i % 65536);
         }
 }
