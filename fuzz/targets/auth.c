@@ -4,14 +4,14 @@
  * on their way, with arithmetic that only looks like cryptography and fails when told to; messages
  * and keys as they come.
  *
- * Input: bits (1 byte), hashes and groups of each end (4), the call that fails (1); for each message
- * how many bytes of it change (1), where (2) and to what (1), how much is cut off (2). All of it is
- * read as a message, and as the text of a key, too.
+ * Input: bits (1 byte; three of them choose a policy), hashes and groups of each end (4), the call
+ * that fails (1); for each message how many bytes of it change (1), where (2) and to what (1), how
+ * much is cut off (2). All of it is read as a message, and as the text of a key, too.
  */
 #include "pdu/machine/auth.h"
 #include "fuzz/fuzz.h"
 
-enum { BIT_MUTUAL = 1, BIT_STRANGER = 2, BIT_NO_KEY = 4 };
+enum { BIT_MUTUAL = 1, BIT_STRANGER = 2, BIT_NO_KEY = 4, BIT_POLICY = 8, BITS_POLICY = 0xc0 };
 enum { MESSAGES = 12, PRIME = 65521 };
 
 static unsigned calls, fails_at; /* of the arithmetic below */
@@ -104,6 +104,30 @@ static void check_key(const uint8_t *p, size_t n)
 
 /* --- a transaction ------------------------------------------------------------------------------ */
 
+/* What the controller overlooks and breaks on purpose, chosen by three bits. */
+static const struct rule_policy *policy_of(unsigned bits)
+{
+        static const enum rule_id waived[8][5] = {
+                [1] = { FAB_AUTH_LENGTHS, FAB_AUTH_HASH, FAB_AUTH_GROUP, FAB_AUTH_PROTOCOL,
+                        FAB_AUTH_SC_C },
+                [2] = { FAB_AUTH_ORDER, FAB_AUTH_T_ID },
+                [3] = { FAB_AUTH_HL, FAB_AUTH_DHV, FAB_AUTH_R1, FAB_AUTH_C2 },
+        };
+        static const enum rule_id violated[8] = {
+                [4] = FAB_AUTH_CHALLENGE, [5] = FAB_AUTH_FRESH, [6] = FAB_AUTH_R2
+        };
+        static struct rule_policy policy;
+        unsigned n = (bits & BIT_POLICY) / BIT_POLICY | (bits & BITS_POLICY) >> 5;
+
+        policy = (struct rule_policy) { 0 };
+        for (unsigned i = 0; i < 5; i++)
+                if (waived[n][i])
+                        rule_add(&policy.waived, waived[n][i]);
+        if (violated[n])
+                rule_add(&policy.violated, violated[n]);
+        return &policy;
+}
+
 struct end {
         struct auth_config cfg;
         struct auth a;
@@ -117,7 +141,8 @@ static struct end end_of(struct bytes *b, enum party role, unsigned bits)
                                   .subnqn = "nqn.2026-01.org.example:subsystem",
                                   .keys = { .host = { .hash = bits >> 4 & 3, .len = 32 },
                                             .ctrl = { .len = 48 } },
-                                  .t_id = 77 } };
+                                  .t_id = 77,
+                                  .policy = policy_of(bits) } };
 
         e.cfg.keys.hashes = bytes_u8(b) & 0xe;
         e.cfg.keys.groups = bytes_u8(b) & 0x3f;

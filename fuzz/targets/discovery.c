@@ -44,6 +44,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
         for (; (e = disc_log_entry(input, size, i)); i++) {
                 must((const uint8_t *)(e + 1) <= input + size);
                 check_entry(e);
+                if (i > 0)
+                        must(disc_entry_twins(e, e - 1) == disc_entry_twins(e - 1, e));
         }
         must(!disc_log_entry(input, size, UINT64_MAX));
         must(!disc_log_entry(input, size, UINT64_MAX / sizeof(*e)));

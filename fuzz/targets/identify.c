@@ -32,6 +32,12 @@ static void check_list(const uint8_t *list, size_t len)
                 must(ns_list_get(list, i) != 0);
 }
 
+/* A fault has words. */
+static void told(const char *fault)
+{
+        must(!fault || *fault);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
         struct bytes b = bytes_of(input, size);
@@ -51,7 +57,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
         fuzz_lined(&lines);
         check_descriptors(b.p, b.left);
         check_list(b.p, b.left);
+        told(ns_descs_fault(b.p, b.left));
+        told(id_text_fault((const struct id_ctrl *)whole));
         bytes_copy(&b, &ns, sizeof(ns));
+        told(id_ns_fault(&ns));
         block = id_ns_block_size(&ns);
         must(block == 0 || (block >= 512 && block <= 1 << 20 && (block & (block - 1)) == 0));
         return 0;

@@ -36,6 +36,7 @@ static void check_answers(const void *data, size_t len, const struct rdma_reques
 
         must(rdma_accept_read(data, len, &accept) == (len >= sizeof(accept)));
         must(rdma_reject_read(data, len, &reject) == (len >= sizeof(reject)));
+        must(rdma_reject_len(data, len) == 0 || rdma_reject_len(data, len) == len);
         rdma_accept_check(data, len, in, request, &found);
         rdma_reject_check(data, len, &found);
         must(!rule_in(&found, RULE_NONE));
