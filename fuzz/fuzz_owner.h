@@ -55,7 +55,7 @@ static inline void fuzz_owner_buffer_put(void *user, uint8_t *buf, uint32_t len)
         free(buf);
 }
 
-static inline void fuzz_owner_completing(void *user, struct request *r)
+static inline uint16_t fuzz_owner_sqhd(void *user, const struct request *r)
 {
         struct fuzz_owner *o = user;
         unsigned head = ++o->sq_head;
@@ -64,7 +64,7 @@ static inline void fuzz_owner_completing(void *user, struct request *r)
                 head %= o->sq_size;
         if (o->no_flow_control)
                 head = r->sqe.opc == NVME_FABRICS ? SQHD_DISABLED : 0;
-        r->cqe.sqhd = le16((uint16_t)head);
+        return (uint16_t)head;
 }
 
 #endif

@@ -123,7 +123,7 @@ const struct request_ops owner_ops = { .admit = admit,
                                        .execute = execute,
                                        .buffer_get = fuzz_owner_buffer_get,
                                        .buffer_put = fuzz_owner_buffer_put,
-                                       .completing = fuzz_owner_completing };
+                                       .sqhd = fuzz_owner_sqhd };
 
 /* --- the owner of the host's side --------------------------------------------------------------- */
 

@@ -324,20 +324,19 @@ static void execute(void *user, struct request *r)
         c->kind->complete(c, r);
 }
 
-static void completing(void *user, struct request *r)
+static uint16_t sqhd(void *user, const struct request *r)
 {
         struct serve_conn *c = user;
         bool connect = is_fabrics(&r->sqe, FCTYPE_CONNECT);
 
         sq_free(&c->sq);
-        r->cqe.sqhd =
-            connect && c->sq.no_flow_control ? le16(SQHD_DISABLED) : le16(sq_head(&c->sq));
+        return connect && c->sq.no_flow_control ? SQHD_DISABLED : sq_head(&c->sq);
 }
 
 const struct request_ops serve_request_ops = {
         .admit = admit,
         .execute = execute,
-        .completing = completing,
+        .sqhd = sqhd,
 };
 
 void serve_unpark(struct serve_conn *c)

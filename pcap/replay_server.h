@@ -53,7 +53,7 @@ struct server {
         char traddr[NET_TRADDR];
 };
 
-/* admit, execute and completing; the user of the machine is the struct serve_conn. */
+/* admit, execute and sqhd; the user of the machine is the struct serve_conn. */
 extern const struct request_ops serve_request_ops;
 
 /* Of a connection that is over: those that wait for an event end without a word. */

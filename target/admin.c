@@ -301,11 +301,10 @@ enum ctrl_verdict ctrl_execute(const struct ctrl_env *env, struct ctrl_queue *q,
 }
 
 /* In the response to Connect FFFFh says that flow control is disabled; it is not a head. */
-void ctrl_completing(const struct ctrl_env *env, struct ctrl_queue *q, struct request *r)
+uint16_t ctrl_sqhd(struct ctrl_queue *q, const struct request *r)
 {
         bool connected = is_connect(&r->sqe) && cqe_status(&r->cqe) == 0;
 
-        (void)env;
         sq_free(&q->sq);
-        r->cqe.sqhd = le16(connected && q->sq.no_flow_control ? SQHD_DISABLED : sq_head(&q->sq));
+        return connected && q->sq.no_flow_control ? SQHD_DISABLED : sq_head(&q->sq);
 }

@@ -169,13 +169,20 @@ static void completing(void *user, struct request *r)
         }
         if (is_io(c, r))
                 nvm_completing(&c->nvm, r);
-        ctrl_completing(env(c), &c->queue, r);
+}
+
+static uint16_t sqhd(void *user, const struct request *r)
+{
+        struct conn *c = user;
+
+        return ctrl_sqhd(&c->queue, r);
 }
 
 const struct request_ops conn_request_ops = {
         .admit = admit,
         .execute = execute,
         .completing = completing,
+        .sqhd = sqhd,
 };
 
 static void stamp(char *text, size_t size)

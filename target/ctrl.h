@@ -94,8 +94,8 @@ enum ctrl_verdict {
 /* Executes an admin or Fabrics command. `port` is where the connection came in. */
 enum ctrl_verdict ctrl_execute(const struct ctrl_env *env, struct ctrl_queue *q,
                                const struct port *port, struct request *r, uint64_t now);
-/* request_ops.completing, for every command of the queue: SQHD. */
-void ctrl_completing(const struct ctrl_env *env, struct ctrl_queue *q, struct request *r);
+/* request_ops.sqhd, for every command of the queue. */
+uint16_t ctrl_sqhd(struct ctrl_queue *q, const struct request *r);
 
 /* I/O path: whether commands may run on this I/O queue now; one atomic load. Marks traffic. */
 uint16_t ctrl_io_admit(struct ctrl_queue *q);

@@ -271,6 +271,19 @@ CASE("fab/3.3.2/sqhd", MUST, RULES(FAB_SQHD),
         }
 }
 
+CASE("fab/3.3.2/sqhd-overtaking", MUST, RULES(FAB_SQHD),
+     "SQHD does not go back, whatever response passes those of long Reads")
+{
+        struct queue *q = io_queue(t);
+        uint16_t cid[20];
+
+        for (int i = 0; i < 20; i++)
+                cid[i] = i % 5 == 0 ? send_read(q, .bytes = large_bytes(t))
+                                    : send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(t)->nsid);
+        for (int i = 0; i < 20; i++)
+                expect_success(q, cid[i]);
+}
+
 CASE("fab/3.3.2/overrun", MUST, RULES(FAB_OVERRUN),
      "A host that overruns its queue loses the association", .writes = true, .slow = true,
      .tcp_only = true)

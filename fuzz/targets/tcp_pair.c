@@ -455,7 +455,7 @@ static bool begin_controller(struct pair *p, uint8_t cpda)
                                                 .execute = execute,
                                                 .buffer_get = fuzz_owner_buffer_get,
                                                 .buffer_put = fuzz_owner_buffer_put,
-                                                .completing = fuzz_owner_completing,
+                                                .sqhd = fuzz_owner_sqhd,
                                                 .trace = trace };
         const struct tcp_controller_config cfg = {
                 .cpda = cpda,

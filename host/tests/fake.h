@@ -327,11 +327,12 @@ static inline void fake_buffer_put(void *user, uint8_t *buf, uint32_t len)
         free(buf);
 }
 
-static inline void fake_completing(void *user, struct request *r)
+static inline uint16_t fake_sqhd(void *user, const struct request *r)
 {
         struct fake_conn *fc = user;
 
-        r->cqe.sqhd = le16((uint16_t)(fc->head % (fc->size ? fc->size : 1u << 16)));
+        (void)r;
+        return (uint16_t)(fc->head % (fc->size ? fc->size : 1u << 16));
 }
 
 static inline void fake_accept(struct fake *f)
@@ -341,7 +342,7 @@ static inline void fake_accept(struct fake *f)
                 .execute = fake_execute,
                 .buffer_get = fake_buffer_get,
                 .buffer_put = fake_buffer_put,
-                .completing = fake_completing,
+                .sqhd = fake_sqhd,
         };
         struct tcp_controller_config cfg = {
                 .hdgst = true,

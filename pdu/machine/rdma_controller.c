@@ -280,10 +280,33 @@ static struct verbs_wr *last_wr(struct rdma_cmd *q)
         return q->early && q->writes > 0 ? &q->piece[q->writes - 1] : &q->response;
 }
 
+/* The response shows the host how far its queue has been emptied. */
+static void note_sqhd(struct rdma_controller *c, const struct request *r)
+{
+        uint16_t sqhd = le16_get(r->cqe.sqhd);
+
+        if (r->sqe.opc == NVME_FABRICS && r->sqe.fctype == FCTYPE_CONNECT && !cqe_status(&r->cqe))
+                c->sq.no_flow_control = sqhd == SQHD_DISABLED;
+        if (!c->sq.no_flow_control && c->depth > 0)
+                c->sq.head += (sqhd + c->depth - c->sq.head % c->depth) % c->depth;
+}
+
+static void set_sqhd(struct rdma_cmd *q)
+{
+        struct rdma_controller *c = q->queue;
+
+        if (c->ops.request.sqhd)
+                q->r.cqe.sqhd = le16(c->ops.request.sqhd(c->user, &q->r));
+        note_sqhd(c, &q->r);
+        if (c->violated)
+                spoil_sqhd(c->violated, &q->r.sqe, &q->r.cqe);
+}
+
 static void chain_response(struct rdma_cmd *q)
 {
         struct cqe *capsule = &q->r.cqe;
 
+        set_sqhd(q);
         if (q->capsule) {
                 *q->capsule = *capsule;
                 capsule = q->capsule;
@@ -417,17 +440,6 @@ static bool spoil_answer(struct rdma_cmd *q)
         return !s.drop;
 }
 
-/* The response shows the host how far its queue has been emptied. */
-static void note_sqhd(struct rdma_controller *c, const struct request *r)
-{
-        uint16_t sqhd = le16_get(r->cqe.sqhd);
-
-        if (r->sqe.opc == NVME_FABRICS && r->sqe.fctype == FCTYPE_CONNECT && !cqe_status(&r->cqe))
-                c->sq.no_flow_control = sqhd == 0xffff;
-        if (!c->sq.no_flow_control && c->depth > 0)
-                c->sq.head += (sqhd + c->depth - c->sq.head % c->depth) % c->depth;
-}
-
 /* r.cqe says how it ended. */
 static void finish(struct rdma_cmd *q)
 {
@@ -442,10 +454,10 @@ static void finish(struct rdma_cmd *q)
         if (c->ops.request.completing)
                 c->ops.request.completing(c->user, r);
         if (r->no_response) {
+                set_sqhd(q);
                 end_silently(q);
                 return;
         }
-        note_sqhd(c, r);
         if (c->violated && !spoil_answer(q)) {
                 end_silently(q);
         } else if (r->c2h_len > 0) {

@@ -116,9 +116,13 @@ struct request_ops {
          * the key of registered memory (RDMA). */
         uint8_t *(*buffer_get)(void *user, uint32_t len, uint32_t *lkey);
         void (*buffer_put)(void *user, uint8_t *buf, uint32_t len);
-        /* The command ends, whoever ended it, and its cqe (or SUCCESS) is about to leave, unless
-         * there is no_response: the place to set SQHD (struct sq), or that. May be NULL. */
+        /* The command ends, whoever ended it, and its data and response are about to leave, unless
+         * there is no_response: the place to set that. May be NULL. */
         void (*completing)(void *user, struct request *r);
+        /* Its response (or SUCCESS, or no_response) takes its place among what leaves, which others
+         * may have done since it ended: what SQHD is from now on (struct sq). Once for each command
+         * that ends. May be NULL: cqe.sqhd is as it was set before. */
+        uint16_t (*sqhd)(void *user, const struct request *r);
         /* Each change of state; may be NULL. */
         void (*trace)(void *user, const struct request *r);
 };

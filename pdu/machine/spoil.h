@@ -38,5 +38,7 @@ bool spoil_pdu(const struct rule_set *violated, enum party sender, struct spoil 
  */
 bool spoil_completion(const struct rule_set *violated, const union sqe *sqe, struct cqe *cqe,
                       uint8_t *data, uint32_t len);
+/* Of these, those about SQHD alone, which is known only when the response leaves. */
+bool spoil_sqhd(const struct rule_set *violated, const union sqe *sqe, struct cqe *cqe);
 
 #endif

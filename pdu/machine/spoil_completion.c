@@ -132,9 +132,11 @@ struct completion {
                     { DISC_HEADER_LEN + offsetof(struct disc_entry, member), __VA_ARGS__ }, 0      \
         }
 
+/* What is known only when the response leaves. */
+static const struct completion heads[] = { CQE(FAB_SQHD, done_not_connect, sqhd, PUT, 0xfffe) };
+
 static const struct completion completions[] = {
         /* clang-format off */
-        CQE(FAB_SQHD, done_not_connect, sqhd, PUT, 0xfffe),
         CQE(FAB_CQE_ZERO, done_without_result, dw0, PUT, 0x5a5a5a5a),
         CQE(FAB_SGL_LONG, done_long_sgl, sf, PUT, NVME_SGL_LENGTH << 1),
         CQE(FAB_CONNECT_NOT_FIELD, done_connect_failed, sf, PUT, NVME_INVALID_FIELD << 1),
@@ -181,6 +183,7 @@ static const struct completion rdma_completions[] = {
 };
 
 enum {
+        HEADS = sizeof(heads) / sizeof(heads[0]),
         COMPLETIONS = sizeof(completions) / sizeof(completions[0]),
         RDMA_COMPLETIONS = sizeof(rdma_completions) / sizeof(rdma_completions[0]),
 };
@@ -221,12 +224,20 @@ static bool spoil_by(const struct completion *list, unsigned n, const struct rul
         return any;
 }
 
+bool spoil_sqhd(const struct rule_set *violated, const union sqe *sqe, struct cqe *cqe)
+{
+        struct done d = { .sqe = sqe, .cqe = cqe };
+
+        return spoil_by(heads, HEADS, violated, &d);
+}
+
 bool spoil_completion(const struct rule_set *violated, const union sqe *sqe, struct cqe *cqe,
                       uint8_t *data, uint32_t len)
 {
         struct done d = { .sqe = sqe, .cqe = cqe, .data = data, .len = len };
-        bool any = spoil_by(completions, COMPLETIONS, violated, &d);
+        bool any = spoil_sqhd(violated, sqe, cqe);
 
+        any |= spoil_by(completions, COMPLETIONS, violated, &d);
         return spoil_by(rdma_completions, RDMA_COMPLETIONS, violated, &d) || any;
 }
 
@@ -240,7 +251,7 @@ static bool is_in(const struct completion *list, unsigned n, enum rule_id rule)
 
 bool spoil_can_complete(enum rule_id rule)
 {
-        return is_in(completions, COMPLETIONS, rule);
+        return is_in(completions, COMPLETIONS, rule) || is_in(heads, HEADS, rule);
 }
 
 bool spoil_can_complete_rdma(enum rule_id rule)

@@ -194,13 +194,25 @@ static void send_tx(struct tcp_request *t, int i, const uint8_t *data, uint32_t 
         link_send(&t->queue->link, &t->tx[i]);
 }
 
+static void set_sqhd(struct tcp_request *t)
+{
+        struct tcp_controller *c = t->queue;
+
+        if (c->ops.sqhd)
+                t->r.cqe.sqhd = le16(c->ops.sqhd(c->user, &t->r));
+        if (c->link.spoils)
+                spoil_sqhd(&c->cfg.policy->violated, &t->r.sqe, &t->r.cqe);
+}
+
 static void respond(struct tcp_request *t)
 {
-        struct pdu_capsule_resp h = { .ch.type = PDU_CAPSULE_RESP, .cqe = t->r.cqe };
+        struct pdu_capsule_resp h = { .ch.type = PDU_CAPSULE_RESP };
 
         assert(t->r.state != REQUEST_COMPLETING); /* a command ends once */
         enter(t, REQUEST_COMPLETING);
         forget_command(t);
+        set_sqhd(t);
+        h.cqe = t->r.cqe;
         memcpy(t->head[1], &h, sizeof(h));
         send_tx(t, 1, NULL, 0, response_sent);
 }
@@ -223,8 +235,10 @@ static void send_data(struct tcp_request *t)
 
         if (last)
                 h.ch.flags = success ? PDU_LAST | PDU_SUCCESS : PDU_LAST;
-        if (success)
+        if (success && !responds) {
                 forget_command(t);
+                set_sqhd(t);
+        }
         memcpy(t->head[0], &h, sizeof(h));
         t->sent += n;
         send_tx(t, 0, t->r.data + (t->sent - n), n, responds ? NULL : data_sent);
@@ -285,6 +299,7 @@ static void finish(struct tcp_request *t)
         if (c->ops.completing)
                 c->ops.completing(c->user, &t->r);
         if (t->r.no_response) {
+                set_sqhd(t);
                 end_silently(t);
                 return;
         }

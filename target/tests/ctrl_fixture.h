@@ -165,7 +165,7 @@ static inline uint16_t run(struct fake *f, struct cmd *c)
         f->verdict = ctrl_execute(&b->env, &f->q, f->port, &c->r, b->now);
         if (f->verdict == CTRL_PARKED)
                 return LATER;
-        ctrl_completing(&b->env, &f->q, &c->r);
+        c->r.cqe.sqhd = le16(ctrl_sqhd(&f->q, &c->r));
         return cqe_status(&c->r.cqe);
 }
 

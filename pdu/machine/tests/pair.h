@@ -165,15 +165,20 @@ static inline void owner_buffer_put(void *user, uint8_t *buf, uint32_t len)
 
 static inline void owner_completing(void *user, struct request *r)
 {
+        (void)r;
+        ((struct owner *)user)->completing++;
+}
+
+static inline uint16_t owner_sqhd(void *user, const struct request *r)
+{
         struct owner *o = user;
         unsigned head = ++o->sq_head;
 
-        o->completing++;
         if (o->sq_size > 0)
                 head %= o->sq_size;
         if (o->no_flow_control)
                 head = r->sqe.opc == NVME_FABRICS ? SQHD_DISABLED : 0;
-        r->cqe.sqhd = le16((uint16_t)head);
+        return (uint16_t)head;
 }
 
 /* Requests go down the list of states; r->user holds the last one. */
@@ -192,6 +197,7 @@ static inline const struct request_ops *owner_ops(void)
                 .buffer_get = owner_buffer_get,
                 .buffer_put = owner_buffer_put,
                 .completing = owner_completing,
+                .sqhd = owner_sqhd,
                 .trace = owner_trace,
         };
 

@@ -699,12 +699,13 @@ static void buffer_put(void *user, uint8_t *buf, uint32_t len)
         region_put(e, buf);
 }
 
-static void completing(void *user, struct request *r)
+static uint16_t sqhd(void *user, const struct request *r)
 {
         struct end *e = user;
 
+        (void)r;
         e->head = (e->head + 1) % (e->w->shape.depth + 1u);
-        r->cqe.sqhd = le16((uint16_t)e->head);
+        return (uint16_t)e->head;
 }
 
 static void *response_memory(void *user, uint32_t bytes, uint32_t *lkey)
@@ -808,7 +809,7 @@ static int controller_machine(struct end *e, uint8_t host_reads)
                              .execute = execute,
                              .buffer_get = buffer_get,
                              .buffer_put = buffer_put,
-                             .completing = completing },
+                             .sqhd = sqhd },
                 .recv_put = recv_put,
                 .response_memory = response_memory,
                 .response_memory_put = response_memory_put,

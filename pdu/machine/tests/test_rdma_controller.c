@@ -136,15 +136,15 @@ static void on_buffer_put(void *user, uint8_t *buf, uint32_t len)
         free(buf);
 }
 
-static void on_completing(void *user, struct request *r)
+static uint16_t on_sqhd(void *user, const struct request *r)
 {
         struct bench *b = user;
         uint16_t size = b->sq_size ? b->sq_size : b->cfg.depth;
 
         b->sqhd = (uint16_t)((b->sqhd + 1) % size);
-        r->cqe.sqhd = le16(b->sqfc_off ? 0 : b->sqhd);
         if (r->sqe.opc == NVME_FABRICS && b->sqfc_off)
-                r->cqe.sqhd = le16(0xffff);
+                return SQHD_DISABLED;
+        return b->sqfc_off ? 0 : b->sqhd;
 }
 
 static void on_trace(void *user, const struct request *r)
@@ -187,7 +187,12 @@ static void on_response_memory_put(void *user, void *memory, uint32_t bytes)
 }
 
 static const struct rdma_controller_ops ops = {
-        .request = { on_admit, on_execute, on_buffer_get, on_buffer_put, on_completing, on_trace },
+        .request = { .admit = on_admit,
+                     .execute = on_execute,
+                     .buffer_get = on_buffer_get,
+                     .buffer_put = on_buffer_put,
+                     .sqhd = on_sqhd,
+                     .trace = on_trace },
         .recv_put = on_recv_put,
         .response_memory = on_response_memory,
         .response_memory_put = on_response_memory_put,
@@ -765,6 +770,8 @@ static void priorities(void **state)
         settle(b);
         assert_int_equal(b->responses, 5);
         expect_response(b, 4, 0);
+        for (unsigned i = 0; i < 5; i++) /* whatever passed what */
+                assert_int_equal(le16_get(b->response[i].cqe.sqhd), i + 1);
         bench_free(b);
 }
 

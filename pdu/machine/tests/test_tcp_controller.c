@@ -1018,6 +1018,27 @@ static void abort_that_comes_too_late(void **state)
         bench_fini(&b);
 }
 
+/* A Flush passes a read whose data takes many PDUs: SQHD goes on all the same. */
+static void sqhd_never_goes_back(void **state)
+{
+        struct tcp_controller_config cfg = config();
+        static struct bench b;
+        uint16_t read;
+
+        (void)state;
+        cfg.c2h_max = 512;
+        bench_init(&b, &cfg);
+        bench_open(&b, &cfg, 1, false);
+        add_io(&b, NVME_READ, TRANSFER);
+        read = b.cid;
+        add_io(&b, NVME_FLUSH, 0);
+        feed(&b);
+        assert_int_equal(b.responses, 3);
+        assert_int_equal(le16_get(b.cqe.cid), read);
+        assert_int_equal(le16_get(b.cqe.sqhd), 3);
+        bench_fini(&b);
+}
+
 static void it_says_when_the_host_owes_bytes(void **state)
 {
         static struct bench b;
@@ -1443,6 +1464,7 @@ int main(void)
                 cmocka_unit_test(abort_of_one_that_waits_for_an_r2t),
                 cmocka_unit_test(ends_without_a_response),
                 cmocka_unit_test(abort_that_comes_too_late),
+                cmocka_unit_test(sqhd_never_goes_back),
                 cmocka_unit_test(it_says_when_the_host_owes_bytes),
                 cmocka_unit_test(before_connect_no_command_waits_for_another),
                 cmocka_unit_test(overrun_ends_it),
