@@ -50,6 +50,7 @@ struct test_case {
 
         /* may follow the sentence in CASE() */
         bool writes;    /* it changes blocks: needs permission, and gets a range of its own */
+        bool changes;   /* makes the target change, see change(): no other case runs meanwhile */
         bool slow;      /* takes seconds: it waits for a timer of the target */
         bool discovery; /* is about the discovery service: skipped where there is none */
         bool tcp_only;  /* not over RDMA; ids that begin with tcp/ or rdma/ say it themselves */
@@ -337,6 +338,8 @@ struct icresp expect_icresp(struct queue *q);
 
 /* The response to a command, whatever its status; an R2T instead of it is a failure. */
 struct reply expect_resp(struct queue *q, uint16_t cid);
+/* The next response, of commands without data: their order is the controller's affair. */
+struct reply expect_next(struct queue *q);
 struct reply expect_status(struct queue *q, uint16_t cid, uint16_t status);
 struct reply expect_success(struct queue *q, uint16_t cid);
 /* The command fails, its R2Ts served: with this status, or (lenient) another one. */
@@ -383,6 +386,14 @@ void expect_works(struct queue *q);
 
 /* The rule that the next expectations are about, of those that the case names. */
 void about(struct t *t, enum rule_id rule);
+/*
+ * One change of the target, by whoever can make it (--change): the subsystem has a namespace more, or
+ * less, or another one in its place; the discovery log shows us an entry more, or less. Skips the case
+ * where that can't be changed.
+ */
+enum change { CHANGE_NAMESPACES, CHANGE_DISCOVERY };
+void change(struct t *t, enum change what);
+
 /* A value: fails as "expected WHAT N", "seen WHAT M". */
 #define want(t, condition, expected, ...)                                                          \
         do {                                                                                       \

@@ -97,6 +97,20 @@ void write_blocks(struct queue *q, uint64_t slba, uint32_t bytes, const void *da
         succeed(q, send_write(q, .slba = slba, .bytes = bytes, .data = data));
 }
 
+/* --- the target changes ---------------------------------------------------------------------- */
+
+void change(struct t *t, enum change what)
+{
+        const struct changer *c = &t->suite->changer;
+        char error[RESULT_TEXT] = "";
+        int rc = c->make(c->user, what, error, sizeof(error));
+
+        if (rc == CHANGE_NOT)
+                skip(t, "%s", *error ? error : "it can't be changed like that");
+        if (rc != 0)
+                broke(t, "--change: %s", error);
+}
+
 /* --- ordinary work ------------------------------------------------------------------------- */
 
 enum { WORK = 8192 }; /* bytes: a multiple of any usual block */

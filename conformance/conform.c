@@ -11,6 +11,7 @@
 #include "embedded.h"
 #include "options.h"
 #include "pdu/io/capture_writer.h"
+#include "pdu/io/shell.h"
 #include "pdu/io/verbs_rdma.h"
 #include "pdu/io/verbs_record.h"
 #include "power.h"
@@ -243,6 +244,25 @@ static void await_target(const struct options *o)
         }
 }
 
+static int change_by_command(void *user, enum change what, char *error, size_t size)
+{
+        static const char *const words[] = {
+                [CHANGE_NAMESPACES] = "namespaces", [CHANGE_DISCOVERY] = "discovery"
+        };
+        const struct options *o = user;
+        char command[4096], says[SHELL_LINE];
+        int n = snprintf(command, sizeof(command), "%s %s", o->change, words[what]);
+        int rc = n < (int)sizeof(command) ? shell_run(command, says) : -1;
+
+        if (n >= (int)sizeof(command))
+                snprintf(error, size, "longer than %zu bytes", sizeof(command) - 1);
+        else if (rc == CHANGE_NOT || *says)
+                snprintf(error, size, "%s", says);
+        else
+                snprintf(error, size, "'%.200s' ended with %d", command, rc);
+        return rc;
+}
+
 static int judge_address(struct options *o, const struct test_case **cases, size_t n)
 {
         char error[1024], nqn[NQN_FIELD];
@@ -253,6 +273,8 @@ static int judge_address(struct options *o, const struct test_case **cases, size
                 if (!o->suite.verbs)
                         return complain(EXIT_BROKEN, error);
         }
+        if (o->change)
+                o->suite.changer = (struct changer) { change_by_command, o };
         await_target(o);
         if (!o->suite.subnqn) {
                 if (!probe_subsystem(&o->suite, nqn, error, sizeof(error)))

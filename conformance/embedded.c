@@ -9,6 +9,9 @@
 #define DENIED_NQN "nqn.2026-01.io.nvmfspec:denied"
 #define OTHER_HOST "nqn.2026-01.io.nvmfspec:a-host-that-is-not-here"
 #define AUTH_NQN   "nqn.2026-01.io.nvmfspec:authenticated"
+/* What comes and goes. */
+#define GUEST_NQN "nqn.2026-01.io.nvmfspec:guest"
+#define GUEST_NS  "mem:1M"
 
 /* One that is used as it stands, and one that is tied to an NQN. */
 static const struct auth_key host_key = { .hash = AUTH_SHA256, .len = 32, .bytes = "the host's" };
@@ -16,7 +19,7 @@ static const struct auth_key ctrl_key = { .len = 48, .bytes = "the subsystem's" 
 
 enum { RECEIVES = 65536 }; /* on one SRQ: enough for any number of jobs */
 
-static bool add_tested(struct config *c, const char *const *ns)
+static bool add_tested(struct config *c, const char *const *ns, bool guest)
 {
         struct config_subsystem *s = config_add_subsystem(c, TARGET_NQN);
         uint32_t nsid = 0;
@@ -27,7 +30,16 @@ static bool add_tested(struct config *c, const char *const *ns)
         while (*ns)
                 if (!config_add_ns(s, ++nsid, *ns++))
                         return false;
-        return true;
+        return !guest || config_add_ns(s, ++nsid, GUEST_NS);
+}
+
+static bool add_guest(struct config *c)
+{
+        struct config_subsystem *s = config_add_subsystem(c, GUEST_NQN);
+
+        if (s)
+                s->allow_any_host = true;
+        return s && config_add_string(&c->ports->subsystems, &c->ports->n_subsystems, GUEST_NQN);
 }
 
 static bool add_denied(struct config *c)
@@ -63,11 +75,14 @@ static bool add_port(struct config *c, uint8_t trtype)
                (!auth_openssl() || config_add_string(&p->subsystems, &p->n_subsystems, AUTH_NQN));
 }
 
-static bool make_config(struct config *c, const struct options *o, char *error, size_t size)
+static bool make_config(struct config *c, const struct embedded *e, char *error, size_t size)
 {
+        const struct options *o = e->options;
+
         *c = (struct config) { 0 };
-        if (add_tested(c, o->ns.items) && add_denied(c) &&
-            (!auth_openssl() || add_authenticated(c)) && add_port(c, o->suite.trtype))
+        if (add_tested(c, o->ns.items, e->changed[CHANGE_NAMESPACES]) && add_denied(c) &&
+            (!auth_openssl() || add_authenticated(c)) && add_port(c, o->suite.trtype) &&
+            (!e->changed[CHANGE_DISCOVERY] || add_guest(c)))
                 return config_check(c, "embedded target", error, size);
         snprintf(error, size, "out of memory");
         return false;
@@ -108,13 +123,13 @@ bool embedded_start(struct embedded *e, const struct options *o, const struct ru
                 .limits = { .ic_timeout = 1500, .maxh2cdata = 65536, .receives = RECEIVES },
         };
 
-        *e = (struct embedded) { 0 };
+        *e = (struct embedded) { .options = o };
         if (o->suite.trtype == TRTYPE_RDMA && !make_fabric(e, policy)) {
                 snprintf(error, size, "out of memory");
                 return false;
         }
         t.verbs = e->verbs;
-        e->target = make_config(&config, o, error, size) ? target_start(&t, error, size) : NULL;
+        e->target = make_config(&config, e, error, size) ? target_start(&t, error, size) : NULL;
         config_free(&config);
         if (!e->target) {
                 free_fabric(e);
@@ -130,7 +145,20 @@ void embedded_stop(struct embedded *e)
         free_fabric(e);
 }
 
-void embedded_address(const struct embedded *e, struct suite *s)
+static int make_change(void *user, enum change what, char *error, size_t size)
+{
+        struct embedded *e = user;
+        struct config config;
+        int rc = -1;
+
+        e->changed[what] = !e->changed[what];
+        if (make_config(&config, e, error, size))
+                rc = target_change(e->target, &config, error, size);
+        config_free(&config);
+        return rc;
+}
+
+void embedded_address(struct embedded *e, struct suite *s)
 {
         s->traddr = "127.0.0.1";
         s->verbs = e->verbs;
@@ -140,4 +168,5 @@ void embedded_address(const struct embedded *e, struct suite *s)
         s->caps.auth = auth_openssl() ? AUTH_NQN : NULL;
         s->dhchap = host_key;
         s->dhchap_ctrl = ctrl_key;
+        s->changer = (struct changer) { make_change, e };
 }

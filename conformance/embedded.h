@@ -11,6 +11,8 @@ struct embedded {
         struct target *target;
         struct verbs_provider *verbs; /* NULL: TCP */
         char trsvcid[8];
+        const struct options *options;
+        bool changed[2]; /* by enum change, from what it was at first */
 };
 
 /* False: error says why. */
@@ -18,7 +20,7 @@ bool embedded_start(struct embedded *e, const struct options *o, const struct ru
                     char *error, size_t size);
 /* Nobody uses suite.verbs any more. */
 void embedded_stop(struct embedded *e);
-/* Points the suite at it; e has to outlive that. */
-void embedded_address(const struct embedded *e, struct suite *s);
+/* Points the suite at it, and has it changed where the suite asks for that; e has to outlive it. */
+void embedded_address(struct embedded *e, struct suite *s);
 
 #endif

@@ -37,6 +37,11 @@ static bool is_icresp(const struct seen *s, uint16_t cid)
         return s->h.ch.type == PDU_ICRESP || is_term(s, cid);
 }
 
+static bool is_response(const struct seen *s, uint16_t cid)
+{
+        return s->h.ch.type == PDU_CAPSULE_RESP || is_term(s, cid);
+}
+
 static bool anything(const struct seen *s, uint16_t cid)
 {
         (void)s;
@@ -305,6 +310,17 @@ static struct reply response(struct queue *q, uint16_t cid, bool serving)
 struct reply expect_resp(struct queue *q, uint16_t cid)
 {
         return q->over ? (struct reply) { 0 } : response(q, cid, false);
+}
+
+struct reply expect_next(struct queue *q)
+{
+        struct seen *s = q->over ? NULL : await(q, is_response, 0, t_deadline(q->t, REPLY_MS));
+
+        if (q->over)
+                return (struct reply) { 0 };
+        if (!s || s->h.ch.type != PDU_CAPSULE_RESP)
+                instead(q, s, "a response");
+        return reply_of(q, command_of(q, le16_get(s->h.resp.cqe.cid)), s);
 }
 
 struct reply finish(struct queue *q, uint16_t cid)

@@ -198,6 +198,7 @@ static const struct option_row table[] = {
         CALL('S', "dhchap-secret", "KEY", take_key, "our key, where it asks for authentication: DHHC-1:..., or @FILE", TARGET),
         CALL('C', "dhchap-ctrl-secret", "KEY", take_ctrl_key, "the subsystem's, which it has to authenticate itself with, or @FILE", TARGET),
         CALL(0, "denied-nqn", "NQN", take_denied, "a subsystem there that does not allow our host", TARGET),
+        STRING(0, "change", "CMD", change, "the shell's 'CMD namespaces' and 'CMD discovery' make one such change each time; exit 77: it can't", TARGET),
         NUMBER(0, "wait", "SEC", wait, 0, 3600, "for a target that is about to start, so long at most", TARGET),
         CHOICE(0, "role", "ROLE", role, "target", "what is tested: target", TARGET),
 

@@ -94,7 +94,7 @@ static void note_catch(struct trial *trial, const struct run *run)
         }
 }
 
-static void run_trial(const struct trials *t, struct trial *trial, const struct embedded *e)
+static void run_trial(const struct trials *t, struct trial *trial, struct embedded *e)
 {
         const struct test_case **list = calloc(t->count, sizeof(*list));
         struct suite suite = t->o->suite;

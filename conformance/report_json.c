@@ -167,6 +167,7 @@ static struct json_object *listed(const struct test_case *c)
         add_string(o, "requirement", c->says);
         json_object_object_add(o, "rules", rule_names(c->rules));
         json_object_object_add(o, "writes", json_object_new_boolean(c->writes));
+        json_object_object_add(o, "changes", json_object_new_boolean(c->changes));
         json_object_object_add(o, "slow", json_object_new_boolean(c->slow));
         json_object_object_add(o, "transports", transports(c));
         add_string(o, "related", c->related);

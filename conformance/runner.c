@@ -13,10 +13,11 @@ enum { JOB_STACK = 512 << 10, SLOTS_MAX = 64, TRIES = 5 };
 struct crew { /* the threads of a run and what they share */
         const struct runner *r;
         struct result *results;
-        size_t *order; /* indices of cases: the slow ones first */
+        size_t *order; /* indices of cases, as they run */
         pthread_mutex_t lock;
         pthread_cond_t slot_free;
-        size_t next, reported;
+        size_t next, end; /* of order */
+        size_t reported;
         bool *done;           /* by case */
         uint64_t slots_taken; /* bits: ranges of blocks in use */
         unsigned slots;
@@ -105,6 +106,8 @@ static const char *why_not(const struct suite *s, const struct test_case *test, 
 {
         if (test->discovery && !s->caps.discovery)
                 return "no discovery service at this address";
+        if (test->changes && !s->changer.make)
+                return "it makes the target change: --change CMD permits and does that";
         if (!test->writes)
                 return NULL;
         if (!s->may_write)
@@ -248,7 +251,7 @@ static bool next_case(struct crew *c, size_t *i, bool *dead)
         bool more;
 
         pthread_mutex_lock(&c->lock);
-        more = c->next < c->r->count && !c->enough;
+        more = c->next < c->end && !c->enough;
         if (more)
                 *i = c->order[c->next++];
         *dead = c->dead;
@@ -285,14 +288,12 @@ static void *work(void *arg)
         return NULL;
 }
 
-static void sort_out(struct crew *c)
+static size_t put_cases(struct crew *c, size_t n, bool changes, bool slow)
 {
-        size_t n = 0;
-
-        for (int slow = 1; slow >= 0; slow--)
-                for (size_t i = 0; i < c->r->count; i++)
-                        if (c->r->cases[i]->slow == slow)
-                                c->order[n++] = i;
+        for (size_t i = 0; i < c->r->count; i++)
+                if (c->r->cases[i]->changes == changes && c->r->cases[i]->slow == slow)
+                        c->order[n++] = i;
+        return n;
 }
 
 static unsigned slots_of(const struct suite *s)
@@ -303,9 +304,10 @@ static unsigned slots_of(const struct suite *s)
         return n < SLOTS_MAX ? (unsigned)n : SLOTS_MAX;
 }
 
-static void run_crew(struct crew *c)
+static void run_crew(struct crew *c, size_t jobs)
 {
-        unsigned n = c->r->jobs < c->r->count ? c->r->jobs : (unsigned)c->r->count, started = 0;
+        size_t left = c->end - c->next;
+        unsigned n = (unsigned)(jobs < left ? jobs : left), started = 0;
         pthread_t *threads = calloc(n, sizeof(*threads));
         pthread_attr_t attr;
 
@@ -321,6 +323,17 @@ static void run_crew(struct crew *c)
                 pthread_join(threads[i], NULL);
         pthread_attr_destroy(&attr);
         free(threads);
+}
+
+/* The slow ones first; at last those that the others would notice, one at a time. */
+static void run_all(struct crew *c)
+{
+        c->end = put_cases(c, put_cases(c, 0, false, true), false, false);
+        if (c->end > 0)
+                run_crew(c, c->r->jobs);
+        c->end = put_cases(c, put_cases(c, c->end, true, true), true, false);
+        if (c->next < c->end)
+                run_crew(c, 1);
 }
 
 /* --- rules that no failing case names ------------------------------------------------------ */
@@ -382,9 +395,8 @@ void runner_run(const struct runner *runner, struct run *run)
                 abort();
         pthread_mutex_init(&c.lock, NULL);
         pthread_cond_init(&c.slot_free, NULL);
-        sort_out(&c);
         standstill_start(&c.still);
-        run_crew(&c);
+        run_all(&c);
         standstill_stop(&c.still);
         pthread_cond_destroy(&c.slot_free);
         pthread_mutex_destroy(&c.lock);

@@ -11,6 +11,8 @@
 
 static const char *flags_of(const struct test_case *c)
 {
+        if (c->changes)
+                return "changes";
         if (c->writes)
                 return c->slow ? "writes, slow" : "writes";
         return c->slow ? "slow" : "";
@@ -114,8 +116,9 @@ static void explain_case(FILE *out, const struct test_case *c)
         const char *dir = strstr(c->file, "conformance/");
 
         fprintf(out, "%s\n  %s\n", c->id, c->says);
-        fprintf(out, "  %s%s%s%s\n", level_name(c->level), c->writes ? ", writes" : "",
-                c->slow ? ", takes seconds" : "", c->discovery ? ", discovery service" : "");
+        fprintf(out, "  %s%s%s%s%s\n", level_name(c->level), c->writes ? ", writes" : "",
+                c->changes ? ", makes the target change" : "", c->slow ? ", takes seconds" : "",
+                c->discovery ? ", discovery service" : "");
         if (c->related)
                 fprintf(out, "  related: %s\n", c->related);
         if (c->rules[0] != RULE_NONE)

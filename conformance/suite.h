@@ -13,6 +13,14 @@
 #include "pdu/wire/auth.h"
 #include "result.h"
 
+/* Who makes the target change. */
+struct changer {
+        /* 0; CHANGE_NOT: that can't be changed; else `error` says what went wrong. NULL: nobody can. */
+        int (*make)(void *user, enum change what, char *error, size_t size);
+        void *user;
+};
+enum { CHANGE_NOT = 77 };
+
 struct suite { /* the target under test, and how it is tested; the same for all cases of a run */
         uint8_t trtype;                  /* TRTYPE_TCP, TRTYPE_RDMA */
         struct verbs_provider *verbs;    /* RDMA: what carries it */
@@ -29,9 +37,10 @@ struct suite { /* the target under test, and how it is tested; the same for all 
         bool may_write;
         uint32_t write_nsid;               /* 0: the first namespace that there is */
         uint64_t write_slba, write_blocks; /* 0 blocks: all of it */
-        FILE *narrate;                     /* --verbose, or NULL */
-        const char *transcripts;           /* a folder, or NULL */
-        struct capture_writer *record;     /* --pcap, or NULL */
+        struct changer changer;
+        FILE *narrate;                 /* --verbose, or NULL */
+        const char *transcripts;       /* a folder, or NULL */
+        struct capture_writer *record; /* --pcap, or NULL */
         struct caps caps;
 };
 

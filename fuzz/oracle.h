@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who else can tell that a target is not well: itself, on a connection of its own, and a command. */
+/* Who else can tell that a target is not well: itself, on a connection of its own, and a command
+ * (pdu/io/shell.h). */
 #ifndef NVMF_FUZZ_ORACLE_H
 #define NVMF_FUZZ_ORACLE_H
 
+#include "pdu/io/shell.h"
 #include "remote.h"
 
-enum { ORACLE_LINE = 300 };
+enum { ORACLE_LINE = SHELL_LINE };
 
 /*
  * A fresh association: Connect, Identify, an I/O queue, and a read of the first block of the first
@@ -24,14 +26,5 @@ struct oracle_limits {
         unsigned n;
 };
 struct oracle_limits oracle_limits(const struct remote_target *target);
-
-/*
- * Runs it by the shell, in a process group of its own, and waits until the shell ends: what it has
- * left behind in the background runs on. says: the first line of what was written to standard output
- * until then, "" if there is none. Its exit status; 128 + a signal's number; -1 if it could not be
- * run, or was ended because it took longer than ORACLE_MS.
- */
-enum { ORACLE_MS = 60000 };
-int oracle_command(const char *command, char says[ORACLE_LINE]);
 
 #endif

@@ -140,7 +140,7 @@ static uint64_t genctr(const struct ctrl_env *env)
 
         if (violates(env, DISC_GENCTR))
                 reads = atomic_fetch_add(&env->table->log_reads, 1);
-        return env->inv->genctr + reads;
+        return env->inv->genctr * (violates(env, DISC_GENCTR_STEP) ? 2 : 1) + reads;
 }
 
 void discovery_log(const struct ctrl *c, const struct port *port, const struct window *w)

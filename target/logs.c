@@ -200,7 +200,7 @@ static void put_changed_ns(struct admin *a, const struct window *w)
         else
                 for (unsigned i = 0; i < c->changed; i++)
                         list[i] = le32(c->changed_ns[i]);
-        if (!retains(a))
+        if (!retains(a) && !violates(a->env, LOG_CHANGED))
                 c->changed = 0;
         pthread_mutex_unlock(&c->lock);
         window_put(w, 0, list, sizeof(list));
@@ -259,7 +259,7 @@ static uint16_t check_fields(const struct admin *a, uint8_t lid, uint64_t offset
 /* The event is cleared before the page is put together: one that comes meanwhile is reported. */
 static void clear_event(struct admin *a, uint8_t lid)
 {
-        if (retains(a))
+        if (retains(a) && !violates(a->env, LOG_RAE))
                 return;
         pthread_mutex_lock(&a->ctrl->lock);
         controller_log_read(&a->ctrl->m, lid);

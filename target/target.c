@@ -113,6 +113,16 @@ int target_reload(struct target *t, char *error, size_t size)
         return ok ? 0 : -1;
 }
 
+int target_change(struct target *t, const struct config *c, char *error, size_t size)
+{
+        bool ok;
+
+        pthread_mutex_lock(&t->changing);
+        ok = change(t, c, error, size);
+        pthread_mutex_unlock(&t->changing);
+        return ok ? 0 : -1;
+}
+
 /* --- start ------------------------------------------------------------------------------------ */
 
 /* One subsystem, one port: for those who have no configuration. */

@@ -69,6 +69,9 @@ uint16_t target_trsvcid(const struct target *t);
 void target_ports(const struct target *t, char *text, size_t size);
 /* Re-reads the configuration and applies the difference; -1: `error` says why, nothing changed. */
 int target_reload(struct target *t, char *error, size_t size);
+/* Applies the difference to another configuration; c is copied. A port "0" is the one that it became.
+ * -1: as above. */
+int target_change(struct target *t, const struct config *c, char *error, size_t size);
 /* Drains: no new connections, commands in flight end, connections are closed; then frees. */
 void target_stop(struct target *t);
 

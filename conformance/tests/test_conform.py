@@ -225,7 +225,8 @@ def test_unwritable_report_is_three(tmp_path):
 class Target:
     def __init__(self, *args):
         self.process = subprocess.Popen(
-            [NVMFSPEC, "target", "-a", "127.0.0.1", "-s", "0", *map(str, args)],
+            [NVMFSPEC, "target", *([] if "--config" in args else ["-a", "127.0.0.1", "-s", "0"]),
+             *map(str, args)],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.port = re.match(r"listening on 127\.0\.0\.1:(\d+)", self.process.stdout.readline())[1]
         self.where = ["-t", "tcp", "-a", "127.0.0.1", "-s", self.port]
@@ -542,6 +543,64 @@ def test_repeat_takes_the_worst():
                                   ["--hpda", "2", "--cpda", "16"], ["--jobs", "1"]])
 def test_passes_in_every_set_up(args):
     conform("--strict", "--brief", *args)
+
+
+# --- a target that changes --------------------------------------------------------------------------
+
+EVENTS = ("base/5.1.2/", "base/5.1.12/rae", "base/5.1.12/changed-namespaces", "base/5.1.25/event-asked",
+          "fab/3.1.3.3/event-reported", "fab/3.1.3.3/genctr-step")
+
+
+def config_with(namespace=False, guest=False):
+    nqn = "nqn.2026-01.org.example:changing"
+
+    def subsystem(name, *nsids):
+        return {"nqn": name, "attr": {"allow_any_host": "1"}, "namespaces": [
+            {"nsid": n, "enable": 1, "device": {"path": "mem:1M"}} for n in nsids]}
+
+    return json.dumps({
+        "hosts": [],
+        "ports": [{"portid": 1, "addr": {"trtype": "tcp", "adrfam": "ipv4", "traddr": "127.0.0.1",
+                                         "trsvcid": "0"},
+                   "subsystems": [nqn] + ([nqn + "-guest"] if guest else [])}],
+        "subsystems": [subsystem(nqn, 1, *([7] if namespace else [])), subsystem(nqn + "-guest", 1)]})
+
+
+def test_events_of_a_target_that_is_changed(tmp_path):
+    """By a command that turns configurations round and has the target read them again."""
+    for n in range(4):
+        (tmp_path / f"{n}.json").write_text(config_with(n & 1, n & 2))
+    config, state = tmp_path / "config.json", tmp_path / "state"
+    config.write_text(config_with())
+    state.write_text("0")
+    with Target("--config", config) as target:
+        change = tmp_path / "change"
+        change.write_text(f"""cd {tmp_path}
+        case $1 in namespaces) bit=1 ;; discovery) bit=2 ;; *) exit 1 ;; esac
+        n=$(($(cat state) ^ bit)) && echo $n >state && cp $n.json config.json &&
+        kill -HUP {target.process.pid}""")
+        found, _ = results(*target.where, "--strict", "--change", f"sh {change}", *EVENTS)
+    assert {r["verdict"] for r in found.values()} == {"pass"} and len(found) == 11
+
+
+def test_without_a_command_nothing_is_changed():
+    with Target() as target:
+        found, _ = results(*target.where, *EVENTS)
+    skipped = {r["id"]: r["note"] for r in found.values() if r["verdict"] == "skip"}
+    assert len(skipped) == 9 and all("--change" in why for why in skipped.values())
+
+
+@pytest.mark.parametrize("command, code, says", [
+    ("echo it is nailed down; exit 77; :", 77, "it is nailed down"),
+    ("exit 77;", 77, "it can't be changed like that"),
+    ("echo no such file; false", 3, "--change: no such file"),
+    ("exit 5;", 3, "--change: 'exit 5; namespaces' ended with 5"),
+    ("x" * 5000, 3, "longer than 4095 bytes"),
+])
+def test_a_command_that_does_not_change_it(command, code, says):
+    with Target() as target:
+        done = conform(*target.where, "--change", command, "base/5.1.2/event-reported", code=code)
+        assert says in done.stdout
 
 
 # --- baseline ---------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
 def test_lab(tmp_path):
     done = subprocess.run(
         [ROOT / "ci/lab", "--timeout", "120", "--out", tmp_path, "--", "bash",
-         str(ROOT / "pcap/tests/lab/authentication.sh"), str(tmp_path)],
+         str(ROOT / "pcap/tests/lab/kernel_authentication.sh"), str(tmp_path)],
         capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     checked = subprocess.run(

@@ -26,10 +26,15 @@ static void queue_event(struct controller *c, uint32_t dw0)
         c->event[c->events++].dw1 = 0;
 }
 
+static bool violates(const struct controller *c, enum rule_id rule)
+{
+        return c->cfg.policy && rule_in(&c->cfg.policy->violated, rule);
+}
+
 /* Whether feature 0Bh asks for it; errors need no asking. */
 static bool is_wanted(const struct controller *c, uint8_t type, uint8_t info)
 {
-        if (type != AEN_NOTICE)
+        if (type != AEN_NOTICE || violates(c, AER_ASKED))
                 return true;
         switch (info) {
         case AEN_INFO_NS_CHANGED:
@@ -43,9 +48,19 @@ static bool is_wanted(const struct controller *c, uint8_t type, uint8_t info)
         }
 }
 
+static bool is_masked(const struct controller *c, uint8_t type)
+{
+        return c->masked >> (type & 7) & 1 && !violates(c, AER_MASKED);
+}
+
+static bool is_lost(const struct controller *c)
+{
+        return violates(c, AER_REPORTED) || (violates(c, AER_KEPT) && c->aers == 0);
+}
+
 void controller_event(struct controller *c, uint8_t type, uint8_t info, uint8_t lid)
 {
-        if (is_wanted(c, type, info) && !(c->masked >> (type & 7) & 1))
+        if (is_wanted(c, type, info) && !is_masked(c, type) && !is_lost(c))
                 queue_event(c, event_dw0(type, info, lid));
 }
 
@@ -71,7 +86,7 @@ uint16_t controller_aer(struct controller *c, uint16_t cid, void *request)
                 return NVME_AER_LIMIT;
         c->aer[c->aers].cid = cid;
         c->aer[c->aers++].request = request;
-        if (c->cfg.policy && rule_in(&c->cfg.policy->violated, AER_HELD))
+        if (violates(c, AER_HELD))
                 make_up_event(c);
         return 0;
 }

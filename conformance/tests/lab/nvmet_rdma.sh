@@ -23,7 +23,8 @@ rdma_up "$device"
 timeout 5 bash -c 'echo >/dev/tcp/10.0.0.2/9' 2>/dev/null || true
 nvmet_up rdma 10.0.0.2 "$nqn" /dev/ram0
 status=0
-"$NVMFSPEC" conform -t rdma -a 10.0.0.2 -s 4420 -n "$nqn" "${options[@]}" "$@" || status=$?
+"$NVMFSPEC" conform -t rdma -a 10.0.0.2 -s 4420 -n "$nqn" \
+        --change "bash $root/conformance/tests/lab/nvmet_change.sh $nqn" "${options[@]}" "$@" || status=$?
 nvmet_down
 dmesg_clean
 exit $status

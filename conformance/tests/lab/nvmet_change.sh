@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# nvmet_change.sh SUBNQN namespaces|discovery: conform's --change for the kernel's target: namespace 2 of
+# the subsystem, or another subsystem on port 1, comes or goes. For the lab's guest.
+set -euo pipefail
+nvmet=/sys/kernel/config/nvmet
+namespace=$nvmet/subsystems/$1/namespaces/2
+guest=$1.guest
+
+change_namespaces() {
+        if [ ! -d "$namespace" ]; then
+                mkdir "$namespace"
+                echo -n /dev/ram1 >"$namespace/device_path"
+        fi
+        echo $((1 - $(cat "$namespace/enable"))) >"$namespace/enable"
+}
+
+change_discovery() {
+        local place=$nvmet/ports/1/subsystems/$guest
+        if [ ! -d "$nvmet/subsystems/$guest" ]; then
+                mkdir "$nvmet/subsystems/$guest"
+                echo 1 >"$nvmet/subsystems/$guest/attr_allow_any_host"
+        fi
+        if [ -e "$place" ]; then rm "$place"; else ln -s "$nvmet/subsystems/$guest" "$place"; fi
+}
+
+"change_$2"

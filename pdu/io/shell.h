@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Commands that a user gives as a string, for the shell. */
+#ifndef NVMF_IO_SHELL_H
+#define NVMF_IO_SHELL_H
+
+enum { SHELL_LINE = 300, SHELL_MS = 60000 };
+
+/*
+ * Runs it by the shell, in a process group of its own, and waits until the shell ends: what it has
+ * left behind in the background runs on. says: the first line of what was written to standard output
+ * until then, "" if there is none. Its exit status; 128 + a signal's number; -1 if it could not be
+ * run, or was ended because it took longer than SHELL_MS.
+ */
+int shell_run(const char *command, char says[SHELL_LINE]);
+
+#endif
