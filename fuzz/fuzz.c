@@ -141,6 +141,49 @@ const struct rule_set *fuzz_all_rules(void)
         return &all;
 }
 
+struct place { /* on a ring of all numbers, by the rule's id; a rule has those up to its own */
+        uint16_t at;
+        enum rule_id rule;
+};
+
+static int by_place(const void *a, const void *b)
+{
+        const struct place *x = a, *y = b;
+
+        return x->at != y->at ? x->at - y->at : (int)x->rule - (int)y->rule;
+}
+
+static void place_all(struct place ring[RULES - 1])
+{
+        rule_each (rule) {
+                const char *id = rule_get(rule)->id;
+
+                ring[rule - 1] = (struct place) { (uint16_t)crc32c(id, strlen(id)), rule };
+        }
+        qsort(ring, RULES - 1, sizeof(*ring), by_place);
+        for (size_t i = 1; i < RULES - 1; i++) /* none has none */
+                if (ring[i].at <= ring[i - 1].at)
+                        ring[i].at = ring[i - 1].at + 1;
+}
+
+enum rule_id fuzz_rule(uint16_t n)
+{
+        static struct place ring[RULES - 1];
+        size_t low = 0, high = RULES - 1;
+
+        if (ring[0].rule == RULE_NONE)
+                place_all(ring);
+        while (low < high) {
+                size_t mid = (low + high) / 2;
+
+                if (ring[mid].at < n)
+                        low = mid + 1;
+                else
+                        high = mid;
+        }
+        return ring[low % (RULES - 1)].rule;
+}
+
 const char *fuzz_file(const uint8_t *p, size_t n)
 {
         static char path[64];

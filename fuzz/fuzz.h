@@ -108,6 +108,10 @@ void fuzz_lined(const struct text_lines *lines);
 /* Every rule but RULE_NONE, as a set. */
 const struct rule_set *fuzz_all_rules(void);
 
+/* A rule, by a number of the input; its own is another one with every rule that is added, and what the
+ * corpus reaches would move with it. Here nearly all rules keep their numbers. */
+enum rule_id fuzz_rule(uint16_t n);
+
 /* The path of a file that holds these bytes; always the same one. For readers of files. */
 const char *fuzz_file(const uint8_t *p, size_t n);
 

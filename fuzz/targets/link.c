@@ -206,7 +206,7 @@ static void one_step(struct rig *rig)
                 else if (how & STEP_CUT)
                         link_kill(&rig->l);
                 else
-                        link_terminate(&rig->l, rule_fault(1 + bytes_u16(&rig->in) % (RULES - 1)));
+                        link_terminate(&rig->l, rule_fault(fuzz_rule(bytes_u16(&rig->in))));
         } else if (how & STEP_OUT && how & STEP_SEND) {
                 detach(rig);
         } else if (how & STEP_OUT) {
@@ -230,7 +230,7 @@ static bool begin(struct rig *rig)
                                                .findings = bits & BIT_FINDINGS } };
 
         for (unsigned n = bytes_u8(&rig->in) % 5; n > 0; n--)
-                rule_add(&rig->policy.violated, 1 + bytes_u16(&rig->in) % (RULES - 1));
+                rule_add(&rig->policy.violated, fuzz_rule(bytes_u16(&rig->in)));
         if (bits & BIT_FREE)
                 cfg.policy = NULL;
         if (bits & BIT_WAIVED)

@@ -88,7 +88,7 @@ static void stop_listening(void)
 static void read_policies(struct bytes *b, unsigned bits, struct rule_policy policy[2])
 {
         for (unsigned i = 0; i <= (bits & BITS_RULES); i++) {
-                enum rule_id rule = 1 + bytes_u16(b) % (RULES - 1);
+                enum rule_id rule = fuzz_rule(bytes_u16(b));
                 enum party who = bytes_u8(b) & 1 ? PARTY_HOST : PARTY_CONTROLLER;
 
                 rule_add(&policy[who].violated, rule);

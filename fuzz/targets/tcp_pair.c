@@ -374,7 +374,7 @@ static void ends(struct pair *p, unsigned how)
 
         p->lawful = false;
         if (how & 2)
-                link_terminate(l, rule_fault(1 + how / 8 % (RULES - 1)));
+                link_terminate(l, rule_fault(fuzz_rule((uint16_t)(how << 8))));
         else if (how & 4)
                 link_close(l);
         else
@@ -430,7 +430,7 @@ static void read_policies(struct pair *p)
 
         p->lawful = n == 0 && !is(p, BIT_WAIVE_ALL);
         for (unsigned i = 0; i < n; i++) {
-                enum rule_id rule = 1 + bytes_u16(&p->in) % (RULES - 1);
+                enum rule_id rule = fuzz_rule(bytes_u16(&p->in));
                 enum party who = bytes_u8(&p->in) & 1 ? PARTY_HOST : PARTY_CONTROLLER;
 
                 rule_add(&p->policy[who].violated, rule);
