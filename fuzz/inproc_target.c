@@ -188,6 +188,11 @@ static void complete(struct conn *c, struct request *r)
         tcp_controller_complete(wire_of(c)->tcp, r);
 }
 
+static void reset(struct conn *c)
+{
+        tcp_controller_reset(wire_of(c)->tcp);
+}
+
 static bool connected(struct conn *c, unsigned entries)
 {
         wrote |= c->queue.qid > 0;
@@ -229,7 +234,7 @@ static void drain(struct conn *c, bool at_once)
         settle(wire_of(c));
 }
 
-static const struct conn_kind kind = { complete, connected, go_on, feed, sweep, drain };
+static const struct conn_kind kind = { complete, reset, connected, go_on, feed, sweep, drain };
 
 static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
 {

@@ -63,12 +63,14 @@ static void connect_queue(struct play *p, struct request *r)
         r->cqe.dw0 = le32(1);
 }
 
-/* Ends the command that it names, wherever that is, but for the Abort itself. */
+/* Ends the command that it names, wherever that is, but for the Abort itself, and for a Connect: its
+ * queue is made. */
 static void abort_command(struct play *p, const struct request *abort)
 {
         struct request *r = p->machine->request(p, (uint16_t)(le32_get(abort->sqe.cdw10) >> 16));
 
-        if (!r || r == abort)
+        if (!r || r == abort ||
+            (r->sqe.opc == NVME_FABRICS && r->sqe.fctype == FCTYPE_CONNECT && p->owner.connected))
                 return;
         for (unsigned i = 0; i < p->n_parked; i++)
                 if (p->parked[i] == r) {
@@ -79,6 +81,35 @@ static void abort_command(struct play *p, const struct request *abort)
         p->machine->complete(p, r);
 }
 
+static bool is_property_set(const struct request *r)
+{
+        return r->sqe.opc == NVME_FABRICS && r->sqe.fctype == FCTYPE_PROPERTY_SET;
+}
+
+/* A Controller Reset ends all but Fabrics commands, without an answer. */
+static void set_cc(struct play *p, const struct request *set)
+{
+        uint32_t cc = (uint32_t)le64_get(set->sqe.property.value), was = p->cc;
+        unsigned kept = 0, n = p->n_parked;
+
+        p->cc = cc;
+        if (!(was & CC_EN) || (cc & CC_EN))
+                return;
+        p->machine->reset(p);
+        p->n_parked = 0;
+        for (unsigned i = 0; i < n; i++) {
+                struct request *r = p->parked[i];
+
+                if (r->sqe.opc == NVME_FABRICS) {
+                        p->parked[kept++] = r;
+                        continue;
+                }
+                r->no_response = true;
+                p->machine->complete(p, r);
+        }
+        p->n_parked = kept;
+}
+
 static void carry_out(struct play *p, struct request *r)
 {
         uint32_t digest = FUZZ_DIGEST_START;
@@ -87,6 +118,9 @@ static void carry_out(struct play *p, struct request *r)
                 fuzz_digest(&digest, r->data, r->len);
         if (r->sqe.opc == NVME_FABRICS && r->sqe.fctype == FCTYPE_CONNECT) {
                 connect_queue(p, r);
+        } else if (is_property_set(r)) {
+                if (p->qid == 0 && le32_get(r->sqe.property.ofst) == PROP_CC)
+                        set_cc(p, r);
         } else if (r->sqe.opc == NVME_ABORT && p->qid == 0) {
                 abort_command(p, r);
         } else if (r->xfer == XFER_C2H) {
@@ -107,8 +141,8 @@ static void execute(void *user, struct request *r)
 
         r->success_ok = is(p, SESSION_SUCCESS) && p->owner.no_flow_control;
         carry_out(p, r);
-        if (!is(p, SESSION_DEFERS) || p->n_parked == PARKED)
-                p->machine->complete(p, r);
+        if (!is(p, SESSION_DEFERS) || p->n_parked == PARKED || is_property_set(r))
+                p->machine->complete(p, r); /* a reset: what comes after it is not to be reset */
         else
                 p->parked[p->n_parked++] = r;
 }

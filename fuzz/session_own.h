@@ -20,6 +20,7 @@ struct play;
 struct play_machine { /* of a transport; each does with its machine what the name says */
         int (*set_depth)(struct play *p, unsigned entries);
         void (*complete)(struct play *p, struct request *r);
+        void (*reset)(struct play *p);
         struct request *(*request)(struct play *p, uint16_t cid);
         int (*submit)(struct play *p, struct host_cmd *cmd);
 };
@@ -37,6 +38,7 @@ struct play {
         struct request *parked[PARKED];
         unsigned n_parked;
         uint16_t qid;
+        uint32_t cc;
 
         /* the owner of the host's side */
         struct host_cmd cmd[COMMANDS];

@@ -63,6 +63,11 @@ static void complete(struct play *p, struct request *r)
         rdma_controller_complete(of(p)->c, r);
 }
 
+static void reset(struct play *p)
+{
+        rdma_controller_reset(of(p)->c);
+}
+
 static struct request *request(struct play *p, uint16_t cid)
 {
         return rdma_controller_request(of(p)->c, cid);
@@ -73,7 +78,7 @@ static int submit(struct play *p, struct host_cmd *cmd)
         return rdma_host_submit(of(p)->h, cmd);
 }
 
-static const struct play_machine machine = { set_depth, complete, request, submit };
+static const struct play_machine machine = { set_depth, complete, reset, request, submit };
 
 static struct rdma_format format_of(const struct play *p, bool admin)
 {

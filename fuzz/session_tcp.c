@@ -29,6 +29,11 @@ static void complete(struct play *p, struct request *r)
         tcp_controller_complete(((struct tcp_play *)p)->c, r);
 }
 
+static void reset(struct play *p)
+{
+        tcp_controller_reset(((struct tcp_play *)p)->c);
+}
+
 static struct request *request(struct play *p, uint16_t cid)
 {
         return tcp_controller_request(((struct tcp_play *)p)->c, cid);
@@ -39,7 +44,7 @@ static int submit(struct play *p, struct host_cmd *cmd)
         return tcp_host_submit(((struct tcp_play *)p)->h, cmd);
 }
 
-static const struct play_machine machine = { set_depth, complete, request, submit };
+static const struct play_machine machine = { set_depth, complete, reset, request, submit };
 
 static bool begin_controller(struct tcp_play *t)
 {

@@ -129,7 +129,13 @@ static void connected(struct conn *c)
 /* An admin or Fabrics command. */
 static void execute_ctrl(struct conn *c, struct request *r)
 {
-        switch (ctrl_execute(env(c), &c->queue, c->port, r, reactor_now(c->reactor))) {
+        enum ctrl_verdict verdict =
+            ctrl_execute(env(c), &c->queue, c->port, r, reactor_now(c->reactor));
+
+        if (c->queue.reset)
+                c->kind->reset(c);
+        c->queue.reset = false;
+        switch (verdict) {
         case CTRL_PARKED:
                 return;
         case CTRL_CONNECTED:

@@ -11,10 +11,12 @@
 #include "pdu/io/net.h"
 #include "reactor.h"
 
-struct conn_kind { /* what a transport does for its connections; but for the first two each may free
+struct conn_kind { /* what a transport does for its connections; but for the first three each may free
                     * the connection */
         /* The command has ended: to the machine. */
         void (*complete)(struct conn *c, struct request *r);
+        /* A Controller Reset: see *_controller_reset(). */
+        void (*reset)(struct conn *c);
         /* Connect succeeded, with a queue of so many entries; false: without memory. */
         bool (*connected)(struct conn *c, unsigned entries);
         /* There is something to do without anything new from the wire. */

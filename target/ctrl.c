@@ -216,7 +216,7 @@ void ctrl_log_error(struct ctrl_queue *q, struct request *r)
 
 /* --- Controller Reset and shutdown: 3.6, 3.7 -------------------------------------------------- */
 
-/* I/O queues die, and AERs vanish without a CQE. */
+/* I/O queues die; AERs, and what else the admin queue has not answered, vanish without a CQE. */
 static bool reset(struct ctrl *c)
 {
         bool dropped = c->m.aers > 0;
@@ -231,6 +231,7 @@ static bool reset(struct ctrl *c)
                 r->no_response = true;
                 c->admin->complete(c->admin, r);
         }
+        c->admin->reset = true;
         return dropped;
 }
 

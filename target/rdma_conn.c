@@ -43,6 +43,11 @@ static void complete(struct conn *c, struct request *r)
         rdma_controller_complete(rdma_of(c)->machine, r);
 }
 
+static void reset(struct conn *c)
+{
+        rdma_controller_reset(rdma_of(c)->machine);
+}
+
 static bool connected(struct conn *c, unsigned entries)
 {
         return rdma_controller_set_depth(rdma_of(c)->machine, entries) == 0;
@@ -608,7 +613,7 @@ static int build(struct rdma_conn *c, const struct verbs_qp_attr *attr, uint32_t
         return c->device->srq_wrs ? 0 : own_receives(c, receives);
 }
 
-static const struct conn_kind kind = { complete, connected, go_on, feed, sweep, drain };
+static const struct conn_kind kind = { complete, reset, connected, go_on, feed, sweep, drain };
 
 static void begin(struct rdma_conn *c, struct port *port)
 {

@@ -56,6 +56,11 @@ static void complete(struct conn *c, struct request *r)
         tcp_controller_complete(tcp_of(c)->tcp, r);
 }
 
+static void reset(struct conn *c)
+{
+        tcp_controller_reset(tcp_of(c)->tcp);
+}
+
 static bool connected(struct conn *c, unsigned entries)
 {
         return tcp_controller_set_depth(tcp_of(c)->tcp, entries) == 0;
@@ -402,7 +407,7 @@ static void drain(struct conn *conn, bool at_once)
 
 /* --- the beginning ---------------------------------------------------------------------------- */
 
-static const struct conn_kind kind = { complete, connected, go_on, feed, sweep, drain };
+static const struct conn_kind kind = { complete, reset, connected, go_on, feed, sweep, drain };
 
 static struct tcp_conn *tcp_conn_new(struct reactor *r, int fd)
 {

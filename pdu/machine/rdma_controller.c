@@ -1001,6 +1001,39 @@ void rdma_controller_complete(struct rdma_controller *c, struct request *r)
         }
 }
 
+/* Its answer has not been chained. */
+static bool withdraw_answer(struct rdma_cmd *q)
+{
+        struct rdma_controller *c = q->queue;
+        bool waits = q->r.state == REQUEST_C2H_PENDING || q->r.state == REQUEST_COMPLETION_PENDING;
+
+        if (waits)
+                request_list_remove(q->r.state == REQUEST_C2H_PENDING ? &c->writes : &c->responses,
+                                    &q->r);
+        return waits;
+}
+
+static void reset_request(struct request *r)
+{
+        struct rdma_cmd *q = of(r);
+
+        if (r->state == REQUEST_FREE || r->sqe.opc == NVME_FABRICS)
+                return;
+        if (r->state < REQUEST_EXECUTING) {
+                r->no_response = true;
+                if (withdraw(q))
+                        finish(q);
+        } else if (withdraw_answer(q)) {
+                set_sqhd(q);
+                end_silently(q);
+        }
+}
+
+void rdma_controller_reset(struct rdma_controller *c)
+{
+        request_pool_each(&c->pool, reset_request);
+}
+
 struct request *rdma_controller_request(struct rdma_controller *c, uint16_t cid)
 {
         int slot = tags_find(&c->cids, cid);

@@ -74,6 +74,12 @@ bool rdma_controller_completed(struct rdma_controller *c, const struct verbs_wc 
  * that has not come so far (Abort): READs that are out are waited for. One whose answer is on its
  * way already is past all that, and nothing happens. */
 void rdma_controller_complete(struct rdma_controller *c, struct request *r);
+/*
+ * A Controller Reset (Base 2.2 3.7.2), by a command of this queue that is EXECUTING: all others but
+ * Fabrics commands end without an answer, and their CIDs are the host's again. Those that are EXECUTING
+ * as well are the owner's to end (no_response), and an answer that is on its way stays there.
+ */
+void rdma_controller_reset(struct rdma_controller *c);
 
 /*
  * The queue pair is drained, or never came to be: nothing is outstanding any more. Requests that do

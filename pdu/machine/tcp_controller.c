@@ -944,6 +944,22 @@ void tcp_controller_complete(struct tcp_controller *c, struct request *r)
         }
 }
 
+static void reset_request(struct request *r)
+{
+        struct tcp_request *t = of(r);
+
+        if (r->state == REQUEST_FREE || r->state >= REQUEST_EXECUTING || r->sqe.opc == NVME_FABRICS)
+                return;
+        r->no_response = true;
+        if (withdraw(t))
+                finish(t);
+}
+
+void tcp_controller_reset(struct tcp_controller *c)
+{
+        request_pool_each(&c->pool, reset_request);
+}
+
 struct request *tcp_controller_request(struct tcp_controller *c, uint16_t cid)
 {
         struct track_cmd *cmd = track_cmd(c->link.track, cid);

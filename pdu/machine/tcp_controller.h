@@ -56,6 +56,12 @@ bool tcp_controller_received(struct tcp_controller *c, size_t n, unsigned budget
  * dropped. One whose answer is on its way already is past all that, and nothing happens.
  */
 void tcp_controller_complete(struct tcp_controller *c, struct request *r);
+/*
+ * A Controller Reset (Base 2.2 3.7.2), by a command of this queue that is EXECUTING: all others but
+ * Fabrics commands end without an answer, and their CIDs are the host's again. Those that are EXECUTING
+ * as well are the owner's to end (no_response), and an answer that is on its way stays there.
+ */
+void tcp_controller_reset(struct tcp_controller *c);
 
 /* Buffers may be had again: requests in REQUEST_NEED_BUFFER try once more, in order. Not to be
  * called from within an op. */

@@ -1043,6 +1043,36 @@ static void no_response(void **state)
         bench_free(b);
 }
 
+/* Whatever it waits for, but for the completion of what was posted. */
+static void a_reset_ends_what_waits(void **state)
+{
+        struct rdma_controller_config cfg = io_queue();
+        struct bench *b;
+
+        (void)state;
+        cfg.send_wrs = 2;
+        b = bench_new(cfg);
+        flush(b, 1);
+        flush(b, 2);
+        assert_int_equal(post(b), 2);
+        read_of(b, 3, 0, 512);
+        write_of(b, 4, 512, 512);
+        flush(b, 5);
+        b->hold = true;
+        flush(b, 6);
+        rdma_controller_reset(b->c);
+        assert_int_equal(b->buffers, 0);
+        for (uint16_t cid = 3; cid < 6; cid++)
+                assert_null(rdma_controller_request(b->c, cid));
+        settle(b);
+        assert_int_equal(b->responses, 2);
+        finish_held(b);
+        settle(b);
+        expect_response(b, 6, 0);
+        assert_int_equal(le16_get(b->response[2].cqe.sqhd), 6);
+        bench_free(b);
+}
+
 static void responses_from_memory(void **state)
 {
         struct rdma_controller_config cfg = io_queue();
@@ -1894,6 +1924,7 @@ int main(void)
                 cmocka_unit_test(too_long_a_list),
                 cmocka_unit_test(owner_sets_status),
                 cmocka_unit_test(no_response),
+                cmocka_unit_test(a_reset_ends_what_waits),
                 cmocka_unit_test(responses_from_memory),
                 cmocka_unit_test(host_faults),
                 cmocka_unit_test(same_cid_again),

@@ -996,6 +996,34 @@ static void ends_without_a_response(void **state)
         bench_fini(&b);
 }
 
+static void a_reset_ends_what_waits(void **state)
+{
+        static struct bench b;
+
+        (void)state;
+        open_default(&b);
+        b.owner.defers = true;
+        b.owner.buffers_max = 1;
+        add_io(&b, NVME_FLUSH, 0);
+        add_io(&b, NVME_WRITE, BLOCK); /* for its data */
+        add_io(&b, NVME_READ, BLOCK);  /* for a buffer */
+        feed(&b);
+        assert_int_equal(b.r2ts, 1);
+        tcp_controller_reset(b.owner.c);
+        assert_int_equal(b.owner.buffers, 0);
+        b.cid--;
+        add_h2c(&b, ttag(&b), 0, BLOCK, true); /* nobody's any more */
+        feed(&b);
+        assert_int_equal(b.responses, 1);
+        assert_int_equal(b.c2h_bytes, 0);
+        assert_int_equal(b.owner.executed, 2);
+        owner_complete(&b.owner); /* executing is the owner's affair */
+        drain(&b);
+        assert_int_equal(b.responses, 2);
+        assert_int_equal(le16_get(b.cqe.sqhd), 4);
+        bench_fini(&b);
+}
+
 static void abort_that_comes_too_late(void **state)
 {
         struct tcp_controller_config cfg = config();
@@ -1463,6 +1491,7 @@ int main(void)
                 cmocka_unit_test(abort_while_a_buffer_is_awaited),
                 cmocka_unit_test(abort_of_one_that_waits_for_an_r2t),
                 cmocka_unit_test(ends_without_a_response),
+                cmocka_unit_test(a_reset_ends_what_waits),
                 cmocka_unit_test(abort_that_comes_too_late),
                 cmocka_unit_test(sqhd_never_goes_back),
                 cmocka_unit_test(it_says_when_the_host_owes_bytes),
