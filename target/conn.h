@@ -11,8 +11,7 @@
 #include "pdu/io/net.h"
 #include "reactor.h"
 
-struct
-    conn_kind { /* what a transport does for its connections; but for the first three each may free
+struct conn_kind { /* what a transport does for its connections; all but the first three may free
                     * the connection */
         /* The command has ended: to the machine. */
         void (*complete)(struct conn *c, struct request *r);

@@ -48,7 +48,7 @@ struct ctrl_queue {
         bool success_ok;    /* SQ flow control is off: SUCCESS may be used */
         bool disconnecting; /* Disconnect was answered: nothing more is processed */
         bool unproven;      /* its host has to authenticate itself, and has not yet */
-        bool reset; /* by the command that was executed: the connection's to do, and clear */
+        bool reset;         /* by the last command: the connection's to do, and to clear */
         struct auth auth;
 
         /* ctrl.c's own */
