@@ -158,7 +158,7 @@ static uint16_t property_set(struct admin *a)
         uint16_t status;
 
         pthread_mutex_lock(&a->ctrl->lock);
-        bool dropped = ctrl_set_property(a->ctrl, a->r, a->now);
+        bool dropped = ctrl_set_property(a->queue, a->r, a->now);
         status = cqe_status(&a->r->cqe);
         if (dropped)
                 answer_later(a, status);

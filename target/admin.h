@@ -130,7 +130,7 @@ void ctrl_send_events(struct ctrl *c);
 /* An entry of the error log; sqe NULL: not about a command. */
 void ctrl_add_error(struct ctrl *c, uint16_t sqid, const union sqe *sqe, uint16_t status);
 /* Property Set, with what follows from it for the queues. True: AERs went, answer later. */
-bool ctrl_set_property(struct ctrl *c, struct request *r, uint64_t now);
+bool ctrl_set_property(struct ctrl_queue *q, struct request *r, uint64_t now);
 
 void ctrl_free(struct ctrl *c); /* one without queues */
 

@@ -231,16 +231,17 @@ static bool reset(struct ctrl *c)
                 r->no_response = true;
                 c->admin->complete(c->admin, r);
         }
-        c->admin->reset = true;
         return dropped;
 }
 
-bool ctrl_set_property(struct ctrl *c, struct request *r, uint64_t now)
+bool ctrl_set_property(struct ctrl_queue *q, struct request *r, uint64_t now)
 {
+        struct ctrl *c = q->ctrl;
         bool was = c->m.cc & CC_EN, dropped = false;
 
         controller_property_set(&c->m, &r->sqe.property, &r->cqe, now);
-        if (was && !(c->m.cc & CC_EN))
+        q->reset = was && !(c->m.cc & CC_EN);
+        if (q->reset)
                 dropped = reset(c);
         if (CC_SHN(c->m.cc))
                 c->io_lost = false;
