@@ -32,11 +32,16 @@ static uint16_t admit_admin(struct request *r)
         return 0;
 }
 
+static bool is_fabrics(const struct request *r, enum fctype type)
+{
+        return r->sqe.opc == NVME_FABRICS && r->sqe.fctype == type;
+}
+
 static uint16_t admit(void *user, struct request *r)
 {
         struct play *p = user;
 
-        if (r->sqe.opc == NVME_FABRICS && r->sqe.fctype == FCTYPE_CONNECT) {
+        if (is_fabrics(r, FCTYPE_CONNECT)) {
                 r->xfer = XFER_H2C;
                 r->len = CONNECT_DATA_LEN;
                 return p->owner.connected ? NVME_SEQUENCE_ERROR : 0;
@@ -69,8 +74,7 @@ static void abort_command(struct play *p, const struct request *abort)
 {
         struct request *r = p->machine->request(p, (uint16_t)(le32_get(abort->sqe.cdw10) >> 16));
 
-        if (!r || r == abort ||
-            (r->sqe.opc == NVME_FABRICS && r->sqe.fctype == FCTYPE_CONNECT && p->owner.connected))
+        if (!r || r == abort || (is_fabrics(r, FCTYPE_CONNECT) && p->owner.connected))
                 return;
         for (unsigned i = 0; i < p->n_parked; i++)
                 if (p->parked[i] == r) {
@@ -79,11 +83,6 @@ static void abort_command(struct play *p, const struct request *abort)
                 }
         r->cqe = (struct cqe) { .sf = status_field(NVME_ABORT_REQUESTED) };
         p->machine->complete(p, r);
-}
-
-static bool is_property_set(const struct request *r)
-{
-        return r->sqe.opc == NVME_FABRICS && r->sqe.fctype == FCTYPE_PROPERTY_SET;
 }
 
 /* A Controller Reset ends all but Fabrics commands, without an answer. */
@@ -116,9 +115,9 @@ static void carry_out(struct play *p, struct request *r)
 
         if (r->xfer == XFER_H2C)
                 fuzz_digest(&digest, r->data, r->len);
-        if (r->sqe.opc == NVME_FABRICS && r->sqe.fctype == FCTYPE_CONNECT) {
+        if (is_fabrics(r, FCTYPE_CONNECT)) {
                 connect_queue(p, r);
-        } else if (is_property_set(r)) {
+        } else if (is_fabrics(r, FCTYPE_PROPERTY_SET)) {
                 if (p->qid == 0 && le32_get(r->sqe.property.ofst) == PROP_CC)
                         set_cc(p, r);
         } else if (r->sqe.opc == NVME_ABORT && p->qid == 0) {
@@ -141,7 +140,7 @@ static void execute(void *user, struct request *r)
 
         r->success_ok = is(p, SESSION_SUCCESS) && p->owner.no_flow_control;
         carry_out(p, r);
-        if (!is(p, SESSION_DEFERS) || p->n_parked == PARKED || is_property_set(r))
+        if (!is(p, SESSION_DEFERS) || p->n_parked == PARKED || is_fabrics(r, FCTYPE_PROPERTY_SET))
                 p->machine->complete(p, r); /* a reset: what comes after it is not to be reset */
         else
                 p->parked[p->n_parked++] = r;

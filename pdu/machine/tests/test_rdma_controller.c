@@ -734,13 +734,12 @@ static void limits(void **state)
         }
 }
 
-/* When room comes back: responses, READs, WRITEs. */
-static void priorities(void **state)
+/* The send queue is full of responses to 1 and 2: a read (3), a write (4) and a Flush (5) wait. */
+static struct bench *bench_of_waiting(void)
 {
         struct rdma_controller_config cfg = io_queue();
         struct bench *b;
 
-        (void)state;
         cfg.send_wrs = 2;
         b = bench_new(cfg);
         flush(b, 1);
@@ -749,6 +748,15 @@ static void priorities(void **state)
         read_of(b, 3, 0, 512);
         write_of(b, 4, 512, 512);
         flush(b, 5);
+        return b;
+}
+
+/* When room comes back: responses, READs, WRITEs. */
+static void priorities(void **state)
+{
+        struct bench *b = bench_of_waiting();
+
+        (void)state;
         assert_int_equal(post(b), 0);
         assert_int_equal(rdma_controller_request(b->c, 3)->state, REQUEST_C2H_PENDING);
         assert_int_equal(rdma_controller_request(b->c, 4)->state, REQUEST_H2C_PENDING);
@@ -1046,18 +1054,9 @@ static void no_response(void **state)
 /* Whatever it waits for, but for the completion of what was posted. */
 static void a_reset_ends_what_waits(void **state)
 {
-        struct rdma_controller_config cfg = io_queue();
-        struct bench *b;
+        struct bench *b = bench_of_waiting();
 
         (void)state;
-        cfg.send_wrs = 2;
-        b = bench_new(cfg);
-        flush(b, 1);
-        flush(b, 2);
-        assert_int_equal(post(b), 2);
-        read_of(b, 3, 0, 512);
-        write_of(b, 4, 512, 512);
-        flush(b, 5);
         b->hold = true;
         flush(b, 6);
         rdma_controller_reset(b->c);
