@@ -317,8 +317,8 @@ static void received(struct rdma_conn *c, const struct verbs_wc *wc)
 
         rx->bytes = wc->bytes;
         if (wc->status != VERBS_SUCCESS) {
+                failed(c, wc); /* looks at it */
                 recv_put(c, rx);
-                failed(c, wc);
         } else if (c->life.state == LIFE_CONNECTING) {
                 keep(c, rx);
         } else if (c->life.state == LIFE_LIVE) {
