@@ -448,9 +448,18 @@ def said(path):
             for o in objects("show", path) if o["kind"] not in ("opened", "closed")]
 
 
+ADDRESSES = {bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2])}
+
+
+def addresses(path):
+    """Of its IPv4 headers and ARP: anywhere else a checksum may look like one."""
+    places = {b"\x08\x00": (26, 30), b"\x08\x06": (28, 38)}
+    return {frame[at:at + 4] for frame in frames(path) for at in places.get(frame[12:14], ())}
+
+
 def secrets(path):
-    """Byte strings that an anonymous capture must not hold: names, identifiers, addresses."""
-    found = {bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2])}
+    """Byte strings that an anonymous capture must not hold: names, identifiers, GIDs."""
+    found = {b"\xff\xff" + a for a in ADDRESSES} if "rxe" in path.name else set()
     for o in objects("show", path):
         fields = o.get("fields", {})
         for field in ("subnqn", "hostnqn", "sn"):
@@ -473,8 +482,9 @@ def test_an_anonymous_capture_says_the_same_of_nobody(name, tmp_path):
                      for o in objects("check", source, "--all", code=1) if "rule" in o]
     data, was = out.read_bytes(), source.read_bytes()
     hidden = secrets(source)
-    assert len(hidden) >= 5 and all(s in was for s in hidden)
+    assert len(hidden) >= 3 and all(s in was for s in hidden)
     assert not any(s in data for s in hidden)
+    assert addresses(source) >= ADDRESSES and not addresses(out) & ADDRESSES
     image, secret = tmp_path / "image", tmp_path / "secret"
     run("extract", source, "--to", image)
     run("extract", out, "--to", secret)
