@@ -467,10 +467,10 @@ static void take_header_findings(struct session_private *p, struct record *rec)
 }
 
 static void judge_joining(const struct reader *r, const struct session_private *p,
-                          struct record *rec)
+                          struct record *rec, const struct cqe *cqe)
 {
         const struct connect_data *data = connect_data(rec->cmd);
-        uint16_t status = cqe_status(rec->cqe);
+        uint16_t status = cqe_status(cqe);
         const struct association *a = NULL;
 
         if (!data)
@@ -490,7 +490,9 @@ static bool authenticates(const union sqe *s)
 
 static void judge_result(struct reader *r, struct session_private *p, struct record *rec)
 {
-        bool success = !rec->cqe || !cqe_status(rec->cqe);
+        static const struct cqe implied; /* by SUCCESS: no error, no result */
+        const struct cqe *cqe = rec->cqe ? rec->cqe : &implied;
+        bool success = !cqe_status(cqe);
 
         if (rec->sqe)
                 judge_command(&p->pub, rec->sqe, &rec->broken);
@@ -500,19 +502,17 @@ static void judge_result(struct reader *r, struct session_private *p, struct rec
                 return;
         if (success)
                 judge_transfer(&p->pub, rec->cmd, &rec->broken);
-        if (!rec->cqe)
-                return;
         if (!success)
-                judge_refusal(&p->pub, rec->cmd, rec->cqe, &rec->broken);
+                judge_refusal(&p->pub, rec->cmd, cqe, &rec->broken);
         if (is_connect(&rec->cmd->sqe)) {
-                judge_joining(r, p, rec);
+                judge_joining(r, p, rec, cqe);
                 return;
         }
-        past_answer(&p->pub, rec->cmd, rec->cqe, rec->e, &rec->broken);
+        past_answer(&p->pub, rec->cmd, cqe, rec->e, &rec->broken);
         if (authenticates(&rec->cmd->sqe) && p->pub.assoc && !p->pub.gapped)
                 judge_auth(&p->auth, &r->auth, rec->cmd, success, &rec->broken);
         if (success)
-                judge_data(&p->pub, rec->cmd, rec->cqe, &rec->broken);
+                judge_data(&p->pub, rec->cmd, cqe, &rec->broken);
 }
 
 static void judge_record(struct reader *r, struct session_private *p, struct record *rec)

@@ -64,6 +64,14 @@ def test_both_ends_record_the_same(tmp_path, suffix):
     assert said[0] == said[1]
 
 
+def test_data_is_judged_where_success_ends_the_command(tmp_path):
+    path = tmp_path / "success.pcapng"
+    with Target("--violate", "base/5.1.13/text") as t:
+        host(t.port, "identify", "--no-sqfc", "--pcap", path)
+    assert " LAST SUCCESS" in pcap("show", path).stdout
+    assert "base/5.1.13/text" in pcap("check", path).stdout
+
+
 @pytest.mark.needs("tshark")
 def test_wireshark_reads_it(tmp_path):
     capture = tmp_path / "x.pcapng"
