@@ -9,6 +9,7 @@
 
 #include "baseline.h"
 #include "embedded.h"
+#include "host_cases.h"
 #include "options.h"
 #include "pdu/io/capture_writer.h"
 #include "pdu/io/shell.h"
@@ -54,6 +55,16 @@ static void transport_text(char *buf, size_t size, const struct suite *s)
                          c->hdgst   ? c->ddgst ? "both" : "header"
                          : c->ddgst ? "data"
                                     : "none");
+}
+
+static void describe_host(struct run *run, const struct suite *s)
+{
+        snprintf(run->target, sizeof(run->target), "host: %.400s",
+                 s->hosted->hook ? s->hosted->hook : "the reference host");
+        snprintf(run->abilities, sizeof(run->abilities),
+                 "a target of its own for each case, at %s%s:%s",
+                 s->trtype == TRTYPE_RDMA ? "rdma:" : "", s->traddr,
+                 strcmp(s->trsvcid, "0") == 0 ? "a free port" : s->trsvcid);
 }
 
 static void describe_target(struct run *run, const struct suite *s, bool embedded)
@@ -176,7 +187,10 @@ static int run_cases(struct options *o, const struct test_case **cases, size_t n
         if (o->pcap && !start_recording(o))
                 return EXIT_BROKEN;
         note_start(&run);
-        describe_target(&run, &o->suite, embedded);
+        if (o->suite.hosted)
+                describe_host(&run, &o->suite);
+        else
+                describe_target(&run, &o->suite, embedded);
         fprintf(text.out, "%s\n%s\n", run.target, run.abilities);
         if (known->count > 0) /* verdicts are known at the end only */
                 runner.ended = NULL;
@@ -195,6 +209,24 @@ static int run_cases(struct options *o, const struct test_case **cases, size_t n
         return code;
 }
 
+/* A host that never comes is no host. */
+static bool probe_host(const struct suite *s, char *error, size_t size)
+{
+        struct result r = { .id = "probe" };
+        struct t t;
+
+        t_start(&t, s, s->liveness, &r, UINT32_MAX);
+        t_run(&t, s->liveness->run);
+        t_end(&t);
+        snprintf(error, size, "%s", r.seen);
+        return r.verdict != VERDICT_ERROR;
+}
+
+static bool probe_any(struct suite *s, char *error, size_t size)
+{
+        return s->hosted ? probe_host(s, error, size) : probe(s, error, size);
+}
+
 static int judge(struct options *o, const struct test_case **cases, size_t n, bool embedded)
 {
         struct baseline known = { 0 };
@@ -204,7 +236,7 @@ static int judge(struct options *o, const struct test_case **cases, size_t n, bo
         for (size_t i = 0; i < o->baselines.count; i++)
                 if (baseline_read(&known, o->baselines.items[i], error, sizeof(error)) != 0)
                         return complain(EXIT_USAGE, error);
-        if (!probe(&o->suite, error, sizeof(error))) {
+        if (!probe_any(&o->suite, error, sizeof(error))) {
                 baseline_free(&known);
                 return complain(EXIT_BROKEN, error);
         }
@@ -252,7 +284,7 @@ static int change_by_command(void *user, enum change what, char *error, size_t s
         const struct options *o = user;
         char command[4096], says[SHELL_LINE];
         int n = snprintf(command, sizeof(command), "%s %s", o->change, words[what]);
-        int rc = n < (int)sizeof(command) ? shell_run(command, says) : -1;
+        int rc = n < (int)sizeof(command) ? shell_run(command, says, SHELL_MS) : -1;
 
         if (n >= (int)sizeof(command))
                 snprintf(error, size, "longer than %zu bytes", sizeof(command) - 1);
@@ -286,6 +318,18 @@ static int judge_address(struct options *o, const struct test_case **cases, size
         return code;
 }
 
+static int judge_host(struct options *o, const struct test_case **cases, size_t n)
+{
+        char error[1024];
+
+        if (o->suite.trtype == TRTYPE_RDMA && o->hosted.hook) {
+                o->suite.verbs = verbs_rdma(error, sizeof(error));
+                if (!o->suite.verbs)
+                        return complain(EXIT_BROKEN, error);
+        }
+        return judge(o, cases, n, !o->hosted.hook);
+}
+
 static int list_cases(const struct options *o, const struct test_case **cases, size_t n)
 {
         if (!o->json) {
@@ -307,10 +351,16 @@ static int with_cases(struct options *o)
 
         if (!cases)
                 return complain(EXIT_USAGE, error);
+        if (o->selection.role == ROLE_HOST) {
+                o->suite.hosted = &o->hosted;
+                o->suite.liveness = host_liveness();
+        }
         if (o->action == ACT_LIST)
                 code = list_cases(o, cases, n);
         else if (o->action == ACT_POWER)
                 code = power_run(o, cases, n);
+        else if (o->suite.hosted)
+                code = judge_host(o, cases, n);
         else if (o->suite.traddr)
                 code = judge_address(o, cases, n);
         else
@@ -332,10 +382,10 @@ int conform_command(int argc, char **argv)
                 options_usage(stdout);
                 return 0;
         case ACT_RULES:
-                show_rules(stdout);
+                show_rules(stdout, o.selection.role);
                 return 0;
         case ACT_EXPLAIN:
-                if (show_explain(stdout, o.explain))
+                if (show_explain(stdout, o.selection.role, o.explain))
                         return 0;
                 fprintf(stderr, "nvmfspec conform: no case or rule is called '%s'\n", o.explain);
                 return EXIT_USAGE;

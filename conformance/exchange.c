@@ -40,7 +40,9 @@ static struct exchange_line *add(struct exchange *x, unsigned conn, char way)
                 x->count++;
         }
         l = &x->lines[(x->first + x->count - 1) % EXCHANGE_LINES];
-        *l = (struct exchange_line) { .at = exchange_now(), .conn = conn, .way = way };
+        *l = (struct exchange_line) { .at = x->now ? x->now : exchange_now(),
+                                      .conn = conn,
+                                      .way = way };
         return l;
 }
 

@@ -45,6 +45,7 @@ struct exchange {
         size_t len, cap;
         bool cut;        /* some bytes were not kept */
         bool admin;      /* the connection at hand is an admin queue: how opcodes read */
+        uint64_t now;    /* us since the epoch, of what is added; 0: the clock's */
         FILE *narrate;   /* every line goes here too; may be NULL */
         const char *who; /* in front of it */
 };

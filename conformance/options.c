@@ -200,7 +200,8 @@ static const struct option_row table[] = {
         CALL(0, "denied-nqn", "NQN", take_denied, "a subsystem there that does not allow our host", TARGET),
         STRING(0, "change", "CMD", change, "the shell's 'CMD namespaces' and 'CMD discovery' make one such change each time; exit 77: it can't", TARGET),
         NUMBER(0, "wait", "SEC", wait, 0, 3600, "for a target that is about to start, so long at most", TARGET),
-        CHOICE(0, "role", "ROLE", role, "target", "what is tested: target", TARGET),
+        CHOICE(0, "role", "ROLE", role, "target|host", "what is tested: target or host (target); a host finds a target at -a -s, another one for each case", TARGET),
+        STRING(0, "hook", "CMD", hosted.hook, "--role host: the shell's command that makes the host connect, work and go; see below", TARGET),
 
         CHOICE(0, "level", "LEVEL", level, "must|should|info", "must, should or info: this and above (info)", CASES),
         CALL(0, "rule", "RULE", take_rule, "those that test this rule; repeatable", CASES),
@@ -211,7 +212,7 @@ static const struct option_row table[] = {
         FLAG("rules", rules, "the rulebook", CASES),
 
         FLAG("strict", suite.strict, "the exact reaction is demanded, and what should be", RUN),
-        NUMBER('j', "jobs", "N", jobs, 1, 256, "cases at once (16)", RUN),
+        NUMBER('j', "jobs", "N", jobs, 1, 256, "cases at once (16; with --hook 1)", RUN),
         CALL(0, "timeout-scale", "X", take_scale, "all waits times X", RUN),
         NUMBER(0, "repeat", "N", repeat, 1, 1000000, "each case N times, the worst counts", RUN),
         NUMBER(0, "seed", "N", seed, 0, UINT32_MAX, "of data and host identifiers", RUN),
@@ -253,30 +254,72 @@ void options_usage(FILE *out)
         };
 
         fprintf(out, "usage: nvmfspec conform [OPTION...] [ID...]\n\n"
-                     "Judges an NVMe/TCP or NVMe/RDMA target. An ID is a case "
+                     "Judges an NVMe/TCP or NVMe/RDMA target, or host. An ID is a case "
                      "(tcp/3.3.2.2/ttag-unknown), the "
                      "start\nof one (tcp/3.3) or a glob; without any all cases run.\n");
         for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
                 fprintf(out, "\n%s\n", groups[i].title);
                 option_help(table, groups[i].group, out);
         }
+        fprintf(
+            out,
+            "\n--role host: CMD finds NVMF_TRTYPE, NVMF_TRADDR, NVMF_TRSVCID, NVMF_SUBNQN, "
+            "NVMF_HDGST and\nNVMF_DDGST (1: to be asked for) in its environment. It makes the host "
+            "connect, write some MiB of\nnamespace 1, read them back and disconnect, and exits "
+            "with 0 "
+            "if all of that went well, with 77 if the\nhost can't do it, else with something "
+            "else. Without --hook the reference host is tested.\n");
         fprintf(out, "\nExit status: 0 passed, 1 failed, 2 usage, 3 harness or connection broke, "
                      "77 all skipped.\n");
 }
 
 /* --- all of it ----------------------------------------------------------------------------- */
 
-static int check(const struct options *o)
+static bool is_host(const struct options *o)
 {
-        bool spoilt = !rule_set_empty(&o->policy.waived) || !rule_set_empty(&o->policy.violated);
-        uint64_t port;
+        return o->role && strcmp(o->role, "host") == 0;
+}
 
-        if (o->suite.traddr && (spoilt || o->ns.count > 0 || o->cpda > 0))
+static bool is_spoilt(const struct options *o)
+{
+        return !rule_set_empty(&o->policy.waived) || !rule_set_empty(&o->policy.violated);
+}
+
+static int check_target(const struct options *o)
+{
+        if (o->hosted.hook)
+                return wrong("--hook is for --role host");
+        if (o->suite.traddr && (is_spoilt(o) || o->ns.count > 0 || o->cpda > 0))
                 return wrong("--waive, --violate, --ns and --cpda are for the embedded target");
         if (o->suite.traddr && o->power)
                 return wrong("--power is for the embedded target");
         if (!o->suite.traddr && (o->suite.subnqn || o->suite.trsvcid))
                 return wrong("-n and -s need -a");
+        return 0;
+}
+
+static int check_host(const struct options *o)
+{
+        if (!o->hosted.hook && (o->suite.traddr || o->suite.trsvcid))
+                return wrong("-a and -s need --hook: the reference host needs no address");
+        if (o->hosted.hook && strlen(o->hosted.hook) > HOOK_MAX)
+                return wrong("--hook is longer than %d bytes", HOOK_MAX);
+        if (o->hosted.hook && (is_spoilt(o) || o->power))
+                return wrong("--waive, --violate and --power are for the reference host");
+        if (o->pcap)
+                return wrong("--pcap is for --role target; --transcript keeps what hosts did");
+        if (o->ns.count > 0 || o->cpda > 0 || o->suite.subnqn || o->change || o->wait > 0)
+                return wrong("-n, --ns, --cpda, --change and --wait are for --role target");
+        return 0;
+}
+
+static int check(const struct options *o)
+{
+        int bad = is_host(o) ? check_host(o) : check_target(o);
+        uint64_t port;
+
+        if (bad)
+                return bad;
         if (o->suite.trsvcid &&
             (option_number(o->suite.trsvcid, &port) < 0 || port == 0 || port > 65535))
                 return wrong("option -s: '%s' is no port", o->suite.trsvcid);
@@ -318,8 +361,16 @@ static void finish_up(struct options *o)
         o->selection.level = level_of(o->level);
         o->selection.excluded = o->excluded.items;
         o->selection.excluded_count = o->excluded.count;
+        o->selection.role = is_host(o) ? ROLE_HOST : ROLE_TARGET;
+        o->hosted.policy = o->policy;
+        if (is_host(o) && o->hosted.hook && o->jobs == 0)
+                o->jobs = 1; /* who knows how many at a time it can be asked for */
+        if (o->jobs == 0)
+                o->jobs = JOBS;
         if (!o->suite.trsvcid)
-                o->suite.trsvcid = "4420";
+                o->suite.trsvcid = is_host(o) ? "0" : "4420";
+        if (!o->suite.traddr && is_host(o))
+                o->suite.traddr = "127.0.0.1";
         if (!o->suite.traddr)
                 o->suite.may_write = true;
         if (o->ns.count == 0)
@@ -332,7 +383,6 @@ int options_parse(struct options *o, int argc, char **argv)
         int rest, bad;
 
         *o = (struct options) {
-                .jobs = JOBS,
                 .repeat = 1,
                 .suite.timeout_scale = 1,
                 .seed = (uint32_t)time(NULL) ^ (uint32_t)getpid() << 16,

@@ -23,7 +23,8 @@ struct options {
         struct option_list excluded;
         const char *explain;
         uint64_t jobs, repeat, seed, wait;
-        const char *change; /* command, or NULL */
+        const char *change;   /* command, or NULL */
+        struct hosted hosted; /* of --role host */
         bool brief, verbose, show_rules, baseline_lax;
         const char *json, *junit, *tap, *html, *pcap;
         struct option_list baselines;

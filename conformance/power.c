@@ -13,30 +13,44 @@ enum { EXIT_FAIL = 1, EXIT_BROKEN = 3 };
 
 struct trial { /* of one rule */
         enum rule_id rule;
-        bool waived; /* the target overlooks it; else it breaks it */
+        bool waived; /* the one that is tested overlooks it; else it breaks it */
         bool caught;
         char by[128]; /* the case that found out */
         char error[RESULT_TEXT];
         double seconds;
 };
 
-/* Over RDMA another check stands before some: it is waived with them, or nothing would show. */
+/* Another check stands before some, or behind them: it is waived with them, or nothing would show. */
 static const struct {
         enum rule_id rule, before;
 } shadows[] = {
+        { TCP_C2H_AFTER_LAST, TCP_C2H_CID },          { TCP_C2H_SUCCESS_RESP, TCP_RESP_CID },
         { FAB_SGL_SHORT, RDMA_SGL_LENGTH },           { FAB_CONNECT_DATA, RDMA_SGL_LENGTH },
         { FAB_CONNECT_SQSIZE_ZERO, RDMA_REQ_SQSIZE }, { FAB_CONNECT_SQSIZE_MAX, RDMA_REQ_SQSIZE },
         { FAB_CONNECT_QID, RDMA_REQ_SAME_QID },       { RDMA_ICD_ADMIN, RDMA_CMD_LONG },
         { RDMA_SGL_ONE, RDMA_SGL_SEGMENT },           { RDMA_SGL_ONE, RDMA_SGL_LENGTH },
 };
 
-/* What a target in memory can't break so that anybody could see it. */
+/* What nobody could see broken by one in memory, or overlooked by a host. */
 static const struct {
         enum rule_id rule;
+        enum role role; /* who is tested */
         const char *why;
 } hidden[] = {
-        { RDMA_WRITE_BEFORE, "in memory a chain of work requests is one step" },
-        { RDMA_READ_LIMIT, "the device keeps it, whatever the target posts" },
+        { RDMA_WRITE_BEFORE, ROLE_TARGET, "in memory a chain of work requests is one step" },
+        { RDMA_READ_LIMIT, ROLE_TARGET, "the device keeps it, whatever the target posts" },
+        { TCP_R2T_EMPTY, ROLE_HOST, "who overlooks it waits for more until it gives up" },
+        { TCP_R2T_LIMIT, ROLE_HOST, "there is no room for more R2Ts" },
+        { TCP_R2T_TTAG, ROLE_HOST, "the target takes the data for those of another command" },
+        { RDMA_ACC_LENGTH, ROLE_HOST, "connection management pads private data" },
+        { RDMA_RSP_LENGTH, ROLE_HOST, "who overlooks it waits for a response until it gives up" },
+        { RDMA_RSP_CID, ROLE_HOST, "who overlooks it waits for a response until it gives up" },
+        { RDMA_WRITE_RANGE, ROLE_HOST, "the device refuses it" },
+        { RDMA_WRITE_DIR, ROLE_HOST, "the device refuses it" },
+        { RDMA_READ_RANGE, ROLE_HOST, "the device refuses it" },
+        { RDMA_READ_DIR, ROLE_HOST, "the device refuses it" },
+        { RDMA_INV_UNASKED, ROLE_HOST, "the device invalidates it all the same" },
+        { RDMA_INV_KEY, ROLE_HOST, "the reference host does not ask for it" },
 };
 
 struct trials {
@@ -58,10 +72,11 @@ static bool names(const struct test_case *c, enum rule_id rule)
 }
 
 /* A target that is to overlook a breach, and one that may not: refusing is its way to break those.
- */
-static bool is_waived(const struct rule *r)
+ * A host overlooks, or is left out: what it tolerates and survives it can't be waived to do worse. */
+static bool is_waived(const struct trials *t, const struct rule *r)
 {
-        return r->bound == PARTY_HOST && r->reaction != REACT_TOLERATE;
+        return t->o->selection.role == ROLE_HOST ||
+               (r->bound == PARTY_HOST && r->reaction != REACT_TOLERATE);
 }
 
 static void waive(struct rule_policy *policy, enum rule_id rule)
@@ -94,10 +109,9 @@ static void note_catch(struct trial *trial, const struct run *run)
         }
 }
 
-static void run_trial(const struct trials *t, struct trial *trial, struct embedded *e)
+static void run_trial(const struct trials *t, struct trial *trial, struct suite suite)
 {
         const struct test_case **list = calloc(t->count, sizeof(*list));
-        struct suite suite = t->o->suite;
         struct runner runner = {
                 .suite = &suite, .cases = list, .jobs = 2, .repeat = 1, .stop_at_failure = true
         };
@@ -106,7 +120,6 @@ static void run_trial(const struct trials *t, struct trial *trial, struct embedd
         if (!list)
                 abort();
         suite.strict = true;
-        embedded_address(e, &suite);
         runner.count = cases_of(t, trial->rule, list);
         runner_run(&runner, &run);
         note_catch(trial, &run);
@@ -115,21 +128,42 @@ static void run_trial(const struct trials *t, struct trial *trial, struct embedd
         free(list);
 }
 
+static void try_target(const struct trials *t, struct trial *trial,
+                       const struct rule_policy *policy)
+{
+        struct suite suite = t->o->suite;
+        struct embedded e;
+
+        if (!embedded_start(&e, t->o, policy, trial->error, sizeof(trial->error)))
+                return;
+        trial->error[0] = '\0';
+        embedded_address(&e, &suite);
+        run_trial(t, trial, suite);
+        embedded_stop(&e);
+}
+
+static void try_host(const struct trials *t, struct trial *trial, const struct rule_policy *policy)
+{
+        struct suite suite = t->o->suite;
+        struct hosted hosted = { .policy = *policy };
+
+        suite.hosted = &hosted;
+        run_trial(t, trial, suite);
+}
+
 static void try_rule(const struct trials *t, struct trial *trial)
 {
         struct rule_policy policy = { 0 };
-        struct embedded e;
 
-        trial->waived = is_waived(rule_get(trial->rule));
+        trial->waived = is_waived(t, rule_get(trial->rule));
         if (trial->waived)
                 waive(&policy, trial->rule);
         else
                 rule_add(&policy.violated, trial->rule);
-        if (!embedded_start(&e, t->o, &policy, trial->error, sizeof(trial->error)))
-                return;
-        trial->error[0] = '\0';
-        run_trial(t, trial, &e);
-        embedded_stop(&e);
+        if (t->o->selection.role == ROLE_HOST)
+                try_host(t, trial, &policy);
+        else
+                try_target(t, trial, &policy);
 }
 
 static void *work(void *arg)
@@ -164,22 +198,30 @@ static void run_all(struct trials *t, unsigned jobs)
 
 /* --- the rules, and what became of them ---------------------------------------------------- */
 
-static const char *why_hidden(enum rule_id rule)
+static const char *why_hidden(const struct trials *t, enum rule_id rule)
 {
         for (size_t i = 0; i < sizeof(hidden) / sizeof(hidden[0]); i++)
-                if (hidden[i].rule == rule)
+                if (hidden[i].rule == rule && hidden[i].role == t->o->selection.role)
                         return hidden[i].why;
         return NULL;
+}
+
+/* A host that tolerates or survives something anyway can't be made to by a waiver. */
+static bool can_try(const struct trials *t, enum rule_id rule)
+{
+        enum reaction r = rule_get(rule)->reaction;
+
+        return t->o->selection.role == ROLE_TARGET || (r != REACT_NONE && r != REACT_TOLERATE);
 }
 
 static void collect(struct trials *t)
 {
         rule_each (r)
                 for (size_t i = 0; i < t->count; i++)
-                        if (names(t->cases[i], r)) {
-                                if (why_hidden(r))
-                                        printf("  not tried violated  %-34s  %s\n", rule_get(r)->id,
-                                               why_hidden(r));
+                        if (names(t->cases[i], r) && can_try(t, r)) {
+                                if (why_hidden(t, r))
+                                        printf("  not tried  %-34s  %s\n", rule_get(r)->id,
+                                               why_hidden(t, r));
                                 else
                                         t->trial[t->n++].rule = r;
                                 break;
@@ -216,6 +258,14 @@ static int sum_up(const struct trials *t, bool brief)
 
 /* --- the sound target ---------------------------------------------------------------------- */
 
+/* What is informational and about no rule is nobody's proof. */
+static bool is_bad(const struct result *r)
+{
+        if (r->verdict == VERDICT_INFO && r->test->rules[0] == RULE_NONE)
+                return false;
+        return r->caught || r->verdict == VERDICT_FAIL || r->verdict == VERDICT_ERROR;
+}
+
 /* A case that fails there proves nothing anywhere: it is left out, and named. */
 static size_t keep_good(const struct run *run, const struct test_case **cases)
 {
@@ -226,7 +276,7 @@ static size_t keep_good(const struct run *run, const struct test_case **cases)
 
                 if (!r->test)
                         continue;
-                if (r->caught || r->verdict == VERDICT_FAIL || r->verdict == VERDICT_ERROR)
+                if (is_bad(r))
                         printf("  useless   %s fails on the sound target: %s\n", r->id, r->seen);
                 else
                         cases[kept++] = r->test;
@@ -257,6 +307,9 @@ static size_t try_sound(struct options *o, const struct test_case **cases, size_
         struct rule_policy none = { 0 };
         struct embedded e;
 
+        snprintf(error, size, "no case passes on the sound host");
+        if (o->selection.role == ROLE_HOST)
+                return run_sound(o, cases, n);
         if (!embedded_start(&e, o, &none, error, size))
                 return 0;
         embedded_address(&e, &o->suite);

@@ -57,11 +57,11 @@ int run_exit(const struct run *r)
         return 0;
 }
 
-struct rule_set rules_named(void)
+struct rule_set rules_named(enum role role)
 {
         struct rule_set s = { 0 };
         size_t n;
-        const struct test_case **all = cases_all(&n);
+        const struct test_case **all = cases_all(role, &n);
 
         for (size_t i = 0; i < n; i++)
                 for (const enum rule_id *r = all[i]->rules; *r != RULE_NONE; r++)

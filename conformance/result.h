@@ -7,6 +7,7 @@
 
 #include "case.h"
 #include "exchange.h"
+#include "select.h"
 
 enum verdict {
         VERDICT_NONE, /* not run */
@@ -72,7 +73,7 @@ bool result_fails(const struct result *r);
 void run_sum(struct run *r);
 /* The exit code: 0, 1, 3 or 77. */
 int run_exit(const struct run *r);
-/* Rules that any case of the registry names. */
-struct rule_set rules_named(void);
+/* Rules that any case of the role names. */
+struct rule_set rules_named(enum role role);
 
 #endif

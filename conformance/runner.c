@@ -50,6 +50,8 @@ static const struct test_case liveness = {
 
 static bool still_alive(const struct suite *s, uint32_t n, char *why, size_t size)
 {
+        const struct test_case *live = s->liveness ? s->liveness : &liveness;
+
         for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
                 struct result r = { .id = "liveness" };
                 struct suite quiet = *s;
@@ -57,12 +59,12 @@ static bool still_alive(const struct suite *s, uint32_t n, char *why, size_t siz
 
                 quiet.narrate = NULL;
                 quiet.recorder = NULL;
-                t_start(&t, &quiet, &liveness, &r, n);
-                t_run(&t, alive);
+                t_start(&t, &quiet, live, &r, n);
+                t_run(&t, live->run);
                 t_end(&t);
                 if (r.verdict == VERDICT_PASS || r.verdict == VERDICT_LENIENT)
                         return true;
-                snprintf(why, size, "%s", r.seen);
+                snprintf(why, size, "%s", r.verdict == VERDICT_SKIP ? r.note : r.seen);
                 if (attempt < ATTEMPTS - 1)
                         pause_ms(NULL, BETWEEN_MS);
         }
@@ -93,7 +95,9 @@ static bool went_wrong(const struct result *r)
 static void report_death(struct crew *c, struct result *r, const char *why)
 {
         r->verdict = VERDICT_FAIL;
-        snprintf(r->expected, RESULT_TEXT, "the target goes on serving others");
+        snprintf(r->expected, RESULT_TEXT, "%s",
+                 c->r->suite->hosted ? "the host goes on with a sound target"
+                                     : "the target goes on serving others");
         snprintf(r->seen, RESULT_TEXT, "it does not answer any more (%.200s)%s", why,
                  c->r->jobs > 1 ? "; another case that ran then may be the cause: try --jobs 1"
                                 : "");
@@ -265,7 +269,7 @@ static void not_run(struct crew *c, size_t i)
 
         start_result(r, c->r->cases[i]);
         r->verdict = VERDICT_ERROR;
-        snprintf(r->seen, RESULT_TEXT, "not run: the target had stopped answering");
+        snprintf(r->seen, RESULT_TEXT, "not run: what is tested had stopped answering");
 }
 
 static void *work(void *arg)

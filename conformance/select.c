@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host_cases.h"
+
 extern const struct test_case *const __start_nvmf_cases[];
 extern const struct test_case *const __stop_nvmf_cases[];
 
@@ -68,6 +70,8 @@ static const struct {
         { "tcp/3.6.2", "PDU headers" },
         { "tcp/3.6.2.2", "ICReq" },
         { "tcp/3.6.2.3", "ICResp" },
+        { "tcp/3.6.2.7", "CapsuleResp" },
+        { "tcp/3.6.2.8", "R2T" },
         { "tcp/3.6.2.9", "H2CData" },
         { "tcp/3.6.2.10", "C2HData" },
         { "rdma/2.2", "Discovery entries of RDMA" },
@@ -79,6 +83,9 @@ static const struct {
         { "fab/3.1.2", "Opcodes" },
         { "fab/3.1.3.3", "Discovery" },
         { "fab/3.1.4", "Properties of the controller" },
+        { "fab/3.1.4.1", "CAP" },
+        { "fab/3.1.4.2", "VS" },
+        { "fab/3.1.4.5", "CC" },
         { "fab/3.2.1", "Namespaces" },
         { "fab/3.3", "Commands and queues" },
         { "fab/3.3.2", "Queue size and flow control" },
@@ -122,7 +129,7 @@ static int by_id(const void *a, const void *b)
         return id_compare((*x)->id, (*y)->id);
 }
 
-const struct test_case **cases_all(size_t *count)
+static const struct test_case **target_cases(size_t *count)
 {
         size_t n = (size_t)(__stop_nvmf_cases - __start_nvmf_cases);
         const struct test_case **all = calloc(n + 1, sizeof(struct test_case *));
@@ -130,8 +137,15 @@ const struct test_case **cases_all(size_t *count)
         if (!all)
                 abort();
         memcpy(all, __start_nvmf_cases, n * sizeof(struct test_case *));
-        qsort(all, n, sizeof(struct test_case *), by_id);
         *count = n;
+        return all;
+}
+
+const struct test_case **cases_all(enum role role, size_t *count)
+{
+        const struct test_case **all = role == ROLE_HOST ? host_cases(count) : target_cases(count);
+
+        qsort(all, *count, sizeof(struct test_case *), by_id);
         return all;
 }
 
@@ -199,7 +213,7 @@ const struct test_case **cases_select(const struct selection *s, size_t *count, 
                                       size_t size)
 {
         size_t all_count, n = 0;
-        const struct test_case **all = cases_all(&all_count);
+        const struct test_case **all = cases_all(s->role, &all_count);
         const char *bad = mistyped(s, all, all_count);
 
         for (size_t i = 0; i < all_count; i++)

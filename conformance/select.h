@@ -5,7 +5,10 @@
 
 #include "case.h"
 
+enum role { ROLE_TARGET, ROLE_HOST }; /* who is tested */
+
 struct selection {
+        enum role role;
         char *const *ids; /* prefixes of ids ("tcp/3.3.2.2") or globs; count 0: all */
         size_t id_count;
         const char *const *excluded; /* likewise */
@@ -15,8 +18,8 @@ struct selection {
         struct rule_set rules; /* only cases that name one of these; empty: all */
 };
 
-/* All cases, by family and section; count gets how many. The array is the caller's to free. */
-const struct test_case **cases_all(size_t *count);
+/* All cases of a role, by family and section; count gets how many. The array is the caller's to free. */
+const struct test_case **cases_all(enum role role, size_t *count);
 
 /*
  * Those that the selection takes, in the same order. NULL: `error` says what is wrong with it (an

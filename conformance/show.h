@@ -5,12 +5,12 @@
 
 #include <stdio.h>
 
-#include "case.h"
+#include "select.h"
 
 void show_list(FILE *out, const struct test_case **cases, size_t n);
 /* The rulebook: who is bound, what is demanded, how its breach is answered. */
-void show_rules(FILE *out);
+void show_rules(FILE *out, enum role role);
 /* All about the cases that `id` selects, or a rule of that id; false if there is none. */
-bool show_explain(FILE *out, const char *id);
+bool show_explain(FILE *out, enum role role, const char *id);
 
 #endif

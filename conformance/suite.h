@@ -21,6 +21,13 @@ struct changer {
 };
 enum { CHANGE_NOT = 77 };
 
+/* The host under test, where that is what is tested. */
+struct hosted {
+        const char *hook; /* the shell's command that makes it connect; NULL: the reference host */
+        struct rule_policy policy; /* of the reference host */
+};
+enum { HOOK_MAX = 3000 };
+
 struct suite { /* the target under test, and how it is tested; the same for all cases of a run */
         uint8_t trtype;                  /* TRTYPE_TCP, TRTYPE_RDMA */
         struct verbs_provider *verbs;    /* RDMA: what carries it */
@@ -38,9 +45,11 @@ struct suite { /* the target under test, and how it is tested; the same for all 
         uint32_t write_nsid;               /* 0: the first namespace that there is */
         uint64_t write_slba, write_blocks; /* 0 blocks: all of it */
         struct changer changer;
-        FILE *narrate;                 /* --verbose, or NULL */
-        const char *transcripts;       /* a folder, or NULL */
-        struct capture_writer *record; /* --pcap, or NULL */
+        const struct hosted *hosted;      /* NULL: a target is tested */
+        const struct test_case *liveness; /* NULL: that of targets */
+        FILE *narrate;                    /* --verbose, or NULL */
+        const char *transcripts;          /* a folder, or NULL */
+        struct capture_writer *record;    /* --pcap, or NULL */
         struct caps caps;
 };
 
@@ -83,6 +92,7 @@ struct t {
         uint8_t hostid[16];
         uint64_t slba, blocks; /* the range that it may write */
         struct exchange log;
+        char capture[256]; /* of a play: its path; removed when the case ends; "" if none */
         struct memory *memory;
         uint8_t *pattern;
         uint32_t pattern_len;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "pdu/wire/text.h"
 #include "words.h"
@@ -64,6 +65,8 @@ void t_end(struct t *t)
                 free(m);
         }
         exchange_free(&t->log);
+        if (t->capture[0])
+                unlink(t->capture);
         t->queues = NULL;
         t->memory = NULL;
 }
@@ -119,7 +122,7 @@ static enum level weaker(enum level a, enum level b)
 static enum verdict weigh(const struct t *t, enum rule_id rule)
 {
         const struct rule *r = rule_get(rule);
-        bool own = r && r->bound == PARTY_CONTROLLER;
+        bool own = r && r->bound == (t->suite->hosted ? PARTY_HOST : PARTY_CONTROLLER);
 
         switch (weaker(t->test->level, own ? r->level : LEVEL_MUST)) {
         case LEVEL_INFO:

@@ -87,6 +87,41 @@ void transcript_record(struct capture_writer *w, const char *id, const struct t 
         write_chunks(w, &t->log, t->connections, first, id);
 }
 
+static bool copy(FILE *from, FILE *to)
+{
+        char buf[16384];
+        size_t n;
+
+        while ((n = fread(buf, 1, sizeof(buf), from)) > 0)
+                if (fwrite(buf, 1, n, to) != n)
+                        return false;
+        return !ferror(from);
+}
+
+/* A play's own, as it is. */
+static bool copy_capture(const char *path, const struct t *t)
+{
+        FILE *from = fopen(t->capture, "r"), *to = from ? fopen(path, "w") : NULL;
+        bool done = to && copy(from, to);
+
+        if (to && fclose(to) != 0)
+                done = false;
+        if (from)
+                fclose(from);
+        return done;
+}
+
+/* path: without suffix. */
+static bool keep_capture(const char *path, const struct t *t)
+{
+        char file[sizeof(t->result->transcript) + 8];
+
+        snprintf(file, sizeof(file), "%s.pcap", path);
+        if (t->capture[0])
+                return copy_capture(file, t);
+        return t->suite->trtype != TRTYPE_TCP || write_capture(file, t);
+}
+
 /* --- the text ------------------------------------------------------------------------------ */
 
 static void write_head(FILE *f, const struct result *r, const struct t *t)
@@ -94,8 +129,9 @@ static void write_head(FILE *f, const struct result *r, const struct t *t)
         const struct rule *rule = rule_get(r->rule);
 
         fprintf(f, "%s: %s\n%s\n\n", r->id, verdict_name(r->verdict), t->test->says);
-        fprintf(f, "target    %s port %s, %s\n", t->suite->traddr, t->suite->trsvcid,
-                t->suite->subnqn);
+        if (!t->suite->hosted)
+                fprintf(f, "target    %s port %s, %s\n", t->suite->traddr, t->suite->trsvcid,
+                        t->suite->subnqn);
         if (r->expected[0])
                 fprintf(f, "expected  %s\n", r->expected);
         if (r->seen[0])
@@ -170,7 +206,6 @@ static void make_path(char *path, size_t size, const char *folder, const char *i
 void transcript_write(const char *folder, struct result *r, struct t *t)
 {
         char path[sizeof(r->transcript)], file[sizeof(path) + 8];
-        bool written;
 
         if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
                 note(t, "no transcript: %s: %s", folder, strerror(errno));
@@ -182,9 +217,7 @@ void transcript_write(const char *folder, struct result *r, struct t *t)
         }
         make_path(path, sizeof(path), folder, r->id);
         snprintf(file, sizeof(file), "%s.txt", path);
-        written = write_text(file, r, t);
-        snprintf(file, sizeof(file), "%s.pcap", path);
-        if (written && (t->suite->trtype != TRTYPE_TCP || write_capture(file, t)))
+        if (write_text(file, r, t) && keep_capture(path, t))
                 snprintf(r->transcript, sizeof(r->transcript), "%s", path);
         else
                 note(t, "no transcript: %s: %s", path, strerror(errno));

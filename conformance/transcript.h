@@ -2,7 +2,8 @@
 /*
  * The exchange of a failed case as files: FOLDER/ID.txt, every PDU with its fields, and
  * FOLDER/ID.pcap, both directions of every connection, which Wireshark opens (addresses in it are
- * made up; the controller's port is always 4420).
+ * made up; the controller's port is always 4420). Of a play with a host it is what its target has
+ * recorded.
  */
 #ifndef NVMF_CONFORMANCE_TRANSCRIPT_H
 #define NVMF_CONFORMANCE_TRANSCRIPT_H

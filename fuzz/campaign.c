@@ -157,7 +157,7 @@ static void look(struct campaign *c)
         c->refused = 0;
         if (!oracle_alive(&c->config->target, t.says))
                 t.kind = TROUBLE_LOST;
-        else if (c->config->oracle && shell_run(c->config->oracle, t.says) != 0)
+        else if (c->config->oracle && shell_run(c->config->oracle, t.says, SHELL_MS) != 0)
                 t.kind = TROUBLE_ORACLE;
         c->probed = loop_now_ms();
         if (t.kind != TROUBLE_NONE && !is_old(c, &t))

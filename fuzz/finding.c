@@ -44,7 +44,7 @@ bool finding_revive(const struct campaign_config *config, char says[ORACLE_LINE]
         uint64_t until;
 
         if (config->restart)
-                shell_run(config->restart, says);
+                shell_run(config->restart, says, SHELL_MS);
         until = loop_now_ms() + config->target.host.timeout;
         while (!oracle_alive(&config->target, why)) {
                 if (loop_now_ms() >= until) {
@@ -69,7 +69,7 @@ bool finding_hear_out(const struct campaign_config *config, uint64_t late)
         if (!config->oracle || late == 0)
                 return true;
         nap(late);
-        return shell_run(config->oracle, says) == 0 || !config->restart ||
+        return shell_run(config->oracle, says, SHELL_MS) == 0 || !config->restart ||
                finding_revive(config, says);
 }
 

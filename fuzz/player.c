@@ -81,7 +81,7 @@ struct trouble player_ask(struct player *p, bool probe, uint64_t late)
                 return t;
         }
         while (p->config->oracle) {
-                if (shell_run(p->config->oracle, t.says) != 0) {
+                if (shell_run(p->config->oracle, t.says, SHELL_MS) != 0) {
                         t.kind = TROUBLE_ORACLE;
                         return t;
                 }

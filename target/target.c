@@ -242,6 +242,11 @@ uint16_t target_trsvcid(const struct target *t)
         return t->trsvcid;
 }
 
+unsigned target_connections(const struct target *t)
+{
+        return atomic_load(&t->service.conns);
+}
+
 static void put_port(const struct port *p, char *text, size_t size)
 {
         bool v6 = strchr(p->traddr, ':');

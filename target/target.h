@@ -65,6 +65,8 @@ struct target *target_start(const struct target_options *o, char *error, size_t 
 /* Where the first port listens (discovery service and subsystems alike). */
 const char *target_traddr(const struct target *t);
 uint16_t target_trsvcid(const struct target *t);
+/* Connections that are open, or have not been seen to end yet. */
+unsigned target_connections(const struct target *t);
 /* All ports, one after the other: "127.0.0.1:4420 rdma:10.0.0.2:4420". */
 void target_ports(const struct target *t, char *text, size_t size);
 /* Re-reads the configuration and applies the difference; -1: `error` says why, nothing changed. */

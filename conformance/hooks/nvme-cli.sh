@@ -1,0 +1,58 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# For `nvmfspec conform --role host --hook conformance/hooks/nvme-cli.sh`, as root: the kernel's host of
+# this machine, through nvme-cli. Destroys nothing but the namespace of the target that it is told.
+set -euo pipefail
+at=(-t "$NVMF_TRTYPE" -a "$NVMF_TRADDR" -s "$NVMF_TRSVCID")
+digests=()
+[ "$NVMF_HDGST" = 0 ] || digests+=(--hdr-digest)
+[ "$NVMF_DDGST" = 0 ] || digests+=(--data-digest)
+work=$(mktemp -d)
+said=$work/said
+
+leave() { # with the first line of what went wrong
+        local rc=$?
+        nvme disconnect -n "$NVMF_SUBNQN" >/dev/null 2>&1 || :
+        [ $rc = 0 ] || grep -m1 . "$said" || :
+        rm -rf "$work"
+}
+trap leave EXIT
+exec 2>"$said"
+
+device() { # the first namespace, once the kernel has found it
+        for _ in $(seq 20); do
+                for name in /sys/class/nvme-subsystem/*/; do
+                        [ "$(cat "$name/subsysnqn" || :)" = "$NVMF_SUBNQN" ] || continue
+                        for ns in "$name"nvme*n1; do
+                                [ ! -b "/dev/${ns##*/}" ] || { echo "/dev/${ns##*/}" && return; }
+                        done
+                done
+                sleep 0.1
+        done
+        echo "no namespace was found" >&2
+        return 1
+}
+
+within() { # SECONDS COMMAND...: whatever waits for the device ends when leave() disconnects it
+        local until=$((SECONDS + $1)) pid
+        shift
+        "$@" &
+        pid=$!
+        while kill -0 $pid 2>/dev/null; do
+                [ $SECONDS -lt $until ] || { echo "no end of it: $*" >&2 && return 1; }
+                sleep 0.05
+        done
+        wait $pid
+}
+
+copy() { dd "$@" status=none; }
+
+nvme discover "${at[@]}" >/dev/null
+within 8 nvme connect "${at[@]}" -n "$NVMF_SUBNQN" -i 2 -D --ctrl-loss-tmo=1 --reconnect-delay=1 \
+        "${digests[@]}" >/dev/null
+dev=$(device)
+head -c 4M /dev/urandom >"$work/pattern"
+within 6 copy if="$work/pattern" of="$dev" bs=256k oflag=direct
+within 6 copy if="$work/pattern" of="$dev" bs=4k count=16 oflag=direct
+within 6 copy if="$dev" of="$work/back" bs=256k count=16 iflag=direct
+cmp "$work/pattern" "$work/back" >&2

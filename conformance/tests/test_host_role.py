@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`nvmfspec conform --role host`: hosts are judged, and bad ones found out."""
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
+WORKS = "fab/6.3/works"
+# The reference host as another program.
+OURS = (f"{shlex.quote(NVMFSPEC)} host verify -t $NVMF_TRTYPE -a $NVMF_TRADDR -s $NVMF_TRSVCID "
+        "-n $NVMF_SUBNQN $([ $NVMF_HDGST = 0 ] || echo -g) $([ $NVMF_DDGST = 0 ] || echo -G) "
+        "-i 2 --range 1M --command-buffers --timeout 2000 2>&1")
+
+
+def conform(*args, code=0, timeout=120):
+    done = subprocess.run([NVMFSPEC, "conform", "--role", "host", *map(str, args)],
+                          capture_output=True, text=True, timeout=timeout)
+    assert done.returncode == code, done.stdout[-4000:] + done.stderr[-4000:]
+    return done
+
+
+def results(*args, **kwargs):
+    report = json.loads(conform(*args, "--json", "-", **kwargs).stdout)
+    return {r["id"]: r for r in report["results"]}
+
+
+def verdicts(*args, **kwargs):
+    return {name: r["verdict"] for name, r in results(*args, **kwargs).items()}
+
+
+# What its work gives no occasion for.
+UNASKED = {
+    "tcp/3.1.1/trsvcid", "tcp/3.1.1/tsas", "tcp/3.3.2.1/last", "fab/2.2/connect-not-invalid-field",
+    "fab/3.1.3.3/log-entry", "fab/3.1.4/crto", "fab/3.9/round-up", "fab/4.3.2/sgl-long",
+    "base/5.1.1/unknown-cid", "base/5.1.13/namespace-descriptors", "base/5.1.25/value-kept",
+    "rdma/2.2/trsvcid", "rdma/2.2/tsas", "rdma/3.1/accept-length", "rdma/3.1/reject-format",
+    "rdma/3.1/reject-status", "rdma/3.3/invalidate-early", "rdma/3.3/invalidate-key",
+}
+
+
+@pytest.mark.parametrize("transport, least", [("tcp", 70), ("rdma", 40)])
+def test_the_reference_host_passes_strictly(transport, least):
+    seen = verdicts("-t", transport, "--strict", "--timeout-scale", 4)
+    assert set(seen.values()) <= {"pass", "skip", "info"}
+    assert {name for name, verdict in seen.items() if verdict == "skip"} <= UNASKED
+    assert list(seen.values()).count("pass") >= least
+    assert seen[WORKS] == "pass"
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("transport, least", [("tcp", 30), ("rdma", 2)])
+def test_detection_power(transport, least):
+    out = conform("-t", transport, "--power", "--timeout-scale", 4, timeout=280).stdout
+    caught, tried = re.search(r"^power: (\d+) of (\d+)$", out, re.M).groups()
+    assert caught == tried and int(caught) >= least
+    assert "SURVIVED" not in out and "useless" not in out
+
+
+# By the host's own doing, while nobody gives it cause.
+@pytest.mark.parametrize("rule", """
+    tcp/3.6.2/type-h2c tcp/3.6.2/hlen-h2c tcp/3.6.2/plen-h2c tcp/3.3/pdo-h2c
+    tcp/3.1/icreq-first tcp/3.1/icreq-once tcp/3.6.2.2/pfv tcp/3.6.2.2/hpda
+    tcp/3.3.1.1/digest-flags-h2c tcp/3.3.1/in-capsule-length tcp/3.3.1/command-cid
+    tcp/3.3.2.2/ttag tcp/3.3.2.2/unsolicited tcp/3.3.2.2/datao tcp/3.3.2.2/last-early
+    tcp/3.3.2.2/last-missing tcp/3.6.2.9/datal-plen
+""".split())
+def test_a_host_that_breaks_a_rule_is_found_out(rule):
+    seen = results("--violate", rule, "--strict", WORKS, code=1)
+    assert f"noticed/{rule}" in seen or seen[WORKS]["verdict"] == "fail"
+    assert f"noticed/{rule}" in seen or rule in json.dumps(seen)
+
+
+def test_a_host_that_overlooks_a_fault():
+    seen = results("--waive", "tcp/3.3.1.1/digest-flags-c2h", "tcp/3.3.1.1/digest-flags-c2h",
+                   code=1)["tcp/3.3.1.1/digest-flags-c2h"]
+    assert seen["verdict"] == "fail" and "as though nothing had happened" in seen["seen"]
+    assert any("CapsuleCmd" in line for line in seen["exchange"])
+
+
+def test_a_host_that_closes_without_a_word_is_graded():
+    """It goes away in the middle of things, whatever its target has done."""
+    case = "tcp/3.3.1.1/digest-flags-c2h"
+    hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else timeout 1 {shlex.quote(NVMFSPEC)} host perf " \
+        f"--rw randwrite --time 5 -i 1 -a $NVMF_TRADDR -s $NVMF_TRSVCID -n $NVMF_SUBNQN --waive {case}; fi"
+    assert verdicts("--hook", hook, case, "--timeout-scale", 4)[case] == "lenient"
+    assert verdicts("--hook", hook, case, "--timeout-scale", 4, "--strict", code=1)[case] == "fail"
+
+
+# --- another program ------------------------------------------------------------------------------
+
+def test_a_hook():
+    cases = ("tcp/3.3.1.1", "tcp/3.3", WORKS, "fab/6.3/refused")
+    seen = verdicts("--hook", OURS, *cases, "--timeout-scale", 4, "--strict")
+    assert {name for name, verdict in seen.items() if verdict != "pass"} <= \
+        UNASKED | {"tcp/3.3.2.1/success-or-response"}  # flow control stays on
+    assert len(seen) > 20
+
+
+def test_a_hook_on_a_port_of_its_own(free_port):
+    hook = f"[ $NVMF_TRSVCID = {free_port} ] && [ $NVMF_TRADDR = 127.0.0.1 ] && {OURS}"
+    assert verdicts("--hook", hook, "-s", free_port, WORKS, "tcp/3.3/cpda-3")[WORKS] == "pass"
+
+
+@pytest.fixture
+def free_port():
+    import socket
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+@pytest.mark.parametrize("hook, code, verdict, says", [
+    ("echo no digests here; exit 77", 77, "skip", "no digests here"),
+    (OURS + "; exit 5", 1, "fail", "failed with 5"),
+])
+def test_what_a_hook_may_come_to(hook, code, verdict, says):
+    seen = results("--hook", hook, WORKS, "--timeout-scale", 0.1, code=code)[WORKS]
+    assert seen["verdict"] == verdict
+    assert says in seen.get("seen", "") + seen.get("note", "")
+
+
+@pytest.mark.parametrize("hook, says", [
+    ("true", "no host connected"),
+    ("echo it is broken; exit 5", "ended with 5: it is broken"),
+    ("sleep 60", "did not end within 3 s"),
+])
+def test_a_hook_that_brings_no_host(hook, says):
+    assert says in conform("--hook", hook, "--timeout-scale", 0.1, code=3).stderr
+
+
+def test_a_host_that_dies_is_told():
+    """It works until it has met the fault; from then on it does not even start."""
+    hook = f"[ ! -e $DEAD ] && {OURS} || {{ touch $DEAD; exit 1; }}"
+    case = "tcp/3.3.2.1/datao"
+    os.environ["DEAD"] = dead = f"/tmp/nvmfspec-dead-{os.getpid()}"
+    try:
+        seen = results("--hook", hook, case, WORKS, code=1)
+    finally:
+        os.unlink(dead)
+        del os.environ["DEAD"]
+    assert "does not answer any more" in seen[case]["seen"]
+    assert "not run" in seen[WORKS]["seen"]
+
+
+def test_transcripts(tmp_path):
+    rule = "tcp/3.3.1.1/digest-flags-c2h"
+    conform("--waive", rule, rule, "--transcript", tmp_path / "t", code=1)
+    stem = tmp_path / "t" / rule.replace("/", "_")
+    assert "expected  the end of the connection" in stem.with_name(stem.name + ".txt").read_text()
+    checked = subprocess.run([NVMFSPEC, "pcap", "check", stem.with_name(stem.name + ".pcap")],
+                             capture_output=True, text=True, timeout=60)
+    assert rule in checked.stdout
+
+
+def test_nothing_is_left_behind(tmp_path):
+    subprocess.run([NVMFSPEC, "conform", "--role", "host", WORKS], check=True, timeout=60,
+                   capture_output=True, env={**os.environ, "TMPDIR": str(tmp_path)})
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- the command line -----------------------------------------------------------------------------
+
+def test_list_and_explain():
+    listed = json.loads(conform("--list", "--json", "-").stdout)["cases"]
+    assert len(listed) > 80 and WORKS in {c["id"] for c in listed}
+    told = conform("--explain", "tcp/3.3.2.2/r2t-range").stdout
+    assert "else the host ends the connection" in told and "tested by" in told
+
+
+@pytest.mark.parametrize("args, says", [
+    (["-a", "127.0.0.1"], "-a and -s need --hook"),
+    (["--hook", "x" * 3001], "--hook is longer than 3000 bytes"),
+    (["--hook", "true", "--waive", "tcp/3.3.2.1/datao"], "are for the reference host"),
+    (["--pcap", "x.pcap"], "--transcript keeps"),
+    (["--ns", "mem:1M"], "are for --role target"),
+    (["tcp/3.3.2.2/ttag-unknown"], "no case is called"),
+])
+def test_usage(args, says):
+    assert says in conform(*args, code=2).stderr
+
+
+def test_hook_is_for_hosts():
+    done = subprocess.run([NVMFSPEC, "conform", "--hook", "true"], capture_output=True, text=True,
+                          timeout=60)
+    assert done.returncode == 2 and "--hook is for --role host" in done.stderr
+
+
+# --- the kernel's host ----------------------------------------------------------------------------
+
+# All of them take the kernel five minutes: whatever it overlooks it waits for.
+QUICK = {
+    "tcp": ["tcp/3.1/digest-unasked", "tcp/3.3/cpda-3", "tcp/3.3/pdo-c2h", "tcp/3.3.1.1/both-digests",
+            "tcp/3.3.2.1/datao", "tcp/3.6.2.3/small-maxh2cdata"],
+    "rxe": ["rdma/3.1/accept-recfmt", "rdma/3.3/no-in-capsule", "fab/6.3/small-queues"],
+    "siw": ["rdma/3.1/accept-recfmt"],
+}
+
+
+@pytest.mark.lab
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("kind", QUICK)
+def test_the_kernel_fails_only_where_it_is_known_to(kind, tmp_path):
+    run = subprocess.run(
+        [ROOT / "ci/lab", "--timeout", "300", "--out", tmp_path, "--", "env",
+         f"NVMFSPEC={NVMFSPEC}", f"KIND={kind}", "bash",
+         ROOT / "conformance/tests/lab/kernel_host.sh", "--json", tmp_path / "report.json",
+         WORKS, "fab/6.3/refused", *QUICK[kind]],
+        capture_output=True, text=True, cwd=ROOT, timeout=360)
+    assert run.returncode == 0, run.stdout + run.stderr
+    report = json.loads((tmp_path / "report.json").read_text())
+    seen = {r["id"]: r["verdict"] for r in report["results"]}
+    assert seen[WORKS] == "pass" and "error" not in seen.values()
