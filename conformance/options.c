@@ -298,6 +298,15 @@ static int check_target(const struct options *o)
         return 0;
 }
 
+static bool is_about_targets(const struct options *o)
+{
+        const struct suite *s = &o->suite;
+
+        return s->subnqn || s->hostnqn || s->hostid || s->hdgst || s->ddgst || o->hpda > 0 ||
+               s->may_write || s->dhchap.len > 0 || s->dhchap_ctrl.len > 0 || s->caps.denied ||
+               o->change || o->wait > 0 || o->ns.count > 0 || o->cpda > 0;
+}
+
 static int check_host(const struct options *o)
 {
         if (!o->hosted.hook && (o->suite.traddr || o->suite.trsvcid))
@@ -308,8 +317,8 @@ static int check_host(const struct options *o)
                 return wrong("--waive, --violate and --power are for the reference host");
         if (o->pcap)
                 return wrong("--pcap is for --role target; --transcript keeps what hosts did");
-        if (o->ns.count > 0 || o->cpda > 0 || o->suite.subnqn || o->change || o->wait > 0)
-                return wrong("-n, --ns, --cpda, --change and --wait are for --role target");
+        if (is_about_targets(o))
+                return wrong("of options about the target --role host takes -t, -a, -s and --hook");
         return 0;
 }
 

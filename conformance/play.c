@@ -2,6 +2,7 @@
 #include "play.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -204,16 +205,12 @@ static void call_reference(struct stage *s)
 
 /* --- what the capture shows ---------------------------------------------------------------- */
 
-struct sight {           /* of one connection */
-        bool spoilt;     /* the rule was broken on it, */
-        uint32_t digest; /* first by a PDU with this HDGST */
-        bool termed, ended;
+struct sight {              /* of one connection */
+        bool spoilt;        /* the rule was broken on it, */
+        uint32_t digest;    /* first by a PDU with this HDGST */
+        bool termed, ended; /* by H2CTermReq, with these; before its target did */
         uint16_t fes;
         uint32_t fei;
-};
-
-struct viewer {
-        struct stage *s;
 };
 
 static bool is_pdu(const struct record *r, enum pdu_type type)
@@ -235,11 +232,11 @@ static void see_line(struct t *t, const struct record *r)
 }
 
 /* What a header has shown is told with the rest of its PDU, or behind what the host made of it. */
-static void see_breach(struct viewer *v, const struct record *r)
+static void see_breach(const struct stage *s, const struct record *r)
 {
         struct sight *c = r->session->user;
 
-        if (c->spoilt || !rule_in(&r->broken, v->s->play->breaks))
+        if (c->spoilt || !rule_in(&r->broken, s->play->breaks))
                 return;
         c->spoilt = true;
         if (r->e->kind == TRACE_PDU || r->e->kind == TRACE_FAULT)
@@ -252,20 +249,20 @@ static bool is_our_doing(const struct play *p, enum rule_id rule)
 }
 
 /* A target that breaks a rule excuses what the host does; but not how it says so. */
-static void see_host(const struct viewer *v, const struct record *r)
+static void see_host(const struct stage *s, const struct record *r)
 {
         char line[EXCHANGE_LINE];
         struct text words = text_in(line, sizeof(line));
 
-        if (!r->is_broken || (v->s->play->breaks != RULE_NONE && !is_pdu(r, PDU_H2C_TERM)))
+        if (!r->is_broken || (s->play->breaks != RULE_NONE && !is_pdu(r, PDU_H2C_TERM)))
                 return;
         line_words(&words, r);
         rule_each_in (&r->broken, rule)
-                if (rule_get(rule)->bound == PARTY_HOST && !is_our_doing(v->s->play, rule))
-                        t_notice(v->s->t, rule, NULL, line);
+                if (rule_get(rule)->bound == PARTY_HOST && !is_our_doing(s->play, rule))
+                        t_notice(s->t, rule, NULL, line);
 }
 
-static void see_end(struct viewer *v, const struct record *r)
+static void see_end(const struct stage *s, const struct record *r)
 {
         struct sight *c = r->session->user;
 
@@ -275,19 +272,19 @@ static void see_end(struct viewer *v, const struct record *r)
                 c->fei = le32_get(r->e->pdu.h->term.fei);
         }
         if (r->e->kind == TRACE_CLOSED || r->e->kind == TRACE_DISCONNECT)
-                c->ended = c->ended || r->e->at.time_ns < v->s->over_ns;
+                c->ended = c->ended || r->e->at.time_ns < s->over_ns;
 }
 
 /* Once it has found the fault on one connection a host may close the others at once. */
-static void sum_up(const struct viewer *v, const struct sight *c)
+static void sum_up(const struct stage *s, const struct sight *c)
 {
-        struct played *seen = v->s->seen;
+        struct played *seen = s->seen;
 
         seen->broken = true;
         seen->left = seen->left || !c->ended;
         if (!c->termed)
                 return;
-        if (rule_accepts(v->s->play->breaks, c->fes, c->fei, c->digest))
+        if (rule_accepts(s->play->breaks, c->fes, c->fei, c->digest))
                 seen->accepted = true;
         seen->termed = true;
         seen->fes = c->fes;
@@ -296,25 +293,25 @@ static void sum_up(const struct viewer *v, const struct sight *c)
 
 static void see(void *user, const struct record *r)
 {
-        struct viewer *v = user;
-        struct played *seen = v->s->seen;
+        struct stage *s = user;
+        struct played *seen = s->seen;
         struct sight *c;
 
         if (r->e->kind == TRACE_OPENED)
-                r->session->user = t_alloc(v->s->t, sizeof(struct sight));
+                r->session->user = t_alloc(s->t, sizeof(struct sight));
         c = r->session->user;
-        see_line(v->s->t, r);
+        see_line(s->t, r);
         seen->connections += r->e->kind == TRACE_OPENED;
         seen->commands += r->sqe != NULL;
         if (is_pdu(r, PDU_ICREQ)) {
                 seen->hdgst = seen->hdgst || r->e->pdu.h->icreq.dgst & PDU_DGST_HEADER;
                 seen->ddgst = seen->ddgst || r->e->pdu.h->icreq.dgst & PDU_DGST_DATA;
         }
-        see_breach(v, r);
-        see_host(v, r);
-        see_end(v, r);
+        see_breach(s, r);
+        see_host(s, r);
+        see_end(s, r);
         if (r->e->kind == TRACE_CLOSED && c->spoilt)
-                sum_up(v, c);
+                sum_up(s, c);
 }
 
 /* --- all of it ----------------------------------------------------------------------------- */
@@ -352,16 +349,17 @@ static void act(struct stage *s)
 
 void play(struct t *t, const struct play *p, struct played *seen)
 {
+        static _Atomic unsigned plays;
         struct session_options options = { .judge = true };
         struct stage s = { .t = t, .play = p, .seen = seen };
-        struct viewer v = { .s = &s };
         char error[RESULT_TEXT];
 
         *seen = (struct played) { 0 };
-        snprintf(s.subnqn, sizeof(s.subnqn), NQN_PREFIX "%s", strrchr(t->hostnqn, ':') + 1);
+        snprintf(s.subnqn, sizeof(s.subnqn), NQN_PREFIX "play-%d-%u", (int)getpid(),
+                 atomic_fetch_add(&plays, 1));
         name_capture(t);
         act(&s);
-        if (session_read(t->capture, NULL, &options, see, &v, NULL, error, sizeof(error)) < 0)
+        if (session_read(t->capture, NULL, &options, see, &s, NULL, error, sizeof(error)) < 0)
                 broke(t, "%s", error);
         t->log.now = 0;
 }

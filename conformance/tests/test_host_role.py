@@ -178,7 +178,8 @@ def test_list_and_explain():
     (["--hook", "x" * 3001], "--hook is longer than 3000 bytes"),
     (["--hook", "true", "--waive", "tcp/3.3.2.1/datao"], "are for the reference host"),
     (["--pcap", "x.pcap"], "--transcript keeps"),
-    (["--ns", "mem:1M"], "are for --role target"),
+    (["--ns", "mem:1M"], "--role host takes -t, -a, -s and --hook"),
+    (["-q", "nqn.2026-01.x:y"], "--role host takes -t, -a, -s and --hook"),
     (["tcp/3.3.2.2/ttag-unknown"], "no case is called"),
 ])
 def test_usage(args, says):
