@@ -213,11 +213,8 @@ static int run_cases(struct options *o, const struct test_case **cases, size_t n
 static bool probe_host(const struct suite *s, char *error, size_t size)
 {
         struct result r = { .id = "probe" };
-        struct t t;
 
-        t_start(&t, s, s->liveness, &r, UINT32_MAX);
-        t_run(&t, s->liveness->run);
-        t_end(&t);
+        t_once(s, host_liveness(), &r, UINT32_MAX);
         snprintf(error, size, "%s", r.seen);
         return r.verdict != VERDICT_ERROR;
 }
@@ -327,7 +324,7 @@ static int judge_host(struct options *o, const struct test_case **cases, size_t 
                 if (!o->suite.verbs)
                         return complain(EXIT_BROKEN, error);
         }
-        return judge(o, cases, n, !o->hosted.hook);
+        return judge(o, cases, n, false);
 }
 
 static int list_cases(const struct options *o, const struct test_case **cases, size_t n)
@@ -351,10 +348,8 @@ static int with_cases(struct options *o)
 
         if (!cases)
                 return complain(EXIT_USAGE, error);
-        if (o->selection.role == ROLE_HOST) {
+        if (o->selection.role == ROLE_HOST)
                 o->suite.hosted = &o->hosted;
-                o->suite.liveness = host_liveness();
-        }
         if (o->action == ACT_LIST)
                 code = list_cases(o, cases, n);
         else if (o->action == ACT_POWER)

@@ -72,7 +72,7 @@ static bool names(const struct test_case *c, enum rule_id rule)
 }
 
 /* A target that is to overlook a breach, and one that may not: refusing is its way to break those.
- * A host overlooks, or is left out: what it tolerates and survives it can't be waived to do worse. */
+ * A host can only overlook. */
 static bool is_waived(const struct trials *t, const struct rule *r)
 {
         return t->o->selection.role == ROLE_HOST ||

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host_cases.h"
 #include "standstill.h"
 #include "transcript.h"
 
@@ -50,18 +51,15 @@ static const struct test_case liveness = {
 
 static bool still_alive(const struct suite *s, uint32_t n, char *why, size_t size)
 {
-        const struct test_case *live = s->liveness ? s->liveness : &liveness;
+        const struct test_case *live = s->hosted ? host_liveness() : &liveness;
 
         for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
                 struct result r = { .id = "liveness" };
                 struct suite quiet = *s;
-                struct t t;
 
                 quiet.narrate = NULL;
                 quiet.recorder = NULL;
-                t_start(&t, &quiet, live, &r, n);
-                t_run(&t, live->run);
-                t_end(&t);
+                t_once(&quiet, live, &r, n);
                 if (r.verdict == VERDICT_PASS || r.verdict == VERDICT_LENIENT)
                         return true;
                 snprintf(why, size, "%s", r.verdict == VERDICT_SKIP ? r.note : r.seen);

@@ -45,11 +45,10 @@ struct suite { /* the target under test, and how it is tested; the same for all 
         uint32_t write_nsid;               /* 0: the first namespace that there is */
         uint64_t write_slba, write_blocks; /* 0 blocks: all of it */
         struct changer changer;
-        const struct hosted *hosted;      /* NULL: a target is tested */
-        const struct test_case *liveness; /* NULL: that of targets */
-        FILE *narrate;                    /* --verbose, or NULL */
-        const char *transcripts;          /* a folder, or NULL */
-        struct capture_writer *record;    /* --pcap, or NULL */
+        const struct hosted *hosted;   /* NULL: a target is tested */
+        FILE *narrate;                 /* --verbose, or NULL */
+        const char *transcripts;       /* a folder, or NULL */
+        struct capture_writer *record; /* --pcap, or NULL */
         struct caps caps;
 };
 
@@ -106,6 +105,8 @@ void t_start(struct t *t, const struct suite *s, const struct test_case *test,
 void t_end(struct t *t);
 /* Runs body(t) to its verdict. */
 void t_run(struct t *t, void (*body)(struct t *t));
+/* All of that: start, the test's own body, end. */
+void t_once(const struct suite *s, const struct test_case *test, struct result *result, uint32_t n);
 void *t_alloc(struct t *t, size_t n); /* zeroed, until the case ends */
 
 /* Ends the case as an ERROR: it says nothing about the target. */

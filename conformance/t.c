@@ -106,6 +106,15 @@ void t_run(struct t *t, void (*body)(struct t *t))
                 t->result->verdict = VERDICT_PASS;
 }
 
+void t_once(const struct suite *s, const struct test_case *test, struct result *result, uint32_t n)
+{
+        struct t t;
+
+        t_start(&t, s, test, result, n);
+        t_run(&t, test->run);
+        t_end(&t);
+}
+
 /* --- verdicts ------------------------------------------------------------------------------ */
 
 static void set_text(char text[RESULT_TEXT], const char *fmt, va_list ap)

@@ -20,7 +20,7 @@ trap leave EXIT
 exec 2>"$said"
 
 device() { # the first namespace, once the kernel has found it
-        for _ in $(seq 20); do
+        for _ in $(seq 50); do
                 for name in /sys/class/nvme-subsystem/*/; do
                         [ "$(cat "$name/subsysnqn" || :)" = "$NVMF_SUBNQN" ] || continue
                         for ns in "$name"nvme*n1; do
@@ -52,7 +52,7 @@ within 8 nvme connect "${at[@]}" -n "$NVMF_SUBNQN" -i 2 -D --ctrl-loss-tmo=1 --r
         "${digests[@]}" >/dev/null
 dev=$(device)
 head -c 4M /dev/urandom >"$work/pattern"
-within 6 copy if="$work/pattern" of="$dev" bs=256k oflag=direct
-within 6 copy if="$work/pattern" of="$dev" bs=4k count=16 oflag=direct
-within 6 copy if="$dev" of="$work/back" bs=256k count=16 iflag=direct
+within 10 copy if="$work/pattern" of="$dev" bs=256k oflag=direct
+within 10 copy if="$work/pattern" of="$dev" bs=4k count=16 oflag=direct
+within 10 copy if="$dev" of="$work/back" bs=256k count=16 iflag=direct
 cmp "$work/pattern" "$work/back" >&2

@@ -3,13 +3,13 @@
 #ifndef NVMF_IO_SHELL_H
 #define NVMF_IO_SHELL_H
 
-enum { SHELL_LINE = 300, SHELL_MS = 60000 /* a patience */ };
+enum { SHELL_LINE = 300, SHELL_MS = 60000 /* ms, where nothing else is known */ };
 
 /*
  * Runs it by the shell, in a process group of its own, and waits until the shell ends: what it has
  * left behind in the background runs on. says: the first line of what was written to standard output
  * until then, "" if there is none. Its exit status; 128 + a signal's number; -1 if it could not be
- * run, or was ended because it took longer than ms.
+ * run, or was ended because it took longer than ms milliseconds, which says tells.
  */
 int shell_run(const char *command, char says[SHELL_LINE], unsigned ms);
 
