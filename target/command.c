@@ -308,7 +308,8 @@ static const struct option_row rows[] = {
           .call = take_nqn },
         { .name = "ns",
           .arg = "SPEC",
-          .says = "a namespace: mem:64M, null:1G, file:PATH[,size=1G], each [,bs=4096]; repeatable",
+          .says = "a namespace: mem:64M, null:1G, file:PATH[,size=1G], each "
+                  "[,bs=4096][,delay=0-5ms]; repeatable",
           .group = 1,
           .kind = OPTION_CALL,
           .call = take_ns },

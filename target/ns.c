@@ -263,12 +263,18 @@ uint16_t ns_write_uncorrectable(struct ns *ns, uint64_t lba, uint64_t count)
         return run(ns, &(struct step) { .lba = lba, .count = count }, true, uncorrectable_body);
 }
 
-bool ns_flush(struct ns *ns, struct ns_flush *f)
+/* --- what a command waits for ----------------------------------------------------------------- */
+
+bool ns_await(struct ns *ns, struct ns_wait *w)
 {
-        if (ns->ops->flush)
-                return ns->ops->flush(ns, f);
-        f->status = NVME_SUCCESS;
-        return true;
+        w->status = NVME_SUCCESS;
+        if (!ns_waits(ns, w->durable))
+                return true;
+        if (ns->delay)
+                ns_delay_begin(ns->delay, w);
+        else
+                ns->ops->flush(ns, w);
+        return false;
 }
 
 /* --- size ------------------------------------------------------------------------------------- */
@@ -361,6 +367,8 @@ static bool parse_option(struct ns_spec *spec, const char *option, bool sized)
                 spec->lbads = 9;
         else if (strcmp(option, "bs=4096") == 0)
                 spec->lbads = 12;
+        else if (strncmp(option, "delay=", 6) == 0)
+                return ns_delay_parse(option + 6, &spec->delay);
         else
                 return !sized && strncmp(option, "size=", 5) == 0 &&
                        ns_parse_size(option + 5, &spec->bytes);
@@ -376,8 +384,9 @@ static bool parse_spec(char *text, const struct kind *k, struct ns_spec *spec, c
         *spec = (struct ns_spec) { .arg = strsep(&rest, ","), .lbads = 9 };
         while ((option = strsep(&rest, ",")) != NULL)
                 if (!parse_option(spec, option, k->sized)) {
-                        snprintf(error, size, "'%s' is no option of it (bs=512, bs=4096%s)", option,
-                                 k->sized ? "" : ", size=SIZE");
+                        snprintf(error, size,
+                                 "'%s' is no option of it (bs=512, bs=4096, delay=TIME-TIME%s)",
+                                 option, k->sized ? "" : ", size=SIZE");
                         return false;
                 }
         if (k->sized && !ns_parse_size(spec->arg, &spec->bytes)) {
@@ -450,7 +459,13 @@ static bool ns_start(struct ns *ns, const char *nqn, const struct kind *k, char 
                 return false;
         ns->lbads = spec.lbads;
         make_uuid(ns, nqn, k->sized ? k->prefix : spec.arg);
-        return k->open(ns, &spec, error, size);
+        if (!k->open(ns, &spec, error, size))
+                return false;
+        if (spec.delay.most == 0 || (ns->delay = ns_delay_new(ns, &spec.delay)) != NULL)
+                return true;
+        snprintf(error, size, "%s", strerror(errno));
+        ns->ops->close(ns);
+        return false;
 }
 
 struct ns *ns_open(const char *spec, const char *nqn, uint32_t nsid, char *error, size_t size)
@@ -475,6 +490,8 @@ void ns_put(struct ns *ns)
 {
         if (atomic_fetch_sub(&ns->refs, 1) > 1)
                 return;
+        if (ns->delay)
+                ns_delay_free(ns->delay);
         ns->ops->close(ns);
         ns_free(ns);
 }

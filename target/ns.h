@@ -20,13 +20,15 @@
 
 struct ns;
 struct ns_lock;
+struct ns_delay;
 
-/* A flush that may have to wait for a disk; embedded in whatever waits for it. */
-struct ns_flush {
+/* What a command that was carried out waits for until it is answered; embedded in whatever waits. */
+struct ns_wait {
+        bool durable; /* in: until what was acknowledged before is on stable storage */
         uint16_t status;
-        void (*done)(
-            struct ns_flush *f); /* called from the backend's thread, f may be freed in it */
-        struct ns_flush *next;
+        void (*done)(struct ns_wait *w); /* called from another thread, w may be freed in it */
+        uint64_t due;                    /* ns_delay.c's */
+        struct ns_wait *next;
 };
 
 /* A backend. Ranges are bytes; the lock of the range is held (but for flush). */
@@ -35,8 +37,8 @@ struct ns_ops {
         uint16_t (*read)(struct ns *ns, uint64_t offset, uint32_t len, uint8_t *buf);
         uint16_t (*write)(struct ns *ns, uint64_t offset, uint32_t len, const uint8_t *buf);
         uint16_t (*zero)(struct ns *ns, uint64_t offset, uint64_t len, bool deallocate);
-        /* True: f->status is set. False: f->done will be called. NULL: nothing to flush. */
-        bool (*flush)(struct ns *ns, struct ns_flush *f);
+        /* What was written is on stable storage when w->done is called. NULL: nothing to flush. */
+        void (*flush)(struct ns *ns, struct ns_wait *w);
         /* To that many bytes; the whole namespace is locked. */
         uint16_t (*resize)(struct ns *ns, uint64_t bytes);
         /* Bytes that the storage has now, where it has a size of its own; NULL: it has none. */
@@ -53,15 +55,18 @@ struct ns {
         const struct ns_ops *ops;
         void *store; /* the backend's */
         struct ns_lock *lock;
-        _Atomic unsigned refs; /* the inventory and commands in flight; the last one closes it */
+        struct ns_delay *delay; /* NULL: answers at once */
+        _Atomic unsigned refs;  /* the inventory and commands in flight; the last one closes it */
         _Atomic(struct ns *) next; /* in its subsystem, ascending nsid */
 };
 
 /*
  * Opens what `spec` says: "mem:SIZE", "null:SIZE", "file:PATH[,size=SIZE]" or a path that begins
- * with / or ., each with ",bs=512" (default) or ",bs=4096". SIZE is bytes with an optional K, M, G
- * or T. A file that is missing is created if a size is given, one that is shorter grows to it. One
- * reference is the caller's. The UUID is the same for the same nqn, nsid and spec.
+ * with / or ., each with ",bs=512" (default) or ",bs=4096", and ",delay=TIME" or ",delay=TIME-TIME".
+ * SIZE is bytes with an optional K, M, G or T, TIME a number of us, ms or s: each command of the
+ * namespace is answered so much later, from the one to the other at random. A file that is missing is
+ * created if a size is given, one that is shorter grows to it. One reference is the caller's. The UUID
+ * is the same for the same nqn, nsid and spec.
  * NULL: `error` (of `size` bytes) names the token at fault.
  */
 struct ns *ns_open(const char *spec, const char *nqn, uint32_t nsid, char *error, size_t size);
@@ -93,9 +98,14 @@ uint16_t ns_verify(struct ns *ns, uint64_t lba, uint32_t count);
 /* The blocks cannot be read until they are written again (not remembered over a restart). */
 uint16_t ns_write_uncorrectable(struct ns *ns, uint64_t lba, uint64_t count);
 
-/* What was acknowledged before is on stable storage afterwards. True: f->status is set already;
- * false: f->done will be called from another thread, perhaps before this returns. */
-bool ns_flush(struct ns *ns, struct ns_flush *f);
+/* Whether there is anything to wait for. */
+static inline bool ns_waits(const struct ns *ns, bool durable)
+{
+        return ns->delay || (durable && ns->ops->flush);
+}
+/* True: there is not, w->status is NVME_SUCCESS. False: w->done will be called with its status set,
+ * perhaps before this returns. */
+bool ns_await(struct ns *ns, struct ns_wait *w);
 
 /* Resizes; blocks beyond the new end are gone, new ones are zeroes. Files do not shrink by it (but by
  * their owner's hand, see ns_measure()). */

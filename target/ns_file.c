@@ -29,7 +29,7 @@ struct file {
         pthread_t flusher;
         pthread_mutex_t lock; /* of what follows */
         pthread_cond_t wake;
-        struct ns_flush *waiting, **last;
+        struct ns_wait *waiting, **last;
         bool stop;
         bool failed; /* a flush failed: the kernel may have dropped what it should have written, and
                       * will not say so twice */
@@ -106,9 +106,9 @@ static uint16_t file_zero(struct ns *ns, uint64_t offset, uint64_t len, bool dea
 /* --- flush ------------------------------------------------------------------------------------ */
 
 /* Waits for work: all that is asked for by now; NULL: it is over. */
-static struct ns_flush *take_waiting(struct file *f)
+static struct ns_wait *take_waiting(struct file *f)
 {
-        struct ns_flush *list;
+        struct ns_wait *list;
 
         pthread_mutex_lock(&f->lock);
         while (!f->waiting && !f->stop)
@@ -123,7 +123,7 @@ static struct ns_flush *take_waiting(struct file *f)
 static void *flusher(void *arg)
 {
         struct file *f = arg;
-        struct ns_flush *list, *next;
+        struct ns_wait *list, *next;
 
         while ((list = take_waiting(f)) != NULL) {
                 if (fdatasync(f->fd) < 0)
@@ -137,7 +137,7 @@ static void *flusher(void *arg)
         return NULL;
 }
 
-static bool file_flush(struct ns *ns, struct ns_flush *flush)
+static void file_flush(struct ns *ns, struct ns_wait *flush)
 {
         struct file *f = ns->store;
 
@@ -147,7 +147,6 @@ static bool file_flush(struct ns *ns, struct ns_flush *flush)
         f->last = &flush->next;
         pthread_cond_signal(&f->wake);
         pthread_mutex_unlock(&f->lock);
-        return false;
 }
 
 /* --- size, open, close ------------------------------------------------------------------------ */

@@ -175,40 +175,35 @@ static void finish(struct nvm_queue *q, struct request *r, uint16_t status)
         q->ops->done(q, r);
 }
 
-/* --- flush ------------------------------------------------------------------------------------ */
+/* --- commands that wait ----------------------------------------------------------------------- */
 
-/* A command that waits until namespaces are on stable storage: its r->user. */
+/* A command that was carried out but for what it waits for (ns_await()): its r->user. */
 struct wait {
         struct nvm_queue *q;
         struct request *r;
-        _Atomic unsigned left; /* flushes that are not done, and the one who starts them */
+        _Atomic unsigned left; /* namespaces that it waits for, and the one who begins it */
         _Atomic uint16_t status;
         unsigned count;
         struct wait_ns {
-                struct ns_flush flush;
+                struct ns_wait on;
                 struct ns *ns;
                 struct wait *wait;
         } of[];
 };
 
-static bool has_flush(const struct ns *ns)
-{
-        return ns->ops->flush != NULL;
-}
-
 /* True: it was the last one. */
-static bool flushed(struct wait *w, uint16_t status)
+static bool waited(struct wait *w, uint16_t status)
 {
         if (status)
                 atomic_store(&w->status, status);
         return atomic_fetch_sub(&w->left, 1) == 1;
 }
 
-static void on_flushed(struct ns_flush *f)
+static void on_waited(struct ns_wait *on)
 {
-        struct wait *w = ((struct wait_ns *)f)->wait;
+        struct wait *w = ((struct wait_ns *)on)->wait;
 
-        if (flushed(w, f->status))
+        if (waited(w, on->status))
                 w->q->ops->post(w->q, w->r);
 }
 
@@ -238,35 +233,44 @@ static struct wait *wait_new(struct nvm_queue *q, struct request *r, unsigned na
         return w;
 }
 
-static void wait_for(struct wait *w, struct ns *ns)
+static void wait_for(struct wait *w, struct ns *ns, bool durable)
 {
         struct wait_ns *n = &w->of[w->count++];
 
-        *n = (struct wait_ns) { .flush.done = on_flushed, .ns = ns, .wait = w };
+        *n = (struct wait_ns) { .on = { .durable = durable, .done = on_waited },
+                                .ns = ns,
+                                .wait = w };
         atomic_fetch_add(&ns->refs, 1);
         atomic_fetch_add(&w->left, 1);
-        if (ns_flush(ns, &n->flush))
-                flushed(w, n->flush.status);
+        if (ns_await(ns, &n->on))
+                waited(w, n->on.status);
 }
 
 static void wait_begins(struct wait *w)
 {
-        if (flushed(w, NVME_SUCCESS))
+        if (waited(w, NVME_SUCCESS))
                 end_wait(w);
 }
 
-/* The command is done but for the disk. */
-static void flush_ns(struct nvm_queue *q, struct request *r, struct ns *ns)
+/* The command has succeeded, but for what it waits for. */
+static void succeed(struct nvm_queue *q, struct request *r, struct ns *ns, bool durable)
 {
-        struct wait *w = has_flush(ns) ? wait_new(q, r, 1) : NULL;
+        struct wait *w;
 
-        if (!w) {
-                finish(q, r, has_flush(ns) ? NVME_INTERNAL_ERROR : NVME_SUCCESS);
+        if (!ns_waits(ns, durable)) {
+                finish(q, r, NVME_SUCCESS);
                 return;
         }
-        wait_for(w, ns);
+        w = wait_new(q, r, 1);
+        if (!w) {
+                finish(q, r, NVME_INTERNAL_ERROR);
+                return;
+        }
+        wait_for(w, ns, durable);
         wait_begins(w);
 }
+
+/* --- flush ------------------------------------------------------------------------------------ */
 
 static void flush_all(struct nvm_queue *q, const struct subsystem *s, struct request *r)
 {
@@ -274,15 +278,15 @@ static void flush_all(struct nvm_queue *q, const struct subsystem *s, struct req
         struct wait *w;
 
         for (struct ns *ns = s->ns; ns; ns = ns->next)
-                count += has_flush(ns);
+                count += ns_waits(ns, true);
         w = wait_new(q, r, count);
         if (!w) {
                 finish(q, r, NVME_INTERNAL_ERROR);
                 return;
         }
         for (struct ns *ns = s->ns; ns && w->count < count; ns = ns->next)
-                if (has_flush(ns))
-                        wait_for(w, ns);
+                if (ns_waits(ns, true))
+                        wait_for(w, ns, true);
         wait_begins(w);
 }
 
@@ -293,7 +297,7 @@ static void run_flush(struct nvm_queue *q, const struct subsystem *s, struct req
         if (le32_get(r->sqe.nsid) == NSID_ALL)
                 flush_all(q, s, r);
         else if (ns)
-                flush_ns(q, r, ns);
+                succeed(q, r, ns, true);
         else
                 finish(q, r, NVME_INVALID_NS);
 }
@@ -422,10 +426,8 @@ static void run_pair(struct nvm_queue *q, const struct subsystem *s, struct requ
         finish(q, first, status);
         if (status)
                 finish(q, second, NVME_ABORT_FAILED_FUSED);
-        else if (is_durable(q, second))
-                flush_ns(q, second, ns);
         else
-                finish(q, second, NVME_SUCCESS);
+                succeed(q, second, ns, is_durable(q, second));
 }
 
 static void execute_fused(struct nvm_queue *q, const struct subsystem *s, struct request *r)
@@ -524,10 +526,10 @@ void nvm_execute(struct nvm_queue *q, const struct subsystem *s, struct request 
         }
         ns = find_ns(q, s, r);
         status = ns ? c->run(ns, r) : NVME_INVALID_NS;
-        if (!status && is_durable(q, r))
-                flush_ns(q, r, ns);
-        else
+        if (status)
                 finish(q, r, status);
+        else
+                succeed(q, r, ns, is_durable(q, r));
 }
 
 void nvm_resume(struct nvm_queue *q, struct request *r)

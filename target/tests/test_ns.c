@@ -13,9 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "pdu/io/loop.h"
 #include "pdu/wire/nvme.h"
 #include "target/extents.h"
-#include "target/ns.h"
+#include "target/ns_backend.h"
 
 enum { BS = 512 };
 #define NQN "nqn.2026-01.io.nvmfspec:test"
@@ -66,9 +67,10 @@ static void test_a_bad_spec_names_its_token(void **state)
                 { "mem", "mem: neither mem:SIZE, null:SIZE, file:PATH nor a path" },
                 { "mem:", "mem:: '' is no size" },
                 { "mem:x", "mem:x: 'x' is no size" },
-                { "mem:1M,bs=520", "mem:1M,bs=520: 'bs=520' is no option of it (bs=512, bs=4096)" },
-                { "mem:1M,size=2M",
-                  "mem:1M,size=2M: 'size=2M' is no option of it (bs=512, bs=4096)" },
+                { "mem:1M,bs=520",
+                  "mem:1M,bs=520: 'bs=520' is no option of it (bs=512, bs=4096, delay=TIME-TIME)" },
+                { "mem:1M,size=2M", "mem:1M,size=2M: 'size=2M' is no option of it (bs=512, "
+                                    "bs=4096, delay=TIME-TIME)" },
                 { "null:1000", "null:1000: size is no multiple of the block size" },
                 { "mem:4608,bs=4096", "mem:4608,bs=4096: size is no multiple of the block size" },
                 { "file:/nowhere/x", "file:/nowhere/x: No such file or directory" },
@@ -272,13 +274,13 @@ static void test_a_missing_file_is_made(void **state)
 }
 
 struct waiter {
-        struct ns_flush flush;
+        struct ns_wait on;
         sem_t done;
 };
 
-static void on_flushed(struct ns_flush *f)
+static void on_waited(struct ns_wait *w)
 {
-        sem_post(&((struct waiter *)f)->done);
+        sem_post(&((struct waiter *)w)->done);
 }
 
 static void test_flush(void **state)
@@ -287,19 +289,117 @@ static void test_flush(void **state)
         struct ns *mem = open_ns("mem:1M"), *file = open_ns(file_spec);
 
         (void)state;
-        assert_true(ns_flush(mem, &w[0].flush));
-        assert_int_equal(w[0].flush.status, NVME_SUCCESS);
+        w[0].on = (struct ns_wait) { .durable = true };
+        assert_true(ns_await(mem, &w[0].on));
+        assert_int_equal(w[0].on.status, NVME_SUCCESS);
         for (unsigned i = 0; i < 8; i++) {
-                w[i].flush.done = on_flushed;
+                w[i].on = (struct ns_wait) { .durable = true, .done = on_waited };
                 sem_init(&w[i].done, 0, 0);
-                assert_false(ns_flush(file, &w[i].flush));
+                assert_false(ns_await(file, &w[i].on));
         }
         for (unsigned i = 0; i < 8; i++) {
                 sem_wait(&w[i].done);
-                assert_int_equal(w[i].flush.status, NVME_SUCCESS);
+                assert_int_equal(w[i].on.status, NVME_SUCCESS);
         }
         ns_put(mem);
         ns_put(file);
+}
+
+static void test_delays(void **state)
+{
+        static const struct {
+                const char *text;
+                uint64_t least, most; /* us; most 0: it is none */
+        } of[] = {
+                { "5ms", 5000, 5000 },
+                { "0-200us", 0, 200 },
+                { "1us-60s", 1, 60000000 },
+                { "100us-1ms", 100, 1000 },
+                { "", 0, 0 },
+                { "0", 0, 0 },
+                { "5", 0, 0 },
+                { "5m", 0, 0 },
+                { "-5ms", 0, 0 },
+                { "5ms-", 0, 0 },
+                { "5ms-1ms", 0, 0 },
+                { "5ms-6ms-7ms", 0, 0 },
+                { "1ms,", 0, 0 },
+                { "60001ms", 0, 0 },
+                { "1-2ms", 0, 0 },
+                { "18446744073709551s", 0, 0 },
+                { "99999999999999999999us", 0, 0 },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+                struct ns_times t;
+                bool ok = ns_delay_parse(of[i].text, &t);
+
+                assert_int_equal(ok, of[i].most > 0);
+                if (!ok)
+                        continue;
+                assert_int_equal(t.least, of[i].least);
+                assert_int_equal(t.most, of[i].most);
+        }
+}
+
+static void test_a_delayed_namespace_answers_later(void **state)
+{
+        char delayed_file[96];
+        const char *const specs[] = { "mem:1M,delay=20ms", delayed_file };
+
+        (void)state;
+        snprintf(delayed_file, sizeof(delayed_file), "%s,delay=20ms", file_spec);
+        for (unsigned k = 0; k < 2; k++) {
+                struct ns *ns = open_ns(specs[k]);
+                uint64_t began = loop_now_ns();
+                struct waiter w[2];
+
+                for (unsigned i = 0; i < 2; i++) {
+                        w[i].on = (struct ns_wait) { .durable = i, .done = on_waited };
+                        sem_init(&w[i].done, 0, 0);
+                        assert_false(ns_await(ns, &w[i].on));
+                }
+                for (unsigned i = 0; i < 2; i++) {
+                        sem_wait(&w[i].done);
+                        assert_int_equal(w[i].on.status, NVME_SUCCESS);
+                }
+                assert_true(loop_now_ns() - began >= 20 * 1000000);
+                ns_put(ns);
+        }
+}
+
+struct ordered {
+        struct ns_wait on;
+        unsigned begun;
+};
+static unsigned order[64];
+static _Atomic unsigned ended;
+
+static void note_order(struct ns_wait *w)
+{
+        order[ended] = ((struct ordered *)w)->begun;
+        ended++;
+}
+
+static void test_a_range_of_delays_changes_the_order(void **state)
+{
+        struct ns *ns = open_ns("null:1M,delay=0-20ms");
+        struct ordered w[64];
+        bool overtaken = false;
+
+        (void)state;
+        ended = 0;
+        for (unsigned i = 0; i < 64; i++) {
+                w[i] = (struct ordered) { .on.done = note_order, .begun = i };
+                assert_false(ns_await(ns, &w[i].on));
+        }
+        while (ended < 64)
+                usleep(1000);
+        for (unsigned i = 1; i < 64; i++)
+                overtaken = overtaken || order[i] < order[i - 1];
+        assert_true(overtaken);
+        ns_put(ns);
 }
 
 /* --- several threads: every block is as one write left it ------------------------------------- */
@@ -428,6 +528,9 @@ int main(void)
                 cmocka_unit_test(test_a_file_that_grew_is_noticed),
                 cmocka_unit_test(test_a_missing_file_is_made),
                 cmocka_unit_test(test_flush),
+                cmocka_unit_test(test_delays),
+                cmocka_unit_test(test_a_delayed_namespace_answers_later),
+                cmocka_unit_test(test_a_range_of_delays_changes_the_order),
                 cmocka_unit_test(test_no_block_is_torn),
                 cmocka_unit_test(test_extents_are_a_set),
                 cmocka_unit_test(test_extents_are_bounded),

@@ -221,6 +221,37 @@ def test_half_open_peers_cost_nobody_else():
         assert t.files() < 20
 
 
+# --- delays ---------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("backend", ["mem:8M", "file:{}/image,size=8M"])
+def test_a_namespace_that_takes_its_time(backend, tmp_path):
+    capture = tmp_path / "slow.pcapng"
+    with target("--ns", backend.format(tmp_path) + ",delay=0-4ms", "--pcap", str(capture)) as t:
+        done = t.host("verify", "-n", NQN, "-N", "1", "--range", "1M", "-i", "2", "-g", "-G")
+        assert done.returncode == 0, done.stdout + done.stderr
+        perf = t.host("perf", "-n", NQN, "--rw", "randread", "--time", "1", "-o", "json")
+        assert 1000 < json.loads(perf.stdout)["read"]["latency_us"]["mean"]
+        assert t.host("flush", "-n", NQN).returncode == 0
+        assert t.stop() == ""
+    checked = subprocess.run([NVMFSPEC, "pcap", "check", str(capture)], capture_output=True,
+                             text=True, timeout=60)
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_a_delayed_command_outlives_its_connection():
+    """Hosts that go while their commands wait cost nobody else anything."""
+    with target("--ns", "mem:8M,delay=1s") as t:
+        for _ in range(3):
+            cut = subprocess.Popen([NVMFSPEC, "host", "perf", "-t", "tcp", "-a", "127.0.0.1", "-s",
+                                    str(t.port), "-n", NQN, "--rw", "randwrite", "--time", "5"],
+                                   stdout=subprocess.DEVNULL)
+            time.sleep(0.4)
+            cut.kill()
+            cut.wait()
+        assert t.host("identify", "-n", NQN).returncode == 0
+        assert t.stop() == ""
+
+
 # --- races ---------------------------------------------------------------------------------------
 
 @pytest.mark.tsan
@@ -235,7 +266,7 @@ def test_no_data_race_under_load(tmp_path):
         "adrfam": "ipv4", "traddr": "127.0.0.1", "trsvcid": "0" }}, "subsystems": [ "{NQN}" ] }} ],
         "subsystems": [ {{ "nqn": "{NQN}", "attr": {{ "allow_any_host": "1" }}, "namespaces": [
         {{ "nsid": 1, "enable": 1, "device": {{ "path": "mem:{size}M" }} }},
-        {{ "nsid": 2, "enable": 1, "device": {{ "path": "file:{tmp_path}/image,size=16M" }} }}
+        {{ "nsid": 2, "enable": 1, "device": {{ "path": "file:{tmp_path}/image,size=16M,delay=0-300us" }} }}
         {more} ] }} ] }}""" for size, more in [
             (64, ""), (128, ', { "nsid": 3, "enable": 1, "device": { "path": "null:1G" } }')]]
     config = tmp_path / "config.json"
