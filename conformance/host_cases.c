@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/io/auth_openssl.h"
 #include "pdu/machine/spoil.h"
 #include "play.h"
 #include "words.h"
@@ -17,6 +18,9 @@ struct host_case {
 };
 
 static void play_legal(struct t *t);
+static void play_mutual(struct t *t);
+static void play_order(struct t *t);
+static void play_idle(struct t *t);
 static void play_refusal(struct t *t);
 static void play_breach(struct t *t);
 
@@ -36,6 +40,17 @@ static void play_breach(struct t *t);
 #define LEGAL(...) PLAY(play_legal, __VA_ARGS__)
 
 static const char *const large_blocks[] = { "mem:8M,bs=4096", NULL };
+static const char *const slow[] = { "mem:8M,delay=100ms", NULL };
+static const char *const unordered[] = { "mem:8M,delay=0-10ms", NULL };
+
+/* As they stand, and tied to the NQN of their owner. */
+#define KEY       "DHHC-1:00:BwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyAhIiMkJSYDWRHm:"
+#define OTHER_KEY "DHHC-1:00:1CHbpfXmr73jzc42DEC/OQ/Kto+ArN0KpzOyG0l8sA3I9aUY:"
+#define TIED_KEY                                                                                   \
+        "DHHC-1:02:ZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXp7fH1+f4CBgoOEhYaHiImKi4yNjo+QkZKTvGwQfg==:"
+#define KNOWN(k) .key = (k), .secret = (k)
+#define HASH(h)  KNOWN(KEY), .hashes = 1 << (h), .cause = FAB_AUTH_HASH
+#define GROUP(g) KNOWN(KEY), .groups = 1 << (g), .cause = FAB_AUTH_GROUP
 
 /* clang-format off */
 static const struct host_case written[] = {
@@ -50,6 +65,35 @@ static const struct host_case written[] = {
               .target.limits.max_transfer = KIB(8)),
         LEGAL("base/nvm/large-blocks", MUST, "It works with blocks of 4,096 bytes",
               .target.ns = large_blocks),
+        PLAY(play_order, "base/nvm/any-order", MUST, "It takes responses in any order",
+             .target.ns = unordered, .target.limits.max_transfer = KIB(32)), /* many at once */
+        LEGAL("base/nvm/slow", MUST, "It waits for commands that take a tenth of a second",
+              .target.ns = slow),
+        PLAY(play_idle, "fab/3.9/keep-alive", MUST, "It sends Keep Alive while it is idle", .kato = 2,
+             .idle = 5),
+        LEGAL("fab/8.3.4/one-way", MUST, "It authenticates itself", KNOWN(KEY)),
+        PLAY(play_mutual, "fab/8.3.4/mutual", MUST, "It authenticates itself, and the controller",
+             KNOWN(KEY), .ctrl_key = OTHER_KEY, .ctrl_secret = OTHER_KEY),
+        LEGAL("fab/8.3.4/tied-keys", MUST, "It uses keys that are tied to NQNs", KNOWN(TIED_KEY),
+              .ctrl_key = TIED_KEY, .ctrl_secret = TIED_KEY),
+        LEGAL("fab/8.3.4/sha256", MUST, "It authenticates itself by SHA-256", HASH(AUTH_SHA256)),
+        LEGAL("fab/8.3.4/sha384", INFO, "It authenticates itself by SHA-384", HASH(AUTH_SHA384)),
+        LEGAL("fab/8.3.4/sha512", INFO, "It authenticates itself by SHA-512", HASH(AUTH_SHA512)),
+        LEGAL("fab/8.3.4/no-dh", SHOULD, "It authenticates itself without a DH exchange", GROUP(AUTH_NO_DH)),
+        LEGAL("fab/8.3.4/ffdhe2048", SHOULD, "It authenticates itself with DH in 2,048 bits",
+              GROUP(AUTH_FFDHE2048)),
+        LEGAL("fab/8.3.4/ffdhe3072", MUST, "It authenticates itself with DH in 3,072 bits",
+              GROUP(AUTH_FFDHE3072)),
+        LEGAL("fab/8.3.4/ffdhe4096", INFO, "It authenticates itself with DH in 4,096 bits",
+              GROUP(AUTH_FFDHE4096)),
+        LEGAL("fab/8.3.4/ffdhe6144", INFO, "It authenticates itself with DH in 6,144 bits",
+              GROUP(AUTH_FFDHE6144)),
+        LEGAL("fab/8.3.4/ffdhe8192", INFO, "It authenticates itself with DH in 8,192 bits",
+              GROUP(AUTH_FFDHE8192)),
+        PLAY(play_refusal, "fab/8.3.4/no-key", MUST, "It reports that it has no key", .key = KEY,
+             .cause = FAB_AUTH_REQUIRED),
+        PLAY(play_refusal, "fab/8.3.4/other-key", MUST, "It reports that its key is not accepted",
+             .key = KEY, .secret = OTHER_KEY, .cause = FAB_AUTH_R1),
         LEGAL("tcp/3.1/no-digests", INFO, "It goes on without the digests that it asked for", .hdgst = true,
               .ddgst = true, .target.no_hdgst = true, .target.no_ddgst = true),
         LEGAL("tcp/3.3/cpda-3", MUST, "It pads data to multiples of 16 bytes", .target.cpda = 3),
@@ -72,7 +116,7 @@ static const struct host_case written[] = {
         LEGAL("rdma/3.3/one-descriptor", MUST, "It keeps to an MSDBD of 1", .target.msdbd = 1),
         LEGAL("rdma/3.3/in-capsule-offset", INFO, "It keeps to an ICDOFF of 1", .target.icdoff = 1),
         PLAY(play_refusal, "fab/6.3/refused", MUST, "It reports that its Connect was refused",
-             .stranger = true),
+             .stranger = true, .cause = FAB_CONNECT_SUBNQN),
 };
 /* clang-format on */
 
@@ -94,6 +138,8 @@ static struct played play_own(struct t *t)
         const struct play *p = play_of(t);
         struct played seen;
 
+        if (p->key && !auth_openssl())
+                skip(t, "this program was built without OpenSSL");
         play(t, p, &seen);
         if (seen.status == PLAY_CANNOT && t->suite->hosted->hook)
                 skip(t, "the host can't do it: %s", seen.says);
@@ -101,6 +147,8 @@ static struct played play_own(struct t *t)
                 broke(t, "no host connected; the hook ended with %d: %s", seen.status, seen.says);
         if (seen.status == 0 && ((p->hdgst && !seen.hdgst) || (p->ddgst && !seen.ddgst)))
                 skip(t, "the host did not ask for these digests");
+        if (p->secret && !seen.negotiated)
+                skip(t, "the host did not begin to authenticate itself");
         return seen;
 }
 
@@ -118,13 +166,49 @@ static void want_failure(struct t *t, const struct played *seen, const char *exp
                 fail(t, expected, "it went on as though nothing had happened");
 }
 
-static void play_legal(struct t *t)
+/* What a host need not be able to do it may leave out of what it offers. */
+static struct played work(struct t *t)
 {
         struct played seen = play_own(t);
 
+        if (seen.caused && t->test->level != MUST)
+                skip(t, "the host does not offer it");
         want_success(t, &seen);
         if (seen.commands == 0)
                 broke(t, "the host sent no command");
+        return seen;
+}
+
+static void play_legal(struct t *t)
+{
+        work(t);
+}
+
+static void play_mutual(struct t *t)
+{
+        if (!work(t).proven)
+                fail(t, "a challenge to the controller", "the host did not ask for its proof");
+}
+
+static void play_order(struct t *t)
+{
+        if (!work(t).overtaken)
+                skip(t, "the host never had two commands of a queue under way for long enough");
+}
+
+static void play_idle(struct t *t)
+{
+        struct played seen = play_own(t);
+
+        if (seen.kato == 0)
+                skip(t, "the host did not ask for Keep Alive");
+        if (seen.idle <= seen.kato && seen.status == 0)
+                skip(t, "the host was idle for %u ms only, with a KATO of %u ms",
+                     (unsigned)seen.idle, (unsigned)seen.kato);
+        want_success(t, &seen);
+        if (seen.associations != 1)
+                fail(t, "the controller lives on", "%u associations, one behind the other",
+                     seen.associations);
 }
 
 static void play_refusal(struct t *t)
@@ -147,22 +231,37 @@ static const char *const answers[] = {
         [REACT_CLOSE] = "closes the connection",
         [REACT_ANY] = "fails the command or ends the connection",
         [REACT_REJECT] = "does not connect",
-        [REACT_AUTH] = "does not go on",
+        [REACT_AUTH] = "says so and ends the connection",
         [REACT_TOLERATE] = "goes on",
 };
+
+/* Whether the host ended the connection, and with a word of why: the wrong one. */
+static bool ended_wrongly(struct t *t, const struct played *seen, const char *expected)
+{
+        want_failure(t, seen, expected);
+        if (seen->left)
+                fail(t, expected, "the host left it open (and failed with %d: %s)", seen->status,
+                     seen->says);
+        if (!seen->said)
+                lenient(t, expected, "it closed the connection without a word");
+        return seen->said && !seen->accepted;
+}
 
 static void judge_term(struct t *t, const struct played *seen)
 {
         static const char expected[] = "the end of the connection, by H2CTermReq as the rule says";
 
-        want_failure(t, seen, expected);
-        if (seen->left)
-                fail(t, expected, "the host left it open (and failed with %d: %s)", seen->status,
-                     seen->says);
-        if (!seen->termed)
-                lenient(t, expected, "it closed the connection without a word");
-        else if (!seen->accepted)
-                lenient(t, expected, "H2CTermReq with FES %02Xh, FEI %u", seen->fes, seen->fei);
+        if (ended_wrongly(t, seen, expected))
+                lenient(t, expected, "H2CTermReq with FES %02Xh, FEI %u", seen->code, seen->fei);
+}
+
+static void judge_failure(struct t *t, const struct played *seen)
+{
+        static const char expected[] =
+            "the end of the connection, by AUTH_Failure2 as the rule says";
+
+        if (ended_wrongly(t, seen, expected))
+                lenient(t, expected, "AUTH_Failure2 with RCODEEX %u", seen->code);
 }
 
 static void judge_status(struct t *t, const struct played *seen)
@@ -170,7 +269,7 @@ static void judge_status(struct t *t, const struct played *seen)
         static const char expected[] = "the failure of the command, on a connection that goes on";
 
         want_failure(t, seen, expected);
-        if (seen->termed)
+        if (seen->said)
                 lenient(t, expected, "the end of the connection");
 }
 
@@ -186,8 +285,10 @@ static void judge_breach(struct t *t, const struct played *seen)
                 break;
         case REACT_ANY:
         case REACT_REJECT:
-        case REACT_AUTH:
                 want_failure(t, seen, "the failure of the command, or the end of the connection");
+                break;
+        case REACT_AUTH:
+                judge_failure(t, seen);
                 break;
         case REACT_TOLERATE:
                 want_success(t, seen);
@@ -210,15 +311,21 @@ static void play_breach(struct t *t)
         judge_breach(t, &seen);
 }
 
-/* Its own TermReqs a target sends to a host that has broken something: there is no occasion. What a
- * key is needed for is not played; nor what no capture shows. What ends a connection is broken by its
- * own machine where no table of violators has it. */
+static bool needs_key(enum rule_id rule)
+{
+        return rule == FAB_AUTH_CHALLENGE || rule == FAB_AUTH_FRESH || rule == FAB_AUTH_R2 ||
+               rule == FAB_AUTH_ZEROES;
+}
+
+/* Its own TermReqs a target sends to a host that has broken something: there is no occasion. What no
+ * capture shows is not played. What ends a connection, or an authentication, is broken by its own
+ * machine where no table of violators has it. */
 static bool is_played(const struct rule *r, enum rule_id rule)
 {
         return r->bound == PARTY_CONTROLLER && r->level != LEVEL_INFO &&
-               r->reaction != REACT_CLOSE && r->reaction != REACT_AUTH && rule != FAB_ANSWERED &&
-               (spoil_can(rule) || spoil_can_rdma(rule) || r->reaction == REACT_TERM ||
-                r->reaction == REACT_ANY);
+               r->reaction != REACT_CLOSE && rule != FAB_ANSWERED &&
+               (spoil_can(rule) || spoil_can_rdma(rule) || needs_key(rule) ||
+                r->reaction == REACT_TERM || r->reaction == REACT_ANY);
 }
 
 static void make_breach(struct host_case *c, enum rule_id rule, char *says)
@@ -236,12 +343,17 @@ static void make_breach(struct host_case *c, enum rule_id rule, char *says)
                           .rules = rules[rule],
                           .says = says,
                           .run = play_breach,
-                          .tcp_only = !spoil_can_rdma(rule) || rule == ID_ICDOFF },
+                          .tcp_only =
+                              !(spoil_can_rdma(rule) || needs_key(rule)) || rule == ID_ICDOFF },
                 .play = { .breaks = rule,
                           .hdgst = rule == TCP_HDGST_C2H,
                           .ddgst = rule == TCP_DDGST_C2H,
                           .target.limits.maxh2cdata = KIB(64) },
         };
+        if (needs_key(rule)) {
+                c->play.key = c->play.secret = KEY;
+                c->play.ctrl_key = c->play.ctrl_secret = OTHER_KEY;
+        }
 }
 
 /* --- all of them --------------------------------------------------------------------------- */

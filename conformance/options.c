@@ -264,11 +264,12 @@ void options_usage(FILE *out)
         fprintf(
             out,
             "\n--role host: CMD finds NVMF_TRTYPE, NVMF_TRADDR, NVMF_TRSVCID, NVMF_SUBNQN, "
-            "NVMF_HDGST and\nNVMF_DDGST (1: to be asked for) in its environment. It makes the host "
-            "connect, write some MiB of\nnamespace 1, read them back and disconnect, and exits "
-            "with 0 "
-            "if all of that went well, with 77 if the\nhost can't do it, else with something "
-            "else. Without --hook the reference host is tested.\n");
+            "NVMF_HDGST and\nNVMF_DDGST (1: to be asked for), NVMF_DHCHAP_SECRET and "
+            "NVMF_DHCHAP_CTRL_SECRET (keys, or nothing),\nNVMF_KATO and NVMF_IDLE (seconds; 0: as "
+            "usual, none) in its environment. It makes the host connect,\nwrite some MiB of "
+            "namespace 1, be idle, read them back and disconnect, and exits with 0 if all of\nthat "
+            "went well, with 77 if the host can't do it, else with something else. Without --hook "
+            "the\nreference host is tested.\n");
         fprintf(out, "\nExit status: 0 passed, 1 failed, 2 usage, 3 harness or connection broke, "
                      "77 all skipped.\n");
 }

@@ -12,8 +12,17 @@
 struct play {
         struct target_options target; /* what is not as usual: limits, CPDA, namespaces, ... */
         enum rule_id breaks;          /* the rule that the target breaks, or RULE_NONE */
-        bool hdgst, ddgst;            /* the host is to ask for these digests */
-        bool stranger; /* the subsystem that the host is told is none of the target's */
+        enum rule_id cause; /* one that the target makes the host break, or RULE_NONE: no fault */
+
+        /* The keys (DHHC-1:...) that the target goes by, and those that the host is told; NULL: none.
+         * Only these hash functions and DH groups will do, bits 1 << id; 0: all of them. */
+        const char *key, *ctrl_key, *secret, *ctrl_secret;
+        uint8_t hashes, groups;
+
+        /* The host is to */
+        bool hdgst, ddgst;   /* ask for these digests */
+        bool stranger;       /* go to a subsystem that is none of the target's */
+        unsigned kato, idle; /* s: ask for this KATO, 0: its own; be idle for so long, then go on */
 };
 
 enum { PLAY_CANNOT = 77 }; /* status: the host can't do what it was asked for */
@@ -22,13 +31,21 @@ struct played {
         int status;             /* of the host: 0: all went well; else something did not */
         char says[RESULT_TEXT]; /* its first words */
         unsigned connections, commands;
-        bool hdgst, ddgst; /* the host asked for them */
+        unsigned associations; /* with the subsystem */
+        bool hdgst, ddgst;     /* the host asked for them */
+        bool caused;           /* it broke play.cause */
+        bool negotiated;       /* it began to authenticate itself */
+        bool proven;           /* the controller authenticated itself, as the host asked */
+        bool overtaken;        /* an I/O command was answered before one that was older */
+        uint32_t kato;         /* ms: what it asked for */
+        uint64_t idle;         /* ms: the longest time without a command but Keep Alive */
 
         /* The connections on which the target was seen to break the rule: */
-        bool broken;   /* there are any */
-        bool accepted; /* the host ended one by H2CTermReq as the rule says; */
-        bool termed;   /* or by another one, with these */
-        uint16_t fes;
+        bool broken; /* there are any */
+        bool
+            accepted; /* the host ended one by a word that the rule accepts: H2CTermReq, Failure2; */
+        bool said;    /* or by another one, with this FES or RCODEEX, and FEI */
+        uint16_t code;
         uint32_t fei;
         bool left; /* one of them was open until the target ended */
 };

@@ -107,7 +107,8 @@ int host_authenticate(const struct host_auth *h, uint32_t connect_dw0, struct ho
                                    .crypto = auth_openssl(),
                                    .hostnqn = h->hostnqn,
                                    .subnqn = h->subnqn,
-                                   .keys.host = h->host };
+                                   .keys.host = h->host,
+                                   .policy = h->policy };
         int needed = is_needed(h, mutual, connect_dw0, e);
         struct auth a;
 

@@ -14,6 +14,7 @@ struct host_auth { /* read during the call only */
         int (*run)(void *user, const union sqe *sqe, void *data, uint32_t len,
                    struct host_error *e);
         void *user;
+        const struct rule_policy *policy; /* waived: what it overlooks; may be NULL */
 };
 
 /*

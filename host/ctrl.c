@@ -125,7 +125,8 @@ static int authenticate(struct host_ctrl *c, struct host_queue *q, uint32_t dw0,
                                .host = c->params.dhchap,
                                .ctrl = c->params.dhchap_ctrl,
                                .run = run_auth,
-                               .user = &who };
+                               .user = &who,
+                               .policy = c->params.policy };
         struct host_error why;
 
         if (host_authenticate(&h, dw0, &why) == 0)

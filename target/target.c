@@ -138,6 +138,8 @@ static bool simple_config(struct config *c, const struct target_options *o)
                 p->trtype = o->trtype;
         if (!s || !p || !config_add_string(&p->subsystems, &p->n_subsystems, s->nqn))
                 return false;
+        if (o->keys)
+                s->keys = *o->keys;
         for (uint32_t nsid = 1; ns[nsid - 1]; nsid++)
                 if (!config_add_ns(s, nsid, ns[nsid - 1]))
                         return false;

@@ -34,16 +34,17 @@ struct target_limits {
 struct target_limits target_limits_default(void);
 
 struct target_options {
-        uint8_t trtype;             /* TRTYPE_TCP (also 0) or TRTYPE_RDMA */
-        const char *traddr;         /* default "127.0.0.1" */
-        const char *trsvcid;        /* default "4420"; "0": any free port */
-        const char *subnqn;         /* default TARGET_NQN */
-        const char *const *ns;      /* see ns_open(); NULL ends; default "mem:64M" */
-        const char *config;         /* nvmetcli JSON instead of the above; or NULL */
-        const struct config *serve; /* or this (see config.h), instead of all of the above; copied
+        uint8_t trtype;               /* TRTYPE_TCP (also 0) or TRTYPE_RDMA */
+        const char *traddr;           /* default "127.0.0.1" */
+        const char *trsvcid;          /* default "4420"; "0": any free port */
+        const char *subnqn;           /* default TARGET_NQN */
+        const char *const *ns;        /* see ns_open(); NULL ends; default "mem:64M" */
+        const struct auth_keys *keys; /* of the subsystem; NULL: none */
+        const char *config;           /* nvmetcli JSON instead of the above; or NULL */
+        const struct config *serve;   /* or this (see config.h), instead of all of the above; copied
                                      * into the inventory, need not outlive target_start() */
-        unsigned reactors;          /* threads; default 1 */
-        unsigned busy_poll;         /* microseconds a reactor polls before it sleeps */
+        unsigned reactors;            /* threads; default 1 */
+        unsigned busy_poll;           /* microseconds a reactor polls before it sleeps */
         uint8_t cpda;
         bool no_hdgst, no_ddgst, no_sqfc_disable, no_success;
         struct verbs_provider *verbs; /* of RDMA ports; NULL: verbs_rdma() */

@@ -4,9 +4,15 @@
 # this machine, through nvme-cli. Destroys nothing but the namespace of the target that it is told.
 set -euo pipefail
 at=(-t "$NVMF_TRTYPE" -a "$NVMF_TRADDR" -s "$NVMF_TRSVCID")
-digests=()
-[ "$NVMF_HDGST" = 0 ] || digests+=(--hdr-digest)
-[ "$NVMF_DDGST" = 0 ] || digests+=(--data-digest)
+options=()
+[ "$NVMF_HDGST" = 0 ] || options+=(--hdr-digest)
+[ "$NVMF_DDGST" = 0 ] || options+=(--data-digest)
+[ "$NVMF_KATO" = 0 ] || options+=(--keep-alive-tmo="$NVMF_KATO")
+[ -z "$NVMF_DHCHAP_SECRET" ] || options+=(--dhchap-secret="$NVMF_DHCHAP_SECRET")
+[ -z "$NVMF_DHCHAP_CTRL_SECRET" ] || options+=(--dhchap-ctrl-secret="$NVMF_DHCHAP_CTRL_SECRET")
+if [ -n "$NVMF_DHCHAP_SECRET" ] && ! grep -q dhchap_secret /dev/nvme-fabrics; then
+        echo "this kernel does not authenticate itself" && exit 77
+fi
 work=$(mktemp -d)
 said=$work/said
 
@@ -49,10 +55,12 @@ copy() { dd "$@" status=none; }
 
 nvme discover "${at[@]}" >/dev/null
 within 8 nvme connect "${at[@]}" -n "$NVMF_SUBNQN" -i 2 -D --ctrl-loss-tmo=1 --reconnect-delay=1 \
-        "${digests[@]}" >/dev/null
+        "${options[@]}" >/dev/null
 dev=$(device)
 head -c 4M /dev/urandom >"$work/pattern"
-within 10 copy if="$work/pattern" of="$dev" bs=256k oflag=direct
+within 10 copy if="$work/pattern" of="$dev" bs=64k conv=fsync # many at once
+within 10 copy if="$work/pattern" of="$dev" bs=256k count=4 oflag=direct
 within 10 copy if="$work/pattern" of="$dev" bs=4k count=16 oflag=direct
+sleep "$NVMF_IDLE"
 within 10 copy if="$dev" of="$work/back" bs=256k count=16 iflag=direct
 cmp "$work/pattern" "$work/back" >&2

@@ -15,6 +15,8 @@ WORKS = "fab/6.3/works"
 # The reference host as another program.
 OURS = (f"{shlex.quote(NVMFSPEC)} host verify -t $NVMF_TRTYPE -a $NVMF_TRADDR -s $NVMF_TRSVCID "
         "-n $NVMF_SUBNQN $([ $NVMF_HDGST = 0 ] || echo -g) $([ $NVMF_DDGST = 0 ] || echo -G) "
+        "${NVMF_DHCHAP_SECRET:+-S $NVMF_DHCHAP_SECRET} "
+        "${NVMF_DHCHAP_CTRL_SECRET:+-C $NVMF_DHCHAP_CTRL_SECRET} "
         "-i 2 --range 1M --command-buffers --timeout 2000 2>&1")
 
 
@@ -44,7 +46,7 @@ UNASKED = {
 }
 
 
-@pytest.mark.parametrize("transport, least", [("tcp", 70), ("rdma", 40)])
+@pytest.mark.parametrize("transport, least", [("tcp", 92), ("rdma", 62)])
 def test_the_reference_host_passes_strictly(transport, least):
     seen = verdicts("-t", transport, "--strict", "--timeout-scale", 4)
     assert set(seen.values()) <= {"pass", "skip", "info"}
@@ -95,11 +97,11 @@ def test_a_host_that_closes_without_a_word_is_graded():
 # --- another program ------------------------------------------------------------------------------
 
 def test_a_hook():
-    cases = ("tcp/3.3.1.1", "tcp/3.3", WORKS, "fab/6.3/refused")
+    cases = ("tcp/3.3.1.1", "tcp/3.3", WORKS, "fab/6.3/refused", "fab/8.3.4", "base/nvm")
     seen = verdicts("--hook", OURS, *cases, "--timeout-scale", 4, "--strict")
     assert {name for name, verdict in seen.items() if verdict != "pass"} <= \
         UNASKED | {"tcp/3.3.2.1/success-or-response"}  # flow control stays on
-    assert len(seen) > 20
+    assert len(seen) > 40
 
 
 def test_a_hook_on_a_port_of_its_own(free_port):
@@ -123,6 +125,59 @@ def test_what_a_hook_may_come_to(hook, code, verdict, says):
     seen = results("--hook", hook, WORKS, "--timeout-scale", 0.1, code=code)[WORKS]
     assert seen["verdict"] == verdict
     assert says in seen.get("seen", "") + seen.get("note", "")
+
+
+AUTHLESS = "unset NVMF_DHCHAP_SECRET NVMF_DHCHAP_CTRL_SECRET; "
+
+
+HOSTS = [
+    ("fab/8.3.4/mutual", "unset NVMF_DHCHAP_CTRL_SECRET; " + OURS, "fail", "did not ask for its proof"),
+    ("fab/8.3.4/one-way", AUTHLESS + OURS, "skip", "did not begin to authenticate itself"),
+    ("fab/8.3.4/no-key", OURS + "; true", "fail", "as though nothing had happened"),
+    ("fab/8.3.4/other-key", AUTHLESS + OURS + "; true", "skip", "did not begin"),
+    ("fab/8.3.4/other-key", OURS + "; true", "fail", "as though nothing had happened"),
+    ("fab/8.3.4/response-of-controller", "unset NVMF_DHCHAP_CTRL_SECRET; " + OURS, "skip", "no occasion"),
+    ("base/nvm/any-order", OURS.replace(" 2>&1", " --iodepth 1 2>&1"), "skip", "never had two commands"),
+    ("fab/3.9/keep-alive", OURS, "skip", "was idle for"),
+]
+
+
+@pytest.mark.parametrize("case, hook, verdict, says", HOSTS, ids=[f"{h[0]}-{h[2]}" for h in HOSTS])
+def test_what_a_host_makes_of_it(case, hook, verdict, says):
+    seen = results("--hook", hook, case, "--timeout-scale", 4, code={"fail": 1, "skip": 77}[verdict])[case]
+    assert seen["verdict"] == verdict
+    assert says in seen.get("seen", "") + seen.get("note", "")
+
+
+# The least host: a controller that it asks a KATO for, and enables; then it is silent.
+SILENT = """
+import os, socket, struct, sys, time
+s = socket.create_connection((os.environ["NVMF_TRADDR"], int(os.environ["NVMF_TRSVCID"])))
+s.sendall(struct.pack("<BBBBI", 0, 0, 128, 0, 128) + bytes(120))
+s.recv(128, socket.MSG_WAITALL)
+sgl = struct.pack("<QI3xB", 0, 1024, 1)
+sqe = struct.pack("<BBHB19x16sHHHBBI12x", 0x7f, 0x40, 1, 1, sgl, 0, 0, 31, 0, 0, 2000)
+data = bytes(15) + b"1" + struct.pack("<H", 0xffff) + bytes(238) + \
+    os.environ["NVMF_SUBNQN"].encode().ljust(256, b"\\0") + b"nqn.2026-01.io.nvmfspec:silent".ljust(512, b"\\0")
+s.sendall(struct.pack("<BBBBI", 4, 0, 72, 72, 72 + 1024) + sqe + data)
+assert s.recv(24, socket.MSG_WAITALL)[22:24] == bytes(2)
+capsule = struct.pack("<BBBBI", 4, 0, 72, 0, 72)
+s.sendall(capsule + struct.pack("<BBHB35xB3xIQ8x", 0x7f, 0x40, 2, 0, 0, 0x14, 0x460001))
+assert s.recv(24, socket.MSG_WAITALL)[22:24] == bytes(2)
+time.sleep(int(os.environ["NVMF_IDLE"]))
+s.sendall(capsule + struct.pack("<BBHB35xB3xI16x", 0x7f, 0x40, 3, 4, 0, 0x1c))
+print("the connection ended")
+sys.exit(s.recv(24, socket.MSG_WAITALL) == b"")
+"""
+
+
+def test_a_host_that_sends_no_keep_alive(tmp_path):
+    script = tmp_path / "silent.py"
+    script.write_text(SILENT)
+    case = "fab/3.9/keep-alive"
+    hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else /usr/bin/python3 {script}; fi"
+    seen = results("--hook", hook, case, code=1)[case]
+    assert seen["verdict"] == "fail" and "the connection ended" in seen["seen"]
 
 
 @pytest.mark.parametrize("hook, says", [
@@ -197,8 +252,9 @@ def test_hook_is_for_hosts():
 # All of them take the kernel five minutes: whatever it overlooks it waits for.
 QUICK = {
     "tcp": ["tcp/3.1/digest-unasked", "tcp/3.3/cpda-3", "tcp/3.3/pdo-c2h", "tcp/3.3.1.1/both-digests",
-            "tcp/3.3.2.1/datao", "tcp/3.6.2.3/small-maxh2cdata"],
-    "rxe": ["rdma/3.1/accept-recfmt", "rdma/3.3/no-in-capsule", "fab/6.3/small-queues"],
+            "tcp/3.3.2.1/datao", "tcp/3.6.2.3/small-maxh2cdata", "base/nvm/any-order", "fab/3.9/keep-alive",
+            "fab/8.3.4/mutual"],
+    "rxe": ["rdma/3.1/accept-recfmt", "rdma/3.3/no-in-capsule", "fab/6.3/small-queues", "base/nvm/any-order"],
     "siw": ["rdma/3.1/accept-recfmt"],
 }
 

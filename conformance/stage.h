@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A play that is on: what its parts share. Private to them. */
+#ifndef NVMF_CONFORMANCE_STAGE_H
+#define NVMF_CONFORMANCE_STAGE_H
+
+#include "play.h"
+
+struct stage {
+        struct t *t;
+        const struct play *play;
+        struct played *seen;
+        struct auth_keys keys; /* the target's */
+        struct target *target;
+        struct verbs_provider *verbs;       /* RDMA */
+        struct verbs_provider *memory;      /* the same, if it is ours */
+        char trsvcid[8], subnqn[NQN_FIELD]; /* the latter another one for each play */
+        int64_t over_ns;                    /* when the host was through */
+        uint64_t
+            busy; /* ms: its last command but Keep Alive, as the capture is read; 0: none yet */
+};
+
+/* The host under test does what the play asks of it: s->seen->status, says. */
+void stage_call_hook(struct stage *s);
+void stage_call_reference(struct stage *s);
+
+/* Reads the capture: all of s->seen but these. -1: error has one line. */
+int stage_see(struct stage *s, char *error, size_t size);
+
+#endif
