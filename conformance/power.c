@@ -41,7 +41,7 @@ static const struct {
         { RDMA_READ_LIMIT, ROLE_TARGET, "the device keeps it, whatever the target posts" },
         { TCP_R2T_EMPTY, ROLE_HOST, "who overlooks it waits for more until it gives up" },
         { TCP_R2T_LIMIT, ROLE_HOST, "there is no room for more R2Ts" },
-        { TCP_R2T_TTAG, ROLE_HOST, "the target takes the data for those of another command" },
+        { TCP_R2T_TTAG, ROLE_HOST, "nothing obliges a host to notice" },
         { RDMA_ACC_LENGTH, ROLE_HOST, "connection management pads private data" },
         { RDMA_RSP_LENGTH, ROLE_HOST, "who overlooks it waits for a response until it gives up" },
         { RDMA_RSP_CID, ROLE_HOST, "who overlooks it waits for a response until it gives up" },

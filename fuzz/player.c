@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -44,13 +45,21 @@ void player_start(struct player *p, const struct sequence *s)
         remote_play(p->session, s);
 }
 
+static struct trouble broken(enum rule_id rule)
+{
+        struct trouble t = { .kind = TROUBLE_RULE, .rule = rule };
+
+        snprintf(t.says, sizeof(t.says), "%s", rule_get(rule)->says);
+        return t;
+}
+
 struct trouble player_judge(const struct remote_answer *a)
 {
         if (a->end == REMOTE_HANG)
                 return (struct trouble) { .kind = TROUBLE_HANG };
         rule_each (id)
                 if (rule_in(&a->broken, id))
-                        return (struct trouble) { .kind = TROUBLE_RULE, .rule = id };
+                        return broken(id);
         return (struct trouble) { .kind = TROUBLE_NONE };
 }
 

@@ -129,6 +129,7 @@ def test_a_broken_rule_is_named_and_made_small(tmp_path, rule):
         assert r.returncode == 1, r.stdout + r.stderr
         found = [f for f in findings(r) if f.get("rule") == rule]
         assert len(found) == 1 and found[0]["reproduced"]
+        assert found[0]["says"].endswith(".") and len(found[0]["says"]) > 20  # what the rule says
         file = found[0]["file"]
         assert len(pathlib.Path(file).read_text().splitlines()) <= 7
         again = fuzz("repro", file, *at(port))
