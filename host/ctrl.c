@@ -248,8 +248,8 @@ static int wait_csts(struct host_ctrl *c, uint32_t mask, uint32_t want, unsigned
                 if (csts & CSTS_CFS)
                         return host_fail(e, HOST_STATUS, "controller reports a fatal status");
                 if (host_now() > end)
-                        return host_fail(e, HOST_STATUS, "CSTS is %xh after %u ms", (unsigned)csts,
-                                         ms);
+                        return host_fail(e, HOST_STATUS, "CSTS & %xh is %xh after %u ms, not %xh",
+                                         mask, (unsigned)csts & mask, ms, want);
                 usleep(pause);
                 pause = pause < 20000 ? pause * 2 : pause;
         }
