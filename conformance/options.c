@@ -9,6 +9,7 @@
 
 #include "pdu/io/auth_openssl.h"
 #include "pdu/io/option.h"
+#include "pdu/machine/spoil.h"
 
 enum { EXIT_USAGE = 2, JOBS = 16 };
 
@@ -308,6 +309,44 @@ static bool is_about_targets(const struct options *o)
                o->change || o->wait > 0 || o->ns.count > 0 || o->cpda > 0;
 }
 
+/* A party overlooks what binds its peer, and breaks what binds itself; what a receiver tolerates it may
+ * do or overlook, whoever the rule binds. */
+static bool is_free(enum rule_id rule)
+{
+        return rule_get(rule)->reaction == REACT_TOLERATE;
+}
+
+static int check_waived(enum rule_id rule, enum party tested)
+{
+        if (rule_get(rule)->bound != tested || is_free(rule))
+                return 0;
+        return wrong("--waive: '%s' binds the %s itself", rule_get(rule)->id, party_name(tested));
+}
+
+static int check_violated(enum rule_id rule, enum party tested)
+{
+        const char *id = rule_get(rule)->id;
+
+        if (is_free(rule))
+                return 0;
+        if (rule_get(rule)->bound != tested)
+                return wrong("--violate: '%s' binds the %s", id, party_name(peer_of(tested)));
+        if (tested == PARTY_HOST && !spoil_host_can(rule))
+                return wrong("--violate: nothing that the host sends can break '%s'", id);
+        return 0;
+}
+
+static int check_policy(const struct rule_policy *p, enum party tested)
+{
+        int bad = 0;
+
+        rule_each_in (&p->waived, rule)
+                bad = bad ? bad : check_waived(rule, tested);
+        rule_each_in (&p->violated, rule)
+                bad = bad ? bad : check_violated(rule, tested);
+        return bad;
+}
+
 static int check_host(const struct options *o)
 {
         if (!o->hosted.hook && (o->suite.traddr || o->suite.trsvcid))
@@ -328,6 +367,8 @@ static int check(const struct options *o)
         int bad = is_host(o) ? check_host(o) : check_target(o);
         uint64_t port;
 
+        if (!bad)
+                bad = check_policy(&o->policy, is_host(o) ? PARTY_HOST : PARTY_CONTROLLER);
         if (bad)
                 return bad;
         if (o->suite.trsvcid &&

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "pdu/io/auth_openssl.h"
+#include "pdu/machine/spoil.h"
 #include "pdu/wire/fabrics.h"
 
 #define RDMA_PORT  "4420" /* of discovery, too */
@@ -19,8 +20,15 @@ static bool take_waive(void *args, const char *value, char *error, size_t size)
 
 static bool take_violate(void *args, const char *value, char *error, size_t size)
 {
-        return option_rule_of(&((struct args *)args)->policy.violated, PARTY_HOST, value, error,
-                              size);
+        struct rule_set *violated = &((struct args *)args)->policy.violated;
+        enum rule_id rule = rule_by_name(value);
+
+        if (!option_rule_of(violated, PARTY_HOST, value, error, size))
+                return false;
+        if (spoil_host_can(rule))
+                return true;
+        snprintf(error, size, "nothing that this host sends can break '%s'", value);
+        return false;
 }
 
 static bool take_key(void *args, const char *value, char *error, size_t size)

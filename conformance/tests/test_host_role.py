@@ -236,6 +236,9 @@ def test_list_and_explain():
     (["--ns", "mem:1M"], "--role host takes -t, -a, -s and --hook"),
     (["-q", "nqn.2026-01.x:y"], "--role host takes -t, -a, -s and --hook"),
     (["tcp/3.3.2.2/ttag-unknown"], "no case is called"),
+    (["--waive", "tcp/3.3.2.2/ttag"], "'tcp/3.3.2.2/ttag' binds the host itself"),
+    (["--violate", "tcp/3.3.2.1/datao"], "'tcp/3.3.2.1/datao' binds the controller"),
+    (["--violate", "fab/8.3.4/t-id"], "nothing that the host sends can break 'fab/8.3.4/t-id'"),
 ])
 def test_usage(args, says):
     assert says in conform(*args, code=2).stderr

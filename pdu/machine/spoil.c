@@ -42,6 +42,13 @@ bool spoil_can_rdma(enum rule_id rule)
         return spoil_can_verbs(rule) || spoil_can_complete_rdma(rule) || can_any(rule);
 }
 
+bool spoil_host_can(enum rule_id rule)
+{
+        return rule_get(rule)->bound == PARTY_HOST &&
+               (spoil_can(rule) || spoil_can_rdma(rule) || rule == RDMA_HOST_KEY_CHECK ||
+                rule == RDMA_HOST_RECEIVES);
+}
+
 /*
  * What of NVMe/TCP and of all transports is broken elsewhere (for RDMA see spoil_rdma.h), by whoever checks the rule in policy->violated:
  *
