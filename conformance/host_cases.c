@@ -73,9 +73,9 @@ static const struct host_case written[] = {
              .idle = 5),
         LEGAL("fab/8.3.4/one-way", MUST, "It authenticates itself", KNOWN(KEY)),
         PLAY(play_mutual, "fab/8.3.4/mutual", MUST, "It authenticates itself, and the controller",
-             KNOWN(KEY), .ctrl_key = OTHER_KEY, .ctrl_secret = OTHER_KEY),
+             KNOWN(KEY), .ctrl_key = OTHER_KEY),
         LEGAL("fab/8.3.4/tied-keys", MUST, "It uses keys that are tied to NQNs", KNOWN(TIED_KEY),
-              .ctrl_key = TIED_KEY, .ctrl_secret = TIED_KEY),
+              .ctrl_key = TIED_KEY),
         LEGAL("fab/8.3.4/sha256", MUST, "It authenticates itself by SHA-256", HASH(AUTH_SHA256)),
         LEGAL("fab/8.3.4/sha384", INFO, "It authenticates itself by SHA-384", HASH(AUTH_SHA384)),
         LEGAL("fab/8.3.4/sha512", INFO, "It authenticates itself by SHA-512", HASH(AUTH_SHA512)),
@@ -359,7 +359,7 @@ static void make_breach(struct host_case *c, enum rule_id rule, char *says)
         };
         if (needs_key(rule)) {
                 c->play.key = c->play.secret = KEY;
-                c->play.ctrl_key = c->play.ctrl_secret = OTHER_KEY;
+                c->play.ctrl_key = OTHER_KEY;
         }
 }
 

@@ -14,9 +14,10 @@ struct play {
         enum rule_id breaks;          /* the rule that the target breaks, or RULE_NONE */
         enum rule_id cause; /* one that the target makes the host break, or RULE_NONE: no fault */
 
-        /* The keys (DHHC-1:...) that the target goes by, and those that the host is told; NULL: none.
-         * Only these hash functions and DH groups will do, bits 1 << id; 0: all of them. */
-        const char *key, *ctrl_key, *secret, *ctrl_secret;
+        /* The host's key (DHHC-1:...), as the target has it and as the host is told; the subsystem's, as
+         * both have it. NULL: none. Only these hash functions and DH groups will do, bits 1 << id; 0: all
+         * of them. */
+        const char *key, *secret, *ctrl_key;
         uint8_t hashes, groups;
 
         /* The host is to */
@@ -41,10 +42,9 @@ struct played {
         uint64_t idle;         /* ms: the longest time without a command but Keep Alive */
 
         /* The connections on which the target was seen to break the rule: */
-        bool broken; /* there are any */
-        bool
-            accepted; /* the host ended one by a word that the rule accepts: H2CTermReq, Failure2; */
-        bool said;    /* or by another one, with this FES or RCODEEX, and FEI */
+        bool broken;   /* there are any */
+        bool accepted; /* the host ended one by H2CTermReq or Failure2 as the rule says; */
+        bool said;     /* or by another one, with this FES or RCODEEX, and FEI */
         uint16_t code;
         uint32_t fei;
         bool left; /* one of them was open until the target ended */

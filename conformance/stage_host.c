@@ -38,7 +38,7 @@ static void put_environment(const struct stage *s, struct text *command)
         text_add(command, " NVMF_SUBNQN=%s NVMF_HDGST=%d NVMF_DDGST=%d", s->subnqn, p->hdgst,
                  p->ddgst);
         text_add(command, " NVMF_DHCHAP_SECRET=%s NVMF_DHCHAP_CTRL_SECRET=%s",
-                 or_nothing(p->secret), or_nothing(p->ctrl_secret));
+                 or_nothing(p->secret), or_nothing(p->ctrl_key));
         text_add(command, " NVMF_KATO=%u NVMF_IDLE=%u\n", p->kato, p->idle);
 }
 
@@ -74,8 +74,8 @@ static struct host_params reference(const struct stage *s)
                 p.kato = s->play->kato * MS_PER_S;
         if (s->play->secret)
                 auth_key_parse(&p.dhchap, s->play->secret);
-        if (s->play->ctrl_secret)
-                auth_key_parse(&p.dhchap_ctrl, s->play->ctrl_secret);
+        if (s->play->ctrl_key)
+                auth_key_parse(&p.dhchap_ctrl, s->play->ctrl_key);
         p.no_sqfc = true;
         p.policy = &suite->hosted->policy;
         return p;
