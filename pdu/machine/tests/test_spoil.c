@@ -242,6 +242,21 @@ static void what_happens_over_time_is_broken_elsewhere(void **state)
                 assert_false(spoil_can(elsewhere[i]));
 }
 
+/* What a host sends when, only its case can; what binds the controller, no host. */
+static void a_host_breaks_what_its_machines_can(void **state)
+{
+        static const enum rule_id can[] = { TCP_H2C_TTAG, TCP_ICREQ_PFV, FAB_CONNECT_SUBNQN,
+                                            RDMA_HOST_KEY_CHECK, RDMA_HOST_RECEIVES };
+        static const enum rule_id cannot[] = { FAB_ENABLED, FAB_AUTH_T_ID, RDMA_HOST_READS,
+                                               TCP_C2H_CONTIG };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(can) / sizeof(can[0]); i++)
+                assert_true(spoil_host_can(can[i]));
+        for (size_t i = 0; i < sizeof(cannot) / sizeof(cannot[0]); i++)
+                assert_false(spoil_host_can(cannot[i]));
+}
+
 static void a_violator_leaves_the_others_pdus_alone(void **state)
 {
         struct rule_set all;
@@ -442,6 +457,7 @@ int main(void)
                 cmocka_unit_test(each_violator_breaks_just_its_rule),
                 cmocka_unit_test(reports_do_not_depend_on_cuts),
                 cmocka_unit_test(what_happens_over_time_is_broken_elsewhere),
+                cmocka_unit_test(a_host_breaks_what_its_machines_can),
                 cmocka_unit_test(a_violator_leaves_the_others_pdus_alone),
                 cmocka_unit_test(identify_data),
                 cmocka_unit_test(identify_namespace),
