@@ -191,10 +191,15 @@ static void on_icresp(struct conn_tcp *c, const struct pdu_icresp *r)
         framer_negotiated(&c->rx, &c->c2h);
 }
 
+int conn_last_sent(const struct conn_tcp *c)
+{
+        return c->sent_count ? c->sent[(c->sent_count - 1) % CONN_SENT].ch.type : -1;
+}
+
 /* C2HTermReq hands back the header of a PDU of ours (as much of it as it carries). */
 static void check_copy(struct conn_tcp *c, const struct seen *s)
 {
-        unsigned n = c->sent_count < 16 ? c->sent_count : 16;
+        unsigned n = c->sent_count < CONN_SENT ? c->sent_count : CONN_SENT;
 
         for (unsigned i = 0; i < n && s->len >= sizeof(struct pdu_ch); i++) {
                 const union pdu *h = &c->sent[i];
@@ -449,7 +454,7 @@ static uint32_t assemble(struct conn_tcp *c, const union pdu *h, struct layout l
 
 static void remember(struct conn_tcp *c, const union pdu *h)
 {
-        c->sent[c->sent_count++ % 16] = *h;
+        c->sent[c->sent_count++ % CONN_SENT] = *h;
         if (h->ch.type == PDU_ICREQ) {
                 c->asked = h->icreq.dgst;
                 c->hpda = h->icreq.hpda;

@@ -7,7 +7,7 @@
 #include "pdu/machine/framer.h"
 #include "pdu/machine/track.h"
 
-enum { CONN_DATA_MAX = 64 << 20 };
+enum { CONN_DATA_MAX = 64 << 20, CONN_SENT = 16 };
 
 struct conn_tcp {
         struct conn base;
@@ -34,8 +34,8 @@ struct conn_tcp {
 
         uint8_t *held;
         uint32_t held_len;
-        uint32_t hdgst_sent; /* of the last PDU */
-        union pdu sent[16];  /* headers of the last PDUs that went out, a ring */
+        uint32_t hdgst_sent;       /* of the last PDU */
+        union pdu sent[CONN_SENT]; /* headers of the last PDUs that went out, a ring */
         unsigned sent_count;
         uint8_t *out; /* the PDU that is put together */
         uint32_t out_cap;
@@ -47,6 +47,8 @@ struct conn *conn_tcp_open(const char *traddr, const char *trsvcid, unsigned tim
                            struct exchange *log, char *error, size_t size);
 /* NULL: c is of another kind. */
 struct conn_tcp *conn_tcp(struct conn *c);
+/* The type of the PDU that went out last; -1: none did. */
+int conn_last_sent(const struct conn_tcp *c);
 /* FIN in our direction. */
 void conn_half_close(struct conn_tcp *c);
 

@@ -394,15 +394,28 @@ struct r2t expect_r2t(struct queue *q, uint16_t cid)
 
 enum { DRAIN_MS = 20, GLANCE_MS = 2 };
 
+/* The ICResp to what went out last, if that was an ICReq: it was taken for right, and the end that comes
+ * in the end has another cause. */
+static struct seen *taken_icreq(struct queue *q)
+{
+        const struct conn_tcp *c = t_is_rdma(q->t) ? NULL : tcp_of(q);
+
+        if (!c || conn_last_sent(c) != PDU_ICREQ)
+                return NULL;
+        return await(q, is_icresp, 0, 0);
+}
+
 /* The next TermReq, or NULL: the end of the connection. Neither within ms more than usual: fails.
  */
 static struct seen *term_or_end(struct queue *q, unsigned ms, const char *expected)
 {
-        struct seen *s = await(q, is_term, 0, t_deadline(q->t, REPLY_MS + ms));
+        struct seen *s = await(q, is_term, 0, t_deadline(q->t, REPLY_MS + ms)), *answer;
 
         q->t->negative = true;
         if (!s && q->conn->end == CONN_OPEN)
                 instead(q, NULL, expected);
+        if (!s && (answer = taken_icreq(q)))
+                instead(q, answer, expected);
         if (s) /* is it quiet after it? */
                 (void)await(q, is_icresp, 0,
                             conn_clock() + (t_names(q->t, TCP_TERM_QUIET) ? DRAIN_MS : GLANCE_MS));

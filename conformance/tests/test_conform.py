@@ -491,6 +491,14 @@ def test_a_spoilt_target_fails_there_and_only_there(how, rule, cases):
         assert rule in cases[r["id"]]["rules"], f"{r['id']}: {r['seen']}"
 
 
+def test_an_icreq_that_is_answered_was_not_refused():
+    """The target ends the connection later, because nothing came behind it."""
+    found, _ = results("--waive", "tcp/3.6.2.2/hpda", "tcp/3.6.2.2", "tcp/3.1/refusal-storm", code=1)
+    for name in ("tcp/3.6.2.2/hpda-32", "tcp/3.6.2.2/hpda-255", "tcp/3.1/refusal-storm"):
+        assert found[name]["verdict"] == "fail" and "ICResp" in found[name]["seen"]
+    assert found["tcp/3.6.2.2/pfv-1"]["verdict"] == "pass"
+
+
 def test_what_no_case_names_is_noticed():
     """The rule is broken, and no case that runs looks for it."""
     found, report = results("--violate", "tcp/3.6.2.10/datal-plen", "tcp/3.3.1/response-cid",
