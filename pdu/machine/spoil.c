@@ -50,7 +50,8 @@ bool spoil_host_can(enum rule_id rule)
 }
 
 /*
- * What of NVMe/TCP and of all transports is broken elsewhere (for RDMA see spoil_rdma.h), by whoever checks the rule in policy->violated:
+ * What of NVMe/TCP and of all transports is broken elsewhere (for RDMA see spoil_rdma.h), by whoever
+ * checks the rule in policy->violated:
  *
  * link            TCP_TERM_CLOSE, TCP_TERM_SILENCE, TCP_TERM_QUIET
  * tcp_controller  TCP_ICRESP_FIRST, TCP_ICD_ADMIN, TCP_CDB, TCP_C2H_SUCCESS_SQFC,

@@ -26,8 +26,9 @@ struct spoil {
         bool twice;                    /* out: send it twice */
 };
 
-/* Whether `rule` has a violator here, of NVMe/TCP or of commands and their outcome. Rules about what happens over time are broken where it
- * happens, by link, tcp_controller, controller and target: see the end of spoil.c. */
+/* Whether `rule` has a violator here, of NVMe/TCP or of commands and their outcome. Rules about what
+ * happens over time are broken where it happens, by link, tcp_controller, controller and target: see the
+ * end of spoil.c. */
 bool spoil_can(enum rule_id rule);
 /* Whether a host machine, of either transport, breaks it of its own accord where policy->violated has
  * it. The others are broken by what a host sends when. */
