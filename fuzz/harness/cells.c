@@ -2,8 +2,8 @@
 /*
  * Which cells of the state tables an input reaches. Linked with --wrap, so that the machines know
  * nothing of it: each PDU that a link takes and each event of a life cycle is a cell of [state][what
- * came], which a fuzzer takes as feedback. With FUZZ_CELLS=FILE in the environment the program adds a line for each cell to the file
- * when it ends: machine, state, event, legal or illegal, how often.
+ * came], which a fuzzer takes as feedback. With FUZZ_CELLS=FILE in the environment the program adds a
+ * line for each cell to the file when it ends: machine, state, event, legal or illegal, how often.
  *
  * A PDU is legal where the specification has it come, and is without fault; an illegal cell counts
  * when the PDU was refused. Of life cycles an event is legal where it moves on.
