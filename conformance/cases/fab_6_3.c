@@ -147,13 +147,17 @@ CASE("fab/6.3/cntlid-io-ffffh", MUST, RULES(FAB_CONNECT_CNTLID_IO),
 CASE("fab/6.3/cntlid-gone", MUST, RULES(FAB_CONNECT_CNTLID_IO),
      "Connect of an I/O queue to the controller of an association that has ended is refused")
 {
-        struct queue *gone = admin_queue(t), *q = join(admin_queue(t));
-        struct reply r;
+        struct queue *gone = admin_queue(t);
 
         hang_up(gone);
-        pause_ms(t, 300); /* the target has seen it by then */
-        r = expect_answer(q, send_connect(q, .cntlid = gone->cntlid));
-        want(t, q->over || r.status != NVME_SUCCESS, "an error status, or the end", "Success");
+        for (int i = 0; i < 8; i++) { /* the target may be busy with something else */
+                struct queue *q = join(admin_queue(t));
+
+                pause_ms(t, 300);
+                if (expect_answer(q, send_connect(q, .cntlid = gone->cntlid)).status || q->over)
+                        return;
+        }
+        fail(t, "an error status, or the end", "Success, for two seconds");
 }
 
 /* --- names */
