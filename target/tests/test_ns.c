@@ -283,6 +283,19 @@ static void on_waited(struct ns_wait *w)
         sem_post(&((struct waiter *)w)->done);
 }
 
+static void begin(struct ns *ns, struct waiter *w, bool durable)
+{
+        w->on = (struct ns_wait) { .durable = durable, .done = on_waited };
+        sem_init(&w->done, 0, 0);
+        assert_false(ns_await(ns, &w->on));
+}
+
+static void end(struct waiter *w)
+{
+        sem_wait(&w->done);
+        assert_int_equal(w->on.status, NVME_SUCCESS);
+}
+
 static void test_flush(void **state)
 {
         struct waiter w[8];
@@ -292,15 +305,10 @@ static void test_flush(void **state)
         w[0].on = (struct ns_wait) { .durable = true };
         assert_true(ns_await(mem, &w[0].on));
         assert_int_equal(w[0].on.status, NVME_SUCCESS);
-        for (unsigned i = 0; i < 8; i++) {
-                w[i].on = (struct ns_wait) { .durable = true, .done = on_waited };
-                sem_init(&w[i].done, 0, 0);
-                assert_false(ns_await(file, &w[i].on));
-        }
-        for (unsigned i = 0; i < 8; i++) {
-                sem_wait(&w[i].done);
-                assert_int_equal(w[i].on.status, NVME_SUCCESS);
-        }
+        for (unsigned i = 0; i < 8; i++)
+                begin(file, &w[i], true);
+        for (unsigned i = 0; i < 8; i++)
+                end(&w[i]);
         ns_put(mem);
         ns_put(file);
 }
@@ -355,15 +363,10 @@ static void test_a_delayed_namespace_answers_later(void **state)
                 uint64_t began = loop_now_ns();
                 struct waiter w[2];
 
-                for (unsigned i = 0; i < 2; i++) {
-                        w[i].on = (struct ns_wait) { .durable = i, .done = on_waited };
-                        sem_init(&w[i].done, 0, 0);
-                        assert_false(ns_await(ns, &w[i].on));
-                }
-                for (unsigned i = 0; i < 2; i++) {
-                        sem_wait(&w[i].done);
-                        assert_int_equal(w[i].on.status, NVME_SUCCESS);
-                }
+                for (unsigned i = 0; i < 2; i++)
+                        begin(ns, &w[i], i);
+                for (unsigned i = 0; i < 2; i++)
+                        end(&w[i]);
                 assert_true(loop_now_ns() - began >= 20 * 1000000);
                 ns_put(ns);
         }
