@@ -176,23 +176,34 @@ def peers(config):
     return [Embedded(config), Kernel(config), KernelRdma(config, "rxe"), KernelRdma(config, "siw")]
 
 
+def cases_of(peer, setup):
+    left_out = peer.left_out(setup)
+    return [c["id"] for c in cases(peer.transport(setup)) if c["id"] not in left_out]
+
+
 def pytest_generate_tests(metafunc):
-    if "verdict_of" not in metafunc.fixturenames:
-        return
-    params = [pytest.param((peer, setup, case["id"]), id=f"{peer.name}-{setup}-{case['id']}",
-                           marks=peer.marks)
-              for peer in peers(metafunc.config) for setup in peer.setups
-              for case in cases(peer.transport(setup)) if case["id"] not in peer.left_out(setup)]
-    metafunc.parametrize("verdict_of", params, indirect=True)
+    def param(peer, setup, *case):
+        # what shares a run stays in one worker (pytest-xdist, --dist loadgroup)
+        run = "-".join((peer.name, setup))
+        return pytest.param((peer, setup, *case), id="-".join((run, *case)),
+                            marks=(*peer.marks, pytest.mark.xdist_group(run)))
 
-
-RUNS = {}  # by peer and set-up: results by id, or why there are none
+    setups = [(peer, setup) for peer in peers(metafunc.config) for setup in peer.setups]
+    if "verdict_of" in metafunc.fixturenames:
+        params = [param(peer, setup, case) for peer, setup in setups
+                  for case in cases_of(peer, setup)]
+        metafunc.parametrize("verdict_of", params, indirect=True)
+    if "results_of" in metafunc.fixturenames:
+        params = [param(peer, setup) for peer, setup in setups]
+        metafunc.parametrize("results_of", params, indirect=True)
 
 
 def selected(session, peer, setup):
+    """The cases that this session has items for; all of them where it has none."""
     wanted = [i.callspec.params["verdict_of"] for i in session.items
               if hasattr(i, "callspec") and "verdict_of" in i.callspec.params]
-    return [case for p, s, case in wanted if (p.name, s) == (peer.name, setup)]
+    return ([case for p, s, case in wanted if (p.name, s) == (peer.name, setup)] or
+            cases_of(peer, setup))
 
 
 def run(peer, args):
@@ -209,21 +220,28 @@ def run(peer, args):
         return str(why)
 
 
-@pytest.fixture
-def verdict_of(request):
-    """The result of one case. All selected cases of a peer and set-up run at once, concurrently."""
-    peer, setup, case = request.param
+RUNS = {}  # by peer and set-up: results by id, or why there are none
+
+
+def results(session, peer, setup):
+    """All selected cases of a peer and set-up run at once, concurrently, for the first that asks."""
     if peer.unusable():
         pytest.skip(peer.unusable())
     if (peer.name, setup) not in RUNS:
-        RUNS[peer.name, setup] = run(peer, peer.setups[setup] +
-                                     selected(request.session, peer, setup))
+        RUNS[peer.name, setup] = run(peer, peer.setups[setup] + selected(session, peer, setup))
     if isinstance(RUNS[peer.name, setup], str):
         pytest.fail(RUNS[peer.name, setup], pytrace=False)
-    return RUNS[peer.name, setup][case]
+    return RUNS[peer.name, setup]
 
 
 @pytest.fixture
-def run_of(request):
-    """All results of a run by (peer, set-up), for what no single case says."""
-    return RUNS
+def verdict_of(request):
+    """The result of one case."""
+    peer, setup, case = request.param
+    return results(request.session, peer, setup)[case]
+
+
+@pytest.fixture
+def results_of(request):
+    """All results of a peer and set-up by id, for what no single case says."""
+    return results(request.session, *request.param)

@@ -47,6 +47,9 @@ def cases():
 
 # --- a whole run, in every format -----------------------------------------------------------------
 
+one_run = pytest.mark.xdist_group("whole-run")  # made once, not by each worker
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """The default suite against the embedded target, with all reports."""
@@ -57,6 +60,7 @@ def whole(tmp_path_factory):
     return out, done.stdout
 
 
+@one_run
 def test_reference_target_passes_strictly(whole, cases):
     report = json.loads((whole[0] / "r.json").read_text())
     assert {r["id"] for r in report["results"]} == set(cases)
@@ -64,6 +68,7 @@ def test_reference_target_passes_strictly(whole, cases):
     assert bad == []
 
 
+@one_run
 def test_json(whole):
     report = json.loads((whole[0] / "r.json").read_text())
     assert report["schema"] == 1 and report["strict"] is True
@@ -74,6 +79,7 @@ def test_json(whole):
     assert all(r["ms"] >= 0 and r["requirement"] for r in report["results"])
 
 
+@one_run
 def test_junit(whole):
     suite = xml.parse(whole[0] / "r.xml").getroot().find("testsuite")
     tests = suite.findall("testcase")
@@ -82,6 +88,7 @@ def test_junit(whole):
     assert all(t.get("name").startswith(t.get("classname") + "/") for t in tests)
 
 
+@one_run
 def test_tap(whole, cases):
     lines = (whole[0] / "r.tap").read_text().splitlines()
     assert lines[0] == "TAP version 13" and lines[1] == f"1..{len(cases)}"
@@ -105,6 +112,7 @@ class Page(html.parser.HTMLParser):
         assert self.open.pop() == tag
 
 
+@one_run
 def test_html_is_one_page(whole, cases):
     page = Page()
     page.feed((whole[0] / "r.html").read_text())
@@ -112,10 +120,12 @@ def test_html_is_one_page(whole, cases):
     assert set(cases) <= page.ids
 
 
+@one_run
 def test_nothing_written_for_passes(whole):
     assert not (whole[0] / "transcripts").exists()
 
 
+@one_run
 def test_rules_are_shown(whole):
     assert re.search(r"^rules covered: \d+ of \d+$", whole[1], re.M)
     assert re.search(r"^  covered  tcp/3.3.2.2/ttag ", whole[1], re.M)

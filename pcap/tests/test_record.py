@@ -150,6 +150,9 @@ def is_roce(frame):
     return frame[12:14] == b"\x08\x00" and frame[23] == 17 and frame[36:38] == b"\x12\xb7"
 
 
+one_run = pytest.mark.xdist_group("rdma-run")  # made once, not by each worker
+
+
 @pytest.fixture(scope="module")
 def rdma_run(tmp_path_factory):
     """All cases over RDMA, as a capture of each kind."""
@@ -161,6 +164,7 @@ def rdma_run(tmp_path_factory):
     return folder
 
 
+@one_run
 def test_the_invariant_crc_is_right(rdma_run):
     captured = [f for f in frames(RXE) if is_roce(f)]
     assert len(captured) > 100 and all(f[-4:] == invariant_crc(f) for f in captured)
@@ -169,6 +173,7 @@ def test_the_invariant_crc_is_right(rdma_run):
     assert all(f[-4:] == invariant_crc(f) for f in ours)
 
 
+@one_run
 def test_the_suite_over_rdma_finds_the_same_two_ways(rdma_run):
     found = [json.loads(line) for line in pcap("check", "--all", "-o", "json",
                                                rdma_run / "x.pcap").stdout.splitlines()]
@@ -178,6 +183,7 @@ def test_the_suite_over_rdma_finds_the_same_two_ways(rdma_run):
     assert pcap("stat", rdma_run / "x.pcap").returncode == 0
 
 
+@one_run
 @pytest.mark.needs("tshark")
 def test_wireshark_reads_rdma(rdma_run):
     out = subprocess.run(["tshark", "-r", rdma_run / "x.pcapng", "-T", "fields",

@@ -531,6 +531,9 @@ def conform(path, *args, codes):
     return {f["rule"]: f["bound"] for f in check(path)[:-1]}
 
 
+one_run = pytest.mark.xdist_group("suite-captured")  # made once, not by each worker
+
+
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory):
     """What the captures of the whole suite against a target without a fault are flagged for."""
@@ -545,6 +548,7 @@ def rulebook():
     return [block.split()[0] for block in out.split("\n\n") if "\n  binds the " in block]
 
 
+@one_run
 @pytest.mark.parametrize("transport", ["tcp", "rdma"])
 def test_the_suite_blames_only_its_own_host(suite, transport):
     assert set(suite[transport].values()) == {"host"}
@@ -563,6 +567,7 @@ def test_what_the_target_is_told_to_break_is_flagged(tmp_path):
         assert [rule for rule in pool.map(missed, VIOLATED) if rule] == []
 
 
+@one_run
 def test_every_rule_is_flagged_or_it_is_said_why_not(suite):
     rules = rulebook()
     seen = {*suite["tcp"], *suite["rdma"], *VIOLATED, *CRAFTED}

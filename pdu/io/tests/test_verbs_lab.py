@@ -37,7 +37,8 @@ def guest(kind, names, options=()):
     return dict(zip(parts[::2], parts[1::2])), run
 
 
-@pytest.fixture(scope="module", params=["rxe", "siw"])
+@pytest.fixture(scope="module", params=[
+    pytest.param(kind, marks=pytest.mark.xdist_group(f"verbs-{kind}")) for kind in ("rxe", "siw")])
 def outcome(request):
     output, run = guest(request.param, CASES)
     return request.param, output, run
