@@ -86,8 +86,14 @@ __asm__(".pushsection .rodata\ncase_source: .incbin \"" __BASE_FILE__ "\"\n.byte
 
 /* --- what the target can do ---------------------------------------------------------------- */
 
-/* Found out once, before the first case. */
+/* Found out once, before the first case. What the probe did not come to know is zero. */
 struct caps {
+        enum {
+                REACH_NONE,       /* no queue could be connected */
+                REACH_CONNECT,    /* Connect of an admin queue succeeds */
+                REACH_PROPERTIES, /* the controller tells CAP and VS */
+                REACH_CONTROLLER  /* it can be enabled and identified */
+        } reach;
         uint64_t cap; /* property CAP of the I/O controller */
         uint32_t vs;
         uint32_t in_capsule; /* bytes of data in an I/O capsule; 0: none */

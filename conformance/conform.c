@@ -72,12 +72,18 @@ static void describe_target(struct run *run, const struct suite *s, bool embedde
         const struct caps *c = &s->caps;
         char mdts[32], capsule[32], own[120];
 
-        size_text(mdts, c->mdts);
-        size_text(capsule, c->in_capsule);
-        transport_text(own, sizeof(own), s);
         snprintf(run->target, sizeof(run->target), "%s%s:%s  %s%s",
                  s->trtype == TRTYPE_RDMA ? "rdma:" : "", s->traddr, s->trsvcid, s->subnqn,
                  embedded ? "  (embedded)" : "");
+        if (c->reach < REACH_CONTROLLER) {
+                snprintf(
+                    run->abilities, sizeof(run->abilities),
+                    "what it can do is not known, see probe/: cases can't have all that they need");
+                return;
+        }
+        size_text(mdts, c->mdts);
+        size_text(capsule, c->in_capsule);
+        transport_text(own, sizeof(own), s);
         snprintf(run->abilities, sizeof(run->abilities),
                  "NVMe %u.%u, queues of %u, MDTS %s, in-capsule %s, %s, "
                  "NSID %u: %llu x %u bytes%s%s",
@@ -169,7 +175,7 @@ static bool start_recording(struct options *o)
 /* --- the run ------------------------------------------------------------------------------- */
 
 static int run_cases(struct options *o, const struct test_case **cases, size_t n,
-                     const struct baseline *known, bool embedded)
+                     const struct probed *probed, const struct baseline *known, bool embedded)
 {
         struct report_text text = report_text(text_out(o), o->brief);
         struct run run = { .strict = o->suite.strict, .lax = o->baseline_lax };
@@ -177,6 +183,7 @@ static int run_cases(struct options *o, const struct test_case **cases, size_t n
                 .suite = &o->suite,
                 .cases = cases,
                 .count = n,
+                .probed = probed,
                 .jobs = (unsigned)o->jobs,
                 .repeat = (unsigned)o->repeat,
                 .ended = ended,
@@ -197,8 +204,9 @@ static int run_cases(struct options *o, const struct test_case **cases, size_t n
         runner_run(&runner, &run);
         baseline_apply(known, &run);
         run_sum(&run);
-        for (size_t i = 0; !runner.ended && i < n; i++)
-                report_text_case(&text, &run.results[i]);
+        for (size_t i = 0; !runner.ended && i < run.count; i++)
+                if (run.results[i].test)
+                        report_text_case(&text, &run.results[i]);
         if (o->show_rules)
                 report_text_rules(text.out, &run);
         report_text_end(&text, &run);
@@ -219,25 +227,26 @@ static bool probe_host(const struct suite *s, char *error, size_t size)
         return r.verdict != VERDICT_ERROR;
 }
 
-static bool probe_any(struct suite *s, char *error, size_t size)
+static bool probe_any(struct suite *s, struct probed *p, char *error, size_t size)
 {
-        return s->hosted ? probe_host(s, error, size) : probe(s, error, size);
+        return s->hosted ? probe_host(s, error, size) : probe(s, p, error, size);
 }
 
 static int judge(struct options *o, const struct test_case **cases, size_t n, bool embedded)
 {
         struct baseline known = { 0 };
+        struct probed probed = { .count = 0 };
         char error[1024];
         int code;
 
         for (size_t i = 0; i < o->baselines.count; i++)
                 if (baseline_read(&known, o->baselines.items[i], error, sizeof(error)) != 0)
                         return complain(EXIT_USAGE, error);
-        if (!probe_any(&o->suite, error, sizeof(error))) {
+        if (!probe_any(&o->suite, &probed, error, sizeof(error))) {
                 baseline_free(&known);
                 return complain(EXIT_BROKEN, error);
         }
-        code = run_cases(o, cases, n, &known, embedded);
+        code = run_cases(o, cases, n, &probed, &known, embedded);
         baseline_free(&known);
         return code;
 }
@@ -265,8 +274,10 @@ static void await_target(const struct options *o)
 
         while (conn_clock() < end) {
                 struct suite s = o->suite;
+                struct probed probed;
 
-                if (s.subnqn ? probe(&s, error, sizeof(error))
+                s.transcripts = NULL;
+                if (s.subnqn ? probe(&s, &probed, error, sizeof(error))
                              : probe_subsystem(&s, nqn, error, sizeof(error)))
                         return;
                 nanosleep(&pause, NULL);

@@ -305,6 +305,7 @@ static size_t try_sound(struct options *o, const struct test_case **cases, size_
                         size_t size)
 {
         struct rule_policy none = { 0 };
+        struct probed probed;
         struct embedded e;
 
         snprintf(error, size, "no case passes on the sound host");
@@ -313,7 +314,7 @@ static size_t try_sound(struct options *o, const struct test_case **cases, size_
         if (!embedded_start(&e, o, &none, error, size))
                 return 0;
         embedded_address(&e, &o->suite);
-        if (probe(&o->suite, error, size)) {
+        if (probe(&o->suite, &probed, error, size) && probed.count == 0) {
                 n = run_sound(o, cases, n);
                 snprintf(error, size, "no case passes on the sound target");
         } else {

@@ -5,6 +5,7 @@
 #include "case_rdma.h"
 #include "pdu/wire/text.h"
 #include "runner.h"
+#include "transcript.h"
 
 /* The one place that writes caps: the suite of the probe is its own. */
 static struct caps *found(struct t *t)
@@ -32,51 +33,6 @@ static void probe_accept(struct t *t)
         found(t)->pads = a.len > sizeof(a.data);
 }
 
-static void use_namespace(struct t *t, struct queue *q, uint32_t nsid)
-{
-        const struct id_ns *n = identify(q, CNS_NS, nsid);
-        unsigned format = (n->flbas & 0x0fu) | (n->flbas >> 1 & 0x30u);
-        unsigned shift = n->lbaf[format].lbads;
-
-        if (le64_get(n->nsze) == 0 || shift < LBADS_MIN || shift > 31 || 1u << shift > SLOT_BYTES)
-                return;
-        found(t)->nsid = nsid;
-        found(t)->block = 1u << shift;
-        found(t)->blocks = le64_get(n->nsze);
-}
-
-/* Cases that write outside would blame the target. */
-static void use_writable(struct t *t, struct queue *q)
-{
-        const struct suite *s = t->suite;
-        uint64_t there;
-        char expected[RESULT_TEXT];
-
-        snprintf(expected, sizeof(expected), "NSID %u with the blocks of --allow-write",
-                 s->write_nsid);
-        if (finish(q, send_cmd(q, .opc = NVME_IDENTIFY, .nsid = s->write_nsid, .cdw10 = CNS_NS,
-                               .bytes = IDENTIFY_LEN))
-                .status != NVME_SUCCESS)
-                fail(t, expected, "no such namespace");
-        use_namespace(t, q, s->write_nsid);
-        there = caps(t)->blocks;
-        if (there == 0 || s->write_slba > there || s->write_blocks > there - s->write_slba)
-                fail(t, expected, "%llu blocks that can be used", (unsigned long long)there);
-}
-
-static void probe_namespace(struct t *t, struct queue *q)
-{
-        const le32_t *list;
-
-        if (t->suite->write_nsid) {
-                use_writable(t, q);
-                return;
-        }
-        list = identify(q, CNS_NS_LIST, 0);
-        if (le32_get(list[0]) != 0)
-                use_namespace(t, q, le32_get(list[0]));
-}
-
 /* IOCCSZ counts 16 bytes, with the SQE and what ICDOFF skips; what no PDU could hold is cut off. */
 static uint32_t capsule_bytes(uint32_t ioccsz, uint32_t icdoff)
 {
@@ -95,23 +51,85 @@ static uint32_t bytes_of_mdts(uint8_t mdts, uint64_t cap)
         return mdts > 0 && shift < 32 ? 1u << shift : 0;
 }
 
+static void probe_connect(struct t *t)
+{
+        struct queue *q = admin_queue(t, .disabled = true);
+
+        if (q->talk)
+                found(t)->auth = t->suite->subnqn;
+        found(t)->io = strcmp(t->suite->subnqn, NQN_DISCOVERY) != 0;
+        found(t)->reach = REACH_CONNECT;
+}
+
+/* Before the controller is enabled: how long that may take stands in CAP.TO. */
+static void probe_properties(struct t *t)
+{
+        struct queue *q = admin_queue(t, .disabled = true);
+
+        found(t)->cap = property_get(q, PROP_CAP);
+        found(t)->vs = (uint32_t)property_get(q, PROP_VS);
+        found(t)->reach = REACH_PROPERTIES;
+}
+
 static void probe_controller(struct t *t)
 {
         struct caps *c = found(t);
         struct queue *q = admin_queue(t);
 
-        if (q->talk)
-                c->auth = t->suite->subnqn;
-        c->cap = property_get(q, PROP_CAP);
-        c->vs = (uint32_t)property_get(q, PROP_VS);
         c->id = *identify_ctrl(q);
         c->icdoff = t_is_rdma(t) ? le16_get(c->id.icdoff) : 0;
         c->msdbd = c->id.msdbd;
         c->in_capsule = capsule_bytes(le32_get(c->id.ioccsz), c->icdoff);
         c->mdts = bytes_of_mdts(c->id.mdts, c->cap);
         c->io = c->id.cntrltype <= CNTRLTYPE_IO;
-        if (c->io)
-                probe_namespace(t, q);
+        c->reach = REACH_CONTROLLER;
+}
+
+static void use_namespace(struct t *t, struct queue *q, uint32_t nsid)
+{
+        const struct id_ns *n = identify(q, CNS_NS, nsid);
+        unsigned format = (n->flbas & 0x0fu) | (n->flbas >> 1 & 0x30u);
+        unsigned shift = n->lbaf[format].lbads;
+
+        if (le64_get(n->nsze) == 0 || shift < LBADS_MIN || shift > 31 || 1u << shift > SLOT_BYTES)
+                return;
+        found(t)->nsid = nsid;
+        found(t)->block = 1u << shift;
+        found(t)->blocks = le64_get(n->nsze);
+}
+
+/* Cases that write outside would blame the target. */
+static void use_writable(struct t *t, struct queue *q)
+{
+        const struct suite *s = t->suite;
+        uint64_t there;
+
+        if (finish(q, send_cmd(q, .opc = NVME_IDENTIFY, .nsid = s->write_nsid, .cdw10 = CNS_NS,
+                               .bytes = IDENTIFY_LEN))
+                .status != NVME_SUCCESS)
+                broke(t, "NSID %u of --allow-write: no such namespace", s->write_nsid);
+        use_namespace(t, q, s->write_nsid);
+        there = caps(t)->blocks;
+        if (there == 0 || s->write_slba > there || s->write_blocks > there - s->write_slba)
+                broke(t, "NSID %u: %llu blocks that can be used, --allow-write names others",
+                      s->write_nsid, (unsigned long long)there);
+}
+
+static void probe_namespace(struct t *t)
+{
+        const le32_t *list;
+        struct queue *q;
+
+        if (caps(t)->reach < REACH_CONTROLLER || !caps(t)->io)
+                return;
+        q = admin_queue(t);
+        if (t->suite->write_nsid) {
+                use_writable(t, q);
+                return;
+        }
+        list = identify(q, CNS_NS_LIST, 0);
+        if (le32_get(list[0]) != 0)
+                use_namespace(t, q, le32_get(list[0]));
 }
 
 static void probe_flow_control(struct t *t)
@@ -170,6 +188,36 @@ static void find_subsystem(struct t *t)
              (unsigned long long)n);
 }
 
+/* --- the steps ----------------------------------------------------------------------------- */
+
+struct step { /* a case of its own, that is in the report only if something was wrong */
+        struct test_case test;
+        uint8_t trtype;   /* 0: any */
+        const char *what; /* in an error; NULL: it may fail, that is what there is to know */
+};
+#define STEP(id_, run_, says_) .test = { .id = id_, .rules = nothing, .says = says_, .run = run_ }
+static const enum rule_id nothing[] = { RULE_NONE };
+
+static const struct step steps[] = {
+        { STEP("probe/ics", probe_ics, "ICReq is answered with ICResp"), TRTYPE_TCP, "the ICs" },
+        { STEP("probe/accept", probe_accept, "The connect request is accepted"), TRTYPE_RDMA,
+          "the connect request" },
+        { STEP("probe/connect", probe_connect, "Connect of an admin queue succeeds"), 0,
+          "the controller" },
+        { STEP("probe/properties", probe_properties, "CAP and VS can be read"), 0,
+          "its properties" },
+        { STEP("probe/controller", probe_controller,
+               "The controller can be enabled and identified"),
+          0, "the controller, enabled" },
+        { STEP("probe/namespace", probe_namespace, "There is a namespace, or none is listed"), 0,
+          "its namespace" },
+        { STEP("probe/flow-control", probe_flow_control, "SQ flow control can be disabled") },
+        { STEP("probe/discovery", probe_discovery, "There is a discovery service") },
+        { STEP("probe/persistence", probe_persistence, "Discovery with KATO is granted") },
+};
+
+enum answer { WELL, WRONG /* but the target can be judged */, NO_TARGET };
+
 static const struct exchange_chunk *first_answer(const struct exchange *x)
 {
         for (size_t i = 0; i < x->chunk_count; i++)
@@ -178,98 +226,113 @@ static const struct exchange_chunk *first_answer(const struct exchange *x)
         return NULL;
 }
 
-/* An HTTP server, say: what there is to know is how it begins. */
-static void tell_stranger(const struct t *t, char *error, size_t size)
+/* Whether that is how a target begins; RDMA_CM has seen to it otherwise. */
+static bool is_target(const struct t *t)
 {
-        size_t said = strlen(error);
+        const struct exchange_chunk *c = first_answer(&t->log);
+        uint8_t type = c ? t->log.bytes[c->offset] : PDU_ICREQ;
+
+        return t_is_rdma(t) || type == PDU_ICRESP || type == PDU_C2H_TERM;
+}
+
+/* An HTTP server, say: what there is to know is how it begins. */
+static void tell_stranger(const struct t *t, struct text *text)
+{
         const struct exchange_chunk *c = first_answer(&t->log);
         const uint8_t *p = c ? t->log.bytes + c->offset : NULL;
-        struct text text;
         size_t n = 0;
 
-        if (!c || t_is_rdma(t) || *p == PDU_ICRESP || *p == PDU_C2H_TERM)
+        if (!c || is_target(t))
                 return;
-        text = text_in(error + said, size - said);
-        text_add(&text, "; that is not NVMe/TCP, it begins with ");
+        text_add(text, "; that is not NVMe/TCP, it begins with ");
         while (n < c->len && n < 24 && p[n] >= ' ' && p[n] <= '~')
                 n++;
         if (n >= 4)
-                text_add(&text, "\"%.*s\"", (int)n, (const char *)p);
+                text_add(text, "\"%.*s\"", (int)n, (const char *)p);
         for (size_t i = 0; n < 4 && i < c->len && i < 8; i++)
-                text_add(&text, "%s%02X", i > 0 ? " " : "", p[i]);
+                text_add(text, "%s%02X", i > 0 ? " " : "", p[i]);
 }
 
-/* Runs body; its note goes to `note`, of RESULT_TEXT bytes, if that is not NULL. */
-static bool ask(struct suite *s, const char *what, void (*body)(struct t *t), uint32_t n,
-                char *noted, char *error, size_t size)
+/* What can be judged is: a target that says what none may say, or that takes our Connect and goes wrong
+ * then. `expected` is what words leave that did not see it. */
+static bool is_finding(const struct t *t)
 {
-        const struct test_case test = {
-                .id = what, .rules = RULES(RULE_NONE), .says = what, .run = body
-        };
-        struct result r = { .id = "probe" };
-        const struct notice *last;
+        return t->result->expected[0] &&
+               (caps(t)->reach > REACH_NONE || (t->result->notice_count > 0 && is_target(t)));
+}
+
+static void tell_failure(const struct t *t, const struct step *step, char *error, size_t size)
+{
+        const struct result *r = t->result;
+        const struct notice *last = r->notice_count > 0 ? &r->notices[r->notice_count - 1] : NULL;
+        struct text text = text_in(error, size);
+
+        text_add(&text, "%s", step->what);
+        if (step->test.run == probe_connect)
+                text_add(&text, " of %s", t->suite->subnqn);
+        text_add(&text, ": ");
+        if (r->expected[0])
+                text_add(&text, "%s; seen: ", r->expected);
+        text_add(&text, "%s", r->seen);
+        if (last)
+                text_add(&text, "; before that it broke %s: %s", rule_get(last->rule)->id,
+                         last->line);
+        tell_stranger(t, &text);
+}
+
+/* r is the step's result; error says in one line why it failed. */
+static enum answer ask(struct suite *s, const struct step *step, uint32_t n, struct result *r,
+                       char *error, size_t size)
+{
+        enum answer answer = WELL;
         struct t t;
 
-        t_start(&t, s, &test, &r, n);
-        t_run(&t, body);
-        if (noted)
-                memcpy(noted, r.note, sizeof(r.note));
-        if (r.verdict == VERDICT_PASS || r.verdict == VERDICT_LENIENT) {
-                t_end(&t);
-                return true;
+        *r = (struct result) { .test = &step->test, .level = step->test.level, .repeats = 1 };
+        snprintf(r->id, sizeof(r->id), "%s", step->test.id);
+        t_start(&t, s, &step->test, r, n);
+        t_run(&t, step->test.run);
+        if (step->what && r->verdict != VERDICT_PASS && r->verdict != VERDICT_LENIENT) {
+                answer = is_finding(&t) ? WRONG : NO_TARGET;
+                r->verdict = VERDICT_FAIL;
+                tell_failure(&t, step, error, size);
+                t_keep_exchange(&t);
+                if (s->transcripts)
+                        transcript_write(s->transcripts, r, &t);
         }
-        last = r.notice_count > 0 ? &r.notices[r.notice_count - 1] : NULL;
-        snprintf(error, size, "%s: %s%s%s%s%s%s%s", what, r.expected[0] ? r.expected : r.seen,
-                 r.expected[0] ? "; seen: " : "", r.expected[0] ? r.seen : "",
-                 last ? "; before that it broke " : "", last ? rule_get(last->rule)->id : "",
-                 last ? ": " : "", last ? last->line : "");
-        tell_stranger(&t, error, size);
         t_end(&t);
-        return false;
+        return answer;
 }
 
-bool probe(struct suite *s, char *error, size_t size)
+bool probe(struct suite *s, struct probed *p, char *error, size_t size)
 {
-        static const struct {
-                const char *what;
-                void (*body)(struct t *t);
-                bool needed;
-                uint8_t trtype; /* 0: any */
-        } steps[] = {
-                { "the ICs", probe_ics, true, TRTYPE_TCP },
-                { "the connect request", probe_accept, true, TRTYPE_RDMA },
-                { "the controller", probe_controller, true, 0 },
-                { "disabling SQ flow control", probe_flow_control, false, 0 },
-                { "the discovery service", probe_discovery, false, 0 },
-                { "persistent discovery", probe_persistence, false, 0 },
-        };
-        char why[RESULT_TEXT * 3 + 128];
+        enum { N = sizeof(steps) / sizeof(steps[0]) };
+        _Static_assert((int)N < (int)PROBES, "and one that is being made");
 
-        for (uint32_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        p->count = 0;
+        for (uint32_t i = 0; i < N; i++) {
+                struct result *r = &p->results[p->count];
+                enum answer answer;
+
                 if (steps[i].trtype != 0 && steps[i].trtype != s->trtype)
                         continue;
-                if (ask(s, steps[i].what, steps[i].body, UINT32_C(0x40000000) + i, NULL, why,
-                        sizeof(why)) ||
-                    !steps[i].needed)
-                        continue;
-                if (steps[i].body == probe_controller)
-                        snprintf(error, size, "%s of %s%s", steps[i].what, s->subnqn,
-                                 why + strlen(steps[i].what));
-                else
-                        snprintf(error, size, "%s", why);
-                return false;
+                answer = ask(s, &steps[i], UINT32_C(0x40000000) + i, r, error, size);
+                if (answer == NO_TARGET)
+                        return false;
+                p->count += answer == WRONG || (steps[i].what && r->notice_count > 0);
         }
         return true;
 }
 
 bool probe_subsystem(struct suite *s, char nqn[NQN_FIELD], char *error, size_t size)
 {
-        char noted[RESULT_TEXT] = "";
+        static const struct step step = { STEP("probe/subsystem", find_subsystem,
+                                               "The discovery log names a subsystem"),
+                                          .what = "looking for a subsystem (-n names one)" };
+        struct result r;
 
         s->subnqn = NQN_DISCOVERY;
-        if (!ask(s, "looking for a subsystem (-n names one)", find_subsystem, UINT32_C(0x40000010),
-                 noted, error, size))
+        if (ask(s, &step, UINT32_C(0x40000010), &r, error, size) != WELL)
                 return false;
-        snprintf(nqn, NQN_FIELD, "%.255s", noted);
+        snprintf(nqn, NQN_FIELD, "%.255s", r.note);
         return true;
 }

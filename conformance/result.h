@@ -32,7 +32,7 @@ struct notice { /* a rule that the target broke on the way */
 };
 
 struct result {
-        char id[128];                 /* the case's, or "noticed/RULE" */
+        char id[128];                 /* the case's, "noticed/RULE", "probe/STEP" */
         const struct test_case *test; /* NULL: a noticed rule */
         enum level level;
         enum verdict verdict;
@@ -54,7 +54,7 @@ struct result {
 };
 
 struct run {                    /* the whole */
-        struct result *results; /* by id, the noticed rules at the end */
+        struct result *results; /* the probe's, by id, the noticed rules at the end */
         size_t count;
         unsigned verdicts[VERDICTS]; /* known failures are not in FAIL ... */
         unsigned known, fixed;       /* ... but here */

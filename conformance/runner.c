@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "case_rdma.h"
 #include "host_cases.h"
 #include "standstill.h"
 #include "transcript.h"
@@ -33,15 +34,20 @@ struct crew { /* the threads of a run and what they share */
  * has not run yet. */
 enum { ATTEMPTS = 5, BETWEEN_MS = 500 };
 
+/* Asked for no more than it could do at the start. */
 static void alive(struct t *t)
 {
-        struct queue *q =
-            admin_queue(t, .disabled = !caps(t)->io, .subnqn = caps(t)->io ? NULL : NQN_DISCOVERY,
-                        .hpda = 0, .hdgst = 0, .ddgst = 0);
+        bool enabled = caps(t)->reach == REACH_CONTROLLER && caps(t)->io;
+        struct queue *q;
 
-        if (caps(t)->io)
+        if (caps(t)->reach == REACH_NONE) {
+                (void)(t_is_rdma(t) ? rdma_open(t) : tcp_open(t));
+                return;
+        }
+        q = admin_queue(t, .disabled = !enabled, .hpda = 0, .hdgst = 0, .ddgst = 0);
+        if (enabled)
                 identify_ctrl(q);
-        else
+        else if (caps(t)->reach >= REACH_PROPERTIES)
                 property_get(q, PROP_VS);
 }
 
@@ -70,19 +76,6 @@ static bool still_alive(const struct suite *s, uint32_t n, char *why, size_t siz
 }
 
 /* --- one case ------------------------------------------------------------------------------ */
-
-/* The last words of the exchange, for the report. */
-static void keep_exchange(struct result *r, const struct exchange *x)
-{
-        unsigned n = x->count < RESULT_EXCHANGE ? x->count : RESULT_EXCHANGE;
-
-        r->exchange_count = n;
-        r->exchange_dropped = x->count - n + x->dropped;
-        if (x->count > 0)
-                r->exchange_start = exchange_line(x, 0)->at;
-        for (unsigned i = 0; i < n; i++)
-                r->exchange[i] = *exchange_line(x, x->count - n + i);
-}
 
 static bool went_wrong(const struct result *r)
 {
@@ -167,7 +160,7 @@ static void run_once(struct crew *c, const struct test_case *test, struct result
         if (s->record)
                 transcript_record(s->record, test->id, &t);
         if (went_wrong(r)) {
-                keep_exchange(r, &t.log);
+                t_keep_exchange(&t);
                 if (s->transcripts)
                         transcript_write(s->transcripts, r, &t);
         }
@@ -366,20 +359,23 @@ static void count_notice(struct result *p, const struct result *from, const stru
         snprintf(p->note, RESULT_TEXT, "first seen in %s", from->id);
 }
 
-static void add_notices(struct run *run)
+/* Cases are named before the probe is, whose results are the first. */
+static void add_notices(struct run *run, size_t probed)
 {
-        size_t cases = run->count;
+        size_t n = run->count;
 
         rule_each (rule) {
                 struct result *p = &run->results[run->count];
 
-                if (accounted_for(run->results, cases, rule))
+                if (accounted_for(run->results, n, rule))
                         continue;
-                for (size_t i = 0; i < cases; i++)
-                        for (unsigned k = 0; k < run->results[i].notice_count; k++)
-                                if (run->results[i].notices[k].rule == rule)
-                                        count_notice(p, &run->results[i],
-                                                     &run->results[i].notices[k]);
+                for (size_t i = 0; i < n; i++) {
+                        const struct result *r = &run->results[(i + probed) % n];
+
+                        for (unsigned k = 0; k < r->notice_count; k++)
+                                if (r->notices[k].rule == rule)
+                                        count_notice(p, r, &r->notices[k]);
+                }
                 if (p->repeats > 0)
                         run->count++;
         }
@@ -388,13 +384,20 @@ static void add_notices(struct run *run)
 void runner_run(const struct runner *runner, struct run *run)
 {
         struct crew c = { .r = runner, .slots = slots_of(runner->suite) };
+        size_t probed = runner->probed ? runner->probed->count : 0;
         uint64_t start = conn_clock();
 
-        c.results = calloc(runner->count + (size_t)RULES, sizeof(*c.results));
+        run->results = calloc(probed + runner->count + (size_t)RULES, sizeof(*run->results));
         c.order = calloc(runner->count, sizeof(*c.order));
         c.done = calloc(runner->count, sizeof(*c.done));
-        if (!c.results || !c.order || !c.done)
+        if (!run->results || !c.order || !c.done)
                 abort();
+        c.results = run->results + probed;
+        for (size_t i = 0; i < probed; i++) {
+                run->results[i] = runner->probed->results[i];
+                if (runner->ended)
+                        runner->ended(runner->arg, &run->results[i]);
+        }
         pthread_mutex_init(&c.lock, NULL);
         pthread_cond_init(&c.slot_free, NULL);
         standstill_start(&c.still);
@@ -404,9 +407,8 @@ void runner_run(const struct runner *runner, struct run *run)
         pthread_mutex_destroy(&c.lock);
         free(c.order);
         free(c.done);
-        run->results = c.results;
-        run->count = runner->count;
+        run->count = probed + runner->count;
         run->dead = c.dead;
-        add_notices(run);
+        add_notices(run, probed);
         run->seconds = (double)(conn_clock() - start) / 1000.0;
 }

@@ -8,10 +8,18 @@
 
 #include "suite.h"
 
+/* What the probe saw go wrong, or broken on the way, of a target that can be judged. */
+enum { PROBES = 10 };
+struct probed {
+        struct result results[PROBES];
+        size_t count;
+};
+
 struct runner {
         const struct suite *suite;
         const struct test_case **cases;
         size_t count;
+        const struct probed *probed; /* stands before the results of the cases; or NULL */
         unsigned jobs, repeat;
         bool stop_at_failure; /* enough is known then (--power) */
         /* A case has ended; called in the order of the cases, by one thread at a time. May be NULL.
@@ -20,12 +28,14 @@ struct runner {
         void *arg;
 };
 
-/* The results, by case, then one for each rule that was seen broken and that no failing case names.
+/* The results: the probe's, by case, then one for each rule that was seen broken and that no failing case names.
  * Fills in run->results, count, dead, seconds; the results are the caller's to free. */
 void runner_run(const struct runner *runner, struct run *run);
 
-/* What the target can do: fills in suite->caps. False: error says what did not work. */
-bool probe(struct suite *suite, char *error, size_t size);
+/* What the target can do: fills in suite->caps, as far as the target goes along. What it gets wrong is
+ * in p, the last of it in error. False: there is no target to judge, or none for us, and error says
+ * why. */
+bool probe(struct suite *suite, struct probed *p, char *error, size_t size);
 /* The first NVM subsystem of the suite's transport in the discovery log. */
 bool probe_subsystem(struct suite *suite, char nqn[NQN_FIELD], char *error, size_t size);
 

@@ -108,6 +108,7 @@ static const struct {
         { "base/5.1.13", "Identify" },
         { "base/5.1.25", "Features" },
         { "base/nvm", "NVM commands" },
+        { "probe", "What the target can do" },
         { "noticed", "Seen on the way, named by no case" },
 };
 

@@ -105,6 +105,8 @@ void t_start(struct t *t, const struct suite *s, const struct test_case *test,
 void t_end(struct t *t);
 /* Runs body(t) to its verdict. */
 void t_run(struct t *t, void (*body)(struct t *t));
+/* The last words of the exchange, for the report. */
+void t_keep_exchange(struct t *t);
 /* All of that: start, the test's own body, end. */
 void t_once(const struct suite *s, const struct test_case *test, struct result *result, uint32_t n);
 void *t_alloc(struct t *t, size_t n); /* zeroed, until the case ends */

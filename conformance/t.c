@@ -106,6 +106,20 @@ void t_run(struct t *t, void (*body)(struct t *t))
                 t->result->verdict = VERDICT_PASS;
 }
 
+void t_keep_exchange(struct t *t)
+{
+        const struct exchange *x = &t->log;
+        struct result *r = t->result;
+        unsigned n = x->count < RESULT_EXCHANGE ? x->count : RESULT_EXCHANGE;
+
+        r->exchange_count = n;
+        r->exchange_dropped = x->count - n + x->dropped;
+        if (x->count > 0)
+                r->exchange_start = exchange_line(x, 0)->at;
+        for (unsigned i = 0; i < n; i++)
+                r->exchange[i] = *exchange_line(x, x->count - n + i);
+}
+
 void t_once(const struct suite *s, const struct test_case *test, struct result *result, uint32_t n)
 {
         struct t t;

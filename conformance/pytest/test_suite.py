@@ -20,6 +20,6 @@ def test_case(verdict_of):
 
 def test_nothing_else_was_noticed(results_of):
     """Rules that a target broke on the way, though no case looked for it."""
-    noticed = [r for r in results_of.values() if r["id"].startswith("noticed/")
+    noticed = [r for r in results_of.values() if r["id"].startswith(("noticed/", "probe/"))
                and r.get("baseline") != "listed" and r["verdict"] == "fail"]
     assert not noticed, "\n".join(explain(r) for r in noticed)

@@ -3,6 +3,7 @@
 
 Whatever it does: the end comes soon, says why, and is no crash.
 """
+import json
 import os
 import pathlib
 import resource
@@ -101,7 +102,7 @@ class Connection:
         time.sleep(self.spoilt.thinks)
         if pdu[0] != 0 or pdu[10] > 31:
             return
-        self.send(ICRESP, 0, struct.pack("<HBBI112x", 0, 0, 0, 131072))
+        self.peer.sendall(self.spoilt.icresp)
         while True:
             pdu, data = self.next()
             if pdu[0] != 4:
@@ -123,7 +124,7 @@ class Connection:
             self.entries = sqsize + 1
             known = self.target.controllers.get(struct.unpack_from("<H", data, 16)[0])
             self.controller = known if self.qid else self.target.new_controller()
-            self.respond(cid, 0, self.controller.id)
+            self.respond(cid ^ self.spoilt.connected, 0, self.controller.id)
             return
         offset, value = struct.unpack_from("<IQ", sqe, 44)
         if kind == PROPERTY_SET:
@@ -131,9 +132,11 @@ class Connection:
             self.controller.cc = self.controller.cc if wrong else value & 0xffffffff
             self.respond(cid, 0x4002 if wrong else 0)
             return
+        if not self.spoilt.tells:
+            return
         cc = self.controller.cc
         value = {0: self.spoilt.cap, 8: 0x10400, 0x14: cc,
-                 0x1c: (cc & 1) | (8 if cc >> 14 & 3 else 0)}.get(offset, 0)
+                 0x1c: (cc & self.spoilt.ready) | (8 if cc >> 14 & 3 else 0)}.get(offset, 0)
         self.respond(cid, 0, value & 0xffffffff, value >> 32)
 
     def admin(self, opcode, sqe, cid):
@@ -181,7 +184,8 @@ class Connection:
 
 class Spoilt:
     """How the target behaves; sound here."""
-    cap, ioccsz, lbads, thinks = CAP, 4 + 512, 9, 0
+    cap, ioccsz, lbads, thinks, ready, tells, connected = CAP, 4 + 512, 9, 0, 1, True, 0
+    icresp = struct.pack("<BBBBIHBBI112x", ICRESP, 0, 128, 0, 128, 0, 0, 0, 131072)
 
     def answer(self, queue, cid, data):
         queue.data_out(cid, data)
@@ -259,6 +263,24 @@ class Misaligned(Spoilt):
         queue.respond(cid)
 
 
+class NeverReady(Spoilt):
+    ready = 0
+
+
+class LongIcresp(Spoilt):
+    """PLEN is one byte more than HLEN."""
+    icresp = struct.pack("<BBBBIHBBI112x", ICRESP, 0, 128, 0, 129, 0, 0, 0, 131072) + b"\0"
+
+
+class ConnectOfAnother(Spoilt):
+    """CID of the response."""
+    connected = 1
+
+
+class NoProperties(Spoilt):
+    tells = False
+
+
 class Slow(Spoilt):
     thinks = 0.1
 
@@ -319,6 +341,26 @@ def test_probe_names_the_broken_rule(target):
     done = run("conform", "-a", "127.0.0.1", "-s", target.port, "tcp/3.1")
     assert done.returncode == 3
     assert "before that it broke tcp/3.3.2.1/" in done.stderr
+
+
+ICREQ, READY = "tcp/3.1/icreq-twice", "fab/3.5.2/ready"
+
+
+@pytest.mark.parametrize("target, failed, passed", [
+    (NoData, {"noticed/tcp/3.3.2.1/whole-transfer"}, {"probe/controller", ICREQ, READY}),
+    (OtherCid, {"noticed/tcp/3.3.2.1/cccid"}, {"probe/controller", ICREQ, READY}),
+    (LongIcresp, {"noticed/tcp/3.6.2/plen-c2h"}, {"probe/ics", ICREQ, READY}),
+    (ConnectOfAnother, {"probe/connect", "noticed/tcp/3.3.1/response-cid"}, {ICREQ}),
+    (NeverReady, {"probe/controller", READY}, {ICREQ}),
+    (NoProperties, {"probe/properties", "probe/controller"}, {ICREQ}),
+], indirect=["target"])
+def test_what_the_probe_meets_is_judged(target, failed, passed):
+    """There is a target: its cases run, as far as they come."""
+    done = run("conform", *where(target), "--timeout-scale", 0.3, "--json", "-", ICREQ, READY)
+    assert done.returncode == 1, done.stderr
+    results = {r["id"]: r["verdict"] for r in json.loads(done.stdout)["results"]}
+    assert failed <= {i for i, verdict in results.items() if verdict == "fail"}
+    assert passed <= {i for i, verdict in results.items() if verdict == "pass"}
 
 
 @pytest.mark.parametrize("target", [AllCommandSets], indirect=True)
