@@ -115,7 +115,7 @@ int pcap_command(int argc, char **argv)
 
 struct hearer {
         struct pcap_call *call;
-        record_fn *fn;
+        record_fn *fn, *lost;
         void *user;
 };
 
@@ -127,15 +127,25 @@ static void hear(void *user, const struct record *r)
         h->fn(h->user, r);
 }
 
+static void hear_lost(void *user, const struct record *r)
+{
+        const struct hearer *h = user;
+
+        h->lost(h->user, r);
+}
+
 int pcap_records(struct pcap_call *call, const struct session_options *options, record_fn *fn,
                  void *user, struct trace_totals *totals)
 {
-        struct hearer h = { call, fn, user };
+        struct hearer h = { call, fn, options->lost, user };
+        struct session_options own = *options;
         bool filters = call->args->conn || call->args->qid != ARG_ANY;
 
+        own.lost = h.lost ? hear_lost : NULL;
         call->selected = !filters;
-        return session_read(call->file, &call->args->trace, options, filters ? hear : fn,
-                            filters ? (void *)&h : user, totals, call->err, sizeof(call->err));
+        return session_read(call->file, &call->args->trace, filters ? &own : options,
+                            filters ? hear : fn, filters ? (void *)&h : user, totals, call->err,
+                            sizeof(call->err));
 }
 
 static void remark(const struct pcap_call *call, uint64_t n, const char *what)
@@ -147,6 +157,7 @@ static void remark(const struct pcap_call *call, uint64_t n, const char *what)
 void pcap_remarks(const struct pcap_call *call, const struct trace_totals *t)
 {
         remark(call, t->gaps, "gaps: something is not in the capture");
+        remark(call, t->tls, "connections are TLS, which is not read");
         remark(call, t->fragments, "IP fragments left out");
         remark(call, t->cut, "packets whose headers the snapshot cut off");
         remark(call, t->guessed_times, "frames stamped by another clock, which was aligned");

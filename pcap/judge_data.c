@@ -56,18 +56,26 @@ static void judge_io_sizes(const struct session *s, const struct id_ctrl *id,
         judge_finds(found, !tcp && ioccsz > 4 && ioccsz <= 4 + icdoff, RDMA_ICDOFF);
 }
 
-/* CNTRLTYPE came with 1.4, so that a discovery controller may also say 0. */
+/* CNTRLTYPE came with 1.4, so that a discovery controller may also say 0. A discovery subsystem may have
+ * a name of its own, and not all controllers of others are there for I/O. */
+static bool is_type_wrong(const struct association *a, const struct id_ctrl *id)
+{
+        bool well_known = strncmp(a->connect.subnqn, NQN_DISCOVERY, NQN_FIELD) == 0;
+
+        if (le32_get(id->ver) < NVME_VERSION(1, 4, 0))
+                return false;
+        return well_known ? id->cntrltype != CNTRLTYPE_DISCOVERY
+                          : id->cntrltype < CNTRLTYPE_IO || id->cntrltype > CNTRLTYPE_ADMIN;
+}
+
 static void judge_id_ctrl(const struct session *s, const struct id_ctrl *id, struct rule_set *found)
 {
         const struct association *a = s->assoc;
         uint32_t sgls = le32_get(id->sgls);
-        bool typed = le32_get(id->ver) >= NVME_VERSION(1, 4, 0);
         bool keyed = (sgls & 3) == 1 && sgls & 1 << 2;
 
         judge_finds(found, le16_get(id->cntlid) != a->cntlid, ID_CNTLID);
-        judge_finds(found,
-                    typed && id->cntrltype != (a->discovery ? CNTRLTYPE_DISCOVERY : CNTRLTYPE_IO),
-                    ID_CNTRLTYPE);
+        judge_finds(found, is_type_wrong(a, id), ID_CNTRLTYPE);
         judge_finds(found, (sgls & 3) != 1 && (sgls & 3) != 2, ID_SGLS);
         judge_finds(found, s->conn->transport != TRACE_TCP && !keyed, RDMA_SGLS);
         if (a->discovery || is_kind_of_discovery(id))

@@ -184,7 +184,7 @@ static void replace_all(const struct scrub *s, const struct piece *d, uint64_t b
         {                                                                                          \
                 offsetof(type, member), sizeof(((type *)0)->member), kind                          \
         }
-#define PLACES(list) list, sizeof(list) / sizeof((list)[0])
+#define LISTED(list) list, sizeof(list) / sizeof((list)[0])
 
 static const struct place in_connect[] = {
         PLACE(struct connect_data, hostid, KIND_BYTES),
@@ -208,6 +208,36 @@ static const struct place in_disc_entry[] = {
 };
 static const struct place in_hostid[] = { { 0, 16, KIND_BYTES } };
 
+/* What is known to name nobody is left as it is; what is not known is emptied: vendors' own, telemetry,
+ * hosts' names, metadata that an administrator wrote. */
+struct harmless {
+        uint8_t first, last;
+};
+static const struct harmless harmless_cns[] = {
+        { CNS_NS_LIST, CNS_NS_LIST },
+        { CNS_IOCS_NS, CNS_NS_INDEPENDENT },
+        { CNS_ALLOCATED_NS_LIST, CNS_ALLOCATED_NS_LIST },
+        { CNS_NS_CTRL_LIST, CNS_CTRL_LIST },
+        { CNS_IOCS, CNS_IOCS },
+};
+static const struct harmless harmless_logs[] = {
+        { LOG_SUPPORTED, 0x06 }, /* to self-tests */
+        { LOG_ANA, LOG_ANA },
+        { LOG_FEATURE_EFFECTS, LOG_FEATURE_EFFECTS },
+};
+static const struct harmless harmless_features[] = {
+        { FEAT_TIMESTAMP, FEAT_TIMESTAMP },
+        { FEAT_HOST_BEHAVIOR, FEAT_HOST_BEHAVIOR },
+};
+
+static bool is_harmless(const struct harmless *list, size_t n, uint8_t id)
+{
+        for (size_t i = 0; i < n; i++)
+                if (id >= list[i].first && id <= list[i].last)
+                        return true;
+        return false;
+}
+
 /* Identification descriptors follow each other from the start; without that they cannot be read. */
 static void replace_descriptors(const struct scrub *s, const struct piece *d)
 {
@@ -227,16 +257,18 @@ static void scrub_identify(const struct scrub *s, uint8_t cns, const struct piec
 {
         switch (cns) {
         case CNS_CTRL:
-                replace_all(s, d, 0, PLACES(in_id_ctrl));
+                replace_all(s, d, 0, LISTED(in_id_ctrl));
                 break;
         case CNS_NS:
         case CNS_ALLOCATED_NS:
-                replace_all(s, d, 0, PLACES(in_id_ns));
+                replace_all(s, d, 0, LISTED(in_id_ns));
                 break;
         case CNS_NS_DESCS:
                 replace_descriptors(s, d);
                 break;
-        default: /* lists and capabilities name nobody */
+        default:
+                if (!is_harmless(LISTED(harmless_cns), cns))
+                        memset(d->p, 0, d->n);
                 break;
         }
 }
@@ -246,14 +278,15 @@ static void scrub_log(const struct scrub *s, const union sqe *sqe, struct piece 
         uint8_t lid = (uint8_t)le32_get(sqe->cdw10);
         uint64_t first = d.offset += le32_get(sqe->cdw12) | (uint64_t)le32_get(sqe->cdw13) << 32;
 
-        if (lid >= 0xc0) /* vendor */
-                memset(d.p, 0, d.n);
-        if (lid != LOG_DISCOVERY)
+        if (lid != LOG_DISCOVERY) {
+                if (!is_harmless(LISTED(harmless_logs), lid))
+                        memset(d.p, 0, d.n);
                 return;
+        }
         first = first < DISC_HEADER_LEN ? 0 : (first - DISC_HEADER_LEN) / DISC_ENTRY_LEN;
         for (uint64_t at = DISC_HEADER_LEN + first * DISC_ENTRY_LEN; at < d.offset + d.n;
              at += DISC_ENTRY_LEN)
-                replace_all(s, &d, at, PLACES(in_disc_entry));
+                replace_all(s, &d, at, LISTED(in_disc_entry));
 }
 
 static void scrub_admin(const struct scrub *s, const union sqe *sqe, const struct piece *d)
@@ -262,14 +295,14 @@ static void scrub_admin(const struct scrub *s, const union sqe *sqe, const struc
         bool feature = sqe->opc == NVME_SET_FEATURES || sqe->opc == NVME_GET_FEATURES;
 
         if (sqe->opc == NVME_FABRICS && sqe->fctype == FCTYPE_CONNECT)
-                replace_all(s, d, 0, PLACES(in_connect));
+                replace_all(s, d, 0, LISTED(in_connect));
         else if (sqe->opc == NVME_IDENTIFY)
                 scrub_identify(s, selector, d);
         else if (sqe->opc == NVME_GET_LOG_PAGE)
                 scrub_log(s, sqe, *d);
         else if (feature && selector == FEAT_HOSTID)
-                replace_all(s, d, 0, PLACES(in_hostid));
-        else if (!feature)
+                replace_all(s, d, 0, LISTED(in_hostid));
+        else if (!feature || !is_harmless(LISTED(harmless_features), selector))
                 memset(d->p, 0, d->n);
 }
 

@@ -28,6 +28,7 @@ struct reader {
         void *user;
         struct association *associations;
         struct session_cmd *spare; /* records of commands that are over */
+        struct session_cmd *lost;  /* given up with the event in hand */
         struct auth_memory auth;
         unsigned numbered;
         bool no_memory;
@@ -53,7 +54,7 @@ struct session_cmd *session_find(const struct session *s, uint16_t cid)
         return find_cmd(s->private, cid);
 }
 
-static void drop_cmd(struct reader *r, struct session_private *p, struct session_cmd *cmd)
+static void unlink_cmd(struct session_private *p, struct session_cmd *cmd)
 {
         struct session_cmd **at = bucket_of(p, cmd->cid);
 
@@ -62,17 +63,53 @@ static void drop_cmd(struct reader *r, struct session_private *p, struct session
         *at = cmd->next;
         if (p->by_key == cmd)
                 p->by_key = NULL;
-        p->pub.outstanding--;
+}
+
+static void free_cmd(struct reader *r, struct session_cmd *cmd)
+{
         free(cmd->data);
         cmd->next = r->spare;
         r->spare = cmd;
 }
 
-static void drop_all(struct reader *r, struct session_private *p)
+static void give_up(struct reader *r, struct session_private *p, struct session_cmd *cmd)
+{
+        unlink_cmd(p, cmd);
+        cmd->next = r->lost;
+        r->lost = cmd;
+}
+
+static void give_up_all(struct reader *r, struct session_private *p)
 {
         for (unsigned i = 0; i < CMD_BUCKETS; i++)
                 while (p->bucket[i])
-                        drop_cmd(r, p, p->bucket[i]);
+                        give_up(r, p, p->bucket[i]);
+}
+
+static void tell_lost(struct reader *r, struct record rec)
+{
+        while (r->lost) {
+                rec.cmd = r->lost;
+                r->lost = rec.cmd->next;
+                if (r->options->lost)
+                        r->options->lost(r->user, &rec);
+                free_cmd(r, rec.cmd);
+        }
+}
+
+/* Where both sides have gaps, a command may have been answered, and its CID be another's now. */
+static void take_gap(struct reader *r, struct session_private *p, enum party sender)
+{
+        struct session_cmd *next;
+
+        p->pub.gapped = true;
+        for (unsigned i = 0; i < CMD_BUCKETS; i++)
+                for (struct session_cmd *c = p->bucket[i]; c; c = next) {
+                        next = c->next;
+                        c->gap[sender] = true;
+                        if (c->gap[PARTY_HOST] && c->gap[PARTY_CONTROLLER])
+                                give_up(r, p, c);
+                }
 }
 
 static struct session_cmd *new_cmd(struct reader *r)
@@ -93,7 +130,7 @@ static struct session_cmd *add_cmd(struct reader *r, struct session_private *p, 
         struct session_cmd *old = find_cmd(p, cid), *cmd, **bucket;
 
         if (old)
-                drop_cmd(r, p, old);
+                give_up(r, p, old);
         cmd = new_cmd(r);
         if (!cmd) {
                 r->no_memory = true;
@@ -103,7 +140,6 @@ static struct session_cmd *add_cmd(struct reader *r, struct session_private *p, 
         bucket = bucket_of(p, cid);
         cmd->next = *bucket;
         *bucket = cmd;
-        p->pub.outstanding++;
         p->pub.commands++;
         return cmd;
 }
@@ -169,6 +205,12 @@ static void take_data(struct reader *r, const struct session *s, struct session_
         cmd->data_last = e->at;
         *(e->sender == PARTY_HOST ? &cmd->h2c : &cmd->c2h) += n;
         keep_data(r, s, cmd, offset, p, n);
+}
+
+/* Pieces that did not come leave holes. */
+static void find_holes(struct session_cmd *cmd)
+{
+        cmd->data_cut |= cmd->h2c + cmd->c2h < cmd->data_len;
 }
 
 static void ask(struct session_cmd *cmd, const struct trace_event *e)
@@ -250,21 +292,35 @@ static bool same_ends(const struct trace_conn *a, const struct trace_conn *b)
         return true;
 }
 
+/* How well it fits; 0: not at all. */
+static unsigned fit(const struct association *a, const struct session *s,
+                    const struct connect_data *c)
+{
+        bool ends = same_ends(a->first->conn, s->conn);
+
+        if (!a->named || a->cntlid != le16_get(c->cntlid))
+                return 0;
+        if (same_host(&a->connect, c) && strncmp(a->connect.subnqn, c->subnqn, NQN_FIELD) == 0)
+                return ends ? 3 : 2;
+        return ends && !a->discovery;
+}
+
 /* The association that a Connect of an I/O queue joins: controllers of several subsystems may have
- * the same CNTLID, so that of the same names goes first. */
+ * the same CNTLID, so that of the same names goes first; and where the same traffic was caught twice,
+ * on both sides of a NAT, that between the same addresses. */
 static struct association *find_association(const struct reader *r, const struct session *s,
                                             const struct connect_data *c)
 {
         struct association *found = NULL;
+        unsigned best = 0;
 
         for (struct association *a = r->associations; a; a = a->next) {
-                if (!a->named || a->cntlid != le16_get(c->cntlid))
+                unsigned fits = fit(a, s, c);
+
+                if (fits <= best)
                         continue;
-                if (same_host(&a->connect, c) &&
-                    strncmp(a->connect.subnqn, c->subnqn, NQN_FIELD) == 0)
-                        return a;
-                if (!found && !a->discovery && same_ends(a->first->conn, s->conn))
-                        found = a;
+                best = fits;
+                found = a;
         }
         return found;
 }
@@ -302,6 +358,7 @@ static void identified(struct session_private *p, const struct session_cmd *cmd)
         a->icdoff = le16_get(id->icdoff);
         a->msdbd = id->msdbd;
         a->nn = le32_get(id->nn);
+        a->discovery |= id->cntrltype == CNTRLTYPE_DISCOVERY;
         a->identified = true;
 }
 
@@ -593,7 +650,6 @@ static struct session_private *open_session(struct reader *r, const struct trace
 static void close_session(struct reader *r, struct session_private *p)
 {
         leave(r, &p->pub);
-        drop_all(r, p);
         judge_free(p->judge);
         free(p);
 }
@@ -634,9 +690,11 @@ static void take_event(struct reader *r, struct session_private *p, struct recor
         case TRACE_REFUSAL:
                 break;
         case TRACE_GAP:
-                p->pub.gapped = true;
+                take_gap(r, p, rec->e->sender);
                 break;
         }
+        if (rec->ends && rec->cmd)
+                find_holes(rec->cmd);
 }
 
 static bool succeeds(const struct record *rec)
@@ -655,7 +713,8 @@ static void after(struct reader *r, struct session_private *p, struct record *re
         if (succeeds(rec) && rec->cmd->sqe.opc == NVME_FABRICS &&
             rec->cmd->sqe.fctype == FCTYPE_DISCONNECT)
                 p->pub.disconnected = true;
-        drop_cmd(r, p, rec->cmd);
+        unlink_cmd(p, rec->cmd);
+        free_cmd(r, rec->cmd);
 }
 
 static void on_event(void *user, const struct trace_event *e)
@@ -676,6 +735,9 @@ static void on_event(void *user, const struct trace_event *e)
         weigh(r, p, &rec);
         r->fn(r->user, &rec);
         after(r, p, &rec);
+        if (e->kind == TRACE_CLOSED)
+                give_up_all(r, p);
+        tell_lost(r, rec);
         if (e->kind == TRACE_CLOSED)
                 close_session(r, p);
 }

@@ -21,7 +21,7 @@ struct association {
         struct connect_data connect;
         bool named; /* `connect` was seen whole */
         uint16_t cntlid;
-        bool discovery;      /* SUBNQN is the discovery NQN */
+        bool discovery;      /* SUBNQN is the discovery NQN, or Identify said so */
         uint32_t in_capsule; /* bytes of in-capsule data of I/O commands; 0: not known */
         uint16_t icdoff;
         uint8_t msdbd;
@@ -45,7 +45,8 @@ struct session_cmd {
         struct rdma_data rdma; /* where its data is; RDMA only */
         uint8_t *data;     /* kept as session_options say, at most SESSION_DATA_MAX; the holes */
         uint32_t data_len; /* of it are zeroes */
-        bool data_cut;     /* some of it is not in the capture */
+        bool data_cut;     /* some of it is not in the capture: known when the command ends */
+        bool gap[2];       /* something that this side sent since is missing */
         uint64_t mark;     /* the judge's, from its beginning to its end; */
         bool expired;      /* so is this */
         struct session_cmd *next;
@@ -62,7 +63,6 @@ struct session {
         bool disconnected;         /* a Disconnect of it has succeeded */
         int qid;                   /* -1: not known */
         bool gapped;               /* something of it is missing */
-        unsigned outstanding;      /* commands */
         struct capture_place opened;
         unsigned broken; /* findings of level must so far */
         struct session_private *private;
@@ -86,6 +86,9 @@ struct session_options {
         bool judge;
         bool keep_data; /* of all commands; else of Connect and of admin commands only */
         const struct rule_set *waived; /* rules that are not checked; may be NULL */
+        /* r->cmd is over without an answer: its connection is, its CID was used anew, or both sides have
+         * gaps since, so that it may have been. Called behind the record of r->e. May be NULL. */
+        void (*lost)(void *user, const struct record *r);
 };
 
 typedef void record_fn(void *user, const struct record *r);

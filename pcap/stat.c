@@ -191,6 +191,13 @@ static void take_conn(struct stats *s, const struct record *r)
         c->qid = r->session->qid;
 }
 
+/* Of a queue that was not known to be the one selected, the beginning was not counted. */
+static void less_depth(struct stats *s)
+{
+        if (s->depth > 0)
+                s->depth--;
+}
+
 static void on_record(void *user, const struct record *r)
 {
         struct gatherer *g = user;
@@ -201,11 +208,6 @@ static void on_record(void *user, const struct record *r)
         if (!args_select_queue(g->args, r))
                 return;
         take_conn(s, r);
-        if (r->e->kind == TRACE_CLOSED) {
-                s->unanswered += r->session->outstanding;
-                s->depth =
-                    s->depth > r->session->outstanding ? s->depth - r->session->outstanding : 0;
-        }
         s->commands += r->sqe != NULL;
         s->aers += r->sqe && aer;
         if (!r->cmd || aer)
@@ -217,8 +219,18 @@ static void on_record(void *user, const struct record *r)
         if (!r->ends)
                 return;
         take_end(s, r);
-        if (s->depth > 0)
-                s->depth--;
+        less_depth(s);
+}
+
+static void on_lost(void *user, const struct record *r)
+{
+        struct gatherer *g = user;
+
+        if (!args_select_queue(g->args, r))
+                return;
+        g->s.unanswered++;
+        if (!is_aer(r->session, &r->cmd->sqe))
+                less_depth(&g->s);
 }
 
 /* --- text ------------------------------------------------------------------------------------- */
@@ -475,7 +487,7 @@ static void free_groups(struct stats *s)
 
 static int report(struct pcap_call *call, struct gatherer *g)
 {
-        struct session_options options = { 0 };
+        struct session_options options = { .lost = on_lost };
         struct trace_totals totals;
         int rc = PCAP_OK;
 

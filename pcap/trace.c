@@ -93,7 +93,7 @@ void bytes_free(struct bytes *b)
 
 enum { HEAD = 32 }; /* bytes that tell all protocols apart */
 
-enum protocol { PROTOCOL_UNKNOWN, PROTOCOL_NVME, PROTOCOL_IWARP, PROTOCOL_OTHER };
+enum protocol { PROTOCOL_UNKNOWN, PROTOCOL_NVME, PROTOCOL_IWARP, PROTOCOL_TLS, PROTOCOL_OTHER };
 
 struct flow {
         enum protocol protocol;
@@ -120,6 +120,14 @@ static void on_opened(void *user, struct capture_conn *c, const struct capture_p
         c->user = f;
 }
 
+/* A handshake record of TLS (RFC 8446 5.1): nothing behind it can be read. */
+static bool is_tls(const uint8_t *p, size_t n)
+{
+        static const uint8_t handshake[2] = { 22, 3 };
+
+        return memcmp(p, handshake, n < 2 ? n : 2) == 0;
+}
+
 /* As soon as the host's first bytes leave no doubt; PROTOCOL_UNKNOWN: more are needed. */
 static enum protocol guess_from_start(const struct flow *f, const uint8_t *p, size_t n)
 {
@@ -127,6 +135,8 @@ static enum protocol guess_from_start(const struct flow *f, const uint8_t *p, si
                 return n >= 8 ? PROTOCOL_NVME : PROTOCOL_UNKNOWN;
         if (iwarp_is_request(p, n))
                 return n >= 16 ? PROTOCOL_IWARP : PROTOCOL_UNKNOWN;
+        if (f->service && is_tls(p, n))
+                return n >= 2 ? PROTOCOL_TLS : PROTOCOL_UNKNOWN;
         return f->service ? PROTOCOL_NVME : PROTOCOL_OTHER;
 }
 
@@ -155,9 +165,11 @@ static void decide(struct tracer *t, struct flow *f, const struct capture_conn *
                 f->tcp = tcp_flow_new(t, c, begun);
         else if (protocol == PROTOCOL_IWARP)
                 f->iwarp = iwarp_flow_new(t, c, begun);
+        else if (protocol == PROTOCOL_TLS)
+                t->totals.tls++;
         else
                 t->totals.other++;
-        if (protocol != PROTOCOL_OTHER && !f->tcp) {
+        if ((protocol == PROTOCOL_NVME || protocol == PROTOCOL_IWARP) && !f->tcp) {
                 t->no_memory = true;
                 f->protocol = PROTOCOL_OTHER;
         }
@@ -275,6 +287,11 @@ static void on_skipped(void *user, bool fragment, const struct capture_place *at
                 t->totals.cut++;
 }
 
+static bool on_service(void *user, uint16_t port)
+{
+        return trace_is_service(user, port);
+}
+
 static void on_packet(void *user, const struct capture_place *at)
 {
         struct tracer *t = user;
@@ -294,6 +311,7 @@ int trace_read(const char *path, const struct trace_options *options, trace_fn *
                 .closed = on_closed,
                 .datagram = on_datagram,
                 .skipped = on_skipped,
+                .service = on_service,
                 .packet = on_packet,
         };
         struct tracer t = { .fn = fn, .user = user };

@@ -131,6 +131,7 @@ struct trace_totals {
         uint64_t fragments, cut;       /* frames that could not be read */
         uint64_t guessed_times;        /* frames with a clock of their own */
         uint64_t conns, other;         /* NVMe connections; TCP connections of something else */
+        uint64_t tls;                  /* TLS on a port of controllers: not read */
         uint64_t gaps, pdus, capsules; /* pdus: NVMe/TCP */
         uint64_t repeated;             /* RoCE packets that came again */
         uint64_t strange;              /* RoCE packets and MADs of no connection that is known */

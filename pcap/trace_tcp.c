@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "pdu/machine/framer.h"
+#include "pdu/wire/crc32c.h"
 
 struct direction {
         struct framer framer;
@@ -49,20 +50,58 @@ static bool is_common(const struct pdu_ch *ch, enum party sender)
             ch->flags & ~info->flags)
                 return false;
         head = ch->hlen + (info->has_hdgst && ch->flags & PDU_HDGSTF ? PDU_DIGEST_LEN : 0u);
+        if (ch->type == PDU_H2C_TERM || ch->type == PDU_C2H_TERM)
+                return plen >= head && plen <= PDU_TERM_MAX;
         if (!info->has_data || ch->pdo == 0)
-                return plen == head || (ch->type == PDU_H2C_TERM || ch->type == PDU_C2H_TERM);
+                return plen == head;
         return ch->pdo >= head && ch->pdo <= PDU_PDO_MAX && ch->pdo % 4 == 0 && plen > ch->pdo;
 }
 
-/* Data PDUs say twice how much they carry. */
+static bool is_command(const union pdu *h, uint32_t data)
+{
+        const struct sgl *sgl = &h->cmd.sqe.sgl;
+
+        return (h->cmd.sqe.flags & SQE_PSDT_MASK) == SQE_PSDT_SGL &&
+               (h->ch.pdo == 0 || (sgl->id == SGL_IN_CAPSULE && le32_get(sgl->len) == data));
+}
+
+static bool is_term(const union pdu *h)
+{
+        uint16_t fes = le16_get(h->term.fes);
+
+        return fes >= FES_INVALID_HEADER_FIELD && fes <= FES_UNSUPPORTED_PARAMETER;
+}
+
+/* What carries data says twice how much; payload that looks like the rest is not rare enough. */
 static bool is_consistent(const union pdu *h)
 {
         uint32_t ddgst = h->ch.flags & PDU_DDGSTF ? PDU_DIGEST_LEN : 0;
+        uint32_t data = le32_get(h->ch.plen) - h->ch.pdo - ddgst;
 
-        if (h->ch.type != PDU_C2H_DATA && h->ch.type != PDU_H2C_DATA)
+        switch (h->ch.type) {
+        case PDU_CAPSULE_CMD:
+                return is_command(h, data);
+        case PDU_H2C_TERM:
+        case PDU_C2H_TERM:
+                return is_term(h);
+        case PDU_C2H_DATA:
+        case PDU_H2C_DATA:
+                return h->ch.pdo > 0 && le32_get(h->data.length) == data;
+        default:
                 return true;
-        return h->ch.pdo > 0 &&
-               le32_get(h->ch.plen) == h->ch.pdo + le32_get(h->data.length) + ddgst;
+        }
+}
+
+static bool is_digest_right(const union pdu *h, const uint8_t *p, size_t n)
+{
+        le32_t digest;
+
+        if (!pdu_info(h->ch.type)->has_hdgst || !(h->ch.flags & PDU_HDGSTF))
+                return true;
+        if (n < h->ch.hlen + sizeof(digest))
+                return false;
+        memcpy(&digest, p + h->ch.hlen, sizeof(digest));
+        return le32_get(digest) == crc32c(p, h->ch.hlen);
 }
 
 bool tcp_is_plausible(const uint8_t *p, size_t n, enum party sender)
@@ -70,10 +109,13 @@ bool tcp_is_plausible(const uint8_t *p, size_t n, enum party sender)
         union pdu h;
         uint32_t plen;
 
-        if (n < sizeof(struct pdu_data))
+        if (n < sizeof(h.ch))
                 return false;
-        memcpy(&h, p, sizeof(h.data));
-        if (!is_common(&h.ch, sender) || !is_consistent(&h))
+        memcpy(&h.ch, p, sizeof(h.ch));
+        if (!is_common(&h.ch, sender) || n < h.ch.hlen)
+                return false;
+        memcpy(&h, p, h.ch.hlen);
+        if (!is_consistent(&h) || !is_digest_right(&h, p, n))
                 return false;
         plen = le32_get(h.ch.plen);
         if (plen >= n || n - plen < sizeof(h.ch))
@@ -335,6 +377,8 @@ static size_t feed(struct tracer *t, struct tcp_flow *f, enum party sender, cons
 {
         struct direction *d = &f->dir[sender];
 
+        if (f->guessed && d->fed >= d->ends && n >= sizeof(struct pdu_ch) && have(&d->framer) == 0)
+                guess_format(f, (const void *)p);
         if (have(&d->framer) == 0 && !has_sink(d))
                 return feed_in_place(t, f, sender, p,
                                      n < UINT32_MAX / 2 ? (uint32_t)n : UINT32_MAX / 2);
@@ -363,6 +407,20 @@ static void found(struct tracer *t, struct tcp_flow *f, enum party sender, const
         trace_emit(t, &e);
 }
 
+/* Whether its digests are those that both sides agreed to; nobody saw that: they may be. */
+static bool is_agreed(const struct tcp_flow *f, enum party sender, const uint8_t *p)
+{
+        const struct pdu_format *format = &f->dir[sender].framer.format;
+        const struct pdu_info *info = pdu_info(p[0]);
+        const struct pdu_ch *ch = (const void *)p;
+
+        if (!f->negotiated || !info->has_hdgst)
+                return true;
+        if (!(ch->flags & PDU_HDGSTF) != !format->hdgst)
+                return false;
+        return !info->has_data || ch->pdo == 0 || !(ch->flags & PDU_DDGSTF) == !format->ddgst;
+}
+
 /* The next PDU that is beyond doubt. It has to begin, with its type's header, within a packet.
  * Returns how many bytes are not it. */
 static size_t search(struct tracer *t, struct tcp_flow *f, enum party sender, const uint8_t *p,
@@ -371,7 +429,7 @@ static size_t search(struct tracer *t, struct tcp_flow *f, enum party sender, co
         size_t i;
 
         for (i = 0; i < n; i++)
-                if (tcp_is_plausible(p + i, n - i, sender) ||
+                if ((tcp_is_plausible(p + i, n - i, sender) && is_agreed(f, sender, p + i)) ||
                     (sender == PARTY_HOST && n - i >= 8 && tcp_is_icreq(p + i, n - i)))
                         break;
         f->dir[sender].skipped += i;

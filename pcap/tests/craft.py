@@ -41,9 +41,12 @@ class Capture:
 class Stream:
     """A TCP connection."""
 
-    def __init__(self, capture, port):
-        self.capture, self.port = capture, {**PORT, "host": port}
+    def __init__(self, capture, port, begun=True, **ports):
+        """begun: with its handshake; else the capture begins in its middle."""
+        self.capture, self.port = capture, {**PORT, "host": port, **ports}
         self.seq = {"host": 1000, "controller": 5000}
+        if not begun:
+            return
         self.segment("host", 0x02)
         self.segment("controller", 0x12)
         self.segment("host", 0x10)
@@ -53,6 +56,10 @@ class Stream:
                            self.seq[sender], self.seq[other(sender)], 0x50, flags, 65535, 0, 0)
         self.capture.frame(sender, 6, head + data)
         self.seq[sender] += len(data) + (flags & 3 != 0)
+
+    def lose(self, sender, n):
+        """Bytes that were sent, and that the capture does not have."""
+        self.seq[sender] += n
 
     def send(self, sender, data):
         for at in range(0, len(data), 1400):

@@ -243,24 +243,26 @@ static struct conn *find(struct reader *r, const struct packet *s)
         return NULL;
 }
 
-static bool is_service(uint16_t port)
+static bool is_service(const struct reader *r, uint16_t port)
 {
+        if (r->ops->service)
+                return r->ops->service(r->user, port);
         return port == NVME_TCP_PORT || port == NVME_DISC_PORT;
 }
 
 /* Which side opened the connection: SYN tells; else the ports have to. */
-static bool from_host(const struct packet *s)
+static bool from_host(const struct reader *r, const struct packet *s)
 {
         if (s->flags & TCP_SYN)
                 return !(s->flags & TCP_ACK);
-        if (is_service(s->from.port) != is_service(s->to.port))
-                return is_service(s->to.port);
+        if (is_service(r, s->from.port) != is_service(r, s->to.port))
+                return is_service(r, s->to.port);
         return s->from.port > s->to.port;
 }
 
 static void start(struct reader *r, struct conn *c, const struct packet *s)
 {
-        bool host = from_host(s);
+        bool host = from_host(r, s);
 
         c->pub = (struct capture_conn) {
                 .number = ++r->conns,

@@ -60,6 +60,8 @@ struct capture_ops {
         void (*datagram)(void *user, const struct packet *p, const struct capture_place *at);
         /* IP that cannot be read: a fragment, or headers that the snapshot cut off. */
         void (*skipped)(void *user, bool fragment, const struct capture_place *at);
+        /* Whether controllers listen there; NULL: at 4420 and 8009. */
+        bool (*service)(void *user, uint16_t port);
         /* Each packet, before what comes of it. */
         void (*packet)(void *user, const struct capture_place *at);
 };

@@ -87,7 +87,7 @@ static const struct field id_ctrl_fields[] = {
         FIELD(struct id_ctrl, rrls),
         FIELD(struct id_ctrl, cntrltype,
               .words = WORDS({ CNTRLTYPE_IO, "I/O" }, { CNTRLTYPE_DISCOVERY, "discovery" },
-                             { 3, "administrative" })),
+                             { CNTRLTYPE_ADMIN, "administrative" })),
         FIELD(struct id_ctrl, fguid, .kind = FIELD_UUID),
         FIELD(struct id_ctrl, crdt1),
         FIELD(struct id_ctrl, crdt2),

@@ -397,6 +397,7 @@ enum {
         OAES_DISCOVERY = 1u << 31,
         CNTRLTYPE_IO = 1,
         CNTRLTYPE_DISCOVERY = 2,
+        CNTRLTYPE_ADMIN = 3,
         ONCS_COMPARE = 1 << 0,
         ONCS_WRITE_UNCORRECTABLE = 1 << 1,
         ONCS_DSM = 1 << 2,

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Captures as they come from production: with holes, from the middle, caught twice, of other things."""
+import json
+import os
+import pathlib
+import struct
+import subprocess
+
+import pytest
+
+import craft
+from craft import Capture, Queue, Stream, TRANSPORT, admin, cqe, discovery, identify, io, pdu, sgl, sqe
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
+READ, WRITE, FLUSH = 2, 1, 0
+LAST = 4
+
+
+def crc32c(content):
+    crc = 0xffffffff
+    for byte in content:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
+def pcap(*args, code=0):
+    done = subprocess.run([NVMFSPEC, "pcap", *map(str, args)], capture_output=True, text=True,
+                          timeout=60)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def stat(path):
+    return json.loads(pcap("stat", "-o", "json", path).stdout)
+
+
+def data(kind, cid, at, content, flags=LAST, ttag=0):
+    return pdu(kind, struct.pack("<HHII4x", cid, ttag, at, len(content)), content, flags=flags)
+
+
+def r2t(cid, length):
+    return pdu(9, struct.pack("<HHII4x", cid, 1, 0, length))
+
+
+def start(queue, opc, length, slba=0, cid=None):
+    cid = cid or queue.next_cid()
+    queue.send(sqe(opc, cid, nsid=1, dptr=sgl(TRANSPORT, length), cdw=[slba, 0, length // 512 - 1]))
+    return cid
+
+
+def queues(capture):
+    a = admin(capture)
+    a.identify()
+    return a, io(capture)
+
+
+def written(capture, tmp_path, *rest):
+    for queue in rest:
+        queue.stream.close()
+    return capture.write(tmp_path / "x.pcap")
+
+
+# --- data that is not there ------------------------------------------------------------------------
+
+def test_data_that_was_lost_is_not_zeroes(tmp_path):
+    """A whole C2HData, and a whole H2CData, between others of the same command."""
+    capture = Capture()
+    a, q = queues(capture)
+    cid = start(q, READ, 1024)
+    q.stream.lose("controller", 24 + 512)
+    q.controller(data(7, cid, 512, b"B" * 512))
+    q.answer(cid)
+    cid = start(q, WRITE, 1024, slba=8)
+    q.controller(r2t(cid, 1024))
+    q.stream.lose("host", 24 + 512)
+    q.host(data(6, cid, 512, b"W" * 512, ttag=1))
+    q.answer(cid)
+    path = written(capture, tmp_path, q, a)
+    out = pcap("extract", path, "--kind", "data", "--block-size", 512, "--to", tmp_path / "image")
+    assert "2 commands left out" in out.stderr
+    assert not (tmp_path / "image").read_bytes()
+
+
+def test_the_next_command_of_a_cid_is_not_the_one_before(tmp_path):
+    """The response of CID 5 is lost, and the next command with it."""
+    capture = Capture()
+    a, q = queues(capture)
+    start(q, READ, 512, cid=5)
+    q.stream.lose("controller", 24 + 512 + 24)
+    q.stream.lose("host", 72)
+    capture.ms += 5000
+    q.controller(data(7, 5, 0, b"N" * 512))
+    q.answer(5)
+    path = written(capture, tmp_path, q, a)
+    pcap("extract", path, "--kind", "data", "--block-size", 512, "--to", tmp_path / "image")
+    assert not (tmp_path / "image").read_bytes()
+    found = stat(path)
+    assert found["unanswered"] == 1
+    assert all(g["command"] != "Read" for g in found["kinds"])
+
+
+def test_what_waits_is_counted_where_responses_are_lost(tmp_path):
+    capture = Capture()
+    a, q = queues(capture)
+    for _ in range(50):
+        start(q, READ, 512, cid=7)
+        q.stream.lose("controller", 24 + 512 + 24)
+    q.run(READ, nsid=1, data=b"x" * 512, cdw=[0, 0, 0])
+    found = stat(written(capture, tmp_path, q, a))
+    assert found["depth_max"] <= 2
+    assert found["commands"] == found["completed"] + found["unanswered"]
+
+
+def test_events_that_wait_are_not_counted_off_others(tmp_path):
+    """Four Reads wait on one queue when an association with four AERs ends."""
+    capture = Capture()
+    a, q = queues(capture)
+    cids = [start(q, READ, 512) for _ in range(4)]
+    b = admin(capture)
+    for k in range(4):
+        b.send(sqe(0x0c, 100 + k))
+    b.stream.close()
+    capture.ms += 10000
+    for cid in cids:
+        q.answer(cid, status=0x80)
+    found = stat(written(capture, tmp_path, q, a))
+    assert max(b["depth_mean"] for b in found["timeline"][len(found["timeline"]) // 2:]) > 3.9
+
+
+# --- where the stream goes on ----------------------------------------------------------------------
+
+LIKE_A_PDU = {
+    "capsule": bytes([4, 0, 72, 72]) + struct.pack("<I", 0x7fffffff),
+    "digest": bytes([4, 1, 72, 76]) + struct.pack("<I", 0x7fffffff),
+    "termreq": bytes([2, 0, 24, 0]) + struct.pack("<I", 0x1234567),
+    "termreq-short": bytes([2, 0, 24, 0]) + struct.pack("<I", 24) + bytes(16),
+}
+
+
+@pytest.mark.parametrize("name", LIKE_A_PDU)
+def test_payload_is_not_taken_for_a_pdu(name, tmp_path):
+    """The header of H2CData is lost, so its payload is searched."""
+    capture = Capture()
+    a, q = queues(capture)
+    cid = start(q, WRITE, 8192)
+    q.controller(r2t(cid, 8192))
+    content = bytearray(b"\x5a" * 8192)
+    content[3000:3000 + len(LIKE_A_PDU[name])] = LIKE_A_PDU[name]
+    whole = data(6, cid, 0, bytes(content), ttag=1)
+    q.stream.lose("host", 1400)
+    for at in range(1400, len(whole), 1400):
+        q.stream.segment("host", 0x18, whole[at:at + 1400])
+    q.answer(cid)
+    for _ in range(4):
+        q.run(READ, nsid=1, data=b"x" * 512, cdw=[0, 0, 0])
+    path = written(capture, tmp_path, q, a)
+    assert "0 must and 0 should broken" in pcap("check", path).stdout
+    reads = [g for g in stat(path)["kinds"] if g["command"] == "Read"]
+    assert reads[0]["count"] == 4
+
+
+def test_digests_that_nobody_saw_agreed(tmp_path):
+    """From the middle: the first PDUs carry no data, C2HData begins a packet and has DDGST."""
+    def with_digest(cid, content):
+        head = struct.pack("<BBBBI", 7, LAST | 2, 24, 24, 24 + len(content) + 4)
+        return head + struct.pack("<HHII4x", cid, 0, 0, len(content)) + content + \
+            struct.pack("<I", crc32c(content))
+
+    capture = Capture()
+    s = Stream(capture, 40000, begun=False)
+    s.send("host", pdu(4, sqe(FLUSH, 1, nsid=1)))
+    s.send("controller", pdu(5, cqe(1)))
+    for cid in range(2, 8):
+        s.send("host", pdu(4, sqe(READ, cid, nsid=1, dptr=sgl(TRANSPORT, 512), cdw=[0, 0, 0])))
+        s.send("controller", with_digest(cid, b"r" * 512))
+        s.send("controller", pdu(5, cqe(cid)))
+    reads = [g for g in stat(capture.write(tmp_path / "x.pcap"))["kinds"] if g["command"] == "Read"]
+    assert reads[0]["count"] == 6 and reads[0]["c2h_bytes"] == 6 * 512
+
+
+def test_ports_tell_who_is_who_in_the_middle(tmp_path):
+    """The controller's is the larger number."""
+    capture = Capture()
+    s = Stream(capture, 40000, begun=False, controller=61000)
+    for cid in range(1, 6):
+        s.send("host", pdu(4, sqe(FLUSH, cid, nsid=1)))
+        s.send("controller", pdu(5, cqe(cid)))
+    path = capture.write(tmp_path / "x.pcap")
+    assert ", 1 connections," in pcap("check", "-s", 61000, path).stdout
+
+
+# --- what is said of whom --------------------------------------------------------------------------
+
+def test_tls_is_told_and_not_judged(tmp_path):
+    capture = Capture()
+    s = Stream(capture, 51000)
+    s.send("host", bytes([22, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3]) + bytes(194))
+    s.send("controller", bytes([22, 3, 3, 0, 90]) + bytes(90))
+    s.close()
+    a = admin(capture)
+    a.stream.close()
+    done = pcap("check", capture.write(tmp_path / "x.pcap"))
+    assert ", 1 connections," in done.stdout and "0 must" in done.stdout
+    assert "1 connections are TLS" in done.stderr
+
+
+def test_a_discovery_subsystem_may_have_its_own_name(tmp_path):
+    capture = Capture()
+    q = admin(capture, subnqn="nqn.2026-01.lab:central-discovery")
+    q.run(6, data=identify(cntrltype=2), cdw=[1])
+    assert "0 must" in pcap("check", written(capture, tmp_path, q)).stdout
+
+
+@pytest.mark.parametrize("subnqn, kind, broken", [
+    (craft.DISCOVERY, 1, True), (craft.SUBNQN, 0, True), (craft.SUBNQN, 4, True),
+    (craft.SUBNQN, 3, False)])
+def test_types_of_controllers(subnqn, kind, broken, tmp_path):
+    capture = Capture()
+    q = discovery(capture) if subnqn == craft.DISCOVERY else admin(capture)
+    q.run(6, data=identify(cntrltype=kind), cdw=[1])
+    done = pcap("check", written(capture, tmp_path, q), code=1 if broken else 0)
+    assert ("base/5.1.13/cntrltype" in done.stdout) == broken
+
+
+def test_both_sides_of_a_nat(tmp_path):
+    """The same traffic twice, the host's address another one the second time."""
+    capture = Capture()
+    a, q = queues(capture)
+    q.run(FLUSH, nsid=1)
+    path = written(capture, tmp_path, q, a)
+    whole, out, at = path.read_bytes(), bytearray(), 24
+    while at < len(whole):
+        n, = struct.unpack_from("<I", whole, at + 8)
+        record, at = whole[at:at + 16 + n], at + 16 + n
+        out += record + record.replace(bytes([10, 0, 0, 1]), bytes([10, 9, 9, 9]))
+    path.write_bytes(whole[:24] + out)
+    assert "4 connections, 0 gaps: 0 must and 0 should" in pcap("check", path).stdout
+
+
+def test_what_nobody_knows_is_emptied(tmp_path):
+    """anonymize: features, logs and structures that may name somebody."""
+    capture = Capture()
+    q = admin(capture)
+    q.identify()
+    q.run(9, h2c=b"SECRET-HOST.example.com".ljust(512, b"\0"), cdw=[0x7d])
+    for lid in (0x07, 0x0d, 0x71, 0xc0):
+        q.log(lid, b"SECRET-LOG".ljust(512, b"\0"))
+    q.run(6, data=b"SECRET-LIST".ljust(4096, b"\0"), cdw=[0x17])
+    path, other = written(capture, tmp_path, q), tmp_path / "anonymous.pcap"
+    assert b"SECRET" in path.read_bytes()
+    pcap("anonymize", path, "--to", other)
+    assert b"SECRET" not in other.read_bytes()
