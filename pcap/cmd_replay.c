@@ -40,7 +40,7 @@ static bool take_ctrl_key(void *args, const char *value, char *error, size_t siz
 #define AT(member) .at = offsetof(struct replay_args, member)
 /* clang-format off */
 static const struct option_row rows[] = {
-        { 0, "role", "ROLE", "host: to a live target; controller: for a live host, over TCP (host)", OPTION_CHOICE, 1, AT(role), .choices = "host|controller" },
+        { 0, "role", "ROLE", "host: to a live target; controller: for a live host (host)", OPTION_CHOICE, 1, AT(role), .choices = "host|controller" },
         { 't', "transport", "TYPE", "tcp or rdma, whatever the capture used (tcp)", OPTION_CHOICE, 1, AT(transport), .choices = "tcp|rdma" },
         { 'a', "traddr", "ADDR", "the live target; controller: where to listen", OPTION_STRING, 1, AT(traddr) },
         { 's', "trsvcid", "PORT", "its port (4420)", OPTION_STRING, 1, AT(trsvcid) },

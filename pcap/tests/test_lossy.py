@@ -253,3 +253,19 @@ def test_what_nobody_knows_is_emptied(tmp_path):
     assert b"SECRET" in path.read_bytes()
     pcap("anonymize", path, "--to", other)
     assert b"SECRET" not in other.read_bytes()
+
+
+@pytest.mark.parametrize("tags", ["8100 0001", "88a8 0001 8100 0002", "9100 0001 8100 0002"])
+def test_tagged_frames(tags, tmp_path):
+    capture = Capture()
+    a, q = queues(capture)
+    path = written(capture, tmp_path, q, a)
+    whole, out, at = path.read_bytes(), bytearray(), 24
+    tag = bytes.fromhex(tags)
+    while at < len(whole):
+        seconds, us, n, _ = struct.unpack_from("<IIII", whole, at)
+        frame, at = whole[at + 16:at + 16 + n], at + 16 + n
+        out += struct.pack("<IIII", seconds, us, n + len(tag), n + len(tag))
+        out += frame[:12] + tag + frame[12:]
+    path.write_bytes(whole[:24] + out)
+    assert ", 2 connections, 0 gaps: 0 must" in pcap("check", path).stdout

@@ -40,7 +40,7 @@ const struct packet_link *packet_link(int dlt)
 
 static bool is_vlan(unsigned ethertype)
 {
-        return ethertype == 0x8100 || ethertype == 0x88a8;
+        return ethertype == 0x8100 || ethertype == 0x88a8 || ethertype == 0x9100;
 }
 
 static bool take_link(struct cursor *c, const struct packet_link *link)
