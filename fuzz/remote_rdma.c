@@ -25,6 +25,7 @@ enum {
         BATCH = 16,
         FDS = 4,
         RESOLVE_MS = 200, /* first time-out of a resolution, then twice that and so on */
+        ROUNDS = 64,      /* of events, before others have their turn */
         BLIND_MS = 1,     /* between two looks at a provider without descriptors */
 };
 enum conn_state { ABSENT, RESOLVING, CONNECTING, LIVE, OVER };
@@ -70,6 +71,7 @@ struct rdma_session {
         bool impatient, serving;
         unsigned step;
         uint64_t due, spoke; /* ms */
+        uint64_t patience;   /* ms: an answer is not waited for any longer, whatever is said */
         struct rdma_conn conn[SEQ_QUEUES];
         uint8_t out[BIND_ROOM];
 };
@@ -86,6 +88,24 @@ static void due_in(struct rdma_session *t, unsigned ms)
 {
         t->due = loop_now_ms() + ms;
         t->base.deadline = t->sources > 0 ? t->due : loop_now_ms() + BLIND_MS;
+}
+
+/* We have done something: the controller has time to answer. */
+static void acted(struct rdma_session *t)
+{
+        unsigned settle = t->base.target->settle;
+
+        t->patience = loop_now_ms() + (t->base.hang > settle ? t->base.hang : settle);
+}
+
+/* Each word makes us wait for the next one, but a controller that never stops is not heard out. */
+static void wait_for_more(struct rdma_session *t)
+{
+        uint64_t now = loop_now_ms(), settle = t->base.target->settle;
+
+        due_in(t, now >= t->patience           ? 0
+                  : t->patience - now < settle ? (unsigned)(t->patience - now)
+                                               : (unsigned)settle);
 }
 
 /* --- what is made of it ------------------------------------------------------------------------- */
@@ -247,6 +267,7 @@ static bool say(struct rdma_conn *c, const struct seq_step *step)
         if (!t->base.target->allow_write && remote_harms(sqe, admin))
                 return false;
         t->spoke = loop_now_ms();
+        acted(t);
         for (unsigned i = 0; i < w.times; i++) {
                 const struct rule_set *broken = rdma_track_command(c->track, t->out, w.len);
 
@@ -443,6 +464,7 @@ static void happened(struct rdma_conn *c, const struct verbs_event *e)
                 resolved(c);
         } else if (e->type == VERBS_ESTABLISHED && c->state == CONNECTING) {
                 c->state = LIVE;
+                acted(c->session);
                 collect(c, rdma_track_accept(c->track, e->param.data, e->param.len,
                                              e->param.reads_in, e->param.reads_out));
         } else if (e->type == VERBS_REJECTED) {
@@ -492,7 +514,7 @@ static void settle(struct rdma_session *t)
         each_conn(c, t) due |= expects(c);
         if (due && !t->impatient) {
                 t->mode = SETTLING;
-                due_in(t, t->base.target->settle);
+                wait_for_more(t);
                 return;
         }
         t->mode = ENDING;
@@ -521,7 +543,7 @@ static bool give_up(struct rdma_session *t)
 static bool do_step(struct rdma_session *t, struct rdma_conn *c, const struct seq_step *step)
 {
         if (c->state == ABSENT && !t->impatient && is_waiting(t)) {
-                due_in(t, t->base.target->settle);
+                wait_for_more(t);
                 return false;
         }
         if (c->state == ABSENT && !open_conn(c, step))
@@ -536,7 +558,7 @@ static bool do_step(struct rdma_session *t, struct rdma_conn *c, const struct se
                 end_conn(c, REMOTE_LEFT);
         } else if (c->state == LIVE && (step->kind == SEQ_PDU || step->kind == SEQ_RAW)) {
                 if (!t->impatient && (c->joining || free_send(c) < 0)) {
-                        due_in(t, t->base.target->settle);
+                        wait_for_more(t);
                         return false;
                 }
                 if (!say(c, step))
@@ -570,10 +592,11 @@ static void go_on(struct rdma_session *t)
 }
 
 /* All that there is to take, and what follows from it; then the bell is set. What came before it was
- * set has no bell: it counts for the next round. */
-static void serve(struct rdma_session *t)
+ * set has no bell: it counts for the next round. False: there may be more, without a bell. */
+static bool serve(struct rdma_session *t)
 {
         bool any = false;
+        unsigned rounds = 0;
 
         do {
                 any |= take_events(t);
@@ -584,7 +607,11 @@ static void serve(struct rdma_session *t)
                         settle(t);
                 verbs_arm(t->context);
                 any = poll_work(t);
-        } while (any && t->base.sequence);
+        } while (any && t->base.sequence && ++rounds < ROUNDS);
+        if (!any || !t->base.sequence)
+                return true;
+        t->base.deadline = loop_now_ms();
+        return false;
 }
 
 static void ready(struct loop_source *source, uint32_t events)
@@ -631,6 +658,7 @@ static void rdma_start(struct remote_session *s)
         t->impatient = false;
         t->step = 0;
         t->spoke = loop_now_ms();
+        acted(t);
         each_conn(c, t)
         {
                 c->state = ABSENT;
@@ -664,19 +692,23 @@ static void give_in(struct rdma_session *t)
 static void rdma_late(struct remote_session *s)
 {
         struct rdma_session *t = rdma_of(s);
+        bool all = serve(t);
 
-        serve(t);
         if (!s->sequence)
                 return;
         if (loop_now_ms() < t->due) { /* only looked at what has no descriptors */
+                if (!all)
+                        return;
                 s->deadline = t->sources > 0 ? t->due : loop_now_ms() + BLIND_MS;
                 return;
         }
         give_in(t);
-        if (t->mode == DELAYED)
+        if (t->mode == DELAYED) {
                 t->mode = RUNNING;
-        else
+                acted(t);
+        } else {
                 t->impatient = true;
+        }
         if (t->mode == RUNNING)
                 go_on(t);
         else

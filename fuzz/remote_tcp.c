@@ -17,7 +17,12 @@
 #include "dialogue.h"
 #include "pdu/io/net.h"
 
-enum { OUT = 2 * BIND_ROOM, PIECES = SEQ_STEPS * SEQ_CUTS, PORT_MS = 5 };
+enum {
+        OUT = 2 * BIND_ROOM,
+        PIECES = SEQ_STEPS * SEQ_CUTS,
+        PORT_MS = 5,
+        TAKES = 16, /* of one connection, before the others have their turn */
+};
 enum conn_state { ABSENT, CONNECTING, LIVE, OVER };
 enum mode { RUNNING, DELAYED, SETTLING, ENDING };
 
@@ -39,7 +44,8 @@ struct tcp_session {
         enum mode mode;
         bool impatient; /* an answer did not come: no more waits */
         unsigned step;
-        uint64_t give_up; /* ms: no connection until then */
+        uint64_t give_up;  /* ms: no connection until then */
+        uint64_t patience; /* ms: an answer is not waited for any longer, whatever is said */
         struct tcp_conn conn[SEQ_QUEUES];
 };
 
@@ -55,6 +61,22 @@ static struct tcp_session *tcp_of(struct remote_session *s)
 static void due_in(struct tcp_session *t, unsigned ms)
 {
         t->base.deadline = loop_now_ms() + ms;
+}
+
+/* We have done something: the controller has time to answer. */
+static void acted(struct tcp_session *t)
+{
+        unsigned settle = t->base.target->settle;
+
+        t->patience = loop_now_ms() + (t->base.hang > settle ? t->base.hang : settle);
+}
+
+/* Each word makes us wait for the next one, but a controller that never stops is not heard out. */
+static void wait_for_more(struct tcp_session *t)
+{
+        due_in(t, t->base.target->settle);
+        if (t->base.deadline > t->patience)
+                t->base.deadline = t->patience;
 }
 
 /* --- ends --------------------------------------------------------------------------------------- */
@@ -129,7 +151,7 @@ static bool flush(struct tcp_conn *c)
 
                 if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
                         loop_change(t->base.loop, &c->source, EPOLLIN | EPOLLOUT);
-                        due_in(t, t->base.hang);
+                        t->base.deadline = t->patience;
                         return false;
                 }
                 if (n < 0) {
@@ -137,6 +159,7 @@ static bool flush(struct tcp_conn *c)
                         break;
                 }
                 remote_log_add(&t->base.log, c->talk.on, PARTY_HOST, c->out + c->sent, (size_t)n);
+                acted(t);
                 c->sent += (size_t)n;
                 c->piece += c->piece < c->pieces && c->sent == end;
         }
@@ -190,6 +213,7 @@ static bool compose(struct tcp_conn *c, const struct seq_step *step)
         if (n > 0)
                 add_cuts(c, step, n);
         c->n += n;
+        acted(c->session);
         return true;
 }
 
@@ -260,6 +284,7 @@ static void connected(struct tcp_conn *c)
                 return;
         }
         loop_change(c->session->base.loop, &c->source, EPOLLIN);
+        acted(c->session);
         c->state = LIVE;
 }
 
@@ -277,7 +302,7 @@ static void settle(struct tcp_session *t)
             c->state == LIVE && !c->talk.term && (c->broken || dialogue_expects(&c->talk));
         if (due && !t->impatient) {
                 t->mode = SETTLING;
-                due_in(t, t->base.target->settle);
+                wait_for_more(t);
                 return;
         }
         t->mode = ENDING;
@@ -324,7 +349,7 @@ static bool do_step(struct tcp_session *t, struct tcp_conn *c, const struct seq_
         if (c->state == CONNECTING)
                 return false;
         if (c->state == ABSENT) {
-                due_in(t, t->base.target->settle);
+                wait_for_more(t);
                 return false;
         }
         if (step->kind == SEQ_CLOSE || step->kind == SEQ_RESET) {
@@ -334,7 +359,7 @@ static bool do_step(struct tcp_session *t, struct tcp_conn *c, const struct seq_
         }
         if (goes_along(t, c, step))
                 return true;
-        due_in(t, t->base.target->settle);
+        wait_for_more(t);
         return false;
 }
 
@@ -408,7 +433,7 @@ static void ready(struct loop_source *source, uint32_t events)
         } else {
                 if (events & EPOLLOUT)
                         loop_change(t->base.loop, source, EPOLLIN);
-                while (take(c))
+                for (unsigned i = 0; i < TAKES && take(c); i++)
                         ;
         }
         if (t->mode == RUNNING)
@@ -433,6 +458,7 @@ static void tcp_start(struct remote_session *s)
                 c->n = c->sent = 0;
                 c->pieces = c->piece = 0;
         }
+        acted(t);
         go_on(t);
 }
 
@@ -459,8 +485,10 @@ static void tcp_late(struct remote_session *s)
         give_in(t);
         if (!connecting && t->mode != DELAYED)
                 t->impatient = true;
-        if (t->mode == DELAYED)
+        if (t->mode == DELAYED) {
                 t->mode = RUNNING;
+                acted(t);
+        }
         if (t->mode == RUNNING)
                 go_on(t);
         else

@@ -195,3 +195,33 @@ def test_what_does_not_come_again_is_kept_with_what_was_before(tmp_path):
     assert "played" not in found
     assert [re.search("get_smart|keep_alive|abort", k)[0] for k in kept] == \
         ["get_smart", "keep_alive", "abort"]
+
+
+def test_a_controller_that_never_stops_talking(tmp_path):
+    """An Abort makes it say nonsense for good, and it does not close: the session ends nevertheless."""
+    def serve(host):
+        controller = socket.create_connection(("127.0.0.1", port))
+        threading.Thread(target=pump, args=(controller, host), daemon=True).start()
+        said = b""
+        with contextlib.suppress(OSError):
+            while not ABORT.search(said) and (data := host.recv(65536)):
+                said += data
+                controller.sendall(data)
+            while ABORT.search(said):
+                host.sendall(bytes(64))
+                time.sleep(0.002)
+            controller.shutdown(socket.SHUT_WR)
+
+    def pump(source, sink):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+
+    sequence = tmp_path / "talk.seq"
+    sequence.write_text(SUSPECT)
+    with target() as (_, port), fake(serve) as front:
+        run = subprocess.run([NVMFSPEC, "fuzz", "repro", sequence, "-a", "127.0.0.1", "-s", str(front),
+                              "--settle", "50", "--hang", "300"],
+                             capture_output=True, text=True, timeout=20)
+    assert run.returncode == 1 and "hang after" in run.stdout, run.stdout + run.stderr
