@@ -50,6 +50,7 @@ struct campaign {
         unsigned shapes, refused;
         struct rule_set known; /* rules that are findings already */
         uint64_t probed, until;
+        uint64_t heard; /* ms: all that had come by then was read */
         bool gone;
         struct status status;
 };
@@ -243,7 +244,8 @@ static void begin_run(struct campaign *c, struct player *p)
         player_start(p, &r->sequence);
 }
 
-/* True: somebody plays. */
+/* True: somebody plays. Late is who had not spoken when we listened: looks and questions to the oracle
+ * take their time, and what comes meanwhile is not read yet. */
 static bool serve(struct campaign *c)
 {
         bool busy = false;
@@ -251,7 +253,7 @@ static bool serve(struct campaign *c)
         for (unsigned i = 0; i < c->config->jobs; i++) {
                 struct player *p = &c->player[i];
 
-                remote_late(p->session, loop_now_ms());
+                remote_late(p->session, c->heard);
                 collect(c, p);
                 if (p->over && may_begin(c))
                         begin_run(c, p);
@@ -365,8 +367,12 @@ static void turn(struct campaign *c)
                 study(c);
                 return;
         }
-        if (busy)
-                loop_turn(&c->loop, next_due(c));
+        if (busy) {
+                int due = next_due(c);
+
+                c->heard = loop_now_ms();
+                loop_turn(&c->loop, due);
+        }
         if (is_time_to_look(c))
                 look(c);
         status_show(&c->status, false);

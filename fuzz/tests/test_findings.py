@@ -225,3 +225,12 @@ def test_a_controller_that_never_stops_talking(tmp_path):
                               "--settle", "50", "--hang", "300"],
                              capture_output=True, text=True, timeout=20)
     assert run.returncode == 1 and "hang after" in run.stdout, run.stdout + run.stderr
+
+
+def test_a_slow_oracle_makes_no_hang(tmp_path):
+    """While it is asked, ends come that nobody reads: they are no lateness of the target."""
+    with target() as (_, port):
+        run = subprocess.run([NVMFSPEC, "fuzz", "remote", "-a", "127.0.0.1", "-s", str(port), "--time", "4",
+                              "--look", "50", "--hang", "300", "--oracle", "sleep 0.4"],
+                             capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stdout + run.stderr
