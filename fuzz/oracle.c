@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "oracle.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "fuzz.h"
 #include "host/build.h"
 
-enum { IO_QUEUE_SIZE = 4 };
+enum {
+        IO_QUEUE_SIZE = 4,
+        PORTS_MS = 65000, /* that ports of ours are used up at most: TIME_WAIT is 60 s */
+        NAP_MS = 50,
+};
 
 static bool reads(struct host_ctrl *c, uint32_t nsid, uint8_t page[IDENTIFY_LEN],
                   struct host_error *e)
@@ -78,28 +84,46 @@ static bool learns(struct host_ctrl *c, struct host_error *e, struct oracle_limi
         return true;
 }
 
+typedef bool visit_fn(struct host_ctrl *c, struct host_error *e, struct oracle_limits *limits);
+
 /* Connects, lets that be done, closes: one that can't shut down can be fuzzed, too. False: e says why. */
-static bool visit(const struct remote_target *target, struct host_error *e,
-                  bool (*what)(struct host_ctrl *, struct host_error *, struct oracle_limits *),
-                  struct oracle_limits *limits)
+static bool visit_once(const struct host_params *p, struct host_error *e, visit_fn *what,
+                       struct oracle_limits *limits)
 {
-        const struct rule_policy tolerant = { .waived =
-                                                  *fuzz_all_rules() }; /* it lives, well or not */
-        struct host_params p = target->host;
         struct host_ctrl *c = calloc(1, sizeof(*c));
         bool ok = false;
 
         *e = (struct host_error) { .line = "no memory" };
-        p.io_queues = 1;
-        p.queue_size = IO_QUEUE_SIZE;
-        p.kato = 0;
-        p.policy = &tolerant;
-        if (c && host_ctrl_connect(c, &p, e) == 0) {
+        if (c && host_ctrl_connect(c, p, e) == 0) {
                 /* a status is an answer: blocks may be what sessions have made of them */
                 ok = what(c, e, limits) || e->kind == HOST_STATUS;
                 host_ctrl_close(c);
         }
         free(c);
+        return ok;
+}
+
+/* Many sessions use up the ports of this side for a while, which says nothing of the target. */
+static bool visit(const struct remote_target *target, struct host_error *e, visit_fn *what,
+                  struct oracle_limits *limits)
+{
+        const struct rule_policy tolerant = { .waived =
+                                                  *fuzz_all_rules() }; /* it lives, well or not */
+        const uint64_t until = loop_now_ms() + PORTS_MS;
+        struct host_params p = target->host;
+        bool ok, said = false;
+
+        p.io_queues = 1;
+        p.queue_size = IO_QUEUE_SIZE;
+        p.kato = 0;
+        p.policy = &tolerant;
+        while (!(ok = visit_once(&p, e, what, limits)) && e->no == EADDRNOTAVAIL &&
+               loop_now_ms() < until) {
+                if (!said)
+                        fprintf(stderr, "nvmfspec fuzz: %s: waits for a port\n", e->line);
+                said = true;
+                nanosleep(&(struct timespec) { .tv_nsec = NAP_MS * 1000000L }, NULL);
+        }
         return ok;
 }
 

@@ -11,8 +11,8 @@ enum { ORACLE_LINE = SHELL_LINE };
 
 /*
  * A fresh association: Connect, Identify, an I/O queue, and a read of the first block of the first
- * namespace if there is one. Waits, for target->host.timeout at most for each answer. False: why has
- * one line.
+ * namespace if there is one. Waits, for target->host.timeout at most for each answer; longer, and
+ * says so on stderr, where no local port is free. False: why has one line.
  */
 bool oracle_alive(const struct remote_target *target, char why[ORACLE_LINE]);
 

@@ -20,6 +20,7 @@ struct host_error {
         enum host_trouble kind;
         uint16_t status; /* HOST_STATUS: SCT << 8 | SC */
         uint32_t dw0;    /* HOST_STATUS: CQE DW0, e.g. IPO of a refused Connect */
+        int no;          /* HOST_BROKEN: errno, where a connection could not be made; else 0 */
         char line[400];  /* without line end */
 };
 

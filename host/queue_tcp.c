@@ -236,14 +236,18 @@ static int tcp_open(struct host_queue *q, const struct host_queue_config *cfg, s
         uint64_t deadline = deadline_in(cfg->timeout);
         struct queue_tcp *t = q->own = calloc(1, sizeof(*t));
         char error[NET_ERROR];
+        int problem;
 
         if (!t)
                 return host_fail(e, HOST_BROKEN, "no memory for a queue");
         t->fd = net_connect(cfg->traddr, cfg->trsvcid, cfg->timeout, error, sizeof(error));
-        if (t->fd < 0)
+        problem = errno;
+        if (t->fd < 0) {
                 host_error_set(e, HOST_BROKEN, "%s", error);
-        else
+                e->no = problem;
+        } else {
                 capture_tap_open(&t->tap, cfg->record, t->fd, PARTY_HOST);
+        }
         if (t->fd >= 0 && make_machine(q, cfg, e) == 0 && exchange_ic(q, deadline, e) == 0)
                 return 0;
         if (t->link)

@@ -440,3 +440,35 @@ def test_what_was_found_stays_fixed():
     with target() as (_, port):
         r = fuzz("repro", *files, *at(port), "--allow-write", "--hang", 3000)
     assert r.returncode == 0, r.stdout
+
+
+NO_PORT_IS_FREE = """
+import pathlib, socket, struct, subprocess, sys, threading
+nvmfspec = sys.argv[1]
+subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("40000 40019")
+target = subprocess.Popen([nvmfspec, "target", "--quiet", "-s", "4420"], stdout=subprocess.PIPE)
+target.stdout.readline()
+taken = []
+try:
+    while True:
+        taken.append(socket.create_connection(("127.0.0.1", 4420)))
+        taken[-1].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+except OSError as e:
+    print(len(taken), e, file=sys.stderr)
+threading.Timer(1.5, lambda: [s.close() for s in taken]).start()
+run = subprocess.run([nvmfspec, "fuzz", "remote", "-a", "127.0.0.1", "--runs", "1", "--timeout", "300"])
+target.kill()
+sys.exit(run.returncode)
+"""
+
+
+def test_ports_of_ours_that_are_used_up_are_no_loss_of_the_target():
+    apart = ["unshare", "-rn"]
+    if subprocess.run([*apart, "true"], capture_output=True).returncode != 0:
+        pytest.skip("a network namespace of its own is not permitted here")
+    r = subprocess.run([*apart, "/usr/bin/python3", "-c", NO_PORT_IS_FREE, NVMFSPEC],
+                       capture_output=True, text=True, timeout=60)
+    assert "Cannot assign requested address" in r.stderr
+    assert r.returncode == 0 and not findings(r), r.stdout + r.stderr
+    assert "waits for a port" in r.stderr

@@ -208,15 +208,18 @@ int net_connect(const char *traddr, const char *trsvcid, unsigned timeout_ms, ch
                 size_t size)
 {
         struct addrinfo *list = net_resolve(traddr, trsvcid, 0, error, size);
-        int fd = -1;
+        int fd = -1, problem;
 
+        errno = 0;
         if (!list)
                 return -1;
         for (struct addrinfo *ai = list; ai && fd < 0; ai = ai->ai_next)
                 fd = connect_to(ai, timeout_ms);
+        problem = errno;
         if (fd < 0)
-                snprintf(error, size, "connect to %s:%s: %s", traddr, trsvcid, strerror(errno));
+                snprintf(error, size, "connect to %s:%s: %s", traddr, trsvcid, strerror(problem));
         freeaddrinfo(list);
+        errno = problem;
         return fd;
 }
 

@@ -27,7 +27,7 @@ int net_listen(const char *traddr, const char *trsvcid, char *error, size_t size
 int net_accept(int listener);
 
 /* A connection, established within timeout_ms (0: at once or never; resolving the name is not
- * counted); -1 and the error. All addresses of a name are tried, in order. */
+ * counted); -1, the error and errno (0: the name is unknown). All addresses of a name are tried, in order. */
 int net_connect(const char *traddr, const char *trsvcid, unsigned timeout_ms, char *error,
                 size_t size);
 
