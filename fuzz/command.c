@@ -139,7 +139,7 @@ static void on_live_pdu(void *user, unsigned on, enum party sender, const union 
         say_pdu(sender, h, on == 0);
 }
 
-/* One that is not well is started afresh, if there is a command for it, and the next is played. */
+/* One that is lost is started afresh, if there is a command for it, and the next is played. */
 static bool go_on(const struct fuzz_call *call, bool bad)
 {
         char why[ORACLE_LINE] = "";
@@ -155,8 +155,7 @@ static bool go_on(const struct fuzz_call *call, bool bad)
         return false;
 }
 
-/* True: the target is not well. */
-static bool repro_live(struct player *p, const struct sequence *s, uint64_t late)
+static enum trouble_kind repro_live(struct player *p, const struct sequence *s, uint64_t late)
 {
         const struct remote_answer *a = &p->session->answer;
         struct trouble t;
@@ -172,7 +171,7 @@ static bool repro_live(struct player *p, const struct sequence *s, uint64_t late
         if (t.kind != TROUBLE_NONE)
                 printf("%s%s%s\n", trouble_name(t.kind), *t.says ? ": " : "", t.says);
         fflush(stdout);
-        return t.kind != TROUBLE_NONE;
+        return t.kind;
 }
 
 static void tame(struct sequence *s)
@@ -196,13 +195,15 @@ static int repro_all_live(const struct fuzz_call *call, const struct corpus *c)
         p.session->pdu = on_live_pdu;
         well = go_on(call, false);
         for (unsigned i = 0; i < c->n && well; i++) {
-                bool bad;
+                enum trouble_kind kind;
 
                 if (!call->config.target.allow_write)
                         tame(c->at[i]);
-                bad = repro_live(&p, c->at[i], i + 1 < c->n ? 0 : call->config.late);
-                found |= bad;
-                well = go_on(call, bad);
+                kind = repro_live(&p, c->at[i], i + 1 < c->n ? 0 : call->config.late);
+                found |= kind != TROUBLE_NONE;
+                /* a target that breaks a rule, or hangs, keeps what the next ones add to */
+                well = go_on(call, kind == TROUBLE_LOST ||
+                                       (kind == TROUBLE_ORACLE && call->config.restart));
         }
         player_fini(&p);
         loop_fini(&loop);

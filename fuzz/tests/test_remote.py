@@ -472,3 +472,15 @@ def test_ports_of_ours_that_are_used_up_are_no_loss_of_the_target():
     assert "Cannot assign requested address" in r.stderr
     assert r.returncode == 0 and not findings(r), r.stdout + r.stderr
     assert "waits for a port" in r.stderr
+
+
+@pytest.mark.parametrize("restart", [[], ["--restart", "touch '{}'"]])
+def test_all_sequences_of_a_finding_are_played_though_the_first_breaks_a_rule(tmp_path, restart):
+    """A target that is there is not started afresh: what they do together would be lost."""
+    two = tmp_path / "two.seq"
+    two.write_text("sequence host\nicreq\nconnect\nidentify\n" * 2)
+    afresh = tmp_path / "afresh"
+    with target("--violate", "fab/6.3/sqhd") as (_, port):
+        r = fuzz("repro", two, *at(port), *(word.format(afresh) for word in restart))
+    assert r.returncode == 1 and r.stdout.count("\nrule: ") == 2, r.stdout + r.stderr
+    assert not afresh.exists()
