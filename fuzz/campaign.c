@@ -49,6 +49,7 @@ struct campaign {
         char shape[FINDINGS][FINDING_SHAPE];
         unsigned shapes, refused;
         struct rule_set known; /* rules that are findings already */
+        unsigned files;        /* findings of earlier runs in config->out */
         uint64_t probed, until;
         uint64_t heard; /* ms: all that had come by then was read */
         bool gone;
@@ -310,7 +311,7 @@ static void report(struct campaign *c, struct finding *f)
         char err[CORPUS_ERROR];
 
         c->status.findings++;
-        if (c->config->out && !finding_save(f, c->config, c->status.findings, err)) {
+        if (c->config->out && !finding_save(f, c->config, c->files + c->status.findings, err)) {
                 fprintf(stderr, "nvmfspec fuzz remote: %s\n", err);
                 f->file[0] = '\0';
         }
@@ -410,6 +411,7 @@ static int begin(struct campaign *c)
                 fprintf(stderr, "nvmfspec fuzz remote: %s\n", why);
                 return CAMPAIGN_NOBODY;
         }
+        c->files = config->out ? corpus_last(config->out) : 0;
         limits = oracle_limits(&config->target);
         seq_mutate_limits(limits.at, limits.n);
         begin_seeds(c);
@@ -443,18 +445,20 @@ static void end(struct campaign *c)
         free(c);
 }
 
-/* What showed something new, a file each, for the next time. */
+/* What showed something new, a file each, for the next time; behind those of earlier runs. */
 static void save_seeds(struct campaign *c)
 {
         struct sequence *at[1] = { &c->other };
         const struct corpus one = { at, 1, 1 };
         char path[CORPUS_ERROR], err[CORPUS_ERROR];
+        unsigned last;
 
         snprintf(path, sizeof(path), "%s/corpus", c->config->out);
         mkdir(path, 0777);
+        last = corpus_last(path);
         for (unsigned i = 0; i < c->seeds.n; i++) {
                 seeds_get(&c->seeds, i, &c->other);
-                snprintf(path, sizeof(path), "%s/corpus/%05u.seq", c->config->out, i);
+                snprintf(path, sizeof(path), "%s/corpus/%05u.seq", c->config->out, last + i + 1);
                 if (!corpus_save(&one, path, NULL, err)) {
                         fprintf(stderr, "nvmfspec fuzz remote: %s\n", err);
                         return;

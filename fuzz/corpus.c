@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "corpus.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 
 #include "seq_capture.h"
 
-enum { FILE_MAX = 16 << 20, PATH_LEN = 1024 };
+enum { FILE_MAX = 16 << 20, PATH_LEN = 1024, NUMBER_MAX = 999999 /* others are dates */ };
 
 bool corpus_add(struct corpus *c, const struct sequence *s)
 {
@@ -195,6 +196,21 @@ bool corpus_save(const struct corpus *c, const char *path, const char *note, cha
                 ok = fclose(f) == 0;
         free(text);
         return ok || complain(err, path, strerror(errno));
+}
+
+unsigned corpus_last(const char *folder)
+{
+        DIR *d = opendir(folder);
+        unsigned long n, last = 0;
+
+        for (const struct dirent *e; d && (e = readdir(d));) {
+                n = isdigit((unsigned char)e->d_name[0]) ? strtoul(e->d_name, NULL, 10) : 0;
+                if (n > last && n <= NUMBER_MAX)
+                        last = n;
+        }
+        if (d)
+                closedir(d);
+        return (unsigned)last;
 }
 
 /* --- a beginning -------------------------------------------------------------------------------- */

@@ -29,6 +29,9 @@ bool corpus_load(struct corpus *c, const char *path, unsigned *skipped, char err
 /* Writes a file; note (may be NULL): a line of comment on top. */
 bool corpus_save(const struct corpus *c, const char *path, const char *note,
                  char err[CORPUS_ERROR]);
+/* The highest number that a name in this folder begins with, 0: none does. What is saved there next
+ * goes on behind it. */
+unsigned corpus_last(const char *folder);
 
 /* Adds sessions that keep the rules: of admin and I/O queues, TCP's with and without digests. */
 void corpus_begin(struct corpus *c, enum seq_transport transport);

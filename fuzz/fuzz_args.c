@@ -51,7 +51,7 @@ const struct option_row fuzz_options[] = {
         { 0, "late", "MS", "what an oracle complains of was played so long ago at most: sessions of that time are suspected, and trials wait for it (0)", OPTION_NUMBER, FUZZ_ORACLE, AT(late), .max = 600000 },
         { 0, "restart", "CMD", "starts the target afresh, by the shell, where it is lost or the oracle complains; its first line says what it was lost by. Then the target has --timeout to answer", OPTION_STRING, FUZZ_ORACLE, AT(restart) },
         { 0, "minimise", "SEC", "to make a finding small, at most (60)", OPTION_SECONDS, FUZZ_CAMPAIGN | FUZZ_MIN, AT(minimise) },
-        { 'o', "out", "DIR", "findings (.seq and .pcap) and the corpus are saved there", OPTION_STRING, FUZZ_CAMPAIGN, AT(out) },
+        { 'o', "out", "DIR", "findings (.seq and .pcap) and the corpus are saved there, behind those of earlier runs", OPTION_STRING, FUZZ_CAMPAIGN, AT(out) },
         { 'o', "out", "FILE", "where it goes (standard output)", OPTION_STRING, FUZZ_MIN, AT(out) },
         { 'o', "out", "DIR", "where they go", OPTION_STRING, FUZZ_MERGE, AT(out) },
         { 'h', "help", NULL, "this list", OPTION_FLAG, FUZZ_ANY, AT(help) },

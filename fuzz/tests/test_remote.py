@@ -484,3 +484,16 @@ def test_all_sequences_of_a_finding_are_played_though_the_first_breaks_a_rule(tm
         r = fuzz("repro", two, *at(port), *(word.format(afresh) for word in restart))
     assert r.returncode == 1 and r.stdout.count("\nrule: ") == 2, r.stdout + r.stderr
     assert not afresh.exists()
+
+
+def test_a_second_run_keeps_what_the_first_one_found(tmp_path):
+    def run(rule):
+        with target("--violate", rule) as (_, port):
+            assert fuzz("remote", *at(port), "--runs", 40, "-o", tmp_path).returncode == 1
+        return {f: f.read_bytes() for f in tmp_path.rglob("*.*")}
+
+    first = run("tcp/3.3.2.1/last")
+    second = run("fab/6.3/sqhd")
+    assert first.items() <= second.items()
+    assert any(f.name.startswith("002-") for f in second) and any(f.parent.name == "corpus" for f in first)
+    assert len([f for f in second if f.parent.name == "corpus"]) > len([f for f in first if f.parent.name == "corpus"])
