@@ -404,6 +404,29 @@ static void shape(struct finding *f)
                 text_add(&t, " %s", s->step[i].kind == SEQ_PDU ? s->step[i].template->name : "-");
 }
 
+/* What an oracle says anyway, it would also say after a trial: then there is nothing to learn of them. */
+static bool stays_unwell(struct study *y)
+{
+        const struct campaign_config *config = y->p->config;
+        struct trouble t = { .kind = TROUBLE_ORACLE };
+
+        if (y->f->trouble.kind != TROUBLE_ORACLE || !config->oracle ||
+            shell_run(config->oracle, t.says, SHELL_MS) == 0 || !is_same(y, &t))
+                return false;
+        fputs("nvmfspec fuzz: the oracle says the same without a trial, so none is made: it is to "
+              "complain of each thing once, or to be made well by --restart\n",
+              stderr);
+        return true;
+}
+
+static void play_again(struct study *y)
+{
+        if (alone(y))
+                shrink(y);
+        else
+                together(y);
+}
+
 void finding_study(struct finding *f, struct player *p, const struct trouble *t,
                    const struct seeds *past, const struct remote_log *last)
 {
@@ -418,10 +441,8 @@ void finding_study(struct finding *f, struct player *p, const struct trouble *t,
         recover(y, t);
         if (t->kind == TROUBLE_ORACLE && !p->config->restart)
                 finding_hear_out(p->config, f->wait);
-        if (alone(y))
-                shrink(y);
-        else
-                together(y);
+        if (!stays_unwell(y))
+                play_again(y);
         if (!f->reproduced) {
                 corpus_free(&f->sequences);
                 f->again = f->played = 0;

@@ -47,7 +47,7 @@ const struct option_row fuzz_options[] = {
         { 0, "findings", "N", "end with the Nth finding", OPTION_NUMBER, FUZZ_CAMPAIGN, AT(findings), .min = 1 },
         { 0, "look", "MS", "between two looks whether the target is well (1000)", OPTION_NUMBER, FUZZ_CAMPAIGN, AT(look), .min = 10, .max = 600000 },
         { 0, "jobs", "N", "connections at a time (4)", OPTION_NUMBER, FUZZ_CAMPAIGN, AT(jobs), .min = 1, .max = CAMPAIGN_JOBS },
-        { 0, "oracle", "CMD", "asked at each look and after trials: exit other than 0 is a finding, its first line says which", OPTION_STRING, FUZZ_ORACLE, AT(oracle) },
+        { 0, "oracle", "CMD", "asked at each look and after trials: exit other than 0 is a finding, its first line says which. It has to complain of each thing once, or --restart to make it well", OPTION_STRING, FUZZ_ORACLE, AT(oracle) },
         { 0, "late", "MS", "what an oracle complains of was played so long ago at most: sessions of that time are suspected, and trials wait for it (0)", OPTION_NUMBER, FUZZ_ORACLE, AT(late), .max = 600000 },
         { 0, "restart", "CMD", "starts the target afresh, by the shell, where it is lost or the oracle complains; its first line says what it was lost by. Then the target has --timeout to answer", OPTION_STRING, FUZZ_ORACLE, AT(restart) },
         { 0, "minimise", "SEC", "to make a finding small, at most (60)", OPTION_SECONDS, FUZZ_CAMPAIGN | FUZZ_MIN, AT(minimise) },

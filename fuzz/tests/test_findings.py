@@ -234,3 +234,22 @@ def test_a_slow_oracle_makes_no_hang(tmp_path):
                               "--look", "50", "--hang", "300", "--oracle", "sleep 0.4"],
                              capture_output=True, text=True, timeout=60)
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("late", [[], ["--late", "300"]])
+def test_an_oracle_that_stays_unwell_proves_nothing(tmp_path, late):
+    """What it says after a trial it would have said without one."""
+    sick = tmp_path / "sick"
+
+    def bad(said):
+        if ABORT.search(said):
+            sick.touch()
+
+    with relay(bad) as port:
+        run = subprocess.run([NVMFSPEC, "fuzz", "remote", "-a", "127.0.0.1", "-s", str(port), "--runs", "200",
+                              "--time", "10", "--findings", "1", "--look", "100", "--oracle",
+                              f"! test -e {sick}", *late], capture_output=True, text=True, timeout=60)
+    (found,) = [f for f in map(json.loads, run.stdout.splitlines()) if "finding" in f]
+    assert found["finding"] == "oracle" and not found["reproduced"], found
+    assert found["sessions"] > 1 and found["trials"] == 0, found
+    assert "--restart" in run.stderr
