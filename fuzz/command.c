@@ -188,12 +188,14 @@ static int repro_all_live(const struct fuzz_call *call, const struct corpus *c)
 {
         struct loop loop;
         struct player p;
-        bool found = false, well;
+        bool found = false, well = true;
+        char why[ORACLE_LINE];
 
+        if (!finding_awake(&call->config, why))
+                return unreadable(call->name, why);
         if (loop_init(&loop) < 0 || player_init(&p, &call->config, &loop) < 0)
                 return unreadable(call->name, strerror(errno));
         p.session->pdu = on_live_pdu;
-        well = go_on(call, false);
         for (unsigned i = 0; i < c->n && well; i++) {
                 enum trouble_kind kind;
 

@@ -77,12 +77,14 @@ static int min_live(const struct campaign_config *config, struct sequence *s)
         struct seeds past = { 0 };
         int rc = FUZZ_OK;
 
+        if (!finding_awake(config, t.says)) {
+                fprintf(stderr, "nvmfspec fuzz min: %s\n", t.says);
+                return FUZZ_UNREADABLE;
+        }
         if (loop_init(&loop) < 0 || player_init(&p, config, &loop) < 0) {
                 perror("nvmfspec fuzz min");
                 return FUZZ_UNREADABLE;
         }
-        if (config->restart && !finding_awake(config, t.says))
-                fprintf(stderr, "nvmfspec fuzz min: %s\n", t.says);
         player_play(&p, s);
         t = player_ask(&p, true, config->late);
         if (t.kind != TROUBLE_NONE && seeds_add(&past, s, 0, true)) {
@@ -156,6 +158,26 @@ static bool keep(const struct sequence *s, const char *folder, unsigned number)
         return false;
 }
 
+/* False: nobody is there any more, it was said. What is refused by a target that lives is played again:
+ * that says nothing of the sequence. */
+static bool answer_of_live(struct player *p, const struct sequence *s, struct remote_answer *a)
+{
+        char why[ORACLE_LINE];
+
+        player_play(p, s);
+        *a = p->session->answer;
+        if (a->pdus > 0)
+                return true;
+        if (!oracle_alive(&p->config->target, why)) {
+                fprintf(stderr, "nvmfspec fuzz merge: %s\n", why);
+                return false;
+        }
+        if (a->end == REMOTE_REFUSED)
+                player_play(p, s);
+        *a = p->session->answer;
+        return true;
+}
+
 int distil_merge(const struct campaign_config *config, bool live, struct corpus *c,
                  const char *folder)
 {
@@ -164,8 +186,15 @@ int distil_merge(const struct campaign_config *config, bool live, struct corpus 
         struct loop loop;
         struct player p = { 0 };
         unsigned kept = 0;
-        bool ok = seen && loop_init(&loop) == 0;
+        char why[ORACLE_LINE];
+        bool ok;
 
+        if (live && !finding_awake(config, why)) {
+                fprintf(stderr, "nvmfspec fuzz merge: %s\n", why);
+                free(seen);
+                return FUZZ_UNREADABLE;
+        }
+        ok = seen && loop_init(&loop) == 0;
         if (!ok || (live && player_init(&p, config, &loop) < 0) ||
             (mkdir(folder, 0777) < 0 && errno != EEXIST)) {
                 fprintf(stderr, "nvmfspec fuzz merge: %s: %s\n", folder, strerror(errno));
@@ -175,13 +204,11 @@ int distil_merge(const struct campaign_config *config, bool live, struct corpus 
         if (c->n > 0)
                 qsort(c->at, c->n, sizeof(c->at[0]), by_size);
         for (unsigned i = 0; i < c->n && ok; i++) {
-                if (live) {
-                        player_try(&p, c->at[i], false);
-                        a = p.session->answer;
-                } else {
+                if (live)
+                        ok = answer_of_live(&p, c->at[i], &a);
+                else
                         answer_of_own(c->at[i], &a);
-                }
-                if (novelty_add(seen, &a) > 0)
+                if (ok && novelty_add(seen, &a) > 0)
                         ok = keep(c->at[i], folder, kept++);
         }
         printf("%u of %u\n", kept, c->n);

@@ -384,12 +384,12 @@ def test_a_capture_is_a_sequence(tmp_path, text):
 
     sequence = tmp_path / "a.seq"
     sequence.write_text(text)
-    played, (first, probe) = record("a.pcap", sequence)
+    played, (_, first, probe) = record("a.pcap", sequence)
     assert "raw" not in probe  # a host's, with nothing but PDUs
     assert [line.split()[0] for line in first.splitlines()] == \
         [line.split()[0] for line in fuzz("show", sequence).stdout.splitlines() if "delay" not in line]
     sequence.write_text(first)
-    again, (second, _) = record("b.pcap", sequence)
+    again, (_, second, _) = record("b.pcap", sequence)
     assert again == played and second == first
 
 
@@ -497,3 +497,40 @@ def test_a_second_run_keeps_what_the_first_one_found(tmp_path):
     assert first.items() <= second.items()
     assert any(f.name.startswith("002-") for f in second) and any(f.parent.name == "corpus" for f in first)
     assert len([f for f in second if f.parent.name == "corpus"]) > len([f for f in first if f.parent.name == "corpus"])
+
+
+@pytest.mark.parametrize("what", [["repro"], ["repro", "--restart", "true"], ["min"], ["merge"]])
+def test_nobody_to_play_to(tmp_path, what):
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        port = s.getsockname()[1]
+    sequence = tmp_path / "a.seq"
+    sequence.write_text("sequence host\nicreq\nconnect\n")
+    out = tmp_path / "few"
+    r = fuzz(*what, sequence, *at(port), "--timeout", 200, *(["-o", out] if what == ["merge"] else []))
+    assert r.returncode == 3 and "refused" in r.stderr.lower(), r.stdout + r.stderr
+    assert not out.exists()
+
+
+def test_merge_stops_where_the_target_dies(tmp_path):
+    """Those behind an Abort would all be refused, and all but one be dropped."""
+    many = tmp_path / "many"
+    many.mkdir()
+    for i, last in enumerate(["keep_alive", "abort", "get_smart\nidentify", "get_features\nidentify"]):
+        (many / f"{i}.seq").write_text(f"sequence host\nicreq\nconnect\n{last}\n")
+    relay = tmp_path / "relay.py"
+    relay.write_text(RELAY)
+    with target() as (_, port):
+        front = socket.create_server(("127.0.0.1", 0))
+        mine = front.getsockname()[1]
+        front.close()
+        dying = subprocess.Popen(["/usr/bin/python3", relay, str(mine), str(port)])
+        try:
+            while True:
+                with contextlib.suppress(OSError):
+                    socket.create_connection(("127.0.0.1", mine)).close()
+                    break
+            r = fuzz("merge", many, *at(mine), "--timeout", 500, "-o", tmp_path / "few")
+        finally:
+            dying.kill()
+            dying.wait()
+    assert r.returncode == 3 and "refused" in r.stderr.lower(), r.stdout + r.stderr
