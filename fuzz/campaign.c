@@ -449,7 +449,7 @@ static void end(struct campaign *c)
 static void save_seeds(struct campaign *c)
 {
         struct sequence *at[1] = { &c->other };
-        const struct corpus one = { at, 1, 1 };
+        const struct corpus one = { .at = at, .n = 1 };
         char path[CORPUS_ERROR], err[CORPUS_ERROR];
         unsigned last;
 

@@ -13,23 +13,42 @@
 
 enum { FILE_MAX = 16 << 20, PATH_LEN = 1024, NUMBER_MAX = 999999 /* others are dates */ };
 
+/* Only what it has: pages of steps and bytes that it has not are never touched. */
+static struct sequence *copy_of(const struct sequence *s)
+{
+        struct sequence *copy = calloc(1, sizeof(*copy));
+
+        if (!copy)
+                return NULL;
+        memcpy(copy, s, offsetof(struct sequence, step) + s->steps * sizeof(s->step[0]));
+        copy->pooled = s->pooled;
+        memcpy(copy->pool, s->pool, s->pooled);
+        return copy;
+}
+
+static bool make_room(struct corpus *c)
+{
+        unsigned room = c->room ? 2 * c->room : 64;
+        struct sequence **at;
+
+        if (c->n < c->room)
+                return true;
+        at = c->n < CORPUS_MAX ? realloc(c->at, room * sizeof(struct sequence *)) : NULL;
+        if (!at)
+                return false;
+        c->at = at;
+        c->room = room;
+        return true;
+}
+
 bool corpus_add(struct corpus *c, const struct sequence *s)
 {
-        if (c->n == c->room) {
-                unsigned room = c->room ? 2 * c->room : 64;
-                struct sequence **at =
-                    c->n < CORPUS_MAX ? realloc(c->at, room * sizeof(struct sequence *)) : NULL;
+        struct sequence *copy = make_room(c) ? copy_of(s) : NULL;
 
-                if (!at)
-                        return false;
-                c->at = at;
-                c->room = room;
-        }
-        c->at[c->n] = malloc(sizeof(*s));
-        if (!c->at[c->n])
-                return false;
-        *c->at[c->n++] = *s;
-        return true;
+        c->full |= !copy;
+        if (copy)
+                c->at[c->n++] = copy;
+        return copy;
 }
 
 unsigned corpus_keep(struct corpus *c, enum seq_transport transport)
@@ -70,6 +89,8 @@ static char *read_all(const char *path, size_t *n, char err[CORPUS_ERROR])
 
         if (!f)
                 complain(err, path, strerror(errno));
+        else if (!text)
+                complain(err, path, "no memory");
         if (ok) {
                 *n = fread(text, 1, FILE_MAX, f);
                 ok = !ferror(f) && *n < FILE_MAX;
@@ -119,6 +140,8 @@ static bool add_texts(struct corpus *c, const char *path, char *text, size_t n,
                 first = next_of(first, end);
         for (char *p = text, *next = first; ok && p < end; p = next, next = next_of(p, end)) {
                 ok = seq_parse(s, p, (size_t)(next - p), why, sizeof(why)) && corpus_add(c, s);
+                if (c->full)
+                        snprintf(why, sizeof(why), "no room for more than %u sequences", c->n);
                 if (!ok) {
                         snprintf(err, CORPUS_ERROR, "%s: in the sequence at line %u: %s", path,
                                  lines_in(text, p) + 1, why);
@@ -162,13 +185,13 @@ static bool load_folder(struct corpus *c, const char *path, unsigned *skipped,
                 return complain(err, path, strerror(errno));
         for (int i = 0; i < n; i++) {
                 snprintf(name, sizeof(name), "%s/%s", path, entry[i]->d_name);
-                if (stat(name, &st) == 0 && S_ISREG(st.st_mode) && !load_file(c, name, err) &&
-                    skipped)
+                if (!c->full && stat(name, &st) == 0 && S_ISREG(st.st_mode) &&
+                    !load_file(c, name, err) && skipped)
                         ++*skipped;
                 free(entry[i]);
         }
         free(entry);
-        return true;
+        return !c->full;
 }
 
 bool corpus_load(struct corpus *c, const char *path, unsigned *skipped, char err[CORPUS_ERROR])

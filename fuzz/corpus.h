@@ -4,14 +4,15 @@
 #ifndef NVMF_FUZZ_CORPUS_DIR_H
 #define NVMF_FUZZ_CORPUS_DIR_H
 
-#include "sequence.h"
+#include "seeds.h"
 
 struct corpus {
         struct sequence **at; /* n of them */
         unsigned n, room;
+        bool full; /* one did not fit */
 };
 
-enum { CORPUS_MAX = 4096, CORPUS_ERROR = 400 };
+enum { CORPUS_MAX = SEEDS_MAX /* what a campaign saves is read */, CORPUS_ERROR = 400 };
 
 /* Adds a copy. False: no memory, or CORPUS_MAX are there. */
 bool corpus_add(struct corpus *c, const struct sequence *s);
@@ -23,7 +24,7 @@ void corpus_free(struct corpus *c);
  * Adds all sequences of a file, which may be a capture (seq_capture.h), or those of all
  * files of a folder that are texts, by their names' order. False: err
  * has one line, "FILE: line 3: ...". In a folder files that hold none are passed over: *skipped
- * (may be NULL) is how many.
+ * (may be NULL) is how many. More than CORPUS_MAX are refused, not dropped.
  */
 bool corpus_load(struct corpus *c, const char *path, unsigned *skipped, char err[CORPUS_ERROR]);
 /* Writes a file; note (may be NULL): a line of comment on top. */

@@ -148,7 +148,7 @@ static void answer_of_own(const struct sequence *s, struct remote_answer *a)
 static bool keep(const struct sequence *s, const char *folder, unsigned number)
 {
         struct sequence *at[1] = { (struct sequence *)(uintptr_t)s };
-        const struct corpus one = { at, 1, 1 };
+        const struct corpus one = { .at = at, .n = 1 };
         char path[CORPUS_ERROR], err[CORPUS_ERROR];
 
         snprintf(path, sizeof(path), "%s/%05u.seq", folder, number);

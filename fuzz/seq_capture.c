@@ -103,8 +103,10 @@ bool seq_capture(struct corpus *c, const char *path, char err[CORPUS_ERROR])
         }
         r->corpus = c;
         ok = capture_read_tcp(r, path, err) && capture_read_rdma(r, path, err);
-        if (r->no_memory)
+        if (r->no_memory && !c->full)
                 snprintf(err, CORPUS_ERROR, "%s: no memory", path);
+        else if (r->no_memory)
+                snprintf(err, CORPUS_ERROR, "%s: no room for more than %u sequences", path, c->n);
         else if (ok && c->n == before)
                 snprintf(err, CORPUS_ERROR, "%s: no NVMe connection from its start", path);
         ok &= !r->no_memory && c->n > before;

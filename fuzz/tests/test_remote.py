@@ -534,3 +534,21 @@ def test_merge_stops_where_the_target_dies(tmp_path):
             dying.kill()
             dying.wait()
     assert r.returncode == 3 and "refused" in r.stderr.lower(), r.stdout + r.stderr
+
+
+def test_a_large_corpus_is_read_whole(tmp_path):
+    """As many as a campaign saves; more are not dropped in silence."""
+    text = "sequence host\nicreq\nraw 0102\n"
+    many, folder = tmp_path / "many.seq", tmp_path / "folder"
+    many.write_text(text * 5000)
+    folder.mkdir()
+    for i in range(5):
+        (folder / f"{i}.seq").write_text(text * 1000)
+    for what in many, folder:
+        shown = fuzz("show", what)
+        assert shown.returncode == 0 and shown.stdout.count("raw 0102") == 5000, shown.stderr[:500]
+    many.write_text(text * 65537)
+    (folder / "5.seq").write_text(text * 65536)
+    for what in many, folder:
+        full = fuzz("show", what)
+        assert full.returncode == 3 and "65536" in full.stderr and not full.stdout, full.stderr[:500]
