@@ -334,8 +334,8 @@ static void study(struct campaign *c)
         struct finding f;
 
         find_out(c, &f);
-        if (c->trouble.rule != RULE_NONE)
-                rule_add(&c->known, c->trouble.rule);
+        if (f.trouble.rule != RULE_NONE) /* else the target was lost meanwhile: that comes first */
+                rule_add(&c->known, f.trouble.rule);
         if (!is_known(c, &f))
                 report(c, &f);
         c->gone = f.gone;

@@ -80,6 +80,8 @@ struct study {
         struct player *p;
         const struct seeds *past;
         uint64_t until, took;        /* ms; took: the last trouble to show */
+        bool shown;                  /* by a trial */
+        struct trouble loss;         /* of the target, before that: to be studied first */
         unsigned tries;              /* of a sequence, before it is said to do no harm */
         struct sequence room, whole; /* whole: before it was made small */
 };
@@ -151,6 +153,7 @@ static bool ask(struct study *y, uint64_t late)
         bool same = is_same(y, &t);
 
         f->trials++;
+        y->shown |= same;
         if (same)
                 keep_log(f, &y->p->session->log);
         if (same && k == TROUBLE_HANG && !*f->trouble.says) /* the oracle has noticed it, too */
@@ -161,9 +164,38 @@ static bool ask(struct study *y, uint64_t late)
         return same;
 }
 
+/* Over RDMA the connection manager of a machine answers for a target that is not there. */
+static bool met_nobody(const struct player *p)
+{
+        const struct remote_answer *a = &p->session->answer;
+
+        return a->end == REMOTE_REFUSED || (p->config->target.host.transport == HOST_RDMA &&
+                                            a->end == REMOTE_CLOSED && a->pdus == 0);
+}
+
+/* A target that an earlier session has killed says nothing of this one: it is started afresh, and the
+ * session is played again. If nothing has shown yet, that it was killed is what counts. */
+static void play(struct study *y, const struct sequence *s)
+{
+        struct trouble loss = { .kind = TROUBLE_LOST };
+        char says[ORACLE_LINE];
+
+        player_play(y->p, s);
+        if (y->f->trouble.kind == TROUBLE_LOST || !met_nobody(y->p) ||
+            oracle_alive(&y->p->config->target, loss.says))
+                return;
+        if (!y->shown) {
+                y->loss = loss;
+                return;
+        }
+        y->f->gone = !finding_revive(y->p->config, says);
+        if (!y->f->gone)
+                player_play(y->p, s);
+}
+
 static bool has_time(const struct study *y)
 {
-        return !y->f->gone && loop_now_ms() < y->until;
+        return !y->f->gone && y->loss.kind == TROUBLE_NONE && loop_now_ms() < y->until;
 }
 
 /* The same of a single session: how long the oracle took is what the next ones are given, and more. */
@@ -178,7 +210,7 @@ static bool ask_of_one(struct study *y)
 
 static bool try_once(struct study *y, const struct sequence *s)
 {
-        player_play(y->p, s);
+        play(y, s);
         return ask_of_one(y);
 }
 
@@ -196,7 +228,7 @@ static void play_range(struct study *y, unsigned from, unsigned to)
 {
         for (unsigned i = from; i < to; i++) {
                 seeds_get(y->past, i, &y->room);
-                player_play(y->p, &y->room);
+                play(y, &y->room);
         }
 }
 
@@ -213,7 +245,7 @@ static bool try_range(struct study *y, unsigned from, unsigned to)
 static bool try_kept(struct study *y)
 {
         for (unsigned i = 0; i < y->f->sequences.n; i++)
-                player_play(y->p, y->f->sequences.at[i]);
+                play(y, y->f->sequences.at[i]);
         return ask(y, y->f->wait);
 }
 
@@ -421,10 +453,36 @@ static bool stays_unwell(struct study *y)
 
 static void play_again(struct study *y)
 {
+        const struct campaign_config *config = y->p->config;
+        struct trouble t = y->f->trouble;
+
+        y->tries = 1;
+        y->until = loop_now_ms() + config->minimise;
+        recover(y, &t);
+        if (t.kind == TROUBLE_ORACLE && !config->restart)
+                finding_hear_out(config, y->f->wait);
+        if (stays_unwell(y))
+                return;
         if (alone(y))
                 shrink(y);
         else
                 together(y);
+}
+
+static void study_loss(struct study *y)
+{
+        y->f->trouble = y->loss;
+        y->loss = (struct trouble) { 0 };
+        play_again(y);
+}
+
+/* The last trial may have killed it. */
+static void leave_alive(struct study *y)
+{
+        char says[ORACLE_LINE];
+
+        if (y->p->config->restart && !y->f->gone)
+                y->f->gone = !finding_awake(y->p->config, says);
 }
 
 void finding_study(struct finding *f, struct player *p, const struct trouble *t,
@@ -436,13 +494,11 @@ void finding_study(struct finding *f, struct player *p, const struct trouble *t,
         if (!y)
                 return;
         f->wait = p->config->late;
-        *y = (struct study) { .f = f, .p = p, .past = past, .tries = 1 };
-        y->until = loop_now_ms() + p->config->minimise;
-        recover(y, t);
-        if (t->kind == TROUBLE_ORACLE && !p->config->restart)
-                finding_hear_out(p->config, f->wait);
-        if (!stays_unwell(y))
-                play_again(y);
+        *y = (struct study) { .f = f, .p = p, .past = past };
+        play_again(y);
+        if (y->loss.kind != TROUBLE_NONE)
+                study_loss(y);
+        leave_alive(y);
         if (!f->reproduced) {
                 corpus_free(&f->sequences);
                 f->again = f->played = 0;
@@ -508,7 +564,7 @@ static bool save_capture(const struct remote_log *log, const char *path, const c
 static bool play_all(struct finding *f, const struct campaign_config *config)
 {
         struct player p;
-        struct study y = { .f = f, .p = &p };
+        struct study y = { .f = f, .p = &p, .shown = true };
         struct loop loop;
         bool same = false;
 

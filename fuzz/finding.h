@@ -24,8 +24,9 @@ struct finding {
 /*
  * Finds out which of the past sessions (oldest first) brought the trouble about, and makes it small,
  * on the live target. last: what went over the wire with the last of them, that broke the rule or did
- * hang, if that is the trouble. What can't be found out is kept with all of them. Takes as long as
- * config->minimise says at most, but for hangs. Free it afterwards.
+ * hang, if that is the trouble. What can't be found out is kept with all of them. If the target is
+ * lost before the trouble shows again, that is studied in its place. Takes as long as
+ * config->minimise says at most, but for hangs, and for both of them. Free it afterwards.
  */
 void finding_study(struct finding *f, struct player *p, const struct trouble *t,
                    const struct seeds *past, const struct remote_log *last);

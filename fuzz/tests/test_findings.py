@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import socket
 import subprocess
 import threading
@@ -13,7 +14,7 @@ import time
 
 import pytest
 
-from test_remote import fake, target
+from test_remote import RELAY, fake, target
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
@@ -253,3 +254,38 @@ def test_an_oracle_that_stays_unwell_proves_nothing(tmp_path, late):
     assert found["finding"] == "oracle" and not found["reproduced"], found
     assert found["sessions"] > 1 and found["trials"] == 0, found
     assert "--restart" in run.stderr
+
+
+@contextlib.contextmanager
+def mortal(folder, *options):
+    """A relay that dies of an Abort, in front of a target: its port, and the command that starts it afresh."""
+    (folder / "relay.py").write_text(RELAY)
+    pids = folder / "pids"
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        front = s.getsockname()[1]
+    with target(*options) as (_, port):
+        try:
+            yield front, (f"/usr/bin/python3 {folder}/relay.py {front} {port} 2>/dev/null & "
+                          f"echo $! >>{pids}; echo it died of an abort")
+        finally:
+            for pid in pids.read_text().split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+
+
+def test_a_session_that_breaks_a_rule_and_kills(tmp_path):
+    """That it is lost is studied first; the rule is a finding of its own where it shows again."""
+    seeds = tmp_path / "seeds"
+    seeds.mkdir()
+    for i, text in enumerate(["get_smart\ndelay 200\nabort", "keep_alive", "get_features"]):
+        (seeds / f"{i}.seq").write_text(PLAIN.format(text))
+    with mortal(tmp_path, "--violate", "fab/6.3/sqhd") as (port, restart):
+        run = subprocess.run([NVMFSPEC, "fuzz", "remote", "-a", "127.0.0.1", "-s", str(port), "--runs", "3",
+                              "--jobs", "1", "--settle", "200", "--max-delay", "200",
+                              "--minimise", "10", "--restart", restart, "-o", tmp_path, seeds],
+                             capture_output=True, text=True, timeout=60)
+    found = [f for f in map(json.loads, run.stdout.splitlines()) if "finding" in f]
+    assert [f["finding"] for f in found] == ["lost", "rule"], run.stdout + run.stderr
+    assert all(f["reproduced"] for f in found), found
+    assert found[0]["says"] == "it died of an abort" and found[1]["rule"] == "fab/6.3/sqhd"
+    assert "abort" in pathlib.Path(found[0]["file"]).read_text()
