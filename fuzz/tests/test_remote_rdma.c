@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sessions to a live target over RDMA in memory, and campaigns of them. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
 #include "pcap/trace.h"
+#include "pdu/wire/rdma.h"
 #include "rdma_target.h"
 
 static struct loop loop;
@@ -193,6 +198,117 @@ static void nobody_is_there(void **state)
         stop();
 }
 
+/* --- a controller that never stops talking ------------------------------------------------------ */
+
+enum { WORDS = 16 };
+
+static struct talker {
+        pthread_t thread;
+        atomic_bool over;
+        struct verbs_context *context;
+        struct verbs_listener *listener;
+        struct verbs_ep *ep;
+        struct verbs_domain *domain;
+        struct verbs_mr mr;
+        struct verbs_wr wr[2 * WORDS]; /* receives; sends */
+        uint8_t room[4096];
+} talker;
+
+static void talker_accepts(struct talker *t, struct verbs_ep *ep)
+{
+        const struct rdma_accept a = { .crqsize = le16(WORDS) };
+        const struct verbs_qp_attr attr = { .send_wrs = WORDS, .recv_wrs = WORDS };
+        const struct verbs_conn_param p = { .data = &a, .len = sizeof(a), .rnr_retry = 7 };
+        struct verbs_wr *bad;
+
+        t->ep = ep;
+        t->domain = verbs_domain(ep);
+        verbs_grow_cq(t->domain, 2 * WORDS);
+        verbs_qp(ep, &attr);
+        verbs_reg(t->domain, t->room, sizeof(t->room), 0, &t->mr);
+        for (unsigned i = 0; i < WORDS; i++) {
+                t->wr[i] =
+                    (struct verbs_wr) { .op = VERBS_RECV,
+                                        .n_sge = 1,
+                                        .sge = { { t->room, sizeof(t->room), t->mr.lkey } } };
+                verbs_post_recv(ep, &t->wr[i], &bad);
+        }
+        verbs_accept(ep, &p);
+}
+
+/* A response to a command that there is not. */
+static void talker_talks(struct talker *t, struct verbs_wr *wr)
+{
+        struct verbs_wr *bad;
+
+        *wr = (struct verbs_wr) { .op = VERBS_SEND,
+                                  .flags = VERBS_SIGNALED,
+                                  .n_sge = 1,
+                                  .sge = { { t->room, sizeof(struct cqe), t->mr.lkey } } };
+        verbs_post(t->ep, wr, &bad);
+}
+
+static void *talk(void *arg)
+{
+        struct talker *t = arg;
+        struct verbs_event e;
+        struct verbs_wc wc;
+        unsigned i = 0;
+
+        while (!t->over) {
+                while (verbs_event(t->context, &e))
+                        if (e.type == VERBS_CONNECT_REQUEST && !t->ep)
+                                talker_accepts(t, e.ep);
+                while (t->ep && verbs_poll(t->domain, &wc, 1) > 0)
+                        ;
+                if (t->ep)
+                        talker_talks(t, &t->wr[WORDS + i++ % WORDS]);
+                nanosleep(&(struct timespec) { .tv_nsec = 1000000 }, NULL);
+        }
+        return NULL;
+}
+
+static void talker_start(struct talker *t)
+{
+        t->context = verbs_open(verbs);
+        t->listener = verbs_listen(t->context, "127.0.0.1", "0", 4);
+        assert_non_null(t->listener);
+        snprintf(port, sizeof(port), "%u", verbs_listener_port(t->listener));
+        assert_int_equal(pthread_create(&t->thread, NULL, talk, t), 0);
+}
+
+static void talker_stop(struct talker *t)
+{
+        t->over = true;
+        pthread_join(t->thread, NULL);
+        assert_non_null(t->ep);
+        verbs_destroy(t->ep);
+        verbs_dereg(t->domain, &t->mr);
+        verbs_unlisten(t->listener);
+        verbs_close(t->context);
+}
+
+static void a_controller_that_never_stops_talking(void **state)
+{
+        static const char text[] = "sequence host rdma\nrequest\nconnect\nidentify\n";
+        char err[200];
+
+        (void)state;
+        start(NULL);
+        talker_start(&talker);
+        config.target.settle = 50;
+        config.target.hang = 200;
+        assert_true(seq_parse(&seq, text, sizeof(text) - 1, err, sizeof(err)));
+        assert_int_equal(loop_init(&loop), 0);
+        assert_int_equal(player_init(&player, &config, &loop), 0);
+        player_play(&player, &seq); /* ends */
+        assert_true(player.session->answer.pdus > 10);
+        player_fini(&player);
+        loop_fini(&loop);
+        talker_stop(&talker);
+        stop();
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -203,6 +319,7 @@ int main(void)
                 cmocka_unit_test(our_target_is_clean),
                 cmocka_unit_test(a_broken_rule_is_found),
                 cmocka_unit_test(nobody_is_there),
+                cmocka_unit_test(a_controller_that_never_stops_talking),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
