@@ -185,7 +185,7 @@ int distil_merge(const struct campaign_config *config, bool live, struct corpus 
         struct remote_answer a;
         struct loop loop;
         struct player p = { 0 };
-        unsigned kept = 0;
+        unsigned kept = 0, last;
         char why[ORACLE_LINE];
         bool ok;
 
@@ -201,6 +201,7 @@ int distil_merge(const struct campaign_config *config, bool live, struct corpus 
                 free(seen);
                 return FUZZ_USAGE;
         }
+        last = corpus_last(folder);
         if (c->n > 0)
                 qsort(c->at, c->n, sizeof(c->at[0]), by_size);
         for (unsigned i = 0; i < c->n && ok; i++) {
@@ -209,7 +210,7 @@ int distil_merge(const struct campaign_config *config, bool live, struct corpus 
                 else
                         answer_of_own(c->at[i], &a);
                 if (ok && novelty_add(seen, &a) > 0)
-                        ok = keep(c->at[i], folder, kept++);
+                        ok = keep(c->at[i], folder, last + ++kept);
         }
         printf("%u of %u\n", kept, c->n);
         player_fini(&p);

@@ -53,7 +53,7 @@ const struct option_row fuzz_options[] = {
         { 0, "minimise", "SEC", "to make a finding small, at most (60)", OPTION_SECONDS, FUZZ_CAMPAIGN | FUZZ_MIN, AT(minimise) },
         { 'o', "out", "DIR", "findings (.seq and .pcap) and the corpus are saved there, behind those of earlier runs", OPTION_STRING, FUZZ_CAMPAIGN, AT(out) },
         { 'o', "out", "FILE", "where it goes (standard output)", OPTION_STRING, FUZZ_MIN, AT(out) },
-        { 'o', "out", "DIR", "where they go", OPTION_STRING, FUZZ_MERGE, AT(out) },
+        { 'o', "out", "DIR", "where they go, behind those that are there", OPTION_STRING, FUZZ_MERGE, AT(out) },
         { 'h', "help", NULL, "this list", OPTION_FLAG, FUZZ_ANY, AT(help) },
         { 0 },
 };

@@ -552,3 +552,12 @@ def test_a_large_corpus_is_read_whole(tmp_path):
     for what in many, folder:
         full = fuzz("show", what)
         assert full.returncode == 3 and "65536" in full.stderr and not full.stdout, full.stderr[:500]
+
+
+def test_merge_overwrites_nothing(tmp_path):
+    """Numbers go on in a folder that holds some; what was there may be what is merged."""
+    for i, last in enumerate(["identify", "h2cterm"]):
+        (tmp_path / f"{i}.seq").write_text(f"sequence host\nicreq\nconnect\n{last}\n")
+        assert fuzz("merge", tmp_path / f"{i}.seq", "-o", tmp_path / "few").returncode == 0
+    text = "".join(f.read_text() for f in (tmp_path / "few").iterdir())
+    assert "identify" in text and "h2cterm" in text
