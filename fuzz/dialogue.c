@@ -254,6 +254,7 @@ void dialogue_hears(struct dialogue *d, size_t n)
                         breaks(d, framer_fault(&d->heard).rule);
                 remote_answer_add(&d->session->answer,
                                   (uint64_t)framer_fault(&d->heard).rule << 32);
+                framer_detach(&d->heard); /* its room takes what is not listened to */
         }
 }
 
