@@ -144,18 +144,33 @@ CASE("fab/6.3/cntlid-io-ffffh", MUST, RULES(FAB_CONNECT_CNTLID_IO),
         expect_refusal(q, send_connect(q, .cntlid = CNTLID_DYNAMIC));
 }
 
+static unsigned queues_of(struct queue *admin, unsigned most)
+{
+        uint32_t asked = most - 1;
+        uint32_t granted =
+            succeed(admin, send_set_feature(admin, FEAT_QUEUES, asked << 16 | asked)).dw0;
+
+        return (granted & 0xffff) < most ? (granted & 0xffff) + 1 : most;
+}
+
+/* The association that asks is there before the other one ends: their CNTLIDs differ. Each try has a
+ * QID of its own, which no earlier one can have left in use. */
 CASE("fab/6.3/cntlid-gone", MUST, RULES(FAB_CONNECT_CNTLID_IO),
      "Connect of an I/O queue to the controller of an association that has ended is refused")
 {
-        struct queue *gone = admin_queue(t);
+        struct queue *gone = admin_queue(t), *admin = admin_queue(t);
+        unsigned tries = queues_of(gone, 8);
 
         hang_up(gone);
-        for (int i = 0; i < 8; i++) { /* the target may be busy with something else */
-                struct queue *q = join(admin_queue(t));
+        for (uint16_t qid = 1; qid <= tries;
+             qid++) { /* the target may be busy with something else */
+                struct queue *q = join(admin, .qid = qid);
 
-                pause_ms(t, 300);
-                if (expect_answer(q, send_connect(q, .cntlid = gone->cntlid)).status || q->over)
+                pause_ms(t, 2400 / tries);
+                if (expect_answer(q, send_connect(q, .qid = qid, .cntlid = gone->cntlid)).status ||
+                    q->over)
                         return;
+                hang_up(q);
         }
         fail(t, "an error status, or the end", "Success, for two seconds");
 }

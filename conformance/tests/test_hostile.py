@@ -3,6 +3,7 @@
 
 Whatever it does: the end comes soon, says why, and is no crash.
 """
+import itertools
 import json
 import os
 import pathlib
@@ -25,6 +26,7 @@ LAST = 4
 CONNECT, PROPERTY_GET, PROPERTY_SET = 1, 4, 0
 IDENTIFY, GET_LOG, SET_FEATURES, GET_FEATURES, AER = 6, 2, 9, 10, 12
 FLUSH, WRITE, READ = 0, 1, 2
+CONNECT_INVALID = 0x182
 
 
 class Target:
@@ -32,6 +34,7 @@ class Target:
 
     def __init__(self, spoilt):
         self.spoilt, self.controllers, self.lock = spoilt, {}, threading.Lock()
+        self.cntlids = itertools.count(1)
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -45,16 +48,19 @@ class Target:
             threading.Thread(target=self.serve, args=(peer,), daemon=True).start()
 
     def serve(self, peer):
+        connection = Connection(self, peer)
         try:
-            Connection(self, peer).run()
+            connection.run()
         except (OSError, EOFError, struct.error, IndexError, AttributeError):
             pass # what a host may not send ends the connection
         finally:
+            self.spoilt.forget(connection)
             peer.close()
 
     def new_controller(self):
         with self.lock:
-            controller = type("Controller", (), {"id": len(self.controllers) + 1, "cc": 0})()
+            controller = type("Controller", (), {"cc": 0, "qids": set()})()
+            controller.id = next(self.cntlids)
             self.controllers[controller.id] = controller
         return controller
 
@@ -124,6 +130,10 @@ class Connection:
             self.entries = sqsize + 1
             known = self.target.controllers.get(struct.unpack_from("<H", data, 16)[0])
             self.controller = known if self.qid else self.target.new_controller()
+            if self.qid in self.controller.qids:
+                self.respond(cid, CONNECT_INVALID)
+                return
+            self.controller.qids.add(self.qid)
             self.respond(cid ^ self.spoilt.connected, 0, self.controller.id)
             return
         offset, value = struct.unpack_from("<IQ", sqe, 44)
@@ -190,6 +200,11 @@ class Spoilt:
     def answer(self, queue, cid, data):
         queue.data_out(cid, data)
         queue.respond(cid)
+
+    def forget(self, connection):
+        """The admin queue's end is that of the controller."""
+        if connection.controller and not connection.qid:
+            connection.target.controllers.pop(connection.controller.id, None)
 
     def fetch(self, queue, cid, size):
         queue.r2t(cid, 0, size)
@@ -281,6 +296,12 @@ class NoProperties(Spoilt):
     tells = False
 
 
+class KeepsControllers(Spoilt):
+    """... and what was connected to them."""
+    def forget(self, connection):
+        pass
+
+
 class Slow(Spoilt):
     thinks = 0.1
 
@@ -361,6 +382,26 @@ def test_what_the_probe_meets_is_judged(target, failed, passed):
     results = {r["id"]: r["verdict"] for r in json.loads(done.stdout)["results"]}
     assert failed <= {i for i, verdict in results.items() if verdict == "fail"}
     assert passed <= {i for i, verdict in results.items() if verdict == "pass"}
+
+
+def judge(target, *args):
+    """Cases by the verdicts that they get."""
+    done = run("conform", *where(target), "--timeout-scale", 0.3, "--json", "-", *args)
+    assert done.returncode in (0, 1), done.stderr
+    verdicts = {}
+    for result in json.loads(done.stdout)["results"]:
+        verdicts.setdefault(result["verdict"], set()).add(result["id"])
+    return verdicts
+
+
+GONE = "fab/6.3/cntlid-gone"
+
+
+@pytest.mark.parametrize("target, verdict", [(Spoilt, "pass"), (KeepsControllers, "fail")],
+                         indirect=["target"])
+def test_a_controller_is_gone_with_its_association(target, verdict):
+    """A target that keeps it may refuse a QID, as in use: that proves nothing."""
+    assert judge(target, GONE) == {verdict: {GONE}}
 
 
 @pytest.mark.parametrize("target", [AllCommandSets], indirect=True)
