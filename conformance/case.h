@@ -384,6 +384,8 @@ void expect_refusal(struct queue *q, uint16_t cid);
 struct reply expect_answer(struct queue *q, uint16_t cid);
 /* ... and where a refusal, by either, is the better answer (strict) than to take it (lenient). */
 void prefer_refusal(struct queue *q, uint16_t cid);
+/* Whether the response to this command has come by now, and nobody has asked for it. */
+bool answered(struct queue *q, uint16_t cid);
 /* Nothing comes for ms. */
 void expect_silence(struct queue *q, unsigned ms);
 /* The queue still does its work (Property Get on the admin queue, a Read of one block on others).

@@ -475,6 +475,14 @@ void expect_end(struct queue *q, unsigned ms)
                 (void)term_or_end(q, ms, "the end of the connection");
 }
 
+bool answered(struct queue *q, uint16_t cid)
+{
+        for (const struct seen *s = q->conn->inbox; s; s = s->next)
+                if (ends_command(s) && of_command(s, cid))
+                        return true;
+        return false;
+}
+
 void expect_silence(struct queue *q, unsigned ms)
 {
         struct seen *s;

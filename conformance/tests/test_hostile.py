@@ -112,6 +112,7 @@ class Connection:
         while True:
             pdu, data = self.next()
             if pdu[0] != 4:
+                self.spoilt.fault(self)
                 return
             self.command(pdu[8:72], data)
 
@@ -200,6 +201,9 @@ class Spoilt:
     def answer(self, queue, cid, data):
         queue.data_out(cid, data)
         queue.respond(cid)
+
+    def fault(self, queue):
+        """What came is the last that is looked at."""
 
     def forget(self, connection):
         """The admin queue's end is that of the controller."""
@@ -302,6 +306,15 @@ class KeepsControllers(Spoilt):
         pass
 
 
+class WorksOn(Spoilt):
+    """The end comes when nothing more does."""
+    def fault(self, queue):
+        queue.peer.settimeout(0.3)
+        while True:
+            pdu, data = queue.next()
+            queue.command(pdu[8:72], data)
+
+
 class Slow(Spoilt):
     thinks = 0.1
 
@@ -402,6 +415,17 @@ GONE = "fab/6.3/cntlid-gone"
 def test_a_controller_is_gone_with_its_association(target, verdict):
     """A target that keeps it may refuse a QID, as in use: that proves nothing."""
     assert judge(target, GONE) == {verdict: {GONE}}
+
+
+QUIET, BEHIND = "tcp/3.5/quiet-after-fault", "tcp/3.5/nothing-after-h2ctermreq"
+
+
+@pytest.mark.parametrize("target, verdicts", [
+    (Spoilt, {"pass": {QUIET, BEHIND}}),
+    (WorksOn, {"fail": {QUIET}, "lenient": {BEHIND}})], indirect=["target"])
+def test_commands_behind_a_fault_are_not_answered(target, verdicts):
+    judged = judge(target, QUIET, BEHIND)
+    assert all(ids <= judged[verdict] for verdict, ids in verdicts.items())
 
 
 @pytest.mark.parametrize("target", [AllCommandSets], indirect=True)
