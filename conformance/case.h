@@ -53,7 +53,8 @@ struct test_case {
         bool changes;   /* makes the target change, see change(): no other case runs meanwhile */
         bool slow;      /* takes seconds: it waits for a timer of the target */
         bool discovery; /* is about the discovery service: skipped where there is none */
-        bool tcp_only;  /* not over RDMA; ids that begin with tcp/ or rdma/ say it themselves */
+        bool any; /* holds for any controller: others of base/ are skipped on those without I/O */
+        bool tcp_only; /* not over RDMA; ids that begin with tcp/ or rdma/ say it themselves */
         const char *related; /* known bugs that it would have found */
 };
 
@@ -422,7 +423,8 @@ void note(struct t *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)
 
 uint64_t property_get(struct queue *q, uint32_t ofst);
 void property_set(struct queue *q, uint32_t ofst, uint64_t value);
-/* cc with the command set that this controller has (CAP.CSS), if it is one for I/O. */
+/* cc with the command set that this controller has (CAP.CSS), if it is one for I/O; without the sizes of
+ * I/O queues' entries, if it is not. */
 uint32_t with_css(struct queue *q, uint32_t cc);
 /* Sets CC, with_css(), and waits for CSTS & mask == value, as long as CAP.TO says. */
 void set_cc(struct queue *q, uint32_t cc, uint32_t csts_mask, uint32_t csts);

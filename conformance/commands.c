@@ -18,11 +18,22 @@ void property_set(struct queue *q, uint32_t ofst, uint64_t value)
         expect_success(q, send_property_set(q, ofst, PROP_ATTRIB_4, value));
 }
 
+/* A service under an NQN of its own is known by its CNTRLTYPE alone. */
+static bool has_io(const struct queue *q)
+{
+        const struct caps *c = caps(q->t);
+
+        return strcmp(q->subnqn, NQN_DISCOVERY) != 0 && (c->reach < REACH_CONTROLLER || c->io);
+}
+
 uint32_t with_css(struct queue *q, uint32_t cc)
 {
+        const uint32_t sizes = CC_RUN & ~CC_EN;
         uint64_t cap = caps(q->t)->cap;
 
-        if (!(cc & CC_RUN & ~CC_EN)) /* a discovery controller has no command sets */
+        if (!has_io(q)) /* 3.1.4.5: its sizes are reserved or read-only 0, it has no command set */
+                return cc & ~sizes;
+        if (!(cc & sizes))
                 return cc;
         if (cap == 0) /* not probed yet */
                 cap = property_get(q, PROP_CAP);

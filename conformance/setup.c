@@ -84,8 +84,16 @@ struct queue *queue_bare(struct t *t, struct setup s)
         return ready(t, NULL, &s);
 }
 
+/* I/O queues need a controller that has some; that a discovery controller has none is what a case of
+ * discovery may want to see. */
+static void require_io(struct t *t)
+{
+        require(t, caps(t)->io || t->test->discovery, "no I/O subsystem");
+}
+
 struct queue *queue_join(struct queue *admin, struct setup s)
 {
+        require_io(admin->t);
         s.sqsize = fitting_sqsize(admin->t, s.qid, s.sqsize);
         return ready(admin->t, admin, &s);
 }
@@ -97,13 +105,6 @@ static void connected(struct queue *q, struct reply r)
         q->sqfc_off = r.sqhd == SQHD_DISABLED;
         if (r.dw0 & (CONNECT_ATR | CONNECT_ASCR))
                 auth_connected(q, r.dw0);
-}
-
-static void enable(struct queue *q)
-{
-        bool discovery = strcmp(q->subnqn, NQN_DISCOVERY) == 0;
-
-        set_cc(q, discovery ? CC_EN : CC_RUN, CSTS_RDY, CSTS_RDY);
 }
 
 struct queue *queue_admin(struct t *t, struct setup s)
@@ -119,7 +120,7 @@ struct queue *queue_admin(struct t *t, struct setup s)
                                              .subnqn = s.subnqn, .hostnqn = s.hostnqn)));
         q->admin = q;
         if (!s.disabled)
-                enable(q);
+                set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
         t->setting_up = was;
         return q;
 }
@@ -144,6 +145,7 @@ struct queue *queue_more(struct queue *admin, struct setup s)
         bool was = begin_setup(admin->t);
         struct queue *q;
 
+        require_io(admin->t);
         ask_for_queues(admin, s.qid);
         s.sqsize = fitting_sqsize(admin->t, s.qid, s.sqsize);
         q = queue_join(admin, s);
@@ -160,7 +162,7 @@ struct queue *queue_io(struct t *t, struct setup s)
         struct setup a = s;
         struct queue *q;
 
-        require(t, caps(t)->io, "no I/O subsystem");
+        require_io(t);
         a.cattr = 0;
         a.sqsize = 31;
         q = queue_more(queue_admin(t, a), s);

@@ -9,7 +9,7 @@
 /* --- Identify Controller */
 
 CASE("base/5.1.13/cntlid", MUST, RULES(ID_CNTLID),
-     "CNTLID of Identify Controller is the one that Connect returned")
+     "CNTLID of Identify Controller is the one that Connect returned", .any = true)
 {
         struct queue *q = admin_queue(t);
 
@@ -83,7 +83,7 @@ CASE("base/5.1.13/text", MUST, RULES(ID_TEXT),
 
 CASE("base/5.1.13/odd-requests", MUST, NO_RULE,
      "Identify with any CNS and the oddest NSIDs is answered, and the controller goes on",
-     .related = "nvmet 79aba4c94034, f594863967d8")
+     .related = "nvmet 79aba4c94034, f594863967d8", .any = true)
 {
         static const uint32_t nsids[] = { 0, 0xfffffffe, 0xffffffff };
         struct queue *q = admin_queue(t);
@@ -202,7 +202,7 @@ CASE("base/5.1.13/nsid", MUST, RULES(FAB_NSID),
         expect_works(q);
 }
 
-CASE("base/5.1.13/cns-unknown", MUST, NO_RULE, "Identify of a reserved CNS is refused")
+CASE("base/5.1.13/cns-unknown", MUST, NO_RULE, "Identify of a reserved CNS is refused", .any = true)
 {
         struct queue *q = admin_queue(t);
 
@@ -249,7 +249,7 @@ CASE("base/5.1.13/mdts-beyond", MUST, NO_RULE, "A Read of more than MDTS fails w
 /* --- asynchronous events, Abort */
 
 CASE("base/5.1.2/aer-held", MUST, RULES(AER_HELD),
-     "An Asynchronous Event Request is not answered before there is an event")
+     "An Asynchronous Event Request is not answered before there is an event", .any = true)
 {
         struct queue *q = admin_queue(t);
 
@@ -259,7 +259,7 @@ CASE("base/5.1.2/aer-held", MUST, RULES(AER_HELD),
 }
 
 CASE("base/5.1.2/aer-limit", MUST, RULES(AER_LIMIT),
-     "More Asynchronous Event Requests than AERL + 1 are refused")
+     "More Asynchronous Event Requests than AERL + 1 are refused", .any = true)
 {
         struct queue *q = admin_queue(t);
         unsigned n = caps(t)->id.aerl + 1u;
@@ -294,7 +294,7 @@ CASE("base/5.1.1/abort-aer", SHOULD, NO_RULE,
 /* --- features, logs */
 
 CASE("base/5.1.25/fid-unknown", MUST, RULES(FEAT_UNKNOWN),
-     "Get and Set Features of a reserved FID are refused")
+     "Get and Set Features of a reserved FID are refused", .any = true)
 {
         struct queue *q = admin_queue(t);
 
@@ -419,7 +419,8 @@ CASE("base/5.1.25/select", MUST, RULES(FEAT_SELECT),
              "it is not, and was changed");
 }
 
-CASE("base/5.1.12/lid-unknown", MUST, RULES(LOG_UNKNOWN), "A reserved log page is refused")
+CASE("base/5.1.12/lid-unknown", MUST, RULES(LOG_UNKNOWN), "A reserved log page is refused",
+     .any = true)
 {
         struct queue *q = admin_queue(t);
 

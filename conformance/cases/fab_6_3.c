@@ -146,10 +146,10 @@ CASE("fab/6.3/cntlid-io-ffffh", MUST, RULES(FAB_CONNECT_CNTLID_IO),
 
 static unsigned queues_of(struct queue *admin, unsigned most)
 {
-        uint32_t asked = most - 1;
-        uint32_t granted =
-            succeed(admin, send_set_feature(admin, FEAT_QUEUES, asked << 16 | asked)).dw0;
+        uint32_t asked = most - 1, granted;
 
+        require(admin->t, caps(admin->t)->io, "no I/O subsystem");
+        granted = succeed(admin, send_set_feature(admin, FEAT_QUEUES, asked << 16 | asked)).dw0;
         return (granted & 0xffff) < most ? (granted & 0xffff) + 1 : most;
 }
 

@@ -31,3 +31,14 @@ def test_small(small_target):
                          capture_output=True, text=True, timeout=120, check=False)
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize("small_target", ["queues=1"], indirect=True)
+def test_discovery_alone(small_target):
+    """What I/O controllers need not be asked of others (Base 2.2 figures 28, 31, 32)."""
+    ran = subprocess.run([NVMFSPEC, "conform", "-a", "127.0.0.1", "-s", small_target, "--strict",
+                          "-n", "nqn.2014-08.org.nvmexpress.discovery", "--brief"],
+                         capture_output=True, text=True, timeout=120, check=False)
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "it is about I/O controllers" in ran.stdout
