@@ -150,7 +150,8 @@ bool service_init(struct service *s, const struct target_options *o, struct inve
                 .inv = inv,
                 .limits = &s->limits,
                 .policy = &s->policy,
-                .sqfc_disable = !o->no_sqfc_disable,
+                .sqfc_disable =
+                    !o->no_sqfc_disable && !rule_in(&o->policy.violated, TCP_C2H_SUCCESS_SQFC),
                 .rdma = rdma_format(&s->limits, o),
                 .table = ctrl_table_new(s->limits.controllers),
         };

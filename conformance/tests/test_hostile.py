@@ -22,7 +22,7 @@ NQN = b"nqn.2026-01.org.example:hostile"
 BLOCK, BLOCKS = 512, 65536
 CAP = 1 << 59 | 1 << 37 | 4 << 24 | 1 << 16 | 127
 ICRESP, RESP, C2H, R2T = 1, 5, 7, 9
-LAST = 4
+LAST, SUCCESS = 4, 8
 CONNECT, PROPERTY_GET, PROPERTY_SET = 1, 4, 0
 IDENTIFY, GET_LOG, SET_FEATURES, GET_FEATURES, AER = 6, 2, 9, 10, 12
 FLUSH, WRITE, READ = 0, 1, 2
@@ -69,6 +69,7 @@ class Connection:
     def __init__(self, target, peer):
         self.target, self.peer, self.spoilt = target, peer, target.spoilt
         self.sqhd, self.entries, self.qid, self.controller = 0, 32, 0, None
+        self.flow_control = True
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def receive(self, n):
@@ -93,12 +94,13 @@ class Connection:
         self.peer.sendall(struct.pack("<BBBBI", kind, flags, 8 + len(header), pdo,
                                       8 + len(header) + len(data)) + header + data)
 
-    def respond(self, cid, status=0, dw0=0, dw1=0):
-        self.sqhd = (self.sqhd + 1) % self.entries
-        self.send(RESP, 0, struct.pack("<IIHHHH", dw0, dw1, self.sqhd, 0, cid, status << 1))
+    def respond(self, cid, status=0, dw0=0, dw1=0, sqhd=None):
+        self.sqhd = (self.sqhd + 1) % self.entries if self.flow_control else 0
+        sqhd = self.sqhd if sqhd is None else sqhd
+        self.send(RESP, 0, struct.pack("<IIHHHH", dw0, dw1, sqhd, 0, cid, status << 1))
 
-    def data_out(self, cid, data):
-        self.send(C2H, LAST, struct.pack("<HHII4x", cid, 0, 0, len(data)), data)
+    def data_out(self, cid, data, flags=LAST):
+        self.send(C2H, flags, struct.pack("<HHII4x", cid, 0, 0, len(data)), data)
 
     def r2t(self, cid, offset, length):
         self.send(R2T, 0, struct.pack("<HHII4x", cid, 1, offset, length))
@@ -135,7 +137,9 @@ class Connection:
                 self.respond(cid, CONNECT_INVALID)
                 return
             self.controller.qids.add(self.qid)
-            self.respond(cid ^ self.spoilt.connected, 0, self.controller.id)
+            self.flow_control = not (self.spoilt.sqfc_off and sqe[46] & 4)
+            self.respond(cid ^ self.spoilt.connected, 0, self.controller.id,
+                         sqhd=None if self.flow_control else 0xffff)
             return
         offset, value = struct.unpack_from("<IQ", sqe, 44)
         if kind == PROPERTY_SET:
@@ -196,6 +200,7 @@ class Connection:
 class Spoilt:
     """How the target behaves; sound here."""
     cap, ioccsz, lbads, thinks, ready, tells, connected = CAP, 4 + 512, 9, 0, 1, True, 0
+    sqfc_off = False
     icresp = struct.pack("<BBBBIHBBI112x", ICRESP, 0, 128, 0, 128, 0, 0, 0, 131072)
 
     def answer(self, queue, cid, data):
@@ -315,6 +320,19 @@ class WorksOn(Spoilt):
             queue.command(pdu[8:72], data)
 
 
+class NoResponses(Spoilt):
+    """Where data can say it: right, if flow control can be disabled, also where it is not."""
+    sqfc_off = True
+
+    def answer(self, queue, cid, data):
+        queue.data_out(cid, data, LAST | SUCCESS)
+        queue.sqhd = (queue.sqhd + 1) % queue.entries
+
+
+class NeverResponses(NoResponses):
+    sqfc_off = False
+
+
 class Slow(Spoilt):
     thinks = 0.1
 
@@ -426,6 +444,17 @@ QUIET, BEHIND = "tcp/3.5/quiet-after-fault", "tcp/3.5/nothing-after-h2ctermreq"
 def test_commands_behind_a_fault_are_not_answered(target, verdicts):
     judged = judge(target, QUIET, BEHIND)
     assert all(ids <= judged[verdict] for verdict, ids in verdicts.items())
+
+
+SQHD, CAPSULES = "fab/3.3.2/sqhd", "tcp/3.3.2.1/success-off"
+OVERTAKING = "fab/3.3.2/sqhd-overtaking"
+
+
+@pytest.mark.parametrize("target, verdicts", [
+    (NoResponses, {"pass": {SQHD, OVERTAKING, CAPSULES}}),
+    (NeverResponses, {"pass": {SQHD, OVERTAKING}, "fail": {CAPSULES}})], indirect=["target"])
+def test_success_is_for_who_can_do_without_sqhd(target, verdicts):
+    assert judge(target, SQHD, CAPSULES) == verdicts
 
 
 @pytest.mark.parametrize("target", [AllCommandSets], indirect=True)

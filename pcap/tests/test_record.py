@@ -307,7 +307,6 @@ BROKEN = [(CONTROLLER, rule) for rule in """
     tcp/3.3.2.1/after-last
     tcp/3.3.2.1/last
     tcp/3.3.2.1/success-needs-last
-    tcp/3.3.2.1/success-needs-no-sqhd
     tcp/3.6.2.10/datao-dword
     tcp/3.6.2.10/datal-dword
     tcp/3.6.2.10/datal-plen

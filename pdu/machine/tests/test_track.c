@@ -388,7 +388,7 @@ static void head_runs_ahead(struct session *s)
         flushes(s, 20, 1);
 }
 
-static void ask_no_flow_control(struct session *s, uint16_t sqsize)
+static void ask_sqfc_off(struct session *s, uint16_t sqsize, uint16_t sqhd)
 {
         union sqe sqe = a_connect(0, 1, sqsize);
 
@@ -396,7 +396,12 @@ static void ask_no_flow_control(struct session *s, uint16_t sqsize)
         say_icreq(s, 0, 0, 1);
         say_icresp(s, 0, 0, 8192);
         say_cmd(s, sqe);
-        say_cqe(s, 0, SQHD_DISABLED, 0, 1);
+        say_cqe(s, 0, sqhd, 0, 1);
+}
+
+static void ask_no_flow_control(struct session *s, uint16_t sqsize)
+{
+        ask_sqfc_off(s, sqsize, SQHD_DISABLED);
 }
 
 static void no_flow_control(struct session *s)
@@ -692,9 +697,19 @@ static void success_and_data(struct session *s)
         say_c2h(s, 1, 0, 8192, PDU_LAST);
 }
 
+/* Whether the controller could do without SQHD nobody has asked. */
 static void success_with_flow_control(struct session *s)
 {
         say_hello(s);
+        read_8192(s, 1);
+        say_c2h(s, 1, 0, 8192, PDU_LAST | PDU_SUCCESS);
+        flushes(s, 2, 1);
+        say_resp(s, 2, 3);
+}
+
+static void success_without_ability(struct session *s)
+{
+        ask_sqfc_off(s, 127, 1);
         read_8192(s, 1);
         say_c2h(s, 1, 0, 8192, PDU_LAST | PDU_SUCCESS);
         flushes(s, 2, 1);
@@ -771,7 +786,8 @@ static void c2h_data(void **state)
             { success, "", no_limits, 0 },
             { success_and_response, "fault tcp/3.3.2.1/success-or-response 1 8\n", no_limits, 0 },
             { success_and_data, "fault tcp/3.3.2.1/after-last 2 0\n", no_limits, 0 },
-            { success_with_flow_control, "finding tcp/3.3.2.1/success-needs-no-sqhd\n", no_limits,
+            { success_with_flow_control, "", no_limits, 0 },
+            { success_without_ability, "finding tcp/3.3.2.1/success-needs-no-sqhd\n", no_limits,
               0 },
             { whole_identify, "", no_limits, 0 },
             { short_identify, "finding tcp/3.3.2.1/whole-transfer\n", no_limits, 0 },
