@@ -364,8 +364,10 @@ struct r2t expect_r2t(struct queue *q, uint16_t cid);
 /* Bytes of such a Write: blocks, more than a capsule holds and 8 KiB at least if one H2CData
  * (MAXH2CDATA) and MDTS allow it. */
 uint32_t r2t_bytes(struct t *t);
-/* Bytes of a transfer that is large, but not too large for the target: 128 KiB or MDTS. */
+/* Bytes of a transfer that is large, but not too large for the target: 128 KiB, MDTS or what is left. */
 uint32_t large_bytes(struct t *t);
+/* Bytes of the namespace from where this case's range starts. */
+uint64_t bytes_left(struct t *t);
 
 /*
  * The end of the connection. expect_term(): a TermReq with FES and FEI of the case's rule is the

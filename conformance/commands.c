@@ -147,12 +147,19 @@ uint32_t r2t_bytes(struct t *t)
         return bytes;
 }
 
+uint64_t bytes_left(struct t *t)
+{
+        require(t, caps(t)->nsid && caps(t)->blocks > t->slba, "no blocks to read");
+        return (caps(t)->blocks - t->slba) * caps(t)->block;
+}
+
 uint32_t large_bytes(struct t *t)
 {
         uint32_t mdts = caps(t)->mdts;
+        uint32_t most = mdts > 0 && mdts < SLOT_BYTES / 2 ? mdts : SLOT_BYTES / 2;
 
         usable(t);
-        return mdts > 0 && mdts < SLOT_BYTES / 2 ? mdts : SLOT_BYTES / 2;
+        return bytes_left(t) < most ? (uint32_t)bytes_left(t) : most;
 }
 
 struct r2t queue_open_r2t(struct queue *q, struct blocks b)

@@ -85,34 +85,56 @@ static void probe_controller(struct t *t)
         c->reach = REACH_CONTROLLER;
 }
 
-static void use_namespace(struct t *t, struct queue *q, uint32_t nsid)
+/* Metadata would lie between the blocks, or in a buffer that Fabrics does not have. */
+static bool use_namespace(struct t *t, const struct id_ns *n, uint32_t nsid)
 {
-        const struct id_ns *n = identify(q, CNS_NS, nsid);
         unsigned format = (n->flbas & 0x0fu) | (n->flbas >> 1 & 0x30u);
         unsigned shift = n->lbaf[format].lbads;
 
-        if (le64_get(n->nsze) == 0 || shift < LBADS_MIN || shift > 31 || 1u << shift > SLOT_BYTES)
-                return;
+        if (le64_get(n->nsze) == 0 || shift < LBADS_MIN || shift > 31 || 1u << shift > SLOT_BYTES ||
+            le16_get(n->lbaf[format].ms) != 0)
+                return false;
         found(t)->nsid = nsid;
         found(t)->block = 1u << shift;
         found(t)->blocks = le64_get(n->nsze);
+        return true;
+}
+
+static struct reply ask_namespace(struct queue *q, uint32_t nsid)
+{
+        return finish(q, send_cmd(q, .opc = NVME_IDENTIFY, .nsid = nsid, .cdw10 = CNS_NS,
+                                  .bytes = IDENTIFY_LEN));
 }
 
 /* Cases that write outside would blame the target. */
 static void use_writable(struct t *t, struct queue *q)
 {
         const struct suite *s = t->suite;
+        struct reply r = ask_namespace(q, s->write_nsid);
         uint64_t there;
 
-        if (finish(q, send_cmd(q, .opc = NVME_IDENTIFY, .nsid = s->write_nsid, .cdw10 = CNS_NS,
-                               .bytes = IDENTIFY_LEN))
-                .status != NVME_SUCCESS)
+        if (r.status != NVME_SUCCESS)
                 broke(t, "NSID %u of --allow-write: no such namespace", s->write_nsid);
-        use_namespace(t, q, s->write_nsid);
+        use_namespace(t, (const struct id_ns *)r.data, s->write_nsid);
         there = caps(t)->blocks;
         if (there == 0 || s->write_slba > there || s->write_blocks > there - s->write_slba)
                 broke(t, "NSID %u: %llu blocks that can be used, --allow-write names others",
                       s->write_nsid, (unsigned long long)there);
+}
+
+/* The first namespace of the list that can be used, from its entry i on; where the next one is. */
+static unsigned next_namespace(struct t *t, struct queue *q, const le32_t *list, unsigned i)
+{
+        enum { LIST = IDENTIFY_LEN / sizeof(le32_t) };
+
+        for (; i < LIST && le32_get(list[i]); i++) {
+                struct reply r = ask_namespace(q, le32_get(list[i]));
+
+                if (r.status == NVME_SUCCESS && /* else it may be of another command set */
+                    use_namespace(t, (const struct id_ns *)r.data, le32_get(list[i])))
+                        return i + 1;
+        }
+        return 0;
 }
 
 static void probe_namespace(struct t *t)
@@ -128,8 +150,23 @@ static void probe_namespace(struct t *t)
                 return;
         }
         list = identify(q, CNS_NS_LIST, 0);
-        if (le32_get(list[0]) != 0)
-                use_namespace(t, q, le32_get(list[0]));
+        if (!next_namespace(t, q, list, 0) && le32_get(list[0]))
+                identify(q, CNS_NS, le32_get(list[0]));
+}
+
+/* One that can't be read (not accessible, not of this command set) is none to test with. */
+static void probe_read(struct t *t)
+{
+        struct queue *q = io_queue(t);
+        const le32_t *list;
+        unsigned i = 0;
+
+        require(t, caps(t)->nsid && !t->suite->write_nsid, "there is nothing to choose");
+        list = identify(q->admin, CNS_NS_LIST, 0);
+        while ((i = next_namespace(t, q->admin, list, i)))
+                if (finish(q, send_read(q)).status == NVME_SUCCESS)
+                        return;
+        found(t)->nsid = 0;
 }
 
 static void probe_flow_control(struct t *t)
@@ -211,6 +248,7 @@ static const struct step steps[] = {
           0, "the controller, enabled" },
         { STEP("probe/namespace", probe_namespace, "There is a namespace, or none is listed"), 0,
           "its namespace" },
+        { STEP("probe/read", probe_read, "The namespace can be read") },
         { STEP("probe/flow-control", probe_flow_control, "SQ flow control can be disabled") },
         { STEP("probe/discovery", probe_discovery, "There is a discovery service") },
         { STEP("probe/persistence", probe_persistence, "Discovery with KATO is granted") },

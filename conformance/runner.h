@@ -9,7 +9,7 @@
 #include "suite.h"
 
 /* What the probe saw go wrong, or broken on the way, of a target that can be judged. */
-enum { PROBES = 10 };
+enum { PROBES = 11 };
 struct probed {
         struct result results[PROBES];
         size_t count;

@@ -144,6 +144,8 @@ uint16_t queue_blocks(struct queue *q, uint8_t opc, struct blocks b)
         uint32_t n = whole_blocks(t, b.bytes);
         uint64_t slba = t->slba + b.slba;
 
+        require(t, b.slba >= caps(t)->blocks || slba + n <= caps(t)->blocks,
+                "the namespace is too small: %u blocks", n);
         if ((opc == NVME_WRITE || opc == NVME_WRITE_ZEROES) &&
             (!t->test->writes || b.slba + n > t->blocks))
                 broke(t, "the case may not write there");

@@ -42,7 +42,7 @@ struct suite { /* the target under test, and how it is tested; the same for all 
         bool strict;
         uint32_t seed;
         bool may_write;
-        uint32_t write_nsid;               /* 0: the first namespace that there is */
+        uint32_t write_nsid;               /* 0: the first namespace that can be used */
         uint64_t write_slba, write_blocks; /* 0 blocks: all of it */
         struct changer changer;
         const struct hosted *hosted;   /* NULL: a target is tested */

@@ -218,8 +218,8 @@ static uint64_t most(struct t *t)
 {
         uint64_t bytes = (uint64_t)caps(t)->block * 65536;
 
-        if (caps(t)->blocks < 65536)
-                bytes = caps(t)->block * caps(t)->blocks;
+        if (bytes_left(t) < bytes)
+                bytes = bytes_left(t);
         if (t_is_rdma(t) && bytes > KIB(8192)) /* a keyed descriptor has 24 bits for its length */
                 bytes = KIB(8192);
         return bytes < KIB(32768) ? bytes : KIB(32768);

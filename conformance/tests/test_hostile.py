@@ -26,7 +26,7 @@ LAST, SUCCESS = 4, 8
 CONNECT, PROPERTY_GET, PROPERTY_SET = 1, 4, 0
 IDENTIFY, GET_LOG, SET_FEATURES, GET_FEATURES, AER = 6, 2, 9, 10, 12
 FLUSH, WRITE, READ = 0, 1, 2
-CONNECT_INVALID = 0x182
+CONNECT_INVALID, LBA_RANGE, INACCESSIBLE, SGL_SHORT = 0x182, 0x80, 0x302, 0x0f
 
 
 class Target:
@@ -179,16 +179,27 @@ class Connection:
             page[536] = 1
             page[768:768 + len(NQN)] = NQN
             struct.pack_into("<II", page, 1792, self.spoilt.ioccsz, 1)
-        elif cns == 0:
-            struct.pack_into("<QQQ", page, 0, BLOCKS, BLOCKS, BLOCKS)
-            page[130] = self.spoilt.lbads
-        elif cns == 2 and struct.unpack_from("<I", sqe, 4)[0] == 0:
-            page[0] = 1
+        nsid, = struct.unpack_from("<I", sqe, 4)
+        if cns == 0:
+            blocks, metadata = self.spoilt.namespaces.get(nsid, (0, 0))
+            struct.pack_into("<QQQ", page, 0, blocks, blocks, blocks)
+            struct.pack_into("<HB", page, 128, metadata, self.spoilt.lbads)
+        elif cns == 2:
+            listed = [n for n in sorted(self.spoilt.namespaces) if n > nsid]
+            struct.pack_into(f"<{len(listed)}I", page, 0, *listed)
         return bytes(page)
 
     def io(self, opcode, sqe, cid, data):
-        size = (struct.unpack_from("<H", sqe, 48)[0] + 1) * BLOCK
-        if opcode == READ:
+        blocks = struct.unpack_from("<H", sqe, 48)[0] + 1
+        size, nsid = blocks * BLOCK, struct.unpack_from("<I", sqe, 4)[0]
+        there, metadata = self.spoilt.namespaces.get(nsid, (0, 0))
+        if opcode == READ and nsid in self.spoilt.inaccessible:
+            self.respond(cid, INACCESSIBLE)
+        elif opcode == READ and struct.unpack_from("<Q", sqe, 40)[0] + blocks > there:
+            self.respond(cid, LBA_RANGE)
+        elif opcode == READ and metadata:
+            self.respond(cid, SGL_SHORT)
+        elif opcode == READ:
             self.spoilt.answer(self, cid, bytes(size))
         elif opcode == WRITE and not data:
             self.spoilt.fetch(self, cid, size)
@@ -200,7 +211,7 @@ class Connection:
 class Spoilt:
     """How the target behaves; sound here."""
     cap, ioccsz, lbads, thinks, ready, tells, connected = CAP, 4 + 512, 9, 0, 1, True, 0
-    sqfc_off = False
+    sqfc_off, namespaces, inaccessible = False, {1: (BLOCKS, 0)}, ()
     icresp = struct.pack("<BBBBIHBBI112x", ICRESP, 0, 128, 0, 128, 0, 0, 0, 131072)
 
     def answer(self, queue, cid, data):
@@ -333,6 +344,20 @@ class NeverResponses(NoResponses):
     sqfc_off = False
 
 
+class LastIsBest(Spoilt):
+    """Metadata between the blocks, an ANA state, and one that can be used."""
+    namespaces, inaccessible = {1: (BLOCKS, 8), 3: (BLOCKS, 0), 7: (BLOCKS, 0)}, (3,)
+
+
+class NoneToRead(LastIsBest):
+    inaccessible = 3, 7
+
+
+class Tiny(Spoilt):
+    """8 blocks."""
+    namespaces = {1: (8, 0)}
+
+
 class Slow(Spoilt):
     thinks = 0.1
 
@@ -418,7 +443,7 @@ def test_what_the_probe_meets_is_judged(target, failed, passed):
 def judge(target, *args):
     """Cases by the verdicts that they get."""
     done = run("conform", *where(target), "--timeout-scale", 0.3, "--json", "-", *args)
-    assert done.returncode in (0, 1), done.stderr
+    assert done.returncode in (0, 1, 77), done.stderr
     verdicts = {}
     for result in json.loads(done.stdout)["results"]:
         verdicts.setdefault(result["verdict"], set()).add(result["id"])
@@ -455,6 +480,20 @@ OVERTAKING = "fab/3.3.2/sqhd-overtaking"
     (NeverResponses, {"pass": {SQHD, OVERTAKING}, "fail": {CAPSULES}})], indirect=["target"])
 def test_success_is_for_who_can_do_without_sqhd(target, verdicts):
     assert judge(target, SQHD, CAPSULES) == verdicts
+
+
+LARGE = [f"tcp/3.3.2.1/{name}" for name in ("whole", "last", "slow-reader")]
+MDTS = "base/5.1.13/mdts"
+
+
+@pytest.mark.parametrize("target, options, verdicts", [
+    (LastIsBest, (), {"pass"}),
+    (NoneToRead, (), {"skip"}),
+    (Tiny, (), {"pass", "skip"}),
+    (Spoilt, ("--allow-write", f"1:{BLOCKS - 128}+128"), {"pass"})], indirect=["target"])
+def test_what_the_namespace_holds_is_read(target, options, verdicts):
+    judged = judge(target, *options, *LARGE, MDTS, "--exclude", "base/5.1.13/mdts-beyond")
+    assert judged.keys() == verdicts, judged
 
 
 @pytest.mark.parametrize("target", [AllCommandSets], indirect=True)
