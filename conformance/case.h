@@ -197,6 +197,11 @@ void hang_up(struct queue *q);
 void rst(struct queue *q);
 void half_close(struct queue *q);
 
+/* How many commands may be outstanding on q, and are worked at together: `most`, if its size and MAXCMD
+ * allow that. */
+unsigned together(const struct queue *q, unsigned most);
+#define ONE_AT_A_TIME "the queue, or MAXCMD, is for one command at a time"
+
 /* --- sending ------------------------------------------------------------------------------- */
 
 /*

@@ -122,6 +122,15 @@ void change(struct t *t, enum change what)
                 broke(t, "--change: %s", error);
 }
 
+unsigned together(const struct queue *q, unsigned most)
+{
+        unsigned maxcmd = le16_get(caps(q->t)->id.maxcmd); /* 0: not told */
+
+        if (most > q->sqsize)
+                most = q->sqsize;
+        return maxcmd > 0 && most > maxcmd ? maxcmd : most;
+}
+
 /* --- ordinary work ------------------------------------------------------------------------- */
 
 enum { WORK = 8192 }; /* bytes: a multiple of any usual block */

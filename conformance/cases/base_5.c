@@ -571,6 +571,7 @@ CASE("base/nvm/fused", MUST, NO_RULE,
 
         require(t, le16_get(caps(t)->id.fuses) & FUSES_COMPARE_WRITE, "FUSES is 0");
         require(t, t_is_rdma(t) || caps(t)->in_capsule >= n, "no room in the capsule");
+        require(t, together(q, 2) > 1, ONE_AT_A_TIME);
         write_blocks(q, 0, n, data);
         compare = send_compare(q, .fuse = SQE_FUSE_FIRST, .data = data, .in_capsule = true);
         write = send_write(q, .fuse = SQE_FUSE_SECOND, .data = data + n, .in_capsule = true);

@@ -271,12 +271,12 @@ CASE("fab/3.3.2/sqhd", MUST, RULES(FAB_SQHD),
      "SQHD moves on by one for each command, modulo the queue's size")
 {
         struct queue *q = io_queue(t, .sqsize = 3);
-        uint16_t sqhd = flush(q).sqhd;
+        uint16_t sqhd = flush(q).sqhd, entries = q->sqsize + 1;
 
         for (int i = 0; i < 10; i++) {
                 uint16_t next = flush(q).sqhd;
 
-                want_eq(t, "SQHD", next, (sqhd + 1u) % 4);
+                want_eq(t, "SQHD", next, (sqhd + 1u) % entries);
                 sqhd = next;
         }
 }
@@ -285,12 +285,13 @@ CASE("fab/3.3.2/sqhd-overtaking", MUST, RULES(FAB_SQHD),
      "SQHD does not go back, whatever response passes those of long Reads")
 {
         struct queue *q = io_queue(t);
+        unsigned n = together(q, 20);
         uint16_t cid[20];
 
-        for (int i = 0; i < 20; i++)
+        for (unsigned i = 0; i < n; i++)
                 cid[i] = i % 5 == 0 ? send_read(q, .bytes = large_bytes(t))
                                     : send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(t)->nsid);
-        for (int i = 0; i < 20; i++)
+        for (unsigned i = 0; i < n; i++)
                 expect_success(q, cid[i]);
 }
 
@@ -312,9 +313,9 @@ CASE("fab/3.3.2/full", MUST, RULES(FAB_ANSWERED), "A queue of n entries holds n 
         struct queue *q = io_queue(t, .sqsize = 7);
         uint16_t cid[7];
 
-        for (int i = 0; i < 7; i++) /* over TCP none ends before its R2T is served */
+        for (int i = 0; i < q->sqsize; i++) /* over TCP none ends before its R2T is served */
                 cid[i] = send_write(q, .bytes = r2t_bytes(t));
-        for (int i = 0; i < 7; i++)
+        for (int i = 0; i < q->sqsize; i++)
                 succeed(q, cid[i]);
         expect_works(q);
 }
@@ -325,14 +326,15 @@ CASE("fab/3.3.2/room", MUST, RULES(FAB_ANSWERED),
 {
         enum { ENTRIES = 8 };
         struct queue *q = io_queue(t, .sqsize = ENTRIES - 1);
-        uint16_t cid[2 * ENTRIES], head;
-        unsigned n = 0, taken;
+        uint16_t cid[2 * ENTRIES], head, entries = q->sqsize + 1;
+        unsigned most = together(q, ENTRIES - 1), n = 0, taken;
 
-        while (n < ENTRIES - 2)
+        require(t, most > 1, ONE_AT_A_TIME);
+        while (n < most - 1)
                 cid[n++] = send_write(q, .bytes = r2t_bytes(t));
         head = flush(q).sqhd;
-        taken = (n + 2u - head) % ENTRIES; /* with Connect and the Flush */
-        for (; taken < ENTRIES - 1; taken++)
+        taken = (n + 2u + entries - head) % entries; /* with Connect and the Flush */
+        for (; taken < q->sqsize; taken++)
                 cid[n++] = send_write(q, .bytes = r2t_bytes(t));
         for (unsigned i = 0; i < n; i++)
                 succeed(q, cid[i]);
@@ -343,13 +345,13 @@ CASE("fab/3.3/answered", MUST, RULES(FAB_ANSWERED),
      "Reads and Flushes that run together are all answered, and once")
 {
         struct queue *q = io_queue(t);
+        unsigned n = together(q, 20);
         uint16_t cid[20];
 
-        for (int i = 0; i < 20; i += 2) {
-                cid[i] = send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(t)->nsid);
-                cid[i + 1] = send_read(q);
-        }
-        for (int i = 0; i < 20; i++)
+        for (unsigned i = 0; i < n; i++)
+                cid[i] =
+                    i % 2 ? send_read(q) : send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(t)->nsid);
+        for (unsigned i = 0; i < n; i++)
                 expect_success(q, cid[i]);
         expect_silence(q, 30);
 }

@@ -70,13 +70,14 @@ CASE("rdma/3.3/write-before-many", MUST, RULES(RDMA_WRITE_BEFORE, RDMA_WRITE_WHO
      "... also of Reads that run together")
 {
         struct queue *q = io_queue(t);
-        uint16_t cid[24], n = q->sqsize < 24 ? q->sqsize : 24;
+        uint16_t cid[24];
+        unsigned n = together(q, 24);
         uint32_t large = large_bytes(t) < KIB(64) ? large_bytes(t) : KIB(64);
 
         for (int round = 0; round < 4; round++) {
-                for (uint16_t i = 0; i < n; i++)
+                for (unsigned i = 0; i < n; i++)
                         cid[i] = send_read(q, .bytes = i % 2 ? KIB(8) : large);
-                for (uint16_t i = 0; i < n; i++)
+                for (unsigned i = 0; i < n; i++)
                         succeed(q, cid[i]);
         }
 }
@@ -145,9 +146,9 @@ CASE("rdma/3.3/key-shared", MUST, NO_RULE, "Commands that run together may name 
         struct buffer b = fill_buffer(q, KIB(8));
         uint16_t cid[8];
 
-        for (int i = 0; i < 8; i++)
+        for (unsigned i = 0; i < together(q, 8); i++)
                 cid[i] = send_read(q, .bytes = KIB(8), .sgl = HAND(keyed(b)));
-        for (int i = 0; i < 8; i++)
+        for (unsigned i = 0; i < together(q, 8); i++)
                 succeed(q, cid[i]);
         want(t, !is_untouched(&b, 0, 8), "data", "nothing was written");
 }
@@ -170,9 +171,9 @@ CASE("rdma/3.3/read-limit", MUST, RULES(RDMA_READ_LIMIT),
         struct queue *q = connected(rdma_join(admin_queue(t), .reads_in = 1));
         uint16_t cid[8];
 
-        for (int i = 0; i < 8; i++)
+        for (unsigned i = 0; i < together(q, 8); i++)
                 cid[i] = send_write(q, .bytes = KIB(8));
-        for (int i = 0; i < 8; i++)
+        for (unsigned i = 0; i < together(q, 8); i++)
                 succeed(q, cid[i]);
 }
 
@@ -199,9 +200,9 @@ CASE("rdma/3.3/read-limit-two", MUST, RULES(RDMA_READ_LIMIT),
         struct queue *q = connected(rdma_join(admin_queue(t), .reads_in = 2));
         uint16_t cid[8];
 
-        for (int i = 0; i < 8; i++)
+        for (unsigned i = 0; i < together(q, 8); i++)
                 cid[i] = send_write(q, .bytes = large_bytes(t));
-        for (int i = 0; i < 8; i++)
+        for (unsigned i = 0; i < together(q, 8); i++)
                 succeed(q, cid[i]);
 }
 
@@ -256,10 +257,10 @@ CASE("rdma/3.3/large", MUST, RULES(RDMA_WRITE_WHOLE),
         struct queue *q = io_queue(t);
         uint16_t cid[8];
 
-        require(t, caps(t)->nsid && caps(t)->blocks * caps(t)->block >= n, "no namespace for it");
-        for (int i = 0; i < 8; i++)
+        require(t, bytes_left(t) >= n, "no namespace for it");
+        for (unsigned i = 0; i < together(q, 8); i++)
                 cid[i] = send_read(q, .bytes = n);
-        for (int i = 0; i < 8; i++)
+        for (unsigned i = 0; i < together(q, 8); i++)
                 succeed(q, cid[i]);
 }
 
@@ -456,11 +457,11 @@ CASE("rdma/3.3/few-receives", MUST, NO_RULE,
      "A host that is slow to post its receives, but wants RNR retries, is served")
 {
         struct queue *q = connected(rdma_join(admin_queue(t), .receives = 2));
-        uint16_t first;
+        uint16_t first, n = (uint16_t)together(q, 16);
 
         require(t, !is_iwarp(q), "iWARP has no RNR");
-        first = send_burst(q, 16);
-        for (uint16_t i = 0; i < 16; i++)
+        first = send_burst(q, n);
+        for (uint16_t i = 0; i < n; i++)
                 succeed(q, (uint16_t)(first + i));
 }
 

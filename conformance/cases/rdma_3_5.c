@@ -10,9 +10,9 @@
 enum { GONE_MS = 5000 };
 
 /* Commands that are certainly not all done yet. */
-static void keep_busy(struct queue *q, int n)
+static void keep_busy(struct queue *q, unsigned most)
 {
-        for (int i = 0; i < n; i++)
+        for (unsigned i = 0; i < together(q, most); i++)
                 if (i % 2)
                         send_write(q, .bytes = large_bytes(q->t));
                 else

@@ -171,14 +171,13 @@ CASE("tcp/3.3.1/response-cid", MUST, RULES(TCP_RESP_CID, FAB_ANSWERED),
      "Of sixteen commands at once each is answered, and once", .writes = true)
 {
         struct queue *q = io_queue(t);
+        unsigned n = together(q, 16);
         uint16_t cid[16];
 
-        for (int i = 0; i < 16; i += 2) {
-                cid[i] = send_read(q);
-                cid[i + 1] = send_write(q, .bytes = r2t_bytes(t));
-        }
-        for (int i = 15; i >= 0; i--)
-                succeed(q, cid[i]);
+        for (unsigned i = 0; i < n; i++)
+                cid[i] = i % 2 ? send_write(q, .bytes = r2t_bytes(t)) : send_read(q);
+        while (n > 0)
+                succeed(q, cid[--n]);
         expect_silence(q, 50);
 }
 

@@ -40,9 +40,9 @@ CASE("tcp/3.3.2.1/interleaved", MUST, RULES(TCP_C2H_CID, TCP_C2H_DIR),
         uint16_t cid[8];
 
         exercise(q);
-        for (int i = 0; i < 8; i++)
+        for (unsigned i = 0; i < together(q, 8); i++)
                 cid[i] = send_read(q, .bytes = n);
-        for (int i = 0; i < 8; i++)
+        for (unsigned i = 0; i < together(q, 8); i++)
                 want_bytes(t, "what was read", expect_success(q, cid[i]).data, pattern(t, n), n);
 }
 
@@ -90,9 +90,9 @@ CASE("tcp/3.3.2.1/slow-reader", MUST, RULES(TCP_C2H_COMPLETE, TCP_DDGST_C2H),
         struct queue *q = io_queue(t, .ddgst = caps(t)->ddgst, .hdgst = caps(t)->hdgst);
         uint16_t cid[24];
 
-        for (int i = 0; i < 24; i++)
+        for (unsigned i = 0; i < together(q, 24); i++)
                 cid[i] = send_read(q, .bytes = large_bytes(t));
         pause_ms(t, 100);
-        for (int i = 0; i < 24; i++)
+        for (unsigned i = 0; i < together(q, 24); i++)
                 expect_success(q, cid[i]);
 }

@@ -23,7 +23,7 @@ def small_target(request):
 
 
 @pytest.mark.parametrize("small_target", [
-    "queue_entries=16", "queues=1", "queues=2", "maxh2cdata=4096", "max_transfer=8192",
+    "queue_entries=16", "queue_entries=4", "queue_entries=2", "queues=1", "queues=2", "maxh2cdata=4096", "max_transfer=8192",
     "in_capsule=8192", "buffers=4M"], indirect=True)
 def test_small(small_target):
     ran = subprocess.run([NVMFSPEC, "conform", "-a", "127.0.0.1", "-s", small_target, "--strict",
