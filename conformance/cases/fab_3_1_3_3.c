@@ -113,7 +113,7 @@ CASE("fab/3.1.3.3/log-offsets", MUST, RULES(DISC_OFFSETS),
                            512);
 }
 
-CASE("fab/3.1.3.3/listed", MUST, RULES(DISC_LISTED),
+CASE("fab/3.1.3.3/listed", SHOULD, RULES(DISC_LISTED),
      "The subsystem that is tested is in the discovery log", .discovery = true)
 {
         uint64_t n;
@@ -207,13 +207,16 @@ CASE("fab/3.1.3.3/prohibited-features", MUST, RULES(DISC_FEATURES),
 }
 
 CASE("fab/3.1.3.3/cap", MUST, RULES(FAB_CAP_DISC),
-     "CAP of a discovery controller has MPSMIN, MPSMAX, NSSRS and AMS 0 and in CSS bit 0 alone",
+     "CAP of a discovery controller has MPSMIN, MPSMAX, NSSRS and AMS 0, CSS should have bit 0 "
+     "alone",
      .discovery = true)
 {
         uint64_t cap = property_get(discovery_queue(t), PROP_CAP);
 
-        want(t, cap_is_discovery(cap), "bits 55:48, 36, 18:17 0 and 44:37 1", "CAP %016llX",
+        want(t, cap_is_discovery(cap), "bits 55:48, 36 and 18:17 0", "CAP %016llX",
              (unsigned long long)cap);
+        if (CAP_CSS(cap) != 1)
+                lenient(t, "CSS 1", "CSS %Xh", CAP_CSS(cap));
 }
 
 CASE("fab/3.1.3.3/cntrltype", MUST, RULES(ID_CNTRLTYPE), "CNTRLTYPE of a discovery controller is 2",

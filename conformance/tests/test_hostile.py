@@ -291,6 +291,10 @@ class AllCommandSets(Spoilt):
     cap = CAP & ~(0xff << 37) | 1 << 43
 
 
+class ManyCommandSets(Spoilt):
+    cap = CAP | 1 << 43
+
+
 class Misaligned(Spoilt):
     def answer(self, queue, cid, data):
         head = struct.pack("<BBBBIHHII4x", C2H, LAST, 24, 26, 26 + len(data), cid, 0, 0, len(data))
@@ -494,6 +498,16 @@ MDTS = "base/5.1.13/mdts"
 def test_what_the_namespace_holds_is_read(target, options, verdicts):
     judged = judge(target, *options, *LARGE, MDTS, "--exclude", "base/5.1.13/mdts-beyond")
     assert judged.keys() == verdicts, judged
+
+
+RECOMMENDED = {"fab/3.1.3.3/cap", "fab/3.1.3.3/listed", "fab/6.5/size"}
+
+
+@pytest.mark.parametrize("target", [ManyCommandSets], indirect=True)
+def test_what_is_recommended_is_lenient(target):
+    """CAP.CSS of discovery has bit 6, the log is empty, properties are read in any width."""
+    judged = judge(target, *RECOMMENDED, "--exclude", "fab/6.5/size-reserved")
+    assert judged == {"lenient": RECOMMENDED}
 
 
 @pytest.mark.parametrize("target", [AllCommandSets], indirect=True)

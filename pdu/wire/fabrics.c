@@ -41,10 +41,9 @@ unsigned property_size(uint32_t ofst)
 
 bool cap_is_discovery(uint64_t cap)
 {
-        uint64_t mps = cap >> 48 & 0xff, css = cap >> 37 & 0xff, nssrs = cap >> 36 & 1,
-                 ams = cap >> 17 & 3;
+        uint64_t mps = cap >> 48 & 0xff, nssrs = cap >> 36 & 1, ams = cap >> 17 & 3;
 
-        return !mps && !nssrs && !ams && css == 1;
+        return !mps && !nssrs && !ams;
 }
 
 /* --- NQNs: Base 2.2, 4.7 ---------------------------------------------------------------------- */

@@ -76,6 +76,7 @@ void describe_property(const struct describe *d, uint32_t ofst, uint64_t value);
 #define CAP_CQR        (UINT64_C(1) << 16)
 #define CAP_TO(cap)    ((unsigned)((cap) >> 24 & 0xff)) /* 500 ms units */
 #define CAP_DSTRD(cap) ((unsigned)((cap) >> 32 & 0xf))
+#define CAP_CSS(cap)   ((unsigned)((cap) >> 37 & 0xff))
 #define CAP_CSS_NVM    (UINT64_C(1) << 37)
 #define CAP_CSS_IOCSS  (UINT64_C(1) << 43) /* all command sets that there are */
 #define CAP_CSS_NOIO   (UINT64_C(1) << 44) /* none for I/O */
@@ -83,8 +84,7 @@ void describe_property(const struct describe *d, uint32_t ofst, uint64_t value);
 #define CAP_CRMS(cap)  ((unsigned)((cap) >> 59 & 3))
 #define CAP_MPSMAX     (UINT64_C(15) << 52)
 #define CAP_RESERVED   (UINT64_C(3) << 62 | UINT64_C(0x1f) << 19)
-/* MPSMIN, MPSMAX, NSSRS and AMS are 0, and CSS has bit 0 alone: what B2.2 3.1.4.1 asks of discovery
- * controllers. */
+/* MPSMIN, MPSMAX, NSSRS and AMS are 0: what discovery controllers shall have by B2.2 3.1.4.1. */
 bool cap_is_discovery(uint64_t cap);
 
 /* CC */
