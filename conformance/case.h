@@ -433,7 +433,8 @@ void property_set(struct queue *q, uint32_t ofst, uint64_t value);
 /* cc with the command set that this controller has (CAP.CSS), if it is one for I/O; without the sizes of
  * I/O queues' entries, if it is not. */
 uint32_t with_css(struct queue *q, uint32_t cc);
-/* Sets CC, with_css(), and waits for CSTS & mask == value, as long as CAP.TO says. */
+/* Sets CC, with_css(), and waits for CSTS & mask == value, as long as CAP.TO or, for SHST, RTD3E
+ * says. */
 void set_cc(struct queue *q, uint32_t cc, uint32_t csts_mask, uint32_t csts);
 enum { CC_RUN = 1 | 6 << 16 | 4 << 20 }; /* EN, IOSQES, IOCQES */
 /* Valid until the case ends, like all data handed out here. */

@@ -42,9 +42,23 @@ uint32_t with_css(struct queue *q, uint32_t cc)
         return cap & CAP_CSS_IOCSS ? cc | 6u << 4 : cc;
 }
 
+/* CAP.TO is about CSTS.RDY; a shutdown takes as long as RTD3E says, or what hosts wait at least. */
+static unsigned csts_ms(const struct caps *c, uint32_t mask)
+{
+        enum { SHUTDOWN_MS = 5000 };
+        unsigned ready = c->cap ? CAP_TO(c->cap) * 500 : 30000;
+        unsigned shutdown = le32_get(c->id.rtd3e) / 1000;
+
+        if (!CSTS_SHST(mask))
+                return ready;
+        if (shutdown < SHUTDOWN_MS)
+                shutdown = SHUTDOWN_MS;
+        return shutdown > ready ? shutdown : ready;
+}
+
 void set_cc(struct queue *q, uint32_t cc, uint32_t mask, uint32_t value)
 {
-        unsigned to = caps(q->t)->cap ? CAP_TO(caps(q->t)->cap) * 500 : 30000;
+        unsigned to = csts_ms(caps(q->t), mask);
         uint64_t end = t_deadline(q->t, to + 500);
         uint32_t csts;
 
@@ -54,8 +68,8 @@ void set_cc(struct queue *q, uint32_t cc, uint32_t mask, uint32_t value)
 
                 if (q->over)
                         return;
-                snprintf(expected, sizeof(expected), "CSTS & %Xh is %Xh within CAP.TO", mask,
-                         value);
+                snprintf(expected, sizeof(expected), "CSTS & %Xh is %Xh within %u ms", mask, value,
+                         to);
                 want(q->t, now_ms() < end, expected, "CSTS %Xh", csts);
                 pause_ms(q->t, 1);
         }

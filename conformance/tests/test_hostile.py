@@ -3,6 +3,7 @@
 
 Whatever it does: the end comes soon, says why, and is no crash.
 """
+import contextlib
 import itertools
 import json
 import os
@@ -22,7 +23,7 @@ NQN = b"nqn.2026-01.org.example:hostile"
 BLOCK, BLOCKS = 512, 65536
 CAP = 1 << 59 | 1 << 37 | 4 << 24 | 1 << 16 | 127
 ICRESP, RESP, C2H, R2T = 1, 5, 7, 9
-LAST, SUCCESS = 4, 8
+LAST, SUCCESS, KATO = 4, 8, 0x0f
 CONNECT, PROPERTY_GET, PROPERTY_SET = 1, 4, 0
 IDENTIFY, GET_LOG, SET_FEATURES, GET_FEATURES, AER = 6, 2, 9, 10, 12
 FLUSH, WRITE, READ = 0, 1, 2
@@ -59,7 +60,7 @@ class Target:
 
     def new_controller(self):
         with self.lock:
-            controller = type("Controller", (), {"cc": 0, "qids": set()})()
+            controller = type("Controller", (), {"cc": 0, "qids": set(), "shut": 0})()
             controller.id = next(self.cntlids)
             self.controllers[controller.id] = controller
         return controller
@@ -137,6 +138,8 @@ class Connection:
                 self.respond(cid, CONNECT_INVALID)
                 return
             self.controller.qids.add(self.qid)
+            if self.spoilt.expires:
+                threading.Timer(self.spoilt.expires, self.expire).start()
             self.flow_control = not (self.spoilt.sqfc_off and sqe[46] & 4)
             self.respond(cid ^ self.spoilt.connected, 0, self.controller.id,
                          sqhd=None if self.flow_control else 0xffff)
@@ -144,6 +147,8 @@ class Connection:
         offset, value = struct.unpack_from("<IQ", sqe, 44)
         if kind == PROPERTY_SET:
             wrong = value & 1 and not self.spoilt.cap >> 37 & 0xff & 1 << (value >> 4 & 7)
+            if value >> 14 & 3:
+                self.controller.shut = time.monotonic() + self.spoilt.shutdown
             self.controller.cc = self.controller.cc if wrong else value & 0xffffffff
             self.respond(cid, 0x4002 if wrong else 0)
             return
@@ -151,8 +156,17 @@ class Connection:
             return
         cc = self.controller.cc
         value = {0: self.spoilt.cap, 8: 0x10400, 0x14: cc,
-                 0x1c: (cc & self.spoilt.ready) | (8 if cc >> 14 & 3 else 0)}.get(offset, 0)
+                 0x1c: (cc & self.spoilt.ready) | self.shutdown_status()}.get(offset, 0)
         self.respond(cid, 0, value & 0xffffffff, value >> 32)
+
+    def shutdown_status(self):
+        if not self.controller.cc >> 14 & 3:
+            return 0
+        return 8 if time.monotonic() >= self.controller.shut else 4
+
+    def expire(self):
+        with contextlib.suppress(OSError): # the host was first
+            self.peer.shutdown(socket.SHUT_RDWR)
 
     def admin(self, opcode, sqe, cid):
         dw10, dw11 = struct.unpack_from("<II", sqe, 40)
@@ -163,6 +177,8 @@ class Connection:
         elif opcode == GET_LOG:
             size = ((dw10 >> 16) + 1) * 4 + (dw11 & 0xffff) * 262144
             self.spoilt.answer(self, cid, bytes(min(size, 65536)))
+        elif opcode == GET_FEATURES and dw10 & 255 == KATO:
+            self.respond(cid, 0, 1000)
         elif opcode in (SET_FEATURES, GET_FEATURES):
             self.respond(cid, 0, 7 << 16 | 7)
         else:
@@ -175,6 +191,7 @@ class Connection:
             page[4:72] = b" " * 68
             page[77], page[111], page[512], page[513] = 5, 1, 0x66, 0x44
             struct.pack_into("<H", page, 320, 10)
+            struct.pack_into("<H", page, 386, self.spoilt.cqt)
             struct.pack_into("<HI", page, 514, 128, 1)
             page[536] = 1
             page[768:768 + len(NQN)] = NQN
@@ -211,6 +228,7 @@ class Connection:
 class Spoilt:
     """How the target behaves; sound here."""
     cap, ioccsz, lbads, thinks, ready, tells, connected = CAP, 4 + 512, 9, 0, 1, True, 0
+    shutdown = expires = cqt = 0
     sqfc_off, namespaces, inaccessible = False, {1: (BLOCKS, 0)}, ()
     icresp = struct.pack("<BBBBIHBBI112x", ICRESP, 0, 128, 0, 128, 0, 0, 0, 131072)
 
@@ -362,6 +380,20 @@ class Tiny(Spoilt):
     namespaces = {1: (8, 0)}
 
 
+class TakesLeave(Spoilt):
+    """Later than CAP.TO would have it (a third of it, in these tests), and sooner than 5 s."""
+    shutdown = 1
+
+
+class CleansUp(Spoilt):
+    """Connections end late, but no later than the timer and CQT allow."""
+    expires, cqt = 2.5, 10000
+
+
+class CleansUpLate(CleansUp):
+    cqt = 0
+
+
 class Slow(Spoilt):
     thinks = 0.1
 
@@ -498,6 +530,16 @@ MDTS = "base/5.1.13/mdts"
 def test_what_the_namespace_holds_is_read(target, options, verdicts):
     judged = judge(target, *options, *LARGE, MDTS, "--exclude", "base/5.1.13/mdts-beyond")
     assert judged.keys() == verdicts, judged
+
+
+SHUTDOWN, EXPIRY = "fab/3.6.2/shutdown-abrupt", "fab/3.9/expiry"
+
+
+@pytest.mark.parametrize("target, case, verdict", [
+    (TakesLeave, SHUTDOWN, "pass"), (CleansUp, EXPIRY, "pass"), (CleansUpLate, EXPIRY, "fail")],
+    indirect=["target"])
+def test_time_is_given_as_it_is_told(target, case, verdict):
+    assert judge(target, case, "--exclude", "fab/3.9/expiry-alone") == {verdict: {case}}
 
 
 RECOMMENDED = {"fab/3.1.3.3/cap", "fab/3.1.3.3/listed", "fab/6.5/size"}
