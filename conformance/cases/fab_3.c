@@ -295,7 +295,8 @@ CASE("fab/3.3.2/sqhd-overtaking", MUST, RULES(FAB_SQHD),
                 expect_success(q, cid[i]);
 }
 
-CASE("fab/3.3.2/overrun", MUST, RULES(FAB_OVERRUN),
+/* 3.3.2.6 speaks of a controller that detects it: one with room for more never sees the queue full. */
+CASE("fab/3.3.2/overrun", INFO, RULES(FAB_OVERRUN),
      "A host that overruns its queue loses the association", .writes = true, .slow = true,
      .tcp_only = true)
 {

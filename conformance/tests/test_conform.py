@@ -509,6 +509,11 @@ def test_an_icreq_that_is_answered_was_not_refused():
     assert found["tcp/3.6.2.2/pfv-1"]["verdict"] == "pass"
 
 
+def test_a_queue_that_never_fills_is_no_finding():
+    found, _ = results("--waive", "fab/3.3.2/overrun", "fab/3.3.2/overrun")
+    assert found["fab/3.3.2/overrun"]["verdict"] == "info"
+
+
 def test_what_no_case_names_is_noticed():
     """The rule is broken, and no case that runs looks for it."""
     found, report = results("--violate", "tcp/3.6.2.10/datal-plen", "tcp/3.3.1/response-cid",
