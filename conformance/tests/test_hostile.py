@@ -28,6 +28,7 @@ CONNECT, PROPERTY_GET, PROPERTY_SET = 1, 4, 0
 IDENTIFY, GET_LOG, SET_FEATURES, GET_FEATURES, AER = 6, 2, 9, 10, 12
 FLUSH, WRITE, READ = 0, 1, 2
 CONNECT_INVALID, LBA_RANGE, INACCESSIBLE, SGL_SHORT = 0x182, 0x80, 0x302, 0x0f
+INTERNAL_ERROR = 0x06
 
 
 class Target:
@@ -375,6 +376,15 @@ class NoneToRead(LastIsBest):
     inaccessible = 3, 7
 
 
+class Unreadable(Spoilt):
+    """Not for want of a path."""
+    def answer(self, queue, cid, data):
+        if queue.qid:
+            queue.respond(cid, INTERNAL_ERROR)
+        else:
+            super().answer(queue, cid, data)
+
+
 class Tiny(Spoilt):
     """8 blocks."""
     namespaces = {1: (8, 0)}
@@ -530,6 +540,11 @@ MDTS = "base/5.1.13/mdts"
 def test_what_the_namespace_holds_is_read(target, options, verdicts):
     judged = judge(target, *options, *LARGE, MDTS, "--exclude", "base/5.1.13/mdts-beyond")
     assert judged.keys() == verdicts, judged
+
+
+@pytest.mark.parametrize("target", [Unreadable], indirect=True)
+def test_what_can_not_be_read_is_no_reason_to_skip(target):
+    assert judge(target, "tcp/3.3.2.1/whole") == {"fail": {"tcp/3.3.2.1/whole"}}
 
 
 SHUTDOWN, EXPIRY = "fab/3.6.2/shutdown-abrupt", "fab/3.9/expiry"
