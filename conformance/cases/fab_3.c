@@ -313,10 +313,11 @@ CASE("fab/3.3.2/full", MUST, RULES(FAB_ANSWERED), "A queue of n entries holds n 
 {
         struct queue *q = io_queue(t, .sqsize = 7);
         uint16_t cid[7];
+        unsigned count = q->sqsize;
 
-        for (int i = 0; i < q->sqsize; i++) /* over TCP none ends before its R2T is served */
+        for (unsigned i = 0; i < count; i++) /* over TCP none ends before its R2T is served */
                 cid[i] = send_write(q, .bytes = r2t_bytes(t));
-        for (int i = 0; i < q->sqsize; i++)
+        for (unsigned i = 0; i < count; i++)
                 succeed(q, cid[i]);
         expect_works(q);
 }

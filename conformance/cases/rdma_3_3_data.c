@@ -145,10 +145,11 @@ CASE("rdma/3.3/key-shared", MUST, NO_RULE, "Commands that run together may name 
         struct queue *q = io_queue(t);
         struct buffer b = fill_buffer(q, KIB(8));
         uint16_t cid[8];
+        unsigned count = together(q, 8);
 
-        for (unsigned i = 0; i < together(q, 8); i++)
+        for (unsigned i = 0; i < count; i++)
                 cid[i] = send_read(q, .bytes = KIB(8), .sgl = HAND(keyed(b)));
-        for (unsigned i = 0; i < together(q, 8); i++)
+        for (unsigned i = 0; i < count; i++)
                 succeed(q, cid[i]);
         want(t, !is_untouched(&b, 0, 8), "data", "nothing was written");
 }
@@ -170,10 +171,11 @@ CASE("rdma/3.3/read-limit", MUST, RULES(RDMA_READ_LIMIT),
 {
         struct queue *q = connected(rdma_join(admin_queue(t), .reads_in = 1));
         uint16_t cid[8];
+        unsigned count = together(q, 8);
 
-        for (unsigned i = 0; i < together(q, 8); i++)
+        for (unsigned i = 0; i < count; i++)
                 cid[i] = send_write(q, .bytes = KIB(8));
-        for (unsigned i = 0; i < together(q, 8); i++)
+        for (unsigned i = 0; i < count; i++)
                 succeed(q, cid[i]);
 }
 
@@ -199,10 +201,11 @@ CASE("rdma/3.3/read-limit-two", MUST, RULES(RDMA_READ_LIMIT),
 {
         struct queue *q = connected(rdma_join(admin_queue(t), .reads_in = 2));
         uint16_t cid[8];
+        unsigned count = together(q, 8);
 
-        for (unsigned i = 0; i < together(q, 8); i++)
+        for (unsigned i = 0; i < count; i++)
                 cid[i] = send_write(q, .bytes = large_bytes(t));
-        for (unsigned i = 0; i < together(q, 8); i++)
+        for (unsigned i = 0; i < count; i++)
                 succeed(q, cid[i]);
 }
 
@@ -256,11 +259,12 @@ CASE("rdma/3.3/large", MUST, RULES(RDMA_WRITE_WHOLE),
         uint32_t mdts = caps(t)->mdts, n = mdts > 0 && mdts < KIB(1024) ? mdts : KIB(1024);
         struct queue *q = io_queue(t);
         uint16_t cid[8];
+        unsigned count = together(q, 8);
 
         require(t, bytes_left(t) >= n, "no namespace for it");
-        for (unsigned i = 0; i < together(q, 8); i++)
+        for (unsigned i = 0; i < count; i++)
                 cid[i] = send_read(q, .bytes = n);
-        for (unsigned i = 0; i < together(q, 8); i++)
+        for (unsigned i = 0; i < count; i++)
                 succeed(q, cid[i]);
 }
 

@@ -38,11 +38,12 @@ CASE("tcp/3.3.2.1/interleaved", MUST, RULES(TCP_C2H_CID, TCP_C2H_DIR),
         struct queue *q = io_queue(t);
         uint32_t n = r2t_bytes(t);
         uint16_t cid[8];
+        unsigned count = together(q, 8);
 
         exercise(q);
-        for (unsigned i = 0; i < together(q, 8); i++)
+        for (unsigned i = 0; i < count; i++)
                 cid[i] = send_read(q, .bytes = n);
-        for (unsigned i = 0; i < together(q, 8); i++)
+        for (unsigned i = 0; i < count; i++)
                 want_bytes(t, "what was read", expect_success(q, cid[i]).data, pattern(t, n), n);
 }
 
@@ -89,10 +90,11 @@ CASE("tcp/3.3.2.1/slow-reader", MUST, RULES(TCP_C2H_COMPLETE, TCP_DDGST_C2H),
 {
         struct queue *q = io_queue(t, .ddgst = caps(t)->ddgst, .hdgst = caps(t)->hdgst);
         uint16_t cid[24];
+        unsigned count = together(q, 24);
 
-        for (unsigned i = 0; i < together(q, 24); i++)
+        for (unsigned i = 0; i < count; i++)
                 cid[i] = send_read(q, .bytes = large_bytes(t));
         pause_ms(t, 100);
-        for (unsigned i = 0; i < together(q, 24); i++)
+        for (unsigned i = 0; i < count; i++)
                 expect_success(q, cid[i]);
 }
