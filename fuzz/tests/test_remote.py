@@ -160,14 +160,18 @@ def test_a_target_that_dies_is_reported(tmp_path):
     assert shown.stdout.count("sequence host") == found[0]["sessions"]
 
 
+def free_port():
+    """Where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return s.getsockname()[1]
+
+
 def test_the_session_that_kills_a_target_is_found(tmp_path):
     """A relay in front of a target dies of any Abort; --restart starts it anew."""
     relay = tmp_path / "relay.py"
     relay.write_text(RELAY)
     with target() as (_, port):
-        front = socket.create_server(("127.0.0.1", 0))
-        mine = front.getsockname()[1]
-        front.close()
+        mine = free_port()
         restart = tmp_path / "restart"
         restart.write_text("#!/bin/sh\n"  # what it starts holds its standard output open
                            f"/usr/bin/python3 {relay} {mine} {port} 2>/dev/null &\n"
@@ -465,8 +469,10 @@ sys.exit(run.returncode)
 
 def test_ports_of_ours_that_are_used_up_are_no_loss_of_the_target():
     apart = ["unshare", "-rn"]
-    if subprocess.run([*apart, "true"], capture_output=True).returncode != 0:
-        pytest.skip("a network namespace of its own is not permitted here")
+    tried = subprocess.run([*apart, "true"], capture_output=True, text=True)
+    if tried.returncode != 0: # in ci/test that is a failure, as a missing program is (conftest.py)
+        says = f"NOT TESTED: no network namespace of its own: {tried.stderr.strip()}"
+        (pytest.fail if os.environ.get("NVMFSPEC_NEEDS") == "fail" else pytest.skip)(says)
     r = subprocess.run([*apart, "/usr/bin/python3", "-c", NO_PORT_IS_FREE, NVMFSPEC],
                        capture_output=True, text=True, timeout=60)
     assert "Cannot assign requested address" in r.stderr
@@ -501,8 +507,7 @@ def test_a_second_run_keeps_what_the_first_one_found(tmp_path):
 
 @pytest.mark.parametrize("what", [["repro"], ["repro", "--restart", "true"], ["min"], ["merge"]])
 def test_nobody_to_play_to(tmp_path, what):
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        port = s.getsockname()[1]
+    port = free_port()
     sequence = tmp_path / "a.seq"
     sequence.write_text("sequence host\nicreq\nconnect\n")
     out = tmp_path / "few"
@@ -520,9 +525,7 @@ def test_merge_stops_where_the_target_dies(tmp_path):
     relay = tmp_path / "relay.py"
     relay.write_text(RELAY)
     with target() as (_, port):
-        front = socket.create_server(("127.0.0.1", 0))
-        mine = front.getsockname()[1]
-        front.close()
+        mine = free_port()
         dying = subprocess.Popen(["/usr/bin/python3", relay, str(mine), str(port)])
         try:
             while True:
