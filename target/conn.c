@@ -151,16 +151,28 @@ static void execute_ctrl(struct conn *c, struct request *r)
         c->kind->complete(c, r);
 }
 
-static void execute(void *user, struct request *r)
+/* Its data is there; the queue may have come to its end while it was on the way. */
+static void execute_io(struct conn *c, struct request *r)
 {
-        struct conn *c = user;
+        uint16_t status = ctrl_io_status(&c->queue);
 
-        if (!is_io(c, r)) {
-                execute_ctrl(c, r);
+        if (status) {
+                r->cqe.sf = status_field(status);
+                c->kind->complete(c, r);
                 return;
         }
         c->nvm.write_through = ctrl_write_through(&c->queue);
         nvm_execute(&c->nvm, ctrl_subsystem(&c->queue), r);
+}
+
+static void execute(void *user, struct request *r)
+{
+        struct conn *c = user;
+
+        if (is_io(c, r))
+                execute_io(c, r);
+        else
+                execute_ctrl(c, r);
 }
 
 /* The response to Disconnect, or to a command that authentication failed with, is the last one,

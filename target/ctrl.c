@@ -332,6 +332,11 @@ uint16_t ctrl_io_admit(struct ctrl_queue *q)
 {
         if (!atomic_load_explicit(&q->traffic, memory_order_relaxed))
                 atomic_store_explicit(&q->traffic, true, memory_order_relaxed);
+        return ctrl_io_status(q);
+}
+
+uint16_t ctrl_io_status(const struct ctrl_queue *q)
+{
         return atomic_load_explicit(&q->io_status, memory_order_acquire);
 }
 

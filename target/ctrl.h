@@ -100,6 +100,8 @@ uint16_t ctrl_sqhd(struct ctrl_queue *q, const struct request *r);
 
 /* I/O path: whether commands may run on this I/O queue now; one atomic load. Marks traffic. */
 uint16_t ctrl_io_admit(struct ctrl_queue *q);
+/* The same of a command that was admitted, and has waited for its data since. */
+uint16_t ctrl_io_status(const struct ctrl_queue *q);
 /* Of a connected I/O queue; the controller holds a reference to it. */
 struct subsystem *ctrl_subsystem(const struct ctrl_queue *q);
 /* The host has turned the write cache off (feature 06h): every write is durable when it completes.

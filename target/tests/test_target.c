@@ -264,6 +264,41 @@ static void test_a_lost_connection_changes_no_block(void **state)
         end_session(&s);
 }
 
+/* A write whose data comes when its queue is over, but the connection can't be closed yet because the
+ * host reads nothing. */
+static void test_a_write_behind_a_reset_changes_no_block(void **state)
+{
+        struct session s = session(start(), (struct peer_options) { 0 }), again;
+        static uint8_t old[65536], new[65536], now[65536], read[1 << 20];
+        static struct peer_cmd reads[DEPTH];
+        struct peer_cmd c = peer_rw(NVME_WRITE, 1, 0, 128, new, sizeof(new));
+        struct peer_cmd reset = { .cmd.sqe.property = { .opc = NVME_FABRICS,
+                                                        .fctype = FCTYPE_PROPERTY_SET,
+                                                        .ofst = le32(PROP_CC) } };
+
+        (void)state;
+        fill(old, sizeof(old), 1);
+        fill(new, sizeof(new), 2);
+        assert_int_equal(rw(s.io, NVME_WRITE, 0, sizeof(old), old), NVME_SUCCESS);
+        peer_submit(s.io, &c);
+        submit_reads(s.io, reads, read, sizeof(read));
+        usleep(50000);
+        while (!link_wants_send(s.io->link)) { /* until the R2T is here */
+                assert_true(net_wait(s.io->fd, POLLIN, 1000) > 0);
+                peer_receive(s.io);
+        }
+        assert_int_equal(peer_run(s.admin, &reset), NVME_SUCCESS);
+        peer_send(s.io);
+        assert_false(link_wants_send(s.io->link));
+        usleep(50000);
+        again = session(s.target, (struct peer_options) { 0 });
+        assert_int_equal(rw(again.io, NVME_READ, 0, sizeof(now), now), NVME_SUCCESS);
+        assert_memory_equal(now, old, sizeof(old));
+        peer_close(again.io);
+        peer_close(again.admin);
+        end_session(&s);
+}
+
 /* --- files: a flush holds up nobody ----------------------------------------------------------- */
 
 static void test_flush_and_fua(void **state)
@@ -655,6 +690,7 @@ int main(void)
                 cmocka_unit_test(test_few_buffers_for_many),
                 cmocka_unit_test(test_who_does_not_read_starves_nobody),
                 cmocka_unit_test(test_a_lost_connection_changes_no_block),
+                cmocka_unit_test(test_a_write_behind_a_reset_changes_no_block),
                 cmocka_unit_test(test_flush_and_fua),
                 cmocka_unit_test(test_silence_before_connect),
                 cmocka_unit_test(test_silence_is_borne_on_request),
