@@ -47,7 +47,8 @@ struct ctrl {
         struct subsystem *subsystem; /* referenced; NULL: discovery controller */
         uint16_t port_id;
         uint8_t trtype;
-        struct ctrl *next; /* in the table, by CNTLID; guarded by the table's lock */
+        bool single_queues; /* its host, too, can do with one I/O queue less (CATTR of Connect) */
+        struct ctrl *next;  /* in the table, by CNTLID; guarded by the table's lock */
 };
 
 struct ctrl_table {

@@ -95,6 +95,7 @@ static struct ctrl *ctrl_new(const struct attempt *at, struct subsystem *s)
         c->subsystem = s ? subsystem_get(s) : NULL;
         c->port_id = at->a->port->id;
         c->trtype = at->a->port->trtype;
+        c->single_queues = at->cmd->cattr & CATTR_INDIVIDUAL_DELETE;
         controller_init(&c->m, &cfg, at->a->now);
         memcpy(c->m.hostid, at->data.hostid, sizeof(c->m.hostid));
         memcpy(c->m.hostnqn, at->data.hostnqn, sizeof(c->m.hostnqn));

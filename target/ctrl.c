@@ -251,9 +251,10 @@ bool ctrl_set_property(struct ctrl_queue *q, struct request *r, uint64_t now)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
+/* 3.1.2: the end of the association, unless both ends know what to do about a single queue. */
 static void lose_io_queue(struct ctrl *c, const struct ctrl_queue *q)
 {
-        if (q->detached || !(c->m.cc & CC_EN) || CC_SHN(c->m.cc))
+        if (q->detached || c->single_queues || !(c->m.cc & CC_EN) || CC_SHN(c->m.cc))
                 return;
         c->io_lost = true;
         c->io_lost_at = 0;

@@ -115,7 +115,8 @@ void ctrl_account(struct ctrl_queue *q, bool write, uint64_t bytes);
 /*
  * The connection of the queue ends (any reason). Ends the association where it has to: with the
  * admin queue at once; after a short while with an I/O queue that was not disconnected by command
- * (hosts that leave drop the I/O queues first, then shut down). After it q->close and q->complete
+ * (hosts that leave drop the I/O queues first, then shut down), unless the host said with Connect
+ * that it deletes single I/O queues. After it q->close and q->complete
  * are never called again. Returns the parked requests of the queue, linked by next: they are
  * EXECUTING and the connection's to complete.
  */

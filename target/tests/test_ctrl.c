@@ -567,6 +567,26 @@ static void lost_io_queue_ends_it_after_a_while(void **state)
         gone(&admin);
 }
 
+static void lost_io_queue_is_borne_by_who_deletes_single_ones(void **state)
+{
+        struct fake admin, io;
+
+        (void)state;
+        fake_init(&admin, &bed);
+        make_connect(cmd, NULL, 0);
+        cmd->r.sqe.connect.cattr = CATTR_INDIVIDUAL_DELETE;
+        assert_int_equal(run(&admin, cmd), 0);
+        assert_int_equal(set_cc(&admin, cmd, CC_ON), 0);
+        open_io(&io, &bed, &admin, 1);
+        gone(&io);
+        ctrl_table_tick(bed.env.table, bed.now);
+        ctrl_table_tick(bed.env.table, bed.now + 5000);
+        assert_false(admin.closed);
+        open_io(&io, &bed, &admin, 1); /* it comes back */
+        gone(&io);
+        gone(&admin);
+}
+
 static void who_leaves_in_order_is_let_go(void **state)
 {
         static const uint32_t ways[] = { CC_ON | CC_SHN_NORMAL, 0 };
@@ -797,6 +817,7 @@ int main(void)
                 TEST(disconnects),
                 TEST(admin_queue_takes_all_with_it),
                 TEST(lost_io_queue_ends_it_after_a_while),
+                TEST(lost_io_queue_is_borne_by_who_deletes_single_ones),
                 TEST(who_leaves_in_order_is_let_go),
                 TEST(keep_alive_expires),
                 TEST(keep_alive_command),
