@@ -69,9 +69,9 @@ static const char *check_limits(const struct target_limits *l)
                 return "limit queues is above 65535";
         if (l->controllers > CNTLID_MAX)
                 return "limit controllers is above 65519";
-        if (l->max_transfer < 4096 || l->max_transfer > 64 << 20 ||
-            (l->max_transfer & (l->max_transfer - 1)) != 0)
-                return "limit max_transfer is no power of two from 4K to 64M";
+        if (l->max_transfer < 8192 || l->max_transfer > 64 << 20 ||
+            (l->max_transfer & (l->max_transfer - 1)) != 0) /* MDTS 0, one page, is no limit */
+                return "limit max_transfer is no power of two from 8K to 64M";
         if (l->in_capsule > FRAMER_IN_PLACE || l->in_capsule % 16 != 0)
                 return "limit in_capsule is no multiple of 16 up to 16384";
         if (l->rdma_in_capsule > RDMA_IN_CAPSULE_MAX || l->rdma_in_capsule % 16 != 0)

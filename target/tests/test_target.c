@@ -89,6 +89,7 @@ static void test_what_it_refuses(void **state)
         refuses((struct target_options) { .config = "/nowhere.json" }, "/nowhere.json");
         refuses((struct target_options) { .cpda = 32 }, "cpda");
         refuses((struct target_options) { .limits.max_transfer = 5000 }, "max_transfer");
+        refuses((struct target_options) { .limits.max_transfer = 4096 }, "max_transfer");
         target_stop(t);
         assert_int_equal(open_files(), before);
 }
