@@ -14,7 +14,7 @@ enum {
         SGLS_LONGER = 1 << 18, /* descriptors may describe more than the transfer */
         SGLS_OFFSET = 1 << 20, /* in-capsule data */
         SGLS_TRANSPORT = 1 << 21,
-        LPA_PAGES = 1 << 5, /* supported log pages, scopes, features supported */
+        LPA_PAGES = 1 << 5, /* log pages 00h, 12h and 13h, scopes in 05h */
         CMIC_MULTI = 3,     /* several ports, several controllers */
         FRMW_ONE_SLOT = 3,  /* one slot, read only */
         VWC_PRESENT = 1 << 0,

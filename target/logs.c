@@ -114,6 +114,13 @@ static void put_effects(struct admin *a, const struct window *w)
         window_put(w, offsetof(struct log_effects, io), list, sizeof(list));
 }
 
+/* There are no NVMe-MI commands; the page has to be there (LPA). */
+static void put_nothing(struct admin *a, const struct window *w)
+{
+        (void)a;
+        (void)w;
+}
+
 static uint64_t size_error(const struct admin *a)
 {
         (void)a;
@@ -224,6 +231,7 @@ static const struct page pages[256] = {
         [LOG_CHANGED_NS] = { true, false, size_4k, put_changed_ns },
         [LOG_EFFECTS] = { true, true, size_4k, put_effects },
         [LOG_FEATURE_EFFECTS] = { true, true, size_1k, put_feature_effects },
+        [LOG_MI_EFFECTS] = { true, true, size_4k, put_nothing },
         [LOG_DISCOVERY] = { false, true, size_discovery, put_discovery },
 };
 

@@ -123,6 +123,7 @@ static const struct word logs[] = {
         { LOG_EFFECTS, "Commands Supported and Effects" },
         { LOG_ANA, "Asymmetric Namespace Access" },
         { LOG_FEATURE_EFFECTS, "Features Supported and Effects" },
+        { LOG_MI_EFFECTS, "NVMe-MI Commands Supported and Effects" },
         { LOG_DISCOVERY, "Discovery" },
         { 0, NULL },
 };

@@ -455,6 +455,7 @@ enum log_id {
         LOG_EFFECTS = 0x05,
         LOG_ANA = 0x0c,
         LOG_FEATURE_EFFECTS = 0x12,
+        LOG_MI_EFFECTS = 0x13,
         LOG_DISCOVERY = 0x70,
 };
 

@@ -218,6 +218,7 @@ static void log_statuses(void **state)
                 { LOG_CHANGED_NS, 4096, 0, 0, 0 },
                 { LOG_EFFECTS, 4096, 0, 0, 0 },
                 { LOG_FEATURE_EFFECTS, 1024, 0, 0, 0 },
+                { LOG_MI_EFFECTS, 4096, 0, 0, 0 }, /* LPA says so */
                 { LOG_DISCOVERY, 1024, 0, 0x109, LOG_NOT_DISC },
                 { LOG_ANA, 1024, 0, 0x109, LOG_UNKNOWN },
                 { 0xff, 4, 0, 0x109, LOG_UNKNOWN },

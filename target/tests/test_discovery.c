@@ -169,6 +169,7 @@ static void prohibited(void **state)
                 { NVME_GET_LOG_PAGE, LOG_SUPPORTED, 0, 0 },
                 { NVME_GET_LOG_PAGE, LOG_EFFECTS, 0, 0 },
                 { NVME_GET_LOG_PAGE, LOG_FEATURE_EFFECTS, 0, 0 },
+                { NVME_GET_LOG_PAGE, LOG_MI_EFFECTS, 0, 0 },
                 { NVME_GET_FEATURES, FEAT_KATO, 0, 0 },
                 { NVME_GET_FEATURES, FEAT_AEC, 0, 0 },
                 { NVME_GET_FEATURES, FEAT_QUEUES, 0x002, DISC_FEATURES },
