@@ -219,6 +219,13 @@ static uint16_t zero_body(struct ns *ns, const struct step *s)
         return ns->ops->zero(ns, offset_of(ns, s), s->count << ns->lbads, s->deallocate);
 }
 
+static uint16_t deallocate_body(struct ns *ns, const struct step *s)
+{
+        if (!ns->ops->deallocate(ns, offset_of(ns, s), s->count << ns->lbads))
+                return NVME_SUCCESS;
+        return make_readable(ns, s->lba, s->count);
+}
+
 static uint16_t uncorrectable_body(struct ns *ns, const struct step *s)
 {
         return change_bad(ns, s->lba, s->count, extents_add);
@@ -251,6 +258,11 @@ uint16_t ns_zero(struct ns *ns, uint64_t lba, uint64_t count, bool deallocate)
 {
         return run(ns, &(struct step) { .lba = lba, .count = count, .deallocate = deallocate },
                    true, zero_body);
+}
+
+uint16_t ns_deallocate(struct ns *ns, uint64_t lba, uint64_t count)
+{
+        return run(ns, &(struct step) { .lba = lba, .count = count }, true, deallocate_body);
 }
 
 uint16_t ns_verify(struct ns *ns, uint64_t lba, uint32_t count)

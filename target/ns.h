@@ -37,6 +37,8 @@ struct ns_ops {
         uint16_t (*read)(struct ns *ns, uint64_t offset, uint32_t len, uint8_t *buf);
         uint16_t (*write)(struct ns *ns, uint64_t offset, uint32_t len, const uint8_t *buf);
         uint16_t (*zero)(struct ns *ns, uint64_t offset, uint64_t len, bool deallocate);
+        /* Zeroes by giving storage back, whatever the length in no time; false: nothing was done. */
+        bool (*deallocate)(struct ns *ns, uint64_t offset, uint64_t len);
         /* What was written is on stable storage when w->done is called. NULL: nothing to flush. */
         void (*flush)(struct ns *ns, struct ns_wait *w);
         /* To that many bytes; the whole namespace is locked. */
@@ -94,6 +96,8 @@ uint16_t ns_compare_write(struct ns *ns, uint64_t lba, uint32_t count, const uin
                           const uint8_t *buf);
 /* Blocks read as zeroes afterwards; deallocate: and their storage may be given back. */
 uint16_t ns_zero(struct ns *ns, uint64_t lba, uint64_t count, bool deallocate);
+/* As far as the storage can give back what it holds: blocks read as zeroes then, else as before. */
+uint16_t ns_deallocate(struct ns *ns, uint64_t lba, uint64_t count);
 uint16_t ns_verify(struct ns *ns, uint64_t lba, uint32_t count);
 /* The blocks cannot be read until they are written again (not remembered over a restart). */
 uint16_t ns_write_uncorrectable(struct ns *ns, uint64_t lba, uint64_t count);

@@ -93,14 +93,24 @@ static uint16_t write_zeroes(struct ns *ns, uint64_t offset, uint64_t len)
         return status;
 }
 
-static uint16_t file_zero(struct ns *ns, uint64_t offset, uint64_t len, bool deallocate)
+/* False: the file system or device has no such thing. */
+static bool zero_range(const struct ns *ns, int mode, uint64_t offset, uint64_t len)
 {
         const struct file *f = ns->store;
-        int mode = FALLOC_FL_KEEP_SIZE | (deallocate ? FALLOC_FL_PUNCH_HOLE : FALLOC_FL_ZERO_RANGE);
 
-        if (fallocate(f->fd, mode, (off_t)offset, (off_t)len) == 0)
-                return NVME_SUCCESS;
-        return write_zeroes(ns, offset, len);
+        return fallocate(f->fd, mode | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)len) == 0;
+}
+
+static bool file_deallocate(struct ns *ns, uint64_t offset, uint64_t len)
+{
+        return zero_range(ns, FALLOC_FL_PUNCH_HOLE, offset, len);
+}
+
+static uint16_t file_zero(struct ns *ns, uint64_t offset, uint64_t len, bool deallocate)
+{
+        int mode = deallocate ? FALLOC_FL_PUNCH_HOLE : FALLOC_FL_ZERO_RANGE;
+
+        return zero_range(ns, mode, offset, len) ? NVME_SUCCESS : write_zeroes(ns, offset, len);
 }
 
 /* --- flush ------------------------------------------------------------------------------------ */
@@ -201,6 +211,7 @@ static const struct ns_ops file_ops = {
         .read = file_read,
         .write = file_write,
         .zero = file_zero,
+        .deallocate = file_deallocate,
         .flush = file_flush,
         .resize = file_resize,
         .measure = file_measure,

@@ -47,6 +47,11 @@ static uint16_t mem_zero(struct ns *ns, uint64_t offset, uint64_t len, bool deal
         return NVME_SUCCESS;
 }
 
+static bool mem_deallocate(struct ns *ns, uint64_t offset, uint64_t len)
+{
+        return mem_zero(ns, offset, len, true) == NVME_SUCCESS;
+}
+
 static uint64_t whole_pages(uint64_t bytes)
 {
         return (bytes + PAGE - 1) / PAGE * PAGE;
@@ -79,6 +84,7 @@ static const struct ns_ops mem_ops = {
         .read = mem_read,
         .write = mem_write,
         .zero = mem_zero,
+        .deallocate = mem_deallocate,
         .resize = mem_resize,
         .close = mem_close,
 };

@@ -31,6 +31,14 @@ static uint16_t null_zero(struct ns *ns, uint64_t offset, uint64_t len, bool dea
         return NVME_SUCCESS;
 }
 
+static bool null_deallocate(struct ns *ns, uint64_t offset, uint64_t len)
+{
+        (void)ns;
+        (void)offset;
+        (void)len;
+        return true;
+}
+
 static uint16_t null_resize(struct ns *ns, uint64_t bytes)
 {
         (void)ns;
@@ -48,6 +56,7 @@ static const struct ns_ops null_ops = {
         .read = null_read,
         .write = null_write,
         .zero = null_zero,
+        .deallocate = null_deallocate,
         .resize = null_resize,
         .close = null_close,
 };

@@ -118,7 +118,7 @@ static uint16_t run_dsm(struct ns *ns, struct request *r)
         if (!(le32_get(r->sqe.cdw11) & DSM_DEALLOCATE))
                 return NVME_SUCCESS;
         for (size_t i = 0; i < n && !status; i++)
-                status = ns_zero(ns, le64_get(range[i].slba), le32_get(range[i].blocks), true);
+                status = ns_deallocate(ns, le64_get(range[i].slba), le32_get(range[i].blocks));
         return status;
 }
 

@@ -5,12 +5,15 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "pdu/io/loop.h"
@@ -22,6 +25,16 @@ enum { BS = 512 };
 #define NQN "nqn.2026-01.io.nvmfspec:test"
 
 static char error[256], path[] = "/tmp/nvmfspec-test-ns-XXXXXX", file_spec[64];
+
+/* The C library's, for a disk or file system that gives nothing back. */
+static bool no_holes;
+int fallocate(int fd, int mode, off_t offset, off_t len)
+{
+        if (!no_holes)
+                return (int)syscall(SYS_fallocate, fd, mode, offset, len);
+        errno = EOPNOTSUPP;
+        return -1;
+}
 
 static struct ns *open_ns(const char *spec)
 {
@@ -176,6 +189,50 @@ static void test_compare(void **state)
                 assert_int_equal(ns_verify(ns, 100, 64), NVME_SUCCESS);
                 ns_put(ns);
         }
+}
+
+static void test_deallocate(void **state)
+{
+        static uint8_t in[256 * BS], out[256 * BS], zero[256 * BS];
+
+        (void)state;
+        each_kind(k)
+        {
+                struct ns *ns = open_ns(kinds[k]);
+
+                fill(in, sizeof(in), k);
+                assert_int_equal(ns_write(ns, 0, 256, in), NVME_SUCCESS);
+                assert_int_equal(ns_write_uncorrectable(ns, 7, 1), NVME_SUCCESS);
+                assert_int_equal(ns_deallocate(ns, 0, 255), NVME_SUCCESS);
+                assert_int_equal(ns_read(ns, 0, 256, out), NVME_SUCCESS);
+                assert_memory_equal(out, zero, 255 * BS);
+                assert_memory_equal(out + 255 * BS, in + 255 * BS, BS);
+                assert_int_equal(ns_deallocate(ns, 1, UINT64_MAX), NVME_LBA_RANGE);
+                ns_put(ns);
+        }
+}
+
+/* For a hint no disk is written full of zeroes; for Write Zeroes it is. */
+static void test_deallocate_where_there_are_no_holes(void **state)
+{
+        static uint8_t in[256 * BS], out[256 * BS], zero[256 * BS];
+        struct ns *ns = open_ns(file_spec);
+
+        (void)state;
+        no_holes = true;
+        fill(in, sizeof(in), 5);
+        assert_int_equal(ns_write(ns, 0, 256, in), NVME_SUCCESS);
+        assert_int_equal(ns_write_uncorrectable(ns, 7, 1), NVME_SUCCESS);
+        assert_int_equal(ns_deallocate(ns, 0, 256), NVME_SUCCESS);
+        assert_int_equal(ns_read(ns, 7, 1, out), NVME_UNRECOVERED_READ);
+        assert_int_equal(ns_write(ns, 7, 1, in + 7 * BS), NVME_SUCCESS);
+        assert_int_equal(ns_read(ns, 0, 256, out), NVME_SUCCESS);
+        assert_memory_equal(out, in, sizeof(in));
+        assert_int_equal(ns_zero(ns, 0, 256, true), NVME_SUCCESS);
+        assert_int_equal(ns_read(ns, 0, 256, out), NVME_SUCCESS);
+        assert_memory_equal(out, zero, sizeof(out));
+        no_holes = false;
+        ns_put(ns);
 }
 
 static void test_uncorrectable_until_written(void **state)
@@ -525,6 +582,8 @@ int main(void)
                 cmocka_unit_test(test_read_back),
                 cmocka_unit_test(test_range),
                 cmocka_unit_test(test_compare),
+                cmocka_unit_test(test_deallocate),
+                cmocka_unit_test(test_deallocate_where_there_are_no_holes),
                 cmocka_unit_test(test_uncorrectable_until_written),
                 cmocka_unit_test(test_resize),
                 cmocka_unit_test(test_a_file_grows_but_is_not_cut_off),
