@@ -37,7 +37,7 @@ struct ctrl_queue {
         void (*close)(struct ctrl_queue *q);
         void (*complete)(struct ctrl_queue *q, struct request *r);
         const char *traddr; /* local address of the connection: what the discovery log says where
-                             * the port listens on a wildcard address; NULL: the port's own */
+                             * the port's is a wildcard or a name; NULL: the port's own */
         const struct rdma_request *rdma; /* private data that it came with, read; NULL: over TCP */
         enum disc_prtype prtype;         /* of its device, over RDMA */
 

@@ -5,6 +5,7 @@
  */
 #include "pdu/wire/discovery.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,17 +20,32 @@ struct visit {
         uint64_t digest;
 };
 
-static bool is_wildcard(const char *traddr)
+/* Of one place: neither a name nor a wildcard. */
+static bool is_address(const char *traddr)
 {
-        return strcmp(traddr, "0.0.0.0") == 0 || strcmp(traddr, "::") == 0;
+        struct in6_addr a;
+
+        if (strcmp(traddr, "0.0.0.0") == 0 || strcmp(traddr, "::") == 0)
+                return false;
+        return inet_pton(AF_INET, traddr, &a) == 1 || inet_pton(AF_INET6, traddr, &a) == 1;
 }
 
-/* Who listens everywhere is where the host found it. */
+/* Who listens everywhere, or under a name, is where the host found it. */
 static const char *traddr_of(const struct visit *v)
 {
         const struct ctrl_queue *q = v->ctrl->admin;
 
-        return q && q->traddr && is_wildcard(v->port->traddr) ? q->traddr : v->port->traddr;
+        return q && q->traddr && q->traddr[0] && !is_address(v->port->traddr) ? q->traddr
+                                                                              : v->port->traddr;
+}
+
+static uint8_t adrfam_of(const struct visit *v)
+{
+        const char *traddr = traddr_of(v);
+
+        if (!is_address(traddr)) /* there is nothing but the name */
+                return v->port->adrfam;
+        return strchr(traddr, ':') ? ADRFAM_IPV6 : ADRFAM_IPV4;
 }
 
 /* Who asks has come over the device of the port. */
@@ -65,10 +81,10 @@ static void visit_own(struct visit *v, uint8_t subtype, const char *nqn)
         struct disc_entry e;
 
         if (p->trtype == TRTYPE_RDMA)
-                disc_entry_rdma(&e, subtype, p->adrfam, traddr_of(v), number(p->trsvcid), nqn,
+                disc_entry_rdma(&e, subtype, adrfam_of(v), traddr_of(v), number(p->trsvcid), nqn,
                                 prtype_of(v));
         else
-                disc_entry_tcp(&e, subtype, p->adrfam, traddr_of(v), number(p->trsvcid), nqn);
+                disc_entry_tcp(&e, subtype, adrfam_of(v), traddr_of(v), number(p->trsvcid), nqn);
         if (subtype == SUBTYPE_CURRENT)
                 e.eflags = le16(EFLAGS_EPCSD);
         visit_entry(v, &e, p->id, p->trtype, p->treq | sqfc);

@@ -241,6 +241,21 @@ union address {
         struct sockaddr_in6 v6;
 };
 
+/* As it is for those who do not know of our sockets: an IPv4 address on one for both is one of IPv4,
+ * and how we call the interface of a link-local one is our affair. */
+static union address plain(union address a)
+{
+        union address v4 = { .v4 = { .sin_family = AF_INET, .sin_port = a.v6.sin6_port } };
+
+        if (a.any.sa_family != AF_INET6)
+                return a;
+        a.v6.sin6_scope_id = 0;
+        if (!IN6_IS_ADDR_V4MAPPED(&a.v6.sin6_addr))
+                return a;
+        memcpy(&v4.v4.sin_addr, a.v6.sin6_addr.s6_addr + 12, sizeof(v4.v4.sin_addr));
+        return v4;
+}
+
 /* An address of the socket; family AF_UNSPEC if it has none. */
 static union address ask(name_fn *name, int fd)
 {
@@ -249,7 +264,7 @@ static union address ask(name_fn *name, int fd)
 
         if (name(fd, &a.any, &len) < 0)
                 a.any.sa_family = AF_UNSPEC;
-        return a;
+        return plain(a);
 }
 
 static uint16_t port_of(name_fn *name, int fd)

@@ -31,12 +31,13 @@ int net_accept(int listener);
 int net_connect(const char *traddr, const char *trsvcid, unsigned timeout_ms, char *error,
                 size_t size);
 
-/* Port and numeric address of this end and of the other; port 0, "" if there is none. */
+/* Port and numeric address of this end and of the other; port 0, "" if there is none. IPv4 over a
+ * socket for both is IPv4. */
 uint16_t net_local_port(int fd);
 uint16_t net_peer_port(int fd);
 void net_local_addr(int fd, char addr[NET_TRADDR]);
 void net_peer_addr(int fd, char addr[NET_TRADDR]);
-/* Whether the socket is IPv6 (ADRFAM 2). */
+/* Whether the socket's own address is IPv6 (ADRFAM 2). */
 bool net_is_ipv6(int fd);
 
 /* Waits until any of `events` (poll.h) is there: those that are, 0 after timeout_ms (-1: never), or

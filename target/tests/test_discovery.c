@@ -98,6 +98,35 @@ static void log_of_a_host(void **state)
         assert_memory_equal(entry(2)->traddr, "198.51.100.7 ", 13); /* not 0.0.0.0 */
 }
 
+/* A name, or an address that is every address, is the one that the host came to. */
+static void addresses(void **state)
+{
+        static const struct {
+                const char *port, *local, *told;
+                uint8_t adrfam;
+        } rows[] = {
+                { "0.0.0.0", "198.51.100.7", "198.51.100.7 ", ADRFAM_IPV4 },
+                { "::", "2001:db8::7", "2001:db8::7 ", ADRFAM_IPV6 },
+                { "::", "198.51.100.7", "198.51.100.7 ", ADRFAM_IPV4 },
+                { "localhost", "127.0.0.1", "127.0.0.1 ", ADRFAM_IPV4 },
+                { "localhost", "::1", "::1 ", ADRFAM_IPV6 },
+                { "[2001:db8::1]", "2001:db8::1", "2001:db8::1 ", ADRFAM_IPV6 },
+                { "fe80::1%eth0", "fe80::1", "fe80::1 ", ADRFAM_IPV6 },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < COUNT(rows); i++) {
+                text_fill(bed.port->traddr, sizeof(bed.port->traddr), rows[i].port);
+                bed.port->adrfam = strchr(rows[i].port, ':') ? ADRFAM_IPV6 : ADRFAM_IPV4;
+                discover(&disc, bed.port, HOST1, 0);
+                disc.q.traddr = rows[i].local;
+                read_log(&disc);
+                assert_int_equal(entry(1)->adrfam, rows[i].adrfam);
+                assert_memory_equal(entry(1)->traddr, rows[i].told, strlen(rows[i].told));
+                ctrl_queue_gone(&disc.q);
+        }
+}
+
 static void referrals(void **state)
 {
         struct referral *r = calloc(1, sizeof(*r));
@@ -276,14 +305,9 @@ static void broken_on_request(void **state)
 int main(void)
 {
         static const struct CMUnitTest tests[] = {
-                TEST(log_of_a_port),
-                TEST(log_of_a_host),
-                TEST(referrals),
-                TEST(log_in_pieces),
-                TEST(identify_discovery),
-                TEST(prohibited),
-                TEST(changes),
-                TEST(not_persistent_has_to_ask),
+                TEST(log_of_a_port),     TEST(log_of_a_host), TEST(addresses),
+                TEST(referrals),         TEST(log_in_pieces), TEST(identify_discovery),
+                TEST(prohibited),        TEST(changes),       TEST(not_persistent_has_to_ask),
                 TEST(broken_on_request),
         };
 

@@ -75,6 +75,31 @@ static void test_ipv6(void **state)
         close(listener);
 }
 
+/* Who came over IPv4 to where both are listened to hears of IPv4 alone. */
+static void test_ipv4_to_a_socket_of_both(void **state)
+{
+        int listener = net_listen("::", "0", error, sizeof(error)), a, b;
+        char port[32], addr[NET_TRADDR];
+
+        (void)state;
+        if (listener < 0)
+                skip(); /* a machine without IPv6 */
+        port_text(listener, port);
+        a = net_connect("127.0.0.1", port, 1000, error, sizeof(error));
+        assert_true(a >= 0);
+        assert_true(net_wait(listener, POLLIN, 1000) > 0);
+        b = net_accept(listener);
+        net_local_addr(b, addr);
+        assert_string_equal(addr, "127.0.0.1");
+        assert_int_equal(net_local_port(b), net_local_port(listener));
+        assert_int_equal(net_peer_port(b), net_local_port(a));
+        assert_false(net_is_ipv6(b));
+        assert_true(net_is_ipv6(listener));
+        close(a);
+        close(b);
+        close(listener);
+}
+
 static void test_errors_name_what_was_wrong(void **state)
 {
         int listener = net_listen("127.0.0.1", "0", error, sizeof(error));
@@ -117,6 +142,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_connect_and_accept),
                 cmocka_unit_test(test_ipv6),
+                cmocka_unit_test(test_ipv4_to_a_socket_of_both),
                 cmocka_unit_test(test_errors_name_what_was_wrong),
                 cmocka_unit_test(test_split),
         };
