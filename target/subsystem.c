@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "subsystem.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,6 +139,16 @@ void port_put(struct port *p)
 
 /* --- changes ---------------------------------------------------------------------------------- */
 
+/* Each its own, and the same in every run: some hosts name disks by it. */
+static void make_serial(struct subsystem *s)
+{
+        uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+
+        for (const char *p = s->nqn; *p; p++)
+                h = (h ^ (uint8_t)*p) * UINT64_C(0x100000001b3);
+        snprintf(s->serial, sizeof(s->serial), "%016" PRIx64, h);
+}
+
 struct subsystem *subsystem_new(const char *nqn)
 {
         struct subsystem *s = calloc(1, sizeof(*s));
@@ -144,7 +156,7 @@ struct subsystem *subsystem_new(const char *nqn)
         if (!s)
                 return NULL;
         strncpy(s->nqn, nqn, NQN_MAX);
-        strcpy(s->serial, "nvmfspec");
+        make_serial(s);
         strcpy(s->model, "nvmfspec reference target");
         strcpy(s->firmware, "0.1");
         s->allow_any_host = true;

@@ -93,7 +93,8 @@ struct ns *ns_find(const struct subsystem *s, uint32_t nsid);
 
 /* --- changes: under the lock for writing ------------------------------------------------------ */
 
-/* With the defaults for everything but the NQN; not in an inventory yet. NULL without memory. */
+/* With the defaults for everything but the NQN, from which its serial number is made; not in an
+ * inventory yet. NULL without memory. */
 struct subsystem *subsystem_new(const char *nqn);
 struct port *port_new(uint16_t id);
 void inventory_add_subsystem(struct inventory *inv, struct subsystem *s);

@@ -64,7 +64,8 @@ static void identify_controller(void **state)
         assert_int_equal(id->msdbd, 1);
         assert_int_equal(le16_get(id->ofcs), OFCS_DISCONNECT);
         assert_string_equal(id->subnqn, SUB1);
-        assert_memory_equal(id->sn, "nvmfspec            ", sizeof(id->sn));
+        assert_memory_equal(id->sn, bed.one->serial, strlen(bed.one->serial));
+        assert_int_equal(id->sn[sizeof(id->sn) - 1], ' ');
         assert_memory_equal(id->fr, "0.1     ", sizeof(id->fr));
         assert_true(le32_get(id->nn) >= 3);
 }

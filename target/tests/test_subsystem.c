@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <pthread.h>
+#include <string.h>
 
 #include "target/subsystem.h"
 
@@ -55,6 +56,20 @@ static void test_look_ups(void **state)
         assert_null(inventory_port(&inv, 8));
         assert_ptr_equal(port_subsystem(port, NQN_A), a);
         assert_null(port_subsystem(port, NQN_B)); /* is there, but not behind this port */
+}
+
+/* Hosts that name disks by serial number tell two subsystems apart, and know one again. */
+static void test_serials(void **state)
+{
+        struct subsystem *again = subsystem_new(NQN_A);
+
+        (void)state;
+        assert_non_null(again);
+        assert_int_equal(strspn(a->serial, "0123456789abcdef"), 16);
+        assert_int_equal(strlen(a->serial), 16);
+        assert_string_not_equal(a->serial, b->serial);
+        assert_string_equal(a->serial, again->serial);
+        subsystem_put(again);
 }
 
 static void test_hosts(void **state)
@@ -161,6 +176,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_look_ups, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_serials, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_hosts, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_namespaces_ascend, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_who_holds_it_keeps_it, set_up, tear_down),
