@@ -349,13 +349,15 @@ static bool is_set_up_late(struct tcp_conn *c)
                conn_is_older(&c->conn, c->phase_since, s->limits.ic_timeout);
 }
 
+/* As long as there is output the R2T may be in it that the host is to answer. */
 static bool has_stalled(struct tcp_conn *c)
 {
         unsigned ms = service(c)->limits.stall_timeout;
+        bool blocked = link_wants_send(c->link);
 
-        if (!link_wants_send(c->link))
+        if (!blocked)
                 c->sent = now(c);
-        if (c->more || !tcp_controller_waits(c->tcp))
+        if (blocked || c->more || !tcp_controller_waits(c->tcp))
                 c->heard = now(c);
         return conn_is_older(&c->conn, c->sent, ms) || conn_is_older(&c->conn, c->heard, ms);
 }

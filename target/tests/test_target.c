@@ -413,6 +413,29 @@ static void test_an_r2t_that_nobody_answers(void **state)
         end_session(&s);
 }
 
+/* The R2T is behind data that a slow line takes its time for: nothing is owed before it is out. */
+static void test_an_r2t_that_is_not_out_yet(void **state)
+{
+        struct session s =
+            session(start_with((struct target_options) { .limits.stall_timeout = 800 }),
+                    (struct peer_options) { 0 });
+        static uint8_t data[1 << 20];
+        static struct peer_cmd reads[DEPTH];
+        struct peer_cmd c = peer_rw(NVME_WRITE, 1, 0, 128, data, 65536);
+        int room = 65536;
+
+        (void)state;
+        assert_int_equal(setsockopt(s.io->fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)), 0);
+        submit_reads(s.io, reads, data, 1 << 19);
+        peer_submit(s.io, &c);
+        while (!c.done && !s.io->closed) {
+                peer_pump(s.io, 100);
+                usleep(4000);
+        }
+        assert_int_equal(c.status, NVME_SUCCESS);
+        end_session(&s);
+}
+
 static void test_output_that_nobody_reads(void **state)
 {
         struct session s = session(start_with((struct target_options) { .limits = hasty }),
@@ -698,6 +721,7 @@ int main(void)
                 cmocka_unit_test(test_an_idle_queue_stays),
                 cmocka_unit_test(test_half_a_pdu),
                 cmocka_unit_test(test_an_r2t_that_nobody_answers),
+                cmocka_unit_test(test_an_r2t_that_is_not_out_yet),
                 cmocka_unit_test(test_output_that_nobody_reads),
                 cmocka_unit_test(test_a_term_req_is_not_waited_for_for_ever),
                 cmocka_unit_test(test_no_more_connections_than_allowed),
