@@ -255,6 +255,12 @@ static void sleep_on(struct verify *v)
                 host_ctrl_poll(v->c);
 }
 
+static int lost(struct verify *v, const struct host_queue *q)
+{
+        *v->error = q->error;
+        return -1;
+}
+
 /* Serves every queue once. 1: something came; -1: an error. */
 static int serve(struct verify *v, bool *busy)
 {
@@ -267,10 +273,8 @@ static int serve(struct verify *v, bool *busy)
 
                 *busy |= feed(v, i);
                 n = host_queue_poll(q);
-                if (n < 0) {
-                        *v->error = q->error;
-                        return -1;
-                }
+                if (n < 0)
+                        return lost(v, q);
                 any |= n;
         }
         return v->failed ? -1 : any;
@@ -287,8 +291,10 @@ static int do_jobs(struct verify *v)
         while (busy && !v->r->differs) {
                 int any = serve(v, &busy);
 
-                if (any < 0 || host_ctrl_poll(v->c) < 0)
+                if (any < 0)
                         return -1;
+                if (host_ctrl_poll(v->c) < 0)
+                        return lost(v, &v->c->admin);
                 if (any == 0 && busy)
                         sleep_on(v);
                 if (any == 0 && overdue(v) < 0)

@@ -60,6 +60,7 @@ struct fake_knobs {
         int term_opc;   /* + 1: ... ended with C2HTermReq */
         int fail_opc;   /* + 1: ... that ends with fail_status */
         uint16_t fail_status;
+        unsigned admin_dies; /* at that many I/O commands the admin connection ends */
         enum fake_bug bug;
         unsigned every;
         unsigned log_changes;  /* GENCTR moves on at that many readings of entries */
@@ -91,7 +92,7 @@ struct fake {
         struct request *aers[FAKE_AERS];
         struct fake_conn *aer_conn;
         unsigned aer_count;
-        uint32_t cc, genctr, writes;
+        uint32_t cc, genctr, writes, ios;
         uint8_t *disk;
         atomic_uint keep_alives, shutdowns, connects, log_reads;
 };
@@ -256,11 +257,20 @@ static inline void fake_write(struct fake *f, uint8_t *at, const uint8_t *data, 
         }
 }
 
+static inline void fake_end_admin(struct fake *f)
+{
+        for (int i = 0; i < FAKE_CONNS; i++)
+                if (f->conns[i].c && f->conns[i].admin)
+                        shutdown(f->conns[i].fd, SHUT_RDWR);
+}
+
 static inline void fake_io(struct fake_conn *fc, struct request *r)
 {
         struct fake *f = fc->fake;
         uint8_t *at = f->disk + (size_t)le32_get(r->sqe.cdw10) * 512;
 
+        if (++f->ios == f->k.admin_dies)
+                fake_end_admin(f);
         fc->die = r->sqe.opc + 1 == f->k.close_opc;
         if (fc->die || r->sqe.opc + 1 == f->k.silent_opc)
                 return;

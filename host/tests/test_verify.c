@@ -102,6 +102,22 @@ static void errors_end_it(void **state)
         fake_stop(&fake);
 }
 
+/* The loss of the admin queue ends it, though every I/O queue is well. */
+static void an_association_that_ends(void **state)
+{
+        struct verify_options o = options();
+
+        (void)state;
+        o.passes = 100;
+        error = (struct host_error) { 0 };
+        start(&(struct fake_knobs) { .admin_dies = 200 });
+        assert_int_equal(verify_run(&ctrl, &o, &result, &error), -1);
+        assert_int_equal(error.kind, HOST_BROKEN);
+        assert_non_null(strstr(error.line, "queue 0: controller closed"));
+        host_ctrl_close(&ctrl);
+        fake_stop(&fake);
+}
+
 static void ranges_are_checked(void **state)
 {
         struct verify_options o = options();
@@ -188,10 +204,10 @@ static void a_load_that_fails(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(a_sound_namespace),   cmocka_unit_test(faults_are_found_and_named),
-                cmocka_unit_test(errors_end_it),       cmocka_unit_test(ranges_are_checked),
-                cmocka_unit_test(loads_of_every_kind), cmocka_unit_test(two_workers),
-                cmocka_unit_test(a_load_that_fails),
+                cmocka_unit_test(a_sound_namespace),  cmocka_unit_test(faults_are_found_and_named),
+                cmocka_unit_test(errors_end_it),      cmocka_unit_test(an_association_that_ends),
+                cmocka_unit_test(ranges_are_checked), cmocka_unit_test(loads_of_every_kind),
+                cmocka_unit_test(two_workers),        cmocka_unit_test(a_load_that_fails),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
