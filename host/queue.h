@@ -20,9 +20,10 @@ struct capture_writer;
 struct verbs_provider;
 
 enum {
-        HOST_STATUS_ABORTED = 0x371, /* Command Aborted By Host: the connection is gone */
-        HOST_TIMEOUT = 30000,        /* ms */
-        HOST_QUEUE_FDS = 4,          /* descriptors of one queue at most */
+        HOST_STATUS_ABORTED = 0x8371, /* Command Aborted By Host: the connection is gone; with a bit
+                                       * that the wire does not have, lest a controller say so */
+        HOST_TIMEOUT = 30000,         /* ms */
+        HOST_QUEUE_FDS = 4,           /* descriptors of one queue at most */
 };
 
 enum host_transport { HOST_TCP, HOST_RDMA };

@@ -150,6 +150,21 @@ static void error_statuses_keep_the_connection(void **state)
         fake_stop(&fake);
 }
 
+/* Command Aborted By Host is for hosts to say. */
+static void a_status_of_the_host_is_one_of_many(void **state)
+{
+        struct fake_knobs k = { .fail_opc = NVME_READ + 1, .fail_status = 0x371 };
+        uint8_t data[512];
+
+        (void)state;
+        assert_int_equal(connect_with(&k, NULL), 0);
+        assert_int_equal(io(NVME_READ, 0, 1, data), -1);
+        assert_int_equal(error.kind, HOST_STATUS);
+        assert_non_null(strstr(error.line, "Command Aborted By Host (status 371h)"));
+        assert_int_equal(host_ctrl_disconnect(&ctrl, &error), 0);
+        fake_stop(&fake);
+}
+
 static void short_timeout(struct host_params *p)
 {
         p->timeout = 100;
@@ -366,6 +381,7 @@ int main(void)
                 cmocka_unit_test(a_controller_that_does_not_get_ready),
                 cmocka_unit_test(fewer_queues_are_taken),
                 cmocka_unit_test(error_statuses_keep_the_connection),
+                cmocka_unit_test(a_status_of_the_host_is_one_of_many),
                 cmocka_unit_test(queues_break_with_a_reason),
                 cmocka_unit_test(nobody_listens),
                 cmocka_unit_test(keep_alive_is_sent_when_due),
