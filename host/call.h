@@ -26,7 +26,10 @@ call_fn check_identify, check_log, check_feature, check_set_feature, check_dsm, 
 struct call_ns {
         uint32_t nsid, block_size; /* bytes */
         uint64_t blocks;
+        unsigned metadata; /* bytes of each block besides */
 };
 int call_namespace(struct call *call, struct call_ns *ns, struct host_error *e);
+/* The same for those that transfer its blocks: an error if metadata would come and go with them. */
+int call_blocks(struct call *call, struct call_ns *ns, struct host_error *e);
 
 #endif

@@ -22,7 +22,7 @@ struct span {
         uint64_t lba, left; /* blocks */
         uint32_t chunk;     /* blocks of one command */
         uint32_t control;   /* cdw12 flags */
-        uint8_t *buf;       /* of a chunk */
+        uint8_t *buf;       /* of a chunk; NULL: the commands have no data */
 };
 
 static uint32_t chunk_blocks(const struct call *call, const struct call_ns *ns)
@@ -35,15 +35,17 @@ static uint32_t chunk_blocks(const struct call *call, const struct call_ns *ns)
         return blocks > 0 ? blocks : 1;
 }
 
-static int span_begin(struct span *s, struct call *call, struct host_error *e)
+static int span_begin(struct span *s, struct call *call, bool data, struct host_error *e)
 {
         const struct args *a = call->args;
 
         *s = (struct span) { .lba = a->slba, .left = a->blocks ? a->blocks : 1 };
-        if (call_namespace(call, &s->ns, e) < 0)
+        if ((data ? call_blocks : call_namespace)(call, &s->ns, e) < 0)
                 return -1;
         s->control = (a->fua ? (uint32_t)RW_FUA : 0) | (a->deac ? (uint32_t)RW_DEAC : 0);
-        s->chunk = chunk_blocks(call, &s->ns);
+        s->chunk = data ? chunk_blocks(call, &s->ns) : RW_NLB_MASK + 1;
+        if (!data)
+                return 0;
         s->buf = malloc((size_t)s->chunk * s->ns.block_size);
         return s->buf ? 0 : host_fail(e, HOST_BROKEN, "no memory for %u blocks", s->chunk);
 }
@@ -60,13 +62,12 @@ static int io(struct call *call, const union sqe *sqe, void *data, uint32_t len,
 }
 
 /* One command on the next chunk. */
-static int span_step(struct span *s, struct call *call, uint8_t opc, bool data,
-                     struct host_error *e)
+static int span_step(struct span *s, struct call *call, uint8_t opc, struct host_error *e)
 {
         uint32_t blocks = span_blocks(s);
         union sqe sqe = build_rw(opc, s->ns.nsid, s->lba, blocks, s->control);
 
-        if (io(call, &sqe, data ? s->buf : NULL, data ? blocks * s->ns.block_size : 0, e) < 0) {
+        if (io(call, &sqe, s->buf, s->buf ? blocks * s->ns.block_size : 0, e) < 0) {
                 if (e->kind == HOST_STATUS)
                         host_error_add(e, ", LBA %" PRIu64 ", %u blocks", s->lba, blocks);
                 return -1;
@@ -126,7 +127,7 @@ static int read_span(struct span *s, struct call *call, FILE *f, bool dump, uint
                 size_t len = (size_t)span_blocks(s) * s->ns.block_size;
                 uint64_t at = s->lba * s->ns.block_size;
 
-                if (span_step(s, call, NVME_READ, true, e) < 0)
+                if (span_step(s, call, NVME_READ, e) < 0)
                         return -1;
                 *crc = crc32c_more(*crc, s->buf, len);
                 if (dump)
@@ -149,7 +150,7 @@ int call_read(struct call *call, struct host_error *e)
 
         if (!f)
                 return -1;
-        if (span_begin(&s, call, e) == 0) {
+        if (span_begin(&s, call, true, e) == 0) {
                 blocks = s.left;
                 result = read_span(&s, call, json && f == stdout ? NULL : f,
                                    !json && f == stdout && isatty(STDOUT_FILENO), &crc, e);
@@ -238,7 +239,7 @@ static int send_data(struct span *s, struct call *call, uint8_t opc, int fd, str
         if (fd >= 0 && !call->args->blocks)
                 s->left = UINT64_MAX; /* as much as the input has */
         while (s->left > 0 && (more = fill_chunk(s, call, fd, e)) > 0)
-                if (span_step(s, call, opc, true, e) < 0)
+                if (span_step(s, call, opc, e) < 0)
                         return -1;
         return more < 0 ? -1 : 0;
 }
@@ -251,7 +252,7 @@ static int write_or_compare(struct call *call, uint8_t opc, struct host_error *e
 
         if (fd < 0 && !patterned)
                 return -1;
-        if (span_begin(&s, call, e) == 0)
+        if (span_begin(&s, call, true, e) == 0)
                 result = send_data(&s, call, opc, fd, e);
         free(s.buf);
         if (fd > STDIN_FILENO)
@@ -281,12 +282,10 @@ int call_flush(struct call *call, struct host_error *e)
 int call_zeroes(struct call *call, struct host_error *e)
 {
         struct span s;
-        int result = span_begin(&s, call, e);
+        int result = span_begin(&s, call, false, e);
 
-        s.chunk = RW_NLB_MASK + 1;
         while (result == 0 && s.left > 0)
-                result = span_step(&s, call, NVME_WRITE_ZEROES, false, e);
-        free(s.buf);
+                result = span_step(&s, call, NVME_WRITE_ZEROES, e);
         return result;
 }
 

@@ -156,7 +156,7 @@ int call_perf(struct call *call, struct host_error *e)
 
         if (a->cpu && parse_cpus(a->cpu, &o, e) < 0)
                 return -1;
-        if (call_namespace(call, &ns, e) < 0)
+        if (call_blocks(call, &ns, e) < 0)
                 return -1;
         o.nsid = ns.nsid;
         o.block_size = ns.block_size;

@@ -78,7 +78,7 @@ int call_verify(struct call *call, struct host_error *e)
         struct verify_result r;
         struct call_ns ns;
 
-        if (call_namespace(call, &ns, e) < 0)
+        if (call_blocks(call, &ns, e) < 0)
                 return -1;
         o.nsid = ns.nsid;
         o.block_size = ns.block_size;

@@ -204,9 +204,22 @@ int call_namespace(struct call *call, struct call_ns *ns, struct host_error *e)
                 return -1;
         ns->block_size = id_ns_block_size(&id);
         ns->blocks = le64_get(id.nsze);
+        ns->metadata = id_ns_metadata(&id);
         if (ns->blocks == 0)
                 return host_fail(e, HOST_STATUS, "no namespace %u", ns->nsid);
         if (ns->block_size == 0)
                 return host_fail(e, HOST_STATUS, "namespace %u has no usable block size", ns->nsid);
+        return 0;
+}
+
+int call_blocks(struct call *call, struct call_ns *ns, struct host_error *e)
+{
+        if (call_namespace(call, ns, e) < 0)
+                return -1;
+        if (ns->metadata > 0)
+                return host_fail(e, HOST_USAGE,
+                                 "namespace %u has %u bytes of metadata with each block of %u, "
+                                 "which this host does not transfer",
+                                 ns->nsid, ns->metadata, ns->block_size);
         return 0;
 }

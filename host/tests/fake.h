@@ -66,6 +66,7 @@ struct fake_knobs {
         unsigned log_changes;  /* GENCTR moves on at that many readings of entries */
         unsigned log_restarts; /* ... or they end with Discover Restart */
         uint64_t log_entries;
+        uint16_t metadata; /* bytes that blocks have besides */
         uint8_t mdts;
         uint32_t ioccsz; /* 16-byte units */
 };
@@ -172,7 +173,7 @@ static inline void fake_identify(const struct fake *f, struct request *r)
                 c->cntrltype = CNTRLTYPE_IO;
         } else {
                 n->nsze = n->ncap = le64(FAKE_BLOCKS);
-                n->lbaf[0].lbads = 9;
+                n->lbaf[0] = (struct lbaf) { .lbads = 9, .ms = le16(f->k.metadata) };
         }
 }
 

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "host/build.h"
+#include "host/call.h"
 #include "host/discovery.h"
 #include "pdu/wire/discovery.h"
 
@@ -161,6 +162,23 @@ static void a_status_of_the_host_is_one_of_many(void **state)
         assert_int_equal(io(NVME_READ, 0, 1, data), -1);
         assert_int_equal(error.kind, HOST_STATUS);
         assert_non_null(strstr(error.line, "Command Aborted By Host (status 371h)"));
+        assert_int_equal(host_ctrl_disconnect(&ctrl, &error), 0);
+        fake_stop(&fake);
+}
+
+/* Blocks with metadata are not read as though they had none; to be written zeroes they are as good
+ * as any. */
+static void metadata_is_not_overlooked(void **state)
+{
+        struct args args = { .nsid = 1, .pattern = 0x5a, .blocks = 1 };
+        struct call call = { .args = &args, .ctrl = &ctrl };
+
+        (void)state;
+        assert_int_equal(connect_with(&(struct fake_knobs) { .metadata = 8 }, NULL), 0);
+        assert_int_equal(call_write(&call, &error), -1);
+        assert_int_equal(error.kind, HOST_USAGE);
+        assert_non_null(strstr(error.line, "8 bytes of metadata with each block of 512"));
+        assert_int_equal(call_zeroes(&call, &error), 0);
         assert_int_equal(host_ctrl_disconnect(&ctrl, &error), 0);
         fake_stop(&fake);
 }
@@ -382,6 +400,7 @@ int main(void)
                 cmocka_unit_test(fewer_queues_are_taken),
                 cmocka_unit_test(error_statuses_keep_the_connection),
                 cmocka_unit_test(a_status_of_the_host_is_one_of_many),
+                cmocka_unit_test(metadata_is_not_overlooked),
                 cmocka_unit_test(queues_break_with_a_reason),
                 cmocka_unit_test(nobody_listens),
                 cmocka_unit_test(keep_alive_is_sent_when_due),

@@ -303,6 +303,11 @@ uint32_t id_ns_block_size(const struct id_ns *n)
         return lbads >= LBADS_MIN && lbads <= LBADS_MAX ? UINT32_C(1) << lbads : 0;
 }
 
+unsigned id_ns_metadata(const struct id_ns *n)
+{
+        return le16_get(n->lbaf[format_in_use(n)].ms);
+}
+
 /* Left-justified, and padded with spaces. */
 static bool is_text(const char *s, size_t n)
 {

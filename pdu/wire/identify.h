@@ -13,6 +13,8 @@ bool describe_identify(const struct describe *d, uint8_t cns, const void *data, 
 
 /* Bytes of a block of the format in use; 0 if the structure names none from 512 to 1 MiB. */
 uint32_t id_ns_block_size(const struct id_ns *n);
+/* Bytes of metadata that each such block has besides. */
+unsigned id_ns_metadata(const struct id_ns *n);
 
 /* One namespace identification descriptor; bytes points into the list. */
 struct ns_id {

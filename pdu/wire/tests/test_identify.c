@@ -69,6 +69,9 @@ static void test_namespace(void **state)
         assert_int_equal(id_ns_block_size(&n), 0);
         n.lbaf[16].lbads = 9;
         assert_int_equal(id_ns_block_size(&n), 512);
+        assert_int_equal(id_ns_metadata(&n), 0);
+        n.lbaf[16].ms = le16(8);
+        assert_int_equal(id_ns_metadata(&n), 8);
         n.lbaf[16].lbads = 63;
         assert_int_equal(id_ns_block_size(&n), 0);
         n.nlbaf = 255;
