@@ -22,7 +22,7 @@ static const struct command {
           fuzz_command },
         { "pcap", "decode and judge captured traffic", pcap_command },
 };
-enum { COMMANDS = sizeof(commands) / sizeof(commands[0]), EXIT_USAGE = 2 };
+enum { COMMANDS = sizeof(commands) / sizeof(commands[0]), EXIT_USAGE = 2, EXIT_BROKEN = 3 };
 
 static void usage(FILE *out)
 {
@@ -30,6 +30,15 @@ static void usage(FILE *out)
         for (size_t i = 0; i < COMMANDS; i++)
                 fprintf(out, "  %-8s  %s\n", commands[i].name, commands[i].says);
         fprintf(out, "\n'nvmfspec COMMAND --help' lists the options of one.\n");
+}
+
+/* What did not reach its reader, as when a disk is full, is no success. */
+static int printed(int rc)
+{
+        if (fflush(stdout) == 0 && !ferror(stdout))
+                return rc;
+        fputs("nvmfspec: standard output could not be written\n", stderr);
+        return rc ? rc : EXIT_BROKEN;
 }
 
 int main(int argc, char **argv)
@@ -40,7 +49,7 @@ int main(int argc, char **argv)
         }
         for (size_t i = 0; i < COMMANDS; i++)
                 if (strcmp(argv[1], commands[i].name) == 0)
-                        return commands[i].run(argc - 1, argv + 1);
+                        return printed(commands[i].run(argc - 1, argv + 1));
         if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
                 usage(stdout);
                 return 0;

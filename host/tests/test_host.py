@@ -131,6 +131,15 @@ def test_pipes(host):
     assert (about["bytes"], about["slba"]) == (4096, 64)
 
 
+@pytest.mark.parametrize("sub", ["read", "identify", "list"])
+def test_output_that_is_lost(host, sub):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([NVMFSPEC, "host", sub, *host.where, "-n", NQN], stdout=full,
+                              stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode == 3
+    assert done.stderr == b"nvmfspec: standard output could not be written\n"
+
+
 def test_compare_finds_a_difference(host, tmp_path):
     host.run("write", "--slba", 80, "--blocks", 8, "--pattern", 0x55)
     host.run("compare", "--slba", 80, "--blocks", 8, "--pattern", 0x55)
