@@ -13,7 +13,8 @@
 enum {
         NS_PER_MS = 1000000,
         CAP_TO_MS = 500,
-        SHUTDOWN_MS = 5000,
+        SHUTDOWN_MIN = 5000, /* ms */
+        SHUTDOWN_MAX = 60000,
         IN_CAPSULE_MAX = 1 << 24,           /* bytes; whatever IOCCSZ says */
         KEYED_MAX = SGL_KEYED_MAX & ~0xfff, /* bytes that one descriptor describes, in pages */
 };
@@ -366,6 +367,15 @@ void host_ctrl_close(struct host_ctrl *c)
         host_queue_close(&c->admin);
 }
 
+unsigned host_ctrl_shutdown_ms(const struct host_ctrl *c)
+{
+        unsigned ms = le32_get(c->id.rtd3e) / 1000;
+
+        if (ms > SHUTDOWN_MAX)
+                return SHUTDOWN_MAX;
+        return ms < SHUTDOWN_MIN ? SHUTDOWN_MIN : ms;
+}
+
 static int shut_down(struct host_ctrl *c, struct host_error *e)
 {
         uint64_t cc;
@@ -378,8 +388,8 @@ static int shut_down(struct host_ctrl *c, struct host_error *e)
         if (host_ctrl_property_get(c, PROP_CC, &cc, e) < 0 ||
             host_ctrl_property_set(c, PROP_CC, cc | CC_SHN_NORMAL, e) < 0)
                 return -1;
-        return wait_csts(c, CSTS_SHST_COMPLETE | CSTS_SHST_OCCURS, CSTS_SHST_COMPLETE, SHUTDOWN_MS,
-                         e);
+        return wait_csts(c, CSTS_SHST_COMPLETE | CSTS_SHST_OCCURS, CSTS_SHST_COMPLETE,
+                         host_ctrl_shutdown_ms(c), e);
 }
 
 int host_ctrl_disconnect(struct host_ctrl *c, struct host_error *e)

@@ -67,6 +67,8 @@ int host_ctrl_open(struct host_ctrl *c, const struct host_params *params, struct
 int host_ctrl_enable(struct host_ctrl *c, struct host_error *e);
 int host_ctrl_add_queues(struct host_ctrl *c, unsigned count, struct host_error *e);
 
+/* ms that a shutdown is given: RTD3E, but 5 s at least and a minute at most. */
+unsigned host_ctrl_shutdown_ms(const struct host_ctrl *c);
 /* Orderly: CC.SHN, waits for CSTS.SHST, closes. 0; -1: it did not end well, but is closed. */
 int host_ctrl_disconnect(struct host_ctrl *c, struct host_error *e);
 /* Just closes every connection. */

@@ -124,6 +124,20 @@ static void a_controller_that_does_not_get_ready(void **state)
         refused(&(struct fake_knobs) { .no_queues = true }, HOST_STATUS, "Set Features");
 }
 
+static void a_shutdown_has_the_time_it_needs(void **state)
+{
+        static const uint32_t us_ms[][2] = {
+                { 0, 5000 }, { 1000000, 5000 }, { 20000000, 20000 }, { UINT32_MAX, 60000 }
+        };
+        struct host_ctrl c = { 0 };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(us_ms) / sizeof(us_ms[0]); i++) {
+                c.id.rtd3e = le32(us_ms[i][0]);
+                assert_int_equal(host_ctrl_shutdown_ms(&c), us_ms[i][1]);
+        }
+}
+
 static void fewer_queues_are_taken(void **state)
 {
         (void)state;
@@ -397,6 +411,7 @@ int main(void)
                 cmocka_unit_test(refusals_of_connect_are_explained),
                 cmocka_unit_test(authentication_that_cannot_be),
                 cmocka_unit_test(a_controller_that_does_not_get_ready),
+                cmocka_unit_test(a_shutdown_has_the_time_it_needs),
                 cmocka_unit_test(fewer_queues_are_taken),
                 cmocka_unit_test(error_statuses_keep_the_connection),
                 cmocka_unit_test(a_status_of_the_host_is_one_of_many),
