@@ -63,7 +63,7 @@ const struct option_row host_options[] = {
         { 0, "violate", "RULE", "break this rule of hosts; repeatable", OPTION_CALL, ARGS_WHO, .call = take_violate },
         { 0, "pcap", "FILE", "record what goes over the connections, .pcapng or .pcap, the port as 4420; RDMA as RoCEv2, with READs and WRITEs as the responses imply them", OPTION_STRING, ARGS_WHO, AT(pcap) },
         { 'i', "nr-io-queues", "N", "I/O queues (verify: 4, perf: 1)", OPTION_NUMBER, ARGS_QUEUES, AT(io_queues), .min = 1, .max = HOST_IO_QUEUES_MAX },
-        { 'Q', "queue-size", "N", "entries of an I/O queue (128)", OPTION_NUMBER, ARGS_QUEUES, AT(queue_size), .min = 2, .max = 65535 },
+        { 'Q', "queue-size", "N", "entries of an I/O queue (128; verify, perf: what --iodepth needs)", OPTION_NUMBER, ARGS_QUEUES, AT(queue_size), .min = 2, .max = 65535 },
 
         { 'N', "nsid", "N", "namespace (1)", OPTION_NUMBER, ARGS_NSID, AT(nsid), .max = UINT32_MAX },
         { 0, "slba", "LBA", "first logical block (0)", OPTION_NUMBER, ARGS_SLBA, AT(slba) },
@@ -115,7 +115,6 @@ static const struct args defaults = {
         .kato = ARG_UNSET,
         .timeout = HOST_TIMEOUT,
         .maxr2t = 1,
-        .queue_size = HOST_QUEUE_SIZE,
         .nsid = 1,
         .pattern = ARG_UNSET,
         .value = ARG_UNSET,
@@ -217,7 +216,8 @@ int args_params(const struct args *a, const char *port, const char *nqn, struct 
                 p->kato = (unsigned)a->kato;
         p->timeout = (unsigned)a->timeout;
         p->io_queues = (unsigned)a->io_queues;
-        p->queue_size = (unsigned)a->queue_size;
+        if (a->queue_size)
+                p->queue_size = (unsigned)a->queue_size;
         p->hdgst = a->hdgst;
         p->ddgst = a->ddgst;
         p->hpda = (uint8_t)a->hpda;

@@ -32,7 +32,8 @@ enum arg_group {                      /* what a subcommand takes */
 
 struct args {
         const char *transport, *traddr, *trsvcid, *nqn, *hostnqn, *hostid, *output;
-        uint64_t kato, timeout, hpda, maxr2t, io_queues, queue_size; /* kato, timeout: ms */
+        uint64_t kato, timeout, hpda, maxr2t; /* kato, timeout: ms */
+        uint64_t io_queues, queue_size;       /* 0: not given */
         bool hdgst, ddgst, no_sqfc, verbose, help;
 
         uint64_t nsid, slba, blocks;

@@ -43,7 +43,7 @@ static void print_result(const struct call *call, const struct perf_options *o,
 
         printf("%s %s, %u queue%s, depth %u, %.1f s; latency in us\n", call->args->rw,
                show_size(o->io_size, size), call->ctrl->io_count,
-               call->ctrl->io_count == 1 ? "" : "s", o->depth, r->seconds);
+               call->ctrl->io_count == 1 ? "" : "s", r->depth, r->seconds);
         printf("%-5s %10s %9s %9s", "", "IOPS", "MiB/s", "mean");
         for (int i = 0; i < PERCENTILES; i++)
                 printf(" %9s", percentile_names[i]);
@@ -86,7 +86,7 @@ static void show_result(const struct call *call, const struct perf_options *o,
         json_object_object_add(root, "rw", json_object_new_string(call->args->rw));
         json_object_object_add(root, "block_size", json_object_new_int64(o->io_size));
         json_object_object_add(root, "queues", json_object_new_int64(call->ctrl->io_count));
-        json_object_object_add(root, "iodepth", json_object_new_int64(o->depth));
+        json_object_object_add(root, "iodepth", json_object_new_int64(r->depth));
         json_object_object_add(root, "hdr_digest", json_object_new_boolean(call->args->hdgst));
         json_object_object_add(root, "data_digest", json_object_new_boolean(call->args->ddgst));
         json_object_object_add(root, "seconds", json_object_new_double(r->seconds));

@@ -113,7 +113,8 @@ static int run_connected(const struct subcommand *s, struct call *call, struct h
                 return -1;
         if (p.io_queues == 0)
                 p.io_queues = s->queues;
-        if (p.queue_size <= call->args->iodepth && (s->groups & ARGS_LOAD))
+        if (!call->args->queue_size && p.queue_size <= call->args->iodepth &&
+            (s->groups & ARGS_LOAD))
                 p.queue_size = (unsigned)call->args->iodepth + 1;
         if (host_ctrl_connect(&c, &p, e) < 0)
                 return -1;

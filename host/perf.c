@@ -326,6 +326,12 @@ static int collect(const struct worker *workers, unsigned count, struct perf_res
         return 0;
 }
 
+/* What each queue holds: they are all of one size. */
+static unsigned depth_of(const struct host_ctrl *c, const struct perf_options *o)
+{
+        return o->depth < c->io[0].depth ? o->depth : c->io[0].depth;
+}
+
 int perf_run(struct host_ctrl *c, const struct perf_options *o, struct perf_result *r,
              struct host_error *e)
 {
@@ -335,7 +341,7 @@ int perf_run(struct host_ctrl *c, const struct perf_options *o, struct perf_resu
 
         if (check(c, o, e) < 0)
                 return -1;
-        *r = (struct perf_result) { .seconds = o->ms / 1e3 };
+        *r = (struct perf_result) { .seconds = o->ms / 1e3, .depth = depth_of(c, o) };
         workers = calloc(count, sizeof(*workers));
         if (!workers)
                 return host_fail(e, HOST_BROKEN, "no memory for %u workers", count);

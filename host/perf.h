@@ -18,7 +18,7 @@ struct perf_options {
         uint64_t range;            /* bytes from the start of the namespace; 0: all of it */
         unsigned read_percent;     /* 0..100 */
         bool random;               /* else rising, from a start of each queue's own */
-        unsigned depth;            /* commands outstanding per queue */
+        unsigned depth;            /* commands outstanding per queue, as far as it holds them */
         unsigned ms, warmup_ms;    /* the measured time, and the time before it */
         bool sleep;                /* wait in poll(2) instead of polling the sockets all the time */
         int cpu[PERF_CPUS];        /* a worker is pinned to each; none: one worker, unpinned */
@@ -31,6 +31,7 @@ enum { PERF_READ, PERF_WRITE };
 
 struct perf_result {
         struct histogram latency[2]; /* ns from submission to completion */
+        unsigned depth;              /* commands that were outstanding per queue */
         double seconds;
 };
 

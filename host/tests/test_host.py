@@ -211,7 +211,14 @@ def test_perf_text(host):
 
 def test_queue_depth_beyond_the_queue(host):
     out = host.json("perf", "--time", "0.2", "--iodepth", 300)
-    assert out["read"]["ios"] > 0
+    assert out["read"]["ios"] > 0 and out["iodepth"] == 300
+
+
+def test_a_queue_is_as_small_as_asked_and_figures_say_so(host):
+    out = host.json("perf", "--time", "0.2", "-Q", 4)
+    assert out["read"]["ios"] > 0 and out["iodepth"] == 3
+    assert "depth 3," in host.text("perf", "--time", "0.2", "-Q", 4, "--iodepth", 8)
+    assert "I/O queues of 2 entries" in host.run("verify", "-Q", 2, "--range", "1M", "-v").stderr.decode()
 
 
 # --- discovery that stays -----------------------------------------------------------------------
