@@ -74,15 +74,6 @@ static int judge_link(struct host_queue *q)
 
 /* --- sending and receiving -------------------------------------------------------------------- */
 
-static int tcp_send(struct host_queue *q)
-{
-        struct queue_tcp *t = q->own;
-
-        if (link_wants_send(t->link) && push(t) < 0)
-                return host_queue_break(q, "queue %u: send: %s", q->qid, strerror(errno));
-        return 0;
-}
-
 /* One call; recv() is the cheaper one where a single place is asked for. */
 static ssize_t pull(struct queue_tcp *t)
 {
@@ -98,20 +89,40 @@ static ssize_t pull(struct queue_tcp *t)
         return n;
 }
 
-static long tcp_receive(struct host_queue *q)
+static long take(struct host_queue *q, ssize_t n)
 {
         struct queue_tcp *t = q->own;
-        ssize_t n = pull(t);
 
-        if (n > 0) {
-                q->received_at = host_now();
-                tcp_host_received(t->host, (size_t)n);
-                return judge_link(q) < 0 ? -1 : n;
-        }
+        q->received_at = host_now();
+        tcp_host_received(t->host, (size_t)n);
+        return judge_link(q) < 0 ? -1 : n;
+}
+
+static long tcp_receive(struct host_queue *q)
+{
+        ssize_t n = pull(q->own);
+
+        if (n > 0)
+                return take(q, n);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
                 return 0;
         return n == 0 ? host_queue_break(q, "queue %u: controller closed the connection", q->qid)
                       : host_queue_break(q, "queue %u: receive: %s", q->qid, strerror(errno));
+}
+
+/* Who resets the connection may have said why: what has come is read before it is given up. */
+static int tcp_send(struct host_queue *q)
+{
+        struct queue_tcp *t = q->own;
+        int problem;
+        ssize_t n;
+
+        if (!link_wants_send(t->link) || push(t) == 0)
+                return 0;
+        problem = errno;
+        while ((n = pull(t)) > 0 && take(q, n) > 0)
+                ;
+        return host_queue_break(q, "queue %u: send: %s", q->qid, strerror(problem));
 }
 
 static int tcp_submit(struct host_queue *q, struct host_cmd *cmd)

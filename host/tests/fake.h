@@ -58,6 +58,7 @@ struct fake_knobs {
         int silent_opc; /* + 1: I/O command that is never answered */
         int close_opc;  /* + 1: I/O command at which the connection is closed */
         int term_opc;   /* + 1: ... ended with C2HTermReq */
+        bool term_stop; /* fake_stop() sends C2HTermReq, and resets the connections */
         int fail_opc;   /* + 1: ... that ends with fail_status */
         uint16_t fail_status;
         unsigned admin_dies; /* at that many I/O commands the admin connection ends */
@@ -493,14 +494,26 @@ static inline void fake_start(struct fake *f, const struct fake_knobs *k)
         assert_int_equal(pthread_create(&f->thread, NULL, fake_run, f), 0);
 }
 
+static inline void fake_reset(struct fake_conn *fc)
+{
+        const struct linger now = { .l_onoff = 1 };
+
+        link_terminate(tcp_controller_link(fc->c), rule_fault(TCP_H2C_TTAG));
+        fake_send(fc);
+        setsockopt(fc->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+}
+
 static inline void fake_stop(struct fake *f)
 {
         f->stop = true;
         fake_wake(f);
         pthread_join(f->thread, NULL);
-        for (int i = 0; i < FAKE_CONNS; i++)
+        for (int i = 0; i < FAKE_CONNS; i++) {
+                if (f->conns[i].c && f->k.term_stop)
+                        fake_reset(&f->conns[i]);
                 if (f->conns[i].c)
                         fake_close(&f->conns[i]);
+        }
         close(f->listener);
         close(f->wake);
         free(f->disk);

@@ -226,6 +226,21 @@ static void queues_break_with_a_reason(void **state)
         breaks(&(struct fake_knobs) { .term_opc = NVME_READ + 1 }, "C2HTermReq: Invalid PDU");
 }
 
+/* What the controller said before it reset the connection is read, though sending fails first. */
+static void last_words_are_heard(void **state)
+{
+        uint8_t data[512] = { 0 };
+
+        (void)state;
+        assert_int_equal(connect_with(&(struct fake_knobs) { .term_stop = true }, NULL), 0);
+        fake_stop(&fake);
+        assert_int_equal(io(NVME_WRITE, 0, 1, data), -1);
+        assert_int_equal(error.kind, HOST_BROKEN);
+        if (!strstr(error.line, "queue 1: controller sent C2HTermReq: Invalid PDU"))
+                fail_msg("'%s'", error.line);
+        host_ctrl_close(&ctrl);
+}
+
 static void nobody_listens(void **state)
 {
         struct host_params p = host_params_default();
@@ -417,6 +432,7 @@ int main(void)
                 cmocka_unit_test(a_status_of_the_host_is_one_of_many),
                 cmocka_unit_test(metadata_is_not_overlooked),
                 cmocka_unit_test(queues_break_with_a_reason),
+                cmocka_unit_test(last_words_are_heard),
                 cmocka_unit_test(nobody_listens),
                 cmocka_unit_test(keep_alive_is_sent_when_due),
                 cmocka_unit_test(the_log_is_read_in_pieces),
