@@ -65,14 +65,16 @@ static const char *word(const struct word *words, uint64_t value)
 
 struct line {
         const char *name;
-        char value[300];
+        char value[1200]; /* a field of 256 bytes, each as \xNN */
 };
 enum { LINES_MAX = 13, TSAS_QPTYPE = 0, TSAS_PRTYPE = 1, TSAS_CMS = 2, TSAS_PKEY = 8 };
 
 static void set_string(struct line *l, const char *name, const char *s, size_t n)
 {
+        struct text t = text_in(l->value, sizeof(l->value));
+
         l->name = name;
-        snprintf(l->value, sizeof(l->value), "%.*s", (int)text_len(s, n), s);
+        text_printable(&t, s, text_len(s, n));
 }
 
 static void set_word(struct line *l, const char *name, const char *s)

@@ -86,9 +86,12 @@ static const struct subcommand *find(const char *name)
 
 static void introduce(const struct host_ctrl *c)
 {
-        fprintf(stderr, "controller %u of %s, NVMe %u.%u, %.*s: %u I/O queues of %u entries\n",
-                c->cntlid, c->params.subnqn, c->vs >> 16, c->vs >> 8 & 0xff,
-                (int)text_len(c->id.mn, sizeof(c->id.mn)), c->id.mn, c->io_count,
+        char model[4 * sizeof(c->id.mn) + 1];
+        struct text t = text_in(model, sizeof(model));
+
+        text_printable(&t, c->id.mn, text_len(c->id.mn, sizeof(c->id.mn)));
+        fprintf(stderr, "controller %u of %s, NVMe %u.%u, %s: %u I/O queues of %u entries\n",
+                c->cntlid, c->params.subnqn, c->vs >> 16, c->vs >> 8 & 0xff, model, c->io_count,
                 c->io_count ? c->io[0].depth + 1u : 0);
 }
 

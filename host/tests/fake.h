@@ -27,6 +27,7 @@
 #include "host/ctrl.h"
 #include "pdu/io/net.h"
 #include "pdu/machine/tcp_controller.h"
+#include "pdu/wire/discovery.h"
 #include "pdu/wire/identify.h"
 
 #define FAKE_NQN "nqn.2026-01.io.nvmfspec:fake"
@@ -67,7 +68,8 @@ struct fake_knobs {
         unsigned log_changes;  /* GENCTR moves on at that many readings of entries */
         unsigned log_restarts; /* ... or they end with Discover Restart */
         uint64_t log_entries;
-        uint16_t metadata; /* bytes that blocks have besides */
+        const char *log_nqn; /* SUBNQN of every entry */
+        uint16_t metadata;   /* bytes that blocks have besides */
         uint8_t mdts;
         uint32_t ioccsz; /* 16-byte units */
 };
@@ -199,8 +201,13 @@ static inline uint16_t fake_log(struct fake *f, struct request *r)
                 f->k.log_changes--;
                 f->genctr++;
         }
-        for (uint32_t i = 0; i < r->len / DISC_ENTRY_LEN; i++)
-                le_put(r->data + (size_t)i * DISC_ENTRY_LEN + 4, 2, at / DISC_ENTRY_LEN - 1 + i);
+        for (uint32_t i = 0; i < r->len / DISC_ENTRY_LEN; i++) {
+                struct disc_entry *e = (struct disc_entry *)(r->data + (size_t)i * DISC_ENTRY_LEN);
+
+                e->portid = le16((uint16_t)(at / DISC_ENTRY_LEN - 1 + i));
+                if (f->k.log_nqn)
+                        text_fill(e->subnqn, sizeof(e->subnqn), f->k.log_nqn);
+        }
         return 0;
 }
 

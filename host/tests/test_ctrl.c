@@ -382,6 +382,45 @@ static void a_log_that_never_rests_is_an_error(void **state)
         end_log(&log);
 }
 
+/* What `host discover` prints. */
+static void discover(const char *form, char *out, size_t size)
+{
+        struct host_params p = fake_params(&fake);
+        struct args args = { .traddr = p.traddr,
+                             .trsvcid = p.trsvcid,
+                             .output = form,
+                             .kato = ARG_UNSET,
+                             .timeout = p.timeout,
+                             .maxr2t = 1 };
+        struct call call = { .args = &args };
+        FILE *f = tmpfile();
+        int terminal = dup(STDOUT_FILENO);
+
+        fflush(stdout);
+        dup2(fileno(f), STDOUT_FILENO);
+        assert_int_equal(call_discover(&call, &error), 0);
+        fflush(stdout);
+        dup2(terminal, STDOUT_FILENO);
+        close(terminal);
+        rewind(f);
+        out[fread(out, 1, size - 1, f)] = '\0';
+        fclose(f);
+}
+
+static void names_are_shown_but_not_obeyed(void **state)
+{
+        static char out[8192];
+
+        (void)state;
+        fake_start(&fake,
+                   &(struct fake_knobs) { .log_entries = 1, .log_nqn = "nqn.\033[2J\xff:s" });
+        discover("text", out, sizeof(out));
+        assert_non_null(strstr(out, "subnqn:  nqn.\\x1b[2J\\xff:s\n"));
+        discover("json", out, sizeof(out));
+        assert_non_null(strstr(out, "\"nqn.\\\\x1b[2J\\\\xff:s\""));
+        fake_stop(&fake);
+}
+
 /* --- asynchronous use ------------------------------------------------------------------------- */
 
 static void count_done(struct host_cmd *cmd, void *user)
@@ -438,6 +477,7 @@ int main(void)
                 cmocka_unit_test(the_log_is_read_in_pieces),
                 cmocka_unit_test(a_log_that_changes_is_read_again),
                 cmocka_unit_test(a_log_that_never_rests_is_an_error),
+                cmocka_unit_test(names_are_shown_but_not_obeyed),
                 cmocka_unit_test(a_full_queue_refuses_and_recovers),
         };
 

@@ -27,7 +27,7 @@ void text_add(struct text *t, const char *fmt, ...)
 }
 
 /* Bytes of a peer: what is not printable ASCII is shown in hex. */
-static void add_printable(struct text *t, const char *s, size_t len)
+void text_printable(struct text *t, const char *s, size_t len)
 {
         for (size_t i = 0; i < len; i++) {
                 unsigned char c = (unsigned char)s[i];
@@ -236,7 +236,7 @@ static void lines_string(void *arg, const char *name, const char *s, size_t len)
         struct text_lines *l = arg;
 
         lines_name(l, name);
-        add_printable(&l->text, s, len);
+        text_printable(&l->text, s, len);
         text_add(&l->text, "\n");
 }
 

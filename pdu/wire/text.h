@@ -85,6 +85,9 @@ struct text_lines {
 /* The visitor that writes them; lines must outlive it. */
 struct describe text_describer(struct text_lines *lines);
 
+/* Adds s[0..len) as it can be shown to anybody: what is not printable ASCII as \xNN. */
+void text_printable(struct text *t, const char *s, size_t len);
+
 /* Bytes of a string in a field of n bytes: up to the first NUL, without trailing spaces. */
 size_t text_len(const char *s, size_t n);
 /* That string into dst, NUL-terminated and cut to cap - 1 bytes. */
