@@ -87,11 +87,13 @@ static void refusals_of_connect_are_explained(void **state)
         (void)state;
         refused(
             &(struct fake_knobs) { .status = NVME_CONNECT_PARAM, .dw0 = CONNECT_IATTR_DATA | 256 },
-            HOST_STATUS, "Connect Invalid Parameters, SUBNQN (data offset 256)");
+            HOST_STATUS, "Connect Invalid Parameters (status 182h), SUBNQN (data offset 256)");
         assert_int_equal(error.status, NVME_CONNECT_PARAM);
         refused(&(struct fake_knobs) { .status = NVME_CONNECT_PARAM, .dw0 = 44 }, HOST_STATUS,
                 "SQSIZE (command offset 44)");
         refused(&(struct fake_knobs) { .status = NVME_CONNECT_HOST }, HOST_STATUS, FAKE_NQN);
+        refused(&(struct fake_knobs) { .status = 0x7c5 | STATUS_DNR }, HOST_STATUS,
+                "Unknown Status (status 7c5h, do not retry)");
         refused(&(struct fake_knobs) { .auth = true }, HOST_STATUS, "no key is given");
 }
 

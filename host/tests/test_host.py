@@ -373,7 +373,7 @@ def test_somebody_silent_is_exit_3():
 
 def test_refusals_are_in_words(host):
     line = host.error("identify", code=1, nqn=NQN + "-unknown")
-    assert "Connect Invalid Parameters, SUBNQN (data offset 256)" in line
+    assert "Connect Invalid Parameters (status 182h, do not retry), SUBNQN (data offset 256)" in line
 
 
 @pytest.mark.parametrize("option, refuse", [("-g", "--no-hdgst"), ("-G", "--no-ddgst")])
