@@ -15,7 +15,8 @@ enum {
         CAP_TO_MS = 500,
         SHUTDOWN_MIN = 5000, /* ms */
         SHUTDOWN_MAX = 60000,
-        IN_CAPSULE_MAX = 1 << 24,           /* bytes; whatever IOCCSZ says */
+        KEEP_LOOK = 20,           /* ms between looks for the answer to a Keep Alive that is late */
+        IN_CAPSULE_MAX = 1 << 24, /* bytes; whatever IOCCSZ says */
         KEYED_MAX = SGL_KEYED_MAX & ~0xfff, /* bytes that one descriptor describes, in pages */
 };
 
@@ -450,11 +451,15 @@ static void keep_alive(struct host_ctrl *c)
         start_keep_alive(c);
 }
 
+/* What has arrived comes first: the answer to the last Keep Alive may be there. */
 int host_ctrl_poll(struct host_ctrl *c)
 {
-        if (c->enabled && c->params.kato && host_now() >= c->keep_at && !c->admin.broken)
-                keep_alive(c);
-        return host_queue_poll(&c->admin);
+        int n = host_queue_poll(&c->admin);
+
+        if (n < 0 || !c->enabled || !c->params.kato || host_now() < c->keep_at)
+                return n;
+        keep_alive(c);
+        return host_queue_send(&c->admin) < 0 ? -1 : n;
 }
 
 int host_ctrl_next(const struct host_ctrl *c)
@@ -463,7 +468,9 @@ int host_ctrl_next(const struct host_ctrl *c)
 
         if (!c->enabled || !c->params.kato)
                 return HOST_TIMEOUT;
-        return now >= c->keep_at ? 0 : (int)((c->keep_at - now) / NS_PER_MS + 1);
+        if (now >= c->keep_at)
+                return c->keep_busy ? KEEP_LOOK : 0;
+        return (int)((c->keep_at - now) / NS_PER_MS + 1);
 }
 
 uint32_t host_ctrl_max_transfer(const struct host_ctrl *c)

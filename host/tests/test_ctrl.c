@@ -301,6 +301,27 @@ static void keep_alive_is_sent_when_due(void **state)
         assert_int_equal(keep_alives(true, true), 0);
 }
 
+static void impatient(struct host_params *p)
+{
+        p->kato = 600;
+        p->timeout = 100;
+}
+
+/* Who polls only when host_ctrl_next() says so finds the answer later than the time-out: it is there
+ * all the same. */
+static void an_answer_that_waits_is_no_silence(void **state)
+{
+        (void)state;
+        assert_int_equal(connect_with(&(struct fake_knobs) { 0 }, impatient), 0);
+        for (unsigned i = 0; i < 3; i++) {
+                usleep(1000 * (unsigned)host_ctrl_next(&ctrl) + 1000);
+                assert_true(host_ctrl_poll(&ctrl) >= 0);
+        }
+        assert_in_range(fake.keep_alives, 2, 3);
+        assert_int_equal(host_ctrl_disconnect(&ctrl, &error), 0);
+        fake_stop(&fake);
+}
+
 /* --- the discovery log ------------------------------------------------------------------------ */
 
 static void no_io(struct host_params *p)
@@ -476,6 +497,7 @@ int main(void)
                 cmocka_unit_test(last_words_are_heard),
                 cmocka_unit_test(nobody_listens),
                 cmocka_unit_test(keep_alive_is_sent_when_due),
+                cmocka_unit_test(an_answer_that_waits_is_no_silence),
                 cmocka_unit_test(the_log_is_read_in_pieces),
                 cmocka_unit_test(a_log_that_changes_is_read_again),
                 cmocka_unit_test(a_log_that_never_rests_is_an_error),
