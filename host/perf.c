@@ -154,14 +154,14 @@ static void nap(struct worker *w, struct pollfd *fds)
 /* Serves until nothing is outstanding or `limit` has come. */
 static void serve_until(struct worker *w, uint64_t limit, struct pollfd *fds)
 {
-        unsigned idle = 0;
+        unsigned idle = 0, spins = fds ? 1 : IDLE_SPINS; /* a nap is long enough */
 
         while (!w->stopping || w->outstanding > 0) {
                 if (serve(w))
                         idle = 0;
                 else if (fds)
                         nap(w, fds);
-                if (w->failed || (idle++ % IDLE_SPINS == 0 && host_now() >= limit))
+                if (w->failed || (idle++ % spins == 0 && host_now() >= limit))
                         return;
         }
 }

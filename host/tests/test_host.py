@@ -383,10 +383,11 @@ def test_a_digest_that_is_refused(start_target, option, refuse):
     target.host.run("identify")
 
 
-def test_a_target_that_stops_answering(start_target):
+@pytest.mark.parametrize("poll", [[], ["--no-busy-poll"]])
+def test_a_target_that_stops_answering(start_target, poll):
     target = start_target("-n", NQN, "--ns", "mem:8M")
     load = subprocess.Popen([NVMFSPEC, "host", "perf", *target.host.where, "-n", NQN, "--time", "1",
-                             "--timeout", "500"],
+                             "--timeout", "500", *poll],
                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     time.sleep(0.3)
     target.process.send_signal(signal.SIGSTOP)
