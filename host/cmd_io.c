@@ -241,6 +241,8 @@ static int send_data(struct span *s, struct call *call, uint8_t opc, int fd, str
         while (s->left > 0 && (more = fill_chunk(s, call, fd, e)) > 0)
                 if (span_step(s, call, opc, e) < 0)
                         return -1;
+        if (more == 0 && s->lba == call->args->slba)
+                return host_fail(e, HOST_USAGE, "the input is empty");
         return more < 0 ? -1 : 0;
 }
 

@@ -162,6 +162,11 @@ def test_blocks_that_are_not_there(host):
     host.error("read", "-N", 7, code=1)
 
 
+@pytest.mark.parametrize("sub", ["write", "compare"])
+def test_input_that_is_empty(host, sub):
+    assert "the input is empty" in host.error(sub, "--file", "/dev/null", code=2)
+
+
 def test_input_that_does_not_fit(host, tmp_path):
     short = random_file(tmp_path / "short", 700)
     assert "within a block" in host.error("write", "--file", short, code=2)
