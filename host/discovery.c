@@ -58,6 +58,21 @@ static int get_entries(struct host_ctrl *c, uint32_t piece, struct discovery_log
         return 0;
 }
 
+/* It could not be read. 1: because it changed meanwhile, as the controller says, or as GENCTR
+ * does: what was asked for may lie behind the end that it has now. */
+static int disturbed(struct host_ctrl *c, const struct discovery_log *log,
+                     const struct host_error *e)
+{
+        struct disc_header h;
+        struct host_error late;
+
+        if (e->kind == HOST_STATUS && e->status == NVME_DISCOVER_RESTART)
+                return 1;
+        if (e->kind != HOST_STATUS || !log->page || get_header(c, true, &h, &late) < 0)
+                return -1;
+        return le64_get(h.genctr) != log->genctr ? 1 : -1;
+}
+
 /* One try. 1: it changed meanwhile. */
 static int read_once(struct host_ctrl *c, uint32_t piece, struct discovery_log *log,
                      struct host_error *e)
@@ -66,7 +81,7 @@ static int read_once(struct host_ctrl *c, uint32_t piece, struct discovery_log *
 
         if (get_header(c, true, &h, e) < 0 || make_room(log, &h, e) < 0 ||
             get_entries(c, piece, log, e) < 0 || get_header(c, false, &h, e) < 0)
-                return e->kind == HOST_STATUS && e->status == NVME_DISCOVER_RESTART ? 1 : -1;
+                return disturbed(c, log, e);
         return le64_get(h.genctr) != log->genctr;
 }
 

@@ -67,6 +67,8 @@ struct fake_knobs {
         unsigned every;
         unsigned log_changes;  /* GENCTR moves on at that many readings of entries */
         unsigned log_restarts; /* ... or they end with Discover Restart */
+        unsigned log_shrinks;  /* ... or it has become shorter than where they are read */
+        uint16_t log_fails;    /* status that they all end with */
         uint64_t log_entries;
         const char *log_nqn; /* SUBNQN of every entry */
         uint16_t metadata;   /* bytes that blocks have besides */
@@ -197,6 +199,14 @@ static inline uint16_t fake_log(struct fake *f, struct request *r)
                 f->k.log_restarts--;
                 return NVME_DISCOVER_RESTART;
         }
+        if (f->k.log_shrinks > 0) {
+                f->k.log_shrinks--;
+                f->genctr++;
+                f->k.log_entries /= 2;
+                return NVME_INVALID_FIELD;
+        }
+        if (f->k.log_fails)
+                return f->k.log_fails;
         if (f->k.log_changes > 0) {
                 f->k.log_changes--;
                 f->genctr++;

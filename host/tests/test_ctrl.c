@@ -391,6 +391,26 @@ static void a_log_that_changes_is_read_again(void **state)
         end_log(&log);
 }
 
+/* What is asked for may lie behind the end of a log that became shorter: GENCTR tells. */
+static void a_log_that_shrinks_is_read_again(void **state)
+{
+        struct discovery_log log;
+
+        (void)state;
+        assert_int_equal(
+            read_log(&(struct fake_knobs) { .log_entries = 8, .log_shrinks = 2 }, 0, &log), 0);
+        check_entries(&log, 2);
+        assert_int_equal(log.restarts, 2);
+        end_log(&log);
+        assert_int_equal(
+            read_log(&(struct fake_knobs) { .log_entries = 8, .log_fails = NVME_INVALID_FIELD }, 0,
+                     &log),
+            -1);
+        assert_int_equal(error.status, NVME_INVALID_FIELD);
+        assert_non_null(strstr(error.line, "Get Log Page: Invalid Field"));
+        end_log(&log);
+}
+
 static void a_log_that_never_rests_is_an_error(void **state)
 {
         struct discovery_log log;
@@ -500,6 +520,7 @@ int main(void)
                 cmocka_unit_test(an_answer_that_waits_is_no_silence),
                 cmocka_unit_test(the_log_is_read_in_pieces),
                 cmocka_unit_test(a_log_that_changes_is_read_again),
+                cmocka_unit_test(a_log_that_shrinks_is_read_again),
                 cmocka_unit_test(a_log_that_never_rests_is_an_error),
                 cmocka_unit_test(names_are_shown_but_not_obeyed),
                 cmocka_unit_test(a_full_queue_refuses_and_recovers),
