@@ -151,7 +151,7 @@ static int send_connect(struct host_ctrl *c, struct host_queue *q, uint16_t cntl
         memcpy(data.hostid, p->hostid, sizeof(data.hostid));
         snprintf(data.subnqn, sizeof(data.subnqn), "%s", p->subnqn);
         snprintf(data.hostnqn, sizeof(data.hostnqn), "%s", p->hostnqn);
-        if (host_queue_run(q, &sqe, &data, sizeof(data), cqe, e) < 0)
+        if (host_ctrl_run(c, q, &sqe, &data, sizeof(data), cqe, e) < 0)
                 return explain_connect(p, q->qid, e);
         return authenticate(c, q, le32_get(cqe->dw0), e);
 }

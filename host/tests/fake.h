@@ -48,13 +48,14 @@ enum fake_bug { /* what becomes of every `every`-th write */
 };
 
 struct fake_knobs {
-        bool no_rdy;     /* CC.EN is taken, CSTS.RDY stays 0 */
-        bool fatal;      /* CSTS.CFS instead */
-        bool auth;       /* Connect asks for authentication */
-        bool tbkas;      /* keep alive by traffic */
-        bool no_queues;  /* Set Features, Number of Queues fails */
-        uint32_t queues; /* granted; 0: all */
-        uint16_t status; /* that Connect ends with, and */
+        bool no_rdy;         /* CC.EN is taken, CSTS.RDY stays 0 */
+        bool fatal;          /* CSTS.CFS instead */
+        bool auth;           /* Connect asks for authentication */
+        bool tbkas;          /* keep alive by traffic */
+        bool no_queues;      /* Set Features, Number of Queues fails */
+        uint32_t queues;     /* granted; 0: all */
+        unsigned connect_ms; /* that each Connect takes */
+        uint16_t status;     /* that Connect ends with, and */
         uint32_t dw0;
         int silent_opc; /* + 1: I/O command that is never answered */
         int close_opc;  /* + 1: I/O command at which the connection is closed */
@@ -136,6 +137,7 @@ static inline uint16_t fake_connect(struct fake_conn *fc, struct request *r)
         struct fake *f = fc->fake;
 
         f->connects++;
+        usleep(f->k.connect_ms * 1000);
         fc->admin = le16_get(r->sqe.connect.qid) == 0;
         fc->size = (uint16_t)(le16_get(r->sqe.connect.sqsize) + 1);
         r->cqe.dw0 = le32(f->k.status ? f->k.dw0 : f->k.auth ? CONNECT_ATR | 1 : 1);

@@ -301,6 +301,22 @@ static void keep_alive_is_sent_when_due(void **state)
         assert_int_equal(keep_alives(true, true), 0);
 }
 
+static void many_queues(struct host_params *p)
+{
+        p->kato = 200;
+        p->io_queues = 8;
+}
+
+/* Connecting many queues of a slow controller takes longer than KATO. */
+static void it_is_kept_alive_while_queues_connect(void **state)
+{
+        (void)state;
+        assert_int_equal(connect_with(&(struct fake_knobs) { .connect_ms = 60 }, many_queues), 0);
+        assert_in_range(fake.keep_alives, 2, 8);
+        assert_int_equal(host_ctrl_disconnect(&ctrl, &error), 0);
+        fake_stop(&fake);
+}
+
 static void impatient(struct host_params *p)
 {
         p->kato = 600;
@@ -517,6 +533,7 @@ int main(void)
                 cmocka_unit_test(last_words_are_heard),
                 cmocka_unit_test(nobody_listens),
                 cmocka_unit_test(keep_alive_is_sent_when_due),
+                cmocka_unit_test(it_is_kept_alive_while_queues_connect),
                 cmocka_unit_test(an_answer_that_waits_is_no_silence),
                 cmocka_unit_test(the_log_is_read_in_pieces),
                 cmocka_unit_test(a_log_that_changes_is_read_again),
