@@ -186,15 +186,22 @@ static void start_slots(struct worker *w)
         }
 }
 
-static void pin(const struct worker *w)
+/* Whether the worker runs where it is to run: figures of another place would deceive. */
+static bool pin(struct worker *w)
 {
         cpu_set_t set;
+        int problem;
 
         if (w->cpu < 0)
-                return;
+                return true;
         CPU_ZERO(&set);
         CPU_SET((size_t)w->cpu, &set);
-        pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+        problem = pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+        if (problem)
+                host_error_set(&w->error, HOST_USAGE, "no worker can run on CPU %d: %s", w->cpu,
+                               strerror(problem));
+        w->failed = problem != 0;
+        return !problem;
 }
 
 /* What is still outstanding after a failure, or too long: its memory goes away now. */
@@ -210,12 +217,10 @@ static void give_up(struct worker *w)
                 host_queue_break(w->queues[i].queue, "the load was given up");
 }
 
-static void *work(void *arg)
+static void run(struct worker *w)
 {
-        struct worker *w = arg;
         struct pollfd fds[HOST_IO_QUEUES_MAX * HOST_QUEUE_FDS];
 
-        pin(w);
         w->begin = host_now() + (uint64_t)w->o->warmup_ms * NS_PER_MS;
         w->end = w->begin + (uint64_t)w->o->ms * NS_PER_MS;
         start_slots(w);
@@ -224,6 +229,14 @@ static void *work(void *arg)
         serve_until(w, host_now() + (uint64_t)w->queues[0].queue->timeout * NS_PER_MS,
                     w->o->sleep ? fds : NULL);
         give_up(w);
+}
+
+static void *work(void *arg)
+{
+        struct worker *w = arg;
+
+        if (pin(w))
+                run(w);
         atomic_store(&w->over, true);
         return NULL;
 }

@@ -2,6 +2,8 @@
 /* A sound namespace verifies; one that loses, misplaces, tears or flips does not. */
 #include "fake.h"
 
+#include <sched.h>
+
 #include "host/perf.h"
 #include "host/verify.h"
 
@@ -178,7 +180,7 @@ static void two_workers(void **state)
         (void)state;
         start(&(struct fake_knobs) { 0 });
         o.cpus = 2;
-        o.cpu[1] = 1;
+        o.cpu[0] = o.cpu[1] = sched_getcpu();
         assert_int_equal(perf_run(&ctrl, &o, &perf, &error), 0);
         assert_true(perf.latency[PERF_READ].count > 0);
         end();
@@ -209,13 +211,33 @@ static void a_load_that_fails(void **state)
         fake_stop(&fake);
 }
 
+static void a_processor_that_is_not_there(void **state)
+{
+        struct perf_options o = load(100, true, 4);
+
+        (void)state;
+        start(&(struct fake_knobs) { 0 });
+        o.cpus = 2;
+        o.cpu[0] = sched_getcpu();
+        o.cpu[1] = 1023;
+        assert_int_equal(perf_run(&ctrl, &o, &perf, &error), -1);
+        assert_int_equal(error.kind, HOST_USAGE);
+        assert_non_null(strstr(error.line, "CPU 1023"));
+        end();
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(a_sound_namespace),  cmocka_unit_test(faults_are_found_and_named),
-                cmocka_unit_test(errors_end_it),      cmocka_unit_test(an_association_that_ends),
-                cmocka_unit_test(ranges_are_checked), cmocka_unit_test(loads_of_every_kind),
-                cmocka_unit_test(two_workers),        cmocka_unit_test(a_load_that_fails),
+                cmocka_unit_test(a_sound_namespace),
+                cmocka_unit_test(faults_are_found_and_named),
+                cmocka_unit_test(errors_end_it),
+                cmocka_unit_test(an_association_that_ends),
+                cmocka_unit_test(ranges_are_checked),
+                cmocka_unit_test(loads_of_every_kind),
+                cmocka_unit_test(two_workers),
+                cmocka_unit_test(a_load_that_fails),
+                cmocka_unit_test(a_processor_that_is_not_there),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
