@@ -227,23 +227,29 @@ struct events { /* the outstanding Asynchronous Event Request */
         bool outstanding, seen;
 };
 
+static uint8_t event_page(const struct cqe *cqe)
+{
+        return (uint8_t)(le32_get(cqe->dw0) >> 16);
+}
+
 static void event_done(struct host_cmd *cmd, void *user)
 {
         struct events *ev = user;
 
         ev->outstanding = false;
-        ev->seen = cmd->status == 0 && (le32_get(cmd->cqe.dw0) >> 16 & 0xff) == LOG_DISCOVERY;
+        ev->seen = cmd->status == 0 && event_page(&cmd->cqe) == LOG_DISCOVERY;
 }
 
-static int await_event(struct host_ctrl *c, struct events *ev, struct host_error *e)
+static void request_event(struct host_ctrl *c, struct events *ev)
 {
-        if (!ev->outstanding) {
-                ev->cmd = (struct host_cmd) { .sqe = { .opc = NVME_AER },
-                                              .done = event_done,
-                                              .user = ev };
-                ev->outstanding = host_queue_submit(&c->admin, &ev->cmd) == 0;
-        }
-        while (!ev->seen && ev->outstanding && !told_to_stop) {
+        ev->cmd = (struct host_cmd) { .sqe = { .opc = NVME_AER }, .done = event_done, .user = ev };
+        ev->outstanding = host_queue_submit(&c->admin, &ev->cmd) == 0;
+}
+
+/* Until it has been answered or there is reason to stop. */
+static int wait_for_event(struct host_ctrl *c, const struct events *ev, struct host_error *e)
+{
+        while (ev->outstanding && !told_to_stop) {
                 int ms = host_ctrl_next(c);
                 struct pollfd fds[HOST_QUEUE_FDS];
                 struct host_sleep s = { .fds = fds };
@@ -256,9 +262,35 @@ static int await_event(struct host_ctrl *c, struct events *ev, struct host_error
                         return -1;
                 }
         }
-        if (!ev->seen && !told_to_stop)
+        if (!ev->outstanding && ev->cmd.status)
                 return host_fail_status(e, ev->cmd.status, &ev->cmd.cqe,
                                         "Asynchronous Event Request");
+        return 0;
+}
+
+/* An event of another log page: as long as that is not read, no other of its type is reported. */
+static int clear_event(struct host_ctrl *c, const struct events *ev, struct host_error *e)
+{
+        le32_t start;
+        union sqe sqe =
+            build_get_log(event_page(&ev->cmd.cqe), UINT32_MAX, 0, sizeof(start), false);
+
+        return host_ctrl_admin(c, &sqe, &start, sizeof(start), NULL, e) < 0 &&
+                       e->kind == HOST_BROKEN
+                   ? -1
+                   : 0;
+}
+
+static int await_event(struct host_ctrl *c, struct events *ev, struct host_error *e)
+{
+        while (!ev->seen && !told_to_stop) {
+                if (!ev->outstanding)
+                        request_event(c, ev);
+                if (wait_for_event(c, ev, e) < 0)
+                        return -1;
+                if (!ev->outstanding && !ev->seen && clear_event(c, ev, e) < 0)
+                        return -1;
+        }
         ev->seen = false;
         return 0;
 }

@@ -3,6 +3,7 @@
 #include "fake.h"
 #include "pdu/io/auth_openssl.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -442,7 +443,7 @@ static void a_log_that_never_rests_is_an_error(void **state)
 }
 
 /* What `host discover` prints. */
-static void discover(const char *form, char *out, size_t size)
+static void discover(const char *form, bool stays, char *out, size_t size)
 {
         struct host_params p = fake_params(&fake);
         struct args args = { .traddr = p.traddr,
@@ -450,7 +451,8 @@ static void discover(const char *form, char *out, size_t size)
                              .output = form,
                              .kato = ARG_UNSET,
                              .timeout = p.timeout,
-                             .maxr2t = 1 };
+                             .maxr2t = 1,
+                             .persistent = stays };
         struct call call = { .args = &args };
         FILE *f = tmpfile();
         int terminal = dup(STDOUT_FILENO);
@@ -473,10 +475,48 @@ static void names_are_shown_but_not_obeyed(void **state)
         (void)state;
         fake_start(&fake,
                    &(struct fake_knobs) { .log_entries = 1, .log_nqn = "nqn.\033[2J\xff:s" });
-        discover("text", out, sizeof(out));
+        discover("text", false, out, sizeof(out));
         assert_non_null(strstr(out, "subnqn:  nqn.\\x1b[2J\\xff:s\n"));
-        discover("json", out, sizeof(out));
+        discover("json", false, out, sizeof(out));
         assert_non_null(strstr(out, "\"nqn.\\\\x1b[2J\\\\xff:s\""));
+        fake_stop(&fake);
+}
+
+/* Reports this event until the host reads a log page because of it. */
+static void report(int dw0)
+{
+        unsigned reads = fake.log_reads;
+
+        for (unsigned i = 0; i < 200 && fake.log_reads == reads; i++) {
+                fake.aen = dw0;
+                fake_wake(&fake);
+                usleep(20000);
+        }
+}
+
+static void *report_two(void *arg)
+{
+        (void)arg;
+        while (fake.log_reads < 3) /* the log has been read as a whole */
+                usleep(1000);
+        report(0x00010000); /* an error, in log page 01h */
+        report(0x0070f002);
+        kill(getpid(), SIGTERM);
+        return NULL;
+}
+
+/* An event of another page is cleared, and the host stays for those that it waits for. */
+static void other_events_do_not_end_it(void **state)
+{
+        static char out[8192];
+        pthread_t thread;
+
+        (void)state;
+        fake_start(&fake, &(struct fake_knobs) { .log_entries = 1 });
+        assert_int_equal(pthread_create(&thread, NULL, report_two, NULL), 0);
+        discover("text", true, out, sizeof(out));
+        pthread_join(thread, NULL);
+        assert_non_null(strstr(out, ", was 0\n"));
         fake_stop(&fake);
 }
 
@@ -540,6 +580,7 @@ int main(void)
                 cmocka_unit_test(a_log_that_shrinks_is_read_again),
                 cmocka_unit_test(a_log_that_never_rests_is_an_error),
                 cmocka_unit_test(names_are_shown_but_not_obeyed),
+                cmocka_unit_test(other_events_do_not_end_it),
                 cmocka_unit_test(a_full_queue_refuses_and_recovers),
         };
 
