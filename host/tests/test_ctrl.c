@@ -313,15 +313,15 @@ static void it_is_kept_alive_while_queues_connect(void **state)
 {
         (void)state;
         assert_int_equal(connect_with(&(struct fake_knobs) { .connect_ms = 60 }, many_queues), 0);
-        assert_in_range(fake.keep_alives, 2, 8);
+        assert_true(fake.keep_alives >= 2);
         assert_int_equal(host_ctrl_disconnect(&ctrl, &error), 0);
         fake_stop(&fake);
 }
 
 static void impatient(struct host_params *p)
 {
-        p->kato = 600;
-        p->timeout = 100;
+        p->kato = 1000;
+        p->timeout = 400;
 }
 
 /* Who polls only when host_ctrl_next() says so finds the answer later than the time-out: it is there
