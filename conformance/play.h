@@ -31,15 +31,18 @@ enum { PLAY_CANNOT = 77 }; /* status: the host can't do what it was asked for */
 struct played {
         int status;             /* of the host: 0: all went well; else something did not */
         char says[RESULT_TEXT]; /* its first words */
-        unsigned connections, commands;
-        unsigned associations; /* with the subsystem */
-        bool hdgst, ddgst;     /* the host asked for them */
-        bool caused;           /* it broke play.cause */
-        bool negotiated;       /* it began to authenticate itself */
-        bool proven;           /* the controller authenticated itself, as the host asked */
-        bool overtaken;        /* an I/O command was answered before one that was older */
-        uint32_t kato;         /* ms: what it asked for */
-        uint64_t idle;         /* ms: the longest time without a command but Keep Alive */
+        unsigned connections;
+        unsigned associations;  /* with the subsystem */
+        unsigned commands;      /* to the subsystem */
+        uint64_t written, read; /* bytes, by Write and Read commands that succeeded */
+        bool refused;           /* a Connect was */
+        bool hdgst, ddgst;      /* the host asked for them */
+        bool caused;            /* it broke play.cause */
+        bool negotiated;        /* it began to authenticate itself */
+        bool proven;            /* the controller authenticated itself, as the host asked */
+        bool overtaken;         /* an I/O command was answered before one that was older */
+        uint32_t kato;          /* ms: what it asked for */
+        uint64_t idle;          /* ms: the longest time without a command but Keep Alive */
 
         /* The connections on which the target was seen to break the rule: */
         bool broken;   /* there are any */

@@ -79,10 +79,12 @@ static void see_command(struct stage *s, const struct record *r)
         const struct association *a = r->session->assoc;
         uint64_t now = (uint64_t)r->e->at.time_ns / NS_PER_MS;
 
-        s->seen->commands++;
         if (r->cmd)
                 r->cmd->user = (void *)(uintptr_t)r->session->commands; /* its number */
-        if (!a || a->discovery || is_apart(r))
+        if (!a || a->discovery)
+                return;
+        s->seen->commands++;
+        if (is_apart(r))
                 return;
         if (s->busy && now - s->busy > s->seen->idle)
                 s->seen->idle = now - s->busy;
@@ -124,17 +126,34 @@ static bool is_fabrics(const struct session_cmd *c, uint8_t fctype)
         return c->sqe.opc == NVME_FABRICS && c->sqe.fctype == fctype;
 }
 
+static bool succeeds(const struct record *r)
+{
+        return !r->cqe || cqe_status(r->cqe) == NVME_SUCCESS; /* without a response: by SUCCESS */
+}
+
+static void see_transfer(struct played *seen, const struct session_cmd *c)
+{
+        if (c->sqe.opc == NVME_WRITE)
+                seen->written += c->h2c;
+        if (c->sqe.opc == NVME_READ)
+                seen->read += c->c2h;
+}
+
 static void see_result(struct stage *s, const struct record *r)
 {
         struct sight *c = r->session->user;
         uint64_t number = (uintptr_t)r->cmd->user;
 
-        if (is_fabrics(r->cmd, FCTYPE_CONNECT))
+        if (is_fabrics(r->cmd, FCTYPE_CONNECT) && succeeds(r))
                 see_connect(s->seen, r);
+        if (is_fabrics(r->cmd, FCTYPE_CONNECT) && !succeeds(r))
+                s->seen->refused = true;
         if (is_fabrics(r->cmd, FCTYPE_AUTH_SEND) || is_fabrics(r->cmd, FCTYPE_AUTH_RECEIVE))
                 see_message(s, r);
         if (r->session->qid <= 0)
                 return;
+        if (succeeds(r))
+                see_transfer(s->seen, r->cmd);
         s->seen->overtaken = s->seen->overtaken || number < c->newest;
         if (number > c->newest)
                 c->newest = number;

@@ -149,6 +149,29 @@ def test_what_a_host_makes_of_it(case, hook, verdict, says):
     assert says in seen.get("seen", "") + seen.get("note", "")
 
 
+def test_a_host_that_moves_no_data_has_shown_nothing_about_data():
+    least = f"{shlex.quote(NVMFSPEC)} host identify -a $NVMF_TRADDR -s $NVMF_TRSVCID -n $NVMF_SUBNQN 2>&1"
+    cases = (WORKS, "tcp/3.3/cpda-3", "tcp/3.3.1/small-capsules", "base/5.1.13/mdts", "base/nvm/large-blocks")
+    seen = results("--hook", least, *cases, code=77)
+    assert {name: r["verdict"] for name, r in seen.items()} == dict.fromkeys(cases, "skip")
+    assert "wrote 0 KiB and read 0 KiB" in seen[WORKS]["note"]
+    asked = "base/5.1.13/cntlid"
+    assert verdicts("--hook", least, asked)[asked] == "pass"  # and the host still counts as alive
+
+
+DISCOVERS = f"{shlex.quote(NVMFSPEC)} host discover -a $NVMF_TRADDR -s $NVMF_TRSVCID 2>&1"
+
+
+def test_a_host_that_only_discovers_is_none():
+    assert "sent the subsystem no command" in conform("--hook", DISCOVERS, WORKS, code=3).stderr
+
+
+def test_a_host_that_was_refused_nothing():
+    hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else {DISCOVERS} | grep $NVMF_SUBNQN; fi"
+    seen = results("--hook", hook, "fab/6.3/refused", code=77)["fab/6.3/refused"]
+    assert seen["verdict"] == "skip" and "no occasion" in seen["note"]
+
+
 # The least host: a controller that it asks a KATO for, and enables; then it is silent.
 SILENT = """
 import os, socket, struct, sys, time
