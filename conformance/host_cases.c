@@ -164,11 +164,13 @@ static void want_success(struct t *t, const struct played *seen)
                      seen->says);
 }
 
-/* A host that is content although it cannot be. */
+/* A host that is content although it cannot be, or that goes on waiting for what cannot come. */
 static void want_failure(struct t *t, const struct played *seen, const char *expected)
 {
         if (seen->status == 0)
                 fail(t, expected, "it went on as though nothing had happened");
+        if (seen->status == PLAY_HUNG && (seen->left || !seen->broken))
+                fail(t, expected, "the host neither failed nor went: %s", seen->says);
 }
 
 /* What a host need not be able to do it may leave out of what it offers. */

@@ -87,7 +87,8 @@ static void end_target(struct stage *s)
 {
         if (s->target)
                 await_end(s);
-        s->over_ns = capture_clock();
+        if (s->over_ns == 0)
+                s->over_ns = capture_clock();
         if (s->target)
                 target_stop(s->target);
         if (s->memory)

@@ -26,7 +26,8 @@ struct play {
         unsigned kato, idle; /* s: ask for this KATO, 0: its own; be idle for so long, then go on */
 };
 
-enum { PLAY_CANNOT = 77 }; /* status: the host can't do what it was asked for */
+/* status: the host can't do what it was asked for; it did not come to an end, or could not be run. */
+enum { PLAY_CANNOT = 77, PLAY_HUNG = -1 };
 
 struct played {
         int status;             /* of the host: 0: all went well; else something did not */
@@ -50,7 +51,7 @@ struct played {
         bool said;     /* or by another one, with this FES or RCODEEX, and FEI */
         uint16_t code;
         uint32_t fei;
-        bool left; /* one of them was open until the target ended */
+        bool left; /* one of them was open until the target ended, or the host that hung was */
 };
 
 /*

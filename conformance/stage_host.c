@@ -5,6 +5,7 @@
 
 #include "host/discovery.h"
 #include "host/verify.h"
+#include "pdu/io/capture_writer.h"
 #include "pdu/io/shell.h"
 #include "pdu/wire/identify.h"
 #include "stage.h"
@@ -18,6 +19,7 @@ enum {
         QUEUES = 2,
         POLL_MS = 5,
         MS_PER_S = 1000,
+        NS_PER_MS = 1000000,
 };
 
 /* --- a hook -------------------------------------------------------------------------------- */
@@ -42,15 +44,19 @@ static void put_environment(const struct stage *s, struct text *command)
         text_add(command, " NVMF_KATO=%u NVMF_IDLE=%u\n", p->kato, p->idle);
 }
 
+/* What ends with a hook that took too long, the host did not end. */
 void stage_call_hook(struct stage *s)
 {
         char buf[HOOK_MAX + 2048], says[SHELL_LINE];
         struct text command = text_in(buf, sizeof(buf));
+        unsigned ms = (unsigned)(HOOK_MS * s->t->suite->timeout_scale) + s->play->idle * MS_PER_S;
+        int64_t until = capture_clock() + (int64_t)ms * NS_PER_MS;
 
         put_environment(s, &command);
         text_add(&command, "%s", s->t->suite->hosted->hook);
-        s->seen->status = shell_run(
-            buf, says, (unsigned)(HOOK_MS * s->t->suite->timeout_scale) + s->play->idle * MS_PER_S);
+        s->seen->status = shell_run(buf, says, ms);
+        if (s->seen->status == PLAY_HUNG)
+                s->over_ns = until;
         snprintf(s->seen->says, sizeof(s->seen->says), "%s", says);
 }
 

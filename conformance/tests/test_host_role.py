@@ -172,6 +172,17 @@ def test_a_host_that_was_refused_nothing():
     assert seen["verdict"] == "skip" and "no occasion" in seen["note"]
 
 
+@pytest.mark.parametrize("case", ["tcp/3.3.1.1/digest-flags-c2h", "tcp/3.3.1.1/ddgst-c2h", "fab/6.3/refused"])
+def test_a_host_that_hangs_has_neither_failed_nor_gone(case):
+    """It goes on as though there were no fault, or waits, until it is ended: that is not its doing."""
+    goes_on = f"{shlex.quote(NVMFSPEC)} host perf --rw randrw --time 60 -i 1 -a $NVMF_TRADDR " \
+        f"-s $NVMF_TRSVCID -n $NVMF_SUBNQN $([ $NVMF_DDGST = 0 ] || echo -G) --waive {case}"
+    hangs = f"{OURS}; sleep 60" if case == "fab/6.3/refused" else goes_on
+    hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else {hangs}; fi"
+    seen = results("--hook", hook, case, "--timeout-scale", 0.1, code=1)[case]
+    assert seen["verdict"] == "fail" and "did not end within 3 s" in seen["seen"]
+
+
 # The least host: a controller that it asks a KATO for, and enables; then it is silent.
 SILENT = """
 import os, socket, struct, sys, time
