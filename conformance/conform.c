@@ -174,6 +174,28 @@ static bool start_recording(struct options *o)
 
 /* --- the run ------------------------------------------------------------------------------- */
 
+static _Atomic bool interrupted;
+
+static void on_signal(int number)
+{
+        (void)number;
+        interrupted = true;
+        shell_stop();
+}
+
+/* The first one ends the run in an orderly way, with all reports; the second one at once. */
+static void catch_signals(void)
+{
+        static const int numbers[] = { SIGINT, SIGTERM };
+        const struct sigaction act = { .sa_handler = on_signal,
+                                       .sa_flags = (int)SA_RESETHAND | SA_RESTART };
+        struct sigaction before;
+
+        for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+                if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+                        sigaction(numbers[i], &act, NULL);
+}
+
 static int run_cases(struct options *o, const struct test_case **cases, size_t n,
                      const struct probed *probed, const struct baseline *known, bool embedded)
 {
@@ -186,6 +208,7 @@ static int run_cases(struct options *o, const struct test_case **cases, size_t n
                 .probed = probed,
                 .jobs = (unsigned)o->jobs,
                 .repeat = (unsigned)o->repeat,
+                .stop = &interrupted,
                 .ended = ended,
                 .arg = &text,
         };
@@ -210,6 +233,8 @@ static int run_cases(struct options *o, const struct test_case **cases, size_t n
         if (o->show_rules)
                 report_text_rules(text.out, &run);
         report_text_end(&text, &run);
+        if (run.dead && interrupted)
+                complain(EXIT_BROKEN, "interrupted: not all cases were run");
         code = run_exit(&run);
         if (write_reports(o, &run) + stop_recording(o) != 0 && code == 0)
                 code = EXIT_BROKEN;
@@ -242,6 +267,7 @@ static int judge(struct options *o, const struct test_case **cases, size_t n, bo
         for (size_t i = 0; i < o->baselines.count; i++)
                 if (baseline_read(&known, o->baselines.items[i], error, sizeof(error)) != 0)
                         return complain(EXIT_USAGE, error);
+        catch_signals();
         if (!probe_any(&o->suite, &probed, error, sizeof(error))) {
                 baseline_free(&known);
                 return complain(EXIT_BROKEN, error);

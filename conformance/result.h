@@ -64,7 +64,7 @@ struct run {                    /* the whole */
         char started[32];            /* ISO 8601 */
         double seconds;
         bool strict, lax; /* lax: what is in the baseline, but passes, is no failure */
-        bool dead;        /* the target stopped answering */
+        bool dead;        /* the target stopped answering, or somebody has stopped the run */
 };
 
 /* Whether the result makes the run fail: a FAIL that the baseline does not list. */

@@ -28,6 +28,19 @@ struct crew { /* the threads of a run and what they share */
         struct standstill still;
 };
 
+static bool is_stopped(const struct crew *c)
+{
+        return c->r->stop && *c->r->stop;
+}
+
+/* Why no case is begun any more; NULL: they are. */
+static const char *too_late(const struct crew *c)
+{
+        if (c->dead)
+                return "what is tested had stopped answering";
+        return is_stopped(c) ? "interrupted" : NULL;
+}
+
 /* --- is it still there? -------------------------------------------------------------------- */
 
 /* A target that is only slow, on a machine that is busy, is given time: what is at stake is all that
@@ -150,7 +163,7 @@ static void run_fairly(struct crew *c, struct t *t, const struct test_case *test
                         t_end(t);
                 start_case(c, t, test, r, n, slot);
                 t_run(t, test->run);
-                if (!went_wrong(r) || !standstill_since(&c->still, since))
+                if (!went_wrong(r) || !standstill_since(&c->still, since) || is_stopped(c))
                         return;
         }
         if (!*r->note)
@@ -158,7 +171,9 @@ static void run_fairly(struct crew *c, struct t *t, const struct test_case *test
                          "this machine stood still meanwhile, each of %u times", TRIES);
 }
 
-static void run_once(struct crew *c, const struct test_case *test, struct result *r, uint32_t n,
+/* False: the run was stopped meanwhile, and whether that is why it went wrong, or whether what is tested
+ * still lives, nobody knows. */
+static bool run_once(struct crew *c, const struct test_case *test, struct result *r, uint32_t n,
                      int slot)
 {
         const struct suite *s = c->r->suite;
@@ -166,6 +181,10 @@ static void run_once(struct crew *c, const struct test_case *test, struct result
         struct t t;
 
         run_fairly(c, &t, test, r, n, slot);
+        if (is_stopped(c) && (t.negative || went_wrong(r))) {
+                t_end(&t);
+                return false;
+        }
         if (s->record)
                 transcript_record(s->record, test->id, &t);
         if (went_wrong(r)) {
@@ -174,8 +193,18 @@ static void run_once(struct crew *c, const struct test_case *test, struct result
                         transcript_write(s->transcripts, r, &t);
         }
         t_end(&t);
-        if ((t.negative || went_wrong(r)) && !still_alive(s, n | 1u << 31, why, sizeof(why)))
-                report_death(c, r, why);
+        if ((!t.negative && !went_wrong(r)) || still_alive(s, n | 1u << 31, why, sizeof(why)))
+                return true;
+        if (is_stopped(c))
+                return false;
+        report_death(c, r, why);
+        return true;
+}
+
+static void not_run(struct result *r, const char *why)
+{
+        r->verdict = VERDICT_ERROR;
+        snprintf(r->seen, RESULT_TEXT, "not run: %s", why);
 }
 
 static enum verdict worse(enum verdict a, enum verdict b)
@@ -197,13 +226,17 @@ static void run_case(struct crew *c, size_t i, int slot)
                 snprintf(worst->note, RESULT_TEXT, "%s", why);
                 return;
         }
-        for (unsigned n = 0; n < c->r->repeat && !c->dead; n++) {
-                run_once(c, test, &r, (uint32_t)(n * c->r->count + i), slot);
+        for (unsigned n = 0; n < c->r->repeat && !too_late(c); n++) {
+                if (!run_once(c, test, &r, (uint32_t)(n * c->r->count + i), slot))
+                        break;
                 if (n == 0 || worse(r.verdict, worst->verdict) != worst->verdict)
                         *worst = r;
                 worst->repeats = n + 1;
         }
-        worst->ms = (double)(exchange_now() - start) / 1000.0 / worst->repeats;
+        if (worst->repeats == 0)
+                not_run(worst, too_late(c));
+        else
+                worst->ms = (double)(exchange_now() - start) / 1000.0 / worst->repeats;
 }
 
 /* --- the crew ------------------------------------------------------------------------------ */
@@ -250,7 +283,7 @@ static void tell(struct crew *c, size_t i)
         pthread_mutex_unlock(&c->lock);
 }
 
-static bool next_case(struct crew *c, size_t *i, bool *dead)
+static bool next_case(struct crew *c, size_t *i)
 {
         bool more;
 
@@ -258,29 +291,21 @@ static bool next_case(struct crew *c, size_t *i, bool *dead)
         more = c->next < c->end && !c->enough;
         if (more)
                 *i = c->order[c->next++];
-        *dead = c->dead;
         pthread_mutex_unlock(&c->lock);
         return more;
-}
-
-static void not_run(struct crew *c, size_t i)
-{
-        struct result *r = &c->results[i];
-
-        start_result(r, c->r->cases[i]);
-        r->verdict = VERDICT_ERROR;
-        snprintf(r->seen, RESULT_TEXT, "not run: what is tested had stopped answering");
 }
 
 static void *work(void *arg)
 {
         struct crew *c = arg;
-        bool dead;
         size_t i;
 
-        while (next_case(c, &i, &dead)) {
-                if (dead) {
-                        not_run(c, i);
+        while (next_case(c, &i)) {
+                const char *why = too_late(c);
+
+                if (why) {
+                        start_result(&c->results[i], c->r->cases[i]);
+                        not_run(&c->results[i], why);
                 } else {
                         int slot = take_slot(c, c->r->cases[i]);
 
@@ -417,7 +442,7 @@ void runner_run(const struct runner *runner, struct run *run)
         free(c.order);
         free(c.done);
         run->count = probed + runner->count;
-        run->dead = c.dead;
+        run->dead = too_late(&c);
         add_notices(run, probed);
         run->seconds = (double)(conn_clock() - start) / 1000.0;
 }

@@ -22,6 +22,9 @@ struct runner {
         const struct probed *probed; /* stands before the results of the cases; or NULL */
         unsigned jobs, repeat;
         bool stop_at_failure; /* enough is known then (--power) */
+        /* Once true no case begins any more, what goes wrong in the others says nothing, and all that lack
+         * a result are told as not run. May be NULL. */
+        const _Atomic bool *stop;
         /* A case has ended; called in the order of the cases, by one thread at a time. May be NULL.
          */
         void (*ended)(void *arg, const struct result *r);

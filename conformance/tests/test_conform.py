@@ -45,6 +45,26 @@ def cases():
     return {c["id"]: c for c in report["cases"]}
 
 
+# --- stopped on the way ---------------------------------------------------------------------------
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_is_stopped_still_reports(number, tmp_path, cases):
+    run = subprocess.Popen([NVMFSPEC, "conform", "fab/6.5", "-j", "1", "--repeat", "300",
+                            "--junit", tmp_path / "r.xml", "--json", tmp_path / "r.json"],
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while " pass " not in run.stdout.readline():
+        pass
+    run.send_signal(number)
+    _, says = run.communicate(timeout=20)
+    assert run.returncode == 3 and "interrupted" in says
+    seen = json.loads((tmp_path / "r.json").read_text())["results"]
+    assert {r["id"] for r in seen} == {name for name in cases if name.startswith("fab/6.5/")}
+    assert {r["verdict"] for r in seen} == {"pass", "error"}
+    assert all(r["seen"] == "not run: interrupted" for r in seen if r["verdict"] == "error")
+    suite = xml.parse(tmp_path / "r.xml").getroot()[0]
+    assert int(suite.get("errors")) == sum(r["verdict"] == "error" for r in seen)
+
+
 # --- a whole run, in every format -----------------------------------------------------------------
 
 one_run = pytest.mark.xdist_group("whole-run")  # made once, not by each worker

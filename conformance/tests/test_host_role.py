@@ -5,7 +5,9 @@ import os
 import pathlib
 import re
 import shlex
+import signal
 import subprocess
+import time
 
 import pytest
 
@@ -235,6 +237,21 @@ def test_a_host_that_dies_is_told():
         del os.environ["DEAD"]
     assert "does not answer any more" in seen[case]["seen"]
     assert "not run" in seen[WORKS]["seen"]
+
+
+def test_who_is_stopped_ends_the_hook(tmp_path):
+    hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else echo $$ >{tmp_path}/pid; exec sleep 60; fi"
+    captures = tmp_path / "captures"
+    captures.mkdir()
+    run = subprocess.Popen([NVMFSPEC, "conform", "--role", "host", "--hook", hook, "tcp/3.3"], text=True,
+                           env={**os.environ, "TMPDIR": str(captures)}, stderr=subprocess.PIPE,
+                           stdout=subprocess.DEVNULL)
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        time.sleep(0.01)
+    run.send_signal(signal.SIGINT)
+    assert "interrupted" in run.communicate(timeout=20)[1] and run.returncode == 3
+    assert not os.path.exists("/proc/" + (tmp_path / "pid").read_text().strip())
+    assert list(captures.iterdir()) == []
 
 
 def test_transcripts(tmp_path):

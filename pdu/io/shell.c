@@ -2,6 +2,7 @@
 #include "shell.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,6 +14,13 @@
 
 enum { NAP_NS = 2000000 };
 
+static _Atomic bool stopped;
+
+void shell_stop(void)
+{
+        stopped = true;
+}
+
 static _Noreturn void run(const char *command, int out)
 {
         setpgid(0, 0);
@@ -21,13 +29,13 @@ static _Noreturn void run(const char *command, int out)
         _exit(127);
 }
 
-/* False: it took too long, and is no more. */
+/* False: it took too long, or is not wanted any more, and is no more. */
 static bool wait_for(pid_t child, int *status, unsigned ms)
 {
         uint64_t until = loop_now_ms() + ms;
         pid_t gone;
 
-        while ((gone = waitpid(child, status, WNOHANG)) == 0 && loop_now_ms() < until)
+        while ((gone = waitpid(child, status, WNOHANG)) == 0 && !stopped && loop_now_ms() < until)
                 nanosleep(&(struct timespec) { .tv_nsec = NAP_NS }, NULL);
         if (gone != 0)
                 return true;
@@ -54,7 +62,9 @@ int shell_run(const char *command, char says[SHELL_LINE], unsigned ms)
         }
         says[n > 0 ? n : 0] = '\0';
         says[strcspn(says, "\r\n")] = '\0';
-        if (child > 0 && !ended)
+        if (child > 0 && !ended && stopped)
+                snprintf(says, SHELL_LINE, "interrupted");
+        else if (child > 0 && !ended)
                 snprintf(says, SHELL_LINE, "did not end within %u s", ms / 1000);
         if (!ended)
                 return -1;

@@ -13,4 +13,7 @@ enum { SHELL_LINE = 300, SHELL_MS = 60000 /* ms, where nothing else is known */ 
  */
 int shell_run(const char *command, char says[SHELL_LINE], unsigned ms);
 
+/* Ends what shell_run() runs, now and from here on, as though its time were over. For signal handlers. */
+void shell_stop(void);
+
 #endif
