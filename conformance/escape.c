@@ -59,11 +59,30 @@ void escape_markup(FILE *f, const char *s)
         }
 }
 
+void escape_text(char *s)
+{
+        while (*s) {
+                size_t len = character((const unsigned char *)s);
+
+                if (len == 0)
+                        *s = '?';
+                s += len > 0 ? len : 1;
+        }
+}
+
 void escape_tap(FILE *f, const char *s)
 {
-        for (; *s; s++) {
+        while (*s) {
+                size_t len = character((const unsigned char *)s);
+
                 if (*s == '#' || *s == '\\')
                         fputc('\\', f);
-                fputc(*s == '\n' || *s == '\r' ? ' ' : *s, f);
+                if (*s == '\n' || *s == '\r')
+                        fputc(' ', f);
+                else if (len == 0)
+                        fputc('?', f);
+                else
+                        fwrite(s, 1, len, f);
+                s += len > 0 ? len : 1;
         }
 }

@@ -1,17 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <json-c/json.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "escape.h"
 #include "report.h"
 #include "select.h"
 
 /* A change that a reader could stumble over makes it 2. */
 enum { SCHEMA = 1 };
 
+/* A peer's words, or a hook's, may be anything; JSON is UTF-8. */
+static struct json_object *string(const char *value)
+{
+        char *valid = strdup(value);
+        struct json_object *o;
+
+        if (!valid)
+                abort();
+        escape_text(valid);
+        o = json_object_new_string(valid);
+        free(valid);
+        return o;
+}
+
 static void add_string(struct json_object *o, const char *name, const char *value)
 {
         if (value && *value)
-                json_object_object_add(o, name, json_object_new_string(value));
+                json_object_object_add(o, name, string(value));
 }
 
 static struct json_object *rule_names(const enum rule_id *rules)
@@ -44,7 +60,7 @@ static struct json_object *exchange(const struct result *r)
 
         for (unsigned i = 0; i < r->exchange_count; i++) {
                 exchange_format(&r->exchange[i], r->exchange_start, line, sizeof(line));
-                json_object_array_add(a, json_object_new_string(line));
+                json_object_array_add(a, string(line));
         }
         return a;
 }

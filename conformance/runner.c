@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "case_rdma.h"
+#include "escape.h"
 #include "host_cases.h"
 #include "standstill.h"
 #include "transcript.h"
@@ -105,6 +106,7 @@ static void report_death(struct crew *c, struct result *r, const char *why)
         snprintf(r->seen, RESULT_TEXT, "it does not answer any more (%.200s)%s", why,
                  c->r->jobs > 1 ? "; another case that ran then may be the cause: try --jobs 1"
                                 : "");
+        escape_text(r->seen); /* it may be cut within a character */
         pthread_mutex_lock(&c->lock);
         c->dead = true;
         pthread_mutex_unlock(&c->lock);

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "escape.h"
 #include "pdu/wire/text.h"
 #include "words.h"
 
@@ -131,9 +132,11 @@ void t_once(const struct suite *s, const struct test_case *test, struct result *
 
 /* --- verdicts ------------------------------------------------------------------------------ */
 
+/* A peer or a hook may have said it: no report is to stumble over that, and no terminal. */
 static void set_text(char text[RESULT_TEXT], const char *fmt, va_list ap)
 {
         vsnprintf(text, RESULT_TEXT, fmt, ap);
+        escape_text(text);
 }
 
 static enum level weaker(enum level a, enum level b)
@@ -236,6 +239,7 @@ void note(struct t *t, const char *fmt, ...)
         va_start(ap, fmt);
         vsnprintf(text + len, RESULT_TEXT - len, fmt, ap);
         va_end(ap);
+        escape_text(text);
 }
 
 /* --- rules that the target breaks on the way ----------------------------------------------- */

@@ -54,15 +54,24 @@ static void tap(void **state)
 {
         (void)state;
         becomes(escape_tap, "a # SKIP \\ b\nc", "a \\# SKIP \\\\ b c");
+        becomes(escape_tap, "\xe4 \x1b[m \xc3\xa4", "? ?[m \xc3\xa4");
+}
+
+static void plain_text(void **state)
+{
+        char text[] = "b\xe4 d\x01 \"\xc3\xa4\" \\ \xe2\x82";
+
+        (void)state;
+        escape_text(text);
+        assert_string_equal(text, "b? d? \"\xc3\xa4\" \\ ??");
 }
 
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(markup),
-                cmocka_unit_test(what_xml_forbids),
-                cmocka_unit_test(utf8),
-                cmocka_unit_test(tap),
+                cmocka_unit_test(markup),     cmocka_unit_test(what_xml_forbids),
+                cmocka_unit_test(utf8),       cmocka_unit_test(tap),
+                cmocka_unit_test(plain_text),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

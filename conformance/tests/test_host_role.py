@@ -129,6 +129,17 @@ def test_what_a_hook_may_come_to(hook, code, verdict, says):
     assert says in seen.get("seen", "") + seen.get("note", "")
 
 
+def test_what_a_hook_says_spoils_no_report(tmp_path):
+    """Neither bytes that are no text nor a character cut in two where the report has no more room."""
+    hook = OURS + " >/dev/null; printf '\\344\\033[1m\\001 %0300d\\n' 0 | sed s/0/ä/g; exit 5"
+    says = conform("--hook", hook, WORKS, "--timeout-scale", 0.1, "--json", tmp_path / "r.json",
+                   "--tap", tmp_path / "r.tap", "--junit", tmp_path / "r.xml", code=1).stdout
+    seen = json.loads((tmp_path / "r.json").read_text())["results"][0]["seen"]
+    assert "failed with 5: ??[1m? ääää" in seen and "failed with 5: ??[1m? ääää" in says
+    assert "??[1m? ääää" in (tmp_path / "r.tap").read_text()
+    assert "??[1m? ääää" in (tmp_path / "r.xml").read_text()
+
+
 AUTHLESS = "unset NVMF_DHCHAP_SECRET NVMF_DHCHAP_CTRL_SECRET; "
 
 
