@@ -362,11 +362,33 @@ static int check_host(const struct options *o)
         return 0;
 }
 
+/* Two of them in one file, or on stdout, are neither. */
+static int check_outputs(const struct options *o)
+{
+        const struct {
+                const char *name, *path;
+        } outs[] = { { "--json", o->json },
+                     { "--junit", o->junit },
+                     { "--tap", o->tap },
+                     { "--html", o->html },
+                     { "--pcap", o->pcap } };
+        enum { OUTS = sizeof(outs) / sizeof(outs[0]) };
+
+        for (size_t i = 0; i < OUTS; i++)
+                for (size_t k = 0; k < i && outs[i].path; k++)
+                        if (outs[k].path && strcmp(outs[k].path, outs[i].path) == 0)
+                                return wrong("%s and %s both go to '%s'", outs[k].name,
+                                             outs[i].name, outs[i].path);
+        return 0;
+}
+
 static int check(const struct options *o)
 {
         int bad = is_host(o) ? check_host(o) : check_target(o);
         uint64_t port;
 
+        if (!bad)
+                bad = check_outputs(o);
         if (!bad)
                 bad = check_policy(&o->policy, is_host(o) ? PARTY_HOST : PARTY_CONTROLLER);
         if (bad)

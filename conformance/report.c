@@ -13,7 +13,7 @@ FILE *report_open(const char *path)
 int report_close(FILE *f)
 {
         if (f == stdout)
-                return fflush(f);
+                return fflush(f) == 0 && !ferror(f) ? 0 : -1;
         return ferror(f) ? (fclose(f), -1) : fclose(f);
 }
 

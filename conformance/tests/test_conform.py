@@ -45,6 +45,34 @@ def cases():
     return {c["id"]: c for c in report["cases"]}
 
 
+# --- outputs --------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("args", [["--json", "-"], ["--junit", "-"], ["--tap", "-"], ["--html", "-"],
+                                  ["--pcap", "-"], [], ["--list"], ["--list", "--json", "-"],
+                                  ["--json", "/dev/full"]])
+def test_output_that_is_lost_is_told(args):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([NVMFSPEC, "conform", "fab/6.5", *args], stdout=full, stderr=subprocess.PIPE, text=True,
+                              timeout=60)
+    assert done.returncode == 3 and re.search("No space left|could not be written|Input/output error", done.stderr)
+
+
+def test_a_capture_has_stdout_for_itself(tmp_path):
+    done = subprocess.run([NVMFSPEC, "conform", "fab/6.5", "--pcap", "-"], capture_output=True, timeout=60)
+    (tmp_path / "x.pcap").write_bytes(done.stdout)
+    assert b"PASS" in done.stderr
+    subprocess.run([NVMFSPEC, "pcap", "show", tmp_path / "x.pcap"], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("args, says", [
+    (["--json", "-", "--tap", "-"], "--json and --tap both go to '-'"),
+    (["--html", "x", "--junit", "x"], "--junit and --html both go to 'x'"),
+    (["--pcap", "-", "--json", "-"], "--json and --pcap both go to '-'"),
+])
+def test_an_output_for_each(args, says):
+    assert says in conform("fab/6.5", *args, code=2).stderr
+
+
 # --- stopped on the way ---------------------------------------------------------------------------
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

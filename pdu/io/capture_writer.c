@@ -147,6 +147,7 @@ int capture_writer_close(struct capture_writer *w)
 {
         int rc = 0;
 
+        errno = 0;
         if (w->dump) {
                 if (pcap_dump_flush(w->dump) < 0 || ferror(pcap_dump_file(w->dump)))
                         rc = -1;
@@ -162,6 +163,8 @@ int capture_writer_close(struct capture_writer *w)
         }
         pthread_mutex_destroy(&w->lock);
         free(w);
+        if (rc != 0 && errno == 0)
+                errno = EIO; /* a write failed before, perhaps on another thread */
         return rc;
 }
 
