@@ -25,6 +25,7 @@ enum { CHANGE_NOT = 77 };
 struct hosted {
         const char *hook; /* the shell's command that makes it connect; NULL: the reference host */
         struct rule_policy policy; /* of the reference host */
+        bool fails;                /* with a sound target, too, from the beginning on */
 };
 enum { HOOK_MAX = 3000 };
 

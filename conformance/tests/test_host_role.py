@@ -236,6 +236,15 @@ def test_a_hook_that_brings_no_host(hook, says):
     assert says in conform("--hook", hook, "--timeout-scale", 0.1, code=3).stderr
 
 
+def test_a_host_that_always_fails_is_judged_by_what_it_says():
+    """It was never well: no case is the death of it, and that it fails is an answer to none."""
+    cases = (WORKS, "tcp/3.3/cpda-3", "tcp/3.3.2.1/datao", "base/5.1.13/cntlid", "fab/6.3/refused")
+    seen = results("--hook", OURS + "; echo no; exit 5", *cases, code=1)
+    assert [seen[name]["verdict"] for name in cases] == ["fail", "fail", "pass", "skip", "skip"]
+    assert seen[WORKS]["seen"].startswith("it failed with 5: ")
+    assert "fails with a sound target, too" in seen["base/5.1.13/cntlid"]["note"]
+
+
 def test_a_host_that_dies_is_told():
     """It works until it has met the fault; from then on it does not even start."""
     hook = f"[ ! -e $DEAD ] && {OURS} || {{ touch $DEAD; exit 1; }}"
