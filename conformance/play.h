@@ -43,7 +43,8 @@ struct played {
         bool proven;            /* the controller authenticated itself, as the host asked */
         bool overtaken;         /* an I/O command was answered before one that was older */
         uint32_t kato;          /* ms: what it asked for */
-        uint64_t idle;          /* ms: the longest time without a command but Keep Alive */
+        uint64_t idle;          /* ms: the longest time without a command but Keep Alive, */
+        bool anew;              /* which it ended by those of a new association */
 
         /* The connections on which the target was seen to break the rule: */
         bool broken;   /* there are any */

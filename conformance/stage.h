@@ -15,7 +15,8 @@ struct stage {
         struct verbs_provider *memory;      /* the same, if it is ours */
         char trsvcid[8], subnqn[NQN_FIELD]; /* the latter another one for each play */
         int64_t over_ns;                    /* when the host was through, or its time */
-        uint64_t busy; /* ms: when its last command but Keep Alive was read; 0: none yet */
+        uint64_t busy;   /* ms: when its last command but Keep Alive was read; 0: none yet */
+        unsigned newest; /* number of the newest association that had one */
 };
 
 /* The host under test does what the play asks of it: s->seen->status, says. */

@@ -86,9 +86,13 @@ static void see_command(struct stage *s, const struct record *r)
         s->seen->commands++;
         if (is_apart(r))
                 return;
-        if (s->busy && now - s->busy > s->seen->idle)
+        if (s->busy && now - s->busy > s->seen->idle) {
                 s->seen->idle = now - s->busy;
+                s->seen->anew = a->number > s->newest;
+        }
         s->busy = now;
+        if (a->number > s->newest)
+                s->newest = a->number;
 }
 
 static void see_connect(struct played *seen, const struct record *r)

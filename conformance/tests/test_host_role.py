@@ -227,6 +227,35 @@ def test_a_host_that_sends_no_keep_alive(tmp_path):
     assert seen["verdict"] == "fail" and "the connection ended" in seen["seen"]
 
 
+SLEEP = 'time.sleep(int(os.environ["NVMF_IDLE"]))'
+KEEPING = SILENT.replace(SLEEP, """
+for i in range(int(os.environ["NVMF_IDLE"])):
+    time.sleep(1)
+    s.sendall(capsule + struct.pack("<BBHB35xB23x", 0x18, 0x40, 4, 0, 0))
+    s.recv(24, socket.MSG_WAITALL)
+""")
+# An association of its own for each half of the work.
+ANEW = SILENT.replace(SLEEP, "s.close(); " + SLEEP + """
+exec(compile(open(__file__).read().partition("s.close()")[0], "again", "exec"))
+""")
+
+
+@pytest.mark.parametrize("before, idle, verdict", [
+    ("identify", KEEPING, "pass"),  # several associations are a host's own affair
+    (None, ANEW, "fail"),
+])
+def test_a_host_of_several_associations(before, idle, verdict, tmp_path):
+    script = tmp_path / "idle.py"
+    script.write_text(idle)
+    case = "fab/3.9/keep-alive"
+    first = f"{shlex.quote(NVMFSPEC)} host {before} -a $NVMF_TRADDR -s $NVMF_TRSVCID -n $NVMF_SUBNQN >/dev/null; " \
+        if before else ""
+    hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else {first} /usr/bin/python3 {script} 2>&1; fi"
+    seen = results("--hook", hook, case, code=0 if verdict == "pass" else 1)[case]
+    assert seen["verdict"] == verdict, seen
+    assert verdict == "pass" or "another association" in seen["seen"]
+
+
 @pytest.mark.parametrize("hook, says", [
     ("true", "no host connected"),
     ("echo it is broken; exit 5", "ended with 5: it is broken"),
