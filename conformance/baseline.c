@@ -88,14 +88,17 @@ static char *slurp(const char *path)
         FILE *f = fopen(path, "r");
         char *text = NULL;
         size_t cap = 0;
+        int failed = 0;
 
         if (!f)
                 return NULL;
-        if (getdelim(&text, &cap, '\0', f) < 0 && !ferror(f)) {
+        if (getdelim(&text, &cap, '\0', f) < 0) {
+                failed = ferror(f) ? errno : 0; /* of a folder, say */
                 free(text);
-                text = strdup("");
+                text = failed ? NULL : strdup("");
         }
         fclose(f);
+        errno = failed ? failed : errno;
         return text;
 }
 
@@ -118,6 +121,35 @@ void baseline_free(struct baseline *b)
 {
         free(b->entries);
         *b = (struct baseline) { 0 };
+}
+
+/* --- what it names ------------------------------------------------------------------------- */
+
+/* Results that a run may have: of cases, of rules that are noticed, of the probe. */
+static bool names_any(const struct baseline_entry *e, const struct test_case **all, size_t count)
+{
+        char noticed[sizeof(e->id)];
+
+        for (size_t i = 0; i < count; i++)
+                if (fnmatch(e->id, all[i]->id, 0) == 0)
+                        return true;
+        rule_each (rule) {
+                snprintf(noticed, sizeof(noticed), "noticed/%s", rule_get(rule)->id);
+                if (fnmatch(e->id, noticed, 0) == 0)
+                        return true;
+        }
+        return strncmp(e->id, "probe/", strlen("probe/")) == 0;
+}
+
+const struct baseline_entry *baseline_stray(const struct baseline *b, size_t from, enum role role)
+{
+        size_t count, i = from;
+        const struct test_case **all = cases_all(role, &count);
+
+        while (i < b->count && names_any(&b->entries[i], all, count))
+                i++;
+        free(all);
+        return i < b->count ? &b->entries[i] : NULL;
 }
 
 /* --- applying ------------------------------------------------------------------------------ */

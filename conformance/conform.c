@@ -260,6 +260,26 @@ static bool probe_any(struct options *o, struct probed *p, char *error, size_t s
         return o->suite.hosted ? probe_host(o, error, size) : probe(&o->suite, p, error, size);
 }
 
+static bool read_baselines(const struct options *o, struct baseline *b, char *error, size_t size)
+{
+        for (size_t i = 0; i < o->baselines.count; i++) {
+                const char *path = o->baselines.items[i];
+                size_t from = b->count;
+                const struct baseline_entry *stray;
+
+                if (baseline_read(b, path, error, size) != 0)
+                        return false;
+                stray = baseline_stray(b, from, o->selection.role);
+                if (!stray)
+                        continue;
+                snprintf(error, size, "%s:%d: no case or rule is called '%s' (--list shows them)",
+                         path, stray->line, stray->id);
+                baseline_free(b);
+                return false;
+        }
+        return true;
+}
+
 static int judge(struct options *o, const struct test_case **cases, size_t n, bool embedded)
 {
         struct baseline known = { 0 };
@@ -267,9 +287,8 @@ static int judge(struct options *o, const struct test_case **cases, size_t n, bo
         char error[1024];
         int code;
 
-        for (size_t i = 0; i < o->baselines.count; i++)
-                if (baseline_read(&known, o->baselines.items[i], error, sizeof(error)) != 0)
-                        return complain(EXIT_USAGE, error);
+        if (!read_baselines(o, &known, error, sizeof(error)))
+                return complain(EXIT_USAGE, error);
         catch_signals();
         if (!probe_any(o, &probed, error, sizeof(error))) {
                 baseline_free(&known);

@@ -696,6 +696,13 @@ def test_a_known_failure_that_passes(tmp_path):
     conform(TTAG, "--baseline", known, "--baseline-lax")
 
 
+def test_a_baseline_lists_what_exists(tmp_path):
+    known = tmp_path / "known.txt"
+    known.write_text(f"noticed/tcp/3.3.2.2/ttag fail\nprobe/identify fail\nrdma/* fail\n{TTAG}s fail\n")
+    assert f"known.txt:4: no case or rule is called '{TTAG}s'" in conform(TTAG, "--baseline", known, code=2).stderr
+    assert "Is a directory" in conform(TTAG, "--baseline", tmp_path, code=2).stderr
+
+
 def test_a_bad_baseline_names_the_line(tmp_path):
     known = tmp_path / "known.txt"
     known.write_text(f"# comment\n{TTAG} xfail\n")
