@@ -13,8 +13,6 @@
 
 enum { GRACE_MS = 1000 };
 
-#define NQN_PREFIX "nqn.2026-01.io.nvmfspec:"
-
 /* --- the target ---------------------------------------------------------------------------- */
 
 static bool make_fabric(struct stage *s, char *error, size_t size)
@@ -71,7 +69,7 @@ static void start_target(struct stage *s, struct capture_writer *record, char *e
         if (s->target)
                 snprintf(s->trsvcid, sizeof(s->trsvcid), "%u", target_trsvcid(s->target));
         if (s->play->stranger)
-                snprintf(s->subnqn, sizeof(s->subnqn), NQN_PREFIX "nobody");
+                snprintf(s->subnqn, sizeof(s->subnqn), "nqn.2026-01.io.nvmfspec:nobody");
 }
 
 /* What the host has ended its target has not yet seen end. */
@@ -135,7 +133,7 @@ void play(struct t *t, const struct play *p, struct played *seen)
         char error[RESULT_TEXT];
 
         *seen = (struct played) { 0 };
-        snprintf(s.subnqn, sizeof(s.subnqn), NQN_PREFIX "play-%d-%u", (int)getpid(),
+        snprintf(s.subnqn, sizeof(s.subnqn), PLAY_NQN "%d-%u", (int)getpid(),
                  atomic_fetch_add(&plays, 1));
         name_capture(t);
         act(&s);

@@ -5,6 +5,8 @@
 
 #include "play.h"
 
+#define PLAY_NQN "nqn.2026-01.io.nvmfspec:play-" /* how the subsystems of all plays begin */
+
 struct stage {
         struct t *t;
         const struct play *play;

@@ -50,13 +50,31 @@ static void see_breach(const struct stage *s, const struct record *r)
                 c->digest = r->e->pdu.hdgst;
 }
 
+static bool is_fabrics(const struct session_cmd *c, uint8_t fctype)
+{
+        return c->sqe.opc == NVME_FABRICS && c->sqe.fctype == fctype;
+}
+
+/* A host that comes back by itself may look for the target of a former play, which had the same port. */
+static bool is_late(const struct stage *s, const struct session_cmd *c)
+{
+        const struct connect_data *d;
+
+        if (!c || !is_fabrics(c, FCTYPE_CONNECT) || c->data_len < sizeof(*d))
+                return false;
+        d = (const struct connect_data *)(const void *)c->data;
+        return strncmp(d->subnqn, PLAY_NQN, strlen(PLAY_NQN)) == 0 &&
+               strncmp(d->subnqn, s->subnqn, sizeof(d->subnqn)) != 0;
+}
+
 /* A target that breaks a rule excuses what the host does; but not how it says so. */
 static void see_faults(const struct stage *s, const struct record *r)
 {
         char line[EXCHANGE_LINE];
         struct text words = text_in(line, sizeof(line));
 
-        if (!r->is_broken || (s->play->breaks != RULE_NONE && !is_pdu(r, PDU_H2C_TERM)))
+        if (!r->is_broken || is_late(s, r->cmd) ||
+            (s->play->breaks != RULE_NONE && !is_pdu(r, PDU_H2C_TERM)))
                 return;
         line_words(&words, r);
         rule_each_in (&r->broken, rule)
@@ -125,11 +143,6 @@ static void see_message(const struct stage *s, const struct record *r)
         c->code = v.failure->rcodeex;
 }
 
-static bool is_fabrics(const struct session_cmd *c, uint8_t fctype)
-{
-        return c->sqe.opc == NVME_FABRICS && c->sqe.fctype == fctype;
-}
-
 static bool succeeds(const struct record *r)
 {
         return !r->cqe || cqe_status(r->cqe) == NVME_SUCCESS; /* without a response: by SUCCESS */
@@ -150,7 +163,7 @@ static void see_result(struct stage *s, const struct record *r)
 
         if (is_fabrics(r->cmd, FCTYPE_CONNECT) && succeeds(r))
                 see_connect(s->seen, r);
-        if (is_fabrics(r->cmd, FCTYPE_CONNECT) && !succeeds(r))
+        if (is_fabrics(r->cmd, FCTYPE_CONNECT) && !succeeds(r) && !is_late(s, r->cmd))
                 s->seen->refused = true;
         if (is_fabrics(r->cmd, FCTYPE_AUTH_SEND) || is_fabrics(r->cmd, FCTYPE_AUTH_RECEIVE))
                 see_message(s, r);

@@ -227,6 +227,15 @@ def test_a_host_that_sends_no_keep_alive(tmp_path):
     assert seen["verdict"] == "fail" and "the connection ended" in seen["seen"]
 
 
+def test_a_host_that_comes_back_to_a_target_that_is_gone(free_port):
+    """Of the last play, at the same port: nothing is wrong with that, nor is it what was asked."""
+    back = f"{shlex.quote(NVMFSPEC)} host identify -a $NVMF_TRADDR -s $NVMF_TRSVCID -n nqn.2026-01.io.nvmfspec:play-1-1 2>&1"
+    seen = verdicts("--hook", f"{back}; {OURS}", "-s", free_port, WORKS)
+    assert seen == {WORKS: "pass"}
+    hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else {back}; fi"
+    assert verdicts("--hook", hook, "-s", free_port, "fab/6.3/refused", code=77) == {"fab/6.3/refused": "skip"}
+
+
 SLEEP = 'time.sleep(int(os.environ["NVMF_IDLE"]))'
 KEEPING = SILENT.replace(SLEEP, """
 for i in range(int(os.environ["NVMF_IDLE"])):
