@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The front door: finds the subcommand and hands it the rest of the command line. */
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "conformance/conform.h"
 #include "fuzz/command.h"
@@ -32,16 +35,7 @@ static void usage(FILE *out)
         fprintf(out, "\n'nvmfspec COMMAND --help' lists the options of one.\n");
 }
 
-/* What did not reach its reader, as when a disk is full, is no success. */
-static int printed(int rc)
-{
-        if (fflush(stdout) == 0 && !ferror(stdout))
-                return rc;
-        fputs("nvmfspec: standard output could not be written\n", stderr);
-        return rc ? rc : EXIT_BROKEN;
-}
-
-int main(int argc, char **argv)
+static int dispatch(int argc, char **argv)
 {
         if (argc < 2) {
                 usage(stderr);
@@ -49,7 +43,7 @@ int main(int argc, char **argv)
         }
         for (size_t i = 0; i < COMMANDS; i++)
                 if (strcmp(argv[1], commands[i].name) == 0)
-                        return printed(commands[i].run(argc - 1, argv + 1));
+                        return commands[i].run(argc - 1, argv + 1);
         if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
                 usage(stdout);
                 return 0;
@@ -61,4 +55,31 @@ int main(int argc, char **argv)
         fprintf(stderr, "nvmfspec: no command '%s'\n", argv[1]);
         usage(stderr);
         return EXIT_USAGE;
+}
+
+/* --- standard input and output ---------------------------------------------------------------- */
+
+/* Those that are closed are taken, to refuse each use: else the first sockets would be standard output
+ * and error, and what is printed would go to the peer. */
+static void hold_standard(void)
+{
+        for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+                if (fcntl(fd, F_GETFD) < 0 &&
+                    open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+                        return;
+}
+
+/* What was printed has to have arrived: success without it is none. */
+static int finish(int code)
+{
+        if (fflush(stdout) == 0 && !ferror(stdout))
+                return code;
+        fprintf(stderr, "nvmfspec: not all of standard output could be written\n");
+        return code ? code : EXIT_BROKEN;
+}
+
+int main(int argc, char **argv)
+{
+        hold_standard();
+        return finish(dispatch(argc, argv));
 }

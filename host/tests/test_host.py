@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from hostlib import NQN, NVMFSPEC
+from hostlib import NQN, NVMFSPEC, ROOT
 
 DISCOVERY = "nqn.2014-08.org.nvmexpress.discovery"
 
@@ -131,13 +131,31 @@ def test_pipes(host):
     assert (about["bytes"], about["slba"]) == (4096, 64)
 
 
-@pytest.mark.parametrize("sub", ["read", "identify", "list"])
-def test_output_that_is_lost(host, sub):
-    with open("/dev/full", "wb") as full:
-        done = subprocess.run([NVMFSPEC, "host", sub, *host.where, "-n", NQN], stdout=full,
-                              stderr=subprocess.PIPE, timeout=60)
+def test_closed_standard_streams_are_no_sockets(host):
+    """Where descriptor 1 was free, the data that was read went back to the target as PDUs."""
+    def close_all():
+        for fd in (0, 1, 2):
+            os.close(fd)
+    where = [*host.where, "-n", NQN]
+    for sub in (["read", "--blocks", "8"], ["identify"], ["write", "--pattern", "0"]):
+        done = subprocess.run([NVMFSPEC, "host", *sub, *where], preexec_fn=close_all, timeout=30)
+        assert done.returncode == (0 if sub[0] == "write" else 2 if sub[0] == "read" else 3)
+    done = subprocess.run([NVMFSPEC, "host", "read", "--blocks", "8", *where], timeout=30,
+                          stderr=subprocess.PIPE, text=True, preexec_fn=lambda: os.close(1))
+    assert done.returncode == 2 and "Bad file descriptor" in done.stderr
+
+
+@pytest.mark.parametrize("args", [
+    ["--version"], ["--help"], ["conform", "--list"], ["host", "discover"], ["host", "identify"],
+    ["pcap", "show", "pcap/tests/captures/nvme-tcp-auth-6.12.pcap"], ["fuzz", "--help"],
+], ids=" ".join)
+def test_output_that_does_not_arrive_is_exit_3(host, args):
+    where = [*host.where, *(["-n", NQN] if "identify" in args else [])] if "host" in args else []
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([NVMFSPEC, *args, *where], stdout=full, stderr=subprocess.PIPE, text=True,
+                              timeout=30, cwd=ROOT)
     assert done.returncode == 3
-    assert done.stderr == b"nvmfspec: standard output could not be written\n"
+    assert done.stderr == "nvmfspec: not all of standard output could be written\n"
 
 
 def test_compare_finds_a_difference(host, tmp_path):
