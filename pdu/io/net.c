@@ -62,9 +62,9 @@ struct addrinfo *net_resolve(const char *traddr, const char *trsvcid, int flags,
                 snprintf(error, size, "address is longer than %d bytes", NET_TRADDR - 1);
                 return NULL;
         }
-        rc = getaddrinfo(addr[0] ? addr : NULL, trsvcid, &hints, &list);
+        rc = getaddrinfo(addr[0] || !(flags & AI_PASSIVE) ? addr : NULL, trsvcid, &hints, &list);
         if (rc != 0)
-                snprintf(error, size, "%s: %s", addr,
+                snprintf(error, size, "%s: %s", traddr,
                          rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
         return rc == 0 ? list : NULL;
 }

@@ -15,8 +15,8 @@ struct addrinfo;
 
 enum { NET_TRADDR = 256, NET_ERROR = 320 }; /* bytes that are enough for an address, for an error */
 
-/* The addresses of a TRADDR and a TRSVCID, to be freed by freeaddrinfo(); flags as in AI_PASSIVE; or
- * NULL and the error. */
+/* The addresses of a TRADDR and a TRSVCID, to be freed by freeaddrinfo(); flags as in AI_PASSIVE (with
+ * it "" is every address); or NULL and the error. */
 struct addrinfo *net_resolve(const char *traddr, const char *trsvcid, int flags, char *error,
                              size_t size);
 

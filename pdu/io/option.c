@@ -95,6 +95,8 @@ static int refuse(const struct option_row *r, const char *value, char *error, si
         name_of(r, name);
         if (r->kind == OPTION_CHOICE)
                 snprintf(error, size, "option %s: '%s' is none of %s", name, value, r->choices);
+        else if (r->kind == OPTION_STRING)
+                snprintf(error, size, "option %s: the value is empty", name);
         else if (r->kind == OPTION_SIZE)
                 snprintf(error, size, "option %s: '%s' is no size (such as 4096, 64k, 1G) in range",
                          name, value);
@@ -140,7 +142,7 @@ static int store(const struct option_row *r, const char *value, void *args)
                 return 0;
         case OPTION_STRING:
                 *(const char **)where = value;
-                return 0;
+                return *value ? 0 : -1;
         case OPTION_NUMBER:
         case OPTION_SIZE:
         case OPTION_SECONDS:

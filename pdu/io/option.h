@@ -15,7 +15,7 @@
 
 enum option_kind {
         OPTION_FLAG,    /* bool */
-        OPTION_STRING,  /* const char *, not copied */
+        OPTION_STRING,  /* const char *, not copied; empty, as of an unset variable, is refused */
         OPTION_NUMBER,  /* uint64_t in [min, max]; 0x... is hex */
         OPTION_SIZE,    /* uint64_t, bytes: a number with k, M, G or T (powers of 1024) */
         OPTION_SECONDS, /* uint64_t, ms: "2", "0.5"; min and max in ms */

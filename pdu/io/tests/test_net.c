@@ -117,6 +117,8 @@ static void test_errors_name_what_was_wrong(void **state)
         close(listener);
         assert_int_equal(net_connect("127.0.0.1", port, 1000, error, sizeof(error)), -1);
         assert_non_null(strstr(error, strerror(ECONNREFUSED)));
+        assert_int_equal(net_connect("[]", port, 1000, error, sizeof(error)), -1);
+        assert_non_null(strstr(error, "[]: "));
 }
 
 static void test_split(void **state)
