@@ -72,7 +72,6 @@ struct config_port *config_add_port(struct config *c, uint16_t id, const char *t
                 return NULL;
         p->id = id;
         p->trtype = TRTYPE_TCP;
-        p->adrfam = strchr(traddr, ':') ? ADRFAM_IPV6 : ADRFAM_IPV4;
         strncpy(p->traddr, traddr, sizeof(p->traddr) - 1);
         strncpy(p->trsvcid, trsvcid, sizeof(p->trsvcid) - 1);
         return p;
@@ -253,6 +252,15 @@ static bool take_adrfam(struct reader *r, struct json_object *v, void *at)
         return reader_choice(r, v, words, at);
 }
 
+/* Where a port listens its address says. */
+static bool check_adrfam(struct reader *r, struct json_object *v, void *at)
+{
+        uint8_t adrfam;
+
+        (void)at;
+        return take_adrfam(r, v, &adrfam);
+}
+
 /* TLS is not served: a port that requires a secure channel can't be. */
 static bool take_treq(struct reader *r, struct json_object *v, void *at)
 {
@@ -389,7 +397,7 @@ static bool take_addr(struct reader *r, struct json_object *v, void *at)
 {
         static const struct key keys[] = {
                 { "trtype", take_trtype, AT(config_port, trtype) },
-                { "adrfam", take_adrfam, AT(config_port, adrfam) },
+                { "adrfam", check_adrfam, 0 },
                 { "traddr", take_traddr, AT(config_port, traddr) },
                 { "trsvcid", take_trsvcid, AT(config_port, trsvcid) },
                 { "treq", take_treq, AT(config_port, treq) },

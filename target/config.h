@@ -46,7 +46,7 @@ struct config_referral {
 
 struct config_port {
         uint16_t id;
-        uint8_t trtype, adrfam, treq;
+        uint8_t trtype, treq;
         char traddr[256], trsvcid[32];
         char **subsystems; /* NQNs, each of them in config.subsystems */
         unsigned n_subsystems;

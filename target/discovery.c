@@ -20,31 +20,27 @@ struct visit {
         uint64_t digest;
 };
 
-/* Of one place: neither a name nor a wildcard. */
+/* An address as TRADDR has it: no name, no brackets, not that of every interface. */
 static bool is_address(const char *traddr)
 {
-        struct in6_addr a;
+        struct in_addr v4;
+        struct in6_addr v6;
 
-        if (strcmp(traddr, "0.0.0.0") == 0 || strcmp(traddr, "::") == 0)
-                return false;
-        return inet_pton(AF_INET, traddr, &a) == 1 || inet_pton(AF_INET6, traddr, &a) == 1;
+        if (inet_pton(AF_INET, traddr, &v4) == 1)
+                return v4.s_addr != htonl(INADDR_ANY);
+        return inet_pton(AF_INET6, traddr, &v6) == 1 && !IN6_IS_ADDR_UNSPECIFIED(&v6);
 }
 
-/* Who listens everywhere, or under a name, is where the host found it. */
+/* What listens by a name, or everywhere, is where the host found it. */
 static const char *traddr_of(const struct visit *v)
 {
         const struct ctrl_queue *q = v->ctrl->admin;
 
-        return q && q->traddr && q->traddr[0] && !is_address(v->port->traddr) ? q->traddr
-                                                                              : v->port->traddr;
+        return q && q->traddr && !is_address(v->port->traddr) ? q->traddr : v->port->traddr;
 }
 
-static uint8_t adrfam_of(const struct visit *v)
+static uint8_t adrfam_of(const char *traddr)
 {
-        const char *traddr = traddr_of(v);
-
-        if (!is_address(traddr)) /* there is nothing but the name */
-                return v->port->adrfam;
         return strchr(traddr, ':') ? ADRFAM_IPV6 : ADRFAM_IPV4;
 }
 
@@ -77,14 +73,15 @@ static void visit_entry(struct visit *v, struct disc_entry *e, uint16_t portid, 
 static void visit_own(struct visit *v, uint8_t subtype, const char *nqn)
 {
         const struct port *p = v->port;
+        const char *traddr = traddr_of(v);
         uint8_t sqfc = v->ctrl->env->sqfc_disable ? TREQ_SQFC : 0;
         struct disc_entry e;
 
         if (p->trtype == TRTYPE_RDMA)
-                disc_entry_rdma(&e, subtype, adrfam_of(v), traddr_of(v), number(p->trsvcid), nqn,
+                disc_entry_rdma(&e, subtype, adrfam_of(traddr), traddr, number(p->trsvcid), nqn,
                                 prtype_of(v));
         else
-                disc_entry_tcp(&e, subtype, adrfam_of(v), traddr_of(v), number(p->trsvcid), nqn);
+                disc_entry_tcp(&e, subtype, adrfam_of(traddr), traddr, number(p->trsvcid), nqn);
         if (subtype == SUBTYPE_CURRENT)
                 e.eflags = le16(EFLAGS_EPCSD);
         visit_entry(v, &e, p->id, p->trtype, p->treq | sqfc);

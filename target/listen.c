@@ -109,7 +109,6 @@ static bool listen_tcp(struct listener *l, char *error, size_t size)
         if (fd < 0)
                 return false;
         snprintf(l->port->trsvcid, sizeof(l->port->trsvcid), "%u", net_local_port(fd));
-        l->port->adrfam = net_is_ipv6(fd) ? ADRFAM_IPV6 : ADRFAM_IPV4;
         l->source = (struct loop_source) { .fd = fd, .ready = on_connection };
         l->spare = open_spare();
         return true;
@@ -173,7 +172,6 @@ static bool listen_rdma(struct listener *l, char *error, size_t size)
                 return complain(l->port, why_not(call.error), error, size);
         snprintf(l->port->trsvcid, sizeof(l->port->trsvcid), "%u",
                  verbs_listener_port(l->rdma.verbs));
-        l->port->adrfam = strchr(l->port->traddr, ':') ? ADRFAM_IPV6 : ADRFAM_IPV4;
         return true;
 }
 

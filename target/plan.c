@@ -210,7 +210,7 @@ static bool plan_subsystems(struct plan *p, struct inventory *inv, char *error, 
 static bool listens_on(const struct port *port, const struct config_port *want)
 {
         return port->id == want->id && port->trtype == want->trtype &&
-               port->adrfam == want->adrfam && strcmp(port->traddr, want->traddr) == 0 &&
+               strcmp(port->traddr, want->traddr) == 0 &&
                (strcmp(want->trsvcid, "0") == 0 || strcmp(port->trsvcid, want->trsvcid) == 0);
 }
 
@@ -241,7 +241,6 @@ static bool plan_port(struct plan *p, struct inventory *inv, const struct config
         if (!port)
                 return false;
         port->trtype = want->trtype;
-        port->adrfam = want->adrfam;
         strcpy(port->traddr, want->traddr);
         strcpy(port->trsvcid, want->trsvcid);
         if (append(&p->new_ports, &p->n_new_ports, port))
@@ -319,8 +318,7 @@ static uint64_t mix_subsystem(uint64_t h, const struct subsystem *s)
 
 static uint64_t mix_port(uint64_t h, const struct port *port)
 {
-        uint8_t fixed[] = { (uint8_t)port->id, (uint8_t)(port->id >> 8), port->trtype, port->adrfam,
-                            port->treq };
+        uint8_t fixed[] = { (uint8_t)port->id, (uint8_t)(port->id >> 8), port->trtype, port->treq };
 
         h = mix_text(mix_text(mix(h, fixed, sizeof(fixed)), port->traddr), port->trsvcid);
         for (const struct port_subsystem *ps = port->subsystems; ps; ps = ps->next)

@@ -174,7 +174,6 @@ struct port *port_new(uint16_t id)
                 return NULL;
         p->id = id;
         p->trtype = TRTYPE_TCP;
-        p->adrfam = ADRFAM_IPV4;
         atomic_init(&p->refs, 1);
         return p;
 }

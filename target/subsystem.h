@@ -50,7 +50,7 @@ struct referral { /* another discovery service */
 
 struct port {
         uint16_t id;
-        uint8_t trtype, adrfam, treq;
+        uint8_t trtype, treq;
         char traddr[256], trsvcid[32]; /* as listened to: port 0 is replaced by the real one */
         struct port_subsystem *subsystems;
         struct referral *referrals;

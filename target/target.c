@@ -251,7 +251,7 @@ unsigned target_connections(const struct target *t)
 
 static void put_port(const struct port *p, char *text, size_t size)
 {
-        bool v6 = strchr(p->traddr, ':');
+        bool v6 = strchr(p->traddr, ':') && p->traddr[0] != '[';
         size_t len = strlen(text);
 
         snprintf(text + len, size - len, "%s%s%s%s%s:%s", len > 0 ? " " : "",

@@ -305,8 +305,3 @@ void net_peer_addr(int fd, char addr[NET_TRADDR])
 {
         addr_of(getpeername, fd, addr);
 }
-
-bool net_is_ipv6(int fd)
-{
-        return ask(getsockname, fd).any.sa_family == AF_INET6;
-}

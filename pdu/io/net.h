@@ -37,8 +37,6 @@ uint16_t net_local_port(int fd);
 uint16_t net_peer_port(int fd);
 void net_local_addr(int fd, char addr[NET_TRADDR]);
 void net_peer_addr(int fd, char addr[NET_TRADDR]);
-/* Whether the socket's own address is IPv6 (ADRFAM 2). */
-bool net_is_ipv6(int fd);
 
 /* Waits until any of `events` (poll.h) is there: those that are, 0 after timeout_ms (-1: never), or
  * -1 with errno. A signal does not end the wait early. */

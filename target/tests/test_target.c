@@ -602,6 +602,36 @@ static void test_reload(void **state)
         unlink(path);
 }
 
+/* What is said of the address is no reason to listen at it once more. */
+static void test_reload_of_an_address_in_brackets(void **state)
+{
+        char path[] = "/tmp/nvmfspec-test-config-XXXXXX";
+        FILE *f;
+        struct target *t;
+
+        (void)state;
+        close(mkstemp(path));
+        f = fopen(path, "w");
+        fprintf(
+            f,
+            "{\"hosts\": [], \"subsystems\": [], \"ports\": [{\"portid\": 1, \"subsystems\": [], "
+            "\"addr\": {\"traddr\": \"[::1]\", \"trsvcid\": \"0\"}}]}");
+        fclose(f);
+        t = target_start(&(struct target_options) { .config = path, .quiet = true }, error,
+                         sizeof(error));
+        if (t) {
+                char ports[2][64];
+
+                target_ports(t, ports[0], sizeof(ports[0]));
+                assert_int_equal(target_reload(t, error, sizeof(error)), 0);
+                target_ports(t, ports[1], sizeof(ports[1]));
+                assert_string_equal(ports[0], ports[1]);
+                assert_memory_equal(ports[0], "[::1]:", 6);
+                target_stop(t);
+        } /* else: a machine without IPv6 */
+        unlink(path);
+}
+
 static void test_a_subsystem_and_a_port_go(void **state)
 {
         char path[] = "/tmp/nvmfspec-test-config-XXXXXX";
@@ -727,6 +757,7 @@ int main(void)
                 cmocka_unit_test(test_no_more_connections_than_allowed),
                 cmocka_unit_test(test_no_block_is_torn),
                 cmocka_unit_test(test_reload),
+                cmocka_unit_test(test_reload_of_an_address_in_brackets),
                 cmocka_unit_test(test_a_subsystem_and_a_port_go),
                 cmocka_unit_test(test_reload_under_load),
                 cmocka_unit_test(test_a_file_that_grows_is_noticed),

@@ -45,7 +45,6 @@ static void test_connect_and_accept(void **state)
         assert_int_equal(net_peer_port(a), net_local_port(listener));
         net_peer_addr(a, addr);
         assert_string_equal(addr, "127.0.0.1");
-        assert_false(net_is_ipv6(b));
         assert_true(fcntl(a, F_GETFL) & O_NONBLOCK);
         assert_true(fcntl(b, F_GETFL) & O_NONBLOCK);
         assert_int_equal(getsockopt(b, IPPROTO_TCP, TCP_NODELAY, &on, &len), 0);
@@ -67,7 +66,6 @@ static void test_ipv6(void **state)
         (void)state;
         if (listener < 0)
                 skip(); /* a machine without IPv6 */
-        assert_true(net_is_ipv6(listener));
         port_text(listener, port);
         fd = net_connect("::1", port, 1000, error, sizeof(error));
         assert_true(fd >= 0);
@@ -93,8 +91,6 @@ static void test_ipv4_to_a_socket_of_both(void **state)
         assert_string_equal(addr, "127.0.0.1");
         assert_int_equal(net_local_port(b), net_local_port(listener));
         assert_int_equal(net_peer_port(b), net_local_port(a));
-        assert_false(net_is_ipv6(b));
-        assert_true(net_is_ipv6(listener));
         close(a);
         close(b);
         close(listener);
