@@ -12,6 +12,7 @@
 #include "host_cases.h"
 #include "options.h"
 #include "pdu/io/capture_writer.h"
+#include "pdu/io/output.h"
 #include "pdu/io/shell.h"
 #include "pdu/io/verbs_rdma.h"
 #include "pdu/io/verbs_record.h"
@@ -105,6 +106,23 @@ static void note_start(struct run *run)
 
 /* --- reports ------------------------------------------------------------------------------- */
 
+static bool is_stdout(const char *path)
+{
+        return path && strcmp(path, "-") == 0;
+}
+
+/* Before anything is run: the first place where no report can be written, with errno; or NULL. */
+static const char *closed_to_us(const struct options *o)
+{
+        const char *const files[] = { o->json, o->junit, o->tap, o->html };
+
+        for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+                if (files[i] && !is_stdout(files[i]) && !output_file(files[i]))
+                        return files[i];
+        return !o->suite.transcripts || output_folder(o->suite.transcripts) ? NULL
+                                                                            : o->suite.transcripts;
+}
+
 static int write_reports(const struct options *o, const struct run *run)
 {
         const struct {
@@ -125,11 +143,6 @@ static int write_reports(const struct options *o, const struct run *run)
                 code = EXIT_BROKEN;
         }
         return code;
-}
-
-static bool is_stdout(const char *path)
-{
-        return path && strcmp(path, "-") == 0;
 }
 
 /* A report that goes to stdout has it for itself. */
@@ -401,12 +414,19 @@ static int list_cases(const struct options *o, const struct test_case **cases, s
 static int with_cases(struct options *o)
 {
         char error[256];
+        const char *closed;
         size_t n;
         const struct test_case **cases = cases_select(&o->selection, &n, error, sizeof(error));
         int code = 0;
 
         if (!cases)
                 return complain(EXIT_USAGE, error);
+        closed = o->action == ACT_RUN ? closed_to_us(o) : NULL;
+        if (closed) {
+                fprintf(stderr, "nvmfspec conform: %s: %s\n", closed, strerror(errno));
+                free(cases);
+                return EXIT_BROKEN;
+        }
         if (o->selection.role == ROLE_HOST)
                 o->suite.hosted = &o->hosted;
         if (o->action == ACT_LIST)

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "campaign.h"
 #include "distil.h"
 #include "finding.h"
 #include "fuzz_args.h"
+#include "pdu/io/output.h"
 #include "seq_mutate.h"
 #include "session.h"
 
@@ -234,7 +234,7 @@ static int remote(const struct fuzz_call *call)
         struct campaign_config config = call->config;
         int rc;
 
-        if (config.out && mkdir(config.out, 0777) < 0 && errno != EEXIST) {
+        if (config.out && !output_folder(config.out)) {
                 fprintf(stderr, "nvmfspec fuzz remote: %s: %s\n", config.out, strerror(errno));
                 return FUZZ_USAGE;
         }

@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "finding.h"
 #include "fuzz_args.h"
 #include "minimise.h"
+#include "pdu/io/output.h"
 #include "session.h"
 
 enum { CHILD_SECONDS = 5 };
@@ -195,8 +195,7 @@ int distil_merge(const struct campaign_config *config, bool live, struct corpus 
                 return FUZZ_UNREADABLE;
         }
         ok = seen && loop_init(&loop) == 0;
-        if (!ok || (live && player_init(&p, config, &loop) < 0) ||
-            (mkdir(folder, 0777) < 0 && errno != EEXIST)) {
+        if (!ok || (live && player_init(&p, config, &loop) < 0) || !output_folder(folder)) {
                 fprintf(stderr, "nvmfspec fuzz merge: %s: %s\n", folder, strerror(errno));
                 free(seen);
                 return FUZZ_USAGE;

@@ -10,13 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "pcap/call.h"
 #include "pcap/command.h"
 #include "pcap/wirebytes.h"
 #include "pdu/io/json.h"
+#include "pdu/io/output.h"
 #include "pdu/wire/identify.h"
 
 struct extractor {
@@ -225,7 +225,7 @@ static bool open_output(struct extractor *x)
 
         x->image = -1;
         if (strcmp(x->args->kind, "seeds") == 0) {
-                if (mkdir(to, 0777) < 0 && errno != EEXIST)
+                if (!output_folder(to))
                         fail(x, to);
         } else if (strcmp(x->args->kind, "sequence") == 0) {
                 x->out = fopen(to, "w");

@@ -300,6 +300,16 @@ def test_usage(args, says):
     assert r.returncode == 2 and says in r.stderr, r.stderr
 
 
+def test_a_folder_that_is_none_is_said_at_once(tmp_path):
+    """Not when the campaign is over and its findings have no place."""
+    (tmp_path / "file").write_text("")
+    seed = tmp_path / "seed.seq"
+    seed.write_text("sequence host\nicreq\n")
+    for sub in (["remote", "-a", "127.0.0.1", "-s", "1"], ["merge", seed]):
+        r = fuzz(*sub, "-o", tmp_path / "file")
+        assert r.returncode == 2 and "file: Not a directory" in r.stderr, r.stderr
+
+
 def test_bad_files_are_named(tmp_path):
     bad = tmp_path / "bad.seq"
     bad.write_text("# one\nsequence host\nicreq\nsequence host\nnonsense\n")
