@@ -254,6 +254,8 @@ static int write_or_compare(struct call *call, uint8_t opc, struct host_error *e
 
         if (fd < 0 && !patterned)
                 return -1;
+        if (patterned && call->args->file)
+                return host_fail(e, HOST_USAGE, "--file or --pattern, not both");
         if (span_begin(&s, call, true, e) == 0)
                 result = send_data(&s, call, opc, fd, e);
         free(s.buf);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* nvmfspec host perf */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,11 +132,29 @@ static int parse_cpus(const char *list, struct perf_options *o, struct host_erro
         return 0;
 }
 
+/* A worker that can't be pinned would run, and be measured, anywhere. */
+static int check_cpus(const struct perf_options *o, struct host_error *e)
+{
+        cpu_set_t ours;
+
+        if (sched_getaffinity(0, sizeof(ours), &ours) < 0)
+                return 0; /* more processors than it holds */
+        for (unsigned i = 0; i < o->cpus; i++)
+                if (!CPU_ISSET((size_t)o->cpu[i], &ours))
+                        return host_fail(
+                            e, HOST_USAGE,
+                            "option --cpu: this process may not use processor %d, or there is none",
+                            o->cpu[i]);
+        return 0;
+}
+
 int check_perf(struct call *call, struct host_error *e)
 {
         struct perf_options o = { 0 };
 
-        return call->args->cpu ? parse_cpus(call->args->cpu, &o, e) : 0;
+        if (!call->args->cpu)
+                return 0;
+        return parse_cpus(call->args->cpu, &o, e) < 0 ? -1 : check_cpus(&o, e);
 }
 
 int call_perf(struct call *call, struct host_error *e)

@@ -61,6 +61,8 @@ static int add_file(struct bytes *b, const char *path, struct host_error *e)
                 return host_fail(e, HOST_USAGE, "%s: %s", path, strerror(errno));
         while (result == 0 && (n = getline(&line, &size, f)) >= 0)
                 result = add_hex(b, line, (size_t)n, path, e);
+        if (ferror(f))
+                result = host_fail(e, HOST_USAGE, "%s: %s", path, strerror(errno));
         free(line);
         if (f != stdin)
                 fclose(f);

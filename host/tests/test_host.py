@@ -190,6 +190,10 @@ def test_input_that_does_not_fit(host, tmp_path):
     assert "within a block" in host.error("write", "--file", short, code=2)
     assert "before the last block" in host.error("write", "--file", short, "--blocks", 4, code=2)
     assert "No such file" in host.error("write", "--file", tmp_path / "none", code=2)
+    assert "the input is empty" in host.error("write", "--file", os.devnull, code=2)
+    assert "the input is empty" in host.error("compare", code=2)  # else equal to anything
+    assert "not both" in host.error("compare", "--pattern", 0, "--file", short, code=2)
+    assert "Is a directory" in host.error("raw", f"@{tmp_path}", code=2)
 
 
 # --- every format of the wire -------------------------------------------------------------------
@@ -342,6 +346,7 @@ def test_raw_from_a_file(host, tmp_path):
     (["perf", "--rw", "sideways"], "none of"),
     (["perf", "--mix", "101"], "number from 0 to 100"),
     (["perf", "-a", "127.0.0.1", "-n", "x", "--cpu", "1-"], "--cpu"),
+    (["perf", "-a", "127.0.0.1", "-n", "x", "--cpu", "0-1023"], "--cpu: this process may not use"),
     (["identify", "everything", "-a", "127.0.0.1", "-n", "x"], "none of"),
     (["get-log", "-a", "127.0.0.1", "-n", "x"], "which log page"),
     (["get-log", "nope", "-a", "127.0.0.1", "-n", "x"], "no log page"),
