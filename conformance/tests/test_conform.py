@@ -382,7 +382,7 @@ def test_authentication():
     with Target("-n", nqn, "--ns", "mem:16M", "--dhchap-key", keys[0],
                 "--dhchap-ctrl-key", keys[1]) as target:
         where = [*target.where, "-n", nqn]
-        found, _ = results(*where, "--strict", "-S", keys[0], "-C", keys[1])
+        found, _ = results(*where, "--strict", "-S", keys[0], "-C", keys[1], "--allow-write", "1")
         assert not [r["id"] for r in found.values() if r["verdict"] in ("fail", "error")]
         assert not [r["id"] for r in found.values()
                     if r["id"].startswith("fab/8.3.4/") and r["verdict"] != "pass"]
