@@ -736,7 +736,9 @@ static struct json_object *parse(struct reader *r, const char *text, size_t len)
 
         while (v && end < len && isspace((unsigned char)text[end]))
                 end++;
-        if (!v)
+        if (!v && e == json_tokener_success) /* null */
+                reader_complain(r, "an object is expected");
+        else if (!v)
                 reader_complain(r, "line %u: %s", line_of(text, end < len ? end : len),
                                 e == json_tokener_continue ? "ends too early"
                                                            : json_tokener_error_desc(e));

@@ -91,6 +91,7 @@ static void test_errors(void **state)
                   "hosts[0].attr.dhchap_hash: 'md5' is not" },
                 { "{\"hosts\":[{\"nqn\":\"" HOST "\",\"attr\":{\"dhchap_dhgroup\":\"x\"}}]}",
                   "hosts[0].attr.dhchap_dhgroup: 'x' is neither" },
+                { "null\n", "an object is expected" },
                 { "{\"ports\":[{\"portid\":1}]}", "ports[0]: has no addr.traddr" },
                 { "{\"ports\":[{\"addr\":{\"trtype\":\"fc\"}}]}",
                   "ports[0].addr.trtype: 'fc' is not supported" },
