@@ -58,7 +58,7 @@ static const struct option_row rows[] = {
         { 0, "timing", "SCALE", "keep the original times, times SCALE: 1 as they were, 0.5 twice as fast", OPTION_STRING, 1, AT(timing) },
         { 0, "stop-at", "FRAME", "nothing behind this frame", OPTION_NUMBER, 1, AT(stop_at), .min = 1 },
         { 0, "loop", "N", "so many times (1)", OPTION_NUMBER, 1, AT(loop), .min = 1 },
-        { 0, "idle", "SEC", "controller: end when nobody was connected for so long (only at a signal)", OPTION_SECONDS, 1, AT(idle), .min = 1, .max = 86400000 },
+        { 0, "idle", "SEC", "controller: end when nobody is connected any more for so long (only at a signal)", OPTION_SECONDS, 1, AT(idle), .min = 1, .max = 86400000 },
         { 0, "port", "PORT", "of a controller in the capture (4420, 8009); may be repeated", OPTION_CALL, 1, .call = args_take_port },
         { 0, "pcap", "FILE", "host: record what goes over the connections, .pcapng or .pcap; RDMA as RoCEv2, with READs and WRITEs as the responses imply them", OPTION_STRING, 1, AT(pcap) },
         { 'v', "verbose", NULL, "a line for each command", OPTION_FLAG, 1, AT(verbose) },

@@ -17,7 +17,7 @@ struct host_cmd {
         uint16_t status; /* SCT << 8 | SC of cqe, or NVME_TRANSIENT_TRANSPORT after a bad DDGST, or
                           * NVME_DATA_TRANSFER_ERROR where a read came back short */
         uint32_t got;    /* bytes of C2HData received (RDMA: len, if it succeeded) */
-        /* Called once, from within the machine's input, output or fail_all(); it may submit
+        /* Called once, from within the machine's input, output or ..._fail_all(); it may submit
          * commands, but not free the host. */
         void (*done)(struct host_cmd *cmd, void *user);
         void *user;
