@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -325,13 +326,41 @@ int vrdma_grow_cq(struct verbs_domain *d, uint32_t cqes)
 
 /* --- domains ---------------------------------------------------------------------------------- */
 
+/* The interface that has this address of a link; 0: none, or it can't be known. */
+static uint32_t scope_of(const struct in6_addr *address)
+{
+        struct ifaddrs *list, *i;
+        uint32_t scope = 0;
+
+        if (getifaddrs(&list) < 0)
+                return 0;
+        for (i = list; i && scope == 0; i = i->ifa_next) {
+                const struct sockaddr_in6 *sa = (const void *)i->ifa_addr;
+
+                if (sa && sa->sin6_family == AF_INET6 &&
+                    IN6_ARE_ADDR_EQUAL(&sa->sin6_addr, address))
+                        scope = sa->sin6_scope_id;
+        }
+        freeifaddrs(list);
+        return scope;
+}
+
+/* Of an id that came with a request (InfiniBand, RoCE) a link-local address has lost its scope,
+ * without which nothing can be bound to it. */
+static void free_port_of(struct sockaddr_in6 *sa)
+{
+        sa->sin6_port = 0;
+        if (IN6_IS_ADDR_LINKLOCAL(&sa->sin6_addr) && sa->sin6_scope_id == 0)
+                sa->sin6_scope_id = scope_of(&sa->sin6_addr);
+}
+
 /* An id that is bound to the device: without any, librdmacm may close a device that was removed. */
 static int make_guard(struct verbs_domain *d, struct rdma_cm_id *like)
 {
         struct sockaddr_storage sa = like->route.addr.src_storage;
 
         if (sa.ss_family == AF_INET6)
-                ((struct sockaddr_in6 *)&sa)->sin6_port = 0;
+                free_port_of((struct sockaddr_in6 *)&sa);
         else
                 ((struct sockaddr_in *)&sa)->sin_port = 0;
         if (rdma_create_id(d->context->channel, &d->guard, d, RDMA_PS_TCP) < 0)

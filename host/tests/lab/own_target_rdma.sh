@@ -17,14 +17,22 @@ step() { echo "-- $*"; }
 
 wire_up
 rdma_up "$1"
+ip address add fe80::2/64 dev v1
+for i in $(seq 50); do # an address is no good before nobody else claims it
+        [ -n "$(ip -6 address show tentative)" ] || break
+        sleep 0.1
+done
 baseline=$(rdma resource show)
-"$NVMFSPEC" target -t rdma -a 10.0.0.2 -s 4420 -n "$nqn" --ns mem:64M >"$work/log" 2>&1 &
+"$NVMFSPEC" target -t rdma -a 10.0.0.2 -s 4420 -n "$nqn" --ns mem:64M --listen "[fe80::2%v1]:4420" \
+        >"$work/log" 2>&1 &
 target=$!
 for i in $(seq 50); do
         grep -q listening "$work/log" && break
         sleep 0.1
 done
 
+step "discover at a link-local address, first of all: that is when the device is opened"
+timeout 60 "$NVMFSPEC" host discover -t rdma -a fe80::2%v0 | grep -q fe80::2
 step discover
 ours discover >"$work/disc"
 case $1 in
