@@ -109,6 +109,17 @@ static void free_fabric(struct embedded *e)
         e->verbs = NULL;
 }
 
+/* So short that cases about them are soon over; a Write needs several H2CData. */
+static struct target_limits limits_of(const struct options *o)
+{
+        struct target_limits l = o->limits;
+
+        l.ic_timeout = l.ic_timeout ?: 1500;
+        l.maxh2cdata = l.maxh2cdata ?: 65536;
+        l.receives = l.receives ?: RECEIVES;
+        return l;
+}
+
 bool embedded_start(struct embedded *e, const struct options *o, const struct rule_policy *policy,
                     char *error, size_t size)
 {
@@ -119,8 +130,7 @@ bool embedded_start(struct embedded *e, const struct options *o, const struct ru
                 .cpda = (uint8_t)o->cpda,
                 .quiet = true,
                 .policy = *policy,
-                /* so short that cases about them are soon over; a Write needs several H2CData */
-                .limits = { .ic_timeout = 1500, .maxh2cdata = 65536, .receives = RECEIVES },
+                .limits = limits_of(o),
         };
 
         *e = (struct embedded) { .options = o };

@@ -68,6 +68,14 @@ static bool take_violated(void *args, const char *value, char *error, size_t siz
         return option_rule(&((struct options *)args)->policy.violated, value, error, size);
 }
 
+static bool take_limit(void *args, const char *value, char *error, size_t size)
+{
+        struct options *o = args;
+
+        o->limited = true;
+        return target_limit(&o->limits, value, error, size);
+}
+
 static bool is_nqn(const char *value, char *error, size_t size)
 {
         if (strlen(value) <= NQN_MAX && nqn_valid(value, strlen(value) + 1, false))
@@ -236,6 +244,7 @@ static const struct option_row table[] = {
         CALL(0, "violate", "RULE", take_violated, "it breaks this; repeatable", EMBEDDED),
         CALL(0, "ns", "SPEC", take_ns, "a namespace: mem:64M, file:PATH, null:1G[,bs=4096]; repeatable", EMBEDDED),
         NUMBER(0, "cpda", "N", cpda, 0, PDU_PDA_MAX, "alignment of data sent to it, 0 to 31", EMBEDDED),
+        CALL(0, "limit", "NAME=VALUE", take_limit, "a bound of it (queue_entries=16); repeatable", EMBEDDED),
         { 'h', "help", NULL, "this", OPTION_FLAG, EMBEDDED, offsetof(struct options, help), 0, 0, NULL, NULL },
         { 0 },
 };
@@ -291,8 +300,9 @@ static int check_target(const struct options *o)
 {
         if (o->hosted.hook)
                 return wrong("--hook is for --role host");
-        if (o->suite.traddr && (is_spoilt(o) || o->ns.count > 0 || o->cpda > 0))
-                return wrong("--waive, --violate, --ns and --cpda are for the embedded target");
+        if (o->suite.traddr && (is_spoilt(o) || o->ns.count > 0 || o->cpda > 0 || o->limited))
+                return wrong("--waive, --violate, --ns, --cpda and --limit are for the embedded "
+                             "target");
         if (o->suite.traddr && o->power)
                 return wrong("--power is for the embedded target");
         if (!o->suite.traddr && (o->suite.subnqn || o->suite.trsvcid))
@@ -306,7 +316,7 @@ static bool is_about_targets(const struct options *o)
 
         return s->subnqn || s->hostnqn || s->hostid || s->hdgst || s->ddgst || o->hpda > 0 ||
                s->may_write || s->dhchap.len > 0 || s->dhchap_ctrl.len > 0 || s->caps.denied ||
-               o->change || o->wait > 0 || o->ns.count > 0 || o->cpda > 0;
+               o->change || o->wait > 0 || o->ns.count > 0 || o->cpda > 0 || o->limited;
 }
 
 /* A party overlooks what binds its peer, and breaks what binds itself; what a receiver tolerates it may

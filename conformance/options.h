@@ -5,6 +5,7 @@
 
 #include "select.h"
 #include "suite.h"
+#include "target/target.h"
 
 enum { OPTION_LIST = 64 };
 
@@ -31,6 +32,8 @@ struct options {
         /* of the embedded target */
         struct option_list ns;
         uint64_t cpda;
+        struct target_limits limits; /* 0: as usual */
+        bool limited;
         struct rule_policy policy;
         /* as given: for the fields of suite that are narrower */
         const char *transport, *role, *level;

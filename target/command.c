@@ -217,53 +217,9 @@ static bool take_cpus(void *args, const char *value, char *error, size_t size)
         return true;
 }
 
-#define LIMIT(field)                                                                               \
-        {                                                                                          \
-#field, offsetof(struct target_limits, field),                                     \
-                    sizeof(((struct target_limits *)0)->field)                                     \
-        }
-static const struct limit {
-        const char *name;
-        size_t offset, size;
-} limits[] = {
-        LIMIT(connections),     LIMIT(queue_entries), LIMIT(queues),     LIMIT(controllers),
-        LIMIT(buffers),         LIMIT(max_transfer),  LIMIT(in_capsule), LIMIT(maxh2cdata),
-        LIMIT(rdma_in_capsule), LIMIT(receives),      LIMIT(ic_timeout), LIMIT(stall_timeout),
-        LIMIT(term_timeout),    LIMIT(idle_timeout),
-};
-enum { LIMITS = sizeof(limits) / sizeof(limits[0]) };
-
-static const struct limit *find_limit(const char *name, size_t len)
-{
-        for (const struct limit *l = limits; l < limits + LIMITS; l++)
-                if (strlen(l->name) == len && strncmp(l->name, name, len) == 0)
-                        return l;
-        return NULL;
-}
-
 static bool take_limit(void *args, const char *value, char *error, size_t size)
 {
-        struct args *a = args;
-        const char *equals = strchr(value, '=');
-        const struct limit *l = equals ? find_limit(value, (size_t)(equals - value)) : NULL;
-        char *at = (char *)&a->options.limits + (l ? l->offset : 0);
-        uint64_t n;
-
-        if (!l) {
-                snprintf(error, size, "'%s' is no limit; there are", value);
-                for (l = limits; l < limits + LIMITS; l++)
-                        snprintf(error + strlen(error), size - strlen(error), " %s", l->name);
-                return false;
-        }
-        if (option_size(equals + 1, &n) < 0 || n == 0 || (l->size == 4 && n > UINT32_MAX)) {
-                snprintf(error, size, "%s: '%s' is no number in range", l->name, equals + 1);
-                return false;
-        }
-        if (l->size == 4)
-                *(uint32_t *)at = (uint32_t)n;
-        else
-                *(uint64_t *)at = n;
-        return true;
+        return target_limit(&((struct args *)args)->options.limits, value, error, size);
 }
 
 /* --- the table -------------------------------------------------------------------------------- */

@@ -32,6 +32,8 @@ struct target_limits {
         unsigned idle_timeout;    /* ms without traffic where KATO is 0 */
 };
 struct target_limits target_limits_default(void);
+/* Sets one as "NAME=VALUE" says; false: error says why. */
+bool target_limit(struct target_limits *limits, const char *setting, char *error, size_t size);
 
 struct target_options {
         uint8_t trtype;               /* TRTYPE_TCP (also 0) or TRTYPE_RDMA */
