@@ -81,6 +81,7 @@ static struct queue *ready(struct t *t, struct queue *admin, const struct setup 
 
 struct queue *queue_bare(struct t *t, struct setup s)
 {
+        s.sqsize = fitting_sqsize(t, s.qid, s.sqsize);
         return ready(t, NULL, &s);
 }
 

@@ -273,10 +273,10 @@ CASE("rdma/3.1/sqsize-differs", MUST, RULES(RDMA_REQ_SQSIZE),
 CASE("rdma/3.1/sqsize-differs-io", MUST, RULES(RDMA_REQ_SQSIZE),
      "... and so is one of an I/O queue that wants more than it asked for")
 {
-        struct queue *q = rdma_join(admin_queue(t), .hsqsize = 7);
+        struct queue *q = rdma_join(admin_queue(t), .hsqsize = 1);
 
         expect_accept(q);
-        expect_refusal(q, send_connect(q, .sqsize = 15));
+        expect_refusal(q, send_connect(q, .sqsize = 3));
         expect_works(q->admin);
 }
 

@@ -216,7 +216,7 @@ CASE("rdma/3.3/credits", MUST, RULES(RDMA_CREDITS, FAB_ANSWERED),
         uint16_t n = le16_get(expect_accept(q).data.crqsize), first;
 
         succeed(q, send_connect(q));
-        n = n > 31 ? 31 : n;
+        n = n > q->sqsize ? q->sqsize : n;
         for (int round = 0; round < 20; round++) {
                 first = send_burst(q, n);
                 for (uint16_t i = 0; i < n; i++)
@@ -430,7 +430,7 @@ CASE("rdma/3.3/key-busy", MUST, RULES(RDMA_ERROR_ENDS),
         struct queue *q = io_queue(t), *other = admin_queue(t);
         struct buffer b = fill_buffer(q, KIB(8));
 
-        for (int i = 0; i < 16; i++)
+        for (unsigned i = 1; i < together(q, 17); i++)
                 send_write(q, .bytes = KIB(8));
         send_read(q, .bytes = KIB(8), .sgl = HAND(keyed_as(b, KIB(8), ~b.key)));
         expect_broken(q, other);

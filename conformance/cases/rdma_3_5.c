@@ -387,8 +387,7 @@ CASE("rdma/3.5/two-hosts", MUST, NO_RULE,
 {
         struct queue *a = io_queue(t), *b = io_queue(t);
 
-        for (int i = 0; i < 5; i++)
-                keep_busy(a, 4);
+        keep_busy(a, 20);
         hang_up(a);
         exercise(b);
         expect_disconnect(a, GONE_MS);

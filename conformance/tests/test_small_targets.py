@@ -33,6 +33,16 @@ def test_small(small_target):
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+@pytest.mark.parametrize("limit", [
+    "queue_entries=16", "queue_entries=4", "queue_entries=2", "queues=1", "max_transfer=8192",
+    "rdma_in_capsule=512"])
+def test_small_over_rdma(limit):
+    ran = subprocess.run([NVMFSPEC, "conform", "-t", "rdma", "--limit", limit, "--strict", "--brief"],
+                         capture_output=True, text=True, timeout=120, check=False)
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
 @pytest.mark.parametrize("small_target", ["queues=1"], indirect=True)
 def test_discovery_alone(small_target):
     """What I/O controllers need not be asked of others (Base 2.2 figures 28, 31, 32)."""
