@@ -769,6 +769,11 @@ def test_a_rejection_is_judged_by_its_status():
                found["rdma/3.1/recfmt-1"]["exchange"])
 
 
+def test_cids_in_use_need_not_be_looked_for():
+    found, _ = results(*RDMA, "--waive", "rdma/3.3/command-cid", "rdma/3.3/command-cid")
+    assert found["rdma/3.3/command-cid"]["verdict"] == "info"
+
+
 def test_transcript_over_rdma(tmp_path):
     conform(*RDMA, "--violate", "rdma/3.3/response-cid", "--transcript", tmp_path,
             "rdma/3.3/response-cid", code=1)
