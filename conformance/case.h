@@ -287,6 +287,8 @@ struct connect {
 /* Connect. */
 #define send_connect(q, ...)                                                                       \
         queue_connect((q), (struct connect) { CONNECT_DEFAULTS, ##__VA_ARGS__ })
+/* It succeeds, and where it asks for authentication that is done: the queue can be used. */
+void expect_connected(struct queue *q, uint16_t cid);
 /* What send_connect() would send as data, to be changed. */
 struct connect_data connect_data(struct queue *q);
 

@@ -19,14 +19,24 @@ static const struct auth_key ctrl_key = { .len = 48, .bytes = "the subsystem's" 
 
 enum { RECEIVES = 65536 }; /* on one SRQ: enough for any number of jobs */
 
-static bool add_tested(struct config *c, const char *const *ns, bool guest)
+static struct auth_keys keys_of(const struct options *o)
 {
+        if (o->keyed)
+                return (struct auth_keys) { .host = o->suite.dhchap, .ctrl = o->suite.dhchap_ctrl };
+        return (struct auth_keys) { .host = host_key, .ctrl = ctrl_key };
+}
+
+static bool add_tested(struct config *c, const struct options *o, bool guest)
+{
+        const char *const *ns = o->ns.items;
         struct config_subsystem *s = config_add_subsystem(c, TARGET_NQN);
         uint32_t nsid = 0;
 
         if (!s)
                 return false;
         s->allow_any_host = true;
+        if (o->keyed)
+                s->keys = keys_of(o);
         while (*ns)
                 if (!config_add_ns(s, ++nsid, *ns++))
                         return false;
@@ -53,14 +63,14 @@ static bool add_denied(struct config *c)
 }
 
 /* A third one, which has a key with them. */
-static bool add_authenticated(struct config *c)
+static bool add_authenticated(struct config *c, const struct options *o)
 {
         struct config_subsystem *s = config_add_subsystem(c, AUTH_NQN);
 
         if (!s || !config_add_ns(s, 1, "mem:1M"))
                 return false;
         s->allow_any_host = true;
-        s->keys = (struct auth_keys) { .host = host_key, .ctrl = ctrl_key };
+        s->keys = keys_of(o);
         return true;
 }
 
@@ -80,8 +90,8 @@ static bool make_config(struct config *c, const struct embedded *e, char *error,
         const struct options *o = e->options;
 
         *c = (struct config) { 0 };
-        if (add_tested(c, o->ns.items, e->changed[CHANGE_NAMESPACES]) && add_denied(c) &&
-            (!auth_openssl() || add_authenticated(c)) && add_port(c, o->suite.trtype) &&
+        if (add_tested(c, o, e->changed[CHANGE_NAMESPACES]) && add_denied(c) &&
+            (!auth_openssl() || add_authenticated(c, o)) && add_port(c, o->suite.trtype) &&
             (!e->changed[CHANGE_DISCOVERY] || add_guest(c)))
                 return config_check(c, "embedded target", error, size);
         snprintf(error, size, "out of memory");
@@ -170,13 +180,15 @@ static int make_change(void *user, enum change what, char *error, size_t size)
 
 void embedded_address(struct embedded *e, struct suite *s)
 {
+        const struct auth_keys keys = keys_of(e->options);
+
         s->traddr = "127.0.0.1";
         s->verbs = e->verbs;
         s->trsvcid = e->trsvcid;
         s->subnqn = TARGET_NQN;
         s->caps.denied = DENIED_NQN;
         s->caps.auth = auth_openssl() ? AUTH_NQN : NULL;
-        s->dhchap = host_key;
-        s->dhchap_ctrl = ctrl_key;
+        s->dhchap = keys.host;
+        s->dhchap_ctrl = keys.ctrl;
         s->changer = (struct changer) { make_change, e };
 }

@@ -104,7 +104,10 @@ static bool take_denied(void *args, const char *value, char *error, size_t size)
 
 static bool take_key(void *args, const char *value, char *error, size_t size)
 {
-        return auth_key_option(&((struct options *)args)->suite.dhchap, value, error, size) == 0;
+        struct options *o = args;
+
+        o->keyed = true;
+        return auth_key_option(&o->suite.dhchap, value, error, size) == 0;
 }
 
 static bool take_ctrl_key(void *args, const char *value, char *error, size_t size)

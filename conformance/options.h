@@ -34,6 +34,7 @@ struct options {
         uint64_t cpda;
         struct target_limits limits; /* 0: as usual */
         bool limited;
+        bool keyed; /* -S was given: its subsystem demands that, too */
         struct rule_policy policy;
         /* as given: for the fields of suite that are narrower */
         const char *transport, *role, *level;

@@ -108,6 +108,11 @@ static void connected(struct queue *q, struct reply r)
                 auth_connected(q, r.dw0);
 }
 
+void expect_connected(struct queue *q, uint16_t cid)
+{
+        connected(q, succeed(q, cid));
+}
+
 struct queue *queue_admin(struct t *t, struct setup s)
 {
         bool was = begin_setup(t);

@@ -11,7 +11,7 @@
 static struct queue *connected(struct queue *q)
 {
         expect_accept(q);
-        succeed(q, send_connect(q, .qid = q->admin ? 1 : 0));
+        expect_connected(q, send_connect(q, .qid = q->admin ? 1 : 0));
         return q;
 }
 
@@ -301,7 +301,7 @@ CASE("rdma/3.1/hrqsize-1", MUST, NO_RULE,
 
         if (!expect_decision(q))
                 return;
-        succeed(q, send_connect(q));
+        expect_connected(q, send_connect(q));
         expect_works(q);
 }
 
@@ -310,7 +310,7 @@ CASE("rdma/3.1/hrqsize-max", MUST, NO_RULE, "A connect request with HRQSIZE FFFF
         struct queue *q = rdma_open(t, .hrqsize = 0xffff);
 
         if (expect_decision(q))
-                succeed(q, send_connect(q));
+                expect_connected(q, send_connect(q));
 }
 
 CASE("rdma/3.1/ird-0", MUST, RULES(RDMA_REQ_IRD),
@@ -331,7 +331,7 @@ CASE("rdma/3.1/ird-1", MUST, RULES(RDMA_READ_LIMIT),
         uint8_t depth = expect_accept(q).reads_out;
 
         want(t, depth <= 1, "an initiator depth of 1 at most", "%u", depth);
-        succeed(q, send_connect(q));
+        expect_connected(q, send_connect(q));
         exercise(q);
 }
 

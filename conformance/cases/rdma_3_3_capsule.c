@@ -263,7 +263,7 @@ CASE("rdma/3.3/in-capsule-connect", INFO, NO_RULE,
         struct queue *q = join(admin_queue(t));
 
         NEEDS_ICD(CONNECT_DATA_LEN);
-        expect_success(q, send_connect(q, .in_capsule = true));
+        expect_connected(q, send_connect(q, .in_capsule = true));
         expect_works(q);
 }
 

@@ -10,7 +10,7 @@ enum { GONE_MS = 5000 };
 static struct queue *connected(struct queue *q)
 {
         expect_accept(q);
-        succeed(q, send_connect(q, .qid = 1));
+        expect_connected(q, send_connect(q, .qid = 1));
         return q;
 }
 
@@ -215,7 +215,7 @@ CASE("rdma/3.3/credits", MUST, RULES(RDMA_CREDITS, FAB_ANSWERED),
         struct queue *q = rdma_join(admin_queue(t), .rnr_retry = 0);
         uint16_t n = le16_get(expect_accept(q).data.crqsize), first;
 
-        succeed(q, send_connect(q));
+        expect_connected(q, send_connect(q));
         n = n > q->sqsize ? q->sqsize : n;
         for (int round = 0; round < 20; round++) {
                 first = send_burst(q, n);

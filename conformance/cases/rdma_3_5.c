@@ -161,7 +161,7 @@ CASE("rdma/3.2/dreq-unanswered", MUST, NO_RULE,
         struct queue *admin = rdma_open(t, .mute = true), *other = admin_queue(t);
 
         expect_accept(admin);
-        succeed(admin, send_connect(admin, .kato = 1000));
+        expect_connected(admin, send_connect(admin, .kato = 1000));
         set_cc(admin, CC_RUN, CSTS_RDY, CSTS_RDY);
         expect_disconnect(admin, 8000);
         expect_works(other);
@@ -479,7 +479,7 @@ CASE("rdma/3.5/at-once", MUST, RULES(FAB_ANSWERED),
                 struct queue *q = rdma_open(t);
 
                 expect_accept(q);
-                succeed(q, send_connect(q));
+                expect_connected(q, send_connect(q));
                 expect_works(q);
         }
 }
@@ -494,7 +494,7 @@ CASE("rdma/3.5/at-once-io", MUST, RULES(FAB_ANSWERED),
                 uint16_t first;
 
                 expect_accept(q);
-                succeed(q, send_connect(q));
+                expect_connected(q, send_connect(q));
                 first = send_burst(q, q->sqsize);
                 for (uint16_t k = 0; k < q->sqsize; k++)
                         succeed(q, (uint16_t)(first + k));

@@ -396,6 +396,15 @@ def test_authentication():
         assert "DHHC-1:00:abc:" not in done.stderr
 
 
+@pytest.mark.parametrize("transport", ["tcp", "rdma"])
+def test_every_case_authenticates_itself(transport):
+    """The embedded target demands the keys that are given."""
+    found, _ = results("-t", transport, "--strict", "-S", dhchap(1, bytes(range(32))), "-C",
+                       dhchap(0, bytes(range(48))))
+    assert {r["id"] for r in found.values() if r["verdict"] == "skip"} == set()
+    assert found["fab/8.3.4/mutual"]["verdict"] == "pass"
+
+
 def test_target_without_abilities():
     with Target("--no-hdgst", "--no-ddgst", "--no-sqfc-disable") as target:
         found, _ = results(*target.where, "--allow-write", "1")
