@@ -245,8 +245,11 @@ uint16_t queue_connect(struct queue *q, struct connect c)
                       });
 }
 
+/* Over RDMA capsules of Fabrics commands are an SQE and nothing more (R1.0 3.3). */
 static uint32_t capsule_room(const struct queue *q)
 {
+        if (is_rdma(q))
+                return 0;
         return q->qid == 0 ? PDU_ADMIN_IN_CAPSULE : caps(q->t)->in_capsule;
 }
 

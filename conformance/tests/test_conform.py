@@ -778,6 +778,13 @@ def test_a_rejection_is_judged_by_its_status():
                found["rdma/3.1/recfmt-1"]["exchange"])
 
 
+def test_messages_of_authentication_go_by_key_over_rdma():
+    """Capsules of Fabrics commands have 64 bytes, also on I/O queues (NVMe/RDMA 3.3)."""
+    err = conform(*RDMA, "-v", "fab/8.3.4/io-queue").stderr
+    sends = re.findall(r"Authentication Send .* sgl (\w\w)h", err)
+    assert len(sends) == 6 and set(sends) == {"40"}
+
+
 def test_cids_in_use_need_not_be_looked_for():
     found, _ = results(*RDMA, "--waive", "rdma/3.3/command-cid", "rdma/3.3/command-cid")
     assert found["rdma/3.3/command-cid"]["verdict"] == "info"
