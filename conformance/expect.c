@@ -245,6 +245,8 @@ static struct reply reply_of(struct queue *q, struct command *c, const struct se
                 r.dw1 = le32_get(e->dw1);
                 r.sqhd = le16_get(e->sqhd);
         }
+        q->t->busy |= c->sqe.opc == NVME_FABRICS && c->sqe.fctype == FCTYPE_CONNECT &&
+                      r.status == NVME_CONNECT_BUSY;
         check_response(q, c, &r, &s->h);
         return r;
 }

@@ -11,7 +11,7 @@
 #include "standstill.h"
 #include "transcript.h"
 
-enum { JOB_STACK = 512 << 10, SLOTS_MAX = 64, TRIES = 5 };
+enum { JOB_STACK = 512 << 10, SLOTS_MAX = 64, TRIES = 5, BUSY_MS = 250 };
 
 struct crew { /* the threads of a run and what they share */
         const struct runner *r;
@@ -155,8 +155,19 @@ static void start_case(struct crew *c, struct t *t, const struct test_case *test
         t->slba = s->write_slba + (slot >= 0 ? (uint64_t)slot * t->blocks : 0);
 }
 
-/* What went wrong while this machine stood still proves nothing: it is tried again, and said at
- * last. */
+/* The one before it is over. */
+static void end_try(struct t *t)
+{
+        bool busy = t->busy;
+
+        t_end(t);
+        if (busy)
+                pause_ms(t, BUSY_MS);
+}
+
+/* What went wrong while this machine stood still proves nothing: it is tried again, and said at last.
+ * So is what met a target that is busy: a small one may not be done yet with the connections of the
+ * case before. */
 static void run_fairly(struct crew *c, struct t *t, const struct test_case *test, struct result *r,
                        uint32_t n, int slot)
 {
@@ -164,13 +175,14 @@ static void run_fairly(struct crew *c, struct t *t, const struct test_case *test
                 uint64_t since = conn_clock();
 
                 if (tries > 0)
-                        t_end(t);
+                        end_try(t);
                 start_case(c, t, test, r, n, slot);
                 t_run(t, test->run);
-                if (!went_wrong(r) || !standstill_since(&c->still, since) || is_stopped(c))
+                if (!went_wrong(r) || is_stopped(c) ||
+                    !(t->busy || standstill_since(&c->still, since)))
                         return;
         }
-        if (!*r->note)
+        if (!*r->note && !t->busy)
                 snprintf(r->note, RESULT_TEXT,
                          "this machine stood still meanwhile, each of %u times", TRIES);
 }

@@ -150,6 +150,7 @@ static void decided(struct queue *q, const char *expected)
 {
         if (!conn_rdma_decided(rdma_of(q), t_deadline(q->t, REPLY_MS)))
                 fail(q->t, expected, "the connect request is not answered");
+        q->t->busy |= reject_status(q) == RDMA_REJECT_RESOURCES;
         t_settle(q->t);
 }
 

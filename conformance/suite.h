@@ -86,6 +86,7 @@ struct t {
         enum rule_id rule; /* that expectations are about */
         bool setting_up;   /* inside a word that makes a connection */
         bool negative;     /* did something that could hurt the target */
+        bool busy;         /* the target had no controller, or no resources, for a connection */
         bool breach;       /* a rule that the case names was broken: see result->rule, seen */
         uint64_t deadline; /* of the whole case: conn_clock() */
         char hostnqn[NQN_FIELD];

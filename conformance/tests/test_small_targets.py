@@ -43,6 +43,15 @@ def test_small_over_rdma(limit):
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+def test_few_controllers():
+    """Those of the case before may be on their way out still."""
+    ran = subprocess.run([NVMFSPEC, "conform", "-t", "rdma", "--limit", "controllers=8", "--jobs", "1",
+                          "--strict", "--brief", "rdma/3.1", "rdma/3.3"],
+                         capture_output=True, text=True, timeout=120, check=False)
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
 @pytest.mark.parametrize("small_target", ["queues=1"], indirect=True)
 def test_discovery_alone(small_target):
     """What I/O controllers need not be asked of others (Base 2.2 figures 28, 31, 32)."""
