@@ -790,6 +790,12 @@ def test_cids_in_use_need_not_be_looked_for():
     assert found["rdma/3.3/command-cid"]["verdict"] == "info"
 
 
+def test_a_capsule_that_is_too_long_may_be_taken():
+    found, _ = results(*RDMA, "--waive", "rdma/3.3/command-size", "rdma/3.3/command-65-bytes")
+    assert found["rdma/3.3/command-65-bytes"]["verdict"] == "lenient"
+    results(*RDMA, "--strict", "--waive", "rdma/3.3/command-size", "rdma/3.3/command-65-bytes", code=1)
+
+
 def test_transcript_over_rdma(tmp_path):
     conform(*RDMA, "--violate", "rdma/3.3/response-cid", "--transcript", tmp_path,
             "rdma/3.3/response-cid", code=1)
