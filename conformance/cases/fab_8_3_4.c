@@ -146,7 +146,7 @@ CASE("fab/8.3.4/failure-ends", MUST, RULES(FAB_AUTH_ENDS),
         struct message *m = next_message(q);
 
         m->reply.values[0] ^= 1;
-        say(q, m);
+        expect_answer(q, send_auth_send(q, m->bytes, m->len, AUTH_SECP));
         if (!q->over)
                 expect_answer(q, send_auth_receive(q, AUTH_RECEIVE_MAX));
         expect_end(q, 2000);
