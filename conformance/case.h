@@ -371,9 +371,11 @@ struct r2t expect_r2t(struct queue *q, uint16_t cid);
 /* Bytes of such a Write: blocks, more than a capsule holds and 8 KiB at least if one H2CData
  * (MAXH2CDATA) and MDTS allow it. */
 uint32_t r2t_bytes(struct t *t);
-/* Bytes of a transfer that is large, but not too large for the target: 128 KiB, MDTS or what is left. */
+/* Bytes of a transfer that is large, but not too large for the target: 256 KiB, MDTS or what is left. */
 uint32_t large_bytes(struct t *t);
-/* Bytes of the namespace from where this case's range starts. */
+/* Where this case's range starts: words that take blocks count from there. */
+uint64_t own_lba(const struct t *t);
+/* Bytes of the namespace from there on. */
 uint64_t bytes_left(struct t *t);
 
 /*

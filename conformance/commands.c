@@ -170,6 +170,11 @@ uint32_t r2t_bytes(struct t *t)
         return bytes;
 }
 
+uint64_t own_lba(const struct t *t)
+{
+        return t->slba;
+}
+
 uint64_t bytes_left(struct t *t)
 {
         require(t, caps(t)->nsid && caps(t)->blocks > t->slba, "no blocks to read");
