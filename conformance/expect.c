@@ -407,11 +407,10 @@ static struct seen *taken_icreq(struct queue *q)
         return await(q, is_icresp, 0, 0);
 }
 
-/* The next TermReq, or NULL: the end of the connection. Neither within ms more than usual: fails.
- */
+/* The next TermReq, or NULL: the end of the connection. Neither within ms: fails. */
 static struct seen *term_or_end(struct queue *q, unsigned ms, const char *expected)
 {
-        struct seen *s = await(q, is_term, 0, t_deadline(q->t, REPLY_MS + ms)), *answer;
+        struct seen *s = await(q, is_term, 0, t_deadline(q->t, ms)), *answer;
 
         q->t->negative = true;
         if (!s && q->conn->end == CONN_OPEN)
@@ -449,7 +448,7 @@ void expect_term(struct queue *q)
         if (q->over)
                 return;
         reaction_says(rule_of(q), expected, sizeof(expected));
-        s = term_or_end(q, 0, expected);
+        s = term_or_end(q, REPLY_MS, expected);
         if (!s)
                 lenient(q->t, expected, "%s", end_says(q->conn->end));
         else if (!term_accepted(q, s))
@@ -463,7 +462,7 @@ void expect_close(struct queue *q)
 
         if (q->over)
                 return;
-        s = term_or_end(q, 0, expected);
+        s = term_or_end(q, REPLY_MS, expected);
         if (s) {
                 t_notice(q->t, TCP_TERM_SILENCE, &s->h, NULL);
                 t_settle(q->t);
@@ -474,7 +473,16 @@ void expect_close(struct queue *q)
 void expect_end(struct queue *q, unsigned ms)
 {
         if (!q->over)
-                (void)term_or_end(q, ms, "the end of the connection");
+                (void)term_or_end(q, REPLY_MS + ms, "the end of the connection");
+}
+
+void expect_end_within(struct queue *q, unsigned ms)
+{
+        char expected[80];
+
+        snprintf(expected, sizeof(expected), "the end of the connection within %u ms", ms);
+        if (!q->over)
+                (void)term_or_end(q, ms, expected);
 }
 
 bool answered(struct queue *q, uint16_t cid)

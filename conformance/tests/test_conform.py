@@ -445,7 +445,7 @@ def test_what_goes_wrong_while_the_machine_stands_still_is_tried_again():
                            stderr=subprocess.STDOUT, text=True)
     time.sleep(1)
     run.send_signal(signal.SIGSTOP)  # for longer than KATO
-    time.sleep(1.5)
+    time.sleep(2.5)
     run.send_signal(signal.SIGCONT)
     out, _ = run.communicate(timeout=60)
     assert run.returncode == 0, out
