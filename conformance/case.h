@@ -213,6 +213,9 @@ void mutate(struct queue *q, const char *field, uint64_t value);
 /* Makes its header or data digest a wrong one. */
 void wrong_hdgst(struct queue *q);
 void wrong_ddgst(struct queue *q);
+/* ... by flipping these bits of it. */
+void flip_hdgst(struct queue *q, uint32_t bits);
+void flip_ddgst(struct queue *q, uint32_t bits);
 /* Breaks this rule, by its violator (machine/spoil.h); waits for a PDU that can break it. */
 void violate(struct queue *q, enum rule_id rule);
 /* Puts its data that many alignment steps further back than needed (as far as PDO reaches), behind

@@ -26,16 +26,26 @@ void violate(struct queue *q, enum rule_id rule)
         q->t->negative = true;
 }
 
+void flip_hdgst(struct queue *q, uint32_t bits)
+{
+        tcp_of(q)->hdgst_xor = bits;
+        q->t->negative = true;
+}
+
+void flip_ddgst(struct queue *q, uint32_t bits)
+{
+        tcp_of(q)->ddgst_xor = bits;
+        q->t->negative = true;
+}
+
 void wrong_hdgst(struct queue *q)
 {
-        tcp_of(q)->hdgst_xor = 1;
-        q->t->negative = true;
+        flip_hdgst(q, 1);
 }
 
 void wrong_ddgst(struct queue *q)
 {
-        tcp_of(q)->ddgst_xor = 1;
-        q->t->negative = true;
+        flip_ddgst(q, 1);
 }
 
 void pad(struct queue *q, uint8_t steps, uint8_t value)

@@ -68,6 +68,19 @@ CASE("tcp/3.3.1.1/hdgst-capsule", MUST, RULES(TCP_HDGST_H2C),
         expect_term(q);
 }
 
+CASE("tcp/3.3.1.1/hdgst-bits", MUST, RULES(TCP_HDGST_H2C),
+     "... whichever of its four bytes is the wrong one")
+{
+        NEEDS_HDGST;
+        for (unsigned byte = 0; byte < 4; byte++) {
+                struct queue *q = admin_queue(t, .hdgst = 1);
+
+                flip_hdgst(q, 0x80u << 8 * byte);
+                send_property_get(q, PROP_VS, PROP_ATTRIB_4);
+                expect_term(q);
+        }
+}
+
 CASE("tcp/3.3.1.1/hdgst-connect", MUST, RULES(TCP_HDGST_H2C),
      "Connect with a wrong header digest is fatal")
 {
@@ -121,6 +134,20 @@ CASE("tcp/3.3.1.1/ddgst-h2cdata", MUST, RULES(TCP_DDGST_H2C),
         send_h2c(q, r);
         expect_refusal(q, r.cid);
         expect_works(q);
+}
+
+CASE("tcp/3.3.1.1/ddgst-bits", MUST, RULES(TCP_DDGST_H2C),
+     "... whichever of its four bytes is the wrong one", .writes = true)
+{
+        NEEDS_DDGST;
+        for (unsigned byte = 0; byte < 4; byte++) {
+                struct queue *q = io_queue(t, .ddgst = 1);
+                struct r2t r = open_r2t(q);
+
+                flip_ddgst(q, 0x80u << 8 * byte);
+                send_h2c(q, r);
+                expect_refusal(q, r.cid);
+        }
 }
 
 CASE("tcp/3.3.1.1/ddgst-first-of-two", MUST, RULES(TCP_DDGST_H2C),
