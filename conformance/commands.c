@@ -184,7 +184,7 @@ uint64_t bytes_left(struct t *t)
 uint32_t large_bytes(struct t *t)
 {
         uint32_t mdts = caps(t)->mdts;
-        uint32_t most = mdts > 0 && mdts < SLOT_BYTES / 2 ? mdts : SLOT_BYTES / 2;
+        uint32_t most = mdts > 0 && mdts < SLOT_BYTES ? mdts : SLOT_BYTES;
 
         usable(t);
         return bytes_left(t) < most ? (uint32_t)bytes_left(t) : most;

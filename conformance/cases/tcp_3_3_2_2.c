@@ -209,7 +209,18 @@ CASE("tcp/3.3.2.2/datao-again", MUST, RULES(TCP_H2C_CONTIG),
         struct r2t r = open_r2t(q);
 
         send_h2c(q, r, .len = HALF(r), .last = false);
-        send_h2c(q, r, .len = HALF(r), .last = false);
+        send_h2c(q, r, .len = r.len - HALF(r)); /* as many bytes as R2TL asks for, and LAST_PDU */
+        expect_term(q);
+}
+
+CASE("tcp/3.3.2.2/datao-swapped", MUST, RULES(TCP_H2C_CONTIG),
+     "H2CData that sends the second half first ends the connection", .writes = true)
+{
+        struct queue *q = io_queue(t);
+        struct r2t r = open_r2t(q);
+
+        send_h2c(q, r, .offset = r.offset + HALF(r), .len = r.len - HALF(r), .last = false);
+        send_h2c(q, r, .len = HALF(r));
         expect_term(q);
 }
 
