@@ -359,6 +359,22 @@ CASE("fab/3.3/answered", MUST, RULES(FAB_ANSWERED),
         expect_silence(q, 30);
 }
 
+CASE("fab/3.3.3/cid-bits", MUST, RULES(FAB_ANSWERED),
+     "Commands whose CIDs differ in any of their 16 bits are told apart")
+{
+        static const uint16_t cid[] = { 0x0000, 0x0040, 0x0100, 0x0140, 0x1000, 0x7fff, 0x8000 };
+        struct queue *q = io_queue(t);
+        unsigned n = together(q, sizeof(cid) / sizeof(cid[0]));
+
+        require(t, caps(t)->nsid, "no namespace");
+        for (unsigned i = 0; i < n; i++)
+                send_cmd(q, .opc = NVME_READ, .cid = cid[i], .nsid = caps(t)->nsid,
+                         .bytes = caps(t)->block);
+        for (unsigned i = 0; i < n; i++)
+                expect_success(q, cid[i]);
+        expect_silence(q, 30);
+}
+
 CASE("fab/3.3.3/dw0-zero", MUST, RULES(FAB_CQE_ZERO),
      "Dwords 0 and 1 of responses that define no result are zero", .writes = true,
      .related = "CVE-2024-41079")
