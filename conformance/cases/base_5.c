@@ -129,6 +129,70 @@ CASE("base/5.1.13/active-namespaces", MUST, NO_RULE,
         want_bytes(t, "namespaces behind the first one", rest, all + 1, (n - 1) * sizeof(*all));
 }
 
+static bool is_zero(const uint8_t *bytes, size_t n)
+{
+        return bytes[0] == 0 && memcmp(bytes, bytes + 1, n - 1) == 0;
+}
+
+CASE(
+    "base/5.1.13/inactive-namespace", MUST, NO_RULE,
+    "Identify of a namespace that is listed tells something, of one that is not nothing but zeroes")
+{
+        uint32_t list[LIST_LEN], nn = le32_get(caps(t)->id.nn), n, absent = 1;
+        struct queue *q = admin_queue(t);
+
+        n = list_namespaces(q, 0, list);
+        for (uint32_t i = 0; i < n && i < 16; i++) {
+                struct reply r = finish(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_NS,
+                                                    .nsid = list[i], .bytes = IDENTIFY_LEN));
+
+                want(t, r.status != NVME_SUCCESS || !is_zero(r.data, IDENTIFY_LEN),
+                     "the data of an active namespace", "zeroes for NSID %u", list[i]);
+        }
+        while (absent <= n && list[absent - 1] == absent)
+                absent++;
+        require(t, absent <= nn, "all %u NSIDs are active", nn);
+        want(t, is_zero(identify(q, CNS_NS, absent), IDENTIFY_LEN), "zeroes",
+             "something else for NSID %u, which is not active", absent);
+}
+
+/* What hosts know a namespace by again. */
+struct identity {
+        char sn[20], mn[40];
+        uint8_t nguid[16], eui64[8], descriptors[IDENTIFY_LEN];
+};
+
+static struct identity identity_of(struct queue *q)
+{
+        const struct caps *c = caps(q->t);
+        const struct id_ctrl *ctrl = identify_ctrl(q);
+        const struct id_ns *ns = identify(q, CNS_NS, c->nsid);
+        struct identity id = { 0 };
+
+        memcpy(id.sn, ctrl->sn, sizeof(id.sn));
+        memcpy(id.mn, ctrl->mn, sizeof(id.mn));
+        memcpy(id.nguid, ns->nguid, sizeof(id.nguid));
+        memcpy(id.eui64, ns->eui64, sizeof(id.eui64));
+        if (c->vs >= NVME_VERSION(1, 3, 0))
+                memcpy(id.descriptors, identify(q, CNS_NS_DESCS, c->nsid), IDENTIFY_LEN);
+        return id;
+}
+
+CASE("base/5.1.13/same-identity", MUST, NO_RULE,
+     "Subsystem and namespace say of themselves the same to each controller, and each time")
+{
+        struct identity a, b;
+
+        require(t, caps(t)->nsid, "no namespace");
+        a = identity_of(admin_queue(t));
+        b = identity_of(admin_queue(t));
+        want_bytes(t, "serial number", b.sn, a.sn, sizeof(a.sn));
+        want_bytes(t, "model number", b.mn, a.mn, sizeof(a.mn));
+        want_bytes(t, "NGUID", b.nguid, a.nguid, sizeof(a.nguid));
+        want_bytes(t, "EUI64", b.eui64, a.eui64, sizeof(a.eui64));
+        want_bytes(t, "descriptors", b.descriptors, a.descriptors, sizeof(a.descriptors));
+}
+
 CASE("base/5.1.13/namespace", MUST, RULES(ID_NS),
      "NUSE is at most NCAP, NCAP at most NSZE, and FLBAS names a format with blocks")
 {

@@ -237,12 +237,35 @@ CASE("fab/3.1.2/io-opcode", MUST, RULES(FAB_OPCODE), "An unassigned I/O opcode i
 }
 
 CASE("fab/3.2.1/nsid", MUST, RULES(FAB_NSID),
-     "A Read of namespace 0 or FFFFFFFEh is refused, and nothing else is")
+     "A Read of namespace 0 or FFFFFFFEh, and a Flush of that one, is refused, and nothing else is")
 {
         struct queue *q = io_queue(t);
 
         expect_refusal(q, send_cmd(q, .opc = NVME_READ, .nsid = 0, .bytes = caps(t)->block));
         expect_refusal(q, send_read(q, .nsid = 0xfffffffe));
+        expect_refusal(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = 0xfffffffe));
+        expect_works(q);
+}
+
+static bool is_active(const uint8_t *list, uint32_t nsid)
+{
+        for (size_t i = 0; i < IDENTIFY_LEN; i += 4)
+                if (le_get(list + i, 4) == nsid)
+                        return true;
+        return false;
+}
+
+CASE("fab/3.2.1/nsid-inactive", MUST, RULES(FAB_NSID),
+     "A Read is refused of an NSID that no namespace has: the next one, 256 more than ours, "
+     "FFFFFFFFh")
+{
+        struct queue *q = io_queue(t);
+        const uint8_t *list = identify(q->admin, CNS_NS_LIST, 0);
+        uint32_t nsid[] = { caps(t)->nsid + 1, caps(t)->nsid + 0x100, NSID_ALL };
+
+        for (int i = 0; i < 3; i++)
+                if (!is_active(list, nsid[i]))
+                        expect_refusal(q, send_read(q, .nsid = nsid[i]));
         expect_works(q);
 }
 
