@@ -554,6 +554,36 @@ CASE("base/5.1.12/more", MUST, RULES(LOG_MORE),
              "an entry with SQID 0, its CID and its status", "none among %u", n);
 }
 
+CASE("base/5.1.12/error-order", MUST, NO_RULE,
+     "The Error Information log begins with the error that came last; each has a count of its own")
+{
+        struct queue *q = admin_queue(t);
+        unsigned n = caps(t)->id.elpe + 1u;
+        const struct log_error *log;
+
+        for (int i = 0; i < 3; i++)
+                finish(q, send_get_log(q, 0xbf, 512, 0));
+        log = get_log(q, LOG_ERROR, n * sizeof(*log), 0);
+        for (unsigned i = 1; i < n && le64_get(log[i].count); i++)
+                want(t, le64_get(log[i].count) < le64_get(log[i - 1].count),
+                     "error counts that fall from entry to entry", "%" PRIu64 " behind %" PRIu64,
+                     le64_get(log[i].count), le64_get(log[i - 1].count));
+}
+
+CASE("base/5.1.12/offset", MUST, NO_RULE,
+     "Firmware Slot from an offset on is what the whole page has from there on")
+{
+        enum { FROM = 8 };
+        struct queue *q = admin_queue(t);
+        uint8_t whole[sizeof(struct log_fw_slot)];
+
+        require(t, caps(t)->id.lpa & LPA_EXTENDED, "log page offsets are not supported");
+        memcpy(whole, get_log(q, LOG_FW_SLOT, sizeof(whole), 0), sizeof(whole));
+        want_bytes(t, "the page behind 8 bytes",
+                   get_log(q, LOG_FW_SLOT, sizeof(whole) - FROM, FROM), whole + FROM,
+                   sizeof(whole) - FROM);
+}
+
 CASE("base/5.1.12/host-reads", SHOULD, RULES(LOG_SMART_READS),
      "Reads are counted in SMART / Health")
 {
