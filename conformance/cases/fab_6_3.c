@@ -185,14 +185,34 @@ CASE("fab/6.3/subnqn-unknown", MUST, RULES(FAB_CONNECT_SUBNQN),
         expect_refusal(q, send_connect(q, .subnqn = "nqn.2026-01.io.nvmfspec:no-such-subsystem"));
 }
 
+CASE("fab/6.3/subnqn-longer", MUST, RULES(FAB_CONNECT_SUBNQN),
+     "... to the end: what only begins like an NQN is another subsystem's")
+{
+        struct queue *q = bare_queue(t);
+        struct connect_data d = connect_data(q);
+        static const char more[] = "-no-such-subsystem";
+        size_t len = strlen(d.subnqn);
+
+        require(t, len + sizeof(more) <= 224, "the NQN has %u bytes", (unsigned)len);
+        memcpy(d.subnqn + len, more, sizeof(more));
+        expect_refusal(q, send_connect(q, .data = &d));
+}
+
+static bool is_letter(char c)
+{
+        return (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
+}
+
 CASE("fab/6.3/subnqn-case", MUST, RULES(FAB_CONNECT_SUBNQN),
      "NQNs are compared byte by byte: another case of a letter is another subsystem")
 {
         struct queue *q = bare_queue(t);
         struct connect_data d = connect_data(q);
-        char *last = d.subnqn + strlen(d.subnqn) - 1;
+        char *last = d.subnqn + strlen(d.subnqn);
 
-        require(t, (*last | 0x20) >= 'a' && (*last | 0x20) <= 'z', "the NQN ends in no letter");
+        do
+                require(t, last > d.subnqn, "the NQN has no letter");
+        while (!is_letter(*--last));
         *last ^= 0x20;
         expect_refusal(q, send_connect(q, .data = &d));
 }
@@ -292,6 +312,14 @@ CASE("fab/6.3/io-subnqn", MUST, RULES(FAB_CONNECT_IO_SUBNQN),
         struct queue *q = join(admin_queue(t));
 
         expect_refusal(q, send_connect(q, .subnqn = NQN_DISCOVERY));
+}
+
+CASE("fab/6.3/io-cntlid", MUST, NO_RULE,
+     "Connect of an I/O queue returns the CNTLID of its association")
+{
+        struct queue *q = join(admin_queue(t));
+
+        want_eq(t, "CNTLID", expect_success(q, send_connect(q)).dw0 & 0xffff, q->admin->cntlid);
 }
 
 CASE("fab/6.3/io-hostid", MUST, RULES(FAB_CONNECT_IO_HOSTID),
