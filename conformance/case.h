@@ -383,11 +383,12 @@ uint64_t bytes_left(struct t *t);
 
 /*
  * The end of the connection. expect_term(): a TermReq with FES and FEI of the case's rule is the
- * strict grade, an end without or with another TermReq the lenient one. expect_close(): the end
+ * strict grade, an end without or with another TermReq the lenient one; returns how many bytes of our
+ * header the TermReq hands back, -1 without one. expect_close(): the end
  * without a TermReq is the strict grade. expect_end(): any end, within ms more than usual;
  * expect_end_within(): within ms and no more.
  */
-void expect_term(struct queue *q);
+int expect_term(struct queue *q);
 void expect_close(struct queue *q);
 void expect_end(struct queue *q, unsigned ms);
 void expect_end_within(struct queue *q, unsigned ms);

@@ -440,19 +440,20 @@ static void lenient_pdu(struct queue *q, const struct seen *s, const char *expec
         lenient(q->t, expected, "%s", line);
 }
 
-void expect_term(struct queue *q)
+int expect_term(struct queue *q)
 {
         char expected[RESULT_TEXT];
         struct seen *s;
 
         if (q->over)
-                return;
+                return -1;
         reaction_says(rule_of(q), expected, sizeof(expected));
         s = term_or_end(q, REPLY_MS, expected);
         if (!s)
                 lenient(q->t, expected, "%s", end_says(q->conn->end));
         else if (!term_accepted(q, s))
                 lenient_pdu(q, s, expected);
+        return s ? (int)s->len : -1;
 }
 
 void expect_close(struct queue *q)

@@ -116,6 +116,19 @@ CASE("tcp/3.5/c2htermreq", MUST,
         expect_term(q);
 }
 
+CASE("tcp/3.5/c2htermreq-copy", SHOULD, RULES(TCP_H2C_UNSOLICITED, TCP_TERM_COPY_LEN_C2H),
+     "... all of that header: the 24 bytes of an H2CData that nobody asked for")
+{
+        struct queue *q = admin_queue(t);
+        int copied;
+
+        send_h2c(q, NO_R2T, .cid = 1, .len = 512);
+        copied = expect_term(q);
+        about(t, TCP_TERM_COPY_LEN_C2H);
+        require(t, copied >= 0, "the target sends no C2HTermReq");
+        want_eq(t, "bytes of the header", (uint64_t)copied, 24);
+}
+
 CASE("tcp/3.5/quiet-after-fault", MUST, RULES(TCP_ICREQ_ONCE, TCP_TERM_QUIET),
      "Commands behind a PDU that is fatal are not executed")
 {
