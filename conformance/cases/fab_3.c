@@ -439,6 +439,20 @@ CASE("fab/4.3.2/sgl-short-write", MUST, RULES(FAB_SGL_SHORT),
         expect_works(q);
 }
 
+CASE("fab/4.3.2/sgl-short-capsule", MUST, RULES(FAB_SGL_SHORT),
+     "A Write of two blocks with the data of one in its capsule is refused", .writes = true)
+{
+        struct queue *q = io_queue(t);
+        uint64_t lba = own_lba(t);
+
+        require(t, caps(t)->nsid && caps(t)->in_capsule >= caps(t)->block,
+                "no room in the capsule");
+        expect_refusal(q, send_cmd(q, .opc = NVME_WRITE, .nsid = caps(t)->nsid,
+                                   .cdw10 = (uint32_t)lba, .cdw11 = (uint32_t)(lba >> 32),
+                                   .cdw12 = 1, .bytes = caps(t)->block, .in_capsule = true));
+        expect_works(q);
+}
+
 CASE("fab/4.3.2/sgl-long-admin", SHOULD, RULES(FAB_SGL_LONG),
      "Identify into an SGL of 8192 bytes is taken")
 {
