@@ -344,6 +344,18 @@ CASE("base/5.1.1/abort-unknown", SHOULD, RULES(ABORT_UNKNOWN),
                 succeed(q, send_cmd(q, .opc = NVME_ABORT, .cdw10 = 0xfff0u << 16)).dw0 & 1, 1);
 }
 
+CASE("base/5.1.1/abort-others", MUST, NO_RULE,
+     "Abort of another CID, or of another queue's, leaves an Asynchronous Event Request alone",
+     .any = true)
+{
+        struct queue *q = admin_queue(t);
+        uint16_t aer = send_cmd(q, .opc = NVME_AER);
+
+        finish(q, send_cmd(q, .opc = NVME_ABORT, .cdw10 = 0xfff0u << 16));
+        finish(q, send_cmd(q, .opc = NVME_ABORT, .cdw10 = (uint32_t)aer << 16 | 1));
+        expect_silence(q, 50);
+}
+
 CASE("base/5.1.1/abort-aer", SHOULD, NO_RULE,
      "An Asynchronous Event Request that is aborted ends as Command Abort Requested")
 {
@@ -374,6 +386,18 @@ CASE("base/5.1.25/host-identifier", MUST, RULES(FEAT_HOSTID_FIXED),
 
         expect_refusal(q, send_cmd(q, .opc = NVME_SET_FEATURES, .cdw10 = FEAT_HOSTID, .cdw11 = 1,
                                    .bytes = 16, .data = "another HOSTID..", .in_capsule = true));
+}
+
+CASE("base/5.1.25/host-identifier-read", MUST, NO_RULE,
+     "The Host Identifier, of 128 bits, is the HOSTID of Connect")
+{
+        struct queue *q = admin_queue(t);
+        struct connect_data d = connect_data(q);
+        struct reply r = finish(q, send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = FEAT_HOSTID,
+                                            .cdw11 = 1, .bytes = sizeof(d.hostid)));
+
+        require(t, r.status == NVME_SUCCESS, "it can't be read");
+        want_bytes(t, "HOSTID", r.data, d.hostid, sizeof(d.hostid));
 }
 
 CASE("base/5.1.25/queues", MUST, RULES(FAB_ANSWERED), "Number of Queues grants at least one")
@@ -483,6 +507,20 @@ CASE("base/5.1.25/select", MUST, RULES(FEAT_SELECT),
              "it is not, and was changed");
 }
 
+CASE("base/5.1.25/not-saveable", MUST, NO_RULE,
+     "Set Features that is to save (SV) what can't be saved is refused")
+{
+        struct queue *q = admin_queue(t);
+        uint32_t value = get_feature(q, FEAT_AEC);
+
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_SAVE, "ONCS: no Select, and no Save");
+        require(t, !(select_feature(q, FEAT_AEC, 3) & 1), "it can be saved");
+        expect_error(
+            q, send_cmd(q, .opc = NVME_SET_FEATURES, .cdw10 = FEAT_AEC | 1u << 31, .cdw11 = value),
+            NVME_FEATURE_NOT_SAVEABLE);
+        expect_works(q);
+}
+
 CASE("base/5.1.12/lid-unknown", MUST, RULES(LOG_UNKNOWN), "A reserved log page is refused",
      .any = true)
 {
@@ -525,11 +563,9 @@ CASE("base/5.1.12/discovery-logs", MUST, RULES(LOG_NOT_DISC),
         expect_works(q);
 }
 
-static uint64_t smart_reads(struct queue *q)
+static const struct log_smart *smart(struct queue *q)
 {
-        const struct log_smart *s = get_log(q, LOG_SMART, sizeof(*s), 0);
-
-        return le_get(s->reads, 8);
+        return get_log(q, LOG_SMART, sizeof(struct log_smart), 0);
 }
 
 static bool has_entry(const struct log_error *log, unsigned n, struct reply r)
@@ -588,14 +624,39 @@ CASE("base/5.1.12/host-reads", SHOULD, RULES(LOG_SMART_READS),
      "Reads are counted in SMART / Health")
 {
         struct queue *q = io_queue(t);
-        uint64_t before = smart_reads(q->admin), after;
+        uint64_t before = le_get(smart(q->admin)->reads, 8), after;
 
         require(t, caps(t)->nsid, "no namespace");
         for (int i = 0; i < 5; i++)
                 read_blocks(q, 0, 0);
-        after = smart_reads(q->admin);
+        after = le_get(smart(q->admin)->reads, 8);
         want(t, after - before >= 5, "5 more Host Read Commands at least",
              "%" PRIu64 " and then %" PRIu64, before, after);
+}
+
+CASE("base/5.1.12/host-writes", SHOULD, NO_RULE, "... and Writes", .writes = true)
+{
+        struct queue *q = io_queue(t);
+        uint64_t before = le_get(smart(q->admin)->writes, 8), after;
+
+        for (int i = 0; i < 5; i++)
+                write_blocks(q, 0, r2t_bytes(t), NULL);
+        after = le_get(smart(q->admin)->writes, 8);
+        want(t, after - before >= 5, "5 more Host Write Commands at least",
+             "%" PRIu64 " and then %" PRIu64, before, after);
+}
+
+CASE("base/5.1.12/effects", MUST, NO_RULE,
+     "Commands Supported and Effects says that there are Identify, Get Log Page, Read and Write")
+{
+        const struct log_effects *log;
+
+        require(t, caps(t)->id.lpa & LPA_EFFECTS, "LPA: no such page");
+        log = get_log(admin_queue(t), LOG_EFFECTS, sizeof(*log), 0);
+        want_eq(t, "CSUPP of Identify", le32_get(log->admin[NVME_IDENTIFY]) & 1, 1);
+        want_eq(t, "CSUPP of Get Log Page", le32_get(log->admin[NVME_GET_LOG_PAGE]) & 1, 1);
+        want_eq(t, "CSUPP of Read", le32_get(log->io[NVME_READ]) & 1, 1);
+        want_eq(t, "CSUPP of Write", le32_get(log->io[NVME_WRITE]) & 1, 1);
 }
 
 CASE("base/5.1.12/mandatory", MUST, RULES(FAB_ANSWERED),

@@ -126,6 +126,29 @@ CASE("fab/3.1.3.3/listed", SHOULD, RULES(DISC_LISTED),
         fail(t, "an entry with its NQN", "%llu others", (unsigned long long)n);
 }
 
+/* What the discovery log says of the subsystem. */
+static const struct disc_entry *our_entry(struct t *t)
+{
+        require(t, caps(t)->entry.trtype, "the discovery log has no entry of it");
+        return &caps(t)->entry;
+}
+
+CASE("fab/3.1.3.3/entry-cntlid", MUST, NO_RULE,
+     "CNTLID of the entry is FFFFh where CNTLIDs are dynamic, another one where they are static")
+{
+        uint16_t cntlid = le16_get(our_entry(t)->cntlid);
+        bool dynamic = !(caps(t)->id.fcatt & 1);
+
+        want(t, (cntlid == CNTLID_DYNAMIC) == dynamic, dynamic ? "FFFFh" : "no FFFFh", "%Xh",
+             cntlid);
+}
+
+CASE("fab/3.1.3.3/entry-asqsz", MUST, NO_RULE,
+     "An admin queue may have as many entries as ASQSZ of the discovery entry says")
+{
+        expect_works(admin_queue(t, .sqsize = (uint16_t)(le16_get(our_entry(t)->asqsz) - 1)));
+}
+
 CASE("fab/3.1.3.3/one-entry", MUST, RULES(DISC_ONE_DYNAMIC),
      "A subsystem of the dynamic model has one entry for a port and address", .discovery = true)
 {
