@@ -147,15 +147,15 @@ CASE("tcp/3.3/hpda", MUST, RULES(TCP_PDO_C2H),
         }
 }
 
-CASE("tcp/3.3/hpda-digest", MUST, RULES(TCP_PDO_C2H, TCP_HDGST_C2H),
-     "... and behind a header digest as well")
+CASE("tcp/3.3/hpda-digest", MUST, RULES(TCP_PDO_C2H, TCP_HDGST_C2H, TCP_DDGST_C2H),
+     "... and behind a header digest as well; a data digest is one of the data alone")
 {
         require(t, caps(t)->hdgst, "the target grants no header digest");
         for (int hpda = 0; hpda <= PDU_PDA_MAX; hpda++) {
                 struct queue *q;
 
                 ic(tcp_open(t), .hpda = hpda, .hdgst = 1);
-                q = io_queue(t, .hpda = hpda, .hdgst = 1);
+                q = io_queue(t, .hpda = hpda, .hdgst = 1, .ddgst = caps(t)->ddgst);
                 exercise(q);
                 hang_up(q);
                 hang_up(q->admin);

@@ -21,6 +21,23 @@ CASE("tcp/3.3.2.1/written", MUST, RULES(TCP_C2H_COMPLETE),
         want_bytes(t, "what was written", read_blocks(q, 0, n), pattern(t, n), n);
 }
 
+/* The buffer that the target read into last has the other half's data. */
+CASE("tcp/3.3.2.1/not-stale", MUST, RULES(TCP_C2H_COMPLETE),
+     "A large Read brings what is in its blocks, not what another Write left behind",
+     .writes = true)
+{
+        struct queue *q = io_queue(t);
+        uint32_t block = caps(t)->block, half = large_bytes(t) / block / 2 * block;
+        const uint8_t *data = pattern(t, 2 * half);
+
+        require(t, half > 0, "a block and no more");
+        for (uint32_t at = 0; at < 2 * half; at += half)
+                write_blocks(q, at / block, half, data + at);
+        for (uint32_t at = 0; at < 2 * half; at += half)
+                want_bytes(t, "what was written", read_blocks(q, at / block, half), data + at,
+                           half);
+}
+
 CASE("tcp/3.3.2.1/last", MUST, RULES(TCP_C2H_LAST, TCP_C2H_AFTER_LAST),
      "LAST_PDU is on the last C2HData of a command, and only there")
 {
