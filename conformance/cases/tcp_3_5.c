@@ -116,17 +116,33 @@ CASE("tcp/3.5/c2htermreq", MUST,
         expect_term(q);
 }
 
+/* By C2HTermReq; 0: nothing, -1: there is none. */
+static void want_copied(struct t *t, int copied, unsigned header)
+{
+        about(t, TCP_TERM_COPY_LEN_C2H);
+        require(t, copied > 0, "the target hands no header back"); /* termreq-copy */
+        want_eq(t, "bytes of the header", (uint64_t)copied, header);
+}
+
 CASE("tcp/3.5/c2htermreq-copy", SHOULD, RULES(TCP_H2C_UNSOLICITED, TCP_TERM_COPY_LEN_C2H),
      "... all of that header: the 24 bytes of an H2CData that nobody asked for")
 {
-        struct queue *q = admin_queue(t);
-        int copied;
+        struct queue *q = admin_queue(t, .hdgst = 0);
 
         send_h2c(q, NO_R2T, .cid = 1, .len = 512);
-        copied = expect_term(q);
-        about(t, TCP_TERM_COPY_LEN_C2H);
-        require(t, copied >= 0, "the target sends no C2HTermReq");
-        want_eq(t, "bytes of the header", (uint64_t)copied, 24);
+        want_copied(t, expect_term(q), 24);
+}
+
+CASE("tcp/3.5/c2htermreq-copy-capsule", SHOULD, RULES(TCP_HDGST_H2C, TCP_TERM_COPY_LEN_C2H),
+     "... or the 72 of a capsule whose digest, which is no part of it, is wrong")
+{
+        struct queue *q;
+
+        require(t, caps(t)->hdgst, "the target grants no header digest");
+        q = admin_queue(t, .hdgst = 1);
+        wrong_hdgst(q);
+        send_property_get(q, PROP_VS, PROP_ATTRIB_4);
+        want_copied(t, expect_term(q), 72);
 }
 
 CASE("tcp/3.5/quiet-after-fault", MUST, RULES(TCP_ICREQ_ONCE, TCP_TERM_QUIET),
