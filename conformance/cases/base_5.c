@@ -454,6 +454,18 @@ CASE("base/5.1.25/value-kept", MUST, RULES(FEAT_KEPT),
         want_eq(t, "Asynchronous Event Configuration", get_feature(q, FEAT_AEC), value);
 }
 
+CASE("base/5.1.25/alone", MUST, NO_RULE,
+     "What is set on one controller is not set on another of the same host")
+{
+        struct queue *other = admin_queue(t), *q = admin_queue(t);
+        uint32_t events = get_feature(other, FEAT_AEC), kato = get_feature(other, FEAT_KATO);
+
+        finish(q, send_set_feature(q, FEAT_AEC, events ^ 1));
+        finish(q, send_set_feature(q, FEAT_KATO, kato + 100000));
+        want_eq(t, "Asynchronous Event Configuration", get_feature(other, FEAT_AEC), events);
+        want_eq(t, "KATO", get_feature(other, FEAT_KATO), kato);
+}
+
 CASE("base/5.1.25/others-kept", MUST, RULES(FEAT_KEPT),
      "Arbitration and Volatile Write Cache are what they were set to, where they can be")
 {

@@ -151,6 +151,20 @@ CASE("fab/3.6.2/shutdown-abrupt", MUST, RULES(FAB_SHST), "... and after an abrup
         set_cc(q, CC_RUN | CC_SHN_ABRUPT, 3 << 2, CSTS_SHST_COMPLETE);
 }
 
+CASE("fab/3.6.2/alone", MUST, NO_RULE,
+     "Shutdown and Controller Reset of one controller are none of another of the same host")
+{
+        struct queue *other = io_queue(t), *q = admin_queue(t);
+
+        set_cc(q, CC_RUN | CC_SHN_NORMAL, 3 << 2, CSTS_SHST_COMPLETE);
+        expect_works(other);
+        set_cc(q, 0, CSTS_RDY, 0);
+        expect_works(other);
+        identify_ctrl(other->admin);
+        want_eq(t, "RDY and SHST of the other",
+                property_get(other->admin, PROP_CSTS) & (CSTS_RDY | 3 << 2), CSTS_RDY);
+}
+
 CASE("fab/3.6.2/after-shutdown", MUST, RULES(FAB_SHUTDOWN),
      "After shutdown only Fabrics commands are taken")
 {

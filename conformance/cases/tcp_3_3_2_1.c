@@ -50,18 +50,21 @@ CASE("tcp/3.3.2.1/last", MUST, RULES(TCP_C2H_LAST, TCP_C2H_AFTER_LAST),
 }
 
 CASE("tcp/3.3.2.1/interleaved", MUST, RULES(TCP_C2H_CID, TCP_C2H_DIR),
-     "Data of Reads that run together comes under their own CIDs", .writes = true)
+     "Data of Reads that run together, each of another block, comes under their own CIDs",
+     .writes = true)
 {
         struct queue *q = io_queue(t);
-        uint32_t n = r2t_bytes(t);
+        uint32_t n = r2t_bytes(t), block = caps(t)->block, blocks = n / block;
+        const uint8_t *data = pattern(t, n);
         uint16_t cid[8];
         unsigned count = together(q, 8);
 
-        exercise(q);
+        write_blocks(q, 0, n, data);
         for (unsigned i = 0; i < count; i++)
-                cid[i] = send_read(q, .bytes = n);
+                cid[i] = send_read(q, .slba = i % blocks, .bytes = block);
         for (unsigned i = 0; i < count; i++)
-                want_bytes(t, "what was read", expect_success(q, cid[i]).data, pattern(t, n), n);
+                want_bytes(t, "what was read", expect_success(q, cid[i]).data,
+                           data + i % blocks * block, block);
 }
 
 CASE("tcp/3.3.2.1/success-off", MUST, RULES(TCP_C2H_SUCCESS_SQFC),

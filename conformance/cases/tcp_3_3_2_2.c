@@ -84,18 +84,20 @@ CASE("tcp/3.3.2.2/interleaved", MUST, RULES(TCP_CDB), "H2CData of two commands m
      .writes = true)
 {
         struct queue *q = io_queue(t);
-        struct r2t a = open_r2t(q), b;
         uint32_t n = r2t_bytes(t);
+        const uint8_t *data = pattern(t, 2 * n);
+        struct r2t a = open_r2t(q, .data = data), b;
 
         require(t, together(q, 2) > 1, ONE_AT_A_TIME);
-        b = open_r2t(q, .slba = r2t_bytes(t) / caps(t)->block);
+        b = open_r2t(q, .slba = n / caps(t)->block, .data = data + n);
         send_h2c(q, b, .len = HALF(b), .last = false);
         send_h2c(q, a, .len = HALF(a), .last = false);
         send_h2c(q, b, .offset = b.offset + HALF(b), .len = b.len - HALF(b));
         send_h2c(q, a, .offset = a.offset + HALF(a), .len = a.len - HALF(a));
         succeed(q, a.cid);
         succeed(q, b.cid);
-        want_bytes(t, "what was written", read_blocks(q, n / caps(t)->block, n), pattern(t, n), n);
+        want_bytes(t, "what the first wrote", read_blocks(q, 0, n), data, n);
+        want_bytes(t, "what the second wrote", read_blocks(q, n / caps(t)->block, n), data + n, n);
 }
 
 CASE("tcp/3.3.2.2/dribbled", MUST, RULES(TCP_CDB), "H2CData is understood in segments of 7 bytes",
