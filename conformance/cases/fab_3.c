@@ -98,6 +98,19 @@ CASE("fab/3.7.2/reset", MUST, RULES(FAB_RESET_CLEARS),
         expect_works(io_queue_of(q->admin));
 }
 
+CASE("fab/3.7.2/queues-gone", MUST, RULES(FAB_RESET_CLEARS),
+     "An I/O queue from before a Controller Reset is none any more when the controller is enabled "
+     "again")
+{
+        struct queue *q = io_queue(t);
+        struct reply r;
+
+        reset(q->admin);
+        r = expect_answer(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(t)->nsid));
+        want(t, q->over || r.status != NVME_SUCCESS, "no I/O queue any more", "Flush succeeds");
+        expect_works(q->admin);
+}
+
 CASE("fab/3.7.2/aer-vanishes", MUST, RULES(FAB_RESET_CLEARS),
      "A Controller Reset takes an Asynchronous Event Request away without an answer")
 {
