@@ -54,11 +54,11 @@ CASE("fab/6.3/recfmt", MUST, RULES(FAB_CONNECT_RECFMT), "Connect with RECFMT 1 i
 }
 
 CASE("fab/6.3/recfmt-io", MUST, RULES(FAB_CONNECT_RECFMT),
-     "Connect of an I/O queue with RECFMT FFFFh is refused")
+     "Connect of an I/O queue with RECFMT 0100h is refused")
 {
         struct queue *q = join(admin_queue(t));
 
-        expect_refusal(q, send_connect(q, .recfmt = 0xffff));
+        expect_refusal(q, send_connect(q, .recfmt = 0x0100));
 }
 
 CASE("fab/6.3/sqsize-0", MUST, RULES(FAB_CONNECT_SQSIZE_ZERO),
@@ -302,8 +302,13 @@ CASE("fab/6.3/io-hostnqn", MUST, RULES(FAB_CONNECT_IO_HOSTNQN),
      "Connect of an I/O queue with another HOSTNQN than the admin queue's is refused")
 {
         struct queue *q = join(admin_queue(t));
+        struct connect_data d = connect_data(q);
 
         expect_refusal(q, send_connect(q, .hostnqn = "nqn.2026-01.io.nvmfspec:another-host"));
+        require(t, strlen(d.hostnqn) < NQN_MAX, "the HOSTNQN can't be longer");
+        strcat(d.hostnqn, "x");
+        q = join(q->admin);
+        expect_refusal(q, send_connect(q, .data = &d));
 }
 
 CASE("fab/6.3/io-subnqn", MUST, RULES(FAB_CONNECT_IO_SUBNQN),
@@ -325,9 +330,16 @@ CASE("fab/6.3/io-cntlid", MUST, NO_RULE,
 CASE("fab/6.3/io-hostid", MUST, RULES(FAB_CONNECT_IO_HOSTID),
      "Connect of an I/O queue with another HOSTID than the admin queue's is refused")
 {
-        struct queue *q = join(admin_queue(t));
+        static const size_t byte[] = { 0, 15 };
+        struct queue *admin = admin_queue(t);
 
-        expect_refusal(q, send_connect(q, .hostid = (const uint8_t *)"another HOSTID.."));
+        for (int i = 0; i < 2; i++) {
+                struct queue *q = join(admin);
+                struct connect_data d = connect_data(q);
+
+                d.hostid[byte[i]] ^= 0x40;
+                expect_refusal(q, send_connect(q, .data = &d));
+        }
 }
 
 CASE("fab/6.3/io-hostid-zero", SHOULD, RULES(FAB_ANSWERED),
@@ -361,6 +373,20 @@ CASE("fab/6.3/qid-not-granted", MUST, RULES(FAB_CONNECT_QID),
 
         require(t, (granted & 0xffff) < 65533, "all queues are granted");
         expect_refusal(q, send_connect(q, .qid = (int)(granted & 0xffff) + 2));
+}
+
+CASE("fab/6.3/qid-granted", MUST, NO_RULE,
+     "An I/O queue may have the highest QID that Number of Queues grants, and that is what is got")
+{
+        struct queue *q = admin_queue(t);
+        uint32_t granted, nsq, ncq;
+
+        require(t, caps(t)->io, "no I/O subsystem");
+        granted = succeed(q, send_set_feature(q, FEAT_QUEUES, 0x00070007)).dw0;
+        want_eq(t, "Number of Queues", get_feature(q, FEAT_QUEUES), granted);
+        nsq = granted & 0xffff;
+        ncq = granted >> 16;
+        expect_works(io_queue_of(q, .qid = (uint16_t)((nsq < ncq ? nsq : ncq) + 1)));
 }
 
 CASE("fab/6.3/qid-in-use", MUST, RULES(FAB_CONNECT_QID_USED),
