@@ -632,6 +632,19 @@ CASE("base/5.1.12/offset", MUST, NO_RULE,
                    sizeof(whole) - FROM);
 }
 
+/* More than 65,536 dwords: NUMDU counts, too. Who has not so many may refuse them. */
+CASE("base/5.1.12/numdu", MUST, RULES(TCP_C2H_COMPLETE),
+     "A log page that is asked for with more than NUMDL can say comes whole, or is refused",
+     .tcp_only = true)
+{
+        enum { BYTES = KIB(256) + 512 };
+        struct queue *q = admin_queue(t);
+
+        require(t, !caps(t)->mdts || caps(t)->mdts >= BYTES, "MDTS is %u", caps(t)->mdts);
+        finish(q, send_get_log(q, LOG_SMART, BYTES, 0));
+        expect_works(q);
+}
+
 CASE("base/5.1.12/host-reads", SHOULD, RULES(LOG_SMART_READS),
      "Reads are counted in SMART / Health")
 {
