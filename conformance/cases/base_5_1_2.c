@@ -39,9 +39,13 @@ static struct queue *discovery_watcher(struct t *t)
         return q;
 }
 
+/* ... and the target has it before anything changes. */
 static uint16_t send_aer(struct queue *q)
 {
-        return send_cmd(q, .opc = NVME_AER);
+        uint16_t cid = send_cmd(q, .opc = NVME_AER);
+
+        expect_works(q);
+        return cid;
 }
 
 static void expect_event(struct queue *q, uint16_t aer, uint32_t event)
