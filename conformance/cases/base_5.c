@@ -353,7 +353,10 @@ CASE("base/5.1.1/abort-others", MUST, NO_RULE,
 
         finish(q, send_cmd(q, .opc = NVME_ABORT, .cdw10 = 0xfff0u << 16));
         finish(q, send_cmd(q, .opc = NVME_ABORT, .cdw10 = (uint32_t)aer << 16 | 1));
-        expect_silence(q, 50);
+        pause_ms(t, 50);
+        expect_works(q);
+        if (answered(q, aer)) /* an event is none of our business */
+                want_eq(t, "the status of the request", finish(q, aer).status, NVME_SUCCESS);
 }
 
 CASE("base/5.1.1/abort-aer", SHOULD, NO_RULE,
@@ -580,6 +583,14 @@ static const struct log_smart *smart(struct queue *q)
         return get_log(q, LOG_SMART, sizeof(struct log_smart), 0);
 }
 
+/* Entries that the log has, and that can be asked for at once. */
+static unsigned errors_kept(const struct t *t)
+{
+        unsigned n = caps(t)->id.elpe + 1u, most = caps(t)->mdts / sizeof(struct log_error);
+
+        return most > 0 && most < n ? most : n;
+}
+
 static bool has_entry(const struct log_error *log, unsigned n, struct reply r)
 {
         for (unsigned i = 0; i < n; i++)
@@ -594,7 +605,7 @@ CASE("base/5.1.12/more", MUST, RULES(LOG_MORE),
      "A command that ends with M set has an entry in the Error Information log")
 {
         struct queue *q = admin_queue(t);
-        unsigned n = caps(t)->id.elpe + 1u;
+        unsigned n = errors_kept(t);
         struct reply r = finish(q, send_get_log(q, 0xbf, 512, 0));
 
         require(t, r.status != NVME_SUCCESS && r.more, "a failed command has M cleared");
@@ -606,7 +617,7 @@ CASE("base/5.1.12/error-order", MUST, NO_RULE,
      "The Error Information log begins with the error that came last; each has a count of its own")
 {
         struct queue *q = admin_queue(t);
-        unsigned n = caps(t)->id.elpe + 1u;
+        unsigned n = errors_kept(t);
         const struct log_error *log;
 
         for (int i = 0; i < 3; i++)
