@@ -578,6 +578,7 @@ static int serve(const struct args *a)
         sigaddset(&signals, SIGHUP);
         pthread_sigmask(SIG_BLOCK, &signals, NULL);
         signal(SIGPIPE, SIG_IGN);
+        signal(SIGXFSZ, SIG_IGN); /* a file that may not grow so far fails its write, and no more */
         if (CPU_COUNT(&a->cpus) > 0 && sched_setaffinity(0, sizeof(a->cpus), &a->cpus) != 0) {
                 fprintf(stderr, "nvmfspec target: option --cpu: %s\n", strerror(errno));
                 return EXIT_USAGE;

@@ -57,6 +57,12 @@ static void fill_rdma(const struct rdma_format *f, struct id_ctrl *id)
         id->msdbd = f->msdbd;
 }
 
+/* All entries of a queue, as far as 16 bits can say that; 0 would be "not told". */
+static uint16_t maxcmd(uint16_t mqes)
+{
+        return mqes < UINT16_MAX ? mqes + 1 : UINT16_MAX;
+}
+
 static void fill_common(const struct ctrl *c, struct id_ctrl *id)
 {
         const struct target_limits *l = c->env->limits;
@@ -69,7 +75,7 @@ static void fill_common(const struct ctrl *c, struct id_ctrl *id)
         id->aerl = c->m.cfg.aerl;
         id->lpa = LPA_EFFECTS | LPA_EXTENDED | LPA_PAGES;
         id->kas = le16(c->m.cfg.kas);
-        id->maxcmd = le16((uint16_t)(c->m.cfg.mqes + 1));
+        id->maxcmd = le16(maxcmd(c->m.cfg.mqes));
         text_fill(id->subnqn, sizeof(id->subnqn), c->subsystem ? c->subsystem->nqn : NQN_DISCOVERY);
         id->iorcsz = le32(sizeof(struct cqe) / 16);
         if (c->trtype == TRTYPE_RDMA)

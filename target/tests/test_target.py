@@ -22,9 +22,9 @@ NQN = "nqn.2026-01.io.nvmfspec:target"
 class Target:
     """A running `nvmfspec target` on a free port."""
 
-    def __init__(self, *options, program=NVMFSPEC):
+    def __init__(self, *options, program=NVMFSPEC, **kw):
         self.process = subprocess.Popen([program, "target", *options], stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, text=True)
+                                        stderr=subprocess.PIPE, text=True, **kw)
         line = self.process.stdout.readline()
         found = re.match(r"listening on (\S+):(\d+)", line)
         assert found, line + self.process.stderr.read()
@@ -162,6 +162,27 @@ def test_what_was_written_survives_kill_9(tmp_path):
     with target("--ns", ns) as t:
         back = t.host("read", "-n", NQN, "--slba", "16", "--blocks", "128", "--file", "-")
         assert back.stdout == data.read_bytes()
+
+
+def test_a_file_larger_than_may_be_written_fails_the_write(tmp_path):
+    """Beyond RLIMIT_FSIZE a signal that nobody takes ends the process."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+    image = tmp_path / "image"
+    with open(image, "wb") as f:
+        f.truncate(2 << 20)
+    with target("--ns", f"file:{image}", preexec_fn=limit) as t:
+        wrong = t.host("write", "-n", NQN, "--slba", "2048", "--blocks", "8", "--pattern", "1")
+        assert wrong.returncode == 1 and b"Write" in wrong.stderr
+        assert t.host("write", "-n", NQN, "--blocks", "8", "--pattern", "1").returncode == 0
+        assert t.stop() == ""
+
+
+def test_maxcmd_of_the_longest_queues():
+    """65,536 entries are more than MAXCMD can say; 0 would be 'not told'."""
+    with target("--limit", "queue_entries=65536") as t:
+        told = t.host("identify", "-n", NQN, "-o", "json")
+        assert json.loads(told.stdout)["maxcmd"] == 65535
 
 
 # --- memory and many connections -----------------------------------------------------------------
