@@ -168,6 +168,8 @@ struct setup {
         uint8_t cattr;
         uint32_t kato; /* ms */
         bool disabled; /* leave CC.EN at 0 */
+        bool judged;   /* that this queue can be had is what the case is about (io_queue(): the I/O
+                        * queue); else what fails here breaks the case off */
         const char *subnqn, *hostnqn;
 };
 #define SETUP_DEFAULTS IC_DEFAULTS, .sqsize = 31, .qid = 1, .kato = 120000

@@ -45,12 +45,12 @@ struct queue *tcp_open(struct t *t)
         return q;
 }
 
-/* What fails in here is not what the case is about. */
-static bool begin_setup(struct t *t)
+/* What fails in here is not what the case is about, unless it says so. */
+static bool begin_setup(struct t *t, const struct setup *s)
 {
         bool was = t->setting_up;
 
-        t->setting_up = true;
+        t->setting_up = !s->judged;
         return was;
 }
 
@@ -64,7 +64,7 @@ static void exchange_ics(struct queue *q, const struct setup *s)
 
 static struct queue *ready(struct t *t, struct queue *admin, const struct setup *s)
 {
-        bool was = begin_setup(t);
+        bool was = begin_setup(t, s);
         struct queue *q;
 
         if (t->suite->trtype == TRTYPE_RDMA) {
@@ -115,7 +115,7 @@ void expect_connected(struct queue *q, uint16_t cid)
 
 struct queue *queue_admin(struct t *t, struct setup s)
 {
-        bool was = begin_setup(t);
+        bool was = begin_setup(t, &s);
         uint16_t sqsize = s.sqsize > 31 ? s.sqsize : 31;
         struct queue *q;
 
@@ -148,7 +148,7 @@ static void ask_for_queues(struct queue *admin, uint16_t qid)
 
 struct queue *queue_more(struct queue *admin, struct setup s)
 {
-        bool was = begin_setup(admin->t);
+        bool was = begin_setup(admin->t, &s);
         struct queue *q;
 
         require_io(admin->t);
@@ -164,12 +164,13 @@ struct queue *queue_more(struct queue *admin, struct setup s)
 
 struct queue *queue_io(struct t *t, struct setup s)
 {
-        bool was = begin_setup(t);
+        bool was = begin_setup(t, &s);
         struct setup a = s;
         struct queue *q;
 
         require_io(t);
         a.cattr = 0;
+        a.judged = false;
         a.sqsize = 31;
         q = queue_more(queue_admin(t, a), s);
         t->setting_up = was;

@@ -65,7 +65,7 @@ static void visit_entry(struct visit *v, struct disc_entry *e, uint16_t portid, 
         e->portid = le16(portid);
         e->trtype = trtype;
         e->treq = treq;
-        e->asqsz = le16(CTRL_ADMIN_ENTRIES);
+        e->asqsz = le16((uint16_t)ctrl_entries_max(v->ctrl->env, 0));
         v->entry(v, e);
         v->count++;
 }

@@ -137,7 +137,7 @@ CASE("fab/3.1.3.3/entry-cntlid", MUST, NO_RULE,
      "CNTLID of the entry is FFFFh where CNTLIDs are dynamic, another one where they are static")
 {
         uint16_t cntlid = le16_get(our_entry(t)->cntlid);
-        bool dynamic = !(caps(t)->id.fcatt & 1);
+        bool dynamic = !(identify_ctrl(admin_queue(t))->fcatt & 1);
 
         want(t, (cntlid == CNTLID_DYNAMIC) == dynamic, dynamic ? "FFFFh" : "no FFFFh", "%Xh",
              cntlid);
@@ -146,7 +146,9 @@ CASE("fab/3.1.3.3/entry-cntlid", MUST, NO_RULE,
 CASE("fab/3.1.3.3/entry-asqsz", MUST, NO_RULE,
      "An admin queue may have as many entries as ASQSZ of the discovery entry says")
 {
-        expect_works(admin_queue(t, .sqsize = (uint16_t)(le16_get(our_entry(t)->asqsz) - 1)));
+        uint16_t sqsize = (uint16_t)(le16_get(our_entry(t)->asqsz) - 1);
+
+        expect_works(admin_queue(t, .sqsize = sqsize, .judged = true));
 }
 
 CASE("fab/3.1.3.3/one-entry", MUST, RULES(DISC_ONE_DYNAMIC),

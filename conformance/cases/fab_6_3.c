@@ -89,15 +89,15 @@ CASE("fab/6.3/sqsize-max-io", MUST, RULES(FAB_CONNECT_SQSIZE_MAX),
 CASE("fab/6.3/sqsize-mqes", MUST, RULES(FAB_CAP),
      "An I/O queue may be as long as CAP.MQES says, and as short as two entries")
 {
-        struct queue *q = io_queue(t, .sqsize = CAP_MQES(caps(t)->cap));
+        struct queue *q = io_queue(t, .sqsize = CAP_MQES(caps(t)->cap), .judged = true);
 
         expect_works(q);
-        expect_works(io_queue_of(q->admin, .qid = 2, .sqsize = 1));
+        expect_works(io_queue_of(q->admin, .qid = 2, .sqsize = 1, .judged = true));
 }
 
 CASE("fab/6.3/admin-32", MUST, RULES(FAB_ANSWERED), "An admin queue may have 32 entries")
 {
-        expect_works(admin_queue(t, .sqsize = 31));
+        expect_works(admin_queue(t, .sqsize = 31, .judged = true));
 }
 
 /* --- CNTLID */
@@ -386,7 +386,8 @@ CASE("fab/6.3/qid-granted", MUST, NO_RULE,
         want_eq(t, "Number of Queues", get_feature(q, FEAT_QUEUES), granted);
         nsq = granted & 0xffff;
         ncq = granted >> 16;
-        expect_works(io_queue_of(q, .qid = (uint16_t)((nsq < ncq ? nsq : ncq) + 1)));
+        expect_works(
+            io_queue_of(q, .qid = (uint16_t)((nsq < ncq ? nsq : ncq) + 1), .judged = true));
 }
 
 CASE("fab/6.3/qid-in-use", MUST, RULES(FAB_CONNECT_QID_USED),

@@ -76,7 +76,7 @@ static void log_of_a_port(void **state)
         assert_int_equal(entry(1)->treq, TREQ_SQFC);
         assert_int_equal(le16_get(entry(1)->portid), 1);
         assert_int_equal(le16_get(entry(1)->cntlid), CNTLID_DYNAMIC);
-        assert_int_equal(le16_get(entry(1)->asqsz), CTRL_ADMIN_ENTRIES);
+        assert_int_equal(le16_get(entry(1)->asqsz), 64);
         assert_int_equal(disc_entry_port(entry(1)), 4420);
         assert_memory_equal(entry(1)->traddr, "192.0.2.1 ", 10);
         for (unsigned i = 3 * 1024; i < 16384; i++)
