@@ -151,18 +151,26 @@ CASE("base/nvm/compare-byte", MUST, NO_RULE,
         }
 }
 
+/* An I/O queue on which a Compare and a Write of a block can be fused. */
+static struct queue *fusing_queue(struct t *t)
+{
+        struct queue *q = io_queue(t);
+
+        require(t, le16_get(caps(t)->id.fuses) & FUSES_COMPARE_WRITE, "FUSES is 0");
+        require(t, t_is_rdma(t) || caps(t)->in_capsule >= caps(t)->block, "no room in the capsule");
+        require(t, together(q, 2) > 1, ONE_AT_A_TIME);
+        return q;
+}
+
 CASE("base/nvm/fused", MUST, NO_RULE,
      "A fused Compare and Write writes if its Compare finds equal blocks, and else not",
      .writes = true)
 {
-        struct queue *q = io_queue(t);
+        struct queue *q = fusing_queue(t);
         uint32_t n = caps(t)->block;
         const uint8_t *data = pattern(t, 2 * n);
         uint16_t compare, write;
 
-        require(t, le16_get(caps(t)->id.fuses) & FUSES_COMPARE_WRITE, "FUSES is 0");
-        require(t, t_is_rdma(t) || caps(t)->in_capsule >= n, "no room in the capsule");
-        require(t, together(q, 2) > 1, ONE_AT_A_TIME);
         write_blocks(q, 0, n, data);
         compare = send_compare(q, .fuse = SQE_FUSE_FIRST, .data = data, .in_capsule = true);
         write = send_write(q, .fuse = SQE_FUSE_SECOND, .data = data + n, .in_capsule = true);
@@ -179,14 +187,11 @@ CASE("base/nvm/fused", MUST, NO_RULE,
 CASE("base/nvm/fused-ranges", SHOULD, NO_RULE,
      "A fused Compare and Write of different blocks is refused, and writes nothing", .writes = true)
 {
-        struct queue *q = io_queue(t);
+        struct queue *q = fusing_queue(t);
         uint32_t n = caps(t)->block;
         const uint8_t *data = pattern(t, 2 * n);
         uint16_t compare, write;
 
-        require(t, le16_get(caps(t)->id.fuses) & FUSES_COMPARE_WRITE, "FUSES is 0");
-        require(t, t_is_rdma(t) || caps(t)->in_capsule >= n, "no room in the capsule");
-        require(t, together(q, 2) > 1, ONE_AT_A_TIME);
         put_blocks(q, 0, n, data);
         put_blocks(q, 1, n, data);
         compare = send_compare(q, .fuse = SQE_FUSE_FIRST, .data = data, .in_capsule = true);

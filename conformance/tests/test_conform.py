@@ -52,9 +52,10 @@ def cases():
                                   ["--json", "/dev/full"]])
 def test_output_that_is_lost_is_told(args):
     with open("/dev/full", "w") as full:
-        done = subprocess.run([NVMFSPEC, "conform", "fab/6.5", *args], stdout=full, stderr=subprocess.PIPE, text=True,
-                              timeout=60)
-    assert done.returncode == 3 and re.search("No space left|could (not )?be written|Input/output error", done.stderr)
+        done = subprocess.run([NVMFSPEC, "conform", "fab/6.5", *args], stdout=full,
+                              stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 3
+    assert re.search("No space left|could (not )?be written|Input/output error", done.stderr)
 
 
 def test_a_capture_has_stdout_for_itself(tmp_path):
