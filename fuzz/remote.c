@@ -68,12 +68,13 @@ void remote_log_add(struct remote_log *l, unsigned on, enum party sender, const 
         struct timespec now;
 
         l->cut |= l->len + sizeof(head) + n > REMOTE_LOG;
-        if (l->cut || n == 0)
+        if (l->cut)
                 return;
         clock_gettime(CLOCK_REALTIME, &now);
         head.time = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
         memcpy(l->bytes + l->len, &head, sizeof(head));
-        memcpy(l->bytes + l->len + sizeof(head), p, n);
+        if (n > 0)
+                memcpy(l->bytes + l->len + sizeof(head), p, n);
         l->len += sizeof(head) + n;
 }
 

@@ -74,6 +74,7 @@ struct remote_bytes {
         uint8_t on; /* which connection */
         enum party sender;
 };
+/* Of each connection first of all that it is there: n is 0 then. */
 void remote_log_add(struct remote_log *l, unsigned on, enum party sender, const void *p, size_t n);
 
 /* A place where one session after the other is played. */

@@ -221,6 +221,12 @@ static bool compose(struct tcp_conn *c, const struct seq_step *step)
 
 static void ready(struct loop_source *source, uint32_t events);
 
+static void live(struct tcp_conn *c)
+{
+        c->state = LIVE;
+        remote_log_add(&c->session->base.log, c->talk.on, PARTY_HOST, NULL, 0);
+}
+
 /* The ports of this side may be used up for a moment: EADDRNOTAVAIL. */
 static void knock(struct tcp_conn *c)
 {
@@ -248,7 +254,7 @@ static void knock(struct tcp_conn *c)
                 close(fd);
                 refuse(c, strerror(errno));
         } else if (rc == 0) {
-                c->state = LIVE;
+                live(c);
         } else {
                 due_in(t, t->base.target->host.timeout);
         }
@@ -285,7 +291,7 @@ static void connected(struct tcp_conn *c)
         }
         loop_change(c->session->base.loop, &c->source, EPOLLIN);
         acted(c->session);
-        c->state = LIVE;
+        live(c);
 }
 
 /* --- steps -------------------------------------------------------------------------------------- */

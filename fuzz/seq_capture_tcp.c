@@ -328,10 +328,20 @@ static void gap(void *user, struct capture_conn *c, enum party sender, uint32_t 
                 c->user = &of_others; /* its beginning is missing */
 }
 
+/* A connection whose host says nothing is a step nevertheless. */
+static struct flow *silent_flow(struct tcp_reading *t, struct capture_conn *c)
+{
+        struct flow *f = c->accepted ? flow_of(t, c, PARTY_HOST, NULL, 0) : NULL;
+
+        if (f)
+                reading_add_late(t->r, &f->host, SEQ_CLOSE, NULL, 0);
+        return f;
+}
+
 static void closed(void *user, struct capture_conn *c, const struct capture_place *at)
 {
         struct tcp_reading *t = user;
-        struct flow *f = flow_of(t, c, PARTY_CONTROLLER, NULL, 0);
+        struct flow *f = c->user ? flow_of(t, c, PARTY_CONTROLLER, NULL, 0) : silent_flow(t, c);
 
         (void)at;
         if (!f)

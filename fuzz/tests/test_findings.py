@@ -257,15 +257,15 @@ def test_an_oracle_that_stays_unwell_proves_nothing(tmp_path, late):
 
 
 @contextlib.contextmanager
-def mortal(folder, *options):
-    """A relay that dies of an Abort, in front of a target: its port, and the command that starts it afresh."""
+def mortal(folder, *options, of=""):
+    """A relay that dies of an Abort, or "mute": of who says nothing, in front of a target: its port, and the command that starts it afresh."""
     (folder / "relay.py").write_text(RELAY)
     pids = folder / "pids"
     with socket.create_server(("127.0.0.1", 0)) as s:
         front = s.getsockname()[1]
     with target(*options) as (_, port):
         try:
-            yield front, (f"/usr/bin/python3 {folder}/relay.py {front} {port} 2>/dev/null & "
+            yield front, (f"/usr/bin/python3 {folder}/relay.py {front} {port} {of} 2>/dev/null & "
                           f"echo $! >>{pids}; echo it died of an abort")
         finally:
             for pid in pids.read_text().split():
@@ -289,3 +289,22 @@ def test_a_session_that_breaks_a_rule_and_kills(tmp_path):
     assert all(f["reproduced"] for f in found), found
     assert found[0]["says"] == "it died of an abort" and found[1]["rule"] == "fab/6.3/sqhd"
     assert "abort" in pathlib.Path(found[0]["file"]).read_text()
+
+
+def test_a_connection_without_a_word_has_a_capture(tmp_path):
+    """What kills is that a host connects and goes: the capture has that, and plays again."""
+    seeds = tmp_path / "seeds"
+    seeds.mkdir()
+    (seeds / "0.seq").write_text("sequence host queues=2\nraw\nclose\nicreq on=1\n")
+    with mortal(tmp_path, of="mute") as (port, restart):
+        options = "-a", "127.0.0.1", "-s", str(port), "--restart", restart
+        run = subprocess.run([NVMFSPEC, "fuzz", "remote", *options, "--runs", "1", "--jobs", "1", "--minimise", "10",
+                              "-o", tmp_path, seeds], capture_output=True, text=True, timeout=60)
+        (found,) = [f for f in map(json.loads, run.stdout.splitlines()) if "finding" in f]
+        again = [subprocess.run([NVMFSPEC, "fuzz", "repro", *options,
+                                 pathlib.Path(found["file"]).with_suffix(ending)], capture_output=True, text=True)
+                 for ending in (".seq", ".pcap")]
+    assert found["finding"] == "lost" and found["reproduced"], found
+    assert pathlib.Path(found["file"]).read_text().splitlines()[2:] in (["close"], ["raw "]), found
+    assert [a.returncode for a in again] == [1, 1], again
+    assert all("lost: " in a.stdout for a in again), again

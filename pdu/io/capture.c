@@ -402,8 +402,10 @@ static void take_segment(struct reader *r, const struct packet *seg)
         c->last = r->at.frame;
         sender = same_end(&c->pub.end[PARTY_HOST], &s.from) ? PARTY_HOST : PARTY_CONTROLLER;
         stream = &c->stream[sender];
-        if (s.flags & TCP_SYN)
+        if (s.flags & TCP_SYN) {
                 s.seq++;
+                c->pub.accepted |= sender == PARTY_CONTROLLER;
+        }
         if (!stream->synced && (s.flags & TCP_SYN || s.whole > 0))
                 sync(r, c, sender, &s);
         if (s.flags & TCP_ACK && !c->stream[peer_of(sender)].synced)

@@ -30,6 +30,7 @@ struct capture_conn {
         unsigned number;           /* from 1, in order of appearance */
         struct capture_end end[2]; /* [PARTY_HOST] opened it */
         bool midstream; /* begins before the capture: who opened it is taken from the ports */
+        bool accepted;  /* the controller's SYN was seen */
         void *user;     /* the caller's; NULL at first */
 };
 
