@@ -258,7 +258,8 @@ def test_an_oracle_that_stays_unwell_proves_nothing(tmp_path, late):
 
 @contextlib.contextmanager
 def mortal(folder, *options, of=""):
-    """A relay that dies of an Abort, or "mute": of who says nothing, in front of a target: its port, and the command that starts it afresh."""
+    """A relay that dies of an Abort, or "mute": of who says nothing, in front of a target: its port, and the
+    command that starts it afresh."""
     (folder / "relay.py").write_text(RELAY)
     pids = folder / "pids"
     with socket.create_server(("127.0.0.1", 0)) as s:
