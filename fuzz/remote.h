@@ -74,7 +74,8 @@ struct remote_bytes {
         uint8_t on; /* which connection */
         enum party sender;
 };
-/* Of each connection first of all that it is there: n is 0 then. */
+/* Adds n bytes that `sender` sent on connection `on`; from the first that have no room on, none. The
+ * first record of each connection says that it is there, and may have no bytes: n 0, p NULL. */
 void remote_log_add(struct remote_log *l, unsigned on, enum party sender, const void *p, size_t n);
 
 /* A place where one session after the other is played. */
