@@ -2,7 +2,7 @@
 /*
  * The words that conformance cases are written in. A case connects, acts and expects:
  *
- *      CASE("tcp/3.3.2.2/ttag-unknown", MUST, RULES(TCP_H2C_TTAG),
+ *      CASE("tcp/h2cdata/ttag-unknown", MUST, RULES(TCP_H2C_TTAG),
  *           "H2CData with a TTAG that no R2T gave ends the connection", .writes = true)
  *      {
  *              struct queue *q = io_queue(t);
@@ -12,7 +12,7 @@
  *              expect_term(q);
  *      }
  *
- * The id is the section of the specification and a name, for ever. The level is the case's own
+ * The id is a topic and a name, forever: sections are renumbered, topics are not. The level is the case's own
  * (MUST, SHOULD, INFO: see enum level). The first rule is the one that the case is about: what
  * expect_term() and expect_refusal() accept stands in the rulebook. Every rule named here that
  * binds the controller is also watched: a PDU that breaks it fails the case, whatever the body is

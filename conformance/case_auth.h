@@ -2,7 +2,7 @@
 /*
  * The words of authentication: transactions with the run's keys, whose messages a case may change.
  *
- *      CASE("fab/8.3.4/t-id", MUST, RULES(FAB_AUTH_T_ID),
+ *      CASE("fab/auth/t-id", MUST, RULES(FAB_AUTH_T_ID),
  *           "A Reply with another T_ID is answered with AUTH_Failure1")
  *      {
  *              struct queue *q = challenged_queue(t);

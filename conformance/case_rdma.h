@@ -3,7 +3,7 @@
  * The words that only RDMA has: connection management with any private data, memory and its keys,
  * capsules and SGLs by hand, the ways a queue pair can end.
  *
- *      CASE("rdma/3.3/sgl-two", MUST, RULES(RDMA_WRITE_WHOLE),
+ *      CASE("rdma/sgl/two", MUST, RULES(RDMA_WRITE_WHOLE),
  *           "A Read into two descriptors fills both")
  *      {
  *              struct queue *q = io_queue(t);

@@ -268,8 +268,8 @@ void options_usage(FILE *out)
 
         fprintf(out, "usage: nvmfspec conform [OPTION...] [ID...]\n\n"
                      "Judges an NVMe/TCP or NVMe/RDMA target, or host. An ID is a case "
-                     "(tcp/3.3.2.2/ttag-unknown), the "
-                     "start\nof one (tcp/3.3) or a glob; without any all cases run.\n");
+                     "(tcp/h2cdata/ttag-unknown), the "
+                     "start\nof one (tcp/alignment) or a glob; without any all cases run.\n");
         for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
                 fprintf(out, "\n%s\n", groups[i].title);
                 option_help(table, groups[i].group, out);

@@ -9,7 +9,7 @@ enum role { ROLE_TARGET, ROLE_HOST }; /* who is tested */
 
 struct selection {
         enum role role;
-        char *const *ids; /* prefixes of ids ("tcp/3.3.2.2") or globs; count 0: all */
+        char *const *ids; /* prefixes of ids ("tcp/h2cdata") or globs; count 0: all */
         size_t id_count;
         const char *const *excluded; /* likewise */
         size_t excluded_count;
@@ -18,7 +18,7 @@ struct selection {
         struct rule_set rules; /* only cases that name one of these; empty: all */
 };
 
-/* All cases of a role, by family and section; count gets how many. The array is the caller's to free. */
+/* All cases of a role, by topic; count gets how many. The array is the caller's to free. */
 const struct test_case **cases_all(enum role role, size_t *count);
 
 /*
@@ -32,9 +32,9 @@ const struct test_case **cases_select(const struct selection *s, size_t *count, 
 bool case_runs_on(const struct test_case *c, uint8_t trtype);
 /* Whether `pattern` selects `id`: a prefix that ends where a word of it ends, or a glob. */
 bool id_matches(const char *pattern, const char *id);
-/* Order of ids: family, then sections by number. */
+/* Order of ids in reports: by topic as the table of topics has them, then by name. */
 int id_compare(const char *a, const char *b);
-/* "tcp/3.3.2.2" of "tcp/3.3.2.2/ttag"; what the section is about, "" if not known. */
+/* "tcp/h2cdata" of "tcp/h2cdata/ttag"; what the section is about, "" if not known. */
 size_t id_section(const char *id);
 const char *section_title(const char *section, size_t len);
 

@@ -11,7 +11,7 @@
  *      icreq dgst=3
  *      connect qid=0 sqsize=31 poke=256:6e716e
  *      write cdw12=7 data=4096 cut=8,72
- *      h2c ttag^=0x8000 datal+=4 violate=tcp/3.3.2.2/last hdgst^=1
+ *      h2c ttag^=0x8000 datal+=4 violate=tcp/h2cdata/last hdgst^=1
  *      raw 0400480048000000
  *      delay 20
  *      close

@@ -373,7 +373,7 @@ static void give_up_stalled(struct tcp_conn *c)
 
 static void give_up_late(struct tcp_conn *c)
 {
-        report(c, "closed for tcp/3.1/ic-timeout", c->live ? "no Connect" : "no ICReq");
+        report(c, "closed for tcp/setup/ic-timeout", c->live ? "no Connect" : "no ICReq");
         c->conn.failed = true;
 }
 

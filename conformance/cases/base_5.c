@@ -8,7 +8,7 @@
 
 /* --- Identify Controller */
 
-CASE("base/5.1.13/cntlid", MUST, RULES(ID_CNTLID),
+CASE("base/identify/cntlid", MUST, RULES(ID_CNTLID),
      "CNTLID of Identify Controller is the one that Connect returned", .any = true)
 {
         struct queue *q = admin_queue(t);
@@ -16,7 +16,7 @@ CASE("base/5.1.13/cntlid", MUST, RULES(ID_CNTLID),
         want_eq(t, "CNTLID", le16_get(identify_ctrl(q)->cntlid), q->cntlid);
 }
 
-CASE("base/5.1.13/subnqn", MUST, RULES(ID_SUBNQN),
+CASE("base/identify/subnqn", MUST, RULES(ID_SUBNQN),
      "SUBNQN of Identify Controller is the one that was connected to")
 {
         struct queue *q = admin_queue(t);
@@ -25,7 +25,7 @@ CASE("base/5.1.13/subnqn", MUST, RULES(ID_SUBNQN),
         want_bytes(t, "SUBNQN", id->subnqn, q->subnqn, strlen(q->subnqn) + 1);
 }
 
-CASE("base/5.1.13/ioccsz", MUST, RULES(ID_IOCCSZ),
+CASE("base/identify/ioccsz", MUST, RULES(ID_IOCCSZ),
      "IOCCSZ is at least 4 (a capsule of 64 bytes), IORCSZ is 1")
 {
         const struct id_ctrl *id = identify_ctrl(admin_queue(t));
@@ -34,24 +34,24 @@ CASE("base/5.1.13/ioccsz", MUST, RULES(ID_IOCCSZ),
         want_eq(t, "IORCSZ", le32_get(id->iorcsz), 1);
 }
 
-CASE("base/5.1.13/icdoff", MUST, RULES(ID_ICDOFF), "ICDOFF is 0 over TCP", .tcp_only = true)
+CASE("base/identify/icdoff", MUST, RULES(ID_ICDOFF), "ICDOFF is 0 over TCP", .tcp_only = true)
 {
         want_eq(t, "ICDOFF", le16_get(identify_ctrl(admin_queue(t))->icdoff), 0);
 }
 
-CASE("base/5.1.13/sgls", MUST, RULES(ID_SGLS), "SGLS says that SGLs are supported")
+CASE("base/identify/sgls", MUST, RULES(ID_SGLS), "SGLS says that SGLs are supported")
 {
         uint32_t sgls = le32_get(identify_ctrl(admin_queue(t))->sgls);
 
         want(t, (sgls & 3) == 1 || (sgls & 3) == 2, "SGLS bits 1:0 01b or 10b", "%u", sgls & 3);
 }
 
-CASE("base/5.1.13/kas", MUST, RULES(ID_KAS), "KAS is not zero")
+CASE("base/identify/kas", MUST, RULES(ID_KAS), "KAS is not zero")
 {
         want(t, le16_get(identify_ctrl(admin_queue(t))->kas) > 0, "KAS not 0", "KAS 0");
 }
 
-CASE("base/5.1.13/cntrltype", MUST, RULES(ID_CNTRLTYPE), "CNTRLTYPE is 1: an I/O controller")
+CASE("base/identify/cntrltype", MUST, RULES(ID_CNTRLTYPE), "CNTRLTYPE is 1: an I/O controller")
 {
         uint8_t type = identify_ctrl(admin_queue(t))->cntrltype;
 
@@ -59,12 +59,12 @@ CASE("base/5.1.13/cntrltype", MUST, RULES(ID_CNTRLTYPE), "CNTRLTYPE is 1: an I/O
         want_eq(t, "CNTRLTYPE", type, CNTRLTYPE_IO);
 }
 
-CASE("base/5.1.13/maxcmd", SHOULD, RULES(ID_MAXCMD), "MAXCMD is not zero")
+CASE("base/identify/maxcmd", SHOULD, RULES(ID_MAXCMD), "MAXCMD is not zero")
 {
         want(t, le16_get(identify_ctrl(admin_queue(t))->maxcmd) > 0, "MAXCMD not 0", "MAXCMD 0");
 }
 
-CASE("base/5.1.13/queue-entry-sizes", MUST, RULES(ID_QES), "SQES is 66h, CQES is 44h")
+CASE("base/identify/queue-entry-sizes", MUST, RULES(ID_QES), "SQES is 66h, CQES is 44h")
 {
         const struct id_ctrl *id = identify_ctrl(admin_queue(t));
 
@@ -72,7 +72,7 @@ CASE("base/5.1.13/queue-entry-sizes", MUST, RULES(ID_QES), "SQES is 66h, CQES is
         want_eq(t, "CQES", id->cqes, 0x44);
 }
 
-CASE("base/5.1.13/text", MUST, RULES(ID_TEXT),
+CASE("base/identify/text", MUST, RULES(ID_TEXT),
      "Serial number, model and firmware revision are ASCII, left-justified and padded with spaces")
 {
         const char *fault = id_text_fault(identify_ctrl(admin_queue(t)));
@@ -81,7 +81,7 @@ CASE("base/5.1.13/text", MUST, RULES(ID_TEXT),
              fault);
 }
 
-CASE("base/5.1.13/odd-requests", MUST, NO_RULE,
+CASE("base/identify/odd-requests", MUST, NO_RULE,
      "Identify with any CNS and the oddest NSIDs is answered, and the controller goes on",
      .related = "nvmet 79aba4c94034, f594863967d8", .any = true)
 {
@@ -117,7 +117,7 @@ static uint32_t list_namespaces(struct queue *q, uint32_t above, uint32_t nsids[
         return n;
 }
 
-CASE("base/5.1.13/active-namespaces", MUST, NO_RULE,
+CASE("base/identify/active-namespaces", MUST, NO_RULE,
      "The list of active namespaces rises from the NSID that is given, and ends with zeroes")
 {
         uint32_t all[LIST_LEN], rest[LIST_LEN];
@@ -135,7 +135,7 @@ static bool is_zero(const uint8_t *bytes, size_t n)
 }
 
 CASE(
-    "base/5.1.13/inactive-namespace", MUST, NO_RULE,
+    "base/identify/inactive-namespace", MUST, NO_RULE,
     "Identify of a namespace that is listed tells something, of one that is not nothing but zeroes")
 {
         uint32_t list[LIST_LEN], nn = le32_get(caps(t)->id.nn), n, absent = 1;
@@ -178,7 +178,7 @@ static struct identity identity_of(struct queue *q)
         return id;
 }
 
-CASE("base/5.1.13/same-identity", MUST, NO_RULE,
+CASE("base/identify/same-identity", MUST, NO_RULE,
      "Subsystem and namespace say of themselves the same to each controller, and each time")
 {
         struct identity a, b;
@@ -193,7 +193,7 @@ CASE("base/5.1.13/same-identity", MUST, NO_RULE,
         want_bytes(t, "descriptors", b.descriptors, a.descriptors, sizeof(a.descriptors));
 }
 
-CASE("base/5.1.13/namespace", MUST, RULES(ID_NS),
+CASE("base/identify/namespace", MUST, RULES(ID_NS),
      "NUSE is at most NCAP, NCAP at most NSZE, and FLBAS names a format with blocks")
 {
         struct queue *q = admin_queue(t);
@@ -229,7 +229,7 @@ static bool has_descriptor(const uint8_t *list, uint8_t type)
         return false;
 }
 
-CASE("base/5.1.13/namespace-descriptors", MUST, RULES(ID_NS_DESCS),
+CASE("base/identify/namespace-descriptors", MUST, RULES(ID_NS_DESCS),
      "A namespace's descriptors are as long as their types, of a type each, and identify it")
 {
         struct queue *q = admin_queue(t);
@@ -249,7 +249,7 @@ CASE("base/5.1.13/namespace-descriptors", MUST, RULES(ID_NS_DESCS),
         want_same_id(t, list, NIDT_EUI64, ns->eui64);
 }
 
-CASE("base/5.1.13/nsid", MUST, RULES(FAB_NSID),
+CASE("base/identify/nsid", MUST, RULES(FAB_NSID),
      "Identify of namespace 0 or FFFFFFFEh is refused, and nothing else is")
 {
         static const uint8_t cns[] = { CNS_NS, CNS_NS_DESCS };
@@ -266,7 +266,8 @@ CASE("base/5.1.13/nsid", MUST, RULES(FAB_NSID),
         expect_works(q);
 }
 
-CASE("base/5.1.13/cns-unknown", MUST, NO_RULE, "Identify of a reserved CNS is refused", .any = true)
+CASE("base/identify/cns-unknown", MUST, NO_RULE, "Identify of a reserved CNS is refused",
+     .any = true)
 {
         struct queue *q = admin_queue(t);
 
@@ -289,7 +290,7 @@ static uint64_t most(struct t *t)
         return bytes < KIB(32768) ? bytes : KIB(32768);
 }
 
-CASE("base/5.1.13/mdts", MUST, NO_RULE,
+CASE("base/identify/mdts", MUST, NO_RULE,
      "A Read of as much as MDTS allows is served, of 32 MiB (RDMA: 8) where it sets no limit",
      .related = "nvmet-tcp with MDTS 0")
 {
@@ -300,7 +301,8 @@ CASE("base/5.1.13/mdts", MUST, NO_RULE,
         read_blocks(q, 0, (uint32_t)(mdts > 0 && mdts < most(t) ? mdts : most(t)));
 }
 
-CASE("base/5.1.13/mdts-beyond", MUST, NO_RULE, "A Read of more than MDTS fails with Invalid Field")
+CASE("base/identify/mdts-beyond", MUST, NO_RULE,
+     "A Read of more than MDTS fails with Invalid Field")
 {
         uint32_t more = caps(t)->mdts + caps(t)->block;
         struct queue *q = io_queue(t);
@@ -312,7 +314,7 @@ CASE("base/5.1.13/mdts-beyond", MUST, NO_RULE, "A Read of more than MDTS fails w
 
 /* --- asynchronous events, Abort */
 
-CASE("base/5.1.2/aer-held", MUST, RULES(AER_HELD),
+CASE("base/event/held", MUST, RULES(AER_HELD),
      "An Asynchronous Event Request is not answered before there is an event", .any = true)
 {
         struct queue *q = admin_queue(t);
@@ -322,7 +324,7 @@ CASE("base/5.1.2/aer-held", MUST, RULES(AER_HELD),
         expect_works(q);
 }
 
-CASE("base/5.1.2/aer-limit", MUST, RULES(AER_LIMIT),
+CASE("base/event/limit", MUST, RULES(AER_LIMIT),
      "More Asynchronous Event Requests than AERL + 1 are refused", .any = true)
 {
         struct queue *q = admin_queue(t);
@@ -335,7 +337,7 @@ CASE("base/5.1.2/aer-limit", MUST, RULES(AER_LIMIT),
         expect_works(q);
 }
 
-CASE("base/5.1.1/abort-unknown", SHOULD, RULES(ABORT_UNKNOWN),
+CASE("base/abort/unknown", SHOULD, RULES(ABORT_UNKNOWN),
      "Abort of a command that is not there succeeds, and says that nothing was aborted")
 {
         struct queue *q = admin_queue(t);
@@ -344,7 +346,7 @@ CASE("base/5.1.1/abort-unknown", SHOULD, RULES(ABORT_UNKNOWN),
                 succeed(q, send_cmd(q, .opc = NVME_ABORT, .cdw10 = 0xfff0u << 16)).dw0 & 1, 1);
 }
 
-CASE("base/5.1.1/abort-others", MUST, NO_RULE,
+CASE("base/abort/others", MUST, NO_RULE,
      "Abort of another CID, or of another queue's, leaves an Asynchronous Event Request alone",
      .any = true)
 {
@@ -359,7 +361,7 @@ CASE("base/5.1.1/abort-others", MUST, NO_RULE,
                 want_eq(t, "the status of the request", finish(q, aer).status, NVME_SUCCESS);
 }
 
-CASE("base/5.1.1/abort-aer", SHOULD, NO_RULE,
+CASE("base/abort/aer", SHOULD, NO_RULE,
      "An Asynchronous Event Request that is aborted ends as Command Abort Requested")
 {
         struct queue *q = admin_queue(t);
@@ -372,7 +374,7 @@ CASE("base/5.1.1/abort-aer", SHOULD, NO_RULE,
 
 /* --- features, logs */
 
-CASE("base/5.1.25/fid-unknown", MUST, RULES(FEAT_UNKNOWN),
+CASE("base/feature/fid-unknown", MUST, RULES(FEAT_UNKNOWN),
      "Get and Set Features of a reserved FID are refused", .any = true)
 {
         struct queue *q = admin_queue(t);
@@ -382,7 +384,7 @@ CASE("base/5.1.25/fid-unknown", MUST, RULES(FEAT_UNKNOWN),
         expect_works(q);
 }
 
-CASE("base/5.1.25/host-identifier", MUST, RULES(FEAT_HOSTID_FIXED),
+CASE("base/feature/host-identifier", MUST, RULES(FEAT_HOSTID_FIXED),
      "The Host Identifier that Connect gave is not changed by Set Features")
 {
         struct queue *q = admin_queue(t);
@@ -391,7 +393,7 @@ CASE("base/5.1.25/host-identifier", MUST, RULES(FEAT_HOSTID_FIXED),
                                    .bytes = 16, .data = "another HOSTID..", .in_capsule = true));
 }
 
-CASE("base/5.1.25/host-identifier-read", MUST, NO_RULE,
+CASE("base/feature/host-identifier-read", MUST, NO_RULE,
      "The Host Identifier, of 128 bits, is the HOSTID of Connect")
 {
         struct queue *q = admin_queue(t);
@@ -403,7 +405,7 @@ CASE("base/5.1.25/host-identifier-read", MUST, NO_RULE,
         want_bytes(t, "HOSTID", r.data, d.hostid, sizeof(d.hostid));
 }
 
-CASE("base/5.1.25/queues", MUST, RULES(FAB_ANSWERED), "Number of Queues grants at least one")
+CASE("base/feature/queues", MUST, RULES(FAB_ANSWERED), "Number of Queues grants at least one")
 {
         struct queue *q = admin_queue(t);
 
@@ -411,7 +413,7 @@ CASE("base/5.1.25/queues", MUST, RULES(FAB_ANSWERED), "Number of Queues grants a
         get_feature(q, FEAT_QUEUES);
 }
 
-CASE("base/5.1.25/queues-late", MUST, RULES(FEAT_QUEUES_LATE),
+CASE("base/feature/queues-late", MUST, RULES(FEAT_QUEUES_LATE),
      "Number of Queues is not set any more once there is an I/O queue")
 {
         struct queue *q = io_queue(t);
@@ -421,7 +423,7 @@ CASE("base/5.1.25/queues-late", MUST, RULES(FEAT_QUEUES_LATE),
         expect_works(q);
 }
 
-CASE("base/5.1.25/queues-range", SHOULD, RULES(FEAT_QUEUES_RANGE),
+CASE("base/feature/queues-range", SHOULD, RULES(FEAT_QUEUES_RANGE),
      "Number of Queues with 65,536 of either (FFFFh) is refused")
 {
         struct queue *q = admin_queue(t);
@@ -448,7 +450,7 @@ static uint32_t change_events(struct queue *q)
         return value;
 }
 
-CASE("base/5.1.25/value-kept", MUST, RULES(FEAT_KEPT),
+CASE("base/feature/value-kept", MUST, RULES(FEAT_KEPT),
      "Asynchronous Event Configuration is what it was set to")
 {
         struct queue *q = admin_queue(t);
@@ -457,7 +459,7 @@ CASE("base/5.1.25/value-kept", MUST, RULES(FEAT_KEPT),
         want_eq(t, "Asynchronous Event Configuration", get_feature(q, FEAT_AEC), value);
 }
 
-CASE("base/5.1.25/alone", MUST, NO_RULE,
+CASE("base/feature/alone", MUST, NO_RULE,
      "What is set on one controller is not set on another of the same host")
 {
         struct queue *other = admin_queue(t), *q = admin_queue(t);
@@ -469,7 +471,7 @@ CASE("base/5.1.25/alone", MUST, NO_RULE,
         want_eq(t, "KATO", get_feature(other, FEAT_KATO), kato);
 }
 
-CASE("base/5.1.25/others-kept", MUST, RULES(FEAT_KEPT),
+CASE("base/feature/others-kept", MUST, RULES(FEAT_KEPT),
      "Arbitration and Volatile Write Cache are what they were set to, where they can be")
 {
         static const uint8_t fids[] = { FEAT_ARBITRATION, FEAT_WRITE_CACHE };
@@ -489,7 +491,7 @@ CASE("base/5.1.25/others-kept", MUST, RULES(FEAT_KEPT),
         }
 }
 
-CASE("base/5.1.25/timestamp", MUST, RULES(FEAT_KEPT),
+CASE("base/feature/timestamp", MUST, RULES(FEAT_KEPT),
      "Timestamp goes on from what it was set to, and says that a host has set it", .writes = true)
 {
         static const uint8_t set[8] = { 0, 0x68, 0xe5, 0xcf, 0x8b, 1 }; /* ms: November 2023 */
@@ -507,7 +509,7 @@ CASE("base/5.1.25/timestamp", MUST, RULES(FEAT_KEPT),
         want_eq(t, "Timestamp Origin", got[6] >> 1 & 7, 1);
 }
 
-CASE("base/5.1.25/select", MUST, RULES(FEAT_SELECT),
+CASE("base/feature/select", MUST, RULES(FEAT_SELECT),
      "A feature's default stays when it is set, and its capabilities say that it can be")
 {
         struct queue *q = admin_queue(t);
@@ -522,7 +524,7 @@ CASE("base/5.1.25/select", MUST, RULES(FEAT_SELECT),
              "it is not, and was changed");
 }
 
-CASE("base/5.1.25/not-saveable", MUST, NO_RULE,
+CASE("base/feature/not-saveable", MUST, NO_RULE,
      "Set Features that is to save (SV) what can't be saved is refused")
 {
         struct queue *q = admin_queue(t);
@@ -536,7 +538,7 @@ CASE("base/5.1.25/not-saveable", MUST, NO_RULE,
         expect_works(q);
 }
 
-CASE("base/5.1.12/lid-unknown", MUST, RULES(LOG_UNKNOWN), "A reserved log page is refused",
+CASE("base/log/lid-unknown", MUST, RULES(LOG_UNKNOWN), "A reserved log page is refused",
      .any = true)
 {
         struct queue *q = admin_queue(t);
@@ -545,8 +547,7 @@ CASE("base/5.1.12/lid-unknown", MUST, RULES(LOG_UNKNOWN), "A reserved log page i
         expect_works(q);
 }
 
-CASE("base/5.1.12/offset-beyond", MUST, RULES(LOG_OFFSET),
-     "A log page from behind its end is refused")
+CASE("base/log/offset-beyond", MUST, RULES(LOG_OFFSET), "A log page from behind its end is refused")
 {
         struct queue *q = admin_queue(t);
 
@@ -555,7 +556,7 @@ CASE("base/5.1.12/offset-beyond", MUST, RULES(LOG_OFFSET),
         expect_works(q);
 }
 
-CASE("base/5.1.12/offset-type", MUST, RULES(LOG_INDEX),
+CASE("base/log/offset-type", MUST, RULES(LOG_INDEX),
      "An index (OT) into SMART / Health, which has none, is refused")
 {
         struct queue *q = admin_queue(t);
@@ -568,7 +569,7 @@ CASE("base/5.1.12/offset-type", MUST, RULES(LOG_INDEX),
         expect_works(q);
 }
 
-CASE("base/5.1.12/discovery-logs", MUST, RULES(LOG_NOT_DISC),
+CASE("base/log/discovery-logs", MUST, RULES(LOG_NOT_DISC),
      "An I/O controller refuses the log pages of discovery, 70h to 73h")
 {
         struct queue *q = admin_queue(t);
@@ -601,7 +602,7 @@ static bool has_entry(const struct log_error *log, unsigned n, struct reply r)
         return false;
 }
 
-CASE("base/5.1.12/more", MUST, RULES(LOG_MORE),
+CASE("base/log/more", MUST, RULES(LOG_MORE),
      "A command that ends with M set has an entry in the Error Information log")
 {
         struct queue *q = admin_queue(t);
@@ -613,7 +614,7 @@ CASE("base/5.1.12/more", MUST, RULES(LOG_MORE),
              "an entry with SQID 0, its CID and its status", "none among %u", n);
 }
 
-CASE("base/5.1.12/error-order", MUST, NO_RULE,
+CASE("base/log/error-order", MUST, NO_RULE,
      "The Error Information log begins with the error that came last; each has a count of its own")
 {
         struct queue *q = admin_queue(t);
@@ -629,7 +630,7 @@ CASE("base/5.1.12/error-order", MUST, NO_RULE,
                      le64_get(log[i].count), le64_get(log[i - 1].count));
 }
 
-CASE("base/5.1.12/offset", MUST, NO_RULE,
+CASE("base/log/offset", MUST, NO_RULE,
      "Firmware Slot from an offset on is what the whole page has from there on")
 {
         enum { FROM = 8 };
@@ -644,7 +645,7 @@ CASE("base/5.1.12/offset", MUST, NO_RULE,
 }
 
 /* More than 65,536 dwords: NUMDU counts, too. Who has not so many may refuse them. */
-CASE("base/5.1.12/numdu", MUST, RULES(TCP_C2H_COMPLETE),
+CASE("base/log/numdu", MUST, RULES(TCP_C2H_COMPLETE),
      "A log page that is asked for with more than NUMDL can say comes whole, or is refused",
      .tcp_only = true)
 {
@@ -656,8 +657,7 @@ CASE("base/5.1.12/numdu", MUST, RULES(TCP_C2H_COMPLETE),
         expect_works(q);
 }
 
-CASE("base/5.1.12/host-reads", SHOULD, RULES(LOG_SMART_READS),
-     "Reads are counted in SMART / Health")
+CASE("base/log/host-reads", SHOULD, RULES(LOG_SMART_READS), "Reads are counted in SMART / Health")
 {
         struct queue *q = io_queue(t);
         uint64_t before = le_get(smart(q->admin)->reads, 8), after;
@@ -670,7 +670,7 @@ CASE("base/5.1.12/host-reads", SHOULD, RULES(LOG_SMART_READS),
              "%" PRIu64 " and then %" PRIu64, before, after);
 }
 
-CASE("base/5.1.12/host-writes", SHOULD, NO_RULE, "... and Writes", .writes = true)
+CASE("base/log/host-writes", SHOULD, NO_RULE, "... and Writes", .writes = true)
 {
         struct queue *q = io_queue(t);
         uint64_t before = le_get(smart(q->admin)->writes, 8), after;
@@ -682,7 +682,7 @@ CASE("base/5.1.12/host-writes", SHOULD, NO_RULE, "... and Writes", .writes = tru
              "%" PRIu64 " and then %" PRIu64, before, after);
 }
 
-CASE("base/5.1.12/effects", MUST, NO_RULE,
+CASE("base/log/effects", MUST, NO_RULE,
      "Commands Supported and Effects says that there are Identify, Get Log Page, Read and Write")
 {
         const struct log_effects *log;
@@ -695,7 +695,7 @@ CASE("base/5.1.12/effects", MUST, NO_RULE,
         want_eq(t, "CSUPP of Write", le32_get(log->io[NVME_WRITE]) & 1, 1);
 }
 
-CASE("base/5.1.12/mandatory", MUST, RULES(FAB_ANSWERED),
+CASE("base/log/mandatory", MUST, RULES(FAB_ANSWERED),
      "Error Information, SMART / Health and Firmware Slot can be read")
 {
         struct queue *q = admin_queue(t);

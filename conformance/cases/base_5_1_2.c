@@ -66,7 +66,7 @@ static const le32_t *read_changed(struct queue *q, bool retain)
 
 /* --- events */
 
-CASE("base/5.1.2/event-reported", MUST, RULES(AER_REPORTED),
+CASE("base/event/reported", MUST, RULES(AER_REPORTED),
      "A change of the namespaces is reported to every controller that asks for it", .changes = true)
 {
         struct queue *q = watcher(t), *other = watcher(t);
@@ -78,7 +78,7 @@ CASE("base/5.1.2/event-reported", MUST, RULES(AER_REPORTED),
         expect_works(q);
 }
 
-CASE("base/5.1.2/event-once", MUST, RULES(AER_HELD),
+CASE("base/event/once", MUST, RULES(AER_HELD),
      "One change completes one Asynchronous Event Request", .changes = true)
 {
         struct queue *q = watcher(t);
@@ -91,7 +91,7 @@ CASE("base/5.1.2/event-once", MUST, RULES(AER_HELD),
         expect_silence(q, QUIET_MS);
 }
 
-CASE("base/5.1.2/aer-masked", MUST, RULES(AER_MASKED),
+CASE("base/event/masked", MUST, RULES(AER_MASKED),
      "What was reported is not reported again before its log page is read, and then it is",
      .changes = true)
 {
@@ -108,7 +108,7 @@ CASE("base/5.1.2/aer-masked", MUST, RULES(AER_MASKED),
         expect_event(q, cid, NS_EVENT);
 }
 
-CASE("base/5.1.2/aer-kept", SHOULD, RULES(AER_KEPT),
+CASE("base/event/kept", SHOULD, RULES(AER_KEPT),
      "A change that finds no Asynchronous Event Request is reported to the next one",
      .changes = true)
 {
@@ -119,7 +119,7 @@ CASE("base/5.1.2/aer-kept", SHOULD, RULES(AER_KEPT),
         expect_event(q, send_aer(q), NS_EVENT);
 }
 
-CASE("base/5.1.25/event-asked", MUST, RULES(AER_ASKED),
+CASE("base/event/asked", MUST, RULES(AER_ASKED),
      "Asynchronous Event Configuration 0: no change of the namespaces is reported", .changes = true)
 {
         struct queue *q = watcher(t);
@@ -133,7 +133,7 @@ CASE("base/5.1.25/event-asked", MUST, RULES(AER_ASKED),
 
 /* --- log pages */
 
-CASE("base/5.1.12/rae", MUST, RULES(LOG_RAE),
+CASE("base/log/rae", MUST, RULES(LOG_RAE),
      "A log page that is read with RAE 1 leaves its event masked", .changes = true)
 {
         struct queue *q = watcher(t);
@@ -164,7 +164,7 @@ static void want_changes(struct t *t, const le32_t *a, const le32_t *b, const le
                      le32_get(a[i]));
 }
 
-CASE("base/5.1.12/changed-namespaces", MUST, RULES(LOG_CHANGED),
+CASE("base/log/changed-namespaces", MUST, RULES(LOG_CHANGED),
      "The Changed Attached Namespace List names what has changed, and is empty when it was read",
      .changes = true)
 {
@@ -209,7 +209,7 @@ static uint64_t change_log(struct queue *q)
         return le64_get(after.genctr) - le64_get(before.genctr);
 }
 
-CASE("fab/3.1.3.3/event-reported", MUST, RULES(AER_REPORTED),
+CASE("fab/discovery/event-reported", MUST, RULES(AER_REPORTED),
      "A change of the discovery log is reported as Discovery Log Page Change", .discovery = true,
      .changes = true)
 {
@@ -220,7 +220,7 @@ CASE("fab/3.1.3.3/event-reported", MUST, RULES(AER_REPORTED),
         expect_event(q, cid, DISCOVERY_EVENT);
 }
 
-CASE("fab/3.1.3.3/genctr-step", MUST, RULES(DISC_GENCTR_STEP),
+CASE("fab/discovery/genctr-step", MUST, RULES(DISC_GENCTR_STEP),
      "GENCTR moves by one with a change of the discovery log", .discovery = true, .changes = true,
      .related = "blktests nvme/030")
 {

@@ -4,7 +4,7 @@
 
 /* --- properties of the controller */
 
-CASE("fab/3.1.4/cap", MUST, RULES(FAB_CAP), "CAP has CQR 1, DSTRD 0 and MQES at least 1")
+CASE("fab/property/cap", MUST, RULES(FAB_CAP), "CAP has CQR 1, DSTRD 0 and MQES at least 1")
 {
         uint64_t cap = property_get(admin_queue(t), PROP_CAP);
 
@@ -14,7 +14,7 @@ CASE("fab/3.1.4/cap", MUST, RULES(FAB_CAP), "CAP has CQR 1, DSTRD 0 and MQES at 
         want(t, CAP_MQES(cap) >= 1, "CAP.MQES at least 1", "%u", CAP_MQES(cap));
 }
 
-CASE("fab/3.1.4/vs", MUST, RULES(FAB_VS), "VS is a version, and VER of Identify Controller")
+CASE("fab/property/vs", MUST, RULES(FAB_VS), "VS is a version, and VER of Identify Controller")
 {
         struct queue *q = admin_queue(t);
         uint32_t vs = (uint32_t)property_get(q, PROP_VS);
@@ -23,7 +23,7 @@ CASE("fab/3.1.4/vs", MUST, RULES(FAB_VS), "VS is a version, and VER of Identify 
         want_eq(t, "VER", le32_get(identify_ctrl(q)->ver), vs);
 }
 
-CASE("fab/3.1.4/cc", MUST, RULES(FAB_CC_READBACK), "CC reads back what was written")
+CASE("fab/property/cc", MUST, RULES(FAB_CC_READBACK), "CC reads back what was written")
 {
         struct queue *q = admin_queue(t, .disabled = true);
 
@@ -32,7 +32,7 @@ CASE("fab/3.1.4/cc", MUST, RULES(FAB_CC_READBACK), "CC reads back what was writt
         want_eq(t, "CC", property_get(q, PROP_CC), with_css(q, CC_RUN));
 }
 
-CASE("fab/3.1.4/reserved", SHOULD, RULES(FAB_PROP_RSVD), "Reserved bits of CAP and CSTS read 0")
+CASE("fab/property/reserved", SHOULD, RULES(FAB_PROP_RSVD), "Reserved bits of CAP and CSTS read 0")
 {
         struct queue *q = admin_queue(t);
 
@@ -40,14 +40,14 @@ CASE("fab/3.1.4/reserved", SHOULD, RULES(FAB_PROP_RSVD), "Reserved bits of CAP a
         want_eq(t, "reserved bits of CSTS", property_get(q, PROP_CSTS) & CSTS_RESERVED, 0);
 }
 
-CASE("fab/3.1.4/crms", MUST, RULES(FAB_CRMS), "CAP.CRMS bit 0 is 1 from NVMe 2.0 on")
+CASE("fab/property/crms", MUST, RULES(FAB_CRMS), "CAP.CRMS bit 0 is 1 from NVMe 2.0 on")
 {
         require(t, caps(t)->io, "no I/O subsystem");
         require(t, caps(t)->vs >= NVME_VERSION(2, 0, 0), "CAP.CRMS came with NVMe 2.0");
         want(t, property_get(admin_queue(t), PROP_CAP) & CAP_CRMS_CRWMS, "CAP.CRMS bit 0 1", "0");
 }
 
-CASE("fab/3.1.4/crto", MUST, RULES(FAB_CRTO), "A controller that says CAP.CRMS has CRTO")
+CASE("fab/property/crto", MUST, RULES(FAB_CRTO), "A controller that says CAP.CRMS has CRTO")
 {
         require(t, caps(t)->io, "no I/O subsystem");
         require(t, CAP_CRMS(caps(t)->cap), "CAP.CRMS is 0");
@@ -56,7 +56,7 @@ CASE("fab/3.1.4/crto", MUST, RULES(FAB_CRTO), "A controller that says CAP.CRMS h
 
 /* --- enabling, resetting, shutting down */
 
-CASE("fab/3.5.2/ready", MUST, RULES(FAB_RDY), "CSTS.RDY follows CC.EN, both ways")
+CASE("fab/ready/ready", MUST, RULES(FAB_RDY), "CSTS.RDY follows CC.EN, both ways")
 {
         struct queue *q = admin_queue(t, .disabled = true);
 
@@ -65,7 +65,7 @@ CASE("fab/3.5.2/ready", MUST, RULES(FAB_RDY), "CSTS.RDY follows CC.EN, both ways
         set_cc(q, CC_RUN & ~CC_EN, CSTS_RDY, 0);
 }
 
-CASE("fab/3.5.2/ten-times", MUST, RULES(FAB_RDY), "A controller can be reset and enabled again")
+CASE("fab/ready/ten-times", MUST, RULES(FAB_RDY), "A controller can be reset and enabled again")
 {
         struct queue *q = admin_queue(t);
 
@@ -82,7 +82,7 @@ static void reset(struct queue *q)
         set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
 }
 
-CASE("fab/3.7.2/reset", MUST, RULES(FAB_RESET_CLEARS),
+CASE("fab/reset/controller", MUST, RULES(FAB_RESET_CLEARS),
      "A Controller Reset ends the I/O queues; the admin queue still takes Fabrics commands")
 {
         struct queue *q = io_queue(t);
@@ -98,7 +98,7 @@ CASE("fab/3.7.2/reset", MUST, RULES(FAB_RESET_CLEARS),
         expect_works(io_queue_of(q->admin));
 }
 
-CASE("fab/3.7.2/queues-gone", MUST, RULES(FAB_RESET_CLEARS),
+CASE("fab/reset/queues-gone", MUST, RULES(FAB_RESET_CLEARS),
      "An I/O queue from before a Controller Reset is none any more when the controller is enabled "
      "again")
 {
@@ -111,7 +111,7 @@ CASE("fab/3.7.2/queues-gone", MUST, RULES(FAB_RESET_CLEARS),
         expect_works(q->admin);
 }
 
-CASE("fab/3.7.2/aer-vanishes", MUST, RULES(FAB_RESET_CLEARS),
+CASE("fab/reset/aer-vanishes", MUST, RULES(FAB_RESET_CLEARS),
      "A Controller Reset takes an Asynchronous Event Request away without an answer")
 {
         struct queue *q = admin_queue(t);
@@ -121,7 +121,7 @@ CASE("fab/3.7.2/aer-vanishes", MUST, RULES(FAB_RESET_CLEARS),
         expect_silence(q, 50);
 }
 
-CASE("fab/3.7.2/aer-room", MUST, NO_RULE,
+CASE("fab/reset/aer-room", MUST, NO_RULE,
      "After a Controller Reset there is room for as many Asynchronous Event Requests as before it",
      .related = "nvmet keeps those from before")
 {
@@ -137,7 +137,7 @@ CASE("fab/3.7.2/aer-room", MUST, NO_RULE,
         expect_silence(q, 50);
 }
 
-CASE("fab/3.7.2/features", MUST, NO_RULE,
+CASE("fab/reset/features", MUST, NO_RULE,
      "A Controller Reset gives Asynchronous Event Configuration the value again that it began with")
 {
         struct queue *q = admin_queue(t);
@@ -150,21 +150,21 @@ CASE("fab/3.7.2/features", MUST, NO_RULE,
         want_eq(t, "Asynchronous Event Configuration", get_feature(q, FEAT_AEC), first);
 }
 
-CASE("fab/3.6.2/shutdown", MUST, RULES(FAB_SHST), "After a normal shutdown CSTS.SHST is 10b")
+CASE("fab/shutdown/normal", MUST, RULES(FAB_SHST), "After a normal shutdown CSTS.SHST is 10b")
 {
         struct queue *q = admin_queue(t);
 
         set_cc(q, CC_RUN | CC_SHN_NORMAL, 3 << 2, CSTS_SHST_COMPLETE);
 }
 
-CASE("fab/3.6.2/shutdown-abrupt", MUST, RULES(FAB_SHST), "... and after an abrupt one")
+CASE("fab/shutdown/abrupt", MUST, RULES(FAB_SHST), "... and after an abrupt one")
 {
         struct queue *q = admin_queue(t);
 
         set_cc(q, CC_RUN | CC_SHN_ABRUPT, 3 << 2, CSTS_SHST_COMPLETE);
 }
 
-CASE("fab/3.6.2/alone", MUST, NO_RULE,
+CASE("fab/shutdown/alone", MUST, NO_RULE,
      "Shutdown and Controller Reset of one controller are none of another of the same host")
 {
         struct queue *other = io_queue(t), *q = admin_queue(t);
@@ -178,7 +178,7 @@ CASE("fab/3.6.2/alone", MUST, NO_RULE,
                 property_get(other->admin, PROP_CSTS) & (CSTS_RDY | 3 << 2), CSTS_RDY);
 }
 
-CASE("fab/3.6.2/after-shutdown", MUST, RULES(FAB_SHUTDOWN),
+CASE("fab/shutdown/after", MUST, RULES(FAB_SHUTDOWN),
      "After shutdown only Fabrics commands are taken")
 {
         struct queue *q = admin_queue(t);
@@ -188,7 +188,7 @@ CASE("fab/3.6.2/after-shutdown", MUST, RULES(FAB_SHUTDOWN),
         expect_works(q);
 }
 
-CASE("fab/3.6.2/restart", MUST, RULES(FAB_SHST),
+CASE("fab/shutdown/restart", MUST, RULES(FAB_SHST),
      "After shutdown and a Controller Reset the controller can be enabled again")
 {
         struct queue *q = admin_queue(t);
@@ -201,7 +201,7 @@ CASE("fab/3.6.2/restart", MUST, RULES(FAB_SHST),
 
 /* --- which command when */
 
-CASE("fab/3.3.2.3/connect-first", MUST, RULES(FAB_FIRST_CONNECT),
+CASE("fab/connect/first", MUST, RULES(FAB_FIRST_CONNECT),
      "A Property Get before Connect is refused")
 {
         struct queue *q = bare_queue(t);
@@ -209,15 +209,14 @@ CASE("fab/3.3.2.3/connect-first", MUST, RULES(FAB_FIRST_CONNECT),
         expect_refusal(q, send_property_get(q, PROP_VS, PROP_ATTRIB_4));
 }
 
-CASE("fab/3.3.2.3/connect-first-io", MUST, RULES(FAB_FIRST_CONNECT),
-     "A Read before Connect is refused")
+CASE("fab/connect/first-io", MUST, RULES(FAB_FIRST_CONNECT), "A Read before Connect is refused")
 {
         struct queue *q = bare_queue(t);
 
         expect_refusal(q, send_read(q));
 }
 
-CASE("fab/3.3.2.3/connect-first-write", MUST, RULES(FAB_FIRST_CONNECT),
+CASE("fab/connect/first-write", MUST, RULES(FAB_FIRST_CONNECT),
      "A command with in-capsule data before Connect is refused")
 {
         struct queue *q = bare_queue(t);
@@ -226,7 +225,7 @@ CASE("fab/3.3.2.3/connect-first-write", MUST, RULES(FAB_FIRST_CONNECT),
                        send_cmd(q, .opc = NVME_WRITE, .nsid = 1, .bytes = 512, .in_capsule = true));
 }
 
-CASE("fab/3.3.2.3/enabled", MUST, RULES(FAB_ENABLED),
+CASE("fab/ready/enabled", MUST, RULES(FAB_ENABLED),
      "Identify while CC.EN is 0 is refused, Property Get is not")
 {
         struct queue *q = admin_queue(t, .disabled = true);
@@ -235,7 +234,7 @@ CASE("fab/3.3.2.3/enabled", MUST, RULES(FAB_ENABLED),
         expect_works(q);
 }
 
-CASE("fab/3.1.2/create-queue", MUST, RULES(FAB_OPCODE),
+CASE("fab/command/create-queue", MUST, RULES(FAB_OPCODE),
      "Create and Delete I/O Queue do not exist over fabrics")
 {
         static const uint8_t opcodes[] = { NVME_CREATE_SQ, NVME_CREATE_CQ, NVME_DELETE_SQ,
@@ -247,7 +246,7 @@ CASE("fab/3.1.2/create-queue", MUST, RULES(FAB_OPCODE),
         expect_works(q);
 }
 
-CASE("fab/3.1.2/admin-opcode", MUST, RULES(FAB_OPCODE), "An unassigned admin opcode is refused")
+CASE("fab/command/admin-opcode", MUST, RULES(FAB_OPCODE), "An unassigned admin opcode is refused")
 {
         struct queue *q = admin_queue(t);
 
@@ -255,7 +254,7 @@ CASE("fab/3.1.2/admin-opcode", MUST, RULES(FAB_OPCODE), "An unassigned admin opc
         expect_works(q);
 }
 
-CASE("fab/3.1.2/io-opcode", MUST, RULES(FAB_OPCODE), "An unassigned I/O opcode is refused")
+CASE("fab/command/io-opcode", MUST, RULES(FAB_OPCODE), "An unassigned I/O opcode is refused")
 {
         struct queue *q = io_queue(t);
 
@@ -263,7 +262,7 @@ CASE("fab/3.1.2/io-opcode", MUST, RULES(FAB_OPCODE), "An unassigned I/O opcode i
         expect_works(q);
 }
 
-CASE("fab/3.2.1/nsid", MUST, RULES(FAB_NSID),
+CASE("fab/nsid/invalid", MUST, RULES(FAB_NSID),
      "A Read of namespace 0 or FFFFFFFEh, and a Flush of that one, is refused, and nothing else is")
 {
         struct queue *q = io_queue(t);
@@ -282,7 +281,7 @@ static bool is_active(const uint8_t *list, uint32_t nsid)
         return false;
 }
 
-CASE("fab/3.2.1/nsid-inactive", MUST, RULES(FAB_NSID),
+CASE("fab/nsid/inactive", MUST, RULES(FAB_NSID),
      "A Read is refused of an NSID that no namespace has: the next one, 256 more than ours, "
      "FFFFFFFFh")
 {
@@ -296,7 +295,7 @@ CASE("fab/3.2.1/nsid-inactive", MUST, RULES(FAB_NSID),
         expect_works(q);
 }
 
-CASE("fab/3.2.1/nsid-write", MUST, RULES(FAB_NSID),
+CASE("fab/nsid/write", MUST, RULES(FAB_NSID),
      "A Write to a namespace that is not there is refused, its data in the capsule or not",
      .writes = true)
 {
@@ -317,7 +316,7 @@ static struct reply flush(struct queue *q)
         return expect_success(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(q->t)->nsid));
 }
 
-CASE("fab/3.3.2/sqhd", MUST, RULES(FAB_SQHD),
+CASE("fab/queue/sqhd", MUST, RULES(FAB_SQHD),
      "SQHD moves on by one for each command, modulo the queue's size")
 {
         struct queue *q = io_queue(t, .sqsize = 3);
@@ -331,7 +330,7 @@ CASE("fab/3.3.2/sqhd", MUST, RULES(FAB_SQHD),
         }
 }
 
-CASE("fab/3.3.2/sqhd-overtaking", MUST, RULES(FAB_SQHD),
+CASE("fab/queue/sqhd-overtaking", MUST, RULES(FAB_SQHD),
      "SQHD does not go back, whatever response passes those of long Reads")
 {
         struct queue *q = io_queue(t);
@@ -346,7 +345,7 @@ CASE("fab/3.3.2/sqhd-overtaking", MUST, RULES(FAB_SQHD),
 }
 
 /* 3.3.2.6 speaks of a controller that detects it: one with room for more never sees the queue full. */
-CASE("fab/3.3.2/overrun", INFO, RULES(FAB_OVERRUN),
+CASE("fab/queue/overrun", INFO, RULES(FAB_OVERRUN),
      "A host that overruns its queue loses the association", .writes = true, .slow = true,
      .tcp_only = true)
 {
@@ -358,7 +357,7 @@ CASE("fab/3.3.2/overrun", INFO, RULES(FAB_OVERRUN),
         expect_end(q->admin, 0);
 }
 
-CASE("fab/3.3.2/full", MUST, RULES(FAB_ANSWERED), "A queue of n entries holds n - 1 commands",
+CASE("fab/queue/full", MUST, RULES(FAB_ANSWERED), "A queue of n entries holds n - 1 commands",
      .writes = true)
 {
         struct queue *q = io_queue(t, .sqsize = 7);
@@ -372,7 +371,7 @@ CASE("fab/3.3.2/full", MUST, RULES(FAB_ANSWERED), "A queue of n entries holds n 
         expect_works(q);
 }
 
-CASE("fab/3.3.2/room", MUST, RULES(FAB_ANSWERED),
+CASE("fab/queue/room", MUST, RULES(FAB_ANSWERED),
      "As many commands as SQHD says there is room for are taken, also while others wait for data",
      .writes = true, .tcp_only = true)
 {
@@ -394,7 +393,7 @@ CASE("fab/3.3.2/room", MUST, RULES(FAB_ANSWERED),
         expect_works(q);
 }
 
-CASE("fab/3.3/answered", MUST, RULES(FAB_ANSWERED),
+CASE("fab/queue/answered", MUST, RULES(FAB_ANSWERED),
      "Reads and Flushes that run together are all answered, and once")
 {
         struct queue *q = io_queue(t);
@@ -409,7 +408,7 @@ CASE("fab/3.3/answered", MUST, RULES(FAB_ANSWERED),
         expect_silence(q, 30);
 }
 
-CASE("fab/3.3.3/cid-bits", MUST, RULES(FAB_ANSWERED),
+CASE("fab/queue/cid-bits", MUST, RULES(FAB_ANSWERED),
      "Commands whose CIDs differ in any of their 16 bits are told apart")
 {
         static const uint16_t cid[] = { 0x0000, 0x0040, 0x0100, 0x0140, 0x1000, 0x7fff, 0x8000 };
@@ -425,7 +424,7 @@ CASE("fab/3.3.3/cid-bits", MUST, RULES(FAB_ANSWERED),
         expect_silence(q, 30);
 }
 
-CASE("fab/3.3.3/dw0-zero", MUST, RULES(FAB_CQE_ZERO),
+CASE("fab/queue/dw0-zero", MUST, RULES(FAB_CQE_ZERO),
      "Dwords 0 and 1 of responses that define no result are zero", .writes = true,
      .related = "CVE-2024-41079")
 {
@@ -438,7 +437,7 @@ CASE("fab/3.3.3/dw0-zero", MUST, RULES(FAB_CQE_ZERO),
 
 /* --- SGLs */
 
-CASE("fab/4.3.2/sgl-short-admin", MUST, RULES(FAB_SGL_SHORT),
+CASE("fab/sgl/short-admin", MUST, RULES(FAB_SGL_SHORT),
      "Identify into an SGL of 2048 bytes is refused")
 {
         struct queue *q = admin_queue(t);
@@ -447,7 +446,7 @@ CASE("fab/4.3.2/sgl-short-admin", MUST, RULES(FAB_SGL_SHORT),
         expect_works(q);
 }
 
-CASE("fab/4.3.2/sgl-short-read", MUST, RULES(FAB_SGL_SHORT),
+CASE("fab/sgl/short-read", MUST, RULES(FAB_SGL_SHORT),
      "A Read into an SGL shorter than its blocks is refused")
 {
         struct queue *q = io_queue(t);
@@ -456,7 +455,7 @@ CASE("fab/4.3.2/sgl-short-read", MUST, RULES(FAB_SGL_SHORT),
         expect_works(q);
 }
 
-CASE("fab/4.3.2/sgl-short-write", MUST, RULES(FAB_SGL_SHORT),
+CASE("fab/sgl/short-write", MUST, RULES(FAB_SGL_SHORT),
      "A Write from an SGL shorter than its blocks is refused", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -466,7 +465,7 @@ CASE("fab/4.3.2/sgl-short-write", MUST, RULES(FAB_SGL_SHORT),
         expect_works(q);
 }
 
-CASE("fab/4.3.2/sgl-short-capsule", MUST, RULES(FAB_SGL_SHORT),
+CASE("fab/sgl/short-capsule", MUST, RULES(FAB_SGL_SHORT),
      "A Write of two blocks with the data of one in its capsule is refused", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -480,7 +479,7 @@ CASE("fab/4.3.2/sgl-short-capsule", MUST, RULES(FAB_SGL_SHORT),
         expect_works(q);
 }
 
-CASE("fab/4.3.2/sgl-long-admin", SHOULD, RULES(FAB_SGL_LONG),
+CASE("fab/sgl/long-admin", SHOULD, RULES(FAB_SGL_LONG),
      "Identify into an SGL of 8192 bytes is taken")
 {
         struct queue *q = admin_queue(t);
@@ -489,7 +488,7 @@ CASE("fab/4.3.2/sgl-long-admin", SHOULD, RULES(FAB_SGL_LONG),
                             .sgl_len = 8192));
 }
 
-CASE("fab/4.3.2/sgl-long-read", SHOULD, RULES(FAB_SGL_LONG),
+CASE("fab/sgl/long-read", SHOULD, RULES(FAB_SGL_LONG),
      "A Read into an SGL longer than its blocks is taken")
 {
         struct queue *q = io_queue(t);
@@ -497,7 +496,7 @@ CASE("fab/4.3.2/sgl-long-read", SHOULD, RULES(FAB_SGL_LONG),
         succeed(q, send_read(q, .bytes = KIB(8), .sgl_len = KIB(16)));
 }
 
-CASE("fab/4.3.2/sgl-huge", MUST, NO_RULE,
+CASE("fab/sgl/huge", MUST, NO_RULE,
      "A Write whose SGL claims FFFFFFFFh bytes is refused or served, but not waited for",
      .writes = true, .tcp_only = true, .related = "nvmet 4a3f00262a04, 737a3b535247")
 {

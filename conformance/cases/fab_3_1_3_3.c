@@ -20,13 +20,13 @@ static const struct disc_entry *entries(const struct disc_header *h)
         return (const struct disc_entry *)(h + 1);
 }
 
-CASE("fab/3.1.3.3/connect", MUST, RULES(FAB_ANSWERED),
+CASE("fab/discovery/connect", MUST, RULES(FAB_ANSWERED),
      "The discovery service is reached by its well-known NQN", .discovery = true)
 {
         expect_works(discovery_queue(t));
 }
 
-CASE("fab/3.1.3.3/log-header", MUST, RULES(DISC_HEADER),
+CASE("fab/discovery/log-header", MUST, RULES(DISC_HEADER),
      "The discovery log has RECFMT 0 and as many entries as NUMREC says", .discovery = true)
 {
         uint64_t n;
@@ -38,7 +38,7 @@ CASE("fab/3.1.3.3/log-header", MUST, RULES(DISC_HEADER),
                 want(t, entries(h)[i].trtype != 0, "an entry", "zeroes in its place");
 }
 
-CASE("fab/3.1.3.3/log-entry", MUST, RULES(DISC_ENTRY),
+CASE("fab/discovery/log-entry", MUST, RULES(DISC_ENTRY),
      "Entries have assigned types, an NQN that ends, and ASQSZ of 32 at least", .discovery = true)
 {
         uint64_t n;
@@ -57,7 +57,7 @@ CASE("fab/3.1.3.3/log-entry", MUST, RULES(DISC_ENTRY),
         }
 }
 
-CASE("tcp/3.1.1/trsvcid", MUST, RULES(DISC_TRSVCID), "TRSVCID of TCP entries is a decimal port",
+CASE("tcp/discovery/trsvcid", MUST, RULES(DISC_TRSVCID), "TRSVCID of TCP entries is a decimal port",
      .discovery = true)
 {
         uint64_t n;
@@ -74,7 +74,7 @@ CASE("tcp/3.1.1/trsvcid", MUST, RULES(DISC_TRSVCID), "TRSVCID of TCP entries is 
         }
 }
 
-CASE("tcp/3.1.1/tsas", MUST, RULES(DISC_TSAS),
+CASE("tcp/discovery/tsas", MUST, RULES(DISC_TSAS),
      "TSAS of TCP entries has SECTYPE 0, 1 or 2, and zeroes", .discovery = true)
 {
         static const uint8_t zeroes[255];
@@ -91,7 +91,7 @@ CASE("tcp/3.1.1/tsas", MUST, RULES(DISC_TSAS),
         }
 }
 
-CASE("fab/3.1.3.3/genctr", MUST, RULES(DISC_GENCTR), "GENCTR stays as it is while the log does",
+CASE("fab/discovery/genctr", MUST, RULES(DISC_GENCTR), "GENCTR stays as it is while the log does",
      .discovery = true, .related = "blktests nvme/030")
 {
         uint64_t n, before = le64_get(read_log(discovery_queue(t), &n)->genctr);
@@ -101,7 +101,7 @@ CASE("fab/3.1.3.3/genctr", MUST, RULES(DISC_GENCTR), "GENCTR stays as it is whil
                 want_eq(t, "GENCTR", le64_get(read_log(q, &n)->genctr), before);
 }
 
-CASE("fab/3.1.3.3/log-offsets", MUST, RULES(DISC_OFFSETS),
+CASE("fab/discovery/log-offsets", MUST, RULES(DISC_OFFSETS),
      "The log in pieces, by rising offsets, is the log", .discovery = true)
 {
         struct queue *q = discovery_queue(t);
@@ -113,7 +113,7 @@ CASE("fab/3.1.3.3/log-offsets", MUST, RULES(DISC_OFFSETS),
                            512);
 }
 
-CASE("fab/3.1.3.3/listed", SHOULD, RULES(DISC_LISTED),
+CASE("fab/discovery/listed", SHOULD, RULES(DISC_LISTED),
      "The subsystem that is tested is in the discovery log", .discovery = true)
 {
         uint64_t n;
@@ -133,7 +133,7 @@ static const struct disc_entry *our_entry(struct t *t)
         return &caps(t)->entry;
 }
 
-CASE("fab/3.1.3.3/entry-cntlid", MUST, NO_RULE,
+CASE("fab/discovery/entry-cntlid", MUST, NO_RULE,
      "CNTLID of the entry is FFFFh where CNTLIDs are dynamic, another one where they are static")
 {
         uint16_t cntlid = le16_get(our_entry(t)->cntlid);
@@ -143,7 +143,7 @@ CASE("fab/3.1.3.3/entry-cntlid", MUST, NO_RULE,
              cntlid);
 }
 
-CASE("fab/3.1.3.3/entry-asqsz", MUST, NO_RULE,
+CASE("fab/discovery/entry-asqsz", MUST, NO_RULE,
      "An admin queue may have as many entries as ASQSZ of the discovery entry says")
 {
         uint16_t sqsize = (uint16_t)(le16_get(our_entry(t)->asqsz) - 1);
@@ -151,7 +151,7 @@ CASE("fab/3.1.3.3/entry-asqsz", MUST, NO_RULE,
         expect_works(admin_queue(t, .sqsize = sqsize, .judged = true));
 }
 
-CASE("fab/3.1.3.3/one-entry", MUST, RULES(DISC_ONE_DYNAMIC),
+CASE("fab/discovery/one-entry", MUST, RULES(DISC_ONE_DYNAMIC),
      "A subsystem of the dynamic model has one entry for a port and address", .discovery = true)
 {
         uint64_t n;
@@ -164,7 +164,7 @@ CASE("fab/3.1.3.3/one-entry", MUST, RULES(DISC_ONE_DYNAMIC),
                              entries(h)[i].subnqn);
 }
 
-CASE("fab/3.1.3.3/persistent", MUST, RULES(DISC_PERSISTENT),
+CASE("fab/discovery/persistent", MUST, RULES(DISC_PERSISTENT),
      "A discovery controller that grants KATO takes Keep Alive and AER; else it refuses Connect",
      .discovery = true)
 {
@@ -181,7 +181,7 @@ CASE("fab/3.1.3.3/persistent", MUST, RULES(DISC_PERSISTENT),
         expect_silence(q, 100);
 }
 
-CASE("fab/3.1.3.3/no-io-queues", MUST, RULES(FAB_DISC_IO),
+CASE("fab/discovery/no-io-queues", MUST, RULES(FAB_DISC_IO),
      "Connect of an I/O queue to a discovery controller is refused", .discovery = true)
 {
         struct queue *q = join(discovery_queue(t));
@@ -189,7 +189,7 @@ CASE("fab/3.1.3.3/no-io-queues", MUST, RULES(FAB_DISC_IO),
         expect_refusal(q, send_connect(q));
 }
 
-CASE("fab/3.1.3.3/disconnect", MUST, RULES(FAB_DISCONNECT_ADMIN),
+CASE("fab/discovery/disconnect", MUST, RULES(FAB_DISCONNECT_ADMIN),
      "Disconnect to a discovery controller is refused", .discovery = true)
 {
         struct queue *q = discovery_queue(t);
@@ -198,7 +198,7 @@ CASE("fab/3.1.3.3/disconnect", MUST, RULES(FAB_DISCONNECT_ADMIN),
         expect_works(q);
 }
 
-CASE("fab/3.1.3.3/prohibited", MUST, RULES(DISC_PROHIBITED),
+CASE("fab/discovery/prohibited", MUST, RULES(DISC_PROHIBITED),
      "Namespace, firmware, format, security and sanitize commands are refused", .discovery = true)
 {
         static const uint8_t opcodes[] = { 0x0d, 0x10, 0x11, 0x15, 0x80, 0x81, 0x84 };
@@ -209,7 +209,7 @@ CASE("fab/3.1.3.3/prohibited", MUST, RULES(DISC_PROHIBITED),
         expect_works(q);
 }
 
-CASE("fab/3.1.3.3/prohibited-logs", MUST, RULES(DISC_LOGS),
+CASE("fab/discovery/prohibited-logs", MUST, RULES(DISC_LOGS),
      "SMART / Health, Firmware Slot and Changed Namespaces can't be read", .discovery = true)
 {
         static const uint8_t logs[] = { LOG_SMART, LOG_FW_SLOT, LOG_CHANGED_NS };
@@ -220,7 +220,7 @@ CASE("fab/3.1.3.3/prohibited-logs", MUST, RULES(DISC_LOGS),
         expect_works(q);
 }
 
-CASE("fab/3.1.3.3/prohibited-features", MUST, RULES(DISC_FEATURES),
+CASE("fab/discovery/prohibited-features", MUST, RULES(DISC_FEATURES),
      "A discovery controller has neither Number of Queues nor Host Identifier", .discovery = true)
 {
         struct queue *q = discovery_queue(t);
@@ -231,7 +231,7 @@ CASE("fab/3.1.3.3/prohibited-features", MUST, RULES(DISC_FEATURES),
         expect_works(q);
 }
 
-CASE("fab/3.1.3.3/cap", MUST, RULES(FAB_CAP_DISC),
+CASE("fab/discovery/cap", MUST, RULES(FAB_CAP_DISC),
      "CAP of a discovery controller has MPSMIN, MPSMAX, NSSRS and AMS 0, CSS should have bit 0 "
      "alone",
      .discovery = true)
@@ -244,8 +244,8 @@ CASE("fab/3.1.3.3/cap", MUST, RULES(FAB_CAP_DISC),
                 lenient(t, "CSS 1", "CSS %Xh", CAP_CSS(cap));
 }
 
-CASE("fab/3.1.3.3/cntrltype", MUST, RULES(ID_CNTRLTYPE), "CNTRLTYPE of a discovery controller is 2",
-     .discovery = true)
+CASE("fab/discovery/cntrltype", MUST, RULES(ID_CNTRLTYPE),
+     "CNTRLTYPE of a discovery controller is 2", .discovery = true)
 {
         struct queue *q = discovery_queue(t);
         const struct id_ctrl *id = identify_ctrl(q);
@@ -254,7 +254,7 @@ CASE("fab/3.1.3.3/cntrltype", MUST, RULES(ID_CNTRLTYPE), "CNTRLTYPE of a discove
         want_eq(t, "CNTRLTYPE", id->cntrltype, CNTRLTYPE_DISCOVERY);
 }
 
-CASE("fab/3.1.3.3/subnqn", MUST, RULES(ID_SUBNQN),
+CASE("fab/discovery/subnqn", MUST, RULES(ID_SUBNQN),
      "SUBNQN of a discovery controller is the well-known NQN or its service's own",
      .discovery = true)
 {
@@ -263,7 +263,7 @@ CASE("fab/3.1.3.3/subnqn", MUST, RULES(ID_SUBNQN),
         want(t, nqn_valid(id->subnqn, sizeof(id->subnqn), false), "an NQN", "%.223s", id->subnqn);
 }
 
-CASE("fab/3.1.3.3/log-beyond", MUST, RULES(LOG_OFFSET), "The log from behind its end is refused",
+CASE("fab/discovery/log-beyond", MUST, RULES(LOG_OFFSET), "The log from behind its end is refused",
      .discovery = true)
 {
         struct queue *q = discovery_queue(t);
@@ -272,7 +272,7 @@ CASE("fab/3.1.3.3/log-beyond", MUST, RULES(LOG_OFFSET), "The log from behind its
         expect_works(q);
 }
 
-CASE("fab/3.1.3.3/connect-storm", MUST, NO_RULE,
+CASE("fab/discovery/connect-storm", MUST, NO_RULE,
      "50 discoveries whose connection ends in the middle: the service goes on", .discovery = true,
      .related = "SPDK #1996")
 {

@@ -32,14 +32,14 @@ static void expect_expiry(struct queue *admin, uint32_t kato)
         expect_end_within(admin, 2 * kato + le16_get(caps(admin->t)->id.cqt) + LATE);
 }
 
-CASE("fab/3.9/command", MUST, RULES(KA_COMMAND), "Keep Alive succeeds")
+CASE("fab/keep-alive/command", MUST, RULES(KA_COMMAND), "Keep Alive succeeds")
 {
         struct queue *q = admin_queue(t);
 
         expect_success(q, send_cmd(q, .opc = NVME_KEEP_ALIVE));
 }
 
-CASE("fab/3.9/round-up", MUST, RULES(KA_ROUND),
+CASE("fab/keep-alive/round-up", MUST, RULES(KA_ROUND),
      "KATO of Connect is rounded up to the granularity that KAS says")
 {
         uint32_t grain = le16_get(caps(t)->id.kas) * 100u;
@@ -50,7 +50,7 @@ CASE("fab/3.9/round-up", MUST, RULES(KA_ROUND),
         want(t, kato >= 123456 && kato % grain == 0, "123456 ms, rounded up", "%u ms", kato);
 }
 
-CASE("fab/3.9/round-up-feature", MUST, RULES(KA_ROUND), "... and so is that of Set Features")
+CASE("fab/keep-alive/round-up-feature", MUST, RULES(KA_ROUND), "... and so is that of Set Features")
 {
         uint32_t grain = le16_get(caps(t)->id.kas) * 100u, kato;
         struct queue *q = admin_queue(t);
@@ -61,7 +61,7 @@ CASE("fab/3.9/round-up-feature", MUST, RULES(KA_ROUND), "... and so is that of S
         want(t, kato >= 654321 && kato % grain == 0, "654321 ms, rounded up", "%u ms", kato);
 }
 
-CASE("fab/3.9/zero", MUST, RULES(KA_ZERO),
+CASE("fab/keep-alive/zero", MUST, RULES(KA_ZERO),
      "Set Features with KATO 0 is refused, and the old value stays")
 {
         struct queue *q = admin_queue(t, .kato = 60000);
@@ -72,7 +72,7 @@ CASE("fab/3.9/zero", MUST, RULES(KA_ZERO),
                 want_eq(t, "KATO", get_feature(q, FEAT_KATO), before);
 }
 
-CASE("fab/3.9/expiry", MUST, RULES(KA_EXPIRY),
+CASE("fab/keep-alive/expiry", MUST, RULES(KA_EXPIRY),
      "When the Keep Alive timer runs out all connections of the association are closed",
      .slow = true)
 {
@@ -83,7 +83,7 @@ CASE("fab/3.9/expiry", MUST, RULES(KA_EXPIRY),
         expect_end(q, 500);
 }
 
-CASE("fab/3.9/sooner", MUST, RULES(KA_EXPIRY),
+CASE("fab/keep-alive/sooner", MUST, RULES(KA_EXPIRY),
      "A shorter KATO of Set Features counts from there on", .slow = true)
 {
         struct queue *q = admin_queue(t);
@@ -92,7 +92,7 @@ CASE("fab/3.9/sooner", MUST, RULES(KA_EXPIRY),
         expect_expiry(q, soon(q));
 }
 
-CASE("fab/3.9/expiry-alone", MUST, RULES(KA_EXPIRY),
+CASE("fab/keep-alive/expiry-alone", MUST, RULES(KA_EXPIRY),
      "... and those of another association of the same host are not", .slow = true)
 {
         uint32_t kato;
@@ -103,7 +103,7 @@ CASE("fab/3.9/expiry-alone", MUST, RULES(KA_EXPIRY),
 }
 
 /* 2.4 intervals: a timer that runs faster than KATO says has run out. */
-CASE("fab/3.9/alive", MUST, RULES(KA_ALIVE),
+CASE("fab/keep-alive/alive", MUST, RULES(KA_ALIVE),
      "With a Keep Alive before each KATO is over the association lives on", .slow = true)
 {
         uint32_t kato;
@@ -116,7 +116,7 @@ CASE("fab/3.9/alive", MUST, RULES(KA_ALIVE),
         expect_works(q);
 }
 
-CASE("fab/3.9/traffic", MUST, RULES(KA_ALIVE),
+CASE("fab/keep-alive/traffic", MUST, RULES(KA_ALIVE),
      "With traffic based Keep Alive (CTRATT bit 6) Reads keep the association alive", .slow = true)
 {
         uint32_t kato;

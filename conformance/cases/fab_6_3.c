@@ -6,7 +6,7 @@
 
 /* --- the admin queue */
 
-CASE("fab/6.3/admin", SHOULD, RULES(FAB_CONNECT_RSVD),
+CASE("fab/connect/admin", SHOULD, RULES(FAB_CONNECT_RSVD),
      "Connect on the admin queue returns a CNTLID from 1 to FFEFh, and else zeroes")
 {
         struct queue *q = bare_queue(t);
@@ -15,7 +15,7 @@ CASE("fab/6.3/admin", SHOULD, RULES(FAB_CONNECT_RSVD),
         want(t, cntlid >= CNTLID_MIN && cntlid <= CNTLID_MAX, "CNTLID 1 to FFEFh", "%Xh", cntlid);
 }
 
-CASE("fab/6.3/failure-reserved", SHOULD, RULES(FAB_CONNECT_RSVD),
+CASE("fab/connect/failure-reserved", SHOULD, RULES(FAB_CONNECT_RSVD),
      "A Connect that fails returns nothing but IPO and IATTR")
 {
         struct queue *q = bare_queue(t);
@@ -23,7 +23,7 @@ CASE("fab/6.3/failure-reserved", SHOULD, RULES(FAB_CONNECT_RSVD),
         expect_resp(q, send_connect(q, .sqsize = 0));
 }
 
-CASE("fab/6.3/two-associations", MUST, NO_RULE,
+CASE("fab/connect/two-associations", MUST, NO_RULE,
      "A host may have two associations, and each has a controller of its own")
 {
         struct queue *a = admin_queue(t), *b = admin_queue(t);
@@ -33,7 +33,7 @@ CASE("fab/6.3/two-associations", MUST, NO_RULE,
         expect_works(b);
 }
 
-CASE("fab/6.3/psdt", MUST, RULES(FAB_ANSWERED),
+CASE("fab/connect/psdt", MUST, RULES(FAB_ANSWERED),
      "PSDT 10b and 00b are taken in Connect as well as the 01b that hosts send")
 {
         static const uint8_t flags[] = { 0x80, 0x00 };
@@ -46,14 +46,14 @@ CASE("fab/6.3/psdt", MUST, RULES(FAB_ANSWERED),
         }
 }
 
-CASE("fab/6.3/recfmt", MUST, RULES(FAB_CONNECT_RECFMT), "Connect with RECFMT 1 is refused")
+CASE("fab/connect/recfmt", MUST, RULES(FAB_CONNECT_RECFMT), "Connect with RECFMT 1 is refused")
 {
         struct queue *q = bare_queue(t);
 
         expect_refusal(q, send_connect(q, .recfmt = 1));
 }
 
-CASE("fab/6.3/recfmt-io", MUST, RULES(FAB_CONNECT_RECFMT),
+CASE("fab/connect/recfmt-io", MUST, RULES(FAB_CONNECT_RECFMT),
      "Connect of an I/O queue with RECFMT 0100h is refused")
 {
         struct queue *q = join(admin_queue(t));
@@ -61,7 +61,7 @@ CASE("fab/6.3/recfmt-io", MUST, RULES(FAB_CONNECT_RECFMT),
         expect_refusal(q, send_connect(q, .recfmt = 0x0100));
 }
 
-CASE("fab/6.3/sqsize-0", MUST, RULES(FAB_CONNECT_SQSIZE_ZERO),
+CASE("fab/connect/sqsize-0", MUST, RULES(FAB_CONNECT_SQSIZE_ZERO),
      "Connect with SQSIZE 0 (one entry) is refused", .related = "nvmet bb1cc74790eb")
 {
         struct queue *q = bare_queue(t);
@@ -69,7 +69,7 @@ CASE("fab/6.3/sqsize-0", MUST, RULES(FAB_CONNECT_SQSIZE_ZERO),
         expect_refusal(q, send_connect(q, .sqsize = 0));
 }
 
-CASE("fab/6.3/sqsize-0-io", MUST, RULES(FAB_CONNECT_SQSIZE_ZERO),
+CASE("fab/connect/sqsize-0-io", MUST, RULES(FAB_CONNECT_SQSIZE_ZERO),
      "Connect of an I/O queue with SQSIZE 0 is refused", .related = "nvmet bb1cc74790eb")
 {
         struct queue *q = join(admin_queue(t));
@@ -77,7 +77,7 @@ CASE("fab/6.3/sqsize-0-io", MUST, RULES(FAB_CONNECT_SQSIZE_ZERO),
         expect_refusal(q, send_connect(q, .sqsize = 0));
 }
 
-CASE("fab/6.3/sqsize-max-io", MUST, RULES(FAB_CONNECT_SQSIZE_MAX),
+CASE("fab/connect/sqsize-max-io", MUST, RULES(FAB_CONNECT_SQSIZE_MAX),
      "Connect of an I/O queue with SQSIZE above CAP.MQES is refused")
 {
         struct queue *q = join(admin_queue(t));
@@ -86,7 +86,7 @@ CASE("fab/6.3/sqsize-max-io", MUST, RULES(FAB_CONNECT_SQSIZE_MAX),
         expect_refusal(q, send_connect(q, .sqsize = (uint16_t)(CAP_MQES(caps(t)->cap) + 1)));
 }
 
-CASE("fab/6.3/sqsize-mqes", MUST, RULES(FAB_CAP),
+CASE("fab/connect/sqsize-mqes", MUST, RULES(FAB_CAP),
      "An I/O queue may be as long as CAP.MQES says, and as short as two entries")
 {
         struct queue *q = io_queue(t, .sqsize = CAP_MQES(caps(t)->cap), .judged = true);
@@ -95,14 +95,14 @@ CASE("fab/6.3/sqsize-mqes", MUST, RULES(FAB_CAP),
         expect_works(io_queue_of(q->admin, .qid = 2, .sqsize = 1, .judged = true));
 }
 
-CASE("fab/6.3/admin-32", MUST, RULES(FAB_ANSWERED), "An admin queue may have 32 entries")
+CASE("fab/connect/admin-32", MUST, RULES(FAB_ANSWERED), "An admin queue may have 32 entries")
 {
         expect_works(admin_queue(t, .sqsize = 31, .judged = true));
 }
 
 /* --- CNTLID */
 
-CASE("fab/6.3/cntlid-dynamic", MUST, RULES(FAB_CONNECT_CNTLID_DYN),
+CASE("fab/connect/cntlid-dynamic", MUST, RULES(FAB_CONNECT_CNTLID_DYN),
      "Connect to a given CNTLID is refused where CNTLIDs are dynamic")
 {
         struct queue *q = bare_queue(t);
@@ -111,7 +111,7 @@ CASE("fab/6.3/cntlid-dynamic", MUST, RULES(FAB_CONNECT_CNTLID_DYN),
         expect_refusal(q, send_connect(q, .cntlid = 1));
 }
 
-CASE("fab/6.3/cntlid-static", MUST, RULES(FAB_CONNECT_CNTLID_DYN),
+CASE("fab/connect/cntlid-static", MUST, RULES(FAB_CONNECT_CNTLID_DYN),
      "Connect to CNTLID FFFEh (any static one) is refused where CNTLIDs are dynamic")
 {
         struct queue *q = bare_queue(t);
@@ -120,7 +120,7 @@ CASE("fab/6.3/cntlid-static", MUST, RULES(FAB_CONNECT_CNTLID_DYN),
         expect_refusal(q, send_connect(q, .cntlid = CNTLID_STATIC));
 }
 
-CASE("fab/6.3/cntlid-reserved", MUST, RULES(FAB_CONNECT_CNTLID_DYN),
+CASE("fab/connect/cntlid-reserved", MUST, RULES(FAB_CONNECT_CNTLID_DYN),
      "Connect to the reserved CNTLID FFF0h is refused")
 {
         struct queue *q = bare_queue(t);
@@ -128,7 +128,7 @@ CASE("fab/6.3/cntlid-reserved", MUST, RULES(FAB_CONNECT_CNTLID_DYN),
         expect_refusal(q, send_connect(q, .cntlid = 0xfff0));
 }
 
-CASE("fab/6.3/cntlid-io", MUST, RULES(FAB_CONNECT_CNTLID_IO),
+CASE("fab/connect/cntlid-io", MUST, RULES(FAB_CONNECT_CNTLID_IO),
      "Connect of an I/O queue to a CNTLID that is not its association's is refused")
 {
         struct queue *q = join(admin_queue(t));
@@ -136,7 +136,7 @@ CASE("fab/6.3/cntlid-io", MUST, RULES(FAB_CONNECT_CNTLID_IO),
         expect_refusal(q, send_connect(q, .cntlid = q->admin->cntlid ^ 0x4000));
 }
 
-CASE("fab/6.3/cntlid-io-ffffh", MUST, RULES(FAB_CONNECT_CNTLID_IO),
+CASE("fab/connect/cntlid-io-ffffh", MUST, RULES(FAB_CONNECT_CNTLID_IO),
      "Connect of an I/O queue to CNTLID FFFFh is refused")
 {
         struct queue *q = join(admin_queue(t));
@@ -155,7 +155,7 @@ static unsigned queues_of(struct queue *admin, unsigned most)
 
 /* The association that asks is there before the other one ends: their CNTLIDs differ. Each try has a
  * QID of its own, which no earlier one can have left in use. */
-CASE("fab/6.3/cntlid-gone", MUST, RULES(FAB_CONNECT_CNTLID_IO),
+CASE("fab/connect/cntlid-gone", MUST, RULES(FAB_CONNECT_CNTLID_IO),
      "Connect of an I/O queue to the controller of an association that has ended is refused")
 {
         struct queue *gone = admin_queue(t), *admin = admin_queue(t);
@@ -177,7 +177,7 @@ CASE("fab/6.3/cntlid-gone", MUST, RULES(FAB_CONNECT_CNTLID_IO),
 
 /* --- names */
 
-CASE("fab/6.3/subnqn-unknown", MUST, RULES(FAB_CONNECT_SUBNQN),
+CASE("fab/connect/subnqn-unknown", MUST, RULES(FAB_CONNECT_SUBNQN),
      "Connect to a subsystem that does not exist is refused")
 {
         struct queue *q = bare_queue(t);
@@ -185,7 +185,7 @@ CASE("fab/6.3/subnqn-unknown", MUST, RULES(FAB_CONNECT_SUBNQN),
         expect_refusal(q, send_connect(q, .subnqn = "nqn.2026-01.io.nvmfspec:no-such-subsystem"));
 }
 
-CASE("fab/6.3/subnqn-longer", MUST, RULES(FAB_CONNECT_SUBNQN),
+CASE("fab/connect/subnqn-longer", MUST, RULES(FAB_CONNECT_SUBNQN),
      "... to the end: what only begins like an NQN is another subsystem's")
 {
         struct queue *q = bare_queue(t);
@@ -203,7 +203,7 @@ static bool is_letter(char c)
         return (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
 }
 
-CASE("fab/6.3/subnqn-case", MUST, RULES(FAB_CONNECT_SUBNQN),
+CASE("fab/connect/subnqn-case", MUST, RULES(FAB_CONNECT_SUBNQN),
      "NQNs are compared byte by byte: another case of a letter is another subsystem")
 {
         struct queue *q = bare_queue(t);
@@ -217,7 +217,7 @@ CASE("fab/6.3/subnqn-case", MUST, RULES(FAB_CONNECT_SUBNQN),
         expect_refusal(q, send_connect(q, .data = &d));
 }
 
-CASE("fab/6.3/subnqn-no-nul", MUST, RULES(FAB_CONNECT_SUBNQN_SYNTAX),
+CASE("fab/connect/subnqn-no-nul", MUST, RULES(FAB_CONNECT_SUBNQN_SYNTAX),
      "Connect with a SUBNQN that fills all 256 bytes is refused", .related = "CVE-2023-6121")
 {
         struct queue *q = bare_queue(t);
@@ -228,7 +228,7 @@ CASE("fab/6.3/subnqn-no-nul", MUST, RULES(FAB_CONNECT_SUBNQN_SYNTAX),
         expect_refusal(q, send_connect(q, .data = &d));
 }
 
-CASE("fab/6.3/subnqn-224", MUST, RULES(FAB_CONNECT_SUBNQN_SYNTAX),
+CASE("fab/connect/subnqn-224", MUST, RULES(FAB_CONNECT_SUBNQN_SYNTAX),
      "Connect with a SUBNQN of 224 bytes is refused")
 {
         struct queue *q = bare_queue(t);
@@ -239,7 +239,7 @@ CASE("fab/6.3/subnqn-224", MUST, RULES(FAB_CONNECT_SUBNQN_SYNTAX),
         expect_refusal(q, send_connect(q, .data = &d));
 }
 
-CASE("fab/6.3/subnqn-empty", MUST, RULES(FAB_CONNECT_SUBNQN_SYNTAX),
+CASE("fab/connect/subnqn-empty", MUST, RULES(FAB_CONNECT_SUBNQN_SYNTAX),
      "Connect with an empty SUBNQN is refused")
 {
         struct queue *q = bare_queue(t);
@@ -247,7 +247,7 @@ CASE("fab/6.3/subnqn-empty", MUST, RULES(FAB_CONNECT_SUBNQN_SYNTAX),
         expect_refusal(q, send_connect(q, .subnqn = ""));
 }
 
-CASE("fab/6.3/hostnqn-no-nul", MUST, RULES(FAB_CONNECT_HOSTNQN_SYNTAX),
+CASE("fab/connect/hostnqn-no-nul", MUST, RULES(FAB_CONNECT_HOSTNQN_SYNTAX),
      "Connect with a HOSTNQN that fills all 256 bytes is refused", .related = "CVE-2023-6121")
 {
         struct queue *q = bare_queue(t);
@@ -258,7 +258,7 @@ CASE("fab/6.3/hostnqn-no-nul", MUST, RULES(FAB_CONNECT_HOSTNQN_SYNTAX),
         expect_refusal(q, send_connect(q, .data = &d));
 }
 
-CASE("fab/6.3/hostnqn-empty", MUST, RULES(FAB_CONNECT_HOSTNQN_SYNTAX),
+CASE("fab/connect/hostnqn-empty", MUST, RULES(FAB_CONNECT_HOSTNQN_SYNTAX),
      "Connect with an empty HOSTNQN is refused")
 {
         struct queue *q = bare_queue(t);
@@ -266,7 +266,7 @@ CASE("fab/6.3/hostnqn-empty", MUST, RULES(FAB_CONNECT_HOSTNQN_SYNTAX),
         expect_refusal(q, send_connect(q, .hostnqn = ""));
 }
 
-CASE("fab/6.3/hostnqn-syntax", SHOULD, RULES(FAB_CONNECT_HOSTNQN_SYNTAX),
+CASE("fab/connect/hostnqn-syntax", SHOULD, RULES(FAB_CONNECT_HOSTNQN_SYNTAX),
      "Connect with a HOSTNQN that is no NQN is refused")
 {
         struct queue *q = bare_queue(t);
@@ -274,7 +274,7 @@ CASE("fab/6.3/hostnqn-syntax", SHOULD, RULES(FAB_CONNECT_HOSTNQN_SYNTAX),
         expect_refusal(q, send_connect(q, .hostnqn = "host"));
 }
 
-CASE("fab/6.3/host-denied", MUST, RULES(FAB_CONNECT_HOST),
+CASE("fab/connect/host-denied", MUST, RULES(FAB_CONNECT_HOST),
      "Connect to a subsystem that does not allow this host is refused")
 {
         struct queue *q = bare_queue(t);
@@ -283,7 +283,7 @@ CASE("fab/6.3/host-denied", MUST, RULES(FAB_CONNECT_HOST),
         expect_refusal(q, send_connect(q, .subnqn = caps(t)->denied));
 }
 
-CASE("fab/6.3/hostid-zero", SHOULD, RULES(FAB_CONNECT_HOSTID_ZERO),
+CASE("fab/connect/hostid-zero", SHOULD, RULES(FAB_CONNECT_HOSTID_ZERO),
      "HOSTID 0 on the admin queue is taken if the discovery entry says so (TREQ bit 3), else not")
 {
         struct queue *q = bare_queue(t);
@@ -298,7 +298,7 @@ CASE("fab/6.3/hostid-zero", SHOULD, RULES(FAB_CONNECT_HOSTID_ZERO),
 
 /* --- I/O queues */
 
-CASE("fab/6.3/io-hostnqn", MUST, RULES(FAB_CONNECT_IO_HOSTNQN),
+CASE("fab/connect/io-hostnqn", MUST, RULES(FAB_CONNECT_IO_HOSTNQN),
      "Connect of an I/O queue with another HOSTNQN than the admin queue's is refused")
 {
         struct queue *q = join(admin_queue(t));
@@ -311,7 +311,7 @@ CASE("fab/6.3/io-hostnqn", MUST, RULES(FAB_CONNECT_IO_HOSTNQN),
         expect_refusal(q, send_connect(q, .data = &d));
 }
 
-CASE("fab/6.3/io-subnqn", MUST, RULES(FAB_CONNECT_IO_SUBNQN),
+CASE("fab/connect/io-subnqn", MUST, RULES(FAB_CONNECT_IO_SUBNQN),
      "Connect of an I/O queue with another SUBNQN than the admin queue's is refused")
 {
         struct queue *q = join(admin_queue(t));
@@ -319,7 +319,7 @@ CASE("fab/6.3/io-subnqn", MUST, RULES(FAB_CONNECT_IO_SUBNQN),
         expect_refusal(q, send_connect(q, .subnqn = NQN_DISCOVERY));
 }
 
-CASE("fab/6.3/io-cntlid", MUST, NO_RULE,
+CASE("fab/connect/io-cntlid", MUST, NO_RULE,
      "Connect of an I/O queue returns the CNTLID of its association")
 {
         struct queue *q = join(admin_queue(t));
@@ -327,7 +327,7 @@ CASE("fab/6.3/io-cntlid", MUST, NO_RULE,
         want_eq(t, "CNTLID", expect_success(q, send_connect(q)).dw0 & 0xffff, q->admin->cntlid);
 }
 
-CASE("fab/6.3/io-hostid", MUST, RULES(FAB_CONNECT_IO_HOSTID),
+CASE("fab/connect/io-hostid", MUST, RULES(FAB_CONNECT_IO_HOSTID),
      "Connect of an I/O queue with another HOSTID than the admin queue's is refused")
 {
         static const size_t byte[] = { 0, 15 };
@@ -342,7 +342,7 @@ CASE("fab/6.3/io-hostid", MUST, RULES(FAB_CONNECT_IO_HOSTID),
         }
 }
 
-CASE("fab/6.3/io-hostid-zero", SHOULD, RULES(FAB_ANSWERED),
+CASE("fab/connect/io-hostid-zero", SHOULD, RULES(FAB_ANSWERED),
      "Connect of an I/O queue with HOSTID 0 is taken (Base 2.2)")
 {
         struct queue *q = join(admin_queue(t));
@@ -350,7 +350,7 @@ CASE("fab/6.3/io-hostid-zero", SHOULD, RULES(FAB_ANSWERED),
         expect_success(q, send_connect(q, .hostid = (const uint8_t[16]) { 0 }));
 }
 
-CASE("fab/6.3/io-not-enabled", MUST, RULES(FAB_CONNECT_IO_ENABLED),
+CASE("fab/connect/io-not-enabled", MUST, RULES(FAB_CONNECT_IO_ENABLED),
      "Connect of an I/O queue while CC.EN is 0 is refused")
 {
         struct queue *q = join(admin_queue(t, .disabled = true));
@@ -358,14 +358,14 @@ CASE("fab/6.3/io-not-enabled", MUST, RULES(FAB_CONNECT_IO_ENABLED),
         expect_refusal(q, send_connect(q));
 }
 
-CASE("fab/6.3/qid-65535", MUST, RULES(FAB_CONNECT_QID), "Connect with QID 65535 is refused")
+CASE("fab/connect/qid-65535", MUST, RULES(FAB_CONNECT_QID), "Connect with QID 65535 is refused")
 {
         struct queue *q = join(admin_queue(t));
 
         expect_refusal(q, send_connect(q, .qid = 65535));
 }
 
-CASE("fab/6.3/qid-not-granted", MUST, RULES(FAB_CONNECT_QID),
+CASE("fab/connect/qid-not-granted", MUST, RULES(FAB_CONNECT_QID),
      "Connect with a QID beyond what Number of Queues granted is refused")
 {
         struct queue *q = join(admin_queue(t));
@@ -375,7 +375,7 @@ CASE("fab/6.3/qid-not-granted", MUST, RULES(FAB_CONNECT_QID),
         expect_refusal(q, send_connect(q, .qid = (int)(granted & 0xffff) + 2));
 }
 
-CASE("fab/6.3/qid-granted", MUST, NO_RULE,
+CASE("fab/connect/qid-granted", MUST, NO_RULE,
      "An I/O queue may have the highest QID that Number of Queues grants, and that is what is got")
 {
         struct queue *q = admin_queue(t);
@@ -390,7 +390,7 @@ CASE("fab/6.3/qid-granted", MUST, NO_RULE,
             io_queue_of(q, .qid = (uint16_t)((nsq < ncq ? nsq : ncq) + 1), .judged = true));
 }
 
-CASE("fab/6.3/qid-in-use", MUST, RULES(FAB_CONNECT_QID_USED),
+CASE("fab/connect/qid-in-use", MUST, RULES(FAB_CONNECT_QID_USED),
      "Connect with a QID that is connected already is refused, and that queue goes on")
 {
         struct queue *first = io_queue(t), *q = join(first->admin);
@@ -399,7 +399,7 @@ CASE("fab/6.3/qid-in-use", MUST, RULES(FAB_CONNECT_QID_USED),
         expect_works(first);
 }
 
-CASE("fab/6.3/once-admin", MUST, RULES(FAB_CONNECT_ONCE),
+CASE("fab/connect/once-admin", MUST, RULES(FAB_CONNECT_ONCE),
      "A second Connect on an admin queue is refused")
 {
         struct queue *q = admin_queue(t);
@@ -407,7 +407,7 @@ CASE("fab/6.3/once-admin", MUST, RULES(FAB_CONNECT_ONCE),
         expect_refusal(q, send_connect(q));
 }
 
-CASE("fab/6.3/once-io", MUST, RULES(FAB_CONNECT_ONCE),
+CASE("fab/connect/once-io", MUST, RULES(FAB_CONNECT_ONCE),
      "A second Connect on an I/O queue is refused")
 {
         struct queue *q = io_queue(t);
@@ -415,7 +415,7 @@ CASE("fab/6.3/once-io", MUST, RULES(FAB_CONNECT_ONCE),
         expect_refusal(q, send_connect(q));
 }
 
-CASE("fab/6.3/four-queues", MUST, RULES(FAB_ANSWERED), "Four I/O queues of an association work")
+CASE("fab/connect/four-queues", MUST, RULES(FAB_ANSWERED), "Four I/O queues of an association work")
 {
         struct queue *q = io_queue(t);
 
@@ -424,7 +424,7 @@ CASE("fab/6.3/four-queues", MUST, RULES(FAB_ANSWERED), "Four I/O queues of an as
         exercise(q);
 }
 
-CASE("fab/6.3/io-of-nobody", MUST, RULES(FAB_CONNECT_CNTLID_IO),
+CASE("fab/connect/io-of-nobody", MUST, RULES(FAB_CONNECT_CNTLID_IO),
      "Connect of an I/O queue without any association is refused", .related = "CVE-2024-42152")
 {
         struct queue *q = bare_queue(t, .qid = 1);
@@ -434,7 +434,7 @@ CASE("fab/6.3/io-of-nobody", MUST, RULES(FAB_CONNECT_CNTLID_IO),
 
 /* --- data */
 
-CASE("fab/6.3/data-short", MUST, RULES(FAB_CONNECT_DATA),
+CASE("fab/connect/data-short", MUST, RULES(FAB_CONNECT_DATA),
      "Connect with 512 bytes of data is refused")
 {
         struct queue *q = bare_queue(t);
@@ -442,7 +442,7 @@ CASE("fab/6.3/data-short", MUST, RULES(FAB_CONNECT_DATA),
         expect_refusal(q, send_connect(q, .bytes = 512));
 }
 
-CASE("fab/6.3/data-768", MUST, RULES(FAB_CONNECT_DATA),
+CASE("fab/connect/data-768", MUST, RULES(FAB_CONNECT_DATA),
      "Connect without the reserved end of its data is refused")
 {
         struct queue *q = bare_queue(t);
@@ -450,14 +450,14 @@ CASE("fab/6.3/data-768", MUST, RULES(FAB_CONNECT_DATA),
         expect_refusal(q, send_connect(q, .bytes = 768));
 }
 
-CASE("fab/6.3/data-none", MUST, RULES(FAB_CONNECT_DATA), "Connect without data is refused")
+CASE("fab/connect/data-none", MUST, RULES(FAB_CONNECT_DATA), "Connect without data is refused")
 {
         struct queue *q = bare_queue(t);
 
         expect_refusal(q, send_connect(q, .bytes = 0));
 }
 
-CASE("fab/6.3/data-long", SHOULD, RULES(FAB_SGL_LONG),
+CASE("fab/connect/data-long", SHOULD, RULES(FAB_SGL_LONG),
      "Connect with 2048 bytes of data is taken: the first 1024 count")
 {
         struct queue *q = bare_queue(t);
@@ -467,7 +467,7 @@ CASE("fab/6.3/data-long", SHOULD, RULES(FAB_SGL_LONG),
 
 /* --- SQ flow control */
 
-CASE("fab/6.3/sqfc-unasked", MUST, RULES(FAB_SQFC_UNASKED),
+CASE("fab/connect/sqfc-unasked", MUST, RULES(FAB_SQFC_UNASKED),
      "SQ flow control stays on where the host does not ask it off")
 {
         struct queue *q = io_queue(t);
@@ -475,7 +475,7 @@ CASE("fab/6.3/sqfc-unasked", MUST, RULES(FAB_SQFC_UNASKED),
         want(t, !q->sqfc_off && !q->admin->sqfc_off, "SQHD below the queue's size", "SQHD FFFFh");
 }
 
-CASE("fab/6.3/sqfc-off", MUST, RULES(FAB_SQHD),
+CASE("fab/connect/sqfc-off", MUST, RULES(FAB_SQHD),
      "With SQ flow control off SQHD is FFFFh in the Connect response and 0 from there on")
 {
         struct queue *q = io_queue(t, .cattr = CATTR_DISABLE_SQFC);
@@ -491,7 +491,7 @@ CASE("fab/6.3/sqfc-off", MUST, RULES(FAB_SQHD),
 
 /* --- failing Connects */
 
-CASE("fab/2.2/not-invalid-field", MUST, RULES(FAB_CONNECT_NOT_FIELD),
+CASE("fab/connect/not-invalid-field", MUST, RULES(FAB_CONNECT_NOT_FIELD),
      "No Connect that fails reports Invalid Field in Command")
 {
         struct queue *q = bare_queue(t), *io = join(admin_queue(t));
@@ -502,7 +502,7 @@ CASE("fab/2.2/not-invalid-field", MUST, RULES(FAB_CONNECT_NOT_FIELD),
         expect_resp(io, send_connect(io, .hostnqn = "nqn.2026-01.io.nvmfspec:another-host"));
 }
 
-CASE("fab/2.2/no-error-log", MUST, RULES(FAB_CONNECT_NO_LOG),
+CASE("fab/connect/no-error-log", MUST, RULES(FAB_CONNECT_NO_LOG),
      "A Connect that fails leaves no entry in the Error Information log")
 {
         struct queue *q = join(admin_queue(t));

@@ -10,7 +10,8 @@ static struct queue *deletable(struct t *t)
         return io_queue_of(admin_queue(t, .cattr = CATTR_INDIVIDUAL_DELETE));
 }
 
-CASE("fab/6/fctype", MUST, RULES(FAB_FCTYPE), "A reserved FCTYPE is refused, on the admin queue")
+CASE("fab/command/fctype", MUST, RULES(FAB_FCTYPE),
+     "A reserved FCTYPE is refused, on the admin queue")
 {
         struct queue *q = admin_queue(t);
 
@@ -18,7 +19,7 @@ CASE("fab/6/fctype", MUST, RULES(FAB_FCTYPE), "A reserved FCTYPE is refused, on 
         expect_works(q);
 }
 
-CASE("fab/6/fctype-io", MUST, RULES(FAB_FCTYPE), "... and on an I/O queue")
+CASE("fab/command/fctype-io", MUST, RULES(FAB_FCTYPE), "... and on an I/O queue")
 {
         struct queue *q = io_queue(t);
 
@@ -28,7 +29,7 @@ CASE("fab/6/fctype-io", MUST, RULES(FAB_FCTYPE), "... and on an I/O queue")
 
 /* --- Disconnect */
 
-CASE("fab/6.4/admin", MUST, RULES(FAB_DISCONNECT_ADMIN),
+CASE("fab/disconnect/admin", MUST, RULES(FAB_DISCONNECT_ADMIN),
      "Disconnect on the admin queue is refused, and the association lives")
 {
         struct queue *q = admin_queue(t);
@@ -37,14 +38,15 @@ CASE("fab/6.4/admin", MUST, RULES(FAB_DISCONNECT_ADMIN),
         expect_works(q);
 }
 
-CASE("fab/6.4/recfmt", MUST, RULES(FAB_DISCONNECT_RECFMT), "Disconnect with RECFMT 1 is refused")
+CASE("fab/disconnect/recfmt", MUST, RULES(FAB_DISCONNECT_RECFMT),
+     "Disconnect with RECFMT 1 is refused")
 {
         struct queue *q = deletable(t);
 
         expect_refusal(q, send_disconnect(q, 1));
 }
 
-CASE("fab/6.4/last-response", MUST, RULES(FAB_DISCONNECT_LAST),
+CASE("fab/disconnect/last-response", MUST, RULES(FAB_DISCONNECT_LAST),
      "After the response to Disconnect nothing is answered on that queue")
 {
         struct queue *q = deletable(t);
@@ -56,7 +58,7 @@ CASE("fab/6.4/last-response", MUST, RULES(FAB_DISCONNECT_LAST),
         expect_works(q->admin);
 }
 
-CASE("fab/6.4/again", MUST, RULES(FAB_ANSWERED),
+CASE("fab/disconnect/again", MUST, RULES(FAB_ANSWERED),
      "After Disconnect the same QID can be connected again, in the same association")
 {
         struct queue *q = deletable(t);
@@ -71,7 +73,7 @@ CASE("fab/6.4/again", MUST, RULES(FAB_ANSWERED),
 
 /* --- properties */
 
-CASE("fab/6.5/supported", MUST, RULES(FAB_ANSWERED), "CAP, VS, CC and CSTS can be read")
+CASE("fab/property/supported", MUST, RULES(FAB_ANSWERED), "CAP, VS, CC and CSTS can be read")
 {
         static const uint32_t offsets[] = { PROP_CAP, PROP_VS, PROP_CC, PROP_CSTS };
         struct queue *q = admin_queue(t);
@@ -80,7 +82,7 @@ CASE("fab/6.5/supported", MUST, RULES(FAB_ANSWERED), "CAP, VS, CC and CSTS can b
                 property_get(q, offsets[i]);
 }
 
-CASE("fab/6.5/offset", MUST, RULES(FAB_PROP_OFFSET),
+CASE("fab/property/offset", MUST, RULES(FAB_PROP_OFFSET),
      "Property Get of INTMS, AQA or what lies far behind is refused")
 {
         static const uint32_t offsets[] = { 0x0c, 0x24, 0xfffffffc };
@@ -91,7 +93,7 @@ CASE("fab/6.5/offset", MUST, RULES(FAB_PROP_OFFSET),
         expect_works(q);
 }
 
-CASE("fab/6.5/offset-within", MUST, RULES(FAB_PROP_OFFSET),
+CASE("fab/property/offset-within", MUST, RULES(FAB_PROP_OFFSET),
      "Property Get from the middle of a property is refused")
 {
         struct queue *q = admin_queue(t);
@@ -101,7 +103,7 @@ CASE("fab/6.5/offset-within", MUST, RULES(FAB_PROP_OFFSET),
 }
 
 /* 3.1.4 binds the host to the width; 6.5 refuses but a property or offset that is none. */
-CASE("fab/6.5/size", SHOULD, RULES(FAB_PROP_SIZE),
+CASE("fab/property/size", SHOULD, RULES(FAB_PROP_SIZE),
      "Property Get of 4 bytes of CAP, or of 8 of VS, is refused")
 {
         struct queue *q = admin_queue(t);
@@ -110,7 +112,7 @@ CASE("fab/6.5/size", SHOULD, RULES(FAB_PROP_SIZE),
         expect_refusal(q, send_property_get(q, PROP_VS, PROP_ATTRIB_8));
 }
 
-CASE("fab/6.5/size-reserved", SHOULD, RULES(FAB_PROP_SIZE),
+CASE("fab/property/size-reserved", SHOULD, RULES(FAB_PROP_SIZE),
      "Property Get with a reserved size is refused")
 {
         struct queue *q = admin_queue(t);
@@ -119,7 +121,8 @@ CASE("fab/6.5/size-reserved", SHOULD, RULES(FAB_PROP_SIZE),
         expect_refusal(q, send_property_get(q, PROP_CAP, 7));
 }
 
-CASE("fab/6.5/io-queue", MUST, RULES(FAB_PROP_QUEUE), "Property Get on an I/O queue is refused")
+CASE("fab/property/get-io-queue", MUST, RULES(FAB_PROP_QUEUE),
+     "Property Get on an I/O queue is refused")
 {
         struct queue *q = io_queue(t);
 
@@ -127,7 +130,8 @@ CASE("fab/6.5/io-queue", MUST, RULES(FAB_PROP_QUEUE), "Property Get on an I/O qu
         expect_works(q);
 }
 
-CASE("fab/6.6/io-queue", MUST, RULES(FAB_PROP_QUEUE), "Property Set on an I/O queue is refused")
+CASE("fab/property/set-io-queue", MUST, RULES(FAB_PROP_QUEUE),
+     "Property Set on an I/O queue is refused")
 {
         struct queue *q = io_queue(t);
 
@@ -135,7 +139,7 @@ CASE("fab/6.6/io-queue", MUST, RULES(FAB_PROP_QUEUE), "Property Set on an I/O qu
         expect_works(q->admin);
 }
 
-CASE("fab/6.6/read-only", MUST, RULES(FAB_PROP_RO), "Property Set of VS or CSTS is refused")
+CASE("fab/property/read-only", MUST, RULES(FAB_PROP_RO), "Property Set of VS or CSTS is refused")
 {
         struct queue *q = admin_queue(t);
 
@@ -144,7 +148,7 @@ CASE("fab/6.6/read-only", MUST, RULES(FAB_PROP_RO), "Property Set of VS or CSTS 
         want_eq(t, "VS", property_get(q, PROP_VS), caps(t)->vs);
 }
 
-CASE("fab/6.6/read-only-cap", MUST, RULES(FAB_PROP_RO), "Property Set of CAP is refused")
+CASE("fab/property/read-only-cap", MUST, RULES(FAB_PROP_RO), "Property Set of CAP is refused")
 {
         struct queue *q = admin_queue(t);
 
@@ -152,7 +156,7 @@ CASE("fab/6.6/read-only-cap", MUST, RULES(FAB_PROP_RO), "Property Set of CAP is 
         want_eq(t, "CAP", property_get(q, PROP_CAP), caps(t)->cap);
 }
 
-CASE("fab/6.6/offset", MUST, RULES(FAB_PROP_OFFSET), "Property Set of ASQ is refused")
+CASE("fab/property/set-offset", MUST, RULES(FAB_PROP_OFFSET), "Property Set of ASQ is refused")
 {
         struct queue *q = admin_queue(t);
 

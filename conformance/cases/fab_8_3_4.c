@@ -8,7 +8,7 @@ enum { ALL_GROUPS = (1 << AUTH_GROUPS) - 1, WITH_DH = ALL_GROUPS & ~1 };
 
 /* --- who has a key */
 
-CASE("fab/8.3.4/one-way", MUST, RULES(FAB_AUTH_CHALLENGE),
+CASE("fab/auth/one-way", MUST, RULES(FAB_AUTH_CHALLENGE),
      "A host that proves who it is may enable the controller and use it")
 {
         struct queue *q = unproven_queue(t);
@@ -20,7 +20,7 @@ CASE("fab/8.3.4/one-way", MUST, RULES(FAB_AUTH_CHALLENGE),
         identify_ctrl(q);
 }
 
-CASE("fab/8.3.4/mutual", MUST, RULES(FAB_AUTH_R2),
+CASE("fab/auth/mutual", MUST, RULES(FAB_AUTH_R2),
      "A controller that is challenged proves who it is, too")
 {
         struct queue *q = unproven_queue(t);
@@ -30,7 +30,7 @@ CASE("fab/8.3.4/mutual", MUST, RULES(FAB_AUTH_R2),
         expect_works(q);
 }
 
-CASE("fab/8.3.4/io-queue", MUST, RULES(FAB_ANSWERED),
+CASE("fab/auth/io-queue", MUST, RULES(FAB_ANSWERED),
      "An I/O queue is authenticated like the admin queue")
 {
         struct queue *q = unproven_io_queue(t);
@@ -40,7 +40,7 @@ CASE("fab/8.3.4/io-queue", MUST, RULES(FAB_ANSWERED),
              "Flush is executed", "Authentication Required");
 }
 
-CASE("fab/8.3.4/each-hash", MUST, RULES(FAB_AUTH_HASH),
+CASE("fab/auth/each-hash", MUST, RULES(FAB_AUTH_HASH),
      "Each hash function is used alone if it is offered alone, or refused as such")
 {
         for (uint8_t hash = AUTH_SHA256; hash < AUTH_HASHES; hash++) {
@@ -57,7 +57,7 @@ CASE("fab/8.3.4/each-hash", MUST, RULES(FAB_AUTH_HASH),
         }
 }
 
-CASE("fab/8.3.4/each-group", MUST, RULES(FAB_AUTH_GROUP),
+CASE("fab/auth/each-group", MUST, RULES(FAB_AUTH_GROUP),
      "Each DH group is used alone if it is offered alone, or refused as such")
 {
         for (uint8_t group = AUTH_NO_DH; group <= AUTH_FFDHE3072; group++) {
@@ -74,7 +74,7 @@ CASE("fab/8.3.4/each-group", MUST, RULES(FAB_AUTH_GROUP),
         }
 }
 
-CASE("fab/8.3.4/again", MUST, NO_RULE,
+CASE("fab/auth/again", MUST, NO_RULE,
      "A host that authenticates itself once more succeeds, or is refused with Command Sequence "
      "Error")
 {
@@ -96,7 +96,7 @@ CASE("fab/8.3.4/again", MUST, NO_RULE,
 
 /* --- who has none */
 
-CASE("fab/3.3.2.3/authentication", MUST, RULES(FAB_AUTH_REQUIRED),
+CASE("fab/auth/required", MUST, RULES(FAB_AUTH_REQUIRED),
      "Before authentication only its own commands are taken")
 {
         struct queue *q = unproven_queue(t);
@@ -105,14 +105,14 @@ CASE("fab/3.3.2.3/authentication", MUST, RULES(FAB_AUTH_REQUIRED),
         expect_refusal(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = 4096));
 }
 
-CASE("fab/3.3.2.3/authentication-io", MUST, RULES(FAB_AUTH_REQUIRED), "... on an I/O queue as well")
+CASE("fab/auth/required-io", MUST, RULES(FAB_AUTH_REQUIRED), "... on an I/O queue as well")
 {
         struct queue *q = unproven_io_queue(t);
 
         expect_refusal(q, send_cmd(q, .opc = NVME_READ, .nsid = 1, .bytes = 4096, .cdw12 = 0));
 }
 
-CASE("fab/3.3.2.3/authentication-half", MUST, RULES(FAB_AUTH_REQUIRED),
+CASE("fab/auth/required-half", MUST, RULES(FAB_AUTH_REQUIRED),
      "... and in the middle of a transaction")
 {
         struct queue *q = challenged_queue(t);
@@ -120,7 +120,7 @@ CASE("fab/3.3.2.3/authentication-half", MUST, RULES(FAB_AUTH_REQUIRED),
         expect_refusal(q, send_property_get(q, PROP_VS, PROP_ATTRIB_4));
 }
 
-CASE("fab/8.3.4/wrong-key", MUST, RULES(FAB_AUTH_R1),
+CASE("fab/auth/wrong-key", MUST, RULES(FAB_AUTH_R1),
      "A response that is not computed with the host's key is refused")
 {
         struct queue *q = challenged_queue(t);
@@ -130,7 +130,7 @@ CASE("fab/8.3.4/wrong-key", MUST, RULES(FAB_AUTH_R1),
         expect_auth_failure(q, m);
 }
 
-CASE("fab/8.3.4/no-response", MUST, RULES(FAB_AUTH_R1), "A response of zeroes is refused")
+CASE("fab/auth/no-response", MUST, RULES(FAB_AUTH_R1), "A response of zeroes is refused")
 {
         struct queue *q = challenged_queue(t);
         struct message *m = next_message(q);
@@ -139,7 +139,7 @@ CASE("fab/8.3.4/no-response", MUST, RULES(FAB_AUTH_R1), "A response of zeroes is
         expect_auth_failure(q, m);
 }
 
-CASE("fab/8.3.4/failure-ends", MUST, RULES(FAB_AUTH_ENDS),
+CASE("fab/auth/failure-ends", MUST, RULES(FAB_AUTH_ENDS),
      "Once it has sent AUTH_Failure1 the controller closes the connection")
 {
         struct queue *q = challenged_queue(t);
@@ -152,7 +152,7 @@ CASE("fab/8.3.4/failure-ends", MUST, RULES(FAB_AUTH_ENDS),
         expect_end(q, 2000);
 }
 
-CASE("fab/8.3.4/host-gives-up", MUST, NO_RULE,
+CASE("fab/auth/host-gives-up", MUST, NO_RULE,
      "After AUTH_Failure2 of the host commands are refused, or the connection ends")
 {
         struct queue *q = challenged_queue(t);
@@ -168,7 +168,7 @@ CASE("fab/8.3.4/host-gives-up", MUST, NO_RULE,
 
 /* --- Negotiate */
 
-CASE("fab/8.3.4/protocol", MUST, RULES(FAB_AUTH_PROTOCOL),
+CASE("fab/auth/protocol", MUST, RULES(FAB_AUTH_PROTOCOL),
      "Negotiate of an unknown protocol is refused")
 {
         struct queue *q = unproven_queue(t);
@@ -178,7 +178,7 @@ CASE("fab/8.3.4/protocol", MUST, RULES(FAB_AUTH_PROTOCOL),
         expect_auth_failure(q, m);
 }
 
-CASE("fab/8.3.4/sc-c", MUST, RULES(FAB_AUTH_SC_C), "Negotiate with a reserved SC_C is refused")
+CASE("fab/auth/sc-c", MUST, RULES(FAB_AUTH_SC_C), "Negotiate with a reserved SC_C is refused")
 {
         struct queue *q = unproven_queue(t);
         struct message *m = next_message(q);
@@ -187,7 +187,7 @@ CASE("fab/8.3.4/sc-c", MUST, RULES(FAB_AUTH_SC_C), "Negotiate with a reserved SC
         expect_auth_failure(q, m);
 }
 
-CASE("fab/8.3.4/hash-unknown", MUST, RULES(FAB_AUTH_HASH),
+CASE("fab/auth/hash-unknown", MUST, RULES(FAB_AUTH_HASH),
      "Negotiate of nothing but a reserved hash function is refused")
 {
         struct queue *q = unproven_queue(t);
@@ -198,7 +198,7 @@ CASE("fab/8.3.4/hash-unknown", MUST, RULES(FAB_AUTH_HASH),
         expect_auth_failure(q, m);
 }
 
-CASE("fab/8.3.4/group-unknown", MUST, RULES(FAB_AUTH_GROUP),
+CASE("fab/auth/group-unknown", MUST, RULES(FAB_AUTH_GROUP),
      "Negotiate of nothing but a reserved DH group is refused")
 {
         struct queue *q = unproven_queue(t);
@@ -223,20 +223,20 @@ static void send_long_list(struct t *t, size_t at)
         }
 }
 
-CASE("fab/8.3.4/halen", MUST, RULES(FAB_AUTH_LENGTHS),
+CASE("fab/auth/halen", MUST, RULES(FAB_AUTH_LENGTHS),
      "Negotiate with HALEN 31 or 255 is refused, and nothing behind the list is read",
      .related = "nvmet 5bb96cc21883")
 {
         send_long_list(t, offsetof(struct auth_protocol, halen));
 }
 
-CASE("fab/8.3.4/dhlen", MUST, RULES(FAB_AUTH_LENGTHS), "... likewise with DHLEN 31 or 255",
+CASE("fab/auth/dhlen", MUST, RULES(FAB_AUTH_LENGTHS), "... likewise with DHLEN 31 or 255",
      .related = "nvmet 5bb96cc21883")
 {
         send_long_list(t, offsetof(struct auth_protocol, dhlen));
 }
 
-CASE("fab/8.3.4/negotiate-cut", MUST, RULES(FAB_AUTH_LENGTHS),
+CASE("fab/auth/negotiate-cut", MUST, RULES(FAB_AUTH_LENGTHS),
      "A Negotiate that ends before its protocol does is refused", .related = "nvmet 5bb96cc21883")
 {
         static const uint32_t lens[] = { 8, 40, 71 };
@@ -250,7 +250,7 @@ CASE("fab/8.3.4/negotiate-cut", MUST, RULES(FAB_AUTH_LENGTHS),
         }
 }
 
-CASE("fab/8.3.4/order", MUST, RULES(FAB_AUTH_ORDER), "A Reply without a Challenge is refused")
+CASE("fab/auth/order", MUST, RULES(FAB_AUTH_ORDER), "A Reply without a Challenge is refused")
 {
         struct queue *q = unproven_queue(t);
         struct message *m = next_message(q);
@@ -263,7 +263,7 @@ CASE("fab/8.3.4/order", MUST, RULES(FAB_AUTH_ORDER), "A Reply without a Challeng
         expect_auth_failure(q, m);
 }
 
-CASE("fab/8.3.4/message-unknown", MUST, RULES(FAB_AUTH_ORDER), "A message that none is is refused")
+CASE("fab/auth/message-unknown", MUST, RULES(FAB_AUTH_ORDER), "A message that none is is refused")
 {
         struct queue *q = unproven_queue(t);
         struct message *m = next_message(q);
@@ -274,7 +274,7 @@ CASE("fab/8.3.4/message-unknown", MUST, RULES(FAB_AUTH_ORDER), "A message that n
 
 /* --- Reply */
 
-CASE("fab/8.3.4/t-id", MUST, RULES(FAB_AUTH_T_ID), "A Reply with another T_ID is refused")
+CASE("fab/auth/t-id", MUST, RULES(FAB_AUTH_T_ID), "A Reply with another T_ID is refused")
 {
         struct queue *q = challenged_queue(t);
         struct message *m = next_message(q);
@@ -283,7 +283,7 @@ CASE("fab/8.3.4/t-id", MUST, RULES(FAB_AUTH_T_ID), "A Reply with another T_ID is
         expect_auth_failure(q, m);
 }
 
-CASE("fab/8.3.4/hl", MUST, RULES(FAB_AUTH_HL),
+CASE("fab/auth/hl", MUST, RULES(FAB_AUTH_HL),
      "A Reply whose HL is not that of the hash function is refused")
 {
         struct queue *q = challenged_queue(t);
@@ -293,7 +293,7 @@ CASE("fab/8.3.4/hl", MUST, RULES(FAB_AUTH_HL),
         expect_auth_failure(q, m);
 }
 
-CASE("fab/8.3.4/reply-cut", MUST, RULES(FAB_AUTH_LENGTHS),
+CASE("fab/auth/reply-cut", MUST, RULES(FAB_AUTH_LENGTHS),
      "A Reply that ends before its DH value does is refused")
 {
         struct queue *q = challenged_queue_of(t, WITH_DH);
@@ -303,7 +303,7 @@ CASE("fab/8.3.4/reply-cut", MUST, RULES(FAB_AUTH_LENGTHS),
         expect_auth_failure(q, m);
 }
 
-CASE("fab/8.3.4/dhvlen-0", MUST, RULES(FAB_AUTH_DHV), "A Reply without a DH value is refused")
+CASE("fab/auth/dhvlen-0", MUST, RULES(FAB_AUTH_DHV), "A Reply without a DH value is refused")
 {
         struct queue *q = challenged_queue_of(t, WITH_DH);
         struct message *m = next_message(q);
@@ -325,17 +325,17 @@ static void send_small(struct t *t, uint8_t value)
         expect_auth_failure(q, m);
 }
 
-CASE("fab/8.3.4/dhv-0", MUST, RULES(FAB_AUTH_DHV), "A Reply with the DH value 0 is refused")
+CASE("fab/auth/dhv-0", MUST, RULES(FAB_AUTH_DHV), "A Reply with the DH value 0 is refused")
 {
         send_small(t, 0);
 }
 
-CASE("fab/8.3.4/dhv-1", MUST, RULES(FAB_AUTH_DHV), "... or 1")
+CASE("fab/auth/dhv-1", MUST, RULES(FAB_AUTH_DHV), "... or 1")
 {
         send_small(t, 1);
 }
 
-CASE("fab/8.3.4/challenge-returned", MUST, RULES(FAB_AUTH_C2),
+CASE("fab/auth/challenge-returned", MUST, RULES(FAB_AUTH_C2),
      "A Reply that challenges the controller with its own challenge is refused")
 {
         struct queue *q = challenged_queue(t);
@@ -350,7 +350,7 @@ CASE("fab/8.3.4/challenge-returned", MUST, RULES(FAB_AUTH_C2),
 
 /* --- Challenge */
 
-CASE("fab/8.3.4/fresh", MUST, RULES(FAB_AUTH_FRESH),
+CASE("fab/auth/fresh", MUST, RULES(FAB_AUTH_FRESH),
      "Two Challenges have different challenges and DH values")
 {
         struct queue *one = challenged_queue_of(t, WITH_DH), *two;
@@ -365,7 +365,7 @@ CASE("fab/8.3.4/fresh", MUST, RULES(FAB_AUTH_FRESH),
 
 /* --- commands */
 
-CASE("fab/8.3.4/secp", MUST, RULES(FAB_AUTH_SECP), "Authentication Send with SECP 0 is refused")
+CASE("fab/auth/secp", MUST, RULES(FAB_AUTH_SECP), "Authentication Send with SECP 0 is refused")
 {
         struct queue *q = unproven_queue(t);
         struct message *m = next_message(q);
@@ -373,7 +373,7 @@ CASE("fab/8.3.4/secp", MUST, RULES(FAB_AUTH_SECP), "Authentication Send with SEC
         expect_refusal(q, send_auth_send(q, m->bytes, m->len, 0));
 }
 
-CASE("fab/8.3.4/room", MUST, RULES(FAB_AUTH_ROOM),
+CASE("fab/auth/room", MUST, RULES(FAB_AUTH_ROOM),
      "Authentication Receive with room for less than the Challenge gets no part of it",
      .related = "nvmet fa6778e030be")
 {
@@ -383,7 +383,7 @@ CASE("fab/8.3.4/room", MUST, RULES(FAB_AUTH_ROOM),
         expect_refusal(q, send_auth_receive(q, 16));
 }
 
-CASE("fab/8.3.4/behind-message", SHOULD, RULES(FAB_AUTH_ZEROES),
+CASE("fab/auth/after-message", SHOULD, RULES(FAB_AUTH_ZEROES),
      "Behind the message Authentication Receive returns zeroes, and no memory",
      .related = "nvmet 3ddcfb013322")
 {
@@ -399,7 +399,7 @@ CASE("fab/8.3.4/behind-message", SHOULD, RULES(FAB_AUTH_ZEROES),
         want_bytes(t, "zeroes behind the message", r.data + v.len, zeroes, r.got - v.len);
 }
 
-CASE("fab/8.3.4/odd-lengths", MUST, NO_RULE,
+CASE("fab/auth/odd-lengths", MUST, NO_RULE,
      "Authentication Send and Receive of no bytes, and of many more than any message has, are "
      "answered")
 {
@@ -416,7 +416,7 @@ CASE("fab/8.3.4/odd-lengths", MUST, NO_RULE,
         expect_answer(q, send_auth_receive(q, sizeof(bytes)));
 }
 
-CASE("fab/8.3.4/too-early", MUST, NO_RULE,
+CASE("fab/auth/too-early", MUST, NO_RULE,
      "Authentication Receive before anything was sent gets no message of success")
 {
         struct queue *q = unproven_queue(t);
@@ -428,7 +428,7 @@ CASE("fab/8.3.4/too-early", MUST, NO_RULE,
                      auth_message_name(v.message));
 }
 
-CASE("fab/8.3.4/hang-up", MUST, NO_RULE,
+CASE("fab/auth/hang-up", MUST, NO_RULE,
      "30 transactions whose connection ends in the middle: the target goes on",
      .related = "CVE-2026-89970")
 {

@@ -15,7 +15,7 @@ static uint16_t send_read_at(struct queue *q, uint64_t lba, uint32_t blocks)
                         .bytes = blocks * c->block);
 }
 
-CASE("base/nvm/read-beyond", MUST, NO_RULE,
+CASE("nvm/read/beyond", MUST, NO_RULE,
      "A Read behind the end of the namespace fails with LBA Out of Range")
 {
         struct queue *q = io_queue(t);
@@ -30,7 +30,7 @@ CASE("base/nvm/read-beyond", MUST, NO_RULE,
         expect_works(q);
 }
 
-CASE("base/nvm/last-block", MUST, NO_RULE,
+CASE("nvm/read/last-block", MUST, NO_RULE,
      "The last block can be read; a Read of it and one more fails with LBA Out of Range")
 {
         uint64_t last = caps(t)->blocks - 1;
@@ -43,7 +43,7 @@ CASE("base/nvm/last-block", MUST, NO_RULE,
         expect_works(q);
 }
 
-CASE("base/nvm/write-beyond", MUST, NO_RULE,
+CASE("nvm/write/beyond", MUST, NO_RULE,
      "A Write behind the end of the namespace fails with LBA Out of Range", .writes = true)
 {
         const uint64_t beyond[] = { caps(t)->blocks, UINT64_MAX };
@@ -99,7 +99,7 @@ static bool is_filled(const uint8_t *block, uint32_t n, uint8_t value)
         return block[0] == value && memcmp(block, block + 1, n - 1) == 0;
 }
 
-CASE("base/nvm/write-alone", MUST, NO_RULE, "A Write of two blocks changes these, and no others",
+CASE("nvm/write/alone", MUST, NO_RULE, "A Write of two blocks changes these, and no others",
      .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -112,7 +112,7 @@ CASE("base/nvm/write-alone", MUST, NO_RULE, "A Write of two blocks changes these
         want_ends(q, data);
 }
 
-CASE("base/nvm/compare", MUST, NO_RULE, "Compare tells equal blocks from others", .writes = true)
+CASE("nvm/compare/blocks", MUST, NO_RULE, "Compare tells equal blocks from others", .writes = true)
 {
         struct queue *q = io_queue(t);
         uint32_t n = r2t_bytes(t);
@@ -136,7 +136,7 @@ static void change_byte(struct queue *q, const uint8_t *data, uint32_t at)
         put_blocks(q, first, block, bytes);
 }
 
-CASE("base/nvm/compare-byte", MUST, NO_RULE,
+CASE("nvm/compare/byte", MUST, NO_RULE,
      "Compare finds one byte that differs, the first, the last or one between", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -162,7 +162,7 @@ static struct queue *fusing_queue(struct t *t)
         return q;
 }
 
-CASE("base/nvm/fused", MUST, NO_RULE,
+CASE("nvm/fused/compare-write", MUST, NO_RULE,
      "A fused Compare and Write writes if its Compare finds equal blocks, and else not",
      .writes = true)
 {
@@ -184,7 +184,7 @@ CASE("base/nvm/fused", MUST, NO_RULE,
         want_bytes(t, "what was there before", read_blocks(q, 0, n), data + n, n);
 }
 
-CASE("base/nvm/fused-ranges", SHOULD, NO_RULE,
+CASE("nvm/fused/ranges", SHOULD, NO_RULE,
      "A fused Compare and Write of different blocks is refused, and writes nothing", .writes = true)
 {
         struct queue *q = fusing_queue(t);
@@ -202,7 +202,7 @@ CASE("base/nvm/fused-ranges", SHOULD, NO_RULE,
         want_bytes(t, "what was there before", read_blocks(q, 1, n), data, n);
 }
 
-CASE("base/nvm/write-zeroes", MUST, NO_RULE, "Write Zeroes leaves zeroes", .writes = true)
+CASE("nvm/write-zeroes/zeroes", MUST, NO_RULE, "Write Zeroes leaves zeroes", .writes = true)
 {
         static const uint8_t zeroes[65536];
         struct queue *q = io_queue(t);
@@ -215,7 +215,7 @@ CASE("base/nvm/write-zeroes", MUST, NO_RULE, "Write Zeroes leaves zeroes", .writ
         want_bytes(t, "zeroes", read_blocks(q, 0, n), zeroes, n);
 }
 
-CASE("base/nvm/write-zeroes-alone", MUST, NO_RULE,
+CASE("nvm/write-zeroes/alone", MUST, NO_RULE,
      "Write Zeroes of two blocks changes these, and no others", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -243,7 +243,7 @@ static void want_deallocated(struct queue *q, uint32_t i, const uint8_t *data)
              "what was there, or nothing but 00h or FFh", "something else in block %u", i);
 }
 
-CASE("base/nvm/deallocate-alone", MUST, NO_RULE,
+CASE("nvm/dsm/deallocate-alone", MUST, NO_RULE,
      "Dataset Management that deallocates two blocks changes no others", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -261,7 +261,7 @@ CASE("base/nvm/deallocate-alone", MUST, NO_RULE,
         want_ends(q, data);
 }
 
-CASE("base/nvm/dsm-long-sgl", SHOULD, RULES(FAB_SGL_LONG),
+CASE("nvm/dsm/long-sgl", SHOULD, RULES(FAB_SGL_LONG),
      "Dataset Management whose SGL is longer than its ranges is taken", .writes = true,
      .related = "nvmet b716e6889c95")
 {
@@ -276,7 +276,7 @@ CASE("base/nvm/dsm-long-sgl", SHOULD, RULES(FAB_SGL_LONG),
 
 /* --- Flush */
 
-CASE("base/nvm/flush-all", MUST, NO_RULE,
+CASE("nvm/flush/all", MUST, NO_RULE,
      "Flush of namespace FFFFFFFFh succeeds or is refused, as bits 2:1 of VWC say")
 {
         uint8_t behaviour = caps(t)->id.vwc >> 1 & 3;

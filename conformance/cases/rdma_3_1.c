@@ -17,7 +17,7 @@ static struct queue *connected(struct queue *q)
 
 /* --- acceptances */
 
-CASE("rdma/3.1/accept", MUST, RULES(RDMA_ACC_LENGTH, ACCEPTANCE),
+CASE("rdma/accept/answer", MUST, RULES(RDMA_ACC_LENGTH, ACCEPTANCE),
      "A connect request for an admin queue is accepted with 32 bytes of private data")
 {
         struct accept a = expect_accept(rdma_open(t));
@@ -25,7 +25,7 @@ CASE("rdma/3.1/accept", MUST, RULES(RDMA_ACC_LENGTH, ACCEPTANCE),
         want(t, a.len >= sizeof(a.data), "32 bytes of private data", "%u", a.len);
 }
 
-CASE("rdma/3.1/accept-io", MUST, RULES(RDMA_ACC_LENGTH, ACCEPTANCE),
+CASE("rdma/accept/io", MUST, RULES(RDMA_ACC_LENGTH, ACCEPTANCE),
      "... and so is one for an I/O queue")
 {
         struct accept a = expect_accept(rdma_join(admin_queue(t)));
@@ -33,12 +33,12 @@ CASE("rdma/3.1/accept-io", MUST, RULES(RDMA_ACC_LENGTH, ACCEPTANCE),
         want(t, a.len >= sizeof(a.data), "32 bytes of private data", "%u", a.len);
 }
 
-CASE("rdma/3.1/accept-recfmt", MUST, RULES(RDMA_ACC_RECFMT), "RECFMT of an acceptance is 0")
+CASE("rdma/accept/recfmt", MUST, RULES(RDMA_ACC_RECFMT), "RECFMT of an acceptance is 0")
 {
         want_eq(t, "RECFMT", le16_get(expect_accept(rdma_open(t)).data.recfmt), 0);
 }
 
-CASE("rdma/3.1/accept-crqsize", MUST, RULES(RDMA_ACC_CRQSIZE),
+CASE("rdma/accept/crqsize", MUST, RULES(RDMA_ACC_CRQSIZE),
      "CRQSIZE is not 0, and not more than the entries that HSQSIZE asks for")
 {
         uint16_t crqsize = le16_get(expect_accept(rdma_open(t)).data.crqsize);
@@ -46,7 +46,7 @@ CASE("rdma/3.1/accept-crqsize", MUST, RULES(RDMA_ACC_CRQSIZE),
         want(t, crqsize >= 1 && crqsize <= 32, "CRQSIZE 1 to 32", "%u", crqsize);
 }
 
-CASE("rdma/3.1/accept-crqsize-two", MUST, RULES(RDMA_ACC_CRQSIZE),
+CASE("rdma/accept/crqsize-two", MUST, RULES(RDMA_ACC_CRQSIZE),
      "CRQSIZE of an I/O queue of two entries is 1 or 2")
 {
         struct queue *q = rdma_join(admin_queue(t), .hsqsize = 1);
@@ -55,7 +55,7 @@ CASE("rdma/3.1/accept-crqsize-two", MUST, RULES(RDMA_ACC_CRQSIZE),
         want(t, crqsize >= 1 && crqsize <= 2, "CRQSIZE 1 or 2", "%u", crqsize);
 }
 
-CASE("rdma/3.1/accept-crqsize-mqes", MUST, RULES(RDMA_ACC_CRQSIZE),
+CASE("rdma/accept/crqsize-mqes", MUST, RULES(RDMA_ACC_CRQSIZE),
      "CRQSIZE of an I/O queue as long as CAP.MQES says is not more than that")
 {
         uint16_t mqes = CAP_MQES(caps(t)->cap);
@@ -65,8 +65,7 @@ CASE("rdma/3.1/accept-crqsize-mqes", MUST, RULES(RDMA_ACC_CRQSIZE),
         want(t, crqsize >= 1 && crqsize <= mqes + 1u, "CRQSIZE up to CAP.MQES + 1", "%u", crqsize);
 }
 
-CASE("rdma/3.1/accept-reserved", SHOULD, RULES(RDMA_ACC_RSVD),
-     "Reserved bytes of an acceptance are 0")
+CASE("rdma/accept/reserved", SHOULD, RULES(RDMA_ACC_RSVD), "Reserved bytes of an acceptance are 0")
 {
         static const uint8_t zeroes[28];
         struct accept a = expect_accept(rdma_open(t));
@@ -74,7 +73,7 @@ CASE("rdma/3.1/accept-reserved", SHOULD, RULES(RDMA_ACC_RSVD),
         want_bytes(t, "reserved bytes", a.data.rsvd4, zeroes, sizeof(zeroes));
 }
 
-CASE("rdma/3.3/accept-ird", SHOULD, RULES(RDMA_ACC_IRD),
+CASE("rdma/accept/ird", SHOULD, RULES(RDMA_ACC_IRD),
      "A controller offers no responder resources: hosts do not READ")
 {
         struct queue *q = rdma_open(t);
@@ -86,42 +85,41 @@ CASE("rdma/3.3/accept-ird", SHOULD, RULES(RDMA_ACC_IRD),
 
 /* --- length of a request */
 
-CASE("rdma/3.1/request-none", MUST, RULES(RDMA_REQ_LENGTH),
+CASE("rdma/request/none", MUST, RULES(RDMA_REQ_LENGTH),
      "A connect request without private data is rejected")
 {
         NEEDS_LENGTHS;
         expect_reject(rdma_open(t, .len = 0));
 }
 
-CASE("rdma/3.1/request-1-byte", MUST, RULES(RDMA_REQ_LENGTH),
+CASE("rdma/request/1-byte", MUST, RULES(RDMA_REQ_LENGTH),
      "A connect request with 1 byte of private data is rejected")
 {
         NEEDS_LENGTHS;
         expect_reject(rdma_open(t, .len = 1));
 }
 
-CASE("rdma/3.1/request-16-bytes", MUST, RULES(RDMA_REQ_LENGTH),
+CASE("rdma/request/16-bytes", MUST, RULES(RDMA_REQ_LENGTH),
      "A connect request with 16 bytes of private data is rejected")
 {
         NEEDS_LENGTHS;
         expect_reject(rdma_open(t, .len = 16));
 }
 
-CASE("rdma/3.1/request-31-bytes", MUST, RULES(RDMA_REQ_LENGTH),
+CASE("rdma/request/31-bytes", MUST, RULES(RDMA_REQ_LENGTH),
      "A connect request with 31 bytes of private data is rejected")
 {
         NEEDS_LENGTHS;
         expect_reject(rdma_open(t, .len = 31));
 }
 
-CASE("rdma/3.1/request-31-bytes-io", MUST, RULES(RDMA_REQ_LENGTH),
-     "... and so is one for an I/O queue")
+CASE("rdma/request/31-bytes-io", MUST, RULES(RDMA_REQ_LENGTH), "... and so is one for an I/O queue")
 {
         NEEDS_LENGTHS;
         expect_reject(rdma_join(admin_queue(t), .len = 31));
 }
 
-CASE("rdma/3.1/request-zeroes", MUST, NO_RULE,
+CASE("rdma/request/zeroes", MUST, NO_RULE,
      "A connect request whose private data is all zeroes is rejected")
 {
         static const struct rdma_request zeroes;
@@ -130,13 +128,13 @@ CASE("rdma/3.1/request-zeroes", MUST, NO_RULE,
              "it is accepted");
 }
 
-CASE("rdma/3.1/request-padded", MUST, RULES(RDMA_ACC_LENGTH),
+CASE("rdma/request/padded", MUST, RULES(RDMA_ACC_LENGTH),
      "Private data that is padded with zeroes to 56 bytes, as InfiniBand does it, is taken")
 {
         expect_works(connected(rdma_open(t, .len = 56)));
 }
 
-CASE("rdma/3.1/request-33-bytes", MUST, RULES(RDMA_ACC_LENGTH),
+CASE("rdma/request/33-bytes", MUST, RULES(RDMA_ACC_LENGTH),
      "Private data that is padded to an odd length is taken")
 {
         expect_works(connected(rdma_open(t, .len = 33)));
@@ -144,25 +142,25 @@ CASE("rdma/3.1/request-33-bytes", MUST, RULES(RDMA_ACC_LENGTH),
 
 /* --- RECFMT, QID */
 
-CASE("rdma/3.1/recfmt-1", MUST, RULES(RDMA_REQ_RECFMT),
+CASE("rdma/request/recfmt-1", MUST, RULES(RDMA_REQ_RECFMT),
      "A connect request with RECFMT 1 is rejected")
 {
         expect_reject(rdma_open(t, .recfmt = 1));
 }
 
-CASE("rdma/3.1/recfmt-max", MUST, RULES(RDMA_REQ_RECFMT),
+CASE("rdma/request/recfmt-max", MUST, RULES(RDMA_REQ_RECFMT),
      "A connect request with RECFMT FFFFh is rejected")
 {
         expect_reject(rdma_open(t, .recfmt = 0xffff));
 }
 
-CASE("rdma/3.1/recfmt-high-byte", MUST, RULES(RDMA_REQ_RECFMT),
+CASE("rdma/request/recfmt-high-byte", MUST, RULES(RDMA_REQ_RECFMT),
      "A connect request with RECFMT 100h is rejected: it has two bytes")
 {
         expect_reject(rdma_open(t, .recfmt = 0x100));
 }
 
-CASE("rdma/3.1/recfmt-io", MUST, RULES(RDMA_REQ_RECFMT),
+CASE("rdma/request/recfmt-io", MUST, RULES(RDMA_REQ_RECFMT),
      "A connect request for an I/O queue with RECFMT 1 is rejected")
 {
         struct queue *admin = admin_queue(t);
@@ -171,7 +169,7 @@ CASE("rdma/3.1/recfmt-io", MUST, RULES(RDMA_REQ_RECFMT),
         expect_works(admin);
 }
 
-CASE("rdma/3.1/qid-65535", MUST, RULES(RDMA_REQ_QID),
+CASE("rdma/request/qid-65535", MUST, RULES(RDMA_REQ_QID),
      "A connect request with QID FFFFh is rejected")
 {
         struct queue *admin = admin_queue(t);
@@ -180,7 +178,7 @@ CASE("rdma/3.1/qid-65535", MUST, RULES(RDMA_REQ_QID),
         expect_works(admin);
 }
 
-CASE("rdma/3.1/qid-65534", MUST, NO_RULE,
+CASE("rdma/request/qid-65534", MUST, NO_RULE,
      "A connect request with QID FFFEh is decided, and the controller goes on")
 {
         struct queue *admin = admin_queue(t);
@@ -189,7 +187,7 @@ CASE("rdma/3.1/qid-65534", MUST, NO_RULE,
         expect_works(admin);
 }
 
-CASE("rdma/3.1/qid-differs", MUST, RULES(RDMA_REQ_SAME_QID),
+CASE("rdma/request/qid-differs", MUST, RULES(RDMA_REQ_SAME_QID),
      "Connect with QID 1 on a connection that was asked for as admin queue is refused")
 {
         struct queue *admin = admin_queue(t), *q = rdma_open(t);
@@ -198,7 +196,7 @@ CASE("rdma/3.1/qid-differs", MUST, RULES(RDMA_REQ_SAME_QID),
         expect_refusal(q, send_connect(q, .qid = 1, .cntlid = admin->cntlid));
 }
 
-CASE("rdma/3.1/qid-differs-io", MUST, RULES(RDMA_REQ_SAME_QID),
+CASE("rdma/request/qid-differs-io", MUST, RULES(RDMA_REQ_SAME_QID),
      "Connect with QID 2 on a connection that was asked for as I/O queue 1 is refused")
 {
         struct queue *q = rdma_join(admin_queue(t));
@@ -208,7 +206,7 @@ CASE("rdma/3.1/qid-differs-io", MUST, RULES(RDMA_REQ_SAME_QID),
         expect_works(q->admin);
 }
 
-CASE("rdma/3.1/qid-differs-admin", MUST, RULES(RDMA_REQ_SAME_QID),
+CASE("rdma/request/qid-differs-admin", MUST, RULES(RDMA_REQ_SAME_QID),
      "Connect of an admin queue on a connection that was asked for as I/O queue is refused")
 {
         struct queue *q = rdma_open(t, .qid = 1);
@@ -219,33 +217,33 @@ CASE("rdma/3.1/qid-differs-admin", MUST, RULES(RDMA_REQ_SAME_QID),
 
 /* --- HSQSIZE */
 
-CASE("rdma/3.1/hsqsize-0", MUST, RULES(RDMA_REQ_HSQSIZE),
+CASE("rdma/request/hsqsize-0", MUST, RULES(RDMA_REQ_HSQSIZE),
      "A connect request with HSQSIZE 0 (one entry) is rejected")
 {
         expect_reject(rdma_open(t, .hsqsize = 0));
 }
 
-CASE("rdma/3.1/hsqsize-0-io", MUST, RULES(RDMA_REQ_HSQSIZE),
+CASE("rdma/request/hsqsize-0-io", MUST, RULES(RDMA_REQ_HSQSIZE),
      "A connect request for an I/O queue with HSQSIZE 0 is rejected")
 {
         expect_reject(rdma_join(admin_queue(t), .hsqsize = 0));
 }
 
-CASE("rdma/3.1/hsqsize-max", MUST, RULES(RDMA_REQ_HSQSIZE),
+CASE("rdma/request/hsqsize-max", MUST, RULES(RDMA_REQ_HSQSIZE),
      "A connect request for an I/O queue of more entries than CAP.MQES says is rejected")
 {
         require(t, CAP_MQES(caps(t)->cap) < 0xffff, "CAP.MQES is FFFFh");
         expect_reject(rdma_join(admin_queue(t), .hsqsize = CAP_MQES(caps(t)->cap) + 1));
 }
 
-CASE("rdma/3.1/hsqsize-ffffh", MUST, RULES(RDMA_REQ_HSQSIZE),
+CASE("rdma/request/hsqsize-ffffh", MUST, RULES(RDMA_REQ_HSQSIZE),
      "A connect request with HSQSIZE FFFFh is rejected")
 {
         require(t, CAP_MQES(caps(t)->cap) < 0xffff, "CAP.MQES is FFFFh");
         expect_reject(rdma_join(admin_queue(t), .hsqsize = 0xffff));
 }
 
-CASE("rdma/3.1/hsqsize-mqes", MUST, RULES(ACCEPTANCE),
+CASE("rdma/request/hsqsize-mqes", MUST, RULES(ACCEPTANCE),
      "An I/O queue may be as long as CAP.MQES says")
 {
         struct queue *q = io_queue(t, .sqsize = CAP_MQES(caps(t)->cap));
@@ -253,7 +251,7 @@ CASE("rdma/3.1/hsqsize-mqes", MUST, RULES(ACCEPTANCE),
         expect_works(q);
 }
 
-CASE("rdma/3.1/hsqsize-1", MUST, RULES(ACCEPTANCE), "An I/O queue may have two entries")
+CASE("rdma/request/hsqsize-1", MUST, RULES(ACCEPTANCE), "An I/O queue may have two entries")
 {
         struct queue *q = io_queue(t, .sqsize = 1);
 
@@ -261,7 +259,7 @@ CASE("rdma/3.1/hsqsize-1", MUST, RULES(ACCEPTANCE), "An I/O queue may have two e
                 expect_works(q);
 }
 
-CASE("rdma/3.1/sqsize-differs", MUST, RULES(RDMA_REQ_SQSIZE),
+CASE("rdma/request/sqsize-differs", MUST, RULES(RDMA_REQ_SQSIZE),
      "Connect whose SQSIZE is not the HSQSIZE of the connect request is refused")
 {
         struct queue *q = rdma_open(t, .hsqsize = 31);
@@ -270,7 +268,7 @@ CASE("rdma/3.1/sqsize-differs", MUST, RULES(RDMA_REQ_SQSIZE),
         expect_refusal(q, send_connect(q, .sqsize = 30));
 }
 
-CASE("rdma/3.1/sqsize-differs-io", MUST, RULES(RDMA_REQ_SQSIZE),
+CASE("rdma/request/sqsize-differs-io", MUST, RULES(RDMA_REQ_SQSIZE),
      "... and so is one of an I/O queue that wants more than it asked for")
 {
         struct queue *q = rdma_join(admin_queue(t), .hsqsize = 1);
@@ -282,19 +280,19 @@ CASE("rdma/3.1/sqsize-differs-io", MUST, RULES(RDMA_REQ_SQSIZE),
 
 /* --- HRQSIZE, IRD, ORD */
 
-CASE("rdma/3.1/hrqsize-0", MUST, RULES(RDMA_REQ_HRQSIZE),
+CASE("rdma/request/hrqsize-0", MUST, RULES(RDMA_REQ_HRQSIZE),
      "A connect request with HRQSIZE 0 is rejected")
 {
         expect_reject(rdma_open(t, .hrqsize = 0, .receives = 32));
 }
 
-CASE("rdma/3.1/hrqsize-0-io", MUST, RULES(RDMA_REQ_HRQSIZE),
+CASE("rdma/request/hrqsize-0-io", MUST, RULES(RDMA_REQ_HRQSIZE),
      "A connect request for an I/O queue with HRQSIZE 0 is rejected")
 {
         expect_reject(rdma_join(admin_queue(t), .hrqsize = 0, .receives = 32));
 }
 
-CASE("rdma/3.1/hrqsize-1", MUST, NO_RULE,
+CASE("rdma/request/hrqsize-1", MUST, NO_RULE,
      "A host with one receive (HRQSIZE 1) is served or rejected")
 {
         struct queue *q = rdma_open(t, .hrqsize = 1);
@@ -305,7 +303,7 @@ CASE("rdma/3.1/hrqsize-1", MUST, NO_RULE,
         expect_works(q);
 }
 
-CASE("rdma/3.1/hrqsize-max", MUST, NO_RULE, "A connect request with HRQSIZE FFFFh is decided")
+CASE("rdma/request/hrqsize-max", MUST, NO_RULE, "A connect request with HRQSIZE FFFFh is decided")
 {
         struct queue *q = rdma_open(t, .hrqsize = 0xffff);
 
@@ -313,18 +311,18 @@ CASE("rdma/3.1/hrqsize-max", MUST, NO_RULE, "A connect request with HRQSIZE FFFF
                 expect_connected(q, send_connect(q));
 }
 
-CASE("rdma/3.1/ird-0", MUST, RULES(RDMA_REQ_IRD),
+CASE("rdma/request/ird-0", MUST, RULES(RDMA_REQ_IRD),
      "A host that offers no responder resources is rejected: its data could not be READ")
 {
         expect_reject(rdma_open(t, .reads_in = 0));
 }
 
-CASE("rdma/3.1/ird-0-io", MUST, RULES(RDMA_REQ_IRD), "... on I/O queues, too")
+CASE("rdma/request/ird-0-io", MUST, RULES(RDMA_REQ_IRD), "... on I/O queues, too")
 {
         expect_reject(rdma_join(admin_queue(t), .reads_in = 0));
 }
 
-CASE("rdma/3.1/ird-1", MUST, RULES(RDMA_READ_LIMIT),
+CASE("rdma/request/ird-1", MUST, RULES(RDMA_READ_LIMIT),
      "A host that answers one READ at a time is served", .writes = true)
 {
         struct queue *q = rdma_join(admin_queue(t), .reads_in = 1);
@@ -335,7 +333,7 @@ CASE("rdma/3.1/ird-1", MUST, RULES(RDMA_READ_LIMIT),
         exercise(q);
 }
 
-CASE("rdma/3.1/ord", MUST, NO_RULE,
+CASE("rdma/request/ord", MUST, NO_RULE,
      "A host that says it could READ itself is served: it is no error to be able to")
 {
         struct queue *q = connected(rdma_open(t, .reads_out = 1));
@@ -343,7 +341,7 @@ CASE("rdma/3.1/ord", MUST, NO_RULE,
         expect_works(q);
 }
 
-CASE("rdma/3.1/rnr-retry-0", MUST, NO_RULE,
+CASE("rdma/request/rnr-retry-0", MUST, NO_RULE,
      "A host that wants no RNR retries is served: its receives are there")
 {
         struct queue *q = connected(rdma_join(admin_queue(t), .rnr_retry = 0));
@@ -354,25 +352,25 @@ CASE("rdma/3.1/rnr-retry-0", MUST, NO_RULE,
 
 /* --- CNTLID */
 
-CASE("rdma/3.1/cntlid-admin", MUST, RULES(RDMA_REQ_CNTLID),
+CASE("rdma/request/cntlid-admin", MUST, RULES(RDMA_REQ_CNTLID),
      "A connect request for an admin queue with a CNTLID is rejected")
 {
         expect_reject(rdma_open(t, .cntlid = 1));
 }
 
-CASE("rdma/3.1/cntlid-admin-ffffh", MUST, RULES(RDMA_REQ_CNTLID),
+CASE("rdma/request/cntlid-admin-ffffh", MUST, RULES(RDMA_REQ_CNTLID),
      "... also with CNTLID FFFFh, which Connect has there")
 {
         expect_reject(rdma_open(t, .cntlid = 0xffff));
 }
 
-CASE("rdma/3.1/cntlid-io-0", MUST, NO_RULE,
+CASE("rdma/request/cntlid-io-0", MUST, NO_RULE,
      "A connect request for an I/O queue without CNTLID is accepted: older hosts know none")
 {
         expect_works(connected(rdma_join(admin_queue(t), .cntlid = 0)));
 }
 
-CASE("rdma/3.1/cntlid-io", MUST, NO_RULE,
+CASE("rdma/request/cntlid-io", MUST, NO_RULE,
      "A connect request for an I/O queue with its controller's CNTLID is accepted")
 {
         struct queue *admin = admin_queue(t);
@@ -380,7 +378,7 @@ CASE("rdma/3.1/cntlid-io", MUST, NO_RULE,
         expect_works(connected(rdma_join(admin, .cntlid = admin->cntlid)));
 }
 
-CASE("rdma/3.1/cntlid-io-wrong", MUST, NO_RULE,
+CASE("rdma/request/cntlid-io-wrong", MUST, NO_RULE,
      "A connect request for an I/O queue with another CNTLID is decided; the association lives")
 {
         struct queue *admin = admin_queue(t);
@@ -391,7 +389,7 @@ CASE("rdma/3.1/cntlid-io-wrong", MUST, NO_RULE,
 
 /* --- reserved bytes, rejections */
 
-CASE("rdma/3.1/reserved", SHOULD, NO_RULE,
+CASE("rdma/request/reserved", SHOULD, NO_RULE,
      "A connect request whose reserved bytes are set is accepted")
 {
         struct rdma_request r = private_data(t);
@@ -400,7 +398,7 @@ CASE("rdma/3.1/reserved", SHOULD, NO_RULE,
         expect_works(connected(rdma_open(t, .data = &r)));
 }
 
-CASE("rdma/3.1/reject-format", MUST, RULES(RDMA_REJ_FORMAT, RDMA_REJ_STATUS),
+CASE("rdma/reject/format", MUST, RULES(RDMA_REJ_FORMAT, RDMA_REJ_STATUS),
      "A rejection has RECFMT 0 and an assigned STS")
 {
         struct queue *q = rdma_open(t, .recfmt = 2);
@@ -410,7 +408,7 @@ CASE("rdma/3.1/reject-format", MUST, RULES(RDMA_REJ_FORMAT, RDMA_REJ_STATUS),
                 lenient(t, "a rejection with private data", "one without");
 }
 
-CASE("rdma/3.1/reject-format-io", MUST, RULES(RDMA_REJ_FORMAT, RDMA_REJ_STATUS),
+CASE("rdma/reject/format-io", MUST, RULES(RDMA_REJ_FORMAT, RDMA_REJ_STATUS),
      "... also of an I/O queue")
 {
         struct queue *q = rdma_join(admin_queue(t), .hsqsize = 0);
@@ -420,7 +418,7 @@ CASE("rdma/3.1/reject-format-io", MUST, RULES(RDMA_REJ_FORMAT, RDMA_REJ_STATUS),
                 lenient(t, "a rejection with private data", "one without");
 }
 
-CASE("rdma/3.1/several-errors", MUST, RULES(RDMA_REJ_STATUS),
+CASE("rdma/request/several-errors", MUST, RULES(RDMA_REJ_STATUS),
      "A connect request in which everything is wrong is rejected")
 {
         struct rdma_request r;
@@ -430,14 +428,14 @@ CASE("rdma/3.1/several-errors", MUST, RULES(RDMA_REJ_STATUS),
              "a rejection", "it is accepted");
 }
 
-CASE("rdma/3.1/reject-then-accept", MUST, RULES(RDMA_REQ_RECFMT),
+CASE("rdma/reject/then-accept", MUST, RULES(RDMA_REQ_RECFMT),
      "After a rejection the same host can connect")
 {
         expect_reject(rdma_open(t, .recfmt = 1));
         expect_works(admin_queue(t));
 }
 
-CASE("rdma/3.1/reject-storm", MUST, RULES(RDMA_REQ_HSQSIZE),
+CASE("rdma/reject/storm", MUST, RULES(RDMA_REQ_HSQSIZE),
      "50 rejected connect requests leave nothing behind: the 51st, a sound one, is accepted")
 {
         for (int i = 0; i < 50; i++)
@@ -459,7 +457,7 @@ static const struct disc_entry *entries(struct t *t, uint64_t *n)
         return (const struct disc_entry *)(h + 1);
 }
 
-CASE("rdma/2.2/tsas", MUST, RULES(RDMA_DISC_TSAS),
+CASE("rdma/discovery/tsas", MUST, RULES(RDMA_DISC_TSAS),
      "TSAS of RDMA entries has assigned QPTYPE, PRTYPE and CMS, and zeroes", .discovery = true)
 {
         uint64_t n;
@@ -478,7 +476,7 @@ CASE("rdma/2.2/tsas", MUST, RULES(RDMA_DISC_TSAS),
         }
 }
 
-CASE("rdma/2.2/trsvcid", MUST, RULES(RDMA_DISC_TRSVCID),
+CASE("rdma/discovery/trsvcid", MUST, RULES(RDMA_DISC_TRSVCID),
      "TRSVCID of RDMA entries is a decimal port", .discovery = true)
 {
         uint64_t n;

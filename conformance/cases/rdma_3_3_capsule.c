@@ -25,7 +25,7 @@ static uint16_t write_described(struct queue *q, struct sgl sgl, uint32_t held)
 
 /* --- length */
 
-CASE("rdma/3.3/command-empty", MUST, RULES(RDMA_CMD_SHORT),
+CASE("rdma/capsule/empty", MUST, RULES(RDMA_CMD_SHORT),
      "A SEND without any bytes ends the connection")
 {
         struct queue *q = admin_queue(t);
@@ -34,8 +34,7 @@ CASE("rdma/3.3/command-empty", MUST, RULES(RDMA_CMD_SHORT),
         expect_refusal(q, 0);
 }
 
-CASE("rdma/3.3/command-1-byte", MUST, RULES(RDMA_CMD_SHORT),
-     "A SEND of one byte ends the connection")
+CASE("rdma/capsule/1-byte", MUST, RULES(RDMA_CMD_SHORT), "A SEND of one byte ends the connection")
 {
         struct queue *q = admin_queue(t);
 
@@ -43,7 +42,7 @@ CASE("rdma/3.3/command-1-byte", MUST, RULES(RDMA_CMD_SHORT),
         expect_refusal(q, 0);
 }
 
-CASE("rdma/3.3/command-16-bytes", MUST, RULES(RDMA_CMD_SHORT),
+CASE("rdma/capsule/16-bytes", MUST, RULES(RDMA_CMD_SHORT),
      "A capsule that ends before the SGL is refused, or ends the connection")
 {
         struct queue *q = admin_queue(t);
@@ -51,7 +50,7 @@ CASE("rdma/3.3/command-16-bytes", MUST, RULES(RDMA_CMD_SHORT),
         expect_refusal(q, send_sized(q, NVME_KEEP_ALIVE, 16));
 }
 
-CASE("rdma/3.3/command-63-bytes", MUST, RULES(RDMA_CMD_SHORT),
+CASE("rdma/capsule/63-bytes", MUST, RULES(RDMA_CMD_SHORT),
      "A capsule of 63 bytes is refused, or ends the connection")
 {
         struct queue *q = admin_queue(t);
@@ -59,8 +58,7 @@ CASE("rdma/3.3/command-63-bytes", MUST, RULES(RDMA_CMD_SHORT),
         expect_refusal(q, send_sized(q, NVME_KEEP_ALIVE, 63));
 }
 
-CASE("rdma/3.3/command-63-bytes-io", MUST, RULES(RDMA_CMD_SHORT),
-     "... and so is one on an I/O queue")
+CASE("rdma/capsule/63-bytes-io", MUST, RULES(RDMA_CMD_SHORT), "... and so is one on an I/O queue")
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
 
@@ -68,7 +66,7 @@ CASE("rdma/3.3/command-63-bytes-io", MUST, RULES(RDMA_CMD_SHORT),
         expect_works(other);
 }
 
-CASE("rdma/3.3/command-short-first", MUST, RULES(RDMA_CMD_SHORT),
+CASE("rdma/capsule/short-first", MUST, RULES(RDMA_CMD_SHORT),
      "A short capsule in place of Connect ends the connection")
 {
         struct queue *q = bare_queue(t);
@@ -78,7 +76,7 @@ CASE("rdma/3.3/command-short-first", MUST, RULES(RDMA_CMD_SHORT),
 }
 
 /* It is the host that R1.0 3.3 binds: who has room for more may pass it over. */
-CASE("rdma/3.3/command-65-bytes", MUST, RULES(RDMA_CMD_LONG),
+CASE("rdma/capsule/65-bytes", MUST, RULES(RDMA_CMD_LONG),
      "A capsule of 65 bytes on the admin queue is refused, or ends the connection")
 {
         struct queue *q = admin_queue(t);
@@ -86,7 +84,7 @@ CASE("rdma/3.3/command-65-bytes", MUST, RULES(RDMA_CMD_LONG),
         prefer_refusal(q, send_sized(q, NVME_KEEP_ALIVE, 65));
 }
 
-CASE("rdma/3.3/command-long-admin", MUST, RULES(RDMA_CMD_LONG),
+CASE("rdma/capsule/long-admin", MUST, RULES(RDMA_CMD_LONG),
      "A capsule of 8 KiB on the admin queue is refused, or ends the connection")
 {
         struct queue *q = admin_queue(t);
@@ -94,7 +92,7 @@ CASE("rdma/3.3/command-long-admin", MUST, RULES(RDMA_CMD_LONG),
         prefer_refusal(q, send_sized(q, NVME_KEEP_ALIVE, KIB(8)));
 }
 
-CASE("rdma/3.3/command-long-io", MUST, RULES(RDMA_CMD_LONG),
+CASE("rdma/capsule/long-io", MUST, RULES(RDMA_CMD_LONG),
      "A capsule of a byte more than IOCCSZ says is refused, or ends the connection")
 {
         struct queue *q = io_queue(t);
@@ -103,7 +101,7 @@ CASE("rdma/3.3/command-long-io", MUST, RULES(RDMA_CMD_LONG),
         prefer_refusal(q, send_sized(q, NVME_FLUSH, most + 1));
 }
 
-CASE("rdma/3.3/command-long-io-twice", MUST, RULES(RDMA_CMD_LONG),
+CASE("rdma/capsule/long-io-twice", MUST, RULES(RDMA_CMD_LONG),
      "A capsule of twice what IOCCSZ says is refused, or ends the connection")
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
@@ -112,7 +110,7 @@ CASE("rdma/3.3/command-long-io-twice", MUST, RULES(RDMA_CMD_LONG),
         expect_works(other);
 }
 
-CASE("rdma/3.3/command-after-long", MUST, RULES(FAB_ANSWERED),
+CASE("rdma/capsule/after-long", MUST, RULES(FAB_ANSWERED),
      "After one connection sent a capsule that is too long another one of the host works",
      .writes = true)
 {
@@ -125,7 +123,7 @@ CASE("rdma/3.3/command-after-long", MUST, RULES(FAB_ANSWERED),
 /* --- CIDs */
 
 /* How many commands are searched for it is the controller's affair (B2.2 4.2.3.1, Command ID Conflict). */
-CASE("rdma/3.3/command-cid", INFO, RULES(RDMA_CMD_CID),
+CASE("rdma/capsule/cid", INFO, RULES(RDMA_CMD_CID),
      "A command with the CID of one that is outstanding is refused, or ends the connection")
 {
         struct queue *q = admin_queue(t);
@@ -135,7 +133,7 @@ CASE("rdma/3.3/command-cid", INFO, RULES(RDMA_CMD_CID),
         expect_refusal(q, cid);
 }
 
-CASE("rdma/3.3/response-cid", MUST, RULES(RDMA_RSP_CID, RDMA_RSP_LENGTH, FAB_ANSWERED),
+CASE("rdma/response/cid", MUST, RULES(RDMA_RSP_CID, RDMA_RSP_LENGTH, FAB_ANSWERED),
      "Responses have 16 bytes and the CID of their command, also FFFFh", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -145,7 +143,7 @@ CASE("rdma/3.3/response-cid", MUST, RULES(RDMA_RSP_CID, RDMA_RSP_LENGTH, FAB_ANS
         expect_success(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(t)->nsid, .cid = 0));
 }
 
-CASE("rdma/3.3/response-length", MUST, RULES(RDMA_RSP_LENGTH), "A response capsule has 16 bytes",
+CASE("rdma/response/length", MUST, RULES(RDMA_RSP_LENGTH), "A response capsule has 16 bytes",
      .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -154,7 +152,7 @@ CASE("rdma/3.3/response-length", MUST, RULES(RDMA_RSP_LENGTH), "A response capsu
         exercise(q->admin);
 }
 
-CASE("rdma/3.3/response-reserved", SHOULD, RULES(RDMA_RSP_RSVD),
+CASE("rdma/response/reserved", SHOULD, RULES(RDMA_RSP_RSVD),
      "SQID and the phase bit of a response are 0", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -163,7 +161,7 @@ CASE("rdma/3.3/response-reserved", SHOULD, RULES(RDMA_RSP_RSVD),
         exercise(q->admin);
 }
 
-CASE("rdma/3.3/no-data-any-sgl", MUST, NO_RULE,
+CASE("rdma/sgl/no-data", MUST, NO_RULE,
      "The SGL of a command that transfers nothing is not looked at")
 {
         struct queue *q = io_queue(t);
@@ -175,7 +173,7 @@ CASE("rdma/3.3/no-data-any-sgl", MUST, NO_RULE,
 
 /* --- what Identify says of capsules */
 
-CASE("rdma/3.3/sgls", MUST, RULES(RDMA_SGLS),
+CASE("rdma/identify/sgls", MUST, RULES(RDMA_SGLS),
      "SGLS says SGL support without alignment (01b) and keyed descriptors (bit 2)")
 {
         uint32_t sgls = le32_get(identify_ctrl(admin_queue(t))->sgls);
@@ -184,7 +182,7 @@ CASE("rdma/3.3/sgls", MUST, RULES(RDMA_SGLS),
         want(t, sgls & 4, "SGLS bit 2 set", "%Xh", sgls);
 }
 
-CASE("rdma/3.3/icdoff", MUST, RULES(RDMA_ICDOFF),
+CASE("rdma/identify/icdoff", MUST, RULES(RDMA_ICDOFF),
      "IOCCSZ has room for the SQE, and for ICDOFF where there is in-capsule data")
 {
         const struct id_ctrl *id = identify_ctrl(admin_queue(t));
@@ -197,7 +195,7 @@ CASE("rdma/3.3/icdoff", MUST, RULES(RDMA_ICDOFF),
 
 /* --- data in the capsule */
 
-CASE("rdma/3.3/in-capsule-write", MUST, NO_RULE, "A Write with its data in the capsule is served",
+CASE("rdma/in-capsule/write", MUST, NO_RULE, "A Write with its data in the capsule is served",
      .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -208,7 +206,7 @@ CASE("rdma/3.3/in-capsule-write", MUST, NO_RULE, "A Write with its data in the c
         want_bytes(t, "what was written", read_blocks(q, 0, 0), data, caps(t)->block);
 }
 
-CASE("rdma/3.3/in-capsule-most", MUST, NO_RULE,
+CASE("rdma/in-capsule/most", MUST, NO_RULE,
      "A Write that fills the capsule to the last byte is served", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -220,7 +218,7 @@ CASE("rdma/3.3/in-capsule-most", MUST, NO_RULE,
         want_bytes(t, "what was written", read_blocks(q, 0, n), pattern(t, n), n);
 }
 
-CASE("rdma/3.3/in-capsule-behind", MUST, NO_RULE,
+CASE("rdma/in-capsule/after-command", MUST, NO_RULE,
      "A Write whose data lies at an offset within the in-capsule data is served from there",
      .writes = true)
 {
@@ -233,7 +231,7 @@ CASE("rdma/3.3/in-capsule-behind", MUST, NO_RULE,
         want_bytes(t, "what was written", read_blocks(q, 0, 0), data + 512, n);
 }
 
-CASE("rdma/3.3/in-capsule-odd-offset", MUST, NO_RULE,
+CASE("rdma/in-capsule/odd-offset", MUST, NO_RULE,
      "... also from an offset that is no multiple of anything, or refused", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -247,7 +245,7 @@ CASE("rdma/3.3/in-capsule-odd-offset", MUST, NO_RULE,
                 want_bytes(t, "what was written", read_blocks(q, 0, 0), data + 3, n);
 }
 
-CASE("rdma/3.3/in-capsule-unused", MUST, NO_RULE,
+CASE("rdma/in-capsule/unused", MUST, NO_RULE,
      "Bytes in the capsule that no descriptor names are passed over", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -258,7 +256,7 @@ CASE("rdma/3.3/in-capsule-unused", MUST, NO_RULE,
         want_bytes(t, "what was written", read_blocks(q, 0, 0), pattern(t, n), n);
 }
 
-CASE("rdma/3.3/in-capsule-connect", INFO, NO_RULE,
+CASE("rdma/in-capsule/connect", INFO, NO_RULE,
      "Connect of an I/O queue with its data in the capsule, as Linux sends it, is taken")
 {
         struct queue *q = join(admin_queue(t));
@@ -270,7 +268,7 @@ CASE("rdma/3.3/in-capsule-connect", INFO, NO_RULE,
 
 /* --- ... and in none */
 
-CASE("rdma/3.3/in-capsule-offset-end", MUST, RULES(RDMA_ICD_OFFSET),
+CASE("rdma/in-capsule/offset-end", MUST, RULES(RDMA_ICD_OFFSET),
      "In-capsule data that begins where the capsule ends is refused", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -281,7 +279,7 @@ CASE("rdma/3.3/in-capsule-offset-end", MUST, RULES(RDMA_ICD_OFFSET),
         expect_works(q);
 }
 
-CASE("rdma/3.3/in-capsule-offset-beyond", MUST, RULES(RDMA_ICD_OFFSET),
+CASE("rdma/in-capsule/offset-beyond", MUST, RULES(RDMA_ICD_OFFSET),
      "In-capsule data far behind the capsule is refused", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -292,7 +290,7 @@ CASE("rdma/3.3/in-capsule-offset-beyond", MUST, RULES(RDMA_ICD_OFFSET),
         expect_works(q);
 }
 
-CASE("rdma/3.3/in-capsule-offset-max", MUST, RULES(RDMA_ICD_OFFSET),
+CASE("rdma/in-capsule/offset-max", MUST, RULES(RDMA_ICD_OFFSET),
      "In-capsule data at offset FFFFFFFFFFFFFFFFh is refused", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -303,7 +301,7 @@ CASE("rdma/3.3/in-capsule-offset-max", MUST, RULES(RDMA_ICD_OFFSET),
         expect_works(q);
 }
 
-CASE("rdma/3.3/in-capsule-offset-wraps", MUST, RULES(RDMA_ICD_OFFSET),
+CASE("rdma/in-capsule/offset-wraps", MUST, RULES(RDMA_ICD_OFFSET),
      "In-capsule data whose offset and length add up to nothing in 64 bits is refused",
      .writes = true, .related = "nvmet-rdma 0d5ee2b2ab4f")
 {
@@ -315,7 +313,7 @@ CASE("rdma/3.3/in-capsule-offset-wraps", MUST, RULES(RDMA_ICD_OFFSET),
         expect_works(q);
 }
 
-CASE("rdma/3.3/in-capsule-offset-32-bits", MUST, RULES(RDMA_ICD_OFFSET),
+CASE("rdma/in-capsule/offset-32-bits", MUST, RULES(RDMA_ICD_OFFSET),
      "In-capsule data at offset 100000000h is refused: offsets have 64 bits", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -326,7 +324,7 @@ CASE("rdma/3.3/in-capsule-offset-32-bits", MUST, RULES(RDMA_ICD_OFFSET),
         expect_works(q);
 }
 
-CASE("rdma/3.3/in-capsule-length", MUST, RULES(RDMA_ICD_LENGTH),
+CASE("rdma/in-capsule/length", MUST, RULES(RDMA_ICD_LENGTH),
      "In-capsule data longer than what the capsule holds is refused", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -337,7 +335,7 @@ CASE("rdma/3.3/in-capsule-length", MUST, RULES(RDMA_ICD_LENGTH),
         expect_works(q);
 }
 
-CASE("rdma/3.3/in-capsule-length-none", MUST, RULES(RDMA_ICD_LENGTH, RDMA_ICD_OFFSET),
+CASE("rdma/in-capsule/length-none", MUST, RULES(RDMA_ICD_LENGTH, RDMA_ICD_OFFSET),
      "In-capsule data of a capsule that holds none is refused", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -347,7 +345,7 @@ CASE("rdma/3.3/in-capsule-length-none", MUST, RULES(RDMA_ICD_LENGTH, RDMA_ICD_OF
         expect_works(q);
 }
 
-CASE("rdma/3.3/in-capsule-length-max", MUST, RULES(RDMA_ICD_LENGTH),
+CASE("rdma/in-capsule/length-max", MUST, RULES(RDMA_ICD_LENGTH),
      "In-capsule data of FFFFFFFFh bytes is refused", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -358,7 +356,7 @@ CASE("rdma/3.3/in-capsule-length-max", MUST, RULES(RDMA_ICD_LENGTH),
         expect_works(q);
 }
 
-CASE("rdma/3.3/in-capsule-reaches-out", MUST, RULES(RDMA_ICD_LENGTH),
+CASE("rdma/in-capsule/reaches-out", MUST, RULES(RDMA_ICD_LENGTH),
      "In-capsule data that begins within the capsule and ends a byte behind it is refused",
      .writes = true)
 {
@@ -370,7 +368,7 @@ CASE("rdma/3.3/in-capsule-reaches-out", MUST, RULES(RDMA_ICD_LENGTH),
         expect_works(q);
 }
 
-CASE("rdma/3.3/in-capsule-beyond-ioccsz", MUST, RULES(RDMA_ICD_LENGTH),
+CASE("rdma/in-capsule/beyond-ioccsz", MUST, RULES(RDMA_ICD_LENGTH),
      "In-capsule data longer than IOCCSZ allows is refused", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -381,7 +379,7 @@ CASE("rdma/3.3/in-capsule-beyond-ioccsz", MUST, RULES(RDMA_ICD_LENGTH),
         expect_works(q);
 }
 
-CASE("rdma/3.3/in-capsule-admin", MUST, RULES(RDMA_ICD_ADMIN),
+CASE("rdma/in-capsule/admin", MUST, RULES(RDMA_ICD_ADMIN),
      "An admin command that describes its data as in-capsule is refused")
 {
         struct queue *q = admin_queue(t);
@@ -392,7 +390,7 @@ CASE("rdma/3.3/in-capsule-admin", MUST, RULES(RDMA_ICD_ADMIN),
         expect_works(q);
 }
 
-CASE("rdma/3.3/in-capsule-admin-identify", MUST, RULES(RDMA_ICD_ADMIN), "... and so is Identify")
+CASE("rdma/in-capsule/admin-identify", MUST, RULES(RDMA_ICD_ADMIN), "... and so is Identify")
 {
         struct queue *q = admin_queue(t);
 
@@ -402,7 +400,7 @@ CASE("rdma/3.3/in-capsule-admin-identify", MUST, RULES(RDMA_ICD_ADMIN), "... and
         expect_works(q);
 }
 
-CASE("rdma/3.3/in-capsule-admin-sent", MUST, NO_RULE,
+CASE("rdma/in-capsule/admin-sent", MUST, NO_RULE,
      "An admin command with 16 bytes of data behind the SQE is refused, or ends the connection")
 {
         struct queue *q = admin_queue(t);
@@ -411,7 +409,7 @@ CASE("rdma/3.3/in-capsule-admin-sent", MUST, NO_RULE,
                                    .sgl = HAND(in_capsule(0, 16), .capsule = 80)));
 }
 
-CASE("rdma/3.3/in-capsule-admin-connect", MUST, RULES(RDMA_ICD_ADMIN),
+CASE("rdma/in-capsule/admin-connect", MUST, RULES(RDMA_ICD_ADMIN),
      "Connect of an admin queue with its data in the capsule is refused, or ends the connection")
 {
         struct queue *q = bare_queue(t);
@@ -421,7 +419,7 @@ CASE("rdma/3.3/in-capsule-admin-connect", MUST, RULES(RDMA_ICD_ADMIN),
                                                       .len = sizeof(d))));
 }
 
-CASE("rdma/3.3/in-capsule-read", MUST, RULES(RDMA_ICD_DIR),
+CASE("rdma/in-capsule/read", MUST, RULES(RDMA_ICD_DIR),
      "A Read that describes its data as in-capsule is refused")
 {
         struct queue *q = io_queue(t);
@@ -432,7 +430,7 @@ CASE("rdma/3.3/in-capsule-read", MUST, RULES(RDMA_ICD_DIR),
         expect_works(q);
 }
 
-CASE("rdma/3.3/in-capsule-read-short", MUST, RULES(RDMA_ICD_DIR),
+CASE("rdma/in-capsule/read-short", MUST, RULES(RDMA_ICD_DIR),
      "... also if the capsule holds nothing")
 {
         struct queue *q = io_queue(t);

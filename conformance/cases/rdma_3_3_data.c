@@ -16,7 +16,7 @@ static struct queue *connected(struct queue *q)
 
 /* --- data that is there, and all of it */
 
-CASE("rdma/3.3/whole-read", MUST, RULES(RDMA_WRITE_WHOLE),
+CASE("rdma/transfer/whole-read", MUST, RULES(RDMA_WRITE_WHOLE),
      "A Read that succeeds has filled all of its memory")
 {
         struct queue *q = io_queue(t);
@@ -26,7 +26,7 @@ CASE("rdma/3.3/whole-read", MUST, RULES(RDMA_WRITE_WHOLE),
         read_blocks(q, 0, large_bytes(t));
 }
 
-CASE("rdma/3.3/whole-admin", MUST, RULES(RDMA_WRITE_WHOLE),
+CASE("rdma/transfer/whole-admin", MUST, RULES(RDMA_WRITE_WHOLE),
      "Identify and Get Log Page that succeed have filled all of their memory")
 {
         struct queue *q = admin_queue(t);
@@ -37,7 +37,7 @@ CASE("rdma/3.3/whole-admin", MUST, RULES(RDMA_WRITE_WHOLE),
         get_log(q, LOG_SMART, 512, 0);
 }
 
-CASE("rdma/3.3/whole-write", MUST, RULES(RDMA_READ_WHOLE),
+CASE("rdma/transfer/whole-write", MUST, RULES(RDMA_READ_WHOLE),
      "A Write that succeeds has fetched all of its data", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -47,7 +47,7 @@ CASE("rdma/3.3/whole-write", MUST, RULES(RDMA_READ_WHOLE),
         want_bytes(t, "what was written", read_blocks(q, 0, n), pattern(t, n), n);
 }
 
-CASE("rdma/3.3/whole-write-small", MUST, RULES(RDMA_READ_WHOLE),
+CASE("rdma/transfer/whole-write-small", MUST, RULES(RDMA_READ_WHOLE),
      "... also one of a single block by key", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -57,7 +57,7 @@ CASE("rdma/3.3/whole-write-small", MUST, RULES(RDMA_READ_WHOLE),
         want_bytes(t, "what was written", read_blocks(q, 0, 0), pattern(t, n), n);
 }
 
-CASE("rdma/3.3/write-before", MUST, RULES(RDMA_WRITE_BEFORE, RDMA_WRITE_WHOLE),
+CASE("rdma/transfer/write-before", MUST, RULES(RDMA_WRITE_BEFORE, RDMA_WRITE_WHOLE),
      "The data of a Read is there when its response is")
 {
         struct queue *q = io_queue(t);
@@ -66,7 +66,7 @@ CASE("rdma/3.3/write-before", MUST, RULES(RDMA_WRITE_BEFORE, RDMA_WRITE_WHOLE),
                 read_blocks(q, 0, large_bytes(t));
 }
 
-CASE("rdma/3.3/write-before-many", MUST, RULES(RDMA_WRITE_BEFORE, RDMA_WRITE_WHOLE),
+CASE("rdma/transfer/write-before-many", MUST, RULES(RDMA_WRITE_BEFORE, RDMA_WRITE_WHOLE),
      "... also of Reads that run together")
 {
         struct queue *q = io_queue(t);
@@ -82,7 +82,7 @@ CASE("rdma/3.3/write-before-many", MUST, RULES(RDMA_WRITE_BEFORE, RDMA_WRITE_WHO
         }
 }
 
-CASE("rdma/3.3/write-range", MUST, RULES(RDMA_WRITE_RANGE),
+CASE("rdma/transfer/write-range", MUST, RULES(RDMA_WRITE_RANGE),
      "A Read writes nothing before its memory and nothing behind it")
 {
         struct queue *q = io_queue(t);
@@ -95,7 +95,7 @@ CASE("rdma/3.3/write-range", MUST, RULES(RDMA_WRITE_RANGE),
         want_untouched(t, &b, KIB(12), KIB(4));
 }
 
-CASE("rdma/3.3/write-range-failed", MUST, RULES(RDMA_WRITE_RANGE),
+CASE("rdma/transfer/write-range-failed", MUST, RULES(RDMA_WRITE_RANGE),
      "A command that fails writes nothing outside its memory either")
 {
         struct queue *q = io_queue(t);
@@ -108,7 +108,7 @@ CASE("rdma/3.3/write-range-failed", MUST, RULES(RDMA_WRITE_RANGE),
         want_untouched(t, &b, KIB(4), KIB(4));
 }
 
-CASE("rdma/3.3/write-direction", MUST, RULES(RDMA_WRITE_DIR),
+CASE("rdma/transfer/write-direction", MUST, RULES(RDMA_WRITE_DIR),
      "A Write leaves the host's memory as it is, though the key permits more", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -119,7 +119,7 @@ CASE("rdma/3.3/write-direction", MUST, RULES(RDMA_WRITE_DIR),
         want_bytes(t, "what was written", read_blocks(q, 0, KIB(8)), b.data, KIB(8));
 }
 
-CASE("rdma/3.3/read-direction", MUST, RULES(RDMA_READ_DIR),
+CASE("rdma/transfer/read-direction", MUST, RULES(RDMA_READ_DIR),
      "A Read needs no right to READ the host's memory")
 {
         struct queue *q = io_queue(t);
@@ -129,7 +129,7 @@ CASE("rdma/3.3/read-direction", MUST, RULES(RDMA_READ_DIR),
         expect_works(q);
 }
 
-CASE("rdma/3.3/read-range", MUST, RULES(RDMA_READ_RANGE),
+CASE("rdma/transfer/read-range", MUST, RULES(RDMA_READ_RANGE),
      "A Write READs no byte that its descriptors do not describe: others have no key",
      .writes = true)
 {
@@ -140,7 +140,7 @@ CASE("rdma/3.3/read-range", MUST, RULES(RDMA_READ_RANGE),
         expect_works(q);
 }
 
-CASE("rdma/3.3/key-shared", MUST, NO_RULE, "Commands that run together may name the same memory")
+CASE("rdma/key/shared", MUST, NO_RULE, "Commands that run together may name the same memory")
 {
         struct queue *q = io_queue(t);
         struct buffer b = fill_buffer(q, KIB(8));
@@ -154,7 +154,7 @@ CASE("rdma/3.3/key-shared", MUST, NO_RULE, "Commands that run together may name 
         want(t, !is_untouched(&b, 0, 8), "data", "nothing was written");
 }
 
-CASE("rdma/3.3/key-again", MUST, RULES(RDMA_INV_UNASKED),
+CASE("rdma/key/again", MUST, RULES(RDMA_INV_UNASKED),
      "A key that a command named without subtype Fh is good for the next one")
 {
         struct queue *q = io_queue(t);
@@ -166,7 +166,7 @@ CASE("rdma/3.3/key-again", MUST, RULES(RDMA_INV_UNASKED),
 
 /* --- limits */
 
-CASE("rdma/3.3/read-limit", MUST, RULES(RDMA_READ_LIMIT),
+CASE("rdma/transfer/read-limit", MUST, RULES(RDMA_READ_LIMIT),
      "With one READ at a time Writes that run together are all served", .writes = true)
 {
         struct queue *q = connected(rdma_join(admin_queue(t), .reads_in = 1));
@@ -179,7 +179,7 @@ CASE("rdma/3.3/read-limit", MUST, RULES(RDMA_READ_LIMIT),
                 succeed(q, cid[i]);
 }
 
-CASE("rdma/3.3/read-limit-list", MUST, RULES(RDMA_READ_LIMIT),
+CASE("rdma/transfer/read-limit-list", MUST, RULES(RDMA_READ_LIMIT),
      "... also one whose data lies in several places", .writes = true)
 {
         struct queue *q = connected(rdma_join(admin_queue(t), .reads_in = 1));
@@ -196,7 +196,7 @@ CASE("rdma/3.3/read-limit-list", MUST, RULES(RDMA_READ_LIMIT),
         want_bytes(t, "what was written", read_blocks(q, 0, KIB(8)), b.data, KIB(8));
 }
 
-CASE("rdma/3.3/read-limit-two", MUST, RULES(RDMA_READ_LIMIT),
+CASE("rdma/transfer/read-limit-two", MUST, RULES(RDMA_READ_LIMIT),
      "With two READs at a time large Writes are served", .writes = true)
 {
         struct queue *q = connected(rdma_join(admin_queue(t), .reads_in = 2));
@@ -209,7 +209,7 @@ CASE("rdma/3.3/read-limit-two", MUST, RULES(RDMA_READ_LIMIT),
                 succeed(q, cid[i]);
 }
 
-CASE("rdma/3.3/credits", MUST, RULES(RDMA_CREDITS, FAB_ANSWERED),
+CASE("rdma/flow/credits", MUST, RULES(RDMA_CREDITS, FAB_ANSWERED),
      "As many commands at once as CRQSIZE says are taken, without RNR retries")
 {
         struct queue *q = rdma_join(admin_queue(t), .rnr_retry = 0);
@@ -224,7 +224,7 @@ CASE("rdma/3.3/credits", MUST, RULES(RDMA_CREDITS, FAB_ANSWERED),
         }
 }
 
-CASE("rdma/3.3/burst-mqes", MUST, RULES(FAB_ANSWERED),
+CASE("rdma/flow/burst-mqes", MUST, RULES(FAB_ANSWERED),
      "An I/O queue of 128 entries takes 127 commands at once, again and again")
 {
         uint16_t mqes = CAP_MQES(caps(t)->cap), n = mqes < 127 ? mqes : 127;
@@ -238,7 +238,7 @@ CASE("rdma/3.3/burst-mqes", MUST, RULES(FAB_ANSWERED),
         }
 }
 
-CASE("rdma/3.3/burst-queues", MUST, RULES(FAB_ANSWERED),
+CASE("rdma/flow/burst-queues", MUST, RULES(FAB_ANSWERED),
      "Four I/O queues take as many commands as fit, 31 at most, each at the same time")
 {
         struct queue *q[4] = { io_queue(t) };
@@ -253,7 +253,7 @@ CASE("rdma/3.3/burst-queues", MUST, RULES(FAB_ANSWERED),
                         succeed(q[i], (uint16_t)(first[i] + k));
 }
 
-CASE("rdma/3.3/large", MUST, RULES(RDMA_WRITE_WHOLE),
+CASE("rdma/transfer/large", MUST, RULES(RDMA_WRITE_WHOLE),
      "Reads of 1 MiB (or MDTS) that run together are all served")
 {
         uint32_t mdts = caps(t)->mdts, n = mdts > 0 && mdts < KIB(1024) ? mdts : KIB(1024);
@@ -277,7 +277,7 @@ static void expect_broken(struct queue *q, struct queue *other)
         expect_works(other);
 }
 
-CASE("rdma/3.3/key-wrong", MUST, RULES(RDMA_ERROR_ENDS),
+CASE("rdma/key/wrong", MUST, RULES(RDMA_ERROR_ENDS),
      "A Read with a key that nobody gave out ends the connection, and only that")
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
@@ -288,7 +288,7 @@ CASE("rdma/3.3/key-wrong", MUST, RULES(RDMA_ERROR_ENDS),
         want_untouched(t, &b, 0, b.len);
 }
 
-CASE("rdma/3.3/key-wrong-write", MUST, RULES(RDMA_ERROR_ENDS),
+CASE("rdma/key/wrong-write", MUST, RULES(RDMA_ERROR_ENDS),
      "A Write with a key that nobody gave out ends the connection", .writes = true)
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
@@ -298,7 +298,7 @@ CASE("rdma/3.3/key-wrong-write", MUST, RULES(RDMA_ERROR_ENDS),
         expect_broken(q, other);
 }
 
-CASE("rdma/3.3/key-wrong-admin", MUST, RULES(RDMA_ERROR_ENDS),
+CASE("rdma/key/wrong-admin", MUST, RULES(RDMA_ERROR_ENDS),
      "Identify with a key that nobody gave out ends the connection")
 {
         struct queue *q = admin_queue(t), *other = admin_queue(t);
@@ -309,7 +309,7 @@ CASE("rdma/3.3/key-wrong-admin", MUST, RULES(RDMA_ERROR_ENDS),
         expect_broken(q, other);
 }
 
-CASE("rdma/3.3/key-wrong-connect", MUST, RULES(RDMA_ERROR_ENDS),
+CASE("rdma/key/wrong-connect", MUST, RULES(RDMA_ERROR_ENDS),
      "Connect with a key that nobody gave out ends the connection")
 {
         struct queue *q = bare_queue(t), *other = admin_queue(t);
@@ -319,7 +319,7 @@ CASE("rdma/3.3/key-wrong-connect", MUST, RULES(RDMA_ERROR_ENDS),
         expect_broken(q, other);
 }
 
-CASE("rdma/3.3/key-stale", MUST, RULES(RDMA_ERROR_ENDS),
+CASE("rdma/key/stale", MUST, RULES(RDMA_ERROR_ENDS),
      "A Read with the key of memory that is not registered any more ends the connection")
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
@@ -331,7 +331,7 @@ CASE("rdma/3.3/key-stale", MUST, RULES(RDMA_ERROR_ENDS),
         want_untouched(t, &b, 0, b.len);
 }
 
-CASE("rdma/3.3/key-stale-write", MUST, RULES(RDMA_ERROR_ENDS),
+CASE("rdma/key/stale-write", MUST, RULES(RDMA_ERROR_ENDS),
      "A Write with the key of memory that is not registered any more ends the connection",
      .writes = true)
 {
@@ -343,7 +343,7 @@ CASE("rdma/3.3/key-stale-write", MUST, RULES(RDMA_ERROR_ENDS),
         expect_broken(q, other);
 }
 
-CASE("rdma/3.3/key-short", MUST, RULES(RDMA_ERROR_ENDS),
+CASE("rdma/key/short", MUST, RULES(RDMA_ERROR_ENDS),
      "A Write from a descriptor that reaches out of the registered memory ends the connection",
      .writes = true)
 {
@@ -354,7 +354,7 @@ CASE("rdma/3.3/key-short", MUST, RULES(RDMA_ERROR_ENDS),
         expect_broken(q, other);
 }
 
-CASE("rdma/3.3/key-address", MUST, RULES(RDMA_ERROR_ENDS),
+CASE("rdma/key/address", MUST, RULES(RDMA_ERROR_ENDS),
      "A Read to an address that the key is not for ends the connection")
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
@@ -367,7 +367,7 @@ CASE("rdma/3.3/key-address", MUST, RULES(RDMA_ERROR_ENDS),
         want_untouched(t, &b, 0, b.len);
 }
 
-CASE("rdma/3.3/key-address-max", MUST, RULES(RDMA_ERROR_ENDS),
+CASE("rdma/key/address-max", MUST, RULES(RDMA_ERROR_ENDS),
      "A Read to an address whose end is beyond 64 bits ends the connection")
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
@@ -380,7 +380,7 @@ CASE("rdma/3.3/key-address-max", MUST, RULES(RDMA_ERROR_ENDS),
         want_untouched(t, &b, 0, b.len);
 }
 
-CASE("rdma/3.3/key-no-write", MUST, RULES(RDMA_ERROR_ENDS),
+CASE("rdma/key/no-write", MUST, RULES(RDMA_ERROR_ENDS),
      "A Read to memory that may only be READ ends the connection")
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
@@ -391,7 +391,7 @@ CASE("rdma/3.3/key-no-write", MUST, RULES(RDMA_ERROR_ENDS),
         want_untouched(t, &b, 0, b.len);
 }
 
-CASE("rdma/3.3/key-no-read", MUST, RULES(RDMA_ERROR_ENDS),
+CASE("rdma/key/no-read", MUST, RULES(RDMA_ERROR_ENDS),
      "A Write from memory that may only be written ends the connection", .writes = true)
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
@@ -401,7 +401,7 @@ CASE("rdma/3.3/key-no-read", MUST, RULES(RDMA_ERROR_ENDS),
         expect_broken(q, other);
 }
 
-CASE("rdma/3.3/key-second", MUST, RULES(RDMA_ERROR_ENDS),
+CASE("rdma/key/second", MUST, RULES(RDMA_ERROR_ENDS),
      "A Read whose second descriptor has a wrong key ends the connection")
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
@@ -413,7 +413,7 @@ CASE("rdma/3.3/key-second", MUST, RULES(RDMA_ERROR_ENDS),
         want_untouched(t, &b, 0, b.len);
 }
 
-CASE("rdma/3.3/key-then-association", MUST, RULES(RDMA_ERROR_ENDS),
+CASE("rdma/key/then-association", MUST, RULES(RDMA_ERROR_ENDS),
      "After a connection ended by a wrong key the same host connects and works", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -424,7 +424,7 @@ CASE("rdma/3.3/key-then-association", MUST, RULES(RDMA_ERROR_ENDS),
         exercise(io_queue(t));
 }
 
-CASE("rdma/3.3/key-busy", MUST, RULES(RDMA_ERROR_ENDS),
+CASE("rdma/key/busy", MUST, RULES(RDMA_ERROR_ENDS),
      "A wrong key among 16 commands ends the connection; nothing else is written", .writes = true)
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
@@ -438,7 +438,7 @@ CASE("rdma/3.3/key-busy", MUST, RULES(RDMA_ERROR_ENDS),
 }
 
 /* Not every device tells the target that it has refused one. */
-CASE("rdma/3.3/host-writes", MUST, NO_RULE, "A WRITE of the host's own harms nobody else")
+CASE("rdma/transfer/host-writes", MUST, NO_RULE, "A WRITE of the host's own harms nobody else")
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
 
@@ -447,7 +447,7 @@ CASE("rdma/3.3/host-writes", MUST, NO_RULE, "A WRITE of the host's own harms nob
         expect_works(other);
 }
 
-CASE("rdma/3.3/no-receives", MUST, RULES(RDMA_ERROR_ENDS),
+CASE("rdma/flow/no-receives", MUST, RULES(RDMA_ERROR_ENDS),
      "A host with no receive for the response to Connect loses the connection")
 {
         struct queue *q = rdma_open(t, .receives = 0, .rnr_retry = 0), *other = admin_queue(t);
@@ -457,7 +457,7 @@ CASE("rdma/3.3/no-receives", MUST, RULES(RDMA_ERROR_ENDS),
         expect_broken(q, other);
 }
 
-CASE("rdma/3.3/few-receives", MUST, NO_RULE,
+CASE("rdma/flow/few-receives", MUST, NO_RULE,
      "A host that is slow to post its receives, but wants RNR retries, is served")
 {
         struct queue *q = connected(rdma_join(admin_queue(t), .receives = 2));
@@ -471,7 +471,7 @@ CASE("rdma/3.3/few-receives", MUST, NO_RULE,
 
 /* --- SEND with invalidate */
 
-CASE("rdma/3.3/invalidate-unasked", MUST, RULES(RDMA_INV_UNASKED),
+CASE("rdma/key/invalidate-unasked", MUST, RULES(RDMA_INV_UNASKED),
      "No response invalidates a key whose command did not ask for it", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -491,7 +491,7 @@ static void invalidate(struct queue *q, uint16_t cid, struct buffer b)
                 want_eq(q->t, "key", r.key, b.key);
 }
 
-CASE("rdma/3.3/invalidate-read", MUST, RULES(RDMA_INV_KEY, RDMA_WRITE_WHOLE),
+CASE("rdma/key/invalidate-read", MUST, RULES(RDMA_INV_KEY, RDMA_WRITE_WHOLE),
      "A Read that asks for it (subtype Fh) may come back with its key invalidated, no other")
 {
         struct queue *q = io_queue(t);
@@ -501,7 +501,7 @@ CASE("rdma/3.3/invalidate-read", MUST, RULES(RDMA_INV_KEY, RDMA_WRITE_WHOLE),
         expect_works(q);
 }
 
-CASE("rdma/3.3/invalidate-write", MUST, RULES(RDMA_INV_KEY, RDMA_INV_EARLY),
+CASE("rdma/key/invalidate-write", MUST, RULES(RDMA_INV_KEY, RDMA_INV_EARLY),
      "A Write that asks for it is READ before its key is invalidated", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -511,7 +511,7 @@ CASE("rdma/3.3/invalidate-write", MUST, RULES(RDMA_INV_KEY, RDMA_INV_EARLY),
         want_bytes(t, "what was written", read_blocks(q, 0, KIB(8)), b.data, KIB(8));
 }
 
-CASE("rdma/3.3/invalidate-early", MUST, RULES(RDMA_INV_EARLY, RDMA_WRITE_WHOLE),
+CASE("rdma/key/invalidate-early", MUST, RULES(RDMA_INV_EARLY, RDMA_WRITE_WHOLE),
      "Large Reads that ask for it are whole, and their connection lives")
 {
         struct queue *q = io_queue(t);
@@ -525,7 +525,7 @@ CASE("rdma/3.3/invalidate-early", MUST, RULES(RDMA_INV_EARLY, RDMA_WRITE_WHOLE),
         expect_works(q);
 }
 
-CASE("rdma/3.3/invalidate-admin", MUST, RULES(RDMA_INV_KEY),
+CASE("rdma/key/invalidate-admin", MUST, RULES(RDMA_INV_KEY),
      "Identify that asks for it may come back with its key invalidated, no other")
 {
         struct queue *q = admin_queue(t);
@@ -538,7 +538,7 @@ CASE("rdma/3.3/invalidate-admin", MUST, RULES(RDMA_INV_KEY),
         expect_works(q);
 }
 
-CASE("rdma/3.3/invalidate-last", MUST, RULES(RDMA_INV_KEY),
+CASE("rdma/key/invalidate-last", MUST, RULES(RDMA_INV_KEY),
      "Of two descriptors that ask for it only the last one's key is invalidated")
 {
         struct queue *q = io_queue(t);
@@ -552,7 +552,7 @@ CASE("rdma/3.3/invalidate-last", MUST, RULES(RDMA_INV_KEY),
         succeed(q, send_read(q, .bytes = KIB(4), .sgl = HAND(keyed(a))));
 }
 
-CASE("rdma/3.3/invalidate-not-first", MUST, RULES(RDMA_INV_KEY),
+CASE("rdma/key/invalidate-not-first", MUST, RULES(RDMA_INV_KEY),
      "A key without subtype Fh stays good next to one that has it")
 {
         struct queue *q = io_queue(t);
@@ -563,7 +563,7 @@ CASE("rdma/3.3/invalidate-not-first", MUST, RULES(RDMA_INV_KEY),
         succeed(q, send_read(q, .bytes = KIB(4), .sgl = HAND(keyed(a))));
 }
 
-CASE("rdma/3.3/invalidate-failed", MUST, RULES(RDMA_INV_KEY),
+CASE("rdma/key/invalidate-failed", MUST, RULES(RDMA_INV_KEY),
      "A command that fails invalidates its own key, or none")
 {
         struct queue *q = io_queue(t);
@@ -577,7 +577,7 @@ CASE("rdma/3.3/invalidate-failed", MUST, RULES(RDMA_INV_KEY),
         expect_works(q);
 }
 
-CASE("rdma/3.3/invalidate-then-use", MUST, RULES(RDMA_ERROR_ENDS),
+CASE("rdma/key/invalidate-then-use", MUST, RULES(RDMA_ERROR_ENDS),
      "A Read with a key that was invalidated ends the connection")
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);

@@ -48,51 +48,51 @@ static void refuse_plain_type(struct t *t, uint8_t id)
 
 /* --- types */
 
-CASE("rdma/3.3/sgl-data-block", MUST, RULES(RDMA_SGL_TYPE),
+CASE("rdma/sgl/data-block", MUST, RULES(RDMA_SGL_TYPE),
      "A data block by address (00h) is refused: there is no memory of the host to address")
 {
         refuse_plain_type(t, SGL_DATA_BLOCK);
 }
 
-CASE("rdma/3.3/sgl-bit-bucket", MUST, RULES(RDMA_SGL_TYPE), "A bit bucket (10h) is refused")
+CASE("rdma/sgl/bit-bucket", MUST, RULES(RDMA_SGL_TYPE), "A bit bucket (10h) is refused")
 {
         refuse_plain_type(t, SGL_BIT_BUCKET);
 }
 
-CASE("rdma/3.3/sgl-segment", MUST, RULES(RDMA_SGL_TYPE), "A segment in memory (20h) is refused")
+CASE("rdma/sgl/segment", MUST, RULES(RDMA_SGL_TYPE), "A segment in memory (20h) is refused")
 {
         refuse_plain_type(t, SGL_SEGMENT);
 }
 
-CASE("rdma/3.3/sgl-segment-offset", MUST, RULES(RDMA_SGL_TYPE),
+CASE("rdma/sgl/type-segment-offset", MUST, RULES(RDMA_SGL_TYPE),
      "A segment that is not the last one (21h) is refused")
 {
         refuse_plain_type(t, SGL_SEGMENT_OFFSET);
 }
 
-CASE("rdma/3.3/sgl-last-segment", MUST, RULES(RDMA_SGL_TYPE),
+CASE("rdma/sgl/last-segment", MUST, RULES(RDMA_SGL_TYPE),
      "A last segment in memory (30h) is refused")
 {
         refuse_plain_type(t, SGL_LAST);
 }
 
-CASE("rdma/3.3/sgl-transport", MUST, RULES(RDMA_SGL_TYPE),
+CASE("rdma/sgl/transport", MUST, RULES(RDMA_SGL_TYPE),
      "A transport data block (5Ah), which is NVMe/TCP's, is refused")
 {
         refuse_plain_type(t, SGL_TRANSPORT);
 }
 
-CASE("rdma/3.3/sgl-type-reserved", MUST, RULES(RDMA_SGL_TYPE), "A reserved type (60h) is refused")
+CASE("rdma/sgl/type-reserved", MUST, RULES(RDMA_SGL_TYPE), "A reserved type (60h) is refused")
 {
         refuse_plain_type(t, 0x60);
 }
 
-CASE("rdma/3.3/sgl-type-vendor", MUST, RULES(RDMA_SGL_TYPE), "A vendor's type (F0h) is refused")
+CASE("rdma/sgl/type-vendor", MUST, RULES(RDMA_SGL_TYPE), "A vendor's type (F0h) is refused")
 {
         refuse_plain_type(t, 0xf0);
 }
 
-CASE("rdma/3.3/sgl-type-write", MUST, RULES(RDMA_SGL_TYPE),
+CASE("rdma/sgl/type-write", MUST, RULES(RDMA_SGL_TYPE),
      "A Write whose data is described by address is refused", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -102,7 +102,7 @@ CASE("rdma/3.3/sgl-type-write", MUST, RULES(RDMA_SGL_TYPE),
         expect_works(q);
 }
 
-CASE("rdma/3.3/sgl-type-admin", MUST, RULES(RDMA_SGL_TYPE),
+CASE("rdma/sgl/type-admin", MUST, RULES(RDMA_SGL_TYPE),
      "Identify into memory that is described by address is refused")
 {
         struct queue *q = admin_queue(t);
@@ -115,25 +115,25 @@ CASE("rdma/3.3/sgl-type-admin", MUST, RULES(RDMA_SGL_TYPE),
         expect_works(q);
 }
 
-CASE("rdma/3.3/sgl-subtype-1", MUST, RULES(RDMA_SGL_SUBTYPE),
+CASE("rdma/sgl/subtype-1", MUST, RULES(RDMA_SGL_SUBTYPE),
      "A keyed descriptor with subtype 1h (offset) is refused")
 {
         refuse_type(t, 0x41);
 }
 
-CASE("rdma/3.3/sgl-subtype-2", MUST, RULES(RDMA_SGL_SUBTYPE),
+CASE("rdma/sgl/subtype-2", MUST, RULES(RDMA_SGL_SUBTYPE),
      "A keyed descriptor with the reserved subtype 2h is refused")
 {
         refuse_type(t, 0x42);
 }
 
-CASE("rdma/3.3/sgl-subtype-ah", MUST, RULES(RDMA_SGL_SUBTYPE),
+CASE("rdma/sgl/subtype-ah", MUST, RULES(RDMA_SGL_SUBTYPE),
      "A keyed descriptor with subtype Ah (NVMe/TCP's) is refused")
 {
         refuse_type(t, 0x4a);
 }
 
-CASE("rdma/3.3/sgl-subtype-eh", MUST, RULES(RDMA_SGL_SUBTYPE),
+CASE("rdma/sgl/subtype-eh", MUST, RULES(RDMA_SGL_SUBTYPE),
      "A keyed descriptor with the reserved subtype Eh is refused")
 {
         refuse_type(t, 0x4e);
@@ -141,7 +141,7 @@ CASE("rdma/3.3/sgl-subtype-eh", MUST, RULES(RDMA_SGL_SUBTYPE),
 
 /* --- one descriptor */
 
-CASE("rdma/3.3/sgl-short", MUST, RULES(RDMA_SGL_LENGTH),
+CASE("rdma/sgl/short", MUST, RULES(RDMA_SGL_LENGTH),
      "A Read into a descriptor that is shorter than its blocks is refused, and nothing is written")
 {
         struct queue *q = io_queue(t);
@@ -152,7 +152,7 @@ CASE("rdma/3.3/sgl-short", MUST, RULES(RDMA_SGL_LENGTH),
         expect_works(q);
 }
 
-CASE("rdma/3.3/sgl-short-by-one", MUST, RULES(RDMA_SGL_LENGTH),
+CASE("rdma/sgl/short-by-one", MUST, RULES(RDMA_SGL_LENGTH),
      "A Read into a descriptor that is a byte too short is refused")
 {
         struct queue *q = io_queue(t);
@@ -163,7 +163,7 @@ CASE("rdma/3.3/sgl-short-by-one", MUST, RULES(RDMA_SGL_LENGTH),
         expect_works(q);
 }
 
-CASE("rdma/3.3/sgl-short-write", MUST, RULES(RDMA_SGL_LENGTH),
+CASE("rdma/sgl/short-write", MUST, RULES(RDMA_SGL_LENGTH),
      "A Write from a descriptor that is shorter than its blocks is refused", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -173,7 +173,7 @@ CASE("rdma/3.3/sgl-short-write", MUST, RULES(RDMA_SGL_LENGTH),
         expect_works(q);
 }
 
-CASE("rdma/3.3/sgl-nothing", MUST, RULES(RDMA_SGL_LENGTH),
+CASE("rdma/sgl/nothing", MUST, RULES(RDMA_SGL_LENGTH),
      "A Read into a descriptor of no bytes is refused")
 {
         struct queue *q = io_queue(t);
@@ -185,7 +185,7 @@ CASE("rdma/3.3/sgl-nothing", MUST, RULES(RDMA_SGL_LENGTH),
         expect_works(q);
 }
 
-CASE("rdma/3.3/sgl-nothing-admin", MUST, RULES(RDMA_SGL_LENGTH),
+CASE("rdma/sgl/nothing-admin", MUST, RULES(RDMA_SGL_LENGTH),
      "Identify into a descriptor of no bytes is refused")
 {
         struct queue *q = admin_queue(t);
@@ -197,7 +197,7 @@ CASE("rdma/3.3/sgl-nothing-admin", MUST, RULES(RDMA_SGL_LENGTH),
         expect_works(q);
 }
 
-CASE("rdma/3.3/sgl-long", SHOULD, RULES(FAB_SGL_LONG, RDMA_WRITE_RANGE),
+CASE("rdma/sgl/long", SHOULD, RULES(FAB_SGL_LONG, RDMA_WRITE_RANGE),
      "A Read into a descriptor that is longer than its blocks is served, and writes no more")
 {
         struct queue *q = io_queue(t);
@@ -208,7 +208,7 @@ CASE("rdma/3.3/sgl-long", SHOULD, RULES(FAB_SGL_LONG, RDMA_WRITE_RANGE),
         want_untouched(t, &b, KIB(8), KIB(8));
 }
 
-CASE("rdma/3.3/sgl-long-24-bits", MUST, NO_RULE,
+CASE("rdma/sgl/long-24-bits", MUST, NO_RULE,
      "A Read into a descriptor of FFFFFFh bytes is served or refused, and writes no more")
 {
         struct queue *q = io_queue(t);
@@ -220,7 +220,7 @@ CASE("rdma/3.3/sgl-long-24-bits", MUST, NO_RULE,
         want_untouched(t, &b, block, KIB(4));
 }
 
-CASE("rdma/3.3/sgl-odd-address", MUST, RULES(RDMA_WRITE_WHOLE),
+CASE("rdma/sgl/odd-address", MUST, RULES(RDMA_WRITE_WHOLE),
      "A Read into memory that is aligned to nothing is served", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -254,30 +254,30 @@ static void refuse_segment(struct t *t, struct sgl segment, uint32_t held)
         expect_works(q);
 }
 
-CASE("rdma/3.3/segment-empty", MUST, RULES(RDMA_SGL_SEGMENT),
+CASE("rdma/sgl/segment-empty", MUST, RULES(RDMA_SGL_SEGMENT),
      "A last segment of no bytes is refused")
 {
         refuse_segment(t, last_segment(0, 0), 32);
 }
 
-CASE("rdma/3.3/segment-15", MUST, RULES(RDMA_SGL_SEGMENT), "A last segment of 15 bytes is refused")
+CASE("rdma/sgl/segment-15", MUST, RULES(RDMA_SGL_SEGMENT), "A last segment of 15 bytes is refused")
 {
         refuse_segment(t, last_segment(0, 15), 32);
 }
 
-CASE("rdma/3.3/segment-31", MUST, RULES(RDMA_SGL_SEGMENT),
+CASE("rdma/sgl/segment-31", MUST, RULES(RDMA_SGL_SEGMENT),
      "A last segment that ends within a descriptor is refused")
 {
         refuse_segment(t, last_segment(0, 31), 32);
 }
 
-CASE("rdma/3.3/segment-beyond", MUST, RULES(RDMA_SGL_SEGMENT),
+CASE("rdma/sgl/segment-beyond", MUST, RULES(RDMA_SGL_SEGMENT),
      "A last segment that reaches out of the capsule is refused")
 {
         refuse_segment(t, last_segment(0, 32), 16);
 }
 
-CASE("rdma/3.3/segment-nowhere", MUST, RULES(RDMA_SGL_SEGMENT),
+CASE("rdma/sgl/segment-nowhere", MUST, RULES(RDMA_SGL_SEGMENT),
      "A last segment of a capsule that is only an SQE is refused")
 {
         struct queue *q = io_queue(t);
@@ -287,25 +287,25 @@ CASE("rdma/3.3/segment-nowhere", MUST, RULES(RDMA_SGL_SEGMENT),
         expect_works(q);
 }
 
-CASE("rdma/3.3/segment-offset", MUST, RULES(RDMA_SGL_SEGMENT),
+CASE("rdma/sgl/segment-offset", MUST, RULES(RDMA_SGL_SEGMENT),
      "A last segment at an offset behind the capsule is refused")
 {
         refuse_segment(t, last_segment(4096, 32), 32);
 }
 
-CASE("rdma/3.3/segment-offset-max", MUST, RULES(RDMA_SGL_SEGMENT),
+CASE("rdma/sgl/segment-offset-max", MUST, RULES(RDMA_SGL_SEGMENT),
      "A last segment at offset FFFFFFFFFFFFFFF0h is refused")
 {
         refuse_segment(t, last_segment(UINT64_MAX - 15, 32), 32);
 }
 
-CASE("rdma/3.3/segment-length-max", MUST, RULES(RDMA_SGL_SEGMENT),
+CASE("rdma/sgl/segment-length-max", MUST, RULES(RDMA_SGL_SEGMENT),
      "A last segment of FFFFFFF0h bytes is refused", .related = "SPDK, nvmf_rdma sgl_multi")
 {
         refuse_segment(t, last_segment(0, 0xfffffff0), 32);
 }
 
-CASE("rdma/3.3/segment-in-segment", MUST, RULES(RDMA_SGL_TYPE),
+CASE("rdma/sgl/segment-in-segment", MUST, RULES(RDMA_SGL_TYPE),
      "A segment descriptor within the last segment is refused")
 {
         struct queue *q = io_queue(t);
@@ -317,7 +317,7 @@ CASE("rdma/3.3/segment-in-segment", MUST, RULES(RDMA_SGL_TYPE),
         expect_works(q);
 }
 
-CASE("rdma/3.3/segment-in-capsule-data", MUST, RULES(RDMA_SGL_TYPE),
+CASE("rdma/sgl/segment-in-capsule-data", MUST, RULES(RDMA_SGL_TYPE),
      "An in-capsule data block within the last segment is refused")
 {
         struct queue *q = io_queue(t);
@@ -329,7 +329,7 @@ CASE("rdma/3.3/segment-in-capsule-data", MUST, RULES(RDMA_SGL_TYPE),
         expect_works(q);
 }
 
-CASE("rdma/3.3/segment-subtype", MUST, RULES(RDMA_SGL_SUBTYPE),
+CASE("rdma/sgl/segment-subtype", MUST, RULES(RDMA_SGL_SUBTYPE),
      "A keyed descriptor with a reserved subtype within the last segment is refused")
 {
         struct queue *q = io_queue(t);
@@ -344,7 +344,7 @@ CASE("rdma/3.3/segment-subtype", MUST, RULES(RDMA_SGL_SUBTYPE),
 
 /* --- several descriptors */
 
-CASE("rdma/3.3/list-one", MUST, RULES(RDMA_WRITE_WHOLE),
+CASE("rdma/sgl/list-one", MUST, RULES(RDMA_WRITE_WHOLE),
      "A Read into the one descriptor of a last segment is served", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -357,7 +357,7 @@ CASE("rdma/3.3/list-one", MUST, RULES(RDMA_WRITE_WHOLE),
         want_bytes(t, "what was read", b.data, data, KIB(8));
 }
 
-CASE("rdma/3.3/list-two", MUST, RULES(RDMA_WRITE_WHOLE), "A Read into two descriptors fills both",
+CASE("rdma/sgl/list-two", MUST, RULES(RDMA_WRITE_WHOLE), "A Read into two descriptors fills both",
      .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -371,7 +371,7 @@ CASE("rdma/3.3/list-two", MUST, RULES(RDMA_WRITE_WHOLE), "A Read into two descri
         want_bytes(t, "the second half", b.data, data + KIB(4), KIB(4));
 }
 
-CASE("rdma/3.3/list-turned", MUST, RULES(RDMA_WRITE_WHOLE),
+CASE("rdma/sgl/list-turned", MUST, RULES(RDMA_WRITE_WHOLE),
      "Descriptors are filled in their order, not in that of their addresses", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -386,7 +386,7 @@ CASE("rdma/3.3/list-turned", MUST, RULES(RDMA_WRITE_WHOLE),
         want_bytes(t, "the second half", b.data, data + KIB(4), KIB(4));
 }
 
-CASE("rdma/3.3/list-odd-pieces", MUST, RULES(RDMA_WRITE_WHOLE, RDMA_WRITE_RANGE),
+CASE("rdma/sgl/list-odd-pieces", MUST, RULES(RDMA_WRITE_WHOLE, RDMA_WRITE_RANGE),
      "Descriptors of odd lengths, with gaps between them, are filled to the byte", .writes = true)
 {
         static const uint32_t at[] = { 1, 100, 5000, 7000 }, len[] = { 7, 4093, 1200, 2892 };
@@ -409,7 +409,7 @@ CASE("rdma/3.3/list-odd-pieces", MUST, RULES(RDMA_WRITE_WHOLE, RDMA_WRITE_RANGE)
         want_untouched(t, &b, 9892, b.len - 9892);
 }
 
-CASE("rdma/3.3/list-write", MUST, RULES(RDMA_READ_WHOLE),
+CASE("rdma/sgl/list-write", MUST, RULES(RDMA_READ_WHOLE),
      "A Write from three descriptors takes all of them, in order", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -421,7 +421,7 @@ CASE("rdma/3.3/list-write", MUST, RULES(RDMA_READ_WHOLE),
         want_bytes(t, "what was written", read_blocks(q, 0, KIB(8)), pattern(t, KIB(8)), KIB(8));
 }
 
-CASE("rdma/3.3/list-empty-piece", MUST, RULES(RDMA_WRITE_WHOLE),
+CASE("rdma/sgl/list-empty-piece", MUST, RULES(RDMA_WRITE_WHOLE),
      "A descriptor of no bytes among others is passed over", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -436,7 +436,7 @@ CASE("rdma/3.3/list-empty-piece", MUST, RULES(RDMA_WRITE_WHOLE),
         want_bytes(t, "the second half", b.data, data + KIB(4), KIB(4));
 }
 
-CASE("rdma/3.3/list-long", SHOULD, RULES(FAB_SGL_LONG, RDMA_WRITE_RANGE),
+CASE("rdma/sgl/list-long", SHOULD, RULES(FAB_SGL_LONG, RDMA_WRITE_RANGE),
      "Descriptors that are more than the transfer are served, and no more is written")
 {
         struct queue *q = io_queue(t);
@@ -448,7 +448,7 @@ CASE("rdma/3.3/list-long", SHOULD, RULES(FAB_SGL_LONG, RDMA_WRITE_RANGE),
         want_untouched(t, &b, KIB(2), KIB(4));
 }
 
-CASE("rdma/3.3/list-unneeded", SHOULD, RULES(FAB_SGL_LONG, RDMA_WRITE_RANGE),
+CASE("rdma/sgl/list-unneeded", SHOULD, RULES(FAB_SGL_LONG, RDMA_WRITE_RANGE),
      "A whole descriptor more than the transfer needs is left alone")
 {
         struct queue *q = io_queue(t);
@@ -460,7 +460,7 @@ CASE("rdma/3.3/list-unneeded", SHOULD, RULES(FAB_SGL_LONG, RDMA_WRITE_RANGE),
         want_untouched(t, &b, 0, b.len);
 }
 
-CASE("rdma/3.3/list-short", MUST, RULES(RDMA_SGL_LENGTH),
+CASE("rdma/sgl/list-short", MUST, RULES(RDMA_SGL_LENGTH),
      "Descriptors that are together shorter than the transfer are refused")
 {
         struct queue *q = io_queue(t);
@@ -474,7 +474,7 @@ CASE("rdma/3.3/list-short", MUST, RULES(RDMA_SGL_LENGTH),
         expect_works(q);
 }
 
-CASE("rdma/3.3/list-msdbd", MUST, RULES(RDMA_WRITE_WHOLE),
+CASE("rdma/sgl/list-msdbd", MUST, RULES(RDMA_WRITE_WHOLE),
      "As many descriptors as MSDBD says are served, each with its piece", .writes = true)
 {
         unsigned n = caps(t)->msdbd > 0 ? caps(t)->msdbd : 16;
@@ -494,7 +494,7 @@ CASE("rdma/3.3/list-msdbd", MUST, RULES(RDMA_WRITE_WHOLE),
                 want_bytes(t, "a piece", b.data + i * 2 * piece, data + i * piece, piece);
 }
 
-CASE("rdma/3.3/list-msdbd-more", MUST, RULES(RDMA_SGL_COUNT),
+CASE("rdma/sgl/list-msdbd-more", MUST, RULES(RDMA_SGL_COUNT),
      "A descriptor more than MSDBD says is refused")
 {
         unsigned n = caps(t)->msdbd + 1u;
@@ -513,7 +513,7 @@ CASE("rdma/3.3/list-msdbd-more", MUST, RULES(RDMA_SGL_COUNT),
         expect_works(q);
 }
 
-CASE("rdma/3.3/list-admin", MUST, RULES(RDMA_SGL_ONE),
+CASE("rdma/sgl/list-admin", MUST, RULES(RDMA_SGL_ONE),
      "An admin command with a last segment is refused: it has exactly one descriptor")
 {
         struct queue *q = admin_queue(t);
@@ -523,7 +523,7 @@ CASE("rdma/3.3/list-admin", MUST, RULES(RDMA_SGL_ONE),
         expect_works(q);
 }
 
-CASE("rdma/3.3/list-admin-sent", MUST, NO_RULE,
+CASE("rdma/sgl/list-admin-sent", MUST, NO_RULE,
      "... or ends the connection, if the descriptor is really there")
 {
         struct queue *q = admin_queue(t);
@@ -533,7 +533,7 @@ CASE("rdma/3.3/list-admin-sent", MUST, NO_RULE,
                                    .bytes = IDENTIFY_LEN, .sgl = LIST(keyed(b))));
 }
 
-CASE("rdma/3.3/list-fabrics", MUST, NO_RULE,
+CASE("rdma/sgl/list-fabrics", MUST, NO_RULE,
      "Connect of an I/O queue with a last segment is refused")
 {
         struct queue *q = join(admin_queue(t));
@@ -545,7 +545,7 @@ CASE("rdma/3.3/list-fabrics", MUST, NO_RULE,
         prefer_refusal(q, send_connect(q, .sgl = LIST(keyed(b))));
 }
 
-CASE("rdma/3.3/list-mdts", MUST, RULES(RDMA_WRITE_WHOLE),
+CASE("rdma/sgl/list-mdts", MUST, RULES(RDMA_WRITE_WHOLE),
      "A Read of as much as MDTS allows (1 MiB at most) into four descriptors is served",
      .writes = true)
 {

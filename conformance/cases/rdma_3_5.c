@@ -21,7 +21,7 @@ static void keep_busy(struct queue *q, unsigned most)
 
 /* --- DREQ is answered */
 
-CASE("rdma/3.2/dreq", MUST, RULES(RDMA_DREQ),
+CASE("rdma/disconnect/dreq", MUST, RULES(RDMA_DREQ),
      "A request to disconnect is answered: of an admin queue")
 {
         struct queue *q = admin_queue(t);
@@ -30,7 +30,7 @@ CASE("rdma/3.2/dreq", MUST, RULES(RDMA_DREQ),
         expect_disconnect(q, GONE_MS);
 }
 
-CASE("rdma/3.2/dreq-io", MUST, RULES(RDMA_DREQ), "... of an I/O queue")
+CASE("rdma/disconnect/dreq-io", MUST, RULES(RDMA_DREQ), "... of an I/O queue")
 {
         struct queue *q = io_queue(t);
 
@@ -38,8 +38,8 @@ CASE("rdma/3.2/dreq-io", MUST, RULES(RDMA_DREQ), "... of an I/O queue")
         expect_disconnect(q, GONE_MS);
 }
 
-CASE("rdma/3.2/dreq-busy", MUST, RULES(RDMA_DREQ), "... with commands in flight", .writes = true,
-     .related = "SCST 907bc8222, SPDK #2765")
+CASE("rdma/disconnect/dreq-busy", MUST, RULES(RDMA_DREQ), "... with commands in flight",
+     .writes = true, .related = "SCST 907bc8222, SPDK #2765")
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
 
@@ -49,7 +49,7 @@ CASE("rdma/3.2/dreq-busy", MUST, RULES(RDMA_DREQ), "... with commands in flight"
         expect_works(other);
 }
 
-CASE("rdma/3.2/dreq-before-connect", MUST, RULES(RDMA_DREQ), "... before Connect",
+CASE("rdma/disconnect/dreq-before-connect", MUST, RULES(RDMA_DREQ), "... before Connect",
      .related = "SCST eae031851")
 {
         struct queue *q = bare_queue(t);
@@ -58,8 +58,8 @@ CASE("rdma/3.2/dreq-before-connect", MUST, RULES(RDMA_DREQ), "... before Connect
         expect_disconnect(q, GONE_MS);
 }
 
-CASE("rdma/3.2/dreq-during-connect", MUST, RULES(RDMA_DREQ), "... while Connect is being answered",
-     .related = "CVE-2024-42152")
+CASE("rdma/disconnect/dreq-during-connect", MUST, RULES(RDMA_DREQ),
+     "... while Connect is being answered", .related = "CVE-2024-42152")
 {
         struct queue *q = bare_queue(t);
 
@@ -69,7 +69,7 @@ CASE("rdma/3.2/dreq-during-connect", MUST, RULES(RDMA_DREQ), "... while Connect 
         expect_works(admin_queue(t));
 }
 
-CASE("rdma/3.2/dreq-during-connect-io", MUST, RULES(RDMA_DREQ),
+CASE("rdma/disconnect/dreq-during-connect-io", MUST, RULES(RDMA_DREQ),
      "... while Connect of an I/O queue is being answered", .related = "CVE-2024-42152")
 {
         struct queue *q = join(admin_queue(t));
@@ -80,7 +80,7 @@ CASE("rdma/3.2/dreq-during-connect-io", MUST, RULES(RDMA_DREQ),
         expect_works(admin_queue(t));
 }
 
-CASE("rdma/3.2/dreq-with-event", MUST, RULES(RDMA_DREQ),
+CASE("rdma/disconnect/dreq-with-event", MUST, RULES(RDMA_DREQ),
      "... with Asynchronous Event Requests outstanding", .related = "nvmet 2922e3507f6d")
 {
         struct queue *q = admin_queue(t);
@@ -90,7 +90,8 @@ CASE("rdma/3.2/dreq-with-event", MUST, RULES(RDMA_DREQ),
         expect_disconnect(q, GONE_MS);
 }
 
-CASE("rdma/3.2/dreq-after-refusal", MUST, RULES(RDMA_DREQ), "... after a Connect that was refused")
+CASE("rdma/disconnect/dreq-after-refusal", MUST, RULES(RDMA_DREQ),
+     "... after a Connect that was refused")
 {
         struct queue *q = bare_queue(t);
 
@@ -99,7 +100,7 @@ CASE("rdma/3.2/dreq-after-refusal", MUST, RULES(RDMA_DREQ), "... after a Connect
         expect_disconnect(q, GONE_MS);
 }
 
-CASE("rdma/3.2/dreq-after-disconnect", MUST, RULES(RDMA_DREQ),
+CASE("rdma/disconnect/dreq-after-disconnect", MUST, RULES(RDMA_DREQ),
      "... after Disconnect has succeeded on an I/O queue")
 {
         struct queue *q = io_queue_of(admin_queue(t, .cattr = CATTR_INDIVIDUAL_DELETE));
@@ -111,7 +112,7 @@ CASE("rdma/3.2/dreq-after-disconnect", MUST, RULES(RDMA_DREQ),
         expect_works(q->admin);
 }
 
-CASE("rdma/3.2/dreq-after-shutdown", MUST, RULES(RDMA_DREQ),
+CASE("rdma/disconnect/dreq-after-shutdown", MUST, RULES(RDMA_DREQ),
      "... after the controller was shut down, as hosts end an association")
 {
         struct queue *q = io_queue(t), *admin = q->admin;
@@ -126,7 +127,7 @@ CASE("rdma/3.2/dreq-after-shutdown", MUST, RULES(RDMA_DREQ),
         expect_disconnect(admin, GONE_MS);
 }
 
-CASE("rdma/3.2/dreq-all-at-once", MUST, RULES(RDMA_DREQ),
+CASE("rdma/disconnect/dreq-all-at-once", MUST, RULES(RDMA_DREQ),
      "... of all five queues of an association at once", .related = "nvmet-rdma 2acf70ade79d")
 {
         struct queue *q[5] = { io_queue(t) };
@@ -140,7 +141,7 @@ CASE("rdma/3.2/dreq-all-at-once", MUST, RULES(RDMA_DREQ),
                 expect_disconnect(q[i], GONE_MS);
 }
 
-CASE("rdma/3.2/dreq-last-capsule", MUST, NO_RULE,
+CASE("rdma/disconnect/dreq-last-capsule", MUST, NO_RULE,
      "A command right before the request to disconnect does no harm", .writes = true,
      .related = "SPDK 5469bd2d12")
 {
@@ -156,7 +157,7 @@ CASE("rdma/3.2/dreq-last-capsule", MUST, NO_RULE,
         expect_works(other);
 }
 
-CASE("rdma/3.2/dreq-unanswered", MUST, NO_RULE,
+CASE("rdma/disconnect/dreq-unanswered", MUST, NO_RULE,
      "A host that does not answer the target's request to disconnect holds nobody up", .slow = true)
 {
         struct queue *admin = rdma_open(t, .mute = true), *other = admin_queue(t);
@@ -174,7 +175,7 @@ CASE("rdma/3.2/dreq-unanswered", MUST, NO_RULE,
 
 /* --- (b) close before connect has ended */
 
-CASE("rdma/3.5/vanish-asking", MUST, NO_RULE,
+CASE("rdma/teardown/vanish-asking", MUST, NO_RULE,
      "A host that goes away right after its connect request harms nobody",
      .related = "nvmet c758b77d4a0a")
 {
@@ -186,7 +187,7 @@ CASE("rdma/3.5/vanish-asking", MUST, NO_RULE,
         expect_works(admin_queue(t));
 }
 
-CASE("rdma/3.5/vanish-accepted", MUST, NO_RULE,
+CASE("rdma/teardown/vanish-accepted", MUST, NO_RULE,
      "A host that goes away after it was accepted, and never said so, harms nobody",
      .related = "ib_srpt, RTU never comes")
 {
@@ -201,7 +202,7 @@ CASE("rdma/3.5/vanish-accepted", MUST, NO_RULE,
         expect_works(admin_queue(t));
 }
 
-CASE("rdma/3.5/vanish-established", MUST, NO_RULE,
+CASE("rdma/teardown/vanish-established", MUST, NO_RULE,
      "A host that goes away as soon as it is connected harms nobody")
 {
         struct queue *other = admin_queue(t);
@@ -215,7 +216,7 @@ CASE("rdma/3.5/vanish-established", MUST, NO_RULE,
         expect_works(other);
 }
 
-CASE("rdma/3.5/vanish-connecting", MUST, NO_RULE,
+CASE("rdma/teardown/vanish-connecting", MUST, NO_RULE,
      "A host that goes away during Connect harms nobody", .related = "CVE-2024-42152")
 {
         struct queue *other = admin_queue(t);
@@ -230,7 +231,7 @@ CASE("rdma/3.5/vanish-connecting", MUST, NO_RULE,
         expect_works(admin_queue(t));
 }
 
-CASE("rdma/3.5/vanish-asking-io", MUST, NO_RULE,
+CASE("rdma/teardown/vanish-asking-io", MUST, NO_RULE,
      "A host that goes away right after it asked for an I/O queue harms nobody")
 {
         struct queue *other = admin_queue(t), *admin = admin_queue(t);
@@ -241,7 +242,7 @@ CASE("rdma/3.5/vanish-asking-io", MUST, NO_RULE,
         expect_works(other);
 }
 
-CASE("rdma/3.5/drop-accepted", MUST, NO_RULE,
+CASE("rdma/teardown/drop-accepted", MUST, NO_RULE,
      "A queue pair that fails right after it was accepted harms nobody",
      .related = "ib_srpt, two zero-length writes")
 {
@@ -257,7 +258,7 @@ CASE("rdma/3.5/drop-accepted", MUST, NO_RULE,
         expect_works(admin_queue(t));
 }
 
-CASE("rdma/3.5/half-open", MUST, NO_RULE,
+CASE("rdma/teardown/half-open", MUST, NO_RULE,
      "40 connect requests that nobody follows up leave others served", .writes = true,
      .related = "nvmet-rdma 31deaeb11ba7")
 {
@@ -270,8 +271,8 @@ CASE("rdma/3.5/half-open", MUST, NO_RULE,
         exercise(q);
 }
 
-CASE("rdma/3.5/connected-idle", MUST, NO_RULE, "20 connections without Connect leave others served",
-     .writes = true)
+CASE("rdma/teardown/connected-idle", MUST, NO_RULE,
+     "20 connections without Connect leave others served", .writes = true)
 {
         struct queue *q = io_queue(t);
 
@@ -282,7 +283,7 @@ CASE("rdma/3.5/connected-idle", MUST, NO_RULE, "20 connections without Connect l
 
 /* --- (a), (c), (d): queue pairs that end with work in hand */
 
-CASE("rdma/3.5/drop", MUST, NO_RULE,
+CASE("rdma/teardown/drop", MUST, NO_RULE,
      "After a queue pair failed without a word the same host connects again")
 {
         struct queue *q = io_queue(t);
@@ -292,8 +293,8 @@ CASE("rdma/3.5/drop", MUST, NO_RULE,
         expect_works(io_queue(t));
 }
 
-CASE("rdma/3.5/drop-busy", MUST, NO_RULE, "... also if commands were in flight", .writes = true,
-     .related = "SPDK #2765, #1697")
+CASE("rdma/teardown/drop-busy", MUST, NO_RULE, "... also if commands were in flight",
+     .writes = true, .related = "SPDK #2765, #1697")
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
 
@@ -303,7 +304,7 @@ CASE("rdma/3.5/drop-busy", MUST, NO_RULE, "... also if commands were in flight",
         exercise(io_queue(t));
 }
 
-CASE("rdma/3.5/drop-busy-again", MUST, NO_RULE, "... ten times in a row", .writes = true,
+CASE("rdma/teardown/drop-busy-again", MUST, NO_RULE, "... ten times in a row", .writes = true,
      .related = "SPDK 5e156a6e79, 4703d7c5ef")
 {
         struct queue *other = admin_queue(t);
@@ -318,7 +319,7 @@ CASE("rdma/3.5/drop-busy-again", MUST, NO_RULE, "... ten times in a row", .write
         exercise(io_queue(t));
 }
 
-CASE("rdma/3.5/vanish-busy", MUST, NO_RULE,
+CASE("rdma/teardown/vanish-busy", MUST, NO_RULE,
      "A host that goes away with commands in flight harms nobody", .writes = true)
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
@@ -330,7 +331,7 @@ CASE("rdma/3.5/vanish-busy", MUST, NO_RULE,
         exercise(io_queue(t));
 }
 
-CASE("rdma/3.5/vanish-with-event", MUST, NO_RULE,
+CASE("rdma/teardown/vanish-with-event", MUST, NO_RULE,
      "A host that goes away with Asynchronous Event Requests outstanding harms nobody")
 {
         struct queue *q = admin_queue(t), *other = admin_queue(t);
@@ -341,7 +342,7 @@ CASE("rdma/3.5/vanish-with-event", MUST, NO_RULE,
         expect_works(admin_queue(t));
 }
 
-CASE("rdma/3.5/reconnect-storm", MUST, NO_RULE,
+CASE("rdma/teardown/reconnect-storm", MUST, NO_RULE,
      "50 associations, one after the other, each with an I/O queue: the 51st works",
      .related = "LIO 6.12-rc1, nvmet-rdma 2acf70ade79d")
 {
@@ -358,7 +359,8 @@ CASE("rdma/3.5/reconnect-storm", MUST, NO_RULE,
         expect_works(io_queue(t));
 }
 
-CASE("rdma/3.5/reconnect-storm-drop", MUST, NO_RULE, "... also if all of them end without a word")
+CASE("rdma/teardown/reconnect-storm-drop", MUST, NO_RULE,
+     "... also if all of them end without a word")
 {
         for (int i = 0; i < 50; i++) {
                 struct queue *q = io_queue(t);
@@ -373,7 +375,7 @@ CASE("rdma/3.5/reconnect-storm-drop", MUST, NO_RULE, "... also if all of them en
         expect_works(io_queue(t));
 }
 
-CASE("rdma/3.5/reconnect-storm-queue", MUST, NO_RULE,
+CASE("rdma/teardown/reconnect-storm-queue", MUST, NO_RULE,
      "An I/O queue comes and goes 25 times; each time the controller is a new one",
      .related = "SPDK 2470b9957a")
 {
@@ -386,7 +388,7 @@ CASE("rdma/3.5/reconnect-storm-queue", MUST, NO_RULE,
         }
 }
 
-CASE("rdma/3.5/two-hosts", MUST, NO_RULE,
+CASE("rdma/teardown/two-hosts", MUST, NO_RULE,
      "One association ends with work in hand while another one works", .writes = true)
 {
         struct queue *a = io_queue(t), *b = io_queue(t);
@@ -400,7 +402,7 @@ CASE("rdma/3.5/two-hosts", MUST, NO_RULE,
 
 /* --- what ends with what */
 
-CASE("rdma/3.5/admin-ends", MUST, RULES(RDMA_ASSOC_ENDS),
+CASE("rdma/teardown/admin-ends", MUST, RULES(RDMA_ASSOC_ENDS),
      "When the admin queue is disconnected the controller's I/O queues end")
 {
         struct queue *q = io_queue(t);
@@ -409,7 +411,7 @@ CASE("rdma/3.5/admin-ends", MUST, RULES(RDMA_ASSOC_ENDS),
         expect_disconnect(q, GONE_MS);
 }
 
-CASE("rdma/3.5/admin-ends-four", MUST, RULES(RDMA_ASSOC_ENDS), "... all four of them")
+CASE("rdma/teardown/admin-ends-four", MUST, RULES(RDMA_ASSOC_ENDS), "... all four of them")
 {
         struct queue *q[4] = { io_queue(t) };
 
@@ -420,8 +422,8 @@ CASE("rdma/3.5/admin-ends-four", MUST, RULES(RDMA_ASSOC_ENDS), "... all four of 
                 expect_disconnect(q[i], GONE_MS);
 }
 
-CASE("rdma/3.5/admin-ends-busy", MUST, RULES(RDMA_ASSOC_ENDS), "... also with commands in flight",
-     .writes = true)
+CASE("rdma/teardown/admin-ends-busy", MUST, RULES(RDMA_ASSOC_ENDS),
+     "... also with commands in flight", .writes = true)
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
 
@@ -431,7 +433,7 @@ CASE("rdma/3.5/admin-ends-busy", MUST, RULES(RDMA_ASSOC_ENDS), "... also with co
         expect_works(other);
 }
 
-CASE("rdma/3.5/admin-error", MUST, RULES(RDMA_ASSOC_ENDS, RDMA_ERROR_ENDS),
+CASE("rdma/teardown/admin-error", MUST, RULES(RDMA_ASSOC_ENDS, RDMA_ERROR_ENDS),
      "When the admin queue ends by an error the controller's I/O queues end")
 {
         struct queue *q = io_queue(t);
@@ -443,7 +445,7 @@ CASE("rdma/3.5/admin-error", MUST, RULES(RDMA_ASSOC_ENDS, RDMA_ERROR_ENDS),
         expect_disconnect(q, GONE_MS);
 }
 
-CASE("rdma/3.5/io-ends", MUST, NO_RULE,
+CASE("rdma/teardown/io-ends", MUST, NO_RULE,
      "When an I/O queue is disconnected its association ends or works on, and others do not care")
 {
         struct queue *q = io_queue(t), *other = io_queue(t);
@@ -454,7 +456,7 @@ CASE("rdma/3.5/io-ends", MUST, NO_RULE,
         expect_works(other);
 }
 
-CASE("rdma/3.5/io-ends-other-association", MUST, NO_RULE,
+CASE("rdma/teardown/io-ends-other-association", MUST, NO_RULE,
      "An I/O queue that fails leaves the I/O queues of another association alone", .writes = true)
 {
         struct queue *q = io_queue(t), *other = io_queue(t);
@@ -464,7 +466,7 @@ CASE("rdma/3.5/io-ends-other-association", MUST, NO_RULE,
         exercise(other);
 }
 
-CASE("rdma/3.5/short-ends", MUST, RULES(RDMA_CMD_SHORT),
+CASE("rdma/teardown/short-ends", MUST, RULES(RDMA_CMD_SHORT),
      "A connection that sent a short capsule ends; another association of the host works")
 {
         struct queue *q = io_queue(t), *other = io_queue(t);
@@ -476,7 +478,7 @@ CASE("rdma/3.5/short-ends", MUST, RULES(RDMA_CMD_SHORT),
 
 /* --- commands around the start */
 
-CASE("rdma/3.5/at-once", MUST, RULES(FAB_ANSWERED),
+CASE("rdma/teardown/at-once", MUST, RULES(FAB_ANSWERED),
      "Commands that overtake the end of connection set-up are answered", .related = "SRP wait list")
 {
         for (int i = 0; i < 20; i++) {
@@ -489,7 +491,7 @@ CASE("rdma/3.5/at-once", MUST, RULES(FAB_ANSWERED),
         }
 }
 
-CASE("rdma/3.5/at-once-io", MUST, RULES(FAB_ANSWERED),
+CASE("rdma/teardown/at-once-io", MUST, RULES(FAB_ANSWERED),
      "A burst right after Connect of an I/O queue is answered")
 {
         struct queue *admin = admin_queue(t);
@@ -506,7 +508,7 @@ CASE("rdma/3.5/at-once-io", MUST, RULES(FAB_ANSWERED),
         }
 }
 
-CASE("rdma/3.5/quiet", MUST, RULES(FAB_ANSWERED), "Nothing comes that nobody asked for")
+CASE("rdma/teardown/quiet", MUST, RULES(FAB_ANSWERED), "Nothing comes that nobody asked for")
 {
         struct queue *q = io_queue(t);
 

@@ -2,7 +2,7 @@
 /* NVMe/TCP 3.1 and 3.6.2.2, 3.6.2.3: connection set-up. */
 #include "conformance/case.h"
 
-CASE("tcp/3.1/icreq", MUST, RULES(TCP_ICRESP_FIRST, TCP_ICRESP_ONCE),
+CASE("tcp/setup/icreq", MUST, RULES(TCP_ICRESP_FIRST, TCP_ICRESP_ONCE),
      "A valid ICReq is answered by one ICResp, and by nothing else")
 {
         struct queue *q = tcp_open(t);
@@ -11,35 +11,35 @@ CASE("tcp/3.1/icreq", MUST, RULES(TCP_ICRESP_FIRST, TCP_ICRESP_ONCE),
         expect_silence(q, 50);
 }
 
-CASE("tcp/3.6.2.3/pfv", MUST, RULES(TCP_ICRESP_PFV), "PFV of ICResp is 0")
+CASE("tcp/icresp/pfv", MUST, RULES(TCP_ICRESP_PFV), "PFV of ICResp is 0")
 {
         ic(tcp_open(t));
 }
 
-CASE("tcp/3.6.2.3/cpda", MUST, RULES(TCP_ICRESP_CPDA), "CPDA of ICResp is at most 31")
+CASE("tcp/icresp/cpda", MUST, RULES(TCP_ICRESP_CPDA), "CPDA of ICResp is at most 31")
 {
         ic(tcp_open(t));
 }
 
-CASE("tcp/3.6.2.3/maxh2cdata", MUST, RULES(TCP_ICRESP_MAXH2C),
+CASE("tcp/icresp/maxh2cdata", MUST, RULES(TCP_ICRESP_MAXH2C),
      "MAXH2CDATA is a multiple of a dword and not zero",
      .related = "nvmet, February 2020: 0's based")
 {
         ic(tcp_open(t));
 }
 
-CASE("tcp/3.6.2.3/maxh2cdata-4096", SHOULD, RULES(TCP_ICRESP_MAXH2C_MIN),
+CASE("tcp/icresp/maxh2cdata-4096", SHOULD, RULES(TCP_ICRESP_MAXH2C_MIN),
      "MAXH2CDATA is at least 4096, which the Linux host insists on")
 {
         ic(tcp_open(t));
 }
 
-CASE("tcp/3.6.2.3/reserved", INFO, RULES(TCP_ICRESP_RSVD), "Reserved bits of ICResp are cleared")
+CASE("tcp/icresp/reserved", INFO, RULES(TCP_ICRESP_RSVD), "Reserved bits of ICResp are cleared")
 {
         ic(tcp_open(t), .hdgst = 1, .ddgst = 1);
 }
 
-CASE("tcp/3.1/digest-unasked", MUST, RULES(TCP_ICRESP_DGST),
+CASE("tcp/setup/digest-unasked", MUST, RULES(TCP_ICRESP_DGST),
      "The target enables no digest that was not asked for")
 {
         ic(tcp_open(t), .hdgst = 0, .ddgst = 0);
@@ -47,7 +47,7 @@ CASE("tcp/3.1/digest-unasked", MUST, RULES(TCP_ICRESP_DGST),
         ic(tcp_open(t), .hdgst = 0, .ddgst = 1);
 }
 
-CASE("tcp/3.6.2.2/pfv-1", MUST, RULES(TCP_ICREQ_PFV), "ICReq with PFV 1 is refused")
+CASE("tcp/icreq/pfv-1", MUST, RULES(TCP_ICREQ_PFV), "ICReq with PFV 1 is refused")
 {
         struct queue *q = tcp_open(t);
 
@@ -55,7 +55,7 @@ CASE("tcp/3.6.2.2/pfv-1", MUST, RULES(TCP_ICREQ_PFV), "ICReq with PFV 1 is refus
         expect_term(q);
 }
 
-CASE("tcp/3.6.2.2/pfv-max", MUST, RULES(TCP_ICREQ_PFV), "ICReq with PFV FFFFh is refused")
+CASE("tcp/icreq/pfv-max", MUST, RULES(TCP_ICREQ_PFV), "ICReq with PFV FFFFh is refused")
 {
         struct queue *q = tcp_open(t);
 
@@ -63,7 +63,7 @@ CASE("tcp/3.6.2.2/pfv-max", MUST, RULES(TCP_ICREQ_PFV), "ICReq with PFV FFFFh is
         expect_term(q);
 }
 
-CASE("tcp/3.6.2.2/hpda-32", MUST, RULES(TCP_ICREQ_HPDA), "ICReq with HPDA 32 is refused")
+CASE("tcp/icreq/hpda-32", MUST, RULES(TCP_ICREQ_HPDA), "ICReq with HPDA 32 is refused")
 {
         struct queue *q = tcp_open(t);
 
@@ -71,7 +71,7 @@ CASE("tcp/3.6.2.2/hpda-32", MUST, RULES(TCP_ICREQ_HPDA), "ICReq with HPDA 32 is 
         expect_term(q);
 }
 
-CASE("tcp/3.6.2.2/hpda-255", MUST, RULES(TCP_ICREQ_HPDA), "ICReq with HPDA 255 is refused")
+CASE("tcp/icreq/hpda-255", MUST, RULES(TCP_ICREQ_HPDA), "ICReq with HPDA 255 is refused")
 {
         struct queue *q = tcp_open(t);
 
@@ -79,7 +79,7 @@ CASE("tcp/3.6.2.2/hpda-255", MUST, RULES(TCP_ICREQ_HPDA), "ICReq with HPDA 255 i
         expect_term(q);
 }
 
-CASE("tcp/3.6.2.2/lowest-offset", MUST, RULES(TCP_ICREQ_PFV),
+CASE("tcp/icreq/lowest-offset", MUST, RULES(TCP_ICREQ_PFV),
      "Of two invalid fields of ICReq the one in front is named")
 {
         struct queue *q = tcp_open(t);
@@ -88,7 +88,7 @@ CASE("tcp/3.6.2.2/lowest-offset", MUST, RULES(TCP_ICREQ_PFV),
         expect_term(q);
 }
 
-CASE("tcp/3.6.2.2/hlen", MUST, RULES(TCP_HLEN_H2C), "ICReq with an HLEN other than 128 is refused")
+CASE("tcp/icreq/hlen", MUST, RULES(TCP_HLEN_H2C), "ICReq with an HLEN other than 128 is refused")
 {
         struct queue *q = tcp_open(t);
 
@@ -97,7 +97,7 @@ CASE("tcp/3.6.2.2/hlen", MUST, RULES(TCP_HLEN_H2C), "ICReq with an HLEN other th
         expect_term(q);
 }
 
-CASE("tcp/3.6.2.2/plen-short", MUST, RULES(TCP_PLEN_H2C), "ICReq with PLEN 127 is refused")
+CASE("tcp/icreq/plen-short", MUST, RULES(TCP_PLEN_H2C), "ICReq with PLEN 127 is refused")
 {
         struct queue *q = tcp_open(t);
 
@@ -106,7 +106,7 @@ CASE("tcp/3.6.2.2/plen-short", MUST, RULES(TCP_PLEN_H2C), "ICReq with PLEN 127 i
         expect_term(q);
 }
 
-CASE("tcp/3.6.2.2/plen-max", MUST, RULES(TCP_PLEN_H2C),
+CASE("tcp/icreq/plen-max", MUST, RULES(TCP_PLEN_H2C),
      "ICReq with PLEN FFFFFFFFh is refused, not read to its end")
 {
         struct queue *q = tcp_open(t);
@@ -116,7 +116,7 @@ CASE("tcp/3.6.2.2/plen-max", MUST, RULES(TCP_PLEN_H2C),
         expect_term(q);
 }
 
-CASE("tcp/3.6.2.2/reserved-flags", INFO, RULES(TCP_FLAGS_H2C),
+CASE("tcp/icreq/reserved-flags", INFO, RULES(TCP_FLAGS_H2C),
      "ICReq with a reserved flag is taken all the same (bit 7 asks for KickStart in TCP 1.1)")
 {
         struct queue *q = tcp_open(t);
@@ -125,7 +125,7 @@ CASE("tcp/3.6.2.2/reserved-flags", INFO, RULES(TCP_FLAGS_H2C),
         ic(q);
 }
 
-CASE("tcp/3.6.2.2/reserved-bits", INFO, RULES(TCP_ICREQ_RSVD),
+CASE("tcp/icreq/reserved-bits", INFO, RULES(TCP_ICREQ_RSVD),
      "ICReq with reserved bits of DGST set is taken all the same")
 {
         struct queue *q = tcp_open(t);
@@ -135,7 +135,7 @@ CASE("tcp/3.6.2.2/reserved-bits", INFO, RULES(TCP_ICREQ_RSVD),
         expect_success(q, send_connect(q));
 }
 
-CASE("tcp/3.1/capsule-first", MUST, RULES(TCP_ICREQ_FIRST),
+CASE("tcp/setup/capsule-first", MUST, RULES(TCP_ICREQ_FIRST),
      "A command capsule before ICReq ends the connection")
 {
         struct queue *q = tcp_open(t);
@@ -144,7 +144,7 @@ CASE("tcp/3.1/capsule-first", MUST, RULES(TCP_ICREQ_FIRST),
         expect_term(q);
 }
 
-CASE("tcp/3.1/h2cdata-first", MUST, RULES(TCP_ICREQ_FIRST),
+CASE("tcp/setup/h2cdata-first", MUST, RULES(TCP_ICREQ_FIRST),
      "H2CData before ICReq ends the connection", .related = "CVE-2023-6536")
 {
         struct queue *q = tcp_open(t);
@@ -153,7 +153,7 @@ CASE("tcp/3.1/h2cdata-first", MUST, RULES(TCP_ICREQ_FIRST),
         expect_term(q);
 }
 
-CASE("tcp/3.1/icreq-twice", MUST, RULES(TCP_ICREQ_ONCE), "A second ICReq ends the connection")
+CASE("tcp/setup/icreq-twice", MUST, RULES(TCP_ICREQ_ONCE), "A second ICReq ends the connection")
 {
         struct queue *q = bare_queue(t);
 
@@ -161,7 +161,7 @@ CASE("tcp/3.1/icreq-twice", MUST, RULES(TCP_ICREQ_ONCE), "A second ICReq ends th
         expect_end(q, 0);
 }
 
-CASE("tcp/3.1/icreq-twice-digest", MUST, RULES(TCP_ICREQ_ONCE),
+CASE("tcp/setup/icreq-twice-digest", MUST, RULES(TCP_ICREQ_ONCE),
      "A second ICReq ends the connection, also with 4 bytes of header digest expected behind it",
      .related = "CVE-2026-89969")
 {
@@ -175,7 +175,8 @@ CASE("tcp/3.1/icreq-twice-digest", MUST, RULES(TCP_ICREQ_ONCE),
         expect_end(q, 0);
 }
 
-CASE("tcp/3.1/icreq-live", MUST, RULES(TCP_ICREQ_ONCE), "ICReq on a live queue ends the connection")
+CASE("tcp/setup/icreq-live", MUST, RULES(TCP_ICREQ_ONCE),
+     "ICReq on a live queue ends the connection")
 {
         struct queue *q = admin_queue(t);
 
@@ -183,7 +184,7 @@ CASE("tcp/3.1/icreq-live", MUST, RULES(TCP_ICREQ_ONCE), "ICReq on a live queue e
         expect_end(q, 0);
 }
 
-CASE("tcp/3.1/icreq-half", INFO, RULES(TCP_IC_TIMEOUT),
+CASE("tcp/setup/icreq-half", INFO, RULES(TCP_IC_TIMEOUT),
      "Half an ICReq and then silence: the target gives up in a few seconds", .slow = true)
 {
         struct queue *q = tcp_open(t);
@@ -193,13 +194,13 @@ CASE("tcp/3.1/icreq-half", INFO, RULES(TCP_IC_TIMEOUT),
         expect_end(q, 1500);
 }
 
-CASE("tcp/3.1/icreq-never", INFO, RULES(TCP_IC_TIMEOUT),
+CASE("tcp/setup/icreq-never", INFO, RULES(TCP_IC_TIMEOUT),
      "A connection on which nothing is sent: the target gives up in a few seconds", .slow = true)
 {
         expect_end(tcp_open(t), 1500);
 }
 
-CASE("tcp/3.1/icreq-dribbled", MUST, RULES(TCP_ICRESP_FIRST),
+CASE("tcp/setup/icreq-dribbled", MUST, RULES(TCP_ICRESP_FIRST),
      "ICReq and Connect are understood byte by byte")
 {
         struct queue *q = tcp_open(t);
@@ -209,7 +210,7 @@ CASE("tcp/3.1/icreq-dribbled", MUST, RULES(TCP_ICRESP_FIRST),
         expect_success(q, send_connect(q));
 }
 
-CASE("tcp/3.1/icreq-and-connect", INFO, NO_RULE,
+CASE("tcp/setup/icreq-and-connect", INFO, NO_RULE,
      "Connect sent behind ICReq, before ICResp: taken, refused or cut off, but answered")
 {
         struct queue *q = tcp_open(t);
@@ -218,13 +219,13 @@ CASE("tcp/3.1/icreq-and-connect", INFO, NO_RULE,
         expect_answer(q, send_connect(q));
 }
 
-CASE("tcp/3.1/maxr2t-max", MUST, RULES(TCP_R2T_LIMIT, TCP_CDB),
+CASE("tcp/setup/maxr2t-max", MUST, RULES(TCP_R2T_LIMIT, TCP_CDB),
      "MAXR2T FFFFFFFFh (0's based: 2^32) does not overflow", .writes = true)
 {
         exercise(io_queue(t, .maxr2t = 0xffffffff));
 }
 
-CASE("tcp/3.1/reset-storm", MUST, NO_RULE,
+CASE("tcp/setup/reset-storm", MUST, NO_RULE,
      "1000 times ICReq and a reset at once: the target goes on", .related = "nvmet 5293a8882c54")
 {
         for (int i = 0; i < 1000; i++) {
@@ -235,7 +236,7 @@ CASE("tcp/3.1/reset-storm", MUST, NO_RULE,
         }
 }
 
-CASE("tcp/3.1/close-storm", MUST, NO_RULE,
+CASE("tcp/setup/close-storm", MUST, NO_RULE,
      "500 times ICReq and a close at once: the target goes on", .related = "nvmet 5293a8882c54")
 {
         for (int i = 0; i < 500; i++) {
@@ -246,7 +247,7 @@ CASE("tcp/3.1/close-storm", MUST, NO_RULE,
         }
 }
 
-CASE("tcp/3.1/refusal-storm", MUST, RULES(TCP_ICREQ_HPDA),
+CASE("tcp/setup/refusal-storm", MUST, RULES(TCP_ICREQ_HPDA),
      "200 refused ICReqs that asked for digests: the target goes on", .related = "CVE-2023-5178")
 {
         for (int i = 0; i < 200; i++) {
@@ -258,7 +259,7 @@ CASE("tcp/3.1/refusal-storm", MUST, RULES(TCP_ICREQ_HPDA),
         }
 }
 
-CASE("tcp/3.1/tls-hello", MUST, RULES(TCP_TYPE_H2C),
+CASE("tcp/setup/tls-hello", MUST, RULES(TCP_TYPE_H2C),
      "A TLS ClientHello on a plain connection ends it")
 {
         struct queue *q = tcp_open(t);
@@ -267,7 +268,7 @@ CASE("tcp/3.1/tls-hello", MUST, RULES(TCP_TYPE_H2C),
         expect_term(q);
 }
 
-CASE("tcp/3.1/http", MUST, RULES(TCP_TYPE_H2C), "An HTTP request ends the connection")
+CASE("tcp/setup/http", MUST, RULES(TCP_TYPE_H2C), "An HTTP request ends the connection")
 {
         struct queue *q = tcp_open(t);
 

@@ -2,7 +2,7 @@
 /* NVMe/TCP 3.3 and 3.6.2: PDU headers, direction, padding and alignment. */
 #include "conformance/case.h"
 
-CASE("tcp/3.6.2/headers", MUST, RULES(TCP_TYPE_C2H, TCP_DIR_C2H, TCP_HLEN_C2H, TCP_PLEN_C2H),
+CASE("tcp/header/headers", MUST, RULES(TCP_TYPE_C2H, TCP_DIR_C2H, TCP_HLEN_C2H, TCP_PLEN_C2H),
      "Type, HLEN and PLEN of all that the target sends in ordinary work are right", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -11,14 +11,14 @@ CASE("tcp/3.6.2/headers", MUST, RULES(TCP_TYPE_C2H, TCP_DIR_C2H, TCP_HLEN_C2H, T
         exercise(q);
 }
 
-CASE("tcp/3.6.2/reserved-in-headers", SHOULD, RULES(TCP_FLAGS_C2H, TCP_RESP_RSVD),
+CASE("tcp/header/reserved-in-headers", SHOULD, RULES(TCP_FLAGS_C2H, TCP_RESP_RSVD),
      "The target clears reserved flags, PDO where it is reserved, SQID and phase tag",
      .writes = true)
 {
         exercise(io_queue(t));
 }
 
-CASE("tcp/3.6.2/type-08h", MUST, RULES(TCP_TYPE_H2C), "A PDU of the unassigned type 08h is fatal")
+CASE("tcp/header/type-08h", MUST, RULES(TCP_TYPE_H2C), "A PDU of the unassigned type 08h is fatal")
 {
         struct queue *q = bare_queue(t);
 
@@ -26,7 +26,7 @@ CASE("tcp/3.6.2/type-08h", MUST, RULES(TCP_TYPE_H2C), "A PDU of the unassigned t
         expect_term(q);
 }
 
-CASE("tcp/3.6.2/type-0ch", MUST, RULES(TCP_TYPE_H2C), "A PDU of the unassigned type 0Ch is fatal")
+CASE("tcp/header/type-0ch", MUST, RULES(TCP_TYPE_H2C), "A PDU of the unassigned type 0Ch is fatal")
 {
         struct queue *q = admin_queue(t);
 
@@ -34,7 +34,7 @@ CASE("tcp/3.6.2/type-0ch", MUST, RULES(TCP_TYPE_H2C), "A PDU of the unassigned t
         expect_term(q);
 }
 
-CASE("tcp/3.6.2/type-ffh", MUST, RULES(TCP_TYPE_H2C), "A PDU of the unassigned type FFh is fatal")
+CASE("tcp/header/type-ffh", MUST, RULES(TCP_TYPE_H2C), "A PDU of the unassigned type FFh is fatal")
 {
         struct queue *q = io_queue(t);
 
@@ -42,7 +42,7 @@ CASE("tcp/3.6.2/type-ffh", MUST, RULES(TCP_TYPE_H2C), "A PDU of the unassigned t
         expect_term(q);
 }
 
-CASE("tcp/3.6.2/capsule-hlen", MUST, RULES(TCP_HLEN_H2C),
+CASE("tcp/header/capsule-hlen", MUST, RULES(TCP_HLEN_H2C),
      "CapsuleCmd with an HLEN other than 72 is fatal")
 {
         struct queue *q = admin_queue(t);
@@ -52,7 +52,7 @@ CASE("tcp/3.6.2/capsule-hlen", MUST, RULES(TCP_HLEN_H2C),
         expect_term(q);
 }
 
-CASE("tcp/3.6.2/capsule-hlen-255", MUST, RULES(TCP_HLEN_H2C),
+CASE("tcp/header/capsule-hlen-255", MUST, RULES(TCP_HLEN_H2C),
      "CapsuleCmd with HLEN 255 is fatal, with header digest too",
      .related = "CVE-2025-21927 (the host's side of it)")
 {
@@ -63,7 +63,7 @@ CASE("tcp/3.6.2/capsule-hlen-255", MUST, RULES(TCP_HLEN_H2C),
         expect_term(q);
 }
 
-CASE("tcp/3.6.2/capsule-plen-short", MUST, RULES(TCP_PLEN_H2C),
+CASE("tcp/header/capsule-plen-short", MUST, RULES(TCP_PLEN_H2C),
      "CapsuleCmd with a PLEN smaller than its header is fatal")
 {
         struct queue *q = admin_queue(t, .hdgst = 0);
@@ -73,7 +73,7 @@ CASE("tcp/3.6.2/capsule-plen-short", MUST, RULES(TCP_PLEN_H2C),
         expect_term(q);
 }
 
-CASE("tcp/3.6.2/capsule-plen-8", MUST, RULES(TCP_PLEN_H2C), "CapsuleCmd with PLEN 8 is fatal")
+CASE("tcp/header/capsule-plen-8", MUST, RULES(TCP_PLEN_H2C), "CapsuleCmd with PLEN 8 is fatal")
 {
         struct queue *q = admin_queue(t);
 
@@ -82,7 +82,7 @@ CASE("tcp/3.6.2/capsule-plen-8", MUST, RULES(TCP_PLEN_H2C), "CapsuleCmd with PLE
         expect_term(q);
 }
 
-CASE("tcp/3.6.2/capsule-reserved-flags", INFO, RULES(TCP_FLAGS_H2C),
+CASE("tcp/header/capsule-reserved-flags", INFO, RULES(TCP_FLAGS_H2C),
      "CapsuleCmd with reserved flags is taken all the same")
 {
         struct queue *q = admin_queue(t, .hdgst = 0, .ddgst = 0);
@@ -91,7 +91,7 @@ CASE("tcp/3.6.2/capsule-reserved-flags", INFO, RULES(TCP_FLAGS_H2C),
         expect_success(q, send_property_get(q, PROP_VS, PROP_ATTRIB_4));
 }
 
-CASE("tcp/3.3/direction-icresp", MUST, RULES(TCP_DIR_H2C), "ICResp sent by a host is fatal")
+CASE("tcp/header/direction-icresp", MUST, RULES(TCP_DIR_H2C), "ICResp sent by a host is fatal")
 {
         struct queue *q = bare_queue(t);
 
@@ -99,7 +99,8 @@ CASE("tcp/3.3/direction-icresp", MUST, RULES(TCP_DIR_H2C), "ICResp sent by a hos
         expect_term(q);
 }
 
-CASE("tcp/3.3/direction-c2htermreq", MUST, RULES(TCP_DIR_H2C), "C2HTermReq sent by a host is fatal")
+CASE("tcp/header/direction-c2htermreq", MUST, RULES(TCP_DIR_H2C),
+     "C2HTermReq sent by a host is fatal")
 {
         struct queue *q = bare_queue(t);
 
@@ -107,7 +108,7 @@ CASE("tcp/3.3/direction-c2htermreq", MUST, RULES(TCP_DIR_H2C), "C2HTermReq sent 
         expect_term(q);
 }
 
-CASE("tcp/3.3/direction-capsuleresp", MUST, RULES(TCP_DIR_H2C),
+CASE("tcp/header/direction-capsuleresp", MUST, RULES(TCP_DIR_H2C),
      "CapsuleResp sent by a host is fatal")
 {
         struct queue *q = admin_queue(t);
@@ -116,7 +117,7 @@ CASE("tcp/3.3/direction-capsuleresp", MUST, RULES(TCP_DIR_H2C),
         expect_term(q);
 }
 
-CASE("tcp/3.3/direction-c2hdata", MUST, RULES(TCP_DIR_H2C), "C2HData sent by a host is fatal")
+CASE("tcp/header/direction-c2hdata", MUST, RULES(TCP_DIR_H2C), "C2HData sent by a host is fatal")
 {
         struct queue *q = io_queue(t);
 
@@ -124,7 +125,7 @@ CASE("tcp/3.3/direction-c2hdata", MUST, RULES(TCP_DIR_H2C), "C2HData sent by a h
         expect_term(q);
 }
 
-CASE("tcp/3.3/direction-r2t", MUST, RULES(TCP_DIR_H2C), "R2T sent by a host is fatal")
+CASE("tcp/header/direction-r2t", MUST, RULES(TCP_DIR_H2C), "R2T sent by a host is fatal")
 {
         struct queue *q = io_queue(t);
 
@@ -132,7 +133,7 @@ CASE("tcp/3.3/direction-r2t", MUST, RULES(TCP_DIR_H2C), "R2T sent by a host is f
         expect_term(q);
 }
 
-CASE("tcp/3.3/hpda", MUST, RULES(TCP_PDO_C2H),
+CASE("tcp/alignment/hpda", MUST, RULES(TCP_PDO_C2H),
      "Data sent to a host lies where its HPDA asks for, for all 32 values")
 {
         for (int hpda = 0; hpda <= PDU_PDA_MAX; hpda++) {
@@ -147,7 +148,7 @@ CASE("tcp/3.3/hpda", MUST, RULES(TCP_PDO_C2H),
         }
 }
 
-CASE("tcp/3.3/hpda-digest", MUST, RULES(TCP_PDO_C2H, TCP_HDGST_C2H, TCP_DDGST_C2H),
+CASE("tcp/alignment/hpda-digest", MUST, RULES(TCP_PDO_C2H, TCP_HDGST_C2H, TCP_DDGST_C2H),
      "... and behind a header digest as well; a data digest is one of the data alone")
 {
         require(t, caps(t)->hdgst, "the target grants no header digest");
@@ -162,7 +163,7 @@ CASE("tcp/3.3/hpda-digest", MUST, RULES(TCP_PDO_C2H, TCP_HDGST_C2H, TCP_DDGST_C2
         }
 }
 
-CASE("tcp/3.3/hpda-minimal", SHOULD, RULES(TCP_PAD_MIN_C2H),
+CASE("tcp/alignment/hpda-minimal", SHOULD, RULES(TCP_PAD_MIN_C2H),
      "The target pads no more than HPDA needs")
 {
         static const uint8_t values[] = { 0, 2, 3, 17, 31 };
@@ -173,7 +174,7 @@ CASE("tcp/3.3/hpda-minimal", SHOULD, RULES(TCP_PAD_MIN_C2H),
         }
 }
 
-CASE("tcp/3.3/pad-more", SHOULD, RULES(TCP_PAD_MIN_H2C),
+CASE("tcp/alignment/pad-more", SHOULD, RULES(TCP_PAD_MIN_H2C),
      "Data that lies further back than CPDA asks for is taken, whatever is in PAD")
 {
         struct queue *q = bare_queue(t);
@@ -182,7 +183,7 @@ CASE("tcp/3.3/pad-more", SHOULD, RULES(TCP_PAD_MIN_H2C),
         expect_success(q, send_connect(q));
 }
 
-CASE("tcp/3.3/pad-more-h2cdata", SHOULD, RULES(TCP_PAD_MIN_H2C), "... and in H2CData",
+CASE("tcp/alignment/pad-more-h2cdata", SHOULD, RULES(TCP_PAD_MIN_H2C), "... and in H2CData",
      .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -195,7 +196,8 @@ CASE("tcp/3.3/pad-more-h2cdata", SHOULD, RULES(TCP_PAD_MIN_H2C), "... and in H2C
                    r2t_bytes(t));
 }
 
-CASE("tcp/3.3/pdo-in-header", MUST, RULES(TCP_PDO_H2C), "PDO that points into the header is fatal")
+CASE("tcp/alignment/pdo-in-header", MUST, RULES(TCP_PDO_H2C),
+     "PDO that points into the header is fatal")
 {
         struct queue *q = bare_queue(t);
 
@@ -204,7 +206,7 @@ CASE("tcp/3.3/pdo-in-header", MUST, RULES(TCP_PDO_H2C), "PDO that points into th
         expect_term(q);
 }
 
-CASE("tcp/3.3/pdo-zero", MUST, RULES(TCP_PDO_H2C), "PDO 0 of a capsule with data is fatal")
+CASE("tcp/alignment/pdo-zero", MUST, RULES(TCP_PDO_H2C), "PDO 0 of a capsule with data is fatal")
 {
         struct queue *q = bare_queue(t);
 
@@ -213,7 +215,7 @@ CASE("tcp/3.3/pdo-zero", MUST, RULES(TCP_PDO_H2C), "PDO 0 of a capsule with data
         expect_term(q);
 }
 
-CASE("tcp/3.3/pdo-misaligned", MUST, RULES(TCP_PDO_H2C),
+CASE("tcp/alignment/pdo-misaligned", MUST, RULES(TCP_PDO_H2C),
      "PDO that is no multiple of a dword is fatal")
 {
         struct queue *q = bare_queue(t);
@@ -223,7 +225,7 @@ CASE("tcp/3.3/pdo-misaligned", MUST, RULES(TCP_PDO_H2C),
         expect_term(q);
 }
 
-CASE("tcp/3.3/pdo-beyond", MUST, RULES(TCP_PDO_H2C),
+CASE("tcp/alignment/pdo-beyond", MUST, RULES(TCP_PDO_H2C),
      "PDO that points behind the end of its PDU is fatal", .writes = true)
 {
         struct queue *q = io_queue(t, .hdgst = 0, .ddgst = 0);

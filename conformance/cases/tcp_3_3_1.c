@@ -6,7 +6,7 @@
         require(t, caps(t)->in_capsule >= (bytes), "I/O capsules hold %u bytes of data",           \
                 caps(t)->in_capsule)
 
-CASE("tcp/3.3.1/admin-8192", MUST, RULES(TCP_ICD_ADMIN),
+CASE("tcp/capsule/admin-8192", MUST, RULES(TCP_ICD_ADMIN),
      "A Connect with 8192 bytes of in-capsule data is answered (by whatever status)",
      .related = "ceph-nvmeof #1550")
 {
@@ -16,7 +16,7 @@ CASE("tcp/3.3.1/admin-8192", MUST, RULES(TCP_ICD_ADMIN),
         note(t, "%s", status_name(r.status));
 }
 
-CASE("tcp/3.3.1/admin-8196", MUST, RULES(TCP_ICD_LIMIT),
+CASE("tcp/capsule/admin-8196", MUST, RULES(TCP_ICD_LIMIT),
      "A Connect with more than 8192 bytes of in-capsule data is refused")
 {
         struct queue *q = bare_queue(t);
@@ -24,7 +24,7 @@ CASE("tcp/3.3.1/admin-8196", MUST, RULES(TCP_ICD_LIMIT),
         expect_refusal(q, send_connect(q, .bytes = 8196));
 }
 
-CASE("tcp/3.3.1/capsule-plen-max", MUST, RULES(TCP_ICD_LIMIT),
+CASE("tcp/capsule/capsule-plen-max", MUST, RULES(TCP_ICD_LIMIT),
      "A Connect with PLEN FFFFFFFCh is refused, not read to its end")
 {
         struct queue *q = bare_queue(t);
@@ -33,7 +33,7 @@ CASE("tcp/3.3.1/capsule-plen-max", MUST, RULES(TCP_ICD_LIMIT),
         expect_refusal(q, send_connect(q));
 }
 
-CASE("tcp/3.3.1/io-in-capsule", MUST, RULES(ID_IOCCSZ),
+CASE("tcp/capsule/io-in-capsule", MUST, RULES(ID_IOCCSZ),
      "An I/O capsule may be as long as IOCCSZ says", .writes = true)
 {
         uint32_t bytes = caps(t)->in_capsule / caps(t)->block * caps(t)->block;
@@ -45,7 +45,7 @@ CASE("tcp/3.3.1/io-in-capsule", MUST, RULES(ID_IOCCSZ),
         want_bytes(t, "what was written", read_blocks(q, 0, bytes), pattern(t, bytes), bytes);
 }
 
-CASE("tcp/3.3.1/io-in-capsule-beyond", MUST, RULES(TCP_ICD_LIMIT),
+CASE("tcp/capsule/io-in-capsule-beyond", MUST, RULES(TCP_ICD_LIMIT),
      "An I/O capsule longer than IOCCSZ says is refused", .writes = true)
 {
         uint32_t block = caps(t)->block;
@@ -55,7 +55,7 @@ CASE("tcp/3.3.1/io-in-capsule-beyond", MUST, RULES(TCP_ICD_LIMIT),
         expect_refusal(q, send_write(q, .bytes = bytes, .in_capsule = true));
 }
 
-CASE("tcp/3.3.1/in-capsule-short", MUST, RULES(TCP_ICD_LEN),
+CASE("tcp/capsule/in-capsule-short", MUST, RULES(TCP_ICD_LEN),
      "In-capsule data that is shorter than its SGL says is refused", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -65,7 +65,7 @@ CASE("tcp/3.3.1/in-capsule-short", MUST, RULES(TCP_ICD_LEN),
         expect_refusal(q, send_write(q, .in_capsule = true));
 }
 
-CASE("tcp/3.3.1/in-capsule-missing", MUST, RULES(TCP_ICD_LEN),
+CASE("tcp/capsule/in-capsule-missing", MUST, RULES(TCP_ICD_LEN),
      "An SGL for in-capsule data without any such data is refused", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -74,7 +74,7 @@ CASE("tcp/3.3.1/in-capsule-missing", MUST, RULES(TCP_ICD_LEN),
         expect_refusal(q, send_write(q));
 }
 
-CASE("tcp/3.3.1/in-capsule-long", MUST, RULES(TCP_ICD_LEN),
+CASE("tcp/capsule/in-capsule-long", MUST, RULES(TCP_ICD_LEN),
      "In-capsule data that is longer than its SGL says is refused")
 {
         struct queue *q = bare_queue(t);
@@ -82,7 +82,7 @@ CASE("tcp/3.3.1/in-capsule-long", MUST, RULES(TCP_ICD_LEN),
         expect_refusal(q, send_connect(q, .bytes = 1028, .sgl_len = 1024));
 }
 
-CASE("tcp/3.3.1/in-capsule-offset", MUST, RULES(TCP_ICD_LEN),
+CASE("tcp/capsule/in-capsule-offset", MUST, RULES(TCP_ICD_LEN),
      "An SGL that begins behind the start of the in-capsule data is refused")
 {
         struct queue *q = bare_queue(t);
@@ -91,7 +91,7 @@ CASE("tcp/3.3.1/in-capsule-offset", MUST, RULES(TCP_ICD_LEN),
         expect_refusal(q, send_connect(q));
 }
 
-CASE("tcp/3.3.1/in-capsule-offset-max", MUST, RULES(TCP_ICD_LEN),
+CASE("tcp/capsule/in-capsule-offset-max", MUST, RULES(TCP_ICD_LEN),
      "An SGL whose offset overflows is refused", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -111,44 +111,44 @@ static void read_with_sgl(struct t *t, uint8_t id)
         expect_works(q);
 }
 
-CASE("tcp/3.3.1/sgl-address", MUST, RULES(TCP_SGL_TYPE),
+CASE("tcp/capsule/sgl-address", MUST, RULES(TCP_SGL_TYPE),
      "A Read with a Data Block of subtype address (00h) fails, and nothing else does",
      .related = "SPDK ends the connection")
 {
         read_with_sgl(t, SGL_DATA_BLOCK);
 }
 
-CASE("tcp/3.3.1/sgl-segment", MUST, RULES(TCP_SGL_TYPE),
+CASE("tcp/capsule/sgl-segment", MUST, RULES(TCP_SGL_TYPE),
      "A Read with a Segment descriptor (20h) fails, and nothing else does")
 {
         read_with_sgl(t, 0x20);
 }
 
-CASE("tcp/3.3.1/sgl-last-segment", MUST, RULES(TCP_SGL_TYPE),
+CASE("tcp/capsule/sgl-last-segment", MUST, RULES(TCP_SGL_TYPE),
      "A Read with a Last Segment descriptor (31h) fails, and nothing else does")
 {
         read_with_sgl(t, 0x31);
 }
 
-CASE("tcp/3.3.1/sgl-keyed", MUST, RULES(TCP_SGL_TYPE),
+CASE("tcp/capsule/sgl-keyed", MUST, RULES(TCP_SGL_TYPE),
      "A Read with a Keyed Data Block (40h) fails, and nothing else does")
 {
         read_with_sgl(t, SGL_KEYED);
 }
 
-CASE("tcp/3.3.1/sgl-transport-subtype", MUST, RULES(TCP_SGL_TYPE),
+CASE("tcp/capsule/sgl-transport-subtype", MUST, RULES(TCP_SGL_TYPE),
      "A Read with a Transport Data Block of another subtype (5Bh) fails, and nothing else does")
 {
         read_with_sgl(t, 0x5b);
 }
 
-CASE("tcp/3.3.1/sgl-vendor", MUST, RULES(TCP_SGL_TYPE),
+CASE("tcp/capsule/sgl-vendor", MUST, RULES(TCP_SGL_TYPE),
      "A Read with a vendor specific descriptor (F0h) fails, and nothing else does")
 {
         read_with_sgl(t, 0xf0);
 }
 
-CASE("tcp/3.3.1/connect-through-r2t", MUST, RULES(TCP_CDB),
+CASE("tcp/capsule/connect-through-r2t", MUST, RULES(TCP_CDB),
      "Connect data is fetched by R2T where the SGL says so (5Ah)", .related = "SPDK issue 1546")
 {
         struct queue *q = bare_queue(t);
@@ -157,7 +157,7 @@ CASE("tcp/3.3.1/connect-through-r2t", MUST, RULES(TCP_CDB),
                 expect_works(q);
 }
 
-CASE("tcp/3.3.1/small-write-through-r2t", MUST, RULES(TCP_CDB),
+CASE("tcp/capsule/small-write-through-r2t", MUST, RULES(TCP_CDB),
      "A Write of one block is fetched by R2T where the SGL says so", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -167,7 +167,7 @@ CASE("tcp/3.3.1/small-write-through-r2t", MUST, RULES(TCP_CDB),
         expect_success(q, cid);
 }
 
-CASE("tcp/3.3.1/response-cid", MUST, RULES(TCP_RESP_CID, FAB_ANSWERED),
+CASE("tcp/capsule/response-cid", MUST, RULES(TCP_RESP_CID, FAB_ANSWERED),
      "Of sixteen commands at once each is answered, and once", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -181,7 +181,7 @@ CASE("tcp/3.3.1/response-cid", MUST, RULES(TCP_RESP_CID, FAB_ANSWERED),
         expect_silence(q, 50);
 }
 
-CASE("tcp/3.3.1/cid-in-use", INFO, RULES(TCP_CMD_CID),
+CASE("tcp/capsule/cid-in-use", INFO, RULES(TCP_CMD_CID),
      "A CID that is outstanding and used again: an error, or the end", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -190,7 +190,7 @@ CASE("tcp/3.3.1/cid-in-use", INFO, RULES(TCP_CMD_CID),
         expect_refusal(q, send_cmd(q, .opc = NVME_FLUSH, .cid = r.cid, .nsid = caps(t)->nsid));
 }
 
-CASE("tcp/3.3.1/capsule-split", MUST, RULES(FAB_ANSWERED),
+CASE("tcp/capsule/capsule-split", MUST, RULES(FAB_ANSWERED),
      "A capsule whose last byte comes late is waited for")
 {
         struct queue *q = admin_queue(t);

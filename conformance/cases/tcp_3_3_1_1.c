@@ -8,27 +8,27 @@
         require(t, caps(t)->in_capsule >= (bytes), "I/O capsules hold %u bytes of data",           \
                 caps(t)->in_capsule)
 
-CASE("tcp/3.3.1.1/none", MUST, RULES(TCP_DGSTF_C2H),
+CASE("tcp/digest/none", MUST, RULES(TCP_DGSTF_C2H),
      "Without digests everything works, and no PDU says that it has one", .writes = true)
 {
         exercise(io_queue(t, .hdgst = 0, .ddgst = 0));
 }
 
-CASE("tcp/3.3.1.1/header", MUST, RULES(TCP_DGSTF_C2H, TCP_HDGST_C2H),
+CASE("tcp/digest/header", MUST, RULES(TCP_DGSTF_C2H, TCP_HDGST_C2H),
      "With header digests everything works, and every header's digest is right", .writes = true)
 {
         NEEDS_HDGST;
         exercise(io_queue(t, .hdgst = 1, .ddgst = 0));
 }
 
-CASE("tcp/3.3.1.1/data", MUST, RULES(TCP_DGSTF_C2H, TCP_DDGST_C2H),
+CASE("tcp/digest/data", MUST, RULES(TCP_DGSTF_C2H, TCP_DDGST_C2H),
      "With data digests everything works, and all data's digest is right", .writes = true)
 {
         NEEDS_DDGST;
         exercise(io_queue(t, .hdgst = 0, .ddgst = 1));
 }
 
-CASE("tcp/3.3.1.1/both", MUST, RULES(TCP_DGSTF_C2H, TCP_HDGST_C2H, TCP_DDGST_C2H),
+CASE("tcp/digest/both", MUST, RULES(TCP_DGSTF_C2H, TCP_HDGST_C2H, TCP_DDGST_C2H),
      "With both digests everything works", .writes = true)
 {
         NEEDS_HDGST;
@@ -36,7 +36,7 @@ CASE("tcp/3.3.1.1/both", MUST, RULES(TCP_DGSTF_C2H, TCP_HDGST_C2H, TCP_DDGST_C2H
         exercise(io_queue(t, .hdgst = 1, .ddgst = 1));
 }
 
-CASE("tcp/3.3.1.1/data-lengths", MUST, RULES(TCP_DDGST_C2H),
+CASE("tcp/digest/data-lengths", MUST, RULES(TCP_DDGST_C2H),
      "The digest of data is right at any length in dwords")
 {
         struct queue *q;
@@ -47,7 +47,7 @@ CASE("tcp/3.3.1.1/data-lengths", MUST, RULES(TCP_DDGST_C2H),
                 finish(q, send_get_log(q, LOG_ERROR, bytes, 0));
 }
 
-CASE("tcp/3.3.1.1/both-dribbled", MUST, RULES(TCP_DDGST_C2H),
+CASE("tcp/digest/both-dribbled", MUST, RULES(TCP_DDGST_C2H),
      "Digests that are cut in two by TCP segments are put together", .writes = true)
 {
         struct queue *q = io_queue(t, .hdgst = caps(t)->hdgst, .ddgst = caps(t)->ddgst);
@@ -56,7 +56,7 @@ CASE("tcp/3.3.1.1/both-dribbled", MUST, RULES(TCP_DDGST_C2H),
         exercise(q);
 }
 
-CASE("tcp/3.3.1.1/hdgst-capsule", MUST, RULES(TCP_HDGST_H2C),
+CASE("tcp/digest/hdgst-capsule", MUST, RULES(TCP_HDGST_H2C),
      "A command capsule with a wrong header digest is fatal")
 {
         struct queue *q;
@@ -68,7 +68,7 @@ CASE("tcp/3.3.1.1/hdgst-capsule", MUST, RULES(TCP_HDGST_H2C),
         expect_term(q);
 }
 
-CASE("tcp/3.3.1.1/hdgst-bits", MUST, RULES(TCP_HDGST_H2C),
+CASE("tcp/digest/hdgst-bits", MUST, RULES(TCP_HDGST_H2C),
      "... whichever of its four bytes is the wrong one")
 {
         NEEDS_HDGST;
@@ -81,7 +81,7 @@ CASE("tcp/3.3.1.1/hdgst-bits", MUST, RULES(TCP_HDGST_H2C),
         }
 }
 
-CASE("tcp/3.3.1.1/hdgst-connect", MUST, RULES(TCP_HDGST_H2C),
+CASE("tcp/digest/hdgst-connect", MUST, RULES(TCP_HDGST_H2C),
      "Connect with a wrong header digest is fatal")
 {
         struct queue *q;
@@ -93,7 +93,7 @@ CASE("tcp/3.3.1.1/hdgst-connect", MUST, RULES(TCP_HDGST_H2C),
         expect_term(q);
 }
 
-CASE("tcp/3.3.1.1/hdgst-h2cdata", MUST, RULES(TCP_HDGST_H2C),
+CASE("tcp/digest/hdgst-h2cdata", MUST, RULES(TCP_HDGST_H2C),
      "H2CData with a wrong header digest is fatal", .writes = true)
 {
         struct queue *q;
@@ -107,7 +107,7 @@ CASE("tcp/3.3.1.1/hdgst-h2cdata", MUST, RULES(TCP_HDGST_H2C),
         expect_term(q);
 }
 
-CASE("tcp/3.3.1.1/ddgst-capsule", MUST, RULES(TCP_DDGST_H2C),
+CASE("tcp/digest/ddgst-capsule", MUST, RULES(TCP_DDGST_H2C),
      "In-capsule data with a wrong digest fails its command and nothing else", .writes = true)
 {
         struct queue *q;
@@ -120,7 +120,7 @@ CASE("tcp/3.3.1.1/ddgst-capsule", MUST, RULES(TCP_DDGST_H2C),
         expect_works(q);
 }
 
-CASE("tcp/3.3.1.1/ddgst-h2cdata", MUST, RULES(TCP_DDGST_H2C),
+CASE("tcp/digest/ddgst-h2cdata", MUST, RULES(TCP_DDGST_H2C),
      "H2CData with a wrong digest fails its command and nothing else", .writes = true,
      .related = "nvmet drops the connection")
 {
@@ -136,7 +136,7 @@ CASE("tcp/3.3.1.1/ddgst-h2cdata", MUST, RULES(TCP_DDGST_H2C),
         expect_works(q);
 }
 
-CASE("tcp/3.3.1.1/ddgst-bits", MUST, RULES(TCP_DDGST_H2C),
+CASE("tcp/digest/ddgst-bits", MUST, RULES(TCP_DDGST_H2C),
      "... whichever of its four bytes is the wrong one", .writes = true)
 {
         NEEDS_DDGST;
@@ -150,7 +150,7 @@ CASE("tcp/3.3.1.1/ddgst-bits", MUST, RULES(TCP_DDGST_H2C),
         }
 }
 
-CASE("tcp/3.3.1.1/ddgst-first-of-two", MUST, RULES(TCP_DDGST_H2C),
+CASE("tcp/digest/ddgst-first-of-two", MUST, RULES(TCP_DDGST_H2C),
      "A wrong digest on the first of two H2CData PDUs fails the command in the end", .writes = true)
 {
         struct queue *q;
@@ -166,7 +166,7 @@ CASE("tcp/3.3.1.1/ddgst-first-of-two", MUST, RULES(TCP_DDGST_H2C),
         expect_works(q);
 }
 
-CASE("tcp/3.3.1.1/ddgst-connect", MUST, RULES(TCP_DDGST_H2C),
+CASE("tcp/digest/ddgst-connect", MUST, RULES(TCP_DDGST_H2C),
      "Connect whose data has a wrong digest fails, and can be sent again")
 {
         struct queue *q;
@@ -178,7 +178,7 @@ CASE("tcp/3.3.1.1/ddgst-connect", MUST, RULES(TCP_DDGST_H2C),
         expect_success(q, send_connect(q));
 }
 
-CASE("tcp/3.3.1.1/ddgst-of-a-failure", MUST, RULES(TCP_DDGST_H2C),
+CASE("tcp/digest/ddgst-of-a-failure", MUST, RULES(TCP_DDGST_H2C),
      "A Write that fails anyway, with a wrong data digest: it fails, and nothing else does",
      .writes = true, .related = "nvmet 4606467a75cf")
 {
@@ -192,7 +192,7 @@ CASE("tcp/3.3.1.1/ddgst-of-a-failure", MUST, RULES(TCP_DDGST_H2C),
         expect_works(q);
 }
 
-CASE("tcp/3.3.1.1/hdgstf-missing", MUST, RULES(TCP_DGSTF_H2C),
+CASE("tcp/digest/hdgstf-missing", MUST, RULES(TCP_DGSTF_H2C),
      "A capsule without HDGSTF where header digests are on is fatal")
 {
         struct queue *q;
@@ -204,7 +204,7 @@ CASE("tcp/3.3.1.1/hdgstf-missing", MUST, RULES(TCP_DGSTF_H2C),
         expect_term(q);
 }
 
-CASE("tcp/3.3.1.1/hdgstf-extra", MUST, RULES(TCP_DGSTF_H2C),
+CASE("tcp/digest/hdgstf-extra", MUST, RULES(TCP_DGSTF_H2C),
      "A capsule with HDGSTF where header digests are off is fatal")
 {
         struct queue *q = admin_queue(t, .hdgst = 0);
@@ -214,7 +214,7 @@ CASE("tcp/3.3.1.1/hdgstf-extra", MUST, RULES(TCP_DGSTF_H2C),
         expect_term(q);
 }
 
-CASE("tcp/3.3.1.1/ddgstf-missing", MUST, RULES(TCP_DGSTF_H2C),
+CASE("tcp/digest/ddgstf-missing", MUST, RULES(TCP_DGSTF_H2C),
      "H2CData without DDGSTF where data digests are on is fatal", .writes = true)
 {
         struct queue *q;
@@ -228,7 +228,7 @@ CASE("tcp/3.3.1.1/ddgstf-missing", MUST, RULES(TCP_DGSTF_H2C),
         expect_term(q);
 }
 
-CASE("tcp/3.3.1.1/ddgstf-extra", MUST, RULES(TCP_DGSTF_H2C),
+CASE("tcp/digest/ddgstf-extra", MUST, RULES(TCP_DGSTF_H2C),
      "H2CData with DDGSTF where data digests are off is fatal", .writes = true)
 {
         struct queue *q = io_queue(t, .hdgst = 0, .ddgst = 0);
@@ -239,7 +239,7 @@ CASE("tcp/3.3.1.1/ddgstf-extra", MUST, RULES(TCP_DGSTF_H2C),
         expect_term(q);
 }
 
-CASE("tcp/3.3.1.1/ddgstf-without-data", INFO, RULES(TCP_FLAGS_H2C),
+CASE("tcp/digest/ddgstf-without-data", INFO, RULES(TCP_FLAGS_H2C),
      "DDGSTF on a capsule without data is overlooked: there is nothing to sum")
 {
         struct queue *q;
@@ -250,7 +250,7 @@ CASE("tcp/3.3.1.1/ddgstf-without-data", INFO, RULES(TCP_FLAGS_H2C),
         expect_success(q, send_property_get(q, PROP_VS, PROP_ATTRIB_4));
 }
 
-CASE("tcp/3.3.1.1/pad-not-summed", SHOULD, RULES(TCP_PAD_MIN_H2C), "PAD counts for neither digest",
+CASE("tcp/digest/pad-not-summed", SHOULD, RULES(TCP_PAD_MIN_H2C), "PAD counts for neither digest",
      .writes = true)
 {
         struct queue *q = io_queue(t, .hdgst = caps(t)->hdgst, .ddgst = caps(t)->ddgst);
@@ -261,7 +261,7 @@ CASE("tcp/3.3.1.1/pad-not-summed", SHOULD, RULES(TCP_PAD_MIN_H2C), "PAD counts f
         succeed(q, r.cid);
 }
 
-CASE("tcp/3.3.1.1/termreq", MUST, RULES(TCP_TYPE_H2C, TCP_TERM_DIGEST_C2H),
+CASE("tcp/digest/termreq", MUST, RULES(TCP_TYPE_H2C, TCP_TERM_DIGEST_C2H),
      "C2HTermReq has no digest though digests are on")
 {
         struct queue *q;
@@ -272,7 +272,7 @@ CASE("tcp/3.3.1.1/termreq", MUST, RULES(TCP_TYPE_H2C, TCP_TERM_DIGEST_C2H),
         expect_term(q);
 }
 
-CASE("tcp/3.3.1.1/termreq-from-host", MUST, RULES(TCP_TERM_CLOSE),
+CASE("tcp/digest/termreq-from-host", MUST, RULES(TCP_TERM_CLOSE),
      "H2CTermReq, which has no digest, is understood though digests are on")
 {
         struct queue *q;

@@ -2,7 +2,7 @@
 /* NVMe/TCP 3.3.2.1: data from the controller to the host. */
 #include "conformance/case.h"
 
-CASE("tcp/3.3.2.1/whole", MUST, RULES(TCP_C2H_COMPLETE, TCP_C2H_CONTIG, TCP_C2H_RANGE),
+CASE("tcp/c2hdata/whole", MUST, RULES(TCP_C2H_COMPLETE, TCP_C2H_CONTIG, TCP_C2H_RANGE),
      "A large Read brings all its data, in order and without a gap")
 {
         struct queue *q = io_queue(t);
@@ -11,7 +11,7 @@ CASE("tcp/3.3.2.1/whole", MUST, RULES(TCP_C2H_COMPLETE, TCP_C2H_CONTIG, TCP_C2H_
         read_blocks(q, 0, KIB(8));
 }
 
-CASE("tcp/3.3.2.1/written", MUST, RULES(TCP_C2H_COMPLETE),
+CASE("tcp/c2hdata/written", MUST, RULES(TCP_C2H_COMPLETE),
      "What a large Write wrote is what a large Read reads", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -22,7 +22,7 @@ CASE("tcp/3.3.2.1/written", MUST, RULES(TCP_C2H_COMPLETE),
 }
 
 /* The buffer that the target read into last has the other half's data. */
-CASE("tcp/3.3.2.1/not-stale", MUST, RULES(TCP_C2H_COMPLETE),
+CASE("tcp/c2hdata/not-stale", MUST, RULES(TCP_C2H_COMPLETE),
      "A large Read brings what is in its blocks, not what another Write left behind",
      .writes = true)
 {
@@ -38,7 +38,7 @@ CASE("tcp/3.3.2.1/not-stale", MUST, RULES(TCP_C2H_COMPLETE),
                            half);
 }
 
-CASE("tcp/3.3.2.1/last", MUST, RULES(TCP_C2H_LAST, TCP_C2H_AFTER_LAST),
+CASE("tcp/c2hdata/last", MUST, RULES(TCP_C2H_LAST, TCP_C2H_AFTER_LAST),
      "LAST_PDU is on the last C2HData of a command, and only there")
 {
         struct queue *q = io_queue(t);
@@ -49,7 +49,7 @@ CASE("tcp/3.3.2.1/last", MUST, RULES(TCP_C2H_LAST, TCP_C2H_AFTER_LAST),
         expect_works(q);
 }
 
-CASE("tcp/3.3.2.1/interleaved", MUST, RULES(TCP_C2H_CID, TCP_C2H_DIR),
+CASE("tcp/c2hdata/interleaved", MUST, RULES(TCP_C2H_CID, TCP_C2H_DIR),
      "Data of Reads that run together, each of another block, comes under their own CIDs",
      .writes = true)
 {
@@ -67,7 +67,7 @@ CASE("tcp/3.3.2.1/interleaved", MUST, RULES(TCP_C2H_CID, TCP_C2H_DIR),
                            data + i % blocks * block, block);
 }
 
-CASE("tcp/3.3.2.1/success-off", MUST, RULES(TCP_C2H_SUCCESS_SQFC),
+CASE("tcp/c2hdata/success-off", MUST, RULES(TCP_C2H_SUCCESS_SQFC),
      "Every Read has a response capsule where SQ flow control can't be disabled")
 {
         struct queue *q = io_queue(t, .cattr = CATTR_DISABLE_SQFC);
@@ -82,7 +82,7 @@ CASE("tcp/3.3.2.1/success-off", MUST, RULES(TCP_C2H_SUCCESS_SQFC),
                 note(t, "SUCCESS also with SQ flow control on: hosts get no SQHD by it");
 }
 
-CASE("tcp/3.3.2.1/success-on", MUST, RULES(TCP_C2H_SUCCESS_LAST, TCP_C2H_SUCCESS_RESP),
+CASE("tcp/c2hdata/success-on", MUST, RULES(TCP_C2H_SUCCESS_LAST, TCP_C2H_SUCCESS_RESP),
      "With SQ flow control off a Read ends once, by SUCCESS on its last C2HData or by a response")
 {
         struct queue *q = io_queue(t, .cattr = CATTR_DISABLE_SQFC);
@@ -94,7 +94,7 @@ CASE("tcp/3.3.2.1/success-on", MUST, RULES(TCP_C2H_SUCCESS_LAST, TCP_C2H_SUCCESS
         expect_works(q);
 }
 
-CASE("tcp/3.6.2.10/fields", MUST, RULES(TCP_C2H_DATAL, TCP_C2H_DWORD_OFFSET, TCP_C2H_DWORD_LENGTH),
+CASE("tcp/c2hdata/fields", MUST, RULES(TCP_C2H_DATAL, TCP_C2H_DWORD_OFFSET, TCP_C2H_DWORD_LENGTH),
      "DATAO and DATAL of C2HData count dwords, and DATAL is what PLEN leaves for data")
 {
         struct queue *q = io_queue(t);
@@ -104,7 +104,7 @@ CASE("tcp/3.6.2.10/fields", MUST, RULES(TCP_C2H_DATAL, TCP_C2H_DWORD_OFFSET, TCP
         get_log(q->admin, LOG_ERROR, sizeof(struct log_error), 0);
 }
 
-CASE("tcp/3.3.2.1/slow-reader", MUST, RULES(TCP_C2H_COMPLETE, TCP_DDGST_C2H),
+CASE("tcp/c2hdata/slow-reader", MUST, RULES(TCP_C2H_COMPLETE, TCP_DDGST_C2H),
      "A host that reads late gets every byte, digests included",
      .related = "nvmet 102110efdff6, SPDK issue 1476")
 {

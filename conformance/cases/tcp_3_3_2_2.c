@@ -4,7 +4,7 @@
 
 /* --- R2T ----------------------------------------------------------------------------------- */
 
-CASE("tcp/3.3.2.2/r2t", MUST, RULES(TCP_R2T_CID, TCP_R2T_CONTIG, TCP_R2T_RANGE),
+CASE("tcp/r2t/asked", MUST, RULES(TCP_R2T_CID, TCP_R2T_CONTIG, TCP_R2T_RANGE),
      "The R2Ts of a large Write ask for all of it, in order, and for nothing else", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -13,7 +13,7 @@ CASE("tcp/3.3.2.2/r2t", MUST, RULES(TCP_R2T_CID, TCP_R2T_CONTIG, TCP_R2T_RANGE),
         write_blocks(q, 0, r2t_bytes(t), NULL);
 }
 
-CASE("tcp/3.3.2.2/r2t-limit", MUST, RULES(TCP_R2T_LIMIT),
+CASE("tcp/r2t/limit", MUST, RULES(TCP_R2T_LIMIT),
      "With MAXR2T 0 a second R2T of a command comes only when the first is served", .writes = true)
 {
         struct queue *q = io_queue(t, .maxr2t = 0);
@@ -25,7 +25,7 @@ CASE("tcp/3.3.2.2/r2t-limit", MUST, RULES(TCP_R2T_LIMIT),
         succeed(q, cid);
 }
 
-CASE("tcp/3.3.2.2/r2t-limit-4", MUST, RULES(TCP_R2T_LIMIT),
+CASE("tcp/r2t/limit-4", MUST, RULES(TCP_R2T_LIMIT),
      "With MAXR2T 3 at most four R2Ts of a command are outstanding", .writes = true)
 {
         struct queue *q = io_queue(t, .maxr2t = 3);
@@ -35,7 +35,7 @@ CASE("tcp/3.3.2.2/r2t-limit-4", MUST, RULES(TCP_R2T_LIMIT),
         succeed(q, cid);
 }
 
-CASE("tcp/3.3.2.2/r2t-fields", MUST, RULES(TCP_R2T_DWORD_OFFSET, TCP_R2T_DWORD_LENGTH),
+CASE("tcp/r2t/fields", MUST, RULES(TCP_R2T_DWORD_OFFSET, TCP_R2T_DWORD_LENGTH),
      "R2TO and R2TL count dwords", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -44,12 +44,12 @@ CASE("tcp/3.3.2.2/r2t-fields", MUST, RULES(TCP_R2T_DWORD_OFFSET, TCP_R2T_DWORD_L
         write_blocks(q, 0, r2t_bytes(t), NULL);
 }
 
-CASE("tcp/3.3.2.2/r2t-not-empty", SHOULD, RULES(TCP_R2T_EMPTY), "R2TL is not zero", .writes = true)
+CASE("tcp/r2t/not-empty", SHOULD, RULES(TCP_R2T_EMPTY), "R2TL is not zero", .writes = true)
 {
         write_blocks(io_queue(t), 0, r2t_bytes(t), NULL);
 }
 
-CASE("tcp/3.3.2.2/r2t-ttag-unique", MUST, RULES(TCP_R2T_TTAG),
+CASE("tcp/r2t/ttag-unique", MUST, RULES(TCP_R2T_TTAG),
      "R2Ts of commands that are open together have different TTAGs", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -67,7 +67,7 @@ CASE("tcp/3.3.2.2/r2t-ttag-unique", MUST, RULES(TCP_R2T_TTAG),
 
 /* --- legal H2CData ------------------------------------------------------------------------- */
 
-CASE("tcp/3.3.2.2/pieces", MUST, RULES(TCP_CDB), "An R2T may be answered in many H2CData PDUs",
+CASE("tcp/h2cdata/pieces", MUST, RULES(TCP_CDB), "An R2T may be answered in many H2CData PDUs",
      .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -80,7 +80,7 @@ CASE("tcp/3.3.2.2/pieces", MUST, RULES(TCP_CDB), "An R2T may be answered in many
         want_bytes(t, "what was written", read_blocks(q, 0, n), pattern(t, n), n);
 }
 
-CASE("tcp/3.3.2.2/interleaved", MUST, RULES(TCP_CDB), "H2CData of two commands may take turns",
+CASE("tcp/h2cdata/interleaved", MUST, RULES(TCP_CDB), "H2CData of two commands may take turns",
      .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -100,7 +100,7 @@ CASE("tcp/3.3.2.2/interleaved", MUST, RULES(TCP_CDB), "H2CData of two commands m
         want_bytes(t, "what the second wrote", read_blocks(q, n / caps(t)->block, n), data + n, n);
 }
 
-CASE("tcp/3.3.2.2/dribbled", MUST, RULES(TCP_CDB), "H2CData is understood in segments of 7 bytes",
+CASE("tcp/h2cdata/dribbled", MUST, RULES(TCP_CDB), "H2CData is understood in segments of 7 bytes",
      .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -111,7 +111,7 @@ CASE("tcp/3.3.2.2/dribbled", MUST, RULES(TCP_CDB), "H2CData is understood in seg
 
 /* --- wrong tags ---------------------------------------------------------------------------- */
 
-CASE("tcp/3.3.2.2/ttag-unknown", MUST, RULES(TCP_H2C_TTAG),
+CASE("tcp/h2cdata/ttag-unknown", MUST, RULES(TCP_H2C_TTAG),
      "H2CData with a TTAG that no R2T gave ends the connection", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -121,7 +121,7 @@ CASE("tcp/3.3.2.2/ttag-unknown", MUST, RULES(TCP_H2C_TTAG),
         expect_term(q);
 }
 
-CASE("tcp/3.3.2.2/ttag-ffffh", MUST, RULES(TCP_H2C_TTAG),
+CASE("tcp/h2cdata/ttag-ffffh", MUST, RULES(TCP_H2C_TTAG),
      "H2CData with TTAG FFFFh, beyond any queue's size, ends the connection", .writes = true,
      .related = "nvmet b6a545ffa2c1")
 {
@@ -132,7 +132,7 @@ CASE("tcp/3.3.2.2/ttag-ffffh", MUST, RULES(TCP_H2C_TTAG),
         expect_term(q);
 }
 
-CASE("tcp/3.3.2.2/ttag-stale", MUST, RULES(TCP_H2C_UNSOLICITED),
+CASE("tcp/h2cdata/ttag-stale", MUST, RULES(TCP_H2C_UNSOLICITED),
      "H2CData for an R2T that is served already ends the connection", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -146,7 +146,7 @@ CASE("tcp/3.3.2.2/ttag-stale", MUST, RULES(TCP_H2C_UNSOLICITED),
         expect_term(q);
 }
 
-CASE("tcp/3.3.2.2/unsolicited", MUST, RULES(TCP_H2C_UNSOLICITED),
+CASE("tcp/h2cdata/unsolicited", MUST, RULES(TCP_H2C_UNSOLICITED),
      "H2CData without any R2T ends the connection", .related = "CVE-2023-6535, nvmet db62b35cbca0")
 {
         struct queue *q = io_queue(t);
@@ -155,7 +155,7 @@ CASE("tcp/3.3.2.2/unsolicited", MUST, RULES(TCP_H2C_UNSOLICITED),
         expect_term(q);
 }
 
-CASE("tcp/3.3.2.2/unsolicited-admin", MUST, RULES(TCP_H2C_UNSOLICITED),
+CASE("tcp/h2cdata/unsolicited-admin", MUST, RULES(TCP_H2C_UNSOLICITED),
      "H2CData for a command that has no data (an AER) ends the connection",
      .related = "CVE-2026-22998")
 {
@@ -166,7 +166,7 @@ CASE("tcp/3.3.2.2/unsolicited-admin", MUST, RULES(TCP_H2C_UNSOLICITED),
         expect_term(q);
 }
 
-CASE("tcp/3.3.2.2/unsolicited-in-capsule", MUST, RULES(TCP_H2C_UNSOLICITED),
+CASE("tcp/h2cdata/unsolicited-in-capsule", MUST, RULES(TCP_H2C_UNSOLICITED),
      "H2CData behind a Write whose data was in the capsule ends the connection", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -179,7 +179,7 @@ CASE("tcp/3.3.2.2/unsolicited-in-capsule", MUST, RULES(TCP_H2C_UNSOLICITED),
         expect_term(q);
 }
 
-CASE("tcp/3.3.2.2/cccid", SHOULD, RULES(TCP_H2C_CID),
+CASE("tcp/h2cdata/cccid", SHOULD, RULES(TCP_H2C_CID),
      "H2CData whose CCCID is not the one of its R2T is refused, or taken by its TTAG",
      .writes = true)
 {
@@ -193,7 +193,7 @@ CASE("tcp/3.3.2.2/cccid", SHOULD, RULES(TCP_H2C_CID),
 
 /* --- wrong offsets and lengths ------------------------------------------------------------- */
 
-CASE("tcp/3.3.2.2/datao-gap", MUST, RULES(TCP_H2C_CONTIG),
+CASE("tcp/h2cdata/datao-gap", MUST, RULES(TCP_H2C_CONTIG),
      "H2CData that leaves a gap ends the connection", .writes = true,
      .related = "CVE-2023-6536; SPDK says FES 04h")
 {
@@ -204,7 +204,7 @@ CASE("tcp/3.3.2.2/datao-gap", MUST, RULES(TCP_H2C_CONTIG),
         expect_term(q);
 }
 
-CASE("tcp/3.3.2.2/datao-again", MUST, RULES(TCP_H2C_CONTIG),
+CASE("tcp/h2cdata/datao-again", MUST, RULES(TCP_H2C_CONTIG),
      "H2CData that sends the same bytes again ends the connection", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -215,7 +215,7 @@ CASE("tcp/3.3.2.2/datao-again", MUST, RULES(TCP_H2C_CONTIG),
         expect_term(q);
 }
 
-CASE("tcp/3.3.2.2/datao-swapped", MUST, RULES(TCP_H2C_CONTIG),
+CASE("tcp/h2cdata/datao-swapped", MUST, RULES(TCP_H2C_CONTIG),
      "H2CData that sends the second half first ends the connection", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -226,7 +226,7 @@ CASE("tcp/3.3.2.2/datao-swapped", MUST, RULES(TCP_H2C_CONTIG),
         expect_term(q);
 }
 
-CASE("tcp/3.3.2.2/range", MUST, RULES(TCP_H2C_RANGE),
+CASE("tcp/h2cdata/range", MUST, RULES(TCP_H2C_RANGE),
      "H2CData that runs past the end of its R2T ends the connection", .writes = true,
      .related = "CVE-2026-23112")
 {
@@ -237,7 +237,7 @@ CASE("tcp/3.3.2.2/range", MUST, RULES(TCP_H2C_RANGE),
         expect_term(q);
 }
 
-CASE("tcp/3.3.2.2/range-at-end", MUST, RULES(TCP_H2C_RANGE),
+CASE("tcp/h2cdata/range-at-end", MUST, RULES(TCP_H2C_RANGE),
      "H2CData that goes on exactly where its R2T ended ends the connection", .writes = true,
      .related = "Linux 5.10.250, backport of CVE-2026-23112")
 {
@@ -249,7 +249,7 @@ CASE("tcp/3.3.2.2/range-at-end", MUST, RULES(TCP_H2C_RANGE),
         expect_term(q);
 }
 
-CASE("tcp/3.3.2.2/range-and-more", MUST, RULES(TCP_H2C_RANGE),
+CASE("tcp/h2cdata/range-and-more", MUST, RULES(TCP_H2C_RANGE),
      "After H2CData past the end nothing more is taken", .writes = true,
      .related = "nvmet ea8e356acb16")
 {
@@ -262,7 +262,7 @@ CASE("tcp/3.3.2.2/range-and-more", MUST, RULES(TCP_H2C_RANGE),
         expect_term(q);
 }
 
-CASE("tcp/3.3.2.2/datao-max", MUST, RULES(TCP_H2C_CONTIG),
+CASE("tcp/h2cdata/datao-max", MUST, RULES(TCP_H2C_CONTIG),
      "H2CData whose DATAO and DATAL overflow ends the connection", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -273,7 +273,7 @@ CASE("tcp/3.3.2.2/datao-max", MUST, RULES(TCP_H2C_CONTIG),
         expect_end(q, 0);
 }
 
-CASE("tcp/3.3.2.2/maxh2cdata", MUST, RULES(TCP_H2C_LIMIT),
+CASE("tcp/h2cdata/maxh2cdata", MUST, RULES(TCP_H2C_LIMIT),
      "H2CData longer than MAXH2CDATA, within its R2T, ends the connection", .writes = true,
      .related = "CVE-2023-52454")
 {
@@ -288,7 +288,7 @@ CASE("tcp/3.3.2.2/maxh2cdata", MUST, RULES(TCP_H2C_LIMIT),
         expect_term(q);
 }
 
-CASE("tcp/3.3.2.2/maxh2cdata-and-range", MUST, RULES(TCP_H2C_LIMIT_RANGE),
+CASE("tcp/h2cdata/maxh2cdata-and-range", MUST, RULES(TCP_H2C_LIMIT_RANGE),
      "H2CData longer than MAXH2CDATA, and past its R2T, ends the connection", .writes = true,
      .related = "CVE-2023-52454")
 {
@@ -302,7 +302,7 @@ CASE("tcp/3.3.2.2/maxh2cdata-and-range", MUST, RULES(TCP_H2C_LIMIT_RANGE),
         expect_term(q);
 }
 
-CASE("tcp/3.6.2.9/datal-plen", MUST, RULES(TCP_H2C_DATAL),
+CASE("tcp/h2cdata/datal-plen", MUST, RULES(TCP_H2C_DATAL),
      "H2CData whose DATAL disagrees with PLEN ends the connection", .writes = true,
      .related = "CVE-2023-6356")
 {
@@ -313,7 +313,7 @@ CASE("tcp/3.6.2.9/datal-plen", MUST, RULES(TCP_H2C_DATAL),
         expect_term(q);
 }
 
-CASE("tcp/3.6.2.9/datal-plen-long", MUST, RULES(TCP_H2C_DATAL),
+CASE("tcp/h2cdata/datal-plen-long", MUST, RULES(TCP_H2C_DATAL),
      "... and with DATAL smaller than what is there", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -323,7 +323,7 @@ CASE("tcp/3.6.2.9/datal-plen-long", MUST, RULES(TCP_H2C_DATAL),
         expect_term(q);
 }
 
-CASE("tcp/3.6.2.9/datao-dword", MUST, RULES(TCP_H2C_DWORD_OFFSET),
+CASE("tcp/h2cdata/datao-dword", MUST, RULES(TCP_H2C_DWORD_OFFSET),
      "H2CData with a DATAO that is no dword's ends the connection", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -333,7 +333,7 @@ CASE("tcp/3.6.2.9/datao-dword", MUST, RULES(TCP_H2C_DWORD_OFFSET),
         expect_term(q);
 }
 
-CASE("tcp/3.6.2.9/datal-dword", MUST, RULES(TCP_H2C_DWORD_LENGTH),
+CASE("tcp/h2cdata/datal-dword", MUST, RULES(TCP_H2C_DWORD_LENGTH),
      "H2CData with a DATAL that is no multiple of a dword ends the connection", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -343,7 +343,7 @@ CASE("tcp/3.6.2.9/datal-dword", MUST, RULES(TCP_H2C_DWORD_LENGTH),
         expect_term(q);
 }
 
-CASE("tcp/3.3.2.2/empty", SHOULD, RULES(TCP_H2C_EMPTY),
+CASE("tcp/h2cdata/empty", SHOULD, RULES(TCP_H2C_EMPTY),
      "H2CData without data is refused, or overlooked, but does not hang the command",
      .writes = true)
 {
@@ -357,7 +357,7 @@ CASE("tcp/3.3.2.2/empty", SHOULD, RULES(TCP_H2C_EMPTY),
 
 /* --- LAST_PDU ------------------------------------------------------------------------------ */
 
-CASE("tcp/3.3.2.2/last-early", SHOULD, RULES(TCP_H2C_LAST_EARLY),
+CASE("tcp/h2cdata/last-early", SHOULD, RULES(TCP_H2C_LAST_EARLY),
      "LAST_PDU before an R2T is served is refused, or overlooked, but does not hang the command",
      .writes = true)
 {
@@ -370,7 +370,7 @@ CASE("tcp/3.3.2.2/last-early", SHOULD, RULES(TCP_H2C_LAST_EARLY),
         prefer_refusal(q, r.cid);
 }
 
-CASE("tcp/3.3.2.2/last-missing", SHOULD, RULES(TCP_H2C_LAST_MISSING),
+CASE("tcp/h2cdata/last-missing", SHOULD, RULES(TCP_H2C_LAST_MISSING),
      "An R2T served without LAST_PDU is refused, or overlooked, but does not hang the command",
      .writes = true)
 {
@@ -383,7 +383,7 @@ CASE("tcp/3.3.2.2/last-missing", SHOULD, RULES(TCP_H2C_LAST_MISSING),
 
 /* --- interruptions ------------------------------------------------------------------------- */
 
-CASE("tcp/3.3.2.2/reset-midway", MUST, NO_RULE,
+CASE("tcp/h2cdata/reset-midway", MUST, NO_RULE,
      "50 connections reset in the middle of H2CData: the target goes on", .writes = true,
      .related = "nvmet af21250bb503")
 {
@@ -398,7 +398,7 @@ CASE("tcp/3.3.2.2/reset-midway", MUST, NO_RULE,
         }
 }
 
-CASE("tcp/3.3.2.2/others-go-on", MUST, RULES(TCP_H2C_RANGE),
+CASE("tcp/h2cdata/others-go-on", MUST, RULES(TCP_H2C_RANGE),
      "A connection that is ended for its H2CData leaves those of other hosts alone", .writes = true)
 {
         struct queue *other = io_queue(t), *q = io_queue(t);

@@ -2,7 +2,7 @@
 /* NVMe/TCP 3.5: termination. */
 #include "conformance/case.h"
 
-CASE("tcp/3.5/h2ctermreq", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
+CASE("tcp/termreq/h2ctermreq", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
      "H2CTermReq, with any FES that is assigned, makes the target close")
 {
         for (uint16_t fes = FES_INVALID_HEADER_FIELD; fes <= FES_UNSUPPORTED_PARAMETER; fes++) {
@@ -13,7 +13,7 @@ CASE("tcp/3.5/h2ctermreq", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
         }
 }
 
-CASE("tcp/3.5/h2ctermreq-fes", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
+CASE("tcp/termreq/h2ctermreq-fes", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
      "H2CTermReq with a reserved FES makes the target close, too")
 {
         static const uint16_t reserved[] = { 0, 7, 0xffff };
@@ -26,7 +26,7 @@ CASE("tcp/3.5/h2ctermreq-fes", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
         }
 }
 
-CASE("tcp/3.5/h2ctermreq-io", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
+CASE("tcp/termreq/h2ctermreq-io", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
      "H2CTermReq on an I/O queue with a Write under way makes the target close", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -36,7 +36,7 @@ CASE("tcp/3.5/h2ctermreq-io", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
         expect_close(q);
 }
 
-CASE("tcp/3.5/h2ctermreq-24", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
+CASE("tcp/termreq/h2ctermreq-24", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
      "H2CTermReq without data (PLEN 24) is legal, and makes the target close",
      .related = "SPDK answers it")
 {
@@ -46,7 +46,7 @@ CASE("tcp/3.5/h2ctermreq-24", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
         expect_close(q);
 }
 
-CASE("tcp/3.5/h2ctermreq-152", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
+CASE("tcp/termreq/h2ctermreq-152", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
      "H2CTermReq with 128 bytes of data (PLEN 152) makes the target close")
 {
         struct queue *q = bare_queue(t);
@@ -55,7 +55,7 @@ CASE("tcp/3.5/h2ctermreq-152", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
         expect_close(q);
 }
 
-CASE("tcp/3.5/h2ctermreq-153", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENCE),
+CASE("tcp/termreq/h2ctermreq-153", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENCE),
      "H2CTermReq with PLEN 153 makes the target close, without a word",
      .related = "SPDK answers it")
 {
@@ -65,7 +65,7 @@ CASE("tcp/3.5/h2ctermreq-153", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENCE),
         expect_close(q);
 }
 
-CASE("tcp/3.5/h2ctermreq-23", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENCE),
+CASE("tcp/termreq/h2ctermreq-23", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENCE),
      "H2CTermReq with PLEN 23 makes the target close, without a word")
 {
         struct queue *q = admin_queue(t);
@@ -74,7 +74,7 @@ CASE("tcp/3.5/h2ctermreq-23", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENCE),
         expect_close(q);
 }
 
-CASE("tcp/3.5/h2ctermreq-plen-max", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENCE),
+CASE("tcp/termreq/h2ctermreq-plen-max", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENCE),
      "H2CTermReq with PLEN FFFFFFFFh makes the target close, without a word")
 {
         struct queue *q = admin_queue(t);
@@ -83,7 +83,7 @@ CASE("tcp/3.5/h2ctermreq-plen-max", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILEN
         expect_close(q);
 }
 
-CASE("tcp/3.5/h2ctermreq-early", MUST, RULES(TCP_TERM_CLOSE),
+CASE("tcp/termreq/h2ctermreq-early", MUST, RULES(TCP_TERM_CLOSE),
      "H2CTermReq before ICReq makes the target close")
 {
         struct queue *q = tcp_open(t);
@@ -92,7 +92,7 @@ CASE("tcp/3.5/h2ctermreq-early", MUST, RULES(TCP_TERM_CLOSE),
         expect_end(q, 0);
 }
 
-CASE("tcp/3.5/nothing-after-h2ctermreq", MUST, RULES(TCP_TERM_CLOSE),
+CASE("tcp/termreq/nothing-after-h2ctermreq", MUST, RULES(TCP_TERM_CLOSE),
      "A command behind H2CTermReq is not executed")
 {
         struct queue *q = admin_queue(t);
@@ -105,7 +105,7 @@ CASE("tcp/3.5/nothing-after-h2ctermreq", MUST, RULES(TCP_TERM_CLOSE),
                 lenient(t, "nothing but the end", "Property Get is answered");
 }
 
-CASE("tcp/3.5/c2htermreq", MUST,
+CASE("tcp/termreq/c2htermreq", MUST,
      RULES(TCP_HLEN_H2C, TCP_TERM_LEN_C2H, TCP_TERM_FES_C2H, TCP_TERM_COPY_C2H),
      "C2HTermReq has an assigned FES and hands back the header of the PDU at fault")
 {
@@ -124,7 +124,7 @@ static void want_copied(struct t *t, int copied, unsigned header)
         want_eq(t, "bytes of the header", (uint64_t)copied, header);
 }
 
-CASE("tcp/3.5/c2htermreq-copy", SHOULD, RULES(TCP_H2C_UNSOLICITED, TCP_TERM_COPY_LEN_C2H),
+CASE("tcp/termreq/c2htermreq-copy", SHOULD, RULES(TCP_H2C_UNSOLICITED, TCP_TERM_COPY_LEN_C2H),
      "... all of that header: the 24 bytes of an H2CData that nobody asked for")
 {
         struct queue *q = admin_queue(t, .hdgst = 0);
@@ -133,7 +133,7 @@ CASE("tcp/3.5/c2htermreq-copy", SHOULD, RULES(TCP_H2C_UNSOLICITED, TCP_TERM_COPY
         want_copied(t, expect_term(q), 24);
 }
 
-CASE("tcp/3.5/c2htermreq-copy-capsule", SHOULD, RULES(TCP_HDGST_H2C, TCP_TERM_COPY_LEN_C2H),
+CASE("tcp/termreq/c2htermreq-copy-capsule", SHOULD, RULES(TCP_HDGST_H2C, TCP_TERM_COPY_LEN_C2H),
      "... or the 72 of a capsule whose digest, which is no part of it, is wrong")
 {
         struct queue *q;
@@ -145,7 +145,7 @@ CASE("tcp/3.5/c2htermreq-copy-capsule", SHOULD, RULES(TCP_HDGST_H2C, TCP_TERM_CO
         want_copied(t, expect_term(q), 72);
 }
 
-CASE("tcp/3.5/quiet-after-fault", MUST, RULES(TCP_ICREQ_ONCE, TCP_TERM_QUIET),
+CASE("tcp/termreq/quiet-after-fault", MUST, RULES(TCP_ICREQ_ONCE, TCP_TERM_QUIET),
      "Commands behind a PDU that is fatal are not executed")
 {
         struct queue *q = admin_queue(t);
@@ -160,7 +160,7 @@ CASE("tcp/3.5/quiet-after-fault", MUST, RULES(TCP_ICREQ_ONCE, TCP_TERM_QUIET),
                      "Property Get %d behind the second ICReq is answered", i + 1);
 }
 
-CASE("tcp/3.5/one-of-two", MUST, RULES(TCP_HLEN_H2C),
+CASE("tcp/termreq/one-of-two", MUST, RULES(TCP_HLEN_H2C),
      "A connection that is ended leaves other associations alone")
 {
         struct queue *other = admin_queue(t), *q = admin_queue(t);
@@ -172,7 +172,7 @@ CASE("tcp/3.5/one-of-two", MUST, RULES(TCP_HLEN_H2C),
         identify_ctrl(other);
 }
 
-CASE("tcp/3.5/half-close", MUST, NO_RULE,
+CASE("tcp/termreq/half-close", MUST, NO_RULE,
      "A host that closes its direction is closed by the target in turn")
 {
         struct queue *q = admin_queue(t);

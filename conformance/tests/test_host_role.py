@@ -13,7 +13,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
-WORKS = "fab/6.3/works"
+WORKS = "fab/connect/works"
 # The reference host as another program.
 OURS = (f"{shlex.quote(NVMFSPEC)} host verify -t $NVMF_TRTYPE -a $NVMF_TRADDR -s $NVMF_TRSVCID "
         "-n $NVMF_SUBNQN $([ $NVMF_HDGST = 0 ] || echo -g) $([ $NVMF_DDGST = 0 ] || echo -G) "
@@ -40,11 +40,11 @@ def verdicts(*args, **kwargs):
 
 # What its work gives no occasion for.
 UNASKED = {
-    "tcp/3.1.1/trsvcid", "tcp/3.1.1/tsas", "tcp/3.3.2.1/last", "fab/2.2/connect-not-invalid-field",
-    "fab/3.1.3.3/log-entry", "fab/3.1.4/crto", "fab/3.9/round-up", "fab/4.3.2/sgl-long",
-    "base/5.1.1/unknown-cid", "base/5.1.13/namespace-descriptors", "base/5.1.25/value-kept",
-    "rdma/2.2/trsvcid", "rdma/2.2/tsas", "rdma/3.1/accept-length", "rdma/3.1/reject-format",
-    "rdma/3.1/reject-status", "rdma/3.3/invalidate-early", "rdma/3.3/invalidate-key",
+    "tcp/discovery/trsvcid", "tcp/discovery/tsas", "tcp/c2hdata/last", "fab/connect/not-invalid-field",
+    "fab/discovery/log-entry", "fab/property/crto", "fab/keep-alive/round-up", "fab/sgl/long",
+    "base/abort/unknown-cid", "base/identify/namespace-descriptors", "base/feature/value-kept",
+    "rdma/discovery/trsvcid", "rdma/discovery/tsas", "rdma/accept/length", "rdma/reject/format",
+    "rdma/reject/status", "rdma/key/invalidate-early", "rdma/key/invalidate-key",
 }
 
 
@@ -68,11 +68,11 @@ def test_detection_power(transport, least):
 
 # By the host's own doing, while nobody gives it cause.
 @pytest.mark.parametrize("rule", """
-    tcp/3.6.2/type-h2c tcp/3.6.2/hlen-h2c tcp/3.6.2/plen-h2c tcp/3.3/pdo-h2c
-    tcp/3.1/icreq-first tcp/3.1/icreq-once tcp/3.6.2.2/pfv tcp/3.6.2.2/hpda
-    tcp/3.3.1.1/digest-flags-h2c tcp/3.3.1/in-capsule-length tcp/3.3.1/command-cid
-    tcp/3.3.2.2/ttag tcp/3.3.2.2/unsolicited tcp/3.3.2.2/datao tcp/3.3.2.2/last-early
-    tcp/3.3.2.2/last-missing tcp/3.6.2.9/datal-plen
+    tcp/header/type-h2c tcp/header/hlen-h2c tcp/header/plen-h2c tcp/alignment/pdo-h2c
+    tcp/setup/icreq-first tcp/setup/icreq-once tcp/icreq/pfv tcp/icreq/hpda
+    tcp/digest/flags-h2c tcp/capsule/in-capsule-length tcp/capsule/command-cid
+    tcp/h2cdata/ttag tcp/h2cdata/unsolicited tcp/h2cdata/datao tcp/h2cdata/last-early
+    tcp/h2cdata/last-missing tcp/h2cdata/datal-plen
 """.split())
 def test_a_host_that_breaks_a_rule_is_found_out(rule):
     seen = results("--violate", rule, "--strict", WORKS, code=1)
@@ -81,15 +81,15 @@ def test_a_host_that_breaks_a_rule_is_found_out(rule):
 
 
 def test_a_host_that_overlooks_a_fault():
-    seen = results("--waive", "tcp/3.3.1.1/digest-flags-c2h", "tcp/3.3.1.1/digest-flags-c2h",
-                   code=1)["tcp/3.3.1.1/digest-flags-c2h"]
+    seen = results("--waive", "tcp/digest/flags-c2h", "tcp/digest/flags-c2h",
+                   code=1)["tcp/digest/flags-c2h"]
     assert seen["verdict"] == "fail" and "as though nothing had happened" in seen["seen"]
     assert any("CapsuleCmd" in line for line in seen["exchange"])
 
 
 def test_a_host_that_closes_without_a_word_is_graded():
     """It goes away in the middle of things, whatever its target has done."""
-    case = "tcp/3.3.1.1/digest-flags-c2h"
+    case = "tcp/digest/flags-c2h"
     hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else timeout 1 {shlex.quote(NVMFSPEC)} host perf " \
         f"--rw randwrite --time 5 -i 1 -a $NVMF_TRADDR -s $NVMF_TRSVCID -n $NVMF_SUBNQN --waive {case}; fi"
     assert verdicts("--hook", hook, case, "--timeout-scale", 4)[case] == "lenient"
@@ -99,16 +99,16 @@ def test_a_host_that_closes_without_a_word_is_graded():
 # --- another program ------------------------------------------------------------------------------
 
 def test_a_hook():
-    cases = ("tcp/3.3.1.1", "tcp/3.3", WORKS, "fab/6.3/refused", "fab/8.3.4", "base/nvm")
+    cases = ("tcp/digest", "tcp/alignment", WORKS, "fab/connect/refused", "fab/auth", "nvm")
     seen = verdicts("--hook", OURS, *cases, "--timeout-scale", 4, "--strict")
     assert {name for name, verdict in seen.items() if verdict != "pass"} <= \
-        UNASKED | {"tcp/3.3.2.1/success-or-response"}  # flow control stays on
+        UNASKED | {"tcp/c2hdata/success-or-response"}  # flow control stays on
     assert len(seen) > 40
 
 
 def test_a_hook_on_a_port_of_its_own(free_port):
     hook = f"[ $NVMF_TRSVCID = {free_port} ] && [ $NVMF_TRADDR = 127.0.0.1 ] && {OURS}"
-    assert verdicts("--hook", hook, "-s", free_port, WORKS, "tcp/3.3/cpda-3")[WORKS] == "pass"
+    assert verdicts("--hook", hook, "-s", free_port, WORKS, "tcp/alignment/cpda-3")[WORKS] == "pass"
 
 
 @pytest.fixture
@@ -144,14 +144,14 @@ AUTHLESS = "unset NVMF_DHCHAP_SECRET NVMF_DHCHAP_CTRL_SECRET; "
 
 
 HOSTS = [
-    ("fab/8.3.4/mutual", "unset NVMF_DHCHAP_CTRL_SECRET; " + OURS, "fail", "did not ask for its proof"),
-    ("fab/8.3.4/one-way", AUTHLESS + OURS, "skip", "did not begin to authenticate itself"),
-    ("fab/8.3.4/no-key", OURS + "; true", "fail", "as though nothing had happened"),
-    ("fab/8.3.4/other-key", AUTHLESS + OURS + "; true", "skip", "did not begin"),
-    ("fab/8.3.4/other-key", OURS + "; true", "fail", "as though nothing had happened"),
-    ("fab/8.3.4/response-of-controller", "unset NVMF_DHCHAP_CTRL_SECRET; " + OURS, "skip", "no occasion"),
-    ("base/nvm/any-order", OURS.replace(" 2>&1", " --iodepth 1 2>&1"), "skip", "never had two commands"),
-    ("fab/3.9/keep-alive", OURS, "skip", "was idle for"),
+    ("fab/auth/mutual", "unset NVMF_DHCHAP_CTRL_SECRET; " + OURS, "fail", "did not ask for its proof"),
+    ("fab/auth/one-way", AUTHLESS + OURS, "skip", "did not begin to authenticate itself"),
+    ("fab/auth/no-key", OURS + "; true", "fail", "as though nothing had happened"),
+    ("fab/auth/other-key", AUTHLESS + OURS + "; true", "skip", "did not begin"),
+    ("fab/auth/other-key", OURS + "; true", "fail", "as though nothing had happened"),
+    ("fab/auth/response-of-controller", "unset NVMF_DHCHAP_CTRL_SECRET; " + OURS, "skip", "no occasion"),
+    ("nvm/host/any-order", OURS.replace(" 2>&1", " --iodepth 1 2>&1"), "skip", "never had two commands"),
+    ("fab/keep-alive/keep-alive", OURS, "skip", "was idle for"),
 ]
 
 
@@ -164,11 +164,11 @@ def test_what_a_host_makes_of_it(case, hook, verdict, says):
 
 def test_a_host_that_moves_no_data_has_shown_nothing_about_data():
     least = f"{shlex.quote(NVMFSPEC)} host identify -a $NVMF_TRADDR -s $NVMF_TRSVCID -n $NVMF_SUBNQN 2>&1"
-    cases = (WORKS, "tcp/3.3/cpda-3", "tcp/3.3.1/small-capsules", "base/5.1.13/mdts", "base/nvm/large-blocks")
+    cases = (WORKS, "tcp/alignment/cpda-3", "tcp/capsule/small-capsules", "base/identify/mdts", "nvm/host/large-blocks")
     seen = results("--hook", least, *cases, code=77)
     assert {name: r["verdict"] for name, r in seen.items()} == dict.fromkeys(cases, "skip")
     assert "wrote 0 KiB and read 0 KiB" in seen[WORKS]["note"]
-    asked = "base/5.1.13/cntlid"
+    asked = "base/identify/cntlid"
     assert verdicts("--hook", least, asked)[asked] == "pass"  # and the host still counts as alive
 
 
@@ -181,16 +181,16 @@ def test_a_host_that_only_discovers_is_none():
 
 def test_a_host_that_was_refused_nothing():
     hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else {DISCOVERS} | grep $NVMF_SUBNQN; fi"
-    seen = results("--hook", hook, "fab/6.3/refused", code=77)["fab/6.3/refused"]
+    seen = results("--hook", hook, "fab/connect/refused", code=77)["fab/connect/refused"]
     assert seen["verdict"] == "skip" and "no occasion" in seen["note"]
 
 
-@pytest.mark.parametrize("case", ["tcp/3.3.1.1/digest-flags-c2h", "tcp/3.3.1.1/ddgst-c2h", "fab/6.3/refused"])
+@pytest.mark.parametrize("case", ["tcp/digest/flags-c2h", "tcp/digest/ddgst-c2h", "fab/connect/refused"])
 def test_a_host_that_hangs_has_neither_failed_nor_gone(case):
     """It goes on as though there were no fault, or waits, until it is ended: that is not its doing."""
     goes_on = f"{shlex.quote(NVMFSPEC)} host perf --rw randrw --time 60 -i 1 -a $NVMF_TRADDR " \
         f"-s $NVMF_TRSVCID -n $NVMF_SUBNQN $([ $NVMF_DDGST = 0 ] || echo -G) --waive {case}"
-    hangs = f"{OURS}; sleep 60" if case == "fab/6.3/refused" else goes_on
+    hangs = f"{OURS}; sleep 60" if case == "fab/connect/refused" else goes_on
     hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else {hangs}; fi"
     seen = results("--hook", hook, case, "--timeout-scale", 0.1, code=1)[case]
     assert seen["verdict"] == "fail" and "did not end within 3 s" in seen["seen"]
@@ -221,7 +221,7 @@ sys.exit(s.recv(24, socket.MSG_WAITALL) == b"")
 def test_a_host_that_sends_no_keep_alive(tmp_path):
     script = tmp_path / "silent.py"
     script.write_text(SILENT)
-    case = "fab/3.9/keep-alive"
+    case = "fab/keep-alive/keep-alive"
     hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else /usr/bin/python3 {script}; fi"
     seen = results("--hook", hook, case, code=1)[case]
     assert seen["verdict"] == "fail" and "the connection ended" in seen["seen"]
@@ -233,7 +233,7 @@ def test_a_host_that_comes_back_to_a_target_that_is_gone(free_port):
     seen = verdicts("--hook", f"{back}; {OURS}", "-s", free_port, WORKS)
     assert seen == {WORKS: "pass"}
     hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else {back}; fi"
-    assert verdicts("--hook", hook, "-s", free_port, "fab/6.3/refused", code=77) == {"fab/6.3/refused": "skip"}
+    assert verdicts("--hook", hook, "-s", free_port, "fab/connect/refused", code=77) == {"fab/connect/refused": "skip"}
 
 
 SLEEP = 'time.sleep(int(os.environ["NVMF_IDLE"]))'
@@ -256,7 +256,7 @@ exec(compile(open(__file__).read().partition("s.close()")[0], "again", "exec"))
 def test_a_host_of_several_associations(before, idle, verdict, tmp_path):
     script = tmp_path / "idle.py"
     script.write_text(idle)
-    case = "fab/3.9/keep-alive"
+    case = "fab/keep-alive/keep-alive"
     first = f"{shlex.quote(NVMFSPEC)} host {before} -a $NVMF_TRADDR -s $NVMF_TRSVCID -n $NVMF_SUBNQN >/dev/null; " \
         if before else ""
     hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else {first} /usr/bin/python3 {script} 2>&1; fi"
@@ -276,17 +276,17 @@ def test_a_hook_that_brings_no_host(hook, says):
 
 def test_a_host_that_always_fails_is_judged_by_what_it_says():
     """It was never well: no case is the death of it, and that it fails is an answer to none."""
-    cases = (WORKS, "tcp/3.3/cpda-3", "tcp/3.3.2.1/datao", "base/5.1.13/cntlid", "fab/6.3/refused")
+    cases = (WORKS, "tcp/alignment/cpda-3", "tcp/c2hdata/datao", "base/identify/cntlid", "fab/connect/refused")
     seen = results("--hook", OURS + "; echo no; exit 5", *cases, code=1)
     assert [seen[name]["verdict"] for name in cases] == ["fail", "fail", "pass", "skip", "skip"]
     assert seen[WORKS]["seen"].startswith("it failed with 5: ")
-    assert "fails with a sound target, too" in seen["base/5.1.13/cntlid"]["note"]
+    assert "fails with a sound target, too" in seen["base/identify/cntlid"]["note"]
 
 
 def test_a_host_that_dies_is_told():
     """It works until it has met the fault; from then on it does not even start."""
     hook = f"[ ! -e $DEAD ] && {OURS} || {{ touch $DEAD; exit 1; }}"
-    case = "tcp/3.3.2.1/datao"
+    case = "tcp/c2hdata/datao"
     os.environ["DEAD"] = dead = f"/tmp/nvmfspec-dead-{os.getpid()}"
     try:
         seen = results("--hook", hook, case, WORKS, code=1)
@@ -301,7 +301,7 @@ def test_who_is_stopped_ends_the_hook(tmp_path):
     hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else echo $$ >{tmp_path}/pid; exec sleep 60; fi"
     captures = tmp_path / "captures"
     captures.mkdir()
-    run = subprocess.Popen([NVMFSPEC, "conform", "--role", "host", "--hook", hook, "tcp/3.3"], text=True,
+    run = subprocess.Popen([NVMFSPEC, "conform", "--role", "host", "--hook", hook, "tcp/alignment"], text=True,
                            env={**os.environ, "TMPDIR": str(captures)}, stderr=subprocess.PIPE,
                            stdout=subprocess.DEVNULL)
     while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
@@ -313,7 +313,7 @@ def test_who_is_stopped_ends_the_hook(tmp_path):
 
 
 def test_transcripts(tmp_path):
-    rule = "tcp/3.3.1.1/digest-flags-c2h"
+    rule = "tcp/digest/flags-c2h"
     conform("--waive", rule, rule, "--transcript", tmp_path / "t", code=1)
     stem = tmp_path / "t" / rule.replace("/", "_")
     assert "expected  the end of the connection" in stem.with_name(stem.name + ".txt").read_text()
@@ -333,21 +333,21 @@ def test_nothing_is_left_behind(tmp_path):
 def test_list_and_explain():
     listed = json.loads(conform("--list", "--json", "-").stdout)["cases"]
     assert len(listed) > 80 and WORKS in {c["id"] for c in listed}
-    told = conform("--explain", "tcp/3.3.2.2/r2t-range").stdout
+    told = conform("--explain", "tcp/r2t/range").stdout
     assert "else the host ends the connection" in told and "tested by" in told
 
 
 @pytest.mark.parametrize("args, says", [
     (["-a", "127.0.0.1"], "-a and -s need --hook"),
     (["--hook", "x" * 3001], "--hook is longer than 3000 bytes"),
-    (["--hook", "true", "--waive", "tcp/3.3.2.1/datao"], "are for the reference host"),
+    (["--hook", "true", "--waive", "tcp/c2hdata/datao"], "are for the reference host"),
     (["--pcap", "x.pcap"], "--transcript keeps"),
     (["--ns", "mem:1M"], "--role host takes -t, -a, -s and --hook"),
     (["-q", "nqn.2026-01.x:y"], "--role host takes -t, -a, -s and --hook"),
-    (["tcp/3.3.2.2/ttag-unknown"], "no case is called"),
-    (["--waive", "tcp/3.3.2.2/ttag"], "'tcp/3.3.2.2/ttag' binds the host itself"),
-    (["--violate", "tcp/3.3.2.1/datao"], "'tcp/3.3.2.1/datao' binds the controller"),
-    (["--violate", "fab/8.3.4/t-id"], "nothing that the host sends can break 'fab/8.3.4/t-id'"),
+    (["tcp/h2cdata/ttag-unknown"], "no case is called"),
+    (["--waive", "tcp/h2cdata/ttag"], "'tcp/h2cdata/ttag' binds the host itself"),
+    (["--violate", "tcp/c2hdata/datao"], "'tcp/c2hdata/datao' binds the controller"),
+    (["--violate", "fab/auth/t-id"], "nothing that the host sends can break 'fab/auth/t-id'"),
 ])
 def test_usage(args, says):
     assert says in conform(*args, code=2).stderr
@@ -363,11 +363,11 @@ def test_hook_is_for_hosts():
 
 # All of them take the kernel five minutes: whatever it overlooks it waits for.
 QUICK = {
-    "tcp": ["tcp/3.1/digest-unasked", "tcp/3.3/cpda-3", "tcp/3.3/pdo-c2h", "tcp/3.3.1.1/both-digests",
-            "tcp/3.3.2.1/datao", "tcp/3.6.2.3/small-maxh2cdata", "base/nvm/any-order", "fab/3.9/keep-alive",
-            "fab/8.3.4/mutual"],
-    "rxe": ["rdma/3.1/accept-recfmt", "rdma/3.3/no-in-capsule", "fab/6.3/small-queues", "base/nvm/any-order"],
-    "siw": ["rdma/3.1/accept-recfmt"],
+    "tcp": ["tcp/setup/digest-unasked", "tcp/alignment/cpda-3", "tcp/alignment/pdo-c2h", "tcp/digest/both-digests",
+            "tcp/c2hdata/datao", "tcp/icresp/small-maxh2cdata", "nvm/host/any-order", "fab/keep-alive/keep-alive",
+            "fab/auth/mutual"],
+    "rxe": ["rdma/accept/recfmt", "rdma/in-capsule/none", "fab/connect/small-queues", "nvm/host/any-order"],
+    "siw": ["rdma/accept/recfmt"],
 }
 
 
@@ -379,7 +379,7 @@ def test_the_kernel_fails_only_where_it_is_known_to(kind, tmp_path):
         [ROOT / "ci/lab", "--timeout", "300", "--out", tmp_path, "--", "env",
          f"NVMFSPEC={NVMFSPEC}", f"KIND={kind}", "bash",
          ROOT / "conformance/tests/lab/kernel_host.sh", "--json", tmp_path / "report.json",
-         WORKS, "fab/6.3/refused", *QUICK[kind]],
+         WORKS, "fab/connect/refused", *QUICK[kind]],
         capture_output=True, text=True, cwd=ROOT, timeout=360)
     assert run.returncode == 0, run.stdout + run.stderr
     report = json.loads((tmp_path / "report.json").read_text())

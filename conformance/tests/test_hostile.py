@@ -443,7 +443,7 @@ def test_sound_target_serves(target):
 @pytest.mark.parametrize("target", MODES, indirect=True)
 def test_suite_survives(target):
     done = run("conform", *where(target), "--brief", "--allow-write", 1, "--timeout-scale", 0.3,
-               "tcp/3.3", "base")
+               "tcp/alignment", "base")
     assert done.returncode in (1, 3), done.stderr
     assert done.returncode == 1 or done.stderr.startswith("nvmfspec conform: ")
 
@@ -461,19 +461,19 @@ def test_host_survives(target, sub):
 
 @pytest.mark.parametrize("target", [NoData, OtherCid], indirect=True)
 def test_probe_names_the_broken_rule(target):
-    done = run("conform", "-a", "127.0.0.1", "-s", target.port, "tcp/3.1")
+    done = run("conform", "-a", "127.0.0.1", "-s", target.port, "tcp/setup")
     assert done.returncode == 3
-    assert "before that it broke tcp/3.3.2.1/" in done.stderr
+    assert "before that it broke tcp/c2hdata/" in done.stderr
 
 
-ICREQ, READY = "tcp/3.1/icreq-twice", "fab/3.5.2/ready"
+ICREQ, READY = "tcp/setup/icreq-twice", "fab/ready/ready"
 
 
 @pytest.mark.parametrize("target, failed, passed", [
-    (NoData, {"noticed/tcp/3.3.2.1/whole-transfer"}, {"probe/controller", ICREQ, READY}),
-    (OtherCid, {"noticed/tcp/3.3.2.1/cccid"}, {"probe/controller", ICREQ, READY}),
-    (LongIcresp, {"noticed/tcp/3.6.2/plen-c2h"}, {"probe/ics", ICREQ, READY}),
-    (ConnectOfAnother, {"probe/connect", "noticed/tcp/3.3.1/response-cid"}, {ICREQ}),
+    (NoData, {"noticed/tcp/c2hdata/whole-transfer"}, {"probe/controller", ICREQ, READY}),
+    (OtherCid, {"noticed/tcp/c2hdata/cccid"}, {"probe/controller", ICREQ, READY}),
+    (LongIcresp, {"noticed/tcp/header/plen-c2h"}, {"probe/ics", ICREQ, READY}),
+    (ConnectOfAnother, {"probe/connect", "noticed/tcp/capsule/response-cid"}, {ICREQ}),
     (NeverReady, {"probe/controller", READY}, {ICREQ}),
     (NoProperties, {"probe/properties", "probe/controller"}, {ICREQ}),
 ], indirect=["target"])
@@ -496,7 +496,7 @@ def judge(target, *args):
     return verdicts
 
 
-GONE = "fab/6.3/cntlid-gone"
+GONE = "fab/connect/cntlid-gone"
 
 
 @pytest.mark.parametrize("target, verdict", [(Spoilt, "pass"), (KeepsControllers, "fail")],
@@ -506,7 +506,7 @@ def test_a_controller_is_gone_with_its_association(target, verdict):
     assert judge(target, GONE) == {verdict: {GONE}}
 
 
-QUIET, BEHIND = "tcp/3.5/quiet-after-fault", "tcp/3.5/nothing-after-h2ctermreq"
+QUIET, BEHIND = "tcp/termreq/quiet-after-fault", "tcp/termreq/nothing-after-h2ctermreq"
 
 
 @pytest.mark.parametrize("target, verdicts", [
@@ -517,8 +517,8 @@ def test_commands_behind_a_fault_are_not_answered(target, verdicts):
     assert all(ids <= judged[verdict] for verdict, ids in verdicts.items())
 
 
-SQHD, CAPSULES = "fab/3.3.2/sqhd", "tcp/3.3.2.1/success-off"
-OVERTAKING = "fab/3.3.2/sqhd-overtaking"
+SQHD, CAPSULES = "fab/queue/sqhd", "tcp/c2hdata/success-off"
+OVERTAKING = "fab/queue/sqhd-overtaking"
 
 
 @pytest.mark.parametrize("target, verdicts", [
@@ -528,8 +528,8 @@ def test_success_is_for_who_can_do_without_sqhd(target, verdicts):
     assert judge(target, SQHD, CAPSULES) == verdicts
 
 
-LARGE = [f"tcp/3.3.2.1/{name}" for name in ("whole", "last", "slow-reader")]
-MDTS = "base/5.1.13/mdts"
+LARGE = [f"tcp/c2hdata/{name}" for name in ("whole", "last", "slow-reader")]
+MDTS = "base/identify/mdts"
 
 
 @pytest.mark.parametrize("target, options, verdicts", [
@@ -538,47 +538,47 @@ MDTS = "base/5.1.13/mdts"
     (Tiny, (), {"pass", "skip"}),
     (Spoilt, ("--allow-write", f"1:{BLOCKS - 128}+128"), {"pass"})], indirect=["target"])
 def test_what_the_namespace_holds_is_read(target, options, verdicts):
-    judged = judge(target, *options, *LARGE, MDTS, "--exclude", "base/5.1.13/mdts-beyond")
+    judged = judge(target, *options, *LARGE, MDTS, "--exclude", "base/identify/mdts-beyond")
     assert judged.keys() == verdicts, judged
 
 
 @pytest.mark.parametrize("target", [Unreadable], indirect=True)
 def test_what_can_not_be_read_is_no_reason_to_skip(target):
-    assert judge(target, "tcp/3.3.2.1/whole") == {"fail": {"tcp/3.3.2.1/whole"}}
+    assert judge(target, "tcp/c2hdata/whole") == {"fail": {"tcp/c2hdata/whole"}}
 
 
-SHUTDOWN, EXPIRY = "fab/3.6.2/shutdown-abrupt", "fab/3.9/expiry"
+SHUTDOWN, EXPIRY = "fab/shutdown/abrupt", "fab/keep-alive/expiry"
 
 
 @pytest.mark.parametrize("target, case, verdict", [
     (TakesLeave, SHUTDOWN, "pass"), (CleansUp, EXPIRY, "pass"), (CleansUpLate, EXPIRY, "fail")],
     indirect=["target"])
 def test_time_is_given_as_it_is_told(target, case, verdict):
-    assert judge(target, case, "--exclude", "fab/3.9/expiry-alone") == {verdict: {case}}
+    assert judge(target, case, "--exclude", "fab/keep-alive/expiry-alone") == {verdict: {case}}
 
 
-RECOMMENDED = {"fab/3.1.3.3/cap", "fab/3.1.3.3/listed", "fab/6.5/size"}
+RECOMMENDED = {"fab/discovery/cap", "fab/discovery/listed", "fab/property/size"}
 
 
 @pytest.mark.parametrize("target", [ManyCommandSets], indirect=True)
 def test_what_is_recommended_is_lenient(target):
     """CAP.CSS of discovery has bit 6, the log is empty, properties are read in any width."""
-    judged = judge(target, *RECOMMENDED, "--exclude", "fab/6.5/size-reserved")
+    judged = judge(target, *RECOMMENDED, "--exclude", "fab/property/size-reserved")
     assert judged == {"lenient": RECOMMENDED}
 
 
 @pytest.mark.parametrize("target", [AllCommandSets], indirect=True)
 def test_the_command_set_is_one_that_the_target_has(target):
-    done = run("conform", *where(target), "--brief", "fab/3.1.4/cc", "fab/3.5.2", "fab/3.6.2",
-               "fab/3.7.2/features", "--exclude", "fab/3.6.2/after-shutdown")
+    done = run("conform", *where(target), "--brief", "fab/property/cc", "fab/ready", "fab/shutdown",
+               "fab/reset/features", "--exclude", "fab/shutdown/after")
     assert "Invalid Field" not in done.stdout
     assert run("host", "identify", *where(target)).returncode == 0
 
 
 @pytest.mark.parametrize("target", [Misaligned], indirect=True)
 def test_the_field_at_fault_is_told(target):
-    done = run("conform", *where(target), "tcp/3.3.2.1")
-    assert "fail     tcp/3.3/pdo-c2h" in done.stdout and " LAST pdo 26\n" in done.stdout
+    done = run("conform", *where(target), "tcp/c2hdata")
+    assert "fail     tcp/alignment/pdo-c2h" in done.stdout and " LAST pdo 26\n" in done.stdout
 
 
 @pytest.mark.parametrize("says, told", [
@@ -598,7 +598,7 @@ def test_what_is_no_target_is_told(says, told):
 
 @pytest.mark.parametrize("target", [Slow], indirect=True)
 def test_a_slow_target_is_not_called_silent(target):
-    done = run("conform", *where(target), "--brief", "--timeout-scale", 0.1, "tcp/3.1/refusal-storm")
+    done = run("conform", *where(target), "--brief", "--timeout-scale", 0.1, "tcp/setup/refusal-storm")
     assert done.returncode == 3
     assert "error    refusal-storm" in done.stdout
     assert "was not done within 3 s" in done.stdout

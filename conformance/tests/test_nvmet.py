@@ -34,21 +34,21 @@ def test_nvmet_fails_only_where_it_is_known_to(tmp_path):
     assert len(seen) > 250
     assert "error" not in seen.values()
     # it closes where C2HTermReq is prescribed: graded, not failed
-    assert seen["tcp/3.6.2/type-ffh"] == "lenient"
+    assert seen["tcp/header/type-ffh"] == "lenient"
 
 
 @pytest.mark.parametrize("group", ["null", "ffdhe2048"])
 def test_nvmet_demands_authentication(tmp_path, group):
-    run = guest(tmp_path, "fab/8.3.4", "fab/3.3.2.3", "fab/3.1.4",
+    run = guest(tmp_path, "fab/auth", "fab/auth", "fab/property",
                 script=("nvmet_auth.sh", "hmac(sha256)", group))
     assert run.returncode == 0, run.stdout + run.stderr
     seen = verdicts(tmp_path)
     for name in ("one-way", "mutual", "io-queue", "wrong-key", "halen", "again", "hang-up"):
-        assert seen[f"fab/8.3.4/{name}"] == "pass"
-    assert seen["fab/8.3.4/dhv-1"] == ("skip" if group == "null" else "lenient")
+        assert seen[f"fab/auth/{name}"] == "pass"
+    assert seen["fab/auth/dhv-1"] == ("skip" if group == "null" else "lenient")
 
 
 def test_without_the_baseline_it_fails(tmp_path):
-    run = guest(tmp_path, "tcp/3.3.1", baseline="/dev/null")
+    run = guest(tmp_path, "tcp/capsule", baseline="/dev/null")
     assert run.returncode == 1, run.stdout + run.stderr
-    assert verdicts(tmp_path)["tcp/3.3.1/small-write-through-r2t"] == "fail"
+    assert verdicts(tmp_path)["tcp/capsule/small-write-through-r2t"] == "fail"

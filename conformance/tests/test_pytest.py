@@ -27,13 +27,13 @@ def items(case, *args):
 @pytest.mark.parametrize("how", [ALONE, WORKERS], ids=["alone", "workers"])
 def test_what_no_case_looked_for_fails_an_item_of_its_own(how):
     """With workers, too: the one that has this item has to have made the run."""
-    case = "test_case[embedded-plain-base/nvm/read-beyond]"
+    case = "test_case[embedded-plain-nvm/read/beyond]"
     assert items("read-beyond", *how) == {case: "PASSED", NOTICED: "PASSED"}
-    assert items("read-beyond", *how, "--conform", "--violate fab/6.3/sqhd") == {
+    assert items("read-beyond", *how, "--conform", "--violate fab/queue/sqhd") == {
         case: "PASSED", NOTICED: "FAILED"}
 
 
 def test_a_case_that_fails_fails_its_item():
-    case = "test_case[embedded-plain-fab/6.3/data-768]"
-    assert items("data-768", "--conform", "--waive fab/6.3/data-length") == {
+    case = "test_case[embedded-plain-fab/connect/data-768]"
+    assert items("data-768", "--conform", "--waive fab/connect/data-length") == {
         case: "FAILED", NOTICED: "PASSED"}

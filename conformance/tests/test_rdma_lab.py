@@ -48,12 +48,12 @@ def test_targets_with_less_are_as_right(tmp_path, device, options):
 
 def test_a_response_that_overtakes_its_data_is_seen(tmp_path):
     """What can't be seen in memory: the device is slower than we look."""
-    run = guest(tmp_path, "target_rdma.sh", "rxe", "rdma/3.3/write-before", "--repeat", "20",
+    run = guest(tmp_path, "target_rdma.sh", "rxe", "rdma/transfer/write-before", "--repeat", "20",
                 "--json", f"{tmp_path}/report.json",
-                TARGET="--violate rdma/3.3/write-before-response")
+                TARGET="--violate rdma/transfer/write-before-response")
     assert run.returncode == 1, run.stdout + run.stderr
     broken = {result.get("rule") for result in results(tmp_path).values()}
-    assert "rdma/3.3/write-before-response" in broken
+    assert "rdma/transfer/write-before-response" in broken
 
 
 @DEVICES
@@ -67,10 +67,10 @@ def test_nvmet_fails_only_where_it_is_known_to(tmp_path, device):
 
 
 def test_without_the_baseline_nvmet_fails(tmp_path):
-    run = guest(tmp_path, "nvmet_rdma.sh", "rxe", "rdma/3.1", "--json", f"{tmp_path}/report.json",
+    run = guest(tmp_path, "nvmet_rdma.sh", "rxe", "rdma/request", "--json", f"{tmp_path}/report.json",
                 BASELINE="/dev/null")
     assert run.returncode == 1, run.stdout + run.stderr
-    assert results(tmp_path)["rdma/3.1/qid-differs"]["verdict"] == "fail"
+    assert results(tmp_path)["rdma/request/qid-differs"]["verdict"] == "fail"
 
 
 def deadly():

@@ -15,34 +15,34 @@
 static void prefixes_end_where_words_end(void **state)
 {
         (void)state;
-        assert_true(id_matches("tcp", "tcp/3.3.2.2/ttag-unknown"));
-        assert_true(id_matches("tcp/", "tcp/3.3.2.2/ttag-unknown"));
-        assert_true(id_matches("tcp/3.3", "tcp/3.3.2.2/ttag-unknown"));
-        assert_true(id_matches("tcp/3.3.2.2/ttag", "tcp/3.3.2.2/ttag-unknown"));
-        assert_true(id_matches("tcp/3.3.2.2/ttag-unknown", "tcp/3.3.2.2/ttag-unknown"));
-        assert_false(id_matches("tcp/3.1", "tcp/3.10/x"));
-        assert_false(id_matches("tcp/3.3.2.2/tt", "tcp/3.3.2.2/ttag-unknown"));
-        assert_false(id_matches("tcp/3.3.2.2/ttag-unknown-too", "tcp/3.3.2.2/ttag-unknown"));
-        assert_false(id_matches("", "tcp/3.3.2.2/ttag-unknown"));
+        assert_true(id_matches("tcp", "tcp/h2cdata/ttag-unknown"));
+        assert_true(id_matches("tcp/", "tcp/h2cdata/ttag-unknown"));
+        assert_true(id_matches("tcp/h2cdata", "tcp/h2cdata/ttag-unknown"));
+        assert_true(id_matches("tcp/h2cdata/ttag", "tcp/h2cdata/ttag-unknown"));
+        assert_true(id_matches("tcp/h2cdata/ttag-unknown", "tcp/h2cdata/ttag-unknown"));
+        assert_false(id_matches("nvm/write", "nvm/writes/x"));
+        assert_false(id_matches("tcp/h2cdata/tt", "tcp/h2cdata/ttag-unknown"));
+        assert_false(id_matches("tcp/h2cdata/ttag-unknown-too", "tcp/h2cdata/ttag-unknown"));
+        assert_false(id_matches("", "tcp/h2cdata/ttag-unknown"));
 }
 
 static void globs_match_all_of_an_id(void **state)
 {
         (void)state;
-        assert_true(id_matches("*/hpda*", "tcp/3.3/hpda-digest"));
-        assert_true(id_matches("tcp/3.?/*", "tcp/3.3/hpda-digest"));
-        assert_false(id_matches("hpda*", "tcp/3.3/hpda-digest"));
+        assert_true(id_matches("*/hpda*", "tcp/alignment/hpda-digest"));
+        assert_true(id_matches("tcp/a?ignment/*", "tcp/alignment/hpda-digest"));
+        assert_false(id_matches("hpda*", "tcp/alignment/hpda-digest"));
 }
 
-static void order_is_by_family_and_number(void **state)
+static void order_is_by_topic_and_name(void **state)
 {
         (void)state;
-        assert_true(id_compare("tcp/9/z", "fab/1/a") < 0);
-        assert_true(id_compare("fab/6.3/z", "base/5/a") < 0);
-        assert_true(id_compare("tcp/3.6.2.9/a", "tcp/3.6.2.10/a") < 0);
-        assert_true(id_compare("tcp/3.3/zz", "tcp/3.3.1/aa") < 0);
-        assert_true(id_compare("tcp/3.3/a", "tcp/3.3/b") < 0);
-        assert_int_equal(id_compare("tcp/3.3/a", "tcp/3.3/a"), 0);
+        assert_true(id_compare("tcp/termreq/z", "fab/connect/a") < 0);
+        assert_true(id_compare("fab/connect/z", "base/identify/a") < 0);
+        assert_true(id_compare("tcp/h2cdata/a", "tcp/c2hdata/a") > 0);
+        assert_true(id_compare("tcp/alignment/zz", "tcp/capsule/aa") < 0);
+        assert_true(id_compare("tcp/alignment/a", "tcp/alignment/b") < 0);
+        assert_int_equal(id_compare("tcp/alignment/a", "tcp/alignment/a"), 0);
 }
 
 /* The ids that a selection takes; the caller frees. NULL: it is refused. */
@@ -69,8 +69,8 @@ static void all_without_a_selection(void **state)
 
 static void excluded_are_not_taken(void **state)
 {
-        static char *ids[] = { "tcp/3.1" };
-        static const char *const excluded[] = { "tcp/3.1/icreq" };
+        static char *ids[] = { "tcp/setup" };
+        static const char *const excluded[] = { "tcp/setup/icreq" };
         size_t n;
         char error[256];
         const struct test_case **taken = take((struct selection) { .ids = ids,
@@ -83,8 +83,8 @@ static void excluded_are_not_taken(void **state)
         (void)state;
         assert_non_null(taken);
         for (size_t i = 0; i < n; i++) {
-                assert_true(id_matches("tcp/3.1", taken[i]->id));
-                assert_false(id_matches("tcp/3.1/icreq", taken[i]->id));
+                assert_true(id_matches("tcp/setup", taken[i]->id));
+                assert_false(id_matches("tcp/setup/icreq", taken[i]->id));
         }
         free(taken);
 }
@@ -125,8 +125,11 @@ static void rules_select_the_cases_that_name_them(void **state)
 
 static void nothing_or_nobody_is_an_error(void **state)
 {
-        static char *unknown[] = { "tcp/3.1", "tcp/no-such-case" }, *one[] = { "tcp/3.1/icreq" };
-        static const char *const mistyped[] = { "tcp/3.1/icrek" }, *const same[] = { "tcp/3.1" };
+        static char *unknown[] = { "tcp/setup", "tcp/no-such-case" },
+                    *one[] = { "tcp/setup/icreq" };
+        static const char *const mistyped[] = { "tcp/setup/icrek" }, *const same[] = {
+                "tcp/setup"
+        };
         size_t n;
         char error[256];
 
@@ -137,7 +140,7 @@ static void nothing_or_nobody_is_an_error(void **state)
         assert_null(take(
             (struct selection) { .excluded = mistyped, .excluded_count = 1, .level = LEVEL_INFO },
             &n, error));
-        assert_non_null(strstr(error, "tcp/3.1/icrek"));
+        assert_non_null(strstr(error, "tcp/setup/icrek"));
         assert_null(take((struct selection) { .ids = one,
                                               .id_count = 1,
                                               .excluded = same,
@@ -156,8 +159,8 @@ static void check_case(const struct test_case *c)
 
         if (section == strlen(c->id) || !section_title(c->id, section)[0])
                 fail_msg("%s: its section has no title", c->id);
-        if (strspn(c->id, "abcdefghijklmnopqrstuvwxyz0123456789./-") != strlen(c->id))
-                fail_msg("%s: an id is of a-z 0-9 . / -", c->id);
+        if (strspn(c->id, "abcdefghijklmnopqrstuvwxyz0123456789/-") != strlen(c->id))
+                fail_msg("%s: an id is of a-z 0-9 / -", c->id);
         if (*end == '.' || (c->source && strlen(c->says) > 110))
                 fail_msg("%s: the sentence ends with a full stop or is too long", c->id);
         if (!c->run || !c->rules || (c->source && !strstr(c->source, c->id)))
@@ -190,7 +193,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(prefixes_end_where_words_end),
                 cmocka_unit_test(globs_match_all_of_an_id),
-                cmocka_unit_test(order_is_by_family_and_number),
+                cmocka_unit_test(order_is_by_topic_and_name),
                 cmocka_unit_test(all_without_a_selection),
                 cmocka_unit_test(excluded_are_not_taken),
                 cmocka_unit_test(level_is_a_floor),

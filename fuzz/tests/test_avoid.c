@@ -51,7 +51,7 @@ static void rules_of_hosts(void **state)
         rule_add(&broken, RDMA_ICD_OFFSET);
         assert_false(avoid_rules(NULL, &broken));
         assert_false(avoid_rules(&a, &broken));
-        assert_true(adds(&a, SEQ_RDMA, "rdma/3.3/in-capsule-offset"));
+        assert_true(adds(&a, SEQ_RDMA, "rdma/in-capsule/offset"));
         assert_true(avoid_rules(&a, &broken));
         broken = (struct rule_set) { 0 };
         rule_add(&broken, RDMA_ICD_LENGTH);
@@ -66,9 +66,9 @@ static void what_is_neither(void **state)
                 "request.hrqsize",
                 "request.hrqsize>",
                 "request.hrqsize>many",
-                "request.ttag>1",                    /* no such field */
-                "icreq.dgst=1",                      /* not over RDMA */
-                "fab/2.2/connect-not-invalid-field", /* the controller's */
+                "request.ttag>1",                /* no such field */
+                "icreq.dgst=1",                  /* not over RDMA */
+                "fab/connect/not-invalid-field", /* the controller's */
         };
         struct avoid a = { 0 };
 

@@ -280,7 +280,7 @@ def test_a_session_that_breaks_a_rule_and_kills(tmp_path):
     seeds.mkdir()
     for i, text in enumerate(["get_smart\ndelay 200\nabort", "keep_alive", "get_features"]):
         (seeds / f"{i}.seq").write_text(PLAIN.format(text))
-    with mortal(tmp_path, "--violate", "fab/6.3/sqhd") as (port, restart):
+    with mortal(tmp_path, "--violate", "fab/queue/sqhd") as (port, restart):
         run = subprocess.run([NVMFSPEC, "fuzz", "remote", "-a", "127.0.0.1", "-s", str(port), "--runs", "3",
                               "--jobs", "1", "--settle", "200", "--max-delay", "200",
                               "--minimise", "10", "--restart", restart, "-o", tmp_path, seeds],
@@ -288,7 +288,7 @@ def test_a_session_that_breaks_a_rule_and_kills(tmp_path):
     found = [f for f in map(json.loads, run.stdout.splitlines()) if "finding" in f]
     assert [f["finding"] for f in found] == ["lost", "rule"], run.stdout + run.stderr
     assert all(f["reproduced"] for f in found), found
-    assert found[0]["says"] == "it died of an abort" and found[1]["rule"] == "fab/6.3/sqhd"
+    assert found[0]["says"] == "it died of an abort" and found[1]["rule"] == "fab/queue/sqhd"
     assert "abort" in pathlib.Path(found[0]["file"]).read_text()
 
 

@@ -45,7 +45,7 @@ static const char rich[] = "sequence host config=0x21 scarce=4\n"
                            "delay 1000\n"
                            "connect sqe.qid=1 poke=256:00ff\n"
                            "write sqe.cdw12=7 sqe.cdw10=3 data=4096 cut=8,72\n"
-                           "h2c datal+=4 of=2 violate=tcp/3.3.2.2/last-missing stale hdgst^=1\n"
+                           "h2c datal+=4 of=2 violate=tcp/h2cdata/last-missing stale hdgst^=1\n"
                            "raw 0400480048000000 cut=3\n"
                            "reset\n";
 

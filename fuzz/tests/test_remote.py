@@ -73,7 +73,7 @@ def test_avoid(tmp_path):
         avoided = fuzz("repro", digests, *at(port), "--avoid", "icreq.dgst>0")
         assert avoided.returncode == 0 and "unsent after 1 step" in avoided.stdout
         r = fuzz("remote", *at(port), "--runs", 300, "--avoid", "icreq.dgst>0",
-                 "--avoid", "tcp/3.6.2.2/pfv")
+                 "--avoid", "tcp/icreq/pfv")
     assert r.returncode == 0, r.stdout + r.stderr
     assert lines(r)[-1]["ends"]["unsent"] > 10
 
@@ -122,7 +122,7 @@ def test_repro_says_what_it_leaves_out(tmp_path):
     assert "left out" not in wild.stdout
 
 
-@pytest.mark.parametrize("rule", ["tcp/3.3.2.1/last", "tcp/3.3.1.1/ddgst-c2h"])
+@pytest.mark.parametrize("rule", ["tcp/c2hdata/last", "tcp/digest/ddgst-c2h"])
 def test_a_broken_rule_is_named_and_made_small(tmp_path, rule):
     with target("--violate", rule) as (_, port):
         r = fuzz("remote", *at(port), "--runs", 100, "-o", tmp_path)
@@ -500,7 +500,7 @@ def test_all_sequences_of_a_finding_are_played_though_the_first_breaks_a_rule(tm
     two = tmp_path / "two.seq"
     two.write_text("sequence host\nicreq\nconnect\nidentify\n" * 2)
     afresh = tmp_path / "afresh"
-    with target("--violate", "fab/6.3/sqhd") as (_, port):
+    with target("--violate", "fab/queue/sqhd") as (_, port):
         r = fuzz("repro", two, *at(port), *(word.format(afresh) for word in restart))
     assert r.returncode == 1 and r.stdout.count("\nrule: ") == 2, r.stdout + r.stderr
     assert not afresh.exists()
@@ -512,8 +512,8 @@ def test_a_second_run_keeps_what_the_first_one_found(tmp_path):
             assert fuzz("remote", *at(port), "--runs", 40, "-o", tmp_path).returncode == 1
         return {f: f.read_bytes() for f in tmp_path.rglob("*.*")}
 
-    first = run("tcp/3.3.2.1/last")
-    second = run("fab/6.3/sqhd")
+    first = run("tcp/c2hdata/last")
+    second = run("fab/queue/sqhd")
     assert first.items() <= second.items()
     assert any(f.name.startswith("002-") for f in second) and any(f.parent.name == "corpus" for f in first)
     assert len([f for f in second if f.parent.name == "corpus"]) > len([f for f in first if f.parent.name == "corpus"])

@@ -89,7 +89,7 @@ static void what_is_avoided_is_not_sent(void **state)
         config.target.avoid = &avoid;
         assert_true(avoid_add(&avoid, SEQ_RDMA, "request.hrqsize>64", error, sizeof(error)));
         assert_true(avoid_add(&avoid, SEQ_RDMA, "identify.nsid=7", error, sizeof(error)));
-        assert_true(avoid_add(&avoid, SEQ_RDMA, "rdma/3.3/command-length", error, sizeof(error)));
+        assert_true(avoid_add(&avoid, SEQ_RDMA, "rdma/capsule/length", error, sizeof(error)));
         assert_int_equal(play("sequence host rdma\nrequest hrqsize=65\nconnect\n").end,
                          REMOTE_UNSENT);
         assert_int_equal(play("sequence host rdma\nrequest hrqsize=64\nconnect\n").end,

@@ -39,7 +39,7 @@ static void text_goes_in_and_out(void **state)
                                   "icreq dgst=3 hpda^=31 cut=1,8,128\n"
                                   "connect sqe.qid=1 poke=256:00ff\n"
                                   "write sqe.cdw12+=0xffffffffffffffff data=4096\n"
-                                  "h2c ttag=0 datal+=4 of=2 violate=tcp/3.3.2.2/last-missing stale "
+                                  "h2c ttag=0 datal+=4 of=2 violate=tcp/h2cdata/last-missing stale "
                                   "hdgst^=1 ddgst^=0x80000000\n"
                                   "auth_send data=hex:0102\n"
                                   "raw 0400480048000000 cut=3\n"
@@ -57,10 +57,10 @@ static void text_goes_in_and_out(void **state)
 static void rdma_goes_in_and_out(void **state)
 {
         static const char *const all[] = {
-                "sequence host rdma config=3 scarce=7 violate=rdma/3.1/accept-length\n"
+                "sequence host rdma config=3 scarce=7 violate=rdma/accept/length\n"
                 "request len=4 reads_in=0 qid=1 hsqsize^=3\n"
                 "write len+=4 sqe.sgl.key^=1 sqe.sgl.id=79 data=4096 keys=3\n"
-                "connect keys=0 violate=rdma/3.3/command-cid\n"
+                "connect keys=0 violate=rdma/capsule/cid\n"
                 "raw 0102\nfail remote_access_error of=2\nfail rnr_retry_count_exceeded\n"
                 "remove\nclose\n",
                 "sequence controller rdma\naccept crqsize=0 reads_in=1\nreject sts=9\n"
@@ -341,7 +341,7 @@ static void a_controller_answers_by_keys(void **state)
 static void a_rule_of_rdma_is_broken(void **state)
 {
         (void)state;
-        begin_rdma("sequence host rdma\nrequest violate=rdma/3.1/request-hrqsize\n", PARTY_HOST);
+        begin_rdma("sequence host rdma\nrequest violate=rdma/request/hrqsize\n", PARTY_HOST);
         work(0);
         assert_int_equal(le16_get(((const struct rdma_request *)out)->hrqsize), 0);
 }
@@ -485,12 +485,12 @@ static void what_is_wrong_is_found(void **state)
         static const struct {
                 const char *text, *rule;
         } cases[] = {
-                { "sequence host\nicreq\nicreq\n", "tcp/3.1/icreq-once" },
-                { "sequence host\nicreq dgst=1\nconnect hdgst^=1\n", "tcp/3.3.1.1/hdgst-h2c" },
+                { "sequence host\nicreq\nicreq\n", "tcp/setup/icreq-once" },
+                { "sequence host\nicreq dgst=1\nconnect hdgst^=1\n", "tcp/digest/hdgst-h2c" },
                 { "sequence host\nicreq\nconnect qid=1\nwrite\nh2c ttag^=0x4000\n",
-                  "tcp/3.3.2.2/ttag" },
+                  "tcp/h2cdata/ttag" },
                 { "sequence host\nicreq\nconnect qid=1\nwrite\nh2c datao+=4\n",
-                  "tcp/3.3.2.2/datao" },
+                  "tcp/h2cdata/datao" },
         };
 
         (void)state;
@@ -547,9 +547,8 @@ static void what_is_wrong_over_rdma_ends_it(void **state)
         static const struct {
                 const char *text, *rule, *end;
         } cases[] = {
-                { "sequence host rdma\nrequest hsqsize=0\n", "rdma/3.1/request-hsqsize",
-                  "released" },
-                { "sequence host rdma\nrequest\nconnect len=63\n", "rdma/3.3/command-length",
+                { "sequence host rdma\nrequest hsqsize=0\n", "rdma/request/hsqsize", "released" },
+                { "sequence host rdma\nrequest\nconnect len=63\n", "rdma/capsule/length",
                   "draining" },
                 { "sequence host rdma\nrequest qid=1\nconnect\nwrite sgl.key^=1\n", "none",
                   "draining" },
@@ -557,10 +556,10 @@ static void what_is_wrong_over_rdma_ends_it(void **state)
                   "draining" },
                 { "sequence host rdma\nrequest\nremove\nconnect\n", "none", "draining" },
                 { "sequence controller rdma\nreject\n", "none", "draining" },
-                { "sequence controller rdma\naccept\nresp cqe.cid^=0x4000\n",
-                  "rdma/3.3/response-cid", "draining" },
+                { "sequence controller rdma\naccept\nresp cqe.cid^=0x4000\n", "rdma/response/cid",
+                  "draining" },
                 { "sequence controller rdma\naccept\nresp invalidate=1\n",
-                  "rdma/3.3/invalidate-unasked", "draining" },
+                  "rdma/key/invalidate-unasked", "draining" },
                 { "sequence controller rdma\naccept\nread key^=1\n", "none", "draining" },
         };
 
@@ -577,7 +576,7 @@ static void the_other_side_may_break_a_rule(void **state)
 {
         static const char lawful[] = "sequence host\nicreq\nconnect qid=1\nread\n",
                           broken[] =
-                              "sequence host violate=tcp/3.3.2.1/last\nicreq\nconnect qid=1\n"
+                              "sequence host violate=tcp/c2hdata/last\nicreq\nconnect qid=1\n"
                               "read\n";
 
         (void)state;

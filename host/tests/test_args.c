@@ -56,7 +56,7 @@ static void values_of_every_kind(void **state)
         assert_true(args_json(&args));
         assert_string_equal(words[0], "one");
         assert_string_equal(words[1], "two");
-        assert_int_equal(parse(ALL, "--waive tcp/3.3.2.1/datao --violate tcp/3.3.2.2/ttag"), 0);
+        assert_int_equal(parse(ALL, "--waive tcp/c2hdata/datao --violate tcp/h2cdata/ttag"), 0);
         assert_true(rule_in(&args.policy.waived, TCP_C2H_CONTIG));
         assert_true(rule_in(&args.policy.violated, TCP_H2C_TTAG));
 }
@@ -76,8 +76,8 @@ static void bad_values_are_one_clear_line(void **state)
         refused("-o xml", "none of text|json");
         refused("-o tex", "none of");
         refused("--waive tcp/none", "no rule 'tcp/none'");
-        refused("--waive tcp/3.3.2.2/ttag", "'tcp/3.3.2.2/ttag' binds the host");
-        refused("--violate tcp/3.3.2.1/datao", "'tcp/3.3.2.1/datao' binds the controller");
+        refused("--waive tcp/h2cdata/ttag", "'tcp/h2cdata/ttag' binds the host");
+        refused("--violate tcp/c2hdata/datao", "'tcp/c2hdata/datao' binds the controller");
         refused("--nonsense", "unknown option '--nonsense'");
         refused("-x", "unknown option '-x'");
         refused("--hdr-digest=yes", "no value is taken");

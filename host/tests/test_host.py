@@ -314,15 +314,15 @@ def test_raw_is_told_what_it_did_wrong(host):
 
 
 def test_a_host_that_breaks_a_rule_is_told(host):
-    line = host.error("write", "--blocks", 256, "--pattern", 1, "--violate", "tcp/3.3.2.2/ttag", code=3)
+    line = host.error("write", "--blocks", 256, "--pattern", 1, "--violate", "tcp/h2cdata/ttag", code=3)
     assert "C2HTermReq: Invalid PDU Header Field (FES 01h, FEI 10)" in line
 
 
 def test_a_controller_that_breaks_a_rule_is_caught(start_target):
-    target = start_target("-n", NQN, "--ns", "mem:8M", "--violate", "tcp/3.3.1.1/hdgst-c2h")
+    target = start_target("-n", NQN, "--ns", "mem:8M", "--violate", "tcp/digest/hdgst-c2h")
     write = ["write", "-g", "--pattern", 1]
-    assert "controller broke tcp/3.3.1.1/hdgst-c2h" in target.host.error(*write, code=3)
-    target.host.run(*write, "--waive", "tcp/3.3.1.1/hdgst-c2h")
+    assert "controller broke tcp/digest/hdgst-c2h" in target.host.error(*write, code=3)
+    target.host.run(*write, "--waive", "tcp/digest/hdgst-c2h")
 
 
 def test_raw_from_a_file(host, tmp_path):

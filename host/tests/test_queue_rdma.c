@@ -733,9 +733,9 @@ static void wrong_answers(void **state)
                 void (*respond)(const union sqe *sqe);
                 const char *says;
         } cases[] = {
-                { wrong_cid, "rdma/3.3/response-cid" },
-                { short_response, "rdma/3.3/response-length" },
-                { long_response, "rdma/3.3/response-length" },
+                { wrong_cid, "rdma/response/cid" },
+                { short_response, "rdma/response/length" },
+                { long_response, "rdma/response/length" },
                 { hang_up, "controller closed the connection" },
                 { device_goes, "the RDMA device was removed" },
                 { queue_pair_fails, "the queue pair failed" },
@@ -776,7 +776,7 @@ static void answered_twice(void **state)
         script.respond = twice;
         run_flush(); /* the second answer may come with the first, or later */
         assert_true(host_queue_wait(&queue, 10) < 0 || host_queue_wait(&queue, 10) < 0);
-        assert_non_null(strstr(queue.error.line, "rdma/3.3/response-cid"));
+        assert_non_null(strstr(queue.error.line, "rdma/response/cid"));
         closed();
 }
 
@@ -818,7 +818,7 @@ static void invalidated_key(void **state)
         opened(1);
         script.respond = invalidate;
         assert_int_equal(run_io(NVME_READ, data, sizeof(data)), -1);
-        says("rdma/3.3/invalidate-unasked");
+        says("rdma/key/invalidate-unasked");
         closed();
         invalidates_mr = false;
 }

@@ -22,7 +22,7 @@ def test_lab(tmp_path):
         [NVMFSPEC, "pcap", "check", "--all", tmp_path / "authentication.pcap"],
         capture_output=True, text=True, timeout=60).stdout
     assert "5 connections, 0 gaps" in checked
-    found = re.findall(r"(?:connection (\d+) |^  (\w+) \w+ (fab/8\.3\.4/[a-z-]+))", checked, re.M)
+    found = re.findall(r"(?:connection (\d+) |^  (\w+) \w+ (fab/auth/[a-z-]+))", checked, re.M)
     blamed = [(connection, who, rule) for (connection, *_), (_, who, rule) in zip(found, found[1:])
               if rule]
-    assert blamed == [("5", "host", "fab/8.3.4/response-of-host")]
+    assert blamed == [("5", "host", "fab/auth/response-of-host")]

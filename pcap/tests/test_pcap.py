@@ -145,21 +145,21 @@ def test_iwarp_segments_are_those_that_tshark_counts():
 # its own: the case fails, and its transcript is a capture of just that.
 BROKEN = {
     "waive": [
-        "tcp/3.6.2/plen-h2c", "tcp/3.6.2/hlen-h2c", "tcp/3.3/pdo-h2c", "tcp/3.3/direction-h2c",
-        "tcp/3.1/icreq-once", "tcp/3.6.2.2/hpda", "tcp/3.3.1.1/hdgst-h2c", "tcp/3.3.1.1/ddgst-h2c",
-        "tcp/3.3.1/in-capsule-length", "tcp/3.3.2.2/ttag", "tcp/3.3.2.2/cccid",
-        "tcp/3.3.2.2/datao", "tcp/3.3.2.2/range", "tcp/3.3.2.2/maxh2cdata",
-        "tcp/3.3.2.2/last-early", "tcp/3.3.2.2/last-missing", "fab/3.3.2.3/connect-first",
-        "fab/3.3.2.3/enabled", "fab/6.3/recfmt", "fab/6.3/connect-once",
-        "fab/6.3/io-hostnqn", "fab/6.5/size", "fab/3.1.3.3/prohibited",
+        "tcp/header/plen-h2c", "tcp/header/hlen-h2c", "tcp/alignment/pdo-h2c", "tcp/header/direction-h2c",
+        "tcp/setup/icreq-once", "tcp/icreq/hpda", "tcp/digest/hdgst-h2c", "tcp/digest/ddgst-h2c",
+        "tcp/capsule/in-capsule-length", "tcp/h2cdata/ttag", "tcp/h2cdata/cccid",
+        "tcp/h2cdata/datao", "tcp/h2cdata/range", "tcp/h2cdata/maxh2cdata",
+        "tcp/h2cdata/last-early", "tcp/h2cdata/last-missing", "fab/connect/first",
+        "fab/ready/enabled", "fab/connect/recfmt", "fab/connect/once",
+        "fab/connect/io-hostnqn", "fab/property/size", "fab/discovery/prohibited",
     ],
     "violate": [
-        "tcp/3.6.2/plen-c2h", "tcp/3.6.2/hlen-c2h", "tcp/3.3/pdo-c2h", "tcp/3.1/icresp-once",
-        "tcp/3.3.1.1/hdgst-c2h", "tcp/3.3.1.1/ddgst-c2h", "tcp/3.3.1/response-cid",
-        "tcp/3.3.2.1/cccid", "tcp/3.3.2.1/datao", "tcp/3.3.2.1/range", "tcp/3.3.2.2/r2t-offset",
-        "tcp/3.3.2.2/r2t-limit", "fab/6.3/sqhd", "fab/6.3/sqhd-ffff-unasked",
-        "fab/3.1.4.1/cap", "base/5.1.13/cntlid", "base/5.1.13/ioccsz", "base/5.1.13/kas",
-        "fab/3.1.3.3/log-entry",
+        "tcp/header/plen-c2h", "tcp/header/hlen-c2h", "tcp/alignment/pdo-c2h", "tcp/setup/icresp-once",
+        "tcp/digest/hdgst-c2h", "tcp/digest/ddgst-c2h", "tcp/capsule/response-cid",
+        "tcp/c2hdata/cccid", "tcp/c2hdata/datao", "tcp/c2hdata/range", "tcp/r2t/offset",
+        "tcp/r2t/limit", "fab/queue/sqhd", "fab/queue/sqhd-ffffh-unasked",
+        "fab/property/cap", "base/identify/cntlid", "base/identify/ioccsz", "base/identify/kas",
+        "fab/discovery/log-entry",
     ],
 }
 
@@ -223,7 +223,7 @@ def test_all_fields_and_structures():
 
 
 # What nvmet does: SQID filled in where it is reserved (B2.2 3.3.3), and CAP.CQR 0 (3.1.4.1).
-RESERVED, CAP = "tcp/3.6.2.7/cqe-reserved", "fab/3.1.4.1/cap"
+RESERVED, CAP = "tcp/capsule/cqe-reserved", "fab/property/cap"
 
 
 def test_check_says_what_and_where():

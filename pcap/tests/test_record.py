@@ -66,16 +66,16 @@ def test_both_ends_record_the_same(tmp_path, suffix):
 
 def test_data_is_judged_where_success_ends_the_command(tmp_path):
     path = tmp_path / "success.pcapng"
-    with Target("--violate", "base/5.1.13/text") as t:
+    with Target("--violate", "base/identify/text") as t:
         host(t.port, "identify", "--no-sqfc", "--pcap", path)
     assert " LAST SUCCESS" in pcap("show", path).stdout
-    assert "base/5.1.13/text" in pcap("check", path).stdout
+    assert "base/identify/text" in pcap("check", path).stdout
 
 
 @pytest.mark.needs("tshark")
 def test_wireshark_reads_it(tmp_path):
     capture = tmp_path / "x.pcapng"
-    done = subprocess.run([NVMFSPEC, "conform", "--brief", "tcp/3.3.2.2", "--pcap", capture],
+    done = subprocess.run([NVMFSPEC, "conform", "--brief", "tcp/h2cdata", "--pcap", capture],
                           capture_output=True, timeout=60)
     assert done.returncode == 0
     out = subprocess.run(["tshark", "-r", capture, "-T", "fields", "-e", "_ws.col.Protocol",
@@ -85,14 +85,14 @@ def test_wireshark_reads_it(tmp_path):
     assert len([r for r in rows if r[0].startswith("NVMe")]) > 50
     assert {r[1] for r in rows} == {"1"}
     comments = {r[2] for r in rows if r[2]}
-    assert len(comments) > 5 and all(c.startswith("tcp/3.3.2.2") for c in comments)
+    assert len(comments) > 5 and all(c.startswith("tcp/h2cdata") for c in comments)
 
 
 def test_the_suite_finds_the_same_two_ways(tmp_path):
     """All cases pass on the reference target: nor does the judge of captures blame it; the hosts that
     the cases play are what breaks rules."""
     capture = tmp_path / "x.pcap"
-    done = subprocess.run([NVMFSPEC, "conform", "--brief", "--exclude", "tcp/3.1", "--pcap", capture],
+    done = subprocess.run([NVMFSPEC, "conform", "--brief", "--exclude", "tcp/setup", "--pcap", capture],
                           capture_output=True, timeout=100)
     assert done.returncode == 0
     found = [json.loads(line) for line in pcap("check", "--all", "-o", "json",
@@ -117,7 +117,7 @@ def test_a_recording_can_be_replayed(tmp_path):
     ["target", "--pcap", "/no/such/folder/x"],
     ["host", "list", "-a", "127.0.0.1", "-n", NQN, "--pcap", "/no/such/folder/x"],
     ["host", "list", "-t", "rdma", "-a", "127.0.0.1", "-n", NQN, "--pcap", "/tmp/x"],
-    ["conform", "--brief", "tcp/3.1/icreq-once", "--pcap", "/no/such/folder/x"]])
+    ["conform", "--brief", "tcp/setup/icreq-once", "--pcap", "/no/such/folder/x"]])
 def test_where_it_cannot_be_written(command):
     done = subprocess.run([NVMFSPEC, *command], capture_output=True, text=True, timeout=30)
     assert done.returncode in (2, 3)
@@ -282,77 +282,77 @@ def lawful(tmp_path_factory):
 
 
 BROKEN = [(CONTROLLER, rule) for rule in """
-    tcp/3.6.2/type-c2h
-    tcp/3.3/direction-c2h
-    tcp/3.6.2/hlen-c2h
-    tcp/3.6.2/plen-c2h
-    tcp/3.6.2/flags-c2h
-    tcp/3.3/pdo-c2h
-    tcp/3.3/pad-minimal-c2h
-    tcp/3.1/icresp-first
-    tcp/3.1/icresp-once
-    tcp/3.6.2.3/pfv
-    tcp/3.6.2.3/cpda
-    tcp/3.6.2.3/maxh2cdata
-    tcp/3.6.2.3/maxh2cdata-4096
-    tcp/3.3.1.1/hdgst-c2h
-    tcp/3.3.1.1/ddgst-c2h
-    tcp/3.3.1.1/digest-flags-c2h
-    tcp/3.3.1/response-cid
-    tcp/3.6.2.7/cqe-reserved
-    tcp/3.3.2.1/cccid
-    tcp/3.3.2.1/not-a-read
-    tcp/3.3.2.1/datao
-    tcp/3.3.2.1/range
-    tcp/3.3.2.1/after-last
-    tcp/3.3.2.1/last
-    tcp/3.3.2.1/success-needs-last
-    tcp/3.6.2.10/datao-dword
-    tcp/3.6.2.10/datal-dword
-    tcp/3.6.2.10/datal-plen
-    tcp/3.3.2.2/r2t-cccid
-    tcp/3.3.2.2/r2t-offset
-    tcp/3.3.2.2/r2t-range
-    tcp/3.3.2.2/r2t-limit
-    tcp/3.3.2.2/r2t-empty
-    tcp/3.6.2.8/r2to-dword
-    tcp/3.6.2.8/r2tl-dword
-    tcp/3.3.2.1/whole-transfer
+    tcp/header/type-c2h
+    tcp/header/direction-c2h
+    tcp/header/hlen-c2h
+    tcp/header/plen-c2h
+    tcp/header/flags-c2h
+    tcp/alignment/pdo-c2h
+    tcp/alignment/pad-minimal-c2h
+    tcp/setup/icresp-first
+    tcp/setup/icresp-once
+    tcp/icresp/pfv
+    tcp/icresp/cpda
+    tcp/icresp/maxh2cdata
+    tcp/icresp/maxh2cdata-4096
+    tcp/digest/hdgst-c2h
+    tcp/digest/ddgst-c2h
+    tcp/digest/flags-c2h
+    tcp/capsule/response-cid
+    tcp/capsule/cqe-reserved
+    tcp/c2hdata/cccid
+    tcp/c2hdata/not-a-read
+    tcp/c2hdata/datao
+    tcp/c2hdata/range
+    tcp/c2hdata/after-last
+    tcp/c2hdata/last
+    tcp/c2hdata/success-needs-last
+    tcp/c2hdata/datao-dword
+    tcp/c2hdata/datal-dword
+    tcp/c2hdata/datal-plen
+    tcp/r2t/cccid
+    tcp/r2t/offset
+    tcp/r2t/range
+    tcp/r2t/limit
+    tcp/r2t/empty
+    tcp/r2t/r2to-dword
+    tcp/r2t/r2tl-dword
+    tcp/c2hdata/whole-transfer
 """.split()] + [
     (HOST, rule) for rule in """
-    tcp/3.6.2/type-h2c
-    tcp/3.3/direction-h2c
-    tcp/3.6.2/hlen-h2c
-    tcp/3.6.2/plen-h2c
-    tcp/3.6.2/flags-h2c
-    tcp/3.3/pdo-h2c
-    tcp/3.3/pad-minimal-h2c
-    tcp/3.1/icreq-first
-    tcp/3.1/icreq-once
-    tcp/3.6.2.2/pfv
-    tcp/3.6.2.2/hpda
-    tcp/3.3.1.1/hdgst-h2c
-    tcp/3.3.1.1/ddgst-h2c
-    tcp/3.3.1.1/digest-flags-h2c
-    tcp/3.3.1/in-capsule-length
-    tcp/3.3.1/sgl-type
-    tcp/3.3.1/command-cid
-    tcp/3.3.2.2/ttag
-    tcp/3.3.2.2/unsolicited
-    tcp/3.3.2.2/cccid
-    tcp/3.3.2.2/datao
-    tcp/3.3.2.2/last-early
-    tcp/3.3.2.2/last-missing
-    tcp/3.6.2.9/datal-plen
-    tcp/3.3.2.2/empty
-    tcp/3.6.2.9/datao-dword
-    tcp/3.6.2.9/datal-dword
+    tcp/header/type-h2c
+    tcp/header/direction-h2c
+    tcp/header/hlen-h2c
+    tcp/header/plen-h2c
+    tcp/header/flags-h2c
+    tcp/alignment/pdo-h2c
+    tcp/alignment/pad-minimal-h2c
+    tcp/setup/icreq-first
+    tcp/setup/icreq-once
+    tcp/icreq/pfv
+    tcp/icreq/hpda
+    tcp/digest/hdgst-h2c
+    tcp/digest/ddgst-h2c
+    tcp/digest/flags-h2c
+    tcp/capsule/in-capsule-length
+    tcp/capsule/sgl-type
+    tcp/capsule/command-cid
+    tcp/h2cdata/ttag
+    tcp/h2cdata/unsolicited
+    tcp/h2cdata/cccid
+    tcp/h2cdata/datao
+    tcp/h2cdata/last-early
+    tcp/h2cdata/last-missing
+    tcp/h2cdata/datal-plen
+    tcp/h2cdata/empty
+    tcp/h2cdata/datao-dword
+    tcp/h2cdata/datal-dword
 """.split()]
 
 
 # R2Ts are small first, so that there are many: the one too many may come in a later frame. None is where the
 # host, each time, has answered the one before it is sent: then once more.
-LATER = "tcp/3.3.2.2/r2t-limit"
+LATER = "tcp/r2t/limit"
 TRIES = 5
 
 

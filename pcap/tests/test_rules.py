@@ -21,60 +21,60 @@ NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
 
 # Rules that no capture shows broken, and why.
 UNSEEN = {
-    "tcp/3.6.2.2/reserved": "of level info: never a finding",
-    "tcp/3.6.2.3/reserved": "of level info: never a finding",
-    "tcp/3.1/ic-timeout": "no time is prescribed",
-    "fab/3.3/answered": "an answer may always come later",
-    "fab/6.3/busy": "which controllers are free is not told",
-    "fab/6.3/nvmsetid": "which NVM Sets there are is not told",
-    "fab/3.9/expiry-logged": "that a timer has expired is not told",
-    "fab/3.9/alive": "why a controller closes a connection is not told",
-    "base/5.1.2/aer-held": "whether there was an event is not told",
-    "base/5.1.2/aer-kept": "whether there was an event is not told",
-    "base/5.1.2/event-reported": "whether there was an event is not told",
-    "base/5.1.25/event-asked": "it may have happened before",
-    "base/5.1.12/changed-namespaces": "what has changed is not told",
-    "base/5.1.12/fid": "a host may ask for what is optional",
-    "base/5.1.12/lid": "a host may ask for what is optional",
-    "base/5.1.12/more": "entries are overwritten by later ones",
-    "base/5.1.12/host-reads": "there may be other queues",
-    "fab/8.3.4/failure-ends": "the host has gone by then",
-    "base/5.1.11/select": "what the default value is, is not told",
-    "fab/3.1.3.3/genctr": "the log may have changed for other hosts, or to and fro",
-    "fab/3.1.3.3/listed": "which hosts may use a subsystem is not told",
-    "rdma/3.2/disconnect-answered": "DREP is a datagram: it may have been lost",
+    "tcp/icreq/reserved": "of level info: never a finding",
+    "tcp/icresp/reserved": "of level info: never a finding",
+    "tcp/setup/ic-timeout": "no time is prescribed",
+    "fab/queue/answered": "an answer may always come later",
+    "fab/connect/busy": "which controllers are free is not told",
+    "fab/connect/nvmsetid": "which NVM Sets there are is not told",
+    "fab/keep-alive/expiry-logged": "that a timer has expired is not told",
+    "fab/keep-alive/alive": "why a controller closes a connection is not told",
+    "base/event/held": "whether there was an event is not told",
+    "base/event/kept": "whether there was an event is not told",
+    "base/event/reported": "whether there was an event is not told",
+    "base/event/asked": "it may have happened before",
+    "base/log/changed-namespaces": "what has changed is not told",
+    "base/feature/fid": "a host may ask for what is optional",
+    "base/log/lid": "a host may ask for what is optional",
+    "base/log/more": "entries are overwritten by later ones",
+    "base/log/host-reads": "there may be other queues",
+    "fab/auth/failure-ends": "the host has gone by then",
+    "base/feature/select": "what the default value is, is not told",
+    "fab/discovery/genctr": "the log may have changed for other hosts, or to and fro",
+    "fab/discovery/listed": "which hosts may use a subsystem is not told",
+    "rdma/disconnect/answered": "DREP is a datagram: it may have been lost",
 }
 
 
 # Rules that the embedded target breaks when it is told to, while the suite's cases look for it.
 VIOLATED = """
-    tcp/3.6.2/type-c2h tcp/3.3/direction-c2h tcp/3.6.2/hlen-c2h tcp/3.6.2/plen-c2h
-    tcp/3.6.2/flags-c2h tcp/3.3/pdo-c2h tcp/3.3/pad-minimal-c2h tcp/3.1/icresp-first
-    tcp/3.1/icresp-once tcp/3.6.2.3/pfv tcp/3.6.2.3/cpda tcp/3.1/digest-unasked
-    tcp/3.6.2.3/maxh2cdata tcp/3.6.2.3/maxh2cdata-4096 tcp/3.3.1.1/hdgst-c2h
-    tcp/3.3.1.1/ddgst-c2h tcp/3.3.1.1/digest-flags-c2h tcp/3.3/command-data-buffer
-    tcp/3.3.1/response-cid tcp/3.6.2.7/cqe-reserved tcp/3.3.2.1/cccid tcp/3.3.2.1/not-a-read
-    tcp/3.3.2.1/datao tcp/3.3.2.1/range tcp/3.3.2.1/after-last tcp/3.3.2.1/last
-    tcp/3.3.2.1/success-needs-last tcp/3.3.2.1/success-needs-no-sqhd
-    tcp/3.3.2.1/success-or-response tcp/3.6.2.10/datao-dword tcp/3.6.2.10/datal-dword
-    tcp/3.6.2.10/datal-plen tcp/3.3.2.1/whole-transfer tcp/3.3.2.2/r2t-cccid
-    tcp/3.3.2.2/r2t-offset tcp/3.3.2.2/r2t-range tcp/3.3.2.2/r2t-limit tcp/3.3.2.2/r2t-empty
-    tcp/3.6.2.8/r2to-dword tcp/3.6.2.8/r2tl-dword tcp/3.3.2.2/r2t-ttag-unique
-    tcp/3.5/termreq-length-c2h tcp/3.6.2.5/fes tcp/3.5/termreq-copy tcp/3.5/termreq-no-digest
-    tcp/3.5/no-termreq-for-termreq tcp/3.5/quiet-after-fault fab/6.3/sqhd
-    fab/6.3/sqhd-ffff-unasked fab/3.3.3/dw0-zero fab/4.3.2/sgl-long
-    fab/2.2/connect-not-invalid-field fab/2.2/connect-no-error-log fab/6.3/response-reserved
-    fab/6.4/last-response fab/3.1.4.1/cap fab/3.1.4.2/vs fab/3.7.2/reset-clears
-    base/5.1.13/cntlid base/5.1.13/subnqn base/5.1.13/ioccsz base/5.1.13/icdoff
-    base/5.1.13/sgls base/5.1.13/kas base/5.1.13/cntrltype base/5.1.13/maxcmd
-    base/5.1.13/queue-entry-sizes base/5.1.13/text base/5.1.13/namespace base/5.1.13/namespace-descriptors
-    base/5.1.25/value-kept fab/8.3.4/challenge fab/8.3.4/fresh
-    fab/8.3.4/response-of-controller fab/8.3.4/behind-message fab/3.9/command fab/3.1.3.3/log-header fab/3.1.3.3/log-entry
-    tcp/3.1.1/trsvcid tcp/3.1.1/tsas fab/3.1.3.3/persistent rdma/3.1/accept-recfmt
-    rdma/3.1/accept-crqsize rdma/3.1/accept-reserved rdma/3.3/accept-ird
-    rdma/3.1/reject-format rdma/3.1/reject-status rdma/3.3/response-length
-    rdma/3.3/response-cid rdma/3.3/cqe-reserved rdma/3.3/sgls rdma/3.3/icdoff rdma/2.2/tsas
-    rdma/2.2/trsvcid
+    tcp/header/type-c2h tcp/header/direction-c2h tcp/header/hlen-c2h tcp/header/plen-c2h
+    tcp/header/flags-c2h tcp/alignment/pdo-c2h tcp/alignment/pad-minimal-c2h tcp/setup/icresp-first
+    tcp/setup/icresp-once tcp/icresp/pfv tcp/icresp/cpda tcp/setup/digest-unasked
+    tcp/icresp/maxh2cdata tcp/icresp/maxh2cdata-4096 tcp/digest/hdgst-c2h
+    tcp/digest/ddgst-c2h tcp/digest/flags-c2h tcp/capsule/command-data-buffer
+    tcp/capsule/response-cid tcp/capsule/cqe-reserved tcp/c2hdata/cccid tcp/c2hdata/not-a-read
+    tcp/c2hdata/datao tcp/c2hdata/range tcp/c2hdata/after-last tcp/c2hdata/last
+    tcp/c2hdata/success-needs-last tcp/c2hdata/success-needs-no-sqhd
+    tcp/c2hdata/success-or-response tcp/c2hdata/datao-dword tcp/c2hdata/datal-dword
+    tcp/c2hdata/datal-plen tcp/c2hdata/whole-transfer tcp/r2t/cccid
+    tcp/r2t/offset tcp/r2t/range tcp/r2t/limit tcp/r2t/empty
+    tcp/r2t/r2to-dword tcp/r2t/r2tl-dword tcp/r2t/ttag-unique
+    tcp/termreq/length-c2h tcp/termreq/fes-c2h tcp/termreq/copy-c2h tcp/termreq/no-digest
+    tcp/termreq/no-answer tcp/termreq/quiet-after-fault fab/queue/sqhd
+    fab/queue/sqhd-ffffh-unasked fab/queue/dw0-zero fab/sgl/long
+    fab/connect/not-invalid-field fab/connect/no-error-log fab/connect/response-reserved
+    fab/disconnect/last-response fab/property/cap fab/property/vs fab/reset/clears
+    base/identify/cntlid base/identify/subnqn base/identify/ioccsz base/identify/icdoff
+    base/identify/sgls base/identify/kas base/identify/cntrltype base/identify/maxcmd
+    base/identify/queue-entry-sizes base/identify/text base/identify/namespace base/identify/namespace-descriptors
+    base/feature/value-kept fab/auth/challenge fab/auth/fresh
+    fab/auth/response-of-controller fab/auth/after-message fab/keep-alive/command fab/discovery/log-header fab/discovery/log-entry
+    tcp/discovery/trsvcid tcp/discovery/tsas fab/discovery/persistent rdma/accept/recfmt
+    rdma/accept/crqsize rdma/accept/reserved rdma/accept/ird
+    rdma/reject/format rdma/reject/status rdma/response/length
+    rdma/response/cid rdma/response/cqe-reserved rdma/identify/sgls rdma/identify/icdoff rdma/discovery/tsas
+    rdma/discovery/trsvcid
 """.split()
 
 
@@ -220,55 +220,55 @@ def admin_log(lid, **k):
 
 
 FABRICS = {
-    "fab/6.3/cntlid-static": refused_connect(0x182, 1 << 16 | 16),
-    "fab/6.3/cntlid-dynamic": refused_connect(0x182, 1 << 16 | 16, cntlid=5),
-    "fab/6.3/hostnqn-is-subnqn": refused_connect(0x184, 0, hostnqn=SUBNQN),
-    "fab/6.3/host-allowed": refused_connect(0x184, 0),
-    "fab/6.3/subnqn": refused_connect(0x182, 1 << 16 | 256),
-    "fab/6.3/hostid-zero": refused_connect(0x182, 1 << 16, hostid=bytes(16)),
-    "fab/6.3/cntlid-io": refused_connect(0x182, 1 << 16 | 16, qid=1, cntlid=9),
-    "fab/6.3/io-hostid": lambda c: (admin(c), io(c, hostid=b"x" * 16)),
-    "fab/6.3/io-hostnqn": lambda c: (admin(c), io(c, hostnqn=HOSTNQN[:-1] + "2")),
-    "fab/6.3/io-subnqn": lambda c: (admin(c), io(c, subnqn=SUBNQN + "2")),
-    "fab/6.3/io-enabled": late_io_queue,
-    "fab/6.3/qid": granted,
-    "fab/6.3/qid-in-use": queue_twice,
-    "fab/6.3/sqsize-max": lambda c: (admin(c), io(c, sqsize=128)),
-    "fab/6.3/cntlid-reserved": lambda c: admin(c, cntlid=0xfff3),
-    "fab/3.3.2.3/authentication": unauthenticated,
-    "fab/6/psdt": flagged(0xc0),
-    "fab/6/fuse": flagged(0x41),
-    "fab/3.1.4/crto": crto,
-    "fab/3.1.4.1/crms": lambda c: admin(c, enabled=False).enable(cap=CAP_FAIR & ~(1 << 59)),
-    "fab/3.1.4.1/cap-discovery": lambda c: Queue(c, subnqn=DISCOVERY).get(CAP, CAP_FAIR | 1 << 36),
-    "fab/3.1.4/reserved": lambda c: admin(c).get(CSTS, 1 << 20 | 1),
-    "fab/3.1.4.2/vs": lambda c: admin(c).identify(ver=0x10400),
-    "fab/3.1.4.5/cc": cc_readback,
-    "fab/3.5.2/ready": never_ready,
-    "fab/3.6.2/shutdown-complete": never_down,
-    "fab/3.7.2/reset-clears": reset_in_vain,
-    "fab/3.9/round-up": kato_rounded,
-    "fab/3.9/minimum": kato_minimum,
-    "fab/3.9/expiry": outlived,
-    "fab/3.9/command": lambda c: admin(c).run(0x18, status=2),
-    "fab/3.2.1/nsid": lambda c: (admin(c), io(c).run(0x00, status=0x0b, nsid=0)),
-    "fab/4.3.2/sgl-long": lambda c: admin(c).run(0x06, status=0x0f, cdw=[1], length=8192),
-    "fab/2.2/connect-no-error-log": failed_connect_logged,
-    "base/5.1.2/aer-limit": too_many_events,
-    "base/5.1.2/aer-masked": event_twice,
-    "base/5.1.12/rae": kept_event,
-    "base/5.1.12/offset-type": admin_log(2, ot=1, status=2),
-    "base/5.1.12/offset": admin_log(2, offset=1024, status=2),
-    "base/5.1.12/discovery-logs": admin_log(0x70, status=0x109),
-    "base/5.1.1/unknown-cid": abort_nothing,
-    "base/5.1.25/host-identifier": lambda c: admin(c).run(
+    "fab/connect/cntlid-static": refused_connect(0x182, 1 << 16 | 16),
+    "fab/connect/cntlid-dynamic": refused_connect(0x182, 1 << 16 | 16, cntlid=5),
+    "fab/connect/hostnqn-is-subnqn": refused_connect(0x184, 0, hostnqn=SUBNQN),
+    "fab/connect/host-allowed": refused_connect(0x184, 0),
+    "fab/connect/subnqn": refused_connect(0x182, 1 << 16 | 256),
+    "fab/connect/hostid-zero": refused_connect(0x182, 1 << 16, hostid=bytes(16)),
+    "fab/connect/cntlid-io": refused_connect(0x182, 1 << 16 | 16, qid=1, cntlid=9),
+    "fab/connect/io-hostid": lambda c: (admin(c), io(c, hostid=b"x" * 16)),
+    "fab/connect/io-hostnqn": lambda c: (admin(c), io(c, hostnqn=HOSTNQN[:-1] + "2")),
+    "fab/connect/io-subnqn": lambda c: (admin(c), io(c, subnqn=SUBNQN + "2")),
+    "fab/connect/io-enabled": late_io_queue,
+    "fab/connect/qid": granted,
+    "fab/connect/qid-in-use": queue_twice,
+    "fab/connect/sqsize-max": lambda c: (admin(c), io(c, sqsize=128)),
+    "fab/connect/cntlid-reserved": lambda c: admin(c, cntlid=0xfff3),
+    "fab/auth/required": unauthenticated,
+    "fab/command/psdt": flagged(0xc0),
+    "fab/command/fuse": flagged(0x41),
+    "fab/property/crto": crto,
+    "fab/property/crms": lambda c: admin(c, enabled=False).enable(cap=CAP_FAIR & ~(1 << 59)),
+    "fab/property/cap-discovery": lambda c: Queue(c, subnqn=DISCOVERY).get(CAP, CAP_FAIR | 1 << 36),
+    "fab/property/reserved": lambda c: admin(c).get(CSTS, 1 << 20 | 1),
+    "fab/property/vs": lambda c: admin(c).identify(ver=0x10400),
+    "fab/property/cc": cc_readback,
+    "fab/ready/ready": never_ready,
+    "fab/shutdown/complete": never_down,
+    "fab/reset/clears": reset_in_vain,
+    "fab/keep-alive/round-up": kato_rounded,
+    "fab/keep-alive/minimum": kato_minimum,
+    "fab/keep-alive/expiry": outlived,
+    "fab/keep-alive/command": lambda c: admin(c).run(0x18, status=2),
+    "fab/nsid/invalid": lambda c: (admin(c), io(c).run(0x00, status=0x0b, nsid=0)),
+    "fab/sgl/long": lambda c: admin(c).run(0x06, status=0x0f, cdw=[1], length=8192),
+    "fab/connect/no-error-log": failed_connect_logged,
+    "base/event/limit": too_many_events,
+    "base/event/masked": event_twice,
+    "base/log/rae": kept_event,
+    "base/log/offset-type": admin_log(2, ot=1, status=2),
+    "base/log/offset": admin_log(2, offset=1024, status=2),
+    "base/log/discovery-logs": admin_log(0x70, status=0x109),
+    "base/abort/unknown-cid": abort_nothing,
+    "base/feature/host-identifier": lambda c: admin(c).run(
         0x09, cdw=[0x81, 1], h2c=b"another host id."),
-    "fab/3.1.3.3/log-offsets": log_in_pieces,
-    "fab/3.1.3.3/genctr-step": log_of_the_same_genctr,
-    "fab/3.1.3.3/one-entry": lambda c: discovery(c).log(
+    "fab/discovery/log-offsets": log_in_pieces,
+    "fab/discovery/genctr-step": log_of_the_same_genctr,
+    "fab/discovery/one-entry": lambda c: discovery(c).log(
         0x70, disc_log(1, disc_entry(SUBNQN), disc_entry(SUBNQN))),
-    "fab/3.1.3.3/prohibited-features": lambda c: discovery(c).run(0x0a, status=2, cdw=[7]),
-    "fab/3.1.3.3/persistent": lambda c: discovery(c, kato=5000).run(0x18, status=1),
+    "fab/discovery/prohibited-features": lambda c: discovery(c).run(0x0a, status=2, cdw=[7]),
+    "fab/discovery/persistent": lambda c: discovery(c, kato=5000).run(0x18, status=1),
 }
 
 
@@ -314,14 +314,14 @@ def term_ignored(c):
 
 
 TCP = {
-    "tcp/3.3.2.2/r2t-order": served_in_another_order,
-    "tcp/3.3.1/in-capsule-admin": lambda c: admin(c).run(
+    "tcp/h2cdata/r2t-order": served_in_another_order,
+    "tcp/capsule/in-capsule-admin": lambda c: admin(c).run(
         0x09, status=0x11, cdw=[0x16], h2c=bytes(512)),
-    "tcp/3.3/command-data-buffer": lambda c: admin(c).run(
+    "tcp/capsule/command-data-buffer": lambda c: admin(c).run(
         0x09, status=0x11, cdw=[0x16], length=512),
-    "tcp/3.5/termreq-copy-length": short_copy,
-    "tcp/3.5/no-termreq-for-termreq": term_answered,
-    "tcp/3.5/close-on-termreq": term_ignored,
+    "tcp/termreq/copy-length": short_copy,
+    "tcp/termreq/no-answer": term_answered,
+    "tcp/termreq/close": term_ignored,
 }
 
 
@@ -461,45 +461,45 @@ REQUEST = struct.pack("<HHHHH", 0, 0, 32, 31, 0).ljust(32, b"\0")
 
 
 RDMA = {
-    "rdma/3.1/request-length": iwarp(REQUEST[:20]),
-    "rdma/3.1/request-qid": lambda c: Roce(c, qid=900, rejected=3),
-    "rdma/3.1/request-hsqsize": lambda c: Roce(c, hsqsize=9000, rejected=4),
-    "rdma/3.1/accept-length": iwarp(REQUEST, struct.pack("<HH", 0, 32)),
-    "rdma/3.3/write-range": read_and(lambda q, cid: q.write(0x9000, 0x55, bytes(513))),
-    "rdma/3.3/write-direction": write_and(lambda q, cid: q.write(0xa000, 0x66, bytes(512))),
-    "rdma/3.3/write-before-response": read_and(
+    "rdma/request/length": iwarp(REQUEST[:20]),
+    "rdma/request/qid": lambda c: Roce(c, qid=900, rejected=3),
+    "rdma/request/hsqsize": lambda c: Roce(c, hsqsize=9000, rejected=4),
+    "rdma/accept/length": iwarp(REQUEST, struct.pack("<HH", 0, 32)),
+    "rdma/transfer/write-range": read_and(lambda q, cid: q.write(0x9000, 0x55, bytes(513))),
+    "rdma/transfer/write-direction": write_and(lambda q, cid: q.write(0xa000, 0x66, bytes(512))),
+    "rdma/transfer/write-before-response": read_and(
         lambda q, cid: (q.answer(cid), q.write(0x9000, 0x55, bytes(512)))),
-    "rdma/3.3/whole-transfer": read_and(
+    "rdma/transfer/whole-transfer": read_and(
         lambda q, cid: (q.write(0x9000, 0x55, bytes(256)), q.answer(cid))),
-    "rdma/3.3/read-range": write_and(lambda q, cid: q.read(0xa000, 0x66, bytes(516))),
-    "rdma/3.3/read-direction": read_and(lambda q, cid: q.read(0x9000, 0x55, bytes(512))),
-    "rdma/3.3/whole-fetch": write_and(lambda q, cid: q.answer(cid)),
-    "rdma/3.3/read-limit": three_reads,
-    "rdma/3.3/invalidate-unasked": read_and(
+    "rdma/transfer/read-range": write_and(lambda q, cid: q.read(0xa000, 0x66, bytes(516))),
+    "rdma/transfer/read-direction": read_and(lambda q, cid: q.read(0x9000, 0x55, bytes(512))),
+    "rdma/transfer/whole-fetch": write_and(lambda q, cid: q.answer(cid)),
+    "rdma/transfer/read-limit": three_reads,
+    "rdma/key/invalidate-unasked": read_and(
         lambda q, cid: delivered(q, cid, lambda q, cid: q.answer(cid, key=0x55))),
-    "rdma/3.3/invalidate-key": read_and(
+    "rdma/key/invalidate-key": read_and(
         lambda q, cid: delivered(q, cid, lambda q, cid: q.answer(cid, key=0x56)), invalidate=True),
-    "rdma/3.3/invalidate-early": read_and(
+    "rdma/key/invalidate-early": read_and(
         lambda q, cid: (q.answer(cid, key=0x55), q.write(0x9000, 0x55, bytes(512))),
         invalidate=True),
-    "rdma/3.3/key-valid": refuses("host", 0x62),
-    "rdma/3.3/host-receives": refuses("host", 0x21),
-    "rdma/3.3/controller-receives": refuses("controller", 0x21),
-    "rdma/3.3/invalidated-key-check": host_goes_on,
-    "rdma/3.5/error-ends-queue": goes_on_after_an_error,
-    "rdma/3.5/association-ends": io_queue_stays,
-    "rdma/3.5/quiet-after-disconnect": late_write,
+    "rdma/key/valid": refuses("host", 0x62),
+    "rdma/flow/host-receives": refuses("host", 0x21),
+    "rdma/flow/controller-receives": refuses("controller", 0x21),
+    "rdma/key/invalidated-check": host_goes_on,
+    "rdma/teardown/error-ends-queue": goes_on_after_an_error,
+    "rdma/teardown/association-ends": io_queue_stays,
+    "rdma/teardown/quiet-after-disconnect": late_write,
 }
 CRAFTED = {**FABRICS, **TCP, **RDMA}
 # What goes with it: the same bytes break two rules, or what follows is of the same mind.
 BESIDES = collections.defaultdict(set, {
-    "tcp/3.5/termreq-copy-length": {"tcp/3.1/icreq-once"},  # what the TermReq is about
-    "rdma/3.1/request-length": {"rdma/3.1/request-ird"},  # this MPA tells of no READs
-    "rdma/3.1/accept-length": {"rdma/3.1/request-ird"},
-    "rdma/3.3/write-before-response": {"rdma/3.3/whole-transfer"},
-    "rdma/3.3/invalidate-early": {"rdma/3.3/whole-transfer"},
-    "rdma/3.3/invalidated-key-check": {"rdma/3.3/invalidate-unasked"},
-    "rdma/3.5/error-ends-queue": {"rdma/3.3/key-valid"},
+    "tcp/termreq/copy-length": {"tcp/setup/icreq-once"},  # what the TermReq is about
+    "rdma/request/length": {"rdma/request/ird"},  # this MPA tells of no READs
+    "rdma/accept/length": {"rdma/request/ird"},
+    "rdma/transfer/write-before-response": {"rdma/transfer/whole-transfer"},
+    "rdma/key/invalidate-early": {"rdma/transfer/whole-transfer"},
+    "rdma/key/invalidated-check": {"rdma/key/invalidate-unasked"},
+    "rdma/teardown/error-ends-queue": {"rdma/key/valid"},
 })
 
 

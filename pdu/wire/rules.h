@@ -63,7 +63,7 @@ struct outcome {
 enum { RULE_OUTCOMES = 4 };
 
 struct rule {
-        const char *id;   /* "tcp/3.3.2.2/ttag": stable for ever */
+        const char *id;   /* "tcp/h2cdata/ttag": stable forever */
         enum party bound; /* who has to keep it */
         enum level level;
         const char *source; /* document, revision and section */

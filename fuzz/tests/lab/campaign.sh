@@ -9,7 +9,7 @@
 # campaign.sh [--own] tcp|rxe|siw again OUTDIR FILE [OPTION...] - plays the finding again, TIMES times.
 #
 # What 6.12's nvmet-rdma does not survive, or not whole: request.hrqsize>255 (memory), request.hrqsize<2
-# and request.len<32 (queues that are never released), rdma/3.3/in-capsule-offset (panic).
+# and request.len<32 (queues that are never released), rdma/in-capsule/offset (panic).
 #
 # OPTIONs are those of fuzz remote. OUTDIR/finds has findings and corpus, OUTDIR/log what fuzz remote
 # said, OUTDIR/dmesg the kernel's log.

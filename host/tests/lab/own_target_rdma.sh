@@ -59,13 +59,13 @@ breaks() {
 }
 step rules
 closed="controller closed the connection"
-breaks rdma/3.1/request-recfmt 3 "rejected the connection: invalid RECFMT"
-breaks rdma/3.1/request-hsqsize 3 "rejected the connection: invalid HSQSIZE"
-breaks rdma/3.3/command-length 3 "$closed"
-breaks rdma/3.3/command-size 3 "$closed"
-breaks rdma/3.3/command-cid 3 "$closed"
-breaks rdma/3.3/sgl-type 1 "SGL Descriptor Type Invalid"
-breaks rdma/3.3/key-valid 3 "$closed"
+breaks rdma/request/recfmt 3 "rejected the connection: invalid RECFMT"
+breaks rdma/request/hsqsize 3 "rejected the connection: invalid HSQSIZE"
+breaks rdma/capsule/length 3 "$closed"
+breaks rdma/capsule/size 3 "$closed"
+breaks rdma/capsule/cid 3 "$closed"
+breaks rdma/sgl/type 1 "SGL Descriptor Type Invalid"
+breaks rdma/key/valid 3 "$closed"
 
 kill $target
 wait $target

@@ -72,14 +72,14 @@ flagged() { # flagged RULE FILE
         out=$("$NVMFSPEC" pcap check "$2") || code=$?
         [ $code = 1 ] && grep -q " must $1: " <<<"$out" || { echo "$out"; return 1; }
 }
-target_up --violate rdma/3.3/whole-fetch --pcap "$work/spoilt.pcap"
+target_up --violate rdma/transfer/whole-fetch --pcap "$work/spoilt.pcap"
 verify --timeout 2000 >"$work/out" 2>&1 || true
 target_down
-flagged rdma/3.3/whole-fetch "$work/spoilt.pcap"
+flagged rdma/transfer/whole-fetch "$work/spoilt.pcap"
 target_up
-verify --violate rdma/3.3/sgl-subtype --pcap "$work/spoilt.pcap" >"$work/out" 2>&1 || true
+verify --violate rdma/sgl/subtype --pcap "$work/spoilt.pcap" >"$work/out" 2>&1 || true
 target_down
-flagged rdma/3.3/sgl-subtype "$work/spoilt.pcap"
+flagged rdma/sgl/subtype "$work/spoilt.pcap"
 rdma_down "$1"
 wire_down
 dmesg_clean

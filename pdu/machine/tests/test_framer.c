@@ -433,18 +433,18 @@ static void a_lying_common_header_is_not_waited_for(void **state)
                 uint8_t ch[8];
                 const char *fault;
         } lies[] = {
-                { { 0x08, 0, 24, 0, 24, 0, 0, 0 }, "fault tcp/3.6.2/type-h2c 1 0\n" },
-                { { 0x0a, 0, 24, 0, 24, 0, 0, 0 }, "fault tcp/3.6.2/type-h2c 1 0\n" },
-                { { 0xff, 0, 255, 0, 24, 0, 0, 0 }, "fault tcp/3.6.2/type-h2c 1 0\n" },
-                { { 0x08, 0, 0, 0, 24, 0, 0, 0 }, "fault tcp/3.6.2/type-h2c 1 0\n" },
-                { { 0x05, 0, 24, 0, 24, 0, 0, 0 }, "fault tcp/3.3/direction-h2c 1 0\n" },
-                { { 0x04, 0, 255, 0, 72, 0, 0, 0 }, "fault tcp/3.6.2/hlen-h2c 1 2\n" },
-                { { 0x04, 0, 72, 71, 84, 0, 0, 0 }, "fault tcp/3.3/pdo-h2c 1 3\n" },
-                { { 0x04, 0, 72, 0, 71, 0, 0, 0 }, "fault tcp/3.6.2/plen-h2c 1 4\n" },
-                { { 0x04, 1, 72, 0, 72, 0, 0, 0 }, "fault tcp/3.3.1.1/digest-flags-h2c 1 1\n" },
-                { { 0x00, 0, 128, 0, 255, 255, 255, 255 }, "fault tcp/3.6.2/plen-h2c 1 4\n" },
-                { { 0x02, 0, 24, 0, 23, 0, 0, 0 }, "fault tcp/3.5/termreq-length-h2c 0 0\n" },
-                { { 0x02, 0, 24, 0, 153, 0, 0, 0 }, "fault tcp/3.5/termreq-length-h2c 0 0\n" },
+                { { 0x08, 0, 24, 0, 24, 0, 0, 0 }, "fault tcp/header/type-h2c 1 0\n" },
+                { { 0x0a, 0, 24, 0, 24, 0, 0, 0 }, "fault tcp/header/type-h2c 1 0\n" },
+                { { 0xff, 0, 255, 0, 24, 0, 0, 0 }, "fault tcp/header/type-h2c 1 0\n" },
+                { { 0x08, 0, 0, 0, 24, 0, 0, 0 }, "fault tcp/header/type-h2c 1 0\n" },
+                { { 0x05, 0, 24, 0, 24, 0, 0, 0 }, "fault tcp/header/direction-h2c 1 0\n" },
+                { { 0x04, 0, 255, 0, 72, 0, 0, 0 }, "fault tcp/header/hlen-h2c 1 2\n" },
+                { { 0x04, 0, 72, 71, 84, 0, 0, 0 }, "fault tcp/alignment/pdo-h2c 1 3\n" },
+                { { 0x04, 0, 72, 0, 71, 0, 0, 0 }, "fault tcp/header/plen-h2c 1 4\n" },
+                { { 0x04, 1, 72, 0, 72, 0, 0, 0 }, "fault tcp/digest/flags-h2c 1 1\n" },
+                { { 0x00, 0, 128, 0, 255, 255, 255, 255 }, "fault tcp/header/plen-h2c 1 4\n" },
+                { { 0x02, 0, 24, 0, 23, 0, 0, 0 }, "fault tcp/termreq/length-h2c 0 0\n" },
+                { { 0x02, 0, 24, 0, 153, 0, 0, 0 }, "fault tcp/termreq/length-h2c 0 0\n" },
         };
 
         (void)state;
@@ -465,7 +465,7 @@ static void plen_is_bounded(void **state)
         add_cmd(1, 8192);
         assert_null(strstr(fault_of(PARTY_HOST, NULL), "fault"));
         add_cmd(2, 8196);
-        assert_string_equal(fault_of(PARTY_HOST, NULL), "fault tcp/3.6.2/plen-h2c 1 4\n");
+        assert_string_equal(fault_of(PARTY_HOST, NULL), "fault tcp/header/plen-h2c 1 4\n");
 }
 
 static void a_bad_header_digest_is_its_fei(void **state)
@@ -478,7 +478,7 @@ static void a_bad_header_digest_is_its_fei(void **state)
         add_cmd(1, 512);
         add_cmd(2, 512);
         s.bytes[s.last + 72] ^= 0x80;
-        snprintf(want, sizeof(want), "fault tcp/3.3.1.1/hdgst-h2c 3 %u\n",
+        snprintf(want, sizeof(want), "fault tcp/digest/hdgst-h2c 3 %u\n",
                  (uint32_t)le_get(s.bytes + s.last + 72, 4));
         assert_string_equal(fault_of(PARTY_HOST, NULL), want);
         rule_add(&waived, TCP_HDGST_H2C);
@@ -510,10 +510,10 @@ static void header_fields_are_judged(void **state)
         start(false, false, 0);
         add_ic(PDU_ICREQ);
         stream_last(&s)->icreq.hpda = 32;
-        assert_string_equal(fault_of(PARTY_HOST, NULL), "fault tcp/3.6.2.2/hpda 1 10\n");
+        assert_string_equal(fault_of(PARTY_HOST, NULL), "fault tcp/icreq/hpda 1 10\n");
         start(false, false, 0);
         add_data(PDU_H2C_DATA, 2, 512);
-        assert_string_equal(fault_of(PARTY_HOST, NULL), "fault tcp/3.6.2.9/datao-dword 1 12\n");
+        assert_string_equal(fault_of(PARTY_HOST, NULL), "fault tcp/h2cdata/datao-dword 1 12\n");
 }
 
 /* A command that counts bytes may move any number of them: the tracker knows. */

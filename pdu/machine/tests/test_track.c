@@ -138,17 +138,17 @@ static void set_up(void **state)
         (void)state;
         CHECK_ALL({ say_hello, "", no_limits, 0 }, { digest_refused, "", no_limits, 0 },
                   { terms_only, "", no_limits, 0 },
-                  { no_icreq, "fault tcp/3.1/icreq-first 2 0\n", no_limits, 0 },
+                  { no_icreq, "fault tcp/setup/icreq-first 2 0\n", no_limits, 0 },
                   { no_icreq, "", no_limits, TCP_ICREQ_FIRST },
-                  { two_icreqs, "fault tcp/3.1/icreq-once 2 0\n", no_limits, 0 },
-                  { icreq_when_live, "fault tcp/3.1/icreq-once 2 0\n", no_limits, 0 },
+                  { two_icreqs, "fault tcp/setup/icreq-once 2 0\n", no_limits, 0 },
+                  { icreq_when_live, "fault tcp/setup/icreq-once 2 0\n", no_limits, 0 },
                   { icreq_when_live, "", no_limits, TCP_ICREQ_ONCE },
-                  { impatient, "finding tcp/3.1/wait-for-icresp\n", no_limits, 0 },
-                  { icresp_to_nothing, "fault tcp/3.1/icresp-first 2 0\n", no_limits, 0 },
-                  { response_before_icresp, "fault tcp/3.1/icresp-first 2 0\n", no_limits, 0 },
-                  { two_icresps, "fault tcp/3.1/icresp-once 2 0\n", no_limits, 0 },
+                  { impatient, "finding tcp/setup/wait-for-icresp\n", no_limits, 0 },
+                  { icresp_to_nothing, "fault tcp/setup/icresp-first 2 0\n", no_limits, 0 },
+                  { response_before_icresp, "fault tcp/setup/icresp-first 2 0\n", no_limits, 0 },
+                  { two_icresps, "fault tcp/setup/icresp-once 2 0\n", no_limits, 0 },
                   { two_icresps, "", no_limits, TCP_ICRESP_ONCE },
-                  { digest_unasked, "fault tcp/3.1/digest-unasked 1 11\n", no_limits, 0 },
+                  { digest_unasked, "fault tcp/setup/digest-unasked 1 11\n", no_limits, 0 },
                   { digest_unasked, "", no_limits, TCP_ICRESP_DGST });
 }
 
@@ -340,22 +340,23 @@ static void io_not_told(struct session *s)
 static void capsules(void **state)
 {
         (void)state;
-        CHECK_ALL({ any_cid, "", no_limits, 0 },
-                  { same_cid, "fault tcp/3.3.1/command-cid 1 10\n", no_limits, 0 },
-                  { same_cid, "fault tcp/3.3.1/response-cid 1 8\n", no_limits, TCP_CMD_CID },
-                  { unknown_cid, "fault tcp/3.3.1/response-cid 1 8\n", no_limits, 0 },
-                  { unknown_cid, "", no_limits, TCP_RESP_CID },
-                  { data_behind_a_buffer, "fault tcp/3.3.1/in-capsule-length 1 4\n", no_limits, 0 },
-                  { data_at_an_offset, "fault tcp/3.3.1/in-capsule-length 1 4\n", no_limits, 0 },
-                  { no_data, "fault tcp/3.3.1/in-capsule-length 1 4\n", no_limits, 0 },
-                  { no_data, "", no_limits, TCP_ICD_LEN },
-                  { read_into_the_capsule, "finding tcp/3.3.1/sgl-type\n", no_limits, 0 },
-                  { address_sgl, "finding tcp/3.3.1/sgl-type\n", no_limits, 0 },
-                  { features_without_sgl, "", no_limits, 0 }, { admin_8192, "", no_limits, 0 },
-                  { admin_8196, "fault tcp/3.3.1/in-capsule-limit 1 4\n", no_limits, 0 },
-                  { io_8192, "", no_limits, 0 },
-                  { io_8196, "fault tcp/3.3.1/in-capsule-limit 1 4\n", no_limits, 0 },
-                  { io_not_told, "", no_limits, 0 });
+        CHECK_ALL(
+            { any_cid, "", no_limits, 0 },
+            { same_cid, "fault tcp/capsule/command-cid 1 10\n", no_limits, 0 },
+            { same_cid, "fault tcp/capsule/response-cid 1 8\n", no_limits, TCP_CMD_CID },
+            { unknown_cid, "fault tcp/capsule/response-cid 1 8\n", no_limits, 0 },
+            { unknown_cid, "", no_limits, TCP_RESP_CID },
+            { data_behind_a_buffer, "fault tcp/capsule/in-capsule-length 1 4\n", no_limits, 0 },
+            { data_at_an_offset, "fault tcp/capsule/in-capsule-length 1 4\n", no_limits, 0 },
+            { no_data, "fault tcp/capsule/in-capsule-length 1 4\n", no_limits, 0 },
+            { no_data, "", no_limits, TCP_ICD_LEN },
+            { read_into_the_capsule, "finding tcp/capsule/sgl-type\n", no_limits, 0 },
+            { address_sgl, "finding tcp/capsule/sgl-type\n", no_limits, 0 },
+            { features_without_sgl, "", no_limits, 0 }, { admin_8192, "", no_limits, 0 },
+            { admin_8196, "fault tcp/capsule/in-capsule-limit 1 4\n", no_limits, 0 },
+            { io_8192, "", no_limits, 0 },
+            { io_8196, "fault tcp/capsule/in-capsule-limit 1 4\n", no_limits, 0 },
+            { io_not_told, "", no_limits, 0 });
 }
 
 /* --- the submission queue --------------------------------------------------------------------- */
@@ -525,8 +526,8 @@ static void deep_queue(struct session *s)
 
 static void submission_queue(void **state)
 {
-        const char *sqhd = "finding fab/6.3/sqhd\n", *overrun = "fault fab/3.3.2/overrun 0 0\n";
-        const char *unasked = "finding fab/6.3/sqhd-ffff-unasked\n";
+        const char *sqhd = "finding fab/queue/sqhd\n", *overrun = "fault fab/queue/overrun 0 0\n";
+        const char *unasked = "finding fab/queue/sqhd-ffffh-unasked\n";
         const struct track_limits shallow = { .depth_max = 4 };
 
         (void)state;
@@ -556,7 +557,7 @@ static void depth_is_bounded(void **state)
         assert_string_equal(events.text, "");
         e.limits.depth_max = 100;
         play(&s, &e, &events);
-        assert_string_equal(events.text, "fault fab/3.3.2/overrun 0 0\n");
+        assert_string_equal(events.text, "fault fab/queue/overrun 0 0\n");
 }
 
 /* Commands are known by the same pointer from beginning to end, also across Connect. */
@@ -771,28 +772,28 @@ static void c2h_data(void **state)
 {
         (void)state;
         CHECK_ALL({ interleaved_reads, "", no_limits, 0 }, { short_read_fails, "", no_limits, 0 },
-                  { data_of_nobody, "fault tcp/3.3.2.1/cccid 1 8\n", no_limits, 0 },
+                  { data_of_nobody, "fault tcp/c2hdata/cccid 1 8\n", no_limits, 0 },
                   { data_of_nobody, "", no_limits, TCP_C2H_CID },
-                  { data_for_a_write, "fault tcp/3.3.2.1/not-a-read 2 0\n", no_limits, 0 },
-                  { gap, "fault tcp/3.3.2.1/datao 2 0\n", no_limits, 0 },
+                  { data_for_a_write, "fault tcp/c2hdata/not-a-read 2 0\n", no_limits, 0 },
+                  { gap, "fault tcp/c2hdata/datao 2 0\n", no_limits, 0 },
                   { gap, "", no_limits, TCP_C2H_CONTIG },
-                  { too_much_data, "fault tcp/3.3.2.1/range 4 0\n", no_limits, 0 },
-                  { data_after_last, "fault tcp/3.3.2.1/after-last 2 0\n", no_limits, 0 },
+                  { too_much_data, "fault tcp/c2hdata/range 4 0\n", no_limits, 0 },
+                  { data_after_last, "fault tcp/c2hdata/after-last 2 0\n", no_limits, 0 },
                   { data_after_last, "", no_limits, TCP_C2H_AFTER_LAST },
-                  { no_last, "finding tcp/3.3.2.1/last\n", no_limits, 0 },
-                  { odd_length, "fault tcp/3.6.2.10/datal-dword 1 16\n", no_limits, 0 },
+                  { no_last, "finding tcp/c2hdata/last\n", no_limits, 0 },
+                  { odd_length, "fault tcp/c2hdata/datal-dword 1 16\n", no_limits, 0 },
                   { odd_length_of_bytes, "", no_limits, 0 });
         CHECK_ALL(
             { success, "", no_limits, 0 },
-            { success_and_response, "fault tcp/3.3.2.1/success-or-response 1 8\n", no_limits, 0 },
-            { success_and_data, "fault tcp/3.3.2.1/after-last 2 0\n", no_limits, 0 },
+            { success_and_response, "fault tcp/c2hdata/success-or-response 1 8\n", no_limits, 0 },
+            { success_and_data, "fault tcp/c2hdata/after-last 2 0\n", no_limits, 0 },
             { success_with_flow_control, "", no_limits, 0 },
-            { success_without_ability, "finding tcp/3.3.2.1/success-needs-no-sqhd\n", no_limits,
+            { success_without_ability, "finding tcp/c2hdata/success-needs-no-sqhd\n", no_limits,
               0 },
             { whole_identify, "", no_limits, 0 },
-            { short_identify, "finding tcp/3.3.2.1/whole-transfer\n", no_limits, 0 },
-            { no_identify, "finding tcp/3.3.2.1/whole-transfer\n", no_limits, 0 },
-            { short_log, "finding tcp/3.3.2.1/whole-transfer\n", no_limits, 0 },
+            { short_identify, "finding tcp/c2hdata/whole-transfer\n", no_limits, 0 },
+            { no_identify, "finding tcp/c2hdata/whole-transfer\n", no_limits, 0 },
+            { short_log, "finding tcp/c2hdata/whole-transfer\n", no_limits, 0 },
             { log_beyond_count, "", no_limits, 0 });
         check(&(struct expectation) { big_log, "", no_limits, 0 });
 }
@@ -1063,41 +1064,41 @@ static void h2c_data(void **state)
 
         (void)state;
         CHECK_ALL({ interleaved_writes, "", no_limits, 0 },
-                  { r2t_of_nobody, "fault tcp/3.3.2.2/r2t-cccid 1 8\n", no_limits, 0 },
+                  { r2t_of_nobody, "fault tcp/r2t/cccid 1 8\n", no_limits, 0 },
                   { r2t_of_nobody, "", no_limits, TCP_R2T_CID },
-                  { r2t_for_a_read, "fault tcp/3.3.2.2/r2t-cccid 1 8\n", no_limits, 0 },
-                  { r2t_for_a_capsule, "fault tcp/3.3.2.2/r2t-cccid 1 8\n", no_limits, 0 },
-                  { r2t_gap, "fault tcp/3.3.2.2/r2t-offset 2 0\n", no_limits, 0 },
-                  { r2t_past_buffer, "fault tcp/3.3.2.2/r2t-range 4 0\n", no_limits, 0 },
+                  { r2t_for_a_read, "fault tcp/r2t/cccid 1 8\n", no_limits, 0 },
+                  { r2t_for_a_capsule, "fault tcp/r2t/cccid 1 8\n", no_limits, 0 },
+                  { r2t_gap, "fault tcp/r2t/offset 2 0\n", no_limits, 0 },
+                  { r2t_past_buffer, "fault tcp/r2t/range 4 0\n", no_limits, 0 },
                   { two_r2ts, "", no_limits, 0 },
-                  { three_r2ts, "fault tcp/3.3.2.2/r2t-limit 5 0\n", no_limits, 0 },
+                  { three_r2ts, "fault tcp/r2t/limit 5 0\n", no_limits, 0 },
                   { three_r2ts, "", no_limits, TCP_R2T_LIMIT }, { three_r2ts, "", passive, 0 },
-                  { four_r2ts, "fault tcp/3.3.2.2/r2t-limit 5 0\n", passive, 0 },
-                  { same_ttag, "fault tcp/3.3.2.2/r2t-ttag-unique 1 10\n", no_limits, 0 },
+                  { four_r2ts, "fault tcp/r2t/limit 5 0\n", passive, 0 },
+                  { same_ttag, "fault tcp/r2t/ttag-unique 1 10\n", no_limits, 0 },
                   { same_ttag, "", no_limits, TCP_R2T_TTAG },
-                  { odd_r2t, "fault tcp/3.6.2.8/r2tl-dword 1 16\n", no_limits, 0 },
+                  { odd_r2t, "fault tcp/r2t/r2tl-dword 1 16\n", no_limits, 0 },
                   { odd_bytes_to_the_controller, "", no_limits, 0 },
-                  { two_writes_asked, "fault tcp/3.3.2.2/r2t-limit 5 0\n", one, 0 },
+                  { two_writes_asked, "fault tcp/r2t/limit 5 0\n", one, 0 },
                   { two_writes_asked, "", one, TCP_R2T_LIMIT }, { orphans_make_room, "", one, 0 });
         CHECK_ALL(
-            { unsolicited, "fault tcp/3.3.2.2/unsolicited 2 0\n", no_limits, 0 },
-            { wrong_ttag, "fault tcp/3.3.2.2/ttag 1 10\n", no_limits, 0 },
+            { unsolicited, "fault tcp/h2cdata/unsolicited 2 0\n", no_limits, 0 },
+            { wrong_ttag, "fault tcp/h2cdata/ttag 1 10\n", no_limits, 0 },
             { wrong_ttag, "", no_limits, TCP_H2C_TTAG },
-            { wrong_cccid, "fault tcp/3.3.2.2/cccid 1 8\n", no_limits, 0 },
+            { wrong_cccid, "fault tcp/h2cdata/cccid 1 8\n", no_limits, 0 },
             { wrong_cccid, "", no_limits, TCP_H2C_CID },
-            { h2c_gap, "fault tcp/3.3.2.2/datao 2 0\n", no_limits, 0 },
-            { h2c_too_long, "fault tcp/3.3.2.2/maxh2cdata 5 0\n", no_limits, 0 },
-            { h2c_too_long_and_past, "fault tcp/3.3.2.2/maxh2cdata-and-range 5 0\n", no_limits, 0 },
-            { h2c_past_r2t, "fault tcp/3.3.2.2/range 4 0\n", no_limits, 0 },
+            { h2c_gap, "fault tcp/h2cdata/datao 2 0\n", no_limits, 0 },
+            { h2c_too_long, "fault tcp/h2cdata/maxh2cdata 5 0\n", no_limits, 0 },
+            { h2c_too_long_and_past, "fault tcp/h2cdata/maxh2cdata-and-range 5 0\n", no_limits, 0 },
+            { h2c_past_r2t, "fault tcp/h2cdata/range 4 0\n", no_limits, 0 },
             { h2c_past_r2t, "", no_limits, TCP_H2C_RANGE }, { served_in_order, "", no_limits, 0 },
-            { served_out_of_order, "fault tcp/3.3.2.2/r2t-order 2 0\n", no_limits, 0 },
+            { served_out_of_order, "fault tcp/h2cdata/r2t-order 2 0\n", no_limits, 0 },
             { served_out_of_order, "", no_limits, TCP_H2C_ORDER },
-            { last_early, "fault tcp/3.3.2.2/last-early 2 0\n", no_limits, 0 },
+            { last_early, "fault tcp/h2cdata/last-early 2 0\n", no_limits, 0 },
             { last_early, "", no_limits, TCP_H2C_LAST_EARLY },
-            { last_missing, "fault tcp/3.3.2.2/last-missing 1 1\n", no_limits, 0 },
+            { last_missing, "fault tcp/h2cdata/last-missing 1 1\n", no_limits, 0 },
             { last_missing, "", no_limits, TCP_H2C_LAST_MISSING },
-            { odd_h2c, "fault tcp/3.6.2.9/datal-dword 1 16\n", no_limits, 0 },
-            { h2c_after_last, "fault tcp/3.3.2.2/unsolicited 2 0\n", no_limits, 0 },
+            { odd_h2c, "fault tcp/h2cdata/datal-dword 1 16\n", no_limits, 0 },
+            { h2c_after_last, "fault tcp/h2cdata/unsolicited 2 0\n", no_limits, 0 },
             { answered_too_soon, "", no_limits, 0 }, { host_drops_an_r2t, "", no_limits, 0 });
 }
 
@@ -1252,17 +1253,17 @@ static void fabrics(void **state)
 {
         (void)state;
         CHECK_ALL(
-            { not_connected, "finding fab/3.3.2.3/connect-first\n", no_limits, 0 },
-            { connect_twice, "finding fab/6.3/connect-once\n", no_limits, 0 },
-            { io_while_disabled, "finding fab/3.3.2.3/enabled\n", no_limits, 0 },
-            { io_after_shutdown, "finding fab/3.6.2/after-shutdown\n", no_limits, 0 },
-            { property_on_io_queue, "finding fab/6.5/admin-only\n", no_limits, 0 },
-            { disconnect_admin, "finding fab/6.4/admin-queue\n", no_limits, 0 },
-            { response_after_disconnect, "finding fab/6.4/last-response\n", no_limits, 0 },
-            { result_of_nothing, "finding fab/3.3.3/dw0-zero\n", no_limits, 0 },
+            { not_connected, "finding fab/connect/first\n", no_limits, 0 },
+            { connect_twice, "finding fab/connect/once\n", no_limits, 0 },
+            { io_while_disabled, "finding fab/ready/enabled\n", no_limits, 0 },
+            { io_after_shutdown, "finding fab/shutdown/after\n", no_limits, 0 },
+            { property_on_io_queue, "finding fab/property/admin-only\n", no_limits, 0 },
+            { disconnect_admin, "finding fab/disconnect/admin-queue\n", no_limits, 0 },
+            { response_after_disconnect, "finding fab/disconnect/last-response\n", no_limits, 0 },
+            { result_of_nothing, "finding fab/queue/dw0-zero\n", no_limits, 0 },
             { refused_with_ipo, "", no_limits, 0 },
-            { refused_with_field, "finding fab/2.2/connect-not-invalid-field\n", no_limits, 0 },
-            { refused_with_junk, "finding fab/6.3/response-reserved\n", no_limits, 0 });
+            { refused_with_field, "finding fab/connect/not-invalid-field\n", no_limits, 0 },
+            { refused_with_junk, "finding fab/connect/response-reserved\n", no_limits, 0 });
 }
 
 static void say_aer(struct session *s, uint16_t cid)
@@ -1338,11 +1339,12 @@ static void no_copy(struct session *s)
 static void termination(void **state)
 {
         (void)state;
-        CHECK_ALL({ talk_after_term,
-                    "finding tcp/3.5/quiet-after-fault\nfinding tcp/3.5/quiet-after-fault\n",
-                    no_limits, 0 },
-                  { host_talks_after_term, "", no_limits, 0 },
-                  { no_copy, "finding tcp/3.5/termreq-copy\n", no_limits, 0 });
+        CHECK_ALL(
+            { talk_after_term,
+              "finding tcp/termreq/quiet-after-fault\nfinding tcp/termreq/quiet-after-fault\n",
+              no_limits, 0 },
+            { host_talks_after_term, "", no_limits, 0 },
+            { no_copy, "finding tcp/termreq/copy-c2h\n", no_limits, 0 });
 }
 
 /* --- findings --------------------------------------------------------------------------------- */
