@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "conformance/conform.h"
-#include "fuzz/command.h"
-#include "host/command.h"
-#include "pcap/command.h"
+#include "fuzz/campaign/command.h"
+#include "host/cmd/command.h"
+#include "pcap/tools/command.h"
 #include "target/command.h"
 
 static const struct command {

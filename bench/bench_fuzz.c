@@ -10,9 +10,9 @@
 #include <time.h>
 
 #include "fuzz/fuzz.h"
-#include "fuzz/inproc_target.h"
-#include "fuzz/seq_mutate.h"
-#include "fuzz/session.h"
+#include "fuzz/inproc/inproc_target.h"
+#include "fuzz/inproc/session.h"
+#include "fuzz/sequence/seq_mutate.h"
 
 enum { SESSIONS = 200, PDUS_MIN = 8, PDUS_MAX = 32, MUTATIONS = 6 };
 static const double rounds_s = 1;

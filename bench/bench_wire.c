@@ -13,8 +13,8 @@
 #include <isa-l/crc.h>
 #endif
 
-#include "pdu/wire/crc32c.h"
-#include "pdu/wire/tcp.h"
+#include "pdu/core/crc32c.h"
+#include "pdu/nvme/wire/tcp.h"
 
 enum { ROUNDS = 41, CALLS = 200000, MIB = 1 << 20, SUMS = 200, CAPSULES = 64 };
 

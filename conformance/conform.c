@@ -7,19 +7,19 @@
 #include <string.h>
 #include <time.h>
 
-#include "baseline.h"
+#include "conformance/engine/baseline.h"
+#include "conformance/engine/power.h"
+#include "conformance/engine/report.h"
+#include "conformance/engine/runner.h"
+#include "conformance/engine/show.h"
+#include "conformance/host/host_cases.h"
 #include "embedded.h"
-#include "host_cases.h"
 #include "options.h"
-#include "pdu/io/capture_writer.h"
+#include "pdu/io/capture/capture_writer.h"
 #include "pdu/io/output.h"
 #include "pdu/io/shell.h"
-#include "pdu/io/verbs_rdma.h"
-#include "pdu/io/verbs_record.h"
-#include "power.h"
-#include "report.h"
-#include "runner.h"
-#include "show.h"
+#include "pdu/io/verbs/verbs_rdma.h"
+#include "pdu/io/verbs/verbs_record.h"
 
 enum { EXIT_USAGE = 2, EXIT_BROKEN = 3 };
 

@@ -2,7 +2,7 @@
 #include "embedded.h"
 
 #include "pdu/io/auth_openssl.h"
-#include "pdu/io/verbs_memory.h"
+#include "pdu/io/verbs/verbs_memory.h"
 #include "target/config.h"
 
 /* A second subsystem, which none of our hosts may use. */

@@ -9,7 +9,7 @@
 
 #include "pdu/io/auth_openssl.h"
 #include "pdu/io/option.h"
-#include "pdu/machine/spoil.h"
+#include "pdu/nvme/machine/spoil.h"
 
 enum { EXIT_USAGE = 2, JOBS = 16 };
 

@@ -3,8 +3,8 @@
 #ifndef NVMF_CONFORMANCE_OPTIONS_H
 #define NVMF_CONFORMANCE_OPTIONS_H
 
-#include "select.h"
-#include "suite.h"
+#include "conformance/engine/select.h"
+#include "conformance/engine/suite.h"
 #include "target/target.h"
 
 enum { OPTION_LIST = 64 };

@@ -13,8 +13,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "pdu/wire/crc32c.h"
-#include "pdu/wire/text.h"
+#include "pdu/core/crc32c.h"
+#include "pdu/nvme/wire/text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 

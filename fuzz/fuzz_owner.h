@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pdu/machine/request.h"
-#include "pdu/wire/fabrics.h"
+#include "pdu/nvme/machine/request.h"
+#include "pdu/nvme/wire/fabrics.h"
 
 enum { FUZZ_LKEY = 7 }; /* of every buffer */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stream.h"
 
-#include "pdu/wire/crc32c.h"
+#include "pdu/core/crc32c.h"
 
 enum { LEAVES_LAYOUT = 1, LEAVES_HDGST = 2, LEAVES_DDGST = 4, LEAVES_TYPE = 8 };
 

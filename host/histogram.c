@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "host/histogram.h"
+#include "histogram.h"
 
 #include <math.h>
 

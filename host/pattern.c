@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "host/pattern.h"
+#include "pattern.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "host/random.h"
-#include "pdu/wire/le.h"
+#include "pdu/core/le.h"
+#include "random.h"
 
 static const char magic[8] = "NVMFSPEC";
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "host/perf.h"
+#include "perf.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/build.h"
-#include "host/random.h"
+#include "host/nvme/build.h"
+#include "random.h"
 
 enum {
         IDLE_SPINS = 256, /* polls of all queues without a byte before the clock is read */

@@ -6,8 +6,8 @@
 #ifndef NVMF_HOST_PERF_H
 #define NVMF_HOST_PERF_H
 
-#include "host/ctrl.h"
-#include "host/histogram.h"
+#include "histogram.h"
+#include "host/nvme/ctrl.h"
 
 enum { PERF_CPUS = 64 };
 

@@ -3,7 +3,7 @@
 #ifndef NVMF_HOST_TIME_H
 #define NVMF_HOST_TIME_H
 
-#include "host/queue.h"
+#include "host/nvme/queue.h"
 
 static inline uint64_t deadline_in(unsigned ms)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "host/verify.h"
+#include "verify.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "host/build.h"
-#include "host/random.h"
+#include "host/nvme/build.h"
+#include "random.h"
 
 enum {
         SKIP_ONE_IN = 8, /* pieces that a step leaves as they are */

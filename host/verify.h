@@ -9,8 +9,8 @@
 #ifndef NVMF_HOST_VERIFY_H
 #define NVMF_HOST_VERIFY_H
 
-#include "host/ctrl.h"
-#include "host/pattern.h"
+#include "host/nvme/ctrl.h"
+#include "pattern.h"
 
 enum { VERIFY_BLOCKS_MAX = 1 << 26, VERIFY_QUEUES_MAX = 255 };
 

@@ -10,13 +10,13 @@
 #include <string.h>
 
 #include "config.h"
-#include "ns.h"
+#include "pdu/core/plant.h"
 #include "pdu/io/auth_openssl.h"
-#include "pdu/io/capture_writer.h"
+#include "pdu/io/capture/capture_writer.h"
 #include "pdu/io/net.h"
 #include "pdu/io/option.h"
-#include "pdu/wire/plant.h"
 #include "target.h"
+#include "target/ns/ns.h"
 
 enum { EXIT_USAGE = 2, EXIT_BROKEN = 3, LISTENS_MAX = 16 };
 

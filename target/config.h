@@ -10,8 +10,8 @@
 #ifndef NVMF_TARGET_CONFIG_H
 #define NVMF_TARGET_CONFIG_H
 
-#include "pdu/wire/auth.h"
-#include "pdu/wire/fabrics.h"
+#include "pdu/nvme/wire/auth.h"
+#include "pdu/nvme/wire/fabrics.h"
 
 struct config_ns {
         uint32_t nsid;

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "conn.h"
 #include "pdu/io/net.h"
-#include "pdu/io/verbs_rdma.h"
-#include "pdu/io/verbs_record.h"
-#include "rdma_conn.h"
+#include "pdu/io/verbs/verbs_rdma.h"
+#include "pdu/io/verbs/verbs_record.h"
+#include "target/nvme/conn.h"
+#include "target/nvme/rdma_conn.h"
 
 enum { ACCEPTS = 64 /* of one listener in a turn */ };
 

@@ -14,7 +14,7 @@
 #define NVMF_TARGET_PLAN_H
 
 #include "config.h"
-#include "subsystem.h"
+#include "target/nvme/subsystem.h"
 
 struct plan_ns {
         struct subsystem *subsystem; /* where it changes */

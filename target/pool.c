@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "pdu/wire/asan.h"
+#include "pdu/core/asan.h"
 
 struct pool_buffer { /* what a free buffer begins with */
         struct pool_buffer *next;

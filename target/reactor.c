@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "conn.h"
-#include "rdma_conn.h"
+#include "target/nvme/conn.h"
+#include "target/nvme/rdma_conn.h"
 
 enum {
         TICK_MS = 100,  /* timers of controllers */

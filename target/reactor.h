@@ -8,10 +8,10 @@
 
 #include <pthread.h>
 
-#include "ctrl.h"
 #include "pdu/io/loop.h"
-#include "pdu/machine/tcp_controller.h"
+#include "pdu/nvme/tcp/tcp_controller.h"
 #include "pool.h"
+#include "target/nvme/ctrl.h"
 
 struct capture_writer;
 struct conn;

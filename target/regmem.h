@@ -7,7 +7,7 @@
 #ifndef NVMF_TARGET_REGMEM_H
 #define NVMF_TARGET_REGMEM_H
 
-#include "pdu/machine/verbs.h"
+#include "pdu/verbs/verbs.h"
 
 enum {
         REGMEM_MIN_SHIFT = 12,

@@ -6,7 +6,7 @@
 #ifndef NVMF_TARGET_TARGET_H
 #define NVMF_TARGET_TARGET_H
 
-#include "pdu/wire/rules.h"
+#include "pdu/nvme/wire/rules.h"
 
 struct capture_writer;
 struct config;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "conformance/baseline.h" /* before cmocka makes macros of fail and skip */
+#include "conformance/engine/baseline.h" /* before cmocka makes macros of fail and skip */
 
 #include <setjmp.h>
 #include <stdarg.h>

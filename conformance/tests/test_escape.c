@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <stdlib.h>
 
-#include "conformance/escape.h"
+#include "conformance/engine/escape.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

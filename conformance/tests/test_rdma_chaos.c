@@ -15,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/ctrl.h" /* before cmocka, whose fail() is a macro */
-#include "pdu/io/verbs_memory.h"
+#include "host/nvme/ctrl.h" /* before cmocka, whose fail() is a macro */
+#include "pdu/io/verbs/verbs_memory.h"
 #include "target/target.h"
 
 #include <cmocka.h>

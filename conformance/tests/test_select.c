@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ids, selection, and what every case of the registry has to be. */
-#include "conformance/select.h" /* before cmocka makes macros of fail and skip */
+#include "conformance/engine/select.h" /* before cmocka makes macros of fail and skip */
 
 #include <setjmp.h>
 #include <stdarg.h>

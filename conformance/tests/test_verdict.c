@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How a case ends, without any target: its body says it. */
-#include "conformance/suite.h" /* before cmocka makes macros of fail and skip */
+#include "conformance/engine/suite.h" /* before cmocka makes macros of fail and skip */
 
 #include <setjmp.h>
 #include <stdarg.h>

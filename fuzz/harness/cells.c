@@ -12,8 +12,8 @@
 #include <stdlib.h>
 
 #include "fuzz/fuzz.h"
-#include "pdu/machine/link.h"
-#include "pdu/machine/rdma_life.h"
+#include "pdu/nvme/tcp/link.h"
+#include "pdu/verbs/rdma_life.h"
 
 /* UNCONNECTED and IDLE have nothing outstanding. */
 enum state { CONNECTING, UNCONNECTED, IDLE, BUSY, ASKED, STATES };

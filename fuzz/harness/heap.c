@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 
 #include "fuzz/fuzz.h"
-#include "pdu/wire/asan.h"
+#include "pdu/core/asan.h"
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);

@@ -18,10 +18,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "fuzz/inproc_target.h"
-#include "fuzz/minimise.h"
-#include "pdu/io/capture_writer.h"
-#include "pdu/wire/plant.h"
+#include "fuzz/campaign/minimise.h"
+#include "fuzz/inproc/inproc_target.h"
+#include "pdu/core/plant.h"
+#include "pdu/io/capture/capture_writer.h"
 
 enum { OK, FAILED, USAGE, PATIENCE = 10 /* s */ };
 

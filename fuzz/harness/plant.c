@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Where bugs are planted, the environment variable NVMF_PLANT says which of them is there. */
-#include "pdu/wire/plant.h"
+#include "pdu/core/plant.h"
 
 #include <stdio.h>
 #include <stdlib.h>

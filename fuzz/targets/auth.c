@@ -8,7 +8,7 @@
  * that fails (1); for each message how many bytes of it change (1), where (2) and to what (1), how
  * much is cut off (2). All of it is read as a message, and as the text of a key, too.
  */
-#include "pdu/machine/auth.h"
+#include "pdu/nvme/machine/auth.h"
 #include "fuzz/fuzz.h"
 
 enum { BIT_MUTUAL = 1, BIT_STRANGER = 2, BIT_NO_KEY = 4, BIT_POLICY = 8, BITS_POLICY = 0xc0 };

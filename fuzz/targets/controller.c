@@ -5,7 +5,7 @@
  *
  * Input: configuration (8 bytes), then steps: what (1), its numbers.
  */
-#include "pdu/machine/controller.h"
+#include "pdu/nvme/machine/controller.h"
 #include "fuzz/fuzz.h"
 
 enum { CFG_DISCOVERY = 1, CFG_PERSISTENT = 2, CFG_WAIVED = 4, CFG_VIOLATES = 8, CFG_FREE = 16 };
@@ -210,7 +210,7 @@ static void step(struct rig *rig)
         }
 }
 
-/* What a controller breaks by itself: pdu/machine/spoil.c has the list. */
+/* What a controller breaks by itself: pdu/nvme/machine/spoil.c has the list. */
 static enum rule_id broken(uint16_t n)
 {
         static const enum rule_id rules[] = {

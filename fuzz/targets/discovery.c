@@ -4,9 +4,9 @@
  *
  * Input: the log.
  */
-#include "pdu/wire/discovery.h"
+#include "pdu/nvme/wire/discovery.h"
 #include "fuzz/fuzz.h"
-#include "pdu/wire/logs.h"
+#include "pdu/nvme/wire/logs.h"
 
 static void check_entry(const struct disc_entry *e)
 {

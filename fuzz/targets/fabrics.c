@@ -4,9 +4,9 @@
  *
  * Input: bits (1 byte), a property's offset (4) and value (8), a command (64), Connect data.
  */
-#include "pdu/wire/fabrics.h"
+#include "pdu/nvme/wire/fabrics.h"
 #include "fuzz/fuzz.h"
-#include "pdu/machine/judge.h"
+#include "pdu/nvme/machine/judge.h"
 
 /* What is valid strictly is valid; what is valid ends within its field and is not too long. */
 static void check_nqn(const char *nqn, size_t size)

@@ -5,7 +5,7 @@
  * Input: sender, digests and whether all rules are waived (1 byte), alignment (1), the seed of the
  * cuts (2), the stream. The mutator lays out the PDUs of the stream, and sums their digests.
  */
-#include "pdu/machine/framer.h"
+#include "pdu/nvme/tcp/framer.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/stream.h"
 

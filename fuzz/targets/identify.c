@@ -4,7 +4,7 @@
  *
  * Input: CNS (1 byte), the data.
  */
-#include "pdu/wire/identify.h"
+#include "pdu/nvme/wire/identify.h"
 #include "fuzz/fuzz.h"
 
 static void check_descriptors(const uint8_t *list, size_t len)

@@ -7,7 +7,7 @@
  * Input: bits (2 bytes), the rules that are broken (a count, 2 bytes each), the allocation that
  * fails (1); then steps: what (1), a PDU.
  */
-#include "pdu/machine/link.h"
+#include "pdu/nvme/tcp/link.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/stream.h"
 

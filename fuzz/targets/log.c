@@ -5,8 +5,8 @@
  * Input: LID (1 byte), the data.
  */
 #include "fuzz/fuzz.h"
-#include "pdu/wire/identify.h"
-#include "pdu/wire/logs.h"
+#include "pdu/nvme/wire/identify.h"
+#include "pdu/nvme/wire/logs.h"
 
 enum { LOG_MOST = 5000 };
 

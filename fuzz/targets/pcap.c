@@ -7,11 +7,11 @@
  * works on packets, and mends what they say of themselves.
  */
 #include "fuzz/fuzz.h"
-#include "fuzz/pcap_mutate.h"
-#include "fuzz/seq_capture.h"
+#include "fuzz/inproc/pcap_mutate.h"
+#include "fuzz/sequence/seq_capture.h"
 #include "fuzz/stream.h"
-#include "pcap/line.h"
-#include "pcap/session.h"
+#include "pcap/tools/line.h"
+#include "pcap/trace/session.h"
 
 struct seen {
         uint64_t records, frame;

@@ -6,7 +6,7 @@
  * the capsule.
  */
 #include "fuzz/fuzz.h"
-#include "pdu/wire/rdma.h"
+#include "pdu/nvme/wire/rdma.h"
 
 static void check_within(const struct rdma_data *d, uint32_t len)
 {

@@ -2,10 +2,10 @@
 /*
  * The host's NVMe/RDMA machine, and what a controller may say to it and a device do.
  *
- * Input: a sequence of a controller over RDMA as text (fuzz/sequence.h).
+ * Input: a sequence of a controller over RDMA as text (fuzz/sequence/sequence.h).
  */
-#include "fuzz/seq_mutate.h"
-#include "fuzz/session.h"
+#include "fuzz/inproc/session.h"
+#include "fuzz/sequence/seq_mutate.h"
 #include "fuzz/stream.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)

@@ -6,7 +6,7 @@
  *
  * Input: bits (1 byte); then events, a byte each.
  */
-#include "pdu/machine/rdma_life.h"
+#include "pdu/verbs/rdma_life.h"
 #include "fuzz/fuzz.h"
 
 enum { BIT_QP = 1, BUSY = LIFE_EVENTS, FLUSHED };

@@ -3,13 +3,13 @@
  * Host and controller over NVMe/RDMA, joined by verbs in memory that the input plays fate for: the
  * shape of the connections, the order in which everything happens, what fails and when, rules that
  * either end breaks on purpose or does not check; with a listener to all of it. What has to hold
- * whatever happens stands in pdu/machine/tests/schedule.h.
+ * whatever happens stands in pdu/nvme/machine/tests/schedule.h.
  *
  * Input: bits (1 byte), the rules that are broken (as many as the bits say, 3 bytes each), then a
  * byte for each choice; what is chosen behind its end is a matter of its first bytes.
  */
 #include "fuzz/fuzz.h"
-#include "pdu/machine/rdma_track.h"
+#include "pdu/nvme/rdma/rdma_track.h"
 
 #define assert_true(x)               must(x)
 #define assert_false(x)              must(!(x))
@@ -18,7 +18,7 @@
 #define assert_int_equal(a, b)       must((uint64_t)(a) == (uint64_t)(b))
 #define assert_memory_equal(a, b, n) must(memcmp(a, b, n) == 0)
 
-#include "pdu/machine/tests/schedule.h"
+#include "pdu/nvme/machine/tests/schedule.h"
 
 enum { BITS_RULES = 3, BIT_LAWLESS = 4, BIT_WAIVED = 8, LISTENERS = 2 * ENDS };
 

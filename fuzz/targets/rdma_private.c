@@ -6,7 +6,7 @@
  * request, the answer.
  */
 #include "fuzz/fuzz.h"
-#include "pdu/wire/rdma.h"
+#include "pdu/nvme/wire/rdma.h"
 
 static struct fault check_request(const void *data, size_t len, const struct rdma_limits *limits,
                                   uint8_t in, uint8_t out)

@@ -4,7 +4,7 @@
  *
  * Input: bits (1 byte), the allocation that fails (1); then steps: what (1), its numbers, bytes.
  */
-#include "pdu/machine/rdma_track.h"
+#include "pdu/nvme/rdma/rdma_track.h"
 #include "fuzz/fuzz.h"
 
 enum { BIT_PASSIVE = 1, BIT_WAIVED = 2, BIT_MID_STREAM = 4 };

@@ -7,10 +7,10 @@
  * Input: a rule (2 bytes), an outcome (2 + 4 + 4), where to cut (2), bytes.
  */
 #include "fuzz/fuzz.h"
-#include "pdu/machine/spoil.h"
-#include "pdu/wire/auth.h"
-#include "pdu/wire/nvme.h"
-#include "pdu/wire/tcp.h"
+#include "pdu/nvme/machine/spoil.h"
+#include "pdu/nvme/wire/auth.h"
+#include "pdu/nvme/wire/nvme.h"
+#include "pdu/nvme/wire/tcp.h"
 
 static void check_rule(enum rule_id id, uint16_t code, uint32_t fei, uint32_t digest)
 {

@@ -5,8 +5,8 @@
  * Input: a sequence as text.
  */
 #include "fuzz/fuzz.h"
-#include "fuzz/seq_bind.h"
-#include "fuzz/seq_mutate.h"
+#include "fuzz/sequence/seq_bind.h"
+#include "fuzz/sequence/seq_mutate.h"
 
 static void check_print(const struct sequence *s)
 {

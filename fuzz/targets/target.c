@@ -2,12 +2,12 @@
 /*
  * The reference target's engine, and what a host may say to it on several connections.
  *
- * Input: a sequence as text (fuzz/sequence.h), of a host. Each session finds the target as the first
+ * Input: a sequence as text (fuzz/sequence/sequence.h), of a host. Each session finds the target as the first
  * one did, and leaves it so; some are played twice, and the same has to come of it.
  */
 #include "fuzz/fuzz.h"
-#include "fuzz/inproc_target.h"
-#include "fuzz/seq_mutate.h"
+#include "fuzz/inproc/inproc_target.h"
+#include "fuzz/sequence/seq_mutate.h"
 #include "fuzz/stream.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)

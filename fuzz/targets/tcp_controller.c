@@ -2,10 +2,10 @@
 /*
  * The controller's NVMe/TCP machine, and what a host may say to it.
  *
- * Input: a sequence of a host as text (fuzz/sequence.h).
+ * Input: a sequence of a host as text (fuzz/sequence/sequence.h).
  */
-#include "fuzz/seq_mutate.h"
-#include "fuzz/session.h"
+#include "fuzz/inproc/session.h"
+#include "fuzz/sequence/seq_mutate.h"
 #include "fuzz/stream.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)

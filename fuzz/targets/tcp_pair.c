@@ -11,8 +11,8 @@
  */
 #include "fuzz/fuzz.h"
 #include "fuzz/fuzz_owner.h"
-#include "pdu/machine/tcp_controller.h"
-#include "pdu/machine/tcp_host.h"
+#include "pdu/nvme/tcp/tcp_controller.h"
+#include "pdu/nvme/tcp/tcp_host.h"
 
 enum {
         BIT_HDGST = 1 << 0,

@@ -6,7 +6,7 @@
  * PDUs: bits (1), type (1), the header behind the common one, that is laid out unless a bit says that
  * it is there, too.
  */
-#include "pdu/machine/track.h"
+#include "pdu/nvme/tcp/track.h"
 #include "fuzz/fuzz.h"
 
 enum { BIT_FINDINGS = 1, BIT_PASSIVE = 2, BIT_ASSUME = 4, BIT_IN_CAPSULE = 8 };

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fuzz/campaign.h" /* before cmocka, whose fail() is a macro */
-#include "pdu/io/verbs_memory.h"
+#include "fuzz/campaign/campaign.h" /* before cmocka, whose fail() is a macro */
+#include "pdu/io/verbs/verbs_memory.h"
 #include "target/target.h"
 
 #include <cmocka.h>

@@ -10,7 +10,7 @@
 
 #include "fuzz/harness/afl_mutator.c"
 #include "fuzz/harness/mutate.c"
-#include "fuzz/seq_mutate.h"
+#include "fuzz/sequence/seq_mutate.h"
 
 enum { RUNS = 1000, MOST = 3000 };
 

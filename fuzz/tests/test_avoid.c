@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "fuzz/avoid.h"
+#include "fuzz/remote/avoid.h"
 
 #include <cmocka.h>
 

@@ -110,7 +110,7 @@ def test_coverage_tells_what_is_missing(tmp_path):
     lines = [{"line_number": 1, "count": 0, "branches": []},
              {"line_number": 2, "count": 1, "branches": [{"count": 1}, {"count": 0}]}]
     (tmp_path / "cov.json").write_text(
-        '{"files": [{"file": "pdu/wire/le.h", "lines": %s}]}' % str(lines).replace("'", '"'))
+        '{"files": [{"file": "pdu/core/le.h", "lines": %s}]}' % str(lines).replace("'", '"'))
     (tmp_path / "cells").write_text("m s a legal 3\nm s b legal 0\nm s a illegal 1\nm s b legal 0\n")
     done = run("fuzz/coverage.py", tmp_path / "cov.json", tmp_path / "cells", "--all")
     assert done.returncode == 1

@@ -3,10 +3,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fuzz/seq_bind.h"
-#include "fuzz/seq_capture.h"
-#include "fuzz/seq_mutate.h"
-#include "pdu/io/verbs_record.h"
+#include "fuzz/sequence/seq_bind.h"
+#include "fuzz/sequence/seq_capture.h"
+#include "fuzz/sequence/seq_mutate.h"
+#include "pdu/io/verbs/verbs_record.h"
 #include "rdma_target.h"
 
 enum { SAID = 2 * SEQ_STEPS, MUTANTS = 150, PCAP_HEADER = 24 /* bytes */ };

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "fuzz/inproc_target.h"
-#include "pdu/wire/tcp.h"
+#include "fuzz/inproc/inproc_target.h"
+#include "pdu/nvme/wire/tcp.h"
 
 static unsigned said[SEQ_QUEUES], heard[SEQ_QUEUES], ends[SEQ_QUEUES][2];
 

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "fuzz/minimise.h"
-#include "fuzz/seq_mutate.h"
+#include "fuzz/campaign/minimise.h"
+#include "fuzz/sequence/seq_mutate.h"
 
 static struct sequence seq;
 static char text[SEQ_TEXT], err[200];

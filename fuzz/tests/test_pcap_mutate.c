@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "fuzz/pcap_mutate.h"
+#include "fuzz/inproc/pcap_mutate.h"
 #include "fuzz/stream.h"
-#include "pdu/wire/le.h"
+#include "pdu/core/le.h"
 
 enum { ROOM = 1 << 20, ETHERNET = 1, FILE_HEAD = 24, RECORD_HEAD = 16 };
 

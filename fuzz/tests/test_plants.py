@@ -14,11 +14,11 @@ pytestmark = pytest.mark.fast
 
 
 def names():
-    return re.findall(r'^PLANT\(\w+, "([^"]+)"', (ROOT / "pdu/wire/plants.def").read_text(), re.M)
+    return re.findall(r'^PLANT\(\w+, "([^"]+)"', (ROOT / "pdu/core/plants.def").read_text(), re.M)
 
 
 def test_each_has_its_place_in_the_code():
-    symbols = re.findall(r"^PLANT\((\w+),", (ROOT / "pdu/wire/plants.def").read_text(), re.M)
+    symbols = re.findall(r"^PLANT\((\w+),", (ROOT / "pdu/core/plants.def").read_text(), re.M)
     code = "".join(p.read_text() for room in ("pdu", "target") for p in (ROOT / room).glob("**/*.[ch]"))
     assert len(symbols) >= 24 and len(set(symbols)) == len(set(names())) == len(symbols)
     assert [s for s in symbols if f"PLANTED({s})" not in code] == []

@@ -4,8 +4,8 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "pcap/trace.h"
-#include "pdu/wire/rdma.h"
+#include "pcap/trace/trace.h"
+#include "pdu/nvme/wire/rdma.h"
 #include "rdma_target.h"
 
 static struct loop loop;

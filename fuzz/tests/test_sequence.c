@@ -10,11 +10,11 @@
 #include <cmocka.h>
 
 #include "fuzz/fuzz.h"
-#include "fuzz/seq_bind.h"
-#include "fuzz/seq_mutate.h"
-#include "fuzz/session.h"
-#include "pdu/wire/crc32c.h"
-#include "pdu/wire/fabrics.h"
+#include "fuzz/inproc/session.h"
+#include "fuzz/sequence/seq_bind.h"
+#include "fuzz/sequence/seq_mutate.h"
+#include "pdu/core/crc32c.h"
+#include "pdu/nvme/wire/fabrics.h"
 
 static struct sequence seq;
 static char text[SEQ_TEXT], err[200];

@@ -24,11 +24,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "host/ctrl.h"
+#include "host/nvme/ctrl.h"
 #include "pdu/io/net.h"
-#include "pdu/machine/tcp_controller.h"
-#include "pdu/wire/discovery.h"
-#include "pdu/wire/identify.h"
+#include "pdu/nvme/tcp/tcp_controller.h"
+#include "pdu/nvme/wire/discovery.h"
+#include "pdu/nvme/wire/identify.h"
 
 #define FAKE_NQN "nqn.2026-01.io.nvmfspec:fake"
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "host/args.h"
+#include "host/cmd/args.h"
 
 #define ALL UINT32_MAX
 

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "host/build.h"
-#include "host/call.h"
-#include "host/discovery.h"
-#include "pdu/wire/discovery.h"
+#include "host/cmd/call.h"
+#include "host/nvme/build.h"
+#include "host/nvme/discovery.h"
+#include "pdu/nvme/wire/discovery.h"
 
 static struct fake fake;
 static struct host_ctrl ctrl;

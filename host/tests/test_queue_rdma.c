@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/build.h" /* before cmocka, whose fail() is a macro */
-#include "host/queue.h"
+#include "host/nvme/build.h" /* before cmocka, whose fail() is a macro */
+#include "host/nvme/queue.h"
 #include "host/random.h"
-#include "pdu/machine/memory_verbs.h"
-#include "pdu/wire/rdma.h"
+#include "pdu/nvme/wire/rdma.h"
+#include "pdu/verbs/memory_verbs.h"
 
 #include <cmocka.h>
 

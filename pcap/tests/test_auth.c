@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pcap/replay_plan.h"
+#include "pcap/replay/replay_plan.h"
 #include "pdu/io/auth_openssl.h"
-#include "pdu/wire/fabrics.h"
+#include "pdu/nvme/wire/fabrics.h"
 
 #define CAPTURE SOURCE_DIR "/pcap/tests/captures/nvme-tcp-auth-6.12.pcap"
 #define HOSTNQN "nqn.2026-01.lab:host"

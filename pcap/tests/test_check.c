@@ -11,9 +11,9 @@
 #include <cmocka.h>
 #include <fcntl.h>
 
-#include "pcap/command.h"
-#include "pcap/tests/capfile.h"
-#include "pcap/trace.h"
+#include "capfile.h"
+#include "pcap/tools/command.h"
+#include "pcap/trace/trace.h"
 
 static char path[] = "/tmp/test_check.XXXXXX", out[1 << 20];
 

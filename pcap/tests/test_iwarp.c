@@ -10,11 +10,11 @@
 
 #include <cmocka.h>
 
-#include "pcap/tests/capfile.h"
-#include "pcap/trace.h"
-#include "pdu/io/capture_writer.h"
-#include "pdu/wire/crc32c.h"
-#include "pdu/wire/text.h"
+#include "capfile.h"
+#include "pcap/trace/trace.h"
+#include "pdu/core/crc32c.h"
+#include "pdu/io/capture/capture_writer.h"
+#include "pdu/nvme/wire/text.h"
 
 static char path[] = "/tmp/test_iwarp.XXXXXX", err[256];
 

@@ -13,12 +13,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/build.h" /* before cmocka, whose fail() is a macro */
-#include "host/ctrl.h"
-#include "pcap/session.h"
-#include "pdu/io/verbs_memory.h"
-#include "pdu/io/verbs_record.h"
-#include "pdu/machine/spoil_rdma.h"
+#include "host/nvme/build.h" /* before cmocka, whose fail() is a macro */
+#include "host/nvme/ctrl.h"
+#include "pcap/trace/session.h"
+#include "pdu/io/verbs/verbs_memory.h"
+#include "pdu/io/verbs/verbs_record.h"
+#include "pdu/nvme/rdma/spoil_rdma.h"
 #include "target/target.h"
 
 #include <cmocka.h>

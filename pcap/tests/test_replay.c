@@ -7,9 +7,9 @@
 #include <cmocka.h>
 
 #include "capfile.h"
-#include "pcap/replay.h"
-#include "pdu/io/verbs_memory.h"
-#include "pdu/wire/fabrics.h"
+#include "pcap/replay/replay.h"
+#include "pdu/io/verbs/verbs_memory.h"
+#include "pdu/nvme/wire/fabrics.h"
 #include "target/target.h"
 
 enum { COMMANDS_MAX = 512 };

@@ -10,10 +10,10 @@
 #include <semaphore.h>
 
 #include "capfile.h"
-#include "host/ctrl.h"
-#include "pcap/replay.h"
-#include "pcap/replay_serve.h"
-#include "pdu/io/verbs_memory.h"
+#include "host/nvme/ctrl.h"
+#include "pcap/replay/replay.h"
+#include "pcap/replay/replay_serve.h"
+#include "pdu/io/verbs/verbs_memory.h"
 
 struct bench {
         struct verbs_provider *verbs;

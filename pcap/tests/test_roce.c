@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "pcap/tests/capfile.h"
-#include "pcap/trace.h"
+#include "capfile.h"
+#include "pcap/trace/trace.h"
 
 enum { RXE = 2, BTH = 14 + 20 + 8 };
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "pdu/wire/tests/check.h"
+#include "pdu/core/tests/check.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "pcap/replay_index.h"
-#include "pcap/replay_plan.h"
+#include "pcap/replay/replay_index.h"
+#include "pcap/replay/replay_plan.h"
 
 enum { PIECES = 3000, PIECE = 30000 };
 

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "pcap/tests/capfile.h"
-#include "pcap/trace.h"
+#include "capfile.h"
+#include "pcap/trace/trace.h"
 
 static char path[] = "/tmp/test_trace.XXXXXX", err[256];
 

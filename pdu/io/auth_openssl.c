@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "pdu/io/auth_openssl.h"
+#include "auth_openssl.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What authentication computes (pdu/machine/auth.h), by OpenSSL; and keys as options give them. */
+/* What authentication computes (pdu/nvme/machine/auth.h), by OpenSSL; and keys as options give them. */
 #ifndef NVMF_IO_AUTH_OPENSSL_H
 #define NVMF_IO_AUTH_OPENSSL_H
 
-#include "pdu/machine/auth.h"
+#include "pdu/nvme/machine/auth.h"
 
 /* NULL: built without OpenSSL. */
 const struct auth_crypto *auth_openssl(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "pdu/io/json.h"
+#include "json.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "pdu/io/option.h"
+#include "option.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "pdu/wire/rules.h"
+#include "pdu/nvme/wire/rules.h"
 
 enum option_kind {
         OPTION_FLAG,    /* bool */

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "target/ctrl.h"
+#include "target/nvme/ctrl.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define SUB1     "nqn.2026-01.io.nvmfspec:one"

@@ -14,8 +14,8 @@
 
 #include "pdu/io/loop.h"
 #include "pdu/io/net.h"
-#include "pdu/machine/tcp_host.h"
-#include "pdu/wire/fabrics.h"
+#include "pdu/nvme/tcp/tcp_host.h"
+#include "pdu/nvme/wire/fabrics.h"
 #include "target/target.h"
 
 enum { PEER_RX = 64 << 10, PEER_NEVER = 0xffff, PEER_PATIENCE = 10000 /* ms */ };

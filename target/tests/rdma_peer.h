@@ -11,9 +11,9 @@
 
 #include "pdu/io/loop.h"
 #include "pdu/io/net.h"
-#include "pdu/io/verbs_memory.h"
-#include "pdu/machine/rdma_host.h"
-#include "pdu/wire/fabrics.h"
+#include "pdu/io/verbs/verbs_memory.h"
+#include "pdu/nvme/rdma/rdma_host.h"
+#include "pdu/nvme/wire/fabrics.h"
 #include "target/target.h"
 
 enum {

@@ -2,7 +2,7 @@
 /* Admin commands: Identify, log pages, features, Abort, Asynchronous Event Requests. */
 #include "ctrl_fixture.h"
 
-#include "pdu/wire/identify.h"
+#include "pdu/nvme/wire/identify.h"
 
 static struct bed bed;
 static struct fake admin;

@@ -2,7 +2,7 @@
 /* The discovery controller and its log. */
 #include "ctrl_fixture.h"
 
-#include "pdu/wire/discovery.h"
+#include "pdu/nvme/wire/discovery.h"
 
 static struct bed bed;
 static struct fake disc;

@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #include "pdu/io/loop.h"
-#include "pdu/wire/nvme.h"
-#include "target/extents.h"
-#include "target/ns_backend.h"
+#include "pdu/nvme/wire/nvme.h"
+#include "target/ns/extents.h"
+#include "target/ns/ns_backend.h"
 
 enum { BS = 512 };
 #define NQN "nqn.2026-01.io.nvmfspec:test"

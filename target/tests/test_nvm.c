@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "target/nvm.h"
+#include "target/nvme/nvm.h"
 
 enum { BS = 512, NONE = 0xffff };
 

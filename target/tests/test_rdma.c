@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "pdu/wire/discovery.h"
+#include "pdu/nvme/wire/discovery.h"
 #include "peer.h"
 #include "rdma_peer.h"
 #include "target/config.h"

@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "target/subsystem.h"
+#include "target/nvme/subsystem.h"
 
 #define NQN_A  "nqn.2026-01.io.nvmfspec:a"
 #define NQN_B  "nqn.2026-01.io.nvmfspec:b"

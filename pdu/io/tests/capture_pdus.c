@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pdu/io/capture_writer.h"
+#include "pdu/io/capture/capture_writer.h"
 #include "pdu/io/json.h"
-#include "pdu/machine/framer.h"
-#include "pdu/machine/track.h"
-#include "pdu/wire/identify.h"
-#include "pdu/wire/logs.h"
+#include "pdu/nvme/tcp/framer.h"
+#include "pdu/nvme/tcp/track.h"
+#include "pdu/nvme/wire/identify.h"
+#include "pdu/nvme/wire/logs.h"
 
 /* One direction: the PDU in hand, with what the tracker said at its header. */
 struct stream {

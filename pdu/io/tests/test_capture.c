@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "pdu/wire/tests/check.h"
+#include "pdu/core/tests/check.h"
 
 #include <arpa/inet.h>
 #include <pcap/pcap.h>
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "pdu/io/capture_writer.h"
-#include "pdu/wire/text.h"
+#include "pdu/io/capture/capture_writer.h"
+#include "pdu/nvme/wire/text.h"
 
 /* --- a capture to write, and what is read of it ----------------------------------------------- */
 

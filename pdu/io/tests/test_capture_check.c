@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "pdu/io/capture.h"
-#include "pdu/machine/framer.h"
-#include "pdu/machine/track.h"
+#include "pdu/io/capture/capture.h"
+#include "pdu/nvme/tcp/framer.h"
+#include "pdu/nvme/tcp/track.h"
 
 struct tally {
         unsigned pdus[PDU_TYPES], connections, digests;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whatever a plain file holds, its frames are those that libpcap finds in it. */
-#include "pdu/wire/tests/check.h"
+#include "pdu/core/tests/check.h"
 
 #include <pcap/pcap.h>
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "pdu/io/capture_file.h"
+#include "pdu/io/capture/capture_file.h"
 
 enum { FRAMES = 40, ROUNDS = 400, FILE_MAX = 4 << 20 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* RDMA connections as they are written: packets, PSNs and CRCs of RoCEv2, FPDUs of iWARP. What the
  * reader of captures makes of them is tested with it. */
-#include "pdu/wire/tests/check.h"
+#include "pdu/core/tests/check.h"
 
 #include <arpa/inet.h>
 #include <pcap/pcap.h>
@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "pdu/io/capture_rdma.h"
-#include "pdu/io/packet.h"
-#include "pdu/wire/crc32c.h"
-#include "pdu/wire/le.h"
+#include "pdu/core/crc32c.h"
+#include "pdu/core/le.h"
+#include "pdu/io/capture/capture_rdma.h"
+#include "pdu/io/capture/packet.h"
 
 enum { FRAMES = 64, FRAME = 5000, MTU = 4096, BTH = 12, ICRC = 4 };
 

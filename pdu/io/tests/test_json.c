@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "pdu/io/json.h"
-#include "pdu/wire/identify.h"
+#include "pdu/nvme/wire/identify.h"
 
 static struct json_object *at(struct json_object *o, const char *name)
 {

@@ -11,7 +11,7 @@
 #include <pthread.h>
 
 #include "pdu/io/loop.h"
-#include "pdu/io/verbs_memory.h"
+#include "pdu/io/verbs/verbs_memory.h"
 
 enum { ROUNDS = 2000, DEPTH = 8, BYTES = 4096 };
 

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pdu/io/verbs_rdma.h"
-#include "pdu/machine/verbs.h"
+#include "pdu/io/verbs/verbs_rdma.h"
+#include "pdu/verbs/verbs.h"
 
 static char error[256];
 static struct verbs_provider *provider;

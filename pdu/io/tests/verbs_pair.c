@@ -17,9 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "pdu/io/verbs_memory.h"
-#include "pdu/io/verbs_rdma.h"
-#include "pdu/machine/verbs.h"
+#include "pdu/io/verbs/verbs_memory.h"
+#include "pdu/io/verbs/verbs_rdma.h"
+#include "pdu/verbs/verbs.h"
 
 enum { WAIT_MS = 5000, MEMORY = 1 << 20, WRS = 512, DEPTH = 64 };
 

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NVMe Base 8.3.4 (and 3.3.2.3): in-band authentication, DH-HMAC-CHAP. */
+#include <string.h>
+
+#include "conformance/words/case_auth.h"
+
+enum { ALL_GROUPS = (1 << AUTH_GROUPS) - 1, WITH_DH = ALL_GROUPS & ~1 };
+
+/* --- who has a key */
+
+CASE("fab/auth/one-way", MUST, RULES(FAB_AUTH_CHALLENGE),
+     "A host that proves who it is may enable the controller and use it")
+{
+        struct queue *q = unproven_queue(t);
+
+        say(q, next_message(q));
+        hear(q);
+        authenticate(q);
+        set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
+        identify_ctrl(q);
+}
+
+CASE("fab/auth/mutual", MUST, RULES(FAB_AUTH_R2),
+     "A controller that is challenged proves who it is, too")
+{
+        struct queue *q = unproven_queue(t);
+
+        require(t, auth_is_mutual(t), "the subsystem's key is not known (--dhchap-ctrl-secret)");
+        authenticate(q);
+        expect_works(q);
+}
+
+CASE("fab/auth/io-queue", MUST, RULES(FAB_ANSWERED),
+     "An I/O queue is authenticated like the admin queue")
+{
+        struct queue *q = unproven_io_queue(t);
+
+        authenticate(q);
+        want(t, finish(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = 1)).status != NVME_AUTH_REQUIRED,
+             "Flush is executed", "Authentication Required");
+}
+
+CASE("fab/auth/each-hash", MUST, RULES(FAB_AUTH_HASH),
+     "Each hash function is used alone if it is offered alone, or refused as such")
+{
+        for (uint8_t hash = AUTH_SHA256; hash < AUTH_HASHES; hash++) {
+                struct queue *q = unproven_queue(t);
+                const struct auth_view *v;
+
+                begin_auth(q, (uint8_t)(1 << hash), 0);
+                say(q, next_message(q));
+                v = hear(q);
+                if (v->message == AUTH_FAILURE1)
+                        want_eq(t, "RCODEEX", v->failure->rcodeex, AUTH_HASH_UNUSABLE);
+                else
+                        authenticate(q);
+        }
+}
+
+CASE("fab/auth/each-group", MUST, RULES(FAB_AUTH_GROUP),
+     "Each DH group is used alone if it is offered alone, or refused as such")
+{
+        for (uint8_t group = AUTH_NO_DH; group <= AUTH_FFDHE3072; group++) {
+                struct queue *q = unproven_queue(t);
+                const struct auth_view *v;
+
+                begin_auth(q, 0, (uint8_t)(1 << group));
+                say(q, next_message(q));
+                v = hear(q);
+                if (v->message == AUTH_FAILURE1)
+                        want_eq(t, "RCODEEX", v->failure->rcodeex, AUTH_GROUP_UNUSABLE);
+                else
+                        authenticate(q);
+        }
+}
+
+CASE("fab/auth/again", MUST, NO_RULE,
+     "A host that authenticates itself once more succeeds, or is refused with Command Sequence "
+     "Error")
+{
+        struct queue *q = unproven_queue(t);
+        struct message *m;
+        struct reply r;
+
+        authenticate(q);
+        begin_auth(q, 0, 0);
+        m = next_message(q);
+        r = expect_answer(q, send_auth_send(q, m->bytes, m->len, AUTH_SECP));
+        if (q->over || r.status == NVME_SEQUENCE_ERROR)
+                return;
+        want_eq(t, "status", r.status, NVME_SUCCESS);
+        hear(q);
+        authenticate(q);
+        expect_works(q);
+}
+
+/* --- who has none */
+
+CASE("fab/auth/required", MUST, RULES(FAB_AUTH_REQUIRED),
+     "Before authentication only its own commands are taken")
+{
+        struct queue *q = unproven_queue(t);
+
+        expect_refusal(q, send_property_get(q, PROP_VS, PROP_ATTRIB_4));
+        expect_refusal(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = 4096));
+}
+
+CASE("fab/auth/required-io", MUST, RULES(FAB_AUTH_REQUIRED), "... on an I/O queue as well")
+{
+        struct queue *q = unproven_io_queue(t);
+
+        expect_refusal(q, send_cmd(q, .opc = NVME_READ, .nsid = 1, .bytes = 4096, .cdw12 = 0));
+}
+
+CASE("fab/auth/required-half", MUST, RULES(FAB_AUTH_REQUIRED),
+     "... and in the middle of a transaction")
+{
+        struct queue *q = challenged_queue(t);
+
+        expect_refusal(q, send_property_get(q, PROP_VS, PROP_ATTRIB_4));
+}
+
+CASE("fab/auth/wrong-key", MUST, RULES(FAB_AUTH_R1),
+     "A response that is not computed with the host's key is refused")
+{
+        struct queue *q = challenged_queue(t);
+        struct message *m = next_message(q);
+
+        m->reply.values[0] ^= 1;
+        expect_auth_failure(q, m);
+}
+
+CASE("fab/auth/no-response", MUST, RULES(FAB_AUTH_R1), "A response of zeroes is refused")
+{
+        struct queue *q = challenged_queue(t);
+        struct message *m = next_message(q);
+
+        memset(m->reply.values, 0, m->reply.hl);
+        expect_auth_failure(q, m);
+}
+
+CASE("fab/auth/failure-ends", MUST, RULES(FAB_AUTH_ENDS),
+     "Once it has sent AUTH_Failure1 the controller closes the connection")
+{
+        struct queue *q = challenged_queue(t);
+        struct message *m = next_message(q);
+
+        m->reply.values[0] ^= 1;
+        expect_answer(q, send_auth_send(q, m->bytes, m->len, AUTH_SECP));
+        if (!q->over)
+                expect_answer(q, send_auth_receive(q, AUTH_RECEIVE_MAX));
+        expect_end(q, 2000);
+}
+
+CASE("fab/auth/host-gives-up", MUST, NO_RULE,
+     "After AUTH_Failure2 of the host commands are refused, or the connection ends")
+{
+        struct queue *q = challenged_queue(t);
+        struct auth_failure f = { .h = { .id = AUTH_FAILURE2 & 0xff, .t_id = auth_t_id(q) },
+                                  .rcode = AUTH_RCODE,
+                                  .rcodeex = AUTH_FAILED };
+
+        expect_answer(q, send_auth_send(q, &f, sizeof(f), AUTH_SECP));
+        if (q->over || expect_answer(q, send_property_get(q, PROP_VS, PROP_ATTRIB_4)).status)
+                return;
+        expect_end(q, 0); /* Property Get was faster than it */
+}
+
+/* --- Negotiate */
+
+CASE("fab/auth/protocol", MUST, RULES(FAB_AUTH_PROTOCOL),
+     "Negotiate of an unknown protocol is refused")
+{
+        struct queue *q = unproven_queue(t);
+        struct message *m = next_message(q);
+
+        protocol_of(m)->authid = 0x7f;
+        expect_auth_failure(q, m);
+}
+
+CASE("fab/auth/sc-c", MUST, RULES(FAB_AUTH_SC_C), "Negotiate with a reserved SC_C is refused")
+{
+        struct queue *q = unproven_queue(t);
+        struct message *m = next_message(q);
+
+        m->negotiate.sc_c = 0x7f;
+        expect_auth_failure(q, m);
+}
+
+CASE("fab/auth/hash-unknown", MUST, RULES(FAB_AUTH_HASH),
+     "Negotiate of nothing but a reserved hash function is refused")
+{
+        struct queue *q = unproven_queue(t);
+        struct message *m = next_message(q);
+
+        protocol_of(m)->halen = 1;
+        protocol_of(m)->hashes[0] = 0x7f;
+        expect_auth_failure(q, m);
+}
+
+CASE("fab/auth/group-unknown", MUST, RULES(FAB_AUTH_GROUP),
+     "Negotiate of nothing but a reserved DH group is refused")
+{
+        struct queue *q = unproven_queue(t);
+        struct message *m = next_message(q);
+
+        protocol_of(m)->dhlen = 1;
+        protocol_of(m)->groups[0] = 0x7f;
+        expect_auth_failure(q, m);
+}
+
+/* One of HALEN and DHLEN, at this offset of the descriptor, is more than there is room for. */
+static void send_long_list(struct t *t, size_t at)
+{
+        static const uint8_t lens[] = { 31, 255 };
+
+        for (unsigned i = 0; i < sizeof(lens); i++) {
+                struct queue *q = unproven_queue(t);
+                struct message *m = next_message(q);
+
+                ((uint8_t *)protocol_of(m))[at] = lens[i];
+                expect_auth_failure(q, m);
+        }
+}
+
+CASE("fab/auth/halen", MUST, RULES(FAB_AUTH_LENGTHS),
+     "Negotiate with HALEN 31 or 255 is refused, and nothing behind the list is read",
+     .related = "nvmet 5bb96cc21883")
+{
+        send_long_list(t, offsetof(struct auth_protocol, halen));
+}
+
+CASE("fab/auth/dhlen", MUST, RULES(FAB_AUTH_LENGTHS), "... likewise with DHLEN 31 or 255",
+     .related = "nvmet 5bb96cc21883")
+{
+        send_long_list(t, offsetof(struct auth_protocol, dhlen));
+}
+
+CASE("fab/auth/negotiate-cut", MUST, RULES(FAB_AUTH_LENGTHS),
+     "A Negotiate that ends before its protocol does is refused", .related = "nvmet 5bb96cc21883")
+{
+        static const uint32_t lens[] = { 8, 40, 71 };
+
+        for (unsigned i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+                struct queue *q = unproven_queue(t);
+                struct message *m = next_message(q);
+
+                m->len = lens[i];
+                expect_auth_failure(q, m);
+        }
+}
+
+CASE("fab/auth/order", MUST, RULES(FAB_AUTH_ORDER), "A Reply without a Challenge is refused")
+{
+        struct queue *q = unproven_queue(t);
+        struct message *m = next_message(q);
+
+        memset(m->bytes + sizeof(m->header), 0, sizeof(m->bytes) - sizeof(m->header));
+        m->header.type = AUTH_REPLY >> 8;
+        m->header.id = AUTH_REPLY & 0xff;
+        m->reply.hl = (uint8_t)auth_hash_len(AUTH_SHA256);
+        m->len = (uint32_t)sizeof(m->reply) + 2u * m->reply.hl;
+        expect_auth_failure(q, m);
+}
+
+CASE("fab/auth/message-unknown", MUST, RULES(FAB_AUTH_ORDER), "A message that none is is refused")
+{
+        struct queue *q = unproven_queue(t);
+        struct message *m = next_message(q);
+
+        m->header.id = 0x7f;
+        expect_auth_failure(q, m);
+}
+
+/* --- Reply */
+
+CASE("fab/auth/t-id", MUST, RULES(FAB_AUTH_T_ID), "A Reply with another T_ID is refused")
+{
+        struct queue *q = challenged_queue(t);
+        struct message *m = next_message(q);
+
+        m->header.t_id = le16(le16_get(m->header.t_id) ^ 1);
+        expect_auth_failure(q, m);
+}
+
+CASE("fab/auth/hl", MUST, RULES(FAB_AUTH_HL),
+     "A Reply whose HL is not that of the hash function is refused")
+{
+        struct queue *q = challenged_queue(t);
+        struct message *m = next_message(q);
+
+        m->reply.hl -= 16;
+        expect_auth_failure(q, m);
+}
+
+CASE("fab/auth/reply-cut", MUST, RULES(FAB_AUTH_LENGTHS),
+     "A Reply that ends before its DH value does is refused")
+{
+        struct queue *q = challenged_queue_of(t, WITH_DH);
+        struct message *m = next_message(q);
+
+        m->len -= 64;
+        expect_auth_failure(q, m);
+}
+
+CASE("fab/auth/dhvlen-0", MUST, RULES(FAB_AUTH_DHV), "A Reply without a DH value is refused")
+{
+        struct queue *q = challenged_queue_of(t, WITH_DH);
+        struct message *m = next_message(q);
+
+        m->len -= le16_get(m->reply.dhvlen);
+        m->reply.dhvlen = le16(0);
+        expect_auth_failure(q, m);
+}
+
+/* Most significant byte first: 0 or 1. */
+static void send_small(struct t *t, uint8_t value)
+{
+        struct queue *q = challenged_queue_of(t, WITH_DH);
+        struct message *m = next_message(q);
+        uint16_t n = le16_get(m->reply.dhvlen);
+
+        memset(m->bytes + m->len - n, 0, n);
+        m->bytes[m->len - 1] = value;
+        expect_auth_failure(q, m);
+}
+
+CASE("fab/auth/dhv-0", MUST, RULES(FAB_AUTH_DHV), "A Reply with the DH value 0 is refused")
+{
+        send_small(t, 0);
+}
+
+CASE("fab/auth/dhv-1", MUST, RULES(FAB_AUTH_DHV), "... or 1")
+{
+        send_small(t, 1);
+}
+
+CASE("fab/auth/challenge-returned", MUST, RULES(FAB_AUTH_C2),
+     "A Reply that challenges the controller with its own challenge is refused")
+{
+        struct queue *q = challenged_queue(t);
+        const struct auth_view *challenge = auth_heard(q);
+        struct message *m;
+
+        require(t, auth_is_mutual(t), "the subsystem's key is not known (--dhchap-ctrl-secret)");
+        m = next_message(q);
+        memcpy(m->reply.values + m->reply.hl, challenge->cval, challenge->hl);
+        expect_auth_failure(q, m);
+}
+
+/* --- Challenge */
+
+CASE("fab/auth/fresh", MUST, RULES(FAB_AUTH_FRESH),
+     "Two Challenges have different challenges and DH values")
+{
+        struct queue *one = challenged_queue_of(t, WITH_DH), *two;
+        const struct auth_view *a = auth_heard(one), *b;
+
+        two = challenged_queue_of(t, WITH_DH);
+        b = auth_heard(two);
+        require(t, a->hl == b->hl && a->dhvlen == b->dhvlen, "they are of different kinds");
+        want(t, memcmp(a->cval, b->cval, a->hl) != 0, "different challenges", "the same one");
+        want(t, memcmp(a->dhv, b->dhv, a->dhvlen) != 0, "different DH values", "the same one");
+}
+
+/* --- commands */
+
+CASE("fab/auth/secp", MUST, RULES(FAB_AUTH_SECP), "Authentication Send with SECP 0 is refused")
+{
+        struct queue *q = unproven_queue(t);
+        struct message *m = next_message(q);
+
+        expect_refusal(q, send_auth_send(q, m->bytes, m->len, 0));
+}
+
+CASE("fab/auth/room", MUST, RULES(FAB_AUTH_ROOM),
+     "Authentication Receive with room for less than the Challenge gets no part of it",
+     .related = "nvmet fa6778e030be")
+{
+        struct queue *q = unproven_queue(t);
+
+        say(q, next_message(q));
+        expect_refusal(q, send_auth_receive(q, 16));
+}
+
+CASE("fab/auth/after-message", SHOULD, RULES(FAB_AUTH_ZEROES),
+     "Behind the message Authentication Receive returns zeroes, and no memory",
+     .related = "nvmet 3ddcfb013322")
+{
+        static const uint8_t zeroes[4096];
+        struct queue *q = unproven_queue(t);
+        struct auth_view v;
+        struct reply r;
+
+        begin_auth(q, 0, 1 << AUTH_NO_DH);
+        say(q, next_message(q));
+        r = succeed(q, send_auth_receive(q, sizeof(zeroes)));
+        require(t, auth_view(&v, r.data, r.got) == 0, "no message comes");
+        want_bytes(t, "zeroes behind the message", r.data + v.len, zeroes, r.got - v.len);
+}
+
+CASE("fab/auth/odd-lengths", MUST, NO_RULE,
+     "Authentication Send and Receive of no bytes, and of many more than any message has, are "
+     "answered")
+{
+        static const uint8_t bytes[65536];
+        struct queue *q = unproven_queue(t);
+
+        expect_answer(q, send_auth_send(q, NULL, 0, AUTH_SECP));
+        q = unproven_queue(t);
+        expect_answer(q, send_auth_receive(q, 0));
+        q = unproven_queue(t);
+        expect_answer(q, send_auth_send(q, bytes, sizeof(bytes), AUTH_SECP));
+        q = unproven_queue(t);
+        say(q, next_message(q));
+        expect_answer(q, send_auth_receive(q, sizeof(bytes)));
+}
+
+CASE("fab/auth/too-early", MUST, NO_RULE,
+     "Authentication Receive before anything was sent gets no message of success")
+{
+        struct queue *q = unproven_queue(t);
+        struct reply r = expect_answer(q, send_auth_receive(q, AUTH_RECEIVE_MAX));
+        struct auth_view v;
+
+        if (!q->over && r.status == NVME_SUCCESS && auth_view(&v, r.data, r.got) == 0)
+                want(t, v.message == AUTH_FAILURE1, "AUTH_Failure1", "%s",
+                     auth_message_name(v.message));
+}
+
+CASE("fab/auth/hang-up", MUST, NO_RULE,
+     "30 transactions whose connection ends in the middle: the target goes on",
+     .related = "CVE-2026-89970")
+{
+        for (int i = 0; i < 30; i++) {
+                struct queue *q = unproven_queue(t);
+
+                say(q, next_message(q));
+                if (i % 3 == 0)
+                        send_auth_receive(q, AUTH_RECEIVE_MAX);
+                if (i & 1)
+                        rst(q);
+                else
+                        hang_up(q);
+        }
+}

@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NVMe Base 6.3 (and 2.2): Connect. */
+#include <string.h>
+
+#include "conformance/engine/case.h"
+
+/* --- the admin queue */
+
+CASE("fab/connect/admin", SHOULD, RULES(FAB_CONNECT_RSVD),
+     "Connect on the admin queue returns a CNTLID from 1 to FFEFh, and else zeroes")
+{
+        struct queue *q = bare_queue(t);
+        uint16_t cntlid = (uint16_t)expect_success(q, send_connect(q)).dw0;
+
+        want(t, cntlid >= CNTLID_MIN && cntlid <= CNTLID_MAX, "CNTLID 1 to FFEFh", "%Xh", cntlid);
+}
+
+CASE("fab/connect/failure-reserved", SHOULD, RULES(FAB_CONNECT_RSVD),
+     "A Connect that fails returns nothing but IPO and IATTR")
+{
+        struct queue *q = bare_queue(t);
+
+        expect_resp(q, send_connect(q, .sqsize = 0));
+}
+
+CASE("fab/connect/two-associations", MUST, NO_RULE,
+     "A host may have two associations, and each has a controller of its own")
+{
+        struct queue *a = admin_queue(t), *b = admin_queue(t);
+
+        want(t, a->cntlid != b->cntlid, "two CNTLIDs", "CNTLID %u twice", a->cntlid);
+        expect_works(a);
+        expect_works(b);
+}
+
+CASE("fab/connect/psdt", MUST, RULES(FAB_ANSWERED),
+     "PSDT 10b and 00b are taken in Connect as well as the 01b that hosts send")
+{
+        static const uint8_t flags[] = { 0x80, 0x00 };
+
+        for (int i = 0; i < 2; i++) {
+                struct queue *q = bare_queue(t);
+
+                mutate(q, "sqe.flags", flags[i]);
+                expect_success(q, send_connect(q));
+        }
+}
+
+CASE("fab/connect/recfmt", MUST, RULES(FAB_CONNECT_RECFMT), "Connect with RECFMT 1 is refused")
+{
+        struct queue *q = bare_queue(t);
+
+        expect_refusal(q, send_connect(q, .recfmt = 1));
+}
+
+CASE("fab/connect/recfmt-io", MUST, RULES(FAB_CONNECT_RECFMT),
+     "Connect of an I/O queue with RECFMT 0100h is refused")
+{
+        struct queue *q = join(admin_queue(t));
+
+        expect_refusal(q, send_connect(q, .recfmt = 0x0100));
+}
+
+CASE("fab/connect/sqsize-0", MUST, RULES(FAB_CONNECT_SQSIZE_ZERO),
+     "Connect with SQSIZE 0 (one entry) is refused", .related = "nvmet bb1cc74790eb")
+{
+        struct queue *q = bare_queue(t);
+
+        expect_refusal(q, send_connect(q, .sqsize = 0));
+}
+
+CASE("fab/connect/sqsize-0-io", MUST, RULES(FAB_CONNECT_SQSIZE_ZERO),
+     "Connect of an I/O queue with SQSIZE 0 is refused", .related = "nvmet bb1cc74790eb")
+{
+        struct queue *q = join(admin_queue(t));
+
+        expect_refusal(q, send_connect(q, .sqsize = 0));
+}
+
+CASE("fab/connect/sqsize-max-io", MUST, RULES(FAB_CONNECT_SQSIZE_MAX),
+     "Connect of an I/O queue with SQSIZE above CAP.MQES is refused")
+{
+        struct queue *q = join(admin_queue(t));
+
+        require(t, CAP_MQES(caps(t)->cap) < 0xffff, "CAP.MQES is FFFFh");
+        expect_refusal(q, send_connect(q, .sqsize = (uint16_t)(CAP_MQES(caps(t)->cap) + 1)));
+}
+
+CASE("fab/connect/sqsize-mqes", MUST, RULES(FAB_CAP),
+     "An I/O queue may be as long as CAP.MQES says, and as short as two entries")
+{
+        struct queue *q = io_queue(t, .sqsize = CAP_MQES(caps(t)->cap), .judged = true);
+
+        expect_works(q);
+        expect_works(io_queue_of(q->admin, .qid = 2, .sqsize = 1, .judged = true));
+}
+
+CASE("fab/connect/admin-32", MUST, RULES(FAB_ANSWERED), "An admin queue may have 32 entries")
+{
+        expect_works(admin_queue(t, .sqsize = 31, .judged = true));
+}
+
+/* --- CNTLID */
+
+CASE("fab/connect/cntlid-dynamic", MUST, RULES(FAB_CONNECT_CNTLID_DYN),
+     "Connect to a given CNTLID is refused where CNTLIDs are dynamic")
+{
+        struct queue *q = bare_queue(t);
+
+        require(t, !(caps(t)->id.fcatt & 1), "the subsystem is of the static model");
+        expect_refusal(q, send_connect(q, .cntlid = 1));
+}
+
+CASE("fab/connect/cntlid-static", MUST, RULES(FAB_CONNECT_CNTLID_DYN),
+     "Connect to CNTLID FFFEh (any static one) is refused where CNTLIDs are dynamic")
+{
+        struct queue *q = bare_queue(t);
+
+        require(t, !(caps(t)->id.fcatt & 1), "the subsystem is of the static model");
+        expect_refusal(q, send_connect(q, .cntlid = CNTLID_STATIC));
+}
+
+CASE("fab/connect/cntlid-reserved", MUST, RULES(FAB_CONNECT_CNTLID_DYN),
+     "Connect to the reserved CNTLID FFF0h is refused")
+{
+        struct queue *q = bare_queue(t);
+
+        expect_refusal(q, send_connect(q, .cntlid = 0xfff0));
+}
+
+CASE("fab/connect/cntlid-io", MUST, RULES(FAB_CONNECT_CNTLID_IO),
+     "Connect of an I/O queue to a CNTLID that is not its association's is refused")
+{
+        struct queue *q = join(admin_queue(t));
+
+        expect_refusal(q, send_connect(q, .cntlid = q->admin->cntlid ^ 0x4000));
+}
+
+CASE("fab/connect/cntlid-io-ffffh", MUST, RULES(FAB_CONNECT_CNTLID_IO),
+     "Connect of an I/O queue to CNTLID FFFFh is refused")
+{
+        struct queue *q = join(admin_queue(t));
+
+        expect_refusal(q, send_connect(q, .cntlid = CNTLID_DYNAMIC));
+}
+
+static unsigned queues_of(struct queue *admin, unsigned most)
+{
+        uint32_t asked = most - 1, granted;
+
+        require(admin->t, caps(admin->t)->io, "no I/O subsystem");
+        granted = succeed(admin, send_set_feature(admin, FEAT_QUEUES, asked << 16 | asked)).dw0;
+        return (granted & 0xffff) < most ? (granted & 0xffff) + 1 : most;
+}
+
+/* The association that asks is there before the other one ends: their CNTLIDs differ. Each try has a
+ * QID of its own, which no earlier one can have left in use. */
+CASE("fab/connect/cntlid-gone", MUST, RULES(FAB_CONNECT_CNTLID_IO),
+     "Connect of an I/O queue to the controller of an association that has ended is refused")
+{
+        struct queue *gone = admin_queue(t), *admin = admin_queue(t);
+        unsigned tries = queues_of(gone, 8);
+
+        hang_up(gone);
+        for (uint16_t qid = 1; qid <= tries;
+             qid++) { /* the target may be busy with something else */
+                struct queue *q = join(admin, .qid = qid);
+
+                pause_ms(t, 2400 / tries);
+                if (expect_answer(q, send_connect(q, .qid = qid, .cntlid = gone->cntlid)).status ||
+                    q->over)
+                        return;
+                hang_up(q);
+        }
+        fail(t, "an error status, or the end", "Success, for two seconds");
+}
+
+/* --- names */
+
+CASE("fab/connect/subnqn-unknown", MUST, RULES(FAB_CONNECT_SUBNQN),
+     "Connect to a subsystem that does not exist is refused")
+{
+        struct queue *q = bare_queue(t);
+
+        expect_refusal(q, send_connect(q, .subnqn = "nqn.2026-01.io.nvmfspec:no-such-subsystem"));
+}
+
+CASE("fab/connect/subnqn-longer", MUST, RULES(FAB_CONNECT_SUBNQN),
+     "... to the end: what only begins like an NQN is another subsystem's")
+{
+        struct queue *q = bare_queue(t);
+        struct connect_data d = connect_data(q);
+        static const char more[] = "-no-such-subsystem";
+        size_t len = strlen(d.subnqn);
+
+        require(t, len + sizeof(more) <= 224, "the NQN has %u bytes", (unsigned)len);
+        memcpy(d.subnqn + len, more, sizeof(more));
+        expect_refusal(q, send_connect(q, .data = &d));
+}
+
+static bool is_letter(char c)
+{
+        return (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
+}
+
+CASE("fab/connect/subnqn-case", MUST, RULES(FAB_CONNECT_SUBNQN),
+     "NQNs are compared byte by byte: another case of a letter is another subsystem")
+{
+        struct queue *q = bare_queue(t);
+        struct connect_data d = connect_data(q);
+        char *last = d.subnqn + strlen(d.subnqn);
+
+        do
+                require(t, last > d.subnqn, "the NQN has no letter");
+        while (!is_letter(*--last));
+        *last ^= 0x20;
+        expect_refusal(q, send_connect(q, .data = &d));
+}
+
+CASE("fab/connect/subnqn-no-nul", MUST, RULES(FAB_CONNECT_SUBNQN_SYNTAX),
+     "Connect with a SUBNQN that fills all 256 bytes is refused", .related = "CVE-2023-6121")
+{
+        struct queue *q = bare_queue(t);
+        struct connect_data d = connect_data(q);
+        size_t len = strlen(d.subnqn);
+
+        memset(d.subnqn + len, 'x', sizeof(d.subnqn) - len);
+        expect_refusal(q, send_connect(q, .data = &d));
+}
+
+CASE("fab/connect/subnqn-224", MUST, RULES(FAB_CONNECT_SUBNQN_SYNTAX),
+     "Connect with a SUBNQN of 224 bytes is refused")
+{
+        struct queue *q = bare_queue(t);
+        struct connect_data d = connect_data(q);
+        size_t len = strlen(d.subnqn);
+
+        memset(d.subnqn + len, 'x', 224 - len);
+        expect_refusal(q, send_connect(q, .data = &d));
+}
+
+CASE("fab/connect/subnqn-empty", MUST, RULES(FAB_CONNECT_SUBNQN_SYNTAX),
+     "Connect with an empty SUBNQN is refused")
+{
+        struct queue *q = bare_queue(t);
+
+        expect_refusal(q, send_connect(q, .subnqn = ""));
+}
+
+CASE("fab/connect/hostnqn-no-nul", MUST, RULES(FAB_CONNECT_HOSTNQN_SYNTAX),
+     "Connect with a HOSTNQN that fills all 256 bytes is refused", .related = "CVE-2023-6121")
+{
+        struct queue *q = bare_queue(t);
+        struct connect_data d = connect_data(q);
+        size_t len = strlen(d.hostnqn);
+
+        memset(d.hostnqn + len, 'x', sizeof(d.hostnqn) - len);
+        expect_refusal(q, send_connect(q, .data = &d));
+}
+
+CASE("fab/connect/hostnqn-empty", MUST, RULES(FAB_CONNECT_HOSTNQN_SYNTAX),
+     "Connect with an empty HOSTNQN is refused")
+{
+        struct queue *q = bare_queue(t);
+
+        expect_refusal(q, send_connect(q, .hostnqn = ""));
+}
+
+CASE("fab/connect/hostnqn-syntax", SHOULD, RULES(FAB_CONNECT_HOSTNQN_SYNTAX),
+     "Connect with a HOSTNQN that is no NQN is refused")
+{
+        struct queue *q = bare_queue(t);
+
+        expect_refusal(q, send_connect(q, .hostnqn = "host"));
+}
+
+CASE("fab/connect/host-denied", MUST, RULES(FAB_CONNECT_HOST),
+     "Connect to a subsystem that does not allow this host is refused")
+{
+        struct queue *q = bare_queue(t);
+
+        require(t, caps(t)->denied, "--denied-nqn names no subsystem that refuses us");
+        expect_refusal(q, send_connect(q, .subnqn = caps(t)->denied));
+}
+
+CASE("fab/connect/hostid-zero", SHOULD, RULES(FAB_CONNECT_HOSTID_ZERO),
+     "HOSTID 0 on the admin queue is taken if the discovery entry says so (TREQ bit 3), else not")
+{
+        struct queue *q = bare_queue(t);
+        uint16_t cid = send_connect(q, .hostid = (const uint8_t[16]) { 0 });
+
+        require(t, caps(t)->entry.trtype, "no discovery entry says whether it may be 0");
+        if (caps(t)->entry.treq & TREQ_ZHIDS)
+                expect_success(q, cid);
+        else
+                expect_refusal(q, cid);
+}
+
+/* --- I/O queues */
+
+CASE("fab/connect/io-hostnqn", MUST, RULES(FAB_CONNECT_IO_HOSTNQN),
+     "Connect of an I/O queue with another HOSTNQN than the admin queue's is refused")
+{
+        struct queue *q = join(admin_queue(t));
+        struct connect_data d = connect_data(q);
+
+        expect_refusal(q, send_connect(q, .hostnqn = "nqn.2026-01.io.nvmfspec:another-host"));
+        require(t, strlen(d.hostnqn) < NQN_MAX, "the HOSTNQN can't be longer");
+        strcat(d.hostnqn, "x");
+        q = join(q->admin);
+        expect_refusal(q, send_connect(q, .data = &d));
+}
+
+CASE("fab/connect/io-subnqn", MUST, RULES(FAB_CONNECT_IO_SUBNQN),
+     "Connect of an I/O queue with another SUBNQN than the admin queue's is refused")
+{
+        struct queue *q = join(admin_queue(t));
+
+        expect_refusal(q, send_connect(q, .subnqn = NQN_DISCOVERY));
+}
+
+CASE("fab/connect/io-cntlid", MUST, NO_RULE,
+     "Connect of an I/O queue returns the CNTLID of its association")
+{
+        struct queue *q = join(admin_queue(t));
+
+        want_eq(t, "CNTLID", expect_success(q, send_connect(q)).dw0 & 0xffff, q->admin->cntlid);
+}
+
+CASE("fab/connect/io-hostid", MUST, RULES(FAB_CONNECT_IO_HOSTID),
+     "Connect of an I/O queue with another HOSTID than the admin queue's is refused")
+{
+        static const size_t byte[] = { 0, 15 };
+        struct queue *admin = admin_queue(t);
+
+        for (int i = 0; i < 2; i++) {
+                struct queue *q = join(admin);
+                struct connect_data d = connect_data(q);
+
+                d.hostid[byte[i]] ^= 0x40;
+                expect_refusal(q, send_connect(q, .data = &d));
+        }
+}
+
+CASE("fab/connect/io-hostid-zero", SHOULD, RULES(FAB_ANSWERED),
+     "Connect of an I/O queue with HOSTID 0 is taken (Base 2.2)")
+{
+        struct queue *q = join(admin_queue(t));
+
+        expect_success(q, send_connect(q, .hostid = (const uint8_t[16]) { 0 }));
+}
+
+CASE("fab/connect/io-not-enabled", MUST, RULES(FAB_CONNECT_IO_ENABLED),
+     "Connect of an I/O queue while CC.EN is 0 is refused")
+{
+        struct queue *q = join(admin_queue(t, .disabled = true));
+
+        expect_refusal(q, send_connect(q));
+}
+
+CASE("fab/connect/qid-65535", MUST, RULES(FAB_CONNECT_QID), "Connect with QID 65535 is refused")
+{
+        struct queue *q = join(admin_queue(t));
+
+        expect_refusal(q, send_connect(q, .qid = 65535));
+}
+
+CASE("fab/connect/qid-not-granted", MUST, RULES(FAB_CONNECT_QID),
+     "Connect with a QID beyond what Number of Queues granted is refused")
+{
+        struct queue *q = join(admin_queue(t));
+        uint32_t granted = succeed(q->admin, send_set_feature(q->admin, FEAT_QUEUES, 0)).dw0;
+
+        require(t, (granted & 0xffff) < 65533, "all queues are granted");
+        expect_refusal(q, send_connect(q, .qid = (int)(granted & 0xffff) + 2));
+}
+
+CASE("fab/connect/qid-granted", MUST, NO_RULE,
+     "An I/O queue may have the highest QID that Number of Queues grants, and that is what is got")
+{
+        struct queue *q = admin_queue(t);
+        uint32_t granted, nsq, ncq;
+
+        require(t, caps(t)->io, "no I/O subsystem");
+        granted = succeed(q, send_set_feature(q, FEAT_QUEUES, 0x00070007)).dw0;
+        want_eq(t, "Number of Queues", get_feature(q, FEAT_QUEUES), granted);
+        nsq = granted & 0xffff;
+        ncq = granted >> 16;
+        expect_works(
+            io_queue_of(q, .qid = (uint16_t)((nsq < ncq ? nsq : ncq) + 1), .judged = true));
+}
+
+CASE("fab/connect/qid-in-use", MUST, RULES(FAB_CONNECT_QID_USED),
+     "Connect with a QID that is connected already is refused, and that queue goes on")
+{
+        struct queue *first = io_queue(t), *q = join(first->admin);
+
+        expect_refusal(q, send_connect(q));
+        expect_works(first);
+}
+
+CASE("fab/connect/once-admin", MUST, RULES(FAB_CONNECT_ONCE),
+     "A second Connect on an admin queue is refused")
+{
+        struct queue *q = admin_queue(t);
+
+        expect_refusal(q, send_connect(q));
+}
+
+CASE("fab/connect/once-io", MUST, RULES(FAB_CONNECT_ONCE),
+     "A second Connect on an I/O queue is refused")
+{
+        struct queue *q = io_queue(t);
+
+        expect_refusal(q, send_connect(q));
+}
+
+CASE("fab/connect/four-queues", MUST, RULES(FAB_ANSWERED), "Four I/O queues of an association work")
+{
+        struct queue *q = io_queue(t);
+
+        for (uint16_t qid = 2; qid <= 4; qid++)
+                exercise(io_queue_of(q->admin, .qid = qid));
+        exercise(q);
+}
+
+CASE("fab/connect/io-of-nobody", MUST, RULES(FAB_CONNECT_CNTLID_IO),
+     "Connect of an I/O queue without any association is refused", .related = "CVE-2024-42152")
+{
+        struct queue *q = bare_queue(t, .qid = 1);
+
+        expect_refusal(q, send_connect(q, .qid = 1, .cntlid = 0xff00));
+}
+
+/* --- data */
+
+CASE("fab/connect/data-short", MUST, RULES(FAB_CONNECT_DATA),
+     "Connect with 512 bytes of data is refused")
+{
+        struct queue *q = bare_queue(t);
+
+        expect_refusal(q, send_connect(q, .bytes = 512));
+}
+
+CASE("fab/connect/data-768", MUST, RULES(FAB_CONNECT_DATA),
+     "Connect without the reserved end of its data is refused")
+{
+        struct queue *q = bare_queue(t);
+
+        expect_refusal(q, send_connect(q, .bytes = 768));
+}
+
+CASE("fab/connect/data-none", MUST, RULES(FAB_CONNECT_DATA), "Connect without data is refused")
+{
+        struct queue *q = bare_queue(t);
+
+        expect_refusal(q, send_connect(q, .bytes = 0));
+}
+
+CASE("fab/connect/data-long", SHOULD, RULES(FAB_SGL_LONG),
+     "Connect with 2048 bytes of data is taken: the first 1024 count")
+{
+        struct queue *q = bare_queue(t);
+
+        expect_success(q, send_connect(q, .bytes = 2048));
+}
+
+/* --- SQ flow control */
+
+CASE("fab/connect/sqfc-unasked", MUST, RULES(FAB_SQFC_UNASKED),
+     "SQ flow control stays on where the host does not ask it off")
+{
+        struct queue *q = io_queue(t);
+
+        want(t, !q->sqfc_off && !q->admin->sqfc_off, "SQHD below the queue's size", "SQHD FFFFh");
+}
+
+CASE("fab/connect/sqfc-off", MUST, RULES(FAB_SQHD),
+     "With SQ flow control off SQHD is FFFFh in the Connect response and 0 from there on")
+{
+        struct queue *q = io_queue(t, .cattr = CATTR_DISABLE_SQFC);
+
+        require(t, q->sqfc_off, "the target does not disable SQ flow control");
+        require(t, caps(t)->nsid, "no namespace to flush");
+        for (int i = 0; i < 4; i++)
+                want_eq(
+                    t, "SQHD",
+                    expect_success(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(t)->nsid)).sqhd,
+                    0);
+}
+
+/* --- failing Connects */
+
+CASE("fab/connect/not-invalid-field", MUST, RULES(FAB_CONNECT_NOT_FIELD),
+     "No Connect that fails reports Invalid Field in Command")
+{
+        struct queue *q = bare_queue(t), *io = join(admin_queue(t));
+
+        expect_resp(q, send_connect(q, .sqsize = 0));
+        expect_resp(io, send_connect(io, .qid = 65535));
+        io = join(io->admin);
+        expect_resp(io, send_connect(io, .hostnqn = "nqn.2026-01.io.nvmfspec:another-host"));
+}
+
+CASE("fab/connect/no-error-log", MUST, RULES(FAB_CONNECT_NO_LOG),
+     "A Connect that fails leaves no entry in the Error Information log")
+{
+        struct queue *q = join(admin_queue(t));
+        const struct log_error *e = get_log(q->admin, LOG_ERROR, sizeof(*e), 0);
+        uint64_t before = le64_get(e->count);
+
+        expect_resp(q, send_connect(q, .cntlid = q->admin->cntlid, .sqsize = 0));
+        e = get_log(q->admin, LOG_ERROR, sizeof(*e), 0);
+        want_eq(t, "error count", le64_get(e->count), before);
+}

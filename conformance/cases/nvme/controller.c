@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NVMe Base 3: controllers and queues as Fabrics has them; 4.3.2: SGLs. */
+#include "conformance/engine/case.h"
+
+/* --- properties of the controller */
+
+CASE("fab/property/cap", MUST, RULES(FAB_CAP), "CAP has CQR 1, DSTRD 0 and MQES at least 1")
+{
+        uint64_t cap = property_get(admin_queue(t), PROP_CAP);
+
+        want(t, cap & CAP_CQR, "CAP.CQR 1", "0");
+        if (caps(t)->io)
+                want_eq(t, "CAP.DSTRD", CAP_DSTRD(cap), 0);
+        want(t, CAP_MQES(cap) >= 1, "CAP.MQES at least 1", "%u", CAP_MQES(cap));
+}
+
+CASE("fab/property/vs", MUST, RULES(FAB_VS), "VS is a version, and VER of Identify Controller")
+{
+        struct queue *q = admin_queue(t);
+        uint32_t vs = (uint32_t)property_get(q, PROP_VS);
+
+        want(t, vs >= NVME_VERSION(1, 2, 1), "1.2.1 or later", "%Xh", vs);
+        want_eq(t, "VER", le32_get(identify_ctrl(q)->ver), vs);
+}
+
+CASE("fab/property/cc", MUST, RULES(FAB_CC_READBACK), "CC reads back what was written")
+{
+        struct queue *q = admin_queue(t, .disabled = true);
+
+        want_eq(t, "CC", property_get(q, PROP_CC), 0);
+        property_set(q, PROP_CC, with_css(q, CC_RUN));
+        want_eq(t, "CC", property_get(q, PROP_CC), with_css(q, CC_RUN));
+}
+
+CASE("fab/property/reserved", SHOULD, RULES(FAB_PROP_RSVD), "Reserved bits of CAP and CSTS read 0")
+{
+        struct queue *q = admin_queue(t);
+
+        want_eq(t, "reserved bits of CAP", property_get(q, PROP_CAP) & CAP_RESERVED, 0);
+        want_eq(t, "reserved bits of CSTS", property_get(q, PROP_CSTS) & CSTS_RESERVED, 0);
+}
+
+CASE("fab/property/crms", MUST, RULES(FAB_CRMS), "CAP.CRMS bit 0 is 1 from NVMe 2.0 on")
+{
+        require(t, caps(t)->io, "no I/O subsystem");
+        require(t, caps(t)->vs >= NVME_VERSION(2, 0, 0), "CAP.CRMS came with NVMe 2.0");
+        want(t, property_get(admin_queue(t), PROP_CAP) & CAP_CRMS_CRWMS, "CAP.CRMS bit 0 1", "0");
+}
+
+CASE("fab/property/crto", MUST, RULES(FAB_CRTO), "A controller that says CAP.CRMS has CRTO")
+{
+        require(t, caps(t)->io, "no I/O subsystem");
+        require(t, CAP_CRMS(caps(t)->cap), "CAP.CRMS is 0");
+        property_get(admin_queue(t), PROP_CRTO);
+}
+
+/* --- enabling, resetting, shutting down */
+
+CASE("fab/ready/ready", MUST, RULES(FAB_RDY), "CSTS.RDY follows CC.EN, both ways")
+{
+        struct queue *q = admin_queue(t, .disabled = true);
+
+        want_eq(t, "CSTS.RDY", property_get(q, PROP_CSTS) & CSTS_RDY, 0);
+        set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
+        set_cc(q, CC_RUN & ~CC_EN, CSTS_RDY, 0);
+}
+
+CASE("fab/ready/ten-times", MUST, RULES(FAB_RDY), "A controller can be reset and enabled again")
+{
+        struct queue *q = admin_queue(t);
+
+        for (int i = 0; i < 10; i++) {
+                set_cc(q, CC_RUN & ~CC_EN, CSTS_RDY, 0);
+                set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
+        }
+        identify_ctrl(q);
+}
+
+static void reset(struct queue *q)
+{
+        set_cc(q, CC_RUN & ~CC_EN, CSTS_RDY, 0);
+        set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
+}
+
+CASE("fab/reset/controller", MUST, RULES(FAB_RESET_CLEARS),
+     "A Controller Reset ends the I/O queues; the admin queue still takes Fabrics commands")
+{
+        struct queue *q = io_queue(t);
+        struct reply r;
+
+        set_cc(q->admin, CC_RUN & ~CC_EN, CSTS_RDY, 0);
+        expect_works(q->admin);
+        r = expect_answer(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(t)->nsid));
+        want(t, q->over || r.status != NVME_SUCCESS, "no I/O queue any more", "Flush succeeds");
+        hang_up(q);
+        pause_ms(t, 100);
+        set_cc(q->admin, CC_RUN, CSTS_RDY, CSTS_RDY);
+        expect_works(io_queue_of(q->admin));
+}
+
+CASE("fab/reset/queues-gone", MUST, RULES(FAB_RESET_CLEARS),
+     "An I/O queue from before a Controller Reset is none any more when the controller is enabled "
+     "again")
+{
+        struct queue *q = io_queue(t);
+        struct reply r;
+
+        reset(q->admin);
+        r = expect_answer(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(t)->nsid));
+        want(t, q->over || r.status != NVME_SUCCESS, "no I/O queue any more", "Flush succeeds");
+        expect_works(q->admin);
+}
+
+CASE("fab/reset/aer-vanishes", MUST, RULES(FAB_RESET_CLEARS),
+     "A Controller Reset takes an Asynchronous Event Request away without an answer")
+{
+        struct queue *q = admin_queue(t);
+
+        send_cmd(q, .opc = NVME_AER);
+        reset(q);
+        expect_silence(q, 50);
+}
+
+CASE("fab/reset/aer-room", MUST, NO_RULE,
+     "After a Controller Reset there is room for as many Asynchronous Event Requests as before it",
+     .related = "nvmet keeps those from before")
+{
+        struct queue *q = admin_queue(t);
+        unsigned most = identify_ctrl(q)->aerl + 1u;
+
+        require(t, most <= 16, "AERL allows %u", most);
+        for (unsigned i = 0; i < most; i++)
+                send_cmd(q, .opc = NVME_AER);
+        reset(q);
+        for (unsigned i = 0; i < most; i++)
+                send_cmd(q, .opc = NVME_AER);
+        expect_silence(q, 50);
+}
+
+CASE("fab/reset/features", MUST, NO_RULE,
+     "A Controller Reset gives Asynchronous Event Configuration the value again that it began with")
+{
+        struct queue *q = admin_queue(t);
+        uint32_t first = get_feature(q, FEAT_AEC);
+
+        require(t, finish(q, send_set_feature(q, FEAT_AEC, first ^ 1)).status == NVME_SUCCESS,
+                "it can't be changed");
+        want_eq(t, "Asynchronous Event Configuration", get_feature(q, FEAT_AEC), first ^ 1);
+        reset(q);
+        want_eq(t, "Asynchronous Event Configuration", get_feature(q, FEAT_AEC), first);
+}
+
+CASE("fab/shutdown/normal", MUST, RULES(FAB_SHST), "After a normal shutdown CSTS.SHST is 10b")
+{
+        struct queue *q = admin_queue(t);
+
+        set_cc(q, CC_RUN | CC_SHN_NORMAL, 3 << 2, CSTS_SHST_COMPLETE);
+}
+
+CASE("fab/shutdown/abrupt", MUST, RULES(FAB_SHST), "... and after an abrupt one")
+{
+        struct queue *q = admin_queue(t);
+
+        set_cc(q, CC_RUN | CC_SHN_ABRUPT, 3 << 2, CSTS_SHST_COMPLETE);
+}
+
+CASE("fab/shutdown/alone", MUST, NO_RULE,
+     "Shutdown and Controller Reset of one controller are none of another of the same host")
+{
+        struct queue *other = io_queue(t), *q = admin_queue(t);
+
+        set_cc(q, CC_RUN | CC_SHN_NORMAL, 3 << 2, CSTS_SHST_COMPLETE);
+        expect_works(other);
+        set_cc(q, 0, CSTS_RDY, 0);
+        expect_works(other);
+        identify_ctrl(other->admin);
+        want_eq(t, "RDY and SHST of the other",
+                property_get(other->admin, PROP_CSTS) & (CSTS_RDY | 3 << 2), CSTS_RDY);
+}
+
+CASE("fab/shutdown/after", MUST, RULES(FAB_SHUTDOWN),
+     "After shutdown only Fabrics commands are taken")
+{
+        struct queue *q = admin_queue(t);
+
+        set_cc(q, CC_RUN | CC_SHN_NORMAL, 3 << 2, CSTS_SHST_COMPLETE);
+        expect_refusal(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = 4096));
+        expect_works(q);
+}
+
+CASE("fab/shutdown/restart", MUST, RULES(FAB_SHST),
+     "After shutdown and a Controller Reset the controller can be enabled again")
+{
+        struct queue *q = admin_queue(t);
+
+        set_cc(q, CC_RUN | CC_SHN_NORMAL, 3 << 2, CSTS_SHST_COMPLETE);
+        set_cc(q, 0, CSTS_RDY, 0);
+        set_cc(q, CC_RUN, CSTS_RDY | 3 << 2, CSTS_RDY);
+        identify_ctrl(q);
+}
+
+/* --- which command when */
+
+CASE("fab/connect/first", MUST, RULES(FAB_FIRST_CONNECT),
+     "A Property Get before Connect is refused")
+{
+        struct queue *q = bare_queue(t);
+
+        expect_refusal(q, send_property_get(q, PROP_VS, PROP_ATTRIB_4));
+}
+
+CASE("fab/connect/first-io", MUST, RULES(FAB_FIRST_CONNECT), "A Read before Connect is refused")
+{
+        struct queue *q = bare_queue(t);
+
+        expect_refusal(q, send_read(q));
+}
+
+CASE("fab/connect/first-write", MUST, RULES(FAB_FIRST_CONNECT),
+     "A command with in-capsule data before Connect is refused")
+{
+        struct queue *q = bare_queue(t);
+
+        expect_refusal(q,
+                       send_cmd(q, .opc = NVME_WRITE, .nsid = 1, .bytes = 512, .in_capsule = true));
+}
+
+CASE("fab/ready/enabled", MUST, RULES(FAB_ENABLED),
+     "Identify while CC.EN is 0 is refused, Property Get is not")
+{
+        struct queue *q = admin_queue(t, .disabled = true);
+
+        expect_refusal(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = 4096));
+        expect_works(q);
+}
+
+CASE("fab/command/create-queue", MUST, RULES(FAB_OPCODE),
+     "Create and Delete I/O Queue do not exist over fabrics")
+{
+        static const uint8_t opcodes[] = { NVME_CREATE_SQ, NVME_CREATE_CQ, NVME_DELETE_SQ,
+                                           NVME_DELETE_CQ };
+        struct queue *q = admin_queue(t);
+
+        for (int i = 0; i < 4; i++)
+                expect_refusal(q, send_cmd(q, .opc = opcodes[i], .cdw10 = 1, .cdw11 = 1));
+        expect_works(q);
+}
+
+CASE("fab/command/admin-opcode", MUST, RULES(FAB_OPCODE), "An unassigned admin opcode is refused")
+{
+        struct queue *q = admin_queue(t);
+
+        expect_refusal(q, send_cmd(q, .opc = 0x6c));
+        expect_works(q);
+}
+
+CASE("fab/command/io-opcode", MUST, RULES(FAB_OPCODE), "An unassigned I/O opcode is refused")
+{
+        struct queue *q = io_queue(t);
+
+        expect_refusal(q, send_cmd(q, .opc = 0x70, .nsid = caps(t)->nsid));
+        expect_works(q);
+}
+
+CASE("fab/nsid/invalid", MUST, RULES(FAB_NSID),
+     "A Read of namespace 0 or FFFFFFFEh, and a Flush of that one, is refused, and nothing else is")
+{
+        struct queue *q = io_queue(t);
+
+        expect_refusal(q, send_cmd(q, .opc = NVME_READ, .nsid = 0, .bytes = caps(t)->block));
+        expect_refusal(q, send_read(q, .nsid = 0xfffffffe));
+        expect_refusal(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = 0xfffffffe));
+        expect_works(q);
+}
+
+static bool is_active(const uint8_t *list, uint32_t nsid)
+{
+        for (size_t i = 0; i < IDENTIFY_LEN; i += 4)
+                if (le_get(list + i, 4) == nsid)
+                        return true;
+        return false;
+}
+
+CASE("fab/nsid/inactive", MUST, RULES(FAB_NSID),
+     "A Read is refused of an NSID that no namespace has: the next one, 256 more than ours, "
+     "FFFFFFFFh")
+{
+        struct queue *q = io_queue(t);
+        const uint8_t *list = identify(q->admin, CNS_NS_LIST, 0);
+        uint32_t nsid[] = { caps(t)->nsid + 1, caps(t)->nsid + 0x100, NSID_ALL };
+
+        for (int i = 0; i < 3; i++)
+                if (!is_active(list, nsid[i]))
+                        expect_refusal(q, send_read(q, .nsid = nsid[i]));
+        expect_works(q);
+}
+
+CASE("fab/nsid/write", MUST, RULES(FAB_NSID),
+     "A Write to a namespace that is not there is refused, its data in the capsule or not",
+     .writes = true)
+{
+        struct queue *q = io_queue(t);
+
+        expect_refusal(q, send_write(q, .nsid = 0xfffffff0, .bytes = r2t_bytes(t)));
+        if (caps(t)->in_capsule >= caps(t)->block)
+                expect_refusal(q, send_write(q, .nsid = 0xfffffff0, .in_capsule = true));
+        expect_works(q);
+}
+
+/* --- queues */
+
+/* A Read may end by SUCCESS on its data, which tells no SQHD. */
+static struct reply flush(struct queue *q)
+{
+        require(q->t, caps(q->t)->nsid, "no namespace to flush");
+        return expect_success(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(q->t)->nsid));
+}
+
+CASE("fab/queue/sqhd", MUST, RULES(FAB_SQHD),
+     "SQHD moves on by one for each command, modulo the queue's size")
+{
+        struct queue *q = io_queue(t, .sqsize = 3);
+        uint16_t sqhd = flush(q).sqhd, entries = q->sqsize + 1;
+
+        for (int i = 0; i < 10; i++) {
+                uint16_t next = flush(q).sqhd;
+
+                want_eq(t, "SQHD", next, (sqhd + 1u) % entries);
+                sqhd = next;
+        }
+}
+
+CASE("fab/queue/sqhd-overtaking", MUST, RULES(FAB_SQHD),
+     "SQHD does not go back, whatever response passes those of long Reads")
+{
+        struct queue *q = io_queue(t);
+        unsigned n = together(q, 20);
+        uint16_t cid[20];
+
+        for (unsigned i = 0; i < n; i++)
+                cid[i] = i % 5 == 0 ? send_read(q, .bytes = large_bytes(t))
+                                    : send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(t)->nsid);
+        for (unsigned i = 0; i < n; i++)
+                expect_success(q, cid[i]);
+}
+
+/* 3.3.2.6 speaks of a controller that detects it: one with room for more never sees the queue full. */
+CASE("fab/queue/overrun", INFO, RULES(FAB_OVERRUN),
+     "A host that overruns its queue loses the association", .writes = true, .slow = true,
+     .tcp_only = true)
+{
+        struct queue *q = io_queue(t, .sqsize = 1);
+
+        for (int i = 0; i < 64; i++)
+                send_write(q, .bytes = r2t_bytes(t));
+        expect_close(q);
+        expect_end(q->admin, 0);
+}
+
+CASE("fab/queue/full", MUST, RULES(FAB_ANSWERED), "A queue of n entries holds n - 1 commands",
+     .writes = true)
+{
+        struct queue *q = io_queue(t, .sqsize = 7);
+        uint16_t cid[7];
+        unsigned count = q->sqsize;
+
+        for (unsigned i = 0; i < count; i++) /* over TCP none ends before its R2T is served */
+                cid[i] = send_write(q, .bytes = r2t_bytes(t));
+        for (unsigned i = 0; i < count; i++)
+                succeed(q, cid[i]);
+        expect_works(q);
+}
+
+CASE("fab/queue/room", MUST, RULES(FAB_ANSWERED),
+     "As many commands as SQHD says there is room for are taken, also while others wait for data",
+     .writes = true, .tcp_only = true)
+{
+        enum { ENTRIES = 8 };
+        struct queue *q = io_queue(t, .sqsize = ENTRIES - 1);
+        uint16_t cid[2 * ENTRIES], tail, head, entries = q->sqsize + 1;
+        unsigned most = together(q, ENTRIES - 1), n = 0, taken;
+
+        require(t, most > 1, ONE_AT_A_TIME);
+        tail = flush(q).sqhd; /* behind Connect, and authentication where it is asked for */
+        while (n < most - 1)
+                cid[n++] = send_write(q, .bytes = r2t_bytes(t));
+        head = flush(q).sqhd;
+        taken = (tail + n + 1u + entries - head) % entries; /* with the Flush */
+        for (; taken < q->sqsize; taken++)
+                cid[n++] = send_write(q, .bytes = r2t_bytes(t));
+        for (unsigned i = 0; i < n; i++)
+                succeed(q, cid[i]);
+        expect_works(q);
+}
+
+CASE("fab/queue/answered", MUST, RULES(FAB_ANSWERED),
+     "Reads and Flushes that run together are all answered, and once")
+{
+        struct queue *q = io_queue(t);
+        unsigned n = together(q, 20);
+        uint16_t cid[20];
+
+        for (unsigned i = 0; i < n; i++)
+                cid[i] =
+                    i % 2 ? send_read(q) : send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(t)->nsid);
+        for (unsigned i = 0; i < n; i++)
+                expect_success(q, cid[i]);
+        expect_silence(q, 30);
+}
+
+CASE("fab/queue/cid-bits", MUST, RULES(FAB_ANSWERED),
+     "Commands whose CIDs differ in any of their 16 bits are told apart")
+{
+        static const uint16_t cid[] = { 0x0000, 0x0040, 0x0100, 0x0140, 0x1000, 0x7fff, 0x8000 };
+        struct queue *q = io_queue(t);
+        unsigned n = together(q, sizeof(cid) / sizeof(cid[0]));
+
+        require(t, caps(t)->nsid, "no namespace");
+        for (unsigned i = 0; i < n; i++)
+                send_cmd(q, .opc = NVME_READ, .cid = cid[i], .nsid = caps(t)->nsid,
+                         .bytes = caps(t)->block);
+        for (unsigned i = 0; i < n; i++)
+                expect_success(q, cid[i]);
+        expect_silence(q, 30);
+}
+
+CASE("fab/queue/dw0-zero", MUST, RULES(FAB_CQE_ZERO),
+     "Dwords 0 and 1 of responses that define no result are zero", .writes = true,
+     .related = "CVE-2024-41079")
+{
+        struct queue *q = io_queue(t);
+
+        exercise(q);
+        exercise(q->admin);
+        succeed(q->admin, send_cmd(q->admin, .opc = NVME_KEEP_ALIVE));
+}
+
+/* --- SGLs */
+
+CASE("fab/sgl/short-admin", MUST, RULES(FAB_SGL_SHORT),
+     "Identify into an SGL of 2048 bytes is refused")
+{
+        struct queue *q = admin_queue(t);
+
+        expect_refusal(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = 2048));
+        expect_works(q);
+}
+
+CASE("fab/sgl/short-read", MUST, RULES(FAB_SGL_SHORT),
+     "A Read into an SGL shorter than its blocks is refused")
+{
+        struct queue *q = io_queue(t);
+
+        expect_refusal(q, send_read(q, .bytes = KIB(8), .sgl_len = KIB(4)));
+        expect_works(q);
+}
+
+CASE("fab/sgl/short-write", MUST, RULES(FAB_SGL_SHORT),
+     "A Write from an SGL shorter than its blocks is refused", .writes = true)
+{
+        struct queue *q = io_queue(t);
+
+        expect_refusal(
+            q, send_write(q, .bytes = r2t_bytes(t), .sgl_len = r2t_bytes(t) - caps(t)->block));
+        expect_works(q);
+}
+
+CASE("fab/sgl/short-capsule", MUST, RULES(FAB_SGL_SHORT),
+     "A Write of two blocks with the data of one in its capsule is refused", .writes = true)
+{
+        struct queue *q = io_queue(t);
+        uint64_t lba = own_lba(t);
+
+        require(t, caps(t)->nsid && caps(t)->in_capsule >= caps(t)->block,
+                "no room in the capsule");
+        expect_refusal(q, send_cmd(q, .opc = NVME_WRITE, .nsid = caps(t)->nsid,
+                                   .cdw10 = (uint32_t)lba, .cdw11 = (uint32_t)(lba >> 32),
+                                   .cdw12 = 1, .bytes = caps(t)->block, .in_capsule = true));
+        expect_works(q);
+}
+
+CASE("fab/sgl/long-admin", SHOULD, RULES(FAB_SGL_LONG),
+     "Identify into an SGL of 8192 bytes is taken")
+{
+        struct queue *q = admin_queue(t);
+
+        succeed(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = 4096,
+                            .sgl_len = 8192));
+}
+
+CASE("fab/sgl/long-read", SHOULD, RULES(FAB_SGL_LONG),
+     "A Read into an SGL longer than its blocks is taken")
+{
+        struct queue *q = io_queue(t);
+
+        succeed(q, send_read(q, .bytes = KIB(8), .sgl_len = KIB(16)));
+}
+
+CASE("fab/sgl/huge", MUST, NO_RULE,
+     "A Write whose SGL claims FFFFFFFFh bytes is refused or served, but not waited for",
+     .writes = true, .tcp_only = true, .related = "nvmet 4a3f00262a04, 737a3b535247")
+{
+        struct queue *q = io_queue(t);
+
+        mutate(q, "sqe.sgl.len", 0xffffffff);
+        finish(q, send_write(q));
+}

@@ -1,0 +1,706 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NVMe Base 5: what Identify, features, logs and events have to be over fabrics. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "conformance/engine/case.h"
+#include "pdu/nvme/wire/identify.h"
+
+/* --- Identify Controller */
+
+CASE("base/identify/cntlid", MUST, RULES(ID_CNTLID),
+     "CNTLID of Identify Controller is the one that Connect returned", .any = true)
+{
+        struct queue *q = admin_queue(t);
+
+        want_eq(t, "CNTLID", le16_get(identify_ctrl(q)->cntlid), q->cntlid);
+}
+
+CASE("base/identify/subnqn", MUST, RULES(ID_SUBNQN),
+     "SUBNQN of Identify Controller is the one that was connected to")
+{
+        struct queue *q = admin_queue(t);
+        const struct id_ctrl *id = identify_ctrl(q);
+
+        want_bytes(t, "SUBNQN", id->subnqn, q->subnqn, strlen(q->subnqn) + 1);
+}
+
+CASE("base/identify/ioccsz", MUST, RULES(ID_IOCCSZ),
+     "IOCCSZ is at least 4 (a capsule of 64 bytes), IORCSZ is 1")
+{
+        const struct id_ctrl *id = identify_ctrl(admin_queue(t));
+
+        want(t, le32_get(id->ioccsz) >= 4, "IOCCSZ at least 4", "%u", le32_get(id->ioccsz));
+        want_eq(t, "IORCSZ", le32_get(id->iorcsz), 1);
+}
+
+CASE("base/identify/icdoff", MUST, RULES(ID_ICDOFF), "ICDOFF is 0 over TCP", .tcp_only = true)
+{
+        want_eq(t, "ICDOFF", le16_get(identify_ctrl(admin_queue(t))->icdoff), 0);
+}
+
+CASE("base/identify/sgls", MUST, RULES(ID_SGLS), "SGLS says that SGLs are supported")
+{
+        uint32_t sgls = le32_get(identify_ctrl(admin_queue(t))->sgls);
+
+        want(t, (sgls & 3) == 1 || (sgls & 3) == 2, "SGLS bits 1:0 01b or 10b", "%u", sgls & 3);
+}
+
+CASE("base/identify/kas", MUST, RULES(ID_KAS), "KAS is not zero")
+{
+        want(t, le16_get(identify_ctrl(admin_queue(t))->kas) > 0, "KAS not 0", "KAS 0");
+}
+
+CASE("base/identify/cntrltype", MUST, RULES(ID_CNTRLTYPE), "CNTRLTYPE is 1: an I/O controller")
+{
+        uint8_t type = identify_ctrl(admin_queue(t))->cntrltype;
+
+        require(t, caps(t)->vs >= NVME_VERSION(1, 4, 0), "CNTRLTYPE came with NVMe 1.4");
+        want_eq(t, "CNTRLTYPE", type, CNTRLTYPE_IO);
+}
+
+CASE("base/identify/maxcmd", SHOULD, RULES(ID_MAXCMD), "MAXCMD is not zero")
+{
+        want(t, le16_get(identify_ctrl(admin_queue(t))->maxcmd) > 0, "MAXCMD not 0", "MAXCMD 0");
+}
+
+CASE("base/identify/queue-entry-sizes", MUST, RULES(ID_QES), "SQES is 66h, CQES is 44h")
+{
+        const struct id_ctrl *id = identify_ctrl(admin_queue(t));
+
+        want_eq(t, "SQES", id->sqes, 0x66);
+        want_eq(t, "CQES", id->cqes, 0x44);
+}
+
+CASE("base/identify/text", MUST, RULES(ID_TEXT),
+     "Serial number, model and firmware revision are ASCII, left-justified and padded with spaces")
+{
+        const char *fault = id_text_fault(identify_ctrl(admin_queue(t)));
+
+        want(t, !fault, "20h to 7Eh to the ends of SN, MN and FR, the text first", "%s is not so",
+             fault);
+}
+
+CASE("base/identify/odd-requests", MUST, NO_RULE,
+     "Identify with any CNS and the oddest NSIDs is answered, and the controller goes on",
+     .related = "nvmet 79aba4c94034, f594863967d8", .any = true)
+{
+        static const uint32_t nsids[] = { 0, 0xfffffffe, 0xffffffff };
+        struct queue *q = admin_queue(t);
+
+        for (uint8_t cns = 0; cns < 0x20; cns++)
+                for (int i = 0; i < 3; i++)
+                        finish(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = cns, .nsid = nsids[i],
+                                           .bytes = IDENTIFY_LEN));
+        identify_ctrl(q);
+}
+
+enum { LIST_LEN = 1024 };
+
+/* How many NSIDs are listed behind `above`; ends the case if they do not rise from there, or if
+ * something stands behind their end. */
+static uint32_t list_namespaces(struct queue *q, uint32_t above, uint32_t nsids[LIST_LEN])
+{
+        const uint8_t *list = identify(q, CNS_NS_LIST, above);
+        uint32_t n = 0, last = above;
+
+        for (uint32_t i = 0; i < LIST_LEN; i++) {
+                uint32_t nsid = (uint32_t)le_get(list + (size_t)i * 4, 4);
+
+                if (nsid == 0)
+                        continue;
+                want(q->t, n == i, "zeroes from the end of the list on", "NSID %u there", nsid);
+                want(q->t, nsid > last, "NSIDs that rise from the one given", "%u behind %u", nsid,
+                     last);
+                nsids[n++] = last = nsid;
+        }
+        return n;
+}
+
+CASE("base/identify/active-namespaces", MUST, NO_RULE,
+     "The list of active namespaces rises from the NSID that is given, and ends with zeroes")
+{
+        uint32_t all[LIST_LEN], rest[LIST_LEN];
+        struct queue *q = admin_queue(t);
+        uint32_t n = list_namespaces(q, 0, all);
+
+        require(t, n > 0 && n < LIST_LEN, "%u namespaces", n);
+        want_eq(t, "namespaces behind the first one", list_namespaces(q, all[0], rest), n - 1);
+        want_bytes(t, "namespaces behind the first one", rest, all + 1, (n - 1) * sizeof(*all));
+}
+
+static bool is_zero(const uint8_t *bytes, size_t n)
+{
+        return bytes[0] == 0 && memcmp(bytes, bytes + 1, n - 1) == 0;
+}
+
+CASE(
+    "base/identify/inactive-namespace", MUST, NO_RULE,
+    "Identify of a namespace that is listed tells something, of one that is not nothing but zeroes")
+{
+        uint32_t list[LIST_LEN], nn = le32_get(caps(t)->id.nn), n, absent = 1;
+        struct queue *q = admin_queue(t);
+
+        n = list_namespaces(q, 0, list);
+        for (uint32_t i = 0; i < n && i < 16; i++) {
+                struct reply r = finish(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_NS,
+                                                    .nsid = list[i], .bytes = IDENTIFY_LEN));
+
+                want(t, r.status != NVME_SUCCESS || !is_zero(r.data, IDENTIFY_LEN),
+                     "the data of an active namespace", "zeroes for NSID %u", list[i]);
+        }
+        while (absent <= n && list[absent - 1] == absent)
+                absent++;
+        require(t, absent <= nn, "all %u NSIDs are active", nn);
+        want(t, is_zero(identify(q, CNS_NS, absent), IDENTIFY_LEN), "zeroes",
+             "something else for NSID %u, which is not active", absent);
+}
+
+/* What hosts know a namespace by again. */
+struct identity {
+        char sn[20], mn[40];
+        uint8_t nguid[16], eui64[8], descriptors[IDENTIFY_LEN];
+};
+
+static struct identity identity_of(struct queue *q)
+{
+        const struct caps *c = caps(q->t);
+        const struct id_ctrl *ctrl = identify_ctrl(q);
+        const struct id_ns *ns = identify(q, CNS_NS, c->nsid);
+        struct identity id = { 0 };
+
+        memcpy(id.sn, ctrl->sn, sizeof(id.sn));
+        memcpy(id.mn, ctrl->mn, sizeof(id.mn));
+        memcpy(id.nguid, ns->nguid, sizeof(id.nguid));
+        memcpy(id.eui64, ns->eui64, sizeof(id.eui64));
+        if (c->vs >= NVME_VERSION(1, 3, 0))
+                memcpy(id.descriptors, identify(q, CNS_NS_DESCS, c->nsid), IDENTIFY_LEN);
+        return id;
+}
+
+CASE("base/identify/same-identity", MUST, NO_RULE,
+     "Subsystem and namespace say of themselves the same to each controller, and each time")
+{
+        struct identity a, b;
+
+        require(t, caps(t)->nsid, "no namespace");
+        a = identity_of(admin_queue(t));
+        b = identity_of(admin_queue(t));
+        want_bytes(t, "serial number", b.sn, a.sn, sizeof(a.sn));
+        want_bytes(t, "model number", b.mn, a.mn, sizeof(a.mn));
+        want_bytes(t, "NGUID", b.nguid, a.nguid, sizeof(a.nguid));
+        want_bytes(t, "EUI64", b.eui64, a.eui64, sizeof(a.eui64));
+        want_bytes(t, "descriptors", b.descriptors, a.descriptors, sizeof(a.descriptors));
+}
+
+CASE("base/identify/namespace", MUST, RULES(ID_NS),
+     "NUSE is at most NCAP, NCAP at most NSZE, and FLBAS names a format with blocks")
+{
+        struct queue *q = admin_queue(t);
+        const struct id_ns *id;
+        const char *fault;
+
+        require(t, caps(t)->nsid, "no namespace");
+        id = identify(q, CNS_NS, caps(t)->nsid);
+        fault = id_ns_fault(id);
+        want(t, !fault, "sizes and a format that go together",
+             "%s: NSZE %" PRIu64 ", NCAP %" PRIu64 ", NUSE %" PRIu64 ", FLBAS %02xh", fault,
+             le64_get(id->nsze), le64_get(id->ncap), le64_get(id->nuse), id->flbas);
+}
+
+/* Ends the case if a descriptor of that type is there and is not what Identify Namespace says. */
+static void want_same_id(struct t *t, const uint8_t *list, uint8_t type, const uint8_t *bytes)
+{
+        struct ns_id id;
+
+        for (size_t at = 0; ns_desc_next(list, IDENTIFY_LEN, &at, &id);)
+                if (id.type == type)
+                        want_bytes(t, type == NIDT_NGUID ? "NGUID" : "EUI64", id.bytes, bytes,
+                                   id.len);
+}
+
+static bool has_descriptor(const uint8_t *list, uint8_t type)
+{
+        struct ns_id id;
+
+        for (size_t at = 0; ns_desc_next(list, IDENTIFY_LEN, &at, &id);)
+                if (id.type == type)
+                        return true;
+        return false;
+}
+
+CASE("base/identify/namespace-descriptors", MUST, RULES(ID_NS_DESCS),
+     "A namespace's descriptors are as long as their types, of a type each, and identify it")
+{
+        struct queue *q = admin_queue(t);
+        uint8_t list[IDENTIFY_LEN];
+        const struct id_ns *ns;
+        const char *fault;
+
+        require(t, caps(t)->nsid, "no namespace");
+        require(t, caps(t)->vs >= NVME_VERSION(1, 3, 0), "descriptors came with NVMe 1.3");
+        memcpy(list, identify(q, CNS_NS_DESCS, caps(t)->nsid), sizeof(list));
+        fault = ns_descs_fault(list, sizeof(list));
+        want(t, !fault, "descriptors that identify the namespace", "%s", fault);
+        want(t, !(caps(t)->cap & CAP_CSS_IOCSS) || has_descriptor(list, NIDT_CSI),
+             "a descriptor of the command set (CAP.CSS bit 6 is set)", "none");
+        ns = identify(q, CNS_NS, caps(t)->nsid);
+        want_same_id(t, list, NIDT_NGUID, ns->nguid);
+        want_same_id(t, list, NIDT_EUI64, ns->eui64);
+}
+
+CASE("base/identify/nsid", MUST, RULES(FAB_NSID),
+     "Identify of namespace 0 or FFFFFFFEh is refused, and nothing else is")
+{
+        static const uint8_t cns[] = { CNS_NS, CNS_NS_DESCS };
+        struct queue *q = admin_queue(t);
+
+        for (int i = 0; i < 2; i++) {
+                require(t, i == 0 || caps(t)->vs >= NVME_VERSION(1, 3, 0),
+                        "descriptors came with NVMe 1.3");
+                expect_refusal(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = cns[i], .nsid = 0,
+                                           .bytes = IDENTIFY_LEN));
+                expect_refusal(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = cns[i],
+                                           .nsid = 0xfffffffe, .bytes = IDENTIFY_LEN));
+        }
+        expect_works(q);
+}
+
+CASE("base/identify/cns-unknown", MUST, NO_RULE, "Identify of a reserved CNS is refused",
+     .any = true)
+{
+        struct queue *q = admin_queue(t);
+
+        expect_error(q,
+                     send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = 0x7f, .nsid = caps(t)->nsid,
+                              .bytes = IDENTIFY_LEN),
+                     NVME_INVALID_FIELD);
+        expect_works(q);
+}
+
+/* The largest Read that NLB, the namespace and our own patience allow. */
+static uint64_t most(struct t *t)
+{
+        uint64_t bytes = (uint64_t)caps(t)->block * 65536;
+
+        if (bytes_left(t) < bytes)
+                bytes = bytes_left(t);
+        if (t_is_rdma(t) && bytes > KIB(8192)) /* a keyed descriptor has 24 bits for its length */
+                bytes = KIB(8192);
+        return bytes < KIB(32768) ? bytes : KIB(32768);
+}
+
+CASE("base/identify/mdts", MUST, NO_RULE,
+     "A Read of as much as MDTS allows is served, of 32 MiB (RDMA: 8) where it sets no limit",
+     .related = "nvmet-tcp with MDTS 0")
+{
+        uint32_t mdts = caps(t)->mdts;
+        struct queue *q = io_queue(t);
+
+        require(t, caps(t)->nsid, "no namespace");
+        read_blocks(q, 0, (uint32_t)(mdts > 0 && mdts < most(t) ? mdts : most(t)));
+}
+
+CASE("base/identify/mdts-beyond", MUST, NO_RULE,
+     "A Read of more than MDTS fails with Invalid Field")
+{
+        uint32_t more = caps(t)->mdts + caps(t)->block;
+        struct queue *q = io_queue(t);
+
+        require(t, caps(t)->nsid && caps(t)->mdts > 0 && more <= most(t), "MDTS is out of reach");
+        expect_error(q, send_read(q, .bytes = more), NVME_INVALID_FIELD);
+        expect_works(q);
+}
+
+/* --- asynchronous events, Abort */
+
+CASE("base/event/held", MUST, RULES(AER_HELD),
+     "An Asynchronous Event Request is not answered before there is an event", .any = true)
+{
+        struct queue *q = admin_queue(t);
+
+        send_cmd(q, .opc = NVME_AER);
+        expect_silence(q, 150);
+        expect_works(q);
+}
+
+CASE("base/event/limit", MUST, RULES(AER_LIMIT),
+     "More Asynchronous Event Requests than AERL + 1 are refused", .any = true)
+{
+        struct queue *q = admin_queue(t);
+        unsigned n = caps(t)->id.aerl + 1u;
+
+        require(t, n < 30, "AERL is %u", n - 1);
+        for (unsigned i = 0; i < n; i++)
+                send_cmd(q, .opc = NVME_AER);
+        expect_refusal(q, send_cmd(q, .opc = NVME_AER));
+        expect_works(q);
+}
+
+CASE("base/abort/unknown", SHOULD, RULES(ABORT_UNKNOWN),
+     "Abort of a command that is not there succeeds, and says that nothing was aborted")
+{
+        struct queue *q = admin_queue(t);
+
+        want_eq(t, "DW0 bit 0",
+                succeed(q, send_cmd(q, .opc = NVME_ABORT, .cdw10 = 0xfff0u << 16)).dw0 & 1, 1);
+}
+
+CASE("base/abort/others", MUST, NO_RULE,
+     "Abort of another CID, or of another queue's, leaves an Asynchronous Event Request alone",
+     .any = true)
+{
+        struct queue *q = admin_queue(t);
+        uint16_t aer = send_cmd(q, .opc = NVME_AER);
+
+        finish(q, send_cmd(q, .opc = NVME_ABORT, .cdw10 = 0xfff0u << 16));
+        finish(q, send_cmd(q, .opc = NVME_ABORT, .cdw10 = (uint32_t)aer << 16 | 1));
+        pause_ms(t, 50);
+        expect_works(q);
+        if (answered(q, aer)) /* an event is none of our business */
+                want_eq(t, "the status of the request", finish(q, aer).status, NVME_SUCCESS);
+}
+
+CASE("base/abort/aer", SHOULD, NO_RULE,
+     "An Asynchronous Event Request that is aborted ends as Command Abort Requested")
+{
+        struct queue *q = admin_queue(t);
+        uint16_t aer = send_cmd(q, .opc = NVME_AER);
+        struct reply r = succeed(q, send_cmd(q, .opc = NVME_ABORT, .cdw10 = (uint32_t)aer << 16));
+
+        require(t, !(r.dw0 & 1), "the target does not abort it");
+        expect_status(q, aer, NVME_ABORT_REQUESTED);
+}
+
+/* --- features, logs */
+
+CASE("base/feature/fid-unknown", MUST, RULES(FEAT_UNKNOWN),
+     "Get and Set Features of a reserved FID are refused", .any = true)
+{
+        struct queue *q = admin_queue(t);
+
+        expect_refusal(q, send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = 0x77));
+        expect_refusal(q, send_set_feature(q, 0x77, 0));
+        expect_works(q);
+}
+
+CASE("base/feature/host-identifier", MUST, RULES(FEAT_HOSTID_FIXED),
+     "The Host Identifier that Connect gave is not changed by Set Features")
+{
+        struct queue *q = admin_queue(t);
+
+        expect_refusal(q, send_cmd(q, .opc = NVME_SET_FEATURES, .cdw10 = FEAT_HOSTID, .cdw11 = 1,
+                                   .bytes = 16, .data = "another HOSTID..", .in_capsule = true));
+}
+
+CASE("base/feature/host-identifier-read", MUST, NO_RULE,
+     "The Host Identifier, of 128 bits, is the HOSTID of Connect")
+{
+        struct queue *q = admin_queue(t);
+        struct connect_data d = connect_data(q);
+        struct reply r = finish(q, send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = FEAT_HOSTID,
+                                            .cdw11 = 1, .bytes = sizeof(d.hostid)));
+
+        require(t, r.status == NVME_SUCCESS, "it can't be read");
+        want_bytes(t, "HOSTID", r.data, d.hostid, sizeof(d.hostid));
+}
+
+CASE("base/feature/queues", MUST, RULES(FAB_ANSWERED), "Number of Queues grants at least one")
+{
+        struct queue *q = admin_queue(t);
+
+        succeed(q, send_set_feature(q, FEAT_QUEUES, 0));
+        get_feature(q, FEAT_QUEUES);
+}
+
+CASE("base/feature/queues-late", MUST, RULES(FEAT_QUEUES_LATE),
+     "Number of Queues is not set any more once there is an I/O queue")
+{
+        struct queue *q = io_queue(t);
+
+        expect_refusal(q->admin, send_set_feature(q->admin, FEAT_QUEUES, 0x00010001));
+        expect_works(q->admin);
+        expect_works(q);
+}
+
+CASE("base/feature/queues-range", SHOULD, RULES(FEAT_QUEUES_RANGE),
+     "Number of Queues with 65,536 of either (FFFFh) is refused")
+{
+        struct queue *q = admin_queue(t);
+
+        expect_refusal(q, send_set_feature(q, FEAT_QUEUES, 0x0000ffff));
+        expect_refusal(q, send_set_feature(q, FEAT_QUEUES, 0xffff0000));
+        expect_works(q);
+}
+
+static uint32_t select_feature(struct queue *q, uint8_t fid, uint8_t select)
+{
+        return succeed(q,
+                       send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = fid | (uint32_t)select << 8))
+            .dw0;
+}
+
+/* Sets Asynchronous Event Configuration to another value than the one that it has: this one. */
+static uint32_t change_events(struct queue *q)
+{
+        uint32_t value = get_feature(q, FEAT_AEC) ^ 1; /* SMART: spare below its threshold */
+
+        require(q->t, finish(q, send_set_feature(q, FEAT_AEC, value)).status == NVME_SUCCESS,
+                "it can't be changed");
+        return value;
+}
+
+CASE("base/feature/value-kept", MUST, RULES(FEAT_KEPT),
+     "Asynchronous Event Configuration is what it was set to")
+{
+        struct queue *q = admin_queue(t);
+        uint32_t value = change_events(q);
+
+        want_eq(t, "Asynchronous Event Configuration", get_feature(q, FEAT_AEC), value);
+}
+
+CASE("base/feature/alone", MUST, NO_RULE,
+     "What is set on one controller is not set on another of the same host")
+{
+        struct queue *other = admin_queue(t), *q = admin_queue(t);
+        uint32_t events = get_feature(other, FEAT_AEC), kato = get_feature(other, FEAT_KATO);
+
+        finish(q, send_set_feature(q, FEAT_AEC, events ^ 1));
+        finish(q, send_set_feature(q, FEAT_KATO, kato + 100000));
+        want_eq(t, "Asynchronous Event Configuration", get_feature(other, FEAT_AEC), events);
+        want_eq(t, "KATO", get_feature(other, FEAT_KATO), kato);
+}
+
+CASE("base/feature/others-kept", MUST, RULES(FEAT_KEPT),
+     "Arbitration and Volatile Write Cache are what they were set to, where they can be")
+{
+        static const uint8_t fids[] = { FEAT_ARBITRATION, FEAT_WRITE_CACHE };
+        struct queue *q = admin_queue(t);
+
+        for (unsigned i = 0; i < sizeof(fids); i++) {
+                struct reply was =
+                    finish(q, send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = fids[i]));
+                uint32_t value = was.dw0 ^ 1;
+
+                if (was.status != NVME_SUCCESS ||
+                    finish(q, send_set_feature(q, fids[i], value)).status != NVME_SUCCESS)
+                        continue;
+                want_eq(t, "the feature that was set", get_feature(q, fids[i]), value);
+                succeed(q, send_set_feature(q, fids[i], was.dw0));
+                want_eq(t, "... and set back", get_feature(q, fids[i]), was.dw0);
+        }
+}
+
+CASE("base/feature/timestamp", MUST, RULES(FEAT_KEPT),
+     "Timestamp goes on from what it was set to, and says that a host has set it", .writes = true)
+{
+        static const uint8_t set[8] = { 0, 0x68, 0xe5, 0xcf, 0x8b, 1 }; /* ms: November 2023 */
+        struct queue *q = admin_queue(t);
+        const uint8_t *got;
+
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_TIMESTAMP, "no Timestamp");
+        succeed(q, send_cmd(q, .opc = NVME_SET_FEATURES, .cdw10 = FEAT_TIMESTAMP, .bytes = 8,
+                            .data = set, .in_capsule = true));
+        got = succeed(q, send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = FEAT_TIMESTAMP, .bytes = 8))
+                  .data;
+        want(t, le_get(got, 6) - le_get(set, 6) < 60000,
+             "what was set, and less than a minute more", "%" PRIu64 " ms instead of %" PRIu64,
+             le_get(got, 6), le_get(set, 6));
+        want_eq(t, "Timestamp Origin", got[6] >> 1 & 7, 1);
+}
+
+CASE("base/feature/select", MUST, RULES(FEAT_SELECT),
+     "A feature's default stays when it is set, and its capabilities say that it can be")
+{
+        struct queue *q = admin_queue(t);
+        uint32_t before, value;
+
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_SAVE, "ONCS: no Select");
+        before = select_feature(q, FEAT_AEC, 1);
+        value = change_events(q);
+        want_eq(t, "the current value", select_feature(q, FEAT_AEC, 0), value);
+        want_eq(t, "the default value", select_feature(q, FEAT_AEC, 1), before);
+        want(t, select_feature(q, FEAT_AEC, 3) & 4, "changeable (bit 2 of the capabilities)",
+             "it is not, and was changed");
+}
+
+CASE("base/feature/not-saveable", MUST, NO_RULE,
+     "Set Features that is to save (SV) what can't be saved is refused")
+{
+        struct queue *q = admin_queue(t);
+        uint32_t value = get_feature(q, FEAT_AEC);
+
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_SAVE, "ONCS: no Select, and no Save");
+        require(t, !(select_feature(q, FEAT_AEC, 3) & 1), "it can be saved");
+        expect_error(
+            q, send_cmd(q, .opc = NVME_SET_FEATURES, .cdw10 = FEAT_AEC | 1u << 31, .cdw11 = value),
+            NVME_FEATURE_NOT_SAVEABLE);
+        expect_works(q);
+}
+
+CASE("base/log/lid-unknown", MUST, RULES(LOG_UNKNOWN), "A reserved log page is refused",
+     .any = true)
+{
+        struct queue *q = admin_queue(t);
+
+        expect_refusal(q, send_get_log(q, 0xbf, 512, 0));
+        expect_works(q);
+}
+
+CASE("base/log/offset-beyond", MUST, RULES(LOG_OFFSET), "A log page from behind its end is refused")
+{
+        struct queue *q = admin_queue(t);
+
+        require(t, caps(t)->id.lpa & LPA_EXTENDED, "log page offsets are not supported");
+        expect_refusal(q, send_get_log(q, LOG_SMART, 512, 1 << 20));
+        expect_works(q);
+}
+
+CASE("base/log/offset-type", MUST, RULES(LOG_INDEX),
+     "An index (OT) into SMART / Health, which has none, is refused")
+{
+        struct queue *q = admin_queue(t);
+
+        require(t, caps(t)->vs >= NVME_VERSION(2, 0, 0), "OT came with NVMe 2.0");
+        require(t, caps(t)->id.lpa & LPA_EXTENDED, "log page offsets are not supported");
+        expect_refusal(q,
+                       send_cmd(q, .opc = NVME_GET_LOG_PAGE, .nsid = NSID_ALL,
+                                .cdw10 = LOG_SMART | 127u << 16, .cdw14 = 1u << 23, .bytes = 512));
+        expect_works(q);
+}
+
+CASE("base/log/discovery-logs", MUST, RULES(LOG_NOT_DISC),
+     "An I/O controller refuses the log pages of discovery, 70h to 73h")
+{
+        struct queue *q = admin_queue(t);
+
+        for (uint8_t lid = LOG_DISCOVERY; lid <= LOG_DISCOVERY + 3; lid++)
+                expect_refusal(q, send_get_log(q, lid, 1024, 0));
+        expect_works(q);
+}
+
+static const struct log_smart *smart(struct queue *q)
+{
+        return get_log(q, LOG_SMART, sizeof(struct log_smart), 0);
+}
+
+/* Entries that the log has, and that can be asked for at once. */
+static unsigned errors_kept(const struct t *t)
+{
+        unsigned n = caps(t)->id.elpe + 1u, most = caps(t)->mdts / sizeof(struct log_error);
+
+        return most > 0 && most < n ? most : n;
+}
+
+static bool has_entry(const struct log_error *log, unsigned n, struct reply r)
+{
+        for (unsigned i = 0; i < n; i++)
+                if (le64_get(log[i].count) && le16_get(log[i].sqid) == 0 &&
+                    le16_get(log[i].cid) == r.cid &&
+                    (le16_get(log[i].sf) >> 1 & STATUS_MASK) == r.status)
+                        return true;
+        return false;
+}
+
+CASE("base/log/more", MUST, RULES(LOG_MORE),
+     "A command that ends with M set has an entry in the Error Information log")
+{
+        struct queue *q = admin_queue(t);
+        unsigned n = errors_kept(t);
+        struct reply r = finish(q, send_get_log(q, 0xbf, 512, 0));
+
+        require(t, r.status != NVME_SUCCESS && r.more, "a failed command has M cleared");
+        want(t, has_entry(get_log(q, LOG_ERROR, n * sizeof(struct log_error), 0), n, r),
+             "an entry with SQID 0, its CID and its status", "none among %u", n);
+}
+
+CASE("base/log/error-order", MUST, NO_RULE,
+     "The Error Information log begins with the error that came last; each has a count of its own")
+{
+        struct queue *q = admin_queue(t);
+        unsigned n = errors_kept(t);
+        const struct log_error *log;
+
+        for (int i = 0; i < 3; i++)
+                finish(q, send_get_log(q, 0xbf, 512, 0));
+        log = get_log(q, LOG_ERROR, n * sizeof(*log), 0);
+        for (unsigned i = 1; i < n && le64_get(log[i].count); i++)
+                want(t, le64_get(log[i].count) < le64_get(log[i - 1].count),
+                     "error counts that fall from entry to entry", "%" PRIu64 " behind %" PRIu64,
+                     le64_get(log[i].count), le64_get(log[i - 1].count));
+}
+
+CASE("base/log/offset", MUST, NO_RULE,
+     "Firmware Slot from an offset on is what the whole page has from there on")
+{
+        enum { FROM = 8 };
+        struct queue *q = admin_queue(t);
+        uint8_t whole[sizeof(struct log_fw_slot)];
+
+        require(t, caps(t)->id.lpa & LPA_EXTENDED, "log page offsets are not supported");
+        memcpy(whole, get_log(q, LOG_FW_SLOT, sizeof(whole), 0), sizeof(whole));
+        want_bytes(t, "the page behind 8 bytes",
+                   get_log(q, LOG_FW_SLOT, sizeof(whole) - FROM, FROM), whole + FROM,
+                   sizeof(whole) - FROM);
+}
+
+/* More than 65,536 dwords: NUMDU counts, too. Who has not so many may refuse them. */
+CASE("base/log/numdu", MUST, RULES(TCP_C2H_COMPLETE),
+     "A log page that is asked for with more than NUMDL can say comes whole, or is refused",
+     .tcp_only = true)
+{
+        enum { BYTES = KIB(256) + 512 };
+        struct queue *q = admin_queue(t);
+
+        require(t, !caps(t)->mdts || caps(t)->mdts >= BYTES, "MDTS is %u", caps(t)->mdts);
+        finish(q, send_get_log(q, LOG_SMART, BYTES, 0));
+        expect_works(q);
+}
+
+CASE("base/log/host-reads", SHOULD, RULES(LOG_SMART_READS), "Reads are counted in SMART / Health")
+{
+        struct queue *q = io_queue(t);
+        uint64_t before = le_get(smart(q->admin)->reads, 8), after;
+
+        require(t, caps(t)->nsid, "no namespace");
+        for (int i = 0; i < 5; i++)
+                read_blocks(q, 0, 0);
+        after = le_get(smart(q->admin)->reads, 8);
+        want(t, after - before >= 5, "5 more Host Read Commands at least",
+             "%" PRIu64 " and then %" PRIu64, before, after);
+}
+
+CASE("base/log/host-writes", SHOULD, NO_RULE, "... and Writes", .writes = true)
+{
+        struct queue *q = io_queue(t);
+        uint64_t before = le_get(smart(q->admin)->writes, 8), after;
+
+        for (int i = 0; i < 5; i++)
+                write_blocks(q, 0, r2t_bytes(t), NULL);
+        after = le_get(smart(q->admin)->writes, 8);
+        want(t, after - before >= 5, "5 more Host Write Commands at least",
+             "%" PRIu64 " and then %" PRIu64, before, after);
+}
+
+CASE("base/log/effects", MUST, NO_RULE,
+     "Commands Supported and Effects says that there are Identify, Get Log Page, Read and Write")
+{
+        const struct log_effects *log;
+
+        require(t, caps(t)->id.lpa & LPA_EFFECTS, "LPA: no such page");
+        log = get_log(admin_queue(t), LOG_EFFECTS, sizeof(*log), 0);
+        want_eq(t, "CSUPP of Identify", le32_get(log->admin[NVME_IDENTIFY]) & 1, 1);
+        want_eq(t, "CSUPP of Get Log Page", le32_get(log->admin[NVME_GET_LOG_PAGE]) & 1, 1);
+        want_eq(t, "CSUPP of Read", le32_get(log->io[NVME_READ]) & 1, 1);
+        want_eq(t, "CSUPP of Write", le32_get(log->io[NVME_WRITE]) & 1, 1);
+}
+
+CASE("base/log/mandatory", MUST, RULES(FAB_ANSWERED),
+     "Error Information, SMART / Health and Firmware Slot can be read")
+{
+        struct queue *q = admin_queue(t);
+
+        get_log(q, LOG_ERROR, 64, 0);
+        get_log(q, LOG_SMART, 512, 0);
+        get_log(q, LOG_FW_SLOT, 512, 0);
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NVM Command Set 3.3: what commands do to their blocks, and to no others. */
+#include <string.h>
+
+#include "conformance/engine/case.h"
+
+/* --- ranges */
+
+static uint16_t send_read_at(struct queue *q, uint64_t lba, uint32_t blocks)
+{
+        const struct caps *c = caps(q->t);
+
+        return send_cmd(q, .opc = NVME_READ, .nsid = c->nsid, .cdw10 = (uint32_t)lba,
+                        .cdw11 = (uint32_t)(lba >> 32), .cdw12 = blocks - 1,
+                        .bytes = blocks * c->block);
+}
+
+CASE("nvm/read/beyond", MUST, NO_RULE,
+     "A Read behind the end of the namespace fails with LBA Out of Range")
+{
+        struct queue *q = io_queue(t);
+
+        require(t, caps(t)->nsid, "no namespace");
+        expect_error(q, send_read(q, .slba = caps(t)->blocks), NVME_LBA_RANGE);
+        expect_error(q, send_read(q, .slba = UINT64_C(1) << 62), NVME_LBA_RANGE);
+        expect_error(q, /* SLBA and NLB together wrap to 7 */
+                     send_cmd(q, .opc = NVME_READ, .nsid = caps(t)->nsid, .cdw10 = UINT32_MAX,
+                              .cdw11 = UINT32_MAX, .cdw12 = 7, .bytes = 8 * caps(t)->block),
+                     NVME_LBA_RANGE);
+        expect_works(q);
+}
+
+CASE("nvm/read/last-block", MUST, NO_RULE,
+     "The last block can be read; a Read of it and one more fails with LBA Out of Range")
+{
+        uint64_t last = caps(t)->blocks - 1;
+        struct queue *q = io_queue(t);
+
+        require(t, caps(t)->nsid, "no namespace");
+        succeed(q, send_read_at(q, last, 1));
+        require(t, !caps(t)->mdts || caps(t)->mdts > caps(t)->block, "MDTS is a block");
+        expect_error(q, send_read_at(q, last, 2), NVME_LBA_RANGE);
+        expect_works(q);
+}
+
+CASE("nvm/write/beyond", MUST, NO_RULE,
+     "A Write behind the end of the namespace fails with LBA Out of Range", .writes = true)
+{
+        const uint64_t beyond[] = { caps(t)->blocks, UINT64_MAX };
+        struct queue *q = io_queue(t);
+        uint32_t n = r2t_bytes(t);
+
+        for (int i = 0; i < 2; i++)
+                expect_error(q,
+                             send_cmd(q, .opc = NVME_WRITE, .nsid = caps(t)->nsid,
+                                      .cdw10 = (uint32_t)beyond[i],
+                                      .cdw11 = (uint32_t)(beyond[i] >> 32),
+                                      .cdw12 = n / caps(t)->block - 1, .bytes = n),
+                             NVME_LBA_RANGE);
+        expect_works(q);
+}
+
+/* --- contents */
+
+/* A few blocks, in the capsule if they fit: there are targets that ask for no R2T then. */
+static void put_blocks(struct queue *q, uint64_t slba, uint32_t bytes, const uint8_t *data)
+{
+        succeed(q, send_write(q, .slba = slba, .bytes = bytes, .data = data,
+                              .in_capsule = caps(q->t)->in_capsule >= bytes));
+}
+
+/* A row of four blocks at the start of the case's range, each unlike the others. */
+enum { ROW = 4, BLOCK_MAX = 4096 };
+
+static const uint8_t *write_row(struct queue *q)
+{
+        uint32_t block = caps(q->t)->block;
+        const uint8_t *data = pattern(q->t, ROW * block);
+
+        require(q->t, caps(q->t)->nsid && block <= BLOCK_MAX, "no blocks of %u bytes at most",
+                BLOCK_MAX);
+        for (uint32_t i = 0; i < ROW; i++)
+                put_blocks(q, i, block, data + i * block);
+        return data;
+}
+
+/* The first and the last one are what write_row() made them. */
+static void want_ends(struct queue *q, const uint8_t *data)
+{
+        uint32_t block = caps(q->t)->block, last = ROW - 1;
+
+        want_bytes(q->t, "the block in front", read_blocks(q, 0, block), data, block);
+        want_bytes(q->t, "the block behind", read_blocks(q, last, block), data + last * block,
+                   block);
+}
+
+static bool is_filled(const uint8_t *block, uint32_t n, uint8_t value)
+{
+        return block[0] == value && memcmp(block, block + 1, n - 1) == 0;
+}
+
+CASE("nvm/write/alone", MUST, NO_RULE, "A Write of two blocks changes these, and no others",
+     .writes = true)
+{
+        struct queue *q = io_queue(t);
+        uint32_t block = caps(t)->block;
+        const uint8_t *data = write_row(q);
+
+        require(t, !caps(t)->mdts || caps(t)->mdts > block, "MDTS is a block");
+        put_blocks(q, 1, 2 * block, data);
+        want_bytes(t, "what was written", read_blocks(q, 1, 2 * block), data, 2 * block);
+        want_ends(q, data);
+}
+
+CASE("nvm/compare/blocks", MUST, NO_RULE, "Compare tells equal blocks from others", .writes = true)
+{
+        struct queue *q = io_queue(t);
+        uint32_t n = r2t_bytes(t);
+        const uint8_t *data = pattern(t, 2 * n);
+
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_COMPARE, "Compare is not supported");
+        write_blocks(q, 0, n, data);
+        succeed(q, send_compare(q, .bytes = n, .data = data));
+        expect_error(q, send_compare(q, .bytes = n, .data = data + n), NVME_COMPARE_FAILURE);
+}
+
+/* Of what was written one byte is another one now. */
+static void change_byte(struct queue *q, const uint8_t *data, uint32_t at)
+{
+        uint32_t block = caps(q->t)->block, first = at / block;
+        uint8_t bytes[BLOCK_MAX];
+
+        require(q->t, block <= sizeof(bytes), "blocks of %u bytes", block);
+        memcpy(bytes, data + first * block, block);
+        bytes[at % block] ^= 1;
+        put_blocks(q, first, block, bytes);
+}
+
+CASE("nvm/compare/byte", MUST, NO_RULE,
+     "Compare finds one byte that differs, the first, the last or one between", .writes = true)
+{
+        struct queue *q = io_queue(t);
+        uint32_t n = r2t_bytes(t), at[] = { 0, n / 2, n - 1 };
+        const uint8_t *data = pattern(t, n);
+
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_COMPARE, "Compare is not supported");
+        for (int i = 0; i < 3; i++) {
+                write_blocks(q, 0, n, data);
+                change_byte(q, data, at[i]);
+                expect_error(q, send_compare(q, .bytes = n, .data = data), NVME_COMPARE_FAILURE);
+        }
+}
+
+/* An I/O queue on which a Compare and a Write of a block can be fused. */
+static struct queue *fusing_queue(struct t *t)
+{
+        struct queue *q = io_queue(t);
+
+        require(t, le16_get(caps(t)->id.fuses) & FUSES_COMPARE_WRITE, "FUSES is 0");
+        require(t, t_is_rdma(t) || caps(t)->in_capsule >= caps(t)->block, "no room in the capsule");
+        require(t, together(q, 2) > 1, ONE_AT_A_TIME);
+        return q;
+}
+
+CASE("nvm/fused/compare-write", MUST, NO_RULE,
+     "A fused Compare and Write writes if its Compare finds equal blocks, and else not",
+     .writes = true)
+{
+        struct queue *q = fusing_queue(t);
+        uint32_t n = caps(t)->block;
+        const uint8_t *data = pattern(t, 2 * n);
+        uint16_t compare, write;
+
+        write_blocks(q, 0, n, data);
+        compare = send_compare(q, .fuse = SQE_FUSE_FIRST, .data = data, .in_capsule = true);
+        write = send_write(q, .fuse = SQE_FUSE_SECOND, .data = data + n, .in_capsule = true);
+        succeed(q, compare);
+        succeed(q, write);
+        want_bytes(t, "what the Write wrote", read_blocks(q, 0, n), data + n, n);
+        compare = send_compare(q, .fuse = SQE_FUSE_FIRST, .data = data, .in_capsule = true);
+        write = send_write(q, .fuse = SQE_FUSE_SECOND, .data = data, .in_capsule = true);
+        expect_error(q, compare, NVME_COMPARE_FAILURE);
+        expect_error(q, write, NVME_ABORT_FAILED_FUSED);
+        want_bytes(t, "what was there before", read_blocks(q, 0, n), data + n, n);
+}
+
+CASE("nvm/fused/ranges", SHOULD, NO_RULE,
+     "A fused Compare and Write of different blocks is refused, and writes nothing", .writes = true)
+{
+        struct queue *q = fusing_queue(t);
+        uint32_t n = caps(t)->block;
+        const uint8_t *data = pattern(t, 2 * n);
+        uint16_t compare, write;
+
+        put_blocks(q, 0, n, data);
+        put_blocks(q, 1, n, data);
+        compare = send_compare(q, .fuse = SQE_FUSE_FIRST, .data = data, .in_capsule = true);
+        write =
+            send_write(q, .slba = 1, .fuse = SQE_FUSE_SECOND, .data = data + n, .in_capsule = true);
+        expect_error(q, compare, NVME_INVALID_FIELD);
+        expect_error(q, write, NVME_INVALID_FIELD);
+        want_bytes(t, "what was there before", read_blocks(q, 1, n), data, n);
+}
+
+CASE("nvm/write-zeroes/zeroes", MUST, NO_RULE, "Write Zeroes leaves zeroes", .writes = true)
+{
+        static const uint8_t zeroes[65536];
+        struct queue *q = io_queue(t);
+        uint32_t n = r2t_bytes(t);
+
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_WRITE_ZEROES, "no Write Zeroes");
+        require(t, n <= sizeof(zeroes), "capsules are too long");
+        write_blocks(q, 0, n, NULL);
+        succeed(q, send_write_zeroes(q, .bytes = n));
+        want_bytes(t, "zeroes", read_blocks(q, 0, n), zeroes, n);
+}
+
+CASE("nvm/write-zeroes/alone", MUST, NO_RULE,
+     "Write Zeroes of two blocks changes these, and no others", .writes = true)
+{
+        struct queue *q = io_queue(t);
+        uint32_t block = caps(t)->block;
+        const uint8_t *data;
+
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_WRITE_ZEROES, "no Write Zeroes");
+        data = write_row(q);
+        succeed(q, send_write_zeroes(q, .slba = 1, .bytes = 2 * block));
+        for (uint32_t i = 1; i < ROW - 1; i++)
+                want(t, is_filled(read_blocks(q, i, block), block, 0), "zeroes",
+                     "block %u is not zeroes", i);
+        want_ends(q, data);
+}
+
+/* To deallocate is an advice: a block may stay, or be what DLFEAT says. */
+static void want_deallocated(struct queue *q, uint32_t i, const uint8_t *data)
+{
+        uint32_t block = caps(q->t)->block;
+        const uint8_t *seen = read_blocks(q, i, block);
+
+        want(q->t,
+             memcmp(seen, data + i * block, block) == 0 || is_filled(seen, block, 0x00) ||
+                 is_filled(seen, block, 0xff),
+             "what was there, or nothing but 00h or FFh", "something else in block %u", i);
+}
+
+CASE("nvm/dsm/deallocate-alone", MUST, NO_RULE,
+     "Dataset Management that deallocates two blocks changes no others", .writes = true)
+{
+        struct queue *q = io_queue(t);
+        uint8_t range[16] = { [4] = 2 }; /* blocks; behind them SLBA */
+        const uint8_t *data;
+
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_DSM, "no Dataset Management");
+        data = write_row(q);
+        le_put(range + 8, 8, own_lba(t) + 1);
+        succeed(q, send_cmd(q, .opc = NVME_DSM, .nsid = caps(t)->nsid, .cdw11 = 4,
+                            .bytes = sizeof(range), .data = range,
+                            .in_capsule = caps(t)->in_capsule >= sizeof(range)));
+        for (uint32_t i = 1; i < ROW - 1; i++)
+                want_deallocated(q, i, data);
+        want_ends(q, data);
+}
+
+CASE("nvm/dsm/long-sgl", SHOULD, RULES(FAB_SGL_LONG),
+     "Dataset Management whose SGL is longer than its ranges is taken", .writes = true,
+     .related = "nvmet b716e6889c95")
+{
+        struct queue *q = io_queue(t);
+        uint8_t ranges[4096] = { 0 };
+
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_DSM, "no Dataset Management");
+        require(t, caps(t)->in_capsule >= sizeof(ranges), "no room in the capsule");
+        succeed(q, send_cmd(q, .opc = NVME_DSM, .nsid = caps(t)->nsid, .cdw10 = 0, .cdw11 = 4,
+                            .bytes = sizeof(ranges), .data = ranges, .in_capsule = true));
+}
+
+/* --- Flush */
+
+CASE("nvm/flush/all", MUST, NO_RULE,
+     "Flush of namespace FFFFFFFFh succeeds or is refused, as bits 2:1 of VWC say")
+{
+        uint8_t behaviour = caps(t)->id.vwc >> 1 & 3;
+        struct queue *q = io_queue(t);
+        uint16_t cid;
+
+        require(t, behaviour >= 2, "VWC does not say what Flush does");
+        cid = send_cmd(q, .opc = NVME_FLUSH, .nsid = NSID_ALL);
+        if (behaviour == 3)
+                succeed(q, cid);
+        else
+                expect_error(q, cid, NVME_INVALID_NS);
+        expect_works(q);
+}

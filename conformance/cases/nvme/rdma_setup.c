@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NVMe/RDMA 3.1: private data of connection management; 2: discovery entries. */
+#include <string.h>
+
+#include "conformance/words/case_rdma.h"
+
+#define NEEDS_LENGTHS require(t, !caps(t)->pads, "RDMA_CM pads private data here")
+#define ACCEPTANCE    RDMA_ACC_LENGTH, RDMA_ACC_RECFMT, RDMA_ACC_CRQSIZE
+
+/* An I/O queue whose connect request was made by hand is used as one. */
+static struct queue *connected(struct queue *q)
+{
+        expect_accept(q);
+        expect_connected(q, send_connect(q, .qid = q->admin ? 1 : 0));
+        return q;
+}
+
+/* --- acceptances */
+
+CASE("rdma/accept/answer", MUST, RULES(RDMA_ACC_LENGTH, ACCEPTANCE),
+     "A connect request for an admin queue is accepted with 32 bytes of private data")
+{
+        struct accept a = expect_accept(rdma_open(t));
+
+        want(t, a.len >= sizeof(a.data), "32 bytes of private data", "%u", a.len);
+}
+
+CASE("rdma/accept/io", MUST, RULES(RDMA_ACC_LENGTH, ACCEPTANCE),
+     "... and so is one for an I/O queue")
+{
+        struct accept a = expect_accept(rdma_join(admin_queue(t)));
+
+        want(t, a.len >= sizeof(a.data), "32 bytes of private data", "%u", a.len);
+}
+
+CASE("rdma/accept/recfmt", MUST, RULES(RDMA_ACC_RECFMT), "RECFMT of an acceptance is 0")
+{
+        want_eq(t, "RECFMT", le16_get(expect_accept(rdma_open(t)).data.recfmt), 0);
+}
+
+CASE("rdma/accept/crqsize", MUST, RULES(RDMA_ACC_CRQSIZE),
+     "CRQSIZE is not 0, and not more than the entries that HSQSIZE asks for")
+{
+        uint16_t crqsize = le16_get(expect_accept(rdma_open(t)).data.crqsize);
+
+        want(t, crqsize >= 1 && crqsize <= 32, "CRQSIZE 1 to 32", "%u", crqsize);
+}
+
+CASE("rdma/accept/crqsize-two", MUST, RULES(RDMA_ACC_CRQSIZE),
+     "CRQSIZE of an I/O queue of two entries is 1 or 2")
+{
+        struct queue *q = rdma_join(admin_queue(t), .hsqsize = 1);
+        uint16_t crqsize = le16_get(expect_accept(q).data.crqsize);
+
+        want(t, crqsize >= 1 && crqsize <= 2, "CRQSIZE 1 or 2", "%u", crqsize);
+}
+
+CASE("rdma/accept/crqsize-mqes", MUST, RULES(RDMA_ACC_CRQSIZE),
+     "CRQSIZE of an I/O queue as long as CAP.MQES says is not more than that")
+{
+        uint16_t mqes = CAP_MQES(caps(t)->cap);
+        struct queue *q = rdma_join(admin_queue(t), .hsqsize = mqes);
+        uint16_t crqsize = le16_get(expect_accept(q).data.crqsize);
+
+        want(t, crqsize >= 1 && crqsize <= mqes + 1u, "CRQSIZE up to CAP.MQES + 1", "%u", crqsize);
+}
+
+CASE("rdma/accept/reserved", SHOULD, RULES(RDMA_ACC_RSVD), "Reserved bytes of an acceptance are 0")
+{
+        static const uint8_t zeroes[28];
+        struct accept a = expect_accept(rdma_open(t));
+
+        want_bytes(t, "reserved bytes", a.data.rsvd4, zeroes, sizeof(zeroes));
+}
+
+CASE("rdma/accept/ird", SHOULD, RULES(RDMA_ACC_IRD),
+     "A controller offers no responder resources: hosts do not READ")
+{
+        struct queue *q = rdma_open(t);
+        uint8_t reads = expect_accept(q).reads_in;
+
+        require(t, !is_iwarp(q), "of iWARP they are the device's own");
+        want_eq(t, "responder resources", reads, 0);
+}
+
+/* --- length of a request */
+
+CASE("rdma/request/none", MUST, RULES(RDMA_REQ_LENGTH),
+     "A connect request without private data is rejected")
+{
+        NEEDS_LENGTHS;
+        expect_reject(rdma_open(t, .len = 0));
+}
+
+CASE("rdma/request/1-byte", MUST, RULES(RDMA_REQ_LENGTH),
+     "A connect request with 1 byte of private data is rejected")
+{
+        NEEDS_LENGTHS;
+        expect_reject(rdma_open(t, .len = 1));
+}
+
+CASE("rdma/request/16-bytes", MUST, RULES(RDMA_REQ_LENGTH),
+     "A connect request with 16 bytes of private data is rejected")
+{
+        NEEDS_LENGTHS;
+        expect_reject(rdma_open(t, .len = 16));
+}
+
+CASE("rdma/request/31-bytes", MUST, RULES(RDMA_REQ_LENGTH),
+     "A connect request with 31 bytes of private data is rejected")
+{
+        NEEDS_LENGTHS;
+        expect_reject(rdma_open(t, .len = 31));
+}
+
+CASE("rdma/request/31-bytes-io", MUST, RULES(RDMA_REQ_LENGTH), "... and so is one for an I/O queue")
+{
+        NEEDS_LENGTHS;
+        expect_reject(rdma_join(admin_queue(t), .len = 31));
+}
+
+CASE("rdma/request/zeroes", MUST, NO_RULE,
+     "A connect request whose private data is all zeroes is rejected")
+{
+        static const struct rdma_request zeroes;
+
+        want(t, !expect_decision(rdma_open(t, .data = &zeroes, .receives = 8)), "a rejection",
+             "it is accepted");
+}
+
+CASE("rdma/request/padded", MUST, RULES(RDMA_ACC_LENGTH),
+     "Private data that is padded with zeroes to 56 bytes, as InfiniBand does it, is taken")
+{
+        expect_works(connected(rdma_open(t, .len = 56)));
+}
+
+CASE("rdma/request/33-bytes", MUST, RULES(RDMA_ACC_LENGTH),
+     "Private data that is padded to an odd length is taken")
+{
+        expect_works(connected(rdma_open(t, .len = 33)));
+}
+
+/* --- RECFMT, QID */
+
+CASE("rdma/request/recfmt-1", MUST, RULES(RDMA_REQ_RECFMT),
+     "A connect request with RECFMT 1 is rejected")
+{
+        expect_reject(rdma_open(t, .recfmt = 1));
+}
+
+CASE("rdma/request/recfmt-max", MUST, RULES(RDMA_REQ_RECFMT),
+     "A connect request with RECFMT FFFFh is rejected")
+{
+        expect_reject(rdma_open(t, .recfmt = 0xffff));
+}
+
+CASE("rdma/request/recfmt-high-byte", MUST, RULES(RDMA_REQ_RECFMT),
+     "A connect request with RECFMT 100h is rejected: it has two bytes")
+{
+        expect_reject(rdma_open(t, .recfmt = 0x100));
+}
+
+CASE("rdma/request/recfmt-io", MUST, RULES(RDMA_REQ_RECFMT),
+     "A connect request for an I/O queue with RECFMT 1 is rejected")
+{
+        struct queue *admin = admin_queue(t);
+
+        expect_reject(rdma_join(admin, .recfmt = 1));
+        expect_works(admin);
+}
+
+CASE("rdma/request/qid-65535", MUST, RULES(RDMA_REQ_QID),
+     "A connect request with QID FFFFh is rejected")
+{
+        struct queue *admin = admin_queue(t);
+
+        expect_reject(rdma_join(admin, .qid = 0xffff));
+        expect_works(admin);
+}
+
+CASE("rdma/request/qid-65534", MUST, NO_RULE,
+     "A connect request with QID FFFEh is decided, and the controller goes on")
+{
+        struct queue *admin = admin_queue(t);
+
+        expect_decision(rdma_join(admin, .qid = 0xfffe));
+        expect_works(admin);
+}
+
+CASE("rdma/request/qid-differs", MUST, RULES(RDMA_REQ_SAME_QID),
+     "Connect with QID 1 on a connection that was asked for as admin queue is refused")
+{
+        struct queue *admin = admin_queue(t), *q = rdma_open(t);
+
+        expect_accept(q);
+        expect_refusal(q, send_connect(q, .qid = 1, .cntlid = admin->cntlid));
+}
+
+CASE("rdma/request/qid-differs-io", MUST, RULES(RDMA_REQ_SAME_QID),
+     "Connect with QID 2 on a connection that was asked for as I/O queue 1 is refused")
+{
+        struct queue *q = rdma_join(admin_queue(t));
+
+        expect_accept(q);
+        expect_refusal(q, send_connect(q, .qid = 2));
+        expect_works(q->admin);
+}
+
+CASE("rdma/request/qid-differs-admin", MUST, RULES(RDMA_REQ_SAME_QID),
+     "Connect of an admin queue on a connection that was asked for as I/O queue is refused")
+{
+        struct queue *q = rdma_open(t, .qid = 1);
+
+        expect_accept(q);
+        expect_refusal(q, send_connect(q, .qid = 0));
+}
+
+/* --- HSQSIZE */
+
+CASE("rdma/request/hsqsize-0", MUST, RULES(RDMA_REQ_HSQSIZE),
+     "A connect request with HSQSIZE 0 (one entry) is rejected")
+{
+        expect_reject(rdma_open(t, .hsqsize = 0));
+}
+
+CASE("rdma/request/hsqsize-0-io", MUST, RULES(RDMA_REQ_HSQSIZE),
+     "A connect request for an I/O queue with HSQSIZE 0 is rejected")
+{
+        expect_reject(rdma_join(admin_queue(t), .hsqsize = 0));
+}
+
+CASE("rdma/request/hsqsize-max", MUST, RULES(RDMA_REQ_HSQSIZE),
+     "A connect request for an I/O queue of more entries than CAP.MQES says is rejected")
+{
+        require(t, CAP_MQES(caps(t)->cap) < 0xffff, "CAP.MQES is FFFFh");
+        expect_reject(rdma_join(admin_queue(t), .hsqsize = CAP_MQES(caps(t)->cap) + 1));
+}
+
+CASE("rdma/request/hsqsize-ffffh", MUST, RULES(RDMA_REQ_HSQSIZE),
+     "A connect request with HSQSIZE FFFFh is rejected")
+{
+        require(t, CAP_MQES(caps(t)->cap) < 0xffff, "CAP.MQES is FFFFh");
+        expect_reject(rdma_join(admin_queue(t), .hsqsize = 0xffff));
+}
+
+CASE("rdma/request/hsqsize-mqes", MUST, RULES(ACCEPTANCE),
+     "An I/O queue may be as long as CAP.MQES says")
+{
+        struct queue *q = io_queue(t, .sqsize = CAP_MQES(caps(t)->cap));
+
+        expect_works(q);
+}
+
+CASE("rdma/request/hsqsize-1", MUST, RULES(ACCEPTANCE), "An I/O queue may have two entries")
+{
+        struct queue *q = io_queue(t, .sqsize = 1);
+
+        for (int i = 0; i < 5; i++)
+                expect_works(q);
+}
+
+CASE("rdma/request/sqsize-differs", MUST, RULES(RDMA_REQ_SQSIZE),
+     "Connect whose SQSIZE is not the HSQSIZE of the connect request is refused")
+{
+        struct queue *q = rdma_open(t, .hsqsize = 31);
+
+        expect_accept(q);
+        expect_refusal(q, send_connect(q, .sqsize = 30));
+}
+
+CASE("rdma/request/sqsize-differs-io", MUST, RULES(RDMA_REQ_SQSIZE),
+     "... and so is one of an I/O queue that wants more than it asked for")
+{
+        struct queue *q = rdma_join(admin_queue(t), .hsqsize = 1);
+
+        expect_accept(q);
+        expect_refusal(q, send_connect(q, .sqsize = 3));
+        expect_works(q->admin);
+}
+
+/* --- HRQSIZE, IRD, ORD */
+
+CASE("rdma/request/hrqsize-0", MUST, RULES(RDMA_REQ_HRQSIZE),
+     "A connect request with HRQSIZE 0 is rejected")
+{
+        expect_reject(rdma_open(t, .hrqsize = 0, .receives = 32));
+}
+
+CASE("rdma/request/hrqsize-0-io", MUST, RULES(RDMA_REQ_HRQSIZE),
+     "A connect request for an I/O queue with HRQSIZE 0 is rejected")
+{
+        expect_reject(rdma_join(admin_queue(t), .hrqsize = 0, .receives = 32));
+}
+
+CASE("rdma/request/hrqsize-1", MUST, NO_RULE,
+     "A host with one receive (HRQSIZE 1) is served or rejected")
+{
+        struct queue *q = rdma_open(t, .hrqsize = 1);
+
+        if (!expect_decision(q))
+                return;
+        expect_connected(q, send_connect(q));
+        expect_works(q);
+}
+
+CASE("rdma/request/hrqsize-max", MUST, NO_RULE, "A connect request with HRQSIZE FFFFh is decided")
+{
+        struct queue *q = rdma_open(t, .hrqsize = 0xffff);
+
+        if (expect_decision(q))
+                expect_connected(q, send_connect(q));
+}
+
+CASE("rdma/request/ird-0", MUST, RULES(RDMA_REQ_IRD),
+     "A host that offers no responder resources is rejected: its data could not be READ")
+{
+        expect_reject(rdma_open(t, .reads_in = 0));
+}
+
+CASE("rdma/request/ird-0-io", MUST, RULES(RDMA_REQ_IRD), "... on I/O queues, too")
+{
+        expect_reject(rdma_join(admin_queue(t), .reads_in = 0));
+}
+
+CASE("rdma/request/ird-1", MUST, RULES(RDMA_READ_LIMIT),
+     "A host that answers one READ at a time is served", .writes = true)
+{
+        struct queue *q = rdma_join(admin_queue(t), .reads_in = 1);
+        uint8_t depth = expect_accept(q).reads_out;
+
+        want(t, depth <= 1, "an initiator depth of 1 at most", "%u", depth);
+        expect_connected(q, send_connect(q));
+        exercise(q);
+}
+
+CASE("rdma/request/ord", MUST, NO_RULE,
+     "A host that says it could READ itself is served: it is no error to be able to")
+{
+        struct queue *q = connected(rdma_open(t, .reads_out = 1));
+
+        expect_works(q);
+}
+
+CASE("rdma/request/rnr-retry-0", MUST, NO_RULE,
+     "A host that wants no RNR retries is served: its receives are there")
+{
+        struct queue *q = connected(rdma_join(admin_queue(t), .rnr_retry = 0));
+
+        for (int i = 0; i < 40; i++)
+                expect_works(q);
+}
+
+/* --- CNTLID */
+
+CASE("rdma/request/cntlid-admin", MUST, RULES(RDMA_REQ_CNTLID),
+     "A connect request for an admin queue with a CNTLID is rejected")
+{
+        expect_reject(rdma_open(t, .cntlid = 1));
+}
+
+CASE("rdma/request/cntlid-admin-ffffh", MUST, RULES(RDMA_REQ_CNTLID),
+     "... also with CNTLID FFFFh, which Connect has there")
+{
+        expect_reject(rdma_open(t, .cntlid = 0xffff));
+}
+
+CASE("rdma/request/cntlid-io-0", MUST, NO_RULE,
+     "A connect request for an I/O queue without CNTLID is accepted: older hosts know none")
+{
+        expect_works(connected(rdma_join(admin_queue(t), .cntlid = 0)));
+}
+
+CASE("rdma/request/cntlid-io", MUST, NO_RULE,
+     "A connect request for an I/O queue with its controller's CNTLID is accepted")
+{
+        struct queue *admin = admin_queue(t);
+
+        expect_works(connected(rdma_join(admin, .cntlid = admin->cntlid)));
+}
+
+CASE("rdma/request/cntlid-io-wrong", MUST, NO_RULE,
+     "A connect request for an I/O queue with another CNTLID is decided; the association lives")
+{
+        struct queue *admin = admin_queue(t);
+
+        expect_decision(rdma_join(admin, .cntlid = admin->cntlid ^ 0x4000));
+        expect_works(admin);
+}
+
+/* --- reserved bytes, rejections */
+
+CASE("rdma/request/reserved", SHOULD, NO_RULE,
+     "A connect request whose reserved bytes are set is accepted")
+{
+        struct rdma_request r = private_data(t);
+
+        memset(r.rsvd10, 0xff, sizeof(r.rsvd10));
+        expect_works(connected(rdma_open(t, .data = &r)));
+}
+
+CASE("rdma/reject/format", MUST, RULES(RDMA_REJ_FORMAT, RDMA_REJ_STATUS),
+     "A rejection has RECFMT 0 and an assigned STS")
+{
+        struct queue *q = rdma_open(t, .recfmt = 2);
+
+        want(t, !expect_decision(q), "a rejection", "it is accepted");
+        if (reject_status(q) == 0)
+                lenient(t, "a rejection with private data", "one without");
+}
+
+CASE("rdma/reject/format-io", MUST, RULES(RDMA_REJ_FORMAT, RDMA_REJ_STATUS),
+     "... also of an I/O queue")
+{
+        struct queue *q = rdma_join(admin_queue(t), .hsqsize = 0);
+
+        want(t, !expect_decision(q), "a rejection", "it is accepted");
+        if (reject_status(q) == 0)
+                lenient(t, "a rejection with private data", "one without");
+}
+
+CASE("rdma/request/several-errors", MUST, RULES(RDMA_REJ_STATUS),
+     "A connect request in which everything is wrong is rejected")
+{
+        struct rdma_request r;
+
+        memset(&r, 0xff, sizeof(r));
+        want(t, !expect_decision(rdma_open(t, .data = &r, .reads_in = 0, .receives = 8)),
+             "a rejection", "it is accepted");
+}
+
+CASE("rdma/reject/then-accept", MUST, RULES(RDMA_REQ_RECFMT),
+     "After a rejection the same host can connect")
+{
+        expect_reject(rdma_open(t, .recfmt = 1));
+        expect_works(admin_queue(t));
+}
+
+CASE("rdma/reject/storm", MUST, RULES(RDMA_REQ_HSQSIZE),
+     "50 rejected connect requests leave nothing behind: the 51st, a sound one, is accepted")
+{
+        for (int i = 0; i < 50; i++)
+                expect_reject(rdma_open(t, .hsqsize = 0));
+        expect_works(admin_queue(t));
+}
+
+/* --- discovery entries */
+
+/* The whole log, read at once. */
+static const struct disc_entry *entries(struct t *t, uint64_t *n)
+{
+        struct queue *q = discovery_queue(t);
+        const struct disc_header *h = get_log(q, LOG_DISCOVERY, DISC_HEADER_LEN, 0);
+
+        *n = le64_get(h->numrec);
+        require(t, *n <= 120, "the log has %llu entries", (unsigned long long)*n);
+        h = get_log(q, LOG_DISCOVERY, DISC_HEADER_LEN + (uint32_t)*n * DISC_ENTRY_LEN, 0);
+        return (const struct disc_entry *)(h + 1);
+}
+
+CASE("rdma/discovery/tsas", MUST, RULES(RDMA_DISC_TSAS),
+     "TSAS of RDMA entries has assigned QPTYPE, PRTYPE and CMS, and zeroes", .discovery = true)
+{
+        uint64_t n;
+        const struct disc_entry *e = entries(t, &n);
+
+        for (uint64_t i = 0; i < n; i++) {
+                if (e[i].trtype != TRTYPE_RDMA)
+                        continue;
+                want(t, e[i].tsas[0] == 1 || e[i].tsas[0] == 2, "QPTYPE 1 or 2", "%u",
+                     e[i].tsas[0]);
+                want(t, e[i].tsas[1] >= 1 && e[i].tsas[1] <= 5, "PRTYPE 1 to 5", "%u",
+                     e[i].tsas[1]);
+                want_eq(t, "CMS", e[i].tsas[2], 1);
+                for (int k = 10; k < 256; k++)
+                        want_eq(t, "TSAS byte", e[i].tsas[k], 0);
+        }
+}
+
+CASE("rdma/discovery/trsvcid", MUST, RULES(RDMA_DISC_TRSVCID),
+     "TRSVCID of RDMA entries is a decimal port", .discovery = true)
+{
+        uint64_t n;
+        const struct disc_entry *e = entries(t, &n);
+
+        for (uint64_t i = 0; i < n; i++) {
+                char port[33] = { 0 };
+
+                if (e[i].trtype != TRTYPE_RDMA)
+                        continue;
+                memcpy(port, e[i].trsvcid, 32);
+                want(t, port[0] > '0' && port[0] <= '9' && port[strspn(port, "0123456789 ")] == 0,
+                     "a decimal port", "'%s'", port);
+        }
+}

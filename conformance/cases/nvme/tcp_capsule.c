@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NVMe/TCP 3.3.1: capsules, in-capsule data and SGL descriptors. */
+#include "conformance/engine/case.h"
+
+#define NEEDS_ICD(bytes)                                                                           \
+        require(t, caps(t)->in_capsule >= (bytes), "I/O capsules hold %u bytes of data",           \
+                caps(t)->in_capsule)
+
+CASE("tcp/capsule/admin-8192", MUST, RULES(TCP_ICD_ADMIN),
+     "A Connect with 8192 bytes of in-capsule data is answered (by whatever status)",
+     .related = "ceph-nvmeof #1550")
+{
+        struct queue *q = bare_queue(t);
+        struct reply r = expect_resp(q, send_connect(q, .bytes = 8192));
+
+        note(t, "%s", status_name(r.status));
+}
+
+CASE("tcp/capsule/admin-8196", MUST, RULES(TCP_ICD_LIMIT),
+     "A Connect with more than 8192 bytes of in-capsule data is refused")
+{
+        struct queue *q = bare_queue(t);
+
+        expect_refusal(q, send_connect(q, .bytes = 8196));
+}
+
+CASE("tcp/capsule/capsule-plen-max", MUST, RULES(TCP_ICD_LIMIT),
+     "A Connect with PLEN FFFFFFFCh is refused, not read to its end")
+{
+        struct queue *q = bare_queue(t);
+
+        mutate(q, "plen", 0xfffffffc);
+        expect_refusal(q, send_connect(q));
+}
+
+CASE("tcp/capsule/io-in-capsule", MUST, RULES(ID_IOCCSZ),
+     "An I/O capsule may be as long as IOCCSZ says", .writes = true)
+{
+        uint32_t bytes = caps(t)->in_capsule / caps(t)->block * caps(t)->block;
+        struct queue *q = io_queue(t);
+
+        require(t, bytes > 0, "I/O capsules hold %u bytes of data", caps(t)->in_capsule);
+        require(t, !caps(t)->mdts || bytes <= caps(t)->mdts, "I/O capsules hold more than MDTS");
+        expect_success(q, send_write(q, .bytes = bytes, .in_capsule = true));
+        want_bytes(t, "what was written", read_blocks(q, 0, bytes), pattern(t, bytes), bytes);
+}
+
+CASE("tcp/capsule/io-in-capsule-beyond", MUST, RULES(TCP_ICD_LIMIT),
+     "An I/O capsule longer than IOCCSZ says is refused", .writes = true)
+{
+        uint32_t block = caps(t)->block;
+        struct queue *q = io_queue(t);
+        uint32_t bytes = (caps(t)->in_capsule / block + 1) * block;
+
+        expect_refusal(q, send_write(q, .bytes = bytes, .in_capsule = true));
+}
+
+CASE("tcp/capsule/in-capsule-short", MUST, RULES(TCP_ICD_LEN),
+     "In-capsule data that is shorter than its SGL says is refused", .writes = true)
+{
+        struct queue *q = io_queue(t);
+
+        NEEDS_ICD(caps(t)->block);
+        mutate(q, "sqe.sgl.len", caps(t)->block + 4);
+        expect_refusal(q, send_write(q, .in_capsule = true));
+}
+
+CASE("tcp/capsule/in-capsule-missing", MUST, RULES(TCP_ICD_LEN),
+     "An SGL for in-capsule data without any such data is refused", .writes = true)
+{
+        struct queue *q = io_queue(t);
+
+        mutate(q, "sqe.sgl.id", SGL_IN_CAPSULE);
+        expect_refusal(q, send_write(q));
+}
+
+CASE("tcp/capsule/in-capsule-long", MUST, RULES(TCP_ICD_LEN),
+     "In-capsule data that is longer than its SGL says is refused")
+{
+        struct queue *q = bare_queue(t);
+
+        expect_refusal(q, send_connect(q, .bytes = 1028, .sgl_len = 1024));
+}
+
+CASE("tcp/capsule/in-capsule-offset", MUST, RULES(TCP_ICD_LEN),
+     "An SGL that begins behind the start of the in-capsule data is refused")
+{
+        struct queue *q = bare_queue(t);
+
+        mutate(q, "sqe.sgl.addr", 4);
+        expect_refusal(q, send_connect(q));
+}
+
+CASE("tcp/capsule/in-capsule-offset-max", MUST, RULES(TCP_ICD_LEN),
+     "An SGL whose offset overflows is refused", .writes = true)
+{
+        struct queue *q = io_queue(t);
+
+        NEEDS_ICD(caps(t)->block);
+        mutate(q, "sqe.sgl.addr", ~UINT64_C(0) - caps(t)->block + 1);
+        expect_refusal(q, send_write(q, .in_capsule = true));
+}
+
+/* The descriptor types that NVMe/TCP does not have, on a Read. */
+static void read_with_sgl(struct t *t, uint8_t id)
+{
+        struct queue *q = io_queue(t);
+
+        mutate(q, "sqe.sgl.id", id);
+        expect_refusal(q, send_read(q));
+        expect_works(q);
+}
+
+CASE("tcp/capsule/sgl-address", MUST, RULES(TCP_SGL_TYPE),
+     "A Read with a Data Block of subtype address (00h) fails, and nothing else does",
+     .related = "SPDK ends the connection")
+{
+        read_with_sgl(t, SGL_DATA_BLOCK);
+}
+
+CASE("tcp/capsule/sgl-segment", MUST, RULES(TCP_SGL_TYPE),
+     "A Read with a Segment descriptor (20h) fails, and nothing else does")
+{
+        read_with_sgl(t, 0x20);
+}
+
+CASE("tcp/capsule/sgl-last-segment", MUST, RULES(TCP_SGL_TYPE),
+     "A Read with a Last Segment descriptor (31h) fails, and nothing else does")
+{
+        read_with_sgl(t, 0x31);
+}
+
+CASE("tcp/capsule/sgl-keyed", MUST, RULES(TCP_SGL_TYPE),
+     "A Read with a Keyed Data Block (40h) fails, and nothing else does")
+{
+        read_with_sgl(t, SGL_KEYED);
+}
+
+CASE("tcp/capsule/sgl-transport-subtype", MUST, RULES(TCP_SGL_TYPE),
+     "A Read with a Transport Data Block of another subtype (5Bh) fails, and nothing else does")
+{
+        read_with_sgl(t, 0x5b);
+}
+
+CASE("tcp/capsule/sgl-vendor", MUST, RULES(TCP_SGL_TYPE),
+     "A Read with a vendor specific descriptor (F0h) fails, and nothing else does")
+{
+        read_with_sgl(t, 0xf0);
+}
+
+CASE("tcp/capsule/connect-through-r2t", MUST, RULES(TCP_CDB),
+     "Connect data is fetched by R2T where the SGL says so (5Ah)", .related = "SPDK issue 1546")
+{
+        struct queue *q = bare_queue(t);
+
+        if (!(succeed(q, send_connect(q, .through_r2t = true)).dw0 & CONNECT_ATR))
+                expect_works(q);
+}
+
+CASE("tcp/capsule/small-write-through-r2t", MUST, RULES(TCP_CDB),
+     "A Write of one block is fetched by R2T where the SGL says so", .writes = true)
+{
+        struct queue *q = io_queue(t);
+        uint16_t cid = send_write(q);
+
+        send_h2c(q, expect_r2t(q, cid));
+        expect_success(q, cid);
+}
+
+CASE("tcp/capsule/response-cid", MUST, RULES(TCP_RESP_CID, FAB_ANSWERED),
+     "Of sixteen commands at once each is answered, and once", .writes = true)
+{
+        struct queue *q = io_queue(t);
+        unsigned n = together(q, 16);
+        uint16_t cid[16];
+
+        for (unsigned i = 0; i < n; i++)
+                cid[i] = i % 2 ? send_write(q, .bytes = r2t_bytes(t)) : send_read(q);
+        while (n > 0)
+                succeed(q, cid[--n]);
+        expect_silence(q, 50);
+}
+
+CASE("tcp/capsule/cid-in-use", INFO, RULES(TCP_CMD_CID),
+     "A CID that is outstanding and used again: an error, or the end", .writes = true)
+{
+        struct queue *q = io_queue(t);
+        struct r2t r = open_r2t(q);
+
+        expect_refusal(q, send_cmd(q, .opc = NVME_FLUSH, .cid = r.cid, .nsid = caps(t)->nsid));
+}
+
+CASE("tcp/capsule/capsule-split", MUST, RULES(FAB_ANSWERED),
+     "A capsule whose last byte comes late is waited for")
+{
+        struct queue *q = admin_queue(t);
+        uint16_t cid;
+
+        hold_back(q, 1);
+        cid = send_property_get(q, PROP_VS, PROP_ATTRIB_4);
+        expect_silence(q, 100);
+        release(q);
+        expect_success(q, cid);
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NVMe/TCP 3.3.1.1: header and data digests. */
+#include "conformance/engine/case.h"
+
+#define NEEDS_HDGST require(t, caps(t)->hdgst, "the target grants no header digest")
+#define NEEDS_DDGST require(t, caps(t)->ddgst, "the target grants no data digest")
+#define NEEDS_ICD(bytes)                                                                           \
+        require(t, caps(t)->in_capsule >= (bytes), "I/O capsules hold %u bytes of data",           \
+                caps(t)->in_capsule)
+
+CASE("tcp/digest/none", MUST, RULES(TCP_DGSTF_C2H),
+     "Without digests everything works, and no PDU says that it has one", .writes = true)
+{
+        exercise(io_queue(t, .hdgst = 0, .ddgst = 0));
+}
+
+CASE("tcp/digest/header", MUST, RULES(TCP_DGSTF_C2H, TCP_HDGST_C2H),
+     "With header digests everything works, and every header's digest is right", .writes = true)
+{
+        NEEDS_HDGST;
+        exercise(io_queue(t, .hdgst = 1, .ddgst = 0));
+}
+
+CASE("tcp/digest/data", MUST, RULES(TCP_DGSTF_C2H, TCP_DDGST_C2H),
+     "With data digests everything works, and all data's digest is right", .writes = true)
+{
+        NEEDS_DDGST;
+        exercise(io_queue(t, .hdgst = 0, .ddgst = 1));
+}
+
+CASE("tcp/digest/both", MUST, RULES(TCP_DGSTF_C2H, TCP_HDGST_C2H, TCP_DDGST_C2H),
+     "With both digests everything works", .writes = true)
+{
+        NEEDS_HDGST;
+        NEEDS_DDGST;
+        exercise(io_queue(t, .hdgst = 1, .ddgst = 1));
+}
+
+CASE("tcp/digest/data-lengths", MUST, RULES(TCP_DDGST_C2H),
+     "The digest of data is right at any length in dwords")
+{
+        struct queue *q;
+
+        NEEDS_DDGST;
+        q = admin_queue(t, .ddgst = 1);
+        for (uint32_t bytes = 4; bytes <= 260; bytes += 4)
+                finish(q, send_get_log(q, LOG_ERROR, bytes, 0));
+}
+
+CASE("tcp/digest/both-dribbled", MUST, RULES(TCP_DDGST_C2H),
+     "Digests that are cut in two by TCP segments are put together", .writes = true)
+{
+        struct queue *q = io_queue(t, .hdgst = caps(t)->hdgst, .ddgst = caps(t)->ddgst);
+
+        dribble(q, 3);
+        exercise(q);
+}
+
+CASE("tcp/digest/hdgst-capsule", MUST, RULES(TCP_HDGST_H2C),
+     "A command capsule with a wrong header digest is fatal")
+{
+        struct queue *q;
+
+        NEEDS_HDGST;
+        q = admin_queue(t, .hdgst = 1);
+        wrong_hdgst(q);
+        send_property_get(q, PROP_VS, PROP_ATTRIB_4);
+        expect_term(q);
+}
+
+CASE("tcp/digest/hdgst-bits", MUST, RULES(TCP_HDGST_H2C),
+     "... whichever of its four bytes is the wrong one")
+{
+        NEEDS_HDGST;
+        for (unsigned byte = 0; byte < 4; byte++) {
+                struct queue *q = admin_queue(t, .hdgst = 1);
+
+                flip_hdgst(q, 0x80u << 8 * byte);
+                send_property_get(q, PROP_VS, PROP_ATTRIB_4);
+                expect_term(q);
+        }
+}
+
+CASE("tcp/digest/hdgst-connect", MUST, RULES(TCP_HDGST_H2C),
+     "Connect with a wrong header digest is fatal")
+{
+        struct queue *q;
+
+        NEEDS_HDGST;
+        q = bare_queue(t, .hdgst = 1);
+        wrong_hdgst(q);
+        send_connect(q);
+        expect_term(q);
+}
+
+CASE("tcp/digest/hdgst-h2cdata", MUST, RULES(TCP_HDGST_H2C),
+     "H2CData with a wrong header digest is fatal", .writes = true)
+{
+        struct queue *q;
+        struct r2t r;
+
+        NEEDS_HDGST;
+        q = io_queue(t, .hdgst = 1);
+        r = open_r2t(q);
+        wrong_hdgst(q);
+        send_h2c(q, r);
+        expect_term(q);
+}
+
+CASE("tcp/digest/ddgst-capsule", MUST, RULES(TCP_DDGST_H2C),
+     "In-capsule data with a wrong digest fails its command and nothing else", .writes = true)
+{
+        struct queue *q;
+
+        NEEDS_DDGST;
+        NEEDS_ICD(caps(t)->block);
+        q = io_queue(t, .ddgst = 1);
+        wrong_ddgst(q);
+        expect_refusal(q, send_write(q, .in_capsule = true));
+        expect_works(q);
+}
+
+CASE("tcp/digest/ddgst-h2cdata", MUST, RULES(TCP_DDGST_H2C),
+     "H2CData with a wrong digest fails its command and nothing else", .writes = true,
+     .related = "nvmet drops the connection")
+{
+        struct queue *q;
+        struct r2t r;
+
+        NEEDS_DDGST;
+        q = io_queue(t, .ddgst = 1);
+        r = open_r2t(q);
+        wrong_ddgst(q);
+        send_h2c(q, r);
+        expect_refusal(q, r.cid);
+        expect_works(q);
+}
+
+CASE("tcp/digest/ddgst-bits", MUST, RULES(TCP_DDGST_H2C),
+     "... whichever of its four bytes is the wrong one", .writes = true)
+{
+        NEEDS_DDGST;
+        for (unsigned byte = 0; byte < 4; byte++) {
+                struct queue *q = io_queue(t, .ddgst = 1);
+                struct r2t r = open_r2t(q);
+
+                flip_ddgst(q, 0x80u << 8 * byte);
+                send_h2c(q, r);
+                expect_refusal(q, r.cid);
+        }
+}
+
+CASE("tcp/digest/ddgst-first-of-two", MUST, RULES(TCP_DDGST_H2C),
+     "A wrong digest on the first of two H2CData PDUs fails the command in the end", .writes = true)
+{
+        struct queue *q;
+        struct r2t r;
+
+        NEEDS_DDGST;
+        q = io_queue(t, .ddgst = 1);
+        r = open_r2t(q);
+        wrong_ddgst(q);
+        send_h2c(q, r, .len = HALF(r), .last = false);
+        send_h2c(q, r, .offset = r.offset + HALF(r), .len = r.len - HALF(r));
+        expect_refusal(q, r.cid);
+        expect_works(q);
+}
+
+CASE("tcp/digest/ddgst-connect", MUST, RULES(TCP_DDGST_H2C),
+     "Connect whose data has a wrong digest fails, and can be sent again")
+{
+        struct queue *q;
+
+        NEEDS_DDGST;
+        q = bare_queue(t, .ddgst = 1);
+        wrong_ddgst(q);
+        expect_refusal(q, send_connect(q));
+        expect_success(q, send_connect(q));
+}
+
+CASE("tcp/digest/ddgst-of-a-failure", MUST, RULES(TCP_DDGST_H2C),
+     "A Write that fails anyway, with a wrong data digest: it fails, and nothing else does",
+     .writes = true, .related = "nvmet 4606467a75cf")
+{
+        struct queue *q;
+
+        NEEDS_DDGST;
+        NEEDS_ICD(caps(t)->block);
+        q = io_queue(t, .ddgst = 1);
+        wrong_ddgst(q);
+        prefer_refusal(q, send_write(q, .in_capsule = true, .nsid = 0xfffffffe));
+        expect_works(q);
+}
+
+CASE("tcp/digest/hdgstf-missing", MUST, RULES(TCP_DGSTF_H2C),
+     "A capsule without HDGSTF where header digests are on is fatal")
+{
+        struct queue *q;
+
+        NEEDS_HDGST;
+        q = admin_queue(t, .hdgst = 1);
+        mutate(q, "flags", 0);
+        send_property_get(q, PROP_VS, PROP_ATTRIB_4);
+        expect_term(q);
+}
+
+CASE("tcp/digest/hdgstf-extra", MUST, RULES(TCP_DGSTF_H2C),
+     "A capsule with HDGSTF where header digests are off is fatal")
+{
+        struct queue *q = admin_queue(t, .hdgst = 0);
+
+        mutate(q, "flags", PDU_HDGSTF);
+        send_property_get(q, PROP_VS, PROP_ATTRIB_4);
+        expect_term(q);
+}
+
+CASE("tcp/digest/ddgstf-missing", MUST, RULES(TCP_DGSTF_H2C),
+     "H2CData without DDGSTF where data digests are on is fatal", .writes = true)
+{
+        struct queue *q;
+        struct r2t r;
+
+        NEEDS_DDGST;
+        q = io_queue(t, .hdgst = 0, .ddgst = 1);
+        r = open_r2t(q);
+        mutate(q, "flags", PDU_LAST);
+        send_h2c(q, r);
+        expect_term(q);
+}
+
+CASE("tcp/digest/ddgstf-extra", MUST, RULES(TCP_DGSTF_H2C),
+     "H2CData with DDGSTF where data digests are off is fatal", .writes = true)
+{
+        struct queue *q = io_queue(t, .hdgst = 0, .ddgst = 0);
+        struct r2t r = open_r2t(q);
+
+        mutate(q, "flags", PDU_LAST | PDU_DDGSTF);
+        send_h2c(q, r);
+        expect_term(q);
+}
+
+CASE("tcp/digest/ddgstf-without-data", INFO, RULES(TCP_FLAGS_H2C),
+     "DDGSTF on a capsule without data is overlooked: there is nothing to sum")
+{
+        struct queue *q;
+
+        NEEDS_DDGST;
+        q = admin_queue(t, .hdgst = 0, .ddgst = 1);
+        mutate(q, "flags", PDU_DDGSTF);
+        expect_success(q, send_property_get(q, PROP_VS, PROP_ATTRIB_4));
+}
+
+CASE("tcp/digest/pad-not-summed", SHOULD, RULES(TCP_PAD_MIN_H2C), "PAD counts for neither digest",
+     .writes = true)
+{
+        struct queue *q = io_queue(t, .hdgst = caps(t)->hdgst, .ddgst = caps(t)->ddgst);
+        struct r2t r = open_r2t(q);
+
+        pad(q, 1, 0xff);
+        send_h2c(q, r);
+        succeed(q, r.cid);
+}
+
+CASE("tcp/digest/termreq", MUST, RULES(TCP_TYPE_H2C, TCP_TERM_DIGEST_C2H),
+     "C2HTermReq has no digest though digests are on")
+{
+        struct queue *q;
+
+        NEEDS_HDGST;
+        q = admin_queue(t, .hdgst = 1, .ddgst = caps(t)->ddgst);
+        send_pdu(q, 0xff, 20);
+        expect_term(q);
+}
+
+CASE("tcp/digest/termreq-from-host", MUST, RULES(TCP_TERM_CLOSE),
+     "H2CTermReq, which has no digest, is understood though digests are on")
+{
+        struct queue *q;
+
+        NEEDS_HDGST;
+        q = admin_queue(t, .hdgst = 1, .ddgst = caps(t)->ddgst);
+        send_term(q);
+        expect_close(q);
+}

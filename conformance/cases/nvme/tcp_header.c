@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NVMe/TCP 3.3 and 3.6.2: PDU headers, direction, padding and alignment. */
+#include "conformance/engine/case.h"
+
+CASE("tcp/header/headers", MUST, RULES(TCP_TYPE_C2H, TCP_DIR_C2H, TCP_HLEN_C2H, TCP_PLEN_C2H),
+     "Type, HLEN and PLEN of all that the target sends in ordinary work are right", .writes = true)
+{
+        struct queue *q = io_queue(t);
+
+        exercise(q->admin);
+        exercise(q);
+}
+
+CASE("tcp/header/reserved-in-headers", SHOULD, RULES(TCP_FLAGS_C2H, TCP_RESP_RSVD),
+     "The target clears reserved flags, PDO where it is reserved, SQID and phase tag",
+     .writes = true)
+{
+        exercise(io_queue(t));
+}
+
+CASE("tcp/header/type-08h", MUST, RULES(TCP_TYPE_H2C), "A PDU of the unassigned type 08h is fatal")
+{
+        struct queue *q = bare_queue(t);
+
+        send_pdu(q, 0x08, 16);
+        expect_term(q);
+}
+
+CASE("tcp/header/type-0ch", MUST, RULES(TCP_TYPE_H2C), "A PDU of the unassigned type 0Ch is fatal")
+{
+        struct queue *q = admin_queue(t);
+
+        send_pdu(q, 0x0c, 16);
+        expect_term(q);
+}
+
+CASE("tcp/header/type-ffh", MUST, RULES(TCP_TYPE_H2C), "A PDU of the unassigned type FFh is fatal")
+{
+        struct queue *q = io_queue(t);
+
+        send_pdu(q, 0xff, 16);
+        expect_term(q);
+}
+
+CASE("tcp/header/capsule-hlen", MUST, RULES(TCP_HLEN_H2C),
+     "CapsuleCmd with an HLEN other than 72 is fatal")
+{
+        struct queue *q = admin_queue(t);
+
+        mutate(q, "hlen", 64);
+        send_property_get(q, PROP_VS, PROP_ATTRIB_4);
+        expect_term(q);
+}
+
+CASE("tcp/header/capsule-hlen-255", MUST, RULES(TCP_HLEN_H2C),
+     "CapsuleCmd with HLEN 255 is fatal, with header digest too",
+     .related = "CVE-2025-21927 (the host's side of it)")
+{
+        struct queue *q = admin_queue(t, .hdgst = caps(t)->hdgst);
+
+        mutate(q, "hlen", 255);
+        send_property_get(q, PROP_VS, PROP_ATTRIB_4);
+        expect_term(q);
+}
+
+CASE("tcp/header/capsule-plen-short", MUST, RULES(TCP_PLEN_H2C),
+     "CapsuleCmd with a PLEN smaller than its header is fatal")
+{
+        struct queue *q = admin_queue(t, .hdgst = 0);
+
+        mutate(q, "plen", 71);
+        send_property_get(q, PROP_VS, PROP_ATTRIB_4);
+        expect_term(q);
+}
+
+CASE("tcp/header/capsule-plen-8", MUST, RULES(TCP_PLEN_H2C), "CapsuleCmd with PLEN 8 is fatal")
+{
+        struct queue *q = admin_queue(t);
+
+        mutate(q, "plen", 8);
+        send_property_get(q, PROP_VS, PROP_ATTRIB_4);
+        expect_term(q);
+}
+
+CASE("tcp/header/capsule-reserved-flags", INFO, RULES(TCP_FLAGS_H2C),
+     "CapsuleCmd with reserved flags is taken all the same")
+{
+        struct queue *q = admin_queue(t, .hdgst = 0, .ddgst = 0);
+
+        mutate(q, "flags", 0xf0);
+        expect_success(q, send_property_get(q, PROP_VS, PROP_ATTRIB_4));
+}
+
+CASE("tcp/header/direction-icresp", MUST, RULES(TCP_DIR_H2C), "ICResp sent by a host is fatal")
+{
+        struct queue *q = bare_queue(t);
+
+        send_pdu(q, PDU_ICRESP, 120);
+        expect_term(q);
+}
+
+CASE("tcp/header/direction-c2htermreq", MUST, RULES(TCP_DIR_H2C),
+     "C2HTermReq sent by a host is fatal")
+{
+        struct queue *q = bare_queue(t);
+
+        send_pdu(q, PDU_C2H_TERM, 16);
+        expect_term(q);
+}
+
+CASE("tcp/header/direction-capsuleresp", MUST, RULES(TCP_DIR_H2C),
+     "CapsuleResp sent by a host is fatal")
+{
+        struct queue *q = admin_queue(t);
+
+        send_pdu(q, PDU_CAPSULE_RESP, 16);
+        expect_term(q);
+}
+
+CASE("tcp/header/direction-c2hdata", MUST, RULES(TCP_DIR_H2C), "C2HData sent by a host is fatal")
+{
+        struct queue *q = io_queue(t);
+
+        send_pdu(q, PDU_C2H_DATA, 16);
+        expect_term(q);
+}
+
+CASE("tcp/header/direction-r2t", MUST, RULES(TCP_DIR_H2C), "R2T sent by a host is fatal")
+{
+        struct queue *q = io_queue(t);
+
+        send_pdu(q, PDU_R2T, 16);
+        expect_term(q);
+}
+
+CASE("tcp/alignment/hpda", MUST, RULES(TCP_PDO_C2H),
+     "Data sent to a host lies where its HPDA asks for, for all 32 values")
+{
+        for (int hpda = 0; hpda <= PDU_PDA_MAX; hpda++) {
+                struct queue *q;
+
+                ic(tcp_open(t), .hpda = hpda);
+                q = io_queue(t, .hpda = hpda);
+                exercise(q->admin);
+                exercise(q);
+                hang_up(q);
+                hang_up(q->admin);
+        }
+}
+
+CASE("tcp/alignment/hpda-digest", MUST, RULES(TCP_PDO_C2H, TCP_HDGST_C2H, TCP_DDGST_C2H),
+     "... and behind a header digest as well; a data digest is one of the data alone")
+{
+        require(t, caps(t)->hdgst, "the target grants no header digest");
+        for (int hpda = 0; hpda <= PDU_PDA_MAX; hpda++) {
+                struct queue *q;
+
+                ic(tcp_open(t), .hpda = hpda, .hdgst = 1);
+                q = io_queue(t, .hpda = hpda, .hdgst = 1, .ddgst = caps(t)->ddgst);
+                exercise(q);
+                hang_up(q);
+                hang_up(q->admin);
+        }
+}
+
+CASE("tcp/alignment/hpda-minimal", SHOULD, RULES(TCP_PAD_MIN_C2H),
+     "The target pads no more than HPDA needs")
+{
+        static const uint8_t values[] = { 0, 2, 3, 17, 31 };
+
+        for (unsigned i = 0; i < sizeof(values); i++) {
+                ic(tcp_open(t), .hpda = values[i]);
+                exercise(io_queue(t, .hpda = values[i]));
+        }
+}
+
+CASE("tcp/alignment/pad-more", SHOULD, RULES(TCP_PAD_MIN_H2C),
+     "Data that lies further back than CPDA asks for is taken, whatever is in PAD")
+{
+        struct queue *q = bare_queue(t);
+
+        pad(q, 2, 0xa5);
+        expect_success(q, send_connect(q));
+}
+
+CASE("tcp/alignment/pad-more-h2cdata", SHOULD, RULES(TCP_PAD_MIN_H2C), "... and in H2CData",
+     .writes = true)
+{
+        struct queue *q = io_queue(t);
+        struct r2t r = open_r2t(q);
+
+        pad(q, 1, 0x5a);
+        send_h2c(q, r);
+        succeed(q, r.cid);
+        want_bytes(t, "what was written", read_blocks(q, 0, r2t_bytes(t)), pattern(t, r2t_bytes(t)),
+                   r2t_bytes(t));
+}
+
+CASE("tcp/alignment/pdo-in-header", MUST, RULES(TCP_PDO_H2C),
+     "PDO that points into the header is fatal")
+{
+        struct queue *q = bare_queue(t);
+
+        mutate(q, "pdo", 64);
+        send_connect(q);
+        expect_term(q);
+}
+
+CASE("tcp/alignment/pdo-zero", MUST, RULES(TCP_PDO_H2C), "PDO 0 of a capsule with data is fatal")
+{
+        struct queue *q = bare_queue(t);
+
+        mutate(q, "pdo", 0);
+        send_connect(q);
+        expect_term(q);
+}
+
+CASE("tcp/alignment/pdo-misaligned", MUST, RULES(TCP_PDO_H2C),
+     "PDO that is no multiple of a dword is fatal")
+{
+        struct queue *q = bare_queue(t);
+
+        mutate(q, "pdo", 78);
+        send_connect(q);
+        expect_term(q);
+}
+
+CASE("tcp/alignment/pdo-beyond", MUST, RULES(TCP_PDO_H2C),
+     "PDO that points behind the end of its PDU is fatal", .writes = true)
+{
+        struct queue *q = io_queue(t, .hdgst = 0, .ddgst = 0);
+        struct r2t r = open_r2t(q);
+
+        mutate(q, "pdo", 252);
+        send_h2c(q, r, .len = 64, .last = false);
+        expect_term(q);
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NVMe/TCP 3.5: termination. */
+#include "conformance/engine/case.h"
+
+CASE("tcp/termreq/h2ctermreq", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
+     "H2CTermReq, with any FES that is assigned, makes the target close")
+{
+        for (uint16_t fes = FES_INVALID_HEADER_FIELD; fes <= FES_UNSUPPORTED_PARAMETER; fes++) {
+                struct queue *q = admin_queue(t);
+
+                send_term(q, .fes = fes);
+                expect_close(q);
+        }
+}
+
+CASE("tcp/termreq/h2ctermreq-fes", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
+     "H2CTermReq with a reserved FES makes the target close, too")
+{
+        static const uint16_t reserved[] = { 0, 7, 0xffff };
+
+        for (int i = 0; i < 3; i++) {
+                struct queue *q = bare_queue(t);
+
+                send_term(q, .fes = reserved[i]);
+                expect_close(q);
+        }
+}
+
+CASE("tcp/termreq/h2ctermreq-io", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
+     "H2CTermReq on an I/O queue with a Write under way makes the target close", .writes = true)
+{
+        struct queue *q = io_queue(t);
+
+        open_r2t(q);
+        send_term(q);
+        expect_close(q);
+}
+
+CASE("tcp/termreq/h2ctermreq-24", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
+     "H2CTermReq without data (PLEN 24) is legal, and makes the target close",
+     .related = "SPDK answers it")
+{
+        struct queue *q = bare_queue(t);
+
+        send_term(q, .bytes = 0);
+        expect_close(q);
+}
+
+CASE("tcp/termreq/h2ctermreq-152", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
+     "H2CTermReq with 128 bytes of data (PLEN 152) makes the target close")
+{
+        struct queue *q = bare_queue(t);
+
+        send_term(q, .bytes = 128);
+        expect_close(q);
+}
+
+CASE("tcp/termreq/h2ctermreq-153", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENCE),
+     "H2CTermReq with PLEN 153 makes the target close, without a word",
+     .related = "SPDK answers it")
+{
+        struct queue *q = admin_queue(t);
+
+        send_term(q, .bytes = 129);
+        expect_close(q);
+}
+
+CASE("tcp/termreq/h2ctermreq-23", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENCE),
+     "H2CTermReq with PLEN 23 makes the target close, without a word")
+{
+        struct queue *q = admin_queue(t);
+
+        send_term(q, .bytes = 0, .plen = 23);
+        expect_close(q);
+}
+
+CASE("tcp/termreq/h2ctermreq-plen-max", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENCE),
+     "H2CTermReq with PLEN FFFFFFFFh makes the target close, without a word")
+{
+        struct queue *q = admin_queue(t);
+
+        send_term(q, .plen = 0xffffffff);
+        expect_close(q);
+}
+
+CASE("tcp/termreq/h2ctermreq-early", MUST, RULES(TCP_TERM_CLOSE),
+     "H2CTermReq before ICReq makes the target close")
+{
+        struct queue *q = tcp_open(t);
+
+        send_term(q);
+        expect_end(q, 0);
+}
+
+CASE("tcp/termreq/nothing-after-h2ctermreq", MUST, RULES(TCP_TERM_CLOSE),
+     "A command behind H2CTermReq is not executed")
+{
+        struct queue *q = admin_queue(t);
+        uint16_t cid;
+
+        send_term(q);
+        cid = send_property_get(q, PROP_VS, PROP_ATTRIB_4);
+        expect_close(q);
+        if (answered(q, cid)) /* 3.5 forbids that of who finds a fault, not of who is told of one */
+                lenient(t, "nothing but the end", "Property Get is answered");
+}
+
+CASE("tcp/termreq/c2htermreq", MUST,
+     RULES(TCP_HLEN_H2C, TCP_TERM_LEN_C2H, TCP_TERM_FES_C2H, TCP_TERM_COPY_C2H),
+     "C2HTermReq has an assigned FES and hands back the header of the PDU at fault")
+{
+        struct queue *q = admin_queue(t, .hdgst = 0);
+
+        mutate(q, "hlen", 71);
+        send_property_get(q, PROP_VS, PROP_ATTRIB_4);
+        expect_term(q);
+}
+
+/* By C2HTermReq; 0: nothing, -1: there is none. */
+static void want_copied(struct t *t, int copied, unsigned header)
+{
+        about(t, TCP_TERM_COPY_LEN_C2H);
+        require(t, copied > 0, "the target hands no header back"); /* termreq-copy */
+        want_eq(t, "bytes of the header", (uint64_t)copied, header);
+}
+
+CASE("tcp/termreq/c2htermreq-copy", SHOULD, RULES(TCP_H2C_UNSOLICITED, TCP_TERM_COPY_LEN_C2H),
+     "... all of that header: the 24 bytes of an H2CData that nobody asked for")
+{
+        struct queue *q = admin_queue(t, .hdgst = 0);
+
+        send_h2c(q, NO_R2T, .cid = 1, .len = 512);
+        want_copied(t, expect_term(q), 24);
+}
+
+CASE("tcp/termreq/c2htermreq-copy-capsule", SHOULD, RULES(TCP_HDGST_H2C, TCP_TERM_COPY_LEN_C2H),
+     "... or the 72 of a capsule whose digest, which is no part of it, is wrong")
+{
+        struct queue *q;
+
+        require(t, caps(t)->hdgst, "the target grants no header digest");
+        q = admin_queue(t, .hdgst = 1);
+        wrong_hdgst(q);
+        send_property_get(q, PROP_VS, PROP_ATTRIB_4);
+        want_copied(t, expect_term(q), 72);
+}
+
+CASE("tcp/termreq/quiet-after-fault", MUST, RULES(TCP_ICREQ_ONCE, TCP_TERM_QUIET),
+     "Commands behind a PDU that is fatal are not executed")
+{
+        struct queue *q = admin_queue(t);
+        uint16_t cid[4];
+
+        send_icreq(q);
+        for (int i = 0; i < 4; i++)
+                cid[i] = send_property_get(q, PROP_VS, PROP_ATTRIB_4);
+        expect_end(q, 0);
+        for (int i = 0; i < 4; i++)
+                want(t, !answered(q, cid[i]), "nothing but the end",
+                     "Property Get %d behind the second ICReq is answered", i + 1);
+}
+
+CASE("tcp/termreq/one-of-two", MUST, RULES(TCP_HLEN_H2C),
+     "A connection that is ended leaves other associations alone")
+{
+        struct queue *other = admin_queue(t), *q = admin_queue(t);
+
+        mutate(q, "hlen", 0);
+        send_property_get(q, PROP_VS, PROP_ATTRIB_4);
+        expect_term(q);
+        expect_works(other);
+        identify_ctrl(other);
+}
+
+CASE("tcp/termreq/half-close", MUST, NO_RULE,
+     "A host that closes its direction is closed by the target in turn")
+{
+        struct queue *q = admin_queue(t);
+
+        half_close(q);
+        expect_end(q, 0);
+}

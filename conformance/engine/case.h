@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The words that conformance cases are written in. A case connects, acts and expects:
+ *
+ *      CASE("tcp/h2cdata/ttag-unknown", MUST, RULES(TCP_H2C_TTAG),
+ *           "H2CData with a TTAG that no R2T gave ends the connection", .writes = true)
+ *      {
+ *              struct queue *q = io_queue(t);
+ *              struct r2t r = expect_r2t(q, send_write(q, .bytes = KIB(8)));
+ *
+ *              send_h2c(q, r, .ttag = r.ttag + 1);
+ *              expect_term(q);
+ *      }
+ *
+ * The id is a topic and a name, forever: sections are renumbered, topics are not. The level is the case's own
+ * (MUST, SHOULD, INFO: see enum level). The first rule is the one that the case is about: what
+ * expect_term() and expect_refusal() accept stands in the rulebook. Every rule named here that
+ * binds the controller is also watched: a PDU that breaks it fails the case, whatever the body is
+ * doing.
+ *
+ * A word that does not see what it expects ends the case there; whatever the case opened is closed
+ * by the runner, so a case has no clean-up and no error path. Every wait has a deadline. Words that
+ * take named arguments (.bytes = ...) have a default for each, which is the legal one.
+ */
+#ifndef NVMF_CONFORMANCE_CASE_H
+#define NVMF_CONFORMANCE_CASE_H
+
+#include "pdu/nvme/wire/fabrics.h"
+#include "pdu/nvme/wire/rules.h"
+#include "pdu/nvme/wire/tcp.h"
+
+/* Defaults are named first in the words' macros and named again by the case. */
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Winitializer-overrides"
+#else
+#pragma GCC diagnostic ignored "-Woverride-init"
+#pragma GCC diagnostic ignored "-Woverride-init-side-effects"
+#endif
+
+struct t; /* a case that is running */
+
+struct test_case {
+        const char *id;
+        enum level level;
+        const enum rule_id *rules; /* ended by RULE_NONE; the first one is what it is about */
+        const char *says;          /* the requirement, one sentence without full stop */
+        void (*run)(struct t *t);
+        const char *file, *source; /* text of that file */
+        int line;
+
+        /* may follow the sentence in CASE() */
+        bool writes;    /* it changes blocks: needs permission, and gets a range of its own */
+        bool changes;   /* makes the target change, see change(): no other case runs meanwhile */
+        bool slow;      /* takes seconds: it waits for a timer of the target */
+        bool discovery; /* is about the discovery service: skipped where there is none */
+        bool any; /* holds for any controller: others of base/ are skipped on those without I/O */
+        bool tcp_only; /* not over RDMA; ids that begin with tcp/ or rdma/ say it themselves */
+        const char *related; /* known bugs that it would have found */
+};
+
+#define RULES(...)                  ((const enum rule_id[]) { __VA_ARGS__, RULE_NONE })
+#define NO_RULE                     RULES(RULE_NONE) /* robustness: it is only that the target goes on */
+#define MUST                        LEVEL_MUST
+#define SHOULD                      LEVEL_SHOULD
+#define INFO                        LEVEL_INFO
+#define KIB(n)                      ((n)*1024u)
+#define CASE(id, level, rules, ...) CASE_NAMED(__COUNTER__, id, level, rules, __VA_ARGS__)
+#define CASE_NAMED(n, ...)          CASE_DEFINED(n, __VA_ARGS__)
+#define CASE_DEFINED(n, id_, level_, rules_, says_, ...)                                           \
+        static void case_##n(struct t *t);                                                         \
+        static const struct test_case test_case_##n = { .id = id_,                                 \
+                                                        .level = level_,                           \
+                                                        .rules = rules_,                           \
+                                                        .says = says_,                             \
+                                                        .run = case_##n,                           \
+                                                        .file = __FILE__,                          \
+                                                        .source = case_source,                     \
+                                                        .line = __LINE__,                          \
+                                                        ##__VA_ARGS__ };                           \
+        static const struct test_case *const test_case_entry_##n                                   \
+            __attribute__((used, section("nvmf_cases"))) = &test_case_##n;                         \
+        static void case_##n(struct t *t)
+
+/* The text of the file that includes this, for --explain: a case is its own best description. */
+extern const char case_source[] __attribute__((visibility("hidden")));
+__asm__(".pushsection .rodata\ncase_source: .incbin \"" __BASE_FILE__ "\"\n.byte 0\n.popsection");
+
+/* --- what the target can do ---------------------------------------------------------------- */
+
+/* Found out once, before the first case. What the probe did not come to know is zero. */
+struct caps {
+        enum {
+                REACH_NONE,       /* no queue could be connected */
+                REACH_CONNECT,    /* Connect of an admin queue succeeds */
+                REACH_PROPERTIES, /* the controller tells CAP and VS */
+                REACH_CONTROLLER  /* it can be enabled and identified */
+        } reach;
+        uint64_t cap; /* property CAP of the I/O controller */
+        uint32_t vs;
+        uint32_t in_capsule; /* bytes of data in an I/O capsule; 0: none */
+        uint16_t icdoff;     /* RDMA: where they begin, 16-byte units behind the SQE */
+        uint8_t msdbd;       /* RDMA: data block descriptors of a command; 0: no limit */
+        uint16_t crqsize;    /* RDMA: of an acceptance of an admin queue of 32 entries */
+        uint8_t reads_out;   /* RDMA: initiator depth that it says */
+        bool pads;           /* RDMA_CM adds zeroes to private data: their length can't be seen */
+        uint32_t mdts;       /* bytes; 0: no limit */
+        uint32_t maxh2cdata; /* bytes; 0: RDMA, which knows no such limit */
+        uint32_t nsid;       /* the namespace that is used; 0: there is none */
+        uint32_t block;      /* bytes */
+        uint64_t blocks;
+        uint8_t cpda;
+        bool hdgst, ddgst;       /* granted when asked for */
+        bool sqfc_off;           /* SQ flow control can be disabled */
+        bool io, discovery;      /* an I/O subsystem, the discovery service */
+        bool persistent;         /* discovery with KATO is granted */
+        const char *denied;      /* a subsystem that does not allow us, or NULL */
+        const char *auth;        /* one that we have to authenticate ourselves to, or NULL */
+        struct id_ctrl id;       /* of the I/O controller */
+        struct disc_entry entry; /* of the subsystem in the discovery log */
+};
+const struct caps *caps(const struct t *t);
+bool t_is_rdma(const struct t *t);
+
+/* Ends the case: it can't be judged on this target, and why. */
+void skip(struct t *t, const char *why, ...) __attribute__((noreturn, format(printf, 2, 3)));
+#define require(t, condition, ...)                                                                 \
+        do {                                                                                       \
+                if (!(condition))                                                                  \
+                        skip(t, __VA_ARGS__);                                                      \
+        } while (0)
+
+/* --- connections --------------------------------------------------------------------------- */
+
+/* A connection that is driven by hand, a queue once Connect has succeeded on it. */
+struct queue {
+        struct t *t;
+        struct queue *admin; /* the association's admin queue: itself, if it is one; or NULL */
+        uint16_t qid, cntlid;
+        uint16_t sqsize; /* 0's based */
+        bool sqfc_off;   /* SQ flow control was asked off and granted */
+        char subnqn[NQN_FIELD];
+        struct conn *conn;
+        struct talk *talk;        /* case_auth.h; NULL: Connect has not asked for authentication */
+        struct command *commands; /* those that were sent, the last one first */
+        unsigned queues_granted;  /* by Number of Queues (admin queue); 0: not asked yet */
+        bool over;                /* has ended in an accepted way: later words about it are idle */
+        bool refused;             /* ... by a status: the connection goes on */
+        struct queue *next;
+};
+
+enum {
+        AS_RUN = -1,  /* as the run's own options say (-g, -G, --hpda) */
+        AS_FITS = -1, /* what fits the queue */
+};
+
+struct ic { /* ICReq */
+        int hpda, hdgst, ddgst;
+        uint32_t maxr2t; /* 0's based */
+        uint16_t pfv;
+};
+#define IC_DEFAULTS .hpda = AS_RUN, .hdgst = AS_RUN, .ddgst = AS_RUN
+
+struct setup {
+        int hpda, hdgst, ddgst;
+        uint32_t maxr2t; /* 0's based */
+        uint16_t sqsize; /* 0's based */
+        uint16_t qid;
+        uint8_t cattr;
+        uint32_t kato; /* ms */
+        bool disabled; /* leave CC.EN at 0 */
+        bool judged;   /* that this queue can be had is what the case is about (io_queue(): the I/O
+                        * queue); else what fails here breaks the case off */
+        const char *subnqn, *hostnqn;
+};
+#define SETUP_DEFAULTS IC_DEFAULTS, .sqsize = 31, .qid = 1, .kato = 120000
+
+/* A TCP connection, nothing sent. */
+struct queue *tcp_open(struct t *t);
+/* A connection that is ready for Connect: ICs exchanged, or (as admin queue, if it does not say
+ * .qid) accepted by RDMA_CM. */
+#define bare_queue(t, ...)                                                                         \
+        queue_bare((t), (struct setup) { SETUP_DEFAULTS, .qid = 0, ##__VA_ARGS__ })
+/* ... that belongs to the association of `admin`, to be connected as one of its I/O queues. */
+#define join(admin, ...) queue_join((admin), (struct setup) { SETUP_DEFAULTS, ##__VA_ARGS__ })
+/* An association: ICs, Connect, CC.EN = 1, CSTS.RDY. cattr and sqsize are those of the Connect. */
+#define admin_queue(t, ...) queue_admin((t), (struct setup) { SETUP_DEFAULTS, ##__VA_ARGS__ })
+/* An association of its own and I/O queue qid; cattr and sqsize are those of the I/O queue. */
+#define io_queue(t, ...) queue_io((t), (struct setup) { SETUP_DEFAULTS, ##__VA_ARGS__ })
+/* One more I/O queue. */
+#define io_queue_of(admin, ...)                                                                    \
+        queue_more((admin), (struct setup) { SETUP_DEFAULTS, ##__VA_ARGS__ })
+/* An association with the discovery service; kato != 0 asks for a persistent one. */
+#define discovery_queue(t, ...)                                                                    \
+        queue_admin((t), (struct setup) { SETUP_DEFAULTS, .kato = 0, .subnqn = NQN_DISCOVERY,      \
+                                          ##__VA_ARGS__ })
+
+/* Ends the connection: FIN or DREQ; RST or a queue pair that fails; FIN in our direction only. */
+void hang_up(struct queue *q);
+void rst(struct queue *q);
+void half_close(struct queue *q);
+
+/* How many commands may be outstanding on q, and are worked at together: `most`, if its size and MAXCMD
+ * allow that. */
+unsigned together(const struct queue *q, unsigned most);
+#define ONE_AT_A_TIME "the queue, or MAXCMD, is for one command at a time"
+
+/* --- sending ------------------------------------------------------------------------------- */
+
+/*
+ * Any of these in front of a sending word changes the next PDU that it sends, and that one only.
+ * They add up. Digests are summed over what is sent in the end.
+ */
+/* A field of its header ("hlen", "ttag", "sqe.sgl.id": pdu_fields()). */
+void mutate(struct queue *q, const char *field, uint64_t value);
+/* Makes its header or data digest a wrong one. */
+void wrong_hdgst(struct queue *q);
+void wrong_ddgst(struct queue *q);
+/* ... by flipping these bits of it. */
+void flip_hdgst(struct queue *q, uint32_t bits);
+void flip_ddgst(struct queue *q, uint32_t bits);
+/* Breaks this rule, by its violator (machine/spoil.h); waits for a PDU that can break it. */
+void violate(struct queue *q, enum rule_id rule);
+/* Puts its data that many alignment steps further back than needed (as far as PDO reaches), behind
+ * PAD bytes of this value. */
+void pad(struct queue *q, uint8_t steps, uint8_t value);
+/* Holds back its last n bytes until release(). */
+void hold_back(struct queue *q, uint32_t n);
+void release(struct queue *q);
+/* From here on every PDU goes out in TCP segments of n bytes; 0: whole. */
+void dribble(struct queue *q, uint32_t n);
+
+#define send_icreq(q, ...) queue_icreq((q), (struct ic) { IC_DEFAULTS, ##__VA_ARGS__ })
+/* ICReq and its answer. */
+#define ic(q, ...) queue_ic((q), (struct ic) { IC_DEFAULTS, ##__VA_ARGS__ })
+
+struct cmd {
+        uint8_t opc, fctype, flags;
+        int cid; /* -1: the next free one */
+        uint32_t nsid, cdw2, cdw3, cdw10, cdw11, cdw12, cdw13, cdw14, cdw15;
+        uint32_t bytes;   /* of data, in the direction that the opcode says */
+        const void *data; /* host's data; NULL: a pattern of this case's own */
+        /* Data goes in the capsule (SGL 01h); else through a data buffer (5Ah) or by key (40h).
+         * Over RDMA by key also on admin queues, and where it does not fit. */
+        bool in_capsule;
+        int64_t sgl_len;           /* what the SGL says; -1: bytes */
+        const struct by_hand *sgl; /* RDMA, see case_rdma.h: in place of all that; NULL: no */
+};
+#define CMD_DEFAULTS .flags = SQE_PSDT_SGL, .cid = -1, .sgl_len = -1
+/* A command; returns its CID. */
+#define send_cmd(q, ...) queue_cmd((q), (struct cmd) { CMD_DEFAULTS, ##__VA_ARGS__ })
+
+struct blocks {         /* Read, Write, ... of the range that is this case's own */
+        uint64_t slba;  /* from its start */
+        uint32_t bytes; /* 0: one block */
+        uint32_t nsid;  /* 0: the namespace that is tested */
+        uint32_t cdw12; /* more bits of it */
+        uint8_t fuse;   /* SQE_FUSE_* */
+        const void *data;
+        bool in_capsule;
+        int64_t sgl_len;
+        const struct by_hand *sgl;
+};
+#define BLOCKS_DEFAULTS .sgl_len = -1
+#define send_write(q, ...)                                                                         \
+        queue_blocks((q), NVME_WRITE, (struct blocks) { BLOCKS_DEFAULTS, ##__VA_ARGS__ })
+#define send_read(q, ...)                                                                          \
+        queue_blocks((q), NVME_READ, (struct blocks) { BLOCKS_DEFAULTS, ##__VA_ARGS__ })
+#define send_write_zeroes(q, ...)                                                                  \
+        queue_blocks((q), NVME_WRITE_ZEROES, (struct blocks) { BLOCKS_DEFAULTS, ##__VA_ARGS__ })
+#define send_compare(q, ...)                                                                       \
+        queue_blocks((q), NVME_COMPARE, (struct blocks) { BLOCKS_DEFAULTS, ##__VA_ARGS__ })
+
+struct connect {
+        int qid;    /* AS_FITS: 0, or 1 on a queue that was join()ed */
+        int cntlid; /* AS_FITS: FFFFh, or the one of its association */
+        int sqsize; /* 0's based; AS_FITS: 31, or what I/O queues can have if that is less */
+        uint16_t recfmt, nvmsetid;
+        uint8_t cattr;
+        uint32_t kato;
+        const char *subnqn, *hostnqn;    /* NULL: the run's, this case's */
+        const uint8_t *hostid;           /* 16 bytes; NULL: this case's */
+        const struct connect_data *data; /* in place of all of the four above and cntlid */
+        bool through_r2t;                /* data buffer (5Ah) in place of the capsule (TCP) */
+        bool in_capsule;                 /* ... which over RDMA is not the usual way */
+        uint32_t bytes;                  /* of data, the first 1024 of them are the Connect data */
+        int64_t sgl_len;
+        const struct by_hand *sgl; /* RDMA */
+};
+#define CONNECT_DEFAULTS                                                                           \
+        .sqsize = AS_FITS, .qid = AS_FITS, .cntlid = AS_FITS, .kato = 120000,                      \
+        .bytes = CONNECT_DATA_LEN, .sgl_len = -1
+/* Connect. */
+#define send_connect(q, ...)                                                                       \
+        queue_connect((q), (struct connect) { CONNECT_DEFAULTS, ##__VA_ARGS__ })
+/* It succeeds, and where it asks for authentication that is done: the queue can be used. */
+void expect_connected(struct queue *q, uint16_t cid);
+/* What send_connect() would send as data, to be changed. */
+struct connect_data connect_data(struct queue *q);
+
+uint16_t send_property_get(struct queue *q, uint32_t ofst, unsigned attrib);
+uint16_t send_property_set(struct queue *q, uint32_t ofst, unsigned attrib, uint64_t value);
+uint16_t send_disconnect(struct queue *q, uint16_t recfmt);
+
+struct r2t {
+        uint16_t cid, ttag;
+        uint32_t offset, len;
+};
+struct h2c { /* AS_FITS: as the R2T asks */
+        int cid, ttag;
+        int64_t offset, len; /* DATAO, DATAL */
+        int64_t datal;       /* what DATAL says, if it is not the length of the data */
+        bool last;
+};
+#define H2C_DEFAULTS                                                                               \
+        .cid = AS_FITS, .ttag = AS_FITS, .offset = AS_FITS, .len = AS_FITS, .datal = AS_FITS,      \
+        .last = true
+#define NO_R2T ((struct r2t) { .ttag = 0 })
+/* H2CData that answers r in full, but for what is named. */
+#define send_h2c(q, r, ...) queue_h2c((q), (r), (struct h2c) { H2C_DEFAULTS, ##__VA_ARGS__ })
+/* Answers r in full, in as many PDUs as MAXH2CDATA asks for. */
+void serve(struct queue *q, struct r2t r);
+
+struct term {
+        uint16_t fes;
+        uint32_t fei, bytes; /* bytes of data: a header of 0xEE */
+        int64_t plen;        /* what PLEN says; -1: 24 + bytes */
+};
+#define send_term(q, ...)                                                                          \
+        queue_term((q), (struct term) {                                                            \
+                            .fes = FES_SEQUENCE_ERROR, .bytes = 24, .plen = -1, ##__VA_ARGS__ })
+/* A PDU of any type with len bytes of zeroes behind the common header's 8; lengths are consistent.
+ */
+void send_pdu(struct queue *q, uint8_t type, uint32_t len);
+/* Bytes as they are. */
+void send_bytes(struct queue *q, const void *bytes, uint32_t n);
+
+/* --- expecting ----------------------------------------------------------------------------- */
+
+struct reply {
+        uint16_t cid, status; /* SCT << 8 | SC */
+        bool more;            /* M: the Error Information log has an entry about it */
+        uint32_t dw0, dw1;
+        uint16_t sqhd;
+        const uint8_t *data; /* what the controller sent, got bytes; NULL: .sgl was by hand */
+        uint32_t got;        /* RDMA: up to the last byte that was written */
+        bool success_flag;   /* C2HData with SUCCESS was the response */
+        bool invalidated;    /* RDMA: it came by SEND with invalidate, of key */
+        uint32_t key;
+};
+
+struct icresp {
+        uint8_t cpda;
+        bool hdgst, ddgst;
+        uint32_t maxh2cdata;
+};
+struct icresp expect_icresp(struct queue *q);
+
+/* The response to a command, whatever its status; an R2T instead of it is a failure. */
+struct reply expect_resp(struct queue *q, uint16_t cid);
+/* The next response, of commands without data: their order is the controller's affair. */
+struct reply expect_next(struct queue *q);
+struct reply expect_status(struct queue *q, uint16_t cid, uint16_t status);
+struct reply expect_success(struct queue *q, uint16_t cid);
+/* The command fails, its R2Ts served: with this status, or (lenient) another one. */
+void expect_error(struct queue *q, uint16_t cid, uint16_t status);
+/* Serves the command's R2Ts until its response. */
+struct reply finish(struct queue *q, uint16_t cid);
+/* finish(), and the status is Success. */
+struct reply succeed(struct queue *q, uint16_t cid);
+
+struct r2t expect_r2t(struct queue *q, uint16_t cid);
+/* A Write that needs R2Ts, and its first R2T, for the H2CData that the case is about. */
+#define open_r2t(q, ...) queue_open_r2t((q), (struct blocks) { BLOCKS_DEFAULTS, ##__VA_ARGS__ })
+/* The first half of what it asks for: dwords. */
+#define HALF(r) ((r).len / 8 * 4)
+/* Bytes of such a Write: blocks, more than a capsule holds and 8 KiB at least if one H2CData
+ * (MAXH2CDATA) and MDTS allow it. */
+uint32_t r2t_bytes(struct t *t);
+/* Bytes of a transfer that is large, but not too large for the target: 256 KiB, MDTS or what is left. */
+uint32_t large_bytes(struct t *t);
+/* Where this case's range starts: words that take blocks count from there. */
+uint64_t own_lba(const struct t *t);
+/* Bytes of the namespace from there on. */
+uint64_t bytes_left(struct t *t);
+
+/*
+ * The end of the connection. expect_term(): a TermReq with FES and FEI of the case's rule is the
+ * strict grade, an end without or with another TermReq the lenient one; returns how many bytes of our
+ * header the TermReq hands back, -1 without one. expect_close(): the end
+ * without a TermReq is the strict grade. expect_end(): any end, within ms more than usual;
+ * expect_end_within(): within ms and no more.
+ */
+int expect_term(struct queue *q);
+void expect_close(struct queue *q);
+void expect_end(struct queue *q, unsigned ms);
+void expect_end_within(struct queue *q, unsigned ms);
+/*
+ * What the case's rule prescribes for a command (or, cid 0, for a PDU that is not one's): its
+ * statuses are the strict grade, another error status or the end of the connection the lenient one.
+ * After an end, later words about this queue are idle.
+ */
+void expect_refusal(struct queue *q, uint16_t cid);
+/* Where the specification leaves it open: a response or the end of the connection, never silence. */
+struct reply expect_answer(struct queue *q, uint16_t cid);
+/* ... and where a refusal, by either, is the better answer (strict) than to take it (lenient). */
+void prefer_refusal(struct queue *q, uint16_t cid);
+/* Whether the response to this command has come by now, and nobody has asked for it. */
+bool answered(struct queue *q, uint16_t cid);
+/* Nothing comes for ms. */
+void expect_silence(struct queue *q, unsigned ms);
+/* The queue still does its work (Property Get on the admin queue, a Read of one block on others).
+ */
+void expect_works(struct queue *q);
+
+/* The rule that the next expectations are about, of those that the case names. */
+void about(struct t *t, enum rule_id rule);
+/*
+ * One change of the target, by whoever can make it (--change): the subsystem has a namespace more, or
+ * less, or another one in its place; the discovery log shows us an entry more, or less. Skips the case
+ * where that can't be changed.
+ */
+enum change { CHANGE_NAMESPACES, CHANGE_DISCOVERY };
+void change(struct t *t, enum change what);
+
+/* A value: fails as "expected WHAT N", "seen WHAT M". */
+#define want(t, condition, expected, ...)                                                          \
+        do {                                                                                       \
+                if (!(condition))                                                                  \
+                        fail(t, expected, __VA_ARGS__);                                            \
+        } while (0)
+void want_eq(struct t *t, const char *what, uint64_t seen, uint64_t expected);
+void want_bytes(struct t *t, const char *what, const void *seen, const void *expected, size_t n);
+void fail(struct t *t, const char *expected, const char *seen, ...)
+    __attribute__((noreturn, format(printf, 3, 4)));
+/* Passes only at the base grade. */
+void lenient(struct t *t, const char *expected, const char *seen, ...)
+    __attribute__((format(printf, 3, 4)));
+/* A remark for the report; the verdict stays. */
+void note(struct t *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* --- whole commands, that have to succeed -------------------------------------------------- */
+
+uint64_t property_get(struct queue *q, uint32_t ofst);
+void property_set(struct queue *q, uint32_t ofst, uint64_t value);
+/* cc with the command set that this controller has (CAP.CSS), if it is one for I/O; without the sizes of
+ * I/O queues' entries, if it is not. */
+uint32_t with_css(struct queue *q, uint32_t cc);
+/* Sets CC, with_css(), and waits for CSTS & mask == value, as long as CAP.TO or, for SHST, RTD3E
+ * says. */
+void set_cc(struct queue *q, uint32_t cc, uint32_t csts_mask, uint32_t csts);
+enum { CC_RUN = 1 | 6 << 16 | 4 << 20 }; /* EN, IOSQES, IOCQES */
+/* Valid until the case ends, like all data handed out here. */
+const struct id_ctrl *identify_ctrl(struct queue *q);
+const void *identify(struct queue *q, uint8_t cns, uint32_t nsid);
+const void *get_log(struct queue *q, uint8_t lid, uint32_t bytes, uint64_t offset);
+uint16_t send_get_log(struct queue *q, uint8_t lid, uint32_t bytes, uint64_t offset);
+uint32_t get_feature(struct queue *q, uint8_t fid);
+uint16_t send_set_feature(struct queue *q, uint8_t fid, uint32_t cdw11);
+const void *read_blocks(struct queue *q, uint64_t slba, uint32_t bytes);
+void write_blocks(struct queue *q, uint64_t slba, uint32_t bytes, const void *data);
+/* Ordinary work, and its data is right: on an I/O queue writes (if the case may), in the capsule
+ * and through R2Ts, and reads; on an admin queue Identify. */
+void exercise(struct queue *q);
+/* The pattern that commands without .data write. */
+const void *pattern(struct t *t, uint32_t bytes);
+
+/* ms of the run's clock, and a pause. */
+uint64_t now_ms(void);
+void pause_ms(struct t *t, unsigned ms);
+
+/* --- behind the macros --------------------------------------------------------------------- */
+
+struct queue *queue_bare(struct t *t, struct setup s);
+struct queue *queue_join(struct queue *admin, struct setup s);
+struct queue *queue_admin(struct t *t, struct setup s);
+struct queue *queue_io(struct t *t, struct setup s);
+struct queue *queue_more(struct queue *admin, struct setup s);
+void queue_icreq(struct queue *q, struct ic ic);
+struct icresp queue_ic(struct queue *q, struct ic ic);
+uint16_t queue_cmd(struct queue *q, struct cmd c);
+uint16_t queue_blocks(struct queue *q, uint8_t opc, struct blocks b);
+uint16_t queue_connect(struct queue *q, struct connect c);
+struct r2t queue_open_r2t(struct queue *q, struct blocks b);
+void queue_h2c(struct queue *q, struct r2t r, struct h2c h);
+void queue_term(struct queue *q, struct term m);
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Detection power: for each rule that the cases name, the embedded target is spoilt in just that
+ * rule (it overlooks the host's breach of it, or breaks it itself), and the cases that name it have
+ * to find out. A suite that has never failed a bad target has proven nothing.
+ */
+#ifndef NVMF_CONFORMANCE_POWER_H
+#define NVMF_CONFORMANCE_POWER_H
+
+#include "conformance/options.h"
+
+/* Prints "power: n of m" and the rules that survive; the exit code: 0 if none does. Cases that fail
+ * on the sound target are named and left out of the array. */
+int power_run(const struct options *o, const struct test_case **cases, size_t n);
+
+#endif

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "select.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conformance/host/host_cases.h"
+
+extern const struct test_case *const __start_nvmf_cases[];
+extern const struct test_case *const __stop_nvmf_cases[];
+
+/* --- ids ----------------------------------------------------------------------------------- */
+
+/* What ids begin with, in the order of reports: the transports, Fabrics, commands. */
+static const struct topic {
+        const char *name, *title;
+} topics[] = {
+        { "tcp/setup", "Connection set-up" },
+        { "tcp/icreq", "ICReq" },
+        { "tcp/icresp", "ICResp" },
+        { "tcp/header", "PDU headers" },
+        { "tcp/alignment", "Padding and alignment of data" },
+        { "tcp/digest", "Digests" },
+        { "tcp/capsule", "Capsules and SGLs" },
+        { "tcp/c2hdata", "C2HData: data from the controller" },
+        { "tcp/r2t", "R2T" },
+        { "tcp/h2cdata", "H2CData: data from the host" },
+        { "tcp/termreq", "Termination" },
+        { "tcp/discovery", "Discovery entries of TCP" },
+        { "rdma/request", "The private data of a connect request" },
+        { "rdma/accept", "The private data of an accepted connection" },
+        { "rdma/reject", "Rejected connect requests" },
+        { "rdma/capsule", "Command capsules" },
+        { "rdma/in-capsule", "Data in capsules" },
+        { "rdma/sgl", "SGLs" },
+        { "rdma/key", "Remote keys and their invalidation" },
+        { "rdma/transfer", "RDMA READ and RDMA WRITE" },
+        { "rdma/response", "Response capsules" },
+        { "rdma/flow", "Receives and flow control" },
+        { "rdma/disconnect", "Disconnecting" },
+        { "rdma/teardown", "Errors, and the end of queue pairs" },
+        { "rdma/identify", "What Identify says of RDMA" },
+        { "rdma/discovery", "Discovery entries of RDMA" },
+        { "fab/discovery", "Discovery" },
+        { "fab/connect", "Connect" },
+        { "fab/disconnect", "Disconnect" },
+        { "fab/auth", "Authentication" },
+        { "fab/property", "Properties of the controller" },
+        { "fab/ready", "Enabling" },
+        { "fab/shutdown", "Shutdown" },
+        { "fab/reset", "Controller Reset" },
+        { "fab/keep-alive", "Keep Alive" },
+        { "fab/queue", "Commands, completions and flow control" },
+        { "fab/command", "Opcodes and flags of commands" },
+        { "fab/nsid", "Namespace identifiers" },
+        { "fab/sgl", "SGLs" },
+        { "base/identify", "Identify" },
+        { "base/log", "Log pages" },
+        { "base/feature", "Features" },
+        { "base/event", "Asynchronous events" },
+        { "base/abort", "Abort" },
+        { "nvm/host", "I/O as hosts do it" },
+        { "nvm/read", "Read" },
+        { "nvm/write", "Write" },
+        { "nvm/write-zeroes", "Write Zeroes" },
+        { "nvm/compare", "Compare" },
+        { "nvm/fused", "Fused Compare and Write" },
+        { "nvm/dsm", "Dataset Management" },
+        { "nvm/flush", "Flush" },
+        { "probe", "What the target can do" },
+        { "noticed", "Seen on the way, named by no case" },
+};
+
+enum { TOPICS = sizeof(topics) / sizeof(topics[0]) };
+
+/* Its row; TOPICS if it has none. */
+static size_t topic_of(const char *id, size_t len)
+{
+        size_t i = 0;
+
+        while (i < TOPICS && (strncmp(topics[i].name, id, len) != 0 || topics[i].name[len] != '\0'))
+                i++;
+        return i;
+}
+
+size_t id_section(const char *id)
+{
+        const char *slash = strrchr(id, '/');
+
+        return slash ? (size_t)(slash - id) : strlen(id);
+}
+
+int id_compare(const char *a, const char *b)
+{
+        size_t x = topic_of(a, id_section(a)), y = topic_of(b, id_section(b));
+
+        return x == y ? strverscmp(a, b) : x < y ? -1 : 1;
+}
+
+bool id_matches(const char *pattern, const char *id)
+{
+        size_t len = strlen(pattern);
+
+        if (strpbrk(pattern, "*?["))
+                return fnmatch(pattern, id, 0) == 0;
+        if (strncmp(pattern, id, len) != 0 || len == 0)
+                return false;
+        return pattern[len - 1] == '/' || strchr("/.-", id[len]) != NULL;
+}
+
+const char *section_title(const char *section, size_t len)
+{
+        size_t i = topic_of(section, len);
+
+        return i < TOPICS ? topics[i].title : "";
+}
+
+/* --- the registry -------------------------------------------------------------------------- */
+
+static int by_id(const void *a, const void *b)
+{
+        const struct test_case *const *x = a, *const *y = b;
+
+        return id_compare((*x)->id, (*y)->id);
+}
+
+static const struct test_case **target_cases(size_t *count)
+{
+        size_t n = (size_t)(__stop_nvmf_cases - __start_nvmf_cases);
+        const struct test_case **all = calloc(n + 1, sizeof(struct test_case *));
+
+        if (!all)
+                abort();
+        memcpy(all, __start_nvmf_cases, n * sizeof(struct test_case *));
+        *count = n;
+        return all;
+}
+
+const struct test_case **cases_all(enum role role, size_t *count)
+{
+        const struct test_case **all = role == ROLE_HOST ? host_cases(count) : target_cases(count);
+
+        qsort(all, *count, sizeof(struct test_case *), by_id);
+        return all;
+}
+
+/* --- selection ----------------------------------------------------------------------------- */
+
+static bool any_matches(const char *const *patterns, size_t n, const char *id)
+{
+        for (size_t i = 0; i < n; i++)
+                if (id_matches(patterns[i], id))
+                        return true;
+        return false;
+}
+
+static bool names_any(const struct test_case *c, const struct rule_set *rules)
+{
+        for (const enum rule_id *r = c->rules; *r != RULE_NONE; r++)
+                if (rule_in(rules, *r))
+                        return true;
+        return rule_set_empty(rules);
+}
+
+bool case_runs_on(const struct test_case *c, uint8_t trtype)
+{
+        if (strncmp(c->id, "tcp/", 4) == 0)
+                return trtype == TRTYPE_TCP;
+        if (strncmp(c->id, "rdma/", 5) == 0)
+                return trtype == TRTYPE_RDMA;
+        return trtype == TRTYPE_TCP || !c->tcp_only;
+}
+
+static bool takes(const struct selection *s, const struct test_case *c)
+{
+        const char *const *ids = (const char *const *)s->ids;
+
+        return (s->trtype == 0 || case_runs_on(c, s->trtype)) && c->level <= s->level &&
+               names_any(c, &s->rules) &&
+               (s->id_count == 0 || any_matches(ids, s->id_count, c->id)) &&
+               !any_matches(s->excluded, s->excluded_count, c->id);
+}
+
+/* The first pattern that no case of the registry fits. */
+static const char *useless(const char *const *patterns, size_t n, const struct test_case **all,
+                           size_t count)
+{
+        for (size_t i = 0; i < n; i++) {
+                size_t c = 0;
+
+                while (c < count && !id_matches(patterns[i], all[c]->id))
+                        c++;
+                if (c == count)
+                        return patterns[i];
+        }
+        return NULL;
+}
+
+static const char *mistyped(const struct selection *s, const struct test_case **all, size_t count)
+{
+        const char *bad = useless((const char *const *)s->ids, s->id_count, all, count);
+
+        return bad ? bad : useless(s->excluded, s->excluded_count, all, count);
+}
+
+const struct test_case **cases_select(const struct selection *s, size_t *count, char *error,
+                                      size_t size)
+{
+        size_t all_count, n = 0;
+        const struct test_case **all = cases_all(s->role, &all_count);
+        const char *bad = mistyped(s, all, all_count);
+
+        for (size_t i = 0; i < all_count; i++)
+                if (takes(s, all[i]))
+                        all[n++] = all[i];
+        *count = n;
+        if (!bad && n > 0)
+                return all;
+        if (bad)
+                snprintf(error, size, "no case is called '%s' (--list shows them)", bad);
+        else
+                snprintf(error, size, "nothing is selected (of what runs over %s)",
+                         s->trtype == TRTYPE_RDMA ? "RDMA: -t rdma" : "TCP: -t tcp");
+        free(all);
+        return NULL;
+}

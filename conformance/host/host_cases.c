@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "host_cases.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conformance/words/words.h"
+#include "pdu/io/auth_openssl.h"
+#include "pdu/nvme/machine/spoil.h"
+#include "play.h"
+
+enum { SAYS = 320, WORK = 1 << 16 /* bytes that a host has to write and to read at least */ };
+
+struct host_case {
+        struct test_case test;
+        struct play play;
+};
+
+static void play_alive(struct t *t);
+static void play_legal(struct t *t);
+static void play_mutual(struct t *t);
+static void play_order(struct t *t);
+static void play_idle(struct t *t);
+static void play_refusal(struct t *t);
+static void play_breach(struct t *t);
+
+/* --- what is legal ------------------------------------------------------------------------- */
+
+#define PLAY(run_, id_, level_, says_, ...)                                                        \
+        {                                                                                          \
+                .test = { .id = id_,                                                               \
+                          .level = level_,                                                         \
+                          .rules = NO_RULE,                                                        \
+                          .says = says_,                                                           \
+                          .run = run_ },                                                           \
+                .play = {                                                                          \
+                        __VA_ARGS__                                                                \
+                }                                                                                  \
+        }
+#define LEGAL(...) PLAY(play_legal, __VA_ARGS__)
+
+static const char *const large_blocks[] = { "mem:8M,bs=4096", NULL };
+static const char *const slow[] = { "mem:8M,delay=100ms", NULL };
+static const char *const unordered[] = { "mem:8M,delay=0-10ms", NULL };
+
+/* As they stand, and tied to the NQN of their owner. */
+#define KEY       "DHHC-1:00:BwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyAhIiMkJSYDWRHm:"
+#define OTHER_KEY "DHHC-1:00:1CHbpfXmr73jzc42DEC/OQ/Kto+ArN0KpzOyG0l8sA3I9aUY:"
+#define TIED_KEY                                                                                   \
+        "DHHC-1:02:ZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXp7fH1+f4CBgoOEhYaHiImKi4yNjo+QkZKTvGwQfg==:"
+#define KNOWN(k) .key = (k), .secret = (k)
+#define HASH(h)  KNOWN(KEY), .hashes = 1 << (h), .cause = FAB_AUTH_HASH
+#define GROUP(g) KNOWN(KEY), .groups = 1 << (g), .cause = FAB_AUTH_GROUP
+
+/* clang-format off */
+static const struct host_case written[] = {
+        LEGAL("fab/connect/works", MUST, "It connects, writes, reads back what it wrote, and goes", .breaks = RULE_NONE),
+        LEGAL("fab/connect/one-io-queue", MUST, "It makes do with one I/O queue",
+              .target.limits.queues = 1),
+        LEGAL("fab/connect/small-queues", MUST, "It keeps to queues of 16 entries",
+              .target.limits.queue_entries = 16),
+        LEGAL("fab/connect/flow-control-kept", MUST, "It goes by SQHD where SQ flow control stays enabled",
+              .target.no_sqfc_disable = true),
+        LEGAL("base/identify/mdts", MUST, "It keeps to an MDTS of 8 KiB",
+              .target.limits.max_transfer = KIB(8)),
+        LEGAL("nvm/host/large-blocks", MUST, "It works with blocks of 4,096 bytes",
+              .target.ns = large_blocks),
+        PLAY(play_order, "nvm/host/any-order", MUST, "It takes responses in any order",
+             .target.ns = unordered, .target.limits.max_transfer = KIB(32)), /* many at once */
+        LEGAL("nvm/host/slow", MUST, "It waits for commands that take a tenth of a second",
+              .target.ns = slow),
+        PLAY(play_idle, "fab/keep-alive/keep-alive", MUST, "It sends Keep Alive while it is idle", .kato = 2,
+             .idle = 5),
+        LEGAL("fab/auth/one-way", MUST, "It authenticates itself", KNOWN(KEY)),
+        PLAY(play_mutual, "fab/auth/mutual", MUST, "It authenticates itself, and the controller",
+             KNOWN(KEY), .ctrl_key = OTHER_KEY),
+        LEGAL("fab/auth/tied-keys", MUST, "It uses keys that are tied to NQNs", KNOWN(TIED_KEY),
+              .ctrl_key = TIED_KEY),
+        LEGAL("fab/auth/sha256", MUST, "It authenticates itself by SHA-256", HASH(AUTH_SHA256)),
+        LEGAL("fab/auth/sha384", INFO, "It authenticates itself by SHA-384", HASH(AUTH_SHA384)),
+        LEGAL("fab/auth/sha512", INFO, "It authenticates itself by SHA-512", HASH(AUTH_SHA512)),
+        LEGAL("fab/auth/no-dh", SHOULD, "It authenticates itself without a DH exchange", GROUP(AUTH_NO_DH)),
+        LEGAL("fab/auth/ffdhe2048", SHOULD, "It authenticates itself with DH in 2,048 bits",
+              GROUP(AUTH_FFDHE2048)),
+        LEGAL("fab/auth/ffdhe3072", MUST, "It authenticates itself with DH in 3,072 bits",
+              GROUP(AUTH_FFDHE3072)),
+        LEGAL("fab/auth/ffdhe4096", INFO, "It authenticates itself with DH in 4,096 bits",
+              GROUP(AUTH_FFDHE4096)),
+        LEGAL("fab/auth/ffdhe6144", INFO, "It authenticates itself with DH in 6,144 bits",
+              GROUP(AUTH_FFDHE6144)),
+        LEGAL("fab/auth/ffdhe8192", INFO, "It authenticates itself with DH in 8,192 bits",
+              GROUP(AUTH_FFDHE8192)),
+        PLAY(play_refusal, "fab/auth/no-key", MUST, "It reports that it has no key", .key = KEY,
+             .cause = FAB_AUTH_REQUIRED),
+        PLAY(play_refusal, "fab/auth/other-key", MUST, "It reports that its key is not accepted",
+             .key = KEY, .secret = OTHER_KEY, .cause = FAB_AUTH_R1),
+        LEGAL("tcp/setup/no-digests", INFO, "It goes on without the digests that it asked for", .hdgst = true,
+              .ddgst = true, .target.no_hdgst = true, .target.no_ddgst = true),
+        LEGAL("tcp/alignment/cpda-3", MUST, "It pads data to multiples of 16 bytes", .target.cpda = 3),
+        LEGAL("tcp/alignment/cpda-31", MUST, "It pads data to multiples of 128 bytes", .target.cpda = 31),
+        LEGAL("tcp/capsule/small-capsules", MUST, "It keeps to 512 bytes of in-capsule data",
+              .target.limits.in_capsule = 512),
+        LEGAL("tcp/capsule/large-capsules", MUST, "It works with capsules of 16 KiB",
+              .target.limits.in_capsule = KIB(16)),
+        LEGAL("tcp/digest/header-digest", MUST, "It works with header digests", .hdgst = true),
+        LEGAL("tcp/digest/data-digest", MUST, "It works with data digests", .ddgst = true),
+        LEGAL("tcp/digest/both-digests", MUST, "It works with header and data digests", .hdgst = true,
+              .ddgst = true),
+        LEGAL("tcp/digest/digests-padded", MUST, "It works with digests and padding", .hdgst = true,
+              .ddgst = true, .target.cpda = 31),
+        LEGAL("tcp/c2hdata/no-success", MUST, "It waits for responses where SUCCESS is not used",
+              .target.no_success = true),
+        LEGAL("tcp/icresp/small-maxh2cdata", MUST, "It keeps to a MAXH2CDATA of 4,096 bytes",
+              .target.limits.maxh2cdata = KIB(4)),
+        LEGAL("rdma/in-capsule/none", MUST, "It works without in-capsule data", .target.no_in_capsule = true),
+        LEGAL("rdma/sgl/one-descriptor", MUST, "It keeps to an MSDBD of 1", .target.msdbd = 1),
+        LEGAL("rdma/in-capsule/offset", INFO, "It keeps to an ICDOFF of 1", .target.icdoff = 1),
+        PLAY(play_refusal, "fab/connect/refused", MUST, "It reports that its Connect was refused",
+             .stranger = true, .cause = FAB_CONNECT_SUBNQN),
+};
+/* clang-format on */
+
+enum { WRITTEN = sizeof(written) / sizeof(written[0]) };
+
+/* As the first of them, but it may leave out what it can't do. */
+static const struct host_case alive =
+    PLAY(play_alive, "fab/connect/works", MUST, "It connects, works and goes", .breaks = RULE_NONE);
+
+const struct test_case *host_liveness(void)
+{
+        return &alive.test;
+}
+
+static const struct play *play_of(const struct t *t)
+{
+        return &((const struct host_case *)(const void *)t->test)->play;
+}
+
+/* Plays, and ends the case where that says nothing about the host. */
+static struct played play_own(struct t *t)
+{
+        const struct play *p = play_of(t);
+        struct played seen;
+
+        if (p->key && !auth_openssl())
+                skip(t, "this program was built without OpenSSL");
+        play(t, p, &seen);
+        if (seen.status == PLAY_CANNOT && t->suite->hosted->hook)
+                skip(t, "the host can't do it: %s", seen.says);
+        if (seen.connections == 0)
+                broke(t, "no host connected; the hook ended with %d: %s", seen.status, seen.says);
+        if (seen.status == 0 && ((p->hdgst && !seen.hdgst) || (p->ddgst && !seen.ddgst)))
+                skip(t, "the host did not ask for these digests");
+        if (p->secret && !seen.negotiated)
+                skip(t, "the host did not begin to authenticate itself");
+        return seen;
+}
+
+static void want_success(struct t *t, const struct played *seen)
+{
+        if (seen->status != 0)
+                fail(t, "the host does its work", "it failed with %d: %s", seen->status,
+                     seen->says);
+}
+
+/* A host that is content although it cannot be, or that goes on waiting for what cannot come. */
+static void want_failure(struct t *t, const struct played *seen, const char *expected)
+{
+        if (seen->status == 0)
+                fail(t, expected, "it went on as though nothing had happened");
+        if (seen->status == PLAY_HUNG && (seen->left || !seen->broken))
+                fail(t, expected, "the host neither failed nor went: %s", seen->says);
+}
+
+/* That a host fails which always fails has no meaning; how it says so may have one. */
+static void want_meaning(struct t *t, const struct played *seen)
+{
+        if (t->suite->hosted->fails && seen->status != 0 && !seen->accepted)
+                skip(t, "the host fails with a sound target, too (here with %d: %s)", seen->status,
+                     seen->says);
+}
+
+/* What a host need not be able to do it may leave out of what it offers. */
+static struct played live(struct t *t)
+{
+        struct played seen = play_own(t);
+
+        if (seen.caused && t->test->level != MUST)
+                skip(t, "the host does not offer it");
+        want_success(t, &seen);
+        if (seen.commands == 0)
+                broke(t, "the host sent the subsystem no command");
+        return seen;
+}
+
+/* Who moves no data keeps to all that concerns data. */
+static struct played work(struct t *t)
+{
+        struct played seen = live(t);
+
+        if (seen.written < WORK || seen.read < WORK)
+                skip(t, "the host wrote %llu KiB and read %llu KiB, to judge it takes 64 of each",
+                     (unsigned long long)seen.written >> 10, (unsigned long long)seen.read >> 10);
+        return seen;
+}
+
+static void play_alive(struct t *t)
+{
+        live(t);
+}
+
+static void play_legal(struct t *t)
+{
+        work(t);
+}
+
+static void play_mutual(struct t *t)
+{
+        if (!work(t).proven)
+                fail(t, "a challenge to the controller", "the host did not ask for its proof");
+}
+
+static void play_order(struct t *t)
+{
+        if (!work(t).overtaken)
+                skip(t, "the host never had two commands of a queue under way for long enough");
+}
+
+static void play_idle(struct t *t)
+{
+        struct played seen = play_own(t);
+
+        if (seen.kato == 0)
+                skip(t, "the host did not ask for Keep Alive");
+        if (seen.idle <= seen.kato && seen.status == 0)
+                skip(t, "the host was idle for %u ms only, with a KATO of %u ms",
+                     (unsigned)seen.idle, (unsigned)seen.kato);
+        want_success(t, &seen);
+        if (seen.anew)
+                fail(t, "the controller lives on",
+                     "another association, after %u ms without a command", (unsigned)seen.idle);
+}
+
+/* What failed before the controller had refused anything says nothing of how the host takes that. */
+static void play_refusal(struct t *t)
+{
+        struct played seen = play_own(t);
+
+        want_meaning(t, &seen);
+        want_failure(t, &seen, "an error");
+        if (play_of(t)->stranger ? !seen.refused : seen.associations == 0)
+                skip(t, "the host gave no occasion for it");
+}
+
+/* --- what breaks a rule -------------------------------------------------------------------- */
+
+static struct host_case breaches[RULES];
+static char sentences[RULES][SAYS];
+
+/* What the host is to do, behind the rule's own sentence. */
+static const char *const answers[] = {
+        [REACT_NONE] = "survives it",
+        [REACT_TERM] = "ends the connection",
+        [REACT_STATUS] = "fails the command",
+        [REACT_CLOSE] = "closes the connection",
+        [REACT_ANY] = "fails the command or ends the connection",
+        [REACT_REJECT] = "does not connect",
+        [REACT_AUTH] = "says so and ends the connection",
+        [REACT_TOLERATE] = "goes on",
+};
+
+/* Whether the host ended the connection, and with a word of why: the wrong one. */
+static bool ended_wrongly(struct t *t, const struct played *seen, const char *expected)
+{
+        want_failure(t, seen, expected);
+        if (seen->left)
+                fail(t, expected, "the host left it open (and failed with %d: %s)", seen->status,
+                     seen->says);
+        if (!seen->said)
+                lenient(t, expected, "it closed the connection without a word");
+        return seen->said && !seen->accepted;
+}
+
+static void judge_term(struct t *t, const struct played *seen)
+{
+        static const char expected[] = "the end of the connection, by H2CTermReq as the rule says";
+
+        if (ended_wrongly(t, seen, expected))
+                lenient(t, expected, "H2CTermReq with FES %02Xh, FEI %u", seen->code, seen->fei);
+}
+
+static void judge_failure(struct t *t, const struct played *seen)
+{
+        static const char expected[] =
+            "the end of the connection, by AUTH_Failure2 as the rule says";
+
+        if (ended_wrongly(t, seen, expected))
+                lenient(t, expected, "AUTH_Failure2 with RCODEEX %u", seen->code);
+}
+
+static void judge_status(struct t *t, const struct played *seen)
+{
+        static const char expected[] = "the failure of the command, on a connection that goes on";
+
+        want_failure(t, seen, expected);
+        if (seen->said)
+                lenient(t, expected, "the end of the connection");
+}
+
+/* TTAG is the controller's own affair, a host returns it as it comes (NVMe/TCP 1.0, 3.3.2.2): ours
+ * looks whether it knows it already, but nothing obliges one to. */
+static enum reaction owed(enum rule_id rule)
+{
+        return rule == TCP_R2T_TTAG ? REACT_NONE : rule_get(rule)->reaction;
+}
+
+static void judge_breach(struct t *t, const struct played *seen)
+{
+        switch (owed(t->rule)) {
+        case REACT_TERM:
+        case REACT_CLOSE:
+                judge_term(t, seen);
+                break;
+        case REACT_STATUS:
+                judge_status(t, seen);
+                break;
+        case REACT_ANY:
+        case REACT_REJECT:
+                want_failure(t, seen, "the failure of the command, or the end of the connection");
+                break;
+        case REACT_AUTH:
+                judge_failure(t, seen);
+                break;
+        case REACT_TOLERATE:
+                want_success(t, seen);
+                break;
+        case REACT_NONE: /* what it makes of it is its own affair; whether it lives is asked next */
+                if (seen->status != 0)
+                        note(t, "the host failed with %d: %.200s", seen->status, seen->says);
+                break;
+        }
+}
+
+static void play_breach(struct t *t)
+{
+        struct played seen;
+
+        t->negative = true;
+        seen = play_own(t);
+        if (!seen.broken)
+                skip(t, "the host gave no occasion for it");
+        want_meaning(t, &seen);
+        judge_breach(t, &seen);
+}
+
+static bool needs_key(enum rule_id rule)
+{
+        return rule == FAB_AUTH_CHALLENGE || rule == FAB_AUTH_FRESH || rule == FAB_AUTH_R2 ||
+               rule == FAB_AUTH_ZEROES;
+}
+
+/* Its own TermReqs a target sends to a host that has broken something: there is no occasion. What no
+ * capture shows is not played. What ends a connection, or an authentication, is broken by its own
+ * machine where no table of violators has it. */
+static bool is_played(const struct rule *r, enum rule_id rule)
+{
+        return r->bound == PARTY_CONTROLLER && r->level != LEVEL_INFO &&
+               r->reaction != REACT_CLOSE && rule != FAB_ANSWERED &&
+               (spoil_can(rule) || spoil_can_rdma(rule) || needs_key(rule) ||
+                r->reaction == REACT_TERM || r->reaction == REACT_ANY);
+}
+
+static void make_breach(struct host_case *c, enum rule_id rule, char *says)
+{
+        static enum rule_id rules[RULES][2];
+        const struct rule *r = rule_get(rule);
+
+        rules[rule][0] = rule;
+        rules[rule][1] = RULE_NONE;
+        snprintf(says, SAYS, "%.*s; else the host %s", (int)strlen(r->says) - 1, r->says,
+                 answers[owed(rule)]);
+        *c = (struct host_case) {
+                .test = { .id = r->id,
+                          .level = r->level,
+                          .rules = rules[rule],
+                          .says = says,
+                          .run = play_breach,
+                          .tcp_only =
+                              !(spoil_can_rdma(rule) || needs_key(rule)) || rule == ID_ICDOFF },
+                .play = { .breaks = rule,
+                          .hdgst = rule == TCP_HDGST_C2H,
+                          .ddgst = rule == TCP_DDGST_C2H,
+                          .target.limits.maxh2cdata = KIB(64) },
+        };
+        if (needs_key(rule)) {
+                c->play.key = c->play.secret = KEY;
+                c->play.ctrl_key = OTHER_KEY;
+        }
+}
+
+/* --- all of them --------------------------------------------------------------------------- */
+
+const struct test_case **host_cases(size_t *count)
+{
+        const struct test_case **all = calloc(WRITTEN + (size_t)RULES, sizeof(struct test_case *));
+        size_t n = 0;
+
+        if (!all)
+                abort();
+        for (size_t i = 0; i < WRITTEN; i++)
+                all[n++] = &written[i].test;
+        rule_each (rule) {
+                if (!is_played(rule_get(rule), rule))
+                        continue;
+                make_breach(&breaches[rule], rule, sentences[rule]);
+                all[n++] = &breaches[rule].test;
+        }
+        *count = n;
+        return all;
+}

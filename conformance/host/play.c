@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "play.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pdu/io/capture/capture_writer.h"
+#include "pdu/io/verbs/verbs_memory.h"
+#include "stage.h"
+
+enum { GRACE_MS = 1000 };
+
+/* --- the target ---------------------------------------------------------------------------- */
+
+static bool make_fabric(struct stage *s, char *error, size_t size)
+{
+        const struct suite *suite = s->t->suite;
+
+        s->verbs = suite->verbs;
+        if (suite->trtype != TRTYPE_RDMA || s->verbs)
+                return true;
+        s->verbs = s->memory = verbs_memory_new(NULL);
+        snprintf(error, size, "out of memory");
+        return s->verbs;
+}
+
+static void take_key(struct stage *s, struct auth_key *key, const char *text)
+{
+        const char *wrong = text ? auth_key_parse(key, text) : NULL;
+
+        if (wrong)
+                broke(s->t, "%s: %s", text, wrong);
+}
+
+static const struct auth_keys *keys_of(struct stage *s)
+{
+        const struct play *p = s->play;
+
+        take_key(s, &s->keys.host, p->key);
+        take_key(s, &s->keys.ctrl, p->ctrl_key);
+        s->keys.hashes = p->hashes;
+        s->keys.groups = p->groups;
+        return p->key ? &s->keys : NULL;
+}
+
+static void start_target(struct stage *s, struct capture_writer *record, char *error, size_t size)
+{
+        static const char *const one_ns[] = { "mem:8M", NULL };
+        const struct suite *suite = s->t->suite;
+        struct target_options o = s->play->target;
+
+        o.trtype = suite->trtype;
+        o.subnqn = s->subnqn;
+        o.traddr = suite->traddr;
+        o.trsvcid = suite->trsvcid;
+        o.ns = o.ns ? o.ns : one_ns;
+        o.keys = keys_of(s);
+        o.quiet = true;
+        o.record = record;
+        if (s->play->breaks != RULE_NONE)
+                rule_add(&o.policy.violated, s->play->breaks);
+        if (!make_fabric(s, error, size))
+                return;
+        o.verbs = s->verbs;
+        s->target = target_start(&o, error, size);
+        if (s->target)
+                snprintf(s->trsvcid, sizeof(s->trsvcid), "%u", target_trsvcid(s->target));
+        if (s->play->stranger)
+                snprintf(s->subnqn, sizeof(s->subnqn), "nqn.2026-01.io.nvmfspec:nobody");
+}
+
+/* What the host has ended its target has not yet seen end. */
+static void await_end(const struct stage *s)
+{
+        uint64_t until = conn_clock() + (uint64_t)(GRACE_MS * s->t->suite->timeout_scale);
+
+        while (target_connections(s->target) > 0 && conn_clock() < until)
+                pause_ms(s->t, 1);
+}
+
+static void end_target(struct stage *s)
+{
+        if (s->target)
+                await_end(s);
+        if (s->over_ns == 0)
+                s->over_ns = capture_clock();
+        if (s->target)
+                target_stop(s->target);
+        if (s->memory)
+                verbs_memory_free(s->memory);
+}
+
+/* --- all of it ----------------------------------------------------------------------------- */
+
+static void name_capture(struct t *t)
+{
+        const char *folder = getenv("TMPDIR");
+        int fd;
+
+        snprintf(t->capture, sizeof(t->capture), "%s/nvmfspec-XXXXXX.pcap",
+                 folder ? folder : "/tmp");
+        fd = mkstemps(t->capture, (int)strlen(".pcap"));
+        if (fd < 0)
+                broke(t, "%s: %s", t->capture, strerror(errno));
+        close(fd);
+}
+
+static void act(struct stage *s)
+{
+        char error[RESULT_TEXT] = "";
+        struct capture_writer *record = capture_writer_open(s->t->capture, error, sizeof(error));
+
+        if (record)
+                start_target(s, record, error, sizeof(error));
+        if (s->target && s->t->suite->hosted->hook)
+                stage_call_hook(s);
+        else if (s->target)
+                stage_call_reference(s);
+        end_target(s);
+        if (record && capture_writer_close(record) != 0)
+                broke(s->t, "%s: %s", s->t->capture, strerror(errno));
+        if (!s->target)
+                broke(s->t, "%s", error);
+}
+
+void play(struct t *t, const struct play *p, struct played *seen)
+{
+        static _Atomic unsigned plays;
+        struct stage s = { .t = t, .play = p, .seen = seen };
+        char error[RESULT_TEXT];
+
+        *seen = (struct played) { 0 };
+        snprintf(s.subnqn, sizeof(s.subnqn), PLAY_NQN "%d-%u", (int)getpid(),
+                 atomic_fetch_add(&plays, 1));
+        name_capture(t);
+        act(&s);
+        if (stage_see(&s, error, sizeof(error)) < 0)
+                broke(t, "%s", error);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The host of a play: one that a hook makes connect, or the reference host. */
+#include <stdio.h>
+#include <string.h>
+
+#include "conformance/words/words.h"
+#include "host/nvme/discovery.h"
+#include "host/verify.h"
+#include "pdu/io/capture/capture_writer.h"
+#include "pdu/io/shell.h"
+#include "pdu/nvme/wire/identify.h"
+#include "stage.h"
+
+enum {
+        HOOK_MS = 30000,
+        REFERENCE_MS = 1000, /* the reference host's patience: it runs on this machine */
+        RANGE = 4 << 20,
+        PIECE = 256 << 10,
+        QUEUES = 2,
+        POLL_MS = 5,
+        MS_PER_S = 1000,
+        NS_PER_MS = 1000000,
+};
+
+/* --- a hook -------------------------------------------------------------------------------- */
+
+static const char *or_nothing(const char *text)
+{
+        return text ? text : "";
+}
+
+static void put_environment(const struct stage *s, struct text *command)
+{
+        const struct suite *suite = s->t->suite;
+        const struct play *p = s->play;
+
+        text_add(command, "export NVMF_CASE=%s NVMF_TRTYPE=%s NVMF_TRADDR=%s NVMF_TRSVCID=%s",
+                 s->t->test->id, suite->trtype == TRTYPE_RDMA ? "rdma" : "tcp", suite->traddr,
+                 s->trsvcid);
+        text_add(command, " NVMF_SUBNQN=%s NVMF_HDGST=%d NVMF_DDGST=%d", s->subnqn, p->hdgst,
+                 p->ddgst);
+        text_add(command, " NVMF_DHCHAP_SECRET=%s NVMF_DHCHAP_CTRL_SECRET=%s",
+                 or_nothing(p->secret), or_nothing(p->ctrl_key));
+        text_add(command, " NVMF_KATO=%u NVMF_IDLE=%u\n", p->kato, p->idle);
+}
+
+/* What ends with a hook that took too long, the host did not end. */
+void stage_call_hook(struct stage *s)
+{
+        char buf[HOOK_MAX + 2048], says[SHELL_LINE];
+        struct text command = text_in(buf, sizeof(buf));
+        unsigned ms = (unsigned)(HOOK_MS * s->t->suite->timeout_scale) + s->play->idle * MS_PER_S;
+        int64_t until = capture_clock() + (int64_t)ms * NS_PER_MS;
+
+        put_environment(s, &command);
+        text_add(&command, "%s", s->t->suite->hosted->hook);
+        s->seen->status = shell_run(buf, says, ms);
+        if (s->seen->status == PLAY_HUNG)
+                s->over_ns = until;
+        snprintf(s->seen->says, sizeof(s->seen->says), "%s", says);
+}
+
+/* --- the reference host -------------------------------------------------------------------- */
+
+static struct host_params reference(const struct stage *s)
+{
+        const struct suite *suite = s->t->suite;
+        struct host_params p = host_params_default();
+
+        p.transport = suite->trtype == TRTYPE_RDMA ? HOST_RDMA : HOST_TCP;
+        p.verbs = s->verbs;
+        p.traddr = suite->traddr;
+        p.trsvcid = s->trsvcid;
+        p.hostnqn = s->t->hostnqn;
+        memcpy(p.hostid, s->t->hostid, sizeof(p.hostid));
+        p.timeout = (unsigned)(REFERENCE_MS * suite->timeout_scale);
+        p.hdgst = s->play->hdgst;
+        p.ddgst = s->play->ddgst;
+        if (s->play->kato)
+                p.kato = s->play->kato * MS_PER_S;
+        if (s->play->secret)
+                auth_key_parse(&p.dhchap, s->play->secret);
+        if (s->play->ctrl_key)
+                auth_key_parse(&p.dhchap_ctrl, s->play->ctrl_key);
+        p.no_sqfc = true;
+        p.policy = &suite->hosted->policy;
+        return p;
+}
+
+static int read_discovery(const struct stage *s, struct host_error *e)
+{
+        struct host_params p = reference(s);
+        struct discovery_log log;
+        struct host_ctrl c;
+
+        p.subnqn = NQN_DISCOVERY;
+        p.io_queues = 0;
+        p.kato = 0;
+        if (host_ctrl_connect(&c, &p, e) < 0)
+                return -1;
+        if (discovery_read(&c, 0, &log, e) < 0) {
+                host_ctrl_close(&c);
+                return -1;
+        }
+        discovery_free(&log);
+        return host_ctrl_disconnect(&c, e);
+}
+
+static int verify(const struct stage *s, struct host_ctrl *c, struct host_error *e)
+{
+        static const struct verify_options usual = { .nsid = 1,
+                                                     .range = RANGE,
+                                                     .max_size = PIECE,
+                                                     .depth = 8,
+                                                     .passes = 1,
+                                                     .command_buffers = true };
+        struct verify_options o = usual;
+        struct verify_result r;
+        struct id_ns id;
+
+        if (host_ctrl_identify(c, CNS_NS, o.nsid, &id, e) < 0)
+                return -1;
+        o.block_size = id_ns_block_size(&id);
+        o.blocks = le64_get(id.nsze);
+        o.seed = s->t->suite->seed;
+        if (o.block_size == 0 || o.blocks == 0)
+                return host_fail(e, HOST_STATUS, "namespace 1 has no usable blocks");
+        if (verify_run(c, &o, &r, e) < 0)
+                return -1;
+        return r.differs ? host_fail(e, HOST_STATUS, "%s", r.line) : 0;
+}
+
+/* Nothing but Keep Alive. */
+static int stay_idle(const struct stage *s, struct host_ctrl *c, struct host_error *e)
+{
+        uint64_t until = conn_clock() + (uint64_t)s->play->idle * MS_PER_S;
+
+        while (conn_clock() < until) {
+                if (host_ctrl_poll(c) < 0)
+                        return host_fail(e, HOST_BROKEN, "the connection ended while it was idle");
+                pause_ms(s->t, POLL_MS);
+        }
+        return 0;
+}
+
+static int work(const struct stage *s, struct host_ctrl *c, struct host_error *e)
+{
+        if (verify(s, c, e) < 0)
+                return -1;
+        if (s->play->idle == 0)
+                return 0;
+        return stay_idle(s, c, e) < 0 ? -1 : verify(s, c, e);
+}
+
+static int use_subsystem(const struct stage *s, struct host_error *e)
+{
+        struct host_params p = reference(s);
+        struct host_ctrl c;
+
+        p.subnqn = s->subnqn;
+        p.io_queues = QUEUES;
+        if (host_ctrl_connect(&c, &p, e) < 0)
+                return -1;
+        if (work(s, &c, e) < 0) {
+                host_ctrl_close(&c);
+                return -1;
+        }
+        return host_ctrl_disconnect(&c, e);
+}
+
+void stage_call_reference(struct stage *s)
+{
+        struct host_error e = { 0 };
+
+        if (read_discovery(s, &e) == 0 && use_subsystem(s, &e) == 0)
+                return;
+        s->seen->status = e.kind ? (int)e.kind : HOST_BROKEN;
+        snprintf(s->seen->says, sizeof(s->seen->says), "%.*s", RESULT_TEXT - 1, e.line);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the capture of a play shows of it. */
+#include <string.h>
+
+#include "conformance/words/words.h"
+#include "pcap/tools/line.h"
+#include "stage.h"
+
+#define NS_PER_MS 1000000
+
+/* --- what the capture shows ---------------------------------------------------------------- */
+
+struct sight {           /* of one connection */
+        bool spoilt;     /* the rule was broken on it, */
+        uint32_t digest; /* first by a PDU with this HDGST */
+        bool ended;      /* before its target did; */
+        bool said;       /* the host said why, by these: */
+        uint16_t code;   /* FES or RCODEEX */
+        uint32_t fei;
+        uint64_t newest; /* number of the latest of the I/O commands that were answered */
+};
+
+static bool is_pdu(const struct record *r, enum pdu_type type)
+{
+        return r->e->kind == TRACE_PDU && r->e->pdu.h->ch.type == type;
+}
+
+static void see_line(struct t *t, const struct record *r)
+{
+        char line[EXCHANGE_LINE];
+        struct text words = text_in(line, sizeof(line));
+
+        if (r->e->kind == TRACE_HEADER)
+                return;
+        line_words(&words, r);
+        t->log.now = (uint64_t)r->e->at.time_ns / 1000;
+        exchange_message(&t->log, r->session->conn->number, r->e->sender == PARTY_CONTROLLER, "%s",
+                         line);
+}
+
+/* What a header has shown is told with the rest of its PDU, or behind what the host made of it. */
+static void see_breach(const struct stage *s, const struct record *r)
+{
+        struct sight *c = r->session->user;
+
+        if (c->spoilt || !rule_in(&r->broken, s->play->breaks))
+                return;
+        c->spoilt = true;
+        if (r->e->kind == TRACE_PDU || r->e->kind == TRACE_FAULT)
+                c->digest = r->e->pdu.hdgst;
+}
+
+static bool is_fabrics(const struct session_cmd *c, uint8_t fctype)
+{
+        return c->sqe.opc == NVME_FABRICS && c->sqe.fctype == fctype;
+}
+
+/* A host that comes back by itself may look for the target of a former play, which had the same port. */
+static bool is_late(const struct stage *s, const struct session_cmd *c)
+{
+        const struct connect_data *d;
+
+        if (!c || !is_fabrics(c, FCTYPE_CONNECT) || c->data_len < sizeof(*d))
+                return false;
+        d = (const struct connect_data *)(const void *)c->data;
+        return strncmp(d->subnqn, PLAY_NQN, strlen(PLAY_NQN)) == 0 &&
+               strncmp(d->subnqn, s->subnqn, sizeof(d->subnqn)) != 0;
+}
+
+/* A target that breaks a rule excuses what the host does; but not how it says so. */
+static void see_faults(const struct stage *s, const struct record *r)
+{
+        char line[EXCHANGE_LINE];
+        struct text words = text_in(line, sizeof(line));
+
+        if (!r->is_broken || is_late(s, r->cmd) ||
+            (s->play->breaks != RULE_NONE && !is_pdu(r, PDU_H2C_TERM)))
+                return;
+        line_words(&words, r);
+        rule_each_in (&r->broken, rule)
+                if (rule == s->play->cause)
+                        s->seen->caused = true;
+                else if (rule_get(rule)->bound == PARTY_HOST)
+                        t_notice(s->t, rule, NULL, line);
+}
+
+/* --- what it does -------------------------------------------------------------------------- */
+
+static bool is_apart(const struct record *r) /* from what a host is asked to do */
+{
+        return r->session->qid == 0 && (r->sqe->opc == NVME_KEEP_ALIVE || r->sqe->opc == NVME_AER);
+}
+
+/* Of those to the subsystem. */
+static void see_command(struct stage *s, const struct record *r)
+{
+        const struct association *a = r->session->assoc;
+        uint64_t now = (uint64_t)r->e->at.time_ns / NS_PER_MS;
+
+        if (r->cmd)
+                r->cmd->user = (void *)(uintptr_t)r->session->commands; /* its number */
+        if (!a || a->discovery)
+                return;
+        s->seen->commands++;
+        if (is_apart(r))
+                return;
+        if (s->busy && now - s->busy > s->seen->idle) {
+                s->seen->idle = now - s->busy;
+                s->seen->anew = a->number > s->newest;
+        }
+        s->busy = now;
+        if (a->number > s->newest)
+                s->newest = a->number;
+}
+
+static void see_connect(struct played *seen, const struct record *r)
+{
+        const struct connect_cmd *c = &r->cmd->sqe.connect;
+
+        if (le16_get(c->qid) != 0 || !r->session->assoc || r->session->assoc->discovery)
+                return;
+        seen->associations++;
+        seen->kato = le32_get(c->kato);
+}
+
+/* Whether a response is right no capture tells; but that there is one. */
+static void see_message(const struct stage *s, const struct record *r)
+{
+        struct sight *c = r->session->user;
+        struct auth_view v;
+
+        if (!r->cmd->data || auth_view(&v, r->cmd->data, r->cmd->data_len) != 0)
+                return;
+        if (v.message == AUTH_NEGOTIATE)
+                s->seen->negotiated = true;
+        if (v.message == AUTH_SUCCESS1 && v.success1->rvalid) {
+                s->seen->proven = true;
+                c->spoilt = c->spoilt || s->play->breaks == FAB_AUTH_R2;
+        }
+        if (v.message != AUTH_FAILURE2 || c->said)
+                return;
+        c->said = true;
+        c->code = v.failure->rcodeex;
+}
+
+static bool succeeds(const struct record *r)
+{
+        return !r->cqe || cqe_status(r->cqe) == NVME_SUCCESS; /* without a response: by SUCCESS */
+}
+
+static void see_transfer(struct played *seen, const struct session_cmd *c)
+{
+        if (c->sqe.opc == NVME_WRITE)
+                seen->written += c->h2c;
+        if (c->sqe.opc == NVME_READ)
+                seen->read += c->c2h;
+}
+
+static void see_result(struct stage *s, const struct record *r)
+{
+        struct sight *c = r->session->user;
+        uint64_t number = (uintptr_t)r->cmd->user;
+
+        if (is_fabrics(r->cmd, FCTYPE_CONNECT) && succeeds(r))
+                see_connect(s->seen, r);
+        if (is_fabrics(r->cmd, FCTYPE_CONNECT) && !succeeds(r) && !is_late(s, r->cmd))
+                s->seen->refused = true;
+        if (is_fabrics(r->cmd, FCTYPE_AUTH_SEND) || is_fabrics(r->cmd, FCTYPE_AUTH_RECEIVE))
+                see_message(s, r);
+        if (r->session->qid <= 0)
+                return;
+        if (succeeds(r))
+                see_transfer(s->seen, r->cmd);
+        s->seen->overtaken = s->seen->overtaken || number < c->newest;
+        if (number > c->newest)
+                c->newest = number;
+}
+
+/* --- how it ends --------------------------------------------------------------------------- */
+
+static void see_end(const struct stage *s, const struct record *r)
+{
+        struct sight *c = r->session->user;
+
+        if (is_pdu(r, PDU_H2C_TERM) && !c->said) {
+                c->said = true;
+                c->code = le16_get(r->e->pdu.h->term.fes);
+                c->fei = le32_get(r->e->pdu.h->term.fei);
+        }
+        if (r->e->kind == TRACE_CLOSED || r->e->kind == TRACE_DISCONNECT)
+                c->ended = c->ended || r->e->at.time_ns < s->over_ns;
+}
+
+/* Once it has found the fault on one connection a host may close the others at once. */
+static void sum_up(const struct stage *s, const struct sight *c)
+{
+        struct played *seen = s->seen;
+
+        seen->broken = true;
+        seen->left = seen->left || !c->ended;
+        if (!c->said)
+                return;
+        if (rule_accepts(s->play->breaks, c->code, c->fei, c->digest))
+                seen->accepted = true;
+        seen->said = true;
+        seen->code = c->code;
+        seen->fei = c->fei;
+}
+
+static void see(void *user, const struct record *r)
+{
+        struct stage *s = user;
+        struct played *seen = s->seen;
+        struct sight *c;
+
+        if (r->e->kind == TRACE_OPENED)
+                r->session->user = t_alloc(s->t, sizeof(struct sight));
+        c = r->session->user;
+        see_line(s->t, r);
+        seen->connections += r->e->kind == TRACE_OPENED;
+        if (r->sqe)
+                see_command(s, r);
+        if (r->ends && r->cmd)
+                see_result(s, r);
+        if (is_pdu(r, PDU_ICREQ)) {
+                seen->hdgst = seen->hdgst || r->e->pdu.h->icreq.dgst & PDU_DGST_HEADER;
+                seen->ddgst = seen->ddgst || r->e->pdu.h->icreq.dgst & PDU_DGST_DATA;
+        }
+        see_breach(s, r);
+        see_faults(s, r);
+        see_end(s, r);
+        if (r->e->kind == TRACE_CLOSED && c->spoilt)
+                sum_up(s, c);
+}
+
+int stage_see(struct stage *s, char *error, size_t size)
+{
+        struct session_options options = { .judge = true };
+        int rc = session_read(s->t->capture, NULL, &options, see, s, NULL, error, size);
+
+        s->t->log.now = 0;
+        return rc;
+}

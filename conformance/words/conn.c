@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "conn.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "pdu/nvme/wire/text.h"
+
+/* What a connection may bring: it is kept, and looked through, until the case ends. */
+enum { CONN_KEPT = 1 << 10, KEPT_MAX = 128 << 20 };
+
+uint64_t conn_clock(void)
+{
+        struct timespec ts;
+
+        clock_gettime(CLOCK_MONOTONIC, &ts);
+        return (uint64_t)ts.tv_sec * 1000u + (uint64_t)ts.tv_nsec / 1000000u;
+}
+
+int conn_left(uint64_t deadline)
+{
+        uint64_t now = conn_clock();
+
+        return deadline > now ? (int)(deadline - now) : 0;
+}
+
+void conn_init(struct conn *c, const struct conn_kind *kind, unsigned no, struct exchange *log)
+{
+        *c = (struct conn) { .kind = kind, .no = no, .log = log, .admin = true };
+        c->inbox_end = &c->inbox;
+}
+
+void conn_free(struct conn *c)
+{
+        c->kind->free(c);
+}
+
+void conn_close(struct conn *c)
+{
+        c->kind->close(c);
+}
+
+void conn_reset(struct conn *c)
+{
+        c->kind->reset(c);
+}
+
+bool conn_wait(struct conn *c, uint64_t deadline)
+{
+        return c->kind->wait(c, deadline);
+}
+
+static void free_list(struct seen *s)
+{
+        struct seen *next;
+
+        for (; s; s = next) {
+                next = s->next;
+                free(s);
+        }
+}
+
+void conn_free_seen(struct conn *c)
+{
+        free_list(c->inbox);
+        free_list(c->taken);
+        c->inbox = c->taken = NULL;
+        c->inbox_end = &c->inbox;
+}
+
+void conn_over(struct conn *c, enum conn_end how, const char *says)
+{
+        if (c->end != CONN_OPEN)
+                return;
+        c->end = how;
+        exchange_event(c->log, c->no, "%s", says);
+}
+
+void conn_breach(struct conn *c, enum rule_id rule, const union pdu *h)
+{
+        if (rule != RULE_NONE && c->broken)
+                c->broken(c->arg, rule, h);
+}
+
+void conn_breaches(struct conn *c, const struct rule_set *found, const union pdu *h)
+{
+        if (!found || rule_set_empty(found))
+                return;
+        rule_each (r)
+                if (rule_in(found, r))
+                        conn_breach(c, r, h);
+}
+
+struct seen *conn_room(struct conn *c, uint32_t len)
+{
+        struct seen *s;
+
+        c->kept += CONN_KEPT + len;
+        if (c->kept > KEPT_MAX) {
+                conn_over(c, CONN_FLOODED, "PDUs without end: not read on");
+                return NULL;
+        }
+        s = calloc(1, sizeof(*s) + len);
+        if (!s)
+                abort();
+        return s;
+}
+
+void conn_file(struct conn *c, struct seen *s)
+{
+        s->next = NULL;
+        *c->inbox_end = s;
+        c->inbox_end = &s->next;
+        c->log->admin = c->admin;
+}
+
+void conn_take(struct conn *c, struct seen *s)
+{
+        struct seen **p = &c->inbox;
+
+        while (*p != s)
+                p = &(*p)->next;
+        *p = s->next;
+        if (c->inbox_end == &s->next)
+                c->inbox_end = p;
+        s->next = c->taken;
+        c->taken = s;
+}
+
+bool conn_apply_changes(struct conn *c, union pdu *h, struct text *remark)
+{
+        bool any = false;
+
+        for (unsigned i = 0; i < c->changes; i++) {
+                const struct field *f = pdu_field(h->ch.type, c->change[i].field);
+
+                if (!f) {
+                        c->bad_field = true;
+                        continue;
+                }
+                field_put(f, h, c->change[i].value);
+                any = true;
+                text_add(remark, "%s%s=%llu", remark->len > 0 ? ", " : "", f->name,
+                         (unsigned long long)c->change[i].value);
+        }
+        c->changes = 0;
+        return any;
+}

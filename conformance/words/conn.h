@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A connection driven by hand, of either transport: what the words need of it. conn_tcp.h and
+ * conn_rdma.h have the rest: how it is made, and what goes out. Every response that comes is
+ * checked by the rulebook and what is broken is reported, but the connection goes on as long as it
+ * can be read: verdicts are for others. (The machines of pdu/nvme would end it, and lay out what
+ * has to go out broken; framer, trackers and verbs are used directly.)
+ */
+#ifndef NVMF_CONFORMANCE_CONN_H
+#define NVMF_CONFORMANCE_CONN_H
+
+#include "exchange.h"
+#include "pdu/nvme/wire/text.h"
+
+enum { CONN_CHANGES = 8 };
+
+/* What came: a PDU; over RDMA a response capsule, as if it were the PDU that carries one. */
+struct seen {
+        struct seen *next;
+        union pdu h;
+        uint32_t len; /* of data */
+        bool ddgst_bad;
+        bool invalidated; /* RDMA: it came by SEND with invalidate, of key */
+        uint32_t key;
+        uint8_t data[];
+};
+
+enum conn_end {
+        CONN_OPEN,
+        CONN_FIN,
+        CONN_RST,
+        CONN_UNREADABLE,   /* what came can't be framed */
+        CONN_FLOODED,      /* far more came than any case asks for */
+        CONN_REJECTED,     /* RDMA: the connect request was */
+        CONN_DISCONNECTED, /* RDMA: by the target */
+        CONN_BROKEN,       /* RDMA: a work request failed */
+        CONN_CLOSED,       /* by us */
+};
+
+struct conn_change {
+        const char *field;
+        uint64_t value;
+};
+
+struct conn;
+
+struct conn_kind { /* what the two kinds do in ways of their own */
+        void (*free)(struct conn *c);
+        void (*close)(struct conn *c);
+        void (*reset)(struct conn *c);
+        bool (*wait)(struct conn *c, uint64_t deadline);
+};
+
+struct conn { /* both kinds begin with it */
+        const struct conn_kind *kind;
+        unsigned no; /* of the case's connections */
+        enum conn_end end;
+        bool admin; /* how opcodes read in the exchange */
+        struct exchange *log;
+
+        /* A rule that the target broke; h is the PDU. */
+        void (*broken)(void *arg, enum rule_id rule, const union pdu *h);
+        void *arg;
+
+        struct seen *inbox, **inbox_end, *taken;
+        uint64_t kept; /* bytes of all of them, CONN_KEPT for each header */
+
+        /* how the next PDU or capsule is changed on its way out */
+        struct conn_change change[CONN_CHANGES];
+        unsigned changes;
+        bool bad_field;     /* a change named a field that it does not have */
+        bool violate_armed; /* a violator waits for its PDU */
+};
+
+uint64_t conn_clock(void);        /* ms, monotonic */
+int conn_left(uint64_t deadline); /* ms until then, 0: it is past */
+
+void conn_free(struct conn *c);
+/* Our end of it: FIN or DREQ; RST, or a queue pair that fails. */
+void conn_close(struct conn *c);
+void conn_reset(struct conn *c);
+/* Waits until something more than now is in the inbox, or the connection has ended, or the
+ * deadline; false at the deadline. */
+bool conn_wait(struct conn *c, uint64_t deadline);
+/* Takes s out of the inbox; it stays readable until conn_free(). */
+void conn_take(struct conn *c, struct seen *s);
+
+/* --- for the two kinds --------------------------------------------------------------------- */
+
+void conn_init(struct conn *c, const struct conn_kind *kind, unsigned no, struct exchange *log);
+/* Frees what came. */
+void conn_free_seen(struct conn *c);
+/* It has ended; the first end counts. */
+void conn_over(struct conn *c, enum conn_end how, const char *says);
+void conn_breach(struct conn *c, enum rule_id rule, const union pdu *h);
+void conn_breaches(struct conn *c, const struct rule_set *found, const union pdu *h);
+/* Room for what comes, with len bytes of data; NULL: that is too much, the connection has ended. */
+struct seen *conn_room(struct conn *c, uint32_t len);
+void conn_file(struct conn *c, struct seen *s);
+/* Changes h as asked, and says so in remark; whether anything was changed. */
+bool conn_apply_changes(struct conn *c, union pdu *h, struct text *remark);
+
+#endif

@@ -1,0 +1,798 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "conn_rdma.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "pdu/io/verbs/verbs_record.h"
+#include "pdu/nvme/wire/text.h"
+
+enum { DOMAINS = 4, FDS = 16, BATCH = 16, LATE_MS = 20 };
+
+struct rdma_hub {
+        struct verbs_context *ctx;
+        struct verbs_domain *domains[DOMAINS];
+        uint32_t cqes[DOMAINS];
+        unsigned n_domains;
+        struct conn_rdma *conns;
+};
+
+struct work { /* a work request with its memory; until the connection is freed */
+        struct verbs_wr wr;
+        struct work *next;
+        struct conn_rdma *c;
+        struct verbs_mr mr;
+        bool registered;
+        uint8_t bytes[];
+};
+
+struct rdma_hub *rdma_hub_open(struct verbs_provider *p, const char *id, char *error, size_t size)
+{
+        struct rdma_hub *h = calloc(1, sizeof(*h));
+
+        if (!h)
+                abort();
+        h->ctx = verbs_open(p);
+        if (h->ctx) {
+                verbs_record_comment(h->ctx, id);
+                return h;
+        }
+        snprintf(error, size, "RDMA: %s", strerror(errno));
+        free(h);
+        return NULL;
+}
+
+void rdma_hub_close(struct rdma_hub *h)
+{
+        verbs_close(h->ctx);
+        free(h);
+}
+
+/* --- memory -------------------------------------------------------------------------------- */
+
+static uint64_t canary(const struct region *r, size_t i)
+{
+        uint64_t x = (r->seed + i) * UINT64_C(0x9e3779b97f4a7c15);
+
+        return x ^ x >> 29;
+}
+
+/* The n bytes from base + at are still canaries. */
+static bool intact(const struct region *r, size_t at, size_t n)
+{
+        for (size_t i = at; i < at + n; i++) {
+                uint64_t w = canary(r, i / 8);
+
+                if (i % 8 == 0 && i + 8 <= at + n) {
+                        if (memcmp(r->base + i, &w, 8) != 0)
+                                return false;
+                        i += 7;
+                } else if (r->base[i] != ((const uint8_t *)&w)[i % 8]) {
+                        return false;
+                }
+        }
+        return true;
+}
+
+static void fill(struct region *r)
+{
+        for (size_t i = 0; i < r->size; i += 8) {
+                uint64_t w = canary(r, i / 8);
+
+                memcpy(r->base + i, &w, 8);
+        }
+}
+
+bool region_untouched(const struct region *r, uint32_t offset, uint32_t n)
+{
+        return intact(r, (size_t)(r->data - r->base) + offset, n);
+}
+
+struct region *region_new(struct conn_rdma *c, uint32_t len, unsigned access, bool with_canary,
+                          char *error, size_t size)
+{
+        static _Atomic uint64_t seeds = 1;
+        struct region *r = calloc(1, sizeof(*r));
+        size_t guard = with_canary ? RDMA_GUARD : 0;
+
+        if (!r)
+                abort();
+        *r = (struct region) { .domain = c->domain, .len = len, .canary = with_canary, .cid = -1 };
+        r->seed = atomic_fetch_add(&seeds, 0x10001) << 24 ^ conn_clock();
+        r->size = (guard + len + guard + 63) / 64 * 64;
+        r->base = calloc(1, r->size + 64);
+        if (!r->base)
+                abort();
+        r->data = r->base + guard;
+        if (with_canary)
+                fill(r);
+        r->next = c->regions;
+        c->regions = r;
+        r->registered = verbs_reg(c->domain, with_canary ? r->base : r->data,
+                                  with_canary ? r->size
+                                  : len > 0   ? len
+                                              : 1,
+                                  access, &r->mr) == 0;
+        if (r->registered)
+                return r;
+        snprintf(error, size, "no memory can be registered: %s", strerror(errno));
+        return NULL;
+}
+
+uint32_t region_key(const struct region *r)
+{
+        return r->has_window ? r->window.rkey : r->mr.rkey;
+}
+
+static void drop_window(struct region *r)
+{
+        if (r->has_window)
+                verbs_drop_window(r->domain, &r->window);
+        r->has_window = false;
+}
+
+void region_forget(struct region *r)
+{
+        drop_window(r);
+        if (r->registered)
+                verbs_dereg(r->domain, &r->mr);
+        r->registered = false;
+}
+
+static void free_region(struct region *r)
+{
+        region_forget(r);
+        free(r->base);
+        free(r->answer);
+        free(r);
+}
+
+/* 8 bytes that nobody has written, or the last 4: less may be chance. */
+static bool has_gap(const struct region *r, uint32_t n)
+{
+        for (uint32_t i = 0; i + 8 <= n; i += 8)
+                if (region_untouched(r, i, 8))
+                        return true;
+        return n >= 4 && region_untouched(r, n - 4, 4);
+}
+
+static bool guards_intact(const struct region *r)
+{
+        size_t end = RDMA_GUARD + (size_t)r->len;
+
+        return intact(r, 0, RDMA_GUARD) && intact(r, end, r->size - end);
+}
+
+static void pause_a_little(void)
+{
+        struct timespec ts = { .tv_nsec = LATE_MS * 1000000L };
+
+        nanosleep(&ts, NULL);
+}
+
+/* The response to the command whose data lies here has come just now. */
+static void look_at(struct conn_rdma *c, struct region *r, const union pdu *h)
+{
+        bool success = cqe_status(&h->resp.cqe) == NVME_SUCCESS;
+
+        r->cid = -1;
+        r->answer = malloc((size_t)r->len + 1);
+        if (!r->answer)
+                abort();
+        memcpy(r->answer, r->data, r->len);
+        if (!guards_intact(r))
+                conn_breach(&c->base, RDMA_WRITE_RANGE, h);
+        if (!success || r->whole == 0 || !has_gap(r, r->whole))
+                return;
+        pause_a_little(); /* not whole, or not yet? */
+        conn_breach(&c->base, has_gap(r, r->whole) ? RDMA_WRITE_WHOLE : RDMA_WRITE_BEFORE, h);
+}
+
+static void look_at_data(struct conn_rdma *c, const union pdu *h)
+{
+        for (struct region *r = c->regions; r; r = r->next)
+                if (r->canary && r->cid == le16_get(h->resp.cqe.cid))
+                        look_at(c, r, h);
+}
+
+void conn_rdma_check(struct conn_rdma *c)
+{
+        for (struct region *r = c->regions; r; r = r->next) {
+                if (!r->canary)
+                        continue;
+                if (!guards_intact(r))
+                        conn_breach(&c->base, RDMA_WRITE_RANGE, NULL);
+                if (r->answer && memcmp(r->answer, r->data, r->len) != 0)
+                        conn_breach(&c->base,
+                                    c->base.end == CONN_OPEN ? RDMA_WRITE_BEFORE : RDMA_LATE_SEND,
+                                    NULL);
+        }
+}
+
+/* --- work ---------------------------------------------------------------------------------- */
+
+static struct work *work_new(struct conn_rdma *c, enum verbs_op op, uint32_t len)
+{
+        struct work *w = calloc(1, sizeof(*w) + len);
+
+        if (!w)
+                abort();
+        *w = (struct work) { .next = c->works, .c = c };
+        w->wr = (struct verbs_wr) { .op = op, .n_sge = len > 0, .user = w };
+        w->wr.sge[0] = (struct verbs_sge) { .addr = w->bytes, .len = len };
+        c->works = w;
+        return w;
+}
+
+/* Its bytes may be used by the device. */
+static bool let_use(struct conn_rdma *c, struct work *w)
+{
+        struct verbs_sge *s = &w->wr.sge[0];
+
+        if (w->wr.op == VERBS_SEND && s->len <= verbs_caps(c->domain)->inline_bytes) {
+                w->wr.flags |= VERBS_INLINE;
+                return true;
+        }
+        w->registered = verbs_reg(c->domain, w->bytes, s->len > 0 ? s->len : 1, 0, &w->mr) == 0;
+        s->lkey = w->mr.lkey;
+        return w->registered;
+}
+
+static bool post_receive(struct conn_rdma *c, struct work *w)
+{
+        struct verbs_wr *bad;
+
+        return verbs_post_recv(c->ep, &w->wr, &bad) == 0;
+}
+
+static bool post_receives(struct conn_rdma *c, unsigned n)
+{
+        for (unsigned i = 0; i < n; i++) {
+                struct work *w = work_new(c, VERBS_RECV, RDMA_RECEIVE);
+
+                if (!let_use(c, w) || !post_receive(c, w))
+                        return false;
+        }
+        return true;
+}
+
+int region_bind(struct conn_rdma *c, struct region *r, unsigned access)
+{
+        struct work *w;
+        struct verbs_wr *bad;
+
+        if (verbs_make_window(c->domain, &r->window) != 0)
+                return -1;
+        r->has_window = true;
+        r->window.mr = &r->mr;
+        r->window.addr = r->base;
+        r->window.len = r->size;
+        r->window.access = access;
+        w = work_new(c, VERBS_BIND, 0);
+        w->wr.window = &r->window;
+        w->wr.flags = VERBS_SIGNALED;
+        return verbs_post(c->ep, &w->wr, &bad);
+}
+
+int conn_rdma_write(struct conn_rdma *c, uint64_t addr, uint32_t key)
+{
+        struct work *w = work_new(c, VERBS_WRITE, 8);
+        struct verbs_wr *bad;
+
+        if (!let_use(c, w))
+                return -1;
+        w->wr.remote = addr;
+        w->wr.rkey = key;
+        w->wr.flags |= VERBS_SIGNALED;
+        return verbs_post(c->ep, &w->wr, &bad);
+}
+
+static void free_works(struct conn_rdma *c)
+{
+        struct work *next;
+
+        for (struct work *w = c->works; w; w = next) {
+                next = w->next;
+                if (w->registered)
+                        verbs_dereg(c->domain, &w->mr);
+                free(w);
+        }
+        c->works = NULL;
+}
+
+/* --- what comes ---------------------------------------------------------------------------- */
+
+/* Only the controller's breaches: ours are on purpose. */
+static void report_found(struct conn_rdma *c, const struct rule_set *found, const union pdu *h)
+{
+        struct rule_set theirs = { 0 };
+
+        rule_each (r)
+                if (rule_in(found, r) && rule_get(r)->bound == PARTY_CONTROLLER)
+                        rule_add(&theirs, r);
+        conn_breaches(&c->base, &theirs, h);
+}
+
+void conn_rdma_track(struct conn_rdma *c, const void *capsule, uint32_t len)
+{
+        if (c->track && capsule) {
+                report_found(c, rdma_track_command(c->track, capsule, len), NULL);
+                return;
+        }
+        rdma_track_free(c->track);
+        c->track = NULL;
+}
+
+static void judge_response(struct conn_rdma *c, const struct seen *s, const void *capsule,
+                           uint32_t len)
+{
+        if (c->track)
+                report_found(c, rdma_track_response(c->track, capsule, len, s->invalidated, s->key),
+                             &s->h);
+        else if (len != sizeof(struct cqe))
+                conn_breach(&c->base, RDMA_RSP_LENGTH, &s->h);
+}
+
+static void on_response(struct conn_rdma *c, const struct verbs_wc *wc)
+{
+        const struct work *w = wc->wr->user;
+        struct seen *s = conn_room(&c->base, 0);
+        char remark[64] = "";
+        uint32_t n = wc->bytes < sizeof(struct cqe) ? wc->bytes : (uint32_t)sizeof(struct cqe);
+
+        if (!s)
+                return;
+        s->h.resp.ch.type = PDU_CAPSULE_RESP;
+        memcpy(&s->h.resp.cqe, w->bytes, n);
+        s->invalidated = wc->invalidated;
+        s->key = wc->invalid_key;
+        if (n > 0)
+                look_at_data(c, &s->h);
+        if (s->invalidated)
+                snprintf(remark, sizeof(remark), "invalidates key %08Xh", s->key);
+        conn_file(&c->base, s);
+        exchange_capsule(c->base.log, c->base.no, false, &s->h, wc->bytes - n, remark);
+        judge_response(c, s, w->bytes, wc->bytes);
+}
+
+static void broken(struct conn_rdma *c, const struct verbs_wc *wc)
+{
+        char says[96];
+
+        if (wc->wr->op == VERBS_SEND)
+                c->send_end = wc->status;
+        snprintf(says, sizeof(says), "%s failed: %s", verbs_op_name(wc->wr->op),
+                 verbs_status_name(wc->status));
+        conn_over(&c->base, CONN_BROKEN, says);
+}
+
+static void on_completion(const struct verbs_wc *wc)
+{
+        struct work *w = wc->wr->user;
+        struct conn_rdma *c = w->c;
+
+        if (w->wr.op == VERBS_SEND)
+                c->sends--;
+        if (wc->status == VERBS_FLUSHED) /* what failed before has been told, or will be */
+                return;
+        if (wc->status != VERBS_SUCCESS) {
+                broken(c, wc);
+        } else if (w->wr.op == VERBS_RECV) {
+                on_response(c, wc);
+                if (c->ep && c->base.end == CONN_OPEN)
+                        (void)post_receive(c, w);
+        }
+}
+
+static bool poll_domains(struct rdma_hub *h)
+{
+        struct verbs_wc wc[BATCH];
+        bool any = false;
+
+        for (unsigned i = 0; i < h->n_domains; i++) {
+                int n;
+
+                while ((n = verbs_poll(h->domains[i], wc, BATCH)) > 0) {
+                        any = true;
+                        for (int k = 0; k < n; k++)
+                                on_completion(&wc[k]);
+                }
+        }
+        return any;
+}
+
+/* --- events -------------------------------------------------------------------------------- */
+
+static void keep_answer(struct conn_rdma *c, const struct verbs_event *e)
+{
+        uint8_t len = e->param.data ? e->param.len : 0;
+
+        c->answer = (struct rdma_answer) { .len = len,
+                                           .reads_in = e->param.reads_in,
+                                           .reads_out = e->param.reads_out,
+                                           .reason = e->reason };
+        if (len > 0)
+                memcpy(c->answer.data, e->param.data, len);
+}
+
+static void on_established(struct conn_rdma *c, const struct verbs_event *e)
+{
+        const struct rdma_answer *a = &c->answer;
+        struct rdma_accept data = { 0 };
+
+        keep_answer(c, e);
+        c->established = true;
+        (void)rdma_accept_read(a->data, a->len, &data);
+        exchange_message(c->base.log, c->base.no, false,
+                         "accepted: RECFMT %u CRQSIZE %u, reads %u in %u out, %u bytes",
+                         le16_get(data.recfmt), le16_get(data.crqsize), a->reads_in, a->reads_out,
+                         a->len);
+        if (c->track) /* of iWARP the responder resources are the device's own */
+                report_found(c,
+                             rdma_track_accept(c->track, a->data, a->len,
+                                               verbs_caps(c->domain)->iwarp ? 0 : a->reads_in,
+                                               a->reads_out),
+                             NULL);
+}
+
+static void on_rejected(struct conn_rdma *c, const struct verbs_event *e)
+{
+        struct rdma_answer *a = &c->answer;
+        struct rdma_reject data = { 0 };
+        char says[120];
+
+        keep_answer(c, e);
+        a->len = (uint8_t)rdma_reject_len(a->data, a->len);
+        if (rdma_reject_read(a->data, a->len, &data))
+                snprintf(says, sizeof(says), "rejected: RECFMT %u STS %u (%s)",
+                         le16_get(data.recfmt), le16_get(data.sts),
+                         rdma_reject_name(le16_get(data.sts)));
+        else
+                snprintf(says, sizeof(says), "rejected by RDMA_CM, reason %d", a->reason);
+        conn_over(&c->base, CONN_REJECTED, says);
+        if (c->track && a->len > 0)
+                report_found(c, rdma_track_reject(c->track, a->data, a->len), NULL);
+}
+
+/* Responses that were sent before it count: they may wait in the completion queue still. */
+static void on_disconnected(struct conn_rdma *c)
+{
+        (void)poll_domains(c->hub);
+        c->disconnected = true;
+        conn_over(&c->base, CONN_DISCONNECTED, "disconnected by the target");
+        if (!c->mute)
+                (void)verbs_disconnect(c->ep);
+}
+
+static void on_event(const struct verbs_event *e)
+{
+        struct conn_rdma *c = e->ep ? verbs_user(e->ep) : NULL;
+        char says[96];
+
+        if (!c)
+                return;
+        switch (e->type) {
+        case VERBS_RESOLVED:
+                c->resolved = true;
+                break;
+        case VERBS_ESTABLISHED:
+                on_established(c, e);
+                break;
+        case VERBS_REJECTED:
+                on_rejected(c, e);
+                break;
+        case VERBS_DISCONNECTED:
+                on_disconnected(c);
+                break;
+        case VERBS_UNREACHABLE:
+        case VERBS_CONNECT_ERROR:
+        case VERBS_DEVICE_REMOVED:
+        case VERBS_QP_ERROR:
+                snprintf(says, sizeof(says), "%s (%d)", verbs_event_name(e->type), e->reason);
+                (void)poll_domains(c->hub);
+                conn_over(&c->base, CONN_BROKEN, says);
+                break;
+        case VERBS_CONNECT_REQUEST:
+        case VERBS_TIMEWAIT_EXIT:
+        case VERBS_ADDR_CHANGE:
+        case VERBS_LAST_WQE:
+        case VERBS_PORT_DOWN:
+        case VERBS_PORT_UP:
+                break;
+        }
+}
+
+static bool pump(struct rdma_hub *h)
+{
+        struct verbs_event e;
+        bool any = poll_domains(h);
+
+        while (verbs_event(h->ctx, &e)) {
+                on_event(&e);
+                any = true;
+        }
+        return poll_domains(h) || any;
+}
+
+/* Until something came, or ms are over. */
+static void hub_wait(struct rdma_hub *h, int ms)
+{
+        struct pollfd p[FDS];
+        int fds[FDS], n;
+
+        if (pump(h))
+                return;
+        (void)verbs_arm(h->ctx);
+        if (pump(h))
+                return;
+        n = verbs_fds(h->ctx, fds, FDS);
+        for (int i = 0; i < n && i < FDS; i++)
+                p[i] = (struct pollfd) { .fd = fds[i], .events = POLLIN };
+        if (n > 0)
+                (void)poll(p, (nfds_t)(n < FDS ? n : FDS), ms);
+        (void)pump(h);
+}
+
+static bool wait_rdma(struct conn *base, uint64_t deadline)
+{
+        struct conn_rdma *c = conn_rdma(base);
+        struct seen **end = base->inbox_end;
+
+        while (base->end == CONN_OPEN && base->inbox_end == end) {
+                int left = conn_left(deadline);
+
+                hub_wait(c->hub, left);
+                if (left == 0 && base->end == CONN_OPEN && base->inbox_end == end)
+                        return false;
+        }
+        return true;
+}
+
+bool conn_rdma_decided(struct conn_rdma *c, uint64_t deadline)
+{
+        while (!c->established && c->base.end == CONN_OPEN && conn_left(deadline) > 0)
+                hub_wait(c->hub, conn_left(deadline));
+        return c->established || c->base.end != CONN_OPEN;
+}
+
+bool conn_rdma_disconnected(struct conn_rdma *c, uint64_t deadline)
+{
+        while (!c->disconnected && conn_left(deadline) > 0)
+                hub_wait(c->hub, conn_left(deadline));
+        return c->disconnected;
+}
+
+void conn_rdma_look(struct conn_rdma *c)
+{
+        while (pump(c->hub))
+                continue;
+}
+
+/* --- making and ending --------------------------------------------------------------------- */
+
+/* Windows first: those that are bound may hold the queue pair (rxe waits for them, and long). */
+static void destroy(struct conn_rdma *c)
+{
+        for (struct region *r = c->regions; r && c->ep; r = r->next)
+                drop_window(r);
+        if (c->ep)
+                verbs_destroy(c->ep);
+        for (unsigned i = 0; i < c->hub->n_domains; i++)
+                if (c->hub->domains[i] == c->domain)
+                        c->hub->cqes[i] -= c->cqes;
+        c->cqes = 0;
+        c->ep = NULL;
+}
+
+static void free_rdma(struct conn *base)
+{
+        struct conn_rdma *c = conn_rdma(base), **p = &c->hub->conns;
+        struct region *next;
+
+        while (*p != c)
+                p = &(*p)->next;
+        *p = c->next;
+        destroy(c);
+        (void)poll_domains(c->hub); /* receives that point to what is freed now */
+        conn_free_seen(base);
+        free_works(c);
+        for (struct region *r = c->regions; r; r = next) {
+                next = r->next;
+                free_region(r);
+        }
+        rdma_track_free(c->track);
+        free(c);
+}
+
+static void close_rdma(struct conn *base)
+{
+        struct conn_rdma *c = conn_rdma(base);
+
+        conn_over(base, CONN_CLOSED, "we disconnect (DREQ)");
+        if (c->ep)
+                (void)verbs_disconnect(c->ep);
+}
+
+static void fail_rdma(struct conn *base)
+{
+        struct conn_rdma *c = conn_rdma(base);
+
+        conn_over(base, CONN_CLOSED, "our queue pair fails, nothing is said");
+        if (c->ep)
+                (void)verbs_fail(c->ep);
+}
+
+void conn_rdma_vanish(struct conn_rdma *c)
+{
+        conn_over(&c->base, CONN_CLOSED, "our endpoint is destroyed");
+        destroy(c);
+}
+
+static const struct conn_kind rdma = {
+        .free = free_rdma, .close = close_rdma, .reset = fail_rdma, .wait = wait_rdma
+};
+
+struct conn_rdma *conn_rdma(struct conn *c)
+{
+        return c->kind == &rdma ? (struct conn_rdma *)(void *)c : NULL;
+}
+
+static bool wait_resolved(struct conn_rdma *c, uint64_t deadline)
+{
+        while (!c->resolved && c->base.end == CONN_OPEN && conn_left(deadline) > 0)
+                hub_wait(c->hub, conn_left(deadline));
+        return c->resolved;
+}
+
+static bool use_domain(struct conn_rdma *c)
+{
+        struct rdma_hub *h = c->hub;
+        unsigned i = 0;
+
+        c->domain = verbs_domain(c->ep);
+        while (i < h->n_domains && h->domains[i] != c->domain)
+                i++;
+        if (!c->domain || i == DOMAINS)
+                return false;
+        if (i == h->n_domains)
+                h->domains[h->n_domains++] = c->domain;
+        return true;
+}
+
+static void waive_ours(struct conn_rdma *c)
+{
+        rule_each (r)
+                if (rule_get(r)->bound == PARTY_HOST)
+                        rule_add(&c->waived, r);
+}
+
+struct conn *conn_rdma_open(struct rdma_hub *h, const char *traddr, const char *trsvcid,
+                            uint64_t deadline, unsigned no, struct exchange *log, char *error,
+                            size_t size)
+{
+        struct conn_rdma *c = calloc(1, sizeof(*c));
+
+        if (!c)
+                abort();
+        conn_init(&c->base, &rdma, no, log);
+        c->hub = h;
+        c->next = h->conns;
+        h->conns = c;
+        waive_ours(c);
+        c->track = rdma_track_new(1024, false, &c->waived);
+        c->ep = verbs_resolve(h->ctx, traddr, trsvcid, (unsigned)conn_left(deadline));
+        if (c->ep)
+                verbs_set_user(c->ep, c);
+        if (c->ep && wait_resolved(c, deadline) && use_domain(c))
+                return &c->base;
+        snprintf(error, size, "%s port %s: %s: %s", traddr, trsvcid,
+                 c->resolved ? "its device can't be used" : "no way there by RDMA",
+                 c->ep && !c->resolved ? c->base.end == CONN_OPEN ? "no answer" : "unreachable"
+                                       : strerror(errno));
+        conn_free(&c->base);
+        return NULL;
+}
+
+/* The completion queue is shared by all connections of the case. */
+static bool make_qp(struct conn_rdma *c, unsigned receives)
+{
+        const struct verbs_caps *caps = verbs_caps(c->domain);
+        unsigned sends =
+            receives + RDMA_SENDS_MORE < RDMA_SENDS ? receives + RDMA_SENDS_MORE : RDMA_SENDS;
+        struct verbs_qp_attr attr = { .send_wrs = sends,
+                                      .recv_wrs = receives > 0 ? receives : 1,
+                                      .inline_bytes = caps->inline_bytes };
+        unsigned i = 0;
+
+        if (caps->qp_wrs > 0 && attr.recv_wrs > caps->qp_wrs)
+                attr.recv_wrs = caps->qp_wrs;
+        while (c->hub->domains[i] != c->domain)
+                i++;
+        c->send_wrs = attr.send_wrs;
+        c->cqes = attr.send_wrs + attr.recv_wrs;
+        c->hub->cqes[i] += c->cqes;
+        return verbs_grow_cq(c->domain, c->hub->cqes[i]) == 0 && verbs_qp(c->ep, &attr) == 0;
+}
+
+int conn_rdma_connect(struct conn_rdma *c, const struct verbs_conn_param *param, unsigned receives,
+                      char *error, size_t size)
+{
+        struct rdma_request r = { 0 };
+
+        if (!make_qp(c, receives) || !post_receives(c, receives)) {
+                snprintf(error, size, "no queue pair: %s", strerror(errno));
+                return -1;
+        }
+        (void)rdma_request_read(param->data, param->len, &r);
+        exchange_message(c->base.log, c->base.no, true,
+                         "connect request: RECFMT %u QID %u HRQSIZE %u HSQSIZE %u CNTLID %u, reads "
+                         "%u in %u out, %u bytes",
+                         le16_get(r.recfmt), le16_get(r.qid), le16_get(r.hrqsize),
+                         le16_get(r.hsqsize), le16_get(r.cntlid), param->reads_in, param->reads_out,
+                         param->len);
+        if (c->track)
+                report_found(c,
+                             rdma_track_request(c->track, param->data, param->len, param->reads_in,
+                                                param->reads_out),
+                             NULL);
+        if (verbs_connect(c->ep, param) == 0)
+                return 0;
+        snprintf(error, size, "connect: %s", strerror(errno));
+        return -1;
+}
+
+/* --- what goes ----------------------------------------------------------------------------- */
+
+static bool wait_room(struct conn_rdma *c, unsigned n, uint64_t deadline)
+{
+        while (c->sends + n > c->send_wrs && c->base.end == CONN_OPEN && conn_left(deadline) > 0)
+                hub_wait(c->hub, conn_left(deadline));
+        return c->sends + n <= c->send_wrs;
+}
+
+static struct verbs_wr *make_chain(struct conn_rdma *c, const uint8_t *capsules, uint32_t len,
+                                   unsigned n)
+{
+        struct verbs_wr *first = NULL, **end = &first;
+
+        for (unsigned i = 0; i < n; i++) {
+                struct work *w = work_new(c, VERBS_SEND, len);
+
+                if (len > 0)
+                        memcpy(w->bytes, capsules + (size_t)i * len, len);
+                w->wr.flags = VERBS_SIGNALED;
+                if (!let_use(c, w))
+                        return NULL;
+                *end = &w->wr;
+                end = &w->wr.next;
+        }
+        return first;
+}
+
+bool conn_rdma_send(struct conn_rdma *c, const void *capsules, uint32_t len, unsigned n,
+                    uint64_t deadline)
+{
+        struct verbs_wr *chain, *bad;
+
+        (void)pump(c->hub);
+        if (c->base.end != CONN_OPEN)
+                return true;
+        if (!wait_room(c, n, deadline))
+                return c->base.end != CONN_OPEN;
+        chain = make_chain(c, capsules, len, n);
+        if (!chain)
+                return false;
+        c->sends += n;
+        if (verbs_post(c->ep, chain, &bad) == 0)
+                return true;
+        while (bad) {
+                c->sends--;
+                bad = bad->next;
+        }
+        (void)pump(c->hub);
+        return c->base.end != CONN_OPEN;
+}

@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "conn_tcp.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "pdu/core/crc32c.h"
+#include "pdu/io/net.h"
+#include "pdu/nvme/machine/spoil.h"
+#include "pdu/nvme/wire/text.h"
+
+/* The framer has to get past whatever the target does wrong, the tracker past what we do wrong. */
+static void overlook(struct conn_tcp *c)
+{
+        rule_each (r) {
+                if (r != TCP_DDGST_C2H) /* which ends nothing */
+                        rule_add(&c->waived, r);
+                if (rule_get(r)->bound == PARTY_HOST)
+                        rule_add(&c->waived_track, r);
+        }
+}
+
+static const struct conn_kind tcp;
+
+struct conn *conn_tcp_open(const char *traddr, const char *trsvcid, unsigned timeout, unsigned no,
+                           struct exchange *log, char *error, size_t size)
+{
+        static const struct track_limits limits = { .depth_max = 1024,
+                                                    .r2ts_max = 4096,
+                                                    .findings = true };
+        struct conn_tcp *c = calloc(1, sizeof(*c));
+
+        if (!c) {
+                snprintf(error, size, "out of memory");
+                return NULL;
+        }
+        conn_init(&c->base, &tcp, no, log);
+        overlook(c);
+        framer_init(&c->rx, PARTY_CONTROLLER, &c->waived);
+        framer_attach(&c->rx, c->buf, sizeof(c->buf));
+        c->track = track_new(&limits, &c->waived_track);
+        c->fd = net_connect(traddr, trsvcid, timeout, error, size);
+        if (c->fd < 0) {
+                conn_free(&c->base);
+                return NULL;
+        }
+        exchange_event(log, no, "connected");
+        return &c->base;
+}
+
+static void free_tcp(struct conn *base)
+{
+        struct conn_tcp *c = conn_tcp(base);
+
+        conn_free_seen(base);
+        if (c->fd >= 0)
+                close(c->fd);
+        track_free(c->track);
+        free(c->sink);
+        free(c->held);
+        free(c->out);
+        free(c);
+}
+
+static void ended(struct conn_tcp *c, enum conn_end how, const char *says)
+{
+        if (c->base.end != CONN_OPEN)
+                return;
+        conn_over(&c->base, how, says);
+        if (how == CONN_FIN || how == CONN_RST)
+                exchange_end(c->base.log, c->base.no, false,
+                             how == CONN_FIN ? CHUNK_FIN : CHUNK_RST);
+}
+
+static void close_tcp(struct conn *base)
+{
+        struct conn_tcp *c = conn_tcp(base);
+
+        exchange_end(base->log, base->no, true, CHUNK_FIN);
+        conn_over(base, CONN_CLOSED, "we close");
+        close(c->fd);
+        c->fd = -1;
+}
+
+static void reset_tcp(struct conn *base)
+{
+        struct conn_tcp *c = conn_tcp(base);
+
+        exchange_end(base->log, base->no, true, CHUNK_RST);
+        conn_over(base, CONN_CLOSED, "we reset");
+        net_reset_close(c->fd);
+        c->fd = -1;
+}
+
+void conn_half_close(struct conn_tcp *c)
+{
+        exchange_event(c->base.log, c->base.no, "we send no more (FIN)");
+        shutdown(c->fd, SHUT_WR);
+}
+
+/* --- what comes ---------------------------------------------------------------------------- */
+
+static void report(struct conn_tcp *c, struct fault f, const union pdu *h)
+{
+        conn_breach(&c->base, f.rule, h);
+}
+
+static void lose_track(struct conn_tcp *c)
+{
+        track_free(c->track);
+        c->track = NULL;
+}
+
+/* After a breach that a peer would end the connection for, the model says nothing of use. */
+static void tracked(struct conn_tcp *c, struct fault f, const union pdu *h)
+{
+        report(c, f, h);
+        conn_breaches(&c->base, track_findings(c->track), h);
+        if (is_fault(f) && rule_get(f.rule)->reaction == REACT_TERM)
+                lose_track(c);
+}
+
+static void check_hdgst(struct conn_tcp *c, const union pdu *h)
+{
+        const struct pdu_info *info = pdu_info(h->ch.type);
+
+        if (!info || !info->has_hdgst || !c->c2h.hdgst ||
+            crc32c(h->bytes, info->hlen) == c->rx.hdgst)
+                return;
+        report(c, rule_fault(TCP_HDGST_C2H), h);
+}
+
+/* An odd length is fine where the command counts bytes. */
+static bool counts_bytes(const struct conn_tcp *c, const union pdu *h)
+{
+        const struct track_cmd *cmd =
+            c->track ? track_cmd(c->track, le16_get(h->data.cccid)) : NULL;
+
+        return cmd && cmd->opc == NVME_FABRICS && cmd->fctype == FCTYPE_AUTH_RECEIVE;
+}
+
+/* False: after this the model is of no use. */
+static bool stateless(struct conn_tcp *c, const union pdu *h)
+{
+        struct fault f = pdu_check_common(&h->ch, PARTY_CONTROLLER, &c->c2h, NULL);
+
+        if (!is_fault(f))
+                f = pdu_check_header(h, &c->c2h, NULL);
+        if (f.rule == TCP_C2H_DWORD_LENGTH && counts_bytes(c, h))
+                f = (struct fault) { 0 };
+        report(c, f, h);
+        report(c, pdu_check_overlooked(h, PARTY_CONTROLLER, &c->c2h), h);
+        check_hdgst(c, h);
+        return f.rule == RULE_NONE || rule_get(f.rule)->level != LEVEL_MUST;
+}
+
+static void on_header(struct conn_tcp *c)
+{
+        const union pdu *h = framer_header(&c->rx);
+        struct seen *s;
+
+        if (c->term_seen)
+                report(c, rule_fault(TCP_TERM_QUIET), h);
+        if (framer_data_len(&c->rx) > CONN_DATA_MAX) {
+                report(c, rule_fault(TCP_PLEN_C2H), h);
+                ended(c, CONN_UNREADABLE, "a PDU of more than 64 MiB: not read on");
+                return;
+        }
+        if (!stateless(c, h))
+                lose_track(c);
+        if (c->track)
+                tracked(c, track_header(c->track, PARTY_CONTROLLER, h), h);
+        c->sink = s = conn_room(&c->base, framer_data_len(&c->rx));
+        if (s)
+                framer_sink(&c->rx, s->data);
+}
+
+static void on_icresp(struct conn_tcp *c, const struct pdu_icresp *r)
+{
+        unsigned on = c->asked & r->dgst;
+
+        c->h2c.hdgst = c->c2h.hdgst = on & PDU_DGST_HEADER;
+        c->h2c.ddgst = c->c2h.ddgst = on & PDU_DGST_DATA;
+        c->h2c.pda = r->cpda <= PDU_PDA_MAX ? r->cpda : 0;
+        c->c2h.pda = c->hpda <= PDU_PDA_MAX ? c->hpda : 0;
+        c->maxh2cdata = le32_get(r->maxh2cdata);
+        framer_negotiated(&c->rx, &c->c2h);
+}
+
+int conn_last_sent(const struct conn_tcp *c)
+{
+        return c->sent_count ? c->sent[(c->sent_count - 1) % CONN_SENT].ch.type : -1;
+}
+
+/* C2HTermReq hands back the header of a PDU of ours (as much of it as it carries). */
+static void check_copy(struct conn_tcp *c, const struct seen *s)
+{
+        unsigned n = c->sent_count < CONN_SENT ? c->sent_count : CONN_SENT;
+
+        for (unsigned i = 0; i < n && s->len >= sizeof(struct pdu_ch); i++) {
+                const union pdu *h = &c->sent[i];
+                const struct pdu_info *info = pdu_info(h->ch.type);
+                size_t len = info && info->hlen ? info->hlen : sizeof(struct pdu_ch);
+
+                if (memcmp(h, s->data, len < s->len ? len : s->len) == 0)
+                        return;
+        }
+        if (n > 0 && !c->raw)
+                report(c, rule_fault(TCP_TERM_COPY_C2H), &s->h);
+}
+
+static void file_pdu(struct conn_tcp *c, struct seen *s)
+{
+        conn_file(&c->base, s);
+        exchange_pdu(c->base.log, c->base.no, false, &s->h, s->len,
+                     s->ddgst_bad ? "DDGST bad" : NULL);
+}
+
+static bool ddgst_bad(const struct conn_tcp *c)
+{
+        return framer_ddgst_bad(&c->rx);
+}
+
+static void on_pdu(struct conn_tcp *c)
+{
+        struct seen *s = c->sink;
+        const uint8_t *data = framer_data(&c->rx);
+
+        c->sink = NULL;
+        s->h = *framer_header(&c->rx);
+        s->len = data ? framer_data_len(&c->rx) : 0;
+        s->ddgst_bad = ddgst_bad(c);
+        if (data && data != s->data)
+                memcpy(s->data, data, s->len);
+        if (c->track)
+                tracked(c, track_pdu(c->track, PARTY_CONTROLLER, &s->h, s->ddgst_bad), &s->h);
+        else if (s->ddgst_bad)
+                report(c, rule_fault(TCP_DDGST_C2H), &s->h);
+        file_pdu(c, s);
+        if (s->h.ch.type == PDU_ICRESP)
+                on_icresp(c, &s->h.icresp);
+        if (s->h.ch.type == PDU_C2H_TERM) {
+                c->term_seen = true;
+                check_copy(c, s);
+        }
+}
+
+static void take_events(struct conn_tcp *c)
+{
+        enum framer_event e;
+
+        while (c->base.end == CONN_OPEN && (e = framer_next(&c->rx)) != FRAMER_MORE) {
+                if (e == FRAMER_HEADER) {
+                        on_header(c);
+                } else if (e == FRAMER_PDU) {
+                        on_pdu(c);
+                } else {
+                        report(c, framer_fault(&c->rx), framer_header(&c->rx));
+                        ended(c, CONN_UNREADABLE, "what came is no PDU: not read on");
+                }
+        }
+}
+
+static void log_received(struct conn_tcp *c, const struct iovec *iov, int n, size_t got)
+{
+        for (int i = 0; i < n && got > 0; i++) {
+                size_t len = got < iov[i].iov_len ? got : iov[i].iov_len;
+
+                exchange_bytes(c->base.log, c->base.no, false, iov[i].iov_base, len);
+                got -= len;
+        }
+}
+
+/* Reads what is there. */
+static void read_some(struct conn_tcp *c)
+{
+        struct iovec iov[2];
+        int n = framer_recv_iov(&c->rx, iov);
+        ssize_t got = readv(c->fd, iov, n);
+
+        if (got < 0 && (errno == EAGAIN || errno == EINTR))
+                return;
+        if (got <= 0) {
+                ended(c, got == 0 ? CONN_FIN : CONN_RST,
+                      got == 0 ? "the target closes (FIN)" : "the target resets (RST)");
+                return;
+        }
+        log_received(c, iov, n, (size_t)got);
+        framer_received(&c->rx, (size_t)got);
+        take_events(c);
+}
+
+static bool wait_tcp(struct conn *base, uint64_t deadline)
+{
+        struct conn_tcp *c = conn_tcp(base);
+        struct seen **end = base->inbox_end;
+
+        while (base->end == CONN_OPEN && base->inbox_end == end) {
+                int left = conn_left(deadline);
+
+                if (net_wait(c->fd, POLLIN, left) > 0)
+                        read_some(c);
+                else if (left == 0)
+                        return false;
+        }
+        return true;
+}
+
+static const struct conn_kind tcp = {
+        .free = free_tcp, .close = close_tcp, .reset = reset_tcp, .wait = wait_tcp
+};
+
+struct conn_tcp *conn_tcp(struct conn *c)
+{
+        return c->kind == &tcp ? (struct conn_tcp *)(void *)c : NULL;
+}
+
+/* --- what goes ----------------------------------------------------------------------------- */
+
+/* Writes n bytes in one segment; keeps reading, so that two full sockets can't stop each other. */
+static bool write_all(struct conn_tcp *c, const uint8_t *p, size_t n, uint64_t deadline)
+{
+        while (n > 0 && c->base.end == CONN_OPEN) {
+                ssize_t put = send(c->fd, p, n, MSG_NOSIGNAL);
+                int left = conn_left(deadline), events;
+
+                if (put > 0) {
+                        exchange_bytes(c->base.log, c->base.no, true, p, (size_t)put);
+                        p += put;
+                        n -= (size_t)put;
+                        continue;
+                }
+                if (put < 0 && errno != EAGAIN && errno != EINTR) {
+                        read_some(c); /* a last word of the target may wait there */
+                        return true;
+                }
+                events = net_wait(c->fd, POLLIN | POLLOUT, left);
+                if (events > 0 && events & (POLLIN | POLLHUP | POLLERR))
+                        read_some(c);
+                if (left == 0 && events <= 0)
+                        return false;
+        }
+        return true;
+}
+
+bool conn_send_bytes(struct conn_tcp *c, const void *bytes, uint32_t n, uint64_t deadline)
+{
+        const uint8_t *p = bytes;
+        uint32_t step = c->segment > 0 ? c->segment : n;
+
+        while (n > 0) {
+                uint32_t len = step < n ? step : n;
+
+                if (!write_all(c, p, len, deadline))
+                        return false;
+                p += len;
+                n -= len;
+        }
+        return true;
+}
+
+static void make_room(struct conn_tcp *c, uint32_t n)
+{
+        if (n <= c->out_cap)
+                return;
+        free(c->out);
+        c->out = malloc(n);
+        c->out_cap = n;
+        if (!c->out)
+                abort();
+}
+
+/* The PDU that is put together: its parts as they were laid out. */
+struct layout {
+        uint32_t head, pad, len, ddgst;
+};
+
+static struct layout lay_out(struct conn_tcp *c, union pdu *h, uint32_t len)
+{
+        struct layout l = { .len = len };
+        uint32_t more = c->pad_steps * (c->h2c.pda + 1u) * 4;
+        bool at_pdo;
+
+        pdu_lay_out(h, &c->h2c, len);
+        l.head = pdu_head_len(h, &c->h2c);
+        at_pdo = len > 0 && h->ch.pdo > 0;
+        if (at_pdo && h->ch.pdo + more <= UINT8_MAX) {
+                h->ch.plen = le32(le32_get(h->ch.plen) + more);
+                h->ch.pdo = (uint8_t)(h->ch.pdo + more);
+        }
+        l.pad = at_pdo && h->ch.pdo > l.head ? h->ch.pdo - l.head : 0;
+        l.ddgst = at_pdo && c->h2c.ddgst ? PDU_DIGEST_LEN : 0;
+        return l;
+}
+
+static void add_remark(struct text *t, const char *what)
+{
+        text_add(t, "%s%s", t->len > 0 ? ", " : "", what);
+}
+
+/* A violator may also change how much padding and data there is. */
+static void apply_violation(struct conn_tcp *c, union pdu *h, uint8_t *data, struct layout *l,
+                            struct spoil *s, struct text *remark)
+{
+        *s = (struct spoil) { .h = h,
+                              .data = data,
+                              .data_len = l->len,
+                              .pad = l->pad,
+                              .data_writable = true,
+                              .hdgst_xor = c->hdgst_xor,
+                              .ddgst_xor = c->ddgst_xor };
+        if (c->hdgst_xor | c->ddgst_xor)
+                add_remark(remark, c->hdgst_xor ? "wrong HDGST" : "wrong DDGST");
+        c->hdgst_xor = c->ddgst_xor = 0;
+        if (!c->base.violate_armed || !spoil_pdu(&c->violate, PARTY_HOST, s))
+                return;
+        l->len = s->data_len;
+        l->pad = s->pad;
+        l->ddgst = l->len > 0 ? l->ddgst : 0;
+        rule_each (r)
+                if (rule_in(&c->violate, r))
+                        add_remark(remark, rule_get(r)->id);
+        c->violate = (struct rule_set) { 0 };
+        c->base.violate_armed = false;
+        c->maimed = true;
+}
+
+/* Bytes of the PDU from the parts; they end behind ddgst. */
+static uint32_t assemble(struct conn_tcp *c, const union pdu *h, struct layout l,
+                         const struct spoil *s)
+{
+        uint8_t *data = c->out + sizeof(*h) + PDU_DIGEST_LEN + UINT8_MAX;
+        uint8_t *p = data - l.pad - l.head;
+        uint32_t hlen = l.head, plen = l.head + l.pad + l.len + l.ddgst;
+        const struct pdu_info *info = pdu_info(h->ch.type);
+
+        if (info && info->has_hdgst && c->h2c.hdgst)
+                hlen -= PDU_DIGEST_LEN;
+        memcpy(p, h, hlen);
+        if (l.head > hlen) {
+                c->hdgst_sent = crc32c(p, hlen) ^ s->hdgst_xor;
+                le_put(p + hlen, PDU_DIGEST_LEN, c->hdgst_sent);
+        }
+        memset(p + l.head, c->pad_value, l.pad);
+        if (l.ddgst > 0)
+                le_put(data + l.len, PDU_DIGEST_LEN, crc32c(data, l.len) ^ s->ddgst_xor);
+        memmove(c->out, p, plen);
+        return plen;
+}
+
+static void remember(struct conn_tcp *c, const union pdu *h)
+{
+        c->sent[c->sent_count++ % CONN_SENT] = *h;
+        if (h->ch.type == PDU_ICREQ) {
+                c->asked = h->icreq.dgst;
+                c->hpda = h->icreq.hpda;
+        }
+        if (c->maimed || c->raw)
+                lose_track(c);
+        if (c->track)
+                (void)track_header(c->track, PARTY_HOST, h);
+        if (c->track)
+                (void)track_pdu(c->track, PARTY_HOST, h, false);
+}
+
+static bool send_held(struct conn_tcp *c, uint32_t n, uint64_t deadline)
+{
+        uint32_t hold = c->hold < n ? c->hold : n;
+
+        c->hold = 0;
+        if (hold > 0) {
+                free(c->held);
+                c->held = malloc(hold);
+                if (!c->held)
+                        abort();
+                memcpy(c->held, c->out + n - hold, hold);
+                c->held_len = hold;
+        }
+        return conn_send_bytes(c, c->out, n - hold, deadline);
+}
+
+bool conn_send(struct conn_tcp *c, union pdu *h, const void *data, uint32_t len, uint64_t deadline)
+{
+        char remark[128];
+        struct text t = text_in(remark, sizeof(remark));
+        struct layout l = lay_out(c, h, len);
+        struct spoil s;
+        uint32_t n;
+        bool sent = true;
+
+        make_room(c, (uint32_t)sizeof(*h) + UINT8_MAX + len + 2 * PDU_DIGEST_LEN);
+        if (len > 0)
+                memcpy(c->out + sizeof(*h) + PDU_DIGEST_LEN + UINT8_MAX, data, len);
+        apply_violation(c, h, c->out + sizeof(*h) + PDU_DIGEST_LEN + UINT8_MAX, &l, &s, &t);
+        c->maimed |= conn_apply_changes(&c->base, h, &t);
+        n = assemble(c, h, l, &s);
+        c->base.log->admin = c->base.admin;
+        exchange_pdu(c->base.log, c->base.no, true, h, len, remark);
+        remember(c, h);
+        if (c->base.end == CONN_OPEN)
+                sent = send_held(c, n, deadline);
+        if (c->base.end == CONN_OPEN && s.twice && sent)
+                sent = conn_send_bytes(c, c->out, n, deadline);
+        c->pad_steps = 0;
+        c->pad_value = 0;
+        return sent;
+}
+
+bool conn_release(struct conn_tcp *c, uint64_t deadline)
+{
+        bool sent = conn_send_bytes(c, c->held, c->held_len, deadline);
+
+        c->held_len = 0;
+        return sent;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What went over all connections of one case: a line for each PDU and event, and the bytes as they
+ * went, for the failure report and the transcript. Bounded: the oldest lines go first, bytes stop
+ * being kept after EXCHANGE_BYTES.
+ */
+#ifndef NVMF_CONFORMANCE_EXCHANGE_H
+#define NVMF_CONFORMANCE_EXCHANGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "pdu/nvme/wire/tcp.h"
+
+enum { EXCHANGE_LINES = 512, EXCHANGE_LINE = 200, EXCHANGE_BYTES = 8 << 20 };
+
+struct exchange_line {
+        uint64_t at; /* us since the epoch */
+        unsigned conn;
+        char way; /* '>' sent, '<' received, ' ' an event */
+        char text[EXCHANGE_LINE];
+        bool is_pdu, admin; /* h is its header; it was on an admin queue: how opcodes read */
+        bool capsule;       /* ... of which only the SQE or CQE went, over RDMA */
+        union pdu h;
+};
+
+enum exchange_kind { CHUNK_DATA, CHUNK_FIN, CHUNK_RST };
+
+struct exchange_chunk { /* bytes in one direction, as the socket took or gave them; or its end */
+        uint64_t at;
+        unsigned conn;
+        enum exchange_kind kind;
+        bool sent;
+        size_t offset, len; /* in bytes */
+};
+
+struct exchange {
+        struct exchange_line *lines; /* a ring */
+        unsigned first, count, dropped;
+        struct exchange_chunk *chunks;
+        size_t chunk_count, chunk_cap;
+        uint8_t *bytes;
+        size_t len, cap;
+        bool cut;        /* some bytes were not kept */
+        bool admin;      /* the connection at hand is an admin queue: how opcodes read */
+        uint64_t now;    /* us since the epoch, of what is added; 0: the clock's */
+        FILE *narrate;   /* every line goes here too; may be NULL */
+        const char *who; /* in front of it */
+};
+
+uint64_t exchange_now(void); /* us since the epoch */
+void exchange_free(struct exchange *x);
+void exchange_pdu(struct exchange *x, unsigned conn, bool sent, const union pdu *h, uint32_t data,
+                  const char *remark);
+/* A capsule over RDMA, as if h had carried it. */
+void exchange_capsule(struct exchange *x, unsigned conn, bool sent, const union pdu *h,
+                      uint32_t data, const char *remark);
+/* A message of connection management. */
+void exchange_message(struct exchange *x, unsigned conn, bool sent, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+void exchange_event(struct exchange *x, unsigned conn, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void exchange_bytes(struct exchange *x, unsigned conn, bool sent, const void *bytes, size_t len);
+void exchange_end(struct exchange *x, unsigned conn, bool sent, enum exchange_kind kind);
+/* The i-th line that is kept, oldest first. */
+const struct exchange_line *exchange_line(const struct exchange *x, unsigned i);
+/* "1.234 ms  #1 -> CapsuleCmd ..." without line end; `start`: time of the first line. */
+void exchange_format(const struct exchange_line *l, uint64_t start, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The expecting words. */
+#include <string.h>
+
+#include "case_rdma.h"
+#include "conn_tcp.h"
+#include "pdu/nvme/wire/text.h"
+#include "words.h"
+
+/* --- waiting ------------------------------------------------------------------------------- */
+
+typedef bool (*fits_fn)(const struct seen *s, uint16_t cid);
+
+static bool of_command(const struct seen *s, uint16_t cid)
+{
+        switch (s->h.ch.type) {
+        case PDU_CAPSULE_RESP:
+                return le16_get(s->h.resp.cqe.cid) == cid;
+        case PDU_C2H_DATA:
+        case PDU_R2T:
+                return le16_get(s->h.data.cccid) == cid;
+        case PDU_C2H_TERM:
+                return true;
+        default:
+                return false;
+        }
+}
+
+static bool is_term(const struct seen *s, uint16_t cid)
+{
+        (void)cid;
+        return s->h.ch.type == PDU_C2H_TERM;
+}
+
+static bool is_icresp(const struct seen *s, uint16_t cid)
+{
+        return s->h.ch.type == PDU_ICRESP || is_term(s, cid);
+}
+
+static bool is_response(const struct seen *s, uint16_t cid)
+{
+        return s->h.ch.type == PDU_CAPSULE_RESP || is_term(s, cid);
+}
+
+static bool anything(const struct seen *s, uint16_t cid)
+{
+        (void)s;
+        (void)cid;
+        return true;
+}
+
+/* The next PDU that fits, out of the inbox and the caller's; NULL: the end, or the deadline. */
+static struct seen *await(struct queue *q, fits_fn fits, uint16_t cid, uint64_t deadline)
+{
+        for (bool late = false;; late = conn_clock() > deadline) {
+                for (struct seen *s = q->conn->inbox; s; s = s->next) {
+                        if (!fits(s, cid))
+                                continue;
+                        conn_take(q->conn, s);
+                        t_settle(q->t);
+                        return s;
+                }
+                if (late || q->conn->end != CONN_OPEN || !conn_wait(q->conn, deadline)) {
+                        t_settle(q->t);
+                        return NULL;
+                }
+        }
+}
+
+/* --- what was seen instead, in words ------------------------------------------------------- */
+
+static const char *end_says(enum conn_end e)
+{
+        static const char *const says[] = {
+                [CONN_OPEN] = "no answer",
+                [CONN_FIN] = "the target closed the connection",
+                [CONN_RST] = "the target reset the connection",
+                [CONN_UNREADABLE] = "bytes that are no PDU",
+                [CONN_FLOODED] = "PDUs without end",
+                [CONN_REJECTED] = "the connect request was rejected",
+                [CONN_DISCONNECTED] = "the target disconnected",
+                [CONN_BROKEN] = "the connection broke",
+                [CONN_CLOSED] = "the connection was closed by the case",
+        };
+
+        return says[e];
+}
+
+/* Ends the case: s (may be NULL: nothing, or the end) came in place of what was expected. */
+static void __attribute__((noreturn)) instead(struct queue *q, struct seen *s, const char *expected)
+{
+        char line[RESULT_TEXT];
+        struct text text = text_in(line, sizeof(line));
+
+        if (!s && q->conn->end == CONN_OPEN && conn_clock() >= q->t->deadline)
+                broke(q->t, "the case was not done within %u s: the target is slow, or -j too much",
+                      (unsigned)(CASE_MS * q->t->suite->timeout_scale) / 1000);
+        if (s)
+                pdu_line(&text, &s->h, q->conn->admin);
+        else
+                text_add(&text, "%s", end_says(q->conn->end));
+        if (!s && q->conn->end == CONN_OPEN && q->conn->inbox) {
+                text_add(&text, " but ");
+                pdu_line(&text, &q->conn->inbox->h, q->conn->admin);
+        }
+        fail(q->t, expected, "%s", line);
+}
+
+static void add_status(struct text *t, uint16_t status)
+{
+        text_add(t, "%s (%X/%02Xh)", status_name(status), status >> 8, status & 0xffu);
+}
+
+static void add_outcome(struct text *t, const struct rule *r, const struct outcome *o)
+{
+        bool data = r->reaction == REACT_STATUS && o->fei >= CONNECT_IATTR_DATA;
+
+        if (r->reaction == REACT_STATUS) {
+                add_status(t, o->code);
+                if (o->fei >= 0)
+                        text_add(t, " IPO %u in the %s", o->fei & 0xffff, data ? "data" : "SQE");
+                return;
+        }
+        if (r->reaction == REACT_AUTH) {
+                text_add(t, "\"%s\" (%02Xh)", auth_failure_name((uint8_t)o->code), o->code);
+                return;
+        }
+        if (r->reaction == REACT_REJECT) {
+                text_add(t, "STS %u (%s)", o->code, rdma_reject_name(o->code));
+                return;
+        }
+        text_add(t, "%s (%02Xh)", pdu_fes_name(o->code, PARTY_CONTROLLER), o->code);
+        if (o->fei >= 0)
+                text_add(t, " FEI %d", o->fei);
+        else if (o->fei == FEI_DIGEST)
+                text_add(t, " FEI = the digest received");
+}
+
+const char *reaction_says(const struct rule *r, char *buf, size_t size)
+{
+        struct text t = text_in(buf, size);
+        bool listed = r->reaction == REACT_TERM || r->reaction == REACT_STATUS ||
+                      r->reaction == REACT_REJECT || r->reaction == REACT_AUTH;
+
+        if (r->reaction == REACT_TERM)
+                text_add(&t, "C2HTermReq ");
+        else if (r->reaction == REACT_REJECT)
+                text_add(&t, "the connect request is rejected with ");
+        else if (r->reaction == REACT_AUTH)
+                text_add(&t, "%s ", auth_message_name(AUTH_FAILURE1));
+        else if (!listed)
+                text_add(&t, "%s", reaction_name(r->reaction));
+        for (int i = 0; listed && i < RULE_OUTCOMES && r->accept[i].code; i++) {
+                text_add(&t, i > 0 ? " or " : "");
+                add_outcome(&t, r, &r->accept[i]);
+        }
+        return buf;
+}
+
+static const struct rule *rule_of(struct queue *q)
+{
+        const struct rule *rule = rule_get(q->t->rule);
+
+        if (!rule)
+                broke(q->t, "the case names no rule that says how");
+        return rule;
+}
+
+/* --- set-up -------------------------------------------------------------------------------- */
+
+struct icresp expect_icresp(struct queue *q)
+{
+        struct seen *s = await(q, is_icresp, 0, t_deadline(q->t, REPLY_MS));
+        struct icresp r;
+
+        if (!s || s->h.ch.type != PDU_ICRESP)
+                instead(q, s, "ICResp");
+        r = (struct icresp) {
+                .cpda = s->h.icresp.cpda,
+                .hdgst = s->h.icresp.dgst & PDU_DGST_HEADER,
+                .ddgst = s->h.icresp.dgst & PDU_DGST_DATA,
+                .maxh2cdata = le32_get(s->h.icresp.maxh2cdata),
+        };
+        return r;
+}
+
+struct icresp queue_ic(struct queue *q, struct ic i)
+{
+        queue_icreq(q, i);
+        return expect_icresp(q);
+}
+
+/* --- data and responses -------------------------------------------------------------------- */
+
+/* Where the data of the controller goes: zeroes until some comes, even if none ever does. Over RDMA
+ * what the response left in memory. */
+static uint8_t *buffer_of(struct queue *q, struct command *c)
+{
+        if (is_rdma(q))
+                rdma_collect(q, c);
+        if (!c->in && !c->by_hand)
+                c->in = t_alloc(q->t, (size_t)c->bytes + 1);
+        return c->in;
+}
+
+static void collect(struct queue *q, const struct seen *s)
+{
+        struct command *c = command_of(q, le16_get(s->h.data.cccid));
+        uint32_t offset = le32_get(s->h.data.offset);
+
+        if ((uint64_t)offset + s->len <= c->bytes)
+                memcpy(buffer_of(q, c) + offset, s->data, s->len);
+        c->got += s->len;
+}
+
+/* What the tracker can't know of a response: how much data the command asked for. */
+static void check_response(struct queue *q, struct command *c, const struct reply *r,
+                           const union pdu *h)
+{
+        if (!is_rdma(q) && c->whole && r->status == NVME_SUCCESS && sqe_xfer(&c->sqe) == XFER_C2H &&
+            c->bytes != r->got)
+                t_notice(q->t, TCP_C2H_COMPLETE, h, "success before all data came");
+        if (c->done)
+                t_notice(q->t, FAB_ANSWERED, h, "a second response");
+        c->done = true;
+        t_settle(q->t);
+}
+
+static struct reply reply_of(struct queue *q, struct command *c, const struct seen *s)
+{
+        const struct cqe *e = &s->h.resp.cqe;
+        uint8_t *data = buffer_of(q, c);
+        struct reply r = { .cid = c->cid,
+                           .data = data,
+                           .got = c->got,
+                           .invalidated = s->invalidated,
+                           .key = s->key };
+
+        if (s->h.ch.type == PDU_C2H_DATA) {
+                r.success_flag = true;
+        } else {
+                r.status = cqe_status(e);
+                r.more = cqe_more(e);
+                r.dw0 = le32_get(e->dw0);
+                r.dw1 = le32_get(e->dw1);
+                r.sqhd = le16_get(e->sqhd);
+        }
+        q->t->busy |= c->sqe.opc == NVME_FABRICS && c->sqe.fctype == FCTYPE_CONNECT &&
+                      r.status == NVME_CONNECT_BUSY;
+        check_response(q, c, &r, &s->h);
+        return r;
+}
+
+static bool ends_command(const struct seen *s)
+{
+        return s->h.ch.type == PDU_CAPSULE_RESP ||
+               (s->h.ch.type == PDU_C2H_DATA && s->h.ch.flags & PDU_SUCCESS);
+}
+
+/* The case ends if it asks for what the command does not have: no case could serve that. */
+static struct r2t r2t_of(struct queue *q, const struct seen *s)
+{
+        struct r2t r = { le16_get(s->h.data.cccid), le16_get(s->h.data.ttag),
+                         le32_get(s->h.data.offset), le32_get(s->h.data.length) };
+
+        if (r.len == 0 || (uint64_t)r.offset + r.len > command_of(q, r.cid)->bytes)
+                fail(q->t, "an R2T for bytes that the command has", "R2TO %u R2TL %u", r.offset,
+                     r.len);
+        return r;
+}
+
+/* The PDU that ends the command, its data collected, its R2Ts served or (serving false) refused;
+ * NULL: none came, or a TermReq did, which is in *other then. */
+static struct seen *last_of(struct queue *q, uint16_t cid, bool serving, struct seen **other)
+{
+        uint64_t deadline = t_deadline(q->t, REPLY_MS);
+        struct seen *s;
+
+        *other = NULL;
+        while ((s = await(q, of_command, cid, deadline))) {
+                if (s->h.ch.type == PDU_C2H_DATA)
+                        collect(q, s);
+                if (ends_command(s))
+                        return s;
+                if (s->h.ch.type == PDU_C2H_TERM || (s->h.ch.type == PDU_R2T && !serving)) {
+                        *other = s;
+                        return NULL;
+                }
+                if (s->h.ch.type == PDU_R2T)
+                        serve(q, r2t_of(q, s));
+                deadline = t_deadline(q->t, REPLY_MS);
+        }
+        return NULL;
+}
+
+static struct reply response(struct queue *q, uint16_t cid, bool serving)
+{
+        struct command *c = command_of(q, cid);
+        struct seen *other, *s = last_of(q, cid, serving, &other);
+        char expected[80];
+        struct reply r;
+
+        if (!s) {
+                snprintf(expected, sizeof(expected), "the response to %s (CID %u)",
+                         sqe_name(&c->sqe, q->conn->admin), cid);
+                instead(q, other, expected);
+        }
+        r = reply_of(q, c, s);
+        return r;
+}
+
+struct reply expect_resp(struct queue *q, uint16_t cid)
+{
+        return q->over ? (struct reply) { 0 } : response(q, cid, false);
+}
+
+struct reply expect_next(struct queue *q)
+{
+        struct seen *s = q->over ? NULL : await(q, is_response, 0, t_deadline(q->t, REPLY_MS));
+
+        if (q->over)
+                return (struct reply) { 0 };
+        if (!s || s->h.ch.type != PDU_CAPSULE_RESP)
+                instead(q, s, "a response");
+        return reply_of(q, command_of(q, le16_get(s->h.resp.cqe.cid)), s);
+}
+
+struct reply finish(struct queue *q, uint16_t cid)
+{
+        return q->over ? (struct reply) { 0 } : response(q, cid, true);
+}
+
+static void check_status(struct queue *q, struct reply r, uint16_t status)
+{
+        char expected[120], seen[120];
+        struct text e = text_in(expected, sizeof(expected)), s = text_in(seen, sizeof(seen));
+
+        if (r.status == status)
+                return;
+        text_add(&e, "%s: ", sqe_name(&command_of(q, r.cid)->sqe, q->conn->admin));
+        add_status(&e, status);
+        add_status(&s, r.status);
+        fail(q->t, expected, "%s", seen);
+}
+
+struct reply expect_status(struct queue *q, uint16_t cid, uint16_t status)
+{
+        struct reply r = expect_resp(q, cid);
+
+        if (!q->over)
+                check_status(q, r, status);
+        return r;
+}
+
+struct reply expect_success(struct queue *q, uint16_t cid)
+{
+        return expect_status(q, cid, NVME_SUCCESS);
+}
+
+struct reply succeed(struct queue *q, uint16_t cid)
+{
+        struct reply r = finish(q, cid);
+
+        if (!q->over)
+                check_status(q, r, NVME_SUCCESS);
+        return r;
+}
+
+void expect_error(struct queue *q, uint16_t cid, uint16_t status)
+{
+        struct reply r = finish(q, cid);
+        char expected[120], seen[120];
+        struct text e = text_in(expected, sizeof(expected)), s = text_in(seen, sizeof(seen));
+
+        if (q->over || r.status == status)
+                return;
+        add_status(&e, status);
+        add_status(&s, r.status);
+        if (r.status == NVME_SUCCESS)
+                fail(q->t, expected, "%s", seen);
+        lenient(q->t, expected, "%s", seen);
+}
+
+struct r2t expect_r2t(struct queue *q, uint16_t cid)
+{
+        struct seen *s = await(q, of_command, cid, t_deadline(q->t, REPLY_MS));
+        struct r2t r;
+
+        if (!s || s->h.ch.type != PDU_R2T)
+                instead(q, s, "R2T");
+        r = r2t_of(q, s);
+        return r;
+}
+
+/* --- the end ------------------------------------------------------------------------------- */
+
+enum { DRAIN_MS = 20, GLANCE_MS = 2 };
+
+/* The ICResp to what went out last, if that was an ICReq: it was taken for right, and the end that comes
+ * in the end has another cause. */
+static struct seen *taken_icreq(struct queue *q)
+{
+        const struct conn_tcp *c = t_is_rdma(q->t) ? NULL : tcp_of(q);
+
+        if (!c || conn_last_sent(c) != PDU_ICREQ)
+                return NULL;
+        return await(q, is_icresp, 0, 0);
+}
+
+/* The next TermReq, or NULL: the end of the connection. Neither within ms: fails. */
+static struct seen *term_or_end(struct queue *q, unsigned ms, const char *expected)
+{
+        struct seen *s = await(q, is_term, 0, t_deadline(q->t, ms)), *answer;
+
+        q->t->negative = true;
+        if (!s && q->conn->end == CONN_OPEN)
+                instead(q, NULL, expected);
+        if (!s && (answer = taken_icreq(q)))
+                instead(q, answer, expected);
+        if (s) /* is it quiet after it? */
+                (void)await(q, is_icresp, 0,
+                            conn_clock() + (t_names(q->t, TCP_TERM_QUIET) ? DRAIN_MS : GLANCE_MS));
+        q->over = true;
+        return s;
+}
+
+static bool term_accepted(struct queue *q, const struct seen *s)
+{
+        const struct pdu_term *m = &s->h.term;
+
+        return rule_accepts(q->t->rule, le16_get(m->fes), le32_get(m->fei), tcp_of(q)->hdgst_sent);
+}
+
+static void lenient_pdu(struct queue *q, const struct seen *s, const char *expected)
+{
+        char line[RESULT_TEXT];
+        struct text text = text_in(line, sizeof(line));
+
+        pdu_line(&text, &s->h, q->conn->admin);
+        lenient(q->t, expected, "%s", line);
+}
+
+int expect_term(struct queue *q)
+{
+        char expected[RESULT_TEXT];
+        struct seen *s;
+
+        if (q->over)
+                return -1;
+        reaction_says(rule_of(q), expected, sizeof(expected));
+        s = term_or_end(q, REPLY_MS, expected);
+        if (!s)
+                lenient(q->t, expected, "%s", end_says(q->conn->end));
+        else if (!term_accepted(q, s))
+                lenient_pdu(q, s, expected);
+        return s ? (int)s->len : -1;
+}
+
+void expect_close(struct queue *q)
+{
+        const char *expected = "the target closes without a TermReq";
+        struct seen *s;
+
+        if (q->over)
+                return;
+        s = term_or_end(q, REPLY_MS, expected);
+        if (s) {
+                t_notice(q->t, TCP_TERM_SILENCE, &s->h, NULL);
+                t_settle(q->t);
+                lenient_pdu(q, s, expected);
+        }
+}
+
+void expect_end(struct queue *q, unsigned ms)
+{
+        if (!q->over)
+                (void)term_or_end(q, REPLY_MS + ms, "the end of the connection");
+}
+
+void expect_end_within(struct queue *q, unsigned ms)
+{
+        char expected[80];
+
+        snprintf(expected, sizeof(expected), "the end of the connection within %u ms", ms);
+        if (!q->over)
+                (void)term_or_end(q, ms, expected);
+}
+
+bool answered(struct queue *q, uint16_t cid)
+{
+        for (const struct seen *s = q->conn->inbox; s; s = s->next)
+                if (ends_command(s) && of_command(s, cid))
+                        return true;
+        return false;
+}
+
+void expect_silence(struct queue *q, unsigned ms)
+{
+        struct seen *s;
+
+        if (q->over)
+                return;
+        s = await(q, anything, 0, t_deadline(q->t, ms));
+        if (s || q->conn->end != CONN_OPEN)
+                instead(q, s, "nothing comes");
+}
+
+/* --- refusals ------------------------------------------------------------------------------ */
+
+/* The response is there: is it the status that the rule asks for? */
+static void judge_status(struct queue *q, const struct rule *rule, struct reply r)
+{
+        char expected[RESULT_TEXT], seen[120];
+        struct text text = text_in(seen, sizeof(seen));
+
+        add_status(&text, r.status);
+        if (r.dw0 != 0)
+                text_add(&text, " DW0 %08Xh", r.dw0);
+        reaction_says(rule, expected, sizeof(expected));
+        if (r.status == NVME_SUCCESS)
+                fail(q->t, expected, "%s", seen);
+        q->refused = true;
+        if (rule->reaction == REACT_STATUS && !rule_accepts(q->t->rule, r.status, r.dw0, 0))
+                lenient(q->t, expected, "%s", seen);
+}
+
+/* The connection ended where a status would have done. */
+static void judge_end(struct queue *q, const struct rule *rule, struct seen *s)
+{
+        char expected[RESULT_TEXT];
+
+        q->over = true;
+        reaction_says(rule, expected, sizeof(expected));
+        if (rule->reaction == REACT_STATUS && s)
+                lenient_pdu(q, s, expected);
+        else if (rule->reaction == REACT_STATUS)
+                lenient(q->t, expected, "%s", end_says(q->conn->end));
+}
+
+static void refusal(struct queue *q, const struct rule *rule, uint16_t cid)
+{
+        char expected[RESULT_TEXT];
+        struct seen *other, *s = last_of(q, cid, true, &other);
+
+        if (s) {
+                struct reply r = reply_of(q, command_of(q, cid), s);
+
+                judge_status(q, rule, r);
+        } else if (other || q->conn->end != CONN_OPEN) {
+                judge_end(q, rule, other);
+        } else {
+                instead(q, NULL, reaction_says(rule, expected, sizeof(expected)));
+        }
+}
+
+void expect_refusal(struct queue *q, uint16_t cid)
+{
+        const struct rule *rule = rule_of(q);
+
+        if (q->over)
+                return;
+        q->t->negative = true;
+        switch (rule->reaction) {
+        case REACT_TERM:
+                expect_term(q);
+                break;
+        case REACT_CLOSE:
+                expect_close(q);
+                break;
+        case REACT_STATUS:
+        case REACT_ANY:
+                if (cid == 0)
+                        expect_end(q, 0);
+                else
+                        refusal(q, rule, cid);
+                break;
+        case REACT_REJECT:
+                expect_reject(q);
+                break;
+        case REACT_AUTH:
+                broke(q->t, "%s is what expect_auth_failure() is for", rule->id);
+        case REACT_TOLERATE:
+        case REACT_NONE:
+                if (cid == 0)
+                        expect_works(q);
+                else
+                        succeed(q, cid);
+                break;
+        }
+}
+
+struct reply expect_answer(struct queue *q, uint16_t cid)
+{
+        struct reply none = { 0 };
+        struct seen *other, *s;
+
+        if (q->over)
+                return none;
+        q->t->negative = true;
+        s = last_of(q, cid, true, &other);
+        if (s)
+                return reply_of(q, command_of(q, cid), s);
+        if (!other && q->conn->end == CONN_OPEN)
+                instead(q, NULL, "a response, or the end of the connection");
+        q->over = true;
+        return none;
+}
+
+void prefer_refusal(struct queue *q, uint16_t cid)
+{
+        struct reply r = expect_answer(q, cid);
+
+        if (!q->over && r.status == NVME_SUCCESS)
+                lenient(q->t, "an error status or the end of the connection", "it was taken");
+}
+
+void expect_works(struct queue *q)
+{
+        if (q->over)
+                return;
+        if (q->conn->admin)
+                (void)property_get(q, PROP_VS);
+        else if (caps(q->t)->nsid)
+                succeed(q, send_read(q));
+}

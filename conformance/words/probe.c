@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the target can do, found out with the cases' own words. */
+#include <string.h>
+
+#include "case_rdma.h"
+#include "conformance/engine/runner.h"
+#include "conformance/engine/transcript.h"
+#include "pdu/nvme/wire/text.h"
+
+/* The one place that writes caps: the suite of the probe is its own. */
+static struct caps *found(struct t *t)
+{
+        return (struct caps *)(uintptr_t)&t->suite->caps;
+}
+
+static void probe_ics(struct t *t)
+{
+        struct queue *q = tcp_open(t);
+        struct icresp r = ic(q, .hdgst = 1, .ddgst = 1);
+
+        found(t)->hdgst = r.hdgst;
+        found(t)->ddgst = r.ddgst;
+        found(t)->cpda = r.cpda;
+        found(t)->maxh2cdata = r.maxh2cdata;
+}
+
+static void probe_accept(struct t *t)
+{
+        struct accept a = expect_accept(rdma_open(t));
+
+        found(t)->crqsize = le16_get(a.data.crqsize);
+        found(t)->reads_out = a.reads_out;
+        found(t)->pads = a.len > sizeof(a.data);
+}
+
+/* IOCCSZ counts 16 bytes, with the SQE and what ICDOFF skips; what no PDU could hold is cut off. */
+static uint32_t capsule_bytes(uint32_t ioccsz, uint32_t icdoff)
+{
+        enum { MOST = 16 << 20 };
+
+        if (ioccsz <= 4 + icdoff)
+                return 0;
+        return ioccsz > MOST / 16 ? MOST : (ioccsz - 4 - icdoff) * 16;
+}
+
+/* In pages of CAP.MPSMIN; what no command can reach is no limit. */
+static uint32_t bytes_of_mdts(uint8_t mdts, uint64_t cap)
+{
+        unsigned shift = 12 + (unsigned)(cap >> 48 & 0xf) + mdts;
+
+        return mdts > 0 && shift < 32 ? 1u << shift : 0;
+}
+
+static void probe_connect(struct t *t)
+{
+        struct queue *q = admin_queue(t, .disabled = true);
+
+        if (q->talk)
+                found(t)->auth = t->suite->subnqn;
+        found(t)->io = strcmp(t->suite->subnqn, NQN_DISCOVERY) != 0;
+        found(t)->reach = REACH_CONNECT;
+}
+
+/* Before the controller is enabled: how long that may take stands in CAP.TO. */
+static void probe_properties(struct t *t)
+{
+        struct queue *q = admin_queue(t, .disabled = true);
+
+        found(t)->cap = property_get(q, PROP_CAP);
+        found(t)->vs = (uint32_t)property_get(q, PROP_VS);
+        found(t)->reach = REACH_PROPERTIES;
+}
+
+static void probe_controller(struct t *t)
+{
+        struct caps *c = found(t);
+        struct queue *q = admin_queue(t);
+
+        c->id = *identify_ctrl(q);
+        c->icdoff = t_is_rdma(t) ? le16_get(c->id.icdoff) : 0;
+        c->msdbd = c->id.msdbd;
+        c->in_capsule = capsule_bytes(le32_get(c->id.ioccsz), c->icdoff);
+        c->mdts = bytes_of_mdts(c->id.mdts, c->cap);
+        c->io = c->id.cntrltype <= CNTRLTYPE_IO;
+        c->reach = REACH_CONTROLLER;
+}
+
+/* Metadata would lie between the blocks, or in a buffer that Fabrics does not have. */
+static bool use_namespace(struct t *t, const struct id_ns *n, uint32_t nsid)
+{
+        unsigned format = (n->flbas & 0x0fu) | (n->flbas >> 1 & 0x30u);
+        unsigned shift = n->lbaf[format].lbads;
+
+        if (le64_get(n->nsze) == 0 || shift < LBADS_MIN || shift > 31 || 1u << shift > SLOT_BYTES ||
+            le16_get(n->lbaf[format].ms) != 0)
+                return false;
+        found(t)->nsid = nsid;
+        found(t)->block = 1u << shift;
+        found(t)->blocks = le64_get(n->nsze);
+        return true;
+}
+
+static struct reply ask_namespace(struct queue *q, uint32_t nsid)
+{
+        return finish(q, send_cmd(q, .opc = NVME_IDENTIFY, .nsid = nsid, .cdw10 = CNS_NS,
+                                  .bytes = IDENTIFY_LEN));
+}
+
+/* Cases that write outside would blame the target. */
+static void use_writable(struct t *t, struct queue *q)
+{
+        const struct suite *s = t->suite;
+        struct reply r = ask_namespace(q, s->write_nsid);
+        uint64_t there;
+
+        if (r.status != NVME_SUCCESS)
+                broke(t, "NSID %u of --allow-write: no such namespace", s->write_nsid);
+        use_namespace(t, (const struct id_ns *)r.data, s->write_nsid);
+        there = caps(t)->blocks;
+        if (there == 0 || s->write_slba > there || s->write_blocks > there - s->write_slba)
+                broke(t, "NSID %u: %llu blocks that can be used, --allow-write names others",
+                      s->write_nsid, (unsigned long long)there);
+}
+
+/* The first namespace of the list that can be used, from its entry i on; where the next one is. */
+static unsigned next_namespace(struct t *t, struct queue *q, const le32_t *list, unsigned i)
+{
+        enum { LIST = IDENTIFY_LEN / sizeof(le32_t) };
+
+        for (; i < LIST && le32_get(list[i]); i++) {
+                struct reply r = ask_namespace(q, le32_get(list[i]));
+
+                if (r.status == NVME_SUCCESS && /* else it may be of another command set */
+                    use_namespace(t, (const struct id_ns *)r.data, le32_get(list[i])))
+                        return i + 1;
+        }
+        return 0;
+}
+
+static void probe_namespace(struct t *t)
+{
+        const le32_t *list;
+        struct queue *q;
+
+        if (caps(t)->reach < REACH_CONTROLLER || !caps(t)->io)
+                return;
+        q = admin_queue(t);
+        if (t->suite->write_nsid) {
+                use_writable(t, q);
+                return;
+        }
+        list = identify(q, CNS_NS_LIST, 0);
+        if (!next_namespace(t, q, list, 0) && le32_get(list[0]))
+                identify(q, CNS_NS, le32_get(list[0]));
+}
+
+/* One that is reached by another path (ANA: Inaccessible, Persistent Loss) is none to test with. What
+ * fails for other reasons is for cases to see. */
+static void probe_path(struct t *t)
+{
+        enum { SCT_PATH = 3 };
+        struct queue *q = io_queue(t);
+        const le32_t *list;
+        unsigned i = 0;
+
+        require(t, caps(t)->nsid && !t->suite->write_nsid, "there is nothing to choose");
+        list = identify(q->admin, CNS_NS_LIST, 0);
+        while ((i = next_namespace(t, q->admin, list, i)))
+                if (finish(q, send_read(q)).status >> 8 != SCT_PATH)
+                        return;
+        found(t)->nsid = 0;
+}
+
+static void probe_flow_control(struct t *t)
+{
+        found(t)->sqfc_off = io_queue(t, .cattr = CATTR_DISABLE_SQFC)->sqfc_off;
+}
+
+static bool is_ours(struct t *t, const struct disc_entry *e)
+{
+        size_t len = text_len(e->subnqn, sizeof(e->subnqn));
+
+        return e->subtype == SUBTYPE_NVM && e->trtype == t->suite->trtype &&
+               len == strlen(t->suite->subnqn) && memcmp(e->subnqn, t->suite->subnqn, len) == 0;
+}
+
+static void probe_discovery(struct t *t)
+{
+        struct queue *q = discovery_queue(t);
+        const struct disc_header *h = get_log(q, LOG_DISCOVERY, DISC_HEADER_LEN, 0);
+        uint64_t n = le64_get(h->numrec);
+        const struct disc_entry *e;
+
+        found(t)->discovery = true;
+        for (uint64_t i = 0; i < n && i < 256; i++) {
+                e = get_log(q, LOG_DISCOVERY, DISC_ENTRY_LEN, (i + 1) * DISC_ENTRY_LEN);
+                if (is_ours(t, e))
+                        found(t)->entry = *e;
+        }
+}
+
+static void probe_persistence(struct t *t)
+{
+        struct queue *q = bare_queue(t);
+
+        found(t)->persistent =
+            expect_resp(q, send_connect(q, .subnqn = NQN_DISCOVERY)).status == NVME_SUCCESS;
+}
+
+/* Leaves the name in the note of the result. */
+static void find_subsystem(struct t *t)
+{
+        struct queue *q = discovery_queue(t);
+        const struct disc_header *h = get_log(q, LOG_DISCOVERY, DISC_HEADER_LEN, 0);
+        uint64_t n = le64_get(h->numrec);
+
+        for (uint64_t i = 0; i < n && i < 256; i++) {
+                const struct disc_entry *e =
+                    get_log(q, LOG_DISCOVERY, DISC_ENTRY_LEN, (i + 1) * DISC_ENTRY_LEN);
+
+                if (e->subtype != SUBTYPE_NVM || e->trtype != t->suite->trtype)
+                        continue;
+                note(t, "%.*s", (int)text_len(e->subnqn, sizeof(e->subnqn)), e->subnqn);
+                return;
+        }
+        fail(t, "the discovery log has an NVM subsystem of this transport", "%llu entries, none",
+             (unsigned long long)n);
+}
+
+/* --- the steps ----------------------------------------------------------------------------- */
+
+struct step { /* a case of its own, that is in the report only if something was wrong */
+        struct test_case test;
+        uint8_t trtype;   /* 0: any */
+        const char *what; /* in an error; NULL: it may fail, that is what there is to know */
+};
+#define STEP(id_, run_, says_) .test = { .id = id_, .rules = nothing, .says = says_, .run = run_ }
+static const enum rule_id nothing[] = { RULE_NONE };
+
+static const struct step steps[] = {
+        { STEP("probe/ics", probe_ics, "ICReq is answered with ICResp"), TRTYPE_TCP, "the ICs" },
+        { STEP("probe/accept", probe_accept, "The connect request is accepted"), TRTYPE_RDMA,
+          "the connect request" },
+        { STEP("probe/connect", probe_connect, "Connect of an admin queue succeeds"), 0,
+          "the controller" },
+        { STEP("probe/properties", probe_properties, "CAP and VS can be read"), 0,
+          "its properties" },
+        { STEP("probe/controller", probe_controller,
+               "The controller can be enabled and identified"),
+          0, "the controller, enabled" },
+        { STEP("probe/namespace", probe_namespace, "There is a namespace, or none is listed"), 0,
+          "its namespace" },
+        { STEP("probe/path", probe_path, "There is a path to the namespace") },
+        { STEP("probe/flow-control", probe_flow_control, "SQ flow control can be disabled") },
+        { STEP("probe/discovery", probe_discovery, "There is a discovery service") },
+        { STEP("probe/persistence", probe_persistence, "Discovery with KATO is granted") },
+};
+
+enum answer { WELL, WRONG /* but the target can be judged */, NO_TARGET };
+
+static const struct exchange_chunk *first_answer(const struct exchange *x)
+{
+        for (size_t i = 0; i < x->chunk_count; i++)
+                if (!x->chunks[i].sent && x->chunks[i].kind == CHUNK_DATA)
+                        return &x->chunks[i];
+        return NULL;
+}
+
+/* Whether that is how a target begins; RDMA_CM has seen to it otherwise. */
+static bool is_target(const struct t *t)
+{
+        const struct exchange_chunk *c = first_answer(&t->log);
+        uint8_t type = c ? t->log.bytes[c->offset] : PDU_ICREQ;
+
+        return t_is_rdma(t) || type == PDU_ICRESP || type == PDU_C2H_TERM;
+}
+
+/* An HTTP server, say: what there is to know is how it begins. */
+static void tell_stranger(const struct t *t, struct text *text)
+{
+        const struct exchange_chunk *c = first_answer(&t->log);
+        const uint8_t *p = c ? t->log.bytes + c->offset : NULL;
+        size_t n = 0;
+
+        if (!c || is_target(t))
+                return;
+        text_add(text, "; that is not NVMe/TCP, it begins with ");
+        while (n < c->len && n < 24 && p[n] >= ' ' && p[n] <= '~')
+                n++;
+        if (n >= 4)
+                text_add(text, "\"%.*s\"", (int)n, (const char *)p);
+        for (size_t i = 0; n < 4 && i < c->len && i < 8; i++)
+                text_add(text, "%s%02X", i > 0 ? " " : "", p[i]);
+}
+
+/* What can be judged is: a target that says what none may say, or that takes our Connect and goes wrong
+ * then. `expected` is what words leave that did not see it. */
+static bool is_finding(const struct t *t)
+{
+        return t->result->expected[0] &&
+               (caps(t)->reach > REACH_NONE || (t->result->notice_count > 0 && is_target(t)));
+}
+
+static void tell_failure(const struct t *t, const struct step *step, char *error, size_t size)
+{
+        const struct result *r = t->result;
+        const struct notice *last = r->notice_count > 0 ? &r->notices[r->notice_count - 1] : NULL;
+        struct text text = text_in(error, size);
+
+        text_add(&text, "%s", step->what);
+        if (step->test.run == probe_connect)
+                text_add(&text, " of %s", t->suite->subnqn);
+        text_add(&text, ": ");
+        if (r->expected[0])
+                text_add(&text, "%s; seen: ", r->expected);
+        text_add(&text, "%s", r->seen);
+        if (last)
+                text_add(&text, "; before that it broke %s: %s", rule_get(last->rule)->id,
+                         last->line);
+        tell_stranger(t, &text);
+}
+
+/* r is the step's result; error says in one line why it failed. */
+static enum answer ask(struct suite *s, const struct step *step, uint32_t n, struct result *r,
+                       char *error, size_t size)
+{
+        enum answer answer = WELL;
+        struct t t;
+
+        *r = (struct result) { .test = &step->test, .level = step->test.level, .repeats = 1 };
+        snprintf(r->id, sizeof(r->id), "%s", step->test.id);
+        t_start(&t, s, &step->test, r, n);
+        t_run(&t, step->test.run);
+        if (step->what && r->verdict != VERDICT_PASS && r->verdict != VERDICT_LENIENT) {
+                answer = is_finding(&t) ? WRONG : NO_TARGET;
+                r->verdict = VERDICT_FAIL;
+                tell_failure(&t, step, error, size);
+                t_keep_exchange(&t);
+                if (s->transcripts)
+                        transcript_write(s->transcripts, r, &t);
+        }
+        t_end(&t);
+        return answer;
+}
+
+bool probe(struct suite *s, struct probed *p, char *error, size_t size)
+{
+        enum { N = sizeof(steps) / sizeof(steps[0]) };
+        _Static_assert((int)N < (int)PROBES, "and one that is being made");
+
+        p->count = 0;
+        for (uint32_t i = 0; i < N; i++) {
+                struct result *r = &p->results[p->count];
+                enum answer answer;
+
+                if (steps[i].trtype != 0 && steps[i].trtype != s->trtype)
+                        continue;
+                answer = ask(s, &steps[i], UINT32_C(0x40000000) + i, r, error, size);
+                if (answer == NO_TARGET)
+                        return false;
+                p->count += answer == WRONG || (steps[i].what && r->notice_count > 0);
+        }
+        return true;
+}
+
+bool probe_subsystem(struct suite *s, char nqn[NQN_FIELD], char *error, size_t size)
+{
+        static const struct step step = { STEP("probe/subsystem", find_subsystem,
+                                               "The discovery log names a subsystem"),
+                                          .what = "looking for a subsystem (-n names one)" };
+        struct result r;
+
+        s->subnqn = NQN_DISCOVERY;
+        if (ask(s, &step, UINT32_C(0x40000010), &r, error, size) != WELL)
+                return false;
+        snprintf(nqn, NQN_FIELD, "%.255s", r.note);
+        return true;
+}

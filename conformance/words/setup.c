@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connections and associations. */
+#include <string.h>
+
+#include "conn_tcp.h"
+#include "pdu/nvme/wire/text.h"
+#include "words.h"
+
+/* --- connections --------------------------------------------------------------------------- */
+
+static void on_breach(void *arg, enum rule_id rule, const union pdu *h)
+{
+        t_notice(arg, rule, h, NULL);
+}
+
+struct queue *new_queue(struct t *t)
+{
+        struct queue *q = t_alloc(t, sizeof(*q));
+
+        *q = (struct queue) { .t = t };
+        return q;
+}
+
+void attach(struct queue *q, struct conn *c)
+{
+        q->conn = c;
+        c->broken = on_breach;
+        c->arg = q->t;
+        q->next = q->t->queues;
+        q->t->queues = q;
+}
+
+struct queue *tcp_open(struct t *t)
+{
+        const struct suite *s = t->suite;
+        struct queue *q = new_queue(t);
+        char error[RESULT_TEXT];
+        struct conn *c =
+            conn_tcp_open(s->traddr, s->trsvcid, (unsigned)(REPLY_MS * s->timeout_scale),
+                          ++t->connections, &t->log, error, sizeof(error));
+
+        if (!c)
+                broke(t, "%s", error);
+        attach(q, c);
+        return q;
+}
+
+/* What fails in here is not what the case is about, unless it says so. */
+static bool begin_setup(struct t *t, const struct setup *s)
+{
+        bool was = t->setting_up;
+
+        t->setting_up = !s->judged;
+        return was;
+}
+
+static void exchange_ics(struct queue *q, const struct setup *s)
+{
+        queue_icreq(
+            q, (struct ic) {
+                   .hpda = s->hpda, .hdgst = s->hdgst, .ddgst = s->ddgst, .maxr2t = s->maxr2t });
+        expect_icresp(q);
+}
+
+static struct queue *ready(struct t *t, struct queue *admin, const struct setup *s)
+{
+        bool was = begin_setup(t, s);
+        struct queue *q;
+
+        if (t->suite->trtype == TRTYPE_RDMA) {
+                q = rdma_ready(t, admin, s->qid, s->sqsize);
+        } else {
+                q = tcp_open(t);
+                exchange_ics(q, s);
+        }
+        q->admin = admin;
+        q->conn->admin = !admin && s->qid == 0;
+        t->setting_up = was;
+        return q;
+}
+
+struct queue *queue_bare(struct t *t, struct setup s)
+{
+        s.sqsize = fitting_sqsize(t, s.qid, s.sqsize);
+        return ready(t, NULL, &s);
+}
+
+/* I/O queues need a controller that has some; that a discovery controller has none is what a case of
+ * discovery may want to see. */
+static void require_io(struct t *t)
+{
+        require(t, caps(t)->io || t->test->discovery, "no I/O subsystem");
+}
+
+struct queue *queue_join(struct queue *admin, struct setup s)
+{
+        require_io(admin->t);
+        s.sqsize = fitting_sqsize(admin->t, s.qid, s.sqsize);
+        return ready(admin->t, admin, &s);
+}
+
+/* Connect has succeeded on q. */
+static void connected(struct queue *q, struct reply r)
+{
+        q->cntlid = (uint16_t)r.dw0;
+        q->sqfc_off = r.sqhd == SQHD_DISABLED;
+        if (r.dw0 & (CONNECT_ATR | CONNECT_ASCR))
+                auth_connected(q, r.dw0);
+}
+
+void expect_connected(struct queue *q, uint16_t cid)
+{
+        connected(q, succeed(q, cid));
+}
+
+struct queue *queue_admin(struct t *t, struct setup s)
+{
+        bool was = begin_setup(t, &s);
+        uint16_t sqsize = s.sqsize > 31 ? s.sqsize : 31;
+        struct queue *q;
+
+        s.qid = 0;
+        s.sqsize = sqsize;
+        q = queue_bare(t, s);
+        connected(q, succeed(q, send_connect(q, .kato = s.kato, .cattr = s.cattr, .sqsize = sqsize,
+                                             .subnqn = s.subnqn, .hostnqn = s.hostnqn)));
+        q->admin = q;
+        if (!s.disabled)
+                set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
+        t->setting_up = was;
+        return q;
+}
+
+/* Number of Queues, as many as any case uses. */
+static void ask_for_queues(struct queue *admin, uint16_t qid)
+{
+        enum { QUEUES = 8 };
+        uint32_t n = QUEUES - 1;
+        struct reply r;
+
+        if (admin->queues_granted == 0) {
+                r = succeed(admin, send_set_feature(admin, FEAT_QUEUES, n << 16 | n));
+                admin->queues_granted = (r.dw0 & 0xffff) + 1;
+        }
+        require(admin->t, admin->queues_granted >= qid, "the target grants only %u I/O queues",
+                admin->queues_granted);
+}
+
+struct queue *queue_more(struct queue *admin, struct setup s)
+{
+        bool was = begin_setup(admin->t, &s);
+        struct queue *q;
+
+        require_io(admin->t);
+        ask_for_queues(admin, s.qid);
+        s.sqsize = fitting_sqsize(admin->t, s.qid, s.sqsize);
+        q = queue_join(admin, s);
+        connected(q,
+                  succeed(q, send_connect(q, .qid = s.qid, .cattr = s.cattr, .sqsize = s.sqsize)));
+        q->cntlid = admin->cntlid;
+        admin->t->setting_up = was;
+        return q;
+}
+
+struct queue *queue_io(struct t *t, struct setup s)
+{
+        bool was = begin_setup(t, &s);
+        struct setup a = s;
+        struct queue *q;
+
+        require_io(t);
+        a.cattr = 0;
+        a.judged = false;
+        a.sqsize = 31;
+        q = queue_more(queue_admin(t, a), s);
+        t->setting_up = was;
+        return q;
+}
+
+void hang_up(struct queue *q)
+{
+        q->t->negative = true;
+        conn_close(q->conn);
+        q->over = true;
+}
+
+void rst(struct queue *q)
+{
+        q->t->negative = true;
+        conn_reset(q->conn);
+        q->over = true;
+}
+
+void half_close(struct queue *q)
+{
+        q->t->negative = true;
+        conn_half_close(tcp_of(q));
+}

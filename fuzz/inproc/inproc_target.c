@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "inproc_target.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fuzz/fuzz.h"
+#include "fuzz/sequence/seq_bind.h"
+#include "fuzz/sequence/seq_mutate.h"
+#include "pdu/core/asan.h"
+#include "pdu/nvme/tcp/tcp_controller.h"
+#include "target/nvme/admin.h"
+#include "target/nvme/conn.h"
+#include "target/plan.h"
+
+enum {
+        START = 1000, /* ms: when a session begins */
+        BLOCKS = 128, /* of namespace 1 */
+        BUDGET = 128,
+        TURNS = 64,        /* until all is closed */
+        PIECES = 8,        /* that a delay passes in */
+        HUNGRY = 65536,    /* bytes of buffers */
+        BUFFERS = 1 << 20, /* otherwise */
+        ASKED = 16,        /* commands that are remembered */
+};
+
+/* A connection of the target, whose peer is the sequence. */
+struct wire {
+        struct conn conn; /* first */
+        struct tcp_controller *tcp;
+        struct link *link;
+        struct peer *peer;
+        bool open, more;
+};
+
+/* The host's end of it. */
+struct peer {
+        struct wire *wire; /* NULL: closed, or not begun */
+        struct seq_bind bind;
+        struct framer ear;
+        uint16_t asked[ASKED]; /* which command a CID is of */
+        bool begun, term_heard;
+        uint8_t *rx,
+            heard[FRAMER_BUFFER_MIN]; /* rx: the target's, on the heap: a byte too far is seen */
+};
+
+static struct engine {
+        bool is_up;
+        struct service service;
+        struct inventory inv;
+        struct reactor reactor;
+        struct tcp_controller_config tcp; /* as the options made it */
+} e;
+
+static struct peer peers[SEQ_QUEUES];
+static const struct sequence *seq;
+static struct inproc_report *report;
+static uint64_t now;
+static bool wrote; /* perhaps */
+
+static bool is(unsigned bit)
+{
+        return seq->config & bit;
+}
+
+/* --- what the target says ----------------------------------------------------------------------- */
+
+static void tell_user(const struct peer *p, enum party sender, const void *bytes, size_t n)
+{
+        if (report->bytes)
+                report->bytes(report->user, (unsigned)(p - peers), sender, bytes, n);
+}
+
+/* Which command had which answer. */
+static void see_answer(const struct peer *p, const struct cqe *cqe)
+{
+        uint32_t command = p->asked[le16_get(cqe->cid) % ASKED];
+
+        fuzz_seen(command << 16 | cqe_status(cqe));
+}
+
+static void see_command(struct peer *p, const union sqe *sqe)
+{
+        uint8_t code = sqe->opc == NVME_FABRICS ? sqe->fctype | 0x80 : sqe->opc;
+
+        p->asked[le16_get(sqe->cid) % ASKED] = (uint16_t)(code | (sqe->flags & SQE_FUSE_MASK) << 8);
+}
+
+static void heard_pdu(struct peer *p)
+{
+        const union pdu *h = framer_header(&p->ear);
+        const uint8_t *data = framer_data(&p->ear);
+        bool term = h->ch.type == PDU_C2H_TERM;
+
+        must(!p->term_heard);
+        must(!framer_ddgst_bad(&p->ear));
+        report->pdus++;
+        fuzz_digest(&report->digest, h, term ? 1 : h->ch.hlen);
+        if (data && !term)
+                fuzz_digest(&report->digest, data, framer_data_len(&p->ear));
+        p->term_heard = term;
+        if (h->ch.type == PDU_CAPSULE_RESP)
+                see_answer(p, &h->resp.cqe);
+        seq_bind_heard(&p->bind, h);
+        if (h->ch.type == PDU_ICRESP)
+                framer_negotiated(&p->ear, track_format(p->wire->link->track, PARTY_CONTROLLER));
+}
+
+static void hear(struct peer *p, const uint8_t *bytes, size_t n)
+{
+        enum framer_event ev;
+
+        tell_user(p, PARTY_CONTROLLER, bytes, n);
+        for (size_t len; n > 0; bytes += len, n -= len) {
+                len = framer_feed(&p->ear, bytes, n);
+                while ((ev = framer_next(&p->ear)) != FRAMER_MORE) {
+                        must(ev != FRAMER_FAULT);
+                        if (ev == FRAMER_PDU)
+                                heard_pdu(p);
+                }
+        }
+}
+
+static void flush(struct wire *w)
+{
+        struct iovec iov[8];
+        int n;
+
+        while ((n = link_send_iov(w->link, iov, 8)) > 0) {
+                size_t bytes = 0;
+
+                for (int i = 0; i < n; i++) {
+                        must(iov[i].iov_len > 0);
+                        hear(w->peer, iov[i].iov_base, iov[i].iov_len);
+                        bytes += iov[i].iov_len;
+                }
+                link_sent(w->link, bytes);
+        }
+}
+
+/* --- a connection of the target ----------------------------------------------------------------- */
+
+static struct wire *wire_of(struct conn *c)
+{
+        return (struct wire *)(void *)c;
+}
+
+static void end(struct wire *w)
+{
+        w->open = false;
+        link_kill(w->link);
+        conn_end(&w->conn);
+        framer_attach(&w->link->rx, NULL, 0);
+        if (w->peer) {
+                tell_user(w->peer, PARTY_CONTROLLER, NULL, 0);
+                w->peer->wire = NULL;
+        }
+        w->peer = NULL;
+}
+
+static bool is_over(const struct wire *w)
+{
+        return w->conn.failed || w->link->state == LINK_DEAD || w->conn.last_words ||
+               (w->link->state == LINK_CLOSING && !link_term_sent(w->link));
+}
+
+/* Says what there is, and sees what becomes of it. After a TermReq the host is to close. */
+static void settle(struct wire *w)
+{
+        if (w->open) {
+                flush(w);
+                if (is_over(w))
+                        end(w);
+                else if (w->more)
+                        conn_come_again(&w->conn);
+                else if (tcp_controller_needs_buffers(w->tcp))
+                        conn_go_hungry(&w->conn);
+        }
+        if (w->open || tcp_controller_executing(w->tcp) > 0 || loop_posted(&w->conn.close))
+                return;
+        conn_leave(&w->conn);
+        tcp_controller_free(w->tcp);
+        free(w);
+}
+
+static void complete(struct conn *c, struct request *r)
+{
+        tcp_controller_complete(wire_of(c)->tcp, r);
+}
+
+static void reset(struct conn *c)
+{
+        tcp_controller_reset(wire_of(c)->tcp);
+}
+
+static bool connected(struct conn *c, unsigned entries)
+{
+        wrote |= c->queue.qid > 0;
+        return tcp_controller_set_depth(wire_of(c)->tcp, entries) == 0;
+}
+
+static void take(struct wire *w, size_t n)
+{
+        w->more = tcp_controller_received(w->tcp, n, is(INPROC_BUDGET) ? 1 : BUDGET);
+}
+
+static void go_on(struct conn *c)
+{
+        struct wire *w = wire_of(c);
+
+        if (w->open && w->more)
+                take(w, 0);
+        settle(w);
+}
+
+static void feed(struct conn *c)
+{
+        tcp_controller_buffers(wire_of(c)->tcp);
+        settle(wire_of(c));
+}
+
+static void sweep(struct conn *c)
+{
+        struct wire *w = wire_of(c);
+
+        if (w->open && tcp_controller_needs_buffers(w->tcp))
+                tcp_controller_buffers(w->tcp);
+        settle(w);
+}
+
+static void drain(struct conn *c, bool at_once)
+{
+        wire_of(c)->conn.failed |= at_once;
+        settle(wire_of(c));
+}
+
+static const struct conn_kind kind = { complete, reset, connected, go_on, feed, sweep, drain };
+
+static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
+{
+        (void)lkey;
+        return conn_buffer_get(user, &e.reactor.pool, len);
+}
+
+static void buffer_put(void *user, uint8_t *buf, uint32_t len)
+{
+        if (!NVMF_ASAN)
+                memset(buf, 0xee, len); /* whoever still looks at it will see */
+        conn_buffer_put(user, &e.reactor.pool, buf, len);
+}
+
+static struct wire *wire_new(struct peer *p)
+{
+        struct wire *w = calloc(1, sizeof(*w));
+        struct request_ops ops = conn_request_ops;
+
+        ops.buffer_get = buffer_get;
+        ops.buffer_put = buffer_put;
+        if (w)
+                w->tcp = tcp_controller_new(&e.service.tcp, &ops, &w->conn);
+        if (!w || !w->tcp) {
+                free(w);
+                return NULL;
+        }
+        w->link = tcp_controller_link(w->tcp);
+        w->peer = p;
+        w->open = true;
+        return w;
+}
+
+static void begin_bind(struct peer *p)
+{
+        seq_bind_init(&p->bind, PARTY_HOST, "nqn.2026-01.io.nvmfspec:fuzz", TARGET_NQN);
+}
+
+static void open_wire(struct peer *p)
+{
+        unsigned i = (unsigned)(p - peers);
+
+        p->begun = true;
+        p->term_heard = false;
+        begin_bind(p);
+        p->bind.qid = (uint16_t)i;
+        p->bind.admin = i > 0 ? &peers[0].bind : NULL;
+        framer_init(&p->ear, PARTY_CONTROLLER, NULL);
+        framer_attach(&p->ear, p->heard, sizeof(p->heard));
+        p->wire = wire_new(p);
+        if (!p->wire)
+                return;
+        framer_attach(&p->wire->link->rx, p->rx, FRAMER_BUFFER_MIN);
+        atomic_fetch_add(&e.service.conns, 1);
+        conn_begin(&p->wire->conn, &kind, &e.reactor, port_get(e.inv.ports));
+        snprintf(p->wire->conn.traddr, sizeof(p->wire->conn.traddr), "127.0.0.1");
+}
+
+/* The host is gone. */
+static void close_wire(struct peer *p)
+{
+        struct wire *w = p->wire;
+
+        if (w) {
+                tell_user(p, PARTY_HOST, NULL, 0);
+                w->conn.failed = true;
+                w->peer = NULL;
+                p->wire = NULL;
+                link_kill(w->link);
+                settle(w);
+        }
+        p->begun = false;
+}
+
+/* --- what it is told ---------------------------------------------------------------------------- */
+
+/* It takes nothing more before it has done what it has: sooner or later it must. */
+static void work_off(struct peer *p)
+{
+        for (unsigned i = 0; p->wire && p->wire->more; i++) {
+                must(i < FRAMER_BUFFER_MIN);
+                reactor_step(&e.reactor, now);
+        }
+}
+
+static void tell(struct peer *p, const uint8_t *bytes, size_t n)
+{
+        struct iovec iov[2];
+
+        while (n > 0 && p->wire) {
+                int iovs = link_recv_iov(p->wire->link, iov);
+                size_t done = 0;
+
+                for (int i = 0; i < iovs && done < n; i++) {
+                        size_t len = iov[i].iov_len < n - done ? iov[i].iov_len : n - done;
+
+                        must(len > 0);
+                        memcpy(iov[i].iov_base, bytes + done, len);
+                        done += len;
+                }
+                take(p->wire, done);
+                settle(p->wire);
+                work_off(p);
+                bytes += done;
+                n -= done;
+        }
+}
+
+static void say(struct peer *p, const struct seq_step *step)
+{
+        static uint8_t said[BIND_ROOM];
+        size_t n = seq_bind_say(&p->bind, seq, step, said), at = 0;
+
+        if (n > 0)
+                tell_user(p, PARTY_HOST, said, n);
+        if (step->kind == SEQ_PDU && step->template->type == PDU_CAPSULE_CMD)
+                see_command(p, &((const struct pdu_capsule_cmd *)(const void *)said)->sqe);
+        for (unsigned i = 0; i < step->cuts && step->cut[i] < n; i++) {
+                tell(p, said + at, step->cut[i] - at);
+                at = step->cut[i];
+        }
+        tell(p, said + at, n - at);
+}
+
+static void wait(uint32_t ms)
+{
+        uint64_t until = now + ms;
+
+        while (now < until) {
+                now += ms / PIECES + 1;
+                reactor_step(&e.reactor, now);
+        }
+}
+
+static void play_step(const struct seq_step *step)
+{
+        struct peer *p = &peers[step->on];
+
+        report->steps++;
+        switch (step->kind) {
+        case SEQ_PDU:
+        case SEQ_RAW:
+                if (!p->begun)
+                        open_wire(p);
+                if (p->wire)
+                        say(p, step);
+                break;
+        case SEQ_DELAY:
+                wait(step->ms);
+                break;
+        case SEQ_CLOSE:
+        case SEQ_RESET:
+                close_wire(p);
+                break;
+        case SEQ_FAIL: /* RDMA's */
+        case SEQ_REMOVE:
+                break;
+        }
+        reactor_step(&e.reactor, now);
+}
+
+/* --- the target --------------------------------------------------------------------------------- */
+
+static bool configure(struct config *c)
+{
+        struct config_subsystem *s = config_add_subsystem(c, TARGET_NQN);
+        struct config_port *p = config_add_port(c, 1, "127.0.0.1", "4420");
+
+        return s && p && config_add_ns(s, 1, "mem:64K") && config_add_ns(s, 2, "null:1G,bs=4096") &&
+               config_add_string(&p->subsystems, &p->n_subsystems, s->nqn);
+}
+
+static void tell_limits(const struct target_limits *l)
+{
+        const uint64_t limits[] = { l->queue_entries, l->queues,     l->controllers, BLOCKS,
+                                    l->max_transfer,  l->in_capsule, l->maxh2cdata };
+
+        seq_mutate_limits(limits, sizeof(limits) / sizeof(limits[0]));
+}
+
+static void start(void)
+{
+        const struct target_options o = {
+                .quiet = true,
+                .limits = { .queue_entries = 64,
+                            .queues = SEQ_QUEUES - 1,
+                            .controllers = 4,
+                            .max_transfer = BLOCKS * 512,
+                            .in_capsule = 8192,
+                            .maxh2cdata = 16384 },
+        };
+        struct config c = { 0 };
+        char error[200] = "";
+        struct plan plan;
+
+        inventory_init(&e.inv);
+        must(service_init(&e.service, &o, &e.inv, error, sizeof(error)));
+        must(configure(&c));
+        must(plan_make(&plan, &e.inv, &c, error, sizeof(error)));
+        plan_apply(&plan, &e.inv);
+        plan_free(&plan);
+        config_free(&c);
+        tell_limits(&e.service.limits);
+        e.tcp = e.service.tcp;
+        e.tcp.limits.r2ts_max = 64;
+        reactor_init(&e.reactor, &e.service, BUFFERS, true);
+        for (unsigned i = 0; i < SEQ_QUEUES; i++) {
+                peers[i].rx = malloc(FRAMER_BUFFER_MIN);
+                must(peers[i].rx);
+        }
+        e.is_up = true;
+}
+
+/* Buffers that sessions with plenty have left behind would be taken without asking. */
+static void set_pool(uint64_t cap)
+{
+        struct pool *pool = &e.reactor.pool;
+
+        if (cap < pool->cap)
+                pool_fini(pool);
+        pool->cap = cap;
+}
+
+static void set_up(void)
+{
+        struct tcp_controller_config *tcp = &e.service.tcp;
+
+        *tcp = e.tcp;
+        tcp->cpda = seq->config >> INPROC_PDA_SHIFT & ((1 << INPROC_PDA) - 1);
+        tcp->hdgst = tcp->ddgst = !is(INPROC_DIGESTS);
+        tcp->c2h_max = tcp->r2t_max = is(INPROC_SHORT) ? 1024 : 0;
+        tcp->r2t_window = is(INPROC_WINDOW) ? 4 : 1;
+        set_pool(is(INPROC_HUNGRY) ? HUNGRY : BUFFERS);
+        e.service.accepted = 0;
+        e.service.ctrl.table->last = 0;
+        e.reactor.swept = e.reactor.ticked = e.reactor.trimmed = now = START;
+        reactor_step(&e.reactor, now);
+}
+
+/* Blocks that were written are zeroes again; in pieces so small that no page is given back. */
+static void clean(void)
+{
+        struct ns *ns = e.inv.subsystems->ns;
+
+        for (uint64_t lba = 0; wrote && lba < BLOCKS; lba += BLOCKS / 2)
+                must(ns_zero(ns, lba, BLOCKS / 2, false) == 0);
+        wrote = false;
+}
+
+/* Nothing of a session is left. */
+static void check_balance(void)
+{
+        const struct subsystem *s = e.inv.subsystems;
+
+        must(!e.reactor.conns && !e.reactor.again && !e.reactor.hungry);
+        must(e.service.conns == 0 && e.service.io_conns == 0);
+        must(e.service.ctrl.table->count == 0 && !e.service.ctrl.table->first);
+        must(e.reactor.pool.lent == 0);
+        must(e.inv.ports->refs == 1 && s->refs == 1);
+        for (const struct ns *ns = s->ns; ns; ns = ns->next)
+                must(ns->refs == 1);
+}
+
+void inproc_play(const struct sequence *s, struct inproc_report *r)
+{
+        seq = s;
+        report = r;
+        r->steps = r->pdus = 0;
+        r->digest = FUZZ_DIGEST_START;
+        if (!e.is_up)
+                start();
+        set_up();
+        begin_bind(&peers[0]); /* others ask it for a CNTLID before it has said anything */
+        fuzz_scarce(s->scarce);
+        for (unsigned i = 0; i < s->steps; i++)
+                play_step(&s->step[i]);
+        fuzz_scarce(0);
+        for (unsigned i = 0; i < SEQ_QUEUES; i++)
+                close_wire(&peers[i]);
+        for (unsigned i = 0; i < TURNS && e.reactor.conns; i++)
+                reactor_step(&e.reactor, now);
+        check_balance();
+        clean();
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "remote.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "pdu/core/crc32c.h"
+#include "pdu/nvme/wire/fabrics.h"
+
+const char *remote_end_name(enum remote_end e)
+{
+        static const char *const names[REMOTE_ENDS] = {
+                [REMOTE_REFUSED] = "refused", [REMOTE_UNSENT] = "unsent", [REMOTE_LEFT] = "left",
+                [REMOTE_DONE] = "done",       [REMOTE_CLOSED] = "closed", [REMOTE_RESET] = "reset",
+                [REMOTE_TERM] = "termreq",    [REMOTE_HANG] = "hang",
+        };
+
+        return names[e];
+}
+
+/* --- what came back ----------------------------------------------------------------------------- */
+
+enum { POSITIONS = 8 }; /* words that are told apart by their place; later ones are alike */
+
+void remote_answer_add(struct remote_answer *a, uint64_t what)
+{
+        struct {
+                uint64_t what;
+                uint32_t before, place;
+        } word = { what, a->ways > 0 ? a->word[a->ways - 1] : 0,
+                   a->ways < POSITIONS ? a->ways : POSITIONS };
+
+        if (a->ways == REMOTE_PATH)
+                return;
+        a->word[a->ways] = crc32c(&what, sizeof(what));
+        a->way[a->ways++] = crc32c(&word, sizeof(word));
+}
+
+uint8_t remote_subject(const union sqe *sqe, bool admin)
+{
+        if (sqe->opc == NVME_FABRICS)
+                return sqe->fctype == FCTYPE_PROPERTY_GET || sqe->fctype == FCTYPE_PROPERTY_SET
+                           ? (uint8_t)le32_get(sqe->property.ofst)
+                           : 0;
+        if (admin && (sqe->opc == NVME_IDENTIFY || sqe->opc == NVME_GET_LOG_PAGE ||
+                      sqe->opc == NVME_GET_FEATURES || sqe->opc == NVME_SET_FEATURES))
+                return (uint8_t)le32_get(sqe->cdw10);
+        return sqe->flags & SQE_FUSE_MASK;
+}
+
+unsigned novelty_add(struct novelty *n, const struct remote_answer *a)
+{
+        unsigned fresh = 0;
+
+        for (unsigned i = 0; i < a->ways; i++) {
+                uint32_t bit = a->way[i] % NOVELTY_WAYS;
+
+                fresh += !(n->seen[bit / 8] >> bit % 8 & 1);
+                n->seen[bit / 8] |= (uint8_t)(1u << bit % 8);
+        }
+        return fresh;
+}
+
+void remote_log_add(struct remote_log *l, unsigned on, enum party sender, const void *p, size_t n)
+{
+        struct remote_bytes head = { .n = (uint32_t)n, .on = (uint8_t)on, .sender = sender };
+        struct timespec now;
+
+        l->cut |= l->len + sizeof(head) + n > REMOTE_LOG;
+        if (l->cut)
+                return;
+        clock_gettime(CLOCK_REALTIME, &now);
+        head.time = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+        memcpy(l->bytes + l->len, &head, sizeof(head));
+        if (n > 0)
+                memcpy(l->bytes + l->len + sizeof(head), p, n);
+        l->len += sizeof(head) + n;
+}
+
+/* --- sessions ----------------------------------------------------------------------------------- */
+
+struct remote_session *remote_open(struct loop *loop, const struct remote_target *target)
+{
+        const struct remote_ops *ops =
+            target->host.transport == HOST_RDMA ? &remote_rdma : &remote_tcp;
+        struct remote_session *s = ops->new ();
+
+        if (!s)
+                return NULL;
+        s->ops = ops;
+        s->loop = loop;
+        s->target = target;
+        s->hang = target->hang;
+        s->log.bytes = malloc(REMOTE_LOG);
+        if (s->log.bytes)
+                return s;
+        ops->free(s);
+        return NULL;
+}
+
+void remote_close(struct remote_session *s)
+{
+        uint8_t *bytes = s->log.bytes;
+
+        if (s->sequence)
+                s->ops->stop(s);
+        s->ops->free(s);
+        free(bytes);
+}
+
+void remote_play(struct remote_session *s, const struct sequence *sequence)
+{
+        s->sequence = sequence;
+        s->answer = (struct remote_answer) { 0 };
+        s->log.len = 0;
+        s->log.cut = false;
+        s->ops->start(s);
+}
+
+void remote_late(struct remote_session *s, uint64_t now)
+{
+        if (s->sequence && now >= s->deadline)
+                s->ops->late(s);
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* nvmfspec host get-feature, set-feature */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "call.h"
+#include "host/nvme/build.h"
+#include "show.h"
+
+enum { DATA_MAX = 4096, FEATURE_SAVE = 1u << 31 };
+
+static void say_queues(struct text *t, uint32_t v)
+{
+        text_add(t, "%u submission, %u completion queues", (v & 0xffff) + 1, (v >> 16) + 1);
+}
+
+static void say_kato(struct text *t, uint32_t v)
+{
+        text_add(t, "%u ms", v);
+}
+
+static void say_cache(struct text *t, uint32_t v)
+{
+        text_add(t, v & 1 ? "write cache enabled" : "write cache disabled");
+}
+
+static void say_events(struct text *t, uint32_t v)
+{
+        text_add(t, "SMART %02xh%s%s%s", v & 0xff, v & AEC_NS ? ", namespace attributes" : "",
+                 v & AEC_ANA ? ", ANA" : "", v & AEC_DISCOVERY ? ", discovery log" : "");
+}
+
+static void say_capabilities(struct text *t, uint32_t v)
+{
+        text_add(t, "%ssaveable, %s, %schangeable", v & 1 ? "" : "not ",
+                 v & 2 ? "of a namespace" : "of the controller", v & 4 ? "" : "not ");
+}
+
+static const struct feature {
+        const char *name;
+        uint8_t fid;
+        uint32_t data; /* bytes that come with it */
+        uint32_t dw11; /* of Get Features */
+        void (*say)(struct text *t, uint32_t value);
+} features[] = {
+        { "arbitration", FEAT_ARBITRATION, 0, 0, NULL },
+        { "power", FEAT_POWER, 0, 0, NULL },
+        { "temperature", FEAT_TEMP, 0, 0, NULL },
+        { "error-recovery", FEAT_ERROR_RECOVERY, 0, 0, NULL },
+        { "write-cache", FEAT_WRITE_CACHE, 0, 0, say_cache },
+        { "queues", FEAT_QUEUES, 0, 0, say_queues },
+        { "write-atomicity", FEAT_WRITE_ATOMICITY, 0, 0, NULL },
+        { "events", FEAT_AEC, 0, 0, say_events },
+        { "timestamp", FEAT_TIMESTAMP, 8, 0, NULL },
+        { "kato", FEAT_KATO, 0, 0, say_kato },
+        { "host-behavior", FEAT_HOST_BEHAVIOR, 512, 0, NULL },
+        { "hostid", FEAT_HOSTID, 16, 1, NULL }, /* EXHID: 128 bits */
+};
+
+static int find_feature(const struct call *call, struct feature *f, struct host_error *e)
+{
+        uint64_t fid;
+        bool number;
+
+        if (call->count != 1)
+                return host_fail(e, HOST_USAGE, "which feature? one number or name");
+        number = option_number(call->words[0], &fid) == 0;
+        for (size_t i = 0; i < sizeof(features) / sizeof(features[0]); i++) {
+                if (number ? features[i].fid == fid
+                           : strcmp(features[i].name, call->words[0]) == 0) {
+                        *f = features[i];
+                        return 0;
+                }
+        }
+        if (!number || fid > 255)
+                return host_fail(e, HOST_USAGE,
+                                 "no feature '%s': a number up to 255, or arbitration, "
+                                 "power, temperature, error-recovery, write-cache, queues, "
+                                 "write-atomicity, events, timestamp, kato, host-behavior, hostid",
+                                 call->words[0]);
+        *f = (struct feature) { .fid = (uint8_t)fid };
+        return 0;
+}
+
+int check_feature(struct call *call, struct host_error *e)
+{
+        struct feature f;
+
+        return find_feature(call, &f, e);
+}
+
+int check_set_feature(struct call *call, struct host_error *e)
+{
+        if (call->args->value == ARG_UNSET && !call->args->file)
+                return host_fail(e, HOST_USAGE, "to what? --value N, or --file PATH for its data");
+        return check_feature(call, e);
+}
+
+/* --- get -------------------------------------------------------------------------------------- */
+
+static unsigned selected(const struct args *a)
+{
+        static const char *const names[] = { "current", "default", "saved", "capabilities" };
+        unsigned i = 0;
+
+        while (i < 3 && strcmp(names[i], a->select) != 0)
+                i++;
+        return i;
+}
+
+static void show_feature(const struct call *call, const struct feature *f, uint32_t value,
+                         const uint8_t *data, uint32_t len)
+{
+        char hex[2 * DATA_MAX + 1] = "", meaning[128] = "";
+        struct text t = text_in(meaning, sizeof(meaning));
+        const char *name = feature_name(f->fid);
+        struct show s;
+
+        if (selected(call->args) == 3)
+                say_capabilities(&t, value);
+        else if (f->say)
+                f->say(&t, value);
+        for (uint32_t i = 0; i < len; i++)
+                snprintf(hex + (size_t)2 * i, 3, "%02x", data[i]);
+        show_begin(&s, args_json(call->args));
+        s.d.number(s.d.arg, "fid", f->fid, 8, name);
+        s.d.string(s.d.arg, "select", call->args->select, strlen(call->args->select));
+        s.d.number(s.d.arg, "value", value, 32, meaning[0] ? meaning : NULL);
+        if (len > 0)
+                s.d.string(s.d.arg, "data", hex, 2 * len);
+        show_end(&s);
+}
+
+int call_get_feature(struct call *call, struct host_error *e)
+{
+        const struct args *a = call->args;
+        static uint8_t data[DATA_MAX];
+        struct feature f;
+        union sqe sqe;
+        struct cqe cqe;
+
+        if (find_feature(call, &f, e) < 0)
+                return -1;
+        if (a->data_length != ARG_UNSET)
+                f.data = (uint32_t)a->data_length;
+        if (selected(a) == 3)
+                f.data = 0;
+        sqe = build_admin(NVME_GET_FEATURES, 0, f.fid | (uint32_t)selected(a) << 8, f.dw11);
+        if (host_ctrl_admin(call->ctrl, &sqe, f.data ? data : NULL, f.data, &cqe, e) < 0)
+                return -1;
+        show_feature(call, &f, le32_get(cqe.dw0), data, f.data);
+        return 0;
+}
+
+/* --- set -------------------------------------------------------------------------------------- */
+
+static int load(const char *path, uint8_t data[DATA_MAX], uint32_t *len, struct host_error *e)
+{
+        FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+
+        if (!f)
+                return host_fail(e, HOST_USAGE, "%s: %s", path, strerror(errno));
+        *len = (uint32_t)fread(data, 1, DATA_MAX, f);
+        if (f != stdin)
+                fclose(f);
+        return *len > 0 ? 0 : host_fail(e, HOST_USAGE, "%s: empty", path);
+}
+
+int call_set_feature(struct call *call, struct host_error *e)
+{
+        const struct args *a = call->args;
+        static uint8_t data[DATA_MAX];
+        struct feature f;
+        uint32_t len = 0;
+        union sqe sqe;
+
+        if (find_feature(call, &f, e) < 0 || (a->file && load(a->file, data, &len, e) < 0))
+                return -1;
+        sqe = build_admin(NVME_SET_FEATURES, 0, f.fid | (a->save ? FEATURE_SAVE : 0u),
+                          a->value == ARG_UNSET ? f.dw11 : (uint32_t)a->value);
+        return host_ctrl_admin(call->ctrl, &sqe, len ? data : NULL, len, NULL, e);
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* nvmfspec host raw: any bytes out, decoded PDUs in. */
+#include <ctype.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "call.h"
+#include "pdu/io/net.h"
+#include "pdu/nvme/tcp/framer.h"
+
+enum { BYTES_MAX = 1 << 24, BUFFER = 256 * 1024 };
+
+/* --- what is sent ----------------------------------------------------------------------------- */
+
+struct bytes {
+        uint8_t *p;
+        size_t len;
+        bool half; /* the last byte has only its high digit */
+};
+
+/* Hex digits; blanks, ':' and ',' between them are skipped, '#' begins a comment. */
+static int add_hex(struct bytes *b, const char *s, size_t n, const char *where,
+                   struct host_error *e)
+{
+        for (size_t i = 0; i < n; i++) {
+                int c = (unsigned char)s[i];
+                int digit = isdigit(c) ? c - '0' : (c | 0x20) - 'a' + 10;
+
+                if (c == '#')
+                        while (i + 1 < n && s[i + 1] != '\n')
+                                i++;
+                if (c == '#' || isspace(c) || c == ':' || c == ',')
+                        continue;
+                if (!isxdigit(c))
+                        return host_fail(e, HOST_USAGE, "%s: '%c' is no hex digit", where, c);
+                if (b->len == BYTES_MAX)
+                        return host_fail(e, HOST_USAGE, "more than %d bytes", BYTES_MAX);
+                if (!b->half)
+                        b->p[b->len] = (uint8_t)((unsigned)digit << 4);
+                else
+                        b->p[b->len++] |= (uint8_t)digit;
+                b->half = !b->half;
+        }
+        return 0;
+}
+
+static int add_file(struct bytes *b, const char *path, struct host_error *e)
+{
+        FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+        char *line = NULL;
+        size_t size = 0;
+        ssize_t n;
+        int result = 0;
+
+        if (!f)
+                return host_fail(e, HOST_USAGE, "%s: %s", path, strerror(errno));
+        while (result == 0 && (n = getline(&line, &size, f)) >= 0)
+                result = add_hex(b, line, (size_t)n, path, e);
+        if (ferror(f))
+                result = host_fail(e, HOST_USAGE, "%s: %s", path, strerror(errno));
+        free(line);
+        if (f != stdin)
+                fclose(f);
+        return result;
+}
+
+static int collect(const struct call *call, struct bytes *b, struct host_error *e)
+{
+        for (int i = 0; i < call->count; i++) {
+                const char *w = call->words[i];
+
+                if ((w[0] == '@' ? add_file(b, w + 1, e) : add_hex(b, w, strlen(w), w, e)) < 0)
+                        return -1;
+        }
+        return b->half ? host_fail(e, HOST_USAGE, "an odd number of hex digits") : 0;
+}
+
+/* --- what comes back -------------------------------------------------------------------------- */
+
+struct raw {
+        const struct args *args;
+        int fd;
+        struct framer rx;
+        uint8_t *buf;
+        uint64_t started; /* ns */
+        bool over;        /* the controller has closed */
+        bool icresp;
+};
+
+static void say(const struct raw *r, const char *line)
+{
+        printf("%9.3f ms  %s\n", (double)(host_now() - r->started) / 1e6, line);
+        fflush(stdout);
+}
+
+static void say_pdu(const struct raw *r)
+{
+        char line[512];
+        struct text t = text_in(line, sizeof(line));
+        const union pdu *h = framer_header(&r->rx);
+
+        pdu_line(&t, h, true);
+        if (framer_data_len(&r->rx) > 0 && h->ch.type != PDU_C2H_TERM)
+                text_add(&t, " data %u", framer_data_len(&r->rx));
+        if (framer_ddgst_bad(&r->rx))
+                text_add(&t, " (DDGST is wrong)");
+        say(r, line);
+}
+
+/* What ICResp granted holds for the bytes that follow it. */
+static void negotiate(struct raw *r)
+{
+        const struct pdu_icresp *ic = &framer_header(&r->rx)->icresp;
+        struct pdu_format f = { .hdgst = r->args->hdgst && ic->dgst & PDU_DGST_HEADER,
+                                .ddgst = r->args->ddgst && ic->dgst & PDU_DGST_DATA,
+                                .pda = (uint8_t)r->args->hpda };
+
+        framer_negotiated(&r->rx, &f);
+        r->icresp = true;
+}
+
+static void say_fault(struct raw *r)
+{
+        const struct rule *rule = rule_get(framer_fault(&r->rx).rule);
+        char line[512];
+
+        snprintf(line, sizeof(line), "not a PDU: %s (%s)", rule->says, rule->id);
+        say(r, line);
+        r->over = true;
+}
+
+static void decode(struct raw *r)
+{
+        enum framer_event ev;
+
+        while ((ev = framer_next(&r->rx)) == FRAMER_HEADER || ev == FRAMER_PDU) {
+                if (ev == FRAMER_HEADER)
+                        continue;
+                say_pdu(r);
+                if (framer_header(&r->rx)->ch.type == PDU_ICRESP)
+                        negotiate(r);
+        }
+        if (ev == FRAMER_FAULT)
+                say_fault(r);
+}
+
+static void receive(struct raw *r)
+{
+        struct iovec iov[2];
+        struct msghdr msg = { .msg_iov = iov };
+        ssize_t n;
+
+        msg.msg_iovlen = (size_t)framer_recv_iov(&r->rx, iov);
+        n = recvmsg(r->fd, &msg, 0);
+        if (n > 0) {
+                framer_received(&r->rx, (size_t)n);
+                decode(r);
+        } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+                say(r, n == 0 ? "closed" : strerror(errno));
+                r->over = true;
+        }
+}
+
+/* Prints what comes for up to ms, or until ICResp has come. */
+static void listen_for(struct raw *r, uint64_t ms, bool until_icresp)
+{
+        uint64_t end = host_now() + ms * 1000000, now;
+
+        while (!r->over && (now = host_now()) < end && !(until_icresp && r->icresp))
+                if (net_wait(r->fd, POLLIN, (int)((end - now) / 1000000) + 1) > 0)
+                        receive(r);
+}
+
+/* --- the exchange ----------------------------------------------------------------------------- */
+
+static int send_piece(struct raw *r, const uint8_t *p, size_t n, struct host_error *e)
+{
+        while (n > 0 && !r->over) {
+                ssize_t sent = send(r->fd, p, n, MSG_NOSIGNAL);
+
+                if (sent < 0 && errno == EAGAIN) {
+                        if (net_wait(r->fd, POLLIN | POLLOUT, (int)r->args->timeout) == 0)
+                                return host_fail(e, HOST_BROKEN, "the controller takes no bytes");
+                        receive(r);
+                        continue;
+                }
+                if (sent < 0)
+                        return host_fail(e, HOST_BROKEN, "send: %s", strerror(errno));
+                p += sent;
+                n -= (size_t)sent;
+        }
+        return 0;
+}
+
+static int send_all(struct raw *r, const struct bytes *b, struct host_error *e)
+{
+        size_t piece = r->args->split ? r->args->split : b->len;
+
+        for (size_t at = 0; at < b->len && !r->over; at += piece) {
+                size_t n = b->len - at < piece ? b->len - at : piece;
+
+                if (send_piece(r, b->p + at, n, e) < 0)
+                        return -1;
+                if (at + n < b->len)
+                        listen_for(r, r->args->delay, false);
+        }
+        return 0;
+}
+
+static int exchange_ic(struct raw *r, struct host_error *e)
+{
+        union pdu h = { .icreq = { .ch = { .type = PDU_ICREQ },
+                                   .hpda = (uint8_t)r->args->hpda,
+                                   .dgst = (uint8_t)((r->args->hdgst ? PDU_DGST_HEADER : 0) |
+                                                     (r->args->ddgst ? PDU_DGST_DATA : 0)) } };
+        struct pdu_format none = { 0 };
+
+        pdu_lay_out(&h, &none, 0);
+        if (send_piece(r, h.bytes, sizeof(h.icreq), e) < 0)
+                return -1;
+        listen_for(r, r->args->timeout, true);
+        return r->icresp ? 0 : host_fail(e, HOST_BROKEN, "no ICResp");
+}
+
+static int converse(struct raw *r, const struct bytes *b, struct host_error *e)
+{
+        char error[NET_ERROR];
+        struct host_params p;
+
+        if (args_params(r->args, "4420", "", &p, e) < 0)
+                return -1;
+        r->fd = net_connect(p.traddr, p.trsvcid, p.timeout, error, sizeof(error));
+        if (r->fd < 0)
+                return host_fail(e, HOST_BROKEN, "%s", error);
+        r->started = host_now();
+        if ((r->args->ic && exchange_ic(r, e) < 0) || send_all(r, b, e) < 0)
+                return -1;
+        listen_for(r, r->args->wait, false);
+        if (!r->over)
+                say(r, "still connected");
+        return 0;
+}
+
+int call_raw(struct call *call, struct host_error *e)
+{
+        struct raw r = { .args = call->args, .fd = -1 };
+        struct bytes b = { .p = malloc(BYTES_MAX) };
+        int result = -1;
+
+        r.buf = malloc(BUFFER);
+        framer_init(&r.rx, PARTY_CONTROLLER, NULL);
+        framer_attach(&r.rx, r.buf, BUFFER);
+        if (!b.p || !r.buf)
+                host_error_set(e, HOST_BROKEN, "no memory");
+        else if (args_transport(call->args) != HOST_TCP)
+                host_error_set(e, HOST_USAGE, "raw bytes go over TCP only");
+        else if (collect(call, &b, e) == 0)
+                result = converse(&r, &b, e);
+        if (r.fd >= 0)
+                close(r.fd);
+        free(r.buf);
+        free(b.p);
+        return result;
+}

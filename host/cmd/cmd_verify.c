@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* nvmfspec host verify */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "call.h"
+#include "host/verify.h"
+#include "show.h"
+
+enum { RANGE = 64 << 20 };
+
+static void add_count(struct json_object *o, const char *name, uint64_t value)
+{
+        json_object_object_add(o, name, json_object_new_uint64(value));
+}
+
+static struct json_object *difference_json(const struct verify_result *r)
+{
+        struct json_object *o = json_object_new_object();
+
+        add_count(o, "lba", r->lba);
+        add_count(o, "offset", r->diff.offset);
+        add_count(o, "expected", r->diff.expected);
+        add_count(o, "seen", r->diff.seen);
+        add_count(o, "write_queue", r->write_qid);
+        add_count(o, "read_queue", r->read_qid);
+        json_object_object_add(o, "says", json_object_new_string(r->line));
+        return o;
+}
+
+static void show_result(const struct verify_options *o, const struct verify_result *r)
+{
+        struct json_object *root = show_object();
+
+        add_count(root, "seed", o->seed);
+        add_count(root, "slba", o->slba);
+        add_count(root, "range", o->range);
+        add_count(root, "passes", r->passes);
+        add_count(root, "writes", r->writes);
+        add_count(root, "reads", r->reads);
+        add_count(root, "bytes_written", r->bytes_written);
+        add_count(root, "bytes_read", r->bytes_read);
+        json_object_object_add(root, "seconds", json_object_new_double(r->seconds));
+        json_object_object_add(root, "ok", json_object_new_boolean(!r->differs));
+        json_object_object_add(root, "difference", r->differs ? difference_json(r) : NULL);
+        show_json(root);
+}
+
+static void print_result(const struct host_ctrl *c, const struct verify_options *o,
+                         const struct verify_result *r)
+{
+        char written[32], read[32];
+
+        printf("%s: %" PRIu64 " writes (%s), %" PRIu64 " reads (%s), %u queues, %" PRIu64
+               " passes, %.1f s, seed %" PRIu64 "\n",
+               r->differs ? "differs" : "verified", r->writes, show_size(r->bytes_written, written),
+               r->reads, show_size(r->bytes_read, read), c->io_count, r->passes, r->seconds,
+               o->seed);
+}
+
+static void limit_range(struct verify_options *o, const struct args *a)
+{
+        uint64_t all = (o->blocks > o->slba ? o->blocks - o->slba : 0) * o->block_size;
+
+        o->range = a->range ? a->range : all < RANGE ? all : RANGE;
+}
+
+int call_verify(struct call *call, struct host_error *e)
+{
+        const struct args *a = call->args;
+        struct verify_options o = { .slba = a->slba,
+                                    .max_size = (uint32_t)a->size,
+                                    .depth = (unsigned)a->iodepth,
+                                    .passes = a->passes || a->time ? (unsigned)a->passes : 1,
+                                    .ms = (unsigned)a->time,
+                                    .command_buffers = a->command_buffers,
+                                    .seed = a->seed };
+        struct verify_result r;
+        struct call_ns ns;
+
+        if (call_blocks(call, &ns, e) < 0)
+                return -1;
+        o.nsid = ns.nsid;
+        o.block_size = ns.block_size;
+        o.blocks = ns.blocks;
+        limit_range(&o, a);
+        if (verify_run(call->ctrl, &o, &r, e) < 0)
+                return -1;
+        if (args_json(a))
+                show_result(&o, &r);
+        else
+                print_result(call->ctrl, &o, &r);
+        return r.differs ? host_fail(e, HOST_STATUS, "%s", r.line) : 0;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "auth.h"
+
+#include <string.h>
+
+#include "pdu/io/auth_openssl.h"
+#include "pdu/nvme/wire/fabrics.h"
+
+static union sqe build_auth(enum fctype fctype, size_t len)
+{
+        union sqe s = { .auth = { .opc = NVME_FABRICS,
+                                  .fctype = (uint8_t)fctype,
+                                  .spsp0 = AUTH_SPSP,
+                                  .spsp1 = AUTH_SPSP,
+                                  .secp = AUTH_SECP,
+                                  .len = le32((uint32_t)len) } };
+
+        return s;
+}
+
+static int speak(const struct host_auth *h, struct auth *a, struct host_error *e)
+{
+        uint8_t message[AUTH_MESSAGE_MAX];
+        size_t len = auth_speak(a, message);
+        union sqe sqe = build_auth(FCTYPE_AUTH_SEND, len);
+
+        return h->run(h->user, &sqe, message, (uint32_t)len, e);
+}
+
+/* A controller that refuses hangs up so soon that its message may be lost (RDMA). */
+static int no_answer(const struct auth *a, struct host_error *e)
+{
+        struct host_error was = *e;
+
+        if (was.kind == HOST_BROKEN)
+                host_error_set(e, HOST_BROKEN, "authentication: %s in place of an answer%s",
+                               was.line, a->hash ? ": it may not take this key" : "");
+        return -1;
+}
+
+static int listen_to(const struct host_auth *h, struct auth *a, struct host_error *e)
+{
+        uint8_t message[AUTH_RECEIVE_MAX] = { 0 };
+        union sqe sqe = build_auth(FCTYPE_AUTH_RECEIVE, sizeof(message));
+
+        if (h->run(h->user, &sqe, message, sizeof(message), e) < 0)
+                return no_answer(a, e);
+        auth_hear(a, message, sizeof(message));
+        return 0;
+}
+
+static int explain(const struct auth *a, struct host_error *e)
+{
+        const char *name = auth_failure_name(a->failed);
+
+        if (a->why)
+                return host_fail(e, HOST_STATUS, "authentication: %s", a->why);
+        return host_fail(e, HOST_STATUS, "authentication: the controller refuses it: %s",
+                         name ? name : "for a reason that is not assigned");
+}
+
+static int transact(const struct host_auth *h, struct auth *a, struct host_error *e)
+{
+        for (;;) {
+                switch (auth_turn(a)) {
+                case AUTH_SPEAK:
+                        if (speak(h, a, e) < 0) /* who is told of a failure may just hang up */
+                                return a->failed ? explain(a, e) : -1;
+                        break;
+                case AUTH_LISTEN:
+                        if (listen_to(h, a, e) < 0)
+                                return -1;
+                        break;
+                case AUTH_DONE:
+                        return 0;
+                case AUTH_REFUSED:
+                        return explain(a, e);
+                }
+        }
+}
+
+/* 1: it is to be done; 0: it is not; -1: it can't be. */
+static int is_needed(const struct host_auth *h, bool mutual, uint32_t dw0, struct host_error *e)
+{
+        if (dw0 & CONNECT_ASCR)
+                return host_fail(
+                    e, HOST_STATUS,
+                    "authentication: a secure channel is required, which there is not");
+        if (!(dw0 & CONNECT_ATR) && mutual)
+                return host_fail(e, HOST_STATUS,
+                                 "authentication: the controller does not ask for "
+                                 "it, and so does not prove who it is");
+        if (!(dw0 & CONNECT_ATR))
+                return 0;
+        if (h->host.len == 0)
+                return host_fail(e, HOST_STATUS,
+                                 "authentication required, but no key is given (--dhchap-secret)");
+        if (!auth_openssl())
+                return host_fail(e, HOST_USAGE, "authentication required: built without OpenSSL");
+        return 1;
+}
+
+int host_authenticate(const struct host_auth *h, uint32_t connect_dw0, struct host_error *e)
+{
+        bool mutual = h->ctrl.len > 0 && strcmp(h->subnqn, NQN_DISCOVERY) != 0;
+        struct auth_config cfg = { .role = PARTY_HOST,
+                                   .crypto = auth_openssl(),
+                                   .hostnqn = h->hostnqn,
+                                   .subnqn = h->subnqn,
+                                   .keys.host = h->host,
+                                   .policy = h->policy };
+        int needed = is_needed(h, mutual, connect_dw0, e);
+        struct auth a;
+
+        if (needed <= 0)
+                return needed;
+        if (mutual)
+                cfg.keys.ctrl = h->ctrl;
+        if (cfg.crypto->random(&cfg.t_id, sizeof(cfg.t_id)) < 0)
+                return host_fail(e, HOST_BROKEN, "authentication: no random numbers");
+        auth_start(&a, &cfg);
+        return transact(h, &a, e);
+}

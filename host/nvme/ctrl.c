@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ctrl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "build.h"
+#include "identity.h"
+#include "pdu/nvme/wire/rdma.h"
+
+enum {
+        NS_PER_MS = 1000000,
+        CAP_TO_MS = 500,
+        SHUTDOWN_MIN = 5000, /* ms */
+        SHUTDOWN_MAX = 60000,
+        KEEP_LOOK = 20,           /* ms between looks for the answer to a Keep Alive that is late */
+        IN_CAPSULE_MAX = 1 << 24, /* bytes; whatever IOCCSZ says */
+        KEYED_MAX = SGL_KEYED_MAX & ~0xfff, /* bytes that one descriptor describes, in pages */
+};
+
+struct host_params host_params_default(void)
+{
+        static char hostnqn[256];
+        struct host_params p = { .trsvcid = "4420",
+                                 .hostnqn = hostnqn,
+                                 .cntlid = CNTLID_DYNAMIC,
+                                 .queue_size = HOST_QUEUE_SIZE,
+                                 .kato = HOST_KATO,
+                                 .timeout = HOST_TIMEOUT,
+                                 .maxr2t = 1 };
+
+        host_identity(p.hostid, hostnqn);
+        return p;
+}
+
+/* --- queues ----------------------------------------------------------------------------------- */
+
+static int open_queue(struct host_queue *q, const struct host_ctrl *c, uint16_t qid,
+                      unsigned entries, uint32_t in_capsule, struct host_error *e)
+{
+        const struct host_params *p = &c->params;
+        struct host_queue_config cfg = { .transport = p->transport,
+                                         .traddr = p->traddr,
+                                         .trsvcid = p->trsvcid,
+                                         .qid = qid,
+                                         .entries = (uint16_t)entries,
+                                         .timeout = p->timeout,
+                                         .in_capsule = in_capsule,
+                                         .policy = p->policy,
+                                         .record = p->record,
+                                         .tcp = { .hpda = p->hpda,
+                                                  .hdgst = p->hdgst,
+                                                  .ddgst = p->ddgst,
+                                                  .require_digests = true,
+                                                  .maxr2t = p->maxr2t },
+                                         .verbs = p->verbs,
+                                         .cntlid = c->cntlid,
+                                         .icdoff = le16_get(c->id.icdoff),
+                                         .msdbd = c->id.msdbd };
+
+        return host_queue_open(q, &cfg, e);
+}
+
+/* What IPO and IATTR of a refused Connect point at (Base 6.3). */
+static const struct {
+        uint32_t dw0; /* CONNECT_IATTR_DATA | IPO */
+        const char *name;
+} parameters[] = {
+        { 40, "RECFMT" },
+        { 42, "QID" },
+        { 44, "SQSIZE" },
+        { 46, "CATTR" },
+        { 48, "KATO" },
+        { CONNECT_IATTR_DATA | 0, "HOSTID" },
+        { CONNECT_IATTR_DATA | 16, "CNTLID" },
+        { CONNECT_IATTR_DATA | 256, "SUBNQN" },
+        { CONNECT_IATTR_DATA | 512, "HOSTNQN" },
+};
+
+static const char *parameter_name(uint32_t dw0)
+{
+        for (size_t i = 0; i < sizeof(parameters) / sizeof(parameters[0]); i++)
+                if (parameters[i].dw0 == (dw0 & (CONNECT_IATTR_DATA | 0xffff)))
+                        return parameters[i].name;
+        return "unknown parameter";
+}
+
+static int explain_connect(const struct host_params *p, uint16_t qid, struct host_error *e)
+{
+        struct host_error refused = *e;
+
+        if (e->kind != HOST_STATUS)
+                return -1;
+        host_error_set(e, HOST_STATUS, "Connect of queue %u to %s%s", qid, p->subnqn,
+                       strchrnul(refused.line, ':')); /* behind the command's name */
+        e->status = refused.status;
+        e->dw0 = refused.dw0;
+        if (e->status == NVME_CONNECT_PARAM)
+                host_error_add(e, ", %s (%s offset %u)", parameter_name(e->dw0),
+                               e->dw0 & CONNECT_IATTR_DATA ? "data" : "command", e->dw0 & 0xffff);
+        return -1;
+}
+
+/* --- authentication --------------------------------------------------------------------------- */
+
+struct authenticating {
+        struct host_ctrl *ctrl;
+        struct host_queue *queue;
+};
+
+static int run_auth(void *user, const union sqe *sqe, void *data, uint32_t len,
+                    struct host_error *e)
+{
+        struct authenticating *w = user;
+
+        return host_ctrl_run(w->ctrl, w->queue, sqe, data, len, NULL, e);
+}
+
+static int authenticate(struct host_ctrl *c, struct host_queue *q, uint32_t dw0,
+                        struct host_error *e)
+{
+        struct authenticating who = { c, q };
+        struct host_auth h = { .hostnqn = c->params.hostnqn,
+                               .subnqn = c->params.subnqn,
+                               .host = c->params.dhchap,
+                               .ctrl = c->params.dhchap_ctrl,
+                               .run = run_auth,
+                               .user = &who,
+                               .policy = c->params.policy };
+        struct host_error why;
+
+        if (host_authenticate(&h, dw0, &why) == 0)
+                return 0;
+        *e = why;
+        host_error_set(e, why.kind, "Connect of queue %u to %s: %s", q->qid, c->params.subnqn,
+                       why.line);
+        return -1;
+}
+
+static int send_connect(struct host_ctrl *c, struct host_queue *q, uint16_t cntlid,
+                        unsigned entries, struct cqe *cqe, struct host_error *e)
+{
+        const struct host_params *p = &c->params;
+        struct connect_data data = { .cntlid = le16(cntlid) };
+        union sqe sqe =
+            build_connect(q->qid, (uint16_t)entries, p->no_sqfc ? CATTR_DISABLE_SQFC : 0,
+                          q->qid == 0 ? p->kato : 0);
+
+        memcpy(data.hostid, p->hostid, sizeof(data.hostid));
+        snprintf(data.subnqn, sizeof(data.subnqn), "%s", p->subnqn);
+        snprintf(data.hostnqn, sizeof(data.hostnqn), "%s", p->hostnqn);
+        if (host_ctrl_run(c, q, &sqe, &data, sizeof(data), cqe, e) < 0)
+                return explain_connect(p, q->qid, e);
+        return authenticate(c, q, le32_get(cqe->dw0), e);
+}
+
+int host_ctrl_open(struct host_ctrl *c, const struct host_params *params, struct host_error *e)
+{
+        struct cqe cqe;
+
+        *c = (struct host_ctrl) { .params = *params };
+        c->discovery = strcmp(params->subnqn, NQN_DISCOVERY) == 0;
+        if (open_queue(&c->admin, c, 0, ADMIN_SQ_MIN, PDU_ADMIN_IN_CAPSULE, e) < 0)
+                return -1;
+        if (send_connect(c, &c->admin, params->cntlid, ADMIN_SQ_MIN, &cqe, e) < 0) {
+                host_queue_close(&c->admin);
+                return -1;
+        }
+        c->cntlid = (uint16_t)le32_get(cqe.dw0);
+        return 0;
+}
+
+/* --- commands --------------------------------------------------------------------------------- */
+
+static int soonest(int a, int b)
+{
+        return a < b ? a : b;
+}
+
+int host_ctrl_run(struct host_ctrl *c, struct host_queue *q, const union sqe *sqe, void *data,
+                  uint32_t len, struct cqe *cqe, struct host_error *e)
+{
+        struct host_run run;
+
+        host_run_start(&run, q, sqe, data, len);
+        while (!host_run_over(&run)) {
+                host_queue_wait(q, soonest(host_ctrl_next(c), host_run_left(&run)));
+                host_ctrl_poll(c);
+        }
+        return host_run_end(&run, cqe, e);
+}
+
+int host_ctrl_admin(struct host_ctrl *c, const union sqe *sqe, void *data, uint32_t len,
+                    struct cqe *cqe, struct host_error *e)
+{
+        return host_ctrl_run(c, &c->admin, sqe, data, len, cqe, e);
+}
+
+static int name_property(struct host_error *e, uint32_t ofst)
+{
+        if (e->kind == HOST_STATUS)
+                host_error_add(e, " for %s", property_name(ofst));
+        return -1;
+}
+
+int host_ctrl_property_get(struct host_ctrl *c, uint32_t ofst, uint64_t *value,
+                           struct host_error *e)
+{
+        union sqe sqe = build_property_get(ofst);
+        struct cqe cqe;
+
+        if (host_ctrl_admin(c, &sqe, NULL, 0, &cqe, e) < 0)
+                return name_property(e, ofst);
+        *value = property_size(ofst) == 8 ? le64_get(cqe.result) : le32_get(cqe.dw0);
+        return 0;
+}
+
+int host_ctrl_property_set(struct host_ctrl *c, uint32_t ofst, uint64_t value, struct host_error *e)
+{
+        union sqe sqe = build_property_set(ofst, value);
+
+        return host_ctrl_admin(c, &sqe, NULL, 0, NULL, e) < 0 ? name_property(e, ofst) : 0;
+}
+
+int host_ctrl_identify(struct host_ctrl *c, uint8_t cns, uint32_t nsid, void *buf,
+                       struct host_error *e)
+{
+        union sqe sqe = build_identify(cns, nsid);
+
+        memset(buf, 0, IDENTIFY_LEN);
+        return host_ctrl_admin(c, &sqe, buf, IDENTIFY_LEN, NULL, e);
+}
+
+/* --- set-up ----------------------------------------------------------------------------------- */
+
+/* Polls CSTS until the bits in mask are `want`, up to `ms`. */
+static int wait_csts(struct host_ctrl *c, uint32_t mask, uint32_t want, unsigned ms,
+                     struct host_error *e)
+{
+        uint64_t end = host_now() + (uint64_t)ms * NS_PER_MS, csts;
+        unsigned pause = 100; /* us */
+
+        for (;;) {
+                if (host_ctrl_property_get(c, PROP_CSTS, &csts, e) < 0)
+                        return -1;
+                if ((csts & mask) == want)
+                        return 0;
+                if (csts & CSTS_CFS)
+                        return host_fail(e, HOST_STATUS, "controller reports a fatal status");
+                if (host_now() > end)
+                        return host_fail(e, HOST_STATUS, "CSTS & %xh is %xh after %u ms, not %xh",
+                                         mask, (unsigned)csts & mask, ms, want);
+                usleep(pause);
+                pause = pause < 20000 ? pause * 2 : pause;
+        }
+}
+
+/* CC to enable with (facts of CAP): command set, smallest page size, entry sizes. */
+static uint32_t enable_value(const struct host_ctrl *c)
+{
+        uint32_t css = c->cap >> 44 & 1 ? 7 : c->cap >> 43 & 1 ? 6 : 0;
+        uint32_t mps = c->cap >> 48 & 0xf;
+
+        if (c->discovery)
+                return CC_EN;
+        return CC_EN | css << 4 | mps << 7 | CC_IOSQES | CC_IOCQES;
+}
+
+static void start_keep_alive(struct host_ctrl *c);
+
+int host_ctrl_enable(struct host_ctrl *c, struct host_error *e)
+{
+        uint64_t vs;
+
+        if (host_ctrl_property_get(c, PROP_CAP, &c->cap, e) < 0 ||
+            host_ctrl_property_get(c, PROP_VS, &vs, e) < 0 ||
+            host_ctrl_property_set(c, PROP_CC, enable_value(c), e) < 0 ||
+            wait_csts(c, CSTS_RDY, CSTS_RDY, (CAP_TO(c->cap) + 1) * CAP_TO_MS, e) < 0)
+                return -1;
+        c->vs = (uint32_t)vs;
+        c->enabled = true;
+        start_keep_alive(c);
+        if (host_ctrl_identify(c, CNS_CTRL, 0, &c->id, e) < 0)
+                return -1;
+        c->discovery = c->discovery || c->id.cntrltype == CNTRLTYPE_DISCOVERY;
+        return 0;
+}
+
+/* Set Features, Number of Queues: how many of `count` the controller grants. */
+static int ask_queues(struct host_ctrl *c, unsigned *count, struct host_error *e)
+{
+        union sqe sqe = build_admin(NVME_SET_FEATURES, 0, FEAT_QUEUES,
+                                    (uint32_t)(*count - 1) << 16 | (uint32_t)(*count - 1));
+        struct cqe cqe;
+        unsigned granted;
+
+        if (host_ctrl_admin(c, &sqe, NULL, 0, &cqe, e) < 0)
+                return -1;
+        granted = (le32_get(cqe.dw0) & 0xffff) + 1;
+        if (granted < *count)
+                *count = granted;
+        return 0;
+}
+
+static uint32_t io_in_capsule(const struct host_ctrl *c)
+{
+        uint64_t capsule = le32_get(c->id.ioccsz), before = 4u + le16_get(c->id.icdoff);
+        uint64_t bytes = capsule > before ? (capsule - before) * 16 : 0;
+
+        return bytes < IN_CAPSULE_MAX ? (uint32_t)bytes : IN_CAPSULE_MAX;
+}
+
+static int add_queue(struct host_ctrl *c, unsigned entries, struct host_error *e)
+{
+        struct host_queue *q = &c->io[c->io_count];
+        struct cqe cqe;
+
+        if (open_queue(q, c, (uint16_t)(c->io_count + 1), entries, io_in_capsule(c), e) < 0)
+                return -1;
+        c->io_count++;
+        return send_connect(c, q, c->cntlid, entries, &cqe, e);
+}
+
+int host_ctrl_add_queues(struct host_ctrl *c, unsigned count, struct host_error *e)
+{
+        unsigned entries = c->params.queue_size, most = CAP_MQES(c->cap) + 1u;
+
+        if (count == 0 || count > HOST_IO_QUEUES_MAX)
+                return host_fail(e, HOST_USAGE, "%u I/O queues: want 1 to %u", count,
+                                 HOST_IO_QUEUES_MAX);
+        if (most < 2)
+                return host_fail(e, HOST_STATUS, "CAP.MQES is 0: no I/O queue fits");
+        if (entries > most)
+                entries = most;
+        if (ask_queues(c, &count, e) < 0)
+                return -1;
+        c->io = calloc(count, sizeof(*c->io)); /* never moved: machines point into it */
+        if (!c->io)
+                return host_fail(e, HOST_BROKEN, "no memory for %u queues", count);
+        while (c->io_count < count)
+                if (add_queue(c, entries, e) < 0)
+                        return -1;
+        return 0;
+}
+
+int host_ctrl_connect(struct host_ctrl *c, const struct host_params *params, struct host_error *e)
+{
+        if (host_ctrl_open(c, params, e) < 0)
+                return -1;
+        if (host_ctrl_enable(c, e) == 0 &&
+            (params->io_queues == 0 || host_ctrl_add_queues(c, params->io_queues, e) == 0))
+                return 0;
+        host_ctrl_close(c);
+        return -1;
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+void host_ctrl_close(struct host_ctrl *c)
+{
+        for (unsigned i = 0; i < c->io_count; i++)
+                host_queue_close(&c->io[i]);
+        free(c->io);
+        c->io = NULL;
+        c->io_count = 0;
+        host_queue_close(&c->admin);
+}
+
+unsigned host_ctrl_shutdown_ms(const struct host_ctrl *c)
+{
+        unsigned ms = le32_get(c->id.rtd3e) / 1000;
+
+        if (ms > SHUTDOWN_MAX)
+                return SHUTDOWN_MAX;
+        return ms < SHUTDOWN_MIN ? SHUTDOWN_MIN : ms;
+}
+
+static int shut_down(struct host_ctrl *c, struct host_error *e)
+{
+        uint64_t cc;
+
+        if (c->admin.broken) {
+                *e = c->admin.error;
+                return -1;
+        }
+        c->enabled = false; /* no Keep Alive any more: the controller's timer stops as well */
+        if (host_ctrl_property_get(c, PROP_CC, &cc, e) < 0 ||
+            host_ctrl_property_set(c, PROP_CC, cc | CC_SHN_NORMAL, e) < 0)
+                return -1;
+        return wait_csts(c, CSTS_SHST_COMPLETE | CSTS_SHST_OCCURS, CSTS_SHST_COMPLETE,
+                         host_ctrl_shutdown_ms(c), e);
+}
+
+int host_ctrl_disconnect(struct host_ctrl *c, struct host_error *e)
+{
+        int result = shut_down(c, e);
+
+        host_ctrl_close(c);
+        return result;
+}
+
+/* --- keep alive (Base 3.9) -------------------------------------------------------------------- */
+
+static uint64_t traffic(const struct host_ctrl *c)
+{
+        uint64_t sum = c->admin.submitted;
+
+        for (unsigned i = 0; i < c->io_count; i++)
+                sum += __atomic_load_n(&c->io[i].submitted, __ATOMIC_RELAXED);
+        return sum;
+}
+
+static bool counts_traffic(const struct host_ctrl *c)
+{
+        return le32_get(c->id.ctratt) & CTRATT_TBKAS;
+}
+
+static void start_keep_alive(struct host_ctrl *c)
+{
+        c->keep_traffic = traffic(c);
+        c->keep_at =
+            host_now() + (uint64_t)c->params.kato * NS_PER_MS / (counts_traffic(c) ? 4 : 2);
+}
+
+static void keep_done(struct host_cmd *cmd, void *user)
+{
+        struct host_ctrl *c = user;
+
+        c->keep_busy = false;
+        if (cmd->status && cmd->status != HOST_STATUS_ABORTED)
+                host_queue_break(&c->admin, "Keep Alive: %s", status_name(cmd->status));
+}
+
+static void keep_alive(struct host_ctrl *c)
+{
+        bool idle = traffic(c) == c->keep_traffic;
+
+        if (c->keep_busy && host_now() - c->keep_sent > (uint64_t)c->params.timeout * NS_PER_MS)
+                host_queue_break(&c->admin, "no response to Keep Alive");
+        if (c->keep_busy)
+                return;
+        if (idle || !counts_traffic(c)) {
+                c->keep_sent = host_now();
+                c->keep_cmd = (struct host_cmd) { .sqe = { .opc = NVME_KEEP_ALIVE },
+                                                  .done = keep_done,
+                                                  .user = c };
+                c->keep_busy = host_queue_submit(&c->admin, &c->keep_cmd) == 0;
+        }
+        start_keep_alive(c);
+}
+
+/* What has arrived comes first: the answer to the last Keep Alive may be there. */
+int host_ctrl_poll(struct host_ctrl *c)
+{
+        int n = host_queue_poll(&c->admin);
+
+        if (n < 0 || !c->enabled || !c->params.kato || host_now() < c->keep_at)
+                return n;
+        keep_alive(c);
+        return host_queue_send(&c->admin) < 0 ? -1 : n;
+}
+
+int host_ctrl_next(const struct host_ctrl *c)
+{
+        uint64_t now = host_now();
+
+        if (!c->enabled || !c->params.kato)
+                return HOST_TIMEOUT;
+        if (now >= c->keep_at)
+                return c->keep_busy ? KEEP_LOOK : 0;
+        return (int)((c->keep_at - now) / NS_PER_MS + 1);
+}
+
+uint32_t host_ctrl_max_transfer(const struct host_ctrl *c)
+{
+        unsigned shift = c->id.mdts + 12u + (unsigned)(c->cap >> 48 & 0xf);
+        uint32_t most = c->id.mdts == 0 || shift > 31 ? UINT32_MAX : 1u << shift;
+
+        return c->params.transport == HOST_RDMA && most > KEYED_MAX ? KEYED_MAX : most;
+}

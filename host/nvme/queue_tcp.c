@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A queue over a TCP socket. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "host/time.h"
+#include "pdu/io/capture/capture_writer.h"
+#include "pdu/io/net.h"
+#include "queue.h"
+
+enum {
+        IOVECS = 512,
+        LINGER_MS = 500,
+        BUFFER = 256 * 1024, /* bytes, for receiving */
+};
+
+struct queue_tcp {
+        int fd;
+        struct tcp_host *host;
+        struct link *link;
+        uint8_t *buf;
+        struct capture_tap tap;
+};
+
+/* --- moving bytes ----------------------------------------------------------------------------- */
+
+/* As far as the socket takes it; also on a link that ends, for its TermReq. -1 with errno. */
+static int push(struct queue_tcp *t)
+{
+        struct iovec iov[IOVECS];
+        struct msghdr msg = { .msg_iov = iov };
+        int count;
+
+        while ((count = link_send_iov(t->link, iov, IOVECS)) > 0) {
+                ssize_t n;
+
+                msg.msg_iovlen = (size_t)count;
+                n = sendmsg(t->fd, &msg, MSG_NOSIGNAL);
+                if (n < 0)
+                        return errno == EAGAIN || errno == EINTR ? 0 : -1;
+                capture_tap_sent(&t->tap, iov, (size_t)n);
+                link_sent(t->link, (size_t)n);
+        }
+        return 0;
+}
+
+/* Whether the link has ended by a TermReq of either side; breaks the queue if so. */
+static int judge_link(struct host_queue *q)
+{
+        const struct queue_tcp *t = q->own;
+        const struct link *l = t->link;
+
+        if (l->state <= LINK_LIVE)
+                return 0;
+        if (l->peer_term.seen)
+                return host_queue_break(
+                    q, "queue %u: controller sent C2HTermReq: %s (FES %02xh, FEI %u)", q->qid,
+                    pdu_fes_name(l->peer_term.fes, PARTY_CONTROLLER), l->peer_term.fes,
+                    l->peer_term.fei);
+        if (tcp_host_digests_refused(t->host))
+                return host_queue_break(
+                    q, "queue %u: controller refused a digest that was asked for", q->qid);
+        if (is_fault(l->fault)) {
+                push(q->own); /* our TermReq, before the link forgets it */
+                return host_queue_break(q, "queue %u: controller broke %s (%s)", q->qid,
+                                        rule_get(l->fault.rule)->id, rule_get(l->fault.rule)->says);
+        }
+        return host_queue_break(q, "queue %u: connection ended", q->qid);
+}
+
+/* --- sending and receiving -------------------------------------------------------------------- */
+
+/* One call; recv() is the cheaper one where a single place is asked for. */
+static ssize_t pull(struct queue_tcp *t)
+{
+        struct iovec iov[2];
+        int count = link_recv_iov(t->link, iov);
+        ssize_t n =
+            count == 1 ? recv(t->fd, iov[0].iov_base, iov[0].iov_len, 0) : readv(t->fd, iov, count);
+
+        if (n > 0)
+                capture_tap_received(&t->tap, iov, (size_t)n);
+        else if (n == 0)
+                capture_tap_close(&t->tap, true, false);
+        return n;
+}
+
+static long take(struct host_queue *q, ssize_t n)
+{
+        struct queue_tcp *t = q->own;
+
+        q->received_at = host_now();
+        tcp_host_received(t->host, (size_t)n);
+        return judge_link(q) < 0 ? -1 : n;
+}
+
+static long tcp_receive(struct host_queue *q)
+{
+        ssize_t n = pull(q->own);
+
+        if (n > 0)
+                return take(q, n);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+                return 0;
+        return n == 0 ? host_queue_break(q, "queue %u: controller closed the connection", q->qid)
+                      : host_queue_break(q, "queue %u: receive: %s", q->qid, strerror(errno));
+}
+
+/* Who resets the connection may have said why: what has come is read before it is given up. */
+static int tcp_send(struct host_queue *q)
+{
+        struct queue_tcp *t = q->own;
+        int problem;
+        ssize_t n;
+
+        if (!link_wants_send(t->link) || push(t) == 0)
+                return 0;
+        problem = errno;
+        while ((n = pull(t)) > 0 && take(q, n) > 0)
+                ;
+        return host_queue_break(q, "queue %u: send: %s", q->qid, strerror(problem));
+}
+
+static int tcp_submit(struct host_queue *q, struct host_cmd *cmd)
+{
+        return tcp_host_submit(((struct queue_tcp *)q->own)->host, cmd);
+}
+
+static int tcp_fds(struct host_queue *q, struct pollfd *fds)
+{
+        const struct queue_tcp *t = q->own;
+
+        fds[0] = (struct pollfd) { .fd = t->fd,
+                                   .events = link_wants_send(t->link) ? POLLIN | POLLOUT : POLLIN };
+        return 1;
+}
+
+static void tcp_fail(struct host_queue *q)
+{
+        tcp_host_fail_all(((struct queue_tcp *)q->own)->host, HOST_STATUS_ABORTED);
+}
+
+static int no_memory(struct host_queue *q, void *base, size_t len)
+{
+        (void)q;
+        (void)base;
+        (void)len;
+        return 0;
+}
+
+static void no_drop(struct host_queue *q, const void *base)
+{
+        (void)q;
+        (void)base;
+}
+
+/* --- open and close --------------------------------------------------------------------------- */
+
+static void release(struct host_queue *q)
+{
+        struct queue_tcp *t = q->own;
+
+        tcp_host_free(t->host);
+        free(t->buf);
+        capture_tap_close(&t->tap, false, false);
+        if (t->fd >= 0)
+                close(t->fd);
+        free(t);
+        q->own = NULL;
+}
+
+static int make_machine(struct host_queue *q, const struct host_queue_config *cfg,
+                        struct host_error *e)
+{
+        struct queue_tcp *t = q->own;
+        struct tcp_host_config tcp = cfg->tcp;
+        uint64_t r2ts = q->depth * (uint64_t)tcp.maxr2t;
+
+        tcp.depth = q->depth;
+        tcp.in_capsule = cfg->in_capsule;
+        tcp.policy = cfg->policy;
+        tcp.limits.depth_max = cfg->entries;
+        tcp.limits.r2ts_max = r2ts > UINT16_MAX ? UINT16_MAX : (uint16_t)r2ts;
+        t->host = tcp_host_new(&tcp, q);
+        t->buf = malloc(BUFFER);
+        if (!t->host || !t->buf)
+                return host_fail(e, HOST_BROKEN, "no memory for a queue of %u commands", q->depth);
+        t->link = tcp_host_link(t->host);
+        framer_attach(&t->link->rx, t->buf, BUFFER);
+        return 0;
+}
+
+static int exchange_ic(struct host_queue *q, uint64_t deadline, struct host_error *e)
+{
+        struct queue_tcp *t = q->own;
+
+        tcp_host_start(t->host);
+        while (!tcp_host_ready(t->host) && ms_until(deadline) > 0 &&
+               host_queue_wait(q, ms_until(deadline)) >= 0)
+                ;
+        if (q->broken)
+                *e = q->error;
+        else if (!tcp_host_ready(t->host))
+                host_error_set(e, HOST_BROKEN, "queue %u: no ICResp within %u ms", q->qid,
+                               q->timeout);
+        return tcp_host_ready(t->host) && !q->broken ? 0 : -1;
+}
+
+/*
+ * After a TermReq of ours the controller closes (T1.0 3.5): closing first, with its bytes unread,
+ * would reset the connection and could take the TermReq along.
+ */
+static void linger(struct queue_tcp *t)
+{
+        uint64_t deadline = deadline_in(LINGER_MS);
+        uint8_t waste[4096]; /* the receive buffer is the machine's */
+        ssize_t n;
+
+        if (shutdown(t->fd, SHUT_WR) < 0)
+                return;
+        while (ms_until(deadline) > 0 && net_wait(t->fd, POLLIN, ms_until(deadline)) > 0) {
+                n = recv(t->fd, waste, sizeof(waste), 0);
+                if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+                        return;
+        }
+}
+
+static void tcp_close(struct host_queue *q)
+{
+        struct queue_tcp *t = q->own;
+
+        if (!q->broken) {
+                push(t);
+                host_queue_break(q, "queue %u: closed", q->qid);
+        } else if (is_fault(t->link->fault)) {
+                linger(t);
+        }
+        release(q);
+}
+
+static int tcp_open(struct host_queue *q, const struct host_queue_config *cfg, struct host_error *e)
+{
+        uint64_t deadline = deadline_in(cfg->timeout);
+        struct queue_tcp *t = q->own = calloc(1, sizeof(*t));
+        char error[NET_ERROR];
+        int problem;
+
+        if (!t)
+                return host_fail(e, HOST_BROKEN, "no memory for a queue");
+        t->fd = net_connect(cfg->traddr, cfg->trsvcid, cfg->timeout, error, sizeof(error));
+        problem = errno;
+        if (t->fd < 0) {
+                host_error_set(e, HOST_BROKEN, "%s", error);
+                e->no = problem;
+        } else {
+                capture_tap_open(&t->tap, cfg->record, t->fd, PARTY_HOST);
+        }
+        if (t->fd >= 0 && make_machine(q, cfg, e) == 0 && exchange_ic(q, deadline, e) == 0)
+                return 0;
+        if (t->link)
+                tcp_close(q);
+        else
+                release(q);
+        return -1;
+}
+
+const struct host_queue_ops host_queue_tcp = {
+        .open = tcp_open,
+        .close = tcp_close,
+        .fail = tcp_fail,
+        .submit = tcp_submit,
+        .send = tcp_send,
+        .receive = tcp_receive,
+        .fds = tcp_fds,
+        .add_memory = no_memory,
+        .drop_memory = no_drop,
+};

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A capture is judged by the trackers that the endpoints use. Behind a gap they begin anew, with
+ * what was negotiated before; what then concerns a command that they do not know is from before the
+ * gap, and is not judged.
+ */
+#include "judge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pdu/nvme/tcp/track.h"
+
+/* T1.0 3.5: so long a connection may last behind a TermReq. */
+#define TERM_PATIENCE INT64_C(30000000000)
+
+struct judge {
+        enum trace_transport transport;
+        const struct rule_set *waived;
+        bool ok;                   /* there was memory */
+        struct association format; /* what Identify said; .identified */
+
+        /* NVMe/TCP */
+        struct track *tcp;
+        struct pdu_format pdu_format[2];
+        bool lenient; /* the beginning is not known */
+        bool stale;   /* a new tracker is needed */
+        bool begun;   /* something was seen of a connection that is not known from its start */
+        uint32_t maxh2cdata, maxr2t;
+        struct fault fault[2];                /* of the header in hand */
+        uint8_t heard[sizeof(struct pdu_ch)]; /* the last header of the host begins so */
+        uint32_t heard_len;                   /* bytes of it that came */
+        int64_t gave_up_ns;                   /* the host sent a TermReq; 0: it did not */
+
+        struct rdma_track *rdma;
+        struct rdma_watch *watch;
+};
+
+/* --- life ------------------------------------------------------------------------------------- */
+
+static void start_tcp(struct judge *j)
+{
+        static const struct track_limits limits = { .findings = true, .passive = true };
+
+        track_free(j->tcp);
+        j->tcp = track_new(&limits, j->waived);
+        j->ok = j->tcp;
+        if (j->ok && j->lenient)
+                j->ok =
+                    track_assume(j->tcp, &j->pdu_format[PARTY_HOST],
+                                 &j->pdu_format[PARTY_CONTROLLER], j->maxh2cdata, j->maxr2t) == 0;
+        if (j->ok && j->format.identified)
+                track_set_in_capsule(j->tcp, j->format.in_capsule);
+        j->stale = false;
+}
+
+static void start_rdma(struct judge *j)
+{
+        rdma_track_free(j->rdma);
+        j->rdma = rdma_track_new(0, true, j->waived);
+        j->ok = j->rdma;
+        if (j->ok && j->lenient)
+                rdma_track_mid_stream(j->rdma);
+        if (j->ok && j->format.identified)
+                rdma_track_format(j->rdma, j->format.in_capsule, j->format.icdoff, j->format.msdbd);
+        j->stale = false;
+}
+
+static void start(struct judge *j)
+{
+        if (j->transport == TRACE_TCP)
+                start_tcp(j);
+        else
+                start_rdma(j);
+}
+
+struct judge *judge_new(const struct trace_conn *c, const struct rule_set *waived)
+{
+        struct judge *j = calloc(1, sizeof(*j));
+
+        if (!j)
+                return NULL;
+        j->transport = c->transport;
+        j->waived = waived;
+        j->lenient = c->midstream;
+        j->maxh2cdata = j->maxr2t = UINT32_MAX;
+        start(j);
+        if (c->transport != TRACE_TCP && !(j->watch = rdma_watch_new()))
+                j->ok = false;
+        if (j->ok)
+                return j;
+        judge_free(j);
+        return NULL;
+}
+
+void judge_free(struct judge *j)
+{
+        if (!j)
+                return;
+        track_free(j->tcp);
+        rdma_track_free(j->rdma);
+        free(j->watch);
+        free(j);
+}
+
+void judge_identified(struct judge *j, const struct association *a)
+{
+        j->format = *a;
+        if (!j->ok)
+                return;
+        if (j->tcp)
+                track_set_in_capsule(j->tcp, a->in_capsule);
+        else
+                rdma_track_format(j->rdma, a->in_capsule, a->icdoff, a->msdbd);
+}
+
+/* --- findings --------------------------------------------------------------------------------- */
+
+static void add_all(struct rule_set *found, const struct rule_set *more)
+{
+        for (size_t i = 0; i < sizeof(found->bits) / sizeof(found->bits[0]); i++)
+                found->bits[i] |= more->bits[i];
+}
+
+static void add(struct rule_set *found, struct fault fault)
+{
+        if (is_fault(fault))
+                rule_add(found, fault.rule);
+}
+
+/* Padding cannot be judged by alignments that nobody saw. */
+static void drop_unknowable(const struct judge *j, struct rule_set *found)
+{
+        static const enum rule_id rules[] = { TCP_PAD_MIN_H2C, TCP_PAD_MIN_C2H };
+
+        for (size_t i = 0; j->lenient && i < sizeof(rules) / sizeof(rules[0]); i++)
+                found->bits[rules[i] / 64] &= ~(UINT64_C(1) << rules[i] % 64);
+}
+
+/* --- NVMe/TCP --------------------------------------------------------------------------------- */
+
+static bool is_known(struct judge *j, const union pdu *h)
+{
+        switch (h->ch.type) {
+        case PDU_CAPSULE_RESP:
+                return track_cmd(j->tcp, le16_get(h->resp.cqe.cid)) != NULL;
+        case PDU_C2H_DATA:
+        case PDU_R2T:
+                return track_cmd(j->tcp, le16_get(h->data.cccid)) != NULL;
+        case PDU_H2C_DATA:
+                return track_r2t(j->tcp, le16_get(h->data.ttag)) != NULL;
+        default:
+                return true;
+        }
+}
+
+static bool same_format(const struct pdu_format *a, const struct pdu_format *b)
+{
+        return a->hdgst == b->hdgst && a->ddgst == b->ddgst && a->pda == b->pda;
+}
+
+/* The first PDU of a connection whose handshake is missing may be the ICReq after all. Else what is
+ * known of formats is what its PDUs show, and may turn out to be more. */
+static void begin_tcp(struct judge *j, const struct trace_event *e)
+{
+        bool icreq = e->pdu.h->ch.type == PDU_ICREQ && e->sender == PARTY_HOST;
+
+        if (!j->begun && icreq && j->lenient) {
+                j->lenient = false;
+                j->stale = true;
+        } else if (j->lenient && !same_format(&j->pdu_format[e->sender], e->pdu.format)) {
+                j->stale = true;
+        }
+        j->pdu_format[e->sender] = *e->pdu.format;
+        j->begun = true;
+        if (j->stale)
+                start_tcp(j);
+}
+
+/* Half of a handshake: what it settles holds from here on. */
+static bool is_ic(struct judge *j, const union pdu *h)
+{
+        if (h->ch.type == PDU_ICRESP && le32_get(h->icresp.maxh2cdata) > 0)
+                j->maxh2cdata = le32_get(h->icresp.maxh2cdata);
+        if (h->ch.type == PDU_ICREQ || h->ch.type == PDU_ICRESP)
+                j->stale = true;
+        return h->ch.type == PDU_ICREQ || h->ch.type == PDU_ICRESP;
+}
+
+static void on_header(struct judge *j, const struct trace_event *e, struct rule_set *found)
+{
+        begin_tcp(j, e);
+        j->fault[e->sender] = (struct fault) { 0 };
+        if (j->lenient && is_ic(j, e->pdu.h))
+                return;
+        if (!j->ok || (j->lenient && !is_known(j, e->pdu.h)))
+                return;
+        j->fault[e->sender] = track_header(j->tcp, e->sender, e->pdu.h);
+        add(found, j->fault[e->sender]);
+        add_all(found, track_findings(j->tcp));
+        if (e->pdu.h->ch.type == PDU_ICRESP && track_live(j->tcp) && !j->lenient) {
+                j->maxh2cdata = track_maxh2cdata(j->tcp);
+                j->maxr2t = track_maxr2t(j->tcp);
+        }
+        drop_unknowable(j, found);
+}
+
+/* Bytes of the header that a TermReq has to copy; 0: of no such PDU. */
+static uint32_t copied_len(uint8_t type)
+{
+        switch (type) {
+        case PDU_ICREQ:
+                return sizeof(struct pdu_icreq);
+        case PDU_CAPSULE_CMD:
+                return sizeof(struct pdu_capsule_cmd);
+        case PDU_H2C_DATA:
+                return sizeof(struct pdu_data);
+        default:
+                return 0;
+        }
+}
+
+/* A controller's TermReq. That it crossed one of the host's is no fault: only the copy shows what
+ * it is an answer to. */
+static void judge_term(const struct judge *j, const struct trace_pdu *pdu, struct rule_set *found)
+{
+        const struct pdu_ch *copy = (const void *)pdu->data;
+        uint32_t whole;
+
+        if (!copy || pdu->cut || pdu->data_len < sizeof(*copy))
+                return;
+        whole = copied_len(copy->type);
+        judge_finds(found, copy->type == PDU_H2C_TERM, TCP_TERM_SILENCE);
+        judge_finds(found,
+                    whole && pdu->data_len != whole && j->heard_len >= whole &&
+                        memcmp(j->heard, copy, sizeof(*copy)) == 0,
+                    TCP_TERM_COPY_LEN_C2H);
+}
+
+/* What TermReqs of one side show of the other. */
+static void watch_terms(struct judge *j, const struct trace_event *e, struct rule_set *found)
+{
+        bool term = e->pdu.h->ch.type == PDU_H2C_TERM || e->pdu.h->ch.type == PDU_C2H_TERM;
+
+        if (e->sender == PARTY_CONTROLLER) {
+                if (term && e->kind == TRACE_PDU)
+                        judge_term(j, &e->pdu, found);
+                judge_finds(found, j->gave_up_ns && e->at.time_ns > j->gave_up_ns + TERM_PATIENCE,
+                            TCP_TERM_CLOSE);
+                return;
+        }
+        if (term && !j->gave_up_ns)
+                j->gave_up_ns = e->at.time_ns;
+        if (e->kind == TRACE_PDU)
+                return;
+        memcpy(j->heard, e->pdu.h, sizeof(j->heard));
+        j->heard_len = e->kind == TRACE_FAULT ? e->pdu.header_len : UINT32_MAX;
+}
+
+static void on_pdu(struct judge *j, const struct trace_event *e, struct rule_set *found)
+{
+        if (j->ok && !is_fault(j->fault[e->sender]))
+                add(found, track_pdu(j->tcp, e->sender, e->pdu.h, e->pdu.ddgst_bad));
+}
+
+/* --- RDMA ------------------------------------------------------------------------------------- */
+
+static void on_capsule(struct judge *j, const struct trace_event *e, struct rule_set *found)
+{
+        const struct trace_capsule *c = &e->capsule;
+        size_t least = e->sender == PARTY_HOST ? sizeof(union sqe) : sizeof(struct cqe);
+
+        if (c->cut && c->len >= least && e->sender == PARTY_CONTROLLER)
+                return;
+        if (e->sender == PARTY_HOST)
+                add_all(found, rdma_track_command(j->rdma, c->data, c->len));
+        else
+                add_all(found,
+                        rdma_track_response(j->rdma, c->data, c->len, c->invalidates, c->key));
+}
+
+static void on_rdma(struct judge *j, const struct trace_event *e, struct rule_set *found)
+{
+        const struct trace_memory *m = &e->memory;
+        const struct trace_cm *cm = &e->cm;
+
+        if (j->stale)
+                start_rdma(j);
+        if (!j->ok)
+                return;
+        if (e->kind == TRACE_REQUEST)
+                add_all(found, rdma_track_request(j->rdma, cm->data, cm->len, cm->reads_in,
+                                                  cm->reads_out));
+        else if (e->kind == TRACE_ACCEPT)
+                add_all(found,
+                        rdma_track_accept(j->rdma, cm->data, cm->len, cm->reads_in, cm->reads_out));
+        else if (e->kind == TRACE_REJECT && cm->reason == 28 && e->sender == PARTY_CONTROLLER)
+                add_all(found, rdma_track_reject(j->rdma, cm->data, cm->len));
+        else if (e->kind == TRACE_CAPSULE)
+                on_capsule(j, e, found);
+        else if (e->kind == TRACE_READ)
+                add_all(found, rdma_track_read(j->rdma, e->sender, m->addr, m->key, m->len));
+        else if (e->kind == TRACE_WRITE)
+                add_all(found, rdma_track_write(j->rdma, e->sender, m->addr, m->key, m->len));
+        else if (e->kind == TRACE_DISCONNECT || e->kind == TRACE_DISCONNECTED)
+                rdma_track_closed(j->rdma, e->sender);
+        rdma_watch_event(j->watch, e, j->rdma, found);
+}
+
+void judge_event(struct judge *j, const struct trace_event *e, struct rule_set *found)
+{
+        if (e->kind == TRACE_GAP) {
+                j->lenient = j->stale = true;
+                if (j->watch)
+                        rdma_watch_gap(j->watch);
+                return;
+        }
+        if (e->kind == TRACE_FAULT || e->kind == TRACE_HEADER || e->kind == TRACE_PDU)
+                watch_terms(j, e, found);
+        if (e->kind == TRACE_FAULT) {
+                add(found, e->pdu.fault);
+                j->lenient = j->stale = true; /* what it said is not known */
+        } else if (j->transport != TRACE_TCP) {
+                on_rdma(j, e, found);
+        } else if (e->kind == TRACE_HEADER) {
+                on_header(j, e, found);
+        } else if (e->kind == TRACE_PDU) {
+                on_pdu(j, e, found);
+        }
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "args.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+void args_init(struct args *a)
+{
+        *a = (struct args) { .output = "text",
+                             .qid = ARG_ANY,
+                             .cid = ARG_ANY,
+                             .status = ARG_ANY,
+                             .nsid = 1,
+                             .kind = "data" };
+}
+
+/* --- values with a syntax of their own -------------------------------------------------------- */
+
+bool args_take_port(void *trace_options, const char *value, char *error, size_t size)
+{
+        uint16_t *ports = ((struct trace_options *)trace_options)->ports;
+        uint64_t port;
+        unsigned n = 0;
+
+        while (n < TRACE_PORTS && ports[n])
+                n++;
+        if (option_number(value, &port) < 0 || port < 1 || port > UINT16_MAX)
+                snprintf(error, size, "'%s' is no port", value);
+        else if (n == TRACE_PORTS)
+                snprintf(error, size, "more than %d of them", TRACE_PORTS);
+        else
+                ports[n] = (uint16_t)port;
+        return !*error;
+}
+
+static bool take_waived(void *args, const char *value, char *error, size_t size)
+{
+        return option_rule(&((struct args *)args)->waived, value, error, size);
+}
+
+static bool take_number(const char *value, int *out, char *error, size_t size)
+{
+        uint64_t n;
+
+        if (option_number(value, &n) < 0 || n > UINT16_MAX) {
+                snprintf(error, size, "'%s' is no number from 0 to 65535", value);
+                return false;
+        }
+        *out = (int)n;
+        return true;
+}
+
+static bool take_qid(void *args, const char *value, char *error, size_t size)
+{
+        return take_number(value, &((struct args *)args)->qid, error, size);
+}
+
+static bool take_cid(void *args, const char *value, char *error, size_t size)
+{
+        return take_number(value, &((struct args *)args)->cid, error, size);
+}
+
+/* "error", or SCT/SC in hex as specifications write it: 0/0F, 1/82h; or one number. */
+static bool take_status(void *args, const char *value, char *error, size_t size)
+{
+        struct args *a = args;
+        unsigned sct, sc;
+        char end;
+
+        if (strcmp(value, "error") == 0) {
+                a->status = STATUS_ANY_ERROR;
+                return true;
+        }
+        if (sscanf(value, "%x/%x%c", &sct, &sc, &end) == 2 ||
+            (sscanf(value, "%x/%x%c", &sct, &sc, &end) == 3 && end == 'h')) {
+                if (sct <= 7 && sc <= 255) {
+                        a->status = (int)(sct << 8 | sc);
+                        return true;
+                }
+        } else if (strchr(value, '/') == NULL) {
+                return take_number(value, &a->status, error, size);
+        }
+        snprintf(error, size, "'%s' is no status: error, SCT/SC in hex, or a number", value);
+        return false;
+}
+
+static bool is_named(const union sqe *s, const char *name)
+{
+        return strcasecmp(sqe_name(s, true), name) == 0 ||
+               strcasecmp(sqe_name(s, false), name) == 0;
+}
+
+/* The name of any command, or a number. */
+static bool is_opcode_name(const char *value)
+{
+        for (unsigned i = 0; i < 256; i++) {
+                union sqe plain = { .opc = (uint8_t)i }, fabrics = { .opc = NVME_FABRICS };
+
+                fabrics.fctype = (uint8_t)i;
+                if (is_named(&plain, value) || is_named(&fabrics, value))
+                        return true;
+        }
+        return false;
+}
+
+static bool take_opcode(void *args, const char *value, char *error, size_t size)
+{
+        uint64_t n;
+        bool number = option_number(value, &n) == 0;
+
+        if (number ? n > UINT8_MAX : !is_opcode_name(value)) {
+                snprintf(error, size, "'%s' is neither an opcode nor the name of a command", value);
+                return false;
+        }
+        ((struct args *)args)->opcode = value;
+        return true;
+}
+
+#define AT(member) .at = offsetof(struct args, member)
+
+/* clang-format off */
+const struct option_row pcap_options[] = {
+        { 's', "trsvcid", "PORT", "port of controllers, repeatable (4420 and 8009; what begins as NVMe/TCP or MPA is taken on any port)", OPTION_CALL, UINT32_MAX, .call = args_take_port },
+        { 'o', "output", "FORMAT", "text or json: an object a line, with \"schema\": 1 (text)", OPTION_CHOICE, ARGS_OUTPUT, AT(output), .choices = "text|json" },
+        { 'v', "verbose", NULL, "all fields", OPTION_FLAG, ARGS_VERBOSE, AT(verbose) },
+        { 'c', "conn", "N", "only this connection, as `show` numbers them", OPTION_NUMBER, ARGS_FILTER | ARGS_CONN | ARGS_ANON, AT(conn), .min = 1, .max = UINT32_MAX },
+        { 'q', "qid", "N", "only this queue", OPTION_CALL, ARGS_FILTER | ARGS_CONN, .call = take_qid },
+        { 0, "cid", "N", "only this command identifier", OPTION_CALL, ARGS_FILTER, .call = take_cid },
+        { 0, "opcode", "OPC", "only commands of this opcode or name, and what belongs to them: 0x02, read, \"get log page\"", OPTION_CALL, ARGS_FILTER, .call = take_opcode },
+        { 0, "status", "ST", "only completions with this status: error, SCT/SC in hex (0/0F), or a number", OPTION_CALL, ARGS_FILTER, .call = take_status },
+        { 0, "violations", NULL, "only what breaks a rule", OPTION_FLAG, ARGS_FILTER, AT(violations) },
+        { 0, "count", NULL, "only count PDUs, commands and statuses; judges nothing", OPTION_FLAG, ARGS_COUNT, AT(count) },
+        { 0, "waive", "RULE", "do not check this rule; repeatable", OPTION_CALL, ARGS_JUDGE, .call = take_waived },
+        { 0, "all", NULL, "each violation, not only the first one of a connection", OPTION_FLAG, ARGS_ALL, AT(all) },
+        { 0, "strict", NULL, "rules of level should count, too", OPTION_FLAG, ARGS_ALL, AT(strict) },
+        { 0, "html", "PATH", "also write a page with plots", OPTION_STRING, ARGS_HTML, AT(html) },
+        { 0, "interval", "MS", "what is drawn over time is taken over so many milliseconds", OPTION_NUMBER, ARGS_HTML, AT(interval), .min = 1, .max = 86400000 },
+        { 't', "to", "PATH", "where it goes", OPTION_STRING, ARGS_TO, AT(to) },
+        { 'k', "kind", "WHAT", "data: blocks that were read or written, as an image with holes; sequence: a line of JSON a command; seeds: a folder (data)", OPTION_CHOICE, ARGS_EXTRACT, AT(kind), .choices = "data|sequence|seeds" },
+        { 'N', "nsid", "N", "namespace (1)", OPTION_NUMBER, ARGS_EXTRACT, AT(nsid), .min = 1, .max = UINT32_MAX },
+        { 0, "slba", "LBA", "first logical block (0)", OPTION_NUMBER, ARGS_EXTRACT, AT(slba), .max = INT64_MAX },
+        { 0, "blocks", "N", "logical blocks (all)", OPTION_NUMBER, ARGS_EXTRACT, AT(blocks), .min = 1, .max = INT64_MAX },
+        { 0, "block-size", "BYTES", "of a logical block (what Identify said)", OPTION_NUMBER, ARGS_EXTRACT, AT(block_size), .min = 512, .max = 1 << 20 },
+        { 0, "keep-data", NULL, "leave the data of I/O commands as it is", OPTION_FLAG, ARGS_ANON, AT(keep_data) },
+        { 0, "seed", "N", "take this for the key, to get the same again; anybody who knows it can try names (a random one that is forgotten)", OPTION_NUMBER, ARGS_ANON, AT(seed), .min = 1 },
+        { 'h', "help", NULL, "this", OPTION_FLAG, UINT32_MAX, AT(help) },
+        { .name = NULL },
+};
+/* clang-format on */
+
+/* --- filters ---------------------------------------------------------------------------------- */
+
+static bool is_opcode(const char *wanted, const struct session *s, const union sqe *sqe)
+{
+        uint64_t n;
+
+        if (option_number(wanted, &n) == 0)
+                return sqe->opc == n;
+        return strcasecmp(sqe_name(sqe, session_admin(s, sqe)), wanted) == 0;
+}
+
+static bool is_status(int wanted, const struct cqe *cqe)
+{
+        if (wanted == STATUS_ANY_ERROR)
+                return cqe_status(cqe) != NVME_SUCCESS;
+        return cqe_status(cqe) == wanted;
+}
+
+bool args_select_queue(const struct args *a, const struct record *r)
+{
+        return (!a->conn || a->conn == r->e->conn->number) &&
+               (a->qid == ARG_ANY || a->qid == r->session->qid);
+}
+
+bool args_select(const struct args *a, const struct record *r)
+{
+        const union sqe *sqe = r->sqe ? r->sqe : r->cmd ? &r->cmd->sqe : NULL;
+
+        if (!args_select_queue(a, r))
+                return false;
+        if (a->cid != ARG_ANY && (!r->cmd || r->cmd->cid != a->cid))
+                return false;
+        if (a->opcode && (!sqe || !is_opcode(a->opcode, r->session, sqe)))
+                return false;
+        if (a->status != ARG_ANY && (!r->cqe || !is_status(a->status, r->cqe)))
+                return false;
+        return !a->violations || r->is_broken;
+}

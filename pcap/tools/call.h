@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The subcommands of `nvmfspec pcap`. Private to the room. */
+#ifndef NVMF_PCAP_CALL_H
+#define NVMF_PCAP_CALL_H
+
+#include "args.h"
+
+struct pcap_call {
+        const struct args *args;
+        const char *file;
+        bool selected; /* something passed --conn and --qid */
+        char err[300]; /* what went wrong, when the file could not be read or written */
+};
+typedef int pcap_fn(struct pcap_call *call); /* enum pcap_exit */
+
+int pcap_show(struct pcap_call *call);
+int pcap_check(struct pcap_call *call);
+int pcap_stat(struct pcap_call *call);
+int pcap_anonymize(struct pcap_call *call);
+int pcap_extract(struct pcap_call *call);
+
+/* Those with options of their own; argv[0] is the subcommand. */
+int pcap_replay_command(int argc, char **argv);
+
+/* session_read() of the call's file by its arguments; -1 with call->err. */
+int pcap_records(struct pcap_call *call, const struct session_options *options, record_fn *fn,
+                 void *user, struct trace_totals *totals);
+
+/* "3 gaps, 2 IP fragments left out, ..." on stderr, if there is anything to say. */
+void pcap_remarks(const struct pcap_call *call, const struct trace_totals *t);
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "command.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "call.h"
+
+/* clang-format off */
+static const struct subcommand {
+        const char *name, *says;
+        pcap_fn *run;
+        uint32_t groups;
+} subcommands[] = {
+        { "show", "each PDU or capsule on a line: frame, seconds, connection, queue, direction, what it says",
+          pcap_show, ARGS_FILTER | ARGS_OUTPUT | ARGS_VERBOSE | ARGS_COUNT | ARGS_JUDGE },
+        { "check", "judges both sides by the rulebook; the first violation of each connection",
+          pcap_check, ARGS_OUTPUT | ARGS_CONN | ARGS_JUDGE | ARGS_ALL },
+        { "stat", "latencies from capsule to response and their parts, rates and depth over time",
+          pcap_stat, ARGS_OUTPUT | ARGS_CONN | ARGS_HTML },
+        { "extract", "the blocks of a namespace, the commands as a sequence, or seeds for a fuzzer",
+          pcap_extract, ARGS_EXTRACT | ARGS_CONN | ARGS_TO },
+        { "anonymize", "writes a capture without names, identifiers, addresses and data",
+          pcap_anonymize, ARGS_ANON | ARGS_TO },
+};
+/* clang-format on */
+enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
+
+/* Those with options of their own. */
+static const struct own_subcommand {
+        const char *name, *says;
+        int (*run)(int argc, char **argv);
+} own_subcommands[] = {
+        { "replay", "the commands once more, to a live target, and the answers compared",
+          pcap_replay_command },
+};
+enum { OWN_SUBCOMMANDS = sizeof(own_subcommands) / sizeof(own_subcommands[0]) };
+
+static void usage(FILE *out)
+{
+        fputs("usage: nvmfspec pcap SUBCOMMAND FILE [OPTION...]\n\n", out);
+        for (size_t i = 0; i < SUBCOMMANDS; i++)
+                fprintf(out, "  %-10s %s\n", subcommands[i].name, subcommands[i].says);
+        for (size_t i = 0; i < OWN_SUBCOMMANDS; i++)
+                fprintf(out, "  %-10s %s\n", own_subcommands[i].name, own_subcommands[i].says);
+        fputs("\nFILE is a pcap or pcapng file, -: standard input. NVMe/TCP, RoCEv2 and iWARP.\n"
+              "'nvmfspec pcap SUBCOMMAND --help' lists the options of one.\n"
+              "Exit: 0 done, 1 check found a broken must or replay a difference, 2 usage,\n"
+              "3 unreadable or damaged file, or no live target.\n",
+              out);
+}
+
+static const struct subcommand *find(const char *name)
+{
+        for (size_t i = 0; i < SUBCOMMANDS; i++)
+                if (strcmp(subcommands[i].name, name) == 0)
+                        return &subcommands[i];
+        return NULL;
+}
+
+static int refuse(const char *name, const char *why)
+{
+        fprintf(stderr, "nvmfspec pcap %s: %s\n", name, why);
+        return PCAP_USAGE;
+}
+
+static int run(const struct subcommand *s, int argc, char **argv)
+{
+        struct args args;
+        struct pcap_call call = { .args = &args, .selected = true };
+        char error[200] = "";
+        int first, rc;
+
+        args_init(&args);
+        first = option_parse(pcap_options, s->groups, argc, argv, &args, error, sizeof(error));
+        if (first < 0)
+                return refuse(s->name, error);
+        if (args.help) {
+                printf("usage: nvmfspec pcap %s FILE [OPTION...]\n%s\n\n", s->name, s->says);
+                option_help(pcap_options, s->groups, stdout);
+                return PCAP_OK;
+        }
+        if (first + 1 != argc)
+                return refuse(s->name, first == argc ? "which file?" : "one file at a time");
+        call.file = argv[first];
+        rc = s->run(&call);
+        fflush(stdout);
+        if (*call.err)
+                fprintf(stderr, "nvmfspec pcap %s: %s\n", s->name, call.err);
+        else if (!call.selected)
+                return refuse(s->name, "nothing is selected: no such connection or queue");
+        return *call.err && rc == PCAP_OK ? PCAP_UNREADABLE : rc;
+}
+
+int pcap_command(int argc, char **argv)
+{
+        const struct subcommand *s = argc > 1 ? find(argv[1]) : NULL;
+
+        if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+                usage(stdout);
+                return PCAP_OK;
+        }
+        for (size_t i = 0; i < OWN_SUBCOMMANDS && argc > 1; i++)
+                if (strcmp(own_subcommands[i].name, argv[1]) == 0)
+                        return own_subcommands[i].run(argc - 1, argv + 1);
+        if (s)
+                return run(s, argc - 1, argv + 1);
+        if (argc > 1)
+                fprintf(stderr, "nvmfspec pcap: no subcommand '%s'; --help lists them\n", argv[1]);
+        else
+                fputs("nvmfspec pcap: which subcommand? --help lists them\n", stderr);
+        return PCAP_USAGE;
+}
+
+struct hearer {
+        struct pcap_call *call;
+        record_fn *fn, *lost;
+        void *user;
+};
+
+static void hear(void *user, const struct record *r)
+{
+        const struct hearer *h = user;
+
+        h->call->selected = h->call->selected || args_select_queue(h->call->args, r);
+        h->fn(h->user, r);
+}
+
+static void hear_lost(void *user, const struct record *r)
+{
+        const struct hearer *h = user;
+
+        h->lost(h->user, r);
+}
+
+int pcap_records(struct pcap_call *call, const struct session_options *options, record_fn *fn,
+                 void *user, struct trace_totals *totals)
+{
+        struct hearer h = { call, fn, options->lost, user };
+        struct session_options own = *options;
+        bool filters = call->args->conn || call->args->qid != ARG_ANY;
+
+        own.lost = h.lost ? hear_lost : NULL;
+        call->selected = !filters;
+        return session_read(call->file, &call->args->trace, filters ? &own : options,
+                            filters ? hear : fn, filters ? (void *)&h : user, totals, call->err,
+                            sizeof(call->err));
+}
+
+static void remark(const struct pcap_call *call, uint64_t n, const char *what)
+{
+        if (n > 0)
+                fprintf(stderr, "%s: %" PRIu64 " %s\n", call->file, n, what);
+}
+
+void pcap_remarks(const struct pcap_call *call, const struct trace_totals *t)
+{
+        remark(call, t->gaps, "gaps: something is not in the capture");
+        remark(call, t->tls, "connections are TLS, which is not read");
+        remark(call, t->fragments, "IP fragments left out");
+        remark(call, t->cut, "packets whose headers the snapshot cut off");
+        remark(call, t->guessed_times, "frames stamped by another clock, which was aligned");
+        remark(call, t->repeated, "RoCEv2 packets that came again");
+        remark(call, t->strange, "RoCEv2 packets of no known queue pair");
+        remark(call, t->crc_bad, "FPDUs with a wrong CRC");
+        if (t->conns == 0 && !*call->err)
+                fprintf(stderr, "%s: no NVMe connection in %" PRIu64 " frames\n", call->file,
+                        t->frames);
+}

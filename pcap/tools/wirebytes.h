@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* An NVMe/TCP PDU of a trace as bytes of the wire again. Private to the room. */
+#ifndef NVMF_PCAP_WIREBYTES_H
+#define NVMF_PCAP_WIREBYTES_H
+
+#include "pcap/trace/tracer.h"
+
+struct wire_parts { /* offsets in the PDU */
+        size_t data, ddgst;
+        bool has_ddgst;
+};
+
+/* Into `out`, from its start; data that was not kept is zero. False: no memory. */
+bool wire_bytes(struct bytes *out, const struct trace_pdu *p, struct wire_parts *parts);
+/* Its DDGST over the data as it is now; wrong: any other value. */
+void wire_sum(struct bytes *pdu, const struct wire_parts *parts, bool wrong);
+
+#endif

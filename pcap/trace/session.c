@@ -1,0 +1,763 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pcap/judge/judge.h"
+#include "tracer.h"
+
+enum {
+        CMD_BUCKETS = 64,
+        ADMIN_DATA_MAX = 1 << 20,
+};
+
+struct session_private {
+        struct session pub;
+        struct judge *judge;
+        struct session_cmd *bucket[CMD_BUCKETS];
+        struct session_cmd *by_key;   /* found last; NULL: that is over */
+        struct rule_set of_header[2]; /* findings of the TCP PDU in hand, by sender */
+        struct auth_past auth;
+};
+
+struct reader {
+        const struct session_options *options;
+        record_fn *fn;
+        void *user;
+        struct association *associations;
+        struct session_cmd *spare; /* records of commands that are over */
+        struct session_cmd *lost;  /* given up with the event in hand */
+        struct auth_memory auth;
+        unsigned numbered;
+        bool no_memory;
+};
+
+/* --- commands --------------------------------------------------------------------------------- */
+
+static struct session_cmd **bucket_of(struct session_private *p, uint16_t cid)
+{
+        return &p->bucket[(cid ^ cid >> 8) % CMD_BUCKETS];
+}
+
+static struct session_cmd *find_cmd(struct session_private *p, uint16_t cid)
+{
+        for (struct session_cmd *c = *bucket_of(p, cid); c; c = c->next)
+                if (c->cid == cid)
+                        return c;
+        return NULL;
+}
+
+struct session_cmd *session_find(const struct session *s, uint16_t cid)
+{
+        return find_cmd(s->private, cid);
+}
+
+static void unlink_cmd(struct session_private *p, struct session_cmd *cmd)
+{
+        struct session_cmd **at = bucket_of(p, cmd->cid);
+
+        while (*at != cmd)
+                at = &(*at)->next;
+        *at = cmd->next;
+        if (p->by_key == cmd)
+                p->by_key = NULL;
+}
+
+static void free_cmd(struct reader *r, struct session_cmd *cmd)
+{
+        free(cmd->data);
+        cmd->next = r->spare;
+        r->spare = cmd;
+}
+
+static void give_up(struct reader *r, struct session_private *p, struct session_cmd *cmd)
+{
+        unlink_cmd(p, cmd);
+        cmd->next = r->lost;
+        r->lost = cmd;
+}
+
+static void give_up_all(struct reader *r, struct session_private *p)
+{
+        for (unsigned i = 0; i < CMD_BUCKETS; i++)
+                while (p->bucket[i])
+                        give_up(r, p, p->bucket[i]);
+}
+
+static void tell_lost(struct reader *r, struct record rec)
+{
+        while (r->lost) {
+                rec.cmd = r->lost;
+                r->lost = rec.cmd->next;
+                if (r->options->lost)
+                        r->options->lost(r->user, &rec);
+                free_cmd(r, rec.cmd);
+        }
+}
+
+/* Where both sides have gaps, a command may have been answered, and its CID be another's now. */
+static void take_gap(struct reader *r, struct session_private *p, enum party sender)
+{
+        struct session_cmd *next;
+
+        p->pub.gapped = true;
+        for (unsigned i = 0; i < CMD_BUCKETS; i++)
+                for (struct session_cmd *c = p->bucket[i]; c; c = next) {
+                        next = c->next;
+                        c->gap[sender] = true;
+                        if (c->gap[PARTY_HOST] && c->gap[PARTY_CONTROLLER])
+                                give_up(r, p, c);
+                }
+}
+
+static struct session_cmd *new_cmd(struct reader *r)
+{
+        struct session_cmd *cmd = r->spare;
+
+        if (!cmd)
+                return malloc(sizeof(*cmd));
+        r->spare = cmd->next;
+        return cmd;
+}
+
+/* One that is still outstanding under this CID was answered unseen, or its CID is used twice. */
+static struct session_cmd *add_cmd(struct reader *r, struct session_private *p, const union sqe *s,
+                                   const struct capture_place *at)
+{
+        uint16_t cid = le16_get(s->cid);
+        struct session_cmd *old = find_cmd(p, cid), *cmd, **bucket;
+
+        if (old)
+                give_up(r, p, old);
+        cmd = new_cmd(r);
+        if (!cmd) {
+                r->no_memory = true;
+                return NULL;
+        }
+        *cmd = (struct session_cmd) { .cid = cid, .sqe = *s, .at = *at };
+        bucket = bucket_of(p, cid);
+        cmd->next = *bucket;
+        *bucket = cmd;
+        p->pub.commands++;
+        return cmd;
+}
+
+static bool is_connect(const union sqe *s)
+{
+        return s->opc == NVME_FABRICS && s->fctype == FCTYPE_CONNECT;
+}
+
+bool session_admin(const struct session *s, const union sqe *sqe)
+{
+        uint32_t nsid = le32_get(sqe->nsid);
+
+        if (s->qid >= 0)
+                return s->qid == 0;
+        return sqe->opc == NVME_FABRICS || nsid == 0 || nsid == UINT32_MAX;
+}
+
+/* --- their data ------------------------------------------------------------------------------- */
+
+static uint32_t data_max(const struct reader *r, const struct session *s,
+                         const struct session_cmd *cmd)
+{
+        if (r->options->keep_data)
+                return SESSION_DATA_MAX;
+        return cmd->sqe.opc == NVME_FABRICS || session_admin(s, &cmd->sqe) ? ADMIN_DATA_MAX : 0;
+}
+
+static void keep_data(struct reader *r, const struct session *s, struct session_cmd *cmd,
+                      uint64_t offset, const uint8_t *p, uint32_t n)
+{
+        uint32_t max = data_max(r, s, cmd);
+        uint64_t end = offset + n;
+        uint8_t *more;
+
+        if (max == 0 || end > max) {
+                cmd->data_cut |= max > 0;
+                return;
+        }
+        if (end > cmd->data_len) {
+                more = realloc(cmd->data, end);
+                if (!more) {
+                        r->no_memory = true;
+                        return;
+                }
+                memset(more + cmd->data_len, 0, end - cmd->data_len);
+                cmd->data = more;
+                cmd->data_len = (uint32_t)end;
+        }
+        if (p)
+                memcpy(cmd->data + offset, p, n);
+        else
+                cmd->data_cut = true;
+}
+
+static void take_data(struct reader *r, const struct session *s, struct session_cmd *cmd,
+                      const struct trace_event *e, uint64_t offset, const uint8_t *p, uint32_t n)
+{
+        if (n == 0)
+                return;
+        if (cmd->data_first.frame == 0)
+                cmd->data_first = e->first;
+        cmd->data_last = e->at;
+        *(e->sender == PARTY_HOST ? &cmd->h2c : &cmd->c2h) += n;
+        keep_data(r, s, cmd, offset, p, n);
+}
+
+/* Pieces that did not come leave holes. */
+static void find_holes(struct session_cmd *cmd)
+{
+        cmd->data_cut |= cmd->h2c + cmd->c2h < cmd->data_len;
+}
+
+static void ask(struct session_cmd *cmd, const struct trace_event *e)
+{
+        if (cmd->asks++ == 0)
+                cmd->asked = e->at;
+}
+
+/* --- associations ----------------------------------------------------------------------------- */
+
+static struct association *new_association(struct reader *r, const struct session_cmd *cmd,
+                                           uint16_t cntlid)
+{
+        struct association *a = calloc(1, sizeof(*a));
+
+        if (!a) {
+                r->no_memory = true;
+                return NULL;
+        }
+        a->number = ++r->numbered;
+        a->cntlid = cntlid;
+        a->named = cmd->data && cmd->data_len >= sizeof(a->connect) && !cmd->data_cut;
+        if (a->named)
+                memcpy(&a->connect, cmd->data, sizeof(a->connect));
+        a->discovery = a->named && strncmp(a->connect.subnqn, NQN_DISCOVERY, NQN_FIELD) == 0;
+        a->past = r->options->judge ? past_new(cmd) : NULL;
+        a->next = r->associations;
+        r->associations = a;
+        return a;
+}
+
+static void leave(struct reader *r, struct session *s)
+{
+        struct association **at = &r->associations, *a = s->assoc;
+        struct session **it;
+
+        s->assoc = NULL;
+        if (!a)
+                return;
+        for (it = &a->first; *it != s; it = &(*it)->sibling)
+                continue;
+        *it = s->sibling;
+        if (a->first)
+                return;
+        while (*at != a)
+                at = &(*at)->next;
+        *at = a->next;
+        past_free(a->past);
+        free(a);
+}
+
+static void join(struct session *s, struct association *a)
+{
+        s->assoc = a;
+        if (!a)
+                return;
+        s->sibling = a->first;
+        a->first = s;
+}
+
+static const struct connect_data *connect_data(const struct session_cmd *cmd)
+{
+        bool whole = cmd->data && cmd->data_len >= sizeof(struct connect_data) && !cmd->data_cut;
+
+        return whole ? (const struct connect_data *)(const void *)cmd->data : NULL;
+}
+
+static bool same_host(const struct connect_data *a, const struct connect_data *b)
+{
+        return memcmp(a->hostid, b->hostid, sizeof(a->hostid)) == 0 &&
+               strncmp(a->hostnqn, b->hostnqn, NQN_FIELD) == 0;
+}
+
+static bool same_ends(const struct trace_conn *a, const struct trace_conn *b)
+{
+        for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++)
+                if (memcmp(a->end[p].addr, b->end[p].addr, sizeof(a->end[p].addr)) != 0)
+                        return false;
+        return true;
+}
+
+/* How well it fits; 0: not at all. */
+static unsigned fit(const struct association *a, const struct session *s,
+                    const struct connect_data *c)
+{
+        bool ends = same_ends(a->first->conn, s->conn);
+
+        if (!a->named || a->cntlid != le16_get(c->cntlid))
+                return 0;
+        if (same_host(&a->connect, c) && strncmp(a->connect.subnqn, c->subnqn, NQN_FIELD) == 0)
+                return ends ? 3 : 2;
+        return ends && !a->discovery;
+}
+
+/* The association that a Connect of an I/O queue joins: controllers of several subsystems may have
+ * the same CNTLID, so that of the same names goes first; and where the same traffic was caught twice,
+ * on both sides of a NAT, that between the same addresses. */
+static struct association *find_association(const struct reader *r, const struct session *s,
+                                            const struct connect_data *c)
+{
+        struct association *found = NULL;
+        unsigned best = 0;
+
+        for (struct association *a = r->associations; a; a = a->next) {
+                unsigned fits = fit(a, s, c);
+
+                if (fits <= best)
+                        continue;
+                best = fits;
+                found = a;
+        }
+        return found;
+}
+
+static void connected(struct reader *r, struct session_private *p, struct session_cmd *cmd,
+                      const struct cqe *cqe)
+{
+        const struct connect_data *data = connect_data(cmd);
+        struct session *s = &p->pub;
+
+        s->qid = le16_get(cmd->sqe.connect.qid);
+        if (s->assoc)
+                leave(r, s);
+        if (s->qid == 0)
+                join(s, new_association(r, cmd, (uint16_t)le32_get(cqe->dw0)));
+        else if (data)
+                join(s, find_association(r, s, data));
+        if (s->assoc && s->assoc->identified && p->judge)
+                judge_identified(p->judge, s->assoc);
+}
+
+static void identified(struct session_private *p, const struct session_cmd *cmd)
+{
+        const struct id_ctrl *id = (const void *)cmd->data;
+        struct association *a = p->pub.assoc;
+        uint32_t ioccsz;
+
+        if (!a || (le32_get(cmd->sqe.cdw10) & 0xff) != CNS_CTRL || !id || cmd->data_cut ||
+            cmd->data_len < sizeof(*id))
+                return;
+        ioccsz = le32_get(id->ioccsz);
+        if (ioccsz < 4 || ioccsz > UINT32_MAX / 16)
+                return;
+        a->in_capsule = ioccsz * 16 - (uint32_t)sizeof(union sqe);
+        a->icdoff = le16_get(id->icdoff);
+        a->msdbd = id->msdbd;
+        a->nn = le32_get(id->nn);
+        a->discovery |= id->cntrltype == CNTRLTYPE_DISCOVERY;
+        a->identified = true;
+}
+
+/* --- events ----------------------------------------------------------------------------------- */
+
+static void take_command(struct reader *r, struct session_private *p, struct record *rec,
+                         const union sqe *s, const uint8_t *data, uint32_t len, bool cut)
+{
+        struct session_cmd *cmd;
+
+        if (is_connect(s) && p->pub.qid < 0 && !p->pub.conn->midstream)
+                p->pub.qid = le16_get(s->connect.qid);
+        cmd = add_cmd(r, p, s, &rec->e->at);
+        rec->cmd = cmd;
+        rec->sqe = s;
+        if (!cmd)
+                return;
+        if (len > 0)
+                take_data(r, &p->pub, cmd, rec->e, 0, data, len);
+        cmd->data_cut |= cut;
+}
+
+static void take_response(struct session_private *p, struct record *rec, const struct cqe *cqe)
+{
+        rec->cqe = cqe;
+        rec->cmd = find_cmd(p, le16_get(cqe->cid));
+        rec->ends = rec->cmd != NULL;
+}
+
+static void take_pdu(struct reader *r, struct session_private *p, struct record *rec)
+{
+        const struct trace_pdu *pdu = &rec->e->pdu;
+        const union pdu *h = pdu->h;
+
+        switch (h->ch.type) {
+        case PDU_CAPSULE_CMD:
+                take_command(r, p, rec, &h->cmd.sqe, pdu->data, pdu->data_len, pdu->cut);
+                return;
+        case PDU_CAPSULE_RESP:
+                take_response(p, rec, &h->resp.cqe);
+                return;
+        case PDU_R2T:
+        case PDU_H2C_DATA:
+        case PDU_C2H_DATA:
+                rec->cmd = find_cmd(p, le16_get(h->data.cccid));
+                break;
+        default:
+                return;
+        }
+        if (!rec->cmd)
+                return;
+        if (h->ch.type == PDU_R2T) {
+                ask(rec->cmd, rec->e);
+                return;
+        }
+        take_data(r, &p->pub, rec->cmd, rec->e, le32_get(h->data.offset), pdu->data, pdu->data_len);
+        rec->cmd->data_cut |= pdu->cut;
+        rec->ends = h->ch.type == PDU_C2H_DATA && h->ch.flags & PDU_SUCCESS;
+}
+
+/* Where the command's data is: read as it stands, since whoever judges it does so elsewhere. */
+static void read_description(const struct session *s, struct session_cmd *cmd,
+                             const struct trace_capsule *c)
+{
+        const struct association *a = s->assoc;
+        struct rdma_format format = {
+                .admin = s->qid <= 0,
+                .icdoff = a && s->qid > 0 ? a->icdoff : 0,
+                .in_capsule = UINT32_MAX / 2,
+        };
+        struct rule_set all;
+
+        memset(&all, 0xff, sizeof(all)); /* all waived */
+        (void)rdma_data_read(c->data, c->len, &format, sqe_xfer(&cmd->sqe), 0, &all, &cmd->rdma);
+}
+
+static void take_capsule(struct reader *r, struct session_private *p, struct record *rec)
+{
+        const struct trace_capsule *c = &rec->e->capsule;
+        struct session_cmd *cmd;
+
+        if (rec->e->sender == PARTY_CONTROLLER) {
+                if (c->len >= sizeof(struct cqe))
+                        take_response(p, rec, (const void *)c->data);
+                return;
+        }
+        if (c->len < sizeof(union sqe))
+                return;
+        take_command(r, p, rec, (const void *)c->data, NULL, 0, c->cut);
+        cmd = rec->cmd;
+        if (!cmd)
+                return;
+        read_description(&p->pub, cmd, c);
+        if (cmd->rdma.in_capsule && cmd->rdma.offset + (uint64_t)cmd->rdma.len <= c->len)
+                take_data(r, &p->pub, cmd, rec->e, 0, c->data + cmd->rdma.offset, cmd->rdma.len);
+}
+
+/* Whether its descriptors hold this address, and where in its data that is. */
+static bool has_key(const struct session_cmd *c, uint32_t key, uint64_t addr, uint64_t *offset)
+{
+        *offset = 0;
+        for (unsigned k = 0; k < c->rdma.count; k++) {
+                const struct rdma_buffer *b = &c->rdma.keyed[k];
+
+                if (b->key == key && addr >= b->addr && addr - b->addr < b->len) {
+                        *offset += addr - b->addr;
+                        return true;
+                }
+                *offset += b->len;
+        }
+        return false;
+}
+
+/* The outstanding command of this address: most often that of the packet before. */
+static struct session_cmd *find_by_key(struct session_private *p, uint32_t key, uint64_t addr,
+                                       uint64_t *offset)
+{
+        if (p->by_key && has_key(p->by_key, key, addr, offset))
+                return p->by_key;
+        for (unsigned i = 0; i < CMD_BUCKETS; i++)
+                for (struct session_cmd *c = p->bucket[i]; c; c = c->next)
+                        if (has_key(c, key, addr, offset))
+                                return p->by_key = c;
+        return NULL;
+}
+
+static void take_memory(struct reader *r, struct session_private *p, struct record *rec)
+{
+        const struct trace_memory *m = &rec->e->memory;
+        uint64_t offset;
+
+        rec->cmd = find_by_key(p, m->key, m->addr, &offset);
+        if (!rec->cmd)
+                return;
+        rec->offset = offset;
+        if (rec->e->kind == TRACE_READ)
+                ask(rec->cmd, rec->e);
+        else if (rec->e->kind == TRACE_READ_DATA || rec->e->kind == TRACE_WRITE_DATA)
+                take_data(r, &p->pub, rec->cmd, rec->e, offset + m->offset, m->data, m->len);
+        else
+                rec->cmd->data_cut |= m->cut;
+}
+
+/* --- judging ---------------------------------------------------------------------------------- */
+
+static void merge(struct rule_set *into, const struct rule_set *from)
+{
+        for (size_t i = 0; i < sizeof(into->bits) / sizeof(into->bits[0]); i++)
+                into->bits[i] |= from->bits[i];
+}
+
+/* What a header breaks is told with its PDU, or with what kept that from being whole. */
+static void take_header_findings(struct session_private *p, struct record *rec)
+{
+        enum trace_kind kind = rec->e->kind;
+
+        for (enum party s = PARTY_HOST; s <= PARTY_CONTROLLER; s++) {
+                if (kind != TRACE_CLOSED && s != rec->e->sender)
+                        continue;
+                merge(&rec->broken, &p->of_header[s]);
+                p->of_header[s] = (struct rule_set) { 0 };
+        }
+}
+
+static void judge_joining(const struct reader *r, const struct session_private *p,
+                          struct record *rec, const struct cqe *cqe)
+{
+        const struct connect_data *data = connect_data(rec->cmd);
+        uint16_t status = cqe_status(cqe);
+        const struct association *a = NULL;
+
+        if (!data)
+                return;
+        if (le16_get(rec->cmd->sqe.connect.qid))
+                a = find_association(r, &p->pub, data);
+        judge_connect(rec->cmd, a, &rec->broken);
+        if (a)
+                past_joins(a, &p->pub, rec->cmd, status, &rec->broken);
+}
+
+static bool authenticates(const union sqe *s)
+{
+        return s->opc == NVME_FABRICS &&
+               (s->fctype == FCTYPE_AUTH_SEND || s->fctype == FCTYPE_AUTH_RECEIVE);
+}
+
+static void judge_result(struct reader *r, struct session_private *p, struct record *rec)
+{
+        static const struct cqe implied; /* by SUCCESS: no error, no result */
+        const struct cqe *cqe = rec->cqe ? rec->cqe : &implied;
+        bool success = !cqe_status(cqe);
+
+        if (rec->sqe)
+                judge_command(&p->pub, rec->sqe, &rec->broken);
+        if (rec->sqe && rec->cmd)
+                past_command(&p->pub, rec->cmd, &rec->broken);
+        if (!rec->ends || !rec->cmd)
+                return;
+        if (success)
+                judge_transfer(&p->pub, rec->cmd, &rec->broken);
+        if (!success)
+                judge_refusal(&p->pub, rec->cmd, cqe, &rec->broken);
+        if (is_connect(&rec->cmd->sqe)) {
+                judge_joining(r, p, rec, cqe);
+                return;
+        }
+        past_answer(&p->pub, rec->cmd, cqe, rec->e, &rec->broken);
+        if (authenticates(&rec->cmd->sqe) && p->pub.assoc && !p->pub.gapped)
+                judge_auth(&p->auth, &r->auth, rec->cmd, success, &rec->broken);
+        if (success)
+                judge_data(&p->pub, rec->cmd, cqe, &rec->broken);
+}
+
+static void judge_record(struct reader *r, struct session_private *p, struct record *rec)
+{
+        const struct trace_event *e = rec->e;
+
+        if (!p->judge)
+                return;
+        if (e->kind == TRACE_HEADER) {
+                judge_event(p->judge, e, &p->of_header[e->sender]);
+                return;
+        }
+        judge_event(p->judge, e, &rec->broken);
+        if ((e->kind == TRACE_DISCONNECT || e->kind == TRACE_DISCONNECTED) && p->pub.qid == 0 &&
+            p->pub.assoc)
+                past_disconnects(p->pub.assoc->past, e->at.time_ns);
+        if (e->kind == TRACE_PDU || e->kind == TRACE_FAULT || e->kind == TRACE_GAP ||
+            e->kind == TRACE_CLOSED)
+                take_header_findings(p, rec);
+        judge_result(r, p, rec);
+}
+
+/* What a frame shows by itself is proven by it; a refusal also says that all before it was there. */
+static bool shows_itself(enum rule_id id)
+{
+        static const enum rule_id rules[] = { RDMA_CMD_SHORT,     RDMA_RSP_LENGTH, RDMA_RSP_RSVD,
+                                              RDMA_KEY,           RDMA_CREDITS,    RDMA_ERROR_ENDS,
+                                              RDMA_HOST_RECEIVES, RDMA_LATE_SEND };
+
+        for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
+                if (rules[i] == id)
+                        return true;
+        return (id >= RDMA_REQ_LENGTH && id <= RDMA_REJ_STATUS) ||
+               (id >= RDMA_SGL_TYPE && id <= RDMA_SGL_SEGMENT);
+}
+
+static void weigh(struct reader *r, struct session_private *p, struct record *rec)
+{
+        const struct rule_set *waived = r->options->waived;
+        bool in_doubt = false;
+
+        if (rule_set_empty(&rec->broken))
+                return;
+        for (size_t i = 0; waived && i < sizeof(waived->bits) / sizeof(waived->bits[0]); i++)
+                rec->broken.bits[i] &= ~waived->bits[i];
+        rule_each_in (&rec->broken, id) {
+                rec->is_broken = true;
+                rec->is_must |= rule_get(id)->level == LEVEL_MUST;
+                in_doubt |= !shows_itself(id);
+        }
+        rec->unproven = in_doubt && p->pub.conn->transport == TRACE_ROCE &&
+                        !record_proven(p->pub.conn, rec->e->sender, rec->e->at.frame);
+        p->pub.broken += rec->is_must;
+}
+
+/* --- a session -------------------------------------------------------------------------------- */
+
+static struct session_private *open_session(struct reader *r, const struct trace_event *e)
+{
+        struct session_private *p = calloc(1, sizeof(*p));
+
+        if (!p) {
+                r->no_memory = true;
+                return NULL;
+        }
+        p->pub = (struct session) {
+                .conn = e->conn,
+                .qid = -1,
+                .gapped = e->conn->midstream,
+                .opened = e->at,
+                .private = p,
+        };
+        if (r->options->judge && !(p->judge = judge_new(e->conn, r->options->waived)))
+                r->no_memory = true;
+        return p;
+}
+
+static void close_session(struct reader *r, struct session_private *p)
+{
+        leave(r, &p->pub);
+        judge_free(p->judge);
+        free(p);
+}
+
+static void take_event(struct reader *r, struct session_private *p, struct record *rec)
+{
+        struct rdma_request request;
+
+        switch (rec->e->kind) {
+        case TRACE_PDU:
+                take_pdu(r, p, rec);
+                break;
+        case TRACE_CAPSULE:
+                take_capsule(r, p, rec);
+                break;
+        case TRACE_READ:
+        case TRACE_READ_DATA:
+        case TRACE_READ_END:
+        case TRACE_WRITE_DATA:
+        case TRACE_WRITE:
+                take_memory(r, p, rec);
+                break;
+        case TRACE_REQUEST:
+                if (rdma_request_read(rec->e->cm.data, rec->e->cm.len, &request))
+                        p->pub.qid = le16_get(request.qid);
+                break;
+        case TRACE_OPENED:
+        case TRACE_CLOSED:
+        case TRACE_FOUND:
+        case TRACE_HEADER:
+        case TRACE_FAULT:
+        case TRACE_ACCEPT:
+        case TRACE_REJECT:
+        case TRACE_READY:
+        case TRACE_DISCONNECT:
+        case TRACE_DISCONNECTED:
+        case TRACE_TERMINATE:
+        case TRACE_REFUSAL:
+                break;
+        case TRACE_GAP:
+                take_gap(r, p, rec->e->sender);
+                break;
+        }
+        if (rec->ends && rec->cmd)
+                find_holes(rec->cmd);
+}
+
+static bool succeeds(const struct record *rec)
+{
+        return rec->ends && rec->cmd && rec->cqe && cqe_status(rec->cqe) == NVME_SUCCESS;
+}
+
+/* What a completion changes, once everybody has seen it. */
+static void after(struct reader *r, struct session_private *p, struct record *rec)
+{
+        if (!rec->ends || !rec->cmd)
+                return;
+        if (succeeds(rec) && rec->cmd->sqe.opc == NVME_IDENTIFY &&
+            session_admin(&p->pub, &rec->cmd->sqe))
+                identified(p, rec->cmd);
+        if (succeeds(rec) && rec->cmd->sqe.opc == NVME_FABRICS &&
+            rec->cmd->sqe.fctype == FCTYPE_DISCONNECT)
+                p->pub.disconnected = true;
+        unlink_cmd(p, rec->cmd);
+        free_cmd(r, rec->cmd);
+}
+
+static void on_event(void *user, const struct trace_event *e)
+{
+        struct reader *r = user;
+        struct session_private *p = e->conn->user;
+        struct record rec = { .e = e };
+
+        if (e->kind == TRACE_OPENED)
+                e->conn->user = p = open_session(r, e);
+        if (!p)
+                return;
+        rec.session = &p->pub;
+        take_event(r, p, &rec);
+        judge_record(r, p, &rec);
+        if (succeeds(&rec) && is_connect(&rec.cmd->sqe))
+                connected(r, p, rec.cmd, rec.cqe);
+        weigh(r, p, &rec);
+        r->fn(r->user, &rec);
+        after(r, p, &rec);
+        if (e->kind == TRACE_CLOSED)
+                give_up_all(r, p);
+        tell_lost(r, rec);
+        if (e->kind == TRACE_CLOSED)
+                close_session(r, p);
+}
+
+int session_read(const char *path, const struct trace_options *trace,
+                 const struct session_options *options, record_fn *fn, void *user,
+                 struct trace_totals *totals, char *err, size_t err_size)
+{
+        struct reader r = { .options = options, .fn = fn, .user = user };
+        int rc = trace_read(path, trace, on_event, &r, totals, err, err_size);
+
+        while (r.spare) {
+                struct session_cmd *cmd = r.spare;
+
+                r.spare = cmd->next;
+                free(cmd);
+        }
+        if (rc == 0 && r.no_memory) {
+                snprintf(err, err_size, "%s: out of memory", path);
+                rc = -1;
+        }
+        return rc;
+}

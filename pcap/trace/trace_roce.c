@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * RoCEv2: packets and their connections. A packet names only the queue pair it goes to; which two
+ * belong together say the messages of connection management, or, if the capture began later,
+ * acknowledgements: they bear the PSN of what the other side sent last.
+ */
+#include "trace_roce.h"
+
+#include <stdlib.h>
+
+#include "pdu/io/capture/packet_cursor.h"
+
+enum {
+        BTH_LEN = 12,
+        ICRC_LEN = 4,
+        DETH_LEN = 8,
+        RETH_LEN = 16,
+        AETH_LEN = 4,
+        IMMEDIATE_LEN = 4,
+        CM_QPN = 1,
+        COMMAND_LEN = 64,
+        RESPONSE_LEN = 16,
+};
+
+static const uint16_t opcodes[] = {
+        [0] = KNOWN | SEND | FIRST,
+        [1] = KNOWN | SEND,
+        [2] = KNOWN | SEND | LAST,
+        [3] = KNOWN | SEND | LAST | IMMEDIATE,
+        [4] = KNOWN | SEND | FIRST | LAST,
+        [5] = KNOWN | SEND | FIRST | LAST | IMMEDIATE,
+        [6] = KNOWN | WRITE | FIRST | RETH,
+        [7] = KNOWN | WRITE,
+        [8] = KNOWN | WRITE | LAST,
+        [9] = KNOWN | WRITE | LAST | IMMEDIATE,
+        [10] = KNOWN | WRITE | FIRST | LAST | RETH,
+        [11] = KNOWN | WRITE | FIRST | LAST | RETH | IMMEDIATE,
+        [12] = KNOWN | READ | FIRST | LAST | RETH,
+        [13] = KNOWN | READ | ANSWER | FIRST | AETH,
+        [14] = KNOWN | READ | ANSWER,
+        [15] = KNOWN | READ | ANSWER | LAST | AETH,
+        [16] = KNOWN | READ | ANSWER | FIRST | LAST | AETH,
+        [17] = KNOWN | ANSWER | AETH,
+        [18] = KNOWN | ANSWER | AETH | ATOMIC,
+        [19] = KNOWN | ATOMIC,
+        [20] = KNOWN | ATOMIC,
+        [22] = KNOWN | SEND | LAST | INVALIDATE,
+        [23] = KNOWN | SEND | FIRST | LAST | INVALIDATE,
+};
+enum { OPCODES = sizeof(opcodes) / sizeof(opcodes[0]), UD_SEND_ONLY = 0x64 };
+
+/* --- captures that began later ---------------------------------------------------------------- */
+
+static struct roce_half *half_of(struct roce *r, const struct packet *u,
+                                 const struct roce_packet *p)
+{
+        struct roce_half *h;
+
+        for (unsigned i = 0; i < ROCE_HALVES; i++) {
+                h = &r->halves[i];
+                if (h->used && h->qpn == p->qpn && same_address(&h->to, &u->to) &&
+                    same_address(&h->from, &u->from))
+                        return h;
+        }
+        h = &r->halves[r->next_half++ % ROCE_HALVES];
+        *h = (struct roce_half) {
+                .used = true, .from = u->from, .to = u->to, .qpn = p->qpn, .last_psn = UINT32_MAX
+        };
+        return h;
+}
+
+/* The one that goes the other way and whose last packet this one acknowledges. */
+static struct roce_half *other_half(struct roce *r, const struct roce_half *h, uint32_t psn)
+{
+        struct roce_half *found = NULL;
+
+        for (unsigned i = 0; i < ROCE_HALVES; i++) {
+                struct roce_half *o = &r->halves[i];
+
+                if (!o->used || o == h || o->last_psn != psn || !same_address(&o->to, &h->from) ||
+                    !same_address(&o->from, &h->to))
+                        continue;
+                if (!found || o->frame > found->frame)
+                        found = o;
+        }
+        return found;
+}
+
+static void pair(struct tracer *t, struct roce_half *host, struct roce_half *controller)
+{
+        struct roce_conn *c = roce_conn_new(t);
+
+        if (!c)
+                return;
+        c->pub.midstream = true;
+        c->accepted = true;
+        c->pub.end[PARTY_HOST] = host->from;
+        c->pub.end[PARTY_CONTROLLER] = host->to;
+        c->pub.end[PARTY_HOST].port = c->pub.end[PARTY_CONTROLLER].port = 0;
+        c->pub.qpn[PARTY_CONTROLLER] = host->qpn; /* a half is named by where it goes */
+        c->pub.qpn[PARTY_HOST] = controller->qpn;
+        host->used = controller->used = false;
+        roce_name(t, NAME_QP, c, PARTY_HOST, c->pub.qpn[PARTY_HOST]);
+        roce_name(t, NAME_QP, c, PARTY_CONTROLLER, c->pub.qpn[PARTY_CONTROLLER]);
+        trace_open(t, &c->pub);
+}
+
+/* The acceptance was lost: whoever speaks now has accepted, or has seen that. */
+static void miss_acceptance(struct tracer *t, struct roce_conn *c)
+{
+        if (c->accepted)
+                return;
+        c->accepted = true;
+        trace_gap(t, &c->pub, PARTY_CONTROLLER, (struct trace_gap) { 0 });
+}
+
+/* The only connection between the two whose controller's queue pair nobody named. */
+static struct roce_conn *nameless(struct roce *r, const struct packet *u)
+{
+        struct roce_conn *found = NULL;
+
+        for (struct roce_conn *c = r->last; c; c = c->earlier) {
+                if (c->pub.qpn[PARTY_CONTROLLER] != 0 ||
+                    !same_address(&c->pub.end[PARTY_HOST], &u->from) ||
+                    !same_address(&c->pub.end[PARTY_CONTROLLER], &u->to))
+                        continue;
+                if (found)
+                        return NULL;
+                found = c;
+        }
+        return found;
+}
+
+static bool adopt(struct tracer *t, const struct packet *u, const struct roce_packet *p)
+{
+        struct roce_conn *c = p->parts & ANSWER ? NULL : nameless(t->roce, u);
+
+        if (!c)
+                return false;
+        roce_name_controller(t, c, p->qpn);
+        miss_acceptance(t, c);
+        roce_take_request(t, c, PARTY_HOST, p);
+        return true;
+}
+
+/* Packets are dropped until it is known whose they are. */
+static void take_unknown(struct tracer *t, const struct packet *u, const struct roce_packet *p)
+{
+        struct roce_half *h, *o;
+
+        if (adopt(t, u, p))
+                return;
+        h = half_of(t->roce, u, p);
+        t->totals.strange++;
+        h->frame = t->at.frame;
+        if (!(p->parts & ANSWER)) {
+                h->last_psn = p->psn;
+                h->responses |= p->parts & SEND && p->parts & FIRST && p->whole == RESPONSE_LEN;
+                h->commands |= p->parts & SEND && p->parts & FIRST && p->whole >= COMMAND_LEN;
+        } else if (!(p->parts & READ)) {
+                o = other_half(t->roce, h, p->psn);
+                if (o && (h->responses || o->commands) && !(h->commands || o->responses))
+                        pair(t, o, h);
+                else if (o && (h->commands || o->responses) && !(h->responses || o->commands))
+                        pair(t, h, o);
+        }
+}
+
+/* --- connection management -------------------------------------------------------------------- */
+
+static struct trace_event cm_event(struct tracer *t, struct roce_conn *c, enum trace_kind kind,
+                                   enum party sender, const struct cm_message *m)
+{
+        struct trace_event e = trace_event_of(t, &c->pub, kind, sender);
+
+        e.cm = (struct trace_cm) {
+                .data = m->data,
+                .len = m->len,
+                .reads_in = m->reads_in,
+                .reads_out = m->reads_out,
+                .reason = m->reason,
+        };
+        return e;
+}
+
+/* Whether the private data of a request could be NVMe's: record format 0, and sizes. */
+static bool is_nvme_request(const struct cm_message *m)
+{
+        return m->data[0] == 0 && m->data[1] == 0 && (m->data[4] || m->data[5]) &&
+               (m->data[6] || m->data[7]);
+}
+
+static void take_req(struct tracer *t, const struct packet *u, const struct cm_message *m)
+{
+        uint16_t port = cm_service_port(m->service);
+        struct roce_name *known = roce_find(t->roce, NAME_ID, &u->from, m->local_id);
+        struct roce_conn *c;
+        struct trace_event e;
+
+        if (known && known->conn->pub.qpn[PARTY_HOST] == m->qpn && !known->conn->accepted) {
+                t->totals.repeated++;
+                return;
+        }
+        if (port == 0 || !(trace_is_service(t, port) || is_nvme_request(m)) ||
+            !(c = roce_conn_new(t)))
+                return;
+        c->pub.end[PARTY_HOST] = u->from;
+        c->pub.end[PARTY_CONTROLLER] = u->to;
+        c->pub.end[PARTY_HOST].port = m->host_port;
+        c->pub.end[PARTY_CONTROLLER].port = port;
+        c->pub.qpn[PARTY_HOST] = m->qpn;
+        c->id[PARTY_HOST] = m->local_id;
+        c->mtu = m->mtu;
+        c->dir[PARTY_CONTROLLER].synced = true;
+        c->dir[PARTY_CONTROLLER].next = m->psn;
+        roce_name(t, NAME_ID, c, PARTY_HOST, m->local_id);
+        roce_name(t, NAME_QP, c, PARTY_HOST, m->qpn);
+        trace_open(t, &c->pub);
+        e = cm_event(t, c, TRACE_REQUEST, PARTY_HOST, m);
+        trace_emit(t, &e);
+}
+
+static void take_rep(struct tracer *t, const struct cm_message *m, struct roce_conn *c)
+{
+        struct trace_event e = cm_event(t, c, TRACE_ACCEPT, PARTY_CONTROLLER, m);
+
+        if (c->accepted) {
+                t->totals.repeated++;
+                return;
+        }
+        c->accepted = true;
+        c->id[PARTY_CONTROLLER] = m->local_id;
+        c->dir[PARTY_HOST].synced = true;
+        c->dir[PARTY_HOST].next = m->psn;
+        roce_name(t, NAME_ID, c, PARTY_CONTROLLER, m->local_id);
+        roce_name_controller(t, c, m->qpn);
+        trace_emit(t, &e);
+}
+
+static void take_rtu(struct tracer *t, struct roce_conn *c, enum party sender)
+{
+        miss_acceptance(t, c);
+        trace_tell(t, &c->pub, TRACE_READY, sender);
+}
+
+static void take_leave(struct tracer *t, const struct cm_message *m, struct roce_conn *c,
+                       enum party sender)
+{
+        struct trace_event e = cm_event(t, c, TRACE_DISCONNECT, sender, m);
+
+        if (c->leaving)
+                t->totals.repeated++;
+        else
+                trace_emit(t, &e);
+        c->leaving = true;
+}
+
+static void take_end(struct tracer *t, const struct cm_message *m, struct roce_conn *c,
+                     enum party sender, enum trace_kind kind)
+{
+        struct trace_event e = cm_event(t, c, kind, sender, m);
+
+        trace_emit(t, &e);
+        roce_conn_close(t, c);
+}
+
+/* The connection that a message is about: known to its receiver by remote_id. */
+static struct roce_conn *conn_of(struct tracer *t, const struct packet *u,
+                                 const struct cm_message *m, enum party *sender)
+{
+        struct roce_name *n = roce_find(t->roce, NAME_ID, &u->to, m->remote_id);
+
+        if (!n && m->remote_id == 0) { /* a REJ before anything else */
+                t->totals.strange++;
+                return NULL;
+        }
+        if (!n) { /* its receiver was never seen: by the sender's own id then */
+                n = roce_find(t->roce, NAME_ID, &u->from, m->local_id);
+                if (n)
+                        *sender = n->owner;
+        } else {
+                *sender = peer_of(n->owner);
+        }
+        t->totals.strange += !n;
+        return n ? n->conn : NULL;
+}
+
+static void take_cm(struct tracer *t, const struct packet *u, const struct cm_message *m)
+{
+        enum party sender = PARTY_HOST;
+        struct roce_conn *c;
+
+        if (m->attribute == CM_REQ) {
+                take_req(t, u, m);
+                return;
+        }
+        c = conn_of(t, u, m, &sender);
+        if (!c)
+                return;
+        if (m->attribute == CM_REP)
+                take_rep(t, m, c);
+        else if (m->attribute == CM_RTU)
+                take_rtu(t, c, sender);
+        else if (m->attribute == CM_DREQ)
+                take_leave(t, m, c, sender);
+        else if (m->attribute == CM_DREP)
+                take_end(t, m, c, sender, TRACE_DISCONNECTED);
+        else if (m->attribute == CM_REJ)
+                take_end(t, m, c, sender, TRACE_REJECT);
+}
+
+/* --- packets ---------------------------------------------------------------------------------- */
+
+/* Nothing counts that is not in the packet: padding and the invariant CRC. */
+static bool trim_end(struct cursor *c, size_t n)
+{
+        if (c->whole < n)
+                return false;
+        cursor_trim(c, c->whole - n);
+        return true;
+}
+
+static bool parse_extensions(struct cursor *c, struct roce_packet *out)
+{
+        const uint8_t *p;
+
+        if (out->parts & RETH) {
+                if (!(p = cursor_take(c, RETH_LEN)))
+                        return false;
+                out->addr = be64_at(p);
+                out->key = be32_at(p + 8);
+                out->len = be32_at(p + 12);
+        }
+        if (out->parts & AETH) {
+                if (!(p = cursor_take(c, AETH_LEN)))
+                        return false;
+                out->syndrome = p[0];
+        }
+        if (out->parts & IMMEDIATE && !cursor_take(c, IMMEDIATE_LEN))
+                return false;
+        if (out->parts & INVALIDATE) {
+                if (!(p = cursor_take(c, IMMEDIATE_LEN)))
+                        return false;
+                out->key = be32_at(p);
+        }
+        return true;
+}
+
+static void take_mad(struct tracer *t, const struct packet *u, struct cursor c)
+{
+        struct cm_message m;
+
+        if (cursor_take(&c, DETH_LEN) && cm_parse(c.p, c.n, &m))
+                take_cm(t, u, &m);
+}
+
+static void take_reliable(struct tracer *t, const struct packet *u, const struct roce_packet *p)
+{
+        struct roce_name *n = roce_find(t->roce, NAME_QP, &u->to, p->qpn);
+        enum party sender;
+
+        if (!n) {
+                take_unknown(t, u, p);
+                return;
+        }
+        sender = peer_of(n->owner);
+        if (!same_address(&n->conn->pub.end[sender], &u->from)) {
+                t->totals.strange++;
+                return;
+        }
+        miss_acceptance(t, n->conn);
+        if (p->parts & ANSWER)
+                roce_take_answer(t, n->conn, sender, p);
+        else
+                roce_take_request(t, n->conn, sender, p);
+}
+
+void roce_packet(struct tracer *t, const struct packet *u)
+{
+        struct cursor c = { u->data, u->n, u->whole };
+        const uint8_t *bth = cursor_take(&c, BTH_LEN);
+        struct roce_packet p = { .at = t->at };
+
+        if (!t->roce && !(t->roce = calloc(1, sizeof(*t->roce)))) {
+                t->no_memory = true;
+                return;
+        }
+        if (!bth || !trim_end(&c, ICRC_LEN + (bth[1] >> 4 & 3u)))
+                return;
+        p.qpn = be24_at(bth + 5);
+        p.psn = be24_at(bth + 9);
+        if (bth[0] == UD_SEND_ONLY && p.qpn == CM_QPN) {
+                take_mad(t, u, c);
+                return;
+        }
+        p.parts = bth[0] < OPCODES ? opcodes[bth[0]] : 0;
+        if (!p.parts || !parse_extensions(&c, &p))
+                return;
+        p.data = c.p;
+        p.n = (uint32_t)c.n;
+        p.whole = (uint32_t)c.whole;
+        take_reliable(t, u, &p);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connections of RoCEv2, and how a packet finds its own. */
+#include "trace_roce.h"
+
+#include <stdlib.h>
+
+enum { CONNS_MAX = 8192 };
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+static struct roce_name **bucket_of(struct roce *r, enum roce_name_kind kind,
+                                    const struct capture_end *at, uint32_t number)
+{
+        uint64_t addr[2], h;
+
+        memcpy(addr, at->addr, sizeof(addr));
+        h = (addr[0] ^ addr[1] * 31 ^ ((uint64_t)number << 8 | kind)) *
+            UINT64_C(0x9e3779b97f4a7c15);
+        return &r->bucket[(h >> 32) % ROCE_BUCKETS];
+}
+
+struct roce_name *roce_find(struct roce *r, enum roce_name_kind kind, const struct capture_end *at,
+                            uint32_t number)
+{
+        for (struct roce_name *n = *bucket_of(r, kind, at, number); n; n = n->next)
+                if (n->kind == kind && n->number == number && same_address(&n->at, at))
+                        return n;
+        return NULL;
+}
+
+static void forget_name(struct roce *r, enum roce_name_kind kind, const struct capture_end *at,
+                        uint32_t number, const struct roce_conn *of)
+{
+        for (struct roce_name **n = bucket_of(r, kind, at, number); *n; n = &(*n)->next) {
+                struct roce_name *it = *n;
+
+                if (it->kind != kind || it->number != number || it->conn != of ||
+                    !same_address(&it->at, at))
+                        continue;
+                *n = it->next;
+                free(it);
+                return;
+        }
+}
+
+void roce_name(struct tracer *t, enum roce_name_kind kind, struct roce_conn *c, enum party owner,
+               uint32_t number)
+{
+        const struct capture_end *at = &c->pub.end[owner];
+        struct roce_name *old = roce_find(t->roce, kind, at, number), *n, **bucket;
+
+        if (old && old->conn == c)
+                return;
+        if (old)
+                roce_conn_close(t, old->conn);
+        n = calloc(1, sizeof(*n));
+        if (!n) {
+                t->no_memory = true;
+                return;
+        }
+        bucket = bucket_of(t->roce, kind, at, number);
+        *n = (struct roce_name) { kind, *at, number, c, owner, *bucket };
+        *bucket = n;
+}
+
+void roce_name_controller(struct tracer *t, struct roce_conn *c, uint32_t qpn)
+{
+        forget_name(t->roce, NAME_QP, &c->pub.end[PARTY_CONTROLLER], c->pub.qpn[PARTY_CONTROLLER],
+                    c);
+        c->pub.qpn[PARTY_CONTROLLER] = qpn;
+        roce_name(t, NAME_QP, c, PARTY_CONTROLLER, qpn);
+}
+
+/* --- connections ------------------------------------------------------------------------------ */
+
+struct roce_conn *roce_conn_new(struct tracer *t)
+{
+        struct roce *r = t->roce;
+        struct roce_conn *c;
+
+        if (r->conns == CONNS_MAX)
+                roce_conn_close(t, r->all);
+        c = calloc(1, sizeof(*c));
+        if (!c) {
+                t->no_memory = true;
+                return NULL;
+        }
+        c->pub.transport = TRACE_ROCE;
+        c->earlier = r->last;
+        *(r->last ? &r->last->later : &r->all) = c;
+        r->last = c;
+        r->conns++;
+        return c;
+}
+
+void roce_conn_close(struct tracer *t, struct roce_conn *c)
+{
+        struct roce *r = t->roce;
+
+        for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++) {
+                roce_flush(t, c, p);
+                forget_name(r, NAME_QP, &c->pub.end[p], c->pub.qpn[p], c);
+                forget_name(r, NAME_ID, &c->pub.end[p], c->id[p], c);
+        }
+        trace_tell(t, &c->pub, TRACE_CLOSED, PARTY_HOST);
+        for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++)
+                roce_direction_free(&c->dir[p]);
+        *(c->earlier ? &c->earlier->later : &r->all) = c->later;
+        *(c->later ? &c->later->earlier : &r->last) = c->earlier;
+        r->conns--;
+        free(c);
+}
+
+void roce_end(struct tracer *t)
+{
+        if (!t->roce)
+                return;
+        while (t->roce->all)
+                roce_conn_close(t, t->roce->all);
+        free(t->roce);
+        t->roce = NULL;
+}

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * NVMe/TCP: the two directions of a connection through framers. Bytes are read where the capture
+ * has them; only a unit that is spread over packets is put together in a buffer of the flow.
+ */
+#include "tracer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pdu/core/crc32c.h"
+#include "pdu/nvme/tcp/framer.h"
+
+struct direction {
+        struct framer framer;
+        uint8_t *carry; /* FRAMER_BUFFER_MIN bytes, while a unit is incomplete */
+        struct bytes sink;
+        bool lost;                  /* behind a gap or a fault: in search of the next PDU */
+        bool cut;                   /* the PDU in hand has holes */
+        uint64_t fed;               /* bytes of the stream so far, holes included */
+        uint64_t ends;              /* where the PDU in hand does */
+        uint64_t skipped;           /* bytes since it is lost */
+        struct capture_place first; /* where the header in hand began */
+};
+
+struct tcp_flow {
+        struct trace_conn pub;
+        struct direction dir[2];
+        uint8_t hpda;
+        bool negotiated, guessed; /* guessed: formats are taken from the PDUs themselves */
+        struct capture_end end[2];
+};
+
+/* --- what a PDU looks like -------------------------------------------------------------------- */
+
+bool tcp_is_icreq(const uint8_t *p, size_t n)
+{
+        static const uint8_t icreq[8] = { PDU_ICREQ, 0, 128, 0, 128, 0, 0, 0 };
+
+        return memcmp(p, icreq, n < sizeof(icreq) ? n : sizeof(icreq)) == 0;
+}
+
+/* A common header that fits its type in every way. */
+static bool is_common(const struct pdu_ch *ch, enum party sender)
+{
+        const struct pdu_info *info = pdu_info(ch->type);
+        uint32_t plen = le32_get(ch->plen), head;
+
+        if (!info || info->hlen == 0 || info->sender != sender || ch->hlen != info->hlen ||
+            ch->flags & ~info->flags)
+                return false;
+        head = ch->hlen + (info->has_hdgst && ch->flags & PDU_HDGSTF ? PDU_DIGEST_LEN : 0u);
+        if (ch->type == PDU_H2C_TERM || ch->type == PDU_C2H_TERM)
+                return plen >= head && plen <= PDU_TERM_MAX;
+        if (!info->has_data || ch->pdo == 0)
+                return plen == head;
+        return ch->pdo >= head && ch->pdo <= PDU_PDO_MAX && ch->pdo % 4 == 0 && plen > ch->pdo;
+}
+
+static bool is_command(const union pdu *h, uint32_t data)
+{
+        const struct sgl *sgl = &h->cmd.sqe.sgl;
+
+        return (h->cmd.sqe.flags & SQE_PSDT_MASK) == SQE_PSDT_SGL &&
+               (h->ch.pdo == 0 || (sgl->id == SGL_IN_CAPSULE && le32_get(sgl->len) == data));
+}
+
+static bool is_term(const union pdu *h)
+{
+        uint16_t fes = le16_get(h->term.fes);
+
+        return fes >= FES_INVALID_HEADER_FIELD && fes <= FES_UNSUPPORTED_PARAMETER;
+}
+
+/* What carries data says twice how much; payload that looks like the rest is not rare enough. */
+static bool is_consistent(const union pdu *h)
+{
+        uint32_t ddgst = h->ch.flags & PDU_DDGSTF ? PDU_DIGEST_LEN : 0;
+        uint32_t data = le32_get(h->ch.plen) - h->ch.pdo - ddgst;
+
+        switch (h->ch.type) {
+        case PDU_CAPSULE_CMD:
+                return is_command(h, data);
+        case PDU_H2C_TERM:
+        case PDU_C2H_TERM:
+                return is_term(h);
+        case PDU_C2H_DATA:
+        case PDU_H2C_DATA:
+                return h->ch.pdo > 0 && le32_get(h->data.length) == data;
+        default:
+                return true;
+        }
+}
+
+static bool is_digest_right(const union pdu *h, const uint8_t *p, size_t n)
+{
+        le32_t digest;
+
+        if (!pdu_info(h->ch.type)->has_hdgst || !(h->ch.flags & PDU_HDGSTF))
+                return true;
+        if (n < h->ch.hlen + sizeof(digest))
+                return false;
+        memcpy(&digest, p + h->ch.hlen, sizeof(digest));
+        return le32_get(digest) == crc32c(p, h->ch.hlen);
+}
+
+bool tcp_is_plausible(const uint8_t *p, size_t n, enum party sender)
+{
+        union pdu h;
+        uint32_t plen;
+
+        if (n < sizeof(h.ch))
+                return false;
+        memcpy(&h.ch, p, sizeof(h.ch));
+        if (!is_common(&h.ch, sender) || n < h.ch.hlen)
+                return false;
+        memcpy(&h, p, h.ch.hlen);
+        if (!is_consistent(&h) || !is_digest_right(&h, p, n))
+                return false;
+        plen = le32_get(h.ch.plen);
+        if (plen >= n || n - plen < sizeof(h.ch))
+                return true;
+        memcpy(&h.ch, p + plen, sizeof(h.ch));
+        return is_common(&h.ch, sender);
+}
+
+/* --- life ------------------------------------------------------------------------------------- */
+
+struct tcp_flow *tcp_flow_new(struct tracer *t, const struct capture_conn *c, bool begun)
+{
+        struct tcp_flow *f = calloc(1, sizeof(*f));
+
+        if (!f)
+                return NULL;
+        f->pub.transport = TRACE_TCP;
+        f->pub.midstream = !begun;
+        f->guessed = !begun;
+        for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++) {
+                f->pub.end[p] = c->end[p];
+                f->pub.whole_until[p] = UINT64_MAX;
+                f->dir[p].lost = !begun;
+                framer_init(&f->dir[p].framer, p, NULL);
+        }
+        trace_open(t, &f->pub);
+        return f;
+}
+
+void tcp_flow_free(struct tracer *t, struct tcp_flow *f)
+{
+        trace_tell(t, &f->pub, TRACE_CLOSED, PARTY_HOST);
+        for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++) {
+                free(f->dir[p].carry);
+                bytes_free(&f->dir[p].sink);
+        }
+        free(f);
+}
+
+/* --- PDUs ------------------------------------------------------------------------------------- */
+
+static void pdu_event(struct tracer *t, struct tcp_flow *f, enum party sender, enum trace_kind kind,
+                      struct trace_event *e)
+{
+        struct direction *d = &f->dir[sender];
+
+        memset(e, 0, sizeof(*e));
+        e->kind = kind;
+        e->conn = &f->pub;
+        e->sender = sender;
+        e->at = t->at;
+        e->first = d->first;
+        e->pdu.h = framer_header(&d->framer);
+        e->pdu.data_len = framer_data_len(&d->framer);
+        e->pdu.hdgst = d->framer.hdgst;
+        e->pdu.format = &d->framer.format;
+}
+
+static uint32_t have(const struct framer *f)
+{
+        return f->end - f->start;
+}
+
+static void take_header(struct tracer *t, struct tcp_flow *f, enum party sender)
+{
+        struct direction *d = &f->dir[sender];
+        struct framer *fr = &d->framer;
+        struct trace_event e;
+
+        d->ends = d->fed - have(fr) + fr->pad_left + fr->data_len + fr->ddgst_len + fr->tail_left;
+        d->cut = false;
+        d->first = t->at;
+        pdu_event(t, f, sender, TRACE_HEADER, &e);
+        trace_emit(t, &e);
+        if (!t->options.data || fr->data_len <= FRAMER_IN_PLACE || fr->data_len > 64u << 20)
+                return;
+        d->sink.n = 0;
+        if (bytes_reserve(&d->sink, fr->data_len))
+                framer_sink(fr, d->sink.p);
+        else
+                t->no_memory = true;
+}
+
+/* What both ICs settle (T1.0 3.6.2.2, 3.6.2.3): the same as the tracker does. */
+static void negotiate(struct tcp_flow *f, const union pdu *h)
+{
+        struct pdu_format format = {
+                .hdgst = h->icresp.dgst & PDU_DGST_HEADER,
+                .ddgst = h->icresp.dgst & PDU_DGST_DATA,
+                .pda = h->icresp.cpda,
+        };
+
+        framer_negotiated(&f->dir[PARTY_HOST].framer, &format);
+        format.pda = f->hpda;
+        framer_negotiated(&f->dir[PARTY_CONTROLLER].framer, &format);
+        f->negotiated = true;
+        f->guessed = false;
+}
+
+/* Nobody saw the ICs: the flags of a PDU tell what its sender has agreed to. */
+static void guess_format(struct tcp_flow *f, const struct pdu_ch *ch)
+{
+        const struct pdu_info *info = pdu_info(ch->type);
+        struct pdu_format format = f->dir[PARTY_HOST].framer.format;
+
+        if (!info || !info->has_hdgst)
+                return;
+        format.hdgst = ch->flags & PDU_HDGSTF;
+        if (info->has_data && ch->pdo > 0)
+                format.ddgst = ch->flags & PDU_DDGSTF;
+        for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++)
+                framer_negotiated(&f->dir[p].framer, &format);
+}
+
+static void guess_next(struct tcp_flow *f, const struct framer *fr)
+{
+        struct pdu_ch ch;
+
+        if (have(fr) < sizeof(ch))
+                return;
+        memcpy(&ch, fr->buf + fr->start, sizeof(ch));
+        guess_format(f, &ch);
+}
+
+static void take_pdu(struct tracer *t, struct tcp_flow *f, enum party sender)
+{
+        struct direction *d = &f->dir[sender];
+        struct trace_event e;
+
+        pdu_event(t, f, sender, TRACE_PDU, &e);
+        e.pdu.data = e.pdu.data_len > 0 ? framer_data(&d->framer) : NULL;
+        e.pdu.cut = d->cut;
+        e.pdu.ddgst_bad = framer_ddgst_bad(&d->framer) && !d->cut;
+        t->totals.pdus++;
+        trace_emit(t, &e);
+        if (e.pdu.h->ch.type == PDU_ICREQ)
+                f->hpda = e.pdu.h->icreq.hpda;
+        else if (e.pdu.h->ch.type == PDU_ICRESP && !f->negotiated)
+                negotiate(f, e.pdu.h);
+        if (f->guessed)
+                guess_next(f, &d->framer);
+}
+
+static void take_fault(struct tracer *t, struct tcp_flow *f, enum party sender)
+{
+        struct direction *d = &f->dir[sender];
+        struct trace_event e;
+
+        d->lost = true;
+        d->skipped = 0;
+        if (f->guessed)
+                return;
+        pdu_event(t, f, sender, TRACE_FAULT, &e);
+        e.first = t->at;
+        e.pdu.data_len = 0;
+        e.pdu.fault = framer_fault(&d->framer);
+        e.pdu.header_len = framer_header_got(&d->framer);
+        trace_emit(t, &e);
+}
+
+/* False: the stream cannot be followed any more. */
+static bool take_events(struct tracer *t, struct tcp_flow *f, enum party sender)
+{
+        struct framer *fr = &f->dir[sender].framer;
+
+        for (;;) {
+                switch (framer_next(fr)) {
+                case FRAMER_HEADER:
+                        take_header(t, f, sender);
+                        break;
+                case FRAMER_PDU:
+                        take_pdu(t, f, sender);
+                        break;
+                case FRAMER_FAULT:
+                        take_fault(t, f, sender);
+                        return false;
+                case FRAMER_MORE:
+                        return true;
+                }
+        }
+}
+
+/* --- bytes ------------------------------------------------------------------------------------ */
+
+static bool get_carry(struct tracer *t, struct direction *d)
+{
+        if (!d->carry)
+                d->carry = malloc(FRAMER_BUFFER_MIN);
+        if (!d->carry)
+                t->no_memory = true;
+        return d->carry;
+}
+
+static bool has_sink(const struct direction *d)
+{
+        return d->framer.sink && d->framer.data_got < d->framer.data_len;
+}
+
+/* Into the framer's own places until it stands between units. Returns how many bytes. */
+static size_t feed_copies(struct tracer *t, struct tcp_flow *f, enum party sender, const uint8_t *p,
+                          size_t n)
+{
+        struct direction *d = &f->dir[sender];
+        size_t done = 0;
+
+        while (done < n && (have(&d->framer) > 0 || has_sink(d))) {
+                size_t part = framer_feed(&d->framer, p + done, n - done);
+
+                d->fed += part;
+                done += part;
+                if (take_events(t, f, sender))
+                        continue;
+                d->skipped += have(&d->framer);
+                framer_attach(&d->framer, NULL, 0);
+                break;
+        }
+        return done;
+}
+
+static void keep_rest(struct tracer *t, struct direction *d)
+{
+        struct framer *fr = &d->framer;
+        const uint8_t *p = fr->buf + fr->start;
+        uint32_t left = have(fr);
+
+        framer_attach(fr, NULL, 0);
+        if (left == 0 || !get_carry(t, d))
+                return;
+        framer_attach(fr, d->carry, FRAMER_BUFFER_MIN);
+        memcpy(d->carry, p, left);
+        fr->end = left;
+}
+
+/* Where they lie in the packet. What is left of them begins a unit that other packets go on with;
+ * behind a fault the rest is searched. */
+static size_t feed_in_place(struct tracer *t, struct tcp_flow *f, enum party sender,
+                            const uint8_t *p, uint32_t n)
+{
+        struct direction *d = &f->dir[sender];
+        struct framer *fr = &d->framer;
+        uint32_t done = n;
+
+        framer_attach(fr, (uint8_t *)(uintptr_t)p, n); /* written to only when room is asked for */
+        framer_received(fr, n);
+        d->fed += n;
+        if (take_events(t, f, sender)) {
+                keep_rest(t, d);
+                return done;
+        }
+        done = fr->start + 1;
+        d->fed -= n - done;
+        d->skipped = 1;
+        framer_attach(fr, NULL, 0);
+        return done;
+}
+
+static size_t feed(struct tracer *t, struct tcp_flow *f, enum party sender, const uint8_t *p,
+                   size_t n)
+{
+        struct direction *d = &f->dir[sender];
+
+        if (f->guessed && d->fed >= d->ends && n >= sizeof(struct pdu_ch) && have(&d->framer) == 0)
+                guess_format(f, (const void *)p);
+        if (have(&d->framer) == 0 && !has_sink(d))
+                return feed_in_place(t, f, sender, p,
+                                     n < UINT32_MAX / 2 ? (uint32_t)n : UINT32_MAX / 2);
+        if (!d->framer.buf && get_carry(t, d))
+                framer_attach(&d->framer, d->carry, FRAMER_BUFFER_MIN);
+        return d->framer.buf ? feed_copies(t, f, sender, p, n) : n;
+}
+
+/* --- gaps ------------------------------------------------------------------------------------- */
+
+static void found(struct tracer *t, struct tcp_flow *f, enum party sender, const uint8_t *p)
+{
+        struct direction *d = &f->dir[sender];
+        struct pdu_format format = d->framer.format;
+        struct trace_event e = trace_event_of(t, &f->pub, TRACE_FOUND, sender);
+        struct pdu_ch ch;
+
+        memcpy(&ch, p, sizeof(ch));
+        framer_init(&d->framer, sender, NULL);
+        framer_negotiated(&d->framer, &format);
+        if (f->guessed)
+                guess_format(f, &ch);
+        d->lost = false;
+        e.gap.bytes = d->skipped;
+        d->skipped = 0;
+        trace_emit(t, &e);
+}
+
+/* Whether its digests are those that both sides agreed to; nobody saw that: they may be. */
+static bool is_agreed(const struct tcp_flow *f, enum party sender, const uint8_t *p)
+{
+        const struct pdu_format *format = &f->dir[sender].framer.format;
+        const struct pdu_info *info = pdu_info(p[0]);
+        const struct pdu_ch *ch = (const void *)p;
+
+        if (!f->negotiated || !info->has_hdgst)
+                return true;
+        if (!(ch->flags & PDU_HDGSTF) != !format->hdgst)
+                return false;
+        return !info->has_data || ch->pdo == 0 || !(ch->flags & PDU_DDGSTF) == !format->ddgst;
+}
+
+/* The next PDU that is beyond doubt. It has to begin, with its type's header, within a packet.
+ * Returns how many bytes are not it. */
+static size_t search(struct tracer *t, struct tcp_flow *f, enum party sender, const uint8_t *p,
+                     size_t n)
+{
+        size_t i;
+
+        for (i = 0; i < n; i++)
+                if ((tcp_is_plausible(p + i, n - i, sender) && is_agreed(f, sender, p + i)) ||
+                    (sender == PARTY_HOST && n - i >= 8 && tcp_is_icreq(p + i, n - i)))
+                        break;
+        f->dir[sender].skipped += i;
+        if (i < n)
+                found(t, f, sender, p + i);
+        return i;
+}
+
+void tcp_flow_data(struct tracer *t, struct tcp_flow *f, enum party sender, const uint8_t *p,
+                   size_t n)
+{
+        while (n > 0) {
+                size_t done =
+                    f->dir[sender].lost ? search(t, f, sender, p, n) : feed(t, f, sender, p, n);
+
+                p += done;
+                n -= done;
+        }
+}
+
+/* A hole in the data of a PDU whose header is known is no loss of the thread. */
+static bool fits_in_data(const struct direction *d, uint32_t n)
+{
+        return n > 0 && !d->lost && d->fed < d->ends && d->fed + n <= d->ends;
+}
+
+static void feed_hole(struct tracer *t, struct tcp_flow *f, enum party sender, uint32_t n)
+{
+        static const uint8_t zeroes[16384];
+
+        f->dir[sender].cut = true;
+        t->totals.gaps++;
+        while (n > 0) {
+                uint32_t part = n < sizeof(zeroes) ? n : (uint32_t)sizeof(zeroes);
+
+                tcp_flow_data(t, f, sender, zeroes, part);
+                n -= part;
+        }
+}
+
+void tcp_flow_gap(struct tracer *t, struct tcp_flow *f, enum party sender, uint32_t n)
+{
+        struct direction *d = &f->dir[sender];
+
+        if (fits_in_data(d, n)) {
+                feed_hole(t, f, sender, n);
+                return;
+        }
+        framer_attach(&d->framer, NULL, 0);
+        d->lost = true;
+        d->skipped = 0;
+        if (!f->negotiated)
+                f->guessed = true;
+        trace_gap(t, &f->pub, sender, (struct trace_gap) { .bytes = n });
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Between the parts that make a trace, one for each transport. Lengths are bytes. Private to the
+ * room. */
+#ifndef NVMF_PCAP_TRACER_H
+#define NVMF_PCAP_TRACER_H
+
+#include "pdu/io/capture/packet.h"
+#include "trace.h"
+
+struct tracer {
+        struct trace_options options;
+        trace_fn *fn;
+        void *user;
+        struct trace_totals totals;
+        struct capture_place at; /* of the packet in hand */
+        struct roce *roce;       /* NULL: no such packet yet */
+        bool no_memory;
+};
+
+/* An event of a connection, at the packet in hand; the rest is the caller's to fill in. */
+static inline struct trace_event trace_event_of(const struct tracer *t, struct trace_conn *c,
+                                                enum trace_kind kind, enum party sender)
+{
+        return (struct trace_event) {
+                .kind = kind,
+                .conn = c,
+                .sender = sender,
+                .at = t->at,
+                .first = t->at,
+        };
+}
+void trace_emit(struct tracer *t, const struct trace_event *e);
+/* One that has no more to say. */
+void trace_tell(struct tracer *t, struct trace_conn *c, enum trace_kind kind, enum party sender);
+void trace_gap(struct tracer *t, struct trace_conn *c, enum party sender, struct trace_gap gap);
+/* Numbers a new connection and tells of it. */
+void trace_open(struct tracer *t, struct trace_conn *c);
+
+bool trace_is_service(const struct tracer *t, uint16_t port);
+
+static inline uint16_t be16_at(const uint8_t *p)
+{
+        return (uint16_t)(p[0] << 8 | p[1]);
+}
+static inline uint32_t be24_at(const uint8_t *p)
+{
+        return (uint32_t)(p[0] << 16 | p[1] << 8 | p[2]);
+}
+static inline uint32_t be32_at(const uint8_t *p)
+{
+        return (uint32_t)be16_at(p) << 16 | be16_at(p + 2);
+}
+static inline uint64_t be64_at(const uint8_t *p)
+{
+        return (uint64_t)be32_at(p) << 32 | be32_at(p + 4);
+}
+
+/* A growing buffer. */
+struct bytes {
+        uint8_t *p;
+        size_t n, cap;
+};
+/* Room for n more bytes behind; false: no memory. */
+bool bytes_reserve(struct bytes *b, size_t n);
+/* p NULL: zeroes. */
+bool bytes_add(struct bytes *b, const void *p, size_t n);
+void bytes_free(struct bytes *b);
+
+/* --- NVMe/TCP (trace_tcp.c) ------------------------------------------------------------------- */
+
+struct tcp_flow;
+/* begun: both directions start here; else its stream is looked for. NULL without memory. */
+struct tcp_flow *tcp_flow_new(struct tracer *t, const struct capture_conn *c, bool begun);
+void tcp_flow_data(struct tracer *t, struct tcp_flow *f, enum party sender, const uint8_t *p,
+                   size_t n);
+void tcp_flow_gap(struct tracer *t, struct tcp_flow *f, enum party sender, uint32_t n);
+void tcp_flow_free(struct tracer *t, struct tcp_flow *f); /* tells that it is closed */
+/* Whether the first of these bytes begin an ICReq; and whether a PDU may begin there at all. */
+bool tcp_is_icreq(const uint8_t *p, size_t n);
+bool tcp_is_plausible(const uint8_t *p, size_t n, enum party sender);
+
+/* --- iWARP (trace_iwarp.c) -------------------------------------------------------------------- */
+
+struct iwarp_flow; /* calls as those of NVMe/TCP; requests and replies are MPA's (RFC 5044, 6581) */
+struct iwarp_flow *iwarp_flow_new(struct tracer *t, const struct capture_conn *c, bool begun);
+void iwarp_flow_data(struct tracer *t, struct iwarp_flow *f, enum party sender, const uint8_t *p,
+                     size_t n);
+void iwarp_flow_gap(struct tracer *t, struct iwarp_flow *f, enum party sender, uint32_t n);
+void iwarp_flow_free(struct tracer *t, struct iwarp_flow *f);
+bool iwarp_is_request(const uint8_t *p, size_t n);
+bool iwarp_is_plausible(const uint8_t *p, size_t n);
+
+/* --- RoCEv2 (trace_roce*.c) ------------------------------------------------------------------- */
+
+enum { ROCE_PORT = 4791 };
+void roce_packet(struct tracer *t, const struct packet *p);
+void roce_end(struct tracer *t); /* the capture is over */
+
+/* Connection management (cm.c): a MAD of class 07h (IBTA Architecture 1.4 chapter 12). */
+enum cm_attribute {
+        CM_REQ = 0x10,
+        CM_MRA = 0x11,
+        CM_REJ = 0x12,
+        CM_REP = 0x13,
+        CM_RTU = 0x14,
+        CM_DREQ = 0x15,
+        CM_DREP = 0x16,
+};
+enum { CM_REJECTED_BY_CONSUMER = 28 };
+struct cm_message {
+        enum cm_attribute attribute;
+        uint32_t local_id,
+            remote_id;      /* communication ids of the sender and of its peer (not REQ) */
+        uint32_t qpn, psn;  /* REQ, REP: of the sender; what the peer has to begin to send with */
+        uint64_t service;   /* REQ */
+        uint32_t mtu;       /* REQ: bytes; 0: reserved value */
+        uint16_t host_port; /* REQ: of the RDMA IP CM header */
+        uint8_t reads_in, reads_out;
+        uint16_t reason;
+        const uint8_t *data; /* private data of the consumer */
+        uint32_t len;
+};
+/* False: none of these, or too short. */
+bool cm_parse(const uint8_t *mad, size_t n, struct cm_message *out);
+/* The port of a service id in the RDMA IP CM's TCP port space; 0: another kind. */
+uint16_t cm_service_port(uint64_t service);
+
+#endif

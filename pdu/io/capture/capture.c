@@ -1,0 +1,641 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "capture.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capture_file.h"
+#include "packet.h"
+#include "pdu/nvme/wire/tcp.h"
+
+enum {
+        BUCKETS = 16384,
+        CONNS_MAX = 16384,    /* remembered: the idle ones are closed when more appear */
+        HELD_BYTES = 4 << 20, /* of one direction, waiting for what should come before them */
+        HELD_SEGMENTS = 4096,
+        HELD_ALL = 64 << 20, /* bytes of all directions */
+        LOOKED_AT = 32,      /* connections, to find an idle one */
+        AHEAD = 64,          /* frames: as late may one come that was acknowledged already */
+};
+
+const char *capture_end_text(const struct capture_end *e, char buf[CAPTURE_END_TEXT])
+{
+        char addr[INET6_ADDRSTRLEN] = "?";
+
+        inet_ntop(e->family, e->addr, addr, sizeof(addr));
+        snprintf(buf, CAPTURE_END_TEXT, e->family == AF_INET6 ? "[%s]:%u" : "%s:%u", addr, e->port);
+        return buf;
+}
+
+/* --- streams ---------------------------------------------------------------------------------- */
+
+struct held { /* a segment that came too early */
+        struct held *next;
+        struct capture_place at;
+        uint32_t seq;
+        size_t n, whole;
+        uint8_t data[];
+};
+
+struct stream {
+        bool synced;
+        bool begun;           /* `first` is the first byte of all */
+        uint32_t first, next; /* sequence numbers: of the first byte, of the next one wanted */
+        bool fin;
+        uint32_t fin_seq;
+        struct held *held; /* by sequence number */
+        size_t held_bytes;
+        unsigned held_segments;
+};
+
+struct conn {
+        struct capture_conn pub;
+        struct stream stream[2];
+        bool closed;   /* only a SYN brings its ports back to life */
+        uint64_t last; /* frame */
+        struct conn **bucket, *next;
+        struct conn *earlier, *later; /* in order of appearance */
+};
+
+struct ahead { /* a frame that was read and is yet to be taken */
+        struct ahead *next;
+        struct capture_place at;
+        enum packet_kind kind;
+        struct packet p;
+        uint8_t frame[];
+};
+
+struct reader {
+        const struct capture_ops *ops;
+        void *user;
+        struct capture_file *file;
+        const struct packet_link *link;
+        struct capture_place at, read; /* the frame that is taken; the last one that was read */
+        int64_t clock_skew;            /* ns from the clock of odd frames to ours */
+        struct ahead *ahead;           /* oldest first */
+        unsigned n_ahead;
+        int more; /* what capture_file_next() said last: 1: there may be more */
+        unsigned conns, kept;
+        size_t held_bytes;
+        struct conn *bucket[BUCKETS];
+        struct conn *all, *last, *hand, *recent; /* recent: found last */
+        bool no_memory;
+};
+
+/* Bytes of one packet, or (p NULL) bytes that no packet held. */
+struct piece {
+        const uint8_t *p;
+        size_t n, whole;
+        const struct capture_place *at;
+};
+
+static void deliver(struct reader *r, struct conn *c, enum party sender, struct piece b)
+{
+        c->stream[sender].next += (uint32_t)b.whole;
+        if (b.n > 0)
+                r->ops->data(r->user, &c->pub, sender, b.p, b.n, b.at);
+        if (b.n < b.whole && r->ops->gap)
+                r->ops->gap(r->user, &c->pub, sender, (uint32_t)(b.whole - b.n), b.at);
+}
+
+/* What is new of a piece that starts at or before the wanted byte. */
+static void deliver_new(struct reader *r, struct conn *c, enum party sender, uint32_t seq,
+                        struct piece b)
+{
+        size_t old = c->stream[sender].next - seq;
+
+        if (old >= b.whole)
+                return;
+        b.whole -= old;
+        b.p += old < b.n ? old : b.n;
+        b.n -= old < b.n ? old : b.n;
+        deliver(r, c, sender, b);
+}
+
+/* Of sequence numbers. */
+static bool is_before(uint32_t a, uint32_t b)
+{
+        return (int32_t)(a - b) < 0;
+}
+
+static bool is_early(const struct stream *s, uint32_t seq)
+{
+        return is_before(s->next, seq);
+}
+
+static void release_held(struct reader *r, struct conn *c, enum party sender)
+{
+        struct stream *s = &c->stream[sender];
+
+        while (s->held && !is_early(s, s->held->seq)) {
+                struct held *h = s->held;
+
+                s->held = h->next;
+                s->held_bytes -= h->n;
+                r->held_bytes -= h->n;
+                s->held_segments--;
+                deliver_new(r, c, sender, h->seq,
+                            (struct piece) { h->data, h->n, h->whole, &h->at });
+                free(h);
+        }
+}
+
+/* Gives up on what should come before the first held segment. */
+static void skip_gap(struct reader *r, struct conn *c, enum party sender)
+{
+        struct stream *s = &c->stream[sender];
+
+        deliver(r, c, sender, (struct piece) { NULL, 0, s->held->seq - s->next, &r->at });
+        release_held(r, c, sender);
+}
+
+static void hold(struct reader *r, struct stream *s, const struct packet *seg)
+{
+        struct held *h = malloc(sizeof(*h) + seg->n), **at = &s->held;
+
+        if (!h) {
+                r->no_memory = true;
+                return;
+        }
+        h->at = r->at;
+        h->seq = seg->seq;
+        h->n = seg->n;
+        h->whole = seg->whole;
+        memcpy(h->data, seg->data, seg->n);
+        while (*at && (int32_t)((*at)->seq - h->seq) <= 0)
+                at = &(*at)->next;
+        h->next = *at;
+        *at = h;
+        s->held_bytes += h->n;
+        r->held_bytes += h->n;
+        s->held_segments++;
+}
+
+static void take_data(struct reader *r, struct conn *c, enum party sender, const struct packet *seg)
+{
+        struct stream *s = &c->stream[sender];
+
+        if (!is_early(s, seg->seq)) {
+                deliver_new(r, c, sender, seg->seq,
+                            (struct piece) { seg->data, seg->n, seg->whole, &r->at });
+                release_held(r, c, sender);
+                return;
+        }
+        hold(r, s, seg);
+        while (s->held && (s->held_bytes > HELD_BYTES || s->held_segments > HELD_SEGMENTS ||
+                           r->held_bytes > HELD_ALL))
+                skip_gap(r, c, sender);
+}
+
+/* `sender` has received all before `ack`, in the capture or not: what its peer sent and nobody saw
+ * is a gap now, before the answers to it come. One byte may be a FIN. */
+static void take_ack(struct reader *r, struct conn *c, enum party sender, uint32_t ack)
+{
+        enum party peer = peer_of(sender);
+        struct stream *s = &c->stream[peer];
+        uint32_t missing;
+
+        if (!s->synced || !is_early(s, ack))
+                return;
+        while (s->held && !is_before(ack, s->held->seq) && s->held->seq != ack)
+                skip_gap(r, c, peer);
+        missing = ack - s->next;
+        if (is_early(s, ack) && missing > 1 && !s->fin)
+                deliver(r, c, peer, (struct piece) { NULL, 0, missing, &r->at });
+}
+
+/* --- connections ------------------------------------------------------------------------------ */
+
+static bool same_end(const struct capture_end *a, const struct capture_end *b)
+{
+        return a->family == b->family && a->port == b->port &&
+               memcmp(a->addr, b->addr, sizeof(a->addr)) == 0;
+}
+
+static bool is_of(const struct conn *c, const struct packet *s)
+{
+        return (same_end(&c->pub.end[0], &s->from) && same_end(&c->pub.end[1], &s->to)) ||
+               (same_end(&c->pub.end[1], &s->from) && same_end(&c->pub.end[0], &s->to));
+}
+
+/* The same for both directions. */
+static struct conn **bucket_of(struct reader *r, const struct packet *s)
+{
+        uint64_t from[2], to[2], h;
+
+        memcpy(from, s->from.addr, sizeof(from));
+        memcpy(to, s->to.addr, sizeof(to));
+        h = from[0] + to[0] + (from[1] + to[1]) * 31 +
+            (uint64_t)(s->from.port + s->to.port) * 65599;
+        h *= UINT64_C(0x9e3779b97f4a7c15);
+        return &r->bucket[(h >> 32) % BUCKETS];
+}
+
+static struct conn *find(struct reader *r, const struct packet *s)
+{
+        if (r->recent && is_of(r->recent, s))
+                return r->recent;
+        for (struct conn *c = *bucket_of(r, s); c; c = c->next)
+                if (is_of(c, s))
+                        return r->recent = c;
+        return NULL;
+}
+
+static bool is_service(const struct reader *r, uint16_t port)
+{
+        if (r->ops->service)
+                return r->ops->service(r->user, port);
+        return port == NVME_TCP_PORT || port == NVME_DISC_PORT;
+}
+
+/* Which side opened the connection: SYN tells; else the ports have to. */
+static bool from_host(const struct reader *r, const struct packet *s)
+{
+        if (s->flags & TCP_SYN)
+                return !(s->flags & TCP_ACK);
+        if (is_service(r, s->from.port) != is_service(r, s->to.port))
+                return is_service(r, s->to.port);
+        return s->from.port > s->to.port;
+}
+
+static void start(struct reader *r, struct conn *c, const struct packet *s)
+{
+        bool host = from_host(r, s);
+
+        c->pub = (struct capture_conn) {
+                .number = ++r->conns,
+                .end = { host ? s->from : s->to, host ? s->to : s->from },
+                .midstream = !(s->flags & TCP_SYN),
+        };
+        memset(c->stream, 0, sizeof(c->stream));
+        c->closed = false;
+        if (r->ops->opened)
+                r->ops->opened(r->user, &c->pub, &r->at);
+}
+
+static void close_conn(struct reader *r, struct conn *c)
+{
+        if (c->closed)
+                return;
+        for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++)
+                while (c->stream[p].held)
+                        skip_gap(r, c, p);
+        c->closed = true;
+        if (r->ops->closed)
+                r->ops->closed(r->user, &c->pub, &r->at);
+}
+
+static void link_conn(struct reader *r, struct conn *c, struct conn **bucket)
+{
+        c->bucket = bucket;
+        c->next = *bucket;
+        *bucket = c;
+        c->earlier = r->last;
+        *(r->last ? &r->last->later : &r->all) = c;
+        r->last = c;
+        r->kept++;
+}
+
+static void drop_conn(struct reader *r, struct conn *c)
+{
+        struct conn **at = c->bucket;
+
+        while (*at != c)
+                at = &(*at)->next;
+        *at = c->next;
+        *(c->earlier ? &c->earlier->later : &r->all) = c->later;
+        *(c->later ? &c->later->earlier : &r->last) = c->earlier;
+        r->kept--;
+        if (r->recent == c)
+                r->recent = NULL;
+        free(c);
+}
+
+/* Of the next few the one that nothing was heard of for the longest time, or that is closed. */
+static void forget_idle(struct reader *r)
+{
+        struct conn *c = r->hand ? r->hand : r->all, *oldest = c;
+
+        for (int i = 0; i < LOOKED_AT && !oldest->closed; i++) {
+                if (c->closed || c->last < oldest->last)
+                        oldest = c;
+                c = c->later ? c->later : r->all;
+        }
+        r->hand = c == oldest ? c->later : c;
+        close_conn(r, oldest);
+        drop_conn(r, oldest);
+}
+
+static struct conn *conn_new(struct reader *r, const struct packet *s)
+{
+        struct conn *c = calloc(1, sizeof(*c));
+
+        if (!c) {
+                r->no_memory = true;
+                return NULL;
+        }
+        if (r->kept == CONNS_MAX)
+                forget_idle(r);
+        link_conn(r, c, bucket_of(r, s));
+        start(r, c, s);
+        return c;
+}
+
+/* A SYN that is no retransmission begins another connection between the same ports. */
+static bool is_anew(const struct conn *c, const struct packet *s)
+{
+        const struct stream *host = &c->stream[PARTY_HOST];
+
+        if ((s->flags & (TCP_SYN | TCP_ACK)) != TCP_SYN)
+                return false;
+        return c->closed || !host->synced || host->first != s->seq + 1;
+}
+
+static struct conn *conn_of(struct reader *r, const struct packet *s)
+{
+        struct conn *c = find(r, s);
+
+        if (!c)
+                return s->flags & TCP_SYN || s->whole > 0 ? conn_new(r, s) : NULL;
+        if (is_anew(c, s)) {
+                close_conn(r, c);
+                start(r, c, s);
+        }
+        return c->closed ? NULL : c;
+}
+
+static bool is_done(const struct stream *s)
+{
+        return s->fin && !s->held && !is_early(s, s->fin_seq);
+}
+
+/* What this acknowledgement, the first sight of the other side's numbers, says of them. */
+static void sync_by_ack(struct stream *peer, const struct stream *own, const struct packet *p)
+{
+        peer->synced = true;
+        peer->first = peer->next = p->ack;
+        peer->begun = p->flags & TCP_SYN || (own->begun && p->seq == own->first);
+}
+
+static void sync(struct reader *r, struct conn *c, enum party sender, const struct packet *p)
+{
+        struct stream *s = &c->stream[sender];
+
+        s->synced = true;
+        s->begun = p->flags & TCP_SYN;
+        s->first = s->next = p->seq;
+        if (!s->begun && !c->pub.midstream && r->ops->gap) /* nobody knows how much */
+                r->ops->gap(r->user, &c->pub, sender, 0, &r->at);
+}
+
+static void take_segment(struct reader *r, const struct packet *seg)
+{
+        struct conn *c = conn_of(r, seg);
+        struct packet s = *seg;
+        enum party sender;
+        struct stream *stream;
+
+        if (!c)
+                return;
+        c->last = r->at.frame;
+        sender = same_end(&c->pub.end[PARTY_HOST], &s.from) ? PARTY_HOST : PARTY_CONTROLLER;
+        stream = &c->stream[sender];
+        if (s.flags & TCP_SYN) {
+                s.seq++;
+                c->pub.accepted |= sender == PARTY_CONTROLLER;
+        }
+        if (!stream->synced && (s.flags & TCP_SYN || s.whole > 0))
+                sync(r, c, sender, &s);
+        if (s.flags & TCP_ACK && !c->stream[peer_of(sender)].synced)
+                sync_by_ack(&c->stream[peer_of(sender)], stream, &s);
+        else if (s.flags & TCP_ACK)
+                take_ack(r, c, sender, s.ack);
+        if (s.whole > 0)
+                take_data(r, c, sender, &s);
+        if (s.flags & TCP_FIN) {
+                stream->fin = true;
+                stream->fin_seq = s.seq + (uint32_t)s.whole;
+        }
+        if (s.flags & TCP_RST || (is_done(&c->stream[0]) && is_done(&c->stream[1])))
+                close_conn(r, c);
+}
+
+/* --- the file --------------------------------------------------------------------------------- */
+
+/* Frames with times before 1973 among later ones come from another clock. It is aligned so that none
+ * of them lies before the frame it follows. */
+static void set_time(struct reader *r, int64_t time_ns)
+{
+        const int64_t year_1973 = INT64_C(100000000) * 1000000000;
+        int64_t before = r->read.time_ns;
+
+        r->read.time_guessed = time_ns < year_1973 && before >= year_1973;
+        r->read.time_ns = time_ns;
+        if (!r->read.time_guessed)
+                return;
+        if (time_ns + r->clock_skew < before)
+                r->clock_skew = before - time_ns;
+        r->read.time_ns = time_ns + r->clock_skew;
+}
+
+/* False: there are no more, or the file is damaged. */
+static bool read_frame(struct reader *r, struct capture_frame *frame)
+{
+        if (r->more == 1)
+                r->more = capture_file_next(r->file, frame);
+        if (r->more != 1)
+                return false;
+        r->read.frame++;
+        set_time(r, frame->time_ns);
+        return true;
+}
+
+static void take_packet(struct reader *r, enum packet_kind kind, const struct packet *p,
+                        const struct capture_place *at)
+{
+        r->at = *at;
+        if (r->ops->packet)
+                r->ops->packet(r->user, &r->at);
+        if (kind == PACKET_TCP)
+                take_segment(r, p);
+        else if (kind == PACKET_UDP && r->ops->datagram)
+                r->ops->datagram(r->user, p, &r->at);
+        else if ((kind == PACKET_FRAGMENT || kind == PACKET_CUT) && r->ops->skipped)
+                r->ops->skipped(r->user, kind == PACKET_FRAGMENT, &r->at);
+}
+
+/* --- frames that were caught out of order ------------------------------------------------------- */
+
+/* The stream of which this segment acknowledges what was not seen yet, or NULL. One byte may be a
+ * FIN. */
+static const struct stream *awaited(struct reader *r, const struct packet *p)
+{
+        const struct conn *c = p->flags & TCP_ACK ? find(r, p) : NULL;
+        const struct stream *s;
+
+        if (!c || c->closed)
+                return NULL;
+        s = &c->stream[same_end(&c->pub.end[PARTY_HOST], &p->from) ? PARTY_CONTROLLER : PARTY_HOST];
+        return s->synced && is_early(s, p->ack) && p->ack - s->next > 1 ? s : NULL;
+}
+
+/* Whether it has the next bytes of the stream that this segment acknowledges. */
+static bool has_next(const struct ahead *a, const struct packet *p, const struct stream *s)
+{
+        return a->kind == PACKET_TCP && a->p.whole > 0 && !is_early(s, a->p.seq) &&
+               is_before(s->next, a->p.seq + (uint32_t)a->p.whole) &&
+               same_end(&a->p.from, &p->to) && same_end(&a->p.to, &p->from);
+}
+
+static struct ahead *unlink_ahead(struct reader *r, struct ahead **at)
+{
+        struct ahead *a = *at;
+
+        *at = a->next;
+        r->n_ahead--;
+        return a;
+}
+
+/* Takes from the frames ahead, out of their order, what this segment acknowledges; first of all what
+ * that acknowledges, and so on. */
+static void catch_up(struct reader *r, const struct packet *p)
+{
+        const struct stream *s;
+
+        for (struct ahead **at = &r->ahead; *at && (s = awaited(r, p));) {
+                struct ahead *a = *at;
+
+                if (!has_next(a, p, s)) {
+                        at = &a->next;
+                        continue;
+                }
+                unlink_ahead(r, at);
+                catch_up(r, &a->p);
+                take_packet(r, a->kind, &a->p, &a->at);
+                free(a);
+                at = &r->ahead;
+        }
+}
+
+static void put_ahead(struct reader *r, const struct capture_frame *frame)
+{
+        struct ahead *a = malloc(sizeof(*a) + frame->captured), **at = &r->ahead;
+
+        if (!a) {
+                r->no_memory = true;
+                return;
+        }
+        while (*at)
+                at = &(*at)->next;
+        a->next = NULL;
+        a->at = r->read;
+        memcpy(a->frame, frame->p, frame->captured);
+        a->kind = packet_parse(r->link, a->frame, frame->captured, frame->whole, &a->p);
+        *at = a;
+        r->n_ahead++;
+}
+
+/* The oldest frame ahead, behind what it acknowledges. */
+static void take_ahead(struct reader *r)
+{
+        struct capture_frame frame;
+        struct ahead *a = unlink_ahead(r, &r->ahead);
+
+        if (a->kind == PACKET_TCP && awaited(r, &a->p)) {
+                while (r->n_ahead < AHEAD && !r->no_memory && read_frame(r, &frame))
+                        put_ahead(r, &frame);
+                catch_up(r, &a->p);
+        }
+        take_packet(r, a->kind, &a->p, &a->at);
+        free(a);
+}
+
+static void take_frame(struct reader *r, const struct capture_frame *frame)
+{
+        struct packet p;
+        enum packet_kind kind = packet_parse(r->link, frame->p, frame->captured, frame->whole, &p);
+
+        if (kind == PACKET_TCP && awaited(r, &p))
+                put_ahead(r, frame);
+        else
+                take_packet(r, kind, &p, &r->read);
+}
+
+static void read_packets(struct reader *r)
+{
+        struct capture_frame frame;
+
+        while (!r->no_memory)
+                if (r->ahead)
+                        take_ahead(r);
+                else if (read_frame(r, &frame))
+                        take_frame(r, &frame);
+                else
+                        return;
+}
+
+static void close_all(struct reader *r)
+{
+        for (struct conn *c = r->all; c; c = c->later)
+                close_conn(r, c);
+}
+
+static void free_all(struct reader *r)
+{
+        while (r->ahead)
+                free(unlink_ahead(r, &r->ahead));
+        for (struct conn *c = r->all, *next; c; c = next) {
+                next = c->later;
+                free(c);
+        }
+}
+
+static int read_all(struct reader *r, const char *path, char *err, size_t err_size)
+{
+        int rc = 0;
+
+        r->link = packet_link(capture_file_link(r->file));
+        if (!r->link) {
+                snprintf(err, err_size, "%s: link type %d is not supported", path,
+                         capture_file_link(r->file));
+                return -1;
+        }
+        r->more = 1;
+        read_packets(r);
+        if (r->more < 0) {
+                snprintf(err, err_size, "%s: %s", path, capture_file_error(r->file));
+                rc = -1;
+        }
+        close_all(r);
+        if (r->no_memory) {
+                snprintf(err, err_size, "%s: out of memory", path);
+                rc = -1;
+        }
+        return rc;
+}
+
+int capture_read(const char *path, const struct capture_ops *ops, void *user, char *err,
+                 size_t err_size)
+{
+        struct capture_file *f = capture_file_open(path, err, err_size);
+        struct reader *r;
+        int rc = -1;
+
+        if (!f)
+                return -1;
+        r = calloc(1, sizeof(*r));
+        if (r) {
+                r->ops = ops;
+                r->user = user;
+                r->file = f;
+                rc = read_all(r, path, err, err_size);
+                free_all(r);
+        } else {
+                snprintf(err, err_size, "%s: out of memory", path);
+        }
+        free(r);
+        capture_file_close(f);
+        return rc;
+}

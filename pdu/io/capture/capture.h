@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * TCP streams and UDP datagrams out of capture files: pcap and pcapng through libpcap (packet.h says
+ * of which links). Each direction of each TCP connection is handed out in order and once, whatever
+ * was retransmitted or reordered; what the capture does not hold (drops, a cut snapshot) is reported
+ * as a gap: as soon as the other side acknowledges it, or when too much waits behind it. Where frames
+ * of the two directions were caught out of order, those that are acknowledged are taken first, if they
+ * are among the next 64. Of bytes sent twice the first ones count. Memory does not grow with the capture.
+ */
+#ifndef NVMF_IO_CAPTURE_H
+#define NVMF_IO_CAPTURE_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pdu/nvme/wire/rules.h"
+
+struct capture_end {
+        uint8_t family; /* AF_INET, AF_INET6 */
+        uint8_t addr[16];
+        uint16_t port;
+};
+/* "192.0.2.1:4420", "[2001:db8::1]:4420" into a buffer of CAPTURE_END_TEXT bytes; returns it. */
+enum { CAPTURE_END_TEXT = INET6_ADDRSTRLEN + 8 };
+const char *capture_end_text(const struct capture_end *e, char buf[CAPTURE_END_TEXT]);
+
+/* A connection in the capture. */
+struct capture_conn {
+        unsigned number;           /* from 1, in order of appearance */
+        struct capture_end end[2]; /* [PARTY_HOST] opened it */
+        bool midstream; /* begins before the capture: who opened it is taken from the ports */
+        bool accepted;  /* the controller's SYN was seen */
+        void *user;     /* the caller's; NULL at first */
+};
+
+/* Where in the capture something was seen. */
+struct capture_place {
+        uint64_t frame;  /* from 1, as Wireshark counts */
+        int64_t time_ns; /* since 1970 */
+        /* The frame was stamped by a clock of its own (Linux leaves time since boot in some frames
+         * of software RoCE): time_ns is that clock aligned with the frames around. */
+        bool time_guessed;
+};
+
+struct packet;
+
+/* Called in the order of the capture, or what that should be; any but data may be NULL. Bytes are valid during the call. */
+struct capture_ops {
+        void (*opened)(void *user, struct capture_conn *c, const struct capture_place *at);
+        /* The next n > 0 bytes that `sender` sent. */
+        void (*data)(void *user, struct capture_conn *c, enum party sender, const uint8_t *p,
+                     size_t n, const struct capture_place *at);
+        /* n bytes (0: nobody knows how many) that `sender` sent are not in the capture; data goes on
+         * behind them. */
+        void (*gap)(void *user, struct capture_conn *c, enum party sender, uint32_t n,
+                    const struct capture_place *at);
+        /* Both sides said FIN, one said RST, its ports were used anew, or the capture is over. */
+        void (*closed)(void *user, struct capture_conn *c, const struct capture_place *at);
+        /* A UDP datagram. */
+        void (*datagram)(void *user, const struct packet *p, const struct capture_place *at);
+        /* IP that cannot be read: a fragment, or headers that the snapshot cut off. */
+        void (*skipped)(void *user, bool fragment, const struct capture_place *at);
+        /* Whether controllers listen there; NULL: at 4420 and 8009. */
+        bool (*service)(void *user, uint16_t port);
+        /* Each packet, before what comes of it. */
+        void (*packet)(void *user, const struct capture_place *at);
+};
+
+/*
+ * Reads `path` ("-": standard input) from end to end. 0, or -1 with one line in err: the file
+ * cannot be read, is damaged (what stands before the damage was handed out), or has a link type
+ * that is not known.
+ */
+int capture_read(const char *path, const struct capture_ops *ops, void *user, char *err,
+                 size_t err_size);
+
+#endif

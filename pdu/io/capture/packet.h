@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One captured packet, from its link layer to TCP or UDP: Ethernet (VLAN tags too), Linux cooked v1
+ * and v2, raw IP and loopback; IPv4 and IPv6. Lengths that lie are cut to what was captured.
+ */
+#ifndef NVMF_IO_PACKET_H
+#define NVMF_IO_PACKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "capture.h"
+
+enum packet_kind {
+        PACKET_TCP,
+        PACKET_UDP,
+        PACKET_FRAGMENT, /* of an IP datagram; not put together again */
+        PACKET_CUT,      /* IP whose headers the snapshot does not hold */
+        PACKET_OTHER,
+};
+
+enum tcp_flags { TCP_FIN = 1, TCP_SYN = 2, TCP_RST = 4, TCP_ACK = 16 };
+
+struct packet {
+        struct capture_end from, to;
+        uint32_t seq, ack; /* TCP */
+        unsigned flags;    /* TCP: enum tcp_flags */
+        const uint8_t *data;
+        size_t n;     /* bytes of data in the capture */
+        size_t whole; /* bytes of data in the packet */
+};
+
+struct packet_link;
+/* By pcap's DLT_ number; NULL: not known. */
+const struct packet_link *packet_link(int dlt);
+/* A packet of `captured` bytes that had `whole` on the wire. Of those that are neither TCP nor UDP
+ * nothing is set but, with IP, the addresses. */
+enum packet_kind packet_parse(const struct packet_link *link, const uint8_t *p, size_t captured,
+                              size_t whole, struct packet *out);
+
+#endif

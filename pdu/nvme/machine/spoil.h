@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Violators: for each rule that binds the sender of a PDU, the change that turns a valid one into
+ * one that breaks just this rule. The reference target and host apply them to their own output on
+ * request (--violate), conformance cases to what they send, the fuzzer as mutations.
+ *
+ * A violator that could strike any PDU of its type picks those of I/O commands (Write's response,
+ * Read's data) or at least none of Fabrics commands, so that a queue can be connected and the
+ * violation is met by those who look for it.
+ */
+#ifndef NVMF_MACHINE_SPOIL_H
+#define NVMF_MACHINE_SPOIL_H
+
+#include "pdu/nvme/rdma/spoil_rdma.h"
+#include "pdu/nvme/wire/tcp.h"
+
+/* What a violator may look at and change of one outgoing PDU, after its layout, before digests. */
+struct spoil {
+        union pdu *h;
+        uint8_t *data;     /* may be NULL; changed in place only if `data_writable` */
+        uint32_t data_len; /* in and out: may get shorter; where it gets 0 there is no DDGST */
+        uint32_t pad;      /* in and out: bytes of PAD, at most PDU_PDO_MAX */
+        bool data_writable;
+        const union sqe *sqe;          /* that a CapsuleResp, C2HData or R2T belongs to, or NULL */
+        uint32_t hdgst_xor, ddgst_xor; /* out: what to flip in the digests; 0: nothing */
+        bool twice;                    /* out: send it twice */
+};
+
+/* Whether `rule` has a violator here, of NVMe/TCP or of commands and their outcome. Rules about what
+ * happens over time are broken where it happens, by link, tcp_controller, controller and target: see the
+ * end of spoil.c. */
+bool spoil_can(enum rule_id rule);
+/* Whether a host machine, of either transport, breaks it of its own accord where policy->violated has
+ * it. The others are broken by what a host sends when. */
+bool spoil_host_can(enum rule_id rule);
+/* Applies the violators of all rules in `violated` that fit this PDU; true if anything changed. */
+bool spoil_pdu(const struct rule_set *violated, enum party sender, struct spoil *s);
+
+/*
+ * Rules about values (Identify, properties, log pages, statuses) are broken in the completed
+ * command before it becomes PDUs: cqe and the data it returns (len bytes, writable; may be NULL).
+ */
+bool spoil_completion(const struct rule_set *violated, const union sqe *sqe, struct cqe *cqe,
+                      uint8_t *data, uint32_t len);
+/* Of these, those about SQHD alone, which is known only when the response leaves. */
+bool spoil_sqhd(const struct rule_set *violated, const union sqe *sqe, struct cqe *cqe);
+
+#endif

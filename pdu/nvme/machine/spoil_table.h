@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the violators of all layers (spoil_*.c) share; nobody else's. */
+#ifndef NVMF_MACHINE_SPOIL_TABLE_H
+#define NVMF_MACHINE_SPOIL_TABLE_H
+
+#include "pdu/nvme/wire/fabrics.h"
+#include "spoil.h"
+
+enum op { PUT, ADD, FLIP };
+
+/* Little-endian field of a header, completion or data structure, and what is done to it. */
+struct change {
+        uint16_t offset, size;
+        enum op op;
+        uint64_t value;
+};
+void spoil_make(uint8_t *base, const struct change *c);
+
+#define SIZE(type, member) sizeof(((type *)0)->member)
+#define AT(type, member)   offsetof(type, member), SIZE(type, member)
+
+/* An identifier that differs in this bit is unlikely to be in use as well. */
+enum { STRANGE = 0x4000 };
+
+/* Whether it is a command of an I/O queue, as far as that shows. */
+bool spoil_has_nsid(const union sqe *sqe);
+
+struct spoil_sqe { /* a command that is about to be sent */
+        union sqe *sqe;
+        uint8_t *connect_data; /* of a Connect: 1,024 bytes, writable; NULL: not to be had */
+};
+bool spoil_sqe(const struct rule_set *violated, struct spoil_sqe *s);
+
+/* Which table has a violator of it: by layer. */
+bool spoil_can_sqe(enum rule_id rule);
+bool spoil_can_tcp(enum rule_id rule);
+bool spoil_can_verbs(enum rule_id rule);
+bool spoil_can_complete(enum rule_id rule);
+bool spoil_can_complete_rdma(enum rule_id rule);
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "session.h"
+
+#include "pdu/nvme/machine/judge.h"
+
+static const struct queue_past fresh = { .qid = -1 }, unseen = { .qid = -1, .mid_stream = true },
+                               disabled = { .qid = 0, .connected = true },
+                               admin = { .qid = 0, .connected = true, .cc = CC_EN },
+                               stopped = { .qid = 0,
+                                           .connected = true,
+                                           .cc = CC_EN | CC_SHN_ABRUPT },
+                               io = { .qid = 3, .connected = true };
+
+static void expect(const struct queue_past *q, union sqe s, enum rule_id rule)
+{
+        struct rule_set found = { 0 }, want = { 0 };
+
+        if (rule)
+                rule_add(&want, rule);
+        judge_sqe(&found, q, &s);
+        assert_memory_equal(&found, &want, sizeof(found));
+}
+
+static union sqe a_kato(uint32_t ms)
+{
+        union sqe s = a_command(1, NVME_SET_FEATURES, SGL_TRANSPORT, 0);
+
+        s.cdw10 = le32(FEAT_KATO);
+        s.cdw11 = le32(ms);
+        return s;
+}
+
+static void commands(void **state)
+{
+        const union sqe keep_alive = a_command(1, NVME_KEEP_ALIVE, SGL_TRANSPORT, 0);
+        union sqe s;
+
+        (void)state;
+        expect(&fresh, a_connect(1, 0, 31), 0);
+        expect(&fresh, keep_alive, FAB_FIRST_CONNECT);
+        expect(&unseen, keep_alive, 0);
+        expect(&admin, keep_alive, 0);
+        expect(&disabled, keep_alive, FAB_ENABLED);
+        expect(&stopped, keep_alive, FAB_SHUTDOWN);
+        expect(&disabled, a_property(1, FCTYPE_PROPERTY_GET, PROP_CSTS, 0), 0);
+        expect(&stopped, a_property(1, FCTYPE_PROPERTY_GET, PROP_CSTS, 0), 0);
+        expect(&admin, a_connect(1, 0, 31), FAB_CONNECT_ONCE);
+        expect(&fresh, a_connect(1, 0, 0), FAB_CONNECT_SQSIZE_ZERO);
+        s = a_connect(1, 0, 31);
+        s.connect.recfmt = le16(1);
+        expect(&fresh, s, FAB_CONNECT_RECFMT);
+        s = a_connect(1, 0, 31);
+        s.sgl.len = le32(1023);
+        expect(&fresh, s, FAB_CONNECT_DATA);
+        expect(&admin, a_command(1, NVME_CREATE_CQ, SGL_TRANSPORT, 0), FAB_OPCODE);
+        expect(&admin, a_command(1, NVME_IDENTIFY, SGL_TRANSPORT, 4092), FAB_SGL_SHORT);
+        expect(&admin, a_kato(0), KA_ZERO);
+        expect(&admin, a_kato(1), 0);
+        s = keep_alive;
+        s.nsid = le32(1);
+        expect(&admin, s, FAB_NSID_UNUSED);
+        s = a_command(1, NVME_IDENTIFY, SGL_TRANSPORT, 4096);
+        s.nsid = le32(1);
+        expect(&admin, s, 0);
+        s.cdw10 = le32(CNS_CTRL);
+        expect(&admin, s, FAB_NSID_UNUSED);
+        expect(&io, an_io(1, NVME_DSM, SGL_TRANSPORT, 16), 0);
+        expect(&io, an_io(1, NVME_READ, SGL_KEYED, 16), TCP_SGL_TYPE);
+        expect(&io, an_io(1, NVME_READ, SGL_IN_CAPSULE, 16), TCP_SGL_TYPE);
+        expect(&io, an_io(1, NVME_FLUSH, SGL_KEYED, 0), 0);
+}
+
+static void fabrics(void **state)
+{
+        union sqe s;
+
+        (void)state;
+        expect(&admin, a_fabrics(1, (enum fctype)0x0c, SGL_TRANSPORT, 0), FAB_FCTYPE);
+        expect(&admin, a_fabrics(1, (enum fctype)0xc0, SGL_TRANSPORT, 0), 0); /* vendor's */
+        expect(&admin, a_fabrics(1, FCTYPE_DISCONNECT, SGL_TRANSPORT, 0), FAB_DISCONNECT_ADMIN);
+        expect(&io, a_fabrics(1, FCTYPE_DISCONNECT, SGL_TRANSPORT, 0), 0);
+        s = a_fabrics(1, FCTYPE_DISCONNECT, SGL_TRANSPORT, 0);
+        s.disconnect.recfmt = le16(1);
+        expect(&io, s, FAB_DISCONNECT_RECFMT);
+        for (unsigned flags = 0; flags < 256; flags += SQE_PSDT_SGL) {
+                s = a_property(1, FCTYPE_PROPERTY_GET, PROP_VS, 0);
+                s.flags = (uint8_t)flags;
+                expect(&admin, s, flags == SQE_PSDT_MASK ? FAB_PSDT : 0);
+        }
+        s.flags = SQE_FUSE_SECOND;
+        expect(&admin, s, FAB_FUSE);
+        expect(&io, a_property(1, FCTYPE_PROPERTY_GET, PROP_VS, 0), FAB_PROP_QUEUE);
+        expect(&admin, a_property(1, FCTYPE_PROPERTY_GET, 0x04, 0), FAB_PROP_OFFSET);
+        expect(&admin, a_property(1, FCTYPE_PROPERTY_SET, PROP_VS, 1), FAB_PROP_RO);
+        expect(&admin, a_property(1, FCTYPE_PROPERTY_SET, PROP_NSSR, 1), 0);
+        s = a_property(1, FCTYPE_PROPERTY_GET, PROP_CAP, 0);
+        s.property.attrib = PROP_ATTRIB_4;
+        expect(&admin, s, FAB_PROP_SIZE);
+}
+
+static void expect_cqe(const struct queue_past *q, uint8_t opc, uint8_t fctype, uint16_t status,
+                       uint64_t result, enum rule_id rule)
+{
+        struct cqe cqe = { .result = le64(result), .sf = status_field(status | STATUS_DNR) };
+        struct rule_set found = { 0 }, want = { 0 };
+
+        if (rule)
+                rule_add(&want, rule);
+        judge_cqe(&found, q, opc, fctype, &cqe);
+        assert_memory_equal(&found, &want, sizeof(found));
+}
+
+static void completions(void **state)
+{
+        const uint8_t f = NVME_FABRICS;
+
+        (void)state;
+        expect_cqe(&fresh, f, FCTYPE_CONNECT, 0, 0x70001, 0);
+        expect_cqe(&fresh, f, FCTYPE_CONNECT, 0, 0x80001, FAB_CONNECT_RSVD);
+        expect_cqe(&fresh, f, FCTYPE_CONNECT, 0, 1ull << 32, FAB_CONNECT_RSVD);
+        expect_cqe(&fresh, f, FCTYPE_CONNECT, NVME_CONNECT_PARAM, 0x1ffff, 0);
+        expect_cqe(&fresh, f, FCTYPE_CONNECT, NVME_CONNECT_PARAM, 0x20000, FAB_CONNECT_RSVD);
+        expect_cqe(&fresh, f, FCTYPE_CONNECT, NVME_CONNECT_BUSY, 1, FAB_CONNECT_RSVD);
+        expect_cqe(&fresh, f, FCTYPE_CONNECT, NVME_INVALID_FIELD, 0, FAB_CONNECT_NOT_FIELD);
+        expect_cqe(&admin, f, FCTYPE_PROPERTY_SET, 0, 1, FAB_CQE_ZERO);
+        expect_cqe(&admin, f, FCTYPE_PROPERTY_GET, 0, 1, 0);
+        expect_cqe(&admin, NVME_IDENTIFY, 0, 0, 1ull << 63, FAB_CQE_ZERO);
+        expect_cqe(&admin, NVME_IDENTIFY, 0, NVME_INVALID_FIELD, 1, 0);
+        expect_cqe(&admin, NVME_GET_FEATURES, 0, 0, 1, 0);
+        expect_cqe(&io, NVME_READ, 0, 0, 1, FAB_CQE_ZERO);
+        expect_cqe(&io, 0x99, 0, 0, 1, 0);
+        expect_cqe(&unseen, NVME_READ, 0, 0, 1, 0);
+}
+
+static void lengths(void **state)
+{
+        union sqe log = a_command(1, NVME_GET_LOG_PAGE, SGL_TRANSPORT, 0);
+        union sqe security = a_command(1, 0x82, SGL_TRANSPORT, 0);
+        union sqe auth = a_fabrics(1, FCTYPE_AUTH_SEND, SGL_TRANSPORT, 0);
+        union sqe identify = a_command(1, NVME_IDENTIFY, SGL_TRANSPORT, 0);
+        union sqe vendor = a_command(1, 0xc0, SGL_TRANSPORT, 0);
+
+        (void)state;
+        assert_int_equal(sqe_needs(&admin, &identify), 4096);
+        assert_int_equal(sqe_needs(&io, &identify), 0);
+        assert_int_equal(sqe_needs(&admin, &log), 4);
+        log.cdw10 = le32(0xffffu << 16);
+        log.cdw11 = le32(1);
+        assert_int_equal(sqe_needs(&admin, &log), 0x20000 * 4);
+        log.cdw11 = le32(0xffff);
+        assert_int_equal(sqe_needs(&admin, &log), 0); /* more than a length can say */
+        assert_false(sqe_counts_bytes(&admin, &log));
+        assert_true(sqe_counts_bytes(&admin, &security));
+        assert_false(sqe_counts_bytes(&io, &security));
+        assert_true(sqe_counts_bytes(&io, &auth));
+        assert_true(sqe_counts_bytes(&io, &vendor));
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(commands),
+                cmocka_unit_test(fabrics),
+                cmocka_unit_test(completions),
+                cmocka_unit_test(lengths),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

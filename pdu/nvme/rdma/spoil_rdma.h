@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Violators of NVMe/RDMA; see spoil.h. Where a PDU is one thing, a command here is many: private
+ * data, capsules, and the work requests between them. Each has its struct below, which says what may
+ * be looked at and changed; the caller fills it in, calls, and does as it then says.
+ *
+ * What violators pick, as in spoil.h: responses of Write, data of Read and Write, and of capsules
+ * none of Fabrics commands where it can be helped.
+ */
+#ifndef NVMF_MACHINE_SPOIL_RDMA_H
+#define NVMF_MACHINE_SPOIL_RDMA_H
+
+#include "pdu/nvme/wire/rdma.h"
+#include "pdu/verbs/verbs.h"
+
+/*
+ * Whether `rule` has a violator here (or in spoil_completion(), of the rules of RDMA alone, or in
+ * those of commands, which are the same for every transport). The other rules of RDMA are broken
+ * where they happen, by whoever finds them in policy->violated:
+ *
+ * target           RDMA_DREQ, RDMA_ERROR_ENDS, RDMA_ASSOC_ENDS, RDMA_CREDITS (posts fewer receives
+ *                  than it says), RDMA_LATE_SEND
+ * rdma_controller  RDMA_READ_LIMIT (takes no notice of cfg.reads; the CM's numbers lie here, too)
+ * rdma_host        RDMA_HOST_KEY_CHECK (goes on), RDMA_HOST_RECEIVES (posts one receive)
+ * suite            RDMA_HOST_READS: its case posts a READ
+ */
+bool spoil_can_rdma(enum rule_id rule);
+
+/* Private data and numbers of a connect request (by a host), acceptance or rejection (by a
+ * controller), just before they go out. */
+enum spoil_cm_message { SPOIL_REQUEST, SPOIL_ACCEPT, SPOIL_REJECT };
+struct spoil_cm {
+        enum spoil_cm_message message;
+        void *data;  /* as struct rdma_request, rdma_accept, rdma_reject; writable */
+        uint8_t len; /* in and out: gets shorter only */
+        uint8_t reads_in, reads_out; /* in and out; as in struct verbs_conn_param */
+};
+bool spoil_cm(const struct rule_set *violated, struct spoil_cm *s);
+
+/* A response that is about to be posted, by a controller. After spoil_completion(). */
+struct spoil_response {
+        const union sqe *sqe;
+        const struct rdma_data *data; /* of the command */
+        uint8_t *bytes;               /* the CQE; writable */
+        uint32_t len;                 /* in and out: gets shorter only */
+        bool invalidate;              /* in and out: SEND with invalidate ... */
+        uint32_t key;                 /* ... of this key */
+        bool early;                   /* out: before the WRITEs of its command */
+        bool drop;                    /* out: never */
+};
+bool spoil_response(const struct rule_set *violated, struct spoil_response *s);
+
+/* A READ or WRITE of data that is about to be posted, by a controller. Only the last one of a
+ * command is changed. */
+struct spoil_transfer {
+        const union sqe *sqe;
+        enum verbs_op op;  /* in and out */
+        bool last;         /* of the command's */
+        uint64_t addr;     /* in and out; with key: where the host has it */
+        uint32_t key, len; /* in and out: len gets shorter only */
+        bool drop;         /* out: not posted, and taken as done */
+};
+bool spoil_transfer(const struct rule_set *violated, struct spoil_transfer *s);
+
+/* A command capsule that is about to be posted, by a host. */
+struct spoil_capsule {
+        uint8_t *bytes; /* from the SQE on; writable */
+        uint32_t len;   /* in and out */
+        uint32_t room;  /* bytes that there are at `bytes`; behind `len` they are overwritten. Some
+                         * violators need more than a queue allows: max + 16 bytes, and 64 + 16 * (MSDBD + 1) */
+        const struct rdma_format *format; /* of the queue */
+        uint8_t *connect_data;            /* of a Connect: 1,024 bytes in its data buffer or in the
+                                           * capsule, writable; else NULL */
+        bool twice;                       /* out: sent twice */
+};
+bool spoil_capsule(const struct rule_set *violated, struct spoil_capsule *s);
+
+#endif

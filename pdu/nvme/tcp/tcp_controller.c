@@ -1,0 +1,969 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tcp_controller.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pdu/core/plant.h"
+
+enum {
+        FIRST_REQUESTS = 8,
+        FIRST_DEPTH = 64, /* until Connect has said the queue's size; the tracker allows no more */
+        SLAB_REQUESTS = 32,
+        ANSWERED_EVERY = 3, /* of the Identifies one is left without answer under FAB_ANSWERED */
+        ICD_REFUSED_ABOVE = 4096, /* bytes, under TCP_ICD_ADMIN */
+        R2T_TINY = 512,           /* bytes, under TCP_R2T_LIMIT */
+        R2TS_DEFAULT = 256,
+};
+
+struct tcp_request {
+        struct request r;
+        bool success; /* its last C2HData has SUCCESS */
+        bool ddgst_bad;
+        bool r2t_queued; /* tx[0] is an R2T on its way out */
+        bool awaits_r2t; /* no R2T was to be had */
+        bool withdrawn;  /* completed by the owner while its data was arriving */
+
+        struct tcp_controller *queue;
+        uint8_t *buffer;         /* got from the owner */
+        struct track_cmd *track; /* NULL once the command has ended on the wire */
+        uint32_t buffer_len;     /* bytes; 0: none */
+        uint32_t wire_len;       /* bytes that move: len, or what a short SGL has room for */
+        uint32_t sent, asked;    /* bytes of C2HData sent, covered by R2Ts */
+        uint32_t r2ts;           /* open */
+        struct tx tx[2];         /* R2T or C2HData; response */
+        uint8_t head[2][28];
+};
+
+struct tcp_controller {
+        struct tcp_controller_config cfg;
+        struct request_ops ops;
+        void *user;
+        struct link link;
+
+        struct request_pool pool;
+        struct request_list need_buffer, need_r2t;
+        struct track_cmd *cmd;       /* of the capsule in hand */
+        struct tcp_request *in_hand; /* whose H2CData is arriving */
+        unsigned executing;
+        uint32_t r2ts;       /* open */
+        unsigned budget;     /* capsules that may still be taken */
+        bool stalled;        /* the capsule in hand waits for a free request */
+        unsigned identifies; /* counted for FAB_ANSWERED */
+
+        struct tx ic_tx, early_tx;
+        bool ic_queued;
+        union pdu ic;
+        uint8_t early[sizeof(struct pdu_capsule_resp) + PDU_DIGEST_LEN];
+        unsigned depth; /* requests that there may be */
+};
+
+/* --- requests --------------------------------------------------------------------------------- */
+
+static struct tcp_request *of(struct request *r)
+{
+        return (struct tcp_request *)r; /* its first member */
+}
+
+static void enter(struct tcp_request *t, enum request_state s)
+{
+        struct tcp_controller *c = t->queue;
+
+        t->r.state = s;
+        if (c->ops.trace)
+                c->ops.trace(c->user, &t->r);
+}
+
+static void put_buffer(struct tcp_request *t)
+{
+        struct tcp_controller *c = t->queue;
+
+        if (t->buffer_len > 0)
+                c->ops.buffer_put(c->user, t->buffer, t->buffer_len);
+        t->buffer_len = 0;
+        t->buffer = NULL;
+}
+
+/* R2Ts of requests that wait for their data. The tracker also counts those of commands that ended
+ * meanwhile, but gives them up when it needs the room. */
+static void count_r2ts(struct tcp_request *t, uint32_t open)
+{
+        t->queue->r2ts += open - t->r2ts;
+        t->r2ts = open;
+        assert(t->queue->r2ts <= t->queue->cfg.limits.r2ts_max);
+}
+
+/* Off the wire: what the host still sends for this command finds nobody. */
+static void forget_command(struct tcp_request *t)
+{
+        count_r2ts(t, 0);
+        if (t->track && t->track->user == t) { /* after a reset the CID may be another command's */
+                t->track->user = NULL;
+                track_forget(t->queue->link.track, t->track);
+        }
+        t->track = NULL;
+}
+
+/* Of two commands with one CID (TCP_CMD_CID waived) only the first one is tracked. */
+static void remember_command(struct tcp_request *t, struct track_cmd *cmd)
+{
+        t->track = cmd && !cmd->user ? cmd : NULL;
+        if (t->track)
+                t->track->user = t;
+}
+
+static void release(struct tcp_request *t)
+{
+        struct tcp_controller *c = t->queue;
+
+        forget_command(t);
+        if (PLANTED(LEAK_FAILED) && cqe_status(&t->r.cqe))
+                t->buffer_len = 0;
+        put_buffer(t);
+        enter(t, REQUEST_COMPLETED);
+        request_pool_put(&c->pool, &t->r);
+}
+
+static struct tcp_request *take_request(struct tcp_controller *c, const union sqe *sqe)
+{
+        struct tcp_request *t = of(request_pool_take(&c->pool, sqe));
+
+        t->queue = c;
+        t->wire_len = t->sent = t->asked = t->r2ts = 0;
+        t->ddgst_bad = t->r2t_queued = t->awaits_r2t = t->withdrawn = t->success = false;
+        remember_command(t, c->cmd);
+        enter(t, REQUEST_NEW);
+        return t;
+}
+
+/* Without memory the command waits until another one ends. */
+static bool request_to_be_had(struct tcp_controller *c)
+{
+        return c->pool.free ||
+               (c->pool.count < c->depth && request_pool_grow(&c->pool, SLAB_REQUESTS));
+}
+
+static bool gone(const struct tcp_controller *c)
+{
+        return c->link.state >= LINK_TERMINATING;
+}
+
+static bool admin_queue(const struct tcp_controller *c)
+{
+        return track_qid(c->link.track) <= 0;
+}
+
+/* --- out: responses and controller to host data ----------------------------------------------- */
+
+/* FAB_ANSWERED broken: Flush, and on the admin queue one Identify in three, get no response. */
+static bool swallows(struct tcp_request *t)
+{
+        struct tcp_controller *c = t->queue;
+
+        if (!link_violates(&c->link, FAB_ANSWERED))
+                return false;
+        if (!admin_queue(c))
+                return t->r.sqe.opc == NVME_FLUSH;
+        return t->r.sqe.opc == NVME_IDENTIFY && ++c->identifies % ANSWERED_EVERY == 0;
+}
+
+static struct tcp_request *request_of(struct tx *tx, int i)
+{
+        return (struct tcp_request *)((uint8_t *)(tx - i) - offsetof(struct tcp_request, tx));
+}
+
+static void response_sent(struct tx *tx, void *user)
+{
+        (void)user;
+        release(request_of(tx, 1));
+}
+
+static void send_tx(struct tcp_request *t, int i, const uint8_t *data, uint32_t len,
+                    void (*sent)(struct tx *, void *))
+{
+        t->tx[i] = (struct tx) {
+                .head = t->head[i],
+                .data = data,
+                .data_len = len,
+                .data_writable = t->buffer_len > 0,
+                .sqe = &t->r.sqe,
+                .sent = sent,
+        };
+        link_send(&t->queue->link, &t->tx[i]);
+}
+
+static void set_sqhd(struct tcp_request *t)
+{
+        struct tcp_controller *c = t->queue;
+
+        if (c->ops.sqhd)
+                t->r.cqe.sqhd = le16(c->ops.sqhd(c->user, &t->r));
+        if (c->link.spoils)
+                spoil_sqhd(&c->cfg.policy->violated, &t->r.sqe, &t->r.cqe);
+}
+
+static void respond(struct tcp_request *t)
+{
+        struct pdu_capsule_resp h = { .ch.type = PDU_CAPSULE_RESP };
+
+        assert(t->r.state != REQUEST_COMPLETING); /* a command ends once */
+        enter(t, REQUEST_COMPLETING);
+        forget_command(t);
+        set_sqhd(t);
+        h.cqe = t->r.cqe;
+        memcpy(t->head[1], &h, sizeof(h));
+        send_tx(t, 1, NULL, 0, response_sent);
+}
+
+static void data_sent(struct tx *tx, void *user);
+
+static void send_data(struct tcp_request *t)
+{
+        struct tcp_controller *c = t->queue;
+        uint32_t left = t->r.c2h_len - t->sent;
+        uint32_t n = c->cfg.c2h_max > 0 && c->cfg.c2h_max < left ? c->cfg.c2h_max : left;
+        bool last = n == left, success = last && t->success;
+        bool responds = last && (!success || link_violates(&c->link, TCP_C2H_SUCCESS_RESP));
+        struct pdu_data h = {
+                .ch = { .type = PDU_C2H_DATA },
+                .cccid = t->r.sqe.cid,
+                .offset = le32(t->sent),
+                .length = le32(n),
+        };
+
+        if (last)
+                h.ch.flags = success ? PDU_LAST | PDU_SUCCESS : PDU_LAST;
+        if (success && !responds) {
+                forget_command(t);
+                set_sqhd(t);
+        }
+        memcpy(t->head[0], &h, sizeof(h));
+        t->sent += n;
+        send_tx(t, 0, t->r.data + (t->sent - n), n, responds ? NULL : data_sent);
+        if (responds)
+                respond(t);
+}
+
+static void data_sent(struct tx *tx, void *user)
+{
+        struct tcp_request *t = request_of(tx, 0);
+
+        (void)user;
+        if (t->sent < t->r.c2h_len)
+                send_data(t);
+        else
+                release(t);
+}
+
+/* But not while an R2T of it is on its way out: then r2t_sent() ends it. */
+static void end_silently(struct tcp_request *t)
+{
+        t->r.no_response = true;
+        if (t->r2t_queued && !gone(t->queue))
+                enter(t, REQUEST_COMPLETING);
+        else
+                release(t);
+}
+
+/* SUCCESS stands for a status of 0 and nothing else in the completion. */
+static bool takes_success(const struct tcp_request *t)
+{
+        return (t->r.success_ok || link_violates(&t->queue->link, TCP_C2H_SUCCESS_SQFC)) &&
+               le16_get(t->r.cqe.sf) == 0 && le64_get(t->r.cqe.result) == 0;
+}
+
+static void spoil_result(struct tcp_request *t)
+{
+        struct tcp_controller *c = t->queue;
+        const struct rule_set *violated = &c->cfg.policy->violated;
+        bool read = !admin_queue(c) && t->r.sqe.opc == NVME_READ;
+
+        spoil_completion(violated, &t->r.sqe, &t->r.cqe, t->buffer_len > 0 ? t->r.data : NULL,
+                         t->r.c2h_len);
+        if (read && rule_in(violated, TCP_C2H_COMPLETE))
+                t->r.c2h_len = t->r.c2h_len / 2 & ~3u;
+}
+
+/* t->r.cqe says how it ended. */
+static void finish(struct tcp_request *t)
+{
+        struct tcp_controller *c = t->queue;
+
+        if (gone(c) || swallows(t)) {
+                end_silently(t);
+                return;
+        }
+        request_seal(&t->r, t->wire_len);
+        if (c->ops.completing)
+                c->ops.completing(c->user, &t->r);
+        if (t->r.no_response) {
+                set_sqhd(t);
+                end_silently(t);
+                return;
+        }
+        if (c->link.spoils)
+                spoil_result(t);
+        if (t->r.c2h_len == 0) {
+                respond(t);
+                return;
+        }
+        t->success = takes_success(t);
+        enter(t, REQUEST_TRANSFERRING_C2H);
+        send_data(t);
+}
+
+static void fail(struct tcp_request *t, uint16_t status)
+{
+        t->r.cqe = (struct cqe) { .sf = status_field(status) };
+        finish(t);
+}
+
+/* --- in: execution ---------------------------------------------------------------------------- */
+
+static void execute(struct tcp_request *t)
+{
+        struct tcp_controller *c = t->queue;
+
+        enter(t, REQUEST_READY_TO_EXECUTE);
+        enter(t, REQUEST_EXECUTING);
+        c->executing++;
+        c->ops.execute(c->user, &t->r);
+}
+
+/* --- in: host to controller data -------------------------------------------------------------- */
+
+static void r2t_sent(struct tx *tx, void *user);
+
+static uint32_t window(const struct tcp_controller *c)
+{
+        uint32_t max = track_maxr2t(c->link.track);
+
+        if (link_violates(&c->link, TCP_R2T_LIMIT))
+                return UINT32_MAX;
+        return c->cfg.r2t_window < max ? c->cfg.r2t_window : max;
+}
+
+/* Bytes of one R2T at most; so few under TCP_R2T_LIMIT that any write takes many. */
+static uint32_t r2t_max(const struct tcp_controller *c)
+{
+        return link_violates(&c->link, TCP_R2T_LIMIT) ? R2T_TINY : c->cfg.r2t_max;
+}
+
+static uint16_t next_ttag(const struct tcp_controller *c)
+{
+        return link_violates(&c->link, TCP_R2T_TTAG) ? 0 : track_free_ttag(c->link.track);
+}
+
+static uint32_t dwords(uint32_t len)
+{
+        return (len + 3) & ~3u;
+}
+
+/* R2Ts ask for whole dwords (3.6.2.8), also where the command counts bytes. */
+static uint32_t to_ask(const struct tcp_request *t)
+{
+        return dwords(t->wire_len) - t->asked;
+}
+
+static void send_r2t(struct tcp_request *t)
+{
+        struct tcp_controller *c = t->queue;
+        uint32_t n = to_ask(t) < r2t_max(c) ? to_ask(t) : r2t_max(c);
+        struct pdu_data h = {
+                .ch = { .type = PDU_R2T },
+                .cccid = t->r.sqe.cid,
+                .ttag = le16(next_ttag(c)),
+                .offset = le32(t->asked),
+                .length = le32(n),
+        };
+
+        memcpy(t->head[0], &h, sizeof(h));
+        t->asked += n;
+        t->r2t_queued = true;
+        count_r2ts(t, t->r2ts + 1);
+        send_tx(t, 0, NULL, 0, r2t_sent);
+}
+
+/* One R2T of a request is queued at a time: the next follows when it is out. */
+static bool may_ask(const struct tcp_request *t)
+{
+        return !t->r2t_queued && !t->ddgst_bad && to_ask(t) > 0 && t->r2ts < window(t->queue);
+}
+
+static bool r2t_to_be_had(const struct tcp_controller *c)
+{
+        return c->r2ts < c->cfg.limits.r2ts_max;
+}
+
+static void ask(struct tcp_request *t)
+{
+        struct tcp_controller *c = t->queue;
+
+        if (t->awaits_r2t || !may_ask(t))
+                return;
+        if (!c->need_r2t.first && r2t_to_be_had(c)) {
+                send_r2t(t);
+        } else {
+                t->awaits_r2t = true;
+                request_list_add(&c->need_r2t, &t->r);
+        }
+}
+
+static void stop_waiting(struct tcp_request *t)
+{
+        if (t->awaits_r2t)
+                request_list_remove(&t->queue->need_r2t, &t->r);
+        t->awaits_r2t = false;
+}
+
+static void r2t_sent(struct tx *tx, void *user)
+{
+        struct tcp_request *t = request_of(tx, 0);
+
+        (void)user;
+        t->r2t_queued = false;
+        if (t->r.state == REQUEST_TRANSFERRING_H2C && !t->withdrawn)
+                ask(t);
+        else if (t->r.state == REQUEST_COMPLETING && t->r.no_response)
+                release(t);
+}
+
+/* An R2T was served: those who found none left may ask. */
+static void ask_waiting(struct tcp_controller *c)
+{
+        struct tcp_request *t;
+
+        while (c->need_r2t.first && r2t_to_be_had(c)) {
+                t = of(c->need_r2t.first);
+                stop_waiting(t);
+                if (may_ask(t))
+                        send_r2t(t);
+        }
+}
+
+static struct tcp_request *receiver(struct tcp_controller *c)
+{
+        struct track_cmd *cmd = track_last_cmd(c->link.track);
+        struct tcp_request *t = cmd ? cmd->user : NULL;
+
+        return t && (t->r.state == REQUEST_TRANSFERRING_H2C || PLANTED(H2C_NO_BUFFER)) ? t : NULL;
+}
+
+/* Whether H2CData lies within the buffer: sure, unless rules are waived. */
+static bool fits(const struct tcp_request *t, const struct pdu_data *h, uint32_t len)
+{
+        uint32_t offset = le32_get(h->offset);
+
+        if (PLANTED(H2C_OFFSET) || PLANTED(H2C_NO_BUFFER))
+                return true;
+        return offset <= t->buffer_len && (len <= t->buffer_len - offset || PLANTED(H2C_LENGTH));
+}
+
+static void aim_data(struct tcp_controller *c, const union pdu *h)
+{
+        struct tcp_request *t = c->in_hand = receiver(c);
+
+        if (t && fits(t, &h->data, framer_data_len(&c->link.rx)))
+                framer_sink(&c->link.rx, t->buffer + le32_get(h->data.offset));
+}
+
+/* Nothing is to come or to be asked for; not so after data that ran ahead of its R2Ts, which a rule
+ * that is waived lets in. */
+static bool is_served(const struct tcp_request *t)
+{
+        return t->track->r2ts == 0 && to_ask(t) == 0;
+}
+
+/* The data of one H2CData that is the whole transfer stays where it is, no matter that a buffer was
+ * kept ready for it; of others it is gathered in the buffer. */
+static void store(struct tcp_request *t, const struct pdu_data *h)
+{
+        const struct framer *rx = &t->queue->link.rx;
+        const uint8_t *data = framer_data(rx);
+        uint32_t len = framer_data_len(rx), offset = le32_get(h->offset);
+
+        if (!data || !fits(t, h, len) || data == t->buffer + offset)
+                return;
+        if (offset == 0 && len >= t->r.len && is_served(t)) {
+                t->r.data = (uint8_t *)(uintptr_t)data;
+                t->r.in_place = true;
+        } else {
+                memcpy(t->buffer + offset, data, len);
+        }
+}
+
+static void data_stored(struct tcp_request *t)
+{
+        count_r2ts(t, t->track->r2ts);
+        if (t->ddgst_bad)
+                stop_waiting(t);
+        if (t->r2ts > 0 || (to_ask(t) > 0 && !t->ddgst_bad))
+                ask(t);
+        else if (t->ddgst_bad)
+                fail(t, NVME_TRANSIENT_TRANSPORT);
+        else
+                execute(t);
+}
+
+static void take_data(struct tcp_controller *c, const union pdu *h)
+{
+        struct tcp_request *t = c->in_hand;
+
+        c->in_hand = NULL;
+        if (t && t->withdrawn) {
+                finish(t);
+        } else if (t) {
+                t->ddgst_bad |= framer_ddgst_bad(&c->link.rx);
+                if (PLANTED(H2C_AFTER) && t->ddgst_bad)
+                        c->ops.buffer_put(c->user, t->buffer, t->buffer_len);
+                if (PLANTED(R2T_COUNT) && t->ddgst_bad)
+                        c->r2ts--;
+                store(t, &h->data);
+                data_stored(t);
+        }
+        ask_waiting(c);
+}
+
+/* --- in: buffers ------------------------------------------------------------------------------ */
+
+/* Planted: buffers come with the queue's size. */
+static bool no_room_yet(const struct tcp_controller *c)
+{
+        return PLANTED(CONNECT_R2T) && c->depth == FIRST_DEPTH;
+}
+
+static bool get_buffer(struct tcp_request *t)
+{
+        struct tcp_controller *c = t->queue;
+        uint32_t len = dwords(t->r.len);
+
+        if (!no_room_yet(c))
+                t->buffer = c->ops.buffer_get(c->user, len, &(uint32_t) { 0 });
+        if (!t->buffer && !no_room_yet(c))
+                return false;
+        t->buffer_len = len;
+        t->r.data = t->buffer;
+        return true;
+}
+
+/* It has its buffer. */
+static void transfer(struct tcp_request *t)
+{
+        if (t->r.xfer == XFER_C2H) {
+                execute(t);
+                return;
+        }
+        if (t->wire_len <
+            t->r.len) /* a short SGL was let pass: no byte of others' data in its place */
+                memset(t->buffer + t->wire_len, 0, t->r.len - t->wire_len);
+        enter(t, REQUEST_TRANSFERRING_H2C);
+        ask(t);
+}
+
+static void obtain_buffer(struct tcp_request *t)
+{
+        struct tcp_controller *c = t->queue;
+
+        if (!c->need_buffer.first && get_buffer(t)) {
+                transfer(t);
+                return;
+        }
+        enter(t, REQUEST_NEED_BUFFER);
+        request_list_add(&c->need_buffer, &t->r);
+}
+
+void tcp_controller_buffers(struct tcp_controller *c)
+{
+        struct request *r;
+
+        while (!gone(c) && (r = c->need_buffer.first) && get_buffer(of(r))) {
+                request_list_remove(&c->need_buffer, r);
+                transfer(of(r));
+        }
+}
+
+bool tcp_controller_needs_buffers(const struct tcp_controller *c)
+{
+        return !gone(c) && c->need_buffer.first;
+}
+
+/* --- in: capsules ----------------------------------------------------------------------------- */
+
+static uint32_t in_capsule_max(const struct tcp_controller *c, const union sqe *sqe)
+{
+        if (admin_queue(c) || sqe->opc == NVME_FABRICS)
+                return link_violates(&c->link, TCP_ICD_ADMIN) ? ICD_REFUSED_ABOVE
+                                                              : PDU_ADMIN_IN_CAPSULE;
+        return c->cfg.io_in_capsule;
+}
+
+static bool is_in_capsule(const struct tcp_request *t)
+{
+        return t->r.sqe.sgl.id == SGL_IN_CAPSULE;
+}
+
+/* Planted: for in-capsule data whose length is kept in 16 bits. */
+static uint8_t *short_room(struct tcp_controller *c)
+{
+        return c->ops.buffer_get(c->user, (uint16_t)framer_data_len(&c->link.rx),
+                                 &(uint32_t) { 0 });
+}
+
+/* At the header of a capsule. */
+static void aim_capsule(struct tcp_controller *c, const union pdu *h)
+{
+        c->cmd = track_last_cmd(c->link.track);
+        if (PLANTED(PLEN_WRAP) && framer_data_len(&c->link.rx) > in_capsule_max(c, &h->cmd.sqe))
+                framer_sink(&c->link.rx, short_room(c));
+        else if (framer_data_len(&c->link.rx) > in_capsule_max(c, &h->cmd.sqe) &&
+                 !link_waives(&c->link, TCP_ICD_LIMIT))
+                link_terminate(&c->link, rule_fault(TCP_ICD_LIMIT));
+}
+
+/* What breaks TCP_CDB on request. */
+static bool refuses(const struct tcp_request *t)
+{
+        const struct tcp_controller *c = t->queue;
+
+        return !is_in_capsule(t) && link_violates(&c->link, TCP_CDB) && t->r.xfer == XFER_H2C &&
+               t->r.len <= in_capsule_max(c, &t->r.sqe);
+}
+
+static uint16_t check_sgl_type(const struct tcp_request *t)
+{
+        bool waived = link_waives(&t->queue->link, TCP_SGL_TYPE);
+
+        if (is_in_capsule(t) ? t->r.xfer == XFER_H2C : t->r.sqe.sgl.id == SGL_TRANSPORT || waived)
+                return refuses(t) ? NVME_SGL_TYPE : 0;
+        return NVME_SGL_TYPE;
+}
+
+static uint16_t check_in_capsule(const struct tcp_request *t)
+{
+        const struct framer *rx = &t->queue->link.rx;
+
+        if (PLANTED(SGL_LENGTH) ? framer_data(rx) != NULL : PLANTED(NO_DATA) && !framer_data(rx))
+                return 0;
+        if (!framer_data(rx) || framer_data_len(rx) < t->r.len ||
+            le32_get(t->r.sqe.sgl.len) < t->r.len)
+                return NVME_SGL_LENGTH;
+        return 0;
+}
+
+static uint16_t check_command_buffer(const struct tcp_request *t)
+{
+        uint32_t len = le32_get(t->r.sqe.sgl.len);
+
+        if (!t->track)
+                return NVME_CID_CONFLICT;
+        if (len < t->r.len && !link_waives(&t->queue->link, FAB_SGL_SHORT))
+                return NVME_SGL_LENGTH;
+        if (t->r.xfer == XFER_H2C && len < dwords(t->wire_len))
+                return NVME_SGL_GRANULARITY;
+        return 0;
+}
+
+static uint16_t check_transfer(struct tcp_request *t)
+{
+        uint32_t sgl_len = le32_get(t->r.sqe.sgl.len);
+        uint16_t status = check_sgl_type(t);
+
+        t->wire_len = sgl_len < t->r.len ? sgl_len : t->r.len;
+        if (!status && (t->r.xfer == XFER_BOTH || t->r.len > t->queue->cfg.max_transfer))
+                status = NVME_INVALID_FIELD;
+        if (!status)
+                status = is_in_capsule(t) ? check_in_capsule(t) : check_command_buffer(t);
+        return status ? status | STATUS_DNR : 0;
+}
+
+static uint16_t admit(struct tcp_request *t)
+{
+        struct tcp_controller *c = t->queue;
+        uint16_t status = c->ops.admit(c->user, &t->r);
+
+        if (t->r.len == 0)
+                t->r.xfer = XFER_NONE;
+        if (!status && framer_ddgst_bad(&c->link.rx))
+                status = NVME_TRANSIENT_TRANSPORT;
+        if (!status && t->r.xfer != XFER_NONE)
+                status = check_transfer(t);
+        return status;
+}
+
+static void start(struct tcp_request *t)
+{
+        if (t->r.xfer == XFER_NONE) {
+                execute(t);
+        } else if (is_in_capsule(t)) {
+                t->r.data = (uint8_t *)(uintptr_t)framer_data(&t->queue->link.rx);
+                t->r.in_place = true;
+                execute(t);
+        } else {
+                obtain_buffer(t);
+        }
+}
+
+static void take_capsule(struct tcp_controller *c, const union pdu *h)
+{
+        struct tcp_request *t;
+        uint16_t status;
+
+        c->stalled = !request_to_be_had(c);
+        if (c->stalled)
+                return;
+        c->budget--;
+        t = take_request(c, &h->cmd.sqe);
+        status = admit(t);
+        if (status)
+                fail(t, status);
+        else
+                start(t);
+        if (PLANTED(EARLY_DDGST) && status && framer_ddgst_bad(&c->link.rx))
+                fail(t, NVME_TRANSIENT_TRANSPORT);
+}
+
+/* --- in: set-up and dispatch ------------------------------------------------------------------ */
+
+/* TCP_ICRESP_FIRST broken: a response to nothing, before ICResp. */
+static void speak_early(struct tcp_controller *c)
+{
+        struct pdu_capsule_resp h = { .ch = { .type = PDU_CAPSULE_RESP } };
+
+        memcpy(c->early, &h, sizeof(h));
+        c->early_tx = (struct tx) { .head = c->early };
+        link_send(&c->link, &c->early_tx);
+}
+
+static void icresp_sent(struct tx *tx, void *user)
+{
+        struct tcp_controller *c = user;
+
+        (void)tx;
+        c->ic_queued = false;
+}
+
+/* Planted: as it was read, digest and all. */
+static void keep_icreq(const struct tcp_controller *c)
+{
+        bool hdgst = c->link.rx.format.hdgst;
+        struct pdu_icreq *copy = malloc(sizeof(*copy));
+
+        for (size_t i = 0; copy && i < sizeof(struct pdu_icreq) + (hdgst ? PDU_DIGEST_LEN : 0); i++)
+                ((volatile uint8_t *)copy)[i] = c->link.rx.buf[i];
+        free(copy);
+}
+
+static void answer_icreq(struct tcp_controller *c, const union pdu *h)
+{
+        unsigned able = (c->cfg.hdgst ? PDU_DGST_HEADER : 0u) | (c->cfg.ddgst ? PDU_DGST_DATA : 0u);
+
+        if (PLANTED(ICREQ_TWICE) && track_live(c->link.track)) {
+                keep_icreq(c);
+                return;
+        }
+        if (c->ic_queued) /* TCP_ICREQ_ONCE waived: one answer to both */
+                return;
+        if (link_violates(&c->link, TCP_ICRESP_FIRST))
+                speak_early(c);
+        c->ic.icresp = (struct pdu_icresp) {
+                .ch = { .type = PDU_ICRESP },
+                .cpda = c->cfg.cpda,
+                .dgst = (uint8_t)(h->icreq.dgst & able),
+                .maxh2cdata = le32(c->cfg.maxh2cdata),
+        };
+        c->ic_tx = (struct tx) { .head = c->ic.bytes, .sent = icresp_sent };
+        c->ic_queued = true;
+        link_send(&c->link, &c->ic_tx);
+}
+
+typedef void take_fn(struct tcp_controller *c, const union pdu *h);
+
+static take_fn *const on_header[PDU_TYPES] = {
+        [PDU_CAPSULE_CMD] = aim_capsule,
+        [PDU_H2C_DATA] = aim_data,
+};
+
+static take_fn *const on_pdu[PDU_TYPES] = {
+        [PDU_ICREQ] = answer_icreq,
+        [PDU_CAPSULE_CMD] = take_capsule,
+        [PDU_H2C_DATA] = take_data,
+};
+
+static void take(struct tcp_controller *c, take_fn *const table[PDU_TYPES])
+{
+        const union pdu *h = framer_header(&c->link.rx);
+
+        if (h->ch.type < PDU_TYPES && table[h->ch.type])
+                table[h->ch.type](c, h);
+}
+
+/* Planted: and it is kept all the same. */
+static void give_its_buffer(struct request *r)
+{
+        struct tcp_request *t = of(r);
+
+        if (t->buffer_len > 0)
+                t->queue->ops.buffer_put(t->queue->user, t->buffer, t->buffer_len);
+}
+
+/* False: no more events. */
+static bool step(struct tcp_controller *c)
+{
+        switch (link_next(&c->link)) {
+        case FRAMER_HEADER:
+                take(c, on_header);
+                return true;
+        case FRAMER_PDU:
+                take(c, on_pdu);
+                return true;
+        case FRAMER_FAULT:
+                if (PLANTED(TEARDOWN_TWICE))
+                        request_pool_each(&c->pool, give_its_buffer);
+                break;
+        case FRAMER_MORE:
+                break;
+        }
+        return false;
+}
+
+bool tcp_controller_received(struct tcp_controller *c, size_t n, unsigned budget)
+{
+        link_received(&c->link, n);
+        c->budget = budget > 0 ? budget : UINT_MAX;
+        if (c->stalled && !gone(c))
+                take(c, on_pdu);
+        while (!c->stalled && c->budget > 0)
+                if (!step(c))
+                        return false;
+        return !gone(c);
+}
+
+/* --- the owner's side ------------------------------------------------------------------------- */
+
+static void apply_defaults(struct tcp_controller_config *cfg)
+{
+        if (cfg->io_in_capsule > FRAMER_IN_PLACE)
+                cfg->io_in_capsule = FRAMER_IN_PLACE;
+        if (cfg->r2t_window == 0)
+                cfg->r2t_window = 1;
+        if (cfg->r2t_max == 0)
+                cfg->r2t_max = UINT32_MAX;
+        if (cfg->limits.r2ts_max == 0)
+                cfg->limits.r2ts_max = R2TS_DEFAULT;
+}
+
+struct tcp_controller *tcp_controller_new(const struct tcp_controller_config *cfg,
+                                          const struct request_ops *ops, void *user)
+{
+        struct tcp_controller *c = calloc(1, sizeof(*c));
+        struct link_config link = { .side = PARTY_CONTROLLER, .policy = cfg->policy };
+
+        if (!c)
+                return NULL;
+        c->cfg = *cfg;
+        c->ops = *ops;
+        c->user = user;
+        apply_defaults(&c->cfg);
+        c->depth = FIRST_DEPTH;
+        link.limits = c->cfg.limits;
+        request_list_init(&c->need_buffer);
+        request_list_init(&c->need_r2t);
+        c->pool = (struct request_pool) { .size = sizeof(struct tcp_request), .owner = user };
+        if (link_init(&c->link, &link, c) != 0 || !request_pool_grow(&c->pool, FIRST_REQUESTS)) {
+                tcp_controller_free(c);
+                return NULL;
+        }
+        return c;
+}
+
+int tcp_controller_set_depth(struct tcp_controller *c, unsigned entries)
+{
+        c->depth = entries;
+        if (c->pool.count >= entries || request_pool_grow(&c->pool, SLAB_REQUESTS))
+                return 0;
+        return -1;
+}
+
+static void put_its_buffer(struct request *r)
+{
+        put_buffer(of(r));
+}
+
+void tcp_controller_free(struct tcp_controller *c)
+{
+        if (!c)
+                return;
+        assert(c->executing == 0);
+        request_pool_each(&c->pool, put_its_buffer);
+        request_pool_free(&c->pool);
+        link_fini(&c->link);
+        free(c);
+}
+
+unsigned tcp_controller_executing(const struct tcp_controller *c)
+{
+        return c->executing;
+}
+
+bool tcp_controller_waits(const struct tcp_controller *c)
+{
+        return c->r2ts > 0 || !framer_idle(&c->link.rx);
+}
+
+struct link *tcp_controller_link(struct tcp_controller *c)
+{
+        return &c->link;
+}
+
+/* A request that ends before its time: false if a PDU of it is in the middle of arriving, so that
+ * its buffer has to stay. */
+static bool withdraw(struct tcp_request *t)
+{
+        struct tcp_controller *c = t->queue;
+
+        if (t->r.state == REQUEST_NEED_BUFFER)
+                request_list_remove(&c->need_buffer, &t->r);
+        stop_waiting(t);
+        t->withdrawn = c->in_hand == t && !gone(c);
+        return !t->withdrawn;
+}
+
+void tcp_controller_complete(struct tcp_controller *c, struct request *r)
+{
+        struct tcp_request *t = of(r);
+
+        assert(r->state != REQUEST_FREE);
+        if (r->state == REQUEST_EXECUTING) {
+                c->executing--;
+                enter(t, REQUEST_EXECUTED);
+                finish(t);
+        } else if (r->state < REQUEST_EXECUTING && withdraw(t)) {
+                finish(t);
+        }
+}
+
+static void reset_request(struct request *r)
+{
+        struct tcp_request *t = of(r);
+
+        if (r->state == REQUEST_FREE || r->state >= REQUEST_EXECUTING || r->sqe.opc == NVME_FABRICS)
+                return;
+        r->no_response = true;
+        if (withdraw(t))
+                finish(t);
+}
+
+void tcp_controller_reset(struct tcp_controller *c)
+{
+        request_pool_each(&c->pool, reset_request);
+}
+
+struct request *tcp_controller_request(struct tcp_controller *c, uint16_t cid)
+{
+        struct track_cmd *cmd = track_cmd(c->link.track, cid);
+        struct tcp_request *t = cmd ? cmd->user : NULL;
+
+        return t ? &t->r : NULL;
+}

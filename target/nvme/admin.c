@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Admin and Fabrics commands: what each transfers, who executes it, how it ends. */
+#include "admin.h"
+
+#include <string.h>
+
+#include "pdu/core/plant.h"
+
+/* --- admission -------------------------------------------------------------------------------- */
+
+static uint16_t transfer(struct request *r, enum nvme_xfer xfer, uint32_t len)
+{
+        r->xfer = xfer;
+        r->len = len;
+        return 0;
+}
+
+static uint16_t transfer_log(const struct ctrl_env *env, struct request *r)
+{
+        uint32_t numdl = le32_get(r->sqe.cdw10) >> 16, numdu = le32_get(r->sqe.cdw11) & 0xffff;
+        uint64_t len = ((uint64_t)(numdu << 16 | numdl) + 1) * 4;
+
+        if (len > env->limits->max_transfer)
+                return NVME_INVALID_FIELD;
+        return transfer(r, XFER_C2H, (uint32_t)len);
+}
+
+/* With the rule waived the bytes that are missing are zeroes. */
+static uint16_t transfer_connect(const struct ctrl_env *env, struct request *r)
+{
+        uint32_t len = le32_get(r->sqe.sgl.len);
+
+        if (len >= CONNECT_DATA_LEN)
+                return transfer(r, XFER_H2C, CONNECT_DATA_LEN);
+        transfer(r, XFER_H2C, len);
+        return rule_refuse(env->policy, FAB_CONNECT_DATA);
+}
+
+static uint32_t identify_len(const struct request *r)
+{
+        if (PLANTED(IDENTIFY_SHORT) && le32_get(r->sqe.sgl.len) < IDENTIFY_LEN)
+                return le32_get(r->sqe.sgl.len);
+        return IDENTIFY_LEN;
+}
+
+static uint16_t admin_transfer(const struct ctrl_env *env, struct request *r)
+{
+        switch (r->sqe.opc) {
+        case NVME_FABRICS:
+                return r->sqe.fctype == FCTYPE_CONNECT ? transfer_connect(env, r)
+                                                       : transfer(r, XFER_NONE, 0);
+        case NVME_IDENTIFY:
+                return transfer(r, XFER_C2H, identify_len(r));
+        case NVME_GET_LOG_PAGE:
+                return transfer_log(env, r);
+        case NVME_SET_FEATURES:
+        case NVME_GET_FEATURES:
+                return features_transfer(r);
+        default:
+                return transfer(r, XFER_NONE, 0);
+        }
+}
+
+static bool is_connect(const union sqe *sqe)
+{
+        return sqe->opc == NVME_FABRICS && sqe->fctype == FCTYPE_CONNECT;
+}
+
+/* Before Connect: with FAB_FIRST_CONNECT waived everything succeeds, and does nothing. */
+static uint16_t admit_stranger(const struct ctrl_env *env, const struct request *r)
+{
+        uint16_t status = controller_admit(NULL, 0, false, &r->sqe);
+
+        return status ? rule_refuse(env->policy, FAB_FIRST_CONNECT) : 0;
+}
+
+static uint16_t admit(struct ctrl_queue *q, const struct request *r, uint64_t now)
+{
+        struct ctrl *c = q->ctrl;
+        uint16_t status;
+
+        controller_traffic(&c->m, r->sqe.opc == NVME_FABRICS, now);
+        if (c->ended || q->disconnecting)
+                return NVME_SEQUENCE_ERROR;
+        if (auth_concerns(c, &r->sqe))
+                return 0;
+        status = auth_required(c, q);
+        return status ? status : controller_admit(&c->m, q->qid, true, &r->sqe);
+}
+
+/* What the command ends with: there is more about a failure in the error log, except of a Connect,
+ * which leaves no trace there (Base 2.2 2.2). */
+static uint16_t log_failure(struct ctrl *c, const struct ctrl_queue *q, const struct request *r,
+                            uint16_t status)
+{
+        if (!status || is_connect(&r->sqe))
+                return status;
+        status |= STATUS_MORE;
+        ctrl_add_error(c, q->qid, &r->sqe, status);
+        return status;
+}
+
+uint16_t with_dnr(uint16_t status)
+{
+        switch (status) {
+        case NVME_SUCCESS:
+        case NVME_SEQUENCE_ERROR:
+        case NVME_ABORT_REQUESTED:
+        case NVME_ABORT_SQ_DELETED:
+        case NVME_INVALID_QID:
+        case NVME_AER_LIMIT:
+        case NVME_CONNECT_BUSY:
+                return status;
+        default:
+                return status | STATUS_DNR;
+        }
+}
+
+uint16_t ctrl_admit(const struct ctrl_env *env, struct ctrl_queue *q, struct request *r,
+                    uint64_t now)
+{
+        struct ctrl *c = q->ctrl;
+        uint16_t status;
+
+        if (c) {
+                pthread_mutex_lock(&c->lock);
+                status = log_failure(c, q, r, with_dnr(admit(q, r, now)));
+                pthread_mutex_unlock(&c->lock);
+        } else {
+                status = with_dnr(admit_stranger(env, r));
+        }
+        if (status)
+                return status;
+        return with_dnr(c && auth_concerns(c, &r->sqe) ? auth_transfer(env, r)
+                                                       : admin_transfer(env, r));
+}
+
+/* --- Fabrics commands ------------------------------------------------------------------------- */
+
+static uint16_t property_get(struct admin *a)
+{
+        pthread_mutex_lock(&a->ctrl->lock);
+        controller_property_get(&a->ctrl->m, &a->r->sqe.property, &a->r->cqe);
+        pthread_mutex_unlock(&a->ctrl->lock);
+        return cqe_status(&a->r->cqe);
+}
+
+/* Ends the command after those that were handed to q->complete() before it. */
+static void answer_later(struct admin *a, uint16_t status)
+{
+        a->r->cqe.sf = status_field(with_dnr(status));
+        a->verdict = CTRL_PARKED;
+        a->queue->complete(a->queue, a->r);
+}
+
+static uint16_t property_set(struct admin *a)
+{
+        uint16_t status;
+
+        pthread_mutex_lock(&a->ctrl->lock);
+        bool dropped = ctrl_set_property(a->queue, a->r, a->now);
+        status = cqe_status(&a->r->cqe);
+        if (dropped)
+                answer_later(a, status);
+        pthread_mutex_unlock(&a->ctrl->lock);
+        return status;
+}
+
+/* The connection ends what came before; nothing comes after. */
+static uint16_t fabrics_disconnect(struct admin *a)
+{
+        if (a->queue->qid == 0) /* FAB_DISCONNECT_ADMIN waived */
+                return 0;
+        if (PLANTED(AFTER_DISCONNECT)) {
+                ctrl_queue_gone(a->queue);
+                return 0;
+        }
+        pthread_mutex_lock(&a->ctrl->lock);
+        ctrl_leave_queue(a->queue);
+        pthread_mutex_unlock(&a->ctrl->lock);
+        a->verdict = CTRL_DISCONNECT;
+        return 0;
+}
+
+/* --- admin commands --------------------------------------------------------------------------- */
+
+static uint16_t keep_alive(struct admin *a)
+{
+        pthread_mutex_lock(&a->ctrl->lock);
+        controller_keep_alive(&a->ctrl->m, &a->r->cqe, a->now);
+        pthread_mutex_unlock(&a->ctrl->lock);
+        return cqe_status(&a->r->cqe);
+}
+
+/* Parked; the events that have waited for it complete it at once. */
+static uint16_t async_event(struct admin *a)
+{
+        struct ctrl *c = a->ctrl;
+        uint16_t status;
+
+        pthread_mutex_lock(&c->lock);
+        status = controller_aer(&c->m, le16_get(a->r->sqe.cid), a->r);
+        if (!status) {
+                a->verdict = CTRL_PARKED;
+                ctrl_send_events(c);
+        }
+        pthread_mutex_unlock(&c->lock);
+        return status;
+}
+
+/* Only what is parked can be caught: the rest is executed as it comes. Its CQE is to be posted
+ * before the one of Abort (5.1.1). */
+static uint16_t admin_abort(struct admin *a)
+{
+        uint32_t dw10 = le32_get(a->r->sqe.cdw10);
+        struct ctrl *c = a->ctrl;
+        struct request *r = NULL;
+
+        pthread_mutex_lock(&c->lock);
+        if ((dw10 & 0xffff) == 0)
+                r = controller_aer_take(&c->m, dw10 >> 16);
+        if (r && PLANTED(ABORT_TWICE))
+                controller_aer(&c->m, (uint16_t)(dw10 >> 16), r);
+        if (r) {
+                r->cqe = (struct cqe) { .sf = status_field(NVME_ABORT_REQUESTED) };
+                a->queue->complete(a->queue, r);
+                answer_later(a, 0);
+        } else {
+                a->r->cqe.dw0 = le32(1);
+        }
+        pthread_mutex_unlock(&c->lock);
+        return 0;
+}
+
+/* --- execution -------------------------------------------------------------------------------- */
+
+typedef uint16_t handler(struct admin *a);
+
+static handler *const admin_handlers[256] = {
+        [NVME_GET_LOG_PAGE] = admin_get_log,  [NVME_IDENTIFY] = admin_identify,
+        [NVME_ABORT] = admin_abort,           [NVME_SET_FEATURES] = admin_features,
+        [NVME_GET_FEATURES] = admin_features, [NVME_AER] = async_event,
+        [NVME_KEEP_ALIVE] = keep_alive,
+};
+
+static handler *const fabrics_handlers[256] = {
+        [FCTYPE_PROPERTY_SET] = property_set,
+        [FCTYPE_CONNECT] = admin_connect,
+        [FCTYPE_PROPERTY_GET] = property_get,
+        [FCTYPE_DISCONNECT] = fabrics_disconnect,
+};
+
+/* NULL: a rule is waived, and the command, whatever it is, succeeds without effect. */
+static handler *handler_of(const struct admin *a)
+{
+        const union sqe *sqe = &a->r->sqe;
+
+        if (!a->ctrl)
+                return is_connect(sqe) ? admin_connect : NULL;
+        if (auth_concerns(a->ctrl, sqe))
+                return sqe->fctype == FCTYPE_AUTH_SEND ? admin_auth_send : admin_auth_receive;
+        return sqe->opc == NVME_FABRICS ? fabrics_handlers[sqe->fctype] : admin_handlers[sqe->opc];
+}
+
+static uint16_t log_status(const struct admin *a, uint16_t status)
+{
+        if (!a->ctrl || !status)
+                return status;
+        pthread_mutex_lock(&a->ctrl->lock);
+        status = log_failure(a->ctrl, a->queue, a->r, status);
+        pthread_mutex_unlock(&a->ctrl->lock);
+        return status;
+}
+
+static uint16_t run(struct admin *a)
+{
+        handler *h = handler_of(a);
+
+        if (h)
+                return h(a);
+        if (a->r->xfer == XFER_C2H)
+                memset(a->r->data, 0, a->r->len);
+        return 0;
+}
+
+enum ctrl_verdict ctrl_execute(const struct ctrl_env *env, struct ctrl_queue *q,
+                               const struct port *port, struct request *r, uint64_t now)
+{
+        struct admin a = { env, q->ctrl, q, port, r, now, CTRL_COMPLETE };
+        uint16_t status;
+
+        r->cqe.result = le64(0);
+        r->c2h_len = 0;
+        status = run(&a);
+        if (a.verdict == CTRL_PARKED) /* it may have been completed: not ours any more */
+                return CTRL_PARKED;
+        r->cqe.sf = status_field(log_status(&a, with_dnr(status)));
+        if (!status && r->xfer == XFER_C2H)
+                r->c2h_len = r->len;
+        return a.verdict;
+}
+
+/* In the response to Connect FFFFh says that flow control is disabled; it is not a head. */
+uint16_t ctrl_sqhd(struct ctrl_queue *q, const struct request *r)
+{
+        bool connected = is_connect(&r->sqe) && cqe_status(&r->cqe) == 0;
+
+        sq_free(&q->sq);
+        return connected && q->sq.no_flow_control ? SQHD_DISABLED : sq_head(&q->sq);
+}

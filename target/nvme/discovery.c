@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The discovery log page (Base 2.2 5.1.12.3.1): what a host may use through the port it came in by.
+ * The discovery service itself comes first, then subsystems, then referrals.
+ */
+#include "pdu/nvme/wire/discovery.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "admin.h"
+
+struct visit {
+        const struct ctrl *ctrl;
+        const struct port *port;
+        void (*entry)(struct visit *v, const struct disc_entry *e);
+        uint64_t count;
+        const struct window *window;
+        uint64_t digest;
+};
+
+/* An address as TRADDR has it: no name, no brackets, not that of every interface. */
+static bool is_address(const char *traddr)
+{
+        struct in_addr v4;
+        struct in6_addr v6;
+
+        if (inet_pton(AF_INET, traddr, &v4) == 1)
+                return v4.s_addr != htonl(INADDR_ANY);
+        return inet_pton(AF_INET6, traddr, &v6) == 1 && !IN6_IS_ADDR_UNSPECIFIED(&v6);
+}
+
+/* What listens by a name, or everywhere, is where the host found it. */
+static const char *traddr_of(const struct visit *v)
+{
+        const struct ctrl_queue *q = v->ctrl->admin;
+
+        return q && q->traddr && !is_address(v->port->traddr) ? q->traddr : v->port->traddr;
+}
+
+static uint8_t adrfam_of(const char *traddr)
+{
+        return strchr(traddr, ':') ? ADRFAM_IPV6 : ADRFAM_IPV4;
+}
+
+/* Who asks has come over the device of the port. */
+static enum disc_prtype prtype_of(const struct visit *v)
+{
+        const struct ctrl_queue *q = v->ctrl->admin;
+
+        return q && q->prtype ? q->prtype : PRTYPE_ROCE_V2;
+}
+
+static uint16_t number(const char *trsvcid)
+{
+        unsigned long n = strtoul(trsvcid, NULL, 10);
+
+        return n <= UINT16_MAX ? (uint16_t)n : 0;
+}
+
+static void visit_entry(struct visit *v, struct disc_entry *e, uint16_t portid, uint8_t trtype,
+                        uint8_t treq)
+{
+        e->portid = le16(portid);
+        e->trtype = trtype;
+        e->treq = treq;
+        e->asqsz = le16((uint16_t)ctrl_entries_max(v->ctrl->env, 0));
+        v->entry(v, e);
+        v->count++;
+}
+
+static void visit_own(struct visit *v, uint8_t subtype, const char *nqn)
+{
+        const struct port *p = v->port;
+        const char *traddr = traddr_of(v);
+        uint8_t sqfc = v->ctrl->env->sqfc_disable ? TREQ_SQFC : 0;
+        struct disc_entry e;
+
+        if (p->trtype == TRTYPE_RDMA)
+                disc_entry_rdma(&e, subtype, adrfam_of(traddr), traddr, number(p->trsvcid), nqn,
+                                prtype_of(v));
+        else
+                disc_entry_tcp(&e, subtype, adrfam_of(traddr), traddr, number(p->trsvcid), nqn);
+        if (subtype == SUBTYPE_CURRENT)
+                e.eflags = le16(EFLAGS_EPCSD);
+        visit_entry(v, &e, p->id, p->trtype, p->treq | sqfc);
+}
+
+static void visit_referral(struct visit *v, const struct referral *r)
+{
+        struct disc_entry e;
+
+        if (r->trtype == TRTYPE_RDMA)
+                disc_entry_rdma(&e, SUBTYPE_REFERRAL, r->adrfam, r->traddr, number(r->trsvcid),
+                                NQN_DISCOVERY, prtype_of(v));
+        else
+                disc_entry_tcp(&e, SUBTYPE_REFERRAL, r->adrfam, r->traddr, number(r->trsvcid),
+                               NQN_DISCOVERY);
+        visit_entry(v, &e, r->port_id, r->trtype, r->treq);
+}
+
+static unsigned entries_each(const struct ctrl_env *env)
+{
+        if (violates(env, DISC_LISTED))
+                return 0;
+        return violates(env, DISC_ONE_DYNAMIC) ? 2 : 1;
+}
+
+static void visit_all(struct visit *v)
+{
+        const struct ctrl *c = v->ctrl;
+        unsigned times = entries_each(c->env);
+
+        if (!v->port)
+                return;
+        visit_own(v, SUBTYPE_CURRENT, NQN_DISCOVERY);
+        for (const struct port_subsystem *ps = v->port->subsystems; ps; ps = ps->next)
+                if (subsystem_allows(ps->subsystem, c->m.hostnqn))
+                        for (unsigned i = 0; i < times; i++)
+                                visit_own(v, SUBTYPE_NVM, ps->subsystem->nqn);
+        for (const struct referral *r = v->port->referrals; r; r = r->next)
+                visit_referral(v, r);
+}
+
+static void count_entry(struct visit *v, const struct disc_entry *e)
+{
+        (void)v;
+        (void)e;
+}
+
+static uint64_t count_entries(const struct ctrl *c, const struct port *port)
+{
+        struct visit v = { .ctrl = c, .port = port, .entry = count_entry };
+
+        visit_all(&v);
+        return v.count;
+}
+
+uint64_t discovery_log_size(const struct ctrl *c, const struct port *port)
+{
+        return DISC_HEADER_LEN + count_entries(c, port) * DISC_ENTRY_LEN;
+}
+
+static void put_entry(struct visit *v, const struct disc_entry *e)
+{
+        window_put(v->window, DISC_HEADER_LEN + v->count * DISC_ENTRY_LEN, e, sizeof(*e));
+}
+
+static uint64_t genctr(const struct ctrl_env *env)
+{
+        uint64_t reads = 0;
+
+        if (violates(env, DISC_GENCTR))
+                reads = atomic_fetch_add(&env->table->log_reads, 1);
+        return env->inv->genctr * (violates(env, DISC_GENCTR_STEP) ? 2 : 1) + reads;
+}
+
+void discovery_log(const struct ctrl *c, const struct port *port, const struct window *w)
+{
+        struct visit v = { .ctrl = c, .port = port, .entry = put_entry, .window = w };
+        struct disc_header h = { .genctr = le64(genctr(c->env)) };
+
+        visit_all(&v);
+        h.numrec = le64(v.count);
+        window_put(w, 0, &h, sizeof(h));
+}
+
+/* FNV-1a */
+static void digest_entry(struct visit *v, const struct disc_entry *e)
+{
+        const uint8_t *p = (const uint8_t *)e;
+
+        for (size_t i = 0; i < sizeof(*e); i++)
+                v->digest = (v->digest ^ p[i]) * UINT64_C(0x100000001b3);
+}
+
+uint64_t discovery_view(const struct ctrl *c, const struct port *port)
+{
+        struct visit v = {
+                .ctrl = c,
+                .port = port,
+                .entry = digest_entry,
+                .digest = UINT64_C(0xcbf29ce484222325),
+        };
+
+        visit_all(&v);
+        return v.digest;
+}

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "conn.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "pdu/io/capture/capture_writer.h"
+#include "pdu/nvme/tcp/tcp_controller.h"
+
+enum {
+        BUDGET = 128, /* capsules of one connection in a turn */
+        RECEIVES = 4, /* reads of one connection in a turn */
+        IOVECS = 256, /* PDUs go out many at a time: two or three of these each */
+};
+
+struct tcp_conn {
+        struct conn conn;
+        struct loop_source source; /* fd -1: over, waits for commands that still execute */
+        struct tcp_controller *tcp;
+        struct link *link;
+        struct capture_tap tap;
+
+        uint64_t phase_since;   /* ms: accepted, or ICResp sent */
+        uint64_t heard;         /* ms: bytes came, or none were owed */
+        uint64_t sent;          /* ms: bytes went, or there were none to send */
+        uint64_t closing_since; /* ms: our TermReq is out; 0: it is not */
+        bool live;              /* ICResp was sent */
+        bool more;              /* bytes that came are still to be looked at */
+};
+
+#define container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+static struct tcp_conn *tcp_of(struct conn *c)
+{
+        return container(c, struct tcp_conn, conn);
+}
+
+static uint64_t now(const struct tcp_conn *c)
+{
+        return reactor_now(c->conn.reactor);
+}
+
+static const struct service *service(const struct tcp_conn *c)
+{
+        return c->conn.reactor->service;
+}
+
+/* --- what its machine asks for ---------------------------------------------------------------- */
+
+static void complete(struct conn *c, struct request *r)
+{
+        tcp_controller_complete(tcp_of(c)->tcp, r);
+}
+
+static void reset(struct conn *c)
+{
+        tcp_controller_reset(tcp_of(c)->tcp);
+}
+
+static bool connected(struct conn *c, unsigned entries)
+{
+        return tcp_controller_set_depth(tcp_of(c)->tcp, entries) == 0;
+}
+
+static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
+{
+        struct conn *c = user;
+
+        (void)lkey;
+        return conn_buffer_get(c, &c->reactor->pool, len);
+}
+
+static void buffer_put(void *user, uint8_t *buf, uint32_t len)
+{
+        struct conn *c = user;
+
+        conn_buffer_put(c, &c->reactor->pool, buf, len);
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+static void give_back_rx(struct tcp_conn *c)
+{
+        uint8_t *buf = c->link->rx.buf;
+
+        framer_attach(&c->link->rx, NULL, 0);
+        if (buf)
+                reactor_rx_put(c->conn.reactor, buf);
+}
+
+/* The connection is over; commands that other threads work on still come back. */
+static void end(struct tcp_conn *c, bool reset)
+{
+        loop_remove(&c->conn.reactor->loop, &c->source);
+        capture_tap_close(&c->tap, false, reset);
+        if (reset)
+                net_reset_close(c->source.fd);
+        else
+                close(c->source.fd);
+        c->source.fd = -1;
+        link_kill(c->link);
+        conn_end(&c->conn);
+        give_back_rx(c);
+}
+
+static void tcp_conn_free(struct tcp_conn *c)
+{
+        conn_leave(&c->conn);
+        tcp_controller_free(c->tcp);
+        free(c);
+}
+
+/* Nobody will speak of it any more. */
+static bool is_free(const struct tcp_conn *c)
+{
+        return c->source.fd < 0 && tcp_controller_executing(c->tcp) == 0 &&
+               !loop_posted(&c->conn.close);
+}
+
+static bool is_over(const struct tcp_conn *c)
+{
+        if (c->conn.failed || c->link->state == LINK_DEAD)
+                return true;
+        if (link_wants_send(c->link))
+                return false;
+        return c->conn.last_words || (c->link->state == LINK_CLOSING && !link_term_sent(c->link));
+}
+
+/* --- output ----------------------------------------------------------------------------------- */
+
+static size_t bytes_in(const struct iovec *iov, int n)
+{
+        size_t bytes = 0;
+
+        while (n-- > 0)
+                bytes += iov[n].iov_len;
+        return bytes;
+}
+
+static void flush(struct tcp_conn *c)
+{
+        struct iovec iov[IOVECS];
+        struct msghdr msg = { .msg_iov = iov };
+        ssize_t n;
+
+        while ((msg.msg_iovlen = (size_t)link_send_iov(c->link, iov, IOVECS)) > 0) {
+                n = sendmsg(c->source.fd, &msg, MSG_NOSIGNAL);
+                if (n < 0) {
+                        if (errno == EINTR)
+                                continue;
+                        c->conn.failed = errno != EAGAIN;
+                        return;
+                }
+                c->sent = now(c);
+                capture_tap_sent(&c->tap, iov, (size_t)n);
+                link_sent(c->link, (size_t)n);
+                if ((size_t)n < bytes_in(iov, (int)msg.msg_iovlen))
+                        return;
+        }
+}
+
+/* --- what the user is told ----------------------------------------------------------------- */
+
+static void report(const struct tcp_conn *c, const char *what, const char *detail)
+{
+        char addr[NET_TRADDR], peer[NET_TRADDR + 8];
+
+        net_peer_addr(c->source.fd, addr);
+        snprintf(peer, sizeof(peer), "%s:%u", addr, net_peer_port(c->source.fd));
+        conn_report(&c->conn, peer, what, detail);
+}
+
+static void report_fault(const struct tcp_conn *c)
+{
+        const struct fault *f = &c->link->fault;
+        const struct rule *rule = rule_get(f->rule);
+        char what[160];
+
+        if (c->link->term_queued)
+                snprintf(what, sizeof(what),
+                         f->fes == FES_HEADER_DIGEST_ERROR
+                             ? "C2HTermReq %02xh (%s), FEI %08xh, for %s"
+                             : "C2HTermReq %02xh (%s), FEI %u, for %s",
+                         f->fes, pdu_fes_name(f->fes, PARTY_CONTROLLER), f->fei, rule->id);
+        else
+                snprintf(what, sizeof(what), "closed for %s", rule->id);
+        report(c, what, rule->says);
+}
+
+static void report_end(struct tcp_conn *c)
+{
+        char what[80];
+
+        if (c->conn.reported || c->link->state < LINK_TERMINATING)
+                return;
+        c->conn.reported = true;
+        if (is_fault(c->link->fault)) {
+                report_fault(c);
+        } else if (c->link->peer_term.seen) {
+                snprintf(what, sizeof(what), "host sent H2CTermReq %02xh (%s), FEI %u",
+                         c->link->peer_term.fes, pdu_fes_name(c->link->peer_term.fes, PARTY_HOST),
+                         c->link->peer_term.fei);
+                report(c, what, NULL);
+        }
+}
+
+/* --- after each step -------------------------------------------------------------------------- */
+
+static void note_progress(struct tcp_conn *c)
+{
+        if (!c->live && c->link->state == LINK_LIVE) {
+                c->live = true;
+                c->phase_since = now(c);
+        }
+        if (c->closing_since == 0 && link_term_sent(c->link))
+                c->closing_since = now(c);
+}
+
+/* An idle connection holds no receive buffer. */
+static void lend_back(struct tcp_conn *c)
+{
+        uint8_t *buf = c->link->rx.buf && !c->more ? framer_detach(&c->link->rx) : NULL;
+
+        if (buf)
+                reactor_rx_put(c->conn.reactor, buf);
+}
+
+static void wait_for_more(struct tcp_conn *c)
+{
+        bool blocked = link_wants_send(c->link);
+
+        if (c->more && !blocked)
+                conn_come_again(&c->conn);
+        loop_change(&c->conn.reactor->loop, &c->source,
+                    (c->more ? 0u : EPOLLIN) | (blocked ? EPOLLOUT : 0u));
+        if (tcp_controller_needs_buffers(c->tcp))
+                conn_go_hungry(&c->conn);
+}
+
+/* Sends what there is, and sees what becomes of the connection. */
+static void settle(struct tcp_conn *c)
+{
+        if (c->source.fd >= 0) {
+                report_end(c);
+                flush(c);
+                note_progress(c);
+                if (is_over(c)) {
+                        end(c, c->link->state == LINK_DEAD);
+                } else {
+                        lend_back(c);
+                        wait_for_more(c);
+                }
+        }
+        if (is_free(c))
+                tcp_conn_free(c);
+}
+
+/* --- input ------------------------------------------------------------------------------------ */
+
+static bool attach(struct tcp_conn *c)
+{
+        uint8_t *buf;
+
+        if (c->link->rx.buf)
+                return true;
+        buf = reactor_rx_get(c->conn.reactor);
+        if (buf)
+                framer_attach(&c->link->rx, buf, RX_BUFFER);
+        c->conn.failed |= !buf;
+        return buf;
+}
+
+/* False: nothing more to be had. */
+static bool receive_once(struct tcp_conn *c)
+{
+        struct iovec iov[2];
+        struct msghdr msg = { .msg_iov = iov };
+        ssize_t n;
+
+        msg.msg_iovlen = (size_t)link_recv_iov(c->link, iov);
+        n = recvmsg(c->source.fd, &msg, 0);
+        if (n <= 0) {
+                if (n == 0)
+                        capture_tap_close(&c->tap, true, false);
+                c->conn.failed |= n == 0 || (errno != EAGAIN && errno != EINTR);
+                return false;
+        }
+        c->heard = now(c);
+        capture_tap_received(&c->tap, iov, (size_t)n);
+        c->more = tcp_controller_received(c->tcp, (size_t)n, BUDGET);
+        return !c->more && (size_t)n == bytes_in(iov, (int)msg.msg_iovlen);
+}
+
+static void receive(struct tcp_conn *c)
+{
+        unsigned rounds = RECEIVES;
+
+        if (!attach(c))
+                return;
+        while (rounds-- > 0 && receive_once(c))
+                ;
+}
+
+static void on_ready(struct loop_source *s, uint32_t events)
+{
+        struct tcp_conn *c = container(s, struct tcp_conn, source);
+
+        if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
+                if (c->more) /* it is not waiting for input: the socket has failed */
+                        c->conn.failed = true;
+                else
+                        receive(c);
+        } else if (c->more) {
+                flush(c);
+                c->more = tcp_controller_received(c->tcp, 0, BUDGET);
+        }
+        settle(c);
+}
+
+static void go_on(struct conn *conn)
+{
+        struct tcp_conn *c = tcp_of(conn);
+
+        if (c->source.fd >= 0 && c->more)
+                c->more = tcp_controller_received(c->tcp, 0, BUDGET);
+        settle(c);
+}
+
+static void feed(struct conn *conn)
+{
+        struct tcp_conn *c = tcp_of(conn);
+
+        tcp_controller_buffers(c->tcp);
+        settle(c);
+}
+
+/* --- timers ----------------------------------------------------------------------------------- */
+
+static bool is_set_up_late(struct tcp_conn *c)
+{
+        const struct service *s = service(c);
+
+        return !c->conn.queue.connected && c->link->state < LINK_TERMINATING &&
+               !rule_in(&s->policy.waived, TCP_IC_TIMEOUT) &&
+               conn_is_older(&c->conn, c->phase_since, s->limits.ic_timeout);
+}
+
+/* As long as there is output the R2T may be in it that the host is to answer. */
+static bool has_stalled(struct tcp_conn *c)
+{
+        unsigned ms = service(c)->limits.stall_timeout;
+        bool blocked = link_wants_send(c->link);
+
+        if (!blocked)
+                c->sent = now(c);
+        if (blocked || c->more || !tcp_controller_waits(c->tcp))
+                c->heard = now(c);
+        return conn_is_older(&c->conn, c->sent, ms) || conn_is_older(&c->conn, c->heard, ms);
+}
+
+/* Who does not listen gets a reset. */
+static void give_up_stalled(struct tcp_conn *c)
+{
+        report(c, "reset",
+               link_wants_send(c->link) ? "the host reads nothing" : "the host owes bytes");
+        c->conn.reported = true;
+        link_kill(c->link);
+}
+
+static void give_up_late(struct tcp_conn *c)
+{
+        report(c, "closed for tcp/setup/ic-timeout", c->live ? "no Connect" : "no ICReq");
+        c->conn.failed = true;
+}
+
+static void sweep(struct conn *conn)
+{
+        struct tcp_conn *c = tcp_of(conn);
+
+        if (c->source.fd >= 0) {
+                if (c->closing_since > 0)
+                        c->conn.failed |= conn_is_older(&c->conn, c->closing_since,
+                                                        service(c)->limits.term_timeout);
+                else if (has_stalled(c))
+                        give_up_stalled(c);
+                else if (is_set_up_late(c))
+                        give_up_late(c);
+        }
+        settle(c);
+}
+
+static bool is_busy(const struct tcp_conn *c)
+{
+        return link_wants_send(c->link) || tcp_controller_waits(c->tcp) || c->more ||
+               conn_is_busy(&c->conn, tcp_controller_executing(c->tcp));
+}
+
+static void drain(struct conn *conn, bool at_once)
+{
+        struct tcp_conn *c = tcp_of(conn);
+
+        c->conn.failed |= at_once || !is_busy(c);
+        settle(c);
+}
+
+/* --- the beginning ---------------------------------------------------------------------------- */
+
+static const struct conn_kind kind = { complete, reset, connected, go_on, feed, sweep, drain };
+
+static struct tcp_conn *tcp_conn_new(struct reactor *r, int fd)
+{
+        struct request_ops ops = conn_request_ops;
+        struct tcp_conn *c = calloc(1, sizeof(*c));
+
+        if (!c)
+                return NULL;
+        ops.buffer_get = buffer_get;
+        ops.buffer_put = buffer_put;
+        ops.trace = r->service->trace ? conn_trace : NULL;
+        c->tcp = tcp_controller_new(&r->service->tcp, &ops, &c->conn);
+        if (!c->tcp) {
+                free(c);
+                return NULL;
+        }
+        c->source = (struct loop_source) { .fd = fd, .ready = on_ready };
+        c->link = tcp_controller_link(c->tcp);
+        return c;
+}
+
+void tcp_conn_start(struct reactor *r, struct port *port, int fd)
+{
+        struct tcp_conn *c = tcp_conn_new(r, fd);
+
+        if (!c || loop_add(&r->loop, &c->source, EPOLLIN) < 0) {
+                close(fd);
+                conn_forget(r->service, port);
+                if (c)
+                        tcp_controller_free(c->tcp);
+                free(c);
+                return;
+        }
+        conn_begin(&c->conn, &kind, r, port);
+        net_local_addr(fd, c->conn.traddr);
+        capture_tap_open(&c->tap, r->service->record, fd, PARTY_CONTROLLER);
+        c->phase_since = c->heard = c->sent = now(c);
+}
