@@ -25,8 +25,6 @@ iops() { # WHOSE READ_OR_WRITE QUEUE_DEPTH
 
 wire_up
 rdma_up "$kind"
-load nvme-rdma
-load brd rd_nr=1 rd_size=65536
 nvmet_up rdma 10.0.0.2 "$nqn-nvmet" /dev/ram0 4500
 "$nvmfspec" target -t rdma -a 10.0.0.2 -s 4420 -n "$nqn-nvmfspec" --ns mem:64M >/dev/null &
 sleep 1

@@ -11,7 +11,8 @@ nvmet=/sys/kernel/config/nvmet
 # exists already gets one more subsystem.
 nvmet_up() {
     local subsystem=$nvmet/subsystems/$3 port=$nvmet/ports/${6:-1}
-    load "nvmet-$1" "nvme-$1"
+    load nvmet "nvme-$1" brd
+    [ "$1" = loop ] || load "nvmet-$1"
     nvmet_subsystem "$subsystem" "$4" || return
     [ -d "$port" ] || nvmet_port "$port" "$1" "$2" "${5:-4420}" || return
     ln -s "$subsystem" "$port/subsystems/"

@@ -154,9 +154,11 @@ qemu_share() { # TAG DIR [OPTION]
         -device "virtio-9p-pci,fsdev=$1,mount_tag=$1")
 }
 
-# oops=panic ends the guest at the first oops; the rest is for speed under emulation.
+# oops=panic ends the guest at the first oops; brd is as in User-Mode Linux; the rest is for speed
+# under emulation.
 qemu_append() {
     echo "console=ttyS0 panic=-1 oops=panic lab_modules=$kernel_dir/image/lib/modules" \
+        "brd.rd_nr=4 brd.rd_size=65536" \
         "quiet loglevel=5 nokaslr mitigations=off audit=0 apparmor=0 nowatchdog" \
         "no_timer_check tsc=reliable random.trust_cpu=on rcupdate.rcu_expedited=1" \
         "8250.nr_uarts=1"

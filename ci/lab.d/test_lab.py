@@ -6,6 +6,7 @@ can't have one. -m "not qemu" leaves out what downloads another kernel.
 """
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -130,6 +131,50 @@ def test_nothing_is_left_behind():
     directory = Path(run.stdout.strip())
     assert directory.name.startswith("nvmfspec-lab.")
     assert not directory.exists()
+
+
+def descendants(pid):
+    listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,comm="], capture_output=True, text=True).stdout
+    rows = [line.split(None, 2) for line in listed.splitlines()]
+    found = [(int(child), name) for child, parent, name in rows if int(parent) == pid]
+    return found + [row for child, _ in found for row in descendants(child)]
+
+
+def lives(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("killed", ["lab", "timeout"])
+@pytest.mark.parametrize("engine", ["uml", pytest.param("qemu", marks=pytest.mark.qemu)])
+def test_no_guest_lives_on_when_its_watch_is_killed(engine, killed):
+    """Neither without ci/lab nor, called dead, without the process that watches its time."""
+    with subprocess.Popen([LAB, "--engine", engine, "--", "sh", "-c", "echo up; sleep 60"],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watch:
+        assert watch.stdout.readline() == "up\n"
+        family = descendants(watch.pid)
+        guests = [pid for pid, name in family if name.startswith(("linux", "qemu"))]
+        assert guests, family
+        os.kill({"lab": watch.pid}.get(killed) or
+                next(pid for pid, name in family if name == killed), signal.SIGKILL)
+        for _ in range(100):
+            if not any(map(lives, guests)):
+                break
+            time.sleep(0.1)
+        left = [os.kill(pid, signal.SIGKILL) or pid for pid in guests if lives(pid)]
+        assert not left
+        assert watch.wait(10) == (-signal.SIGKILL if killed == "lab" else 125)
+
+
+def test_help():
+    run = subprocess.run([LAB, "--help"], capture_output=True, text=True)
+    assert run.returncode == 0 and run.stderr == ""
+    options = re.findall(r"^ +(--?[a-z]+)", run.stdout, re.M)
+    assert {"--engine", "--instrumented", "--timeout", "--out", "--mem", "--smp", "--append",
+            "--console", "-v"} <= set(options)
+    assert "--build" in run.stdout and "--probe" in run.stdout and "Exit status" in run.stdout
 
 
 def test_console_is_kept(tmp_path):
@@ -281,11 +326,12 @@ CONFIG = {
 }
 
 
-def test_nvmet_config(tmp_path):
+def check_nvmet_config(tmp_path, *options):
     file = tmp_path / "target.json"
     file.write_text(json.dumps(CONFIG))
     run = passed(guest_script(f"""
         {LAB_D}/nvmet-config $1
+        load nvme-tcp
         connect="nvme connect -t tcp -a 127.0.0.1 -s 4421 -n nqn.2026-01.lab:two"
         if $connect -q nqn.2026-01.lab:stranger; then exit 1; fi
         $connect -q nqn.2026-01.lab:host
@@ -297,26 +343,32 @@ def test_nvmet_config(tmp_path):
         {LAB_D}/nvmet-config $1 down
         cd $nvmet; echo left: $(ls hosts) $(ls ports) $(ls subsystems)
         dmesg_clean
-    """, file))
+    """, file, options=options))
     for expected in ("/dev/nvme0n1", "/dev/nvme0n2", "feedc0de", "two disks",
                      "10.0.0.9", "left:\n"):
         assert expected in run.stdout
 
 
+def test_nvmet_config(tmp_path):
+    check_nvmet_config(tmp_path)
+
+
 # --- the other engine ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def qemu():
+    probe = subprocess.run([LAB, "--engine", "qemu", "--probe"], capture_output=True, text=True)
+    if probe.returncode != 0:
+        pytest.skip(probe.stdout)
+    return "--engine", "qemu"
 
 
 @pytest.mark.qemu
 @pytest.mark.parametrize("device", ["tcp", "rxe", "siw"])
-def test_qemu(device, tmp_path):
-    options = ["--engine", "qemu", "--smp", "2", "--out", tmp_path]
-    probe = subprocess.run([LAB, "--engine", "qemu", "--probe"], capture_output=True,
-                           text=True)
-    if probe.returncode != 0:
-        pytest.skip(probe.stdout)
+def test_qemu(device, qemu, tmp_path):
     run = guest_script("""
         nqn=nqn.2026-01.lab:qemu
-        load brd
         wire_up
         [ $3 = tcp ] || rdma_up $3
         nvmet_up $1 $2 $nqn /dev/ram0
@@ -326,16 +378,35 @@ def test_qemu(device, tmp_path):
         nproc >processors
         echo error >&2
         exit 9
-    """, "tcp" if device == "tcp" else "rdma", "10.0.0.2", device, options=options,
-        cwd=tmp_path)
+    """, "tcp" if device == "tcp" else "rdma", "10.0.0.2", device,
+        options=[*qemu, "--smp", "2", "--out", tmp_path], cwd=tmp_path)
     assert run.returncode == 9, run.stderr
     assert run.stderr == "error\n"
     assert (tmp_path / "processors").read_text() == "2\n"
 
 
 @pytest.mark.qemu
-def test_qemu_dead_guest():
-    run = lab("sh", "-c", "echo early; echo c > /proc/sysrq-trigger; sleep 9",
-              options=["--engine", "qemu"])
+def test_qemu_has_the_same_block_devices(qemu):
+    """Four of 64 MiB that nvmet_up brings, over the loop transport as well."""
+    run = passed(guest_script("""
+        nqn=nqn.2026-01.lab:qemu
+        nvmet_up loop - $nqn /dev/ram3
+        nvme connect -t loop -n $nqn
+        blockdev --getsize64 $(nvdev $nqn)
+        nvme disconnect -n $nqn
+        nvmet_down
+        dmesg_clean
+    """, options=qemu))
+    assert str(64 << 20) in run.stdout.splitlines()
+
+
+@pytest.mark.qemu
+def test_qemu_nvmet_config(qemu, tmp_path):
+    check_nvmet_config(tmp_path, *qemu)
+
+
+@pytest.mark.qemu
+def test_qemu_dead_guest(qemu):
+    run = lab("sh", "-c", "echo early; echo c > /proc/sysrq-trigger; sleep 9", options=qemu)
     assert (run.returncode, run.stdout) == (125, "early\n")
     assert "Kernel panic" in run.stderr
