@@ -3,7 +3,8 @@
 
 verbs and rdma run in the lab's guest, and only when asked for: see rdma.py.
 
-bench.py [--runs N] [--time SECONDS] [--only wire,suite,target,memory,pcap,verbs,rdma,remote]
+bench.py [--runs N] [--time SECONDS] [--only wire,suite,target,memory,pcap,sessions,verbs,rdma,remote]
+         [--against NVMFSPEC]   target: another build, its host on its target, by turns with ours
 Run it through ci/bench, which builds first.
 """
 import argparse
@@ -24,25 +25,24 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 NVMFSPEC = ROOT / "build/nvmfspec"
 NQN = "nqn.2026-01.io.nvmfspec:bench"
 
-# thousand IOPS of SPDK's nvmf_tgt (one busy-polling core, malloc bdev) with its own perf client on
-# the other core of a two-core machine of this kind, loopback, one queue pair: digests off, on
+# mode, bytes a command, queue depth
 ROWS = [
-    ("randread", 4096, 1, 52, 41),
-    ("randread", 4096, 32, 298, 315),
-    ("randread", 4096, 128, 448, 308),
-    ("randwrite", 4096, 1, 63, 53),
-    ("randwrite", 4096, 32, 310, 250),
-    ("randwrite", 4096, 128, 351, 295),
-    ("randread", 131072, 8, 19.2, 16.6),
+    ("randread", 4096, 1),
+    ("randread", 4096, 32),
+    ("randread", 4096, 128),
+    ("randwrite", 4096, 1),
+    ("randwrite", 4096, 32),
+    ("randwrite", 4096, 128),
+    ("randread", 131072, 8),
 ]
 
 
 class Target:
     """The reference target on core 0, with one busy-polling reactor and a memory namespace."""
 
-    def __init__(self, *options):
+    def __init__(self, *options, program=NVMFSPEC):
         self.process = subprocess.Popen(
-            ["taskset", "-c", "0", NVMFSPEC, "target", "-t", "tcp", "-a", "127.0.0.1", "-s", "0", "-n",
+            ["taskset", "-c", "0", program, "target", "-t", "tcp", "-a", "127.0.0.1", "-s", "0", "-n",
              NQN, "--ns", "mem:256M", *options], stdout=subprocess.PIPE, text=True)
         line = self.process.stdout.readline()
         self.port = re.search(r"listening on \S*:(\d+)", line).group(1)
@@ -55,9 +55,9 @@ class Target:
         self.process.wait()
 
 
-def perf(port, rw, size, depth, digests, seconds):
+def perf(program, port, rw, size, depth, digests, seconds):
     run = subprocess.run(
-        ["taskset", "-c", "1", NVMFSPEC, "host", "perf", "-t", "tcp", "-a", "127.0.0.1", "-s", port,
+        ["taskset", "-c", "1", program, "host", "perf", "-t", "tcp", "-a", "127.0.0.1", "-s", port,
          "-n", NQN, "--rw", rw, "--bs", str(size), "--iodepth", str(depth), "-i", "1", "--time",
          str(seconds), "-o", "json", *(["-g", "-G"] if digests else [])],
         capture_output=True, text=True)
@@ -67,19 +67,30 @@ def perf(port, rw, size, depth, digests, seconds):
     return result["read"]["iops"] + result["write"]["iops"]
 
 
-def bench_target(runs, seconds):
+def measure(program, row, digests, seconds):
+    """Thousand IOPS of this program's host on its own target."""
+    with Target("--busy-poll", "1000", "--quiet", program=program) as target:
+        return perf(program, target.port, *row, digests, seconds) / 1000
+
+
+def bench_target(runs, seconds, against=None):
+    """Ours alone, or by turns with another build, where only the ratio of pairs means anything."""
     print("\ntarget: one reactor on core 0, client on core 1, loopback, memory namespace")
-    print(f"  {'':24}{'digests off':>14}{'reference':>11}{'ratio':>7}{'digests on':>13}{'reference':>11}"
-          f"{'ratio':>7}   (thousand IOPS, median of {runs})")
-    with Target("--busy-poll", "1000", "--quiet") as target:
-        for rw, size, depth, off, on in ROWS:
-            cells = []
-            for digests, reference in ((False, off), (True, on)):
-                got = statistics.median(
-                    perf(target.port, rw, size, depth, digests, seconds) for _ in range(runs)) / 1000
-                cells += [got, reference, got / reference]
-            print(f"  {rw} {size // 1024} KiB QD {depth:<4}".ljust(26) +
-                  "{:12.1f}{:11.1f}{:7.2f}{:13.1f}{:11.1f}{:7.2f}".format(*cells), flush=True)
+    columns = ["ours", "theirs", "ratio"] if against else ["thousand IOPS"]
+    print(" " * 26 + "".join(f"{c:>14}" for c in columns) + f"   (median of {runs})")
+    for row in ROWS:
+        for digests in False, True:
+            pairs = []
+            for i in range(runs):
+                programs = [NVMFSPEC] + [against] * bool(against)
+                order = programs if i % 2 == 0 else programs[::-1]
+                got = {program: measure(program, row, digests, seconds) for program in order}
+                pairs.append([got[program] for program in programs])
+            cells = [statistics.median(column) for column in zip(*pairs)]
+            if against:
+                cells.append(statistics.median(ours / theirs for ours, theirs in pairs))
+            print(f"  {row[0]} {row[1] // 1024} KiB QD {row[2]:<4}{'digests' if digests else ''}".ljust(34) +
+                  "".join(f"{cell:14.2f}" for cell in cells), flush=True)
 
 
 def bench_memory(*_):
@@ -130,12 +141,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--time", type=float, default=2, help="seconds of one target run")
+    parser.add_argument("--against", type=pathlib.Path, help="target: the program of another build")
     parser.add_argument("--only", default="wire,suite,target,memory,pcap,sessions")
     args = parser.parse_args()
     for part in args.only.split(","):
         if part not in PARTS:
             parser.error(f"no part '{part}'; there are {', '.join(PARTS)}")
-        PARTS[part](args.runs, args.time)
+        more = [args.against] if part == "target" else []
+        PARTS[part](args.runs, args.time, *more)
 
 
 if __name__ == "__main__":
