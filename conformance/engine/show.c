@@ -44,15 +44,15 @@ static void print_outcome(FILE *out, const struct rule *r, const struct outcome 
 {
         if (r->reaction == REACT_STATUS) {
                 fprintf(out, "%s (%X/%02Xh)", status_name(o->code), o->code >> 8, o->code & 0xffu);
-                if (o->fei >= 0)
-                        fprintf(out, " IPO %d in the %s", o->fei & 0xffff,
-                                o->fei & CONNECT_IATTR_DATA ? "data" : "SQE");
+                if (o->place >= 0)
+                        fprintf(out, " IPO %d in the %s", o->place & 0xffff,
+                                o->place & CONNECT_IATTR_DATA ? "data" : "SQE");
                 return;
         }
         fprintf(out, "%s (%02Xh)", pdu_fes_name(o->code, peer_of(r->bound)), o->code);
-        if (o->fei >= 0)
-                fprintf(out, " FEI %d", o->fei);
-        else if (o->fei == FEI_DIGEST)
+        if (o->place >= 0)
+                fprintf(out, " FEI %d", o->place);
+        else if (o->place == PLACE_DIGEST)
                 fprintf(out, " FEI = the digest received");
 }
 

@@ -287,7 +287,7 @@ static void judge_term(struct t *t, const struct played *seen)
         static const char expected[] = "the end of the connection, by H2CTermReq as the rule says";
 
         if (ended_wrongly(t, seen, expected))
-                lenient(t, expected, "H2CTermReq with FES %02Xh, FEI %u", seen->code, seen->fei);
+                lenient(t, expected, "H2CTermReq with FES %02Xh, FEI %u", seen->code, seen->place);
 }
 
 static void judge_failure(struct t *t, const struct played *seen)

@@ -51,7 +51,7 @@ struct played {
         bool accepted; /* the host ended one by H2CTermReq or Failure2 as the rule says; */
         bool said;     /* or by another one, with this FES or RCODEEX, and FEI */
         uint16_t code;
-        uint32_t fei;
+        uint32_t place;
         bool left; /* one of them was open until the target ended, or the host that hung was */
 };
 

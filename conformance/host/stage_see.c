@@ -16,7 +16,7 @@ struct sight {           /* of one connection */
         bool ended;      /* before its target did; */
         bool said;       /* the host said why, by these: */
         uint16_t code;   /* FES or RCODEEX */
-        uint32_t fei;
+        uint32_t place;
         uint64_t newest; /* number of the latest of the I/O commands that were answered */
 };
 
@@ -185,7 +185,7 @@ static void see_end(const struct stage *s, const struct record *r)
         if (is_pdu(r, PDU_H2C_TERM) && !c->said) {
                 c->said = true;
                 c->code = le16_get(r->e->pdu.h->term.fes);
-                c->fei = le32_get(r->e->pdu.h->term.fei);
+                c->place = le32_get(r->e->pdu.h->term.fei);
         }
         if (r->e->kind == TRACE_CLOSED || r->e->kind == TRACE_DISCONNECT)
                 c->ended = c->ended || r->e->at.time_ns < s->over_ns;
@@ -200,11 +200,11 @@ static void sum_up(const struct stage *s, const struct sight *c)
         seen->left = seen->left || !c->ended;
         if (!c->said)
                 return;
-        if (rule_accepts(s->play->breaks, c->code, c->fei, c->digest))
+        if (rule_accepts(s->play->breaks, c->code, c->place, c->digest))
                 seen->accepted = true;
         seen->said = true;
         seen->code = c->code;
-        seen->fei = c->fei;
+        seen->place = c->place;
 }
 
 static void see(void *user, const struct record *r)

@@ -113,12 +113,12 @@ static void add_status(struct text *t, uint16_t status)
 
 static void add_outcome(struct text *t, const struct rule *r, const struct outcome *o)
 {
-        bool data = r->reaction == REACT_STATUS && o->fei >= CONNECT_IATTR_DATA;
+        bool data = r->reaction == REACT_STATUS && o->place >= CONNECT_IATTR_DATA;
 
         if (r->reaction == REACT_STATUS) {
                 add_status(t, o->code);
-                if (o->fei >= 0)
-                        text_add(t, " IPO %u in the %s", o->fei & 0xffff, data ? "data" : "SQE");
+                if (o->place >= 0)
+                        text_add(t, " IPO %u in the %s", o->place & 0xffff, data ? "data" : "SQE");
                 return;
         }
         if (r->reaction == REACT_AUTH) {
@@ -130,9 +130,9 @@ static void add_outcome(struct text *t, const struct rule *r, const struct outco
                 return;
         }
         text_add(t, "%s (%02Xh)", pdu_fes_name(o->code, PARTY_CONTROLLER), o->code);
-        if (o->fei >= 0)
-                text_add(t, " FEI %d", o->fei);
-        else if (o->fei == FEI_DIGEST)
+        if (o->place >= 0)
+                text_add(t, " FEI %d", o->place);
+        else if (o->place == PLACE_DIGEST)
                 text_add(t, " FEI = the digest received");
 }
 

@@ -260,7 +260,7 @@ static void name_field(struct text *text, enum rule_id rule, const union pdu *h)
         if (rule_get(rule)->reaction != REACT_TERM || o->code != FES_INVALID_HEADER_FIELD)
                 return;
         for (const struct field *f = pdu_fields(h->ch.type); f && f->name; f++)
-                if (f->offset == o->fei && f->offset > 0 && f->offset < sizeof(h->ch))
+                if (f->offset == o->place && f->offset > 0 && f->offset < sizeof(h->ch))
                         text_add(text, " %s %llu", f->name, (unsigned long long)field_get(f, h));
 }
 

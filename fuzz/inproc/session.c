@@ -268,8 +268,8 @@ void session_fuzz(enum seq_transport transport, enum party side, const uint8_t *
         session_play(&s, report.digest % 16 ? SESSION_BYTES : SESSION_WHOLE, &again);
         if (s.violates != RULE_NONE)
                 return;
-        must(again.fault.rule == report.fault.rule && again.fault.fes == report.fault.fes &&
-             again.fault.fei == report.fault.fei);
+        must(again.fault.rule == report.fault.rule && again.fault.code == report.fault.code &&
+             again.fault.place == report.fault.place);
         /* where rules are waived a peer that overran the queue may have it wait for its owner */
         must(again.digest == report.digest || (s.config & SESSION_WAIVED));
 }

@@ -451,7 +451,7 @@ static void hear_request(struct rdma_play *t, const struct bind_work *w)
         if (t->c)
                 return;
         if (is_fault(f)) {
-                must(f.fes >= RDMA_REJECT_LENGTH && f.fes <= RDMA_REJECT_CNTLID);
+                must(f.code >= RDMA_REJECT_LENGTH && f.code <= RDMA_REJECT_CNTLID);
                 t->p.r->fault = f;
         }
         t->life.has_qp = !is_fault(f) && make_controller(t, w, &r);

@@ -33,8 +33,8 @@ static void on_fault(struct run *r)
         must(framer_header_got(&r->f) >= 8 && framer_header_got(&r->f) <= PDU_HEADER_MAX);
         must(framer_next(&r->f) == FRAMER_FAULT);
         fuzz_digest(&r->digest, &fault.rule, sizeof(fault.rule));
-        fuzz_digest(&r->digest, &fault.fes, sizeof(fault.fes));
-        fuzz_digest(&r->digest, &fault.fei, sizeof(fault.fei));
+        fuzz_digest(&r->digest, &fault.code, sizeof(fault.code));
+        fuzz_digest(&r->digest, &fault.place, sizeof(fault.place));
         r->over = true;
 }
 

@@ -16,7 +16,7 @@ static struct fault check_request(const void *data, size_t len, const struct rdm
         struct rule_set found = { 0 };
 
         must(!is_fault(f) || (rule_get(f.rule)->reaction == REACT_REJECT &&
-                              f.fes >= RDMA_REJECT_LENGTH && f.fes <= RDMA_REJECT_CNTLID));
+                              f.code >= RDMA_REJECT_LENGTH && f.code <= RDMA_REJECT_CNTLID));
         must(!is_fault(rdma_request_check(data, len, in, out, limits, fuzz_all_rules())));
         must(rdma_request_read(data, len, &request) == (len >= sizeof(request)));
         must(is_fault(f) || len >= sizeof(request));

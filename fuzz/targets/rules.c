@@ -12,13 +12,13 @@
 #include "pdu/nvme/wire/nvme.h"
 #include "pdu/nvme/wire/tcp.h"
 
-static void check_rule(enum rule_id id, uint16_t code, uint32_t fei, uint32_t digest)
+static void check_rule(enum rule_id id, uint16_t code, uint32_t place, uint32_t digest)
 {
         const struct rule *r = rule_get(id);
         struct fault fault = rule_fault(id);
         struct rule_set set = { 0 };
 
-        must(!rule_accepts(id, code, fei, digest) || (r && code != 0));
+        must(!rule_accepts(id, code, place, digest) || (r && code != 0));
         if (!r) {
                 must(!is_fault(fault));
                 return;
@@ -30,10 +30,10 @@ static void check_rule(enum rule_id id, uint16_t code, uint32_t fei, uint32_t di
         must(rule_set_empty(&set));
         rule_add(&set, id);
         must(rule_in(&set, id) && !rule_set_empty(&set));
-        if (r->accept[0].code && r->accept[0].fei != FEI_DIGEST)
-                must(rule_accepts(id, fault.fes, fault.fei, digest));
-        if (r->accept[0].code && r->accept[0].fei == FEI_DIGEST)
-                must(rule_accepts(id, fault.fes, digest, digest));
+        if (r->accept[0].code && r->accept[0].place != PLACE_DIGEST)
+                must(rule_accepts(id, fault.code, fault.place, digest));
+        if (r->accept[0].code && r->accept[0].place == PLACE_DIGEST)
+                must(rule_accepts(id, fault.code, digest, digest));
 }
 
 static void check_names(const uint8_t *p, size_t n)
@@ -86,10 +86,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
         struct bytes b = bytes_of(input, size);
         enum rule_id id = bytes_u16(&b) % (RULES + 1);
         uint16_t code = bytes_u16(&b);
-        uint32_t fei = bytes_u32(&b), digest = bytes_u32(&b);
+        uint32_t place = bytes_u32(&b), digest = bytes_u32(&b);
         size_t cut = bytes_u16(&b);
 
-        check_rule(id, code, fei, digest);
+        check_rule(id, code, place, digest);
         check_names(b.p, b.left);
         check_sums(b.p, b.left, cut);
         return 0;

@@ -565,11 +565,10 @@ static int take_acceptance(struct queue_rdma *r, const struct host_queue_config 
         uint16_t room;
 
         rdma_accept_check(p->data, p->len, p->reads_in, &r->request, &found);
-        for (unsigned i = 0; i < RULES; i++) {
-                const struct rule *rule = rule_get((enum rule_id)i);
+        rule_each_in (&found, id) {
+                const struct rule *rule = rule_get(id);
 
-                if (!rule_in(&found, (enum rule_id)i) || rule->level != LEVEL_MUST ||
-                    (cfg->policy && rule_in(&cfg->policy->waived, (enum rule_id)i)))
+                if (rule->level != LEVEL_MUST || (cfg->policy && rule_in(&cfg->policy->waived, id)))
                         continue;
                 return host_fail(e, HOST_BROKEN, "queue %u: controller broke %s (%s)", cfg->qid,
                                  rule->id, rule->says);

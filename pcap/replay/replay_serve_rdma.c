@@ -397,7 +397,7 @@ static void take_request(struct server *sv, const struct verbs_event *e)
         struct conn *c;
 
         if (is_fault(f)) {
-                refuse(e->ep, f.fes);
+                refuse(e->ep, f.code);
                 return;
         }
         (void)rdma_request_read(e->data, e->param.len, &request);

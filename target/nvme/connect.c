@@ -19,7 +19,7 @@ static uint16_t refuse(struct attempt *at, enum rule_id rule)
         uint16_t status = rule_refuse(at->a->env->policy, rule);
 
         if (status)
-                at->ipo = rule_fault(rule).fei;
+                at->ipo = rule_fault(rule).place;
         return status;
 }
 
@@ -251,7 +251,7 @@ static uint16_t join_io(struct attempt *at, struct ctrl *c)
         status = connect_check(at->cmd, &at->data, &c->m, c->m.cfg.mqes, &policy, &at->ipo);
 
         if (!status && c->port_id != at->a->port->id) {
-                at->ipo = rule_fault(FAB_CONNECT_CNTLID_IO).fei;
+                at->ipo = rule_fault(FAB_CONNECT_CNTLID_IO).place;
                 status = NVME_CONNECT_PARAM;
         }
         if (!status && qid_in_use(c, le16_get(at->cmd->qid)))
@@ -271,7 +271,7 @@ static uint16_t connect_io(struct attempt *at)
 
         if (!c) {
                 status = find_subsystem(at, &s);
-                at->ipo = rule_fault(status ? FAB_CONNECT_SUBNQN : FAB_CONNECT_CNTLID_IO).fei;
+                at->ipo = rule_fault(status ? FAB_CONNECT_SUBNQN : FAB_CONNECT_CNTLID_IO).place;
                 return NVME_CONNECT_PARAM;
         }
         pthread_mutex_lock(&c->lock);

@@ -509,7 +509,7 @@ static bool is_acceptable(struct service *s, const struct verbs_event *e,
                                             &s->policy.waived);
 
         if (is_fault(f))
-                refuse(s, e, f.fes, rule_get(f.rule)->says);
+                refuse(s, e, f.code, rule_get(f.rule)->says);
         return !is_fault(f);
 }
 

@@ -182,10 +182,10 @@ static void report_fault(const struct tcp_conn *c)
 
         if (c->link->term_queued)
                 snprintf(what, sizeof(what),
-                         f->fes == FES_HEADER_DIGEST_ERROR
+                         f->code == FES_HEADER_DIGEST_ERROR
                              ? "C2HTermReq %02xh (%s), FEI %08xh, for %s"
                              : "C2HTermReq %02xh (%s), FEI %u, for %s",
-                         f->fes, pdu_fes_name(f->fes, PARTY_CONTROLLER), f->fei, rule->id);
+                         f->code, pdu_fes_name(f->code, PARTY_CONTROLLER), f->place, rule->id);
         else
                 snprintf(what, sizeof(what), "closed for %s", rule->id);
         report(c, what, rule->says);

@@ -15,7 +15,7 @@ static int breaks(struct auth *a, enum rule_id rule, const char *why)
 {
         if (a->cfg->policy && rule_in(&a->cfg->policy->waived, rule))
                 return 0;
-        return fail(a, (enum auth_failure_code)rule_fault(rule).fes, why);
+        return fail(a, (enum auth_failure_code)rule_fault(rule).code, why);
 }
 
 static bool violates(const struct auth *a, enum rule_id rule)

@@ -123,7 +123,7 @@ uint16_t connect_check(const struct connect_cmd *cmd, const struct connect_data 
 
                 if (!status || !applies(&checks[i], &a) || !checks[i].broken(&a))
                         continue;
-                *ipo = rule_fault(checks[i].rule).fei;
+                *ipo = rule_fault(checks[i].rule).place;
                 return status;
         }
         return 0;

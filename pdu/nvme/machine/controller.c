@@ -13,7 +13,7 @@ enum {
 
 uint16_t rule_refuse(const struct rule_policy *policy, enum rule_id rule)
 {
-        return policy && rule_in(&policy->waived, rule) ? 0 : rule_fault(rule).fes;
+        return policy && rule_in(&policy->waived, rule) ? 0 : rule_fault(rule).code;
 }
 
 static uint16_t refuse(const struct controller *c, enum rule_id rule)
@@ -116,8 +116,9 @@ uint16_t controller_admit(const struct controller *c, uint16_t qid, bool connect
         uint16_t status;
 
         if (!connected || !c)
-                return fabrics && sqe->fctype == FCTYPE_CONNECT ? 0
-                                                                : rule_fault(FAB_FIRST_CONNECT).fes;
+                return fabrics && sqe->fctype == FCTYPE_CONNECT
+                           ? 0
+                           : rule_fault(FAB_FIRST_CONNECT).code;
         if (fabrics)
                 return admit_fabrics(c, qid, sqe);
         status = controller_ready(c);

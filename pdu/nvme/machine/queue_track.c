@@ -10,10 +10,8 @@ enum {
 
 void queue_track_collects(struct queue_track *q, const struct rule_set *found)
 {
-        if (rule_set_empty(found))
-                return;
-        rule_each (rule)
-                queue_finds(q, rule_in(found, rule), rule);
+        rule_each_in (found, rule)
+                queue_finds(q, true, rule);
 }
 
 /* --- life ------------------------------------------------------------------------------------- */
@@ -111,19 +109,9 @@ static bool overruns(struct queue_track *q)
         return queue_breaks(q, full || q->cids.left == 0, FAB_OVERRUN);
 }
 
-/* The host could not tell which of two commands with one CID a status ends: no status then. */
-static bool reuses_cid(struct queue_track *q, const struct queue_cmd *cmd)
-{
-        if (!queue_breaks(q, cmd && !cmd->vanished, q->kind->cmd_cid))
-                return false;
-        q->fault.fes = q->kind->cmd_cid_fes;
-        q->fault.fei = q->kind->cmd_cid_fei;
-        return true;
-}
-
 bool queue_track_refuses(struct queue_track *q, const struct queue_cmd *cmd)
 {
-        return overruns(q) || reuses_cid(q, cmd);
+        return overruns(q) || queue_breaks(q, cmd && !cmd->vanished, q->kind->cmd_cid);
 }
 
 static bool is_fabrics(const union sqe *s, enum fctype type)

@@ -35,10 +35,8 @@ struct queue_track;
 
 /* What differs from transport to transport. */
 struct queue_kind {
-        size_t cmd_size;      /* bytes of its record of a command */
-        enum rule_id cmd_cid; /* CIDs of outstanding commands are unique ... */
-        uint16_t cmd_cid_fes; /* ... and what the peer is told, where there is such a word */
-        uint32_t cmd_cid_fei;
+        size_t cmd_size;           /* bytes of its record of a command */
+        enum rule_id cmd_cid;      /* CIDs of outstanding commands are unique */
         enum rule_id rsp_cid;      /* a response belongs to an outstanding command */
         enum rule_id rsp_reserved; /* SQID and phase bit; RULE_NONE: the transport looks itself */
         bool keyed;                /* see struct queue_past */

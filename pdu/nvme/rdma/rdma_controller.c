@@ -700,7 +700,7 @@ static uint16_t read_data(struct rdma_cmd *q, const struct rdma_recv *rx)
         f = rdma_data_read(rx->wr.sge[0].addr, rx->bytes, &c->cfg.format, q->r.xfer, q->r.len,
                            c->waived, &data);
         if (is_fault(f))
-                return f.fes | STATUS_DNR;
+                return f.code | STATUS_DNR;
         q->wire_len = data.len < q->r.len ? data.len : q->r.len;
         if (data.in_capsule && q->r.xfer == XFER_H2C)
                 return take_in_capsule(q, &data, rx);

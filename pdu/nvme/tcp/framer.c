@@ -205,7 +205,7 @@ static struct fault check_digest(struct framer *f, uint32_t hlen)
         if (f->hdgst == crc32c(f->header.bytes, hlen) || rule_in(f->waived, rule))
                 return fault;
         fault = rule_fault(rule);
-        fault.fei = f->hdgst;
+        fault.place = f->hdgst;
         return fault;
 }
 

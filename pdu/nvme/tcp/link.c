@@ -252,17 +252,6 @@ static uint32_t header_len(const struct link *l, enum framer_event ev)
         return l->in_hand != HAND_EMPTY && info ? info->hlen : 0;
 }
 
-/* A CID that is in use can't be answered by a status: the host could not tell which of
- * the two commands it ends. */
-static struct fault as_term(struct fault f)
-{
-        if (f.rule == TCP_CMD_CID) {
-                f.fes = FES_INVALID_HEADER_FIELD;
-                f.fei = offsetof(struct pdu_capsule_cmd, sqe.cid);
-        }
-        return f;
-}
-
 static void send_term(struct link *l, struct fault fault, uint32_t copied)
 {
         struct pdu_term *t = (struct pdu_term *)l->term;
@@ -272,8 +261,8 @@ static void send_term(struct link *l, struct fault fault, uint32_t copied)
         l->term_queued = true;
         *t = (struct pdu_term) {
                 .ch = { .type = l->cfg.side == PARTY_HOST ? PDU_H2C_TERM : PDU_C2H_TERM },
-                .fes = le16(as_term(fault).fes),
-                .fei = le32(as_term(fault).fei),
+                .fes = le16(fault.code),
+                .fei = le32(fault.place),
         };
         memcpy(l->term + sizeof(*t), framer_header(&l->rx)->bytes, copied);
         l->term_tx = (struct tx) {

@@ -60,8 +60,6 @@ static void orphan_r2ts(struct queue_track *q, struct queue_cmd *ended);
 static const struct queue_kind tcp_queue = {
         .cmd_size = sizeof(struct track_cmd),
         .cmd_cid = TCP_CMD_CID,
-        .cmd_cid_fes = FES_INVALID_HEADER_FIELD,
-        .cmd_cid_fei = offsetof(struct pdu_capsule_cmd, sqe.cid),
         .rsp_cid = TCP_RESP_CID,
         .rsp_reserved = RULE_NONE, /* pdu_check_overlooked() does */
         .leaves = orphan_r2ts,

@@ -63,7 +63,7 @@ struct rdma_limits {          /* of a controller, against which a request is jud
         uint8_t reads_in_min, reads_out_min; /* 0: any will do */
 };
 /*
- * The first rule that a request breaks; f.fes is the reject status (enum rdma_reject_status), f.fei
+ * The first rule that a request breaks; f.code is the reject status (enum rdma_reject_status), f.place
  * is 0. reads_in and reads_out are the CM's responder resources and initiator depth of it, as the
  * host sent them. waived may be NULL; RDMA_REQ_LENGTH waived: what is missing is judged as zeroes.
  */
@@ -130,7 +130,7 @@ uint32_t rdma_capsule_max(const struct rdma_format *f);
 
 /*
  * Reads the description of the data of a command capsule of `len` bytes. `xfer` and `needs`: what
- * the command transfers by its own words (needs 0: unknown, not compared). REACT_STATUS fault: f.fes
+ * the command transfers by its own words (needs 0: unknown, not compared). REACT_STATUS fault: f.code
  * is SCT << 8 | SC; out is all zero then. A command without data (XFER_NONE) has out->count 0
  * whatever its SGL says.
  *

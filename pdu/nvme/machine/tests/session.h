@@ -90,7 +90,7 @@ static inline void session_report(struct session *s, struct fault fault)
                 rule_add(&s->reported, fault.rule);
                 if (s->events)
                         events_add(s->events, "fault %s %u %u\n", rule_get(fault.rule)->id,
-                                   fault.fes, fault.fei);
+                                   fault.code, fault.place);
         }
         rule_each (rule) {
                 if (!rule_in(findings, rule))
@@ -141,7 +141,7 @@ static inline bool session_event(struct session *s, enum party sender, enum fram
                 rule_add(&s->reported, s->fault.rule);
                 if (s->events)
                         events_add(s->events, "fault %s %u %u\n", rule_get(s->fault.rule)->id,
-                                   s->fault.fes, s->fault.fei);
+                                   s->fault.code, s->fault.place);
                 return false;
         case FRAMER_MORE:
                 break;

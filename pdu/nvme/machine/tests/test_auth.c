@@ -322,7 +322,7 @@ static void overlooked(void **state)
                 e.at = fault[i].at;
                 e.becomes = fault[i].becomes;
                 e.ctrl_cfg.keys.groups = (uint8_t)(1 << fault[i].group);
-                part(&e, PARTY_CONTROLLER, (enum auth_failure_code)rule_fault(fault[i].rule).fes);
+                part(&e, PARTY_CONTROLLER, (enum auth_failure_code)rule_fault(fault[i].rule).code);
                 rule_add(&policy.waived, fault[i].rule);
                 e.ctrl_cfg.policy = &policy;
                 e.messages = 0;
@@ -358,7 +358,7 @@ static void violations(void **state)
                 set_up(&e, true);
                 rule_add(&policy.violated, rules[i]);
                 e.ctrl_cfg.policy = &policy;
-                part(&e, PARTY_HOST, (enum auth_failure_code)rule_fault(rules[i]).fes);
+                part(&e, PARTY_HOST, (enum auth_failure_code)rule_fault(rules[i]).code);
         }
 }
 

@@ -64,7 +64,8 @@ static void say(struct subject *s, enum framer_event event, struct events *e)
                 break;
         case FRAMER_FAULT:
                 fault = framer_fault(&s->f);
-                events_add(e, "fault %s %u %u\n", rule_get(fault.rule)->id, fault.fes, fault.fei);
+                events_add(e, "fault %s %u %u\n", rule_get(fault.rule)->id, fault.code,
+                           fault.place);
                 assert_in_range(framer_header_got(&s->f), 8, 128);
                 break;
         case FRAMER_MORE:

@@ -391,17 +391,11 @@ static void bench_with_r2t(struct bench *b, const struct rule_policy *policy, ui
 static struct pdu_term prescribed(enum rule_id rule, uint32_t copied, uint32_t digest)
 {
         const struct outcome *o = &rule_get(rule)->accept[0];
-        struct pdu_term t = { .ch = { PDU_C2H_TERM, 0, 24, 0, le32(24 + copied) },
-                              .fes = le16(o->code),
-                              .fei = le32(o->fei == FEI_DIGEST ? digest
-                                          : o->fei < 0         ? 0
-                                                               : (uint32_t)o->fei) };
+        uint32_t place = o->place == PLACE_DIGEST ? digest : rule_fault(rule).place;
 
-        if (rule == TCP_CMD_CID) { /* its status would be ambiguous: the CID's place */
-                t.fes = le16(FES_INVALID_HEADER_FIELD);
-                t.fei = le32(10);
-        }
-        return t;
+        return (struct pdu_term) { .ch = { PDU_C2H_TERM, 0, 24, 0, le32(24 + copied) },
+                                   .fes = le16(o->code),
+                                   .fei = le32(place) };
 }
 
 static void expect_term(struct bench *b, enum rule_id rule, bool common, uint32_t digest)

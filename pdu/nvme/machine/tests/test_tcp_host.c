@@ -662,7 +662,7 @@ static void icresp_fault(size_t offset, uint8_t value, enum rule_id rule)
         assert_int_equal(link_of(&b)->fault.rule, rule);
         assert_int_equal(b.term_len, 152);
         assert_int_equal(le16_get(t->fes), FES_INVALID_HEADER_FIELD);
-        assert_int_equal(le32_get(t->fei), rule_get(rule)->accept[0].fei);
+        assert_int_equal(le32_get(t->fei), rule_get(rule)->accept[0].place);
         assert_memory_equal(b.term + 24, b.in.bytes, 128);
         assert_false(tcp_host_ready(b.host));
         bench_fini(&b);

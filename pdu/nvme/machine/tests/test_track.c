@@ -1152,7 +1152,7 @@ static void bad_data_is_remembered(void **state)
         say_c2h(&s, 1, 0, 4096, 0);
         assert_true(track_cmd(s.judge, 1)->ddgst_bad);
         assert_int_equal(track_warning(s.judge).rule, TCP_DDGST_C2H);
-        assert_int_equal(track_warning(s.judge).fes, NVME_TRANSIENT_TRANSPORT);
+        assert_int_equal(track_warning(s.judge).code, NVME_TRANSIENT_TRANSPORT);
         s.violated = NULL;
         say_c2h(&s, 1, 4096, 4096, PDU_LAST);
         assert_true(track_cmd(s.judge, 1)->ddgst_bad);

@@ -87,7 +87,7 @@ static void test_request_broken(void **state)
 
                 le_put((uint8_t *)&r + broken[i].offset, 2, broken[i].value);
                 assert_rule(check(&r, 1).rule, broken[i].rule);
-                assert_int_equal(check(&r, 1).fes, broken[i].sts);
+                assert_int_equal(check(&r, 1).code, broken[i].sts);
                 assert_true(rule_accepts(broken[i].rule, broken[i].sts, 0, 0));
                 rule_add(&waived, broken[i].rule);
                 assert_rule(rdma_request_check(&r, sizeof(r), 1, 0, &limits, &waived).rule,
@@ -103,10 +103,10 @@ static void test_request_reads(void **state)
 
         (void)state;
         assert_rule(f.rule, RDMA_REQ_IRD);
-        assert_int_equal(f.fes, RDMA_REJECT_IRD);
+        assert_int_equal(f.code, RDMA_REJECT_IRD);
         wants.reads_out_min = 2;
         f = rdma_request_check(&r, sizeof(r), 1, 1, &wants, NULL);
-        assert_int_equal(f.fes, RDMA_REJECT_ORD);
+        assert_int_equal(f.code, RDMA_REJECT_ORD);
         wants.reads_in_min = wants.reads_out_min = 0;
         assert_rule(rdma_request_check(&r, sizeof(r), 0, 0, &wants, NULL).rule, RULE_NONE);
 }
@@ -123,7 +123,7 @@ static void test_request_truncated(void **state)
                 struct fault f = rdma_request_check(data, len, 1, 0, &limits, NULL);
 
                 assert_rule(f.rule, RDMA_REQ_LENGTH);
-                assert_int_equal(f.fes, RDMA_REJECT_LENGTH);
+                assert_int_equal(f.code, RDMA_REJECT_LENGTH);
                 assert_false(rdma_request_read(data, len, &out));
                 f = rdma_request_check(data, len, 1, 0, &limits, &waived);
                 assert_rule(f.rule, len >= 7 ? RULE_NONE : RDMA_REQ_HSQSIZE);

@@ -39,9 +39,9 @@ static void check_term(const struct outcome *o)
 
         assert_in_range(o->code, FES_INVALID_HEADER_FIELD, FES_UNSUPPORTED_PARAMETER);
         if (has_offset)
-                assert_in_range(o->fei, 0, PDU_HEADER_MAX - 1);
+                assert_in_range(o->place, 0, PDU_HEADER_MAX - 1);
         else
-                assert_true(o->fei < 0);
+                assert_true(o->place < 0);
 }
 
 static void check_status(const struct outcome *o)
@@ -93,9 +93,9 @@ static void test_faults(void **state)
         (void)state;
         assert_true(is_fault(f));
         assert_int_equal(f.rule, TCP_H2C_TTAG);
-        assert_int_equal(f.fes, FES_INVALID_HEADER_FIELD);
-        assert_int_equal(f.fei, 10);
-        assert_int_equal(rule_fault(TCP_HDGST_H2C).fei, 0);
+        assert_int_equal(f.code, FES_INVALID_HEADER_FIELD);
+        assert_int_equal(f.place, 10);
+        assert_int_equal(rule_fault(TCP_HDGST_H2C).place, 0);
         assert_false(is_fault(rule_fault(RULE_NONE)));
 }
 
@@ -147,7 +147,7 @@ static void test_each_in(void **state)
                 n++;
         }
         assert_int_equal(n, want);
-        assert_int_equal(rule_behind(&s, RULES - 1), RULES);
+        assert_int_equal(rule_next(&s, RULES - 1), RULE_NONE);
 }
 
 int main(void)

@@ -249,8 +249,8 @@ static void test_one_broken_rule(void **state)
                         sender = peer_of(sender);
                 fault = check(&h, sender, v->format, NULL);
                 assert_fault(fault, v->rule);
-                assert_int_equal(fault.fes, v->fes);
-                assert_int_equal(fault.fei, v->fei);
+                assert_int_equal(fault.code, v->fes);
+                assert_int_equal(fault.place, v->fei);
                 rule_add(&waived, v->rule);
                 assert_fault(pdu_check_common(&h.ch, sender, v->format, &waived), RULE_NONE);
                 assert_int_not_equal(pdu_check_header(&h, v->format, &waived).rule, v->rule);

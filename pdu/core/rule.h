@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Rules, whatever the protocol: what a row of a rulebook says, sets of rules, the fault of one who
+ * breaks a rule, and the policy of one who breaks them on purpose. A rulebook is a family's table of
+ * rows; a rule's number is its index there and means something only together with that book.
+ */
+#ifndef NVMF_CORE_RULE_H
+#define NVMF_CORE_RULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum party { PARTY_HOST, PARTY_CONTROLLER };
+
+static inline enum party peer_of(enum party p)
+{
+        return p == PARTY_HOST ? PARTY_CONTROLLER : PARTY_HOST;
+}
+
+const char *party_name(enum party p); /* "host", "controller" */
+
+enum level {
+        LEVEL_MUST,   /* "shall" */
+        LEVEL_SHOULD, /* "should", and the exact code where several are natural */
+        LEVEL_INFO,   /* worth knowing, never a finding */
+};
+const char *level_name(enum level l); /* "must", "should", "info" */
+
+/* What the party that sees the rule broken has to do, and with it what struct fault's code says. */
+enum reaction {
+        REACT_NONE,     /* nothing prescribed: must survive it */
+        REACT_TERM,     /* fatal: a message of termination; code: why it ends (NVMe/TCP: FES) */
+        REACT_STATUS,   /* the command completes with a status; code: that (NVMe: SCT << 8 | SC) */
+        REACT_CLOSE,    /* fatal: closes without a word */
+        REACT_ANY,      /* an error status or the end of the connection, never silence; code: of the
+                         * message of termination, for a receiver that ends the connection so */
+        REACT_REJECT,   /* the connect request is rejected; code: why (NVMe/RDMA: STS) */
+        REACT_AUTH,     /* a failure message, then closes; code: why (NVMe: RCODEEX) */
+        REACT_TOLERATE, /* goes on as though nothing had happened */
+};
+const char *reaction_name(enum reaction r);
+
+/* Where what is wrong stands: bytes from the start of the message that is at fault (NVMe/TCP: FEI;
+ * Connect: IPO | IATTR << 16), or one of these. */
+enum {
+        PLACE_ANY = -1,    /* not prescribed, or reserved with this code */
+        PLACE_DIGEST = -2, /* no place: the digest that was received */
+};
+
+struct outcome {
+        uint16_t code;
+        int32_t place;
+};
+
+#define RULE_NONE 0 /* no rule has this number */
+enum {
+        RULE_CAPACITY = 512, /* numbers of a rulebook stay below */
+        RULE_OUTCOMES = 4,
+};
+
+struct rule {
+        const char *id;   /* "tcp/h2cdata/ttag": stable forever */
+        enum party bound; /* who has to keep it */
+        enum level level;
+        const char *source; /* document, revision and section */
+        const char *says;   /* the requirement, one sentence in our own words */
+        enum reaction reaction;
+        /* Ends with code 0; the first one is the prescribed. */
+        struct outcome accept[RULE_OUTCOMES];
+};
+
+struct rulebook {
+        const char *name;        /* of the family: "nvme" */
+        const struct rule *rows; /* rows[RULE_NONE] is empty */
+        unsigned count;          /* rules have the numbers 1 to count - 1 */
+};
+
+/* NULL if `rule` is not one of the book's. */
+const struct rule *rulebook_get(const struct rulebook *b, unsigned rule);
+/* RULE_NONE if there is no such id. */
+unsigned rulebook_by_name(const struct rulebook *b, const char *id);
+/* Whether {code, place} is one of the accepted outcomes; PLACE_ANY in the rule matches all. */
+bool rulebook_accepts(const struct rulebook *b, unsigned rule, uint16_t code, uint32_t place,
+                      uint32_t received_digest);
+
+/* A broken rule and the reaction that it prescribes; set at the line that sees it. */
+struct fault {
+        unsigned rule;  /* RULE_NONE: no fault */
+        uint16_t code;  /* what it means depends on the rule's reaction: see enum reaction */
+        uint32_t place; /* see struct outcome; 0 where none is prescribed */
+};
+
+static inline bool is_fault(struct fault f)
+{
+        return f.rule != RULE_NONE;
+}
+
+/* The fault of breaking `rule`, with its first accepted outcome (PLACE_ANY, PLACE_DIGEST: 0). */
+struct fault rulebook_fault(const struct rulebook *b, unsigned rule);
+
+struct rule_set {
+        uint64_t bits[RULE_CAPACITY / 64];
+};
+
+static inline bool rule_in(const struct rule_set *s, unsigned rule)
+{
+        return s && (s->bits[rule / 64] >> (rule % 64) & 1);
+}
+
+static inline void rule_add(struct rule_set *s, unsigned rule)
+{
+        s->bits[rule / 64] |= UINT64_C(1) << (rule % 64);
+}
+
+bool rule_set_empty(const struct rule_set *s);
+/* The set's first rule after `rule` (RULE_NONE: of all); RULE_NONE: there is none. */
+unsigned rule_next(const struct rule_set *s, unsigned rule);
+#define rule_each_in(s, rule)                                                                      \
+        for (unsigned rule = rule_next(s, RULE_NONE); (rule) != RULE_NONE;                         \
+             (rule) = rule_next(s, rule))
+
+/* How a target or host departs from its rulebook on purpose; all zero: not at all. */
+struct rule_policy {
+        struct rule_set waived;   /* rules of the peer that are not checked */
+        struct rule_set violated; /* own rules that are broken on output */
+};
+
+#endif
