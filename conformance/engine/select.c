@@ -7,82 +7,40 @@
 #include <string.h>
 
 #include "conformance/host/host_cases.h"
+#include "pdu/nvme/wire/family.h"
 
 extern const struct test_case *const __start_nvmf_cases[];
 extern const struct test_case *const __stop_nvmf_cases[];
 
 /* --- ids ----------------------------------------------------------------------------------- */
 
-/* What ids begin with, in the order of reports: the transports, Fabrics, commands. */
-static const struct topic {
-        const char *name, *title;
-} topics[] = {
-        { "tcp/setup", "Connection set-up" },
-        { "tcp/icreq", "ICReq" },
-        { "tcp/icresp", "ICResp" },
-        { "tcp/header", "PDU headers" },
-        { "tcp/alignment", "Padding and alignment of data" },
-        { "tcp/digest", "Digests" },
-        { "tcp/capsule", "Capsules and SGLs" },
-        { "tcp/c2hdata", "C2HData: data from the controller" },
-        { "tcp/r2t", "R2T" },
-        { "tcp/h2cdata", "H2CData: data from the host" },
-        { "tcp/termreq", "Termination" },
-        { "tcp/discovery", "Discovery entries of TCP" },
-        { "rdma/request", "The private data of a connect request" },
-        { "rdma/accept", "The private data of an accepted connection" },
-        { "rdma/reject", "Rejected connect requests" },
-        { "rdma/capsule", "Command capsules" },
-        { "rdma/in-capsule", "Data in capsules" },
-        { "rdma/sgl", "SGLs" },
-        { "rdma/key", "Remote keys and their invalidation" },
-        { "rdma/transfer", "RDMA READ and RDMA WRITE" },
-        { "rdma/response", "Response capsules" },
-        { "rdma/flow", "Receives and flow control" },
-        { "rdma/disconnect", "Disconnecting" },
-        { "rdma/teardown", "Errors, and the end of queue pairs" },
-        { "rdma/identify", "What Identify says of RDMA" },
-        { "rdma/discovery", "Discovery entries of RDMA" },
-        { "fab/discovery", "Discovery" },
-        { "fab/connect", "Connect" },
-        { "fab/disconnect", "Disconnect" },
-        { "fab/auth", "Authentication" },
-        { "fab/property", "Properties of the controller" },
-        { "fab/ready", "Enabling" },
-        { "fab/shutdown", "Shutdown" },
-        { "fab/reset", "Controller Reset" },
-        { "fab/keep-alive", "Keep Alive" },
-        { "fab/queue", "Commands, completions and flow control" },
-        { "fab/command", "Opcodes and flags of commands" },
-        { "fab/nsid", "Namespace identifiers" },
-        { "fab/sgl", "SGLs" },
-        { "base/identify", "Identify" },
-        { "base/log", "Log pages" },
-        { "base/feature", "Features" },
-        { "base/event", "Asynchronous events" },
-        { "base/abort", "Abort" },
-        { "nvm/host", "I/O as hosts do it" },
-        { "nvm/read", "Read" },
-        { "nvm/write", "Write" },
-        { "nvm/write-zeroes", "Write Zeroes" },
-        { "nvm/compare", "Compare" },
-        { "nvm/fused", "Fused Compare and Write" },
-        { "nvm/dsm", "Dataset Management" },
-        { "nvm/flush", "Flush" },
+/* What stands after the family's own topics. */
+static const struct topic own_topics[] = {
         { "probe", "What the target can do" },
         { "noticed", "Seen on the way, named by no case" },
+        { NULL, NULL },
 };
 
-enum { TOPICS = sizeof(topics) / sizeof(topics[0]) };
-
-/* Its row; TOPICS if it has none. */
-static size_t topic_of(const char *id, size_t len)
+static const struct topic *find_topic(const struct topic *t, const char *id, size_t len)
 {
-        size_t i = 0;
+        while (t->name && (strncmp(t->name, id, len) != 0 || t->name[len] != '\0'))
+                t++;
+        return t;
+}
 
-        while (i < TOPICS && (strncmp(topics[i].name, id, len) != 0 || topics[i].name[len] != '\0'))
-                i++;
-        return i;
+/* Its place; ids without a topic come last. title: of it, "" if it has none. */
+static size_t topic_of(const char *id, size_t len, const char **title)
+{
+        const struct topic *family = nvme_family.topics, *t = find_topic(family, id, len);
+        size_t place = (size_t)(t - family);
+
+        if (!t->name) {
+                t = find_topic(own_topics, id, len);
+                place += (size_t)(t - own_topics);
+        }
+        if (title)
+                *title = t->name ? t->title : "";
+        return place;
 }
 
 size_t id_section(const char *id)
@@ -94,7 +52,7 @@ size_t id_section(const char *id)
 
 int id_compare(const char *a, const char *b)
 {
-        size_t x = topic_of(a, id_section(a)), y = topic_of(b, id_section(b));
+        size_t x = topic_of(a, id_section(a), NULL), y = topic_of(b, id_section(b), NULL);
 
         return x == y ? strverscmp(a, b) : x < y ? -1 : 1;
 }
@@ -112,9 +70,10 @@ bool id_matches(const char *pattern, const char *id)
 
 const char *section_title(const char *section, size_t len)
 {
-        size_t i = topic_of(section, len);
+        const char *title;
 
-        return i < TOPICS ? topics[i].title : "";
+        topic_of(section, len, &title);
+        return title;
 }
 
 /* --- the registry -------------------------------------------------------------------------- */

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "le.h"
+
 /* --- a line in a buffer ----------------------------------------------------------------------- */
 
 struct text text_in(char *buf, size_t cap)

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A family of protocols, as the engines know it: the suite's runner and reports, captures, fuzzers.
+ * An engine includes no header of a family. What it needs of one beyond this it takes in a struct of
+ * its own with a pointer to this, so that a family's parts stay in the rooms where they can be built.
+ */
+#ifndef NVMF_CORE_FAMILY_H
+#define NVMF_CORE_FAMILY_H
+
+#include <stddef.h>
+
+struct rulebook;
+
+struct topic { /* what ids of rules and cases begin with: "tcp/h2cdata" */
+        const char *name, *title;
+};
+
+struct family {
+        const char *name;             /* "NVMe over Fabrics" */
+        const struct rulebook *rules; /* all of its rules; their numbers hold in it only */
+        /* In the order of reports, ended by name NULL. */
+        const struct topic *topics;
+        /* "tcp", "rdma"; ended by NULL. Ids that begin with one and '/' are about that one alone. */
+        const char *const *transports;
+};
+
+#endif
