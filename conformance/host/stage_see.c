@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "conformance/words/words.h"
-#include "pcap/tools/line.h"
+#include "pcap/nvme/line.h"
 #include "stage.h"
 
 #define NS_PER_MS 1000000
@@ -22,7 +22,7 @@ struct sight {           /* of one connection */
 
 static bool is_pdu(const struct record *r, enum pdu_type type)
 {
-        return r->e->kind == TRACE_PDU && r->e->pdu.h->ch.type == type;
+        return r->e->kind == TRACE_PDU && r->e->pdu->h->ch.type == type;
 }
 
 static void see_line(struct t *t, const struct record *r)
@@ -47,7 +47,7 @@ static void see_breach(const struct stage *s, const struct record *r)
                 return;
         c->spoilt = true;
         if (r->e->kind == TRACE_PDU || r->e->kind == TRACE_FAULT)
-                c->digest = r->e->pdu.hdgst;
+                c->digest = r->e->pdu->hdgst;
 }
 
 static bool is_fabrics(const struct session_cmd *c, uint8_t fctype)
@@ -184,8 +184,8 @@ static void see_end(const struct stage *s, const struct record *r)
 
         if (is_pdu(r, PDU_H2C_TERM) && !c->said) {
                 c->said = true;
-                c->code = le16_get(r->e->pdu.h->term.fes);
-                c->place = le32_get(r->e->pdu.h->term.fei);
+                c->code = le16_get(r->e->pdu->h->term.fes);
+                c->place = le32_get(r->e->pdu->h->term.fei);
         }
         if (r->e->kind == TRACE_CLOSED || r->e->kind == TRACE_DISCONNECT)
                 c->ended = c->ended || r->e->at.time_ns < s->over_ns;
@@ -223,8 +223,8 @@ static void see(void *user, const struct record *r)
         if (r->ends && r->cmd)
                 see_result(s, r);
         if (is_pdu(r, PDU_ICREQ)) {
-                seen->hdgst = seen->hdgst || r->e->pdu.h->icreq.dgst & PDU_DGST_HEADER;
-                seen->ddgst = seen->ddgst || r->e->pdu.h->icreq.dgst & PDU_DGST_DATA;
+                seen->hdgst = seen->hdgst || r->e->pdu->h->icreq.dgst & PDU_DGST_HEADER;
+                seen->ddgst = seen->ddgst || r->e->pdu->h->icreq.dgst & PDU_DGST_DATA;
         }
         see_breach(s, r);
         see_faults(s, r);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pcap/trace/trace.h"
+#include "pcap/nvme/family.h"
 #include "pdu/nvme/wire/fabrics.h"
 #include "seq_reading.h"
 
@@ -654,7 +654,7 @@ static void on_event(void *user, const struct trace_event *e)
 bool capture_read_rdma(struct reading *r, const char *path, char err[CORPUS_ERROR])
 {
         struct rdma_reading t = { .r = r };
-        bool ok = trace_read(path, NULL, on_event, &t, NULL, err, CORPUS_ERROR) == 0;
+        bool ok = trace_read(path, &nvme_capture, NULL, on_event, &t, NULL, err, CORPUS_ERROR) == 0;
 
         end_sequence(&t);
         return ok;

@@ -10,8 +10,8 @@
 #include "fuzz/inproc/pcap_mutate.h"
 #include "fuzz/sequence/seq_capture.h"
 #include "fuzz/stream.h"
-#include "pcap/tools/line.h"
-#include "pcap/trace/session.h"
+#include "pcap/nvme/line.h"
+#include "pcap/nvme/session.h"
 
 struct seen {
         uint64_t records, frame;

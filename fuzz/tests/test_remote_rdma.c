@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "pcap/trace/trace.h"
+#include "pcap/nvme/family.h"
 #include "pdu/nvme/wire/rdma.h"
 #include "rdma_target.h"
 
@@ -136,7 +136,7 @@ static void the_capture_shows_it(const char *folder)
         char command[100], err[200];
         unsigned wrong = 0;
 
-        if (trace_read(capture_in(folder), NULL, count_short, &wrong, NULL, err, sizeof(err)) < 0)
+        if (trace_read(capture_in(folder), &nvme_capture, NULL, count_short, &wrong, NULL, err, sizeof(err)) < 0)
                 fail_msg("%s", err);
         assert_int_not_equal(wrong, 0);
         snprintf(command, sizeof(command), "rm -r %s", folder);

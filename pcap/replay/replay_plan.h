@@ -6,7 +6,7 @@
 #ifndef NVMF_PCAP_REPLAY_PLAN_H
 #define NVMF_PCAP_REPLAY_PLAN_H
 
-#include "pcap/trace/session.h"
+#include "pcap/nvme/session.h"
 #include "pcap/trace/spill.h"
 
 struct plan_queue {

@@ -12,8 +12,8 @@
 #include <fcntl.h>
 
 #include "capfile.h"
+#include "pcap/nvme/family.h"
 #include "pcap/tools/command.h"
-#include "pcap/trace/trace.h"
 
 static char path[] = "/tmp/test_check.XXXXXX", out[1 << 20];
 

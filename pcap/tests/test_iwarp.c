@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "capfile.h"
-#include "pcap/trace/trace.h"
+#include "pcap/nvme/family.h"
 #include "pdu/core/crc32c.h"
 #include "pdu/io/capture/capture_writer.h"
 #include "pdu/nvme/wire/text.h"
@@ -185,7 +185,8 @@ static struct trace_totals trace(void)
 
         seen.log = text_in(seen.buf, sizeof(seen.buf));
         seen.sum = 0;
-        assert_int_equal(trace_read(path, NULL, on_event, NULL, &totals, err, sizeof(err)), 0);
+        assert_int_equal(
+            trace_read(path, &nvme_capture, NULL, on_event, NULL, &totals, err, sizeof(err)), 0);
         return totals;
 }
 

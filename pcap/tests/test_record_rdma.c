@@ -15,7 +15,7 @@
 
 #include "host/nvme/build.h" /* before cmocka, whose fail() is a macro */
 #include "host/nvme/ctrl.h"
-#include "pcap/trace/session.h"
+#include "pcap/nvme/session.h"
 #include "pdu/io/verbs/verbs_memory.h"
 #include "pdu/io/verbs/verbs_record.h"
 #include "pdu/nvme/rdma/spoil_rdma.h"

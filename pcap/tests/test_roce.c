@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "capfile.h"
-#include "pcap/trace/trace.h"
+#include "pcap/nvme/family.h"
 
 enum { RXE = 2, BTH = 14 + 20 + 8 };
 
@@ -55,7 +55,8 @@ static struct trace_totals trace(void)
         struct trace_totals totals;
 
         memset(&seen, 0, sizeof(seen));
-        assert_int_equal(trace_read(path, NULL, on_event, NULL, &totals, err, sizeof(err)), 0);
+        assert_int_equal(
+            trace_read(path, &nvme_capture, NULL, on_event, NULL, &totals, err, sizeof(err)), 0);
         return totals;
 }
 

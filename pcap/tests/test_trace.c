@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "capfile.h"
-#include "pcap/trace/trace.h"
+#include "pcap/nvme/family.h"
 
 static char path[] = "/tmp/test_trace.XXXXXX", err[256];
 
@@ -74,15 +74,15 @@ static void on_capsule(const struct trace_event *e)
 
 static void on_pdu(const struct trace_event *e)
 {
-        const union pdu *h = e->pdu.h;
+        const union pdu *h = e->pdu->h;
 
         seen.responses += h->ch.type == PDU_CAPSULE_RESP;
         if (h->ch.type == PDU_CAPSULE_CMD)
-                on_command(e->conn, &h->cmd.sqe, e->pdu.data_len);
+                on_command(e->conn, &h->cmd.sqe, e->pdu->data_len);
         else if (h->ch.type == PDU_H2C_DATA)
-                seen.h2c_bytes += e->pdu.data_len;
+                seen.h2c_bytes += e->pdu->data_len;
         else if (h->ch.type == PDU_C2H_DATA)
-                seen.c2h_bytes += e->pdu.data_len;
+                seen.c2h_bytes += e->pdu->data_len;
 }
 
 /* Bytes that an event hands out are read, so that a sanitizer sees whether they are there. */
@@ -107,7 +107,7 @@ static void on_event(void *user, const struct trace_event *e)
         }
         assert_non_null(e->conn->user);
         if (e->kind == TRACE_PDU) {
-                touch(e->pdu.data, e->pdu.data_len);
+                touch(e->pdu->data, e->pdu->data_len);
                 on_pdu(e);
         } else if (e->kind == TRACE_CAPSULE) {
                 touch(e->capsule.data, e->capsule.len);
@@ -129,7 +129,7 @@ static int trace(const char *file, struct trace_totals *totals, bool data)
         struct trace_options options = { .data = data };
 
         memset(&seen, 0, sizeof(seen));
-        return trace_read(file, &options, on_event, NULL, totals, err, sizeof(err));
+        return trace_read(file, &nvme_capture, &options, on_event, NULL, totals, err, sizeof(err));
 }
 
 static void trace_capture(int i, struct trace_totals *totals)
@@ -385,8 +385,9 @@ static void test_ports(void **state)
                         assert_true(totals.other >= 2);
                 }
                 memset(&seen, 0, sizeof(seen));
-                assert_int_equal(
-                    trace_read(path, &options, on_event, NULL, &totals, err, sizeof(err)), 0);
+                assert_int_equal(trace_read(path, &nvme_capture, &options, on_event, NULL, &totals,
+                                            err, sizeof(err)),
+                                 0);
                 assert_true(totals.conns >= 2 && seen.commands > 10);
                 cap_free(&c);
         }

@@ -65,7 +65,7 @@ static void scrub_pdu(struct anonymizer *w, const struct record *r, uint8_t *dat
         const union sqe *sqe = r->sqe ? r->sqe : r->cmd ? &r->cmd->sqe : NULL;
         uint64_t offset;
 
-        if (!data_offset(r->e->pdu.h, &offset))
+        if (!data_offset(r->e->pdu->h, &offset))
                 return;
         if (sqe)
                 scrub_data(&w->scrub, sqe, session_admin(r->session, sqe), offset, data, n);
@@ -76,7 +76,7 @@ static void scrub_pdu(struct anonymizer *w, const struct record *r, uint8_t *dat
 /* A PDU whose data is not all there is written up to its data, and the rest is a gap again. */
 static void write_pdu(struct anonymizer *w, const struct record *r, struct capture_flow *f)
 {
-        const struct trace_pdu *p = &r->e->pdu;
+        const struct trace_pdu *p = r->e->pdu;
         bool whole = p->data_len == 0 || (p->data && !p->cut);
         struct wire_parts parts;
 
@@ -97,7 +97,7 @@ static void write_pdu(struct anonymizer *w, const struct record *r, struct captu
 /* Of a header that cannot be believed what came of it, and the stream is lost. */
 static void write_fault(struct anonymizer *w, const struct record *r, struct capture_flow *f)
 {
-        capture_flow_data(w->out, f, r->e->sender, r->e->pdu.h, r->e->pdu.header_len,
+        capture_flow_data(w->out, f, r->e->sender, r->e->pdu->h, r->e->pdu->header_len,
                           r->e->at.time_ns);
         f->seq[r->e->sender] += 4;
 }

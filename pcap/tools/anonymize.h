@@ -3,6 +3,7 @@
 #ifndef NVMF_PCAP_ANONYMIZE_H
 #define NVMF_PCAP_ANONYMIZE_H
 
+#include "pcap/nvme/family.h"
 #include "pcap/trace/tracer.h"
 #include "pdu/io/capture/capture_writer.h"
 #include "scrub.h"

@@ -3,7 +3,7 @@
 #ifndef NVMF_PCAP_ARGS_H
 #define NVMF_PCAP_ARGS_H
 
-#include "pcap/trace/session.h"
+#include "pcap/nvme/session.h"
 #include "pdu/io/option.h"
 
 enum args_group {

@@ -187,11 +187,11 @@ static void take_seed(struct extractor *x, const struct record *r)
 
         if (!args_select_queue(x->args, r))
                 return;
-        if (r->e->kind == TRACE_PDU && !r->e->pdu.cut) {
-                if (!wire_bytes(&x->pdu, &r->e->pdu, &parts))
+        if (r->e->kind == TRACE_PDU && !r->e->pdu->cut) {
+                if (!wire_bytes(&x->pdu, r->e->pdu, &parts))
                         return;
-                snprintf(kind, sizeof(kind), "tcp-%s", pdu_info(r->e->pdu.h->ch.type)->name);
-                write_seed(x, kind, r->e->pdu.h->ch.type, x->pdu.p, x->pdu.n);
+                snprintf(kind, sizeof(kind), "tcp-%s", pdu_info(r->e->pdu->h->ch.type)->name);
+                write_seed(x, kind, r->e->pdu->h->ch.type, x->pdu.p, x->pdu.n);
         } else if (r->e->kind == TRACE_CAPSULE && !c->cut) {
                 snprintf(kind, sizeof(kind), "rdma-%s", r->sqe ? "command" : "response");
                 write_seed(x, kind, r->sqe ? 256 : 257, c->data, c->len);

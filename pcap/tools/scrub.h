@@ -7,7 +7,7 @@
 #ifndef NVMF_PCAP_SCRUB_H
 #define NVMF_PCAP_SCRUB_H
 
-#include "pcap/trace/session.h"
+#include "pcap/nvme/session.h"
 
 struct scrub {
         uint64_t key[2];

@@ -6,7 +6,7 @@
 
 #include "call.h"
 #include "command.h"
-#include "line.h"
+#include "pcap/nvme/line.h"
 
 enum { FIELDS_MAX = 1 << 20 };
 
@@ -103,8 +103,8 @@ static void count_event(void *user, const struct trace_event *e)
         struct counter *c = user;
 
         c->kinds[e->kind]++;
-        if (e->kind == TRACE_PDU && e->pdu.h->ch.type < PDU_TYPES)
-                c->pdus[e->pdu.h->ch.type]++;
+        if (e->kind == TRACE_PDU && e->pdu->h->ch.type < PDU_TYPES)
+                c->pdus[e->pdu->h->ch.type]++;
 }
 
 static void count_record(void *user, const struct record *r)

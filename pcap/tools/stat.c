@@ -8,7 +8,8 @@
 
 #include "call.h"
 #include "command.h"
-#include "line.h"
+#include "pcap/nvme/line.h"
+#include "pcap/trace/check.h"
 #include "pdu/io/json.h"
 
 const char *const stat_parts[PARTS] = { "whole", "to data", "data", "to response" };
@@ -187,7 +188,7 @@ static void take_conn(struct stats *s, const struct record *r)
         if (r->e->kind != TRACE_CLOSED)
                 return;
         t = text_in(c->name, sizeof(c->name));
-        line_conn(&t, r->e->conn);
+        check_conn(&t, r->e->conn);
         c->qid = r->session->qid;
 }
 

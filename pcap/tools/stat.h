@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "host/histogram.h"
-#include "pcap/trace/session.h"
+#include "pcap/nvme/session.h"
 
 enum stat_part {
         PART_WHOLE,    /* the command's capsule to its response */

@@ -91,19 +91,21 @@ void bytes_free(struct bytes *b)
 
 /* --- TCP connections: which protocol? --------------------------------------------------------- */
 
-enum { HEAD = 32 }; /* bytes that tell all protocols apart */
-
-enum protocol { PROTOCOL_UNKNOWN, PROTOCOL_NVME, PROTOCOL_IWARP, PROTOCOL_TLS, PROTOCOL_OTHER };
+enum { STREAMS = 2 };
 
 struct flow {
-        enum protocol protocol;
+        const struct trace_stream *stream; /* NULL: not known yet, or not read */
+        struct trace_flow *in;
         bool service, midstream;
-        union {
-                struct tcp_flow *tcp;
-                struct iwarp_flow *iwarp;
-        };
+        bool other;        /* what it says is not read */
         struct bytes head; /* of the host, while unknown */
 };
+
+/* In the order in which they are asked; NULL where the family has none. */
+static const struct trace_stream *stream_of(const struct tracer *t, int i)
+{
+        return i == 0 ? t->family->stream : &iwarp_stream;
+}
 
 static void on_opened(void *user, struct capture_conn *c, const struct capture_place *at)
 {
@@ -120,7 +122,7 @@ static void on_opened(void *user, struct capture_conn *c, const struct capture_p
         c->user = f;
 }
 
-/* A handshake record of TLS (RFC 8446 5.1): nothing behind it can be read. */
+/* A handshake record of TLS (RFC 8446 5.1): nothing after it can be read. */
 static bool is_tls(const uint8_t *p, size_t n)
 {
         static const uint8_t handshake[2] = { 22, 3 };
@@ -128,88 +130,80 @@ static bool is_tls(const uint8_t *p, size_t n)
         return memcmp(p, handshake, n < 2 ? n : 2) == 0;
 }
 
-/* As soon as the host's first bytes leave no doubt; PROTOCOL_UNKNOWN: more are needed. */
-static enum protocol guess_from_start(const struct flow *f, const uint8_t *p, size_t n)
-{
-        if (tcp_is_icreq(p, n < HEAD ? n : HEAD))
-                return n >= 8 ? PROTOCOL_NVME : PROTOCOL_UNKNOWN;
-        if (iwarp_is_request(p, n))
-                return n >= 16 ? PROTOCOL_IWARP : PROTOCOL_UNKNOWN;
-        if (f->service && is_tls(p, n))
-                return n >= 2 ? PROTOCOL_TLS : PROTOCOL_UNKNOWN;
-        return f->service ? PROTOCOL_NVME : PROTOCOL_OTHER;
-}
-
-/* In the middle only segments that begin with something plausible tell; the ports have to agree. */
-static enum protocol guess_midstream(const struct flow *f, enum party sender, const uint8_t *p,
-                                     size_t n)
-{
-        if (sender == PARTY_HOST && n >= 8 && tcp_is_icreq(p, n))
-                return PROTOCOL_NVME;
-        if (sender == PARTY_HOST && n >= 16 && iwarp_is_request(p, n))
-                return PROTOCOL_IWARP;
-        if (!f->service)
-                return PROTOCOL_OTHER;
-        if (tcp_is_plausible(p, n, sender))
-                return PROTOCOL_NVME;
-        return iwarp_is_plausible(p, n) ? PROTOCOL_IWARP : PROTOCOL_UNKNOWN;
-}
-
+/* On a port of controllers that speak first or begin otherwise it is the family's, which will say so. */
 static void decide(struct tracer *t, struct flow *f, const struct capture_conn *c,
-                   enum protocol protocol)
+                   const struct trace_stream *stream)
 {
-        bool begun = !f->midstream;
-
-        f->protocol = protocol;
-        if (protocol == PROTOCOL_NVME)
-                f->tcp = tcp_flow_new(t, c, begun);
-        else if (protocol == PROTOCOL_IWARP)
-                f->iwarp = iwarp_flow_new(t, c, begun);
-        else if (protocol == PROTOCOL_TLS)
-                t->totals.tls++;
-        else
+        f->stream = stream;
+        if (!stream) {
+                f->other = true;
                 t->totals.other++;
-        if ((protocol == PROTOCOL_NVME || protocol == PROTOCOL_IWARP) && !f->tcp) {
+                return;
+        }
+        f->in = stream->open(t, c, !f->midstream);
+        if (!f->in) {
                 t->no_memory = true;
-                f->protocol = PROTOCOL_OTHER;
+                f->stream = NULL;
+                f->other = true;
         }
 }
 
-static void hand_on(struct tracer *t, struct flow *f, enum party sender, const uint8_t *p, size_t n)
+/* As soon as the host's first bytes leave no doubt. */
+static void guess_from_start(struct tracer *t, struct flow *f, const struct capture_conn *c,
+                             const uint8_t *p, size_t n)
 {
-        if (f->protocol == PROTOCOL_NVME)
-                tcp_flow_data(t, f->tcp, sender, p, n);
-        else if (f->protocol == PROTOCOL_IWARP)
-                iwarp_flow_data(t, f->iwarp, sender, p, n);
+        for (int i = 0; i < STREAMS; i++) {
+                const struct trace_stream *s = stream_of(t, i);
+                enum trace_guess guess = s ? s->begins(p, n) : TRACE_NO;
+
+                if (guess == TRACE_YES)
+                        decide(t, f, c, s);
+                if (guess != TRACE_NO)
+                        return;
+        }
+        if (!f->service || !is_tls(p, n)) {
+                decide(t, f, c, f->service ? t->family->stream : NULL);
+        } else if (n >= 2) {
+                f->other = true;
+                t->totals.tls++;
+        }
+}
+
+/* In the middle only segments that begin with something plausible tell; the ports have to agree. */
+static void guess_midstream(struct tracer *t, struct flow *f, const struct capture_conn *c,
+                            enum party sender, const uint8_t *p, size_t n)
+{
+        for (int i = 0; i < STREAMS; i++) {
+                const struct trace_stream *s = stream_of(t, i);
+
+                if (s && ((sender == PARTY_HOST && s->begins(p, n) == TRACE_YES) ||
+                          (f->service && s->plausible(p, n, sender)))) {
+                        decide(t, f, c, s);
+                        return;
+                }
+        }
+        if (!f->service)
+                decide(t, f, c, NULL);
 }
 
 static void take_undecided(struct tracer *t, struct flow *f, const struct capture_conn *c,
                            enum party sender, const uint8_t *p, size_t n)
 {
-        enum protocol protocol;
-
         if (f->midstream) {
-                protocol = guess_midstream(f, sender, p, n);
-                if (protocol == PROTOCOL_UNKNOWN)
-                        return;
-                decide(t, f, c, protocol);
-                hand_on(t, f, sender, p, n);
-                return;
-        }
-        if (sender == PARTY_CONTROLLER) { /* speaks first: neither of them */
-                decide(t, f, c, f->service ? PROTOCOL_NVME : PROTOCOL_OTHER);
-                hand_on(t, f, sender, p, n);
-                return;
-        }
-        if (!bytes_add(&f->head, p, n)) {
+                guess_midstream(t, f, c, sender, p, n);
+        } else if (sender == PARTY_CONTROLLER) { /* speaks first: none of them */
+                decide(t, f, c, f->service ? t->family->stream : NULL);
+        } else if (bytes_add(&f->head, p, n)) {
+                guess_from_start(t, f, c, f->head.p, f->head.n);
+                p = f->head.p;
+                n = f->head.n;
+        } else {
                 t->no_memory = true;
-                return;
         }
-        protocol = guess_from_start(f, f->head.p, f->head.n);
-        if (protocol == PROTOCOL_UNKNOWN)
+        if (!f->stream && !f->other)
                 return;
-        decide(t, f, c, protocol);
-        hand_on(t, f, sender, f->head.p, f->head.n);
+        if (f->stream)
+                f->stream->data(t, f->in, sender, p, n);
         bytes_free(&f->head);
 }
 
@@ -221,12 +215,12 @@ static void on_data(void *user, struct capture_conn *c, enum party sender, const
 
         t->at = *at;
         t->totals.bytes += n;
-        if (!f || f->protocol == PROTOCOL_OTHER)
+        if (!f || f->other)
                 return;
-        if (f->protocol == PROTOCOL_UNKNOWN)
-                take_undecided(t, f, c, sender, p, n);
+        if (f->stream)
+                f->stream->data(t, f->in, sender, p, n);
         else
-                hand_on(t, f, sender, p, n);
+                take_undecided(t, f, c, sender, p, n);
 }
 
 static void on_gap(void *user, struct capture_conn *c, enum party sender, uint32_t n,
@@ -238,11 +232,9 @@ static void on_gap(void *user, struct capture_conn *c, enum party sender, uint32
         t->at = *at;
         if (!f)
                 return;
-        if (f->protocol == PROTOCOL_NVME)
-                tcp_flow_gap(t, f->tcp, sender, n);
-        else if (f->protocol == PROTOCOL_IWARP)
-                iwarp_flow_gap(t, f->iwarp, sender, n);
-        else if (f->protocol == PROTOCOL_UNKNOWN)
+        if (f->stream)
+                f->stream->gap(t, f->in, sender, n);
+        else if (!f->other)
                 f->midstream = true;
 }
 
@@ -254,10 +246,8 @@ static void on_closed(void *user, struct capture_conn *c, const struct capture_p
         t->at = *at;
         if (!f)
                 return;
-        if (f->protocol == PROTOCOL_NVME)
-                tcp_flow_free(t, f->tcp);
-        else if (f->protocol == PROTOCOL_IWARP)
-                iwarp_flow_free(t, f->iwarp);
+        if (f->stream)
+                f->stream->close(t, f->in);
         bytes_free(&f->head);
         free(f);
         c->user = NULL;
@@ -301,7 +291,8 @@ static void on_packet(void *user, const struct capture_place *at)
         t->totals.guessed_times += at->time_guessed;
 }
 
-int trace_read(const char *path, const struct trace_options *options, trace_fn *fn, void *user,
+int trace_read(const char *path, const struct trace_family *family,
+               const struct trace_options *options, trace_fn *fn, void *user,
                struct trace_totals *totals, char *err, size_t err_size)
 {
         static const struct capture_ops ops = {
@@ -314,20 +305,18 @@ int trace_read(const char *path, const struct trace_options *options, trace_fn *
                 .service = on_service,
                 .packet = on_packet,
         };
-        struct tracer t = { .fn = fn, .user = user };
+        struct tracer t = { .family = family, .fn = fn, .user = user };
         int rc;
 
         if (options)
                 t.options = *options;
-        if (!t.options.ports[0]) {
-                t.options.ports[0] = NVME_TCP_PORT;
-                t.options.ports[1] = NVME_DISC_PORT;
-        }
+        if (!t.options.ports[0])
+                memcpy(t.options.ports, family->ports, sizeof(t.options.ports));
         rc = capture_read(path, &ops, &t, err, err_size);
         if (rc < 0 && t.totals.frames > 0) {
                 size_t n = strlen(err);
 
-                snprintf(err + n, err_size - n, ", behind frame %" PRIu64, t.totals.frames);
+                snprintf(err + n, err_size - n, ", after frame %" PRIu64, t.totals.frames);
         }
         roce_end(&t);
         if (totals)

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A capture as events: what the two sides of each NVMe queue said, in the order in which it was
- * captured, whether it went over NVMe/TCP, RoCEv2 or iWARP. Nothing is judged here but what makes an
- * NVMe/TCP header unbelievable. What the capture does not hold is told (TRACE_GAP), never filled in;
- * behind it the next thing that is beyond doubt goes on.
+ * A capture as events: what the two sides of each connection said, in the order in which it was
+ * captured, whether it went over TCP, RoCEv2 or iWARP. Which connections are read, and how messages
+ * are found in a TCP stream, is a family's business (struct trace_family); RDMA is the same for all.
+ * Nothing is judged here. What the capture does not hold is reported (TRACE_GAP), never filled in;
+ * after it the next thing that is beyond doubt goes on.
  *
- * Sources: NVMe/TCP 1.0; IBTA Architecture 1.4 chapters 9 and 12 and annexes A11 (RDMA IP CM) and
+ * Sources: IBTA Architecture 1.4 chapters 9 and 12 and annexes A11 (RDMA IP CM) and
  * A17 (RoCEv2); RFC 5040 (RDMAP), 5041 (DDP), 5044 and 6581 (MPA).
  */
 #ifndef NVMF_PCAP_TRACE_H
 #define NVMF_PCAP_TRACE_H
 
 #include "pdu/io/capture/capture.h"
-#include "pdu/nvme/wire/tcp.h"
 
 enum trace_transport { TRACE_TCP, TRACE_ROCE, TRACE_IWARP };
 const char *trace_transport_name(enum trace_transport t); /* "tcp", "roce", "iwarp" */
 
-/* The connection of one queue. */
 struct trace_conn {
         unsigned number; /* from 1, in order of appearance */
         enum trace_transport transport;
@@ -28,15 +27,22 @@ struct trace_conn {
          * once. What one side seems to have done wrong may be due to a lost frame of the other
          * until this has passed it. */
         uint64_t whole_until[2];
-        void *user; /* the caller's; NULL at first */
+        void *user;    /* the caller's; NULL at first */
+        void *checker; /* check.c's; NULL at first */
 };
+
+/* Whether nothing that the peer of `sender` sent up to `frame` can be missing unseen. */
+static inline bool trace_proven(const struct trace_conn *c, enum party sender, uint64_t frame)
+{
+        return c->whole_until[peer_of(sender)] >= frame;
+}
 
 enum trace_kind {
         TRACE_OPENED,
         TRACE_CLOSED,       /* ... or the capture is over */
         TRACE_GAP,          /* `gap`: something that `sender` sent is missing */
         TRACE_FOUND,        /* `gap`: ... its stream goes on here */
-        TRACE_HEADER,       /* `pdu`: header of an NVMe/TCP PDU */
+        TRACE_HEADER,       /* `pdu`: the header of a message in a TCP stream */
         TRACE_PDU,          /* `pdu`: ... all of it */
         TRACE_FAULT,        /* `pdu`: a header that no receiver can believe; TRACE_FOUND follows */
         TRACE_REQUEST,      /* `cm`: the host asks for an RDMA connection */
@@ -55,17 +61,7 @@ enum trace_kind {
         TRACE_WRITE,      /* `memory`: ... which is over; all of it */
 };
 
-struct trace_pdu {
-        const union pdu *h;
-        const uint8_t *data; /* NULL: none, or (long data that nobody wanted) not kept */
-        uint32_t data_len;
-        bool cut; /* some bytes of the data are not in the capture and are zero here */
-        bool ddgst_bad;
-        uint32_t hdgst;                  /* as received, where ch.flags say it is there */
-        uint32_t header_len;             /* TRACE_FAULT: bytes of the header that came */
-        struct fault fault;              /* TRACE_FAULT */
-        const struct pdu_format *format; /* in force for it */
-};
+struct trace_pdu; /* a message in a TCP stream: the family's */
 
 struct trace_cm {
         const uint8_t *data; /* private data of the consumer, as padded by the CM */
@@ -109,7 +105,7 @@ struct trace_event {
         struct capture_place at;    /* where its last byte is */
         struct capture_place first; /* where its first byte is */
         union {
-                struct trace_pdu pdu;
+                const struct trace_pdu *pdu;
                 struct trace_cm cm;
                 struct trace_capsule capsule;
                 struct trace_memory memory;
@@ -121,18 +117,18 @@ struct trace_event {
 enum { TRACE_PORTS = 16 };
 
 struct trace_options {
-        uint16_t ports[TRACE_PORTS]; /* of controllers, ended by 0; none: 4420 and 8009 */
-        bool data; /* keep all data of PDUs; else only what is at most FRAMER_IN_PLACE */
+        uint16_t ports[TRACE_PORTS]; /* of controllers, ended by 0; none: the family's */
+        bool data; /* keep all data of messages; else what the family keeps anyway */
 };
 
 /* What was seen of the file as a whole. */
 struct trace_totals {
-        uint64_t frames, bytes;        /* bytes: of TCP and UDP payload */
-        uint64_t fragments, cut;       /* frames that could not be read */
-        uint64_t guessed_times;        /* frames with a clock of their own */
-        uint64_t conns, other;         /* NVMe connections; TCP connections of something else */
-        uint64_t tls;                  /* TLS on a port of controllers: not read */
-        uint64_t gaps, pdus, capsules; /* pdus: NVMe/TCP */
+        uint64_t frames, bytes;  /* bytes: of TCP and UDP payload */
+        uint64_t fragments, cut; /* frames that could not be read */
+        uint64_t guessed_times;  /* frames with a clock of their own */
+        uint64_t conns, other;   /* the family's connections; TCP connections of something else */
+        uint64_t tls;            /* TLS on a port of controllers: not read */
+        uint64_t gaps, pdus, capsules; /* pdus: messages in TCP streams */
         uint64_t repeated;             /* RoCE packets that came again */
         uint64_t strange;              /* RoCE packets and MADs of no connection that is known */
         uint64_t crc_bad;              /* MPA CRCs */
@@ -140,9 +136,64 @@ struct trace_totals {
 
 typedef void trace_fn(void *user, const struct trace_event *e);
 
+/* --- families --------------------------------------------------------------------------------- */
+
+struct tracer; /* tracer.h */
+struct trace_flow;
+
+enum trace_guess { TRACE_NO, TRACE_PERHAPS, TRACE_YES };
+
+/* How messages are found in a TCP stream. */
+struct trace_stream {
+        /* Whether these first bytes of the host begin a connection; PERHAPS: more bytes are needed. */
+        enum trace_guess (*begins)(const uint8_t *p, size_t n);
+        /* Whether a message of the sender may begin here, in the middle of a stream. */
+        bool (*plausible)(const uint8_t *p, size_t n, enum party sender);
+        /* begun: both directions start here; else its stream is looked for. NULL: no memory. */
+        struct trace_flow *(*open)(struct tracer *t, const struct capture_conn *c, bool begun);
+        void (*data)(struct tracer *t, struct trace_flow *f, enum party sender, const uint8_t *p,
+                     size_t n);
+        void (*gap)(struct tracer *t, struct trace_flow *f, enum party sender, uint32_t n);
+        void (*close)(struct tracer *t, struct trace_flow *f); /* emits TRACE_CLOSED */
+};
+
+/* What a family says of an event to whoever judges captures (check.h). */
+struct trace_verdict {
+        const struct trace_event *e;
+        struct rule_set broken; /* by e->sender or, where it did not act, by who is bound */
+        bool unproven;          /* it needs proof: trace_proven() */
+        const void *record;     /* the family's, for words() */
+};
+typedef void trace_verdict_fn(void *user, const struct trace_verdict *v);
+
+struct text;
+struct json_object;
+
+struct trace_family {
+        const struct rulebook *rules;
+        const char *name;            /* "NVMe" */
+        uint16_t ports[TRACE_PORTS]; /* of controllers, where the user names none; ended by 0 */
+        const struct trace_stream *stream; /* NULL: not over TCP */
+        /* Whether the private data of an RDMA connect request, 0-padded to at least 36 bytes, could be
+         * the family's, though its port is none of `ports`. */
+        bool (*is_request)(const uint8_t *data);
+
+        /* The tracker of a whole capture: `verdict` gets one for each event. NULL: no memory. */
+        void *(*open)(const struct rule_set *waived, trace_verdict_fn *verdict, void *user);
+        void (*event)(void *tracker, const struct trace_event *e);
+        bool (*close)(void *tracker); /* false: memory ran out on the way */
+        /* What was said, without frame, time and connection. */
+        void (*words)(struct text *t, const void *record);
+        /* Which queue, session ... a connection is, as far as it is known by now: after its addresses
+         * (", queue 0 of controller 1"), and as members of an object. */
+        void (*place)(struct text *t, const struct trace_conn *c);
+        void (*place_json)(struct json_object *o, const struct trace_conn *c);
+};
+
 /* Reads `path` ("-": standard input). options and totals may be NULL. 0, or -1 with one line in err
  * (as capture_read: what stands before the damage was handed out). */
-int trace_read(const char *path, const struct trace_options *options, trace_fn *fn, void *user,
+int trace_read(const char *path, const struct trace_family *family,
+               const struct trace_options *options, trace_fn *fn, void *user,
                struct trace_totals *totals, char *err, size_t err_size);
 
 #endif

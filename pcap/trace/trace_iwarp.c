@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "pdu/core/crc32c.h"
+#include "pdu/core/le.h"
 
 enum {
         START_HEAD = 20, /* key, flags, revision, length */
@@ -66,7 +67,7 @@ struct direction {
         unsigned next_read;
 };
 
-struct iwarp_flow {
+struct trace_flow {
         struct trace_conn pub;
         struct direction dir[2];
         bool crc, crc_known;
@@ -74,9 +75,11 @@ struct iwarp_flow {
 
 static const char request_key[] = "MPA ID Req Frame", reply_key[] = "MPA ID Rep Frame";
 
-bool iwarp_is_request(const uint8_t *p, size_t n)
+static enum trace_guess is_request(const uint8_t *p, size_t n)
 {
-        return memcmp(p, request_key, n < 16 ? n : 16) == 0;
+        if (memcmp(p, request_key, n < 16 ? n : 16) != 0)
+                return TRACE_NO;
+        return n >= 16 ? TRACE_YES : TRACE_PERHAPS;
 }
 
 static bool is_reply(const uint8_t *p, size_t n)
@@ -86,9 +89,9 @@ static bool is_reply(const uint8_t *p, size_t n)
 
 /* --- life ------------------------------------------------------------------------------------- */
 
-struct iwarp_flow *iwarp_flow_new(struct tracer *t, const struct capture_conn *c, bool begun)
+static struct trace_flow *flow_open(struct tracer *t, const struct capture_conn *c, bool begun)
 {
-        struct iwarp_flow *f = calloc(1, sizeof(*f));
+        struct trace_flow *f = calloc(1, sizeof(*f));
 
         if (!f)
                 return NULL;
@@ -103,7 +106,7 @@ struct iwarp_flow *iwarp_flow_new(struct tracer *t, const struct capture_conn *c
         return f;
 }
 
-void iwarp_flow_free(struct tracer *t, struct iwarp_flow *f)
+static void flow_close(struct tracer *t, struct trace_flow *f)
 {
         trace_tell(t, &f->pub, TRACE_CLOSED, PARTY_HOST);
         for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++) {
@@ -127,7 +130,7 @@ struct segment {
         uint32_t len;
 };
 
-static void send_end(struct tracer *t, struct iwarp_flow *f, enum party sender,
+static void send_end(struct tracer *t, struct trace_flow *f, enum party sender,
                      const struct segment *s)
 {
         struct direction *d = &f->dir[sender];
@@ -148,7 +151,7 @@ static void send_end(struct tracer *t, struct iwarp_flow *f, enum party sender,
         trace_emit(t, &e);
 }
 
-static void take_send(struct tracer *t, struct iwarp_flow *f, enum party sender,
+static void take_send(struct tracer *t, struct trace_flow *f, enum party sender,
                       const struct segment *s)
 {
         struct direction *d = &f->dir[sender];
@@ -175,7 +178,7 @@ static void take_send(struct tracer *t, struct iwarp_flow *f, enum party sender,
                 send_end(t, f, sender, s);
 }
 
-static struct trace_event memory_event(struct tracer *t, struct iwarp_flow *f, enum party sender,
+static struct trace_event memory_event(struct tracer *t, struct trace_flow *f, enum party sender,
                                        enum trace_kind kind, struct trace_memory m)
 {
         struct trace_event e = trace_event_of(t, &f->pub, kind, sender);
@@ -184,7 +187,7 @@ static struct trace_event memory_event(struct tracer *t, struct iwarp_flow *f, e
         return e;
 }
 
-static void take_write(struct tracer *t, struct iwarp_flow *f, enum party sender,
+static void take_write(struct tracer *t, struct trace_flow *f, enum party sender,
                        const struct segment *s)
 {
         struct direction *d = &f->dir[sender];
@@ -221,7 +224,7 @@ static void take_write(struct tracer *t, struct iwarp_flow *f, enum party sender
                 trace_emit(t, &e);
 }
 
-static void take_read_request(struct tracer *t, struct iwarp_flow *f, enum party sender,
+static void take_read_request(struct tracer *t, struct trace_flow *f, enum party sender,
                               const struct segment *s)
 {
         struct direction *d = &f->dir[sender];
@@ -256,7 +259,7 @@ static struct read *read_of(struct direction *d, const struct segment *s)
         return NULL;
 }
 
-static void take_read_response(struct tracer *t, struct iwarp_flow *f, enum party sender,
+static void take_read_response(struct tracer *t, struct trace_flow *f, enum party sender,
                                const struct segment *s)
 {
         struct read *r = read_of(&f->dir[peer_of(sender)], s);
@@ -285,7 +288,7 @@ static void take_read_response(struct tracer *t, struct iwarp_flow *f, enum part
                 trace_emit(t, &e);
 }
 
-static void take_segment(struct tracer *t, struct iwarp_flow *f, enum party sender,
+static void take_segment(struct tracer *t, struct trace_flow *f, enum party sender,
                          const struct segment *s)
 {
         switch (s->opcode) {
@@ -411,7 +414,7 @@ static bool crc_fits(const uint8_t *p, size_t n)
 }
 
 /* RFC 5044 4.4 has the markers in the CRC; senders that leave them out are believed, too. */
-static void judge_crc(struct tracer *t, const struct iwarp_flow *f, const struct direction *d,
+static void judge_crc(struct tracer *t, const struct trace_flow *f, const struct direction *d,
                       const uint8_t *whole, size_t n, const uint8_t *plain, size_t plain_n)
 {
         if (!f->crc || crc_fits(plain, plain_n))
@@ -421,7 +424,7 @@ static void judge_crc(struct tracer *t, const struct iwarp_flow *f, const struct
 }
 
 /* n bytes, a whole FPDU. */
-static bool take_fpdu(struct tracer *t, struct iwarp_flow *f, enum party sender, const uint8_t *p,
+static bool take_fpdu(struct tracer *t, struct trace_flow *f, enum party sender, const uint8_t *p,
                       size_t n)
 {
         struct direction *d = &f->dir[sender];
@@ -449,11 +452,12 @@ static bool take_fpdu(struct tracer *t, struct iwarp_flow *f, enum party sender,
 }
 
 /* As much as a reader can ask of a place to begin at without knowing anything. */
-bool iwarp_is_plausible(const uint8_t *p, size_t n)
+static bool is_plausible(const uint8_t *p, size_t n, enum party sender)
 {
         struct segment s;
         size_t len;
 
+        (void)sender;
         if (n < 4 || be16_at(p) < TAGGED_HEAD)
                 return false;
         len = be16_at(p);
@@ -476,7 +480,7 @@ static void read_depths(struct trace_cm *cm)
         cm->len -= 4;
 }
 
-static void tell_start(struct tracer *t, struct iwarp_flow *f, enum party sender, const uint8_t *p,
+static void tell_start(struct tracer *t, struct trace_flow *f, enum party sender, const uint8_t *p,
                        uint32_t len)
 {
         unsigned flags = p[16];
@@ -495,7 +499,7 @@ static void tell_start(struct tracer *t, struct iwarp_flow *f, enum party sender
 /* Bytes of the start-up frame at p; 0: not whole yet; SIZE_MAX: it is none. */
 static size_t start_len(enum party sender, const uint8_t *p, size_t n)
 {
-        bool right = sender == PARTY_HOST ? iwarp_is_request(p, n) : is_reply(p, n);
+        bool right = sender == PARTY_HOST ? is_request(p, n) != TRACE_NO : is_reply(p, n);
 
         if (!right || (n >= START_HEAD && be16_at(p + 18) > START_DATA_MAX))
                 return SIZE_MAX;
@@ -504,7 +508,7 @@ static size_t start_len(enum party sender, const uint8_t *p, size_t n)
         return START_HEAD + (size_t)be16_at(p + 18);
 }
 
-static void take_start(struct tracer *t, struct iwarp_flow *f, enum party sender, const uint8_t *p,
+static void take_start(struct tracer *t, struct trace_flow *f, enum party sender, const uint8_t *p,
                        size_t n)
 {
         struct direction *d = &f->dir[sender];
@@ -528,7 +532,7 @@ static void lose(struct direction *d)
 }
 
 /* One unit at p: returns its length, 0 if it is not whole, SIZE_MAX if it is none. */
-static size_t take_unit(struct tracer *t, struct iwarp_flow *f, enum party sender, const uint8_t *p,
+static size_t take_unit(struct tracer *t, struct trace_flow *f, enum party sender, const uint8_t *p,
                         size_t n)
 {
         struct direction *d = &f->dir[sender];
@@ -544,7 +548,7 @@ static size_t take_unit(struct tracer *t, struct iwarp_flow *f, enum party sende
 }
 
 /* Behind a gap an FPDU is looked for at each place; where there are markers nobody can tell. */
-static size_t search(struct tracer *t, struct iwarp_flow *f, enum party sender, const uint8_t *p,
+static size_t search(struct tracer *t, struct trace_flow *f, enum party sender, const uint8_t *p,
                      size_t n)
 {
         struct direction *d = &f->dir[sender];
@@ -553,7 +557,7 @@ static size_t search(struct tracer *t, struct iwarp_flow *f, enum party sender, 
         size_t i = 0;
 
         if (!starts)
-                while (i < n && (d->markers || !iwarp_is_plausible(p + i, n - i)))
+                while (i < n && (d->markers || !is_plausible(p + i, n - i, sender)))
                         i++;
         d->skipped += i;
         if (i == n)
@@ -566,7 +570,7 @@ static size_t search(struct tracer *t, struct iwarp_flow *f, enum party sender, 
 }
 
 /* Units as they lie in the packet; returns how much of it was used up. */
-static size_t take_in_place(struct tracer *t, struct iwarp_flow *f, enum party sender,
+static size_t take_in_place(struct tracer *t, struct trace_flow *f, enum party sender,
                             const uint8_t *p, size_t n)
 {
         struct direction *d = &f->dir[sender];
@@ -592,7 +596,7 @@ static size_t take_in_place(struct tracer *t, struct iwarp_flow *f, enum party s
 }
 
 /* To a unit that began in another packet. */
-static size_t take_carried(struct tracer *t, struct iwarp_flow *f, enum party sender,
+static size_t take_carried(struct tracer *t, struct trace_flow *f, enum party sender,
                            const uint8_t *p, size_t n)
 {
         struct direction *d = &f->dir[sender];
@@ -619,8 +623,8 @@ static size_t take_carried(struct tracer *t, struct iwarp_flow *f, enum party se
         return n;
 }
 
-void iwarp_flow_data(struct tracer *t, struct iwarp_flow *f, enum party sender, const uint8_t *p,
-                     size_t n)
+static void flow_data(struct tracer *t, struct trace_flow *f, enum party sender, const uint8_t *p,
+                      size_t n)
 {
         struct direction *d = &f->dir[sender];
 
@@ -649,7 +653,7 @@ static bool fits_in_fpdu(const struct direction *d, uint32_t n)
         return d->carry.n + n <= len;
 }
 
-static void feed_hole(struct tracer *t, struct iwarp_flow *f, enum party sender, uint32_t n)
+static void feed_hole(struct tracer *t, struct trace_flow *f, enum party sender, uint32_t n)
 {
         static const uint8_t zeroes[4096];
 
@@ -658,12 +662,12 @@ static void feed_hole(struct tracer *t, struct iwarp_flow *f, enum party sender,
         while (n > 0) {
                 uint32_t part = n < sizeof(zeroes) ? n : (uint32_t)sizeof(zeroes);
 
-                iwarp_flow_data(t, f, sender, zeroes, part);
+                flow_data(t, f, sender, zeroes, part);
                 n -= part;
         }
 }
 
-void iwarp_flow_gap(struct tracer *t, struct iwarp_flow *f, enum party sender, uint32_t n)
+static void flow_gap(struct tracer *t, struct trace_flow *f, enum party sender, uint32_t n)
 {
         if (fits_in_fpdu(&f->dir[sender], n)) {
                 feed_hole(t, f, sender, n);
@@ -672,3 +676,12 @@ void iwarp_flow_gap(struct tracer *t, struct iwarp_flow *f, enum party sender, u
         lose(&f->dir[sender]);
         trace_gap(t, &f->pub, sender, (struct trace_gap) { .bytes = n });
 }
+
+const struct trace_stream iwarp_stream = {
+        .begins = is_request,
+        .plausible = is_plausible,
+        .open = flow_open,
+        .data = flow_data,
+        .gap = flow_gap,
+        .close = flow_close,
+};

@@ -183,13 +183,6 @@ static struct trace_event cm_event(struct tracer *t, struct roce_conn *c, enum t
         return e;
 }
 
-/* Whether the private data of a request could be NVMe's: record format 0, and sizes. */
-static bool is_nvme_request(const struct cm_message *m)
-{
-        return m->data[0] == 0 && m->data[1] == 0 && (m->data[4] || m->data[5]) &&
-               (m->data[6] || m->data[7]);
-}
-
 static void take_req(struct tracer *t, const struct packet *u, const struct cm_message *m)
 {
         uint16_t port = cm_service_port(m->service);
@@ -201,7 +194,7 @@ static void take_req(struct tracer *t, const struct packet *u, const struct cm_m
                 t->totals.repeated++;
                 return;
         }
-        if (port == 0 || !(trace_is_service(t, port) || is_nvme_request(m)) ||
+        if (port == 0 || !(trace_is_service(t, port) || t->family->is_request(m->data)) ||
             !(c = roce_conn_new(t)))
                 return;
         c->pub.end[PARTY_HOST] = u->from;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between the parts that make a trace, one for each transport. Lengths are bytes. Private to the
- * room. */
+/* Between the parts that make a trace: one for each transport here, and the families' streams.
+ * Lengths are bytes. */
 #ifndef NVMF_PCAP_TRACER_H
 #define NVMF_PCAP_TRACER_H
 
@@ -8,6 +8,7 @@
 #include "trace.h"
 
 struct tracer {
+        const struct trace_family *family;
         struct trace_options options;
         trace_fn *fn;
         void *user;
@@ -66,29 +67,7 @@ bool bytes_reserve(struct bytes *b, size_t n);
 bool bytes_add(struct bytes *b, const void *p, size_t n);
 void bytes_free(struct bytes *b);
 
-/* --- NVMe/TCP (trace_tcp.c) ------------------------------------------------------------------- */
-
-struct tcp_flow;
-/* begun: both directions start here; else its stream is looked for. NULL without memory. */
-struct tcp_flow *tcp_flow_new(struct tracer *t, const struct capture_conn *c, bool begun);
-void tcp_flow_data(struct tracer *t, struct tcp_flow *f, enum party sender, const uint8_t *p,
-                   size_t n);
-void tcp_flow_gap(struct tracer *t, struct tcp_flow *f, enum party sender, uint32_t n);
-void tcp_flow_free(struct tracer *t, struct tcp_flow *f); /* tells that it is closed */
-/* Whether the first of these bytes begin an ICReq; and whether a PDU may begin there at all. */
-bool tcp_is_icreq(const uint8_t *p, size_t n);
-bool tcp_is_plausible(const uint8_t *p, size_t n, enum party sender);
-
-/* --- iWARP (trace_iwarp.c) -------------------------------------------------------------------- */
-
-struct iwarp_flow; /* calls as those of NVMe/TCP; requests and replies are MPA's (RFC 5044, 6581) */
-struct iwarp_flow *iwarp_flow_new(struct tracer *t, const struct capture_conn *c, bool begun);
-void iwarp_flow_data(struct tracer *t, struct iwarp_flow *f, enum party sender, const uint8_t *p,
-                     size_t n);
-void iwarp_flow_gap(struct tracer *t, struct iwarp_flow *f, enum party sender, uint32_t n);
-void iwarp_flow_free(struct tracer *t, struct iwarp_flow *f);
-bool iwarp_is_request(const uint8_t *p, size_t n);
-bool iwarp_is_plausible(const uint8_t *p, size_t n);
+extern const struct trace_stream iwarp_stream; /* trace_iwarp.c: MPA, DDP and RDMAP */
 
 /* --- RoCEv2 (trace_roce*.c) ------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
 #ifndef NVMF_PCAP_JUDGE_H
 #define NVMF_PCAP_JUDGE_H
 
-#include "pcap/trace/session.h"
+#include "pcap/nvme/session.h"
 #include "pdu/nvme/rdma/rdma_track.h"
 #include "pdu/nvme/wire/auth.h"
 #include "pdu/nvme/wire/fabrics.h"

@@ -163,15 +163,15 @@ static bool same_format(const struct pdu_format *a, const struct pdu_format *b)
  * known of formats is what its PDUs show, and may turn out to be more. */
 static void begin_tcp(struct judge *j, const struct trace_event *e)
 {
-        bool icreq = e->pdu.h->ch.type == PDU_ICREQ && e->sender == PARTY_HOST;
+        bool icreq = e->pdu->h->ch.type == PDU_ICREQ && e->sender == PARTY_HOST;
 
         if (!j->begun && icreq && j->lenient) {
                 j->lenient = false;
                 j->stale = true;
-        } else if (j->lenient && !same_format(&j->pdu_format[e->sender], e->pdu.format)) {
+        } else if (j->lenient && !same_format(&j->pdu_format[e->sender], e->pdu->format)) {
                 j->stale = true;
         }
-        j->pdu_format[e->sender] = *e->pdu.format;
+        j->pdu_format[e->sender] = *e->pdu->format;
         j->begun = true;
         if (j->stale)
                 start_tcp(j);
@@ -191,14 +191,14 @@ static void on_header(struct judge *j, const struct trace_event *e, struct rule_
 {
         begin_tcp(j, e);
         j->fault[e->sender] = (struct fault) { 0 };
-        if (j->lenient && is_ic(j, e->pdu.h))
+        if (j->lenient && is_ic(j, e->pdu->h))
                 return;
-        if (!j->ok || (j->lenient && !is_known(j, e->pdu.h)))
+        if (!j->ok || (j->lenient && !is_known(j, e->pdu->h)))
                 return;
-        j->fault[e->sender] = track_header(j->tcp, e->sender, e->pdu.h);
+        j->fault[e->sender] = track_header(j->tcp, e->sender, e->pdu->h);
         add(found, j->fault[e->sender]);
         add_all(found, track_findings(j->tcp));
-        if (e->pdu.h->ch.type == PDU_ICRESP && track_live(j->tcp) && !j->lenient) {
+        if (e->pdu->h->ch.type == PDU_ICRESP && track_live(j->tcp) && !j->lenient) {
                 j->maxh2cdata = track_maxh2cdata(j->tcp);
                 j->maxr2t = track_maxr2t(j->tcp);
         }
@@ -240,11 +240,11 @@ static void judge_term(const struct judge *j, const struct trace_pdu *pdu, struc
 /* What TermReqs of one side show of the other. */
 static void watch_terms(struct judge *j, const struct trace_event *e, struct rule_set *found)
 {
-        bool term = e->pdu.h->ch.type == PDU_H2C_TERM || e->pdu.h->ch.type == PDU_C2H_TERM;
+        bool term = e->pdu->h->ch.type == PDU_H2C_TERM || e->pdu->h->ch.type == PDU_C2H_TERM;
 
         if (e->sender == PARTY_CONTROLLER) {
                 if (term && e->kind == TRACE_PDU)
-                        judge_term(j, &e->pdu, found);
+                        judge_term(j, e->pdu, found);
                 judge_finds(found, j->gave_up_ns && e->at.time_ns > j->gave_up_ns + TERM_PATIENCE,
                             TCP_TERM_CLOSE);
                 return;
@@ -253,14 +253,14 @@ static void watch_terms(struct judge *j, const struct trace_event *e, struct rul
                 j->gave_up_ns = e->at.time_ns;
         if (e->kind == TRACE_PDU)
                 return;
-        memcpy(j->heard, e->pdu.h, sizeof(j->heard));
-        j->heard_len = e->kind == TRACE_FAULT ? e->pdu.header_len : UINT32_MAX;
+        memcpy(j->heard, e->pdu->h, sizeof(j->heard));
+        j->heard_len = e->kind == TRACE_FAULT ? e->pdu->header_len : UINT32_MAX;
 }
 
 static void on_pdu(struct judge *j, const struct trace_event *e, struct rule_set *found)
 {
         if (j->ok && !is_fault(j->fault[e->sender]))
-                add(found, track_pdu(j->tcp, e->sender, e->pdu.h, e->pdu.ddgst_bad));
+                add(found, track_pdu(j->tcp, e->sender, e->pdu->h, e->pdu->ddgst_bad));
 }
 
 /* --- RDMA ------------------------------------------------------------------------------------- */
@@ -318,7 +318,7 @@ void judge_event(struct judge *j, const struct trace_event *e, struct rule_set *
         if (e->kind == TRACE_FAULT || e->kind == TRACE_HEADER || e->kind == TRACE_PDU)
                 watch_terms(j, e, found);
         if (e->kind == TRACE_FAULT) {
-                add(found, e->pdu.fault);
+                add(found, e->pdu->fault);
                 j->lenient = j->stale = true; /* what it said is not known */
         } else if (j->transport != TRACE_TCP) {
                 on_rdma(j, e, found);

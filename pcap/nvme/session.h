@@ -6,14 +6,14 @@
  * Judging is passive and never guesses: behind a gap, or in a capture that begins in the middle, what
  * concerns commands that were not seen is not judged. Over RoCEv2 a finding may be the fault of a
  * frame of the other side that the capture lost; it is `unproven` until that side is known to have
- * lost none (record_proven()).
+ * lost none (trace_proven()).
  */
 #ifndef NVMF_PCAP_SESSION_H
 #define NVMF_PCAP_SESSION_H
 
+#include "family.h"
 #include "pdu/nvme/wire/fabrics.h"
 #include "pdu/nvme/wire/rdma.h"
-#include "trace.h"
 
 /* The queues of one controller, as one host uses them. */
 struct association {
@@ -79,7 +79,7 @@ struct record {
         bool ends;       /* with it the command is over: completion, or SUCCESS */
         struct rule_set broken;  /* by e->sender or, where it did not act, by who is bound */
         bool is_broken, is_must; /* something is; something of level must */
-        bool unproven;           /* the findings need proof: record_proven() */
+        bool unproven;           /* the findings need proof: trace_proven() */
 };
 
 struct session_options {
@@ -105,10 +105,10 @@ bool session_admin(const struct session *s, const union sqe *sqe);
 /* The command that is outstanding under this CID; NULL: none. */
 struct session_cmd *session_find(const struct session *s, uint16_t cid);
 
-/* Whether nothing that the peer of `sender` sent up to `frame` can be missing unseen. */
-static inline bool record_proven(const struct trace_conn *c, enum party sender, uint64_t frame)
-{
-        return c->whole_until[peer_of(sender)] >= frame;
-}
+/* The same from events that come from elsewhere: NULL without memory; false: memory ran out on the way.
+ * What options point to outlives it. */
+struct reader *reader_new(const struct session_options *options, record_fn *fn, void *user);
+void reader_event(struct reader *r, const struct trace_event *e);
+bool reader_free(struct reader *r);
 
 #endif

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pcap/judge/judge.h"
-#include "tracer.h"
+#include "family.h"
+#include "pcap/nvme/judge.h"
 
 enum {
         CMD_BUCKETS = 64,
@@ -23,7 +23,7 @@ struct session_private {
 };
 
 struct reader {
-        const struct session_options *options;
+        struct session_options options;
         record_fn *fn;
         void *user;
         struct association *associations;
@@ -91,8 +91,8 @@ static void tell_lost(struct reader *r, struct record rec)
         while (r->lost) {
                 rec.cmd = r->lost;
                 r->lost = rec.cmd->next;
-                if (r->options->lost)
-                        r->options->lost(r->user, &rec);
+                if (r->options.lost)
+                        r->options.lost(r->user, &rec);
                 free_cmd(r, rec.cmd);
         }
 }
@@ -163,7 +163,7 @@ bool session_admin(const struct session *s, const union sqe *sqe)
 static uint32_t data_max(const struct reader *r, const struct session *s,
                          const struct session_cmd *cmd)
 {
-        if (r->options->keep_data)
+        if (r->options.keep_data)
                 return SESSION_DATA_MAX;
         return cmd->sqe.opc == NVME_FABRICS || session_admin(s, &cmd->sqe) ? ADMIN_DATA_MAX : 0;
 }
@@ -236,7 +236,7 @@ static struct association *new_association(struct reader *r, const struct sessio
         if (a->named)
                 memcpy(&a->connect, cmd->data, sizeof(a->connect));
         a->discovery = a->named && strncmp(a->connect.subnqn, NQN_DISCOVERY, NQN_FIELD) == 0;
-        a->past = r->options->judge ? past_new(cmd) : NULL;
+        a->past = r->options.judge ? past_new(cmd) : NULL;
         a->next = r->associations;
         r->associations = a;
         return a;
@@ -390,7 +390,7 @@ static void take_response(struct session_private *p, struct record *rec, const s
 
 static void take_pdu(struct reader *r, struct session_private *p, struct record *rec)
 {
-        const struct trace_pdu *pdu = &rec->e->pdu;
+        const struct trace_pdu *pdu = rec->e->pdu;
         const union pdu *h = pdu->h;
 
         switch (h->ch.type) {
@@ -608,7 +608,7 @@ static bool shows_itself(enum rule_id id)
 
 static void weigh(struct reader *r, struct session_private *p, struct record *rec)
 {
-        const struct rule_set *waived = r->options->waived;
+        const struct rule_set *waived = r->options.waived;
         bool in_doubt = false;
 
         if (rule_set_empty(&rec->broken))
@@ -621,7 +621,7 @@ static void weigh(struct reader *r, struct session_private *p, struct record *re
                 in_doubt |= !shows_itself(id);
         }
         rec->unproven = in_doubt && p->pub.conn->transport == TRACE_ROCE &&
-                        !record_proven(p->pub.conn, rec->e->sender, rec->e->at.frame);
+                        !trace_proven(p->pub.conn, rec->e->sender, rec->e->at.frame);
         p->pub.broken += rec->is_must;
 }
 
@@ -642,7 +642,7 @@ static struct session_private *open_session(struct reader *r, const struct trace
                 .opened = e->at,
                 .private = p,
         };
-        if (r->options->judge && !(p->judge = judge_new(e->conn, r->options->waived)))
+        if (r->options.judge && !(p->judge = judge_new(e->conn, r->options.waived)))
                 r->no_memory = true;
         return p;
 }
@@ -717,9 +717,8 @@ static void after(struct reader *r, struct session_private *p, struct record *re
         free_cmd(r, rec->cmd);
 }
 
-static void on_event(void *user, const struct trace_event *e)
+void reader_event(struct reader *r, const struct trace_event *e)
 {
-        struct reader *r = user;
         struct session_private *p = e->conn->user;
         struct record rec = { .e = e };
 
@@ -742,20 +741,45 @@ static void on_event(void *user, const struct trace_event *e)
                 close_session(r, p);
 }
 
+struct reader *reader_new(const struct session_options *options, record_fn *fn, void *user)
+{
+        struct reader *r = calloc(1, sizeof(*r));
+
+        if (!r)
+                return NULL;
+        r->options = *options;
+        r->fn = fn;
+        r->user = user;
+        return r;
+}
+
+bool reader_free(struct reader *r)
+{
+        bool whole = !r->no_memory;
+
+        while (r->spare) {
+                struct session_cmd *cmd = r->spare;
+
+                r->spare = cmd->next;
+                free(cmd);
+        }
+        free(r);
+        return whole;
+}
+
+static void on_event(void *user, const struct trace_event *e)
+{
+        reader_event(user, e);
+}
+
 int session_read(const char *path, const struct trace_options *trace,
                  const struct session_options *options, record_fn *fn, void *user,
                  struct trace_totals *totals, char *err, size_t err_size)
 {
-        struct reader r = { .options = options, .fn = fn, .user = user };
-        int rc = trace_read(path, trace, on_event, &r, totals, err, err_size);
+        struct reader *r = reader_new(options, fn, user);
+        int rc = r ? trace_read(path, &nvme_capture, trace, on_event, r, totals, err, err_size) : 0;
 
-        while (r.spare) {
-                struct session_cmd *cmd = r.spare;
-
-                r.spare = cmd->next;
-                free(cmd);
-        }
-        if (rc == 0 && r.no_memory) {
+        if ((!r || !reader_free(r)) && rc == 0) {
                 snprintf(err, err_size, "%s: out of memory", path);
                 rc = -1;
         }

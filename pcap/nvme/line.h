@@ -3,15 +3,13 @@
 #ifndef NVMF_PCAP_LINE_H
 #define NVMF_PCAP_LINE_H
 
-#include "pcap/trace/session.h"
 #include "pdu/io/json.h"
+#include "session.h"
 
 enum { LINE_MAX_TEXT = 1024 };
 
 /* What it says, without frame, time and connection: "CapsuleCmd cid 5 Read nsid 1 slba 0 nlb 8". */
 void line_words(struct text *t, const struct record *r);
-/* "4420 ... > ...": who and over what; of the connection. */
-void line_conn(struct text *t, const struct trace_conn *c);
 
 /* All fields to a visitor, the structure that a completed command has moved included. */
 void line_describe(const struct describe *d, const struct record *r);

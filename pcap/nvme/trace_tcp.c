@@ -3,7 +3,8 @@
  * NVMe/TCP: the two directions of a connection through framers. Bytes are read where the capture
  * has them; only a unit that is spread over packets is put together in a buffer of the flow.
  */
-#include "tracer.h"
+#include "family.h"
+#include "pcap/trace/tracer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ struct direction {
         struct capture_place first; /* where the header in hand began */
 };
 
-struct tcp_flow {
+struct trace_flow {
         struct trace_conn pub;
         struct direction dir[2];
         uint8_t hpda;
@@ -33,11 +34,13 @@ struct tcp_flow {
 
 /* --- what a PDU looks like -------------------------------------------------------------------- */
 
-bool tcp_is_icreq(const uint8_t *p, size_t n)
+static enum trace_guess is_icreq(const uint8_t *p, size_t n)
 {
         static const uint8_t icreq[8] = { PDU_ICREQ, 0, 128, 0, 128, 0, 0, 0 };
 
-        return memcmp(p, icreq, n < sizeof(icreq) ? n : sizeof(icreq)) == 0;
+        if (memcmp(p, icreq, n < sizeof(icreq) ? n : sizeof(icreq)) != 0)
+                return TRACE_NO;
+        return n >= sizeof(icreq) ? TRACE_YES : TRACE_PERHAPS;
 }
 
 /* A common header that fits its type in every way. */
@@ -104,7 +107,7 @@ static bool is_digest_right(const union pdu *h, const uint8_t *p, size_t n)
         return le32_get(digest) == crc32c(p, h->ch.hlen);
 }
 
-bool tcp_is_plausible(const uint8_t *p, size_t n, enum party sender)
+static bool is_plausible(const uint8_t *p, size_t n, enum party sender)
 {
         union pdu h;
         uint32_t plen;
@@ -126,9 +129,9 @@ bool tcp_is_plausible(const uint8_t *p, size_t n, enum party sender)
 
 /* --- life ------------------------------------------------------------------------------------- */
 
-struct tcp_flow *tcp_flow_new(struct tracer *t, const struct capture_conn *c, bool begun)
+static struct trace_flow *flow_open(struct tracer *t, const struct capture_conn *c, bool begun)
 {
-        struct tcp_flow *f = calloc(1, sizeof(*f));
+        struct trace_flow *f = calloc(1, sizeof(*f));
 
         if (!f)
                 return NULL;
@@ -145,7 +148,7 @@ struct tcp_flow *tcp_flow_new(struct tracer *t, const struct capture_conn *c, bo
         return f;
 }
 
-void tcp_flow_free(struct tracer *t, struct tcp_flow *f)
+static void flow_close(struct tracer *t, struct trace_flow *f)
 {
         trace_tell(t, &f->pub, TRACE_CLOSED, PARTY_HOST);
         for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++) {
@@ -157,21 +160,20 @@ void tcp_flow_free(struct tracer *t, struct tcp_flow *f)
 
 /* --- PDUs ------------------------------------------------------------------------------------- */
 
-static void pdu_event(struct tracer *t, struct tcp_flow *f, enum party sender, enum trace_kind kind,
-                      struct trace_event *e)
+static void pdu_event(struct tracer *t, struct trace_flow *f, enum party sender,
+                      enum trace_kind kind, struct trace_event *e, struct trace_pdu *pdu)
 {
         struct direction *d = &f->dir[sender];
 
-        memset(e, 0, sizeof(*e));
-        e->kind = kind;
-        e->conn = &f->pub;
-        e->sender = sender;
-        e->at = t->at;
+        *e = trace_event_of(t, &f->pub, kind, sender);
         e->first = d->first;
-        e->pdu.h = framer_header(&d->framer);
-        e->pdu.data_len = framer_data_len(&d->framer);
-        e->pdu.hdgst = d->framer.hdgst;
-        e->pdu.format = &d->framer.format;
+        e->pdu = pdu;
+        *pdu = (struct trace_pdu) {
+                .h = framer_header(&d->framer),
+                .data_len = framer_data_len(&d->framer),
+                .hdgst = d->framer.hdgst,
+                .format = &d->framer.format,
+        };
 }
 
 static uint32_t have(const struct framer *f)
@@ -179,16 +181,17 @@ static uint32_t have(const struct framer *f)
         return f->end - f->start;
 }
 
-static void take_header(struct tracer *t, struct tcp_flow *f, enum party sender)
+static void take_header(struct tracer *t, struct trace_flow *f, enum party sender)
 {
         struct direction *d = &f->dir[sender];
         struct framer *fr = &d->framer;
+        struct trace_pdu pdu;
         struct trace_event e;
 
         d->ends = d->fed - have(fr) + fr->pad_left + fr->data_len + fr->ddgst_len + fr->tail_left;
         d->cut = false;
         d->first = t->at;
-        pdu_event(t, f, sender, TRACE_HEADER, &e);
+        pdu_event(t, f, sender, TRACE_HEADER, &e, &pdu);
         trace_emit(t, &e);
         if (!t->options.data || fr->data_len <= FRAMER_IN_PLACE || fr->data_len > 64u << 20)
                 return;
@@ -200,7 +203,7 @@ static void take_header(struct tracer *t, struct tcp_flow *f, enum party sender)
 }
 
 /* What both ICs settle (T1.0 3.6.2.2, 3.6.2.3): the same as the tracker does. */
-static void negotiate(struct tcp_flow *f, const union pdu *h)
+static void negotiate(struct trace_flow *f, const union pdu *h)
 {
         struct pdu_format format = {
                 .hdgst = h->icresp.dgst & PDU_DGST_HEADER,
@@ -216,7 +219,7 @@ static void negotiate(struct tcp_flow *f, const union pdu *h)
 }
 
 /* Nobody saw the ICs: the flags of a PDU tell what its sender has agreed to. */
-static void guess_format(struct tcp_flow *f, const struct pdu_ch *ch)
+static void guess_format(struct trace_flow *f, const struct pdu_ch *ch)
 {
         const struct pdu_info *info = pdu_info(ch->type);
         struct pdu_format format = f->dir[PARTY_HOST].framer.format;
@@ -230,7 +233,7 @@ static void guess_format(struct tcp_flow *f, const struct pdu_ch *ch)
                 framer_negotiated(&f->dir[p].framer, &format);
 }
 
-static void guess_next(struct tcp_flow *f, const struct framer *fr)
+static void guess_next(struct trace_flow *f, const struct framer *fr)
 {
         struct pdu_ch ch;
 
@@ -240,44 +243,46 @@ static void guess_next(struct tcp_flow *f, const struct framer *fr)
         guess_format(f, &ch);
 }
 
-static void take_pdu(struct tracer *t, struct tcp_flow *f, enum party sender)
+static void take_pdu(struct tracer *t, struct trace_flow *f, enum party sender)
 {
         struct direction *d = &f->dir[sender];
+        struct trace_pdu pdu;
         struct trace_event e;
 
-        pdu_event(t, f, sender, TRACE_PDU, &e);
-        e.pdu.data = e.pdu.data_len > 0 ? framer_data(&d->framer) : NULL;
-        e.pdu.cut = d->cut;
-        e.pdu.ddgst_bad = framer_ddgst_bad(&d->framer) && !d->cut;
+        pdu_event(t, f, sender, TRACE_PDU, &e, &pdu);
+        pdu.data = pdu.data_len > 0 ? framer_data(&d->framer) : NULL;
+        pdu.cut = d->cut;
+        pdu.ddgst_bad = framer_ddgst_bad(&d->framer) && !d->cut;
         t->totals.pdus++;
         trace_emit(t, &e);
-        if (e.pdu.h->ch.type == PDU_ICREQ)
-                f->hpda = e.pdu.h->icreq.hpda;
-        else if (e.pdu.h->ch.type == PDU_ICRESP && !f->negotiated)
-                negotiate(f, e.pdu.h);
+        if (pdu.h->ch.type == PDU_ICREQ)
+                f->hpda = pdu.h->icreq.hpda;
+        else if (pdu.h->ch.type == PDU_ICRESP && !f->negotiated)
+                negotiate(f, pdu.h);
         if (f->guessed)
                 guess_next(f, &d->framer);
 }
 
-static void take_fault(struct tracer *t, struct tcp_flow *f, enum party sender)
+static void take_fault(struct tracer *t, struct trace_flow *f, enum party sender)
 {
         struct direction *d = &f->dir[sender];
+        struct trace_pdu pdu;
         struct trace_event e;
 
         d->lost = true;
         d->skipped = 0;
         if (f->guessed)
                 return;
-        pdu_event(t, f, sender, TRACE_FAULT, &e);
+        pdu_event(t, f, sender, TRACE_FAULT, &e, &pdu);
         e.first = t->at;
-        e.pdu.data_len = 0;
-        e.pdu.fault = framer_fault(&d->framer);
-        e.pdu.header_len = framer_header_got(&d->framer);
+        pdu.data_len = 0;
+        pdu.fault = framer_fault(&d->framer);
+        pdu.header_len = framer_header_got(&d->framer);
         trace_emit(t, &e);
 }
 
 /* False: the stream cannot be followed any more. */
-static bool take_events(struct tracer *t, struct tcp_flow *f, enum party sender)
+static bool take_events(struct tracer *t, struct trace_flow *f, enum party sender)
 {
         struct framer *fr = &f->dir[sender].framer;
 
@@ -315,8 +320,8 @@ static bool has_sink(const struct direction *d)
 }
 
 /* Into the framer's own places until it stands between units. Returns how many bytes. */
-static size_t feed_copies(struct tracer *t, struct tcp_flow *f, enum party sender, const uint8_t *p,
-                          size_t n)
+static size_t feed_copies(struct tracer *t, struct trace_flow *f, enum party sender,
+                          const uint8_t *p, size_t n)
 {
         struct direction *d = &f->dir[sender];
         size_t done = 0;
@@ -351,7 +356,7 @@ static void keep_rest(struct tracer *t, struct direction *d)
 
 /* Where they lie in the packet. What is left of them begins a unit that other packets go on with;
  * behind a fault the rest is searched. */
-static size_t feed_in_place(struct tracer *t, struct tcp_flow *f, enum party sender,
+static size_t feed_in_place(struct tracer *t, struct trace_flow *f, enum party sender,
                             const uint8_t *p, uint32_t n)
 {
         struct direction *d = &f->dir[sender];
@@ -372,7 +377,7 @@ static size_t feed_in_place(struct tracer *t, struct tcp_flow *f, enum party sen
         return done;
 }
 
-static size_t feed(struct tracer *t, struct tcp_flow *f, enum party sender, const uint8_t *p,
+static size_t feed(struct tracer *t, struct trace_flow *f, enum party sender, const uint8_t *p,
                    size_t n)
 {
         struct direction *d = &f->dir[sender];
@@ -389,7 +394,7 @@ static size_t feed(struct tracer *t, struct tcp_flow *f, enum party sender, cons
 
 /* --- gaps ------------------------------------------------------------------------------------- */
 
-static void found(struct tracer *t, struct tcp_flow *f, enum party sender, const uint8_t *p)
+static void found(struct tracer *t, struct trace_flow *f, enum party sender, const uint8_t *p)
 {
         struct direction *d = &f->dir[sender];
         struct pdu_format format = d->framer.format;
@@ -408,7 +413,7 @@ static void found(struct tracer *t, struct tcp_flow *f, enum party sender, const
 }
 
 /* Whether its digests are those that both sides agreed to; nobody saw that: they may be. */
-static bool is_agreed(const struct tcp_flow *f, enum party sender, const uint8_t *p)
+static bool is_agreed(const struct trace_flow *f, enum party sender, const uint8_t *p)
 {
         const struct pdu_format *format = &f->dir[sender].framer.format;
         const struct pdu_info *info = pdu_info(p[0]);
@@ -423,14 +428,14 @@ static bool is_agreed(const struct tcp_flow *f, enum party sender, const uint8_t
 
 /* The next PDU that is beyond doubt. It has to begin, with its type's header, within a packet.
  * Returns how many bytes are not it. */
-static size_t search(struct tracer *t, struct tcp_flow *f, enum party sender, const uint8_t *p,
+static size_t search(struct tracer *t, struct trace_flow *f, enum party sender, const uint8_t *p,
                      size_t n)
 {
         size_t i;
 
         for (i = 0; i < n; i++)
-                if ((tcp_is_plausible(p + i, n - i, sender) && is_agreed(f, sender, p + i)) ||
-                    (sender == PARTY_HOST && n - i >= 8 && tcp_is_icreq(p + i, n - i)))
+                if ((is_plausible(p + i, n - i, sender) && is_agreed(f, sender, p + i)) ||
+                    (sender == PARTY_HOST && is_icreq(p + i, n - i) == TRACE_YES))
                         break;
         f->dir[sender].skipped += i;
         if (i < n)
@@ -438,8 +443,8 @@ static size_t search(struct tracer *t, struct tcp_flow *f, enum party sender, co
         return i;
 }
 
-void tcp_flow_data(struct tracer *t, struct tcp_flow *f, enum party sender, const uint8_t *p,
-                   size_t n)
+static void flow_data(struct tracer *t, struct trace_flow *f, enum party sender, const uint8_t *p,
+                      size_t n)
 {
         while (n > 0) {
                 size_t done =
@@ -456,7 +461,7 @@ static bool fits_in_data(const struct direction *d, uint32_t n)
         return n > 0 && !d->lost && d->fed < d->ends && d->fed + n <= d->ends;
 }
 
-static void feed_hole(struct tracer *t, struct tcp_flow *f, enum party sender, uint32_t n)
+static void feed_hole(struct tracer *t, struct trace_flow *f, enum party sender, uint32_t n)
 {
         static const uint8_t zeroes[16384];
 
@@ -465,12 +470,12 @@ static void feed_hole(struct tracer *t, struct tcp_flow *f, enum party sender, u
         while (n > 0) {
                 uint32_t part = n < sizeof(zeroes) ? n : (uint32_t)sizeof(zeroes);
 
-                tcp_flow_data(t, f, sender, zeroes, part);
+                flow_data(t, f, sender, zeroes, part);
                 n -= part;
         }
 }
 
-void tcp_flow_gap(struct tracer *t, struct tcp_flow *f, enum party sender, uint32_t n)
+static void flow_gap(struct tracer *t, struct trace_flow *f, enum party sender, uint32_t n)
 {
         struct direction *d = &f->dir[sender];
 
@@ -485,3 +490,12 @@ void tcp_flow_gap(struct tracer *t, struct tcp_flow *f, enum party sender, uint3
                 f->guessed = true;
         trace_gap(t, &f->pub, sender, (struct trace_gap) { .bytes = n });
 }
+
+const struct trace_stream nvme_tcp_stream = {
+        .begins = is_icreq,
+        .plausible = is_plausible,
+        .open = flow_open,
+        .data = flow_data,
+        .gap = flow_gap,
+        .close = flow_close,
+};

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "pcap/trace/check.h"
 #include "pdu/nvme/wire/auth.h"
 #include "pdu/nvme/wire/identify.h"
 #include "pdu/nvme/wire/logs.h"
@@ -51,21 +52,10 @@ static const char *line_kind(const struct record *r)
         return kinds[r->e->kind];
 }
 
-void line_conn(struct text *t, const struct trace_conn *c)
-{
-        char host[CAPTURE_END_TEXT], controller[CAPTURE_END_TEXT];
-
-        text_add(t, "%s %s > %s", trace_transport_name(c->transport),
-                 capture_end_text(&c->end[PARTY_HOST], host),
-                 capture_end_text(&c->end[PARTY_CONTROLLER], controller));
-        if (c->transport == TRACE_ROCE)
-                text_add(t, " QP %u > %u", c->qpn[PARTY_HOST], c->qpn[PARTY_CONTROLLER]);
-}
-
 static void opened_words(struct text *t, const struct record *r)
 {
         text_add(t, "connection %u: ", r->e->conn->number);
-        line_conn(t, r->e->conn);
+        check_conn(t, r->e->conn);
         if (r->e->conn->midstream)
                 text_add(t, ", begins before the capture");
 }
@@ -89,12 +79,12 @@ static bool is_admin(const struct record *r, const union sqe *s)
 
 static void pdu_words(struct text *t, const struct record *r)
 {
-        const union pdu *h = r->e->pdu.h;
+        const union pdu *h = r->e->pdu->h;
 
         pdu_line(t, h, h->ch.type != PDU_CAPSULE_CMD || is_admin(r, &h->cmd.sqe));
-        if (r->e->pdu.ddgst_bad)
+        if (r->e->pdu->ddgst_bad)
                 text_add(t, ", DDGST wrong");
-        if (r->e->pdu.cut)
+        if (r->e->pdu->cut)
                 text_add(t, ", data not all in the capture");
 }
 
@@ -328,14 +318,14 @@ void line_describe(const struct describe *d, const struct record *r)
         case TRACE_PDU:
         case TRACE_HEADER:
         case TRACE_FAULT:
-                describe_pdu(d, e->pdu.h,
-                             e->pdu.h->ch.type != PDU_CAPSULE_CMD ||
-                                 is_admin(r, &e->pdu.h->cmd.sqe),
-                             e->pdu.cut ? NULL : e->pdu.data, e->pdu.cut ? 0 : e->pdu.data_len);
-                if (e->pdu.h->ch.flags & PDU_HDGSTF)
-                        d->number(d->arg, "hdgst", e->pdu.hdgst, 32, NULL);
-                if (e->pdu.h->ch.flags & PDU_DDGSTF)
-                        d->number(d->arg, "ddgst_bad", e->pdu.ddgst_bad, 1, NULL);
+                describe_pdu(d, e->pdu->h,
+                             e->pdu->h->ch.type != PDU_CAPSULE_CMD ||
+                                 is_admin(r, &e->pdu->h->cmd.sqe),
+                             e->pdu->cut ? NULL : e->pdu->data, e->pdu->cut ? 0 : e->pdu->data_len);
+                if (e->pdu->h->ch.flags & PDU_HDGSTF)
+                        d->number(d->arg, "hdgst", e->pdu->hdgst, 32, NULL);
+                if (e->pdu->h->ch.flags & PDU_DDGSTF)
+                        d->number(d->arg, "ddgst_bad", e->pdu->ddgst_bad, 1, NULL);
                 break;
         case TRACE_REQUEST:
         case TRACE_ACCEPT:

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "judge.h"
+#include "pcap/nvme/family.h"
 #include "pcap/trace/tracer.h"
 
 enum {

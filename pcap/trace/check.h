@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The verdict on a capture, for any family: which party broke which rule first, connection by
+ * connection. A finding that a frame missing from the other direction could explain waits until that
+ * direction is known to be whole; if that never shows, it is printed and not counted.
+ */
+#ifndef NVMF_PCAP_CHECK_H
+#define NVMF_PCAP_CHECK_H
+
+#include <stdio.h>
+
+#include "trace.h"
+
+struct check_options {
+        bool all;  /* every finding; else the first of each level on each connection */
+        bool json; /* an object a line */
+        const struct rule_set *waived; /* rules that are not checked; may be NULL */
+        /* Whether findings of this record count; NULL: all do. Called for each verdict. */
+        bool (*selects)(void *user, const struct trace_verdict *v);
+        void *user;
+};
+
+struct check_counts {
+        uint64_t musts, shoulds;
+        uint64_t unproven; /* findings that a missing frame may explain: in neither */
+};
+
+/* Prints findings and a summary to `out`. 0, or -1 with one line in err; counts and totals hold what
+ * was seen in either case. */
+int capture_check(const char *path, const struct trace_family *family,
+                  const struct trace_options *trace, const struct check_options *options, FILE *out,
+                  struct check_counts *counts, struct trace_totals *totals, char *err,
+                  size_t err_size);
+
+/* "tcp 192.0.2.1:53343 > 192.0.2.7:4420": over what, and between whom. */
+void check_conn(struct text *t, const struct trace_conn *c);
+
+#endif
