@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A queue over RDMA. It has a context of its own, so that it may be given to another thread; what it
- * is about to do when something happens to the connection is said by pdu/verbs/rdma_life.h.
+ * A queue over RDMA: an endpoint (pdu/verbs/rdma_ep.h) in a group of its own, so that it may be given
+ * to another thread.
  *
  * Commands are called back only when nothing can reach their memory any more: on a queue pair that
  * breaks after it is drained, or destroyed where that takes too long.
  */
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
@@ -15,18 +16,16 @@
 
 #include "host/time.h"
 #include "memory.h"
+#include "pdu/io/verbs/rdma_wait.h"
 #include "pdu/io/verbs/verbs_rdma.h"
 #include "pdu/nvme/rdma/rdma_host.h"
 #include "pdu/nvme/rdma/spoil_rdma.h"
-#include "pdu/verbs/rdma_life.h"
 #include "queue.h"
 
 enum {
         CLOSE_MS = 1000, /* how long a disconnect waits for its answer, and a drain for its end */
         NAP_MS = 10,
         CAUSE_MS = 100,    /* see await_cause() */
-        RESOLVE_MS = 200,  /* first time-out of a resolution, then twice that and so on */
-        BATCH = 32,        /* completions that are taken at once */
         IDLE_POLLS = 256,  /* polls that found nothing, for a look at events */
         BUSY_POLLS = 4096, /* polls that found something, likewise */
         READS_MAX = 128,   /* READs of the controller at a time, if the device can */
@@ -35,16 +34,14 @@ enum {
 };
 
 struct queue_rdma {
+        struct rdma_ep ep; /* first */
         struct host_queue *queue;
-        struct verbs_context *context;
-        struct verbs_ep *ep;
-        struct rdma_life life;
+        struct rdma_group group;
         struct rdma_host *host;
         struct memory memory;
         struct rdma_request request;
         struct verbs_event said; /* RESOLVED, ESTABLISHED or what came in place of it */
         bool heard;              /* there is one */
-        bool resolved;           /* its life has begun */
         unsigned polls;
         bool slept; /* there may be events */
 };
@@ -54,41 +51,12 @@ static struct queue_rdma *rdma_of(struct host_queue *q)
         return q->own;
 }
 
-/* --- life ------------------------------------------------------------------------------------- */
-
-static void post_sentinels(struct queue_rdma *r)
+static void take_events(struct queue_rdma *r)
 {
-        struct verbs_wr *wr = life_send_sentinel(&r->life), *bad;
-
-        if (verbs_post(r->ep, wr, &bad) < 0)
-                life_sentinel_flushed(&r->life, wr);
-        wr = life_recv_sentinel(&r->life);
-        if (verbs_post_recv(r->ep, wr, &bad) < 0)
-                life_sentinel_flushed(&r->life, wr);
+        (void)rdma_group_events(&r->group, UINT_MAX);
 }
 
-/* A host has nothing that executes, so that END and RELEASE come as one: the queue pair goes first,
- * in case it could not be drained. */
-static void act(struct queue_rdma *r, unsigned actions)
-{
-        if (actions & LIFE_DO_DISCONNECT)
-                verbs_disconnect(r->ep);
-        if (actions & LIFE_DO_FAIL) {
-                verbs_fail(r->ep);
-                post_sentinels(r);
-        }
-        if (actions & LIFE_DO_RELEASE && r->ep) {
-                verbs_destroy(r->ep);
-                r->ep = NULL;
-        }
-        if (actions & LIFE_DO_END && r->host)
-                rdma_host_fail_all(r->host, HOST_STATUS_ABORTED);
-}
-
-static void happens(struct queue_rdma *r, enum life_event e)
-{
-        act(r, life_event(&r->life, e));
-}
+/* --- what the endpoint says --------------------------------------------------------------------- */
 
 /* What ends a queue that was live; NULL: no such thing. */
 static const char *ending(enum life_event e)
@@ -115,40 +83,24 @@ static const char *ending(enum life_event e)
         return NULL;
 }
 
-static void take_event(struct queue_rdma *r, const struct verbs_event *event)
+/* The life moves first: a queue that breaks runs it down. */
+static bool on_event(struct rdma_ep *e, const struct verbs_event *event)
 {
-        enum life_event e = life_event_of(event->type);
-        bool live = r->life.state >= LIFE_LIVE;
+        struct queue_rdma *r = (struct queue_rdma *)e;
+        enum life_event why = life_event_of(event->type);
+        bool live = e->life.state >= LIFE_LIVE;
 
         if (!r->heard) {
                 r->said = *event;
                 r->said.param.data = r->said.data;
-                r->heard = event->type == VERBS_RESOLVED || e != LIFE_EVENTS;
+                r->heard = event->type == VERBS_RESOLVED || why != LIFE_EVENTS;
         }
-        if (e == LIFE_EVENTS || !r->resolved)
-                return;
-        happens(r, e);
-        if (live && ending(e))
-                host_queue_break(r->queue, "queue %u: %s", r->queue->qid, ending(e));
-}
-
-static void take_events(struct queue_rdma *r)
-{
-        struct verbs_event event;
-
-        while (verbs_event(r->context, &event))
-                take_event(r, &event);
-}
-
-/* --- completions ------------------------------------------------------------------------------ */
-
-static int poll_fds(struct queue_rdma *r, struct pollfd *fds)
-{
-        int fd[HOST_QUEUE_FDS], n = verbs_fds(r->context, fd, HOST_QUEUE_FDS);
-
-        for (int i = 0; i < n; i++)
-                fds[i] = (struct pollfd) { .fd = fd[i], .events = POLLIN };
-        return n;
+        if (why == LIFE_EVENTS)
+                return false;
+        rdma_ep_step(e, why);
+        if (live && ending(why))
+                host_queue_break(r->queue, "queue %u: %s", r->queue->qid, ending(why));
+        return false;
 }
 
 /* iWARP: the queue pair fails by itself when the peer disconnects; that event comes a little later.
@@ -156,55 +108,61 @@ static int poll_fds(struct queue_rdma *r, struct pollfd *fds)
 static void await_cause(struct queue_rdma *r)
 {
         uint64_t deadline = deadline_in(CAUSE_MS);
-        struct pollfd fds[HOST_QUEUE_FDS];
 
         while (!r->queue->broken && ms_until(deadline) > 0) {
-                poll(fds, (nfds_t)poll_fds(r, fds), 1);
+                poll(NULL, 0, 1);
                 take_events(r);
         }
 }
 
-static int broken_by(struct queue_rdma *r, const struct verbs_wc *wc)
+static void broken_by(struct queue_rdma *r, const struct verbs_wc *wc)
 {
         struct host_queue *q = r->queue;
         struct fault f = rdma_host_fault(r->host);
 
-        if (is_fault(f))
-                return host_queue_break(q, "queue %u: controller broke %s (%s)", q->qid,
-                                        rule_get(f.rule)->id, rule_get(f.rule)->says);
+        if (is_fault(f)) {
+                host_queue_break(q, "queue %u: controller broke %s (%s)", q->qid,
+                                 rule_get(f.rule)->id, rule_get(f.rule)->says);
+                return;
+        }
         take_events(r); /* the cause may be known by them */
         if (wc->status == VERBS_FLUSHED)
                 await_cause(r);
         if (!q->broken)
-                happens(r, LIFE_FAILED);
-        return host_queue_break(q, "queue %u: %s failed: %s", q->qid, verbs_op_name(wc->wr->op),
-                                verbs_status_name(wc->status));
+                rdma_ep_step(&r->ep, LIFE_FAILED);
+        host_queue_break(q, "queue %u: %s failed: %s", q->qid, verbs_op_name(wc->wr->op),
+                         verbs_status_name(wc->status));
 }
 
 /* A queue that breaks here takes, and ends, what is left by itself: see run_down(). */
-static int take_completions(struct queue_rdma *r, const struct verbs_wc *wc, int n)
+static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
 {
-        for (int i = 0; i < n; i++) {
-                if (life_sentinel_flushed(&r->life, wc[i].wr))
-                        continue;
-                if (rdma_host_completed(r->host, &wc[i]) && !r->queue->broken)
-                        broken_by(r, &wc[i]);
-                if (r->life.state == LIFE_RELEASED)
-                        return -1;
-        }
-        return r->queue->broken ? -1 : n;
+        struct queue_rdma *r = (struct queue_rdma *)e;
+
+        if (r->group.batch_at == 1) /* the first of its batch */
+                r->queue->received_at = host_now();
+        if (rdma_host_completed(r->host, wc) && !r->queue->broken)
+                broken_by(r, wc);
+        return false;
 }
 
-static int poll_completions(struct queue_rdma *r)
+/* A host has nothing that executes, so that END and RELEASE come as one: the queue pair goes first,
+ * in case it could not be drained. */
+static void on_end(struct rdma_ep *e)
 {
-        struct verbs_wc wc[BATCH];
-        int n = r->memory.domain ? verbs_poll(r->memory.domain, wc, BATCH) : 0;
+        struct queue_rdma *r = (struct queue_rdma *)e;
 
-        if (n <= 0)
-                return n;
-        r->queue->received_at = host_now();
-        return take_completions(r, wc, n);
+        (void)rdma_ep_release(e);
+        rdma_ep_destroy(e);
+        if (r->host)
+                rdma_host_fail_all(r->host, HOST_STATUS_ABORTED);
 }
+
+static const struct rdma_ep_ops ep_ops = { .event = on_event,
+                                           .completed = on_completion,
+                                           .end = on_end };
+
+/* --- polling ------------------------------------------------------------------------------------ */
 
 /* Also leaves the processor to who may need it: soft devices have threads. */
 static bool time_for_events(struct queue_rdma *r, bool idle)
@@ -222,44 +180,38 @@ static bool time_for_events(struct queue_rdma *r, bool idle)
 static long rdma_receive(struct host_queue *q)
 {
         struct queue_rdma *r = rdma_of(q);
-        int n = poll_completions(r);
+        unsigned n = rdma_group_poll(&r->group, 1);
 
-        if (n >= 0 && time_for_events(r, n == 0))
+        if (!q->broken && time_for_events(r, n == 0))
                 take_events(r);
-        return q->broken ? -1 : n;
+        return q->broken ? -1 : (long)n;
+}
+
+static int rdma_fds(struct host_queue *q, struct pollfd *fds)
+{
+        struct queue_rdma *r = rdma_of(q);
+
+        r->slept = true;
+        return rdma_group_arm(&r->group, fds, HOST_QUEUE_FDS);
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
-
-/* As in take_completions(), and with no more to lose. True: there was something. */
-static bool drain(struct queue_rdma *r)
-{
-        int n;
-
-        take_events(r);
-        n = poll_completions(r);
-        if (r->life.state == LIFE_DRAINING && r->life.sentinels == 0 && n == 0)
-                happens(r, LIFE_DRAINED);
-        return n != 0;
-}
 
 /* Until the queue pair is gone: twice CLOSE_MS at most. */
 static void run_down(struct queue_rdma *r)
 {
         uint64_t deadline = deadline_in(CLOSE_MS);
-        struct pollfd fds[HOST_QUEUE_FDS];
 
-        while (r->life.state != LIFE_RELEASED) {
-                if (drain(r) || r->life.state == LIFE_RELEASED)
+        while (r->ep.life.state != LIFE_RELEASED) {
+                take_events(r);
+                if (rdma_group_poll(&r->group, 1) > 0 || r->ep.life.state == LIFE_RELEASED)
                         continue;
-                if (ms_until(deadline) == 0) {
-                        happens(r, LIFE_LATE);
-                        deadline = deadline_in(CLOSE_MS);
+                if (ms_until(deadline) > 0) {
+                        rdma_group_sleep(&r->group, NAP_MS);
                         continue;
                 }
-                verbs_arm(r->context);
-                if (!drain(r) && r->life.state != LIFE_RELEASED)
-                        poll(fds, (nfds_t)poll_fds(r, fds), NAP_MS);
+                rdma_ep_step(&r->ep, LIFE_LATE);
+                deadline = deadline_in(CLOSE_MS);
         }
 }
 
@@ -267,7 +219,7 @@ static void rdma_fail(struct host_queue *q)
 {
         struct queue_rdma *r = rdma_of(q);
 
-        happens(r, LIFE_ABORT);
+        rdma_ep_step(&r->ep, LIFE_ABORT);
         run_down(r);
 }
 
@@ -279,14 +231,13 @@ static void rdma_close(struct host_queue *q)
                 q->broken = true; /* nothing more is taken on */
                 q->error = (struct host_error) { .kind = HOST_BROKEN };
                 snprintf(q->error.line, sizeof(q->error.line), "queue %u: closed", q->qid);
-                happens(r, LIFE_CLOSE);
+                rdma_ep_step(&r->ep, LIFE_CLOSE);
         }
         run_down(r);
         rdma_host_free(r->host);
         if (r->memory.domain)
                 memory_fini(&r->memory);
-        if (r->context)
-                verbs_close(r->context);
+        rdma_group_close(&r->group);
         free(r);
         q->own = NULL;
 }
@@ -358,9 +309,9 @@ static int post(struct queue_rdma *r)
         struct verbs_wr *recvs = rdma_host_take_recvs(r->host), *sends = rdma_host_take(r->host);
         struct verbs_wr *bad;
 
-        if (recvs && verbs_post_recv(r->ep, recvs, &bad) < 0)
+        if (recvs && rdma_ep_post_recv(&r->ep, recvs, &bad) < 0)
                 return -1;
-        return sends ? verbs_post(r->ep, sends, &bad) : 0;
+        return sends ? rdma_ep_post(&r->ep, sends, &bad) : 0;
 }
 
 static int rdma_send(struct host_queue *q)
@@ -370,16 +321,6 @@ static int rdma_send(struct host_queue *q)
         if (rdma_host_wants_post(r->host) && post(r) < 0)
                 return host_queue_break(q, "queue %u: post: %s", q->qid, strerror(errno));
         return 0;
-}
-
-static int rdma_fds(struct host_queue *q, struct pollfd *fds)
-{
-        struct queue_rdma *r = rdma_of(q);
-
-        if (verbs_arm(r->context) < 0)
-                return host_queue_break(q, "queue %u: arm: %s", q->qid, strerror(errno));
-        r->slept = true;
-        return poll_completions(r) != 0 ? -1 : poll_fds(r, fds);
 }
 
 static int rdma_add_memory(struct host_queue *q, void *base, size_t len)
@@ -438,14 +379,13 @@ static uint32_t capsule_bytes(const struct host_queue_config *cfg)
 static struct rdma_host_config machine_config(const struct queue_rdma *r,
                                               const struct host_queue_config *cfg)
 {
-        const struct verbs_caps *caps = verbs_caps(r->memory.domain);
-
         return (struct rdma_host_config) { .qid = cfg->qid,
                                            .depth = r->queue->depth,
                                            .icdoff = cfg->icdoff,
                                            .in_capsule = cfg->qid ? cfg->in_capsule : 0,
                                            .capsule_max = capsule_bytes(cfg),
-                                           .inline_bytes = least(caps->inline_bytes, INLINE_MAX),
+                                           .inline_bytes =
+                                               least(r->ep.dev->caps->inline_bytes, INLINE_MAX),
                                            .msdbd = cfg->msdbd,
                                            .policy = cfg->policy };
 }
@@ -458,23 +398,19 @@ static int make_queue_pair(struct queue_rdma *r, const struct host_queue_config 
                 .memory_put = machine_memory_put,
                 .data_keys = data_keys,
         };
-        const struct verbs_caps *caps = verbs_caps(r->memory.domain);
+        const struct verbs_caps *caps = r->ep.dev->caps;
         struct rdma_host_config host = machine_config(r, cfg);
-        struct verbs_qp_attr attr = {
-                .send_wrs = rdma_host_sends(&host) + 1, /* the sentinel */
-                .recv_wrs = r->queue->depth + 2u,       /* one to spare, and the sentinel */
-                .inline_bytes = host.inline_bytes,
-        };
+        struct verbs_qp_attr attr = { .send_wrs = rdma_host_sends(&host),
+                                      .recv_wrs = r->queue->depth + 1u, /* one to spare */
+                                      .inline_bytes = host.inline_bytes };
 
-        if (caps->qp_wrs && attr.send_wrs > caps->qp_wrs)
-                return host_fail(e, HOST_BROKEN,
-                                 "queue %u: %s has room for %u work requests, not %u", cfg->qid,
-                                 caps->name, caps->qp_wrs, attr.send_wrs);
-        if (verbs_grow_cq(r->memory.domain, attr.send_wrs + attr.recv_wrs) < 0 ||
-            verbs_qp(r->ep, &attr) < 0)
+        if (rdma_ep_qp(&r->ep, &attr) < 0)
                 return host_fail(e, HOST_BROKEN, "queue %u: cannot make a queue pair on %s: %s",
                                  cfg->qid, caps->name, strerror(errno));
-        r->life.has_qp = true;
+        if (attr.send_wrs < rdma_host_sends(&host))
+                return host_fail(e, HOST_BROKEN,
+                                 "queue %u: %s has room for %u work requests, not %u", cfg->qid,
+                                 caps->name, caps->qp_wrs, rdma_host_sends(&host) + 1);
         r->host = rdma_host_new(&host, &ops, r);
         if (!r->host)
                 return host_fail(e, HOST_BROKEN, "queue %u: no memory that %s can use: %s",
@@ -528,27 +464,24 @@ static int explain_reject(const struct queue_rdma *r, const char *where, struct 
 }
 
 /* Waits for the event that answers the last step; it is in r->said then. */
-static int hear(struct queue_rdma *r, enum verbs_event_type wanted, const char *what,
-                const char *where, uint64_t deadline, struct host_error *e)
+static int await_event(struct queue_rdma *r, enum verbs_event_type wanted, const char *what,
+                       const char *where, uint64_t deadline, struct host_error *e)
 {
-        struct pollfd fds[HOST_QUEUE_FDS];
         unsigned qid = r->queue->qid;
 
-        r->heard = false;
         for (take_events(r); !r->heard; take_events(r)) {
-                int n, ms = ms_until(deadline);
+                int ms = ms_until(deadline);
 
                 if (ms == 0)
                         return host_fail(e, HOST_BROKEN, "queue %u: %s: no %s within %u ms", qid,
                                          where, what, r->queue->timeout);
-                n = poll_fds(r, fds);
-                poll(fds, (nfds_t)n, n == 0 || ms > NAP_MS ? NAP_MS : ms);
+                rdma_group_sleep(&r->group, ms > NAP_MS ? NAP_MS : ms);
         }
-        if (r->said.type == wanted && r->life.state <= LIFE_LIVE)
+        if (r->said.type == wanted && r->ep.life.state <= LIFE_LIVE)
                 return 0;
         if (r->said.type == wanted) /* and then came what ended it */
                 return host_fail(e, HOST_BROKEN, "queue %u: %s: %s", qid, where,
-                                 ending(r->life.cause));
+                                 ending(r->ep.life.cause));
         if (r->said.type == VERBS_REJECTED)
                 return explain_reject(r, where, e);
         return host_fail(e, HOST_BROKEN, "queue %u: %s: %s (%s)", qid, where,
@@ -580,11 +513,10 @@ static int take_acceptance(struct queue_rdma *r, const struct host_queue_config 
         return 0;
 }
 
-static int say_hello(struct queue_rdma *r, const struct host_queue_config *cfg)
+static int connect_request(struct queue_rdma *r, const struct host_queue_config *cfg)
 {
-        const struct verbs_caps *caps = verbs_caps(r->memory.domain);
         struct verbs_conn_param param = {
-                .reads_in = (uint8_t)least(caps->reads_in, READS_MAX),
+                .reads_in = (uint8_t)least(r->ep.dev->caps->reads_in, READS_MAX),
                 .reads_out = 0, /* a host starts no READ */
                 .retry = 7,
                 .rnr_retry = 7,
@@ -604,7 +536,8 @@ static int say_hello(struct queue_rdma *r, const struct host_queue_config *cfg)
         param.len = s.len;
         param.reads_in = s.reads_in;
         param.reads_out = s.reads_out;
-        return verbs_connect(r->ep, &param);
+        r->heard = false;
+        return rdma_ep_connect(&r->ep, &param);
 }
 
 static struct verbs_provider *provider(const struct host_queue_config *cfg, struct host_error *e)
@@ -617,69 +550,56 @@ static struct verbs_provider *provider(const struct host_queue_config *cfg, stru
         return p;
 }
 
-static bool timed_out(const struct verbs_event *v)
+/* r->group is open then, and there is something to close. */
+static struct queue_rdma *queue_new(struct host_queue *q, const struct host_queue_config *cfg,
+                                    struct host_error *e)
 {
-        return v->type == VERBS_UNREACHABLE && abs(v->reason) == ETIMEDOUT;
-}
+        struct verbs_provider *p = provider(cfg, e);
+        struct queue_rdma *r = p ? calloc(1, sizeof(*r)) : NULL;
 
-/*
- * Several short tries: an answer to ARP that comes at once is missed by Linux (6.12) and found only
- * when the time of the try is over.
- */
-static int find_address(struct queue_rdma *r, const struct host_queue_config *cfg,
-                        const char *where, uint64_t deadline, struct host_error *e)
-{
-        for (unsigned ms = RESOLVE_MS;; ms *= 2) {
-                r->ep = verbs_resolve(r->context, cfg->traddr, cfg->trsvcid,
-                                      least(ms, (uint32_t)ms_until(deadline) + 1));
-                if (!r->ep)
-                        return host_fail(e, HOST_BROKEN, "queue %u: %s: %s", cfg->qid, where,
-                                         strerror(errno));
-                if (hear(r, VERBS_RESOLVED, "address", where, deadline, e) == 0)
-                        return 0;
-                if (!r->heard || !timed_out(&r->said) || ms_until(deadline) == 0)
-                        return -1;
-                verbs_destroy(r->ep);
+        if (!r) {
+                if (p)
+                        host_error_set(e, HOST_BROKEN, "no memory for a queue");
+                return NULL;
         }
+        if (rdma_group_open(&r->group, p, NULL, loop_now_ms) < 0) {
+                host_error_set(e, HOST_BROKEN, "queue %u: cannot open an RDMA context: %s",
+                               cfg->qid, strerror(errno));
+                free(r);
+                return NULL;
+        }
+        r->queue = q;
+        rdma_ep_init(&r->ep, &r->group, &ep_ops);
+        return r;
 }
 
 static int resolve(struct queue_rdma *r, const struct host_queue_config *cfg, const char *where,
                    uint64_t deadline, struct host_error *e)
 {
-        struct verbs_provider *p = provider(cfg, e);
-
-        if (!p)
+        if (rdma_ep_resolve(&r->ep, cfg->traddr, cfg->trsvcid, (unsigned)ms_until(deadline)) < 0)
+                return host_fail(e, HOST_BROKEN, "queue %u: %s: %s", cfg->qid, where,
+                                 strerror(errno));
+        if (await_event(r, VERBS_RESOLVED, "address", where, deadline, e) < 0)
                 return -1;
-        r->context = verbs_open(p);
-        if (!r->context)
-                return host_fail(e, HOST_BROKEN, "queue %u: cannot open an RDMA context: %s",
-                                 cfg->qid, strerror(errno));
-        if (find_address(r, cfg, where, deadline, e) < 0)
-                return -1;
-        r->resolved = true;
-        memory_init(&r->memory, verbs_domain(r->ep));
-        return r->memory.domain ? 0
-                                : host_fail(e, HOST_BROKEN, "queue %u: cannot open the device: %s",
-                                            cfg->qid, strerror(errno));
+        memory_init(&r->memory, r->ep.dev->domain);
+        return 0;
 }
 
 static int rdma_open(struct host_queue *q, const struct host_queue_config *cfg,
                      struct host_error *e)
 {
         uint64_t deadline = deadline_in(cfg->timeout);
-        struct queue_rdma *r = q->own = calloc(1, sizeof(*r));
+        struct queue_rdma *r = q->own = queue_new(q, cfg, e);
         char where[300];
 
         if (!r)
-                return host_fail(e, HOST_BROKEN, "no memory for a queue");
+                return -1;
         snprintf(where, sizeof(where), "%s port %s", cfg->traddr, cfg->trsvcid);
-        r->queue = q;
-        life_init(&r->life);
         if (resolve(r, cfg, where, deadline, e) == 0 && make_queue_pair(r, cfg, e) == 0) {
-                if (say_hello(r, cfg) < 0)
+                if (connect_request(r, cfg) < 0)
                         host_error_set(e, HOST_BROKEN, "queue %u: %s: %s", q->qid, where,
                                        strerror(errno));
-                else if (hear(r, VERBS_ESTABLISHED, "answer", where, deadline, e) == 0 &&
+                else if (await_event(r, VERBS_ESTABLISHED, "answer", where, deadline, e) == 0 &&
                          take_acceptance(r, cfg, e) == 0)
                         return 0;
         }

@@ -82,6 +82,7 @@ struct verbs_wr {
         struct verbs_sge sge[VERBS_SGES];
         uint64_t remote;             /* READ, WRITE */
         uint32_t rkey;               /* READ, WRITE, *_INVALIDATE */
+        uint32_t bytes;              /* RECV: that came; kept by who holds it back */
         struct verbs_window *window; /* BIND */
         void *user;                  /* the poster's */
 };
