@@ -167,36 +167,21 @@ static bool is_over(const struct wire *w)
 /* Says what there is, and sees what becomes of it. After a TermReq the host is to close. */
 static void settle(struct wire *w)
 {
+        wrote |= w->conn.is_io;
         if (w->open) {
                 flush(w);
                 if (is_over(w))
                         end(w);
                 else if (w->more)
                         conn_come_again(&w->conn);
-                else if (tcp_controller_needs_buffers(w->tcp))
+                else if (requests_need_buffers(tcp_requests(w->tcp)))
                         conn_go_hungry(&w->conn);
         }
-        if (w->open || tcp_controller_executing(w->tcp) > 0 || loop_posted(&w->conn.close))
+        if (w->open || requests_executing(tcp_requests(w->tcp)) > 0 || loop_posted(&w->conn.close))
                 return;
         conn_leave(&w->conn);
         tcp_controller_free(w->tcp);
         free(w);
-}
-
-static void complete(struct conn *c, struct request *r)
-{
-        tcp_controller_complete(wire_of(c)->tcp, r);
-}
-
-static void reset(struct conn *c)
-{
-        tcp_controller_reset(wire_of(c)->tcp);
-}
-
-static bool connected(struct conn *c, unsigned entries)
-{
-        wrote |= c->queue.qid > 0;
-        return tcp_controller_set_depth(wire_of(c)->tcp, entries) == 0;
 }
 
 static void take(struct wire *w, size_t n)
@@ -215,7 +200,7 @@ static void go_on(struct conn *c)
 
 static void feed(struct conn *c)
 {
-        tcp_controller_buffers(wire_of(c)->tcp);
+        requests_buffers(tcp_requests(wire_of(c)->tcp));
         settle(wire_of(c));
 }
 
@@ -223,8 +208,8 @@ static void sweep(struct conn *c)
 {
         struct wire *w = wire_of(c);
 
-        if (w->open && tcp_controller_needs_buffers(w->tcp))
-                tcp_controller_buffers(w->tcp);
+        if (w->open && requests_need_buffers(tcp_requests(w->tcp)))
+                requests_buffers(tcp_requests(w->tcp));
         settle(w);
 }
 
@@ -234,7 +219,7 @@ static void drain(struct conn *c, bool at_once)
         settle(wire_of(c));
 }
 
-static const struct conn_kind kind = { complete, reset, connected, go_on, feed, sweep, drain };
+static const struct conn_kind kind = { go_on, feed, sweep, drain };
 
 static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
 {

@@ -59,7 +59,7 @@ static void connect_queue(struct play *p, struct request *r)
         unsigned entries = le16_get(cmd->sqsize) + 1u;
 
         if (p->owner.connected || entries < 2 || entries > 128 ||
-            p->machine->set_depth(p, entries) != 0) {
+            requests_set_depth(r->queue, entries) != 0) {
                 r->cqe.sf = status_field(NVME_CONNECT_PARAM);
                 return;
         }
@@ -72,7 +72,8 @@ static void connect_queue(struct play *p, struct request *r)
  * queue is made. */
 static void abort_command(struct play *p, const struct request *abort)
 {
-        struct request *r = p->machine->request(p, (uint16_t)(le32_get(abort->sqe.cdw10) >> 16));
+        struct request *r =
+            requests_find(abort->queue, (uint16_t)(le32_get(abort->sqe.cdw10) >> 16));
 
         if (!r || r == abort || (is_fabrics(r, FCTYPE_CONNECT) && p->owner.connected))
                 return;
@@ -82,7 +83,7 @@ static void abort_command(struct play *p, const struct request *abort)
                         break;
                 }
         r->cqe = (struct cqe) { .sf = status_field(NVME_ABORT_REQUESTED) };
-        p->machine->complete(p, r);
+        request_complete(r);
 }
 
 /* A Controller Reset ends all but Fabrics commands, without an answer. */
@@ -94,7 +95,7 @@ static void set_cc(struct play *p, const struct request *set)
         p->cc = cc;
         if (!(was & CC_EN) || (cc & CC_EN))
                 return;
-        p->machine->reset(p);
+        requests_reset(set->queue);
         p->n_parked = 0;
         for (unsigned i = 0; i < n; i++) {
                 struct request *r = p->parked[i];
@@ -104,7 +105,7 @@ static void set_cc(struct play *p, const struct request *set)
                         continue;
                 }
                 r->no_response = true;
-                p->machine->complete(p, r);
+                request_complete(r);
         }
         p->n_parked = kept;
 }
@@ -141,7 +142,7 @@ static void execute(void *user, struct request *r)
         r->success_ok = is(p, SESSION_SUCCESS) && p->owner.no_flow_control;
         carry_out(p, r);
         if (!is(p, SESSION_DEFERS) || p->n_parked == PARKED || is_fabrics(r, FCTYPE_PROPERTY_SET))
-                p->machine->complete(p, r); /* a reset: what comes after it is not to be reset */
+                request_complete(r); /* a reset: what comes after it is not to be reset */
         else
                 p->parked[p->n_parked++] = r;
 }
@@ -149,7 +150,7 @@ static void execute(void *user, struct request *r)
 void owner_unpark(struct play *p)
 {
         while (p->n_parked > 0)
-                p->machine->complete(p, p->parked[--p->n_parked]);
+                request_complete(p->parked[--p->n_parked]);
 }
 
 const struct request_ops owner_ops = { .admit = admit,
@@ -196,7 +197,7 @@ static void submit_one(struct play *p, unsigned i)
                 cmd->len = n == 0 ? CONNECT_DATA_LEN : n % 3 == 0 ? 4096 : DATA;
         }
         p->busy[i] = true;
-        if (p->machine->submit(p, cmd) == 0)
+        if (p->submit(p, cmd) == 0)
                 p->submitted++;
         else
                 p->busy[i] = false;

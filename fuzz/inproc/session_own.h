@@ -15,19 +15,9 @@
 
 enum { BLOCK = 512, BLOCKS = 64, PARKED = 128, COMMANDS = 6, DATA = 8192 };
 
-struct play;
-
-struct play_machine { /* of a transport; each does with its machine what the name says */
-        int (*set_depth)(struct play *p, unsigned entries);
-        void (*complete)(struct play *p, struct request *r);
-        void (*reset)(struct play *p);
-        struct request *(*request)(struct play *p, uint16_t cid);
-        int (*submit)(struct play *p, struct host_cmd *cmd);
-};
-
 struct play {
-        struct fuzz_owner owner; /* of the controller's side; first */
-        const struct play_machine *machine;
+        struct fuzz_owner owner;                             /* of the controller's side; first */
+        int (*submit)(struct play *p, struct host_cmd *cmd); /* to the host's machine */
         const struct sequence *s;
         struct session_report *r;
         struct seq_bind bind;

@@ -53,32 +53,10 @@ static struct rdma_play *of(void *user)
 
 /* --- the machine -------------------------------------------------------------------------------- */
 
-static int set_depth(struct play *p, unsigned entries)
-{
-        return rdma_controller_set_depth(of(p)->c, entries);
-}
-
-static void complete(struct play *p, struct request *r)
-{
-        rdma_controller_complete(of(p)->c, r);
-}
-
-static void reset(struct play *p)
-{
-        rdma_controller_reset(of(p)->c);
-}
-
-static struct request *request(struct play *p, uint16_t cid)
-{
-        return rdma_controller_request(of(p)->c, cid);
-}
-
 static int submit(struct play *p, struct host_cmd *cmd)
 {
         return rdma_host_submit(of(p)->h, cmd);
 }
-
-static const struct play_machine machine = { set_depth, complete, reset, request, submit };
 
 static struct rdma_format format_of(const struct play *p, bool admin)
 {
@@ -363,7 +341,7 @@ static void round_of(struct rdma_play *t, bool late)
         if (t->c) {
                 if (!is(&t->p, SESSION_DEFERS))
                         owner_unpark(&t->p);
-                rdma_controller_buffers(t->c);
+                requests_buffers(rdma_requests(t->c));
         } else if (t->accepted) {
                 client_submit(&t->p);
         }
@@ -685,12 +663,12 @@ static void end(struct rdma_play *t)
 {
         fuzz_scarce(0);
         event(t, LIFE_ABORT);
-        if (t->c && rdma_controller_executing(t->c) > 0)
+        if (t->c && requests_executing(rdma_requests(t->c)) > 0)
                 life_busy(&t->life);
         event(t, LIFE_DRAINED);
         if (t->c) {
                 owner_unpark(&t->p);
-                must(rdma_controller_executing(t->c) == 0);
+                must(requests_executing(rdma_requests(t->c)) == 0);
         }
         event(t, LIFE_IDLE);
         must(t->life.state == LIFE_RELEASED && (t->done & LIFE_DO_END));
@@ -705,7 +683,7 @@ void session_play_rdma(const struct play *as)
         struct rdma_play t = { .p = *as };
         const struct sequence *s = as->s;
 
-        t.p.machine = &machine;
+        t.p.submit = submit;
         if (!begin(&t))
                 return;
         turn(&t, true);

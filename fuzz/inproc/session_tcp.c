@@ -19,32 +19,10 @@ static uint8_t room_in[FRAMER_BUFFER_MIN], room_ear[FRAMER_BUFFER_MIN], said[BIN
 
 /* --- the machine -------------------------------------------------------------------------------- */
 
-static int set_depth(struct play *p, unsigned entries)
-{
-        return tcp_controller_set_depth(((struct tcp_play *)p)->c, entries);
-}
-
-static void complete(struct play *p, struct request *r)
-{
-        tcp_controller_complete(((struct tcp_play *)p)->c, r);
-}
-
-static void reset(struct play *p)
-{
-        tcp_controller_reset(((struct tcp_play *)p)->c);
-}
-
-static struct request *request(struct play *p, uint16_t cid)
-{
-        return tcp_controller_request(((struct tcp_play *)p)->c, cid);
-}
-
 static int submit(struct play *p, struct host_cmd *cmd)
 {
         return tcp_host_submit(((struct tcp_play *)p)->h, cmd);
 }
-
-static const struct play_machine machine = { set_depth, complete, reset, request, submit };
 
 static bool begin_controller(struct tcp_play *t)
 {
@@ -72,7 +50,7 @@ static void end_controller(struct tcp_play *t)
 {
         link_kill(t->link);
         owner_unpark(&t->p);
-        must(tcp_controller_executing(t->c) == 0);
+        must(requests_executing(tcp_requests(t->c)) == 0);
         tcp_controller_free(t->c);
         must(t->p.owner.buffers == 0);
 }
@@ -191,7 +169,7 @@ static void handle(struct tcp_play *t, size_t n)
                 if (t->p.r->heard != before)
                         continue;
                 owner_unpark(&t->p);
-                tcp_controller_buffers(t->c);
+                requests_buffers(tcp_requests(t->c));
                 if (idle++ < IDLE)
                         continue;
                 must(is_lenient(&t->p)); /* who may overrun the queue may have it wait for ever */
@@ -263,7 +241,7 @@ static void turn(struct tcp_play *t)
         } else {
                 if (!is(&t->p, SESSION_DEFERS))
                         owner_unpark(&t->p);
-                tcp_controller_buffers(t->c);
+                requests_buffers(tcp_requests(t->c));
                 handle(t, 0);
         }
         hear(t);
@@ -313,7 +291,7 @@ void session_play_tcp(const struct play *as, int cuts)
         struct tcp_play t = { .p = *as };
         const struct sequence *s = as->s;
 
-        t.p.machine = &machine;
+        t.p.submit = submit;
         if (!begin(&t))
                 return;
         turn(&t);

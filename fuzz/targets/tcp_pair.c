@@ -99,7 +99,8 @@ static void connect_queue(struct pair *p, struct request *r)
 {
         const struct connect_cmd *cmd = &r->sqe.connect;
 
-        if (p->owner.connected || tcp_controller_set_depth(p->c, le16_get(cmd->sqsize) + 1u) != 0) {
+        if (p->owner.connected ||
+            requests_set_depth(tcp_requests(p->c), le16_get(cmd->sqsize) + 1u) != 0) {
                 r->cqe.sf = status_field(NVME_INTERNAL_ERROR);
                 return;
         }
@@ -122,7 +123,7 @@ static void execute(void *user, struct request *r)
         if (is_connect(&r->sqe))
                 connect_queue(p, r);
         if (!is(p, BIT_DEFERS) || p->n_parked == PARKED)
-                tcp_controller_complete(p->c, r);
+                request_complete(r);
         else
                 p->parked[p->n_parked++] = r;
 }
@@ -150,7 +151,7 @@ static void complete(struct pair *p, unsigned i, unsigned how)
                 r->c2h_len = r->c2h_len / 2 & ~3u; /* whole dwords: its part of the contract */
         if (how > 0 && how < 4)
                 p->lawful = false;
-        tcp_controller_complete(p->c, r);
+        request_complete(r);
 }
 
 static bool is_parked(const struct pair *p, const struct request *r)
@@ -163,14 +164,14 @@ static bool is_parked(const struct pair *p, const struct request *r)
 
 static void ends_early(struct pair *p, uint16_t cid, bool silently)
 {
-        struct request *r = tcp_controller_request(p->c, cid);
+        struct request *r = requests_find(tcp_requests(p->c), cid);
 
         if (!r || is_parked(p, r))
                 return;
         r->cqe.sf = status_field(NVME_ABORT_REQUESTED);
         r->no_response = silently && r->state < REQUEST_EXECUTING;
         p->lawful = false; /* data that was asked for comes, and finds nobody */
-        tcp_controller_complete(p->c, r);
+        request_complete(r);
 }
 
 /* --- the owner of the host's side --------------------------------------------------------------- */
@@ -413,7 +414,7 @@ static void one_step(struct pair *p)
                 ends(p, bytes_u8(&p->in));
                 break;
         case BUFFERS:
-                tcp_controller_buffers(p->c);
+                requests_buffers(tcp_requests(p->c));
                 break;
         case STEPS:
                 break;
@@ -523,11 +524,12 @@ static void play(struct pair *p)
         while (p->n_parked > 0)
                 complete(p, 0, 0);
         if (p->lawful) {
-                tcp_controller_buffers(p->c);
+                requests_buffers(tcp_requests(p->c));
                 must(link_of(p, PARTY_HOST)->state != LINK_TERMINATING);
                 must(link_of(p, PARTY_CONTROLLER)->state != LINK_TERMINATING);
         }
-        must(tcp_controller_needs_buffers(p->c) || is(p, BIT_HUNGRY) || p->owner.buffers <= PARKED);
+        must(requests_need_buffers(tcp_requests(p->c)) || is(p, BIT_HUNGRY) ||
+             p->owner.buffers <= PARKED);
         (void)tcp_controller_waits(p->c);
         must(!tcp_host_digests_refused(p->host) || is(p, BIT_REQUIRES));
         tcp_host_set_in_capsule(p->host, 0);
@@ -546,7 +548,7 @@ static void end(struct pair *p)
                 link_kill(tcp_controller_link(p->c));
                 while (p->n_parked > 0) /* what waits may begin when the link dies */
                         complete(p, 0, 0);
-                must(tcp_controller_executing(p->c) == 0);
+                must(requests_executing(tcp_requests(p->c)) == 0);
         }
         tcp_controller_free(p->c);
         must(p->owner.buffers == 0);

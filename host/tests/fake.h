@@ -106,12 +106,12 @@ struct fake {
 
 /* --- admin commands --------------------------------------------------------------------------- */
 
-static inline void fake_end(struct fake_conn *fc, struct request *r, uint16_t status)
+static inline void fake_end(struct request *r, uint16_t status)
 {
         r->cqe.sf = status_field(status);
         if (status)
                 r->c2h_len = 0;
-        tcp_controller_complete(fc->c, r);
+        request_complete(r);
 }
 
 static inline uint64_t fake_property(const struct fake *f, uint32_t ofst)
@@ -142,7 +142,7 @@ static inline uint16_t fake_connect(struct fake_conn *fc, struct request *r)
         fc->size = (uint16_t)(le16_get(r->sqe.connect.sqsize) + 1);
         r->cqe.dw0 = le32(f->k.status ? f->k.dw0 : f->k.auth ? CONNECT_ATR | 1 : 1);
         if (!f->k.status)
-                tcp_controller_set_depth(fc->c, fc->size);
+                requests_set_depth(tcp_requests(fc->c), fc->size);
         return f->k.status;
 }
 
@@ -253,7 +253,7 @@ static inline void fake_admin(struct fake_conn *fc, struct request *r)
                 f->keep_alives++;
         if (r->sqe.opc == NVME_IDENTIFY)
                 fake_identify(f, r);
-        fake_end(fc, r, status);
+        fake_end(r, status);
 }
 
 /* --- I/O commands ----------------------------------------------------------------------------- */
@@ -298,7 +298,7 @@ static inline void fake_io(struct fake_conn *fc, struct request *r)
         if (r->sqe.opc + 1 == f->k.term_opc)
                 link_terminate(tcp_controller_link(fc->c), rule_fault(TCP_H2C_TTAG));
         if (r->sqe.opc + 1 == f->k.fail_opc) {
-                fake_end(fc, r, f->k.fail_status);
+                fake_end(r, f->k.fail_status);
                 return;
         }
         if (r->sqe.opc == NVME_WRITE)
@@ -307,7 +307,7 @@ static inline void fake_io(struct fake_conn *fc, struct request *r)
                 memcpy(r->data, at, r->len);
                 r->c2h_len = r->len;
         }
-        fake_end(fc, r, 0);
+        fake_end(r, 0);
 }
 
 /* --- the controller machine's owner ----------------------------------------------------------- */
@@ -402,11 +402,11 @@ static inline void fake_accept(struct fake *f)
 static inline void fake_close(struct fake_conn *fc)
 {
         link_kill(tcp_controller_link(fc->c));
-        for (unsigned cid = 0; tcp_controller_executing(fc->c) > 0 && cid < 65536; cid++) {
-                struct request *r = tcp_controller_request(fc->c, (uint16_t)cid);
+        for (unsigned cid = 0; requests_executing(tcp_requests(fc->c)) > 0 && cid < 65536; cid++) {
+                struct request *r = requests_find(tcp_requests(fc->c), (uint16_t)cid);
 
                 if (r && r->state == REQUEST_EXECUTING)
-                        tcp_controller_complete(fc->c, r);
+                        request_complete(r);
         }
         if (fc->fake->aer_conn == fc)
                 fc->fake->aer_count = 0;
@@ -457,7 +457,7 @@ static inline void fake_tell(struct fake *f)
                 return;
         f->genctr++;
         f->aers[--f->aer_count]->cqe.dw0 = le32((uint32_t)dw0);
-        fake_end(f->aer_conn, f->aers[f->aer_count], 0);
+        fake_end(f->aers[f->aer_count], 0);
         fake_send(f->aer_conn);
 }
 

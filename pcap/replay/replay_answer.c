@@ -254,7 +254,7 @@ static void connect_queue(struct serve_conn *c, struct request *r)
         leave_out_auth(c, r, p);
         c->connected = true;
         sq_init(&c->sq, entries, no_sqfc);
-        c->over |= c->kind->set_depth(c, entries) < 0;
+        c->over |= requests_set_depth(r->queue, entries) != 0;
 }
 
 static uint32_t csts(const struct serve_conn *c)
@@ -321,7 +321,7 @@ static void execute(void *user, struct request *r)
                 connect_queue(c, r);
         else if (!by_intent(c, r))
                 answer(c, r);
-        c->kind->complete(c, r);
+        request_complete(r);
 }
 
 static uint16_t sqhd(void *user, const struct request *r)
@@ -346,7 +346,7 @@ void serve_unpark(struct serve_conn *c)
 
                 c->parked = r->next;
                 r->no_response = true;
-                c->kind->complete(c, r);
+                request_complete(r);
         }
 }
 

@@ -57,18 +57,6 @@ static struct conn *of(struct serve_conn *c)
 
 /* --- what the machine asks for ---------------------------------------------------------------- */
 
-static void complete(struct serve_conn *c, struct request *r)
-{
-        rdma_controller_complete(of(c)->machine, r);
-}
-
-static int set_depth(struct serve_conn *c, unsigned entries)
-{
-        return rdma_controller_set_depth(of(c)->machine, entries);
-}
-
-static const struct serve_kind kind = { complete, set_depth };
-
 static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
 {
         return memory_own(&((struct conn *)user)->memory, len, lkey);
@@ -362,7 +350,6 @@ static struct conn *conn_new(struct server *sv, struct verbs_ep *ep)
 
         if (!c)
                 return NULL;
-        c->common.kind = &kind;
         c->common.server = sv;
         c->kept_last = &c->kept;
         c->since = host_now();

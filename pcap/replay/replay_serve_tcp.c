@@ -30,18 +30,6 @@ static struct conn *of(struct serve_conn *c)
         return (struct conn *)c;
 }
 
-static void complete(struct serve_conn *c, struct request *r)
-{
-        tcp_controller_complete(of(c)->tcp, r);
-}
-
-static int set_depth(struct serve_conn *c, unsigned entries)
-{
-        return tcp_controller_set_depth(of(c)->tcp, entries);
-}
-
-static const struct serve_kind kind = { complete, set_depth };
-
 static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
 {
         (void)user;
@@ -73,7 +61,6 @@ static struct conn *conn_new(struct server *sv, int fd)
                 return NULL;
         ops.buffer_get = buffer_get;
         ops.buffer_put = buffer_put;
-        c->common.kind = &kind;
         c->common.server = sv;
         c->fd = fd;
         c->tcp = tcp_controller_new(&cfg, &ops, c);

@@ -19,16 +19,8 @@ enum {
         SERVE_TICK_MS = 200, /* how often `stop` is looked at */
 };
 
-struct serve_conn;
-
-struct serve_kind { /* of a connection */
-        void (*complete)(struct serve_conn *c, struct request *r);
-        int (*set_depth)(struct serve_conn *c, unsigned entries); /* -1: no memory */
-};
-
 /* What the queue of a live host needs, whatever it came over; its transport's struct begins so. */
 struct serve_conn {
-        const struct serve_kind *kind;
         struct server *server;
         struct sq sq;
         bool connected, over;

@@ -117,9 +117,9 @@ static uint16_t admit(void *user, struct request *r)
         return status ? status : nvm_admit(&c->nvm, ctrl_subsystem(&c->queue), r);
 }
 
-static void connected(struct conn *c)
+static void connected(struct conn *c, struct requests *requests)
 {
-        if (!c->kind->connected(c, c->queue.sq.size))
+        if (requests_set_depth(requests, c->queue.sq.size) != 0)
                 c->failed = true;
         c->is_io = c->queue.qid > 0;
         if (c->is_io)
@@ -133,13 +133,13 @@ static void execute_ctrl(struct conn *c, struct request *r)
             ctrl_execute(env(c), &c->queue, c->port, r, reactor_now(c->reactor));
 
         if (c->queue.reset)
-                c->kind->reset(c);
+                requests_reset(r->queue);
         c->queue.reset = false;
         switch (verdict) {
         case CTRL_PARKED:
                 return;
         case CTRL_CONNECTED:
-                connected(c);
+                connected(c, r->queue);
                 break;
         case CTRL_DISCONNECT:
                 c->last_words = !talks_on(c);
@@ -148,7 +148,7 @@ static void execute_ctrl(struct conn *c, struct request *r)
         case CTRL_COMPLETE:
                 break;
         }
-        c->kind->complete(c, r);
+        request_complete(r);
 }
 
 /* Its data is there; the queue may have come to its end while it was on the way. */
@@ -158,7 +158,7 @@ static void execute_io(struct conn *c, struct request *r)
 
         if (status) {
                 r->cqe.sf = status_field(status);
-                c->kind->complete(c, r);
+                request_complete(r);
                 return;
         }
         c->nvm.write_through = ctrl_write_through(&c->queue);
@@ -248,7 +248,7 @@ static void io_done(struct nvm_queue *q, struct request *r)
 
         if (c->queue.ctrl)
                 account(c, r);
-        c->kind->complete(c, r);
+        request_complete(r);
 }
 
 static void io_post(struct nvm_queue *q, struct request *r)
@@ -263,7 +263,7 @@ void conn_finish(struct conn *c, struct request *r)
         if (is_io(c, r) && r->user)
                 nvm_resume(&c->nvm, r);
         else
-                c->kind->complete(c, r);
+                request_complete(r);
         conn_come_again(c);
 }
 
@@ -316,7 +316,7 @@ void conn_end(struct conn *c)
 
         for (r = ctrl_queue_gone(&c->queue); r; r = next) {
                 next = r->next;
-                c->kind->complete(c, r);
+                request_complete(r);
         }
         nvm_give_up(&c->nvm);
         leave_hungry(c);

@@ -11,14 +11,7 @@
 #include "pdu/io/net.h"
 #include "target/reactor.h"
 
-struct conn_kind { /* what a transport does for its connections; all but the first three may free
-                    * the connection */
-        /* The command has ended: to the machine. */
-        void (*complete)(struct conn *c, struct request *r);
-        /* A Controller Reset: see *_controller_reset(). */
-        void (*reset)(struct conn *c);
-        /* Connect succeeded, with a queue of so many entries; false: without memory. */
-        bool (*connected)(struct conn *c, unsigned entries);
+struct conn_kind { /* what a transport does for its connections; all may free the connection */
         /* There is something to do without anything new from the wire. */
         void (*go_on)(struct conn *c);
         /* Data buffers came back. */

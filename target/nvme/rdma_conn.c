@@ -38,21 +38,6 @@ static bool violates_rule(const struct rdma_conn *c, enum rule_id rule)
 
 /* --- what its machine asks for ---------------------------------------------------------------- */
 
-static void complete(struct conn *c, struct request *r)
-{
-        rdma_controller_complete(rdma_of(c)->machine, r);
-}
-
-static void reset(struct conn *c)
-{
-        rdma_controller_reset(rdma_of(c)->machine);
-}
-
-static bool connected(struct conn *c, unsigned entries)
-{
-        return rdma_controller_set_depth(rdma_of(c)->machine, entries) == 0;
-}
-
 static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
 {
         struct rdma_conn *c = user;
@@ -388,7 +373,7 @@ static bool is_said(const struct rdma_conn *c)
 /* Nobody will speak of it any more. */
 static bool is_idle(const struct rdma_conn *c)
 {
-        return rdma_controller_executing(c->machine) == 0 && !loop_posted(&c->conn.close);
+        return requests_executing(rdma_requests(c->machine)) == 0 && !loop_posted(&c->conn.close);
 }
 
 void rdma_conn_settle(struct rdma_conn *c)
@@ -414,7 +399,7 @@ static void feed(struct conn *conn)
         struct rdma_conn *c = rdma_of(conn);
 
         if (c->life.state == LIFE_LIVE)
-                rdma_controller_buffers(c->machine);
+                requests_buffers(rdma_requests(c->machine));
         rdma_conn_settle(c);
 }
 
@@ -452,7 +437,7 @@ static void sweep(struct conn *conn)
 static bool is_busy(const struct rdma_conn *c)
 {
         return c->unfinished > 0 || rdma_controller_wants_post(c->machine) ||
-               conn_is_busy(&c->conn, rdma_controller_executing(c->machine));
+               conn_is_busy(&c->conn, requests_executing(rdma_requests(c->machine)));
 }
 
 static void drain(struct conn *conn, bool at_once)
@@ -613,7 +598,7 @@ static int build(struct rdma_conn *c, const struct verbs_qp_attr *attr, uint32_t
         return c->device->srq_wrs ? 0 : own_receives(c, receives);
 }
 
-static const struct conn_kind kind = { complete, reset, connected, go_on, feed, sweep, drain };
+static const struct conn_kind kind = { go_on, feed, sweep, drain };
 
 static void begin(struct rdma_conn *c, struct port *port)
 {

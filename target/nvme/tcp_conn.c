@@ -51,21 +51,6 @@ static const struct service *service(const struct tcp_conn *c)
 
 /* --- what its machine asks for ---------------------------------------------------------------- */
 
-static void complete(struct conn *c, struct request *r)
-{
-        tcp_controller_complete(tcp_of(c)->tcp, r);
-}
-
-static void reset(struct conn *c)
-{
-        tcp_controller_reset(tcp_of(c)->tcp);
-}
-
-static bool connected(struct conn *c, unsigned entries)
-{
-        return tcp_controller_set_depth(tcp_of(c)->tcp, entries) == 0;
-}
-
 static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
 {
         struct conn *c = user;
@@ -117,7 +102,7 @@ static void tcp_conn_free(struct tcp_conn *c)
 /* Nobody will speak of it any more. */
 static bool is_free(const struct tcp_conn *c)
 {
-        return c->source.fd < 0 && tcp_controller_executing(c->tcp) == 0 &&
+        return c->source.fd < 0 && requests_executing(tcp_requests(c->tcp)) == 0 &&
                !loop_posted(&c->conn.close);
 }
 
@@ -237,7 +222,7 @@ static void wait_for_more(struct tcp_conn *c)
                 conn_come_again(&c->conn);
         loop_change(&c->conn.reactor->loop, &c->source,
                     (c->more ? 0u : EPOLLIN) | (blocked ? EPOLLOUT : 0u));
-        if (tcp_controller_needs_buffers(c->tcp))
+        if (requests_need_buffers(tcp_requests(c->tcp)))
                 conn_go_hungry(&c->conn);
 }
 
@@ -334,7 +319,7 @@ static void feed(struct conn *conn)
 {
         struct tcp_conn *c = tcp_of(conn);
 
-        tcp_controller_buffers(c->tcp);
+        requests_buffers(tcp_requests(c->tcp));
         settle(c);
 }
 
@@ -396,7 +381,7 @@ static void sweep(struct conn *conn)
 static bool is_busy(const struct tcp_conn *c)
 {
         return link_wants_send(c->link) || tcp_controller_waits(c->tcp) || c->more ||
-               conn_is_busy(&c->conn, tcp_controller_executing(c->tcp));
+               conn_is_busy(&c->conn, requests_executing(tcp_requests(c->tcp)));
 }
 
 static void drain(struct conn *conn, bool at_once)
@@ -409,7 +394,7 @@ static void drain(struct conn *conn, bool at_once)
 
 /* --- the beginning ---------------------------------------------------------------------------- */
 
-static const struct conn_kind kind = { complete, reset, connected, go_on, feed, sweep, drain };
+static const struct conn_kind kind = { go_on, feed, sweep, drain };
 
 static struct tcp_conn *tcp_conn_new(struct reactor *r, int fd)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A command as a controller handles it, whatever transport it came by. The transport's machine
- * (tcp_controller.h, rdma_controller.h) walks it down the states below, past those that it does not
- * need; what the command means is the owner's business: it admits it, executes it, completes it.
+ * A command as a controller handles it, whatever transport it came by: one life cycle, whose few
+ * operations of the transport (tcp_controller.c, rdma_controller.c) are a table. What the command
+ * means is the owner's business: it admits it, executes it, completes it.
  */
 #ifndef NVMF_MACHINE_REQUEST_H
 #define NVMF_MACHINE_REQUEST_H
 
 #include "pdu/nvme/wire/nvme.h"
+#include "pdu/nvme/wire/rules.h"
 
 enum request_state {
         REQUEST_FREE,
@@ -27,6 +28,8 @@ enum request_state {
 };
 const char *request_state_name(enum request_state s); /* "ready to execute", ... */
 
+struct requests;
+
 struct request {
         union sqe sqe;
         struct cqe cqe; /* filled in by the owner: dw0, dw1, status, SQHD; CID is ours */
@@ -42,65 +45,18 @@ struct request {
         void *owner;      /* who was given as user when the machine was made */
         void *user;       /* the owner's */
         struct request *next; /* in whichever list it is; the owner may use it while EXECUTING */
+
+        /* The machine's. */
+        struct requests *queue;
+        bool outstanding;     /* what the host sends for its CID finds it */
+        bool withdrawn;       /* completed by the owner while its data was arriving */
+        uint8_t *buffer;      /* got from the owner */
+        uint32_t buffer_len;  /* bytes; 0: none */
+        uint32_t buffer_lkey; /* RDMA */
+        uint32_t wire_len;    /* bytes that move: len, or what a short SGL has room for */
 };
 
-/* First come, first served. */
-struct request_list {
-        struct request *first, **last;
-};
-void request_list_init(struct request_list *l);
-void request_list_add(struct request_list *l, struct request *r);
-/* One that is not in it stays where it is. */
-void request_list_remove(struct request_list *l, struct request *r);
-
-/* The requests of one machine. They come a slab at a time, as the queue fills up for the first time:
- * most connections never do. */
-struct request_pool {
-        size_t size; /* bytes of one: the machine's own struct, that begins with struct request */
-        void *owner; /* of each */
-        unsigned count; /* there are */
-        struct request *free;
-        struct request_slab *slabs;
-};
-/* n more; the one returned is the first of them, all of them lie `size` apart and are zero but for
- * their owner. NULL without memory. */
-struct request *request_pool_grow(struct request_pool *p, unsigned n);
-/* With each request, free or not. */
-void request_pool_each(const struct request_pool *p, void (*fn)(struct request *r));
-void request_pool_free(struct request_pool *p);
-
-/* A free one (there has to be one) for a command that came. */
-static inline struct request *request_pool_take(struct request_pool *p, const union sqe *sqe)
-{
-        struct request *r = p->free;
-
-        p->free = r->next;
-        r->sqe = *sqe;
-        r->cqe = (struct cqe) { .cid = sqe->cid };
-        r->xfer = XFER_NONE;
-        r->len = r->c2h_len = 0;
-        r->data = NULL;
-        r->in_place = r->success_ok = r->no_response = false;
-        r->user = NULL;
-        return r;
-}
-
-static inline void request_pool_put(struct request_pool *p, struct request *r)
-{
-        r->state = REQUEST_FREE;
-        r->next = p->free;
-        p->free = r;
-}
-
-/* Of a completed one: its CID, and c2h_len no more than may move; 0 where nothing does. */
-static inline void request_seal(struct request *r, uint32_t max)
-{
-        r->cqe.cid = r->sqe.cid;
-        if (r->xfer != XFER_C2H || !r->data || cqe_status(&r->cqe))
-                r->c2h_len = 0;
-        if (r->c2h_len > max)
-                r->c2h_len = max;
-}
+/* --- the owner's ------------------------------------------------------------------------------ */
 
 /* What a machine asks of its owner. */
 struct request_ops {
@@ -110,9 +66,9 @@ struct request_ops {
          * is. Called once for every command, also for those that fail in the transport afterwards.
          */
         uint16_t (*admit)(void *user, struct request *r);
-        /* Data is there (or room for it). Must end, now or later, in *_controller_complete(). */
+        /* Data is there (or room for it). Must end, now or later, in request_complete(). */
         void (*execute)(void *user, struct request *r);
-        /* A data buffer of len bytes, NULL: none now, ask again at *_controller_buffers(). lkey: out,
+        /* A data buffer of len bytes, NULL: none now, ask again at requests_buffers(). lkey: out,
          * the key of registered memory (RDMA). */
         uint8_t *(*buffer_get)(void *user, uint32_t len, uint32_t *lkey);
         void (*buffer_put)(void *user, uint8_t *buf, uint32_t len);
@@ -126,5 +82,132 @@ struct request_ops {
         /* Each change of state; may be NULL. */
         void (*trace)(void *user, const struct request *r);
 };
+
+/*
+ * The owner is done with an EXECUTING request: r->cqe and r->c2h_len are set. It may also end one
+ * that has not come so far (Abort): its data that is still on its way (R2Ts that are open, READs that
+ * are out) is waited for or dropped. One whose answer is on its way already is past all that, and
+ * nothing happens.
+ */
+void request_complete(struct request *r);
+/*
+ * A Controller Reset (Base 2.2 3.7.2), by a command of this queue that is EXECUTING: all others but
+ * Fabrics commands end without an answer, and their CIDs are the host's again. Those that are EXECUTING
+ * as well are the owner's to end (no_response), and an answer that is on its way stays there.
+ */
+void requests_reset(struct requests *q);
+unsigned requests_executing(const struct requests *q);
+/* Buffers may be had again: requests in REQUEST_NEED_BUFFER try once more, in order. Not to be
+ * called from within an op. */
+void requests_buffers(struct requests *q);
+bool requests_need_buffers(const struct requests *q);
+/* Connect succeeded: queue size in entries. Requests for the first of them are allocated, the
+ * others when they are needed for the first time; -1 without memory. Before it there are a few for
+ * Connect itself. */
+int requests_set_depth(struct requests *q, unsigned entries);
+/* The outstanding request with this CID, for Abort; NULL if there is none. */
+struct request *requests_find(const struct requests *q, uint16_t cid);
+
+/* --- the transport's -------------------------------------------------------------------------- */
+
+/* What differs from transport to transport. "Ends": request_forget() has come, or comes. */
+struct request_transport {
+        size_t size;          /* bytes of its requests, that begin with struct request */
+        uint32_t granularity; /* bytes: those of buffers are a multiple */
+        /* Nothing is sent any more. */
+        bool (*gone)(const struct requests *q);
+        /* n more requests have been made, `size` apart and zero but for queue and owner; false: they
+         * can't be used, without memory. May be NULL. */
+        bool (*grown)(struct requests *q, struct request *first, unsigned n);
+        /* A command came in it: its CID finds it from now on. */
+        void (*begin)(struct request *r);
+        struct request *(*find)(const struct requests *q, uint16_t cid);
+        /* Its CID is the host's again. Once for each request that has begun. */
+        void (*forget)(struct request *r);
+        /* Where the data of a command (xfer and len are set) lies: sets wire_len and, where it is in
+         * the capsule, data and in_place. Non-zero: the status that it ends with. */
+        uint16_t (*place)(struct request *r);
+        /* Brings the host's data into the buffer; then, at once or later, request_arrived(). */
+        void (*fetch)(struct request *r);
+        /* cqe and c2h_len are what the host is to get. Applies violators to them; false: it gets no
+         * answer. Called where there are any. */
+        bool (*spoil)(struct request *r);
+        /* Sends data (c2h_len bytes) and response; then request_release(). */
+        void (*answer)(struct request *r);
+        /* Takes one that does not execute out of where it waits. False: it can't be ended; if it has
+         * not executed, request_arrived() comes as soon as what is on its way has arrived. */
+        bool (*withdraw)(struct request *r);
+        /* It ends without an answer; true: not before something of it has left, and then with
+         * request_release(). May be NULL. */
+        bool (*lingers)(const struct request *r);
+        /* SQHD of its response is known. May be NULL. */
+        void (*sqhd)(struct request *r);
+};
+
+/* First come, first served. */
+struct request_list {
+        struct request *first, **last;
+};
+void request_list_init(struct request_list *l);
+void request_list_add(struct request_list *l, struct request *r);
+/* One that is not in it stays where it is. */
+void request_list_remove(struct request_list *l, struct request *r);
+
+/* The requests of one queue: the transport's machine begins with it. They come a slab at a time, as
+ * the queue fills up for the first time: most connections never do. */
+struct requests {
+        const struct request_transport *transport;
+        struct request_ops ops;
+        void *user;
+        const struct rule_set *waived, *violated; /* NULL: none */
+        uint32_t max_transfer; /* bytes (MDTS): longer ones end with Invalid Field in Command */
+        unsigned depth;        /* entries; 0: not known yet */
+        unsigned extra;        /* requests that there may be beyond the entries */
+        unsigned count;        /* there are */
+        unsigned executing;
+        struct request *free;
+        struct request_slab *slabs;
+        struct request_list need_buffer;
+};
+
+/* Of a struct that is zero but for max_transfer, depth and extra. ops are copied, policy may be NULL.
+ * -1 without memory: requests_fini() is due all the same. */
+int requests_init(struct requests *q, const struct request_transport *t,
+                  const struct request_ops *ops, void *user, const struct rule_policy *policy);
+/* None may be EXECUTING; buffers go back. */
+void requests_fini(struct requests *q);
+/* With each request, free or not. */
+void requests_each(const struct requests *q, void (*fn)(struct request *r));
+
+/* A request for the next command is free. False: it has to wait, until another one ends. */
+bool requests_available(struct requests *q);
+/* A command came, and a request for it is free. broken: the status that it ends with, if the owner
+ * admits it, for what the transport found in its data; 0: nothing. */
+void requests_take(struct requests *q, const union sqe *sqe, uint16_t broken);
+
+/* The host's data is there: it executes, or ends if it was withdrawn meanwhile. */
+void request_arrived(struct request *r);
+/* It ends with this status, without data. */
+void request_fail(struct request *r, uint16_t status);
+/* The response takes its place among what leaves: cqe.sqhd is set. */
+void request_set_sqhd(struct request *r);
+/* The CID is the host's again; nothing if it is already. */
+void request_forget(struct request *r);
+/* All is out, or nobody waits for it. */
+void request_release(struct request *r);
+
+static inline void request_enter(struct request *r, enum request_state s)
+{
+        r->state = s;
+        if (r->queue->ops.trace)
+                r->queue->ops.trace(r->queue->user, r);
+}
+
+/* Waits in the list, in that state. */
+static inline void request_wait(struct request *r, struct request_list *l, enum request_state s)
+{
+        request_enter(r, s);
+        request_list_add(l, r);
+}
 
 #endif

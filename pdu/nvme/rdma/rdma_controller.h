@@ -53,7 +53,8 @@ struct rdma_controller *rdma_controller_new(const struct rdma_controller_config 
 /* No request may be EXECUTING; the queue pair is drained or was never there. What it holds (buffers,
  * receives) goes back. */
 void rdma_controller_free(struct rdma_controller *c);
-unsigned rdma_controller_executing(const struct rdma_controller *c);
+/* Its requests, for the calls of request.h. */
+struct requests *rdma_requests(struct rdma_controller *c);
 
 /* A RECV completed well: a capsule of rx->bytes bytes. True: it ends the connection, for
  * rdma_controller_fault(). rx goes back through recv_put in any case, sometime. */
@@ -70,31 +71,10 @@ bool rdma_controller_wants_post(const struct rdma_controller *c);
  * to end. */
 bool rdma_controller_completed(struct rdma_controller *c, const struct verbs_wc *wc);
 
-/* The owner is done with an EXECUTING request: r->cqe and r->c2h_len are set. It may also end one
- * that has not come so far (Abort): READs that are out are waited for. One whose answer is on its
- * way already is past all that, and nothing happens. */
-void rdma_controller_complete(struct rdma_controller *c, struct request *r);
-/*
- * A Controller Reset (Base 2.2 3.7.2), by a command of this queue that is EXECUTING: all others but
- * Fabrics commands end without an answer, and their CIDs are the host's again. Those that are EXECUTING
- * as well are the owner's to end (no_response), and an answer that is on its way stays there.
- */
-void rdma_controller_reset(struct rdma_controller *c);
-
 /*
  * The queue pair is drained, or never came to be: nothing is outstanding any more. Requests that do
  * not execute end without a word; those that do, when they are completed.
  */
 void rdma_controller_end(struct rdma_controller *c);
-
-/* Buffers may be had again. Not to be called from within an op. */
-void rdma_controller_buffers(struct rdma_controller *c);
-bool rdma_controller_needs_buffers(const struct rdma_controller *c);
-
-/* Connect succeeded. -1 without memory. */
-int rdma_controller_set_depth(struct rdma_controller *c, unsigned entries);
-
-/* The outstanding request with this CID, for Abort; NULL if there is none. */
-struct request *rdma_controller_request(struct rdma_controller *c, uint16_t cid);
 
 #endif

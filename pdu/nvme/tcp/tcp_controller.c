@@ -9,9 +9,6 @@
 #include "pdu/core/plant.h"
 
 enum {
-        FIRST_REQUESTS = 8,
-        FIRST_DEPTH = 64, /* until Connect has said the queue's size; the tracker allows no more */
-        SLAB_REQUESTS = 32,
         ANSWERED_EVERY = 3, /* of the Identifies one is left without answer under FAB_ANSWERED */
         ICD_REFUSED_ABOVE = 4096, /* bytes, under TCP_ICD_ADMIN */
         R2T_TINY = 512,           /* bytes, under TCP_R2T_LIMIT */
@@ -22,15 +19,9 @@ struct tcp_request {
         struct request r;
         bool success; /* its last C2HData has SUCCESS */
         bool ddgst_bad;
-        bool r2t_queued; /* tx[0] is an R2T on its way out */
-        bool awaits_r2t; /* no R2T was to be had */
-        bool withdrawn;  /* completed by the owner while its data was arriving */
-
-        struct tcp_controller *queue;
-        uint8_t *buffer;         /* got from the owner */
+        bool r2t_queued;         /* tx[0] is an R2T on its way out */
+        bool awaits_r2t;         /* no R2T was to be had */
         struct track_cmd *track; /* NULL once the command has ended on the wire */
-        uint32_t buffer_len;     /* bytes; 0: none */
-        uint32_t wire_len;       /* bytes that move: len, or what a short SGL has room for */
         uint32_t sent, asked;    /* bytes of C2HData sent, covered by R2Ts */
         uint32_t r2ts;           /* open */
         struct tx tx[2];         /* R2T or C2HData; response */
@@ -38,26 +29,22 @@ struct tcp_request {
 };
 
 struct tcp_controller {
+        struct requests requests;
         struct tcp_controller_config cfg;
-        struct request_ops ops;
-        void *user;
         struct link link;
 
-        struct request_pool pool;
-        struct request_list need_buffer, need_r2t;
+        struct request_list need_r2t;
         struct track_cmd *cmd;       /* of the capsule in hand */
         struct tcp_request *in_hand; /* whose H2CData is arriving */
-        unsigned executing;
-        uint32_t r2ts;       /* open */
-        unsigned budget;     /* capsules that may still be taken */
-        bool stalled;        /* the capsule in hand waits for a free request */
-        unsigned identifies; /* counted for FAB_ANSWERED */
+        uint32_t r2ts;               /* open */
+        unsigned budget;             /* capsules that may still be taken */
+        bool stalled;                /* the capsule in hand waits for a free request */
+        unsigned identifies;         /* counted for FAB_ANSWERED */
 
         struct tx ic_tx, early_tx;
         bool ic_queued;
         union pdu ic;
         uint8_t early[sizeof(struct pdu_capsule_resp) + PDU_DIGEST_LEN];
-        unsigned depth; /* requests that there may be */
 };
 
 /* --- requests --------------------------------------------------------------------------------- */
@@ -67,87 +54,59 @@ static struct tcp_request *of(struct request *r)
         return (struct tcp_request *)r; /* its first member */
 }
 
-static void enter(struct tcp_request *t, enum request_state s)
+static struct tcp_controller *queue_of(const struct tcp_request *t)
 {
-        struct tcp_controller *c = t->queue;
-
-        t->r.state = s;
-        if (c->ops.trace)
-                c->ops.trace(c->user, &t->r);
-}
-
-static void put_buffer(struct tcp_request *t)
-{
-        struct tcp_controller *c = t->queue;
-
-        if (t->buffer_len > 0)
-                c->ops.buffer_put(c->user, t->buffer, t->buffer_len);
-        t->buffer_len = 0;
-        t->buffer = NULL;
+        return (struct tcp_controller *)t->r.queue; /* its first member, too */
 }
 
 /* R2Ts of requests that wait for their data. The tracker also counts those of commands that ended
  * meanwhile, but gives them up when it needs the room. */
 static void count_r2ts(struct tcp_request *t, uint32_t open)
 {
-        t->queue->r2ts += open - t->r2ts;
+        struct tcp_controller *c = queue_of(t);
+
+        c->r2ts += open - t->r2ts;
         t->r2ts = open;
-        assert(t->queue->r2ts <= t->queue->cfg.limits.r2ts_max);
+        assert(c->r2ts <= c->cfg.limits.r2ts_max);
 }
 
 /* Off the wire: what the host still sends for this command finds nobody. */
-static void forget_command(struct tcp_request *t)
+static void forget(struct request *r)
 {
+        struct tcp_request *t = of(r);
+
         count_r2ts(t, 0);
         if (t->track && t->track->user == t) { /* after a reset the CID may be another command's */
                 t->track->user = NULL;
-                track_forget(t->queue->link.track, t->track);
+                track_forget(queue_of(t)->link.track, t->track);
         }
         t->track = NULL;
 }
 
 /* Of two commands with one CID (TCP_CMD_CID waived) only the first one is tracked. */
-static void remember_command(struct tcp_request *t, struct track_cmd *cmd)
+static void begin(struct request *r)
 {
+        struct tcp_request *t = of(r);
+        struct track_cmd *cmd = queue_of(t)->cmd;
+
+        t->sent = t->asked = t->r2ts = 0;
+        t->ddgst_bad = t->r2t_queued = t->awaits_r2t = t->success = false;
         t->track = cmd && !cmd->user ? cmd : NULL;
         if (t->track)
                 t->track->user = t;
 }
 
-static void release(struct tcp_request *t)
+static struct request *find(const struct requests *q, uint16_t cid)
 {
-        struct tcp_controller *c = t->queue;
+        struct track_cmd *cmd = track_cmd(((const struct tcp_controller *)q)->link.track, cid);
+        struct tcp_request *t = cmd ? cmd->user : NULL;
 
-        forget_command(t);
-        if (PLANTED(LEAK_FAILED) && cqe_status(&t->r.cqe))
-                t->buffer_len = 0;
-        put_buffer(t);
-        enter(t, REQUEST_COMPLETED);
-        request_pool_put(&c->pool, &t->r);
+        return t ? &t->r : NULL;
 }
 
-static struct tcp_request *take_request(struct tcp_controller *c, const union sqe *sqe)
+static bool gone(const struct requests *q)
 {
-        struct tcp_request *t = of(request_pool_take(&c->pool, sqe));
-
-        t->queue = c;
-        t->wire_len = t->sent = t->asked = t->r2ts = 0;
-        t->ddgst_bad = t->r2t_queued = t->awaits_r2t = t->withdrawn = t->success = false;
-        remember_command(t, c->cmd);
-        enter(t, REQUEST_NEW);
-        return t;
-}
-
-/* Without memory the command waits until another one ends. */
-static bool request_to_be_had(struct tcp_controller *c)
-{
-        return c->pool.free ||
-               (c->pool.count < c->depth && request_pool_grow(&c->pool, SLAB_REQUESTS));
-}
-
-static bool gone(const struct tcp_controller *c)
-{
-        return c->link.state >= LINK_TERMINATING;
+        return ((const struct tcp_controller *)q)->link.state >= LINK_TERMINATING;
 }
 
 static bool admin_queue(const struct tcp_controller *c)
@@ -160,7 +119,7 @@ static bool admin_queue(const struct tcp_controller *c)
 /* FAB_ANSWERED broken: Flush, and on the admin queue one Identify in three, get no response. */
 static bool swallows(struct tcp_request *t)
 {
-        struct tcp_controller *c = t->queue;
+        struct tcp_controller *c = queue_of(t);
 
         if (!link_violates(&c->link, FAB_ANSWERED))
                 return false;
@@ -177,7 +136,7 @@ static struct tcp_request *request_of(struct tx *tx, int i)
 static void response_sent(struct tx *tx, void *user)
 {
         (void)user;
-        release(request_of(tx, 1));
+        request_release(&request_of(tx, 1)->r);
 }
 
 static void send_tx(struct tcp_request *t, int i, const uint8_t *data, uint32_t len,
@@ -187,21 +146,11 @@ static void send_tx(struct tcp_request *t, int i, const uint8_t *data, uint32_t 
                 .head = t->head[i],
                 .data = data,
                 .data_len = len,
-                .data_writable = t->buffer_len > 0,
+                .data_writable = t->r.buffer_len > 0,
                 .sqe = &t->r.sqe,
                 .sent = sent,
         };
-        link_send(&t->queue->link, &t->tx[i]);
-}
-
-static void set_sqhd(struct tcp_request *t)
-{
-        struct tcp_controller *c = t->queue;
-
-        if (c->ops.sqhd)
-                t->r.cqe.sqhd = le16(c->ops.sqhd(c->user, &t->r));
-        if (c->link.spoils)
-                spoil_sqhd(&c->cfg.policy->violated, &t->r.sqe, &t->r.cqe);
+        link_send(&queue_of(t)->link, &t->tx[i]);
 }
 
 static void respond(struct tcp_request *t)
@@ -209,9 +158,9 @@ static void respond(struct tcp_request *t)
         struct pdu_capsule_resp h = { .ch.type = PDU_CAPSULE_RESP };
 
         assert(t->r.state != REQUEST_COMPLETING); /* a command ends once */
-        enter(t, REQUEST_COMPLETING);
-        forget_command(t);
-        set_sqhd(t);
+        request_enter(&t->r, REQUEST_COMPLETING);
+        request_forget(&t->r);
+        request_set_sqhd(&t->r);
         h.cqe = t->r.cqe;
         memcpy(t->head[1], &h, sizeof(h));
         send_tx(t, 1, NULL, 0, response_sent);
@@ -221,7 +170,7 @@ static void data_sent(struct tx *tx, void *user);
 
 static void send_data(struct tcp_request *t)
 {
-        struct tcp_controller *c = t->queue;
+        struct tcp_controller *c = queue_of(t);
         uint32_t left = t->r.c2h_len - t->sent;
         uint32_t n = c->cfg.c2h_max > 0 && c->cfg.c2h_max < left ? c->cfg.c2h_max : left;
         bool last = n == left, success = last && t->success;
@@ -236,8 +185,8 @@ static void send_data(struct tcp_request *t)
         if (last)
                 h.ch.flags = success ? PDU_LAST | PDU_SUCCESS : PDU_LAST;
         if (success && !responds) {
-                forget_command(t);
-                set_sqhd(t);
+                request_forget(&t->r);
+                request_set_sqhd(&t->r);
         }
         memcpy(t->head[0], &h, sizeof(h));
         t->sent += n;
@@ -254,82 +203,47 @@ static void data_sent(struct tx *tx, void *user)
         if (t->sent < t->r.c2h_len)
                 send_data(t);
         else
-                release(t);
+                request_release(&t->r);
 }
 
-/* But not while an R2T of it is on its way out: then r2t_sent() ends it. */
-static void end_silently(struct tcp_request *t)
+/* While an R2T of it is on its way out: then r2t_sent() ends it. */
+static bool lingers(const struct request *r)
 {
-        t->r.no_response = true;
-        if (t->r2t_queued && !gone(t->queue))
-                enter(t, REQUEST_COMPLETING);
-        else
-                release(t);
+        return ((const struct tcp_request *)r)->r2t_queued && !gone(r->queue);
 }
 
 /* SUCCESS stands for a status of 0 and nothing else in the completion. */
 static bool takes_success(const struct tcp_request *t)
 {
-        return (t->r.success_ok || link_violates(&t->queue->link, TCP_C2H_SUCCESS_SQFC)) &&
+        return (t->r.success_ok || link_violates(&queue_of(t)->link, TCP_C2H_SUCCESS_SQFC)) &&
                le16_get(t->r.cqe.sf) == 0 && le64_get(t->r.cqe.result) == 0;
 }
 
-static void spoil_result(struct tcp_request *t)
+static bool spoil(struct request *r)
 {
-        struct tcp_controller *c = t->queue;
-        const struct rule_set *violated = &c->cfg.policy->violated;
-        bool read = !admin_queue(c) && t->r.sqe.opc == NVME_READ;
+        const struct rule_set *violated = r->queue->violated;
+        struct tcp_controller *c = queue_of(of(r));
 
-        spoil_completion(violated, &t->r.sqe, &t->r.cqe, t->buffer_len > 0 ? t->r.data : NULL,
-                         t->r.c2h_len);
-        if (read && rule_in(violated, TCP_C2H_COMPLETE))
-                t->r.c2h_len = t->r.c2h_len / 2 & ~3u;
+        if (swallows(of(r)))
+                return false;
+        spoil_completion(violated, &r->sqe, &r->cqe, r->buffer_len > 0 ? r->data : NULL,
+                         r->c2h_len);
+        if (!admin_queue(c) && r->sqe.opc == NVME_READ && rule_in(violated, TCP_C2H_COMPLETE))
+                r->c2h_len = r->c2h_len / 2 & ~3u;
+        return true;
 }
 
-/* t->r.cqe says how it ended. */
-static void finish(struct tcp_request *t)
+static void answer(struct request *r)
 {
-        struct tcp_controller *c = t->queue;
+        struct tcp_request *t = of(r);
 
-        if (gone(c) || swallows(t)) {
-                end_silently(t);
-                return;
-        }
-        request_seal(&t->r, t->wire_len);
-        if (c->ops.completing)
-                c->ops.completing(c->user, &t->r);
-        if (t->r.no_response) {
-                set_sqhd(t);
-                end_silently(t);
-                return;
-        }
-        if (c->link.spoils)
-                spoil_result(t);
-        if (t->r.c2h_len == 0) {
+        if (r->c2h_len == 0) {
                 respond(t);
                 return;
         }
         t->success = takes_success(t);
-        enter(t, REQUEST_TRANSFERRING_C2H);
+        request_enter(r, REQUEST_TRANSFERRING_C2H);
         send_data(t);
-}
-
-static void fail(struct tcp_request *t, uint16_t status)
-{
-        t->r.cqe = (struct cqe) { .sf = status_field(status) };
-        finish(t);
-}
-
-/* --- in: execution ---------------------------------------------------------------------------- */
-
-static void execute(struct tcp_request *t)
-{
-        struct tcp_controller *c = t->queue;
-
-        enter(t, REQUEST_READY_TO_EXECUTE);
-        enter(t, REQUEST_EXECUTING);
-        c->executing++;
-        c->ops.execute(c->user, &t->r);
 }
 
 /* --- in: host to controller data -------------------------------------------------------------- */
@@ -364,12 +278,12 @@ static uint32_t dwords(uint32_t len)
 /* R2Ts ask for whole dwords (3.6.2.8), also where the command counts bytes. */
 static uint32_t to_ask(const struct tcp_request *t)
 {
-        return dwords(t->wire_len) - t->asked;
+        return dwords(t->r.wire_len) - t->asked;
 }
 
 static void send_r2t(struct tcp_request *t)
 {
-        struct tcp_controller *c = t->queue;
+        struct tcp_controller *c = queue_of(t);
         uint32_t n = to_ask(t) < r2t_max(c) ? to_ask(t) : r2t_max(c);
         struct pdu_data h = {
                 .ch = { .type = PDU_R2T },
@@ -389,7 +303,7 @@ static void send_r2t(struct tcp_request *t)
 /* One R2T of a request is queued at a time: the next follows when it is out. */
 static bool may_ask(const struct tcp_request *t)
 {
-        return !t->r2t_queued && !t->ddgst_bad && to_ask(t) > 0 && t->r2ts < window(t->queue);
+        return !t->r2t_queued && !t->ddgst_bad && to_ask(t) > 0 && t->r2ts < window(queue_of(t));
 }
 
 static bool r2t_to_be_had(const struct tcp_controller *c)
@@ -399,7 +313,7 @@ static bool r2t_to_be_had(const struct tcp_controller *c)
 
 static void ask(struct tcp_request *t)
 {
-        struct tcp_controller *c = t->queue;
+        struct tcp_controller *c = queue_of(t);
 
         if (t->awaits_r2t || !may_ask(t))
                 return;
@@ -414,7 +328,7 @@ static void ask(struct tcp_request *t)
 static void stop_waiting(struct tcp_request *t)
 {
         if (t->awaits_r2t)
-                request_list_remove(&t->queue->need_r2t, &t->r);
+                request_list_remove(&queue_of(t)->need_r2t, &t->r);
         t->awaits_r2t = false;
 }
 
@@ -424,10 +338,10 @@ static void r2t_sent(struct tx *tx, void *user)
 
         (void)user;
         t->r2t_queued = false;
-        if (t->r.state == REQUEST_TRANSFERRING_H2C && !t->withdrawn)
+        if (t->r.state == REQUEST_TRANSFERRING_H2C && !t->r.withdrawn)
                 ask(t);
         else if (t->r.state == REQUEST_COMPLETING && t->r.no_response)
-                release(t);
+                request_release(&t->r);
 }
 
 /* An R2T was served: those who found none left may ask. */
@@ -458,7 +372,8 @@ static bool fits(const struct tcp_request *t, const struct pdu_data *h, uint32_t
 
         if (PLANTED(H2C_OFFSET) || PLANTED(H2C_NO_BUFFER))
                 return true;
-        return offset <= t->buffer_len && (len <= t->buffer_len - offset || PLANTED(H2C_LENGTH));
+        return offset <= t->r.buffer_len &&
+               (len <= t->r.buffer_len - offset || PLANTED(H2C_LENGTH));
 }
 
 static void aim_data(struct tcp_controller *c, const union pdu *h)
@@ -466,7 +381,7 @@ static void aim_data(struct tcp_controller *c, const union pdu *h)
         struct tcp_request *t = c->in_hand = receiver(c);
 
         if (t && fits(t, &h->data, framer_data_len(&c->link.rx)))
-                framer_sink(&c->link.rx, t->buffer + le32_get(h->data.offset));
+                framer_sink(&c->link.rx, t->r.buffer + le32_get(h->data.offset));
 }
 
 /* Nothing is to come or to be asked for; not so after data that ran ahead of its R2Ts, which a rule
@@ -480,17 +395,17 @@ static bool is_served(const struct tcp_request *t)
  * kept ready for it; of others it is gathered in the buffer. */
 static void store(struct tcp_request *t, const struct pdu_data *h)
 {
-        const struct framer *rx = &t->queue->link.rx;
+        const struct framer *rx = &queue_of(t)->link.rx;
         const uint8_t *data = framer_data(rx);
         uint32_t len = framer_data_len(rx), offset = le32_get(h->offset);
 
-        if (!data || !fits(t, h, len) || data == t->buffer + offset)
+        if (!data || !fits(t, h, len) || data == t->r.buffer + offset)
                 return;
         if (offset == 0 && len >= t->r.len && is_served(t)) {
                 t->r.data = (uint8_t *)(uintptr_t)data;
                 t->r.in_place = true;
         } else {
-                memcpy(t->buffer + offset, data, len);
+                memcpy(t->r.buffer + offset, data, len);
         }
 }
 
@@ -502,9 +417,9 @@ static void data_stored(struct tcp_request *t)
         if (t->r2ts > 0 || (to_ask(t) > 0 && !t->ddgst_bad))
                 ask(t);
         else if (t->ddgst_bad)
-                fail(t, NVME_TRANSIENT_TRANSPORT);
+                request_fail(&t->r, NVME_TRANSIENT_TRANSPORT);
         else
-                execute(t);
+                request_arrived(&t->r);
 }
 
 static void take_data(struct tcp_controller *c, const union pdu *h)
@@ -512,12 +427,12 @@ static void take_data(struct tcp_controller *c, const union pdu *h)
         struct tcp_request *t = c->in_hand;
 
         c->in_hand = NULL;
-        if (t && t->withdrawn) {
-                finish(t);
+        if (t && t->r.withdrawn) {
+                request_arrived(&t->r);
         } else if (t) {
                 t->ddgst_bad |= framer_ddgst_bad(&c->link.rx);
                 if (PLANTED(H2C_AFTER) && t->ddgst_bad)
-                        c->ops.buffer_put(c->user, t->buffer, t->buffer_len);
+                        c->requests.ops.buffer_put(c->requests.user, t->r.buffer, t->r.buffer_len);
                 if (PLANTED(R2T_COUNT) && t->ddgst_bad)
                         c->r2ts--;
                 store(t, &h->data);
@@ -526,67 +441,21 @@ static void take_data(struct tcp_controller *c, const union pdu *h)
         ask_waiting(c);
 }
 
-/* --- in: buffers ------------------------------------------------------------------------------ */
-
-/* Planted: buffers come with the queue's size. */
-static bool no_room_yet(const struct tcp_controller *c)
+static void fetch(struct request *r)
 {
-        return PLANTED(CONNECT_R2T) && c->depth == FIRST_DEPTH;
+        request_enter(r, REQUEST_TRANSFERRING_H2C);
+        ask(of(r));
 }
 
-static bool get_buffer(struct tcp_request *t)
+/* False: a PDU of it is in the middle of arriving, so that its buffer has to stay. */
+static bool withdraw(struct request *r)
 {
-        struct tcp_controller *c = t->queue;
-        uint32_t len = dwords(t->r.len);
+        struct tcp_controller *c = queue_of(of(r));
 
-        if (!no_room_yet(c))
-                t->buffer = c->ops.buffer_get(c->user, len, &(uint32_t) { 0 });
-        if (!t->buffer && !no_room_yet(c))
+        if (r->state > REQUEST_EXECUTING)
                 return false;
-        t->buffer_len = len;
-        t->r.data = t->buffer;
-        return true;
-}
-
-/* It has its buffer. */
-static void transfer(struct tcp_request *t)
-{
-        if (t->r.xfer == XFER_C2H) {
-                execute(t);
-                return;
-        }
-        if (t->wire_len <
-            t->r.len) /* a short SGL was let pass: no byte of others' data in its place */
-                memset(t->buffer + t->wire_len, 0, t->r.len - t->wire_len);
-        enter(t, REQUEST_TRANSFERRING_H2C);
-        ask(t);
-}
-
-static void obtain_buffer(struct tcp_request *t)
-{
-        struct tcp_controller *c = t->queue;
-
-        if (!c->need_buffer.first && get_buffer(t)) {
-                transfer(t);
-                return;
-        }
-        enter(t, REQUEST_NEED_BUFFER);
-        request_list_add(&c->need_buffer, &t->r);
-}
-
-void tcp_controller_buffers(struct tcp_controller *c)
-{
-        struct request *r;
-
-        while (!gone(c) && (r = c->need_buffer.first) && get_buffer(of(r))) {
-                request_list_remove(&c->need_buffer, r);
-                transfer(of(r));
-        }
-}
-
-bool tcp_controller_needs_buffers(const struct tcp_controller *c)
-{
-        return !gone(c) && c->need_buffer.first;
+        stop_waiting(of(r));
+        return c->in_hand != of(r) || gone(r->queue);
 }
 
 /* --- in: capsules ----------------------------------------------------------------------------- */
@@ -607,8 +476,8 @@ static bool is_in_capsule(const struct tcp_request *t)
 /* Planted: for in-capsule data whose length is kept in 16 bits. */
 static uint8_t *short_room(struct tcp_controller *c)
 {
-        return c->ops.buffer_get(c->user, (uint16_t)framer_data_len(&c->link.rx),
-                                 &(uint32_t) { 0 });
+        return c->requests.ops.buffer_get(c->requests.user, (uint16_t)framer_data_len(&c->link.rx),
+                                          &(uint32_t) { 0 });
 }
 
 /* At the header of a capsule. */
@@ -625,7 +494,7 @@ static void aim_capsule(struct tcp_controller *c, const union pdu *h)
 /* What breaks TCP_CDB on request. */
 static bool refuses(const struct tcp_request *t)
 {
-        const struct tcp_controller *c = t->queue;
+        const struct tcp_controller *c = queue_of(t);
 
         return !is_in_capsule(t) && link_violates(&c->link, TCP_CDB) && t->r.xfer == XFER_H2C &&
                t->r.len <= in_capsule_max(c, &t->r.sqe);
@@ -633,7 +502,7 @@ static bool refuses(const struct tcp_request *t)
 
 static uint16_t check_sgl_type(const struct tcp_request *t)
 {
-        bool waived = link_waives(&t->queue->link, TCP_SGL_TYPE);
+        bool waived = link_waives(&queue_of(t)->link, TCP_SGL_TYPE);
 
         if (is_in_capsule(t) ? t->r.xfer == XFER_H2C : t->r.sqe.sgl.id == SGL_TRANSPORT || waived)
                 return refuses(t) ? NVME_SGL_TYPE : 0;
@@ -642,7 +511,7 @@ static uint16_t check_sgl_type(const struct tcp_request *t)
 
 static uint16_t check_in_capsule(const struct tcp_request *t)
 {
-        const struct framer *rx = &t->queue->link.rx;
+        const struct framer *rx = &queue_of(t)->link.rx;
 
         if (PLANTED(SGL_LENGTH) ? framer_data(rx) != NULL : PLANTED(NO_DATA) && !framer_data(rx))
                 return 0;
@@ -658,70 +527,37 @@ static uint16_t check_command_buffer(const struct tcp_request *t)
 
         if (!t->track)
                 return NVME_CID_CONFLICT;
-        if (len < t->r.len && !link_waives(&t->queue->link, FAB_SGL_SHORT))
+        if (len < t->r.len && !link_waives(&queue_of(t)->link, FAB_SGL_SHORT))
                 return NVME_SGL_LENGTH;
-        if (t->r.xfer == XFER_H2C && len < dwords(t->wire_len))
+        if (t->r.xfer == XFER_H2C && len < dwords(t->r.wire_len))
                 return NVME_SGL_GRANULARITY;
         return 0;
 }
 
-static uint16_t check_transfer(struct tcp_request *t)
+static uint16_t place(struct request *r)
 {
-        uint32_t sgl_len = le32_get(t->r.sqe.sgl.len);
+        const struct tcp_request *t = of(r);
+        uint32_t sgl_len = le32_get(r->sqe.sgl.len);
         uint16_t status = check_sgl_type(t);
 
-        t->wire_len = sgl_len < t->r.len ? sgl_len : t->r.len;
-        if (!status && (t->r.xfer == XFER_BOTH || t->r.len > t->queue->cfg.max_transfer))
-                status = NVME_INVALID_FIELD;
+        r->wire_len = sgl_len < r->len ? sgl_len : r->len;
         if (!status)
                 status = is_in_capsule(t) ? check_in_capsule(t) : check_command_buffer(t);
-        return status ? status | STATUS_DNR : 0;
-}
-
-static uint16_t admit(struct tcp_request *t)
-{
-        struct tcp_controller *c = t->queue;
-        uint16_t status = c->ops.admit(c->user, &t->r);
-
-        if (t->r.len == 0)
-                t->r.xfer = XFER_NONE;
-        if (!status && framer_ddgst_bad(&c->link.rx))
-                status = NVME_TRANSIENT_TRANSPORT;
-        if (!status && t->r.xfer != XFER_NONE)
-                status = check_transfer(t);
-        return status;
-}
-
-static void start(struct tcp_request *t)
-{
-        if (t->r.xfer == XFER_NONE) {
-                execute(t);
-        } else if (is_in_capsule(t)) {
-                t->r.data = (uint8_t *)(uintptr_t)framer_data(&t->queue->link.rx);
-                t->r.in_place = true;
-                execute(t);
-        } else {
-                obtain_buffer(t);
+        if (!status && is_in_capsule(t)) {
+                r->data = (uint8_t *)(uintptr_t)framer_data(&queue_of(t)->link.rx);
+                r->in_place = true;
         }
+        return status ? status | STATUS_DNR : 0;
 }
 
 static void take_capsule(struct tcp_controller *c, const union pdu *h)
 {
-        struct tcp_request *t;
-        uint16_t status;
-
-        c->stalled = !request_to_be_had(c);
+        c->stalled = !requests_available(&c->requests);
         if (c->stalled)
                 return;
         c->budget--;
-        t = take_request(c, &h->cmd.sqe);
-        status = admit(t);
-        if (status)
-                fail(t, status);
-        else
-                start(t);
-        if (PLANTED(EARLY_DDGST) && status && framer_ddgst_bad(&c->link.rx))
-                fail(t, NVME_TRANSIENT_TRANSPORT);
+        requests_take(&c->requests, &h->cmd.sqe,
+                      framer_ddgst_bad(&c->link.rx) ? NVME_TRANSIENT_TRANSPORT : 0);
 }
 
 /* --- in: set-up and dispatch ------------------------------------------------------------------ */
@@ -802,10 +638,10 @@ static void take(struct tcp_controller *c, take_fn *const table[PDU_TYPES])
 /* Planted: and it is kept all the same. */
 static void give_its_buffer(struct request *r)
 {
-        struct tcp_request *t = of(r);
+        struct requests *q = r->queue;
 
-        if (t->buffer_len > 0)
-                t->queue->ops.buffer_put(t->queue->user, t->buffer, t->buffer_len);
+        if (r->buffer_len > 0)
+                q->ops.buffer_put(q->user, r->buffer, r->buffer_len);
 }
 
 /* False: no more events. */
@@ -820,7 +656,7 @@ static bool step(struct tcp_controller *c)
                 return true;
         case FRAMER_FAULT:
                 if (PLANTED(TEARDOWN_TWICE))
-                        request_pool_each(&c->pool, give_its_buffer);
+                        requests_each(&c->requests, give_its_buffer);
                 break;
         case FRAMER_MORE:
                 break;
@@ -832,12 +668,12 @@ bool tcp_controller_received(struct tcp_controller *c, size_t n, unsigned budget
 {
         link_received(&c->link, n);
         c->budget = budget > 0 ? budget : UINT_MAX;
-        if (c->stalled && !gone(c))
+        if (c->stalled && !gone(&c->requests))
                 take(c, on_pdu);
         while (!c->stalled && c->budget > 0)
                 if (!step(c))
                         return false;
-        return !gone(c);
+        return !gone(&c->requests);
 }
 
 /* --- the owner's side ------------------------------------------------------------------------- */
@@ -854,6 +690,21 @@ static void apply_defaults(struct tcp_controller_config *cfg)
                 cfg->limits.r2ts_max = R2TS_DEFAULT;
 }
 
+static const struct request_transport transport = {
+        .size = sizeof(struct tcp_request),
+        .granularity = 4, /* see to_ask() */
+        .gone = gone,
+        .begin = begin,
+        .find = find,
+        .forget = forget,
+        .place = place,
+        .fetch = fetch,
+        .spoil = spoil,
+        .answer = answer,
+        .withdraw = withdraw,
+        .lingers = lingers,
+};
+
 struct tcp_controller *tcp_controller_new(const struct tcp_controller_config *cfg,
                                           const struct request_ops *ops, void *user)
 {
@@ -863,48 +714,25 @@ struct tcp_controller *tcp_controller_new(const struct tcp_controller_config *cf
         if (!c)
                 return NULL;
         c->cfg = *cfg;
-        c->ops = *ops;
-        c->user = user;
         apply_defaults(&c->cfg);
-        c->depth = FIRST_DEPTH;
         link.limits = c->cfg.limits;
-        request_list_init(&c->need_buffer);
         request_list_init(&c->need_r2t);
-        c->pool = (struct request_pool) { .size = sizeof(struct tcp_request), .owner = user };
-        if (link_init(&c->link, &link, c) != 0 || !request_pool_grow(&c->pool, FIRST_REQUESTS)) {
+        c->requests.max_transfer = cfg->max_transfer;
+        if (link_init(&c->link, &link, c) != 0 ||
+            requests_init(&c->requests, &transport, ops, user, cfg->policy) != 0) {
                 tcp_controller_free(c);
                 return NULL;
         }
         return c;
 }
 
-int tcp_controller_set_depth(struct tcp_controller *c, unsigned entries)
-{
-        c->depth = entries;
-        if (c->pool.count >= entries || request_pool_grow(&c->pool, SLAB_REQUESTS))
-                return 0;
-        return -1;
-}
-
-static void put_its_buffer(struct request *r)
-{
-        put_buffer(of(r));
-}
-
 void tcp_controller_free(struct tcp_controller *c)
 {
         if (!c)
                 return;
-        assert(c->executing == 0);
-        request_pool_each(&c->pool, put_its_buffer);
-        request_pool_free(&c->pool);
+        requests_fini(&c->requests);
         link_fini(&c->link);
         free(c);
-}
-
-unsigned tcp_controller_executing(const struct tcp_controller *c)
-{
-        return c->executing;
 }
 
 bool tcp_controller_waits(const struct tcp_controller *c)
@@ -912,58 +740,12 @@ bool tcp_controller_waits(const struct tcp_controller *c)
         return c->r2ts > 0 || !framer_idle(&c->link.rx);
 }
 
+struct requests *tcp_requests(struct tcp_controller *c)
+{
+        return &c->requests;
+}
+
 struct link *tcp_controller_link(struct tcp_controller *c)
 {
         return &c->link;
-}
-
-/* A request that ends before its time: false if a PDU of it is in the middle of arriving, so that
- * its buffer has to stay. */
-static bool withdraw(struct tcp_request *t)
-{
-        struct tcp_controller *c = t->queue;
-
-        if (t->r.state == REQUEST_NEED_BUFFER)
-                request_list_remove(&c->need_buffer, &t->r);
-        stop_waiting(t);
-        t->withdrawn = c->in_hand == t && !gone(c);
-        return !t->withdrawn;
-}
-
-void tcp_controller_complete(struct tcp_controller *c, struct request *r)
-{
-        struct tcp_request *t = of(r);
-
-        assert(r->state != REQUEST_FREE);
-        if (r->state == REQUEST_EXECUTING) {
-                c->executing--;
-                enter(t, REQUEST_EXECUTED);
-                finish(t);
-        } else if (r->state < REQUEST_EXECUTING && withdraw(t)) {
-                finish(t);
-        }
-}
-
-static void reset_request(struct request *r)
-{
-        struct tcp_request *t = of(r);
-
-        if (r->state == REQUEST_FREE || r->state >= REQUEST_EXECUTING || r->sqe.opc == NVME_FABRICS)
-                return;
-        r->no_response = true;
-        if (withdraw(t))
-                finish(t);
-}
-
-void tcp_controller_reset(struct tcp_controller *c)
-{
-        request_pool_each(&c->pool, reset_request);
-}
-
-struct request *tcp_controller_request(struct tcp_controller *c, uint16_t cid)
-{
-        struct track_cmd *cmd = track_cmd(c->link.track, cid);
-        struct tcp_request *t = cmd ? cmd->user : NULL;
-
-        return t ? &t->r : NULL;
 }

@@ -30,12 +30,13 @@ struct tcp_controller_config {
 struct tcp_controller *tcp_controller_new(const struct tcp_controller_config *cfg,
                                           const struct request_ops *ops, void *user);
 /*
- * No request may be EXECUTING (tcp_controller_executing() == 0); buffers go back through
+ * No request may be EXECUTING (requests_executing() == 0); buffers go back through
  * buffer_put. To give up a connection: link_kill() its link, let what executes end in
- * tcp_controller_complete() as ever (nothing is sent any more), then free it.
+ * request_complete() as ever (nothing is sent any more), then free it.
  */
 void tcp_controller_free(struct tcp_controller *c);
-unsigned tcp_controller_executing(const struct tcp_controller *c);
+/* Its requests, for the calls of request.h. */
+struct requests *tcp_requests(struct tcp_controller *c);
 /* Whether the host owes bytes: the rest of a PDU, or the data that an R2T asked for. */
 bool tcp_controller_waits(const struct tcp_controller *c);
 
@@ -49,31 +50,5 @@ struct link *tcp_controller_link(struct tcp_controller *c);
  * before any more is received (and, if nothing moved, after something was sent).
  */
 bool tcp_controller_received(struct tcp_controller *c, size_t n, unsigned budget);
-
-/*
- * The owner is done with an EXECUTING request: r->cqe and r->c2h_len are set. It may also end one
- * that has not come so far (Abort): R2Ts that are open stay so, what the host sends for them is
- * dropped. One whose answer is on its way already is past all that, and nothing happens.
- */
-void tcp_controller_complete(struct tcp_controller *c, struct request *r);
-/*
- * A Controller Reset (Base 2.2 3.7.2), by a command of this queue that is EXECUTING: all others but
- * Fabrics commands end without an answer, and their CIDs are the host's again. Those that are EXECUTING
- * as well are the owner's to end (no_response), and an answer that is on its way stays there.
- */
-void tcp_controller_reset(struct tcp_controller *c);
-
-/* Buffers may be had again: requests in REQUEST_NEED_BUFFER try once more, in order. Not to be
- * called from within an op. */
-void tcp_controller_buffers(struct tcp_controller *c);
-bool tcp_controller_needs_buffers(const struct tcp_controller *c);
-
-/* Connect succeeded: queue size in entries. Requests for the first of them are allocated, the
- * others when they are needed for the first time; -1 without memory. Before it there are a few for
- * Connect itself. */
-int tcp_controller_set_depth(struct tcp_controller *c, unsigned entries);
-
-/* The outstanding request with this CID, for Abort; NULL if there is none. */
-struct request *tcp_controller_request(struct tcp_controller *c, uint16_t cid);
 
 #endif

@@ -90,7 +90,7 @@ static inline void owner_connect(struct owner *o, struct request *r)
         o->no_flow_control = cmd->cattr & CATTR_DISABLE_SQFC;
         o->connected = true;
         r->cqe.dw0 = le32(1);
-        assert_int_equal(tcp_controller_set_depth(o->c, o->sq_size), 0);
+        assert_int_equal(requests_set_depth(tcp_requests(o->c), o->sq_size), 0);
 }
 
 static inline void owner_disk(struct owner *o, struct request *r)
@@ -114,7 +114,7 @@ static inline void owner_complete(struct owner *o)
         o->parked = r->next;
         if (!o->parked)
                 o->parked_last = &o->parked;
-        tcp_controller_complete(o->c, r);
+        request_complete(r);
 }
 
 static inline void owner_execute(void *user, struct request *r)
@@ -135,7 +135,7 @@ static inline void owner_execute(void *user, struct request *r)
                 memcpy(o->disk, r->data, r->len);
         }
         if (!o->defers) {
-                tcp_controller_complete(o->c, r);
+                request_complete(r);
                 return;
         }
         r->next = NULL;
@@ -220,7 +220,7 @@ static inline void owner_fini(struct owner *o)
         link_kill(tcp_controller_link(o->c));
         while (o->parked)
                 owner_complete(o);
-        assert_int_equal(tcp_controller_executing(o->c), 0);
+        assert_int_equal(requests_executing(tcp_requests(o->c)), 0);
         tcp_controller_free(o->c);
         assert_int_equal(o->buffers, 0);
 }
@@ -411,8 +411,9 @@ static inline void pair_pump(struct pair *p)
 
         do {
                 n = pair_to_controller(p) + pair_to_host(p);
-                if (n == 0 && tcp_controller_needs_buffers(p->owner.c) && p->owner.buffers == 0) {
-                        tcp_controller_buffers(p->owner.c);
+                if (n == 0 && requests_need_buffers(tcp_requests(p->owner.c)) &&
+                    p->owner.buffers == 0) {
+                        requests_buffers(tcp_requests(p->owner.c));
                         n = 1;
                 } else if (n == 0 && p->owner.parked) {
                         owner_complete(&p->owner);

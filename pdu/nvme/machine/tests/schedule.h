@@ -636,8 +636,8 @@ static void complete(struct end *e, struct request *r)
 {
         r->cqe = (struct cqe) { 0 };
         r->c2h_len = r->xfer == XFER_C2H ? r->len : 0;
-        rdma_controller_complete(e->ctrl, r);
-        if (rdma_controller_executing(e->ctrl) == 0)
+        request_complete(r);
+        if (requests_executing(rdma_requests(e->ctrl)) == 0)
                 happens(e, LIFE_IDLE);
 }
 
@@ -955,7 +955,7 @@ static void post_all(struct end *e)
                 post_chain(e, rdma_host_take(e->host), false);
         }
         if (e->ctrl && e->life.state == LIFE_LIVE) {
-                rdma_controller_buffers(e->ctrl);
+                requests_buffers(rdma_requests(e->ctrl));
                 post_chain(e, rdma_controller_take(e->ctrl), false);
         }
         if (e->broken)
@@ -1247,9 +1247,9 @@ static bool anything_happens(struct world *w)
                         return true;
                 if (e->used && e->ctrl && e->life.state == LIFE_LIVE &&
                     (rdma_controller_wants_post(e->ctrl) ||
-                     rdma_controller_needs_buffers(e->ctrl))) {
+                     requests_need_buffers(rdma_requests(e->ctrl)))) {
                         post_all(e);
-                        if (!e->used || !rdma_controller_needs_buffers(e->ctrl))
+                        if (!e->used || !requests_need_buffers(rdma_requests(e->ctrl)))
                                 return true;
                 }
         }

@@ -112,7 +112,7 @@ static void on_execute(void *user, struct request *r)
                 return;
         }
         run(b, r);
-        rdma_controller_complete(b->c, r);
+        request_complete(r);
 }
 
 static uint8_t *on_buffer_get(void *user, uint32_t len, uint32_t *lkey)
@@ -249,7 +249,7 @@ static void finish_held(struct bench *b)
 {
         for (unsigned i = 0; i < b->n_held; i++) {
                 run(b, b->held[i]);
-                rdma_controller_complete(b->c, b->held[i]);
+                request_complete(b->held[i]);
         }
         b->n_held = 0;
 }
@@ -258,7 +258,7 @@ static void bench_close(struct bench *b)
 {
         rdma_controller_end(b->c);
         finish_held(b);
-        assert_int_equal(rdma_controller_executing(b->c), 0);
+        assert_int_equal(requests_executing(rdma_requests(b->c)), 0);
         assert_int_equal(b->buffers, 0);
         assert_int_equal(b->recvs_out, 0);
         rdma_controller_free(b->c);
@@ -581,18 +581,18 @@ static void paths(void **state)
                 watch(b, 1);
                 p->send(b);
                 if (p->kind == BUFFERS) {
-                        assert_true(rdma_controller_needs_buffers(b->c));
-                        rdma_controller_buffers(b->c); /* in vain */
+                        assert_true(requests_need_buffers(rdma_requests(b->c)));
+                        requests_buffers(rdma_requests(b->c)); /* in vain */
                         b->buffers_max = 0;
-                        rdma_controller_buffers(b->c);
-                        assert_false(rdma_controller_needs_buffers(b->c));
+                        requests_buffers(rdma_requests(b->c));
+                        assert_false(requests_need_buffers(rdma_requests(b->c)));
                 }
                 settle(b);
                 if (strcmp(b->path, p->states) != 0)
                         fail_msg("%s: %s, not %s", p->what, b->path, p->states);
                 assert_int_equal(b->responses, p->before + 1);
                 assert_int_equal(b->buffers, 0);
-                assert_null(rdma_controller_request(b->c, 1));
+                assert_null(requests_find(rdma_requests(b->c), 1));
                 bench_free(b);
         }
 }
@@ -758,13 +758,13 @@ static void priorities(void **state)
 
         (void)state;
         assert_int_equal(post(b), 0);
-        assert_int_equal(rdma_controller_request(b->c, 3)->state, REQUEST_C2H_PENDING);
-        assert_int_equal(rdma_controller_request(b->c, 4)->state, REQUEST_H2C_PENDING);
-        assert_int_equal(rdma_controller_request(b->c, 5)->state, REQUEST_COMPLETION_PENDING);
+        assert_int_equal(requests_find(rdma_requests(b->c), 3)->state, REQUEST_C2H_PENDING);
+        assert_int_equal(requests_find(rdma_requests(b->c), 4)->state, REQUEST_H2C_PENDING);
+        assert_int_equal(requests_find(rdma_requests(b->c), 5)->state, REQUEST_COMPLETION_PENDING);
         complete_one(b);
         assert_int_equal(post(b), 1);
         assert_int_equal(b->posted[1]->op, VERBS_SEND); /* of 5 */
-        assert_null(rdma_controller_request(b->c, 5));
+        assert_null(requests_find(rdma_requests(b->c), 5));
         complete_one(b);
         assert_int_equal(post(b), 1);
         assert_int_equal(b->posted[1]->op, VERBS_READ); /* of 4 */
@@ -774,7 +774,7 @@ static void priorities(void **state)
         assert_int_equal(post(b), 2);
         assert_int_equal(b->posted[0]->op, VERBS_WRITE);
         assert_int_equal(b->posted[1]->op, VERBS_SEND);
-        assert_int_equal(rdma_controller_request(b->c, 4)->state, REQUEST_COMPLETION_PENDING);
+        assert_int_equal(requests_find(rdma_requests(b->c), 4)->state, REQUEST_COMPLETION_PENDING);
         settle(b);
         assert_int_equal(b->responses, 5);
         expect_response(b, 4, 0);
@@ -1025,7 +1025,7 @@ static void owner_sets_status(void **state)
         b->held[0]->cqe.dw0 = le32(77);
         b->held[0]->c2h_len = 4096;
         b->n_held = 0;
-        rdma_controller_complete(b->c, rdma_controller_request(b->c, 1));
+        request_complete(requests_find(rdma_requests(b->c), 1));
         assert_int_equal(b->buffers, 0); /* at once: it has nothing to send */
         assert_int_equal(post(b), 1);
         settle(b);
@@ -1047,7 +1047,7 @@ static void no_response(void **state)
         assert_string_equal(b->path, "XD");
         assert_int_equal(b->buffers, 0);
         assert_int_equal(post(b), 0);
-        assert_null(rdma_controller_request(b->c, 1));
+        assert_null(requests_find(rdma_requests(b->c), 1));
         bench_free(b);
 }
 
@@ -1059,10 +1059,10 @@ static void a_reset_ends_what_waits(void **state)
         (void)state;
         b->hold = true;
         flush(b, 6);
-        rdma_controller_reset(b->c);
+        requests_reset(rdma_requests(b->c));
         assert_int_equal(b->buffers, 0);
         for (uint16_t cid = 3; cid < 6; cid++)
-                assert_null(rdma_controller_request(b->c, cid));
+                assert_null(requests_find(rdma_requests(b->c), cid));
         settle(b);
         assert_int_equal(b->responses, 2);
         finish_held(b);
@@ -1164,7 +1164,7 @@ static void host_faults(void **state)
                         settle(b);
                         assert_int_equal(b->executed, rows[i / 2].executed);
                         assert_int_equal(b->responses, rows[i / 2].executed);
-                        assert_null(rdma_controller_request(b->c, 1));
+                        assert_null(requests_find(rdma_requests(b->c), 1));
                 } else {
                         /* deaf, and what executes ends without a word */
                         union sqe sqe = command(NVME_FLUSH, 999, 0, 0);
@@ -1174,7 +1174,7 @@ static void host_faults(void **state)
                         finish_held(b);
                         assert_int_equal(b->executed, before + held);
                         assert_int_equal(post(b), 0);
-                        assert_false(rdma_controller_needs_buffers(b->c));
+                        assert_false(requests_need_buffers(rdma_requests(b->c)));
                 }
                 bench_free(b);
         }
@@ -1190,10 +1190,10 @@ static void same_cid_again(void **state)
         bench_init(b, io_queue());
         for (unsigned i = 0; i < 100; i++) {
                 assert_false(second_cid(b));
-                assert_ptr_equal(rdma_controller_request(b->c, 1), b->held[0]);
+                assert_ptr_equal(requests_find(rdma_requests(b->c), 1), b->held[0]);
                 finish_held(b);
                 settle(b);
-                assert_null(rdma_controller_request(b->c, 1));
+                assert_null(requests_find(rdma_requests(b->c), 1));
         }
         assert_int_equal(b->responses, 200);
         bench_free(b);
@@ -1258,7 +1258,7 @@ static void depth_of_connect(void **state)
         union sqe sqe = command(NVME_FLUSH, 99, 0, 0);
 
         (void)state;
-        assert_int_equal(rdma_controller_set_depth(b->c, 4), 0);
+        assert_int_equal(requests_set_depth(rdma_requests(b->c), 4), 0);
         b->hold = true;
         for (uint16_t cid = 0; cid < 3; cid++)
                 flush(b, cid);
@@ -1266,7 +1266,7 @@ static void depth_of_connect(void **state)
         assert_int_equal(rdma_controller_fault(b->c).rule, FAB_OVERRUN);
         bench_free(b);
         b = bench_default();
-        assert_int_equal(rdma_controller_set_depth(b->c, 100), 0);
+        assert_int_equal(requests_set_depth(rdma_requests(b->c), 100), 0);
         b->hold = true;
         for (uint16_t cid = 0; cid < 99; cid++)
                 flush(b, cid);
@@ -1290,7 +1290,7 @@ static void buffers_in_order(void **state)
         for (uint16_t cid = 1; cid <= 5; cid++) {
                 assert_int_equal(le16_get(b->held[0]->sqe.cid), cid);
                 finish_held(b);
-                rdma_controller_buffers(b->c); /* it is still being sent */
+                requests_buffers(rdma_requests(b->c)); /* it is still being sent */
                 assert_int_equal(b->n_held, 0);
                 settle(b);
                 expect_response(b, cid, 0);
@@ -1298,10 +1298,10 @@ static void buffers_in_order(void **state)
                         read_of(b, 5, 0, 512);
                         assert_int_equal(b->n_held, 0);
                 }
-                rdma_controller_buffers(b->c);
+                requests_buffers(rdma_requests(b->c));
                 assert_int_equal(b->n_held, cid < 5);
         }
-        assert_false(rdma_controller_needs_buffers(b->c));
+        assert_false(requests_need_buffers(rdma_requests(b->c)));
         bench_free(b);
 }
 
@@ -1352,8 +1352,8 @@ static void errors(void **state)
                                 assert_int_equal(b->responses, before);
                                 assert_int_equal(post(b), 0);
                                 assert_false(rdma_controller_wants_post(b->c));
-                                assert_false(rdma_controller_needs_buffers(b->c));
-                                assert_int_equal(rdma_controller_executing(b->c), 2);
+                                assert_false(requests_need_buffers(rdma_requests(b->c)));
+                                assert_int_equal(requests_executing(rdma_requests(b->c)), 2);
                                 assert_int_equal(rdma_controller_fault(b->c).rule, RULE_NONE);
                                 /* what may still be named stays, buffers with it */
                                 assert_true(b->buffers >= 4);
@@ -1378,14 +1378,14 @@ static void after_an_error(void **state)
         assert_true(tell(b, unpost(b, 0), VERBS_REMOTE_ACCESS));
         assert_int_equal(post(b), 0);
         finish_held(b);
-        assert_int_equal(rdma_controller_executing(b->c), 0);
+        assert_int_equal(requests_executing(rdma_requests(b->c)), 0);
         assert_int_equal(post(b), 0);
         b->executed = 0;
         assert_false(capsule(b, &sqe, NULL, 0, 64));
         b->buffers_max = 0;
-        rdma_controller_buffers(b->c);
-        rdma_controller_complete(b->c, rdma_controller_request(b->c, 6)); /* waits for a buffer */
-        rdma_controller_complete(b->c, rdma_controller_request(b->c, 1)); /* is being READ */
+        requests_buffers(rdma_requests(b->c));
+        request_complete(requests_find(rdma_requests(b->c), 6)); /* waits for a buffer */
+        request_complete(requests_find(rdma_requests(b->c), 1)); /* is being READ */
         assert_int_equal(b->executed, 0);
         bench_free(b);
 }
@@ -1467,8 +1467,8 @@ static void end_at_each_stage(void **state)
                 assert_int_equal(b->buffers, s->hold && s->completed);
                 assert_false(rdma_controller_wants_post(b->c));
                 assert_int_equal(post(b), 0);
-                rdma_controller_buffers(b->c);
-                assert_false(rdma_controller_needs_buffers(b->c));
+                requests_buffers(rdma_requests(b->c));
+                assert_false(requests_need_buffers(rdma_requests(b->c)));
                 while (b->n_posted > 0) { /* later than it should be */
                         struct verbs_wr *wr = unpost(b, 0);
 
@@ -1478,10 +1478,10 @@ static void end_at_each_stage(void **state)
                 }
                 assert_false(capsule(b, &sqe, NULL, 0, 64));
                 assert_int_equal(b->recvs_out, 0);
-                assert_int_equal(rdma_controller_executing(b->c), s->hold);
-                assert_int_equal(rdma_controller_request(b->c, 1) != NULL, s->hold);
+                assert_int_equal(requests_executing(rdma_requests(b->c)), s->hold);
+                assert_int_equal(requests_find(rdma_requests(b->c), 1) != NULL, s->hold);
                 finish_held(b);
-                assert_int_equal(rdma_controller_executing(b->c), 0);
+                assert_int_equal(requests_executing(rdma_requests(b->c)), 0);
                 assert_int_equal(b->path[b->path_len - 1], 'D');
                 assert_int_equal(post(b), 0);
                 assert_int_equal(b->responses, before);
@@ -1514,7 +1514,7 @@ static void abort_at_each_stage(void **state)
         for (size_t i = 0; i < COUNT(stages); i++) {
                 const struct stage *s = &stages[i];
                 struct bench *b = at_stage(s);
-                struct request *r = rdma_controller_request(b->c, 1);
+                struct request *r = requests_find(rdma_requests(b->c), 1);
                 bool early = s->state < REQUEST_EXECUTING;
                 unsigned executed = b->executed;
 
@@ -1529,7 +1529,7 @@ static void abort_at_each_stage(void **state)
                         b->n_held = 0;
                 if (s->state <= REQUEST_EXECUTING)
                         r->cqe.sf = status_field(NVME_ABORT_REQUESTED);
-                rdma_controller_complete(b->c, r);
+                request_complete(r);
                 if (s->state == REQUEST_TRANSFERRING_H2C && s->posted)
                         assert_int_equal(post(b), 0); /* no answer before its READs are in */
                 settle(b);
@@ -1539,7 +1539,7 @@ static void abort_at_each_stage(void **state)
                         if (le16_get(b->response[n].cqe.cid) == 1)
                                 assert_int_equal(cqe_status(&b->response[n].cqe),
                                                  early || s->hold ? NVME_ABORT_REQUESTED : 0);
-                assert_null(rdma_controller_request(b->c, 1));
+                assert_null(requests_find(rdma_requests(b->c), 1));
                 assert_int_equal(b->buffers, 0);
                 bench_free(b);
         }
@@ -1560,11 +1560,11 @@ static void abort_half_fetched(void **state)
         assert_int_equal(post(b), 2);
         complete_one(b);
         assert_int_equal(post(b), 1);
-        r = rdma_controller_request(b->c, 1);
+        r = requests_find(rdma_requests(b->c), 1);
         assert_int_equal(r->state, REQUEST_H2C_PENDING);
         r->cqe.sf = status_field(NVME_ABORT_REQUESTED);
-        rdma_controller_complete(b->c, r);
-        rdma_controller_complete(b->c, r); /* says nothing new */
+        request_complete(r);
+        request_complete(r); /* says nothing new */
         complete_one(b);
         assert_int_equal(post(b), 1); /* the other command's */
         complete_one(b);
@@ -1648,7 +1648,7 @@ static void violations(void **state)
                 settle(b);
                 assert_int_equal(b->responses, rows[i].responses);
                 assert_int_equal(b->buffers, 0);
-                assert_null(rdma_controller_request(b->c, 1));
+                assert_null(requests_find(rdma_requests(b->c), 1));
                 bench_free(b);
         }
 }
@@ -1723,7 +1723,7 @@ static void out_of_memory(void **state)
                         cfg.inline_bytes = from_memory ? 0 : 16;
                         allocations_left = n;
                         if (bench_try(b, cfg)) {
-                                rdma_controller_set_depth(b->c, DEPTH);
+                                requests_set_depth(rdma_requests(b->c), DEPTH);
                                 a_day(b);
                                 done = allocations_left > 0;
                                 allocations_left = 0;
@@ -1764,7 +1764,7 @@ static void stalled(void **state)
                 b->held[i]->no_response = true;
         for (unsigned i = 0; i < 3; i++) {
                 run(b, b->held[i]);
-                rdma_controller_complete(b->c, b->held[i]);
+                request_complete(b->held[i]);
         }
         memmove(b->held, b->held + 3, 5 * sizeof(b->held[0]));
         b->n_held -= 3;
@@ -1796,7 +1796,7 @@ static void random_command(struct bench *b)
         uint16_t cid = (uint16_t)chance(b, DEPTH - 1);
         unsigned parts = 1 + chance(b, 4), len = 4 * (1 + chance(b, 128)), what = chance(b, 5);
 
-        if (rdma_controller_request(b->c, cid) || b->recvs_out > RECVS / 2)
+        if (requests_find(rdma_requests(b->c), cid) || b->recvs_out > RECVS / 2)
                 return;
         if (what == 0)
                 flush(b, cid);
@@ -1817,16 +1817,16 @@ static void random_complete(struct bench *b)
         r = b->held[i];
         b->held[i] = b->held[--b->n_held];
         run(b, r);
-        rdma_controller_complete(b->c, r);
+        request_complete(r);
 }
 
 static void random_abort(struct bench *b)
 {
-        struct request *r = rdma_controller_request(b->c, (uint16_t)chance(b, DEPTH - 1));
+        struct request *r = requests_find(rdma_requests(b->c), (uint16_t)chance(b, DEPTH - 1));
 
         if (r && r->state < REQUEST_EXECUTING) {
                 r->cqe.sf = status_field(NVME_ABORT_REQUESTED);
-                rdma_controller_complete(b->c, r);
+                request_complete(r);
         }
 }
 
@@ -1847,7 +1847,7 @@ static void random_step(struct bench *b, bool *failed)
                 break;
         case 5:
                 b->buffers_max = chance(b, 2) ? 0 : b->buffers;
-                rdma_controller_buffers(b->c);
+                requests_buffers(rdma_requests(b->c));
                 break;
         case 6:
                 if (chance(b, 4) == 0)
@@ -1888,12 +1888,12 @@ static void any_order(void **state)
                         b->buffers_max = 0;
                         b->hold = false;
                         do {
-                                rdma_controller_buffers(b->c);
+                                requests_buffers(rdma_requests(b->c));
                                 finish_held(b);
                                 settle(b);
-                        } while (b->n_held > 0 || rdma_controller_needs_buffers(b->c));
+                        } while (b->n_held > 0 || requests_need_buffers(rdma_requests(b->c)));
                         for (uint16_t cid = 0; cid < DEPTH; cid++)
-                                assert_null(rdma_controller_request(b->c, cid));
+                                assert_null(requests_find(rdma_requests(b->c), cid));
                         assert_int_equal(b->buffers, 0);
                 }
                 answered += b->responses;

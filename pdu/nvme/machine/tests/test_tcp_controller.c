@@ -844,11 +844,11 @@ static void one_whole_h2cdata_is_not_copied(void **state)
 
 static void withdraw_now(struct bench *b)
 {
-        struct request *r = tcp_controller_request(b->owner.c, b->cid);
+        struct request *r = requests_find(tcp_requests(b->owner.c), b->cid);
 
         assert_non_null(r);
         r->cqe.sf = status_field(NVME_ABORT_REQUESTED);
-        tcp_controller_complete(b->owner.c, r);
+        request_complete(r);
         drain(b);
 }
 
@@ -860,7 +860,7 @@ static void abort_while_data_is_awaited(void **state)
         bench_with_r2t(&b, NULL, 0);
         withdraw_now(&b);
         expect_status(&b, NVME_ABORT_REQUESTED);
-        assert_null(tcp_controller_request(b.owner.c, b.cid));
+        assert_null(requests_find(tcp_requests(b.owner.c), b.cid));
         add_h2c(&b, ttag(&b), 0, BLOCK, false);
         add_h2c(&b, ttag(&b), BLOCK, BIG - BLOCK, true);
         add_io(&b, NVME_FLUSH, 0);
@@ -926,18 +926,18 @@ static void abort_while_a_buffer_is_awaited(void **state)
         add_io(&b, NVME_READ, BLOCK);
         add_io(&b, NVME_READ, BLOCK);
         feed(&b);
-        assert_true(tcp_controller_needs_buffers(b.owner.c));
+        assert_true(requests_need_buffers(tcp_requests(b.owner.c)));
         withdraw_now(&b);
         assert_int_equal(b.responses, 2);
         b.cid--;
         withdraw_now(&b);
         assert_int_equal(b.responses, 3);
-        assert_false(tcp_controller_needs_buffers(b.owner.c));
+        assert_false(requests_need_buffers(tcp_requests(b.owner.c)));
         add_io(&b, NVME_READ, BLOCK);
         feed(&b);
         assert_int_equal(b.responses, 3);
         b.owner.buffers_max = 2;
-        tcp_controller_buffers(b.owner.c);
+        requests_buffers(tcp_requests(b.owner.c));
         drain(&b);
         assert_int_equal(b.responses, 4);
         bench_fini(&b);
@@ -980,13 +980,13 @@ static void ends_without_a_response(void **state)
         b.owner.defers = true;
         add_io(&b, NVME_FLUSH, 0);
         feed(&b);
-        assert_int_equal(tcp_controller_executing(b.owner.c), 1);
-        r = tcp_controller_request(b.owner.c, b.cid);
+        assert_int_equal(requests_executing(tcp_requests(b.owner.c)), 1);
+        r = requests_find(tcp_requests(b.owner.c), b.cid);
         r->no_response = true;
         owner_complete(&b.owner);
         drain(&b);
         assert_int_equal(b.responses, 1);
-        assert_int_equal(tcp_controller_executing(b.owner.c), 0);
+        assert_int_equal(requests_executing(tcp_requests(b.owner.c)), 0);
         bench_fini(&b);
 }
 
@@ -1003,7 +1003,7 @@ static void a_reset_ends_what_waits(void **state)
         add_io(&b, NVME_READ, BLOCK);  /* for a buffer */
         feed(&b);
         assert_int_equal(b.r2ts, 1);
-        tcp_controller_reset(b.owner.c);
+        requests_reset(tcp_requests(b.owner.c));
         assert_int_equal(b.owner.buffers, 0);
         b.cid--;
         add_h2c(&b, ttag(&b), 0, BLOCK, true); /* nobody's any more */
@@ -1030,9 +1030,9 @@ static void abort_that_comes_too_late(void **state)
         bench_open(&b, &cfg, 1, false);
         add_io(&b, NVME_READ, TRANSFER);
         feed_only(&b);
-        r = tcp_controller_request(b.owner.c, b.cid);
+        r = requests_find(tcp_requests(b.owner.c), b.cid);
         assert_int_equal(r->state, REQUEST_TRANSFERRING_C2H);
-        tcp_controller_complete(b.owner.c, r);
+        request_complete(r);
         drain(&b);
         expect_status(&b, 0);
         assert_int_equal(b.c2h_bytes, TRANSFER);
@@ -1452,8 +1452,8 @@ static void without_memory(void **state)
         }
         assert_true(n > 4);
         allocations_left = 1;
-        assert_int_equal(tcp_controller_set_depth(c, 128), -1);
-        assert_int_equal(tcp_controller_set_depth(c, 128), 0);
+        assert_int_equal(requests_set_depth(tcp_requests(c), 128), -1);
+        assert_int_equal(requests_set_depth(tcp_requests(c), 128), 0);
         tcp_controller_free(c);
         tcp_controller_free(NULL);
 }
