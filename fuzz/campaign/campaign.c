@@ -287,7 +287,7 @@ static void stop_all(struct campaign *c)
 
                 if (p->over)
                         continue;
-                p->session->ops->stop(p->session);
+                remote_stop(p->session);
                 p->session->answer.end = REMOTE_REFUSED;
                 p->over = true;
                 collect(c, p);

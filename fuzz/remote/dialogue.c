@@ -10,9 +10,9 @@ enum { ROOM = FRAMER_BUFFER_MIN, DEPTH = 1024 };
 
 /* --- life --------------------------------------------------------------------------------------- */
 
-int dialogue_init(struct dialogue *d, struct remote_session *s, unsigned on)
+int dialogue_init(struct dialogue *d, struct remote_conn *c)
 {
-        *d = (struct dialogue) { .session = s, .on = on };
+        *d = (struct dialogue) { .conn = c };
         for (int i = 0; i < 2; i++)
                 if (!(d->room[i] = malloc(ROOM)))
                         return -1;
@@ -30,11 +30,10 @@ void dialogue_fini(struct dialogue *d)
 int dialogue_begin(struct dialogue *d, const struct dialogue *admin)
 {
         static const struct track_limits limits = { .depth_max = DEPTH, .findings = true };
-        struct remote_session *s = d->session;
-        const struct host_params *p = &s->target->host;
+        const struct host_params *p = &d->conn->session->target->host;
 
         track_free(d->track);
-        *d = (struct dialogue) { .session = s, .on = d->on, .room = { d->room[0], d->room[1] } };
+        *d = (struct dialogue) { .conn = d->conn, .room = { d->room[0], d->room[1] } };
         d->track = track_new(&limits, &p->policy->waived);
         if (!d->track)
                 return -1;
@@ -44,31 +43,21 @@ int dialogue_begin(struct dialogue *d, const struct dialogue *admin)
         framer_attach(&d->heard, d->room[1], ROOM);
         seq_bind_init(&d->bind, PARTY_HOST, p->hostnqn, p->subnqn);
         memcpy(d->bind.hostid, p->hostid, sizeof(d->bind.hostid));
-        d->bind.qid = (uint16_t)d->on;
-        d->bind.admin = d->on > 0 ? &admin->bind : NULL;
+        d->bind.qid = (uint16_t)d->conn->on;
+        d->bind.admin = d->conn->on > 0 ? &admin->bind : NULL;
         return 0;
-}
-
-static void tell(const struct dialogue *d, enum party sender, const union pdu *h)
-{
-        if (d->session->pdu)
-                d->session->pdu(d->session->user, d->on, sender, h);
 }
 
 /* --- what the host says ------------------------------------------------------------------------- */
 
 static void say_command(struct dialogue *d, const union sqe *sqe)
 {
-        const struct remote_target *t = d->session->target;
-        struct track_cmd *cmd = d->wild ? NULL : track_last_cmd(d->track);
+        struct track_cmd *cmd = d->conn->wild ? NULL : track_last_cmd(d->track);
+        bool admin = track_qid(d->track) == 0;
 
-        if (!t->allow_write && remote_harms(sqe, track_qid(d->track) == 0))
-                d->harms = true;
+        d->harms |= !remote_may_command(d->conn, sqe, admin);
         if (cmd)
-                cmd->user = (void *)(uintptr_t)remote_subject(sqe, track_qid(d->track) == 0);
-        if (sqe->opc == NVME_FABRICS && sqe->fctype == FCTYPE_CONNECT)
-                d->joining = true;
-        d->aers += sqe->opc == NVME_AER && track_qid(d->track) == 0;
+                cmd->user = (void *)(uintptr_t)remote_subject(sqe, admin);
 }
 
 /* What is to be avoided; the tracker tells only as long as it is asked. */
@@ -76,24 +65,24 @@ static void heed(struct dialogue *d, struct fault fault)
 {
         struct rule_set broken = { 0 };
 
-        if (d->wild || !d->session->target->avoid)
+        if (d->conn->wild || !d->conn->session->target->avoid)
                 return;
         broken = *track_findings(d->track);
         if (is_fault(fault))
                 rule_add(&broken, fault.rule);
-        d->harms |= avoid_rules(d->session->target->avoid, &broken);
+        d->harms |= avoid_rules(d->conn->session->target->avoid, &broken);
 }
 
 static void say_header(struct dialogue *d, const union pdu *h)
 {
         struct fault fault = { 0 };
 
-        tell(d, PARTY_HOST, h);
-        if (!d->wild)
+        conn_message(d->conn, PARTY_HOST, h);
+        if (!d->conn->wild)
                 fault = track_header(d->track, PARTY_HOST, h);
         heed(d, fault);
         if (is_fault(fault) && rule_get(fault.rule)->reaction != REACT_STATUS)
-                d->wild = true;
+                d->conn->wild = true;
         d->asked |= h->ch.type == PDU_ICREQ && !track_live(d->track);
         if (h->ch.type == PDU_CAPSULE_CMD)
                 say_command(d, &h->cmd.sqe);
@@ -107,15 +96,15 @@ static void say_unframed(struct dialogue *d, const uint8_t *p, size_t n)
         if (n < sizeof(cmd) || p[0] != PDU_CAPSULE_CMD)
                 return;
         memcpy(&cmd, p, sizeof(cmd));
-        d->harms |=
-            !d->session->target->allow_write && remote_harms(&cmd.sqe, track_qid(d->track) == 0);
+        d->harms |= !d->conn->session->target->allow_write &&
+                    remote_harms(&cmd.sqe, track_qid(d->track) == 0);
 }
 
 void dialogue_says(struct dialogue *d, const uint8_t *p, size_t n)
 {
         enum framer_event e = FRAMER_MORE;
 
-        d->spoke = loop_now_ms();
+        d->conn->spoke = loop_now_ms();
         for (size_t len; n > 0; p += len, n -= len) {
                 if (is_fault(framer_fault(&d->said))) {
                         say_unframed(d, p, n);
@@ -125,42 +114,31 @@ void dialogue_says(struct dialogue *d, const uint8_t *p, size_t n)
                 while ((e = framer_next(&d->said)) != FRAMER_MORE && e != FRAMER_FAULT)
                         if (e == FRAMER_HEADER)
                                 say_header(d, framer_header(&d->said));
-                        else if (!d->wild)
+                        else if (!d->conn->wild)
                                 heed(d, track_pdu(d->track, PARTY_HOST, framer_header(&d->said),
                                                   framer_ddgst_bad(&d->said)));
                 if (e == FRAMER_FAULT) {
                         heed(d, framer_fault(&d->said));
-                        d->wild = true;
+                        d->conn->wild = true;
                 }
         }
 }
 
 /* --- what the controller says ------------------------------------------------------------------- */
 
-static void breaks(struct dialogue *d, enum rule_id rule)
+static void breaks(struct dialogue *d, struct fault fault)
 {
-        if (rule != RULE_NONE && rule_get(rule)->bound == PARTY_CONTROLLER &&
-            rule_get(rule)->level == LEVEL_MUST)
-                rule_add(&d->session->answer.broken, rule);
+        struct rule_set found = { 0 };
+
+        if (is_fault(fault))
+                rule_add(&found, fault.rule);
+        conn_broke(d->conn, &found);
 }
 
 static void collect(struct dialogue *d, struct fault fault)
 {
-        const struct rule_set *found = track_findings(d->track);
-
-        breaks(d, fault.rule);
-        if (!rule_set_empty(found))
-                rule_each (id)
-                        if (rule_in(found, id))
-                                breaks(d, id);
-}
-
-/* Powers of ten from 100 ms on: what a busy machine makes of a fast answer is nothing new. */
-static unsigned latency(const struct dialogue *d)
-{
-        uint64_t ms = loop_now_ms() - d->spoke;
-
-        return ms >= 10000 ? 3 : ms >= 1000 ? 2 : ms >= 100;
+        breaks(d, fault);
+        conn_broke(d->conn, track_findings(d->track));
 }
 
 static uint64_t about(const struct track_cmd *cmd, const union pdu *h)
@@ -173,8 +151,7 @@ static uint64_t about(const struct track_cmd *cmd, const union pdu *h)
 /* The word as a number: its type, and what it tells of an outcome. */
 static void remember(struct dialogue *d, const union pdu *h, const struct track_cmd *cmd)
 {
-        uint64_t what = (uint64_t)h->ch.type << 8 | h->ch.flags | (uint64_t)d->on << 56 |
-                        (uint64_t)latency(d) << 60;
+        uint64_t what = (uint64_t)h->ch.type << 8 | h->ch.flags;
 
         if (h->ch.type == PDU_CAPSULE_RESP)
                 what |= (uint64_t)cqe_status(&h->resp.cqe) << 16 | (cmd ? about(cmd, h) : 0);
@@ -183,28 +160,28 @@ static void remember(struct dialogue *d, const union pdu *h, const struct track_
                         (uint64_t)(le32_get(h->term.fei) & 0xff) << 32;
         else if (h->ch.type == PDU_ICRESP)
                 what |= (uint64_t)h->icresp.dgst << 16 | (uint64_t)h->icresp.cpda << 24;
-        remote_answer_add(&d->session->answer, what);
+        conn_heard(d->conn, what);
 }
 
 static void hear_header(struct dialogue *d, const union pdu *h)
 {
         const struct track_cmd *cmd = NULL;
 
-        if (!d->wild) {
+        if (!d->conn->wild) {
                 collect(d, track_header(d->track, PARTY_CONTROLLER, h));
                 cmd = track_last_cmd(d->track);
         }
-        if (h->ch.type == PDU_CAPSULE_RESP && cmd && cmd->opc == NVME_AER && d->aers > 0)
-                d->aers--;
+        if (h->ch.type == PDU_CAPSULE_RESP && cmd && cmd->opc == NVME_AER && d->conn->aers > 0)
+                d->conn->aers--;
         if (h->ch.type == PDU_CAPSULE_RESP)
-                d->joining = false;
+                d->conn->joining = false;
         remember(d, h, cmd);
 }
 
 /* Digests and alignment hold from here on; by our own reckoning where the tracker gave up. */
 static void negotiate(struct dialogue *d)
 {
-        bool known = !d->wild && track_live(d->track);
+        bool known = !d->conn->wild && track_live(d->track);
 
         d->asked = false;
         framer_negotiated(&d->heard,
@@ -213,16 +190,16 @@ static void negotiate(struct dialogue *d)
                 framer_negotiated(&d->said,
                                   known ? track_format(d->track, PARTY_HOST) : &d->bind.out);
         else
-                d->wild = true; /* it sent on before it knew how */
+                d->conn->wild = true; /* it sent on before it knew how */
 }
 
 static void hear_pdu(struct dialogue *d, const union pdu *h)
 {
-        if (!d->wild)
+        if (!d->conn->wild)
                 collect(d, track_pdu(d->track, PARTY_CONTROLLER, h, framer_ddgst_bad(&d->heard)));
-        d->session->answer.pdus++;
-        d->term |= h->ch.type == PDU_C2H_TERM;
-        tell(d, PARTY_CONTROLLER, h);
+        d->conn->session->answer.pdus++;
+        d->conn->term |= h->ch.type == PDU_C2H_TERM;
+        conn_message(d->conn, PARTY_CONTROLLER, h);
         seq_bind_heard(&d->bind, h);
         if (h->ch.type == PDU_ICRESP && d->asked)
                 negotiate(d);
@@ -250,9 +227,9 @@ void dialogue_hears(struct dialogue *d, size_t n)
                         hear_pdu(d, framer_header(&d->heard));
         if (e == FRAMER_FAULT) {
                 d->deaf = true;
-                if (!d->wild || framer_header(&d->heard)->ch.type == PDU_C2H_TERM)
-                        breaks(d, framer_fault(&d->heard).rule);
-                remote_answer_add(&d->session->answer,
+                if (!d->conn->wild || framer_header(&d->heard)->ch.type == PDU_C2H_TERM)
+                        breaks(d, framer_fault(&d->heard));
+                remote_answer_add(&d->conn->session->answer,
                                   (uint64_t)framer_fault(&d->heard).rule << 32);
                 framer_detach(&d->heard); /* its room takes what is not listened to */
         }
@@ -262,7 +239,7 @@ void dialogue_hears(struct dialogue *d, size_t n)
 
 static unsigned unanswered(const struct dialogue *d)
 {
-        unsigned waiting = d->aers + track_r2ts(d->track);
+        unsigned waiting = d->conn->aers + track_r2ts(d->track);
         unsigned all = track_outstanding(d->track);
 
         return all > waiting ? all - waiting : 0;
@@ -274,11 +251,11 @@ bool dialogue_waits(const struct dialogue *d, const struct seq_step *step)
                 return false;
         if (step->template->type == PDU_H2C_DATA && d->bind.r2ts > 0)
                 return false;
-        return d->asked || (d->joining && d->bind.r2ts == 0) ||
+        return d->asked || (d->conn->joining && d->bind.r2ts == 0) ||
                (step->template->type == PDU_H2C_DATA && unanswered(d) > 0);
 }
 
 bool dialogue_expects(const struct dialogue *d)
 {
-        return d->wild || d->asked || unanswered(d) > 0;
+        return d->conn->wild || d->asked || unanswered(d) > 0;
 }

@@ -10,27 +10,21 @@
 #include "fuzz/sequence/seq_bind.h"
 #include "pdu/nvme/tcp/framer.h"
 #include "pdu/nvme/tcp/track.h"
-#include "remote.h"
+#include "schedule.h"
 
 struct dialogue {
-        struct remote_session *session;
-        unsigned on; /* which connection of it */
+        struct remote_conn *conn;
         struct seq_bind bind;
         struct framer said, heard;
         uint8_t *room[2];
         struct track *track;
-        bool wild;      /* the host broke a rule that ends connections: judged no more */
-        bool deaf;      /* what comes cannot be framed any more */
-        bool term;      /* TermReq heard */
-        bool harms;     /* what was just told is not to be sent: it changes data, or is avoided */
-        bool asked;     /* ICReq went out, ICResp did not come */
-        bool joining;   /* Connect went out, its response did not come */
-        unsigned aers;  /* outstanding */
-        uint64_t spoke; /* ms, when something was sent last */
+        bool deaf;  /* what comes cannot be framed any more */
+        bool harms; /* what was just told is not to be sent: it changes data, or is avoided */
+        bool asked; /* ICReq went out, ICResp did not come */
 };
 
 /* 0, or -1 without memory. */
-int dialogue_init(struct dialogue *d, struct remote_session *s, unsigned on);
+int dialogue_init(struct dialogue *d, struct remote_conn *c);
 void dialogue_fini(struct dialogue *d);
 /* A new session; admin: the dialogue of connection 0. -1 without memory. */
 int dialogue_begin(struct dialogue *d, const struct dialogue *admin);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "remote.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -76,50 +75,4 @@ void remote_log_add(struct remote_log *l, unsigned on, enum party sender, const 
         if (n > 0)
                 memcpy(l->bytes + l->len + sizeof(head), p, n);
         l->len += sizeof(head) + n;
-}
-
-/* --- sessions ----------------------------------------------------------------------------------- */
-
-struct remote_session *remote_open(struct loop *loop, const struct remote_target *target)
-{
-        const struct remote_ops *ops =
-            target->host.transport == HOST_RDMA ? &remote_rdma : &remote_tcp;
-        struct remote_session *s = ops->new ();
-
-        if (!s)
-                return NULL;
-        s->ops = ops;
-        s->loop = loop;
-        s->target = target;
-        s->hang = target->hang;
-        s->log.bytes = malloc(REMOTE_LOG);
-        if (s->log.bytes)
-                return s;
-        ops->free(s);
-        return NULL;
-}
-
-void remote_close(struct remote_session *s)
-{
-        uint8_t *bytes = s->log.bytes;
-
-        if (s->sequence)
-                s->ops->stop(s);
-        s->ops->free(s);
-        free(bytes);
-}
-
-void remote_play(struct remote_session *s, const struct sequence *sequence)
-{
-        s->sequence = sequence;
-        s->answer = (struct remote_answer) { 0 };
-        s->log.len = 0;
-        s->log.cut = false;
-        s->ops->start(s);
-}
-
-void remote_late(struct remote_session *s, uint64_t now)
-{
-        if (s->sequence && now >= s->deadline)
-                s->ops->late(s);
 }

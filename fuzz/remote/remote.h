@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sequences of a host played to a live controller: what a session is, what comes back of it, and the
- * transports that play them (remote_tcp.c, remote_rdma.c). All of one loop, on one thread.
+ * Sequences of a host played to a live controller: what a session is and what comes back of it. One
+ * scheduler plays them over each transport (schedule.h). All of one loop, on one thread.
  */
 #ifndef NVMF_FUZZ_REMOTE_H
 #define NVMF_FUZZ_REMOTE_H
@@ -27,7 +27,7 @@ enum remote_end {                 /* of several connections the last one in this
                                    * what is to be avoided */
                   REMOTE_DONE,    /* by us, when all was said; the controller closed, too */
                   REMOTE_CLOSED,  /* by the controller */
-                  REMOTE_RESET,   /* by the controller, with RST; RDMA: the queue pair failed */
+                  REMOTE_RESET,   /* by the controller, with RST */
                   REMOTE_TERM,    /* by the controller, with a TermReq */
                   REMOTE_HANG,    /* by us, and the controller did not close within `hang` */
                   REMOTE_ENDS
@@ -80,7 +80,6 @@ void remote_log_add(struct remote_log *l, unsigned on, enum party sender, const 
 
 /* A place where one session after the other is played. */
 struct remote_session {
-        const struct remote_ops *ops;
         struct loop *loop;
         const struct remote_target *target;
         unsigned hang; /* ms, as the target's; may be changed between two sessions */
@@ -93,20 +92,22 @@ struct remote_session {
         struct remote_answer answer;
         struct remote_log log;
         uint64_t deadline; /* ms of loop_now_ms(): remote_late() is due */
-};
 
-struct remote_ops {
-        struct remote_session *(*new)(void); /* NULL with errno */
-        void (*free)(struct remote_session *s);
-        void (*start)(struct remote_session *s);
-        void (*late)(struct remote_session *s);
-        void (*stop)(struct remote_session *s); /* gives up what is played, without an answer */
+        /* of schedule.h */
+        const struct remote_transport *transport;
+        struct remote_conn *conn[SEQ_QUEUES];
+        unsigned step, mode;
+        bool impatient;    /* an answer did not come: no more waits */
+        bool blind;        /* it has no descriptors: it is to be polled */
+        uint64_t due;      /* ms: what is waited for is late; deadline, unless blind */
+        uint64_t patience; /* ms: an answer is not waited for any longer, whatever is said */
 };
-extern const struct remote_ops remote_tcp, remote_rdma;
 
 /* NULL with errno; over, pdu and user are to be set. loop and target must outlive it. */
 struct remote_session *remote_open(struct loop *loop, const struct remote_target *target);
 void remote_close(struct remote_session *s);
+/* Gives up what is played, without an answer. */
+void remote_stop(struct remote_session *s);
 /* Plays; `sequence` stays where it is until over(), which may come from within. */
 void remote_play(struct remote_session *s, const struct sequence *sequence);
 /* To be called when its deadline has come, and may be at any time. */
@@ -119,5 +120,8 @@ void remote_late(struct remote_session *s, uint64_t now);
 void remote_tame(struct sequence *s);
 /* Whether a command may change data or settings. admin: it goes to an admin queue, surely. */
 bool remote_harms(const union sqe *sqe, bool admin);
+struct remote_conn;
+/* Counts a command that is about to be sent. False: it would do harm, and is not allowed. */
+bool remote_may_command(struct remote_conn *c, const union sqe *sqe, bool admin);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sessions over queue pairs, of any verbs provider. The capsules of a session lie in memory that is
- * registered once and as a whole; whatever a controller does there harms nobody. Queue pairs that
- * are over stay until the session is.
+ * Sessions over RDMA endpoints by hand, of any verbs provider. The capsules of a session lie in memory
+ * that is registered once and as a whole; whatever a controller does there harms nobody. Queue pairs
+ * that are over stay until the session is.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,26 +10,20 @@
 #include <string.h>
 
 #include "fuzz/sequence/seq_bind.h"
+#include "pdu/io/verbs/rdma_wait.h"
 #include "pdu/io/verbs/verbs_rdma.h"
 #include "pdu/nvme/rdma/rdma_track.h"
-#include "remote.h"
+#include "schedule.h"
 
 enum {
         RECVS = 32,
         RECV = 256, /* bytes of one */
         SENDS = 32,
         SEND = SEQ_DATA_MAX + 1024,
-        READS = 16,
         RETRIES = 7,
         DEPTH = 1024,
-        BATCH = 16,
-        FDS = 4,
-        RESOLVE_MS = 200, /* first time-out of a resolution, then twice that and so on */
-        ROUNDS = 64,      /* of events, before others have their turn */
-        BLIND_MS = 1,     /* between two looks at a provider without descriptors */
+        EVENTS = 64, /* at a time; also batches of completions, and rounds of both */
 };
-enum conn_state { ABSENT, RESOLVING, CONNECTING, LIVE, OVER };
-enum mode { RUNNING, DELAYED, SETTLING, ENDING };
 
 struct room { /* registered */
         uint8_t data[SEQ_QUEUES][BIND_MEMORY];
@@ -38,173 +32,74 @@ struct room { /* registered */
 };
 
 struct rdma_conn {
-        struct rdma_session *session;
-        unsigned on;
-        enum conn_state state;
-        struct verbs_ep *ep;
+        struct remote_conn base;
+        struct rdma_ep ep; /* group NULL: none */
         struct seq_bind bind;
         struct rdma_track *track;
         struct bind_work request; /* what it connects with */
         uint8_t private[VERBS_PRIVATE_MAX];
         struct verbs_wr send[SENDS], recv[RECVS];
         bool sending[SENDS];
-        bool wild;     /* the host broke a rule that ends connections: judged no more */
-        bool joining;  /* Connect went out, its response did not come */
-        bool broken;   /* work failed */
-        unsigned aers; /* outstanding */
-        unsigned resolve_ms;
-        uint64_t give_up; /* ms: no address until then */
 };
 
 struct rdma_session {
         struct remote_session base;
-        struct verbs_context *context;
-        struct verbs_domain *domain; /* NULL: no connection was resolved yet */
+        struct rdma_group group; /* context NULL: not open */
+        struct rdma_loop loop;
+        struct rdma_dev
+            *dev; /* where the room is registered; NULL: no connection was resolved yet */
         struct verbs_mr mr;
         struct room *room;
-        struct rdma_source {
-                struct loop_source source;
-                struct rdma_session *session;
-        } source[FDS];
-        int sources;
-        enum mode mode;
-        bool impatient, serving;
-        unsigned step;
-        uint64_t due, spoke; /* ms */
-        uint64_t patience;   /* ms: an answer is not waited for any longer, whatever is said */
         struct rdma_conn conn[SEQ_QUEUES];
         uint8_t out[BIND_ROOM];
 };
 
-#define each_conn(c, t)                                                                            \
-        for (struct rdma_conn * (c) = (t)->conn; (c) < (t)->conn + SEQ_QUEUES; (c)++)
-
-static struct rdma_session *rdma_of(struct remote_session *s)
+static struct rdma_session *rdma_of(const struct remote_session *s)
 {
-        return (struct rdma_session *)(void *)s;
+        return (struct rdma_session *)(void *)(uintptr_t)s;
 }
 
-static void due_in(struct rdma_session *t, unsigned ms)
+static struct rdma_conn *conn_of(const struct remote_conn *c)
 {
-        t->due = loop_now_ms() + ms;
-        t->base.deadline = t->sources > 0 ? t->due : loop_now_ms() + BLIND_MS;
+        return (struct rdma_conn *)(void *)(uintptr_t)c;
 }
 
-/* We have done something: the controller has time to answer. */
-static void acted(struct rdma_session *t)
+static struct rdma_conn *conn_at(struct rdma_ep *e)
 {
-        unsigned settle = t->base.target->settle;
-
-        t->patience = loop_now_ms() + (t->base.hang > settle ? t->base.hang : settle);
-}
-
-/* Each word makes us wait for the next one, but a controller that never stops is not heard out. */
-static void wait_for_more(struct rdma_session *t)
-{
-        uint64_t now = loop_now_ms(), settle = t->base.target->settle;
-
-        due_in(t, now >= t->patience           ? 0
-                  : t->patience - now < settle ? (unsigned)(t->patience - now)
-                                               : (unsigned)settle);
-}
-
-/* --- what is made of it ------------------------------------------------------------------------- */
-
-static void remember(struct rdma_conn *c, uint64_t what)
-{
-        uint64_t ms = loop_now_ms() - c->session->spoke;
-        uint64_t slow = ms >= 10000 ? 3 : ms >= 1000 ? 2 : ms >= 100;
-
-        remote_answer_add(&c->session->base.answer, what | (uint64_t)c->on << 56 | slow << 60);
-}
-
-static void collect(struct rdma_conn *c, const struct rule_set *found)
-{
-        if (c->wild || rule_set_empty(found))
-                return;
-        rule_each (id)
-                if (rule_in(found, id) && rule_get(id)->bound == PARTY_CONTROLLER &&
-                    rule_get(id)->level == LEVEL_MUST)
-                        rule_add(&c->session->base.answer.broken, id);
+        return (struct rdma_conn *)(void *)((char *)e - offsetof(struct rdma_conn, ep));
 }
 
 /* Whether the two sides may see things differently from here on. */
 static void confess(struct rdma_conn *c, const struct rule_set *found)
 {
-        rule_each (id) {
+        rule_each_in (found, id) {
                 const struct rule *r = rule_get(id);
 
-                if (rule_in(found, id) && r->bound == PARTY_HOST &&
+                if (r->bound == PARTY_HOST &&
                     (r->reaction == REACT_TERM || r->reaction == REACT_CLOSE ||
                      r->reaction == REACT_ANY || r->reaction == REACT_REJECT))
-                        c->wild = true;
+                        c->base.wild = true;
         }
 }
 
-static void tell(const struct rdma_conn *c, enum party sender, const union pdu *h)
+static void collect(struct rdma_conn *c, const struct rule_set *found)
 {
-        if (c->session->base.pdu)
-                c->session->base.pdu(c->session->base.user, c->on, sender, h);
-}
-
-/* --- ends --------------------------------------------------------------------------------------- */
-
-static void end_conn(struct rdma_conn *c, enum remote_end end)
-{
-        struct remote_answer *a = &c->session->base.answer;
-
-        c->state = OVER;
-        a->end = end > a->end ? end : a->end;
-        remember(c, (uint64_t)end << 32 | (uint64_t)c->broken << 40);
-}
-
-static void refuse(struct rdma_conn *c, const char *why, int error)
-{
-        struct remote_answer *a = &c->session->base.answer;
-
-        snprintf(a->why, sizeof(a->why), "%s: %s", why, strerror(error));
-        end_conn(c, REMOTE_REFUSED);
-}
-
-static bool all_over(const struct rdma_session *t)
-{
-        bool over = true;
-
-        for (unsigned i = 0; i < SEQ_QUEUES; i++)
-                over &= t->conn[i].state == ABSENT || t->conn[i].state == OVER;
-        return over;
-}
-
-static void put_away(struct rdma_session *t)
-{
-        each_conn(c, t)
-        {
-                if (c->ep)
-                        verbs_destroy(c->ep);
-                c->ep = NULL;
-        }
-}
-
-static void finish(struct rdma_session *t)
-{
-        put_away(t);
-        t->base.answer.steps = t->step;
-        t->base.sequence = NULL;
-        t->base.over(&t->base);
+        if (!c->base.wild)
+                conn_broke(&c->base, found);
 }
 
 /* --- work --------------------------------------------------------------------------------------- */
 
 static int post_recv(struct rdma_conn *c, unsigned i)
 {
-        struct rdma_session *t = c->session;
+        struct rdma_session *t = rdma_of(c->base.session);
         struct verbs_wr *bad;
 
-        c->recv[i] = (struct verbs_wr) { .op = VERBS_RECV,
-                                         .n_sge = 1,
-                                         .sge = { { t->room->recv[c->on][i], RECV, t->mr.lkey } },
-                                         .user = c };
-        return verbs_post_recv(c->ep, &c->recv[i], &bad);
+        c->recv[i] =
+            (struct verbs_wr) { .op = VERBS_RECV,
+                                .n_sge = 1,
+                                .sge = { { t->room->recv[c->base.on][i], RECV, t->mr.lkey } } };
+        return rdma_ep_post_recv(&c->ep, &c->recv[i], &bad);
 }
 
 static int free_send(const struct rdma_conn *c)
@@ -217,27 +112,31 @@ static int free_send(const struct rdma_conn *c)
 
 static void post_send(struct rdma_conn *c, const uint8_t *bytes, uint32_t len)
 {
-        struct rdma_session *t = c->session;
+        struct rdma_session *t = rdma_of(c->base.session);
         int i = free_send(c);
         struct verbs_wr *bad;
+        uint8_t *place;
 
         if (i < 0)
                 return;
+        place = t->room->send[c->base.on][i];
         len = len < SEND ? len : SEND;
-        memcpy(t->room->send[c->on][i], bytes, len);
+        memcpy(place, bytes, len);
         c->send[i] = (struct verbs_wr) { .op = VERBS_SEND,
                                          .flags = VERBS_SIGNALED,
                                          .n_sge = 1,
-                                         .sge = { { t->room->send[c->on][i], len, t->mr.lkey } },
-                                         .user = c };
-        c->sending[i] = verbs_post(c->ep, &c->send[i], &bad) == 0;
-        c->broken |= !c->sending[i];
+                                         .sge = { { place, len, t->mr.lkey } } };
+        c->sending[i] = true;
+        if (rdma_ep_post(&c->ep, &c->send[i], &bad) == 0)
+                return;
+        c->base.broken = true;
+        rdma_ep_flushed(&c->ep, bad);
 }
 
 static bool is_avoided(const struct rdma_conn *c, const struct seq_step *step,
                        const union seq_work *message, const struct rule_set *broken)
 {
-        const struct avoid *avoid = c->session->base.target->avoid;
+        const struct avoid *avoid = c->base.session->target->avoid;
 
         return avoid_rules(avoid, broken) ||
                (step->kind == SEQ_PDU && avoid_message(avoid, step->template, message));
@@ -253,32 +152,32 @@ static union seq_work message_of(const uint8_t *capsule, uint32_t len)
         return m;
 }
 
-/* False: it is not to be sent. */
-static bool say(struct rdma_conn *c, const struct seq_step *step)
+static bool rdma_can_send(const struct remote_conn *c, const struct seq_step *step)
 {
-        struct rdma_session *t = c->session;
-        struct bind_work w = seq_bind_work(&c->bind, t->base.sequence, step, t->out);
-        union seq_work m = message_of(t->out, w.len);
-        const union sqe *sqe = &m.cmd.sqe;
-        bool admin = c->on == 0 && c->bind.qid == 0;
+        (void)step;
+        return c->session->impatient || (!c->joining && free_send(conn_of(c)) >= 0);
+}
+
+static bool rdma_send(struct remote_conn *base, const struct seq_step *step)
+{
+        struct rdma_conn *c = conn_of(base);
+        uint8_t *out = rdma_of(base->session)->out;
+        struct bind_work w = seq_bind_work(&c->bind, base->session->sequence, step, out);
+        union seq_work m = message_of(out, w.len);
 
         if (w.type != PDU_CAPSULE_CMD)
-                return true;
-        if (!t->base.target->allow_write && remote_harms(sqe, admin))
-                return false;
-        t->spoke = loop_now_ms();
-        acted(t);
+                return true; /* it has connected with it */
+        base->spoke = loop_now_ms();
+        remote_acted(base->session);
         for (unsigned i = 0; i < w.times; i++) {
-                const struct rule_set *broken = rdma_track_command(c->track, t->out, w.len);
+                const struct rule_set *broken = rdma_track_command(c->track, out, w.len);
 
-                if (is_avoided(c, step, &m, broken))
+                if (!remote_may_command(base, &m.cmd.sqe, base->on == 0 && c->bind.qid == 0) ||
+                    is_avoided(c, step, &m, broken))
                         return false;
-                tell(c, PARTY_HOST, &(const union pdu) { .cmd = m.cmd });
-                if (!c->wild)
-                        confess(c, broken);
-                c->aers += admin && sqe->opc == NVME_AER;
-                c->joining |= sqe->opc == NVME_FABRICS && sqe->fctype == FCTYPE_CONNECT;
-                post_send(c, t->out, w.len);
+                conn_message(base, PARTY_HOST, &(const union pdu) { .cmd = m.cmd });
+                confess(c, broken);
+                post_send(c, out, w.len);
         }
         return true;
 }
@@ -300,100 +199,125 @@ static void hear(struct rdma_conn *c, const struct verbs_wc *wc)
         collect(c,
                 rdma_track_response(c->track, bytes, wc->bytes, wc->invalidated, wc->invalid_key));
         cmd = rdma_track_last(c->track);
-        if (cmd && cmd->sqe.opc == NVME_AER && c->aers > 0)
-                c->aers--;
-        c->joining = false;
-        c->session->base.answer.pdus++;
-        tell(c, PARTY_CONTROLLER, &h);
+        if (cmd && cmd->sqe.opc == NVME_AER && c->base.aers > 0)
+                c->base.aers--;
+        c->base.joining = false;
+        c->base.session->answer.pdus++;
+        conn_message(&c->base, PARTY_CONTROLLER, &h);
         seq_bind_heard(&c->bind, &h);
-        remember(c, (uint64_t)cqe_status(&h.resp.cqe) << 16 | (uint64_t)wc->invalidated << 15 |
-                        (cmd ? about(cmd, &h.resp.cqe, c->on == 0) : 0));
+        conn_heard(&c->base, (uint64_t)cqe_status(&h.resp.cqe) << 16 |
+                                 (uint64_t)wc->invalidated << 15 |
+                                 (cmd ? about(cmd, &h.resp.cqe, c->base.on == 0) : 0));
 }
 
-static void completed(struct rdma_conn *c, const struct verbs_wc *wc)
+/* False, here and below: the endpoint's life is none of its own. */
+static bool completed(struct rdma_ep *e, const struct verbs_wc *wc)
 {
-        bool recv = wc->wr >= c->recv && wc->wr < c->recv + RECVS;
+        struct rdma_conn *c = conn_at(e);
+        bool recv = wc->wr->op == VERBS_RECV;
 
         if (!recv)
                 c->sending[wc->wr - c->send] = false;
-        if (c->state != LIVE && c->state != CONNECTING)
-                return;
+        if (c->base.state != CONN_LIVE && c->base.state != CONN_OPENING)
+                return false;
         if (wc->status != VERBS_SUCCESS) {
-                if (!c->broken)
-                        remember(c, (uint64_t)wc->status << 48);
-                c->broken = true;
+                if (!c->base.broken)
+                        conn_heard(&c->base, (uint64_t)wc->status << 48);
+                c->base.broken = true;
         } else if (recv) {
                 hear(c, wc);
-                c->broken |= post_recv(c, (unsigned)(wc->wr - c->recv)) < 0;
+                c->base.broken |= post_recv(c, (unsigned)(wc->wr - c->recv)) < 0;
         }
-}
-
-static bool poll_work(struct rdma_session *t)
-{
-        struct verbs_wc wc[BATCH];
-        int n = t->domain ? verbs_poll(t->domain, wc, BATCH) : 0;
-
-        for (int i = 0; i < n; i++)
-                if (wc[i].ep)
-                        completed(wc[i].wr->user, &wc[i]);
-        return n > 0;
+        return false;
 }
 
 /* --- connection management ---------------------------------------------------------------------- */
 
-static void watch(struct rdma_session *t);
-
-static bool enter_domain(struct rdma_session *t, struct verbs_domain *domain)
+static bool use_device(struct rdma_session *t, struct rdma_dev *d)
 {
-        const unsigned access = VERBS_REMOTE_READ | VERBS_REMOTE_WRITE;
-
-        if (t->domain)
-                return t->domain == domain;
-        if (!domain || verbs_grow_cq(domain, SEQ_QUEUES * (SENDS + RECVS)) < 0 ||
-            verbs_reg(domain, t->room, sizeof(*t->room), access, &t->mr) < 0)
+        if (t->dev)
+                return t->dev == d;
+        if (verbs_reg(d->domain, t->room, sizeof(*t->room), VERBS_REMOTE_READ | VERBS_REMOTE_WRITE,
+                      &t->mr) < 0)
                 return false;
-        t->domain = domain;
-        watch(t);
-        return true;
+        t->dev = d;
+        d->user = t;
+        return rdma_loop_update(&t->loop) == 0;
+}
+
+static void device_gone(struct rdma_dev *d)
+{
+        struct rdma_session *t = d->user;
+
+        if (!t)
+                return;
+        if (d->domain)
+                verbs_dereg(d->domain, &t->mr);
+        t->dev = NULL;
 }
 
 static void resolved(struct rdma_conn *c)
 {
-        const struct verbs_qp_attr attr = { .send_wrs = SENDS, .recv_wrs = RECVS };
-        struct rdma_session *t = c->session;
+        struct verbs_qp_attr attr = { .send_wrs = SENDS, .recv_wrs = RECVS };
+        struct rdma_session *t = rdma_of(c->base.session);
         struct verbs_conn_param p = { .data = c->private,
                                       .len = (uint8_t)c->request.len,
                                       .reads_in = c->request.reads_in,
                                       .reads_out = c->request.reads_out,
                                       .rnr_retry = RETRIES,
                                       .retry = RETRIES };
-        bool ok = enter_domain(t, verbs_domain(c->ep)) && verbs_qp(c->ep, &attr) == 0;
+        bool ok = use_device(t, c->ep.dev) && rdma_ep_qp(&c->ep, &attr) == 0;
 
         for (unsigned i = 0; i < RECVS && ok; i++)
                 ok = post_recv(c, i) == 0;
-        c->bind.memory = (struct bind_memory) { .at = t->room->data[c->on],
-                                                .addr = (uintptr_t)t->room->data[c->on],
+        c->bind.memory = (struct bind_memory) { .at = t->room->data[c->base.on],
+                                                .addr = (uintptr_t)t->room->data[c->base.on],
                                                 .key = t->mr.rkey };
-        if (!ok || verbs_connect(c->ep, &p) < 0)
-                refuse(c, "connect", errno);
-        else
-                c->state = CONNECTING;
+        if (!ok || rdma_ep_connect(&c->ep, &p) < 0)
+                conn_refuse(&c->base, "connect: %s", strerror(errno));
 }
 
-/* Several short tries, as host/nvme/queue_rdma.c says. */
-static void knock(struct rdma_conn *c)
+static void rejected(struct rdma_conn *c, const struct verbs_event *e)
 {
-        const struct host_params *p = &c->session->base.target->host;
+        size_t len = rdma_reject_len(e->param.data, e->param.len);
+        uint32_t sts = 0;
 
-        if (c->ep)
-                verbs_destroy(c->ep);
-        c->resolve_ms *= 2;
-        c->ep = verbs_resolve(c->session->context, p->traddr, p->trsvcid, c->resolve_ms);
-        if (c->ep)
-                verbs_set_user(c->ep, c);
-        else
-                refuse(c, "resolve", errno);
+        if (len > 0) {
+                memcpy(&sts, e->param.data, len < sizeof(sts) ? len : sizeof(sts));
+                collect(c, rdma_track_reject(c->track, e->param.data, len));
+        }
+        conn_heard(&c->base, (uint64_t)sts << 8 | 1);
+        conn_ended(&c->base, false);
 }
+
+static bool happened(struct rdma_ep *ep, const struct verbs_event *e)
+{
+        struct rdma_conn *c = conn_at(ep);
+        bool opening = c->base.state == CONN_OPENING;
+
+        if (!opening && c->base.state != CONN_LIVE)
+                return false;
+        if (e->type == VERBS_RESOLVED) {
+                resolved(c);
+        } else if (e->type == VERBS_ESTABLISHED && opening) {
+                conn_live(&c->base);
+                collect(c, rdma_track_accept(c->track, e->param.data, e->param.len,
+                                             e->param.reads_in, e->param.reads_out));
+                return true;
+        } else if (e->type == VERBS_REJECTED) {
+                rejected(c, e);
+        } else if (e->type == VERBS_UNREACHABLE || e->type == VERBS_CONNECT_ERROR) {
+                conn_refuse(&c->base, "%s: %s", verbs_event_name(e->type),
+                            strerror(e->reason < 0 ? -e->reason : ECONNREFUSED));
+        } else if (e->type == VERBS_DISCONNECTED) {
+                conn_ended(&c->base, false);
+        } else if (e->type == VERBS_QP_ERROR || e->type == VERBS_DEVICE_REMOVED) {
+                c->base.broken = true;
+        }
+        return false;
+}
+
+static const struct rdma_ep_ops ep_ops = { .event = happened, .completed = completed };
 
 /* False: what is asked for is to be avoided. */
 static bool asks(struct rdma_conn *c, const struct seq_step *step)
@@ -410,328 +334,129 @@ static bool asks(struct rdma_conn *c, const struct seq_step *step)
         return !is_avoided(c, step, &m, broken);
 }
 
-/* False: it is not to be. */
-static bool open_conn(struct rdma_conn *c, const struct seq_step *first)
+static bool rdma_open(struct remote_conn *base, const struct seq_step *first)
 {
-        struct rdma_session *t = c->session;
-        const struct host_params *p = &t->base.target->host;
+        struct rdma_session *t = rdma_of(base->session);
+        struct rdma_conn *c = conn_of(base);
+        const struct host_params *p = &base->session->target->host;
         struct seq_step step = seq_step_of(seq_template(SEQ_RDMA, PARTY_HOST, "request"));
 
         if (first->kind == SEQ_PDU && first->template->type == SEQ_REQUEST)
                 step = *first;
+        base->spoke = loop_now_ms();
+        memset(c->sending, 0, sizeof(c->sending));
         seq_bind_init(&c->bind, PARTY_HOST, p->hostnqn, p->subnqn);
         memcpy(c->bind.hostid, p->hostid, sizeof(c->bind.hostid));
-        c->bind.qid = (uint16_t)c->on;
-        c->bind.admin = c->on > 0 ? &t->conn[0].bind : NULL;
+        c->bind.qid = (uint16_t)base->on;
+        c->bind.admin = base->on > 0 ? &t->conn[0].bind : NULL;
         rdma_track_free(c->track);
         c->track = rdma_track_new(DEPTH, false, &p->policy->waived);
-        c->request = seq_bind_work(&c->bind, t->base.sequence, &step, t->out);
+        c->request = seq_bind_work(&c->bind, base->session->sequence, &step, t->out);
         memcpy(c->private, t->out, c->request.len);
         if (!c->track) {
-                refuse(c, "track", ENOMEM);
+                conn_refuse(base, "track: %s", strerror(ENOMEM));
                 return true;
         }
         if (!asks(c, &step))
                 return false;
-        c->state = RESOLVING;
-        c->resolve_ms = RESOLVE_MS / 2;
-        c->give_up = loop_now_ms() + p->timeout;
-        due_in(t, p->timeout);
-        knock(c);
+        conn_opening(base, p->timeout);
+        rdma_ep_init(&c->ep, &t->group, &ep_ops);
+        if (rdma_ep_resolve(&c->ep, p->traddr, p->trsvcid, p->timeout) < 0)
+                conn_refuse(base, "resolve: %s", strerror(errno));
         return true;
 }
 
-static void rejected(struct rdma_conn *c, const struct verbs_event *e)
+static bool rdma_expects(const struct remote_conn *c)
 {
-        size_t len = rdma_reject_len(e->param.data, e->param.len);
-        uint32_t sts = 0;
-
-        if (len > 0) {
-                memcpy(&sts, e->param.data, len < sizeof(sts) ? len : sizeof(sts));
-                collect(c, rdma_track_reject(c->track, e->param.data, len));
-        }
-        remember(c, (uint64_t)sts << 8 | 1);
-        end_conn(c, REMOTE_CLOSED);
+        return c->wild || rdma_track_outstanding(conn_of(c)->track) > c->aers;
 }
 
-static void happened(struct rdma_conn *c, const struct verbs_event *e)
+static void rdma_half_close(struct remote_conn *c)
 {
-        bool ours = c->session->mode == ENDING;
+        rdma_ep_disconnect(&conn_of(c)->ep);
+}
 
-        if (c->state == OVER)
+static void rdma_close(struct remote_conn *c, bool reset)
+{
+        if (c->state != CONN_LIVE)
                 return;
-        if (e->type == VERBS_RESOLVED && c->state == RESOLVING) {
-                resolved(c);
-        } else if (e->type == VERBS_ESTABLISHED && c->state == CONNECTING) {
-                c->state = LIVE;
-                acted(c->session);
-                collect(c, rdma_track_accept(c->track, e->param.data, e->param.len,
-                                             e->param.reads_in, e->param.reads_out));
-        } else if (e->type == VERBS_REJECTED) {
-                rejected(c, e);
-        } else if (e->type == VERBS_UNREACHABLE && c->state == RESOLVING &&
-                   abs(e->reason) == ETIMEDOUT && loop_now_ms() < c->give_up) {
-                knock(c);
-        } else if (e->type == VERBS_UNREACHABLE || e->type == VERBS_CONNECT_ERROR) {
-                refuse(c, verbs_event_name(e->type), e->reason < 0 ? -e->reason : ECONNREFUSED);
-        } else if (e->type == VERBS_DISCONNECTED) {
-                verbs_disconnect(c->ep);
-                end_conn(c, ours ? REMOTE_DONE : REMOTE_CLOSED);
-        } else if (e->type == VERBS_QP_ERROR || e->type == VERBS_DEVICE_REMOVED) {
-                c->broken = true;
-        }
-}
-
-static bool take_events(struct rdma_session *t)
-{
-        struct verbs_event e;
-        bool any = false;
-
-        for (; verbs_event(t->context, &e); any = true)
-                if (e.ep && verbs_user(e.ep))
-                        happened(verbs_user(e.ep), &e);
-        return any;
-}
-
-/* --- steps -------------------------------------------------------------------------------------- */
-
-static bool expects(const struct rdma_conn *c)
-{
-        return c->state == LIVE &&
-               (c->wild || c->broken || rdma_track_outstanding(c->track) > c->aers);
-}
-
-static void settle(struct rdma_session *t)
-{
-        bool due = false;
-
-        if (all_over(t)) {
-                finish(t);
-                return;
-        }
-        if (t->mode == ENDING)
-                return;
-        each_conn(c, t) due |= expects(c);
-        if (due && !t->impatient) {
-                t->mode = SETTLING;
-                wait_for_more(t);
-                return;
-        }
-        t->mode = ENDING;
-        due_in(t, t->base.hang);
-        for (unsigned i = SEQ_QUEUES; i-- > 0;)
-                if (t->conn[i].state == LIVE)
-                        verbs_disconnect(t->conn[i].ep);
-}
-
-/* An answer is due that the next connection may hang on, such as the one to CC.EN. */
-static bool is_waiting(struct rdma_session *t)
-{
-        each_conn(c, t) if (!c->wild && !c->broken && expects(c)) return true;
-        return false;
-}
-
-/* False. */
-static bool give_up(struct rdma_session *t)
-{
-        t->base.answer.end = REMOTE_UNSENT;
-        finish(t);
-        return false;
-}
-
-/* False: it, or an answer, is to be waited for, or all is over. */
-static bool do_step(struct rdma_session *t, struct rdma_conn *c, const struct seq_step *step)
-{
-        if (c->state == ABSENT && !t->impatient && is_waiting(t)) {
-                wait_for_more(t);
-                return false;
-        }
-        if (c->state == ABSENT && !open_conn(c, step))
-                return give_up(t);
-        if (c->state == RESOLVING || c->state == CONNECTING)
-                return false;
-        if (c->state == LIVE && (step->kind == SEQ_CLOSE || step->kind == SEQ_RESET)) {
-                if (step->kind == SEQ_CLOSE)
-                        verbs_disconnect(c->ep);
-                else
-                        verbs_fail(c->ep);
-                end_conn(c, REMOTE_LEFT);
-        } else if (c->state == LIVE && (step->kind == SEQ_PDU || step->kind == SEQ_RAW)) {
-                if (!t->impatient && (c->joining || free_send(c) < 0)) {
-                        wait_for_more(t);
-                        return false;
-                }
-                if (!say(c, step))
-                        return give_up(t);
-        }
-        t->step++;
-        return true;
-}
-
-static void go_on(struct rdma_session *t)
-{
-        const struct sequence *s = t->base.sequence;
-
-        while (t->step < s->steps) {
-                const struct seq_step *step = &s->step[t->step];
-                struct rdma_conn *c = &t->conn[step->on];
-
-                if (c->state == OVER || c->broken) {
-                        t->step++;
-                } else if (step->kind == SEQ_DELAY) {
-                        t->step++;
-                        t->mode = DELAYED;
-                        due_in(t,
-                               step->ms < t->base.target->delay ? step->ms : t->base.target->delay);
-                        return;
-                } else if (!do_step(t, c, step)) {
-                        return;
-                }
-        }
-        settle(t);
-}
-
-/* All that there is to take, and what follows from it; then the bell is set. What came before it was
- * set has no bell: it counts for the next round. False: there may be more, without a bell. */
-static bool serve(struct rdma_session *t)
-{
-        bool any = false;
-        unsigned rounds = 0;
-
-        do {
-                any |= take_events(t);
-                any |= poll_work(t);
-                if (any && t->base.sequence && t->mode == RUNNING)
-                        go_on(t);
-                else if (any && t->base.sequence && t->mode != DELAYED)
-                        settle(t);
-                verbs_arm(t->context);
-                any = poll_work(t);
-        } while (any && t->base.sequence && ++rounds < ROUNDS);
-        if (!any || !t->base.sequence)
-                return true;
-        t->base.deadline = loop_now_ms();
-        return false;
-}
-
-static void ready(struct loop_source *source, uint32_t events)
-{
-        (void)events;
-        serve(((struct rdma_source *)(void *)source)->session);
-}
-
-/* More descriptors may have come. */
-static void watch(struct rdma_session *t)
-{
-        int fds[FDS], n = verbs_fds(t->context, fds, FDS);
-
-        for (; t->sources < n; t->sources++) {
-                struct rdma_source *s = &t->source[t->sources];
-
-                s->source = (struct loop_source) { .fd = fds[t->sources], .ready = ready };
-                s->session = t;
-                if (loop_add(t->base.loop, &s->source, EPOLLIN) < 0)
-                        return;
-        }
+        if (reset)
+                rdma_ep_fail(&conn_of(c)->ep);
+        else
+                rdma_ep_disconnect(&conn_of(c)->ep);
 }
 
 /* --- life --------------------------------------------------------------------------------------- */
 
-static bool open_device(struct rdma_session *t)
+/* All that there is to take, and what follows from it; then the bell is set. What came before it was
+ * set has no bell: it counts for the next round. */
+static bool rdma_poll(struct remote_session *s)
 {
-        const struct host_params *p = &t->base.target->host;
-        struct verbs_provider *verbs = p->verbs;
+        struct rdma_group *g = &rdma_of(s)->group;
+        struct pollfd fds[RDMA_FDS];
+        unsigned rounds = 0;
+        bool any = false;
 
-        if (!verbs)
-                verbs = verbs_rdma(t->base.answer.why, sizeof(t->base.answer.why));
-        t->context = verbs ? verbs_open(verbs) : NULL;
-        if (t->context)
-                watch(t);
-        return t->context;
+        do {
+                any |= rdma_group_events(g, EVENTS) > 0;
+                any |= rdma_group_poll(g, EVENTS) > 0;
+                if (any)
+                        remote_go(s);
+                any = rdma_group_arm(g, fds, RDMA_FDS) < 0;
+        } while (any && s->sequence && ++rounds < EVENTS);
+        if (!any || !s->sequence)
+                return true;
+        s->deadline = loop_now_ms();
+        return false;
 }
 
-static void rdma_start(struct remote_session *s)
+static void ready(struct rdma_loop *l, bool events)
+{
+        (void)events;
+        rdma_poll(
+            &((struct rdma_session *)(void *)((char *)l - offsetof(struct rdma_session, loop)))
+                 ->base);
+}
+
+static bool rdma_begin(struct remote_session *s)
+{
+        static const struct rdma_group_ops ops = { .dev_free = device_gone };
+        struct rdma_session *t = rdma_of(s);
+        struct verbs_provider *verbs = s->target->host.verbs;
+
+        if (!t->group.context) {
+                if (!verbs)
+                        verbs = verbs_rdma(s->answer.why, sizeof(s->answer.why));
+                if (!verbs || rdma_group_open(&t->group, verbs, &ops, loop_now_ms) < 0)
+                        return false;
+                t->loop =
+                    (struct rdma_loop) { s->loop, .context = t->group.context, .ready = ready };
+                if (rdma_loop_update(&t->loop) < 0)
+                        return false;
+        }
+        s->blind = t->loop.count == 0;
+        return true;
+}
+
+static void rdma_end(struct remote_session *s)
 {
         struct rdma_session *t = rdma_of(s);
 
-        t->mode = RUNNING;
-        t->impatient = false;
-        t->step = 0;
-        t->spoke = loop_now_ms();
-        acted(t);
-        each_conn(c, t)
-        {
-                c->state = ABSENT;
-                c->wild = c->joining = c->broken = false;
-                c->aers = 0;
-                memset(c->sending, 0, sizeof(c->sending));
+        for (struct rdma_conn *c = t->conn; c < t->conn + SEQ_QUEUES; c++) {
+                if (c->ep.group)
+                        rdma_ep_destroy(&c->ep);
+                c->ep.group = NULL;
         }
-        if (!t->context && !open_device(t)) {
-                t->base.answer.end = REMOTE_REFUSED;
-                finish(t);
-                return;
-        }
-        due_in(t, s->target->settle);
-        go_on(t);
-        if (s->sequence)
-                serve(t);
-}
-
-/* Whoever has to do something and did not. */
-static void give_in(struct rdma_session *t)
-{
-        each_conn(c, t)
-        {
-                if (c->state == RESOLVING || c->state == CONNECTING)
-                        refuse(c, "connect", ETIMEDOUT);
-                else if (c->state == LIVE && t->mode == ENDING)
-                        end_conn(c, REMOTE_HANG);
-        }
-}
-
-static void rdma_late(struct remote_session *s)
-{
-        struct rdma_session *t = rdma_of(s);
-        bool all = serve(t);
-
-        if (!s->sequence)
-                return;
-        if (loop_now_ms() < t->due) { /* only looked at what has no descriptors */
-                if (!all)
-                        return;
-                s->deadline = t->sources > 0 ? t->due : loop_now_ms() + BLIND_MS;
-                return;
-        }
-        give_in(t);
-        if (t->mode == DELAYED) {
-                t->mode = RUNNING;
-                acted(t);
-        } else {
-                t->impatient = true;
-        }
-        if (t->mode == RUNNING)
-                go_on(t);
-        else
-                settle(t);
-}
-
-static void rdma_stop(struct remote_session *s)
-{
-        put_away(rdma_of(s));
-        s->sequence = NULL;
 }
 
 static void rdma_free(struct remote_session *s)
 {
         struct rdma_session *t = rdma_of(s);
 
-        for (int i = 0; i < t->sources; i++)
-                loop_remove(s->loop, &t->source[i].source);
-        if (t->domain)
-                verbs_dereg(t->domain, &t->mr);
-        if (t->context)
-                verbs_close(t->context);
-        each_conn(c, t) rdma_track_free(c->track);
+        rdma_loop_end(&t->loop);
+        rdma_group_close(&t->group);
+        for (unsigned i = 0; i < SEQ_QUEUES; i++)
+                rdma_track_free(t->conn[i].track);
         free(t->room);
         free(t);
 }
@@ -742,21 +467,25 @@ static struct remote_session *rdma_new(void)
 
         if (!t)
                 return NULL;
+        for (unsigned i = 0; i < SEQ_QUEUES; i++)
+                t->base.conn[i] = &t->conn[i].base;
         t->room = calloc(1, sizeof(*t->room));
-        for (unsigned i = 0; i < SEQ_QUEUES; i++) {
-                t->conn[i].session = t;
-                t->conn[i].on = i;
-        }
         if (t->room)
                 return &t->base;
         rdma_free(&t->base);
         return NULL;
 }
 
-const struct remote_ops remote_rdma = {
+const struct remote_transport remote_rdma = {
         .new = rdma_new,
         .free = rdma_free,
-        .start = rdma_start,
-        .late = rdma_late,
-        .stop = rdma_stop,
+        .begin = rdma_begin,
+        .end = rdma_end,
+        .open = rdma_open,
+        .can_send = rdma_can_send,
+        .send = rdma_send,
+        .expects = rdma_expects,
+        .half_close = rdma_half_close,
+        .close = rdma_close,
+        .poll = rdma_poll,
 };

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "pdu/nvme/wire/fabrics.h"
-#include "remote.h"
+#include "schedule.h"
 
 static bool in(const uint8_t *list, size_t n, uint8_t v)
 {
@@ -30,6 +30,13 @@ bool remote_harms(const union sqe *sqe, bool admin)
         if (admin && sqe->opc == NVME_SET_FEATURES)
                 return !is_fleeting(le32_get(sqe->cdw10));
         return !admin || sqe->opc != NVME_ABORT;
+}
+
+bool remote_may_command(struct remote_conn *c, const union sqe *sqe, bool admin)
+{
+        c->joining |= sqe->opc == NVME_FABRICS && sqe->fctype == FCTYPE_CONNECT;
+        c->aers += admin && sqe->opc == NVME_AER;
+        return c->session->target->allow_write || !remote_harms(sqe, admin);
 }
 
 static void keep_opcode(const struct sequence *s, struct seq_step *step)

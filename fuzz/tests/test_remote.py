@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -110,6 +111,23 @@ def test_nothing_that_stays_is_said_behind_what_cannot_be_framed(tmp_path):
         wild = fuzz("repro", sequence, *at(port), "--allow-write")
     assert "unsent after 4 steps" in tame.stdout
     assert "unsent" not in wild.stdout
+
+
+@pytest.mark.parametrize("steps,least", [
+    ("icreq on=1\nicreq\nclose\ndelay 700\nkeep_alive on=1\n", 0.7),
+    ("icreq\nicreq\ndelay 700\nicreq on=1\nkeep_alive on=1\n", 0),
+])
+def test_a_delay_is_of_all_connections(tmp_path, steps, least):
+    """Also when the first one is over already, or ends meanwhile; what comes after it is played."""
+    sequence = tmp_path / "a.seq"
+    sequence.write_text("sequence host queues=2\n" + steps)
+    with target() as (_, port):
+        began = time.monotonic()
+        r = fuzz("repro", sequence, *at(port), "--max-delay", 700)
+        took = time.monotonic() - began
+    assert "after 5 steps" in r.stdout, r.stdout + r.stderr
+    assert "1 controller< CapsuleResp" in r.stdout
+    assert took > least, r.stdout
 
 
 def test_repro_says_what_it_leaves_out(tmp_path):
