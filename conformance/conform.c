@@ -19,7 +19,7 @@
 #include "pdu/io/output.h"
 #include "pdu/io/shell.h"
 #include "pdu/io/verbs/verbs_rdma.h"
-#include "pdu/io/verbs/verbs_record.h"
+#include "pdu/nvme/io/verbs_record.h"
 
 enum { EXIT_USAGE = 2, EXIT_BROKEN = 3 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "embedded.h"
 
-#include "pdu/io/auth_openssl.h"
 #include "pdu/io/verbs/verbs_memory.h"
+#include "pdu/nvme/io/auth_openssl.h"
 #include "target/config.h"
 
 /* A second subsystem, which none of our hosts may use. */

@@ -7,8 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "pdu/io/auth_openssl.h"
 #include "pdu/io/option.h"
+#include "pdu/nvme/io/auth_openssl.h"
 #include "pdu/nvme/machine/spoil.h"
 
 enum { EXIT_USAGE = 2, JOBS = 16 };
@@ -55,17 +55,20 @@ static bool take_baseline(void *args, const char *value, char *error, size_t siz
 
 static bool take_rule(void *args, const char *value, char *error, size_t size)
 {
-        return option_rule(&((struct options *)args)->selection.rules, value, error, size);
+        return option_rule(&nvme_rules, &((struct options *)args)->selection.rules, value, error,
+                           size);
 }
 
 static bool take_waived(void *args, const char *value, char *error, size_t size)
 {
-        return option_rule(&((struct options *)args)->policy.waived, value, error, size);
+        return option_rule(&nvme_rules, &((struct options *)args)->policy.waived, value, error,
+                           size);
 }
 
 static bool take_violated(void *args, const char *value, char *error, size_t size)
 {
-        return option_rule(&((struct options *)args)->policy.violated, value, error, size);
+        return option_rule(&nvme_rules, &((struct options *)args)->policy.violated, value, error,
+                           size);
 }
 
 static bool take_limit(void *args, const char *value, char *error, size_t size)

@@ -11,10 +11,10 @@
 
 #include "config.h"
 #include "pdu/core/plant.h"
-#include "pdu/io/auth_openssl.h"
 #include "pdu/io/capture/capture_writer.h"
 #include "pdu/io/net.h"
 #include "pdu/io/option.h"
+#include "pdu/nvme/io/auth_openssl.h"
 #include "target.h"
 #include "target/ns/ns.h"
 
@@ -162,8 +162,8 @@ static bool take_rule(struct rule_set *set, enum party bound, const char *value,
         enum rule_id id = rule_by_name(value);
 
         if (id != RULE_NONE && rule_get(id)->reaction == REACT_TOLERATE)
-                return option_rule(set, value, error, size);
-        return option_rule_of(set, bound, value, error, size);
+                return option_rule(&nvme_rules, set, value, error, size);
+        return option_rule_of(&nvme_rules, set, bound, value, error, size);
 }
 
 static bool take_waive(void *args, const char *value, char *error, size_t size)

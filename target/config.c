@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 #include "config_reader.h"
-#include "pdu/io/auth_openssl.h"
+#include "pdu/nvme/io/auth_openssl.h"
 #include "target/nvme/ctrl.h"
 
 enum { FILE_MAX = 16 << 20 }; /* bytes of a configuration */

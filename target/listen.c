@@ -10,7 +10,7 @@
 
 #include "pdu/io/net.h"
 #include "pdu/io/verbs/verbs_rdma.h"
-#include "pdu/io/verbs/verbs_record.h"
+#include "pdu/nvme/io/verbs_record.h"
 #include "target/nvme/conn.h"
 #include "target/nvme/rdma_conn.h"
 

@@ -9,7 +9,7 @@
 
 #include "listen.h"
 #include "pdu/io/net.h"
-#include "pdu/io/verbs/verbs_record.h"
+#include "pdu/nvme/io/verbs_record.h"
 
 enum {
         REACTORS_MAX = 256,

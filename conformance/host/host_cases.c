@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "conformance/words/words.h"
-#include "pdu/io/auth_openssl.h"
+#include "pdu/nvme/io/auth_openssl.h"
 #include "pdu/nvme/machine/spoil.h"
 #include "play.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "case_auth.h"
-#include "pdu/io/auth_openssl.h"
+#include "pdu/nvme/io/auth_openssl.h"
 #include "pdu/nvme/wire/text.h"
 #include "words.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "pdu/io/verbs/verbs_record.h"
+#include "pdu/nvme/io/verbs_record.h"
 #include "pdu/nvme/wire/text.h"
 
 enum { DOMAINS = 4, FDS = 16, BATCH = 16, LATE_MS = 20 };

@@ -12,7 +12,7 @@
 #include "minimise.h"
 #include "pdu/io/capture/capture_writer.h"
 #include "pdu/io/verbs/verbs_rdma.h"
-#include "pdu/io/verbs/verbs_record.h"
+#include "pdu/nvme/io/verbs_record.h"
 
 enum {
         NAP_MS = 20,

@@ -7,7 +7,8 @@
 
 static bool take_waive(void *args, const char *value, char *error, size_t size)
 {
-        return option_rule(&((struct fuzz_args *)args)->policy.waived, value, error, size);
+        return option_rule(&nvme_rules, &((struct fuzz_args *)args)->policy.waived, value, error,
+                           size);
 }
 
 /* What it means depends on the transport, which may be told later. */

@@ -352,9 +352,18 @@ static void closed(void *user, struct capture_conn *c, const struct capture_plac
                 end_sequence(t);
 }
 
+/* Controllers are at the ports of NVMe/TCP. */
+static bool is_service(void *user, uint16_t port)
+{
+        (void)user;
+        return port == NVME_TCP_PORT || port == NVME_DISC_PORT;
+}
+
 bool capture_read_tcp(struct reading *r, const char *path, char err[CORPUS_ERROR])
 {
-        static const struct capture_ops ops = { .data = data, .gap = gap, .closed = closed };
+        static const struct capture_ops ops = {
+                .data = data, .gap = gap, .closed = closed, .service = is_service
+        };
         struct tcp_reading t = { .r = r };
         bool ok;
 

@@ -6,7 +6,7 @@
 #include "fuzz/sequence/seq_bind.h"
 #include "fuzz/sequence/seq_capture.h"
 #include "fuzz/sequence/seq_mutate.h"
-#include "pdu/io/verbs/verbs_record.h"
+#include "pdu/nvme/io/verbs_record.h"
 #include "rdma_target.h"
 
 enum { SAID = 2 * SEQ_STEPS, MUTANTS = 150, PCAP_HEADER = 24 /* bytes */ };

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "pdu/io/auth_openssl.h"
+#include "pdu/nvme/io/auth_openssl.h"
 #include "pdu/nvme/machine/spoil.h"
 #include "pdu/nvme/wire/fabrics.h"
 
@@ -14,8 +14,8 @@
 
 static bool take_waive(void *args, const char *value, char *error, size_t size)
 {
-        return option_rule_of(&((struct args *)args)->policy.waived, PARTY_CONTROLLER, value, error,
-                              size);
+        return option_rule_of(&nvme_rules, &((struct args *)args)->policy.waived, PARTY_CONTROLLER,
+                              value, error, size);
 }
 
 static bool take_violate(void *args, const char *value, char *error, size_t size)
@@ -23,7 +23,7 @@ static bool take_violate(void *args, const char *value, char *error, size_t size
         struct rule_set *violated = &((struct args *)args)->policy.violated;
         enum rule_id rule = rule_by_name(value);
 
-        if (!option_rule_of(violated, PARTY_HOST, value, error, size))
+        if (!option_rule_of(&nvme_rules, violated, PARTY_HOST, value, error, size))
                 return false;
         if (spoil_host_can(rule))
                 return true;

@@ -8,7 +8,7 @@
 #include "call.h"
 #include "pdu/io/capture/capture_writer.h"
 #include "pdu/io/verbs/verbs_rdma.h"
-#include "pdu/io/verbs/verbs_record.h"
+#include "pdu/nvme/io/verbs_record.h"
 #include "pdu/nvme/wire/identify.h"
 
 enum connects { ITSELF, ADMIN, IO };

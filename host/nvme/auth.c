@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "pdu/io/auth_openssl.h"
+#include "pdu/nvme/io/auth_openssl.h"
 #include "pdu/nvme/wire/fabrics.h"
 
 static union sqe build_auth(enum fctype fctype, size_t len)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queues, the association and the discovery log, against a controller that can misbehave. */
 #include "fake.h"
-#include "pdu/io/auth_openssl.h"
+#include "pdu/nvme/io/auth_openssl.h"
 
 #include <signal.h>
 #include <stdio.h>

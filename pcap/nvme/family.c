@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "line.h"
+#include "pdu/nvme/wire/family.h"
 
 struct tracker {
         struct reader *reader;
@@ -86,8 +87,7 @@ static void place_json(struct json_object *o, const struct trace_conn *c)
 }
 
 const struct trace_family nvme_capture = {
-        .rules = &nvme_rules,
-        .name = "NVMe",
+        .family = &nvme_family,
         .ports = { NVME_TCP_PORT, NVME_DISC_PORT },
         .stream = &nvme_tcp_stream,
         .is_request = is_request,

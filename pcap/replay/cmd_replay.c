@@ -10,11 +10,11 @@
 #include "pcap/tools/args.h"
 #include "pcap/tools/call.h"
 #include "pcap/tools/command.h"
-#include "pdu/io/auth_openssl.h"
 #include "pdu/io/capture/capture_writer.h"
 #include "pdu/io/option.h"
 #include "pdu/io/verbs/verbs_rdma.h"
-#include "pdu/io/verbs/verbs_record.h"
+#include "pdu/nvme/io/auth_openssl.h"
+#include "pdu/nvme/io/verbs_record.h"
 #include "replay.h"
 #include "replay_serve.h"
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "pcap/replay/replay_plan.h"
-#include "pdu/io/auth_openssl.h"
+#include "pdu/nvme/io/auth_openssl.h"
 #include "pdu/nvme/wire/fabrics.h"
 
 #define CAPTURE SOURCE_DIR "/pcap/tests/captures/nvme-tcp-auth-6.12.pcap"

@@ -17,7 +17,7 @@
 #include "host/nvme/ctrl.h"
 #include "pcap/nvme/session.h"
 #include "pdu/io/verbs/verbs_memory.h"
-#include "pdu/io/verbs/verbs_record.h"
+#include "pdu/nvme/io/verbs_record.h"
 #include "pdu/nvme/rdma/spoil_rdma.h"
 #include "target/target.h"
 

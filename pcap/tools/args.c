@@ -37,7 +37,7 @@ bool args_take_port(void *trace_options, const char *value, char *error, size_t 
 
 static bool take_waived(void *args, const char *value, char *error, size_t size)
 {
-        return option_rule(&((struct args *)args)->waived, value, error, size);
+        return option_rule(&nvme_rules, &((struct args *)args)->waived, value, error, size);
 }
 
 static bool take_number(const char *value, int *out, char *error, size_t size)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pdu/nvme/wire/text.h"
+#include "pdu/core/text.h"
 
 enum { PENDING_MAX = 64, WORDS = 1024 };
 
@@ -186,7 +186,7 @@ static void take_broken(struct checker *k, struct conn_state *c, const struct tr
         struct text t = text_in(f.words, sizeof(f.words));
 
         rule_each_in (&v->broken, id) {
-                f.rule = rulebook_get(k->family->rules, id);
+                f.rule = rulebook_get(k->family->family->rules, id);
                 if (t.len == 0 && (v->unproven || is_wanted(k, c, f.rule->level)))
                         k->family->words(&t, v->record);
                 if (v->unproven)

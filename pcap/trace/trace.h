@@ -12,6 +12,7 @@
 #ifndef NVMF_PCAP_TRACE_H
 #define NVMF_PCAP_TRACE_H
 
+#include "pdu/core/family.h"
 #include "pdu/io/capture/capture.h"
 
 enum trace_transport { TRACE_TCP, TRACE_ROCE, TRACE_IWARP };
@@ -170,8 +171,7 @@ struct text;
 struct json_object;
 
 struct trace_family {
-        const struct rulebook *rules;
-        const char *name;            /* "NVMe" */
+        const struct family *family;
         uint16_t ports[TRACE_PORTS]; /* of controllers, where the user names none; ended by 0 */
         const struct trace_stream *stream; /* NULL: not over TCP */
         /* Whether the private data of an RDMA connect request, 0-padded to at least 36 bytes, could be

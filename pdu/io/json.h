@@ -10,7 +10,7 @@
 
 #include <json-c/json.h>
 
-#include "pdu/nvme/wire/text.h"
+#include "pdu/core/text.h"
 
 enum { JSON_GROUPS = 8 }; /* depth; deeper groups are left out */
 

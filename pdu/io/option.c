@@ -265,9 +265,10 @@ void option_help(const struct option_row *rows, uint32_t groups, FILE *out)
         }
 }
 
-bool option_rule(struct rule_set *set, const char *id, char *error, size_t size)
+bool option_rule(const struct rulebook *book, struct rule_set *set, const char *id, char *error,
+                 size_t size)
 {
-        enum rule_id rule = rule_by_name(id);
+        unsigned rule = rulebook_by_name(book, id);
 
         if (rule == RULE_NONE)
                 snprintf(error, size, "no rule '%s' (nvmfspec conform --rules lists them)", id);
@@ -276,13 +277,13 @@ bool option_rule(struct rule_set *set, const char *id, char *error, size_t size)
         return rule != RULE_NONE;
 }
 
-bool option_rule_of(struct rule_set *set, enum party bound, const char *id, char *error,
-                    size_t size)
+bool option_rule_of(const struct rulebook *book, struct rule_set *set, enum party bound,
+                    const char *id, char *error, size_t size)
 {
-        enum rule_id rule = rule_by_name(id);
+        unsigned rule = rulebook_by_name(book, id);
 
-        if (rule == RULE_NONE || rule_get(rule)->bound == bound)
-                return option_rule(set, id, error, size);
-        snprintf(error, size, "'%s' binds the %s", id, party_name(rule_get(rule)->bound));
+        if (rule == RULE_NONE || rulebook_get(book, rule)->bound == bound)
+                return option_rule(book, set, id, error, size);
+        snprintf(error, size, "'%s' binds the %s", id, party_name(rulebook_get(book, rule)->bound));
         return false;
 }

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "pdu/nvme/wire/rules.h"
+#include "pdu/core/rule.h"
 
 enum option_kind {
         OPTION_FLAG,    /* bool */
@@ -53,10 +53,11 @@ int option_number(const char *s, uint64_t *value);
 int option_size(const char *s, uint64_t *value);
 int option_seconds(const char *s, uint64_t *ms);
 
-/* Adds the rule of that id to the set. false: there is none, and `error` says so in a line. */
-bool option_rule(struct rule_set *set, const char *id, char *error, size_t size);
+/* Adds the book's rule of that id to the set. false: there is none, and `error` says so in a line. */
+bool option_rule(const struct rulebook *book, struct rule_set *set, const char *id, char *error,
+                 size_t size);
 /* The same; it has to bind that party. */
-bool option_rule_of(struct rule_set *set, enum party bound, const char *id, char *error,
-                    size_t size);
+bool option_rule_of(const struct rulebook *book, struct rule_set *set, enum party bound,
+                    const char *id, char *error, size_t size);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "admin.h"
-#include "pdu/io/auth_openssl.h"
+#include "pdu/nvme/io/auth_openssl.h"
 
 enum { SEND_MAX = 4096 /* bytes: a Negotiate of 63 protocols */ };
 

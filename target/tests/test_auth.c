@@ -2,7 +2,7 @@
 /* Queues whose host has to authenticate itself: what runs on them before, and how it is done. */
 #include "ctrl_fixture.h"
 
-#include "pdu/io/auth_openssl.h"
+#include "pdu/nvme/io/auth_openssl.h"
 
 static struct bed bed;
 static struct cmd *cmd;

@@ -8,7 +8,6 @@
 
 #include "capture_file.h"
 #include "packet.h"
-#include "pdu/nvme/wire/tcp.h"
 
 enum {
         BUCKETS = 16384,
@@ -245,9 +244,7 @@ static struct conn *find(struct reader *r, const struct packet *s)
 
 static bool is_service(const struct reader *r, uint16_t port)
 {
-        if (r->ops->service)
-                return r->ops->service(r->user, port);
-        return port == NVME_TCP_PORT || port == NVME_DISC_PORT;
+        return r->ops->service(r->user, port);
 }
 
 /* Which side opened the connection: SYN tells; else the ports have to. */

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "pdu/nvme/wire/rules.h"
+#include "pdu/core/rule.h"
 
 struct capture_end {
         uint8_t family; /* AF_INET, AF_INET6 */
@@ -45,14 +45,14 @@ struct capture_place {
 
 struct packet;
 
-/* Called in the order of the capture, or what that should be; any but data may be NULL. Bytes are valid during the call. */
+/* Called in the order of the capture, or what that should be; any but data and service may be NULL. Bytes are valid during the call. */
 struct capture_ops {
         void (*opened)(void *user, struct capture_conn *c, const struct capture_place *at);
         /* The next n > 0 bytes that `sender` sent. */
         void (*data)(void *user, struct capture_conn *c, enum party sender, const uint8_t *p,
                      size_t n, const struct capture_place *at);
         /* n bytes (0: nobody knows how many) that `sender` sent are not in the capture; data goes on
-         * behind them. */
+         * after them. */
         void (*gap)(void *user, struct capture_conn *c, enum party sender, uint32_t n,
                     const struct capture_place *at);
         /* Both sides said FIN, one said RST, its ports were used anew, or the capture is over. */
@@ -61,7 +61,7 @@ struct capture_ops {
         void (*datagram)(void *user, const struct packet *p, const struct capture_place *at);
         /* IP that cannot be read: a fragment, or headers that the snapshot cut off. */
         void (*skipped)(void *user, bool fragment, const struct capture_place *at);
-        /* Whether controllers listen there; NULL: at 4420 and 8009. */
+        /* Whether controllers listen there. */
         bool (*service)(void *user, uint16_t port);
         /* Each packet, before what comes of it. */
         void (*packet)(void *user, const struct capture_place *at);

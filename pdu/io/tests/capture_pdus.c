@@ -226,11 +226,20 @@ static void on_data(void *user, struct capture_conn *c, enum party sender, const
         }
 }
 
+/* Controllers are at the ports of NVMe/TCP. */
+static bool is_service(void *user, uint16_t port)
+{
+        (void)user;
+        return port == NVME_TCP_PORT || port == NVME_DISC_PORT;
+}
+
 int main(int argc, char **argv)
 {
-        static const struct capture_ops ops = {
-                .opened = on_opened, .data = on_data, .gap = on_gap, .closed = on_closed
-        };
+        static const struct capture_ops ops = { .opened = on_opened,
+                                                .data = on_data,
+                                                .gap = on_gap,
+                                                .closed = on_closed,
+                                                .service = is_service };
         char err[256];
         int rc;
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pdu/io/auth_openssl.h"
+#include "pdu/nvme/io/auth_openssl.h"
 
 #define KEY "DHHC-1:00:1CHbpfXmr73jzc42DEC/OQ/Kto+ArN0KpzOyG0l8sA3I9aUY:"
 

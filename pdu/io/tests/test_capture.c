@@ -92,9 +92,18 @@ static void on_closed(void *user, struct capture_conn *c, const struct capture_p
         text_add(&seen.text, "%u closed@%u; ", c->number, (unsigned)at->frame);
 }
 
-static const struct capture_ops ops = {
-        .opened = on_opened, .data = on_data, .gap = on_gap, .closed = on_closed
-};
+/* Controllers are at the ports of NVMe/TCP. */
+static bool is_service(void *user, uint16_t port)
+{
+        (void)user;
+        return port == NVME_TCP_PORT || port == NVME_DISC_PORT;
+}
+
+static const struct capture_ops ops = { .opened = on_opened,
+                                        .data = on_data,
+                                        .gap = on_gap,
+                                        .closed = on_closed,
+                                        .service = is_service };
 
 static int read_back(void)
 {

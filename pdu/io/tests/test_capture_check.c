@@ -139,10 +139,17 @@ static void gap(void *user, struct capture_conn *cc, enum party sender, uint32_t
         fail_msg("frame %llu: %u bytes are missing", (unsigned long long)at->frame, n);
 }
 
+/* Controllers are at the ports of NVMe/TCP. */
+static bool is_service(void *user, uint16_t port)
+{
+        (void)user;
+        return port == NVME_TCP_PORT || port == NVME_DISC_PORT;
+}
+
 static struct tally check(const char *name)
 {
         static const struct capture_ops ops = {
-                .opened = opened, .data = data, .gap = gap, .closed = closed
+                .opened = opened, .data = data, .gap = gap, .closed = closed, .service = is_service
         };
         char path[512], err[200];
         struct tally t = { 0 };
