@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "family.h"
 
+#include "rules.h"
+
 /* The transports, Fabrics, commands. */
 static const struct topic topics[] = {
         { "tcp/setup", "Connection set-up" },
@@ -62,6 +64,7 @@ static const char *const transports[] = { "tcp", "rdma", NULL };
 
 const struct family nvme_family = {
         .name = "NVMe over Fabrics",
+        .rules = &nvme_rules,
         .topics = topics,
         .transports = transports,
 };
