@@ -2,13 +2,11 @@
 #include "listen.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "pdu/io/net.h"
+#include "pdu/io/stream.h"
 #include "pdu/io/verbs/verbs_rdma.h"
 #include "pdu/nvme/io/verbs_record.h"
 #include "target/nvme/conn.h"
@@ -17,9 +15,8 @@
 enum { ACCEPTS = 64 /* of one listener in a turn */ };
 
 struct listener {
-        struct loop_source source; /* TCP */
-        int spare;                 /* a descriptor to give up when there are no more of them */
-        struct rdma_listener rdma; /* RDMA */
+        struct stream_listener tcp; /* first */
+        struct rdma_listener rdma;  /* RDMA */
         struct listeners *all;
         struct port *port;
         struct listener *next;
@@ -46,47 +43,17 @@ static struct reactor *whose_turn(struct listeners *l)
         return &l->reactors[l->next_reactor++ % l->n_reactors];
 }
 
-static void hand_out(struct listener *l, int fd)
-{
-        if (count_one(l->all->service))
-                reactor_adopt(whose_turn(l->all), port_get(l->port), fd);
-        else
-                close(fd);
-}
-
-static int open_spare(void)
-{
-        return open("/dev/null", O_RDONLY | O_CLOEXEC);
-}
-
-static bool no_descriptors(int error)
-{
-        return error == EMFILE || error == ENFILE;
-}
-
-/* Else the connection would wait in the backlog, and wake us for ever. */
-static void turn_away(struct listener *l)
-{
-        close(l->spare);
-        close(net_accept(l->source.fd));
-        l->spare = open_spare();
-}
-
 static void on_connection(struct loop_source *s, uint32_t events)
 {
         struct listener *l = (struct listener *)s;
-        int fd;
+        struct stream stream = { 0 };
 
         (void)events;
-        for (unsigned i = 0; i < ACCEPTS; i++) {
-                fd = net_accept(l->source.fd);
-                if (fd >= 0)
-                        hand_out(l, fd);
-                else if (no_descriptors(errno))
-                        turn_away(l);
-                else if (errno != EINTR && errno != ECONNABORTED)
-                        return;
-        }
+        for (unsigned i = 0; i < ACCEPTS && stream_accept(&l->tcp, &stream); i++)
+                if (count_one(l->all->service))
+                        reactor_adopt(whose_turn(l->all), port_get(l->port), &stream);
+                else
+                        stream_close(&stream, false);
 }
 
 static void on_request(struct rdma_listener *rl, const struct verbs_event *e)
@@ -104,13 +71,10 @@ static void on_request(struct rdma_listener *rl, const struct verbs_event *e)
 
 static bool listen_tcp(struct listener *l, char *error, size_t size)
 {
-        int fd = net_listen(l->port->traddr, l->port->trsvcid, error, size);
-
-        if (fd < 0)
+        if (stream_listen(&l->tcp, l->port->traddr, l->port->trsvcid, error, size) < 0)
                 return false;
-        snprintf(l->port->trsvcid, sizeof(l->port->trsvcid), "%u", net_local_port(fd));
-        l->source = (struct loop_source) { .fd = fd, .ready = on_connection };
-        l->spare = open_spare();
+        snprintf(l->port->trsvcid, sizeof(l->port->trsvcid), "%u", stream_listener_port(&l->tcp));
+        l->tcp.source.ready = on_connection;
         return true;
 }
 
@@ -203,7 +167,7 @@ static void begin_accepting(struct reactor *r, void *arg)
         if (is_rdma(l))
                 l->rdma.accepting = true;
         else
-                loop_add(&r->loop, &l->source, EPOLLIN);
+                loop_add(&r->loop, &l->tcp.source, EPOLLIN);
 }
 
 static void end_accepting(struct reactor *r, void *arg)
@@ -212,17 +176,15 @@ static void end_accepting(struct reactor *r, void *arg)
 
         if (is_rdma(l))
                 rdma_port_unlisten(&l->rdma);
-        else if (l->source.events)
-                loop_remove(&r->loop, &l->source);
+        else if (l->tcp.source.events)
+                loop_remove(&r->loop, &l->tcp.source);
 }
 
 static void close_listener(struct listener *l)
 {
         reactor_call(l->all->reactors, end_accepting, l);
-        if (!is_rdma(l)) {
-                close(l->source.fd);
-                close(l->spare);
-        }
+        if (!is_rdma(l))
+                stream_unlisten(&l->tcp);
         free(l);
 }
 

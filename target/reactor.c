@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "target/nvme/conn.h"
 #include "target/nvme/rdma_conn.h"
@@ -270,27 +269,29 @@ struct adoption {
         struct loop_message message;
         struct reactor *reactor;
         struct port *port;
-        int fd;
+        struct stream stream;
 };
 
 static void on_adoption(struct loop_message *m)
 {
         struct adoption *a = (struct adoption *)m;
 
-        tcp_conn_start(a->reactor, a->port, a->fd);
+        tcp_conn_start(a->reactor, a->port, &a->stream);
         free(a);
 }
 
-void reactor_adopt(struct reactor *r, struct port *port, int fd)
+void reactor_adopt(struct reactor *r, struct port *port, struct stream *stream)
 {
         struct adoption *a = malloc(sizeof(*a));
 
         if (!a) {
-                close(fd);
+                stream_close(stream, false);
                 conn_forget(r->service, port);
                 return;
         }
-        *a = (struct adoption) { .message.run = on_adoption, .reactor = r, .port = port, .fd = fd };
+        *a = (struct adoption) {
+                .message.run = on_adoption, .reactor = r, .port = port, .stream = *stream
+        };
         loop_post(&r->loop, &a->message);
 }
 

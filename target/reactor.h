@@ -16,6 +16,7 @@
 struct capture_writer;
 struct conn;
 struct rdma;
+struct stream;
 struct verbs_event;
 struct verbs_provider;
 
@@ -89,7 +90,7 @@ void reactor_call(struct reactor *r, void (*fn)(struct reactor *r, void *arg), v
 
 /* A connection that was accepted: the reactor's from here on, also if it fails. Any thread. The
  * reference to the port is handed over. */
-void reactor_adopt(struct reactor *r, struct port *port, int fd);
+void reactor_adopt(struct reactor *r, struct port *port, struct stream *stream);
 
 /* RDMA can be had on it from here on; 0, or -1 with errno. Not from a reactor. */
 int reactor_open_rdma(struct reactor *r, struct verbs_provider *p);

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "conn_tcp.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "pdu/core/crc32c.h"
-#include "pdu/io/net.h"
 #include "pdu/nvme/machine/spoil.h"
 #include "pdu/nvme/wire/text.h"
 
@@ -43,8 +38,7 @@ struct conn *conn_tcp_open(const char *traddr, const char *trsvcid, unsigned tim
         framer_init(&c->rx, PARTY_CONTROLLER, &c->waived);
         framer_attach(&c->rx, c->buf, sizeof(c->buf));
         c->track = track_new(&limits, &c->waived_track);
-        c->fd = net_connect(traddr, trsvcid, timeout, error, size);
-        if (c->fd < 0) {
+        if (stream_connect(&c->stream, traddr, trsvcid, timeout, error, size) < 0) {
                 conn_free(&c->base);
                 return NULL;
         }
@@ -57,8 +51,7 @@ static void free_tcp(struct conn *base)
         struct conn_tcp *c = conn_tcp(base);
 
         conn_free_seen(base);
-        if (c->fd >= 0)
-                close(c->fd);
+        stream_close(&c->stream, false);
         track_free(c->track);
         free(c->sink);
         free(c->held);
@@ -82,8 +75,7 @@ static void close_tcp(struct conn *base)
 
         exchange_end(base->log, base->no, true, CHUNK_FIN);
         conn_over(base, CONN_CLOSED, "we close");
-        close(c->fd);
-        c->fd = -1;
+        stream_close(&c->stream, false);
 }
 
 static void reset_tcp(struct conn *base)
@@ -92,14 +84,13 @@ static void reset_tcp(struct conn *base)
 
         exchange_end(base->log, base->no, true, CHUNK_RST);
         conn_over(base, CONN_CLOSED, "we reset");
-        net_reset_close(c->fd);
-        c->fd = -1;
+        stream_close(&c->stream, true);
 }
 
 void conn_half_close(struct conn_tcp *c)
 {
         exchange_event(c->base.log, c->base.no, "we send no more (FIN)");
-        shutdown(c->fd, SHUT_WR);
+        stream_half_close(&c->stream);
 }
 
 /* --- what comes ---------------------------------------------------------------------------- */
@@ -275,23 +266,25 @@ static void log_received(struct conn_tcp *c, const struct iovec *iov, int n, siz
         }
 }
 
-/* Reads what is there. */
-static void read_some(struct conn_tcp *c)
+/* Reads what is there; false: it has ended. */
+static bool read_some(void *user)
 {
+        struct conn_tcp *c = user;
         struct iovec iov[2];
         int n = framer_recv_iov(&c->rx, iov);
-        ssize_t got = readv(c->fd, iov, n);
+        ssize_t got = stream_read(&c->stream, iov, n);
 
-        if (got < 0 && (errno == EAGAIN || errno == EINTR))
-                return;
-        if (got <= 0) {
-                ended(c, got == 0 ? CONN_FIN : CONN_RST,
-                      got == 0 ? "the target closes (FIN)" : "the target resets (RST)");
-                return;
+        if (got > 0) {
+                log_received(c, iov, n, (size_t)got);
+                framer_received(&c->rx, (size_t)got);
+                take_events(c);
+        } else if (got < 0) {
+                bool fin = c->stream.end == STREAM_FIN;
+
+                ended(c, fin ? CONN_FIN : CONN_RST,
+                      fin ? "the target closes (FIN)" : "the target resets (RST)");
         }
-        log_received(c, iov, n, (size_t)got);
-        framer_received(&c->rx, (size_t)got);
-        take_events(c);
+        return c->base.end == CONN_OPEN;
 }
 
 static bool wait_tcp(struct conn *base, uint64_t deadline)
@@ -302,7 +295,7 @@ static bool wait_tcp(struct conn *base, uint64_t deadline)
         while (base->end == CONN_OPEN && base->inbox_end == end) {
                 int left = conn_left(deadline);
 
-                if (net_wait(c->fd, POLLIN, left) > 0)
+                if (stream_wait(&c->stream, EPOLLIN, left) > 0)
                         read_some(c);
                 else if (left == 0)
                         return false;
@@ -321,46 +314,22 @@ struct conn_tcp *conn_tcp(struct conn *c)
 
 /* --- what goes ----------------------------------------------------------------------------- */
 
-/* Writes n bytes in one segment; keeps reading, so that two full sockets can't stop each other. */
-static bool write_all(struct conn_tcp *c, const uint8_t *p, size_t n, uint64_t deadline)
+static void log_sent(void *user, const void *p, size_t n)
 {
-        while (n > 0 && c->base.end == CONN_OPEN) {
-                ssize_t put = send(c->fd, p, n, MSG_NOSIGNAL);
-                int left = conn_left(deadline), events;
+        struct conn_tcp *c = user;
 
-                if (put > 0) {
-                        exchange_bytes(c->base.log, c->base.no, true, p, (size_t)put);
-                        p += put;
-                        n -= (size_t)put;
-                        continue;
-                }
-                if (put < 0 && errno != EAGAIN && errno != EINTR) {
-                        read_some(c); /* a last word of the target may wait there */
-                        return true;
-                }
-                events = net_wait(c->fd, POLLIN | POLLOUT, left);
-                if (events > 0 && events & (POLLIN | POLLHUP | POLLERR))
-                        read_some(c);
-                if (left == 0 && events <= 0)
-                        return false;
-        }
-        return true;
+        exchange_bytes(c->base.log, c->base.no, true, p, n);
 }
 
 bool conn_send_bytes(struct conn_tcp *c, const void *bytes, uint32_t n, uint64_t deadline)
 {
-        const uint8_t *p = bytes;
-        uint32_t step = c->segment > 0 ? c->segment : n;
+        struct stream_hand hand = { .piece = c->segment,
+                                    .deadline = deadline,
+                                    .readable = read_some,
+                                    .sent = log_sent,
+                                    .user = c };
 
-        while (n > 0) {
-                uint32_t len = step < n ? step : n;
-
-                if (!write_all(c, p, len, deadline))
-                        return false;
-                p += len;
-                n -= len;
-        }
-        return true;
+        return c->base.end != CONN_OPEN || stream_send(&c->stream, bytes, n, &hand) != 0;
 }
 
 static void make_room(struct conn_tcp *c, uint32_t n)

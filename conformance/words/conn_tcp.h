@@ -4,6 +4,7 @@
 #define NVMF_CONFORMANCE_CONN_TCP_H
 
 #include "conn.h"
+#include "pdu/io/stream.h"
 #include "pdu/nvme/tcp/framer.h"
 #include "pdu/nvme/tcp/track.h"
 
@@ -11,7 +12,7 @@ enum { CONN_DATA_MAX = 64 << 20, CONN_SENT = 16 };
 
 struct conn_tcp {
         struct conn base;
-        int fd;
+        struct stream stream;
         struct framer rx;
         struct track *track; /* NULL once the two have lost each other */
         struct rule_set waived, waived_track;

@@ -201,6 +201,7 @@ static void ready(struct loop_source *source, uint32_t events)
 
 static void tcp_close(struct remote_conn *base, bool reset)
 {
+        const struct linger now = { .l_onoff = 1 };
         struct tcp_conn *c = conn_of(base);
 
         c->n = c->sent = 0;
@@ -208,9 +209,8 @@ static void tcp_close(struct remote_conn *base, bool reset)
                 return;
         loop_remove(base->session->loop, &c->source);
         if (reset)
-                net_reset_close(c->source.fd);
-        else
-                close(c->source.fd);
+                setsockopt(c->source.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+        close(c->source.fd);
         c->source.fd = -1;
 }
 

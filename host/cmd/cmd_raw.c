@@ -2,15 +2,12 @@
 /* nvmfspec host raw: any bytes out, decoded PDUs in. */
 #include <ctype.h>
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "call.h"
-#include "pdu/io/net.h"
+#include "pdu/io/stream.h"
 #include "pdu/nvme/tcp/framer.h"
 
 enum { BYTES_MAX = 1 << 24, BUFFER = 256 * 1024 };
@@ -84,12 +81,13 @@ static int collect(const struct call *call, struct bytes *b, struct host_error *
 
 struct raw {
         const struct args *args;
-        int fd;
+        struct stream stream;
+        struct stream_hand hand;
         struct framer rx;
         uint8_t *buf;
         uint64_t started; /* ns */
         bool over;        /* the controller has closed */
-        bool icresp;
+        bool icresp, until_icresp;
 };
 
 static void say(const struct raw *r, const char *line)
@@ -149,67 +147,53 @@ static void decode(struct raw *r)
                 say_fault(r);
 }
 
-static void receive(struct raw *r)
+/* False: it is over, or what was waited for is here. */
+static bool receive(void *user)
 {
+        struct raw *r = user;
         struct iovec iov[2];
-        struct msghdr msg = { .msg_iov = iov };
-        ssize_t n;
+        ssize_t n = stream_read(&r->stream, iov, framer_recv_iov(&r->rx, iov));
 
-        msg.msg_iovlen = (size_t)framer_recv_iov(&r->rx, iov);
-        n = recvmsg(r->fd, &msg, 0);
         if (n > 0) {
                 framer_received(&r->rx, (size_t)n);
                 decode(r);
-        } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-                say(r, n == 0 ? "closed" : strerror(errno));
+        } else if (n < 0) {
+                say(r, r->stream.end == STREAM_FIN ? "closed" : strerror(r->stream.error));
                 r->over = true;
         }
+        return !r->over && !(r->until_icresp && r->icresp);
+}
+
+/* The controller has time again for what is left. */
+static void on_sent(void *user, const void *p, size_t n)
+{
+        struct raw *r = user;
+
+        (void)p;
+        (void)n;
+        r->hand.deadline = loop_now_ms() + r->args->timeout;
 }
 
 /* Prints what comes for up to ms, or until ICResp has come. */
 static void listen_for(struct raw *r, uint64_t ms, bool until_icresp)
 {
-        uint64_t end = host_now() + ms * 1000000, now;
-
-        while (!r->over && (now = host_now()) < end && !(until_icresp && r->icresp))
-                if (net_wait(r->fd, POLLIN, (int)((end - now) / 1000000) + 1) > 0)
-                        receive(r);
+        r->until_icresp = until_icresp;
+        if (!r->over && !(until_icresp && r->icresp))
+                stream_serve(&r->stream, loop_now_ms() + ms, &r->hand);
+        r->until_icresp = false;
 }
 
 /* --- the exchange ----------------------------------------------------------------------------- */
 
-static int send_piece(struct raw *r, const uint8_t *p, size_t n, struct host_error *e)
+static int send_bytes(struct raw *r, const void *p, size_t n, struct host_error *e)
 {
-        while (n > 0 && !r->over) {
-                ssize_t sent = send(r->fd, p, n, MSG_NOSIGNAL);
+        int rc;
 
-                if (sent < 0 && errno == EAGAIN) {
-                        if (net_wait(r->fd, POLLIN | POLLOUT, (int)r->args->timeout) == 0)
-                                return host_fail(e, HOST_BROKEN, "the controller takes no bytes");
-                        receive(r);
-                        continue;
-                }
-                if (sent < 0)
-                        return host_fail(e, HOST_BROKEN, "send: %s", strerror(errno));
-                p += sent;
-                n -= (size_t)sent;
-        }
-        return 0;
-}
-
-static int send_all(struct raw *r, const struct bytes *b, struct host_error *e)
-{
-        size_t piece = r->args->split ? r->args->split : b->len;
-
-        for (size_t at = 0; at < b->len && !r->over; at += piece) {
-                size_t n = b->len - at < piece ? b->len - at : piece;
-
-                if (send_piece(r, b->p + at, n, e) < 0)
-                        return -1;
-                if (at + n < b->len)
-                        listen_for(r, r->args->delay, false);
-        }
-        return 0;
+        on_sent(r, p, 0);
+        rc = r->over ? 1 : stream_send(&r->stream, p, n, &r->hand);
+        if (rc == 0)
+                return host_fail(e, HOST_BROKEN, "the controller takes no bytes");
+        return rc > 0 || r->over ? 0 : host_fail(e, HOST_BROKEN, "send: %s", strerror(errno));
 }
 
 static int exchange_ic(struct raw *r, struct host_error *e)
@@ -221,7 +205,7 @@ static int exchange_ic(struct raw *r, struct host_error *e)
         struct pdu_format none = { 0 };
 
         pdu_lay_out(&h, &none, 0);
-        if (send_piece(r, h.bytes, sizeof(h.icreq), e) < 0)
+        if (send_bytes(r, h.bytes, sizeof(h.icreq), e) < 0)
                 return -1;
         listen_for(r, r->args->timeout, true);
         return r->icresp ? 0 : host_fail(e, HOST_BROKEN, "no ICResp");
@@ -234,11 +218,14 @@ static int converse(struct raw *r, const struct bytes *b, struct host_error *e)
 
         if (args_params(r->args, "4420", "", &p, e) < 0)
                 return -1;
-        r->fd = net_connect(p.traddr, p.trsvcid, p.timeout, error, sizeof(error));
-        if (r->fd < 0)
+        if (stream_connect(&r->stream, p.traddr, p.trsvcid, p.timeout, error, sizeof(error)) < 0)
                 return host_fail(e, HOST_BROKEN, "%s", error);
         r->started = host_now();
-        if ((r->args->ic && exchange_ic(r, e) < 0) || send_all(r, b, e) < 0)
+        if (r->args->ic && exchange_ic(r, e) < 0)
+                return -1;
+        r->hand.piece = r->args->split;
+        r->hand.pause = r->args->delay;
+        if (send_bytes(r, b->p, b->len, e) < 0)
                 return -1;
         listen_for(r, r->args->wait, false);
         if (!r->over)
@@ -248,10 +235,11 @@ static int converse(struct raw *r, const struct bytes *b, struct host_error *e)
 
 int call_raw(struct call *call, struct host_error *e)
 {
-        struct raw r = { .args = call->args, .fd = -1 };
+        struct raw r = { .args = call->args };
         struct bytes b = { .p = malloc(BYTES_MAX) };
         int result = -1;
 
+        r.hand = (struct stream_hand) { .readable = receive, .sent = on_sent, .user = &r };
         r.buf = malloc(BUFFER);
         framer_init(&r.rx, PARTY_CONTROLLER, NULL);
         framer_attach(&r.rx, r.buf, BUFFER);
@@ -261,8 +249,7 @@ int call_raw(struct call *call, struct host_error *e)
                 host_error_set(e, HOST_USAGE, "raw bytes go over TCP only");
         else if (collect(call, &b, e) == 0)
                 result = converse(&r, &b, e);
-        if (r.fd >= 0)
-                close(r.fd);
+        stream_close(&r.stream, false);
         free(r.buf);
         free(b.p);
         return result;

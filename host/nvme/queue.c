@@ -4,18 +4,15 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "host/time.h"
+#include "pdu/io/loop.h"
 
 enum { ASK_MS = 1 }; /* how often queues without descriptors are asked */
 
 uint64_t host_now(void)
 {
-        struct timespec t;
-
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+        return loop_now_ns();
 }
 
 const char *host_transport_name(enum host_transport t)
@@ -119,7 +116,7 @@ int host_sleep(const struct host_sleep *s, int ms)
                 return 1;
         if (s->blind && (ms < 0 || ms > ASK_MS))
                 ms = ASK_MS;
-        return poll(s->fds, s->count, ms);
+        return loop_poll(s->fds, s->count, ms);
 }
 
 /* --- one command ------------------------------------------------------------------------------ */

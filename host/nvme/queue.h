@@ -2,7 +2,7 @@
 /*
  * One queue pair over TCP or RDMA: the host machine (pdu/nvme/tcp/tcp_host.h, rdma_host.h) and what
  * moves its bytes (queue_tcp.c, queue_rdma.c). Nothing here blocks but host_queue_open(), _wait(),
- * _run(), _break() and _close(), and these not for ever; many queues may be served by one thread
+ * _run(), _break() and _close(), and these not forever; many queues may be served by one thread
  * that calls host_queue_poll() of each, and sleeps by host_sleep.
  *
  * A queue breaks once and stays broken: every command outstanding is called back with
@@ -59,7 +59,7 @@ struct host_queue {
         struct host_error error; /* once broken */
 };
 
-/* ns of CLOCK_MONOTONIC. */
+/* ns of any steady clock. */
 uint64_t host_now(void);
 
 /* What a transport does; callers use the functions below. */
@@ -131,7 +131,7 @@ struct host_sleep {
         bool blind; /* some queue has to be asked */
 };
 void host_sleep_on(struct host_sleep *s, struct host_queue *q);
-/* Up to ms; -1: for ever. How many descriptors are ready; > 0 also if there was no need to sleep. */
+/* Up to ms; -1: forever. How many descriptors are ready; > 0 also if there was no need to sleep. */
 int host_sleep(const struct host_sleep *s, int ms);
 
 /*

@@ -1,57 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A queue over a TCP socket. */
+/* A queue over a byte stream. */
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "host/time.h"
-#include "pdu/io/capture/capture_writer.h"
-#include "pdu/io/net.h"
+#include "pdu/nvme/io/link_stream.h"
 #include "queue.h"
 
 enum {
-        IOVECS = 512,
         LINGER_MS = 500,
         BUFFER = 256 * 1024, /* bytes, for receiving */
 };
 
 struct queue_tcp {
-        int fd;
+        struct stream stream;
         struct tcp_host *host;
         struct link *link;
         uint8_t *buf;
-        struct capture_tap tap;
 };
-
-/* --- moving bytes ----------------------------------------------------------------------------- */
-
-/* As far as the socket takes it; also on a link that ends, for its TermReq. -1 with errno. */
-static int push(struct queue_tcp *t)
-{
-        struct iovec iov[IOVECS];
-        struct msghdr msg = { .msg_iov = iov };
-        int count;
-
-        while ((count = link_send_iov(t->link, iov, IOVECS)) > 0) {
-                ssize_t n;
-
-                msg.msg_iovlen = (size_t)count;
-                n = sendmsg(t->fd, &msg, MSG_NOSIGNAL);
-                if (n < 0)
-                        return errno == EAGAIN || errno == EINTR ? 0 : -1;
-                capture_tap_sent(&t->tap, iov, (size_t)n);
-                link_sent(t->link, (size_t)n);
-        }
-        return 0;
-}
 
 /* Whether the link has ended by a TermReq of either side; breaks the queue if so. */
 static int judge_link(struct host_queue *q)
 {
-        const struct queue_tcp *t = q->own;
+        struct queue_tcp *t = q->own;
         const struct link *l = t->link;
 
         if (l->state <= LINK_LIVE)
@@ -65,7 +37,7 @@ static int judge_link(struct host_queue *q)
                 return host_queue_break(
                     q, "queue %u: controller refused a digest that was asked for", q->qid);
         if (is_fault(l->fault)) {
-                push(q->own); /* our TermReq, before the link forgets it */
+                link_flush(t->link, &t->stream); /* our TermReq, before the link forgets it */
                 return host_queue_break(q, "queue %u: controller broke %s (%s)", q->qid,
                                         rule_get(l->fault.rule)->id, rule_get(l->fault.rule)->says);
         }
@@ -74,25 +46,14 @@ static int judge_link(struct host_queue *q)
 
 /* --- sending and receiving -------------------------------------------------------------------- */
 
-/* One call; recv() is the cheaper one where a single place is asked for. */
-static ssize_t pull(struct queue_tcp *t)
-{
-        struct iovec iov[2];
-        int count = link_recv_iov(t->link, iov);
-        ssize_t n =
-            count == 1 ? recv(t->fd, iov[0].iov_base, iov[0].iov_len, 0) : readv(t->fd, iov, count);
-
-        if (n > 0)
-                capture_tap_received(&t->tap, iov, (size_t)n);
-        else if (n == 0)
-                capture_tap_close(&t->tap, true, false);
-        return n;
-}
-
-static long take(struct host_queue *q, ssize_t n)
+/* Bytes; 0: none; -1: the stream has ended, or the link (and the queue is broken). */
+static long take(struct host_queue *q)
 {
         struct queue_tcp *t = q->own;
+        ssize_t n = link_fill(t->link, &t->stream);
 
+        if (n <= 0)
+                return n;
         q->received_at = host_now();
         tcp_host_received(t->host, (size_t)n);
         return judge_link(q) < 0 ? -1 : n;
@@ -100,14 +61,15 @@ static long take(struct host_queue *q, ssize_t n)
 
 static long tcp_receive(struct host_queue *q)
 {
-        ssize_t n = pull(q->own);
+        const struct queue_tcp *t = q->own;
+        long n = take(q);
 
-        if (n > 0)
-                return take(q, n);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
-                return 0;
-        return n == 0 ? host_queue_break(q, "queue %u: controller closed the connection", q->qid)
-                      : host_queue_break(q, "queue %u: receive: %s", q->qid, strerror(errno));
+        if (n >= 0 || q->broken)
+                return n;
+        return t->stream.end == STREAM_FIN
+                   ? host_queue_break(q, "queue %u: controller closed the connection", q->qid)
+                   : host_queue_break(q, "queue %u: receive: %s", q->qid,
+                                      strerror(t->stream.error));
 }
 
 /* Who resets the connection may have said why: what has come is read before it is given up. */
@@ -115,12 +77,11 @@ static int tcp_send(struct host_queue *q)
 {
         struct queue_tcp *t = q->own;
         int problem;
-        ssize_t n;
 
-        if (!link_wants_send(t->link) || push(t) == 0)
+        if (!link_wants_send(t->link) || link_flush(t->link, &t->stream) >= 0)
                 return 0;
-        problem = errno;
-        while ((n = pull(t)) > 0 && take(q, n) > 0)
+        problem = t->stream.error;
+        while (take(q) > 0)
                 ;
         return host_queue_break(q, "queue %u: send: %s", q->qid, strerror(problem));
 }
@@ -134,9 +95,7 @@ static int tcp_fds(struct host_queue *q, struct pollfd *fds)
 {
         const struct queue_tcp *t = q->own;
 
-        fds[0] = (struct pollfd) { .fd = t->fd,
-                                   .events = link_wants_send(t->link) ? POLLIN | POLLOUT : POLLIN };
-        return 1;
+        return stream_pollfd(&t->stream, link_events(t->link), fds) ? 1 : -1;
 }
 
 static void tcp_fail(struct host_queue *q)
@@ -166,9 +125,7 @@ static void release(struct host_queue *q)
 
         tcp_host_free(t->host);
         free(t->buf);
-        capture_tap_close(&t->tap, false, false);
-        if (t->fd >= 0)
-                close(t->fd);
+        stream_close(&t->stream, false);
         free(t);
         q->own = NULL;
 }
@@ -210,34 +167,15 @@ static int exchange_ic(struct host_queue *q, uint64_t deadline, struct host_erro
         return tcp_host_ready(t->host) && !q->broken ? 0 : -1;
 }
 
-/*
- * After a TermReq of ours the controller closes (T1.0 3.5): closing first, with its bytes unread,
- * would reset the connection and could take the TermReq along.
- */
-static void linger(struct queue_tcp *t)
-{
-        uint64_t deadline = deadline_in(LINGER_MS);
-        uint8_t waste[4096]; /* the receive buffer is the machine's */
-        ssize_t n;
-
-        if (shutdown(t->fd, SHUT_WR) < 0)
-                return;
-        while (ms_until(deadline) > 0 && net_wait(t->fd, POLLIN, ms_until(deadline)) > 0) {
-                n = recv(t->fd, waste, sizeof(waste), 0);
-                if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-                        return;
-        }
-}
-
 static void tcp_close(struct host_queue *q)
 {
         struct queue_tcp *t = q->own;
 
         if (!q->broken) {
-                push(t);
+                link_flush(t->link, &t->stream);
                 host_queue_break(q, "queue %u: closed", q->qid);
         } else if (is_fault(t->link->fault)) {
-                linger(t);
+                stream_linger(&t->stream, LINGER_MS); /* the controller closes (T1.0 3.5) */
         }
         release(q);
 }
@@ -247,19 +185,20 @@ static int tcp_open(struct host_queue *q, const struct host_queue_config *cfg, s
         uint64_t deadline = deadline_in(cfg->timeout);
         struct queue_tcp *t = q->own = calloc(1, sizeof(*t));
         char error[NET_ERROR];
-        int problem;
 
         if (!t)
                 return host_fail(e, HOST_BROKEN, "no memory for a queue");
-        t->fd = net_connect(cfg->traddr, cfg->trsvcid, cfg->timeout, error, sizeof(error));
-        problem = errno;
-        if (t->fd < 0) {
+        if (stream_connect(&t->stream, cfg->traddr, cfg->trsvcid, cfg->timeout, error,
+                           sizeof(error)) < 0) {
+                int problem = errno;
+
                 host_error_set(e, HOST_BROKEN, "%s", error);
                 e->no = problem;
-        } else {
-                capture_tap_open(&t->tap, cfg->record, t->fd, PARTY_HOST);
+                release(q);
+                return -1;
         }
-        if (t->fd >= 0 && make_machine(q, cfg, e) == 0 && exchange_ic(q, deadline, e) == 0)
+        stream_record(&t->stream, cfg->record, PARTY_HOST);
+        if (make_machine(q, cfg, e) == 0 && exchange_ic(q, deadline, e) == 0)
                 return 0;
         if (t->link)
                 tcp_close(q);

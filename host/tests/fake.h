@@ -13,7 +13,6 @@
 
 #include <cmocka.h>
 
-#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,11 +20,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "host/nvme/ctrl.h"
-#include "pdu/io/net.h"
+#include "pdu/nvme/io/link_stream.h"
 #include "pdu/nvme/tcp/tcp_controller.h"
 #include "pdu/nvme/wire/discovery.h"
 #include "pdu/nvme/wire/identify.h"
@@ -81,7 +79,7 @@ struct fake;
 
 struct fake_conn {
         struct fake *fake;
-        int fd;
+        struct stream stream;
         struct tcp_controller *c;
         uint8_t *buf;
         bool admin, die;
@@ -90,7 +88,8 @@ struct fake_conn {
 
 struct fake {
         struct fake_knobs k;
-        int listener, wake;
+        struct stream_listener listener;
+        int wake;
         uint16_t port;
         pthread_t thread;
         atomic_bool stop;
@@ -282,7 +281,7 @@ static inline void fake_end_admin(struct fake *f)
 {
         for (int i = 0; i < FAKE_CONNS; i++)
                 if (f->conns[i].c && f->conns[i].admin)
-                        shutdown(f->conns[i].fd, SHUT_RDWR);
+                        stream_half_close(&f->conns[i].stream);
 }
 
 static inline void fake_io(struct fake_conn *fc, struct request *r)
@@ -387,13 +386,14 @@ static inline void fake_accept(struct fake *f)
                 .limits = { .depth_max = 256, .r2ts_max = 512 },
         };
         struct fake_conn *fc = f->conns;
-        int fd = net_accept(f->listener);
+        struct stream stream = { 0 };
+        bool came = stream_accept(&f->listener, &stream);
 
-        while (fd >= 0 && fc < f->conns + FAKE_CONNS && fc->c)
+        while (came && fc < f->conns + FAKE_CONNS && fc->c)
                 fc++;
-        if (fd < 0 || fc == f->conns + FAKE_CONNS)
+        if (!came || fc == f->conns + FAKE_CONNS)
                 return;
-        *fc = (struct fake_conn) { .fake = f, .fd = fd, .buf = malloc(FAKE_BUF) };
+        *fc = (struct fake_conn) { .fake = f, .stream = stream, .buf = malloc(FAKE_BUF) };
         fc->c = tcp_controller_new(&cfg, &ops, fc);
         framer_attach(&tcp_controller_link(fc->c)->rx, fc->buf, FAKE_BUF);
 }
@@ -413,39 +413,25 @@ static inline void fake_close(struct fake_conn *fc)
         if (fc->admin)
                 fc->fake->cc = 0;
         tcp_controller_free(fc->c);
-        close(fc->fd);
+        stream_close(&fc->stream, false);
         free(fc->buf);
         fc->c = NULL;
 }
 
 static inline void fake_send(struct fake_conn *fc)
 {
-        struct link *l = tcp_controller_link(fc->c);
-        struct iovec iov[64];
-        struct msghdr msg = { .msg_iov = iov };
-
-        while ((msg.msg_iovlen = (size_t)link_send_iov(l, iov, 64)) > 0) {
-                ssize_t n = sendmsg(fc->fd, &msg, MSG_NOSIGNAL);
-
-                if (n < 0)
-                        break;
-                link_sent(l, (size_t)n);
-        }
+        link_flush(tcp_controller_link(fc->c), &fc->stream);
 }
 
 static inline void fake_serve(struct fake_conn *fc)
 {
         struct link *l = tcp_controller_link(fc->c);
-        struct iovec iov[2];
-        struct msghdr msg = { .msg_iov = iov };
-        ssize_t n;
+        ssize_t n = link_fill(l, &fc->stream);
 
-        msg.msg_iovlen = (size_t)link_recv_iov(l, iov);
-        n = recvmsg(fc->fd, &msg, 0);
         if (n > 0)
                 tcp_controller_received(fc->c, (size_t)n, 0);
         fake_send(fc);
-        if (n == 0 || (n < 0 && errno != EAGAIN) || fc->die || l->state == LINK_CLOSING)
+        if (n < 0 || fc->die || l->state == LINK_CLOSING)
                 fake_close(fc);
 }
 
@@ -468,15 +454,15 @@ static inline void *fake_run(void *arg)
         uint64_t n;
 
         while (!f->stop) {
-                p[0] = (struct pollfd) { .fd = f->listener, .events = POLLIN };
+                p[0] = (struct pollfd) { .fd = f->listener.source.fd, .events = POLLIN };
                 p[1] = (struct pollfd) { .fd = f->wake, .events = POLLIN };
                 for (int i = 0; i < FAKE_CONNS; i++) {
                         struct fake_conn *fc = &f->conns[i];
-                        short out =
-                            fc->c && link_wants_send(tcp_controller_link(fc->c)) ? POLLOUT : 0;
 
-                        p[i + 2] = (struct pollfd) { .fd = fc->c ? fc->fd : -1,
-                                                     .events = out ? POLLIN | POLLOUT : POLLIN };
+                        p[i + 2] = (struct pollfd) { .fd = -1 };
+                        if (fc->c)
+                                stream_pollfd(&fc->stream, link_events(tcp_controller_link(fc->c)),
+                                              &p[i + 2]);
                 }
                 poll(p, FAKE_CONNS + 2, -1);
                 for (int i = 0; i < FAKE_CONNS; i++)
@@ -507,19 +493,16 @@ static inline void fake_start(struct fake *f, const struct fake_knobs *k)
         f->k = *k;
         f->disk = calloc(FAKE_BLOCKS + 256, 512);
         f->wake = eventfd(0, EFD_CLOEXEC);
-        f->listener = net_listen("127.0.0.1", "0", error, sizeof(error));
-        assert_true(f->listener >= 0);
-        f->port = net_local_port(f->listener);
+        assert_int_equal(stream_listen(&f->listener, "127.0.0.1", "0", error, sizeof(error)), 0);
+        f->port = stream_listener_port(&f->listener);
         assert_int_equal(pthread_create(&f->thread, NULL, fake_run, f), 0);
 }
 
 static inline void fake_reset(struct fake_conn *fc)
 {
-        const struct linger now = { .l_onoff = 1 };
-
         link_terminate(tcp_controller_link(fc->c), rule_fault(TCP_H2C_TTAG));
         fake_send(fc);
-        setsockopt(fc->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+        stream_close(&fc->stream, true);
 }
 
 static inline void fake_stop(struct fake *f)
@@ -533,7 +516,7 @@ static inline void fake_stop(struct fake *f)
                 if (f->conns[i].c)
                         fake_close(&f->conns[i]);
         }
-        close(f->listener);
+        stream_unlisten(&f->listener);
         close(f->wake);
         free(f->disk);
 }

@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Live hosts over TCP. */
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "host/time.h"
+#include "pdu/nvme/io/link_stream.h"
 #include "pdu/nvme/tcp/tcp_controller.h"
 #include "replay_server.h"
 
 enum {
         BUFFER = 128 << 10, /* bytes, for receiving */
-        IOVECS = 64,
         MAXH2CDATA = 1 << 20,
 };
 
 struct conn {
         struct serve_conn common; /* first */
-        int fd;
+        struct stream stream;
         struct tcp_controller *tcp;
         struct link *link;
         bool more;
@@ -46,7 +44,7 @@ static void buffer_put(void *user, uint8_t *buf, uint32_t len)
 
 /* --- connections ------------------------------------------------------------------------------ */
 
-static struct conn *conn_new(struct server *sv, int fd)
+static struct conn *conn_new(struct server *sv, const struct stream *stream)
 {
         struct request_ops ops = serve_request_ops;
         struct tcp_controller_config cfg = { .hdgst = true,
@@ -62,7 +60,7 @@ static struct conn *conn_new(struct server *sv, int fd)
         ops.buffer_get = buffer_get;
         ops.buffer_put = buffer_put;
         c->common.server = sv;
-        c->fd = fd;
+        c->stream = *stream;
         c->tcp = tcp_controller_new(&cfg, &ops, c);
         if (!c->tcp) {
                 free(c);
@@ -78,62 +76,36 @@ static void conn_free(struct conn *c)
         link_kill(c->link);
         serve_unpark(&c->common);
         tcp_controller_free(c->tcp);
-        close(c->fd);
+        stream_close(&c->stream, false);
         free(c);
-}
-
-static void push(struct conn *c)
-{
-        struct iovec iov[IOVECS];
-        struct msghdr msg = { .msg_iov = iov };
-
-        while ((msg.msg_iovlen = (size_t)link_send_iov(c->link, iov, IOVECS)) > 0) {
-                ssize_t n = sendmsg(c->fd, &msg, MSG_NOSIGNAL);
-
-                if (n < 0) {
-                        c->common.over |= errno != EAGAIN && errno != EINTR;
-                        return;
-                }
-                link_sent(c->link, (size_t)n);
-        }
 }
 
 static void serve(struct conn *c)
 {
-        struct iovec iov[2];
-        struct msghdr msg = { .msg_iov = iov };
-        ssize_t n;
+        ssize_t n = c->more ? 0 : link_fill(c->link, &c->stream);
 
-        if (c->more) {
-                c->more = tcp_controller_received(c->tcp, 0, 0);
-        } else {
-                msg.msg_iovlen = (size_t)link_recv_iov(c->link, iov);
-                n = recvmsg(c->fd, &msg, 0);
-                if (n > 0)
-                        c->more = tcp_controller_received(c->tcp, (size_t)n, 0);
-                else
-                        c->common.over |= n == 0 || (errno != EAGAIN && errno != EINTR);
-        }
-        push(c);
-        c->common.over |= c->link->state >= LINK_CLOSING && !link_wants_send(c->link);
+        if (n > 0 || c->more)
+                c->more = tcp_controller_received(c->tcp, (size_t)n, 0);
+        c->common.over |= n < 0 || link_flush(c->link, &c->stream) < 0 ||
+                          (c->link->state >= LINK_CLOSING && !link_wants_send(c->link));
 }
 
 /* --- the server ------------------------------------------------------------------------------- */
 
-static void take_conn(struct server *sv, int listener)
+static void take_conn(struct server *sv, struct stream_listener *listener)
 {
-        int fd = net_accept(listener);
+        struct stream stream = { 0 };
         struct conn *c;
 
-        if (fd < 0)
+        if (!stream_accept(listener, &stream))
                 return;
-        c = conn_new(sv, fd);
+        c = conn_new(sv, &stream);
         if (!c)
-                close(fd);
+                stream_close(&stream, false);
         else if (serve_add(sv, &c->common) < 0)
                 conn_free(c);
         else
-                net_local_addr(fd, sv->traddr);
+                memcpy(sv->traddr, stream_local(&c->stream).addr, sizeof(sv->traddr));
 }
 
 static void drop_closed(struct server *sv)
@@ -151,24 +123,23 @@ static void drop_closed(struct server *sv)
                 sv->idle_since = host_now();
 }
 
-static void turn(struct server *sv, int listener)
+static void turn(struct server *sv, struct stream_listener *listener)
 {
-        struct pollfd fds[SERVE_CONNS + 1] = { { .fd = listener, .events = POLLIN } };
+        struct pollfd fds[SERVE_CONNS + 1] = { { .fd = listener->source.fd, .events = POLLIN } };
+        bool now[SERVE_CONNS];
         unsigned n = sv->n_conns;
         int ms = SERVE_TICK_MS;
 
-        for (unsigned i = 0; i < n; i++)
-                ms = of(sv->conns[i])->more ? 0 : ms;
-        for (unsigned i = 0; i < n; i++)
-                fds[i + 1] = (struct pollfd) {
-                        .fd = of(sv->conns[i])->fd,
-                        .events =
-                            link_wants_send(of(sv->conns[i])->link) ? POLLIN | POLLOUT : POLLIN,
-                };
-        if (poll(fds, n + 1, ms) < 0)
+        for (unsigned i = 0; i < n; i++) {
+                struct conn *c = of(sv->conns[i]);
+
+                now[i] = !stream_pollfd(&c->stream, link_events(c->link), &fds[i + 1]) || c->more;
+                ms = now[i] ? 0 : ms;
+        }
+        if (loop_poll(fds, n + 1, ms) < 0)
                 return;
         for (unsigned i = 0; i < n; i++)
-                if (fds[i + 1].revents || of(sv->conns[i])->more)
+                if (fds[i + 1].revents || now[i])
                         serve(of(sv->conns[i]));
         if (fds[0].revents)
                 take_conn(sv, listener);
@@ -176,18 +147,18 @@ static void turn(struct server *sv, int listener)
 
 int serve_tcp(struct server *sv, char *err, size_t err_size)
 {
-        int listener = net_listen(sv->o->traddr, sv->o->trsvcid, err, err_size);
+        struct stream_listener listener;
 
-        if (listener < 0)
+        if (stream_listen(&listener, sv->o->traddr, sv->o->trsvcid, err, err_size) < 0)
                 return -1;
-        sv->port = net_local_port(listener);
+        sv->port = stream_listener_port(&listener);
         sv->o->listening(sv->o->user, sv->port);
         while (!serve_is_over(sv)) {
-                turn(sv, listener);
+                turn(sv, &listener);
                 drop_closed(sv);
         }
         for (unsigned i = 0; i < sv->n_conns; i++)
                 conn_free(of(sv->conns[i]));
-        close(listener);
+        stream_unlisten(&listener);
         return 0;
 }

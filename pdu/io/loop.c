@@ -2,6 +2,7 @@
 #include "loop.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stddef.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -154,15 +155,52 @@ int loop_turn(struct loop *l, int timeout_ms)
 
 /* --- clocks ----------------------------------------------------------------------------------- */
 
-uint64_t loop_now_ns(void)
+static int64_t clock_ns(clockid_t clock)
 {
         struct timespec ts;
 
-        clock_gettime(CLOCK_MONOTONIC, &ts);
-        return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
+        clock_gettime(clock, &ts);
+        return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+uint64_t loop_now_ns(void)
+{
+        return (uint64_t)clock_ns(CLOCK_MONOTONIC);
 }
 
 uint64_t loop_now_ms(void)
 {
         return loop_now_ns() / 1000000;
+}
+
+int64_t loop_wall_ns(void)
+{
+        return clock_ns(CLOCK_REALTIME);
+}
+
+int loop_left(uint64_t deadline)
+{
+        uint64_t now = loop_now_ms();
+
+        if (deadline <= now)
+                return 0;
+        return deadline - now > INT32_MAX ? INT32_MAX : (int)(deadline - now);
+}
+
+void loop_sleep_us(uint64_t us)
+{
+        const struct timespec ts = { .tv_sec = (time_t)(us / 1000000),
+                                     .tv_nsec = (long)(us % 1000000) * 1000 };
+
+        nanosleep(&ts, NULL);
+}
+
+int loop_poll(struct pollfd *fds, unsigned n, int timeout_ms)
+{
+        uint64_t deadline = timeout_ms > 0 ? loop_now_ms() + (unsigned)timeout_ms : 0;
+        int ready = poll(fds, n, timeout_ms);
+
+        while (ready < 0 && errno == EINTR)
+                ready = poll(fds, n, timeout_ms > 0 ? loop_left(deadline) : timeout_ms);
+        return ready;
 }

@@ -53,15 +53,25 @@ static inline bool loop_posted(const struct loop_message *m)
         return atomic_load(&m->posted);
 }
 
-/* Waits up to timeout_ms (-1: for ever) for something to do and does it: sources first, then
+/* Waits up to timeout_ms (-1: forever) for something to do and does it: sources first, then
  * messages. How many there were. */
 int loop_turn(struct loop *l, int timeout_ms);
 
 /* Runs the messages that were posted, as loop_turn() does. How many there were. */
 int loop_mail(struct loop *l);
 
-/* Any steady clock. */
+/*
+ * Clocks and waits for who has no loop. This is the only place that reads a clock: any steady one, and
+ * that of the calendar (ns since 1970).
+ */
 uint64_t loop_now_ms(void);
 uint64_t loop_now_ns(void);
+int64_t loop_wall_ns(void);
+/* ms until a time of loop_now_ms(); 0: it is past. */
+int loop_left(uint64_t deadline);
+void loop_sleep_us(uint64_t us);
+/* As poll(2), but a signal does not end it early. */
+struct pollfd;
+int loop_poll(struct pollfd *fds, unsigned n, int timeout_ms);
 
 #endif

@@ -8,7 +8,7 @@
 #define NVMF_TARGET_CONN_H
 
 #include "nvm.h"
-#include "pdu/io/net.h"
+#include "pdu/io/stream.h"
 #include "target/reactor.h"
 
 struct conn_kind { /* what a transport does for its connections; all may free the connection */
@@ -85,7 +85,8 @@ void conn_report(const struct conn *c, const char *peer, const char *what, const
 
 /* --- by kind ---------------------------------------------------------------------------------- */
 
-/* Take the descriptor and the reference to the port, also if it fails for want of memory. */
-void tcp_conn_start(struct reactor *r, struct port *port, int fd);
+/* Takes the stream, which may move with it, and the reference to the port, also if it fails for want
+ * of memory. */
+void tcp_conn_start(struct reactor *r, struct port *port, struct stream *stream);
 
 #endif

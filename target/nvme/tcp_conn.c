@@ -1,28 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "conn.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include "pdu/io/capture/capture_writer.h"
+#include "pdu/nvme/io/link_stream.h"
 #include "pdu/nvme/tcp/tcp_controller.h"
 
 enum {
         BUDGET = 128, /* capsules of one connection in a turn */
         RECEIVES = 4, /* reads of one connection in a turn */
-        IOVECS = 256, /* PDUs go out many at a time: two or three of these each */
 };
 
 struct tcp_conn {
         struct conn conn;
-        struct loop_source source; /* fd -1: over, waits for commands that still execute */
+        struct stream stream; /* closed: over, waits for commands that still execute */
         struct tcp_controller *tcp;
         struct link *link;
-        struct capture_tap tap;
 
         uint64_t phase_since;   /* ms: accepted, or ICResp sent */
         uint64_t heard;         /* ms: bytes came, or none were owed */
@@ -30,6 +25,7 @@ struct tcp_conn {
         uint64_t closing_since; /* ms: our TermReq is out; 0: it is not */
         bool live;              /* ICResp was sent */
         bool more;              /* bytes that came are still to be looked at */
+        bool waits;             /* the stream holds bytes that no event will tell of */
 };
 
 #define container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
@@ -80,13 +76,7 @@ static void give_back_rx(struct tcp_conn *c)
 /* The connection is over; commands that other threads work on still come back. */
 static void end(struct tcp_conn *c, bool reset)
 {
-        loop_remove(&c->conn.reactor->loop, &c->source);
-        capture_tap_close(&c->tap, false, reset);
-        if (reset)
-                net_reset_close(c->source.fd);
-        else
-                close(c->source.fd);
-        c->source.fd = -1;
+        stream_close(&c->stream, reset);
         link_kill(c->link);
         conn_end(&c->conn);
         give_back_rx(c);
@@ -102,7 +92,7 @@ static void tcp_conn_free(struct tcp_conn *c)
 /* Nobody will speak of it any more. */
 static bool is_free(const struct tcp_conn *c)
 {
-        return c->source.fd < 0 && requests_executing(tcp_requests(c->tcp)) == 0 &&
+        return !stream_is_open(&c->stream) && requests_executing(tcp_requests(c->tcp)) == 0 &&
                !loop_posted(&c->conn.close);
 }
 
@@ -117,45 +107,23 @@ static bool is_over(const struct tcp_conn *c)
 
 /* --- output ----------------------------------------------------------------------------------- */
 
-static size_t bytes_in(const struct iovec *iov, int n)
-{
-        size_t bytes = 0;
-
-        while (n-- > 0)
-                bytes += iov[n].iov_len;
-        return bytes;
-}
-
 static void flush(struct tcp_conn *c)
 {
-        struct iovec iov[IOVECS];
-        struct msghdr msg = { .msg_iov = iov };
-        ssize_t n;
+        ssize_t n = link_flush(c->link, &c->stream);
 
-        while ((msg.msg_iovlen = (size_t)link_send_iov(c->link, iov, IOVECS)) > 0) {
-                n = sendmsg(c->source.fd, &msg, MSG_NOSIGNAL);
-                if (n < 0) {
-                        if (errno == EINTR)
-                                continue;
-                        c->conn.failed = errno != EAGAIN;
-                        return;
-                }
+        c->conn.failed |= n < 0;
+        if (n > 0)
                 c->sent = now(c);
-                capture_tap_sent(&c->tap, iov, (size_t)n);
-                link_sent(c->link, (size_t)n);
-                if ((size_t)n < bytes_in(iov, (int)msg.msg_iovlen))
-                        return;
-        }
 }
 
 /* --- what the user is told ----------------------------------------------------------------- */
 
 static void report(const struct tcp_conn *c, const char *what, const char *detail)
 {
-        char addr[NET_TRADDR], peer[NET_TRADDR + 8];
+        struct stream_place p = stream_peer(&c->stream);
+        char peer[NET_TRADDR + 8];
 
-        net_peer_addr(c->source.fd, addr);
-        snprintf(peer, sizeof(peer), "%s:%u", addr, net_peer_port(c->source.fd));
+        snprintf(peer, sizeof(peer), "%s:%u", p.addr, p.port);
         conn_report(&c->conn, peer, what, detail);
 }
 
@@ -218,10 +186,10 @@ static void wait_for_more(struct tcp_conn *c)
 {
         bool blocked = link_wants_send(c->link);
 
-        if (c->more && !blocked)
+        c->waits = stream_watch(&c->stream, &c->conn.reactor->loop,
+                                (c->more ? 0u : EPOLLIN) | (blocked ? EPOLLOUT : 0u)) > 0;
+        if (c->waits || (c->more && !blocked))
                 conn_come_again(&c->conn);
-        loop_change(&c->conn.reactor->loop, &c->source,
-                    (c->more ? 0u : EPOLLIN) | (blocked ? EPOLLOUT : 0u));
         if (requests_need_buffers(tcp_requests(c->tcp)))
                 conn_go_hungry(&c->conn);
 }
@@ -229,7 +197,7 @@ static void wait_for_more(struct tcp_conn *c)
 /* Sends what there is, and sees what becomes of the connection. */
 static void settle(struct tcp_conn *c)
 {
-        if (c->source.fd >= 0) {
+        if (stream_is_open(&c->stream)) {
                 report_end(c);
                 flush(c);
                 note_progress(c);
@@ -262,22 +230,14 @@ static bool attach(struct tcp_conn *c)
 /* False: nothing more to be had. */
 static bool receive_once(struct tcp_conn *c)
 {
-        struct iovec iov[2];
-        struct msghdr msg = { .msg_iov = iov };
-        ssize_t n;
+        ssize_t n = link_fill(c->link, &c->stream);
 
-        msg.msg_iovlen = (size_t)link_recv_iov(c->link, iov);
-        n = recvmsg(c->source.fd, &msg, 0);
-        if (n <= 0) {
-                if (n == 0)
-                        capture_tap_close(&c->tap, true, false);
-                c->conn.failed |= n == 0 || (errno != EAGAIN && errno != EINTR);
+        c->conn.failed |= n < 0;
+        if (n <= 0)
                 return false;
-        }
         c->heard = now(c);
-        capture_tap_received(&c->tap, iov, (size_t)n);
         c->more = tcp_controller_received(c->tcp, (size_t)n, BUDGET);
-        return !c->more && (size_t)n == bytes_in(iov, (int)msg.msg_iovlen);
+        return !c->more && c->stream.all;
 }
 
 static void receive(struct tcp_conn *c)
@@ -290,9 +250,9 @@ static void receive(struct tcp_conn *c)
                 ;
 }
 
-static void on_ready(struct loop_source *s, uint32_t events)
+static void on_ready(struct stream *s, uint32_t events)
 {
-        struct tcp_conn *c = container(s, struct tcp_conn, source);
+        struct tcp_conn *c = container(s, struct tcp_conn, stream);
 
         if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
                 if (c->more) /* it is not waiting for input: the socket has failed */
@@ -310,8 +270,10 @@ static void go_on(struct conn *conn)
 {
         struct tcp_conn *c = tcp_of(conn);
 
-        if (c->source.fd >= 0 && c->more)
+        if (stream_is_open(&c->stream) && c->more)
                 c->more = tcp_controller_received(c->tcp, 0, BUDGET);
+        else if (stream_is_open(&c->stream) && c->waits)
+                receive(c);
         settle(c);
 }
 
@@ -366,7 +328,7 @@ static void sweep(struct conn *conn)
 {
         struct tcp_conn *c = tcp_of(conn);
 
-        if (c->source.fd >= 0) {
+        if (stream_is_open(&c->stream)) {
                 if (c->closing_since > 0)
                         c->conn.failed |= conn_is_older(&c->conn, c->closing_since,
                                                         service(c)->limits.term_timeout);
@@ -396,7 +358,7 @@ static void drain(struct conn *conn, bool at_once)
 
 static const struct conn_kind kind = { go_on, feed, sweep, drain };
 
-static struct tcp_conn *tcp_conn_new(struct reactor *r, int fd)
+static struct tcp_conn *tcp_conn_new(struct reactor *r, const struct stream *stream)
 {
         struct request_ops ops = conn_request_ops;
         struct tcp_conn *c = calloc(1, sizeof(*c));
@@ -411,17 +373,18 @@ static struct tcp_conn *tcp_conn_new(struct reactor *r, int fd)
                 free(c);
                 return NULL;
         }
-        c->source = (struct loop_source) { .fd = fd, .ready = on_ready };
+        c->stream = *stream;
+        c->stream.ready = on_ready;
         c->link = tcp_controller_link(c->tcp);
         return c;
 }
 
-void tcp_conn_start(struct reactor *r, struct port *port, int fd)
+void tcp_conn_start(struct reactor *r, struct port *port, struct stream *stream)
 {
-        struct tcp_conn *c = tcp_conn_new(r, fd);
+        struct tcp_conn *c = tcp_conn_new(r, stream);
 
-        if (!c || loop_add(&r->loop, &c->source, EPOLLIN) < 0) {
-                close(fd);
+        if (!c || stream_watch(&c->stream, &r->loop, EPOLLIN) < 0) {
+                stream_close(stream, false);
                 conn_forget(r->service, port);
                 if (c)
                         tcp_controller_free(c->tcp);
@@ -429,7 +392,7 @@ void tcp_conn_start(struct reactor *r, struct port *port, int fd)
                 return;
         }
         conn_begin(&c->conn, &kind, r, port);
-        net_local_addr(fd, c->conn.traddr);
-        capture_tap_open(&c->tap, r->service->record, fd, PARTY_CONTROLLER);
+        memcpy(c->conn.traddr, stream_local(&c->stream).addr, sizeof(c->conn.traddr));
+        stream_record(&c->stream, r->service->record, PARTY_CONTROLLER);
         c->phase_since = c->heard = c->sent = now(c);
 }

@@ -4,16 +4,12 @@
 #ifndef NVMF_TARGET_TESTS_PEER_H
 #define NVMF_TARGET_TESTS_PEER_H
 
-#include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include "pdu/io/loop.h"
-#include "pdu/io/net.h"
+#include "pdu/nvme/io/link_stream.h"
 #include "pdu/nvme/tcp/tcp_host.h"
 #include "pdu/nvme/wire/fabrics.h"
 #include "target/target.h"
@@ -22,7 +18,7 @@ enum { PEER_RX = 64 << 10, PEER_NEVER = 0xffff, PEER_PATIENCE = 10000 /* ms */ }
 #define PEER_HOSTNQN "nqn.2026-01.io.nvmfspec:test-host"
 
 struct peer {
-        int fd;
+        struct stream stream;
         bool closed, reset; /* by the target */
         struct tcp_host *h;
         struct link *link;
@@ -47,28 +43,15 @@ static void peer_on_done(struct host_cmd *cmd, void *user)
 
 static void peer_send(struct peer *p)
 {
-        struct iovec iov[64];
-        struct msghdr msg = { .msg_iov = iov };
-        ssize_t n;
-
-        while ((msg.msg_iovlen = (size_t)link_send_iov(p->link, iov, 64)) > 0) {
-                n = sendmsg(p->fd, &msg, MSG_NOSIGNAL);
-                if (n < 0)
-                        return;
-                link_sent(p->link, (size_t)n);
-        }
+        link_flush(p->link, &p->stream);
 }
 
 static void peer_receive(struct peer *p)
 {
-        struct iovec iov[2];
-        struct msghdr msg = { .msg_iov = iov };
-        ssize_t n;
+        ssize_t n = link_fill(p->link, &p->stream);
 
-        msg.msg_iovlen = (size_t)link_recv_iov(p->link, iov);
-        n = recvmsg(p->fd, &msg, 0);
-        p->reset |= n < 0 && errno == ECONNRESET;
-        p->closed |= n == 0 || (n < 0 && errno != EAGAIN);
+        p->closed |= n < 0;
+        p->reset |= p->stream.end == STREAM_RST;
         if (n > 0)
                 tcp_host_received(p->h, (size_t)n);
 }
@@ -79,8 +62,8 @@ static bool peer_pump(struct peer *p, int ms)
         int events;
 
         peer_send(p);
-        events = net_wait(p->fd, (short)(POLLIN | (link_wants_send(p->link) ? POLLOUT : 0)), ms);
-        if (events & (POLLIN | POLLHUP | POLLERR))
+        events = stream_wait(&p->stream, link_events(p->link), ms);
+        if (events & ~EPOLLOUT)
                 peer_receive(p);
         peer_send(p);
         return events != 0;
@@ -128,13 +111,23 @@ struct peer_options {
 /* Where they connect; NULL: to the target's first port. */
 static const char *peer_port;
 
-/* A socket without a word said. */
-static int peer_socket(const struct target *t)
+/* A connection without a word said: 0, or -1. */
+static __attribute__((unused)) int peer_stream(const struct target *t, struct stream *s)
 {
         char port[16], why[NET_ERROR];
 
+        *s = (struct stream) { 0 };
         snprintf(port, sizeof(port), "%u", target_trsvcid(t));
-        return net_connect(target_traddr(t), peer_port ? peer_port : port, 5000, why, sizeof(why));
+        return stream_connect(s, target_traddr(t), peer_port ? peer_port : port, 5000, why,
+                              sizeof(why));
+}
+
+/* Bytes as they are; false: they are not taken. */
+static __attribute__((unused)) bool peer_put(struct peer *p, const void *bytes, size_t n)
+{
+        struct stream_hand hand = { .deadline = loop_now_ms() + PEER_PATIENCE };
+
+        return stream_send(&p->stream, bytes, n, &hand) == 1;
 }
 
 /* After ICResp; NULL if it is not to be had. */
@@ -151,7 +144,7 @@ static struct peer *peer_open(const struct target *t, struct peer_options o)
         };
         struct peer *p = calloc(1, sizeof(*p));
 
-        p->fd = peer_socket(t);
+        peer_stream(t, &p->stream);
         p->rx = malloc(PEER_RX);
         p->h = tcp_host_new(&cfg, p);
         p->link = tcp_host_link(p->h);
@@ -166,7 +159,7 @@ static void peer_close(struct peer *p)
 {
         link_kill(p->link);
         tcp_host_fail_all(p->h, NVME_ABORT_SQ_DELETED);
-        close(p->fd);
+        stream_close(&p->stream, false);
         tcp_host_free(p->h);
         free(p->rx);
         free(p);

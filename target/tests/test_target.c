@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <dirent.h>
 #include <pthread.h>
+#include <sys/socket.h>
 
 #include "peer.h"
 
@@ -250,14 +251,13 @@ static void test_a_lost_connection_changes_no_block(void **state)
         assert_int_equal(rw(s.io, NVME_WRITE, 0, sizeof(old), old), NVME_SUCCESS);
         peer_submit(s.io, &c);
         while (!link_wants_send(s.io->link)) { /* until the R2T is here */
-                net_wait(s.io->fd, POLLIN, 1000);
+                stream_wait(&s.io->stream, EPOLLIN, 1000);
                 peer_receive(s.io);
         }
-        assert_int_equal(send(s.io->fd, s.io->link->tx_first->head, 24, 0), 24);
-        assert_int_equal(send(s.io->fd, new, 32768, 0), 32768);
+        assert_true(peer_put(s.io, s.io->link->tx_first->head, 24));
+        assert_true(peer_put(s.io, new, 32768));
         usleep(50000);
-        net_reset_close(dup(s.io->fd));
-        shutdown(s.io->fd, SHUT_RDWR);
+        stream_close(&s.io->stream, true);
         usleep(50000);
         assert_int_equal(rw(other, NVME_READ, 0, sizeof(now), now), NVME_SUCCESS);
         assert_memory_equal(now, old, sizeof(old));
@@ -285,7 +285,7 @@ static void test_a_write_behind_a_reset_changes_no_block(void **state)
         submit_reads(s.io, reads, read, sizeof(read));
         usleep(50000);
         while (!link_wants_send(s.io->link)) { /* until the R2T is here */
-                assert_true(net_wait(s.io->fd, POLLIN, 1000) > 0);
+                assert_true(stream_wait(&s.io->stream, EPOLLIN, 1000) > 0);
                 peer_receive(s.io);
         }
         assert_int_equal(peer_run(s.admin, &reset), NVME_SUCCESS);
@@ -340,23 +340,26 @@ static const struct target_limits hasty = { .ic_timeout = 150,
                                             .stall_timeout = 150,
                                             .term_timeout = 150 };
 
-static bool ends_within(int fd, int ms)
+static bool ends_within(struct stream *s, int ms)
 {
         char byte;
+        const struct iovec iov = { &byte, 1 };
 
-        return net_wait(fd, POLLIN | POLLHUP, ms) > 0 && recv(fd, &byte, 1, 0) <= 0;
+        return stream_wait(s, EPOLLIN, ms) > 0 && stream_read(s, &iov, 1) < 0;
 }
 
 static void test_silence_before_connect(void **state)
 {
         struct target *t = start_with((struct target_options) { .limits = hasty });
-        int silent = peer_socket(t);
-        struct peer *p = peer_open(t, (struct peer_options) { 0 });
+        struct stream silent;
+        struct peer *p;
 
         (void)state;
-        assert_true(ends_within(silent, 2000));
+        assert_int_equal(peer_stream(t, &silent), 0);
+        p = peer_open(t, (struct peer_options) { 0 });
+        assert_true(ends_within(&silent, 2000));
         assert_true(peer_closed(p, 2000)); /* ICReq, but no Connect */
-        close(silent);
+        stream_close(&silent, false);
         peer_close(p);
         target_stop(t);
 }
@@ -364,15 +367,15 @@ static void test_silence_before_connect(void **state)
 static void test_silence_is_borne_on_request(void **state)
 {
         struct target_options o = { .limits = hasty };
+        struct stream silent;
         struct target *t;
-        int silent;
 
         (void)state;
         rule_add(&o.policy.waived, TCP_IC_TIMEOUT);
         t = start_with(o);
-        silent = peer_socket(t);
-        assert_false(ends_within(silent, 600));
-        close(silent);
+        assert_int_equal(peer_stream(t, &silent), 0);
+        assert_false(ends_within(&silent, 600));
+        stream_close(&silent, false);
         target_stop(t);
 }
 
@@ -394,7 +397,7 @@ static void test_half_a_pdu(void **state)
         const uint8_t head[] = { PDU_CAPSULE_CMD, 0, 72, 0, 72, 0, 0, 0, NVME_FLUSH };
 
         (void)state;
-        assert_int_equal(send(s.io->fd, head, sizeof(head), 0), sizeof(head));
+        assert_true(peer_put(s.io, head, sizeof(head)));
         assert_true(peer_closed(s.io, 2000));
         end_session(&s);
 }
@@ -408,8 +411,8 @@ static void test_an_r2t_that_nobody_answers(void **state)
 
         (void)state;
         peer_submit(s.io, &c);
-        assert_true(net_wait(s.io->fd, POLLIN, 1000) > 0);
-        assert_true(net_wait(s.io->fd, POLLHUP | POLLERR, 2000) > 0);
+        assert_true(stream_wait(&s.io->stream, EPOLLIN, 1000) > 0);
+        assert_true(stream_wait(&s.io->stream, 0, 2000) > 0);
         end_session(&s);
 }
 
@@ -425,7 +428,8 @@ static void test_an_r2t_that_is_not_out_yet(void **state)
         int room = 65536;
 
         (void)state;
-        assert_int_equal(setsockopt(s.io->fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)), 0);
+        assert_int_equal(
+            setsockopt(s.io->stream.source.fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)), 0);
         submit_reads(s.io, reads, data, 1 << 19);
         peer_submit(s.io, &c);
         while (!c.done && !s.io->closed) {
@@ -445,7 +449,7 @@ static void test_output_that_nobody_reads(void **state)
 
         (void)state;
         submit_reads(s.io, c, data, sizeof(data));
-        assert_true(net_wait(s.io->fd, POLLHUP | POLLERR, 3000) > 0);
+        assert_true(stream_wait(&s.io->stream, 0, 3000) > 0);
         end_session(&s);
 }
 
@@ -456,7 +460,7 @@ static void test_a_term_req_is_not_waited_for_for_ever(void **state)
         const uint8_t head[128] = { PDU_ICREQ, 0, 128, 0, 128 };
 
         (void)state;
-        assert_int_equal(send(s.io->fd, head, sizeof(head), 0), sizeof(head));
+        assert_true(peer_put(s.io, head, sizeof(head)));
         assert_true(peer_closed(s.io, 2000));
         end_session(&s);
 }
@@ -466,15 +470,15 @@ static void test_a_term_req_is_not_waited_for_for_ever(void **state)
 static void test_no_more_connections_than_allowed(void **state)
 {
         struct target *t = start_with((struct target_options) { .limits.connections = 3 });
+        struct stream fourth;
         struct peer *p[3];
-        int fd;
 
         (void)state;
         for (unsigned i = 0; i < 3; i++)
                 p[i] = peer_open(t, (struct peer_options) { 0 });
-        fd = peer_socket(t);
-        assert_true(ends_within(fd, 1000));
-        close(fd);
+        assert_int_equal(peer_stream(t, &fourth), 0);
+        assert_true(ends_within(&fourth, 1000));
+        stream_close(&fourth, false);
         peer_close(p[0]);
         usleep(100000);
         p[0] = peer_open(t, (struct peer_options) { 0 });
@@ -636,7 +640,7 @@ static void test_a_subsystem_and_a_port_go(void **state)
 {
         char path[] = "/tmp/nvmfspec-test-config-XXXXXX";
         struct session s;
-        int fd;
+        struct stream gone;
 
         (void)state;
         close(mkstemp(path));
@@ -647,8 +651,7 @@ static void test_a_subsystem_and_a_port_go(void **state)
         assert_int_equal(target_reload(s.target, error, sizeof(error)), 0);
         assert_true(peer_closed(s.io, 3000));
         assert_true(peer_closed(s.admin, 3000));
-        fd = peer_socket(s.target); /* the first port's address */
-        assert_int_equal(fd, -1);
+        assert_int_equal(peer_stream(s.target, &gone), -1); /* the first port's address */
         end_session(&s);
         unlink(path);
 }

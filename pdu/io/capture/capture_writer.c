@@ -6,9 +6,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "capture_frame.h"
+#include "pdu/io/loop.h"
 
 enum {
         TCP_HEAD = 20,
@@ -275,73 +275,7 @@ void capture_flow_close(struct capture_writer *w, struct capture_flow *f, enum p
         packet(w, f, who, ACK, NULL, 0, time_ns);
 }
 
-/* --- sockets ---------------------------------------------------------------------------------- */
-
-enum { NVME_PORT = 4420, DISCOVERY_PORT = 8009 };
-
 int64_t capture_clock(void)
 {
-        struct timespec t;
-
-        clock_gettime(CLOCK_REALTIME, &t);
-        return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-/* The port stands at the same place in both families. */
-static void set_port(struct sockaddr_storage *a)
-{
-        struct sockaddr_in *in = (void *)a;
-
-        if (a->ss_family == AF_INET || a->ss_family == AF_INET6)
-                if (in->sin_port != htons(DISCOVERY_PORT))
-                        in->sin_port = htons(NVME_PORT);
-}
-
-void capture_tap_open(struct capture_tap *t, struct capture_writer *w, int fd, enum party self)
-{
-        struct sockaddr_storage end[2] = { 0 };
-        socklen_t len[2] = { sizeof(end[0]), sizeof(end[1]) };
-
-        *t = (struct capture_tap) { .w = w, .self = self };
-        if (!w)
-                return;
-        (void)!getsockname(fd, (void *)&end[self], &len[self]);
-        (void)!getpeername(fd, (void *)&end[peer_of(self)], &len[peer_of(self)]);
-        set_port(&end[PARTY_CONTROLLER]);
-        capture_flow_open(w, &t->flow, (void *)&end[PARTY_HOST], (void *)&end[PARTY_CONTROLLER],
-                          capture_clock());
-}
-
-static void moved(struct capture_tap *t, enum party sender, const struct iovec *iov, size_t n)
-{
-        int64_t now;
-
-        if (!t->w || t->over)
-                return;
-        now = capture_clock();
-        for (; n > 0; iov++) {
-                size_t part = n < iov->iov_len ? n : iov->iov_len;
-
-                capture_flow_data(t->w, &t->flow, sender, iov->iov_base, part, now);
-                n -= part;
-        }
-}
-
-void capture_tap_sent(struct capture_tap *t, const struct iovec *iov, size_t n)
-{
-        moved(t, t->self, iov, n);
-}
-
-void capture_tap_received(struct capture_tap *t, const struct iovec *iov, size_t n)
-{
-        moved(t, peer_of(t->self), iov, n);
-}
-
-void capture_tap_close(struct capture_tap *t, bool by_peer, bool reset)
-{
-        if (!t->w || t->over)
-                return;
-        capture_flow_close(t->w, &t->flow, by_peer ? peer_of(t->self) : t->self, reset,
-                           capture_clock());
-        t->over = true;
+        return loop_wall_ns();
 }

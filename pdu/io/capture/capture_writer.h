@@ -10,7 +10,6 @@
 
 #include <stddef.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include "capture.h"
 
@@ -44,24 +43,5 @@ void capture_flow_data(struct capture_writer *w, struct capture_flow *f, enum pa
 /* `who` ends it: by RST, or by a FIN that the other side returns. */
 void capture_flow_close(struct capture_writer *w, struct capture_flow *f, enum party who,
                         bool reset, int64_t time_ns);
-
-/* --- what goes over a socket ------------------------------------------------------------------ */
-
-/* A socket whose bytes are recorded; all zero: they are not, and the calls below do nothing. */
-struct capture_tap {
-        struct capture_writer *w;
-        struct capture_flow flow;
-        enum party self; /* who holds this end */
-        bool over;
-};
-
-/* The connection of fd begins; w NULL: it is not recorded. The controller's port becomes 4420 unless
- * it is 8009. */
-void capture_tap_open(struct capture_tap *t, struct capture_writer *w, int fd, enum party self);
-/* The first n bytes at iov were sent, or received. */
-void capture_tap_sent(struct capture_tap *t, const struct iovec *iov, size_t n);
-void capture_tap_received(struct capture_tap *t, const struct iovec *iov, size_t n);
-/* It ends; by_peer: the other side closed. Once is enough. */
-void capture_tap_close(struct capture_tap *t, bool by_peer, bool reset);
 
 #endif
