@@ -343,7 +343,7 @@ void reactor_adopt_rdma(struct reactor *r, struct port *port, const struct verbs
                 return;
         }
         a = malloc(sizeof(*a));
-        if (!a || verbs_migrate(e->ep, r->rdma->context) < 0) {
+        if (!a || verbs_migrate(e->ep, r->rdma->group.context) < 0) {
                 free(a);
                 rdma_conn_reject(r->service, e->ep, RDMA_REJECT_RESOURCES);
                 conn_forget(r->service, port);

@@ -142,10 +142,8 @@ void rdma_ep_step(struct rdma_ep *e, enum life_event why)
 
 void rdma_ep_expire(struct rdma_ep *e, unsigned closing, unsigned draining)
 {
-        unsigned most = e->life.state == LIFE_CLOSING ? closing : draining;
-
-        if ((e->life.state == LIFE_CLOSING || e->life.state == LIFE_DRAINING) &&
-            e->group->now() - e->since > most)
+        if ((e->life.state == LIFE_CLOSING && rdma_ep_is_older(e, closing)) ||
+            (e->life.state == LIFE_DRAINING && rdma_ep_is_older(e, draining)))
                 rdma_ep_step(e, LIFE_LATE);
 }
 

@@ -157,8 +157,13 @@ static inline int rdma_ep_accept(struct rdma_ep *e, const struct verbs_conn_para
 {
         return verbs_accept(e->ep, p);
 }
-/* Rejects a connect request with private data, and destroys it. Whoever took it forgets it first. */
+/* Rejects a connect request with private data, and destroys it; an endpoint that took it has to
+ * rdma_ep_forget() it then. */
 void rdma_ep_refuse(struct verbs_ep *ep, const void *data, uint8_t len);
+static inline void rdma_ep_forget(struct rdma_ep *e)
+{
+        e->ep = NULL;
+}
 
 /* Posts a chain on the send queue. -1 with errno: what begins with *bad is not posted, but counted as
  * unfinished until rdma_ep_flushed(). */
@@ -174,7 +179,12 @@ static inline int rdma_ep_post_recv(struct rdma_ep *e, struct verbs_wr *chain,
 /* Something happens to its life, such as LIFE_CLOSE or LIFE_ABORT: the actions of rdma_life.h are
  * done but the last, which is rdma_ep_release(). Nothing, where it is released. */
 void rdma_ep_step(struct rdma_ep *e, enum life_event why);
-/* LIFE_LATE, if it has been closing, or draining, for longer than that (ms). */
+/* It has been in this state of life for so many ms. */
+static inline bool rdma_ep_is_older(const struct rdma_ep *e, unsigned ms)
+{
+        return e->group->now() - e->since >= ms;
+}
+/* LIFE_LATE, if it has been closing, or draining, for so many ms. */
 void rdma_ep_expire(struct rdma_ep *e, unsigned closing, unsigned draining);
 /* No command executes any more. True: it was dead and is released now, the owner destroys it. */
 bool rdma_ep_release(struct rdma_ep *e);

@@ -8,8 +8,7 @@
 #include "rdma_conn.h"
 
 enum {
-        BATCH = 64,    /* completions polled at once */
-        BATCHES = 8,   /* of one device in a turn */
+        BATCHES = 8,   /* of completions of one device in a turn */
         EVENTS = 64,   /* in a turn */
         BACKLOG = 256, /* connect requests that wait */
         ASK_MS = 1,    /* a context without descriptors is asked so often */
@@ -18,74 +17,19 @@ enum {
         ROUNDS = 64, /* of looks that found something, before the reactor looks after others */
 };
 
-/* --- what the loop waits for ------------------------------------------------------------------ */
-
-/* Only the first descriptor of a context brings events. */
-static void on_ring(struct loop_source *s, uint32_t events)
+static void on_ready(struct rdma_loop *l, bool events)
 {
-        struct rdma *m = ((struct rdma_fd *)s)->rdma;
+        struct rdma *m = (struct rdma *)(void *)((char *)l - offsetof(struct rdma, loop));
 
-        (void)events;
-        m->rung |= s == &m->fds[0].source;
+        m->rung |= events;
         m->armed = false;
-}
-
-static bool has_fd(const int *fds, int n, int fd)
-{
-        while (n > 0 && fds[n - 1] != fd)
-                n--;
-        return n > 0;
-}
-
-static bool is_watched(const struct rdma *m, int fd)
-{
-        for (int i = 0; i < m->n_fds; i++)
-                if (m->fds[i].source.fd == fd)
-                        return true;
-        return false;
-}
-
-static int watch(struct rdma *m, int fd)
-{
-        struct rdma_fd *f = &m->fds[m->n_fds];
-
-        if (m->n_fds == RDMA_FDS) {
-                errno = ENOSPC;
-                return -1;
-        }
-        f->rdma = m;
-        f->source = (struct loop_source) { .fd = fd, .ready = on_ring };
-        if (loop_add(&m->reactor->loop, &f->source, EPOLLIN) < 0)
-                return -1;
-        m->n_fds++;
-        return 0;
-}
-
-int rdma_watch(struct rdma *m)
-{
-        int fds[RDMA_FDS], n = verbs_fds(m->context, fds, RDMA_FDS);
-
-        for (int i = 0; i < m->n_fds; i++)
-                if (!has_fd(fds, n, m->fds[i].source.fd))
-                        m->fds[i].source.fd = -1; /* closed, and so out of the loop */
-        for (int i = 0; i < n; i++)
-                if (!is_watched(m, fds[i]) && watch(m, fds[i]) < 0)
-                        return -1;
-        return 0;
-}
-
-static void unwatch(struct rdma *m)
-{
-        while (m->n_fds > 0)
-                if (m->fds[--m->n_fds].source.fd >= 0)
-                        loop_remove(&m->reactor->loop, &m->fds[m->n_fds].source);
 }
 
 /* --- listeners -------------------------------------------------------------------------------- */
 
 static int listen_again(struct rdma_listener *l)
 {
-        l->verbs = verbs_listen(l->rdma->context, l->port->traddr, l->port->trsvcid, BACKLOG);
+        l->verbs = verbs_listen(l->rdma->group.context, l->port->traddr, l->port->trsvcid, BACKLOG);
         return l->verbs ? 0 : -1;
 }
 
@@ -96,7 +40,7 @@ int rdma_port_listen(struct rdma *m, struct rdma_listener *l)
                 return -1;
         l->next = m->listeners;
         m->listeners = l;
-        return rdma_watch(m);
+        return rdma_loop_update(&m->loop);
 }
 
 void rdma_port_unlisten(struct rdma_listener *l)
@@ -121,26 +65,21 @@ static struct rdma_listener *find_listener(struct rdma *m, const struct verbs_li
         return l;
 }
 
-/* The address may come back, with another device. */
-static void lose_listener(struct rdma_listener *l)
-{
-        verbs_unlisten(l->verbs);
-        l->verbs = NULL;
-}
-
 void rdma_sweep(struct rdma *m)
 {
         for (struct rdma_listener *l = m->listeners; l; l = l->next)
                 if (!l->verbs)
                         listen_again(l);
-        for (struct rdma_device *d = m->devices; d; d = d->next)
-                rdma_device_trim(d);
+        for (struct rdma_dev *d = m->group.devs; d; d = d->next)
+                if (d->user)
+                        rdma_device_trim(d->user);
 }
 
-/* --- events ----------------------------------------------------------------------------------- */
+/* --- what comes ------------------------------------------------------------------------------- */
 
-static void on_request(struct rdma *m, const struct verbs_event *e)
+static void on_request(struct rdma_group *g, const struct verbs_event *e)
 {
+        struct rdma *m = (struct rdma *)g;
         struct rdma_listener *l = find_listener(m, e->listener);
 
         if (l && l->accepting)
@@ -149,115 +88,41 @@ static void on_request(struct rdma *m, const struct verbs_event *e)
                 rdma_conn_reject(m->reactor->service, e->ep, RDMA_REJECT_RESOURCES);
 }
 
-static void on_event(struct rdma *m, const struct verbs_event *e)
+/* The address may come back, with another device. */
+static void on_listener_lost(struct rdma_group *g, struct verbs_listener *verbs)
 {
-        struct rdma_conn *c = e->ep && e->type != VERBS_CONNECT_REQUEST ? verbs_user(e->ep) : NULL;
-        struct rdma_listener *l;
+        struct rdma_listener *l = find_listener((struct rdma *)g, verbs);
 
-        if (e->type == VERBS_CONNECT_REQUEST) {
-                on_request(m, e);
-        } else if (c) {
-                rdma_conn_event(c, e);
-                rdma_conn_settle(c);
-        } else if (e->type == VERBS_DEVICE_REMOVED && !e->ep && e->listener) {
-                l = find_listener(m, e->listener);
-                if (l)
-                        lose_listener(l);
-        }
+        if (!l)
+                return;
+        verbs_unlisten(l->verbs);
+        l->verbs = NULL;
+}
+
+static void on_orphan(struct rdma_dev *dev, struct verbs_wr *recv)
+{
+        rdma_device_recv_put(dev->user, (struct rdma_recv *)recv);
 }
 
 static unsigned take_events(struct rdma *m)
 {
-        struct verbs_event e;
-        unsigned n = 0;
+        unsigned n;
 
-        if (!m->rung && m->n_fds > 0)
+        if (!m->rung && m->loop.count > 0)
                 return 0;
-        m->rung = false;
-        while (n < EVENTS && verbs_event(m->context, &e)) {
-                on_event(m, &e);
-                n++;
-        }
+        n = rdma_group_events(&m->group, EVENTS);
         m->rung = n == EVENTS;
         return n;
 }
 
-/* --- completions ------------------------------------------------------------------------------ */
-
-static void touch(struct rdma *m, struct rdma_conn *c)
-{
-        if (c->touched)
-                return;
-        c->touched = true;
-        c->next_touched = m->touched;
-        m->touched = c;
-}
-
-static void on_completion(struct rdma_device *d, const struct verbs_wc *wc)
-{
-        struct rdma_conn *c = wc->ep ? verbs_user(wc->ep) : NULL;
-
-        if (c) {
-                rdma_conn_completed(c, wc);
-                touch(d->rdma, c);
-        } else if (wc->wr->op == VERBS_RECV) { /* of the SRQ, for a queue pair that is gone */
-                rdma_device_recv_put(d, (struct rdma_recv *)wc->wr);
-        }
-}
-
-static void settle_touched(struct rdma *m)
-{
-        struct rdma_conn *c;
-
-        while ((c = m->touched) != NULL) {
-                m->touched = c->next_touched;
-                c->touched = false;
-                rdma_conn_settle(c);
-        }
-}
-
-/* What was given back goes to the SRQ before the answers: who gets one may send the next command. */
-static unsigned poll_device(struct rdma_device *d)
-{
-        struct verbs_wc wc[BATCH];
-        unsigned total = 0;
-        int n = BATCH;
-
-        for (unsigned i = 0; i < BATCHES && n == BATCH; i++) {
-                n = verbs_poll(d->domain, wc, BATCH);
-                for (int k = 0; k < n; k++)
-                        on_completion(d, &wc[k]);
-                total += n > 0 ? (unsigned)n : 0;
-                settle_touched(d->rdma);
-                rdma_device_post(d);
-        }
-        return total;
-}
-
-/* Those whose sentinels were flushed before their completion queue was seen empty. */
-static void end_drained(struct rdma *m)
-{
-        struct rdma_conn *c = m->drained, *next;
-
-        m->drained = NULL;
-        for (; c; c = next) {
-                next = c->next_drained;
-                c->drained = false;
-                rdma_conn_drained(c);
-                rdma_conn_settle(c);
-        }
-}
-
+/* Connections that go on have posted what was given back to the SRQ; the others have not. */
 static unsigned poll_devices(struct rdma *m)
 {
-        unsigned n = 0;
+        unsigned n = rdma_group_poll(&m->group, BATCHES);
 
-        for (struct rdma_device *d = m->devices, *next; d; d = next) {
-                next = d->next;
-                n += poll_device(d);
-        }
-        if (n == 0 && m->drained)
-                end_drained(m);
+        for (struct rdma_dev *d = m->group.devs; d && n > 0; d = d->next)
+                if (d->user)
+                        rdma_device_post(d->user);
         return n;
 }
 
@@ -277,7 +142,7 @@ static bool is_wanted(const struct rdma *m)
 {
         const struct reactor *r = m->reactor;
 
-        return m->rung || m->drained || r->again || (r->fed && r->hungry) ||
+        return m->rung || m->group.drained || r->again || (r->fed && r->hungry) ||
                atomic_load_explicit(&r->loop.mail, memory_order_relaxed);
 }
 
@@ -314,12 +179,12 @@ int rdma_wait(struct rdma *m, int timeout)
 {
         if (timeout == 0 || is_wanted(m))
                 return 0;
-        if (m->n_fds == 0)
+        if (m->loop.count == 0)
                 return ASK_MS;
         if (work_on(m))
                 return 0;
         if (!m->armed) {
-                m->armed = verbs_arm(m->context) == 0;
+                m->armed = verbs_arm(m->group.context) == 0;
                 if (poll_devices(m) > 0)
                         return 0;
         }
@@ -330,14 +195,22 @@ int rdma_wait(struct rdma *m, int timeout)
 
 struct rdma *rdma_start(struct reactor *r, struct verbs_provider *p)
 {
+        static const struct rdma_group_ops ops = { .request = on_request,
+                                                   .listener_lost = on_listener_lost,
+                                                   .dev_free = rdma_device_free,
+                                                   .orphan = on_orphan };
         struct rdma *m = calloc(1, sizeof(*m));
 
         if (!m)
                 return NULL;
         m->reactor = r;
-        m->context = verbs_open(p);
-        if (m->context && rdma_watch(m) == 0)
-                return m;
+        if (rdma_group_open(&m->group, p, &ops, loop_now_ms) == 0) {
+                m->loop = (struct rdma_loop) { .loop = &r->loop,
+                                               .context = m->group.context,
+                                               .ready = on_ready };
+                if (rdma_loop_update(&m->loop) == 0)
+                        return m;
+        }
         rdma_stop(m);
         return NULL;
 }
@@ -346,16 +219,8 @@ void rdma_stop(struct rdma *m)
 {
         int saved = errno;
 
-        unwatch(m);
-        if (m->context)
-                verbs_close(m->context);
-        while (m->devices) {
-                struct rdma_device *d = m->devices;
-
-                m->devices = d->next;
-                d->domain = d->memory.domain = NULL;
-                rdma_device_free(d);
-        }
+        rdma_loop_end(&m->loop);
+        rdma_group_close(&m->group);
         free(m);
         errno = saved;
 }

@@ -1,32 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RDMA on a reactor: one context of verbs, with its listeners and devices; events and completions
- * go to the connections that they are for. All of it is called on the reactor's thread.
+ * RDMA on a reactor: a group of endpoints (pdu/verbs/rdma_ep.h) in its loop, with its listeners and
+ * devices. All of it is called on the reactor's thread.
  *
- *      rdma.c          the context: what comes, what is posted, when the reactor may sleep
+ *      rdma.c          what comes, what is posted, when the reactor may sleep
  *      rdma_device.c   what connections of one device share: receives and registered memory
  *      rdma_conn.c     a connection
  */
 #ifndef NVMF_TARGET_RDMA_H
 #define NVMF_TARGET_RDMA_H
 
-#include "pdu/io/loop.h"
+#include "pdu/io/verbs/rdma_wait.h"
 #include "pdu/nvme/rdma/rdma_controller.h"
-#include "pdu/verbs/verbs.h"
 #include "target/pool.h"
 #include "target/regmem.h"
 
 struct reactor;
 struct port;
 struct rdma;
-struct rdma_conn;
-
-enum { RDMA_FDS = 32 };
-
-struct rdma_fd {
-        struct loop_source source;
-        struct rdma *rdma;
-};
 
 struct rdma_listener {
         struct verbs_listener *verbs; /* NULL: its device is gone, it is tried again */
@@ -48,35 +39,26 @@ struct recv_chunk {
         struct rdma_recv recv[];
 };
 
-/* A device as this reactor uses it. */
+/* A device as this reactor uses it; its dev->user. */
 struct rdma_device {
+        struct rdma_dev *dev;
         struct rdma *rdma;
-        struct verbs_domain *domain;
-        const struct verbs_caps *caps;
         struct regmem memory;
         struct pool pool;                         /* data buffers, from it */
-        unsigned conns;                           /* that use it */
-        bool gone;                                /* removed: goes with the last of them */
         uint32_t srq_wrs;                         /* 0: it has no SRQ */
         uint32_t receives, wanted;                /* on the SRQ's way; by its queues */
-        uint32_t cqes, cq_size;                   /* that its queues need; that there are */
         struct recv_chunk *chunks;                /* of the SRQ */
         struct verbs_wr *to_post, **to_post_last; /* receives for the SRQ */
-        struct rdma_device *next;
 };
 
 struct rdma {
+        struct rdma_group group; /* first */
         struct reactor *reactor;
-        struct verbs_context *context;
-        struct rdma_fd fds[RDMA_FDS]; /* those of the context that the loop waits for */
-        int n_fds;
-        bool rung;         /* the first was readable */
+        struct rdma_loop loop;
+        bool rung;         /* there may be events */
         bool armed;        /* completions will ring */
         unsigned patience; /* looks for completions before sleeping */
         struct rdma_listener *listeners;
-        struct rdma_device *devices;
-        struct rdma_conn *touched; /* have something to post or to settle */
-        struct rdma_conn *drained; /* their sentinels are flushed */
 };
 
 /* NULL with errno. */
@@ -88,9 +70,6 @@ void rdma_stop(struct rdma *m);
 int rdma_port_listen(struct rdma *m, struct rdma_listener *l);
 void rdma_port_unlisten(struct rdma_listener *l);
 
-/* The descriptors of the context may have become more. -1 with errno. */
-int rdma_watch(struct rdma *m);
-
 /* Handles what has come; how much that was. */
 unsigned rdma_work(struct rdma *m);
 /* How long the reactor may sleep, of `timeout` ms. May do some work instead. */
@@ -100,17 +79,16 @@ void rdma_sweep(struct rdma *m);
 
 /* --- a device's, for its connections ---------------------------------------------------------- */
 
-/* The one of ep's device, for one more connection; NULL with errno. */
-struct rdma_device *rdma_device_get(struct rdma *m, struct verbs_ep *ep);
-void rdma_device_put(struct rdma_device *d);
+/* What this reactor has of a device; NULL with errno. */
+struct rdma_device *rdma_device_of(struct rdma *m, struct rdma_dev *dev);
 /* Now and then: a device that nobody uses gives memory back. */
 void rdma_device_trim(struct rdma_device *d);
-/* domain NULL: it is gone already, with its registrations. */
-void rdma_device_free(struct rdma_device *d);
+/* With its memory; see rdma_group_ops. */
+void rdma_device_free(struct rdma_dev *dev);
 
-/* Room for one more queue: its completions, and receives in the SRQ. -1 with errno: there is not. */
-int rdma_device_reserve(struct rdma_device *d, uint32_t receives, uint32_t cqes);
-void rdma_device_unreserve(struct rdma_device *d, uint32_t receives, uint32_t cqes);
+/* So many receives more in the SRQ, for one more queue. -1 with errno: there is no room. */
+int rdma_device_reserve(struct rdma_device *d, uint32_t receives);
+void rdma_device_unreserve(struct rdma_device *d, uint32_t receives);
 /* How many receives the SRQ has not promised to anybody. */
 uint32_t rdma_device_receives_left(const struct rdma_device *d);
 

@@ -13,7 +13,7 @@ enum {
         DRAINING_MS = 3000, /* that a device may take to flush a queue pair */
         GONE_MS = 200,      /* that a device which is gone may take */
         WRS_EACH = 2,       /* work requests of a command: data and response; more wait */
-        WRS_MORE = 17,      /* data of one command in many pieces, and the sentinel */
+        WRS_MORE = 16,      /* data of one command in many pieces */
         RECVS_MORE = 1,     /* the sentinel */
         RECEIVES_LEAST = 2,
         RESPONSE_LEN = 16,
@@ -24,6 +24,11 @@ _Static_assert(offsetof(struct rdma_conn, conn) == 0, "its machine's owner is bo
 static struct rdma_conn *rdma_of(struct conn *c)
 {
         return (struct rdma_conn *)c;
+}
+
+static struct rdma_conn *conn_of(struct rdma_ep *e)
+{
+        return (struct rdma_conn *)(void *)((char *)e - offsetof(struct rdma_conn, ep));
 }
 
 static struct service *service(const struct rdma_conn *c)
@@ -117,7 +122,20 @@ static void report_failure(struct rdma_conn *c, const struct verbs_wc *wc)
         report(c, what, NULL);
 }
 
-/* --- its life --------------------------------------------------------------------------------- */
+/* --- what comes ------------------------------------------------------------------------------- */
+
+/* A rule of ours that is broken: the queue pair stays as it is. */
+static bool takes_no_notice(const struct rdma_conn *c, enum life_event e)
+{
+        return (e == LIFE_DISCONNECTED && c->ep.life.state <= LIFE_LIVE &&
+                violates_rule(c, RDMA_DREQ)) ||
+               (e == LIFE_FAILED && violates_rule(c, RDMA_ERROR_ENDS));
+}
+
+static bool on_event(struct rdma_ep *e, const struct verbs_event *event)
+{
+        return !takes_no_notice(conn_of(e), life_event_of(event->type));
+}
 
 static void take_capsule(struct rdma_conn *c, struct rdma_recv *rx)
 {
@@ -127,84 +145,44 @@ static void take_capsule(struct rdma_conn *c, struct rdma_recv *rx)
         c->conn.failed = true;
 }
 
-static void replay(struct rdma_conn *c)
+static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
 {
-        struct rdma_recv *rx = c->kept, *next;
+        struct rdma_conn *c = conn_of(e);
+        struct rdma_recv *rx = (struct rdma_recv *)wc->wr;
 
-        c->kept = NULL;
-        c->kept_last = &c->kept;
-        for (; rx; rx = next) {
-                next = rx->next;
+        if (wc->wr->op == VERBS_RECV && wc->status == VERBS_SUCCESS) {
+                rx->bytes = wc->bytes;
                 take_capsule(c, rx);
+                return false;
         }
-}
-
-static void drop_kept(struct rdma_conn *c)
-{
-        struct rdma_recv *rx = c->kept, *next;
-
-        c->kept = NULL;
-        c->kept_last = &c->kept;
-        for (; rx; rx = next) {
-                next = rx->next;
+        if (wc->wr->op != VERBS_RECV &&
+            (e->life.state >= LIFE_DEAD || !rdma_controller_completed(c->machine, wc)))
+                return false;
+        if (e->life.state == LIFE_LIVE)
+                report_failure(c, wc);
+        if (wc->wr->op == VERBS_RECV)
                 recv_put(c, rx);
-        }
+        return !takes_no_notice(c, LIFE_FAILED);
 }
 
-static void list_drained(struct rdma_conn *c)
+static void trace_life(struct rdma_ep *e, enum life_event why)
 {
-        struct rdma *m = c->device->rdma;
+        struct rdma_conn *c = conn_of(e);
+        char what[80];
 
-        if (c->life.sentinels > 0 || c->drained)
+        if (!service(c)->trace)
                 return;
-        c->drained = true;
-        c->next_drained = m->drained;
-        m->drained = c;
+        snprintf(what, sizeof(what), "%s (%s)", life_state_name(e->life.state),
+                 life_event_name(why));
+        conn_trace_line(&c->conn, what);
 }
 
-/* What can't be posted is as good as flushed. */
-static void fail_queue_pair(struct rdma_conn *c)
+static void on_end(struct rdma_ep *e)
 {
-        struct verbs_wr *send, *recv = NULL, *bad = NULL;
+        struct rdma_conn *c = conn_of(e);
 
-        verbs_fail(c->ep);
-        send = life_send_sentinel(&c->life);
-        if (c->own)
-                recv = life_recv_sentinel(&c->life);
-        if (verbs_post(c->ep, send, &bad) < 0)
-                life_sentinel_flushed(&c->life, send);
-        if (recv && verbs_post_recv(c->ep, recv, &bad) < 0)
-                life_sentinel_flushed(&c->life, recv);
-        list_drained(c);
-}
-
-static void end(struct rdma_conn *c)
-{
-        drop_kept(c);
         rdma_controller_end(c->machine);
         conn_end(&c->conn);
-}
-
-static void leave_drained(struct rdma_conn *c)
-{
-        struct rdma_conn **at = &c->device->rdma->drained;
-
-        while (c->drained && *at && *at != c)
-                at = &(*at)->next_drained;
-        if (c->drained && *at)
-                *at = c->next_drained;
-        c->drained = false;
-}
-
-static void leave_touched(struct rdma_conn *c)
-{
-        struct rdma_conn **at = &c->device->rdma->touched;
-
-        while (c->touched && *at && *at != c)
-                at = &(*at)->next_touched;
-        if (c->touched && *at)
-                *at = c->next_touched;
-        c->touched = false;
 }
 
 /* What it was made of, as far as it was. */
@@ -212,128 +190,12 @@ static void dismantle(struct rdma_conn *c)
 {
         if (c->machine)
                 rdma_controller_free(c->machine);
-        if (c->ep)
-                verbs_destroy(c->ep);
+        rdma_ep_destroy(&c->ep);
         if (c->own)
                 rdma_device_drop_chunk(c->device, c->own);
-        if (c->cqes)
-                rdma_device_unreserve(c->device, c->receives, c->cqes);
-        rdma_device_put(c->device);
+        if (c->receives)
+                rdma_device_unreserve(c->device, c->receives);
         free(c);
-}
-
-static void release(struct rdma_conn *c)
-{
-        leave_drained(c);
-        leave_touched(c);
-        conn_leave(&c->conn);
-        dismantle(c);
-}
-
-static void trace_life(const struct rdma_conn *c, enum life_event e)
-{
-        char what[80];
-
-        snprintf(what, sizeof(what), "%s (%s)", life_state_name(c->life.state), life_event_name(e));
-        conn_trace_line(&c->conn, what);
-}
-
-/* It stays busy, so that RELEASE comes with LIFE_IDLE alone: the last word of settle(). */
-static void step(struct rdma_conn *c, enum life_event e)
-{
-        enum life_state was = c->life.state;
-        unsigned todo;
-
-        life_busy(&c->life);
-        todo = life_event(&c->life, e);
-        if (c->life.state != was) {
-                c->since = reactor_now(c->conn.reactor);
-                if (service(c)->trace)
-                        trace_life(c, e);
-        }
-        if (todo & LIFE_DO_REPLAY)
-                replay(c);
-        if (todo & LIFE_DO_DISCONNECT)
-                verbs_disconnect(c->ep);
-        if (todo & LIFE_DO_FAIL)
-                fail_queue_pair(c);
-        if (todo & LIFE_DO_END)
-                end(c);
-}
-
-/* --- what comes ------------------------------------------------------------------------------- */
-
-/* A rule of ours that is broken: the queue pair stays as it is. */
-static bool takes_no_notice(const struct rdma_conn *c, enum life_event e)
-{
-        return (e == LIFE_DISCONNECTED && c->life.state <= LIFE_LIVE &&
-                violates_rule(c, RDMA_DREQ)) ||
-               (e == LIFE_FAILED && violates_rule(c, RDMA_ERROR_ENDS));
-}
-
-void rdma_conn_event(struct rdma_conn *c, const struct verbs_event *e)
-{
-        enum life_event le = life_event_of(e->type);
-
-        if (le == LIFE_REMOVED)
-                c->device->gone = true;
-        if (le != LIFE_EVENTS && !takes_no_notice(c, le))
-                step(c, le);
-}
-
-static void failed(struct rdma_conn *c, const struct verbs_wc *wc)
-{
-        if (c->life.state == LIFE_LIVE)
-                report_failure(c, wc);
-        if (!takes_no_notice(c, LIFE_FAILED))
-                step(c, LIFE_FAILED);
-}
-
-static void keep(struct rdma_conn *c, struct rdma_recv *rx)
-{
-        rx->next = NULL;
-        *c->kept_last = rx;
-        c->kept_last = &rx->next;
-}
-
-static void received(struct rdma_conn *c, const struct verbs_wc *wc)
-{
-        struct rdma_recv *rx = (struct rdma_recv *)wc->wr;
-
-        rx->bytes = wc->bytes;
-        if (wc->status != VERBS_SUCCESS) {
-                failed(c, wc); /* looks at it */
-                recv_put(c, rx);
-        } else if (c->life.state == LIFE_CONNECTING) {
-                keep(c, rx);
-        } else if (c->life.state == LIFE_LIVE) {
-                take_capsule(c, rx);
-        } else {
-                recv_put(c, rx);
-        }
-}
-
-static void sent(struct rdma_conn *c, const struct verbs_wc *wc)
-{
-        if (wc->wr->flags & VERBS_SIGNALED)
-                c->unfinished--;
-        if (c->life.state < LIFE_DEAD && rdma_controller_completed(c->machine, wc))
-                failed(c, wc);
-}
-
-void rdma_conn_completed(struct rdma_conn *c, const struct verbs_wc *wc)
-{
-        if (life_sentinel_flushed(&c->life, wc->wr))
-                list_drained(c);
-        else if (wc->wr->op == VERBS_RECV)
-                received(c, wc);
-        else
-                sent(c, wc);
-}
-
-void rdma_conn_drained(struct rdma_conn *c)
-{
-        step(c, LIFE_DRAINED);
 }
 
 /* --- what goes -------------------------------------------------------------------------------- */
@@ -344,30 +206,25 @@ static void post_receives(struct rdma_conn *c)
 
         rdma_device_post(c->device);
         c->to_post = NULL;
-        if (chain && verbs_post_recv(c->ep, chain, &bad) < 0)
-                step(c, LIFE_FAILED);
+        if (chain && rdma_ep_post_recv(&c->ep, chain, &bad) < 0)
+                rdma_ep_step(&c->ep, LIFE_FAILED);
 }
 
-/* What was not posted is as good as flushed. */
 static void post(struct rdma_conn *c)
 {
-        struct verbs_wr *chain = rdma_controller_take(c->machine), *bad = NULL, *next;
+        struct verbs_wr *chain = rdma_controller_take(c->machine), *bad = NULL;
 
-        for (struct verbs_wr *wr = chain; wr; wr = wr->next)
-                c->unfinished += wr->flags & VERBS_SIGNALED ? 1 : 0;
-        if (!chain || verbs_post(c->ep, chain, &bad) == 0)
+        if (!chain || rdma_ep_post(&c->ep, chain, &bad) == 0)
                 return;
         report(c, "posting failed", strerror(errno));
-        for (; bad; bad = next) {
-                next = bad->next;
-                sent(c, &(struct verbs_wc) { .wr = bad, .ep = c->ep, .status = VERBS_FLUSHED });
-        }
+        rdma_ep_flushed(&c->ep, bad);
 }
 
 /* Its last response has reached the host. */
 static bool is_said(const struct rdma_conn *c)
 {
-        return c->conn.last_words && c->unfinished == 0 && !rdma_controller_wants_post(c->machine);
+        return c->conn.last_words && c->ep.unfinished == 0 &&
+               !rdma_controller_wants_post(c->machine);
 }
 
 /* Nobody will speak of it any more. */
@@ -376,67 +233,63 @@ static bool is_idle(const struct rdma_conn *c)
         return requests_executing(rdma_requests(c->machine)) == 0 && !loop_posted(&c->conn.close);
 }
 
-void rdma_conn_settle(struct rdma_conn *c)
+/* Posts what is ready, and sees what becomes of it; may free it. */
+static void settle(struct rdma_ep *e)
 {
-        if (c->life.state == LIFE_LIVE) {
+        struct rdma_conn *c = conn_of(e);
+
+        if (e->life.state == LIFE_LIVE) {
                 post_receives(c);
                 post(c);
         }
-        if (c->life.state <= LIFE_LIVE && (c->conn.failed || is_said(c)))
-                step(c, LIFE_CLOSE);
-        if (c->life.state == LIFE_DEAD && is_idle(c) &&
-            (life_event(&c->life, LIFE_IDLE) & LIFE_DO_RELEASE))
-                release(c);
+        if (e->life.state <= LIFE_LIVE && (c->conn.failed || is_said(c)))
+                rdma_ep_step(e, LIFE_CLOSE);
+        if (e->life.state == LIFE_DEAD && is_idle(c) && rdma_ep_release(e)) {
+                conn_leave(&c->conn);
+                dismantle(c);
+        }
 }
 
 static void go_on(struct conn *conn)
 {
-        rdma_conn_settle(rdma_of(conn));
+        settle(&rdma_of(conn)->ep);
 }
 
 static void feed(struct conn *conn)
 {
         struct rdma_conn *c = rdma_of(conn);
 
-        if (c->life.state == LIFE_LIVE)
+        if (c->ep.life.state == LIFE_LIVE)
                 requests_buffers(rdma_requests(c->machine));
-        rdma_conn_settle(c);
+        settle(&c->ep);
 }
 
 /* --- timers ----------------------------------------------------------------------------------- */
 
 static void sweep_set_up(struct rdma_conn *c)
 {
-        if (c->conn.queue.connected ||
-            !conn_is_older(&c->conn, c->since, service(c)->limits.ic_timeout))
+        bool late = c->ep.life.state == LIFE_CONNECTING;
+
+        if (c->conn.queue.connected || !rdma_ep_is_older(&c->ep, service(c)->limits.ic_timeout))
                 return;
-        report(c, "closed",
-               c->life.state == LIFE_CONNECTING ? "not established in time" : "no Connect");
-        step(c, c->life.state == LIFE_CONNECTING ? LIFE_LATE : LIFE_CLOSE);
-}
-
-static bool is_late(const struct rdma_conn *c)
-{
-        unsigned draining = c->device->gone ? GONE_MS : DRAINING_MS;
-
-        return (c->life.state == LIFE_CLOSING && conn_is_older(&c->conn, c->since, CLOSING_MS)) ||
-               (c->life.state == LIFE_DRAINING && conn_is_older(&c->conn, c->since, draining));
+        report(c, "closed", late ? "not established in time" : "no Connect");
+        rdma_ep_step(&c->ep, late ? LIFE_LATE : LIFE_CLOSE);
 }
 
 static void sweep(struct conn *conn)
 {
         struct rdma_conn *c = rdma_of(conn);
 
-        if (c->life.state <= LIFE_LIVE)
+        if (c->ep.life.state <= LIFE_LIVE)
                 sweep_set_up(c);
-        else if (is_late(c))
-                step(c, LIFE_LATE);
-        rdma_conn_settle(c);
+        else
+                rdma_ep_expire(&c->ep, CLOSING_MS, c->ep.dev->gone ? GONE_MS : DRAINING_MS);
+        settle(&c->ep);
 }
 
 static bool is_busy(const struct rdma_conn *c)
 {
-        return c->unfinished > 0 || rdma_controller_wants_post(c->machine) ||
+        return c->ep.unfinished > 0 || rdma_controller_wants_post(c->machine) ||
                conn_is_busy(&c->conn, requests_executing(rdma_requests(c->machine)));
 }
 
@@ -445,10 +298,10 @@ static void drain(struct conn *conn, bool at_once)
         struct rdma_conn *c = rdma_of(conn);
 
         if (at_once)
-                step(c, LIFE_ABORT);
-        else if (c->life.state <= LIFE_LIVE && !is_busy(c))
-                step(c, LIFE_CLOSE);
-        rdma_conn_settle(c);
+                rdma_ep_step(&c->ep, LIFE_ABORT);
+        else if (c->ep.life.state <= LIFE_LIVE && !is_busy(c))
+                rdma_ep_step(&c->ep, LIFE_CLOSE);
+        settle(&c->ep);
 }
 
 /* --- connect requests ------------------------------------------------------------------------- */
@@ -459,8 +312,7 @@ void rdma_conn_reject(struct service *s, struct verbs_ep *ep, uint16_t sts)
         struct spoil_cm spoil = { .message = SPOIL_REJECT, .data = &r, .len = sizeof(r) };
 
         spoil_cm(&s->policy.violated, &spoil);
-        verbs_reject(ep, &r, spoil.len);
-        verbs_destroy(ep);
+        rdma_ep_refuse(ep, &r, spoil.len);
 }
 
 static void refuse(struct service *s, const struct verbs_event *e, uint16_t sts, const char *why)
@@ -519,7 +371,8 @@ static uint32_t entries_of(const struct service *s, const struct rdma_request *r
  */
 static uint32_t crqsize_of(const struct rdma_device *d, uint32_t entries, uint8_t rnr_retry)
 {
-        uint32_t most = d->srq_wrs ? rdma_device_receives_left(d) : d->caps->qp_wrs - RECVS_MORE;
+        uint32_t most =
+            d->srq_wrs ? rdma_device_receives_left(d) : d->dev->caps->qp_wrs - RECVS_MORE;
 
         if (most >= entries)
                 return entries;
@@ -533,7 +386,7 @@ static struct rdma_controller *make_machine(struct rdma_conn *c, uint32_t entrie
         struct rdma_controller_config cfg = {
                 .format = s->ctrl.rdma,
                 .max_transfer = s->limits.max_transfer,
-                .send_wrs = attr->send_wrs - 1, /* the sentinel */
+                .send_wrs = attr->send_wrs,
                 .reads = reads,
                 .inline_bytes = attr->inline_bytes,
                 .depth = (uint16_t)least(entries, UINT16_MAX),
@@ -553,15 +406,6 @@ static struct rdma_controller *make_machine(struct rdma_conn *c, uint32_t entrie
         return rdma_controller_new(&cfg, &ops, c);
 }
 
-static struct verbs_qp_attr qp_attr(const struct rdma_device *d, uint32_t entries, uint32_t crqsize)
-{
-        return (struct verbs_qp_attr) {
-                .send_wrs = least(WRS_EACH * entries + WRS_MORE, d->caps->qp_wrs),
-                .recv_wrs = d->srq_wrs ? 0 : crqsize + RECVS_MORE,
-                .inline_bytes = d->caps->inline_bytes >= RESPONSE_LEN ? RESPONSE_LEN : 0,
-        };
-}
-
 /* Promises more than there is, if RDMA_CREDITS is broken. */
 static uint32_t receives_of(const struct rdma_conn *c, uint32_t crqsize)
 {
@@ -577,40 +421,38 @@ static int own_receives(struct rdma_conn *c, uint32_t count)
                 return -1;
         for (uint32_t i = 0; i + 1 < count; i++)
                 c->own->recv[i].wr.next = &c->own->recv[i + 1].wr;
-        return verbs_post_recv(c->ep, &c->own->recv[0].wr, &bad);
+        return rdma_ep_post_recv(&c->ep, &c->own->recv[0].wr, &bad);
 }
 
 /* All that it needs before it can be accepted; -1 with errno. */
-static int build(struct rdma_conn *c, const struct verbs_qp_attr *attr, uint32_t entries,
-                 uint32_t crqsize, uint32_t reads)
+static int build(struct rdma_conn *c, uint32_t entries, uint32_t crqsize, uint32_t reads)
 {
-        uint32_t receives = receives_of(c, crqsize), cqes = attr->send_wrs + attr->recv_wrs;
+        uint32_t receives = receives_of(c, crqsize);
+        bool srq = c->device->srq_wrs > 0;
+        struct verbs_qp_attr attr = { .send_wrs = WRS_EACH * entries + WRS_MORE,
+                                      .recv_wrs = srq ? 0 : crqsize,
+                                      .inline_bytes = RESPONSE_LEN };
 
-        if (rdma_device_reserve(c->device, c->device->srq_wrs ? receives : 0, cqes) < 0)
+        if (srq && rdma_device_reserve(c->device, receives) < 0)
                 return -1;
-        c->receives = c->device->srq_wrs ? receives : 0;
-        c->cqes = cqes;
+        c->receives = srq ? receives : 0;
+        if (rdma_ep_qp(&c->ep, &attr) < 0)
+                return -1;
         errno = ENOMEM;
-        c->machine = make_machine(c, entries, attr, reads);
-        if (!c->machine || verbs_qp(c->ep, attr) < 0)
+        c->machine = make_machine(c, entries, &attr, reads);
+        if (!c->machine)
                 return -1;
-        c->life.has_qp = true;
-        return c->device->srq_wrs ? 0 : own_receives(c, receives);
+        return srq ? 0 : own_receives(c, receives);
 }
 
 static const struct conn_kind kind = { go_on, feed, sweep, drain };
 
 static void begin(struct rdma_conn *c, struct port *port)
 {
-        struct reactor *r = c->conn.reactor;
-
-        conn_begin(&c->conn, &kind, r, port);
+        conn_begin(&c->conn, &kind, c->conn.reactor, port);
         c->conn.queue.rdma = &c->request;
-        c->conn.queue.prtype = c->device->caps->iwarp ? PRTYPE_IWARP : PRTYPE_ROCE_V2;
-        verbs_set_user(c->ep, c);
-        c->since = reactor_now(r);
-        if (r->service->trace)
-                trace_life(c, LIFE_EVENTS);
+        c->conn.queue.prtype = c->ep.dev->caps->iwarp ? PRTYPE_IWARP : PRTYPE_ROCE_V2;
+        trace_life(&c->ep, LIFE_EVENTS);
 }
 
 static void accept_it(struct rdma_conn *c, uint32_t crqsize, uint8_t reads, uint8_t rnr_retry)
@@ -628,28 +470,34 @@ static void accept_it(struct rdma_conn *c, uint32_t crqsize, uint8_t reads, uint
         p.len = spoil.len;
         p.reads_in = spoil.reads_in;
         p.reads_out = spoil.reads_out;
-        if (verbs_accept(c->ep, &p) < 0) {
+        if (rdma_ep_accept(&c->ep, &p) < 0) {
                 report(c, "accepting failed", strerror(errno));
-                step(c, LIFE_REFUSED);
+                rdma_ep_step(&c->ep, LIFE_REFUSED);
         }
-        rdma_conn_settle(c);
+        settle(&c->ep);
 }
 
 static struct rdma_conn *conn_new(struct reactor *r, const struct verbs_event *e)
 {
-        struct rdma_device *d = rdma_device_get(r->rdma, e->ep);
-        struct rdma_conn *c = d ? calloc(1, sizeof(*c)) : NULL;
+        static const struct rdma_ep_ops ops = { .event = on_event,
+                                                .completed = on_completion,
+                                                .moved = trace_life,
+                                                .end = on_end,
+                                                .settle = settle };
+        struct rdma_conn *c = calloc(1, sizeof(*c));
 
-        if (!c) {
-                if (d)
-                        rdma_device_put(d);
+        if (!c)
+                return NULL;
+        c->conn.reactor = r;
+        rdma_ep_init(&c->ep, &r->rdma->group, &ops);
+        if (rdma_ep_take(&c->ep, e->ep) < 0 || !(c->device = rdma_device_of(r->rdma, c->ep.dev))) {
+                int saved = errno;
+
+                rdma_ep_forget(&c->ep);
+                dismantle(c);
+                errno = saved;
                 return NULL;
         }
-        c->conn.reactor = r;
-        c->device = d;
-        c->ep = e->ep;
-        c->kept_last = &c->kept;
-        life_init(&c->life);
         (void)rdma_request_read(e->data, e->param.len, &c->request);
         verbs_addresses(e->ep, c->conn.traddr, c->peer, sizeof(c->peer));
         return c;
@@ -660,7 +508,6 @@ static struct rdma_conn *serve(struct reactor *r, const struct verbs_event *e, u
                                uint8_t *reads)
 {
         struct rdma_conn *c = conn_new(r, e);
-        struct verbs_qp_attr attr;
         uint32_t entries;
 
         if (!c) {
@@ -669,13 +516,12 @@ static struct rdma_conn *serve(struct reactor *r, const struct verbs_event *e, u
         }
         entries = entries_of(r->service, &c->request);
         *crqsize = crqsize_of(c->device, entries, e->param.rnr_retry);
-        *reads = (uint8_t)least(c->device->caps->reads_out, e->param.reads_in);
-        attr = qp_attr(c->device, entries, *crqsize);
+        *reads = (uint8_t)least(c->ep.dev->caps->reads_out, e->param.reads_in);
         errno = ENOSPC;
-        if (*crqsize > 0 && build(c, &attr, entries, *crqsize, *reads) == 0)
+        if (*crqsize > 0 && build(c, entries, *crqsize, *reads) == 0)
                 return c;
         refuse(r->service, e, RDMA_REJECT_RESOURCES, strerror(errno));
-        c->ep = NULL;
+        rdma_ep_forget(&c->ep);
         dismantle(c);
         return NULL;
 }

@@ -7,7 +7,6 @@
 #include "target/reactor.h"
 
 enum {
-        CQ_LEAST = 1024,
         CHUNK_LEAST = 32, /* receives */
         CHUNK_MOST = 256,
         ALIGN = 64,
@@ -43,7 +42,7 @@ struct recv_chunk *rdma_device_chunk(struct rdma_device *d, unsigned count)
                 free(chunk);
                 return NULL;
         }
-        if (verbs_reg(d->domain, chunk->memory, chunk->bytes, 0, &chunk->mr) < 0) {
+        if (verbs_reg(d->dev->domain, chunk->memory, chunk->bytes, 0, &chunk->mr) < 0) {
                 munmap(chunk->memory, chunk->bytes);
                 free(chunk);
                 return NULL;
@@ -61,8 +60,8 @@ struct recv_chunk *rdma_device_chunk(struct rdma_device *d, unsigned count)
 
 void rdma_device_drop_chunk(struct rdma_device *d, struct recv_chunk *chunk)
 {
-        if (d->domain)
-                verbs_dereg(d->domain, &chunk->mr);
+        if (d->dev->domain)
+                verbs_dereg(d->dev->domain, &chunk->mr);
         munmap(chunk->memory, chunk->bytes);
         free(chunk);
 }
@@ -98,7 +97,7 @@ static void spare(struct rdma_device *d, struct rdma_recv *rx)
 
 void rdma_device_recv_put(struct rdma_device *d, struct rdma_recv *rx)
 {
-        if (d->gone || d->receives > d->wanted + CHUNK_MOST)
+        if (d->dev->gone || d->receives > d->wanted + CHUNK_MOST)
                 spare(d, rx);
         else
                 to_post(d, rx);
@@ -113,7 +112,7 @@ void rdma_device_post(struct rdma_device *d)
                 return;
         d->to_post = NULL;
         d->to_post_last = &d->to_post;
-        if (verbs_post_srq(d->domain, chain, &bad) == 0)
+        if (verbs_post_srq(d->dev->domain, chain, &bad) == 0)
                 return;
         for (struct verbs_wr *next; bad; bad = next) {
                 next = bad->next;
@@ -170,39 +169,20 @@ uint32_t rdma_device_receives_left(const struct rdma_device *d)
         return d->srq_wrs - d->wanted;
 }
 
-static int more_completions(struct rdma_device *d)
+int rdma_device_reserve(struct rdma_device *d, uint32_t receives)
 {
-        uint32_t need = d->cqes + (d->srq_wrs ? d->wanted + 2 * CHUNK_MOST : 0);
-        uint32_t ask = 2 * d->cq_size;
-
-        if (need <= d->cq_size)
-                return 0;
-        if (ask < CQ_LEAST)
-                ask = CQ_LEAST;
-        if (d->caps->cqes && ask > d->caps->cqes)
-                ask = d->caps->cqes;
-        if (ask <= need || verbs_grow_cq(d->domain, ask) < 0) {
-                ask = need;
-                if (verbs_grow_cq(d->domain, ask) < 0)
-                        return -1;
-        }
-        d->cq_size = ask;
-        return 0;
-}
-
-int rdma_device_reserve(struct rdma_device *d, uint32_t receives, uint32_t cqes)
-{
-        d->cqes += cqes;
+        if (rdma_dev_reserve(d->dev, receives) < 0)
+                return -1;
         d->wanted += receives;
-        if (more_completions(d) == 0 && (!d->srq_wrs || more_receives(d) == 0))
+        if (more_receives(d) == 0)
                 return 0;
-        rdma_device_unreserve(d, receives, cqes);
+        rdma_device_unreserve(d, receives);
         return -1;
 }
 
-void rdma_device_unreserve(struct rdma_device *d, uint32_t receives, uint32_t cqes)
+void rdma_device_unreserve(struct rdma_device *d, uint32_t receives)
 {
-        d->cqes -= cqes;
+        rdma_dev_unreserve(d->dev, receives);
         d->wanted -= receives;
 }
 
@@ -233,85 +213,62 @@ static int first_memory(struct rdma_device *d, uint32_t max_transfer)
 
 static int make_srq(struct rdma_device *d, uint32_t limit)
 {
-        uint32_t wrs = d->caps->srq_wrs < limit ? d->caps->srq_wrs : limit;
+        uint32_t wrs = d->dev->caps->srq_wrs < limit ? d->dev->caps->srq_wrs : limit;
 
         if (wrs == 0)
                 return 0;
-        if (verbs_make_srq(d->domain, wrs) < 0)
+        /* it has up to two chunks more than its queues want */
+        if (rdma_dev_reserve(d->dev, 2 * CHUNK_MOST) < 0)
                 return -1;
+        if (verbs_make_srq(d->dev->domain, wrs) < 0) {
+                rdma_dev_unreserve(d->dev, 2 * CHUNK_MOST);
+                return -1;
+        }
         d->srq_wrs = wrs;
         return 0;
 }
 
-static struct rdma_device *device_new(struct rdma *m, struct verbs_domain *domain)
+struct rdma_device *rdma_device_of(struct rdma *m, struct rdma_dev *dev)
 {
         static const struct pool_source source = { get_piece, put_piece };
         const struct target_limits *l = &m->reactor->service->limits;
-        struct rdma_device *d = calloc(1, sizeof(*d));
+        struct rdma_device *d = dev->user;
 
+        if (d)
+                return d;
+        d = calloc(1, sizeof(*d));
         if (!d)
                 return NULL;
-        d->rdma = m;
-        d->domain = domain;
-        d->caps = verbs_caps(domain);
-        d->to_post_last = &d->to_post;
-        regmem_init(&d->memory, domain);
+        *d = (struct rdma_device) { .dev = dev, .rdma = m, .to_post_last = &d->to_post };
+        dev->user = d;
+        regmem_init(&d->memory, dev->domain);
         pool_init(&d->pool, m->reactor->pool.cap, &source, &d->memory);
         if (first_memory(d, l->max_transfer) < 0 || make_srq(d, l->receives) < 0) {
                 int saved = errno;
 
-                rdma_device_free(d);
+                rdma_device_free(dev);
                 errno = saved;
                 return NULL;
         }
-        return d;
-}
-
-struct rdma_device *rdma_device_get(struct rdma *m, struct verbs_ep *ep)
-{
-        struct verbs_domain *domain = verbs_domain(ep);
-        struct rdma_device *d = m->devices;
-
-        if (!domain)
-                return NULL;
-        while (d && d->domain != domain)
-                d = d->next;
-        if (!d) {
-                d = device_new(m, domain);
-                if (!d)
-                        return NULL;
-                d->next = m->devices;
-                m->devices = d;
-                if (rdma_watch(m) < 0)
-                        return NULL;
-        }
-        d->conns++;
-        return d;
-}
-
-void rdma_device_put(struct rdma_device *d)
-{
-        struct rdma_device **at = &d->rdma->devices;
-
-        if (--d->conns > 0 || !d->gone)
-                return;
-        while (*at && *at != d)
-                at = &(*at)->next;
-        if (*at)
-                *at = d->next;
-        rdma_device_free(d);
+        return rdma_loop_update(&m->loop) == 0 ? d : NULL;
 }
 
 void rdma_device_trim(struct rdma_device *d)
 {
-        if (d->conns > 0)
+        if (d->dev->eps > 0)
                 return;
         pool_trim(&d->pool);
         regmem_trim(&d->memory, FIRST_SLABS);
 }
 
-void rdma_device_free(struct rdma_device *d)
+void rdma_device_free(struct rdma_dev *dev)
 {
+        struct rdma_device *d = dev->user;
+
+        if (!d)
+                return;
+        dev->user = NULL;
+        d->memory.domain = dev->domain;
         pool_fini(&d->pool);
         regmem_fini(&d->memory);
         while (d->chunks) {

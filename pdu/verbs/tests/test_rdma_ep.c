@@ -379,8 +379,8 @@ static void rejection_brings_its_private_data(void **state)
         (void)state;
         start();
         assert_int_equal(request(2), 0);
-        ctrl.e.ep = NULL;
         rdma_ep_refuse(ctrl.event.ep, "because", 7);
+        rdma_ep_forget(&ctrl.e);
         work_all();
         assert_int_equal(host.event.type, VERBS_REJECTED);
         assert_memory_equal(host.event.data, "because", 7);
@@ -551,14 +551,14 @@ static void a_peer_that_does_not_answer_is_not_waited_for(void **state)
         memory_hold_cm(host.e.ep, true);
         memory_hold_cm(ctrl.e.ep, true);
         rdma_ep_step(&host.e, LIFE_CLOSE);
-        clock_ms += 1000;
+        clock_ms += 999;
         rdma_ep_expire(&host.e, 1000, 10);
         expect_state(&host, LIFE_CLOSING);
         clock_ms++;
         rdma_ep_expire(&host.e, 1000, 10);
         expect_state(&host, LIFE_DRAINING);
         assert_int_equal(host.e.since, clock_ms);
-        clock_ms += 11;
+        clock_ms += 10;
         rdma_ep_expire(&host.e, 1000, 10); /* a device that does not flush, either */
         expect_state(&host, LIFE_DEAD);
         assert_int_equal(host.ends, 1);
