@@ -81,7 +81,7 @@ struct t {
         struct result *result;
         jmp_buf out;
         struct queue *queues;
-        struct rdma_hub *hub; /* RDMA: what all its connections share; made with the first one */
+        struct rdma_group *rdma; /* RDMA: what all its connections share; made with the first one */
         unsigned connections;
         enum rule_id rule; /* that expectations are about */
         bool setting_up;   /* inside a word that makes a connection */

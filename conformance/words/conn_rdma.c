@@ -2,54 +2,46 @@
 #include "conn_rdma.h"
 
 #include <errno.h>
-#include <poll.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "pdu/io/verbs/rdma_wait.h"
 #include "pdu/nvme/io/verbs_record.h"
 #include "pdu/nvme/wire/text.h"
 
-enum { DOMAINS = 4, FDS = 16, BATCH = 16, LATE_MS = 20 };
-
-struct rdma_hub {
-        struct verbs_context *ctx;
-        struct verbs_domain *domains[DOMAINS];
-        uint32_t cqes[DOMAINS];
-        unsigned n_domains;
-        struct conn_rdma *conns;
-};
+enum { LATE_MS = 20 };
 
 struct work { /* a work request with its memory; until the connection is freed */
         struct verbs_wr wr;
         struct work *next;
-        struct conn_rdma *c;
         struct verbs_mr mr;
         bool registered;
         uint8_t bytes[];
 };
 
-struct rdma_hub *rdma_hub_open(struct verbs_provider *p, const char *id, char *error, size_t size)
+struct rdma_group *conn_rdma_group(struct verbs_provider *p, const char *id, char *error,
+                                   size_t size)
 {
-        struct rdma_hub *h = calloc(1, sizeof(*h));
+        struct rdma_group *g = malloc(sizeof(*g));
 
-        if (!h)
+        if (!g)
                 abort();
-        h->ctx = verbs_open(p);
-        if (h->ctx) {
-                verbs_record_comment(h->ctx, id);
-                return h;
+        if (rdma_group_open(g, p, NULL, conn_clock) == 0) {
+                verbs_record_comment(g->context, id);
+                return g;
         }
         snprintf(error, size, "RDMA: %s", strerror(errno));
-        free(h);
+        free(g);
         return NULL;
 }
 
-void rdma_hub_close(struct rdma_hub *h)
+void conn_rdma_group_free(struct rdma_group *g)
 {
-        verbs_close(h->ctx);
-        free(h);
+        rdma_group_close(g);
+        free(g);
 }
 
 /* --- memory -------------------------------------------------------------------------------- */
@@ -221,7 +213,7 @@ static struct work *work_new(struct conn_rdma *c, enum verbs_op op, uint32_t len
 
         if (!w)
                 abort();
-        *w = (struct work) { .next = c->works, .c = c };
+        *w = (struct work) { .next = c->works };
         w->wr = (struct verbs_wr) { .op = op, .n_sge = len > 0, .user = w };
         w->wr.sge[0] = (struct verbs_sge) { .addr = w->bytes, .len = len };
         c->works = w;
@@ -233,7 +225,7 @@ static bool let_use(struct conn_rdma *c, struct work *w)
 {
         struct verbs_sge *s = &w->wr.sge[0];
 
-        if (w->wr.op == VERBS_SEND && s->len <= verbs_caps(c->domain)->inline_bytes) {
+        if (w->wr.op == VERBS_SEND && s->len <= c->ep.dev->caps->inline_bytes) {
                 w->wr.flags |= VERBS_INLINE;
                 return true;
         }
@@ -246,7 +238,7 @@ static bool post_receive(struct conn_rdma *c, struct work *w)
 {
         struct verbs_wr *bad;
 
-        return verbs_post_recv(c->ep, &w->wr, &bad) == 0;
+        return rdma_ep_post_recv(&c->ep, &w->wr, &bad) == 0;
 }
 
 static bool post_receives(struct conn_rdma *c, unsigned n)
@@ -260,10 +252,21 @@ static bool post_receives(struct conn_rdma *c, unsigned n)
         return true;
 }
 
+/* What can't be posted is given up. -1 with errno. */
+static int post(struct conn_rdma *c, struct verbs_wr *chain)
+{
+        struct verbs_wr *bad;
+        int rc = rdma_ep_post(&c->ep, chain, &bad), saved = errno;
+
+        if (rc < 0)
+                rdma_ep_flushed(&c->ep, bad);
+        errno = saved;
+        return rc;
+}
+
 int region_bind(struct conn_rdma *c, struct region *r, unsigned access)
 {
         struct work *w;
-        struct verbs_wr *bad;
 
         if (verbs_make_window(c->domain, &r->window) != 0)
                 return -1;
@@ -275,20 +278,19 @@ int region_bind(struct conn_rdma *c, struct region *r, unsigned access)
         w = work_new(c, VERBS_BIND, 0);
         w->wr.window = &r->window;
         w->wr.flags = VERBS_SIGNALED;
-        return verbs_post(c->ep, &w->wr, &bad);
+        return post(c, &w->wr);
 }
 
 int conn_rdma_write(struct conn_rdma *c, uint64_t addr, uint32_t key)
 {
         struct work *w = work_new(c, VERBS_WRITE, 8);
-        struct verbs_wr *bad;
 
         if (!let_use(c, w))
                 return -1;
         w->wr.remote = addr;
         w->wr.rkey = key;
         w->wr.flags |= VERBS_SIGNALED;
-        return verbs_post(c->ep, &w->wr, &bad);
+        return post(c, &w->wr);
 }
 
 static void free_works(struct conn_rdma *c)
@@ -359,6 +361,11 @@ static void on_response(struct conn_rdma *c, const struct verbs_wc *wc)
         judge_response(c, s, w->bytes, wc->bytes);
 }
 
+static struct conn_rdma *conn_of(struct rdma_ep *e)
+{
+        return (struct conn_rdma *)(void *)((char *)e - offsetof(struct conn_rdma, ep));
+}
+
 static void broken(struct conn_rdma *c, const struct verbs_wc *wc)
 {
         char says[96];
@@ -370,39 +377,21 @@ static void broken(struct conn_rdma *c, const struct verbs_wc *wc)
         conn_over(&c->base, CONN_BROKEN, says);
 }
 
-static void on_completion(const struct verbs_wc *wc)
+static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
 {
         struct work *w = wc->wr->user;
-        struct conn_rdma *c = w->c;
+        struct conn_rdma *c = conn_of(e);
 
-        if (w->wr.op == VERBS_SEND)
-                c->sends--;
         if (wc->status == VERBS_FLUSHED) /* what failed before has been told, or will be */
-                return;
+                return false;
         if (wc->status != VERBS_SUCCESS) {
                 broken(c, wc);
         } else if (w->wr.op == VERBS_RECV) {
                 on_response(c, wc);
-                if (c->ep && c->base.end == CONN_OPEN)
+                if (c->base.end == CONN_OPEN)
                         (void)post_receive(c, w);
         }
-}
-
-static bool poll_domains(struct rdma_hub *h)
-{
-        struct verbs_wc wc[BATCH];
-        bool any = false;
-
-        for (unsigned i = 0; i < h->n_domains; i++) {
-                int n;
-
-                while ((n = verbs_poll(h->domains[i], wc, BATCH)) > 0) {
-                        any = true;
-                        for (int k = 0; k < n; k++)
-                                on_completion(&wc[k]);
-                }
-        }
-        return any;
+        return false; /* the target is to end it */
 }
 
 /* --- events -------------------------------------------------------------------------------- */
@@ -434,7 +423,7 @@ static void on_established(struct conn_rdma *c, const struct verbs_event *e)
         if (c->track) /* of iWARP the responder resources are the device's own */
                 report_found(c,
                              rdma_track_accept(c->track, a->data, a->len,
-                                               verbs_caps(c->domain)->iwarp ? 0 : a->reads_in,
+                                               c->ep.dev->caps->iwarp ? 0 : a->reads_in,
                                                a->reads_out),
                              NULL);
 }
@@ -458,44 +447,41 @@ static void on_rejected(struct conn_rdma *c, const struct verbs_event *e)
                 report_found(c, rdma_track_reject(c->track, a->data, a->len), NULL);
 }
 
-/* Responses that were sent before it count: they may wait in the completion queue still. */
-static void on_disconnected(struct conn_rdma *c)
+/* Responses that were sent before an end count: they may wait in the completion queue still. */
+static void over_for(struct conn_rdma *c, enum conn_end how, const char *says)
 {
-        (void)poll_domains(c->hub);
-        c->disconnected = true;
-        conn_over(&c->base, CONN_DISCONNECTED, "disconnected by the target");
-        if (!c->mute)
-                (void)verbs_disconnect(c->ep);
+        (void)rdma_group_poll(c->ep.group, UINT_MAX);
+        conn_over(&c->base, how, says);
 }
 
-static void on_event(const struct verbs_event *e)
+/* The life ends with the connection; of our own queue pair's failure it is not told: the target is to
+ * disconnect then, not we. */
+static bool on_event(struct rdma_ep *e, const struct verbs_event *v)
 {
-        struct conn_rdma *c = e->ep ? verbs_user(e->ep) : NULL;
+        struct conn_rdma *c = conn_of(e);
         char says[96];
 
-        if (!c)
-                return;
-        switch (e->type) {
+        switch (v->type) {
         case VERBS_RESOLVED:
-                c->resolved = true;
-                break;
+                c->domain = e->dev->domain;
+                return true;
         case VERBS_ESTABLISHED:
-                on_established(c, e);
-                break;
+                on_established(c, v);
+                return true;
         case VERBS_REJECTED:
-                on_rejected(c, e);
-                break;
+                on_rejected(c, v);
+                return true;
         case VERBS_DISCONNECTED:
-                on_disconnected(c);
-                break;
+                over_for(c, CONN_DISCONNECTED, "disconnected by the target");
+                c->disconnected = true;
+                return !c->mute;
         case VERBS_UNREACHABLE:
         case VERBS_CONNECT_ERROR:
         case VERBS_DEVICE_REMOVED:
         case VERBS_QP_ERROR:
-                snprintf(says, sizeof(says), "%s (%d)", verbs_event_name(e->type), e->reason);
-                (void)poll_domains(c->hub);
-                conn_over(&c->base, CONN_BROKEN, says);
-                break;
+                snprintf(says, sizeof(says), "%s (%d)", verbs_event_name(v->type), v->reason);
+                over_for(c, CONN_BROKEN, says);
+                return v->type != VERBS_QP_ERROR;
         case VERBS_CONNECT_REQUEST:
         case VERBS_TIMEWAIT_EXIT:
         case VERBS_ADDR_CHANGE:
@@ -504,37 +490,24 @@ static void on_event(const struct verbs_event *e)
         case VERBS_PORT_UP:
                 break;
         }
+        return true;
 }
 
-static bool pump(struct rdma_hub *h)
+static bool pump(struct rdma_group *g)
 {
-        struct verbs_event e;
-        bool any = poll_domains(h);
+        unsigned n = rdma_group_poll(g, UINT_MAX);
 
-        while (verbs_event(h->ctx, &e)) {
-                on_event(&e);
-                any = true;
-        }
-        return poll_domains(h) || any;
+        n += rdma_group_events(g, UINT_MAX);
+        return n + rdma_group_poll(g, UINT_MAX) > 0;
 }
 
 /* Until something came, or ms are over. */
-static void hub_wait(struct rdma_hub *h, int ms)
+static void wait_some(struct conn_rdma *c, int ms)
 {
-        struct pollfd p[FDS];
-        int fds[FDS], n;
-
-        if (pump(h))
+        if (pump(c->ep.group))
                 return;
-        (void)verbs_arm(h->ctx);
-        if (pump(h))
-                return;
-        n = verbs_fds(h->ctx, fds, FDS);
-        for (int i = 0; i < n && i < FDS; i++)
-                p[i] = (struct pollfd) { .fd = fds[i], .events = POLLIN };
-        if (n > 0)
-                (void)poll(p, (nfds_t)(n < FDS ? n : FDS), ms);
-        (void)pump(h);
+        rdma_group_sleep(c->ep.group, ms);
+        (void)pump(c->ep.group);
 }
 
 static bool wait_rdma(struct conn *base, uint64_t deadline)
@@ -545,7 +518,7 @@ static bool wait_rdma(struct conn *base, uint64_t deadline)
         while (base->end == CONN_OPEN && base->inbox_end == end) {
                 int left = conn_left(deadline);
 
-                hub_wait(c->hub, left);
+                wait_some(c, left);
                 if (left == 0 && base->end == CONN_OPEN && base->inbox_end == end)
                         return false;
         }
@@ -555,20 +528,20 @@ static bool wait_rdma(struct conn *base, uint64_t deadline)
 bool conn_rdma_decided(struct conn_rdma *c, uint64_t deadline)
 {
         while (!c->established && c->base.end == CONN_OPEN && conn_left(deadline) > 0)
-                hub_wait(c->hub, conn_left(deadline));
+                wait_some(c, conn_left(deadline));
         return c->established || c->base.end != CONN_OPEN;
 }
 
 bool conn_rdma_disconnected(struct conn_rdma *c, uint64_t deadline)
 {
         while (!c->disconnected && conn_left(deadline) > 0)
-                hub_wait(c->hub, conn_left(deadline));
+                wait_some(c, conn_left(deadline));
         return c->disconnected;
 }
 
 void conn_rdma_look(struct conn_rdma *c)
 {
-        while (pump(c->hub))
+        while (pump(c->ep.group))
                 continue;
 }
 
@@ -577,27 +550,17 @@ void conn_rdma_look(struct conn_rdma *c)
 /* Windows first: those that are bound may hold the queue pair (rxe waits for them, and long). */
 static void destroy(struct conn_rdma *c)
 {
-        for (struct region *r = c->regions; r && c->ep; r = r->next)
+        for (struct region *r = c->regions; r && c->ep.ep; r = r->next)
                 drop_window(r);
-        if (c->ep)
-                verbs_destroy(c->ep);
-        for (unsigned i = 0; i < c->hub->n_domains; i++)
-                if (c->hub->domains[i] == c->domain)
-                        c->hub->cqes[i] -= c->cqes;
-        c->cqes = 0;
-        c->ep = NULL;
+        rdma_ep_destroy(&c->ep);
 }
 
 static void free_rdma(struct conn *base)
 {
-        struct conn_rdma *c = conn_rdma(base), **p = &c->hub->conns;
+        struct conn_rdma *c = conn_rdma(base);
         struct region *next;
 
-        while (*p != c)
-                p = &(*p)->next;
-        *p = c->next;
         destroy(c);
-        (void)poll_domains(c->hub); /* receives that point to what is freed now */
         conn_free_seen(base);
         free_works(c);
         for (struct region *r = c->regions; r; r = next) {
@@ -612,9 +575,8 @@ static void close_rdma(struct conn *base)
 {
         struct conn_rdma *c = conn_rdma(base);
 
-        conn_over(base, CONN_CLOSED, "we disconnect (DREQ)");
-        if (c->ep)
-                (void)verbs_disconnect(c->ep);
+        over_for(c, CONN_CLOSED, "we disconnect (DREQ)");
+        rdma_ep_step(&c->ep, LIFE_CLOSE);
 }
 
 static void fail_rdma(struct conn *base)
@@ -622,8 +584,7 @@ static void fail_rdma(struct conn *base)
         struct conn_rdma *c = conn_rdma(base);
 
         conn_over(base, CONN_CLOSED, "our queue pair fails, nothing is said");
-        if (c->ep)
-                (void)verbs_fail(c->ep);
+        (void)rdma_ep_fail(&c->ep);
 }
 
 void conn_rdma_vanish(struct conn_rdma *c)
@@ -641,28 +602,6 @@ struct conn_rdma *conn_rdma(struct conn *c)
         return c->kind == &rdma ? (struct conn_rdma *)(void *)c : NULL;
 }
 
-static bool wait_resolved(struct conn_rdma *c, uint64_t deadline)
-{
-        while (!c->resolved && c->base.end == CONN_OPEN && conn_left(deadline) > 0)
-                hub_wait(c->hub, conn_left(deadline));
-        return c->resolved;
-}
-
-static bool use_domain(struct conn_rdma *c)
-{
-        struct rdma_hub *h = c->hub;
-        unsigned i = 0;
-
-        c->domain = verbs_domain(c->ep);
-        while (i < h->n_domains && h->domains[i] != c->domain)
-                i++;
-        if (!c->domain || i == DOMAINS)
-                return false;
-        if (i == h->n_domains)
-                h->domains[h->n_domains++] = c->domain;
-        return true;
-}
-
 static void waive_ours(struct conn_rdma *c)
 {
         rule_each (r)
@@ -670,52 +609,46 @@ static void waive_ours(struct conn_rdma *c)
                         rule_add(&c->waived, r);
 }
 
-struct conn *conn_rdma_open(struct rdma_hub *h, const char *traddr, const char *trsvcid,
+struct conn *conn_rdma_open(struct rdma_group *g, const char *traddr, const char *trsvcid,
                             uint64_t deadline, unsigned no, struct exchange *log, char *error,
                             size_t size)
 {
+        static const struct rdma_ep_ops ops = { .event = on_event, .completed = on_completion };
         struct conn_rdma *c = calloc(1, sizeof(*c));
+        bool begun;
 
         if (!c)
                 abort();
         conn_init(&c->base, &rdma, no, log);
-        c->hub = h;
-        c->next = h->conns;
-        h->conns = c;
+        rdma_ep_init(&c->ep, g, &ops);
         waive_ours(c);
         c->track = rdma_track_new(1024, false, &c->waived);
-        c->ep = verbs_resolve(h->ctx, traddr, trsvcid, (unsigned)conn_left(deadline));
-        if (c->ep)
-                verbs_set_user(c->ep, c);
-        if (c->ep && wait_resolved(c, deadline) && use_domain(c))
+        begun = rdma_ep_resolve(&c->ep, traddr, trsvcid, (unsigned)conn_left(deadline)) == 0;
+        while (begun && !c->domain && c->base.end == CONN_OPEN && conn_left(deadline) > 0)
+                wait_some(c, conn_left(deadline));
+        if (c->domain)
                 return &c->base;
-        snprintf(error, size, "%s port %s: %s: %s", traddr, trsvcid,
-                 c->resolved ? "its device can't be used" : "no way there by RDMA",
-                 c->ep && !c->resolved ? c->base.end == CONN_OPEN ? "no answer" : "unreachable"
-                                       : strerror(errno));
+        snprintf(error, size, "%s port %s: no way there by RDMA: %s", traddr, trsvcid,
+                 !begun                     ? strerror(errno)
+                 : c->base.end == CONN_OPEN ? "no answer"
+                                            : "unreachable");
         conn_free(&c->base);
         return NULL;
 }
 
-/* The completion queue is shared by all connections of the case. */
 static bool make_qp(struct conn_rdma *c, unsigned receives)
 {
-        const struct verbs_caps *caps = verbs_caps(c->domain);
-        unsigned sends =
-            receives + RDMA_SENDS_MORE < RDMA_SENDS ? receives + RDMA_SENDS_MORE : RDMA_SENDS;
-        struct verbs_qp_attr attr = { .send_wrs = sends,
-                                      .recv_wrs = receives > 0 ? receives : 1,
-                                      .inline_bytes = caps->inline_bytes };
-        unsigned i = 0;
+        struct verbs_qp_attr attr = {
+                .send_wrs = receives + RDMA_SENDS_MORE < RDMA_SENDS ? receives + RDMA_SENDS_MORE
+                                                                    : RDMA_SENDS,
+                .recv_wrs = receives > 0 ? receives : 1,
+                .inline_bytes = c->ep.dev->caps->inline_bytes,
+        };
 
-        if (caps->qp_wrs > 0 && attr.recv_wrs > caps->qp_wrs)
-                attr.recv_wrs = caps->qp_wrs;
-        while (c->hub->domains[i] != c->domain)
-                i++;
+        if (rdma_ep_qp(&c->ep, &attr) < 0)
+                return false;
         c->send_wrs = attr.send_wrs;
-        c->cqes = attr.send_wrs + attr.recv_wrs;
-        c->hub->cqes[i] += c->cqes;
-        return verbs_grow_cq(c->domain, c->hub->cqes[i]) == 0 && verbs_qp(c->ep, &attr) == 0;
+        return true;
 }
 
 int conn_rdma_connect(struct conn_rdma *c, const struct verbs_conn_param *param, unsigned receives,
@@ -739,7 +672,7 @@ int conn_rdma_connect(struct conn_rdma *c, const struct verbs_conn_param *param,
                              rdma_track_request(c->track, param->data, param->len, param->reads_in,
                                                 param->reads_out),
                              NULL);
-        if (verbs_connect(c->ep, param) == 0)
+        if (rdma_ep_connect(&c->ep, param) == 0)
                 return 0;
         snprintf(error, size, "connect: %s", strerror(errno));
         return -1;
@@ -749,9 +682,10 @@ int conn_rdma_connect(struct conn_rdma *c, const struct verbs_conn_param *param,
 
 static bool wait_room(struct conn_rdma *c, unsigned n, uint64_t deadline)
 {
-        while (c->sends + n > c->send_wrs && c->base.end == CONN_OPEN && conn_left(deadline) > 0)
-                hub_wait(c->hub, conn_left(deadline));
-        return c->sends + n <= c->send_wrs;
+        while (c->ep.unfinished + n > c->send_wrs && c->base.end == CONN_OPEN &&
+               conn_left(deadline) > 0)
+                wait_some(c, conn_left(deadline));
+        return c->ep.unfinished + n <= c->send_wrs;
 }
 
 static struct verbs_wr *make_chain(struct conn_rdma *c, const uint8_t *capsules, uint32_t len,
@@ -776,9 +710,9 @@ static struct verbs_wr *make_chain(struct conn_rdma *c, const uint8_t *capsules,
 bool conn_rdma_send(struct conn_rdma *c, const void *capsules, uint32_t len, unsigned n,
                     uint64_t deadline)
 {
-        struct verbs_wr *chain, *bad;
+        struct verbs_wr *chain;
 
-        (void)pump(c->hub);
+        (void)pump(c->ep.group);
         if (c->base.end != CONN_OPEN)
                 return true;
         if (!wait_room(c, n, deadline))
@@ -786,13 +720,8 @@ bool conn_rdma_send(struct conn_rdma *c, const void *capsules, uint32_t len, uns
         chain = make_chain(c, capsules, len, n);
         if (!chain)
                 return false;
-        c->sends += n;
-        if (verbs_post(c->ep, chain, &bad) == 0)
+        if (post(c, chain) == 0)
                 return true;
-        while (bad) {
-                c->sends--;
-                bad = bad->next;
-        }
-        (void)pump(c->hub);
+        (void)pump(c->ep.group);
         return c->base.end != CONN_OPEN;
 }

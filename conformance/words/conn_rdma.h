@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An RDMA connection driven by hand, straight upon the verbs: any private data, any capsule, any
- * key, and every way to end. All connections of a case share one context (the hub), which is moved
- * on by whoever waits for one of them.
+ * An RDMA connection driven by hand, upon an endpoint (pdu/verbs/rdma_ep.h): any private data, any
+ * capsule, any key, and every way to end. All connections of a case share one group of endpoints,
+ * which is moved on by whoever waits for one of them.
  *
  * Memory that the target may write is filled with canaries and lies between guard zones; it is
  * looked at in the very moment that the response is seen.
@@ -12,9 +12,7 @@
 
 #include "conn.h"
 #include "pdu/nvme/rdma/rdma_track.h"
-#include "pdu/verbs/verbs.h"
-
-struct rdma_hub;
+#include "pdu/verbs/rdma_ep.h"
 
 enum { RDMA_RECEIVE = 256, RDMA_GUARD = 512, RDMA_SENDS = 160, RDMA_SENDS_MORE = 32 };
 
@@ -45,30 +43,28 @@ struct rdma_answer { /* to the connect request */
 
 struct conn_rdma {
         struct conn base;
-        struct rdma_hub *hub;
-        struct conn_rdma *next;
-        struct verbs_ep *ep; /* NULL: destroyed */
-        struct verbs_domain *domain;
-        struct rdma_track *track; /* NULL once the two have lost each other */
+        struct rdma_ep ep;
+        struct verbs_domain *domain; /* NULL: not resolved; good as long as the group */
+        struct rdma_track *track;    /* NULL once the two have lost each other */
         struct rule_set waived;
-        bool resolved, established;
+        bool established;
         bool disconnected; /* RDMA_CM says so */
         bool mute;         /* a DREQ is not answered */
         struct rdma_answer answer;
         struct work *works;
-        unsigned sends, send_wrs;   /* outstanding, and at most */
-        uint32_t cqes;              /* that it may need of the shared completion queue */
+        unsigned send_wrs;          /* outstanding at most */
         enum verbs_status send_end; /* of the first SEND that failed */
         struct region *regions;
 };
 
 /* NULL with error. id is the case's, for who records it (--pcap); it and the provider outlive it. */
-struct rdma_hub *rdma_hub_open(struct verbs_provider *p, const char *id, char *error, size_t size);
+struct rdma_group *conn_rdma_group(struct verbs_provider *p, const char *id, char *error,
+                                   size_t size);
 /* All its connections are freed by then. */
-void rdma_hub_close(struct rdma_hub *h);
+void conn_rdma_group_free(struct rdma_group *g);
 
 /* Resolves the address; NULL: error says why. deadline: conn_clock(). */
-struct conn *conn_rdma_open(struct rdma_hub *h, const char *traddr, const char *trsvcid,
+struct conn *conn_rdma_open(struct rdma_group *g, const char *traddr, const char *trsvcid,
                             uint64_t deadline, unsigned no, struct exchange *log, char *error,
                             size_t size);
 /* NULL: c is of another kind. */

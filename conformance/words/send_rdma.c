@@ -31,17 +31,17 @@ bool is_iwarp(struct queue *q)
 
 /* --- connections --------------------------------------------------------------------------- */
 
-static struct rdma_hub *hub_of(struct t *t)
+static struct rdma_group *group_of(struct t *t)
 {
         const struct suite *s = t->suite;
         struct verbs_provider *p = s->recorder ? s->recorder : s->verbs;
         char error[RESULT_TEXT];
 
-        if (!t->hub)
-                t->hub = rdma_hub_open(p, t->test->id, error, sizeof(error));
-        if (!t->hub)
+        if (!t->rdma)
+                t->rdma = conn_rdma_group(p, t->test->id, error, sizeof(error));
+        if (!t->rdma)
                 broke(t, "%s", error);
-        return t->hub;
+        return t->rdma;
 }
 
 /* A queue whose address is resolved. */
@@ -50,7 +50,7 @@ static struct queue *resolved_queue(struct t *t)
         const struct suite *s = t->suite;
         struct queue *q = new_queue(t);
         char error[RESULT_TEXT];
-        struct conn *c = conn_rdma_open(hub_of(t), s->traddr, s->trsvcid, t_deadline(t, REPLY_MS),
+        struct conn *c = conn_rdma_open(group_of(t), s->traddr, s->trsvcid, t_deadline(t, REPLY_MS),
                                         ++t->connections, &t->log, error, sizeof(error));
 
         if (!c)
@@ -329,9 +329,9 @@ void rdma_look_once_more(struct t *t)
 
 void rdma_end(struct t *t)
 {
-        if (t->hub)
-                rdma_hub_close(t->hub);
-        t->hub = NULL;
+        if (t->rdma)
+                conn_rdma_group_free(t->rdma);
+        t->rdma = NULL;
 }
 
 /* Bytes up to the last one that is no canary any more, in fours. */

@@ -495,6 +495,7 @@ void rdma_ep_destroy(struct rdma_ep *e)
         if (e->ep)
                 verbs_destroy(e->ep);
         e->ep = NULL;
+        e->life.has_qp = false; /* whatever its life is told: nothing is left to do with it */
         if (e->dev) {
                 rdma_dev_unreserve(e->dev, e->cqes);
                 e->dev->eps--;
