@@ -16,12 +16,16 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLANTED = ROOT / "build-plant/nvmfspec"
 FUZZER = ROOT / "build/nvmfspec"
-CORPUS = ROOT / "fuzz/corpus/target"
 NQN = "nqn.2026-01.io.nvmfspec:target"
 END = 10       # seconds that a target has to end
 LOOK = 5       # seconds between two looks whether it has lost memory, for which it ends
 MINIMISE = 120  # seconds
 TRACES = r"SUMMARY: \w+: (.*)", r"runtime error: (.*)", r"(not true: .*)", r"(Assertion .*) failed"
+
+
+def seeds():
+    return subprocess.run([ROOT / "fuzz/seeds", "target"], check=True, stdout=subprocess.PIPE,
+                          text=True).stdout.strip()
 
 
 def free_port():
@@ -102,7 +106,7 @@ def campaign(name, folder, seconds, seed, log):
     """A finding as `fuzz remote` tells it, or None."""
     with Target(folder, name) as target:
         run = call("remote", *target.options(), "--time", max(1, int(seconds)), "--seed", seed, "--look",
-                   1000 * LOOK, "--findings", 1, "--minimise", MINIMISE, "-o", folder / "finds", CORPUS,
+                   1000 * LOOK, "--findings", 1, "--minimise", MINIMISE, "-o", folder / "finds", seeds(),
                    log=log)
     found = [json.loads(line) for line in run.stdout.splitlines() if line.startswith('{"finding')]
     return found[0] if found and found[0]["reproduced"] else None

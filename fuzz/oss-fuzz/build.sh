@@ -20,7 +20,8 @@ cmake --build "$WORK" -j "${JOBS:-$(nproc)}" --target "${targets[@]/#/fuzz_}"
 mkdir -p "$OUT"
 for t in "${targets[@]}"; do
         cp "$WORK/fuzz_$t" "$OUT/"
-        { find "fuzz/corpus/$t" "fuzz/regressions/$t" -type f 2> /dev/null || true; } | sort |
+        fuzz/seeds "$t" > /dev/null
+        { find "out/corpus/$t" "fuzz/regressions/$t" -type f 2> /dev/null || true; } | sort |
                 python3 -c 'import sys, zipfile
 with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as z:
     for path in sys.stdin.read().split():

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The ways to build fuzz targets that no preset of the other tests has: OSS-Fuzz's, AFL++'s."""
+import lzma
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -17,6 +19,10 @@ def run(*argv, **env):
                           capture_output=True, timeout=280)
 
 
+def corpus(target):
+    return list(Path(run("fuzz/seeds", target).stdout.strip()).iterdir())
+
+
 @pytest.mark.slow
 @pytest.mark.fast
 @pytest.mark.needs("clang")
@@ -26,7 +32,7 @@ def test_oss_fuzz(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     for target in "rules", "rdma_life":
         with zipfile.ZipFile(tmp_path / f"fuzz_{target}_seed_corpus.zip") as seeds:
-            assert len(seeds.namelist()) >= len(list((ROOT / "fuzz/corpus" / target).iterdir()))
+            assert len(seeds.namelist()) >= len(corpus(target))
             seeds.extractall(tmp_path / "seeds" / target)
         options = (tmp_path / f"fuzz_{target}.options").read_text()
         assert f"dict = fuzz_{target}.dict" in options and "max_len = " in options
@@ -95,14 +101,42 @@ def test_every_target_has_a_corpus_and_a_dictionary():
     targets = run("fuzz/run", "--list").stdout.split()
     assert len(targets) > 20
     for target in targets:
-        assert any((ROOT / "fuzz/corpus" / target).iterdir()), target
+        assert corpus(target), target
         source = (ROOT / f"fuzz/targets/{target}.c").read_text()
         assert "seq_mutate_text" in source or (ROOT / f"fuzz/dict/{target}.dict").exists(), target
 
 
 def test_corpus_stays_small():
-    files = [f for f in (ROOT / "fuzz/corpus").rglob("*") if f.is_file()]
-    assert sum(f.stat().st_size for f in files) < 5 << 20
+    """Unpacked, and in a clone, where it is a file for each target."""
+    targets = run("fuzz/run", "--list").stdout.split()
+    assert sum(f.stat().st_size for target in targets for f in corpus(target)) < 5 << 20
+    archives = list((ROOT / "fuzz/corpus").iterdir())
+    assert sorted(a.name for a in archives) == sorted(f"{target}.tar.xz" for target in targets)
+    assert sum(a.stat().st_size for a in archives) < 1 << 20
+
+
+def test_a_corpus_is_packed_the_same_again(tmp_path):
+    """By itself from what was unpacked, without a trace of when, where and by whom; and changes are taken."""
+    (tmp_path / "fuzz").mkdir()
+    shutil.copy(ROOT / "fuzz/seeds", tmp_path / "fuzz/seeds")
+
+    def seeds(*argv):
+        done = subprocess.run([tmp_path / "fuzz/seeds", *argv], capture_output=True, text=True, check=True)
+        return Path(done.stdout.strip())
+
+    first = seeds("--pack", "auth", *{f.parent for f in corpus("auth")})
+    packed = tmp_path / "fuzz/corpus/auth.tar.xz"
+    with lzma.open(packed) as mine, lzma.open(ROOT / "fuzz/corpus/auth.tar.xz") as trees:
+        assert mine.read() == trees.read()
+    assert {f.name: f.read_bytes() for f in first.iterdir()} == {f.name: f.read_bytes() for f in corpus("auth")}
+    before = packed.read_bytes()
+    (first / "one more").write_text("input")
+    assert seeds("--pack", "auth", first) == first and packed.read_bytes() != before
+    shutil.rmtree(first)
+    assert (seeds("auth") / "one more").read_text() == "input"
+    packed.write_bytes(before)
+    assert not (seeds("auth") / "one more").exists()
+    assert list(seeds("nothing").iterdir()) == []
 
 
 def test_coverage_tells_what_is_missing(tmp_path):
