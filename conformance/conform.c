@@ -443,6 +443,18 @@ static int with_cases(struct options *o)
         return code;
 }
 
+static int list_rules(const struct options *o)
+{
+        if (o->count)
+                show_count(stdout);
+        else if (!o->json)
+                show_rules(stdout, o->selection.role);
+        if (!o->json || report_rules_json(o->json) == 0)
+                return 0;
+        fprintf(stderr, "nvmfspec conform: %s: %s\n", o->json, strerror(errno));
+        return EXIT_BROKEN;
+}
+
 int conform_command(int argc, char **argv)
 {
         struct options o;
@@ -456,8 +468,7 @@ int conform_command(int argc, char **argv)
                 options_usage(stdout);
                 return 0;
         case ACT_RULES:
-                show_rules(stdout, o.selection.role);
-                return 0;
+                return list_rules(&o);
         case ACT_EXPLAIN:
                 if (show_explain(stdout, o.selection.role, o.explain))
                         return 0;

@@ -224,7 +224,8 @@ static const struct option_row table[] = {
         FLAG("list", list, "show them (with --json FILE: as JSON)", CASES),
         FLAG("dry-run", dry_run, "show what would run", CASES),
         STRING(0, "explain", "ID", explain, "all about a case or a rule", CASES),
-        FLAG("rules", rules, "the rulebook", CASES),
+        FLAG("rules", rules, "the rulebook (with --json FILE: as JSON)", CASES),
+        FLAG("count", count, "with --rules: how many there are, and what proves them", CASES),
 
         FLAG("strict", suite.strict, "the exact reaction is demanded, and what should be", RUN),
         NUMBER('j', "jobs", "N", jobs, 1, 256, "cases at once (16; with --hook 1)", RUN),
@@ -412,6 +413,8 @@ static int check(const struct options *o)
         if (o->suite.trsvcid &&
             (option_number(o->suite.trsvcid, &port) < 0 || port == 0 || port > 65535))
                 return wrong("option -s: '%s' is no port", o->suite.trsvcid);
+        if (o->count && !o->rules)
+                return wrong("--count goes with --rules");
         if (o->list + o->dry_run + o->rules + o->power + !!o->explain > 1)
                 return wrong("--list, --dry-run, --rules, --explain and --power are one at a time");
         return 0;

@@ -39,7 +39,7 @@ struct options {
         /* as given: for the fields of suite that are narrower */
         const char *transport, *role, *level;
         uint64_t hpda;
-        bool list, dry_run, rules, power, help;
+        bool list, dry_run, rules, count, power, help;
 };
 
 /* 0; 2: it was wrong, and why is said on stderr. */

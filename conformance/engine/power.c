@@ -20,39 +20,6 @@ struct trial { /* of one rule */
         double seconds;
 };
 
-/* Another check stands before some, or behind them: it is waived with them, or nothing would show. */
-static const struct {
-        enum rule_id rule, before;
-} shadows[] = {
-        { TCP_C2H_AFTER_LAST, TCP_C2H_CID },          { TCP_C2H_SUCCESS_RESP, TCP_RESP_CID },
-        { FAB_SGL_SHORT, RDMA_SGL_LENGTH },           { FAB_CONNECT_DATA, RDMA_SGL_LENGTH },
-        { FAB_CONNECT_SQSIZE_ZERO, RDMA_REQ_SQSIZE }, { FAB_CONNECT_SQSIZE_MAX, RDMA_REQ_SQSIZE },
-        { FAB_CONNECT_QID, RDMA_REQ_SAME_QID },       { RDMA_ICD_ADMIN, RDMA_CMD_LONG },
-        { RDMA_SGL_ONE, RDMA_SGL_SEGMENT },           { RDMA_SGL_ONE, RDMA_SGL_LENGTH },
-};
-
-/* What nobody could see broken by one in memory, or overlooked by a host. */
-static const struct {
-        enum rule_id rule;
-        enum role role; /* who is tested */
-        const char *why;
-} hidden[] = {
-        { RDMA_WRITE_BEFORE, ROLE_TARGET, "in memory a chain of work requests is one step" },
-        { RDMA_READ_LIMIT, ROLE_TARGET, "the device keeps it, whatever the target posts" },
-        { TCP_R2T_EMPTY, ROLE_HOST, "who overlooks it waits for more until it gives up" },
-        { TCP_R2T_LIMIT, ROLE_HOST, "there is no room for more R2Ts" },
-        { TCP_R2T_TTAG, ROLE_HOST, "nothing obliges a host to notice" },
-        { RDMA_ACC_LENGTH, ROLE_HOST, "connection management pads private data" },
-        { RDMA_RSP_LENGTH, ROLE_HOST, "who overlooks it waits for a response until it gives up" },
-        { RDMA_RSP_CID, ROLE_HOST, "who overlooks it waits for a response until it gives up" },
-        { RDMA_WRITE_RANGE, ROLE_HOST, "the device refuses it" },
-        { RDMA_WRITE_DIR, ROLE_HOST, "the device refuses it" },
-        { RDMA_READ_RANGE, ROLE_HOST, "the device refuses it" },
-        { RDMA_READ_DIR, ROLE_HOST, "the device refuses it" },
-        { RDMA_INV_UNASKED, ROLE_HOST, "the device invalidates it all the same" },
-        { RDMA_INV_KEY, ROLE_HOST, "the reference host does not ask for it" },
-};
-
 struct trials {
         const struct options *o;
         const struct test_case **cases;
@@ -79,12 +46,15 @@ static bool is_waived(const struct trials *t, const struct rule *r)
                (r->bound == PARTY_HOST && r->reaction != REACT_TOLERATE);
 }
 
+/* With the rules whose checks come first, or nothing would show. */
 static void waive(struct rule_policy *policy, enum rule_id rule)
 {
+        const struct rule *r = rule_get(rule);
+
         rule_add(&policy->waived, rule);
-        for (size_t i = 0; i < sizeof(shadows) / sizeof(shadows[0]); i++)
-                if (shadows[i].rule == rule)
-                        rule_add(&policy->waived, shadows[i].before);
+        for (size_t i = 0; i < sizeof(r->shadows) / sizeof(r->shadows[0]); i++)
+                if (r->shadows[i])
+                        rule_add(&policy->waived, r->shadows[i]);
 }
 
 static size_t cases_of(const struct trials *t, enum rule_id rule, const struct test_case **list)
@@ -198,34 +168,45 @@ static void run_all(struct trials *t, unsigned jobs)
 
 /* --- the rules, and what became of them ---------------------------------------------------- */
 
-static const char *why_hidden(const struct trials *t, enum rule_id rule)
+/* A host that tolerates or survives something anyway can't be made to by a waiver. */
+static bool means_something(enum role role, const struct rule *r)
 {
-        for (size_t i = 0; i < sizeof(hidden) / sizeof(hidden[0]); i++)
-                if (hidden[i].rule == rule && hidden[i].role == t->o->selection.role)
-                        return hidden[i].why;
-        return NULL;
+        return role == ROLE_TARGET || (r->reaction != REACT_NONE && r->reaction != REACT_TOLERATE);
 }
 
-/* A host that tolerates or survives something anyway can't be made to by a waiver. */
-static bool can_try(const struct trials *t, enum rule_id rule)
+static const char *untried(enum role role, const struct rule *r)
 {
-        enum reaction r = rule_get(rule)->reaction;
+        return r->untried[role == ROLE_HOST ? PARTY_HOST : PARTY_CONTROLLER];
+}
 
-        return t->o->selection.role == ROLE_TARGET || (r != REACT_NONE && r != REACT_TOLERATE);
+bool power_tries(enum role role, const struct rule *r)
+{
+        return means_something(role, r) && !untried(role, r);
+}
+
+static bool is_named(const struct trials *t, enum rule_id rule)
+{
+        size_t i = 0;
+
+        while (i < t->count && !names(t->cases[i], rule))
+                i++;
+        return i < t->count;
 }
 
 static void collect(struct trials *t)
 {
-        rule_each (r)
-                for (size_t i = 0; i < t->count; i++)
-                        if (names(t->cases[i], r) && can_try(t, r)) {
-                                if (why_hidden(t, r))
-                                        printf("  not tried  %-34s  %s\n", rule_get(r)->id,
-                                               why_hidden(t, r));
-                                else
-                                        t->trial[t->n++].rule = r;
-                                break;
-                        }
+        enum role role = t->o->selection.role;
+
+        rule_each (id) {
+                const struct rule *r = rule_get(id);
+
+                if (!is_named(t, id) || !means_something(role, r))
+                        continue;
+                if (untried(role, r))
+                        printf("  not tried  %-34s  %s\n", r->id, untried(role, r));
+                else
+                        t->trial[t->n++].rule = id;
+        }
 }
 
 static void print_trial(const struct trial *t, bool brief)

@@ -13,4 +13,7 @@
  * on the sound target are named and left out of the array. */
 int power_run(const struct options *o, const struct test_case **cases, size_t n);
 
+/* Whether it tries a rule that some case of the role names. */
+bool power_tries(enum role role, const struct rule *r);
+
 #endif

@@ -35,6 +35,8 @@ int report_close(FILE *f);
 /* The name behind the section of an id. */
 const char *id_name(const char *id);
 /* Rules that a case can cover at all: RULES, without the reserved 0. */
+/* The rulebook, each rule with its cases; 0, or -1 if it can't be written. */
+int report_rules_json(const char *path);
 unsigned rules_total(void);
 unsigned rules_count(const struct rule_set *s);
 

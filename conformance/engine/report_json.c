@@ -200,3 +200,99 @@ int report_list_json(const struct test_case **cases, size_t n, const char *path)
         json_object_object_add(o, "cases", a);
         return write_out(o, path);
 }
+
+/* --- the rulebook -------------------------------------------------------------------------- */
+
+static struct json_object *outcomes(const struct rule *r)
+{
+        struct json_object *a = json_object_new_array();
+
+        for (int i = 0; i < RULE_OUTCOMES && r->accept[i].code; i++) {
+                struct json_object *o = json_object_new_object();
+
+                json_object_object_add(o, "code", json_object_new_int(r->accept[i].code));
+                if (r->accept[i].place >= 0)
+                        json_object_object_add(o, "place", json_object_new_int(r->accept[i].place));
+                json_object_array_add(a, o);
+        }
+        return a;
+}
+
+static struct json_object *words(const char *text)
+{
+        struct json_object *a = json_object_new_array();
+
+        for (size_t n; text && *text; text += n + (text[n] == ' ')) {
+                n = strcspn(text, " ");
+                json_object_array_add(a, json_object_new_string_len(text, (int)n));
+        }
+        return a;
+}
+
+static struct json_object *violators(const struct rule *r)
+{
+        struct json_object *a = json_object_new_array();
+
+        for (unsigned i = 0; nvme_rules.violators[i]; i++)
+                if (r->violators >> i & 1)
+                        json_object_array_add(a, json_object_new_string(nvme_rules.violators[i]));
+        return a;
+}
+
+static struct json_object *cases_of(enum rule_id rule, enum role role)
+{
+        struct json_object *a = json_object_new_array();
+        size_t count;
+        const struct test_case **all = cases_all(role, &count);
+
+        for (size_t i = 0; i < count; i++)
+                for (const enum rule_id *r = all[i]->rules; *r != RULE_NONE; r++)
+                        if (*r == rule)
+                                json_object_array_add(a, json_object_new_string(all[i]->id));
+        free(all);
+        return a;
+}
+
+static void add_bool(struct json_object *o, const char *name, bool value)
+{
+        json_object_object_add(o, name, json_object_new_boolean(value));
+}
+
+static struct json_object *row(enum rule_id id)
+{
+        const struct rule *r = rule_get(id);
+        struct json_object *o = json_object_new_object();
+
+        add_string(o, "id", r->id);
+        add_string(o, "symbol", r->symbol);
+        add_string(o, "bound", party_name(r->bound));
+        add_string(o, "level", level_name(r->level));
+        add_string(o, "basis", basis_name(r->basis));
+        add_string(o, "source", r->source);
+        add_string(o, "duty", r->says);
+        add_string(o, "reaction", reaction_name(r->reaction));
+        add_string(o, "reaction_basis", basis_name(r->reacts));
+        add_bool(o, "unowed", r->unowed);
+        json_object_object_add(o, "accept", outcomes(r));
+        json_object_object_add(o, "checked", words(r->checked));
+        add_string(o, "unchecked", r->unchecked);
+        json_object_object_add(o, "violators", violators(r));
+        add_string(o, "unbroken", r->unbroken);
+        add_bool(o, "live", r->seen & SEEN_LIVE);
+        add_bool(o, "capture", r->seen & SEEN_CAPTURE);
+        add_string(o, "unseen", r->unseen);
+        json_object_object_add(o, "cases", cases_of(id, ROLE_TARGET));
+        json_object_object_add(o, "host_cases", cases_of(id, ROLE_HOST));
+        return o;
+}
+
+int report_rules_json(const char *path)
+{
+        struct json_object *o = json_object_new_object(), *a = json_object_new_array();
+
+        rule_each (id)
+                json_object_array_add(a, row(id));
+        json_object_object_add(o, "schema", json_object_new_int(SCHEMA));
+        json_object_object_add(o, "rules", a);
+        return write_out(o, path);
+}

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "power.h"
 #include "report.h"
 #include "select.h"
 
@@ -65,7 +66,36 @@ static void print_reaction(FILE *out, const struct rule *r)
                 fprintf(out, "%s", i == 0 ? ": " : ", or ");
                 print_outcome(out, r, &r->accept[i]);
         }
+        if (r->reacts != BASIS_NONE)
+                fprintf(out, " (%s%s)", basis_name(r->reacts),
+                        r->unowed ? "; nothing obliges anyone to notice" : "");
         fprintf(out, "\n");
+}
+
+static void print_list(FILE *out, const char *before, unsigned bits, const char *const *names)
+{
+        for (unsigned i = 0; names[i]; i++)
+                if (bits >> i & 1) {
+                        fprintf(out, "%s%s", before, names[i]);
+                        before = ", ";
+                }
+}
+
+static void print_proof(FILE *out, const struct rule *r)
+{
+        static const char *const seen[] = { "live", "in captures", "by one frame",
+                                            "with the set-up", NULL };
+
+        fprintf(out, "  checked%s %s\n",
+                r->checked ? " in" : " nowhere:", r->checked ? r->checked : r->unchecked);
+        fprintf(out, "  broken by");
+        if (r->unbroken)
+                fprintf(out, " nothing: %s", r->unbroken);
+        print_list(out, " ", r->violators, nvme_rules.violators);
+        fprintf(out, "\n  seen");
+        print_list(out, " ", r->seen, seen);
+        fprintf(out, "%s%s%s%s\n", r->seen ? "" : " nowhere", r->unseen ? " (" : "",
+                r->unseen ? r->unseen : "", r->unseen ? ")" : "");
 }
 
 static void print_rule(FILE *out, enum rule_id id)
@@ -73,10 +103,11 @@ static void print_rule(FILE *out, enum rule_id id)
         const struct rule *r = rule_get(id);
 
         fprintf(out, "%s\n  %s\n", r->id, r->says);
-        fprintf(out, "  binds the %s, %s, %s\n", party_name(r->bound), level_name(r->level),
-                r->source);
+        fprintf(out, "  binds the %s, %s, %s (%s)\n", party_name(r->bound), level_name(r->level),
+                r->source, basis_name(r->basis));
         fprintf(out, "  if broken: ");
         print_reaction(out, r);
+        print_proof(out, r);
 }
 
 void show_rules(FILE *out, enum role role)
@@ -88,6 +119,93 @@ void show_rules(FILE *out, enum role role)
                 fprintf(out, "  %s\n\n", rule_in(&named, r) ? "has cases" : "no case yet");
         }
         fprintf(out, "%u rules, %u of them with cases\n", rules_total(), rules_count(&named));
+}
+
+/* --- how many ------------------------------------------------------------------------------ */
+
+typedef bool counts_fn(const struct rule *r, unsigned what);
+
+static bool by_party(const struct rule *r, unsigned what)
+{
+        return (unsigned)r->bound == what;
+}
+
+static bool by_level(const struct rule *r, unsigned what)
+{
+        return (unsigned)r->level == what;
+}
+
+static bool by_basis(const struct rule *r, unsigned what)
+{
+        return (unsigned)r->basis == what;
+}
+
+static bool by_reaction(const struct rule *r, unsigned what)
+{
+        return r->reaction != REACT_NONE && (unsigned)r->reacts == what;
+}
+
+static bool by_seen(const struct rule *r, unsigned what)
+{
+        return what ? (r->seen & what) : !(r->seen & (SEEN_LIVE | SEEN_CAPTURE));
+}
+
+static bool by_violator(const struct rule *r, unsigned what)
+{
+        return r->violators & what;
+}
+
+static unsigned count(counts_fn *counts, unsigned what)
+{
+        unsigned n = 0;
+
+        rule_each (id)
+                n += counts(rule_get(id), what);
+        return n;
+}
+
+/* Rules that a power check over this transport tries. */
+static unsigned count_power(enum role role, uint8_t trtype)
+{
+        size_t count;
+        const struct test_case **all = cases_all(role, &count);
+        struct rule_set tried = { 0 };
+
+        for (size_t i = 0; i < count; i++)
+                for (const enum rule_id *r = all[i]->rules; *r != RULE_NONE; r++)
+                        if (case_runs_on(all[i], trtype) && power_tries(role, rule_get(*r)))
+                                rule_add(&tried, *r);
+        free(all);
+        return rules_count(&tried);
+}
+
+void show_count(FILE *out)
+{
+        struct rule_set target = rules_named(ROLE_TARGET), host = rules_named(ROLE_HOST);
+
+        fprintf(out, "%u rules: %u bind hosts, %u controllers; %u must, %u should, %u info\n",
+                rules_total(), count(by_party, PARTY_HOST), count(by_party, PARTY_CONTROLLER),
+                count(by_level, LEVEL_MUST), count(by_level, LEVEL_SHOULD),
+                count(by_level, LEVEL_INFO));
+        fprintf(out, "  the duty: %u printed, %u by a general rule, %u our own reading\n",
+                count(by_basis, BASIS_PRINTED), count(by_basis, BASIS_GENERAL),
+                count(by_basis, BASIS_OWN));
+        fprintf(out,
+                "  the reaction to a breach: %u printed, %u by a general rule, %u our own "
+                "reading, the others none\n",
+                count(by_reaction, BASIS_PRINTED), count(by_reaction, BASIS_GENERAL),
+                count(by_reaction, BASIS_OWN));
+        fprintf(out, "  judged by cases: %u (%u against targets, %u against hosts)\n",
+                count(by_seen, SEEN_LIVE), rules_count(&target), rules_count(&host));
+        fprintf(out, "  judged in captures: %u; by neither: %u\n", count(by_seen, SEEN_CAPTURE),
+                count(by_seen, 0));
+        fprintf(out, "  broken on request: %u by target or host, %u by what a case sends\n",
+                count(by_violator, ~(unsigned)V_CASE), count(by_violator, V_CASE));
+        fprintf(out,
+                "  power tries: %u over TCP and %u over RDMA against targets, %u and %u against "
+                "hosts\n",
+                count_power(ROLE_TARGET, TRTYPE_TCP), count_power(ROLE_TARGET, TRTYPE_RDMA),
+                count_power(ROLE_HOST, TRTYPE_TCP), count_power(ROLE_HOST, TRTYPE_RDMA));
 }
 
 /* --- one case ------------------------------------------------------------------------------ */

@@ -308,11 +308,9 @@ static void judge_status(struct t *t, const struct played *seen)
                 lenient(t, expected, "the end of the connection");
 }
 
-/* TTAG is the controller's own affair, a host returns it as it comes (NVMe/TCP 1.0, 3.3.2.2): ours
- * looks whether it knows it already, but nothing obliges one to. */
 static enum reaction owed(enum rule_id rule)
 {
-        return rule == TCP_R2T_TTAG ? REACT_NONE : rule_get(rule)->reaction;
+        return rule_get(rule)->unowed ? REACT_NONE : rule_get(rule)->reaction;
 }
 
 static void judge_breach(struct t *t, const struct played *seen)
@@ -354,27 +352,22 @@ static void play_breach(struct t *t)
         judge_breach(t, &seen);
 }
 
-static bool needs_key(enum rule_id rule)
-{
-        return rule == FAB_AUTH_CHALLENGE || rule == FAB_AUTH_FRESH || rule == FAB_AUTH_R2 ||
-               rule == FAB_AUTH_ZEROES;
-}
-
 /* Its own TermReqs a target sends to a host that has broken something: there is no occasion. What no
  * capture shows is not played. What ends a connection, or an authentication, is broken by its own
  * machine where no table of violators has it. */
-static bool is_played(const struct rule *r, enum rule_id rule)
+static bool is_played(const struct rule *r)
 {
-        return r->bound == PARTY_CONTROLLER && r->level != LEVEL_INFO &&
-               r->reaction != REACT_CLOSE && rule != FAB_ANSWERED &&
-               (spoil_can(rule) || spoil_can_rdma(rule) || needs_key(rule) ||
-                r->reaction == REACT_TERM || r->reaction == REACT_ANY);
+        return r->bound == PARTY_CONTROLLER && r->reaction != REACT_CLOSE &&
+               (r->seen & SEEN_CAPTURE) &&
+               ((r->violators & (V_TABLES | V_AUTH)) || r->reaction == REACT_TERM ||
+                r->reaction == REACT_ANY);
 }
 
 static void make_breach(struct host_case *c, enum rule_id rule, char *says)
 {
         static enum rule_id rules[RULES][2];
         const struct rule *r = rule_get(rule);
+        bool needs_key = r->violators & V_AUTH;
 
         rules[rule][0] = rule;
         rules[rule][1] = RULE_NONE;
@@ -386,14 +379,13 @@ static void make_breach(struct host_case *c, enum rule_id rule, char *says)
                           .rules = rules[rule],
                           .says = says,
                           .run = play_breach,
-                          .tcp_only =
-                              !(spoil_can_rdma(rule) || needs_key(rule)) || rule == ID_ICDOFF },
+                          .tcp_only = !spoil_can_rdma(rule) && !needs_key },
                 .play = { .breaks = rule,
                           .hdgst = rule == TCP_HDGST_C2H,
                           .ddgst = rule == TCP_DDGST_C2H,
                           .target.limits.maxh2cdata = KIB(64) },
         };
-        if (needs_key(rule)) {
+        if (needs_key) {
                 c->play.key = c->play.secret = KEY;
                 c->play.ctrl_key = OTHER_KEY;
         }
@@ -411,7 +403,7 @@ const struct test_case **host_cases(size_t *count)
         for (size_t i = 0; i < WRITTEN; i++)
                 all[n++] = &written[i].test;
         rule_each (rule) {
-                if (!is_played(rule_get(rule), rule))
+                if (!is_played(rule_get(rule)))
                         continue;
                 make_breach(&breaches[rule], rule, sentences[rule]);
                 all[n++] = &breaches[rule].test;

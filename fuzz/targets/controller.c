@@ -210,15 +210,17 @@ static void step(struct rig *rig)
         }
 }
 
-/* What a controller breaks by itself: pdu/nvme/machine/spoil.c has the list. */
+/* What a controller breaks by itself. */
 static enum rule_id broken(uint16_t n)
 {
-        static const enum rule_id rules[] = {
-                FAB_RDY,    FAB_SHST, KA_EXPIRY, KA_ALIVE,    KA_COMMAND,   AER_HELD,
-                AER_MASKED, AER_KEPT, AER_ASKED, FEAT_SELECT, AER_REPORTED, DISC_PERSISTENT
-        };
+        static enum rule_id rules[RULES];
+        static unsigned count;
 
-        return rules[n % (sizeof(rules) / sizeof(rules[0]))];
+        if (count == 0)
+                rule_each (rule)
+                        if (rule_get(rule)->violators & V_CONTROLLER)
+                                rules[count++] = rule;
+        return rules[n % count];
 }
 
 static void begin(struct rig *rig)

@@ -128,13 +128,12 @@ static void add(struct rule_set *found, struct fault fault)
                 rule_add(found, fault.rule);
 }
 
-/* Padding cannot be judged by alignments that nobody saw. */
+/* Without the set-up some things cannot be known: the alignments that were agreed on. */
 static void drop_unknowable(const struct judge *j, struct rule_set *found)
 {
-        static const enum rule_id rules[] = { TCP_PAD_MIN_H2C, TCP_PAD_MIN_C2H };
-
-        for (size_t i = 0; j->lenient && i < sizeof(rules) / sizeof(rules[0]); i++)
-                found->bits[rules[i] / 64] &= ~(UINT64_C(1) << rules[i] % 64);
+        rule_each_in (found, id)
+                if (j->lenient && (rule_get(id)->seen & SEEN_SET_UP))
+                        found->bits[id / 64] &= ~(UINT64_C(1) << id % 64);
 }
 
 /* --- NVMe/TCP --------------------------------------------------------------------------------- */

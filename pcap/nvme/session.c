@@ -592,20 +592,6 @@ static void judge_record(struct reader *r, struct session_private *p, struct rec
         judge_result(r, p, rec);
 }
 
-/* What a frame shows by itself is proven by it; a refusal also says that all before it was there. */
-static bool shows_itself(enum rule_id id)
-{
-        static const enum rule_id rules[] = { RDMA_CMD_SHORT,     RDMA_RSP_LENGTH, RDMA_RSP_RSVD,
-                                              RDMA_KEY,           RDMA_CREDITS,    RDMA_ERROR_ENDS,
-                                              RDMA_HOST_RECEIVES, RDMA_LATE_SEND };
-
-        for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
-                if (rules[i] == id)
-                        return true;
-        return (id >= RDMA_REQ_LENGTH && id <= RDMA_REJ_STATUS) ||
-               (id >= RDMA_SGL_TYPE && id <= RDMA_SGL_SEGMENT);
-}
-
 static void weigh(struct reader *r, struct session_private *p, struct record *rec)
 {
         const struct rule_set *waived = r->options.waived;
@@ -618,8 +604,9 @@ static void weigh(struct reader *r, struct session_private *p, struct record *re
         rule_each_in (&rec->broken, id) {
                 rec->is_broken = true;
                 rec->is_must |= rule_get(id)->level == LEVEL_MUST;
-                in_doubt |= !shows_itself(id);
+                in_doubt |= !(rule_get(id)->seen & SEEN_ALONE);
         }
+        /* A refusal also says that all before it was there. */
         rec->unproven = in_doubt && p->pub.conn->transport == TRACE_ROCE &&
                         !trace_proven(p->pub.conn, rec->e->sender, rec->e->at.frame);
         p->pub.broken += rec->is_must;

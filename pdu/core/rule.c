@@ -35,6 +35,18 @@ const char *reaction_name(enum reaction r)
         return names[r];
 }
 
+const char *basis_name(enum basis b)
+{
+        static const char *const names[] = {
+                [BASIS_NONE] = "",
+                [BASIS_PRINTED] = "printed",
+                [BASIS_GENERAL] = "general rule",
+                [BASIS_OWN] = "own reading",
+        };
+
+        return names[b];
+}
+
 const struct rule *rulebook_get(const struct rulebook *b, unsigned rule)
 {
         return rule > RULE_NONE && rule < b->count ? &b->rows[rule] : NULL;

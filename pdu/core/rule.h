@@ -59,21 +59,56 @@ enum {
         RULE_OUTCOMES = 4,
 };
 
+/* What a sentence or a reaction rests on. */
+enum basis {
+        BASIS_NONE,    /* no reaction is prescribed */
+        BASIS_PRINTED, /* it stands in the source */
+        BASIS_GENERAL, /* a general rule of the source applies: reserved fields, fatal errors ... */
+        BASIS_OWN,     /* our own reading */
+};
+const char *basis_name(enum basis b); /* "", "printed", "general rule", "own reading" */
+
+/* Where a breach can be seen. */
+enum {
+        SEEN_LIVE = 1 << 0,    /* by a case of the suite that names the rule */
+        SEEN_CAPTURE = 1 << 1, /* in a capture ... */
+        SEEN_ALONE = 1 << 2,   /* ... where one frame proves it, even if others are missing */
+        SEEN_SET_UP = 1 << 3,  /* ... if the connection's set-up is in it */
+};
+
+/* A row. The duty is the sender's (says, level, basis); the reaction is apart from it, and the
+ * receiver's. */
 struct rule {
-        const char *id;   /* "tcp/h2cdata/ttag": stable forever */
-        enum party bound; /* who has to keep it */
+        const char *symbol; /* "TCP_H2C_TTAG": what the code calls it */
+        const char *id;     /* "tcp/h2cdata/ttag": stable forever */
+        enum party bound;   /* who has to keep it */
         enum level level;
-        const char *source; /* document, revision and section */
-        const char *says;   /* the requirement, one sentence in our own words */
+        enum basis basis; /* of the sentence */
+        const char
+            *source;      /* document, revision and section; a document's revisions apart, by ';' */
+        const char *says; /* the requirement, one sentence in our own words */
         enum reaction reaction;
+        enum basis reacts; /* what the reaction rests on */
+        bool unowed;       /* our machines react so, but nothing obliges anyone to notice */
         /* Ends with code 0; the first one is the prescribed. */
         struct outcome accept[RULE_OUTCOMES];
+        const char *checked; /* folders of the code that checks it; NULL: unchecked says why none */
+        const char *unchecked; /* does */
+        unsigned violators;    /* what breaks it: bits, as rulebook->violators names them ... */
+        const char *unbroken;  /* ... and where there is none, why */
+        unsigned seen;         /* SEEN_* */
+        const char *unseen;    /* why not LIVE, or not in a CAPTURE; NULL: it is both */
+        /* Rules whose checks come before its own: they have to be waived with it. */
+        uint16_t shadows[2];
+        /* Why a power check of this party as the one tested cannot try it; NULL: it can. */
+        const char *untried[2];
 };
 
 struct rulebook {
-        const char *name;        /* of the family: "nvme" */
-        const struct rule *rows; /* rows[RULE_NONE] is empty */
-        unsigned count;          /* rules have the numbers 1 to count - 1 */
+        const char *name;             /* of the family: "nvme" */
+        const struct rule *rows;      /* rows[RULE_NONE] is empty */
+        unsigned count;               /* rules have the numbers 1 to count - 1 */
+        const char *const *violators; /* bit n of a row's violators is violators[n]; NULL ends */
 };
 
 /* NULL if `rule` is not one of the book's. */

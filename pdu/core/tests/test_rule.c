@@ -7,23 +7,15 @@
 enum { TOY_HELLO = 1, TOY_ECHO, TOY_LAST };
 
 static const struct rule rows[] = {
-        [TOY_HELLO] = { "toy/hello",
-                        PARTY_HOST,
-                        LEVEL_MUST,
-                        "Toy 1",
-                        "A host says hello.",
-                        REACT_REJECT,
-                        { { 3, 0 }, { 4, PLACE_ANY } } },
-        [TOY_ECHO] = { "toy/echo",
-                       PARTY_CONTROLLER,
-                       LEVEL_SHOULD,
-                       "Toy 2",
-                       "It comes back.",
-                       REACT_TERM,
-                       { { 7, PLACE_DIGEST } } },
-        [TOY_LAST] = { "toy/last", PARTY_CONTROLLER, LEVEL_INFO, "Toy 3", "It ends.", REACT_NONE },
+        [TOY_HELLO] = { .id = "toy/hello",
+                        .reaction = REACT_REJECT,
+                        .accept = { { 3, 0 }, { 4, PLACE_ANY } } },
+        [TOY_ECHO] = { .id = "toy/echo",
+                       .reaction = REACT_TERM,
+                       .accept = { { 7, PLACE_DIGEST } } },
+        [TOY_LAST] = { .id = "toy/last" },
 };
-static const struct rulebook toy = { "toy", rows, sizeof(rows) / sizeof(rows[0]) };
+static const struct rulebook toy = { .rows = rows, .count = sizeof(rows) / sizeof(rows[0]) };
 
 static void test_book(void **state)
 {

@@ -26,13 +26,29 @@ struct spoil {
         bool twice;                    /* out: send it twice */
 };
 
-/* Whether `rule` has a violator here, of NVMe/TCP or of commands and their outcome. Rules about what
- * happens over time are broken where it happens, by link, tcp_controller, controller and target: see the
- * end of spoil.c. */
-bool spoil_can(enum rule_id rule);
+/* Whether a violator here can strike what goes over this transport, as the rule's row says. What is
+ * broken over time is broken where it happens, by whoever finds it in policy->violated. */
+static inline bool spoil_can(enum rule_id rule)
+{
+        return rule_get(rule) && (rule_get(rule)->violators & V_ON_TCP);
+}
+
+static inline bool spoil_can_rdma(enum rule_id rule)
+{
+        const struct rule *r = rule_get(rule);
+
+        return r && (r->violators & V_ON_RDMA) && !(r->violators & V_NOT_RDMA);
+}
+
 /* Whether a host machine, of either transport, breaks it of its own accord where policy->violated has
  * it. The others are broken by what a host sends when. */
-bool spoil_host_can(enum rule_id rule);
+static inline bool spoil_host_can(enum rule_id rule)
+{
+        const struct rule *r = rule_get(rule);
+
+        return r && r->bound == PARTY_HOST && (r->violators & ~(unsigned)V_CASE);
+}
+
 /* Applies the violators of all rules in `violated` that fit this PDU; true if anything changed. */
 bool spoil_pdu(const struct rule_set *violated, enum party sender, struct spoil *s);
 

@@ -224,10 +224,7 @@ bool spoil_sqe(const struct rule_set *violated, struct spoil_sqe *s)
         return any;
 }
 
-bool spoil_can_sqe(enum rule_id rule)
+unsigned spoil_kinds_sqe(enum rule_id rule)
 {
-        for (unsigned i = 0; i < VIOLATORS; i++)
-                if (violators[i].rule == rule)
-                        return true;
-        return false;
+        return TABLE_HAS(violators, rule) ? V_SQE : 0;
 }

@@ -241,20 +241,8 @@ bool spoil_completion(const struct rule_set *violated, const union sqe *sqe, str
         return spoil_by(rdma_completions, RDMA_COMPLETIONS, violated, &d) || any;
 }
 
-static bool is_in(const struct completion *list, unsigned n, enum rule_id rule)
+unsigned spoil_kinds_cqe(enum rule_id rule)
 {
-        for (unsigned i = 0; i < n; i++)
-                if (list[i].rule == rule)
-                        return true;
-        return false;
-}
-
-bool spoil_can_complete(enum rule_id rule)
-{
-        return is_in(completions, COMPLETIONS, rule) || is_in(heads, HEADS, rule);
-}
-
-bool spoil_can_complete_rdma(enum rule_id rule)
-{
-        return is_in(rdma_completions, RDMA_COMPLETIONS, rule);
+        return (TABLE_HAS(completions, rule) || TABLE_HAS(heads, rule) ? V_CQE : 0u) |
+               (TABLE_HAS(rdma_completions, rule) ? V_RDMA_CQE : 0u);
 }

@@ -31,11 +31,16 @@ struct spoil_sqe { /* a command that is about to be sent */
 };
 bool spoil_sqe(const struct rule_set *violated, struct spoil_sqe *s);
 
-/* Which table has a violator of it: by layer. */
-bool spoil_can_sqe(enum rule_id rule);
-bool spoil_can_tcp(enum rule_id rule);
-bool spoil_can_verbs(enum rule_id rule);
-bool spoil_can_complete(enum rule_id rule);
-bool spoil_can_complete_rdma(enum rule_id rule);
+/* What of V_TABLES has an entry for it: what its row says, and a test holds them to each other. */
+unsigned spoil_kinds(enum rule_id rule);
+unsigned spoil_kinds_pdu(enum rule_id rule);
+unsigned spoil_kinds_sqe(enum rule_id rule);
+unsigned spoil_kinds_cqe(enum rule_id rule);
+unsigned spoil_kinds_rdma(enum rule_id rule);
+
+/* Whether one of n entries of `size` bytes, whose first member is a rule, is about this one. */
+bool spoil_table_has(const void *table, size_t n, size_t size, enum rule_id rule);
+#define TABLE_HAS(table, rule)                                                                     \
+        spoil_table_has(table, sizeof(table) / sizeof((table)[0]), sizeof((table)[0]), rule)
 
 #endif

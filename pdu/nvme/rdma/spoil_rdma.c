@@ -450,18 +450,10 @@ bool spoil_capsule(const struct rule_set *violated, struct spoil_capsule *s)
 
 /* ---------------------------------------------------------------------------------------------- */
 
-#define HAS(table, n, wanted)                                                                      \
-        do {                                                                                       \
-                for (unsigned i = 0; i < (n); i++)                                                 \
-                        if ((table)[i].rule == (wanted))                                           \
-                                return true;                                                       \
-        } while (0)
-
-bool spoil_can_verbs(enum rule_id rule)
+unsigned spoil_kinds_rdma(enum rule_id rule)
 {
-        HAS(cm_violators, CM_VIOLATORS, rule);
-        HAS(response_violators, RESPONSE_VIOLATORS, rule);
-        HAS(transfer_violators, TRANSFER_VIOLATORS, rule);
-        HAS(capsule_violators, CAPSULE_VIOLATORS, rule);
-        return false;
+        return (TABLE_HAS(cm_violators, rule) ? V_CM : 0u) |
+               (TABLE_HAS(capsule_violators, rule) ? V_CAPSULE : 0u) |
+               (TABLE_HAS(response_violators, rule) ? V_RESPONSE : 0u) |
+               (TABLE_HAS(transfer_violators, rule) ? V_TRANSFER : 0u);
 }

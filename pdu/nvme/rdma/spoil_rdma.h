@@ -13,19 +13,6 @@
 #include "pdu/nvme/wire/rdma.h"
 #include "pdu/verbs/verbs.h"
 
-/*
- * Whether `rule` has a violator here (or in spoil_completion(), of the rules of RDMA alone, or in
- * those of commands, which are the same for every transport). The other rules of RDMA are broken
- * where they happen, by whoever finds them in policy->violated:
- *
- * target           RDMA_DREQ, RDMA_ERROR_ENDS, RDMA_ASSOC_ENDS, RDMA_CREDITS (posts fewer receives
- *                  than it says), RDMA_LATE_SEND
- * rdma_controller  RDMA_READ_LIMIT (takes no notice of cfg.reads; the CM's numbers lie here, too)
- * rdma_host        RDMA_HOST_KEY_CHECK (goes on), RDMA_HOST_RECEIVES (posts one receive)
- * suite            RDMA_HOST_READS: its case posts a READ
- */
-bool spoil_can_rdma(enum rule_id rule);
-
 /* Private data and numbers of a connect request (by a host), acceptance or rejection (by a
  * controller), just before they go out. */
 enum spoil_cm_message { SPOIL_REQUEST, SPOIL_ACCEPT, SPOIL_REJECT };

@@ -445,10 +445,7 @@ bool spoil_pdu(const struct rule_set *violated, enum party sender, struct spoil 
         return any;
 }
 
-bool spoil_can_tcp(enum rule_id rule)
+unsigned spoil_kinds_pdu(enum rule_id rule)
 {
-        for (unsigned i = 0; i < VIOLATORS; i++)
-                if (violators[i].rule == rule)
-                        return true;
-        return false;
+        return TABLE_HAS(violators, rule) ? V_PDU : 0;
 }

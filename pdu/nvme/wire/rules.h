@@ -18,6 +18,32 @@ enum rule_id {
 };
 _Static_assert((unsigned)RULES <= RULE_CAPACITY, "rules have room in a set");
 
+/* What breaks a rule on request. */
+enum {
+        /* A change of what is about to be sent: entries of the tables in pdu/nvme's spoil_*.c. */
+        V_PDU = 1 << 0,      /* a PDU of NVMe/TCP */
+        V_SQE = 1 << 1,      /* a command: its SQE, or Connect's data */
+        V_CQE = 1 << 2,      /* the outcome of a command: CQE, Identify, properties, logs */
+        V_RDMA_CQE = 1 << 3, /* the same, for rules that NVMe/RDMA has in place of NVMe/TCP's */
+        V_CM = 1 << 4,       /* private data and numbers of a connect request or its answer */
+        V_CAPSULE = 1 << 5,  /* a command capsule of NVMe/RDMA */
+        V_RESPONSE = 1 << 6, /* a response of NVMe/RDMA */
+        V_TRANSFER = 1 << 7, /* a READ or WRITE */
+        V_TABLES = (1 << 8) - 1,
+        /* Over time, by whoever finds the rule in policy->violated. */
+        V_TCP = 1 << 8,         /* the machines of NVMe/TCP */
+        V_RDMA = 1 << 9,        /* the machines of NVMe/RDMA */
+        V_CONTROLLER = 1 << 10, /* the controller's life */
+        V_AUTH = 1 << 11,       /* who authenticates: needs a key */
+        V_TARGET = 1 << 12,     /* the target */
+        /* By nobody's machine: a case of the suite sends it. */
+        V_CASE = 1 << 13,
+        /* Not over RDMA, though the table is everybody's. */
+        V_NOT_RDMA = 1 << 14,
+        V_ON_TCP = V_PDU | V_SQE | V_CQE,
+        V_ON_RDMA = V_SQE | V_CQE | V_RDMA_CQE | V_CM | V_CAPSULE | V_RESPONSE | V_TRANSFER,
+};
+
 extern const struct rulebook nvme_rules;
 
 /* As in pdu/core/rule.h, in this book. */

@@ -343,8 +343,8 @@ static void capsules(void **state)
         CHECK_ALL(
             { any_cid, "", no_limits, 0 },
             { same_cid, "fault tcp/capsule/command-cid 1 10\n", no_limits, 0 },
-            { same_cid, "fault tcp/capsule/response-cid 1 8\n", no_limits, TCP_CMD_CID },
-            { unknown_cid, "fault tcp/capsule/response-cid 1 8\n", no_limits, 0 },
+            { same_cid, "fault tcp/capsule/response-cid 1 20\n", no_limits, TCP_CMD_CID },
+            { unknown_cid, "fault tcp/capsule/response-cid 1 20\n", no_limits, 0 },
             { unknown_cid, "", no_limits, TCP_RESP_CID },
             { data_behind_a_buffer, "fault tcp/capsule/in-capsule-length 1 4\n", no_limits, 0 },
             { data_at_an_offset, "fault tcp/capsule/in-capsule-length 1 4\n", no_limits, 0 },

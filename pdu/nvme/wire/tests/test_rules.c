@@ -4,6 +4,32 @@
 #include "pdu/nvme/wire/rules.h"
 #include "pdu/nvme/wire/tcp.h"
 
+/* Documents and their revisions apart by "; ", each with what to look up there. */
+static void check_source(const char *source)
+{
+        static const char *const documents[] = { "T1.0 ", "R1.0 ", "B2.1 ", "B2.2 ",
+                                                 "B2.3 ", "N1.2 ", "IBTA " };
+        size_t d = 0;
+
+        while (d < sizeof(documents) / sizeof(documents[0]) &&
+               strncmp(source, documents[d], 5) != 0)
+                d++;
+        if (d == sizeof(documents) / sizeof(documents[0]))
+                fail_msg("no document is called as in '%s'", source);
+        if (strchr(source, ';'))
+                check_source(strchr(source, ';') + 2);
+}
+
+/* Who is not both live and in captures says why; the rest is about captures. */
+static void check_seen(const struct rule *r)
+{
+        bool both = (r->seen & SEEN_LIVE) && (r->seen & SEEN_CAPTURE);
+
+        assert_true(both == !r->unseen);
+        assert_true((r->seen & SEEN_CAPTURE) || !(r->seen & (SEEN_ALONE | SEEN_SET_UP)));
+        assert_true(r->reaction == REACT_NONE || r->reacts != BASIS_NONE);
+}
+
 static void test_rows_are_whole(void **state)
 {
         (void)state;
@@ -13,10 +39,14 @@ static void test_rows_are_whole(void **state)
                 assert_non_null(r);
                 assert_true(strlen(r->id) > 5 && strchr(r->id, '/'));
                 assert_true(strlen(r->says) > 10 && r->says[strlen(r->says) - 1] == '.');
-                assert_true(strlen(r->source) > 3);
+                assert_true(strlen(r->symbol) > 3);
+                check_source(r->source);
                 assert_true(r->bound == PARTY_HOST || r->bound == PARTY_CONTROLLER);
                 assert_non_null(level_name(r->level));
                 assert_non_null(reaction_name(r->reaction));
+                assert_true(r->basis != BASIS_NONE && *basis_name(r->basis));
+                assert_true(!r->checked == !!r->unchecked && !r->violators == !!r->unbroken);
+                check_seen(r);
         }
         assert_null(rule_get(RULE_NONE));
         assert_null(rule_get(RULES));
