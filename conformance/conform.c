@@ -16,12 +16,13 @@
 #include "embedded.h"
 #include "options.h"
 #include "pdu/io/capture/capture_writer.h"
+#include "pdu/io/loop.h"
 #include "pdu/io/output.h"
 #include "pdu/io/shell.h"
 #include "pdu/io/verbs/verbs_rdma.h"
 #include "pdu/nvme/io/verbs_record.h"
 
-enum { EXIT_USAGE = 2, EXIT_BROKEN = 3 };
+enum { EXIT_USAGE = 2, EXIT_BROKEN = 3, AWAIT_MS = 100 };
 
 static int complain(int code, const char *what)
 {
@@ -97,7 +98,7 @@ static void describe_target(struct run *run, const struct suite *s, bool embedde
 
 static void note_start(struct run *run)
 {
-        time_t now = time(NULL);
+        time_t now = (time_t)(loop_wall_ns() / 1000000000);
         struct tm tm;
 
         gmtime_r(&now, &tm);
@@ -329,7 +330,6 @@ static int judge_embedded(struct options *o, const struct test_case **cases, siz
 /* Until the target answers, as --wait says: CI starts it a moment before. */
 static void await_target(const struct options *o)
 {
-        const struct timespec pause = { .tv_nsec = 100 * 1000000 };
         uint64_t end = conn_clock() + o->wait * 1000;
         char error[1024], nqn[NQN_FIELD];
 
@@ -341,7 +341,7 @@ static void await_target(const struct options *o)
                 if (s.subnqn ? probe(&s, &probed, error, sizeof(error))
                              : probe_subsystem(&s, nqn, error, sizeof(error)))
                         return;
-                nanosleep(&pause, NULL);
+                loop_sleep_us(AWAIT_MS * 1000);
         }
 }
 

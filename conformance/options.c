@@ -4,9 +4,9 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "pdu/io/loop.h"
 #include "pdu/io/option.h"
 #include "pdu/nvme/io/auth_openssl.h"
 #include "pdu/nvme/machine/spoil.h"
@@ -477,7 +477,7 @@ int options_parse(struct options *o, int argc, char **argv)
         *o = (struct options) {
                 .repeat = 1,
                 .suite.timeout_scale = 1,
-                .seed = (uint32_t)time(NULL) ^ (uint32_t)getpid() << 16,
+                .seed = (uint32_t)(loop_wall_ns() / 1000000000) ^ (uint32_t)getpid() << 16,
         };
         rest = option_parse(table, ALL, argc, argv, o, error, sizeof(error));
         if (rest < 0)

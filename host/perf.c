@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "perf.h"
 
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -9,6 +8,7 @@
 #include <string.h>
 
 #include "host/nvme/build.h"
+#include "pdu/io/loop.h"
 #include "random.h"
 
 enum {
@@ -320,7 +320,7 @@ static void watch(struct host_ctrl *c, struct worker *workers, unsigned count)
                         pthread_join(workers[i++].thread, NULL);
                         continue;
                 }
-                poll(NULL, 0, WATCH_MS);
+                loop_sleep_us(WATCH_MS * 1000);
                 host_ctrl_poll(c);
         }
 }

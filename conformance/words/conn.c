@@ -2,8 +2,8 @@
 #include "conn.h"
 
 #include <stdlib.h>
-#include <time.h>
 
+#include "pdu/io/loop.h"
 #include "pdu/nvme/wire/text.h"
 
 /* What a connection may bring: it is kept, and looked through, until the case ends. */
@@ -11,17 +11,12 @@ enum { CONN_KEPT = 1 << 10, KEPT_MAX = 128 << 20 };
 
 uint64_t conn_clock(void)
 {
-        struct timespec ts;
-
-        clock_gettime(CLOCK_MONOTONIC, &ts);
-        return (uint64_t)ts.tv_sec * 1000u + (uint64_t)ts.tv_nsec / 1000000u;
+        return loop_now_ms();
 }
 
 int conn_left(uint64_t deadline)
 {
-        uint64_t now = conn_clock();
-
-        return deadline > now ? (int)(deadline - now) : 0;
+        return loop_left(deadline);
 }
 
 void conn_init(struct conn *c, const struct conn_kind *kind, unsigned no, struct exchange *log)

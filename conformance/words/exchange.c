@@ -4,16 +4,13 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "pdu/io/loop.h"
 #include "pdu/nvme/wire/text.h"
 
 uint64_t exchange_now(void)
 {
-        struct timespec ts;
-
-        clock_gettime(CLOCK_REALTIME, &ts);
-        return (uint64_t)ts.tv_sec * 1000000u + (uint64_t)ts.tv_nsec / 1000u;
+        return (uint64_t)loop_wall_ns() / 1000;
 }
 
 void exchange_free(struct exchange *x)

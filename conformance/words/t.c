@@ -3,10 +3,10 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "conformance/engine/escape.h"
+#include "pdu/io/loop.h"
 #include "pdu/nvme/wire/text.h"
 #include "words.h"
 
@@ -337,10 +337,8 @@ uint64_t now_ms(void)
 
 void pause_ms(struct t *t, unsigned ms)
 {
-        struct timespec ts = { .tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000 };
-
         (void)t;
-        nanosleep(&ts, NULL);
+        loop_sleep_us(ms * UINT64_C(1000));
 }
 
 void about(struct t *t, enum rule_id rule)

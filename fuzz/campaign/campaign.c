@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "finding.h"
 #include "fuzz/fuzz.h"
@@ -473,7 +472,7 @@ static void look_to_the_end(struct campaign *c)
 
         look(c);
         while (c->trouble.kind == TROUBLE_NONE && loop_now_ms() < until) {
-                nanosleep(&(struct timespec) { .tv_nsec = TURN_MS * 1000000L }, NULL);
+                loop_sleep_us(TURN_MS * 1000);
                 look(c);
         }
         if (c->trouble.kind != TROUBLE_NONE)

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "minimise.h"
 #include "pdu/io/capture/capture_writer.h"
@@ -30,14 +29,6 @@ enum {
 
 /* --- a target that comes back ------------------------------------------------------------------- */
 
-static void nap(uint64_t ms)
-{
-        const struct timespec t = { .tv_sec = (time_t)(ms / 1000),
-                                    .tv_nsec = (long)(ms % 1000) * 1000000 };
-
-        nanosleep(&t, NULL);
-}
-
 bool finding_revive(const struct campaign_config *config, char says[ORACLE_LINE])
 {
         char why[ORACLE_LINE];
@@ -51,7 +42,7 @@ bool finding_revive(const struct campaign_config *config, char says[ORACLE_LINE]
                         memcpy(says, why, sizeof(why));
                         return false;
                 }
-                nap(NAP_MS);
+                loop_sleep_us(NAP_MS * 1000);
         }
         return true;
 }
@@ -68,7 +59,7 @@ bool finding_hear_out(const struct campaign_config *config, uint64_t late)
 
         if (!config->oracle || late == 0)
                 return true;
-        nap(late);
+        loop_sleep_us(late * UINT64_C(1000));
         return shell_run(config->oracle, says, SHELL_MS) == 0 || !config->restart ||
                finding_revive(config, says);
 }

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "fuzz/fuzz.h"
 #include "host/nvme/build.h"
@@ -122,7 +121,7 @@ static bool visit(const struct remote_target *target, struct host_error *e, visi
                 if (!said)
                         fprintf(stderr, "nvmfspec fuzz: %s: waits for a port\n", e->line);
                 said = true;
-                nanosleep(&(struct timespec) { .tv_nsec = NAP_MS * 1000000L }, NULL);
+                loop_sleep_us(NAP_MS * 1000);
         }
         return ok;
 }

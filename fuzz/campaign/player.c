@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "campaign.h"
 
-enum { NAP_NS = 50000000 }; /* between two questions to an oracle that may be late */
+enum { NAP_US = 50000 }; /* between two questions to an oracle that may be late */
 
 const char *trouble_name(enum trouble_kind k)
 {
@@ -96,7 +95,7 @@ struct trouble player_ask(struct player *p, bool probe, uint64_t late)
                 }
                 if (loop_now_ms() >= until)
                         break;
-                nanosleep(&(struct timespec) { .tv_nsec = NAP_NS }, NULL);
+                loop_sleep_us(NAP_US);
         }
         return player_judge(&p->session->answer);
 }

@@ -2,7 +2,6 @@
 #include "remote.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "pdu/core/crc32c.h"
 #include "pdu/nvme/wire/fabrics.h"
@@ -64,13 +63,11 @@ unsigned novelty_add(struct novelty *n, const struct remote_answer *a)
 void remote_log_add(struct remote_log *l, unsigned on, enum party sender, const void *p, size_t n)
 {
         struct remote_bytes head = { .n = (uint32_t)n, .on = (uint8_t)on, .sender = sender };
-        struct timespec now;
 
         l->cut |= l->len + sizeof(head) + n > REMOTE_LOG;
         if (l->cut)
                 return;
-        clock_gettime(CLOCK_REALTIME, &now);
-        head.time = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+        head.time = loop_wall_ns();
         memcpy(l->bytes + l->len, &head, sizeof(head));
         if (n > 0)
                 memcpy(l->bytes + l->len + sizeof(head), p, n);

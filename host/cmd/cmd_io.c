@@ -12,6 +12,7 @@
 #include "call.h"
 #include "host/nvme/build.h"
 #include "pdu/core/crc32c.h"
+#include "pdu/io/loop.h"
 #include "show.h"
 
 enum { CHUNK = 1 << 20, RANGES_MAX = 256 };
@@ -184,7 +185,7 @@ static bool wait_input(struct host_ctrl *c, int fd)
         struct pollfd p = { .fd = fd, .events = POLLIN };
         int ready;
 
-        while ((ready = poll(&p, 1, host_ctrl_next(c))) == 0)
+        while ((ready = loop_poll(&p, 1, host_ctrl_next(c))) == 0)
                 if (host_ctrl_poll(c) < 0)
                         return true; /* the next command tells */
         return ready > 0;

@@ -8,6 +8,7 @@
 
 #include "build.h"
 #include "identity.h"
+#include "pdu/io/loop.h"
 #include "pdu/nvme/wire/rdma.h"
 
 enum {
@@ -252,7 +253,7 @@ static int wait_csts(struct host_ctrl *c, uint32_t mask, uint32_t want, unsigned
                 if (host_now() > end)
                         return host_fail(e, HOST_STATUS, "CSTS & %xh is %xh after %u ms, not %xh",
                                          mask, (unsigned)csts & mask, ms, want);
-                usleep(pause);
+                loop_sleep_us(pause);
                 pause = pause < 20000 ? pause * 2 : pause;
         }
 }

@@ -16,6 +16,7 @@
 
 #include "host/time.h"
 #include "memory.h"
+#include "pdu/io/loop.h"
 #include "pdu/io/verbs/rdma_wait.h"
 #include "pdu/io/verbs/verbs_rdma.h"
 #include "pdu/nvme/rdma/rdma_host.h"
@@ -110,7 +111,7 @@ static void await_cause(struct queue_rdma *r)
         uint64_t deadline = deadline_in(CAUSE_MS);
 
         while (!r->queue->broken && ms_until(deadline) > 0) {
-                poll(NULL, 0, 1);
+                loop_sleep_us(1000);
                 take_events(r);
         }
 }

@@ -7,12 +7,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "loop.h"
 
-enum { NAP_NS = 2000000 };
+enum { NAP_US = 2000 };
 
 static _Atomic bool stopped;
 
@@ -36,7 +35,7 @@ static bool wait_for(pid_t child, int *status, unsigned ms)
         pid_t gone;
 
         while ((gone = waitpid(child, status, WNOHANG)) == 0 && !stopped && loop_now_ms() < until)
-                nanosleep(&(struct timespec) { .tv_nsec = NAP_NS }, NULL);
+                loop_sleep_us(NAP_US);
         if (gone != 0)
                 return true;
         kill(-child, SIGKILL);
