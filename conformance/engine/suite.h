@@ -119,7 +119,7 @@ void broke(struct t *t, const char *fmt, ...) __attribute__((noreturn, format(pr
 uint64_t t_deadline(const struct t *t, unsigned ms);
 bool t_names(const struct t *t, enum rule_id rule);
 /* The target broke `rule`, in the PDU h (may be NULL) or in a way that `what` says. */
-void t_notice(struct t *t, enum rule_id rule, const union pdu *h, const char *what);
+void t_notice(struct t *t, enum rule_id rule, const struct message *m, const char *what);
 /* Ends the case if a rule that it names was broken. */
 void t_settle(struct t *t);
 

@@ -144,7 +144,7 @@ static void write_head(FILE *f, const struct result *r, const struct t *t)
         fprintf(f, "\n");
 }
 
-/* The fields of a PDU below its line. */
+/* The fields of a message below its line. */
 static void write_fields(FILE *f, const struct exchange_line *l)
 {
         char buf[4096];
@@ -152,12 +152,7 @@ static void write_fields(FILE *f, const struct exchange_line *l)
         struct describe d = text_describer(&lines);
         char *rest = buf, *line;
 
-        if (!l->capsule)
-                describe_pdu(&d, &l->h, l->admin, NULL, 0);
-        else if (l->way == '>')
-                describe_sqe(&d, &l->h.cmd.sqe, l->admin);
-        else
-                describe_cqe(&d, &l->h.resp.cqe);
+        describe_message(&d, &l->m, l->admin);
         while ((line = strsep(&rest, "\n")) && rest)
                 fprintf(f, "                    %s\n", line);
 }
@@ -173,8 +168,7 @@ static void write_lines(FILE *f, const struct exchange *x)
 
                 exchange_format(l, exchange_line(x, 0)->at, line, sizeof(line));
                 fprintf(f, "%s\n", line);
-                if (l->is_pdu)
-                        write_fields(f, l);
+                write_fields(f, l);
         }
         if (x->cut)
                 fprintf(f, "(the capture ends after %d MiB)\n", EXCHANGE_BYTES >> 20);

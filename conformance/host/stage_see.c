@@ -34,8 +34,8 @@ static void see_line(struct t *t, const struct record *r)
                 return;
         line_words(&words, r);
         t->log.now = (uint64_t)r->e->at.time_ns / 1000;
-        exchange_message(&t->log, r->session->conn->number, r->e->sender == PARTY_CONTROLLER, "%s",
-                         line);
+        exchange_cm(&t->log, r->session->conn->number, r->e->sender == PARTY_CONTROLLER, "%s",
+                    line);
 }
 
 /* What a header has shown is told with the rest of its PDU, or behind what the host made of it. */

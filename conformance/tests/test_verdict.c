@@ -73,11 +73,11 @@ static void breaks_in_setup(struct t *t)
 
 static void breaches(struct t *t)
 {
-        union pdu h = { .data = { .ch = { .type = PDU_R2T } } };
+        struct message m = { .kind = MESSAGE_PDU, .pdu.data.ch.type = PDU_R2T };
 
-        t_notice(t, TCP_R2T_TTAG, &h, NULL);
-        t_notice(t, TCP_R2T_TTAG, &h, NULL);
-        t_notice(t, TCP_R2T_EMPTY, &h, NULL);
+        t_notice(t, TCP_R2T_TTAG, &m, NULL);
+        t_notice(t, TCP_R2T_TTAG, &m, NULL);
+        t_notice(t, TCP_R2T_EMPTY, &m, NULL);
 }
 
 static void ordinary_ends(void **state)

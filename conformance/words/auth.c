@@ -44,20 +44,20 @@ void begin_auth(struct queue *q, uint8_t hashes, uint8_t groups)
         q->talk->cfg.keys.groups = groups;
 }
 
-struct message *next_message(struct queue *q)
+struct auth_draft *next_message(struct queue *q)
 {
-        struct message *m = t_alloc(q->t, sizeof(*m));
+        struct auth_draft *m = t_alloc(q->t, sizeof(*m));
 
         m->len = (uint32_t)auth_speak(&q->talk->host, m->bytes);
         return m;
 }
 
-struct auth_protocol *protocol_of(struct message *negotiate)
+struct auth_protocol *protocol_of(struct auth_draft *negotiate)
 {
         return (struct auth_protocol *)(negotiate->bytes + sizeof(struct auth_negotiate));
 }
 
-void say(struct queue *q, const struct message *m)
+void say(struct queue *q, const struct auth_draft *m)
 {
         succeed(q, send_auth_send(q, m->bytes, m->len, AUTH_SECP));
 }
@@ -78,7 +78,7 @@ static void fail_transaction(struct queue *q)
 {
         const struct auth *a = &q->talk->host;
         const char *name = auth_failure_name(a->failed);
-        struct message *last;
+        struct auth_draft *last;
 
         if (auth_turn(a) == AUTH_SPEAK) {
                 last = next_message(q);
@@ -221,7 +221,7 @@ static void judge_message(struct queue *q, const void *data, const char *expecte
                         v.failure->rcodeex);
 }
 
-void expect_auth_failure(struct queue *q, const struct message *m)
+void expect_auth_failure(struct queue *q, const struct auth_draft *m)
 {
         char expected[RESULT_TEXT];
         struct reply r;

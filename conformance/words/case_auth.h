@@ -6,7 +6,7 @@
  *           "A Reply with another T_ID is answered with AUTH_Failure1")
  *      {
  *              struct queue *q = challenged_queue(t);
- *              struct message *m = next_message(q);
+ *              struct auth_draft *m = next_message(q);
  *
  *              m->header.t_id = le16(le16_get(m->header.t_id) ^ 1);
  *              expect_auth_failure(q, m);
@@ -18,7 +18,7 @@
 #include "conformance/engine/case.h"
 #include "pdu/nvme/machine/auth.h"
 
-struct message {
+struct auth_draft {
         uint32_t len; /* bytes of it that are sent */
         union {
                 struct auth_header header;
@@ -28,7 +28,7 @@ struct message {
         };
 };
 /* The one descriptor of a Negotiate. */
-struct auth_protocol *protocol_of(struct message *negotiate);
+struct auth_protocol *protocol_of(struct auth_draft *negotiate);
 
 /* An admin queue whose Connect was answered with a demand for authentication, and nothing more.
  * Skips the case where no subsystem demands it, or no key is known. */
@@ -40,9 +40,9 @@ struct queue *challenged_queue_of(struct t *t, uint8_t groups);
 struct queue *challenged_queue(struct t *t); /* ... any */
 
 /* What a sound host says next. */
-struct message *next_message(struct queue *q);
+struct auth_draft *next_message(struct queue *q);
 /* Authentication Send of it, which succeeds, whatever is to be thought of the message. */
-void say(struct queue *q, const struct message *m);
+void say(struct queue *q, const struct auth_draft *m);
 /* What Authentication Receive brings; the host's machine listens, too. Until the next one. */
 const struct auth_view *hear(struct queue *q);
 /* A new transaction that offers these (bits 1 << id); 0: all. */
@@ -61,6 +61,6 @@ uint16_t send_auth_receive(struct queue *q, uint32_t bytes);
 
 /* Says it: AUTH_Failure1 with a code of the case's rule is the strict grade; another code, an error
  * status or the end of the connection the lenient one. */
-void expect_auth_failure(struct queue *q, const struct message *m);
+void expect_auth_failure(struct queue *q, const struct auth_draft *m);
 
 #endif

@@ -71,19 +71,19 @@ void conn_over(struct conn *c, enum conn_end how, const char *says)
         exchange_event(c->log, c->no, "%s", says);
 }
 
-void conn_breach(struct conn *c, enum rule_id rule, const union pdu *h)
+void conn_breach(struct conn *c, enum rule_id rule, const struct message *m)
 {
         if (rule != RULE_NONE && c->broken)
-                c->broken(c->arg, rule, h);
+                c->broken(c->arg, rule, m);
 }
 
-void conn_breaches(struct conn *c, const struct rule_set *found, const union pdu *h)
+void conn_breaches(struct conn *c, const struct rule_set *found, const struct message *m)
 {
         if (!found || rule_set_empty(found))
                 return;
         rule_each (r)
                 if (rule_in(found, r))
-                        conn_breach(c, r, h);
+                        conn_breach(c, r, m);
 }
 
 struct seen *conn_room(struct conn *c, uint32_t len)
@@ -122,18 +122,18 @@ void conn_take(struct conn *c, struct seen *s)
         c->taken = s;
 }
 
-bool conn_apply_changes(struct conn *c, union pdu *h, struct text *remark)
+bool conn_apply_changes(struct conn *c, struct message *m, struct text *remark)
 {
         bool any = false;
 
         for (unsigned i = 0; i < c->changes; i++) {
-                const struct field *f = pdu_field(h->ch.type, c->change[i].field);
+                const struct field *f = message_field(m, c->change[i].field);
 
                 if (!f) {
                         c->bad_field = true;
                         continue;
                 }
-                field_put(f, h, c->change[i].value);
+                field_put(f, &m->pdu, c->change[i].value);
                 any = true;
                 text_add(remark, "%s%s=%llu", remark->len > 0 ? ", " : "", f->name,
                          (unsigned long long)c->change[i].value);

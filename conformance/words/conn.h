@@ -14,10 +14,10 @@
 
 enum { CONN_CHANGES = 8 };
 
-/* What came: a PDU; over RDMA a response capsule, as if it were the PDU that carries one. */
+/* What came: a PDU, over RDMA a response capsule. */
 struct seen {
         struct seen *next;
-        union pdu h;
+        struct message m;
         uint32_t len; /* of data */
         bool ddgst_bad;
         bool invalidated; /* RDMA: it came by SEND with invalidate, of key */
@@ -58,8 +58,8 @@ struct conn { /* both kinds begin with it */
         bool admin; /* how opcodes read in the exchange */
         struct exchange *log;
 
-        /* A rule that the target broke; h is the PDU. */
-        void (*broken)(void *arg, enum rule_id rule, const union pdu *h);
+        /* A rule that the target broke, with m (NULL: with no message). */
+        void (*broken)(void *arg, enum rule_id rule, const struct message *m);
         void *arg;
 
         struct seen *inbox, **inbox_end, *taken;
@@ -92,12 +92,12 @@ void conn_init(struct conn *c, const struct conn_kind *kind, unsigned no, struct
 void conn_free_seen(struct conn *c);
 /* It has ended; the first end counts. */
 void conn_over(struct conn *c, enum conn_end how, const char *says);
-void conn_breach(struct conn *c, enum rule_id rule, const union pdu *h);
-void conn_breaches(struct conn *c, const struct rule_set *found, const union pdu *h);
+void conn_breach(struct conn *c, enum rule_id rule, const struct message *m);
+void conn_breaches(struct conn *c, const struct rule_set *found, const struct message *m);
 /* Room for what comes, with len bytes of data; NULL: that is too much, the connection has ended. */
 struct seen *conn_room(struct conn *c, uint32_t len);
 void conn_file(struct conn *c, struct seen *s);
-/* Changes h as asked, and says so in remark; whether anything was changed. */
-bool conn_apply_changes(struct conn *c, union pdu *h, struct text *remark);
+/* Changes m as asked, and says so in remark; whether anything was changed. */
+bool conn_apply_changes(struct conn *c, struct message *m, struct text *remark);
 
 #endif

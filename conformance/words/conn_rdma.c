@@ -167,9 +167,9 @@ static void pause_a_little(void)
 }
 
 /* The response to the command whose data lies here has come just now. */
-static void look_at(struct conn_rdma *c, struct region *r, const union pdu *h)
+static void look_at(struct conn_rdma *c, struct region *r, const struct message *m)
 {
-        bool success = cqe_status(&h->resp.cqe) == NVME_SUCCESS;
+        bool success = cqe_status(&m->cqe) == NVME_SUCCESS;
 
         r->cid = -1;
         r->answer = malloc((size_t)r->len + 1);
@@ -177,18 +177,18 @@ static void look_at(struct conn_rdma *c, struct region *r, const union pdu *h)
                 abort();
         memcpy(r->answer, r->data, r->len);
         if (!guards_intact(r))
-                conn_breach(&c->base, RDMA_WRITE_RANGE, h);
+                conn_breach(&c->base, RDMA_WRITE_RANGE, m);
         if (!success || r->whole == 0 || !has_gap(r, r->whole))
                 return;
         pause_a_little(); /* not whole, or not yet? */
-        conn_breach(&c->base, has_gap(r, r->whole) ? RDMA_WRITE_WHOLE : RDMA_WRITE_BEFORE, h);
+        conn_breach(&c->base, has_gap(r, r->whole) ? RDMA_WRITE_WHOLE : RDMA_WRITE_BEFORE, m);
 }
 
-static void look_at_data(struct conn_rdma *c, const union pdu *h)
+static void look_at_data(struct conn_rdma *c, const struct message *m)
 {
         for (struct region *r = c->regions; r; r = r->next)
-                if (r->canary && r->cid == le16_get(h->resp.cqe.cid))
-                        look_at(c, r, h);
+                if (r->canary && r->cid == le16_get(m->cqe.cid))
+                        look_at(c, r, m);
 }
 
 void conn_rdma_check(struct conn_rdma *c)
@@ -309,14 +309,14 @@ static void free_works(struct conn_rdma *c)
 /* --- what comes ---------------------------------------------------------------------------- */
 
 /* Only the controller's breaches: ours are on purpose. */
-static void report_found(struct conn_rdma *c, const struct rule_set *found, const union pdu *h)
+static void report_found(struct conn_rdma *c, const struct rule_set *found, const struct message *m)
 {
         struct rule_set theirs = { 0 };
 
         rule_each (r)
                 if (rule_in(found, r) && rule_get(r)->bound == PARTY_CONTROLLER)
                         rule_add(&theirs, r);
-        conn_breaches(&c->base, &theirs, h);
+        conn_breaches(&c->base, &theirs, m);
 }
 
 void conn_rdma_track(struct conn_rdma *c, const void *capsule, uint32_t len)
@@ -334,9 +334,9 @@ static void judge_response(struct conn_rdma *c, const struct seen *s, const void
 {
         if (c->track)
                 report_found(c, rdma_track_response(c->track, capsule, len, s->invalidated, s->key),
-                             &s->h);
+                             &s->m);
         else if (len != sizeof(struct cqe))
-                conn_breach(&c->base, RDMA_RSP_LENGTH, &s->h);
+                conn_breach(&c->base, RDMA_RSP_LENGTH, &s->m);
 }
 
 static void on_response(struct conn_rdma *c, const struct verbs_wc *wc)
@@ -348,16 +348,16 @@ static void on_response(struct conn_rdma *c, const struct verbs_wc *wc)
 
         if (!s)
                 return;
-        s->h.resp.ch.type = PDU_CAPSULE_RESP;
-        memcpy(&s->h.resp.cqe, w->bytes, n);
+        s->m.kind = MESSAGE_RESPONSE;
+        memcpy(&s->m.cqe, w->bytes, n);
         s->invalidated = wc->invalidated;
         s->key = wc->invalid_key;
         if (n > 0)
-                look_at_data(c, &s->h);
+                look_at_data(c, &s->m);
         if (s->invalidated)
                 snprintf(remark, sizeof(remark), "invalidates key %08Xh", s->key);
         conn_file(&c->base, s);
-        exchange_capsule(c->base.log, c->base.no, false, &s->h, wc->bytes - n, remark);
+        exchange_message(c->base.log, c->base.no, false, &s->m, wc->bytes - n, remark);
         judge_response(c, s, w->bytes, wc->bytes);
 }
 
@@ -416,10 +416,10 @@ static void on_established(struct conn_rdma *c, const struct verbs_event *e)
         keep_answer(c, e);
         c->established = true;
         (void)rdma_accept_read(a->data, a->len, &data);
-        exchange_message(c->base.log, c->base.no, false,
-                         "accepted: RECFMT %u CRQSIZE %u, reads %u in %u out, %u bytes",
-                         le16_get(data.recfmt), le16_get(data.crqsize), a->reads_in, a->reads_out,
-                         a->len);
+        exchange_cm(c->base.log, c->base.no, false,
+                    "accepted: RECFMT %u CRQSIZE %u, reads %u in %u out, %u bytes",
+                    le16_get(data.recfmt), le16_get(data.crqsize), a->reads_in, a->reads_out,
+                    a->len);
         if (c->track) /* of iWARP the responder resources are the device's own */
                 report_found(c,
                              rdma_track_accept(c->track, a->data, a->len,
@@ -661,12 +661,11 @@ int conn_rdma_connect(struct conn_rdma *c, const struct verbs_conn_param *param,
                 return -1;
         }
         (void)rdma_request_read(param->data, param->len, &r);
-        exchange_message(c->base.log, c->base.no, true,
-                         "connect request: RECFMT %u QID %u HRQSIZE %u HSQSIZE %u CNTLID %u, reads "
-                         "%u in %u out, %u bytes",
-                         le16_get(r.recfmt), le16_get(r.qid), le16_get(r.hrqsize),
-                         le16_get(r.hsqsize), le16_get(r.cntlid), param->reads_in, param->reads_out,
-                         param->len);
+        exchange_cm(c->base.log, c->base.no, true,
+                    "connect request: RECFMT %u QID %u HRQSIZE %u HSQSIZE %u CNTLID %u, reads "
+                    "%u in %u out, %u bytes",
+                    le16_get(r.recfmt), le16_get(r.qid), le16_get(r.hrqsize), le16_get(r.hsqsize),
+                    le16_get(r.cntlid), param->reads_in, param->reads_out, param->len);
         if (c->track)
                 report_found(c,
                              rdma_track_request(c->track, param->data, param->len, param->reads_in,

@@ -97,7 +97,9 @@ void conn_half_close(struct conn_tcp *c)
 
 static void report(struct conn_tcp *c, struct fault f, const union pdu *h)
 {
-        conn_breach(&c->base, f.rule, h);
+        struct message m = message_of_pdu(h);
+
+        conn_breach(&c->base, f.rule, &m);
 }
 
 static void lose_track(struct conn_tcp *c)
@@ -109,8 +111,10 @@ static void lose_track(struct conn_tcp *c)
 /* After a breach that a peer would end the connection for, the model says nothing of use. */
 static void tracked(struct conn_tcp *c, struct fault f, const union pdu *h)
 {
-        report(c, f, h);
-        conn_breaches(&c->base, track_findings(c->track), h);
+        struct message m = message_of_pdu(h);
+
+        conn_breach(&c->base, f.rule, &m);
+        conn_breaches(&c->base, track_findings(c->track), &m);
         if (is_fault(f) && rule_get(f.rule)->reaction == REACT_TERM)
                 lose_track(c);
 }
@@ -201,14 +205,14 @@ static void check_copy(struct conn_tcp *c, const struct seen *s)
                         return;
         }
         if (n > 0 && !c->raw)
-                report(c, rule_fault(TCP_TERM_COPY_C2H), &s->h);
+                report(c, rule_fault(TCP_TERM_COPY_C2H), &s->m.pdu);
 }
 
 static void file_pdu(struct conn_tcp *c, struct seen *s)
 {
         conn_file(&c->base, s);
-        exchange_pdu(c->base.log, c->base.no, false, &s->h, s->len,
-                     s->ddgst_bad ? "DDGST bad" : NULL);
+        exchange_message(c->base.log, c->base.no, false, &s->m, s->len,
+                         s->ddgst_bad ? "DDGST bad" : NULL);
 }
 
 static bool ddgst_bad(const struct conn_tcp *c)
@@ -222,19 +226,20 @@ static void on_pdu(struct conn_tcp *c)
         const uint8_t *data = framer_data(&c->rx);
 
         c->sink = NULL;
-        s->h = *framer_header(&c->rx);
+        s->m = message_of_pdu(framer_header(&c->rx));
         s->len = data ? framer_data_len(&c->rx) : 0;
         s->ddgst_bad = ddgst_bad(c);
         if (data && data != s->data)
                 memcpy(s->data, data, s->len);
         if (c->track)
-                tracked(c, track_pdu(c->track, PARTY_CONTROLLER, &s->h, s->ddgst_bad), &s->h);
+                tracked(c, track_pdu(c->track, PARTY_CONTROLLER, &s->m.pdu, s->ddgst_bad),
+                        &s->m.pdu);
         else if (s->ddgst_bad)
-                report(c, rule_fault(TCP_DDGST_C2H), &s->h);
+                report(c, rule_fault(TCP_DDGST_C2H), &s->m.pdu);
         file_pdu(c, s);
-        if (s->h.ch.type == PDU_ICRESP)
-                on_icresp(c, &s->h.icresp);
-        if (s->h.ch.type == PDU_C2H_TERM) {
+        if (s->m.pdu.ch.type == PDU_ICRESP)
+                on_icresp(c, &s->m.pdu.icresp);
+        if (s->m.pdu.ch.type == PDU_C2H_TERM) {
                 c->term_seen = true;
                 check_copy(c, s);
         }
@@ -457,6 +462,7 @@ bool conn_send(struct conn_tcp *c, union pdu *h, const void *data, uint32_t len,
         char remark[128];
         struct text t = text_in(remark, sizeof(remark));
         struct layout l = lay_out(c, h, len);
+        struct message m;
         struct spoil s;
         uint32_t n;
         bool sent = true;
@@ -465,10 +471,12 @@ bool conn_send(struct conn_tcp *c, union pdu *h, const void *data, uint32_t len,
         if (len > 0)
                 memcpy(c->out + sizeof(*h) + PDU_DIGEST_LEN + UINT8_MAX, data, len);
         apply_violation(c, h, c->out + sizeof(*h) + PDU_DIGEST_LEN + UINT8_MAX, &l, &s, &t);
-        c->maimed |= conn_apply_changes(&c->base, h, &t);
+        m = message_of_pdu(h);
+        c->maimed |= conn_apply_changes(&c->base, &m, &t);
+        *h = m.pdu;
         n = assemble(c, h, l, &s);
         c->base.log->admin = c->base.admin;
-        exchange_pdu(c->base.log, c->base.no, true, h, len, remark);
+        exchange_message(c->base.log, c->base.no, true, &m, len, remark);
         remember(c, h);
         if (c->base.end == CONN_OPEN)
                 sent = send_held(c, n, deadline);

@@ -53,37 +53,23 @@ static void narrate(const struct exchange *x, const struct exchange_line *l)
         fprintf(x->narrate, "%s %s\n", x->who, buf);
 }
 
-static void add_pdu(struct exchange *x, unsigned conn, bool sent, const union pdu *h, uint32_t data,
-                    const char *remark, bool capsule)
+void exchange_message(struct exchange *x, unsigned conn, bool sent, const struct message *m,
+                      uint32_t data, const char *remark)
 {
         struct exchange_line *l = add(x, conn, sent ? '>' : '<');
         struct text t;
 
         if (!l)
                 return;
-        l->is_pdu = true;
-        l->capsule = capsule;
         l->admin = x->admin;
-        l->h = *h;
+        l->m = *m;
         t = text_in(l->text, sizeof(l->text));
-        pdu_line(&t, h, x->admin);
+        message_line(&t, m, x->admin);
         if (data > 0)
                 text_add(&t, " +%u bytes", data);
         if (remark && *remark)
                 text_add(&t, "  [%s]", remark);
         narrate(x, l);
-}
-
-void exchange_pdu(struct exchange *x, unsigned conn, bool sent, const union pdu *h, uint32_t data,
-                  const char *remark)
-{
-        add_pdu(x, conn, sent, h, data, remark, false);
-}
-
-void exchange_capsule(struct exchange *x, unsigned conn, bool sent, const union pdu *h,
-                      uint32_t data, const char *remark)
-{
-        add_pdu(x, conn, sent, h, data, remark, true);
 }
 
 static void add_text(struct exchange *x, unsigned conn, char way, const char *fmt, va_list ap)
@@ -96,7 +82,7 @@ static void add_text(struct exchange *x, unsigned conn, char way, const char *fm
         narrate(x, l);
 }
 
-void exchange_message(struct exchange *x, unsigned conn, bool sent, const char *fmt, ...)
+void exchange_cm(struct exchange *x, unsigned conn, bool sent, const char *fmt, ...)
 {
         va_list ap;
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "pdu/nvme/wire/tcp.h"
+#include "pdu/nvme/wire/message.h"
 
 enum { EXCHANGE_LINES = 512, EXCHANGE_LINE = 200, EXCHANGE_BYTES = 8 << 20 };
 
@@ -21,9 +21,8 @@ struct exchange_line {
         unsigned conn;
         char way; /* '>' sent, '<' received, ' ' an event */
         char text[EXCHANGE_LINE];
-        bool is_pdu, admin; /* h is its header; it was on an admin queue: how opcodes read */
-        bool capsule;       /* ... of which only the SQE or CQE went, over RDMA */
-        union pdu h;
+        struct message m; /* MESSAGE_NONE: there are words only */
+        bool admin;       /* it was on an admin queue: how opcodes read */
 };
 
 enum exchange_kind { CHUNK_DATA, CHUNK_FIN, CHUNK_RST };
@@ -52,13 +51,11 @@ struct exchange {
 
 uint64_t exchange_now(void); /* us since the epoch */
 void exchange_free(struct exchange *x);
-void exchange_pdu(struct exchange *x, unsigned conn, bool sent, const union pdu *h, uint32_t data,
-                  const char *remark);
-/* A capsule over RDMA, as if h had carried it. */
-void exchange_capsule(struct exchange *x, unsigned conn, bool sent, const union pdu *h,
+/* A message with so many bytes of data; remark may be NULL. */
+void exchange_message(struct exchange *x, unsigned conn, bool sent, const struct message *m,
                       uint32_t data, const char *remark);
 /* A message of connection management. */
-void exchange_message(struct exchange *x, unsigned conn, bool sent, const char *fmt, ...)
+void exchange_cm(struct exchange *x, unsigned conn, bool sent, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 void exchange_event(struct exchange *x, unsigned conn, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

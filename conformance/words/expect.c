@@ -13,33 +13,29 @@ typedef bool (*fits_fn)(const struct seen *s, uint16_t cid);
 
 static bool of_command(const struct seen *s, uint16_t cid)
 {
-        switch (s->h.ch.type) {
-        case PDU_CAPSULE_RESP:
-                return le16_get(s->h.resp.cqe.cid) == cid;
-        case PDU_C2H_DATA:
-        case PDU_R2T:
-                return le16_get(s->h.data.cccid) == cid;
-        case PDU_C2H_TERM:
-                return true;
-        default:
-                return false;
-        }
+        const struct cqe *cqe = message_cqe(&s->m);
+
+        if (cqe)
+                return le16_get(cqe->cid) == cid;
+        if (message_is(&s->m, PDU_C2H_DATA) || message_is(&s->m, PDU_R2T))
+                return le16_get(s->m.pdu.data.cccid) == cid;
+        return message_is(&s->m, PDU_C2H_TERM);
 }
 
 static bool is_term(const struct seen *s, uint16_t cid)
 {
         (void)cid;
-        return s->h.ch.type == PDU_C2H_TERM;
+        return message_is(&s->m, PDU_C2H_TERM);
 }
 
 static bool is_icresp(const struct seen *s, uint16_t cid)
 {
-        return s->h.ch.type == PDU_ICRESP || is_term(s, cid);
+        return message_is(&s->m, PDU_ICRESP) || is_term(s, cid);
 }
 
 static bool is_response(const struct seen *s, uint16_t cid)
 {
-        return s->h.ch.type == PDU_CAPSULE_RESP || is_term(s, cid);
+        return message_cqe(&s->m) || is_term(s, cid);
 }
 
 static bool anything(const struct seen *s, uint16_t cid)
@@ -96,12 +92,12 @@ static void __attribute__((noreturn)) instead(struct queue *q, struct seen *s, c
                 broke(q->t, "the case was not done within %u s: the target is slow, or -j too much",
                       (unsigned)(CASE_MS * q->t->suite->timeout_scale) / 1000);
         if (s)
-                pdu_line(&text, &s->h, q->conn->admin);
+                message_line(&text, &s->m, q->conn->admin);
         else
                 text_add(&text, "%s", end_says(q->conn->end));
         if (!s && q->conn->end == CONN_OPEN && q->conn->inbox) {
                 text_add(&text, " but ");
-                pdu_line(&text, &q->conn->inbox->h, q->conn->admin);
+                message_line(&text, &q->conn->inbox->m, q->conn->admin);
         }
         fail(q->t, expected, "%s", line);
 }
@@ -173,13 +169,13 @@ struct icresp expect_icresp(struct queue *q)
         struct seen *s = await(q, is_icresp, 0, t_deadline(q->t, REPLY_MS));
         struct icresp r;
 
-        if (!s || s->h.ch.type != PDU_ICRESP)
+        if (!s || !message_is(&s->m, PDU_ICRESP))
                 instead(q, s, "ICResp");
         r = (struct icresp) {
-                .cpda = s->h.icresp.cpda,
-                .hdgst = s->h.icresp.dgst & PDU_DGST_HEADER,
-                .ddgst = s->h.icresp.dgst & PDU_DGST_DATA,
-                .maxh2cdata = le32_get(s->h.icresp.maxh2cdata),
+                .cpda = s->m.pdu.icresp.cpda,
+                .hdgst = s->m.pdu.icresp.dgst & PDU_DGST_HEADER,
+                .ddgst = s->m.pdu.icresp.dgst & PDU_DGST_DATA,
+                .maxh2cdata = le32_get(s->m.pdu.icresp.maxh2cdata),
         };
         return r;
 }
@@ -205,8 +201,8 @@ static uint8_t *buffer_of(struct queue *q, struct command *c)
 
 static void collect(struct queue *q, const struct seen *s)
 {
-        struct command *c = command_of(q, le16_get(s->h.data.cccid));
-        uint32_t offset = le32_get(s->h.data.offset);
+        struct command *c = command_of(q, le16_get(s->m.pdu.data.cccid));
+        uint32_t offset = le32_get(s->m.pdu.data.offset);
 
         if ((uint64_t)offset + s->len <= c->bytes)
                 memcpy(buffer_of(q, c) + offset, s->data, s->len);
@@ -215,20 +211,20 @@ static void collect(struct queue *q, const struct seen *s)
 
 /* What the tracker can't know of a response: how much data the command asked for. */
 static void check_response(struct queue *q, struct command *c, const struct reply *r,
-                           const union pdu *h)
+                           const struct message *m)
 {
         if (!is_rdma(q) && c->whole && r->status == NVME_SUCCESS && sqe_xfer(&c->sqe) == XFER_C2H &&
             c->bytes != r->got)
-                t_notice(q->t, TCP_C2H_COMPLETE, h, "success before all data came");
+                t_notice(q->t, TCP_C2H_COMPLETE, m, "success before all data came");
         if (c->done)
-                t_notice(q->t, FAB_ANSWERED, h, "a second response");
+                t_notice(q->t, FAB_ANSWERED, m, "a second response");
         c->done = true;
         t_settle(q->t);
 }
 
 static struct reply reply_of(struct queue *q, struct command *c, const struct seen *s)
 {
-        const struct cqe *e = &s->h.resp.cqe;
+        const struct cqe *e = message_cqe(&s->m);
         uint8_t *data = buffer_of(q, c);
         struct reply r = { .cid = c->cid,
                            .data = data,
@@ -236,7 +232,7 @@ static struct reply reply_of(struct queue *q, struct command *c, const struct se
                            .invalidated = s->invalidated,
                            .key = s->key };
 
-        if (s->h.ch.type == PDU_C2H_DATA) {
+        if (!e) {
                 r.success_flag = true;
         } else {
                 r.status = cqe_status(e);
@@ -247,21 +243,21 @@ static struct reply reply_of(struct queue *q, struct command *c, const struct se
         }
         q->t->busy |= c->sqe.opc == NVME_FABRICS && c->sqe.fctype == FCTYPE_CONNECT &&
                       r.status == NVME_CONNECT_BUSY;
-        check_response(q, c, &r, &s->h);
+        check_response(q, c, &r, &s->m);
         return r;
 }
 
 static bool ends_command(const struct seen *s)
 {
-        return s->h.ch.type == PDU_CAPSULE_RESP ||
-               (s->h.ch.type == PDU_C2H_DATA && s->h.ch.flags & PDU_SUCCESS);
+        return message_cqe(&s->m) ||
+               (message_is(&s->m, PDU_C2H_DATA) && s->m.pdu.ch.flags & PDU_SUCCESS);
 }
 
 /* The case ends if it asks for what the command does not have: no case could serve that. */
 static struct r2t r2t_of(struct queue *q, const struct seen *s)
 {
-        struct r2t r = { le16_get(s->h.data.cccid), le16_get(s->h.data.ttag),
-                         le32_get(s->h.data.offset), le32_get(s->h.data.length) };
+        struct r2t r = { le16_get(s->m.pdu.data.cccid), le16_get(s->m.pdu.data.ttag),
+                         le32_get(s->m.pdu.data.offset), le32_get(s->m.pdu.data.length) };
 
         if (r.len == 0 || (uint64_t)r.offset + r.len > command_of(q, r.cid)->bytes)
                 fail(q->t, "an R2T for bytes that the command has", "R2TO %u R2TL %u", r.offset,
@@ -278,15 +274,15 @@ static struct seen *last_of(struct queue *q, uint16_t cid, bool serving, struct 
 
         *other = NULL;
         while ((s = await(q, of_command, cid, deadline))) {
-                if (s->h.ch.type == PDU_C2H_DATA)
+                if (message_is(&s->m, PDU_C2H_DATA))
                         collect(q, s);
                 if (ends_command(s))
                         return s;
-                if (s->h.ch.type == PDU_C2H_TERM || (s->h.ch.type == PDU_R2T && !serving)) {
+                if (message_is(&s->m, PDU_C2H_TERM) || (message_is(&s->m, PDU_R2T) && !serving)) {
                         *other = s;
                         return NULL;
                 }
-                if (s->h.ch.type == PDU_R2T)
+                if (message_is(&s->m, PDU_R2T))
                         serve(q, r2t_of(q, s));
                 deadline = t_deadline(q->t, REPLY_MS);
         }
@@ -320,9 +316,9 @@ struct reply expect_next(struct queue *q)
 
         if (q->over)
                 return (struct reply) { 0 };
-        if (!s || s->h.ch.type != PDU_CAPSULE_RESP)
+        if (!s || !message_cqe(&s->m))
                 instead(q, s, "a response");
-        return reply_of(q, command_of(q, le16_get(s->h.resp.cqe.cid)), s);
+        return reply_of(q, command_of(q, le16_get(message_cqe(&s->m)->cid)), s);
 }
 
 struct reply finish(struct queue *q, uint16_t cid)
@@ -386,7 +382,7 @@ struct r2t expect_r2t(struct queue *q, uint16_t cid)
         struct seen *s = await(q, of_command, cid, t_deadline(q->t, REPLY_MS));
         struct r2t r;
 
-        if (!s || s->h.ch.type != PDU_R2T)
+        if (!s || !message_is(&s->m, PDU_R2T))
                 instead(q, s, "R2T");
         r = r2t_of(q, s);
         return r;
@@ -426,7 +422,7 @@ static struct seen *term_or_end(struct queue *q, unsigned ms, const char *expect
 
 static bool term_accepted(struct queue *q, const struct seen *s)
 {
-        const struct pdu_term *m = &s->h.term;
+        const struct pdu_term *m = &s->m.pdu.term;
 
         return rule_accepts(q->t->rule, le16_get(m->fes), le32_get(m->fei), tcp_of(q)->hdgst_sent);
 }
@@ -436,7 +432,7 @@ static void lenient_pdu(struct queue *q, const struct seen *s, const char *expec
         char line[RESULT_TEXT];
         struct text text = text_in(line, sizeof(line));
 
-        pdu_line(&text, &s->h, q->conn->admin);
+        message_line(&text, &s->m, q->conn->admin);
         lenient(q->t, expected, "%s", line);
 }
 
@@ -465,7 +461,7 @@ void expect_close(struct queue *q)
                 return;
         s = term_or_end(q, REPLY_MS, expected);
         if (s) {
-                t_notice(q->t, TCP_TERM_SILENCE, &s->h, NULL);
+                t_notice(q->t, TCP_TERM_SILENCE, &s->m, NULL);
                 t_settle(q->t);
                 lenient_pdu(q, s, expected);
         }

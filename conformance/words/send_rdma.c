@@ -293,8 +293,8 @@ struct buffer window_buffer(struct queue *q, uint32_t len, unsigned access)
 
 void host_write(struct queue *q, uint64_t addr, uint32_t key)
 {
-        exchange_message(&q->t->log, q->conn->no, true, "RDMA WRITE of 8 bytes to %llXh, key %08Xh",
-                         (unsigned long long)addr, key);
+        exchange_cm(&q->t->log, q->conn->no, true, "RDMA WRITE of 8 bytes to %llXh, key %08Xh",
+                    (unsigned long long)addr, key);
         q->t->negative = true;
         if (conn_rdma_write(rdma_of(q), addr, key) != 0)
                 broke(q->t, "the WRITE can't be posted: %s", strerror(errno));
@@ -424,15 +424,15 @@ static void send_sqe(struct queue *q, struct command *c, uint8_t *capsule, uint3
 {
         char remark[128];
         struct text t = text_in(remark, sizeof(remark));
-        union pdu h = { .cmd = { .ch = { .type = PDU_CAPSULE_CMD }, .sqe = c->sqe } };
-        bool changed = conn_apply_changes(q->conn, &h, &t);
+        struct message m = { .kind = MESSAGE_COMMAND, .sqe = c->sqe };
+        bool changed = conn_apply_changes(q->conn, &m, &t);
 
         if (q->conn->bad_field)
                 broke(q->t, "a change names a field that the SQE does not have");
         text_add(&t, "%s%s", t.len > 0 && *how ? ", " : "", how);
-        memcpy(capsule, &h.cmd.sqe, len < SQE_BYTES ? len : SQE_BYTES);
+        memcpy(capsule, &m.sqe, len < SQE_BYTES ? len : SQE_BYTES);
         q->t->log.admin = q->conn->admin;
-        exchange_capsule(&q->t->log, q->conn->no, true, &h, len > SQE_BYTES ? len - SQE_BYTES : 0,
+        exchange_message(&q->t->log, q->conn->no, true, &m, len > SQE_BYTES ? len - SQE_BYTES : 0,
                          remark);
         conn_rdma_track(rdma_of(q), changed || len < SQE_BYTES ? NULL : capsule, len);
         post(q, capsule, len, 1);
@@ -514,7 +514,7 @@ void send_capsule(struct queue *q, const void *bytes, uint32_t n)
         if (q->over)
                 return;
         q->t->negative = true;
-        exchange_message(&q->t->log, q->conn->no, true, "%u bytes as they are", n);
+        exchange_cm(&q->t->log, q->conn->no, true, "%u bytes as they are", n);
         conn_rdma_track(rdma_of(q), NULL, 0);
         post(q, bytes, n, 1);
 }
@@ -540,7 +540,7 @@ uint16_t send_burst(struct queue *q, unsigned n)
                 conn_rdma_track(rdma_of(q), &c->sqe, SQE_BYTES);
                 first = i == 0 ? c->cid : first;
         }
-        exchange_message(&q->t->log, q->conn->no, true, "%u Reads of a block, CID %u on", n, first);
+        exchange_cm(&q->t->log, q->conn->no, true, "%u Reads of a block, CID %u on", n, first);
         post(q, capsules, SQE_BYTES, n);
         return first;
 }

@@ -8,9 +8,9 @@
 
 /* --- connections --------------------------------------------------------------------------- */
 
-static void on_breach(void *arg, enum rule_id rule, const union pdu *h)
+static void on_breach(void *arg, enum rule_id rule, const struct message *m)
 {
-        t_notice(arg, rule, h, NULL);
+        t_notice(arg, rule, m, NULL);
 }
 
 struct queue *new_queue(struct t *t)

@@ -253,31 +253,33 @@ bool t_names(const struct t *t, enum rule_id rule)
 }
 
 /* The field of the common header that the rule is about: no line of a PDU has those. */
-static void name_field(struct text *text, enum rule_id rule, const union pdu *h)
+static void name_field(struct text *text, enum rule_id rule, const struct message *m)
 {
         const struct outcome *o = &rule_get(rule)->accept[0];
 
-        if (rule_get(rule)->reaction != REACT_TERM || o->code != FES_INVALID_HEADER_FIELD)
+        if (m->kind != MESSAGE_PDU || rule_get(rule)->reaction != REACT_TERM ||
+            o->code != FES_INVALID_HEADER_FIELD)
                 return;
-        for (const struct field *f = pdu_fields(h->ch.type); f && f->name; f++)
-                if (f->offset == o->place && f->offset > 0 && f->offset < sizeof(h->ch))
-                        text_add(text, " %s %llu", f->name, (unsigned long long)field_get(f, h));
+        for (const struct field *f = pdu_fields(m->pdu.ch.type); f && f->name; f++)
+                if (f->offset == o->place && f->offset > 0 && f->offset < sizeof(m->pdu.ch))
+                        text_add(text, " %s %llu", f->name,
+                                 (unsigned long long)field_get(f, &m->pdu));
 }
 
-static void describe_breach(char *line, size_t size, enum rule_id rule, const union pdu *h,
+static void describe_breach(char *line, size_t size, enum rule_id rule, const struct message *m,
                             const char *what)
 {
         struct text text = text_in(line, size);
 
-        if (h) {
-                pdu_line(&text, h, true);
-                name_field(&text, rule, h);
+        if (m) {
+                message_line(&text, m, true);
+                name_field(&text, rule, m);
         }
         if (what)
-                text_add(&text, "%s%s", h ? ": " : "", what);
+                text_add(&text, "%s%s", m ? ": " : "", what);
 }
 
-void t_notice(struct t *t, enum rule_id rule, const union pdu *h, const char *what)
+void t_notice(struct t *t, enum rule_id rule, const struct message *m, const char *what)
 {
         struct result *r = t->result;
         struct notice *n = &r->notices[r->notice_count];
@@ -288,7 +290,7 @@ void t_notice(struct t *t, enum rule_id rule, const union pdu *h, const char *wh
         if (r->notice_count == RESULT_NOTICES)
                 return;
         n->rule = rule;
-        describe_breach(n->line, sizeof(n->line), rule, h, what);
+        describe_breach(n->line, sizeof(n->line), rule, m, what);
         r->notice_count++;
         if (!t_names(t, rule) || t->breach)
                 return;

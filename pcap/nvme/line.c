@@ -128,10 +128,10 @@ static void capsule_words(struct text *t, const struct record *r)
         const struct trace_capsule *c = &r->e->capsule;
 
         if (r->sqe) {
-                text_add(t, "Command ");
+                text_add(t, "%s ", pdu_info(PDU_CAPSULE_CMD)->name);
                 sqe_line(t, r->sqe, is_admin(r, r->sqe));
         } else if (r->cqe) {
-                text_add(t, "Response ");
+                text_add(t, "%s ", pdu_info(PDU_CAPSULE_RESP)->name);
                 cqe_line(t, r->cqe);
         } else {
                 text_add(t, "SEND");

@@ -97,6 +97,14 @@ static uint64_t mask_of(const struct field *f)
         return field_bits(f) < 64 ? (UINT64_C(1) << field_bits(f)) - 1 : UINT64_MAX;
 }
 
+const struct field *field_named(const struct field *fields, const char *name)
+{
+        for (const struct field *f = fields; f && f->name; f++)
+                if (strcmp(f->name, name) == 0)
+                        return f;
+        return NULL;
+}
+
 uint64_t field_get(const struct field *f, const void *base)
 {
         const uint8_t *at = (const uint8_t *)base + f->offset;

@@ -79,7 +79,7 @@ CASE("fab/auth/again", MUST, NO_RULE,
      "Error")
 {
         struct queue *q = unproven_queue(t);
-        struct message *m;
+        struct auth_draft *m;
         struct reply r;
 
         authenticate(q);
@@ -124,7 +124,7 @@ CASE("fab/auth/wrong-key", MUST, RULES(FAB_AUTH_R1),
      "A response that is not computed with the host's key is refused")
 {
         struct queue *q = challenged_queue(t);
-        struct message *m = next_message(q);
+        struct auth_draft *m = next_message(q);
 
         m->reply.values[0] ^= 1;
         expect_auth_failure(q, m);
@@ -133,7 +133,7 @@ CASE("fab/auth/wrong-key", MUST, RULES(FAB_AUTH_R1),
 CASE("fab/auth/no-response", MUST, RULES(FAB_AUTH_R1), "A response of zeroes is refused")
 {
         struct queue *q = challenged_queue(t);
-        struct message *m = next_message(q);
+        struct auth_draft *m = next_message(q);
 
         memset(m->reply.values, 0, m->reply.hl);
         expect_auth_failure(q, m);
@@ -143,7 +143,7 @@ CASE("fab/auth/failure-ends", MUST, RULES(FAB_AUTH_ENDS),
      "Once it has sent AUTH_Failure1 the controller closes the connection")
 {
         struct queue *q = challenged_queue(t);
-        struct message *m = next_message(q);
+        struct auth_draft *m = next_message(q);
 
         m->reply.values[0] ^= 1;
         expect_answer(q, send_auth_send(q, m->bytes, m->len, AUTH_SECP));
@@ -172,7 +172,7 @@ CASE("fab/auth/protocol", MUST, RULES(FAB_AUTH_PROTOCOL),
      "Negotiate of an unknown protocol is refused")
 {
         struct queue *q = unproven_queue(t);
-        struct message *m = next_message(q);
+        struct auth_draft *m = next_message(q);
 
         protocol_of(m)->authid = 0x7f;
         expect_auth_failure(q, m);
@@ -181,7 +181,7 @@ CASE("fab/auth/protocol", MUST, RULES(FAB_AUTH_PROTOCOL),
 CASE("fab/auth/sc-c", MUST, RULES(FAB_AUTH_SC_C), "Negotiate with a reserved SC_C is refused")
 {
         struct queue *q = unproven_queue(t);
-        struct message *m = next_message(q);
+        struct auth_draft *m = next_message(q);
 
         m->negotiate.sc_c = 0x7f;
         expect_auth_failure(q, m);
@@ -191,7 +191,7 @@ CASE("fab/auth/hash-unknown", MUST, RULES(FAB_AUTH_HASH),
      "Negotiate of nothing but a reserved hash function is refused")
 {
         struct queue *q = unproven_queue(t);
-        struct message *m = next_message(q);
+        struct auth_draft *m = next_message(q);
 
         protocol_of(m)->halen = 1;
         protocol_of(m)->hashes[0] = 0x7f;
@@ -202,7 +202,7 @@ CASE("fab/auth/group-unknown", MUST, RULES(FAB_AUTH_GROUP),
      "Negotiate of nothing but a reserved DH group is refused")
 {
         struct queue *q = unproven_queue(t);
-        struct message *m = next_message(q);
+        struct auth_draft *m = next_message(q);
 
         protocol_of(m)->dhlen = 1;
         protocol_of(m)->groups[0] = 0x7f;
@@ -216,7 +216,7 @@ static void send_long_list(struct t *t, size_t at)
 
         for (unsigned i = 0; i < sizeof(lens); i++) {
                 struct queue *q = unproven_queue(t);
-                struct message *m = next_message(q);
+                struct auth_draft *m = next_message(q);
 
                 ((uint8_t *)protocol_of(m))[at] = lens[i];
                 expect_auth_failure(q, m);
@@ -243,7 +243,7 @@ CASE("fab/auth/negotiate-cut", MUST, RULES(FAB_AUTH_LENGTHS),
 
         for (unsigned i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
                 struct queue *q = unproven_queue(t);
-                struct message *m = next_message(q);
+                struct auth_draft *m = next_message(q);
 
                 m->len = lens[i];
                 expect_auth_failure(q, m);
@@ -253,7 +253,7 @@ CASE("fab/auth/negotiate-cut", MUST, RULES(FAB_AUTH_LENGTHS),
 CASE("fab/auth/order", MUST, RULES(FAB_AUTH_ORDER), "A Reply without a Challenge is refused")
 {
         struct queue *q = unproven_queue(t);
-        struct message *m = next_message(q);
+        struct auth_draft *m = next_message(q);
 
         memset(m->bytes + sizeof(m->header), 0, sizeof(m->bytes) - sizeof(m->header));
         m->header.type = AUTH_REPLY >> 8;
@@ -266,7 +266,7 @@ CASE("fab/auth/order", MUST, RULES(FAB_AUTH_ORDER), "A Reply without a Challenge
 CASE("fab/auth/message-unknown", MUST, RULES(FAB_AUTH_ORDER), "A message that none is is refused")
 {
         struct queue *q = unproven_queue(t);
-        struct message *m = next_message(q);
+        struct auth_draft *m = next_message(q);
 
         m->header.id = 0x7f;
         expect_auth_failure(q, m);
@@ -277,7 +277,7 @@ CASE("fab/auth/message-unknown", MUST, RULES(FAB_AUTH_ORDER), "A message that no
 CASE("fab/auth/t-id", MUST, RULES(FAB_AUTH_T_ID), "A Reply with another T_ID is refused")
 {
         struct queue *q = challenged_queue(t);
-        struct message *m = next_message(q);
+        struct auth_draft *m = next_message(q);
 
         m->header.t_id = le16(le16_get(m->header.t_id) ^ 1);
         expect_auth_failure(q, m);
@@ -287,7 +287,7 @@ CASE("fab/auth/hl", MUST, RULES(FAB_AUTH_HL),
      "A Reply whose HL is not that of the hash function is refused")
 {
         struct queue *q = challenged_queue(t);
-        struct message *m = next_message(q);
+        struct auth_draft *m = next_message(q);
 
         m->reply.hl -= 16;
         expect_auth_failure(q, m);
@@ -297,7 +297,7 @@ CASE("fab/auth/reply-cut", MUST, RULES(FAB_AUTH_LENGTHS),
      "A Reply that ends before its DH value does is refused")
 {
         struct queue *q = challenged_queue_of(t, WITH_DH);
-        struct message *m = next_message(q);
+        struct auth_draft *m = next_message(q);
 
         m->len -= 64;
         expect_auth_failure(q, m);
@@ -306,7 +306,7 @@ CASE("fab/auth/reply-cut", MUST, RULES(FAB_AUTH_LENGTHS),
 CASE("fab/auth/dhvlen-0", MUST, RULES(FAB_AUTH_DHV), "A Reply without a DH value is refused")
 {
         struct queue *q = challenged_queue_of(t, WITH_DH);
-        struct message *m = next_message(q);
+        struct auth_draft *m = next_message(q);
 
         m->len -= le16_get(m->reply.dhvlen);
         m->reply.dhvlen = le16(0);
@@ -317,7 +317,7 @@ CASE("fab/auth/dhvlen-0", MUST, RULES(FAB_AUTH_DHV), "A Reply without a DH value
 static void send_small(struct t *t, uint8_t value)
 {
         struct queue *q = challenged_queue_of(t, WITH_DH);
-        struct message *m = next_message(q);
+        struct auth_draft *m = next_message(q);
         uint16_t n = le16_get(m->reply.dhvlen);
 
         memset(m->bytes + m->len - n, 0, n);
@@ -340,7 +340,7 @@ CASE("fab/auth/challenge-returned", MUST, RULES(FAB_AUTH_C2),
 {
         struct queue *q = challenged_queue(t);
         const struct auth_view *challenge = auth_heard(q);
-        struct message *m;
+        struct auth_draft *m;
 
         require(t, auth_is_mutual(t), "the subsystem's key is not known (--dhchap-ctrl-secret)");
         m = next_message(q);
@@ -368,7 +368,7 @@ CASE("fab/auth/fresh", MUST, RULES(FAB_AUTH_FRESH),
 CASE("fab/auth/secp", MUST, RULES(FAB_AUTH_SECP), "Authentication Send with SECP 0 is refused")
 {
         struct queue *q = unproven_queue(t);
-        struct message *m = next_message(q);
+        struct auth_draft *m = next_message(q);
 
         expect_refusal(q, send_auth_send(q, m->bytes, m->len, 0));
 }

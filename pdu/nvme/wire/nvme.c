@@ -339,6 +339,7 @@ void describe_sqe(const struct describe *d, const union sqe *s, bool admin)
 {
         struct command c = command_of(s, admin);
 
+        d->group(d->arg, "sqe");
         d->number(d->arg, "opc", s->opc, 8, c.name);
         describe_fields(d, sqe_head_fields, s);
         if (s->opc == NVME_FABRICS)
@@ -349,6 +350,7 @@ void describe_sqe(const struct describe *d, const union sqe *s, bool admin)
         describe_fields(d, sgl_is_keyed(&s->sgl) ? sgl_keyed_fields : sgl_fields, &s->sgl);
         d->group(d->arg, NULL);
         describe_fields(d, c.fields ? c.fields : cdw_fields, s);
+        d->group(d->arg, NULL);
 }
 
 static void say_status(struct text *t, uint64_t status)
@@ -356,7 +358,7 @@ static void say_status(struct text *t, uint64_t status)
         text_add(t, "%s", status_name((uint16_t)status));
 }
 
-static const struct field cqe_fields[] = {
+static const struct field cqe_described[] = {
         FIELD(struct cqe, dw0),
         FIELD(struct cqe, dw1),
         FIELD(struct cqe, sqhd),
@@ -372,7 +374,23 @@ static const struct field cqe_fields[] = {
 
 void describe_cqe(const struct describe *d, const struct cqe *c)
 {
-        describe_fields(d, cqe_fields, c);
+        d->group(d->arg, "cqe");
+        describe_fields(d, cqe_described, c);
+        d->group(d->arg, NULL);
+}
+
+const struct field *sqe_fields(void)
+{
+        static const struct field fields[] = { SQE_FIELDS(0), { 0 } };
+
+        return fields;
+}
+
+const struct field *cqe_fields(void)
+{
+        static const struct field fields[] = { CQE_FIELDS(0), { 0 } };
+
+        return fields;
 }
 
 static void line_field(struct text *t, const struct field *f, const union sqe *s)

@@ -476,12 +476,6 @@ static const struct word digests[] = {
         FIELD(struct pdu_ch, type, .say = say_type),                                               \
             FIELD(struct pdu_ch, flags, .kind = FIELD_BITS, .words = pdu_flags),                   \
             FIELD(struct pdu_ch, hlen), FIELD(struct pdu_ch, pdo), FIELD(struct pdu_ch, plen)
-#define SQE(name, member)                                                                          \
-        FIELD_AT("sqe." name, offsetof(struct pdu_capsule_cmd, sqe.member),                        \
-                 sizeof(((struct pdu_capsule_cmd *)0)->sqe.member))
-#define CQE(member)                                                                                \
-        FIELD_AT("cqe." #member, offsetof(struct pdu_capsule_resp, cqe.member),                    \
-                 sizeof(((struct pdu_capsule_resp *)0)->cqe.member))
 
 static const struct field ch_fields[] = { CH_FIELDS, { 0 } };
 static const struct field icreq_fields[] = {
@@ -514,40 +508,13 @@ static const struct field c2h_term_fields[] = {
 };
 static const struct field cmd_fields[] = {
         CH_FIELDS,
-        SQE("opc", opc),
-        SQE("flags", flags),
-        SQE("cid", cid),
-        SQE("nsid", nsid),
-        SQE("fctype", fctype),
-        SQE("cdw2", cdw2),
-        SQE("cdw3", cdw3),
-        SQE("mptr", mptr),
-        SQE("sgl.addr", sgl.addr),
-        SQE("sgl.len", sgl.len),
-        SQE("sgl.id", sgl.id),
-        SQE("cdw10", cdw10),
-        SQE("cdw11", cdw11),
-        SQE("cdw12", cdw12),
-        SQE("cdw13", cdw13),
-        SQE("cdw14", cdw14),
-        SQE("cdw15", cdw15),
-        SQE("recfmt", connect.recfmt), /* Connect, Disconnect */
-        SQE("qid", connect.qid),
-        SQE("sqsize", connect.sqsize),
-        SQE("cattr", connect.cattr),
-        SQE("kato", connect.kato),
-        SQE("nvmsetid", connect.nvmsetid),
-        SQE("attrib", property.attrib), /* Property Get and Set */
-        SQE("ofst", property.ofst),
-        SQE("value", property.value),
-        SQE("spsp0", auth.spsp0), /* Authentication Send and Receive */
-        SQE("spsp1", auth.spsp1),
-        SQE("secp", auth.secp),
-        SQE("len", auth.len),
+        SQE_FIELDS(offsetof(struct pdu_capsule_cmd, sqe)),
         { 0 },
 };
 static const struct field resp_fields[] = {
-        CH_FIELDS, CQE(dw0), CQE(dw1), CQE(result), CQE(sqhd), CQE(sqid), CQE(cid), CQE(sf), { 0 },
+        CH_FIELDS,
+        CQE_FIELDS(offsetof(struct pdu_capsule_resp, cqe)),
+        { 0 },
 };
 static const struct field h2c_data_fields[] = {
         CH_FIELDS,
@@ -589,12 +556,7 @@ const struct field *pdu_fields(uint8_t type)
 
 const struct field *pdu_field(uint8_t type, const char *name)
 {
-        const struct field *f = pdu_fields(type);
-
-        for (; f && f->name; f++)
-                if (strcmp(f->name, name) == 0)
-                        return f;
-        return NULL;
+        return field_named(pdu_fields(type), name);
 }
 
 static bool is_connect(const union pdu *h)
@@ -634,14 +596,10 @@ void describe_pdu(const struct describe *d, const union pdu *h, bool admin, cons
 
         describe_fields(d, capsule || !pdu_fields(h->ch.type) ? ch_fields : pdu_fields(h->ch.type),
                         h);
-        if (capsule) {
-                d->group(d->arg, h->ch.type == PDU_CAPSULE_CMD ? "sqe" : "cqe");
-                if (h->ch.type == PDU_CAPSULE_CMD)
-                        describe_sqe(d, &h->cmd.sqe, admin);
-                else
-                        describe_cqe(d, &h->resp.cqe);
-                d->group(d->arg, NULL);
-        }
+        if (h->ch.type == PDU_CAPSULE_CMD)
+                describe_sqe(d, &h->cmd.sqe, admin);
+        if (h->ch.type == PDU_CAPSULE_RESP)
+                describe_cqe(d, &h->resp.cqe);
         if (data && data_len > 0)
                 describe_data(d, h, data, data_len);
 }

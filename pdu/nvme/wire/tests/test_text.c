@@ -2,7 +2,7 @@
 #include "pdu/core/tests/check.h"
 
 #include "pdu/nvme/wire/fabrics.h"
-#include "pdu/nvme/wire/text.h"
+#include "pdu/nvme/wire/message.h"
 
 static void test_cut(void **state)
 {
@@ -189,6 +189,61 @@ static void test_returned_header(void **state)
         assert_non_null(strstr(buf, "returned     : H2CData cccid 0 ttag 77 datao 0 datal 0\n"));
 }
 
+/* A command or response reads the same in a PDU and as a capsule of its own. */
+static void assert_same(const struct message *pdu, const struct message *capsule, const char *part)
+{
+        char a[4096], b[4096];
+        struct text_lines as = { .text = text_in(a, sizeof(a)) },
+                          bs = { .text = text_in(b, sizeof(b)) };
+        struct text one = text_in(a + 3072, 1024), other = text_in(b + 3072, 1024);
+        struct describe da = text_describer(&as), db = text_describer(&bs);
+
+        as.text.cap = bs.text.cap = 3072;
+        describe_message(&da, pdu, true);
+        describe_message(&db, capsule, true);
+        assert_non_null(strstr(a, part));
+        assert_string_equal(strstr(a, part), b);
+        message_line(&one, pdu, true);
+        message_line(&other, capsule, true);
+        assert_string_equal(one.p, other.p);
+        for (const struct field *f = pdu_fields(pdu->pdu.ch.type); f->name; f++) {
+                const struct field *own = message_field(capsule, f->name);
+
+                assert_ptr_equal(message_field(pdu, f->name), f);
+                if (f->offset < sizeof(struct pdu_ch))
+                        assert_null(own);
+                else
+                        assert_int_equal(field_get(own, &capsule->pdu), field_get(f, &pdu->pdu));
+        }
+}
+
+static void test_messages(void **state)
+{
+        struct message cmd = { .kind = MESSAGE_PDU }, rsp = { .kind = MESSAGE_PDU };
+        struct message sqe = { .kind = MESSAGE_COMMAND }, cqe = { .kind = MESSAGE_RESPONSE };
+        struct message none = { 0 };
+        char buf[8];
+        struct text t = text_in(buf, sizeof(buf));
+
+        (void)state;
+        memset(&sqe.sqe, 0x5a, sizeof(sqe.sqe));
+        sqe.sqe.opc = NVME_IDENTIFY;
+        memset(&cqe.cqe, 0x5a, sizeof(cqe.cqe));
+        cmd.pdu.cmd = (struct pdu_capsule_cmd) { .ch.type = PDU_CAPSULE_CMD, .sqe = sqe.sqe };
+        rsp.pdu.resp = (struct pdu_capsule_resp) { .ch.type = PDU_CAPSULE_RESP, .cqe = cqe.cqe };
+        assert_same(&cmd, &sqe, "sqe");
+        assert_same(&rsp, &cqe, "cqe");
+        assert_ptr_equal(message_cqe(&rsp), &rsp.pdu.resp.cqe);
+        assert_ptr_equal(message_cqe(&cqe), &cqe.cqe);
+        assert_null(message_cqe(&cmd));
+        assert_null(message_cqe(&sqe));
+        assert_false(message_is(&cqe, PDU_CAPSULE_RESP));
+        assert_null(message_field(&none, "sqe.cid"));
+        message_line(&t, &none, true);
+        describe_message(&(struct describe) { 0 }, &none, true);
+        assert_string_equal(buf, "");
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -199,6 +254,7 @@ int main(void)
                 cmocka_unit_test(test_small_buffers),
                 cmocka_unit_test(test_pdu_description),
                 cmocka_unit_test(test_returned_header),
+                cmocka_unit_test(test_messages),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
