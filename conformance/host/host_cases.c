@@ -55,68 +55,81 @@ static const char *const unordered[] = { "mem:8M,delay=0-10ms", NULL };
 
 /* clang-format off */
 static const struct host_case written[] = {
-        LEGAL("fab/connect/works", MUST, "It connects, writes, reads back what it wrote, and goes", .breaks = RULE_NONE),
-        LEGAL("fab/connect/one-io-queue", MUST, "It makes do with one I/O queue",
+        LEGAL("fab/connect/works", MUST,
+              "The host connects, writes, reads back what it wrote and disconnects", .breaks = RULE_NONE),
+        LEGAL("fab/connect/one-io-queue", MUST, "The host works with a single I/O queue",
               .target.limits.queues = 1),
-        LEGAL("fab/connect/small-queues", MUST, "It keeps to queues of 16 entries",
+        LEGAL("fab/connect/small-queues", MUST, "The host works with queues of at most 16 entries",
               .target.limits.queue_entries = 16),
-        LEGAL("fab/connect/flow-control-kept", MUST, "It goes by SQHD where SQ flow control stays enabled",
+        LEGAL("fab/connect/flow-control-kept", MUST,
+              "The host follows SQHD where SQ flow control stays enabled",
               .target.no_sqfc_disable = true),
-        LEGAL("base/identify/mdts", MUST, "It keeps to an MDTS of 8 KiB",
+        LEGAL("base/identify/mdts", MUST, "The host sends no transfer above an MDTS of 8 KiB",
               .target.limits.max_transfer = KIB(8)),
-        LEGAL("nvm/host/large-blocks", MUST, "It works with blocks of 4,096 bytes",
+        LEGAL("nvm/host/large-blocks", MUST, "The host works with blocks of 4,096 bytes",
               .target.ns = large_blocks),
-        PLAY(play_order, "nvm/host/any-order", MUST, "It takes responses in any order",
+        PLAY(play_order, "nvm/host/any-order", MUST, "The host accepts responses in any order",
              .target.ns = unordered, .target.limits.max_transfer = KIB(32)), /* many at once */
-        LEGAL("nvm/host/slow", MUST, "It waits for commands that take a tenth of a second",
+        LEGAL("nvm/host/slow", MUST, "The host waits for commands that take a tenth of a second",
               .target.ns = slow),
-        PLAY(play_idle, "fab/keep-alive/keep-alive", MUST, "It sends Keep Alive while it is idle", .kato = 2,
-             .idle = 5),
-        LEGAL("fab/auth/one-way", MUST, "It authenticates itself", KNOWN(KEY)),
-        PLAY(play_mutual, "fab/auth/mutual", MUST, "It authenticates itself, and the controller",
+        PLAY(play_idle, "fab/keep-alive/keep-alive", MUST,
+             "The host sends Keep Alive while it is idle", .kato = 2, .idle = 5),
+        LEGAL("fab/auth/one-way", MUST, "The host authenticates itself", KNOWN(KEY)),
+        PLAY(play_mutual, "fab/auth/mutual", MUST, "The host authenticates itself and the controller",
              KNOWN(KEY), .ctrl_key = OTHER_KEY),
-        LEGAL("fab/auth/tied-keys", MUST, "It uses keys that are tied to NQNs", KNOWN(TIED_KEY),
+        LEGAL("fab/auth/tied-keys", MUST, "The host supports keys that are bound to NQNs", KNOWN(TIED_KEY),
               .ctrl_key = TIED_KEY),
-        LEGAL("fab/auth/sha256", MUST, "It authenticates itself by SHA-256", HASH(AUTH_SHA256)),
-        LEGAL("fab/auth/sha384", INFO, "It authenticates itself by SHA-384", HASH(AUTH_SHA384)),
-        LEGAL("fab/auth/sha512", INFO, "It authenticates itself by SHA-512", HASH(AUTH_SHA512)),
-        LEGAL("fab/auth/no-dh", SHOULD, "It authenticates itself without a DH exchange", GROUP(AUTH_NO_DH)),
-        LEGAL("fab/auth/ffdhe2048", SHOULD, "It authenticates itself with DH in 2,048 bits",
+        LEGAL("fab/auth/sha256", MUST, "The host authenticates itself with SHA-256", HASH(AUTH_SHA256)),
+        LEGAL("fab/auth/sha384", INFO, "The host authenticates itself with SHA-384", HASH(AUTH_SHA384)),
+        LEGAL("fab/auth/sha512", INFO, "The host authenticates itself with SHA-512", HASH(AUTH_SHA512)),
+        LEGAL("fab/auth/no-dh", SHOULD,
+              "The host authenticates itself without a DH exchange", GROUP(AUTH_NO_DH)),
+        LEGAL("fab/auth/ffdhe2048", SHOULD, "The host authenticates itself with a DH group of 2,048 bits",
               GROUP(AUTH_FFDHE2048)),
-        LEGAL("fab/auth/ffdhe3072", MUST, "It authenticates itself with DH in 3,072 bits",
+        LEGAL("fab/auth/ffdhe3072", MUST, "The host authenticates itself with a DH group of 3,072 bits",
               GROUP(AUTH_FFDHE3072)),
-        LEGAL("fab/auth/ffdhe4096", INFO, "It authenticates itself with DH in 4,096 bits",
+        LEGAL("fab/auth/ffdhe4096", INFO, "The host authenticates itself with a DH group of 4,096 bits",
               GROUP(AUTH_FFDHE4096)),
-        LEGAL("fab/auth/ffdhe6144", INFO, "It authenticates itself with DH in 6,144 bits",
+        LEGAL("fab/auth/ffdhe6144", INFO, "The host authenticates itself with a DH group of 6,144 bits",
               GROUP(AUTH_FFDHE6144)),
-        LEGAL("fab/auth/ffdhe8192", INFO, "It authenticates itself with DH in 8,192 bits",
+        LEGAL("fab/auth/ffdhe8192", INFO, "The host authenticates itself with a DH group of 8,192 bits",
               GROUP(AUTH_FFDHE8192)),
-        PLAY(play_refusal, "fab/auth/no-key", MUST, "It reports that it has no key", .key = KEY,
-             .cause = FAB_AUTH_REQUIRED),
-        PLAY(play_refusal, "fab/auth/other-key", MUST, "It reports that its key is not accepted",
+        PLAY(play_refusal, "fab/auth/no-key", MUST,
+             "The host reports an error when it has no key", .key = KEY, .cause = FAB_AUTH_REQUIRED),
+        PLAY(play_refusal, "fab/auth/other-key", MUST,
+             "The host reports an error when its key is not accepted",
              .key = KEY, .secret = OTHER_KEY, .cause = FAB_AUTH_R1),
-        LEGAL("tcp/setup/no-digests", INFO, "It goes on without the digests that it asked for", .hdgst = true,
-              .ddgst = true, .target.no_hdgst = true, .target.no_ddgst = true),
-        LEGAL("tcp/alignment/cpda-3", MUST, "It pads data to multiples of 16 bytes", .target.cpda = 3),
-        LEGAL("tcp/alignment/cpda-31", MUST, "It pads data to multiples of 128 bytes", .target.cpda = 31),
-        LEGAL("tcp/capsule/small-capsules", MUST, "It keeps to 512 bytes of in-capsule data",
+        LEGAL("tcp/setup/no-digests", INFO,
+              "The host works without the digests that it asked for when the controller declines them",
+              .hdgst = true, .ddgst = true, .target.no_hdgst = true, .target.no_ddgst = true),
+        LEGAL("tcp/alignment/cpda-3", MUST, "The host pads data to multiples of 16 bytes", .target.cpda = 3),
+        LEGAL("tcp/alignment/cpda-31", MUST,
+              "The host pads data to multiples of 128 bytes", .target.cpda = 31),
+        LEGAL("tcp/capsule/small-capsules", MUST,
+              "The host sends at most 512 bytes of in-capsule data where IOCCSZ allows no more",
               .target.limits.in_capsule = 512),
-        LEGAL("tcp/capsule/large-capsules", MUST, "It works with capsules of 16 KiB",
+        LEGAL("tcp/capsule/large-capsules", MUST, "The host works with capsules of 16 KiB",
               .target.limits.in_capsule = KIB(16)),
-        LEGAL("tcp/digest/header-digest", MUST, "It works with header digests", .hdgst = true),
-        LEGAL("tcp/digest/data-digest", MUST, "It works with data digests", .ddgst = true),
-        LEGAL("tcp/digest/both-digests", MUST, "It works with header and data digests", .hdgst = true,
+        LEGAL("tcp/digest/header-digest", MUST, "The host works with header digests", .hdgst = true),
+        LEGAL("tcp/digest/data-digest", MUST, "The host works with data digests", .ddgst = true),
+        LEGAL("tcp/digest/both-digests", MUST, "The host works with header and data digests", .hdgst = true,
               .ddgst = true),
-        LEGAL("tcp/digest/digests-padded", MUST, "It works with digests and padding", .hdgst = true,
+        LEGAL("tcp/digest/digests-padded", MUST, "The host works with digests and padding", .hdgst = true,
               .ddgst = true, .target.cpda = 31),
-        LEGAL("tcp/c2hdata/no-success", MUST, "It waits for responses where SUCCESS is not used",
+        LEGAL("tcp/c2hdata/no-success", MUST,
+              "The host waits for responses where the controller does not use SUCCESS",
               .target.no_success = true),
-        LEGAL("tcp/icresp/small-maxh2cdata", MUST, "It keeps to a MAXH2CDATA of 4,096 bytes",
+        LEGAL("tcp/icresp/small-maxh2cdata", MUST,
+              "The host sends no H2CData above a MAXH2CDATA of 4,096 bytes",
               .target.limits.maxh2cdata = KIB(4)),
-        LEGAL("rdma/in-capsule/none", MUST, "It works without in-capsule data", .target.no_in_capsule = true),
-        LEGAL("rdma/sgl/one-descriptor", MUST, "It keeps to an MSDBD of 1", .target.msdbd = 1),
-        LEGAL("rdma/in-capsule/offset", INFO, "It keeps to an ICDOFF of 1", .target.icdoff = 1),
-        PLAY(play_refusal, "fab/connect/refused", MUST, "It reports that its Connect was refused",
+        LEGAL("rdma/in-capsule/none", MUST,
+              "The host works without in-capsule data", .target.no_in_capsule = true),
+        LEGAL("rdma/sgl/one-descriptor", MUST,
+              "The host uses a single SGL descriptor where MSDBD is 1", .target.msdbd = 1),
+        LEGAL("rdma/in-capsule/offset", INFO,
+              "The host places in-capsule data as an ICDOFF of 1 asks", .target.icdoff = 1),
+        PLAY(play_refusal, "fab/connect/refused", MUST,
+             "The host reports an error when its Connect is refused",
              .stranger = true, .cause = FAB_CONNECT_SUBNQN),
 };
 /* clang-format on */
@@ -125,7 +138,8 @@ enum { WRITTEN = sizeof(written) / sizeof(written[0]) };
 
 /* As the first of them, but it may leave out what it can't do. */
 static const struct host_case alive =
-    PLAY(play_alive, "fab/connect/works", MUST, "It connects, works and goes", .breaks = RULE_NONE);
+    PLAY(play_alive, "fab/connect/works", MUST, "The host connects, works and disconnects",
+         .breaks = RULE_NONE);
 
 const struct test_case *host_liveness(void)
 {
@@ -147,7 +161,7 @@ static struct played play_own(struct t *t)
                 skip(t, "this program was built without OpenSSL");
         play(t, p, &seen);
         if (seen.status == PLAY_CANNOT && t->suite->hosted->hook)
-                skip(t, "the host can't do it: %s", seen.says);
+                skip(t, "the host does not support this: %s", seen.says);
         if (seen.connections == 0)
                 broke(t, "no host connected; the hook ended with %d: %s", seen.status, seen.says);
         if (seen.status == 0 && ((p->hdgst && !seen.hdgst) || (p->ddgst && !seen.ddgst)))
@@ -160,7 +174,7 @@ static struct played play_own(struct t *t)
 static void want_success(struct t *t, const struct played *seen)
 {
         if (seen->status != 0)
-                fail(t, "the host does its work", "it failed with %d: %s", seen->status,
+                fail(t, "the host completes its work", "it failed with %d: %s", seen->status,
                      seen->says);
 }
 
@@ -168,17 +182,17 @@ static void want_success(struct t *t, const struct played *seen)
 static void want_failure(struct t *t, const struct played *seen, const char *expected)
 {
         if (seen->status == 0)
-                fail(t, expected, "it went on as though nothing had happened");
+                fail(t, expected, "the host continued without an error");
         if (seen->status == PLAY_HUNG && (seen->left || !seen->broken))
-                fail(t, expected, "the host neither failed nor went: %s", seen->says);
+                fail(t, expected, "the host neither failed nor disconnected: %s", seen->says);
 }
 
 /* That a host fails which always fails has no meaning; how it says so may have one. */
 static void want_meaning(struct t *t, const struct played *seen)
 {
         if (t->suite->hosted->fails && seen->status != 0 && !seen->accepted)
-                skip(t, "the host fails with a sound target, too (here with %d: %s)", seen->status,
-                     seen->says);
+                skip(t, "the host fails even with a correct target (here with %d: %s)",
+                     seen->status, seen->says);
 }
 
 /* What a host need not be able to do it may leave out of what it offers. */
@@ -187,7 +201,7 @@ static struct played live(struct t *t)
         struct played seen = play_own(t);
 
         if (seen.caused && t->test->level != MUST)
-                skip(t, "the host does not offer it");
+                skip(t, "the host does not offer this");
         want_success(t, &seen);
         if (seen.commands == 0)
                 broke(t, "the host sent the subsystem no command");
@@ -200,7 +214,9 @@ static struct played work(struct t *t)
         struct played seen = live(t);
 
         if (seen.written < WORK || seen.read < WORK)
-                skip(t, "the host wrote %llu KiB and read %llu KiB, to judge it takes 64 of each",
+                skip(t,
+                     "the host wrote %llu KiB and read %llu KiB; this case needs at least 64 "
+                     "KiB of each",
                      (unsigned long long)seen.written >> 10, (unsigned long long)seen.read >> 10);
         return seen;
 }
@@ -218,13 +234,15 @@ static void play_legal(struct t *t)
 static void play_mutual(struct t *t)
 {
         if (!work(t).proven)
-                fail(t, "a challenge to the controller", "the host did not ask for its proof");
+                fail(t, "the host challenges the controller",
+                     "the host did not ask for the "
+                     "controller's authentication");
 }
 
 static void play_order(struct t *t)
 {
         if (!work(t).overtaken)
-                skip(t, "the host never had two commands of a queue under way for long enough");
+                skip(t, "the host never had two commands in flight on one queue for long enough");
 }
 
 static void play_idle(struct t *t)
@@ -234,12 +252,13 @@ static void play_idle(struct t *t)
         if (seen.kato == 0)
                 skip(t, "the host did not ask for Keep Alive");
         if (seen.idle <= seen.kato && seen.status == 0)
-                skip(t, "the host was idle for %u ms only, with a KATO of %u ms",
+                skip(t, "the host was idle for only %u ms, with a KATO of %u ms",
                      (unsigned)seen.idle, (unsigned)seen.kato);
         want_success(t, &seen);
         if (seen.anew)
-                fail(t, "the controller lives on",
-                     "another association, after %u ms without a command", (unsigned)seen.idle);
+                fail(t, "the association lives on",
+                     "the host connected a new association after %u ms without a command",
+                     (unsigned)seen.idle);
 }
 
 /* What failed before the controller had refused anything says nothing of how the host takes that. */
@@ -250,7 +269,7 @@ static void play_refusal(struct t *t)
         want_meaning(t, &seen);
         want_failure(t, &seen, "an error");
         if (play_of(t)->stranger ? !seen.refused : seen.associations == 0)
-                skip(t, "the host gave no occasion for it");
+                skip(t, "the host did not do what this case needs");
 }
 
 /* --- what breaks a rule -------------------------------------------------------------------- */
@@ -266,8 +285,8 @@ static const char *const answers[] = {
         [REACT_CLOSE] = "closes the connection",
         [REACT_ANY] = "fails the command or ends the connection",
         [REACT_REJECT] = "does not connect",
-        [REACT_AUTH] = "says so and ends the connection",
-        [REACT_TOLERATE] = "goes on",
+        [REACT_AUTH] = "reports it and ends the connection",
+        [REACT_TOLERATE] = "works on",
 };
 
 /* Whether the host ended the connection, and with a word of why: the wrong one. */
@@ -275,16 +294,17 @@ static bool ended_wrongly(struct t *t, const struct played *seen, const char *ex
 {
         want_failure(t, seen, expected);
         if (seen->left)
-                fail(t, expected, "the host left it open (and failed with %d: %s)", seen->status,
-                     seen->says);
+                fail(t, expected, "the host left the connection open (and failed with %d: %s)",
+                     seen->status, seen->says);
         if (!seen->said)
-                lenient(t, expected, "it closed the connection without a word");
+                lenient(t, expected, "the host closed the connection without saying why");
         return seen->said && !seen->accepted;
 }
 
 static void judge_term(struct t *t, const struct played *seen)
 {
-        static const char expected[] = "the end of the connection, by H2CTermReq as the rule says";
+        static const char expected[] = "the host ends the connection with H2CTermReq, as the "
+                                       "rule says";
 
         if (ended_wrongly(t, seen, expected))
                 lenient(t, expected, "H2CTermReq with FES %02Xh, FEI %u", seen->code, seen->place);
@@ -293,7 +313,7 @@ static void judge_term(struct t *t, const struct played *seen)
 static void judge_failure(struct t *t, const struct played *seen)
 {
         static const char expected[] =
-            "the end of the connection, by AUTH_Failure2 as the rule says";
+            "the host ends the connection with AUTH_Failure2, as the rule says";
 
         if (ended_wrongly(t, seen, expected))
                 lenient(t, expected, "AUTH_Failure2 with RCODEEX %u", seen->code);
@@ -301,11 +321,11 @@ static void judge_failure(struct t *t, const struct played *seen)
 
 static void judge_status(struct t *t, const struct played *seen)
 {
-        static const char expected[] = "the failure of the command, on a connection that goes on";
+        static const char expected[] = "the host fails the command and keeps the connection";
 
         want_failure(t, seen, expected);
         if (seen->said)
-                lenient(t, expected, "the end of the connection");
+                lenient(t, expected, "the host ended the connection");
 }
 
 static enum reaction owed(enum rule_id rule)
@@ -325,7 +345,7 @@ static void judge_breach(struct t *t, const struct played *seen)
                 break;
         case REACT_ANY:
         case REACT_REJECT:
-                want_failure(t, seen, "the failure of the command, or the end of the connection");
+                want_failure(t, seen, "the host fails the command or ends the connection");
                 break;
         case REACT_AUTH:
                 judge_failure(t, seen);
@@ -347,7 +367,7 @@ static void play_breach(struct t *t)
         t->negative = true;
         seen = play_own(t);
         if (!seen.broken)
-                skip(t, "the host gave no occasion for it");
+                skip(t, "the host did not do what this case needs");
         want_meaning(t, &seen);
         judge_breach(t, &seen);
 }
@@ -371,7 +391,7 @@ static void make_breach(struct host_case *c, enum rule_id rule, char *says)
 
         rules[rule][0] = rule;
         rules[rule][1] = RULE_NONE;
-        snprintf(says, SAYS, "%.*s; else the host %s", (int)strlen(r->says) - 1, r->says,
+        snprintf(says, SAYS, "%.*s; if not, the host %s", (int)strlen(r->says) - 1, r->says,
                  answers[owed(rule)]);
         *c = (struct host_case) {
                 .test = { .id = r->id,

@@ -9,7 +9,7 @@ enum { ALL_GROUPS = (1 << AUTH_GROUPS) - 1, WITH_DH = ALL_GROUPS & ~1 };
 /* --- who has a key */
 
 CASE("fab/auth/one-way", MUST, RULES(FAB_AUTH_CHALLENGE),
-     "A host that proves who it is may enable the controller and use it")
+     "A host that authenticates itself may enable the controller and use it")
 {
         struct queue *q = unproven_queue(t);
 
@@ -21,7 +21,7 @@ CASE("fab/auth/one-way", MUST, RULES(FAB_AUTH_CHALLENGE),
 }
 
 CASE("fab/auth/mutual", MUST, RULES(FAB_AUTH_R2),
-     "A controller that is challenged proves who it is, too")
+     "A controller that is challenged authenticates itself too")
 {
         struct queue *q = unproven_queue(t);
 
@@ -41,7 +41,7 @@ CASE("fab/auth/io-queue", MUST, RULES(FAB_ANSWERED),
 }
 
 CASE("fab/auth/each-hash", MUST, RULES(FAB_AUTH_HASH),
-     "Each hash function is used alone if it is offered alone, or refused as such")
+     "Each hash function, offered alone, is either used or refused with the reason for it")
 {
         for (uint8_t hash = AUTH_SHA256; hash < AUTH_HASHES; hash++) {
                 struct queue *q = unproven_queue(t);
@@ -58,7 +58,7 @@ CASE("fab/auth/each-hash", MUST, RULES(FAB_AUTH_HASH),
 }
 
 CASE("fab/auth/each-group", MUST, RULES(FAB_AUTH_GROUP),
-     "Each DH group is used alone if it is offered alone, or refused as such")
+     "Each DH group, offered alone, is either used or refused with the reason for it")
 {
         for (uint8_t group = AUTH_NO_DH; group <= AUTH_FFDHE3072; group++) {
                 struct queue *q = unproven_queue(t);
@@ -75,8 +75,7 @@ CASE("fab/auth/each-group", MUST, RULES(FAB_AUTH_GROUP),
 }
 
 CASE("fab/auth/again", MUST, NO_RULE,
-     "A host that authenticates itself once more succeeds, or is refused with Command Sequence "
-     "Error")
+     "A host that authenticates a second time succeeds or is refused with Command Sequence Error")
 {
         struct queue *q = unproven_queue(t);
         struct auth_draft *m;
@@ -97,7 +96,7 @@ CASE("fab/auth/again", MUST, NO_RULE,
 /* --- who has none */
 
 CASE("fab/auth/required", MUST, RULES(FAB_AUTH_REQUIRED),
-     "Before authentication only its own commands are taken")
+     "Before authentication, commands other than authentication commands are refused")
 {
         struct queue *q = unproven_queue(t);
 
@@ -105,7 +104,8 @@ CASE("fab/auth/required", MUST, RULES(FAB_AUTH_REQUIRED),
         expect_refusal(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = 4096));
 }
 
-CASE("fab/auth/required-io", MUST, RULES(FAB_AUTH_REQUIRED), "... on an I/O queue as well")
+CASE("fab/auth/required-io", MUST, RULES(FAB_AUTH_REQUIRED),
+     "Before authentication, commands on an I/O queue are refused")
 {
         struct queue *q = unproven_io_queue(t);
 
@@ -113,7 +113,7 @@ CASE("fab/auth/required-io", MUST, RULES(FAB_AUTH_REQUIRED), "... on an I/O queu
 }
 
 CASE("fab/auth/required-half", MUST, RULES(FAB_AUTH_REQUIRED),
-     "... and in the middle of a transaction")
+     "In the middle of an authentication transaction, other commands are refused")
 {
         struct queue *q = challenged_queue(t);
 
@@ -121,7 +121,7 @@ CASE("fab/auth/required-half", MUST, RULES(FAB_AUTH_REQUIRED),
 }
 
 CASE("fab/auth/wrong-key", MUST, RULES(FAB_AUTH_R1),
-     "A response that is not computed with the host's key is refused")
+     "An authentication response that is not computed with the host's key is refused")
 {
         struct queue *q = challenged_queue(t);
         struct auth_draft *m = next_message(q);
@@ -130,7 +130,8 @@ CASE("fab/auth/wrong-key", MUST, RULES(FAB_AUTH_R1),
         expect_auth_failure(q, m);
 }
 
-CASE("fab/auth/no-response", MUST, RULES(FAB_AUTH_R1), "A response of zeroes is refused")
+CASE("fab/auth/no-response", MUST, RULES(FAB_AUTH_R1),
+     "An authentication response of all zeroes is refused")
 {
         struct queue *q = challenged_queue(t);
         struct auth_draft *m = next_message(q);
@@ -140,7 +141,7 @@ CASE("fab/auth/no-response", MUST, RULES(FAB_AUTH_R1), "A response of zeroes is 
 }
 
 CASE("fab/auth/failure-ends", MUST, RULES(FAB_AUTH_ENDS),
-     "Once it has sent AUTH_Failure1 the controller closes the connection")
+     "After sending AUTH_Failure1 the controller closes the connection")
 {
         struct queue *q = challenged_queue(t);
         struct auth_draft *m = next_message(q);
@@ -153,7 +154,7 @@ CASE("fab/auth/failure-ends", MUST, RULES(FAB_AUTH_ENDS),
 }
 
 CASE("fab/auth/host-gives-up", MUST, NO_RULE,
-     "After AUTH_Failure2 of the host commands are refused, or the connection ends")
+     "After AUTH_Failure2 from the host, commands are refused or the connection is closed")
 {
         struct queue *q = challenged_queue(t);
         struct auth_failure f = { .h = { .id = AUTH_FAILURE2 & 0xff, .t_id = auth_t_id(q) },
@@ -169,7 +170,7 @@ CASE("fab/auth/host-gives-up", MUST, NO_RULE,
 /* --- Negotiate */
 
 CASE("fab/auth/protocol", MUST, RULES(FAB_AUTH_PROTOCOL),
-     "Negotiate of an unknown protocol is refused")
+     "AUTH_Negotiate with an unknown protocol is refused")
 {
         struct queue *q = unproven_queue(t);
         struct auth_draft *m = next_message(q);
@@ -178,7 +179,7 @@ CASE("fab/auth/protocol", MUST, RULES(FAB_AUTH_PROTOCOL),
         expect_auth_failure(q, m);
 }
 
-CASE("fab/auth/sc-c", MUST, RULES(FAB_AUTH_SC_C), "Negotiate with a reserved SC_C is refused")
+CASE("fab/auth/sc-c", MUST, RULES(FAB_AUTH_SC_C), "AUTH_Negotiate with a reserved SC_C is refused")
 {
         struct queue *q = unproven_queue(t);
         struct auth_draft *m = next_message(q);
@@ -188,7 +189,7 @@ CASE("fab/auth/sc-c", MUST, RULES(FAB_AUTH_SC_C), "Negotiate with a reserved SC_
 }
 
 CASE("fab/auth/hash-unknown", MUST, RULES(FAB_AUTH_HASH),
-     "Negotiate of nothing but a reserved hash function is refused")
+     "AUTH_Negotiate that offers only a reserved hash function is refused")
 {
         struct queue *q = unproven_queue(t);
         struct auth_draft *m = next_message(q);
@@ -199,7 +200,7 @@ CASE("fab/auth/hash-unknown", MUST, RULES(FAB_AUTH_HASH),
 }
 
 CASE("fab/auth/group-unknown", MUST, RULES(FAB_AUTH_GROUP),
-     "Negotiate of nothing but a reserved DH group is refused")
+     "AUTH_Negotiate that offers only a reserved DH group is refused")
 {
         struct queue *q = unproven_queue(t);
         struct auth_draft *m = next_message(q);
@@ -224,20 +225,22 @@ static void send_long_list(struct t *t, size_t at)
 }
 
 CASE("fab/auth/halen", MUST, RULES(FAB_AUTH_LENGTHS),
-     "Negotiate with HALEN 31 or 255 is refused, and nothing behind the list is read",
+     "AUTH_Negotiate with HALEN 31 or 255 is refused, and nothing beyond the list is read",
      .related = "nvmet 5bb96cc21883")
 {
         send_long_list(t, offsetof(struct auth_protocol, halen));
 }
 
-CASE("fab/auth/dhlen", MUST, RULES(FAB_AUTH_LENGTHS), "... likewise with DHLEN 31 or 255",
+CASE("fab/auth/dhlen", MUST, RULES(FAB_AUTH_LENGTHS),
+     "AUTH_Negotiate with DHLEN 31 or 255 is refused, and nothing beyond the list is read",
      .related = "nvmet 5bb96cc21883")
 {
         send_long_list(t, offsetof(struct auth_protocol, dhlen));
 }
 
 CASE("fab/auth/negotiate-cut", MUST, RULES(FAB_AUTH_LENGTHS),
-     "A Negotiate that ends before its protocol does is refused", .related = "nvmet 5bb96cc21883")
+     "AUTH_Negotiate that ends before its protocol descriptor does is refused",
+     .related = "nvmet 5bb96cc21883")
 {
         static const uint32_t lens[] = { 8, 40, 71 };
 
@@ -250,7 +253,8 @@ CASE("fab/auth/negotiate-cut", MUST, RULES(FAB_AUTH_LENGTHS),
         }
 }
 
-CASE("fab/auth/order", MUST, RULES(FAB_AUTH_ORDER), "A Reply without a Challenge is refused")
+CASE("fab/auth/order", MUST, RULES(FAB_AUTH_ORDER),
+     "A Reply that no Challenge asked for is refused")
 {
         struct queue *q = unproven_queue(t);
         struct auth_draft *m = next_message(q);
@@ -263,7 +267,8 @@ CASE("fab/auth/order", MUST, RULES(FAB_AUTH_ORDER), "A Reply without a Challenge
         expect_auth_failure(q, m);
 }
 
-CASE("fab/auth/message-unknown", MUST, RULES(FAB_AUTH_ORDER), "A message that none is is refused")
+CASE("fab/auth/message-unknown", MUST, RULES(FAB_AUTH_ORDER),
+     "An authentication message of an unknown type is refused")
 {
         struct queue *q = unproven_queue(t);
         struct auth_draft *m = next_message(q);
@@ -274,7 +279,7 @@ CASE("fab/auth/message-unknown", MUST, RULES(FAB_AUTH_ORDER), "A message that no
 
 /* --- Reply */
 
-CASE("fab/auth/t-id", MUST, RULES(FAB_AUTH_T_ID), "A Reply with another T_ID is refused")
+CASE("fab/auth/t-id", MUST, RULES(FAB_AUTH_T_ID), "A Reply with a different T_ID is refused")
 {
         struct queue *q = challenged_queue(t);
         struct auth_draft *m = next_message(q);
@@ -284,7 +289,7 @@ CASE("fab/auth/t-id", MUST, RULES(FAB_AUTH_T_ID), "A Reply with another T_ID is 
 }
 
 CASE("fab/auth/hl", MUST, RULES(FAB_AUTH_HL),
-     "A Reply whose HL is not that of the hash function is refused")
+     "A Reply whose HL does not match the hash function is refused")
 {
         struct queue *q = challenged_queue(t);
         struct auth_draft *m = next_message(q);
@@ -330,13 +335,13 @@ CASE("fab/auth/dhv-0", MUST, RULES(FAB_AUTH_DHV), "A Reply with the DH value 0 i
         send_small(t, 0);
 }
 
-CASE("fab/auth/dhv-1", MUST, RULES(FAB_AUTH_DHV), "... or 1")
+CASE("fab/auth/dhv-1", MUST, RULES(FAB_AUTH_DHV), "A Reply with the DH value 1 is refused")
 {
         send_small(t, 1);
 }
 
 CASE("fab/auth/challenge-returned", MUST, RULES(FAB_AUTH_C2),
-     "A Reply that challenges the controller with its own challenge is refused")
+     "A Reply that returns the controller's own challenge is refused")
 {
         struct queue *q = challenged_queue(t);
         const struct auth_view *challenge = auth_heard(q);
@@ -351,16 +356,22 @@ CASE("fab/auth/challenge-returned", MUST, RULES(FAB_AUTH_C2),
 /* --- Challenge */
 
 CASE("fab/auth/fresh", MUST, RULES(FAB_AUTH_FRESH),
-     "Two Challenges have different challenges and DH values")
+     "Two Challenges have different challenge values and different DH values")
 {
         struct queue *one = challenged_queue_of(t, WITH_DH), *two;
         const struct auth_view *a = auth_heard(one), *b;
 
         two = challenged_queue_of(t, WITH_DH);
         b = auth_heard(two);
-        require(t, a->hl == b->hl && a->dhvlen == b->dhvlen, "they are of different kinds");
-        want(t, memcmp(a->cval, b->cval, a->hl) != 0, "different challenges", "the same one");
-        want(t, memcmp(a->dhv, b->dhv, a->dhvlen) != 0, "different DH values", "the same one");
+        require(t, a->hl == b->hl && a->dhvlen == b->dhvlen,
+                "the two Challenges use different "
+                "hash functions or DH groups");
+        want(t, memcmp(a->cval, b->cval, a->hl) != 0, "different challenges",
+             "the same "
+             "challenge twice");
+        want(t, memcmp(a->dhv, b->dhv, a->dhvlen) != 0, "different DH values",
+             "the same "
+             "challenge twice");
 }
 
 /* --- commands */
@@ -374,7 +385,7 @@ CASE("fab/auth/secp", MUST, RULES(FAB_AUTH_SECP), "Authentication Send with SECP
 }
 
 CASE("fab/auth/room", MUST, RULES(FAB_AUTH_ROOM),
-     "Authentication Receive with room for less than the Challenge gets no part of it",
+     "Authentication Receive into a buffer too small for the Challenge returns no part of it",
      .related = "nvmet fa6778e030be")
 {
         struct queue *q = unproven_queue(t);
@@ -384,7 +395,7 @@ CASE("fab/auth/room", MUST, RULES(FAB_AUTH_ROOM),
 }
 
 CASE("fab/auth/after-message", SHOULD, RULES(FAB_AUTH_ZEROES),
-     "Behind the message Authentication Receive returns zeroes, and no memory",
+     "Authentication Receive returns zeroes, not stale memory, after the end of the message",
      .related = "nvmet 3ddcfb013322")
 {
         static const uint8_t zeroes[4096];
@@ -395,12 +406,12 @@ CASE("fab/auth/after-message", SHOULD, RULES(FAB_AUTH_ZEROES),
         begin_auth(q, 0, 1 << AUTH_NO_DH);
         say(q, next_message(q));
         r = succeed(q, send_auth_receive(q, sizeof(zeroes)));
-        require(t, auth_view(&v, r.data, r.got) == 0, "no message comes");
-        want_bytes(t, "zeroes behind the message", r.data + v.len, zeroes, r.got - v.len);
+        require(t, auth_view(&v, r.data, r.got) == 0, "the controller returns no message");
+        want_bytes(t, "zeroes after the message", r.data + v.len, zeroes, r.got - v.len);
 }
 
 CASE("fab/auth/odd-lengths", MUST, NO_RULE,
-     "Authentication Send and Receive of no bytes, and of many more than any message has, are "
+     "Authentication Send and Receive of 0 bytes, and of far more than any message has, are "
      "answered")
 {
         static const uint8_t bytes[65536];
@@ -417,7 +428,7 @@ CASE("fab/auth/odd-lengths", MUST, NO_RULE,
 }
 
 CASE("fab/auth/too-early", MUST, NO_RULE,
-     "Authentication Receive before anything was sent gets no message of success")
+     "Authentication Receive before any Authentication Send does not return a success message")
 {
         struct queue *q = unproven_queue(t);
         struct reply r = expect_answer(q, send_auth_receive(q, AUTH_RECEIVE_MAX));
@@ -429,7 +440,7 @@ CASE("fab/auth/too-early", MUST, NO_RULE,
 }
 
 CASE("fab/auth/hang-up", MUST, NO_RULE,
-     "30 transactions whose connection ends in the middle: the target goes on",
+     "The target works on after 30 authentication transactions whose connection ends midway",
      .related = "CVE-2026-89970")
 {
         for (int i = 0; i < 30; i++) {

@@ -11,7 +11,7 @@ static struct queue *deletable(struct t *t)
 }
 
 CASE("fab/command/fctype", MUST, RULES(FAB_FCTYPE),
-     "A reserved FCTYPE is refused, on the admin queue")
+     "A reserved FCTYPE on the admin queue is refused")
 {
         struct queue *q = admin_queue(t);
 
@@ -19,7 +19,8 @@ CASE("fab/command/fctype", MUST, RULES(FAB_FCTYPE),
         expect_works(q);
 }
 
-CASE("fab/command/fctype-io", MUST, RULES(FAB_FCTYPE), "... and on an I/O queue")
+CASE("fab/command/fctype-io", MUST, RULES(FAB_FCTYPE),
+     "A reserved FCTYPE on an I/O queue is refused")
 {
         struct queue *q = io_queue(t);
 
@@ -30,7 +31,7 @@ CASE("fab/command/fctype-io", MUST, RULES(FAB_FCTYPE), "... and on an I/O queue"
 /* --- Disconnect */
 
 CASE("fab/disconnect/admin", MUST, RULES(FAB_DISCONNECT_ADMIN),
-     "Disconnect on the admin queue is refused, and the association lives")
+     "Disconnect on the admin queue is refused, and the association continues")
 {
         struct queue *q = admin_queue(t);
 
@@ -47,7 +48,7 @@ CASE("fab/disconnect/recfmt", MUST, RULES(FAB_DISCONNECT_RECFMT),
 }
 
 CASE("fab/disconnect/last-response", MUST, RULES(FAB_DISCONNECT_LAST),
-     "After the response to Disconnect nothing is answered on that queue")
+     "After the response to Disconnect the queue returns no further response")
 {
         struct queue *q = deletable(t);
 
@@ -59,7 +60,7 @@ CASE("fab/disconnect/last-response", MUST, RULES(FAB_DISCONNECT_LAST),
 }
 
 CASE("fab/disconnect/again", MUST, RULES(FAB_ANSWERED),
-     "After Disconnect the same QID can be connected again, in the same association")
+     "After Disconnect the same QID can be connected again in the same association")
 {
         struct queue *q = deletable(t);
 
@@ -83,7 +84,7 @@ CASE("fab/property/supported", MUST, RULES(FAB_ANSWERED), "CAP, VS, CC and CSTS 
 }
 
 CASE("fab/property/offset", MUST, RULES(FAB_PROP_OFFSET),
-     "Property Get of INTMS, AQA or what lies far behind is refused")
+     "Property Get of INTMS, of AQA or at an offset far beyond all properties is refused")
 {
         static const uint32_t offsets[] = { 0x0c, 0x24, 0xfffffffc };
         struct queue *q = admin_queue(t);

@@ -7,7 +7,7 @@
 /* --- the admin queue */
 
 CASE("fab/connect/admin", SHOULD, RULES(FAB_CONNECT_RSVD),
-     "Connect on the admin queue returns a CNTLID from 1 to FFEFh, and else zeroes")
+     "Connect on the admin queue returns a CNTLID from 1 to FFEFh, and its other result bits are 0")
 {
         struct queue *q = bare_queue(t);
         uint16_t cntlid = (uint16_t)expect_success(q, send_connect(q)).dw0;
@@ -16,7 +16,7 @@ CASE("fab/connect/admin", SHOULD, RULES(FAB_CONNECT_RSVD),
 }
 
 CASE("fab/connect/failure-reserved", SHOULD, RULES(FAB_CONNECT_RSVD),
-     "A Connect that fails returns nothing but IPO and IATTR")
+     "A failed Connect returns nothing but IPO and IATTR")
 {
         struct queue *q = bare_queue(t);
 
@@ -24,7 +24,7 @@ CASE("fab/connect/failure-reserved", SHOULD, RULES(FAB_CONNECT_RSVD),
 }
 
 CASE("fab/connect/two-associations", MUST, NO_RULE,
-     "A host may have two associations, and each has a controller of its own")
+     "One host can have two associations, each with a controller of its own")
 {
         struct queue *a = admin_queue(t), *b = admin_queue(t);
 
@@ -34,7 +34,7 @@ CASE("fab/connect/two-associations", MUST, NO_RULE,
 }
 
 CASE("fab/connect/psdt", MUST, RULES(FAB_ANSWERED),
-     "PSDT 10b and 00b are taken in Connect as well as the 01b that hosts send")
+     "Connect with PSDT 10b or 00b is accepted, as is the 01b that hosts send")
 {
         static const uint8_t flags[] = { 0x80, 0x00 };
 
@@ -62,7 +62,7 @@ CASE("fab/connect/recfmt-io", MUST, RULES(FAB_CONNECT_RECFMT),
 }
 
 CASE("fab/connect/sqsize-0", MUST, RULES(FAB_CONNECT_SQSIZE_ZERO),
-     "Connect with SQSIZE 0 (one entry) is refused", .related = "nvmet bb1cc74790eb")
+     "Connect with SQSIZE 0 (a queue of one entry) is refused", .related = "nvmet bb1cc74790eb")
 {
         struct queue *q = bare_queue(t);
 
@@ -87,7 +87,7 @@ CASE("fab/connect/sqsize-max-io", MUST, RULES(FAB_CONNECT_SQSIZE_MAX),
 }
 
 CASE("fab/connect/sqsize-mqes", MUST, RULES(FAB_CAP),
-     "An I/O queue may be as long as CAP.MQES says, and as short as two entries")
+     "An I/O queue can have as many entries as CAP.MQES allows, or as few as two")
 {
         struct queue *q = io_queue(t, .sqsize = CAP_MQES(caps(t)->cap), .judged = true);
 
@@ -95,7 +95,7 @@ CASE("fab/connect/sqsize-mqes", MUST, RULES(FAB_CAP),
         expect_works(io_queue_of(q->admin, .qid = 2, .sqsize = 1, .judged = true));
 }
 
-CASE("fab/connect/admin-32", MUST, RULES(FAB_ANSWERED), "An admin queue may have 32 entries")
+CASE("fab/connect/admin-32", MUST, RULES(FAB_ANSWERED), "An admin queue can have 32 entries")
 {
         expect_works(admin_queue(t, .sqsize = 31, .judged = true));
 }
@@ -103,7 +103,7 @@ CASE("fab/connect/admin-32", MUST, RULES(FAB_ANSWERED), "An admin queue may have
 /* --- CNTLID */
 
 CASE("fab/connect/cntlid-dynamic", MUST, RULES(FAB_CONNECT_CNTLID_DYN),
-     "Connect to a given CNTLID is refused where CNTLIDs are dynamic")
+     "Connect with a specific CNTLID is refused by a subsystem of the dynamic model")
 {
         struct queue *q = bare_queue(t);
 
@@ -112,7 +112,8 @@ CASE("fab/connect/cntlid-dynamic", MUST, RULES(FAB_CONNECT_CNTLID_DYN),
 }
 
 CASE("fab/connect/cntlid-static", MUST, RULES(FAB_CONNECT_CNTLID_DYN),
-     "Connect to CNTLID FFFEh (any static one) is refused where CNTLIDs are dynamic")
+     "Connect with CNTLID FFFEh (any static controller) is refused by a subsystem of the dynamic "
+     "model")
 {
         struct queue *q = bare_queue(t);
 
@@ -121,7 +122,7 @@ CASE("fab/connect/cntlid-static", MUST, RULES(FAB_CONNECT_CNTLID_DYN),
 }
 
 CASE("fab/connect/cntlid-reserved", MUST, RULES(FAB_CONNECT_CNTLID_DYN),
-     "Connect to the reserved CNTLID FFF0h is refused")
+     "Connect with the reserved CNTLID FFF0h is refused")
 {
         struct queue *q = bare_queue(t);
 
@@ -129,7 +130,7 @@ CASE("fab/connect/cntlid-reserved", MUST, RULES(FAB_CONNECT_CNTLID_DYN),
 }
 
 CASE("fab/connect/cntlid-io", MUST, RULES(FAB_CONNECT_CNTLID_IO),
-     "Connect of an I/O queue to a CNTLID that is not its association's is refused")
+     "Connect of an I/O queue with a CNTLID other than its association's is refused")
 {
         struct queue *q = join(admin_queue(t));
 
@@ -137,7 +138,7 @@ CASE("fab/connect/cntlid-io", MUST, RULES(FAB_CONNECT_CNTLID_IO),
 }
 
 CASE("fab/connect/cntlid-io-ffffh", MUST, RULES(FAB_CONNECT_CNTLID_IO),
-     "Connect of an I/O queue to CNTLID FFFFh is refused")
+     "Connect of an I/O queue with CNTLID FFFFh is refused")
 {
         struct queue *q = join(admin_queue(t));
 
@@ -148,7 +149,7 @@ static unsigned queues_of(struct queue *admin, unsigned most)
 {
         uint32_t asked = most - 1, granted;
 
-        require(admin->t, caps(admin->t)->io, "no I/O subsystem");
+        require(admin->t, caps(admin->t)->io, "the target has no I/O subsystem");
         granted = succeed(admin, send_set_feature(admin, FEAT_QUEUES, asked << 16 | asked)).dw0;
         return (granted & 0xffff) < most ? (granted & 0xffff) + 1 : most;
 }
@@ -156,7 +157,7 @@ static unsigned queues_of(struct queue *admin, unsigned most)
 /* The association that asks is there before the other one ends: their CNTLIDs differ. Each try has a
  * QID of its own, which no earlier one can have left in use. */
 CASE("fab/connect/cntlid-gone", MUST, RULES(FAB_CONNECT_CNTLID_IO),
-     "Connect of an I/O queue to the controller of an association that has ended is refused")
+     "Connect of an I/O queue with the CNTLID of an association that has ended is refused")
 {
         struct queue *gone = admin_queue(t), *admin = admin_queue(t);
         unsigned tries = queues_of(gone, 8);
@@ -172,7 +173,7 @@ CASE("fab/connect/cntlid-gone", MUST, RULES(FAB_CONNECT_CNTLID_IO),
                         return;
                 hang_up(q);
         }
-        fail(t, "an error status, or the end", "Success, for two seconds");
+        fail(t, "an error status, or the end of the connection", "success, for two seconds");
 }
 
 /* --- names */
@@ -186,7 +187,7 @@ CASE("fab/connect/subnqn-unknown", MUST, RULES(FAB_CONNECT_SUBNQN),
 }
 
 CASE("fab/connect/subnqn-longer", MUST, RULES(FAB_CONNECT_SUBNQN),
-     "... to the end: what only begins like an NQN is another subsystem's")
+     "Connect with a SUBNQN that is longer than the subsystem's but begins with it is refused")
 {
         struct queue *q = bare_queue(t);
         struct connect_data d = connect_data(q);
@@ -204,14 +205,14 @@ static bool is_letter(char c)
 }
 
 CASE("fab/connect/subnqn-case", MUST, RULES(FAB_CONNECT_SUBNQN),
-     "NQNs are compared byte by byte: another case of a letter is another subsystem")
+     "Connect with a SUBNQN that differs only in the case of a letter is refused")
 {
         struct queue *q = bare_queue(t);
         struct connect_data d = connect_data(q);
         char *last = d.subnqn + strlen(d.subnqn);
 
         do
-                require(t, last > d.subnqn, "the NQN has no letter");
+                require(t, last > d.subnqn, "the NQN contains no letter");
         while (!is_letter(*--last));
         *last ^= 0x20;
         expect_refusal(q, send_connect(q, .data = &d));
@@ -267,7 +268,7 @@ CASE("fab/connect/hostnqn-empty", MUST, RULES(FAB_CONNECT_HOSTNQN_SYNTAX),
 }
 
 CASE("fab/connect/hostnqn-syntax", SHOULD, RULES(FAB_CONNECT_HOSTNQN_SYNTAX),
-     "Connect with a HOSTNQN that is no NQN is refused")
+     "Connect with a HOSTNQN that is not a valid NQN is refused")
 {
         struct queue *q = bare_queue(t);
 
@@ -279,17 +280,17 @@ CASE("fab/connect/host-denied", MUST, RULES(FAB_CONNECT_HOST),
 {
         struct queue *q = bare_queue(t);
 
-        require(t, caps(t)->denied, "--denied-nqn names no subsystem that refuses us");
+        require(t, caps(t)->denied, "no subsystem that refuses this host is given (--denied-nqn)");
         expect_refusal(q, send_connect(q, .subnqn = caps(t)->denied));
 }
 
 CASE("fab/connect/hostid-zero", SHOULD, RULES(FAB_CONNECT_HOSTID_ZERO),
-     "HOSTID 0 on the admin queue is taken if the discovery entry says so (TREQ bit 3), else not")
+     "HOSTID 0 on the admin queue is accepted only if the discovery entry allows it (TREQ bit 3)")
 {
         struct queue *q = bare_queue(t);
         uint16_t cid = send_connect(q, .hostid = (const uint8_t[16]) { 0 });
 
-        require(t, caps(t)->entry.trtype, "no discovery entry says whether it may be 0");
+        require(t, caps(t)->entry.trtype, "no discovery log entry says whether HOSTID may be 0");
         if (caps(t)->entry.treq & TREQ_ZHIDS)
                 expect_success(q, cid);
         else
@@ -299,20 +300,20 @@ CASE("fab/connect/hostid-zero", SHOULD, RULES(FAB_CONNECT_HOSTID_ZERO),
 /* --- I/O queues */
 
 CASE("fab/connect/io-hostnqn", MUST, RULES(FAB_CONNECT_IO_HOSTNQN),
-     "Connect of an I/O queue with another HOSTNQN than the admin queue's is refused")
+     "Connect of an I/O queue with a HOSTNQN other than the admin queue's is refused")
 {
         struct queue *q = join(admin_queue(t));
         struct connect_data d = connect_data(q);
 
         expect_refusal(q, send_connect(q, .hostnqn = "nqn.2026-01.io.nvmfspec:another-host"));
-        require(t, strlen(d.hostnqn) < NQN_MAX, "the HOSTNQN can't be longer");
+        require(t, strlen(d.hostnqn) < NQN_MAX, "the HOSTNQN cannot be longer");
         strcat(d.hostnqn, "x");
         q = join(q->admin);
         expect_refusal(q, send_connect(q, .data = &d));
 }
 
 CASE("fab/connect/io-subnqn", MUST, RULES(FAB_CONNECT_IO_SUBNQN),
-     "Connect of an I/O queue with another SUBNQN than the admin queue's is refused")
+     "Connect of an I/O queue with a SUBNQN other than the admin queue's is refused")
 {
         struct queue *q = join(admin_queue(t));
 
@@ -328,7 +329,7 @@ CASE("fab/connect/io-cntlid", MUST, NO_RULE,
 }
 
 CASE("fab/connect/io-hostid", MUST, RULES(FAB_CONNECT_IO_HOSTID),
-     "Connect of an I/O queue with another HOSTID than the admin queue's is refused")
+     "Connect of an I/O queue with a HOSTID other than the admin queue's is refused")
 {
         static const size_t byte[] = { 0, 15 };
         struct queue *admin = admin_queue(t);
@@ -343,7 +344,7 @@ CASE("fab/connect/io-hostid", MUST, RULES(FAB_CONNECT_IO_HOSTID),
 }
 
 CASE("fab/connect/io-hostid-zero", SHOULD, RULES(FAB_ANSWERED),
-     "Connect of an I/O queue with HOSTID 0 is taken (Base 2.2)")
+     "Connect of an I/O queue with HOSTID 0 is accepted (Base 2.2)")
 {
         struct queue *q = join(admin_queue(t));
 
@@ -366,22 +367,23 @@ CASE("fab/connect/qid-65535", MUST, RULES(FAB_CONNECT_QID), "Connect with QID 65
 }
 
 CASE("fab/connect/qid-not-granted", MUST, RULES(FAB_CONNECT_QID),
-     "Connect with a QID beyond what Number of Queues granted is refused")
+     "Connect with a QID above those that Number of Queues granted is refused")
 {
         struct queue *q = join(admin_queue(t));
         uint32_t granted = succeed(q->admin, send_set_feature(q->admin, FEAT_QUEUES, 0)).dw0;
 
-        require(t, (granted & 0xffff) < 65533, "all queues are granted");
+        require(t, (granted & 0xffff) < 65533, "Number of Queues grants every queue");
         expect_refusal(q, send_connect(q, .qid = (int)(granted & 0xffff) + 2));
 }
 
 CASE("fab/connect/qid-granted", MUST, NO_RULE,
-     "An I/O queue may have the highest QID that Number of Queues grants, and that is what is got")
+     "The highest QID that Number of Queues grants can be connected, and Get Features reports that "
+     "grant")
 {
         struct queue *q = admin_queue(t);
         uint32_t granted, nsq, ncq;
 
-        require(t, caps(t)->io, "no I/O subsystem");
+        require(t, caps(t)->io, "the target has no I/O subsystem");
         granted = succeed(q, send_set_feature(q, FEAT_QUEUES, 0x00070007)).dw0;
         want_eq(t, "Number of Queues", get_feature(q, FEAT_QUEUES), granted);
         nsq = granted & 0xffff;
@@ -390,8 +392,9 @@ CASE("fab/connect/qid-granted", MUST, NO_RULE,
             io_queue_of(q, .qid = (uint16_t)((nsq < ncq ? nsq : ncq) + 1), .judged = true));
 }
 
-CASE("fab/connect/qid-in-use", MUST, RULES(FAB_CONNECT_QID_USED),
-     "Connect with a QID that is connected already is refused, and that queue goes on")
+CASE(
+    "fab/connect/qid-in-use", MUST, RULES(FAB_CONNECT_QID_USED),
+    "Connect with a QID that is already connected is refused, and the existing queue keeps working")
 {
         struct queue *first = io_queue(t), *q = join(first->admin);
 
@@ -415,7 +418,7 @@ CASE("fab/connect/once-io", MUST, RULES(FAB_CONNECT_ONCE),
         expect_refusal(q, send_connect(q));
 }
 
-CASE("fab/connect/four-queues", MUST, RULES(FAB_ANSWERED), "Four I/O queues of an association work")
+CASE("fab/connect/four-queues", MUST, RULES(FAB_ANSWERED), "An association can use four I/O queues")
 {
         struct queue *q = io_queue(t);
 
@@ -425,7 +428,8 @@ CASE("fab/connect/four-queues", MUST, RULES(FAB_ANSWERED), "Four I/O queues of a
 }
 
 CASE("fab/connect/io-of-nobody", MUST, RULES(FAB_CONNECT_CNTLID_IO),
-     "Connect of an I/O queue without any association is refused", .related = "CVE-2024-42152")
+     "Connect of an I/O queue that belongs to no association is refused",
+     .related = "CVE-2024-42152")
 {
         struct queue *q = bare_queue(t, .qid = 1);
 
@@ -443,7 +447,7 @@ CASE("fab/connect/data-short", MUST, RULES(FAB_CONNECT_DATA),
 }
 
 CASE("fab/connect/data-768", MUST, RULES(FAB_CONNECT_DATA),
-     "Connect without the reserved end of its data is refused")
+     "Connect with 768 bytes of data, without the reserved bytes at its end, is refused")
 {
         struct queue *q = bare_queue(t);
 
@@ -458,7 +462,7 @@ CASE("fab/connect/data-none", MUST, RULES(FAB_CONNECT_DATA), "Connect without da
 }
 
 CASE("fab/connect/data-long", SHOULD, RULES(FAB_SGL_LONG),
-     "Connect with 2048 bytes of data is taken: the first 1024 count")
+     "Connect with 2048 bytes of data is accepted, and only the first 1024 are used")
 {
         struct queue *q = bare_queue(t);
 
@@ -468,20 +472,22 @@ CASE("fab/connect/data-long", SHOULD, RULES(FAB_SGL_LONG),
 /* --- SQ flow control */
 
 CASE("fab/connect/sqfc-unasked", MUST, RULES(FAB_SQFC_UNASKED),
-     "SQ flow control stays on where the host does not ask it off")
+     "SQ flow control stays enabled unless the host asks to disable it")
 {
         struct queue *q = io_queue(t);
 
-        want(t, !q->sqfc_off && !q->admin->sqfc_off, "SQHD below the queue's size", "SQHD FFFFh");
+        want(t, !q->sqfc_off && !q->admin->sqfc_off, "SQHD below the size of the queue",
+             "SQHD FFFFh");
 }
 
 CASE("fab/connect/sqfc-off", MUST, RULES(FAB_SQHD),
-     "With SQ flow control off SQHD is FFFFh in the Connect response and 0 from there on")
+     "With SQ flow control disabled, SQHD is FFFFh in the Connect response and 0 in every later "
+     "response")
 {
         struct queue *q = io_queue(t, .cattr = CATTR_DISABLE_SQFC);
 
         require(t, q->sqfc_off, "the target does not disable SQ flow control");
-        require(t, caps(t)->nsid, "no namespace to flush");
+        require(t, caps(t)->nsid, "no namespace for Flush");
         for (int i = 0; i < 4; i++)
                 want_eq(
                     t, "SQHD",
@@ -492,7 +498,7 @@ CASE("fab/connect/sqfc-off", MUST, RULES(FAB_SQHD),
 /* --- failing Connects */
 
 CASE("fab/connect/not-invalid-field", MUST, RULES(FAB_CONNECT_NOT_FIELD),
-     "No Connect that fails reports Invalid Field in Command")
+     "A failed Connect never reports Invalid Field in Command")
 {
         struct queue *q = bare_queue(t), *io = join(admin_queue(t));
 
@@ -503,7 +509,7 @@ CASE("fab/connect/not-invalid-field", MUST, RULES(FAB_CONNECT_NOT_FIELD),
 }
 
 CASE("fab/connect/no-error-log", MUST, RULES(FAB_CONNECT_NO_LOG),
-     "A Connect that fails leaves no entry in the Error Information log")
+     "A failed Connect adds no entry to the Error Information log")
 {
         struct queue *q = join(admin_queue(t));
         const struct log_error *e = get_log(q->admin, LOG_ERROR, sizeof(*e), 0);

@@ -4,7 +4,8 @@
 
 /* --- properties of the controller */
 
-CASE("fab/property/cap", MUST, RULES(FAB_CAP), "CAP has CQR 1, DSTRD 0 and MQES at least 1")
+CASE("fab/property/cap", MUST, RULES(FAB_CAP),
+     "CAP.CQR is 1, CAP.DSTRD is 0 and CAP.MQES is at least 1")
 {
         uint64_t cap = property_get(admin_queue(t), PROP_CAP);
 
@@ -14,7 +15,8 @@ CASE("fab/property/cap", MUST, RULES(FAB_CAP), "CAP has CQR 1, DSTRD 0 and MQES 
         want(t, CAP_MQES(cap) >= 1, "CAP.MQES at least 1", "%u", CAP_MQES(cap));
 }
 
-CASE("fab/property/vs", MUST, RULES(FAB_VS), "VS is a version, and VER of Identify Controller")
+CASE("fab/property/vs", MUST, RULES(FAB_VS),
+     "VS is a valid version and equals VER of Identify Controller")
 {
         struct queue *q = admin_queue(t);
         uint32_t vs = (uint32_t)property_get(q, PROP_VS);
@@ -23,7 +25,8 @@ CASE("fab/property/vs", MUST, RULES(FAB_VS), "VS is a version, and VER of Identi
         want_eq(t, "VER", le32_get(identify_ctrl(q)->ver), vs);
 }
 
-CASE("fab/property/cc", MUST, RULES(FAB_CC_READBACK), "CC reads back what was written")
+CASE("fab/property/cc", MUST, RULES(FAB_CC_READBACK),
+     "Property Get of CC returns the value last written")
 {
         struct queue *q = admin_queue(t, .disabled = true);
 
@@ -32,7 +35,8 @@ CASE("fab/property/cc", MUST, RULES(FAB_CC_READBACK), "CC reads back what was wr
         want_eq(t, "CC", property_get(q, PROP_CC), with_css(q, CC_RUN));
 }
 
-CASE("fab/property/reserved", SHOULD, RULES(FAB_PROP_RSVD), "Reserved bits of CAP and CSTS read 0")
+CASE("fab/property/reserved", SHOULD, RULES(FAB_PROP_RSVD),
+     "Reserved bits of CAP and CSTS read as 0")
 {
         struct queue *q = admin_queue(t);
 
@@ -40,23 +44,25 @@ CASE("fab/property/reserved", SHOULD, RULES(FAB_PROP_RSVD), "Reserved bits of CA
         want_eq(t, "reserved bits of CSTS", property_get(q, PROP_CSTS) & CSTS_RESERVED, 0);
 }
 
-CASE("fab/property/crms", MUST, RULES(FAB_CRMS), "CAP.CRMS bit 0 is 1 from NVMe 2.0 on")
+CASE("fab/property/crms", MUST, RULES(FAB_CRMS),
+     "CAP.CRMS bit 0 is 1 on controllers of NVMe 2.0 and later")
 {
-        require(t, caps(t)->io, "no I/O subsystem");
-        require(t, caps(t)->vs >= NVME_VERSION(2, 0, 0), "CAP.CRMS came with NVMe 2.0");
+        require(t, caps(t)->io, "the target has no I/O subsystem");
+        require(t, caps(t)->vs >= NVME_VERSION(2, 0, 0), "CAP.CRMS was added in NVMe 2.0");
         want(t, property_get(admin_queue(t), PROP_CAP) & CAP_CRMS_CRWMS, "CAP.CRMS bit 0 1", "0");
 }
 
-CASE("fab/property/crto", MUST, RULES(FAB_CRTO), "A controller that says CAP.CRMS has CRTO")
+CASE("fab/property/crto", MUST, RULES(FAB_CRTO),
+     "A controller with CAP.CRMS set has the property CRTO")
 {
-        require(t, caps(t)->io, "no I/O subsystem");
+        require(t, caps(t)->io, "the target has no I/O subsystem");
         require(t, CAP_CRMS(caps(t)->cap), "CAP.CRMS is 0");
         property_get(admin_queue(t), PROP_CRTO);
 }
 
 /* --- enabling, resetting, shutting down */
 
-CASE("fab/ready/ready", MUST, RULES(FAB_RDY), "CSTS.RDY follows CC.EN, both ways")
+CASE("fab/ready/ready", MUST, RULES(FAB_RDY), "CSTS.RDY follows CC.EN both to 1 and to 0")
 {
         struct queue *q = admin_queue(t, .disabled = true);
 
@@ -65,7 +71,8 @@ CASE("fab/ready/ready", MUST, RULES(FAB_RDY), "CSTS.RDY follows CC.EN, both ways
         set_cc(q, CC_RUN & ~CC_EN, CSTS_RDY, 0);
 }
 
-CASE("fab/ready/ten-times", MUST, RULES(FAB_RDY), "A controller can be reset and enabled again")
+CASE("fab/ready/ten-times", MUST, RULES(FAB_RDY),
+     "A controller can be reset and enabled again ten times")
 {
         struct queue *q = admin_queue(t);
 
@@ -83,7 +90,7 @@ static void reset(struct queue *q)
 }
 
 CASE("fab/reset/controller", MUST, RULES(FAB_RESET_CLEARS),
-     "A Controller Reset ends the I/O queues; the admin queue still takes Fabrics commands")
+     "A Controller Reset ends the I/O queues, and the admin queue still accepts Fabrics commands")
 {
         struct queue *q = io_queue(t);
         struct reply r;
@@ -91,7 +98,8 @@ CASE("fab/reset/controller", MUST, RULES(FAB_RESET_CLEARS),
         set_cc(q->admin, CC_RUN & ~CC_EN, CSTS_RDY, 0);
         expect_works(q->admin);
         r = expect_answer(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(t)->nsid));
-        want(t, q->over || r.status != NVME_SUCCESS, "no I/O queue any more", "Flush succeeds");
+        want(t, q->over || r.status != NVME_SUCCESS, "an I/O queue that has ended",
+             "Flush succeeded");
         hang_up(q);
         pause_ms(t, 100);
         set_cc(q->admin, CC_RUN, CSTS_RDY, CSTS_RDY);
@@ -99,20 +107,20 @@ CASE("fab/reset/controller", MUST, RULES(FAB_RESET_CLEARS),
 }
 
 CASE("fab/reset/queues-gone", MUST, RULES(FAB_RESET_CLEARS),
-     "An I/O queue from before a Controller Reset is none any more when the controller is enabled "
-     "again")
+     "An I/O queue that a Controller Reset ended stays ended when the controller is enabled again")
 {
         struct queue *q = io_queue(t);
         struct reply r;
 
         reset(q->admin);
         r = expect_answer(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(t)->nsid));
-        want(t, q->over || r.status != NVME_SUCCESS, "no I/O queue any more", "Flush succeeds");
+        want(t, q->over || r.status != NVME_SUCCESS, "an I/O queue that has ended",
+             "Flush succeeded");
         expect_works(q->admin);
 }
 
 CASE("fab/reset/aer-vanishes", MUST, RULES(FAB_RESET_CLEARS),
-     "A Controller Reset takes an Asynchronous Event Request away without an answer")
+     "A Controller Reset drops an Asynchronous Event Request without a response")
 {
         struct queue *q = admin_queue(t);
 
@@ -122,8 +130,8 @@ CASE("fab/reset/aer-vanishes", MUST, RULES(FAB_RESET_CLEARS),
 }
 
 CASE("fab/reset/aer-room", MUST, NO_RULE,
-     "After a Controller Reset there is room for as many Asynchronous Event Requests as before it",
-     .related = "nvmet keeps those from before")
+     "After a Controller Reset as many Asynchronous Event Requests are accepted as before it",
+     .related = "nvmet keeps the requests from before the reset")
 {
         struct queue *q = admin_queue(t);
         unsigned most = identify_ctrl(q)->aerl + 1u;
@@ -138,13 +146,13 @@ CASE("fab/reset/aer-room", MUST, NO_RULE,
 }
 
 CASE("fab/reset/features", MUST, NO_RULE,
-     "A Controller Reset gives Asynchronous Event Configuration the value again that it began with")
+     "A Controller Reset restores the initial value of Asynchronous Event Configuration")
 {
         struct queue *q = admin_queue(t);
         uint32_t first = get_feature(q, FEAT_AEC);
 
         require(t, finish(q, send_set_feature(q, FEAT_AEC, first ^ 1)).status == NVME_SUCCESS,
-                "it can't be changed");
+                "Asynchronous Event Configuration cannot be changed");
         want_eq(t, "Asynchronous Event Configuration", get_feature(q, FEAT_AEC), first ^ 1);
         reset(q);
         want_eq(t, "Asynchronous Event Configuration", get_feature(q, FEAT_AEC), first);
@@ -157,7 +165,7 @@ CASE("fab/shutdown/normal", MUST, RULES(FAB_SHST), "After a normal shutdown CSTS
         set_cc(q, CC_RUN | CC_SHN_NORMAL, 3 << 2, CSTS_SHST_COMPLETE);
 }
 
-CASE("fab/shutdown/abrupt", MUST, RULES(FAB_SHST), "... and after an abrupt one")
+CASE("fab/shutdown/abrupt", MUST, RULES(FAB_SHST), "After an abrupt shutdown CSTS.SHST is 10b")
 {
         struct queue *q = admin_queue(t);
 
@@ -165,7 +173,8 @@ CASE("fab/shutdown/abrupt", MUST, RULES(FAB_SHST), "... and after an abrupt one"
 }
 
 CASE("fab/shutdown/alone", MUST, NO_RULE,
-     "Shutdown and Controller Reset of one controller are none of another of the same host")
+     "Shutdown and Controller Reset of one controller do not affect another controller of the same "
+     "host")
 {
         struct queue *other = io_queue(t), *q = admin_queue(t);
 
@@ -174,12 +183,12 @@ CASE("fab/shutdown/alone", MUST, NO_RULE,
         set_cc(q, 0, CSTS_RDY, 0);
         expect_works(other);
         identify_ctrl(other->admin);
-        want_eq(t, "RDY and SHST of the other",
+        want_eq(t, "RDY and SHST of the other controller",
                 property_get(other->admin, PROP_CSTS) & (CSTS_RDY | 3 << 2), CSTS_RDY);
 }
 
 CASE("fab/shutdown/after", MUST, RULES(FAB_SHUTDOWN),
-     "After shutdown only Fabrics commands are taken")
+     "After shutdown, commands other than Fabrics commands are refused")
 {
         struct queue *q = admin_queue(t);
 
@@ -201,8 +210,7 @@ CASE("fab/shutdown/restart", MUST, RULES(FAB_SHST),
 
 /* --- which command when */
 
-CASE("fab/connect/first", MUST, RULES(FAB_FIRST_CONNECT),
-     "A Property Get before Connect is refused")
+CASE("fab/connect/first", MUST, RULES(FAB_FIRST_CONNECT), "Property Get before Connect is refused")
 {
         struct queue *q = bare_queue(t);
 
@@ -226,7 +234,7 @@ CASE("fab/connect/first-write", MUST, RULES(FAB_FIRST_CONNECT),
 }
 
 CASE("fab/ready/enabled", MUST, RULES(FAB_ENABLED),
-     "Identify while CC.EN is 0 is refused, Property Get is not")
+     "While CC.EN is 0, Identify is refused and Property Get is not")
 {
         struct queue *q = admin_queue(t, .disabled = true);
 
@@ -235,7 +243,7 @@ CASE("fab/ready/enabled", MUST, RULES(FAB_ENABLED),
 }
 
 CASE("fab/command/create-queue", MUST, RULES(FAB_OPCODE),
-     "Create and Delete I/O Queue do not exist over fabrics")
+     "Create and Delete I/O Queue are refused, as they do not exist over Fabrics")
 {
         static const uint8_t opcodes[] = { NVME_CREATE_SQ, NVME_CREATE_CQ, NVME_DELETE_SQ,
                                            NVME_DELETE_CQ };
@@ -262,8 +270,9 @@ CASE("fab/command/io-opcode", MUST, RULES(FAB_OPCODE), "An unassigned I/O opcode
         expect_works(q);
 }
 
-CASE("fab/nsid/invalid", MUST, RULES(FAB_NSID),
-     "A Read of namespace 0 or FFFFFFFEh, and a Flush of that one, is refused, and nothing else is")
+CASE(
+    "fab/nsid/invalid", MUST, RULES(FAB_NSID),
+    "A Read from namespace 0 or FFFFFFFEh, or a Flush of FFFFFFFEh, fails and affects nothing else")
 {
         struct queue *q = io_queue(t);
 
@@ -282,8 +291,7 @@ static bool is_active(const uint8_t *list, uint32_t nsid)
 }
 
 CASE("fab/nsid/inactive", MUST, RULES(FAB_NSID),
-     "A Read is refused of an NSID that no namespace has: the next one, 256 more than ours, "
-     "FFFFFFFFh")
+     "A Read from an NSID without a namespace (the next one, ours plus 256, FFFFFFFFh) is refused")
 {
         struct queue *q = io_queue(t);
         const uint8_t *list = identify(q->admin, CNS_NS_LIST, 0);
@@ -296,7 +304,7 @@ CASE("fab/nsid/inactive", MUST, RULES(FAB_NSID),
 }
 
 CASE("fab/nsid/write", MUST, RULES(FAB_NSID),
-     "A Write to a namespace that is not there is refused, its data in the capsule or not",
+     "A Write to a namespace that does not exist is refused, with its data in the capsule or not",
      .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -312,12 +320,12 @@ CASE("fab/nsid/write", MUST, RULES(FAB_NSID),
 /* A Read may end by SUCCESS on its data, which tells no SQHD. */
 static struct reply flush(struct queue *q)
 {
-        require(q->t, caps(q->t)->nsid, "no namespace to flush");
+        require(q->t, caps(q->t)->nsid, "no namespace for Flush");
         return expect_success(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(q->t)->nsid));
 }
 
 CASE("fab/queue/sqhd", MUST, RULES(FAB_SQHD),
-     "SQHD moves on by one for each command, modulo the queue's size")
+     "SQHD advances by one for each command, modulo the queue's size")
 {
         struct queue *q = io_queue(t, .sqsize = 3);
         uint16_t sqhd = flush(q).sqhd, entries = q->sqsize + 1;
@@ -331,7 +339,7 @@ CASE("fab/queue/sqhd", MUST, RULES(FAB_SQHD),
 }
 
 CASE("fab/queue/sqhd-overtaking", MUST, RULES(FAB_SQHD),
-     "SQHD does not go back, whatever response passes those of long Reads")
+     "SQHD does not go back when short commands overtake long Reads")
 {
         struct queue *q = io_queue(t);
         unsigned n = together(q, 20);
@@ -346,7 +354,7 @@ CASE("fab/queue/sqhd-overtaking", MUST, RULES(FAB_SQHD),
 
 /* 3.3.2.6 speaks of a controller that detects it: one with room for more never sees the queue full. */
 CASE("fab/queue/overrun", INFO, RULES(FAB_OVERRUN),
-     "A host that overruns its queue loses the association", .writes = true, .slow = true,
+     "A host that overruns its queue loses its association", .writes = true, .slow = true,
      .tcp_only = true)
 {
         struct queue *q = io_queue(t, .sqsize = 1);
@@ -357,8 +365,8 @@ CASE("fab/queue/overrun", INFO, RULES(FAB_OVERRUN),
         expect_end(q->admin, 0);
 }
 
-CASE("fab/queue/full", MUST, RULES(FAB_ANSWERED), "A queue of n entries holds n - 1 commands",
-     .writes = true)
+CASE("fab/queue/full", MUST, RULES(FAB_ANSWERED),
+     "A queue of n entries accepts n - 1 commands at once", .writes = true)
 {
         struct queue *q = io_queue(t, .sqsize = 7);
         uint16_t cid[7];
@@ -372,7 +380,7 @@ CASE("fab/queue/full", MUST, RULES(FAB_ANSWERED), "A queue of n entries holds n 
 }
 
 CASE("fab/queue/room", MUST, RULES(FAB_ANSWERED),
-     "As many commands as SQHD says there is room for are taken, also while others wait for data",
+     "As many commands are accepted as SQHD shows free entries, even while others wait for data",
      .writes = true, .tcp_only = true)
 {
         enum { ENTRIES = 8 };
@@ -394,7 +402,7 @@ CASE("fab/queue/room", MUST, RULES(FAB_ANSWERED),
 }
 
 CASE("fab/queue/answered", MUST, RULES(FAB_ANSWERED),
-     "Reads and Flushes that run together are all answered, and once")
+     "Reads and Flushes in parallel are all answered, each exactly once")
 {
         struct queue *q = io_queue(t);
         unsigned n = together(q, 20);
@@ -409,13 +417,13 @@ CASE("fab/queue/answered", MUST, RULES(FAB_ANSWERED),
 }
 
 CASE("fab/queue/cid-bits", MUST, RULES(FAB_ANSWERED),
-     "Commands whose CIDs differ in any of their 16 bits are told apart")
+     "Commands whose CIDs differ in any one of the 16 bits are told apart")
 {
         static const uint16_t cid[] = { 0x0000, 0x0040, 0x0100, 0x0140, 0x1000, 0x7fff, 0x8000 };
         struct queue *q = io_queue(t);
         unsigned n = together(q, sizeof(cid) / sizeof(cid[0]));
 
-        require(t, caps(t)->nsid, "no namespace");
+        require(t, caps(t)->nsid, "the subsystem has no namespace");
         for (unsigned i = 0; i < n; i++)
                 send_cmd(q, .opc = NVME_READ, .cid = cid[i], .nsid = caps(t)->nsid,
                          .bytes = caps(t)->block);
@@ -438,7 +446,7 @@ CASE("fab/queue/dw0-zero", MUST, RULES(FAB_CQE_ZERO),
 /* --- SGLs */
 
 CASE("fab/sgl/short-admin", MUST, RULES(FAB_SGL_SHORT),
-     "Identify into an SGL of 2048 bytes is refused")
+     "Identify with an SGL of 2048 bytes is refused")
 {
         struct queue *q = admin_queue(t);
 
@@ -447,7 +455,7 @@ CASE("fab/sgl/short-admin", MUST, RULES(FAB_SGL_SHORT),
 }
 
 CASE("fab/sgl/short-read", MUST, RULES(FAB_SGL_SHORT),
-     "A Read into an SGL shorter than its blocks is refused")
+     "A Read with an SGL shorter than its blocks is refused")
 {
         struct queue *q = io_queue(t);
 
@@ -456,7 +464,7 @@ CASE("fab/sgl/short-read", MUST, RULES(FAB_SGL_SHORT),
 }
 
 CASE("fab/sgl/short-write", MUST, RULES(FAB_SGL_SHORT),
-     "A Write from an SGL shorter than its blocks is refused", .writes = true)
+     "A Write with an SGL shorter than its blocks is refused", .writes = true)
 {
         struct queue *q = io_queue(t);
 
@@ -466,13 +474,13 @@ CASE("fab/sgl/short-write", MUST, RULES(FAB_SGL_SHORT),
 }
 
 CASE("fab/sgl/short-capsule", MUST, RULES(FAB_SGL_SHORT),
-     "A Write of two blocks with the data of one in its capsule is refused", .writes = true)
+     "A Write of two blocks with in-capsule data for only one is refused", .writes = true)
 {
         struct queue *q = io_queue(t);
         uint64_t lba = own_lba(t);
 
         require(t, caps(t)->nsid && caps(t)->in_capsule >= caps(t)->block,
-                "no room in the capsule");
+                "the capsule has no room for data");
         expect_refusal(q, send_cmd(q, .opc = NVME_WRITE, .nsid = caps(t)->nsid,
                                    .cdw10 = (uint32_t)lba, .cdw11 = (uint32_t)(lba >> 32),
                                    .cdw12 = 1, .bytes = caps(t)->block, .in_capsule = true));
@@ -480,7 +488,7 @@ CASE("fab/sgl/short-capsule", MUST, RULES(FAB_SGL_SHORT),
 }
 
 CASE("fab/sgl/long-admin", SHOULD, RULES(FAB_SGL_LONG),
-     "Identify into an SGL of 8192 bytes is taken")
+     "Identify with an SGL of 8192 bytes succeeds")
 {
         struct queue *q = admin_queue(t);
 
@@ -489,7 +497,7 @@ CASE("fab/sgl/long-admin", SHOULD, RULES(FAB_SGL_LONG),
 }
 
 CASE("fab/sgl/long-read", SHOULD, RULES(FAB_SGL_LONG),
-     "A Read into an SGL longer than its blocks is taken")
+     "A Read with an SGL longer than its blocks succeeds")
 {
         struct queue *q = io_queue(t);
 
@@ -497,7 +505,7 @@ CASE("fab/sgl/long-read", SHOULD, RULES(FAB_SGL_LONG),
 }
 
 CASE("fab/sgl/huge", MUST, NO_RULE,
-     "A Write whose SGL claims FFFFFFFFh bytes is refused or served, but not waited for",
+     "A Write whose SGL claims FFFFFFFFh bytes is refused or completes, but does not hang",
      .writes = true, .tcp_only = true, .related = "nvmet 4a3f00262a04, 737a3b535247")
 {
         struct queue *q = io_queue(t);

@@ -21,13 +21,13 @@ static const struct disc_entry *entries(const struct disc_header *h)
 }
 
 CASE("fab/discovery/connect", MUST, RULES(FAB_ANSWERED),
-     "The discovery service is reached by its well-known NQN", .discovery = true)
+     "The discovery service can be connected by its well-known NQN", .discovery = true)
 {
         expect_works(discovery_queue(t));
 }
 
 CASE("fab/discovery/log-header", MUST, RULES(DISC_HEADER),
-     "The discovery log has RECFMT 0 and as many entries as NUMREC says", .discovery = true)
+     "The discovery log has RECFMT 0 and contains NUMREC entries", .discovery = true)
 {
         uint64_t n;
         const struct disc_header *h = read_log(discovery_queue(t), &n);
@@ -35,11 +35,13 @@ CASE("fab/discovery/log-header", MUST, RULES(DISC_HEADER),
         want_eq(t, "RECFMT", le16_get(h->recfmt), 0);
         want_eq(t, "NUMREC", le64_get(h->numrec), n);
         for (uint64_t i = 0; i < n; i++)
-                want(t, entries(h)[i].trtype != 0, "an entry", "zeroes in its place");
+                want(t, entries(h)[i].trtype != 0, "a discovery log entry",
+                     "zeroes in place of an entry");
 }
 
 CASE("fab/discovery/log-entry", MUST, RULES(DISC_ENTRY),
-     "Entries have assigned types, an NQN that ends, and ASQSZ of 32 at least", .discovery = true)
+     "Discovery log entries have assigned types, a terminated NQN and an ASQSZ of at least 32",
+     .discovery = true)
 {
         uint64_t n;
         const struct disc_header *h = read_log(discovery_queue(t), &n);
@@ -52,13 +54,14 @@ CASE("fab/discovery/log-entry", MUST, RULES(DISC_ENTRY),
                 want(t, e->subtype >= 1 && e->subtype <= 3, "SUBTYPE 1 to 3", "%u", e->subtype);
                 want(t, e->adrfam <= 4 || e->trtype == TRTYPE_LOOP, "ADRFAM up to 4", "%u",
                      e->adrfam);
-                want(t, memchr(e->subnqn, 0, NQN_MAX + 1), "an NQN that ends", "none");
-                want(t, le16_get(e->asqsz) >= 32, "ASQSZ of 32 at least", "%u", le16_get(e->asqsz));
+                want(t, memchr(e->subnqn, 0, NQN_MAX + 1), "a NUL-terminated NQN", "none");
+                want(t, le16_get(e->asqsz) >= 32, "an ASQSZ of at least 32", "%u",
+                     le16_get(e->asqsz));
         }
 }
 
-CASE("tcp/discovery/trsvcid", MUST, RULES(DISC_TRSVCID), "TRSVCID of TCP entries is a decimal port",
-     .discovery = true)
+CASE("tcp/discovery/trsvcid", MUST, RULES(DISC_TRSVCID),
+     "TRSVCID of TCP discovery log entries is a decimal port number", .discovery = true)
 {
         uint64_t n;
         const struct disc_header *h = read_log(discovery_queue(t), &n);
@@ -70,12 +73,13 @@ CASE("tcp/discovery/trsvcid", MUST, RULES(DISC_TRSVCID), "TRSVCID of TCP entries
                         continue;
                 memcpy(port, entries(h)[i].trsvcid, 32);
                 want(t, port[0] > '0' && port[0] <= '9' && port[strspn(port, "0123456789 ")] == 0,
-                     "a decimal port", "'%s'", port);
+                     "a decimal port number", "'%s'", port);
         }
 }
 
 CASE("tcp/discovery/tsas", MUST, RULES(DISC_TSAS),
-     "TSAS of TCP entries has SECTYPE 0, 1 or 2, and zeroes", .discovery = true)
+     "TSAS of TCP discovery log entries has SECTYPE 0, 1 or 2, and its other bytes are zero",
+     .discovery = true)
 {
         static const uint8_t zeroes[255];
         uint64_t n;
@@ -87,12 +91,13 @@ CASE("tcp/discovery/tsas", MUST, RULES(DISC_TSAS),
                 if (e->trtype != TRTYPE_TCP)
                         continue;
                 want(t, e->tsas[0] <= 2, "SECTYPE 0 to 2", "%u", e->tsas[0]);
-                want_bytes(t, "TSAS behind SECTYPE", e->tsas + 1, zeroes, sizeof(zeroes));
+                want_bytes(t, "TSAS after SECTYPE", e->tsas + 1, zeroes, sizeof(zeroes));
         }
 }
 
-CASE("fab/discovery/genctr", MUST, RULES(DISC_GENCTR), "GENCTR stays as it is while the log does",
-     .discovery = true, .related = "blktests nvme/030")
+CASE("fab/discovery/genctr", MUST, RULES(DISC_GENCTR),
+     "GENCTR does not change while the discovery log does not change", .discovery = true,
+     .related = "blktests nvme/030")
 {
         uint64_t n, before = le64_get(read_log(discovery_queue(t), &n)->genctr);
         struct queue *q = discovery_queue(t);
@@ -102,19 +107,20 @@ CASE("fab/discovery/genctr", MUST, RULES(DISC_GENCTR), "GENCTR stays as it is wh
 }
 
 CASE("fab/discovery/log-offsets", MUST, RULES(DISC_OFFSETS),
-     "The log in pieces, by rising offsets, is the log", .discovery = true)
+     "The discovery log read in pieces at rising offsets equals the log read in one piece",
+     .discovery = true)
 {
         struct queue *q = discovery_queue(t);
         uint64_t n;
         const uint8_t *whole = (const uint8_t *)read_log(q, &n);
 
         for (uint64_t at = 0; at < DISC_HEADER_LEN + n * DISC_ENTRY_LEN; at += 512)
-                want_bytes(t, "a piece of the log", get_log(q, LOG_DISCOVERY, 512, at), whole + at,
-                           512);
+                want_bytes(t, "a piece of the discovery log", get_log(q, LOG_DISCOVERY, 512, at),
+                           whole + at, 512);
 }
 
 CASE("fab/discovery/listed", SHOULD, RULES(DISC_LISTED),
-     "The subsystem that is tested is in the discovery log", .discovery = true)
+     "The subsystem under test is listed in the discovery log", .discovery = true)
 {
         uint64_t n;
         struct queue *q = admin_queue(t);
@@ -123,28 +129,34 @@ CASE("fab/discovery/listed", SHOULD, RULES(DISC_LISTED),
         for (uint64_t i = 0; i < n; i++)
                 if (strncmp(entries(h)[i].subnqn, q->subnqn, sizeof(q->subnqn)) == 0)
                         return;
-        fail(t, "an entry with its NQN", "%llu others", (unsigned long long)n);
+        fail(t, "an entry with its NQN", "%llu other entries", (unsigned long long)n);
 }
 
 /* What the discovery log says of the subsystem. */
 static const struct disc_entry *our_entry(struct t *t)
 {
-        require(t, caps(t)->entry.trtype, "the discovery log has no entry of it");
+        require(t, caps(t)->entry.trtype,
+                "the discovery log has no entry of the subsystem "
+                "under test");
         return &caps(t)->entry;
 }
 
 CASE("fab/discovery/entry-cntlid", MUST, NO_RULE,
-     "CNTLID of the entry is FFFFh where CNTLIDs are dynamic, another one where they are static")
+     "CNTLID of a discovery log entry is FFFFh in the dynamic model, and not FFFFh in the static "
+     "model")
 {
         uint16_t cntlid = le16_get(our_entry(t)->cntlid);
         bool dynamic = !(identify_ctrl(admin_queue(t))->fcatt & 1);
 
-        want(t, (cntlid == CNTLID_DYNAMIC) == dynamic, dynamic ? "FFFFh" : "no FFFFh", "%Xh",
-             cntlid);
+        want(t, (cntlid == CNTLID_DYNAMIC) == dynamic,
+             dynamic ? "FFFFh"
+                     : "a CNTLID other than "
+                       "FFFFh",
+             "%Xh", cntlid);
 }
 
 CASE("fab/discovery/entry-asqsz", MUST, NO_RULE,
-     "An admin queue may have as many entries as ASQSZ of the discovery entry says")
+     "An admin queue can have as many entries as ASQSZ of its discovery log entry says")
 {
         uint16_t sqsize = (uint16_t)(le16_get(our_entry(t)->asqsz) - 1);
 
@@ -152,7 +164,8 @@ CASE("fab/discovery/entry-asqsz", MUST, NO_RULE,
 }
 
 CASE("fab/discovery/one-entry", MUST, RULES(DISC_ONE_DYNAMIC),
-     "A subsystem of the dynamic model has one entry for a port and address", .discovery = true)
+     "A subsystem of the dynamic model has one discovery log entry per port and address",
+     .discovery = true)
 {
         uint64_t n;
         const struct disc_header *h = read_log(discovery_queue(t), &n);
@@ -165,7 +178,7 @@ CASE("fab/discovery/one-entry", MUST, RULES(DISC_ONE_DYNAMIC),
 }
 
 CASE("fab/discovery/persistent", MUST, RULES(DISC_PERSISTENT),
-     "A discovery controller that grants KATO takes Keep Alive and AER; else it refuses Connect",
+     "A discovery controller refuses a KATO in Connect, or supports Keep Alive and AER",
      .discovery = true)
 {
         struct queue *q = bare_queue(t);
@@ -190,7 +203,7 @@ CASE("fab/discovery/no-io-queues", MUST, RULES(FAB_DISC_IO),
 }
 
 CASE("fab/discovery/disconnect", MUST, RULES(FAB_DISCONNECT_ADMIN),
-     "Disconnect to a discovery controller is refused", .discovery = true)
+     "Disconnect sent to a discovery controller is refused", .discovery = true)
 {
         struct queue *q = discovery_queue(t);
 
@@ -199,7 +212,8 @@ CASE("fab/discovery/disconnect", MUST, RULES(FAB_DISCONNECT_ADMIN),
 }
 
 CASE("fab/discovery/prohibited", MUST, RULES(DISC_PROHIBITED),
-     "Namespace, firmware, format, security and sanitize commands are refused", .discovery = true)
+     "A discovery controller refuses namespace, firmware, format, security and sanitize commands",
+     .discovery = true)
 {
         static const uint8_t opcodes[] = { 0x0d, 0x10, 0x11, 0x15, 0x80, 0x81, 0x84 };
         struct queue *q = discovery_queue(t);
@@ -210,7 +224,8 @@ CASE("fab/discovery/prohibited", MUST, RULES(DISC_PROHIBITED),
 }
 
 CASE("fab/discovery/prohibited-logs", MUST, RULES(DISC_LOGS),
-     "SMART / Health, Firmware Slot and Changed Namespaces can't be read", .discovery = true)
+     "A discovery controller refuses the logs SMART / Health, Firmware Slot and Changed Namespaces",
+     .discovery = true)
 {
         static const uint8_t logs[] = { LOG_SMART, LOG_FW_SLOT, LOG_CHANGED_NS };
         struct queue *q = discovery_queue(t);
@@ -221,7 +236,8 @@ CASE("fab/discovery/prohibited-logs", MUST, RULES(DISC_LOGS),
 }
 
 CASE("fab/discovery/prohibited-features", MUST, RULES(DISC_FEATURES),
-     "A discovery controller has neither Number of Queues nor Host Identifier", .discovery = true)
+     "A discovery controller refuses the features Number of Queues and Host Identifier",
+     .discovery = true)
 {
         struct queue *q = discovery_queue(t);
 
@@ -232,8 +248,8 @@ CASE("fab/discovery/prohibited-features", MUST, RULES(DISC_FEATURES),
 }
 
 CASE("fab/discovery/cap", MUST, RULES(FAB_CAP_DISC),
-     "CAP of a discovery controller has MPSMIN, MPSMAX, NSSRS and AMS 0, CSS should have bit 0 "
-     "alone",
+     "CAP of a discovery controller has MPSMIN, MPSMAX, NSSRS and AMS 0, and should have only bit "
+     "0 of CSS",
      .discovery = true)
 {
         uint64_t cap = property_get(discovery_queue(t), PROP_CAP);
@@ -250,12 +266,12 @@ CASE("fab/discovery/cntrltype", MUST, RULES(ID_CNTRLTYPE),
         struct queue *q = discovery_queue(t);
         const struct id_ctrl *id = identify_ctrl(q);
 
-        require(t, le32_get(id->ver) >= NVME_VERSION(1, 4, 0), "CNTRLTYPE came with NVMe 1.4");
+        require(t, le32_get(id->ver) >= NVME_VERSION(1, 4, 0), "CNTRLTYPE was added in NVMe 1.4");
         want_eq(t, "CNTRLTYPE", id->cntrltype, CNTRLTYPE_DISCOVERY);
 }
 
 CASE("fab/discovery/subnqn", MUST, RULES(ID_SUBNQN),
-     "SUBNQN of a discovery controller is the well-known NQN or its service's own",
+     "SUBNQN of a discovery controller is the well-known NQN or the service's unique NQN",
      .discovery = true)
 {
         const struct id_ctrl *id = identify_ctrl(discovery_queue(t));
@@ -263,8 +279,8 @@ CASE("fab/discovery/subnqn", MUST, RULES(ID_SUBNQN),
         want(t, nqn_valid(id->subnqn, sizeof(id->subnqn), false), "an NQN", "%.223s", id->subnqn);
 }
 
-CASE("fab/discovery/log-beyond", MUST, RULES(LOG_OFFSET), "The log from behind its end is refused",
-     .discovery = true)
+CASE("fab/discovery/log-beyond", MUST, RULES(LOG_OFFSET),
+     "A read of the discovery log from beyond its end is refused", .discovery = true)
 {
         struct queue *q = discovery_queue(t);
 
@@ -273,7 +289,7 @@ CASE("fab/discovery/log-beyond", MUST, RULES(LOG_OFFSET), "The log from behind i
 }
 
 CASE("fab/discovery/connect-storm", MUST, NO_RULE,
-     "50 discoveries whose connection ends in the middle: the service goes on", .discovery = true,
+     "The discovery service works on after 50 connections that end midway", .discovery = true,
      .related = "SPDK #1996")
 {
         for (int i = 0; i < 50; i++) {

@@ -21,7 +21,9 @@ static struct queue *watcher(struct t *t)
 {
         struct queue *q = admin_queue(t);
 
-        require(t, le32_get(caps(t)->id.oaes) & OAES_NS, "OAES: no Namespace Attribute Notices");
+        require(t, le32_get(caps(t)->id.oaes) & OAES_NS,
+                "OAES does not announce Namespace "
+                "Attribute Notices");
         ask_for(q, AEC_NS);
         return q;
 }
@@ -31,10 +33,12 @@ static struct queue *discovery_watcher(struct t *t)
 {
         struct queue *q;
 
-        require(t, caps(t)->persistent, "discovery without persistent connections");
+        require(t, caps(t)->persistent,
+                "the discovery service does not support persistent "
+                "connections");
         q = discovery_queue(t, .kato = 120000);
         require(t, le32_get(identify_ctrl(q)->oaes) & OAES_DISCOVERY,
-                "OAES: no Discovery Log Page Change");
+                "OAES does not announce Discovery Log Page Change");
         ask_for(q, AEC_DISCOVERY);
         return q;
 }
@@ -67,7 +71,7 @@ static const le32_t *read_changed(struct queue *q, bool retain)
 /* --- events */
 
 CASE("base/event/reported", MUST, RULES(AER_REPORTED),
-     "A change of the namespaces is reported to every controller that asks for it", .changes = true)
+     "A namespace change is reported to every controller that enables the notice", .changes = true)
 {
         struct queue *q = watcher(t), *other = watcher(t);
         uint16_t cid = send_aer(q), cid_other = send_aer(other);
@@ -92,8 +96,7 @@ CASE("base/event/once", MUST, RULES(AER_HELD),
 }
 
 CASE("base/event/masked", MUST, RULES(AER_MASKED),
-     "What was reported is not reported again before its log page is read, and then it is",
-     .changes = true)
+     "A reported event type is reported again only after its log page was read", .changes = true)
 {
         struct queue *q = watcher(t);
         uint16_t cid = send_aer(q);
@@ -109,7 +112,7 @@ CASE("base/event/masked", MUST, RULES(AER_MASKED),
 }
 
 CASE("base/event/kept", SHOULD, RULES(AER_KEPT),
-     "A change that finds no Asynchronous Event Request is reported to the next one",
+     "A change without an outstanding Asynchronous Event Request is reported to the next one",
      .changes = true)
 {
         struct queue *q = watcher(t);
@@ -120,7 +123,7 @@ CASE("base/event/kept", SHOULD, RULES(AER_KEPT),
 }
 
 CASE("base/event/asked", MUST, RULES(AER_ASKED),
-     "Asynchronous Event Configuration 0: no change of the namespaces is reported", .changes = true)
+     "With Asynchronous Event Configuration 0, no namespace change is reported", .changes = true)
 {
         struct queue *q = watcher(t);
 
@@ -133,8 +136,8 @@ CASE("base/event/asked", MUST, RULES(AER_ASKED),
 
 /* --- log pages */
 
-CASE("base/log/rae", MUST, RULES(LOG_RAE),
-     "A log page that is read with RAE 1 leaves its event masked", .changes = true)
+CASE("base/log/rae", MUST, RULES(LOG_RAE), "Reading a log page with RAE 1 leaves its event masked",
+     .changes = true)
 {
         struct queue *q = watcher(t);
         uint16_t cid = send_aer(q);
@@ -160,12 +163,13 @@ static void want_changes(struct t *t, const le32_t *a, const le32_t *b, const le
 {
         for (unsigned i = 0; i < LIST && le32_get(a[i]); i++)
                 want(t, lists(b, le32_get(a[i])) || lists(changed, le32_get(a[i])),
-                     "the namespace that changed in the list", "NSID %u is not there",
+                     "the changed namespace in the list", "NSID %u is not in the list",
                      le32_get(a[i]));
 }
 
 CASE("base/log/changed-namespaces", MUST, RULES(LOG_CHANGED),
-     "The Changed Attached Namespace List names what has changed, and is empty when it was read",
+     "The Changed Attached Namespace List names the changed namespaces, and is empty after it was "
+     "read",
      .changes = true)
 {
         static const uint8_t none[4 * LIST];
@@ -178,12 +182,12 @@ CASE("base/log/changed-namespaces", MUST, RULES(LOG_CHANGED),
         pause_ms(t, QUIET_MS);
         after = identify(q, CNS_NS_LIST, 0);
         changed = read_changed(q, false);
-        want(t, le32_get(changed[0]) != 0, "a namespace that changed", "none");
+        want(t, le32_get(changed[0]) != 0, "a changed namespace", "none");
         if (le32_get(changed[0]) != UINT32_MAX) { /* too many to be listed */
                 want_changes(t, before, after, changed);
                 want_changes(t, after, before, changed);
         }
-        want_bytes(t, "the list that was read before", read_changed(q, false), none, sizeof(none));
+        want_bytes(t, "the list after it was read", read_changed(q, false), none, sizeof(none));
 }
 
 /* --- discovery */
@@ -205,7 +209,7 @@ static uint64_t change_log(struct queue *q)
         pause_ms(q->t, QUIET_MS);
         after = read_header(q);
         require(q->t, le64_get(before.numrec) != le64_get(after.numrec),
-                "the discovery log shows as many entries as before");
+                "the discovery log has as many entries as before");
         return le64_get(after.genctr) - le64_get(before.genctr);
 }
 
@@ -221,8 +225,8 @@ CASE("fab/discovery/event-reported", MUST, RULES(AER_REPORTED),
 }
 
 CASE("fab/discovery/genctr-step", MUST, RULES(DISC_GENCTR_STEP),
-     "GENCTR moves by one with a change of the discovery log", .discovery = true, .changes = true,
+     "GENCTR increases by 1 with a change of the discovery log", .discovery = true, .changes = true,
      .related = "blktests nvme/030")
 {
-        want_eq(t, "the steps that GENCTR has moved", change_log(discovery_queue(t)), 1);
+        want_eq(t, "the increase of GENCTR", change_log(discovery_queue(t)), 1);
 }

@@ -9,7 +9,7 @@
 /* --- Identify Controller */
 
 CASE("base/identify/cntlid", MUST, RULES(ID_CNTLID),
-     "CNTLID of Identify Controller is the one that Connect returned", .any = true)
+     "CNTLID of Identify Controller is the CNTLID that Connect returned", .any = true)
 {
         struct queue *q = admin_queue(t);
 
@@ -17,7 +17,7 @@ CASE("base/identify/cntlid", MUST, RULES(ID_CNTLID),
 }
 
 CASE("base/identify/subnqn", MUST, RULES(ID_SUBNQN),
-     "SUBNQN of Identify Controller is the one that was connected to")
+     "SUBNQN of Identify Controller is the NQN of the connected subsystem")
 {
         struct queue *q = admin_queue(t);
         const struct id_ctrl *id = identify_ctrl(q);
@@ -26,7 +26,7 @@ CASE("base/identify/subnqn", MUST, RULES(ID_SUBNQN),
 }
 
 CASE("base/identify/ioccsz", MUST, RULES(ID_IOCCSZ),
-     "IOCCSZ is at least 4 (a capsule of 64 bytes), IORCSZ is 1")
+     "IOCCSZ is at least 4 (a capsule of 64 bytes), and IORCSZ is 1")
 {
         const struct id_ctrl *id = identify_ctrl(admin_queue(t));
 
@@ -39,32 +39,33 @@ CASE("base/identify/icdoff", MUST, RULES(ID_ICDOFF), "ICDOFF is 0 over TCP", .tc
         want_eq(t, "ICDOFF", le16_get(identify_ctrl(admin_queue(t))->icdoff), 0);
 }
 
-CASE("base/identify/sgls", MUST, RULES(ID_SGLS), "SGLS says that SGLs are supported")
+CASE("base/identify/sgls", MUST, RULES(ID_SGLS),
+     "SGLS of Identify Controller reports that SGLs are supported")
 {
         uint32_t sgls = le32_get(identify_ctrl(admin_queue(t))->sgls);
 
         want(t, (sgls & 3) == 1 || (sgls & 3) == 2, "SGLS bits 1:0 01b or 10b", "%u", sgls & 3);
 }
 
-CASE("base/identify/kas", MUST, RULES(ID_KAS), "KAS is not zero")
+CASE("base/identify/kas", MUST, RULES(ID_KAS), "KAS of Identify Controller is not zero")
 {
         want(t, le16_get(identify_ctrl(admin_queue(t))->kas) > 0, "KAS not 0", "KAS 0");
 }
 
-CASE("base/identify/cntrltype", MUST, RULES(ID_CNTRLTYPE), "CNTRLTYPE is 1: an I/O controller")
+CASE("base/identify/cntrltype", MUST, RULES(ID_CNTRLTYPE), "CNTRLTYPE of an I/O controller is 1")
 {
         uint8_t type = identify_ctrl(admin_queue(t))->cntrltype;
 
-        require(t, caps(t)->vs >= NVME_VERSION(1, 4, 0), "CNTRLTYPE came with NVMe 1.4");
+        require(t, caps(t)->vs >= NVME_VERSION(1, 4, 0), "CNTRLTYPE was added in NVMe 1.4");
         want_eq(t, "CNTRLTYPE", type, CNTRLTYPE_IO);
 }
 
-CASE("base/identify/maxcmd", SHOULD, RULES(ID_MAXCMD), "MAXCMD is not zero")
+CASE("base/identify/maxcmd", SHOULD, RULES(ID_MAXCMD), "MAXCMD of Identify Controller is not zero")
 {
         want(t, le16_get(identify_ctrl(admin_queue(t))->maxcmd) > 0, "MAXCMD not 0", "MAXCMD 0");
 }
 
-CASE("base/identify/queue-entry-sizes", MUST, RULES(ID_QES), "SQES is 66h, CQES is 44h")
+CASE("base/identify/queue-entry-sizes", MUST, RULES(ID_QES), "SQES is 66h and CQES is 44h")
 {
         const struct id_ctrl *id = identify_ctrl(admin_queue(t));
 
@@ -77,12 +78,14 @@ CASE("base/identify/text", MUST, RULES(ID_TEXT),
 {
         const char *fault = id_text_fault(identify_ctrl(admin_queue(t)));
 
-        want(t, !fault, "20h to 7Eh to the ends of SN, MN and FR, the text first", "%s is not so",
-             fault);
+        want(t, !fault,
+             "SN, MN and FR with bytes 20h to 7Eh only, left-justified and padded "
+             "with spaces",
+             "%s differs", fault);
 }
 
 CASE("base/identify/odd-requests", MUST, NO_RULE,
-     "Identify with any CNS and the oddest NSIDs is answered, and the controller goes on",
+     "Identify with every CNS and unusual NSIDs is answered, and the controller works on",
      .related = "nvmet 79aba4c94034, f594863967d8", .any = true)
 {
         static const uint32_t nsids[] = { 0, 0xfffffffe, 0xffffffff };
@@ -109,8 +112,8 @@ static uint32_t list_namespaces(struct queue *q, uint32_t above, uint32_t nsids[
 
                 if (nsid == 0)
                         continue;
-                want(q->t, n == i, "zeroes from the end of the list on", "NSID %u there", nsid);
-                want(q->t, nsid > last, "NSIDs that rise from the one given", "%u behind %u", nsid,
+                want(q->t, n == i, "zeroes after the end of the list", "NSID %u", nsid);
+                want(q->t, nsid > last, "NSIDs that rise from the given one", "%u after %u", nsid,
                      last);
                 nsids[n++] = last = nsid;
         }
@@ -118,15 +121,15 @@ static uint32_t list_namespaces(struct queue *q, uint32_t above, uint32_t nsids[
 }
 
 CASE("base/identify/active-namespaces", MUST, NO_RULE,
-     "The list of active namespaces rises from the NSID that is given, and ends with zeroes")
+     "The list of active namespaces rises from the given NSID and ends with zeroes")
 {
         uint32_t all[LIST_LEN], rest[LIST_LEN];
         struct queue *q = admin_queue(t);
         uint32_t n = list_namespaces(q, 0, all);
 
         require(t, n > 0 && n < LIST_LEN, "%u namespaces", n);
-        want_eq(t, "namespaces behind the first one", list_namespaces(q, all[0], rest), n - 1);
-        want_bytes(t, "namespaces behind the first one", rest, all + 1, (n - 1) * sizeof(*all));
+        want_eq(t, "namespaces after the first one", list_namespaces(q, all[0], rest), n - 1);
+        want_bytes(t, "namespaces after the first one", rest, all + 1, (n - 1) * sizeof(*all));
 }
 
 static bool is_zero(const uint8_t *bytes, size_t n)
@@ -134,9 +137,8 @@ static bool is_zero(const uint8_t *bytes, size_t n)
         return bytes[0] == 0 && memcmp(bytes, bytes + 1, n - 1) == 0;
 }
 
-CASE(
-    "base/identify/inactive-namespace", MUST, NO_RULE,
-    "Identify of a namespace that is listed tells something, of one that is not nothing but zeroes")
+CASE("base/identify/inactive-namespace", MUST, NO_RULE,
+     "Identify Namespace returns data for an active namespace, and zeroes for an inactive one")
 {
         uint32_t list[LIST_LEN], nn = le32_get(caps(t)->id.nn), n, absent = 1;
         struct queue *q = admin_queue(t);
@@ -153,7 +155,7 @@ CASE(
                 absent++;
         require(t, absent <= nn, "all %u NSIDs are active", nn);
         want(t, is_zero(identify(q, CNS_NS, absent), IDENTIFY_LEN), "zeroes",
-             "something else for NSID %u, which is not active", absent);
+             "other data for NSID %u, which is not active", absent);
 }
 
 /* What hosts know a namespace by again. */
@@ -179,11 +181,11 @@ static struct identity identity_of(struct queue *q)
 }
 
 CASE("base/identify/same-identity", MUST, NO_RULE,
-     "Subsystem and namespace say of themselves the same to each controller, and each time")
+     "Subsystem and namespace report the same identity to each controller, each time")
 {
         struct identity a, b;
 
-        require(t, caps(t)->nsid, "no namespace");
+        require(t, caps(t)->nsid, "the subsystem has no namespace");
         a = identity_of(admin_queue(t));
         b = identity_of(admin_queue(t));
         want_bytes(t, "serial number", b.sn, a.sn, sizeof(a.sn));
@@ -194,16 +196,16 @@ CASE("base/identify/same-identity", MUST, NO_RULE,
 }
 
 CASE("base/identify/namespace", MUST, RULES(ID_NS),
-     "NUSE is at most NCAP, NCAP at most NSZE, and FLBAS names a format with blocks")
+     "NUSE is at most NCAP, NCAP is at most NSZE, and FLBAS selects an LBA format with blocks")
 {
         struct queue *q = admin_queue(t);
         const struct id_ns *id;
         const char *fault;
 
-        require(t, caps(t)->nsid, "no namespace");
+        require(t, caps(t)->nsid, "the subsystem has no namespace");
         id = identify(q, CNS_NS, caps(t)->nsid);
         fault = id_ns_fault(id);
-        want(t, !fault, "sizes and a format that go together",
+        want(t, !fault, "consistent sizes and LBA format",
              "%s: NSZE %" PRIu64 ", NCAP %" PRIu64 ", NUSE %" PRIu64 ", FLBAS %02xh", fault,
              le64_get(id->nsze), le64_get(id->ncap), le64_get(id->nuse), id->flbas);
 }
@@ -230,15 +232,18 @@ static bool has_descriptor(const uint8_t *list, uint8_t type)
 }
 
 CASE("base/identify/namespace-descriptors", MUST, RULES(ID_NS_DESCS),
-     "A namespace's descriptors are as long as their types, of a type each, and identify it")
+     "Namespace descriptors have the length of their type, no type occurs twice, and one "
+     "identifies it")
 {
         struct queue *q = admin_queue(t);
         uint8_t list[IDENTIFY_LEN];
         const struct id_ns *ns;
         const char *fault;
 
-        require(t, caps(t)->nsid, "no namespace");
-        require(t, caps(t)->vs >= NVME_VERSION(1, 3, 0), "descriptors came with NVMe 1.3");
+        require(t, caps(t)->nsid, "the subsystem has no namespace");
+        require(t, caps(t)->vs >= NVME_VERSION(1, 3, 0),
+                "namespace descriptors were added in "
+                "NVMe 1.3");
         memcpy(list, identify(q, CNS_NS_DESCS, caps(t)->nsid), sizeof(list));
         fault = ns_descs_fault(list, sizeof(list));
         want(t, !fault, "descriptors that identify the namespace", "%s", fault);
@@ -250,14 +255,14 @@ CASE("base/identify/namespace-descriptors", MUST, RULES(ID_NS_DESCS),
 }
 
 CASE("base/identify/nsid", MUST, RULES(FAB_NSID),
-     "Identify of namespace 0 or FFFFFFFEh is refused, and nothing else is")
+     "Identify of namespace 0 or FFFFFFFEh is refused and affects nothing else")
 {
         static const uint8_t cns[] = { CNS_NS, CNS_NS_DESCS };
         struct queue *q = admin_queue(t);
 
         for (int i = 0; i < 2; i++) {
                 require(t, i == 0 || caps(t)->vs >= NVME_VERSION(1, 3, 0),
-                        "descriptors came with NVMe 1.3");
+                        "namespace descriptors were added in NVMe 1.3");
                 expect_refusal(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = cns[i], .nsid = 0,
                                            .bytes = IDENTIFY_LEN));
                 expect_refusal(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = cns[i],
@@ -266,7 +271,7 @@ CASE("base/identify/nsid", MUST, RULES(FAB_NSID),
         expect_works(q);
 }
 
-CASE("base/identify/cns-unknown", MUST, NO_RULE, "Identify of a reserved CNS is refused",
+CASE("base/identify/cns-unknown", MUST, NO_RULE, "Identify with a reserved CNS is refused",
      .any = true)
 {
         struct queue *q = admin_queue(t);
@@ -291,23 +296,26 @@ static uint64_t most(struct t *t)
 }
 
 CASE("base/identify/mdts", MUST, NO_RULE,
-     "A Read of as much as MDTS allows is served, of 32 MiB (RDMA: 8) where it sets no limit",
+     "A Read as long as MDTS allows succeeds; without a limit, one of 32 MiB (over RDMA 8 MiB)",
      .related = "nvmet-tcp with MDTS 0")
 {
         uint32_t mdts = caps(t)->mdts;
         struct queue *q = io_queue(t);
 
-        require(t, caps(t)->nsid, "no namespace");
+        require(t, caps(t)->nsid, "the subsystem has no namespace");
         read_blocks(q, 0, (uint32_t)(mdts > 0 && mdts < most(t) ? mdts : most(t)));
 }
 
 CASE("base/identify/mdts-beyond", MUST, NO_RULE,
-     "A Read of more than MDTS fails with Invalid Field")
+     "A Read longer than MDTS allows fails with Invalid Field")
 {
         uint32_t more = caps(t)->mdts + caps(t)->block;
         struct queue *q = io_queue(t);
 
-        require(t, caps(t)->nsid && caps(t)->mdts > 0 && more <= most(t), "MDTS is out of reach");
+        require(t, caps(t)->nsid && caps(t)->mdts > 0 && more <= most(t),
+                "a transfer beyond "
+                "MDTS would be too "
+                "large for this case");
         expect_error(q, send_read(q, .bytes = more), NVME_INVALID_FIELD);
         expect_works(q);
 }
@@ -315,7 +323,7 @@ CASE("base/identify/mdts-beyond", MUST, NO_RULE,
 /* --- asynchronous events, Abort */
 
 CASE("base/event/held", MUST, RULES(AER_HELD),
-     "An Asynchronous Event Request is not answered before there is an event", .any = true)
+     "An Asynchronous Event Request is not completed before there is an event", .any = true)
 {
         struct queue *q = admin_queue(t);
 
@@ -325,7 +333,7 @@ CASE("base/event/held", MUST, RULES(AER_HELD),
 }
 
 CASE("base/event/limit", MUST, RULES(AER_LIMIT),
-     "More Asynchronous Event Requests than AERL + 1 are refused", .any = true)
+     "Asynchronous Event Requests beyond AERL + 1 are refused", .any = true)
 {
         struct queue *q = admin_queue(t);
         unsigned n = caps(t)->id.aerl + 1u;
@@ -338,7 +346,7 @@ CASE("base/event/limit", MUST, RULES(AER_LIMIT),
 }
 
 CASE("base/abort/unknown", SHOULD, RULES(ABORT_UNKNOWN),
-     "Abort of a command that is not there succeeds, and says that nothing was aborted")
+     "Abort of a command that is not outstanding succeeds and reports that nothing was aborted")
 {
         struct queue *q = admin_queue(t);
 
@@ -347,7 +355,7 @@ CASE("base/abort/unknown", SHOULD, RULES(ABORT_UNKNOWN),
 }
 
 CASE("base/abort/others", MUST, NO_RULE,
-     "Abort of another CID, or of another queue's, leaves an Asynchronous Event Request alone",
+     "Abort of another CID, or of another queue's, does not affect an Asynchronous Event Request",
      .any = true)
 {
         struct queue *q = admin_queue(t);
@@ -362,13 +370,13 @@ CASE("base/abort/others", MUST, NO_RULE,
 }
 
 CASE("base/abort/aer", SHOULD, NO_RULE,
-     "An Asynchronous Event Request that is aborted ends as Command Abort Requested")
+     "An aborted Asynchronous Event Request completes with Command Abort Requested")
 {
         struct queue *q = admin_queue(t);
         uint16_t aer = send_cmd(q, .opc = NVME_AER);
         struct reply r = succeed(q, send_cmd(q, .opc = NVME_ABORT, .cdw10 = (uint32_t)aer << 16));
 
-        require(t, !(r.dw0 & 1), "the target does not abort it");
+        require(t, !(r.dw0 & 1), "the target does not abort the request");
         expect_status(q, aer, NVME_ABORT_REQUESTED);
 }
 
@@ -385,7 +393,7 @@ CASE("base/feature/fid-unknown", MUST, RULES(FEAT_UNKNOWN),
 }
 
 CASE("base/feature/host-identifier", MUST, RULES(FEAT_HOSTID_FIXED),
-     "The Host Identifier that Connect gave is not changed by Set Features")
+     "Set Features does not change the Host Identifier given in Connect")
 {
         struct queue *q = admin_queue(t);
 
@@ -394,18 +402,18 @@ CASE("base/feature/host-identifier", MUST, RULES(FEAT_HOSTID_FIXED),
 }
 
 CASE("base/feature/host-identifier-read", MUST, NO_RULE,
-     "The Host Identifier, of 128 bits, is the HOSTID of Connect")
+     "Get Features of the 128-bit Host Identifier returns the HOSTID of Connect")
 {
         struct queue *q = admin_queue(t);
         struct connect_data d = connect_data(q);
         struct reply r = finish(q, send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = FEAT_HOSTID,
                                             .cdw11 = 1, .bytes = sizeof(d.hostid)));
 
-        require(t, r.status == NVME_SUCCESS, "it can't be read");
+        require(t, r.status == NVME_SUCCESS, "the Host Identifier cannot be read");
         want_bytes(t, "HOSTID", r.data, d.hostid, sizeof(d.hostid));
 }
 
-CASE("base/feature/queues", MUST, RULES(FAB_ANSWERED), "Number of Queues grants at least one")
+CASE("base/feature/queues", MUST, RULES(FAB_ANSWERED), "Number of Queues grants at least one queue")
 {
         struct queue *q = admin_queue(t);
 
@@ -414,7 +422,7 @@ CASE("base/feature/queues", MUST, RULES(FAB_ANSWERED), "Number of Queues grants 
 }
 
 CASE("base/feature/queues-late", MUST, RULES(FEAT_QUEUES_LATE),
-     "Number of Queues is not set any more once there is an I/O queue")
+     "Number of Queues cannot be set after the first I/O queue is connected")
 {
         struct queue *q = io_queue(t);
 
@@ -424,7 +432,7 @@ CASE("base/feature/queues-late", MUST, RULES(FEAT_QUEUES_LATE),
 }
 
 CASE("base/feature/queues-range", SHOULD, RULES(FEAT_QUEUES_RANGE),
-     "Number of Queues with 65,536 of either (FFFFh) is refused")
+     "Number of Queues that asks for 65,536 queues (FFFFh) of either kind is refused")
 {
         struct queue *q = admin_queue(t);
 
@@ -446,12 +454,12 @@ static uint32_t change_events(struct queue *q)
         uint32_t value = get_feature(q, FEAT_AEC) ^ 1; /* SMART: spare below its threshold */
 
         require(q->t, finish(q, send_set_feature(q, FEAT_AEC, value)).status == NVME_SUCCESS,
-                "it can't be changed");
+                "Asynchronous Event Configuration cannot be changed");
         return value;
 }
 
 CASE("base/feature/value-kept", MUST, RULES(FEAT_KEPT),
-     "Asynchronous Event Configuration is what it was set to")
+     "Get Features returns the value last set of Asynchronous Event Configuration")
 {
         struct queue *q = admin_queue(t);
         uint32_t value = change_events(q);
@@ -460,7 +468,7 @@ CASE("base/feature/value-kept", MUST, RULES(FEAT_KEPT),
 }
 
 CASE("base/feature/alone", MUST, NO_RULE,
-     "What is set on one controller is not set on another of the same host")
+     "A feature set on one controller is not set on another controller of the same host")
 {
         struct queue *other = admin_queue(t), *q = admin_queue(t);
         uint32_t events = get_feature(other, FEAT_AEC), kato = get_feature(other, FEAT_KATO);
@@ -472,7 +480,8 @@ CASE("base/feature/alone", MUST, NO_RULE,
 }
 
 CASE("base/feature/others-kept", MUST, RULES(FEAT_KEPT),
-     "Arbitration and Volatile Write Cache are what they were set to, where they can be")
+     "Get Features returns the values last set of Arbitration and Volatile Write Cache, where "
+     "supported")
 {
         static const uint8_t fids[] = { FEAT_ARBITRATION, FEAT_WRITE_CACHE };
         struct queue *q = admin_queue(t);
@@ -487,51 +496,54 @@ CASE("base/feature/others-kept", MUST, RULES(FEAT_KEPT),
                         continue;
                 want_eq(t, "the feature that was set", get_feature(q, fids[i]), value);
                 succeed(q, send_set_feature(q, fids[i], was.dw0));
-                want_eq(t, "... and set back", get_feature(q, fids[i]), was.dw0);
+                want_eq(t, "the feature set back", get_feature(q, fids[i]), was.dw0);
         }
 }
 
 CASE("base/feature/timestamp", MUST, RULES(FEAT_KEPT),
-     "Timestamp goes on from what it was set to, and says that a host has set it", .writes = true)
+     "Timestamp counts on from the value set, and reports that the host has set it", .writes = true)
 {
         static const uint8_t set[8] = { 0, 0x68, 0xe5, 0xcf, 0x8b, 1 }; /* ms: November 2023 */
         struct queue *q = admin_queue(t);
         const uint8_t *got;
 
-        require(t, le16_get(caps(t)->id.oncs) & ONCS_TIMESTAMP, "no Timestamp");
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_TIMESTAMP, "Timestamp is not supported");
         succeed(q, send_cmd(q, .opc = NVME_SET_FEATURES, .cdw10 = FEAT_TIMESTAMP, .bytes = 8,
                             .data = set, .in_capsule = true));
         got = succeed(q, send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = FEAT_TIMESTAMP, .bytes = 8))
                   .data;
-        want(t, le_get(got, 6) - le_get(set, 6) < 60000,
-             "what was set, and less than a minute more", "%" PRIu64 " ms instead of %" PRIu64,
-             le_get(got, 6), le_get(set, 6));
+        want(t, le_get(got, 6) - le_get(set, 6) < 60000, "the value set plus less than a minute",
+             "%" PRIu64 " ms instead of %" PRIu64, le_get(got, 6), le_get(set, 6));
         want_eq(t, "Timestamp Origin", got[6] >> 1 & 7, 1);
 }
 
-CASE("base/feature/select", MUST, RULES(FEAT_SELECT),
-     "A feature's default stays when it is set, and its capabilities say that it can be")
+CASE(
+    "base/feature/select", MUST, RULES(FEAT_SELECT),
+    "Setting a feature leaves its default value, and its capabilities report whether it can be set")
 {
         struct queue *q = admin_queue(t);
         uint32_t before, value;
 
-        require(t, le16_get(caps(t)->id.oncs) & ONCS_SAVE, "ONCS: no Select");
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_SAVE, "ONCS does not announce Select");
         before = select_feature(q, FEAT_AEC, 1);
         value = change_events(q);
         want_eq(t, "the current value", select_feature(q, FEAT_AEC, 0), value);
         want_eq(t, "the default value", select_feature(q, FEAT_AEC, 1), before);
         want(t, select_feature(q, FEAT_AEC, 3) & 4, "changeable (bit 2 of the capabilities)",
-             "it is not, and was changed");
+             "not changeable, though it was changed");
 }
 
 CASE("base/feature/not-saveable", MUST, NO_RULE,
-     "Set Features that is to save (SV) what can't be saved is refused")
+     "Set Features with SV on a feature that cannot be saved is refused")
 {
         struct queue *q = admin_queue(t);
         uint32_t value = get_feature(q, FEAT_AEC);
 
-        require(t, le16_get(caps(t)->id.oncs) & ONCS_SAVE, "ONCS: no Select, and no Save");
-        require(t, !(select_feature(q, FEAT_AEC, 3) & 1), "it can be saved");
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_SAVE,
+                "ONCS does not announce Select and Save");
+        require(t, !(select_feature(q, FEAT_AEC, 3) & 1),
+                "Asynchronous Event Configuration can "
+                "be saved");
         expect_error(
             q, send_cmd(q, .opc = NVME_SET_FEATURES, .cdw10 = FEAT_AEC | 1u << 31, .cdw11 = value),
             NVME_FEATURE_NOT_SAVEABLE);
@@ -547,7 +559,8 @@ CASE("base/log/lid-unknown", MUST, RULES(LOG_UNKNOWN), "A reserved log page is r
         expect_works(q);
 }
 
-CASE("base/log/offset-beyond", MUST, RULES(LOG_OFFSET), "A log page from behind its end is refused")
+CASE("base/log/offset-beyond", MUST, RULES(LOG_OFFSET),
+     "A read of a log page from beyond its end is refused")
 {
         struct queue *q = admin_queue(t);
 
@@ -557,11 +570,11 @@ CASE("base/log/offset-beyond", MUST, RULES(LOG_OFFSET), "A log page from behind 
 }
 
 CASE("base/log/offset-type", MUST, RULES(LOG_INDEX),
-     "An index (OT) into SMART / Health, which has none, is refused")
+     "An index offset (OT 1) into SMART / Health, which does not support it, is refused")
 {
         struct queue *q = admin_queue(t);
 
-        require(t, caps(t)->vs >= NVME_VERSION(2, 0, 0), "OT came with NVMe 2.0");
+        require(t, caps(t)->vs >= NVME_VERSION(2, 0, 0), "OT was added in NVMe 2.0");
         require(t, caps(t)->id.lpa & LPA_EXTENDED, "log page offsets are not supported");
         expect_refusal(q,
                        send_cmd(q, .opc = NVME_GET_LOG_PAGE, .nsid = NSID_ALL,
@@ -570,7 +583,7 @@ CASE("base/log/offset-type", MUST, RULES(LOG_INDEX),
 }
 
 CASE("base/log/discovery-logs", MUST, RULES(LOG_NOT_DISC),
-     "An I/O controller refuses the log pages of discovery, 70h to 73h")
+     "An I/O controller refuses the discovery log pages 70h to 73h")
 {
         struct queue *q = admin_queue(t);
 
@@ -603,19 +616,22 @@ static bool has_entry(const struct log_error *log, unsigned n, struct reply r)
 }
 
 CASE("base/log/more", MUST, RULES(LOG_MORE),
-     "A command that ends with M set has an entry in the Error Information log")
+     "A command that completed with M (More) set has an entry in the Error Information log")
 {
         struct queue *q = admin_queue(t);
         unsigned n = errors_kept(t);
         struct reply r = finish(q, send_get_log(q, 0xbf, 512, 0));
 
-        require(t, r.status != NVME_SUCCESS && r.more, "a failed command has M cleared");
+        require(t, r.status != NVME_SUCCESS && r.more,
+                "the failed command completed with M "
+                "(More) cleared");
         want(t, has_entry(get_log(q, LOG_ERROR, n * sizeof(struct log_error), 0), n, r),
-             "an entry with SQID 0, its CID and its status", "none among %u", n);
+             "an entry with SQID 0, its CID and its status", "no such entry among %u", n);
 }
 
 CASE("base/log/error-order", MUST, NO_RULE,
-     "The Error Information log begins with the error that came last; each has a count of its own")
+     "The Error Information log begins with the latest error, and each entry has its own error "
+     "count")
 {
         struct queue *q = admin_queue(t);
         unsigned n = errors_kept(t);
@@ -626,12 +642,12 @@ CASE("base/log/error-order", MUST, NO_RULE,
         log = get_log(q, LOG_ERROR, n * sizeof(*log), 0);
         for (unsigned i = 1; i < n && le64_get(log[i].count); i++)
                 want(t, le64_get(log[i].count) < le64_get(log[i - 1].count),
-                     "error counts that fall from entry to entry", "%" PRIu64 " behind %" PRIu64,
+                     "error counts that decrease from entry to entry", "%" PRIu64 " after %" PRIu64,
                      le64_get(log[i].count), le64_get(log[i - 1].count));
 }
 
 CASE("base/log/offset", MUST, NO_RULE,
-     "Firmware Slot from an offset on is what the whole page has from there on")
+     "Firmware Slot read from an offset equals the whole log page from that offset on")
 {
         enum { FROM = 8 };
         struct queue *q = admin_queue(t);
@@ -639,14 +655,14 @@ CASE("base/log/offset", MUST, NO_RULE,
 
         require(t, caps(t)->id.lpa & LPA_EXTENDED, "log page offsets are not supported");
         memcpy(whole, get_log(q, LOG_FW_SLOT, sizeof(whole), 0), sizeof(whole));
-        want_bytes(t, "the page behind 8 bytes",
+        want_bytes(t, "the log page from byte 8 on",
                    get_log(q, LOG_FW_SLOT, sizeof(whole) - FROM, FROM), whole + FROM,
                    sizeof(whole) - FROM);
 }
 
 /* More than 65,536 dwords: NUMDU counts, too. Who has not so many may refuse them. */
 CASE("base/log/numdu", MUST, RULES(TCP_C2H_COMPLETE),
-     "A log page that is asked for with more than NUMDL can say comes whole, or is refused",
+     "Get Log Page with a length that needs NUMDU returns the whole log page or is refused",
      .tcp_only = true)
 {
         enum { BYTES = KIB(256) + 512 };
@@ -657,20 +673,21 @@ CASE("base/log/numdu", MUST, RULES(TCP_C2H_COMPLETE),
         expect_works(q);
 }
 
-CASE("base/log/host-reads", SHOULD, RULES(LOG_SMART_READS), "Reads are counted in SMART / Health")
+CASE("base/log/host-reads", SHOULD, RULES(LOG_SMART_READS), "SMART / Health counts Read commands")
 {
         struct queue *q = io_queue(t);
         uint64_t before = le_get(smart(q->admin)->reads, 8), after;
 
-        require(t, caps(t)->nsid, "no namespace");
+        require(t, caps(t)->nsid, "the subsystem has no namespace");
         for (int i = 0; i < 5; i++)
                 read_blocks(q, 0, 0);
         after = le_get(smart(q->admin)->reads, 8);
-        want(t, after - before >= 5, "5 more Host Read Commands at least",
+        want(t, after - before >= 5, "Host Read Commands to increase by at least 5",
              "%" PRIu64 " and then %" PRIu64, before, after);
 }
 
-CASE("base/log/host-writes", SHOULD, NO_RULE, "... and Writes", .writes = true)
+CASE("base/log/host-writes", SHOULD, NO_RULE, "SMART / Health counts Write commands",
+     .writes = true)
 {
         struct queue *q = io_queue(t);
         uint64_t before = le_get(smart(q->admin)->writes, 8), after;
@@ -678,16 +695,16 @@ CASE("base/log/host-writes", SHOULD, NO_RULE, "... and Writes", .writes = true)
         for (int i = 0; i < 5; i++)
                 write_blocks(q, 0, r2t_bytes(t), NULL);
         after = le_get(smart(q->admin)->writes, 8);
-        want(t, after - before >= 5, "5 more Host Write Commands at least",
+        want(t, after - before >= 5, "Host Write Commands to increase by at least 5",
              "%" PRIu64 " and then %" PRIu64, before, after);
 }
 
 CASE("base/log/effects", MUST, NO_RULE,
-     "Commands Supported and Effects says that there are Identify, Get Log Page, Read and Write")
+     "Commands Supported and Effects lists Identify, Get Log Page, Read and Write")
 {
         const struct log_effects *log;
 
-        require(t, caps(t)->id.lpa & LPA_EFFECTS, "LPA: no such page");
+        require(t, caps(t)->id.lpa & LPA_EFFECTS, "LPA does not announce this log page");
         log = get_log(admin_queue(t), LOG_EFFECTS, sizeof(*log), 0);
         want_eq(t, "CSUPP of Identify", le32_get(log->admin[NVME_IDENTIFY]) & 1, 1);
         want_eq(t, "CSUPP of Get Log Page", le32_get(log->admin[NVME_GET_LOG_PAGE]) & 1, 1);
@@ -696,7 +713,7 @@ CASE("base/log/effects", MUST, NO_RULE,
 }
 
 CASE("base/log/mandatory", MUST, RULES(FAB_ANSWERED),
-     "Error Information, SMART / Health and Firmware Slot can be read")
+     "The logs Error Information, SMART / Health and Firmware Slot can be read")
 {
         struct queue *q = admin_queue(t);
 

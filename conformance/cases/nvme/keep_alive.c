@@ -32,7 +32,7 @@ static void expect_expiry(struct queue *admin, uint32_t kato)
         expect_end_within(admin, 2 * kato + le16_get(caps(admin->t)->id.cqt) + LATE);
 }
 
-CASE("fab/keep-alive/command", MUST, RULES(KA_COMMAND), "Keep Alive succeeds")
+CASE("fab/keep-alive/command", MUST, RULES(KA_COMMAND), "The Keep Alive command succeeds")
 {
         struct queue *q = admin_queue(t);
 
@@ -40,7 +40,7 @@ CASE("fab/keep-alive/command", MUST, RULES(KA_COMMAND), "Keep Alive succeeds")
 }
 
 CASE("fab/keep-alive/round-up", MUST, RULES(KA_ROUND),
-     "KATO of Connect is rounded up to the granularity that KAS says")
+     "KATO of Connect is rounded up to the granularity given by KAS")
 {
         uint32_t grain = le16_get(caps(t)->id.kas) * 100u;
         struct queue *q = admin_queue(t, .kato = 123456);
@@ -50,7 +50,8 @@ CASE("fab/keep-alive/round-up", MUST, RULES(KA_ROUND),
         want(t, kato >= 123456 && kato % grain == 0, "123456 ms, rounded up", "%u ms", kato);
 }
 
-CASE("fab/keep-alive/round-up-feature", MUST, RULES(KA_ROUND), "... and so is that of Set Features")
+CASE("fab/keep-alive/round-up-feature", MUST, RULES(KA_ROUND),
+     "KATO of Set Features is rounded up to the granularity given by KAS")
 {
         uint32_t grain = le16_get(caps(t)->id.kas) * 100u, kato;
         struct queue *q = admin_queue(t);
@@ -62,7 +63,7 @@ CASE("fab/keep-alive/round-up-feature", MUST, RULES(KA_ROUND), "... and so is th
 }
 
 CASE("fab/keep-alive/zero", MUST, RULES(KA_ZERO),
-     "Set Features with KATO 0 is refused, and the old value stays")
+     "Set Features with KATO 0 is refused and leaves the old value")
 {
         struct queue *q = admin_queue(t, .kato = 60000);
         uint32_t before = get_feature(q, FEAT_KATO);
@@ -73,7 +74,7 @@ CASE("fab/keep-alive/zero", MUST, RULES(KA_ZERO),
 }
 
 CASE("fab/keep-alive/expiry", MUST, RULES(KA_EXPIRY),
-     "When the Keep Alive timer runs out all connections of the association are closed",
+     "When the Keep Alive timer expires, all connections of the association are closed",
      .slow = true)
 {
         uint32_t kato;
@@ -84,7 +85,7 @@ CASE("fab/keep-alive/expiry", MUST, RULES(KA_EXPIRY),
 }
 
 CASE("fab/keep-alive/sooner", MUST, RULES(KA_EXPIRY),
-     "A shorter KATO of Set Features counts from there on", .slow = true)
+     "A shorter KATO set by Set Features takes effect at once", .slow = true)
 {
         struct queue *q = admin_queue(t);
 
@@ -93,7 +94,8 @@ CASE("fab/keep-alive/sooner", MUST, RULES(KA_EXPIRY),
 }
 
 CASE("fab/keep-alive/expiry-alone", MUST, RULES(KA_EXPIRY),
-     "... and those of another association of the same host are not", .slow = true)
+     "Keep Alive expiry of one association does not affect another association of the same host",
+     .slow = true)
 {
         uint32_t kato;
         struct queue *other = admin_queue(t), *q = short_lived(t, 1000, &kato);
@@ -104,7 +106,7 @@ CASE("fab/keep-alive/expiry-alone", MUST, RULES(KA_EXPIRY),
 
 /* 2.4 intervals: a timer that runs faster than KATO says has run out. */
 CASE("fab/keep-alive/alive", MUST, RULES(KA_ALIVE),
-     "With a Keep Alive before each KATO is over the association lives on", .slow = true)
+     "The association lives on while a Keep Alive arrives within each KATO", .slow = true)
 {
         uint32_t kato;
         struct queue *q = short_lived(t, 1500, &kato);
@@ -117,12 +119,12 @@ CASE("fab/keep-alive/alive", MUST, RULES(KA_ALIVE),
 }
 
 CASE("fab/keep-alive/traffic", MUST, RULES(KA_ALIVE),
-     "With traffic based Keep Alive (CTRATT bit 6) Reads keep the association alive", .slow = true)
+     "With Traffic Based Keep Alive (CTRATT bit 6), Reads keep the association alive", .slow = true)
 {
         uint32_t kato;
         struct queue *q = short_lived(t, 1500, &kato);
 
-        require(t, caps(t)->nsid, "no namespace");
+        require(t, caps(t)->nsid, "the subsystem has no namespace");
         require(t, le32_get(caps(t)->id.ctratt) & CTRATT_TBKAS, "Keep Alive is command based");
         for (int i = 0; i < 3; i++) {
                 pause_ms(t, kato / 10 * 8);

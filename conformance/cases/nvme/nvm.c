@@ -16,11 +16,11 @@ static uint16_t send_read_at(struct queue *q, uint64_t lba, uint32_t blocks)
 }
 
 CASE("nvm/read/beyond", MUST, NO_RULE,
-     "A Read behind the end of the namespace fails with LBA Out of Range")
+     "A Read beyond the end of the namespace fails with LBA Out of Range")
 {
         struct queue *q = io_queue(t);
 
-        require(t, caps(t)->nsid, "no namespace");
+        require(t, caps(t)->nsid, "the subsystem has no namespace");
         expect_error(q, send_read(q, .slba = caps(t)->blocks), NVME_LBA_RANGE);
         expect_error(q, send_read(q, .slba = UINT64_C(1) << 62), NVME_LBA_RANGE);
         expect_error(q, /* SLBA and NLB together wrap to 7 */
@@ -31,20 +31,20 @@ CASE("nvm/read/beyond", MUST, NO_RULE,
 }
 
 CASE("nvm/read/last-block", MUST, NO_RULE,
-     "The last block can be read; a Read of it and one more fails with LBA Out of Range")
+     "The last block can be read; a Read of one block more fails with LBA Out of Range")
 {
         uint64_t last = caps(t)->blocks - 1;
         struct queue *q = io_queue(t);
 
-        require(t, caps(t)->nsid, "no namespace");
+        require(t, caps(t)->nsid, "the subsystem has no namespace");
         succeed(q, send_read_at(q, last, 1));
-        require(t, !caps(t)->mdts || caps(t)->mdts > caps(t)->block, "MDTS is a block");
+        require(t, !caps(t)->mdts || caps(t)->mdts > caps(t)->block, "MDTS is a single block");
         expect_error(q, send_read_at(q, last, 2), NVME_LBA_RANGE);
         expect_works(q);
 }
 
 CASE("nvm/write/beyond", MUST, NO_RULE,
-     "A Write behind the end of the namespace fails with LBA Out of Range", .writes = true)
+     "A Write beyond the end of the namespace fails with LBA Out of Range", .writes = true)
 {
         const uint64_t beyond[] = { caps(t)->blocks, UINT64_MAX };
         struct queue *q = io_queue(t);
@@ -77,7 +77,7 @@ static const uint8_t *write_row(struct queue *q)
         uint32_t block = caps(q->t)->block;
         const uint8_t *data = pattern(q->t, ROW * block);
 
-        require(q->t, caps(q->t)->nsid && block <= BLOCK_MAX, "no blocks of %u bytes at most",
+        require(q->t, caps(q->t)->nsid && block <= BLOCK_MAX, "no blocks of at most %u bytes",
                 BLOCK_MAX);
         for (uint32_t i = 0; i < ROW; i++)
                 put_blocks(q, i, block, data + i * block);
@@ -89,8 +89,8 @@ static void want_ends(struct queue *q, const uint8_t *data)
 {
         uint32_t block = caps(q->t)->block, last = ROW - 1;
 
-        want_bytes(q->t, "the block in front", read_blocks(q, 0, block), data, block);
-        want_bytes(q->t, "the block behind", read_blocks(q, last, block), data + last * block,
+        want_bytes(q->t, "the block before", read_blocks(q, 0, block), data, block);
+        want_bytes(q->t, "the block after", read_blocks(q, last, block), data + last * block,
                    block);
 }
 
@@ -99,20 +99,21 @@ static bool is_filled(const uint8_t *block, uint32_t n, uint8_t value)
         return block[0] == value && memcmp(block, block + 1, n - 1) == 0;
 }
 
-CASE("nvm/write/alone", MUST, NO_RULE, "A Write of two blocks changes these, and no others",
-     .writes = true)
+CASE("nvm/write/alone", MUST, NO_RULE,
+     "A Write of two blocks changes those two blocks and no others", .writes = true)
 {
         struct queue *q = io_queue(t);
         uint32_t block = caps(t)->block;
         const uint8_t *data = write_row(q);
 
-        require(t, !caps(t)->mdts || caps(t)->mdts > block, "MDTS is a block");
+        require(t, !caps(t)->mdts || caps(t)->mdts > block, "MDTS is a single block");
         put_blocks(q, 1, 2 * block, data);
         want_bytes(t, "what was written", read_blocks(q, 1, 2 * block), data, 2 * block);
         want_ends(q, data);
 }
 
-CASE("nvm/compare/blocks", MUST, NO_RULE, "Compare tells equal blocks from others", .writes = true)
+CASE("nvm/compare/blocks", MUST, NO_RULE, "Compare tells equal blocks from different ones",
+     .writes = true)
 {
         struct queue *q = io_queue(t);
         uint32_t n = r2t_bytes(t);
@@ -137,7 +138,8 @@ static void change_byte(struct queue *q, const uint8_t *data, uint32_t at)
 }
 
 CASE("nvm/compare/byte", MUST, NO_RULE,
-     "Compare finds one byte that differs, the first, the last or one between", .writes = true)
+     "Compare detects a single different byte at the start, in the middle or at the end",
+     .writes = true)
 {
         struct queue *q = io_queue(t);
         uint32_t n = r2t_bytes(t), at[] = { 0, n / 2, n - 1 };
@@ -157,13 +159,15 @@ static struct queue *fusing_queue(struct t *t)
         struct queue *q = io_queue(t);
 
         require(t, le16_get(caps(t)->id.fuses) & FUSES_COMPARE_WRITE, "FUSES is 0");
-        require(t, t_is_rdma(t) || caps(t)->in_capsule >= caps(t)->block, "no room in the capsule");
+        require(t, t_is_rdma(t) || caps(t)->in_capsule >= caps(t)->block,
+                "the capsule has no "
+                "room for data");
         require(t, together(q, 2) > 1, ONE_AT_A_TIME);
         return q;
 }
 
 CASE("nvm/fused/compare-write", MUST, NO_RULE,
-     "A fused Compare and Write writes if its Compare finds equal blocks, and else not",
+     "A fused Compare and Write writes if and only if its Compare finds equal blocks",
      .writes = true)
 {
         struct queue *q = fusing_queue(t);
@@ -185,7 +189,8 @@ CASE("nvm/fused/compare-write", MUST, NO_RULE,
 }
 
 CASE("nvm/fused/ranges", SHOULD, NO_RULE,
-     "A fused Compare and Write of different blocks is refused, and writes nothing", .writes = true)
+     "A fused Compare and Write with different block ranges is refused and writes nothing",
+     .writes = true)
 {
         struct queue *q = fusing_queue(t);
         uint32_t n = caps(t)->block;
@@ -202,27 +207,28 @@ CASE("nvm/fused/ranges", SHOULD, NO_RULE,
         want_bytes(t, "what was there before", read_blocks(q, 1, n), data, n);
 }
 
-CASE("nvm/write-zeroes/zeroes", MUST, NO_RULE, "Write Zeroes leaves zeroes", .writes = true)
+CASE("nvm/write-zeroes/zeroes", MUST, NO_RULE, "Blocks read as zeroes after Write Zeroes",
+     .writes = true)
 {
         static const uint8_t zeroes[65536];
         struct queue *q = io_queue(t);
         uint32_t n = r2t_bytes(t);
 
-        require(t, le16_get(caps(t)->id.oncs) & ONCS_WRITE_ZEROES, "no Write Zeroes");
-        require(t, n <= sizeof(zeroes), "capsules are too long");
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_WRITE_ZEROES, "Write Zeroes is not supported");
+        require(t, n <= sizeof(zeroes), "IOCCSZ allows capsules too long for this case");
         write_blocks(q, 0, n, NULL);
         succeed(q, send_write_zeroes(q, .bytes = n));
         want_bytes(t, "zeroes", read_blocks(q, 0, n), zeroes, n);
 }
 
 CASE("nvm/write-zeroes/alone", MUST, NO_RULE,
-     "Write Zeroes of two blocks changes these, and no others", .writes = true)
+     "Write Zeroes of two blocks changes those two blocks and no others", .writes = true)
 {
         struct queue *q = io_queue(t);
         uint32_t block = caps(t)->block;
         const uint8_t *data;
 
-        require(t, le16_get(caps(t)->id.oncs) & ONCS_WRITE_ZEROES, "no Write Zeroes");
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_WRITE_ZEROES, "Write Zeroes is not supported");
         data = write_row(q);
         succeed(q, send_write_zeroes(q, .slba = 1, .bytes = 2 * block));
         for (uint32_t i = 1; i < ROW - 1; i++)
@@ -240,17 +246,17 @@ static void want_deallocated(struct queue *q, uint32_t i, const uint8_t *data)
         want(q->t,
              memcmp(seen, data + i * block, block) == 0 || is_filled(seen, block, 0x00) ||
                  is_filled(seen, block, 0xff),
-             "what was there, or nothing but 00h or FFh", "something else in block %u", i);
+             "the old data, or all 00h or FFh", "other data in block %u", i);
 }
 
 CASE("nvm/dsm/deallocate-alone", MUST, NO_RULE,
-     "Dataset Management that deallocates two blocks changes no others", .writes = true)
+     "Dataset Management that deallocates two blocks changes no other blocks", .writes = true)
 {
         struct queue *q = io_queue(t);
         uint8_t range[16] = { [4] = 2 }; /* blocks; behind them SLBA */
         const uint8_t *data;
 
-        require(t, le16_get(caps(t)->id.oncs) & ONCS_DSM, "no Dataset Management");
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_DSM, "Dataset Management is not supported");
         data = write_row(q);
         le_put(range + 8, 8, own_lba(t) + 1);
         succeed(q, send_cmd(q, .opc = NVME_DSM, .nsid = caps(t)->nsid, .cdw11 = 4,
@@ -262,14 +268,14 @@ CASE("nvm/dsm/deallocate-alone", MUST, NO_RULE,
 }
 
 CASE("nvm/dsm/long-sgl", SHOULD, RULES(FAB_SGL_LONG),
-     "Dataset Management whose SGL is longer than its ranges is taken", .writes = true,
+     "Dataset Management with an SGL longer than its ranges succeeds", .writes = true,
      .related = "nvmet b716e6889c95")
 {
         struct queue *q = io_queue(t);
         uint8_t ranges[4096] = { 0 };
 
-        require(t, le16_get(caps(t)->id.oncs) & ONCS_DSM, "no Dataset Management");
-        require(t, caps(t)->in_capsule >= sizeof(ranges), "no room in the capsule");
+        require(t, le16_get(caps(t)->id.oncs) & ONCS_DSM, "Dataset Management is not supported");
+        require(t, caps(t)->in_capsule >= sizeof(ranges), "the capsule has no room for data");
         succeed(q, send_cmd(q, .opc = NVME_DSM, .nsid = caps(t)->nsid, .cdw10 = 0, .cdw11 = 4,
                             .bytes = sizeof(ranges), .data = ranges, .in_capsule = true));
 }
@@ -283,7 +289,7 @@ CASE("nvm/flush/all", MUST, NO_RULE,
         struct queue *q = io_queue(t);
         uint16_t cid;
 
-        require(t, behaviour >= 2, "VWC does not say what Flush does");
+        require(t, behaviour >= 2, "VWC does not say what Flush of all namespaces does");
         cid = send_cmd(q, .opc = NVME_FLUSH, .nsid = NSID_ALL);
         if (behaviour == 3)
                 succeed(q, cid);

@@ -25,8 +25,7 @@ static uint16_t write_described(struct queue *q, struct sgl sgl, uint32_t held)
 
 /* --- length */
 
-CASE("rdma/capsule/empty", MUST, RULES(RDMA_CMD_SHORT),
-     "A SEND without any bytes ends the connection")
+CASE("rdma/capsule/empty", MUST, RULES(RDMA_CMD_SHORT), "A SEND of 0 bytes ends the connection")
 {
         struct queue *q = admin_queue(t);
 
@@ -34,7 +33,7 @@ CASE("rdma/capsule/empty", MUST, RULES(RDMA_CMD_SHORT),
         expect_refusal(q, 0);
 }
 
-CASE("rdma/capsule/1-byte", MUST, RULES(RDMA_CMD_SHORT), "A SEND of one byte ends the connection")
+CASE("rdma/capsule/1-byte", MUST, RULES(RDMA_CMD_SHORT), "A SEND of 1 byte ends the connection")
 {
         struct queue *q = admin_queue(t);
 
@@ -43,7 +42,7 @@ CASE("rdma/capsule/1-byte", MUST, RULES(RDMA_CMD_SHORT), "A SEND of one byte end
 }
 
 CASE("rdma/capsule/16-bytes", MUST, RULES(RDMA_CMD_SHORT),
-     "A capsule that ends before the SGL is refused, or ends the connection")
+     "A capsule that ends before the SGL is refused or ends the connection")
 {
         struct queue *q = admin_queue(t);
 
@@ -51,14 +50,15 @@ CASE("rdma/capsule/16-bytes", MUST, RULES(RDMA_CMD_SHORT),
 }
 
 CASE("rdma/capsule/63-bytes", MUST, RULES(RDMA_CMD_SHORT),
-     "A capsule of 63 bytes is refused, or ends the connection")
+     "A capsule of 63 bytes on the admin queue is refused or ends the connection")
 {
         struct queue *q = admin_queue(t);
 
         expect_refusal(q, send_sized(q, NVME_KEEP_ALIVE, 63));
 }
 
-CASE("rdma/capsule/63-bytes-io", MUST, RULES(RDMA_CMD_SHORT), "... and so is one on an I/O queue")
+CASE("rdma/capsule/63-bytes-io", MUST, RULES(RDMA_CMD_SHORT),
+     "A capsule of 63 bytes on an I/O queue is refused or ends the connection")
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
 
@@ -77,7 +77,7 @@ CASE("rdma/capsule/short-first", MUST, RULES(RDMA_CMD_SHORT),
 
 /* It is the host that R1.0 3.3 binds: who has room for more may pass it over. */
 CASE("rdma/capsule/65-bytes", MUST, RULES(RDMA_CMD_LONG),
-     "A capsule of 65 bytes on the admin queue is refused, or ends the connection")
+     "A capsule of 65 bytes on the admin queue is refused or ends the connection")
 {
         struct queue *q = admin_queue(t);
 
@@ -85,7 +85,7 @@ CASE("rdma/capsule/65-bytes", MUST, RULES(RDMA_CMD_LONG),
 }
 
 CASE("rdma/capsule/long-admin", MUST, RULES(RDMA_CMD_LONG),
-     "A capsule of 8 KiB on the admin queue is refused, or ends the connection")
+     "A capsule of 8 KiB on the admin queue is refused or ends the connection")
 {
         struct queue *q = admin_queue(t);
 
@@ -93,7 +93,7 @@ CASE("rdma/capsule/long-admin", MUST, RULES(RDMA_CMD_LONG),
 }
 
 CASE("rdma/capsule/long-io", MUST, RULES(RDMA_CMD_LONG),
-     "A capsule of a byte more than IOCCSZ says is refused, or ends the connection")
+     "A capsule one byte longer than IOCCSZ allows is refused or ends the connection")
 {
         struct queue *q = io_queue(t);
         uint32_t most = caps(t)->in_capsule > 0 ? capsule_of(t, caps(t)->in_capsule) : 64;
@@ -102,7 +102,7 @@ CASE("rdma/capsule/long-io", MUST, RULES(RDMA_CMD_LONG),
 }
 
 CASE("rdma/capsule/long-io-twice", MUST, RULES(RDMA_CMD_LONG),
-     "A capsule of twice what IOCCSZ says is refused, or ends the connection")
+     "A capsule twice as long as IOCCSZ allows is refused or ends the connection")
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
 
@@ -111,7 +111,7 @@ CASE("rdma/capsule/long-io-twice", MUST, RULES(RDMA_CMD_LONG),
 }
 
 CASE("rdma/capsule/after-long", MUST, RULES(FAB_ANSWERED),
-     "After one connection sent a capsule that is too long another one of the host works",
+     "After a connection that sent a capsule too long, another connection of the host works",
      .writes = true)
 {
         struct queue *q = io_queue(t), *other = io_queue(t);
@@ -124,7 +124,7 @@ CASE("rdma/capsule/after-long", MUST, RULES(FAB_ANSWERED),
 
 /* How many commands are searched for it is the controller's affair (B2.2 4.2.3.1, Command ID Conflict). */
 CASE("rdma/capsule/cid", INFO, RULES(RDMA_CMD_CID),
-     "A command with the CID of one that is outstanding is refused, or ends the connection")
+     "A command with the CID of an outstanding command is refused or ends the connection")
 {
         struct queue *q = admin_queue(t);
         uint16_t cid = send_cmd(q, .opc = NVME_AER);
@@ -134,7 +134,7 @@ CASE("rdma/capsule/cid", INFO, RULES(RDMA_CMD_CID),
 }
 
 CASE("rdma/response/cid", MUST, RULES(RDMA_RSP_CID, RDMA_RSP_LENGTH, FAB_ANSWERED),
-     "Responses have 16 bytes and the CID of their command, also FFFFh", .writes = true)
+     "Responses have 16 bytes and the CID of their command, even CID FFFFh", .writes = true)
 {
         struct queue *q = io_queue(t);
 
@@ -161,8 +161,7 @@ CASE("rdma/response/reserved", SHOULD, RULES(RDMA_RSP_RSVD),
         exercise(q->admin);
 }
 
-CASE("rdma/sgl/no-data", MUST, NO_RULE,
-     "The SGL of a command that transfers nothing is not looked at")
+CASE("rdma/sgl/no-data", MUST, NO_RULE, "The SGL of a command that transfers no data is ignored")
 {
         struct queue *q = io_queue(t);
 
@@ -174,7 +173,7 @@ CASE("rdma/sgl/no-data", MUST, NO_RULE,
 /* --- what Identify says of capsules */
 
 CASE("rdma/identify/sgls", MUST, RULES(RDMA_SGLS),
-     "SGLS says SGL support without alignment (01b) and keyed descriptors (bit 2)")
+     "SGLS reports SGL support without alignment (01b) and keyed descriptors (bit 2)")
 {
         uint32_t sgls = le32_get(identify_ctrl(admin_queue(t))->sgls);
 
@@ -183,19 +182,21 @@ CASE("rdma/identify/sgls", MUST, RULES(RDMA_SGLS),
 }
 
 CASE("rdma/identify/icdoff", MUST, RULES(RDMA_ICDOFF),
-     "IOCCSZ has room for the SQE, and for ICDOFF where there is in-capsule data")
+     "IOCCSZ covers the SQE and, where in-capsule data is supported, ICDOFF")
 {
         const struct id_ctrl *id = identify_ctrl(admin_queue(t));
         uint32_t ioccsz = le32_get(id->ioccsz), icdoff = le16_get(id->icdoff);
 
         want(t, ioccsz >= 4, "IOCCSZ at least 4", "%u", ioccsz);
-        want(t, ioccsz == 4 || ioccsz >= 4 + icdoff, "IOCCSZ at least 4 + ICDOFF", "%u, ICDOFF %u",
+        want(t, ioccsz == 4 || ioccsz >= 4 + icdoff, "IOCCSZ at least 4 + ICDOFF",
+             "IOCCSZ %u, "
+             "ICDOFF %u",
              ioccsz, icdoff);
 }
 
 /* --- data in the capsule */
 
-CASE("rdma/in-capsule/write", MUST, NO_RULE, "A Write with its data in the capsule is served",
+CASE("rdma/in-capsule/write", MUST, NO_RULE, "A Write with in-capsule data succeeds",
      .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -207,7 +208,7 @@ CASE("rdma/in-capsule/write", MUST, NO_RULE, "A Write with its data in the capsu
 }
 
 CASE("rdma/in-capsule/most", MUST, NO_RULE,
-     "A Write that fills the capsule to the last byte is served", .writes = true)
+     "A Write whose in-capsule data fills the capsule to the last byte succeeds", .writes = true)
 {
         struct queue *q = io_queue(t);
         uint32_t n = caps(t)->in_capsule;
@@ -219,7 +220,7 @@ CASE("rdma/in-capsule/most", MUST, NO_RULE,
 }
 
 CASE("rdma/in-capsule/after-command", MUST, NO_RULE,
-     "A Write whose data lies at an offset within the in-capsule data is served from there",
+     "A Write with in-capsule data at a nonzero offset uses the data at that offset",
      .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -232,7 +233,8 @@ CASE("rdma/in-capsule/after-command", MUST, NO_RULE,
 }
 
 CASE("rdma/in-capsule/odd-offset", MUST, NO_RULE,
-     "... also from an offset that is no multiple of anything, or refused", .writes = true)
+     "A Write with in-capsule data at an unaligned offset uses the data there or is refused",
+     .writes = true)
 {
         struct queue *q = io_queue(t);
         uint32_t n = caps(t)->block;
@@ -246,7 +248,7 @@ CASE("rdma/in-capsule/odd-offset", MUST, NO_RULE,
 }
 
 CASE("rdma/in-capsule/unused", MUST, NO_RULE,
-     "Bytes in the capsule that no descriptor names are passed over", .writes = true)
+     "In-capsule bytes that no descriptor names are ignored", .writes = true)
 {
         struct queue *q = io_queue(t);
         uint32_t n = caps(t)->block;
@@ -257,7 +259,7 @@ CASE("rdma/in-capsule/unused", MUST, NO_RULE,
 }
 
 CASE("rdma/in-capsule/connect", INFO, NO_RULE,
-     "Connect of an I/O queue with its data in the capsule, as Linux sends it, is taken")
+     "Connect of an I/O queue with in-capsule data, as Linux sends it, is accepted")
 {
         struct queue *q = join(admin_queue(t));
 
@@ -269,7 +271,7 @@ CASE("rdma/in-capsule/connect", INFO, NO_RULE,
 /* --- ... and in none */
 
 CASE("rdma/in-capsule/offset-end", MUST, RULES(RDMA_ICD_OFFSET),
-     "In-capsule data that begins where the capsule ends is refused", .writes = true)
+     "In-capsule data that starts at the end of the capsule is refused", .writes = true)
 {
         struct queue *q = io_queue(t);
         uint32_t n = caps(t)->block;
@@ -280,7 +282,7 @@ CASE("rdma/in-capsule/offset-end", MUST, RULES(RDMA_ICD_OFFSET),
 }
 
 CASE("rdma/in-capsule/offset-beyond", MUST, RULES(RDMA_ICD_OFFSET),
-     "In-capsule data far behind the capsule is refused", .writes = true)
+     "In-capsule data far beyond the end of the capsule is refused", .writes = true)
 {
         struct queue *q = io_queue(t);
         uint32_t n = caps(t)->block;
@@ -302,8 +304,8 @@ CASE("rdma/in-capsule/offset-max", MUST, RULES(RDMA_ICD_OFFSET),
 }
 
 CASE("rdma/in-capsule/offset-wraps", MUST, RULES(RDMA_ICD_OFFSET),
-     "In-capsule data whose offset and length add up to nothing in 64 bits is refused",
-     .writes = true, .related = "nvmet-rdma 0d5ee2b2ab4f")
+     "In-capsule data whose offset plus length overflows 64 bits is refused", .writes = true,
+     .related = "nvmet-rdma 0d5ee2b2ab4f")
 {
         struct queue *q = io_queue(t);
         uint32_t n = caps(t)->block;
@@ -314,7 +316,7 @@ CASE("rdma/in-capsule/offset-wraps", MUST, RULES(RDMA_ICD_OFFSET),
 }
 
 CASE("rdma/in-capsule/offset-32-bits", MUST, RULES(RDMA_ICD_OFFSET),
-     "In-capsule data at offset 100000000h is refused: offsets have 64 bits", .writes = true)
+     "In-capsule data at offset 100000000h is refused, as offsets have 64 bits", .writes = true)
 {
         struct queue *q = io_queue(t);
         uint32_t n = caps(t)->block;
@@ -336,7 +338,7 @@ CASE("rdma/in-capsule/length", MUST, RULES(RDMA_ICD_LENGTH),
 }
 
 CASE("rdma/in-capsule/length-none", MUST, RULES(RDMA_ICD_LENGTH, RDMA_ICD_OFFSET),
-     "In-capsule data of a capsule that holds none is refused", .writes = true)
+     "A descriptor of in-capsule data in a capsule that carries none is refused", .writes = true)
 {
         struct queue *q = io_queue(t);
 
@@ -357,7 +359,7 @@ CASE("rdma/in-capsule/length-max", MUST, RULES(RDMA_ICD_LENGTH),
 }
 
 CASE("rdma/in-capsule/reaches-out", MUST, RULES(RDMA_ICD_LENGTH),
-     "In-capsule data that begins within the capsule and ends a byte behind it is refused",
+     "In-capsule data that starts within the capsule and ends one byte beyond it is refused",
      .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -380,7 +382,7 @@ CASE("rdma/in-capsule/beyond-ioccsz", MUST, RULES(RDMA_ICD_LENGTH),
 }
 
 CASE("rdma/in-capsule/admin", MUST, RULES(RDMA_ICD_ADMIN),
-     "An admin command that describes its data as in-capsule is refused")
+     "An admin command that describes its data as in-capsule data is refused")
 {
         struct queue *q = admin_queue(t);
 
@@ -390,7 +392,8 @@ CASE("rdma/in-capsule/admin", MUST, RULES(RDMA_ICD_ADMIN),
         expect_works(q);
 }
 
-CASE("rdma/in-capsule/admin-identify", MUST, RULES(RDMA_ICD_ADMIN), "... and so is Identify")
+CASE("rdma/in-capsule/admin-identify", MUST, RULES(RDMA_ICD_ADMIN),
+     "Identify that describes its data as in-capsule data is refused")
 {
         struct queue *q = admin_queue(t);
 
@@ -401,7 +404,7 @@ CASE("rdma/in-capsule/admin-identify", MUST, RULES(RDMA_ICD_ADMIN), "... and so 
 }
 
 CASE("rdma/in-capsule/admin-sent", MUST, NO_RULE,
-     "An admin command with 16 bytes of data behind the SQE is refused, or ends the connection")
+     "An admin command with 16 bytes after the SQE is refused or ends the connection")
 {
         struct queue *q = admin_queue(t);
 
@@ -410,7 +413,7 @@ CASE("rdma/in-capsule/admin-sent", MUST, NO_RULE,
 }
 
 CASE("rdma/in-capsule/admin-connect", MUST, RULES(RDMA_ICD_ADMIN),
-     "Connect of an admin queue with its data in the capsule is refused, or ends the connection")
+     "Connect of an admin queue with in-capsule data is refused or ends the connection")
 {
         struct queue *q = bare_queue(t);
         struct connect_data d = connect_data(q);
@@ -420,7 +423,7 @@ CASE("rdma/in-capsule/admin-connect", MUST, RULES(RDMA_ICD_ADMIN),
 }
 
 CASE("rdma/in-capsule/read", MUST, RULES(RDMA_ICD_DIR),
-     "A Read that describes its data as in-capsule is refused")
+     "A Read that describes its data as in-capsule data is refused")
 {
         struct queue *q = io_queue(t);
         uint32_t n = caps(t)->block;
@@ -431,7 +434,7 @@ CASE("rdma/in-capsule/read", MUST, RULES(RDMA_ICD_DIR),
 }
 
 CASE("rdma/in-capsule/read-short", MUST, RULES(RDMA_ICD_DIR),
-     "... also if the capsule holds nothing")
+     "A Read that describes in-capsule data in a capsule that carries none is refused")
 {
         struct queue *q = io_queue(t);
 

@@ -17,7 +17,7 @@ static struct queue *connected(struct queue *q)
 /* --- data that is there, and all of it */
 
 CASE("rdma/transfer/whole-read", MUST, RULES(RDMA_WRITE_WHOLE),
-     "A Read that succeeds has filled all of its memory")
+     "A successful Read has filled its whole buffer")
 {
         struct queue *q = io_queue(t);
 
@@ -27,7 +27,7 @@ CASE("rdma/transfer/whole-read", MUST, RULES(RDMA_WRITE_WHOLE),
 }
 
 CASE("rdma/transfer/whole-admin", MUST, RULES(RDMA_WRITE_WHOLE),
-     "Identify and Get Log Page that succeed have filled all of their memory")
+     "A successful Identify or Get Log Page has filled its whole buffer")
 {
         struct queue *q = admin_queue(t);
 
@@ -38,7 +38,7 @@ CASE("rdma/transfer/whole-admin", MUST, RULES(RDMA_WRITE_WHOLE),
 }
 
 CASE("rdma/transfer/whole-write", MUST, RULES(RDMA_READ_WHOLE),
-     "A Write that succeeds has fetched all of its data", .writes = true)
+     "A successful Write has fetched all of its data", .writes = true)
 {
         struct queue *q = io_queue(t);
         uint32_t n = large_bytes(t);
@@ -48,7 +48,7 @@ CASE("rdma/transfer/whole-write", MUST, RULES(RDMA_READ_WHOLE),
 }
 
 CASE("rdma/transfer/whole-write-small", MUST, RULES(RDMA_READ_WHOLE),
-     "... also one of a single block by key", .writes = true)
+     "A successful Write of a single block by key has fetched all of its data", .writes = true)
 {
         struct queue *q = io_queue(t);
         uint32_t n = caps(t)->block;
@@ -58,7 +58,7 @@ CASE("rdma/transfer/whole-write-small", MUST, RULES(RDMA_READ_WHOLE),
 }
 
 CASE("rdma/transfer/write-before", MUST, RULES(RDMA_WRITE_BEFORE, RDMA_WRITE_WHOLE),
-     "The data of a Read is there when its response is")
+     "The data of a Read has arrived when its response arrives")
 {
         struct queue *q = io_queue(t);
 
@@ -67,7 +67,7 @@ CASE("rdma/transfer/write-before", MUST, RULES(RDMA_WRITE_BEFORE, RDMA_WRITE_WHO
 }
 
 CASE("rdma/transfer/write-before-many", MUST, RULES(RDMA_WRITE_BEFORE, RDMA_WRITE_WHOLE),
-     "... also of Reads that run together")
+     "The data of each of many parallel Reads has arrived when its response arrives")
 {
         struct queue *q = io_queue(t);
         uint16_t cid[24];
@@ -83,7 +83,7 @@ CASE("rdma/transfer/write-before-many", MUST, RULES(RDMA_WRITE_BEFORE, RDMA_WRIT
 }
 
 CASE("rdma/transfer/write-range", MUST, RULES(RDMA_WRITE_RANGE),
-     "A Read writes nothing before its memory and nothing behind it")
+     "A Read writes nothing before or after its buffer")
 {
         struct queue *q = io_queue(t);
         struct buffer b = fill_buffer(q, KIB(16));
@@ -96,20 +96,20 @@ CASE("rdma/transfer/write-range", MUST, RULES(RDMA_WRITE_RANGE),
 }
 
 CASE("rdma/transfer/write-range-failed", MUST, RULES(RDMA_WRITE_RANGE),
-     "A command that fails writes nothing outside its memory either")
+     "A failed Read writes nothing outside its buffer")
 {
         struct queue *q = io_queue(t);
         struct buffer b = fill_buffer(q, KIB(8));
         struct reply r;
 
-        require(t, caps(t)->nsid, "no namespace");
+        require(t, caps(t)->nsid, "the subsystem has no namespace");
         r = finish(q, send_read(q, .slba = caps(t)->blocks, .sgl = HAND(keyed_part(b, 0, KIB(4)))));
         want(t, r.status != NVME_SUCCESS, "an error", "success");
         want_untouched(t, &b, KIB(4), KIB(4));
 }
 
 CASE("rdma/transfer/write-direction", MUST, RULES(RDMA_WRITE_DIR),
-     "A Write leaves the host's memory as it is, though the key permits more", .writes = true)
+     "A Write does not change the host's memory even if the key permits it", .writes = true)
 {
         struct queue *q = io_queue(t);
         struct buffer b = buffer_with(q, KIB(8), VERBS_REMOTE_READ | VERBS_REMOTE_WRITE);
@@ -120,7 +120,7 @@ CASE("rdma/transfer/write-direction", MUST, RULES(RDMA_WRITE_DIR),
 }
 
 CASE("rdma/transfer/read-direction", MUST, RULES(RDMA_READ_DIR),
-     "A Read needs no right to READ the host's memory")
+     "A Read succeeds though its key gives no right to RDMA READ")
 {
         struct queue *q = io_queue(t);
         struct buffer b = buffer_with(q, KIB(8), VERBS_REMOTE_WRITE);
@@ -130,7 +130,7 @@ CASE("rdma/transfer/read-direction", MUST, RULES(RDMA_READ_DIR),
 }
 
 CASE("rdma/transfer/read-range", MUST, RULES(RDMA_READ_RANGE),
-     "A Write READs no byte that its descriptors do not describe: others have no key",
+     "A Write fetches no byte that its descriptors do not describe, as no key covers others",
      .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -140,7 +140,7 @@ CASE("rdma/transfer/read-range", MUST, RULES(RDMA_READ_RANGE),
         expect_works(q);
 }
 
-CASE("rdma/key/shared", MUST, NO_RULE, "Commands that run together may name the same memory")
+CASE("rdma/key/shared", MUST, NO_RULE, "Commands in parallel can use the same buffer")
 {
         struct queue *q = io_queue(t);
         struct buffer b = fill_buffer(q, KIB(8));
@@ -155,7 +155,7 @@ CASE("rdma/key/shared", MUST, NO_RULE, "Commands that run together may name the 
 }
 
 CASE("rdma/key/again", MUST, RULES(RDMA_INV_UNASKED),
-     "A key that a command named without subtype Fh is good for the next one")
+     "A key that a command used without subtype Fh can be used by the next command")
 {
         struct queue *q = io_queue(t);
         struct buffer b = fill_buffer(q, KIB(8));
@@ -167,7 +167,7 @@ CASE("rdma/key/again", MUST, RULES(RDMA_INV_UNASKED),
 /* --- limits */
 
 CASE("rdma/transfer/read-limit", MUST, RULES(RDMA_READ_LIMIT),
-     "With one READ at a time Writes that run together are all served", .writes = true)
+     "With one RDMA READ allowed at a time, Writes in parallel all succeed", .writes = true)
 {
         struct queue *q = connected(rdma_join(admin_queue(t), .reads_in = 1));
         uint16_t cid[8];
@@ -180,13 +180,13 @@ CASE("rdma/transfer/read-limit", MUST, RULES(RDMA_READ_LIMIT),
 }
 
 CASE("rdma/transfer/read-limit-list", MUST, RULES(RDMA_READ_LIMIT),
-     "... also one whose data lies in several places", .writes = true)
+     "With one RDMA READ allowed at a time, a Write from several buffers succeeds", .writes = true)
 {
         struct queue *q = connected(rdma_join(admin_queue(t), .reads_in = 1));
         struct buffer b = data_buffer(q, KIB(8), 0);
 
         require(t, caps(t)->in_capsule >= 64 && (caps(t)->msdbd == 0 || caps(t)->msdbd >= 4),
-                "no four descriptors");
+                "the target does not accept four SGL descriptors");
         for (int i = 0; i < 4; i++)
                 succeed(q, send_write(q, .bytes = KIB(8),
                                       .sgl = LIST(keyed_part(b, 0, KIB(2)),
@@ -197,7 +197,7 @@ CASE("rdma/transfer/read-limit-list", MUST, RULES(RDMA_READ_LIMIT),
 }
 
 CASE("rdma/transfer/read-limit-two", MUST, RULES(RDMA_READ_LIMIT),
-     "With two READs at a time large Writes are served", .writes = true)
+     "With two RDMA READs allowed at a time, large Writes succeed", .writes = true)
 {
         struct queue *q = connected(rdma_join(admin_queue(t), .reads_in = 2));
         uint16_t cid[8];
@@ -210,7 +210,7 @@ CASE("rdma/transfer/read-limit-two", MUST, RULES(RDMA_READ_LIMIT),
 }
 
 CASE("rdma/flow/credits", MUST, RULES(RDMA_CREDITS, FAB_ANSWERED),
-     "As many commands at once as CRQSIZE says are taken, without RNR retries")
+     "As many commands as CRQSIZE says are accepted at once, without RNR retries")
 {
         struct queue *q = rdma_join(admin_queue(t), .rnr_retry = 0);
         uint16_t n = le16_get(expect_accept(q).data.crqsize), first;
@@ -225,7 +225,7 @@ CASE("rdma/flow/credits", MUST, RULES(RDMA_CREDITS, FAB_ANSWERED),
 }
 
 CASE("rdma/flow/burst-mqes", MUST, RULES(FAB_ANSWERED),
-     "An I/O queue of 128 entries takes 127 commands at once, again and again")
+     "An I/O queue of 128 entries accepts 127 commands at once, again and again")
 {
         uint16_t mqes = CAP_MQES(caps(t)->cap), n = mqes < 127 ? mqes : 127;
         struct queue *q = io_queue(t, .sqsize = n);
@@ -239,7 +239,7 @@ CASE("rdma/flow/burst-mqes", MUST, RULES(FAB_ANSWERED),
 }
 
 CASE("rdma/flow/burst-queues", MUST, RULES(FAB_ANSWERED),
-     "Four I/O queues take as many commands as fit, 31 at most, each at the same time")
+     "Four I/O queues each accept as many commands as fit (at most 31) at the same time")
 {
         struct queue *q[4] = { io_queue(t) };
         uint16_t first[4], n = q[0]->sqsize;
@@ -254,14 +254,14 @@ CASE("rdma/flow/burst-queues", MUST, RULES(FAB_ANSWERED),
 }
 
 CASE("rdma/transfer/large", MUST, RULES(RDMA_WRITE_WHOLE),
-     "Reads of 1 MiB (or MDTS) that run together are all served")
+     "Reads of 1 MiB (or MDTS) in parallel all succeed")
 {
         uint32_t mdts = caps(t)->mdts, n = mdts > 0 && mdts < KIB(1024) ? mdts : KIB(1024);
         struct queue *q = io_queue(t);
         uint16_t cid[8];
         unsigned count = together(q, 8);
 
-        require(t, bytes_left(t) >= n, "no namespace for it");
+        require(t, bytes_left(t) >= n, "no suitable namespace");
         for (unsigned i = 0; i < count; i++)
                 cid[i] = send_read(q, .bytes = n);
         for (unsigned i = 0; i < count; i++)
@@ -278,7 +278,7 @@ static void expect_broken(struct queue *q, struct queue *other)
 }
 
 CASE("rdma/key/wrong", MUST, RULES(RDMA_ERROR_ENDS),
-     "A Read with a key that nobody gave out ends the connection, and only that")
+     "A Read with an unknown key ends its connection and affects nothing else")
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
         struct buffer b = fill_buffer(q, KIB(8));
@@ -289,7 +289,7 @@ CASE("rdma/key/wrong", MUST, RULES(RDMA_ERROR_ENDS),
 }
 
 CASE("rdma/key/wrong-write", MUST, RULES(RDMA_ERROR_ENDS),
-     "A Write with a key that nobody gave out ends the connection", .writes = true)
+     "A Write with an unknown key ends the connection", .writes = true)
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
         struct buffer b = data_buffer(q, KIB(8), 0);
@@ -299,7 +299,7 @@ CASE("rdma/key/wrong-write", MUST, RULES(RDMA_ERROR_ENDS),
 }
 
 CASE("rdma/key/wrong-admin", MUST, RULES(RDMA_ERROR_ENDS),
-     "Identify with a key that nobody gave out ends the connection")
+     "Identify with an unknown key ends the connection")
 {
         struct queue *q = admin_queue(t), *other = admin_queue(t);
         struct buffer b = fill_buffer(q, IDENTIFY_LEN);
@@ -310,7 +310,7 @@ CASE("rdma/key/wrong-admin", MUST, RULES(RDMA_ERROR_ENDS),
 }
 
 CASE("rdma/key/wrong-connect", MUST, RULES(RDMA_ERROR_ENDS),
-     "Connect with a key that nobody gave out ends the connection")
+     "Connect with an unknown key ends the connection")
 {
         struct queue *q = bare_queue(t), *other = admin_queue(t);
         struct buffer b = data_buffer(q, CONNECT_DATA_LEN, 0);
@@ -320,7 +320,7 @@ CASE("rdma/key/wrong-connect", MUST, RULES(RDMA_ERROR_ENDS),
 }
 
 CASE("rdma/key/stale", MUST, RULES(RDMA_ERROR_ENDS),
-     "A Read with the key of memory that is not registered any more ends the connection")
+     "A Read with the key of memory that is no longer registered ends the connection")
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
         struct buffer b = fill_buffer(q, KIB(8));
@@ -332,7 +332,7 @@ CASE("rdma/key/stale", MUST, RULES(RDMA_ERROR_ENDS),
 }
 
 CASE("rdma/key/stale-write", MUST, RULES(RDMA_ERROR_ENDS),
-     "A Write with the key of memory that is not registered any more ends the connection",
+     "A Write with the key of memory that is no longer registered ends the connection",
      .writes = true)
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
@@ -344,7 +344,7 @@ CASE("rdma/key/stale-write", MUST, RULES(RDMA_ERROR_ENDS),
 }
 
 CASE("rdma/key/short", MUST, RULES(RDMA_ERROR_ENDS),
-     "A Write from a descriptor that reaches out of the registered memory ends the connection",
+     "A Write with a descriptor that extends beyond the registered memory ends the connection",
      .writes = true)
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
@@ -355,7 +355,7 @@ CASE("rdma/key/short", MUST, RULES(RDMA_ERROR_ENDS),
 }
 
 CASE("rdma/key/address", MUST, RULES(RDMA_ERROR_ENDS),
-     "A Read to an address that the key is not for ends the connection")
+     "A Read to an address outside its key's memory ends the connection")
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
         struct buffer b = fill_buffer(q, KIB(8));
@@ -368,7 +368,7 @@ CASE("rdma/key/address", MUST, RULES(RDMA_ERROR_ENDS),
 }
 
 CASE("rdma/key/address-max", MUST, RULES(RDMA_ERROR_ENDS),
-     "A Read to an address whose end is beyond 64 bits ends the connection")
+     "A Read to an address whose end overflows 64 bits ends the connection")
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
         struct buffer b = fill_buffer(q, KIB(8));
@@ -381,7 +381,7 @@ CASE("rdma/key/address-max", MUST, RULES(RDMA_ERROR_ENDS),
 }
 
 CASE("rdma/key/no-write", MUST, RULES(RDMA_ERROR_ENDS),
-     "A Read to memory that may only be READ ends the connection")
+     "A Read to memory that is registered for remote reading only ends the connection")
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
         struct buffer b = buffer_with(q, KIB(8), VERBS_REMOTE_READ);
@@ -392,7 +392,8 @@ CASE("rdma/key/no-write", MUST, RULES(RDMA_ERROR_ENDS),
 }
 
 CASE("rdma/key/no-read", MUST, RULES(RDMA_ERROR_ENDS),
-     "A Write from memory that may only be written ends the connection", .writes = true)
+     "A Write from memory that is registered for remote writing only ends the connection",
+     .writes = true)
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
         struct buffer b = buffer_with(q, KIB(8), VERBS_REMOTE_WRITE);
@@ -407,14 +408,16 @@ CASE("rdma/key/second", MUST, RULES(RDMA_ERROR_ENDS),
         struct queue *q = io_queue(t), *other = admin_queue(t);
         struct buffer a = fill_buffer(q, KIB(4)), b = fill_buffer(q, KIB(4));
 
-        require(t, caps(t)->in_capsule >= 32 && caps(t)->msdbd != 1, "no two descriptors");
+        require(t, caps(t)->in_capsule >= 32 && caps(t)->msdbd != 1,
+                "the target does not "
+                "accept two SGL descriptors");
         send_read(q, .bytes = KIB(8), .sgl = LIST(keyed(a), keyed_as(b, KIB(4), ~b.key)));
         expect_broken(q, other);
         want_untouched(t, &b, 0, b.len);
 }
 
 CASE("rdma/key/then-association", MUST, RULES(RDMA_ERROR_ENDS),
-     "After a connection ended by a wrong key the same host connects and works", .writes = true)
+     "After a connection ended by a wrong key, the same host can connect and work", .writes = true)
 {
         struct queue *q = io_queue(t);
         struct buffer b = fill_buffer(q, KIB(8));
@@ -425,7 +428,8 @@ CASE("rdma/key/then-association", MUST, RULES(RDMA_ERROR_ENDS),
 }
 
 CASE("rdma/key/busy", MUST, RULES(RDMA_ERROR_ENDS),
-     "A wrong key among 16 commands ends the connection; nothing else is written", .writes = true)
+     "A wrong key in one of 16 commands ends the connection, and nothing else is written",
+     .writes = true)
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
         struct buffer b = fill_buffer(q, KIB(8));
@@ -438,7 +442,8 @@ CASE("rdma/key/busy", MUST, RULES(RDMA_ERROR_ENDS),
 }
 
 /* Not every device tells the target that it has refused one. */
-CASE("rdma/transfer/host-writes", MUST, NO_RULE, "A WRITE of the host's own harms nobody else")
+CASE("rdma/transfer/host-writes", MUST, NO_RULE,
+     "An RDMA WRITE issued by the host does not affect other hosts")
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
 
@@ -448,7 +453,7 @@ CASE("rdma/transfer/host-writes", MUST, NO_RULE, "A WRITE of the host's own harm
 }
 
 CASE("rdma/flow/no-receives", MUST, RULES(RDMA_ERROR_ENDS),
-     "A host with no receive for the response to Connect loses the connection")
+     "A host without a receive buffer for the response to Connect loses the connection")
 {
         struct queue *q = rdma_open(t, .receives = 0, .rnr_retry = 0), *other = admin_queue(t);
 
@@ -458,7 +463,7 @@ CASE("rdma/flow/no-receives", MUST, RULES(RDMA_ERROR_ENDS),
 }
 
 CASE("rdma/flow/few-receives", MUST, NO_RULE,
-     "A host that is slow to post its receives, but wants RNR retries, is served")
+     "A host that posts its receive buffers late, but allows RNR retries, gets all its responses")
 {
         struct queue *q = connected(rdma_join(admin_queue(t), .receives = 2));
         uint16_t first, n = (uint16_t)together(q, 16);
@@ -472,7 +477,7 @@ CASE("rdma/flow/few-receives", MUST, NO_RULE,
 /* --- SEND with invalidate */
 
 CASE("rdma/key/invalidate-unasked", MUST, RULES(RDMA_INV_UNASKED),
-     "No response invalidates a key whose command did not ask for it", .writes = true)
+     "A response does not invalidate a key whose command did not ask for it", .writes = true)
 {
         struct queue *q = io_queue(t);
 
@@ -486,13 +491,13 @@ static void invalidate(struct queue *q, uint16_t cid, struct buffer b)
         struct reply r = succeed(q, cid);
 
         if (!r.invalidated)
-                note(q->t, "the target does not invalidate");
+                note(q->t, "the target does not invalidate keys");
         else
                 want_eq(q->t, "key", r.key, b.key);
 }
 
 CASE("rdma/key/invalidate-read", MUST, RULES(RDMA_INV_KEY, RDMA_WRITE_WHOLE),
-     "A Read that asks for it (subtype Fh) may come back with its key invalidated, no other")
+     "A Read with subtype Fh may invalidate its own key, and no other")
 {
         struct queue *q = io_queue(t);
         struct buffer b = window_buffer(q, KIB(8), VERBS_REMOTE_WRITE);
@@ -502,7 +507,7 @@ CASE("rdma/key/invalidate-read", MUST, RULES(RDMA_INV_KEY, RDMA_WRITE_WHOLE),
 }
 
 CASE("rdma/key/invalidate-write", MUST, RULES(RDMA_INV_KEY, RDMA_INV_EARLY),
-     "A Write that asks for it is READ before its key is invalidated", .writes = true)
+     "A Write with subtype Fh has fetched its data before its key is invalidated", .writes = true)
 {
         struct queue *q = io_queue(t);
         struct buffer b = window_buffer(q, KIB(8), VERBS_REMOTE_READ);
@@ -512,7 +517,7 @@ CASE("rdma/key/invalidate-write", MUST, RULES(RDMA_INV_KEY, RDMA_INV_EARLY),
 }
 
 CASE("rdma/key/invalidate-early", MUST, RULES(RDMA_INV_EARLY, RDMA_WRITE_WHOLE),
-     "Large Reads that ask for it are whole, and their connection lives")
+     "Large Reads with subtype Fh are complete, and their connection lives on")
 {
         struct queue *q = io_queue(t);
 
@@ -520,13 +525,14 @@ CASE("rdma/key/invalidate-early", MUST, RULES(RDMA_INV_EARLY, RDMA_WRITE_WHOLE),
                 struct buffer b = window_buffer(q, large_bytes(t), VERBS_REMOTE_WRITE);
 
                 invalidate(q, send_read(q, .bytes = b.len, .sgl = HAND(keyed_invalidate(b))), b);
-                want(t, !is_untouched(&b, b.len - 8, 8), "data to the end", "nothing was written");
+                want(t, !is_untouched(&b, b.len - 8, 8), "data to the end of the buffer",
+                     "nothing was written");
         }
         expect_works(q);
 }
 
 CASE("rdma/key/invalidate-admin", MUST, RULES(RDMA_INV_KEY),
-     "Identify that asks for it may come back with its key invalidated, no other")
+     "Identify with subtype Fh may invalidate its own key, and no other")
 {
         struct queue *q = admin_queue(t);
         struct buffer b = window_buffer(q, IDENTIFY_LEN, VERBS_REMOTE_WRITE);
@@ -539,13 +545,15 @@ CASE("rdma/key/invalidate-admin", MUST, RULES(RDMA_INV_KEY),
 }
 
 CASE("rdma/key/invalidate-last", MUST, RULES(RDMA_INV_KEY),
-     "Of two descriptors that ask for it only the last one's key is invalidated")
+     "Of two descriptors with subtype Fh only the key of the last one is invalidated")
 {
         struct queue *q = io_queue(t);
         struct buffer a = window_buffer(q, KIB(4), VERBS_REMOTE_WRITE),
                       b = window_buffer(q, KIB(4), VERBS_REMOTE_WRITE);
 
-        require(t, caps(t)->in_capsule >= 32 && caps(t)->msdbd != 1, "no two descriptors");
+        require(t, caps(t)->in_capsule >= 32 && caps(t)->msdbd != 1,
+                "the target does not "
+                "accept two SGL descriptors");
         invalidate(
             q, send_read(q, .bytes = KIB(8), .sgl = LIST(keyed_invalidate(a), keyed_invalidate(b))),
             b);
@@ -553,24 +561,26 @@ CASE("rdma/key/invalidate-last", MUST, RULES(RDMA_INV_KEY),
 }
 
 CASE("rdma/key/invalidate-not-first", MUST, RULES(RDMA_INV_KEY),
-     "A key without subtype Fh stays good next to one that has it")
+     "A key without subtype Fh stays valid next to a key with it")
 {
         struct queue *q = io_queue(t);
         struct buffer a = fill_buffer(q, KIB(4)), b = window_buffer(q, KIB(4), VERBS_REMOTE_WRITE);
 
-        require(t, caps(t)->in_capsule >= 32 && caps(t)->msdbd != 1, "no two descriptors");
+        require(t, caps(t)->in_capsule >= 32 && caps(t)->msdbd != 1,
+                "the target does not "
+                "accept two SGL descriptors");
         invalidate(q, send_read(q, .bytes = KIB(8), .sgl = LIST(keyed(a), keyed_invalidate(b))), b);
         succeed(q, send_read(q, .bytes = KIB(4), .sgl = HAND(keyed(a))));
 }
 
 CASE("rdma/key/invalidate-failed", MUST, RULES(RDMA_INV_KEY),
-     "A command that fails invalidates its own key, or none")
+     "A failed command invalidates its own key or none")
 {
         struct queue *q = io_queue(t);
         struct buffer b = window_buffer(q, KIB(4), VERBS_REMOTE_WRITE);
         struct reply r;
 
-        require(t, caps(t)->nsid, "no namespace");
+        require(t, caps(t)->nsid, "the subsystem has no namespace");
         r = finish(q, send_read(q, .slba = caps(t)->blocks, .sgl = HAND(keyed_invalidate(b))));
         want(t, r.status != NVME_SUCCESS, "an error", "success");
         want(t, !r.invalidated || r.key == b.key, "the command's own key", "%08Xh", r.key);
@@ -585,7 +595,7 @@ CASE("rdma/key/invalidate-then-use", MUST, RULES(RDMA_ERROR_ENDS),
         struct reply r =
             succeed(q, send_read(q, .bytes = KIB(8), .sgl = HAND(keyed_invalidate(b))));
 
-        require(t, r.invalidated, "the target does not invalidate");
+        require(t, r.invalidated, "the target does not invalidate keys");
         send_read(q, .bytes = KIB(8), .sgl = HAND(keyed(b)));
         expect_broken(q, other);
 }

@@ -4,7 +4,7 @@
 
 #include "conformance/words/case_rdma.h"
 
-#define NEEDS_LENGTHS require(t, !caps(t)->pads, "RDMA_CM pads private data here")
+#define NEEDS_LENGTHS require(t, !caps(t)->pads, "RDMA_CM pads private data on this link")
 #define ACCEPTANCE    RDMA_ACC_LENGTH, RDMA_ACC_RECFMT, RDMA_ACC_CRQSIZE
 
 /* An I/O queue whose connect request was made by hand is used as one. */
@@ -26,20 +26,20 @@ CASE("rdma/accept/answer", MUST, RULES(RDMA_ACC_LENGTH, ACCEPTANCE),
 }
 
 CASE("rdma/accept/io", MUST, RULES(RDMA_ACC_LENGTH, ACCEPTANCE),
-     "... and so is one for an I/O queue")
+     "A connect request for an I/O queue is accepted with 32 bytes of private data")
 {
         struct accept a = expect_accept(rdma_join(admin_queue(t)));
 
         want(t, a.len >= sizeof(a.data), "32 bytes of private data", "%u", a.len);
 }
 
-CASE("rdma/accept/recfmt", MUST, RULES(RDMA_ACC_RECFMT), "RECFMT of an acceptance is 0")
+CASE("rdma/accept/recfmt", MUST, RULES(RDMA_ACC_RECFMT), "RECFMT of a connect accept is 0")
 {
         want_eq(t, "RECFMT", le16_get(expect_accept(rdma_open(t)).data.recfmt), 0);
 }
 
 CASE("rdma/accept/crqsize", MUST, RULES(RDMA_ACC_CRQSIZE),
-     "CRQSIZE is not 0, and not more than the entries that HSQSIZE asks for")
+     "CRQSIZE of a connect accept is not 0 and at most the entries that HSQSIZE asks for")
 {
         uint16_t crqsize = le16_get(expect_accept(rdma_open(t)).data.crqsize);
 
@@ -56,7 +56,7 @@ CASE("rdma/accept/crqsize-two", MUST, RULES(RDMA_ACC_CRQSIZE),
 }
 
 CASE("rdma/accept/crqsize-mqes", MUST, RULES(RDMA_ACC_CRQSIZE),
-     "CRQSIZE of an I/O queue as long as CAP.MQES says is not more than that")
+     "CRQSIZE of an I/O queue with as many entries as CAP.MQES allows is at most that number")
 {
         uint16_t mqes = CAP_MQES(caps(t)->cap);
         struct queue *q = rdma_join(admin_queue(t), .hsqsize = mqes);
@@ -65,7 +65,8 @@ CASE("rdma/accept/crqsize-mqes", MUST, RULES(RDMA_ACC_CRQSIZE),
         want(t, crqsize >= 1 && crqsize <= mqes + 1u, "CRQSIZE up to CAP.MQES + 1", "%u", crqsize);
 }
 
-CASE("rdma/accept/reserved", SHOULD, RULES(RDMA_ACC_RSVD), "Reserved bytes of an acceptance are 0")
+CASE("rdma/accept/reserved", SHOULD, RULES(RDMA_ACC_RSVD),
+     "Reserved bytes of a connect accept are 0")
 {
         static const uint8_t zeroes[28];
         struct accept a = expect_accept(rdma_open(t));
@@ -74,12 +75,12 @@ CASE("rdma/accept/reserved", SHOULD, RULES(RDMA_ACC_RSVD), "Reserved bytes of an
 }
 
 CASE("rdma/accept/ird", SHOULD, RULES(RDMA_ACC_IRD),
-     "A controller offers no responder resources: hosts do not READ")
+     "A controller offers no responder resources, as hosts do not RDMA READ")
 {
         struct queue *q = rdma_open(t);
         uint8_t reads = expect_accept(q).reads_in;
 
-        require(t, !is_iwarp(q), "of iWARP they are the device's own");
+        require(t, !is_iwarp(q), "with iWARP the device sets the responder resources");
         want_eq(t, "responder resources", reads, 0);
 }
 
@@ -113,7 +114,8 @@ CASE("rdma/request/31-bytes", MUST, RULES(RDMA_REQ_LENGTH),
         expect_reject(rdma_open(t, .len = 31));
 }
 
-CASE("rdma/request/31-bytes-io", MUST, RULES(RDMA_REQ_LENGTH), "... and so is one for an I/O queue")
+CASE("rdma/request/31-bytes-io", MUST, RULES(RDMA_REQ_LENGTH),
+     "A connect request for an I/O queue with 31 bytes of private data is rejected")
 {
         NEEDS_LENGTHS;
         expect_reject(rdma_join(admin_queue(t), .len = 31));
@@ -124,18 +126,18 @@ CASE("rdma/request/zeroes", MUST, NO_RULE,
 {
         static const struct rdma_request zeroes;
 
-        want(t, !expect_decision(rdma_open(t, .data = &zeroes, .receives = 8)), "a rejection",
-             "it is accepted");
+        want(t, !expect_decision(rdma_open(t, .data = &zeroes, .receives = 8)), "a connect reject",
+             "a connect accept");
 }
 
 CASE("rdma/request/padded", MUST, RULES(RDMA_ACC_LENGTH),
-     "Private data that is padded with zeroes to 56 bytes, as InfiniBand does it, is taken")
+     "A connect request with private data padded to 56 bytes, as InfiniBand pads it, is accepted")
 {
         expect_works(connected(rdma_open(t, .len = 56)));
 }
 
 CASE("rdma/request/33-bytes", MUST, RULES(RDMA_ACC_LENGTH),
-     "Private data that is padded to an odd length is taken")
+     "A connect request with private data padded to an odd length is accepted")
 {
         expect_works(connected(rdma_open(t, .len = 33)));
 }
@@ -155,7 +157,7 @@ CASE("rdma/request/recfmt-max", MUST, RULES(RDMA_REQ_RECFMT),
 }
 
 CASE("rdma/request/recfmt-high-byte", MUST, RULES(RDMA_REQ_RECFMT),
-     "A connect request with RECFMT 100h is rejected: it has two bytes")
+     "A connect request with RECFMT 0100h is rejected, as RECFMT has two bytes")
 {
         expect_reject(rdma_open(t, .recfmt = 0x100));
 }
@@ -179,7 +181,7 @@ CASE("rdma/request/qid-65535", MUST, RULES(RDMA_REQ_QID),
 }
 
 CASE("rdma/request/qid-65534", MUST, NO_RULE,
-     "A connect request with QID FFFEh is decided, and the controller goes on")
+     "A connect request with QID FFFEh is accepted or rejected, and the controller works on")
 {
         struct queue *admin = admin_queue(t);
 
@@ -188,7 +190,7 @@ CASE("rdma/request/qid-65534", MUST, NO_RULE,
 }
 
 CASE("rdma/request/qid-differs", MUST, RULES(RDMA_REQ_SAME_QID),
-     "Connect with QID 1 on a connection that was asked for as admin queue is refused")
+     "Connect with QID 1 on a connection requested for the admin queue is refused")
 {
         struct queue *admin = admin_queue(t), *q = rdma_open(t);
 
@@ -197,7 +199,7 @@ CASE("rdma/request/qid-differs", MUST, RULES(RDMA_REQ_SAME_QID),
 }
 
 CASE("rdma/request/qid-differs-io", MUST, RULES(RDMA_REQ_SAME_QID),
-     "Connect with QID 2 on a connection that was asked for as I/O queue 1 is refused")
+     "Connect with QID 2 on a connection requested for I/O queue 1 is refused")
 {
         struct queue *q = rdma_join(admin_queue(t));
 
@@ -207,7 +209,7 @@ CASE("rdma/request/qid-differs-io", MUST, RULES(RDMA_REQ_SAME_QID),
 }
 
 CASE("rdma/request/qid-differs-admin", MUST, RULES(RDMA_REQ_SAME_QID),
-     "Connect of an admin queue on a connection that was asked for as I/O queue is refused")
+     "Connect of an admin queue on a connection requested for an I/O queue is refused")
 {
         struct queue *q = rdma_open(t, .qid = 1);
 
@@ -218,7 +220,7 @@ CASE("rdma/request/qid-differs-admin", MUST, RULES(RDMA_REQ_SAME_QID),
 /* --- HSQSIZE */
 
 CASE("rdma/request/hsqsize-0", MUST, RULES(RDMA_REQ_HSQSIZE),
-     "A connect request with HSQSIZE 0 (one entry) is rejected")
+     "A connect request with HSQSIZE 0 (a queue of one entry) is rejected")
 {
         expect_reject(rdma_open(t, .hsqsize = 0));
 }
@@ -230,7 +232,7 @@ CASE("rdma/request/hsqsize-0-io", MUST, RULES(RDMA_REQ_HSQSIZE),
 }
 
 CASE("rdma/request/hsqsize-max", MUST, RULES(RDMA_REQ_HSQSIZE),
-     "A connect request for an I/O queue of more entries than CAP.MQES says is rejected")
+     "A connect request for an I/O queue of more entries than CAP.MQES allows is rejected")
 {
         require(t, CAP_MQES(caps(t)->cap) < 0xffff, "CAP.MQES is FFFFh");
         expect_reject(rdma_join(admin_queue(t), .hsqsize = CAP_MQES(caps(t)->cap) + 1));
@@ -244,14 +246,14 @@ CASE("rdma/request/hsqsize-ffffh", MUST, RULES(RDMA_REQ_HSQSIZE),
 }
 
 CASE("rdma/request/hsqsize-mqes", MUST, RULES(ACCEPTANCE),
-     "An I/O queue may be as long as CAP.MQES says")
+     "An I/O queue can have as many entries as CAP.MQES allows")
 {
         struct queue *q = io_queue(t, .sqsize = CAP_MQES(caps(t)->cap));
 
         expect_works(q);
 }
 
-CASE("rdma/request/hsqsize-1", MUST, RULES(ACCEPTANCE), "An I/O queue may have two entries")
+CASE("rdma/request/hsqsize-1", MUST, RULES(ACCEPTANCE), "An I/O queue can have two entries")
 {
         struct queue *q = io_queue(t, .sqsize = 1);
 
@@ -260,7 +262,7 @@ CASE("rdma/request/hsqsize-1", MUST, RULES(ACCEPTANCE), "An I/O queue may have t
 }
 
 CASE("rdma/request/sqsize-differs", MUST, RULES(RDMA_REQ_SQSIZE),
-     "Connect whose SQSIZE is not the HSQSIZE of the connect request is refused")
+     "Connect whose SQSIZE differs from HSQSIZE of the connect request is refused")
 {
         struct queue *q = rdma_open(t, .hsqsize = 31);
 
@@ -269,7 +271,7 @@ CASE("rdma/request/sqsize-differs", MUST, RULES(RDMA_REQ_SQSIZE),
 }
 
 CASE("rdma/request/sqsize-differs-io", MUST, RULES(RDMA_REQ_SQSIZE),
-     "... and so is one of an I/O queue that wants more than it asked for")
+     "Connect of an I/O queue with an SQSIZE above HSQSIZE of its connect request is refused")
 {
         struct queue *q = rdma_join(admin_queue(t), .hsqsize = 1);
 
@@ -293,7 +295,7 @@ CASE("rdma/request/hrqsize-0-io", MUST, RULES(RDMA_REQ_HRQSIZE),
 }
 
 CASE("rdma/request/hrqsize-1", MUST, NO_RULE,
-     "A host with one receive (HRQSIZE 1) is served or rejected")
+     "A connect request with HRQSIZE 1 (one receive buffer) is accepted and works, or is rejected")
 {
         struct queue *q = rdma_open(t, .hrqsize = 1);
 
@@ -303,7 +305,8 @@ CASE("rdma/request/hrqsize-1", MUST, NO_RULE,
         expect_works(q);
 }
 
-CASE("rdma/request/hrqsize-max", MUST, NO_RULE, "A connect request with HRQSIZE FFFFh is decided")
+CASE("rdma/request/hrqsize-max", MUST, NO_RULE,
+     "A connect request with HRQSIZE FFFFh is accepted or rejected")
 {
         struct queue *q = rdma_open(t, .hrqsize = 0xffff);
 
@@ -312,29 +315,30 @@ CASE("rdma/request/hrqsize-max", MUST, NO_RULE, "A connect request with HRQSIZE 
 }
 
 CASE("rdma/request/ird-0", MUST, RULES(RDMA_REQ_IRD),
-     "A host that offers no responder resources is rejected: its data could not be READ")
+     "A connect request without responder resources is rejected, as no data could be fetched")
 {
         expect_reject(rdma_open(t, .reads_in = 0));
 }
 
-CASE("rdma/request/ird-0-io", MUST, RULES(RDMA_REQ_IRD), "... on I/O queues, too")
+CASE("rdma/request/ird-0-io", MUST, RULES(RDMA_REQ_IRD),
+     "A connect request for an I/O queue without responder resources is rejected")
 {
         expect_reject(rdma_join(admin_queue(t), .reads_in = 0));
 }
 
 CASE("rdma/request/ird-1", MUST, RULES(RDMA_READ_LIMIT),
-     "A host that answers one READ at a time is served", .writes = true)
+     "A host that allows one RDMA READ at a time is accepted and works", .writes = true)
 {
         struct queue *q = rdma_join(admin_queue(t), .reads_in = 1);
         uint8_t depth = expect_accept(q).reads_out;
 
-        want(t, depth <= 1, "an initiator depth of 1 at most", "%u", depth);
+        want(t, depth <= 1, "an initiator depth of at most 1", "%u", depth);
         expect_connected(q, send_connect(q));
         exercise(q);
 }
 
 CASE("rdma/request/ord", MUST, NO_RULE,
-     "A host that says it could READ itself is served: it is no error to be able to")
+     "A host that announces RDMA READs of its own is accepted and works")
 {
         struct queue *q = connected(rdma_open(t, .reads_out = 1));
 
@@ -342,7 +346,7 @@ CASE("rdma/request/ord", MUST, NO_RULE,
 }
 
 CASE("rdma/request/rnr-retry-0", MUST, NO_RULE,
-     "A host that wants no RNR retries is served: its receives are there")
+     "A host that allows no RNR retries is accepted and works, as its receive buffers are posted")
 {
         struct queue *q = connected(rdma_join(admin_queue(t), .rnr_retry = 0));
 
@@ -359,13 +363,13 @@ CASE("rdma/request/cntlid-admin", MUST, RULES(RDMA_REQ_CNTLID),
 }
 
 CASE("rdma/request/cntlid-admin-ffffh", MUST, RULES(RDMA_REQ_CNTLID),
-     "... also with CNTLID FFFFh, which Connect has there")
+     "A connect request for an admin queue with CNTLID FFFFh, as in Connect, is rejected")
 {
         expect_reject(rdma_open(t, .cntlid = 0xffff));
 }
 
 CASE("rdma/request/cntlid-io-0", MUST, NO_RULE,
-     "A connect request for an I/O queue without CNTLID is accepted: older hosts know none")
+     "A connect request for an I/O queue with CNTLID 0, as older hosts send it, is accepted")
 {
         expect_works(connected(rdma_join(admin_queue(t), .cntlid = 0)));
 }
@@ -379,7 +383,8 @@ CASE("rdma/request/cntlid-io", MUST, NO_RULE,
 }
 
 CASE("rdma/request/cntlid-io-wrong", MUST, NO_RULE,
-     "A connect request for an I/O queue with another CNTLID is decided; the association lives")
+     "A connect request for an I/O queue with a wrong CNTLID is answered, and the association "
+     "lives on")
 {
         struct queue *admin = admin_queue(t);
 
@@ -390,7 +395,7 @@ CASE("rdma/request/cntlid-io-wrong", MUST, NO_RULE,
 /* --- reserved bytes, rejections */
 
 CASE("rdma/request/reserved", SHOULD, NO_RULE,
-     "A connect request whose reserved bytes are set is accepted")
+     "A connect request with reserved bytes set is accepted")
 {
         struct rdma_request r = private_data(t);
 
@@ -399,44 +404,46 @@ CASE("rdma/request/reserved", SHOULD, NO_RULE,
 }
 
 CASE("rdma/reject/format", MUST, RULES(RDMA_REJ_FORMAT, RDMA_REJ_STATUS),
-     "A rejection has RECFMT 0 and an assigned STS")
+     "The reject of an admin queue's connect request has RECFMT 0 and an assigned STS")
 {
         struct queue *q = rdma_open(t, .recfmt = 2);
 
-        want(t, !expect_decision(q), "a rejection", "it is accepted");
+        want(t, !expect_decision(q), "a connect reject", "a connect accept");
         if (reject_status(q) == 0)
-                lenient(t, "a rejection with private data", "one without");
+                lenient(t, "a connect reject with private data",
+                        "a connect reject without private data");
 }
 
 CASE("rdma/reject/format-io", MUST, RULES(RDMA_REJ_FORMAT, RDMA_REJ_STATUS),
-     "... also of an I/O queue")
+     "The reject of an I/O queue's connect request has RECFMT 0 and an assigned STS")
 {
         struct queue *q = rdma_join(admin_queue(t), .hsqsize = 0);
 
-        want(t, !expect_decision(q), "a rejection", "it is accepted");
+        want(t, !expect_decision(q), "a connect reject", "a connect accept");
         if (reject_status(q) == 0)
-                lenient(t, "a rejection with private data", "one without");
+                lenient(t, "a connect reject with private data",
+                        "a connect reject without private data");
 }
 
 CASE("rdma/request/several-errors", MUST, RULES(RDMA_REJ_STATUS),
-     "A connect request in which everything is wrong is rejected")
+     "A connect request in which every field is wrong is rejected")
 {
         struct rdma_request r;
 
         memset(&r, 0xff, sizeof(r));
         want(t, !expect_decision(rdma_open(t, .data = &r, .reads_in = 0, .receives = 8)),
-             "a rejection", "it is accepted");
+             "a connect reject", "a connect accept");
 }
 
 CASE("rdma/reject/then-accept", MUST, RULES(RDMA_REQ_RECFMT),
-     "After a rejection the same host can connect")
+     "After a rejected connect request the same host can connect")
 {
         expect_reject(rdma_open(t, .recfmt = 1));
         expect_works(admin_queue(t));
 }
 
 CASE("rdma/reject/storm", MUST, RULES(RDMA_REQ_HSQSIZE),
-     "50 rejected connect requests leave nothing behind: the 51st, a sound one, is accepted")
+     "After 50 rejected connect requests a valid one is accepted")
 {
         for (int i = 0; i < 50; i++)
                 expect_reject(rdma_open(t, .hsqsize = 0));
@@ -458,7 +465,8 @@ static const struct disc_entry *entries(struct t *t, uint64_t *n)
 }
 
 CASE("rdma/discovery/tsas", MUST, RULES(RDMA_DISC_TSAS),
-     "TSAS of RDMA entries has assigned QPTYPE, PRTYPE and CMS, and zeroes", .discovery = true)
+     "TSAS of RDMA discovery log entries has assigned QPTYPE, PRTYPE and CMS, and else zeroes",
+     .discovery = true)
 {
         uint64_t n;
         const struct disc_entry *e = entries(t, &n);
@@ -477,7 +485,7 @@ CASE("rdma/discovery/tsas", MUST, RULES(RDMA_DISC_TSAS),
 }
 
 CASE("rdma/discovery/trsvcid", MUST, RULES(RDMA_DISC_TRSVCID),
-     "TRSVCID of RDMA entries is a decimal port", .discovery = true)
+     "TRSVCID of RDMA discovery log entries is a decimal port number", .discovery = true)
 {
         uint64_t n;
         const struct disc_entry *e = entries(t, &n);
@@ -489,6 +497,6 @@ CASE("rdma/discovery/trsvcid", MUST, RULES(RDMA_DISC_TRSVCID),
                         continue;
                 memcpy(port, e[i].trsvcid, 32);
                 want(t, port[0] > '0' && port[0] <= '9' && port[strspn(port, "0123456789 ")] == 0,
-                     "a decimal port", "'%s'", port);
+                     "a decimal port number", "'%s'", port);
         }
 }

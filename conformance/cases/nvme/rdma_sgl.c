@@ -8,12 +8,12 @@ enum { SGL_BIT_BUCKET = 0x10, SGL_SEGMENT = 0x20, SGL_SEGMENT_OFFSET = 0x21, SGL
 
 #define NEEDS_LISTS(n)                                                                             \
         do {                                                                                       \
-                require(t, caps(t)->nsid, "no namespace");                                         \
-                require(t, caps(t)->msdbd != 1, "MSDBD is 1: no list is needed");                  \
+                require(t, caps(t)->nsid, "the subsystem has no namespace");                       \
+                require(t, caps(t)->msdbd != 1, "MSDBD is 1, so there is no list of descriptors"); \
                 require(t, caps(t)->msdbd == 0 || caps(t)->msdbd >= (n), "MSDBD is %u",            \
                         caps(t)->msdbd);                                                           \
                 require(t, caps(t)->in_capsule >= (n)*16u,                                         \
-                        "no room for descriptors in a capsule");                                   \
+                        "a capsule has no room for descriptors");                                  \
         } while (0)
 
 /* Blocks that are no two alike, so that pieces in the wrong place show. */
@@ -49,45 +49,48 @@ static void refuse_plain_type(struct t *t, uint8_t id)
 /* --- types */
 
 CASE("rdma/sgl/data-block", MUST, RULES(RDMA_SGL_TYPE),
-     "A data block by address (00h) is refused: there is no memory of the host to address")
+     "A Data Block by address (00h) is refused, as host memory cannot be addressed without a key")
 {
         refuse_plain_type(t, SGL_DATA_BLOCK);
 }
 
-CASE("rdma/sgl/bit-bucket", MUST, RULES(RDMA_SGL_TYPE), "A bit bucket (10h) is refused")
+CASE("rdma/sgl/bit-bucket", MUST, RULES(RDMA_SGL_TYPE), "A Bit Bucket descriptor (10h) is refused")
 {
         refuse_plain_type(t, SGL_BIT_BUCKET);
 }
 
-CASE("rdma/sgl/segment", MUST, RULES(RDMA_SGL_TYPE), "A segment in memory (20h) is refused")
+CASE("rdma/sgl/segment", MUST, RULES(RDMA_SGL_TYPE),
+     "A Segment descriptor by address (20h) is refused")
 {
         refuse_plain_type(t, SGL_SEGMENT);
 }
 
 CASE("rdma/sgl/type-segment-offset", MUST, RULES(RDMA_SGL_TYPE),
-     "A segment that is not the last one (21h) is refused")
+     "A Segment descriptor with offset (21h), not a last one, is refused")
 {
         refuse_plain_type(t, SGL_SEGMENT_OFFSET);
 }
 
 CASE("rdma/sgl/last-segment", MUST, RULES(RDMA_SGL_TYPE),
-     "A last segment in memory (30h) is refused")
+     "A Last Segment descriptor by address (30h) is refused")
 {
         refuse_plain_type(t, SGL_LAST);
 }
 
 CASE("rdma/sgl/transport", MUST, RULES(RDMA_SGL_TYPE),
-     "A transport data block (5Ah), which is NVMe/TCP's, is refused")
+     "A Transport Data Block descriptor (5Ah), which belongs to NVMe/TCP, is refused")
 {
         refuse_plain_type(t, SGL_TRANSPORT);
 }
 
-CASE("rdma/sgl/type-reserved", MUST, RULES(RDMA_SGL_TYPE), "A reserved type (60h) is refused")
+CASE("rdma/sgl/type-reserved", MUST, RULES(RDMA_SGL_TYPE),
+     "An SGL descriptor of a reserved type (60h) is refused")
 {
         refuse_plain_type(t, 0x60);
 }
 
-CASE("rdma/sgl/type-vendor", MUST, RULES(RDMA_SGL_TYPE), "A vendor's type (F0h) is refused")
+CASE("rdma/sgl/type-vendor", MUST, RULES(RDMA_SGL_TYPE),
+     "A vendor specific SGL descriptor (F0h) is refused")
 {
         refuse_plain_type(t, 0xf0);
 }
@@ -103,7 +106,7 @@ CASE("rdma/sgl/type-write", MUST, RULES(RDMA_SGL_TYPE),
 }
 
 CASE("rdma/sgl/type-admin", MUST, RULES(RDMA_SGL_TYPE),
-     "Identify into memory that is described by address is refused")
+     "Identify whose buffer is described by address is refused")
 {
         struct queue *q = admin_queue(t);
         struct buffer b = fill_buffer(q, IDENTIFY_LEN);
@@ -128,7 +131,7 @@ CASE("rdma/sgl/subtype-2", MUST, RULES(RDMA_SGL_SUBTYPE),
 }
 
 CASE("rdma/sgl/subtype-ah", MUST, RULES(RDMA_SGL_SUBTYPE),
-     "A keyed descriptor with subtype Ah (NVMe/TCP's) is refused")
+     "A keyed descriptor with subtype Ah, which belongs to NVMe/TCP, is refused")
 {
         refuse_type(t, 0x4a);
 }
@@ -142,7 +145,7 @@ CASE("rdma/sgl/subtype-eh", MUST, RULES(RDMA_SGL_SUBTYPE),
 /* --- one descriptor */
 
 CASE("rdma/sgl/short", MUST, RULES(RDMA_SGL_LENGTH),
-     "A Read into a descriptor that is shorter than its blocks is refused, and nothing is written")
+     "A Read with a descriptor shorter than its blocks is refused, and nothing is written")
 {
         struct queue *q = io_queue(t);
         struct buffer b = fill_buffer(q, KIB(8));
@@ -153,7 +156,7 @@ CASE("rdma/sgl/short", MUST, RULES(RDMA_SGL_LENGTH),
 }
 
 CASE("rdma/sgl/short-by-one", MUST, RULES(RDMA_SGL_LENGTH),
-     "A Read into a descriptor that is a byte too short is refused")
+     "A Read with a descriptor one byte too short is refused")
 {
         struct queue *q = io_queue(t);
         struct buffer b = fill_buffer(q, KIB(8));
@@ -164,7 +167,7 @@ CASE("rdma/sgl/short-by-one", MUST, RULES(RDMA_SGL_LENGTH),
 }
 
 CASE("rdma/sgl/short-write", MUST, RULES(RDMA_SGL_LENGTH),
-     "A Write from a descriptor that is shorter than its blocks is refused", .writes = true)
+     "A Write with a descriptor shorter than its blocks is refused", .writes = true)
 {
         struct queue *q = io_queue(t);
         struct buffer b = data_buffer(q, KIB(8), 0);
@@ -174,19 +177,19 @@ CASE("rdma/sgl/short-write", MUST, RULES(RDMA_SGL_LENGTH),
 }
 
 CASE("rdma/sgl/nothing", MUST, RULES(RDMA_SGL_LENGTH),
-     "A Read into a descriptor of no bytes is refused")
+     "A Read with a descriptor of 0 bytes is refused")
 {
         struct queue *q = io_queue(t);
         struct buffer b = fill_buffer(q, KIB(4));
 
-        require(t, caps(t)->nsid, "no namespace");
+        require(t, caps(t)->nsid, "the subsystem has no namespace");
         expect_refusal(q, send_read(q, .sgl = HAND(keyed_part(b, 0, 0))));
         want_untouched(t, &b, 0, b.len);
         expect_works(q);
 }
 
 CASE("rdma/sgl/nothing-admin", MUST, RULES(RDMA_SGL_LENGTH),
-     "Identify into a descriptor of no bytes is refused")
+     "Identify with a descriptor of 0 bytes is refused")
 {
         struct queue *q = admin_queue(t);
         struct buffer b = fill_buffer(q, KIB(4));
@@ -198,7 +201,7 @@ CASE("rdma/sgl/nothing-admin", MUST, RULES(RDMA_SGL_LENGTH),
 }
 
 CASE("rdma/sgl/long", SHOULD, RULES(FAB_SGL_LONG, RDMA_WRITE_RANGE),
-     "A Read into a descriptor that is longer than its blocks is served, and writes no more")
+     "A Read with a descriptor longer than its blocks succeeds and writes no more than its blocks")
 {
         struct queue *q = io_queue(t);
         struct buffer b = fill_buffer(q, KIB(16));
@@ -209,19 +212,20 @@ CASE("rdma/sgl/long", SHOULD, RULES(FAB_SGL_LONG, RDMA_WRITE_RANGE),
 }
 
 CASE("rdma/sgl/long-24-bits", MUST, NO_RULE,
-     "A Read into a descriptor of FFFFFFh bytes is served or refused, and writes no more")
+     "A Read with a descriptor of FFFFFFh bytes succeeds or is refused, and writes no more than "
+     "its blocks")
 {
         struct queue *q = io_queue(t);
         uint32_t block = caps(t)->block;
         struct buffer b = fill_buffer(q, block + KIB(4));
 
-        require(t, caps(t)->nsid, "no namespace");
+        require(t, caps(t)->nsid, "the subsystem has no namespace");
         expect_answer(q, send_read(q, .sgl = HAND(keyed_as(b, 0xffffff, b.key))));
         want_untouched(t, &b, block, KIB(4));
 }
 
 CASE("rdma/sgl/odd-address", MUST, RULES(RDMA_WRITE_WHOLE),
-     "A Read into memory that is aligned to nothing is served", .writes = true)
+     "A Read into an unaligned buffer succeeds", .writes = true)
 {
         struct queue *q = io_queue(t);
         struct buffer b = fill_buffer(q, KIB(8) + 5);
@@ -255,30 +259,30 @@ static void refuse_segment(struct t *t, struct sgl segment, uint32_t held)
 }
 
 CASE("rdma/sgl/segment-empty", MUST, RULES(RDMA_SGL_SEGMENT),
-     "A last segment of no bytes is refused")
+     "A Last Segment of 0 bytes is refused")
 {
         refuse_segment(t, last_segment(0, 0), 32);
 }
 
-CASE("rdma/sgl/segment-15", MUST, RULES(RDMA_SGL_SEGMENT), "A last segment of 15 bytes is refused")
+CASE("rdma/sgl/segment-15", MUST, RULES(RDMA_SGL_SEGMENT), "A Last Segment of 15 bytes is refused")
 {
         refuse_segment(t, last_segment(0, 15), 32);
 }
 
 CASE("rdma/sgl/segment-31", MUST, RULES(RDMA_SGL_SEGMENT),
-     "A last segment that ends within a descriptor is refused")
+     "A Last Segment that ends within a descriptor is refused")
 {
         refuse_segment(t, last_segment(0, 31), 32);
 }
 
 CASE("rdma/sgl/segment-beyond", MUST, RULES(RDMA_SGL_SEGMENT),
-     "A last segment that reaches out of the capsule is refused")
+     "A Last Segment that extends beyond the capsule is refused")
 {
         refuse_segment(t, last_segment(0, 32), 16);
 }
 
 CASE("rdma/sgl/segment-nowhere", MUST, RULES(RDMA_SGL_SEGMENT),
-     "A last segment of a capsule that is only an SQE is refused")
+     "A Last Segment in a capsule that has only an SQE is refused")
 {
         struct queue *q = io_queue(t);
 
@@ -288,25 +292,25 @@ CASE("rdma/sgl/segment-nowhere", MUST, RULES(RDMA_SGL_SEGMENT),
 }
 
 CASE("rdma/sgl/segment-offset", MUST, RULES(RDMA_SGL_SEGMENT),
-     "A last segment at an offset behind the capsule is refused")
+     "A Last Segment at an offset beyond the end of the capsule is refused")
 {
         refuse_segment(t, last_segment(4096, 32), 32);
 }
 
 CASE("rdma/sgl/segment-offset-max", MUST, RULES(RDMA_SGL_SEGMENT),
-     "A last segment at offset FFFFFFFFFFFFFFF0h is refused")
+     "A Last Segment at offset FFFFFFFFFFFFFFF0h is refused")
 {
         refuse_segment(t, last_segment(UINT64_MAX - 15, 32), 32);
 }
 
 CASE("rdma/sgl/segment-length-max", MUST, RULES(RDMA_SGL_SEGMENT),
-     "A last segment of FFFFFFF0h bytes is refused", .related = "SPDK, nvmf_rdma sgl_multi")
+     "A Last Segment of FFFFFFF0h bytes is refused", .related = "SPDK, nvmf_rdma sgl_multi")
 {
         refuse_segment(t, last_segment(0, 0xfffffff0), 32);
 }
 
 CASE("rdma/sgl/segment-in-segment", MUST, RULES(RDMA_SGL_TYPE),
-     "A segment descriptor within the last segment is refused")
+     "A Segment descriptor within the Last Segment is refused")
 {
         struct queue *q = io_queue(t);
         struct buffer b = fill_buffer(q, KIB(4));
@@ -318,7 +322,7 @@ CASE("rdma/sgl/segment-in-segment", MUST, RULES(RDMA_SGL_TYPE),
 }
 
 CASE("rdma/sgl/segment-in-capsule-data", MUST, RULES(RDMA_SGL_TYPE),
-     "An in-capsule data block within the last segment is refused")
+     "An in-capsule Data Block within the Last Segment is refused")
 {
         struct queue *q = io_queue(t);
         struct buffer b = fill_buffer(q, KIB(4));
@@ -330,7 +334,7 @@ CASE("rdma/sgl/segment-in-capsule-data", MUST, RULES(RDMA_SGL_TYPE),
 }
 
 CASE("rdma/sgl/segment-subtype", MUST, RULES(RDMA_SGL_SUBTYPE),
-     "A keyed descriptor with a reserved subtype within the last segment is refused")
+     "A keyed descriptor with a reserved subtype within the Last Segment is refused")
 {
         struct queue *q = io_queue(t);
         struct buffer b = fill_buffer(q, KIB(4));
@@ -345,7 +349,7 @@ CASE("rdma/sgl/segment-subtype", MUST, RULES(RDMA_SGL_SUBTYPE),
 /* --- several descriptors */
 
 CASE("rdma/sgl/list-one", MUST, RULES(RDMA_WRITE_WHOLE),
-     "A Read into the one descriptor of a last segment is served", .writes = true)
+     "A Read with one descriptor in a Last Segment succeeds", .writes = true)
 {
         struct queue *q = io_queue(t);
         struct buffer b = fill_buffer(q, KIB(8));
@@ -357,8 +361,8 @@ CASE("rdma/sgl/list-one", MUST, RULES(RDMA_WRITE_WHOLE),
         want_bytes(t, "what was read", b.data, data, KIB(8));
 }
 
-CASE("rdma/sgl/list-two", MUST, RULES(RDMA_WRITE_WHOLE), "A Read into two descriptors fills both",
-     .writes = true)
+CASE("rdma/sgl/list-two", MUST, RULES(RDMA_WRITE_WHOLE),
+     "A Read with two descriptors fills both buffers", .writes = true)
 {
         struct queue *q = io_queue(t);
         struct buffer a = fill_buffer(q, KIB(4)), b = fill_buffer(q, KIB(4));
@@ -372,7 +376,7 @@ CASE("rdma/sgl/list-two", MUST, RULES(RDMA_WRITE_WHOLE), "A Read into two descri
 }
 
 CASE("rdma/sgl/list-turned", MUST, RULES(RDMA_WRITE_WHOLE),
-     "Descriptors are filled in their order, not in that of their addresses", .writes = true)
+     "Buffers are filled in the order of their descriptors, not of their addresses", .writes = true)
 {
         struct queue *q = io_queue(t);
         struct buffer b = fill_buffer(q, KIB(8));
@@ -387,7 +391,8 @@ CASE("rdma/sgl/list-turned", MUST, RULES(RDMA_WRITE_WHOLE),
 }
 
 CASE("rdma/sgl/list-odd-pieces", MUST, RULES(RDMA_WRITE_WHOLE, RDMA_WRITE_RANGE),
-     "Descriptors of odd lengths, with gaps between them, are filled to the byte", .writes = true)
+     "Descriptors of odd lengths with gaps between their buffers are filled to the byte",
+     .writes = true)
 {
         static const uint32_t at[] = { 1, 100, 5000, 7000 }, len[] = { 7, 4093, 1200, 2892 };
         struct queue *q = io_queue(t);
@@ -410,7 +415,7 @@ CASE("rdma/sgl/list-odd-pieces", MUST, RULES(RDMA_WRITE_WHOLE, RDMA_WRITE_RANGE)
 }
 
 CASE("rdma/sgl/list-write", MUST, RULES(RDMA_READ_WHOLE),
-     "A Write from three descriptors takes all of them, in order", .writes = true)
+     "A Write with three descriptors fetches from all of them, in order", .writes = true)
 {
         struct queue *q = io_queue(t);
         struct buffer a = data_buffer(q, 100, 0), b = data_buffer(q, KIB(4), 100),
@@ -422,7 +427,7 @@ CASE("rdma/sgl/list-write", MUST, RULES(RDMA_READ_WHOLE),
 }
 
 CASE("rdma/sgl/list-empty-piece", MUST, RULES(RDMA_WRITE_WHOLE),
-     "A descriptor of no bytes among others is passed over", .writes = true)
+     "A descriptor of 0 bytes among others is skipped", .writes = true)
 {
         struct queue *q = io_queue(t);
         struct buffer a = fill_buffer(q, KIB(4)), b = fill_buffer(q, KIB(4));
@@ -437,7 +442,8 @@ CASE("rdma/sgl/list-empty-piece", MUST, RULES(RDMA_WRITE_WHOLE),
 }
 
 CASE("rdma/sgl/list-long", SHOULD, RULES(FAB_SGL_LONG, RDMA_WRITE_RANGE),
-     "Descriptors that are more than the transfer are served, and no more is written")
+     "A Read with descriptors longer than its transfer succeeds and writes no more than the "
+     "transfer")
 {
         struct queue *q = io_queue(t);
         struct buffer a = fill_buffer(q, KIB(6)), b = fill_buffer(q, KIB(6));
@@ -449,7 +455,7 @@ CASE("rdma/sgl/list-long", SHOULD, RULES(FAB_SGL_LONG, RDMA_WRITE_RANGE),
 }
 
 CASE("rdma/sgl/list-unneeded", SHOULD, RULES(FAB_SGL_LONG, RDMA_WRITE_RANGE),
-     "A whole descriptor more than the transfer needs is left alone")
+     "A Read leaves the buffer of a descriptor that it does not need unchanged")
 {
         struct queue *q = io_queue(t);
         struct buffer a = fill_buffer(q, KIB(8)), b = fill_buffer(q, KIB(4));
@@ -461,7 +467,7 @@ CASE("rdma/sgl/list-unneeded", SHOULD, RULES(FAB_SGL_LONG, RDMA_WRITE_RANGE),
 }
 
 CASE("rdma/sgl/list-short", MUST, RULES(RDMA_SGL_LENGTH),
-     "Descriptors that are together shorter than the transfer are refused")
+     "A Read with descriptors that are together shorter than its transfer is refused")
 {
         struct queue *q = io_queue(t);
         struct buffer a = fill_buffer(q, KIB(4)), b = fill_buffer(q, KIB(4));
@@ -475,7 +481,7 @@ CASE("rdma/sgl/list-short", MUST, RULES(RDMA_SGL_LENGTH),
 }
 
 CASE("rdma/sgl/list-msdbd", MUST, RULES(RDMA_WRITE_WHOLE),
-     "As many descriptors as MSDBD says are served, each with its piece", .writes = true)
+     "A Read with as many descriptors as MSDBD allows fills each buffer", .writes = true)
 {
         unsigned n = caps(t)->msdbd > 0 ? caps(t)->msdbd : 16;
         struct queue *q = io_queue(t);
@@ -495,15 +501,15 @@ CASE("rdma/sgl/list-msdbd", MUST, RULES(RDMA_WRITE_WHOLE),
 }
 
 CASE("rdma/sgl/list-msdbd-more", MUST, RULES(RDMA_SGL_COUNT),
-     "A descriptor more than MSDBD says is refused")
+     "A Read with one descriptor more than MSDBD allows is refused")
 {
         unsigned n = caps(t)->msdbd + 1u;
         struct queue *q = io_queue(t);
         struct buffer b = fill_buffer(q, KIB(4) * 2);
         struct sgl list[257];
 
-        require(t, caps(t)->msdbd > 0 && caps(t)->nsid, "MSDBD is no limit");
-        require(t, caps(t)->in_capsule >= n * 16u, "no room for %u descriptors in a capsule", n);
+        require(t, caps(t)->msdbd > 0 && caps(t)->nsid, "MSDBD sets no limit");
+        require(t, caps(t)->in_capsule >= n * 16u, "a capsule has no room for %u descriptors", n);
         for (unsigned i = 0; i < n; i++)
                 list[i] = i == 0 ? keyed(b) : keyed_part(b, 0, 0);
         expect_refusal(q,
@@ -514,7 +520,7 @@ CASE("rdma/sgl/list-msdbd-more", MUST, RULES(RDMA_SGL_COUNT),
 }
 
 CASE("rdma/sgl/list-admin", MUST, RULES(RDMA_SGL_ONE),
-     "An admin command with a last segment is refused: it has exactly one descriptor")
+     "An admin command with a Last Segment is refused, as it must have exactly one descriptor")
 {
         struct queue *q = admin_queue(t);
 
@@ -524,7 +530,7 @@ CASE("rdma/sgl/list-admin", MUST, RULES(RDMA_SGL_ONE),
 }
 
 CASE("rdma/sgl/list-admin-sent", MUST, NO_RULE,
-     "... or ends the connection, if the descriptor is really there")
+     "An admin command with a Last Segment after its SQE is refused or ends the connection")
 {
         struct queue *q = admin_queue(t);
         struct buffer b = fill_buffer(q, IDENTIFY_LEN);
@@ -534,7 +540,7 @@ CASE("rdma/sgl/list-admin-sent", MUST, NO_RULE,
 }
 
 CASE("rdma/sgl/list-fabrics", MUST, NO_RULE,
-     "Connect of an I/O queue with a last segment is refused")
+     "Connect of an I/O queue with a Last Segment is refused")
 {
         struct queue *q = join(admin_queue(t));
         struct buffer b = data_buffer(q, CONNECT_DATA_LEN, 0);
@@ -546,8 +552,7 @@ CASE("rdma/sgl/list-fabrics", MUST, NO_RULE,
 }
 
 CASE("rdma/sgl/list-mdts", MUST, RULES(RDMA_WRITE_WHOLE),
-     "A Read of as much as MDTS allows (1 MiB at most) into four descriptors is served",
-     .writes = true)
+     "A Read as long as MDTS allows (at most 1 MiB) into four buffers succeeds", .writes = true)
 {
         uint32_t mdts = caps(t)->mdts, n = mdts > 0 && mdts < KIB(1024) ? mdts : KIB(1024);
         struct queue *q = io_queue(t);

@@ -22,7 +22,7 @@ static void keep_busy(struct queue *q, unsigned most)
 /* --- DREQ is answered */
 
 CASE("rdma/disconnect/dreq", MUST, RULES(RDMA_DREQ),
-     "A request to disconnect is answered: of an admin queue")
+     "A disconnect request is answered on an admin queue")
 {
         struct queue *q = admin_queue(t);
 
@@ -30,7 +30,8 @@ CASE("rdma/disconnect/dreq", MUST, RULES(RDMA_DREQ),
         expect_disconnect(q, GONE_MS);
 }
 
-CASE("rdma/disconnect/dreq-io", MUST, RULES(RDMA_DREQ), "... of an I/O queue")
+CASE("rdma/disconnect/dreq-io", MUST, RULES(RDMA_DREQ),
+     "A disconnect request is answered on an I/O queue")
 {
         struct queue *q = io_queue(t);
 
@@ -38,8 +39,9 @@ CASE("rdma/disconnect/dreq-io", MUST, RULES(RDMA_DREQ), "... of an I/O queue")
         expect_disconnect(q, GONE_MS);
 }
 
-CASE("rdma/disconnect/dreq-busy", MUST, RULES(RDMA_DREQ), "... with commands in flight",
-     .writes = true, .related = "SCST 907bc8222, SPDK #2765")
+CASE("rdma/disconnect/dreq-busy", MUST, RULES(RDMA_DREQ),
+     "A disconnect request is answered with commands in flight", .writes = true,
+     .related = "SCST 907bc8222, SPDK #2765")
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
 
@@ -49,8 +51,8 @@ CASE("rdma/disconnect/dreq-busy", MUST, RULES(RDMA_DREQ), "... with commands in 
         expect_works(other);
 }
 
-CASE("rdma/disconnect/dreq-before-connect", MUST, RULES(RDMA_DREQ), "... before Connect",
-     .related = "SCST eae031851")
+CASE("rdma/disconnect/dreq-before-connect", MUST, RULES(RDMA_DREQ),
+     "A disconnect request is answered before Connect", .related = "SCST eae031851")
 {
         struct queue *q = bare_queue(t);
 
@@ -59,7 +61,8 @@ CASE("rdma/disconnect/dreq-before-connect", MUST, RULES(RDMA_DREQ), "... before 
 }
 
 CASE("rdma/disconnect/dreq-during-connect", MUST, RULES(RDMA_DREQ),
-     "... while Connect is being answered", .related = "CVE-2024-42152")
+     "A disconnect request is answered while Connect is being processed",
+     .related = "CVE-2024-42152")
 {
         struct queue *q = bare_queue(t);
 
@@ -70,7 +73,8 @@ CASE("rdma/disconnect/dreq-during-connect", MUST, RULES(RDMA_DREQ),
 }
 
 CASE("rdma/disconnect/dreq-during-connect-io", MUST, RULES(RDMA_DREQ),
-     "... while Connect of an I/O queue is being answered", .related = "CVE-2024-42152")
+     "A disconnect request is answered while Connect of an I/O queue is being processed",
+     .related = "CVE-2024-42152")
 {
         struct queue *q = join(admin_queue(t));
 
@@ -81,7 +85,8 @@ CASE("rdma/disconnect/dreq-during-connect-io", MUST, RULES(RDMA_DREQ),
 }
 
 CASE("rdma/disconnect/dreq-with-event", MUST, RULES(RDMA_DREQ),
-     "... with Asynchronous Event Requests outstanding", .related = "nvmet 2922e3507f6d")
+     "A disconnect request is answered with Asynchronous Event Requests outstanding",
+     .related = "nvmet 2922e3507f6d")
 {
         struct queue *q = admin_queue(t);
 
@@ -91,7 +96,7 @@ CASE("rdma/disconnect/dreq-with-event", MUST, RULES(RDMA_DREQ),
 }
 
 CASE("rdma/disconnect/dreq-after-refusal", MUST, RULES(RDMA_DREQ),
-     "... after a Connect that was refused")
+     "A disconnect request is answered after a Connect that was refused")
 {
         struct queue *q = bare_queue(t);
 
@@ -101,7 +106,7 @@ CASE("rdma/disconnect/dreq-after-refusal", MUST, RULES(RDMA_DREQ),
 }
 
 CASE("rdma/disconnect/dreq-after-disconnect", MUST, RULES(RDMA_DREQ),
-     "... after Disconnect has succeeded on an I/O queue")
+     "A disconnect request is answered after a successful Disconnect on an I/O queue")
 {
         struct queue *q = io_queue_of(admin_queue(t, .cattr = CATTR_INDIVIDUAL_DELETE));
 
@@ -113,7 +118,7 @@ CASE("rdma/disconnect/dreq-after-disconnect", MUST, RULES(RDMA_DREQ),
 }
 
 CASE("rdma/disconnect/dreq-after-shutdown", MUST, RULES(RDMA_DREQ),
-     "... after the controller was shut down, as hosts end an association")
+     "A disconnect request is answered after a shutdown, as hosts end an association")
 {
         struct queue *q = io_queue(t), *admin = q->admin;
 
@@ -128,7 +133,8 @@ CASE("rdma/disconnect/dreq-after-shutdown", MUST, RULES(RDMA_DREQ),
 }
 
 CASE("rdma/disconnect/dreq-all-at-once", MUST, RULES(RDMA_DREQ),
-     "... of all five queues of an association at once", .related = "nvmet-rdma 2acf70ade79d")
+     "Disconnect requests on all five queues of an association at once are answered",
+     .related = "nvmet-rdma 2acf70ade79d")
 {
         struct queue *q[5] = { io_queue(t) };
 
@@ -142,8 +148,8 @@ CASE("rdma/disconnect/dreq-all-at-once", MUST, RULES(RDMA_DREQ),
 }
 
 CASE("rdma/disconnect/dreq-last-capsule", MUST, NO_RULE,
-     "A command right before the request to disconnect does no harm", .writes = true,
-     .related = "SPDK 5469bd2d12")
+     "A command sent right before the disconnect request does not affect the target",
+     .writes = true, .related = "SPDK 5469bd2d12")
 {
         struct queue *other = admin_queue(t);
 
@@ -158,7 +164,8 @@ CASE("rdma/disconnect/dreq-last-capsule", MUST, NO_RULE,
 }
 
 CASE("rdma/disconnect/dreq-unanswered", MUST, NO_RULE,
-     "A host that does not answer the target's request to disconnect holds nobody up", .slow = true)
+     "A host that does not answer the target's disconnect request does not block other hosts",
+     .slow = true)
 {
         struct queue *admin = rdma_open(t, .mute = true), *other = admin_queue(t);
         uint32_t kato, cqt = le16_get(caps(t)->id.cqt); /* that, too, may pass (B2.2 3.9.5) */
@@ -176,7 +183,7 @@ CASE("rdma/disconnect/dreq-unanswered", MUST, NO_RULE,
 /* --- (b) close before connect has ended */
 
 CASE("rdma/teardown/vanish-asking", MUST, NO_RULE,
-     "A host that goes away right after its connect request harms nobody",
+     "A host that disappears right after its connect request does not affect others",
      .related = "nvmet c758b77d4a0a")
 {
         struct queue *other = admin_queue(t);
@@ -188,7 +195,7 @@ CASE("rdma/teardown/vanish-asking", MUST, NO_RULE,
 }
 
 CASE("rdma/teardown/vanish-accepted", MUST, NO_RULE,
-     "A host that goes away after it was accepted, and never said so, harms nobody",
+     "A host that disappears after the accept, without completing setup, does not affect others",
      .related = "ib_srpt, RTU never comes")
 {
         struct queue *other = admin_queue(t), *q[5];
@@ -203,7 +210,7 @@ CASE("rdma/teardown/vanish-accepted", MUST, NO_RULE,
 }
 
 CASE("rdma/teardown/vanish-established", MUST, NO_RULE,
-     "A host that goes away as soon as it is connected harms nobody")
+     "A host that disappears as soon as it is connected does not affect others")
 {
         struct queue *other = admin_queue(t);
 
@@ -217,7 +224,7 @@ CASE("rdma/teardown/vanish-established", MUST, NO_RULE,
 }
 
 CASE("rdma/teardown/vanish-connecting", MUST, NO_RULE,
-     "A host that goes away during Connect harms nobody", .related = "CVE-2024-42152")
+     "A host that disappears during Connect does not affect others", .related = "CVE-2024-42152")
 {
         struct queue *other = admin_queue(t);
 
@@ -232,7 +239,7 @@ CASE("rdma/teardown/vanish-connecting", MUST, NO_RULE,
 }
 
 CASE("rdma/teardown/vanish-asking-io", MUST, NO_RULE,
-     "A host that goes away right after it asked for an I/O queue harms nobody")
+     "A host that disappears right after requesting an I/O queue does not affect others")
 {
         struct queue *other = admin_queue(t), *admin = admin_queue(t);
 
@@ -243,7 +250,7 @@ CASE("rdma/teardown/vanish-asking-io", MUST, NO_RULE,
 }
 
 CASE("rdma/teardown/drop-accepted", MUST, NO_RULE,
-     "A queue pair that fails right after it was accepted harms nobody",
+     "A queue pair that fails right after the accept does not affect others",
      .related = "ib_srpt, two zero-length writes")
 {
         struct queue *other = admin_queue(t);
@@ -259,7 +266,7 @@ CASE("rdma/teardown/drop-accepted", MUST, NO_RULE,
 }
 
 CASE("rdma/teardown/half-open", MUST, NO_RULE,
-     "40 connect requests that nobody follows up leave others served", .writes = true,
+     "40 connect requests that are never completed do not affect other hosts", .writes = true,
      .related = "nvmet-rdma 31deaeb11ba7")
 {
         struct queue *q = io_queue(t);
@@ -272,7 +279,7 @@ CASE("rdma/teardown/half-open", MUST, NO_RULE,
 }
 
 CASE("rdma/teardown/connected-idle", MUST, NO_RULE,
-     "20 connections without Connect leave others served", .writes = true)
+     "20 connections without Connect do not affect other hosts", .writes = true)
 {
         struct queue *q = io_queue(t);
 
@@ -284,7 +291,7 @@ CASE("rdma/teardown/connected-idle", MUST, NO_RULE,
 /* --- (a), (c), (d): queue pairs that end with work in hand */
 
 CASE("rdma/teardown/drop", MUST, NO_RULE,
-     "After a queue pair failed without a word the same host connects again")
+     "After a queue pair failed without notice, the same host can connect again")
 {
         struct queue *q = io_queue(t);
 
@@ -293,7 +300,8 @@ CASE("rdma/teardown/drop", MUST, NO_RULE,
         expect_works(io_queue(t));
 }
 
-CASE("rdma/teardown/drop-busy", MUST, NO_RULE, "... also if commands were in flight",
+CASE("rdma/teardown/drop-busy", MUST, NO_RULE,
+     "After a queue pair failed with commands in flight, the same host can connect again",
      .writes = true, .related = "SPDK #2765, #1697")
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
@@ -304,8 +312,9 @@ CASE("rdma/teardown/drop-busy", MUST, NO_RULE, "... also if commands were in fli
         exercise(io_queue(t));
 }
 
-CASE("rdma/teardown/drop-busy-again", MUST, NO_RULE, "... ten times in a row", .writes = true,
-     .related = "SPDK 5e156a6e79, 4703d7c5ef")
+CASE("rdma/teardown/drop-busy-again", MUST, NO_RULE,
+     "After ten queue pairs failed with commands in flight, the same host can connect again",
+     .writes = true, .related = "SPDK 5e156a6e79, 4703d7c5ef")
 {
         struct queue *other = admin_queue(t);
 
@@ -320,7 +329,7 @@ CASE("rdma/teardown/drop-busy-again", MUST, NO_RULE, "... ten times in a row", .
 }
 
 CASE("rdma/teardown/vanish-busy", MUST, NO_RULE,
-     "A host that goes away with commands in flight harms nobody", .writes = true)
+     "A host that disappears with commands in flight does not affect others", .writes = true)
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
 
@@ -332,7 +341,7 @@ CASE("rdma/teardown/vanish-busy", MUST, NO_RULE,
 }
 
 CASE("rdma/teardown/vanish-with-event", MUST, NO_RULE,
-     "A host that goes away with Asynchronous Event Requests outstanding harms nobody")
+     "A host that disappears with Asynchronous Event Requests outstanding does not affect others")
 {
         struct queue *q = admin_queue(t), *other = admin_queue(t);
 
@@ -343,7 +352,7 @@ CASE("rdma/teardown/vanish-with-event", MUST, NO_RULE,
 }
 
 CASE("rdma/teardown/reconnect-storm", MUST, NO_RULE,
-     "50 associations, one after the other, each with an I/O queue: the 51st works",
+     "After 50 associations in sequence, each with an I/O queue, one more works",
      .related = "LIO 6.12-rc1, nvmet-rdma 2acf70ade79d")
 {
         for (int i = 0; i < 50; i++) {
@@ -360,7 +369,7 @@ CASE("rdma/teardown/reconnect-storm", MUST, NO_RULE,
 }
 
 CASE("rdma/teardown/reconnect-storm-drop", MUST, NO_RULE,
-     "... also if all of them end without a word")
+     "After 50 associations in sequence that ended without notice, one more works")
 {
         for (int i = 0; i < 50; i++) {
                 struct queue *q = io_queue(t);
@@ -376,7 +385,7 @@ CASE("rdma/teardown/reconnect-storm-drop", MUST, NO_RULE,
 }
 
 CASE("rdma/teardown/reconnect-storm-queue", MUST, NO_RULE,
-     "An I/O queue comes and goes 25 times; each time the controller is a new one",
+     "An I/O queue can be connected and lost 25 times, each time in a new association",
      .related = "SPDK 2470b9957a")
 {
         for (int i = 0; i < 25; i++) {
@@ -389,7 +398,7 @@ CASE("rdma/teardown/reconnect-storm-queue", MUST, NO_RULE,
 }
 
 CASE("rdma/teardown/two-hosts", MUST, NO_RULE,
-     "One association ends with work in hand while another one works", .writes = true)
+     "An association that ends with commands in flight does not affect another one", .writes = true)
 {
         struct queue *a = io_queue(t), *b = io_queue(t);
 
@@ -403,7 +412,7 @@ CASE("rdma/teardown/two-hosts", MUST, NO_RULE,
 /* --- what ends with what */
 
 CASE("rdma/teardown/admin-ends", MUST, RULES(RDMA_ASSOC_ENDS),
-     "When the admin queue is disconnected the controller's I/O queues end")
+     "When the admin queue is disconnected, the controller's I/O queue ends")
 {
         struct queue *q = io_queue(t);
 
@@ -411,7 +420,8 @@ CASE("rdma/teardown/admin-ends", MUST, RULES(RDMA_ASSOC_ENDS),
         expect_disconnect(q, GONE_MS);
 }
 
-CASE("rdma/teardown/admin-ends-four", MUST, RULES(RDMA_ASSOC_ENDS), "... all four of them")
+CASE("rdma/teardown/admin-ends-four", MUST, RULES(RDMA_ASSOC_ENDS),
+     "When the admin queue is disconnected, all four I/O queues of the controller end")
 {
         struct queue *q[4] = { io_queue(t) };
 
@@ -423,7 +433,8 @@ CASE("rdma/teardown/admin-ends-four", MUST, RULES(RDMA_ASSOC_ENDS), "... all fou
 }
 
 CASE("rdma/teardown/admin-ends-busy", MUST, RULES(RDMA_ASSOC_ENDS),
-     "... also with commands in flight", .writes = true)
+     "When the admin queue is disconnected, an I/O queue with commands in flight ends",
+     .writes = true)
 {
         struct queue *q = io_queue(t), *other = admin_queue(t);
 
@@ -434,7 +445,7 @@ CASE("rdma/teardown/admin-ends-busy", MUST, RULES(RDMA_ASSOC_ENDS),
 }
 
 CASE("rdma/teardown/admin-error", MUST, RULES(RDMA_ASSOC_ENDS, RDMA_ERROR_ENDS),
-     "When the admin queue ends by an error the controller's I/O queues end")
+     "When the admin queue ends with an error, the controller's I/O queues end")
 {
         struct queue *q = io_queue(t);
         struct buffer b = fill_buffer(q->admin, IDENTIFY_LEN);
@@ -446,7 +457,8 @@ CASE("rdma/teardown/admin-error", MUST, RULES(RDMA_ASSOC_ENDS, RDMA_ERROR_ENDS),
 }
 
 CASE("rdma/teardown/io-ends", MUST, NO_RULE,
-     "When an I/O queue is disconnected its association ends or works on, and others do not care")
+     "When an I/O queue is disconnected, its association ends or works on, and others are not "
+     "affected")
 {
         struct queue *q = io_queue(t), *other = io_queue(t);
 
@@ -457,7 +469,8 @@ CASE("rdma/teardown/io-ends", MUST, NO_RULE,
 }
 
 CASE("rdma/teardown/io-ends-other-association", MUST, NO_RULE,
-     "An I/O queue that fails leaves the I/O queues of another association alone", .writes = true)
+     "An I/O queue that fails does not affect the I/O queues of another association",
+     .writes = true)
 {
         struct queue *q = io_queue(t), *other = io_queue(t);
 
@@ -467,7 +480,7 @@ CASE("rdma/teardown/io-ends-other-association", MUST, NO_RULE,
 }
 
 CASE("rdma/teardown/short-ends", MUST, RULES(RDMA_CMD_SHORT),
-     "A connection that sent a short capsule ends; another association of the host works")
+     "A connection that sent a short capsule ends, and another association of the host works")
 {
         struct queue *q = io_queue(t), *other = io_queue(t);
 
@@ -479,7 +492,8 @@ CASE("rdma/teardown/short-ends", MUST, RULES(RDMA_CMD_SHORT),
 /* --- commands around the start */
 
 CASE("rdma/teardown/at-once", MUST, RULES(FAB_ANSWERED),
-     "Commands that overtake the end of connection set-up are answered", .related = "SRP wait list")
+     "Commands that arrive before the end of connection setup are answered",
+     .related = "SRP wait list")
 {
         for (int i = 0; i < 20; i++) {
                 struct queue *q = rdma_open(t);
@@ -492,7 +506,7 @@ CASE("rdma/teardown/at-once", MUST, RULES(FAB_ANSWERED),
 }
 
 CASE("rdma/teardown/at-once-io", MUST, RULES(FAB_ANSWERED),
-     "A burst right after Connect of an I/O queue is answered")
+     "A burst of commands right after Connect of an I/O queue is answered")
 {
         struct queue *admin = admin_queue(t);
 
@@ -508,7 +522,8 @@ CASE("rdma/teardown/at-once-io", MUST, RULES(FAB_ANSWERED),
         }
 }
 
-CASE("rdma/teardown/quiet", MUST, RULES(FAB_ANSWERED), "Nothing comes that nobody asked for")
+CASE("rdma/teardown/quiet", MUST, RULES(FAB_ANSWERED),
+     "The target sends nothing that was not asked for")
 {
         struct queue *q = io_queue(t);
 

@@ -3,7 +3,7 @@
 #include "conformance/engine/case.h"
 
 CASE("tcp/c2hdata/whole", MUST, RULES(TCP_C2H_COMPLETE, TCP_C2H_CONTIG, TCP_C2H_RANGE),
-     "A large Read brings all its data, in order and without a gap")
+     "A large Read delivers all its data, in order and without gaps")
 {
         struct queue *q = io_queue(t);
 
@@ -12,7 +12,7 @@ CASE("tcp/c2hdata/whole", MUST, RULES(TCP_C2H_COMPLETE, TCP_C2H_CONTIG, TCP_C2H_
 }
 
 CASE("tcp/c2hdata/written", MUST, RULES(TCP_C2H_COMPLETE),
-     "What a large Write wrote is what a large Read reads", .writes = true)
+     "A large Read returns what a large Write wrote", .writes = true)
 {
         struct queue *q = io_queue(t);
         uint32_t n = large_bytes(t);
@@ -23,14 +23,14 @@ CASE("tcp/c2hdata/written", MUST, RULES(TCP_C2H_COMPLETE),
 
 /* The buffer that the target read into last has the other half's data. */
 CASE("tcp/c2hdata/not-stale", MUST, RULES(TCP_C2H_COMPLETE),
-     "A large Read brings what is in its blocks, not what another Write left behind",
+     "A large Read returns the data of its own blocks, not data left over from another Write",
      .writes = true)
 {
         struct queue *q = io_queue(t);
         uint32_t block = caps(t)->block, half = large_bytes(t) / block / 2 * block;
         const uint8_t *data = pattern(t, 2 * half);
 
-        require(t, half > 0, "a block and no more");
+        require(t, half > 0, "the namespace or MDTS allows only one block");
         for (uint32_t at = 0; at < 2 * half; at += half)
                 write_blocks(q, at / block, half, data + at);
         for (uint32_t at = 0; at < 2 * half; at += half)
@@ -39,7 +39,7 @@ CASE("tcp/c2hdata/not-stale", MUST, RULES(TCP_C2H_COMPLETE),
 }
 
 CASE("tcp/c2hdata/last", MUST, RULES(TCP_C2H_LAST, TCP_C2H_AFTER_LAST),
-     "LAST_PDU is on the last C2HData of a command, and only there")
+     "LAST_PDU is set on the last C2HData of a command, and only there")
 {
         struct queue *q = io_queue(t);
 
@@ -50,8 +50,7 @@ CASE("tcp/c2hdata/last", MUST, RULES(TCP_C2H_LAST, TCP_C2H_AFTER_LAST),
 }
 
 CASE("tcp/c2hdata/interleaved", MUST, RULES(TCP_C2H_CID, TCP_C2H_DIR),
-     "Data of Reads that run together, each of another block, comes under their own CIDs",
-     .writes = true)
+     "Parallel Reads of different blocks get their data under their own CIDs", .writes = true)
 {
         struct queue *q = io_queue(t);
         uint32_t n = r2t_bytes(t), block = caps(t)->block, blocks = n / block;
@@ -68,7 +67,7 @@ CASE("tcp/c2hdata/interleaved", MUST, RULES(TCP_C2H_CID, TCP_C2H_DIR),
 }
 
 CASE("tcp/c2hdata/success-off", MUST, RULES(TCP_C2H_SUCCESS_SQFC),
-     "Every Read has a response capsule where SQ flow control can't be disabled")
+     "Every Read has a response capsule where SQ flow control cannot be disabled")
 {
         struct queue *q = io_queue(t, .cattr = CATTR_DISABLE_SQFC);
         bool able = q->sqfc_off, success = false;
@@ -79,11 +78,13 @@ CASE("tcp/c2hdata/success-off", MUST, RULES(TCP_C2H_SUCCESS_SQFC),
                 success |= expect_success(q, send_read(q)).success_flag;
         want(t, able || !success, "a CapsuleResp", "C2HData with SUCCESS");
         if (success)
-                note(t, "SUCCESS also with SQ flow control on: hosts get no SQHD by it");
+                note(t, "SUCCESS is used although SQ flow control is enabled: the host gets no "
+                        "SQHD");
 }
 
 CASE("tcp/c2hdata/success-on", MUST, RULES(TCP_C2H_SUCCESS_LAST, TCP_C2H_SUCCESS_RESP),
-     "With SQ flow control off a Read ends once, by SUCCESS on its last C2HData or by a response")
+     "With SQ flow control disabled, a Read ends once: by SUCCESS on its last C2HData or by a "
+     "response")
 {
         struct queue *q = io_queue(t, .cattr = CATTR_DISABLE_SQFC);
 
@@ -95,7 +96,7 @@ CASE("tcp/c2hdata/success-on", MUST, RULES(TCP_C2H_SUCCESS_LAST, TCP_C2H_SUCCESS
 }
 
 CASE("tcp/c2hdata/fields", MUST, RULES(TCP_C2H_DATAL, TCP_C2H_DWORD_OFFSET, TCP_C2H_DWORD_LENGTH),
-     "DATAO and DATAL of C2HData count dwords, and DATAL is what PLEN leaves for data")
+     "DATAO and DATAL of C2HData are multiples of a dword, and DATAL matches PLEN and PDO")
 {
         struct queue *q = io_queue(t);
 
@@ -105,7 +106,7 @@ CASE("tcp/c2hdata/fields", MUST, RULES(TCP_C2H_DATAL, TCP_C2H_DWORD_OFFSET, TCP_
 }
 
 CASE("tcp/c2hdata/slow-reader", MUST, RULES(TCP_C2H_COMPLETE, TCP_DDGST_C2H),
-     "A host that reads late gets every byte, digests included",
+     "A host that reads slowly gets every byte, digests included",
      .related = "nvmet 102110efdff6, SPDK issue 1476")
 {
         struct queue *q = io_queue(t, .ddgst = caps(t)->ddgst, .hdgst = caps(t)->hdgst);

@@ -7,7 +7,7 @@
                 caps(t)->in_capsule)
 
 CASE("tcp/capsule/admin-8192", MUST, RULES(TCP_ICD_ADMIN),
-     "A Connect with 8192 bytes of in-capsule data is answered (by whatever status)",
+     "A Connect with 8192 bytes of in-capsule data is answered, with any status",
      .related = "ceph-nvmeof #1550")
 {
         struct queue *q = bare_queue(t);
@@ -25,7 +25,7 @@ CASE("tcp/capsule/admin-8196", MUST, RULES(TCP_ICD_LIMIT),
 }
 
 CASE("tcp/capsule/capsule-plen-max", MUST, RULES(TCP_ICD_LIMIT),
-     "A Connect with PLEN FFFFFFFCh is refused, not read to its end")
+     "A Connect with PLEN FFFFFFFCh is refused without reading all of it")
 {
         struct queue *q = bare_queue(t);
 
@@ -34,7 +34,7 @@ CASE("tcp/capsule/capsule-plen-max", MUST, RULES(TCP_ICD_LIMIT),
 }
 
 CASE("tcp/capsule/io-in-capsule", MUST, RULES(ID_IOCCSZ),
-     "An I/O capsule may be as long as IOCCSZ says", .writes = true)
+     "An I/O capsule can be as long as IOCCSZ allows", .writes = true)
 {
         uint32_t bytes = caps(t)->in_capsule / caps(t)->block * caps(t)->block;
         struct queue *q = io_queue(t);
@@ -46,7 +46,7 @@ CASE("tcp/capsule/io-in-capsule", MUST, RULES(ID_IOCCSZ),
 }
 
 CASE("tcp/capsule/io-in-capsule-beyond", MUST, RULES(TCP_ICD_LIMIT),
-     "An I/O capsule longer than IOCCSZ says is refused", .writes = true)
+     "An I/O capsule longer than IOCCSZ allows is refused", .writes = true)
 {
         uint32_t block = caps(t)->block;
         struct queue *q = io_queue(t);
@@ -56,7 +56,7 @@ CASE("tcp/capsule/io-in-capsule-beyond", MUST, RULES(TCP_ICD_LIMIT),
 }
 
 CASE("tcp/capsule/in-capsule-short", MUST, RULES(TCP_ICD_LEN),
-     "In-capsule data that is shorter than its SGL says is refused", .writes = true)
+     "In-capsule data shorter than its SGL says is refused", .writes = true)
 {
         struct queue *q = io_queue(t);
 
@@ -66,7 +66,7 @@ CASE("tcp/capsule/in-capsule-short", MUST, RULES(TCP_ICD_LEN),
 }
 
 CASE("tcp/capsule/in-capsule-missing", MUST, RULES(TCP_ICD_LEN),
-     "An SGL for in-capsule data without any such data is refused", .writes = true)
+     "An SGL for in-capsule data in a capsule without data is refused", .writes = true)
 {
         struct queue *q = io_queue(t);
 
@@ -75,7 +75,7 @@ CASE("tcp/capsule/in-capsule-missing", MUST, RULES(TCP_ICD_LEN),
 }
 
 CASE("tcp/capsule/in-capsule-long", MUST, RULES(TCP_ICD_LEN),
-     "In-capsule data that is longer than its SGL says is refused")
+     "In-capsule data longer than its SGL says is refused")
 {
         struct queue *q = bare_queue(t);
 
@@ -83,7 +83,7 @@ CASE("tcp/capsule/in-capsule-long", MUST, RULES(TCP_ICD_LEN),
 }
 
 CASE("tcp/capsule/in-capsule-offset", MUST, RULES(TCP_ICD_LEN),
-     "An SGL that begins behind the start of the in-capsule data is refused")
+     "An SGL with an offset into the in-capsule data is refused")
 {
         struct queue *q = bare_queue(t);
 
@@ -92,7 +92,7 @@ CASE("tcp/capsule/in-capsule-offset", MUST, RULES(TCP_ICD_LEN),
 }
 
 CASE("tcp/capsule/in-capsule-offset-max", MUST, RULES(TCP_ICD_LEN),
-     "An SGL whose offset overflows is refused", .writes = true)
+     "An SGL whose offset plus length overflows is refused", .writes = true)
 {
         struct queue *q = io_queue(t);
 
@@ -112,44 +112,45 @@ static void read_with_sgl(struct t *t, uint8_t id)
 }
 
 CASE("tcp/capsule/sgl-address", MUST, RULES(TCP_SGL_TYPE),
-     "A Read with a Data Block of subtype address (00h) fails, and nothing else does",
+     "A Read with a Data Block by address (00h) fails and affects nothing else",
      .related = "SPDK ends the connection")
 {
         read_with_sgl(t, SGL_DATA_BLOCK);
 }
 
 CASE("tcp/capsule/sgl-segment", MUST, RULES(TCP_SGL_TYPE),
-     "A Read with a Segment descriptor (20h) fails, and nothing else does")
+     "A Read with a Segment descriptor (20h) fails and affects nothing else")
 {
         read_with_sgl(t, 0x20);
 }
 
 CASE("tcp/capsule/sgl-last-segment", MUST, RULES(TCP_SGL_TYPE),
-     "A Read with a Last Segment descriptor (31h) fails, and nothing else does")
+     "A Read with a Last Segment descriptor (31h) fails and affects nothing else")
 {
         read_with_sgl(t, 0x31);
 }
 
 CASE("tcp/capsule/sgl-keyed", MUST, RULES(TCP_SGL_TYPE),
-     "A Read with a Keyed Data Block (40h) fails, and nothing else does")
+     "A Read with a Keyed Data Block (40h) fails and affects nothing else")
 {
         read_with_sgl(t, SGL_KEYED);
 }
 
 CASE("tcp/capsule/sgl-transport-subtype", MUST, RULES(TCP_SGL_TYPE),
-     "A Read with a Transport Data Block of another subtype (5Bh) fails, and nothing else does")
+     "A Read with a Transport Data Block of another subtype (5Bh) fails and affects nothing else")
 {
         read_with_sgl(t, 0x5b);
 }
 
 CASE("tcp/capsule/sgl-vendor", MUST, RULES(TCP_SGL_TYPE),
-     "A Read with a vendor specific descriptor (F0h) fails, and nothing else does")
+     "A Read with a vendor specific descriptor (F0h) fails and affects nothing else")
 {
         read_with_sgl(t, 0xf0);
 }
 
 CASE("tcp/capsule/connect-through-r2t", MUST, RULES(TCP_CDB),
-     "Connect data is fetched by R2T where the SGL says so (5Ah)", .related = "SPDK issue 1546")
+     "Connect data is fetched by R2T if the SGL is a Transport Data Block (5Ah)",
+     .related = "SPDK issue 1546")
 {
         struct queue *q = bare_queue(t);
 
@@ -158,7 +159,8 @@ CASE("tcp/capsule/connect-through-r2t", MUST, RULES(TCP_CDB),
 }
 
 CASE("tcp/capsule/small-write-through-r2t", MUST, RULES(TCP_CDB),
-     "A Write of one block is fetched by R2T where the SGL says so", .writes = true)
+     "A Write of one block is fetched by R2T if the SGL is a Transport Data Block (5Ah)",
+     .writes = true)
 {
         struct queue *q = io_queue(t);
         uint16_t cid = send_write(q);
@@ -168,7 +170,7 @@ CASE("tcp/capsule/small-write-through-r2t", MUST, RULES(TCP_CDB),
 }
 
 CASE("tcp/capsule/response-cid", MUST, RULES(TCP_RESP_CID, FAB_ANSWERED),
-     "Of sixteen commands at once each is answered, and once", .writes = true)
+     "Sixteen commands in parallel are all answered, each exactly once", .writes = true)
 {
         struct queue *q = io_queue(t);
         unsigned n = together(q, 16);
@@ -182,7 +184,8 @@ CASE("tcp/capsule/response-cid", MUST, RULES(TCP_RESP_CID, FAB_ANSWERED),
 }
 
 CASE("tcp/capsule/cid-in-use", INFO, RULES(TCP_CMD_CID),
-     "A CID that is outstanding and used again: an error, or the end", .writes = true)
+     "A command with the CID of an outstanding command gets an error or ends the connection",
+     .writes = true)
 {
         struct queue *q = io_queue(t);
         struct r2t r = open_r2t(q);
@@ -191,7 +194,7 @@ CASE("tcp/capsule/cid-in-use", INFO, RULES(TCP_CMD_CID),
 }
 
 CASE("tcp/capsule/capsule-split", MUST, RULES(FAB_ANSWERED),
-     "A capsule whose last byte comes late is waited for")
+     "The target waits for a capsule whose last byte arrives late")
 {
         struct queue *q = admin_queue(t);
         uint16_t cid;

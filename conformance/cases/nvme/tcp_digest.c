@@ -9,27 +9,27 @@
                 caps(t)->in_capsule)
 
 CASE("tcp/digest/none", MUST, RULES(TCP_DGSTF_C2H),
-     "Without digests everything works, and no PDU says that it has one", .writes = true)
+     "Without digests all commands work, and no PDU has a digest flag", .writes = true)
 {
         exercise(io_queue(t, .hdgst = 0, .ddgst = 0));
 }
 
 CASE("tcp/digest/header", MUST, RULES(TCP_DGSTF_C2H, TCP_HDGST_C2H),
-     "With header digests everything works, and every header's digest is right", .writes = true)
+     "With header digests all commands work, and every header digest is correct", .writes = true)
 {
         NEEDS_HDGST;
         exercise(io_queue(t, .hdgst = 1, .ddgst = 0));
 }
 
 CASE("tcp/digest/data", MUST, RULES(TCP_DGSTF_C2H, TCP_DDGST_C2H),
-     "With data digests everything works, and all data's digest is right", .writes = true)
+     "With data digests all commands work, and every data digest is correct", .writes = true)
 {
         NEEDS_DDGST;
         exercise(io_queue(t, .hdgst = 0, .ddgst = 1));
 }
 
 CASE("tcp/digest/both", MUST, RULES(TCP_DGSTF_C2H, TCP_HDGST_C2H, TCP_DDGST_C2H),
-     "With both digests everything works", .writes = true)
+     "With header and data digests all commands work", .writes = true)
 {
         NEEDS_HDGST;
         NEEDS_DDGST;
@@ -37,7 +37,7 @@ CASE("tcp/digest/both", MUST, RULES(TCP_DGSTF_C2H, TCP_HDGST_C2H, TCP_DDGST_C2H)
 }
 
 CASE("tcp/digest/data-lengths", MUST, RULES(TCP_DDGST_C2H),
-     "The digest of data is right at any length in dwords")
+     "The data digest is correct for data of any length in dwords")
 {
         struct queue *q;
 
@@ -48,7 +48,7 @@ CASE("tcp/digest/data-lengths", MUST, RULES(TCP_DDGST_C2H),
 }
 
 CASE("tcp/digest/both-dribbled", MUST, RULES(TCP_DDGST_C2H),
-     "Digests that are cut in two by TCP segments are put together", .writes = true)
+     "Digests that are split across TCP segments are accepted", .writes = true)
 {
         struct queue *q = io_queue(t, .hdgst = caps(t)->hdgst, .ddgst = caps(t)->ddgst);
 
@@ -69,7 +69,7 @@ CASE("tcp/digest/hdgst-capsule", MUST, RULES(TCP_HDGST_H2C),
 }
 
 CASE("tcp/digest/hdgst-bits", MUST, RULES(TCP_HDGST_H2C),
-     "... whichever of its four bytes is the wrong one")
+     "A command capsule with any one of the four bytes of its header digest wrong is fatal")
 {
         NEEDS_HDGST;
         for (unsigned byte = 0; byte < 4; byte++) {
@@ -108,7 +108,8 @@ CASE("tcp/digest/hdgst-h2cdata", MUST, RULES(TCP_HDGST_H2C),
 }
 
 CASE("tcp/digest/ddgst-capsule", MUST, RULES(TCP_DDGST_H2C),
-     "In-capsule data with a wrong digest fails its command and nothing else", .writes = true)
+     "In-capsule data with a wrong digest fails its command and affects nothing else",
+     .writes = true)
 {
         struct queue *q;
 
@@ -121,7 +122,7 @@ CASE("tcp/digest/ddgst-capsule", MUST, RULES(TCP_DDGST_H2C),
 }
 
 CASE("tcp/digest/ddgst-h2cdata", MUST, RULES(TCP_DDGST_H2C),
-     "H2CData with a wrong digest fails its command and nothing else", .writes = true,
+     "H2CData with a wrong digest fails its command and affects nothing else", .writes = true,
      .related = "nvmet drops the connection")
 {
         struct queue *q;
@@ -137,7 +138,7 @@ CASE("tcp/digest/ddgst-h2cdata", MUST, RULES(TCP_DDGST_H2C),
 }
 
 CASE("tcp/digest/ddgst-bits", MUST, RULES(TCP_DDGST_H2C),
-     "... whichever of its four bytes is the wrong one", .writes = true)
+     "A command fails if any one of the four bytes of its data digest is wrong", .writes = true)
 {
         NEEDS_DDGST;
         for (unsigned byte = 0; byte < 4; byte++) {
@@ -151,7 +152,7 @@ CASE("tcp/digest/ddgst-bits", MUST, RULES(TCP_DDGST_H2C),
 }
 
 CASE("tcp/digest/ddgst-first-of-two", MUST, RULES(TCP_DDGST_H2C),
-     "A wrong digest on the first of two H2CData PDUs fails the command in the end", .writes = true)
+     "A wrong digest on the first of two H2CData PDUs fails the command", .writes = true)
 {
         struct queue *q;
         struct r2t r;
@@ -167,7 +168,7 @@ CASE("tcp/digest/ddgst-first-of-two", MUST, RULES(TCP_DDGST_H2C),
 }
 
 CASE("tcp/digest/ddgst-connect", MUST, RULES(TCP_DDGST_H2C),
-     "Connect whose data has a wrong digest fails, and can be sent again")
+     "Connect whose data has a wrong digest fails and can be sent again")
 {
         struct queue *q;
 
@@ -179,7 +180,7 @@ CASE("tcp/digest/ddgst-connect", MUST, RULES(TCP_DDGST_H2C),
 }
 
 CASE("tcp/digest/ddgst-of-a-failure", MUST, RULES(TCP_DDGST_H2C),
-     "A Write that fails anyway, with a wrong data digest: it fails, and nothing else does",
+     "A Write that fails anyway and has a wrong data digest fails and affects nothing else",
      .writes = true, .related = "nvmet 4606467a75cf")
 {
         struct queue *q;
@@ -193,7 +194,7 @@ CASE("tcp/digest/ddgst-of-a-failure", MUST, RULES(TCP_DDGST_H2C),
 }
 
 CASE("tcp/digest/hdgstf-missing", MUST, RULES(TCP_DGSTF_H2C),
-     "A capsule without HDGSTF where header digests are on is fatal")
+     "A capsule without HDGSTF is fatal when header digests are enabled")
 {
         struct queue *q;
 
@@ -205,7 +206,7 @@ CASE("tcp/digest/hdgstf-missing", MUST, RULES(TCP_DGSTF_H2C),
 }
 
 CASE("tcp/digest/hdgstf-extra", MUST, RULES(TCP_DGSTF_H2C),
-     "A capsule with HDGSTF where header digests are off is fatal")
+     "A capsule with HDGSTF is fatal when header digests are disabled")
 {
         struct queue *q = admin_queue(t, .hdgst = 0);
 
@@ -215,7 +216,7 @@ CASE("tcp/digest/hdgstf-extra", MUST, RULES(TCP_DGSTF_H2C),
 }
 
 CASE("tcp/digest/ddgstf-missing", MUST, RULES(TCP_DGSTF_H2C),
-     "H2CData without DDGSTF where data digests are on is fatal", .writes = true)
+     "H2CData without DDGSTF is fatal when data digests are enabled", .writes = true)
 {
         struct queue *q;
         struct r2t r;
@@ -229,7 +230,7 @@ CASE("tcp/digest/ddgstf-missing", MUST, RULES(TCP_DGSTF_H2C),
 }
 
 CASE("tcp/digest/ddgstf-extra", MUST, RULES(TCP_DGSTF_H2C),
-     "H2CData with DDGSTF where data digests are off is fatal", .writes = true)
+     "H2CData with DDGSTF is fatal when data digests are disabled", .writes = true)
 {
         struct queue *q = io_queue(t, .hdgst = 0, .ddgst = 0);
         struct r2t r = open_r2t(q);
@@ -240,7 +241,7 @@ CASE("tcp/digest/ddgstf-extra", MUST, RULES(TCP_DGSTF_H2C),
 }
 
 CASE("tcp/digest/ddgstf-without-data", INFO, RULES(TCP_FLAGS_H2C),
-     "DDGSTF on a capsule without data is overlooked: there is nothing to sum")
+     "DDGSTF on a capsule without data is ignored")
 {
         struct queue *q;
 
@@ -250,8 +251,8 @@ CASE("tcp/digest/ddgstf-without-data", INFO, RULES(TCP_FLAGS_H2C),
         expect_success(q, send_property_get(q, PROP_VS, PROP_ATTRIB_4));
 }
 
-CASE("tcp/digest/pad-not-summed", SHOULD, RULES(TCP_PAD_MIN_H2C), "PAD counts for neither digest",
-     .writes = true)
+CASE("tcp/digest/pad-not-summed", SHOULD, RULES(TCP_PAD_MIN_H2C),
+     "PAD is not part of either digest", .writes = true)
 {
         struct queue *q = io_queue(t, .hdgst = caps(t)->hdgst, .ddgst = caps(t)->ddgst);
         struct r2t r = open_r2t(q);
@@ -262,7 +263,7 @@ CASE("tcp/digest/pad-not-summed", SHOULD, RULES(TCP_PAD_MIN_H2C), "PAD counts fo
 }
 
 CASE("tcp/digest/termreq", MUST, RULES(TCP_TYPE_H2C, TCP_TERM_DIGEST_C2H),
-     "C2HTermReq has no digest though digests are on")
+     "C2HTermReq has no digest even when digests are enabled")
 {
         struct queue *q;
 
@@ -273,7 +274,7 @@ CASE("tcp/digest/termreq", MUST, RULES(TCP_TYPE_H2C, TCP_TERM_DIGEST_C2H),
 }
 
 CASE("tcp/digest/termreq-from-host", MUST, RULES(TCP_TERM_CLOSE),
-     "H2CTermReq, which has no digest, is understood though digests are on")
+     "H2CTermReq without digests is accepted when digests are enabled")
 {
         struct queue *q;
 

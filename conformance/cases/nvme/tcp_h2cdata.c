@@ -5,7 +5,8 @@
 /* --- R2T ----------------------------------------------------------------------------------- */
 
 CASE("tcp/r2t/asked", MUST, RULES(TCP_R2T_CID, TCP_R2T_CONTIG, TCP_R2T_RANGE),
-     "The R2Ts of a large Write ask for all of it, in order, and for nothing else", .writes = true)
+     "The R2Ts of a large Write ask for all of its data, in order, and for nothing else",
+     .writes = true)
 {
         struct queue *q = io_queue(t);
 
@@ -14,7 +15,8 @@ CASE("tcp/r2t/asked", MUST, RULES(TCP_R2T_CID, TCP_R2T_CONTIG, TCP_R2T_RANGE),
 }
 
 CASE("tcp/r2t/limit", MUST, RULES(TCP_R2T_LIMIT),
-     "With MAXR2T 0 a second R2T of a command comes only when the first is served", .writes = true)
+     "With MAXR2T 0 the second R2T of a command comes only after the first is complete",
+     .writes = true)
 {
         struct queue *q = io_queue(t, .maxr2t = 0);
         uint16_t cid = send_write(q, .bytes = large_bytes(t));
@@ -36,7 +38,7 @@ CASE("tcp/r2t/limit-4", MUST, RULES(TCP_R2T_LIMIT),
 }
 
 CASE("tcp/r2t/fields", MUST, RULES(TCP_R2T_DWORD_OFFSET, TCP_R2T_DWORD_LENGTH),
-     "R2TO and R2TL count dwords", .writes = true)
+     "R2TO and R2TL of R2T are multiples of a dword", .writes = true)
 {
         struct queue *q = io_queue(t);
 
@@ -44,13 +46,13 @@ CASE("tcp/r2t/fields", MUST, RULES(TCP_R2T_DWORD_OFFSET, TCP_R2T_DWORD_LENGTH),
         write_blocks(q, 0, r2t_bytes(t), NULL);
 }
 
-CASE("tcp/r2t/not-empty", SHOULD, RULES(TCP_R2T_EMPTY), "R2TL is not zero", .writes = true)
+CASE("tcp/r2t/not-empty", SHOULD, RULES(TCP_R2T_EMPTY), "R2TL of R2T is not zero", .writes = true)
 {
         write_blocks(io_queue(t), 0, r2t_bytes(t), NULL);
 }
 
 CASE("tcp/r2t/ttag-unique", MUST, RULES(TCP_R2T_TTAG),
-     "R2Ts of commands that are open together have different TTAGs", .writes = true)
+     "R2Ts that are outstanding at the same time have different TTAGs", .writes = true)
 {
         struct queue *q = io_queue(t);
         unsigned n = together(q, 4);
@@ -67,7 +69,7 @@ CASE("tcp/r2t/ttag-unique", MUST, RULES(TCP_R2T_TTAG),
 
 /* --- legal H2CData ------------------------------------------------------------------------- */
 
-CASE("tcp/h2cdata/pieces", MUST, RULES(TCP_CDB), "An R2T may be answered in many H2CData PDUs",
+CASE("tcp/h2cdata/pieces", MUST, RULES(TCP_CDB), "An R2T can be answered with many H2CData PDUs",
      .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -80,7 +82,7 @@ CASE("tcp/h2cdata/pieces", MUST, RULES(TCP_CDB), "An R2T may be answered in many
         want_bytes(t, "what was written", read_blocks(q, 0, n), pattern(t, n), n);
 }
 
-CASE("tcp/h2cdata/interleaved", MUST, RULES(TCP_CDB), "H2CData of two commands may take turns",
+CASE("tcp/h2cdata/interleaved", MUST, RULES(TCP_CDB), "H2CData of two commands can be interleaved",
      .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -100,8 +102,8 @@ CASE("tcp/h2cdata/interleaved", MUST, RULES(TCP_CDB), "H2CData of two commands m
         want_bytes(t, "what the second wrote", read_blocks(q, n / caps(t)->block, n), data + n, n);
 }
 
-CASE("tcp/h2cdata/dribbled", MUST, RULES(TCP_CDB), "H2CData is understood in segments of 7 bytes",
-     .writes = true)
+CASE("tcp/h2cdata/dribbled", MUST, RULES(TCP_CDB),
+     "H2CData that arrives in TCP segments of 7 bytes is accepted", .writes = true)
 {
         struct queue *q = io_queue(t);
 
@@ -112,7 +114,7 @@ CASE("tcp/h2cdata/dribbled", MUST, RULES(TCP_CDB), "H2CData is understood in seg
 /* --- wrong tags ---------------------------------------------------------------------------- */
 
 CASE("tcp/h2cdata/ttag-unknown", MUST, RULES(TCP_H2C_TTAG),
-     "H2CData with a TTAG that no R2T gave ends the connection", .writes = true)
+     "H2CData with a TTAG that no R2T carried ends the connection", .writes = true)
 {
         struct queue *q = io_queue(t);
         struct r2t r = open_r2t(q);
@@ -122,7 +124,7 @@ CASE("tcp/h2cdata/ttag-unknown", MUST, RULES(TCP_H2C_TTAG),
 }
 
 CASE("tcp/h2cdata/ttag-ffffh", MUST, RULES(TCP_H2C_TTAG),
-     "H2CData with TTAG FFFFh, beyond any queue's size, ends the connection", .writes = true,
+     "H2CData with TTAG FFFFh, beyond the size of any queue, ends the connection", .writes = true,
      .related = "nvmet b6a545ffa2c1")
 {
         struct queue *q = io_queue(t);
@@ -133,7 +135,7 @@ CASE("tcp/h2cdata/ttag-ffffh", MUST, RULES(TCP_H2C_TTAG),
 }
 
 CASE("tcp/h2cdata/ttag-stale", MUST, RULES(TCP_H2C_UNSOLICITED),
-     "H2CData for an R2T that is served already ends the connection", .writes = true)
+     "H2CData for an R2T that is already complete ends the connection", .writes = true)
 {
         struct queue *q = io_queue(t);
         struct r2t r = open_r2t(q);
@@ -156,8 +158,7 @@ CASE("tcp/h2cdata/unsolicited", MUST, RULES(TCP_H2C_UNSOLICITED),
 }
 
 CASE("tcp/h2cdata/unsolicited-admin", MUST, RULES(TCP_H2C_UNSOLICITED),
-     "H2CData for a command that has no data (an AER) ends the connection",
-     .related = "CVE-2026-22998")
+     "H2CData for a command without data (an AER) ends the connection", .related = "CVE-2026-22998")
 {
         struct queue *q = admin_queue(t);
         uint16_t cid = send_cmd(q, .opc = NVME_AER);
@@ -167,7 +168,7 @@ CASE("tcp/h2cdata/unsolicited-admin", MUST, RULES(TCP_H2C_UNSOLICITED),
 }
 
 CASE("tcp/h2cdata/unsolicited-in-capsule", MUST, RULES(TCP_H2C_UNSOLICITED),
-     "H2CData behind a Write whose data was in the capsule ends the connection", .writes = true)
+     "H2CData after a Write with in-capsule data ends the connection", .writes = true)
 {
         struct queue *q = io_queue(t);
         uint16_t cid;
@@ -180,7 +181,7 @@ CASE("tcp/h2cdata/unsolicited-in-capsule", MUST, RULES(TCP_H2C_UNSOLICITED),
 }
 
 CASE("tcp/h2cdata/cccid", SHOULD, RULES(TCP_H2C_CID),
-     "H2CData whose CCCID is not the one of its R2T is refused, or taken by its TTAG",
+     "H2CData whose CCCID differs from its R2T's is refused, or accepted by its TTAG",
      .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -205,7 +206,7 @@ CASE("tcp/h2cdata/datao-gap", MUST, RULES(TCP_H2C_CONTIG),
 }
 
 CASE("tcp/h2cdata/datao-again", MUST, RULES(TCP_H2C_CONTIG),
-     "H2CData that sends the same bytes again ends the connection", .writes = true)
+     "H2CData that repeats bytes already sent ends the connection", .writes = true)
 {
         struct queue *q = io_queue(t);
         struct r2t r = open_r2t(q);
@@ -227,7 +228,7 @@ CASE("tcp/h2cdata/datao-swapped", MUST, RULES(TCP_H2C_CONTIG),
 }
 
 CASE("tcp/h2cdata/range", MUST, RULES(TCP_H2C_RANGE),
-     "H2CData that runs past the end of its R2T ends the connection", .writes = true,
+     "H2CData that extends beyond the end of its R2T ends the connection", .writes = true,
      .related = "CVE-2026-23112")
 {
         struct queue *q = io_queue(t);
@@ -238,7 +239,7 @@ CASE("tcp/h2cdata/range", MUST, RULES(TCP_H2C_RANGE),
 }
 
 CASE("tcp/h2cdata/range-at-end", MUST, RULES(TCP_H2C_RANGE),
-     "H2CData that goes on exactly where its R2T ended ends the connection", .writes = true,
+     "H2CData that continues exactly at the end of its R2T ends the connection", .writes = true,
      .related = "Linux 5.10.250, backport of CVE-2026-23112")
 {
         struct queue *q = io_queue(t);
@@ -250,7 +251,7 @@ CASE("tcp/h2cdata/range-at-end", MUST, RULES(TCP_H2C_RANGE),
 }
 
 CASE("tcp/h2cdata/range-and-more", MUST, RULES(TCP_H2C_RANGE),
-     "After H2CData past the end nothing more is taken", .writes = true,
+     "After H2CData beyond the end of its R2T nothing more is accepted", .writes = true,
      .related = "nvmet ea8e356acb16")
 {
         struct queue *q = io_queue(t);
@@ -263,7 +264,7 @@ CASE("tcp/h2cdata/range-and-more", MUST, RULES(TCP_H2C_RANGE),
 }
 
 CASE("tcp/h2cdata/datao-max", MUST, RULES(TCP_H2C_CONTIG),
-     "H2CData whose DATAO and DATAL overflow ends the connection", .writes = true)
+     "H2CData whose DATAO plus DATAL overflows ends the connection", .writes = true)
 {
         struct queue *q = io_queue(t);
         struct r2t r = open_r2t(q);
@@ -289,8 +290,8 @@ CASE("tcp/h2cdata/maxh2cdata", MUST, RULES(TCP_H2C_LIMIT),
 }
 
 CASE("tcp/h2cdata/maxh2cdata-and-range", MUST, RULES(TCP_H2C_LIMIT_RANGE),
-     "H2CData longer than MAXH2CDATA, and past its R2T, ends the connection", .writes = true,
-     .related = "CVE-2023-52454")
+     "H2CData longer than MAXH2CDATA and beyond the end of its R2T ends the connection",
+     .writes = true, .related = "CVE-2023-52454")
 {
         uint32_t max = caps(t)->maxh2cdata;
         struct queue *q = io_queue(t);
@@ -303,7 +304,7 @@ CASE("tcp/h2cdata/maxh2cdata-and-range", MUST, RULES(TCP_H2C_LIMIT_RANGE),
 }
 
 CASE("tcp/h2cdata/datal-plen", MUST, RULES(TCP_H2C_DATAL),
-     "H2CData whose DATAL disagrees with PLEN ends the connection", .writes = true,
+     "H2CData whose DATAL is larger than PLEN allows ends the connection", .writes = true,
      .related = "CVE-2023-6356")
 {
         struct queue *q = io_queue(t);
@@ -314,7 +315,8 @@ CASE("tcp/h2cdata/datal-plen", MUST, RULES(TCP_H2C_DATAL),
 }
 
 CASE("tcp/h2cdata/datal-plen-long", MUST, RULES(TCP_H2C_DATAL),
-     "... and with DATAL smaller than what is there", .writes = true)
+     "H2CData whose DATAL is smaller than the data that PLEN counts ends the connection",
+     .writes = true)
 {
         struct queue *q = io_queue(t);
         struct r2t r = open_r2t(q);
@@ -324,7 +326,7 @@ CASE("tcp/h2cdata/datal-plen-long", MUST, RULES(TCP_H2C_DATAL),
 }
 
 CASE("tcp/h2cdata/datao-dword", MUST, RULES(TCP_H2C_DWORD_OFFSET),
-     "H2CData with a DATAO that is no dword's ends the connection", .writes = true)
+     "H2CData with a DATAO that is not a multiple of a dword ends the connection", .writes = true)
 {
         struct queue *q = io_queue(t);
         struct r2t r = open_r2t(q);
@@ -334,7 +336,7 @@ CASE("tcp/h2cdata/datao-dword", MUST, RULES(TCP_H2C_DWORD_OFFSET),
 }
 
 CASE("tcp/h2cdata/datal-dword", MUST, RULES(TCP_H2C_DWORD_LENGTH),
-     "H2CData with a DATAL that is no multiple of a dword ends the connection", .writes = true)
+     "H2CData with a DATAL that is not a multiple of a dword ends the connection", .writes = true)
 {
         struct queue *q = io_queue(t);
         struct r2t r = open_r2t(q);
@@ -344,8 +346,7 @@ CASE("tcp/h2cdata/datal-dword", MUST, RULES(TCP_H2C_DWORD_LENGTH),
 }
 
 CASE("tcp/h2cdata/empty", SHOULD, RULES(TCP_H2C_EMPTY),
-     "H2CData without data is refused, or overlooked, but does not hang the command",
-     .writes = true)
+     "H2CData without data is refused or ignored, but does not hang the command", .writes = true)
 {
         struct queue *q = io_queue(t);
         struct r2t r = open_r2t(q);
@@ -358,7 +359,7 @@ CASE("tcp/h2cdata/empty", SHOULD, RULES(TCP_H2C_EMPTY),
 /* --- LAST_PDU ------------------------------------------------------------------------------ */
 
 CASE("tcp/h2cdata/last-early", SHOULD, RULES(TCP_H2C_LAST_EARLY),
-     "LAST_PDU before an R2T is served is refused, or overlooked, but does not hang the command",
+     "LAST_PDU before the end of an R2T is refused or ignored, but does not hang the command",
      .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -371,7 +372,7 @@ CASE("tcp/h2cdata/last-early", SHOULD, RULES(TCP_H2C_LAST_EARLY),
 }
 
 CASE("tcp/h2cdata/last-missing", SHOULD, RULES(TCP_H2C_LAST_MISSING),
-     "An R2T served without LAST_PDU is refused, or overlooked, but does not hang the command",
+     "An R2T completed without LAST_PDU is refused or ignored, but does not hang the command",
      .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -384,8 +385,8 @@ CASE("tcp/h2cdata/last-missing", SHOULD, RULES(TCP_H2C_LAST_MISSING),
 /* --- interruptions ------------------------------------------------------------------------- */
 
 CASE("tcp/h2cdata/reset-midway", MUST, NO_RULE,
-     "50 connections reset in the middle of H2CData: the target goes on", .writes = true,
-     .related = "nvmet af21250bb503")
+     "The target works on after 50 connections that are reset in the middle of H2CData",
+     .writes = true, .related = "nvmet af21250bb503")
 {
         for (int i = 0; i < 50; i++) {
                 struct queue *q = io_queue(t);
@@ -399,7 +400,8 @@ CASE("tcp/h2cdata/reset-midway", MUST, NO_RULE,
 }
 
 CASE("tcp/h2cdata/others-go-on", MUST, RULES(TCP_H2C_RANGE),
-     "A connection that is ended for its H2CData leaves those of other hosts alone", .writes = true)
+     "A connection that is ended for faulty H2CData does not affect other hosts' connections",
+     .writes = true)
 {
         struct queue *other = io_queue(t), *q = io_queue(t);
         struct r2t r = open_r2t(q);

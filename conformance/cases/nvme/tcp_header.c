@@ -3,7 +3,8 @@
 #include "conformance/engine/case.h"
 
 CASE("tcp/header/headers", MUST, RULES(TCP_TYPE_C2H, TCP_DIR_C2H, TCP_HLEN_C2H, TCP_PLEN_C2H),
-     "Type, HLEN and PLEN of all that the target sends in ordinary work are right", .writes = true)
+     "TYPE, HLEN and PLEN of all PDUs that the target sends in ordinary work are correct",
+     .writes = true)
 {
         struct queue *q = io_queue(t);
 
@@ -12,7 +13,7 @@ CASE("tcp/header/headers", MUST, RULES(TCP_TYPE_C2H, TCP_DIR_C2H, TCP_HLEN_C2H, 
 }
 
 CASE("tcp/header/reserved-in-headers", SHOULD, RULES(TCP_FLAGS_C2H, TCP_RESP_RSVD),
-     "The target clears reserved flags, PDO where it is reserved, SQID and phase tag",
+     "The target clears reserved flags, PDO where it is reserved, SQID and the phase tag",
      .writes = true)
 {
         exercise(io_queue(t));
@@ -53,7 +54,7 @@ CASE("tcp/header/capsule-hlen", MUST, RULES(TCP_HLEN_H2C),
 }
 
 CASE("tcp/header/capsule-hlen-255", MUST, RULES(TCP_HLEN_H2C),
-     "CapsuleCmd with HLEN 255 is fatal, with header digest too",
+     "CapsuleCmd with HLEN 255 is fatal, even with header digests enabled",
      .related = "CVE-2025-21927 (the host's side of it)")
 {
         struct queue *q = admin_queue(t, .hdgst = caps(t)->hdgst);
@@ -83,7 +84,7 @@ CASE("tcp/header/capsule-plen-8", MUST, RULES(TCP_PLEN_H2C), "CapsuleCmd with PL
 }
 
 CASE("tcp/header/capsule-reserved-flags", INFO, RULES(TCP_FLAGS_H2C),
-     "CapsuleCmd with reserved flags is taken all the same")
+     "CapsuleCmd with reserved flags set is accepted")
 {
         struct queue *q = admin_queue(t, .hdgst = 0, .ddgst = 0);
 
@@ -134,7 +135,7 @@ CASE("tcp/header/direction-r2t", MUST, RULES(TCP_DIR_H2C), "R2T sent by a host i
 }
 
 CASE("tcp/alignment/hpda", MUST, RULES(TCP_PDO_C2H),
-     "Data sent to a host lies where its HPDA asks for, for all 32 values")
+     "Data sent to a host is aligned as its HPDA asks, for all 32 values")
 {
         for (int hpda = 0; hpda <= PDU_PDA_MAX; hpda++) {
                 struct queue *q;
@@ -149,7 +150,8 @@ CASE("tcp/alignment/hpda", MUST, RULES(TCP_PDO_C2H),
 }
 
 CASE("tcp/alignment/hpda-digest", MUST, RULES(TCP_PDO_C2H, TCP_HDGST_C2H, TCP_DDGST_C2H),
-     "... and behind a header digest as well; a data digest is one of the data alone")
+     "With digests, data sent to a host is aligned as HPDA asks, and the data digest covers data "
+     "only")
 {
         require(t, caps(t)->hdgst, "the target grants no header digest");
         for (int hpda = 0; hpda <= PDU_PDA_MAX; hpda++) {
@@ -164,7 +166,7 @@ CASE("tcp/alignment/hpda-digest", MUST, RULES(TCP_PDO_C2H, TCP_HDGST_C2H, TCP_DD
 }
 
 CASE("tcp/alignment/hpda-minimal", SHOULD, RULES(TCP_PAD_MIN_C2H),
-     "The target pads no more than HPDA needs")
+     "The target pads no more than HPDA requires")
 {
         static const uint8_t values[] = { 0, 2, 3, 17, 31 };
 
@@ -175,7 +177,7 @@ CASE("tcp/alignment/hpda-minimal", SHOULD, RULES(TCP_PAD_MIN_C2H),
 }
 
 CASE("tcp/alignment/pad-more", SHOULD, RULES(TCP_PAD_MIN_H2C),
-     "Data that lies further back than CPDA asks for is taken, whatever is in PAD")
+     "In-capsule data at a larger offset than CPDA requires is accepted, whatever PAD contains")
 {
         struct queue *q = bare_queue(t);
 
@@ -183,8 +185,8 @@ CASE("tcp/alignment/pad-more", SHOULD, RULES(TCP_PAD_MIN_H2C),
         expect_success(q, send_connect(q));
 }
 
-CASE("tcp/alignment/pad-more-h2cdata", SHOULD, RULES(TCP_PAD_MIN_H2C), "... and in H2CData",
-     .writes = true)
+CASE("tcp/alignment/pad-more-h2cdata", SHOULD, RULES(TCP_PAD_MIN_H2C),
+     "H2CData with data at a larger offset than CPDA requires is accepted", .writes = true)
 {
         struct queue *q = io_queue(t);
         struct r2t r = open_r2t(q);
@@ -206,7 +208,7 @@ CASE("tcp/alignment/pdo-in-header", MUST, RULES(TCP_PDO_H2C),
         expect_term(q);
 }
 
-CASE("tcp/alignment/pdo-zero", MUST, RULES(TCP_PDO_H2C), "PDO 0 of a capsule with data is fatal")
+CASE("tcp/alignment/pdo-zero", MUST, RULES(TCP_PDO_H2C), "PDO 0 in a capsule with data is fatal")
 {
         struct queue *q = bare_queue(t);
 
@@ -216,7 +218,7 @@ CASE("tcp/alignment/pdo-zero", MUST, RULES(TCP_PDO_H2C), "PDO 0 of a capsule wit
 }
 
 CASE("tcp/alignment/pdo-misaligned", MUST, RULES(TCP_PDO_H2C),
-     "PDO that is no multiple of a dword is fatal")
+     "PDO that is not a multiple of a dword is fatal")
 {
         struct queue *q = bare_queue(t);
 
@@ -226,7 +228,7 @@ CASE("tcp/alignment/pdo-misaligned", MUST, RULES(TCP_PDO_H2C),
 }
 
 CASE("tcp/alignment/pdo-beyond", MUST, RULES(TCP_PDO_H2C),
-     "PDO that points behind the end of its PDU is fatal", .writes = true)
+     "PDO that points beyond the end of its PDU is fatal", .writes = true)
 {
         struct queue *q = io_queue(t, .hdgst = 0, .ddgst = 0);
         struct r2t r = open_r2t(q);

@@ -3,7 +3,7 @@
 #include "conformance/engine/case.h"
 
 CASE("tcp/setup/icreq", MUST, RULES(TCP_ICRESP_FIRST, TCP_ICRESP_ONCE),
-     "A valid ICReq is answered by one ICResp, and by nothing else")
+     "A valid ICReq is answered with one ICResp and nothing else")
 {
         struct queue *q = tcp_open(t);
 
@@ -22,14 +22,14 @@ CASE("tcp/icresp/cpda", MUST, RULES(TCP_ICRESP_CPDA), "CPDA of ICResp is at most
 }
 
 CASE("tcp/icresp/maxh2cdata", MUST, RULES(TCP_ICRESP_MAXH2C),
-     "MAXH2CDATA is a multiple of a dword and not zero",
+     "MAXH2CDATA of ICResp is a multiple of a dword and not zero",
      .related = "nvmet, February 2020: 0's based")
 {
         ic(tcp_open(t));
 }
 
 CASE("tcp/icresp/maxh2cdata-4096", SHOULD, RULES(TCP_ICRESP_MAXH2C_MIN),
-     "MAXH2CDATA is at least 4096, which the Linux host insists on")
+     "MAXH2CDATA of ICResp is at least 4096, which the Linux host requires")
 {
         ic(tcp_open(t));
 }
@@ -40,7 +40,7 @@ CASE("tcp/icresp/reserved", INFO, RULES(TCP_ICRESP_RSVD), "Reserved bits of ICRe
 }
 
 CASE("tcp/setup/digest-unasked", MUST, RULES(TCP_ICRESP_DGST),
-     "The target enables no digest that was not asked for")
+     "The target enables no digest that the host did not ask for")
 {
         ic(tcp_open(t), .hdgst = 0, .ddgst = 0);
         ic(tcp_open(t), .hdgst = 1, .ddgst = 0);
@@ -80,7 +80,7 @@ CASE("tcp/icreq/hpda-255", MUST, RULES(TCP_ICREQ_HPDA), "ICReq with HPDA 255 is 
 }
 
 CASE("tcp/icreq/lowest-offset", MUST, RULES(TCP_ICREQ_PFV),
-     "Of two invalid fields of ICReq the one in front is named")
+     "For an ICReq with two invalid fields the C2HTermReq names the first of them")
 {
         struct queue *q = tcp_open(t);
 
@@ -107,7 +107,7 @@ CASE("tcp/icreq/plen-short", MUST, RULES(TCP_PLEN_H2C), "ICReq with PLEN 127 is 
 }
 
 CASE("tcp/icreq/plen-max", MUST, RULES(TCP_PLEN_H2C),
-     "ICReq with PLEN FFFFFFFFh is refused, not read to its end")
+     "ICReq with PLEN FFFFFFFFh is refused without reading all of it")
 {
         struct queue *q = tcp_open(t);
 
@@ -117,7 +117,7 @@ CASE("tcp/icreq/plen-max", MUST, RULES(TCP_PLEN_H2C),
 }
 
 CASE("tcp/icreq/reserved-flags", INFO, RULES(TCP_FLAGS_H2C),
-     "ICReq with a reserved flag is taken all the same (bit 7 asks for KickStart in TCP 1.1)")
+     "ICReq with a reserved flag set is accepted (in TCP 1.1 bit 7 asks for KickStart)")
 {
         struct queue *q = tcp_open(t);
 
@@ -126,7 +126,7 @@ CASE("tcp/icreq/reserved-flags", INFO, RULES(TCP_FLAGS_H2C),
 }
 
 CASE("tcp/icreq/reserved-bits", INFO, RULES(TCP_ICREQ_RSVD),
-     "ICReq with reserved bits of DGST set is taken all the same")
+     "ICReq with reserved bits of DGST set is accepted")
 {
         struct queue *q = tcp_open(t);
 
@@ -162,7 +162,7 @@ CASE("tcp/setup/icreq-twice", MUST, RULES(TCP_ICREQ_ONCE), "A second ICReq ends 
 }
 
 CASE("tcp/setup/icreq-twice-digest", MUST, RULES(TCP_ICREQ_ONCE),
-     "A second ICReq ends the connection, also with 4 bytes of header digest expected behind it",
+     "A second ICReq ends the connection even when a header digest is expected after it",
      .related = "CVE-2026-89969")
 {
         struct queue *q = tcp_open(t);
@@ -176,7 +176,7 @@ CASE("tcp/setup/icreq-twice-digest", MUST, RULES(TCP_ICREQ_ONCE),
 }
 
 CASE("tcp/setup/icreq-live", MUST, RULES(TCP_ICREQ_ONCE),
-     "ICReq on a live queue ends the connection")
+     "ICReq on a connected queue ends the connection")
 {
         struct queue *q = admin_queue(t);
 
@@ -185,7 +185,7 @@ CASE("tcp/setup/icreq-live", MUST, RULES(TCP_ICREQ_ONCE),
 }
 
 CASE("tcp/setup/icreq-half", INFO, RULES(TCP_IC_TIMEOUT),
-     "Half an ICReq and then silence: the target gives up in a few seconds", .slow = true)
+     "The target closes a connection within seconds after half an ICReq", .slow = true)
 {
         struct queue *q = tcp_open(t);
 
@@ -195,13 +195,13 @@ CASE("tcp/setup/icreq-half", INFO, RULES(TCP_IC_TIMEOUT),
 }
 
 CASE("tcp/setup/icreq-never", INFO, RULES(TCP_IC_TIMEOUT),
-     "A connection on which nothing is sent: the target gives up in a few seconds", .slow = true)
+     "The target closes a connection on which nothing is sent within seconds", .slow = true)
 {
         expect_end(tcp_open(t), 1500);
 }
 
 CASE("tcp/setup/icreq-dribbled", MUST, RULES(TCP_ICRESP_FIRST),
-     "ICReq and Connect are understood byte by byte")
+     "ICReq and Connect that arrive byte by byte are accepted")
 {
         struct queue *q = tcp_open(t);
 
@@ -211,7 +211,7 @@ CASE("tcp/setup/icreq-dribbled", MUST, RULES(TCP_ICRESP_FIRST),
 }
 
 CASE("tcp/setup/icreq-and-connect", INFO, NO_RULE,
-     "Connect sent behind ICReq, before ICResp: taken, refused or cut off, but answered")
+     "Connect sent right after ICReq, before ICResp, is accepted, refused or ends the connection")
 {
         struct queue *q = tcp_open(t);
 
@@ -220,13 +220,14 @@ CASE("tcp/setup/icreq-and-connect", INFO, NO_RULE,
 }
 
 CASE("tcp/setup/maxr2t-max", MUST, RULES(TCP_R2T_LIMIT, TCP_CDB),
-     "MAXR2T FFFFFFFFh (0's based: 2^32) does not overflow", .writes = true)
+     "ICReq with MAXR2T FFFFFFFFh (0's based: 2^32) does not overflow", .writes = true)
 {
         exercise(io_queue(t, .maxr2t = 0xffffffff));
 }
 
 CASE("tcp/setup/reset-storm", MUST, NO_RULE,
-     "1000 times ICReq and a reset at once: the target goes on", .related = "nvmet 5293a8882c54")
+     "The target works on after 1000 connections that send ICReq and are reset at once",
+     .related = "nvmet 5293a8882c54")
 {
         for (int i = 0; i < 1000; i++) {
                 struct queue *q = tcp_open(t);
@@ -237,7 +238,8 @@ CASE("tcp/setup/reset-storm", MUST, NO_RULE,
 }
 
 CASE("tcp/setup/close-storm", MUST, NO_RULE,
-     "500 times ICReq and a close at once: the target goes on", .related = "nvmet 5293a8882c54")
+     "The target works on after 500 connections that send ICReq and are closed at once",
+     .related = "nvmet 5293a8882c54")
 {
         for (int i = 0; i < 500; i++) {
                 struct queue *q = tcp_open(t);
@@ -248,7 +250,8 @@ CASE("tcp/setup/close-storm", MUST, NO_RULE,
 }
 
 CASE("tcp/setup/refusal-storm", MUST, RULES(TCP_ICREQ_HPDA),
-     "200 refused ICReqs that asked for digests: the target goes on", .related = "CVE-2023-5178")
+     "The target works on after 200 refused ICReqs that asked for digests",
+     .related = "CVE-2023-5178")
 {
         for (int i = 0; i < 200; i++) {
                 struct queue *q = tcp_open(t);
@@ -260,7 +263,7 @@ CASE("tcp/setup/refusal-storm", MUST, RULES(TCP_ICREQ_HPDA),
 }
 
 CASE("tcp/setup/tls-hello", MUST, RULES(TCP_TYPE_H2C),
-     "A TLS ClientHello on a plain connection ends it")
+     "A TLS ClientHello on a plain connection ends the connection")
 {
         struct queue *q = tcp_open(t);
 

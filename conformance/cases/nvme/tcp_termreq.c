@@ -3,7 +3,7 @@
 #include "conformance/engine/case.h"
 
 CASE("tcp/termreq/h2ctermreq", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
-     "H2CTermReq, with any FES that is assigned, makes the target close")
+     "The target closes the connection after H2CTermReq with any assigned FES")
 {
         for (uint16_t fes = FES_INVALID_HEADER_FIELD; fes <= FES_UNSUPPORTED_PARAMETER; fes++) {
                 struct queue *q = admin_queue(t);
@@ -14,7 +14,7 @@ CASE("tcp/termreq/h2ctermreq", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
 }
 
 CASE("tcp/termreq/h2ctermreq-fes", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
-     "H2CTermReq with a reserved FES makes the target close, too")
+     "The target closes the connection after H2CTermReq with a reserved FES")
 {
         static const uint16_t reserved[] = { 0, 7, 0xffff };
 
@@ -27,7 +27,8 @@ CASE("tcp/termreq/h2ctermreq-fes", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE)
 }
 
 CASE("tcp/termreq/h2ctermreq-io", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
-     "H2CTermReq on an I/O queue with a Write under way makes the target close", .writes = true)
+     "The target closes the connection after H2CTermReq on an I/O queue with a Write in progress",
+     .writes = true)
 {
         struct queue *q = io_queue(t);
 
@@ -37,7 +38,7 @@ CASE("tcp/termreq/h2ctermreq-io", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
 }
 
 CASE("tcp/termreq/h2ctermreq-24", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
-     "H2CTermReq without data (PLEN 24) is legal, and makes the target close",
+     "The target closes the connection after H2CTermReq without data (PLEN 24), which is legal",
      .related = "SPDK answers it")
 {
         struct queue *q = bare_queue(t);
@@ -47,7 +48,7 @@ CASE("tcp/termreq/h2ctermreq-24", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
 }
 
 CASE("tcp/termreq/h2ctermreq-152", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
-     "H2CTermReq with 128 bytes of data (PLEN 152) makes the target close")
+     "The target closes the connection after H2CTermReq with 128 bytes of data (PLEN 152)")
 {
         struct queue *q = bare_queue(t);
 
@@ -56,7 +57,7 @@ CASE("tcp/termreq/h2ctermreq-152", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE)
 }
 
 CASE("tcp/termreq/h2ctermreq-153", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENCE),
-     "H2CTermReq with PLEN 153 makes the target close, without a word",
+     "The target closes the connection without C2HTermReq after H2CTermReq with PLEN 153",
      .related = "SPDK answers it")
 {
         struct queue *q = admin_queue(t);
@@ -66,7 +67,7 @@ CASE("tcp/termreq/h2ctermreq-153", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENC
 }
 
 CASE("tcp/termreq/h2ctermreq-23", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENCE),
-     "H2CTermReq with PLEN 23 makes the target close, without a word")
+     "The target closes the connection without C2HTermReq after H2CTermReq with PLEN 23")
 {
         struct queue *q = admin_queue(t);
 
@@ -75,7 +76,7 @@ CASE("tcp/termreq/h2ctermreq-23", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENCE
 }
 
 CASE("tcp/termreq/h2ctermreq-plen-max", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_SILENCE),
-     "H2CTermReq with PLEN FFFFFFFFh makes the target close, without a word")
+     "The target closes the connection without C2HTermReq after H2CTermReq with PLEN FFFFFFFFh")
 {
         struct queue *q = admin_queue(t);
 
@@ -84,7 +85,7 @@ CASE("tcp/termreq/h2ctermreq-plen-max", MUST, RULES(TCP_TERM_LEN_H2C, TCP_TERM_S
 }
 
 CASE("tcp/termreq/h2ctermreq-early", MUST, RULES(TCP_TERM_CLOSE),
-     "H2CTermReq before ICReq makes the target close")
+     "The target closes the connection after H2CTermReq before ICReq")
 {
         struct queue *q = tcp_open(t);
 
@@ -93,7 +94,7 @@ CASE("tcp/termreq/h2ctermreq-early", MUST, RULES(TCP_TERM_CLOSE),
 }
 
 CASE("tcp/termreq/nothing-after-h2ctermreq", MUST, RULES(TCP_TERM_CLOSE),
-     "A command behind H2CTermReq is not executed")
+     "A command after H2CTermReq is not executed")
 {
         struct queue *q = admin_queue(t);
         uint16_t cid;
@@ -102,12 +103,12 @@ CASE("tcp/termreq/nothing-after-h2ctermreq", MUST, RULES(TCP_TERM_CLOSE),
         cid = send_property_get(q, PROP_VS, PROP_ATTRIB_4);
         expect_close(q);
         if (answered(q, cid)) /* 3.5 forbids that of who finds a fault, not of who is told of one */
-                lenient(t, "nothing but the end", "Property Get is answered");
+                lenient(t, "only the end of the connection", "Property Get is answered");
 }
 
 CASE("tcp/termreq/c2htermreq", MUST,
      RULES(TCP_HLEN_H2C, TCP_TERM_LEN_C2H, TCP_TERM_FES_C2H, TCP_TERM_COPY_C2H),
-     "C2HTermReq has an assigned FES and hands back the header of the PDU at fault")
+     "C2HTermReq has an assigned FES and returns the header of the PDU at fault")
 {
         struct queue *q = admin_queue(t, .hdgst = 0);
 
@@ -120,12 +121,12 @@ CASE("tcp/termreq/c2htermreq", MUST,
 static void want_copied(struct t *t, int copied, unsigned header)
 {
         about(t, TCP_TERM_COPY_LEN_C2H);
-        require(t, copied > 0, "the target hands no header back"); /* termreq-copy */
+        require(t, copied > 0, "C2HTermReq of this target returns no header"); /* termreq-copy */
         want_eq(t, "bytes of the header", (uint64_t)copied, header);
 }
 
 CASE("tcp/termreq/c2htermreq-copy", SHOULD, RULES(TCP_H2C_UNSOLICITED, TCP_TERM_COPY_LEN_C2H),
-     "... all of that header: the 24 bytes of an H2CData that nobody asked for")
+     "C2HTermReq for unsolicited H2CData returns all 24 bytes of its header")
 {
         struct queue *q = admin_queue(t, .hdgst = 0);
 
@@ -134,7 +135,7 @@ CASE("tcp/termreq/c2htermreq-copy", SHOULD, RULES(TCP_H2C_UNSOLICITED, TCP_TERM_
 }
 
 CASE("tcp/termreq/c2htermreq-copy-capsule", SHOULD, RULES(TCP_HDGST_H2C, TCP_TERM_COPY_LEN_C2H),
-     "... or the 72 of a capsule whose digest, which is no part of it, is wrong")
+     "C2HTermReq for a wrong header digest returns the 72 bytes of the capsule's header without it")
 {
         struct queue *q;
 
@@ -146,7 +147,7 @@ CASE("tcp/termreq/c2htermreq-copy-capsule", SHOULD, RULES(TCP_HDGST_H2C, TCP_TER
 }
 
 CASE("tcp/termreq/quiet-after-fault", MUST, RULES(TCP_ICREQ_ONCE, TCP_TERM_QUIET),
-     "Commands behind a PDU that is fatal are not executed")
+     "Commands after a fatal PDU are not executed")
 {
         struct queue *q = admin_queue(t);
         uint16_t cid[4];
@@ -156,12 +157,12 @@ CASE("tcp/termreq/quiet-after-fault", MUST, RULES(TCP_ICREQ_ONCE, TCP_TERM_QUIET
                 cid[i] = send_property_get(q, PROP_VS, PROP_ATTRIB_4);
         expect_end(q, 0);
         for (int i = 0; i < 4; i++)
-                want(t, !answered(q, cid[i]), "nothing but the end",
-                     "Property Get %d behind the second ICReq is answered", i + 1);
+                want(t, !answered(q, cid[i]), "only the end of the connection",
+                     "Property Get %d after the second ICReq is answered", i + 1);
 }
 
 CASE("tcp/termreq/one-of-two", MUST, RULES(TCP_HLEN_H2C),
-     "A connection that is ended leaves other associations alone")
+     "A connection that is ended for a fault does not affect other associations")
 {
         struct queue *other = admin_queue(t), *q = admin_queue(t);
 
@@ -173,7 +174,7 @@ CASE("tcp/termreq/one-of-two", MUST, RULES(TCP_HLEN_H2C),
 }
 
 CASE("tcp/termreq/half-close", MUST, NO_RULE,
-     "A host that closes its direction is closed by the target in turn")
+     "The target closes a connection whose host has closed its direction")
 {
         struct queue *q = admin_queue(t);
 
