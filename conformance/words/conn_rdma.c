@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "pdu/io/verbs/rdma_wait.h"
 #include "pdu/nvme/io/verbs_record.h"
@@ -159,13 +158,6 @@ static bool guards_intact(const struct region *r)
         return intact(r, 0, RDMA_GUARD) && intact(r, end, r->size - end);
 }
 
-static void pause_a_little(void)
-{
-        struct timespec ts = { .tv_nsec = LATE_MS * 1000000L };
-
-        nanosleep(&ts, NULL);
-}
-
 /* The response to the command whose data lies here has come just now. */
 static void look_at(struct conn_rdma *c, struct region *r, const struct message *m)
 {
@@ -180,7 +172,7 @@ static void look_at(struct conn_rdma *c, struct region *r, const struct message 
                 conn_breach(&c->base, RDMA_WRITE_RANGE, m);
         if (!success || r->whole == 0 || !has_gap(r, r->whole))
                 return;
-        pause_a_little(); /* not whole, or not yet? */
+        loop_sleep_us(LATE_MS * 1000); /* not whole, or not yet? */
         conn_breach(&c->base, has_gap(r, r->whole) ? RDMA_WRITE_WHOLE : RDMA_WRITE_BEFORE, m);
 }
 
