@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "conformance/conform.h"
-#include "fuzz/campaign/command.h"
+#include "fuzz/nvme/command.h"
 #include "host/cmd/command.h"
 #include "pcap/tools/command.h"
 #include "target/command.h"

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "pdu/core/crc32c.h"
+#include "pdu/core/rng.h"
 #include "pdu/nvme/wire/text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
@@ -72,13 +73,6 @@ static inline void bytes_copy(struct bytes *b, void *into, size_t n)
                 memcpy(into, b->p, have);
         b->p += have;
         b->left -= have;
-}
-
-/* A small generator, so that one seed in the input makes many decisions. */
-static inline uint32_t fuzz_random(uint64_t *seed)
-{
-        *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        return (uint32_t)(*seed >> 33);
 }
 
 /* What happened, in order, as one number. */

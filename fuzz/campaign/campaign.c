@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 
 #include "finding.h"
-#include "fuzz/fuzz.h"
 #include "fuzz/sequence/seq_mutate.h"
+#include "pdu/core/rng.h"
 #include "seeds.h"
 #include "status.h"
 
@@ -95,8 +95,8 @@ static void make(struct campaign *c, uint64_t i, struct sequence *s)
         }
         s->config = s->scarce = 0;
         s->violates = RULE_NONE;
-        if (!c->config->target.allow_write)
-                remote_tame(s);
+        if (!c->config->target.allow_write && s->family->tame)
+                s->family->tame(s);
 }
 
 /* --- what came back ----------------------------------------------------------------------------- */
@@ -136,7 +136,8 @@ static bool is_old(const struct campaign *c, const struct trouble *t)
 {
         char shape[FINDING_SHAPE];
 
-        return finding_shape(t, shape) && is_told(c, shape) && !c->config->restart;
+        return finding_shape(c->config->target.family, t, shape) && is_told(c, shape) &&
+               !c->config->restart;
 }
 
 /* All but those that a late oracle may still complain of. */
@@ -176,17 +177,12 @@ static void accuse(struct campaign *c, const struct run *r)
 
 static void judge(struct campaign *c, struct run *r)
 {
+        struct remote_answer rest = r->answer;
         struct trouble t;
 
-        for (struct remote_answer rest = r->answer;;) {
-                t = player_judge(&rest);
-                if (t.kind == TROUBLE_RULE && rule_in(&c->known, t.rule)) {
-                        rest.broken.bits[(unsigned)t.rule / 64] &=
-                            ~(UINT64_C(1) << ((unsigned)t.rule % 64));
-                        continue;
-                }
-                break;
-        }
+        for (size_t i = 0; i < sizeof(rest.broken.bits) / sizeof(rest.broken.bits[0]); i++)
+                rest.broken.bits[i] &= ~c->known.bits[i];
+        t = player_judge(&c->solo, &rest);
         if (t.kind != TROUBLE_NONE)
                 suspect(c, t, c->judged);
         c->refused = r->answer.end == REMOTE_REFUSED ? c->refused + 1 : 0;
@@ -391,8 +387,7 @@ static void begin_seeds(struct campaign *c)
         const struct corpus *from = &c->config->corpus;
 
         if (from->n == 0) {
-                corpus_begin(&own,
-                             c->config->target.host.transport == HOST_RDMA ? SEQ_RDMA : SEQ_TCP);
+                corpus_begin(&own, c->config->target.family, c->config->target.transport);
                 from = &own;
         }
         for (unsigned i = 0; i < from->n; i++)
@@ -425,7 +420,7 @@ static int begin(struct campaign *c)
         c->probed = loop_now_ms();
         for (unsigned i = 0; i < config->jobs; i++)
                 c->player[i].run = NO_RUN;
-        status_begin(&c->status);
+        status_begin(&c->status, config->target.family);
         return CAMPAIGN_CLEAN;
 }
 

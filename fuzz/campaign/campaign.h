@@ -51,7 +51,7 @@ const char *trouble_name(enum trouble_kind k); /* "lost", "hang", "rule", "oracl
 
 struct trouble {
         enum trouble_kind kind;
-        enum rule_id rule;
+        unsigned rule;
         char says[ORACLE_LINE]; /* more about it */
 };
 
@@ -78,6 +78,6 @@ struct trouble player_ask(struct player *p, bool probe, uint64_t late);
 /* The one, then the other. */
 struct trouble player_try(struct player *p, const struct sequence *s, bool probe);
 /* What an answer alone shows. */
-struct trouble player_judge(const struct remote_answer *a);
+struct trouble player_judge(const struct player *p, const struct remote_answer *a);
 
 #endif

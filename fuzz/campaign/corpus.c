@@ -9,8 +9,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "fuzz/sequence/seq_capture.h"
-
 enum { FILE_MAX = 16 << 20, PATH_LEN = 1024, NUMBER_MAX = 999999 /* others are dates */ };
 
 /* Only what it has: pages of steps and bytes that it has not are never touched. */
@@ -51,12 +49,12 @@ bool corpus_add(struct corpus *c, const struct sequence *s)
         return copy;
 }
 
-unsigned corpus_keep(struct corpus *c, enum seq_transport transport)
+unsigned corpus_keep(struct corpus *c, const struct fuzz_family *f, unsigned transport)
 {
         unsigned kept = 0, dropped;
 
         for (unsigned i = 0; i < c->n; i++)
-                if (c->at[i]->transport == transport)
+                if (c->at[i]->family == f && c->at[i]->transport == transport)
                         c->at[kept++] = c->at[i];
                 else
                         free(c->at[i]);
@@ -162,15 +160,35 @@ static bool load_file(struct corpus *c, const char *path, char err[CORPUS_ERROR]
         return ok;
 }
 
+/* As pcap and pcapng files begin. */
 static bool is_capture(const char *path)
 {
+        static const uint8_t magic[][4] = { { 0xd4, 0xc3, 0xb2, 0xa1 },
+                                            { 0xa1, 0xb2, 0xc3, 0xd4 },
+                                            { 0x4d, 0x3c, 0xb2, 0xa1 },
+                                            { 0xa1, 0xb2, 0x3c, 0x4d },
+                                            { 0x0a, 0x0d, 0x0d, 0x0a } };
         FILE *f = fopen(path, "re");
-        uint8_t head[4];
-        bool is = f && seq_is_capture(head, fread(head, 1, sizeof(head), f));
+        uint8_t head[4] = { 0 };
+        bool is = false;
 
+        if (f && fread(head, 1, sizeof(head), f) == sizeof(head))
+                for (size_t i = 0; i < sizeof(magic) / sizeof(magic[0]); i++)
+                        is |= memcmp(head, magic[i], sizeof(head)) == 0;
         if (f)
                 fclose(f);
         return is;
+}
+
+/* Each family takes what it knows of it. */
+static bool load_capture(struct corpus *c, const char *path, char err[CORPUS_ERROR])
+{
+        bool any = false;
+
+        complain(err, path, "nobody here reads captures");
+        for (const struct fuzz_family *const *f = fuzz_families; *f; f++)
+                any |= (*f)->read_capture && (*f)->read_capture(c, path, err);
+        return any;
 }
 
 static bool load_folder(struct corpus *c, const char *path, unsigned *skipped,
@@ -202,7 +220,7 @@ bool corpus_load(struct corpus *c, const char *path, unsigned *skipped, char err
                 return complain(err, path, strerror(errno));
         if (S_ISDIR(st.st_mode))
                 return load_folder(c, path, skipped, err);
-        return is_capture(path) ? seq_capture(c, path, err) : load_file(c, path, err);
+        return is_capture(path) ? load_capture(c, path, err) : load_file(c, path, err);
 }
 
 bool corpus_save(const struct corpus *c, const char *path, const char *note, char err[CORPUS_ERROR])
@@ -238,47 +256,14 @@ unsigned corpus_last(const char *folder)
 
 /* --- a beginning -------------------------------------------------------------------------------- */
 
-void corpus_begin(struct corpus *c, enum seq_transport transport)
+void corpus_begin(struct corpus *c, const struct fuzz_family *f, unsigned transport)
 {
-        static const char *const tcp_texts[] = {
-                "sequence host\nicreq\nconnect\nproperty_get ofst=8\nenable\nproperty_get ofst=28\n"
-                "identify\nget_features\naer\n",
-                "sequence host\nicreq dgst=3\nconnect\nenable\nidentify_list\nset_features\n"
-                "get_smart\nkeep_alive\nabort\n",
-                "sequence host\nicreq hpda=3 maxr2t=3\nconnect_r2t\nh2c\nproperty_get\nset_hostid\n"
-                "disconnect\n",
-                "sequence host queues=2\nicreq\nconnect\nenable\nicreq on=1\nconnect on=1\n"
-                "read on=1\nwrite on=1\nh2c on=1\nwrite_icd on=1\nflush on=1\n",
-                "sequence host queues=2\nicreq\nconnect\nenable\nicreq dgst=3 maxr2t=3 on=1\n"
-                "connect on=1\nwrite data=8192 cdw12=15 on=1\nwrite cdw12=31 data=16384 on=1\n"
-                "h2c of=1 on=1\nh2c on=1\nread cdw12=31 data=16384 on=1\ncompare_r2t on=1\n"
-                "h2c on=1\ncompare on=1\n",
-                "sequence host\nicreq dgst=2\nconnect\nauth_send\nauth_receive\nidentify_ns\n",
-                "sequence host\nicreq\ndelay 1\nconnect "
-                "cattr=4\nenable\nget_log\ndisable\nh2cterm\n",
-                "sequence host queues=3\nicreq\nconnect\nenable\nicreq on=1\nconnect on=1\n"
-                "icreq on=2\nconnect on=2\nread on=2\nread on=1\nwrite on=2\nclose\nh2c on=2\n",
-        };
-        static const char *const rdma_texts[] = {
-                "sequence host rdma\nrequest\nconnect\nproperty_get "
-                "ofst=8\nenable\nidentify\naer\n",
-                "sequence host rdma queues=2\nrequest\nconnect\nenable\nrequest on=1\nconnect "
-                "on=1\n"
-                "read on=1\nwrite on=1\nwrite_icd on=1\nflush on=1\n",
-                "sequence host rdma queues=2\nrequest\nconnect\nenable\nrequest on=1\nconnect "
-                "on=1\n"
-                "write data=4096 keys=3 on=1\nread sgl.id=0x4f on=1\ncompare_r2t on=1\n",
-                "sequence host rdma\nrequest\nconnect\nenable\nidentify_list\nset_features\n"
-                "get_smart\nkeep_alive\nset_hostid\ndisconnect\n",
-        };
-        const char *const *text = transport == SEQ_RDMA ? rdma_texts : tcp_texts;
-        size_t n = transport == SEQ_RDMA ? sizeof(rdma_texts) / sizeof(rdma_texts[0])
-                                         : sizeof(tcp_texts) / sizeof(tcp_texts[0]);
+        const char *const *text = f->transports[transport].seeds;
         struct sequence *s = malloc(sizeof(*s));
         char why[CORPUS_ERROR];
 
-        for (size_t i = 0; s && i < n; i++)
-                if (seq_parse(s, text[i], strlen(text[i]), why, sizeof(why)))
+        for (; s && text && *text; text++)
+                if (seq_parse(s, *text, strlen(*text), why, sizeof(why)))
                         corpus_add(c, s);
         free(s);
 }

@@ -16,12 +16,12 @@ enum { CORPUS_MAX = SEEDS_MAX /* what a campaign saves is read */, CORPUS_ERROR 
 
 /* Adds a copy. False: no memory, or CORPUS_MAX are there. */
 bool corpus_add(struct corpus *c, const struct sequence *s);
-/* Drops the sequences of the other transport: how many. */
-unsigned corpus_keep(struct corpus *c, enum seq_transport transport);
+/* Drops the sequences of other families and transports: how many. */
+unsigned corpus_keep(struct corpus *c, const struct fuzz_family *f, unsigned transport);
 void corpus_free(struct corpus *c);
 
 /*
- * Adds all sequences of a file, which may be a capture (seq_capture.h), or those of all
+ * Adds all sequences of a file, which may be a capture, or those of all
  * files of a folder that are texts, by their names' order. False: err
  * has one line, "FILE: line 3: ...". In a folder files that hold none are passed over: *skipped
  * (may be NULL) is how many. More than CORPUS_MAX are refused, not dropped.
@@ -34,7 +34,7 @@ bool corpus_save(const struct corpus *c, const char *path, const char *note,
  * goes on behind it. */
 unsigned corpus_last(const char *folder);
 
-/* Adds sessions that keep the rules: of admin and I/O queues, TCP's with and without digests. */
-void corpus_begin(struct corpus *c, enum seq_transport transport);
+/* Adds sessions that keep the rules, those of the family. */
+void corpus_begin(struct corpus *c, const struct fuzz_family *f, unsigned transport);
 
 #endif

@@ -9,8 +9,6 @@
 #include <unistd.h>
 
 #include "finding.h"
-#include "fuzz/inproc/session.h"
-#include "fuzz_args.h"
 #include "minimise.h"
 #include "pdu/io/output.h"
 
@@ -21,7 +19,7 @@ enum { CHILD_SECONDS = 5 };
 /* How the child that played it ended: its wait status; 0: well. */
 static int play_apart(const struct sequence *s)
 {
-        struct session_report r = { 0 };
+        struct remote_answer a = { 0 };
         int status = 0;
         pid_t pid;
 
@@ -31,7 +29,7 @@ static int play_apart(const struct sequence *s)
                 if (!freopen("/dev/null", "w", stderr))
                         _exit(0);
                 alarm(CHILD_SECONDS);
-                session_play(s, SESSION_DECLARED, &r);
+                s->family->play(s, &a);
                 _exit(0);
         }
         if (pid > 0)
@@ -106,8 +104,8 @@ static int min_live(const struct campaign_config *config, struct sequence *s)
 
 int distil_min(const struct campaign_config *config, bool live, struct sequence *s)
 {
-        if (live && !config->target.allow_write)
-                remote_tame(s);
+        if (live && !config->target.allow_write && s->family->tame)
+                s->family->tame(s);
         return live ? min_live(config, s) : min_apart(s);
 }
 
@@ -119,30 +117,6 @@ static int by_size(const void *a, const void *b)
         int steps = (int)s->steps - (int)t->steps;
 
         return steps != 0 ? steps : (int)s->pooled - (int)t->pooled;
-}
-
-static void on_pdu(void *user, enum party sender, const union pdu *h)
-{
-        struct remote_answer *a = user;
-        uint64_t what = (uint64_t)h->ch.type << 8 | h->ch.flags | (uint64_t)sender << 48;
-
-        if (h->ch.type == PDU_CAPSULE_RESP)
-                what |= (uint64_t)cqe_status(&h->resp.cqe) << 16;
-        else if (h->ch.type == PDU_C2H_TERM || h->ch.type == PDU_H2C_TERM)
-                what |= (uint64_t)le16_get(h->term.fes) << 16;
-        else if (h->ch.type == PDU_CAPSULE_CMD)
-                what |= (uint64_t)h->cmd.sqe.opc << 16;
-        remote_answer_add(a, what);
-}
-
-static void answer_of_own(const struct sequence *s, struct remote_answer *a)
-{
-        struct session_report r = { .pdu = on_pdu, .user = a };
-
-        *a = (struct remote_answer) { 0 };
-        session_play(s, SESSION_DECLARED, &r);
-        remote_answer_add(a, (uint64_t)r.fault.rule << 32 | (uint64_t)r.end[0] << 16 |
-                                 (uint64_t)r.end[1]);
 }
 
 static bool keep(const struct sequence *s, const char *folder, unsigned number)
@@ -204,10 +178,11 @@ int distil_merge(const struct campaign_config *config, bool live, struct corpus 
         if (c->n > 0)
                 qsort(c->at, c->n, sizeof(c->at[0]), by_size);
         for (unsigned i = 0; i < c->n && ok; i++) {
+                a = (struct remote_answer) { 0 };
                 if (live)
                         ok = answer_of_live(&p, c->at[i], &a);
                 else
-                        answer_of_own(c->at[i], &a);
+                        c->at[i]->family->play(c->at[i], &a);
                 if (ok && novelty_add(seen, &a) > 0)
                         ok = keep(c->at[i], folder, last + ++kept);
         }

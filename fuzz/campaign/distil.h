@@ -5,6 +5,8 @@
 
 #include "campaign.h"
 
+enum fuzz_exit { FUZZ_OK, FUZZ_FOUND, FUZZ_USAGE, FUZZ_UNREADABLE };
+
 /*
  * Makes a sequence small that crashes our own machines (each trial in a child process), or that
  * brings trouble to the target of config (live). enum fuzz_exit: FUZZ_FOUND and the smaller one in

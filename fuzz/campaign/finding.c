@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz/remote/schedule.h"
 #include "minimise.h"
 #include "pdu/io/capture/capture_writer.h"
-#include "pdu/io/verbs/verbs_rdma.h"
-#include "pdu/nvme/io/verbs_record.h"
 
 enum {
+        CAPTURE_PORT = 4420, /* of the target, in captures */
         NAP_MS = 20,
         ALONE = 64, /* of the last sessions: tried one by one */
         RECORDS = 3,
@@ -36,7 +36,7 @@ bool finding_revive(const struct campaign_config *config, char says[ORACLE_LINE]
 
         if (config->restart)
                 shell_run(config->restart, says, SHELL_MS);
-        until = loop_now_ms() + config->target.host.timeout;
+        until = loop_now_ms() + config->target.timeout;
         while (!oracle_alive(&config->target, why)) {
                 if (loop_now_ms() >= until) {
                         memcpy(says, why, sizeof(why));
@@ -64,6 +64,11 @@ bool finding_hear_out(const struct campaign_config *config, uint64_t late)
                finding_revive(config, says);
 }
 
+static const struct remote_transport *transport_of(const struct campaign_config *config)
+{
+        return config->target.family->transports[config->target.transport].remote;
+}
+
 /* --- trials ------------------------------------------------------------------------------------- */
 
 struct study {
@@ -86,8 +91,8 @@ static bool is_same(const struct study *y, const struct trouble *t)
                 return rule_in(&a->broken, y->f->trouble.rule);
         if (y->f->trouble.kind == TROUBLE_HANG)
                 return a->end == REMOTE_HANG;
-        finding_shape(&y->f->trouble, was);
-        finding_shape(t, is);
+        finding_shape(y->p->config->target.family, &y->f->trouble, was);
+        finding_shape(y->p->config->target.family, t, is);
         return strcmp(was, is) == 0;
 }
 
@@ -155,13 +160,12 @@ static bool ask(struct study *y, uint64_t late)
         return same;
 }
 
-/* Over RDMA the connection manager of a machine answers for a target that is not there. */
 static bool met_nobody(const struct player *p)
 {
         const struct remote_answer *a = &p->session->answer;
 
-        return a->end == REMOTE_REFUSED || (p->config->target.host.transport == HOST_RDMA &&
-                                            a->end == REMOTE_CLOSED && a->pdus == 0);
+        return a->end == REMOTE_REFUSED ||
+               (transport_of(p->config)->answered_for && a->end == REMOTE_CLOSED && a->pdus == 0);
 }
 
 /* A target that an earlier session has killed says nothing of this one: it is started afresh, and the
@@ -395,14 +399,14 @@ static void drop_numbers(char *s)
         *to = '\0';
 }
 
-bool finding_shape(const struct trouble *t, char shape[FINDING_SHAPE])
+bool finding_shape(const struct fuzz_family *f, const struct trouble *t, char shape[FINDING_SHAPE])
 {
         struct text text = text_in(shape, FINDING_SHAPE);
         char says[ORACLE_LINE];
 
         text_add(&text, "%s", trouble_name(t->kind));
         if (t->rule != RULE_NONE) {
-                text_add(&text, " %s", rule_get(t->rule)->id);
+                text_add(&text, " %s", seq_rule_get(f, t->rule)->id);
                 return true;
         }
         if (t->kind != TROUBLE_ORACLE)
@@ -414,12 +418,12 @@ bool finding_shape(const struct trouble *t, char shape[FINDING_SHAPE])
 }
 
 /* Of one that does not tell by itself: the steps. */
-static void shape(struct finding *f)
+static void shape(struct finding *f, const struct fuzz_family *family)
 {
         const struct sequence *s = f->sequences.n > 0 ? f->sequences.at[f->sequences.n - 1] : NULL;
         struct text t;
 
-        if (finding_shape(&f->trouble, f->shape))
+        if (finding_shape(family, &f->trouble, f->shape))
                 return;
         t = text_in(f->shape, sizeof(f->shape));
         text_add(&t, "%s", trouble_name(f->trouble.kind));
@@ -496,7 +500,7 @@ void finding_study(struct finding *f, struct player *p, const struct trouble *t,
                 keep(y, past->n > UNKNOWN ? past->n - UNKNOWN : 0, past->n);
                 keep_log(f, last);
         }
-        shape(f);
+        shape(f, p->config->target.family);
         free(y);
 }
 
@@ -517,7 +521,7 @@ static void open_flow(struct capture_writer *w, struct capture_flow *flow, const
                                           .sin_port = htons((uint16_t)(50000 + b->on)),
                                           .sin_addr.s_addr = htonl(0x0a000001) };
         const struct sockaddr_in controller = { .sin_family = AF_INET,
-                                                .sin_port = htons(NVME_TCP_PORT),
+                                                .sin_port = htons(CAPTURE_PORT),
                                                 .sin_addr.s_addr = htonl(0x0a000002) };
 
         flow->comment = comment;
@@ -551,17 +555,25 @@ static bool save_capture(const struct remote_log *log, const char *path, const c
         return false;
 }
 
+struct record {
+        struct finding *f;
+        const struct campaign_config *config;
+};
+
 /* The target is harmed once more; whether it was. */
-static bool play_all(struct finding *f, const struct campaign_config *config)
+static bool play_all(void *user, const struct remote_target *recorded)
 {
+        const struct record *r = user;
+        struct campaign_config config = *r->config;
         struct player p;
-        struct study y = { .f = f, .p = &p, .shown = true };
+        struct study y = { .f = r->f, .p = &p, .shown = true };
         struct loop loop;
         bool same = false;
 
+        config.target = *recorded;
         if (loop_init(&loop) < 0)
                 return false;
-        if (player_init(&p, config, &loop) == 0) {
+        if (player_init(&p, &config, &loop) == 0) {
                 same = try_kept(&y);
                 player_fini(&p);
         }
@@ -569,51 +581,31 @@ static bool play_all(struct finding *f, const struct campaign_config *config)
         return same;
 }
 
-static bool record_once(struct finding *f, const struct campaign_config *config,
-                        struct verbs_provider *of, struct capture_writer *w, bool *same)
-{
-        struct campaign_config recorded = *config;
-
-        recorded.target.host.verbs = verbs_record_new(of, w);
-        if (recorded.target.host.verbs)
-                *same = play_all(f, &recorded);
-        verbs_record_free(recorded.target.host.verbs);
-        return capture_writer_close(w) == 0;
-}
-
 /* Until it shows again, within reason: answers may have come later than they were waited for. */
-static bool record_rdma(struct finding *f, const struct campaign_config *config, const char *path,
-                        char err[CORPUS_ERROR])
+static bool record_again(struct finding *f, const struct campaign_config *config, const char *path,
+                         char err[CORPUS_ERROR])
 {
-        struct verbs_provider *of = config->target.host.verbs;
+        struct record r = { f, config };
         bool same = false;
 
-        if (!of)
-                of = verbs_rdma(err, CORPUS_ERROR);
-        for (unsigned i = 0; of && i < RECORDS && !same && !f->gone; i++) {
-                struct capture_writer *w = capture_writer_open(path, err, CORPUS_ERROR);
-
-                if (!w)
+        for (unsigned i = 0; i < RECORDS && !same && !f->gone; i++)
+                if (!transport_of(config)->record(&config->target, path, play_all, &r, &same, err,
+                                                  CORPUS_ERROR))
                         return false;
-                if (!record_once(f, config, of, w, &same)) {
-                        snprintf(err, CORPUS_ERROR, "%.200s: %s", path, strerror(errno));
-                        return false;
-                }
-        }
-        return of;
+        return true;
 }
 
-static void name_of(const struct finding *f, const char *folder, unsigned number,
+static void name_of(const struct finding *f, const struct campaign_config *config, unsigned number,
                     const char *ending, char *path, size_t size)
 {
         struct text t = text_in(path, size);
         size_t slash;
 
-        text_add(&t, "%s/", folder);
+        text_add(&t, "%s/", config->out);
         slash = t.len;
         text_add(&t, "%03u-%s", number, trouble_name(f->trouble.kind));
         if (f->trouble.rule != RULE_NONE)
-                text_add(&t, "-%s", rule_get(f->trouble.rule)->id);
+                text_add(&t, "-%s", seq_rule_get(config->target.family, f->trouble.rule)->id);
         for (char *p = path + slash; (p = strchr(p, '/'));)
                 *p = '-';
         text_add(&t, "%s", ending);
@@ -631,11 +623,11 @@ bool finding_save(struct finding *f, const struct campaign_config *config, unsig
                 text_add(&t, " (%u of %u times)", f->again, f->played);
         if (f->sequences.n > 1)
                 text_add(&t, "; these together");
-        name_of(f, config->out, number, ".seq", f->file, sizeof(f->file));
-        name_of(f, config->out, number, ".pcap", pcap, sizeof(pcap));
+        name_of(f, config, number, ".seq", f->file, sizeof(f->file));
+        name_of(f, config, number, ".pcap", pcap, sizeof(pcap));
         if (!corpus_save(&f->sequences, f->file, note, err))
                 return false;
-        if (config->target.host.transport == HOST_RDMA)
-                return f->gone || record_rdma(f, config, pcap, err);
+        if (transport_of(config)->record)
+                return f->gone || record_again(f, config, pcap, err);
         return f->log.len == 0 || save_capture(&f->log, pcap, note, err);
 }

@@ -33,7 +33,7 @@ void finding_study(struct finding *f, struct player *p, const struct trouble *t,
 void finding_free(struct finding *f);
 /* That of a trouble, where numbers do not count: its kind, and the rule or what the oracle says.
  * False: the steps are to be added. */
-bool finding_shape(const struct trouble *t, char shape[FINDING_SHAPE]);
+bool finding_shape(const struct fuzz_family *f, const struct trouble *t, char shape[FINDING_SHAPE]);
 
 /*
  * NUMBER-KIND.seq in config->out, and .pcap next to it: over TCP what went over the wire when it

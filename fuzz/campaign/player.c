@@ -44,21 +44,20 @@ void player_start(struct player *p, const struct sequence *s)
         remote_play(p->session, s);
 }
 
-static struct trouble broken(enum rule_id rule)
+static struct trouble broken(const struct player *p, unsigned rule)
 {
         struct trouble t = { .kind = TROUBLE_RULE, .rule = rule };
 
-        snprintf(t.says, sizeof(t.says), "%s", rule_get(rule)->says);
+        snprintf(t.says, sizeof(t.says), "%s", seq_rule_get(p->config->target.family, rule)->says);
         return t;
 }
 
-struct trouble player_judge(const struct remote_answer *a)
+struct trouble player_judge(const struct player *p, const struct remote_answer *a)
 {
         if (a->end == REMOTE_HANG)
                 return (struct trouble) { .kind = TROUBLE_HANG };
-        rule_each (id)
-                if (rule_in(&a->broken, id))
-                        return broken(id);
+        if (!rule_set_empty(&a->broken))
+                return broken(p, rule_next(&a->broken, RULE_NONE));
         return (struct trouble) { .kind = TROUBLE_NONE };
 }
 
@@ -97,7 +96,7 @@ struct trouble player_ask(struct player *p, bool probe, uint64_t late)
                         break;
                 loop_sleep_us(NAP_US);
         }
-        return player_judge(&p->session->answer);
+        return player_judge(p, &p->session->answer);
 }
 
 struct trouble player_try(struct player *p, const struct sequence *s, bool probe)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fuzz/fuzz.h"
+#include "pdu/core/rng.h"
 
 enum {
         FRESH = 64,

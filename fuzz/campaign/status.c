@@ -9,9 +9,11 @@
 
 enum { EVERY_MS = 1000 };
 
-void status_begin(struct status *s)
+void status_begin(struct status *s, const struct fuzz_family *family)
 {
-        *s = (struct status) { .screen = isatty(STDOUT_FILENO), .began = loop_now_ms() };
+        *s = (struct status) { .family = family,
+                               .screen = isatty(STDOUT_FILENO),
+                               .began = loop_now_ms() };
         s->shown = s->last_new = s->began;
 }
 
@@ -110,7 +112,8 @@ void status_finding(struct status *s, const struct finding *f)
         o = json_object_new_object();
         add(o, "finding", json_object_new_string(trouble_name(f->trouble.kind)));
         if (f->trouble.rule != RULE_NONE)
-                add(o, "rule", json_object_new_string(rule_get(f->trouble.rule)->id));
+                add(o, "rule",
+                    json_object_new_string(seq_rule_get(s->family, f->trouble.rule)->id));
         add(o, "says", json_object_new_string(f->trouble.says));
         add(o, "shape", json_object_new_string(f->shape));
         add(o, "reproduced", json_object_new_boolean(f->reproduced));

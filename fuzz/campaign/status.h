@@ -6,6 +6,7 @@
 #include "finding.h"
 
 struct status {
+        const struct fuzz_family *family; /* of the rules */
         bool screen;
         uint64_t began, shown; /* ms */
         uint64_t shown_runs, last_new;
@@ -15,7 +16,7 @@ struct status {
         unsigned novelty, corpus, findings;
 };
 
-void status_begin(struct status *s);
+void status_begin(struct status *s, const struct fuzz_family *family);
 /* Once a second, whenever it is called; now: in any case. */
 void status_show(struct status *s, bool now);
 void status_finding(struct status *s, const struct finding *f);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "fuzz/fuzz.h"
-#include "fuzz/sequence/seq_bind.h"
+#include "fuzz/nvme/seq_bind.h"
 #include "fuzz/sequence/seq_mutate.h"
 #include "pdu/core/asan.h"
 #include "pdu/nvme/tcp/tcp_controller.h"

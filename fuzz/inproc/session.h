@@ -10,7 +10,7 @@
 #ifndef NVMF_FUZZ_SESSION_H
 #define NVMF_FUZZ_SESSION_H
 
-#include "fuzz/sequence/sequence.h"
+#include "fuzz/nvme/templates.h"
 
 /* Bits of sequence.config; what they are over RDMA stands behind the semicolon, if it is another. */
 enum session_config {

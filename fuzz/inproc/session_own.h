@@ -8,7 +8,7 @@
 
 #include "fuzz/fuzz.h"
 #include "fuzz/fuzz_owner.h"
-#include "fuzz/sequence/seq_bind.h"
+#include "fuzz/nvme/seq_bind.h"
 #include "pdu/nvme/machine/host_cmd.h"
 #include "pdu/nvme/machine/request.h"
 #include "session.h"

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "pdu/core/crc32c.h"
-#include "pdu/nvme/wire/fabrics.h"
 
 const char *remote_end_name(enum remote_end e)
 {
@@ -33,18 +32,6 @@ void remote_answer_add(struct remote_answer *a, uint64_t what)
                 return;
         a->word[a->ways] = crc32c(&what, sizeof(what));
         a->way[a->ways++] = crc32c(&word, sizeof(word));
-}
-
-uint8_t remote_subject(const union sqe *sqe, bool admin)
-{
-        if (sqe->opc == NVME_FABRICS)
-                return sqe->fctype == FCTYPE_PROPERTY_GET || sqe->fctype == FCTYPE_PROPERTY_SET
-                           ? (uint8_t)le32_get(sqe->property.ofst)
-                           : 0;
-        if (admin && (sqe->opc == NVME_IDENTIFY || sqe->opc == NVME_GET_LOG_PAGE ||
-                      sqe->opc == NVME_GET_FEATURES || sqe->opc == NVME_SET_FEATURES))
-                return (uint8_t)le32_get(sqe->cdw10);
-        return sqe->flags & SQE_FUSE_MASK;
 }
 
 unsigned novelty_add(struct novelty *n, const struct remote_answer *a)

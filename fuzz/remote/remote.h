@@ -6,18 +6,18 @@
 #ifndef NVMF_FUZZ_REMOTE_H
 #define NVMF_FUZZ_REMOTE_H
 
-#include "avoid.h"
-#include "host/nvme/ctrl.h"
+#include "fuzz/sequence/sequence.h"
 #include "pdu/io/loop.h"
 
-struct remote_target {           /* who is played to, and how */
-        struct host_params host; /* where, who asks; its time-out is that of set-up and probes, its
-                                  * policy says which rules of controllers are waived */
-        unsigned settle;         /* ms without a word: nothing more will be said */
-        unsigned hang;           /* ms that an end of ours may stay unanswered */
-        unsigned delay;          /* ms that a delay of a sequence takes at most */
+struct remote_target { /* who is played to, and how */
+        const struct fuzz_family *family;
+        unsigned transport; /* of it */
+        const void *peer;   /* where that is, and who asks: the family's */
+        unsigned timeout;   /* ms, for set-up and probes */
+        unsigned settle;    /* ms without a word: nothing more will be said */
+        unsigned hang;      /* ms that an end of ours may stay unanswered */
+        unsigned delay;     /* ms that a delay of a sequence takes at most */
         bool allow_write;
-        const struct avoid *avoid; /* may be NULL */
 };
 
 enum remote_end {                 /* of several connections the last one in this order counts */
@@ -50,10 +50,6 @@ struct remote_answer {
 /* One more word: a hash of `what` (of any meaning) and of the word before. */
 void remote_answer_add(struct remote_answer *a, uint64_t what);
 
-/* What a command is about that succeeded, where its opcode does not tell: which page, feature or
- * property; whether it is fused. */
-uint8_t remote_subject(const union sqe *sqe, bool admin);
-
 /* All that answers have shown so far, as a map. */
 enum { NOVELTY_WAYS = 1 << 16 };
 struct novelty {
@@ -84,8 +80,8 @@ struct remote_session {
         const struct remote_target *target;
         unsigned hang; /* ms, as the target's; may be changed between two sessions */
         void (*over)(struct remote_session *s); /* answer is whole; it may be played on at once */
-        /* Each PDU that goes either way over the connection `on`, or NULL. */
-        void (*pdu)(void *user, unsigned on, enum party sender, const union pdu *h);
+        /* Each message that goes either way over the connection `on`, as the family has it; or NULL. */
+        void (*message)(void *user, unsigned on, enum party sender, const void *message);
         void *user;
 
         const struct sequence *sequence; /* that is played; NULL: none is */
@@ -103,7 +99,7 @@ struct remote_session {
         uint64_t patience; /* ms: an answer is not waited for any longer, whatever is said */
 };
 
-/* NULL with errno; over, pdu and user are to be set. loop and target must outlive it. */
+/* NULL with errno; over, message and user are to be set. loop and target must outlive it. */
 struct remote_session *remote_open(struct loop *loop, const struct remote_target *target);
 void remote_close(struct remote_session *s);
 /* Gives up what is played, without an answer. */
@@ -112,16 +108,5 @@ void remote_stop(struct remote_session *s);
 void remote_play(struct remote_session *s, const struct sequence *sequence);
 /* To be called when its deadline has come, and may be at any time. */
 void remote_late(struct remote_session *s, uint64_t now);
-
-/* --- data that is not ours ---------------------------------------------------------------------- */
-
-/* Takes what may change data or settings out of a sequence: writes become compares, other commands
- * than those known to be harmless go, and so do changes of opcodes and bytes that are sent raw. */
-void remote_tame(struct sequence *s);
-/* Whether a command may change data or settings. admin: it goes to an admin queue, surely. */
-bool remote_harms(const union sqe *sqe, bool admin);
-struct remote_conn;
-/* Counts a command that is about to be sent. False: it would do harm, and is not allowed. */
-bool remote_may_command(struct remote_conn *c, const union sqe *sqe, bool admin);
 
 #endif

@@ -40,7 +40,8 @@ static void conn_end(struct remote_conn *c, enum remote_end end, bool reset)
 {
         struct remote_answer *a = &c->session->answer;
 
-        c->session->transport->close(c, reset);
+        if (c->session->transport->close)
+                c->session->transport->close(c, reset);
         c->state = CONN_OVER;
         a->end = end > a->end ? end : a->end;
         remote_answer_add(a,
@@ -120,15 +121,20 @@ void conn_heard(struct remote_conn *c, uint64_t word)
 
 void conn_broke(struct remote_conn *c, const struct rule_set *found)
 {
-        rule_each_in (found, id)
-                if (rule_get(id)->bound == PARTY_CONTROLLER && rule_get(id)->level == LEVEL_MUST)
-                        rule_add(&c->session->answer.broken, id);
+        struct remote_session *s = c->session;
+
+        rule_each_in (found, id) {
+                const struct rule *r = seq_rule_get(s->target->family, id);
+
+                if (r->bound == PARTY_CONTROLLER && r->level == LEVEL_MUST)
+                        rule_add(&s->answer.broken, id);
+        }
 }
 
-void conn_message(const struct remote_conn *c, enum party sender, const union pdu *h)
+void conn_message(const struct remote_conn *c, enum party sender, const void *message)
 {
-        if (c->session->pdu)
-                c->session->pdu(c->session->user, c->on, sender, h);
+        if (c->session->message)
+                c->session->message(c->session->user, c->on, sender, message);
 }
 
 /* --- steps -------------------------------------------------------------------------------------- */
@@ -136,7 +142,7 @@ void conn_message(const struct remote_conn *c, enum party sender, const union pd
 static bool is_due(const struct remote_conn *c)
 {
         return c->state == CONN_LIVE && !c->term &&
-               (c->broken || c->session->transport->expects(c));
+               (c->broken || (c->session->transport->expects && c->session->transport->expects(c)));
 }
 
 static void settle(struct remote_session *s)
@@ -160,6 +166,8 @@ static void settle(struct remote_session *s)
         for (unsigned i = SEQ_QUEUES; i-- > 0;)
                 if (s->conn[i]->state == CONN_LIVE)
                         s->transport->half_close(s->conn[i]);
+        if (all_over(s))
+                finish(s);
 }
 
 /* An answer is due that the next connection may hang on, such as the one to CC.EN. */
@@ -176,7 +184,9 @@ static bool is_said(const struct seq_step *step)
 
 static bool can_send(const struct remote_conn *c, const struct seq_step *step)
 {
-        return c->state == CONN_LIVE && is_said(step) && c->session->transport->can_send(c, step);
+        const struct remote_transport *t = c->session->transport;
+
+        return c->state == CONN_LIVE && is_said(step) && (!t->can_send || t->can_send(c, step));
 }
 
 /* False: it, or an answer, is to be waited for, or all is over. */
@@ -278,7 +288,7 @@ void remote_go(struct remote_session *s)
 struct remote_session *remote_open(struct loop *loop, const struct remote_target *target)
 {
         const struct remote_transport *transport =
-            target->host.transport == HOST_RDMA ? &remote_rdma : &remote_tcp;
+            target->family->transports[target->transport].remote;
         struct remote_session *s = transport->new ();
 
         if (!s)
@@ -300,7 +310,8 @@ struct remote_session *remote_open(struct loop *loop, const struct remote_target
 
 void remote_stop(struct remote_session *s)
 {
-        each_conn(c, s) if (c->state == CONN_OPENING || c->state == CONN_LIVE)
+        each_conn(c,
+                  s) if (s->transport->close && (c->state == CONN_OPENING || c->state == CONN_LIVE))
             s->transport->close(c, true);
         if (s->transport->end)
                 s->transport->end(s);

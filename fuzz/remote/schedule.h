@@ -53,10 +53,16 @@ struct remote_transport { /* NULL: there is nothing to do */
         void (*half_close)(struct remote_conn *c);
         /* Of one that is opening or live. */
         void (*close)(struct remote_conn *c, bool reset);
+        /* Whether somebody else may close, in place of a target that is not there. */
+        bool answered_for;
+        /* A target's log is not all that goes over it: lets play() play to one that is recorded, into a
+         * capture. False: err has one line. NULL: the log is saved. */
+        bool (*record)(const struct remote_target *target, const char *path,
+                       bool (*play)(void *user, const struct remote_target *recorded), void *user,
+                       bool *played, char *err, size_t size);
         /* For those whose events may ring no bell: takes what there is. False: there may be more. */
         bool (*poll)(struct remote_session *s);
 };
-extern const struct remote_transport remote_tcp, remote_rdma;
 
 /* --- a transport tells ------------------------------------------------------------------------- */
 
@@ -75,6 +81,6 @@ void remote_go(struct remote_session *s);
 /* Whether rules that this one broke are the target's to answer for: they are added to the answer. */
 void conn_broke(struct remote_conn *c, const struct rule_set *found);
 /* Somebody listens to messages: here is one. */
-void conn_message(const struct remote_conn *c, enum party sender, const union pdu *h);
+void conn_message(const struct remote_conn *c, enum party sender, const void *message);
 
 #endif

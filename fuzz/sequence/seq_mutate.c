@@ -3,26 +3,19 @@
 
 #include <string.h>
 
-#include "fuzz/fuzz.h"
-#include "pdu/nvme/machine/spoil.h"
-#include "pdu/nvme/wire/fabrics.h"
+#include "pdu/core/rng.h"
 
-enum { LIMITS = 16, GROUPS = 8 };
+enum { LIMITS = 16 };
 
 static uint64_t limits[LIMITS];
 static unsigned n_limits;
 
-static unsigned any(uint64_t *seed, unsigned n)
-{
-        return n > 0 ? fuzz_random(seed) % n : 0;
-}
-
 static struct seq_step *any_step(struct sequence *s, uint64_t *seed)
 {
-        return s->steps > 0 ? &s->step[any(seed, s->steps)] : NULL;
+        return s->steps > 0 ? &s->step[fuzz_any(seed, s->steps)] : NULL;
 }
 
-static struct seq_step *any_pdu(struct sequence *s, uint64_t *seed)
+struct seq_step *seq_any_pdu(struct sequence *s, uint64_t *seed)
 {
         for (unsigned i = 0; i < 4; i++) {
                 struct seq_step *step = any_step(s, seed);
@@ -38,17 +31,17 @@ static struct seq_step *any_pdu(struct sequence *s, uint64_t *seed)
 /* Where a step that is inserted at `at` is said: mostly where the one before it was. */
 static uint8_t any_queue(const struct sequence *s, unsigned at, uint64_t *seed)
 {
-        if (at > 0 && s->step[at - 1].kind != SEQ_DELAY && any(seed, 4) > 0)
+        if (at > 0 && s->step[at - 1].kind != SEQ_DELAY && fuzz_any(seed, 4) > 0)
                 return s->step[at - 1].on;
-        return (uint8_t)any(seed, s->queues);
+        return (uint8_t)fuzz_any(seed, s->queues);
 }
 
 static void insert_pdu(struct sequence *s, uint64_t *seed)
 {
         size_t n;
-        const struct seq_template *t = seq_templates(s->transport, s->side, &n);
-        struct seq_step step = seq_step_of(&t[any(seed, (unsigned)n)]);
-        unsigned at = any(seed, s->steps + 1);
+        const struct seq_template *const *t = seq_templates(s->family, s->transport, s->side, &n);
+        struct seq_step step = seq_step_of(t[fuzz_any(seed, (unsigned)n)]);
+        unsigned at = fuzz_any(seed, s->steps + 1);
 
         step.on = any_queue(s, at, seed);
         seq_insert(s, at, s, &step);
@@ -57,27 +50,18 @@ static void insert_pdu(struct sequence *s, uint64_t *seed)
 /* What belongs together: other mutators break it up. */
 static void insert_group(struct sequence *s, uint64_t *seed)
 {
-        static const char *const groups[2][GROUPS] = {
-                { "compare sqe.flags=0x41\nwrite_icd sqe.flags=0x42\n",
-                  "compare_r2t sqe.flags=0x41\nwrite sqe.flags=0x42\nh2c\nh2c\n",
-                  "write\nh2c data=2048\nh2c\n", "write\nabort\nh2c\n", "connect_r2t\nh2c\n",
-                  "aer\nabort\n", "disable\nenable\n", "set_kato cdw11=1000\ndelay 3000\n" },
-                { "compare sqe.flags=0x41\nwrite_icd sqe.flags=0x42\n",
-                  "compare_r2t sqe.flags=0x41\nwrite sqe.flags=0x42\n",
-                  "write keys=3\nread keys=3\n", "write\nabort\n", "aer\nabort\n",
-                  "disable\nenable\n", "set_kato cdw11=1000\ndelay 3000\n", "write\nflush\n" },
-        };
         static struct sequence group;
-        char text[160], err[100];
-        unsigned at = any(seed, s->steps + 1);
+        const char *const *groups = seq_transport(s)->groups;
+        unsigned at = fuzz_any(seed, s->steps + 1), n = 0;
         uint8_t on = any_queue(s, at, seed);
-        struct text t = text_in(text, sizeof(text));
+        char err[100];
 
-        if (s->side != PARTY_HOST)
+        if (s->side != PARTY_HOST || !groups)
                 return;
-        text_add(&t, "sequence host%s\n%s", s->transport == SEQ_RDMA ? " rdma" : "",
-                 groups[s->transport][any(seed, GROUPS)]);
-        must(seq_parse(&group, text, t.len, err, sizeof(err)));
+        while (groups[n])
+                n++;
+        if (!seq_parse_steps(&group, s, groups[fuzz_any(seed, n)], err, sizeof(err)))
+                return;
         for (unsigned i = 0; i < group.steps; i++) {
                 if (group.step[i].kind != SEQ_DELAY)
                         group.step[i].on = on;
@@ -89,28 +73,28 @@ static void insert_other(struct sequence *s, uint64_t *seed)
 {
         static const enum seq_kind kinds[] = { SEQ_DELAY, SEQ_DELAY, SEQ_RAW,   SEQ_CLOSE,
                                                SEQ_RESET, SEQ_FAIL,  SEQ_REMOVE };
-        struct seq_step step = { .kind = kinds[any(seed, s->transport == SEQ_RDMA ? 7 : 5)] };
+        struct seq_step step = { .kind = kinds[fuzz_any(seed, seq_transport(s)->device ? 7 : 5)] };
         uint8_t bytes[24];
 
         if (step.kind == SEQ_FAIL) {
-                step.status = VERBS_SUCCESS + 1 + any(seed, VERBS_STATUSES - 1);
-                step.of = (uint8_t)any(seed, 4);
+                step.status = VERBS_SUCCESS + 1 + fuzz_any(seed, VERBS_STATUSES - 1);
+                step.of = (uint8_t)fuzz_any(seed, 4);
         }
 
-        step.ms = 1u << any(seed, 17);
+        step.ms = 1u << fuzz_any(seed, 17);
         if (step.kind != SEQ_DELAY)
-                step.on = (uint8_t)any(seed, s->queues);
+                step.on = (uint8_t)fuzz_any(seed, s->queues);
         for (size_t i = 0; i < sizeof(bytes); i++)
-                bytes[i] = (uint8_t)any(seed, any(seed, 2) ? 256 : 12);
-        if (step.kind == SEQ_RAW && !seq_pool(s, bytes, any(seed, sizeof(bytes)), &step.bytes))
+                bytes[i] = (uint8_t)fuzz_any(seed, fuzz_any(seed, 2) ? 256 : 12);
+        if (step.kind == SEQ_RAW && !seq_pool(s, bytes, fuzz_any(seed, sizeof(bytes)), &step.bytes))
                 return;
-        seq_insert(s, any(seed, s->steps + 1), s, &step);
+        seq_insert(s, fuzz_any(seed, s->steps + 1), s, &step);
 }
 
 static void delete_step(struct sequence *s, uint64_t *seed)
 {
         if (s->steps > 1)
-                seq_remove(s, any(seed, s->steps));
+                seq_remove(s, fuzz_any(seed, s->steps));
 }
 
 static void duplicate_step(struct sequence *s, uint64_t *seed)
@@ -120,13 +104,13 @@ static void duplicate_step(struct sequence *s, uint64_t *seed)
         if (s->steps == 0)
                 return;
         copy = *any_step(s, seed);
-        seq_insert(s, any(seed, s->steps + 1), s, &copy);
+        seq_insert(s, fuzz_any(seed, s->steps + 1), s, &copy);
 }
 
 /* As many as it takes to fill something. */
 static void repeat_step(struct sequence *s, uint64_t *seed)
 {
-        unsigned at = any(seed, s->steps), n = 1 + any(seed, 20);
+        unsigned at = fuzz_any(seed, s->steps), n = 1 + fuzz_any(seed, 20);
         struct seq_step copy;
 
         if (s->steps == 0)
@@ -139,13 +123,15 @@ static void repeat_step(struct sequence *s, uint64_t *seed)
 /* Another connection is there from here on, up to an I/O queue that is connected. */
 static void insert_queue(struct sequence *s, uint64_t *seed)
 {
-        static const char *const words[2][2] = { { "icreq", "connect" }, { "request", "connect" } };
-        unsigned at = any(seed, s->steps + 1), on = 1 + any(seed, s->queues - 1u);
+        unsigned at = fuzz_any(seed, s->steps + 1), on = 1 + fuzz_any(seed, s->queues - 1u);
 
-        for (unsigned i = 0; s->queues > 1 && i < 2; i++) {
-                struct seq_step step =
-                    seq_step_of(seq_template(s->transport, PARTY_HOST, words[s->transport][i]));
+        for (unsigned i = 0; s->queues > 1 && i < FUZZ_OPENING; i++) {
+                const char *name = seq_transport(s)->opening[i];
+                struct seq_step step;
 
+                if (!name)
+                        return;
+                step = seq_step_of(seq_template(s->family, s->transport, PARTY_HOST, name));
                 step.on = (uint8_t)on;
                 seq_insert(s, at + i, s, &step);
         }
@@ -156,12 +142,12 @@ static void change_queue(struct sequence *s, uint64_t *seed)
         struct seq_step *step = any_step(s, seed);
 
         if (step && step->kind != SEQ_DELAY)
-                step->on = (uint8_t)any(seed, s->queues);
+                step->on = (uint8_t)fuzz_any(seed, s->queues);
 }
 
 static void swap_steps(struct sequence *s, uint64_t *seed)
 {
-        unsigned a = any(seed, s->steps), b = any(seed, s->steps);
+        unsigned a = fuzz_any(seed, s->steps), b = fuzz_any(seed, s->steps);
         struct seq_step step;
 
         if (s->steps < 2)
@@ -173,7 +159,7 @@ static void swap_steps(struct sequence *s, uint64_t *seed)
 
 /* --- what a step says --------------------------------------------------------------------------- */
 
-static uint64_t boundary(uint64_t *seed, unsigned bits)
+uint64_t seq_boundary(uint64_t *seed, unsigned bits)
 {
         static const uint32_t known[] = {
                 0,      1,      2,      3,       4,       5,       7,       8,     23,    24,
@@ -184,47 +170,41 @@ static uint64_t boundary(uint64_t *seed, unsigned bits)
         };
         uint64_t mask = bits >= 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
 
-        switch (any(seed, n_limits > 0 ? 6 : 5)) {
+        switch (fuzz_any(seed, n_limits > 0 ? 6 : 5)) {
         case 5:
-                return (limits[any(seed, n_limits)] + any(seed, 3) - 1) & mask;
+                return (limits[fuzz_any(seed, n_limits)] + fuzz_any(seed, 3) - 1) & mask;
         case 4: /* what code forgets the most often */
                 return 0;
         case 0:
-                return mask - any(seed, 8);
+                return mask - fuzz_any(seed, 8);
         case 1:
-                return (UINT64_C(1) << any(seed, bits)) & mask;
+                return (UINT64_C(1) << fuzz_any(seed, bits)) & mask;
         case 2:
                 return fuzz_random(seed) & mask;
         default:
-                return known[any(seed, sizeof(known) / sizeof(known[0]))] & mask;
+                return known[fuzz_any(seed, sizeof(known) / sizeof(known[0]))] & mask;
         }
 }
 
-/* Where in a capsule the dwords begin that each command has a use of its own for. */
-enum { COMMANDS_OWN = offsetof(struct pdu_capsule_cmd, sqe.cdw10) };
-
-/* Whether it is this command's; others give the same bytes other names. */
-static bool is_its_own(const struct seq_template *t, const struct field *f)
+static bool is_field_of(const struct sequence *s, const struct seq_template *t,
+                        const struct field *f, bool own)
 {
-        if (t->type != PDU_CAPSULE_CMD || f->offset < COMMANDS_OWN)
-                return true;
-        return (t->opc == NVME_FABRICS) != (strncmp(f->name, "sqe.cdw", 7) == 0);
+        return !s->family->is_field_of || s->family->is_field_of(t, f, own);
 }
 
 static const struct field *any_field(const struct sequence *s, const struct seq_step *step,
                                      uint64_t *seed)
 {
-        const struct field *const *f = seq_fields(s->transport, step->template);
+        const struct field *const *f = seq_fields(s->family, s->transport, step->template);
         const struct field *chosen = NULL;
-        bool dwords = step->template->type == PDU_CAPSULE_CMD && any(seed, 2);
+        bool own = step->template->command && fuzz_any(seed, 2);
         unsigned n = 0;
 
         while (f[n])
                 n++;
         for (unsigned i = 0; n > 0 && i < 8; i++) {
-                chosen = f[any(seed, n)];
-                if (is_its_own(step->template, chosen) &&
-                    (!dwords || chosen->offset >= COMMANDS_OWN))
+                chosen = f[fuzz_any(seed, n)];
+                if (is_field_of(s, step->template, chosen, own))
                         break;
         }
         return chosen;
@@ -247,60 +227,33 @@ static struct seq_change *room_for(struct seq_step *step, const struct field *f)
 
 static void change_field(struct sequence *s, uint64_t *seed)
 {
-        struct seq_step *step = any_pdu(s, seed);
+        struct seq_step *step = seq_any_pdu(s, seed);
         const struct field *f = step ? any_field(s, step, seed) : NULL;
-        enum seq_op op = any(seed, 3);
+        enum seq_op op = fuzz_any(seed, 3);
         uint64_t value;
 
         if (!f)
                 return;
-        if (op == SEQ_SET || any(seed, 2))
-                value = boundary(seed, bits_of(f));
+        if (op == SEQ_SET || fuzz_any(seed, 2))
+                value = seq_boundary(seed, bits_of(f));
         else if (op == SEQ_FLIP)
-                value = UINT64_C(1) << any(seed, bits_of(f));
+                value = UINT64_C(1) << fuzz_any(seed, bits_of(f));
         else
-                value = any(seed, 2) ? 4 : (uint64_t)-4;
+                value = fuzz_any(seed, 2) ? 4 : (uint64_t)-4;
         *room_for(step, f) = (struct seq_change) { f, op, value };
 }
 
-static void set(struct sequence *s, struct seq_step *step, const char *name, uint64_t value)
+void seq_set(struct sequence *s, struct seq_step *step, const char *name, uint64_t value)
 {
-        const struct field *f = seq_field(s->transport, step->template, name);
+        const struct field *f = seq_field(s->family, s->transport, step->template, name);
 
         if (f)
                 *room_for(step, f) = (struct seq_change) { f, SEQ_SET, value };
 }
 
-static bool has_blocks(const struct seq_template *t)
-{
-        return t->type == PDU_CAPSULE_CMD &&
-               (t->opc == NVME_READ || t->opc == NVME_WRITE || t->opc == NVME_COMPARE ||
-                t->opc == NVME_WRITE_ZEROES);
-}
-
-/* So many blocks and the data for them, at the end of what some limit says or at the start; one of
- * the three may be a little off. */
-static void change_blocks(struct sequence *s, uint64_t *seed)
-{
-        struct seq_step *step = any_pdu(s, seed);
-        uint64_t blocks = 1 + boundary(seed, 8), off = any(seed, 6), end = boundary(seed, 16);
-
-        if (!step || !has_blocks(step->template))
-                return;
-        set(s, step, "cdw12", blocks - 1 + (off == 0));
-        set(s, step, "cdw10", any(seed, 2) && end >= blocks ? end - blocks + (off == 1) : 0);
-        if (step->template->sgl == SGL_TRANSPORT) {
-                set(s, step, "sgl.len", blocks * 512 + (off == 2 ? 4 : 0));
-        } else if (blocks * 512 <= SEQ_DATA_MAX) {
-                step->has_data = true;
-                step->is_literal = false;
-                step->data_len = (uint16_t)(blocks * 512 - (off == 2 ? 4 : 0));
-        }
-}
-
 static void mend(struct sequence *s, uint64_t *seed)
 {
-        struct seq_step *step = any_pdu(s, seed);
+        struct seq_step *step = seq_any_pdu(s, seed);
 
         if (!step)
                 return;
@@ -314,45 +267,51 @@ static void mend(struct sequence *s, uint64_t *seed)
 /* About as much data as some step has: what belongs together differs by a dword at most. */
 static unsigned kindred_length(struct sequence *s, uint64_t *seed)
 {
-        const struct seq_step *other = any_pdu(s, seed);
+        const struct seq_step *other = seq_any_pdu(s, seed);
         unsigned len = !other ? 0 : other->has_data ? other->data_len : other->template->data_len;
 
-        return len + 4 - 4 * any(seed, len >= 4 ? 3 : 2);
+        return len + 4 - 4 * fuzz_any(seed, len >= 4 ? 3 : 2);
 }
 
 static void change_data(struct sequence *s, uint64_t *seed)
 {
-        struct seq_step *step = any_pdu(s, seed);
+        struct seq_step *step = seq_any_pdu(s, seed);
+        const unsigned keys = seq_transport(s)->keys;
         uint8_t bytes[8];
 
         if (!step)
                 return;
-        if (any(seed, 3) > 0) {
-                step->has_data = any(seed, 8);
+        if (fuzz_any(seed, 3) > 0) {
+                step->has_data = fuzz_any(seed, 8);
                 step->is_literal = false;
-                step->data_len =
-                    (uint16_t)((any(seed, 3) ? boundary(seed, 15) : kindred_length(s, seed)) %
-                               (SEQ_DATA_MAX + 1));
-                if (s->transport == SEQ_RDMA && step->template->type == PDU_CAPSULE_CMD)
-                        step->keys = (uint8_t)any(seed, any(seed, 2) ? 4 : RDMA_DESCRIPTORS + 2);
+                step->data_len = (uint16_t)((fuzz_any(seed, 3) ? seq_boundary(seed, 15)
+                                                               : kindred_length(s, seed)) %
+                                            (SEQ_DATA_MAX + 1));
+                if (keys > 0 && step->template->command)
+                        step->keys = (uint8_t)fuzz_any(seed, fuzz_any(seed, 2) ? 4 : keys + 2);
                 return;
         }
         for (size_t i = 0; i < sizeof(bytes); i++)
-                bytes[i] = (uint8_t)any(seed, 256);
-        step->poke_at = (uint16_t)(boundary(seed, 10) % SEQ_DATA_MAX);
+                bytes[i] = (uint8_t)fuzz_any(seed, 256);
+        step->poke_at = (uint16_t)(seq_boundary(seed, 10) % SEQ_DATA_MAX);
         step->poke = (struct seq_bytes) { 0 };
-        (void)seq_pool(s, bytes, 1 + any(seed, sizeof(bytes)), &step->poke);
+        (void)seq_pool(s, bytes, 1 + fuzz_any(seed, sizeof(bytes)), &step->poke);
+}
+
+static unsigned any_rule(const struct sequence *s, uint64_t *seed)
+{
+        return 1 + fuzz_any(seed, s->family->family->rules->count - 1);
 }
 
 static void violate(struct sequence *s, uint64_t *seed)
 {
-        struct seq_step *step = any_pdu(s, seed);
+        struct seq_step *step = seq_any_pdu(s, seed);
 
         for (unsigned i = 0; step && i < 32; i++) {
-                enum rule_id rule = 1 + any(seed, RULES - 1);
+                unsigned rule = any_rule(s, seed);
 
-                if ((s->transport == SEQ_RDMA ? spoil_can_rdma(rule) : spoil_can(rule)) &&
-                    rule_get(rule)->bound == s->side) {
+                if (s->family->can_violate && s->family->can_violate(s->transport, rule) &&
+                    seq_rule_get(s->family, rule)->bound == s->side) {
                         step->violates = rule;
                         return;
                 }
@@ -361,14 +320,14 @@ static void violate(struct sequence *s, uint64_t *seed)
 
 static void break_digest(struct sequence *s, uint64_t *seed)
 {
-        struct seq_step *step = any_pdu(s, seed);
-        uint32_t bit = 1u << any(seed, 32);
+        struct seq_step *step = seq_any_pdu(s, seed);
+        uint32_t bit = 1u << fuzz_any(seed, 32);
 
-        if (!step || s->transport == SEQ_RDMA)
+        if (!step || !seq_transport(s)->stream)
                 return;
-        if (any(seed, 4) == 0)
+        if (fuzz_any(seed, 4) == 0)
                 step->stale = !step->stale;
-        else if (any(seed, 2))
+        else if (fuzz_any(seed, 2))
                 step->hdgst_xor ^= bit;
         else
                 step->ddgst_xor ^= bit;
@@ -379,43 +338,43 @@ static void change_cuts(struct sequence *s, uint64_t *seed)
         struct seq_step *step = any_step(s, seed);
         unsigned last = 0;
 
-        if (!step || s->transport == SEQ_RDMA || (step->kind != SEQ_PDU && step->kind != SEQ_RAW))
+        if (!step || !seq_transport(s)->stream || (step->kind != SEQ_PDU && step->kind != SEQ_RAW))
                 return;
-        step->cuts = (uint8_t)any(seed, SEQ_CUTS + 1);
+        step->cuts = (uint8_t)fuzz_any(seed, SEQ_CUTS + 1);
         for (unsigned i = 0; i < step->cuts; i++) {
-                last += 1 + any(seed, i % 2 ? 1000 : 80);
+                last += 1 + fuzz_any(seed, i % 2 ? 1000 : 80);
                 step->cut[i] = (uint16_t)last;
         }
 }
 
 static void change_order(struct sequence *s, uint64_t *seed)
 {
-        struct seq_step *step = any_pdu(s, seed);
+        struct seq_step *step = seq_any_pdu(s, seed);
 
         if (step)
-                step->of = (uint8_t)any(seed, 4);
+                step->of = (uint8_t)fuzz_any(seed, 4);
 }
 
 /* A rule that the other side breaks, or none any more. */
 static void change_violation(struct sequence *s, uint64_t *seed)
 {
-        enum rule_id rule = 1 + any(seed, RULES - 1);
+        unsigned rule = any_rule(s, seed);
 
-        if (any(seed, 2) || rule_get(rule)->bound == s->side)
+        if (fuzz_any(seed, 2) || seq_rule_get(s->family, rule)->bound == s->side)
                 rule = RULE_NONE;
         s->violates = rule;
 }
 
 static void change_config(struct sequence *s, uint64_t *seed)
 {
-        unsigned what = any(seed, 8);
+        unsigned what = fuzz_any(seed, 8);
 
         if (what == 0)
                 change_violation(s, seed);
         else if (what < 3)
-                s->scarce = any(seed, 2) ? any(seed, 24) : 0;
+                s->scarce = fuzz_any(seed, 2) ? fuzz_any(seed, 24) : 0;
         else
-                s->config ^= 1u << any(seed, 18);
+                s->config ^= 1u << fuzz_any(seed, 18);
 }
 
 /* --- all of it ---------------------------------------------------------------------------------- */
@@ -441,19 +400,26 @@ void seq_mutate_limits(const uint64_t *limit, unsigned n)
 
 void seq_mutate(struct sequence *s, uint64_t *seed)
 {
-        static void (*const mutators[])(struct sequence * s, uint64_t * seed) = {
+        static fuzz_mutator *const mutators[] = {
                 insert_pdu,   insert_pdu,   insert_pdu,   insert_other,   delete_step,
                 delete_step,  swap_steps,   change_field, change_field,   change_field,
                 change_field, mend,         change_data,  duplicate_step, violate,
                 break_digest, change_cuts,  change_order, change_config,  repeat_step,
-                change_queue, insert_queue, insert_group, change_blocks,
+                change_queue, insert_queue, insert_group,
         };
-        unsigned n = 1 + any(seed, 4) * any(seed, 2);
+        enum { COMMON = sizeof(mutators) / sizeof(mutators[0]) };
+        fuzz_mutator *const *own = s->family->mutators;
+        unsigned n = 1 + fuzz_any(seed, 4) * fuzz_any(seed, 2), all = COMMON;
 
+        while (own && own[all - COMMON])
+                all++;
         if (s->steps == 0)
-                seq_begin(s, s->transport, s->side, seed);
-        while (n-- > 0)
-                mutators[any(seed, sizeof(mutators) / sizeof(mutators[0]))](s, seed);
+                seq_begin(s, s->family, s->transport, s->side, seed);
+        while (n-- > 0) {
+                unsigned which = fuzz_any(seed, all);
+
+                (which < COMMON ? mutators[which] : own[which - COMMON])(s, seed);
+        }
         tidy(s);
 }
 
@@ -461,12 +427,13 @@ void seq_splice(struct sequence *s, const struct sequence *other, uint64_t *seed
 {
         unsigned from, n, at;
 
-        if (other->steps == 0 || other->side != s->side || other->transport != s->transport)
+        if (other->steps == 0 || other->family != s->family || other->side != s->side ||
+            other->transport != s->transport)
                 return;
-        from = any(seed, other->steps);
-        n = 1 + any(seed, other->steps - from);
-        at = any(seed, s->steps + 1);
-        if (any(seed, 2))
+        from = fuzz_any(seed, other->steps);
+        n = 1 + fuzz_any(seed, other->steps - from);
+        at = fuzz_any(seed, s->steps + 1);
+        if (fuzz_any(seed, 2))
                 while (s->steps > at)
                         seq_remove(s, s->steps - 1);
         tidy(s);
@@ -475,35 +442,20 @@ void seq_splice(struct sequence *s, const struct sequence *other, uint64_t *seed
         tidy(s);
 }
 
-void seq_begin(struct sequence *s, enum seq_transport transport, enum party side, uint64_t *seed)
+void seq_begin(struct sequence *s, const struct fuzz_family *f, unsigned transport, enum party side,
+               uint64_t *seed)
 {
-        static const char *const words[2][2][6] = {
-                { { "icreq", "connect", "read", "write", "h2c", "write_icd" },
-                  { "icresp", "resp", "c2h", "resp", "r2t", "resp" } },
-                { { "request", "connect", "read", "write", "flush", "write_icd" },
-                  { "accept", "resp", "write", "resp", "read", "resp" } },
-        };
-
         memset(s, 0, sizeof(*s));
+        s->family = f;
         s->transport = transport;
         s->side = side;
         s->queues = 1;
-        s->config = any(seed, 2) ? 0 : fuzz_random(seed) & 0x3ffff & ~0x80u;
-        for (unsigned i = 0; i < 6; i++) {
-                struct seq_step step =
-                    seq_step_of(seq_template(transport, side, words[transport][side][i]));
-                const struct field *qid = seq_field(transport, step.template, "qid");
-
-                if (qid && (step.template->type == SEQ_REQUEST || i == 1) && any(seed, 2)) {
-                        step.change[0] = (struct seq_change) { qid, SEQ_SET, 1 };
-                        step.changes = 1;
-                }
-                seq_insert(s, i, s, &step);
-        }
+        if (f->begin)
+                f->begin(s, seed);
 }
 
-size_t seq_mutate_text(uint8_t *data, size_t size, size_t max, unsigned seed,
-                       enum seq_transport transport, enum party side)
+size_t seq_mutate_text(uint8_t *data, size_t size, size_t max, unsigned seed, unsigned transport,
+                       enum party side)
 {
         static struct sequence s;
         static char text[SEQ_TEXT];
@@ -513,7 +465,7 @@ size_t seq_mutate_text(uint8_t *data, size_t size, size_t max, unsigned seed,
 
         if (!seq_parse(&s, (const char *)data, size, err, sizeof(err)) || s.side != side ||
             s.transport != transport)
-                seq_begin(&s, transport, side, &state);
+                seq_begin(&s, fuzz_families[0], transport, side, &state);
         seq_mutate(&s, &state);
         n = seq_print(&s, text, sizeof(text));
         if (n > max)

@@ -10,7 +10,8 @@ void seq_mutate(struct sequence *s, uint64_t *seed);
 /* Steps of the other one (of the same side and transport, or nothing happens) go into this one. */
 void seq_splice(struct sequence *s, const struct sequence *other, uint64_t *seed);
 /* A session that keeps every rule, for who has none to begin with. */
-void seq_begin(struct sequence *s, enum seq_transport transport, enum party side, uint64_t *seed);
+void seq_begin(struct sequence *s, const struct fuzz_family *f, unsigned transport, enum party side,
+               uint64_t *seed);
 
 /*
  * What the peer said its limits are: entries, bytes, blocks ... From here on mutants have these and
@@ -18,9 +19,15 @@ void seq_begin(struct sequence *s, enum seq_transport transport, enum party side
  */
 void seq_mutate_limits(const uint64_t *limit, unsigned n);
 
+/* For a family's own mutators: any step by a template, NULL if none was met; a value that code forgets,
+ * of so many bits; a field of this name becomes that value, if the step has one. */
+struct seq_step *seq_any_pdu(struct sequence *s, uint64_t *seed);
+uint64_t seq_boundary(uint64_t *seed, unsigned bits);
+void seq_set(struct sequence *s, struct seq_step *step, const char *name, uint64_t value);
+
 /* libFuzzer's custom mutator and crossover for texts of sequences of this side. */
-size_t seq_mutate_text(uint8_t *data, size_t size, size_t max, unsigned seed,
-                       enum seq_transport transport, enum party side);
+size_t seq_mutate_text(uint8_t *data, size_t size, size_t max, unsigned seed, unsigned transport,
+                       enum party side);
 size_t seq_splice_text(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size,
                        uint8_t *out, size_t max, unsigned seed);
 

@@ -8,29 +8,37 @@
 
 #include "sequence.h"
 
-enum { PLACES = 2048, FIELDS = 48, RDMA_LISTS = 2 + SEQ_MESSAGES - SEQ_REQUEST };
+enum { PLACES = 4096, ENTRIES = 64, LISTS = 64 };
 
-/* The kinds of names: fields of each message, templates of each side and transport, rules. */
-enum kind {
-        OF_PDU = 0, /* + its type */
-        OF_RDMA = OF_PDU + PDU_TYPES,
-        TEMPLATES = OF_RDMA + RDMA_LISTS,
-        RULE_NAMES = TEMPLATES + 4,
-};
+enum space { FIELDS, TEMPLATES, RULES_OF };
 
-struct place {
-        const char *name; /* NULL: free */
+/* What a name is of: a family's messages of one type, its templates of one side, its rules. */
+static unsigned kind_of(const struct fuzz_family *f, enum space space, unsigned transport,
+                        unsigned which)
+{
+        unsigned family = 0;
+
+        while (fuzz_families[family] != f)
+                family++;
+        return family << 24 | (unsigned)space << 16 | transport << 8 | which;
+}
+
+static struct place {
+        const char *name; /* NULL: free. "" is that of the list of a kind */
         unsigned kind;
         const void *what;
-};
-
-static struct place places[PLACES];
+} places[PLACES];
 static unsigned used;
-static const struct field *lists[TEMPLATES][FIELDS + 1];
+
+static struct list {
+        unsigned n;
+        const void *at[ENTRIES + 1]; /* ended by NULL */
+} lists[LISTS];
+static unsigned n_lists;
 
 static unsigned hash(unsigned kind, const char *name)
 {
-        unsigned h = kind + 1;
+        unsigned h = (kind + 1) * 0x9e3779b1;
 
         for (; *name; name++)
                 h = h * 0x01000193 ^ (uint8_t)*name;
@@ -48,160 +56,115 @@ static struct place *place_of(unsigned kind, const char *name)
         }
 }
 
-static void add(unsigned kind, const char *name, const void *what)
+/* Of two with one name the first counts. */
+static bool add(unsigned kind, const char *name, const void *what)
 {
         struct place *p = place_of(kind, name);
 
-        if (!p->name && used + 1 < PLACES) { /* one stays free, so that a search ends */
-                *p = (struct place) { name, kind, what };
-                used++;
+        if (p->name || used + 1 == PLACES) /* one stays free, so that a search ends */
+                return false;
+        *p = (struct place) { name, kind, what };
+        used++;
+        return true;
+}
+
+static const struct list *list_of(unsigned kind)
+{
+        static const struct list none;
+        const struct list *l = place_of(kind, "")->what;
+
+        return l ? l : &none;
+}
+
+static void add_listed(unsigned kind, const char *name, const void *what)
+{
+        struct list *l = (struct list *)(uintptr_t)place_of(kind, "")->what;
+
+        if (!l && n_lists < LISTS) {
+                l = &lists[n_lists++];
+                add(kind, "", l);
         }
+        if (l && l->n < ENTRIES && add(kind, name, what))
+                l->at[l->n++] = what;
 }
 
-/* --- fields ------------------------------------------------------------------------------------- */
+/* --- templates, fields, rules ------------------------------------------------------------------- */
 
-#define CAPSULE_FIELD(called, member)                                                              \
-        FIELD_AT(called, offsetof(union seq_work, member), sizeof(((union seq_work *)0)->member))
-#define SGL_FIELD(called, at, bytes)                                                               \
-        FIELD_AT(called, offsetof(struct pdu_capsule_cmd, sqe.sgl) + (at), (bytes))
-
-static const struct field of_command[] = {
-        CAPSULE_FIELD("len", len),
-        SGL_FIELD("sqe.sgl.len", offsetof(struct sgl_keyed, len), 3),
-        SGL_FIELD("sqe.sgl.key", offsetof(struct sgl_keyed, key), 4),
-        { 0 },
-};
-static const struct field of_response[] = {
-        CAPSULE_FIELD("len", len),
-        CAPSULE_FIELD("key", key),
-        CAPSULE_FIELD("invalidate", invalidate),
-        { 0 },
-};
-static const struct field of_private[] = {
-        CAPSULE_FIELD("len", private_len),
-        CAPSULE_FIELD("reads_in", reads_in),
-        CAPSULE_FIELD("reads_out", reads_out),
-        { 0 },
-};
-static const struct field of_transfer[] = {
-        CAPSULE_FIELD("addr", transfer.addr),
-        CAPSULE_FIELD("key", transfer.rkey),
-        CAPSULE_FIELD("len", transfer.bytes),
-        { 0 },
-};
-
-static unsigned kind_of(enum seq_transport transport, uint8_t type)
+const struct seq_template *const *seq_templates(const struct fuzz_family *f, unsigned transport,
+                                                enum party side, size_t *n)
 {
-        if (transport == SEQ_TCP)
-                return OF_PDU + type;
-        return OF_RDMA + (type == PDU_CAPSULE_CMD    ? 0
-                          : type == PDU_CAPSULE_RESP ? 1u
-                                                     : 2u + type - SEQ_REQUEST);
+        const struct list *l = list_of(kind_of(f, TEMPLATES, transport, side));
+
+        *n = l->n;
+        return (const struct seq_template *const *)l->at;
 }
 
-/* Of two with one name the first counts. */
-static void add_fields(unsigned kind, const struct field *f)
+const struct seq_template *seq_template(const struct fuzz_family *f, unsigned transport,
+                                        enum party side, const char *name)
 {
-        const struct field **end = lists[kind];
+        return place_of(kind_of(f, TEMPLATES, transport, side), name)->what;
+}
 
-        while (*end)
-                end++;
-        for (; f && f->name && end < &lists[kind][FIELDS]; f++) {
-                if (place_of(kind, f->name)->name)
-                        continue;
-                add(kind, f->name, f);
-                *end++ = f;
+const struct field *const *seq_fields(const struct fuzz_family *f, unsigned transport,
+                                      const struct seq_template *t)
+{
+        return (const struct field *const *)list_of(kind_of(f, FIELDS, transport, t->type))->at;
+}
+
+const struct field *seq_field(const struct fuzz_family *f, unsigned transport,
+                              const struct seq_template *t, const char *name)
+{
+        return place_of(kind_of(f, FIELDS, transport, t->type), name)->what;
+}
+
+unsigned seq_rule(const struct fuzz_family *f, const char *id)
+{
+        return (unsigned)(uintptr_t)place_of(kind_of(f, RULES_OF, 0, 0), id)->what;
+}
+
+static void add_fields(const struct fuzz_family *f, unsigned transport,
+                       const struct seq_template *t)
+{
+        const unsigned kind = kind_of(f, FIELDS, transport, t->type);
+        const struct field *table[FUZZ_FIELD_TABLES] = { NULL };
+
+        f->fields(transport, t, table);
+        for (unsigned i = 0; i < FUZZ_FIELD_TABLES; i++)
+                for (const struct field *at = table[i]; at && at->name; at++)
+                        add_listed(kind, at->name, at);
+        for (unsigned i = 0; i < FUZZ_FIELD_TABLES; i++)
+                for (const struct field *at = table[i]; at && at->name; at++)
+                        if (strchr(at->name, '.'))
+                                add(kind, strchr(at->name, '.') + 1, at);
+}
+
+static void add_templates(const struct fuzz_family *f, unsigned transport, enum party side)
+{
+        const unsigned kind = kind_of(f, TEMPLATES, transport, side);
+        const struct seq_template *t;
+
+        for (unsigned n = 0; (t = f->template(transport, side, n)); n++) {
+                add_listed(kind, t->name, t);
+                add_fields(f, transport, t);
         }
-}
-
-static void add_short_names(unsigned kind)
-{
-        for (const struct field **f = lists[kind]; *f; f++)
-                if (strncmp((*f)->name, "sqe.", 4) == 0 || strncmp((*f)->name, "cqe.", 4) == 0)
-                        add(kind, (*f)->name + 4, *f);
-}
-
-/* A capsule has no common header. */
-static const struct field *without_header(const struct field *f)
-{
-        while (f->name && f->offset < sizeof(struct pdu_ch))
-                f++;
-        return f;
-}
-
-static void add_all_fields(void)
-{
-        const struct {
-                uint8_t type;
-                const struct field *own, *others;
-        } of_rdma[] = {
-                { PDU_CAPSULE_CMD, of_command, without_header(pdu_fields(PDU_CAPSULE_CMD)) },
-                { PDU_CAPSULE_RESP, of_response, without_header(pdu_fields(PDU_CAPSULE_RESP)) },
-                { SEQ_REQUEST, of_private, rdma_request_fields() },
-                { SEQ_ACCEPT, of_private, rdma_accept_fields() },
-                { SEQ_REJECT, of_private, rdma_reject_fields() },
-                { SEQ_READ, of_transfer, NULL },
-                { SEQ_WRITE, of_transfer, NULL },
-        };
-
-        for (uint8_t type = 0; type < PDU_TYPES; type++)
-                add_fields(OF_PDU + type, pdu_fields(type));
-        for (size_t i = 0; i < sizeof(of_rdma) / sizeof(of_rdma[0]); i++) {
-                add_fields(kind_of(SEQ_RDMA, of_rdma[i].type), of_rdma[i].own);
-                add_fields(kind_of(SEQ_RDMA, of_rdma[i].type), of_rdma[i].others);
-        }
-        for (unsigned kind = 0; kind < TEMPLATES; kind++)
-                add_short_names(kind);
-}
-
-const struct field *const *seq_fields(enum seq_transport transport, const struct seq_template *t)
-{
-        return lists[kind_of(transport, t->type)];
-}
-
-const struct field *seq_field(enum seq_transport transport, const struct seq_template *t,
-                              const char *name)
-{
-        return place_of(kind_of(transport, t->type), name)->what;
-}
-
-/* --- templates, rules, statuses ----------------------------------------------------------------- */
-
-static unsigned templates_of(enum seq_transport transport, enum party side)
-{
-        return TEMPLATES + 2 * (unsigned)transport + (unsigned)side;
-}
-
-static void add_templates(enum seq_transport transport, enum party side)
-{
-        size_t n;
-        const struct seq_template *t = seq_templates(transport, side, &n);
-
-        for (; n > 0; n--, t++)
-                add(templates_of(transport, side), t->name, t);
-}
-
-const struct seq_template *seq_template(enum seq_transport transport, enum party side,
-                                        const char *name)
-{
-        return place_of(templates_of(transport, side), name)->what;
-}
-
-enum rule_id seq_rule(const char *id)
-{
-        const struct place *p = place_of(RULE_NAMES, id);
-
-        return p->name ? (enum rule_id)(uintptr_t)p->what : RULE_NONE;
 }
 
 __attribute__((constructor)) static void add_names(void)
 {
-        add_all_fields();
-        for (unsigned i = 0; i < 4; i++)
-                add_templates(i / 2, i % 2);
-        rule_each (rule)
-                add(RULE_NAMES, rule_get(rule)->id, (const void *)(uintptr_t)rule);
+        for (const struct fuzz_family *const *at = fuzz_families; *at; at++) {
+                const struct rulebook *rules = (*at)->family->rules;
+
+                for (unsigned i = 0; (*at)->family->transports[i]; i++) {
+                        add_templates(*at, i, PARTY_HOST);
+                        add_templates(*at, i, PARTY_CONTROLLER);
+                }
+                for (unsigned rule = 1; rule < rules->count; rule++)
+                        add(kind_of(*at, RULES_OF, 0, 0), rulebook_get(rules, rule)->id,
+                            (const void *)(uintptr_t)rule);
+        }
 }
+
+/* --- statuses ----------------------------------------------------------------------------------- */
 
 /* The word that stands for a character of a status's name. */
 static char plain(char c)

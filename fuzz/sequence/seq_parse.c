@@ -131,7 +131,7 @@ static bool take_cuts(struct reader *r)
 {
         uint64_t v, last = r->step->cuts > 0 ? r->step->cut[r->step->cuts - 1] : 0;
 
-        if (r->s->transport != SEQ_TCP)
+        if (!seq_transport(r->s)->stream)
                 return complain(r, "only a stream has cuts");
         do {
                 if (r->step->cuts == SEQ_CUTS)
@@ -174,7 +174,7 @@ static bool take_poke(struct reader *r)
         return take_hex(r, "poke", &r->step->poke);
 }
 
-static bool take_rule(struct reader *r, enum rule_id *rule)
+static bool take_rule(struct reader *r, unsigned *rule)
 {
         char id[WORD];
         size_t n = 0;
@@ -182,7 +182,7 @@ static bool take_rule(struct reader *r, enum rule_id *rule)
         while (r->p < r->end && !is_blank(*r->p) && n + 1 < sizeof(id))
                 id[n++] = *r->p++;
         id[n] = '\0';
-        *rule = seq_rule(id);
+        *rule = seq_rule(r->s->family, id);
         return *rule != RULE_NONE || complain(r, "no rule '%s'", id);
 }
 
@@ -195,9 +195,9 @@ static bool take_keys(struct reader *r)
 {
         uint64_t v;
 
-        if (r->s->transport != SEQ_RDMA || r->step->template->type != PDU_CAPSULE_CMD)
+        if (seq_transport(r->s)->keys == 0 || !r->step->template->command)
                 return complain(r, "keys are of commands over rdma");
-        if (!take_number(r, "keys", RDMA_DESCRIPTORS, &v))
+        if (!take_number(r, "keys", seq_transport(r->s)->keys, &v))
                 return false;
         r->step->keys = (uint8_t)(v + 1);
         return true;
@@ -235,19 +235,14 @@ static bool take_digest(struct reader *r, const char *name, uint32_t *mask)
         return true;
 }
 
-/* Of a PDU its name in the specification. */
-static const char *kind_name(const struct seq_template *t)
-{
-        return t->type < PDU_TYPES ? pdu_info(t->type)->name : t->name;
-}
-
 static bool take_change(struct reader *r, const char *name, enum seq_op op)
 {
-        const struct field *f = seq_field(r->s->transport, r->step->template, name);
+        const struct seq_template *t = r->step->template;
+        const struct field *f = seq_field(r->s->family, r->s->transport, t, name);
         uint64_t v;
 
         if (!f)
-                return complain(r, "no field '%s' in %s", name, kind_name(r->step->template));
+                return complain(r, "no field '%s' in %s", name, t->message ? t->message : t->name);
         if (r->step->changes == SEQ_CHANGES)
                 return complain(r, "more than %d changes", SEQ_CHANGES);
         if (!take_number(r, name, UINT64_MAX, &v))
@@ -266,11 +261,11 @@ static bool take_value(struct reader *r, const char *name, enum seq_op op)
                            { "violate", take_violate },
                            { "of", take_of },
                            { "keys", take_keys } };
-        bool tcp = r->s->transport == SEQ_TCP;
+        bool stream = seq_transport(r->s)->stream;
 
-        if (tcp && op == SEQ_FLIP && strcmp(name, "hdgst") == 0)
+        if (stream && op == SEQ_FLIP && strcmp(name, "hdgst") == 0)
                 return take_digest(r, name, &r->step->hdgst_xor);
-        if (tcp && op == SEQ_FLIP && strcmp(name, "ddgst") == 0)
+        if (stream && op == SEQ_FLIP && strcmp(name, "ddgst") == 0)
                 return take_digest(r, name, &r->step->ddgst_xor);
         for (size_t i = 0; op == SEQ_SET && i < sizeof(attributes) / sizeof(attributes[0]); i++)
                 if (strcmp(name, attributes[i].name) == 0)
@@ -288,7 +283,7 @@ static bool take_attribute(struct reader *r)
         if (!*name)
                 return complain(r, "what is '%.*s'?",
                                 (int)(r->end - r->p > 20 ? 20 : r->end - r->p), r->p);
-        if (r->step->kind == SEQ_PDU && r->s->transport == SEQ_TCP && strcmp(name, "stale") == 0) {
+        if (r->step->kind == SEQ_PDU && seq_transport(r->s)->stream && strcmp(name, "stale") == 0) {
                 r->step->stale = true;
                 return true;
         }
@@ -347,7 +342,7 @@ static bool take_kind(struct reader *r, const char *word)
         static const struct {
                 const char *word;
                 enum seq_kind kind;
-                bool rdma;
+                bool device;
                 bool (*take)(struct reader *r);
         } kinds[] = {
                 { "raw", SEQ_RAW, false, take_raw },     { "delay", SEQ_DELAY, false, take_delay },
@@ -355,17 +350,17 @@ static bool take_kind(struct reader *r, const char *word)
                 { "fail", SEQ_FAIL, true, take_status }, { "remove", SEQ_REMOVE, true, NULL },
         };
 
-        r->step->template = seq_template(r->s->transport, r->s->side, word);
+        r->step->template = seq_template(r->s->family, r->s->transport, r->s->side, word);
         if (r->step->template)
                 return true;
         for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
                 if (strcmp(word, kinds[i].word) == 0 &&
-                    (!kinds[i].rdma || r->s->transport == SEQ_RDMA)) {
+                    (!kinds[i].device || seq_transport(r->s)->device)) {
                         r->step->kind = kinds[i].kind;
                         return !kinds[i].take || kinds[i].take(r);
                 }
         return complain(r, "a %s says no '%s' over %s", party_name(r->s->side), word,
-                        seq_transport_name(r->s->transport));
+                        r->s->family->family->transports[r->s->transport]);
 }
 
 static bool take_step(struct reader *r, const char *word)
@@ -377,14 +372,21 @@ static bool take_step(struct reader *r, const char *word)
         return take_kind(r, word) && take_attributes(r);
 }
 
-static bool take_party(struct reader *r, enum party *side)
+/* The family is told where a program has several; then who plays. */
+static bool take_party(struct reader *r)
 {
         char word[WORD];
 
         take_name(r, word);
+        for (const struct fuzz_family *const *f = fuzz_families + 1; *f; f++)
+                if (strcmp(word, (*f)->family->name) == 0) {
+                        r->s->family = *f;
+                        take_name(r, word);
+                        break;
+                }
         for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++)
                 if (strcmp(word, party_name(p)) == 0) {
-                        *side = p;
+                        r->s->side = p;
                         return true;
                 }
         return complain(r, "who plays: host or controller?");
@@ -413,14 +415,16 @@ static bool take_queues(struct reader *r)
 /* A word of the first line, behind who plays. */
 static bool take_setting(struct reader *r)
 {
+        const char *const *transports = r->s->family->family->transports;
         char name[WORD];
         enum seq_op op;
 
         take_name(r, name);
-        if (strcmp(name, "rdma") == 0) {
-                r->s->transport = SEQ_RDMA;
-                return true;
-        }
+        for (unsigned i = 1; transports[0] && transports[i]; i++)
+                if (strcmp(name, transports[i]) == 0) {
+                        r->s->transport = i;
+                        return true;
+                }
         if (take_sign(r, &op) && op == SEQ_SET) {
                 if (strcmp(name, "config") == 0)
                         return take_u32(r, name, &r->s->config);
@@ -438,7 +442,7 @@ static bool take_first(struct reader *r, const char *word)
 {
         if (strcmp(word, "sequence") != 0)
                 return complain(r, "the first line is 'sequence host' or 'sequence controller'");
-        if (!take_party(r, &r->s->side))
+        if (!take_party(r))
                 return false;
         for (skip_blanks(r); r->p < r->end; skip_blanks(r))
                 if (!take_setting(r))
@@ -446,37 +450,60 @@ static bool take_first(struct reader *r, const char *word)
         return true;
 }
 
-bool seq_parse(struct sequence *s, const char *text, size_t n, char *err, size_t err_size)
+static bool take_lines(struct reader *r, const char *text, size_t n, bool begun)
 {
-        struct reader r = { .s = s, .err = err, .err_size = err_size };
         const char *end = text + n;
-        bool begun = false;
         char word[WORD];
 
-        s->transport = SEQ_TCP;
+        for (const char *next; text < end; text = next) {
+                const char *stop = memchr(text, '\n', (size_t)(end - text));
+                const char *comment;
+
+                r->p = text;
+                r->end = stop ? stop : end;
+                next = stop ? stop + 1 : end;
+                r->line++;
+                comment = memchr(text, '#', (size_t)(r->end - text));
+                if (comment)
+                        r->end = comment;
+                skip_blanks(r);
+                if (r->p == r->end)
+                        continue;
+                take_name(r, word);
+                if (begun ? !take_step(r, word) : !take_first(r, word))
+                        return false;
+                begun = true;
+        }
+        return begun || complain(r, "there is no sequence in it");
+}
+
+static void make_empty(struct sequence *s)
+{
         s->config = s->scarce = 0;
         s->violates = RULE_NONE;
         s->steps = 0;
         s->pooled = 0;
         s->queues = 1;
-        for (const char *next; text < end; text = next) {
-                const char *stop = memchr(text, '\n', (size_t)(end - text));
-                const char *comment;
+}
 
-                r.p = text;
-                r.end = stop ? stop : end;
-                next = stop ? stop + 1 : end;
-                r.line++;
-                comment = memchr(text, '#', (size_t)(r.end - text));
-                if (comment)
-                        r.end = comment;
-                skip_blanks(&r);
-                if (r.p == r.end)
-                        continue;
-                take_name(&r, word);
-                if (begun ? !take_step(&r, word) : !take_first(&r, word))
-                        return false;
-                begun = true;
-        }
-        return begun || complain(&r, "there is no sequence in it");
+bool seq_parse(struct sequence *s, const char *text, size_t n, char *err, size_t err_size)
+{
+        struct reader r = { .s = s, .err = err, .err_size = err_size };
+
+        s->family = fuzz_families[0];
+        s->transport = 0;
+        make_empty(s);
+        return take_lines(&r, text, n, false);
+}
+
+bool seq_parse_steps(struct sequence *s, const struct sequence *like, const char *text, char *err,
+                     size_t err_size)
+{
+        struct reader r = { .s = s, .err = err, .err_size = err_size };
+
+        s->family = like->family;
+        s->transport = like->transport;
+        s->side = like->side;
+        make_empty(s);
+        return take_lines(&r, text, strlen(text), true);
 }

@@ -3,94 +3,6 @@
 
 #include <string.h>
 
-#include "pdu/nvme/wire/fabrics.h"
-
-const char *seq_transport_name(enum seq_transport t)
-{
-        return t == SEQ_RDMA ? "rdma" : "tcp";
-}
-
-/* --- templates ---------------------------------------------------------------------------------- */
-
-/* clang-format off */
-#define FABRICS(called, fct, ...)                                                                 \
-        { .name = (called), .type = PDU_CAPSULE_CMD, .opc = NVME_FABRICS, .fctype = (fct), ##__VA_ARGS__ }
-#define COMMAND(called, code, ...)                                                                 \
-        { .name = (called), .type = PDU_CAPSULE_CMD, .opc = (code), ##__VA_ARGS__ }
-static const struct seq_template of_host[] = { /* TCP's own, common ones, RDMA's own */
-        { .name = "icreq", .type = PDU_ICREQ },
-        { .name = "h2c", .type = PDU_H2C_DATA, .data = SEQ_PATTERN },
-        { .name = "h2cterm", .type = PDU_H2C_TERM, .data = SEQ_RETURNED, .data_len = 24 },
-        { .name = "kdreq", .type = PDU_KDREQ },
-        FABRICS("connect", FCTYPE_CONNECT, .sgl = SGL_IN_CAPSULE, .data = SEQ_CONNECT, .data_len = CONNECT_DATA_LEN),
-        FABRICS("connect_r2t", FCTYPE_CONNECT, .sgl = SGL_TRANSPORT, .data_len = CONNECT_DATA_LEN),
-        FABRICS("property_get", FCTYPE_PROPERTY_GET),
-        FABRICS("property_set", FCTYPE_PROPERTY_SET),
-        FABRICS("enable", FCTYPE_PROPERTY_SET, .cdw11 = PROP_CC, .cdw12 = CC_EN | CC_IOSQES | CC_IOCQES),
-        FABRICS("disable", FCTYPE_PROPERTY_SET, .cdw11 = PROP_CC),
-        FABRICS("disconnect", FCTYPE_DISCONNECT),
-        FABRICS("auth_send", FCTYPE_AUTH_SEND, .sgl = SGL_IN_CAPSULE, .data = SEQ_PATTERN, .data_len = 30),
-        FABRICS("auth_receive", FCTYPE_AUTH_RECEIVE, .sgl = SGL_TRANSPORT, .data_len = 64),
-        COMMAND("identify", NVME_IDENTIFY, .sgl = SGL_TRANSPORT, .data_len = IDENTIFY_LEN, .cdw10 = CNS_CTRL),
-        COMMAND("identify_ns", NVME_IDENTIFY, .sgl = SGL_TRANSPORT, .data_len = IDENTIFY_LEN, .cdw10 = CNS_NS, .nsid = 1),
-        COMMAND("identify_list", NVME_IDENTIFY, .sgl = SGL_TRANSPORT, .data_len = IDENTIFY_LEN, .cdw10 = CNS_NS_LIST),
-        COMMAND("get_smart", NVME_GET_LOG_PAGE, .sgl = SGL_TRANSPORT, .data_len = 512, .cdw10 = 127u << 16 | LOG_SMART),
-        COMMAND("get_log", NVME_GET_LOG_PAGE, .sgl = SGL_TRANSPORT, .data_len = 1024, .cdw10 = 255u << 16 | LOG_DISCOVERY),
-        COMMAND("set_features", NVME_SET_FEATURES, .cdw10 = FEAT_QUEUES, .cdw11 = 0x30003),
-        COMMAND("set_kato", NVME_SET_FEATURES, .cdw10 = FEAT_KATO, .cdw11 = 10000),
-        COMMAND("get_behavior", NVME_GET_FEATURES, .sgl = SGL_TRANSPORT, .data_len = 512, .cdw10 = FEAT_HOST_BEHAVIOR),
-        COMMAND("set_hostid", NVME_SET_FEATURES, .sgl = SGL_IN_CAPSULE, .data = SEQ_PATTERN, .data_len = 16, .cdw10 = FEAT_HOSTID),
-        COMMAND("get_features", NVME_GET_FEATURES, .cdw10 = FEAT_KATO),
-        COMMAND("aer", NVME_AER),
-        COMMAND("abort", NVME_ABORT),
-        COMMAND("keep_alive", NVME_KEEP_ALIVE),
-        COMMAND("flush", NVME_FLUSH, .nsid = 1),
-        COMMAND("read", NVME_READ, .sgl = SGL_TRANSPORT, .nsid = 1, .data_len = 4096, .cdw12 = 7),
-        COMMAND("write", NVME_WRITE, .sgl = SGL_TRANSPORT, .nsid = 1, .data_len = 4096, .cdw12 = 7),
-        COMMAND("write_icd", NVME_WRITE, .sgl = SGL_IN_CAPSULE, .nsid = 1, .data = SEQ_PATTERN, .data_len = 512),
-        COMMAND("compare", NVME_COMPARE, .sgl = SGL_IN_CAPSULE, .nsid = 1, .data = SEQ_PATTERN, .data_len = 512),
-        COMMAND("compare_r2t", NVME_COMPARE, .sgl = SGL_TRANSPORT, .nsid = 1, .data_len = 4096, .cdw12 = 7),
-        COMMAND("write_zeroes", NVME_WRITE_ZEROES, .nsid = 1, .cdw12 = 7),
-        COMMAND("dsm", NVME_DSM, .sgl = SGL_IN_CAPSULE, .nsid = 1, .data = SEQ_PATTERN, .data_len = sizeof(struct dsm_range), .cdw11 = 4),
-        { .name = "request", .type = SEQ_REQUEST },
-};
-enum { HOST_TCP = 4, HOST_RDMA = 1 };
-#undef FABRICS
-#undef COMMAND
-#define CONTROLLER(called, kind, ...)                                                              \
-        { .name = (called), .side = PARTY_CONTROLLER, .type = (kind), ##__VA_ARGS__ }
-static const struct seq_template of_controller[] = {
-        CONTROLLER("icresp", PDU_ICRESP),
-        CONTROLLER("c2h", PDU_C2H_DATA, .data = SEQ_PATTERN),
-        CONTROLLER("r2t", PDU_R2T),
-        CONTROLLER("c2hterm", PDU_C2H_TERM, .data = SEQ_RETURNED, .data_len = 24),
-        CONTROLLER("kdresp", PDU_KDRESP),
-        CONTROLLER("resp", PDU_CAPSULE_RESP),
-        CONTROLLER("accept", SEQ_ACCEPT),
-        CONTROLLER("reject", SEQ_REJECT),
-        CONTROLLER("read", SEQ_READ),
-        CONTROLLER("write", SEQ_WRITE),
-};
-/* clang-format on */
-enum { CONTROLLER_TCP = 5, CONTROLLER_RDMA = 4 };
-
-#define COUNT(table) (sizeof(table) / sizeof(*(table)))
-const struct seq_template *seq_templates(enum seq_transport transport, enum party side, size_t *n)
-{
-        static const struct {
-                const struct seq_template *first;
-                size_t n;
-        } slices[2][2] = {
-                { { of_host, COUNT(of_host) - HOST_RDMA },
-                  { of_controller, COUNT(of_controller) - CONTROLLER_RDMA } },
-                { { of_host + HOST_TCP, COUNT(of_host) - HOST_TCP },
-                  { of_controller + CONTROLLER_TCP, COUNT(of_controller) - CONTROLLER_TCP } },
-        };
-
-        *n = slices[transport][side].n;
-        return slices[transport][side].first;
-}
-
 /* --- steps -------------------------------------------------------------------------------------- */
 
 struct seq_step seq_step_of(const struct seq_template *t)
@@ -130,6 +42,19 @@ void seq_remove(struct sequence *s, unsigned at)
 {
         s->steps--;
         memmove(&s->step[at], &s->step[at + 1], (s->steps - at) * sizeof(s->step[0]));
+}
+
+void seq_apply(const struct seq_step *step, void *message)
+{
+        for (unsigned i = 0; i < step->changes; i++) {
+                const struct seq_change *c = &step->change[i];
+                uint64_t old = field_get(c->field, message);
+
+                field_put(c->field, message,
+                          c->op == SEQ_SET   ? c->value
+                          : c->op == SEQ_ADD ? old + c->value
+                                             : old ^ c->value);
+        }
 }
 
 /* --- text out ----------------------------------------------------------------------------------- */
@@ -206,12 +131,12 @@ static void print_data(struct text *t, const struct sequence *s, const struct se
         }
 }
 
-static void print_violate(struct text *t, enum rule_id rule)
+static void print_violate(struct text *t, const struct sequence *s, unsigned rule)
 {
         if (rule == RULE_NONE)
                 return;
         print(t, " violate=");
-        print(t, rule_get(rule)->id);
+        print(t, seq_rule_get(s->family, rule)->id);
 }
 
 static void print_pdu(struct text *t, const struct sequence *s, const struct seq_step *step)
@@ -225,7 +150,7 @@ static void print_pdu(struct text *t, const struct sequence *s, const struct seq
                 print_named(t, " keys=", step->keys - 1u);
         if (step->of > 0)
                 print_named(t, " of=", step->of);
-        print_violate(t, step->violates);
+        print_violate(t, s, step->violates);
         if (step->stale)
                 print(t, " stale");
         if (step->hdgst_xor)
@@ -283,16 +208,22 @@ size_t seq_print(const struct sequence *s, char *text, size_t cap)
         struct text t = text_in(text, cap);
 
         print(&t, "sequence ");
+        if (s->family != fuzz_families[0]) {
+                print(&t, s->family->family->name);
+                print(&t, " ");
+        }
         print(&t, party_name(s->side));
-        if (s->transport == SEQ_RDMA)
-                print(&t, " rdma");
+        if (s->transport > 0) {
+                print(&t, " ");
+                print(&t, s->family->family->transports[s->transport]);
+        }
         if (s->config)
                 print_change(&t, "config", SEQ_SET, s->config);
         if (s->scarce)
                 print_change(&t, "scarce", SEQ_SET, s->scarce);
         if (s->queues > 1)
                 print_named(&t, " queues=", s->queues);
-        print_violate(&t, s->violates);
+        print_violate(&t, s, s->violates);
         print(&t, "\n");
         for (unsigned i = 0; i < s->steps; i++)
                 print_step(&t, s, &s->step[i]);

@@ -45,7 +45,7 @@
 #ifndef NVMF_FUZZ_SEQUENCE_H
 #define NVMF_FUZZ_SEQUENCE_H
 
-#include "pdu/nvme/wire/rdma.h"
+#include "fuzz_family.h"
 #include "pdu/verbs/verbs.h"
 
 enum {
@@ -58,9 +58,6 @@ enum {
         SEQ_DELAY_MAX = 600000,
         SEQ_QUEUES = 4, /* connections at most */
 };
-
-enum seq_transport { SEQ_TCP, SEQ_RDMA };
-const char *seq_transport_name(enum seq_transport t); /* "tcp", "rdma" */
 
 enum seq_kind {
         SEQ_PDU, /* by a template; over RDMA what stands for a PDU */
@@ -83,8 +80,6 @@ struct seq_bytes { /* in the pool */
         uint16_t at, len;
 };
 
-struct seq_template;
-
 struct seq_step {
         enum seq_kind kind;
         const struct seq_template *template; /* SEQ_PDU */
@@ -101,19 +96,20 @@ struct seq_step {
         uint16_t data_len;
         uint16_t poke_at;             /* bytes of the data that are replaced by `poke` */
         struct seq_bytes bytes, poke; /* SEQ_RAW: bytes are what is sent */
-        enum rule_id violates;        /* by its violator; RULE_NONE: none */
+        unsigned violates;            /* by its violator; RULE_NONE: none */
         uint32_t hdgst_xor, ddgst_xor;
         uint32_t ms;              /* SEQ_DELAY */
         enum verbs_status status; /* SEQ_FAIL */
 };
 
 struct sequence {
-        enum party side; /* who plays it */
-        enum seq_transport transport;
-        enum rule_id violates; /* by the other side; RULE_NONE: none */
-        uint32_t config; /* how the other side is set up; what its bits mean is its business */
-        uint32_t scarce; /* the allocation of it that fails; 0: none */
-        uint8_t queues;  /* connections; 0 is 1, too */
+        const struct fuzz_family *family;
+        unsigned transport; /* of family->transports */
+        enum party side;    /* who plays it */
+        unsigned violates;  /* by the other side; RULE_NONE: none */
+        uint32_t config;    /* how the other side is set up; what its bits mean is its business */
+        uint32_t scarce;    /* the allocation of it that fails; 0: none */
+        uint8_t queues;     /* connections; 0 is 1, too */
         unsigned steps;
         struct seq_step step[SEQ_STEPS];
         uint16_t pooled;
@@ -122,72 +118,35 @@ struct sequence {
 
 /* Reads a text of n bytes. False: err has one line, "line 3: no field 'ttga' in H2CData". */
 bool seq_parse(struct sequence *s, const char *text, size_t n, char *err, size_t err_size);
+/* The same of steps alone, as a sequence of the family, transport and side of another one. */
+bool seq_parse_steps(struct sequence *s, const struct sequence *like, const char *text, char *err,
+                     size_t err_size);
 /* Writes it, NUL-terminated; the length. What was parsed prints to a text that parses to the same.
  * cap: SEQ_TEXT is always enough. */
 size_t seq_print(const struct sequence *s, char *text, size_t cap);
 
-/* What is no PDU: types of templates over RDMA. */
-enum seq_message { SEQ_REQUEST = 0x80, SEQ_ACCEPT, SEQ_REJECT, SEQ_READ, SEQ_WRITE, SEQ_MESSAGES };
-
-/* What a step over RDMA is, and its fields are of. */
-union seq_work {
-        struct { /* a SEND of a capsule */
-                union {
-                        struct pdu_capsule_cmd cmd; /* laid out as over TCP: so are its fields */
-                        struct pdu_capsule_resp resp;
-                };
-                le32_t len; /* bytes of it */
-                le32_t key; /* resp: of its invalidate */
-                uint8_t invalidate;
-        };
-        struct { /* connection management */
-                union {
-                        struct rdma_request request;
-                        struct rdma_accept accept;
-                        struct rdma_reject reject;
-                };
-                uint8_t private_len;         /* bytes of that */
-                uint8_t reads_in, reads_out; /* as in struct verbs_conn_param */
-        };
-        struct {
-                le64_t addr;
-                le32_t rkey, bytes;
-        } transfer; /* READ, WRITE */
-};
-
-/* What a template makes of a step by itself, before anything live: a row of templates[]. */
-enum seq_data { /* what data a template has */
-                SEQ_NO_DATA,
-                SEQ_PATTERN,
-                SEQ_CONNECT,  /* Connect data of the session */
-                SEQ_RETURNED, /* header bytes, of a TermReq */
-};
-
-struct seq_template {
-        const char *name;
-        enum party side;
-        uint8_t type; /* of PDU, or enum seq_message */
-        uint8_t opc, fctype;
-        uint8_t sgl; /* enum sgl_id; 0: 5Ah of no bytes. Over RDMA data is described by a key, that
-                      * of I/O commands with SGL_IN_CAPSULE apart */
-        enum seq_data data;
-        uint16_t data_len; /* bytes; of SGL_TRANSPORT: what the command describes */
-        uint32_t cdw10, cdw11, cdw12;
-        uint32_t nsid;
-};
-
 /* The templates of a side; *n of them. */
-const struct seq_template *seq_templates(enum seq_transport transport, enum party side, size_t *n);
+const struct seq_template *const *seq_templates(const struct fuzz_family *f, unsigned transport,
+                                                enum party side, size_t *n);
 /* NULL: none */
-const struct seq_template *seq_template(enum seq_transport transport, enum party side,
-                                        const char *name);
-
+const struct seq_template *seq_template(const struct fuzz_family *f, unsigned transport,
+                                        enum party side, const char *name);
 /* The fields that a step of this template may change, ended by NULL. */
-const struct field *const *seq_fields(enum seq_transport transport, const struct seq_template *t);
-/* "sqe." and "cqe." may be left out. NULL: none. */
-const struct field *seq_field(enum seq_transport transport, const struct seq_template *t,
-                              const char *name);
-enum rule_id seq_rule(const char *id); /* rule_by_name(), faster */
+const struct field *const *seq_fields(const struct fuzz_family *f, unsigned transport,
+                                      const struct seq_template *t);
+/* NULL: none. */
+const struct field *seq_field(const struct fuzz_family *f, unsigned transport,
+                              const struct seq_template *t, const char *name);
+/* RULE_NONE: none. As rulebook_by_name(), faster. */
+unsigned seq_rule(const struct fuzz_family *f, const char *id);
+static inline const struct rule *seq_rule_get(const struct fuzz_family *f, unsigned rule)
+{
+        return rulebook_get(f->family->rules, rule);
+}
+static inline const struct fuzz_transport *seq_transport(const struct sequence *s)
+{
+        return &s->family->transports[s->transport];
+}
 /* As it stands in a text: "remote_access_error". VERBS_STATUSES: none. */
 enum verbs_status seq_status(const char *name);
 enum { SEQ_STATUS_NAME = 40 };
@@ -195,6 +154,8 @@ void seq_status_name(enum verbs_status status, char name[SEQ_STATUS_NAME]);
 
 /* A step of this template with nothing changed. */
 struct seq_step seq_step_of(const struct seq_template *t);
+/* Its changes, to a message that has the fields of its template. */
+void seq_apply(const struct seq_step *step, void *message);
 /* Room for n bytes in the pool; false if there is none. */
 bool seq_pool(struct sequence *s, const void *p, size_t n, struct seq_bytes *out);
 /* Inserts a step at `at`, with its bytes, that lie in `from`; of a connection that this sequence does

@@ -8,7 +8,7 @@
  */
 #include "fuzz/fuzz.h"
 #include "fuzz/inproc/pcap_mutate.h"
-#include "fuzz/sequence/seq_capture.h"
+#include "fuzz/nvme/seq_capture.h"
 #include "fuzz/stream.h"
 #include "pcap/nvme/line.h"
 #include "pcap/nvme/session.h"

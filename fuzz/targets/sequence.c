@@ -5,7 +5,7 @@
  * Input: a sequence as text.
  */
 #include "fuzz/fuzz.h"
-#include "fuzz/sequence/seq_bind.h"
+#include "fuzz/nvme/seq_bind.h"
 #include "fuzz/sequence/seq_mutate.h"
 
 static void check_print(const struct sequence *s)

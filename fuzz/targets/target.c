@@ -7,6 +7,7 @@
  */
 #include "fuzz/fuzz.h"
 #include "fuzz/inproc/inproc_target.h"
+#include "fuzz/nvme/templates.h"
 #include "fuzz/sequence/seq_mutate.h"
 #include "fuzz/stream.h"
 

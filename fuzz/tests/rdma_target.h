@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "fuzz/campaign/campaign.h" /* before cmocka, whose fail() is a macro */
+#include "fuzz/nvme/peer.h"
 #include "pdu/io/verbs/verbs_memory.h"
 #include "target/target.h"
 
@@ -21,6 +22,7 @@ static struct verbs_provider *verbs;
 static struct target *target;
 static struct rule_policy policy;
 static char port[16];
+static struct nvme_peer peer;
 static struct campaign_config config;
 
 static void start(const struct rule_policy *spoilt)
@@ -44,14 +46,18 @@ static void start(const struct rule_policy *spoilt)
         snprintf(port, sizeof(port), "%u", target_trsvcid(target));
         policy = (struct rule_policy) { 0 };
         config = (struct campaign_config) { .seed = 1, .runs = 300, .jobs = 4, .minimise = 5000 };
-        config.target.host = host_params_default();
-        config.target.host.transport = HOST_RDMA;
-        config.target.host.verbs = verbs;
-        config.target.host.traddr = "127.0.0.1";
-        config.target.host.trsvcid = port;
-        config.target.host.subnqn = TARGET_NQN;
-        config.target.host.timeout = 5000;
-        config.target.host.policy = &policy;
+        peer.host = host_params_default();
+        config.target.family = &nvme_fuzz;
+        config.target.transport = SEQ_RDMA;
+        config.target.peer = &peer;
+        peer.avoid = NULL;
+        peer.host.transport = HOST_RDMA;
+        peer.host.verbs = verbs;
+        peer.host.traddr = "127.0.0.1";
+        peer.host.trsvcid = port;
+        peer.host.subnqn = TARGET_NQN;
+        config.target.timeout = peer.host.timeout = 5000;
+        peer.host.policy = &policy;
         config.target.settle = 10;
         config.target.hang = 3000;
         config.target.delay = 1;

@@ -10,6 +10,7 @@
 
 #include "fuzz/harness/afl_mutator.c"
 #include "fuzz/harness/mutate.c"
+#include "fuzz/nvme/templates.h"
 #include "fuzz/sequence/seq_mutate.h"
 
 enum { RUNS = 1000, MOST = 3000 };

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "fuzz/remote/avoid.h"
+#include "fuzz/nvme/avoid.h"
 
 #include <cmocka.h>
 
@@ -20,8 +20,8 @@ static bool adds(struct avoid *a, enum seq_transport t, const char *what)
 
 static void values_of_a_step(void **state)
 {
-        const struct seq_template *request = seq_template(SEQ_RDMA, PARTY_HOST, "request");
-        const struct seq_template *connect = seq_template(SEQ_RDMA, PARTY_HOST, "connect");
+        const struct seq_template *request = nvme_template_by_name(SEQ_RDMA, PARTY_HOST, "request");
+        const struct seq_template *connect = nvme_template_by_name(SEQ_RDMA, PARTY_HOST, "connect");
         union seq_work w = { .request.hrqsize = le16(1023) };
         struct avoid a = { 0 };
 

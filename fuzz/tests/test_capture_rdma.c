@@ -3,8 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fuzz/sequence/seq_bind.h"
-#include "fuzz/sequence/seq_capture.h"
+#include "fuzz/nvme/seq_bind.h"
+#include "fuzz/nvme/seq_capture.h"
 #include "fuzz/sequence/seq_mutate.h"
 #include "pdu/nvme/io/verbs_record.h"
 #include "rdma_target.h"
@@ -63,8 +63,9 @@ static void add(struct wire *w, unsigned on, const void *capsule, size_t n)
         w->n++;
 }
 
-static void on_pdu(void *user, unsigned on, enum party sender, const union pdu *h)
+static void on_pdu(void *user, unsigned on, enum party sender, const void *message)
 {
+        const union pdu *h = message;
         (void)user; /* the player */
         if (sender == PARTY_HOST)
                 add(heard, on, &h->cmd.sqe, sizeof(h->cmd.sqe));
@@ -106,7 +107,7 @@ static struct remote_answer play_by(const struct campaign_config *c, const struc
         heard = wire;
         memset(wire->key, 0, sizeof(wire->key));
         memset(wire->cut, 0, sizeof(wire->cut));
-        p.session->pdu = on_pdu;
+        p.session->message = on_pdu;
         player_play(&p, s);
         a = p.session->answer;
         player_fini(&p);
@@ -118,12 +119,14 @@ static struct remote_answer record(struct capture_writer *w, const struct sequen
                                    struct wire *wire)
 {
         struct campaign_config recorded = config;
+        struct nvme_peer by = peer;
         struct remote_answer a;
 
-        recorded.target.host.verbs = verbs_record_new(verbs, w);
-        assert_non_null(recorded.target.host.verbs);
+        recorded.target.peer = &by;
+        by.host.verbs = verbs_record_new(verbs, w);
+        assert_non_null(by.host.verbs);
         a = play_by(&recorded, s, wire);
-        verbs_record_free(recorded.target.host.verbs);
+        verbs_record_free(by.host.verbs);
         return a;
 }
 
@@ -238,7 +241,7 @@ static void mutants_say_the_same_again(void **state)
         (void)state;
         begin();
         config.target.settle = 20;
-        corpus_begin(&c, SEQ_RDMA);
+        corpus_begin(&c, &nvme_fuzz, SEQ_RDMA);
         for (unsigned i = 0; i < MUTANTS; i++) {
                 s = *c.at[i % c.n];
                 for (unsigned k = 0; k < i / c.n % 4; k++)
@@ -280,10 +283,10 @@ static void both_transports_in_one_file(void **state)
         assert_int_equal(capture_writer_close(w), 0);
         read_back(file);
         assert_int_equal(back.n, 2);
-        assert_int_equal(corpus_keep(&back, SEQ_TCP), 1);
+        assert_int_equal(corpus_keep(&back, &nvme_fuzz, SEQ_TCP), 1);
         assert_string_equal(back.at[0]->step[0].template->name, "icreq");
         read_back(file);
-        assert_int_equal(corpus_keep(&back, SEQ_RDMA), 1);
+        assert_int_equal(corpus_keep(&back, &nvme_fuzz, SEQ_RDMA), 1);
         assert_int_equal(back.at[0]->steps, 2);
         stop();
 }

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "fuzz/campaign/minimise.h"
+#include "fuzz/nvme/templates.h"
 #include "fuzz/sequence/seq_mutate.h"
 
 static struct sequence seq;
@@ -115,7 +116,7 @@ static void mutants_stay_bad(void **state)
                 uint64_t seed = n;
                 unsigned steps;
 
-                seq_begin(&seq, SEQ_TCP, PARTY_HOST, &seed);
+                seq_begin(&seq, &nvme_fuzz, SEQ_TCP, PARTY_HOST, &seed);
                 for (unsigned i = 0; i < n % 40; i++)
                         seq_mutate(&seq, &seed);
                 if (!has_words(&seq, &need))

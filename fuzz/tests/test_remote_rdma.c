@@ -86,7 +86,7 @@ static void what_is_avoided_is_not_sent(void **state)
 
         (void)state;
         start(NULL);
-        config.target.avoid = &avoid;
+        peer.avoid = &avoid;
         assert_true(avoid_add(&avoid, SEQ_RDMA, "request.hrqsize>64", error, sizeof(error)));
         assert_true(avoid_add(&avoid, SEQ_RDMA, "identify.nsid=7", error, sizeof(error)));
         assert_true(avoid_add(&avoid, SEQ_RDMA, "rdma/capsule/length", error, sizeof(error)));
@@ -136,7 +136,8 @@ static void the_capture_shows_it(const char *folder)
         char command[100], err[200];
         unsigned wrong = 0;
 
-        if (trace_read(capture_in(folder), &nvme_capture, NULL, count_short, &wrong, NULL, err, sizeof(err)) < 0)
+        if (trace_read(capture_in(folder), &nvme_capture, NULL, count_short, &wrong, NULL, err,
+                       sizeof(err)) < 0)
                 fail_msg("%s", err);
         assert_int_not_equal(wrong, 0);
         snprintf(command, sizeof(command), "rm -r %s", folder);
@@ -185,7 +186,7 @@ static void nobody_is_there(void **state)
 
         (void)state;
         start(NULL);
-        config.target.host.trsvcid = "1";
+        peer.host.trsvcid = "1";
         assert_int_equal(campaign_run(&config), CAMPAIGN_NOBODY);
         /* the connection manager says so: no controller broke a rule */
         assert_true(seq_parse(&seq, text, sizeof(text) - 1, err, sizeof(err)));

@@ -11,7 +11,7 @@
 
 #include "fuzz/fuzz.h"
 #include "fuzz/inproc/session.h"
-#include "fuzz/sequence/seq_bind.h"
+#include "fuzz/nvme/seq_bind.h"
 #include "fuzz/sequence/seq_mutate.h"
 #include "pdu/core/crc32c.h"
 #include "pdu/nvme/wire/fabrics.h"
@@ -359,12 +359,12 @@ static void mutants_print_and_parse(void **state)
                 enum party side = all % 2;
                 enum seq_transport transport = all / 2;
 
-                seq_begin(&seq, transport, side, &seed);
+                seq_begin(&seq, &nvme_fuzz, transport, side, &seed);
                 for (unsigned i = 0; i < 2000; i++) {
                         size_t n;
 
                         if (i % 50 == 0) {
-                                seq_begin(&other, transport, side, &seed);
+                                seq_begin(&other, &nvme_fuzz, transport, side, &seed);
                                 seq_mutate(&other, &seed);
                                 seq_splice(&seq, &other, &seed);
                         }
@@ -413,7 +413,7 @@ static void mutants_know_what_belongs_together(void **state)
 
         (void)state;
         for (unsigned i = 0; i < 500; i++) {
-                seq_begin(&seq, SEQ_TCP, PARTY_HOST, &seed);
+                seq_begin(&seq, &nvme_fuzz, SEQ_TCP, PARTY_HOST, &seed);
                 seq_mutate(&seq, &seed);
                 for (unsigned at = 0; at + 1 < seq.steps; at++)
                         pairs += is_fused_pair(&seq.step[at]);
@@ -428,7 +428,7 @@ static unsigned mutants_with(uint64_t value)
         unsigned n = 0;
 
         for (unsigned i = 0; i < 500; i++) {
-                seq_begin(&seq, SEQ_TCP, PARTY_HOST, &seed);
+                seq_begin(&seq, &nvme_fuzz, SEQ_TCP, PARTY_HOST, &seed);
                 seq_mutate(&seq, &seed);
                 for (unsigned at = 0; at < seq.steps; at++)
                         for (unsigned k = 0; k < seq.step[at].changes; k++)

@@ -83,9 +83,9 @@ void seq_bind_asked(struct seq_bind *b, const struct rdma_request *r)
 
 /* --- templates, filled in ----------------------------------------------------------------------- */
 
-static void fill_data(struct draft *d, const struct seq_bind *b, const struct seq_template *t)
+static void fill_data(struct draft *d, const struct seq_bind *b, const struct nvme_template *t)
 {
-        d->len = t->data == SEQ_NO_DATA ? 0 : t->data_len;
+        d->len = t->data == SEQ_NO_DATA ? 0 : t->base.data_len;
         memset(d->data, 0x5a, d->len);
         if (t->data == SEQ_CONNECT) {
                 struct connect_data data = { .cntlid =
@@ -119,7 +119,7 @@ static void fill_connect(struct connect_cmd *cmd, const struct seq_bind *b)
 
 static void fill_sqe(union sqe *sqe, struct seq_bind *b, const struct seq_step *step)
 {
-        const struct seq_template *t = step->template;
+        const struct nvme_template *t = nvme_template(step->template);
 
         *sqe = (union sqe) { .opc = t->opc, .flags = SQE_PSDT_SGL };
         sqe->cid = le16(++b->last_cid);
@@ -136,14 +136,14 @@ static void fill_sqe(union sqe *sqe, struct seq_bind *b, const struct seq_step *
                 fill_connect(&sqe->connect, b);
 }
 
-static void fill_command(struct draft *d, struct seq_bind *b, const struct seq_template *t,
+static void fill_command(struct draft *d, struct seq_bind *b, const struct nvme_template *t,
                          const struct seq_step *step)
 {
         union sqe *sqe = &d->h.cmd.sqe;
 
         fill_sqe(sqe, b, step);
         sqe->sgl.id = t->sgl ? t->sgl : SGL_TRANSPORT;
-        sqe->sgl.len = le32(t->sgl == SGL_IN_CAPSULE ? d->len : t->data_len);
+        sqe->sgl.len = le32(t->sgl == SGL_IN_CAPSULE ? d->len : t->base.data_len);
         /* data=N of a command whose data does not go with it is what it describes */
         if (t->sgl == SGL_TRANSPORT && step->has_data && !step->is_literal) {
                 sqe->sgl.len = le32(d->len);
@@ -218,42 +218,29 @@ static void fill_response(struct draft *d, struct seq_bind *b)
 
 static void fill(struct draft *d, struct seq_bind *b, const struct seq_step *step)
 {
-        const struct seq_template *t = step->template;
+        const struct nvme_template *t = nvme_template(step->template);
         bool dgst = b->side == PARTY_CONTROLLER;
 
         d->cmd = dgst ? waiting(b, step) : NULL;
-        if (t->type == PDU_CAPSULE_CMD)
+        if (t->base.type == PDU_CAPSULE_CMD)
                 fill_command(d, b, t, step);
-        else if (t->type == PDU_H2C_DATA)
+        else if (t->base.type == PDU_H2C_DATA)
                 fill_h2c(d, b, step);
-        else if (t->type == PDU_C2H_DATA)
+        else if (t->base.type == PDU_C2H_DATA)
                 fill_c2h(d, b, step);
-        else if (t->type == PDU_R2T)
+        else if (t->base.type == PDU_R2T)
                 fill_r2t(d, b);
-        else if (t->type == PDU_CAPSULE_RESP)
+        else if (t->base.type == PDU_CAPSULE_RESP)
                 fill_response(d, b);
-        else if (t->type == PDU_ICRESP)
+        else if (t->base.type == PDU_ICRESP)
                 d->h.icresp = (struct pdu_icresp) { .ch = d->h.ch,
                                                     .dgst = b->peer_dgst & 3,
                                                     .maxh2cdata = le32(131072) };
-        else if (t->type == PDU_H2C_TERM || t->type == PDU_C2H_TERM)
+        else if (t->base.type == PDU_H2C_TERM || t->base.type == PDU_C2H_TERM)
                 d->h.term.fes = le16(FES_SEQUENCE_ERROR);
 }
 
 /* --- bytes -------------------------------------------------------------------------------------- */
-
-static void change(void *h, const struct seq_step *step)
-{
-        for (unsigned i = 0; i < step->changes; i++) {
-                const struct seq_change *c = &step->change[i];
-                uint64_t old = field_get(c->field, h);
-
-                field_put(c->field, h,
-                          c->op == SEQ_SET   ? c->value
-                          : c->op == SEQ_ADD ? old + c->value
-                                             : old ^ c->value);
-        }
-}
 
 static size_t put(uint8_t *out, size_t at, const void *p, size_t n)
 {
@@ -313,7 +300,7 @@ static size_t write_draft(struct draft *d, const struct seq_bind *b, const struc
                 rule_add(&violated, step->violates);
                 spoil_pdu(&violated, b->side, &sp);
         }
-        change(&d->h, step);
+        seq_apply(step, &d->h);
         n = write_pdu(&sp, &l, step, out);
         if (sp.twice) {
                 memcpy(out + n, out, n);
@@ -374,7 +361,7 @@ size_t seq_bind_say(struct seq_bind *b, const struct sequence *s, const struct s
                 return put(out, 0, s->pool + step->bytes.at, step->bytes.len);
         d.h = (union pdu) { .ch.type = step->template->type };
         d.r2t = NULL;
-        fill_data(&d, b, step->template);
+        fill_data(&d, b, nvme_template(step->template));
         own_data(&d, s, step);
         fill(&d, b, step);
         n = write_draft(&d, b, step, out);
@@ -400,15 +387,15 @@ static void put_in_memory(struct seq_bind *b, const uint8_t *data, uint32_t len)
 }
 
 /* Bytes that the command describes. */
-static uint32_t described(const struct draft *d, const struct seq_template *t,
+static uint32_t described(const struct draft *d, const struct nvme_template *t,
                           const struct seq_step *step)
 {
-        return d->len > 0 || step->has_data || t->sgl != SGL_TRANSPORT ? d->len : t->data_len;
+        return d->len > 0 || step->has_data || t->sgl != SGL_TRANSPORT ? d->len : t->base.data_len;
 }
 
 unsigned seq_bind_keys(const struct seq_step *step)
 {
-        const struct seq_template *t = step->template;
+        const struct nvme_template *t = nvme_template(step->template);
 
         return step->keys > 0 ? step->keys - 1u : t->sgl != SGL_IN_CAPSULE || t->nsid == 0;
 }
@@ -434,7 +421,7 @@ static uint32_t fill_capsule(struct draft *d, struct seq_bind *b, const struct s
 {
         struct sgl *sgl = &d->w.cmd.sqe.sgl;
         unsigned keys = seq_bind_keys(step);
-        uint32_t len = described(d, step->template, step), data = d->len;
+        uint32_t len = described(d, nvme_template(step->template), step), data = d->len;
 
         if (keys == 0) {
                 sgl_put_in_capsule(sgl, 0, len);
@@ -476,7 +463,8 @@ static void work_command(struct draft *d, struct seq_bind *b, const struct seq_s
         memset(out, 0, area);
         more = fill_capsule(d, b, step, out + area);
         sp.len = more > 0 ? area + more : (uint32_t)sizeof(*sqe);
-        if (step->template->data == SEQ_CONNECT && d->len >= sizeof(struct connect_data))
+        if (nvme_template(step->template)->data == SEQ_CONNECT &&
+            d->len >= sizeof(struct connect_data))
                 sp.connect_data = seq_bind_keys(step) == 0 ? out + area
                                   : b->memory.at ? b->memory.at + seq_bind_place(b->last_cid)
                                                  : NULL;
@@ -485,7 +473,7 @@ static void work_command(struct draft *d, struct seq_bind *b, const struct seq_s
         spoil_capsule(&violated, &sp);
         memcpy(sqe, out, sizeof(*sqe));
         d->w.len = le32(sp.len);
-        change(&d->w, step);
+        seq_apply(step, &d->w);
         memcpy(out, sqe, sizeof(*sqe));
         w->len = le32_get(d->w.len);
         w->times = sp.twice ? 2 : 1;
@@ -530,7 +518,7 @@ static void work_response(struct draft *d, struct seq_bind *b, const struct seq_
         d->w.len = le32(sp.len);
         d->w.key = le32(sp.key);
         d->w.invalidate = sp.invalidate;
-        change(&d->w, step);
+        seq_apply(step, &d->w);
         w->len = le32_get(d->w.len) < SEQ_DATA_MAX ? le32_get(d->w.len) : SEQ_DATA_MAX;
         w->key = le32_get(d->w.key);
         w->invalidate = d->w.invalidate;
@@ -564,7 +552,7 @@ static void work_transfer(struct draft *d, struct seq_bind *b, const struct seq_
         d->w.transfer.addr = le64(sp.addr);
         d->w.transfer.rkey = le32(sp.key);
         d->w.transfer.bytes = le32(sp.len);
-        change(&d->w, step);
+        seq_apply(step, &d->w);
         w->type = sp.op == VERBS_READ ? SEQ_READ : SEQ_WRITE;
         w->addr = le64_get(d->w.transfer.addr);
         w->key = le32_get(d->w.transfer.rkey);
@@ -612,7 +600,7 @@ static void work_private(struct draft *d, struct seq_bind *b, const struct seq_s
         d->w.private_len = sp.len;
         d->w.reads_in = sp.reads_in;
         d->w.reads_out = sp.reads_out;
-        change(&d->w, step);
+        seq_apply(step, &d->w);
         w->len = d->w.private_len < VERBS_PRIVATE_MAX ? d->w.private_len : VERBS_PRIVATE_MAX;
         w->reads_in = d->w.reads_in;
         w->reads_out = d->w.reads_out;
@@ -638,7 +626,7 @@ struct bind_work seq_bind_work(struct seq_bind *b, const struct sequence *s,
         d.w = (union seq_work) { 0 };
         d.cmd = NULL;
         if (w.type == PDU_CAPSULE_CMD) {
-                fill_data(&d, b, step->template);
+                fill_data(&d, b, nvme_template(step->template));
                 own_data(&d, s, step);
                 work_command(&d, b, step, &w, out);
         } else if (w.type == PDU_CAPSULE_RESP) {

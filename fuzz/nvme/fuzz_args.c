@@ -78,7 +78,7 @@ static const struct fuzz_args defaults = {
 static bool take_host(struct fuzz_call *call, char *error, size_t size)
 {
         const struct fuzz_args *a = &call->args;
-        struct host_params *p = &call->config.target.host;
+        struct host_params *p = &call->peer.host;
         uint64_t port;
 
         *p = host_params_default();
@@ -89,6 +89,8 @@ static bool take_host(struct fuzz_call *call, char *error, size_t size)
         p->hostnqn = a->hostnqn ? a->hostnqn : p->hostnqn;
         p->timeout = (unsigned)a->timeout;
         p->policy = &a->policy;
+        call->config.target.timeout = p->timeout;
+        call->config.target.transport = p->transport == HOST_RDMA ? SEQ_RDMA : SEQ_TCP;
         if (option_number(a->trsvcid, &port) < 0 || port > UINT16_MAX)
                 snprintf(error, size, "'%s' is no TCP port", a->trsvcid);
         else if (a->hostid && host_uuid_parse(a->hostid, p->hostid) < 0)
@@ -102,12 +104,10 @@ static bool take_host(struct fuzz_call *call, char *error, size_t size)
 
 static bool take_avoids(struct fuzz_call *call, char *error, size_t size)
 {
-        bool rdma = call->config.target.host.transport == HOST_RDMA;
-
         for (const char **what = call->args.avoid; *what; what++)
-                if (!avoid_add(&call->avoid, rdma ? SEQ_RDMA : SEQ_TCP, *what, error, size))
+                if (!avoid_add(&call->avoid, call->config.target.transport, *what, error, size))
                         return false;
-        call->config.target.avoid = &call->avoid;
+        call->peer.avoid = &call->avoid;
         return true;
 }
 
@@ -118,6 +118,8 @@ int fuzz_args_parse(struct fuzz_call *call, uint32_t groups, int argc, char **ar
         int first;
 
         *a = defaults;
+        call->config.target.family = &nvme_fuzz;
+        call->config.target.peer = &call->peer;
         first = option_parse(fuzz_options, groups | FUZZ_ANY, argc, argv, a, error, size);
         if (first < 0 || !take_host(call, error, size) || !take_avoids(call, error, size))
                 return -1;

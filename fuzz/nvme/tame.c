@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "pdu/nvme/wire/fabrics.h"
-#include "schedule.h"
+#include "peer.h"
 
 static bool in(const uint8_t *list, size_t n, uint8_t v)
 {
@@ -18,7 +18,7 @@ static bool is_fleeting(uint32_t cdw10)
         return in(features, sizeof(features), cdw10 & 0xff) && !(cdw10 >> 31);
 }
 
-bool remote_harms(const union sqe *sqe, bool admin)
+bool nvme_harms(const union sqe *sqe, bool admin)
 {
         /* of either kind of queue: what is one thing here may be another one there */
         static const uint8_t harmless[] = { NVME_FABRICS, NVME_FLUSH,     NVME_READ,
@@ -32,16 +32,16 @@ bool remote_harms(const union sqe *sqe, bool admin)
         return !admin || sqe->opc != NVME_ABORT;
 }
 
-bool remote_may_command(struct remote_conn *c, const union sqe *sqe, bool admin)
+bool nvme_may_command(struct remote_conn *c, const union sqe *sqe, bool admin)
 {
         c->joining |= sqe->opc == NVME_FABRICS && sqe->fctype == FCTYPE_CONNECT;
         c->aers += admin && sqe->opc == NVME_AER;
-        return c->session->target->allow_write || !remote_harms(sqe, admin);
+        return c->session->target->allow_write || !nvme_harms(sqe, admin);
 }
 
 static void keep_opcode(const struct sequence *s, struct seq_step *step)
 {
-        const struct field *opc = seq_field(s->transport, step->template, "sqe.opc");
+        const struct field *opc = seq_field(&nvme_fuzz, s->transport, step->template, "sqe.opc");
         unsigned kept = 0;
 
         for (unsigned i = 0; i < step->changes; i++)
@@ -53,25 +53,38 @@ static void keep_opcode(const struct sequence *s, struct seq_step *step)
 /* False: nothing is left of it. */
 static bool tame_step(const struct sequence *s, struct seq_step *step)
 {
-        const struct seq_template *t = step->template;
+        const struct nvme_template *t = nvme_template(step->template);
         union sqe sqe = { 0 };
 
         if (step->kind != SEQ_PDU)
                 return step->kind != SEQ_RAW;
-        if (t->type != PDU_CAPSULE_CMD)
+        if (t->base.type != PDU_CAPSULE_CMD)
                 return true;
         if (t->opc == NVME_WRITE)
-                step->template = t = seq_template(
+                step->template = nvme_template_by_name(
                     s->transport, PARTY_HOST, t->sgl == SGL_IN_CAPSULE ? "compare" : "compare_r2t");
         keep_opcode(s, step);
+        t = nvme_template(step->template);
         sqe.opc = t->opc;
         sqe.cdw10 = le32(t->cdw10);
-        return !remote_harms(&sqe, step->on == 0);
+        return !nvme_harms(&sqe, step->on == 0);
 }
 
-void remote_tame(struct sequence *s)
+void nvme_tame(struct sequence *s)
 {
         for (unsigned i = s->steps; i-- > 0;)
                 if (!tame_step(s, &s->step[i]))
                         seq_remove(s, i);
+}
+
+uint8_t nvme_subject(const union sqe *sqe, bool admin)
+{
+        if (sqe->opc == NVME_FABRICS)
+                return sqe->fctype == FCTYPE_PROPERTY_GET || sqe->fctype == FCTYPE_PROPERTY_SET
+                           ? (uint8_t)le32_get(sqe->property.ofst)
+                           : 0;
+        if (admin && (sqe->opc == NVME_IDENTIFY || sqe->opc == NVME_GET_LOG_PAGE ||
+                      sqe->opc == NVME_GET_FEATURES || sqe->opc == NVME_SET_FEATURES))
+                return (uint8_t)le32_get(sqe->cdw10);
+        return sqe->flags & SQE_FUSE_MASK;
 }

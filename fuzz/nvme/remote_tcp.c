@@ -125,7 +125,7 @@ static bool is_avoided(const struct tcp_conn *c, const struct seq_step *step, co
         if (step->kind != SEQ_PDU || n == 0)
                 return false;
         memcpy(&h, p, n < sizeof(h) ? n : sizeof(h));
-        return avoid_message(c->base.session->target->avoid, step->template, &h);
+        return avoid_message(peer_of_session(c->base.session)->avoid, step->template, &h);
 }
 
 static bool tcp_send(struct remote_conn *base, const struct seq_step *step)
@@ -243,7 +243,7 @@ static void begin_connect(struct tcp_conn *c)
         } else if (rc == 0) {
                 connected(c);
         } else {
-                conn_opening(&c->base, s->target->host.timeout);
+                conn_opening(&c->base, s->target->timeout);
         }
 }
 
@@ -258,7 +258,7 @@ static bool tcp_retry(struct remote_conn *base)
 static bool tcp_open(struct remote_conn *base, const struct seq_step *step)
 {
         struct tcp_session *t = tcp_of(base->session);
-        const struct host_params *p = &t->base.target->host;
+        const struct host_params *p = &peer_of_session(&t->base)->host;
         struct tcp_conn *c = conn_of(base);
         char error[NET_ERROR] = "no memory";
 

@@ -7,10 +7,10 @@
 #ifndef NVMF_FUZZ_DIALOGUE_H
 #define NVMF_FUZZ_DIALOGUE_H
 
-#include "fuzz/sequence/seq_bind.h"
 #include "pdu/nvme/tcp/framer.h"
 #include "pdu/nvme/tcp/track.h"
-#include "schedule.h"
+#include "peer.h"
+#include "seq_bind.h"
 
 struct dialogue {
         struct remote_conn *conn;

@@ -19,8 +19,8 @@ static bool read_value(struct avoid_value *v, enum seq_transport transport, cons
         snprintf(step, sizeof(step), "%.*s", (int)(dot - what), what);
         snprintf(field, sizeof(field), "%.*s", (int)(op - dot - 1), dot + 1);
         v->op = *op;
-        v->step = seq_template(transport, PARTY_HOST, step);
-        v->field = v->step ? seq_field(transport, v->step, field) : NULL;
+        v->step = nvme_template_by_name(transport, PARTY_HOST, step);
+        v->field = v->step ? seq_field(&nvme_fuzz, transport, v->step, field) : NULL;
         return v->field && option_number(op + 1, &v->value) == 0;
 }
 

@@ -9,11 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fuzz/sequence/seq_bind.h"
+#include "pdu/io/capture/capture_writer.h"
 #include "pdu/io/verbs/rdma_wait.h"
 #include "pdu/io/verbs/verbs_rdma.h"
+#include "pdu/nvme/io/verbs_record.h"
 #include "pdu/nvme/rdma/rdma_track.h"
-#include "schedule.h"
+#include "peer.h"
+#include "seq_bind.h"
 
 enum {
         RECVS = 32,
@@ -136,7 +138,7 @@ static void post_send(struct rdma_conn *c, const uint8_t *bytes, uint32_t len)
 static bool is_avoided(const struct rdma_conn *c, const struct seq_step *step,
                        const union seq_work *message, const struct rule_set *broken)
 {
-        const struct avoid *avoid = c->base.session->target->avoid;
+        const struct avoid *avoid = peer_of_session(c->base.session)->avoid;
 
         return avoid_rules(avoid, broken) ||
                (step->kind == SEQ_PDU && avoid_message(avoid, step->template, message));
@@ -172,7 +174,7 @@ static bool rdma_send(struct remote_conn *base, const struct seq_step *step)
         for (unsigned i = 0; i < w.times; i++) {
                 const struct rule_set *broken = rdma_track_command(c->track, out, w.len);
 
-                if (!remote_may_command(base, &m.cmd.sqe, base->on == 0 && c->bind.qid == 0) ||
+                if (!nvme_may_command(base, &m.cmd.sqe, base->on == 0 && c->bind.qid == 0) ||
                     is_avoided(c, step, &m, broken))
                         return false;
                 conn_message(base, PARTY_HOST, &(const union pdu) { .cmd = m.cmd });
@@ -184,7 +186,7 @@ static bool rdma_send(struct remote_conn *base, const struct seq_step *step)
 
 static uint64_t about(const struct rdma_track_cmd *cmd, const struct cqe *cqe, bool admin)
 {
-        uint64_t subject = cqe_status(cqe) == 0 ? remote_subject(&cmd->sqe, admin) : 0;
+        uint64_t subject = cqe_status(cqe) == 0 ? nvme_subject(&cmd->sqe, admin) : 0;
 
         return (uint64_t)cmd->sqe.opc << 32 | (uint64_t)cmd->sqe.fctype << 40 | subject << 48;
 }
@@ -338,8 +340,8 @@ static bool rdma_open(struct remote_conn *base, const struct seq_step *first)
 {
         struct rdma_session *t = rdma_of(base->session);
         struct rdma_conn *c = conn_of(base);
-        const struct host_params *p = &base->session->target->host;
-        struct seq_step step = seq_step_of(seq_template(SEQ_RDMA, PARTY_HOST, "request"));
+        const struct host_params *p = &peer_of_session(base->session)->host;
+        struct seq_step step = seq_step_of(nvme_template_by_name(SEQ_RDMA, PARTY_HOST, "request"));
 
         if (first->kind == SEQ_PDU && first->template->type == SEQ_REQUEST)
                 step = *first;
@@ -422,7 +424,7 @@ static bool rdma_begin(struct remote_session *s)
 {
         static const struct rdma_group_ops ops = { .dev_free = device_gone };
         struct rdma_session *t = rdma_of(s);
-        struct verbs_provider *verbs = s->target->host.verbs;
+        struct verbs_provider *verbs = peer_of_session(s)->host.verbs;
 
         if (!t->group.context) {
                 if (!verbs)
@@ -476,6 +478,27 @@ static struct remote_session *rdma_new(void)
         return NULL;
 }
 
+static bool rdma_record(const struct remote_target *target, const char *path,
+                        bool (*play)(void *user, const struct remote_target *recorded), void *user,
+                        bool *played, char *err, size_t size)
+{
+        struct nvme_peer peer = *(const struct nvme_peer *)target->peer;
+        struct remote_target recorded = *target;
+        struct verbs_provider *of = peer.host.verbs ? peer.host.verbs : verbs_rdma(err, size);
+        struct capture_writer *w = of ? capture_writer_open(path, err, size) : NULL;
+
+        if (!w)
+                return false;
+        peer.host.verbs = verbs_record_new(of, w);
+        recorded.peer = &peer;
+        *played = peer.host.verbs && play(user, &recorded);
+        verbs_record_free(peer.host.verbs);
+        if (capture_writer_close(w) == 0)
+                return true;
+        snprintf(err, size, "%.200s: %s", path, strerror(errno));
+        return false;
+}
+
 const struct remote_transport remote_rdma = {
         .new = rdma_new,
         .free = rdma_free,
@@ -488,4 +511,6 @@ const struct remote_transport remote_rdma = {
         .half_close = rdma_half_close,
         .close = rdma_close,
         .poll = rdma_poll,
+        .answered_for = true, /* by the connection manager of a machine */
+        .record = rdma_record,
 };

@@ -6,7 +6,7 @@
 #ifndef NVMF_FUZZ_AVOID_H
 #define NVMF_FUZZ_AVOID_H
 
-#include "fuzz/sequence/sequence.h"
+#include "templates.h"
 
 enum { AVOID_VALUES = 16 };
 

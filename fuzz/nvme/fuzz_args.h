@@ -3,10 +3,9 @@
 #ifndef NVMF_FUZZ_FUZZ_ARGS_H
 #define NVMF_FUZZ_FUZZ_ARGS_H
 
-#include "campaign.h"
+#include "fuzz/campaign/campaign.h"
 #include "pdu/io/option.h"
-
-enum fuzz_exit { FUZZ_OK, FUZZ_FOUND, FUZZ_USAGE, FUZZ_UNREADABLE };
+#include "peer.h"
 
 enum { FUZZ_AVOIDS = 64 };
 
@@ -32,7 +31,8 @@ struct fuzz_call {
         const char *name; /* of the subcommand */
         struct fuzz_args args;
         struct campaign_config config; /* of the arguments */
-        struct avoid avoid;            /* its target's */
+        struct nvme_peer peer;         /* its target's */
+        struct avoid avoid;            /* the peer's */
         bool live;                     /* a target was named */
         char **word;
         int words;

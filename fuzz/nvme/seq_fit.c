@@ -68,7 +68,7 @@ static void fit_data(struct fit *f)
         f->ops->render(f, own, &is);
         if (f->want.data_len != is.data_len)
                 set_data(f);
-        else if (is.apart && !step->has_data && step->template->data == SEQ_NO_DATA)
+        else if (is.apart && !step->has_data && nvme_template(step->template)->data == SEQ_NO_DATA)
                 set_contents(f, &is);
         else if (f->want.data && is.data)
                 poke(f, is.data, is.data_len);
@@ -81,7 +81,8 @@ static void fit_fields(struct fit *f)
         struct fit_message is;
 
         f->ops->render(f, own, &is);
-        for (const struct field *const *at = seq_fields(f->ops->transport, step->template);
+        for (const struct field *const *at =
+                 seq_fields(&nvme_fuzz, f->ops->transport, step->template);
              *at && step->changes < SEQ_CHANGES; at++) {
                 uint64_t v = field_get(*at, &f->want.head), old = field_get(*at, &is.head);
 
@@ -110,9 +111,9 @@ static bool try_template(struct fit *f, const struct seq_template *t, unsigned n
 static unsigned cost(const struct fit *f, const struct sequence *one)
 {
         const struct seq_step *step = &one->step[0];
-        const struct seq_template *t = step->template;
+        const struct nvme_template *t = nvme_template(step->template);
         const union sqe *sqe = &f->want.head.pdu.cmd.sqe;
-        bool other = t->type == PDU_CAPSULE_CMD &&
+        bool other = t->base.type == PDU_CAPSULE_CMD &&
                      (sqe->opc != t->opc || (t->opc == NVME_FABRICS && sqe->fctype != t->fctype));
 
         return 64u * other + 4u * step->changes + one->pooled / 4 + (step->of > 0) +
@@ -122,14 +123,15 @@ static unsigned cost(const struct fit *f, const struct sequence *one)
 bool seq_fit(struct fit *f)
 {
         size_t count;
-        const struct seq_template *t = seq_templates(f->ops->transport, PARTY_HOST, &count);
+        const struct seq_template *const *t =
+            seq_templates(&nvme_fuzz, f->ops->transport, PARTY_HOST, &count);
         bool found = false;
 
         for (size_t i = 0; i < count; i++) {
-                unsigned n = f->ops->variants(f, &t[i]);
+                unsigned n = f->ops->variants(f, t[i]);
 
                 for (unsigned nth = 0; nth < n; nth++)
-                        if (try_template(f, &t[i], nth) &&
+                        if (try_template(f, t[i], nth) &&
                             (!found || cost(f, &f->trial) < cost(f, &f->best))) {
                                 f->best = f->trial;
                                 found = true;

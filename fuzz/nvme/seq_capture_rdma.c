@@ -137,7 +137,7 @@ static unsigned variants(const struct fit *f, const struct seq_template *t)
 
         if (t->type != f->want.type || many)
                 return 0;
-        return t->type == PDU_CAPSULE_CMD && t->opc == NVME_ABORT ? 2 * ABORTS : 2;
+        return t->type == PDU_CAPSULE_CMD && nvme_template(t)->opc == NVME_ABORT ? 2 * ABORTS : 2;
 }
 
 static void vary(struct fit *f, unsigned nth)
@@ -368,7 +368,7 @@ static void say_request(struct reading *r, struct said *w)
         fit->ops = &fit_rdma;
         fit->bind = b;
         fit->trial.pooled = 0;
-        fit->trial.step[0] = seq_step_of(seq_template(SEQ_RDMA, PARTY_HOST, "request"));
+        fit->trial.step[0] = seq_step_of(nvme_template_by_name(SEQ_RDMA, PARTY_HOST, "request"));
         render(fit, out, &is);
         if (w->padded)
                 work->private_len = is.head.work.private_len;

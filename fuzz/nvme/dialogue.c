@@ -30,7 +30,7 @@ void dialogue_fini(struct dialogue *d)
 int dialogue_begin(struct dialogue *d, const struct dialogue *admin)
 {
         static const struct track_limits limits = { .depth_max = DEPTH, .findings = true };
-        const struct host_params *p = &d->conn->session->target->host;
+        const struct host_params *p = &peer_of_session(d->conn->session)->host;
 
         track_free(d->track);
         *d = (struct dialogue) { .conn = d->conn, .room = { d->room[0], d->room[1] } };
@@ -55,9 +55,9 @@ static void say_command(struct dialogue *d, const union sqe *sqe)
         struct track_cmd *cmd = d->conn->wild ? NULL : track_last_cmd(d->track);
         bool admin = track_qid(d->track) == 0;
 
-        d->harms |= !remote_may_command(d->conn, sqe, admin);
+        d->harms |= !nvme_may_command(d->conn, sqe, admin);
         if (cmd)
-                cmd->user = (void *)(uintptr_t)remote_subject(sqe, admin);
+                cmd->user = (void *)(uintptr_t)nvme_subject(sqe, admin);
 }
 
 /* What is to be avoided; the tracker tells only as long as it is asked. */
@@ -65,12 +65,12 @@ static void heed(struct dialogue *d, struct fault fault)
 {
         struct rule_set broken = { 0 };
 
-        if (d->conn->wild || !d->conn->session->target->avoid)
+        if (d->conn->wild || !peer_of_session(d->conn->session)->avoid)
                 return;
         broken = *track_findings(d->track);
         if (is_fault(fault))
                 rule_add(&broken, fault.rule);
-        d->harms |= avoid_rules(d->conn->session->target->avoid, &broken);
+        d->harms |= avoid_rules(peer_of_session(d->conn->session)->avoid, &broken);
 }
 
 static void say_header(struct dialogue *d, const union pdu *h)
@@ -97,7 +97,7 @@ static void say_unframed(struct dialogue *d, const uint8_t *p, size_t n)
                 return;
         memcpy(&cmd, p, sizeof(cmd));
         d->harms |= !d->conn->session->target->allow_write &&
-                    remote_harms(&cmd.sqe, track_qid(d->track) == 0);
+                    nvme_harms(&cmd.sqe, track_qid(d->track) == 0);
 }
 
 void dialogue_says(struct dialogue *d, const uint8_t *p, size_t n)

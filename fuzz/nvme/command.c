@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "campaign.h"
-#include "distil.h"
-#include "finding.h"
+#include "fuzz/campaign/distil.h"
+#include "fuzz/campaign/finding.h"
 #include "fuzz/inproc/session.h"
 #include "fuzz/sequence/seq_mutate.h"
 #include "fuzz_args.h"
@@ -38,12 +37,12 @@ static void print(const struct sequence *s)
 /* A target has one transport. False: nothing is left, and it was said why. */
 static bool keep_playable(const struct fuzz_call *call, struct corpus *c)
 {
-        bool rdma = call->config.target.host.transport == HOST_RDMA;
-        unsigned dropped = corpus_keep(c, rdma ? SEQ_RDMA : SEQ_TCP);
+        const struct remote_target *t = &call->config.target;
+        unsigned dropped = corpus_keep(c, t->family, t->transport);
 
         if (dropped > 0)
                 fprintf(stderr, "nvmfspec fuzz %s: %u of the sequences are not over %s: left out\n",
-                        call->name, dropped, seq_transport_name(rdma ? SEQ_RDMA : SEQ_TCP));
+                        call->name, dropped, t->family->family->transports[t->transport]);
         return c->n > 0 || dropped == 0;
 }
 
@@ -131,12 +130,12 @@ static void repro_own(struct sequence *s)
         printf("%s after %u steps, %u PDUs back\n", r.end, r.steps, r.pdus);
 }
 
-static void on_live_pdu(void *user, unsigned on, enum party sender, const union pdu *h)
+static void on_live_pdu(void *user, unsigned on, enum party sender, const void *message)
 {
         (void)user;
         if (on > 0)
                 printf("%u ", on);
-        say_pdu(sender, h, on == 0);
+        say_pdu(sender, message, on == 0);
 }
 
 /* One that is lost is started afresh, if there is a command for it, and the next is played. */
@@ -178,7 +177,7 @@ static void tame(struct sequence *s)
 {
         unsigned before = s->steps;
 
-        remote_tame(s);
+        nvme_tame(s);
         if (s->steps < before)
                 printf("%u steps are left out, they may change data: --allow-write\n",
                        before - s->steps);
@@ -195,7 +194,7 @@ static int repro_all_live(const struct fuzz_call *call, const struct corpus *c)
                 return unreadable(call->name, why);
         if (loop_init(&loop) < 0 || player_init(&p, &call->config, &loop) < 0)
                 return unreadable(call->name, strerror(errno));
-        p.session->pdu = on_live_pdu;
+        p.session->message = on_live_pdu;
         for (unsigned i = 0; i < c->n && well; i++) {
                 enum trouble_kind kind;
 

@@ -60,7 +60,7 @@ static unsigned variants(const struct fit *f, const struct seq_template *t)
                 return 0;
         if (t->type == PDU_H2C_DATA && f->bind->r2ts > 0)
                 return f->bind->r2ts;
-        return t->opc == NVME_ABORT ? 4 : 1;
+        return nvme_template(t)->opc == NVME_ABORT ? 4 : 1;
 }
 
 /* A command that describes data which does not go with it says how much. */
@@ -71,8 +71,8 @@ static void vary(struct fit *f, unsigned nth)
 
         step->of = (uint8_t)nth;
         if (f->want.data_len > 0 || step->template->type != PDU_CAPSULE_CMD ||
-            step->template->sgl != SGL_TRANSPORT || len == step->template->data_len ||
-            len > SEQ_DATA_MAX)
+            nvme_template(step->template)->sgl != SGL_TRANSPORT ||
+            len == step->template->data_len || len > SEQ_DATA_MAX)
                 return;
         step->has_data = true;
         step->data_len = (uint16_t)len;

@@ -37,7 +37,7 @@ void reading_end(struct reading *r)
 {
         if (r->s.steps > 0 && !corpus_add(r->corpus, &r->s))
                 r->no_memory = true;
-        r->s = (struct sequence) { .side = PARTY_HOST };
+        r->s = (struct sequence) { .family = &nvme_fuzz, .side = PARTY_HOST };
 }
 
 bool reading_find(struct reading *r, const struct fit_ops *ops, const struct speaker *k)
@@ -77,21 +77,7 @@ void reading_add_late(struct reading *r, struct speaker *k, enum seq_kind kind, 
 
 /* --- files -------------------------------------------------------------------------------------- */
 
-bool seq_is_capture(const void *p, size_t n)
-{
-        static const uint8_t magic[][4] = { { 0xd4, 0xc3, 0xb2, 0xa1 },
-                                            { 0xa1, 0xb2, 0xc3, 0xd4 },
-                                            { 0x4d, 0x3c, 0xb2, 0xa1 },
-                                            { 0xa1, 0xb2, 0x3c, 0x4d },
-                                            { 0x0a, 0x0d, 0x0d, 0x0a } };
-
-        for (size_t i = 0; n >= 4 && i < sizeof(magic) / sizeof(magic[0]); i++)
-                if (memcmp(p, magic[i], 4) == 0)
-                        return true;
-        return false;
-}
-
-bool seq_capture(struct corpus *c, const char *path, char err[CORPUS_ERROR])
+bool seq_capture(struct corpus *c, const char *path, char *err)
 {
         struct reading *r = calloc(1, sizeof(*r));
         unsigned before = c->n;
@@ -102,6 +88,7 @@ bool seq_capture(struct corpus *c, const char *path, char err[CORPUS_ERROR])
                 return false;
         }
         r->corpus = c;
+        r->s.family = r->fit.trial.family = &nvme_fuzz;
         ok = capture_read_tcp(r, path, err) && capture_read_rdma(r, path, err);
         if (r->no_memory && !c->full)
                 snprintf(err, CORPUS_ERROR, "%s: no memory", path);

@@ -6,7 +6,7 @@
 #ifndef NVMF_FUZZ_SEQ_BIND_H
 #define NVMF_FUZZ_SEQ_BIND_H
 
-#include "sequence.h"
+#include "templates.h"
 
 enum { BIND_R2TS = 16, BIND_CMDS = 32 };
 

@@ -5,9 +5,6 @@
 
 #include "fuzz/campaign/corpus.h"
 
-/* Whether a file that begins with these bytes is a pcap or pcapng file. */
-bool seq_is_capture(const void *p, size_t n);
-
 /*
  * Adds what the hosts of a capture said, over NVMe/TCP, then over NVMe/RDMA (RoCEv2, iWARP):
  * connections that were open together make a sequence, each a connection of it. A PDU, a capsule or
@@ -26,6 +23,6 @@ bool seq_is_capture(const void *p, size_t n);
  *
  * False: err has one line.
  */
-bool seq_capture(struct corpus *c, const char *path, char err[CORPUS_ERROR]);
+bool seq_capture(struct corpus *c, const char *path, char *err); /* err: CORPUS_ERROR bytes */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "oracle.h"
+#include "peer.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -109,7 +109,7 @@ static bool visit(const struct remote_target *target, struct host_error *e, visi
         const struct rule_policy tolerant = { .waived =
                                                   *fuzz_all_rules() }; /* it lives, well or not */
         const uint64_t until = loop_now_ms() + PORTS_MS;
-        struct host_params p = target->host;
+        struct host_params p = ((const struct nvme_peer *)target->peer)->host;
         bool ok, said = false;
 
         p.io_queues = 1;
@@ -126,7 +126,7 @@ static bool visit(const struct remote_target *target, struct host_error *e, visi
         return ok;
 }
 
-bool oracle_alive(const struct remote_target *target, char why[ORACLE_LINE])
+bool nvme_alive(const struct remote_target *target, char why[ORACLE_LINE])
 {
         struct host_error e;
         bool ok = visit(target, &e, asks, NULL);
@@ -136,7 +136,7 @@ bool oracle_alive(const struct remote_target *target, char why[ORACLE_LINE])
         return ok;
 }
 
-struct oracle_limits oracle_limits(const struct remote_target *target)
+struct oracle_limits nvme_limits(const struct remote_target *target)
 {
         struct oracle_limits limits = { .n = 0 };
         struct host_error e;

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NVMe over Fabrics, as the fuzzer knows it. */
+#include "pdu/nvme/wire/family.h"
+
+#include <string.h>
+
+#include "fuzz/inproc/session.h"
+#include "fuzz/sequence/seq_mutate.h"
+#include "pdu/core/rng.h"
+#include "pdu/nvme/machine/spoil.h"
+#include "pdu/nvme/wire/fabrics.h"
+#include "peer.h"
+#include "seq_capture.h"
+#include "templates.h"
+
+/* --- sessions and steps that belong together ----------------------------------------------------- */
+
+static const char *const tcp_seeds[] = {
+        "sequence host\nicreq\nconnect\nproperty_get ofst=8\nenable\nproperty_get ofst=28\n"
+        "identify\nget_features\naer\n",
+        "sequence host\nicreq dgst=3\nconnect\nenable\nidentify_list\nset_features\n"
+        "get_smart\nkeep_alive\nabort\n",
+        "sequence host\nicreq hpda=3 maxr2t=3\nconnect_r2t\nh2c\nproperty_get\nset_hostid\n"
+        "disconnect\n",
+        "sequence host queues=2\nicreq\nconnect\nenable\nicreq on=1\nconnect on=1\n"
+        "read on=1\nwrite on=1\nh2c on=1\nwrite_icd on=1\nflush on=1\n",
+        "sequence host queues=2\nicreq\nconnect\nenable\nicreq dgst=3 maxr2t=3 on=1\n"
+        "connect on=1\nwrite data=8192 cdw12=15 on=1\nwrite cdw12=31 data=16384 on=1\n"
+        "h2c of=1 on=1\nh2c on=1\nread cdw12=31 data=16384 on=1\ncompare_r2t on=1\n"
+        "h2c on=1\ncompare on=1\n",
+        "sequence host\nicreq dgst=2\nconnect\nauth_send\nauth_receive\nidentify_ns\n",
+        "sequence host\nicreq\ndelay 1\nconnect "
+        "cattr=4\nenable\nget_log\ndisable\nh2cterm\n",
+        "sequence host queues=3\nicreq\nconnect\nenable\nicreq on=1\nconnect on=1\n"
+        "icreq on=2\nconnect on=2\nread on=2\nread on=1\nwrite on=2\nclose\nh2c on=2\n",
+        NULL,
+};
+static const char *const rdma_seeds[] = {
+        "sequence host rdma\nrequest\nconnect\nproperty_get "
+        "ofst=8\nenable\nidentify\naer\n",
+        "sequence host rdma queues=2\nrequest\nconnect\nenable\nrequest on=1\nconnect "
+        "on=1\n"
+        "read on=1\nwrite on=1\nwrite_icd on=1\nflush on=1\n",
+        "sequence host rdma queues=2\nrequest\nconnect\nenable\nrequest on=1\nconnect "
+        "on=1\n"
+        "write data=4096 keys=3 on=1\nread sgl.id=0x4f on=1\ncompare_r2t on=1\n",
+        "sequence host rdma\nrequest\nconnect\nenable\nidentify_list\nset_features\n"
+        "get_smart\nkeep_alive\nset_hostid\ndisconnect\n",
+        NULL,
+};
+
+static const char *const tcp_groups[] = {
+        "compare sqe.flags=0x41\nwrite_icd sqe.flags=0x42\n",
+        "compare_r2t sqe.flags=0x41\nwrite sqe.flags=0x42\nh2c\nh2c\n",
+        "write\nh2c data=2048\nh2c\n",
+        "write\nabort\nh2c\n",
+        "connect_r2t\nh2c\n",
+        "aer\nabort\n",
+        "disable\nenable\n",
+        "set_kato cdw11=1000\ndelay 3000\n",
+        NULL,
+};
+static const char *const rdma_groups[] = {
+        "compare sqe.flags=0x41\nwrite_icd sqe.flags=0x42\n",
+        "compare_r2t sqe.flags=0x41\nwrite sqe.flags=0x42\n",
+        "write keys=3\nread keys=3\n",
+        "write\nabort\n",
+        "aer\nabort\n",
+        "disable\nenable\n",
+        "set_kato cdw11=1000\ndelay 3000\n",
+        "write\nflush\n",
+        NULL,
+};
+
+static void begin(struct sequence *s, uint64_t *seed)
+{
+        static const char *const words[2][2][6] = {
+                { { "icreq", "connect", "read", "write", "h2c", "write_icd" },
+                  { "icresp", "resp", "c2h", "resp", "r2t", "resp" } },
+                { { "request", "connect", "read", "write", "flush", "write_icd" },
+                  { "accept", "resp", "write", "resp", "read", "resp" } },
+        };
+
+        s->config = fuzz_any(seed, 2) ? 0 : fuzz_random(seed) & 0x3ffff & ~0x80u;
+        for (unsigned i = 0; i < 6; i++) {
+                struct seq_step step = seq_step_of(
+                    nvme_template_by_name(s->transport, s->side, words[s->transport][s->side][i]));
+                const struct field *qid = seq_field(&nvme_fuzz, s->transport, step.template, "qid");
+
+                if (qid && (step.template->type == SEQ_REQUEST || i == 1) && fuzz_any(seed, 2)) {
+                        step.change[0] = (struct seq_change) { qid, SEQ_SET, 1 };
+                        step.changes = 1;
+                }
+                seq_insert(s, i, s, &step);
+        }
+}
+
+/* --- mutants ------------------------------------------------------------------------------------ */
+
+/* Where in a capsule the dwords begin that each command has a use of its own for. */
+enum { COMMANDS_OWN = offsetof(struct pdu_capsule_cmd, sqe.cdw10) };
+
+/* Other commands give the same bytes other names. */
+static bool is_field_of(const struct seq_template *t, const struct field *f, bool own)
+{
+        if (t->type != PDU_CAPSULE_CMD || f->offset < COMMANDS_OWN)
+                return !own;
+        return (nvme_template(t)->opc == NVME_FABRICS) != (strncmp(f->name, "sqe.cdw", 7) == 0);
+}
+
+static bool can_violate(unsigned transport, unsigned rule)
+{
+        return transport == SEQ_RDMA ? spoil_can_rdma(rule) : spoil_can(rule);
+}
+
+static bool has_blocks(const struct nvme_template *t)
+{
+        return t->base.type == PDU_CAPSULE_CMD &&
+               (t->opc == NVME_READ || t->opc == NVME_WRITE || t->opc == NVME_COMPARE ||
+                t->opc == NVME_WRITE_ZEROES);
+}
+
+/* So many blocks and the data for them, at the end of what some limit says or at the start; one of
+ * the three may be a little off. */
+static void change_blocks(struct sequence *s, uint64_t *seed)
+{
+        struct seq_step *step = seq_any_pdu(s, seed);
+        uint64_t blocks = 1 + seq_boundary(seed, 8), off = fuzz_any(seed, 6),
+                 end = seq_boundary(seed, 16);
+
+        if (!step || !has_blocks(nvme_template(step->template)))
+                return;
+        seq_set(s, step, "cdw12", blocks - 1 + (off == 0));
+        seq_set(s, step, "cdw10",
+                fuzz_any(seed, 2) && end >= blocks ? end - blocks + (off == 1) : 0);
+        if (nvme_template(step->template)->sgl == SGL_TRANSPORT) {
+                seq_set(s, step, "sgl.len", blocks * 512 + (off == 2 ? 4 : 0));
+        } else if (blocks * 512 <= SEQ_DATA_MAX) {
+                step->has_data = true;
+                step->is_literal = false;
+                step->data_len = (uint16_t)(blocks * 512 - (off == 2 ? 4 : 0));
+        }
+}
+
+static fuzz_mutator *const mutators[] = { change_blocks, NULL };
+
+/* --- what our own machines make of it ------------------------------------------------------------ */
+
+static void on_pdu(void *user, enum party sender, const union pdu *h)
+{
+        struct remote_answer *a = user;
+        uint64_t what = (uint64_t)h->ch.type << 8 | h->ch.flags | (uint64_t)sender << 48;
+
+        if (h->ch.type == PDU_CAPSULE_RESP)
+                what |= (uint64_t)cqe_status(&h->resp.cqe) << 16;
+        else if (h->ch.type == PDU_C2H_TERM || h->ch.type == PDU_H2C_TERM)
+                what |= (uint64_t)le16_get(h->term.fes) << 16;
+        else if (h->ch.type == PDU_CAPSULE_CMD)
+                what |= (uint64_t)h->cmd.sqe.opc << 16;
+        remote_answer_add(a, what);
+}
+
+static void play(const struct sequence *s, struct remote_answer *a)
+{
+        struct session_report r = { .pdu = on_pdu, .user = a };
+
+        session_play(s, SESSION_DECLARED, &r);
+        remote_answer_add(a, (uint64_t)r.fault.rule << 32 | (uint64_t)r.end[0] << 16 |
+                                 (uint64_t)r.end[1]);
+}
+
+/* --- all of it ---------------------------------------------------------------------------------- */
+
+static const struct fuzz_transport transports[] = {
+        [SEQ_TCP] = { .stream = true,
+                      .opening = { "icreq", "connect" },
+                      .groups = tcp_groups,
+                      .seeds = tcp_seeds,
+                      .remote = &remote_tcp },
+        [SEQ_RDMA] = { .device = true,
+                       .keys = RDMA_DESCRIPTORS,
+                       .opening = { "request", "connect" },
+                       .groups = rdma_groups,
+                       .seeds = rdma_seeds,
+                       .remote = &remote_rdma },
+};
+
+const struct fuzz_family nvme_fuzz = {
+        .family = &nvme_family,
+        .transports = transports,
+        .template = nvme_template_at,
+        .fields = nvme_template_fields,
+        .is_field_of = is_field_of,
+        .can_violate = can_violate,
+        .mutators = mutators,
+        .begin = begin,
+        .tame = nvme_tame,
+        .read_capture = seq_capture,
+        .play = play,
+        .alive = nvme_alive,
+        .limits = nvme_limits,
+};
+
+const struct fuzz_family *const fuzz_families[] = { &nvme_fuzz, NULL };
