@@ -23,15 +23,36 @@ struct host_cmd {
         void *user;
 };
 
-/*
- * The CID that a slot has for its next command. Its low bits, below `generation` (a power of two, not
- * less than the slots there are), name the slot; the rest moves on, so that a late answer meets
- * nobody. FFFFh means "no command" in the Error Information log (Base 2.2 5.1.12.1.2) and is left out.
- */
-static inline uint16_t host_cid_next(uint16_t cid, uint32_t generation)
-{
-        cid = (uint16_t)(cid + generation);
-        return cid == 0xffff ? (uint16_t)(cid + generation) : cid;
-}
+/* --- the transport's -------------------------------------------------------------------------- */
+
+enum { HOST_NO_SLOT = 0xffff };
+
+/* The place of an outstanding command; a transport's own begins with it. */
+struct host_slot {
+        struct host_cmd *cmd; /* NULL: free */
+        uint16_t cid, next_free;
+        bool ended; /* cmd->cqe is there: done() waits for something that is still on its way out */
+};
+
+struct host_slots {
+        uint8_t *slots;
+        size_t size; /* bytes of one */
+        unsigned depth, outstanding;
+        uint32_t generation; /* a power of two, not less than depth */
+        uint16_t free;
+};
+
+/* depth slots of `size` bytes each, zero in what is the transport's; -1 without memory. */
+int host_slots_init(struct host_slots *h, size_t size, unsigned depth);
+void host_slots_fini(struct host_slots *h);
+/* The slot for a command that is submitted, NULL if there is none: cqe, status and got as if nothing
+ * had come, CID and PSDT filled in. What is the transport's in it is as the command before left it. */
+struct host_slot *host_slots_take(struct host_slots *h, struct host_cmd *cmd);
+/* Of the command that waits for a response with this CID; NULL: none does. */
+struct host_slot *host_slots_find(const struct host_slots *h, uint16_t cid);
+/* Frees the slot and hands the command back to its owner. */
+void host_slot_done(struct host_slots *h, struct host_slot *s);
+/* The connection is over: every command is handed back, those that have not ended with `status`. */
+void host_slots_fail(struct host_slots *h, uint16_t status);
 
 #endif

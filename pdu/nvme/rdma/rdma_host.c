@@ -7,14 +7,9 @@
 #include "pdu/nvme/wire/fabrics.h"
 #include "spoil_rdma.h"
 
-/* A place for an outstanding command. Its CID has the index in the low bits and a generation above,
- * so that an answer to a command long gone names nothing. */
 struct slot {
-        struct host_cmd *cmd; /* NULL: free */
-        uint16_t cid;
-        uint16_t next_free;
+        struct host_slot base;
         uint8_t sending; /* SENDs that it waits for */
-        bool answered;   /* the response is in cmd->cqe */
 };
 
 /*
@@ -34,7 +29,6 @@ struct receive {
 };
 
 enum {
-        NO_SLOT = 0xffff,
         RESPONSE_ROOM = 64, /* more than a response has: a longer one shows as what it is, and not
                              * as an error of the queue pair */
         SQE_LEN = sizeof(union sqe),
@@ -49,7 +43,7 @@ struct rdma_host {
         struct rdma_host_config cfg;
         struct rdma_host_ops ops;
         void *user;
-        struct slot *slots;
+        struct host_slots slots;
         struct send *ring;
         unsigned ring_size, next_send, oldest_send; /* next_send == oldest_send: empty */
         unsigned unsignaled;                        /* since the last that is */
@@ -57,9 +51,6 @@ struct rdma_host {
         uint8_t *memory;
         size_t bytes; /* of memory */
         uint32_t lkey, stride;
-        uint16_t free_slot;
-        uint32_t generation; /* what the CID of a slot moves on by: a power of two >= depth */
-        unsigned outstanding;
         struct chain sends, recvs; /* to be posted */
         struct fault fault;
         bool failed; /* all commands were given up */
@@ -104,44 +95,12 @@ bool rdma_host_wants_post(const struct rdma_host *h)
         return h->sends.first || h->recvs.first;
 }
 
-/* --- slots ------------------------------------------------------------------------------------ */
-
-static struct slot *take_slot(struct rdma_host *h, struct host_cmd *cmd)
-{
-        struct slot *s = &h->slots[h->free_slot];
-
-        h->free_slot = s->next_free;
-        s->cmd = cmd;
-        s->sending = 0;
-        s->answered = false;
-        h->outstanding++;
-        return s;
-}
-
-static void free_slot(struct rdma_host *h, struct slot *s)
-{
-        s->cmd = NULL;
-        s->cid = host_cid_next(s->cid, h->generation);
-        s->next_free = h->free_slot;
-        h->free_slot = (uint16_t)(s - h->slots);
-        h->outstanding--;
-}
-
-/* Hands the command back to its owner. */
-static void end(struct rdma_host *h, struct slot *s)
-{
-        struct host_cmd *cmd = s->cmd;
-
-        free_slot(h, s);
-        cmd->done(cmd, cmd->user);
-}
-
 /* A response may overtake its SEND's completion, but until that has come the memory that is sent
  * from is not its owner's: a command that waits for it ends when both are there. */
 static void end_if_over(struct rdma_host *h, struct slot *s)
 {
-        if (s->cmd && s->sending == 0 && s->answered)
-                end(h, s);
+        if (s->base.cmd && s->sending == 0 && s->base.ended)
+                host_slot_done(&h->slots, &s->base);
 }
 
 /* --- commands --------------------------------------------------------------------------------- */
@@ -212,18 +171,6 @@ static uint32_t wr_bytes(const struct verbs_wr *wr)
         return bytes;
 }
 
-/* PSDT 01b is what Linux asks of every command, Fabrics ones included. */
-static void fill_sqe(struct slot *s)
-{
-        union sqe *sqe = &s->cmd->sqe;
-
-        sqe->flags = (uint8_t)((sqe->flags & ~(unsigned)SQE_PSDT_MASK) | SQE_PSDT_SGL);
-        sqe->cid = le16(s->cid);
-        s->cmd->cqe = (struct cqe) { .cid = sqe->cid };
-        s->cmd->status = 0;
-        s->cmd->got = 0;
-}
-
 static unsigned after(const struct rdma_host *h, unsigned i)
 {
         return i + 1 < h->ring_size ? i + 1 : 0;
@@ -269,7 +216,7 @@ static void add_send(struct rdma_host *h, struct slot *s, struct send *send, boo
 /* Sends `twice` first, where a violator wants it. */
 static bool spoil(struct rdma_host *h, struct slot *s, struct send *send)
 {
-        struct host_cmd *cmd = s->cmd;
+        struct host_cmd *cmd = s->base.cmd;
         struct rdma_format format = { .admin = h->cfg.qid == 0,
                                       .icdoff = h->cfg.icdoff,
                                       .in_capsule = h->cfg.in_capsule,
@@ -310,14 +257,14 @@ int rdma_host_submit(struct rdma_host *h, struct host_cmd *cmd)
         struct send *send;
         struct slot *s;
 
-        if (h->failed || h->free_slot == NO_SLOT)
+        if (h->failed || h->slots.free == HOST_NO_SLOT)
                 return -1;
         registered = has_data(cmd) && h->ops.data_keys(h->user, cmd->data, cmd->len, &lkey, &rkey);
         if (has_data(cmd) && !has_place(h, cmd, in_capsule, registered))
                 return -1;
-        s = take_slot(h, cmd);
+        s = (struct slot *)host_slots_take(&h->slots, cmd);
+        s->sending = 0;
         send = take_send(h);
-        fill_sqe(s);
         if (in_capsule)
                 lent = put_in_capsule(h, send, cmd, registered, lkey);
         else
@@ -330,7 +277,7 @@ int rdma_host_submit(struct rdma_host *h, struct host_cmd *cmd)
 
 unsigned rdma_host_outstanding(const struct rdma_host *h)
 {
-        return h->outstanding;
+        return h->slots.outstanding;
 }
 
 /* --- completions ------------------------------------------------------------------------------ */
@@ -355,22 +302,14 @@ static bool bad_key(struct rdma_host *h, const struct verbs_wc *wc)
         return wc->invalidated && !violates(h, RDMA_HOST_KEY_CHECK) && fault(h, RDMA_INV_UNASKED);
 }
 
-static struct slot *slot_of(struct rdma_host *h, uint16_t cid)
-{
-        unsigned i = cid & (h->generation - 1);
-        struct slot *s = i < h->cfg.depth ? &h->slots[i] : NULL;
-
-        return s && s->cmd && s->cid == cid && !s->answered ? s : NULL;
-}
-
 static void take_response(struct rdma_host *h, struct slot *s, const struct cqe *cqe)
 {
-        struct host_cmd *cmd = s->cmd;
+        struct host_cmd *cmd = s->base.cmd;
 
         cmd->cqe = *cqe;
         cmd->status = cqe_status(cqe);
         cmd->got = cmd->xfer == XFER_C2H && cmd->status == 0 ? cmd->len : 0;
-        s->answered = true;
+        s->base.ended = true;
         end_if_over(h, s);
 }
 
@@ -391,7 +330,7 @@ static bool received(struct rdma_host *h, struct receive *r, const struct verbs_
                 return true;
         if (wc->bytes < CQE_LEN)
                 return false;
-        s = slot_of(h, le16_get(cqe.cid));
+        s = (struct slot *)host_slots_find(&h->slots, le16_get(cqe.cid));
         if (!s)
                 return fault(h, RDMA_RSP_CID);
         if (bad_key(h, wc))
@@ -437,15 +376,7 @@ void rdma_host_fail_all(struct rdma_host *h, uint16_t status)
         h->failed = true;
         chain_clear(&h->sends);
         chain_clear(&h->recvs);
-        for (unsigned i = 0; i < h->cfg.depth; i++) {
-                struct slot *s = &h->slots[i];
-
-                if (!s->cmd)
-                        continue;
-                if (!s->answered)
-                        s->cmd->status = status;
-                end(h, s);
-        }
+        host_slots_fail(&h->slots, status);
 }
 
 /* --- life ------------------------------------------------------------------------------------- */
@@ -467,23 +398,6 @@ static int alloc_memory(struct rdma_host *h)
                 return -1;
         memset(h->memory, 0, h->bytes);
         return 0;
-}
-
-static int alloc_slots(struct rdma_host *h)
-{
-        unsigned depth = h->cfg.depth;
-
-        h->slots = calloc(depth, sizeof(*h->slots));
-        h->free_slot = NO_SLOT;
-        for (h->generation = 1; h->generation < depth;)
-                h->generation <<= 1;
-        for (unsigned i = depth; h->slots && i-- > 0;) {
-                struct slot *s = &h->slots[i];
-
-                *s = (struct slot) { .cid = (uint16_t)i, .next_free = h->free_slot };
-                h->free_slot = (uint16_t)i;
-        }
-        return h->slots ? 0 : -1;
 }
 
 static int alloc_ring(struct rdma_host *h)
@@ -525,8 +439,9 @@ struct rdma_host *rdma_host_new(const struct rdma_host_config *cfg, const struct
         chain_clear(&h->recvs);
         h->spoils = cfg->policy && !rule_set_empty(&cfg->policy->violated);
         h->ring_size = rdma_host_sends(cfg) + 1;
-        if (alloc_memory(h) == 0 && alloc_slots(h) == 0 && alloc_ring(h) == 0 &&
-            alloc_receives(h) == 0) {
+        if (alloc_memory(h) == 0 &&
+            host_slots_init(&h->slots, sizeof(struct slot), h->cfg.depth) == 0 &&
+            alloc_ring(h) == 0 && alloc_receives(h) == 0) {
                 rdma_host_set_in_capsule(h, cfg->in_capsule, cfg->icdoff);
                 return h;
         }
@@ -542,7 +457,7 @@ void rdma_host_free(struct rdma_host *h)
                 h->ops.memory_put(h->user, h->memory, h->bytes);
         free(h->receives);
         free(h->ring);
-        free(h->slots);
+        host_slots_fini(&h->slots);
         free(h);
 }
 

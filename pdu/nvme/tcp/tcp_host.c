@@ -12,29 +12,21 @@ struct host_r2t { /* an R2T that is not served yet */
         uint32_t offset, left; /* bytes */
 };
 
-/* A place for an outstanding command. Its CID has the index in the low bits and a generation above,
- * so that an answer to a command long gone names nothing. */
 struct slot {
+        struct host_slot base;
         struct tx tx;          /* the capsule, then one H2CData after the other */
-        struct host_cmd *cmd;  /* NULL: free */
         struct host_r2t *r2ts; /* to be served, in the order they came */
-        uint16_t cid;
-        uint16_t next_free;
-        bool queued; /* tx is on its way out */
-        bool ended;  /* the response came while it was: done() has to wait */
+        bool queued;           /* tx is on its way out */
         bool ddgst_bad;
         uint8_t head[76];
 };
 
-enum { NO_SLOT = 0xffff, R2TS_DEFAULT = 256 };
+enum { R2TS_DEFAULT = 256 };
 
 struct tcp_host {
         struct tcp_host_config cfg;
         struct link link;
-        struct slot *slots;
-        uint16_t free_slot;
-        uint32_t generation; /* what the CID of a slot moves on by: a power of two >= depth */
-        unsigned outstanding;
+        struct host_slots slots;
         struct host_r2t *r2t_pool, *free_r2t;
         struct slot *in_hand; /* of the PDU that is arriving */
         bool digests_refused;
@@ -68,37 +60,6 @@ static void drop_r2ts(struct tcp_host *h, struct slot *s)
                 free_r2t(h, r);
 }
 
-static struct slot *take_slot(struct tcp_host *h, struct host_cmd *cmd)
-{
-        struct slot *s = &h->slots[h->free_slot];
-
-        h->free_slot = s->next_free;
-        s->cmd = cmd;
-        s->r2ts = NULL;
-        s->ended = s->ddgst_bad = false;
-        cmd->sqe.cid = le16(s->cid);
-        h->outstanding++;
-        return s;
-}
-
-static void free_slot(struct tcp_host *h, struct slot *s)
-{
-        s->cmd = NULL;
-        s->cid = host_cid_next(s->cid, h->generation);
-        s->next_free = h->free_slot;
-        h->free_slot = (uint16_t)(s - h->slots);
-        h->outstanding--;
-}
-
-/* Hands the command back to its owner. */
-static void call_done(struct tcp_host *h, struct slot *s)
-{
-        struct host_cmd *cmd = s->cmd;
-
-        free_slot(h, s);
-        cmd->done(cmd, cmd->user);
-}
-
 static bool is_short(const struct host_cmd *cmd)
 {
         return cmd->xfer == XFER_C2H && cmd->got < cmd->len && cmd->sqe.opc != NVME_FABRICS;
@@ -106,7 +67,7 @@ static bool is_short(const struct host_cmd *cmd)
 
 static uint16_t status_of(const struct slot *s)
 {
-        const struct host_cmd *cmd = s->cmd;
+        const struct host_cmd *cmd = s->base.cmd;
 
         if (cqe_status(&cmd->cqe))
                 return cqe_status(&cmd->cqe);
@@ -119,12 +80,12 @@ static uint16_t status_of(const struct slot *s)
  * holds on to the command until it is out. */
 static void end(struct tcp_host *h, struct slot *s, const struct cqe *cqe)
 {
-        s->cmd->cqe = *cqe;
-        s->cmd->status = status_of(s);
+        s->base.cmd->cqe = *cqe;
+        s->base.cmd->status = status_of(s);
         drop_r2ts(h, s);
-        s->ended = true;
+        s->base.ended = true;
         if (!s->queued)
-                call_done(h, s);
+                host_slot_done(&h->slots, &s->base);
 }
 
 /* --- out: capsules and host to controller data ------------------------------------------------ */
@@ -142,8 +103,8 @@ static void tx_sent(struct tx *tx, void *user)
         struct tcp_host *h = user;
 
         s->queued = false;
-        if (s->ended)
-                call_done(h, s);
+        if (s->base.ended)
+                host_slot_done(&h->slots, &s->base);
         else
                 serve(h, s);
 }
@@ -154,8 +115,9 @@ static void send_tx(struct tcp_host *h, struct slot *s, const void *data, uint32
                 .head = s->head,
                 .data = data,
                 .data_len = len,
-                .data_writable = s->cmd->sqe.opc == NVME_FABRICS, /* Connect's, by a violator */
-                .sqe = &s->cmd->sqe,
+                .data_writable =
+                    s->base.cmd->sqe.opc == NVME_FABRICS, /* Connect's, by a violator */
+                .sqe = &s->base.cmd->sqe,
                 .sent = tx_sent,
         };
         s->queued = true;
@@ -175,7 +137,7 @@ static void serve(struct tcp_host *h, struct slot *s)
         offset = r->offset;
         data = (struct pdu_data) {
                 .ch = { .type = PDU_H2C_DATA, .flags = n == r->left ? PDU_LAST : 0 },
-                .cccid = le16(s->cid),
+                .cccid = le16(s->base.cid),
                 .ttag = r->ttag,
                 .offset = le32(offset),
                 .length = le32(n),
@@ -185,7 +147,7 @@ static void serve(struct tcp_host *h, struct slot *s)
         r->left -= n;
         if (r->left == 0)
                 free_r2t(h, pop_r2t(s));
-        send_tx(h, s, s->cmd->data + offset, n);
+        send_tx(h, s, s->base.cmd->data + offset, n);
 }
 
 static bool fits_capsule(const struct tcp_host *h, const struct host_cmd *cmd)
@@ -197,16 +159,6 @@ static bool fits_capsule(const struct tcp_host *h, const struct host_cmd *cmd)
         return cmd->xfer == XFER_H2C && cmd->len > 0 && cmd->len <= max && !cmd->command_buffer;
 }
 
-/* PSDT 01b is what Linux asks of every command, Fabrics ones included. */
-static void describe_data(union sqe *sqe, const struct host_cmd *cmd, bool in_capsule)
-{
-        sqe->flags = (uint8_t)((sqe->flags & ~(unsigned)SQE_PSDT_MASK) | SQE_PSDT_SGL);
-        sqe->sgl = (struct sgl) {
-                .len = le32(cmd->xfer == XFER_NONE ? 0 : cmd->len),
-                .id = in_capsule ? SGL_IN_CAPSULE : SGL_TRANSPORT,
-        };
-}
-
 int tcp_host_submit(struct tcp_host *h, struct host_cmd *cmd)
 {
         struct pdu_capsule_cmd capsule = { .ch = { .type = PDU_CAPSULE_CMD } };
@@ -214,13 +166,15 @@ int tcp_host_submit(struct tcp_host *h, struct host_cmd *cmd)
         struct track_cmd *tracked;
         struct slot *s;
 
-        if (!tcp_host_ready(h) || h->free_slot == NO_SLOT)
+        s = tcp_host_ready(h) ? (struct slot *)host_slots_take(&h->slots, cmd) : NULL;
+        if (!s)
                 return -1;
-        s = take_slot(h, cmd);
-        describe_data(&cmd->sqe, cmd, in_capsule);
-        cmd->cqe = (struct cqe) { .cid = cmd->sqe.cid };
-        cmd->status = 0;
-        cmd->got = 0;
+        s->r2ts = NULL;
+        s->ddgst_bad = false;
+        cmd->sqe.sgl = (struct sgl) {
+                .len = le32(cmd->xfer == XFER_NONE ? 0 : cmd->len),
+                .id = in_capsule ? SGL_IN_CAPSULE : SGL_TRANSPORT,
+        };
         capsule.sqe = cmd->sqe;
         memcpy(s->head, &capsule, sizeof(capsule));
         send_tx(h, s, in_capsule ? cmd->data : NULL, in_capsule ? cmd->len : 0);
@@ -250,7 +204,7 @@ static void aim(struct tcp_host *h, const union pdu *p)
 {
         uint32_t offset = le32_get(p->data.offset), len = framer_data_len(&h->link.rx);
         struct slot *s = h->in_hand = addressee(h);
-        const struct host_cmd *cmd = s ? s->cmd : NULL;
+        const struct host_cmd *cmd = s ? s->base.cmd : NULL;
 
         if (p->ch.type == PDU_C2H_DATA && cmd && cmd->xfer == XFER_C2H && cmd->data &&
             inside(cmd, offset, len))
@@ -276,8 +230,8 @@ static void take_data(struct tcp_host *h, struct slot *s, const union pdu *p)
 {
         uint32_t offset = le32_get(p->data.offset), len = framer_data_len(&h->link.rx);
         const uint8_t *data = framer_data(&h->link.rx);
-        struct cqe success = { .cid = le16(s->cid) };
-        struct host_cmd *cmd = s->cmd;
+        struct cqe success = { .cid = le16(s->base.cid) };
+        struct host_cmd *cmd = s->base.cmd;
 
         s->ddgst_bad |= framer_ddgst_bad(&h->link.rx);
         if (cmd->xfer == XFER_C2H && inside(cmd, offset, len)) {
@@ -294,7 +248,7 @@ static void take_r2t(struct tcp_host *h, struct slot *s, const union pdu *p)
 {
         uint32_t offset = le32_get(p->data.offset), len = le32_get(p->data.length);
         struct host_r2t *r = h->free_r2t, **last = &s->r2ts;
-        const struct host_cmd *cmd = s->cmd;
+        const struct host_cmd *cmd = s->base.cmd;
 
         if (cmd->xfer != XFER_H2C || !cmd->data || len == 0 || !inside(cmd, offset, len))
                 return;
@@ -326,7 +280,8 @@ static void take(struct tcp_host *h, const union pdu *p)
         h->in_hand = NULL;
         if (p->ch.type == PDU_ICRESP)
                 take_icresp(h, p);
-        else if (s && s->cmd && !s->ended && p->ch.type < PDU_TYPES && taken_by_cmd[p->ch.type])
+        else if (s && s->base.cmd && !s->base.ended && p->ch.type < PDU_TYPES &&
+                 taken_by_cmd[p->ch.type])
                 taken_by_cmd[p->ch.type](h, s, p);
 }
 
@@ -351,21 +306,6 @@ void tcp_host_received(struct tcp_host *h, size_t n)
 }
 
 /* --- life ------------------------------------------------------------------------------------- */
-
-static int alloc_slots(struct tcp_host *h)
-{
-        unsigned depth = h->cfg.depth;
-
-        h->slots = calloc(depth, sizeof(*h->slots));
-        h->free_slot = NO_SLOT;
-        for (h->generation = 1; h->generation < depth;)
-                h->generation <<= 1;
-        for (unsigned i = depth; h->slots && i-- > 0;) {
-                h->slots[i] = (struct slot) { .cid = (uint16_t)i, .next_free = h->free_slot };
-                h->free_slot = (uint16_t)i;
-        }
-        return h->slots ? 0 : -1;
-}
 
 static int alloc_r2ts(struct tcp_host *h)
 {
@@ -392,7 +332,8 @@ struct tcp_host *tcp_host_new(const struct tcp_host_config *cfg, void *user)
         if (h->cfg.limits.r2ts_max == 0)
                 h->cfg.limits.r2ts_max = R2TS_DEFAULT;
         link.limits = h->cfg.limits;
-        if (alloc_slots(h) != 0 || alloc_r2ts(h) != 0 || link_init(&h->link, &link, h) != 0) {
+        if (host_slots_init(&h->slots, sizeof(struct slot), h->cfg.depth) != 0 ||
+            alloc_r2ts(h) != 0 || link_init(&h->link, &link, h) != 0) {
                 tcp_host_free(h);
                 return NULL;
         }
@@ -405,7 +346,7 @@ void tcp_host_free(struct tcp_host *h)
                 return;
         link_fini(&h->link);
         free(h->r2t_pool);
-        free(h->slots);
+        host_slots_fini(&h->slots);
         free(h);
 }
 
@@ -444,21 +385,12 @@ void tcp_host_set_in_capsule(struct tcp_host *h, uint32_t bytes)
 
 unsigned tcp_host_outstanding(const struct tcp_host *h)
 {
-        return h->outstanding;
+        return h->slots.outstanding;
 }
 
 void tcp_host_fail_all(struct tcp_host *h, uint16_t status)
 {
         link_kill(&h->link);
         h->in_hand = NULL;
-        for (unsigned i = 0; i < h->cfg.depth; i++) {
-                struct slot *s = &h->slots[i];
-
-                if (!s->cmd)
-                        continue;
-                drop_r2ts(h, s);
-                if (!s->ended)
-                        s->cmd->status = status;
-                call_done(h, s);
-        }
+        host_slots_fail(&h->slots, status);
 }
