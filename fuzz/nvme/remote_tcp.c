@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sessions over TCP sockets. Steps are gathered and sent together up to one that needs an answer
+ * Sessions over byte streams by hand. Steps are gathered and sent together up to one that needs an answer
  * first, a cut, another connection, a delay or an end. After the last one the connections are closed
  * halfway.
  */
 #include <errno.h>
 #include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "dialogue.h"
-#include "pdu/io/net.h"
+#include "pdu/io/stream.h"
 
 enum {
         OUT = 2 * BIND_ROOM,
@@ -26,7 +21,7 @@ enum {
 
 struct tcp_conn {
         struct remote_conn base;
-        struct loop_source source;
+        struct stream stream;
         struct dialogue talk;
         uint64_t give_up; /* ms: no connection until then */
         size_t n, sent;   /* bytes in out */
@@ -53,24 +48,25 @@ static struct tcp_conn *conn_of(const struct remote_conn *c)
 
 /* --- out ---------------------------------------------------------------------------------------- */
 
-/* All that is in hand, a piece at a time; false: the socket is full. */
+/* All that is in hand, a piece at a time; false: the stream is full. */
 static bool flush(struct tcp_conn *c)
 {
         struct remote_session *s = c->base.session;
 
         while (c->sent < c->n && !c->base.broken) {
                 size_t end = c->piece < c->pieces ? c->cut[c->piece] : c->n;
-                ssize_t n = send(c->source.fd, c->out + c->sent, end - c->sent, MSG_NOSIGNAL);
+                const struct iovec iov = { c->out + c->sent, end - c->sent };
+                ssize_t n = stream_write(&c->stream, &iov, 1);
 
-                if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-                        loop_change(s->loop, &c->source, EPOLLIN | EPOLLOUT);
+                if (n == 0) {
+                        stream_watch(&c->stream, s->loop, EPOLLIN | EPOLLOUT);
                         return false;
                 }
                 if (n < 0) {
                         c->base.broken = true; /* why is to be read */
                         break;
                 }
-                remote_log_add(&s->log, c->base.on, PARTY_HOST, c->out + c->sent, (size_t)n);
+                remote_log_add(&s->log, c->base.on, PARTY_HOST, iov.iov_base, (size_t)n);
                 remote_acted(s);
                 c->sent += (size_t)n;
                 c->piece += c->piece < c->pieces && c->sent == end;
@@ -153,44 +149,41 @@ static bool take(struct tcp_conn *c)
         ssize_t n;
 
         dialogue_room(&c->talk, iov);
-        n = recv(c->source.fd, iov[0].iov_base, iov[0].iov_len, 0);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        n = stream_read(&c->stream, iov, 1);
+        if (n < 0)
+                conn_ended(&c->base, c->stream.end != STREAM_FIN);
+        if (n <= 0)
                 return false;
-        if (n <= 0) {
-                conn_ended(&c->base, n < 0);
-                return false;
-        }
         remote_log_add(&c->base.session->log, c->base.on, PARTY_CONTROLLER, iov[0].iov_base,
                        (size_t)n);
         dialogue_hears(&c->talk, (size_t)n);
-        return (size_t)n == iov[0].iov_len;
+        return c->stream.all;
 }
 
 static void connected(struct tcp_conn *c)
 {
+        if (stream_watch(&c->stream, c->base.session->loop, EPOLLIN) < 0) {
+                conn_refuse(&c->base, "%s", strerror(errno));
+                return;
+        }
         remote_log_add(&c->base.session->log, c->base.on, PARTY_HOST, NULL, 0);
         conn_live(&c->base);
 }
 
-static void ready(struct loop_source *source, uint32_t events)
+static void ready(struct stream *stream, uint32_t events)
 {
         struct tcp_conn *c =
-            (struct tcp_conn *)(void *)((char *)source - offsetof(struct tcp_conn, source));
+            (struct tcp_conn *)(void *)((char *)stream - offsetof(struct tcp_conn, stream));
         struct remote_session *s = c->base.session;
-        socklen_t len = sizeof(int);
-        int error = 0;
 
         if (c->base.state == CONN_OPENING) {
-                getsockopt(source->fd, SOL_SOCKET, SO_ERROR, &error, &len);
-                if (error) {
-                        conn_refuse(&c->base, "%s", strerror(error));
-                } else {
-                        loop_change(s->loop, source, EPOLLIN);
+                if (stream_end_connect(stream) == 0)
                         connected(c);
-                }
+                else
+                        conn_refuse(&c->base, "%s", strerror(errno));
         } else {
                 if (events & EPOLLOUT)
-                        loop_change(s->loop, source, EPOLLIN);
+                        stream_watch(stream, s->loop, EPOLLIN);
                 for (unsigned i = 0; i < TAKES && take(c); i++)
                         ;
         }
@@ -201,55 +194,33 @@ static void ready(struct loop_source *source, uint32_t events)
 
 static void tcp_close(struct remote_conn *base, bool reset)
 {
-        const struct linger now = { .l_onoff = 1 };
         struct tcp_conn *c = conn_of(base);
 
         c->n = c->sent = 0;
-        if (c->source.fd < 0)
-                return;
-        loop_remove(base->session->loop, &c->source);
-        if (reset)
-                setsockopt(c->source.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-        close(c->source.fd);
-        c->source.fd = -1;
+        stream_close(&c->stream, reset);
 }
 
 /* The ports of this side may be used up for a moment: EADDRNOTAVAIL. */
 static void begin_connect(struct tcp_conn *c)
 {
         struct remote_session *s = c->base.session;
-        const struct addrinfo *to = tcp_of(s)->where;
-        const int on = 1;
-        int fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        int rc = fd < 0 ? -1 : connect(fd, to->ai_addr, to->ai_addrlen);
+        int rc;
 
-        if (rc < 0 && errno == EADDRNOTAVAIL && loop_now_ms() < c->give_up) {
-                close(fd);
-                conn_opening(&c->base, PORT_MS);
-                return;
-        }
-        if (fd < 0 || (rc < 0 && errno != EINPROGRESS)) {
-                conn_refuse(&c->base, "%s", strerror(errno));
-                if (fd >= 0)
-                        close(fd);
-                return;
-        }
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-        c->source = (struct loop_source) { .fd = fd, .ready = ready };
-        if (loop_add(s->loop, &c->source, rc == 0 ? EPOLLIN : EPOLLOUT) < 0) {
-                c->source.fd = -1;
-                close(fd);
-                conn_refuse(&c->base, "%s", strerror(errno));
-        } else if (rc == 0) {
+        c->stream.ready = ready;
+        rc = stream_begin_connect(&c->stream, tcp_of(s)->where);
+        if (rc == 0)
                 connected(c);
-        } else {
+        else if (errno == EADDRNOTAVAIL && loop_now_ms() < c->give_up)
+                conn_opening(&c->base, PORT_MS);
+        else if (errno == EINPROGRESS && stream_watch(&c->stream, s->loop, EPOLLOUT) >= 0)
                 conn_opening(&c->base, s->target->timeout);
-        }
+        else
+                conn_refuse(&c->base, "%s", strerror(errno));
 }
 
 static bool tcp_retry(struct remote_conn *base)
 {
-        if (conn_of(base)->source.fd >= 0)
+        if (stream_is_open(&conn_of(base)->stream))
                 return false;
         begin_connect(conn_of(base));
         return true;
@@ -284,7 +255,7 @@ static bool tcp_expects(const struct remote_conn *c)
 
 static void tcp_half_close(struct remote_conn *c)
 {
-        shutdown(conn_of(c)->source.fd, SHUT_WR);
+        stream_half_close(&conn_of(c)->stream);
 }
 
 /* --- life --------------------------------------------------------------------------------------- */
@@ -309,7 +280,6 @@ static struct remote_session *tcp_new(void)
                 return NULL;
         for (unsigned i = 0; i < SEQ_QUEUES; i++) {
                 t->base.conn[i] = &t->conn[i].base;
-                t->conn[i].source.fd = -1;
                 ok &= dialogue_init(&t->conn[i].talk, &t->conn[i].base) == 0;
         }
         if (ok)
