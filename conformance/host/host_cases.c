@@ -284,6 +284,7 @@ static const char *const answers[] = {
         [REACT_STATUS] = "fails the command",
         [REACT_CLOSE] = "closes the connection",
         [REACT_ANY] = "fails the command or ends the connection",
+        [REACT_REFUSE] = "fails the command or ends the connection",
         [REACT_REJECT] = "does not connect",
         [REACT_AUTH] = "reports it and ends the connection",
         [REACT_TOLERATE] = "works on",
@@ -344,6 +345,7 @@ static void judge_breach(struct t *t, const struct played *seen)
                 judge_status(t, seen);
                 break;
         case REACT_ANY:
+        case REACT_REFUSE:
         case REACT_REJECT:
                 want_failure(t, seen, "the host fails the command or ends the connection");
                 break;

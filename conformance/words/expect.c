@@ -565,6 +565,7 @@ void expect_refusal(struct queue *q, uint16_t cid)
                 break;
         case REACT_STATUS:
         case REACT_ANY:
+        case REACT_REFUSE:
                 if (cid == 0)
                         expect_end(q, 0);
                 else

@@ -79,7 +79,8 @@ static void confess(struct rdma_conn *c, const struct rule_set *found)
 
                 if (r->bound == PARTY_HOST &&
                     (r->reaction == REACT_TERM || r->reaction == REACT_CLOSE ||
-                     r->reaction == REACT_ANY || r->reaction == REACT_REJECT))
+                     r->reaction == REACT_ANY || r->reaction == REACT_REFUSE ||
+                     r->reaction == REACT_REJECT))
                         c->base.wild = true;
         }
 }

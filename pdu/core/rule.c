@@ -27,6 +27,7 @@ const char *reaction_name(enum reaction r)
                 [REACT_STATUS] = "error status",
                 [REACT_CLOSE] = "close",
                 [REACT_ANY] = "error status or end of the connection",
+                [REACT_REFUSE] = "error status or end of the connection",
                 [REACT_REJECT] = "rejection",
                 [REACT_AUTH] = "authentication failure",
                 [REACT_TOLERATE] = "tolerate",

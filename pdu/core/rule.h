@@ -35,6 +35,7 @@ enum reaction {
         REACT_CLOSE,    /* fatal: closes without a word */
         REACT_ANY,      /* an error status or the end of the connection, never silence; code: of the
                          * message of termination, for a receiver that ends the connection so */
+        REACT_REFUSE,   /* the same, where we complete the command; code: as of REACT_STATUS */
         REACT_REJECT,   /* the connect request is rejected; code: why (NVMe/RDMA: STS) */
         REACT_AUTH,     /* a failure message, then closes; code: why (NVMe: RCODEEX) */
         REACT_TOLERATE, /* goes on as though nothing had happened */

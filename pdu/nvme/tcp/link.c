@@ -321,6 +321,7 @@ static bool ends_connection(struct fault f)
         case REACT_ANY:
                 return true;
         case REACT_STATUS:
+        case REACT_REFUSE:
         case REACT_REJECT:
         case REACT_AUTH:
         case REACT_TOLERATE:

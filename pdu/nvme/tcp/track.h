@@ -8,7 +8,7 @@
  * prescribed reaction ends the connection (REACT_TERM, REACT_CLOSE, REACT_ANY); there is at most
  * one and whoever receives the PDU has to act on it. Findings are the rest: requirements that a
  * receiver overlooks or cannot act upon (REACT_NONE, REACT_TOLERATE, what is wrong with a TermReq),
- * and those that the controller answers with a status (REACT_STATUS, and FAB_FIRST_CONNECT), which
+ * and those that the controller answers with a status (REACT_STATUS, REACT_REFUSE), which
  * it decides for itself. Findings are for judges, who ask for them in track_limits and read them
  * with track_findings().
  *

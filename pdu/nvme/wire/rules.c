@@ -20,6 +20,7 @@
 #define REJECTS(...)               .reaction = REACT_REJECT, .accept = { __VA_ARGS__ }
 #define AUTHS(...)                 .reaction = REACT_AUTH, .accept = { __VA_ARGS__ }
 #define ANY_END(...)               .reaction = REACT_ANY, .accept = { __VA_ARGS__ }
+#define REFUSES(...)               .reaction = REACT_REFUSE, .accept = { __VA_ARGS__ }
 #define SURVIVES(...)              .reaction = REACT_NONE, .accept = { __VA_ARGS__ }
 #define CLOSES                     .reaction = REACT_CLOSE
 #define TOLERATED                  .reaction = REACT_TOLERATE
