@@ -50,22 +50,16 @@ static uint16_t admit(void *user, struct request *r)
                 return NVME_SEQUENCE_ERROR;
         if (r->sqe.opc == NVME_FABRICS)
                 return 0;
-        return p->qid == 0 ? admit_admin(r) : admit_io(r);
+        return p->owner.qid == 0 ? admit_admin(r) : admit_io(r);
 }
 
 static void connect_queue(struct play *p, struct request *r)
 {
-        const struct connect_cmd *cmd = &r->sqe.connect;
-        unsigned entries = le16_get(cmd->sqsize) + 1u;
+        unsigned entries = le16_get(r->sqe.connect.sqsize) + 1u;
 
         if (p->owner.connected || entries < 2 || entries > 128 ||
-            requests_set_depth(r->queue, entries) != 0) {
+            !toy_connect(&p->owner, r, entries))
                 r->cqe.sf = status_field(NVME_CONNECT_PARAM);
-                return;
-        }
-        fuzz_owner_connect(&p->owner, cmd, entries);
-        p->qid = le16_get(cmd->qid);
-        r->cqe.dw0 = le32(1);
 }
 
 /* Ends the command that it names, wherever that is, but for the Abort itself, and for a Connect: its
@@ -119,9 +113,9 @@ static void carry_out(struct play *p, struct request *r)
         if (is_fabrics(r, FCTYPE_CONNECT)) {
                 connect_queue(p, r);
         } else if (is_fabrics(r, FCTYPE_PROPERTY_SET)) {
-                if (p->qid == 0 && le32_get(r->sqe.property.ofst) == PROP_CC)
+                if (p->owner.qid == 0 && le32_get(r->sqe.property.ofst) == PROP_CC)
                         set_cc(p, r);
-        } else if (r->sqe.opc == NVME_ABORT && p->qid == 0) {
+        } else if (r->sqe.opc == NVME_ABORT && p->owner.qid == 0) {
                 abort_command(p, r);
         } else if (r->xfer == XFER_C2H) {
                 for (uint32_t i = 0, n; i < r->len; i += n) {
@@ -129,7 +123,7 @@ static void carry_out(struct play *p, struct request *r)
                         memcpy(r->data + i, disk, n);
                 }
                 r->c2h_len = r->len;
-        } else if (r->sqe.opc == NVME_WRITE && p->qid > 0) {
+        } else if (r->sqe.opc == NVME_WRITE && p->owner.qid > 0) {
                 memcpy(disk + (size_t)le32_get(r->sqe.cdw10) * BLOCK, r->data, r->len);
                 disk_written = true;
         }
@@ -155,9 +149,9 @@ void owner_unpark(struct play *p)
 
 const struct request_ops owner_ops = { .admit = admit,
                                        .execute = execute,
-                                       .buffer_get = fuzz_owner_buffer_get,
-                                       .buffer_put = fuzz_owner_buffer_put,
-                                       .sqhd = fuzz_owner_sqhd };
+                                       .buffer_get = toy_buffer_get,
+                                       .buffer_put = toy_buffer_put,
+                                       .sqhd = toy_sqhd };
 
 /* --- the owner of the host's side --------------------------------------------------------------- */
 
@@ -233,7 +227,7 @@ static void restore_data(void)
 
 void session_play(const struct sequence *s, int cuts, struct session_report *r)
 {
-        struct play p = { .s = s, .r = r, .owner.hungry = s->config & SESSION_HUNGRY };
+        struct play p = { .s = s, .r = r, .owner.buffers_max = s->config & SESSION_HUNGRY ? 1 : 0 };
 
         *r = (struct session_report) {
                 .digest = FUZZ_DIGEST_START, .end = "no memory", .pdu = r->pdu, .user = r->user

@@ -7,16 +7,15 @@
 #define NVMF_FUZZ_SESSION_OWN_H
 
 #include "fuzz/fuzz.h"
-#include "fuzz/fuzz_owner.h"
 #include "fuzz/nvme/seq_bind.h"
 #include "pdu/nvme/machine/host_cmd.h"
-#include "pdu/nvme/machine/request.h"
+#include "pdu/nvme/machine/toy.h"
 #include "session.h"
 
 enum { BLOCK = 512, BLOCKS = 64, PARKED = 128, COMMANDS = 6, DATA = 8192 };
 
 struct play {
-        struct fuzz_owner owner;                             /* of the controller's side; first */
+        struct toy owner;                                    /* of the controller's side; first */
         int (*submit)(struct play *p, struct host_cmd *cmd); /* to the host's machine */
         const struct sequence *s;
         struct session_report *r;
@@ -27,7 +26,6 @@ struct play {
         /* the owner of the controller's side */
         struct request *parked[PARKED];
         unsigned n_parked;
-        uint16_t qid;
         uint32_t cc;
 
         /* the owner of the host's side */

@@ -195,7 +195,7 @@ static uint32_t gather(const struct verbs_wr *wr, uint8_t *out, uint32_t room)
         for (unsigned i = 0; i < wr->n_sge; i++) {
                 const struct verbs_sge *s = &wr->sge[i];
 
-                must((wr->flags & VERBS_INLINE) || s->lkey == FUZZ_LKEY);
+                must((wr->flags & VERBS_INLINE) || s->lkey == TOY_LKEY);
                 must(s->len <= room - n);
                 memcpy(out + n, s->addr, s->len);
                 n += s->len;
@@ -257,7 +257,7 @@ static enum verbs_status move_data(struct rdma_play *t, const struct verbs_wr *w
                 return VERBS_REMOTE_ACCESS;
         if (wr->n_sge == 0)
                 return VERBS_SUCCESS;
-        must(s->lkey == FUZZ_LKEY);
+        must(s->lkey == TOY_LKEY);
         if (wr->op == VERBS_READ) {
                 memcpy(s->addr, at, s->len);
         } else {
@@ -372,7 +372,7 @@ static void *get_memory(void *user, size_t bytes, uint32_t *lkey)
 {
         void *p = malloc(bytes);
 
-        *lkey = FUZZ_LKEY;
+        *lkey = TOY_LKEY;
         of(user)->memories += p != NULL;
         return p;
 }
@@ -449,7 +449,7 @@ static struct rdma_recv *receive(const uint8_t *bytes, uint32_t len)
         }
         memcpy(p, bytes, len);
         rx->wr =
-            (struct verbs_wr) { .op = VERBS_RECV, .n_sge = 1, .sge = { { p, len, FUZZ_LKEY } } };
+            (struct verbs_wr) { .op = VERBS_RECV, .n_sge = 1, .sge = { { p, len, TOY_LKEY } } };
         rx->bytes = len;
         return rx;
 }
@@ -488,7 +488,7 @@ static bool data_keys(void *user, const void *data, uint32_t len, uint32_t *lkey
         const uint8_t *first = client_data(&all);
 
         must((const uint8_t *)data >= first && len <= all);
-        *lkey = FUZZ_LKEY;
+        *lkey = TOY_LKEY;
         *rkey = COMMAND_KEY;
         return !is(user, SESSION_REQUIRES);
 }

@@ -10,7 +10,7 @@
  * allocation that fails (1); then steps: what (1), its numbers.
  */
 #include "fuzz/fuzz.h"
-#include "fuzz/fuzz_owner.h"
+#include "pdu/nvme/machine/toy.h"
 #include "pdu/nvme/tcp/tcp_controller.h"
 #include "pdu/nvme/tcp/tcp_host.h"
 
@@ -40,7 +40,7 @@ enum { COMMANDS = 12, DEPTH = 8, DATA = 1 << 15, PARKED = 64, ROUNDS = 20000 };
 enum step { SUBMIT, TO_CONTROLLER, TO_HOST, COMPLETE, ABORT, PUMP, NOISE, END, BUFFERS, STEPS };
 
 struct pair {
-        struct fuzz_owner owner; /* first */
+        struct toy owner; /* first */
         struct bytes in;
         uint32_t bits;
         struct tcp_host *host;
@@ -97,15 +97,8 @@ static uint16_t admit(void *user, struct request *r)
 
 static void connect_queue(struct pair *p, struct request *r)
 {
-        const struct connect_cmd *cmd = &r->sqe.connect;
-
-        if (p->owner.connected ||
-            requests_set_depth(tcp_requests(p->c), le16_get(cmd->sqsize) + 1u) != 0) {
+        if (p->owner.connected || !toy_connect(&p->owner, r, le16_get(r->sqe.connect.sqsize) + 1u))
                 r->cqe.sf = status_field(NVME_INTERNAL_ERROR);
-                return;
-        }
-        fuzz_owner_connect(&p->owner, cmd, le16_get(cmd->sqsize) + 1u);
-        r->cqe.dw0 = le32(1);
 }
 
 static void execute(void *user, struct request *r)
@@ -454,9 +447,9 @@ static bool begin_controller(struct pair *p, uint8_t cpda)
 {
         static const struct request_ops ops = { .admit = admit,
                                                 .execute = execute,
-                                                .buffer_get = fuzz_owner_buffer_get,
-                                                .buffer_put = fuzz_owner_buffer_put,
-                                                .sqhd = fuzz_owner_sqhd,
+                                                .buffer_get = toy_buffer_get,
+                                                .buffer_put = toy_buffer_put,
+                                                .sqhd = toy_sqhd,
                                                 .trace = trace };
         const struct tcp_controller_config cfg = {
                 .cpda = cpda,
@@ -561,7 +554,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
         struct pair p = { .in = bytes_of(input, size) };
 
         p.bits = bytes_u32(&p.in);
-        p.owner.hungry = is(&p, BIT_HUNGRY);
+        p.owner.buffers_max = is(&p, BIT_HUNGRY) ? 1 : 0;
         if (begin(&p))
                 play(&p);
         end(&p);

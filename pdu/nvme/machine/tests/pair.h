@@ -16,170 +16,19 @@
 
 #include <cmocka.h>
 
+#include "pdu/nvme/machine/toy.h"
 #include "pdu/nvme/tcp/tcp_controller.h"
 #include "pdu/nvme/tcp/tcp_host.h"
 #include "pdu/nvme/wire/fabrics.h"
 
-enum { BLOCK = 512, DISK_BLOCKS = 4096, DISK = BLOCK * DISK_BLOCKS, IDENTIFY_BYTE = 0x1d };
+enum { BLOCK = TOY_BLOCK, DISK_BLOCKS = 4096, DISK = BLOCK * DISK_BLOCKS };
 
 /* --- the owner of the controller's side ------------------------------------------------------- */
 
 struct owner {
+        struct toy toy; /* first */
         struct tcp_controller *c;
-        uint8_t *disk;
-        unsigned buffers, buffers_max; /* lent; 0: any number */
-        bool defers;                   /* parks what it has executed; see owner_complete() */
-        struct request *parked, **parked_last;
-        unsigned admitted, executed, in_place, completing;
-        uint16_t sq_size, sq_head;
-        bool no_flow_control, connected, success_ok;
-        uint16_t refuse; /* status that admit() ends every I/O command with */
 };
-
-static inline uint16_t owner_admit_connect(struct request *r)
-{
-        r->xfer = XFER_H2C;
-        r->len = CONNECT_DATA_LEN;
-        return 0;
-}
-
-static inline uint16_t owner_admit_admin(struct request *r)
-{
-        if (r->sqe.opc == NVME_IDENTIFY) {
-                r->xfer = XFER_C2H;
-                r->len = IDENTIFY_LEN;
-        } else if (r->sqe.opc == NVME_SET_FEATURES) { /* an admin write of any length */
-                r->xfer = XFER_H2C;
-                r->len = le32_get(r->sqe.cdw12);
-        }
-        return 0;
-}
-
-static inline uint16_t owner_admit_io(struct request *r)
-{
-        uint32_t blocks = (le32_get(r->sqe.cdw12) & RW_NLB_MASK) + 1;
-
-        r->xfer = sqe_xfer(&r->sqe);
-        if (r->xfer != XFER_NONE)
-                r->len = blocks * BLOCK;
-        if (le32_get(r->sqe.cdw10) + blocks > DISK_BLOCKS)
-                return NVME_LBA_RANGE | STATUS_DNR;
-        return 0;
-}
-
-static inline uint16_t owner_admit(void *user, struct request *r)
-{
-        struct owner *o = user;
-
-        o->admitted++;
-        if (r->sqe.opc == NVME_FABRICS && r->sqe.fctype == FCTYPE_CONNECT)
-                return owner_admit_connect(r);
-        if (!o->connected)
-                return NVME_SEQUENCE_ERROR;
-        if (track_qid(tcp_controller_link(o->c)->track) == 0)
-                return owner_admit_admin(r);
-        return o->refuse ? o->refuse : owner_admit_io(r);
-}
-
-static inline void owner_connect(struct owner *o, struct request *r)
-{
-        const struct connect_cmd *cmd = &r->sqe.connect;
-
-        o->sq_size = (uint16_t)(le16_get(cmd->sqsize) + 1);
-        o->sq_head = 0;
-        o->no_flow_control = cmd->cattr & CATTR_DISABLE_SQFC;
-        o->connected = true;
-        r->cqe.dw0 = le32(1);
-        assert_int_equal(requests_set_depth(tcp_requests(o->c), o->sq_size), 0);
-}
-
-static inline void owner_disk(struct owner *o, struct request *r)
-{
-        uint8_t *at = o->disk + (size_t)le32_get(r->sqe.cdw10) * BLOCK;
-
-        if (r->sqe.opc == NVME_WRITE)
-                memcpy(at, r->data, r->len);
-        if (r->sqe.opc == NVME_READ) {
-                memcpy(r->data, at, r->len);
-                r->c2h_len = r->len;
-        }
-}
-
-static inline void owner_complete(struct owner *o)
-{
-        struct request *r = o->parked;
-
-        if (!r)
-                return;
-        o->parked = r->next;
-        if (!o->parked)
-                o->parked_last = &o->parked;
-        request_complete(r);
-}
-
-static inline void owner_execute(void *user, struct request *r)
-{
-        struct owner *o = user;
-
-        o->executed++;
-        o->in_place += r->in_place;
-        r->success_ok = o->success_ok;
-        if (r->sqe.opc == NVME_FABRICS) {
-                owner_connect(o, r);
-        } else if (track_qid(tcp_controller_link(o->c)->track) != 0) {
-                owner_disk(o, r);
-        } else if (r->sqe.opc == NVME_IDENTIFY) {
-                memset(r->data, IDENTIFY_BYTE, r->len);
-                r->c2h_len = r->len;
-        } else if (r->sqe.opc == NVME_SET_FEATURES) {
-                memcpy(o->disk, r->data, r->len);
-        }
-        if (!o->defers) {
-                request_complete(r);
-                return;
-        }
-        r->next = NULL;
-        *o->parked_last = r;
-        o->parked_last = &r->next;
-}
-
-static inline uint8_t *owner_buffer_get(void *user, uint32_t len, uint32_t *lkey)
-{
-        struct owner *o = user;
-
-        (void)lkey;
-        if (o->buffers_max > 0 && o->buffers == o->buffers_max)
-                return NULL;
-        o->buffers++;
-        return malloc(len);
-}
-
-static inline void owner_buffer_put(void *user, uint8_t *buf, uint32_t len)
-{
-        struct owner *o = user;
-
-        memset(buf, 0xee, len); /* whoever still looks at it will see */
-        o->buffers--;
-        free(buf);
-}
-
-static inline void owner_completing(void *user, struct request *r)
-{
-        (void)r;
-        ((struct owner *)user)->completing++;
-}
-
-static inline uint16_t owner_sqhd(void *user, const struct request *r)
-{
-        struct owner *o = user;
-        unsigned head = ++o->sq_head;
-
-        if (o->sq_size > 0)
-                head %= o->sq_size;
-        if (o->no_flow_control)
-                head = r->sqe.opc == NVME_FABRICS ? SQHD_DISABLED : 0;
-        return (uint16_t)head;
-}
 
 /* Requests go down the list of states; r->user holds the last one. */
 static inline void owner_trace(void *user, const struct request *r)
@@ -191,16 +40,10 @@ static inline void owner_trace(void *user, const struct request *r)
 
 static inline const struct request_ops *owner_ops(void)
 {
-        static const struct request_ops ops = {
-                .admit = owner_admit,
-                .execute = owner_execute,
-                .buffer_get = owner_buffer_get,
-                .buffer_put = owner_buffer_put,
-                .completing = owner_completing,
-                .sqhd = owner_sqhd,
-                .trace = owner_trace,
-        };
+        static struct request_ops ops;
 
+        ops = toy_ops;
+        ops.trace = owner_trace;
         return &ops;
 }
 
@@ -208,8 +51,7 @@ static inline void owner_init(struct owner *o, const struct tcp_controller_confi
 {
         static uint8_t disk[DISK];
 
-        *o = (struct owner) { .disk = disk };
-        o->parked_last = &o->parked;
+        *o = (struct owner) { .toy = { .disk = disk, .blocks = DISK_BLOCKS } };
         o->c = tcp_controller_new(cfg, owner_ops(), o);
         assert_non_null(o->c);
 }
@@ -218,11 +60,11 @@ static inline void owner_init(struct owner *o, const struct tcp_controller_confi
 static inline void owner_fini(struct owner *o)
 {
         link_kill(tcp_controller_link(o->c));
-        while (o->parked)
-                owner_complete(o);
+        while (o->toy.parked)
+                toy_complete(&o->toy);
         assert_int_equal(requests_executing(tcp_requests(o->c)), 0);
         tcp_controller_free(o->c);
-        assert_int_equal(o->buffers, 0);
+        assert_int_equal(o->toy.buffers, 0);
 }
 
 /* --- bytes in memory -------------------------------------------------------------------------- */
@@ -375,10 +217,10 @@ static inline void pair_take(struct pair *p, size_t n)
         unsigned before;
 
         do {
-                before = p->owner.admitted;
+                before = p->owner.toy.admitted;
                 p->stalled = tcp_controller_received(p->owner.c, n, p->cfg.budget);
                 n = 0;
-        } while (p->stalled && p->owner.admitted != before);
+        } while (p->stalled && p->owner.toy.admitted != before);
 }
 
 static inline size_t pair_to_controller(struct pair *p)
@@ -412,11 +254,11 @@ static inline void pair_pump(struct pair *p)
         do {
                 n = pair_to_controller(p) + pair_to_host(p);
                 if (n == 0 && requests_need_buffers(tcp_requests(p->owner.c)) &&
-                    p->owner.buffers == 0) {
+                    p->owner.toy.buffers == 0) {
                         requests_buffers(tcp_requests(p->owner.c));
                         n = 1;
-                } else if (n == 0 && p->owner.parked) {
-                        owner_complete(&p->owner);
+                } else if (n == 0 && p->owner.toy.parked) {
+                        toy_complete(&p->owner.toy);
                         n = 1;
                 }
         } while (n > 0);

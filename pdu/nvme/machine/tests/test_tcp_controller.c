@@ -535,7 +535,7 @@ static void nothing_is_processed_after_a_fault(void **state)
         feed(&b);
         add_io(&b, NVME_FLUSH, 0);
         feed(&b);
-        assert_int_equal(b.owner.executed, 1);
+        assert_int_equal(b.owner.toy.executed, 1);
         assert_int_equal(b.last.ch.type, PDU_C2H_TERM);
         assert_false(link_wants_send(link_of(&b)));
         bench_fini(&b);
@@ -604,7 +604,7 @@ static void expect_status(struct bench *b, uint16_t status)
         assert_int_equal(b->last.ch.type, PDU_CAPSULE_RESP);
         assert_int_equal(le16_get(b->cqe.cid), b->cid);
         assert_int_equal(cqe_status(&b->cqe), status);
-        assert_int_equal(b->owner.buffers, 0);
+        assert_int_equal(b->owner.toy.buffers, 0);
 }
 
 static void sgl_types(void **state)
@@ -661,7 +661,7 @@ static uint16_t status_of_sgl_len(uint8_t opc, uint32_t len, uint32_t sgl_len,
         cfg.max_transfer = 65536;
         bench_init(&b, &cfg);
         bench_open(&b, &cfg, 1, true);
-        b.owner.success_ok = true;
+        b.owner.toy.success_ok = true;
         cmd.sqe.sgl.len = le32(sgl_len);
         add_capsule(&b, &cmd, SGL_TRANSPORT, 0);
         feed(&b);
@@ -720,7 +720,7 @@ static void bytes_that_are_no_dwords(void **state)
         add_capsule(&b, &cmd, SGL_IN_CAPSULE, 102);
         feed(&b);
         expect_status(&b, 0);
-        assert_memory_equal(b.owner.disk, pattern, 102);
+        assert_memory_equal(b.owner.toy.disk, pattern, 102);
         add_capsule(&b, &cmd, SGL_TRANSPORT, 0);
         feed(&b);
         expect_status(&b, NVME_SGL_GRANULARITY);
@@ -732,7 +732,7 @@ static void bytes_that_are_no_dwords(void **state)
         add_h2c(&b, ttag(&b), 0, 104, true);
         feed(&b);
         expect_status(&b, 0);
-        assert_memory_equal(b.owner.disk, pattern, 103);
+        assert_memory_equal(b.owner.toy.disk, pattern, 103);
         bench_fini(&b);
 }
 
@@ -751,8 +751,8 @@ static void admin_in_capsule_is_8192_whatever_io_takes(void **state)
         add_capsule(&b, &cmd, SGL_IN_CAPSULE, 8192);
         feed(&b);
         expect_status(&b, 0);
-        assert_memory_equal(b.owner.disk, pattern, 8192);
-        assert_int_equal(b.owner.in_place, 2);
+        assert_memory_equal(b.owner.toy.disk, pattern, 8192);
+        assert_int_equal(b.owner.toy.in_place, 2);
         bench_fini(&b);
 }
 
@@ -762,13 +762,13 @@ static void owner_refuses(void **state)
 
         (void)state;
         open_default(&b);
-        b.owner.refuse = NVME_INVALID_NS | STATUS_DNR;
+        b.owner.toy.refuse = NVME_INVALID_NS | STATUS_DNR;
         add_io(&b, NVME_WRITE, BLOCK);
         feed(&b);
         expect_status(&b, NVME_INVALID_NS);
         assert_true(cqe_dnr(&b.cqe));
         assert_int_equal(b.r2ts, 0);
-        assert_int_equal(b.owner.completing, 2);
+        assert_int_equal(b.owner.toy.completing, 2);
         bench_fini(&b);
 }
 
@@ -798,7 +798,7 @@ static void bad_ddgst_fails_the_command_alone(void **state)
         spoil_last_byte(&b);
         feed(&b);
         expect_status(&b, NVME_TRANSIENT_TRANSPORT);
-        assert_int_equal(b.owner.executed, 1);
+        assert_int_equal(b.owner.toy.executed, 1);
         add_capsule(&b, &cmd, SGL_IN_CAPSULE, BLOCK);
         feed(&b);
         expect_status(&b, NVME_SUCCESS);
@@ -831,12 +831,12 @@ static void one_whole_h2cdata_is_not_copied(void **state)
 
         (void)state;
         bench_with_r2t(&b, NULL, 0);
-        assert_int_equal(b.owner.in_place, 1);
+        assert_int_equal(b.owner.toy.in_place, 1);
         add_h2c(&b, ttag(&b), 0, BIG, true);
         feed(&b);
         expect_status(&b, 0);
-        assert_int_equal(b.owner.in_place, 2);
-        assert_memory_equal(b.owner.disk, pattern, BIG);
+        assert_int_equal(b.owner.toy.in_place, 2);
+        assert_memory_equal(b.owner.toy.disk, pattern, BIG);
         bench_fini(&b);
 }
 
@@ -867,7 +867,7 @@ static void abort_while_data_is_awaited(void **state)
         feed(&b);
         expect_status(&b, NVME_SUCCESS);
         assert_int_equal(b.responses, 3);
-        assert_int_equal(b.owner.executed, 2);
+        assert_int_equal(b.owner.toy.executed, 2);
         bench_fini(&b);
 }
 
@@ -889,7 +889,7 @@ static void abort_in_the_middle_of_a_pdu(void **state)
         b.in.len += 1000;
         feed(&b);
         expect_status(&b, NVME_ABORT_REQUESTED);
-        assert_int_equal(b.owner.executed, 1);
+        assert_int_equal(b.owner.toy.executed, 1);
         bench_fini(&b);
 }
 
@@ -908,7 +908,7 @@ static void abort_and_loss_in_the_middle_of_a_pdu(void **state)
         feed(&b);
         link_kill(link_of(&b));
         withdraw_now(&b);
-        assert_int_equal(b.owner.buffers, 0);
+        assert_int_equal(b.owner.toy.buffers, 0);
         b.in.len += 1000;
         feed(&b);
         assert_int_equal(b.responses, 1);
@@ -921,7 +921,7 @@ static void abort_while_a_buffer_is_awaited(void **state)
 
         (void)state;
         open_default(&b);
-        b.owner.buffers_max = 1;
+        b.owner.toy.buffers_max = 1;
         add_io(&b, NVME_WRITE, BLOCK);
         add_io(&b, NVME_READ, BLOCK);
         add_io(&b, NVME_READ, BLOCK);
@@ -936,7 +936,7 @@ static void abort_while_a_buffer_is_awaited(void **state)
         add_io(&b, NVME_READ, BLOCK);
         feed(&b);
         assert_int_equal(b.responses, 3);
-        b.owner.buffers_max = 2;
+        b.owner.toy.buffers_max = 2;
         requests_buffers(tcp_requests(b.owner.c));
         drain(&b);
         assert_int_equal(b.responses, 4);
@@ -977,13 +977,13 @@ static void ends_without_a_response(void **state)
 
         (void)state;
         open_default(&b);
-        b.owner.defers = true;
+        b.owner.toy.defers = true;
         add_io(&b, NVME_FLUSH, 0);
         feed(&b);
         assert_int_equal(requests_executing(tcp_requests(b.owner.c)), 1);
         r = requests_find(tcp_requests(b.owner.c), b.cid);
         r->no_response = true;
-        owner_complete(&b.owner);
+        toy_complete(&b.owner.toy);
         drain(&b);
         assert_int_equal(b.responses, 1);
         assert_int_equal(requests_executing(tcp_requests(b.owner.c)), 0);
@@ -996,22 +996,22 @@ static void a_reset_ends_what_waits(void **state)
 
         (void)state;
         open_default(&b);
-        b.owner.defers = true;
-        b.owner.buffers_max = 1;
+        b.owner.toy.defers = true;
+        b.owner.toy.buffers_max = 1;
         add_io(&b, NVME_FLUSH, 0);
         add_io(&b, NVME_WRITE, BLOCK); /* for its data */
         add_io(&b, NVME_READ, BLOCK);  /* for a buffer */
         feed(&b);
         assert_int_equal(b.r2ts, 1);
         requests_reset(tcp_requests(b.owner.c));
-        assert_int_equal(b.owner.buffers, 0);
+        assert_int_equal(b.owner.toy.buffers, 0);
         b.cid--;
         add_h2c(&b, ttag(&b), 0, BLOCK, true); /* nobody's any more */
         feed(&b);
         assert_int_equal(b.responses, 1);
         assert_int_equal(b.c2h_bytes, 0);
-        assert_int_equal(b.owner.executed, 2);
-        owner_complete(&b.owner); /* executing is the owner's affair */
+        assert_int_equal(b.owner.toy.executed, 2);
+        toy_complete(&b.owner.toy); /* executing is the owner's affair */
         drain(&b);
         assert_int_equal(b.responses, 2);
         assert_int_equal(le16_get(b.cqe.sqhd), 4);
@@ -1093,7 +1093,7 @@ static void before_connect_no_command_waits_for_another(void **state)
                 add_io(&b, NVME_FLUSH, 0);
         feed_only(&b);
         assert_false(tcp_controller_received(b.owner.c, 0, 0));
-        assert_int_equal(b.owner.admitted, 20);
+        assert_int_equal(b.owner.toy.admitted, 20);
         drain(&b);
         assert_int_equal(b.responses, 20);
         expect_status(&b, NVME_SEQUENCE_ERROR);
@@ -1106,7 +1106,7 @@ static void overrun_ends_it(void **state)
 
         (void)state;
         open_default(&b);
-        b.owner.defers = true;
+        b.owner.toy.defers = true;
         for (unsigned i = 0; i < 31; i++)
                 add_io(&b, NVME_FLUSH, 0);
         feed(&b);
@@ -1133,11 +1133,11 @@ static void budget_bounds_a_turn(void **state)
         link_recv_iov(link_of(&b), iov);
         memcpy(iov[0].iov_base, b.in.bytes + b.fed, n);
         assert_true(tcp_controller_received(b.owner.c, n, 2));
-        assert_int_equal(b.owner.executed, 3);
+        assert_int_equal(b.owner.toy.executed, 3);
         assert_true(tcp_controller_received(b.owner.c, 0, 2));
-        assert_int_equal(b.owner.executed, 5);
+        assert_int_equal(b.owner.toy.executed, 5);
         assert_false(tcp_controller_received(b.owner.c, 0, 2));
-        assert_int_equal(b.owner.executed, 6);
+        assert_int_equal(b.owner.toy.executed, 6);
         bench_fini(&b);
 }
 
@@ -1294,7 +1294,7 @@ static void success_resp_broken(void **state)
 
         (void)state;
         open_with(&b, 1, violating(TCP_C2H_SUCCESS_RESP));
-        b.owner.success_ok = true;
+        b.owner.toy.success_ok = true;
         add_io(&b, NVME_READ, TRANSFER);
         feed(&b);
         expect_status(&b, 0);
@@ -1321,7 +1321,7 @@ static void answered_broken(void **state)
                 add_capsule(&b, &identify, SGL_TRANSPORT, 0);
         feed(&b);
         assert_int_equal(b.responses, 5);
-        assert_int_equal(b.owner.buffers, 0);
+        assert_int_equal(b.owner.toy.buffers, 0);
         bench_fini(&b);
 }
 

@@ -27,7 +27,7 @@ static void round_trip(struct pair *p, uint32_t len, bool command_buffer)
         assert_int_equal(pair_run(p, &read), 0);
         assert_memory_equal(in, out, len);
         assert_int_equal(read.got, len);
-        assert_int_equal(p->owner.buffers, 0);
+        assert_int_equal(p->owner.toy.buffers, 0);
 }
 
 /* --- several at once -------------------------------------------------------------------------- */
@@ -193,12 +193,12 @@ static void success_flag_saves_the_response(void **state)
                 cfg.no_flow_control = true;
                 cfg.controller.c2h_max = c2h_max;
                 pair_open(&p, &cfg);
-                p.owner.success_ok = true;
+                p.owner.toy.success_ok = true;
                 before = p.moved;
                 read = io_command(NVME_READ, 7, in, 8192);
                 assert_int_equal(pair_run(&p, &read), 0);
                 assert_int_equal(p.moved - before, 72 + 8192 + (c2h_max ? 48 : 24));
-                assert_memory_equal(in, p.owner.disk + 7 * BLOCK, 8192);
+                assert_memory_equal(in, p.owner.toy.disk + 7 * BLOCK, 8192);
                 round_trip(&p, 65536, true);
                 many_at_once(&p);
                 pair_fini(&p);
@@ -212,7 +212,7 @@ static void executing_takes_its_time(void **state)
 
         (void)state;
         pair_open(&p, &cfg);
-        p.owner.defers = true;
+        p.owner.toy.defers = true;
         many_at_once(&p);
         round_trip(&p, MOST, false);
         pair_fini(&p);
@@ -227,8 +227,8 @@ static void few_buffers_slow_down_and_nothing_else(void **state)
 
                 cfg.most = max == 3 ? 500 : 0;
                 pair_open(&p, &cfg);
-                p.owner.buffers_max = max;
-                p.owner.defers = max % 2;
+                p.owner.toy.buffers_max = max;
+                p.owner.toy.defers = max % 2;
                 many_at_once(&p);
                 pair_fini(&p);
         }
@@ -251,8 +251,8 @@ static size_t one_session(size_t stop, bool defers)
         cfg.most = 1000;
         pair_init(&p, &cfg);
         p.stop = stop;
-        p.owner.defers = defers;
-        p.owner.success_ok = true;
+        p.owner.toy.defers = defers;
+        p.owner.toy.success_ok = true;
         tcp_host_start(p.host);
         pair_pump(&p);
         connect.done = count_done;
@@ -294,7 +294,7 @@ static void noisy_session(uint64_t seed, unsigned one_in, const struct rule_poli
         pair_open(&p, &cfg);
         p.noise = one_in;
         p.noise_seed = seed;
-        p.owner.success_ok = cfg.no_flow_control;
+        p.owner.toy.success_ok = cfg.no_flow_control;
         submit_all(&p, ops, NVME_WRITE, &done);
         pair_pump(&p);
         if (done == QUEUE && tcp_host_ready(p.host))
