@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "host/nvme/build.h"
-#include "pdu/io/loop.h"
 #include "random.h"
 
 enum {
@@ -161,7 +160,7 @@ static void serve_until(struct worker *w, uint64_t limit, struct pollfd *fds)
                         idle = 0;
                 else if (fds)
                         nap(w, fds);
-                if (w->failed || (idle++ % spins == 0 && host_now() >= limit))
+                if (w->failed || (idle++ % spins == 0 && loop_now_ns() >= limit))
                         return;
         }
 }
@@ -169,7 +168,7 @@ static void serve_until(struct worker *w, uint64_t limit, struct pollfd *fds)
 static void start_slots(struct worker *w)
 {
         const struct perf_options *o = w->o;
-        uint64_t now = host_now();
+        uint64_t now = loop_now_ns();
 
         for (unsigned i = 0; i < w->count * w->slots_each; i++) {
                 struct slot *s = &w->slots[i];
@@ -221,12 +220,12 @@ static void run(struct worker *w)
 {
         struct pollfd fds[HOST_IO_QUEUES_MAX * HOST_QUEUE_FDS];
 
-        w->begin = host_now() + (uint64_t)w->o->warmup_ms * NS_PER_MS;
+        w->begin = loop_now_ns() + (uint64_t)w->o->warmup_ms * NS_PER_MS;
         w->end = w->begin + (uint64_t)w->o->ms * NS_PER_MS;
         start_slots(w);
         serve_until(w, w->end, w->o->sleep ? fds : NULL);
         w->stopping = true;
-        serve_until(w, host_now() + (uint64_t)w->queues[0].queue->timeout * NS_PER_MS,
+        serve_until(w, loop_now_ns() + (uint64_t)w->queues[0].queue->timeout * NS_PER_MS,
                     w->o->sleep ? fds : NULL);
         give_up(w);
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Deadlines, in ns of host_now(). */
+/* Deadlines, in ns of loop_now_ns(). */
 #ifndef NVMF_HOST_TIME_H
 #define NVMF_HOST_TIME_H
 
-#include "host/nvme/queue.h"
+#include "pdu/io/loop.h"
 
 static inline uint64_t deadline_in(unsigned ms)
 {
-        return host_now() + (uint64_t)ms * 1000000;
+        return loop_now_ns() + (uint64_t)ms * 1000000;
 }
 
 /* ms until then, rounded up, not below 0. */
 static inline int ms_until(uint64_t deadline)
 {
-        uint64_t now = host_now();
+        uint64_t now = loop_now_ns();
 
         return now >= deadline ? 0 : (int)((deadline - now + 999999) / 1000000);
 }

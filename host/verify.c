@@ -197,7 +197,7 @@ static void start(struct verify *v, struct slot *s, const struct job *job)
                 .done = ended,
                 .user = s
         };
-        s->started = host_now();
+        s->started = loop_now_ns();
         s->busy = host_queue_submit(&v->c->io[job->queue], &s->cmd) == 0;
         v->busy += s->busy;
 }
@@ -233,7 +233,7 @@ static bool feed(struct verify *v, unsigned queue)
 
 static int overdue(struct verify *v)
 {
-        uint64_t limit = (uint64_t)v->c->params.timeout * NS_PER_MS, now = host_now();
+        uint64_t limit = (uint64_t)v->c->params.timeout * NS_PER_MS, now = loop_now_ns();
 
         for (size_t i = 0; i < (size_t)v->c->io_count * v->o->depth; i++)
                 if (v->slots[i].busy && now - v->slots[i].started > limit)
@@ -309,7 +309,7 @@ static bool enough(const struct verify *v, uint64_t started)
         const struct verify_options *o = v->o;
 
         return (o->passes && v->r->passes >= o->passes) ||
-               (o->ms && host_now() - started >= (uint64_t)o->ms * NS_PER_MS);
+               (o->ms && loop_now_ns() - started >= (uint64_t)o->ms * NS_PER_MS);
 }
 
 static int run(struct verify *v, uint64_t started)
@@ -408,7 +408,7 @@ int verify_run(struct host_ctrl *c, const struct verify_options *o, struct verif
                struct host_error *e)
 {
         struct verify v = { .c = c, .o = o, .r = r, .error = e, .random = o->seed };
-        uint64_t started = host_now();
+        uint64_t started = loop_now_ns();
         int result;
 
         *r = (struct verify_result) { 0 };
@@ -417,7 +417,7 @@ int verify_run(struct host_ctrl *c, const struct verify_options *o, struct verif
         v.blocks = (uint32_t)(o->range / o->block_size);
         v.piece_max = largest_piece(&v);
         result = allocate(&v) < 0 ? -1 : run(&v, started);
-        r->seconds = (double)(host_now() - started) / 1e9;
+        r->seconds = (double)(loop_now_ns() - started) / 1e9;
         abandon(&v);
         release(&v);
         return result;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "pdu/io/capture/capture_writer.h"
+#include "pdu/io/loop.h"
 #include "pdu/io/verbs/verbs_memory.h"
 #include "stage.h"
 
@@ -86,7 +87,7 @@ static void end_target(struct stage *s)
         if (s->target)
                 await_end(s);
         if (s->over_ns == 0)
-                s->over_ns = capture_clock();
+                s->over_ns = loop_wall_ns();
         if (s->target)
                 target_stop(s->target);
         if (s->memory)

@@ -7,6 +7,7 @@
 #include "host/nvme/discovery.h"
 #include "host/verify.h"
 #include "pdu/io/capture/capture_writer.h"
+#include "pdu/io/loop.h"
 #include "pdu/io/shell.h"
 #include "pdu/nvme/wire/identify.h"
 #include "stage.h"
@@ -50,7 +51,7 @@ void stage_call_hook(struct stage *s)
         char buf[HOOK_MAX + 2048], says[SHELL_LINE];
         struct text command = text_in(buf, sizeof(buf));
         unsigned ms = (unsigned)(HOOK_MS * s->t->suite->timeout_scale) + s->play->idle * MS_PER_S;
-        int64_t until = capture_clock() + (int64_t)ms * NS_PER_MS;
+        int64_t until = loop_wall_ns() + (int64_t)ms * NS_PER_MS;
 
         put_environment(s, &command);
         text_add(&command, "%s", s->t->suite->hosted->hook);

@@ -6,6 +6,7 @@
 #include "fuzz/nvme/seq_bind.h"
 #include "fuzz/nvme/seq_capture.h"
 #include "fuzz/sequence/seq_mutate.h"
+#include "pdu/io/loop.h"
 #include "pdu/nvme/io/verbs_record.h"
 #include "rdma_target.h"
 
@@ -277,9 +278,9 @@ static void both_transports_in_one_file(void **state)
         w = new_capture();
         (void)record(w, &s, &wire);
         memcpy(pdu, icreq, sizeof(icreq));
-        capture_flow_open(w, &flow, (void *)&any, (void *)&any, capture_clock());
-        capture_flow_data(w, &flow, PARTY_HOST, pdu, sizeof(pdu), capture_clock());
-        capture_flow_close(w, &flow, PARTY_HOST, false, capture_clock());
+        capture_flow_open(w, &flow, (void *)&any, (void *)&any, loop_wall_ns());
+        capture_flow_data(w, &flow, PARTY_HOST, pdu, sizeof(pdu), loop_wall_ns());
+        capture_flow_close(w, &flow, PARTY_HOST, false, loop_wall_ns());
         assert_int_equal(capture_writer_close(w), 0);
         read_back(file);
         assert_int_equal(back.n, 2);

@@ -12,7 +12,6 @@
 #include "call.h"
 #include "host/nvme/build.h"
 #include "pdu/core/crc32c.h"
-#include "pdu/io/loop.h"
 #include "show.h"
 
 enum { CHUNK = 1 << 20, RANGES_MAX = 256 };

@@ -92,7 +92,7 @@ struct raw {
 
 static void say(const struct raw *r, const char *line)
 {
-        printf("%9.3f ms  %s\n", (double)(host_now() - r->started) / 1e6, line);
+        printf("%9.3f ms  %s\n", (double)(loop_now_ns() - r->started) / 1e6, line);
         fflush(stdout);
 }
 
@@ -220,7 +220,7 @@ static int converse(struct raw *r, const struct bytes *b, struct host_error *e)
                 return -1;
         if (stream_connect(&r->stream, p.traddr, p.trsvcid, p.timeout, error, sizeof(error)) < 0)
                 return host_fail(e, HOST_BROKEN, "%s", error);
-        r->started = host_now();
+        r->started = loop_now_ns();
         if (r->args->ic && exchange_ic(r, e) < 0)
                 return -1;
         r->hand.piece = r->args->split;

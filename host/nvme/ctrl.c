@@ -8,7 +8,6 @@
 
 #include "build.h"
 #include "identity.h"
-#include "pdu/io/loop.h"
 #include "pdu/nvme/wire/rdma.h"
 
 enum {
@@ -240,7 +239,7 @@ int host_ctrl_identify(struct host_ctrl *c, uint8_t cns, uint32_t nsid, void *bu
 static int wait_csts(struct host_ctrl *c, uint32_t mask, uint32_t want, unsigned ms,
                      struct host_error *e)
 {
-        uint64_t end = host_now() + (uint64_t)ms * NS_PER_MS, csts;
+        uint64_t end = loop_now_ns() + (uint64_t)ms * NS_PER_MS, csts;
         unsigned pause = 100; /* us */
 
         for (;;) {
@@ -250,7 +249,7 @@ static int wait_csts(struct host_ctrl *c, uint32_t mask, uint32_t want, unsigned
                         return 0;
                 if (csts & CSTS_CFS)
                         return host_fail(e, HOST_STATUS, "controller reports a fatal status");
-                if (host_now() > end)
+                if (loop_now_ns() > end)
                         return host_fail(e, HOST_STATUS, "CSTS & %xh is %xh after %u ms, not %xh",
                                          mask, (unsigned)csts & mask, ms, want);
                 loop_sleep_us(pause);
@@ -422,7 +421,7 @@ static void start_keep_alive(struct host_ctrl *c)
 {
         c->keep_traffic = traffic(c);
         c->keep_at =
-            host_now() + (uint64_t)c->params.kato * NS_PER_MS / (counts_traffic(c) ? 4 : 2);
+            loop_now_ns() + (uint64_t)c->params.kato * NS_PER_MS / (counts_traffic(c) ? 4 : 2);
 }
 
 static void keep_done(struct host_cmd *cmd, void *user)
@@ -438,12 +437,12 @@ static void keep_alive(struct host_ctrl *c)
 {
         bool idle = traffic(c) == c->keep_traffic;
 
-        if (c->keep_busy && host_now() - c->keep_sent > (uint64_t)c->params.timeout * NS_PER_MS)
+        if (c->keep_busy && loop_now_ns() - c->keep_sent > (uint64_t)c->params.timeout * NS_PER_MS)
                 host_queue_break(&c->admin, "no response to Keep Alive");
         if (c->keep_busy)
                 return;
         if (idle || !counts_traffic(c)) {
-                c->keep_sent = host_now();
+                c->keep_sent = loop_now_ns();
                 c->keep_cmd = (struct host_cmd) { .sqe = { .opc = NVME_KEEP_ALIVE },
                                                   .done = keep_done,
                                                   .user = c };
@@ -457,7 +456,7 @@ int host_ctrl_poll(struct host_ctrl *c)
 {
         int n = host_queue_poll(&c->admin);
 
-        if (n < 0 || !c->enabled || !c->params.kato || host_now() < c->keep_at)
+        if (n < 0 || !c->enabled || !c->params.kato || loop_now_ns() < c->keep_at)
                 return n;
         keep_alive(c);
         return host_queue_send(&c->admin) < 0 ? -1 : n;
@@ -465,7 +464,7 @@ int host_ctrl_poll(struct host_ctrl *c)
 
 int host_ctrl_next(const struct host_ctrl *c)
 {
-        uint64_t now = host_now();
+        uint64_t now = loop_now_ns();
 
         if (!c->enabled || !c->params.kato)
                 return HOST_TIMEOUT;

@@ -6,14 +6,8 @@
 #include <string.h>
 
 #include "host/time.h"
-#include "pdu/io/loop.h"
 
 enum { ASK_MS = 1 }; /* how often queues without descriptors are asked */
-
-uint64_t host_now(void)
-{
-        return loop_now_ns();
-}
 
 const char *host_transport_name(enum host_transport t)
 {

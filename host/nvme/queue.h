@@ -14,6 +14,7 @@
 #include <poll.h>
 
 #include "error.h"
+#include "pdu/io/loop.h"
 #include "pdu/nvme/tcp/tcp_host.h"
 
 struct capture_writer;
@@ -55,12 +56,9 @@ struct host_queue {
         bool broken;
         uint64_t submitted;      /* commands so far: the traffic that a keep-alive timer sees;
                                   * one thread writes it, others may read it atomically */
-        uint64_t received_at;    /* host_now() when what is in hand came in */
+        uint64_t received_at;    /* loop_now_ns() when what is in hand came in */
         struct host_error error; /* once broken */
 };
-
-/* ns of any steady clock. */
-uint64_t host_now(void);
 
 /* What a transport does; callers use the functions below. */
 struct host_queue_ops {

@@ -16,7 +16,6 @@
 
 #include "host/time.h"
 #include "memory.h"
-#include "pdu/io/loop.h"
 #include "pdu/io/verbs/rdma_wait.h"
 #include "pdu/io/verbs/verbs_rdma.h"
 #include "pdu/nvme/rdma/rdma_host.h"
@@ -141,7 +140,7 @@ static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
         struct queue_rdma *r = (struct queue_rdma *)e;
 
         if (r->group.batch_at == 1) /* the first of its batch */
-                r->queue->received_at = host_now();
+                r->queue->received_at = loop_now_ns();
         if (rdma_host_completed(r->host, wc) && !r->queue->broken)
                 broken_by(r, wc);
         return false;

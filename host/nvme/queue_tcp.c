@@ -54,7 +54,7 @@ static long take(struct host_queue *q)
 
         if (n <= 0)
                 return n;
-        q->received_at = host_now();
+        q->received_at = loop_now_ns();
         tcp_host_received(t->host, (size_t)n);
         return judge_link(q) < 0 ? -1 : n;
 }

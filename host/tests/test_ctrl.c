@@ -266,10 +266,10 @@ static void quick_kato(struct host_params *p)
 
 static void live_for(unsigned ms, bool traffic)
 {
-        uint64_t end = host_now() + (uint64_t)ms * 1000000;
+        uint64_t end = loop_now_ns() + (uint64_t)ms * 1000000;
         uint8_t data[512];
 
-        while (host_now() < end) {
+        while (loop_now_ns() < end) {
                 if (traffic)
                         assert_int_equal(io(NVME_READ, 0, 1, data), 0);
                 assert_true(host_ctrl_poll(&ctrl) >= 0);

@@ -545,7 +545,7 @@ int replay_run(const struct plan *plan, const struct replay_options *options, re
         for (struct plan_queue *q = plan->queues; q; q = q->next)
                 q->live = NULL;
         r.fds = calloc(queues_of(plan) * (size_t)HOST_QUEUE_FDS, sizeof(*r.fds));
-        r.started = host_now();
+        r.started = loop_now_ns();
         if (!r.fds)
                 rc = host_fail(&r.error, HOST_BROKEN, "out of memory");
         for (const struct plan_step *s = plan->steps; s && rc == 0; s = s->next) {

@@ -366,7 +366,7 @@ bool serve_is_over(const struct server *sv)
         if (sv->o->stop && *sv->o->stop)
                 return true;
         return sv->o->idle && sv->had_one && sv->n_conns == 0 &&
-               host_now() - sv->idle_since >= (uint64_t)sv->o->idle * 1000000;
+               loop_now_ns() - sv->idle_since >= (uint64_t)sv->o->idle * 1000000;
 }
 
 int replay_serve(const struct plan *plan, const struct serve_options *o, char *err, size_t err_size)

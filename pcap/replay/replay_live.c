@@ -31,11 +31,11 @@ static void keep_alive(struct live_assoc *a)
 {
         uint64_t due = a->spoken + (uint64_t)a->kato * NS_PER_MS / 2;
 
-        if (!a->admin || !a->enabled || !a->kato || a->keep_busy || host_now() < due)
+        if (!a->admin || !a->enabled || !a->kato || a->keep_busy || loop_now_ns() < due)
                 return;
         a->keep = (struct host_cmd) { .sqe = { .opc = NVME_KEEP_ALIVE }, .done = kept, .user = a };
         a->keep_busy = host_queue_submit(&a->admin->q, &a->keep) == 0;
-        a->spoken = host_now();
+        a->spoken = loop_now_ns();
 }
 
 void live_pump(struct replay *r, int ms)
@@ -102,7 +102,7 @@ struct live_cmd *live_submit(struct replay *r, struct live_queue *lq, const unio
                 return NULL;
         }
         if (lq->assoc && lq->assoc->admin == lq)
-                lq->assoc->spoken = host_now();
+                lq->assoc->spoken = loop_now_ns();
         c->next = lq->cmds;
         lq->cmds = c;
         host_queue_send(&lq->q);
@@ -292,7 +292,7 @@ static struct live_assoc *new_assoc(struct replay *r, struct live_queue *lq, con
         a->number = lq->plan->assoc;
         a->admin = lq;
         a->kato = le32_get(s->connect.kato);
-        a->spoken = host_now();
+        a->spoken = loop_now_ns();
         a->next = r->assocs;
         r->assocs = a;
         return a;

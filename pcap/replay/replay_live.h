@@ -16,7 +16,7 @@ struct live_assoc {
         struct live_queue *admin; /* NULL: closed */
         struct host_cmd keep;
         bool keep_busy;
-        uint64_t spoken; /* host_now() of the last command on the admin queue */
+        uint64_t spoken; /* loop_now_ns() of the last command on the admin queue */
         struct live_assoc *next;
 };
 
@@ -61,7 +61,7 @@ struct replay {
         struct live_queue *queues;
         struct contents *contents;
         struct pollfd *fds;
-        uint64_t started; /* host_now() of the first step */
+        uint64_t started; /* loop_now_ns() of the first step */
 };
 
 /* Serves all queues once, after waiting up to ms for something to come. */

@@ -308,7 +308,7 @@ static void settle_all(struct server *sv)
         }
         sv->n_conns = kept;
         if (kept > 0)
-                sv->idle_since = host_now();
+                sv->idle_since = loop_now_ns();
 }
 
 static bool work(struct serve_loop *l)

@@ -120,7 +120,7 @@ static void drop_closed(struct server *sv)
         }
         sv->n_conns = kept;
         if (kept > 0)
-                sv->idle_since = host_now();
+                sv->idle_since = loop_now_ns();
 }
 
 static void turn(struct server *sv, struct stream_listener *listener)

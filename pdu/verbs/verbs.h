@@ -265,7 +265,7 @@ static inline int verbs_arm(struct verbs_context *c)
 
 /* --- connections ------------------------------------------------------------------------------- */
 
-/* As net_listen(); trsvcid "0": any free port. NULL with errno. */
+/* As stream_listen(); trsvcid "0": any free port. NULL with errno. */
 static inline struct verbs_listener *verbs_listen(struct verbs_context *c, const char *traddr,
                                                   const char *trsvcid, int backlog)
 {

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "capture_frame.h"
-#include "pdu/io/loop.h"
 
 enum {
         TCP_HEAD = 20,
@@ -273,9 +272,4 @@ void capture_flow_close(struct capture_writer *w, struct capture_flow *f, enum p
         packet(w, f, who, FIN | ACK, NULL, 0, time_ns);
         packet(w, f, peer_of(who), FIN | ACK, NULL, 0, time_ns);
         packet(w, f, who, ACK, NULL, 0, time_ns);
-}
-
-int64_t capture_clock(void)
-{
-        return loop_wall_ns();
 }

@@ -20,9 +20,6 @@ struct capture_writer *capture_writer_open(const char *path, char *err, size_t e
 /* 0, or -1 when something could not be written (errno). Frees w. */
 int capture_writer_close(struct capture_writer *w);
 
-/* The time now, as captures have it: ns since 1970. */
-int64_t capture_clock(void);
-
 /* One connection that is being written; the caller's memory, zero at first. Times are ns since
  * 1970. */
 struct capture_flow {

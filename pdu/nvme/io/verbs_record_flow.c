@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/io/loop.h"
 #include "pdu/nvme/wire/rdma.h"
 
 enum { NVME_PORT = 4420, DISCOVERY_PORT = 8009, ADDRESS_TEXT = 80 };
@@ -155,7 +156,7 @@ void record_flow_open(struct record_flow *f, struct verbs_ep *of, const char *co
         loops = same_host(&end[0], &end[1]);
         f->rdma.comment = comment;
         capture_rdma_open(f->w, &f->rdma, loops ? NULL : (void *)&end[PARTY_HOST],
-                          (void *)&end[PARTY_CONTROLLER], capture_clock());
+                          (void *)&end[PARTY_CONTROLLER], loop_wall_ns());
         f->open = true;
 }
 
@@ -172,7 +173,7 @@ void record_flow_say(struct record_flow *f, enum party sender, enum capture_cm_k
                 m.reads_in = p->reads_in;
                 m.reads_out = p->reads_out;
         }
-        capture_rdma_cm(f->w, &f->rdma, sender, &m, capture_clock());
+        capture_rdma_cm(f->w, &f->rdma, sender, &m, loop_wall_ns());
 }
 
 void record_flow_ready(struct record_flow *f)
@@ -245,7 +246,7 @@ void record_flow_posted(struct record_flow *f, const struct verbs_wr *wr)
 {
         struct capture_writer *w = f->w;
         struct sent s = { .wr = wr, .op = wr->op };
-        int64_t now = capture_clock();
+        int64_t now = loop_wall_ns();
         bool invalidates = wr->op == VERBS_SEND_INVALIDATE;
 
         s.n_sge = list_of(wr, s.sge);
@@ -287,7 +288,7 @@ static void refuse(struct record_flow *f, const struct sent *s, enum verbs_statu
         f->dead = true;
         if (naks[status])
                 capture_rdma_ack(f->w, &f->rdma, peer_of(f->self), s->number, naks[status],
-                                 capture_clock());
+                                 loop_wall_ns());
 }
 
 static void succeed(struct record_flow *f, const struct sent *s, bool last)
@@ -296,10 +297,10 @@ static void succeed(struct record_flow *f, const struct sent *s, bool last)
 
         if (s->op == VERBS_READ)
                 capture_rdma_answer(w, &f->rdma, peer_of(f->self), s->number, s->sge, s->n_sge,
-                                    capture_clock());
+                                    loop_wall_ns());
         else if (last)
                 capture_rdma_ack(w, &f->rdma, peer_of(f->self), s->number, CAPTURE_ACK,
-                                 capture_clock());
+                                 loop_wall_ns());
 }
 
 /* With this one all that was posted before it is done, too. */
@@ -326,7 +327,7 @@ static void make_up(struct record_flow *f, enum nvme_xfer xfer, const struct rdm
         struct capture_writer *w = f->w;
         uint32_t len = bytes_there(f->memory, b), number;
         struct iovec iov = { (void *)(uintptr_t)b->addr, len };
-        int64_t now = capture_clock();
+        int64_t now = loop_wall_ns();
 
         if (len == 0)
                 return;
@@ -373,7 +374,7 @@ static void record_received(struct record_flow *f, const struct verbs_wc *wc)
                         iov[i].iov_len = left;
                 left -= (uint32_t)iov[i].iov_len;
         }
-        now = capture_clock();
+        now = loop_wall_ns();
         number = capture_rdma_send(w, &f->rdma, peer, iov, n,
                                    wc->invalidated ? &wc->invalid_key : NULL, now);
         capture_rdma_ack(w, &f->rdma, f->self, number, CAPTURE_ACK, now);
