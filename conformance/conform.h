@@ -2,9 +2,7 @@
 #ifndef NVMF_CONFORMANCE_CONFORM_H
 #define NVMF_CONFORMANCE_CONFORM_H
 
-/* `nvmfspec conform`: judges a target by the suite. argv[0] is "conform"; returns the exit code: 0
- * all passed (known failures apart), 1 a failure, 2 usage, 3 the harness or the connection broke,
- * 77 everything was skipped. */
+/* `nvmfspec conform`: judges NVMe targets and hosts by the suite; as conform_run() (engine/conform.h). */
 int conform_command(int argc, char **argv);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "embedded.h"
 
+#include <string.h>
+
 #include "pdu/io/verbs/verbs_memory.h"
 #include "pdu/nvme/io/auth_openssl.h"
 #include "target/config.h"
@@ -19,24 +21,29 @@ static const struct auth_key ctrl_key = { .len = 48, .bytes = "the subsystem's" 
 
 enum { RECEIVES = 65536 }; /* on one SRQ: enough for any number of jobs */
 
-static struct auth_keys keys_of(const struct options *o)
+static bool over_rdma(const struct nvme_args *a)
 {
-        if (o->keyed)
-                return (struct auth_keys) { .host = o->suite.dhchap, .ctrl = o->suite.dhchap_ctrl };
+        return strcmp(a->o.suite.transport, "rdma") == 0;
+}
+
+static struct auth_keys keys_of(const struct nvme_args *a)
+{
+        if (a->keyed)
+                return (struct auth_keys) { .host = a->peer.dhchap, .ctrl = a->peer.dhchap_ctrl };
         return (struct auth_keys) { .host = host_key, .ctrl = ctrl_key };
 }
 
-static bool add_tested(struct config *c, const struct options *o, bool guest)
+static bool add_tested(struct config *c, const struct nvme_args *a, bool guest)
 {
-        const char *const *ns = o->ns.items;
+        const char *const *ns = a->ns.items;
         struct config_subsystem *s = config_add_subsystem(c, TARGET_NQN);
         uint32_t nsid = 0;
 
         if (!s)
                 return false;
         s->allow_any_host = true;
-        if (o->keyed)
-                s->keys = keys_of(o);
+        if (a->keyed)
+                s->keys = keys_of(a);
         while (*ns)
                 if (!config_add_ns(s, ++nsid, *ns++))
                         return false;
@@ -63,14 +70,14 @@ static bool add_denied(struct config *c)
 }
 
 /* A third one, which has a key with them. */
-static bool add_authenticated(struct config *c, const struct options *o)
+static bool add_authenticated(struct config *c, const struct nvme_args *a)
 {
         struct config_subsystem *s = config_add_subsystem(c, AUTH_NQN);
 
         if (!s || !config_add_ns(s, 1, "mem:1M"))
                 return false;
         s->allow_any_host = true;
-        s->keys = keys_of(o);
+        s->keys = keys_of(a);
         return true;
 }
 
@@ -87,11 +94,12 @@ static bool add_port(struct config *c, uint8_t trtype)
 
 static bool make_config(struct config *c, const struct embedded *e, char *error, size_t size)
 {
-        const struct options *o = e->options;
+        const struct nvme_args *a = e->args;
 
         *c = (struct config) { 0 };
-        if (add_tested(c, o, e->changed[CHANGE_NAMESPACES]) && add_denied(c) &&
-            (!auth_openssl() || add_authenticated(c, o)) && add_port(c, o->suite.trtype) &&
+        if (add_tested(c, a, e->changed[CHANGE_NAMESPACES]) && add_denied(c) &&
+            (!auth_openssl() || add_authenticated(c, a)) &&
+            add_port(c, over_rdma(a) ? TRTYPE_RDMA : TRTYPE_TCP) &&
             (!e->changed[CHANGE_DISCOVERY] || add_guest(c)))
                 return config_check(c, "embedded target", error, size);
         snprintf(error, size, "out of memory");
@@ -120,9 +128,9 @@ static void free_fabric(struct embedded *e)
 }
 
 /* So short that cases about them are soon over; a Write needs several H2CData. */
-static struct target_limits limits_of(const struct options *o)
+static struct target_limits limits_of(const struct nvme_args *a)
 {
-        struct target_limits l = o->limits;
+        struct target_limits l = a->limits;
 
         l.ic_timeout = l.ic_timeout ?: 1500;
         l.maxh2cdata = l.maxh2cdata ?: 65536;
@@ -130,21 +138,21 @@ static struct target_limits limits_of(const struct options *o)
         return l;
 }
 
-bool embedded_start(struct embedded *e, const struct options *o, const struct rule_policy *policy,
+bool embedded_start(struct embedded *e, const struct nvme_args *a, const struct rule_policy *policy,
                     char *error, size_t size)
 {
         struct config config;
         struct target_options t = {
                 .serve = &config,
                 .reactors = 1,
-                .cpda = (uint8_t)o->cpda,
+                .cpda = (uint8_t)a->cpda,
                 .quiet = true,
                 .policy = *policy,
-                .limits = limits_of(o),
+                .limits = limits_of(a),
         };
 
-        *e = (struct embedded) { .options = o };
-        if (o->suite.trtype == TRTYPE_RDMA && !make_fabric(e, policy)) {
+        *e = (struct embedded) { .args = a };
+        if (over_rdma(a) && !make_fabric(e, policy)) {
                 snprintf(error, size, "out of memory");
                 return false;
         }
@@ -180,15 +188,17 @@ static int make_change(void *user, enum change what, char *error, size_t size)
 
 void embedded_address(struct embedded *e, struct suite *s)
 {
-        const struct auth_keys keys = keys_of(e->options);
+        const struct auth_keys keys = keys_of(e->args);
+        struct peer *p = s->peer;
 
         s->traddr = "127.0.0.1";
         s->verbs = e->verbs;
         s->trsvcid = e->trsvcid;
-        s->subnqn = TARGET_NQN;
-        s->caps.denied = DENIED_NQN;
-        s->caps.auth = auth_openssl() ? AUTH_NQN : NULL;
-        s->dhchap = keys.host;
-        s->dhchap_ctrl = keys.ctrl;
-        s->changer = (struct changer) { make_change, e };
+        p->subnqn = TARGET_NQN;
+        p->denied = DENIED_NQN;
+        p->auth = auth_openssl() ? AUTH_NQN : NULL;
+        p->dhchap = keys.host;
+        p->dhchap_ctrl = keys.ctrl;
+        p->may_write = true;
+        p->changer = (struct changer) { make_change, e };
 }

@@ -4,19 +4,19 @@
 #ifndef NVMF_CONFORMANCE_EMBEDDED_H
 #define NVMF_CONFORMANCE_EMBEDDED_H
 
-#include "options.h"
+#include "args.h"
 #include "target/target.h"
 
 struct embedded {
         struct target *target;
         struct verbs_provider *verbs; /* NULL: TCP */
         char trsvcid[8];
-        const struct options *options;
+        const struct nvme_args *args;
         bool changed[2]; /* by enum change, from what it was at first */
 };
 
 /* False: error says why. */
-bool embedded_start(struct embedded *e, const struct options *o, const struct rule_policy *policy,
+bool embedded_start(struct embedded *e, const struct nvme_args *a, const struct rule_policy *policy,
                     char *error, size_t size);
 /* Nobody uses suite.verbs any more. */
 void embedded_stop(struct embedded *e);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "family.h"
+
 /* --- reading ------------------------------------------------------------------------------- */
 
 static char *trim(char *s)
@@ -126,27 +128,29 @@ void baseline_free(struct baseline *b)
 /* --- what it names ------------------------------------------------------------------------- */
 
 /* Results that a run may have: of cases, of rules that are noticed, of the probe. */
-static bool names_any(const struct baseline_entry *e, const struct test_case **all, size_t count)
+static bool names_any(const struct baseline_entry *e, const struct rulebook *rules,
+                      const struct test_case **all, size_t count)
 {
         char noticed[sizeof(e->id)];
 
         for (size_t i = 0; i < count; i++)
                 if (fnmatch(e->id, all[i]->id, 0) == 0)
                         return true;
-        rule_each (rule) {
-                snprintf(noticed, sizeof(noticed), "noticed/%s", rule_get(rule)->id);
+        for (unsigned rule = 1; rule < rules->count; rule++) {
+                snprintf(noticed, sizeof(noticed), "noticed/%s", rules->rows[rule].id);
                 if (fnmatch(e->id, noticed, 0) == 0)
                         return true;
         }
         return strncmp(e->id, "probe/", strlen("probe/")) == 0;
 }
 
-const struct baseline_entry *baseline_stray(const struct baseline *b, size_t from, enum role role)
+const struct baseline_entry *baseline_stray(const struct baseline *b, size_t from,
+                                            const struct conform_family *f, enum role role)
 {
         size_t count, i = from;
-        const struct test_case **all = cases_all(role, &count);
+        const struct test_case **all = cases_all(f, role, &count);
 
-        while (i < b->count && names_any(&b->entries[i], all, count))
+        while (i < b->count && names_any(&b->entries[i], f->family->rules, all, count))
                 i++;
         free(all);
         return i < b->count ? &b->entries[i] : NULL;

@@ -33,7 +33,8 @@ int baseline_parse(struct baseline *b, const char *text, const char *name, char 
 void baseline_free(struct baseline *b);
 /* The first entry, of those from `from` on, that names no case of the role and no rule: it would excuse
  * nothing, and never be found to be out of date. NULL: there is none. */
-const struct baseline_entry *baseline_stray(const struct baseline *b, size_t from, enum role role);
+const struct baseline_entry *baseline_stray(const struct baseline *b, size_t from,
+                                            const struct conform_family *f, enum role role);
 /* Marks results that are listed (KNOWN_LISTED), and those of entries of which nothing fails any
  * more (KNOWN_FIXED). */
 void baseline_apply(const struct baseline *b, struct run *run);

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conformance/embedded.h"
+#include "family.h"
 #include "report.h"
 #include "runner.h"
 
 enum { EXIT_FAIL = 1, EXIT_BROKEN = 3 };
 
 struct trial { /* of one rule */
-        enum rule_id rule;
+        unsigned rule;
         bool waived; /* the one that is tested overlooks it; else it breaks it */
         bool caught;
         char by[128]; /* the case that found out */
@@ -22,6 +22,8 @@ struct trial { /* of one rule */
 
 struct trials {
         const struct options *o;
+        const struct conform_family *f;
+        struct suite suite; /* of a trial, before it starts */
         const struct test_case **cases;
         size_t count;
         struct trial *trial;
@@ -29,9 +31,9 @@ struct trials {
         pthread_mutex_t lock;
 };
 
-static bool names(const struct test_case *c, enum rule_id rule)
+static bool names(const struct test_case *c, unsigned rule)
 {
-        const enum rule_id *r = c->rules;
+        const unsigned *r = c->rules;
 
         while (*r != RULE_NONE && *r != rule)
                 r++;
@@ -47,9 +49,9 @@ static bool is_waived(const struct trials *t, const struct rule *r)
 }
 
 /* With the rules whose checks come first, or nothing would show. */
-static void waive(struct rule_policy *policy, enum rule_id rule)
+static void waive(struct rule_policy *policy, const struct rulebook *book, unsigned rule)
 {
-        const struct rule *r = rule_get(rule);
+        const struct rule *r = rulebook_get(book, rule);
 
         rule_add(&policy->waived, rule);
         for (size_t i = 0; i < sizeof(r->shadows) / sizeof(r->shadows[0]); i++)
@@ -57,7 +59,7 @@ static void waive(struct rule_policy *policy, enum rule_id rule)
                         rule_add(&policy->waived, r->shadows[i]);
 }
 
-static size_t cases_of(const struct trials *t, enum rule_id rule, const struct test_case **list)
+static size_t cases_of(const struct trials *t, unsigned rule, const struct test_case **list)
 {
         size_t n = 0;
 
@@ -79,17 +81,16 @@ static void note_catch(struct trial *trial, const struct run *run)
         }
 }
 
-static void run_trial(const struct trials *t, struct trial *trial, struct suite suite)
+static void run_trial(const struct trials *t, struct trial *trial, const struct suite *suite)
 {
         const struct test_case **list = calloc(t->count, sizeof(*list));
         struct runner runner = {
-                .suite = &suite, .cases = list, .jobs = 2, .repeat = 1, .stop_at_failure = true
+                .suite = suite, .cases = list, .jobs = 2, .repeat = 1, .stop_at_failure = true
         };
         struct run run = { .strict = true };
 
         if (!list)
                 abort();
-        suite.strict = true;
         runner.count = cases_of(t, trial->rule, list);
         runner_run(&runner, &run);
         note_catch(trial, &run);
@@ -98,42 +99,29 @@ static void run_trial(const struct trials *t, struct trial *trial, struct suite 
         free(list);
 }
 
-static void try_target(const struct trials *t, struct trial *trial,
+static void try_policy(const struct trials *t, struct trial *trial,
                        const struct rule_policy *policy)
 {
-        struct suite suite = t->o->suite;
-        struct embedded e;
+        struct suite suite = t->suite;
+        void *started = t->f->start(t->o, policy, &suite, trial->error, sizeof(trial->error));
 
-        if (!embedded_start(&e, t->o, policy, trial->error, sizeof(trial->error)))
+        if (!started)
                 return;
         trial->error[0] = '\0';
-        embedded_address(&e, &suite);
-        run_trial(t, trial, suite);
-        embedded_stop(&e);
-}
-
-static void try_host(const struct trials *t, struct trial *trial, const struct rule_policy *policy)
-{
-        struct suite suite = t->o->suite;
-        struct hosted hosted = { .policy = *policy };
-
-        suite.hosted = &hosted;
-        run_trial(t, trial, suite);
+        run_trial(t, trial, &suite);
+        t->f->stop(started);
 }
 
 static void try_rule(const struct trials *t, struct trial *trial)
 {
         struct rule_policy policy = { 0 };
 
-        trial->waived = is_waived(t, rule_get(trial->rule));
+        trial->waived = is_waived(t, rulebook_get(t->f->family->rules, trial->rule));
         if (trial->waived)
-                waive(&policy, trial->rule);
+                waive(&policy, t->f->family->rules, trial->rule);
         else
                 rule_add(&policy.violated, trial->rule);
-        if (t->o->selection.role == ROLE_HOST)
-                try_host(t, trial, &policy);
-        else
-                try_target(t, trial, &policy);
+        try_policy(t, trial, &policy);
 }
 
 static void *work(void *arg)
@@ -184,7 +172,7 @@ bool power_tries(enum role role, const struct rule *r)
         return means_something(role, r) && !untried(role, r);
 }
 
-static bool is_named(const struct trials *t, enum rule_id rule)
+static bool is_named(const struct trials *t, unsigned rule)
 {
         size_t i = 0;
 
@@ -197,8 +185,8 @@ static void collect(struct trials *t)
 {
         enum role role = t->o->selection.role;
 
-        rule_each (id) {
-                const struct rule *r = rule_get(id);
+        for (unsigned id = 1; id < t->f->family->rules->count; id++) {
+                const struct rule *r = rulebook_get(t->f->family->rules, id);
 
                 if (!is_named(t, id) || !means_something(role, r))
                         continue;
@@ -209,17 +197,16 @@ static void collect(struct trials *t)
         }
 }
 
-static void print_trial(const struct trial *t, bool brief)
+static void print_trial(const struct rule *rule, const struct trial *t, bool brief)
 {
         const char *how = t->waived ? "waived" : "violated";
 
         if (t->error[0])
-                printf("  error     %-8s  %-34s  %s\n", how, rule_get(t->rule)->id, t->error);
+                printf("  error     %-8s  %-34s  %s\n", how, rule->id, t->error);
         else if (!t->caught)
-                printf("  SURVIVED  %-8s  %-34s  %s\n", how, rule_get(t->rule)->id,
-                       rule_get(t->rule)->says);
+                printf("  SURVIVED  %-8s  %-34s  %s\n", how, rule->id, rule->says);
         else if (!brief)
-                printf("  caught    %-8s  %-34s  by %s\n", how, rule_get(t->rule)->id, t->by);
+                printf("  caught    %-8s  %-34s  by %s\n", how, rule->id, t->by);
 }
 
 static int sum_up(const struct trials *t, bool brief)
@@ -227,7 +214,8 @@ static int sum_up(const struct trials *t, bool brief)
         size_t caught = 0, broken = 0;
 
         for (size_t i = 0; i < t->n; i++) {
-                print_trial(&t->trial[i], brief);
+                print_trial(rulebook_get(t->f->family->rules, t->trial[i].rule), &t->trial[i],
+                            brief);
                 caught += t->trial[i].caught;
                 broken += t->trial[i].error[0] != '\0';
         }
@@ -265,66 +253,71 @@ static size_t keep_good(const struct run *run, const struct test_case **cases)
         return kept;
 }
 
-static size_t run_sound(const struct options *o, const struct test_case **cases, size_t n)
+static size_t run_sound(const struct options *o, const struct suite *suite,
+                        const struct test_case **cases, size_t n)
 {
-        struct suite suite = o->suite;
         struct runner runner = {
-                .suite = &suite, .cases = cases, .count = n, .jobs = (unsigned)o->jobs, .repeat = 1
+                .suite = suite, .cases = cases, .count = n, .jobs = (unsigned)o->jobs, .repeat = 1
         };
         struct run run = { .strict = true };
 
-        suite.strict = true;
         runner_run(&runner, &run);
         n = keep_good(&run, cases);
         free(run.results);
         return n;
 }
 
-/* What the sound one can do is what a spoilt one would say, if it were to be trusted. How many of
- * the cases are left, at the start of the array; 0: error says what is wrong. */
-static size_t try_sound(struct options *o, const struct test_case **cases, size_t n, char *error,
-                        size_t size)
+/* What the sound one can do is what a spoilt one would say, if it were to be trusted. How many of the
+ * cases are left, at the start of the array; 0: error says what is wrong. */
+static size_t try_sound(const struct options *o, struct suite *suite,
+                        const struct test_case **cases, size_t n, char *error, size_t size)
 {
-        struct rule_policy none = { 0 };
-        struct probed probed;
-        struct embedded e;
+        bool host = o->selection.role == ROLE_HOST;
+        struct probed probed = { .count = 0 };
 
-        snprintf(error, size, "no case passes on the sound host");
-        if (o->selection.role == ROLE_HOST)
-                return run_sound(o, cases, n);
-        if (!embedded_start(&e, o, &none, error, size))
+        if (!host && (!suite->family->probe(suite, &probed, error, size) || probed.count > 0))
                 return 0;
-        embedded_address(&e, &o->suite);
-        if (probe(&o->suite, &probed, error, size) && probed.count == 0) {
-                n = run_sound(o, cases, n);
-                snprintf(error, size, "no case passes on the sound target");
-        } else {
-                n = 0;
-        }
-        embedded_stop(&e);
+        n = run_sound(o, suite, cases, n);
+        snprintf(error, size, "no case passes on the sound %s", host ? "host" : "target");
         return n;
 }
 
-int power_run(const struct options *options, const struct test_case **cases, size_t n)
+static int try_rules(struct trials *t)
 {
-        struct options o = *options;
-        char error[1024];
-        size_t kept = try_sound(&o, cases, n, error, sizeof(error));
-        struct trials t = { .o = &o, .cases = cases, .count = kept };
         int code;
 
-        if (kept == 0) {
-                fprintf(stderr, "nvmfspec conform: %s\n", error);
-                return EXIT_BROKEN;
-        }
-        t.trial = calloc((size_t)RULES, sizeof(*t.trial));
-        if (!t.trial)
+        t->trial = calloc(t->f->family->rules->count, sizeof(*t->trial));
+        if (!t->trial)
                 abort();
-        pthread_mutex_init(&t.lock, NULL);
-        collect(&t);
-        run_all(&t, (unsigned)o.jobs);
-        code = sum_up(&t, o.brief);
-        pthread_mutex_destroy(&t.lock);
-        free(t.trial);
-        return code == 0 && kept < n ? EXIT_FAIL : code;
+        pthread_mutex_init(&t->lock, NULL);
+        collect(t);
+        run_all(t, (unsigned)t->o->jobs);
+        code = sum_up(t, t->o->brief);
+        pthread_mutex_destroy(&t->lock);
+        free(t->trial);
+        return code;
+}
+
+int power_run(const struct options *o, const struct test_case **cases, size_t n)
+{
+        const struct conform_family *f = o->suite.family;
+        struct suite sound = o->suite;
+        struct rule_policy none = { 0 };
+        struct trials t = { .o = o, .f = f, .suite = o->suite, .cases = cases };
+        char error[1024];
+        void *started;
+        int code = EXIT_BROKEN;
+
+        t.suite.strict = sound.strict = true;
+        started = f->start(o, &none, &sound, error, sizeof(error));
+        if (started)
+                t.count = try_sound(o, &sound, cases, n, error, sizeof(error));
+        t.suite.peer = sound.peer; /* with all that was found out */
+        if (t.count > 0)
+                code = try_rules(&t);
+        else
+                fprintf(stderr, "nvmfspec conform: %s\n", error);
+        if (started)
+                f->stop(started);
+        return code == 0 && t.count < n ? EXIT_FAIL : code;
 }

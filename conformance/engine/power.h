@@ -7,7 +7,7 @@
 #ifndef NVMF_CONFORMANCE_POWER_H
 #define NVMF_CONFORMANCE_POWER_H
 
-#include "conformance/options.h"
+#include "family.h"
 
 /* Prints "power: n of m" and the rules that survive; the exit code: 0 if none does. Cases that fail
  * on the sound target are named and left out of the array. */

@@ -24,16 +24,16 @@ const char *id_name(const char *id)
         return id[section] == '/' ? id + section + 1 : id;
 }
 
-unsigned rules_total(void)
+unsigned rules_total(const struct family *f)
 {
-        return (unsigned)RULES - 1;
+        return f->rules->count - 1;
 }
 
 unsigned rules_count(const struct rule_set *s)
 {
         unsigned n = 0;
 
-        rule_each (r)
-                n += rule_in(s, r);
+        rule_each_in (s, r)
+                n++;
         return n;
 }

@@ -68,7 +68,7 @@ static void summary(FILE *f, const struct run *run)
         sum(f, v[VERDICT_INFO], "info", "informational");
         sum(f, v[VERDICT_SKIP], "skip", "skipped");
         fprintf(f, "<span><b>%u/%u</b>rules covered</span></div>\n", rules_count(&run->covered),
-                rules_total());
+                rules_total(run->family->family));
 }
 
 /* --- cases --------------------------------------------------------------------------------- */
@@ -96,9 +96,9 @@ static void exchange(FILE *f, const struct result *r)
         fputs("</pre>", f);
 }
 
-static void details(FILE *f, const struct result *r)
+static void details(FILE *f, const struct run *run, const struct result *r)
 {
-        const struct rule *rule = rule_get(r->rule);
+        const struct rule *rule = rulebook_get(run->family->family->rules, r->rule);
 
         fputs("<dl>", f);
         row(f, "expected", r->expected);
@@ -121,7 +121,7 @@ static bool has_details(const struct result *r)
         return r->seen[0] || r->note[0] || r->exchange_count > 0;
 }
 
-static void case_row(FILE *f, const struct result *r)
+static void case_row(FILE *f, const struct run *run, const struct result *r)
 {
         const char *says = r->test ? r->test->says : r->expected;
         bool open = result_fails(r) || r->known == KNOWN_FIXED;
@@ -133,7 +133,7 @@ static void case_row(FILE *f, const struct result *r)
                 fprintf(f, "<details%s><summary>", open ? " open" : "");
                 escape_markup(f, says);
                 fputs("</summary>", f);
-                details(f, r);
+                details(f, run, r);
                 fputs("</details>", f);
         } else {
                 escape_markup(f, says);
@@ -155,9 +155,9 @@ static void cases(FILE *f, const struct run *run)
                         section = id;
                         len = id_section(id);
                         fprintf(f, "<h2>%.*s &ensp;%s</h2>\n<table>\n", (int)len, section,
-                                section_title(section, len));
+                                section_title(run->family->family, section, len));
                 }
-                case_row(f, r);
+                case_row(f, run, r);
         }
         fputs(run->count > 0 ? "</table>\n" : "", f);
 }
@@ -166,15 +166,17 @@ static void cases(FILE *f, const struct run *run)
 
 static void rules(FILE *f, const struct run *run)
 {
+        const struct rulebook *book = run->family->family->rules;
+
         fprintf(f, "<h2>Rules</h2>\n<details><summary>%u of %u covered</summary>\n<table>\n",
-                rules_count(&run->covered), rules_total());
-        rule_each (r) {
+                rules_count(&run->covered), rules_total(run->family->family));
+        for (unsigned r = 1; r < book->count; r++) {
                 bool covered = rule_in(&run->covered, r);
 
                 fprintf(f, "<tr><td class=\"v %s\">%s</td><td class=\"n\"><code>%s</code></td><td>",
-                        covered ? "pass" : "not", covered ? "covered" : "-", rule_get(r)->id);
-                escape_markup(f, rule_get(r)->says);
-                text(f, "</td><td class=\"l\">", party_name(rule_get(r)->bound), "</td></tr>\n");
+                        covered ? "pass" : "not", covered ? "covered" : "-", book->rows[r].id);
+                escape_markup(f, book->rows[r].says);
+                text(f, "</td><td class=\"l\">", party_name(book->rows[r].bound), "</td></tr>\n");
         }
         fputs("</table>\n</details>\n</body></html>\n", f);
 }

@@ -30,23 +30,23 @@ static void add_string(struct json_object *o, const char *name, const char *valu
                 json_object_object_add(o, name, string(value));
 }
 
-static struct json_object *rule_names(const enum rule_id *rules)
+static struct json_object *rule_names(const struct rulebook *book, const unsigned *rules)
 {
         struct json_object *a = json_object_new_array();
 
         for (; *rules != RULE_NONE; rules++)
-                json_object_array_add(a, json_object_new_string(rule_get(*rules)->id));
+                json_object_array_add(a, json_object_new_string(book->rows[*rules].id));
         return a;
 }
 
-static struct json_object *notices(const struct result *r)
+static struct json_object *notices(const struct rulebook *book, const struct result *r)
 {
         struct json_object *a = json_object_new_array();
 
         for (unsigned i = 0; i < r->notice_count; i++) {
                 struct json_object *n = json_object_new_object();
 
-                add_string(n, "rule", rule_get(r->notices[i].rule)->id);
+                add_string(n, "rule", book->rows[r->notices[i].rule].id);
                 add_string(n, "seen", r->notices[i].line);
                 json_object_array_add(a, n);
         }
@@ -65,18 +65,18 @@ static struct json_object *exchange(const struct result *r)
         return a;
 }
 
-static void add_case(struct json_object *o, const struct result *r)
+static void add_case(struct json_object *o, const struct rulebook *book, const struct result *r)
 {
         if (!r->test)
                 return;
         add_string(o, "requirement", r->test->says);
-        json_object_object_add(o, "rules", rule_names(r->test->rules));
+        json_object_object_add(o, "rules", rule_names(book, r->test->rules));
         add_string(o, "related", r->test->related);
         json_object_object_add(o, "ms", json_object_new_double(r->ms));
         json_object_object_add(o, "runs", json_object_new_int((int)r->repeats));
 }
 
-static struct json_object *result(const struct result *r)
+static struct json_object *result(const struct rulebook *book, const struct result *r)
 {
         struct json_object *o = json_object_new_object();
 
@@ -86,14 +86,14 @@ static struct json_object *result(const struct result *r)
         if (r->known != KNOWN_NOT)
                 add_string(o, "baseline", r->known == KNOWN_LISTED ? "listed" : "fixed");
         add_string(o, "baseline_reason", r->reason);
-        add_case(o, r);
+        add_case(o, book, r);
         add_string(o, "expected", r->expected);
         add_string(o, "seen", r->seen);
         add_string(o, "note", r->note);
-        if (rule_get(r->rule))
-                add_string(o, "rule", rule_get(r->rule)->id);
+        if (rulebook_get(book, r->rule))
+                add_string(o, "rule", rulebook_get(book, r->rule)->id);
         if (r->notice_count > 0)
-                json_object_object_add(o, "noticed", notices(r));
+                json_object_object_add(o, "noticed", notices(book, r));
         if (r->exchange_count > 0)
                 json_object_object_add(o, "exchange", exchange(r));
         add_string(o, "transcript", r->transcript);
@@ -105,7 +105,7 @@ static struct json_object *results(const struct run *run)
         struct json_object *a = json_object_new_array();
 
         for (size_t i = 0; i < run->count; i++)
-                json_object_array_add(a, result(&run->results[i]));
+                json_object_array_add(a, result(run->family->family->rules, &run->results[i]));
         return a;
 }
 
@@ -123,12 +123,13 @@ static struct json_object *summary(const struct run *run)
 
 static struct json_object *coverage(const struct run *run)
 {
+        const struct rulebook *book = run->family->family->rules;
         struct json_object *o = json_object_new_object(), *covered = json_object_new_array(),
                            *not = json_object_new_array();
 
-        rule_each (r)
+        for (unsigned r = 1; r < book->count; r++)
                 json_object_array_add(rule_in(&run->covered, r) ? covered : not,
-                                      json_object_new_string(rule_get(r)->id));
+                                      json_object_new_string(book->rows[r].id));
         json_object_object_add(o, "covered", covered);
         json_object_object_add(o, "not_covered", not );
         return o;
@@ -163,39 +164,39 @@ int report_json(const struct run *run, const char *path)
         return write_out(o, path);
 }
 
-static struct json_object *transports(const struct test_case *c)
+static struct json_object *transports(const struct family *f, const struct test_case *c)
 {
         struct json_object *a = json_object_new_array();
 
-        if (case_runs_on(c, TRTYPE_TCP))
-                json_object_array_add(a, json_object_new_string("tcp"));
-        if (case_runs_on(c, TRTYPE_RDMA))
-                json_object_array_add(a, json_object_new_string("rdma"));
+        for (const char *const *t = f->transports; *t; t++)
+                if (case_runs_on(c, *t))
+                        json_object_array_add(a, json_object_new_string(*t));
         return a;
 }
 
-static struct json_object *listed(const struct test_case *c)
+static struct json_object *listed(const struct family *f, const struct test_case *c)
 {
         struct json_object *o = json_object_new_object();
 
         add_string(o, "id", c->id);
         add_string(o, "level", level_name(c->level));
         add_string(o, "requirement", c->says);
-        json_object_object_add(o, "rules", rule_names(c->rules));
+        json_object_object_add(o, "rules", rule_names(f->rules, c->rules));
         json_object_object_add(o, "writes", json_object_new_boolean(c->writes));
         json_object_object_add(o, "changes", json_object_new_boolean(c->changes));
         json_object_object_add(o, "slow", json_object_new_boolean(c->slow));
-        json_object_object_add(o, "transports", transports(c));
+        json_object_object_add(o, "transports", transports(f, c));
         add_string(o, "related", c->related);
         return o;
 }
 
-int report_list_json(const struct test_case **cases, size_t n, const char *path)
+int report_list_json(const struct family *f, const struct test_case **cases, size_t n,
+                     const char *path)
 {
         struct json_object *o = json_object_new_object(), *a = json_object_new_array();
 
         for (size_t i = 0; i < n; i++)
-                json_object_array_add(a, listed(cases[i]));
+                json_object_array_add(a, listed(f, cases[i]));
         json_object_object_add(o, "schema", json_object_new_int(SCHEMA));
         json_object_object_add(o, "cases", a);
         return write_out(o, path);
@@ -229,24 +230,24 @@ static struct json_object *words(const char *text)
         return a;
 }
 
-static struct json_object *violators(const struct rule *r)
+static struct json_object *violators(const struct rulebook *book, const struct rule *r)
 {
         struct json_object *a = json_object_new_array();
 
-        for (unsigned i = 0; nvme_rules.violators[i]; i++)
+        for (unsigned i = 0; book->violators[i]; i++)
                 if (r->violators >> i & 1)
-                        json_object_array_add(a, json_object_new_string(nvme_rules.violators[i]));
+                        json_object_array_add(a, json_object_new_string(book->violators[i]));
         return a;
 }
 
-static struct json_object *cases_of(enum rule_id rule, enum role role)
+static struct json_object *cases_of(const struct conform_family *f, unsigned rule, enum role role)
 {
         struct json_object *a = json_object_new_array();
         size_t count;
-        const struct test_case **all = cases_all(role, &count);
+        const struct test_case **all = cases_all(f, role, &count);
 
         for (size_t i = 0; i < count; i++)
-                for (const enum rule_id *r = all[i]->rules; *r != RULE_NONE; r++)
+                for (const unsigned *r = all[i]->rules; *r != RULE_NONE; r++)
                         if (*r == rule)
                                 json_object_array_add(a, json_object_new_string(all[i]->id));
         free(all);
@@ -258,9 +259,9 @@ static void add_bool(struct json_object *o, const char *name, bool value)
         json_object_object_add(o, name, json_object_new_boolean(value));
 }
 
-static struct json_object *row(enum rule_id id)
+static struct json_object *row(const struct conform_family *f, unsigned id)
 {
-        const struct rule *r = rule_get(id);
+        const struct rule *r = rulebook_get(f->family->rules, id);
         struct json_object *o = json_object_new_object();
 
         add_string(o, "id", r->id);
@@ -276,22 +277,22 @@ static struct json_object *row(enum rule_id id)
         json_object_object_add(o, "accept", outcomes(r));
         json_object_object_add(o, "checked", words(r->checked));
         add_string(o, "unchecked", r->unchecked);
-        json_object_object_add(o, "violators", violators(r));
+        json_object_object_add(o, "violators", violators(f->family->rules, r));
         add_string(o, "unbroken", r->unbroken);
         add_bool(o, "live", r->seen & SEEN_LIVE);
         add_bool(o, "capture", r->seen & SEEN_CAPTURE);
         add_string(o, "unseen", r->unseen);
-        json_object_object_add(o, "cases", cases_of(id, ROLE_TARGET));
-        json_object_object_add(o, "host_cases", cases_of(id, ROLE_HOST));
+        json_object_object_add(o, "cases", cases_of(f, id, ROLE_TARGET));
+        json_object_object_add(o, "host_cases", cases_of(f, id, ROLE_HOST));
         return o;
 }
 
-int report_rules_json(const char *path)
+int report_rules_json(const struct conform_family *f, const char *path)
 {
         struct json_object *o = json_object_new_object(), *a = json_object_new_array();
 
-        rule_each (id)
-                json_object_array_add(a, row(id));
+        for (unsigned id = 1; id < f->family->rules->count; id++)
+                json_object_array_add(a, row(f, id));
         json_object_object_add(o, "schema", json_object_new_int(SCHEMA));
         json_object_object_add(o, "rules", a);
         return write_out(o, path);

@@ -13,7 +13,7 @@ static void attribute(FILE *f, const char *name, const char *value)
 }
 
 /* All that is known, as the text of <failure> and the like. */
-static void body(FILE *f, const struct result *r)
+static void body(FILE *f, const struct rule *rule, const struct result *r)
 {
         char line[EXCHANGE_LINE + 64];
 
@@ -21,9 +21,9 @@ static void body(FILE *f, const struct result *r)
         escape_markup(f, r->expected);
         fputs("\nseen: ", f);
         escape_markup(f, r->seen);
-        if (rule_get(r->rule)) {
-                fprintf(f, "\nrule: %s (%s)\n", rule_get(r->rule)->id, rule_get(r->rule)->source);
-                escape_markup(f, rule_get(r->rule)->says);
+        if (rule) {
+                fprintf(f, "\nrule: %s (%s)\n", rule->id, rule->source);
+                escape_markup(f, rule->says);
         }
         fputc('\n', f);
         for (unsigned i = 0; i < r->exchange_count; i++) {
@@ -33,12 +33,13 @@ static void body(FILE *f, const struct result *r)
         }
 }
 
-static void element(FILE *f, const char *name, const char *message, const struct result *r)
+static void element(FILE *f, const char *name, const char *message, const struct run *run,
+                    const struct result *r)
 {
         fprintf(f, "      <%s", name);
         attribute(f, "message", message);
         fputc('>', f);
-        body(f, r);
+        body(f, rulebook_get(run->family->family->rules, r->rule), r);
         fprintf(f, "</%s>\n", name);
 }
 
@@ -49,16 +50,16 @@ static void skipped(FILE *f, const char *why)
         fputs("/>\n", f);
 }
 
-static void outcome(FILE *f, const struct result *r, bool lax)
+static void outcome(FILE *f, const struct run *run, const struct result *r)
 {
         if (r->known == KNOWN_LISTED)
                 skipped(f, r->reason && *r->reason ? r->reason : "known failure");
-        else if (r->known == KNOWN_FIXED && !lax)
-                element(f, "failure", "is in the baseline, but it passes", r);
+        else if (r->known == KNOWN_FIXED && !run->lax)
+                element(f, "failure", "is in the baseline, but it passes", run, r);
         else if (r->verdict == VERDICT_FAIL)
-                element(f, "failure", r->seen, r);
+                element(f, "failure", r->seen, run, r);
         else if (r->verdict == VERDICT_ERROR)
-                element(f, "error", r->seen, r);
+                element(f, "error", r->seen, run, r);
         else if (r->verdict == VERDICT_SKIP)
                 skipped(f, r->note);
 }
@@ -72,7 +73,7 @@ static void system_out(FILE *f, const struct result *r)
         fputs("</system-out>\n", f);
 }
 
-static void testcase(FILE *f, const struct result *r, bool lax)
+static void testcase(FILE *f, const struct run *run, const struct result *r)
 {
         char section[128];
 
@@ -81,7 +82,7 @@ static void testcase(FILE *f, const struct result *r, bool lax)
         attribute(f, "classname", section);
         attribute(f, "name", r->id);
         fprintf(f, " time=\"%.3f\">\n", r->ms / 1000.0);
-        outcome(f, r, lax);
+        outcome(f, run, r);
         system_out(f, r);
         fputs("    </testcase>\n", f);
 }
@@ -104,7 +105,7 @@ int report_junit(const struct run *run, const char *path)
         attribute(f, "value", run->target);
         fputs("/>\n    </properties>\n", f);
         for (size_t i = 0; i < run->count; i++)
-                testcase(f, &run->results[i], run->lax);
+                testcase(f, run, &run->results[i]);
         fputs("  </testsuite>\n</testsuites>\n", f);
         return report_close(f);
 }

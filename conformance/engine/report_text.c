@@ -16,11 +16,12 @@ static unsigned width_of(FILE *out)
         return w.ws_col;
 }
 
-struct report_text report_text(FILE *out, bool brief)
+struct report_text report_text(const struct family *f, FILE *out, bool brief)
 {
         bool tty = isatty(fileno(out));
 
-        return (struct report_text) { .out = out,
+        return (struct report_text) { .family = f,
+                                      .out = out,
                                       .colour = tty && !getenv("NO_COLOR"),
                                       .brief = brief,
                                       .width = tty ? width_of(out) : 0 };
@@ -60,7 +61,8 @@ static void section(struct report_text *r, const char *id)
         if (strlen(r->section) == (size_t)len && strncmp(r->section, id, (size_t)len) == 0)
                 return;
         snprintf(r->section, sizeof(r->section), "%.*s", len, id);
-        fprintf(r->out, "\n%s  %s\n", r->section, section_title(r->section, (size_t)len));
+        fprintf(r->out, "\n%s  %s\n", r->section,
+                section_title(r->family, r->section, (size_t)len));
 }
 
 /* Cut to the terminal's width: column characters are gone already. */
@@ -102,10 +104,8 @@ void report_text_case(struct report_text *r, const struct result *c)
 
 /* --- a failure, in full -------------------------------------------------------------------- */
 
-static void print_rule(FILE *out, enum rule_id id)
+static void print_rule(FILE *out, const struct rule *rule)
 {
-        const struct rule *rule = rule_get(id);
-
         if (!rule)
                 return;
         fprintf(out, "  rule      %s (%s, %s)\n", rule->id, rule->source, level_name(rule->level));
@@ -133,7 +133,7 @@ static void print_failure(const struct report_text *r, const struct result *c)
         if (c->expected[0])
                 fprintf(r->out, "  expected  %s\n", c->expected);
         fprintf(r->out, "  seen      %s\n", c->seen);
-        print_rule(r->out, c->rule);
+        print_rule(r->out, rulebook_get(r->family->rules, c->rule));
         if (c->note[0])
                 fprintf(r->out, "  note      %s\n", c->note);
         if (c->test && c->test->related)
@@ -178,7 +178,7 @@ static void print_summary(const struct report_text *r, const struct run *run)
         count(r->out, v[VERDICT_INFO], "informational");
         count(r->out, v[VERDICT_SKIP], "skipped");
         fprintf(r->out, "\n      %u of %u rules covered, %.1f s\n", rules_count(&run->covered),
-                rules_total(), run->seconds);
+                rules_total(run->family->family), run->seconds);
 }
 
 void report_text_end(struct report_text *r, const struct run *run)
@@ -196,8 +196,11 @@ void report_text_end(struct report_text *r, const struct run *run)
 
 void report_text_rules(FILE *out, const struct run *run)
 {
-        fprintf(out, "\nrules covered: %u of %u\n", rules_count(&run->covered), rules_total());
-        rule_each (r)
+        const struct rulebook *book = run->family->family->rules;
+
+        fprintf(out, "\nrules covered: %u of %u\n", rules_count(&run->covered),
+                rules_total(run->family->family));
+        for (unsigned r = 1; r < book->count; r++)
                 fprintf(out, "  %-7s  %-34s %s\n", rule_in(&run->covered, r) ? "covered" : "-",
-                        rule_get(r)->id, rule_get(r)->says);
+                        book->rows[r].id, book->rows[r].says);
 }

@@ -27,7 +27,7 @@ static void cover(struct run *run, const struct result *r)
         if (!r->test || r->verdict == VERDICT_SKIP || r->verdict == VERDICT_ERROR ||
             r->verdict == VERDICT_NONE)
                 return;
-        for (const enum rule_id *rule = r->test->rules; *rule != RULE_NONE; rule++)
+        for (const unsigned *rule = r->test->rules; *rule != RULE_NONE; rule++)
                 rule_add(&run->covered, *rule);
 }
 
@@ -57,14 +57,14 @@ int run_exit(const struct run *r)
         return 0;
 }
 
-struct rule_set rules_named(enum role role)
+struct rule_set rules_named(const struct conform_family *f, enum role role)
 {
         struct rule_set s = { 0 };
         size_t n;
-        const struct test_case **all = cases_all(role, &n);
+        const struct test_case **all = cases_all(f, role, &n);
 
         for (size_t i = 0; i < n; i++)
-                for (const enum rule_id *r = all[i]->rules; *r != RULE_NONE; r++)
+                for (const unsigned *r = all[i]->rules; *r != RULE_NONE; r++)
                         rule_add(&s, *r);
         free(all);
         return s;

@@ -5,8 +5,7 @@
 #ifndef NVMF_CONFORMANCE_RESULT_H
 #define NVMF_CONFORMANCE_RESULT_H
 
-#include "case.h"
-#include "conformance/words/exchange.h"
+#include "exchange.h"
 #include "select.h"
 
 enum verdict {
@@ -27,7 +26,7 @@ enum known { KNOWN_NOT, KNOWN_LISTED, KNOWN_FIXED /* listed, but it passes */ };
 enum { RESULT_TEXT = 320, RESULT_EXCHANGE = 12, RESULT_NOTICES = 8 };
 
 struct notice { /* a rule that the target broke on the way */
-        enum rule_id rule;
+        unsigned rule;
         char line[EXCHANGE_LINE]; /* the PDU */
 };
 
@@ -38,7 +37,7 @@ struct result {
         enum verdict verdict;
         enum known known;
         const char *reason;                            /* of the baseline, in place there */
-        enum rule_id rule;                             /* that the failure is about */
+        unsigned rule;                                 /* that the failure is about */
         char expected[RESULT_TEXT], seen[RESULT_TEXT]; /* of a failure or lenience */
         char note[RESULT_TEXT];                        /* why skipped, what was seen, remarks */
         struct notice notices[RESULT_NOTICES];
@@ -53,7 +52,8 @@ struct result {
         bool only_strict; /* it fails because the run is strict */
 };
 
-struct run {                    /* the whole */
+struct run { /* the whole */
+        const struct conform_family *family;
         struct result *results; /* the probe's, by id, the noticed rules at the end */
         size_t count;
         unsigned verdicts[VERDICTS]; /* known failures are not in FAIL ... */
@@ -74,6 +74,6 @@ void run_sum(struct run *r);
 /* The exit code: 0, 1, 3 or 77. */
 int run_exit(const struct run *r);
 /* Rules that any case of the role names. */
-struct rule_set rules_named(enum role role);
+struct rule_set rules_named(const struct conform_family *f, enum role role);
 
 #endif

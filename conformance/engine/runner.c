@@ -5,25 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conformance/host/host_cases.h"
-#include "conformance/words/case_rdma.h"
 #include "escape.h"
 #include "standstill.h"
 #include "transcript.h"
 
-enum { JOB_STACK = 512 << 10, SLOTS_MAX = 64, TRIES = 5, BUSY_MS = 250 };
+enum { JOB_STACK = 512 << 10, RANGES_MAX = 64, TRIES = 5, BUSY_MS = 250 };
 
 struct crew { /* the threads of a run and what they share */
         const struct runner *r;
         struct result *results;
         size_t *order; /* indices of cases, as they run */
         pthread_mutex_t lock;
-        pthread_cond_t slot_free;
+        pthread_cond_t range_free;
         size_t next, end; /* of order */
         size_t reported;
-        bool *done;           /* by case */
-        uint64_t slots_taken; /* bits: ranges of blocks in use */
-        unsigned slots;
+        bool *done;            /* by case */
+        uint64_t ranges_taken; /* bits: those in use */
+        unsigned ranges;
         bool enough;
         _Atomic bool dead;
         struct standstill still;
@@ -48,32 +46,11 @@ static const char *too_late(const struct crew *c)
  * has not run yet. */
 enum { ATTEMPTS = 5, BETWEEN_MS = 500 };
 
-/* Asked for no more than it could do at the start. */
-static void alive(struct t *t)
-{
-        bool enabled = caps(t)->reach == REACH_CONTROLLER && caps(t)->io;
-        struct queue *q;
-
-        if (caps(t)->reach == REACH_NONE) {
-                (void)(t_is_rdma(t) ? rdma_open(t) : tcp_open(t));
-                return;
-        }
-        q = admin_queue(t, .disabled = !enabled, .hpda = 0, .hdgst = 0, .ddgst = 0);
-        if (enabled)
-                identify_ctrl(q);
-        else if (caps(t)->reach >= REACH_PROPERTIES)
-                property_get(q, PROP_VS);
-}
-
-static const struct test_case liveness = {
-        .id = "liveness", .rules = RULES(RULE_NONE), .says = "The target answers", .run = alive
-};
-
 static bool still_alive(const struct suite *s, uint32_t n, char *why, size_t size)
 {
-        const struct test_case *live = s->hosted ? host_liveness() : &liveness;
+        const struct test_case *live = s->family->liveness(s);
 
-        if (s->hosted && s->hosted->fails)
+        if (!live)
                 return true; /* as alive as it was */
         for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
                 struct result r = { .id = "liveness" };
@@ -103,8 +80,8 @@ static void report_death(struct crew *c, struct result *r, const char *why)
 {
         r->verdict = VERDICT_FAIL;
         snprintf(r->expected, RESULT_TEXT, "%s",
-                 c->r->suite->hosted ? "the host goes on with a sound target"
-                                     : "the target goes on serving others");
+                 c->r->suite->role == ROLE_HOST ? "the host goes on with a sound target"
+                                                : "the target goes on serving others");
         snprintf(r->seen, RESULT_TEXT, "it does not answer any more (%.200s)%s", why,
                  c->r->jobs > 1 ? "; another case that ran then may be the cause: try --jobs 1"
                                 : "");
@@ -114,45 +91,10 @@ static void report_death(struct crew *c, struct result *r, const char *why)
         pthread_mutex_unlock(&c->lock);
 }
 
-/* What base/ asks for is, but for little, not mandatory on discovery and administrative controllers. */
-static bool for_other_controllers(const struct suite *s, const struct test_case *test)
-{
-        return s->caps.reach == REACH_CONTROLLER && !s->caps.io && !test->any && !test->discovery &&
-               strncmp(test->id, "base/", 5) == 0;
-}
-
-static const char *why_not(const struct suite *s, const struct test_case *test, bool slot)
-{
-        if (for_other_controllers(s, test))
-                return "it is about I/O controllers, CNTRLTYPE is another";
-        if (test->discovery && !s->caps.discovery)
-                return "no discovery service at this address";
-        if (test->changes && !s->changer.make)
-                return "it makes the target change: --change CMD permits and does that";
-        if (!test->writes)
-                return NULL;
-        if (!s->may_write)
-                return "it writes: --allow-write NSID[:SLBA+BLOCKS] permits that";
-        if (!s->caps.nsid)
-                return "no namespace";
-        return slot ? NULL : "the range of --allow-write is too small";
-}
-
 static void start_result(struct result *r, const struct test_case *test)
 {
         *r = (struct result) { .test = test, .level = test->level };
         snprintf(r->id, sizeof(r->id), "%s", test->id);
-}
-
-static void start_case(struct crew *c, struct t *t, const struct test_case *test, struct result *r,
-                       uint32_t n, int slot)
-{
-        const struct suite *s = c->r->suite;
-
-        start_result(r, test);
-        t_start(t, s, test, r, n);
-        t->blocks = s->caps.block ? SLOT_BYTES / s->caps.block : 0;
-        t->slba = s->write_slba + (slot >= 0 ? (uint64_t)slot * t->blocks : 0);
 }
 
 /* The one before it is over. */
@@ -169,14 +111,16 @@ static void end_try(struct t *t)
  * So is what met a target that is busy: a small one may not be done yet with the connections of the
  * case before. */
 static void run_fairly(struct crew *c, struct t *t, const struct test_case *test, struct result *r,
-                       uint32_t n, int slot)
+                       uint32_t n, int range)
 {
         for (unsigned tries = 0; tries < TRIES; tries++) {
-                uint64_t since = conn_clock();
+                uint64_t since = now_ms();
 
                 if (tries > 0)
                         end_try(t);
-                start_case(c, t, test, r, n, slot);
+                start_result(r, test);
+                t_start(t, c->r->suite, test, r, n);
+                t->range = range;
                 t_run(t, test->run);
                 if (!went_wrong(r) || is_stopped(c) ||
                     !(t->busy || standstill_since(&c->still, since)))
@@ -190,19 +134,19 @@ static void run_fairly(struct crew *c, struct t *t, const struct test_case *test
 /* False: the run was stopped meanwhile, and whether that is why it went wrong, or whether what is tested
  * still lives, nobody knows. */
 static bool run_once(struct crew *c, const struct test_case *test, struct result *r, uint32_t n,
-                     int slot)
+                     int range)
 {
         const struct suite *s = c->r->suite;
         char why[RESULT_TEXT];
         struct t t;
 
-        run_fairly(c, &t, test, r, n, slot);
+        run_fairly(c, &t, test, r, n, range);
         if (is_stopped(c) && (t.negative || went_wrong(r))) {
                 t_end(&t);
                 return false;
         }
         if (s->record)
-                transcript_record(s->record, test->id, &t);
+                transcript_record(s->record, &t);
         if (went_wrong(r)) {
                 t_keep_exchange(&t);
                 if (s->transcripts)
@@ -229,10 +173,10 @@ static enum verdict worse(enum verdict a, enum verdict b)
 }
 
 /* All runs of a case; the worst one is its result. */
-static void run_case(struct crew *c, size_t i, int slot)
+static void run_case(struct crew *c, size_t i, int range)
 {
         const struct test_case *test = c->r->cases[i];
-        const char *why = why_not(c->r->suite, test, slot >= 0);
+        const char *why = c->r->suite->family->why_not(c->r->suite, test, range >= 0);
         struct result *worst = &c->results[i], r;
         uint64_t start = exchange_now();
 
@@ -243,7 +187,7 @@ static void run_case(struct crew *c, size_t i, int slot)
                 return;
         }
         for (unsigned n = 0; n < c->r->repeat && !too_late(c); n++) {
-                if (!run_once(c, test, &r, (uint32_t)(n * c->r->count + i), slot))
+                if (!run_once(c, test, &r, (uint32_t)(n * c->r->count + i), range))
                         break;
                 if (n == 0 || worse(r.verdict, worst->verdict) != worst->verdict)
                         *worst = r;
@@ -257,30 +201,30 @@ static void run_case(struct crew *c, size_t i, int slot)
 
 /* --- the crew ------------------------------------------------------------------------------ */
 
-/* A range of blocks for a case that writes; waits for one. -1: there is none at all. */
-static int take_slot(struct crew *c, const struct test_case *test)
+/* A range for a case that writes; waits for one. -1: there is none at all. */
+static int take_range(struct crew *c, const struct test_case *test)
 {
-        int slot = 0;
+        int range = 0;
 
-        if (!test->writes || c->slots == 0)
+        if (!test->writes || c->ranges == 0)
                 return -1;
         pthread_mutex_lock(&c->lock);
-        while (c->slots_taken == (c->slots == 64 ? ~UINT64_C(0) : (UINT64_C(1) << c->slots) - 1))
-                pthread_cond_wait(&c->slot_free, &c->lock);
-        while (c->slots_taken >> slot & 1)
-                slot++;
-        c->slots_taken |= UINT64_C(1) << slot;
+        while (c->ranges_taken == (c->ranges == 64 ? ~UINT64_C(0) : (UINT64_C(1) << c->ranges) - 1))
+                pthread_cond_wait(&c->range_free, &c->lock);
+        while (c->ranges_taken >> range & 1)
+                range++;
+        c->ranges_taken |= UINT64_C(1) << range;
         pthread_mutex_unlock(&c->lock);
-        return slot;
+        return range;
 }
 
-static void give_slot(struct crew *c, int slot)
+static void give_range(struct crew *c, int range)
 {
-        if (slot < 0)
+        if (range < 0)
                 return;
         pthread_mutex_lock(&c->lock);
-        c->slots_taken &= ~(UINT64_C(1) << slot);
-        pthread_cond_signal(&c->slot_free);
+        c->ranges_taken &= ~(UINT64_C(1) << range);
+        pthread_cond_signal(&c->range_free);
         pthread_mutex_unlock(&c->lock);
 }
 
@@ -323,10 +267,10 @@ static void *work(void *arg)
                         start_result(&c->results[i], c->r->cases[i]);
                         not_run(&c->results[i], why);
                 } else {
-                        int slot = take_slot(c, c->r->cases[i]);
+                        int range = take_range(c, c->r->cases[i]);
 
-                        run_case(c, i, slot);
-                        give_slot(c, slot);
+                        run_case(c, i, range);
+                        give_range(c, range);
                 }
                 tell(c, i);
         }
@@ -339,14 +283,6 @@ static size_t put_cases(struct crew *c, size_t n, bool changes, bool slow)
                 if (c->r->cases[i]->changes == changes && c->r->cases[i]->slow == slow)
                         c->order[n++] = i;
         return n;
-}
-
-static unsigned slots_of(const struct suite *s)
-{
-        uint64_t blocks = s->write_blocks ? s->write_blocks : s->caps.blocks;
-        uint64_t n = s->caps.block ? blocks / (SLOT_BYTES / s->caps.block) : 0;
-
-        return n < SLOTS_MAX ? (unsigned)n : SLOTS_MAX;
 }
 
 static void run_crew(struct crew *c, size_t jobs)
@@ -383,7 +319,7 @@ static void run_all(struct crew *c)
 
 /* --- rules that no failing case names ------------------------------------------------------ */
 
-static bool accounted_for(const struct result *results, size_t n, enum rule_id rule)
+static bool accounted_for(const struct result *results, size_t n, unsigned rule)
 {
         for (size_t i = 0; i < n; i++)
                 if (results[i].rule == rule && results[i].caught)
@@ -391,9 +327,10 @@ static bool accounted_for(const struct result *results, size_t n, enum rule_id r
         return false;
 }
 
-static void count_notice(struct result *p, const struct result *from, const struct notice *n)
+static void count_notice(const struct rulebook *rules, struct result *p, const struct result *from,
+                         const struct notice *n)
 {
-        const struct rule *rule = rule_get(n->rule);
+        const struct rule *rule = rulebook_get(rules, n->rule);
         static const enum verdict verdicts[] = { [LEVEL_MUST] = VERDICT_FAIL,
                                                  [LEVEL_SHOULD] = VERDICT_LENIENT,
                                                  [LEVEL_INFO] = VERDICT_INFO };
@@ -412,9 +349,10 @@ static void count_notice(struct result *p, const struct result *from, const stru
 /* Cases are named before the probe is, whose results are the first. */
 static void add_notices(struct run *run, size_t probed)
 {
+        const struct rulebook *rules = run->family->family->rules;
         size_t n = run->count;
 
-        rule_each (rule) {
+        for (unsigned rule = 1; rule < rules->count; rule++) {
                 struct result *p = &run->results[run->count];
 
                 if (accounted_for(run->results, n, rule))
@@ -424,7 +362,7 @@ static void add_notices(struct run *run, size_t probed)
 
                         for (unsigned k = 0; k < r->notice_count; k++)
                                 if (r->notices[k].rule == rule)
-                                        count_notice(p, r, &r->notices[k]);
+                                        count_notice(rules, p, r, &r->notices[k]);
                 }
                 if (p->repeats > 0)
                         run->count++;
@@ -433,11 +371,15 @@ static void add_notices(struct run *run, size_t probed)
 
 void runner_run(const struct runner *runner, struct run *run)
 {
-        struct crew c = { .r = runner, .slots = slots_of(runner->suite) };
+        const struct conform_family *f = runner->suite->family;
+        unsigned ranges = f->ranges(runner->suite);
+        struct crew c = { .r = runner, .ranges = ranges < RANGES_MAX ? ranges : RANGES_MAX };
         size_t probed = runner->probed ? runner->probed->count : 0;
-        uint64_t start = conn_clock();
+        uint64_t start = now_ms();
 
-        run->results = calloc(probed + runner->count + (size_t)RULES, sizeof(*run->results));
+        run->family = f;
+        run->results =
+            calloc(probed + runner->count + f->family->rules->count, sizeof(*run->results));
         c.order = calloc(runner->count, sizeof(*c.order));
         c.done = calloc(runner->count, sizeof(*c.done));
         if (!run->results || !c.order || !c.done)
@@ -449,16 +391,16 @@ void runner_run(const struct runner *runner, struct run *run)
                         runner->ended(runner->arg, &run->results[i]);
         }
         pthread_mutex_init(&c.lock, NULL);
-        pthread_cond_init(&c.slot_free, NULL);
+        pthread_cond_init(&c.range_free, NULL);
         standstill_start(&c.still);
         run_all(&c);
         standstill_stop(&c.still);
-        pthread_cond_destroy(&c.slot_free);
+        pthread_cond_destroy(&c.range_free);
         pthread_mutex_destroy(&c.lock);
         free(c.order);
         free(c.done);
         run->count = probed + runner->count;
         run->dead = too_late(&c);
         add_notices(run, probed);
-        run->seconds = (double)(conn_clock() - start) / 1000.0;
+        run->seconds = (double)(now_ms() - start) / 1000.0;
 }

@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Runs cases against a target, several at once, each in an association of its own. After a case
+ * Runs cases, several at once, each with connections of its own. After a case
  * that did something nasty it looks whether the target still lives.
  */
 #ifndef NVMF_CONFORMANCE_RUNNER_H
 #define NVMF_CONFORMANCE_RUNNER_H
 
-#include "suite.h"
-
-/* What the probe saw go wrong, or broken on the way, of a target that can be judged. */
-enum { PROBES = 11 };
-struct probed {
-        struct result results[PROBES];
-        size_t count;
-};
+#include "family.h"
 
 struct runner {
         const struct suite *suite;
@@ -34,12 +27,5 @@ struct runner {
 /* The results: the probe's, by case, then one for each rule that was seen broken and that no failing case names.
  * Fills in run->results, count, dead, seconds; the results are the caller's to free. */
 void runner_run(const struct runner *runner, struct run *run);
-
-/* What the target can do: fills in suite->caps, as far as the target goes along. What it gets wrong is
- * in p, the last of it in error. False: there is no target to judge, or none for us, and error says
- * why. */
-bool probe(struct suite *suite, struct probed *p, char *error, size_t size);
-/* The first NVM subsystem of the suite's transport in the discovery log. */
-bool probe_subsystem(struct suite *suite, char nqn[NQN_FIELD], char *error, size_t size);
 
 #endif

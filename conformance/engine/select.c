@@ -6,11 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conformance/host/host_cases.h"
-#include "pdu/nvme/wire/family.h"
+#include "family.h"
 
-extern const struct test_case *const __start_nvmf_cases[];
-extern const struct test_case *const __stop_nvmf_cases[];
+extern const struct test_case *const __start_suite_cases[];
+extern const struct test_case *const __stop_suite_cases[];
 
 /* --- ids ----------------------------------------------------------------------------------- */
 
@@ -29,10 +28,10 @@ static const struct topic *find_topic(const struct topic *t, const char *id, siz
 }
 
 /* Its place; ids without a topic come last. title: of it, "" if it has none. */
-static size_t topic_of(const char *id, size_t len, const char **title)
+static size_t topic_of(const struct family *f, const char *id, size_t len, const char **title)
 {
-        const struct topic *family = nvme_family.topics, *t = find_topic(family, id, len);
-        size_t place = (size_t)(t - family);
+        const struct topic *t = find_topic(f->topics, id, len);
+        size_t place = (size_t)(t - f->topics);
 
         if (!t->name) {
                 t = find_topic(own_topics, id, len);
@@ -50,9 +49,9 @@ size_t id_section(const char *id)
         return slash ? (size_t)(slash - id) : strlen(id);
 }
 
-int id_compare(const char *a, const char *b)
+int id_compare(const struct family *f, const char *a, const char *b)
 {
-        size_t x = topic_of(a, id_section(a), NULL), y = topic_of(b, id_section(b), NULL);
+        size_t x = topic_of(f, a, id_section(a), NULL), y = topic_of(f, b, id_section(b), NULL);
 
         return x == y ? strverscmp(a, b) : x < y ? -1 : 1;
 }
@@ -68,40 +67,44 @@ bool id_matches(const char *pattern, const char *id)
         return pattern[len - 1] == '/' || strchr("/.-", id[len]) != NULL;
 }
 
-const char *section_title(const char *section, size_t len)
+const char *section_title(const struct family *f, const char *section, size_t len)
 {
         const char *title;
 
-        topic_of(section, len, &title);
+        topic_of(f, section, len, &title);
         return title;
 }
 
 /* --- the registry -------------------------------------------------------------------------- */
 
-static int by_id(const void *a, const void *b)
+static int by_id(const void *a, const void *b, void *family)
 {
         const struct test_case *const *x = a, *const *y = b;
 
-        return id_compare((*x)->id, (*y)->id);
+        return id_compare(family, (*x)->id, (*y)->id);
 }
 
-static const struct test_case **target_cases(size_t *count)
+static const struct test_case **registered(const struct conform_family *f, enum role role,
+                                           size_t *count)
 {
-        size_t n = (size_t)(__stop_nvmf_cases - __start_nvmf_cases);
-        const struct test_case **all = calloc(n + 1, sizeof(struct test_case *));
+        size_t all = (size_t)(__stop_suite_cases - __start_suite_cases);
+        const struct test_case **list = calloc(all + 1, sizeof(struct test_case *));
 
-        if (!all)
+        if (!list)
                 abort();
-        memcpy(all, __start_nvmf_cases, n * sizeof(struct test_case *));
-        *count = n;
-        return all;
+        *count = 0;
+        for (size_t i = 0; i < all; i++)
+                if (role == ROLE_TARGET && __start_suite_cases[i]->family == f)
+                        list[(*count)++] = __start_suite_cases[i];
+        return list;
 }
 
-const struct test_case **cases_all(enum role role, size_t *count)
+const struct test_case **cases_all(const struct conform_family *f, enum role role, size_t *count)
 {
-        const struct test_case **all = role == ROLE_HOST ? host_cases(count) : target_cases(count);
+        const struct test_case **all =
+            role == ROLE_HOST && f->host_cases ? f->host_cases(count) : registered(f, role, count);
 
-        qsort(all, *count, sizeof(struct test_case *), by_id);
+        qsort_r(all, *count, sizeof(struct test_case *), by_id, (void *)(uintptr_t)f->family);
         return all;
 }
 
@@ -117,26 +120,35 @@ static bool any_matches(const char *const *patterns, size_t n, const char *id)
 
 static bool names_any(const struct test_case *c, const struct rule_set *rules)
 {
-        for (const enum rule_id *r = c->rules; *r != RULE_NONE; r++)
+        for (const unsigned *r = c->rules; *r != RULE_NONE; r++)
                 if (rule_in(rules, *r))
                         return true;
         return rule_set_empty(rules);
 }
 
-bool case_runs_on(const struct test_case *c, uint8_t trtype)
+/* The transport that the id begins with, or NULL. */
+static const char *transport_of(const struct test_case *c)
 {
-        if (strncmp(c->id, "tcp/", 4) == 0)
-                return trtype == TRTYPE_TCP;
-        if (strncmp(c->id, "rdma/", 5) == 0)
-                return trtype == TRTYPE_RDMA;
-        return trtype == TRTYPE_TCP || !c->tcp_only;
+        const char *const *t = c->family->family->transports;
+        size_t len = strcspn(c->id, "/");
+
+        while (*t && (strlen(*t) != len || strncmp(c->id, *t, len) != 0))
+                t++;
+        return *t;
+}
+
+bool case_runs_on(const struct test_case *c, const char *transport)
+{
+        const char *only = transport_of(c) ?: c->only;
+
+        return !only || strcmp(only, transport) == 0;
 }
 
 static bool takes(const struct selection *s, const struct test_case *c)
 {
         const char *const *ids = (const char *const *)s->ids;
 
-        return (s->trtype == 0 || case_runs_on(c, s->trtype)) && c->level <= s->level &&
+        return (!s->transport || case_runs_on(c, s->transport)) && c->level <= s->level &&
                names_any(c, &s->rules) &&
                (s->id_count == 0 || any_matches(ids, s->id_count, c->id)) &&
                !any_matches(s->excluded, s->excluded_count, c->id);
@@ -168,7 +180,7 @@ const struct test_case **cases_select(const struct selection *s, size_t *count, 
                                       size_t size)
 {
         size_t all_count, n = 0;
-        const struct test_case **all = cases_all(s->role, &all_count);
+        const struct test_case **all = cases_all(s->family, s->role, &all_count);
         const char *bad = mistyped(s, all, all_count);
 
         for (size_t i = 0; i < all_count; i++)
@@ -180,8 +192,8 @@ const struct test_case **cases_select(const struct selection *s, size_t *count, 
         if (bad)
                 snprintf(error, size, "no case is called '%s' (--list shows them)", bad);
         else
-                snprintf(error, size, "nothing is selected (of what runs over %s)",
-                         s->trtype == TRTYPE_RDMA ? "RDMA: -t rdma" : "TCP: -t tcp");
+                snprintf(error, size, "nothing is selected (of what runs over -t %s)",
+                         s->transport ?: "any");
         free(all);
         return NULL;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "show.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@ static const char *flags_of(const struct test_case *c)
         return c->slow ? "slow" : "";
 }
 
-void show_list(FILE *out, const struct test_case **cases, size_t n)
+void show_list(FILE *out, const struct family *f, const struct test_case **cases, size_t n)
 {
         const char *section = "";
         size_t len = 0;
@@ -31,7 +32,7 @@ void show_list(FILE *out, const struct test_case **cases, size_t n)
                         section = c->id;
                         len = id_section(c->id);
                         fprintf(out, "%s%.*s  %s\n", i > 0 ? "\n" : "", (int)len, section,
-                                section_title(section, len));
+                                section_title(f, section, len));
                 }
                 fprintf(out, "  %-6s  %-12s  %-44s  %s\n", level_name(c->level), flags_of(c), c->id,
                         c->says);
@@ -41,30 +42,15 @@ void show_list(FILE *out, const struct test_case **cases, size_t n)
 
 /* --- rules --------------------------------------------------------------------------------- */
 
-static void print_outcome(FILE *out, const struct rule *r, const struct outcome *o)
+static void print_reaction(FILE *out, const struct conform_family *f, const struct rule *r)
 {
-        if (r->reaction == REACT_STATUS) {
-                fprintf(out, "%s (%X/%02Xh)", status_name(o->code), o->code >> 8, o->code & 0xffu);
-                if (o->place >= 0)
-                        fprintf(out, " IPO %d in the %s", o->place & 0xffff,
-                                o->place & CONNECT_IATTR_DATA ? "data" : "SQE");
-                return;
-        }
-        fprintf(out, "%s (%02Xh)", pdu_fes_name(o->code, peer_of(r->bound)), o->code);
-        if (o->place >= 0)
-                fprintf(out, " FEI %d", o->place);
-        else if (o->place == PLACE_DIGEST)
-                fprintf(out, " FEI = the digest received");
-}
-
-static void print_reaction(FILE *out, const struct rule *r)
-{
+        char text[256];
         bool listed = r->reaction == REACT_TERM || r->reaction == REACT_STATUS;
 
         fprintf(out, "%s", reaction_name(r->reaction));
         for (int i = 0; listed && i < RULE_OUTCOMES && r->accept[i].code; i++) {
-                fprintf(out, "%s", i == 0 ? ": " : ", or ");
-                print_outcome(out, r, &r->accept[i]);
+                f->outcome(r, &r->accept[i], text, sizeof(text));
+                fprintf(out, "%s%s", i == 0 ? ": " : ", or ", text);
         }
         if (r->reacts != BASIS_NONE)
                 fprintf(out, " (%s%s)", basis_name(r->reacts),
@@ -81,7 +67,7 @@ static void print_list(FILE *out, const char *before, unsigned bits, const char 
                 }
 }
 
-static void print_proof(FILE *out, const struct rule *r)
+static void print_proof(FILE *out, const struct rulebook *book, const struct rule *r)
 {
         static const char *const seen[] = { "live", "in captures", "by one frame",
                                             "with the set-up", NULL };
@@ -91,34 +77,34 @@ static void print_proof(FILE *out, const struct rule *r)
         fprintf(out, "  broken by");
         if (r->unbroken)
                 fprintf(out, " nothing: %s", r->unbroken);
-        print_list(out, " ", r->violators, nvme_rules.violators);
+        print_list(out, " ", r->violators, book->violators);
         fprintf(out, "\n  seen");
         print_list(out, " ", r->seen, seen);
         fprintf(out, "%s%s%s%s\n", r->seen ? "" : " nowhere", r->unseen ? " (" : "",
                 r->unseen ? r->unseen : "", r->unseen ? ")" : "");
 }
 
-static void print_rule(FILE *out, enum rule_id id)
+static void print_rule(FILE *out, const struct conform_family *f, const struct rule *r)
 {
-        const struct rule *r = rule_get(id);
-
         fprintf(out, "%s\n  %s\n", r->id, r->says);
         fprintf(out, "  binds the %s, %s, %s (%s)\n", party_name(r->bound), level_name(r->level),
                 r->source, basis_name(r->basis));
         fprintf(out, "  if broken: ");
-        print_reaction(out, r);
-        print_proof(out, r);
+        print_reaction(out, f, r);
+        print_proof(out, f->family->rules, r);
 }
 
-void show_rules(FILE *out, enum role role)
+void show_rules(FILE *out, const struct conform_family *f, enum role role)
 {
-        struct rule_set named = rules_named(role);
+        const struct rulebook *book = f->family->rules;
+        struct rule_set named = rules_named(f, role);
 
-        rule_each (r) {
-                print_rule(out, r);
+        for (unsigned r = 1; r < book->count; r++) {
+                print_rule(out, f, &book->rows[r]);
                 fprintf(out, "  %s\n\n", rule_in(&named, r) ? "has cases" : "no case yet");
         }
-        fprintf(out, "%u rules, %u of them with cases\n", rules_total(), rules_count(&named));
+        fprintf(out, "%u rules, %u of them with cases\n", rules_total(f->family),
+                rules_count(&named));
 }
 
 /* --- how many ------------------------------------------------------------------------------ */
@@ -155,57 +141,70 @@ static bool by_violator(const struct rule *r, unsigned what)
         return r->violators & what;
 }
 
-static unsigned count(counts_fn *counts, unsigned what)
+static unsigned count(const struct rulebook *book, counts_fn *counts, unsigned what)
 {
         unsigned n = 0;
 
-        rule_each (id)
-                n += counts(rule_get(id), what);
+        for (unsigned id = 1; id < book->count; id++)
+                n += counts(&book->rows[id], what);
         return n;
 }
 
 /* Rules that a power check over this transport tries. */
-static unsigned count_power(enum role role, uint8_t trtype)
+static unsigned count_power(const struct conform_family *f, enum role role, const char *transport)
 {
-        size_t count;
-        const struct test_case **all = cases_all(role, &count);
+        size_t n;
+        const struct test_case **all = cases_all(f, role, &n);
         struct rule_set tried = { 0 };
 
-        for (size_t i = 0; i < count; i++)
-                for (const enum rule_id *r = all[i]->rules; *r != RULE_NONE; r++)
-                        if (case_runs_on(all[i], trtype) && power_tries(role, rule_get(*r)))
+        for (size_t i = 0; i < n; i++)
+                for (const unsigned *r = all[i]->rules; *r != RULE_NONE; r++)
+                        if (case_runs_on(all[i], transport) &&
+                            power_tries(role, rulebook_get(f->family->rules, *r)))
                                 rule_add(&tried, *r);
         free(all);
         return rules_count(&tried);
 }
 
-void show_count(FILE *out)
+/* "207 over TCP and 167 over RDMA"; without names: "207 and 167". */
+static void print_power(FILE *out, const struct conform_family *f, enum role role, bool names)
 {
-        struct rule_set target = rules_named(ROLE_TARGET), host = rules_named(ROLE_HOST);
+        for (const char *const *t = f->family->transports; *t; t++) {
+                fprintf(out, "%s%u%s", t == f->family->transports ? "" : " and ",
+                        count_power(f, role, *t), names ? " over " : "");
+                for (const char *c = *t; names && *c; c++)
+                        fputc(toupper((unsigned char)*c), out);
+        }
+}
+
+void show_count(FILE *out, const struct conform_family *f)
+{
+        const struct rulebook *b = f->family->rules;
+        struct rule_set target = rules_named(f, ROLE_TARGET), host = rules_named(f, ROLE_HOST);
 
         fprintf(out, "%u rules: %u bind hosts, %u controllers; %u must, %u should, %u info\n",
-                rules_total(), count(by_party, PARTY_HOST), count(by_party, PARTY_CONTROLLER),
-                count(by_level, LEVEL_MUST), count(by_level, LEVEL_SHOULD),
-                count(by_level, LEVEL_INFO));
+                rules_total(f->family), count(b, by_party, PARTY_HOST),
+                count(b, by_party, PARTY_CONTROLLER), count(b, by_level, LEVEL_MUST),
+                count(b, by_level, LEVEL_SHOULD), count(b, by_level, LEVEL_INFO));
         fprintf(out, "  the duty: %u printed, %u by a general rule, %u our own reading\n",
-                count(by_basis, BASIS_PRINTED), count(by_basis, BASIS_GENERAL),
-                count(by_basis, BASIS_OWN));
+                count(b, by_basis, BASIS_PRINTED), count(b, by_basis, BASIS_GENERAL),
+                count(b, by_basis, BASIS_OWN));
         fprintf(out,
                 "  the reaction to a breach: %u printed, %u by a general rule, %u our own "
                 "reading, the others none\n",
-                count(by_reaction, BASIS_PRINTED), count(by_reaction, BASIS_GENERAL),
-                count(by_reaction, BASIS_OWN));
+                count(b, by_reaction, BASIS_PRINTED), count(b, by_reaction, BASIS_GENERAL),
+                count(b, by_reaction, BASIS_OWN));
         fprintf(out, "  judged by cases: %u (%u against targets, %u against hosts)\n",
-                count(by_seen, SEEN_LIVE), rules_count(&target), rules_count(&host));
-        fprintf(out, "  judged in captures: %u; by neither: %u\n", count(by_seen, SEEN_CAPTURE),
-                count(by_seen, 0));
+                count(b, by_seen, SEEN_LIVE), rules_count(&target), rules_count(&host));
+        fprintf(out, "  judged in captures: %u; by neither: %u\n", count(b, by_seen, SEEN_CAPTURE),
+                count(b, by_seen, 0));
         fprintf(out, "  broken on request: %u by target or host, %u by what a case sends\n",
-                count(by_violator, ~(unsigned)V_CASE), count(by_violator, V_CASE));
-        fprintf(out,
-                "  power tries: %u over TCP and %u over RDMA against targets, %u and %u against "
-                "hosts\n",
-                count_power(ROLE_TARGET, TRTYPE_TCP), count_power(ROLE_TARGET, TRTYPE_RDMA),
-                count_power(ROLE_HOST, TRTYPE_TCP), count_power(ROLE_HOST, TRTYPE_RDMA));
+                count(b, by_violator, ~f->by_case), count(b, by_violator, f->by_case));
+        fprintf(out, "  power tries: ");
+        print_power(out, f, ROLE_TARGET, true);
+        fprintf(out, " against targets, ");
+        print_power(out, f, ROLE_HOST, false);
+        fprintf(out, " against hosts\n");
 }
 
 /* --- one case ------------------------------------------------------------------------------ */
@@ -231,21 +230,26 @@ static void print_source(FILE *out, const struct test_case *c)
 
 static void explain_case(FILE *out, const struct test_case *c)
 {
+        const struct conform_family *f = c->family;
         const char *dir = c->file ? strstr(c->file, "conformance/") : NULL;
 
         fprintf(out, "%s\n  %s\n", c->id, c->says);
-        fprintf(out, "  %s%s%s%s%s\n", level_name(c->level), c->writes ? ", writes" : "",
-                c->changes ? ", makes the target change" : "", c->slow ? ", takes seconds" : "",
-                c->discovery ? ", discovery service" : "");
+        fprintf(out, "  %s%s%s%s", level_name(c->level), c->writes ? ", writes" : "",
+                c->changes ? ", makes the target change" : "", c->slow ? ", takes seconds" : "");
+        for (unsigned i = 0; c->needs >> i; i++)
+                if ((c->needs >> i & 1) && f->needs[i][0])
+                        fprintf(out, ", %s", f->needs[i]);
+        fprintf(out, "\n");
         if (c->related)
                 fprintf(out, "  related: %s\n", c->related);
         if (c->rules[0] != RULE_NONE)
                 fprintf(out, "\n  rules\n");
-        for (const enum rule_id *r = c->rules; *r != RULE_NONE; r++) {
-                fprintf(out,
-                        "    %s (%s, binds the %s)\n      %s\n      if broken: ", rule_get(*r)->id,
-                        rule_get(*r)->source, party_name(rule_get(*r)->bound), rule_get(*r)->says);
-                print_reaction(out, rule_get(*r));
+        for (const unsigned *n = c->rules; *n != RULE_NONE; n++) {
+                const struct rule *r = rulebook_get(f->family->rules, *n);
+
+                fprintf(out, "    %s (%s, binds the %s)\n      %s\n      if broken: ", r->id,
+                        r->source, party_name(r->bound), r->says);
+                print_reaction(out, f, r);
         }
         if (!c->source) /* one of a table */
                 return;
@@ -253,25 +257,26 @@ static void explain_case(FILE *out, const struct test_case *c)
         print_source(out, c);
 }
 
-static void explain_rule(FILE *out, enum rule_id rule, const struct test_case **all, size_t n)
+static void explain_rule(FILE *out, const struct conform_family *f, unsigned rule,
+                         const struct test_case **all, size_t n)
 {
-        print_rule(out, rule);
+        print_rule(out, f, rulebook_get(f->family->rules, rule));
         fprintf(out, "  tested by:");
         for (size_t i = 0; i < n; i++)
-                for (const enum rule_id *r = all[i]->rules; *r != RULE_NONE; r++)
+                for (const unsigned *r = all[i]->rules; *r != RULE_NONE; r++)
                         if (*r == rule)
                                 fprintf(out, " %s", all[i]->id);
         fprintf(out, "\n");
 }
 
-bool show_explain(FILE *out, enum role role, const char *id)
+bool show_explain(FILE *out, const struct conform_family *f, enum role role, const char *id)
 {
         size_t n, found = 0;
-        const struct test_case **all = cases_all(role, &n);
-        enum rule_id rule = rule_by_name(id);
+        const struct test_case **all = cases_all(f, role, &n);
+        unsigned rule = rulebook_by_name(f->family->rules, id);
 
         if (rule != RULE_NONE) {
-                explain_rule(out, rule, all, n);
+                explain_rule(out, f, rule, all, n);
                 found++;
         }
         for (size_t i = 0; i < n; i++) {

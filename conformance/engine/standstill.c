@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "standstill.h"
 
-#include "case.h"
-#include "conformance/words/conn.h"
+#include "test_case.h"
 
 enum { LOOK_MS = 50, STILL_MS = 200 };
 
 static bool is_still(uint64_t looked)
 {
-        return conn_clock() - looked >= LOOK_MS + STILL_MS;
+        return now_ms() - looked >= LOOK_MS + STILL_MS;
 }
 
 static void *look(void *arg)
@@ -18,15 +17,15 @@ static void *look(void *arg)
         while (!s->stop) {
                 pause_ms(NULL, LOOK_MS);
                 if (is_still(s->looked))
-                        s->ended = conn_clock();
-                s->looked = conn_clock();
+                        s->ended = now_ms();
+                s->looked = now_ms();
         }
         return NULL;
 }
 
 void standstill_start(struct standstill *s)
 {
-        *s = (struct standstill) { .looked = conn_clock() };
+        *s = (struct standstill) { .looked = now_ms() };
         s->running = pthread_create(&s->thread, NULL, look, s) == 0;
 }
 

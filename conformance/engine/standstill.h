@@ -15,7 +15,7 @@ struct standstill {
         pthread_t thread;
         bool running;
         _Atomic bool stop;
-        _Atomic uint64_t looked; /* ms of conn_clock() */
+        _Atomic uint64_t looked; /* ms of now_ms() */
         _Atomic uint64_t ended;  /* the last one; 0: there was none */
 };
 
@@ -23,7 +23,7 @@ struct standstill {
  * nothing is ever noticed. */
 void standstill_start(struct standstill *s);
 void standstill_stop(struct standstill *s);
-/* There was one, of 200 ms or more, that ended at `since` (ms of conn_clock()) or later, or lasts.
+/* There was one, of 200 ms or more, that ended at `since` (ms of now_ms()) or later, or lasts.
  * Any thread. */
 bool standstill_since(const struct standstill *s, uint64_t since);
 

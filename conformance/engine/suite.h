@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is behind the words of case.h: the target under test, a running case, and how it ends.
+ * What is behind the words of a case: who is tested, a running case, and how it ends.
  */
 #ifndef NVMF_CONFORMANCE_SUITE_H
 #define NVMF_CONFORMANCE_SUITE_H
@@ -8,67 +8,26 @@
 #include <setjmp.h>
 #include <stdio.h>
 
-#include "conformance/words/conn.h"
-#include "pdu/nvme/wire/auth.h"
-#include "pdu/verbs/verbs.h"
 #include "result.h"
 
-/* Who makes the target change. */
-struct changer {
-        /* 0; CHANGE_NOT: that can't be changed; else `error` says what went wrong. NULL: nobody can. */
-        int (*make)(void *user, enum change what, char *error, size_t size);
-        void *user;
-};
-enum { CHANGE_NOT = 77 };
-
-/* The host under test, where that is what is tested. */
-struct hosted {
-        const char *hook; /* the shell's command that makes it connect; NULL: the reference host */
-        struct rule_policy policy; /* of the reference host */
-        bool fails;                /* with a sound target, too, from the beginning on */
-};
-enum { HOOK_MAX = 3000 };
-
-struct suite { /* the target under test, and how it is tested; the same for all cases of a run */
-        uint8_t trtype;                  /* TRTYPE_TCP, TRTYPE_RDMA */
-        struct verbs_provider *verbs;    /* RDMA: what carries it */
+struct suite { /* who is tested, and how; the same for all cases of a run */
+        const struct conform_family *family;
+        enum role role;
+        const char *transport;           /* one of family->family->transports */
+        struct verbs_provider *verbs;    /* what carries RDMA, or NULL */
         struct verbs_provider *recorder; /* --pcap: the same, recorded; or NULL */
-        const char *traddr, *trsvcid, *subnqn;
-        const char *hostnqn; /* NULL: one for each case */
-        const uint8_t *hostid;
-        struct auth_key dhchap, dhchap_ctrl; /* ours and the subsystem's; len 0: none */
-        bool hdgst, ddgst;
-        uint8_t hpda;
+        const char *traddr, *trsvcid;
+        bool embedded; /* a reference peer of ours */
         double timeout_scale;
         bool strict;
         uint32_t seed;
-        bool may_write;
-        uint32_t write_nsid;               /* 0: the first namespace that can be used */
-        uint64_t write_slba, write_blocks; /* 0 blocks: all of it */
-        struct changer changer;
-        const struct hosted *hosted;   /* NULL: a target is tested */
         FILE *narrate;                 /* --verbose, or NULL */
         const char *transcripts;       /* a folder, or NULL */
         struct capture_writer *record; /* --pcap, or NULL */
-        struct caps caps;
+        void *peer; /* the family's: what else there is to know of who is tested */
 };
 
-enum { REPLY_MS = 3000, CASE_MS = 30000, SLOT_BYTES = 256 << 10 };
-
-struct command { /* that was sent on a queue */
-        struct command *next;
-        uint16_t cid;
-        union sqe sqe;
-        enum nvme_xfer xfer;
-        const uint8_t *data; /* host's */
-        uint32_t bytes;      /* of the transfer */
-        bool whole;          /* a success has to deliver all of it (TCP_C2H_COMPLETE) */
-        uint8_t *in;         /* controller's data */
-        uint32_t got;
-        bool by_hand;          /* RDMA: its SGL is the case's own */
-        struct region *region; /* RDMA: the memory that it describes by key, or NULL */
-        bool done;
-};
+enum { CASE_MS = 30000 };
 
 struct memory { /* freed when the case ends */
         struct memory *next;
@@ -80,24 +39,21 @@ struct t {
         const struct test_case *test;
         struct result *result;
         jmp_buf out;
-        struct queue *queues;
-        struct rdma_group *rdma; /* RDMA: what all its connections share; made with the first one */
+        uint32_t number; /* unique */
+        int range;       /* the one that it may write, -1: none */
+        void *world;     /* the family's: what is open and known while it runs */
         unsigned connections;
-        enum rule_id rule; /* that expectations are about */
+        unsigned rule;     /* that expectations are about */
         bool setting_up;   /* inside a word that makes a connection */
-        bool negative;     /* did something that could hurt the target */
-        bool busy;         /* the target had no controller, or no resources, for a connection */
+        bool negative;     /* did something that could hurt who is tested */
+        bool busy;         /* who is tested had no resources for a connection */
         bool breach;       /* a rule that the case names was broken: see result->rule, seen */
-        uint64_t deadline; /* of the whole case: conn_clock() */
-        char hostnqn[NQN_FIELD];
-        uint8_t hostid[16];
-        uint64_t slba, blocks; /* the range that it may write */
+        uint64_t deadline; /* of the whole case: now_ms() */
         struct exchange log;
-        char capture[256]; /* of a play: its path; removed when the case ends; "" if none */
+        char
+            capture[256]; /* its connections, as another one recorded them: a path; removed when the
+                            * case ends; "" if none */
         struct memory *memory;
-        uint8_t *pattern;
-        uint32_t pattern_len;
-        uint16_t next_qid;
 };
 
 /* A context for `test`, with the unique number n; result gets its verdict. */
@@ -115,11 +71,12 @@ void *t_alloc(struct t *t, size_t n); /* zeroed, until the case ends */
 
 /* Ends the case as an ERROR: it says nothing about the target. */
 void broke(struct t *t, const char *fmt, ...) __attribute__((noreturn, format(printf, 2, 3)));
-/* ms of this run for what takes ms normally. */
+/* The time, of now_ms(), that is so far away for this run, but not after the case has to end. */
 uint64_t t_deadline(const struct t *t, unsigned ms);
-bool t_names(const struct t *t, enum rule_id rule);
-/* The target broke `rule`, in the PDU h (may be NULL) or in a way that `what` says. */
-void t_notice(struct t *t, enum rule_id rule, const struct message *m, const char *what);
+const struct rule *t_rule(const struct t *t, unsigned rule);
+bool t_names(const struct t *t, unsigned rule);
+/* Who is tested broke `rule`, as the line says. */
+void t_notice(struct t *t, unsigned rule, const char *line);
 /* Ends the case if a rule that it names was broken. */
 void t_settle(struct t *t);
 

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "family.h"
 #include "pdu/io/capture/capture_writer.h"
-#include "pdu/nvme/wire/text.h"
 
 /* --- the capture --------------------------------------------------------------------------- */
 
@@ -22,11 +22,11 @@ static struct sockaddr_in made_up(uint32_t host, unsigned port)
                                       .sin_addr.s_addr = htonl(host) };
 }
 
-static void open_flow(struct capture_writer *w, struct capture_flow *f, unsigned no, uint64_t at,
-                      const char *id)
+static void open_flow(struct capture_writer *w, struct capture_flow *f, uint16_t port, unsigned no,
+                      uint64_t at, const char *id)
 {
         struct sockaddr_in host = made_up(0x0a000001, PORT_BASE + no % 10000);
-        struct sockaddr_in controller = made_up(0x0a000002, NVME_TCP_PORT);
+        struct sockaddr_in controller = made_up(0x0a000002, port);
 
         f->comment = id;
         capture_flow_open(w, f, (struct sockaddr *)&host, (struct sockaddr *)&controller,
@@ -46,9 +46,10 @@ static void write_chunk(struct capture_writer *w, struct capture_flow *f, const 
 }
 
 /* What comes after the end of a connection is not written: its sequence numbers are used up. */
-static bool write_chunks(struct capture_writer *w, const struct exchange *x, unsigned connections,
-                         unsigned first, const char *id)
+static bool write_chunks(struct capture_writer *w, const struct t *t, unsigned first)
 {
+        const struct exchange *x = &t->log;
+        unsigned connections = t->connections;
         enum { UNKNOWN, OPEN, CLOSED };
         struct capture_flow *flows = calloc(connections + 1, sizeof(*flows));
         uint8_t *state = calloc(connections + 1, sizeof(*state));
@@ -57,7 +58,8 @@ static bool write_chunks(struct capture_writer *w, const struct exchange *x, uns
                 const struct exchange_chunk *c = &x->chunks[i];
 
                 if (state[c->conn] == UNKNOWN)
-                        open_flow(w, &flows[c->conn], first + c->conn, c->at, id);
+                        open_flow(w, &flows[c->conn], t->suite->family->port, first + c->conn,
+                                  c->at, t->test->id);
                 if (state[c->conn] != CLOSED)
                         write_chunk(w, &flows[c->conn], x, c);
                 state[c->conn] = c->kind == CHUNK_DATA && state[c->conn] != CLOSED ? OPEN : CLOSED;
@@ -74,17 +76,17 @@ static bool write_capture(const char *path, const struct t *t)
 
         if (!w)
                 return false;
-        if (!write_chunks(w, &t->log, t->connections, 0, t->test->id))
+        if (!write_chunks(w, t, 0))
                 errno = ENOMEM;
         return capture_writer_close(w) == 0;
 }
 
-void transcript_record(struct capture_writer *w, const char *id, const struct t *t)
+void transcript_record(struct capture_writer *w, const struct t *t)
 {
         static _Atomic unsigned used; /* ports, by all cases of this process */
         unsigned first = atomic_fetch_add(&used, t->connections + 1);
 
-        write_chunks(w, &t->log, t->connections, first, id);
+        write_chunks(w, t, first);
 }
 
 static bool copy(FILE *from, FILE *to)
@@ -119,19 +121,19 @@ static bool keep_capture(const char *path, const struct t *t)
         snprintf(file, sizeof(file), "%s.pcap", path);
         if (t->capture[0])
                 return copy_capture(file, t);
-        return t->suite->trtype != TRTYPE_TCP || write_capture(file, t);
+        return t->suite->verbs || write_capture(file, t);
 }
 
 /* --- the text ------------------------------------------------------------------------------ */
 
 static void write_head(FILE *f, const struct result *r, const struct t *t)
 {
-        const struct rule *rule = rule_get(r->rule);
+        const struct rule *rule = t_rule(t, r->rule);
 
         fprintf(f, "%s: %s\n%s\n\n", r->id, verdict_name(r->verdict), t->test->says);
-        if (!t->suite->hosted)
+        if (t->suite->role == ROLE_TARGET)
                 fprintf(f, "target    %s port %s, %s\n", t->suite->traddr, t->suite->trsvcid,
-                        t->suite->subnqn);
+                        t->suite->family->entity(t->suite));
         if (r->expected[0])
                 fprintf(f, "expected  %s\n", r->expected);
         if (r->seen[0])
@@ -139,25 +141,24 @@ static void write_head(FILE *f, const struct result *r, const struct t *t)
         if (rule)
                 fprintf(f, "rule      %s (%s)\n          %s\n", rule->id, rule->source, rule->says);
         for (unsigned i = 0; i < r->notice_count; i++)
-                fprintf(f, "noticed   %s: %s\n", rule_get(r->notices[i].rule)->id,
+                fprintf(f, "noticed   %s: %s\n", t_rule(t, r->notices[i].rule)->id,
                         r->notices[i].line);
         fprintf(f, "\n");
 }
 
 /* The fields of a message below its line. */
-static void write_fields(FILE *f, const struct exchange_line *l)
+static void write_fields(FILE *f, const struct conform_family *family,
+                         const struct exchange_line *l)
 {
         char buf[4096];
-        struct text_lines lines = { .text = text_in(buf, sizeof(buf)) };
-        struct describe d = text_describer(&lines);
         char *rest = buf, *line;
 
-        describe_message(&d, &l->m, l->admin);
+        family->fields(l, buf, sizeof(buf));
         while ((line = strsep(&rest, "\n")) && rest)
                 fprintf(f, "                    %s\n", line);
 }
 
-static void write_lines(FILE *f, const struct exchange *x)
+static void write_lines(FILE *f, const struct conform_family *family, const struct exchange *x)
 {
         char line[EXCHANGE_LINE + 64];
 
@@ -168,7 +169,8 @@ static void write_lines(FILE *f, const struct exchange *x)
 
                 exchange_format(l, exchange_line(x, 0)->at, line, sizeof(line));
                 fprintf(f, "%s\n", line);
-                write_fields(f, l);
+                if (l->kind)
+                        write_fields(f, family, l);
         }
         if (x->cut)
                 fprintf(f, "(the capture ends after %d MiB)\n", EXCHANGE_BYTES >> 20);
@@ -181,7 +183,7 @@ static bool write_text(const char *path, const struct result *r, const struct t 
         if (!f)
                 return false;
         write_head(f, r, t);
-        write_lines(f, &t->log);
+        write_lines(f, t->suite->family, &t->log);
         return fclose(f) == 0;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The exchange of a failed case as files: FOLDER/ID.txt, every PDU with its fields, and
+ * The exchange of a failed case as files: FOLDER/ID.txt, every message with its fields, and
  * FOLDER/ID.pcap, both directions of every connection, which Wireshark opens (addresses in it are
- * made up; the controller's port is always 4420). Of a play with a host it is what its target has
+ * made up; the controller's port is always the family's). Of a play with a host it is what its target has
  * recorded.
  */
 #ifndef NVMF_CONFORMANCE_TRANSCRIPT_H
@@ -17,6 +17,6 @@ void transcript_write(const char *folder, struct result *r, struct t *t);
 struct capture_writer;
 /* Adds the connections of a case to a capture, with its id as comment; more than EXCHANGE_BYTES of
  * them are not kept. Any thread. */
-void transcript_record(struct capture_writer *w, const char *id, const struct t *t);
+void transcript_record(struct capture_writer *w, const struct t *t);
 
 #endif

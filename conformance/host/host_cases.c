@@ -29,7 +29,8 @@ static void play_breach(struct t *t);
 
 #define PLAY(run_, id_, level_, says_, ...)                                                        \
         {                                                                                          \
-                .test = { .id = id_,                                                               \
+                .test = { .family = &nvme_conform,                                                 \
+                          .id = id_,                                                               \
                           .level = level_,                                                         \
                           .rules = NO_RULE,                                                        \
                           .says = says_,                                                           \
@@ -160,7 +161,7 @@ static struct played play_own(struct t *t)
         if (p->key && !auth_openssl())
                 skip(t, "this program was built without OpenSSL");
         play(t, p, &seen);
-        if (seen.status == PLAY_CANNOT && t->suite->hosted->hook)
+        if (seen.status == PLAY_CANNOT && peer(t)->hook)
                 skip(t, "the host does not support this: %s", seen.says);
         if (seen.connections == 0)
                 broke(t, "no host connected; the hook ended with %d: %s", seen.status, seen.says);
@@ -190,7 +191,7 @@ static void want_failure(struct t *t, const struct played *seen, const char *exp
 /* That a host fails which always fails has no meaning; how it says so may have one. */
 static void want_meaning(struct t *t, const struct played *seen)
 {
-        if (t->suite->hosted->fails && seen->status != 0 && !seen->accepted)
+        if (peer(t)->fails && seen->status != 0 && !seen->accepted)
                 skip(t, "the host fails even with a correct target (here with %d: %s)",
                      seen->status, seen->says);
 }
@@ -387,7 +388,7 @@ static bool is_played(const struct rule *r)
 
 static void make_breach(struct host_case *c, enum rule_id rule, char *says)
 {
-        static enum rule_id rules[RULES][2];
+        static unsigned rules[RULES][2];
         const struct rule *r = rule_get(rule);
         bool needs_key = r->violators & V_AUTH;
 
@@ -396,12 +397,13 @@ static void make_breach(struct host_case *c, enum rule_id rule, char *says)
         snprintf(says, SAYS, "%.*s; if not, the host %s", (int)strlen(r->says) - 1, r->says,
                  answers[owed(rule)]);
         *c = (struct host_case) {
-                .test = { .id = r->id,
+                .test = { .family = &nvme_conform,
+                          .id = r->id,
                           .level = r->level,
                           .rules = rules[rule],
                           .says = says,
                           .run = play_breach,
-                          .tcp_only = !spoil_can_rdma(rule) && !needs_key },
+                          .only = spoil_can_rdma(rule) || needs_key ? NULL : "tcp" },
                 .play = { .breaks = rule,
                           .hdgst = rule == TCP_HDGST_C2H,
                           .ddgst = rule == TCP_DDGST_C2H,

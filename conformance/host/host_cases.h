@@ -7,7 +7,7 @@
 #ifndef NVMF_CONFORMANCE_HOST_CASES_H
 #define NVMF_CONFORMANCE_HOST_CASES_H
 
-#include "conformance/engine/case.h"
+#include "conformance/words/case.h"
 
 /* In any order; the array is the caller's to free, the cases are static. One thread at a time. */
 const struct test_case **host_cases(size_t *count);

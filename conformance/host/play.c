@@ -21,7 +21,7 @@ static bool make_fabric(struct stage *s, char *error, size_t size)
         const struct suite *suite = s->t->suite;
 
         s->verbs = suite->verbs;
-        if (suite->trtype != TRTYPE_RDMA || s->verbs)
+        if (!t_is_rdma(s->t) || s->verbs)
                 return true;
         s->verbs = s->memory = verbs_memory_new(NULL);
         snprintf(error, size, "out of memory");
@@ -53,7 +53,7 @@ static void start_target(struct stage *s, struct capture_writer *record, char *e
         const struct suite *suite = s->t->suite;
         struct target_options o = s->play->target;
 
-        o.trtype = suite->trtype;
+        o.trtype = t_is_rdma(s->t) ? TRTYPE_RDMA : TRTYPE_TCP;
         o.subnqn = s->subnqn;
         o.traddr = suite->traddr;
         o.trsvcid = suite->trsvcid;
@@ -116,7 +116,7 @@ static void act(struct stage *s)
 
         if (record)
                 start_target(s, record, error, sizeof(error));
-        if (s->target && s->t->suite->hosted->hook)
+        if (s->target && peer(s->t)->hook)
                 stage_call_hook(s);
         else if (s->target)
                 stage_call_reference(s);

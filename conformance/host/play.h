@@ -6,7 +6,7 @@
 #ifndef NVMF_CONFORMANCE_PLAY_H
 #define NVMF_CONFORMANCE_PLAY_H
 
-#include "conformance/engine/suite.h"
+#include "conformance/words/words.h"
 #include "target/target.h"
 
 struct play {
@@ -56,7 +56,7 @@ struct played {
 };
 
 /*
- * Plays, on the thread that calls it; rules that the host broke are noticed (t_notice()) as far as the
+ * Plays, on the thread that calls it; rules that the host broke are noticed (t_breach()) as far as the
  * target gave no cause for it. Ends the case as an ERROR if the target or the capture fails.
  */
 void play(struct t *t, const struct play *p, struct played *seen);

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "conformance/words/words.h"
 #include "host/nvme/discovery.h"
 #include "host/verify.h"
 #include "pdu/io/capture/capture_writer.h"
@@ -36,8 +35,7 @@ static void put_environment(const struct stage *s, struct text *command)
         const struct play *p = s->play;
 
         text_add(command, "export NVMF_CASE=%s NVMF_TRTYPE=%s NVMF_TRADDR=%s NVMF_TRSVCID=%s",
-                 s->t->test->id, suite->trtype == TRTYPE_RDMA ? "rdma" : "tcp", suite->traddr,
-                 s->trsvcid);
+                 s->t->test->id, suite->transport, suite->traddr, s->trsvcid);
         text_add(command, " NVMF_SUBNQN=%s NVMF_HDGST=%d NVMF_DDGST=%d", s->subnqn, p->hdgst,
                  p->ddgst);
         text_add(command, " NVMF_DHCHAP_SECRET=%s NVMF_DHCHAP_CTRL_SECRET=%s",
@@ -54,7 +52,7 @@ void stage_call_hook(struct stage *s)
         int64_t until = loop_wall_ns() + (int64_t)ms * NS_PER_MS;
 
         put_environment(s, &command);
-        text_add(&command, "%s", s->t->suite->hosted->hook);
+        text_add(&command, "%s", peer(s->t)->hook);
         s->seen->status = shell_run(buf, says, ms);
         if (s->seen->status == PLAY_HUNG)
                 s->over_ns = until;
@@ -68,12 +66,12 @@ static struct host_params reference(const struct stage *s)
         const struct suite *suite = s->t->suite;
         struct host_params p = host_params_default();
 
-        p.transport = suite->trtype == TRTYPE_RDMA ? HOST_RDMA : HOST_TCP;
+        p.transport = t_is_rdma(s->t) ? HOST_RDMA : HOST_TCP;
         p.verbs = s->verbs;
         p.traddr = suite->traddr;
         p.trsvcid = s->trsvcid;
-        p.hostnqn = s->t->hostnqn;
-        memcpy(p.hostid, s->t->hostid, sizeof(p.hostid));
+        p.hostnqn = world(s->t)->hostnqn;
+        memcpy(p.hostid, world(s->t)->hostid, sizeof(p.hostid));
         p.timeout = (unsigned)(REFERENCE_MS * suite->timeout_scale);
         p.hdgst = s->play->hdgst;
         p.ddgst = s->play->ddgst;
@@ -84,7 +82,7 @@ static struct host_params reference(const struct stage *s)
         if (s->play->ctrl_key)
                 auth_key_parse(&p.dhchap_ctrl, s->play->ctrl_key);
         p.no_sqfc = true;
-        p.policy = &suite->hosted->policy;
+        p.policy = &peer(s->t)->policy;
         return p;
 }
 

@@ -81,7 +81,7 @@ static void see_faults(const struct stage *s, const struct record *r)
                 if (rule == s->play->cause)
                         s->seen->caused = true;
                 else if (rule_get(rule)->bound == PARTY_HOST)
-                        t_notice(s->t, rule, NULL, line);
+                        t_breach(s->t, rule, NULL, line);
 }
 
 /* --- what it does -------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ids, selection, and what every case of the registry has to be. */
-#include "conformance/engine/select.h" /* before cmocka makes macros of fail and skip */
+#include "conformance/words/words.h" /* before cmocka makes macros of fail and skip */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,21 +34,27 @@ static void globs_match_all_of_an_id(void **state)
         assert_false(id_matches("hpda*", "tcp/alignment/hpda-digest"));
 }
 
+static int order(const char *a, const char *b)
+{
+        return id_compare(nvme_conform.family, a, b);
+}
+
 static void order_is_by_topic_and_name(void **state)
 {
         (void)state;
-        assert_true(id_compare("tcp/termreq/z", "fab/connect/a") < 0);
-        assert_true(id_compare("fab/connect/z", "base/identify/a") < 0);
-        assert_true(id_compare("tcp/h2cdata/a", "tcp/c2hdata/a") > 0);
-        assert_true(id_compare("tcp/alignment/zz", "tcp/capsule/aa") < 0);
-        assert_true(id_compare("tcp/alignment/a", "tcp/alignment/b") < 0);
-        assert_int_equal(id_compare("tcp/alignment/a", "tcp/alignment/a"), 0);
+        assert_true(order("tcp/termreq/z", "fab/connect/a") < 0);
+        assert_true(order("fab/connect/z", "base/identify/a") < 0);
+        assert_true(order("tcp/h2cdata/a", "tcp/c2hdata/a") > 0);
+        assert_true(order("tcp/alignment/zz", "tcp/capsule/aa") < 0);
+        assert_true(order("tcp/alignment/a", "tcp/alignment/b") < 0);
+        assert_int_equal(order("tcp/alignment/a", "tcp/alignment/a"), 0);
 }
 
 /* The ids that a selection takes; the caller frees. NULL: it is refused. */
 static const struct test_case **take(struct selection s, size_t *n, char error[256])
 {
         error[0] = '\0';
+        s.family = &nvme_conform;
         return cases_select(&s, n, error, 256);
 }
 
@@ -56,7 +62,7 @@ static void all_without_a_selection(void **state)
 {
         size_t all, n;
         char error[256];
-        const struct test_case **registry = cases_all(ROLE_TARGET, &all);
+        const struct test_case **registry = cases_all(&nvme_conform, ROLE_TARGET, &all);
         const struct test_case **taken =
             take((struct selection) { .level = LEVEL_INFO }, &n, error);
 
@@ -114,7 +120,7 @@ static void rules_select_the_cases_that_name_them(void **state)
         taken = take(s, &n, error);
         assert_non_null(taken);
         for (size_t i = 0; i < n; i++) {
-                const enum rule_id *r = taken[i]->rules;
+                const unsigned *r = taken[i]->rules;
 
                 while (*r != RULE_NONE && *r != TCP_H2C_TTAG)
                         r++;
@@ -157,7 +163,7 @@ static void check_case(const struct test_case *c)
         const char *end = c->says + strlen(c->says) - 1;
         size_t section = id_section(c->id);
 
-        if (section == strlen(c->id) || !section_title(c->id, section)[0])
+        if (section == strlen(c->id) || !section_title(nvme_conform.family, c->id, section)[0])
                 fail_msg("%s: its section has no title", c->id);
         if (strspn(c->id, "abcdefghijklmnopqrstuvwxyz0123456789/-") != strlen(c->id))
                 fail_msg("%s: an id is of a-z 0-9 / -", c->id);
@@ -170,7 +176,7 @@ static void check_case(const struct test_case *c)
 static void check_cases(enum role role, size_t least)
 {
         size_t n;
-        const struct test_case **all = cases_all(role, &n);
+        const struct test_case **all = cases_all(&nvme_conform, role, &n);
 
         assert_true(n >= least);
         for (size_t i = 0; i < n; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How a case ends, without any target: its body says it. */
-#include "conformance/engine/suite.h" /* before cmocka makes macros of fail and skip */
+#include "conformance/words/words.h" /* before cmocka makes macros of fail and skip */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,11 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const enum rule_id some_rule[] = { TCP_H2C_TTAG, RULE_NONE };
+static const unsigned some_rule[] = { TCP_H2C_TTAG, RULE_NONE };
 
 static struct result run(struct test_case test, bool strict)
 {
-        const struct suite s = { .traddr = "", .timeout_scale = 1, .strict = strict };
+        struct peer peer = { .subnqn = "" };
+        const struct suite s = { .family = &nvme_conform,
+                                 .transport = "tcp",
+                                 .peer = &peer,
+                                 .traddr = "",
+                                 .timeout_scale = 1,
+                                 .strict = strict };
         struct result r = { .id = "x" };
         struct t t;
 
@@ -75,9 +81,9 @@ static void breaches(struct t *t)
 {
         struct message m = { .kind = MESSAGE_PDU, .pdu.data.ch.type = PDU_R2T };
 
-        t_notice(t, TCP_R2T_TTAG, &m, NULL);
-        t_notice(t, TCP_R2T_TTAG, &m, NULL);
-        t_notice(t, TCP_R2T_EMPTY, &m, NULL);
+        t_breach(t, TCP_R2T_TTAG, &m, NULL);
+        t_breach(t, TCP_R2T_TTAG, &m, NULL);
+        t_breach(t, TCP_R2T_EMPTY, &m, NULL);
 }
 
 static void ordinary_ends(void **state)

@@ -19,17 +19,17 @@ static void need_keys(struct t *t)
 {
         if (!auth_openssl())
                 skip(t, "built without OpenSSL");
-        require(t, t->suite->dhchap.len > 0, "no key is known (--dhchap-secret)");
+        require(t, peer(t)->dhchap.len > 0, "no key is known (--dhchap-secret)");
 }
 
 static void begin(struct queue *q)
 {
-        const struct suite *s = q->t->suite;
+        const struct peer *s = peer(q->t);
         struct talk *k = t_alloc(q->t, sizeof(*k));
 
         *k = (struct talk) { .cfg = { .role = PARTY_HOST,
                                       .crypto = auth_openssl(),
-                                      .hostnqn = q->t->hostnqn,
+                                      .hostnqn = world(q->t)->hostnqn,
                                       .subnqn = q->subnqn,
                                       .keys = { .host = s->dhchap, .ctrl = s->dhchap_ctrl },
                                       .t_id = (uint16_t)(q->t->connections * 0x101) } };
@@ -117,7 +117,7 @@ le16_t auth_t_id(const struct queue *q)
 
 bool auth_is_mutual(const struct t *t)
 {
-        return t->suite->dhchap_ctrl.len > 0;
+        return peer(t)->dhchap_ctrl.len > 0;
 }
 
 /* --- queues -------------------------------------------------------------------------------- */
@@ -126,7 +126,7 @@ void auth_connected(struct queue *q, uint32_t dw0)
 {
         if (dw0 & CONNECT_ASCR)
                 fail(q->t, "no demand for a secure channel, which we have not", "DW0 %08Xh", dw0);
-        if (!auth_openssl() || q->t->suite->dhchap.len == 0)
+        if (!auth_openssl() || peer(q->t)->dhchap.len == 0)
                 fail(q->t, "no demand for authentication, as --dhchap-secret is not given",
                      "DW0 %08Xh", dw0);
         begin(q);

@@ -15,7 +15,7 @@
 #ifndef NVMF_CONFORMANCE_CASE_AUTH_H
 #define NVMF_CONFORMANCE_CASE_AUTH_H
 
-#include "conformance/engine/case.h"
+#include "conformance/words/case.h"
 #include "pdu/nvme/machine/auth.h"
 
 struct auth_draft {

@@ -16,7 +16,7 @@
 #ifndef NVMF_CONFORMANCE_CASE_RDMA_H
 #define NVMF_CONFORMANCE_CASE_RDMA_H
 
-#include "conformance/engine/case.h"
+#include "conformance/words/case.h"
 #include "pdu/nvme/wire/rdma.h"
 #include "pdu/verbs/verbs.h"
 

@@ -126,7 +126,7 @@ void write_blocks(struct queue *q, uint64_t slba, uint32_t bytes, const void *da
 
 void change(struct t *t, enum change what)
 {
-        const struct changer *c = &t->suite->changer;
+        const struct changer *c = &peer(t)->changer;
         char error[RESULT_TEXT] = "";
         int rc = c->make(c->user, what, error, sizeof(error));
 
@@ -172,13 +172,13 @@ uint32_t r2t_bytes(struct t *t)
 
 uint64_t own_lba(const struct t *t)
 {
-        return t->slba;
+        return world(t)->slba;
 }
 
 uint64_t bytes_left(struct t *t)
 {
-        require(t, caps(t)->nsid && caps(t)->blocks > t->slba, "no blocks to read");
-        return (caps(t)->blocks - t->slba) * caps(t)->block;
+        require(t, caps(t)->nsid && caps(t)->blocks > world(t)->slba, "no blocks to read");
+        return (caps(t)->blocks - world(t)->slba) * caps(t)->block;
 }
 
 uint32_t large_bytes(struct t *t)

@@ -71,6 +71,20 @@ void conn_over(struct conn *c, enum conn_end how, const char *says)
         exchange_event(c->log, c->no, "%s", says);
 }
 
+void conn_log(struct conn *c, bool sent, const struct message *m, uint32_t data, const char *remark)
+{
+        char line[EXCHANGE_LINE];
+        struct text t = text_in(line, sizeof(line));
+
+        _Static_assert(sizeof(*m) <= EXCHANGE_HEADER, "all of it is kept");
+        message_line(&t, m, c->admin);
+        if (data > 0)
+                text_add(&t, " +%u bytes", data);
+        if (remark && *remark)
+                text_add(&t, "  [%s]", remark);
+        exchange_header(c->log, c->no, sent, c->admin ? LINE_ADMIN : LINE_IO, m, sizeof(*m), line);
+}
+
 void conn_breach(struct conn *c, enum rule_id rule, const struct message *m)
 {
         if (rule != RULE_NONE && c->broken)
@@ -106,7 +120,6 @@ void conn_file(struct conn *c, struct seen *s)
         s->next = NULL;
         *c->inbox_end = s;
         c->inbox_end = &s->next;
-        c->log->admin = c->admin;
 }
 
 void conn_take(struct conn *c, struct seen *s)

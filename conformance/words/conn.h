@@ -9,10 +9,13 @@
 #ifndef NVMF_CONFORMANCE_CONN_H
 #define NVMF_CONFORMANCE_CONN_H
 
-#include "exchange.h"
-#include "pdu/nvme/wire/text.h"
+#include "conformance/engine/exchange.h"
+#include "pdu/nvme/wire/message.h"
 
 enum { CONN_CHANGES = 8 };
+
+/* Of an exchange's line, whose header is a struct message: how opcodes read. */
+enum { LINE_IO = 1, LINE_ADMIN };
 
 /* What came: a PDU, over RDMA a response capsule. */
 struct seen {
@@ -92,6 +95,9 @@ void conn_init(struct conn *c, const struct conn_kind *kind, unsigned no, struct
 void conn_free_seen(struct conn *c);
 /* It has ended; the first end counts. */
 void conn_over(struct conn *c, enum conn_end how, const char *says);
+/* A message with that many bytes of data goes into the exchange; remark may be NULL. */
+void conn_log(struct conn *c, bool sent, const struct message *m, uint32_t data,
+              const char *remark);
 void conn_breach(struct conn *c, enum rule_id rule, const struct message *m);
 void conn_breaches(struct conn *c, const struct rule_set *found, const struct message *m);
 /* Room for what comes, with len bytes of data; NULL: that is too much, the connection has ended. */

@@ -349,7 +349,7 @@ static void on_response(struct conn_rdma *c, const struct verbs_wc *wc)
         if (s->invalidated)
                 snprintf(remark, sizeof(remark), "invalidates key %08Xh", s->key);
         conn_file(&c->base, s);
-        exchange_message(c->base.log, c->base.no, false, &s->m, wc->bytes - n, remark);
+        conn_log(&c->base, false, &s->m, wc->bytes - n, remark);
         judge_response(c, s, w->bytes, wc->bytes);
 }
 

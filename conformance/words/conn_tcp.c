@@ -211,8 +211,7 @@ static void check_copy(struct conn_tcp *c, const struct seen *s)
 static void file_pdu(struct conn_tcp *c, struct seen *s)
 {
         conn_file(&c->base, s);
-        exchange_message(c->base.log, c->base.no, false, &s->m, s->len,
-                         s->ddgst_bad ? "DDGST bad" : NULL);
+        conn_log(&c->base, false, &s->m, s->len, s->ddgst_bad ? "DDGST bad" : NULL);
 }
 
 static bool ddgst_bad(const struct conn_tcp *c)
@@ -475,8 +474,7 @@ bool conn_send(struct conn_tcp *c, union pdu *h, const void *data, uint32_t len,
         c->maimed |= conn_apply_changes(&c->base, &m, &t);
         *h = m.pdu;
         n = assemble(c, h, l, &s);
-        c->base.log->admin = c->base.admin;
-        exchange_message(c->base.log, c->base.no, true, &m, len, remark);
+        conn_log(&c->base, true, &m, len, remark);
         remember(c, h);
         if (c->base.end == CONN_OPEN)
                 sent = send_held(c, n, deadline);

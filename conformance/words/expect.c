@@ -215,9 +215,9 @@ static void check_response(struct queue *q, struct command *c, const struct repl
 {
         if (!is_rdma(q) && c->whole && r->status == NVME_SUCCESS && sqe_xfer(&c->sqe) == XFER_C2H &&
             c->bytes != r->got)
-                t_notice(q->t, TCP_C2H_COMPLETE, m, "success before all data came");
+                t_breach(q->t, TCP_C2H_COMPLETE, m, "success before all data came");
         if (c->done)
-                t_notice(q->t, FAB_ANSWERED, m, "a second response");
+                t_breach(q->t, FAB_ANSWERED, m, "a second response");
         c->done = true;
         t_settle(q->t);
 }
@@ -461,7 +461,7 @@ void expect_close(struct queue *q)
                 return;
         s = term_or_end(q, REPLY_MS, expected);
         if (s) {
-                t_notice(q->t, TCP_TERM_SILENCE, &s->m, NULL);
+                t_breach(q->t, TCP_TERM_SILENCE, &s->m, NULL);
                 t_settle(q->t);
                 lenient_pdu(q, s, expected);
         }

@@ -3,14 +3,19 @@
 #include <string.h>
 
 #include "case_rdma.h"
-#include "conformance/engine/runner.h"
 #include "conformance/engine/transcript.h"
 #include "pdu/nvme/wire/text.h"
+#include "words.h"
 
-/* The one place that writes caps: the suite of the probe is its own. */
+/* The one place that writes caps. */
 static struct caps *found(struct t *t)
 {
-        return (struct caps *)(uintptr_t)&t->suite->caps;
+        return &peer(t)->caps;
+}
+
+static uint8_t trtype_of(const struct t *t)
+{
+        return t_is_rdma(t) ? TRTYPE_RDMA : TRTYPE_TCP;
 }
 
 static void probe_ics(struct t *t)
@@ -56,8 +61,8 @@ static void probe_connect(struct t *t)
         struct queue *q = admin_queue(t, .disabled = true);
 
         if (q->talk)
-                found(t)->auth = t->suite->subnqn;
-        found(t)->io = strcmp(t->suite->subnqn, NQN_DISCOVERY) != 0;
+                found(t)->auth = peer(t)->subnqn;
+        found(t)->io = strcmp(peer(t)->subnqn, NQN_DISCOVERY) != 0;
         found(t)->reach = REACH_CONNECT;
 }
 
@@ -109,7 +114,7 @@ static struct reply ask_namespace(struct queue *q, uint32_t nsid)
 /* Cases that write outside would blame the target. */
 static void use_writable(struct t *t, struct queue *q)
 {
-        const struct suite *s = t->suite;
+        const struct peer *s = peer(t);
         struct reply r = ask_namespace(q, s->write_nsid);
         uint64_t there;
 
@@ -145,7 +150,7 @@ static void probe_namespace(struct t *t)
         if (caps(t)->reach < REACH_CONTROLLER || !caps(t)->io)
                 return;
         q = admin_queue(t);
-        if (t->suite->write_nsid) {
+        if (peer(t)->write_nsid) {
                 use_writable(t, q);
                 return;
         }
@@ -163,7 +168,7 @@ static void probe_path(struct t *t)
         const le32_t *list;
         unsigned i = 0;
 
-        require(t, caps(t)->nsid && !t->suite->write_nsid, "there is nothing to choose");
+        require(t, caps(t)->nsid && !peer(t)->write_nsid, "there is nothing to choose");
         list = identify(q->admin, CNS_NS_LIST, 0);
         while ((i = next_namespace(t, q->admin, list, i)))
                 if (finish(q, send_read(q)).status >> 8 != SCT_PATH)
@@ -180,8 +185,8 @@ static bool is_ours(struct t *t, const struct disc_entry *e)
 {
         size_t len = text_len(e->subnqn, sizeof(e->subnqn));
 
-        return e->subtype == SUBTYPE_NVM && e->trtype == t->suite->trtype &&
-               len == strlen(t->suite->subnqn) && memcmp(e->subnqn, t->suite->subnqn, len) == 0;
+        return e->subtype == SUBTYPE_NVM && e->trtype == trtype_of(t) &&
+               len == strlen(peer(t)->subnqn) && memcmp(e->subnqn, peer(t)->subnqn, len) == 0;
 }
 
 static void probe_discovery(struct t *t)
@@ -218,7 +223,7 @@ static void find_subsystem(struct t *t)
                 const struct disc_entry *e =
                     get_log(q, LOG_DISCOVERY, DISC_ENTRY_LEN, (i + 1) * DISC_ENTRY_LEN);
 
-                if (e->subtype != SUBTYPE_NVM || e->trtype != t->suite->trtype)
+                if (e->subtype != SUBTYPE_NVM || e->trtype != trtype_of(t))
                         continue;
                 note(t, "%.*s", (int)text_len(e->subnqn, sizeof(e->subnqn)), e->subnqn);
                 return;
@@ -231,24 +236,24 @@ static void find_subsystem(struct t *t)
 
 struct step { /* a case of its own, that is in the report only if something was wrong */
         struct test_case test;
-        uint8_t trtype;   /* 0: any */
+        const char *only; /* this transport; NULL: any */
         const char *what; /* in an error; NULL: it may fail, that is what there is to know */
 };
 #define STEP(id_, run_, says_) .test = { .id = id_, .rules = nothing, .says = says_, .run = run_ }
-static const enum rule_id nothing[] = { RULE_NONE };
+static const unsigned nothing[] = { RULE_NONE };
 
 static const struct step steps[] = {
-        { STEP("probe/ics", probe_ics, "ICReq is answered with ICResp"), TRTYPE_TCP, "the ICs" },
-        { STEP("probe/accept", probe_accept, "The connect request is accepted"), TRTYPE_RDMA,
+        { STEP("probe/ics", probe_ics, "ICReq is answered with ICResp"), "tcp", "the ICs" },
+        { STEP("probe/accept", probe_accept, "The connect request is accepted"), "rdma",
           "the connect request" },
-        { STEP("probe/connect", probe_connect, "Connect of an admin queue succeeds"), 0,
+        { STEP("probe/connect", probe_connect, "Connect of an admin queue succeeds"), NULL,
           "the controller" },
-        { STEP("probe/properties", probe_properties, "CAP and VS can be read"), 0,
+        { STEP("probe/properties", probe_properties, "CAP and VS can be read"), NULL,
           "its properties" },
         { STEP("probe/controller", probe_controller,
                "The controller can be enabled and identified"),
-          0, "the controller, enabled" },
-        { STEP("probe/namespace", probe_namespace, "There is a namespace, or none is listed"), 0,
+          NULL, "the controller, enabled" },
+        { STEP("probe/namespace", probe_namespace, "There is a namespace, or none is listed"), NULL,
           "its namespace" },
         { STEP("probe/path", probe_path, "There is a path to the namespace") },
         { STEP("probe/flow-control", probe_flow_control, "SQ flow control can be disabled") },
@@ -309,13 +314,13 @@ static void tell_failure(const struct t *t, const struct step *step, char *error
 
         text_add(&text, "%s", step->what);
         if (step->test.run == probe_connect)
-                text_add(&text, " of %s", t->suite->subnqn);
+                text_add(&text, " of %s", peer(t)->subnqn);
         text_add(&text, ": ");
         if (r->expected[0])
                 text_add(&text, "%s; seen: ", r->expected);
         text_add(&text, "%s", r->seen);
         if (last)
-                text_add(&text, "; before that it broke %s: %s", rule_get(last->rule)->id,
+                text_add(&text, "; before that it broke %s: %s", t_rule(t, last->rule)->id,
                          last->line);
         tell_stranger(t, &text);
 }
@@ -343,36 +348,44 @@ static enum answer ask(struct suite *s, const struct step *step, uint32_t n, str
         return answer;
 }
 
+static bool find_peer(struct suite *s, char *error, size_t size)
+{
+        static const struct step step = { STEP("probe/subsystem", find_subsystem,
+                                               "The discovery log names a subsystem"),
+                                          .what = "looking for a subsystem (-n names one)" };
+        struct peer *p = s->peer;
+        struct result r;
+
+        p->subnqn = NQN_DISCOVERY;
+        if (ask(s, &step, UINT32_C(0x40000010), &r, error, size) != WELL) {
+                p->subnqn = NULL;
+                return false;
+        }
+        snprintf(p->found, sizeof(p->found), "%.255s", r.note);
+        p->subnqn = p->found;
+        return true;
+}
+
 bool probe(struct suite *s, struct probed *p, char *error, size_t size)
 {
         enum { N = sizeof(steps) / sizeof(steps[0]) };
-        _Static_assert((int)N < (int)PROBES, "and one that is being made");
+        struct peer *tested = s->peer;
 
+        _Static_assert((int)N < (int)PROBES, "and one that is being made");
         p->count = 0;
+        tested->caps = (struct caps) { .denied = tested->denied, .auth = tested->auth };
+        if (!tested->subnqn && !find_peer(s, error, size))
+                return false;
         for (uint32_t i = 0; i < N; i++) {
                 struct result *r = &p->results[p->count];
                 enum answer answer;
 
-                if (steps[i].trtype != 0 && steps[i].trtype != s->trtype)
+                if (steps[i].only && strcmp(steps[i].only, s->transport) != 0)
                         continue;
                 answer = ask(s, &steps[i], UINT32_C(0x40000000) + i, r, error, size);
                 if (answer == NO_TARGET)
                         return false;
                 p->count += answer == WRONG || (steps[i].what && r->notice_count > 0);
         }
-        return true;
-}
-
-bool probe_subsystem(struct suite *s, char nqn[NQN_FIELD], char *error, size_t size)
-{
-        static const struct step step = { STEP("probe/subsystem", find_subsystem,
-                                               "The discovery log names a subsystem"),
-                                          .what = "looking for a subsystem (-n names one)" };
-        struct result r;
-
-        s->subnqn = NQN_DISCOVERY;
-        if (ask(s, &step, UINT32_C(0x40000010), &r, error, size) != WELL)
-                return false;
-        snprintf(nqn, NQN_FIELD, "%.255s", r.note);
         return true;
 }

@@ -70,7 +70,7 @@ static uint16_t submit(struct queue *q, union sqe sqe, struct transfer x)
                 .data = x.data ? x.data : pattern(q->t, x.bytes),
         };
         q->commands = c;
-        if (q->t->suite->trtype == TRTYPE_RDMA)
+        if (t_is_rdma(q->t))
                 rdma_submit(q, c, &x);
         else
                 tcp_submit(q, c, &x);
@@ -119,7 +119,7 @@ static uint32_t whole_blocks(struct t *t, uint32_t bytes)
 
 struct command block_read(struct queue *q)
 {
-        uint64_t slba = q->t->slba;
+        uint64_t slba = world(q->t)->slba;
         uint16_t cid = next_cid(q);
 
         require(q->t, caps(q->t)->nsid, "no namespace to read");
@@ -142,12 +142,12 @@ uint16_t queue_blocks(struct queue *q, uint8_t opc, struct blocks b)
 {
         struct t *t = q->t;
         uint32_t n = whole_blocks(t, b.bytes);
-        uint64_t slba = t->slba + b.slba;
+        uint64_t slba = world(t)->slba + b.slba;
 
         require(t, b.slba >= caps(t)->blocks || slba + n <= caps(t)->blocks,
                 "the namespace is too small: %u blocks", n);
         if ((opc == NVME_WRITE || opc == NVME_WRITE_ZEROES) &&
-            (!t->test->writes || b.slba + n > t->blocks))
+            (!t->test->writes || b.slba + n > world(t)->blocks))
                 broke(t, "the case may not write there");
         return queue_cmd(q, (struct cmd) {
                                 .opc = opc,
@@ -181,9 +181,9 @@ struct connect_data connect_data(struct queue *q)
 {
         struct connect_data d = { .cntlid = le16(cntlid_of(q)) };
 
-        memcpy(d.hostid, q->t->hostid, sizeof(d.hostid));
-        text_fill(d.hostnqn, sizeof(d.hostnqn), q->t->hostnqn);
-        text_fill(d.subnqn, sizeof(d.subnqn), joined(q) ? q->admin->subnqn : q->t->suite->subnqn);
+        memcpy(d.hostid, world(q->t)->hostid, sizeof(d.hostid));
+        text_fill(d.hostnqn, sizeof(d.hostnqn), world(q->t)->hostnqn);
+        text_fill(d.subnqn, sizeof(d.subnqn), joined(q) ? q->admin->subnqn : peer(q->t)->subnqn);
         return d;
 }
 

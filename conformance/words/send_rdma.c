@@ -21,7 +21,7 @@ struct conn_rdma *rdma_of(struct queue *q)
 
 bool is_rdma(const struct queue *q)
 {
-        return q->t->suite->trtype == TRTYPE_RDMA;
+        return t_is_rdma(q->t);
 }
 
 bool is_iwarp(struct queue *q)
@@ -37,11 +37,11 @@ static struct rdma_group *group_of(struct t *t)
         struct verbs_provider *p = s->recorder ? s->recorder : s->verbs;
         char error[RESULT_TEXT];
 
-        if (!t->rdma)
-                t->rdma = conn_rdma_group(p, t->test->id, error, sizeof(error));
-        if (!t->rdma)
+        if (!world(t)->rdma)
+                world(t)->rdma = conn_rdma_group(p, t->test->id, error, sizeof(error));
+        if (!world(t)->rdma)
                 broke(t, "%s", error);
-        return t->rdma;
+        return world(t)->rdma;
 }
 
 /* A queue whose address is resolved. */
@@ -321,7 +321,7 @@ void want_untouched(struct t *t, const struct buffer *b, uint32_t offset, uint32
 
 void rdma_look_once_more(struct t *t)
 {
-        for (struct queue *q = t->queues; q; q = q->next) {
+        for (struct queue *q = world(t)->queues; q; q = q->next) {
                 conn_rdma_look(rdma_of(q));
                 conn_rdma_check(rdma_of(q));
         }
@@ -329,9 +329,9 @@ void rdma_look_once_more(struct t *t)
 
 void rdma_end(struct t *t)
 {
-        if (t->rdma)
-                conn_rdma_group_free(t->rdma);
-        t->rdma = NULL;
+        if (world(t)->rdma)
+                conn_rdma_group_free(world(t)->rdma);
+        world(t)->rdma = NULL;
 }
 
 /* Bytes up to the last one that is no canary any more, in fours. */
@@ -431,9 +431,7 @@ static void send_sqe(struct queue *q, struct command *c, uint8_t *capsule, uint3
                 broke(q->t, "a change names a field that the SQE does not have");
         text_add(&t, "%s%s", t.len > 0 && *how ? ", " : "", how);
         memcpy(capsule, &m.sqe, len < SQE_BYTES ? len : SQE_BYTES);
-        q->t->log.admin = q->conn->admin;
-        exchange_message(&q->t->log, q->conn->no, true, &m, len > SQE_BYTES ? len - SQE_BYTES : 0,
-                         remark);
+        conn_log(q->conn, true, &m, len > SQE_BYTES ? len - SQE_BYTES : 0, remark);
         conn_rdma_track(rdma_of(q), changed || len < SQE_BYTES ? NULL : capsule, len);
         post(q, capsule, len, 1);
 }

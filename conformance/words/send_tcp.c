@@ -102,7 +102,7 @@ static uint8_t choose(int asked, bool of_run, uint8_t bit)
 
 void queue_icreq(struct queue *q, struct ic ic)
 {
-        const struct suite *s = q->t->suite;
+        const struct peer *s = peer(q->t);
         union pdu h = { .icreq = {
                             .ch = { .type = PDU_ICREQ },
                             .pfv = le16(ic.pfv),

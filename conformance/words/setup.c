@@ -10,7 +10,7 @@
 
 static void on_breach(void *arg, enum rule_id rule, const struct message *m)
 {
-        t_notice(arg, rule, m, NULL);
+        t_breach(arg, rule, m, NULL);
 }
 
 struct queue *new_queue(struct t *t)
@@ -26,8 +26,8 @@ void attach(struct queue *q, struct conn *c)
         q->conn = c;
         c->broken = on_breach;
         c->arg = q->t;
-        q->next = q->t->queues;
-        q->t->queues = q;
+        q->next = world(q->t)->queues;
+        world(q->t)->queues = q;
 }
 
 struct queue *tcp_open(struct t *t)
@@ -67,7 +67,7 @@ static struct queue *ready(struct t *t, struct queue *admin, const struct setup 
         bool was = begin_setup(t, s);
         struct queue *q;
 
-        if (t->suite->trtype == TRTYPE_RDMA) {
+        if (t_is_rdma(t)) {
                 q = rdma_ready(t, admin, s->qid, s->sqsize);
         } else {
                 q = tcp_open(t);
@@ -89,7 +89,7 @@ struct queue *queue_bare(struct t *t, struct setup s)
  * discovery may want to see. */
 static void require_io(struct t *t)
 {
-        require(t, caps(t)->io || t->test->discovery, "no I/O subsystem");
+        require(t, caps(t)->io || t->test->needs & DISCOVERY, "no I/O subsystem");
 }
 
 struct queue *queue_join(struct queue *admin, struct setup s)

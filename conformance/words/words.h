@@ -1,9 +1,90 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the words share among themselves. */
+/* What the words of NVMe share among themselves. */
 #ifndef NVMF_CONFORMANCE_WORDS_H
 #define NVMF_CONFORMANCE_WORDS_H
 
-#include "conformance/engine/suite.h"
+#include "case.h"
+
+#include "conformance/engine/family.h"
+#include "conn.h"
+#include "pdu/nvme/wire/auth.h"
+
+enum { REPLY_MS = 3000, SLOT_BYTES = 256 << 10 };
+
+/* Who makes the target change. */
+struct changer {
+        /* 0; CHANGE_NOT: that can't be changed; else `error` says what went wrong. NULL: nobody can. */
+        int (*make)(void *user, enum change what, char *error, size_t size);
+        void *user;
+};
+enum { CHANGE_NOT = 77 };
+
+enum { HOOK_MAX = 3000 };
+
+struct peer {                /* suite.peer: the target or host under test */
+        const char *subnqn;  /* NULL: the first one that discovery lists */
+        const char *hostnqn; /* NULL: one for each case */
+        const uint8_t *hostid;
+        struct auth_key dhchap, dhchap_ctrl; /* ours and the subsystem's; len 0: none */
+        bool hdgst, ddgst;
+        uint8_t hpda;
+        bool may_write;
+        uint32_t write_nsid;               /* 0: the first namespace that can be used */
+        uint64_t write_slba, write_blocks; /* 0 blocks: all of it */
+        struct changer changer;
+        const char *denied, *auth; /* subsystems, for caps; or NULL */
+        struct caps caps;
+
+        /* ROLE_HOST */
+        const char *hook; /* the shell's command that makes it connect; NULL: the reference host */
+        struct rule_policy policy; /* of the reference host */
+        bool fails;                /* with a sound target, too, from the beginning on */
+        char found[NQN_FIELD];     /* subnqn, from discovery */
+};
+
+struct world { /* t.world */
+        struct queue *queues;
+        struct rdma_group *rdma; /* RDMA: what all its connections share; made with the first one */
+        char hostnqn[NQN_FIELD];
+        uint8_t hostid[16];
+        uint64_t slba, blocks; /* the range that it may write */
+        uint8_t *pattern;
+        uint32_t pattern_len;
+};
+
+static inline struct peer *peer(const struct t *t)
+{
+        return t->suite->peer;
+}
+
+static inline struct world *world(const struct t *t)
+{
+        return t->world;
+}
+
+struct command { /* that was sent on a queue */
+        struct command *next;
+        uint16_t cid;
+        union sqe sqe;
+        enum nvme_xfer xfer;
+        const uint8_t *data; /* host's */
+        uint32_t bytes;      /* of the transfer */
+        bool whole;          /* a success has to deliver all of it (TCP_C2H_COMPLETE) */
+        uint8_t *in;         /* controller's data */
+        uint32_t got;
+        bool by_hand;          /* RDMA: its SGL is the case's own */
+        struct region *region; /* RDMA: the memory that it describes by key, or NULL */
+        bool done;
+};
+
+/* conform_family: what a running case has open. */
+void world_begin(struct t *t);
+void world_settle(struct t *t);
+void world_end(struct t *t);
+/* Who is tested broke `rule`, in the message m (may be NULL) or in a way that `what` says. */
+void t_breach(struct t *t, enum rule_id rule, const struct message *m, const char *what);
+/* What the target can do; the first NVM subsystem of the transport is found where none is named. */
+bool probe(struct suite *s, struct probed *p, char *error, size_t size);
 
 /* The command with this CID, the last one sent if there are several; ends the case if none. */
 struct command *command_of(struct queue *q, uint16_t cid);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NVMe Base 6 (FCTYPE), 6.4 (Disconnect), 6.5 and 6.6 (properties). */
-#include "conformance/engine/case.h"
+#include "conformance/words/case.h"
 
 #define NEEDS_DISCONNECT                                                                           \
         require(t, le16_get(caps(t)->id.ofcs) & OFCS_DISCONNECT, "Disconnect is not supported")

@@ -2,7 +2,7 @@
 /* NVMe Base 6.3 (and 2.2): Connect. */
 #include <string.h>
 
-#include "conformance/engine/case.h"
+#include "conformance/words/case.h"
 
 /* --- the admin queue */
 

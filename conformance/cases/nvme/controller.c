@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NVMe Base 3: controllers and queues as Fabrics has them; 4.3.2: SGLs. */
-#include "conformance/engine/case.h"
+#include "conformance/words/case.h"
 
 /* --- properties of the controller */
 
@@ -355,7 +355,7 @@ CASE("fab/queue/sqhd-overtaking", MUST, RULES(FAB_SQHD),
 /* 3.3.2.6 speaks of a controller that detects it: one with room for more never sees the queue full. */
 CASE("fab/queue/overrun", INFO, RULES(FAB_OVERRUN),
      "A host that overruns its queue loses its association", .writes = true, .slow = true,
-     .tcp_only = true)
+     .only = "tcp")
 {
         struct queue *q = io_queue(t, .sqsize = 1);
 
@@ -381,7 +381,7 @@ CASE("fab/queue/full", MUST, RULES(FAB_ANSWERED),
 
 CASE("fab/queue/room", MUST, RULES(FAB_ANSWERED),
      "As many commands are accepted as SQHD shows free entries, even while others wait for data",
-     .writes = true, .tcp_only = true)
+     .writes = true, .only = "tcp")
 {
         enum { ENTRIES = 8 };
         struct queue *q = io_queue(t, .sqsize = ENTRIES - 1);
@@ -506,7 +506,7 @@ CASE("fab/sgl/long-read", SHOULD, RULES(FAB_SGL_LONG),
 
 CASE("fab/sgl/huge", MUST, NO_RULE,
      "A Write whose SGL claims FFFFFFFFh bytes is refused or completes, but does not hang",
-     .writes = true, .tcp_only = true, .related = "nvmet 4a3f00262a04, 737a3b535247")
+     .writes = true, .only = "tcp", .related = "nvmet 4a3f00262a04, 737a3b535247")
 {
         struct queue *q = io_queue(t);
 

@@ -2,7 +2,7 @@
 /* NVMe Base 3.1.3.3: the discovery service and its log. */
 #include <string.h>
 
-#include "conformance/engine/case.h"
+#include "conformance/words/case.h"
 #include "pdu/nvme/wire/discovery.h"
 
 /* The whole log, read at once. */
@@ -21,13 +21,13 @@ static const struct disc_entry *entries(const struct disc_header *h)
 }
 
 CASE("fab/discovery/connect", MUST, RULES(FAB_ANSWERED),
-     "The discovery service can be connected by its well-known NQN", .discovery = true)
+     "The discovery service can be connected by its well-known NQN", .needs = DISCOVERY)
 {
         expect_works(discovery_queue(t));
 }
 
 CASE("fab/discovery/log-header", MUST, RULES(DISC_HEADER),
-     "The discovery log has RECFMT 0 and contains NUMREC entries", .discovery = true)
+     "The discovery log has RECFMT 0 and contains NUMREC entries", .needs = DISCOVERY)
 {
         uint64_t n;
         const struct disc_header *h = read_log(discovery_queue(t), &n);
@@ -41,7 +41,7 @@ CASE("fab/discovery/log-header", MUST, RULES(DISC_HEADER),
 
 CASE("fab/discovery/log-entry", MUST, RULES(DISC_ENTRY),
      "Discovery log entries have assigned types, a terminated NQN and an ASQSZ of at least 32",
-     .discovery = true)
+     .needs = DISCOVERY)
 {
         uint64_t n;
         const struct disc_header *h = read_log(discovery_queue(t), &n);
@@ -61,7 +61,7 @@ CASE("fab/discovery/log-entry", MUST, RULES(DISC_ENTRY),
 }
 
 CASE("tcp/discovery/trsvcid", MUST, RULES(DISC_TRSVCID),
-     "TRSVCID of TCP discovery log entries is a decimal port number", .discovery = true)
+     "TRSVCID of TCP discovery log entries is a decimal port number", .needs = DISCOVERY)
 {
         uint64_t n;
         const struct disc_header *h = read_log(discovery_queue(t), &n);
@@ -79,7 +79,7 @@ CASE("tcp/discovery/trsvcid", MUST, RULES(DISC_TRSVCID),
 
 CASE("tcp/discovery/tsas", MUST, RULES(DISC_TSAS),
      "TSAS of TCP discovery log entries has SECTYPE 0, 1 or 2, and its other bytes are zero",
-     .discovery = true)
+     .needs = DISCOVERY)
 {
         static const uint8_t zeroes[255];
         uint64_t n;
@@ -96,7 +96,7 @@ CASE("tcp/discovery/tsas", MUST, RULES(DISC_TSAS),
 }
 
 CASE("fab/discovery/genctr", MUST, RULES(DISC_GENCTR),
-     "GENCTR does not change while the discovery log does not change", .discovery = true,
+     "GENCTR does not change while the discovery log does not change", .needs = DISCOVERY,
      .related = "blktests nvme/030")
 {
         uint64_t n, before = le64_get(read_log(discovery_queue(t), &n)->genctr);
@@ -108,7 +108,7 @@ CASE("fab/discovery/genctr", MUST, RULES(DISC_GENCTR),
 
 CASE("fab/discovery/log-offsets", MUST, RULES(DISC_OFFSETS),
      "The discovery log read in pieces at rising offsets equals the log read in one piece",
-     .discovery = true)
+     .needs = DISCOVERY)
 {
         struct queue *q = discovery_queue(t);
         uint64_t n;
@@ -120,7 +120,7 @@ CASE("fab/discovery/log-offsets", MUST, RULES(DISC_OFFSETS),
 }
 
 CASE("fab/discovery/listed", SHOULD, RULES(DISC_LISTED),
-     "The subsystem under test is listed in the discovery log", .discovery = true)
+     "The subsystem under test is listed in the discovery log", .needs = DISCOVERY)
 {
         uint64_t n;
         struct queue *q = admin_queue(t);
@@ -165,7 +165,7 @@ CASE("fab/discovery/entry-asqsz", MUST, NO_RULE,
 
 CASE("fab/discovery/one-entry", MUST, RULES(DISC_ONE_DYNAMIC),
      "A subsystem of the dynamic model has one discovery log entry per port and address",
-     .discovery = true)
+     .needs = DISCOVERY)
 {
         uint64_t n;
         const struct disc_header *h = read_log(discovery_queue(t), &n);
@@ -179,7 +179,7 @@ CASE("fab/discovery/one-entry", MUST, RULES(DISC_ONE_DYNAMIC),
 
 CASE("fab/discovery/persistent", MUST, RULES(DISC_PERSISTENT),
      "A discovery controller refuses a KATO in Connect, or supports Keep Alive and AER",
-     .discovery = true)
+     .needs = DISCOVERY)
 {
         struct queue *q = bare_queue(t);
         struct reply r = expect_resp(q, send_connect(q, .subnqn = NQN_DISCOVERY, .kato = 60000));
@@ -195,7 +195,7 @@ CASE("fab/discovery/persistent", MUST, RULES(DISC_PERSISTENT),
 }
 
 CASE("fab/discovery/no-io-queues", MUST, RULES(FAB_DISC_IO),
-     "Connect of an I/O queue to a discovery controller is refused", .discovery = true)
+     "Connect of an I/O queue to a discovery controller is refused", .needs = DISCOVERY)
 {
         struct queue *q = join(discovery_queue(t));
 
@@ -203,7 +203,7 @@ CASE("fab/discovery/no-io-queues", MUST, RULES(FAB_DISC_IO),
 }
 
 CASE("fab/discovery/disconnect", MUST, RULES(FAB_DISCONNECT_ADMIN),
-     "Disconnect sent to a discovery controller is refused", .discovery = true)
+     "Disconnect sent to a discovery controller is refused", .needs = DISCOVERY)
 {
         struct queue *q = discovery_queue(t);
 
@@ -213,7 +213,7 @@ CASE("fab/discovery/disconnect", MUST, RULES(FAB_DISCONNECT_ADMIN),
 
 CASE("fab/discovery/prohibited", MUST, RULES(DISC_PROHIBITED),
      "A discovery controller refuses namespace, firmware, format, security and sanitize commands",
-     .discovery = true)
+     .needs = DISCOVERY)
 {
         static const uint8_t opcodes[] = { 0x0d, 0x10, 0x11, 0x15, 0x80, 0x81, 0x84 };
         struct queue *q = discovery_queue(t);
@@ -225,7 +225,7 @@ CASE("fab/discovery/prohibited", MUST, RULES(DISC_PROHIBITED),
 
 CASE("fab/discovery/prohibited-logs", MUST, RULES(DISC_LOGS),
      "A discovery controller refuses the logs SMART / Health, Firmware Slot and Changed Namespaces",
-     .discovery = true)
+     .needs = DISCOVERY)
 {
         static const uint8_t logs[] = { LOG_SMART, LOG_FW_SLOT, LOG_CHANGED_NS };
         struct queue *q = discovery_queue(t);
@@ -237,7 +237,7 @@ CASE("fab/discovery/prohibited-logs", MUST, RULES(DISC_LOGS),
 
 CASE("fab/discovery/prohibited-features", MUST, RULES(DISC_FEATURES),
      "A discovery controller refuses the features Number of Queues and Host Identifier",
-     .discovery = true)
+     .needs = DISCOVERY)
 {
         struct queue *q = discovery_queue(t);
 
@@ -250,7 +250,7 @@ CASE("fab/discovery/prohibited-features", MUST, RULES(DISC_FEATURES),
 CASE("fab/discovery/cap", MUST, RULES(FAB_CAP_DISC),
      "CAP of a discovery controller has MPSMIN, MPSMAX, NSSRS and AMS 0, and should have only bit "
      "0 of CSS",
-     .discovery = true)
+     .needs = DISCOVERY)
 {
         uint64_t cap = property_get(discovery_queue(t), PROP_CAP);
 
@@ -261,7 +261,7 @@ CASE("fab/discovery/cap", MUST, RULES(FAB_CAP_DISC),
 }
 
 CASE("fab/discovery/cntrltype", MUST, RULES(ID_CNTRLTYPE),
-     "CNTRLTYPE of a discovery controller is 2", .discovery = true)
+     "CNTRLTYPE of a discovery controller is 2", .needs = DISCOVERY)
 {
         struct queue *q = discovery_queue(t);
         const struct id_ctrl *id = identify_ctrl(q);
@@ -272,7 +272,7 @@ CASE("fab/discovery/cntrltype", MUST, RULES(ID_CNTRLTYPE),
 
 CASE("fab/discovery/subnqn", MUST, RULES(ID_SUBNQN),
      "SUBNQN of a discovery controller is the well-known NQN or the service's unique NQN",
-     .discovery = true)
+     .needs = DISCOVERY)
 {
         const struct id_ctrl *id = identify_ctrl(discovery_queue(t));
 
@@ -280,7 +280,7 @@ CASE("fab/discovery/subnqn", MUST, RULES(ID_SUBNQN),
 }
 
 CASE("fab/discovery/log-beyond", MUST, RULES(LOG_OFFSET),
-     "A read of the discovery log from beyond its end is refused", .discovery = true)
+     "A read of the discovery log from beyond its end is refused", .needs = DISCOVERY)
 {
         struct queue *q = discovery_queue(t);
 
@@ -289,7 +289,7 @@ CASE("fab/discovery/log-beyond", MUST, RULES(LOG_OFFSET),
 }
 
 CASE("fab/discovery/connect-storm", MUST, NO_RULE,
-     "The discovery service works on after 50 connections that end midway", .discovery = true,
+     "The discovery service works on after 50 connections that end midway", .needs = DISCOVERY,
      .related = "SPDK #1996")
 {
         for (int i = 0; i < 50; i++) {

@@ -2,7 +2,7 @@
 /* Asynchronous events and what they are about (Base 2.2 5.1.2, 5.1.12): the target is made to change. */
 #include <string.h>
 
-#include "conformance/engine/case.h"
+#include "conformance/words/case.h"
 
 enum {
         QUIET_MS = 300,
@@ -214,7 +214,7 @@ static uint64_t change_log(struct queue *q)
 }
 
 CASE("fab/discovery/event-reported", MUST, RULES(AER_REPORTED),
-     "A change of the discovery log is reported as Discovery Log Page Change", .discovery = true,
+     "A change of the discovery log is reported as Discovery Log Page Change", .needs = DISCOVERY,
      .changes = true)
 {
         struct queue *q = discovery_watcher(t);
@@ -225,8 +225,8 @@ CASE("fab/discovery/event-reported", MUST, RULES(AER_REPORTED),
 }
 
 CASE("fab/discovery/genctr-step", MUST, RULES(DISC_GENCTR_STEP),
-     "GENCTR increases by 1 with a change of the discovery log", .discovery = true, .changes = true,
-     .related = "blktests nvme/030")
+     "GENCTR increases by 1 with a change of the discovery log", .needs = DISCOVERY,
+     .changes = true, .related = "blktests nvme/030")
 {
         want_eq(t, "the increase of GENCTR", change_log(discovery_queue(t)), 1);
 }

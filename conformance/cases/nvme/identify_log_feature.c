@@ -3,13 +3,13 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "conformance/engine/case.h"
+#include "conformance/words/case.h"
 #include "pdu/nvme/wire/identify.h"
 
 /* --- Identify Controller */
 
 CASE("base/identify/cntlid", MUST, RULES(ID_CNTLID),
-     "CNTLID of Identify Controller is the CNTLID that Connect returned", .any = true)
+     "CNTLID of Identify Controller is the CNTLID that Connect returned", .needs = ANY_CONTROLLER)
 {
         struct queue *q = admin_queue(t);
 
@@ -34,7 +34,7 @@ CASE("base/identify/ioccsz", MUST, RULES(ID_IOCCSZ),
         want_eq(t, "IORCSZ", le32_get(id->iorcsz), 1);
 }
 
-CASE("base/identify/icdoff", MUST, RULES(ID_ICDOFF), "ICDOFF is 0 over TCP", .tcp_only = true)
+CASE("base/identify/icdoff", MUST, RULES(ID_ICDOFF), "ICDOFF is 0 over TCP", .only = "tcp")
 {
         want_eq(t, "ICDOFF", le16_get(identify_ctrl(admin_queue(t))->icdoff), 0);
 }
@@ -86,7 +86,7 @@ CASE("base/identify/text", MUST, RULES(ID_TEXT),
 
 CASE("base/identify/odd-requests", MUST, NO_RULE,
      "Identify with every CNS and unusual NSIDs is answered, and the controller works on",
-     .related = "nvmet 79aba4c94034, f594863967d8", .any = true)
+     .related = "nvmet 79aba4c94034, f594863967d8", .needs = ANY_CONTROLLER)
 {
         static const uint32_t nsids[] = { 0, 0xfffffffe, 0xffffffff };
         struct queue *q = admin_queue(t);
@@ -272,7 +272,7 @@ CASE("base/identify/nsid", MUST, RULES(FAB_NSID),
 }
 
 CASE("base/identify/cns-unknown", MUST, NO_RULE, "Identify with a reserved CNS is refused",
-     .any = true)
+     .needs = ANY_CONTROLLER)
 {
         struct queue *q = admin_queue(t);
 
@@ -323,7 +323,8 @@ CASE("base/identify/mdts-beyond", MUST, NO_RULE,
 /* --- asynchronous events, Abort */
 
 CASE("base/event/held", MUST, RULES(AER_HELD),
-     "An Asynchronous Event Request is not completed before there is an event", .any = true)
+     "An Asynchronous Event Request is not completed before there is an event",
+     .needs = ANY_CONTROLLER)
 {
         struct queue *q = admin_queue(t);
 
@@ -333,7 +334,7 @@ CASE("base/event/held", MUST, RULES(AER_HELD),
 }
 
 CASE("base/event/limit", MUST, RULES(AER_LIMIT),
-     "Asynchronous Event Requests beyond AERL + 1 are refused", .any = true)
+     "Asynchronous Event Requests beyond AERL + 1 are refused", .needs = ANY_CONTROLLER)
 {
         struct queue *q = admin_queue(t);
         unsigned n = caps(t)->id.aerl + 1u;
@@ -356,7 +357,7 @@ CASE("base/abort/unknown", SHOULD, RULES(ABORT_UNKNOWN),
 
 CASE("base/abort/others", MUST, NO_RULE,
      "Abort of another CID, or of another queue's, does not affect an Asynchronous Event Request",
-     .any = true)
+     .needs = ANY_CONTROLLER)
 {
         struct queue *q = admin_queue(t);
         uint16_t aer = send_cmd(q, .opc = NVME_AER);
@@ -383,7 +384,7 @@ CASE("base/abort/aer", SHOULD, NO_RULE,
 /* --- features, logs */
 
 CASE("base/feature/fid-unknown", MUST, RULES(FEAT_UNKNOWN),
-     "Get and Set Features of a reserved FID are refused", .any = true)
+     "Get and Set Features of a reserved FID are refused", .needs = ANY_CONTROLLER)
 {
         struct queue *q = admin_queue(t);
 
@@ -551,7 +552,7 @@ CASE("base/feature/not-saveable", MUST, NO_RULE,
 }
 
 CASE("base/log/lid-unknown", MUST, RULES(LOG_UNKNOWN), "A reserved log page is refused",
-     .any = true)
+     .needs = ANY_CONTROLLER)
 {
         struct queue *q = admin_queue(t);
 
@@ -663,7 +664,7 @@ CASE("base/log/offset", MUST, NO_RULE,
 /* More than 65,536 dwords: NUMDU counts, too. Who has not so many may refuse them. */
 CASE("base/log/numdu", MUST, RULES(TCP_C2H_COMPLETE),
      "Get Log Page with a length that needs NUMDU returns the whole log page or is refused",
-     .tcp_only = true)
+     .only = "tcp")
 {
         enum { BYTES = KIB(256) + 512 };
         struct queue *q = admin_queue(t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NVMe Base 3.9: Keep Alive. */
-#include "conformance/engine/case.h"
+#include "conformance/words/case.h"
 
 enum {
         KATO_MOST = 10000, /* ms: where SPDK begins; a case that waits for two of them has 30 s */

@@ -2,7 +2,7 @@
 /* NVM Command Set 3.3: what commands do to their blocks, and to no others. */
 #include <string.h>
 
-#include "conformance/engine/case.h"
+#include "conformance/words/case.h"
 
 /* --- ranges */
 

@@ -466,7 +466,7 @@ static const struct disc_entry *entries(struct t *t, uint64_t *n)
 
 CASE("rdma/discovery/tsas", MUST, RULES(RDMA_DISC_TSAS),
      "TSAS of RDMA discovery log entries has assigned QPTYPE, PRTYPE and CMS, and else zeroes",
-     .discovery = true)
+     .needs = DISCOVERY)
 {
         uint64_t n;
         const struct disc_entry *e = entries(t, &n);
@@ -485,7 +485,7 @@ CASE("rdma/discovery/tsas", MUST, RULES(RDMA_DISC_TSAS),
 }
 
 CASE("rdma/discovery/trsvcid", MUST, RULES(RDMA_DISC_TRSVCID),
-     "TRSVCID of RDMA discovery log entries is a decimal port number", .discovery = true)
+     "TRSVCID of RDMA discovery log entries is a decimal port number", .needs = DISCOVERY)
 {
         uint64_t n;
         const struct disc_entry *e = entries(t, &n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NVMe/TCP 3.3.2.1: data from the controller to the host. */
-#include "conformance/engine/case.h"
+#include "conformance/words/case.h"
 
 CASE("tcp/c2hdata/whole", MUST, RULES(TCP_C2H_COMPLETE, TCP_C2H_CONTIG, TCP_C2H_RANGE),
      "A large Read delivers all its data, in order and without gaps")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NVMe/TCP 3.3.1: capsules, in-capsule data and SGL descriptors. */
-#include "conformance/engine/case.h"
+#include "conformance/words/case.h"
 
 #define NEEDS_ICD(bytes)                                                                           \
         require(t, caps(t)->in_capsule >= (bytes), "I/O capsules hold %u bytes of data",           \

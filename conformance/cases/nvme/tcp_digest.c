@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NVMe/TCP 3.3.1.1: header and data digests. */
-#include "conformance/engine/case.h"
+#include "conformance/words/case.h"
 
 #define NEEDS_HDGST require(t, caps(t)->hdgst, "the target grants no header digest")
 #define NEEDS_DDGST require(t, caps(t)->ddgst, "the target grants no data digest")

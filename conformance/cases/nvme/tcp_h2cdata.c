@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NVMe/TCP 3.3.2.2: data from the host to the controller. */
-#include "conformance/engine/case.h"
+#include "conformance/words/case.h"
 
 /* --- R2T ----------------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NVMe/TCP 3.3 and 3.6.2: PDU headers, direction, padding and alignment. */
-#include "conformance/engine/case.h"
+#include "conformance/words/case.h"
 
 CASE("tcp/header/headers", MUST, RULES(TCP_TYPE_C2H, TCP_DIR_C2H, TCP_HLEN_C2H, TCP_PLEN_C2H),
      "TYPE, HLEN and PLEN of all PDUs that the target sends in ordinary work are correct",

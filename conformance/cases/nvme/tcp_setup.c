@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NVMe/TCP 3.1 and 3.6.2.2, 3.6.2.3: connection set-up. */
-#include "conformance/engine/case.h"
+#include "conformance/words/case.h"
 
 CASE("tcp/setup/icreq", MUST, RULES(TCP_ICRESP_FIRST, TCP_ICRESP_ONCE),
      "A valid ICReq is answered with one ICResp and nothing else")

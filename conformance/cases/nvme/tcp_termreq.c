@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NVMe/TCP 3.5: termination. */
-#include "conformance/engine/case.h"
+#include "conformance/words/case.h"
 
 CASE("tcp/termreq/h2ctermreq", MUST, RULES(TCP_TERM_CLOSE, TCP_TERM_SILENCE),
      "The target closes the connection after H2CTermReq with any assigned FES")

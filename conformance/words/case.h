@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The words that conformance cases are written in. A case connects, acts and expects:
+ * The words that the cases of NVMe over Fabrics are written in. A case connects, acts and expects:
  *
  *      CASE("tcp/h2cdata/ttag-unknown", MUST, RULES(TCP_H2C_TTAG),
  *           "H2CData with a TTAG that no R2T gave ends the connection", .writes = true)
@@ -12,22 +12,29 @@
  *              expect_term(q);
  *      }
  *
- * The id is a topic and a name, forever: sections are renumbered, topics are not. The level is the case's own
- * (MUST, SHOULD, INFO: see enum level). The first rule is the one that the case is about: what
- * expect_term() and expect_refusal() accept stands in the rulebook. Every rule named here that
- * binds the controller is also watched: a PDU that breaks it fails the case, whatever the body is
- * doing.
- *
- * A word that does not see what it expects ends the case there; whatever the case opened is closed
- * by the runner, so a case has no clean-up and no error path. Every wait has a deadline. Words that
- * take named arguments (.bytes = ...) have a default for each, which is the legal one.
+ * What expect_term() and expect_refusal() accept stands in the rulebook, with the case's first rule.
+ * Every wait has a deadline. Words that take named arguments (.bytes = ...) have a default for each,
+ * which is the legal one.
  */
 #ifndef NVMF_CONFORMANCE_CASE_H
 #define NVMF_CONFORMANCE_CASE_H
 
 #include "pdu/nvme/wire/fabrics.h"
-#include "pdu/nvme/wire/rules.h"
+#include "pdu/nvme/wire/rules.h" /* takes its rows' MUST back, and has to come first */
 #include "pdu/nvme/wire/tcp.h"
+
+#include "conformance/engine/test_case.h"
+
+extern const struct conform_family nvme_conform;
+#define CASE_FAMILY nvme_conform
+#define KIB(n)      ((n)*1024u)
+
+/* What a case needs, as .needs = ... in CASE(). */
+enum {
+        DISCOVERY = 1, /* the discovery service, which it is about: skipped where there is none */
+        ANY_CONTROLLER = 2, /* no more than any controller has: others of base/ are skipped on those
+                             * without I/O */
+};
 
 /* Defaults are named first in the words' macros and named again by the case. */
 #ifdef __clang__
@@ -36,54 +43,6 @@
 #pragma GCC diagnostic ignored "-Woverride-init"
 #pragma GCC diagnostic ignored "-Woverride-init-side-effects"
 #endif
-
-struct t; /* a case that is running */
-
-struct test_case {
-        const char *id;
-        enum level level;
-        const enum rule_id *rules; /* ended by RULE_NONE; the first one is what it is about */
-        const char *says;          /* the requirement, one sentence without full stop */
-        void (*run)(struct t *t);
-        const char *file, *source; /* text of that file */
-        int line;
-
-        /* may follow the sentence in CASE() */
-        bool writes;    /* it changes blocks: needs permission, and gets a range of its own */
-        bool changes;   /* makes the target change, see change(): no other case runs meanwhile */
-        bool slow;      /* takes seconds: it waits for a timer of the target */
-        bool discovery; /* is about the discovery service: skipped where there is none */
-        bool any; /* holds for any controller: others of base/ are skipped on those without I/O */
-        bool tcp_only; /* not over RDMA; ids that begin with tcp/ or rdma/ say it themselves */
-        const char *related; /* known bugs that it would have found */
-};
-
-#define RULES(...)                  ((const enum rule_id[]) { __VA_ARGS__, RULE_NONE })
-#define NO_RULE                     RULES(RULE_NONE) /* robustness: it is only that the target goes on */
-#define MUST                        LEVEL_MUST
-#define SHOULD                      LEVEL_SHOULD
-#define INFO                        LEVEL_INFO
-#define KIB(n)                      ((n)*1024u)
-#define CASE(id, level, rules, ...) CASE_NAMED(__COUNTER__, id, level, rules, __VA_ARGS__)
-#define CASE_NAMED(n, ...)          CASE_DEFINED(n, __VA_ARGS__)
-#define CASE_DEFINED(n, id_, level_, rules_, says_, ...)                                           \
-        static void case_##n(struct t *t);                                                         \
-        static const struct test_case test_case_##n = { .id = id_,                                 \
-                                                        .level = level_,                           \
-                                                        .rules = rules_,                           \
-                                                        .says = says_,                             \
-                                                        .run = case_##n,                           \
-                                                        .file = __FILE__,                          \
-                                                        .source = case_source,                     \
-                                                        .line = __LINE__,                          \
-                                                        ##__VA_ARGS__ };                           \
-        static const struct test_case *const test_case_entry_##n                                   \
-            __attribute__((used, section("nvmf_cases"))) = &test_case_##n;                         \
-        static void case_##n(struct t *t)
-
-/* The text of the file that includes this, for --explain: a case is its own best description. */
-extern const char case_source[] __attribute__((visibility("hidden")));
-__asm__(".pushsection .rodata\ncase_source: .incbin \"" __BASE_FILE__ "\"\n.byte 0\n.popsection");
 
 /* --- what the target can do ---------------------------------------------------------------- */
 
@@ -120,14 +79,6 @@ struct caps {
 };
 const struct caps *caps(const struct t *t);
 bool t_is_rdma(const struct t *t);
-
-/* Ends the case: it can't be judged on this target, and why. */
-void skip(struct t *t, const char *why, ...) __attribute__((noreturn, format(printf, 2, 3)));
-#define require(t, condition, ...)                                                                 \
-        do {                                                                                       \
-                if (!(condition))                                                                  \
-                        skip(t, __VA_ARGS__);                                                      \
-        } while (0)
 
 /* --- connections --------------------------------------------------------------------------- */
 
@@ -412,8 +363,6 @@ void expect_silence(struct queue *q, unsigned ms);
  */
 void expect_works(struct queue *q);
 
-/* The rule that the next expectations are about, of those that the case names. */
-void about(struct t *t, enum rule_id rule);
 /*
  * One change of the target, by whoever can make it (--change): the subsystem has a namespace more, or
  * less, or another one in its place; the discovery log shows us an entry more, or less. Skips the case
@@ -421,22 +370,6 @@ void about(struct t *t, enum rule_id rule);
  */
 enum change { CHANGE_NAMESPACES, CHANGE_DISCOVERY };
 void change(struct t *t, enum change what);
-
-/* A value: fails as "expected WHAT N", "seen WHAT M". */
-#define want(t, condition, expected, ...)                                                          \
-        do {                                                                                       \
-                if (!(condition))                                                                  \
-                        fail(t, expected, __VA_ARGS__);                                            \
-        } while (0)
-void want_eq(struct t *t, const char *what, uint64_t seen, uint64_t expected);
-void want_bytes(struct t *t, const char *what, const void *seen, const void *expected, size_t n);
-void fail(struct t *t, const char *expected, const char *seen, ...)
-    __attribute__((noreturn, format(printf, 3, 4)));
-/* Passes only at the base grade. */
-void lenient(struct t *t, const char *expected, const char *seen, ...)
-    __attribute__((format(printf, 3, 4)));
-/* A remark for the report; the verdict stays. */
-void note(struct t *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* --- whole commands, that have to succeed -------------------------------------------------- */
 
@@ -463,10 +396,6 @@ void write_blocks(struct queue *q, uint64_t slba, uint32_t bytes, const void *da
 void exercise(struct queue *q);
 /* The pattern that commands without .data write. */
 const void *pattern(struct t *t, uint32_t bytes);
-
-/* ms of the run's clock, and a pause. */
-uint64_t now_ms(void);
-void pause_ms(struct t *t, unsigned ms);
 
 /* --- behind the macros --------------------------------------------------------------------- */
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "pdu/io/loop.h"
-#include "pdu/nvme/wire/text.h"
 
 uint64_t exchange_now(void)
 {
@@ -53,22 +52,16 @@ static void narrate(const struct exchange *x, const struct exchange_line *l)
         fprintf(x->narrate, "%s %s\n", x->who, buf);
 }
 
-void exchange_message(struct exchange *x, unsigned conn, bool sent, const struct message *m,
-                      uint32_t data, const char *remark)
+void exchange_header(struct exchange *x, unsigned conn, bool sent, uint8_t kind, const void *header,
+                     size_t len, const char *text)
 {
         struct exchange_line *l = add(x, conn, sent ? '>' : '<');
-        struct text t;
 
         if (!l)
                 return;
-        l->admin = x->admin;
-        l->m = *m;
-        t = text_in(l->text, sizeof(l->text));
-        message_line(&t, m, x->admin);
-        if (data > 0)
-                text_add(&t, " +%u bytes", data);
-        if (remark && *remark)
-                text_add(&t, "  [%s]", remark);
+        l->kind = kind;
+        memcpy(l->header, header, len < EXCHANGE_HEADER ? len : EXCHANGE_HEADER);
+        snprintf(l->text, sizeof(l->text), "%s", text);
         narrate(x, l);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What went over all connections of one case: a line for each PDU and event, and the bytes as they
+ * What went over all connections of one case: a line for each message and event, and the bytes as they
  * went, for the failure report and the transcript. Bounded: the oldest lines go first, bytes stop
  * being kept after EXCHANGE_BYTES.
  */
@@ -12,17 +12,20 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "pdu/nvme/wire/message.h"
-
-enum { EXCHANGE_LINES = 512, EXCHANGE_LINE = 200, EXCHANGE_BYTES = 8 << 20 };
+enum {
+        EXCHANGE_LINES = 512,
+        EXCHANGE_LINE = 200,
+        EXCHANGE_HEADER = 144, /* bytes: of a message that are kept with its line */
+        EXCHANGE_BYTES = 8 << 20,
+};
 
 struct exchange_line {
         uint64_t at; /* us since the epoch */
         unsigned conn;
         char way; /* '>' sent, '<' received, ' ' an event */
         char text[EXCHANGE_LINE];
-        struct message m; /* MESSAGE_NONE: there are words only */
-        bool admin;       /* it was on an admin queue: how opcodes read */
+        uint8_t kind; /* bits, the family's: how the header reads; 0: it has none */
+        uint8_t header[EXCHANGE_HEADER];
 };
 
 enum exchange_kind { CHUNK_DATA, CHUNK_FIN, CHUNK_RST };
@@ -43,7 +46,6 @@ struct exchange {
         uint8_t *bytes;
         size_t len, cap;
         bool cut;        /* some bytes were not kept */
-        bool admin;      /* the connection at hand is an admin queue: how opcodes read */
         uint64_t now;    /* us since the epoch, of what is added; 0: the clock's */
         FILE *narrate;   /* every line goes here too; may be NULL */
         const char *who; /* in front of it */
@@ -51,9 +53,9 @@ struct exchange {
 
 uint64_t exchange_now(void); /* us since the epoch */
 void exchange_free(struct exchange *x);
-/* A message with so many bytes of data; remark may be NULL. */
-void exchange_message(struct exchange *x, unsigned conn, bool sent, const struct message *m,
-                      uint32_t data, const char *remark);
+/* A message of this kind, not 0: len bytes of its header are kept, EXCHANGE_HEADER at most. */
+void exchange_header(struct exchange *x, unsigned conn, bool sent, uint8_t kind, const void *header,
+                     size_t len, const char *text);
 /* A message of connection management. */
 void exchange_cm(struct exchange *x, unsigned conn, bool sent, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

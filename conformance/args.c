@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "args.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "conformance/engine/option_rows.h"
+#include "pdu/nvme/io/auth_openssl.h"
+#include "pdu/nvme/machine/spoil.h"
+
+/* --- values with a syntax of their own ----------------------------------------------------- */
+
+static bool take_ns(void *args, const char *value, char *error, size_t size)
+{
+        return option_list_add(&((struct nvme_args *)args)->ns, value, error, size);
+}
+
+static bool take_limit(void *args, const char *value, char *error, size_t size)
+{
+        struct nvme_args *a = args;
+
+        a->limited = true;
+        return target_limit(&a->limits, value, error, size);
+}
+
+static bool is_nqn(const char *value, char *error, size_t size)
+{
+        if (strlen(value) <= NQN_MAX && nqn_valid(value, strlen(value) + 1, false))
+                return true;
+        snprintf(error, size, "'%s' is no NQN", value);
+        return false;
+}
+
+static bool take_nqn(void *args, const char *value, char *error, size_t size)
+{
+        ((struct nvme_args *)args)->peer.subnqn = value;
+        return is_nqn(value, error, size);
+}
+
+static bool take_hostnqn(void *args, const char *value, char *error, size_t size)
+{
+        ((struct nvme_args *)args)->peer.hostnqn = value;
+        return is_nqn(value, error, size);
+}
+
+static bool take_denied(void *args, const char *value, char *error, size_t size)
+{
+        ((struct nvme_args *)args)->peer.denied = value;
+        return is_nqn(value, error, size);
+}
+
+static bool take_key(void *args, const char *value, char *error, size_t size)
+{
+        struct nvme_args *a = args;
+
+        a->keyed = true;
+        return auth_key_option(&a->peer.dhchap, value, error, size) == 0;
+}
+
+static bool take_ctrl_key(void *args, const char *value, char *error, size_t size)
+{
+        return auth_key_option(&((struct nvme_args *)args)->peer.dhchap_ctrl, value, error, size) ==
+               0;
+}
+
+static bool take_hostid(void *args, const char *value, char *error, size_t size)
+{
+        struct nvme_args *a = args;
+        unsigned n = 0;
+
+        for (const char *p = value; *p && n <= 32; p++) {
+                char digit[2] = { *p };
+                char *end;
+                unsigned long v = strtoul(digit, &end, 16);
+
+                if (*p == '-')
+                        continue;
+                if (end == digit || n == 32)
+                        n = 33;
+                else
+                        a->hostid[n / 2] = (uint8_t)((unsigned)a->hostid[n / 2] << 4 | v), n++;
+        }
+        a->peer.hostid = a->hostid;
+        snprintf(error, size, "'%s' is no UUID", value);
+        return n == 32;
+}
+
+static bool take_allow_write(void *args, const char *value, char *error, size_t size)
+{
+        struct peer *p = &((struct nvme_args *)args)->peer;
+        unsigned long long slba = 0, blocks = 0;
+        unsigned nsid = 0;
+        int end = 0;
+        int n = sscanf(value, "%u%n:%llu+%llu%n", &nsid, &end, &slba, &blocks, &end);
+
+        p->may_write = true;
+        p->write_nsid = nsid;
+        p->write_slba = slba;
+        p->write_blocks = blocks;
+        snprintf(error, size, "'%s' is no NSID and no NSID:SLBA+BLOCKS", value);
+        return (n == 1 || (n == 3 && blocks > 0)) && !value[end] && nsid > 0 && value[0] != '-';
+}
+
+/* --- the table ----------------------------------------------------------------------------- */
+
+#define OPTION_ARGS struct nvme_args
+
+/* clang-format off */
+const struct option_row nvme_options[] = {
+        STRING('a', "traddr", "ADDR", o.suite.traddr, "its address", TARGET),
+        STRING('s', "trsvcid", "PORT", o.suite.trsvcid, "its port (4420)", TARGET),
+        CALL('t', "transport", "TRTYPE", options_transport, "tcp or rdma (tcp)", TARGET),
+        CALL('n', "nqn", "NQN", take_nqn, "the subsystem (the first one that discovery lists)", TARGET),
+        CALL('q', "hostnqn", "NQN", take_hostnqn, "our name (one for each case)", TARGET),
+        CALL('I', "hostid", "UUID", take_hostid, "our HOSTID (one for each case)", TARGET),
+        FLAG('g', "hdr-digest", peer.hdgst, "ask for header digests where the case does not care", TARGET),
+        FLAG('G', "data-digest", peer.ddgst, "likewise for data digests", TARGET),
+        NUMBER(0, "hpda", "N", hpda, 0, PDU_PDA_MAX, "likewise: alignment of data sent to us, 0 to 31", TARGET),
+        CALL(0, "allow-write", "RANGE", take_allow_write, "NSID[:SLBA+BLOCKS] that cases may write to; else none writes", TARGET),
+        CALL('S', "dhchap-secret", "KEY", take_key, "our key, where it asks for authentication: DHHC-1:..., or @FILE", TARGET),
+        CALL('C', "dhchap-ctrl-secret", "KEY", take_ctrl_key, "the subsystem's, which it has to authenticate itself with, or @FILE", TARGET),
+        CALL(0, "denied-nqn", "NQN", take_denied, "a subsystem there that does not allow our host", TARGET),
+        STRING(0, "change", "CMD", change, "the shell's 'CMD namespaces' and 'CMD discovery' make one such change each time; exit 77: it can't", TARGET),
+        STRING(0, "hook", "CMD", peer.hook, "--role host: the shell's command that makes the host connect, work and go; see below (then -j 1)", TARGET),
+        CALL(0, "ns", "SPEC", take_ns, "a namespace: mem:64M, file:PATH, null:1G[,bs=4096]; repeatable", EMBEDDED),
+        NUMBER(0, "cpda", "N", cpda, 0, PDU_PDA_MAX, "alignment of data sent to it, 0 to 31", EMBEDDED),
+        CALL(0, "limit", "NAME=VALUE", take_limit, "a bound of it (queue_entries=16); repeatable", EMBEDDED),
+        { 0 },
+};
+/* clang-format on */
+
+const char nvme_intro[] = "Judges an NVMe/TCP or NVMe/RDMA target, or host. An ID is a case "
+                          "(tcp/h2cdata/ttag-unknown), the "
+                          "start\nof one (tcp/alignment) or a glob; without any all cases run.\n";
+const char nvme_more[] =
+    "\n--role host: CMD finds NVMF_TRTYPE, NVMF_TRADDR, NVMF_TRSVCID, NVMF_SUBNQN, "
+    "NVMF_HDGST and\nNVMF_DDGST (1: to be asked for), NVMF_DHCHAP_SECRET and "
+    "NVMF_DHCHAP_CTRL_SECRET (keys, or nothing),\nNVMF_KATO and NVMF_IDLE (seconds; 0: as "
+    "usual, none) in its environment. It makes the host connect,\nwrite some MiB of "
+    "namespace 1, be idle, read them back and disconnect, and exits with 0 if all of\nthat "
+    "went well, with 77 if the host can't do it, else with something else. Without --hook "
+    "the\nreference host is tested.\n";
+
+/* --- all of it ----------------------------------------------------------------------------- */
+
+static bool is_spoilt(const struct options *o)
+{
+        return !rule_set_empty(&o->policy.waived) || !rule_set_empty(&o->policy.violated);
+}
+
+static int check_target(const struct nvme_args *a)
+{
+        const struct options *o = &a->o;
+
+        if (a->peer.hook)
+                return options_wrong("--hook is for --role host");
+        if (o->suite.traddr && (is_spoilt(o) || a->ns.count > 0 || a->cpda > 0 || a->limited))
+                return options_wrong(
+                    "--waive, --violate, --ns, --cpda and --limit are for the embedded "
+                    "target");
+        if (!o->suite.traddr && (a->peer.subnqn || o->suite.trsvcid))
+                return options_wrong("-n and -s need -a");
+        return 0;
+}
+
+static bool is_about_targets(const struct nvme_args *a)
+{
+        const struct peer *s = &a->peer;
+
+        return s->subnqn || s->hostnqn || s->hostid || s->hdgst || s->ddgst || a->hpda > 0 ||
+               s->may_write || s->dhchap.len > 0 || s->dhchap_ctrl.len > 0 || s->denied ||
+               a->change || a->o.wait > 0 || a->ns.count > 0 || a->cpda > 0 || a->limited;
+}
+
+/* A party overlooks what binds its peer, and breaks what binds itself; what a receiver tolerates it may
+ * do or overlook, whoever the rule binds. */
+static bool is_free(enum rule_id rule)
+{
+        return rule_get(rule)->reaction == REACT_TOLERATE;
+}
+
+static int check_waived(enum rule_id rule, enum party tested)
+{
+        if (rule_get(rule)->bound != tested || is_free(rule))
+                return 0;
+        return options_wrong("--waive: '%s' binds the %s itself", rule_get(rule)->id,
+                             party_name(tested));
+}
+
+static int check_violated(enum rule_id rule, enum party tested)
+{
+        const char *id = rule_get(rule)->id;
+
+        if (is_free(rule))
+                return 0;
+        if (rule_get(rule)->bound != tested)
+                return options_wrong("--violate: '%s' binds the %s", id,
+                                     party_name(peer_of(tested)));
+        if (tested == PARTY_HOST && !spoil_host_can(rule))
+                return options_wrong("--violate: nothing that the host sends can break '%s'", id);
+        return 0;
+}
+
+static int check_policy(const struct rule_policy *p, enum party tested)
+{
+        int bad = 0;
+
+        rule_each_in (&p->waived, rule)
+                bad = bad ? bad : check_waived(rule, tested);
+        rule_each_in (&p->violated, rule)
+                bad = bad ? bad : check_violated(rule, tested);
+        return bad;
+}
+
+static int check_host(const struct nvme_args *a)
+{
+        const struct options *o = &a->o;
+
+        if (!a->peer.hook && (o->suite.traddr || o->suite.trsvcid))
+                return options_wrong("-a and -s need --hook: the reference host needs no address");
+        if (a->peer.hook && strlen(a->peer.hook) > HOOK_MAX)
+                return options_wrong("--hook is longer than %d bytes", HOOK_MAX);
+        if (a->peer.hook && (is_spoilt(o) || o->power))
+                return options_wrong("--waive, --violate and --power are for the reference host");
+        if (o->pcap)
+                return options_wrong(
+                    "--pcap is for --role target; --transcript keeps what hosts did");
+        if (is_about_targets(a))
+                return options_wrong(
+                    "of options about the target --role host takes -t, -a, -s and --hook");
+        return 0;
+}
+
+int nvme_check(struct options *o)
+{
+        struct nvme_args *a = (struct nvme_args *)(void *)o;
+        struct suite *s = &o->suite;
+        bool host = s->role == ROLE_HOST;
+        int bad = host ? check_host(a) : check_target(a);
+
+        if (!bad)
+                bad = check_policy(&o->policy, host ? PARTY_HOST : PARTY_CONTROLLER);
+        s->peer = &a->peer;
+        s->embedded = !host && !s->traddr;
+        a->peer.hpda = (uint8_t)a->hpda;
+        if (host && a->peer.hook && o->jobs == 0)
+                o->jobs = 1; /* who knows how many at a time it can be asked for */
+        if (a->ns.count == 0)
+                a->ns.items[a->ns.count++] = "mem:64M";
+        return bad;
+}

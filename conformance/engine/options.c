@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "options.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "family.h"
+#include "option_rows.h"
+#include "pdu/io/loop.h"
+
+enum { EXIT_USAGE = 2, JOBS = 16 };
+
+int options_wrong(const char *fmt, ...)
+{
+        va_list ap;
+
+        fprintf(stderr, "nvmfspec conform: ");
+        va_start(ap, fmt);
+        vfprintf(stderr, fmt, ap);
+        va_end(ap);
+        fprintf(stderr, "\n");
+        return EXIT_USAGE;
+}
+
+/* --- values with a syntax of their own ----------------------------------------------------- */
+
+bool option_list_add(struct option_list *l, const char *value, char *error, size_t size)
+{
+        if (l->count < OPTION_LIST) {
+                l->items[l->count++] = value;
+                return true;
+        }
+        snprintf(error, size, "more than %d of them", OPTION_LIST);
+        return false;
+}
+
+static bool take_excluded(void *args, const char *value, char *error, size_t size)
+{
+        return option_list_add(&((struct options *)args)->excluded, value, error, size);
+}
+
+static bool take_baseline(void *args, const char *value, char *error, size_t size)
+{
+        return option_list_add(&((struct options *)args)->baselines, value, error, size);
+}
+
+static bool take_rule(void *args, const char *value, char *error, size_t size)
+{
+        struct options *o = args;
+
+        return option_rule(o->suite.family->family->rules, &o->selection.rules, value, error, size);
+}
+
+static bool take_waived(void *args, const char *value, char *error, size_t size)
+{
+        struct options *o = args;
+
+        return option_rule(o->suite.family->family->rules, &o->policy.waived, value, error, size);
+}
+
+static bool take_violated(void *args, const char *value, char *error, size_t size)
+{
+        struct options *o = args;
+
+        return option_rule(o->suite.family->family->rules, &o->policy.violated, value, error, size);
+}
+
+bool options_transport(void *args, const char *value, char *error, size_t size)
+{
+        struct suite *s = &((struct options *)args)->suite;
+        const char *const *t = s->family->family->transports;
+        int len = snprintf(error, size, "'%s' is none of", value);
+
+        for (s->transport = NULL; *t && !s->transport; t++)
+                if (strcmp(value, *t) == 0)
+                        s->transport = *t;
+                else
+                        len += snprintf(error + len, size - (size_t)len, "%c%s",
+                                        t == s->family->family->transports ? ' ' : '|', *t);
+        return s->transport;
+}
+
+static bool take_scale(void *args, const char *value, char *error, size_t size)
+{
+        char *end;
+        double d = strtod(value, &end);
+
+        ((struct options *)args)->suite.timeout_scale = d;
+        snprintf(error, size, "'%s' is no number from 0.01 to 1000", value);
+        return !*end && end != value && d >= 0.01 && d <= 1000;
+}
+
+/* --- the table ----------------------------------------------------------------------------- */
+
+#define OPTION_ARGS struct options
+
+/* clang-format off */
+static const struct option_row rows[] = {
+        NUMBER(0, "wait", "SEC", wait, 0, 3600, "for a target that is about to start, so long at most", TARGET),
+        CHOICE(0, "role", "ROLE", role, "target|host", "what is tested: target or host (target); a host finds a target at -a -s, another one for each case", TARGET),
+
+        CHOICE(0, "level", "LEVEL", level, "must|should|info", "must, should or info: this and above (info)", CASES),
+        CALL(0, "rule", "RULE", take_rule, "those that test this rule; repeatable", CASES),
+        CALL(0, "exclude", "ID", take_excluded, "not these; repeatable", CASES),
+        FLAG(0, "list", list, "show them (with --json FILE: as JSON)", CASES),
+        FLAG(0, "dry-run", dry_run, "show what would run", CASES),
+        STRING(0, "explain", "ID", explain, "all about a case or a rule", CASES),
+        FLAG(0, "rules", rules, "the rulebook (with --json FILE: as JSON)", CASES),
+        FLAG(0, "count", count, "with --rules: how many there are, and what proves them", CASES),
+
+        FLAG(0, "strict", suite.strict, "the exact reaction is demanded, and what should be", RUN),
+        NUMBER('j', "jobs", "N", jobs, 1, 256, "cases at once (16)", RUN),
+        CALL(0, "timeout-scale", "X", take_scale, "all waits times X", RUN),
+        NUMBER(0, "repeat", "N", repeat, 1, 1000000, "each case N times, the worst counts", RUN),
+        NUMBER(0, "seed", "N", seed, 0, UINT32_MAX, "of data and host identifiers", RUN),
+
+        FLAG('v', "verbose", verbose, "each message as it goes, on stderr", REPORTS),
+        FLAG(0, "brief", brief, "only what did not pass", REPORTS),
+        FLAG(0, "show-rules", show_rules, "which rules were covered", REPORTS),
+        STRING(0, "json", "FILE", json, "all results; '-' is stdout, here and below", REPORTS),
+        STRING(0, "junit", "FILE", junit, "JUnit XML", REPORTS),
+        STRING(0, "tap", "FILE", tap, "Test Anything Protocol", REPORTS),
+        STRING(0, "html", "FILE", html, "one page, nothing to fetch", REPORTS),
+        STRING(0, "pcap", "FILE", pcap, "record the cases' connections, a .pcapng with their ids as comments; RDMA as RoCEv2, with READs and WRITEs as the responses imply them", REPORTS),
+        STRING(0, "transcript", "DIR", suite.transcripts, "text and pcap of each case that did not pass", REPORTS),
+        CALL(0, "baseline", "FILE", take_baseline, "known failures: lines 'ID fail|lenient # why'; repeatable", REPORTS),
+        FLAG(0, "baseline-lax", baseline_lax, "a known failure that passes is no failure", REPORTS),
+
+        FLAG(0, "power", power, "break each rule in it: does a case find out?", EMBEDDED),
+        CALL(0, "waive", "RULE", take_waived, "it does not check this; repeatable", EMBEDDED),
+        CALL(0, "violate", "RULE", take_violated, "it breaks this; repeatable", EMBEDDED),
+        FLAG('h', "help", help, "this", EMBEDDED),
+};
+/* clang-format on */
+
+enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
+
+/* The family's and then ours; the caller frees. */
+static struct option_row *make_table(const struct conform_family *f)
+{
+        size_t n = 0;
+        struct option_row *table;
+
+        while (f->options && f->options[n].name)
+                n++;
+        table = calloc(ROWS + n + 1, sizeof(*table));
+        if (!table)
+                abort();
+        if (n > 0)
+                memcpy(table, f->options, n * sizeof(*table));
+        memcpy(table + n, rows, sizeof(rows));
+        return table;
+}
+
+void options_usage(const struct conform_family *f, FILE *out)
+{
+        static const struct {
+                const char *title;
+                enum option_group group;
+        } groups[] = {
+                { "The target (without -a: the embedded one)", OPTIONS_TARGET },
+                { "Which cases", OPTIONS_CASES },
+                { "How they run", OPTIONS_RUN },
+                { "Reports", OPTIONS_REPORTS },
+                { "The embedded target", OPTIONS_EMBEDDED },
+        };
+        struct option_row *table = make_table(f);
+
+        fprintf(out, "usage: nvmfspec conform [OPTION...] [ID...]\n\n%s", f->intro ?: "");
+        for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+                fprintf(out, "\n%s\n", groups[i].title);
+                option_help(table, groups[i].group, out);
+        }
+        free(table);
+        fprintf(out,
+                "%s\nExit status: 0 passed, 1 failed, 2 usage, 3 harness or connection broke, 77 "
+                "all skipped.\n",
+                f->more ?: "");
+}
+
+/* --- all of it ----------------------------------------------------------------------------- */
+
+/* Two of them in one file, or on stdout, are neither. */
+static int check_outputs(const struct options *o)
+{
+        const struct {
+                const char *name, *path;
+        } outs[] = { { "--json", o->json },
+                     { "--junit", o->junit },
+                     { "--tap", o->tap },
+                     { "--html", o->html },
+                     { "--pcap", o->pcap } };
+        enum { OUTS = sizeof(outs) / sizeof(outs[0]) };
+
+        for (size_t i = 0; i < OUTS; i++)
+                for (size_t k = 0; k < i && outs[i].path; k++)
+                        if (outs[k].path && strcmp(outs[k].path, outs[i].path) == 0)
+                                return options_wrong("%s and %s both go to '%s'", outs[k].name,
+                                                     outs[i].name, outs[i].path);
+        return 0;
+}
+
+static int check(const struct options *o)
+{
+        uint64_t port;
+
+        if (o->suite.traddr && o->power)
+                return options_wrong("--power is for the embedded target");
+        if (o->suite.trsvcid &&
+            (option_number(o->suite.trsvcid, &port) < 0 || port == 0 || port > 65535))
+                return options_wrong("option -s: '%s' is no port", o->suite.trsvcid);
+        if (o->count && !o->rules)
+                return options_wrong("--count goes with --rules");
+        if (o->list + o->dry_run + o->rules + o->power + !!o->explain > 1)
+                return options_wrong(
+                    "--list, --dry-run, --rules, --explain and --power are one at a time");
+        return check_outputs(o);
+}
+
+static enum action action_of(const struct options *o)
+{
+        if (o->help)
+                return ACT_HELP;
+        if (o->rules)
+                return ACT_RULES;
+        if (o->explain)
+                return ACT_EXPLAIN;
+        if (o->power)
+                return ACT_POWER;
+        return o->list || o->dry_run ? ACT_LIST : ACT_RUN;
+}
+
+static enum level level_of(const char *name)
+{
+        for (enum level l = LEVEL_MUST; name && l < LEVEL_INFO; l++)
+                if (strcmp(name, level_name(l)) == 0)
+                        return l;
+        return LEVEL_INFO;
+}
+
+static void finish_up(struct options *o)
+{
+        struct suite *s = &o->suite;
+
+        o->action = action_of(o);
+        s->seed = (uint32_t)o->seed;
+        s->narrate = o->verbose ? stderr : NULL;
+        o->selection.level = level_of(o->level);
+        o->selection.excluded = o->excluded.items;
+        o->selection.excluded_count = o->excluded.count;
+        o->selection.family = s->family;
+        o->selection.role = s->role;
+        o->selection.transport = s->transport;
+        if (o->jobs == 0)
+                o->jobs = JOBS;
+}
+
+int options_parse(const struct conform_family *f, struct options *o, int argc, char **argv)
+{
+        struct option_row *table = make_table(f);
+        char error[512];
+        int rest, bad;
+
+        *o = (struct options) {
+                .repeat = 1,
+                .suite = { .family = f, .transport = f->family->transports[0], .timeout_scale = 1 },
+                .seed = (uint32_t)(loop_wall_ns() / 1000000000) ^ (uint32_t)getpid() << 16,
+        };
+        rest = option_parse(table, OPTIONS_ALL, argc, argv, o, error, sizeof(error));
+        free(table);
+        if (rest < 0)
+                return options_wrong("%s", error);
+        o->suite.role = o->role && strcmp(o->role, "host") == 0 ? ROLE_HOST : ROLE_TARGET;
+        bad = f->check(o);
+        if (!bad)
+                bad = check(o);
+        finish_up(o);
+        o->selection.ids = argv + rest;
+        o->selection.id_count = (size_t)(argc - rest);
+        return bad;
+}

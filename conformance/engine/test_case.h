@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A case of any family: what it says of itself, and the words by which it ends. A family's own words
+ * (connect, send, expect) stand in a header of its own, which includes this one and names the family
+ * that its cases are of:
+ *
+ *      #define CASE_FAMILY nvme_conform
+ *
+ * The id is a topic and a name, forever. The level is the case's own (MUST, SHOULD, INFO: see enum
+ * level). The first rule is the one that the case is about. Every rule named that binds the party under
+ * test is also watched: a message that breaks it fails the case, whatever the body is doing.
+ *
+ * A word that does not see what it expects ends the case there; whatever the case opened is closed
+ * by the runner, so a case has no clean-up and no error path.
+ */
+#ifndef NVMF_CONFORMANCE_TEST_CASE_H
+#define NVMF_CONFORMANCE_TEST_CASE_H
+
+#include "pdu/core/rule.h"
+
+struct t; /* a case that is running */
+struct conform_family;
+struct family;
+
+struct test_case {
+        const char *id;
+        enum level level;
+        const unsigned *rules; /* ended by RULE_NONE; the first one is what it is about */
+        const char *says;      /* the requirement, one sentence without full stop */
+        void (*run)(struct t *t);
+        const struct conform_family *family;
+        const char *file, *source; /* text of that file; source NULL: one of a table */
+        int line;
+
+        /* may follow the sentence in CASE() */
+        bool writes;      /* it changes what is stored: needs permission, gets a range of its own */
+        bool changes;     /* makes the target change: no other case runs meanwhile */
+        bool slow;        /* takes seconds: it waits for a timer of the target */
+        const char *only; /* over this transport; ids that begin with one say it themselves */
+        unsigned needs;   /* bits, the family's: what has to be there */
+        const char *related; /* known bugs that it would have found */
+};
+
+#define RULES(...)                  ((const unsigned[]) { __VA_ARGS__, RULE_NONE })
+#define NO_RULE                     RULES(RULE_NONE) /* robustness: it is only that the target goes on */
+#define MUST                        LEVEL_MUST
+#define SHOULD                      LEVEL_SHOULD
+#define INFO                        LEVEL_INFO
+#define CASE(id, level, rules, ...) CASE_NAMED(__COUNTER__, id, level, rules, __VA_ARGS__)
+#define CASE_NAMED(n, ...)          CASE_DEFINED(n, __VA_ARGS__)
+#define CASE_DEFINED(n, id_, level_, rules_, says_, ...)                                           \
+        static void case_##n(struct t *t);                                                         \
+        static const struct test_case test_case_##n = { .id = id_,                                 \
+                                                        .level = level_,                           \
+                                                        .rules = rules_,                           \
+                                                        .says = says_,                             \
+                                                        .run = case_##n,                           \
+                                                        .family = &CASE_FAMILY,                    \
+                                                        .file = __FILE__,                          \
+                                                        .source = case_source,                     \
+                                                        .line = __LINE__,                          \
+                                                        ##__VA_ARGS__ };                           \
+        static const struct test_case *const test_case_entry_##n                                   \
+            __attribute__((used, section("suite_cases"))) = &test_case_##n;                        \
+        static void case_##n(struct t *t)
+
+/* The text of the file that includes this, for --explain: a case is its own best description. */
+extern const char case_source[] __attribute__((visibility("hidden")));
+__asm__(".pushsection .rodata\ncase_source: .incbin \"" __BASE_FILE__ "\"\n.byte 0\n.popsection");
+
+/* Ends the case: it can't be judged on this target, and why. */
+void skip(struct t *t, const char *why, ...) __attribute__((noreturn, format(printf, 2, 3)));
+#define require(t, condition, ...)                                                                 \
+        do {                                                                                       \
+                if (!(condition))                                                                  \
+                        skip(t, __VA_ARGS__);                                                      \
+        } while (0)
+
+/* The rule that the next expectations are about, of those that the case names. */
+void about(struct t *t, unsigned rule);
+
+/* A value: fails as "expected WHAT N", "seen WHAT M". */
+#define want(t, condition, expected, ...)                                                          \
+        do {                                                                                       \
+                if (!(condition))                                                                  \
+                        fail(t, expected, __VA_ARGS__);                                            \
+        } while (0)
+void want_eq(struct t *t, const char *what, uint64_t seen, uint64_t expected);
+void want_bytes(struct t *t, const char *what, const void *seen, const void *expected, size_t n);
+void fail(struct t *t, const char *expected, const char *seen, ...)
+    __attribute__((noreturn, format(printf, 3, 4)));
+/* Passes only at the base grade. */
+void lenient(struct t *t, const char *expected, const char *seen, ...)
+    __attribute__((format(printf, 3, 4)));
+/* A remark for the report; the verdict stays. */
+void note(struct t *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* ms of the run's clock, and a pause. */
+uint64_t now_ms(void);
+void pause_ms(struct t *t, unsigned ms);
+
+#endif

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NVMe over Fabrics as a family of the suite. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "args.h"
+#include "conform.h"
+#include "conformance/engine/conform.h"
+#include "conformance/host/host_cases.h"
+#include "conformance/words/case_rdma.h"
+#include "embedded.h"
+#include "pdu/io/shell.h"
+#include "pdu/io/verbs/verbs_rdma.h"
+#include "pdu/nvme/io/verbs_record.h"
+#include "pdu/nvme/wire/family.h"
+#include "pdu/nvme/wire/text.h"
+
+static bool over_rdma(const struct suite *s)
+{
+        return strcmp(s->transport, "rdma") == 0;
+}
+
+/* --- who is tested ------------------------------------------------------------------------- */
+
+static void size_text(char buf[32], uint64_t bytes)
+{
+        if (bytes >= 1 << 20 && bytes % (1 << 20) == 0)
+                snprintf(buf, 32, "%llu MiB", (unsigned long long)(bytes >> 20));
+        else if (bytes >= 1 << 10 && bytes % (1 << 10) == 0)
+                snprintf(buf, 32, "%llu KiB", (unsigned long long)(bytes >> 10));
+        else
+                snprintf(buf, 32, "%llu bytes", (unsigned long long)bytes);
+}
+
+/* What only one of the transports has. */
+static void transport_text(char *buf, size_t size, const struct suite *s)
+{
+        const struct caps *c = &((const struct peer *)s->peer)->caps;
+        char h2c[32];
+
+        size_text(h2c, c->maxh2cdata);
+        if (over_rdma(s))
+                snprintf(buf, size, "ICDOFF %u, MSDBD %u, CRQSIZE %u, %u READs at once", c->icdoff,
+                         c->msdbd, c->crqsize, c->reads_out);
+        else
+                snprintf(buf, size, "MAXH2CDATA %s, CPDA %u, digests %s", h2c, c->cpda,
+                         c->hdgst   ? c->ddgst ? "both" : "header"
+                         : c->ddgst ? "data"
+                                    : "none");
+}
+
+static void describe_host(struct run *run, const struct suite *s)
+{
+        const struct peer *p = s->peer;
+
+        snprintf(run->target, sizeof(run->target), "host: %.400s",
+                 p->hook ? p->hook : "the reference host");
+        snprintf(run->abilities, sizeof(run->abilities),
+                 "a target of its own for each case, at %s%s:%s%s", over_rdma(s) ? "rdma:" : "",
+                 s->traddr, strcmp(s->trsvcid, "0") == 0 ? "a free port" : s->trsvcid,
+                 p->fails ? "; it fails with a sound one: cases can't show much" : "");
+}
+
+static void describe_target(struct run *run, const struct suite *s)
+{
+        const struct caps *c = &((const struct peer *)s->peer)->caps;
+        char mdts[32], capsule[32], own[120];
+
+        snprintf(run->target, sizeof(run->target), "%s%s:%s  %s%s", over_rdma(s) ? "rdma:" : "",
+                 s->traddr, s->trsvcid, ((const struct peer *)s->peer)->subnqn,
+                 s->embedded ? "  (embedded)" : "");
+        if (c->reach < REACH_CONTROLLER) {
+                snprintf(
+                    run->abilities, sizeof(run->abilities),
+                    "what it can do is not known, see probe/: cases can't have all that they need");
+                return;
+        }
+        size_text(mdts, c->mdts);
+        size_text(capsule, c->in_capsule);
+        transport_text(own, sizeof(own), s);
+        snprintf(run->abilities, sizeof(run->abilities),
+                 "NVMe %u.%u, queues of %u, MDTS %s, in-capsule %s, %s, "
+                 "NSID %u: %llu x %u bytes%s%s",
+                 c->vs >> 16, c->vs >> 8 & 0xff, CAP_MQES(c->cap) + 1u, c->mdts ? mdts : "none",
+                 c->in_capsule ? capsule : "none", own, c->nsid, (unsigned long long)c->blocks,
+                 c->block, c->discovery ? ", discovery" : "",
+                 c->sqfc_off ? ", SQ flow control can be off" : "");
+}
+
+static void describe(const struct suite *s, struct run *run)
+{
+        if (s->role == ROLE_HOST)
+                describe_host(run, s);
+        else
+                describe_target(run, s);
+}
+
+static const char *entity(const struct suite *s)
+{
+        return ((const struct peer *)s->peer)->subnqn;
+}
+
+static int change_by_command(void *user, enum change what, char *error, size_t size)
+{
+        static const char *const words[] = {
+                [CHANGE_NAMESPACES] = "namespaces", [CHANGE_DISCOVERY] = "discovery"
+        };
+        const struct nvme_args *a = user;
+        char command[4096], says[SHELL_LINE];
+        int n = snprintf(command, sizeof(command), "%s %s", a->change, words[what]);
+        int rc = n < (int)sizeof(command) ? shell_run(command, says, SHELL_MS) : -1;
+
+        if (n >= (int)sizeof(command))
+                snprintf(error, size, "longer than %zu bytes", sizeof(command) - 1);
+        else if (rc == CHANGE_NOT || *says)
+                snprintf(error, size, "%s", says);
+        else
+                snprintf(error, size, "'%.200s' ended with %d", command, rc);
+        return rc;
+}
+
+struct started { /* a peer of its own: what is found out stays in it */
+        struct peer peer;
+        struct embedded embedded; /* .target NULL: it is somebody else's */
+};
+
+static bool begin_peer(struct started *st, const struct options *o,
+                       const struct rule_policy *policy, struct suite *s, char *error, size_t size)
+{
+        const struct nvme_args *a = nvme_args(o);
+        struct peer *p = &st->peer;
+
+        p->policy = *policy;
+        s->peer = p;
+        if (s->embedded && !embedded_start(&st->embedded, a, policy, error, size))
+                return false;
+        if (s->embedded) {
+                embedded_address(&st->embedded, s);
+                return true;
+        }
+        if (!s->traddr)
+                s->traddr = "127.0.0.1";
+        if (!s->trsvcid)
+                s->trsvcid = s->role == ROLE_HOST ? "0" : "4420";
+        if (over_rdma(s) && (s->role == ROLE_TARGET || p->hook)) {
+                s->verbs = verbs_rdma(error, size);
+                return s->verbs;
+        }
+        if (a->change)
+                p->changer = (struct changer) { change_by_command, (void *)(uintptr_t)a };
+        return true;
+}
+
+static void *start(const struct options *o, const struct rule_policy *policy, struct suite *s,
+                   char *error, size_t size)
+{
+        struct started *st = calloc(1, sizeof(*st));
+
+        if (!st) {
+                snprintf(error, size, "out of memory");
+                return NULL;
+        }
+        st->peer = *(const struct peer *)s->peer;
+        if (begin_peer(st, o, policy, s, error, size))
+                return st;
+        free(st);
+        return NULL;
+}
+
+static void stop(void *started)
+{
+        struct started *st = started;
+
+        if (st->embedded.target)
+                embedded_stop(&st->embedded);
+        free(st);
+}
+
+static bool record(struct suite *s, bool on)
+{
+        if (!on)
+                verbs_record_free(s->recorder);
+        s->recorder = on && s->verbs ? verbs_record_new(s->verbs, s->record) : NULL;
+        return !on || !s->verbs || s->recorder;
+}
+
+/* A host that never comes is no host; one that comes, but fails, is judged as far as it goes. */
+static bool probe_host(struct suite *s, char *error, size_t size)
+{
+        struct peer *p = s->peer;
+        struct result r = { .id = "probe" };
+
+        t_once(s, host_liveness(), &r, UINT32_MAX);
+        p->fails = r.verdict == VERDICT_FAIL || r.verdict == VERDICT_SKIP;
+        snprintf(error, size, "%s", r.seen);
+        return r.verdict != VERDICT_ERROR;
+}
+
+static bool probe_any(struct suite *s, struct probed *p, char *error, size_t size)
+{
+        p->count = 0;
+        return s->role == ROLE_HOST ? probe_host(s, error, size) : probe(s, p, error, size);
+}
+
+/* --- is it still there? -------------------------------------------------------------------- */
+
+/* Asked for no more than it could do at the start. */
+static void alive(struct t *t)
+{
+        bool enabled = caps(t)->reach == REACH_CONTROLLER && caps(t)->io;
+        struct queue *q;
+
+        if (caps(t)->reach == REACH_NONE) {
+                (void)(t_is_rdma(t) ? rdma_open(t) : tcp_open(t));
+                return;
+        }
+        q = admin_queue(t, .disabled = !enabled, .hpda = 0, .hdgst = 0, .ddgst = 0);
+        if (enabled)
+                identify_ctrl(q);
+        else if (caps(t)->reach >= REACH_PROPERTIES)
+                property_get(q, PROP_VS);
+}
+
+static const struct test_case liveness = {
+        .id = "liveness", .rules = RULES(RULE_NONE), .says = "The target answers", .run = alive
+};
+
+static const struct test_case *liveness_of(const struct suite *s)
+{
+        if (s->role == ROLE_HOST)
+                return ((const struct peer *)s->peer)->fails ? NULL : host_liveness();
+        return &liveness;
+}
+
+/* --- which cases --------------------------------------------------------------------------- */
+
+/* What base/ asks for is, but for little, not mandatory on discovery and administrative controllers. */
+static bool for_other_controllers(const struct caps *c, const struct test_case *test)
+{
+        return c->reach == REACH_CONTROLLER && !c->io && !test->needs &&
+               strncmp(test->id, "base/", 5) == 0;
+}
+
+static const char *why_not(const struct suite *s, const struct test_case *test, bool range)
+{
+        const struct peer *p = s->peer;
+
+        if (for_other_controllers(&p->caps, test))
+                return "it is about I/O controllers, CNTRLTYPE is another";
+        if ((test->needs & DISCOVERY) && !p->caps.discovery)
+                return "no discovery service at this address";
+        if (test->changes && !p->changer.make)
+                return "it makes the target change: --change CMD permits and does that";
+        if (!test->writes)
+                return NULL;
+        if (!p->may_write)
+                return "it writes: --allow-write NSID[:SLBA+BLOCKS] permits that";
+        if (!p->caps.nsid)
+                return "no namespace";
+        return range ? NULL : "the range of --allow-write is too small";
+}
+
+static unsigned ranges(const struct suite *s)
+{
+        const struct peer *p = s->peer;
+        uint64_t blocks = p->write_blocks ? p->write_blocks : p->caps.blocks;
+        uint64_t n = p->caps.block ? blocks / (SLOT_BYTES / p->caps.block) : 0;
+
+        return n < UINT32_MAX ? (unsigned)n : UINT32_MAX;
+}
+
+static const char *const needs[] = { "discovery service", "" };
+
+/* --- text ---------------------------------------------------------------------------------- */
+
+static void fields(const struct exchange_line *l, char *buf, size_t size)
+{
+        struct text_lines lines = { .text = text_in(buf, size) };
+        struct describe d = text_describer(&lines);
+        struct message m;
+
+        memcpy(&m, l->header, sizeof(m));
+        describe_message(&d, &m, l->kind == LINE_ADMIN);
+}
+
+static void outcome(const struct rule *r, const struct outcome *o, char *buf, size_t size)
+{
+        struct text t = text_in(buf, size);
+
+        if (r->reaction == REACT_STATUS) {
+                text_add(&t, "%s (%X/%02Xh)", status_name(o->code), o->code >> 8, o->code & 0xffu);
+                if (o->place >= 0)
+                        text_add(&t, " IPO %d in the %s", o->place & 0xffff,
+                                 o->place & CONNECT_IATTR_DATA ? "data" : "SQE");
+                return;
+        }
+        text_add(&t, "%s (%02Xh)", pdu_fes_name(o->code, peer_of(r->bound)), o->code);
+        if (o->place >= 0)
+                text_add(&t, " FEI %d", o->place);
+        else if (o->place == PLACE_DIGEST)
+                text_add(&t, " FEI = the digest received");
+}
+
+/* --- all of it ----------------------------------------------------------------------------- */
+
+const struct conform_family nvme_conform = {
+        .family = &nvme_family,
+        .options = nvme_options,
+        .args_size = sizeof(struct nvme_args),
+        .intro = nvme_intro,
+        .more = nvme_more,
+        .check = nvme_check,
+        .start = start,
+        .stop = stop,
+        .probe = probe_any,
+        .describe = describe,
+        .entity = entity,
+        .liveness = liveness_of,
+        .record = record,
+        .host_cases = host_cases,
+        .needs = needs,
+        .why_not = why_not,
+        .ranges = ranges,
+        .begin = world_begin,
+        .settle = world_settle,
+        .end = world_end,
+        .fields = fields,
+        .outcome = outcome,
+        .port = NVME_TCP_PORT,
+        .by_case = V_CASE,
+};
+
+int conform_command(int argc, char **argv)
+{
+        return conform_run(&nvme_conform, argc, argv);
+}
