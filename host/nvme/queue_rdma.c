@@ -15,12 +15,12 @@
 #include <string.h>
 
 #include "host/time.h"
-#include "memory.h"
 #include "pdu/io/verbs/rdma_wait.h"
 #include "pdu/io/verbs/verbs_rdma.h"
 #include "pdu/nvme/rdma/rdma_host.h"
 #include "pdu/nvme/rdma/spoil_rdma.h"
 #include "queue.h"
+#include "stage.h"
 
 enum {
         CLOSE_MS = 1000, /* how long a disconnect waits for its answer, and a drain for its end */
@@ -38,7 +38,8 @@ struct queue_rdma {
         struct host_queue *queue;
         struct rdma_group group;
         struct rdma_host *host;
-        struct memory memory;
+        struct rdma_memory memory;
+        struct stages stages;
         struct rdma_request request;
         struct verbs_event said; /* RESOLVED, ESTABLISHED or what came in place of it */
         bool heard;              /* there is one */
@@ -235,8 +236,8 @@ static void rdma_close(struct host_queue *q)
         }
         run_down(r);
         rdma_host_free(r->host);
-        if (r->memory.domain)
-                memory_fini(&r->memory);
+        stages_fini(&r->stages);
+        rdma_memory_fini(&r->memory);
         rdma_group_close(&r->group);
         free(r);
         q->own = NULL;
@@ -260,7 +261,7 @@ static void stage_done(struct host_cmd *cmd, void *user)
 /* The command's data lies in a stage until it is done. */
 static struct stage *stage_begin(struct queue_rdma *r, struct host_cmd *cmd)
 {
-        struct stage *s = stage_get(&r->memory, cmd->len);
+        struct stage *s = stage_get(&r->stages, cmd->len);
 
         if (!s)
                 return NULL;
@@ -291,7 +292,7 @@ static int rdma_submit(struct host_queue *q, struct host_cmd *cmd)
         if (rdma_host_outstanding(r->host) >= q->depth)
                 return -1;
         if (cmd->xfer != XFER_NONE && cmd->len > 0 &&
-            !(cmd->data && memory_find(&r->memory, cmd->data, cmd->len))) {
+            !(cmd->data && rdma_memory_find(&r->memory, cmd->data, cmd->len))) {
                 s = stage_begin(r, cmd);
                 if (!s)
                         return -1;
@@ -325,30 +326,31 @@ static int rdma_send(struct host_queue *q)
 
 static int rdma_add_memory(struct host_queue *q, void *base, size_t len)
 {
-        return memory_add(&rdma_of(q)->memory, base, len);
+        return rdma_memory_add(&rdma_of(q)->memory, base, len);
 }
 
 static void rdma_drop_memory(struct host_queue *q, const void *base)
 {
-        memory_drop(&rdma_of(q)->memory, base);
+        rdma_memory_drop(&rdma_of(q)->memory, base);
 }
 
 /* --- open: the machine and its memory --------------------------------------------------------- */
 
 static void *machine_memory(void *user, size_t bytes, uint32_t *lkey)
 {
-        return memory_own(&((struct queue_rdma *)user)->memory, bytes, lkey);
+        return rdma_memory_own(&((struct queue_rdma *)user)->memory, bytes, lkey);
 }
 
 static void machine_memory_put(void *user, void *memory, size_t bytes)
 {
         (void)bytes;
-        memory_drop(&((struct queue_rdma *)user)->memory, memory);
+        rdma_memory_drop(&((struct queue_rdma *)user)->memory, memory);
 }
 
 static bool data_keys(void *user, const void *data, uint32_t len, uint32_t *lkey, uint32_t *rkey)
 {
-        const struct verbs_mr *mr = memory_find(&((struct queue_rdma *)user)->memory, data, len);
+        const struct verbs_mr *mr =
+            rdma_memory_find(&((struct queue_rdma *)user)->memory, data, len);
 
         if (!mr)
                 return false;
@@ -581,7 +583,8 @@ static int resolve(struct queue_rdma *r, const struct host_queue_config *cfg, co
                                  strerror(errno));
         if (await_event(r, VERBS_RESOLVED, "address", where, deadline, e) < 0)
                 return -1;
-        memory_init(&r->memory, r->ep.dev->domain);
+        rdma_memory_init(&r->memory, r->ep.dev->domain);
+        r->stages.memory = &r->memory;
         return 0;
 }
 

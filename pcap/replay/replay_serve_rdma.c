@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/nvme/memory.h"
 #include "pdu/io/verbs/rdma_wait.h"
 #include "pdu/io/verbs/verbs_rdma.h"
 #include "pdu/nvme/rdma/rdma_controller.h"
 #include "pdu/nvme/wire/discovery.h"
+#include "pdu/verbs/rdma_memory.h"
 #include "replay_server.h"
 
 enum {
@@ -30,7 +30,7 @@ struct conn {
         struct serve_conn common; /* first */
         struct rdma_ep ep;
         struct rdma_controller *machine;
-        struct memory memory;
+        struct rdma_memory memory;
         struct rdma_recv *recvs;
         struct verbs_wr *to_post; /* of them */
 };
@@ -55,24 +55,24 @@ static struct conn *conn_of(struct rdma_ep *e)
 
 static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
 {
-        return memory_own(&((struct conn *)user)->memory, len, lkey);
+        return rdma_memory_own(&((struct conn *)user)->memory, len, lkey);
 }
 
 static void buffer_put(void *user, uint8_t *buf, uint32_t len)
 {
         (void)len;
-        memory_drop(&((struct conn *)user)->memory, buf);
+        rdma_memory_drop(&((struct conn *)user)->memory, buf);
 }
 
 static void *response_memory(void *user, uint32_t bytes, uint32_t *lkey)
 {
-        return memory_own(&((struct conn *)user)->memory, bytes, lkey);
+        return rdma_memory_own(&((struct conn *)user)->memory, bytes, lkey);
 }
 
 static void response_memory_put(void *user, void *memory, uint32_t bytes)
 {
         (void)bytes;
-        memory_drop(&((struct conn *)user)->memory, memory);
+        rdma_memory_drop(&((struct conn *)user)->memory, memory);
 }
 
 static void recv_put(void *user, struct rdma_recv *rx)
@@ -114,7 +114,7 @@ static void dismantle(struct conn *c)
         if (c->machine)
                 rdma_controller_free(c->machine);
         rdma_ep_destroy(&c->ep);
-        memory_fini(&c->memory);
+        rdma_memory_fini(&c->memory);
         free(c->recvs);
         free(c);
 }
@@ -161,7 +161,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 static int make_receives(struct conn *c, uint32_t n, uint32_t bytes)
 {
         uint32_t lkey;
-        uint8_t *memory = memory_own(&c->memory, (size_t)n * bytes, &lkey);
+        uint8_t *memory = rdma_memory_own(&c->memory, (size_t)n * bytes, &lkey);
 
         c->recvs = calloc(n, sizeof(*c->recvs));
         if (!memory || !c->recvs)
@@ -236,7 +236,7 @@ static struct conn *conn_new(struct serve_loop *l, struct verbs_ep *ep)
                 free(c);
                 return NULL;
         }
-        memory_init(&c->memory, c->ep.dev->domain);
+        rdma_memory_init(&c->memory, c->ep.dev->domain);
         return c;
 }
 

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stage.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+        STAGE_MIN = 4096,
+        SLAB = 64 * 1024, /* bytes of a slab at least */
+};
+
+void stages_fini(struct stages *m)
+{
+        while (m->slabs) {
+                struct stage_slab *slab = m->slabs;
+
+                m->slabs = slab->next;
+                free(slab);
+        }
+}
+
+static size_t class_bytes(unsigned class)
+{
+        return (size_t)STAGE_MIN << class;
+}
+
+static unsigned class_of(uint32_t len)
+{
+        unsigned class = 0;
+
+        while (class_bytes(class) < len)
+                class ++;
+        return class;
+}
+
+static int add_slab(struct stages *m, unsigned class)
+{
+        size_t each = class_bytes(class), count = each < SLAB ? SLAB / each : 1;
+        struct stage_slab *slab = calloc(1, sizeof(*slab) + count * sizeof(slab->stages[0]));
+        uint32_t lkey;
+        uint8_t *data = slab ? rdma_memory_own(m->memory, each * count, &lkey) : NULL;
+
+        if (!data) {
+                free(slab);
+                return -1;
+        }
+        slab->next = m->slabs;
+        m->slabs = slab;
+        for (size_t i = 0; i < count; i++) {
+                slab->stages[i] =
+                    (struct stage) { .data = data + i * each, .class = class, .of = m };
+                stage_put(&slab->stages[i]);
+        }
+        return 0;
+}
+
+struct stage *stage_get(struct stages *m, uint32_t len)
+{
+        unsigned class = class_of(len);
+        struct stage *s;
+
+        if (class >= STAGE_CLASSES) {
+                errno = EMSGSIZE;
+                return NULL;
+        }
+        if (!m->free[class] && add_slab(m, class) < 0)
+                return NULL;
+        s = m->free[class];
+        m->free[class] = s->next;
+        return s;
+}
+
+void stage_put(struct stage *s)
+{
+        s->next = s->of->free[s->class];
+        s->of->free[s->class] = s;
+}
