@@ -500,7 +500,7 @@ int campaign_run(const struct campaign_config *config)
                 return CAMPAIGN_NOBODY;
         }
         c->config = config;
-        c->ahead = config->jobs * CAMPAIGN_AHEAD;
+        c->ahead = (unsigned)config->jobs * CAMPAIGN_AHEAD;
         c->rooms = c->ahead + 1; /* and the last one that was judged */
         rc = begin(c);
         if (rc == CAMPAIGN_CLEAN) {

@@ -25,7 +25,7 @@ struct campaign_config {
         uint64_t findings;   /* after so many it ends; 0: no bound */
         uint64_t look;       /* ms between two looks at the target and questions to the oracle */
         uint64_t late;       /* ms after a session that the oracle may still complain of it */
-        unsigned jobs;
+        uint64_t jobs;
         uint64_t minimise;    /* ms for one finding */
         const char *oracle;   /* command, or NULL */
         const char *restart;  /* command that starts the target afresh, or NULL */

@@ -56,37 +56,46 @@ static bool drop_change(struct seq_step *step, unsigned nth)
         return true;
 }
 
-static bool mend_digests(struct seq_step *step, unsigned nth)
+/* What is there or not, a part at a time. */
+static bool drop_part(struct seq_step *step, unsigned nth)
 {
-        if (nth > 0 || (!step->stale && !step->hdgst_xor && !step->ddgst_xor))
-                return false;
-        step->stale = false;
-        step->hdgst_xor = step->ddgst_xor = 0;
-        return true;
-}
+        const bool there[] = { step->stale || step->hdgst_xor || step->ddgst_xor,
+                               step->violates != RULE_NONE,
+                               step->cuts > 0,
+                               step->has_data,
+                               step->poke.len > 0,
+                               step->of > 0,
+                               step->keys > 0 };
+        unsigned part = 0;
 
-static bool usual_keys(struct seq_step *step, unsigned nth)
-{
-        if (nth > 0 || step->keys == 0)
+        while (part < sizeof(there) && !(there[part] && nth-- == 0))
+                part++;
+        switch (part) {
+        case 0:
+                step->stale = false;
+                step->hdgst_xor = step->ddgst_xor = 0;
+                return true;
+        case 1:
+                step->violates = RULE_NONE;
+                return true;
+        case 2:
+                step->cuts = 0;
+                return true;
+        case 3:
+                step->has_data = step->is_literal = false;
+                return true;
+        case 4:
+                step->poke.len = step->poke_at = 0;
+                return true;
+        case 5:
+                step->of = 0;
+                return true;
+        case 6:
+                step->keys = 0;
+                return true;
+        default:
                 return false;
-        step->keys = 0;
-        return true;
-}
-
-static bool keep_rules(struct seq_step *step, unsigned nth)
-{
-        if (nth > 0 || step->violates == RULE_NONE)
-                return false;
-        step->violates = RULE_NONE;
-        return true;
-}
-
-static bool drop_cuts(struct seq_step *step, unsigned nth)
-{
-        if (nth > 0 || step->cuts == 0)
-                return false;
-        step->cuts = 0;
-        return true;
+        }
 }
 
 static bool drop_cut(struct seq_step *step, unsigned nth)
@@ -96,30 +105,6 @@ static bool drop_cut(struct seq_step *step, unsigned nth)
         for (unsigned i = nth + 1; i < step->cuts; i++)
                 step->cut[i - 1] = step->cut[i];
         step->cuts--;
-        return true;
-}
-
-static bool drop_data(struct seq_step *step, unsigned nth)
-{
-        if (nth > 0 || !step->has_data)
-                return false;
-        step->has_data = step->is_literal = false;
-        return true;
-}
-
-static bool drop_poke(struct seq_step *step, unsigned nth)
-{
-        if (nth > 0 || step->poke.len == 0)
-                return false;
-        step->poke.len = step->poke_at = 0;
-        return true;
-}
-
-static bool oldest(struct seq_step *step, unsigned nth)
-{
-        if (nth > 0 || step->of == 0)
-                return false;
-        step->of = 0;
         return true;
 }
 
@@ -178,9 +163,8 @@ static bool simpler_step(struct search *m, unsigned at, simplify_fn *simplify)
 
 static bool simpler_steps(struct search *m)
 {
-        static simplify_fn *const ways[] = { drop_change, mend_digests, keep_rules,    drop_cuts,
-                                             drop_cut,    drop_data,    shorten_data,  drop_poke,
-                                             oldest,      shorten_raw,  shorten_delay, usual_keys };
+        static simplify_fn *const ways[] = { drop_change,  drop_part,   drop_cut,
+                                             shorten_data, shorten_raw, shorten_delay };
         bool better = false;
 
         for (unsigned at = 0; at < m->best->steps; at++)

@@ -262,8 +262,8 @@ static int minimise(const struct fuzz_call *call)
                 return refuse(call->name, "one sequence at a time");
         }
         rc = distil_min(&call->config, call->live, c.at[0]);
-        if (rc == FUZZ_FOUND && call->args.out) {
-                if (!corpus_save(&c, call->args.out, NULL, err))
+        if (rc == FUZZ_FOUND && call->config.out) {
+                if (!corpus_save(&c, call->config.out, NULL, err))
                         rc = unreadable(call->name, err);
         } else if (rc == FUZZ_FOUND) {
                 print(c.at[0]);
@@ -277,11 +277,11 @@ static int merge(const struct fuzz_call *call)
         struct corpus c = { 0 };
         int rc;
 
-        if (!call->args.out)
+        if (!call->config.out)
                 return refuse(call->name, "where to? -o DIR");
         if (!load(call, &c))
                 return FUZZ_UNREADABLE;
-        rc = distil_merge(&call->config, call->live, &c, call->args.out);
+        rc = distil_merge(&call->config, call->live, &c, call->config.out);
         corpus_free(&c);
         return rc;
 }

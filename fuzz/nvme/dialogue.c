@@ -141,20 +141,14 @@ static void collect(struct dialogue *d, struct fault fault)
         conn_broke(d->conn, track_findings(d->track));
 }
 
-static uint64_t about(const struct track_cmd *cmd, const union pdu *h)
-{
-        uint64_t subject = cqe_status(&h->resp.cqe) == 0 ? (uintptr_t)cmd->user : 0;
-
-        return (uint64_t)cmd->opc << 32 | (uint64_t)cmd->fctype << 40 | subject << 48;
-}
-
 /* The word as a number: its type, and what it tells of an outcome. */
 static void remember(struct dialogue *d, const union pdu *h, const struct track_cmd *cmd)
 {
         uint64_t what = (uint64_t)h->ch.type << 8 | h->ch.flags;
 
         if (h->ch.type == PDU_CAPSULE_RESP)
-                what |= (uint64_t)cqe_status(&h->resp.cqe) << 16 | (cmd ? about(cmd, h) : 0);
+                what |= nvme_response(&h->resp.cqe, cmd ? &cmd->opc : NULL, cmd ? cmd->fctype : 0,
+                                      cmd ? (uintptr_t)cmd->user : 0);
         else if (h->ch.type == PDU_C2H_TERM)
                 what |= (uint64_t)le16_get(h->term.fes) << 16 |
                         (uint64_t)(le32_get(h->term.fei) & 0xff) << 32;

@@ -7,14 +7,14 @@
 
 static bool take_waive(void *args, const char *value, char *error, size_t size)
 {
-        return option_rule(&nvme_rules, &((struct fuzz_args *)args)->policy.waived, value, error,
-                           size);
+        return option_rule(&nvme_rules, &((struct fuzz_call *)args)->args.policy.waived, value,
+                           error, size);
 }
 
 /* What it means depends on the transport, which may be told later. */
 static bool take_avoid(void *args, const char *value, char *error, size_t size)
 {
-        const char **at = ((struct fuzz_args *)args)->avoid;
+        const char **at = ((struct fuzz_call *)args)->args.avoid;
 
         for (unsigned i = 0; i + 1 < FUZZ_AVOIDS; i++)
                 if (!at[i]) {
@@ -25,7 +25,8 @@ static bool take_avoid(void *args, const char *value, char *error, size_t size)
         return false;
 }
 
-#define AT(member) .at = offsetof(struct fuzz_args, member)
+#define AT(member)   .at = offsetof(struct fuzz_call, args.member)
+#define INTO(member) .at = offsetof(struct fuzz_call, config.member)
 /* clang-format off */
 const struct option_row fuzz_options[] = {
         { 't', "transport", "TYPE", "tcp or rdma (tcp)", OPTION_CHOICE, FUZZ_LIVE, AT(transport), .choices = "tcp|rdma" },
@@ -42,19 +43,19 @@ const struct option_row fuzz_options[] = {
         { 0, "hang", "MS", "a connection that we closed is closed by the target within (10000)", OPTION_NUMBER, FUZZ_LIVE, AT(hang), .min = 1, .max = 600000 },
         { 0, "max-delay", "MS", "the most that a delay of a sequence takes (1)", OPTION_NUMBER, FUZZ_LIVE, AT(delay), .max = 600000 },
 
-        { 0, "time", "SEC", "how long", OPTION_SECONDS, FUZZ_CAMPAIGN, AT(time), .min = 1, .max = UINT64_C(8640000000) },
-        { 0, "runs", "N", "how many sessions", OPTION_NUMBER, FUZZ_CAMPAIGN, AT(runs), .min = 1 },
-        { 0, "seed", "N", "of all random choices (1)", OPTION_NUMBER, FUZZ_CAMPAIGN, AT(seed) },
-        { 0, "findings", "N", "end with the Nth finding", OPTION_NUMBER, FUZZ_CAMPAIGN, AT(findings), .min = 1 },
-        { 0, "look", "MS", "between two looks whether the target is well (1000)", OPTION_NUMBER, FUZZ_CAMPAIGN, AT(look), .min = 10, .max = 600000 },
-        { 0, "jobs", "N", "connections at a time (4)", OPTION_NUMBER, FUZZ_CAMPAIGN, AT(jobs), .min = 1, .max = CAMPAIGN_JOBS },
-        { 0, "oracle", "CMD", "asked at each look and after trials: exit other than 0 is a finding, its first line says which. It has to complain of each thing once, or --restart to make it well", OPTION_STRING, FUZZ_ORACLE, AT(oracle) },
-        { 0, "late", "MS", "what an oracle complains of was played so long ago at most: sessions of that time are suspected, and trials wait for it (0)", OPTION_NUMBER, FUZZ_ORACLE, AT(late), .max = 600000 },
-        { 0, "restart", "CMD", "starts the target afresh, by the shell, where it is lost or the oracle complains; its first line says what it was lost by. Then the target has --timeout to answer", OPTION_STRING, FUZZ_ORACLE, AT(restart) },
-        { 0, "minimise", "SEC", "to make a finding small, at most (60)", OPTION_SECONDS, FUZZ_CAMPAIGN | FUZZ_MIN, AT(minimise) },
-        { 'o', "out", "DIR", "findings (.seq and .pcap) and the corpus are saved there, behind those of earlier runs", OPTION_STRING, FUZZ_CAMPAIGN, AT(out) },
-        { 'o', "out", "FILE", "where it goes (standard output)", OPTION_STRING, FUZZ_MIN, AT(out) },
-        { 'o', "out", "DIR", "where they go, behind those that are there", OPTION_STRING, FUZZ_MERGE, AT(out) },
+        { 0, "time", "SEC", "how long", OPTION_SECONDS, FUZZ_CAMPAIGN, INTO(time), .min = 1, .max = UINT64_C(8640000000) },
+        { 0, "runs", "N", "how many sessions", OPTION_NUMBER, FUZZ_CAMPAIGN, INTO(runs), .min = 1 },
+        { 0, "seed", "N", "of all random choices (1)", OPTION_NUMBER, FUZZ_CAMPAIGN, INTO(seed) },
+        { 0, "findings", "N", "end with the Nth finding", OPTION_NUMBER, FUZZ_CAMPAIGN, INTO(findings), .min = 1 },
+        { 0, "look", "MS", "between two looks whether the target is well (1000)", OPTION_NUMBER, FUZZ_CAMPAIGN, INTO(look), .min = 10, .max = 600000 },
+        { 0, "jobs", "N", "connections at a time (4)", OPTION_NUMBER, FUZZ_CAMPAIGN, INTO(jobs), .min = 1, .max = CAMPAIGN_JOBS },
+        { 0, "oracle", "CMD", "asked at each look and after trials: exit other than 0 is a finding, its first line says which. It has to complain of each thing once, or --restart to make it well", OPTION_STRING, FUZZ_ORACLE, INTO(oracle) },
+        { 0, "late", "MS", "what an oracle complains of was played so long ago at most: sessions of that time are suspected, and trials wait for it (0)", OPTION_NUMBER, FUZZ_ORACLE, INTO(late), .max = 600000 },
+        { 0, "restart", "CMD", "starts the target afresh, by the shell, where it is lost or the oracle complains; its first line says what it was lost by. Then the target has --timeout to answer", OPTION_STRING, FUZZ_ORACLE, INTO(restart) },
+        { 0, "minimise", "SEC", "to make a finding small, at most (60)", OPTION_SECONDS, FUZZ_CAMPAIGN | FUZZ_MIN, INTO(minimise) },
+        { 'o', "out", "DIR", "findings (.seq and .pcap) and the corpus are saved there, behind those of earlier runs", OPTION_STRING, FUZZ_CAMPAIGN, INTO(out) },
+        { 'o', "out", "FILE", "where it goes (standard output)", OPTION_STRING, FUZZ_MIN, INTO(out) },
+        { 'o', "out", "DIR", "where they go, behind those that are there", OPTION_STRING, FUZZ_MERGE, INTO(out) },
         { 'h', "help", NULL, "this list", OPTION_FLAG, FUZZ_ANY, AT(help) },
         { 0 },
 };
@@ -62,17 +63,16 @@ const struct option_row fuzz_options[] = {
 
 enum { SETTLE_MANY = 5, SETTLE_ONE = 20 };
 
-static const struct fuzz_args defaults = {
+static const struct fuzz_args default_args = {
         .transport = "tcp",
         .trsvcid = "4420",
         .nqn = "nqn.2026-01.io.nvmfspec:target",
-        .seed = 1,
-        .jobs = 4,
         .timeout = 5000,
         .hang = 10000,
         .delay = 1,
-        .minimise = 60000,
-        .look = 1000,
+};
+static const struct campaign_config default_config = {
+        .seed = 1, .jobs = 4, .minimise = 60000, .look = 1000
 };
 
 static bool take_host(struct fuzz_call *call, char *error, size_t size)
@@ -117,10 +117,11 @@ int fuzz_args_parse(struct fuzz_call *call, uint32_t groups, int argc, char **ar
         struct fuzz_args *a = &call->args;
         int first;
 
-        *a = defaults;
+        *a = default_args;
+        call->config = default_config;
         call->config.target.family = &nvme_fuzz;
         call->config.target.peer = &call->peer;
-        first = option_parse(fuzz_options, groups | FUZZ_ANY, argc, argv, a, error, size);
+        first = option_parse(fuzz_options, groups | FUZZ_ANY, argc, argv, call, error, size);
         if (first < 0 || !take_host(call, error, size) || !take_avoids(call, error, size))
                 return -1;
         call->live = a->traddr;
@@ -130,16 +131,5 @@ int fuzz_args_parse(struct fuzz_call *call, uint32_t groups, int argc, char **ar
         call->config.target.hang = (unsigned)a->hang;
         call->config.target.delay = (unsigned)a->delay;
         call->config.target.allow_write = a->allow_write;
-        call->config.seed = a->seed;
-        call->config.runs = a->runs;
-        call->config.time = a->time;
-        call->config.findings = a->findings;
-        call->config.look = a->look;
-        call->config.late = a->late;
-        call->config.jobs = (unsigned)a->jobs;
-        call->config.minimise = a->minimise;
-        call->config.oracle = a->oracle;
-        call->config.restart = a->restart;
-        call->config.out = a->out;
         return first;
 }

@@ -18,10 +18,9 @@ enum fuzz_group { /* what a subcommand takes */
                   FUZZ_ANY = 1 << 5,
 };
 
-struct fuzz_args {
-        const char *transport, *traddr, *trsvcid, *nqn, *hostnqn, *hostid, *oracle, *restart, *out;
-        uint64_t time, runs, seed, jobs, timeout, settle, hang, delay, minimise, look; /* ms */
-        uint64_t findings, late;
+struct fuzz_args { /* what config does not take as it is */
+        const char *transport, *traddr, *trsvcid, *nqn, *hostnqn, *hostid;
+        uint64_t timeout, settle, hang, delay; /* ms */
         struct rule_policy policy;
         const char *avoid[FUZZ_AVOIDS]; /* ended by NULL */
         bool allow_write, help;

@@ -35,6 +35,18 @@ struct oracle_limits nvme_limits(const struct remote_target *target);
  * property; whether it is fused. */
 uint8_t nvme_subject(const union sqe *sqe, bool admin);
 
+/* A response as a word of the target: its status, and what it answers, if that is known. */
+static inline uint64_t nvme_response(const struct cqe *cqe, const uint8_t *opc, uint8_t fctype,
+                                     uint64_t subject)
+{
+        uint64_t status = cqe_status(cqe);
+
+        if (!opc)
+                return status << 16;
+        return status << 16 | (uint64_t)*opc << 32 | (uint64_t)fctype << 40 |
+               (status == 0 ? subject << 48 : 0);
+}
+
 /* --- data that is not ours ---------------------------------------------------------------------- */
 
 /* Takes what may change data or settings out of a sequence: writes become compares, other commands

@@ -185,13 +185,6 @@ static bool rdma_send(struct remote_conn *base, const struct seq_step *step)
         return true;
 }
 
-static uint64_t about(const struct rdma_track_cmd *cmd, const struct cqe *cqe, bool admin)
-{
-        uint64_t subject = cqe_status(cqe) == 0 ? nvme_subject(&cmd->sqe, admin) : 0;
-
-        return (uint64_t)cmd->sqe.opc << 32 | (uint64_t)cmd->sqe.fctype << 40 | subject << 48;
-}
-
 static void hear(struct rdma_conn *c, const struct verbs_wc *wc)
 {
         const uint8_t *bytes = wc->wr->sge[0].addr;
@@ -208,9 +201,10 @@ static void hear(struct rdma_conn *c, const struct verbs_wc *wc)
         c->base.session->answer.pdus++;
         conn_message(&c->base, PARTY_CONTROLLER, &h);
         seq_bind_heard(&c->bind, &h);
-        conn_heard(&c->base, (uint64_t)cqe_status(&h.resp.cqe) << 16 |
-                                 (uint64_t)wc->invalidated << 15 |
-                                 (cmd ? about(cmd, &h.resp.cqe, c->base.on == 0) : 0));
+        conn_heard(&c->base, (uint64_t)wc->invalidated << 15 |
+                                 nvme_response(&h.resp.cqe, cmd ? &cmd->sqe.opc : NULL,
+                                               cmd ? cmd->sqe.fctype : 0,
+                                               cmd ? nvme_subject(&cmd->sqe, c->base.on == 0) : 0));
 }
 
 /* False, here and below: the endpoint's life is none of its own. */

@@ -408,10 +408,11 @@ void seq_mutate(struct sequence *s, uint64_t *seed)
                 change_queue, insert_queue, insert_group,
         };
         enum { COMMON = sizeof(mutators) / sizeof(mutators[0]) };
-        fuzz_mutator *const *own = s->family->mutators;
+        static fuzz_mutator *const none[] = { NULL };
+        fuzz_mutator *const *own = s->family->mutators ? s->family->mutators : none;
         unsigned n = 1 + fuzz_any(seed, 4) * fuzz_any(seed, 2), all = COMMON;
 
-        while (own && own[all - COMMON])
+        while (own[all - COMMON])
                 all++;
         if (s->steps == 0)
                 seq_begin(s, s->family, s->transport, s->side, seed);

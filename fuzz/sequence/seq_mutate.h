@@ -26,6 +26,19 @@ uint64_t seq_boundary(uint64_t *seed, unsigned bits);
 void seq_set(struct sequence *s, struct seq_step *step, const char *name, uint64_t value);
 
 /* libFuzzer's custom mutator and crossover for texts of sequences of this side. */
+#define LLVMFuzzerCustomMutator_OF_SEQUENCES(transport, side)                                      \
+        size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed);     \
+        size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed)      \
+        {                                                                                          \
+                return seq_mutate_text(data, size, max, seed, (transport), (side));                \
+        }                                                                                          \
+        size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t a_size, const uint8_t *b,        \
+                                         size_t b_size, uint8_t *out, size_t max, unsigned seed);  \
+        size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t a_size, const uint8_t *b,        \
+                                         size_t b_size, uint8_t *out, size_t max, unsigned seed)   \
+        {                                                                                          \
+                return seq_splice_text(a, a_size, b, b_size, out, max, seed);                      \
+        }
 size_t seq_mutate_text(uint8_t *data, size_t size, size_t max, unsigned seed, unsigned transport,
                        enum party side);
 size_t seq_splice_text(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size,

@@ -313,7 +313,7 @@ static bool take_attributes(struct reader *r)
 
 static bool take_delay(struct reader *r)
 {
-        uint64_t ms;
+        uint64_t ms = 0;
 
         skip_blanks(r);
         if (!take_number(r, "delay", SEQ_DELAY_MAX, &ms))
