@@ -192,7 +192,7 @@ const struct test_case **cases_select(const struct selection *s, size_t *count, 
         if (bad)
                 snprintf(error, size, "no case is called '%s' (--list shows them)", bad);
         else
-                snprintf(error, size, "nothing is selected (of what runs over -t %s)",
+                snprintf(error, size, "nothing is selected of what runs over -t %s",
                          s->transport ?: "any");
         free(all);
         return NULL;

@@ -76,9 +76,9 @@ static void start_target(struct stage *s, struct capture_writer *record, char *e
 /* What the host has ended its target has not yet seen end. */
 static void await_end(const struct stage *s)
 {
-        uint64_t until = conn_clock() + (uint64_t)(GRACE_MS * s->t->suite->timeout_scale);
+        uint64_t until = loop_now_ms() + (uint64_t)(GRACE_MS * s->t->suite->timeout_scale);
 
-        while (target_connections(s->target) > 0 && conn_clock() < until)
+        while (target_connections(s->target) > 0 && loop_now_ms() < until)
                 pause_ms(s->t, 1);
 }
 

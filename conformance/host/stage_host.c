@@ -132,9 +132,9 @@ static int verify(const struct stage *s, struct host_ctrl *c, struct host_error 
 /* Nothing but Keep Alive. */
 static int stay_idle(const struct stage *s, struct host_ctrl *c, struct host_error *e)
 {
-        uint64_t until = conn_clock() + (uint64_t)s->play->idle * MS_PER_S;
+        uint64_t until = loop_now_ms() + (uint64_t)s->play->idle * MS_PER_S;
 
-        while (conn_clock() < until) {
+        while (loop_now_ms() < until) {
                 if (host_ctrl_poll(c) < 0)
                         return host_fail(e, HOST_BROKEN, "the connection ended while it was idle");
                 pause_ms(s->t, POLL_MS);

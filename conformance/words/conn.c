@@ -9,16 +9,6 @@
 /* What a connection may bring: it is kept, and looked through, until the case ends. */
 enum { CONN_KEPT = 1 << 10, KEPT_MAX = 128 << 20 };
 
-uint64_t conn_clock(void)
-{
-        return loop_now_ms();
-}
-
-int conn_left(uint64_t deadline)
-{
-        return loop_left(deadline);
-}
-
 void conn_init(struct conn *c, const struct conn_kind *kind, unsigned no, struct exchange *log)
 {
         *c = (struct conn) { .kind = kind, .no = no, .log = log, .admin = true };

@@ -10,6 +10,7 @@
 #define NVMF_CONFORMANCE_CONN_H
 
 #include "conformance/engine/exchange.h"
+#include "pdu/io/loop.h"
 #include "pdu/nvme/wire/message.h"
 
 enum { CONN_CHANGES = 8 };
@@ -74,9 +75,6 @@ struct conn { /* both kinds begin with it */
         bool bad_field;     /* a change named a field that it does not have */
         bool violate_armed; /* a violator waits for its PDU */
 };
-
-uint64_t conn_clock(void);        /* ms, monotonic */
-int conn_left(uint64_t deadline); /* ms until then, 0: it is past */
 
 void conn_free(struct conn *c);
 /* Our end of it: FIN or DREQ; RST, or a queue pair that fails. */

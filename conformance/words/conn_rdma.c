@@ -28,7 +28,7 @@ struct rdma_group *conn_rdma_group(struct verbs_provider *p, const char *id, cha
 
         if (!g)
                 abort();
-        if (rdma_group_open(g, p, NULL, conn_clock) == 0) {
+        if (rdma_group_open(g, p, NULL, loop_now_ms) == 0) {
                 verbs_record_comment(g->context, id);
                 return g;
         }
@@ -93,7 +93,7 @@ struct region *region_new(struct conn_rdma *c, uint32_t len, unsigned access, bo
         if (!r)
                 abort();
         *r = (struct region) { .domain = c->domain, .len = len, .canary = with_canary, .cid = -1 };
-        r->seed = atomic_fetch_add(&seeds, 0x10001) << 24 ^ conn_clock();
+        r->seed = atomic_fetch_add(&seeds, 0x10001) << 24 ^ loop_now_ms();
         r->size = (guard + len + guard + 63) / 64 * 64;
         r->base = calloc(1, r->size + 64);
         if (!r->base)
@@ -508,7 +508,7 @@ static bool wait_rdma(struct conn *base, uint64_t deadline)
         struct seen **end = base->inbox_end;
 
         while (base->end == CONN_OPEN && base->inbox_end == end) {
-                int left = conn_left(deadline);
+                int left = loop_left(deadline);
 
                 wait_some(c, left);
                 if (left == 0 && base->end == CONN_OPEN && base->inbox_end == end)
@@ -519,15 +519,15 @@ static bool wait_rdma(struct conn *base, uint64_t deadline)
 
 bool conn_rdma_decided(struct conn_rdma *c, uint64_t deadline)
 {
-        while (!c->established && c->base.end == CONN_OPEN && conn_left(deadline) > 0)
-                wait_some(c, conn_left(deadline));
+        while (!c->established && c->base.end == CONN_OPEN && loop_left(deadline) > 0)
+                wait_some(c, loop_left(deadline));
         return c->established || c->base.end != CONN_OPEN;
 }
 
 bool conn_rdma_disconnected(struct conn_rdma *c, uint64_t deadline)
 {
-        while (!c->disconnected && conn_left(deadline) > 0)
-                wait_some(c, conn_left(deadline));
+        while (!c->disconnected && loop_left(deadline) > 0)
+                wait_some(c, loop_left(deadline));
         return c->disconnected;
 }
 
@@ -615,9 +615,9 @@ struct conn *conn_rdma_open(struct rdma_group *g, const char *traddr, const char
         rdma_ep_init(&c->ep, g, &ops);
         waive_ours(c);
         c->track = rdma_track_new(1024, false, &c->waived);
-        begun = rdma_ep_resolve(&c->ep, traddr, trsvcid, (unsigned)conn_left(deadline)) == 0;
-        while (begun && !c->domain && c->base.end == CONN_OPEN && conn_left(deadline) > 0)
-                wait_some(c, conn_left(deadline));
+        begun = rdma_ep_resolve(&c->ep, traddr, trsvcid, (unsigned)loop_left(deadline)) == 0;
+        while (begun && !c->domain && c->base.end == CONN_OPEN && loop_left(deadline) > 0)
+                wait_some(c, loop_left(deadline));
         if (c->domain)
                 return &c->base;
         snprintf(error, size, "%s port %s: no way there by RDMA: %s", traddr, trsvcid,
@@ -674,8 +674,8 @@ int conn_rdma_connect(struct conn_rdma *c, const struct verbs_conn_param *param,
 static bool wait_room(struct conn_rdma *c, unsigned n, uint64_t deadline)
 {
         while (c->ep.unfinished + n > c->send_wrs && c->base.end == CONN_OPEN &&
-               conn_left(deadline) > 0)
-                wait_some(c, conn_left(deadline));
+               loop_left(deadline) > 0)
+                wait_some(c, loop_left(deadline));
         return c->ep.unfinished + n <= c->send_wrs;
 }
 

@@ -63,7 +63,7 @@ struct rdma_group *conn_rdma_group(struct verbs_provider *p, const char *id, cha
 /* All its connections are freed by then. */
 void conn_rdma_group_free(struct rdma_group *g);
 
-/* Resolves the address; NULL: error says why. deadline: conn_clock(). */
+/* Resolves the address; NULL: error says why. deadline: loop_now_ms(). */
 struct conn *conn_rdma_open(struct rdma_group *g, const char *traddr, const char *trsvcid,
                             uint64_t deadline, unsigned no, struct exchange *log, char *error,
                             size_t size);

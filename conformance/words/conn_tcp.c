@@ -297,7 +297,7 @@ static bool wait_tcp(struct conn *base, uint64_t deadline)
         struct seen **end = base->inbox_end;
 
         while (base->end == CONN_OPEN && base->inbox_end == end) {
-                int left = conn_left(deadline);
+                int left = loop_left(deadline);
 
                 if (stream_wait(&c->stream, EPOLLIN, left) > 0)
                         read_some(c);

@@ -56,7 +56,7 @@ void conn_half_close(struct conn_tcp *c);
 /*
  * Lays the PDU out (type and own fields are set) in the format in force, changes it as asked, sums
  * the digests, sends. What can't be sent because the target has ended the connection is dropped.
- * deadline: conn_clock(). False: the target does not take it in time.
+ * deadline: loop_now_ms(). False: the target does not take it in time.
  */
 bool conn_send(struct conn_tcp *c, union pdu *h, const void *data, uint32_t len, uint64_t deadline);
 bool conn_send_bytes(struct conn_tcp *c, const void *bytes, uint32_t n, uint64_t deadline);

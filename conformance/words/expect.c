@@ -48,7 +48,7 @@ static bool anything(const struct seen *s, uint16_t cid)
 /* The next PDU that fits, out of the inbox and the caller's; NULL: the end, or the deadline. */
 static struct seen *await(struct queue *q, fits_fn fits, uint16_t cid, uint64_t deadline)
 {
-        for (bool late = false;; late = conn_clock() > deadline) {
+        for (bool late = false;; late = loop_now_ms() > deadline) {
                 for (struct seen *s = q->conn->inbox; s; s = s->next) {
                         if (!fits(s, cid))
                                 continue;
@@ -88,7 +88,7 @@ static void __attribute__((noreturn)) instead(struct queue *q, struct seen *s, c
         char line[RESULT_TEXT];
         struct text text = text_in(line, sizeof(line));
 
-        if (!s && q->conn->end == CONN_OPEN && conn_clock() >= q->t->deadline)
+        if (!s && q->conn->end == CONN_OPEN && loop_now_ms() >= q->t->deadline)
                 broke(q->t, "the case was not done within %u s: the target is slow, or -j too much",
                       (unsigned)(CASE_MS * q->t->suite->timeout_scale) / 1000);
         if (s)
@@ -415,7 +415,7 @@ static struct seen *term_or_end(struct queue *q, unsigned ms, const char *expect
                 instead(q, answer, expected);
         if (s) /* is it quiet after it? */
                 (void)await(q, is_icresp, 0,
-                            conn_clock() + (t_names(q->t, TCP_TERM_QUIET) ? DRAIN_MS : GLANCE_MS));
+                            loop_now_ms() + (t_names(q->t, TCP_TERM_QUIET) ? DRAIN_MS : GLANCE_MS));
         q->over = true;
         return s;
 }
