@@ -97,13 +97,19 @@ static void begin(struct sequence *s, uint64_t *seed)
 
 /* --- mutants ------------------------------------------------------------------------------------ */
 
-/* Where in a capsule the dwords begin that each command has a use of its own for. */
-enum { COMMANDS_OWN = offsetof(struct pdu_capsule_cmd, sqe.cdw10) };
+/* Whether each command has a use of its own for the dword. */
+static bool is_of_command(const struct field *f)
+{
+        bool capsule = field_named(sqe_fields(), f->name) == f;
+        const struct field *all = capsule ? sqe_fields() : pdu_fields(PDU_CAPSULE_CMD);
+
+        return f->offset >= field_named(all, "sqe.cdw10")->offset;
+}
 
 /* Other commands give the same bytes other names. */
 static bool is_field_of(const struct seq_template *t, const struct field *f, bool own)
 {
-        if (t->type != PDU_CAPSULE_CMD || f->offset < COMMANDS_OWN)
+        if (t->type != PDU_CAPSULE_CMD || !is_of_command(f))
                 return !own;
         return (nvme_template(t)->opc == NVME_FABRICS) != (strncmp(f->name, "sqe.cdw", 7) == 0);
 }

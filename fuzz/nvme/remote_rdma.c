@@ -148,10 +148,9 @@ static bool is_avoided(const struct rdma_conn *c, const struct seq_step *step,
 /* A capsule as rules and readers see it. */
 static union seq_work message_of(const uint8_t *capsule, uint32_t len)
 {
-        union seq_work m = { .cmd.ch.type = PDU_CAPSULE_CMD };
+        union seq_work m = { .len = le32(len) };
 
-        m.len = le32(len);
-        memcpy(&m.cmd.sqe, capsule, len < sizeof(m.cmd.sqe) ? len : sizeof(m.cmd.sqe));
+        memcpy(&m.sqe, capsule, len < sizeof(m.sqe) ? len : sizeof(m.sqe));
         return m;
 }
 
@@ -175,10 +174,12 @@ static bool rdma_send(struct remote_conn *base, const struct seq_step *step)
         for (unsigned i = 0; i < w.times; i++) {
                 const struct rule_set *broken = rdma_track_command(c->track, out, w.len);
 
-                if (!nvme_may_command(base, &m.cmd.sqe, base->on == 0 && c->bind.qid == 0) ||
+                if (!nvme_may_command(base, &m.sqe, base->on == 0 && c->bind.qid == 0) ||
                     is_avoided(c, step, &m, broken))
                         return false;
-                conn_message(base, PARTY_HOST, &(const union pdu) { .cmd = m.cmd });
+                conn_message(
+                    base, PARTY_HOST,
+                    &(const union pdu) { .cmd = { .ch.type = PDU_CAPSULE_CMD, .sqe = m.sqe } });
                 confess(c, broken);
                 post_send(c, out, w.len);
         }

@@ -206,14 +206,14 @@ static void fill_r2t(struct draft *d, struct seq_bind *b)
         d->len = 0;
 }
 
-static void fill_response(struct draft *d, struct seq_bind *b)
+static void fill_response(struct cqe *cqe, const struct draft *d, struct seq_bind *b)
 {
         const union sqe *sqe = d->cmd ? &d->cmd->sqe : NULL;
 
-        d->h.resp.cqe.cid = sqe ? sqe->cid : le16(0);
-        d->h.resp.cqe.sqhd = le16(++b->answered);
+        cqe->cid = sqe ? sqe->cid : le16(0);
+        cqe->sqhd = le16(++b->answered);
         if (sqe && sqe->opc == NVME_FABRICS && sqe->fctype == FCTYPE_CONNECT)
-                d->h.resp.cqe.dw0 = le32(1);
+                cqe->dw0 = le32(1);
 }
 
 static void fill(struct draft *d, struct seq_bind *b, const struct seq_step *step)
@@ -231,7 +231,7 @@ static void fill(struct draft *d, struct seq_bind *b, const struct seq_step *ste
         else if (t->base.type == PDU_R2T)
                 fill_r2t(d, b);
         else if (t->base.type == PDU_CAPSULE_RESP)
-                fill_response(d, b);
+                fill_response(&d->h.resp.cqe, d, b);
         else if (t->base.type == PDU_ICRESP)
                 d->h.icresp = (struct pdu_icresp) { .ch = d->h.ch,
                                                     .dgst = b->peer_dgst & 3,
@@ -419,7 +419,7 @@ static struct sgl keyed(const struct seq_bind *b, uint32_t len, unsigned nth, un
 static uint32_t fill_capsule(struct draft *d, struct seq_bind *b, const struct seq_step *step,
                              uint8_t *out)
 {
-        struct sgl *sgl = &d->w.cmd.sqe.sgl;
+        struct sgl *sgl = &d->w.sqe.sgl;
         unsigned keys = seq_bind_keys(step);
         uint32_t len = described(d, nvme_template(step->template), step), data = d->len;
 
@@ -454,7 +454,7 @@ static void only(struct rule_set *violated, const struct seq_step *step)
 static void work_command(struct draft *d, struct seq_bind *b, const struct seq_step *step,
                          struct bind_work *w, uint8_t *out)
 {
-        union sqe *sqe = &d->w.cmd.sqe;
+        union sqe *sqe = &d->w.sqe;
         uint32_t area = (uint32_t)sizeof(*sqe) + b->format.icdoff * 16u, more;
         struct spoil_capsule sp = { .bytes = out, .room = BIND_ROOM, .format = &b->format };
         struct rule_set violated;
@@ -500,11 +500,11 @@ static void work_response(struct draft *d, struct seq_bind *b, const struct seq_
 {
         struct rdma_data data;
         struct rule_set violated;
-        struct cqe *cqe = &d->w.resp.cqe;
+        struct cqe *cqe = &d->w.cqe;
         struct spoil_response sp = { .sqe = &d->sqe, .data = &data, .bytes = (uint8_t *)cqe };
 
         d->cmd = waiting(b, step);
-        fill_response(d, b);
+        fill_response(cqe, d, b);
         data_of(d->cmd, &data);
         sp.len = sizeof(*cqe);
         sp.invalidate = data.invalidate;

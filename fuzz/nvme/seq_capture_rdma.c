@@ -60,7 +60,7 @@ static bool is_keyed(uint8_t sgl_id)
 static struct rdma_buffer descriptor(const struct fit_message *m, unsigned nth)
 {
         struct rdma_buffer b = { 0 };
-        struct sgl s = m->head.work.cmd.sqe.sgl;
+        struct sgl s = m->head.work.sqe.sgl;
 
         if (m->keys > 1 && m->keys != KEYS_UNKNOWN)
                 memcpy(&s, m->bytes + sizeof(union sqe) + nth * sizeof(s), sizeof(s));
@@ -96,14 +96,13 @@ static bool are_zeroes(const uint8_t *p, size_t n)
 static void read_command(const uint8_t *p, size_t n, struct fit_message *m)
 {
         const size_t head = n < sizeof(union sqe) ? n : sizeof(union sqe), more = n - head;
-        struct pdu_capsule_cmd *cmd = &m->head.work.cmd;
+        union sqe *sqe = &m->head.work.sqe;
         uint8_t id;
 
         *m = (struct fit_message) { .type = PDU_CAPSULE_CMD, .bytes = p, .n = n };
-        cmd->ch.type = PDU_CAPSULE_CMD;
         m->head.work.len = le32((uint32_t)n);
-        memcpy(&cmd->sqe, p, head);
-        id = cmd->sqe.sgl.id;
+        memcpy(sqe, p, head);
+        id = sqe->sgl.id;
         if (id == SGL_IN_CAPSULE || (more > 0 && !are_descriptors(p + head, more) &&
                                      !(is_keyed(id) && are_zeroes(p + head, more)))) {
                 m->keys = id == SGL_IN_CAPSULE ? 0 : KEYS_UNKNOWN;
@@ -211,7 +210,7 @@ static const struct said *next_keyed(const struct said *w, struct rdma_buffer *b
                         continue;
                 read_command(w->bytes, w->n, &m);
                 *b = descriptor(&m, 0);
-                *base = b->addr - seq_bind_place(le16_get(m.head.work.cmd.sqe.cid)) -
+                *base = b->addr - seq_bind_place(le16_get(m.head.work.sqe.cid)) -
                         (uint64_t)w->flow->host.on * BIND_MEMORY;
                 if (m.apart && m.keys < KEYS_UNKNOWN && b->len > 0)
                         return w;
@@ -270,7 +269,7 @@ static bool is_outstanding(const struct said *command, const struct fit_message 
                 if (w->flow != command->flow || w->kind != COMMAND || w->answered)
                         continue;
                 read_command(w->bytes, w->n, &other);
-                if (le16_get(other.head.work.cmd.sqe.cid) == le16_get(m->head.work.cmd.sqe.cid))
+                if (le16_get(other.head.work.sqe.cid) == le16_get(m->head.work.sqe.cid))
                         return true;
         }
         return false;
@@ -286,7 +285,7 @@ static void make_ours(struct said *w)
         uint32_t part;
 
         read_command(w->bytes, w->n, &m);
-        if (m.head.work.cmd.sqe.sgl.id == SGL_KEYED_INVALIDATE)
+        if (m.head.work.sqe.sgl.id == SGL_KEYED_INVALIDATE)
                 w->bytes[offsetof(union sqe, sgl.id)] = SGL_KEYED;
         if (!m.apart || m.keys < 2 || m.keys > RDMA_DESCRIPTORS)
                 return;
@@ -310,7 +309,7 @@ static void place_memory(const struct rdma_reading *t, const struct said *w,
         struct rdma_buffer first = descriptor(m, 0);
 
         if (!t->ours && !is_outstanding(w, m))
-                b->last_cid = (uint16_t)(le16_get(m->head.work.cmd.sqe.cid) - 1);
+                b->last_cid = (uint16_t)(le16_get(m->head.work.sqe.cid) - 1);
         b->memory.addr = t->base + (uint64_t)k->on * BIND_MEMORY;
         b->memory.key = t->key;
         if (m->apart && first.len > 0 && is_good(t, &first)) {
@@ -346,7 +345,7 @@ static void say_command(struct rdma_reading *t, struct said *w)
         place_memory(t, w, m);
         if (m->apart && w->contents && w->got >= m->data_len)
                 m->data = w->contents;
-        if (m->data && is_connect(&m->head.work.cmd.sqe))
+        if (m->data && is_connect(&m->head.work.sqe))
                 speaker_learn(&f->host, m->data, m->data_len);
         if (w->n >= offsetof(union sqe, cdw10) && reading_find(r, &fit_rdma, &f->host))
                 say(r, f);
@@ -392,7 +391,7 @@ static void take_response(const struct said *w)
                 if (c->flow != w->flow || c->kind != COMMAND || c->answered)
                         continue;
                 read_command(c->bytes, c->n, &m);
-                if (le16_get(m.head.work.cmd.sqe.cid) != le16_get(h.resp.cqe.cid))
+                if (le16_get(m.head.work.sqe.cid) != le16_get(h.resp.cqe.cid))
                         continue;
                 c->answered = true;
                 return;
@@ -408,7 +407,7 @@ static bool is_owed(const struct said *leave)
                 if (w->flow != leave->flow || w->kind != COMMAND || w->answered)
                         continue;
                 read_command(w->bytes, w->n, &m);
-                if (w->flow->host.bind.qid > 0 || m.head.work.cmd.sqe.opc != NVME_AER)
+                if (w->flow->host.bind.qid > 0 || m.head.work.sqe.opc != NVME_AER)
                         return true;
         }
         return false;

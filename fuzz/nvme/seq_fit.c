@@ -112,7 +112,8 @@ static unsigned cost(const struct fit *f, const struct sequence *one)
 {
         const struct seq_step *step = &one->step[0];
         const struct nvme_template *t = nvme_template(step->template);
-        const union sqe *sqe = &f->want.head.pdu.cmd.sqe;
+        const union sqe *sqe =
+            f->ops->transport == SEQ_RDMA ? &f->want.head.work.sqe : &f->want.head.pdu.cmd.sqe;
         bool other = t->base.type == PDU_CAPSULE_CMD &&
                      (sqe->opc != t->opc || (t->opc == NVME_FABRICS && sqe->fctype != t->fctype));
 

@@ -92,8 +92,7 @@ const struct seq_template *nvme_template_by_name(unsigned transport, enum party 
 
 #define CAPSULE_FIELD(called, member)                                                              \
         FIELD_AT(called, offsetof(union seq_work, member), sizeof(((union seq_work *)0)->member))
-#define SGL_FIELD(called, at, bytes)                                                               \
-        FIELD_AT(called, offsetof(struct pdu_capsule_cmd, sqe.sgl) + (at), (bytes))
+#define SGL_FIELD(called, at, bytes) FIELD_AT(called, offsetof(union sqe, sgl) + (at), (bytes))
 
 static const struct field of_command[] = {
         CAPSULE_FIELD("len", len),
@@ -120,14 +119,6 @@ static const struct field of_transfer[] = {
         { 0 },
 };
 
-/* A capsule has no common header. */
-static const struct field *without_header(const struct field *f)
-{
-        while (f->name && f->offset < sizeof(struct pdu_ch))
-                f++;
-        return f;
-}
-
 void nvme_template_fields(unsigned transport, const struct seq_template *t,
                           const struct field *table[FUZZ_FIELD_TABLES])
 {
@@ -146,7 +137,7 @@ void nvme_template_fields(unsigned transport, const struct seq_template *t,
                 table[0] = pdu_fields(t->type);
         } else if (t->type == PDU_CAPSULE_CMD || t->type == PDU_CAPSULE_RESP) {
                 table[0] = t->type == PDU_CAPSULE_CMD ? of_command : of_response;
-                table[1] = without_header(pdu_fields(t->type));
+                table[1] = t->type == PDU_CAPSULE_CMD ? sqe_fields() : cqe_fields();
         } else {
                 table[0] = of_message[t->type - SEQ_REQUEST].own;
                 if (of_message[t->type - SEQ_REQUEST].others)

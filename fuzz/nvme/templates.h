@@ -17,11 +17,11 @@ enum seq_message { SEQ_REQUEST = 0x80, SEQ_ACCEPT, SEQ_REJECT, SEQ_READ, SEQ_WRI
 union seq_work {
         struct { /* a SEND of a capsule */
                 union {
-                        struct pdu_capsule_cmd cmd; /* laid out as over TCP: so are its fields */
-                        struct pdu_capsule_resp resp;
+                        union sqe sqe;
+                        struct cqe cqe;
                 };
                 le32_t len; /* bytes of it */
-                le32_t key; /* resp: of its invalidate */
+                le32_t key; /* of its invalidate, with a CQE */
                 uint8_t invalidate;
         };
         struct { /* connection management */
