@@ -139,6 +139,8 @@ static bool begin_peer(struct started *st, const struct options *o,
                 embedded_address(&st->embedded, s);
                 return true;
         }
+        if (a->change)
+                p->changer = (struct changer) { change_by_command, (void *)(uintptr_t)a };
         if (!s->traddr)
                 s->traddr = "127.0.0.1";
         if (!s->trsvcid)
@@ -147,8 +149,6 @@ static bool begin_peer(struct started *st, const struct options *o,
                 s->verbs = verbs_rdma(error, size);
                 return s->verbs;
         }
-        if (a->change)
-                p->changer = (struct changer) { change_by_command, (void *)(uintptr_t)a };
         return true;
 }
 

@@ -64,6 +64,7 @@ def test_nvmet_fails_only_where_it_is_known_to(tmp_path, device):
     seen = results(tmp_path)
     assert sum(r["verdict"] == "pass" for r in seen.values()) > 250
     assert "error" not in {r["verdict"] for r in seen.values()}
+    assert "--change CMD permits" not in json.dumps(list(seen.values()))  # it is given
 
 
 def test_without_the_baseline_nvmet_fails(tmp_path):
