@@ -16,14 +16,14 @@ static const struct command {
         const char *name, *says;
         int (*run)(int argc, char **argv); /* returns the exit code */
 } commands[] = {
-        { "conform", "judge a target by the suite (without -a: the embedded one)",
+        { "conform", "run the conformance suite against a target (without -a: the embedded one)",
           conform_command },
         { "target", "serve NVM subsystems and discovery over NVMe/TCP and NVMe/RDMA",
           target_command },
-        { "host", "discover, identify, read, write, verify, measure a target", host_command },
-        { "fuzz", "send mutants of sessions to a target; play, shrink and merge them",
+        { "host", "discover, identify, read, write, verify and measure a target", host_command },
+        { "fuzz", "send mutated sessions to a target; play, minimise and merge sequences",
           fuzz_command },
-        { "pcap", "decode and judge captured traffic", pcap_command },
+        { "pcap", "decode and check captured traffic", pcap_command },
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]), EXIT_USAGE = 2, EXIT_BROKEN = 3 };
 
@@ -32,7 +32,8 @@ static void usage(FILE *out)
         fprintf(out, "usage: nvmfspec COMMAND [OPTION...]\n\n");
         for (size_t i = 0; i < COMMANDS; i++)
                 fprintf(out, "  %-8s  %s\n", commands[i].name, commands[i].says);
-        fprintf(out, "\n'nvmfspec COMMAND --help' lists the options of one.\n");
+        fprintf(out, "\n"
+                     "'nvmfspec COMMAND --help' lists the options of a command.\n");
 }
 
 static int dispatch(int argc, char **argv)
@@ -74,7 +75,7 @@ static int finish(int code)
 {
         if (fflush(stdout) == 0 && !ferror(stdout))
                 return code;
-        fprintf(stderr, "nvmfspec: not all of standard output could be written\n");
+        fprintf(stderr, "nvmfspec: standard output could not be written completely\n");
         return code ? code : EXIT_BROKEN;
 }
 

@@ -27,7 +27,7 @@ static bool is_nqn(const char *value, char *error, size_t size)
 {
         if (strlen(value) <= NQN_MAX && nqn_valid(value, strlen(value) + 1, false))
                 return true;
-        snprintf(error, size, "'%s' is no NQN", value);
+        snprintf(error, size, "'%s' is not an NQN", value);
         return false;
 }
 
@@ -81,7 +81,7 @@ static bool take_hostid(void *args, const char *value, char *error, size_t size)
                         a->hostid[n / 2] = (uint8_t)((unsigned)a->hostid[n / 2] << 4 | v), n++;
         }
         a->peer.hostid = a->hostid;
-        snprintf(error, size, "'%s' is no UUID", value);
+        snprintf(error, size, "'%s' is not a UUID", value);
         return n == 32;
 }
 
@@ -97,7 +97,7 @@ static bool take_allow_write(void *args, const char *value, char *error, size_t 
         p->write_nsid = nsid;
         p->write_slba = slba;
         p->write_blocks = blocks;
-        snprintf(error, size, "'%s' is no NSID and no NSID:SLBA+BLOCKS", value);
+        snprintf(error, size, "'%s' is neither NSID nor NSID:SLBA+BLOCKS", value);
         return (n == 1 || (n == 3 && blocks > 0)) && !value[end] && nsid > 0 && value[0] != '-';
 }
 
@@ -110,21 +110,28 @@ const struct option_row nvme_options[] = {
         STRING('a', "traddr", "ADDR", o.suite.traddr, "its address", TARGET),
         STRING('s', "trsvcid", "PORT", o.suite.trsvcid, "its port (4420)", TARGET),
         CALL('t', "transport", "TRTYPE", options_transport, "tcp or rdma (tcp)", TARGET),
-        CALL('n', "nqn", "NQN", take_nqn, "the subsystem (the first one that discovery lists)", TARGET),
+        CALL('n', "nqn", "NQN", take_nqn, "the subsystem (the first one in the discovery log)", TARGET),
         CALL('q', "hostnqn", "NQN", take_hostnqn, "our name (one for each case)", TARGET),
         CALL('I', "hostid", "UUID", take_hostid, "our HOSTID (one for each case)", TARGET),
-        FLAG('g', "hdr-digest", peer.hdgst, "ask for header digests where the case does not care", TARGET),
-        FLAG('G', "data-digest", peer.ddgst, "likewise for data digests", TARGET),
-        NUMBER(0, "hpda", "N", hpda, 0, PDU_PDA_MAX, "likewise: alignment of data sent to us, 0 to 31", TARGET),
-        CALL(0, "allow-write", "RANGE", take_allow_write, "NSID[:SLBA+BLOCKS] that cases may write to; else none writes", TARGET),
-        CALL('S', "dhchap-secret", "KEY", take_key, "our key, where it asks for authentication: DHHC-1:..., or @FILE", TARGET),
-        CALL('C', "dhchap-ctrl-secret", "KEY", take_ctrl_key, "the subsystem's, which it has to authenticate itself with, or @FILE", TARGET),
-        CALL(0, "denied-nqn", "NQN", take_denied, "a subsystem there that does not allow our host", TARGET),
-        STRING(0, "change", "CMD", change, "the shell's 'CMD namespaces' and 'CMD discovery' make one such change each time; exit 77: it can't", TARGET),
+        FLAG('g', "hdr-digest", peer.hdgst, "enable header digests where the case does not set "
+                                            "them", TARGET),
+        FLAG('G', "data-digest", peer.ddgst, "enable data digests where the case does not set them", TARGET),
+        NUMBER(0, "hpda", "N", hpda, 0, PDU_PDA_MAX, "alignment of data sent to us (HPDA), 0 to "
+                                                     "31, where the case does not set it", TARGET),
+        CALL(0, "allow-write", "RANGE", take_allow_write, "NSID[:SLBA+BLOCKS] that cases may "
+                                                          "write to; without it no case writes", TARGET),
+        CALL('S', "dhchap-secret", "KEY", take_key, "our key, if the target asks for "
+                                                    "authentication: DHHC-1:..., or @FILE", TARGET),
+        CALL('C', "dhchap-ctrl-secret", "KEY", take_ctrl_key, "the subsystem's key, to "
+                                                              "authenticate the target, or @FILE", TARGET),
+        CALL(0, "denied-nqn", "NQN", take_denied, "a subsystem of the target that does not "
+                                                  "allow our host", TARGET),
+        STRING(0, "change", "CMD", change, "shell command: 'CMD namespaces' and 'CMD discovery' "
+                                           "each make one such change; exit 77: not possible", TARGET),
         STRING(0, "hook", "CMD", peer.hook, "--role host: the shell's command that makes the host connect, work and go; see below (then -j 1)", TARGET),
         CALL(0, "ns", "SPEC", take_ns, "a namespace: mem:64M, file:PATH, null:1G[,bs=4096]; repeatable", EMBEDDED),
         NUMBER(0, "cpda", "N", cpda, 0, PDU_PDA_MAX, "alignment of data sent to it, 0 to 31", EMBEDDED),
-        CALL(0, "limit", "NAME=VALUE", take_limit, "a bound of it (queue_entries=16); repeatable", EMBEDDED),
+        CALL(0, "limit", "NAME=VALUE", take_limit, "a limit of it (queue_entries=16); repeatable", EMBEDDED),
         { 0 },
 };
 /* clang-format on */
@@ -159,7 +166,7 @@ static int check_target(const struct nvme_args *a)
                     "--waive, --violate, --ns, --cpda and --limit are for the embedded "
                     "target");
         if (!o->suite.traddr && (a->peer.subnqn || o->suite.trsvcid))
-                return options_wrong("-n and -s need -a");
+                return options_wrong("-n and -s require -a");
         return 0;
 }
 
@@ -183,7 +190,7 @@ static int check_waived(enum rule_id rule, enum party tested)
 {
         if (rule_get(rule)->bound != tested || is_free(rule))
                 return 0;
-        return options_wrong("--waive: '%s' binds the %s itself", rule_get(rule)->id,
+        return options_wrong("--waive: '%s' is a rule for the %s itself", rule_get(rule)->id,
                              party_name(tested));
 }
 
@@ -194,10 +201,10 @@ static int check_violated(enum rule_id rule, enum party tested)
         if (is_free(rule))
                 return 0;
         if (rule_get(rule)->bound != tested)
-                return options_wrong("--violate: '%s' binds the %s", id,
+                return options_wrong("--violate: '%s' is a rule for the %s", id,
                                      party_name(peer_of(tested)));
         if (tested == PARTY_HOST && !spoil_host_can(rule))
-                return options_wrong("--violate: nothing that the host sends can break '%s'", id);
+                return options_wrong("--violate: the host sends nothing that can break '%s'", id);
         return 0;
 }
 
@@ -217,17 +224,18 @@ static int check_host(const struct nvme_args *a)
         const struct options *o = &a->o;
 
         if (!a->peer.hook && (o->suite.traddr || o->suite.trsvcid))
-                return options_wrong("-a and -s need --hook: the reference host needs no address");
+                return options_wrong("-a and -s require --hook: the reference host needs no "
+                                     "address");
         if (a->peer.hook && strlen(a->peer.hook) > HOOK_MAX)
                 return options_wrong("--hook is longer than %d bytes", HOOK_MAX);
         if (a->peer.hook && (is_spoilt(o) || o->power))
                 return options_wrong("--waive, --violate and --power are for the reference host");
         if (o->pcap)
                 return options_wrong(
-                    "--pcap is for --role target; --transcript keeps what hosts did");
+                    "--pcap is for --role target; use --transcript to record hosts");
         if (is_about_targets(a))
                 return options_wrong(
-                    "of options about the target --role host takes -t, -a, -s and --hook");
+                    "of the target's options, --role host accepts only -t, -a, -s and --hook");
         return 0;
 }
 

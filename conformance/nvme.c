@@ -59,7 +59,8 @@ static void describe_host(struct run *run, const struct suite *s)
         snprintf(run->abilities, sizeof(run->abilities),
                  "a target of its own for each case, at %s%s:%s%s", over_rdma(s) ? "rdma:" : "",
                  s->traddr, strcmp(s->trsvcid, "0") == 0 ? "a free port" : s->trsvcid,
-                 p->fails ? "; it fails with a sound one: cases can't show much" : "");
+                 p->fails ? "; the host fails with a correct target, so cases can show little"
+                          : "");
 }
 
 static void describe_target(struct run *run, const struct suite *s)
@@ -73,7 +74,8 @@ static void describe_target(struct run *run, const struct suite *s)
         if (c->reach < REACH_CONTROLLER) {
                 snprintf(
                     run->abilities, sizeof(run->abilities),
-                    "what it can do is not known, see probe/: cases can't have all that they need");
+                    "its abilities are not known (see probe/), so cases lack some of what they "
+                    "need");
                 return;
         }
         size_text(mdts, c->mdts);
@@ -85,7 +87,7 @@ static void describe_target(struct run *run, const struct suite *s)
                  c->vs >> 16, c->vs >> 8 & 0xff, CAP_MQES(c->cap) + 1u, c->mdts ? mdts : "none",
                  c->in_capsule ? capsule : "none", own, c->nsid, (unsigned long long)c->blocks,
                  c->block, c->discovery ? ", discovery" : "",
-                 c->sqfc_off ? ", SQ flow control can be off" : "");
+                 c->sqfc_off ? ", SQ flow control can be disabled" : "");
 }
 
 static void describe(const struct suite *s, struct run *run)
@@ -247,17 +249,17 @@ static const char *why_not(const struct suite *s, const struct test_case *test, 
         const struct peer *p = s->peer;
 
         if (for_other_controllers(&p->caps, test))
-                return "it is about I/O controllers, CNTRLTYPE is another";
+                return "this case is about I/O controllers, and CNTRLTYPE is another";
         if ((test->needs & DISCOVERY) && !p->caps.discovery)
                 return "no discovery service at this address";
         if (test->changes && !p->changer.make)
-                return "it makes the target change: --change CMD permits and does that";
+                return "this case needs a change of the target: --change CMD permits and makes it";
         if (!test->writes)
                 return NULL;
         if (!p->may_write)
-                return "it writes: --allow-write NSID[:SLBA+BLOCKS] permits that";
+                return "this case writes: --allow-write NSID[:SLBA+BLOCKS] permits that";
         if (!p->caps.nsid)
-                return "no namespace";
+                return "the subsystem has no namespace";
         return range ? NULL : "the range of --allow-write is too small";
 }
 

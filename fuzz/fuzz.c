@@ -8,7 +8,7 @@
 
 _Noreturn void fuzz_broken(const char *what, const char *file, int line)
 {
-        fprintf(stderr, "%s:%d: not true: %s\n", file, line, what);
+        fprintf(stderr, "%s:%d: assertion failed: %s\n", file, line, what);
         abort();
 }
 

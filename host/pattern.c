@@ -81,14 +81,14 @@ static const char *verdict(const struct pattern_diff *d, uint64_t place, uint64_
                            uint64_t seed)
 {
         if (!d->marked)
-                return "no pattern of ours";
+                return "not written by this program";
         if (d->torn)
                 return "torn or corrupt";
         if (d->seed != seed)
                 return "left by another run";
         if (d->place != place)
                 return "in the wrong place";
-        return d->generation < generation ? "stale" : "from the future";
+        return d->generation < generation ? "stale" : "newer than what was written";
 }
 
 void pattern_explain(const struct pattern_diff *d, uint64_t place, uint64_t generation,

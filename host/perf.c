@@ -213,7 +213,7 @@ static void give_up(struct worker *w)
                                count, w->queues[0].queue->timeout);
         w->failed |= count > 0;
         for (unsigned i = 0; count > 0 && i < w->count; i++)
-                host_queue_break(w->queues[i].queue, "the load was given up");
+                host_queue_break(w->queues[i].queue, "the load was stopped");
 }
 
 static void run(struct worker *w)
@@ -248,13 +248,17 @@ static int check(const struct host_ctrl *c, const struct perf_options *o, struct
 
         if (o->io_size == 0 || o->io_size % o->block_size)
                 return host_fail(e, HOST_USAGE,
-                                 "block size %u is no multiple of the namespace's %u", o->io_size,
-                                 o->block_size);
+                                 "block size %u is not a multiple of the namespace's %u",
+                                 o->io_size, o->block_size);
         if (o->io_size > host_ctrl_max_transfer(c) || o->io_size / o->block_size > RW_NLB_MASK + 1)
-                return host_fail(e, HOST_USAGE, "block size %u is more than one command takes (%u)",
+                return host_fail(e, HOST_USAGE,
+                                 "block size %u is more than one command can "
+                                 "transfer (%u)",
                                  o->io_size, host_ctrl_max_transfer(c));
         if (range > o->blocks * o->block_size || range < o->io_size)
-                return host_fail(e, HOST_USAGE, "range of %llu bytes in a namespace of %llu",
+                return host_fail(e, HOST_USAGE,
+                                 "a range of %llu bytes exceeds the namespace of "
+                                 "%llu bytes",
                                  (unsigned long long)range,
                                  (unsigned long long)(o->blocks * o->block_size));
         return 0;

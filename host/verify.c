@@ -337,15 +337,17 @@ static int check(const struct host_ctrl *c, const struct verify_options *o, stru
         uint64_t blocks = o->range / o->block_size;
 
         if (o->block_size % PATTERN_UNIT)
-                return host_fail(e, HOST_USAGE, "blocks of %u bytes hold no pattern",
+                return host_fail(e, HOST_USAGE, "blocks of %u bytes are too small for the pattern",
                                  o->block_size);
         if (c->io_count > VERIFY_QUEUES_MAX)
-                return host_fail(e, HOST_USAGE, "verify uses %d queues at most", VERIFY_QUEUES_MAX);
+                return host_fail(e, HOST_USAGE, "verify uses at most %d queues", VERIFY_QUEUES_MAX);
         if (o->range % o->block_size || blocks < 2 || blocks > VERIFY_BLOCKS_MAX)
-                return host_fail(e, HOST_USAGE, "range of %llu bytes: want 2 to %d blocks of %u",
+                return host_fail(e, HOST_USAGE,
+                                 "a range of %llu bytes: must be 2 to %d blocks "
+                                 "of %u bytes",
                                  (unsigned long long)o->range, VERIFY_BLOCKS_MAX, o->block_size);
         if (o->slba > o->blocks || blocks > o->blocks - o->slba)
-                return host_fail(e, HOST_USAGE, "the range ends behind the namespace's %llu blocks",
+                return host_fail(e, HOST_USAGE, "the range ends beyond the namespace's %llu blocks",
                                  (unsigned long long)o->blocks);
         return 0;
 }
@@ -401,7 +403,7 @@ static void release(struct verify *v)
 static void abandon(struct verify *v)
 {
         for (unsigned i = 0; v->busy > 0 && i < v->c->io_count; i++)
-                host_queue_break(&v->c->io[i], "queue %u: verification was given up", i + 1);
+                host_queue_break(&v->c->io[i], "queue %u: verification was stopped", i + 1);
 }
 
 int verify_run(struct host_ctrl *c, const struct verify_options *o, struct verify_result *r,

@@ -41,7 +41,7 @@ static bool take_nqn(void *args, const char *value, char *error, size_t size)
         struct args *a = args;
 
         if (strlen(value) > NQN_MAX || !nqn_valid(value, strlen(value) + 1, false)) {
-                snprintf(error, size, "'%s' is no NQN", value);
+                snprintf(error, size, "'%s' is not an NQN", value);
                 return false;
         }
         return config_add_subsystem(&a->config, value);
@@ -71,7 +71,7 @@ static bool take_host(void *args, const char *value, char *error, size_t size)
         struct config_subsystem *s = current(a);
 
         if (strlen(value) > NQN_MAX || !nqn_valid(value, strlen(value) + 1, false)) {
-                snprintf(error, size, "'%s' is no NQN", value);
+                snprintf(error, size, "'%s' is not an NQN", value);
                 return false;
         }
         if (!s)
@@ -144,11 +144,11 @@ static bool take_listen(void *args, const char *value, char *error, size_t size)
 
         (void)trtype_of(a, &place);
         if (!net_split(place, addr, port)) {
-                snprintf(error, size, "'%s' is no [TYPE:]ADDR:PORT", value);
+                snprintf(error, size, "'%s' is not of the form [TYPE:]ADDR:PORT", value);
                 return false;
         }
         if (a->n_listens == LISTENS_MAX) {
-                snprintf(error, size, "more than %d of them", LISTENS_MAX);
+                snprintf(error, size, "given more than %d times", LISTENS_MAX);
                 return false;
         }
         a->listens[a->n_listens++] = value;
@@ -208,7 +208,7 @@ static bool take_cpus(void *args, const char *value, char *error, size_t size)
                 unsigned long cpu = strtoul(p, &end, 10);
 
                 if (end == p || (*end != ',' && *end != '\0') || cpu >= CPU_SETSIZE) {
-                        snprintf(error, size, "'%s' is no list of processors (0,2,3)", value);
+                        snprintf(error, size, "'%s' is not a list of processors (0,2,3)", value);
                         return false;
                 }
                 CPU_SET(cpu, &a->cpus);
@@ -238,27 +238,28 @@ static const struct option_row rows[] = {
         { .letter = 'a',
           .name = "traddr",
           .arg = "ADDR",
-          .says = "listen there (127.0.0.1)",
+          .says = "address to listen on (127.0.0.1)",
           .group = 1,
           .kind = OPTION_STRING,
           .at = AT(traddr) },
         { .letter = 's',
           .name = "trsvcid",
           .arg = "PORT",
-          .says = "listen there (4420); 0: any free port",
+          .says = "port to listen on (4420); 0: any free port",
           .group = 1,
           .kind = OPTION_STRING,
           .at = AT(trsvcid) },
         { .name = "listen",
           .arg = "[TYPE:]ADDR:PORT",
-          .says = "tcp:... or rdma:... (as -t says): there too; repeatable",
+          .says = "another address to listen on, tcp:... or rdma:... (default: as -t says); "
+                  "repeatable",
           .group = 1,
           .kind = OPTION_CALL,
           .call = take_listen },
         { .letter = 'n',
           .name = "nqn",
           .arg = "NQN",
-          .says = "a subsystem; repeatable, --ns, --host and --dhchap-... after it are its own",
+          .says = "a subsystem; repeatable; --ns, --host and --dhchap-... after it belong to it",
           .group = 1,
           .kind = OPTION_CALL,
           .call = take_nqn },
@@ -271,31 +272,33 @@ static const struct option_row rows[] = {
           .call = take_ns },
         { .name = "host",
           .arg = "NQN",
-          .says = "allow this host and no other; repeatable",
+          .says = "allow only this host; repeatable",
           .group = 1,
           .kind = OPTION_CALL,
           .call = take_host },
         { .name = "dhchap-key",
           .arg = "KEY",
-          .says = "hosts of this subsystem authenticate themselves with it: DHHC-1:..., or @FILE",
+          .says = "key with which hosts of this subsystem must authenticate themselves: "
+                  "DHHC-1:..., or @FILE",
           .group = 1,
           .kind = OPTION_CALL,
           .call = take_key },
         { .name = "dhchap-ctrl-key",
           .arg = "KEY",
-          .says = "what the subsystem authenticates itself with to hosts that ask, or @FILE",
+          .says = "key with which the subsystem authenticates itself to hosts that ask, or @FILE",
           .group = 1,
           .kind = OPTION_CALL,
           .call = take_ctrl_key },
         { .name = "dhchap-hash",
           .arg = "HASH",
-          .says = "sha256, sha384 or sha512, and no other (what the host proposes first)",
+          .says = "use only this hash: sha256, sha384 or sha512 (the host's first choice)",
           .group = 1,
           .kind = OPTION_CALL,
           .call = take_hash },
         { .name = "dhchap-dhgroup",
           .arg = "GROUP",
-          .says = "null, ffdhe2048, 3072, 4096, 6144 or 8192, and no other (the host's first)",
+          .says = "use only this DH group: null, ffdhe2048, 3072, 4096, 6144 or 8192 (the "
+                  "host's first choice)",
           .group = 1,
           .kind = OPTION_CALL,
           .call = take_group },
@@ -315,7 +318,7 @@ static const struct option_row rows[] = {
           .max = 256 },
         { .name = "busy-poll",
           .arg = "USEC",
-          .says = "poll that long before sleeping (0)",
+          .says = "poll for this time before sleeping (0)",
           .group = 1,
           .kind = OPTION_NUMBER,
           .at = AT(busy_poll),
@@ -337,7 +340,7 @@ static const struct option_row rows[] = {
           .kind = OPTION_FLAG,
           .at = AT(options.no_ddgst) },
         { .name = "no-sqfc-disable",
-          .says = "never do without SQ flow control",
+          .says = "never disable SQ flow control",
           .group = 1,
           .kind = OPTION_FLAG,
           .at = AT(options.no_sqfc_disable) },
@@ -348,19 +351,19 @@ static const struct option_row rows[] = {
           .at = AT(options.no_success) },
         { .name = "cpda",
           .arg = "N",
-          .says = "alignment asked for, (N + 1) * 4 bytes (0)",
+          .says = "data alignment to ask for (CPDA), (N + 1) * 4 bytes (0)",
           .group = 1,
           .kind = OPTION_NUMBER,
           .at = AT(cpda),
           .max = 31 },
         { .name = "no-in-capsule",
-          .says = "RDMA: take no data in capsules",
+          .says = "RDMA: accept no data in capsules",
           .group = 1,
           .kind = OPTION_FLAG,
           .at = AT(options.no_in_capsule) },
         { .name = "icdoff",
           .arg = "N",
-          .says = "RDMA: data begins N * 16 bytes behind the command in capsules (0)",
+          .says = "RDMA: in-capsule data begins N * 16 bytes after the command (0)",
           .group = 1,
           .kind = OPTION_NUMBER,
           .at = AT(icdoff),
@@ -388,31 +391,31 @@ static const struct option_row rows[] = {
 #ifdef NVMF_PLANT
         { .name = "plant",
           .arg = "NAME",
-          .says = "have this bug (list: which there are)",
+          .says = "have this planted bug (list: show them)",
           .group = 1,
           .kind = OPTION_CALL,
           .call = take_plant },
 #endif
         { .name = "limit",
           .arg = "NAME=VALUE",
-          .says = "a bound, such as connections=64; repeatable",
+          .says = "a limit, such as connections=64; repeatable",
           .group = 1,
           .kind = OPTION_CALL,
           .call = take_limit },
         { .name = "trace",
-          .says = "each request's states on stderr",
+          .says = "print each request's states on stderr",
           .group = 1,
           .kind = OPTION_FLAG,
           .at = AT(options.trace) },
         { .name = "pcap",
           .arg = "FILE",
           .says =
-              "record what goes over the ports, .pcapng or .pcap, the port as 4420; RDMA as RoCEv2",
+              "write all connections to a .pcapng or .pcap, with 4420 as the port; RDMA as RoCEv2",
           .group = 1,
           .kind = OPTION_STRING,
           .at = AT(pcap) },
         { .name = "quiet",
-          .says = "nothing on stderr but errors",
+          .says = "print only errors on stderr",
           .group = 1,
           .kind = OPTION_FLAG,
           .at = AT(options.quiet) },
@@ -472,14 +475,13 @@ static bool complete(struct args *a, char *error, size_t size)
 
         if (a->config_file &&
             (c->n_subsystems > 0 || a->n_listens > 0 || a->traddr || a->trsvcid)) {
-                snprintf(
-                    error, size,
-                    "--config goes with none of -a, -s, --listen, -n, --ns, --host, --dhchap-...");
+                snprintf(error, size,
+                         "--config excludes -a, -s, --listen, -n, --ns, --host, --dhchap-...");
                 return false;
         }
         for (unsigned i = 0; i < c->n_subsystems; i++)
                 if (c->subsystems[i].keys.ctrl.len && !c->subsystems[i].keys.host.len) {
-                        snprintf(error, size, "--dhchap-ctrl-key needs --dhchap-key");
+                        snprintf(error, size, "--dhchap-ctrl-key requires --dhchap-key");
                         return false;
                 }
         if (!a->traddr)
@@ -597,7 +599,7 @@ int target_command(int argc, char **argv)
                 help();
                 code = 0;
         } else if (at >= 0 && at < argc) {
-                fprintf(stderr, "nvmfspec target: '%s' is no option\n", argv[at]);
+                fprintf(stderr, "nvmfspec target: '%s' is not an option\n", argv[at]);
         } else if (at < 0 || !complete(&a, error, sizeof(error))) {
                 fprintf(stderr, "nvmfspec target: %s\n", error);
         } else {

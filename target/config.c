@@ -193,7 +193,7 @@ static bool take_id(struct reader *r, struct json_object *v, uint8_t id[16], boo
                 if (*p != '-')
                         digits[n++] = *p;
         if (n != 32)
-                return reader_complain(r, "'%s' has not 32 hexadecimal digits", text);
+                return reader_complain(r, "'%s' does not have 32 hexadecimal digits", text);
         digits[32] = '\0';
         *has = false;
         for (size_t i = 0; i < 16; i++) {
@@ -562,7 +562,7 @@ static bool take_host(struct reader *r, struct json_object *v, void *at)
         if (!reader_object(r, v, keys, host))
                 return false;
         if (host->keys.ctrl.len && !host->keys.host.len)
-                return reader_complain(r, "attr.dhchap_ctrl_key is of no use without dhchap_key");
+                return reader_complain(r, "attr.dhchap_ctrl_key requires dhchap_key");
         return host->nqn[0] ? true : reader_complain(r, "has no nqn");
 }
 
@@ -635,7 +635,7 @@ static bool check_namespaces(struct reader *r, const struct config_subsystem *s)
                 for (unsigned k = 0; k < i; k++)
                         if (s->ns[i].nsid == s->ns[k].nsid) {
                                 reader_descend(r, ".namespaces[%u].nsid", i);
-                                return reader_complain(r, "%u is there twice", s->ns[i].nsid);
+                                return reader_complain(r, "%u occurs twice", s->ns[i].nsid);
                         }
         return true;
 }
@@ -646,9 +646,9 @@ static bool check_subsystem(struct reader *r, const struct config *c, unsigned i
         size_t len = reader_descend(r, "subsystems[%u]", i);
 
         if (has_subsystem(c, i, s->nqn))
-                return reader_complain(r, "nqn '%s' is there twice", s->nqn);
+                return reader_complain(r, "nqn '%s' occurs twice", s->nqn);
         if (strcmp(s->nqn, NQN_DISCOVERY) == 0)
-                return reader_complain(r, "nqn is the discovery service's own");
+                return reader_complain(r, "nqn is the NQN of the discovery service");
         if (!check_hosts(r, c, s) || !check_namespaces(r, s))
                 return false;
         r->path[len] = '\0';
@@ -662,7 +662,7 @@ static bool check_port(struct reader *r, const struct config *c, unsigned i)
 
         for (unsigned k = 0; k < i; k++)
                 if (c->ports[k].id == p->id)
-                        return reader_complain(r, "portid %u is there twice", p->id);
+                        return reader_complain(r, "portid %u occurs twice", p->id);
         for (unsigned k = 0; k < p->n_subsystems; k++)
                 if (!has_subsystem(c, c->n_subsystems, p->subsystems[k])) {
                         reader_descend(r, ".subsystems[%u]", k);
@@ -740,10 +740,10 @@ static struct json_object *parse(struct reader *r, const char *text, size_t len)
                 reader_complain(r, "an object is expected");
         else if (!v)
                 reader_complain(r, "line %u: %s", line_of(text, end < len ? end : len),
-                                e == json_tokener_continue ? "ends too early"
+                                e == json_tokener_continue ? "unexpected end of the file"
                                                            : json_tokener_error_desc(e));
         else if (end < len)
-                reader_complain(r, "line %u: more text behind the end", line_of(text, end));
+                reader_complain(r, "line %u: unexpected text after the end", line_of(text, end));
         if (v && end < len) {
                 json_object_put(v);
                 v = NULL;

@@ -101,11 +101,11 @@ bool reader_number(struct reader *r, struct json_object *v, uint64_t min, uint64
 
         *n = 0;
         if (!typed || !text || !isdigit((unsigned char)text[0]))
-                return reader_complain(r, "'%s' is no number", text ? text : "null");
+                return reader_complain(r, "'%s' is not a number", text ? text : "null");
         errno = 0;
         *n = strtoull(text, &end, 0);
         if (*end != '\0')
-                return reader_complain(r, "'%s' is no number", text);
+                return reader_complain(r, "'%s' is not a number", text);
         if (errno || *n < min || *n > max)
                 return reader_complain(r, "%s is not from %llu to %llu", text,
                                        (unsigned long long)min, (unsigned long long)max);

@@ -38,13 +38,13 @@ bool target_limit(struct target_limits *limits, const char *setting, char *error
         uint64_t n;
 
         if (!l) {
-                snprintf(error, size, "'%s' is no limit; there are", setting);
+                snprintf(error, size, "'%s' is not a limit; the limits are", setting);
                 for (l = table; l < table + LIMITS; l++)
                         snprintf(error + strlen(error), size - strlen(error), " %s", l->name);
                 return false;
         }
         if (option_size(equals + 1, &n) < 0 || n == 0 || (l->size == 4 && n > UINT32_MAX)) {
-                snprintf(error, size, "%s: '%s' is no number in range", l->name, equals + 1);
+                snprintf(error, size, "%s: '%s' is not a number in range", l->name, equals + 1);
                 return false;
         }
         if (l->size == 4)

@@ -71,15 +71,15 @@ static const char *check_limits(const struct target_limits *l)
                 return "limit controllers is above 65519";
         if (l->max_transfer < 8192 || l->max_transfer > 64 << 20 ||
             (l->max_transfer & (l->max_transfer - 1)) != 0) /* MDTS 0, one page, is no limit */
-                return "limit max_transfer is no power of two from 8K to 64M";
+                return "limit max_transfer is not a power of two from 8K to 64M";
         if (l->in_capsule > FRAMER_IN_PLACE || l->in_capsule % 16 != 0)
-                return "limit in_capsule is no multiple of 16 up to 16384";
+                return "limit in_capsule is not a multiple of 16 up to 16384";
         if (l->rdma_in_capsule > RDMA_IN_CAPSULE_MAX || l->rdma_in_capsule % 16 != 0)
-                return "limit rdma_in_capsule is no multiple of 16 up to 65536";
+                return "limit rdma_in_capsule is not a multiple of 16 up to 65536";
         if (l->receives < 2)
                 return "limit receives is below 2";
         if (l->maxh2cdata < PDU_MAXH2CDATA_MIN || l->maxh2cdata % 4 != 0)
-                return "limit maxh2cdata is no multiple of 4 from 4096 on";
+                return "limit maxh2cdata is not a multiple of 4 of at least 4096";
         return NULL;
 }
 

@@ -28,9 +28,9 @@ static const char *parse_line(char *line, char *comment, struct baseline_entry *
         char *verdict = strtok_r(NULL, " \t\r", &rest);
 
         if (!verdict || (strcmp(verdict, "fail") != 0 && strcmp(verdict, "lenient") != 0))
-                return "what follows the id is neither 'fail' nor 'lenient'";
+                return "the verdict after the id is neither 'fail' nor 'lenient'";
         if (strtok_r(NULL, " \t\r", &rest))
-                return "more than id and verdict (a reason starts with '#')";
+                return "unexpected text after id and verdict (a reason starts with '#')";
         if (strlen(id) >= sizeof(e->id))
                 return "the id is too long";
         *e = (struct baseline_entry) { .verdict = strcmp(verdict, "fail") == 0 ? VERDICT_FAIL

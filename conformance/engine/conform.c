@@ -178,7 +178,7 @@ static int run_cases(const struct options *o, struct suite *suite, const struct 
                 report_text_rules(text.out, &run);
         report_text_end(&text, &run);
         if (run.dead && interrupted)
-                complain(EXIT_BROKEN, "interrupted: not all cases were run");
+                complain(EXIT_BROKEN, "interrupted before all cases were run");
         code = run_exit(&run);
         if (write_reports(o, &run) + stop_recording(suite, o->pcap) != 0 && code == 0)
                 code = EXIT_BROKEN;

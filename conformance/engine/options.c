@@ -32,7 +32,7 @@ bool option_list_add(struct option_list *l, const char *value, char *error, size
                 l->items[l->count++] = value;
                 return true;
         }
-        snprintf(error, size, "more than %d of them", OPTION_LIST);
+        snprintf(error, size, "given more than %d times", OPTION_LIST);
         return false;
 }
 
@@ -88,7 +88,7 @@ static bool take_scale(void *args, const char *value, char *error, size_t size)
         double d = strtod(value, &end);
 
         ((struct options *)args)->suite.timeout_scale = d;
-        snprintf(error, size, "'%s' is no number from 0.01 to 1000", value);
+        snprintf(error, size, "'%s' is not a number from 0.01 to 1000", value);
         return !*end && end != value && d >= 0.01 && d <= 1000;
 }
 
@@ -98,39 +98,47 @@ static bool take_scale(void *args, const char *value, char *error, size_t size)
 
 /* clang-format off */
 static const struct option_row rows[] = {
-        NUMBER(0, "wait", "SEC", wait, 0, 3600, "for a target that is about to start, so long at most", TARGET),
-        CHOICE(0, "role", "ROLE", role, "target|host", "what is tested: target or host (target); a host finds a target at -a -s, another one for each case", TARGET),
+        NUMBER(0, "wait", "SEC", wait, 0, 3600, "wait at most this long for a target that is "
+                                                "starting", TARGET),
+        CHOICE(0, "role", "ROLE", role, "target|host", "what to test: target or host (target); "
+                                                       "a host finds a target at -a -s, a new "
+                                                       "one for each case", TARGET),
 
-        CHOICE(0, "level", "LEVEL", level, "must|should|info", "must, should or info: this and above (info)", CASES),
-        CALL(0, "rule", "RULE", take_rule, "those that test this rule; repeatable", CASES),
-        CALL(0, "exclude", "ID", take_excluded, "not these; repeatable", CASES),
-        FLAG(0, "list", list, "show them (with --json FILE: as JSON)", CASES),
-        FLAG(0, "dry-run", dry_run, "show what would run", CASES),
-        STRING(0, "explain", "ID", explain, "all about a case or a rule", CASES),
+        CHOICE(0, "level", "LEVEL", level, "must|should|info", "must, should or info: run this "
+                                                               "level and above (info)", CASES),
+        CALL(0, "rule", "RULE", take_rule, "run only the cases of this rule; repeatable", CASES),
+        CALL(0, "exclude", "ID", take_excluded, "leave out these cases; repeatable", CASES),
+        FLAG(0, "list", list, "list the cases (with --json FILE: as JSON)", CASES),
+        FLAG(0, "dry-run", dry_run, "list what would run", CASES),
+        STRING(0, "explain", "ID", explain, "explain a case or a rule", CASES),
         FLAG(0, "rules", rules, "the rulebook (with --json FILE: as JSON)", CASES),
-        FLAG(0, "count", count, "with --rules: how many there are, and what proves them", CASES),
+        FLAG(0, "count", count, "with --rules: the number of rules, and what proves them", CASES),
 
-        FLAG(0, "strict", suite.strict, "the exact reaction is demanded, and what should be", RUN),
+        FLAG(0, "strict", suite.strict, "demand the exact reaction, and what SHOULD be", RUN),
         NUMBER('j', "jobs", "N", jobs, 1, 256, "cases at once (16)", RUN),
-        CALL(0, "timeout-scale", "X", take_scale, "all waits times X", RUN),
-        NUMBER(0, "repeat", "N", repeat, 1, 1000000, "each case N times, the worst counts", RUN),
-        NUMBER(0, "seed", "N", seed, 0, UINT32_MAX, "of data and host identifiers", RUN),
+        CALL(0, "timeout-scale", "X", take_scale, "multiply all timeouts by X", RUN),
+        NUMBER(0, "repeat", "N", repeat, 1, 1000000, "run each case N times; the worst result "
+                                                     "counts", RUN),
+        NUMBER(0, "seed", "N", seed, 0, UINT32_MAX, "seed of data and host identifiers", RUN),
 
         FLAG('v', "verbose", verbose, "each message as it goes, on stderr", REPORTS),
-        FLAG(0, "brief", brief, "only what did not pass", REPORTS),
-        FLAG(0, "show-rules", show_rules, "which rules were covered", REPORTS),
-        STRING(0, "json", "FILE", json, "all results; '-' is stdout, here and below", REPORTS),
-        STRING(0, "junit", "FILE", junit, "JUnit XML", REPORTS),
-        STRING(0, "tap", "FILE", tap, "Test Anything Protocol", REPORTS),
-        STRING(0, "html", "FILE", html, "one page, nothing to fetch", REPORTS),
-        STRING(0, "pcap", "FILE", pcap, "record the cases' connections, a .pcapng with their ids as comments; RDMA as RoCEv2, with READs and WRITEs as the responses imply them", REPORTS),
-        STRING(0, "transcript", "DIR", suite.transcripts, "text and pcap of each case that did not pass", REPORTS),
+        FLAG(0, "brief", brief, "print only what did not pass", REPORTS),
+        FLAG(0, "show-rules", show_rules, "print which rules were covered", REPORTS),
+        STRING(0, "json", "FILE", json, "write all results as JSON; '-' is stdout, here and below", REPORTS),
+        STRING(0, "junit", "FILE", junit, "write JUnit XML", REPORTS),
+        STRING(0, "tap", "FILE", tap, "write Test Anything Protocol", REPORTS),
+        STRING(0, "html", "FILE", html, "write one self-contained HTML page", REPORTS),
+        STRING(0, "pcap", "FILE", pcap, "write the cases' connections to a .pcapng, with case "
+                                        "ids as comments; RDMA as RoCEv2, with READs and WRITEs "
+                                        "derived from the responses", REPORTS),
+        STRING(0, "transcript", "DIR", suite.transcripts, "write a text and a pcap of each case "
+                                                          "that did not pass", REPORTS),
         CALL(0, "baseline", "FILE", take_baseline, "known failures: lines 'ID fail|lenient # why'; repeatable", REPORTS),
-        FLAG(0, "baseline-lax", baseline_lax, "a known failure that passes is no failure", REPORTS),
+        FLAG(0, "baseline-lax", baseline_lax, "do not fail when a known failure passes", REPORTS),
 
-        FLAG(0, "power", power, "break each rule in it: does a case find out?", EMBEDDED),
-        CALL(0, "waive", "RULE", take_waived, "it does not check this; repeatable", EMBEDDED),
-        CALL(0, "violate", "RULE", take_violated, "it breaks this; repeatable", EMBEDDED),
+        FLAG(0, "power", power, "break each rule in it and check that a case detects it", EMBEDDED),
+        CALL(0, "waive", "RULE", take_waived, "do not let it check this rule; repeatable", EMBEDDED),
+        CALL(0, "violate", "RULE", take_violated, "let it break this rule; repeatable", EMBEDDED),
         FLAG('h', "help", help, "this", EMBEDDED),
 };
 /* clang-format on */
@@ -210,12 +218,12 @@ static int check(const struct options *o)
                 return options_wrong("--power is for the embedded target");
         if (o->suite.trsvcid &&
             (option_number(o->suite.trsvcid, &port) < 0 || port == 0 || port > 65535))
-                return options_wrong("option -s: '%s' is no port", o->suite.trsvcid);
+                return options_wrong("option -s: '%s' is not a port", o->suite.trsvcid);
         if (o->count && !o->rules)
-                return options_wrong("--count goes with --rules");
+                return options_wrong("--count requires --rules");
         if (o->list + o->dry_run + o->rules + o->power + !!o->explain > 1)
                 return options_wrong(
-                    "--list, --dry-run, --rules, --explain and --power are one at a time");
+                    "--list, --dry-run, --rules, --explain and --power exclude each other");
         return check_outputs(o);
 }
 

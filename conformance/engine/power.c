@@ -246,7 +246,7 @@ static size_t keep_good(const struct run *run, const struct test_case **cases)
                 if (!r->test)
                         continue;
                 if (is_bad(r))
-                        printf("  useless   %s fails on the sound target: %s\n", r->id, r->seen);
+                        printf("  no use    %s fails on the correct target: %s\n", r->id, r->seen);
                 else
                         cases[kept++] = r->test;
         }

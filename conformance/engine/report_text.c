@@ -117,7 +117,7 @@ static void print_exchange(FILE *out, const struct result *r)
         char line[EXCHANGE_LINE + 64];
 
         if (r->exchange_dropped > 0)
-                fprintf(out, "            (%u lines before)\n", r->exchange_dropped);
+                fprintf(out, "            (%u earlier lines)\n", r->exchange_dropped);
         for (unsigned i = 0; i < r->exchange_count; i++) {
                 exchange_format(&r->exchange[i], r->exchange_start, line, sizeof(line));
                 fprintf(out, "  %s\n", line);
@@ -174,7 +174,7 @@ static void print_summary(const struct report_text *r, const struct run *run)
         count(r->out, v[VERDICT_FAIL], "failed");
         count(r->out, v[VERDICT_ERROR], "broken");
         count(r->out, run->known, "known failures");
-        count(r->out, run->fixed, "fixed, to be taken off the baseline");
+        count(r->out, run->fixed, "fixed, to be removed from the baseline");
         count(r->out, v[VERDICT_INFO], "informational");
         count(r->out, v[VERDICT_SKIP], "skipped");
         fprintf(r->out, "\n      %u of %u rules covered, %.1f s\n", rules_count(&run->covered),

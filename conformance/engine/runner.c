@@ -36,7 +36,7 @@ static bool is_stopped(const struct crew *c)
 static const char *too_late(const struct crew *c)
 {
         if (c->dead)
-                return "what is tested had stopped answering";
+                return "the system under test had stopped answering";
         return is_stopped(c) ? "interrupted" : NULL;
 }
 
@@ -80,10 +80,11 @@ static void report_death(struct crew *c, struct result *r, const char *why)
 {
         r->verdict = VERDICT_FAIL;
         snprintf(r->expected, RESULT_TEXT, "%s",
-                 c->r->suite->role == ROLE_HOST ? "the host goes on with a sound target"
-                                                : "the target goes on serving others");
-        snprintf(r->seen, RESULT_TEXT, "it does not answer any more (%.200s)%s", why,
-                 c->r->jobs > 1 ? "; another case that ran then may be the cause: try --jobs 1"
+                 c->r->suite->role == ROLE_HOST ? "the host works with a correct target afterwards"
+                                                : "the target continues to serve other hosts");
+        snprintf(r->seen, RESULT_TEXT, "it no longer answers (%.200s)%s", why,
+                 c->r->jobs > 1 ? "; another case that ran at that time may be the cause: try "
+                                  "--jobs 1"
                                 : "");
         escape_text(r->seen); /* it may be cut within a character */
         pthread_mutex_lock(&c->lock);
@@ -128,7 +129,7 @@ static void run_fairly(struct crew *c, struct t *t, const struct test_case *test
         }
         if (!*r->note && !t->busy)
                 snprintf(r->note, RESULT_TEXT,
-                         "this machine stood still meanwhile, each of %u times", TRIES);
+                         "this machine stalled during the case, in each of %u attempts", TRIES);
 }
 
 /* False: the run was stopped meanwhile, and whether that is why it went wrong, or whether what is tested

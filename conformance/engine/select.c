@@ -16,7 +16,7 @@ extern const struct test_case *const __stop_suite_cases[];
 /* What stands after the family's own topics. */
 static const struct topic own_topics[] = {
         { "probe", "What the target can do" },
-        { "noticed", "Seen on the way, named by no case" },
+        { "noticed", "Noticed during cases, but named by none" },
         { NULL, NULL },
 };
 

@@ -54,7 +54,7 @@ static void print_reaction(FILE *out, const struct conform_family *f, const stru
         }
         if (r->reacts != BASIS_NONE)
                 fprintf(out, " (%s%s)", basis_name(r->reacts),
-                        r->unowed ? "; nothing obliges anyone to notice" : "");
+                        r->unowed ? "; nobody is required to detect it" : "");
         fprintf(out, "\n");
 }
 
@@ -69,8 +69,8 @@ static void print_list(FILE *out, const char *before, unsigned bits, const char 
 
 static void print_proof(FILE *out, const struct rulebook *book, const struct rule *r)
 {
-        static const char *const seen[] = { "live", "in captures", "by one frame",
-                                            "with the set-up", NULL };
+        static const char *const seen[] = { "live", "in captures", "from a single frame",
+                                            "if the setup was captured", NULL };
 
         fprintf(out, "  checked%s %s\n",
                 r->checked ? " in" : " nowhere:", r->checked ? r->checked : r->unchecked);
@@ -235,7 +235,8 @@ static void explain_case(FILE *out, const struct test_case *c)
 
         fprintf(out, "%s\n  %s\n", c->id, c->says);
         fprintf(out, "  %s%s%s%s", level_name(c->level), c->writes ? ", writes" : "",
-                c->changes ? ", makes the target change" : "", c->slow ? ", takes seconds" : "");
+                c->changes ? ", makes the target change" : "",
+                c->slow ? ", takes several seconds" : "");
         for (unsigned i = 0; c->needs >> i; i++)
                 if ((c->needs >> i & 1) && f->needs[i][0])
                         fprintf(out, ", %s", f->needs[i]);

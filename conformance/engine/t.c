@@ -129,7 +129,7 @@ void fail(struct t *t, const char *expected, const char *seen, ...)
         va_start(ap, seen);
         set_text(t->result->seen, seen, ap);
         va_end(ap);
-        snprintf(t->result->expected, RESULT_TEXT, "%s%s", t->setting_up ? "in set-up: " : "",
+        snprintf(t->result->expected, RESULT_TEXT, "%s%s", t->setting_up ? "in setup: " : "",
                  expected);
         t->result->caught = !t->setting_up;
         t->result->only_strict = false;

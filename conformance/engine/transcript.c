@@ -163,7 +163,7 @@ static void write_lines(FILE *f, const struct conform_family *family, const stru
         char line[EXCHANGE_LINE + 64];
 
         if (x->dropped > 0)
-                fprintf(f, "(%u earlier lines are not kept)\n", x->dropped);
+                fprintf(f, "(%u earlier lines were dropped)\n", x->dropped);
         for (unsigned i = 0; i < x->count; i++) {
                 const struct exchange_line *l = exchange_line(x, i);
 

@@ -193,7 +193,7 @@ def test_a_host_that_hangs_has_neither_failed_nor_gone(case):
     hangs = f"{OURS}; sleep 60" if case == "fab/connect/refused" else goes_on
     hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else {hangs}; fi"
     seen = results("--hook", hook, case, "--timeout-scale", 0.1, code=1)[case]
-    assert seen["verdict"] == "fail" and "did not end within 3 s" in seen["seen"]
+    assert seen["verdict"] == "fail" and "timed out after 3 s" in seen["seen"]
 
 
 # The least host: a controller that it asks a KATO for, and enables; then it is silent.
@@ -268,7 +268,7 @@ def test_a_host_of_several_associations(before, idle, verdict, tmp_path):
 @pytest.mark.parametrize("hook, says", [
     ("true", "no host connected"),
     ("echo it is broken; exit 5", "ended with 5: it is broken"),
-    ("sleep 60", "did not end within 3 s"),
+    ("sleep 60", "timed out after 3 s"),
 ])
 def test_a_hook_that_brings_no_host(hook, says):
     assert says in conform("--hook", hook, "--timeout-scale", 0.1, code=3).stderr
@@ -293,7 +293,7 @@ def test_a_host_that_dies_is_told():
     finally:
         os.unlink(dead)
         del os.environ["DEAD"]
-    assert "does not answer any more" in seen[case]["seen"]
+    assert "no longer answers" in seen[case]["seen"]
     assert "not run" in seen[WORKS]["seen"]
 
 
@@ -338,16 +338,16 @@ def test_list_and_explain():
 
 
 @pytest.mark.parametrize("args, says", [
-    (["-a", "127.0.0.1"], "-a and -s need --hook"),
+    (["-a", "127.0.0.1"], "-a and -s require --hook"),
     (["--hook", "x" * 3001], "--hook is longer than 3000 bytes"),
     (["--hook", "true", "--waive", "tcp/c2hdata/datao"], "are for the reference host"),
-    (["--pcap", "x.pcap"], "--transcript keeps"),
-    (["--ns", "mem:1M"], "--role host takes -t, -a, -s and --hook"),
-    (["-q", "nqn.2026-01.x:y"], "--role host takes -t, -a, -s and --hook"),
+    (["--pcap", "x.pcap"], "--transcript to record"),
+    (["--ns", "mem:1M"], "--role host accepts only -t, -a, -s and --hook"),
+    (["-q", "nqn.2026-01.x:y"], "--role host accepts only -t, -a, -s and --hook"),
     (["tcp/h2cdata/ttag-unknown"], "no case is called"),
-    (["--waive", "tcp/h2cdata/ttag"], "'tcp/h2cdata/ttag' binds the host itself"),
-    (["--violate", "tcp/c2hdata/datao"], "'tcp/c2hdata/datao' binds the controller"),
-    (["--violate", "fab/auth/t-id"], "nothing that the host sends can break 'fab/auth/t-id'"),
+    (["--waive", "tcp/h2cdata/ttag"], "'tcp/h2cdata/ttag' is a rule for the host itself"),
+    (["--violate", "tcp/c2hdata/datao"], "'tcp/c2hdata/datao' is a rule for the controller"),
+    (["--violate", "fab/auth/t-id"], "the host sends nothing that can break 'fab/auth/t-id'"),
 ])
 def test_usage(args, says):
     assert says in conform(*args, code=2).stderr

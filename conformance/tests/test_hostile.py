@@ -593,7 +593,7 @@ def test_what_is_no_target_is_told(says, told):
         threading.Thread(target=answer, daemon=True).start()
         done = run("conform", "-a", "127.0.0.1", "-s", listener.getsockname()[1], "-n", NQN.decode())
     assert done.returncode == 3
-    assert done.stderr.endswith(f"; that is not NVMe/TCP, it begins with {told}\n")
+    assert done.stderr.endswith(f"; this is not NVMe/TCP, it begins with {told}\n")
 
 
 @pytest.mark.parametrize("target", [Slow], indirect=True)

@@ -62,4 +62,4 @@ def test_discovery_alone(small_target):
                          capture_output=True, text=True, timeout=120, check=False)
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "it is about I/O controllers" in ran.stdout
+    assert "this case is about I/O controllers" in ran.stdout

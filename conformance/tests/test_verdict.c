@@ -114,7 +114,7 @@ static void the_harness_is_not_the_target(void **state)
         assert_false(r.caught);
         r = run((struct test_case) { .run = breaks_in_setup }, false);
         assert_int_equal(r.verdict, VERDICT_ERROR);
-        assert_string_equal(r.expected, "in set-up: ICResp");
+        assert_string_equal(r.expected, "in setup: ICResp");
         assert_false(r.caught);
 }
 

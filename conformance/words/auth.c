@@ -68,7 +68,9 @@ const struct auth_view *hear(struct queue *q)
         const void *data = succeed(q, send_auth_receive(q, AUTH_RECEIVE_MAX)).data;
 
         if (auth_view(&k->heard, data, AUTH_RECEIVE_MAX) != 0)
-                fail(q->t, "a message of authentication", "none, or one that is cut short");
+                fail(q->t, "an authentication message",
+                     "no authentication message, or a "
+                     "truncated one");
         auth_hear(&k->host, data, AUTH_RECEIVE_MAX);
         return &k->heard;
 }
@@ -86,7 +88,7 @@ static void fail_transaction(struct queue *q)
         }
         if (a->why)
                 fail(q->t, "authentication to succeed", "%s", a->why);
-        fail(q->t, "authentication to succeed", "it is refused: %s",
+        fail(q->t, "authentication to succeed", "authentication is refused: %s",
              name ? name : "for a reason that is not assigned");
 }
 
@@ -125,7 +127,8 @@ bool auth_is_mutual(const struct t *t)
 void auth_connected(struct queue *q, uint32_t dw0)
 {
         if (dw0 & CONNECT_ASCR)
-                fail(q->t, "no demand for a secure channel, which we have not", "DW0 %08Xh", dw0);
+                fail(q->t, "no demand for a secure channel, which we do not have", "DW0 %08Xh",
+                     dw0);
         if (!auth_openssl() || peer(q->t)->dhchap.len == 0)
                 fail(q->t, "no demand for authentication, as --dhchap-secret is not given",
                      "DW0 %08Xh", dw0);
@@ -138,7 +141,7 @@ static void connect(struct queue *q, const char *subnqn)
         struct reply r = succeed(q, send_connect(q, .subnqn = subnqn));
 
         q->cntlid = (uint16_t)r.dw0;
-        want(q->t, r.dw0 & CONNECT_ATR, "authentication is asked for (DW0 bit 17)", "DW0 %08Xh",
+        want(q->t, r.dw0 & CONNECT_ATR, "a demand for authentication (DW0 bit 17)", "DW0 %08Xh",
              r.dw0);
         begin(q);
 }
@@ -209,7 +212,7 @@ static void judge_message(struct queue *q, const void *data, const char *expecte
         struct auth_view v;
 
         if (auth_view(&v, data, AUTH_RECEIVE_MAX) != 0)
-                fail(q->t, expected, "no message of authentication");
+                fail(q->t, expected, "no authentication message");
         if (v.message != AUTH_FAILURE1)
                 fail(q->t, expected, "%s", auth_message_name(v.message));
         if (v.failure->rcode != AUTH_RCODE || v.t_id != q->talk->cfg.t_id)

@@ -153,7 +153,7 @@ void half_close(struct queue *q);
 /* How many commands may be outstanding on q, and are worked at together: `most`, if its size and MAXCMD
  * allow that. */
 unsigned together(const struct queue *q, unsigned most);
-#define ONE_AT_A_TIME "the queue, or MAXCMD, is for one command at a time"
+#define ONE_AT_A_TIME "the queue size or MAXCMD allows only one command at a time"
 
 /* --- sending ------------------------------------------------------------------------------- */
 

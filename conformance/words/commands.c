@@ -131,7 +131,7 @@ void change(struct t *t, enum change what)
         int rc = c->make(c->user, what, error, sizeof(error));
 
         if (rc == CHANGE_NOT)
-                skip(t, "%s", *error ? error : "it can't be changed like that");
+                skip(t, "%s", *error ? error : "the target does not support this change");
         if (rc != 0)
                 broke(t, "--change: %s", error);
 }
@@ -165,8 +165,8 @@ uint32_t r2t_bytes(struct t *t)
                 most = caps(t)->mdts;
         if (bytes > most)
                 bytes = most / caps(t)->block * caps(t)->block;
-        require(t, bytes > 0, "MAXH2CDATA is %u: no block and more", caps(t)->maxh2cdata);
-        require(t, bytes <= SLOT_BYTES / 2, "capsules of %u bytes: what needs an R2T?", capsule);
+        require(t, bytes > 0, "MAXH2CDATA is %u, less than a block", caps(t)->maxh2cdata);
+        require(t, bytes <= SLOT_BYTES / 2, "capsules of %u bytes need no R2T", capsule);
         return bytes;
 }
 

@@ -96,7 +96,7 @@ struct seen *conn_room(struct conn *c, uint32_t len)
 
         c->kept += CONN_KEPT + len;
         if (c->kept > KEPT_MAX) {
-                conn_over(c, CONN_FLOODED, "PDUs without end: not read on");
+                conn_over(c, CONN_FLOODED, "too many PDUs; the rest is not read");
                 return NULL;
         }
         s = calloc(1, sizeof(*s) + len);

@@ -575,7 +575,7 @@ static void fail_rdma(struct conn *base)
 {
         struct conn_rdma *c = conn_rdma(base);
 
-        conn_over(base, CONN_CLOSED, "our queue pair fails, nothing is said");
+        conn_over(base, CONN_CLOSED, "our queue pair fails without a disconnect request");
         (void)rdma_ep_fail(&c->ep);
 }
 
@@ -620,7 +620,7 @@ struct conn *conn_rdma_open(struct rdma_group *g, const char *traddr, const char
                 wait_some(c, loop_left(deadline));
         if (c->domain)
                 return &c->base;
-        snprintf(error, size, "%s port %s: no way there by RDMA: %s", traddr, trsvcid,
+        snprintf(error, size, "%s port %s cannot be reached over RDMA: %s", traddr, trsvcid,
                  !begun                     ? strerror(errno)
                  : c->base.end == CONN_OPEN ? "no answer"
                                             : "unreachable");

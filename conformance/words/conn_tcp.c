@@ -162,7 +162,7 @@ static void on_header(struct conn_tcp *c)
                 report(c, rule_fault(TCP_TERM_QUIET), h);
         if (framer_data_len(&c->rx) > CONN_DATA_MAX) {
                 report(c, rule_fault(TCP_PLEN_C2H), h);
-                ended(c, CONN_UNREADABLE, "a PDU of more than 64 MiB: not read on");
+                ended(c, CONN_UNREADABLE, "a PDU of more than 64 MiB; the rest is not read");
                 return;
         }
         if (!stateless(c, h))
@@ -211,7 +211,7 @@ static void check_copy(struct conn_tcp *c, const struct seen *s)
 static void file_pdu(struct conn_tcp *c, struct seen *s)
 {
         conn_file(&c->base, s);
-        conn_log(&c->base, false, &s->m, s->len, s->ddgst_bad ? "DDGST bad" : NULL);
+        conn_log(&c->base, false, &s->m, s->len, s->ddgst_bad ? "wrong DDGST" : NULL);
 }
 
 static bool ddgst_bad(const struct conn_tcp *c)
@@ -255,7 +255,9 @@ static void take_events(struct conn_tcp *c)
                         on_pdu(c);
                 } else {
                         report(c, framer_fault(&c->rx), framer_header(&c->rx));
-                        ended(c, CONN_UNREADABLE, "what came is no PDU: not read on");
+                        ended(c, CONN_UNREADABLE,
+                              "the bytes received are not a PDU; the rest "
+                              "is not read");
                 }
         }
 }

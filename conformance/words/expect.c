@@ -71,8 +71,8 @@ static const char *end_says(enum conn_end e)
                 [CONN_OPEN] = "no answer",
                 [CONN_FIN] = "the target closed the connection",
                 [CONN_RST] = "the target reset the connection",
-                [CONN_UNREADABLE] = "bytes that are no PDU",
-                [CONN_FLOODED] = "PDUs without end",
+                [CONN_UNREADABLE] = "bytes that are not a PDU",
+                [CONN_FLOODED] = "more PDUs than a case reads",
                 [CONN_REJECTED] = "the connect request was rejected",
                 [CONN_DISCONNECTED] = "the target disconnected",
                 [CONN_BROKEN] = "the connection broke",
@@ -89,7 +89,7 @@ static void __attribute__((noreturn)) instead(struct queue *q, struct seen *s, c
         struct text text = text_in(line, sizeof(line));
 
         if (!s && q->conn->end == CONN_OPEN && loop_now_ms() >= q->t->deadline)
-                broke(q->t, "the case was not done within %u s: the target is slow, or -j too much",
+                broke(q->t, "the case timed out after %u s: the target is slow, or -j is too high",
                       (unsigned)(CASE_MS * q->t->suite->timeout_scale) / 1000);
         if (s)
                 message_line(&text, &s->m, q->conn->admin);
@@ -260,7 +260,7 @@ static struct r2t r2t_of(struct queue *q, const struct seen *s)
                          le32_get(s->m.pdu.data.offset), le32_get(s->m.pdu.data.length) };
 
         if (r.len == 0 || (uint64_t)r.offset + r.len > command_of(q, r.cid)->bytes)
-                fail(q->t, "an R2T for bytes that the command has", "R2TO %u R2TL %u", r.offset,
+                fail(q->t, "an R2T for bytes of the command's data", "R2TO %u R2TL %u", r.offset,
                      r.len);
         return r;
 }
@@ -454,7 +454,7 @@ int expect_term(struct queue *q)
 
 void expect_close(struct queue *q)
 {
-        const char *expected = "the target closes without a TermReq";
+        const char *expected = "the target closes without C2HTermReq";
         struct seen *s;
 
         if (q->over)
@@ -470,7 +470,7 @@ void expect_close(struct queue *q)
 void expect_end(struct queue *q, unsigned ms)
 {
         if (!q->over)
-                (void)term_or_end(q, REPLY_MS + ms, "the end of the connection");
+                (void)term_or_end(q, REPLY_MS + ms, "the host ended the connection");
 }
 
 void expect_end_within(struct queue *q, unsigned ms)
@@ -498,7 +498,7 @@ void expect_silence(struct queue *q, unsigned ms)
                 return;
         s = await(q, anything, 0, t_deadline(q->t, ms));
         if (s || q->conn->end != CONN_OPEN)
-                instead(q, s, "nothing comes");
+                instead(q, s, "nothing is received");
 }
 
 /* --- refusals ------------------------------------------------------------------------------ */
@@ -608,7 +608,7 @@ void prefer_refusal(struct queue *q, uint16_t cid)
         struct reply r = expect_answer(q, cid);
 
         if (!q->over && r.status == NVME_SUCCESS)
-                lenient(q->t, "an error status or the end of the connection", "it was taken");
+                lenient(q->t, "an error status or the end of the connection", "it was accepted");
 }
 
 void expect_works(struct queue *q)

@@ -228,8 +228,8 @@ static void find_subsystem(struct t *t)
                 note(t, "%.*s", (int)text_len(e->subnqn, sizeof(e->subnqn)), e->subnqn);
                 return;
         }
-        fail(t, "the discovery log has an NVM subsystem of this transport", "%llu entries, none",
-             (unsigned long long)n);
+        fail(t, "a discovery log entry of an NVM subsystem with this transport",
+             "%llu other entries", (unsigned long long)n);
 }
 
 /* --- the steps ----------------------------------------------------------------------------- */
@@ -253,12 +253,12 @@ static const struct step steps[] = {
         { STEP("probe/controller", probe_controller,
                "The controller can be enabled and identified"),
           NULL, "the controller, enabled" },
-        { STEP("probe/namespace", probe_namespace, "There is a namespace, or none is listed"), NULL,
+        { STEP("probe/namespace", probe_namespace, "A listed namespace can be used"), NULL,
           "its namespace" },
         { STEP("probe/path", probe_path, "There is a path to the namespace") },
         { STEP("probe/flow-control", probe_flow_control, "SQ flow control can be disabled") },
         { STEP("probe/discovery", probe_discovery, "There is a discovery service") },
-        { STEP("probe/persistence", probe_persistence, "Discovery with KATO is granted") },
+        { STEP("probe/persistence", probe_persistence, "The discovery service accepts a KATO") },
 };
 
 enum answer { WELL, WRONG /* but the target can be judged */, NO_TARGET };
@@ -289,7 +289,7 @@ static void tell_stranger(const struct t *t, struct text *text)
 
         if (!c || is_target(t))
                 return;
-        text_add(text, "; that is not NVMe/TCP, it begins with ");
+        text_add(text, "; this is not NVMe/TCP, it begins with ");
         while (n < c->len && n < 24 && p[n] >= ' ' && p[n] <= '~')
                 n++;
         if (n >= 4)

@@ -110,7 +110,7 @@ static uint32_t whole_blocks(struct t *t, uint32_t bytes)
 {
         uint32_t block = caps(t)->block;
 
-        require(t, caps(t)->nsid, "no namespace to read or write");
+        require(t, caps(t)->nsid, "the subsystem has no namespace to read or write");
         if (bytes == 0)
                 return 1;
         require(t, bytes % block == 0, "blocks of %u bytes", block);
@@ -122,7 +122,7 @@ struct command block_read(struct queue *q)
         uint64_t slba = world(q->t)->slba;
         uint16_t cid = next_cid(q);
 
-        require(q->t, caps(q->t)->nsid, "no namespace to read");
+        require(q->t, caps(q->t)->nsid, "the subsystem has no namespace to read");
         return (struct command) {
                 .next = q->commands,
                 .cid = cid,

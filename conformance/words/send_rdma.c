@@ -238,10 +238,13 @@ void expect_disconnect(struct queue *q, unsigned ms)
 {
         char expected[80];
 
-        snprintf(expected, sizeof(expected), "RDMA_CM tells the end of it within %u ms", ms);
+        snprintf(expected, sizeof(expected),
+                 "RDMA_CM reports the end of the connection within "
+                 "%u ms",
+                 ms);
         q->t->negative = true;
         if (!conn_rdma_disconnected(rdma_of(q), t_deadline(q->t, ms)))
-                fail(q->t, expected, "nothing comes");
+                fail(q->t, expected, "nothing is received");
         q->over = true;
 }
 
@@ -284,7 +287,9 @@ struct buffer window_buffer(struct queue *q, uint32_t len, unsigned access)
 {
         struct region *r;
 
-        require(q->t, verbs_caps(rdma_of(q)->domain)->windows, "the device has no memory windows");
+        require(q->t, verbs_caps(rdma_of(q)->domain)->windows,
+                "the device does not support "
+                "memory windows");
         r = new_region(q, len, VERBS_WINDOWS, true);
         if (region_bind(rdma_of(q), r, access) != 0)
                 broke(q->t, "no memory window: %s", strerror(errno));
@@ -297,7 +302,7 @@ void host_write(struct queue *q, uint64_t addr, uint32_t key)
                     (unsigned long long)addr, key);
         q->t->negative = true;
         if (conn_rdma_write(rdma_of(q), addr, key) != 0)
-                broke(q->t, "the WRITE can't be posted: %s", strerror(errno));
+                broke(q->t, "the WRITE cannot be posted: %s", strerror(errno));
 }
 
 void forget_key(struct buffer *b)
@@ -316,7 +321,7 @@ void want_untouched(struct t *t, const struct buffer *b, uint32_t offset, uint32
 
         snprintf(expected, sizeof(expected), "bytes %u to %u are not written", offset,
                  offset + n - 1);
-        want(t, is_untouched(b, offset, n), expected, "they are");
+        want(t, is_untouched(b, offset, n), expected, "they are written");
 }
 
 void rdma_look_once_more(struct t *t)
@@ -409,7 +414,7 @@ struct sgl typed(struct sgl s, uint8_t id)
 static void check_posted(struct queue *q, bool posted)
 {
         if (!posted)
-                fail(q->t, "the target takes what is sent to it", "SENDs are not acknowledged");
+                fail(q->t, "the target receives what is sent to it", "SENDs are not acknowledged");
         t_settle(q->t);
 }
 
@@ -493,7 +498,7 @@ static void submit_by_hand(struct queue *q, struct command *c, const struct by_h
         c->sqe.sgl = m->sgl;
         if (more > 0)
                 memcpy(capsule + at, m->count > 0 ? (const void *)m->list : m->behind, more);
-        snprintf(how, sizeof(how), "%u bytes, %u descriptors behind", len, m->count);
+        snprintf(how, sizeof(how), "%u bytes, followed by %u descriptors", len, m->count);
         send_sqe(q, c, capsule, len, how);
 }
 

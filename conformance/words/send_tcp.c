@@ -70,7 +70,7 @@ void dribble(struct queue *q, uint32_t n)
 static void check_sent(struct queue *q, bool sent)
 {
         if (!sent)
-                fail(q->t, "the target reads what is sent to it", "it takes no more bytes");
+                fail(q->t, "the target reads what is sent to it", "it reads no more bytes");
         if (q->conn->bad_field)
                 broke(q->t, "a change names a field that the PDU does not have");
         t_settle(q->t);

@@ -89,7 +89,7 @@ struct queue *queue_bare(struct t *t, struct setup s)
  * discovery may want to see. */
 static void require_io(struct t *t)
 {
-        require(t, caps(t)->io || t->test->needs & DISCOVERY, "no I/O subsystem");
+        require(t, caps(t)->io || t->test->needs & DISCOVERY, "the target has no I/O subsystem");
 }
 
 struct queue *queue_join(struct queue *admin, struct setup s)

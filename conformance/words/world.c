@@ -67,7 +67,7 @@ void world_settle(struct t *t)
                 if (q->conn->end == CONN_OPEN)
                         (void)conn_wait(q->conn, now_ms());
                 if (q->conn->violate_armed)
-                        broke(t, "no PDU was sent that could break the rule");
+                        broke(t, "the case sent no PDU that could break the rule");
         }
 }
 

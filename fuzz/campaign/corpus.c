@@ -139,7 +139,7 @@ static bool add_texts(struct corpus *c, const char *path, char *text, size_t n,
         for (char *p = text, *next = first; ok && p < end; p = next, next = next_of(p, end)) {
                 ok = seq_parse(s, p, (size_t)(next - p), why, sizeof(why)) && corpus_add(c, s);
                 if (c->full)
-                        snprintf(why, sizeof(why), "no room for more than %u sequences", c->n);
+                        snprintf(why, sizeof(why), "more than %u sequences", c->n);
                 if (!ok) {
                         snprintf(err, CORPUS_ERROR, "%s: in the sequence at line %u: %s", path,
                                  lines_in(text, p) + 1, why);

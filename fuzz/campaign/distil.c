@@ -55,7 +55,7 @@ static int min_apart(struct sequence *s)
         struct apart a = { .status = play_apart(s) };
 
         if (a.status == 0) {
-                fputs("nvmfspec fuzz min: our own machines play it without harm\n", stderr);
+                fputs("nvmfspec fuzz min: the sequence does not harm our own machines\n", stderr);
                 return FUZZ_OK;
         }
         seq_minimise(s, same_end, &a);
@@ -95,7 +95,7 @@ static int min_live(const struct campaign_config *config, struct sequence *s)
                 seeds_free(&past);
                 rc = FUZZ_FOUND;
         } else {
-                fputs("nvmfspec fuzz min: the target plays it without harm\n", stderr);
+                fputs("nvmfspec fuzz min: the sequence does not harm the target\n", stderr);
         }
         player_fini(&p);
         loop_fini(&loop);

@@ -440,8 +440,8 @@ static bool stays_unwell(struct study *y)
         if (y->f->trouble.kind != TROUBLE_ORACLE || !config->oracle ||
             shell_run(config->oracle, t.says, SHELL_MS) == 0 || !is_same(y, &t))
                 return false;
-        fputs("nvmfspec fuzz: the oracle says the same without a trial, so none is made: it is to "
-              "complain of each thing once, or to be made well by --restart\n",
+        fputs("nvmfspec fuzz: the oracle reports the same without a trial, so trials are "
+              "useless: it must report each problem once, or --restart must clear it\n",
               stderr);
         return true;
 }

@@ -70,7 +70,7 @@ static void clear(struct status *s)
 static void as_screen(struct status *s, double rate)
 {
         clear(s);
-        printf("  %8.0f s   %10" PRIu64 " sessions   %8.0f a second\n", since(s->began), s->runs,
+        printf("  %8.0f s   %10" PRIu64 " sessions   %8.0f per second\n", since(s->began), s->runs,
                rate);
         printf("  novelty %8u   corpus %6u   last new %.0f s ago\n", s->novelty, s->corpus,
                since(s->last_new));

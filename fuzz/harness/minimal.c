@@ -156,13 +156,13 @@ int main(int argc, char **argv)
         if (!load(argv[2], &s))
                 return USAGE;
         if (!is_bad(&s, &trials)) {
-                fprintf(stderr, "%s: does no harm with %s\n", argv[2], plant);
+                fprintf(stderr, "%s: does no harm even with %s\n", argv[2], plant);
                 return FAILED;
         }
         if (!check)
                 seq_minimise(&s, is_bad, &trials);
         if (ends_badly(&s, false)) {
-                fprintf(stderr, "%s: does harm without %s, too\n", argv[2], plant);
+                fprintf(stderr, "%s: does harm even without %s\n", argv[2], plant);
                 return FAILED;
         }
         if (check)

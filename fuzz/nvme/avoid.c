@@ -34,7 +34,7 @@ bool avoid_add(struct avoid *a, enum seq_transport transport, const char *what, 
                 return true;
         }
         if (a->values == AVOID_VALUES) {
-                snprintf(error, size, "more than %d values to be avoided", AVOID_VALUES);
+                snprintf(error, size, "more than %d values to avoid", AVOID_VALUES);
         } else if (read_value(&a->value[a->values], transport, what)) {
                 a->values++;
                 return true;

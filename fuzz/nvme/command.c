@@ -41,7 +41,7 @@ static bool keep_playable(const struct fuzz_call *call, struct corpus *c)
         unsigned dropped = corpus_keep(c, t->family, t->transport);
 
         if (dropped > 0)
-                fprintf(stderr, "nvmfspec fuzz %s: %u of the sequences are not over %s: left out\n",
+                fprintf(stderr, "nvmfspec fuzz %s: skipped %u sequences that are not for %s\n",
                         call->name, dropped, t->family->family->transports[t->transport]);
         return c->n > 0 || dropped == 0;
 }
@@ -59,7 +59,7 @@ static bool load(const struct fuzz_call *call, struct corpus *c)
                         return false;
                 }
         if (skipped > 0)
-                fprintf(stderr, "%u files hold no sequence\n", skipped);
+                fprintf(stderr, "%u files contain no sequence\n", skipped);
         return !call->live || keep_playable(call, c);
 }
 
@@ -84,7 +84,7 @@ static int mutate(const struct fuzz_call *call)
         uint64_t seed;
 
         if (call->words != 2 || option_number(call->word[1], &seed) < 0)
-                return refuse(call->name, "a file and a seed are wanted");
+                return refuse(call->name, "a file and a seed are required");
         if (!corpus_load(&c, call->word[0], NULL, err))
                 return unreadable(call->name, err);
         for (unsigned i = 0; i < c.n; i++) {
@@ -147,7 +147,7 @@ static bool go_on(const struct fuzz_call *call, bool bad)
                 return !bad;
         if (bad ? finding_revive(&call->config, why) : finding_awake(&call->config, why)) {
                 if (bad && *why)
-                        printf("it was lost by: %s\n", why);
+                        printf("lost because of: %s\n", why);
                 return true;
         }
         unreadable(call->name, why);
@@ -179,7 +179,7 @@ static void tame(struct sequence *s)
 
         nvme_tame(s);
         if (s->steps < before)
-                printf("%u steps are left out, they may change data: --allow-write\n",
+                printf("skipped %u steps that may change data: --allow-write permits them\n",
                        before - s->steps);
 }
 
@@ -241,7 +241,8 @@ static int remote(const struct fuzz_call *call)
                 return FUZZ_UNREADABLE;
         for (unsigned i = 0; i < config.corpus.n; i++)
                 if (config.corpus.at[i]->side != PARTY_HOST)
-                        return refuse(call->name, "only a host's sequences are played to a target");
+                        return refuse(call->name, "only sequences of a host can be played to a "
+                                                  "target");
         rc = campaign_run(&config);
         corpus_free(&config.corpus);
         return rc;
@@ -278,7 +279,7 @@ static int merge(const struct fuzz_call *call)
         int rc;
 
         if (!call->config.out)
-                return refuse(call->name, "where to? -o DIR");
+                return refuse(call->name, "no output given: use -o DIR");
         if (!load(call, &c))
                 return FUZZ_UNREADABLE;
         rc = distil_merge(&call->config, call->live, &c, call->config.out);
@@ -295,12 +296,13 @@ static const struct subcommand {
         int least; /* words */
         int (*run)(const struct fuzz_call *call);
 } subcommands[] = {
-        { "remote", "[SEED...]", "sends mutants of sessions to a target and looks what it does", FUZZ_LIVE | FUZZ_CAMPAIGN | FUZZ_ORACLE, 0, remote },
-        { "repro", "FILE...", "plays sequences to our own machines in memory, or to a target (-a)", FUZZ_LIVE | FUZZ_ORACLE, 1, repro },
-        { "min", "FILE", "the smallest sequence that still crashes our own machines, or harms a target (-a)", FUZZ_LIVE | FUZZ_ORACLE | FUZZ_MIN, 1, minimise },
-        { "merge", "DIR...", "keeps those that show something new, the short ones first", FUZZ_LIVE | FUZZ_MERGE, 1, merge },
-        { "show", "FILE...", "reads sequences and prints them", 0, 1, show },
-        { "mutate", "FILE SEED", "the mutant that this seed makes", 0, 2, mutate },
+        { "remote", "[SEED...]", "send mutated sessions to a target and check its health", FUZZ_LIVE | FUZZ_CAMPAIGN | FUZZ_ORACLE, 0, remote },
+        { "repro", "FILE...", "play sequences to our own machines in memory, or to a target (-a)", FUZZ_LIVE | FUZZ_ORACLE, 1, repro },
+        { "min", "FILE", "find the smallest sequence that still crashes our own machines, or "
+                         "harms a target (-a)", FUZZ_LIVE | FUZZ_ORACLE | FUZZ_MIN, 1, minimise },
+        { "merge", "DIR...", "keep the sequences that show something new, short ones first", FUZZ_LIVE | FUZZ_MERGE, 1, merge },
+        { "show", "FILE...", "read sequences and print them", 0, 1, show },
+        { "mutate", "FILE SEED", "print the mutant that this seed makes", 0, 2, mutate },
 };
 /* clang-format on */
 enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
@@ -311,13 +313,13 @@ static int usage(FILE *out)
         for (size_t i = 0; i < SUBCOMMANDS; i++)
                 fprintf(out, "  %-7s %-11s %s\n", subcommands[i].name, subcommands[i].words,
                         subcommands[i].says);
-        fputs("\nA sequence is a text, a step on a line; fuzz/sequence/sequence.h says how it is "
-              "written. A "
-              "capture\n"
-              "of NVMe/TCP or NVMe/RDMA (RoCEv2, iWARP) is read as what its hosts said.\n"
-              "'nvmfspec fuzz SUBCOMMAND --help' lists the options of one.\n"
-              "Exit: 0 done, nothing found, 1 something was found, 2 usage,\n"
-              "3 a file that is no sequence, or no target.\n",
+        fputs("\n"
+              "A sequence is a text with one step per line; fuzz/sequence/sequence.h describes "
+              "it. From a capture of\n"
+              "NVMe/TCP or NVMe/RDMA (RoCEv2, iWARP) the messages of its hosts are read.\n"
+              "'nvmfspec fuzz SUBCOMMAND --help' lists the options of a subcommand.\n"
+              "Exit: 0 done, nothing found, 1 something was found, 2 usage error,\n"
+              "3 a file that is not a sequence, or no target.\n",
               out);
         return out == stdout ? FUZZ_OK : FUZZ_USAGE;
 }
@@ -343,7 +345,7 @@ static int run(const struct subcommand *s, int argc, char **argv)
         if (call.words < s->least)
                 return refuse(s->name, s->words);
         if (!call.live && s->run == remote)
-                return refuse(s->name, "where? -a ADDR");
+                return refuse(s->name, "no address given: use -a ADDR");
         return s->run(&call);
 }
 

@@ -21,7 +21,7 @@ static bool take_avoid(void *args, const char *value, char *error, size_t size)
                         at[i] = value;
                         return true;
                 }
-        snprintf(error, size, "there are too many");
+        snprintf(error, size, "given too many times");
         return false;
 }
 
@@ -32,31 +32,41 @@ const struct option_row fuzz_options[] = {
         { 't', "transport", "TYPE", "tcp or rdma (tcp)", OPTION_CHOICE, FUZZ_LIVE, AT(transport), .choices = "tcp|rdma" },
         { 'a', "traddr", "ADDR", "the target", OPTION_STRING, FUZZ_LIVE, AT(traddr) },
         { 's', "trsvcid", "PORT", "its port (4420)", OPTION_STRING, FUZZ_LIVE, AT(trsvcid) },
-        { 'n', "nqn", "NQN", "the subsystem (that of our own target)", OPTION_STRING, FUZZ_LIVE, AT(nqn) },
-        { 'q', "hostnqn", "NQN", "who connects (a UUID made of this machine's id)", OPTION_STRING, FUZZ_LIVE, AT(hostnqn) },
-        { 'I', "hostid", "UUID", "its identifier (the same UUID)", OPTION_STRING, FUZZ_LIVE, AT(hostid) },
-        { 0, "allow-write", NULL, "send commands that change data and settings, too: destroys data", OPTION_FLAG, FUZZ_LIVE, AT(allow_write) },
+        { 'n', "nqn", "NQN", "the subsystem (default: as in our own target)", OPTION_STRING, FUZZ_LIVE, AT(nqn) },
+        { 'q', "hostnqn", "NQN", "host NQN (by default with a UUID from this machine's id)", OPTION_STRING, FUZZ_LIVE, AT(hostnqn) },
+        { 'I', "hostid", "UUID", "host identifier (by default the same UUID)", OPTION_STRING, FUZZ_LIVE, AT(hostid) },
+        { 0, "allow-write", NULL, "also send commands that change data and settings: destroys data", OPTION_FLAG, FUZZ_LIVE, AT(allow_write) },
         { 0, "waive", "RULE", "do not check this rule of controllers; repeatable", OPTION_CALL, FUZZ_LIVE, .call = take_waive },
-        { 0, "avoid", "WHAT", "do not play what breaks this rule of hosts, or a step as it says: \"connect.sqsize>1023\" (or = or <); repeatable", OPTION_CALL, FUZZ_LIVE, .call = take_avoid },
-        { 0, "timeout", "MS", "for connections and for answers to a probe (5000)", OPTION_NUMBER, FUZZ_LIVE, AT(timeout), .min = 1, .max = 600000 },
-        { 0, "settle", "MS", "without a word for so long: nothing more comes (5 in a campaign, for which it is lost time; else 20)", OPTION_NUMBER, FUZZ_LIVE, AT(settle), .min = 1, .max = 60000 },
-        { 0, "hang", "MS", "a connection that we closed is closed by the target within (10000)", OPTION_NUMBER, FUZZ_LIVE, AT(hang), .min = 1, .max = 600000 },
-        { 0, "max-delay", "MS", "the most that a delay of a sequence takes (1)", OPTION_NUMBER, FUZZ_LIVE, AT(delay), .max = 600000 },
+        { 0, "avoid", "WHAT", "avoid breaking this rule of hosts, or steps with such values: "
+                              "\"connect.sqsize>1023\" (or = or <); repeatable", OPTION_CALL, FUZZ_LIVE, .call = take_avoid },
+        { 0, "timeout", "MS", "timeout of connections and of answers to a probe, in "
+                              "milliseconds (5000)", OPTION_NUMBER, FUZZ_LIVE, AT(timeout), .min = 1, .max = 600000 },
+        { 0, "settle", "MS", "after this silence in milliseconds nothing more is expected (5 in "
+                             "a campaign, where waiting costs time; else 20)", OPTION_NUMBER, FUZZ_LIVE, AT(settle), .min = 1, .max = 60000 },
+        { 0, "hang", "MS", "milliseconds within which the target closes a connection that we "
+                           "closed (10000)", OPTION_NUMBER, FUZZ_LIVE, AT(hang), .min = 1, .max = 600000 },
+        { 0, "max-delay", "MS", "the longest delay of a sequence in milliseconds (1)", OPTION_NUMBER, FUZZ_LIVE, AT(delay), .max = 600000 },
 
-        { 0, "time", "SEC", "how long", OPTION_SECONDS, FUZZ_CAMPAIGN, INTO(time), .min = 1, .max = UINT64_C(8640000000) },
-        { 0, "runs", "N", "how many sessions", OPTION_NUMBER, FUZZ_CAMPAIGN, INTO(runs), .min = 1 },
-        { 0, "seed", "N", "of all random choices (1)", OPTION_NUMBER, FUZZ_CAMPAIGN, INTO(seed) },
-        { 0, "findings", "N", "end with the Nth finding", OPTION_NUMBER, FUZZ_CAMPAIGN, INTO(findings), .min = 1 },
-        { 0, "look", "MS", "between two looks whether the target is well (1000)", OPTION_NUMBER, FUZZ_CAMPAIGN, INTO(look), .min = 10, .max = 600000 },
-        { 0, "jobs", "N", "connections at a time (4)", OPTION_NUMBER, FUZZ_CAMPAIGN, INTO(jobs), .min = 1, .max = CAMPAIGN_JOBS },
-        { 0, "oracle", "CMD", "asked at each look and after trials: exit other than 0 is a finding, its first line says which. It has to complain of each thing once, or --restart to make it well", OPTION_STRING, FUZZ_ORACLE, INTO(oracle) },
-        { 0, "late", "MS", "what an oracle complains of was played so long ago at most: sessions of that time are suspected, and trials wait for it (0)", OPTION_NUMBER, FUZZ_ORACLE, INTO(late), .max = 600000 },
-        { 0, "restart", "CMD", "starts the target afresh, by the shell, where it is lost or the oracle complains; its first line says what it was lost by. Then the target has --timeout to answer", OPTION_STRING, FUZZ_ORACLE, INTO(restart) },
-        { 0, "minimise", "SEC", "to make a finding small, at most (60)", OPTION_SECONDS, FUZZ_CAMPAIGN | FUZZ_MIN, INTO(minimise) },
-        { 'o', "out", "DIR", "findings (.seq and .pcap) and the corpus are saved there, behind those of earlier runs", OPTION_STRING, FUZZ_CAMPAIGN, INTO(out) },
-        { 'o', "out", "FILE", "where it goes (standard output)", OPTION_STRING, FUZZ_MIN, INTO(out) },
-        { 'o', "out", "DIR", "where they go, behind those that are there", OPTION_STRING, FUZZ_MERGE, INTO(out) },
-        { 'h', "help", NULL, "this list", OPTION_FLAG, FUZZ_ANY, AT(help) },
+        { 0, "time", "SEC", "run time in seconds", OPTION_SECONDS, FUZZ_CAMPAIGN, INTO(time), .min = 1, .max = UINT64_C(8640000000) },
+        { 0, "runs", "N", "number of sessions", OPTION_NUMBER, FUZZ_CAMPAIGN, INTO(runs), .min = 1 },
+        { 0, "seed", "N", "seed of all random choices (1)", OPTION_NUMBER, FUZZ_CAMPAIGN, INTO(seed) },
+        { 0, "findings", "N", "stop after the Nth finding", OPTION_NUMBER, FUZZ_CAMPAIGN, INTO(findings), .min = 1 },
+        { 0, "look", "MS", "milliseconds between two health checks of the target (1000)", OPTION_NUMBER, FUZZ_CAMPAIGN, INTO(look), .min = 10, .max = 600000 },
+        { 0, "jobs", "N", "connections in parallel (4)", OPTION_NUMBER, FUZZ_CAMPAIGN, INTO(jobs), .min = 1, .max = CAMPAIGN_JOBS },
+        { 0, "oracle", "CMD", "shell command, run at each health check and after trials: an "
+                              "exit status other than 0 is a finding, and its first line names "
+                              "it. It must report each problem once, or --restart must clear it", OPTION_STRING, FUZZ_ORACLE, INTO(oracle) },
+        { 0, "late", "MS", "milliseconds that the oracle may lag: sessions of that time are "
+                           "suspected, and trials wait that long (0)", OPTION_NUMBER, FUZZ_ORACLE, INTO(late), .max = 600000 },
+        { 0, "restart", "CMD", "shell command that restarts the target when it is lost or the "
+                               "oracle reports a problem; its first line names the cause. Then "
+                               "the target must answer within --timeout", OPTION_STRING, FUZZ_ORACLE, INTO(restart) },
+        { 0, "minimise", "SEC", "seconds spent at most to minimise a finding (60)", OPTION_SECONDS, FUZZ_CAMPAIGN | FUZZ_MIN, INTO(minimise) },
+        { 'o', "out", "DIR", "folder to save findings (.seq and .pcap) and the corpus in, after "
+                             "those of earlier runs", OPTION_STRING, FUZZ_CAMPAIGN, INTO(out) },
+        { 'o', "out", "FILE", "file to write to (standard output)", OPTION_STRING, FUZZ_MIN, INTO(out) },
+        { 'o', "out", "DIR", "folder to write to, after what it already contains", OPTION_STRING, FUZZ_MERGE, INTO(out) },
+        { 'h', "help", NULL, "print this help", OPTION_FLAG, FUZZ_ANY, AT(help) },
         { 0 },
 };
 /* clang-format on */
@@ -92,9 +102,9 @@ static bool take_host(struct fuzz_call *call, char *error, size_t size)
         call->config.target.timeout = p->timeout;
         call->config.target.transport = p->transport == HOST_RDMA ? SEQ_RDMA : SEQ_TCP;
         if (option_number(a->trsvcid, &port) < 0 || port > UINT16_MAX)
-                snprintf(error, size, "'%s' is no TCP port", a->trsvcid);
+                snprintf(error, size, "'%s' is not a TCP port", a->trsvcid);
         else if (a->hostid && host_uuid_parse(a->hostid, p->hostid) < 0)
-                snprintf(error, size, "'%s' is no UUID", a->hostid);
+                snprintf(error, size, "'%s' is not a UUID", a->hostid);
         else if (strlen(p->subnqn) >= NQN_FIELD || strlen(p->hostnqn) >= NQN_FIELD)
                 snprintf(error, size, "an NQN has at most %d characters", NQN_FIELD - 1);
         else

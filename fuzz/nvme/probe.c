@@ -119,7 +119,7 @@ static bool visit(const struct remote_target *target, struct host_error *e, visi
         while (!(ok = visit_once(&p, e, what, limits)) && e->no == EADDRNOTAVAIL &&
                loop_now_ms() < until) {
                 if (!said)
-                        fprintf(stderr, "nvmfspec fuzz: %s: waits for a port\n", e->line);
+                        fprintf(stderr, "nvmfspec fuzz: %s: waiting for a port\n", e->line);
                 said = true;
                 loop_sleep_us(NAP_MS * 1000);
         }

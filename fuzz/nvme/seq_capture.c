@@ -93,9 +93,9 @@ bool seq_capture(struct corpus *c, const char *path, char *err)
         if (r->no_memory && !c->full)
                 snprintf(err, CORPUS_ERROR, "%s: no memory", path);
         else if (r->no_memory)
-                snprintf(err, CORPUS_ERROR, "%s: no room for more than %u sequences", path, c->n);
+                snprintf(err, CORPUS_ERROR, "%s: more than %u sequences", path, c->n);
         else if (ok && c->n == before)
-                snprintf(err, CORPUS_ERROR, "%s: no NVMe connection from its start", path);
+                snprintf(err, CORPUS_ERROR, "%s: contains no NVMe connection from its start", path);
         ok &= !r->no_memory && c->n > before;
         free(r);
         return ok;

@@ -90,7 +90,7 @@ static bool take_number(struct reader *r, const char *what, uint64_t max, uint64
                 v = v * base + (unsigned)d;
         }
         if (r->p == first)
-                return complain(r, "%s wants a number", what);
+                return complain(r, "%s requires a number", what);
         if (v > max)
                 return complain(r, "%s is more than %llu", what, (unsigned long long)max);
         *value = v;
@@ -109,7 +109,7 @@ static bool take_hex(struct reader *r, const char *what, struct seq_bytes *out)
                 r->p += 2;
         }
         if (r->p < r->end && !is_blank(*r->p) && n > 0)
-                return complain(r, "%s wants pairs of hex digits", what);
+                return complain(r, "%s requires pairs of hex digits", what);
         if (!seq_pool(r->s, bytes, n, out))
                 return complain(r, "more than %d bytes in all", SEQ_POOL);
         return true;
@@ -132,7 +132,7 @@ static bool take_cuts(struct reader *r)
         uint64_t v, last = r->step->cuts > 0 ? r->step->cut[r->step->cuts - 1] : 0;
 
         if (!seq_transport(r->s)->stream)
-                return complain(r, "only a stream has cuts");
+                return complain(r, "cuts are possible in a stream only");
         do {
                 if (r->step->cuts == SEQ_CUTS)
                         return complain(r, "more than %d cuts", SEQ_CUTS);
@@ -170,7 +170,7 @@ static bool take_poke(struct reader *r)
                 return false;
         r->step->poke_at = (uint16_t)v;
         if (!take_char(r, ':'))
-                return complain(r, "poke wants OFFSET:BYTES");
+                return complain(r, "poke requires OFFSET:BYTES");
         return take_hex(r, "poke", &r->step->poke);
 }
 
@@ -196,7 +196,7 @@ static bool take_keys(struct reader *r)
         uint64_t v;
 
         if (seq_transport(r->s)->keys == 0 || !r->step->template->command)
-                return complain(r, "keys are of commands over rdma");
+                return complain(r, "keys belong to commands over rdma");
         if (!take_number(r, "keys", seq_transport(r->s)->keys, &v))
                 return false;
         r->step->keys = (uint8_t)(v + 1);
@@ -218,7 +218,7 @@ static bool take_on(struct reader *r)
         uint64_t v;
 
         if (r->step->kind == SEQ_DELAY)
-                return complain(r, "a delay is of all connections");
+                return complain(r, "a delay applies to all connections");
         if (!take_number(r, "on", r->s->queues - 1u, &v))
                 return false;
         r->step->on = (uint8_t)v;
@@ -281,14 +281,14 @@ static bool take_attribute(struct reader *r)
 
         take_name(r, name);
         if (!*name)
-                return complain(r, "what is '%.*s'?",
+                return complain(r, "unknown word '%.*s'",
                                 (int)(r->end - r->p > 20 ? 20 : r->end - r->p), r->p);
         if (r->step->kind == SEQ_PDU && seq_transport(r->s)->stream && strcmp(name, "stale") == 0) {
                 r->step->stale = true;
                 return true;
         }
         if (!take_sign(r, &op))
-                return complain(r, "'%s' wants =, += or ^= and a value", name);
+                return complain(r, "'%s' requires =, += or ^= and a value", name);
         if (op == SEQ_SET && strcmp(name, "cut") == 0)
                 return take_cuts(r);
         if (op == SEQ_SET && strcmp(name, "on") == 0)
@@ -296,7 +296,7 @@ static bool take_attribute(struct reader *r)
         if (op == SEQ_SET && r->step->kind == SEQ_FAIL && strcmp(name, "of") == 0)
                 return take_of(r);
         if (r->step->kind != SEQ_PDU)
-                return complain(r, "'%s' is not of this", name);
+                return complain(r, "'%s' does not belong to this", name);
         return take_value(r, name, op);
 }
 
@@ -304,7 +304,7 @@ static bool take_attributes(struct reader *r)
 {
         for (skip_blanks(r); r->p < r->end; skip_blanks(r))
                 if (!take_attribute(r) || (r->p < r->end && !is_blank(*r->p) &&
-                                           !complain(r, "'%c' behind a value", *r->p)))
+                                           !complain(r, "'%c' after a value", *r->p)))
                         return false;
         return true;
 }
@@ -359,7 +359,7 @@ static bool take_kind(struct reader *r, const char *word)
                         r->step->kind = kinds[i].kind;
                         return !kinds[i].take || kinds[i].take(r);
                 }
-        return complain(r, "a %s says no '%s' over %s", party_name(r->s->side), word,
+        return complain(r, "a %s does not send '%s' over %s", party_name(r->s->side), word,
                         r->s->family->family->transports[r->s->transport]);
 }
 
@@ -389,7 +389,7 @@ static bool take_party(struct reader *r)
                         r->s->side = p;
                         return true;
                 }
-        return complain(r, "who plays: host or controller?");
+        return complain(r, "neither 'host' nor 'controller' follows 'sequence'");
 }
 
 static bool take_u32(struct reader *r, const char *name, uint32_t *out)
@@ -474,7 +474,7 @@ static bool take_lines(struct reader *r, const char *text, size_t n, bool begun)
                         return false;
                 begun = true;
         }
-        return begun || complain(r, "there is no sequence in it");
+        return begun || complain(r, "it contains no sequence");
 }
 
 static void make_empty(struct sequence *s)

@@ -88,43 +88,44 @@ static void comments_blanks_and_short_names(void **state)
 static void errors_name_their_line(void **state)
 {
         (void)state;
-        refuses("", "line 0: there is no sequence in it");
+        refuses("", "line 0: it contains no sequence");
         refuses("icreq\n", "line 1: the first line is 'sequence host' or 'sequence controller'");
-        refuses("sequence target\n", "line 1: who plays: host or controller?");
+        refuses("sequence target\n", "line 1: neither 'host' nor 'controller' follows 'sequence'");
         refuses("sequence host depth=1\n",
                 "line 1: rdma, config=N, scarce=N, queues=N or violate=RULE, not 'depth'");
-        refuses("sequence host\n\nicresp\n", "line 3: a host says no 'icresp' over tcp");
+        refuses("sequence host\n\nicresp\n", "line 3: a host does not send 'icresp' over tcp");
         refuses("sequence host\nh2c ttga=1\n", "line 2: no field 'ttga' in H2CData");
-        refuses("sequence host\nh2c ttag\n", "line 2: 'ttag' wants =, += or ^= and a value");
-        refuses("sequence host\nh2c ttag=x\n", "line 2: ttag wants a number");
-        refuses("sequence host\nh2c ttag=1x\n", "line 2: 'x' behind a value");
+        refuses("sequence host\nh2c ttag\n", "line 2: 'ttag' requires =, += or ^= and a value");
+        refuses("sequence host\nh2c ttag=x\n", "line 2: ttag requires a number");
+        refuses("sequence host\nh2c ttag=1x\n", "line 2: 'x' after a value");
         refuses("sequence host\nh2c ttag=18446744073709551616\n", "line 2: ttag is too large");
         refuses("sequence host\nh2c data=20481\n", "line 2: data is more than 20480");
-        refuses("sequence host\nh2c data=hex:123\n", "line 2: data wants pairs of hex digits");
+        refuses("sequence host\nh2c data=hex:123\n", "line 2: data requires pairs of hex digits");
         refuses("sequence host\nh2c cut=8,8\n", "line 2: cuts have to ascend");
         refuses("sequence host\nh2c cut=8 cut=3\n", "line 2: cuts have to ascend");
         refuses("sequence host\nh2c cut=1,2,3,4,5\n", "line 2: more than 4 cuts");
         refuses("sequence host\nh2c violate=tcp/none\n", "line 2: no rule 'tcp/none'");
-        refuses("sequence host\nclose ttag=1\n", "line 2: 'ttag' is not of this");
+        refuses("sequence host\nclose ttag=1\n", "line 2: 'ttag' does not belong to this");
         refuses("sequence host\ndelay 600001\n", "line 2: delay is more than 600000");
         refuses("sequence host queues=5\n", "line 1: queues is more than 4");
         refuses("sequence host\nread on=1\n", "line 2: on is more than 0");
-        refuses("sequence host queues=2\ndelay 1 on=1\n", "line 2: a delay is of all connections");
-        refuses("sequence host\nh2c !\n", "line 2: what is '!'?");
+        refuses("sequence host queues=2\ndelay 1 on=1\n",
+                "line 2: a delay applies to all connections");
+        refuses("sequence host\nh2c !\n", "line 2: unknown word '!'");
 }
 
 static void what_is_of_one_transport_is_not_of_the_other(void **state)
 {
         (void)state;
-        refuses("sequence host rdma\nicreq\n", "line 2: a host says no 'icreq' over rdma");
-        refuses("sequence host\nrequest\n", "line 2: a host says no 'request' over tcp");
-        refuses("sequence host\nremove\n", "line 2: a host says no 'remove' over tcp");
-        refuses("sequence host rdma\nread cut=4\n", "line 2: only a stream has cuts");
+        refuses("sequence host rdma\nicreq\n", "line 2: a host does not send 'icreq' over rdma");
+        refuses("sequence host\nrequest\n", "line 2: a host does not send 'request' over tcp");
+        refuses("sequence host\nremove\n", "line 2: a host does not send 'remove' over tcp");
+        refuses("sequence host rdma\nread cut=4\n", "line 2: cuts are possible in a stream only");
         refuses("sequence host rdma\nread stale\n",
-                "line 2: 'stale' wants =, += or ^= and a value");
+                "line 2: 'stale' requires =, += or ^= and a value");
         refuses("sequence host rdma\nread hdgst^=1\n", "line 2: no field 'hdgst' in CapsuleCmd");
         refuses("sequence host rdma\nread plen=1\n", "line 2: no field 'plen' in CapsuleCmd");
-        refuses("sequence host\nread keys=2\n", "line 2: keys are of commands over rdma");
+        refuses("sequence host\nread keys=2\n", "line 2: keys belong to commands over rdma");
         refuses("sequence host rdma\nread keys=17\n", "line 2: keys is more than 16");
         refuses("sequence host rdma\nrequest sts=1\n", "line 2: no field 'sts' in request");
         refuses("sequence host rdma\nfail success\n", "line 2: no status 'success'");

@@ -27,7 +27,7 @@ static bool take_violate(void *args, const char *value, char *error, size_t size
                 return false;
         if (spoil_host_can(rule))
                 return true;
-        snprintf(error, size, "nothing that this host sends can break '%s'", value);
+        snprintf(error, size, "this host sends nothing that can break '%s'", value);
         return false;
 }
 
@@ -43,69 +43,74 @@ static bool take_ctrl_key(void *args, const char *value, char *error, size_t siz
 
 /* clang-format off */
 const struct option_row host_options[] = {
-        { 't', "transport", "TYPE", "transport: tcp or rdma (tcp, or what the address says)", OPTION_CHOICE, ARGS_WHERE, AT(transport), .choices = "tcp|rdma" },
-        { 'a', "traddr", "ADDR", "address or name; or all in one: nvme+tcp://HOST[:PORT][/NQN], nvme+rdma://", OPTION_STRING, ARGS_WHERE, AT(traddr) },
-        { 's', "trsvcid", "PORT", "port (4420; discover by TCP: 8009)", OPTION_STRING, ARGS_WHERE, AT(trsvcid) },
+        { 't', "transport", "TYPE", "transport: tcp or rdma (tcp, or as the address says)", OPTION_CHOICE, ARGS_WHERE, AT(transport), .choices = "tcp|rdma" },
+        { 'a', "traddr", "ADDR", "address or name, or a URI: nvme+tcp://HOST[:PORT][/NQN], "
+                                 "nvme+rdma://", OPTION_STRING, ARGS_WHERE, AT(traddr) },
+        { 's', "trsvcid", "PORT", "port (4420; discover over TCP: 8009)", OPTION_STRING, ARGS_WHERE, AT(trsvcid) },
         { 'n', "nqn", "NQN", "subsystem", OPTION_STRING, ARGS_WHO, AT(nqn) },
-        { 'q', "hostnqn", "NQN", "host NQN (a UUID made of this machine's id)", OPTION_STRING, ARGS_WHO, AT(hostnqn) },
-        { 'I', "hostid", "UUID", "host identifier (the same UUID)", OPTION_STRING, ARGS_WHO, AT(hostid) },
-        { 'k', "keep-alive-tmo", "SEC", "keep alive time-out, 0: none (10; discover: only with --persistent)", OPTION_SECONDS, ARGS_WHO, AT(kato), .max = ARG_UNSET - 1 },
+        { 'q', "hostnqn", "NQN", "host NQN (by default with a UUID from this machine's id)", OPTION_STRING, ARGS_WHO, AT(hostnqn) },
+        { 'I', "hostid", "UUID", "host identifier (by default the same UUID)", OPTION_STRING, ARGS_WHO, AT(hostid) },
+        { 'k', "keep-alive-tmo", "SEC", "keep alive timeout in seconds, 0: none (10; discover: "
+                                        "only with --persistent)", OPTION_SECONDS, ARGS_WHO, AT(kato), .max = ARG_UNSET - 1 },
         { 0, "disable-sqflow", NULL, "ask to disable SQ flow control", OPTION_FLAG, ARGS_WHO, AT(no_sqfc) },
         { 0, "no-sqfc", NULL, "the same", OPTION_FLAG, ARGS_WHO, AT(no_sqfc) },
-        { 'g', "hdr-digest", NULL, "header digest (TCP); an error if it is refused", OPTION_FLAG, ARGS_WHERE, AT(hdgst) },
-        { 'G', "data-digest", NULL, "data digest (TCP); an error if it is refused", OPTION_FLAG, ARGS_WHERE, AT(ddgst) },
+        { 'g', "hdr-digest", NULL, "header digest (TCP); an error if the controller refuses it", OPTION_FLAG, ARGS_WHERE, AT(hdgst) },
+        { 'G', "data-digest", NULL, "data digest (TCP); an error if the controller refuses it", OPTION_FLAG, ARGS_WHERE, AT(ddgst) },
         { 0, "hpda", "N", "PDU data alignment for the controller: (N + 1) * 4 bytes (TCP; 0)", OPTION_NUMBER, ARGS_WHERE, AT(hpda), .max = PDU_PDA_MAX },
         { 0, "maxr2t", "N", "R2Ts that may be outstanding per command (TCP; 1)", OPTION_NUMBER, ARGS_WHO, AT(maxr2t), .min = 1, .max = 64 },
-        { 0, "timeout", "MS", "for set-up and each command, milliseconds (30000)", OPTION_NUMBER, ARGS_WHERE, AT(timeout), .min = 1, .max = 86400000 },
-        { 'S', "dhchap-secret", "KEY", "key to authenticate with, DHHC-1:..., or @FILE that holds it", OPTION_CALL, ARGS_WHO, .call = take_key },
-        { 'C', "dhchap-ctrl-secret", "KEY", "key that the controller has to authenticate itself with, or @FILE", OPTION_CALL, ARGS_WHO, .call = take_ctrl_key },
+        { 0, "timeout", "MS", "timeout of setup and of each command in milliseconds (30000)", OPTION_NUMBER, ARGS_WHERE, AT(timeout), .min = 1, .max = 86400000 },
+        { 'S', "dhchap-secret", "KEY", "key of the host, DHHC-1:..., or @FILE that contains it", OPTION_CALL, ARGS_WHO, .call = take_key },
+        { 'C', "dhchap-ctrl-secret", "KEY", "key of the controller, to authenticate it, or @FILE", OPTION_CALL, ARGS_WHO, .call = take_ctrl_key },
         { 0, "waive", "RULE", "do not check this rule of controllers; repeatable", OPTION_CALL, ARGS_WHO, .call = take_waive },
         { 0, "violate", "RULE", "break this rule of hosts; repeatable", OPTION_CALL, ARGS_WHO, .call = take_violate },
-        { 0, "pcap", "FILE", "record what goes over the connections, .pcapng or .pcap, the port as 4420; RDMA as RoCEv2, with READs and WRITEs as the responses imply them", OPTION_STRING, ARGS_WHO, AT(pcap) },
+        { 0, "pcap", "FILE", "write the connections to a .pcapng or .pcap, with 4420 as the "
+                             "port; RDMA as RoCEv2, with READs and WRITEs derived from the "
+                             "responses", OPTION_STRING, ARGS_WHO, AT(pcap) },
         { 'i', "nr-io-queues", "N", "I/O queues (verify: 4, perf: 1)", OPTION_NUMBER, ARGS_QUEUES, AT(io_queues), .min = 1, .max = HOST_IO_QUEUES_MAX },
-        { 'Q', "queue-size", "N", "entries of an I/O queue (128; verify, perf: what --iodepth needs)", OPTION_NUMBER, ARGS_QUEUES, AT(queue_size), .min = 2, .max = 65535 },
+        { 'Q', "queue-size", "N", "entries of an I/O queue (128; verify, perf: as --iodepth needs)", OPTION_NUMBER, ARGS_QUEUES, AT(queue_size), .min = 2, .max = 65535 },
 
         { 'N', "nsid", "N", "namespace (1)", OPTION_NUMBER, ARGS_NSID, AT(nsid), .max = UINT32_MAX },
         { 0, "slba", "LBA", "first logical block (0)", OPTION_NUMBER, ARGS_SLBA, AT(slba) },
         { 0, "blocks", "N", "logical blocks, not 0's based (1; with a file: all of it)", OPTION_NUMBER, ARGS_BLOCKS, AT(blocks), .min = 1, .max = UINT32_MAX },
-        { 0, "file", "PATH", "data goes there or comes from there; -: standard input or output", OPTION_STRING, ARGS_FILE, AT(file) },
-        { 0, "pattern", "BYTE", "that byte all over, in place of a file", OPTION_NUMBER, ARGS_PATTERN, AT(pattern), .max = 255 },
+        { 0, "file", "PATH", "file to write data to or read it from; -: standard output or input", OPTION_STRING, ARGS_FILE, AT(file) },
+        { 0, "pattern", "BYTE", "a byte to fill the blocks with, in place of a file", OPTION_NUMBER, ARGS_PATTERN, AT(pattern), .max = 255 },
         { 0, "fua", NULL, "force unit access", OPTION_FLAG, ARGS_FUA, AT(fua) },
         { 0, "deac", NULL, "the blocks may be deallocated", OPTION_FLAG, ARGS_DEAC, AT(deac) },
         { 0, "idw", NULL, "integral dataset for write, in place of deallocate", OPTION_FLAG, ARGS_DSM, AT(idw) },
         { 0, "idr", NULL, "integral dataset for read, in place of deallocate", OPTION_FLAG, ARGS_DSM, AT(idr) },
 
-        { 0, "length", "SIZE", "bytes to read (the page's own)", OPTION_SIZE, ARGS_LOG, AT(length), .min = 4, .max = 1 << 24 },
+        { 0, "length", "SIZE", "bytes to read (the page's length)", OPTION_SIZE, ARGS_LOG, AT(length), .min = 4, .max = 1 << 24 },
         { 0, "offset", "SIZE", "bytes to skip", OPTION_SIZE, ARGS_LOG, AT(offset) },
         { 0, "rae", NULL, "retain the asynchronous event", OPTION_FLAG, ARGS_LOG, AT(rae) },
         { 0, "sel", "WHICH", "current, default, saved or capabilities", OPTION_CHOICE, ARGS_GET_FEATURE, AT(select), .choices = "current|default|saved|capabilities" },
         { 0, "value", "N", "the new value (DW11)", OPTION_NUMBER, ARGS_SET_FEATURE, AT(value), .max = UINT32_MAX },
-        { 0, "save", NULL, "keep it through power cycles", OPTION_FLAG, ARGS_SET_FEATURE, AT(save) },
-        { 0, "data-len", "SIZE", "bytes of data that belong to it (what the feature has)", OPTION_SIZE, ARGS_GET_FEATURE, AT(data_length), .max = 4096 },
-        { 0, "persistent", NULL, "stay connected, tell each change", OPTION_FLAG, ARGS_DISCOVER, AT(persistent) },
+        { 0, "save", NULL, "keep the value through power cycles", OPTION_FLAG, ARGS_SET_FEATURE, AT(save) },
+        { 0, "data-len", "SIZE", "bytes of data (the feature's length)", OPTION_SIZE, ARGS_GET_FEATURE, AT(data_length), .max = 4096 },
+        { 0, "persistent", NULL, "stay connected and report each change", OPTION_FLAG, ARGS_DISCOVER, AT(persistent) },
 
         { 0, "iodepth", "N", "commands outstanding per queue (32)", OPTION_NUMBER, ARGS_LOAD, AT(iodepth), .min = 1, .max = 4096 },
         { 0, "range", "SIZE", "bytes of the namespace that are used", OPTION_SIZE, ARGS_LOAD, AT(range), .min = 512 },
-        { 0, "time", "SEC", "how long (perf: 10)", OPTION_SECONDS, ARGS_LOAD, AT(time), .min = 1, .max = 864000000 },
-        { 0, "seed", "N", "of all random choices (1)", OPTION_NUMBER, ARGS_LOAD, AT(seed) },
+        { 0, "time", "SEC", "run time in seconds (perf: 10)", OPTION_SECONDS, ARGS_LOAD, AT(time), .min = 1, .max = 864000000 },
+        { 0, "seed", "N", "seed of all random choices (1)", OPTION_NUMBER, ARGS_LOAD, AT(seed) },
         { 0, "size", "SIZE", "largest command (128k)", OPTION_SIZE, ARGS_VERIFY, AT(size), .min = 512, .max = 1 << 26 },
-        { 0, "passes", "N", "times the range is written (1, or until --time is over)", OPTION_NUMBER, ARGS_VERIFY, AT(passes), .min = 1, .max = UINT32_MAX },
-        { 0, "command-buffers", NULL, "writes that fit the capsule wait for an R2T or are READ, too: SGL 5Ah, or keyed (verify: every other one)", OPTION_FLAG, ARGS_LOAD, AT(command_buffers) },
+        { 0, "passes", "N", "how often the range is written (1, or until --time is over)", OPTION_NUMBER, ARGS_VERIFY, AT(passes), .min = 1, .max = UINT32_MAX },
+        { 0, "command-buffers", NULL, "send no data in capsules: it waits for an R2T (SGL 5Ah) "
+                                      "or is READ (keyed) (verify: every other write)", OPTION_FLAG, ARGS_LOAD, AT(command_buffers) },
         { 0, "rw", "KIND", "read, write, randread, randwrite, rw or randrw (randread)", OPTION_CHOICE, ARGS_PERF, AT(rw), .choices = "read|write|randread|randwrite|rw|randrw" },
-        { 0, "mix", "PERCENT", "reads in rw and randrw (50)", OPTION_NUMBER, ARGS_PERF, AT(mix), .max = 100 },
+        { 0, "mix", "PERCENT", "percentage of reads in rw and randrw (50)", OPTION_NUMBER, ARGS_PERF, AT(mix), .max = 100 },
         { 0, "bs", "SIZE", "bytes of a command (4k)", OPTION_SIZE, ARGS_PERF, AT(block_size), .min = 512, .max = 1 << 26 },
-        { 0, "warmup", "SEC", "time before it is measured (0)", OPTION_SECONDS, ARGS_PERF, AT(warmup), .max = 864000000 },
-        { 0, "cpu", "LIST", "a thread pinned to each of these, such as 1 or 2-5,8", OPTION_STRING, ARGS_PERF, AT(cpu) },
-        { 0, "no-busy-poll", NULL, "sleep while nothing comes", OPTION_FLAG, ARGS_PERF, AT(no_busy_poll) },
+        { 0, "warmup", "SEC", "time in seconds before the measurement starts (0)", OPTION_SECONDS, ARGS_PERF, AT(warmup), .max = 864000000 },
+        { 0, "cpu", "LIST", "run a thread pinned to each of these CPUs, such as 1 or 2-5,8", OPTION_STRING, ARGS_PERF, AT(cpu) },
+        { 0, "no-busy-poll", NULL, "sleep instead of polling while nothing arrives", OPTION_FLAG, ARGS_PERF, AT(no_busy_poll) },
 
         { 0, "ic", NULL, "exchange ICReq and ICResp first, as the options above say", OPTION_FLAG, ARGS_RAW, AT(ic) },
         { 0, "split", "N", "send in pieces of N bytes", OPTION_NUMBER, ARGS_RAW, AT(split), .min = 1, .max = 1 << 24 },
-        { 0, "delay", "MS", "wait so long between pieces", OPTION_NUMBER, ARGS_RAW, AT(delay), .max = 3600000 },
-        { 0, "wait", "MS", "listen so long after the last byte (1000)", OPTION_NUMBER, ARGS_RAW, AT(wait), .max = 3600000 },
+        { 0, "delay", "MS", "milliseconds to wait between pieces", OPTION_NUMBER, ARGS_RAW, AT(delay), .max = 3600000 },
+        { 0, "wait", "MS", "milliseconds to listen after the last byte (1000)", OPTION_NUMBER, ARGS_RAW, AT(wait), .max = 3600000 },
 
         { 'o', "output-format", "FORM", "text or json (text)", OPTION_CHOICE, ARGS_OUTPUT, AT(output), .choices = "text|json" },
-        { 'v', "verbose", NULL, "say more on standard error", OPTION_FLAG, ANY, AT(verbose) },
-        { 'h', "help", NULL, "this list", OPTION_FLAG, ANY, AT(help) },
+        { 'v', "verbose", NULL, "print more on standard error", OPTION_FLAG, ANY, AT(verbose) },
+        { 'h', "help", NULL, "print this help", OPTION_FLAG, ANY, AT(help) },
         { 0 },
 };
 /* clang-format on */
@@ -195,21 +200,25 @@ int args_params(const struct args *a, const char *port, const char *nqn, struct 
         p->trsvcid = choose(a->trsvcid, a->address.trsvcid, port);
         p->subnqn = choose(a->nqn, a->address.subnqn, nqn);
         if (!p->traddr)
-                return host_fail(e, HOST_USAGE, "where? -a ADDR, or nvme+%s://HOST[:PORT]/NQN",
+                return host_fail(e, HOST_USAGE,
+                                 "no address given: use -a ADDR or "
+                                 "nvme+%s://HOST[:PORT]/NQN",
                                  host_transport_name(p->transport));
         if (!p->subnqn)
-                return host_fail(e, HOST_USAGE, "which subsystem? -n NQN, or nvme+%s://HOST/NQN",
+                return host_fail(e, HOST_USAGE,
+                                 "no subsystem given: use -n NQN or "
+                                 "nvme+%s://HOST/NQN",
                                  host_transport_name(p->transport));
         if (option_number(p->trsvcid, &number) < 0 || number > UINT16_MAX)
-                return host_fail(e, HOST_USAGE, "'%s' is no TCP port", p->trsvcid);
+                return host_fail(e, HOST_USAGE, "'%s' is not a TCP port", p->trsvcid);
         if (rdma && (a->hdgst || a->ddgst))
                 return host_fail(e, HOST_USAGE, "NVMe/RDMA has no digests");
         if (a->dhchap_ctrl.len && !a->dhchap.len)
-                return host_fail(e, HOST_USAGE, "--dhchap-ctrl-secret needs --dhchap-secret");
+                return host_fail(e, HOST_USAGE, "--dhchap-ctrl-secret requires --dhchap-secret");
         if (strlen(p->subnqn) >= NQN_FIELD || (a->hostnqn && strlen(a->hostnqn) >= NQN_FIELD))
                 return host_fail(e, HOST_USAGE, "an NQN has at most %d bytes", NQN_MAX);
         if (a->hostid && host_uuid_parse(a->hostid, p->hostid) < 0)
-                return host_fail(e, HOST_USAGE, "option -I: '%s' is no UUID", a->hostid);
+                return host_fail(e, HOST_USAGE, "option -I: '%s' is not a UUID", a->hostid);
         if (a->hostnqn)
                 p->hostnqn = a->hostnqn;
         if (a->kato != ARG_UNSET)

@@ -64,7 +64,7 @@ static int find_feature(const struct call *call, struct feature *f, struct host_
         bool number;
 
         if (call->count != 1)
-                return host_fail(e, HOST_USAGE, "which feature? one number or name");
+                return host_fail(e, HOST_USAGE, "no feature given: a number or a name is required");
         number = option_number(call->words[0], &fid) == 0;
         for (size_t i = 0; i < sizeof(features) / sizeof(features[0]); i++) {
                 if (number ? features[i].fid == fid
@@ -93,7 +93,9 @@ int check_feature(struct call *call, struct host_error *e)
 int check_set_feature(struct call *call, struct host_error *e)
 {
         if (call->args->value == ARG_UNSET && !call->args->file)
-                return host_fail(e, HOST_USAGE, "to what? --value N, or --file PATH for its data");
+                return host_fail(e, HOST_USAGE,
+                                 "no value given: use --value N, or --file PATH "
+                                 "for data");
         return check_feature(call, e);
 }
 

@@ -28,7 +28,7 @@ static int find_kind(const struct call *call, struct host_error *e)
         for (int i = 0; i < KINDS; i++)
                 if (strcmp(kinds[i].name, what) == 0)
                         return i;
-        return host_fail(e, HOST_USAGE, "'%s' is none of ctrl, ns, ns-list, ns-descs", what);
+        return host_fail(e, HOST_USAGE, "'%s' is not one of ctrl, ns, ns-list, ns-descs", what);
 }
 
 int check_identify(struct call *call, struct host_error *e)
@@ -131,7 +131,7 @@ static int list_page(struct call *call, const uint8_t *list, struct json_object 
 
                 if (nsid <= *last)
                         return host_fail(e, HOST_STATUS,
-                                         "namespace list is not in order: %u after %u", nsid,
+                                         "the namespace list is not in order: %u after %u", nsid,
                                          *last);
                 *last = nsid;
                 if (get_row(call->ctrl, nsid, &row, e) < 0)

@@ -171,7 +171,7 @@ static int open_input(const struct args *a, struct host_error *e)
         int fd;
 
         if (!a->file && isatty(STDIN_FILENO))
-                return host_fail(e, HOST_USAGE, "what data? --file PATH or --pattern BYTE");
+                return host_fail(e, HOST_USAGE, "no data given: use --file PATH or --pattern BYTE");
         if (!a->file || strcmp(a->file, "-") == 0)
                 return STDIN_FILENO;
         fd = open(a->file, O_RDONLY | O_CLOEXEC);
@@ -255,7 +255,7 @@ static int write_or_compare(struct call *call, uint8_t opc, struct host_error *e
         if (fd < 0 && !patterned)
                 return -1;
         if (patterned && call->args->file)
-                return host_fail(e, HOST_USAGE, "--file or --pattern, not both");
+                return host_fail(e, HOST_USAGE, "--file and --pattern exclude each other");
         if (span_begin(&s, call, true, e) == 0)
                 result = send_data(&s, call, opc, fd, e);
         free(s.buf);
@@ -304,7 +304,7 @@ static int parse_range(const char *word, struct dsm_range *r, struct host_error 
                 memcpy(first, word, (size_t)(plus - word));
         if (!plus || option_number(first, &slba) < 0 || option_number(plus + 1, &blocks) < 0 ||
             blocks > UINT32_MAX)
-                return host_fail(e, HOST_USAGE, "'%s' is no SLBA+BLOCKS", word);
+                return host_fail(e, HOST_USAGE, "'%s' is not of the form SLBA+BLOCKS", word);
         *r = (struct dsm_range) { .blocks = le32((uint32_t)blocks), .slba = le64(slba) };
         return 0;
 }
@@ -312,8 +312,8 @@ static int parse_range(const char *word, struct dsm_range *r, struct host_error 
 static int parse_ranges(const struct call *call, struct dsm_range *ranges, struct host_error *e)
 {
         if (call->count > RANGES_MAX)
-                return host_fail(e, HOST_USAGE, "%d ranges: one command takes %d", call->count,
-                                 RANGES_MAX);
+                return host_fail(e, HOST_USAGE, "%d ranges: one command has at most %d",
+                                 call->count, RANGES_MAX);
         for (int i = 0; i < call->count; i++)
                 if (parse_range(call->words[i], &ranges[i], e) < 0)
                         return -1;

@@ -35,7 +35,8 @@ static int find_log(const struct call *call, struct log *log, struct host_error 
         bool number = option_number(word, &lid) == 0;
 
         if (call->count != 1)
-                return host_fail(e, HOST_USAGE, "which log page? one number or name");
+                return host_fail(e, HOST_USAGE,
+                                 "no log page given: a number or a name is required");
         if (call->args->length % 4 || call->args->offset % 4)
                 return host_fail(e, HOST_USAGE, "length and offset are multiples of 4");
         for (size_t i = 0; i < sizeof(logs) / sizeof(logs[0]); i++) {

@@ -127,7 +127,9 @@ static int parse_cpus(const char *list, struct perf_options *o, struct host_erro
                         break;
         }
         if (*p || o->cpus == 0)
-                return host_fail(e, HOST_USAGE, "option --cpu: '%s' is no list such as 1 or 2-5,8",
+                return host_fail(e, HOST_USAGE,
+                                 "option --cpu: '%s' is not a list such as 1 or "
+                                 "2-5,8",
                                  list);
         return 0;
 }
@@ -143,7 +145,8 @@ static int check_cpus(const struct perf_options *o, struct host_error *e)
                 if (!CPU_ISSET((size_t)o->cpu[i], &ours))
                         return host_fail(
                             e, HOST_USAGE,
-                            "option --cpu: this process may not use processor %d, or there is none",
+                            "option --cpu: processor %d does not exist or may not be used by "
+                            "this process",
                             o->cpu[i]);
         return 0;
 }

@@ -34,7 +34,7 @@ static int add_hex(struct bytes *b, const char *s, size_t n, const char *where,
                 if (c == '#' || isspace(c) || c == ':' || c == ',')
                         continue;
                 if (!isxdigit(c))
-                        return host_fail(e, HOST_USAGE, "%s: '%c' is no hex digit", where, c);
+                        return host_fail(e, HOST_USAGE, "%s: '%c' is not a hex digit", where, c);
                 if (b->len == BYTES_MAX)
                         return host_fail(e, HOST_USAGE, "more than %d bytes", BYTES_MAX);
                 if (!b->half)
@@ -192,7 +192,7 @@ static int send_bytes(struct raw *r, const void *p, size_t n, struct host_error 
         on_sent(r, p, 0);
         rc = r->over ? 1 : stream_send(&r->stream, p, n, &r->hand);
         if (rc == 0)
-                return host_fail(e, HOST_BROKEN, "the controller takes no bytes");
+                return host_fail(e, HOST_BROKEN, "the controller reads no more bytes");
         return rc > 0 || r->over ? 0 : host_fail(e, HOST_BROKEN, "send: %s", strerror(errno));
 }
 
@@ -246,7 +246,7 @@ int call_raw(struct call *call, struct host_error *e)
         if (!b.p || !r.buf)
                 host_error_set(e, HOST_BROKEN, "no memory");
         else if (args_transport(call->args) != HOST_TCP)
-                host_error_set(e, HOST_USAGE, "raw bytes go over TCP only");
+                host_error_set(e, HOST_USAGE, "raw bytes can be sent over TCP only");
         else if (collect(call, &b, e) == 0)
                 result = converse(&r, &b, e);
         stream_close(&r.stream, false);

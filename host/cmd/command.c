@@ -24,35 +24,36 @@ static const struct subcommand {
 #define COMMON ARGS_WHERE | ARGS_WHO
 #define BLOCKS COMMON | ARGS_NSID | ARGS_SLBA | ARGS_BLOCKS
 #define LOAD   COMMON | ARGS_NSID | ARGS_QUEUES | ARGS_OUTPUT | ARGS_LOAD
-        { "discover", "", "the subsystems that a discovery service knows",
+        { "discover", "", "list the subsystems that a discovery service knows",
           call_discover, NULL, ITSELF, 0, COMMON | ARGS_OUTPUT | ARGS_DISCOVER },
-        { "identify", "[ctrl|ns|ns-list|ns-descs]", "what a controller or namespace says it is",
+        { "identify", "[ctrl|ns|ns-list|ns-descs]", "show what a controller or namespace "
+                                                    "reports about itself",
           call_identify, check_identify, ADMIN, 0, COMMON | ARGS_NSID | ARGS_OUTPUT },
-        { "list", "", "the namespaces of a subsystem",
+        { "list", "", "list the namespaces of a subsystem",
           call_list, NULL, ADMIN, 0, COMMON | ARGS_OUTPUT },
-        { "get-log", "LOG", "a log page, by number or name",
+        { "get-log", "LOG", "read a log page, by number or name",
           call_get_log, check_log, ADMIN, 0, COMMON | ARGS_OUTPUT | ARGS_LOG },
-        { "get-feature", "FEATURE", "a feature's value, by number or name",
+        { "get-feature", "FEATURE", "read a feature, by number or name",
           call_get_feature, check_feature, ADMIN, 0, COMMON | ARGS_OUTPUT | ARGS_GET_FEATURE },
-        { "set-feature", "FEATURE", "gives a feature a value",
+        { "set-feature", "FEATURE", "set a feature",
           call_set_feature, check_set_feature, ADMIN, 0, COMMON | ARGS_FILE | ARGS_SET_FEATURE },
-        { "read", "", "logical blocks to a file or the terminal",
+        { "read", "", "read logical blocks to a file or the terminal",
           call_read, NULL, IO, 1, BLOCKS | ARGS_FILE | ARGS_FUA | ARGS_OUTPUT },
-        { "write", "", "logical blocks from a file or a pattern",
+        { "write", "", "write logical blocks from a file or a pattern",
           call_write, NULL, IO, 1, BLOCKS | ARGS_FILE | ARGS_PATTERN | ARGS_FUA },
-        { "compare", "", "logical blocks with a file or a pattern",
+        { "compare", "", "compare logical blocks with a file or a pattern",
           call_compare, NULL, IO, 1, BLOCKS | ARGS_FILE | ARGS_PATTERN | ARGS_FUA },
-        { "flush", "", "makes what was written durable",
+        { "flush", "", "make what was written durable",
           call_flush, NULL, IO, 1, COMMON | ARGS_NSID },
         { "zeroes", "", "Write Zeroes",
           call_zeroes, NULL, IO, 1, BLOCKS | ARGS_FUA | ARGS_DEAC },
-        { "dsm", "[SLBA+BLOCKS...]", "Dataset Management: deallocates ranges",
+        { "dsm", "[SLBA+BLOCKS...]", "Dataset Management: deallocate ranges",
           call_dsm, check_dsm, IO, 1, BLOCKS | ARGS_DSM },
-        { "verify", "", "writes a pattern over many queues, reads it back; destroys data",
+        { "verify", "", "write a pattern over many queues and read it back; destroys data",
           call_verify, NULL, IO, 4, LOAD | ARGS_SLBA | ARGS_VERIFY },
-        { "perf", "", "IOPS, bandwidth and latency; kinds that write destroy data",
+        { "perf", "", "measure IOPS, bandwidth and latency; write loads destroy data",
           call_perf, check_perf, IO, 1, LOAD | ARGS_PERF },
-        { "raw", "HEX|@FILE...", "sends these bytes, prints the PDUs that come back",
+        { "raw", "HEX|@FILE...", "send bytes and print the PDUs that come back",
           call_raw, NULL, ITSELF, 0, ARGS_WHERE | ARGS_RAW },
 };
 /* clang-format on */
@@ -64,8 +65,10 @@ static void usage(FILE *out)
               out);
         for (size_t i = 0; i < SUBCOMMANDS; i++)
                 fprintf(out, "  %-12s %s\n", subcommands[i].name, subcommands[i].says);
-        fputs("\n'nvmfspec host SUBCOMMAND --help' lists the options of one.\n"
-              "Exit: 0 done, 1 a command failed or data differs, 2 usage, 3 no connection.\n",
+        fputs("\n"
+              "'nvmfspec host SUBCOMMAND --help' lists the options of a subcommand.\n"
+              "Exit: 0 done, 1 a command failed or data differs, 2 usage error, 3 no "
+              "connection.\n",
               out);
 }
 
@@ -170,7 +173,7 @@ static int run(const struct subcommand *s, int argc, char **argv, struct host_er
                 return 0;
         }
         if (call.count > 0 && !*s->words)
-                return host_fail(e, HOST_USAGE, "'%s' is too much", call.words[0]);
+                return host_fail(e, HOST_USAGE, "'%s' is too large", call.words[0]);
         if (s->check && s->check(&call, e) < 0)
                 return -1;
         return run_recorded(s, &args, &call, e);
@@ -188,7 +191,7 @@ int host_command(int argc, char **argv)
         if (!s) {
                 fprintf(stderr,
                         argc > 1 ? "nvmfspec host: no subcommand '%s'; --help lists them\n"
-                                 : "nvmfspec host: which subcommand? --help lists them\n",
+                                 : "nvmfspec host: no subcommand given; --help lists them\n",
                         argc > 1 ? argv[1] : "");
                 return HOST_USAGE;
         }
@@ -222,7 +225,7 @@ int call_blocks(struct call *call, struct call_ns *ns, struct host_error *e)
                 return -1;
         if (ns->metadata > 0)
                 return host_fail(e, HOST_USAGE,
-                                 "namespace %u has %u bytes of metadata with each block of %u, "
+                                 "namespace %u has %u bytes of metadata per block of %u bytes, "
                                  "which this host does not transfer",
                                  ns->nsid, ns->metadata, ns->block_size);
         return 0;

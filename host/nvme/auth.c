@@ -33,8 +33,8 @@ static int no_answer(const struct auth *a, struct host_error *e)
         struct host_error was = *e;
 
         if (was.kind == HOST_BROKEN)
-                host_error_set(e, HOST_BROKEN, "authentication: %s in place of an answer%s",
-                               was.line, a->hash ? ": it may not take this key" : "");
+                host_error_set(e, HOST_BROKEN, "authentication: %s instead of a response%s",
+                               was.line, a->hash ? ": the controller may not accept this key" : "");
         return -1;
 }
 
@@ -55,7 +55,7 @@ static int explain(const struct auth *a, struct host_error *e)
 
         if (a->why)
                 return host_fail(e, HOST_STATUS, "authentication: %s", a->why);
-        return host_fail(e, HOST_STATUS, "authentication: the controller refuses it: %s",
+        return host_fail(e, HOST_STATUS, "authentication: refused by the controller: %s",
                          name ? name : "for a reason that is not assigned");
 }
 
@@ -85,11 +85,12 @@ static int is_needed(const struct host_auth *h, bool mutual, uint32_t dw0, struc
         if (dw0 & CONNECT_ASCR)
                 return host_fail(
                     e, HOST_STATUS,
-                    "authentication: a secure channel is required, which there is not");
+                    "authentication: the controller requires a secure channel, which is not "
+                    "supported");
         if (!(dw0 & CONNECT_ATR) && mutual)
                 return host_fail(e, HOST_STATUS,
                                  "authentication: the controller does not ask for "
-                                 "it, and so does not prove who it is");
+                                 "authentication, so it cannot be authenticated itself");
         if (!(dw0 & CONNECT_ATR))
                 return 0;
         if (h->host.len == 0)

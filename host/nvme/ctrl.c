@@ -250,7 +250,9 @@ static int wait_csts(struct host_ctrl *c, uint32_t mask, uint32_t want, unsigned
                 if (csts & CSTS_CFS)
                         return host_fail(e, HOST_STATUS, "controller reports a fatal status");
                 if (loop_now_ns() > end)
-                        return host_fail(e, HOST_STATUS, "CSTS & %xh is %xh after %u ms, not %xh",
+                        return host_fail(e, HOST_STATUS,
+                                         "timed out: CSTS & %xh is %xh after %u "
+                                         "ms, not %xh",
                                          mask, (unsigned)csts & mask, ms, want);
                 loop_sleep_us(pause);
                 pause = pause < 20000 ? pause * 2 : pause;
@@ -328,10 +330,10 @@ int host_ctrl_add_queues(struct host_ctrl *c, unsigned count, struct host_error 
         unsigned entries = c->params.queue_size, most = CAP_MQES(c->cap) + 1u;
 
         if (count == 0 || count > HOST_IO_QUEUES_MAX)
-                return host_fail(e, HOST_USAGE, "%u I/O queues: want 1 to %u", count,
+                return host_fail(e, HOST_USAGE, "%u I/O queues: must be 1 to %u", count,
                                  HOST_IO_QUEUES_MAX);
         if (most < 2)
-                return host_fail(e, HOST_STATUS, "CAP.MQES is 0: no I/O queue fits");
+                return host_fail(e, HOST_STATUS, "CAP.MQES is 0: no I/O queue is possible");
         if (entries > most)
                 entries = most;
         if (ask_queues(c, &count, e) < 0)

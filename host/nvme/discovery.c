@@ -32,10 +32,10 @@ static int make_room(struct discovery_log *log, const struct disc_header *h, str
         log->genctr = le64_get(h->genctr);
         log->count = le64_get(h->numrec);
         if (le16_get(h->recfmt) != 0)
-                return host_fail(e, HOST_STATUS, "discovery log of record format %u",
+                return host_fail(e, HOST_STATUS, "discovery log of unknown record format %u",
                                  le16_get(h->recfmt));
         if (log->count > DISCOVERY_ENTRIES_MAX)
-                return host_fail(e, HOST_STATUS, "discovery log of %llu records",
+                return host_fail(e, HOST_STATUS, "discovery log of %llu records is too long",
                                  (unsigned long long)log->count);
         log->len = DISC_HEADER_LEN + (size_t)log->count * DISC_ENTRY_LEN;
         log->page = malloc(log->len);

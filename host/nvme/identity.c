@@ -65,14 +65,17 @@ int host_address_parse(struct host_address *a, const char *uri, struct host_erro
 
         if (!p)
                 return host_fail(e, HOST_USAGE,
-                                 "'%s' is no address: nvme+tcp://HOST[:PORT][/NQN] or nvme+rdma://",
+                                 "'%s' is not an address of the form "
+                                 "nvme+tcp://HOST[:PORT][/NQN] or nvme+rdma://",
                                  uri);
         slash = strchrnul(p, '/');
         if (take_authority(a, p, slash) < 0 ||
             (*slash && slash[1] &&
              take(a->subnqn, sizeof(a->subnqn), slash + 1, slash + strlen(slash)) < 0))
-                return host_fail(e, HOST_USAGE, "'%s': want nvme+%s://HOST[:PORT][/NQN]", uri,
-                                 a->transport);
+                return host_fail(e, HOST_USAGE,
+                                 "'%s' must be of the form "
+                                 "nvme+%s://HOST[:PORT][/NQN]",
+                                 uri, a->transport);
         return 0;
 }
 

@@ -134,7 +134,7 @@ void host_run_start(struct host_run *run, struct host_queue *q, const union sqe 
                                        .done = run_done,
                                        .user = run };
         if (host_queue_submit(q, &run->cmd) < 0)
-                host_queue_break(q, "queue %u: no room for a command", q->qid);
+                host_queue_break(q, "queue %u is full", q->qid);
 }
 
 int host_run_left(const struct host_run *run)

@@ -411,8 +411,8 @@ static int make_queue_pair(struct queue_rdma *r, const struct host_queue_config 
                                  cfg->qid, caps->name, strerror(errno));
         if (attr.send_wrs < rdma_host_sends(&host))
                 return host_fail(e, HOST_BROKEN,
-                                 "queue %u: %s has room for %u work requests, not %u", cfg->qid,
-                                 caps->name, caps->qp_wrs, rdma_host_sends(&host) + 1);
+                                 "queue %u: %s supports %u work requests, but %u are needed",
+                                 cfg->qid, caps->name, caps->qp_wrs, rdma_host_sends(&host) + 1);
         r->host = rdma_host_new(&host, &ops, r);
         if (!r->host)
                 return host_fail(e, HOST_BROKEN, "queue %u: no memory that %s can use: %s",
@@ -433,7 +433,7 @@ static const char *reason_name(int reason)
                 [4] = "timeout",
                 [5] = "unsupported request",
                 [6] = "invalid communication id",
-                [8] = "nothing listens there",
+                [8] = "no listener at this address",
                 [9] = "invalid transport",
                 [10] = "stale connection",
                 [24] = "port changed",

@@ -41,7 +41,7 @@ static int judge_link(struct host_queue *q)
                 return host_queue_break(q, "queue %u: controller broke %s (%s)", q->qid,
                                         rule_get(l->fault.rule)->id, rule_get(l->fault.rule)->says);
         }
-        return host_queue_break(q, "queue %u: connection ended", q->qid);
+        return host_queue_break(q, "queue %u: the connection ended", q->qid);
 }
 
 /* --- sending and receiving -------------------------------------------------------------------- */

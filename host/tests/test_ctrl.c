@@ -115,7 +115,7 @@ static void authentication_that_cannot_be(void **state)
         fake_stop(&fake);
         assert_int_equal(connect_with(&(struct fake_knobs) { 0 }, with_keys), -1);
         assert_int_equal(error.kind, HOST_STATUS);
-        assert_non_null(strstr(error.line, "does not prove who it is"));
+        assert_non_null(strstr(error.line, "cannot be authenticated itself"));
         fake_stop(&fake);
 }
 
@@ -194,7 +194,7 @@ static void metadata_is_not_overlooked(void **state)
         assert_int_equal(connect_with(&(struct fake_knobs) { .metadata = 8 }, NULL), 0);
         assert_int_equal(call_write(&call, &error), -1);
         assert_int_equal(error.kind, HOST_USAGE);
-        assert_non_null(strstr(error.line, "8 bytes of metadata with each block of 512"));
+        assert_non_null(strstr(error.line, "8 bytes of metadata per block of 512"));
         assert_int_equal(call_zeroes(&call, &error), 0);
         assert_int_equal(host_ctrl_disconnect(&ctrl, &error), 0);
         fake_stop(&fake);

@@ -94,7 +94,7 @@ static void foreign_data_is_told_apart(void **state)
         memset(buf, 0, PATTERN_UNIT);
         assert_false(check());
         assert_false(diff.marked);
-        assert_non_null(strstr(explained(), "no pattern"));
+        assert_non_null(strstr(explained(), "not written by this program"));
         pattern_fill(buf, PATTERN_UNIT, PLACE, GENERATION, SEED + 1);
         assert_false(check());
         assert_non_null(strstr(explained(), "another run"));

@@ -554,7 +554,7 @@ static void nobody_listens(void **state)
         cfg = config(0);
         cfg.trsvcid = "4421";
         assert_int_equal(host_queue_open(&queue, &cfg, &error), -1);
-        says("nothing listens there");
+        says("no listener at this address");
         cfg.trsvcid = "nonsense";
         assert_int_equal(host_queue_open(&queue, &cfg, &error), -1);
         says("port nonsense");
@@ -672,7 +672,7 @@ static void no_memory_for_data(void **state)
         says("cannot register 32768 bytes");
         memory_refuse(fabric, MEMORY_REG, 1);
         assert_int_equal(run_io(NVME_READ, data, sizeof(data)), -1);
-        says("no room for a command");
+        says("is full");
         closed();
 }
 

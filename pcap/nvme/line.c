@@ -57,7 +57,7 @@ static void opened_words(struct text *t, const struct record *r)
         text_add(t, "connection %u: ", r->e->conn->number);
         check_conn(t, r->e->conn);
         if (r->e->conn->midstream)
-                text_add(t, ", begins before the capture");
+                text_add(t, ", began before the capture");
 }
 
 static void gap_words(struct text *t, const struct record *r)
@@ -69,7 +69,7 @@ static void gap_words(struct text *t, const struct record *r)
         else if (g->packets)
                 text_add(t, "GAP: %" PRIu64 " packets are not in the capture", g->packets);
         else
-                text_add(t, "GAP: something is not in the capture");
+                text_add(t, "GAP: the capture is incomplete here");
 }
 
 static bool is_admin(const struct record *r, const union sqe *s)
@@ -85,7 +85,7 @@ static void pdu_words(struct text *t, const struct record *r)
         if (r->e->pdu->ddgst_bad)
                 text_add(t, ", DDGST wrong");
         if (r->e->pdu->cut)
-                text_add(t, ", data not all in the capture");
+                text_add(t, ", data not complete in the capture");
 }
 
 static void request_words(struct text *t, const struct trace_cm *cm)
@@ -141,7 +141,7 @@ static void capsule_words(struct text *t, const struct record *r)
         if (c->invalidates)
                 text_add(t, ", invalidates key %08Xh", c->key);
         if (c->cut)
-                text_add(t, ", not all in the capture");
+                text_add(t, ", not complete in the capture");
 }
 
 static void memory_words(struct text *t, const struct record *r)
@@ -157,7 +157,7 @@ static void memory_words(struct text *t, const struct record *r)
         if (r->cmd)
                 text_add(t, " for cid %u", r->cmd->cid);
         if (m->cut)
-                text_add(t, ", not all in the capture");
+                text_add(t, ", not complete in the capture");
 }
 
 void line_words(struct text *t, const struct record *r)
@@ -173,7 +173,7 @@ void line_words(struct text *t, const struct record *r)
                 gap_words(t, r);
                 break;
         case TRACE_FOUND:
-                text_add(t, "goes on here");
+                text_add(t, "continues here");
                 if (r->e->gap.bytes)
                         text_add(t, ", %" PRIu64 " bytes skipped", r->e->gap.bytes);
                 break;
@@ -182,7 +182,7 @@ void line_words(struct text *t, const struct record *r)
                 pdu_words(t, r);
                 break;
         case TRACE_FAULT:
-                text_add(t, "unbelievable header: ");
+                text_add(t, "invalid header: ");
                 pdu_words(t, r);
                 break;
         case TRACE_REQUEST:

@@ -40,29 +40,36 @@ static bool take_ctrl_key(void *args, const char *value, char *error, size_t siz
 #define AT(member) .at = offsetof(struct replay_args, member)
 /* clang-format off */
 static const struct option_row rows[] = {
-        { 0, "role", "ROLE", "host: to a live target; controller: for a live host (host)", OPTION_CHOICE, 1, AT(role), .choices = "host|controller" },
-        { 't', "transport", "TYPE", "tcp or rdma, whatever the capture used (tcp)", OPTION_CHOICE, 1, AT(transport), .choices = "tcp|rdma" },
-        { 'a', "traddr", "ADDR", "the live target; controller: where to listen", OPTION_STRING, 1, AT(traddr) },
+        { 0, "role", "ROLE", "role to play: host (to a live target) or controller (for a live "
+                             "host) (host)", OPTION_CHOICE, 1, AT(role), .choices = "host|controller" },
+        { 't', "transport", "TYPE", "tcp or rdma, independent of the capture (tcp)", OPTION_CHOICE, 1, AT(transport), .choices = "tcp|rdma" },
+        { 'a', "traddr", "ADDR", "address of the live target; controller: address to listen on", OPTION_STRING, 1, AT(traddr) },
         { 's', "trsvcid", "PORT", "its port (4420)", OPTION_STRING, 1, AT(trsvcid) },
         { 'n', "nqn", "NQN", "the subsystem to connect to (as captured)", OPTION_STRING, 1, AT(nqn) },
-        { 'q', "hostnqn", "NQN", "who connects (as captured)", OPTION_STRING, 1, AT(hostnqn) },
-        { 'I', "hostid", "UUID", "its identifier (as captured)", OPTION_STRING, 1, AT(hostid) },
-        { 'S', "dhchap-secret", "KEY", "host: key to authenticate with, DHHC-1:..., or @FILE that holds it", OPTION_CALL, 1, .call = take_key },
-        { 'C', "dhchap-ctrl-secret", "KEY", "host: key that the live target has to authenticate itself with, or @FILE", OPTION_CALL, 1, .call = take_ctrl_key },
+        { 'q', "hostnqn", "NQN", "host NQN (as captured)", OPTION_STRING, 1, AT(hostnqn) },
+        { 'I', "hostid", "UUID", "host identifier (as captured)", OPTION_STRING, 1, AT(hostid) },
+        { 'S', "dhchap-secret", "KEY", "host: key of the host, DHHC-1:..., or @FILE that "
+                                       "contains it", OPTION_CALL, 1, .call = take_key },
+        { 'C', "dhchap-ctrl-secret", "KEY", "host: key of the controller, to authenticate the "
+                                            "live target, or @FILE", OPTION_CALL, 1, .call = take_ctrl_key },
         { 'g', "hdr-digest", NULL, "ask for header digests", OPTION_FLAG, 1, AT(hdgst) },
         { 'G', "data-digest", NULL, "ask for data digests", OPTION_FLAG, 1, AT(ddgst) },
-        { 0, "timeout", "MS", "for each command, milliseconds (30000)", OPTION_NUMBER, 1, AT(timeout), .min = 1, .max = 86400000 },
-        { 0, "allow-write", NULL, "replay commands that change something, too: destroys data", OPTION_FLAG, 1, AT(allow_write) },
-        { 0, "remap-lba", "OFFSET[:BLOCKS]", "add OFFSET to each LBA; skip what goes beyond so many BLOCKS", OPTION_STRING, 1, AT(remap) },
-        { 0, "strict-data", NULL, "blocks have to hold what they held when the capture was taken", OPTION_FLAG, 1, AT(strict_data) },
-        { 0, "timing", "SCALE", "keep the original times, times SCALE: 1 as they were, 0.5 twice as fast", OPTION_STRING, 1, AT(timing) },
-        { 0, "stop-at", "FRAME", "nothing behind this frame", OPTION_NUMBER, 1, AT(stop_at), .min = 1 },
-        { 0, "loop", "N", "so many times (1)", OPTION_NUMBER, 1, AT(loop), .min = 1 },
-        { 0, "idle", "SEC", "controller: end when nobody is connected any more for so long (only at a signal)", OPTION_SECONDS, 1, AT(idle), .min = 1, .max = 86400000 },
-        { 0, "port", "PORT", "of a controller in the capture (4420, 8009); may be repeated", OPTION_CALL, 1, .call = args_take_port },
-        { 0, "pcap", "FILE", "host: record what goes over the connections, .pcapng or .pcap; RDMA as RoCEv2, with READs and WRITEs as the responses imply them", OPTION_STRING, 1, AT(pcap) },
-        { 'v', "verbose", NULL, "a line for each command", OPTION_FLAG, 1, AT(verbose) },
-        { 'h', "help", NULL, "this list", OPTION_FLAG, 1, AT(help) },
+        { 0, "timeout", "MS", "timeout of each command in milliseconds (30000)", OPTION_NUMBER, 1, AT(timeout), .min = 1, .max = 86400000 },
+        { 0, "allow-write", NULL, "also replay commands that change something: destroys data", OPTION_FLAG, 1, AT(allow_write) },
+        { 0, "remap-lba", "OFFSET[:BLOCKS]", "add OFFSET to each LBA; skip commands beyond "
+                                             "BLOCKS blocks", OPTION_STRING, 1, AT(remap) },
+        { 0, "strict-data", NULL, "blocks must contain the same data as when the capture was taken", OPTION_FLAG, 1, AT(strict_data) },
+        { 0, "timing", "SCALE", "keep the original timing, scaled: 1 as captured, 0.5 twice as "
+                                "fast", OPTION_STRING, 1, AT(timing) },
+        { 0, "stop-at", "FRAME", "stop after this frame", OPTION_NUMBER, 1, AT(stop_at), .min = 1 },
+        { 0, "loop", "N", "replay N times (1)", OPTION_NUMBER, 1, AT(loop), .min = 1 },
+        { 0, "idle", "SEC", "controller: end after this time without a connection (only at a "
+                            "signal)", OPTION_SECONDS, 1, AT(idle), .min = 1, .max = 86400000 },
+        { 0, "port", "PORT", "port of a controller in the capture (4420, 8009); repeatable", OPTION_CALL, 1, .call = args_take_port },
+        { 0, "pcap", "FILE", "host: write the connections to a .pcapng or .pcap; RDMA as "
+                             "RoCEv2, with READs and WRITEs derived from the responses", OPTION_STRING, 1, AT(pcap) },
+        { 'v', "verbose", NULL, "print a line for each command", OPTION_FLAG, 1, AT(verbose) },
+        { 'h', "help", NULL, "print this help", OPTION_FLAG, 1, AT(help) },
         { 0 },
 };
 /* clang-format on */
@@ -114,23 +121,23 @@ static int make_options(const struct replay_args *a, struct replay_options *o, u
                 .strict_data = a->strict_data,
         };
         if (!a->traddr)
-                return refuse("where? -a ADDR", "");
+                return refuse("no address given: use -a ADDR", "");
         if (a->dhchap_ctrl.len && !a->dhchap.len)
-                return refuse("--dhchap-ctrl-secret needs --dhchap-secret", "");
+                return refuse("--dhchap-ctrl-secret requires --dhchap-secret", "");
         if ((a->nqn && strlen(a->nqn) > NQN_MAX) || (a->hostnqn && strlen(a->hostnqn) > NQN_MAX))
                 return refuse("an NQN has at most 223 bytes", "");
         if (a->hostid && host_uuid_parse(a->hostid, hostid) < 0)
-                return refuse("no UUID: ", a->hostid);
+                return refuse("not a UUID: ", a->hostid);
         if (a->hostid)
                 o->hostid = hostid;
         if (a->pcap && strcmp(a->role, "host") != 0)
-                return refuse("--pcap records as host", "");
+                return refuse("--pcap requires the role host", "");
         if (o->transport == HOST_RDMA && (a->hdgst || a->ddgst))
                 return refuse("NVMe/RDMA has no digests", "");
         if (a->remap && !take_remap(a->remap, o))
-                return refuse("want OFFSET or OFFSET:BLOCKS, not ", a->remap);
+                return refuse("must be OFFSET or OFFSET:BLOCKS, not ", a->remap);
         if (a->timing && !take_timing(a->timing, &o->timing))
-                return refuse("no scale of time: ", a->timing);
+                return refuse("not a scale of time: ", a->timing);
         return 0;
 }
 
@@ -169,7 +176,8 @@ static void summary(const struct replay_totals *t)
                " skipped\n",
                t->count[SAME], t->count[ALLOWED], t->count[DIFFERENT], t->count[SKIPPED]);
         if (t->reordered)
-                printf("%" PRIu64 " answers came in another order (allowed: NVMe promises none)\n",
+                printf("%" PRIu64 " answers arrived in another order (allowed: NVMe promises no "
+                       "order)\n",
                        t->reordered);
 }
 
@@ -181,7 +189,7 @@ static int run(const struct replay_args *a, const char *file, const struct repla
         int rc = replay_plan_read(&plan, file, &a->trace, a->stop_at, err, sizeof(err));
 
         if (rc == 0 && !plan.cmds) {
-                snprintf(err, sizeof(err), "%s: no command in it", file);
+                snprintf(err, sizeof(err), "%s: contains no command", file);
                 rc = -1;
         }
         for (uint64_t i = 0; i < a->loop && rc == 0; i++)
@@ -321,13 +329,13 @@ int pcap_replay_command(int argc, char **argv)
                 return refuse(error, "");
         if (a.help) {
                 puts("usage: nvmfspec pcap replay FILE -a ADDR [OPTION...]\n"
-                     "the commands of a capture once more, to a live target, and the answers "
-                     "compared\n");
+                     "send the commands of a capture to a live target again and compare the "
+                     "answers\n");
                 option_help(rows, 1, stdout);
                 return PCAP_OK;
         }
         if (first + 1 != argc)
-                return refuse(first == argc ? "which file?" : "one file at a time", "");
+                return refuse(first == argc ? "no file given" : "one file at a time", "");
         rc = make_options(&a, &o, hostid);
         if (rc == 0 && is_controller(&a))
                 return run_controller(&a, &o, argv[first]);

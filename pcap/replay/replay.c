@@ -98,23 +98,23 @@ static const char *refusal(struct replay *r, const struct plan_cmd *c)
         bool connect = is_fabrics(&c->sqe, FCTYPE_CONNECT);
 
         if (sqe_xfer(&c->sqe) == XFER_BOTH && c->len > 0)
-                return "it moves data both ways";
+                return "it transfers data in both directions";
         if (c->len > SESSION_DATA_MAX)
-                return "it moves more data than a replay holds";
+                return "it transfers more data than a replay supports";
         if (lacks_data(c))
                 return "its data is not in the capture";
         if (!c->queue->connects)
                 return "the Connect of its queue is not in the capture";
         if (connect && lq)
-                return "its queue is connected";
+                return "its queue is already connected";
         if (!connect && (!lq || lq->refused))
                 return "its queue is not connected";
         if (is_orphan(r, c))
                 return "the admin queue of its association is not connected";
         if (is_authentication(&c->sqe))
-                return "the live target asks for no authentication";
+                return "the live target does not ask for authentication";
         if (!r->o->allow_write && !harmless(c))
-                return "it changes something, and --allow-write is not given";
+                return "it changes something, which requires --allow-write";
         if (!in_region(r->o, c))
                 return "it is not within the region of --remap-lba";
         return NULL;
@@ -371,9 +371,9 @@ static void judge_event(struct replay *r, struct plan_cmd *p, struct live_cmd *c
                 conclude(r, p, c, SAME, "%s", "");
         else
                 conclude(r, p, c, ALLOWED, "%s",
-                         p->answered == c->over ? "each ended in its own way"
-                         : c->over              ? "an event came that the capture does not have"
-                                                : "the event of the capture did not come");
+                         p->answered == c->over ? "the live connection ended differently"
+                         : c->over              ? "an event that is not in the capture"
+                                                : "the event of the capture did not occur");
 }
 
 /* What a live Connect asks for before anything else; false: r->error. */
@@ -415,7 +415,7 @@ static void judge(struct replay *r, struct plan_cmd *p, struct live_cmd *c)
         if (is_fabrics(&p->sqe, FCTYPE_CONNECT) && c->cmd.status && !cqe_status(&p->cqe))
                 c->queue->refused = true;
         if (!settled && v.likeness < DIFFERENT)
-                v = (struct verdict) { DIFFERENT, "CSTS does not follow CC in time" };
+                v = (struct verdict) { DIFFERENT, "timed out before CSTS followed CC" };
         tell(r, p, c, &v);
 }
 

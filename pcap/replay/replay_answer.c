@@ -69,7 +69,7 @@ static void set_status(struct request *r, uint16_t status)
 static void refuse(struct serve_conn *c, struct request *r, uint16_t status)
 {
         set_status(r, status);
-        tell(c, &r->sqe, NULL, DIFFERENT, "the capture does not have it: %s", status_name(status));
+        tell(c, &r->sqe, NULL, DIFFERENT, "not in the capture: %s", status_name(status));
 }
 
 static bool is_rdma(const struct serve_conn *c)
@@ -191,7 +191,7 @@ static void answer(struct serve_conn *c, struct request *r)
         }
         give(c, r, p);
         if (again)
-                tell(c, &r->sqe, p, ALLOWED, "once more than in the capture");
+                tell(c, &r->sqe, p, ALLOWED, "more often than in the capture");
         else
                 tell(c, &r->sqe, p, SAME, "%s", "");
 }
@@ -224,7 +224,7 @@ static void leave_out_auth(const struct serve_conn *c, struct request *r, const 
 
         r->cqe.dw0 = le32(dw0 & ~asks);
         if (dw0 & asks)
-                tell(c, &r->sqe, p, ALLOWED, "it no longer asks for authentication");
+                tell(c, &r->sqe, p, ALLOWED, "authentication is no longer asked for");
         else
                 tell(c, &r->sqe, p, SAME, "%s", "");
 }
@@ -286,7 +286,7 @@ static bool by_intent(struct serve_conn *c, struct request *r)
                 return live_property(c, r);
         if (c->qid != 0 || s->opc != NVME_KEEP_ALIVE)
                 return false;
-        tell(c, s, NULL, ALLOWED, "Keep Alive is answered as it comes");
+        tell(c, s, NULL, ALLOWED, "Keep Alive is answered as it arrives");
         return true;
 }
 
@@ -314,7 +314,7 @@ static void execute(void *user, struct request *r)
         if (c->qid == 0 && c->connected && r->sqe.opc == NVME_AER) {
                 r->next = c->parked;
                 c->parked = r;
-                tell(c, &r->sqe, NULL, ALLOWED, "no event comes");
+                tell(c, &r->sqe, NULL, ALLOWED, "no event occurs");
                 return;
         }
         if (is_fabrics(&r->sqe, FCTYPE_CONNECT))

@@ -21,11 +21,11 @@ const char *likeness_name(enum likeness l)
 enum { ANY = -1, TO_END = UINT16_MAX };
 enum allowed_part { IN_STATUS = 1, IN_DW0 = 2, IN_DATA = 4 };
 
-#define OWN_IDENTITY   "who it is, is its own"
-#define OWN_CAPABILITY "what it can do is its own affair"
-#define OWN_DEFAULT    "its default is its own"
+#define OWN_IDENTITY   "its identity may differ"
+#define OWN_CAPABILITY "its abilities may differ"
+#define OWN_DEFAULT    "its default may differ"
 #define COUNTS         "a counter or measurement"
-#define OPTIONAL       "optional: not every controller has it"
+#define OPTIONAL       "optional: not supported by every controller"
 
 /* `sub`: FCTYPE, CNS, LID or FID. from, to: bytes of the data (IN_DATA), bits of DW0 (IN_DW0). */
 /* clang-format off */
@@ -38,7 +38,8 @@ static const struct allowed {
         const char *why;
 } allowed[] = {
         { true, NVME_FABRICS, FCTYPE_CONNECT,      IN_DW0, 0, 16, "CNTLID is the controller's choice" },
-        { true, NVME_FABRICS, FCTYPE_CONNECT,      IN_DW0, 17, 18, "who has to authenticate itself is its own affair" },
+        { true, NVME_FABRICS, FCTYPE_CONNECT,      IN_DW0, 17, 18, "authentication requirements "
+                                                                   "may differ" },
 
         { true, NVME_IDENTIFY, CNS_CTRL, IN_DATA, 0, 72, OWN_IDENTITY },
         { true, NVME_IDENTIFY, CNS_CTRL, IN_DATA, 72, offsetof(struct id_ctrl, cntrltype), OWN_CAPABILITY },
@@ -74,30 +75,35 @@ static const struct allowed {
         { true, NVME_GET_LOG_PAGE, LOG_ERROR, IN_DATA, 0, TO_END, COUNTS },
         { true, NVME_GET_LOG_PAGE, LOG_SMART, IN_DATA, 0, TO_END, COUNTS },
         { true, NVME_GET_LOG_PAGE, LOG_FW_SLOT, IN_DATA, 0, TO_END, OWN_IDENTITY },
-        { true, NVME_GET_LOG_PAGE, LOG_CHANGED_NS, IN_DATA, 0, TO_END, "what has changed since" },
+        { true, NVME_GET_LOG_PAGE, LOG_CHANGED_NS, IN_DATA, 0, TO_END, "changes since then may "
+                                                                       "differ" },
         { true, NVME_GET_LOG_PAGE, LOG_EFFECTS, IN_DATA, 0, TO_END, OWN_CAPABILITY },
-        { true, NVME_GET_LOG_PAGE, LOG_ANA, IN_DATA, 0, TO_END, "groups and change counts are its own" },
+        { true, NVME_GET_LOG_PAGE, LOG_ANA, IN_DATA, 0, TO_END, "groups and change counts may "
+                                                                "differ" },
         { true, NVME_GET_LOG_PAGE, LOG_FEATURE_EFFECTS, IN_DATA, 0, TO_END, OWN_CAPABILITY },
-        { true, NVME_GET_LOG_PAGE, LOG_DISCOVERY, IN_DATA, 0, TO_END, "its addresses and subsystems" },
+        { true, NVME_GET_LOG_PAGE, LOG_DISCOVERY, IN_DATA, 0, TO_END, "addresses and subsystems "
+                                                                      "may differ" },
         { true, NVME_GET_LOG_PAGE, LOG_SUPPORTED, IN_STATUS, 0, 0, OPTIONAL },
         { true, NVME_GET_LOG_PAGE, LOG_CHANGED_NS, IN_STATUS, 0, 0, OPTIONAL },
         { true, NVME_GET_LOG_PAGE, LOG_EFFECTS, IN_STATUS, 0, 0, OPTIONAL },
         { true, NVME_GET_LOG_PAGE, LOG_ANA, IN_STATUS, 0, 0, OPTIONAL },
         { true, NVME_GET_LOG_PAGE, LOG_FEATURE_EFFECTS, IN_STATUS, 0, 0, OPTIONAL },
 
-        { true, NVME_SET_FEATURES, FEAT_QUEUES, IN_DW0, 0, 32, "how many queues it grants" },
+        { true, NVME_SET_FEATURES, FEAT_QUEUES, IN_DW0, 0, 32, "the number of queues granted "
+                                                               "may differ" },
         { true, NVME_SET_FEATURES, FEAT_AEC, IN_DW0, 0, 32, "DW0 has no meaning here" },
         { true, NVME_SET_FEATURES, FEAT_HOST_BEHAVIOR, IN_STATUS, 0, 0, OPTIONAL },
         { true, NVME_SET_FEATURES, FEAT_TIMESTAMP, IN_STATUS, 0, 0, OPTIONAL },
-        { true, NVME_GET_FEATURES, FEAT_QUEUES, IN_DW0, 0, 32, "how many queues it grants" },
+        { true, NVME_GET_FEATURES, FEAT_QUEUES, IN_DW0, 0, 32, "the number of queues granted "
+                                                               "may differ" },
         { true, NVME_GET_FEATURES, FEAT_ARBITRATION, IN_DW0, 0, 32, OWN_DEFAULT },
         { true, NVME_GET_FEATURES, FEAT_POWER, IN_DW0, 0, 32, OWN_DEFAULT },
         { true, NVME_GET_FEATURES, FEAT_TEMP, IN_DW0, 0, 32, OWN_DEFAULT },
         { true, NVME_GET_FEATURES, FEAT_ERROR_RECOVERY, IN_DW0, 0, 32, OWN_DEFAULT },
         { true, NVME_GET_FEATURES, FEAT_WRITE_CACHE, IN_DW0, 0, 32, OWN_DEFAULT },
         { true, NVME_GET_FEATURES, FEAT_WRITE_ATOMICITY, IN_DW0, 0, 32, OWN_DEFAULT },
-        { true, NVME_GET_FEATURES, FEAT_TIMESTAMP, IN_DATA, 0, TO_END, "the time goes on" },
-        { true, NVME_GET_FEATURES, FEAT_HOSTID, IN_DATA, 0, TO_END, "the host's identity is another" },
+        { true, NVME_GET_FEATURES, FEAT_TIMESTAMP, IN_DATA, 0, TO_END, "time has passed" },
+        { true, NVME_GET_FEATURES, FEAT_HOSTID, IN_DATA, 0, TO_END, "the host's identity differs" },
         { true, NVME_GET_FEATURES, FEAT_TIMESTAMP, IN_STATUS, 0, 0, OPTIONAL },
         { true, NVME_GET_FEATURES, FEAT_HOST_BEHAVIOR, IN_STATUS, 0, 0, OPTIONAL },
 
@@ -209,7 +215,7 @@ static void compare_status(const struct comparison *c, struct verdict *v)
         if ((was == NVME_SUCCESS && says_missing(is)) || (is == NVME_SUCCESS && says_missing(was)))
                 why = reason(c, IN_STATUS, 0);
         if (is_either(was, is))
-                why = "both refuse it; which of two faults is told, is not prescribed";
+                why = "both refuse it; which of two faults is reported is not prescribed";
         if (tells_contents(c) && (of_contents(was) || of_contents(is)))
                 why = "unknown contents";
         say(v, why ? ALLOWED : DIFFERENT, "status: captured %s, live %s%s%s", status_name(was),

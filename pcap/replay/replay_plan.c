@@ -155,7 +155,7 @@ int replay_plan_read(struct plan *p, const char *path, const struct trace_option
         all.data = true;
         rc = session_read(path, &all, &options, on_record, p, &p->totals, err, err_size);
         if (rc == 0 && p->no_memory) {
-                snprintf(err, err_size, "%s: no room for what it holds, in TMPDIR: %s", path,
+                snprintf(err, err_size, "%s: not enough space for its data in TMPDIR: %s", path,
                          strerror(p->spill.error ? p->spill.error : ENOMEM));
                 rc = -1;
         }

@@ -368,7 +368,7 @@ int serve_rdma(struct server *sv, char *err, size_t err_size)
         if (l.listener) {
                 verbs_unlisten(l.listener);
         } else {
-                snprintf(err, err_size, "rdma %s: the device is gone", sv->o->traddr);
+                snprintf(err, err_size, "rdma %s: the device was removed", sv->o->traddr);
                 rc = -1;
         }
         rdma_group_close(&l.group);

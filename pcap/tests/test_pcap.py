@@ -276,17 +276,17 @@ def test_pcapng_and_other_links(tmp_path):
 
 
 @pytest.mark.parametrize("args, word", [
-    ([], "which subcommand"),
+    ([], "no subcommand given"),
     (["shw"], "no subcommand"),
-    (["show"], "which file"),
+    (["show"], "no file given"),
     (["show", "a", "b"], "one file"),
-    (["show", "--status", "9/999", "x"], "no status"),
+    (["show", "--status", "9/999", "x"], "not a status"),
     (["show", "--port", "1", "x"], "unknown option"),
     (["show", "--opcode", "reed", "x"], "name of a command"),
     (["show", "--opcode", "256", "x"], "name of a command"),
     (["check", "-c", "99", CAPTURES["tcp"]], "nothing is selected"),
     (["show", "-q", "7", CAPTURES["tcp"]], "nothing is selected"),
-    (["check", "-s", "0", "x"], "no port"),
+    (["check", "-s", "0", "x"], "not a port"),
     (["check", "--waive", "tcp/none", "x"], "no rule"),
 ])
 def test_usage(args, word):
@@ -380,7 +380,7 @@ def test_blocks_of_the_namespace(name, tmp_path):
     """The image is what the commands moved, the last one last; and what is read is what was written."""
     image = tmp_path / "image"
     err = run("extract", CAPTURES[name], "--to", image).stderr.decode()
-    assert "of 512 bytes" in err and "left out" not in err
+    assert "of 512 bytes" in err and "skipped" not in err
     data = image.read_bytes()
     assert len(data) >= 4 * 131072
     part = tmp_path / "part"

@@ -70,7 +70,7 @@ static void test_no_room(void **state)
         spill_free(&s);
         snprintf(path, sizeof(path), "%s/pdu/io/tests/captures/nvme-tcp-6.12.pcap", SOURCE_DIR);
         assert_int_equal(replay_plan_read(&plan, path, &trace, 0, err, sizeof(err)), -1);
-        assert_non_null(strstr(err, "no room for what it holds, in TMPDIR: No such file"));
+        assert_non_null(strstr(err, "not enough space for its data in TMPDIR: No such file"));
         replay_plan_free(&plan);
         unsetenv("TMPDIR");
 }

@@ -170,7 +170,7 @@ static void write_all(struct pcap_call *call, struct anonymizer *w)
         (void)pcap_records(call, &options, on_record, w, &totals);
         call->args = w->args;
         if (w->written == 0 && !*call->err)
-                snprintf(call->err, sizeof(call->err), "%s: no NVMe connection to write",
+                snprintf(call->err, sizeof(call->err), "%s: contains no NVMe connection to write",
                          call->file);
         if (w->no_memory && !*call->err)
                 snprintf(call->err, sizeof(call->err), "out of memory");
@@ -181,7 +181,7 @@ int pcap_anonymize(struct pcap_call *call)
         struct anonymizer w = { .args = call->args };
 
         if (!call->args->to) {
-                fputs("nvmfspec pcap anonymize: --to says where it goes\n", stderr);
+                fputs("nvmfspec pcap anonymize: no output given: use --to\n", stderr);
                 return PCAP_USAGE;
         }
         if (!make_key(call->args, &w.scrub)) {

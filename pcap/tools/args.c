@@ -27,9 +27,9 @@ bool args_take_port(void *trace_options, const char *value, char *error, size_t 
         while (n < TRACE_PORTS && ports[n])
                 n++;
         if (option_number(value, &port) < 0 || port < 1 || port > UINT16_MAX)
-                snprintf(error, size, "'%s' is no port", value);
+                snprintf(error, size, "'%s' is not a port", value);
         else if (n == TRACE_PORTS)
-                snprintf(error, size, "more than %d of them", TRACE_PORTS);
+                snprintf(error, size, "given more than %d times", TRACE_PORTS);
         else
                 ports[n] = (uint16_t)port;
         return !*error;
@@ -45,7 +45,7 @@ static bool take_number(const char *value, int *out, char *error, size_t size)
         uint64_t n;
 
         if (option_number(value, &n) < 0 || n > UINT16_MAX) {
-                snprintf(error, size, "'%s' is no number from 0 to 65535", value);
+                snprintf(error, size, "'%s' is not a number from 0 to 65535", value);
                 return false;
         }
         *out = (int)n;
@@ -82,7 +82,7 @@ static bool take_status(void *args, const char *value, char *error, size_t size)
         } else if (strchr(value, '/') == NULL) {
                 return take_number(value, &a->status, error, size);
         }
-        snprintf(error, size, "'%s' is no status: error, SCT/SC in hex, or a number", value);
+        snprintf(error, size, "'%s' is not a status: error, SCT/SC in hex, or a number", value);
         return false;
 }
 
@@ -122,29 +122,33 @@ static bool take_opcode(void *args, const char *value, char *error, size_t size)
 
 /* clang-format off */
 const struct option_row pcap_options[] = {
-        { 's', "trsvcid", "PORT", "port of controllers, repeatable (4420 and 8009; what begins as NVMe/TCP or MPA is taken on any port)", OPTION_CALL, UINT32_MAX, .call = args_take_port },
-        { 'o', "output", "FORMAT", "text or json: an object a line, with \"schema\": 1 (text)", OPTION_CHOICE, ARGS_OUTPUT, AT(output), .choices = "text|json" },
-        { 'v', "verbose", NULL, "all fields", OPTION_FLAG, ARGS_VERBOSE, AT(verbose) },
-        { 'c', "conn", "N", "only this connection, as `show` numbers them", OPTION_NUMBER, ARGS_FILTER | ARGS_CONN | ARGS_ANON, AT(conn), .min = 1, .max = UINT32_MAX },
+        { 's', "trsvcid", "PORT", "port of controllers, repeatable (4420 and 8009; what begins "
+                                  "as NVMe/TCP or MPA is recognised on any port)", OPTION_CALL, UINT32_MAX, .call = args_take_port },
+        { 'o', "output", "FORMAT", "text or json: one object per line, with \"schema\": 1 (text)", OPTION_CHOICE, ARGS_OUTPUT, AT(output), .choices = "text|json" },
+        { 'v', "verbose", NULL, "show all fields", OPTION_FLAG, ARGS_VERBOSE, AT(verbose) },
+        { 'c', "conn", "N", "only this connection, as numbered by `show`", OPTION_NUMBER, ARGS_FILTER | ARGS_CONN | ARGS_ANON, AT(conn), .min = 1, .max = UINT32_MAX },
         { 'q', "qid", "N", "only this queue", OPTION_CALL, ARGS_FILTER | ARGS_CONN, .call = take_qid },
         { 0, "cid", "N", "only this command identifier", OPTION_CALL, ARGS_FILTER, .call = take_cid },
-        { 0, "opcode", "OPC", "only commands of this opcode or name, and what belongs to them: 0x02, read, \"get log page\"", OPTION_CALL, ARGS_FILTER, .call = take_opcode },
+        { 0, "opcode", "OPC", "only commands of this opcode or name, with what belongs to them: "
+                              "0x02, read, \"get log page\"", OPTION_CALL, ARGS_FILTER, .call = take_opcode },
         { 0, "status", "ST", "only completions with this status: error, SCT/SC in hex (0/0F), or a number", OPTION_CALL, ARGS_FILTER, .call = take_status },
         { 0, "violations", NULL, "only what breaks a rule", OPTION_FLAG, ARGS_FILTER, AT(violations) },
-        { 0, "count", NULL, "only count PDUs, commands and statuses; judges nothing", OPTION_FLAG, ARGS_COUNT, AT(count) },
+        { 0, "count", NULL, "only count PDUs, commands and statuses, without checking rules", OPTION_FLAG, ARGS_COUNT, AT(count) },
         { 0, "waive", "RULE", "do not check this rule; repeatable", OPTION_CALL, ARGS_JUDGE, .call = take_waived },
-        { 0, "all", NULL, "each violation, not only the first one of a connection", OPTION_FLAG, ARGS_ALL, AT(all) },
-        { 0, "strict", NULL, "rules of level should count, too", OPTION_FLAG, ARGS_ALL, AT(strict) },
-        { 0, "html", "PATH", "also write a page with plots", OPTION_STRING, ARGS_HTML, AT(html) },
-        { 0, "interval", "MS", "what is drawn over time is taken over so many milliseconds", OPTION_NUMBER, ARGS_HTML, AT(interval), .min = 1, .max = 86400000 },
-        { 't', "to", "PATH", "where it goes", OPTION_STRING, ARGS_TO, AT(to) },
-        { 'k', "kind", "WHAT", "data: blocks that were read or written, as an image with holes; sequence: a line of JSON a command; seeds: a folder (data)", OPTION_CHOICE, ARGS_EXTRACT, AT(kind), .choices = "data|sequence|seeds" },
+        { 0, "all", NULL, "report each violation, not only the first one of a connection", OPTION_FLAG, ARGS_ALL, AT(all) },
+        { 0, "strict", NULL, "also check rules of level should", OPTION_FLAG, ARGS_ALL, AT(strict) },
+        { 0, "html", "PATH", "also write an HTML page with plots", OPTION_STRING, ARGS_HTML, AT(html) },
+        { 0, "interval", "MS", "interval of the plots over time in milliseconds", OPTION_NUMBER, ARGS_HTML, AT(interval), .min = 1, .max = 86400000 },
+        { 't', "to", "PATH", "file to write to", OPTION_STRING, ARGS_TO, AT(to) },
+        { 'k', "kind", "WHAT", "data: blocks that were read or written, as a sparse image; "
+                               "sequence: one line of JSON per command; seeds: a folder (data)", OPTION_CHOICE, ARGS_EXTRACT, AT(kind), .choices = "data|sequence|seeds" },
         { 'N', "nsid", "N", "namespace (1)", OPTION_NUMBER, ARGS_EXTRACT, AT(nsid), .min = 1, .max = UINT32_MAX },
         { 0, "slba", "LBA", "first logical block (0)", OPTION_NUMBER, ARGS_EXTRACT, AT(slba), .max = INT64_MAX },
         { 0, "blocks", "N", "logical blocks (all)", OPTION_NUMBER, ARGS_EXTRACT, AT(blocks), .min = 1, .max = INT64_MAX },
-        { 0, "block-size", "BYTES", "of a logical block (what Identify said)", OPTION_NUMBER, ARGS_EXTRACT, AT(block_size), .min = 512, .max = 1 << 20 },
+        { 0, "block-size", "BYTES", "bytes of a logical block (as Identify reported)", OPTION_NUMBER, ARGS_EXTRACT, AT(block_size), .min = 512, .max = 1 << 20 },
         { 0, "keep-data", NULL, "leave the data of I/O commands as it is", OPTION_FLAG, ARGS_ANON, AT(keep_data) },
-        { 0, "seed", "N", "take this for the key, to get the same again; anybody who knows it can try names (a random one that is forgotten)", OPTION_NUMBER, ARGS_ANON, AT(seed), .min = 1 },
+        { 0, "seed", "N", "the key, to get the same result again; anybody who knows it can test "
+                          "guesses of names (a random one that is not kept)", OPTION_NUMBER, ARGS_ANON, AT(seed), .min = 1 },
         { 'h', "help", NULL, "this", OPTION_FLAG, UINT32_MAX, AT(help) },
         { .name = NULL },
 };

@@ -13,15 +13,19 @@ static const struct subcommand {
         pcap_fn *run;
         uint32_t groups;
 } subcommands[] = {
-        { "show", "each PDU or capsule on a line: frame, seconds, connection, queue, direction, what it says",
+        { "show", "print a line per PDU or capsule: frame, seconds, connection, queue, "
+                  "direction, contents",
           pcap_show, ARGS_FILTER | ARGS_OUTPUT | ARGS_VERBOSE | ARGS_COUNT | ARGS_JUDGE },
-        { "check", "judges both sides by the rulebook; the first violation of each connection",
+        { "check", "check both sides by the rulebook; report the first violation of each "
+                   "connection",
           pcap_check, ARGS_OUTPUT | ARGS_CONN | ARGS_JUDGE | ARGS_ALL },
-        { "stat", "latencies from capsule to response and their parts, rates and depth over time",
+        { "stat", "print latencies from capsule to response and their parts, rates and depth "
+                  "over time",
           pcap_stat, ARGS_OUTPUT | ARGS_CONN | ARGS_HTML },
-        { "extract", "the blocks of a namespace, the commands as a sequence, or seeds for a fuzzer",
+        { "extract", "extract the blocks of a namespace, the commands as a sequence, or seeds "
+                     "for a fuzzer",
           pcap_extract, ARGS_EXTRACT | ARGS_CONN | ARGS_TO },
-        { "anonymize", "writes a capture without names, identifiers, addresses and data",
+        { "anonymize", "write a capture without names, identifiers, addresses and data",
           pcap_anonymize, ARGS_ANON | ARGS_TO },
 };
 /* clang-format on */
@@ -32,7 +36,7 @@ static const struct own_subcommand {
         const char *name, *says;
         int (*run)(int argc, char **argv);
 } own_subcommands[] = {
-        { "replay", "the commands once more, to a live target, and the answers compared",
+        { "replay", "send the commands to a live target again and compare the answers",
           pcap_replay_command },
 };
 enum { OWN_SUBCOMMANDS = sizeof(own_subcommands) / sizeof(own_subcommands[0]) };
@@ -44,9 +48,11 @@ static void usage(FILE *out)
                 fprintf(out, "  %-10s %s\n", subcommands[i].name, subcommands[i].says);
         for (size_t i = 0; i < OWN_SUBCOMMANDS; i++)
                 fprintf(out, "  %-10s %s\n", own_subcommands[i].name, own_subcommands[i].says);
-        fputs("\nFILE is a pcap or pcapng file, -: standard input. NVMe/TCP, RoCEv2 and iWARP.\n"
-              "'nvmfspec pcap SUBCOMMAND --help' lists the options of one.\n"
-              "Exit: 0 done, 1 check found a broken must or replay a difference, 2 usage,\n"
+        fputs("\n"
+              "FILE is a pcap or pcapng file, -: standard input. NVMe/TCP, RoCEv2 and iWARP.\n"
+              "'nvmfspec pcap SUBCOMMAND --help' lists the options of a subcommand.\n"
+              "Exit: 0 done, 1 check found a broken must or replay a difference, 2 usage "
+              "error,\n"
               "3 unreadable or damaged file, or no live target.\n",
               out);
 }
@@ -82,7 +88,7 @@ static int run(const struct subcommand *s, int argc, char **argv)
                 return PCAP_OK;
         }
         if (first + 1 != argc)
-                return refuse(s->name, first == argc ? "which file?" : "one file at a time");
+                return refuse(s->name, first == argc ? "no file given" : "one file at a time");
         call.file = argv[first];
         rc = s->run(&call);
         fflush(stdout);
@@ -109,7 +115,7 @@ int pcap_command(int argc, char **argv)
         if (argc > 1)
                 fprintf(stderr, "nvmfspec pcap: no subcommand '%s'; --help lists them\n", argv[1]);
         else
-                fputs("nvmfspec pcap: which subcommand? --help lists them\n", stderr);
+                fputs("nvmfspec pcap: no subcommand given; --help lists them\n", stderr);
         return PCAP_USAGE;
 }
 
@@ -156,15 +162,16 @@ static void remark(const struct pcap_call *call, uint64_t n, const char *what)
 
 void pcap_remarks(const struct pcap_call *call, const struct trace_totals *t)
 {
-        remark(call, t->gaps, "gaps: something is not in the capture");
-        remark(call, t->tls, "connections are TLS, which is not read");
-        remark(call, t->fragments, "IP fragments left out");
+        remark(call, t->gaps, "gaps: the capture is incomplete");
+        remark(call, t->tls, "connections use TLS, which cannot be read");
+        remark(call, t->fragments, "IP fragments skipped");
         remark(call, t->cut, "packets whose headers the snapshot cut off");
-        remark(call, t->guessed_times, "frames stamped by another clock, which was aligned");
-        remark(call, t->repeated, "RoCEv2 packets that came again");
-        remark(call, t->strange, "RoCEv2 packets of no known queue pair");
+        remark(call, t->guessed_times,
+               "frames with timestamps of another clock, which was aligned");
+        remark(call, t->repeated, "repeated RoCEv2 packets");
+        remark(call, t->strange, "RoCEv2 packets of an unknown queue pair");
         remark(call, t->crc_bad, "FPDUs with a wrong CRC");
         if (t->conns == 0 && !*call->err)
-                fprintf(stderr, "%s: no NVMe connection in %" PRIu64 " frames\n", call->file,
+                fprintf(stderr, "%s: no NVMe connection among %" PRIu64 " frames\n", call->file,
                         t->frames);
 }

@@ -258,8 +258,7 @@ static void say(const struct extractor *x)
                         x->args->kind[2] == 'q' ? "commands" : "files");
         if (x->left_out)
                 fprintf(stderr,
-                        "%s: %" PRIu64
-                        " commands left out: their data, or the size of a block, is not known\n",
+                        "%s: %" PRIu64 " commands skipped: their data or block size is not known\n",
                         x->args->to, x->left_out);
 }
 
@@ -271,7 +270,7 @@ int pcap_extract(struct pcap_call *call)
         struct trace_totals totals;
 
         if (!args.to) {
-                fputs("nvmfspec pcap extract: --to says where it goes\n", stderr);
+                fputs("nvmfspec pcap extract: no output given: use --to\n", stderr);
                 return PCAP_USAGE;
         }
         x = calloc(1, sizeof(*x));

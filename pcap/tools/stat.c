@@ -330,7 +330,9 @@ static void print_timeline(const struct stats *s)
                 rate[i / per] += (double)(b->h2c + b->c2h) / 1048576 / seconds;
                 depth[i / per] += b->depth_area / ((double)s->interval_ns * per);
         }
-        printf("\nover %.3f s, %.3f s a column\n", stat_seconds(s), seconds);
+        printf("\n"
+               "over %.3f s, %.3f s per column\n",
+               stat_seconds(s), seconds);
         print_curve("commands", "per second", iops, n);
         print_curve("data", "MiB/s", rate, n);
         print_curve("outstanding", "on average", depth, n);

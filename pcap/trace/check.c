@@ -97,8 +97,8 @@ static void print_finding(const struct checker *k, const struct trace_conn *c,
                 "  %c %s\n",
                 f->at.frame, (double)(f->at.time_ns - k->start_ns) / 1e9, c->number, where,
                 party_name(r->bound), level_name(r->level), r->id, r->says, r->source,
-                proven ? "" : " - unless a frame is missing", f->sender == PARTY_HOST ? '>' : '<',
-                f->words);
+                proven ? "" : " - unless a frame is missing in the capture",
+                f->sender == PARTY_HOST ? '>' : '<', f->words);
 }
 
 static bool is_wanted(const struct checker *k, const struct conn_state *c, enum level level)

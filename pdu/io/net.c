@@ -45,7 +45,7 @@ struct addrinfo *net_resolve(const char *traddr, const char *trsvcid, int flags,
         int rc;
 
         if (!is_port(trsvcid)) {
-                snprintf(error, size, "'%s' is no TCP port", trsvcid);
+                snprintf(error, size, "'%s' is not a TCP port", trsvcid);
                 return NULL;
         }
         if (!strip_brackets(traddr, addr)) {

@@ -94,20 +94,22 @@ static int refuse(const struct option_row *r, const char *value, char *error, si
 
         name_of(r, name);
         if (r->kind == OPTION_CHOICE)
-                snprintf(error, size, "option %s: '%s' is none of %s", name, value, r->choices);
+                snprintf(error, size, "option %s: '%s' is not one of %s", name, value, r->choices);
         else if (r->kind == OPTION_STRING)
                 snprintf(error, size, "option %s: the value is empty", name);
         else if (r->kind == OPTION_SIZE)
-                snprintf(error, size, "option %s: '%s' is no size (such as 4096, 64k, 1G) in range",
+                snprintf(error, size,
+                         "option %s: '%s' is not a size (such as 4096, 64k, 1G) in "
+                         "range",
                          name, value);
         else if (r->kind == OPTION_SECONDS)
-                snprintf(error, size, "option %s: '%s' is no time in seconds in range", name,
+                snprintf(error, size, "option %s: '%s' is not a time in seconds in range", name,
                          value);
         else if (r->max)
-                snprintf(error, size, "option %s: '%s' is no number from %llu to %llu", name, value,
-                         (unsigned long long)r->min, (unsigned long long)r->max);
+                snprintf(error, size, "option %s: '%s' is not a number from %llu to %llu", name,
+                         value, (unsigned long long)r->min, (unsigned long long)r->max);
         else
-                snprintf(error, size, "option %s: '%s' is no number", name, value);
+                snprintf(error, size, "option %s: '%s' is not a number", name, value);
         return -1;
 }
 
@@ -211,7 +213,7 @@ static int unknown(const struct forms *f, char **argv, char *error, size_t size)
         const char *word = argv[optind - 1];
 
         if (optopt > 0 && row_of(f, optopt))
-                snprintf(error, size, "no value is taken by option '%s'", word);
+                snprintf(error, size, "option '%s' takes no value", word);
         else if (optopt > 0)
                 snprintf(error, size, "unknown option '-%c'", optopt);
         else
@@ -234,7 +236,7 @@ int option_parse(const struct option_row *rows, uint32_t groups, int argc, char 
                 if (opt == '?' || !r)
                         return unknown(&f, argv, error, size);
                 if (opt == ':') {
-                        snprintf(error, size, "option %s needs a value: %s", argv[optind - 1],
+                        snprintf(error, size, "option %s requires a value: %s", argv[optind - 1],
                                  r->arg);
                         return -1;
                 }
@@ -284,6 +286,7 @@ bool option_rule_of(const struct rulebook *book, struct rule_set *set, enum part
 
         if (rule == RULE_NONE || rulebook_get(book, rule)->bound == bound)
                 return option_rule(book, set, id, error, size);
-        snprintf(error, size, "'%s' binds the %s", id, party_name(rulebook_get(book, rule)->bound));
+        snprintf(error, size, "'%s' is a rule for the %s", id,
+                 party_name(rulebook_get(book, rule)->bound));
         return false;
 }

@@ -64,7 +64,7 @@ int shell_run(const char *command, char says[SHELL_LINE], unsigned ms)
         if (child > 0 && !ended && stopped)
                 snprintf(says, SHELL_LINE, "interrupted");
         else if (child > 0 && !ended)
-                snprintf(says, SHELL_LINE, "did not end within %u s", ms / 1000);
+                snprintf(says, SHELL_LINE, "timed out after %u s", ms / 1000);
         if (!ended)
                 return -1;
         return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

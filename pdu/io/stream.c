@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <poll.h>
 
-_Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT, "events of a loop are those of poll(2)");
+_Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT, "events of a loop have the values of "
+                                                         "poll(2)");
 
 static size_t bytes_in(const struct iovec *iov, int n)
 {

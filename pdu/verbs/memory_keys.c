@@ -90,7 +90,7 @@ void memory_dereg(struct verbs_domain *d, struct verbs_mr *mr)
         struct memory_key *k = mr->own;
 
         ALIVE(d);
-        MUST(map_get(&d->o.fabric->keys, mr->rkey >> 8) == k, "memory region given back twice");
+        MUST(map_get(&d->o.fabric->keys, mr->rkey >> 8) == k, "memory region released twice");
         if (d->o.fabric->windows > 0)
                 memory_unbind_those_of(d->o.fabric, k, NULL);
         key_free(d->o.fabric, k);
@@ -121,7 +121,7 @@ void memory_drop_window(struct verbs_domain *d, struct verbs_window *w)
         struct memory_key *k = w->own;
 
         ALIVE(d);
-        MUST(map_get(&d->o.fabric->keys, w->rkey >> 8) == k, "window given back twice");
+        MUST(map_get(&d->o.fabric->keys, w->rkey >> 8) == k, "memory window released twice");
         key_free(d->o.fabric, k);
         w->own = NULL;
 }

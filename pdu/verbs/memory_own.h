@@ -16,7 +16,7 @@
 
 /* A mistake of the program that uses the fabric. */
 #define MUST(condition, words) assert((condition) && (words))
-#define ALIVE(object)          MUST(!(object)->o.gone, "used after its end")
+#define ALIVE(object)          MUST(!(object)->o.gone, "used after it was released")
 
 /* --- lists ------------------------------------------------------------------------------------- */
 

@@ -317,7 +317,7 @@ static int make_qp(struct verbs_ep *ep, const struct verbs_qp_attr *attr)
         const struct verbs_caps *caps = &ep->o.fabric->caps.device;
 
         ALIVE(ep);
-        MUST(ep->qp == MEMORY_QP_NONE, "it has a queue pair");
+        MUST(ep->qp == MEMORY_QP_NONE, "it still has a queue pair");
         if (!ep->domain && !domain_of(ep))
                 return -1;
         if (memory_refused(ep->o.fabric, MEMORY_QP))

@@ -397,16 +397,17 @@ static bool parse_spec(char *text, const struct kind *k, struct ns_spec *spec, c
         while ((option = strsep(&rest, ",")) != NULL)
                 if (!parse_option(spec, option, k->sized)) {
                         snprintf(error, size,
-                                 "'%s' is no option of it (bs=512, bs=4096, delay=TIME-TIME%s)",
+                                 "'%s' is not an option of a namespace (bs=512, bs=4096, "
+                                 "delay=TIME-TIME%s)",
                                  option, k->sized ? "" : ", size=SIZE");
                         return false;
                 }
         if (k->sized && !ns_parse_size(spec->arg, &spec->bytes)) {
-                snprintf(error, size, "'%s' is no size", spec->arg);
+                snprintf(error, size, "'%s' is not a size", spec->arg);
                 return false;
         }
         if (spec->bytes % (UINT64_C(1) << spec->lbads) != 0) {
-                snprintf(error, size, "size is no multiple of the block size");
+                snprintf(error, size, "size is not a multiple of the block size");
                 return false;
         }
         return true;

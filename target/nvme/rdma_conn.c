@@ -19,7 +19,7 @@ enum {
         RESPONSE_LEN = 16,
 };
 
-_Static_assert(offsetof(struct rdma_conn, conn) == 0, "its machine's owner is both");
+_Static_assert(offsetof(struct rdma_conn, conn) == 0, "the owner of its machine must be both");
 
 static struct rdma_conn *rdma_of(struct conn *c)
 {
@@ -272,7 +272,8 @@ static void sweep_set_up(struct rdma_conn *c)
 
         if (c->conn.queue.connected || !rdma_ep_is_older(&c->ep, service(c)->limits.ic_timeout))
                 return;
-        report(c, "closed", late ? "not established in time" : "no Connect");
+        report(c, "closed",
+               late ? "timed out before the connection was established" : "no Connect");
         rdma_ep_step(&c->ep, late ? LIFE_LATE : LIFE_CLOSE);
 }
 

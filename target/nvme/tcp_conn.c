@@ -313,7 +313,9 @@ static bool has_stalled(struct tcp_conn *c)
 static void give_up_stalled(struct tcp_conn *c)
 {
         report(c, "reset",
-               link_wants_send(c->link) ? "the host reads nothing" : "the host owes bytes");
+               link_wants_send(c->link) ? "timed out: the host reads nothing"
+                                        : "timed out: the host does "
+                                          "not send the rest of a PDU");
         c->conn.reported = true;
         link_kill(c->link);
 }

@@ -52,8 +52,8 @@ static void test_errors(void **state)
                 const char *text, *error;
         } rows[] = {
                 { "", "line 1" },
-                { "{", "ends too early" },
-                { "{}\n}", "line 2: more text" },
+                { "{", "unexpected end of the file" },
+                { "{}\n}", "line 2: unexpected text" },
                 { "[]", "an object is expected" },
                 { "{}", "has no ports" },
                 { "{\"subsystems\":5}", "subsystems: an array is expected" },
@@ -62,7 +62,7 @@ static void test_errors(void **state)
                 { "{\"subsystems\":[{\"nqn\":\"\"}]}", "subsystems[0].nqn: is empty" },
                 { "{\"subsystems\":[{}]}", "subsystems[0]: has no nqn" },
                 { "{\"subsystems\":[{\"nqn\":\"" NQN_A "\",\"attr\":{\"cntlid_min\":\"x\"}}]}",
-                  "subsystems[0].attr.cntlid_min: 'x' is no number" },
+                  "subsystems[0].attr.cntlid_min: 'x' is not a number" },
                 { "{\"subsystems\":[{\"nqn\":\"" NQN_A "\",\"attr\":{\"qid_max\":70000}}]}",
                   "subsystems[0].attr.qid_max: 70000 is not from 0 to 65535" },
                 { "{\"subsystems\":[{\"nqn\":\"" NQN_A "\",\"attr\":{\"serial\":"
@@ -75,18 +75,18 @@ static void test_errors(void **state)
                   "namespaces[0]: is enabled" },
                 { "{\"subsystems\":[{\"nqn\":\"" NQN_A
                   "\",\"namespaces\":[{\"nsid\":1},{\"nsid\":1}]}]}",
-                  "subsystems[0].namespaces[1].nsid: 1 is there twice" },
+                  "subsystems[0].namespaces[1].nsid: 1 occurs twice" },
                 { "{\"subsystems\":[{\"nqn\":\"" NQN_A "\",\"namespaces\":[{\"nsid\":1,\"device\":"
                   "{\"uuid\":\"12\"}}]}]}",
                   "namespaces[0].device.uuid: '12'" },
                 { "{\"subsystems\":[{\"nqn\":\"" NQN_A "\"},{\"nqn\":\"" NQN_A "\"}]}",
-                  "subsystems[1]: nqn '" NQN_A "' is there twice" },
+                  "subsystems[1]: nqn '" NQN_A "' occurs twice" },
                 { "{\"subsystems\":[{\"nqn\":\"" NQN_A "\",\"allowed_hosts\":[\"" HOST "\"]}]}",
                   "subsystems[0].allowed_hosts[0]: '" HOST "' is not in hosts" },
                 { "{\"hosts\":[{\"nqn\":\"" HOST "\",\"attr\":{\"dhchap_key\":\"DHHC-1:00:x:\"}}]}",
-                  "hosts[0].attr.dhchap_key: its third part is not" },
+                  "hosts[0].attr.dhchap_key: the third part of a key is not" },
                 { "{\"hosts\":[{\"nqn\":\"" HOST "\",\"attr\":{\"dhchap_ctrl_key\":\"" KEY "\"}}]}",
-                  "hosts[0]: attr.dhchap_ctrl_key is of no use without dhchap_key" },
+                  "hosts[0]: attr.dhchap_ctrl_key requires dhchap_key" },
                 { "{\"hosts\":[{\"nqn\":\"" HOST "\",\"attr\":{\"dhchap_hash\":\"md5\"}}]}",
                   "hosts[0].attr.dhchap_hash: 'md5' is not" },
                 { "{\"hosts\":[{\"nqn\":\"" HOST "\",\"attr\":{\"dhchap_dhgroup\":\"x\"}}]}",

@@ -78,14 +78,16 @@ static void test_a_bad_spec_names_its_token(void **state)
 {
         static const char *const bad[][2] = {
                 { "mem", "mem: neither mem:SIZE, null:SIZE, file:PATH nor a path" },
-                { "mem:", "mem:: '' is no size" },
-                { "mem:x", "mem:x: 'x' is no size" },
-                { "mem:1M,bs=520",
-                  "mem:1M,bs=520: 'bs=520' is no option of it (bs=512, bs=4096, delay=TIME-TIME)" },
-                { "mem:1M,size=2M", "mem:1M,size=2M: 'size=2M' is no option of it (bs=512, "
-                                    "bs=4096, delay=TIME-TIME)" },
-                { "null:1000", "null:1000: size is no multiple of the block size" },
-                { "mem:4608,bs=4096", "mem:4608,bs=4096: size is no multiple of the block size" },
+                { "mem:", "mem:: '' is not a size" },
+                { "mem:x", "mem:x: 'x' is not a size" },
+                { "mem:1M,bs=520", "mem:1M,bs=520: 'bs=520' is not an option of a namespace "
+                                   "(bs=512, bs=4096, delay=TIME-TIME)" },
+                { "mem:1M,size=2M",
+                  "mem:1M,size=2M: 'size=2M' is not an option of a namespace (bs=512, "
+                  "bs=4096, delay=TIME-TIME)" },
+                { "null:1000", "null:1000: size is not a multiple of the block size" },
+                { "mem:4608,bs=4096",
+                  "mem:4608,bs=4096: size is not a multiple of the block size" },
                 { "file:/nowhere/x", "file:/nowhere/x: No such file or directory" },
                 { "/tmp", "/tmp: Is a directory" },
                 { "/dev/null", "/dev/null: neither a file nor a block device" },

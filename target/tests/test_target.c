@@ -84,9 +84,9 @@ static void test_what_it_refuses(void **state)
         (void)state;
         snprintf(port, sizeof(port), "%u", target_trsvcid(t));
         refuses((struct target_options) { .trsvcid = port }, "Address already in use");
-        refuses((struct target_options) { .trsvcid = "http" }, "'http' is no TCP port");
+        refuses((struct target_options) { .trsvcid = "http" }, "'http' is not a TCP port");
         refuses((struct target_options) { .ns = (const char *const[]) { "mem:1x", NULL } },
-                "'1x' is no size");
+                "'1x' is not a size");
         refuses((struct target_options) { .config = "/nowhere.json" }, "/nowhere.json");
         refuses((struct target_options) { .cpda = 32 }, "cpda");
         refuses((struct target_options) { .limits.max_transfer = 5000 }, "max_transfer");
@@ -599,7 +599,7 @@ static void test_reload(void **state)
         assert_int_equal(rw(s.io, NVME_READ, 0, 512, data), NVME_INVALID_NS);
         write_config(path, NS("2", "null:x"));
         assert_int_equal(target_reload(s.target, error, sizeof(error)), -1);
-        assert_non_null(strstr(error, "'x' is no size"));
+        assert_non_null(strstr(error, "'x' is not a size"));
         two.done = false;
         assert_int_equal(peer_run(s.io, &two), NVME_SUCCESS);
         end_session(&s);

@@ -108,7 +108,7 @@ class Queue:
 # --- options -------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("options, word", [
-    (["--ns", "mem:1x"], "'1x' is no size"),
+    (["--ns", "mem:1x"], "'1x' is not a size"),
     (["--ns", "tape:1G"], "tape:1G"),
     (["--waive", "tcp/nonsense"], "tcp/nonsense"),
     (["--limit", "fun=1"], "fun"),
@@ -333,7 +333,7 @@ def test_authentication(hash, group, tmp_path):
                       "--passes", "1", "--pcap", str(record))
         assert done.returncode == 0, done.stderr
         for keys, says in [([], b"no key is given"),
-                           (["-S", CTRL_KEY], b"the controller refuses it: authentication failed"),
+                           (["-S", CTRL_KEY], b"refused by the controller: authentication failed"),
                            (["-S", KEY, "-C", KEY], b"the response of the controller is wrong")]:
             done = t.host("list", "-n", NQN, *keys)
             assert done.returncode == 1 and says in done.stderr

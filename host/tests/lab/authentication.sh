@@ -20,7 +20,7 @@ refused() { # refused PATTERN OPTION...: one line on stderr has it
         shift
         said=$(ours list "$@" 2>&1) || status=$?
         case $status:$said in
-        3:*"closed the connection in place of an answer: it may not take this key")
+        3:*"closed the connection instead of a response: the controller may not accept this key")
                 [ "$transport" = rdma ] && return ;; # which may overtake the message
         esac
         [ $status = 1 ] && grep -q "authentication.*$words" <<<"$said" &&
@@ -39,7 +39,7 @@ step one way
 ours list -S "$key"
 step no key, a wrong one, one who does not prove himself
 refused 'no key is given'
-refused 'the controller refuses it' -S "$(nvme gen-dhchap-key -m 0 -n $host)"
+refused 'refused by the controller' -S "$(nvme gen-dhchap-key -m 0 -n $host)"
 refused 'the controller' -S "$key" -C "$key"
 for pair in sha256:null sha256:ffdhe2048 sha384:null sha512:ffdhe8192; do
         hash=${pair%:*} group=${pair#*:}
@@ -52,7 +52,7 @@ for pair in sha256:null sha256:ffdhe2048 sha384:null sha512:ffdhe8192; do
         echo "hmac($hash)" >"$hosts/dhchap_hash"
         echo "$group" >"$hosts/dhchap_dhgroup"
         ours list -S "@$work/key" -C "@$work/ctrl"
-        refused 'the controller refuses it' -S "@$work/ctrl"
+        refused 'refused by the controller' -S "@$work/ctrl"
         refused 'the response of the controller is wrong' -S "@$work/key" -C "@$work/key"
 done
 step I/O queues

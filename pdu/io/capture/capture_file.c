@@ -113,7 +113,7 @@ static int next_record(struct capture_file *f, struct capture_frame *out)
                             (uint64_t)have);
         captured = get32(f, f->window + f->start + 8);
         if (captured > CAPTURED_MAX)
-                return fail(f, "a frame too large to believe", CAPTURED_MAX, captured);
+                return fail(f, "the length of a frame is not plausible", CAPTURED_MAX, captured);
         have = fill(f, RECORD_HEADER + captured);
         if (have < 0)
                 return -1;

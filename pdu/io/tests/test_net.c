@@ -14,7 +14,7 @@ static void test_errors_name_what_was_wrong(void **state)
         (void)state;
         memset(longer, 'a', NET_TRADDR);
         assert_null(net_resolve("127.0.0.1", "http", 0, error, sizeof(error)));
-        assert_string_equal(error, "'http' is no TCP port");
+        assert_string_equal(error, "'http' is not a TCP port");
         assert_null(net_resolve("127.0.0.1", "65536", 0, error, sizeof(error)));
         assert_null(net_resolve("256.1.1.1", "0", 0, error, sizeof(error)));
         assert_non_null(strstr(error, "256.1.1.1: "));

@@ -165,7 +165,7 @@ static void test_errors_name_what_was_wrong(void **state)
 
         (void)state;
         assert_int_equal(stream_listen(&l, "127.0.0.1", "http", error, sizeof(error)), -1);
-        assert_string_equal(error, "'http' is no TCP port");
+        assert_string_equal(error, "'http' is not a TCP port");
         assert_int_equal(stream_listen(&l, "127.0.0.1", "0", error, sizeof(error)), 0);
         assert_int_equal(stream_listen(&second, "127.0.0.1", port_text(&l), error, sizeof(error)),
                          -1);

@@ -175,15 +175,15 @@ static const char *wrong_dhv(const struct auth *a, const struct auth_view *v)
         unsigned len = auth_group_len(a->group);
 
         if (len == 0 ? v->dhvlen != 0 : v->dhvlen == 0)
-                return "DHVLEN does not suit the DH group";
+                return "DHVLEN does not match the DH group";
         if (v->dhvlen > len || v->dhvlen % 4)
-                return "DHVLEN is no length of the DH group";
+                return "DHVLEN is not the length of the DH group";
         return NULL;
 }
 
 static const char *wrong_hl(const struct auth *a, const struct auth_view *v)
 {
-        return v->hl == hash_len(a) ? NULL : "HL is not that of the hash function";
+        return v->hl == hash_len(a) ? NULL : "HL does not match the hash function";
 }
 
 /* --- Negotiate: 8.3.4.4.1 --------------------------------------------------------------------- */
@@ -241,7 +241,7 @@ static int take_negotiate(struct auth *a, const struct auth_view *v)
         const struct auth_negotiate *n = v->negotiate;
         unsigned i = 0;
 
-        if (n->sc_c != 0 && breaks(a, FAB_AUTH_SC_C, "a secure channel is not to be had") < 0)
+        if (n->sc_c != 0 && breaks(a, FAB_AUTH_SC_C, "a secure channel is not supported") < 0)
                 return -1;
         while (i < n->napd && n->protocol[i].authid != AUTH_CHAP)
                 i++;
@@ -281,7 +281,9 @@ static int take_challenge(struct auth *a, const struct auth_view *v)
         const char *wrong;
 
         if (!allows_hash(a, c->hashid) || !allows_group(a, c->dhgid))
-                return breaks(a, FAB_AUTH_CHALLENGE, "hash function or DH group were not proposed");
+                return breaks(a, FAB_AUTH_CHALLENGE,
+                              "the hash function or DH group was not "
+                              "proposed");
         a->hash = c->hashid;
         a->group = c->dhgid;
         a->s1 = le32_get(c->seqnum);
@@ -342,10 +344,10 @@ static int take_reply(struct auth *a, const struct auth_view *v)
         a->s2 = le32_get(r->seqnum);
         a->mutual = r->cvalid && a->s2 != 0;
         memcpy(a->c2, v->cval, v->hl);
-        if (r->cvalid && same(a->c1, a->c2, v->hl) && breaks(a, FAB_AUTH_C2, "C2 is C1") < 0)
+        if (r->cvalid && same(a->c1, a->c2, v->hl) && breaks(a, FAB_AUTH_C2, "C2 equals C1") < 0)
                 return -1;
         if (a->mutual && a->cfg->keys.ctrl.len == 0)
-                return fail(a, AUTH_FAILED, "there is no key to authenticate the controller with");
+                return fail(a, AUTH_FAILED, "no key to authenticate the controller with");
         if (a->group != AUTH_NO_DH && finish_dh(a, v) < 0)
                 return -1;
         return verify(a, PARTY_HOST, v->rval);
@@ -469,9 +471,10 @@ static bool is_due(const struct auth *a, const struct auth_view *v)
 static void take_message(struct auth *a, const struct auth_view *v)
 {
         if (!is_due(a, v))
-                breaks(a, FAB_AUTH_ORDER, "it is not the message that is due");
+                breaks(a, FAB_AUTH_ORDER, "the message is not the one that is due");
         else if ((v->message == AUTH_NEGOTIATE || v->t_id == a->t_id ||
-                  breaks(a, FAB_AUTH_T_ID, "its T_ID is that of another transaction") == 0) &&
+                  breaks(a, FAB_AUTH_T_ID, "the message has the T_ID of another transaction") ==
+                      0) &&
                  sequence[a->at].take(a, v) == 0)
                 a->at++;
 }
@@ -488,8 +491,8 @@ void auth_hear(struct auth *a, const void *data, size_t len)
                 a->t_id = v.t_id;
         if (wrong) {
                 fail(a, (enum auth_failure_code)wrong,
-                     wrong == AUTH_BAD_MESSAGE ? "it is no message of authentication"
-                                               : "it is cut short");
+                     wrong == AUTH_BAD_MESSAGE ? "this is not an authentication message"
+                                               : "the message is truncated");
                 return;
         }
         if (is_failure_of_peer(a, &v)) {

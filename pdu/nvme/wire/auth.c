@@ -333,15 +333,15 @@ const char *auth_key_parse(struct auth_key *key, const char *text)
             b64[-1] != ':' || !(end = strchr(b64, ':')) || end[1])
                 return "a key has the form DHHC-1:HH:BASE64:";
         if (b64[-3] != '0' || b64[-2] < '0' || b64[-2] >= '0' + AUTH_HASHES)
-                return "its hash is not 00, 01, 02 or 03";
+                return "the hash of a key is not 00, 01, 02 or 03";
         n = base64(raw, sizeof(raw), b64, (size_t)(end - b64));
         if (n < 0)
-                return "its third part is not base64 of 36, 52 or 68 bytes";
+                return "the third part of a key is not base64 of 36, 52 or 68 bytes";
         if (n != 32 + 4 && n != 48 + 4 && n != 64 + 4)
                 return "the key is not 32, 48 or 64 bytes long";
         n -= 4;
         if (le_get(raw + n, 4) != crc32(raw, (size_t)n))
-                return "its checksum is wrong";
+                return "the checksum of a key is wrong";
         *key = (struct auth_key) { .hash = (uint8_t)(b64[-2] - '0'), .len = (uint8_t)n };
         memcpy(key->bytes, raw, (size_t)n);
         return NULL;

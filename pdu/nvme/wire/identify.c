@@ -341,7 +341,7 @@ const char *id_ns_fault(const struct id_ns *n)
         if (le64_get(n->nuse) > ncap)
                 return "NUSE is above NCAP";
         return n->lbaf[format_in_use(n)].lbads < LBADS_MIN
-                   ? "the format that FLBAS names has no blocks of 512 bytes or more"
+                   ? "the LBA format that FLBAS selects does not have blocks of at least 512 bytes"
                    : NULL;
 }
 
@@ -378,14 +378,14 @@ const char *ns_descs_fault(const void *list, size_t len)
                 if (id.len != lengths[id.type])
                         return "NIDL is not the length of its NIDT";
                 if (seen & UINT32_C(1) << id.type)
-                        return "an NIDT comes twice";
+                        return "an NIDT occurs twice";
                 seen |= UINT32_C(1) << id.type;
         }
         if (len - at >= sizeof(struct ns_desc) && p[at] != 0 && p[at + 1] != 0)
-                return "a descriptor is longer than the list";
+                return "a descriptor extends beyond the end of the list";
         return seen & (1 << NIDT_EUI64 | 1 << NIDT_NGUID | 1 << NIDT_UUID)
                    ? NULL
-                   : "neither EUI64 nor NGUID nor UUID is there";
+                   : "no EUI64, NGUID or UUID is present";
 }
 
 bool ns_desc_put(void *list, size_t len, size_t *at, const struct ns_id *id)

@@ -195,7 +195,7 @@ static void any_changed_ns(const struct describe *d, const void *data, size_t le
 
                 d->group(d->arg, "namespace[]");
                 d->number(d->arg, "nsid", nsid, 32,
-                          nsid == UINT32_MAX ? "more than the log holds" : NULL);
+                          nsid == UINT32_MAX ? "more entries than the log contains" : NULL);
                 d->group(d->arg, NULL);
         }
 }

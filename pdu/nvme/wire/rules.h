@@ -16,7 +16,7 @@ enum rule_id {
 #undef RULE
         RULES
 };
-_Static_assert((unsigned)RULES <= RULE_CAPACITY, "rules have room in a set");
+_Static_assert((unsigned)RULES <= RULE_CAPACITY, "a rule set has room for all rules");
 
 /* What breaks a rule on request. */
 enum {

@@ -112,10 +112,10 @@ static void test_what_is_wrong_with_ids(void **state)
 
         (void)state;
         assert_string_equal(ns_descs_fault(list, sizeof(list)),
-                            "neither EUI64 nor NGUID nor UUID is there");
+                            "no EUI64, NGUID or UUID is present");
         assert_true(ns_desc_put(list, sizeof(list), &at, &(struct ns_id) { NIDT_CSI, 1, bytes }));
         assert_string_equal(ns_descs_fault(list, sizeof(list)),
-                            "neither EUI64 nor NGUID nor UUID is there");
+                            "no EUI64, NGUID or UUID is present");
         assert_true(ns_desc_put(list, sizeof(list), &at, &(struct ns_id) { 0x77, 3, bytes }));
         assert_true(ns_desc_put(list, sizeof(list), &at, &(struct ns_id) { NIDT_EUI64, 8, bytes }));
         assert_null(ns_descs_fault(list, sizeof(list)));
@@ -127,9 +127,9 @@ static void test_what_is_wrong_with_ids(void **state)
                             "NIDL is not the length of its NIDT");
         list[at + 1] = 200;
         assert_string_equal(ns_descs_fault(list, sizeof(list)),
-                            "a descriptor is longer than the list");
+                            "a descriptor extends beyond the end of the list");
         assert_true(ns_desc_put(list, sizeof(list), &at, &(struct ns_id) { NIDT_CSI, 1, bytes }));
-        assert_string_equal(ns_descs_fault(list, sizeof(list)), "an NIDT comes twice");
+        assert_string_equal(ns_descs_fault(list, sizeof(list)), "an NIDT occurs twice");
 }
 
 static void test_what_is_wrong_with_a_namespace(void **state)

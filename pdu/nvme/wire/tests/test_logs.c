@@ -79,7 +79,7 @@ static void test_lists(void **state)
 
         (void)state;
         assert_has(described(LOG_CHANGED_NS, changed, sizeof(changed)),
-                   "(more than the log holds)\n");
+                   "(more entries than the log contains)\n");
         supported[LOG_DISCOVERY] = le32(1);
         assert_has(described(LOG_SUPPORTED, supported, sizeof(supported)), "112 (Discovery)\n");
         assert_null(described(LOG_SUPPORTED, supported, 1023));
