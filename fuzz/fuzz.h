@@ -27,7 +27,7 @@ _Noreturn void fuzz_broken(const char *what, const char *file, int line);
                         fuzz_broken(#condition, __FILE__, __LINE__);                               \
         } while (0)
 
-/* The input as it is eaten up; behind its end there are zeroes. */
+/* The input as it is eaten up; beyond its end there are zeroes. */
 struct bytes {
         const uint8_t *p;
         size_t left;

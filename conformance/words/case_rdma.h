@@ -27,7 +27,7 @@ struct rdma_setup { /* a connect request; AS_FITS: as a sound host would have it
         const struct rdma_request *data; /* in place of all of the above */
         int len;                         /* bytes of it; beyond 32 they are zeroes; AS_FITS: 32 */
         int reads_in, reads_out;         /* responder resources, initiator depth */
-        int rnr_retry; /* that the target has when we post no receives; 7: for ever */
+        int rnr_retry; /* that the target has when we post no receives; 7: forever */
         int receives;  /* that we post; AS_FITS: HRQSIZE */
         bool mute;     /* a DREQ is not answered */
 };

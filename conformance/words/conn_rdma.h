@@ -83,7 +83,7 @@ void conn_rdma_vanish(struct conn_rdma *c);
 void conn_rdma_look(struct conn_rdma *c);
 
 /*
- * Sends n capsules of one length (each `len` bytes, one behind the other) in one go. What can't be
+ * Sends n capsules of one length (each `len` bytes, one after the other) in one go. What can't be
  * sent because the connection has ended is dropped. False: no room for it before the deadline.
  */
 bool conn_rdma_send(struct conn_rdma *c, const void *capsules, uint32_t len, unsigned n,

@@ -9,7 +9,7 @@
 
 enum { ORACLE_LINE = SHELL_LINE };
 
-/* Whether a fresh connection is served as it should be. Waits, for the target's time-out at most for
+/* Whether a fresh connection is served as it should be. Waits, for the target's timeout at most for
  * each answer. False: why has one line. */
 static inline bool oracle_alive(const struct remote_target *target, char why[ORACLE_LINE])
 {

@@ -5,7 +5,7 @@
  *      fuzz_minimal PLANT INPUT OUT.seq OUT.pcap
  *      fuzz_minimal --check PLANT INPUT             it is small already
  *
- * The sequence has to end the target in this process (a signal, a sanitizer, a time-out) with the bug,
+ * The sequence has to end the target in this process (a signal, a sanitizer, a timeout) with the bug,
  * and must not without it. Each trial is a process of its own. The capture is of the target without
  * the bug: of what the host says nothing is missing. Exit: 0 so it is, 1 it is not, 2 usage.
  */

@@ -172,7 +172,7 @@ static void handle(struct tcp_play *t, size_t n)
                 requests_buffers(tcp_requests(t->c));
                 if (idle++ < IDLE)
                         continue;
-                must(is_lenient(&t->p)); /* who may overrun the queue may have it wait for ever */
+                must(is_lenient(&t->p)); /* who may overrun the queue may have it wait forever */
                 t->p.closed = true;
                 return;
         }

@@ -11,7 +11,7 @@
 #include "templates.h"
 
 struct nvme_peer { /* remote_target.peer */
-        /* Where, who asks; its time-out is that of the target; its policy says which rules of
+        /* Where, who asks; its timeout is that of the target; its policy says which rules of
          * controllers are waived, its provider of verbs may be NULL. */
         struct host_params host;
         const struct avoid *avoid; /* may be NULL */
@@ -24,7 +24,7 @@ static inline const struct nvme_peer *peer_of_session(const struct remote_sessio
 extern const struct remote_transport remote_tcp, remote_rdma;
 
 /* A fresh association: Connect, Identify, an I/O queue, and a read of the first block of the first
- * namespace if there is one. Longer than the time-out, and said on stderr, where no local port is
+ * namespace if there is one. Longer than the timeout, and said on stderr, where no local port is
  * free. */
 bool nvme_alive(const struct remote_target *target, char why[ORACLE_LINE]);
 /* Entries (CAP.MQES, Base 2.2 3.1.4.1), bytes (MDTS, IOCCSZ), events (AERL), namespaces (NN, all

@@ -6,7 +6,7 @@
  * whatever happens stands in pdu/nvme/machine/tests/schedule.h.
  *
  * Input: bits (1 byte), the rules that are broken (as many as the bits say, 3 bytes each), then a
- * byte for each choice; what is chosen behind its end is a matter of its first bytes.
+ * byte for each choice; what is chosen beyond its end is a matter of its first bytes.
  */
 #include "fuzz/fuzz.h"
 #include "pdu/nvme/rdma/rdma_track.h"

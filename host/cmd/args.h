@@ -8,7 +8,7 @@
 #include "pdu/io/option.h"
 
 enum arg_group {                      /* what a subcommand takes */
-                 ARGS_WHERE = 1 << 0, /* address, digests, alignment, time-out */
+                 ARGS_WHERE = 1 << 0, /* address, digests, alignment, timeout */
                  ARGS_WHO = 1 << 1,   /* subsystem, host identity, keep alive */
                  ARGS_QUEUES = 1 << 2,
                  ARGS_OUTPUT = 1 << 3,

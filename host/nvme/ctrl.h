@@ -87,7 +87,7 @@ int host_ctrl_run(struct host_ctrl *c, struct host_queue *q, const union sqe *sq
  * broke.
  */
 int host_ctrl_poll(struct host_ctrl *c);
-/* ms until host_ctrl_poll() has something to do of its own accord: a poll(2) time-out. */
+/* ms until host_ctrl_poll() has something to do of its own accord: a poll(2) timeout. */
 int host_ctrl_next(const struct host_ctrl *c);
 
 /* A property by its byte offset (Base 2.2, 6.5 and 6.6), as wide as it is. -1: e says why. */

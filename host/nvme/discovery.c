@@ -59,7 +59,7 @@ static int get_entries(struct host_ctrl *c, uint32_t piece, struct discovery_log
 }
 
 /* It could not be read. 1: because it changed meanwhile, as the controller says, or as GENCTR
- * does: what was asked for may lie behind the end that it has now. */
+ * does: what was asked for may lie beyond the end that it has now. */
 static int disturbed(struct host_ctrl *c, const struct discovery_log *log,
                      const struct host_error *e)
 {

@@ -13,7 +13,7 @@ enum host_trouble { /* also the exit code */
                         1, /* a command failed by its status, or data was not what it had to be */
                     HOST_USAGE = 2, /* asked for something that cannot be */
                     HOST_BROKEN =
-                        3, /* no connection, or it ended, or nothing came within the time-out */
+                        3, /* no connection, or it ended, or nothing came within the timeout */
 };
 
 struct host_error {

@@ -324,7 +324,7 @@ static void impatient(struct host_params *p)
         p->timeout = 400;
 }
 
-/* Who polls only when host_ctrl_next() says so finds the answer later than the time-out: it is there
+/* Who polls only when host_ctrl_next() says so finds the answer later than the timeout: it is there
  * all the same. */
 static void an_answer_that_waits_is_no_silence(void **state)
 {
@@ -408,7 +408,7 @@ static void a_log_that_changes_is_read_again(void **state)
         end_log(&log);
 }
 
-/* What is asked for may lie behind the end of a log that became shorter: GENCTR tells. */
+/* What is asked for may lie beyond the end of a log that became shorter: GENCTR tells. */
 static void a_log_that_shrinks_is_read_again(void **state)
 {
         struct discovery_log log;

@@ -151,7 +151,7 @@ static void give(struct serve_conn *c, struct request *r, const struct plan_cmd 
                 map_identify(c, r);
 }
 
-/* What lies behind the end of the captured piece is zero. */
+/* What lies beyond the end of the captured piece is zero. */
 static bool answer_piece(struct serve_conn *c, struct request *r)
 {
         const struct plan_cmd *p;

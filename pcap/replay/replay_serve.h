@@ -3,7 +3,7 @@
  * A captured controller once more, for a live host, over TCP or RDMA: each command gets the answer that
  * the same command (its opcode and own fields) got in the capture, in the order of the capture, with
  * the live CID, TTAG and SQHD. CC and CSTS follow the live host, Keep Alive always succeeds, an
- * Asynchronous Event Request waits for ever, and a discovery log shows the live address. Where the
+ * Asynchronous Event Request waits forever, and a discovery log shows the live address. Where the
  * transport is not the captured one, Identify Controller says what this one can.
  */
 #ifndef NVMF_PCAP_REPLAY_SERVE_H

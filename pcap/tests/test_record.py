@@ -196,7 +196,7 @@ def test_wireshark_reads_rdma(rdma_run):
                             capture_output=True, check=True).stdout
     assert {r[0] for r in rows if r[0]} == {case["id"] for case in json.loads(listed)["cases"]}
     assert {r[1] for r in rows} == {"1"}
-    # It reads behind the end of the 64 bytes of one entry of the Error Information log, and trips over
+    # It reads beyond the end of the 64 bytes of one entry of the Error Information log, and trips over
     # itself in Set Features of Timestamp.
     malformed = [r for r in rows if r[4] and "Dissector bug" not in r[4]]
     assert len(malformed) <= 4 and {r[5] for r in malformed} <= {"138"}

@@ -7,7 +7,7 @@
  * A machine's pump (pdu/nvme/io/link_stream.h has the one of an NVMe/TCP link) calls stream_read() and
  * stream_write(), and waits by stream_watch() on a loop or by stream_pollfd(). By hand, as a suite or
  * a fuzzer does: stream_send() sends exactly these bytes in these pieces, stream_serve() waits for
- * what comes; s->end then tells FIN, RST and time-out apart. Who has several connections in the making
+ * what comes; s->end then tells FIN, RST and timeout apart. Who has several connections in the making
  * on one loop takes stream_begin_connect(), waits for EPOLLOUT, and stream_end_connect().
  *
  * Events are those of the loop: EPOLLIN, EPOLLOUT; EPOLLHUP and EPOLLERR come unasked.

@@ -469,7 +469,7 @@ static bool is_send(const struct memory_work *w)
         return w->own.op == VERBS_SEND || w->own.op == VERBS_SEND_INVALIDATE;
 }
 
-/* A SEND for whom nothing is posted, and who is to wait for ever. */
+/* A SEND for whom nothing is posted, and who is to wait forever. */
 static bool waits_for_recv(struct verbs_ep *ep, const struct memory_work *w)
 {
         if (!is_send(w) || recvs_of(ep->peer)->head || ep->theirs.rnr_retry < 7 ||

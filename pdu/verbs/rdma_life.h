@@ -6,7 +6,7 @@
  *
  *      connecting   requested or accepted, not established; capsules that come are kept
  *      live         capsules flow
- *      closing      DREQ sent or received; waits for the other end, not for ever
+ *      closing      DREQ sent or received; waits for the other end, not forever
  *      draining     queue pair in error; waits for the sentinels: work requests posted last, so that
  *                   when they are flushed all others are (no last-WQE event with rxe and iWARP)
  *      dead         no completion of it comes any more; waits for commands that still execute

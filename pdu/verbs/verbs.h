@@ -149,7 +149,7 @@ struct verbs_conn_param {
         const void *data; /* private data */
         uint8_t len;
         uint8_t reads_in, reads_out; /* responder resources, initiator depth */
-        uint8_t rnr_retry, retry;    /* rnr_retry: how often the peer tries; 7: for ever */
+        uint8_t rnr_retry, retry;    /* rnr_retry: how often the peer tries; 7: forever */
 };
 
 enum verbs_event_type {

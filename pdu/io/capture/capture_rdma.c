@@ -392,7 +392,7 @@ static void put_req(uint8_t *p, const struct capture_rdma *f, const struct captu
         put24(p + 44, f->next[PARTY_CONTROLLER]);
         p[47] = 20 << 3 | 7; /* ... as does this side; 7 retries */
         put16(p + 48, 0xffff);
-        p[50] = MTU_CODE << 4 | 7; /* RNR retries: for ever */
+        p[50] = MTU_CODE << 4 | 7; /* RNR retries: forever */
         p[51] = 15 << 4;
         put16(p + 52, 0xffff); /* LIDs: permissive */
         put16(p + 54, 0xffff);
@@ -412,7 +412,7 @@ static void put_rep(uint8_t *p, const struct capture_rdma *f, const struct captu
         put24(p + 20, f->next[PARTY_HOST]);
         p[24] = m->reads_in;
         p[25] = m->reads_out;
-        p[27] = 7 << 5; /* RNR retries: for ever */
+        p[27] = 7 << 5; /* RNR retries: forever */
 }
 
 static void put_rej(uint8_t *p, const struct capture_cm *m)

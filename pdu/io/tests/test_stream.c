@@ -72,7 +72,7 @@ static ssize_t get(struct stream *s, void *p, size_t n)
         return stream_read(s, &iov, 1);
 }
 
-/* What comes next, as text; "FIN", "RST", "lost", or "time-out" if nothing does. */
+/* What comes next, as text; "FIN", "RST", "lost", or "timeout" if nothing does. */
 static const char *next(struct stream *s)
 {
         static const char *const ends[] = { "open", "FIN", "RST", "lost" };
@@ -80,7 +80,7 @@ static const char *next(struct stream *s)
         ssize_t n;
 
         if (stream_wait(s, EPOLLIN, 100) == 0)
-                return "time-out";
+                return "timeout";
         n = get(s, text, sizeof(text) - 1);
         if (n < 0)
                 return ends[s->end];
@@ -255,7 +255,7 @@ static void test_out_of_descriptors(void **state)
         assert_false(stream_accept(&listener, &d));
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
         assert_int_equal(loop_poll(&p, 1, 0), 0);
-        assert_string_not_equal(next(&c), "time-out");
+        assert_string_not_equal(next(&c), "timeout");
         stream_close(&c, false);
 }
 
@@ -304,7 +304,7 @@ static void test_partial_writes(void **state)
 static void test_ends_are_told_apart(void **state)
 {
         (void)state;
-        assert_string_equal(next(&b), "time-out");
+        assert_string_equal(next(&b), "timeout");
         assert_int_equal(b.end, STREAM_OPEN);
         assert_int_equal(put(&a, "last", 4), 4);
         stream_close(&a, false);

@@ -49,7 +49,7 @@ static struct device *new_device(struct ibv_context *verbs)
 }
 
 /*
- * siw maps its queues at offsets that it gives out one behind the other, and its library takes one of
+ * siw maps its queues at offsets that it gives out one after the other, and its library takes one of
  * them (SIW_INVAL_UOBJ_KEY, 90000h) for none: whichever queue comes there can't be made. So it is
  * given to the middle of a completion queue that nobody uses.
  */

@@ -2,7 +2,7 @@
 /*
  * Events of contexts: of the connection manager, and notes about asynchronous ones. Every connection
  * event is copied and acknowledged as soon as it is read: destroying or migrating an id waits for
- * those that are not, for ever in the thread that holds one.
+ * those that are not, forever in the thread that holds one.
  */
 #include <errno.h>
 #include <string.h>

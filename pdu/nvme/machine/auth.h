@@ -20,7 +20,7 @@ struct auth_slice {
 
 /* What the machine asks of a library. All return 0, or -1. */
 struct auth_crypto {
-        /* HMAC of the parts, one behind the other, under `key`, into auth_hash_len(hash) bytes;
+        /* HMAC of the parts, one after the other, under `key`, into auth_hash_len(hash) bytes;
          * key NULL: the plain hash. */
         int (*digest)(enum auth_hash hash, const struct auth_slice *key,
                       const struct auth_slice *parts, unsigned n, uint8_t *out);

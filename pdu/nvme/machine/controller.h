@@ -56,7 +56,7 @@ struct controller {
         unsigned events;
         uint8_t masked;        /* event types (bit n: type n) reported and not cleared ... */
         uint8_t masked_lid[8]; /* ... and the log that clears each */
-        bool dead;             /* CSTS.CFS by time-out: the association has to end */
+        bool dead;             /* CSTS.CFS by timeout: the association has to end */
 };
 
 /* What a host's breach of `rule` makes of a command: the first status that the rule accepts, or 0

@@ -94,7 +94,7 @@ void link_received(struct link *l, size_t n);
  * LINK_CLOSING. After ICResp went either way both formats are in force by themselves.
  *
  * manual: a fault that leaves the stream readable is only noted in l->fault, and the event is
- * returned as if there were none; FRAMER_FAULT is left for those that do not, for ever after.
+ * returned as if there were none; FRAMER_FAULT is left for those that do not, forever after.
  */
 enum framer_event link_next(struct link *l);
 

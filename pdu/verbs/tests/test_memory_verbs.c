@@ -509,7 +509,7 @@ static void disconnect_before_the_connection(void **state)
         assert_int_equal(verbs_disconnect(host.ep), -1);
         assert_int_equal(errno, ENOTCONN);
         assert_int_equal(verbs_accept(ctrl.ep, &ctrl_param), 0);
-        assert_int_equal(verbs_disconnect(ctrl.ep), 0); /* reply and DREQ, one behind the other */
+        assert_int_equal(verbs_disconnect(ctrl.ep), 0); /* reply and DREQ, one after the other */
         expect_event(host.c, VERBS_ESTABLISHED);
         expect_event(host.c, VERBS_DISCONNECTED);
         verbs_disconnect(host.ep);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes PDUs one behind the other, as a sender that keeps every rule would. */
+/* Writes PDUs one after the other, as a sender that keeps every rule would. */
 #ifndef NVMF_MACHINE_TESTS_STREAM_H
 #define NVMF_MACHINE_TESTS_STREAM_H
 

@@ -557,7 +557,7 @@ static void waived_lengths_keep_the_stream(void **state)
                 { { 0x04, 0, 255, 0, 72, 0, 0, 0 }, 64, "header 04 0\npdu 04 0 00000000\n" },
                 { { 0x00, 0, 128, 0, 0, 1, 0, 0 }, 248, "header 00 0\npdu 00 0 00000000\n" },
                 { { 0x05, 0, 24, 0, 24, 0, 0, 0 }, 16, "header 05 0\npdu 05 0 00000000\n" },
-                /* PDO within the header or behind the end */
+                /* PDO within the header or beyond the end */
                 { { 0x04, 0, 72, 3, 76, 0, 0, 0 }, 68, "header 04 4\npdu 04 4 " },
                 { { 0x04, 0, 72, 255, 76, 0, 0, 0 }, 68, "header 04 0\npdu 04 0 00000000\n" },
                 { { 0x02, 0, 24, 0, 0, 2, 0, 0 }, 504, "header 02 488\npdu 02 488 " },
