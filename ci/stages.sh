@@ -12,7 +12,11 @@ export NVMFSPEC=$root/build/nvmfspec
 check() { "$@" || { echo "FAILED $*"; failed=yes; }; }
 
 # What was skipped is said with its reason at the end, never silently; and what took longest.
-run_pytest() { check "$python" -m pytest -p no:cacheprovider -rsfE --durations=15 "$@"; }
+# A lane runs in the background, where the shell has SIGINT ignored; tests send it.
+run_pytest() {
+        check env --default-signal=INT,QUIT \
+                "$python" -m pytest -p no:cacheprovider -rsfE --durations=15 "$@"
+}
 
 # The programs' tests wait more than they compute, so each processor has more than one worker; tests
 # that share what is dear to make stay in one of them (their xdist_group).

@@ -80,7 +80,7 @@ def test_data_that_was_lost_is_not_zeroes(tmp_path):
     q.answer(cid)
     path = written(capture, tmp_path, q, a)
     out = pcap("extract", path, "--kind", "data", "--block-size", 512, "--to", tmp_path / "image")
-    assert "2 commands left out" in out.stderr
+    assert "2 commands skipped" in out.stderr
     assert not (tmp_path / "image").read_bytes()
 
 
@@ -204,7 +204,7 @@ def test_tls_is_told_and_not_judged(tmp_path):
     a.stream.close()
     done = pcap("check", capture.write(tmp_path / "x.pcap"))
     assert ", 1 connections," in done.stdout and "0 must" in done.stdout
-    assert "1 connections are TLS" in done.stderr
+    assert "1 connections use TLS" in done.stderr
 
 
 def test_a_discovery_subsystem_may_have_its_own_name(tmp_path):
