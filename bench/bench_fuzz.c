@@ -12,6 +12,7 @@
 #include "fuzz/fuzz.h"
 #include "fuzz/inproc/inproc_target.h"
 #include "fuzz/inproc/session.h"
+#include "fuzz/nvme/templates.h"
 #include "fuzz/sequence/seq_mutate.h"
 
 enum { SESSIONS = 200, PDUS_MIN = 8, PDUS_MAX = 32, MUTATIONS = 6 };
@@ -72,7 +73,7 @@ static void make_sessions(enum seq_transport transport, enum party side)
         for (unsigned i = 0; i < SESSIONS;) {
                 unsigned n;
 
-                seq_begin(&sessions[i], transport, side, &seed);
+                seq_begin(&sessions[i], &nvme_fuzz, transport, side, &seed);
                 sessions[i].config &= ~(unsigned)SESSION_WAIVED;
                 for (unsigned k = 0; k < MUTATIONS; k++)
                         seq_mutate(&sessions[i], &seed);

@@ -22,6 +22,7 @@
 #include "fuzz/inproc/inproc_target.h"
 #include "pdu/core/plant.h"
 #include "pdu/io/capture/capture_writer.h"
+#include "pdu/nvme/wire/tcp.h"
 
 enum { OK, FAILED, USAGE, PATIENCE = 10 /* s */ };
 
