@@ -45,7 +45,7 @@ wire_up
 fails_with 3 "no RDMA device" ours list -n "$nqn"
 rdma_up "$1"
 step nobody listens
-fails_with 3 "nothing listens\|Connection refused" ours list -n "$nqn" --timeout 5000
+fails_with 3 "no listener\|Connection refused" ours list -n "$nqn" --timeout 5000
 nvmet_up rdma 10.0.0.2 "$nqn" /dev/ram0
 baseline=$(resources)
 

@@ -33,7 +33,7 @@ step "a capture without"
 replay "$root/pdu/io/tests/captures/nvme-tcp-6.12.pcap" -S "$key" -C "$ctrl_key"
 step "no key, and wrong ones"
 different 'no key is given' "$auth"
-different 'the controller refuses it: authentication failed' "$auth" -S "$ctrl_key"
+different 'refused by the controller: authentication failed' "$auth" -S "$ctrl_key"
 different 'the response of the controller is wrong' "$auth" -S "$key" -C "$key"
 nvmet_down
 dmesg_clean
