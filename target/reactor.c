@@ -98,7 +98,7 @@ static void on_finished(struct loop_message *m)
 
 static void go_on(struct reactor *r)
 {
-        struct conn *c = r->again, *next;
+        struct target_conn *c = r->again, *next;
 
         r->again = NULL;
         for (; c; c = next) {
@@ -111,7 +111,7 @@ static void go_on(struct reactor *r)
 /* Those that wait the longest come first, until buffers are short again. */
 static void feed(struct reactor *r)
 {
-        struct conn *c = r->hungry, *next;
+        struct target_conn *c = r->hungry, *next;
 
         if (!r->fed)
                 return;
@@ -125,17 +125,17 @@ static void feed(struct reactor *r)
         }
 }
 
-static void each_conn(struct reactor *r, void (*fn)(struct conn *c))
+static void each_conn(struct reactor *r, void (*fn)(struct target_conn *c))
 {
-        struct conn *next;
+        struct target_conn *next;
 
-        for (struct conn *c = r->conns; c; c = next) {
+        for (struct target_conn *c = r->conns; c; c = next) {
                 next = c->next;
                 fn(c);
         }
 }
 
-static void sweep_conn(struct conn *c)
+static void sweep_conn(struct target_conn *c)
 {
         c->kind->sweep(c);
 }
@@ -166,7 +166,7 @@ static void keep_time(struct reactor *r)
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-static void drain_conn(struct conn *c)
+static void drain_conn(struct target_conn *c)
 {
         struct reactor *r = c->reactor;
 

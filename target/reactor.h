@@ -14,7 +14,7 @@
 #include "target/nvme/ctrl.h"
 
 struct capture_writer;
-struct conn;
+struct target_conn;
 struct rdma;
 struct stream;
 struct verbs_event;
@@ -55,10 +55,10 @@ struct reactor {
         uint64_t swept, ticked, trimmed; /* ms */
         uint64_t busy_until;             /* ns: polls instead of sleeping */
 
-        struct conn *conns; /* all of them */
-        struct conn *again; /* stopped for their budget, or were given requests back */
-        struct conn *hungry, **hungry_last; /* wait for data buffers, first come first */
-        bool fed;                           /* a buffer came back */
+        struct target_conn *conns; /* all of them */
+        struct target_conn *again; /* stopped for their budget, or were given requests back */
+        struct target_conn *hungry, **hungry_last; /* wait for data buffers, first come first */
+        bool fed;                                  /* a buffer came back */
         struct pool pool;
         struct rx_buffer *rx_free;
         struct rdma *rdma; /* NULL: no port of this target ever was RDMA */

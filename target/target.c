@@ -44,7 +44,7 @@ static void wait_for_turn(struct target *t)
                 reactor_call(&t->reactors[i], nothing, NULL);
 }
 
-static void tell_hosts(struct target *t, const struct plan *p)
+static void notify_hosts(struct target *t, const struct plan *p)
 {
         struct ctrl_table *table = t->service.ctrl.table;
 
@@ -68,7 +68,7 @@ static bool change(struct target *t, const struct config *c, char *error, size_t
         plan_apply(&p, &t->inv);
         listen_accept_new(&t->listeners, &p);
         listen_drop_old(&t->listeners, &p);
-        tell_hosts(t, &p);
+        notify_hosts(t, &p);
         wait_for_turn(t);
         plan_free(&p);
         return true;

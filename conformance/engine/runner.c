@@ -230,7 +230,7 @@ static void give_range(struct crew *c, int range)
 }
 
 /* Results are told in the order of the cases, as soon as all before them are there. */
-static void tell(struct crew *c, size_t i)
+static void crew_report(struct crew *c, size_t i)
 {
         pthread_mutex_lock(&c->lock);
         c->done[i] = true;
@@ -273,7 +273,7 @@ static void *work(void *arg)
                         run_case(c, i, range);
                         give_range(c, range);
                 }
-                tell(c, i);
+                crew_report(c, i);
         }
         return NULL;
 }

@@ -155,8 +155,8 @@ static bool takes(const struct selection *s, const struct test_case *c)
 }
 
 /* The first pattern that no case of the registry fits. */
-static const char *useless(const char *const *patterns, size_t n, const struct test_case **all,
-                           size_t count)
+static const char *first_unmatched(const char *const *patterns, size_t n,
+                                   const struct test_case **all, size_t count)
 {
         for (size_t i = 0; i < n; i++) {
                 size_t c = 0;
@@ -171,9 +171,9 @@ static const char *useless(const char *const *patterns, size_t n, const struct t
 
 static const char *mistyped(const struct selection *s, const struct test_case **all, size_t count)
 {
-        const char *bad = useless((const char *const *)s->ids, s->id_count, all, count);
+        const char *bad = first_unmatched((const char *const *)s->ids, s->id_count, all, count);
 
-        return bad ? bad : useless(s->excluded, s->excluded_count, all, count);
+        return bad ? bad : first_unmatched(s->excluded, s->excluded_count, all, count);
 }
 
 const struct test_case **cases_select(const struct selection *s, size_t *count, char *error,

@@ -57,12 +57,12 @@ struct auth_protocol *protocol_of(struct auth_draft *negotiate)
         return (struct auth_protocol *)(negotiate->bytes + sizeof(struct auth_negotiate));
 }
 
-void say(struct queue *q, const struct auth_draft *m)
+void send_auth_message(struct queue *q, const struct auth_draft *m)
 {
         succeed(q, send_auth_send(q, m->bytes, m->len, AUTH_SECP));
 }
 
-const struct auth_view *hear(struct queue *q)
+const struct auth_view *receive_auth_message(struct queue *q)
 {
         struct talk *k = q->talk;
         const void *data = succeed(q, send_auth_receive(q, AUTH_RECEIVE_MAX)).data;
@@ -101,9 +101,9 @@ void authenticate(struct queue *q)
                 if (a->failed)
                         fail_transaction(q);
                 if (turn == AUTH_SPEAK)
-                        say(q, next_message(q));
+                        send_auth_message(q, next_message(q));
                 else
-                        hear(q);
+                        receive_auth_message(q);
         }
 }
 
@@ -180,8 +180,8 @@ struct queue *challenged_queue_of(struct t *t, uint8_t groups)
         const struct auth_view *v;
 
         begin_auth(q, 0, groups);
-        say(q, next_message(q));
-        v = hear(q);
+        send_auth_message(q, next_message(q));
+        v = receive_auth_message(q);
         require(t, !groups || (v->message == AUTH_CHALLENGE && has(groups, v->challenge->dhgid)),
                 "the controller allows none of the DH groups that the case needs");
         if (q->talk->host.failed)

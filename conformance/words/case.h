@@ -90,7 +90,7 @@ struct queue {
         uint16_t sqsize; /* 0's based */
         bool sqfc_off;   /* SQ flow control was asked off and granted */
         char subnqn[NQN_FIELD];
-        struct conn *conn;
+        struct suite_conn *conn;
         struct talk *talk;        /* case_auth.h; NULL: Connect has not asked for authentication */
         struct command *commands; /* those that were sent, the last one first */
         unsigned queues_granted;  /* by Number of Queues (admin queue); 0: not asked yet */

@@ -42,15 +42,15 @@ struct queue *challenged_queue(struct t *t); /* ... any */
 /* What a sound host says next. */
 struct auth_draft *next_message(struct queue *q);
 /* Authentication Send of it, which succeeds, whatever is to be thought of the message. */
-void say(struct queue *q, const struct auth_draft *m);
+void send_auth_message(struct queue *q, const struct auth_draft *m);
 /* What Authentication Receive brings; the host's machine listens, too. Until the next one. */
-const struct auth_view *hear(struct queue *q);
+const struct auth_view *receive_auth_message(struct queue *q);
 /* A new transaction that offers these (bits 1 << id); 0: all. */
 void begin_auth(struct queue *q, uint8_t hashes, uint8_t groups);
 /* What is left of the transaction, to its success. */
 void authenticate(struct queue *q);
 
-/* What hear() has returned last; the transaction's T_ID; whether both keys are known. */
+/* What receive_auth_message() has returned last; the transaction's T_ID; whether both keys are known. */
 const struct auth_view *auth_heard(const struct queue *q);
 le16_t auth_t_id(const struct queue *q);
 bool auth_is_mutual(const struct t *t);

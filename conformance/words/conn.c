@@ -9,28 +9,29 @@
 /* What a connection may bring: it is kept, and looked through, until the case ends. */
 enum { CONN_KEPT = 1 << 10, KEPT_MAX = 128 << 20 };
 
-void conn_init(struct conn *c, const struct conn_kind *kind, unsigned no, struct exchange *log)
+void conn_init(struct suite_conn *c, const struct conn_kind *kind, unsigned no,
+               struct exchange *log)
 {
-        *c = (struct conn) { .kind = kind, .no = no, .log = log, .admin = true };
+        *c = (struct suite_conn) { .kind = kind, .no = no, .log = log, .admin = true };
         c->inbox_end = &c->inbox;
 }
 
-void conn_free(struct conn *c)
+void conn_free(struct suite_conn *c)
 {
         c->kind->free(c);
 }
 
-void conn_close(struct conn *c)
+void conn_close(struct suite_conn *c)
 {
         c->kind->close(c);
 }
 
-void conn_reset(struct conn *c)
+void conn_reset(struct suite_conn *c)
 {
         c->kind->reset(c);
 }
 
-bool conn_wait(struct conn *c, uint64_t deadline)
+bool conn_wait(struct suite_conn *c, uint64_t deadline)
 {
         return c->kind->wait(c, deadline);
 }
@@ -45,7 +46,7 @@ static void free_list(struct seen *s)
         }
 }
 
-void conn_free_seen(struct conn *c)
+void conn_free_seen(struct suite_conn *c)
 {
         free_list(c->inbox);
         free_list(c->taken);
@@ -53,7 +54,7 @@ void conn_free_seen(struct conn *c)
         c->inbox_end = &c->inbox;
 }
 
-void conn_over(struct conn *c, enum conn_end how, const char *says)
+void conn_over(struct suite_conn *c, enum conn_end how, const char *says)
 {
         if (c->end != CONN_OPEN)
                 return;
@@ -61,7 +62,8 @@ void conn_over(struct conn *c, enum conn_end how, const char *says)
         exchange_event(c->log, c->no, "%s", says);
 }
 
-void conn_log(struct conn *c, bool sent, const struct message *m, uint32_t data, const char *remark)
+void conn_log(struct suite_conn *c, bool sent, const struct message *m, uint32_t data,
+              const char *remark)
 {
         char line[EXCHANGE_LINE];
         struct text t = text_in(line, sizeof(line));
@@ -75,13 +77,13 @@ void conn_log(struct conn *c, bool sent, const struct message *m, uint32_t data,
         exchange_header(c->log, c->no, sent, c->admin ? LINE_ADMIN : LINE_IO, m, sizeof(*m), line);
 }
 
-void conn_breach(struct conn *c, enum rule_id rule, const struct message *m)
+void conn_breach(struct suite_conn *c, enum rule_id rule, const struct message *m)
 {
         if (rule != RULE_NONE && c->broken)
                 c->broken(c->arg, rule, m);
 }
 
-void conn_breaches(struct conn *c, const struct rule_set *found, const struct message *m)
+void conn_breaches(struct suite_conn *c, const struct rule_set *found, const struct message *m)
 {
         if (!found || rule_set_empty(found))
                 return;
@@ -90,7 +92,7 @@ void conn_breaches(struct conn *c, const struct rule_set *found, const struct me
                         conn_breach(c, r, m);
 }
 
-struct seen *conn_room(struct conn *c, uint32_t len)
+struct seen *conn_room(struct suite_conn *c, uint32_t len)
 {
         struct seen *s;
 
@@ -105,14 +107,14 @@ struct seen *conn_room(struct conn *c, uint32_t len)
         return s;
 }
 
-void conn_file(struct conn *c, struct seen *s)
+void conn_file(struct suite_conn *c, struct seen *s)
 {
         s->next = NULL;
         *c->inbox_end = s;
         c->inbox_end = &s->next;
 }
 
-void conn_take(struct conn *c, struct seen *s)
+void conn_take(struct suite_conn *c, struct seen *s)
 {
         struct seen **p = &c->inbox;
 
@@ -125,7 +127,7 @@ void conn_take(struct conn *c, struct seen *s)
         c->taken = s;
 }
 
-bool conn_apply_changes(struct conn *c, struct message *m, struct text *remark)
+bool conn_apply_changes(struct suite_conn *c, struct message *m, struct text *remark)
 {
         bool any = false;
 

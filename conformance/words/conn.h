@@ -46,16 +46,16 @@ struct conn_change {
         uint64_t value;
 };
 
-struct conn;
+struct suite_conn;
 
 struct conn_kind { /* what the two kinds do in ways of their own */
-        void (*free)(struct conn *c);
-        void (*close)(struct conn *c);
-        void (*reset)(struct conn *c);
-        bool (*wait)(struct conn *c, uint64_t deadline);
+        void (*free)(struct suite_conn *c);
+        void (*close)(struct suite_conn *c);
+        void (*reset)(struct suite_conn *c);
+        bool (*wait)(struct suite_conn *c, uint64_t deadline);
 };
 
-struct conn { /* both kinds begin with it */
+struct suite_conn { /* both kinds begin with it */
         const struct conn_kind *kind;
         unsigned no; /* of the case's connections */
         enum conn_end end;
@@ -76,32 +76,33 @@ struct conn { /* both kinds begin with it */
         bool violate_armed; /* a violator waits for its PDU */
 };
 
-void conn_free(struct conn *c);
+void conn_free(struct suite_conn *c);
 /* Our end of it: FIN or DREQ; RST, or a queue pair that fails. */
-void conn_close(struct conn *c);
-void conn_reset(struct conn *c);
+void conn_close(struct suite_conn *c);
+void conn_reset(struct suite_conn *c);
 /* Waits until something more than now is in the inbox, or the connection has ended, or the
  * deadline; false at the deadline. */
-bool conn_wait(struct conn *c, uint64_t deadline);
+bool conn_wait(struct suite_conn *c, uint64_t deadline);
 /* Takes s out of the inbox; it stays readable until conn_free(). */
-void conn_take(struct conn *c, struct seen *s);
+void conn_take(struct suite_conn *c, struct seen *s);
 
 /* --- for the two kinds --------------------------------------------------------------------- */
 
-void conn_init(struct conn *c, const struct conn_kind *kind, unsigned no, struct exchange *log);
+void conn_init(struct suite_conn *c, const struct conn_kind *kind, unsigned no,
+               struct exchange *log);
 /* Frees what came. */
-void conn_free_seen(struct conn *c);
+void conn_free_seen(struct suite_conn *c);
 /* It has ended; the first end counts. */
-void conn_over(struct conn *c, enum conn_end how, const char *says);
+void conn_over(struct suite_conn *c, enum conn_end how, const char *says);
 /* A message with that many bytes of data goes into the exchange; remark may be NULL. */
-void conn_log(struct conn *c, bool sent, const struct message *m, uint32_t data,
+void conn_log(struct suite_conn *c, bool sent, const struct message *m, uint32_t data,
               const char *remark);
-void conn_breach(struct conn *c, enum rule_id rule, const struct message *m);
-void conn_breaches(struct conn *c, const struct rule_set *found, const struct message *m);
+void conn_breach(struct suite_conn *c, enum rule_id rule, const struct message *m);
+void conn_breaches(struct suite_conn *c, const struct rule_set *found, const struct message *m);
 /* Room for what comes, with len bytes of data; NULL: that is too much, the connection has ended. */
-struct seen *conn_room(struct conn *c, uint32_t len);
-void conn_file(struct conn *c, struct seen *s);
+struct seen *conn_room(struct suite_conn *c, uint32_t len);
+void conn_file(struct suite_conn *c, struct seen *s);
 /* Changes m as asked, and says so in remark; whether anything was changed. */
-bool conn_apply_changes(struct conn *c, struct message *m, struct text *remark);
+bool conn_apply_changes(struct suite_conn *c, struct message *m, struct text *remark);
 
 #endif

@@ -502,7 +502,7 @@ static void wait_some(struct conn_rdma *c, int ms)
         (void)pump(c->ep.group);
 }
 
-static bool wait_rdma(struct conn *base, uint64_t deadline)
+static bool wait_rdma(struct suite_conn *base, uint64_t deadline)
 {
         struct conn_rdma *c = conn_rdma(base);
         struct seen **end = base->inbox_end;
@@ -547,7 +547,7 @@ static void destroy(struct conn_rdma *c)
         rdma_ep_destroy(&c->ep);
 }
 
-static void free_rdma(struct conn *base)
+static void free_rdma(struct suite_conn *base)
 {
         struct conn_rdma *c = conn_rdma(base);
         struct region *next;
@@ -563,7 +563,7 @@ static void free_rdma(struct conn *base)
         free(c);
 }
 
-static void close_rdma(struct conn *base)
+static void close_rdma(struct suite_conn *base)
 {
         struct conn_rdma *c = conn_rdma(base);
 
@@ -571,7 +571,7 @@ static void close_rdma(struct conn *base)
         rdma_ep_step(&c->ep, LIFE_CLOSE);
 }
 
-static void fail_rdma(struct conn *base)
+static void fail_rdma(struct suite_conn *base)
 {
         struct conn_rdma *c = conn_rdma(base);
 
@@ -589,7 +589,7 @@ static const struct conn_kind rdma = {
         .free = free_rdma, .close = close_rdma, .reset = fail_rdma, .wait = wait_rdma
 };
 
-struct conn_rdma *conn_rdma(struct conn *c)
+struct conn_rdma *conn_rdma(struct suite_conn *c)
 {
         return c->kind == &rdma ? (struct conn_rdma *)(void *)c : NULL;
 }
@@ -601,9 +601,9 @@ static void waive_ours(struct conn_rdma *c)
                         rule_add(&c->waived, r);
 }
 
-struct conn *conn_rdma_open(struct rdma_group *g, const char *traddr, const char *trsvcid,
-                            uint64_t deadline, unsigned no, struct exchange *log, char *error,
-                            size_t size)
+struct suite_conn *conn_rdma_open(struct rdma_group *g, const char *traddr, const char *trsvcid,
+                                  uint64_t deadline, unsigned no, struct exchange *log, char *error,
+                                  size_t size)
 {
         static const struct rdma_ep_ops ops = { .event = on_event, .completed = on_completion };
         struct conn_rdma *c = calloc(1, sizeof(*c));

@@ -42,7 +42,7 @@ struct rdma_answer { /* to the connect request */
 };
 
 struct conn_rdma {
-        struct conn base;
+        struct suite_conn base;
         struct rdma_ep ep;
         struct verbs_domain *domain; /* NULL: not resolved; good as long as the group */
         struct rdma_track *track;    /* NULL once the two have lost each other */
@@ -64,11 +64,11 @@ struct rdma_group *conn_rdma_group(struct verbs_provider *p, const char *id, cha
 void conn_rdma_group_free(struct rdma_group *g);
 
 /* Resolves the address; NULL: error says why. deadline: loop_now_ms(). */
-struct conn *conn_rdma_open(struct rdma_group *g, const char *traddr, const char *trsvcid,
-                            uint64_t deadline, unsigned no, struct exchange *log, char *error,
-                            size_t size);
+struct suite_conn *conn_rdma_open(struct rdma_group *g, const char *traddr, const char *trsvcid,
+                                  uint64_t deadline, unsigned no, struct exchange *log, char *error,
+                                  size_t size);
 /* NULL: c is of another kind. */
-struct conn_rdma *conn_rdma(struct conn *c);
+struct conn_rdma *conn_rdma(struct suite_conn *c);
 
 /* Its queue pair with `receives` posted (0: none ever), and the connect request. -1: errno, error. */
 int conn_rdma_connect(struct conn_rdma *c, const struct verbs_conn_param *param, unsigned receives,

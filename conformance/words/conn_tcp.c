@@ -21,8 +21,8 @@ static void overlook(struct conn_tcp *c)
 
 static const struct conn_kind tcp;
 
-struct conn *conn_tcp_open(const char *traddr, const char *trsvcid, unsigned timeout, unsigned no,
-                           struct exchange *log, char *error, size_t size)
+struct suite_conn *conn_tcp_open(const char *traddr, const char *trsvcid, unsigned timeout,
+                                 unsigned no, struct exchange *log, char *error, size_t size)
 {
         static const struct track_limits limits = { .depth_max = 1024,
                                                     .r2ts_max = 4096,
@@ -46,7 +46,7 @@ struct conn *conn_tcp_open(const char *traddr, const char *trsvcid, unsigned tim
         return &c->base;
 }
 
-static void free_tcp(struct conn *base)
+static void free_tcp(struct suite_conn *base)
 {
         struct conn_tcp *c = conn_tcp(base);
 
@@ -69,7 +69,7 @@ static void ended(struct conn_tcp *c, enum conn_end how, const char *says)
                              how == CONN_FIN ? CHUNK_FIN : CHUNK_RST);
 }
 
-static void close_tcp(struct conn *base)
+static void close_tcp(struct suite_conn *base)
 {
         struct conn_tcp *c = conn_tcp(base);
 
@@ -78,7 +78,7 @@ static void close_tcp(struct conn *base)
         stream_close(&c->stream, false);
 }
 
-static void reset_tcp(struct conn *base)
+static void reset_tcp(struct suite_conn *base)
 {
         struct conn_tcp *c = conn_tcp(base);
 
@@ -293,7 +293,7 @@ static bool read_some(void *user)
         return c->base.end == CONN_OPEN;
 }
 
-static bool wait_tcp(struct conn *base, uint64_t deadline)
+static bool wait_tcp(struct suite_conn *base, uint64_t deadline)
 {
         struct conn_tcp *c = conn_tcp(base);
         struct seen **end = base->inbox_end;
@@ -313,7 +313,7 @@ static const struct conn_kind tcp = {
         .free = free_tcp, .close = close_tcp, .reset = reset_tcp, .wait = wait_tcp
 };
 
-struct conn_tcp *conn_tcp(struct conn *c)
+struct conn_tcp *conn_tcp(struct suite_conn *c)
 {
         return c->kind == &tcp ? (struct conn_tcp *)(void *)c : NULL;
 }

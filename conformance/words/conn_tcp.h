@@ -11,7 +11,7 @@
 enum { CONN_DATA_MAX = 64 << 20, CONN_SENT = 16 };
 
 struct conn_tcp {
-        struct conn base;
+        struct suite_conn base;
         struct stream stream;
         struct framer rx;
         struct track *track; /* NULL once the two have lost each other */
@@ -44,10 +44,10 @@ struct conn_tcp {
 };
 
 /* NULL: error says why. timeout: ms. */
-struct conn *conn_tcp_open(const char *traddr, const char *trsvcid, unsigned timeout, unsigned no,
-                           struct exchange *log, char *error, size_t size);
+struct suite_conn *conn_tcp_open(const char *traddr, const char *trsvcid, unsigned timeout,
+                                 unsigned no, struct exchange *log, char *error, size_t size);
 /* NULL: c is of another kind. */
-struct conn_tcp *conn_tcp(struct conn *c);
+struct conn_tcp *conn_tcp(struct suite_conn *c);
 /* The type of the PDU that went out last; -1: none did. */
 int conn_last_sent(const struct conn_tcp *c);
 /* FIN in our direction. */

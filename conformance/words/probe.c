@@ -281,7 +281,7 @@ static bool is_target(const struct t *t)
 }
 
 /* An HTTP server, say: what there is to know is how it begins. */
-static void tell_stranger(const struct t *t, struct text *text)
+static void describe_stranger(const struct t *t, struct text *text)
 {
         const struct exchange_chunk *c = first_answer(&t->log);
         const uint8_t *p = c ? t->log.bytes + c->offset : NULL;
@@ -306,7 +306,7 @@ static bool is_finding(const struct t *t)
                (caps(t)->reach > REACH_NONE || (t->result->notice_count > 0 && is_target(t)));
 }
 
-static void tell_failure(const struct t *t, const struct step *step, char *error, size_t size)
+static void describe_failure(const struct t *t, const struct step *step, char *error, size_t size)
 {
         const struct result *r = t->result;
         const struct notice *last = r->notice_count > 0 ? &r->notices[r->notice_count - 1] : NULL;
@@ -322,7 +322,7 @@ static void tell_failure(const struct t *t, const struct step *step, char *error
         if (last)
                 text_add(&text, "; before that it broke %s: %s", t_rule(t, last->rule)->id,
                          last->line);
-        tell_stranger(t, &text);
+        describe_stranger(t, &text);
 }
 
 /* r is the step's result; error says in one line why it failed. */
@@ -339,7 +339,7 @@ static enum answer ask(struct suite *s, const struct step *step, uint32_t n, str
         if (step->what && r->verdict != VERDICT_PASS && r->verdict != VERDICT_LENIENT) {
                 answer = is_finding(&t) ? WRONG : NO_TARGET;
                 r->verdict = VERDICT_FAIL;
-                tell_failure(&t, step, error, size);
+                describe_failure(&t, step, error, size);
                 t_keep_exchange(&t);
                 if (s->transcripts)
                         transcript_write(s->transcripts, r, &t);

@@ -10,7 +10,7 @@
 
 void mutate(struct queue *q, const char *field, uint64_t value)
 {
-        struct conn *c = q->conn;
+        struct suite_conn *c = q->conn;
 
         if (c->changes == CONN_CHANGES)
                 broke(q->t, "more than %d changes to one PDU", CONN_CHANGES);

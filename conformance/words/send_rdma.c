@@ -50,8 +50,9 @@ static struct queue *resolved_queue(struct t *t)
         const struct suite *s = t->suite;
         struct queue *q = new_queue(t);
         char error[RESULT_TEXT];
-        struct conn *c = conn_rdma_open(group_of(t), s->traddr, s->trsvcid, t_deadline(t, REPLY_MS),
-                                        ++t->connections, &t->log, error, sizeof(error));
+        struct suite_conn *c =
+            conn_rdma_open(group_of(t), s->traddr, s->trsvcid, t_deadline(t, REPLY_MS),
+                           ++t->connections, &t->log, error, sizeof(error));
 
         if (!c)
                 broke(t, "%s", error);
@@ -155,7 +156,7 @@ static void decided(struct queue *q, const char *expected)
 }
 
 /* The connect request came to nothing: what is said of it. */
-static void say_end(struct queue *q, char *buf, size_t size)
+static void describe_end(struct queue *q, char *buf, size_t size)
 {
         const struct conn_rdma *c = rdma_of(q);
         struct rdma_reject r;
@@ -177,7 +178,7 @@ struct accept expect_accept(struct queue *q)
 
         decided(q, "the connect request is accepted");
         if (!c->established) {
-                say_end(q, seen, sizeof(seen));
+                describe_end(q, seen, sizeof(seen));
                 fail(q->t, "the connect request is accepted", "%s", seen);
         }
         (void)rdma_accept_read(c->answer.data, c->answer.len, &a.data);
@@ -217,7 +218,7 @@ void expect_reject(struct queue *q)
         if (c->established)
                 fail(q->t, expected, "the connect request is accepted");
         q->over = true;
-        say_end(q, seen, sizeof(seen));
+        describe_end(q, seen, sizeof(seen));
         if (c->base.end != CONN_REJECTED || !rule_accepts(q->t->rule, reject_status(q), 0, 0))
                 lenient(q->t, expected, "%s", seen);
 }

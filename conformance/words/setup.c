@@ -21,7 +21,7 @@ struct queue *new_queue(struct t *t)
         return q;
 }
 
-void attach(struct queue *q, struct conn *c)
+void attach(struct queue *q, struct suite_conn *c)
 {
         q->conn = c;
         c->broken = on_breach;
@@ -35,7 +35,7 @@ struct queue *tcp_open(struct t *t)
         const struct suite *s = t->suite;
         struct queue *q = new_queue(t);
         char error[RESULT_TEXT];
-        struct conn *c =
+        struct suite_conn *c =
             conn_tcp_open(s->traddr, s->trsvcid, (unsigned)(REPLY_MS * s->timeout_scale),
                           ++t->connections, &t->log, error, sizeof(error));
 

@@ -102,7 +102,7 @@ struct conn_rdma;
 
 /* A queue without, then with its connection: it is closed when the case ends. */
 struct queue *new_queue(struct t *t);
-void attach(struct queue *q, struct conn *c);
+void attach(struct queue *q, struct suite_conn *c);
 /* The connection as that of one transport; ends the case if it is of the other. */
 struct conn_tcp *tcp_of(struct queue *q);
 struct conn_rdma *rdma_of(struct queue *q);

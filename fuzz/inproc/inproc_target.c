@@ -26,7 +26,7 @@ enum {
 
 /* A connection of the target, whose peer is the sequence. */
 struct wire {
-        struct conn conn; /* first */
+        struct target_conn conn; /* first */
         struct tcp_controller *tcp;
         struct link *link;
         struct peer *peer;
@@ -65,7 +65,7 @@ static bool is(unsigned bit)
 
 /* --- what the target says ----------------------------------------------------------------------- */
 
-static void tell_user(const struct peer *p, enum party sender, const void *bytes, size_t n)
+static void report_bytes(const struct peer *p, enum party sender, const void *bytes, size_t n)
 {
         if (report->bytes)
                 report->bytes(report->user, (unsigned)(p - peers), sender, bytes, n);
@@ -86,7 +86,7 @@ static void see_command(struct peer *p, const union sqe *sqe)
         p->asked[le16_get(sqe->cid) % ASKED] = (uint16_t)(code | (sqe->flags & SQE_FUSE_MASK) << 8);
 }
 
-static void heard_pdu(struct peer *p)
+static void on_pdu(struct peer *p)
 {
         const union pdu *h = framer_header(&p->ear);
         const uint8_t *data = framer_data(&p->ear);
@@ -106,17 +106,17 @@ static void heard_pdu(struct peer *p)
                 framer_negotiated(&p->ear, track_format(p->wire->link->track, PARTY_CONTROLLER));
 }
 
-static void hear(struct peer *p, const uint8_t *bytes, size_t n)
+static void peer_receive(struct peer *p, const uint8_t *bytes, size_t n)
 {
         enum framer_event ev;
 
-        tell_user(p, PARTY_CONTROLLER, bytes, n);
+        report_bytes(p, PARTY_CONTROLLER, bytes, n);
         for (size_t len; n > 0; bytes += len, n -= len) {
                 len = framer_feed(&p->ear, bytes, n);
                 while ((ev = framer_next(&p->ear)) != FRAMER_MORE) {
                         must(ev != FRAMER_FAULT);
                         if (ev == FRAMER_PDU)
-                                heard_pdu(p);
+                                on_pdu(p);
                 }
         }
 }
@@ -131,7 +131,7 @@ static void flush(struct wire *w)
 
                 for (int i = 0; i < n; i++) {
                         must(iov[i].iov_len > 0);
-                        hear(w->peer, iov[i].iov_base, iov[i].iov_len);
+                        peer_receive(w->peer, iov[i].iov_base, iov[i].iov_len);
                         bytes += iov[i].iov_len;
                 }
                 link_sent(w->link, bytes);
@@ -140,7 +140,7 @@ static void flush(struct wire *w)
 
 /* --- a connection of the target ----------------------------------------------------------------- */
 
-static struct wire *wire_of(struct conn *c)
+static struct wire *wire_of(struct target_conn *c)
 {
         return (struct wire *)(void *)c;
 }
@@ -152,7 +152,7 @@ static void end(struct wire *w)
         conn_end(&w->conn);
         framer_attach(&w->link->rx, NULL, 0);
         if (w->peer) {
-                tell_user(w->peer, PARTY_CONTROLLER, NULL, 0);
+                report_bytes(w->peer, PARTY_CONTROLLER, NULL, 0);
                 w->peer->wire = NULL;
         }
         w->peer = NULL;
@@ -189,7 +189,7 @@ static void take(struct wire *w, size_t n)
         w->more = tcp_controller_received(w->tcp, n, is(INPROC_BUDGET) ? 1 : BUDGET);
 }
 
-static void go_on(struct conn *c)
+static void go_on(struct target_conn *c)
 {
         struct wire *w = wire_of(c);
 
@@ -198,13 +198,13 @@ static void go_on(struct conn *c)
         settle(w);
 }
 
-static void feed(struct conn *c)
+static void feed(struct target_conn *c)
 {
         requests_buffers(tcp_requests(wire_of(c)->tcp));
         settle(wire_of(c));
 }
 
-static void sweep(struct conn *c)
+static void sweep(struct target_conn *c)
 {
         struct wire *w = wire_of(c);
 
@@ -213,7 +213,7 @@ static void sweep(struct conn *c)
         settle(w);
 }
 
-static void drain(struct conn *c, bool at_once)
+static void drain(struct target_conn *c, bool at_once)
 {
         wire_of(c)->conn.failed |= at_once;
         settle(wire_of(c));
@@ -284,7 +284,7 @@ static void close_wire(struct peer *p)
         struct wire *w = p->wire;
 
         if (w) {
-                tell_user(p, PARTY_HOST, NULL, 0);
+                report_bytes(p, PARTY_HOST, NULL, 0);
                 w->conn.failed = true;
                 w->peer = NULL;
                 p->wire = NULL;
@@ -305,7 +305,7 @@ static void work_off(struct peer *p)
         }
 }
 
-static void tell(struct peer *p, const uint8_t *bytes, size_t n)
+static void peer_send(struct peer *p, const uint8_t *bytes, size_t n)
 {
         struct iovec iov[2];
 
@@ -328,20 +328,20 @@ static void tell(struct peer *p, const uint8_t *bytes, size_t n)
         }
 }
 
-static void say(struct peer *p, const struct seq_step *step)
+static void perform_step(struct peer *p, const struct seq_step *step)
 {
         static uint8_t said[BIND_ROOM];
         size_t n = seq_bind_say(&p->bind, seq, step, said), at = 0;
 
         if (n > 0)
-                tell_user(p, PARTY_HOST, said, n);
+                report_bytes(p, PARTY_HOST, said, n);
         if (step->kind == SEQ_PDU && step->template->type == PDU_CAPSULE_CMD)
                 see_command(p, &((const struct pdu_capsule_cmd *)(const void *)said)->sqe);
         for (unsigned i = 0; i < step->cuts && step->cut[i] < n; i++) {
-                tell(p, said + at, step->cut[i] - at);
+                peer_send(p, said + at, step->cut[i] - at);
                 at = step->cut[i];
         }
-        tell(p, said + at, n - at);
+        peer_send(p, said + at, n - at);
 }
 
 static void wait(uint32_t ms)
@@ -365,7 +365,7 @@ static void play_step(const struct seq_step *step)
                 if (!p->begun)
                         open_wire(p);
                 if (p->wire)
-                        say(p, step);
+                        perform_step(p, step);
                 break;
         case SEQ_DELAY:
                 wait(step->ms);
@@ -392,7 +392,7 @@ static bool configure(struct config *c)
                config_add_string(&p->subsystems, &p->n_subsystems, s->nqn);
 }
 
-static void tell_limits(const struct target_limits *l)
+static void set_boundaries(const struct target_limits *l)
 {
         const uint64_t limits[] = { l->queue_entries, l->queues,     l->controllers, BLOCKS,
                                     l->max_transfer,  l->in_capsule, l->maxh2cdata };
@@ -422,7 +422,7 @@ static void start(void)
         plan_apply(&plan, &e.inv);
         plan_free(&plan);
         config_free(&c);
-        tell_limits(&e.service.limits);
+        set_boundaries(&e.service.limits);
         e.tcp = e.service.tcp;
         e.tcp.limits.r2ts_max = 64;
         reactor_init(&e.reactor, &e.service, BUFFERS, true);

@@ -154,7 +154,7 @@ static enum verbs_status fate(struct rdma_play *t, enum verbs_status status)
         return t->fail_status;
 }
 
-static void tell_machine(struct rdma_play *t, const struct verbs_wc *wc)
+static void complete_work(struct rdma_play *t, const struct verbs_wc *wc)
 {
         bool ends = t->c ? rdma_controller_completed(t->c, wc) : rdma_host_completed(t->h, wc);
 
@@ -171,7 +171,7 @@ static void completes(struct rdma_play *t, struct verbs_wr *wr, enum verbs_statu
         if (life_sentinel_flushed(&t->life, wr))
                 return;
         if (wr->op == VERBS_RECV || wc.status != VERBS_SUCCESS || (wr->flags & VERBS_SIGNALED))
-                tell_machine(t, &wc);
+                complete_work(t, &wc);
         if (wc.status != VERBS_SUCCESS && !t->flushing)
                 event(t, LIFE_FAILED);
 }
@@ -203,7 +203,7 @@ static uint32_t gather(const struct verbs_wr *wr, uint8_t *out, uint32_t room)
         return n;
 }
 
-static void heard(struct rdma_play *t, const union pdu *h)
+static void on_message(struct rdma_play *t, const union pdu *h)
 {
         struct session_report *r = t->p.r;
 
@@ -213,7 +213,7 @@ static void heard(struct rdma_play *t, const union pdu *h)
         seq_bind_heard(&t->p.bind, h);
 }
 
-static void hear_response(struct rdma_play *t, const struct verbs_wr *wr)
+static void receive_response(struct rdma_play *t, const struct verbs_wr *wr)
 {
         union pdu h = { .resp.ch.type = PDU_CAPSULE_RESP };
         uint32_t len = gather(wr, (uint8_t *)&h.resp.cqe, sizeof(h.resp.cqe));
@@ -221,7 +221,7 @@ static void hear_response(struct rdma_play *t, const struct verbs_wr *wr)
         must(len == sizeof(h.resp.cqe) || is_lenient(&t->p));
         t->p.r->heard += len;
         fuzz_digest(&t->p.r->digest, &h.resp.cqe, sizeof(h.resp.cqe));
-        heard(t, &h);
+        on_message(t, &h);
 }
 
 /* Of a host's memory, as the key and the range allow; NULL: they do not. */
@@ -274,7 +274,7 @@ static enum verbs_status do_for_controller(struct rdma_play *t, const struct ver
         if (wr->op == VERBS_READ || wr->op == VERBS_WRITE)
                 return move_data(t, wr);
         must(wr->op == VERBS_SEND || wr->op == VERBS_SEND_INVALIDATE);
-        hear_response(t, wr);
+        receive_response(t, wr);
         return VERBS_SUCCESS;
 }
 
@@ -290,7 +290,7 @@ static enum verbs_status do_for_host(struct rdma_play *t, const struct verbs_wr 
         memcpy(&h.cmd.sqe, said, len < sizeof(h.cmd.sqe) ? len : sizeof(h.cmd.sqe));
         t->p.r->heard += len;
         fuzz_digest(&t->p.r->digest, &h.cmd.sqe.cid, sizeof(h.cmd.sqe.cid));
-        heard(t, &h);
+        on_message(t, &h);
         return VERBS_SUCCESS;
 }
 
@@ -418,7 +418,7 @@ static bool make_controller(struct rdma_play *t, const struct bind_work *w,
 }
 
 /* A connect request; one while there is a connection already would be another's. */
-static void hear_request(struct rdma_play *t, const struct bind_work *w)
+static void receive_request(struct rdma_play *t, const struct bind_work *w)
 {
         static const struct rdma_limits limits = { 4, ENTRIES, 1, 1, 0 };
         struct fault f = rdma_request_check(said, w->len, w->reads_in, w->reads_out, &limits,
@@ -455,7 +455,7 @@ static struct rdma_recv *receive(const uint8_t *bytes, uint32_t len)
 }
 
 /* A SEND of the host's: it finds a receive, large enough, or both queue pairs fail. */
-static void hear_capsule(struct rdma_play *t, uint32_t len)
+static void receive_capsule(struct rdma_play *t, uint32_t len)
 {
         struct rdma_recv *rx;
 
@@ -518,7 +518,7 @@ static bool make_host(struct rdma_play *t)
         return true;
 }
 
-static void hear_acceptance(struct rdma_play *t, const struct bind_work *w)
+static void receive_accept(struct rdma_play *t, const struct bind_work *w)
 {
         struct rdma_request r = { .hsqsize = le16(31) };
         struct rule_set found = { 0 };
@@ -528,7 +528,7 @@ static void hear_acceptance(struct rdma_play *t, const struct bind_work *w)
         event(t, LIFE_ESTABLISHED);
 }
 
-static void hear_rejection(struct rdma_play *t, const struct bind_work *w)
+static void receive_reject(struct rdma_play *t, const struct bind_work *w)
 {
         struct rule_set found = { 0 };
 
@@ -538,7 +538,7 @@ static void hear_rejection(struct rdma_play *t, const struct bind_work *w)
 }
 
 /* A SEND of the controller's. */
-static void hear_send(struct rdma_play *t, const struct bind_work *w)
+static void receive_send(struct rdma_play *t, const struct bind_work *w)
 {
         struct verbs_wc wc = { .bytes = w->len,
                                .invalidated = w->invalidate,
@@ -553,13 +553,13 @@ static void hear_send(struct rdma_play *t, const struct bind_work *w)
         wc.status = fate(t, wc.status);
         if (wc.status == VERBS_SUCCESS)
                 memcpy(wc.wr->sge[0].addr, said, wc.bytes);
-        tell_machine(t, &wc);
+        complete_work(t, &wc);
         if (is_fault(rdma_host_fault(t->h)))
                 t->p.r->fault = rdma_host_fault(t->h);
 }
 
 /* READ and WRITE of the host's memory: what is not allowed fails both queue pairs. */
-static void hear_transfer(struct rdma_play *t, const struct bind_work *w)
+static void receive_transfer(struct rdma_play *t, const struct bind_work *w)
 {
         uint32_t digest = FUZZ_DIGEST_START;
         size_t all;
@@ -576,16 +576,16 @@ static void hear_transfer(struct rdma_play *t, const struct bind_work *w)
 
 /* --- steps -------------------------------------------------------------------------------------- */
 
-static void hear_from_controller(struct rdma_play *t, const struct bind_work *w)
+static void receive_from_controller(struct rdma_play *t, const struct bind_work *w)
 {
         if (w->type == SEQ_ACCEPT)
-                hear_acceptance(t, w);
+                receive_accept(t, w);
         else if (w->type == SEQ_REJECT)
-                hear_rejection(t, w);
+                receive_reject(t, w);
         else if (t->accepted && (w->type == SEQ_READ || w->type == SEQ_WRITE))
-                hear_transfer(t, w);
+                receive_transfer(t, w);
         else if (t->accepted)
-                hear_send(t, w);
+                receive_send(t, w);
 }
 
 /* Who watches sees capsules as the PDUs that they would be. */
@@ -602,7 +602,7 @@ static void show(const struct rdma_play *t, const struct bind_work *w)
         r->pdu(r->user, t->p.s->side, &h);
 }
 
-static void say(struct rdma_play *t, const struct seq_step *step)
+static void perform_step(struct rdma_play *t, const struct seq_step *step)
 {
         struct bind_work w = seq_bind_work(&t->p.bind, t->p.s, step, said);
 
@@ -610,11 +610,11 @@ static void say(struct rdma_play *t, const struct seq_step *step)
                 show(t, &w);
         for (unsigned i = 0; i < w.times && !t->p.closed; i++)
                 if (w.type == SEQ_REQUEST)
-                        hear_request(t, &w);
+                        receive_request(t, &w);
                 else if (w.type == PDU_CAPSULE_CMD)
-                        hear_capsule(t, w.len);
+                        receive_capsule(t, w.len);
                 else
-                        hear_from_controller(t, &w);
+                        receive_from_controller(t, &w);
 }
 
 static void play_step(struct rdma_play *t, const struct seq_step *step)
@@ -623,7 +623,7 @@ static void play_step(struct rdma_play *t, const struct seq_step *step)
         switch (step->kind) {
         case SEQ_PDU:
         case SEQ_RAW:
-                say(t, step);
+                perform_step(t, step);
                 break;
         case SEQ_DELAY:
                 if (t->c)

@@ -93,7 +93,7 @@ static bool is_term(const union pdu *h)
         return h->ch.type == PDU_H2C_TERM || h->ch.type == PDU_C2H_TERM;
 }
 
-static void heard(struct tcp_play *t)
+static void on_pdu(struct tcp_play *t)
 {
         const union pdu *h = framer_header(&t->ear);
         const uint8_t *data = framer_data(&t->ear);
@@ -121,7 +121,7 @@ static void listen_to(struct tcp_play *t, const uint8_t *bytes, size_t n)
                 len = framer_feed(&t->ear, bytes, n);
                 while ((e = framer_next(&t->ear)) != FRAMER_MORE && e != FRAMER_FAULT)
                         if (e == FRAMER_PDU)
-                                heard(t);
+                                on_pdu(t);
                 if (e == FRAMER_FAULT) { /* who takes anything may come to say anything */
                         must(is_lenient(&t->p));
                         t->deaf = true;
@@ -131,7 +131,7 @@ static void listen_to(struct tcp_play *t, const uint8_t *bytes, size_t n)
 }
 
 /* Takes all that the machine has to say. */
-static void hear(struct tcp_play *t)
+static void receive_pdus(struct tcp_play *t)
 {
         struct iovec iov[8];
         int n;
@@ -165,7 +165,7 @@ static void handle(struct tcp_play *t, size_t n)
         while (tcp_controller_received(t->c, n, is(&t->p, SESSION_BUDGET) ? 1 : 0)) {
                 n = 0;
                 before = t->p.r->heard;
-                hear(t);
+                receive_pdus(t);
                 if (t->p.r->heard != before)
                         continue;
                 owner_unpark(&t->p);
@@ -178,7 +178,7 @@ static void handle(struct tcp_play *t, size_t n)
         }
 }
 
-static void tell(struct tcp_play *t, const uint8_t *bytes, size_t n)
+static void send_bytes(struct tcp_play *t, const uint8_t *bytes, size_t n)
 {
         struct iovec iov[2];
 
@@ -199,24 +199,24 @@ static void tell(struct tcp_play *t, const uint8_t *bytes, size_t n)
         }
 }
 
-static void tell_cut(struct tcp_play *t, const struct seq_step *step, int cuts, size_t n)
+static void send_pieces(struct tcp_play *t, const struct seq_step *step, int cuts, size_t n)
 {
         size_t at = 0;
 
         for (unsigned i = 0; cuts == SESSION_DECLARED && i < step->cuts; i++)
                 if (step->cut[i] < n) {
-                        tell(t, said + at, step->cut[i] - at);
+                        send_bytes(t, said + at, step->cut[i] - at);
                         at = step->cut[i];
                 }
         /* headers, digests and padding byte by byte, long data in pieces of an odd size */
         for (size_t len; cuts == SESSION_BYTES && at < n; at += len) {
                 len = at < 300 || n - at < 16 ? 1 : n - at - 15 < 509 ? n - at - 15 : 509;
-                tell(t, said + at, len);
+                send_bytes(t, said + at, len);
         }
-        tell(t, said + at, n - at);
+        send_bytes(t, said + at, n - at);
 }
 
-static void say(struct tcp_play *t, const struct seq_step *step, int cuts)
+static void perform_step(struct tcp_play *t, const struct seq_step *step, int cuts)
 {
         size_t n = seq_bind_say(&t->p.bind, t->p.s, step, said);
 
@@ -226,7 +226,7 @@ static void say(struct tcp_play *t, const struct seq_step *step, int cuts)
                 memcpy(&h, said, n < sizeof(h) ? n : sizeof(h));
                 t->p.r->pdu(t->p.r->user, t->p.s->side, &h);
         }
-        tell_cut(t, step, cuts, n);
+        send_pieces(t, step, cuts, n);
 }
 
 /* --- all of it ---------------------------------------------------------------------------------- */
@@ -234,7 +234,7 @@ static void say(struct tcp_play *t, const struct seq_step *step, int cuts)
 /* Between two steps: what is due is done, and what is said is heard. */
 static void turn(struct tcp_play *t)
 {
-        hear(t);
+        receive_pdus(t);
         if (t->h) {
                 if (tcp_host_ready(t->h))
                         client_submit(&t->p);
@@ -244,7 +244,7 @@ static void turn(struct tcp_play *t)
                 requests_buffers(tcp_requests(t->c));
                 handle(t, 0);
         }
-        hear(t);
+        receive_pdus(t);
 }
 
 static void play_step(struct tcp_play *t, const struct seq_step *step, int cuts)
@@ -253,7 +253,7 @@ static void play_step(struct tcp_play *t, const struct seq_step *step, int cuts)
         switch (step->kind) {
         case SEQ_PDU:
         case SEQ_RAW:
-                say(t, step, cuts);
+                perform_step(t, step, cuts);
                 break;
         case SEQ_DELAY:
                 if (t->c)

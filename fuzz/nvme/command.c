@@ -97,7 +97,7 @@ static int mutate(const struct fuzz_call *call)
 
 /* --- repro -------------------------------------------------------------------------------------- */
 
-static void say_pdu(enum party sender, const union pdu *h, bool admin)
+static void print_pdu(enum party sender, const union pdu *h, bool admin)
 {
         char line[300];
         struct text t = text_in(line, sizeof(line));
@@ -106,7 +106,7 @@ static void say_pdu(enum party sender, const union pdu *h, bool admin)
         printf("%s %s\n", sender == PARTY_HOST ? "host      >" : "controller<", line);
 }
 
-static void say_rule(enum rule_id id)
+static void print_rule(enum rule_id id)
 {
         const struct rule *r = rule_get(id);
 
@@ -117,7 +117,7 @@ static void on_own_pdu(void *user, enum party sender, const union pdu *h)
 {
         const struct sequence *s = user;
 
-        say_pdu(sender, h, !(s->config & SESSION_IO));
+        print_pdu(sender, h, !(s->config & SESSION_IO));
 }
 
 static void repro_own(struct sequence *s)
@@ -126,7 +126,7 @@ static void repro_own(struct sequence *s)
 
         session_play(s, SESSION_DECLARED, &r);
         if (is_fault(r.fault))
-                say_rule(r.fault.rule);
+                print_rule(r.fault.rule);
         printf("%s after %u steps, %u PDUs back\n", r.end, r.steps, r.pdus);
 }
 
@@ -135,7 +135,7 @@ static void on_live_pdu(void *user, unsigned on, enum party sender, const void *
         (void)user;
         if (on > 0)
                 printf("%u ", on);
-        say_pdu(sender, message, on == 0);
+        print_pdu(sender, message, on == 0);
 }
 
 /* One that is lost is started afresh, if there is a command for it, and the next is played. */
@@ -164,7 +164,7 @@ static enum trouble_kind repro_live(struct player *p, const struct sequence *s, 
 
         rule_each (id)
                 if (rule_in(&a->broken, id))
-                        say_rule(id);
+                        print_rule(id);
         printf("%s after %u steps, %u PDUs back%s%s\n", remote_end_name(a->end), a->steps, a->pdus,
                *a->why ? ": " : "", a->why);
         if (t.kind != TROUBLE_NONE)

@@ -50,7 +50,7 @@ int dialogue_begin(struct dialogue *d, const struct dialogue *admin)
 
 /* --- what the host says ------------------------------------------------------------------------- */
 
-static void say_command(struct dialogue *d, const union sqe *sqe)
+static void track_command(struct dialogue *d, const union sqe *sqe)
 {
         struct track_cmd *cmd = d->conn->wild ? NULL : track_last_cmd(d->track);
         bool admin = track_qid(d->track) == 0;
@@ -61,7 +61,7 @@ static void say_command(struct dialogue *d, const union sqe *sqe)
 }
 
 /* What is to be avoided; the tracker tells only as long as it is asked. */
-static void heed(struct dialogue *d, struct fault fault)
+static void note_findings(struct dialogue *d, struct fault fault)
 {
         struct rule_set broken = { 0 };
 
@@ -73,23 +73,23 @@ static void heed(struct dialogue *d, struct fault fault)
         d->harms |= avoid_rules(peer_of_session(d->conn->session)->avoid, &broken);
 }
 
-static void say_header(struct dialogue *d, const union pdu *h)
+static void track_sent(struct dialogue *d, const union pdu *h)
 {
         struct fault fault = { 0 };
 
         conn_message(d->conn, PARTY_HOST, h);
         if (!d->conn->wild)
                 fault = track_header(d->track, PARTY_HOST, h);
-        heed(d, fault);
+        note_findings(d, fault);
         if (is_fault(fault) && rule_get(fault.rule)->reaction != REACT_STATUS)
                 d->conn->wild = true;
         d->asked |= h->ch.type == PDU_ICREQ && !track_live(d->track);
         if (h->ch.type == PDU_CAPSULE_CMD)
-                say_command(d, &h->cmd.sqe);
+                track_command(d, &h->cmd.sqe);
 }
 
 /* Behind what we cannot frame: a target that can may take a step for what it is by itself. */
-static void say_unframed(struct dialogue *d, const uint8_t *p, size_t n)
+static void track_unframed(struct dialogue *d, const uint8_t *p, size_t n)
 {
         struct pdu_capsule_cmd cmd;
 
@@ -107,18 +107,19 @@ void dialogue_says(struct dialogue *d, const uint8_t *p, size_t n)
         d->conn->spoke = loop_now_ms();
         for (size_t len; n > 0; p += len, n -= len) {
                 if (is_fault(framer_fault(&d->said))) {
-                        say_unframed(d, p, n);
+                        track_unframed(d, p, n);
                         return;
                 }
                 len = framer_feed(&d->said, p, n);
                 while ((e = framer_next(&d->said)) != FRAMER_MORE && e != FRAMER_FAULT)
                         if (e == FRAMER_HEADER)
-                                say_header(d, framer_header(&d->said));
+                                track_sent(d, framer_header(&d->said));
                         else if (!d->conn->wild)
-                                heed(d, track_pdu(d->track, PARTY_HOST, framer_header(&d->said),
-                                                  framer_ddgst_bad(&d->said)));
+                                note_findings(d, track_pdu(d->track, PARTY_HOST,
+                                                           framer_header(&d->said),
+                                                           framer_ddgst_bad(&d->said)));
                 if (e == FRAMER_FAULT) {
-                        heed(d, framer_fault(&d->said));
+                        note_findings(d, framer_fault(&d->said));
                         d->conn->wild = true;
                 }
         }
@@ -157,7 +158,7 @@ static void remember(struct dialogue *d, const union pdu *h, const struct track_
         conn_heard(d->conn, what);
 }
 
-static void hear_header(struct dialogue *d, const union pdu *h)
+static void receive_header(struct dialogue *d, const union pdu *h)
 {
         const struct track_cmd *cmd = NULL;
 
@@ -187,7 +188,7 @@ static void negotiate(struct dialogue *d)
                 d->conn->wild = true; /* it sent on before it knew how */
 }
 
-static void hear_pdu(struct dialogue *d, const union pdu *h)
+static void receive_pdu(struct dialogue *d, const union pdu *h)
 {
         if (!d->conn->wild)
                 collect(d, track_pdu(d->track, PARTY_CONTROLLER, h, framer_ddgst_bad(&d->heard)));
@@ -216,9 +217,9 @@ void dialogue_hears(struct dialogue *d, size_t n)
         framer_received(&d->heard, n);
         while ((e = framer_next(&d->heard)) != FRAMER_MORE && e != FRAMER_FAULT)
                 if (e == FRAMER_HEADER)
-                        hear_header(d, framer_header(&d->heard));
+                        receive_header(d, framer_header(&d->heard));
                 else
-                        hear_pdu(d, framer_header(&d->heard));
+                        receive_pdu(d, framer_header(&d->heard));
         if (e == FRAMER_FAULT) {
                 d->deaf = true;
                 if (!d->conn->wild || framer_header(&d->heard)->ch.type == PDU_C2H_TERM)

@@ -72,7 +72,7 @@ static struct rdma_conn *conn_at(struct rdma_ep *e)
 }
 
 /* Whether the two sides may see things differently from here on. */
-static void confess(struct rdma_conn *c, const struct rule_set *found)
+static void note_findings(struct rdma_conn *c, const struct rule_set *found)
 {
         rule_each_in (found, id) {
                 const struct rule *r = rule_get(id);
@@ -180,13 +180,13 @@ static bool rdma_send(struct remote_conn *base, const struct seq_step *step)
                 conn_message(
                     base, PARTY_HOST,
                     &(const union pdu) { .cmd = { .ch.type = PDU_CAPSULE_CMD, .sqe = m.sqe } });
-                confess(c, broken);
+                note_findings(c, broken);
                 post_send(c, out, w.len);
         }
         return true;
 }
 
-static void hear(struct rdma_conn *c, const struct verbs_wc *wc)
+static void receive_completion(struct rdma_conn *c, const struct verbs_wc *wc)
 {
         const uint8_t *bytes = wc->wr->sge[0].addr;
         union pdu h = { .ch.type = PDU_CAPSULE_RESP };
@@ -223,7 +223,7 @@ static bool completed(struct rdma_ep *e, const struct verbs_wc *wc)
                         conn_heard(&c->base, (uint64_t)wc->status << 48);
                 c->base.broken = true;
         } else if (recv) {
-                hear(c, wc);
+                receive_completion(c, wc);
                 c->base.broken |= post_recv(c, (unsigned)(wc->wr - c->recv)) < 0;
         }
         return false;
@@ -328,7 +328,7 @@ static bool asks(struct rdma_conn *c, const struct seq_step *step)
                              .reads_out = w->reads_out };
 
         memcpy(&m.request, c->private, w->len < sizeof(m.request) ? w->len : sizeof(m.request));
-        confess(c, broken);
+        note_findings(c, broken);
         return !is_avoided(c, step, &m, broken);
 }
 

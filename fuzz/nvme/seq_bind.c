@@ -41,7 +41,7 @@ static void agree(struct seq_bind *b, unsigned dgst, uint8_t peer_pda)
         b->in.pda = b->asked_pda <= PDU_PDA_MAX ? b->asked_pda : 0;
 }
 
-static void hear_command(struct seq_bind *b, const union sqe *sqe)
+static void bind_command(struct seq_bind *b, const union sqe *sqe)
 {
         if (b->cmds < BIND_CMDS)
                 b->cmd[b->cmds++] = (struct bind_cmd) { .sqe = *sqe };
@@ -54,7 +54,7 @@ static void hear_r2t(struct seq_bind *b, const struct pdu_data *p)
                                                         le32_get(p->offset), le32_get(p->length) };
 }
 
-static void hear_response(struct seq_bind *b, const struct cqe *cqe)
+static void bind_response(struct seq_bind *b, const struct cqe *cqe)
 {
         if (b->cntlid == CNTLID_DYNAMIC && cqe_status(cqe) == 0)
                 b->cntlid = (uint16_t)le32_get(cqe->dw0);
@@ -68,9 +68,9 @@ void seq_bind_heard(struct seq_bind *b, const union pdu *h)
                 b->peer_dgst = h->icreq.dgst;
                 b->out.pda = h->icreq.hpda;
         } else if (h->ch.type == PDU_CAPSULE_CMD) {
-                hear_command(b, &h->cmd.sqe);
+                bind_command(b, &h->cmd.sqe);
         } else if (h->ch.type == PDU_CAPSULE_RESP) {
-                hear_response(b, &h->resp.cqe);
+                bind_response(b, &h->resp.cqe);
         } else if (h->ch.type == PDU_R2T) {
                 hear_r2t(b, &h->data);
         }

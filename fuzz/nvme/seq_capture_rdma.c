@@ -325,7 +325,7 @@ static bool is_connect(const union sqe *sqe)
         return sqe->opc == NVME_FABRICS && sqe->fctype == FCTYPE_CONNECT;
 }
 
-static void say(struct reading *r, struct flow *f)
+static void add_step(struct reading *r, struct flow *f)
 {
         static uint8_t out[BIND_ROOM];
 
@@ -333,7 +333,7 @@ static void say(struct reading *r, struct flow *f)
                 (void)seq_bind_work(&f->host.bind, &r->fit.best, &r->fit.best.step[0], out);
 }
 
-static void say_command(struct rdma_reading *t, struct said *w)
+static void add_command(struct rdma_reading *t, struct said *w)
 {
         struct reading *r = t->r;
         struct fit_message *m = &r->fit.want;
@@ -348,14 +348,14 @@ static void say_command(struct rdma_reading *t, struct said *w)
         if (m->data && is_connect(&m->head.work.sqe))
                 speaker_learn(&f->host, m->data, m->data_len);
         if (w->n >= offsetof(union sqe, cdw10) && reading_find(r, &fit_rdma, &f->host))
-                say(r, f);
+                add_step(r, f);
         else
                 reading_add_late(r, &f->host, SEQ_RAW, w->bytes, w->n);
         f->host.answered = false;
 }
 
 /* What the transport does not tell is what a host says by itself. A CNTLID is the live session's. */
-static void say_request(struct reading *r, struct said *w)
+static void add_request(struct reading *r, struct said *w)
 {
         static uint8_t out[BIND_ROOM];
         struct fit *fit = &r->fit;
@@ -376,7 +376,7 @@ static void say_request(struct reading *r, struct said *w)
         if (b->admin && le16_get(work->request.cntlid) == b->admin->cntlid)
                 work->request.cntlid = is.head.work.request.cntlid;
         if (reading_find(r, &fit_rdma, &w->flow->host))
-                say(r, w->flow);
+                add_step(r, w->flow);
 }
 
 static void take_response(const struct said *w)
@@ -426,13 +426,13 @@ static bool is_plain_end(const struct said *leave)
         return !is_owed(leave) || !last || leave->time_ns - last->time_ns > LINGER_NS;
 }
 
-static void say_all(struct rdma_reading *t)
+static void add_all(struct rdma_reading *t)
 {
         for (struct said *w = t->oldest; w; w = w->newer)
                 if (w->kind == REQUEST)
-                        say_request(t->r, w);
+                        add_request(t->r, w);
                 else if (w->kind == COMMAND)
-                        say_command(t, w);
+                        add_command(t, w);
                 else if (w->kind == RESPONSE)
                         take_response(w);
                 else if (!is_plain_end(w))
@@ -614,7 +614,7 @@ static void end_sequence(struct rdma_reading *t)
         t->r->s.transport = SEQ_RDMA;
         number_flows(t);
         find_memory(t);
-        say_all(t);
+        add_all(t);
         reading_end(t->r);
         forget(t);
 }

@@ -202,7 +202,7 @@ static void take_host(struct reading *r, struct flow *f, const uint8_t *p, size_
 
 /* --- what the controller says ------------------------------------------------------------------- */
 
-static void hear(struct flow *f, const union pdu *h)
+static void on_answer(struct flow *f, const union pdu *h)
 {
         seq_bind_heard(&f->host.bind, h);
         if (h->ch.type == PDU_ICRESP && f->asked)
@@ -221,7 +221,7 @@ static void take_controller(struct flow *f, const uint8_t *p, size_t n)
                 n -= part;
                 while ((e = framer_next(&f->heard)) != FRAMER_MORE && e != FRAMER_FAULT)
                         if (e == FRAMER_PDU)
-                                hear(f, framer_header(&f->heard));
+                                on_answer(f, framer_header(&f->heard));
                 f->deaf = e == FRAMER_FAULT;
         }
 }

@@ -33,7 +33,7 @@ static void check_list(const uint8_t *list, size_t len)
 }
 
 /* A fault has words. */
-static void told(const char *fault)
+static void on_fault(const char *fault)
 {
         must(!fault || *fault);
 }
@@ -57,10 +57,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
         fuzz_lined(&lines);
         check_descriptors(b.p, b.left);
         check_list(b.p, b.left);
-        told(ns_descs_fault(b.p, b.left));
-        told(id_text_fault((const struct id_ctrl *)whole));
+        on_fault(ns_descs_fault(b.p, b.left));
+        on_fault(id_text_fault((const struct id_ctrl *)whole));
         bytes_copy(&b, &ns, sizeof(ns));
-        told(id_ns_fault(&ns));
+        on_fault(id_ns_fault(&ns));
         block = id_ns_block_size(&ns);
         must(block == 0 || (block >= 512 && block <= 1 << 20 && (block & (block - 1)) == 0));
         return 0;

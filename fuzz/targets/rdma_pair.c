@@ -40,7 +40,7 @@ static struct rdma_track *listener_of(uint64_t connection)
         return l->t;
 }
 
-static const struct rule_set *hear(struct rdma_track *t, const struct memory_tap_entry *e)
+static const struct rule_set *track_entry(struct rdma_track *t, const struct memory_tap_entry *e)
 {
         enum party sender = e->by_connector ? PARTY_HOST : PARTY_CONTROLLER;
 
@@ -74,7 +74,7 @@ static void tap(void *user, const struct memory_tap_entry *e)
 
         (void)user;
         if (t)
-                must(!rule_in(hear(t, e), RULE_NONE));
+                must(!rule_in(track_entry(t, e), RULE_NONE));
 }
 
 static void stop_listening(void)

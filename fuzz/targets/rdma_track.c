@@ -47,7 +47,7 @@ static const struct rule_set *moves(struct rdma_track *t, struct bytes *b, enum 
         return rdma_track_write(t, sender, addr, key, len);
 }
 
-static const struct rule_set *says(struct rdma_track *t, struct bytes *b, enum step what)
+static const struct rule_set *track_step(struct rdma_track *t, struct bytes *b, enum step what)
 {
         size_t len;
         const uint8_t *p = take(b, &len, 255);
@@ -69,7 +69,7 @@ static const struct rule_set *one_step(struct rdma_track *t, struct bytes *b)
                 return connects(t, b, what);
         case COMMAND:
         case RESPONSE:
-                return says(t, b, what);
+                return track_step(t, b, what);
         case READ:
         case WRITE:
                 return moves(t, b, what);

@@ -242,7 +242,7 @@ static void submit(struct pair *p)
 
 /* --- the wire ----------------------------------------------------------------------------------- */
 
-static void hear_pdu(struct pair *p, enum party who)
+static void check_pdu(struct pair *p, enum party who)
 {
         const union pdu *h = framer_header(&p->ear[who]);
         struct fault fault = track_pdu(p->track, who, h, framer_ddgst_bad(&p->ear[who]));
@@ -254,7 +254,7 @@ static void hear_pdu(struct pair *p, enum party who)
                 framer_negotiated(&p->ear[e], track_format(p->track, e));
 }
 
-static bool hear_event(struct pair *p, enum party who)
+static bool next_event(struct pair *p, enum party who)
 {
         struct fault fault = { 0 };
 
@@ -264,7 +264,7 @@ static bool hear_event(struct pair *p, enum party who)
                 must(!p->lawful || !is_fault(fault));
                 return true;
         case FRAMER_PDU:
-                hear_pdu(p, who);
+                check_pdu(p, who);
                 return true;
         case FRAMER_FAULT:
                 must(!p->lawful);
@@ -276,11 +276,11 @@ static bool hear_event(struct pair *p, enum party who)
         return false;
 }
 
-static void hear(struct pair *p, enum party who, const uint8_t *bytes, size_t n)
+static void receive_bytes(struct pair *p, enum party who, const uint8_t *bytes, size_t n)
 {
         for (size_t len; n > 0 && !p->deaf[who]; bytes += len, n -= len) {
                 len = framer_feed(&p->ear[who], bytes, n);
-                while (hear_event(p, who))
+                while (next_event(p, who))
                         ;
         }
 }
@@ -317,7 +317,7 @@ static size_t flow(struct pair *p, enum party from, size_t most)
                 return 0;
         memcpy(in[0].iov_base, out[0].iov_base, n);
         disturb(p, in[0].iov_base, n);
-        hear(p, from, in[0].iov_base, n);
+        receive_bytes(p, from, in[0].iov_base, n);
         link_sent(link_of(p, from), n);
         return n;
 }

@@ -10,28 +10,28 @@
 
 enum { DATA_MAX = 4096, FEATURE_SAVE = 1u << 31 };
 
-static void say_queues(struct text *t, uint32_t v)
+static void queues_text(struct text *t, uint32_t v)
 {
         text_add(t, "%u submission, %u completion queues", (v & 0xffff) + 1, (v >> 16) + 1);
 }
 
-static void say_kato(struct text *t, uint32_t v)
+static void kato_text(struct text *t, uint32_t v)
 {
         text_add(t, "%u ms", v);
 }
 
-static void say_cache(struct text *t, uint32_t v)
+static void cache_text(struct text *t, uint32_t v)
 {
         text_add(t, v & 1 ? "write cache enabled" : "write cache disabled");
 }
 
-static void say_events(struct text *t, uint32_t v)
+static void events_text(struct text *t, uint32_t v)
 {
         text_add(t, "SMART %02xh%s%s%s", v & 0xff, v & AEC_NS ? ", namespace attributes" : "",
                  v & AEC_ANA ? ", ANA" : "", v & AEC_DISCOVERY ? ", discovery log" : "");
 }
 
-static void say_capabilities(struct text *t, uint32_t v)
+static void capabilities_text(struct text *t, uint32_t v)
 {
         text_add(t, "%ssaveable, %s, %schangeable", v & 1 ? "" : "not ",
                  v & 2 ? "of a namespace" : "of the controller", v & 4 ? "" : "not ");
@@ -48,12 +48,12 @@ static const struct feature {
         { "power", FEAT_POWER, 0, 0, NULL },
         { "temperature", FEAT_TEMP, 0, 0, NULL },
         { "error-recovery", FEAT_ERROR_RECOVERY, 0, 0, NULL },
-        { "write-cache", FEAT_WRITE_CACHE, 0, 0, say_cache },
-        { "queues", FEAT_QUEUES, 0, 0, say_queues },
+        { "write-cache", FEAT_WRITE_CACHE, 0, 0, cache_text },
+        { "queues", FEAT_QUEUES, 0, 0, queues_text },
         { "write-atomicity", FEAT_WRITE_ATOMICITY, 0, 0, NULL },
-        { "events", FEAT_AEC, 0, 0, say_events },
+        { "events", FEAT_AEC, 0, 0, events_text },
         { "timestamp", FEAT_TIMESTAMP, 8, 0, NULL },
-        { "kato", FEAT_KATO, 0, 0, say_kato },
+        { "kato", FEAT_KATO, 0, 0, kato_text },
         { "host-behavior", FEAT_HOST_BEHAVIOR, 512, 0, NULL },
         { "hostid", FEAT_HOSTID, 16, 1, NULL }, /* EXHID: 128 bits */
 };
@@ -120,7 +120,7 @@ static void show_feature(const struct call *call, const struct feature *f, uint3
         struct show s;
 
         if (selected(call->args) == 3)
-                say_capabilities(&t, value);
+                capabilities_text(&t, value);
         else if (f->say)
                 f->say(&t, value);
         for (uint32_t i = 0; i < len; i++)

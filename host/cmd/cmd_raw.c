@@ -90,13 +90,13 @@ struct raw {
         bool icresp, until_icresp;
 };
 
-static void say(const struct raw *r, const char *line)
+static void print_line(const struct raw *r, const char *line)
 {
         printf("%9.3f ms  %s\n", (double)(loop_now_ns() - r->started) / 1e6, line);
         fflush(stdout);
 }
 
-static void say_pdu(const struct raw *r)
+static void print_pdu(const struct raw *r)
 {
         char line[512];
         struct text t = text_in(line, sizeof(line));
@@ -107,7 +107,7 @@ static void say_pdu(const struct raw *r)
                 text_add(&t, " data %u", framer_data_len(&r->rx));
         if (framer_ddgst_bad(&r->rx))
                 text_add(&t, " (DDGST is wrong)");
-        say(r, line);
+        print_line(r, line);
 }
 
 /* What ICResp granted holds for the bytes that follow it. */
@@ -122,13 +122,13 @@ static void negotiate(struct raw *r)
         r->icresp = true;
 }
 
-static void say_fault(struct raw *r)
+static void print_fault(struct raw *r)
 {
         const struct rule *rule = rule_get(framer_fault(&r->rx).rule);
         char line[512];
 
         snprintf(line, sizeof(line), "not a PDU: %s (%s)", rule->says, rule->id);
-        say(r, line);
+        print_line(r, line);
         r->over = true;
 }
 
@@ -139,12 +139,12 @@ static void decode(struct raw *r)
         while ((ev = framer_next(&r->rx)) == FRAMER_HEADER || ev == FRAMER_PDU) {
                 if (ev == FRAMER_HEADER)
                         continue;
-                say_pdu(r);
+                print_pdu(r);
                 if (framer_header(&r->rx)->ch.type == PDU_ICRESP)
                         negotiate(r);
         }
         if (ev == FRAMER_FAULT)
-                say_fault(r);
+                print_fault(r);
 }
 
 /* False: it is over, or what was waited for is here. */
@@ -158,7 +158,7 @@ static bool receive(void *user)
                 framer_received(&r->rx, (size_t)n);
                 decode(r);
         } else if (n < 0) {
-                say(r, r->stream.end == STREAM_FIN ? "closed" : strerror(r->stream.error));
+                print_line(r, r->stream.end == STREAM_FIN ? "closed" : strerror(r->stream.error));
                 r->over = true;
         }
         return !r->over && !(r->until_icresp && r->icresp);
@@ -229,7 +229,7 @@ static int converse(struct raw *r, const struct bytes *b, struct host_error *e)
                 return -1;
         listen_for(r, r->args->wait, false);
         if (!r->over)
-                say(r, "still connected");
+                print_line(r, "still connected");
         return 0;
 }
 

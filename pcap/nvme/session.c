@@ -86,7 +86,7 @@ static void give_up_all(struct reader *r, struct session_private *p)
                         give_up(r, p, p->bucket[i]);
 }
 
-static void tell_lost(struct reader *r, struct record rec)
+static void report_lost(struct reader *r, struct record rec)
 {
         while (r->lost) {
                 rec.cmd = r->lost;
@@ -723,7 +723,7 @@ void reader_event(struct reader *r, const struct trace_event *e)
         after(r, p, &rec);
         if (e->kind == TRACE_CLOSED)
                 give_up_all(r, p);
-        tell_lost(r, rec);
+        report_lost(r, rec);
         if (e->kind == TRACE_CLOSED)
                 close_session(r, p);
 }

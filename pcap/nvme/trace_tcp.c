@@ -150,7 +150,7 @@ static struct trace_flow *flow_open(struct tracer *t, const struct capture_conn 
 
 static void flow_close(struct tracer *t, struct trace_flow *f)
 {
-        trace_tell(t, &f->pub, TRACE_CLOSED, PARTY_HOST);
+        trace_emit_kind(t, &f->pub, TRACE_CLOSED, PARTY_HOST);
         for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++) {
                 free(f->dir[p].carry);
                 bytes_free(&f->dir[p].sink);

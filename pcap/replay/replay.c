@@ -122,8 +122,8 @@ static const char *refusal(struct replay *r, const struct plan_cmd *c)
 
 /* --- telling ---------------------------------------------------------------------------------- */
 
-static void tell(struct replay *r, const struct plan_cmd *c, const struct live_cmd *live,
-                 const struct verdict *v)
+static void report(struct replay *r, const struct plan_cmd *c, const struct live_cmd *live,
+                   const struct verdict *v)
 {
         struct replayed told = { .cmd = c, .verdict = *v };
 
@@ -146,7 +146,7 @@ conclude(struct replay *r, const struct plan_cmd *c, const struct live_cmd *live
         va_start(ap, fmt);
         vsnprintf(v.why, sizeof(v.why), fmt, ap);
         va_end(ap);
-        tell(r, c, live, &v);
+        report(r, c, live, &v);
 }
 
 /* --- live values in place of captured ones ---------------------------------------------------- */
@@ -416,7 +416,7 @@ static void judge(struct replay *r, struct plan_cmd *p, struct live_cmd *c)
                 c->queue->refused = true;
         if (!settled && v.likeness < DIFFERENT)
                 v = (struct verdict) { DIFFERENT, "timed out before CSTS followed CC" };
-        tell(r, p, c, &v);
+        report(r, p, c, &v);
 }
 
 static bool is_event(const struct plan_cmd *p)

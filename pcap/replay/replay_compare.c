@@ -117,7 +117,7 @@ static const struct allowed {
 enum { ROWS = sizeof(allowed) / sizeof(allowed[0]) };
 
 /* What the status of something that a controller need not have says where it does not have it. */
-static bool says_missing(uint16_t status)
+static bool is_missing(uint16_t status)
 {
         return status == NVME_INVALID_OPCODE || status == NVME_INVALID_FIELD ||
                status == NVME_INVALID_LOG_PAGE;
@@ -192,7 +192,7 @@ static bool is_either(uint16_t a, uint16_t b)
 }
 
 /* Whether it answers for contents of blocks that nobody knows now. */
-static bool tells_contents(const struct comparison *c)
+static bool returns_contents(const struct comparison *c)
 {
         return !c->admin && c->unknown &&
                (c->sqe->opc == NVME_READ || c->sqe->opc == NVME_COMPARE ||
@@ -212,11 +212,11 @@ static void compare_status(const struct comparison *c, struct verdict *v)
 
         if (was == is)
                 return;
-        if ((was == NVME_SUCCESS && says_missing(is)) || (is == NVME_SUCCESS && says_missing(was)))
+        if ((was == NVME_SUCCESS && is_missing(is)) || (is == NVME_SUCCESS && is_missing(was)))
                 why = reason(c, IN_STATUS, 0);
         if (is_either(was, is))
                 why = "both refuse it; which of two faults is reported is not prescribed";
-        if (tells_contents(c) && (of_contents(was) || of_contents(is)))
+        if (returns_contents(c) && (of_contents(was) || of_contents(is)))
                 why = "unknown contents";
         say(v, why ? ALLOWED : DIFFERENT, "status: captured %s, live %s%s%s", status_name(was),
             status_name(is), why ? ": " : "", why ? why : "");
@@ -310,10 +310,10 @@ static void compare_bytes(const struct comparison *c, struct verdict *v, uint32_
 
                 if (was[i] == is[i])
                         continue;
-                why = tells_contents(c) ? c->read_only
-                                              ? "unknown contents (writes are not replayed)"
-                                              : "unknown contents (not written in the replay)"
-                                        : reason(c, IN_DATA, i);
+                why = returns_contents(c) ? c->read_only
+                                                ? "unknown contents (writes are not replayed)"
+                                                : "unknown contents (not written in the replay)"
+                                          : reason(c, IN_DATA, i);
                 say(v, why ? ALLOWED : DIFFERENT,
                     "data: byte %u of %u: captured %02X, live %02X%s%s", i, n, was[i], is[i],
                     why ? ": " : "", why ? why : "");

@@ -26,7 +26,7 @@ enum {
         LATE_MS = 3000, /* that the end of a connection may take */
 };
 
-struct conn {
+struct served_conn {
         struct serve_conn common; /* first */
         struct rdma_ep ep;
         struct rdma_controller *machine;
@@ -41,43 +41,43 @@ struct serve_loop {
         struct verbs_listener *listener; /* NULL: its device is gone */
 };
 
-static struct conn *of(struct serve_conn *c)
+static struct served_conn *of(struct serve_conn *c)
 {
-        return (struct conn *)c;
+        return (struct served_conn *)c;
 }
 
-static struct conn *conn_of(struct rdma_ep *e)
+static struct served_conn *conn_of(struct rdma_ep *e)
 {
-        return (struct conn *)(void *)((char *)e - offsetof(struct conn, ep));
+        return (struct served_conn *)(void *)((char *)e - offsetof(struct served_conn, ep));
 }
 
 /* --- what the machine asks for ---------------------------------------------------------------- */
 
 static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
 {
-        return rdma_memory_own(&((struct conn *)user)->memory, len, lkey);
+        return rdma_memory_own(&((struct served_conn *)user)->memory, len, lkey);
 }
 
 static void buffer_put(void *user, uint8_t *buf, uint32_t len)
 {
         (void)len;
-        rdma_memory_drop(&((struct conn *)user)->memory, buf);
+        rdma_memory_drop(&((struct served_conn *)user)->memory, buf);
 }
 
 static void *response_memory(void *user, uint32_t bytes, uint32_t *lkey)
 {
-        return rdma_memory_own(&((struct conn *)user)->memory, bytes, lkey);
+        return rdma_memory_own(&((struct served_conn *)user)->memory, bytes, lkey);
 }
 
 static void response_memory_put(void *user, void *memory, uint32_t bytes)
 {
         (void)bytes;
-        rdma_memory_drop(&((struct conn *)user)->memory, memory);
+        rdma_memory_drop(&((struct served_conn *)user)->memory, memory);
 }
 
 static void recv_put(void *user, struct rdma_recv *rx)
 {
-        struct conn *c = user;
+        struct served_conn *c = user;
 
         rx->wr.next = c->to_post;
         c->to_post = &rx->wr;
@@ -87,7 +87,7 @@ static void recv_put(void *user, struct rdma_recv *rx)
 
 static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
 {
-        struct conn *c = conn_of(e);
+        struct served_conn *c = conn_of(e);
         struct rdma_recv *rx = (struct rdma_recv *)wc->wr;
 
         if (wc->wr->op != VERBS_RECV)
@@ -103,13 +103,13 @@ static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
 
 static void on_end(struct rdma_ep *e)
 {
-        struct conn *c = conn_of(e);
+        struct served_conn *c = conn_of(e);
 
         rdma_controller_end(c->machine);
         serve_unpark(&c->common);
 }
 
-static void dismantle(struct conn *c)
+static void dismantle(struct served_conn *c)
 {
         if (c->machine)
                 rdma_controller_free(c->machine);
@@ -121,7 +121,7 @@ static void dismantle(struct conn *c)
 
 /* --- what goes -------------------------------------------------------------------------------- */
 
-static void post(struct conn *c)
+static void post(struct served_conn *c)
 {
         struct verbs_wr *recvs = c->to_post, *sends, *bad;
 
@@ -134,7 +134,7 @@ static void post(struct conn *c)
 }
 
 /* Posts what is ready and sees what becomes of it; false: it is over. */
-static bool settle(struct conn *c)
+static bool settle(struct served_conn *c)
 {
         rdma_ep_expire(&c->ep, LATE_MS, LATE_MS);
         if (c->ep.life.state == LIFE_LIVE)
@@ -158,7 +158,7 @@ static uint32_t least(uint32_t a, uint32_t b)
         return a < b ? a : b;
 }
 
-static int make_receives(struct conn *c, uint32_t n, uint32_t bytes)
+static int make_receives(struct served_conn *c, uint32_t n, uint32_t bytes)
 {
         uint32_t lkey;
         uint8_t *memory = rdma_memory_own(&c->memory, (size_t)n * bytes, &lkey);
@@ -177,7 +177,7 @@ static int make_receives(struct conn *c, uint32_t n, uint32_t bytes)
         return 0;
 }
 
-static struct rdma_controller *make_machine(struct conn *c, const struct rdma_format *format,
+static struct rdma_controller *make_machine(struct served_conn *c, const struct rdma_format *format,
                                             const struct verbs_qp_attr *attr, uint32_t entries,
                                             uint8_t reads)
 {
@@ -202,7 +202,7 @@ static struct rdma_controller *make_machine(struct conn *c, const struct rdma_fo
 }
 
 /* Queue pair, receives and machine; -1: there is no room for them. */
-static int build(struct conn *c, const struct rdma_request *request, uint32_t entries,
+static int build(struct served_conn *c, const struct rdma_request *request, uint32_t entries,
                  uint8_t reads)
 {
         struct rdma_format format = { .admin = le16_get(request->qid) == 0,
@@ -223,10 +223,10 @@ static int build(struct conn *c, const struct rdma_request *request, uint32_t en
 }
 
 /* NULL: there is no room for it. */
-static struct conn *conn_new(struct serve_loop *l, struct verbs_ep *ep)
+static struct served_conn *conn_new(struct serve_loop *l, struct verbs_ep *ep)
 {
         static const struct rdma_ep_ops ops = { .completed = on_completion, .end = on_end };
-        struct conn *c = calloc(1, sizeof(*c));
+        struct served_conn *c = calloc(1, sizeof(*c));
 
         if (!c)
                 return NULL;
@@ -240,7 +240,7 @@ static struct conn *conn_new(struct serve_loop *l, struct verbs_ep *ep)
         return c;
 }
 
-static void accept_it(struct conn *c, uint32_t entries, uint8_t reads)
+static void accept_it(struct served_conn *c, uint32_t entries, uint8_t reads)
 {
         struct rdma_accept a = { .crqsize = le16((uint16_t)entries) };
         struct verbs_conn_param p = {
@@ -262,7 +262,7 @@ static void on_request(struct rdma_group *g, const struct verbs_event *e)
         struct rdma_request request;
         uint32_t entries;
         uint8_t reads;
-        struct conn *c;
+        struct served_conn *c;
 
         if (is_fault(f)) {
                 refuse(e->ep, f.code);
@@ -299,7 +299,7 @@ static void settle_all(struct server *sv)
         unsigned kept = 0;
 
         for (unsigned i = 0; i < sv->n_conns; i++) {
-                struct conn *c = of(sv->conns[i]);
+                struct served_conn *c = of(sv->conns[i]);
 
                 if (settle(c))
                         sv->conns[kept++] = &c->common;

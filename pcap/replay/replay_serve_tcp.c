@@ -14,7 +14,7 @@ enum {
         MAXH2CDATA = 1 << 20,
 };
 
-struct conn {
+struct served_conn {
         struct serve_conn common; /* first */
         struct stream stream;
         struct tcp_controller *tcp;
@@ -23,9 +23,9 @@ struct conn {
         uint8_t buf[BUFFER];
 };
 
-static struct conn *of(struct serve_conn *c)
+static struct served_conn *of(struct serve_conn *c)
 {
-        return (struct conn *)c;
+        return (struct served_conn *)c;
 }
 
 static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
@@ -44,7 +44,7 @@ static void buffer_put(void *user, uint8_t *buf, uint32_t len)
 
 /* --- connections ------------------------------------------------------------------------------ */
 
-static struct conn *conn_new(struct server *sv, const struct stream *stream)
+static struct served_conn *conn_new(struct server *sv, const struct stream *stream)
 {
         struct request_ops ops = serve_request_ops;
         struct tcp_controller_config cfg = { .hdgst = true,
@@ -53,7 +53,7 @@ static struct conn *conn_new(struct server *sv, const struct stream *stream)
                                              .io_in_capsule = sv->in_capsule,
                                              .max_transfer = SERVE_TRANSFER_MAX,
                                              .r2t_window = 1 };
-        struct conn *c = calloc(1, sizeof(*c));
+        struct served_conn *c = calloc(1, sizeof(*c));
 
         if (!c)
                 return NULL;
@@ -71,7 +71,7 @@ static struct conn *conn_new(struct server *sv, const struct stream *stream)
         return c;
 }
 
-static void conn_free(struct conn *c)
+static void conn_free(struct served_conn *c)
 {
         link_kill(c->link);
         serve_unpark(&c->common);
@@ -80,7 +80,7 @@ static void conn_free(struct conn *c)
         free(c);
 }
 
-static void serve(struct conn *c)
+static void serve(struct served_conn *c)
 {
         ssize_t n = c->more ? 0 : link_fill(c->link, &c->stream);
 
@@ -95,7 +95,7 @@ static void serve(struct conn *c)
 static void take_conn(struct server *sv, struct stream_listener *listener)
 {
         struct stream stream = { 0 };
-        struct conn *c;
+        struct served_conn *c;
 
         if (!stream_accept(listener, &stream))
                 return;
@@ -131,7 +131,7 @@ static void turn(struct server *sv, struct stream_listener *listener)
         int ms = SERVE_TICK_MS;
 
         for (unsigned i = 0; i < n; i++) {
-                struct conn *c = of(sv->conns[i]);
+                struct served_conn *c = of(sv->conns[i]);
 
                 now[i] = !stream_pollfd(&c->stream, link_events(c->link), &fds[i + 1]) || c->more;
                 ms = now[i] ? 0 : ms;

@@ -119,23 +119,23 @@ int pcap_command(int argc, char **argv)
         return PCAP_USAGE;
 }
 
-struct hearer {
+struct filter {
         struct pcap_call *call;
         record_fn *fn, *lost;
         void *user;
 };
 
-static void hear(void *user, const struct record *r)
+static void on_record(void *user, const struct record *r)
 {
-        const struct hearer *h = user;
+        const struct filter *h = user;
 
         h->call->selected = h->call->selected || args_select_queue(h->call->args, r);
         h->fn(h->user, r);
 }
 
-static void hear_lost(void *user, const struct record *r)
+static void on_lost(void *user, const struct record *r)
 {
-        const struct hearer *h = user;
+        const struct filter *h = user;
 
         h->lost(h->user, r);
 }
@@ -143,15 +143,15 @@ static void hear_lost(void *user, const struct record *r)
 int pcap_records(struct pcap_call *call, const struct session_options *options, record_fn *fn,
                  void *user, struct trace_totals *totals)
 {
-        struct hearer h = { call, fn, options->lost, user };
+        struct filter h = { call, fn, options->lost, user };
         struct session_options own = *options;
         bool filters = call->args->conn || call->args->qid != ARG_ANY;
 
-        own.lost = h.lost ? hear_lost : NULL;
+        own.lost = h.lost ? on_lost : NULL;
         call->selected = !filters;
         return session_read(call->file, &call->args->trace, filters ? &own : options,
-                            filters ? hear : fn, filters ? (void *)&h : user, totals, call->err,
-                            sizeof(call->err));
+                            filters ? on_record : fn, filters ? (void *)&h : user, totals,
+                            call->err, sizeof(call->err));
 }
 
 static void remark(const struct pcap_call *call, uint64_t n, const char *what)

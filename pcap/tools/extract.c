@@ -248,7 +248,7 @@ static void close_output(struct extractor *x)
         bytes_free(&x->pdu);
 }
 
-static void say(const struct extractor *x)
+static void print_summary(const struct extractor *x)
 {
         if (x->args->kind[0] == 'd')
                 fprintf(stderr, "%s: %" PRIu64 " blocks of %u bytes\n", x->args->to, x->count,
@@ -285,7 +285,7 @@ int pcap_extract(struct pcap_call *call)
                 (void)pcap_records(call, &options, on_record, x, &totals);
                 call->args = x->args;
                 close_output(x);
-                say(x);
+                print_summary(x);
         }
         free(x);
         return PCAP_OK;

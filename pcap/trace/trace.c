@@ -20,7 +20,8 @@ void trace_emit(struct tracer *t, const struct trace_event *e)
         t->fn(t->user, e);
 }
 
-void trace_tell(struct tracer *t, struct trace_conn *c, enum trace_kind kind, enum party sender)
+void trace_emit_kind(struct tracer *t, struct trace_conn *c, enum trace_kind kind,
+                     enum party sender)
 {
         struct trace_event e = trace_event_of(t, c, kind, sender);
 
@@ -39,7 +40,7 @@ void trace_gap(struct tracer *t, struct trace_conn *c, enum party sender, struct
 void trace_open(struct tracer *t, struct trace_conn *c)
 {
         c->number = (unsigned)++t->totals.conns;
-        trace_tell(t, c, TRACE_OPENED, PARTY_HOST);
+        trace_emit_kind(t, c, TRACE_OPENED, PARTY_HOST);
 }
 
 bool trace_is_service(const struct tracer *t, uint16_t port)

@@ -108,7 +108,7 @@ static struct trace_flow *flow_open(struct tracer *t, const struct capture_conn 
 
 static void flow_close(struct tracer *t, struct trace_flow *f)
 {
-        trace_tell(t, &f->pub, TRACE_CLOSED, PARTY_HOST);
+        trace_emit_kind(t, &f->pub, TRACE_CLOSED, PARTY_HOST);
         for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++) {
                 bytes_free(&f->dir[p].carry);
                 bytes_free(&f->dir[p].message);
@@ -480,7 +480,7 @@ static void read_depths(struct trace_cm *cm)
         cm->len -= 4;
 }
 
-static void tell_start(struct tracer *t, struct trace_flow *f, enum party sender, const uint8_t *p,
+static void emit_start(struct tracer *t, struct trace_flow *f, enum party sender, const uint8_t *p,
                        uint32_t len)
 {
         unsigned flags = p[16];
@@ -518,7 +518,7 @@ static void take_start(struct tracer *t, struct trace_flow *f, enum party sender
         f->crc |= p[16] & START_CRC; /* who asks for it gets it, both ways */
         if (p[16] & START_MARKERS)   /* who asks for them receives them */
                 f->dir[peer_of(sender)].markers = true;
-        tell_start(t, f, sender, p, (uint32_t)(n - START_HEAD));
+        emit_start(t, f, sender, p, (uint32_t)(n - START_HEAD));
 }
 
 /* --- bytes ------------------------------------------------------------------------------------ */

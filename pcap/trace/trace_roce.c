@@ -233,7 +233,7 @@ static void take_rep(struct tracer *t, const struct cm_message *m, struct roce_c
 static void take_rtu(struct tracer *t, struct roce_conn *c, enum party sender)
 {
         miss_acceptance(t, c);
-        trace_tell(t, &c->pub, TRACE_READY, sender);
+        trace_emit_kind(t, &c->pub, TRACE_READY, sender);
 }
 
 static void take_leave(struct tracer *t, const struct cm_message *m, struct roce_conn *c,

@@ -102,7 +102,7 @@ void roce_conn_close(struct tracer *t, struct roce_conn *c)
                 forget_name(r, NAME_QP, &c->pub.end[p], c->pub.qpn[p], c);
                 forget_name(r, NAME_ID, &c->pub.end[p], c->id[p], c);
         }
-        trace_tell(t, &c->pub, TRACE_CLOSED, PARTY_HOST);
+        trace_emit_kind(t, &c->pub, TRACE_CLOSED, PARTY_HOST);
         for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++)
                 roce_direction_free(&c->dir[p]);
         *(c->earlier ? &c->earlier->later : &r->all) = c->later;

@@ -369,7 +369,7 @@ static bool is_nak(const struct roce_packet *p)
 }
 
 /* One that is but for a packet out of turn says nothing. */
-static void tell_refusal(struct tracer *t, struct roce_conn *c, enum party sender,
+static void emit_refusal(struct tracer *t, struct roce_conn *c, enum party sender,
                          const struct roce_packet *p)
 {
         struct trace_event e = trace_event_of(t, &c->pub, TRACE_REFUSAL, sender);
@@ -390,7 +390,7 @@ void roce_take_answer(struct tracer *t, struct roce_conn *c, enum party sender,
 {
         if (is_nak(p)) { /* what waits for its turn will come again */
                 drop_held(&c->dir[peer_of(sender)]);
-                tell_refusal(t, c, sender, p);
+                emit_refusal(t, c, sender, p);
                 return;
         }
         acknowledged(t, c, sender, p->psn);

@@ -122,7 +122,7 @@ void field_put(const struct field *f, void *base, uint64_t value)
 }
 
 /* The words of all bits that are set; what has no word in hex. */
-static void say_bits(struct text *t, const struct word *words, uint64_t value)
+static void bits_text(struct text *t, const struct word *words, uint64_t value)
 {
         for (; words && words->says; words++) {
                 if (words->value == 0 || (value & words->value) != words->value)
@@ -142,7 +142,7 @@ static const char *meaning_of(struct text *t, const struct field *f, uint64_t va
         if (word)
                 return word;
         if (f->kind == FIELD_BITS)
-                say_bits(t, f->words, value);
+                bits_text(t, f->words, value);
         else if (f->kind == FIELD_ZERO_BASED)
                 text_add(t, "%" PRIu64, value + 1);
         if (f->say)

@@ -35,8 +35,8 @@ static struct memory_event *message_new(enum message m, int reason)
 }
 
 /* A message that there is no memory for is lost, as on a network. */
-static void tell(struct verbs_ep *to, enum message m, int reason, const struct verbs_conn_param *p,
-                 uint8_t padded)
+static void deliver(struct verbs_ep *to, enum message m, int reason,
+                    const struct verbs_conn_param *p, uint8_t padded)
 {
         struct memory_event *e = message_new(m, reason);
 
@@ -50,11 +50,11 @@ static void tell(struct verbs_ep *to, enum message m, int reason, const struct v
         memory_ready(to);
 }
 
-static void tell_peer(struct verbs_ep *ep, enum message m, int reason,
-                      const struct verbs_conn_param *p, uint8_t padded)
+static void deliver_to_peer(struct verbs_ep *ep, enum message m, int reason,
+                            const struct verbs_conn_param *p, uint8_t padded)
 {
         if (ep->peer && !ep->removed)
-                tell(ep->peer, m, reason, p, padded);
+                deliver(ep->peer, m, reason, p, padded);
 }
 
 void memory_say(struct verbs_ep *ep, enum verbs_event_type type)
@@ -234,7 +234,7 @@ struct verbs_ep *memory_resolve(struct verbs_context *c, const char *traddr, con
         snprintf(ep->local, sizeof(ep->local), "%s",
                  own[0] && !strchr(address, ':') ? own : address);
         with_port(ep->remote, sizeof(ep->remote), address, port);
-        tell(ep, MESSAGE_RESOLVED, 0, NULL, 0);
+        deliver(ep, MESSAGE_RESOLVED, 0, NULL, 0);
         return ep;
 }
 
@@ -272,7 +272,8 @@ static void tap_param(struct verbs_ep *from, enum memory_act act, const struct v
 }
 
 /* What is said: no more READs than the device can do. */
-static const struct verbs_conn_param *say(struct verbs_ep *ep, const struct verbs_conn_param *param)
+static const struct verbs_conn_param *offered_param(struct verbs_ep *ep,
+                                                    const struct verbs_conn_param *param)
 {
         const struct verbs_caps *caps = &ep->o.fabric->caps.device;
 
@@ -297,15 +298,15 @@ int memory_connect(struct verbs_ep *ep, const struct verbs_conn_param *param)
         if (memory_refused(ep->o.fabric, MEMORY_CONNECT))
                 return -1;
         ep->cm = CM_CONNECTING;
-        param = say(ep, param);
+        param = offered_param(ep, param);
         acceptor = l ? acceptor_new(ep, l) : NULL;
         if (!acceptor) {
-                tell(ep, MESSAGE_REJECT, l ? REASON_RESOURCES : REASON_NO_LISTENER, NULL, 0);
+                deliver(ep, MESSAGE_REJECT, l ? REASON_RESOURCES : REASON_NO_LISTENER, NULL, 0);
                 return 0;
         }
         tap_param(ep, MEMORY_REQUEST, param);
         acceptor->theirs = *param;
-        tell(acceptor, MESSAGE_REQUEST, 0, param, REQUEST_DATA);
+        deliver(acceptor, MESSAGE_REQUEST, 0, param, REQUEST_DATA);
         return 0;
 }
 
@@ -319,13 +320,13 @@ int memory_accept(struct verbs_ep *ep, const struct verbs_conn_param *param)
         if (memory_refused(ep->o.fabric, MEMORY_ACCEPTANCE))
                 return -1;
         ep->cm = CM_ACCEPTED;
-        param = say(ep, param);
+        param = offered_param(ep, param);
         if (ep->qp == MEMORY_QP_NEW)
                 ep->qp = MEMORY_QP_LIVE;
         if (ep->peer)
                 ep->peer->theirs = *param;
         tap_param(ep, MEMORY_ACCEPT, param);
-        tell_peer(ep, MESSAGE_REPLY, 0, param, REPLY_DATA);
+        deliver_to_peer(ep, MESSAGE_REPLY, 0, param, REPLY_DATA);
         return 0;
 }
 
@@ -338,7 +339,7 @@ int memory_reject(struct verbs_ep *ep, const void *data, uint8_t len)
                 return wrong(EINVAL);
         ep->cm = CM_OVER;
         tap_param(ep, MEMORY_REJECT, &p);
-        tell_peer(ep, MESSAGE_REJECT, REASON_CONSUMER, &p, REJECT_DATA);
+        deliver_to_peer(ep, MESSAGE_REJECT, REASON_CONSUMER, &p, REJECT_DATA);
         return 0;
 }
 
@@ -347,7 +348,7 @@ int memory_reject(struct verbs_ep *ep, const void *data, uint8_t len)
 static void part(struct verbs_ep *ep)
 {
         memory_tap(ep, &(struct memory_tap_entry) { .act = MEMORY_DISCONNECT });
-        tell_peer(ep, MESSAGE_DREQ, 0, NULL, 0);
+        deliver_to_peer(ep, MESSAGE_DREQ, 0, NULL, 0);
 }
 
 /* The CM itself answers for an endpoint that is gone. */
@@ -358,14 +359,14 @@ static void send_dreq(struct verbs_ep *ep)
         part(ep);
         ep->cm = CM_DREQ_SENT;
         if (gone && !ep->removed)
-                tell(ep, MESSAGE_DREP, 0, NULL, 0);
+                deliver(ep, MESSAGE_DREP, 0, NULL, 0);
 }
 
 static void send_drep(struct verbs_ep *ep)
 {
-        tell_peer(ep, MESSAGE_DREP, 0, NULL, 0);
+        deliver_to_peer(ep, MESSAGE_DREP, 0, NULL, 0);
         ep->cm = CM_CLOSED;
-        tell(ep, MESSAGE_TIMEWAIT, 0, NULL, 0);
+        deliver(ep, MESSAGE_TIMEWAIT, 0, NULL, 0);
 }
 
 int memory_disconnect(struct verbs_ep *ep)
@@ -386,13 +387,13 @@ int memory_disconnect(struct verbs_ep *ep)
 void memory_hang_up(struct verbs_ep *ep)
 {
         if (ep->cm == CM_CONNECTING)
-                tell_peer(ep, MESSAGE_REJECT, REASON_TIMEOUT, NULL, 0);
+                deliver_to_peer(ep, MESSAGE_REJECT, REASON_TIMEOUT, NULL, 0);
         else if (ep->cm == CM_REQUESTED)
-                tell_peer(ep, MESSAGE_REJECT, REASON_CONSUMER, NULL, 0);
+                deliver_to_peer(ep, MESSAGE_REJECT, REASON_CONSUMER, NULL, 0);
         else if (ep->cm == CM_REPLIED || ep->cm == CM_ACCEPTED || ep->cm == CM_ESTABLISHED)
                 part(ep);
         else if (ep->cm == CM_DREQ_SEEN)
-                tell_peer(ep, MESSAGE_DREP, 0, NULL, 0);
+                deliver_to_peer(ep, MESSAGE_DREP, 0, NULL, 0);
         if (ep->peer) {
                 ep->peer->peer = NULL;
                 memory_ready(ep->peer);
@@ -446,7 +447,7 @@ void memory_deliver(struct verbs_ep *ep)
         e->e.listener = e->message == MESSAGE_REQUEST ? ep->listener : NULL;
         memory_event_push(ep->context, e);
         if (a->answered)
-                tell(ep, MESSAGE_TIMEWAIT, 0, NULL, 0);
+                deliver(ep, MESSAGE_TIMEWAIT, 0, NULL, 0);
 }
 
 /* The connector's queue pair goes to work when its owner hears of the reply, not before. */
@@ -456,7 +457,7 @@ static void reply_taken(struct verbs_ep *ep)
                 ep->qp = MEMORY_QP_LIVE;
         if (ep->cm == CM_REPLIED) {
                 ep->cm = CM_ESTABLISHED;
-                tell_peer(ep, MESSAGE_READY, 0, NULL, 0);
+                deliver_to_peer(ep, MESSAGE_READY, 0, NULL, 0);
         }
         if (ep->peer)
                 memory_ready(ep->peer);

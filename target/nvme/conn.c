@@ -7,29 +7,29 @@
 
 #define container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
-static struct conn *of_queue(struct ctrl_queue *q)
+static struct target_conn *of_queue(struct ctrl_queue *q)
 {
-        return container(q, struct conn, queue);
+        return container(q, struct target_conn, queue);
 }
 
-static struct conn *of_nvm(struct nvm_queue *q)
+static struct target_conn *of_nvm(struct nvm_queue *q)
 {
-        return container(q, struct conn, nvm);
+        return container(q, struct target_conn, nvm);
 }
 
-static const struct ctrl_env *env(const struct conn *c)
+static const struct ctrl_env *env(const struct target_conn *c)
 {
         return &c->reactor->service->ctrl;
 }
 
-static bool is_io(const struct conn *c, const struct request *r)
+static bool is_io(const struct target_conn *c, const struct request *r)
 {
         return c->queue.qid > 0 && r->sqe.opc != NVME_FABRICS;
 }
 
 /* --- lists of the reactor --------------------------------------------------------------------- */
 
-void conn_come_again(struct conn *c)
+void conn_come_again(struct target_conn *c)
 {
         if (c->again)
                 return;
@@ -38,7 +38,7 @@ void conn_come_again(struct conn *c)
         c->reactor->again = c;
 }
 
-void conn_go_hungry(struct conn *c)
+void conn_go_hungry(struct target_conn *c)
 {
         if (c->hungry)
                 return;
@@ -48,9 +48,9 @@ void conn_go_hungry(struct conn *c)
         c->reactor->hungry_last = &c->next_hungry;
 }
 
-static void leave_again(struct conn *c)
+static void leave_again(struct target_conn *c)
 {
-        struct conn **at = &c->reactor->again;
+        struct target_conn **at = &c->reactor->again;
 
         while (c->again && *at && *at != c)
                 at = &(*at)->next_again;
@@ -59,9 +59,9 @@ static void leave_again(struct conn *c)
         c->again = false;
 }
 
-static void leave_hungry(struct conn *c)
+static void leave_hungry(struct target_conn *c)
 {
-        struct conn **at = &c->reactor->hungry;
+        struct target_conn **at = &c->reactor->hungry;
 
         while (c->hungry && *at && *at != c)
                 at = &(*at)->next_hungry;
@@ -75,7 +75,7 @@ static void leave_hungry(struct conn *c)
 
 /* --- data buffers ----------------------------------------------------------------------------- */
 
-uint8_t *conn_buffer_get(struct conn *c, struct pool *pool, uint32_t len)
+uint8_t *conn_buffer_get(struct target_conn *c, struct pool *pool, uint32_t len)
 {
         uint8_t *buf = pool_get(pool, len, c->buffers);
 
@@ -86,7 +86,7 @@ uint8_t *conn_buffer_get(struct conn *c, struct pool *pool, uint32_t len)
         return buf;
 }
 
-void conn_buffer_put(struct conn *c, struct pool *pool, uint8_t *buf, uint32_t len)
+void conn_buffer_put(struct target_conn *c, struct pool *pool, uint8_t *buf, uint32_t len)
 {
         c->buffers--;
         pool_put(pool, buf, len);
@@ -96,14 +96,14 @@ void conn_buffer_put(struct conn *c, struct pool *pool, uint8_t *buf, uint32_t l
 /* --- what its machine asks for ---------------------------------------------------------------- */
 
 /* FAB_DISCONNECT_LAST is broken. */
-static bool talks_on(const struct conn *c)
+static bool talks_on(const struct target_conn *c)
 {
         return rule_in(&c->reactor->service->policy.violated, FAB_DISCONNECT_LAST);
 }
 
 static uint16_t admit(void *user, struct request *r)
 {
-        struct conn *c = user;
+        struct target_conn *c = user;
         uint16_t status;
 
         if (c->queue.disconnecting && !talks_on(c)) {
@@ -117,7 +117,7 @@ static uint16_t admit(void *user, struct request *r)
         return status ? status : nvm_admit(&c->nvm, ctrl_subsystem(&c->queue), r);
 }
 
-static void connected(struct conn *c, struct requests *requests)
+static void connected(struct target_conn *c, struct requests *requests)
 {
         if (requests_set_depth(requests, c->queue.sq.size) != 0)
                 c->failed = true;
@@ -127,7 +127,7 @@ static void connected(struct conn *c, struct requests *requests)
 }
 
 /* An admin or Fabrics command. */
-static void execute_ctrl(struct conn *c, struct request *r)
+static void execute_ctrl(struct target_conn *c, struct request *r)
 {
         enum ctrl_verdict verdict =
             ctrl_execute(env(c), &c->queue, c->port, r, reactor_now(c->reactor));
@@ -152,7 +152,7 @@ static void execute_ctrl(struct conn *c, struct request *r)
 }
 
 /* Its data is there; the queue may have come to its end while it was on the way. */
-static void execute_io(struct conn *c, struct request *r)
+static void execute_io(struct target_conn *c, struct request *r)
 {
         uint16_t status = ctrl_io_status(&c->queue);
 
@@ -167,7 +167,7 @@ static void execute_io(struct conn *c, struct request *r)
 
 static void execute(void *user, struct request *r)
 {
-        struct conn *c = user;
+        struct target_conn *c = user;
 
         if (is_io(c, r))
                 execute_io(c, r);
@@ -179,7 +179,7 @@ static void execute(void *user, struct request *r)
  * whatever was under way. */
 static void completing(void *user, struct request *r)
 {
-        struct conn *c = user;
+        struct target_conn *c = user;
 
         if (c->queue.disconnecting && !talks_on(c) && r != c->last) {
                 r->no_response = true;
@@ -191,7 +191,7 @@ static void completing(void *user, struct request *r)
 
 static uint16_t sqhd(void *user, const struct request *r)
 {
-        struct conn *c = user;
+        struct target_conn *c = user;
 
         return ctrl_sqhd(&c->queue, r);
 }
@@ -213,7 +213,7 @@ static void stamp(char *text, size_t size)
 
 void conn_trace(void *user, const struct request *r)
 {
-        const struct conn *c = user;
+        const struct target_conn *c = user;
         char when[32];
 
         stamp(when, sizeof(when));
@@ -222,7 +222,7 @@ void conn_trace(void *user, const struct request *r)
                 request_state_name(r->state));
 }
 
-void conn_trace_line(const struct conn *c, const char *what)
+void conn_trace_line(const struct target_conn *c, const char *what)
 {
         char when[32];
 
@@ -232,7 +232,7 @@ void conn_trace_line(const struct conn *c, const char *what)
 
 /* --- what I/O commands ask for ---------------------------------------------------------------- */
 
-static void account(struct conn *c, struct request *r)
+static void account(struct target_conn *c, struct request *r)
 {
         uint16_t status = cqe_status(&r->cqe);
 
@@ -244,7 +244,7 @@ static void account(struct conn *c, struct request *r)
 
 static void io_done(struct nvm_queue *q, struct request *r)
 {
-        struct conn *c = of_nvm(q);
+        struct target_conn *c = of_nvm(q);
 
         if (c->queue.ctrl)
                 account(c, r);
@@ -258,7 +258,7 @@ static void io_post(struct nvm_queue *q, struct request *r)
 
 static const struct nvm_queue_ops nvm_ops = { io_done, io_post };
 
-void conn_finish(struct conn *c, struct request *r)
+void conn_finish(struct target_conn *c, struct request *r)
 {
         if (is_io(c, r) && r->user)
                 nvm_resume(&c->nvm, r);
@@ -271,7 +271,7 @@ void conn_finish(struct conn *c, struct request *r)
 
 static void ask_close(struct ctrl_queue *q)
 {
-        struct conn *c = of_queue(q);
+        struct target_conn *c = of_queue(q);
 
         loop_post(&c->reactor->loop, &c->close);
 }
@@ -283,7 +283,7 @@ static void ask_complete(struct ctrl_queue *q, struct request *r)
 
 static void on_close(struct loop_message *m)
 {
-        struct conn *c = container(m, struct conn, close);
+        struct target_conn *c = container(m, struct target_conn, close);
 
         c->last_words = true;
         c->kind->go_on(c);
@@ -291,7 +291,8 @@ static void on_close(struct loop_message *m)
 
 /* --- from the beginning to the end ------------------------------------------------------------ */
 
-void conn_begin(struct conn *c, const struct conn_kind *kind, struct reactor *r, struct port *port)
+void conn_begin(struct target_conn *c, const struct conn_kind *kind, struct reactor *r,
+                struct port *port)
 {
         c->kind = kind;
         c->reactor = r;
@@ -310,7 +311,7 @@ void conn_begin(struct conn *c, const struct conn_kind *kind, struct reactor *r,
         r->conns = c;
 }
 
-void conn_end(struct conn *c)
+void conn_end(struct target_conn *c)
 {
         struct request *r, *next;
 
@@ -324,7 +325,7 @@ void conn_end(struct conn *c)
                 atomic_fetch_sub(&c->reactor->service->io_conns, 1);
 }
 
-void conn_leave(struct conn *c)
+void conn_leave(struct target_conn *c)
 {
         leave_again(c);
         leave_hungry(c);
@@ -342,19 +343,20 @@ void conn_forget(struct service *s, struct port *port)
         atomic_fetch_sub(&s->conns, 1);
 }
 
-bool conn_is_older(const struct conn *c, uint64_t since, unsigned ms)
+bool conn_is_older(const struct target_conn *c, uint64_t since, unsigned ms)
 {
         return reactor_now(c->reactor) - since >= ms;
 }
 
-bool conn_is_busy(const struct conn *c, unsigned executing)
+bool conn_is_busy(const struct target_conn *c, unsigned executing)
 {
         if (c->is_io)
                 return executing > 0;
         return atomic_load(&c->reactor->service->io_conns) > 0;
 }
 
-void conn_report(const struct conn *c, const char *peer, const char *what, const char *detail)
+void conn_report(const struct target_conn *c, const char *peer, const char *what,
+                 const char *detail)
 {
         if (c->reactor->service->quiet)
                 return;

@@ -438,7 +438,7 @@ struct ns_change {
         uint32_t nsid;
 };
 
-static void tell_ns_changed(struct ctrl *c, const void *arg)
+static void report_ns_changed(struct ctrl *c, const void *arg)
 {
         const struct ns_change *change = arg;
 
@@ -452,7 +452,7 @@ static void tell_ns_changed(struct ctrl *c, const void *arg)
 void ctrl_table_ns_changed(struct ctrl_table *t, struct subsystem *s, uint32_t nsid)
 {
         pthread_mutex_lock(&t->lock);
-        visit_all(t, tell_ns_changed, &(struct ns_change) { s, nsid });
+        visit_all(t, report_ns_changed, &(struct ns_change) { s, nsid });
         pthread_mutex_unlock(&t->lock);
 }
 

@@ -21,7 +21,7 @@ enum {
 
 _Static_assert(offsetof(struct rdma_conn, conn) == 0, "the owner of its machine must be both");
 
-static struct rdma_conn *rdma_of(struct conn *c)
+static struct rdma_conn *rdma_of(struct target_conn *c)
 {
         return (struct rdma_conn *)c;
 }
@@ -250,12 +250,12 @@ static void settle(struct rdma_ep *e)
         }
 }
 
-static void go_on(struct conn *conn)
+static void go_on(struct target_conn *conn)
 {
         settle(&rdma_of(conn)->ep);
 }
 
-static void feed(struct conn *conn)
+static void feed(struct target_conn *conn)
 {
         struct rdma_conn *c = rdma_of(conn);
 
@@ -277,7 +277,7 @@ static void sweep_set_up(struct rdma_conn *c)
         rdma_ep_step(&c->ep, late ? LIFE_LATE : LIFE_CLOSE);
 }
 
-static void sweep(struct conn *conn)
+static void sweep(struct target_conn *conn)
 {
         struct rdma_conn *c = rdma_of(conn);
 
@@ -294,7 +294,7 @@ static bool is_busy(const struct rdma_conn *c)
                conn_is_busy(&c->conn, requests_executing(rdma_requests(c->machine)));
 }
 
-static void drain(struct conn *conn, bool at_once)
+static void drain(struct target_conn *conn, bool at_once)
 {
         struct rdma_conn *c = rdma_of(conn);
 

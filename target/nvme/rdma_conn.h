@@ -11,7 +11,7 @@
 #include "rdma.h"
 
 struct rdma_conn {
-        struct conn conn;
+        struct target_conn conn;
         struct rdma_device *device;
         struct rdma_ep ep;
         struct rdma_controller *machine;

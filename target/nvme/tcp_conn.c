@@ -14,7 +14,7 @@ enum {
 };
 
 struct tcp_conn {
-        struct conn conn;
+        struct target_conn conn;
         struct stream stream; /* closed: over, waits for commands that still execute */
         struct tcp_controller *tcp;
         struct link *link;
@@ -30,7 +30,7 @@ struct tcp_conn {
 
 #define container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
-static struct tcp_conn *tcp_of(struct conn *c)
+static struct tcp_conn *tcp_of(struct target_conn *c)
 {
         return container(c, struct tcp_conn, conn);
 }
@@ -49,7 +49,7 @@ static const struct service *service(const struct tcp_conn *c)
 
 static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
 {
-        struct conn *c = user;
+        struct target_conn *c = user;
 
         (void)lkey;
         return conn_buffer_get(c, &c->reactor->pool, len);
@@ -57,7 +57,7 @@ static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
 
 static void buffer_put(void *user, uint8_t *buf, uint32_t len)
 {
-        struct conn *c = user;
+        struct target_conn *c = user;
 
         conn_buffer_put(c, &c->reactor->pool, buf, len);
 }
@@ -266,7 +266,7 @@ static void on_ready(struct stream *s, uint32_t events)
         settle(c);
 }
 
-static void go_on(struct conn *conn)
+static void go_on(struct target_conn *conn)
 {
         struct tcp_conn *c = tcp_of(conn);
 
@@ -277,7 +277,7 @@ static void go_on(struct conn *conn)
         settle(c);
 }
 
-static void feed(struct conn *conn)
+static void feed(struct target_conn *conn)
 {
         struct tcp_conn *c = tcp_of(conn);
 
@@ -326,7 +326,7 @@ static void give_up_late(struct tcp_conn *c)
         c->conn.failed = true;
 }
 
-static void sweep(struct conn *conn)
+static void sweep(struct target_conn *conn)
 {
         struct tcp_conn *c = tcp_of(conn);
 
@@ -348,7 +348,7 @@ static bool is_busy(const struct tcp_conn *c)
                conn_is_busy(&c->conn, requests_executing(tcp_requests(c->tcp)));
 }
 
-static void drain(struct conn *conn, bool at_once)
+static void drain(struct target_conn *conn, bool at_once)
 {
         struct tcp_conn *c = tcp_of(conn);
 

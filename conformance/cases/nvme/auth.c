@@ -13,8 +13,8 @@ CASE("fab/auth/one-way", MUST, RULES(FAB_AUTH_CHALLENGE),
 {
         struct queue *q = unproven_queue(t);
 
-        say(q, next_message(q));
-        hear(q);
+        send_auth_message(q, next_message(q));
+        receive_auth_message(q);
         authenticate(q);
         set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
         identify_ctrl(q);
@@ -48,8 +48,8 @@ CASE("fab/auth/each-hash", MUST, RULES(FAB_AUTH_HASH),
                 const struct auth_view *v;
 
                 begin_auth(q, (uint8_t)(1 << hash), 0);
-                say(q, next_message(q));
-                v = hear(q);
+                send_auth_message(q, next_message(q));
+                v = receive_auth_message(q);
                 if (v->message == AUTH_FAILURE1)
                         want_eq(t, "RCODEEX", v->failure->rcodeex, AUTH_HASH_UNUSABLE);
                 else
@@ -65,8 +65,8 @@ CASE("fab/auth/each-group", MUST, RULES(FAB_AUTH_GROUP),
                 const struct auth_view *v;
 
                 begin_auth(q, 0, (uint8_t)(1 << group));
-                say(q, next_message(q));
-                v = hear(q);
+                send_auth_message(q, next_message(q));
+                v = receive_auth_message(q);
                 if (v->message == AUTH_FAILURE1)
                         want_eq(t, "RCODEEX", v->failure->rcodeex, AUTH_GROUP_UNUSABLE);
                 else
@@ -88,7 +88,7 @@ CASE("fab/auth/again", MUST, NO_RULE,
         if (q->over || r.status == NVME_SEQUENCE_ERROR)
                 return;
         want_eq(t, "status", r.status, NVME_SUCCESS);
-        hear(q);
+        receive_auth_message(q);
         authenticate(q);
         expect_works(q);
 }
@@ -390,7 +390,7 @@ CASE("fab/auth/room", MUST, RULES(FAB_AUTH_ROOM),
 {
         struct queue *q = unproven_queue(t);
 
-        say(q, next_message(q));
+        send_auth_message(q, next_message(q));
         expect_refusal(q, send_auth_receive(q, 16));
 }
 
@@ -404,7 +404,7 @@ CASE("fab/auth/after-message", SHOULD, RULES(FAB_AUTH_ZEROES),
         struct reply r;
 
         begin_auth(q, 0, 1 << AUTH_NO_DH);
-        say(q, next_message(q));
+        send_auth_message(q, next_message(q));
         r = succeed(q, send_auth_receive(q, sizeof(zeroes)));
         require(t, auth_view(&v, r.data, r.got) == 0, "the controller returns no message");
         want_bytes(t, "zeroes after the message", r.data + v.len, zeroes, r.got - v.len);
@@ -423,7 +423,7 @@ CASE("fab/auth/odd-lengths", MUST, NO_RULE,
         q = unproven_queue(t);
         expect_answer(q, send_auth_send(q, bytes, sizeof(bytes), AUTH_SECP));
         q = unproven_queue(t);
-        say(q, next_message(q));
+        send_auth_message(q, next_message(q));
         expect_answer(q, send_auth_receive(q, sizeof(bytes)));
 }
 
@@ -446,7 +446,7 @@ CASE("fab/auth/hang-up", MUST, NO_RULE,
         for (int i = 0; i < 30; i++) {
                 struct queue *q = unproven_queue(t);
 
-                say(q, next_message(q));
+                send_auth_message(q, next_message(q));
                 if (i % 3 == 0)
                         send_auth_receive(q, AUTH_RECEIVE_MAX);
                 if (i & 1)

@@ -95,7 +95,7 @@ static void flow_gap(struct tracer *t, struct trace_flow *f, enum party sender, 
 
 static void flow_close(struct tracer *t, struct trace_flow *f)
 {
-        trace_tell(t, &f->pub, TRACE_CLOSED, PARTY_HOST);
+        trace_emit_kind(t, &f->pub, TRACE_CLOSED, PARTY_HOST);
         free(f);
 }
 

@@ -49,13 +49,13 @@ struct stream {
         unsigned held_segments;
 };
 
-struct conn {
+struct tcp_conn_state {
         struct capture_conn pub;
         struct stream stream[2];
         bool closed;   /* only a SYN brings its ports back to life */
         uint64_t last; /* frame */
-        struct conn **bucket, *next;
-        struct conn *earlier, *later; /* in order of appearance */
+        struct tcp_conn_state **bucket, *next;
+        struct tcp_conn_state *earlier, *later; /* in order of appearance */
 };
 
 struct ahead { /* a frame that was read and is yet to be taken */
@@ -78,8 +78,8 @@ struct reader {
         int more; /* what capture_file_next() said last: 1: there may be more */
         unsigned conns, kept;
         size_t held_bytes;
-        struct conn *bucket[BUCKETS];
-        struct conn *all, *last, *hand, *recent; /* recent: found last */
+        struct tcp_conn_state *bucket[BUCKETS];
+        struct tcp_conn_state *all, *last, *hand, *recent; /* recent: found last */
         bool no_memory;
 };
 
@@ -90,7 +90,7 @@ struct piece {
         const struct capture_place *at;
 };
 
-static void deliver(struct reader *r, struct conn *c, enum party sender, struct piece b)
+static void deliver(struct reader *r, struct tcp_conn_state *c, enum party sender, struct piece b)
 {
         c->stream[sender].next += (uint32_t)b.whole;
         if (b.n > 0)
@@ -100,7 +100,7 @@ static void deliver(struct reader *r, struct conn *c, enum party sender, struct 
 }
 
 /* What is new of a piece that starts at or before the wanted byte. */
-static void deliver_new(struct reader *r, struct conn *c, enum party sender, uint32_t seq,
+static void deliver_new(struct reader *r, struct tcp_conn_state *c, enum party sender, uint32_t seq,
                         struct piece b)
 {
         size_t old = c->stream[sender].next - seq;
@@ -124,7 +124,7 @@ static bool is_early(const struct stream *s, uint32_t seq)
         return is_before(s->next, seq);
 }
 
-static void release_held(struct reader *r, struct conn *c, enum party sender)
+static void release_held(struct reader *r, struct tcp_conn_state *c, enum party sender)
 {
         struct stream *s = &c->stream[sender];
 
@@ -142,7 +142,7 @@ static void release_held(struct reader *r, struct conn *c, enum party sender)
 }
 
 /* Gives up on what should come before the first held segment. */
-static void skip_gap(struct reader *r, struct conn *c, enum party sender)
+static void skip_gap(struct reader *r, struct tcp_conn_state *c, enum party sender)
 {
         struct stream *s = &c->stream[sender];
 
@@ -172,7 +172,8 @@ static void hold(struct reader *r, struct stream *s, const struct packet *seg)
         s->held_segments++;
 }
 
-static void take_data(struct reader *r, struct conn *c, enum party sender, const struct packet *seg)
+static void take_data(struct reader *r, struct tcp_conn_state *c, enum party sender,
+                      const struct packet *seg)
 {
         struct stream *s = &c->stream[sender];
 
@@ -190,7 +191,7 @@ static void take_data(struct reader *r, struct conn *c, enum party sender, const
 
 /* `sender` has received all before `ack`, in the capture or not: what its peer sent and nobody saw
  * is a gap now, before the answers to it come. One byte may be a FIN. */
-static void take_ack(struct reader *r, struct conn *c, enum party sender, uint32_t ack)
+static void take_ack(struct reader *r, struct tcp_conn_state *c, enum party sender, uint32_t ack)
 {
         enum party peer = peer_of(sender);
         struct stream *s = &c->stream[peer];
@@ -213,14 +214,14 @@ static bool same_end(const struct capture_end *a, const struct capture_end *b)
                memcmp(a->addr, b->addr, sizeof(a->addr)) == 0;
 }
 
-static bool is_of(const struct conn *c, const struct packet *s)
+static bool is_of(const struct tcp_conn_state *c, const struct packet *s)
 {
         return (same_end(&c->pub.end[0], &s->from) && same_end(&c->pub.end[1], &s->to)) ||
                (same_end(&c->pub.end[1], &s->from) && same_end(&c->pub.end[0], &s->to));
 }
 
 /* The same for both directions. */
-static struct conn **bucket_of(struct reader *r, const struct packet *s)
+static struct tcp_conn_state **bucket_of(struct reader *r, const struct packet *s)
 {
         uint64_t from[2], to[2], h;
 
@@ -232,11 +233,11 @@ static struct conn **bucket_of(struct reader *r, const struct packet *s)
         return &r->bucket[(h >> 32) % BUCKETS];
 }
 
-static struct conn *find(struct reader *r, const struct packet *s)
+static struct tcp_conn_state *find(struct reader *r, const struct packet *s)
 {
         if (r->recent && is_of(r->recent, s))
                 return r->recent;
-        for (struct conn *c = *bucket_of(r, s); c; c = c->next)
+        for (struct tcp_conn_state *c = *bucket_of(r, s); c; c = c->next)
                 if (is_of(c, s))
                         return r->recent = c;
         return NULL;
@@ -257,7 +258,7 @@ static bool from_host(const struct reader *r, const struct packet *s)
         return s->from.port > s->to.port;
 }
 
-static void start(struct reader *r, struct conn *c, const struct packet *s)
+static void start(struct reader *r, struct tcp_conn_state *c, const struct packet *s)
 {
         bool host = from_host(r, s);
 
@@ -272,7 +273,7 @@ static void start(struct reader *r, struct conn *c, const struct packet *s)
                 r->ops->opened(r->user, &c->pub, &r->at);
 }
 
-static void close_conn(struct reader *r, struct conn *c)
+static void close_conn(struct reader *r, struct tcp_conn_state *c)
 {
         if (c->closed)
                 return;
@@ -284,7 +285,7 @@ static void close_conn(struct reader *r, struct conn *c)
                 r->ops->closed(r->user, &c->pub, &r->at);
 }
 
-static void link_conn(struct reader *r, struct conn *c, struct conn **bucket)
+static void link_conn(struct reader *r, struct tcp_conn_state *c, struct tcp_conn_state **bucket)
 {
         c->bucket = bucket;
         c->next = *bucket;
@@ -295,9 +296,9 @@ static void link_conn(struct reader *r, struct conn *c, struct conn **bucket)
         r->kept++;
 }
 
-static void drop_conn(struct reader *r, struct conn *c)
+static void drop_conn(struct reader *r, struct tcp_conn_state *c)
 {
-        struct conn **at = c->bucket;
+        struct tcp_conn_state **at = c->bucket;
 
         while (*at != c)
                 at = &(*at)->next;
@@ -313,7 +314,7 @@ static void drop_conn(struct reader *r, struct conn *c)
 /* Of the next few the one that nothing was heard of for the longest time, or that is closed. */
 static void forget_idle(struct reader *r)
 {
-        struct conn *c = r->hand ? r->hand : r->all, *oldest = c;
+        struct tcp_conn_state *c = r->hand ? r->hand : r->all, *oldest = c;
 
         for (int i = 0; i < LOOKED_AT && !oldest->closed; i++) {
                 if (c->closed || c->last < oldest->last)
@@ -325,9 +326,9 @@ static void forget_idle(struct reader *r)
         drop_conn(r, oldest);
 }
 
-static struct conn *conn_new(struct reader *r, const struct packet *s)
+static struct tcp_conn_state *conn_new(struct reader *r, const struct packet *s)
 {
-        struct conn *c = calloc(1, sizeof(*c));
+        struct tcp_conn_state *c = calloc(1, sizeof(*c));
 
         if (!c) {
                 r->no_memory = true;
@@ -341,7 +342,7 @@ static struct conn *conn_new(struct reader *r, const struct packet *s)
 }
 
 /* A SYN that is no retransmission begins another connection between the same ports. */
-static bool is_anew(const struct conn *c, const struct packet *s)
+static bool is_anew(const struct tcp_conn_state *c, const struct packet *s)
 {
         const struct stream *host = &c->stream[PARTY_HOST];
 
@@ -350,9 +351,9 @@ static bool is_anew(const struct conn *c, const struct packet *s)
         return c->closed || !host->synced || host->first != s->seq + 1;
 }
 
-static struct conn *conn_of(struct reader *r, const struct packet *s)
+static struct tcp_conn_state *conn_of(struct reader *r, const struct packet *s)
 {
-        struct conn *c = find(r, s);
+        struct tcp_conn_state *c = find(r, s);
 
         if (!c)
                 return s->flags & TCP_SYN || s->whole > 0 ? conn_new(r, s) : NULL;
@@ -376,7 +377,8 @@ static void sync_by_ack(struct stream *peer, const struct stream *own, const str
         peer->begun = p->flags & TCP_SYN || (own->begun && p->seq == own->first);
 }
 
-static void sync(struct reader *r, struct conn *c, enum party sender, const struct packet *p)
+static void sync(struct reader *r, struct tcp_conn_state *c, enum party sender,
+                 const struct packet *p)
 {
         struct stream *s = &c->stream[sender];
 
@@ -389,7 +391,7 @@ static void sync(struct reader *r, struct conn *c, enum party sender, const stru
 
 static void take_segment(struct reader *r, const struct packet *seg)
 {
-        struct conn *c = conn_of(r, seg);
+        struct tcp_conn_state *c = conn_of(r, seg);
         struct packet s = *seg;
         enum party sender;
         struct stream *stream;
@@ -469,7 +471,7 @@ static void take_packet(struct reader *r, enum packet_kind kind, const struct pa
  * FIN. */
 static const struct stream *awaited(struct reader *r, const struct packet *p)
 {
-        const struct conn *c = p->flags & TCP_ACK ? find(r, p) : NULL;
+        const struct tcp_conn_state *c = p->flags & TCP_ACK ? find(r, p) : NULL;
         const struct stream *s;
 
         if (!c || c->closed)
@@ -575,7 +577,7 @@ static void read_packets(struct reader *r)
 
 static void close_all(struct reader *r)
 {
-        for (struct conn *c = r->all; c; c = c->later)
+        for (struct tcp_conn_state *c = r->all; c; c = c->later)
                 close_conn(r, c);
 }
 
@@ -583,7 +585,7 @@ static void free_all(struct reader *r)
 {
         while (r->ahead)
                 free(unlink_ahead(r, &r->ahead));
-        for (struct conn *c = r->all, *next; c; c = next) {
+        for (struct tcp_conn_state *c = r->all, *next; c; c = next) {
                 next = c->later;
                 free(c);
         }

@@ -22,7 +22,7 @@ struct tally {
         unsigned broken[RULES]; /* how often */
 };
 
-struct conn {
+struct checked_conn {
         struct framer framer[2];
         struct track *track;
         uint8_t *buf[2];
@@ -32,7 +32,7 @@ static void opened(void *user, struct capture_conn *cc, const struct capture_pla
 {
         static const struct track_limits limits = { .findings = true, .passive = true };
         struct tally *tally = user;
-        struct conn *c = calloc(1, sizeof(*c));
+        struct checked_conn *c = calloc(1, sizeof(*c));
 
         (void)at;
         assert_non_null(c);
@@ -50,7 +50,7 @@ static void opened(void *user, struct capture_conn *cc, const struct capture_pla
 
 static void closed(void *user, struct capture_conn *cc, const struct capture_place *at)
 {
-        struct conn *c = cc->user;
+        struct checked_conn *c = cc->user;
 
         (void)user, (void)at;
         track_free(c->track);
@@ -76,7 +76,7 @@ static void judge(struct tally *t, const struct track *track, struct fault fault
                         broke(t, rule, at);
 }
 
-static void whole(struct tally *t, struct conn *c, enum party sender, const union pdu *h,
+static void whole(struct tally *t, struct checked_conn *c, enum party sender, const union pdu *h,
                   const struct capture_place *at)
 {
         struct framer *f = &c->framer[sender];
@@ -91,7 +91,7 @@ static void whole(struct tally *t, struct conn *c, enum party sender, const unio
                 framer_negotiated(&c->framer[p], track_format(c->track, p));
 }
 
-static void take_events(struct tally *t, struct conn *c, enum party sender,
+static void take_events(struct tally *t, struct checked_conn *c, enum party sender,
                         const struct capture_place *at)
 {
         struct framer *f = &c->framer[sender];
@@ -120,7 +120,7 @@ static void take_events(struct tally *t, struct conn *c, enum party sender,
 static void data(void *user, struct capture_conn *cc, enum party sender, const uint8_t *p, size_t n,
                  const struct capture_place *at)
 {
-        struct conn *c = cc->user;
+        struct checked_conn *c = cc->user;
         struct framer *f = &c->framer[sender];
 
         while (n > 0 && !is_fault(framer_fault(f))) {

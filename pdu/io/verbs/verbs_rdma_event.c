@@ -243,7 +243,7 @@ static void note_all(struct verbs_domain *d, unsigned bits)
                 vrdma_note(d->context, &ep->note, bits);
 }
 
-static bool tell_domain(struct verbs_domain *d, unsigned bit, struct verbs_event *e)
+static bool domain_event(struct verbs_domain *d, unsigned bit, struct verbs_event *e)
 {
         if (bit == NOTE_REMOVED) {
                 note_all(d, NOTE_REMOVED);
@@ -255,7 +255,7 @@ static bool tell_domain(struct verbs_domain *d, unsigned bit, struct verbs_event
         return bit == NOTE_PORT_UP || bit == NOTE_PORT_DOWN;
 }
 
-static bool tell_ep(struct verbs_ep *ep, unsigned bit, struct verbs_event *e)
+static bool ep_event(struct verbs_ep *ep, unsigned bit, struct verbs_event *e)
 {
         *e = (struct verbs_event) { .type = VERBS_QP_ERROR, .ep = ep };
         if (bit == NOTE_LAST_WQE)
@@ -269,13 +269,13 @@ static bool tell_ep(struct verbs_ep *ep, unsigned bit, struct verbs_event *e)
         return true;
 }
 
-static bool tell_notes(struct verbs_context *c, struct verbs_event *e)
+static bool next_note(struct verbs_context *c, struct verbs_event *e)
 {
         struct note *n;
         unsigned bit;
 
         while ((n = take_note(c, &bit)))
-                if (n->ep ? tell_ep(n->ep, bit, e) : tell_domain(n->domain, bit, e))
+                if (n->ep ? ep_event(n->ep, bit, e) : domain_event(n->domain, bit, e))
                         return true;
         return false;
 }
@@ -300,7 +300,7 @@ static bool look(struct verbs_context *c)
 bool vrdma_context_event(struct verbs_context *c, struct verbs_event *e)
 {
         do {
-                if (tell_notes(c, e))
+                if (next_note(c, e))
                         return true;
                 while (c->cm_ready)
                         if (take_cm(c, e))

@@ -117,7 +117,7 @@ static void begin(struct rdma_track *t, enum party sender)
         finds(t, t->closed && sender == PARTY_CONTROLLER, RDMA_LATE_SEND);
 }
 
-static const struct rule_set *told(struct rdma_track *t)
+static const struct rule_set *found_now(struct rdma_track *t)
 {
         t->broken = t->queue.findings;
         if (is_fault(t->queue.fault))
@@ -139,7 +139,7 @@ const struct rule_set *rdma_track_request(struct rdma_track *t, const void *data
         t->host_ird = reads_in;
         t->host_ird_known = true;
         queue_track_collects(&t->queue, &found);
-        return told(t);
+        return found_now(t);
 }
 
 /* The initiator depth of the acceptance: so many READs the controller may send at a time. */
@@ -153,7 +153,7 @@ const struct rule_set *rdma_track_accept(struct rdma_track *t, const void *data,
         rdma_accept_check(data, len, reads_in, t->requested ? &t->request : &unseen, &found);
         queue_track_collects(&t->queue, &found);
         finds(t, t->host_ird_known && reads_out > t->host_ird, RDMA_READ_LIMIT);
-        return told(t);
+        return found_now(t);
 }
 
 const struct rule_set *rdma_track_reject(struct rdma_track *t, const void *data, size_t len)
@@ -163,7 +163,7 @@ const struct rule_set *rdma_track_reject(struct rdma_track *t, const void *data,
         begin(t, PARTY_CONTROLLER);
         rdma_reject_check(data, len, &found);
         queue_track_collects(&t->queue, &found);
-        return told(t);
+        return found_now(t);
 }
 
 /* --- commands --------------------------------------------------------------------------------- */
@@ -309,7 +309,7 @@ const struct rule_set *rdma_track_command(struct rdma_track *t, const void *caps
                 finds(t, true, RDMA_CMD_SHORT);
         else
                 take_command(t, capsule, len);
-        return told(t);
+        return found_now(t);
 }
 
 /* --- responses -------------------------------------------------------------------------------- */
@@ -375,7 +375,7 @@ const struct rule_set *rdma_track_response(struct rdma_track *t, const void *cap
                 memcpy(&cqe, capsule, sizeof(cqe));
                 take_response(t, &cqe, invalidated, key);
         }
-        return told(t);
+        return found_now(t);
 }
 
 /* --- data ------------------------------------------------------------------------------------- */
@@ -513,7 +513,7 @@ static const struct rule_set *transfer(struct rdma_track *t, enum party sender,
         t->sees_data = true;
         if (sender == PARTY_HOST) {
                 finds(t, true, RDMA_HOST_READS);
-                return told(t);
+                return found_now(t);
         }
         if (len > 0)
                 r = record_by_key(t, key, addr, way->xfer);
@@ -521,7 +521,7 @@ static const struct rule_set *transfer(struct rdma_track *t, enum party sender,
                 move(t, r, way, addr, key, len);
         else if (len > 0)
                 stray(t, way, addr, key);
-        return told(t);
+        return found_now(t);
 }
 
 const struct rule_set *rdma_track_read(struct rdma_track *t, enum party sender, uint64_t addr,
@@ -540,7 +540,7 @@ const struct rule_set *rdma_track_reads(struct rdma_track *t, unsigned outstandi
 {
         begin(t, PARTY_HOST);
         finds(t, t->host_ird_known && outstanding > t->host_ird, RDMA_READ_LIMIT);
-        return told(t);
+        return found_now(t);
 }
 
 /* --- what the owner asks ---------------------------------------------------------------------- */

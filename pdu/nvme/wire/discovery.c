@@ -26,7 +26,7 @@ void describe_disc_header(const struct describe *d, const struct disc_header *h)
         describe_fields(d, header_fields, h);
 }
 
-static void say_cntlid(struct text *t, uint64_t v)
+static void cntlid_text(struct text *t, uint64_t v)
 {
         if (v == CNTLID_DYNAMIC)
                 text_add(t, "dynamic");
@@ -51,7 +51,7 @@ static const struct field entry_fields[] = {
         FIELD_AT("zhids", offsetof(struct disc_entry, treq), 1, .shift = 3, .bits = 1,
                  .words = WORDS({ 1, "HOSTID 0 accepted" })),
         FIELD(struct disc_entry, portid),
-        FIELD(struct disc_entry, cntlid, .say = say_cntlid),
+        FIELD(struct disc_entry, cntlid, .say = cntlid_text),
         FIELD(struct disc_entry, asqsz),
         FIELD(struct disc_entry, eflags, .kind = FIELD_BITS,
               .words = WORDS({ EFLAGS_DUPRETINFO, "duplicate information" },

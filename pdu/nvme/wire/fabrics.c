@@ -97,7 +97,7 @@ bool nqn_valid(const char *nqn, size_t size, bool strict)
 
 /* --- description ------------------------------------------------------------------------------ */
 
-static void say_cntlid(struct text *t, uint64_t v)
+static void cntlid_text(struct text *t, uint64_t v)
 {
         if (v == CNTLID_DYNAMIC)
                 text_add(t, "any, dynamic");
@@ -107,7 +107,7 @@ static void say_cntlid(struct text *t, uint64_t v)
 
 static const struct field connect_data_fields[] = {
         FIELD(struct connect_data, hostid, .kind = FIELD_UUID),
-        FIELD(struct connect_data, cntlid, .say = say_cntlid),
+        FIELD(struct connect_data, cntlid, .say = cntlid_text),
         FIELD(struct connect_data, subnqn, .kind = FIELD_STRING),
         FIELD(struct connect_data, hostnqn, .kind = FIELD_STRING),
         { 0 },
@@ -118,7 +118,7 @@ void describe_connect_data(const struct describe *d, const struct connect_data *
         describe_fields(d, connect_data_fields, c);
 }
 
-static void say_ms(struct text *t, uint64_t v)
+static void ms_text(struct text *t, uint64_t v)
 {
         text_add(t, "%llu ms", (unsigned long long)v);
 }
@@ -138,7 +138,7 @@ static const struct field connect_fields[] = {
         FIELD(struct connect_cmd, qid, .key = true),
         FIELD(struct connect_cmd, sqsize, .kind = FIELD_ZERO_BASED),
         FIELD(struct connect_cmd, cattr, .kind = FIELD_BITS, .words = cattrs),
-        FIELD(struct connect_cmd, kato, .say = say_ms),
+        FIELD(struct connect_cmd, kato, .say = ms_text),
         FIELD(struct connect_cmd, nvmsetid),
         { 0 },
 };
@@ -186,7 +186,7 @@ const struct field *fabrics_fields(uint8_t fctype)
 
 /* --- what the bits of a property say ---------------------------------------------------------- */
 
-static void say_half_seconds(struct text *t, uint64_t v)
+static void half_seconds_text(struct text *t, uint64_t v)
 {
         text_add(t, "%llu ms", (unsigned long long)v * 500);
 }
@@ -195,7 +195,7 @@ static const struct field cap_fields[] = {
         FIELD_AT("mqes", 0, 2, .kind = FIELD_ZERO_BASED, .bits = 16),
         FIELD_AT("cqr", 2, 1, .bits = 1),
         FIELD_AT("ams", 2, 1, .shift = 1, .bits = 2),
-        FIELD_AT("to", 3, 1, .bits = 8, .say = say_half_seconds),
+        FIELD_AT("to", 3, 1, .bits = 8, .say = half_seconds_text),
         FIELD_AT("dstrd", 4, 1, .bits = 4),
         FIELD_AT("nssrs", 4, 1, .shift = 4, .bits = 1),
         FIELD_AT("css", 4, 2, .kind = FIELD_BITS, .shift = 5, .bits = 8,
@@ -238,8 +238,8 @@ static const struct field csts_fields[] = {
         { 0 },
 };
 static const struct field crto_fields[] = {
-        FIELD_AT("crwmt", 0, 2, .say = say_half_seconds),
-        FIELD_AT("crimt", 2, 2, .say = say_half_seconds),
+        FIELD_AT("crwmt", 0, 2, .say = half_seconds_text),
+        FIELD_AT("crimt", 2, 2, .say = half_seconds_text),
         { 0 },
 };
 

@@ -6,13 +6,13 @@
 
 /* --- Identify Controller ---------------------------------------------------------------------- */
 
-static void say_version(struct text *t, uint64_t v)
+static void version_text(struct text *t, uint64_t v)
 {
         text_add(t, "%u.%u.%u", (unsigned)(v >> 16), (unsigned)(v >> 8 & 0xff),
                  (unsigned)(v & 0xff));
 }
 
-static void say_mdts(struct text *t, uint64_t v)
+static void mdts_text(struct text *t, uint64_t v)
 {
         if (v == 0)
                 text_add(t, "no limit");
@@ -20,7 +20,7 @@ static void say_mdts(struct text *t, uint64_t v)
                 text_add(t, "%" PRIu64 " KiB where MPSMIN is 4 KiB", UINT64_C(4) << v);
 }
 
-static void say_kas(struct text *t, uint64_t v)
+static void kas_text(struct text *t, uint64_t v)
 {
         text_add(t, "%" PRIu64 " ms", v * 100);
 }
@@ -30,30 +30,30 @@ static void say_16_bytes(struct text *t, uint64_t v)
         text_add(t, "%" PRIu64 " bytes", v * 16);
 }
 
-static void say_us(struct text *t, uint64_t v)
+static void us_text(struct text *t, uint64_t v)
 {
         if (v)
                 text_add(t, "%" PRIu64 " us", v);
 }
 
-static void say_ms(struct text *t, uint64_t v)
+static void ms_text(struct text *t, uint64_t v)
 {
         if (v)
                 text_add(t, "%" PRIu64 " ms", v);
 }
 
-static void say_kelvin(struct text *t, uint64_t v)
+static void kelvin_text(struct text *t, uint64_t v)
 {
         if (v)
                 text_add(t, "%d C", (int)v - 273);
 }
 
-static void say_entry_sizes(struct text *t, uint64_t v)
+static void entry_sizes_text(struct text *t, uint64_t v)
 {
         text_add(t, "%u to %u bytes", 1u << (v & 15), 1u << (v >> 4 & 15));
 }
 
-static void say_no_limit(struct text *t, uint64_t v)
+static void no_limit_text(struct text *t, uint64_t v)
 {
         if (v == 0)
                 text_add(t, "no limit");
@@ -70,11 +70,11 @@ static const struct field id_ctrl_fields[] = {
         FIELD(struct id_ctrl, cmic, .kind = FIELD_BITS,
               .words = WORDS({ 1 << 0, "several ports" }, { 1 << 1, "several controllers" },
                              { 1 << 2, "SR-IOV" }, { 1 << 3, "ANA" })),
-        FIELD(struct id_ctrl, mdts, .say = say_mdts),
+        FIELD(struct id_ctrl, mdts, .say = mdts_text),
         FIELD(struct id_ctrl, cntlid),
-        FIELD(struct id_ctrl, ver, .say = say_version),
-        FIELD(struct id_ctrl, rtd3r, .say = say_us),
-        FIELD(struct id_ctrl, rtd3e, .say = say_us),
+        FIELD(struct id_ctrl, ver, .say = version_text),
+        FIELD(struct id_ctrl, rtd3r, .say = us_text),
+        FIELD(struct id_ctrl, rtd3e, .say = us_text),
         FIELD(struct id_ctrl, oaes, .kind = FIELD_BITS,
               .words = WORDS({ OAES_NS, "namespace" }, { 1 << 9, "firmware" }, { OAES_ANA, "ANA" },
                              { OAES_DISCOVERY, "discovery" })),
@@ -109,8 +109,8 @@ static const struct field id_ctrl_fields[] = {
         FIELD(struct id_ctrl, npss, .kind = FIELD_ZERO_BASED),
         FIELD(struct id_ctrl, avscc),
         FIELD(struct id_ctrl, apsta),
-        FIELD(struct id_ctrl, wctemp, .say = say_kelvin),
-        FIELD(struct id_ctrl, cctemp, .say = say_kelvin),
+        FIELD(struct id_ctrl, wctemp, .say = kelvin_text),
+        FIELD(struct id_ctrl, cctemp, .say = kelvin_text),
         FIELD(struct id_ctrl, mtfa),
         FIELD(struct id_ctrl, hmpre),
         FIELD(struct id_ctrl, hmmin),
@@ -120,10 +120,10 @@ static const struct field id_ctrl_fields[] = {
         FIELD(struct id_ctrl, edstt),
         FIELD(struct id_ctrl, dsto),
         FIELD(struct id_ctrl, fwug),
-        FIELD(struct id_ctrl, kas, .say = say_kas),
+        FIELD(struct id_ctrl, kas, .say = kas_text),
         FIELD(struct id_ctrl, hctma),
-        FIELD(struct id_ctrl, mntmt, .say = say_kelvin),
-        FIELD(struct id_ctrl, mxtmt, .say = say_kelvin),
+        FIELD(struct id_ctrl, mntmt, .say = kelvin_text),
+        FIELD(struct id_ctrl, mxtmt, .say = kelvin_text),
         FIELD(struct id_ctrl, sanicap),
         FIELD(struct id_ctrl, hmminds),
         FIELD(struct id_ctrl, hmmaxd),
@@ -141,9 +141,9 @@ static const struct field id_ctrl_fields[] = {
         FIELD(struct id_ctrl, domainid),
         FIELD(struct id_ctrl, megcap),
         FIELD(struct id_ctrl, tmpthha),
-        FIELD(struct id_ctrl, cqt, .say = say_ms),
-        FIELD(struct id_ctrl, sqes, .say = say_entry_sizes),
-        FIELD(struct id_ctrl, cqes, .say = say_entry_sizes),
+        FIELD(struct id_ctrl, cqt, .say = ms_text),
+        FIELD(struct id_ctrl, sqes, .say = entry_sizes_text),
+        FIELD(struct id_ctrl, cqes, .say = entry_sizes_text),
         FIELD(struct id_ctrl, maxcmd),
         FIELD(struct id_ctrl, nn),
         FIELD(struct id_ctrl, oncs, .kind = FIELD_BITS,
@@ -178,7 +178,7 @@ static const struct field id_ctrl_fields[] = {
         FIELD(struct id_ctrl, icdoff, .say = say_16_bytes),
         FIELD(struct id_ctrl, fcatt, .bits = 1,
               .words = WORDS({ 0, "dynamic controllers" }, { 1, "static controllers" })),
-        FIELD(struct id_ctrl, msdbd, .say = say_no_limit),
+        FIELD(struct id_ctrl, msdbd, .say = no_limit_text),
         FIELD(struct id_ctrl, ofcs, .kind = FIELD_BITS,
               .words = WORDS({ OFCS_DISCONNECT, "Disconnect" })),
         FIELD(struct id_ctrl, dctype,
@@ -190,8 +190,8 @@ static const struct field power_state_fields[] = {
         FIELD(struct id_power_state, mp),
         FIELD(struct id_power_state, flags, .kind = FIELD_BITS,
               .words = WORDS({ 1 << 0, "in 0.1 mW" }, { 1 << 1, "non-operational" })),
-        FIELD(struct id_power_state, enlat, .say = say_us),
-        FIELD(struct id_power_state, exlat, .say = say_us),
+        FIELD(struct id_power_state, enlat, .say = us_text),
+        FIELD(struct id_power_state, exlat, .say = us_text),
         FIELD(struct id_power_state, rrt),
         FIELD(struct id_power_state, rrl),
         FIELD(struct id_power_state, rwt),
@@ -263,7 +263,7 @@ static const struct field id_ns_fields[] = {
         { 0 },
 };
 
-static void say_block(struct text *t, uint64_t v)
+static void block_text(struct text *t, uint64_t v)
 {
         if (v >= 9 && v < 32)
                 text_add(t, "%" PRIu64 " bytes", UINT64_C(1) << v);
@@ -271,7 +271,7 @@ static void say_block(struct text *t, uint64_t v)
 
 static const struct field lbaf_fields[] = {
         FIELD(struct lbaf, ms),
-        FIELD(struct lbaf, lbads, .say = say_block),
+        FIELD(struct lbaf, lbads, .say = block_text),
         FIELD(struct lbaf, rp, .bits = 2,
               .words = WORDS({ 0, "best" }, { 1, "better" }, { 2, "good" }, { 3, "degraded" })),
         { 0 },

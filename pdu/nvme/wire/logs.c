@@ -4,7 +4,7 @@
 #include "discovery.h"
 #include "identify.h"
 
-static void say_status_field(struct text *t, uint64_t sf)
+static void status_field_text(struct text *t, uint64_t sf)
 {
         text_add(t, "%s", status_name((uint16_t)(sf >> 1 & STATUS_MASK)));
 }
@@ -13,7 +13,7 @@ static const struct field error_fields[] = {
         FIELD(struct log_error, count),
         FIELD(struct log_error, sqid),
         FIELD(struct log_error, cid),
-        FIELD(struct log_error, sf, .say = say_status_field),
+        FIELD(struct log_error, sf, .say = status_field_text),
         FIELD(struct log_error, pel),
         FIELD(struct log_error, lba),
         FIELD(struct log_error, nsid),
@@ -32,13 +32,13 @@ void describe_log_error(const struct describe *d, const struct log_error *e)
         describe_fields(d, error_fields, e);
 }
 
-static void say_kelvin(struct text *t, uint64_t v)
+static void kelvin_text(struct text *t, uint64_t v)
 {
         if (v)
                 text_add(t, "%d C", (int)v - 273);
 }
 
-static void say_percent(struct text *t, uint64_t v)
+static void percent_text(struct text *t, uint64_t v)
 {
         text_add(t, "%u %%", (unsigned)v);
 }
@@ -48,10 +48,10 @@ static const struct field smart_fields[] = {
               .words = WORDS({ 1 << 0, "spare low" }, { 1 << 1, "temperature" },
                              { 1 << 2, "reliability degraded" }, { 1 << 3, "read only" },
                              { 1 << 4, "memory backup failed" }, { 1 << 5, "PMR" })),
-        FIELD(struct log_smart, temp, .say = say_kelvin),
-        FIELD(struct log_smart, spare, .say = say_percent),
-        FIELD(struct log_smart, spare_threshold, .say = say_percent),
-        FIELD(struct log_smart, used, .say = say_percent),
+        FIELD(struct log_smart, temp, .say = kelvin_text),
+        FIELD(struct log_smart, spare, .say = percent_text),
+        FIELD(struct log_smart, spare_threshold, .say = percent_text),
+        FIELD(struct log_smart, used, .say = percent_text),
         FIELD(struct log_smart, egcw),
         FIELD(struct log_smart, data_read),
         FIELD(struct log_smart, data_written),

@@ -353,7 +353,7 @@ void describe_sqe(const struct describe *d, const union sqe *s, bool admin)
         d->group(d->arg, NULL);
 }
 
-static void say_status(struct text *t, uint64_t status)
+static void status_text(struct text *t, uint64_t status)
 {
         text_add(t, "%s", status_name((uint16_t)status));
 }
@@ -365,7 +365,7 @@ static const struct field cqe_described[] = {
         FIELD(struct cqe, sqid),
         FIELD(struct cqe, cid),
         FIELD_AT("p", offsetof(struct cqe, sf), 2, .bits = 1),
-        FIELD_AT("status", offsetof(struct cqe, sf), 2, .shift = 1, .bits = 11, .say = say_status),
+        FIELD_AT("status", offsetof(struct cqe, sf), 2, .shift = 1, .bits = 11, .say = status_text),
         FIELD_AT("crd", offsetof(struct cqe, sf), 2, .shift = 12, .bits = 2),
         FIELD_AT("m", offsetof(struct cqe, sf), 2, .shift = 14, .bits = 1),
         FIELD_AT("dnr", offsetof(struct cqe, sf), 2, .shift = 15, .bits = 1),

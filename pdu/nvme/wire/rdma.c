@@ -183,14 +183,14 @@ const struct field *rdma_accept_fields(void)
         return fields_of_accept;
 }
 
-static void say_sts(struct text *t, uint64_t sts)
+static void sts_text(struct text *t, uint64_t sts)
 {
         text_add(t, "%s", rdma_reject_name((uint16_t)sts));
 }
 
 static const struct field fields_of_reject[] = {
         FIELD(struct rdma_reject, recfmt),
-        FIELD(struct rdma_reject, sts, .key = true, .say = say_sts),
+        FIELD(struct rdma_reject, sts, .key = true, .say = sts_text),
         { 0 },
 };
 

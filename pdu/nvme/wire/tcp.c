@@ -440,24 +440,24 @@ struct fault pdu_check_overlooked(const union pdu *h, enum party sender, const s
 
 /* --- description ------------------------------------------------------------------------------ */
 
-static void say_type(struct text *t, uint64_t type)
+static void type_text(struct text *t, uint64_t type)
 {
         if (pdu_info((uint8_t)type))
                 text_add(t, "%s", pdu_info((uint8_t)type)->name);
 }
 
-static void say_alignment(struct text *t, uint64_t pda)
+static void alignment_text(struct text *t, uint64_t pda)
 {
         if (pda <= PDU_PDA_MAX)
                 text_add(t, "%u bytes", (unsigned)(pda + 1) * 4);
 }
 
-static void say_fes_of_host(struct text *t, uint64_t fes)
+static void fes_of_host_text(struct text *t, uint64_t fes)
 {
         text_add(t, "%s", pdu_fes_name((uint16_t)fes, PARTY_HOST));
 }
 
-static void say_fes_of_controller(struct text *t, uint64_t fes)
+static void fes_of_controller_text(struct text *t, uint64_t fes)
 {
         text_add(t, "%s", pdu_fes_name((uint16_t)fes, PARTY_CONTROLLER));
 }
@@ -473,7 +473,7 @@ static const struct word digests[] = {
 };
 
 #define CH_FIELDS                                                                                  \
-        FIELD(struct pdu_ch, type, .say = say_type),                                               \
+        FIELD(struct pdu_ch, type, .say = type_text),                                              \
             FIELD(struct pdu_ch, flags, .kind = FIELD_BITS, .words = pdu_flags),                   \
             FIELD(struct pdu_ch, hlen), FIELD(struct pdu_ch, pdo), FIELD(struct pdu_ch, plen)
 
@@ -481,7 +481,7 @@ static const struct field ch_fields[] = { CH_FIELDS, { 0 } };
 static const struct field icreq_fields[] = {
         CH_FIELDS,
         FIELD(struct pdu_icreq, pfv),
-        FIELD(struct pdu_icreq, hpda, .say = say_alignment),
+        FIELD(struct pdu_icreq, hpda, .say = alignment_text),
         FIELD(struct pdu_icreq, dgst, .kind = FIELD_BITS, .words = digests),
         FIELD(struct pdu_icreq, maxr2t, .kind = FIELD_ZERO_BASED),
         { 0 },
@@ -489,20 +489,20 @@ static const struct field icreq_fields[] = {
 static const struct field icresp_fields[] = {
         CH_FIELDS,
         FIELD(struct pdu_icresp, pfv),
-        FIELD(struct pdu_icresp, cpda, .say = say_alignment),
+        FIELD(struct pdu_icresp, cpda, .say = alignment_text),
         FIELD(struct pdu_icresp, dgst, .kind = FIELD_BITS, .words = digests),
         FIELD(struct pdu_icresp, maxh2cdata),
         { 0 },
 };
 static const struct field h2c_term_fields[] = {
         CH_FIELDS,
-        FIELD(struct pdu_term, fes, .say = say_fes_of_host),
+        FIELD(struct pdu_term, fes, .say = fes_of_host_text),
         FIELD(struct pdu_term, fei),
         { 0 },
 };
 static const struct field c2h_term_fields[] = {
         CH_FIELDS,
-        FIELD(struct pdu_term, fes, .say = say_fes_of_controller),
+        FIELD(struct pdu_term, fes, .say = fes_of_controller_text),
         FIELD(struct pdu_term, fei),
         { 0 },
 };
