@@ -184,8 +184,8 @@ static void say(struct capture_writer *w, struct capture_flow *f, enum party sen
 {
         uint8_t message[64] = { (uint8_t)strlen(letters) };
 
-        memcpy(message + 1, letters, strlen(letters));
-        capture_flow_data(w, f, sender, message, 1 + strlen(letters), ms * 1000000);
+        memcpy(message + 1, letters, message[0]);
+        capture_flow_data(w, f, sender, message, 1u + message[0], ms * 1000000);
 }
 
 /* A connection to port 7 and one to port 9, which is none of the family's. */
