@@ -18,7 +18,7 @@ static void on_record(void *user, const struct record *r)
         const struct tracker *t = user;
         struct trace_verdict v = {
                 .e = r->e,
-                .broken = r->broken,
+                .broken = r->is_broken ? &r->broken : NULL,
                 .unproven = r->unproven,
                 .record = r,
         };

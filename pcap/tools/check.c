@@ -20,7 +20,7 @@ int pcap_check(struct pcap_call *call)
                 .all = a->all,
                 .json = args_json(a),
                 .waived = &a->waived,
-                .selects = selects,
+                .selects = a->conn || a->qid != ARG_ANY ? selects : NULL,
                 .user = call,
         };
         struct check_counts counts;

@@ -185,7 +185,7 @@ static void take_broken(struct checker *k, struct conn_state *c, const struct tr
         struct finding f = { .sender = v->e->sender, .at = v->e->at };
         struct text t = text_in(f.words, sizeof(f.words));
 
-        rule_each_in (&v->broken, id) {
+        rule_each_in (v->broken, id) {
                 f.rule = rulebook_get(k->family->family->rules, id);
                 if (t.len == 0 && (v->unproven || is_wanted(k, c, f.rule->level)))
                         k->family->words(&t, v->record);
@@ -216,7 +216,7 @@ static void on_verdict(void *user, const struct trace_verdict *v)
         if (v->e->kind == TRACE_GAP)
                 drop_pending(k, c);
         report_pending(k, c, v->e->kind == TRACE_CLOSED);
-        if (selected)
+        if (selected && v->broken)
                 take_broken(k, c, v);
         if (v->e->kind != TRACE_CLOSED)
                 return;

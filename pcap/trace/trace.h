@@ -161,9 +161,11 @@ struct trace_stream {
 /* What a family says of an event to whoever judges captures (check.h). */
 struct trace_verdict {
         const struct trace_event *e;
-        struct rule_set broken; /* by e->sender or, where it did not act, by who is bound */
-        bool unproven;          /* it needs proof: trace_proven() */
-        const void *record;     /* the family's, for words() */
+        const struct rule_set
+            *broken;        /* by e->sender or, where it did not act, by who is bound; NULL:
+                                        * nothing is */
+        bool unproven;      /* it needs proof: trace_proven() */
+        const void *record; /* the family's, for words() */
 };
 typedef void trace_verdict_fn(void *user, const struct trace_verdict *v);
 

@@ -122,12 +122,13 @@ static void *tracker_open(const struct rule_set *waived, trace_verdict_fn *verdi
 static void tracker_event(void *tracker, const struct trace_event *e)
 {
         struct tracker *t = tracker;
-        struct trace_verdict v = { .e = e, .record = e };
+        struct rule_set broken = { 0 };
+        struct trace_verdict v = { .e = e, .broken = &broken, .record = e };
 
         if (e->kind == TRACE_PDU && e->sender == PARTY_CONTROLLER && e->pdu->len != t->asked)
-                rule_add(&v.broken, ECHO_LENGTH);
+                rule_add(&broken, ECHO_LENGTH);
         if (e->kind == TRACE_PDU && e->sender == PARTY_CONTROLLER && !t->greeted)
-                rule_add(&v.broken, ECHO_GREETS);
+                rule_add(&broken, ECHO_GREETS);
         if (e->kind == TRACE_PDU && e->sender == PARTY_HOST) {
                 t->greeted = true;
                 t->asked = e->pdu->len;
