@@ -158,8 +158,8 @@ def rdma_run(tmp_path_factory):
     """All cases over RDMA, as a capture of each kind."""
     folder = tmp_path_factory.mktemp("rdma")
     for suffix in ("pcap", "pcapng"):
-        done = subprocess.run([NVMFSPEC, "conform", "--brief", "-t", "rdma", "--pcap",
-                               folder / f"x.{suffix}"], capture_output=True, timeout=120)
+        done = subprocess.run([NVMFSPEC, "conform", "--brief", "-t", "rdma", "--timeout-scale", "4",
+                               "--pcap", folder / f"x.{suffix}"], capture_output=True, timeout=120)
         assert done.returncode == 0, done.stdout
     return folder
 
