@@ -40,7 +40,7 @@ struct conform_family {
         const char *(*entity)(const struct suite *s); /* what is tested there: a subsystem's NQN */
         /* A case of no rule that passes if it is still there. NULL: it can't be asked. */
         const struct test_case *(*liveness)(const struct suite *s);
-        /* Its connections are recorded in s->record from now on, or no more; false without memory. May be
+        /* Its connections are recorded in s->record from now on, or no more; false if out of memory. May be
          * NULL. */
         bool (*record)(struct suite *s, bool on);
 
