@@ -206,15 +206,17 @@ static void work_reading(struct queue *q)
 static void work_writing(struct queue *q)
 {
         uint32_t block = caps(q->t)->block, bytes = r2t_bytes(q->t);
-        const uint8_t *data = pattern(q->t, bytes);
+        const uint8_t *data = pattern(q->t, bytes + block);
 
         write_blocks(q, 0, bytes, data);
         if (caps(q->t)->in_capsule >= block)
-                succeed(q, send_write(q, .slba = bytes / block, .data = data, .in_capsule = true));
+                succeed(q, send_write(q, .slba = bytes / block, .data = data + bytes,
+                                      .in_capsule = true));
         succeed(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(q->t)->nsid));
         want_bytes(q->t, "what was written", read_blocks(q, 0, bytes), data, bytes);
         if (caps(q->t)->in_capsule >= block)
-                want_bytes(q->t, "what was written", read_blocks(q, bytes / block, 0), data, block);
+                want_bytes(q->t, "what was written", read_blocks(q, bytes / block, 0), data + bytes,
+                           block);
 }
 
 void exercise(struct queue *q)
