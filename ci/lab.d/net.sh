@@ -29,13 +29,13 @@ wire_up() {
     [ -z "${CAPTURE-}" ] || capture_wire "$CAPTURE"
 }
 
-# capture_wire FILE: every frame on the wire from here on. By itself with CAPTURE=FILE in the
+# capture_wire FILE [DEVICE]: every frame on the wire from here on. By itself with CAPTURE=FILE in the
 # environment; to be kept, FILE lies below a folder of ci/lab --out.
 capture_wire() {
     local i said
     said=$(mktemp)
-    tcpdump -i v0 -s 0 -B 65536 -U -Z root -w "$1" 2>"$said" &
-    for i in $(seq 50); do
+    tcpdump -i "${2:-v0}" -s 0 -B 65536 -U -Z root -w "$1" 2>"$said" &
+    for i in $(seq 300); do
         grep -q 'listening on' "$said" && return
         sleep 0.1
     done

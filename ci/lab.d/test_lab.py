@@ -100,7 +100,7 @@ def test_output_comes_while_the_command_runs():
 
 
 def test_timeout_is_124_and_keeps_the_output():
-    run = lab("sh", "-c", "echo early; sleep 60", options=["--timeout", "3"])
+    run = lab("sh", "-c", "echo early; sleep 900", options=["--timeout", "3"])
     assert (run.returncode, run.stdout) == (124, "early\n")
 
 
@@ -125,7 +125,7 @@ def test_no_command_is_126():
 
 def test_nothing_is_left_behind():
     # The run directory, and with it the guest's memory, is named on its command line.
-    run = lab("sh", "-c", "tr ' ' '\\n' </proc/cmdline | sed -n s/^lab=//p; sleep 60",
+    run = lab("sh", "-c", "tr ' ' '\\n' </proc/cmdline | sed -n s/^lab=//p; sleep 900",
               options=["--timeout", "3"])
     assert run.returncode == 124
     directory = Path(run.stdout.strip())

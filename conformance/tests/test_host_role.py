@@ -25,7 +25,7 @@ OURS = (f"{shlex.quote(NVMFSPEC)} host verify -t $NVMF_TRTYPE -a $NVMF_TRADDR -s
 def conform(*args, code=0, timeout=120):
     done = subprocess.run([NVMFSPEC, "conform", "--role", "host", *map(str, args)],
                           capture_output=True, text=True, timeout=timeout)
-    assert done.returncode == code, done.stdout[-4000:] + done.stderr[-4000:]
+    assert done.returncode == code, done.stdout + done.stderr
     return done
 
 
@@ -90,8 +90,8 @@ def test_a_host_that_overlooks_a_fault():
 def test_a_host_that_closes_without_a_word_is_graded():
     """It goes away in the middle of things, whatever its target has done."""
     case = "tcp/digest/flags-c2h"
-    hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else timeout 1 {shlex.quote(NVMFSPEC)} host perf " \
-        f"--rw randwrite --time 5 -i 1 -a $NVMF_TRADDR -s $NVMF_TRSVCID -n $NVMF_SUBNQN --waive {case}; fi"
+    hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else timeout 5 {shlex.quote(NVMFSPEC)} host perf " \
+        f"--rw randwrite --time 20 -i 1 -a $NVMF_TRADDR -s $NVMF_TRSVCID -n $NVMF_SUBNQN --waive {case}; fi"
     assert verdicts("--hook", hook, case, "--timeout-scale", 4)[case] == "lenient"
     assert verdicts("--hook", hook, case, "--timeout-scale", 4, "--strict", code=1)[case] == "fail"
 
@@ -124,7 +124,7 @@ def free_port():
     (OURS + "; exit 5", 1, "fail", "failed with 5"),
 ])
 def test_what_a_hook_may_come_to(hook, code, verdict, says):
-    seen = results("--hook", hook, WORKS, "--timeout-scale", 0.1, code=code)[WORKS]
+    seen = results("--hook", hook, WORKS, code=code)[WORKS]
     assert seen["verdict"] == verdict
     assert says in seen.get("seen", "") + seen.get("note", "")
 
@@ -132,7 +132,7 @@ def test_what_a_hook_may_come_to(hook, code, verdict, says):
 def test_what_a_hook_says_spoils_no_report(tmp_path):
     """Neither bytes that are no text nor a character cut in two where the report has no more room."""
     hook = OURS + " >/dev/null; printf '\\344\\033[1m\\001 %0300d\\n' 0 | sed s/0/ä/g; exit 5"
-    says = conform("--hook", hook, WORKS, "--timeout-scale", 0.1, "--json", tmp_path / "r.json",
+    says = conform("--hook", hook, WORKS, "--json", tmp_path / "r.json",
                    "--tap", tmp_path / "r.tap", "--junit", tmp_path / "r.xml", code=1).stdout
     seen = json.loads((tmp_path / "r.json").read_text())["results"][0]["seen"]
     assert "failed with 5: ??[1m? ääää" in seen and "failed with 5: ??[1m? ääää" in says
@@ -192,8 +192,8 @@ def test_a_host_that_hangs_has_neither_failed_nor_gone(case):
         f"-s $NVMF_TRSVCID -n $NVMF_SUBNQN $([ $NVMF_DDGST = 0 ] || echo -G) --waive {case}"
     hangs = f"{OURS}; sleep 60" if case == "fab/connect/refused" else goes_on
     hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else {hangs}; fi"
-    seen = results("--hook", hook, case, "--timeout-scale", 0.1, code=1)[case]
-    assert seen["verdict"] == "fail" and "timed out after 3 s" in seen["seen"]
+    seen = results("--hook", hook, case, "--timeout-scale", 0.3, code=1)[case]
+    assert seen["verdict"] == "fail" and "timed out after 9 s" in seen["seen"]
 
 
 # The least host: a controller that it asks a KATO for, and enables; then it is silent.

@@ -416,12 +416,13 @@ def test_a_digest_that_is_refused(start_target, option, refuse):
 
 
 @pytest.mark.parametrize("poll", [[], ["--no-busy-poll"]])
-def test_a_target_that_stops_answering(start_target, poll):
+def test_a_target_that_stops_answering(start_target, poll, connected):
     target = start_target("-n", NQN, "--ns", "mem:8M")
-    load = subprocess.Popen([NVMFSPEC, "host", "perf", *target.host.where, "-n", NQN, "--time", "1",
+    load = subprocess.Popen([NVMFSPEC, "host", "perf", *target.host.where, "-n", NQN, "--time", "5",
                              "--timeout", "500", *poll],
                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    time.sleep(0.3)
+    connected(target.host.port, 2)
+    time.sleep(0.5)
     target.process.send_signal(signal.SIGSTOP)
     try:
         assert load.wait(timeout=10) == 3
@@ -430,10 +431,11 @@ def test_a_target_that_stops_answering(start_target, poll):
     assert "not answered within 500 ms" in load.stderr.read()
 
 
-def test_a_target_that_dies(start_target):
+def test_a_target_that_dies(start_target, connected):
     target = start_target("-n", NQN, "--ns", "mem:8M")
     load = subprocess.Popen([NVMFSPEC, "host", "perf", *target.host.where, "-n", NQN, "--time", "30"],
                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    connected(target.host.port, 2)
     time.sleep(0.5)
     target.stop()
     target.stop = lambda: None

@@ -27,7 +27,7 @@ CAPTURES = {
 def run(*args, code=0, **kwargs):
     done = subprocess.run([NVMFSPEC, "pcap", *map(str, args)], capture_output=True, timeout=120,
                           **kwargs)
-    assert done.returncode == code, done.stderr.decode() + done.stdout.decode()[-2000:]
+    assert done.returncode == code, done.stderr.decode() + done.stdout.decode()
     return done
 
 

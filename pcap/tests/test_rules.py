@@ -475,12 +475,13 @@ def test_a_crafted_capture_is_flagged(rule, tmp_path):
 def conform(path, *args, codes):
     """Rules flagged in the capture of a run of the suite; who broke them. On a crowded machine a case
     may fail for want of time, so the run is made again once: what counts is the capture of a whole one."""
-    for _ in range(2):
+    for attempt in range(2):
         done = subprocess.run([NVMFSPEC, "conform", "--brief", "--timeout-scale", "4", "--pcap", path,
                                *args], capture_output=True, text=True, timeout=140)
         if done.returncode in codes:
             break
-    assert done.returncode in codes, (path, done.returncode, done.stdout[-4000:], done.stderr)
+        print(f"attempt {attempt + 1} ended with {done.returncode}:", done.stdout, done.stderr)
+    assert done.returncode in codes, (path, done.returncode, done.stdout, done.stderr)
     return {f["rule"]: f["bound"] for f in check(path)[:-1]}
 
 

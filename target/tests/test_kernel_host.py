@@ -30,8 +30,12 @@ def test_connect_and_verify(options):
     guest("basic.sh", *options)
 
 
-def test_hundred_reconnects_and_resets():
-    guest("reconnect.sh", "100")
+# Descriptors and the kernel's objects are counted exactly: a leak in each connection shows in few.
+RECONNECTS = os.environ.get("NVMFSPEC_RECONNECTS", "20")
+
+
+def test_reconnects_and_resets():
+    guest("reconnect.sh", RECONNECTS)
 
 
 def test_changes_reach_the_host():
@@ -65,9 +69,9 @@ def test_what_went_over_the_wire_is_lawful(kind, tmp_path):
     assert "Write" in count.stdout
 
 
-@rdma
-def test_two_hundred_reconnects_and_resets_over_rdma(kind):
-    guest("reconnect.sh", "200", kind=kind)
+@pytest.mark.parametrize("kind", ["rxe", pytest.param("siw", marks=pytest.mark.nightly)])
+def test_reconnects_and_resets_over_rdma(kind):
+    guest("reconnect.sh", RECONNECTS, kind=kind)
 
 
 @rdma

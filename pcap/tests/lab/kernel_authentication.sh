@@ -3,6 +3,7 @@
 # alone, then with a wrong key; DIR/authentication.pcap has what they said. For the lab's guest.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
+. "$root/ci/lab.d/net.sh"
 . "$root/ci/lab.d/nvmet.sh"
 nqn=nqn.2026-01.lab:kernel host=nqn.2026-01.lab:host
 key=$(nvme gen-dhchap-key -m 1 -n "$host")
@@ -11,9 +12,8 @@ connect() { nvme connect -t tcp -a 127.0.0.1 -s 4420 -n "$nqn" -q "$host" "$@"; 
 
 nvmet_up tcp 127.0.0.1 "$nqn" /dev/ram0
 nvmet_host "$nqn" "$host" "$key" "$ctrl_key" 'hmac(sha256)' ffdhe2048
-tcpdump -i lo -U -w "$1/authentication.pcap" port 4420 &
+capture_wire "$1/authentication.pcap" lo
 dump=$!
-sleep 1
 for keys in "--dhchap-secret=$key --dhchap-ctrl-secret=$ctrl_key" "--dhchap-secret=$key"; do
         connect $keys
         nvdev "$nqn" >/dev/null
