@@ -1,21 +1,60 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Shared by ci/test and ci/nightly: stages run in lanes side by side, and the account at the end.
-# Source it after lib.sh. A stage is a function stage_NAME; what it prints is kept in
-# out/ci/NAME.log.
+# Shared by ci/test and ci/nightly: stages run in lanes side by side, a second look at tests that
+# failed, and the account at the end. Source it after lib.sh. A stage is a function stage_NAME; what
+# it prints is kept in out/ci/NAME.log.
+#
+# A failure has to happen again: a test that failed is run twice more, alone, when the lanes have
+# ended. Failed again: the run is red. Passed both times: FLIPPED, named at the end with what it
+# failed by at first; at most $second_looks of them in a run. There is none for builds, lint, reports of
+# sanitizers, and none at all with once=yes.
+#
+# out/ci: NAME.log     what a stage has printed
+#         NAME.status  its exit status and seconds
+#         NAME.times   its CPU time
+#         NAME.failed  tests that failed: what it is called, first line of why, command (by tabs)
+#         NAME.san.*   reports of sanitizers, those of programs whose end nobody looks at, too
+#         again/       what the second looks printed
+ci_out=${NVMFSPEC_CI_OUT:-$root/out/ci}
+second_looks=3
+declare -A floor # by stage: so many tests pass in it, at least
+once=''
+patience=${NVMFSPEC_PATIENCE:-4} # limits of tests are for what hangs
+
 export NVMFSPEC_NEEDS=fail # ci/setup has installed what tests compare with
-export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:abort_on_error=0}
-export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1:halt_on_error=1}
-export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1}
+export NVMFSPEC_PATIENCE=$patience
 export NVMFSPEC=$root/build/nvmfspec
 
 # check COMMAND...: a step of a stage; where it fails, the stage has failed, and goes on.
-check() { "$@" || { echo "FAILED $*"; failed=yes; }; }
+check() { "$@" || fail "$*"; }
+fail() { echo "ci: FAILED $*"; failed=yes; }
+
+# test_failed NAME WHY COMMAND...: a test that has failed, and how it is run alone.
+test_failed() {
+        printf '%s\t%s\t%s\n' "$1" "$2" "$(printf '%q ' "${@:3}")" >>"$ci_out/$stage.failed"
+}
+
+# check_again NAME COMMAND...: a step that is one test.
+check_again() {
+        "${@:2}" || test_failed "$1" "exit status $?" "${@:2}"
+}
 
 # What was skipped is said with its reason at the end, never silently; and what took longest.
 # A lane runs in the background, where the shell has SIGINT ignored; tests send it.
 run_pytest() {
-        check env --default-signal=INT,QUIT \
-                "$python" -m pytest -p no:cacheprovider -rsfE --durations=15 "$@"
+        local status=0 list=$ci_out/$stage.pytest name why
+        local pytest=(env --default-signal=INT,QUIT NVMFSPEC="$NVMFSPEC" "$python" -m pytest -p no:cacheprovider)
+        rm -f "$list"
+        rounds=$((rounds + 1))
+        NVMFSPEC_FAILED=$list "${pytest[@]}" -rsfE --durations=15 --basetemp="$tests_tmp/$stage$rounds" "$@" ||
+                status=$?
+        [ $status != 0 ] || return 0
+        if [ $status != 1 ] || [ ! -s "$list" ]; then # it did not get to the end
+                fail "pytest, exit status $status"
+                return
+        fi
+        while IFS=$'\t' read -r name why; do
+                test_failed "$name" "$why" "${pytest[@]}" -rs "$name"
+        done <"$list"
 }
 
 # The programs' tests wait more than they compute, so each processor has more than one worker; tests
@@ -26,49 +65,83 @@ run_workers() {
         run_pytest -n $((each * jobs)) --dist loadgroup "$@"
 }
 
+# run_ctest PRESET [OPTION]...
+run_ctest() {
+        local dir=build name
+        [ "$1" = release ] || dir=build-$1
+        ! ctest --preset "$@" || return 0
+        local list=$dir/Testing/Temporary/LastTestsFailed.log
+        [ -s "$list" ] || { fail ctest; return; }
+        while IFS=: read -r _ name; do
+                test_failed "$name" "$(why_ctest "$name" "$dir")" ctest --preset "$1" -R "^$name\$"
+        done <"$list"
+}
+
+# The first assertion that failed in a test of ctest.
+why_ctest() { # NAME BUILD
+        awk -v test="Test: $1" 'index($0, test) && !in_it { in_it = 1 }
+                in_it && /\[  ERROR   \]|Assert|error:|imeout/ { print; exit }' \
+                "$2/Testing/Temporary/LastTest.log" | tr '\t' ' ' | cut -c1-200
+}
+
+# Whether the lab runs here; where it does not, the stage has failed, unless that is known.
+has_lab() {
+        if ci/lab --probe; then return 0; fi
+        printf '%s\n' '' '!! THE LAB DOES NOT RUN ON THIS MACHINE (reason above):' \
+                '!! no test against the Linux kernel host and target.' ''
+        [ "${NVMFSPEC_LAB-}" = no ] || fail 'no lab (NVMFSPEC_LAB=no where that is known)'
+        return 1
+}
+
+# sanitized COMMAND...: reports of sanitizers go to files of the stage, and fail it, whoever ran the
+# program and looked at its end. 99 is no exit status of ours.
+sanitized() {
+        local common=exitcode=99:log_path=$ci_out/$stage.san
+        ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:$common \
+                UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:$common \
+                TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:$common "$@"
+}
+
+sanitizer_reports() { # STAGE
+        local file
+        for file in "$ci_out/$1".san.*; do
+                [ -s "$file" ] && echo "$file"
+        done
+        return 0
+}
+
+# How many tests pytest and ctest have passed, as a stage's log says.
+count_passed() { # STAGE
+        { grep -oE '(^|[ =])[0-9]+ passed|failed out of [0-9]+' "$ci_out/$1.log" || true; } |
+                awk '{ n += /passed/ ? $(NF - 1) : $NF } END { print n + 0 }'
+}
+
 # --- running them -----------------------------------------------------------------
 
-# In a subshell, so that a build that fails ends the stage, and no more.
+# In a subshell, so that a build that fails ends the stage, and no more. Its status: 0 passed, 4 tests
+# failed that are to be looked at again, 1 failed.
 run_stage() { # NAME
-        local stage=$1 log=out/ci/$1.log began=$SECONDS status=0 pid
+        local stage=$1 log=$ci_out/$1.log began=$SECONDS status=0 pid
         : >"$log"
         (
-                trap 'times >"out/ci/$stage.times"' EXIT
+                trap 'times >"$ci_out/$stage.times"' EXIT
                 failed=''
                 "stage_$1"
-                [ -z "$failed" ]
+                for file in $(sanitizer_reports "$1"); do
+                        fail "a sanitizer has reported ($file):"
+                        cat "$file"
+                done
+                passed=$(count_passed "$stage")
+                [ "$passed" -ge "${floor[$stage]:-0}" ] || fail "$passed passed, of at least ${floor[$stage]}"
+                [ -z "$failed" ] || exit 1
+                [ ! -e "$ci_out/$stage.failed" ] || exit 4
         ) >"$log" 2>&1 &
         pid=$!
         [ -z "$live" ] || tail -n +1 -s 0.1 --pid="$pid" -f "$log"
         wait "$pid" || status=$?
-        [ -n "$live" ] || flock out/ci cat "$log"
-        echo "$1 $status $((SECONDS - began))" >>out/ci/results
-}
-
-# What a log says has failed: tests of pytest and ctest, steps of check, findings of lint.
-names_of_failed() { # NAME
-        grep -hE '^(FAILED|ERROR) |^[[:space:]]+[0-9]+ - .*\(.*\)$|^lint: .|^fail |: NOT FOUND' \
-                "out/ci/$1.log" | sed 's/^[[:space:]]*/    /' | sort -u
-}
-
-account() {
-        local stage status wall cpu broken=()
-        printf '\n%-12s %8s %8s\n' stage 'wall s' 'CPU s'
-        while read -r stage status wall; do
-                cpu=$(sed -n '2s/[ms]/ /gp' "out/ci/$stage.times" |
-                        awk '{ printf "%d", $1 * 60 + $2 + $3 * 60 + $4 }')
-                [ "$status" = 0 ] || broken+=("$stage")
-                printf '%-12s %8d %8s  %s\n' "$stage" "$wall" "$cpu" \
-                        "$([ "$status" = 0 ] && echo passed || echo FAILED)"
-        done <out/ci/results
-        printf '%-12s %8d\n' all "$SECONDS"
-        [ ${#broken[@]} != 0 ] || return 0
-        printf '\nci/%s: FAILED:\n' "${0##*/}"
-        for stage in "${broken[@]}"; do
-                echo "  $stage (out/ci/$stage.log)"
-                names_of_failed "$stage" || tail -n 3 "out/ci/$stage.log"
-        done
-        return 1
+        [ $status != 4 ] || [ -s "$ci_out/$1.failed" ] || status=1
+        [ -n "$live" ] || flock "$ci_out" cat "$log"
+        echo "$status $((SECONDS - began))" >"$ci_out/$1.status"
 }
 
 lane() { # [-n] STAGE...: one after the other; -n: nicely
@@ -81,17 +154,120 @@ lane() { # [-n] STAGE...: one after the other; -n: nicely
         done
 }
 
+# --- the second look -----------------------------------------------------------------
+
+# Tests that failed in stages that failed by nothing else: "STAGE TAB NAME TAB WHY TAB COMMAND".
+to_look_at() {
+        local stage
+        for stage in "${stages[@]}"; do
+                [ "$(status_of "$stage")" = 4 ] && sed "s/^/$stage\t/" "$ci_out/$stage.failed"
+        done
+        return 0
+}
+
+status_of() { [ ! -e "$ci_out/$1.status" ] || cut -d' ' -f1 "$ci_out/$1.status"; }
+
+# twice COMMAND: whether it passes two times.
+twice() { # LOG STAGE COMMAND
+        local try stage=$2
+        for try in 1 2; do
+                sanitized timeout $((patience * 300)) bash -c "$3" </dev/null >"$1.$try.log" 2>&1 || return 1
+                [ -z "$(sanitizer_reports "$2")" ] || return 1
+        done
+}
+
+second_look() {
+        local stage name why command n=0 list
+        list=$(to_look_at)
+        [ -n "$list" ] && [ -z "$once" ] || return 0
+        if [ "$(echo "$list" | wc -l)" -gt $second_looks ]; then
+                echo "more than $second_looks tests failed: no second look"
+                return 0
+        fi
+        say "a second look at what failed, alone"
+        mkdir -p "$ci_out/again"
+        while IFS=$'\t' read -r stage name why command; do
+                n=$((n + 1))
+                if twice "$ci_out/again/$n" "$stage" "$command"; then
+                        printf '%s\t%s\n' "$name" "$why" >>"$ci_out/$stage.flipped"
+                else
+                        tail -n 60 "$ci_out/again/$n".*.log
+                        printf '%s\n' "$name" >>"$ci_out/$stage.red"
+                fi
+        done <<<"$list"
+        for stage in "${stages[@]}"; do
+                [ ! -e "$ci_out/$stage.flipped" ] || [ -e "$ci_out/$stage.red" ] ||
+                        sed -i 's/^4 /0 /' "$ci_out/$stage.status"
+        done
+}
+
+# --- the account -----------------------------------------------------------------------
+
+# What has failed in a stage for good: tests, steps, findings of lint, plants.
+names_of_failed() { # NAME
+        local flipped=$ci_out/$1.flipped
+        touch "$ci_out/$1.failed" "$flipped"
+        {
+                awk -F'\t' 'FILENAME == ARGV[1] { passed[$1]; next } !($1 in passed) { print $1 ": " $2 }' \
+                        "$flipped" "$ci_out/$1.failed"
+                grep -hE '^(ci: FAILED|lint:) .|^ERROR |: NOT FOUND' "$ci_out/$1.log" || true
+        } | sed 's/^[[:space:]]*/    /' | awk '!seen[$0]++' | grep .
+}
+
+verdict_of() { # NAME
+        local status flipped=0
+        status=$(status_of "$1")
+        [ ! -e "$ci_out/$1.flipped" ] || flipped=$(wc -l <"$ci_out/$1.flipped")
+        if [ -z "$status" ]; then
+                echo 'DID NOT END'
+        elif [ "$status" != 0 ]; then
+                echo FAILED
+        else
+                echo "passed$([ "$flipped" = 0 ] || echo ", $flipped FLIPPED")"
+        fi
+}
+
+account() {
+        local stage cpu verdict broken=()
+        printf '\n%-12s %8s %8s\n' stage 'wall s' 'CPU s'
+        for stage in "${stages[@]}"; do
+                cpu=$(sed -n '2s/[ms]/ /gp' "$ci_out/$stage.times" 2>/dev/null |
+                        awk '{ printf "%d", $1 * 60 + $2 + $3 * 60 + $4 }')
+                verdict=$(verdict_of "$stage")
+                [[ $verdict = passed* ]] || broken+=("$stage")
+                printf '%-12s %8d %8s  %s\n' "$stage" "$(cut -d' ' -f2 "$ci_out/$stage.status" 2>/dev/null || echo 0)" \
+                        "$cpu" "$verdict"
+        done
+        printf '%-12s %8d\n' all "$SECONDS"
+        flipped
+        [ ${#broken[@]} != 0 ] || return 0
+        printf '\nci/%s: FAILED:\n' "${0##*/}"
+        for stage in "${broken[@]}"; do
+                echo "  $stage (${ci_out#"$root"/}/$stage.log)"
+                names_of_failed "$stage" || tail -n 3 "$ci_out/$stage.log"
+        done
+        return 1
+}
+
+flipped() {
+        local files=("$ci_out"/*.flipped)
+        cat "${files[@]}" 2>/dev/null | grep -q . || return 0
+        printf '\nFLIPPED: failed once, passed twice alone (at most %d are let pass):\n' $second_looks
+        sed 's/^/    /; s/\t/: /' "${files[@]}"
+}
+
 # run_lanes WAITING [COMPUTING]: two lists of stages. The second gets the processor where the first
 # leaves it, so that tests with clocks in them are not disturbed.
 run_lanes() {
-        local stage live='' lanes=()
-        for stage in $1 ${2-}; do
+        local stage live='' lanes=() stages tests_tmp rounds=0
+        read -ra stages <<<"$1 ${2-}"
+        for stage in "${stages[@]}"; do
                 declare -F "stage_$stage" >/dev/null || die "no stage '$stage'; see the head of ${0##*/}"
         done
         [ -n "${2-}" ] || live=yes
-        rm -rf out/ci
-        mkdir -p out/ci
-        touch out/ci/results
+        rm -rf "$ci_out"
+        mkdir -p "$ci_out"
+        tests_tmp=$(mktemp -d) # short, for names of sockets
         set -m # lanes in process groups of their own, so that they can be ended whole
         # shellcheck disable=SC2086 # lists of names
         lane $1 </dev/null &
@@ -101,7 +277,8 @@ run_lanes() {
         set +m
         trap 'for l in "${lanes[@]}"; do kill -- -"$l" || true; done 2>/dev/null; exit 130' INT TERM HUP
         wait "${lanes[@]}" || true
-        [ "$(wc -l <out/ci/results)" = "$(echo $1 ${2-} | wc -w)" ] || die 'not all stages ended'
-        account || exit 1
-        printf '\n%s: all stages passed: %s (%d s)\n' "ci/${0##*/}" "$(echo $1 ${2-})" "$SECONDS"
+        second_look
+        account || { echo "what tests wrote: $tests_tmp"; exit 1; }
+        rm -rf "$tests_tmp"
+        printf '\n%s: all stages passed: %s (%d s)\n' "ci/${0##*/}" "${stages[*]}" "$SECONDS"
 }

@@ -3,13 +3,13 @@
 # To be sourced. Gets packages from the distribution's archive without installing
 # them and without changing the machine's package sources.
 
-# fetch_candidate PACKAGE: the version apt would take; empty when it knows none.
+# fetch_candidate PACKAGE[=VERSION]: the version apt would take; empty when it knows none.
 fetch_candidate() {
-    LC_ALL=C apt-cache "${FETCH_OPTS[@]}" policy "$1" 2>/dev/null |
-        sed -n 's/^ *Candidate: *//p' | grep -vxF '(none)'
+    LC_ALL=C apt-cache "${FETCH_OPTS[@]}" --no-all-versions show "$1" 2>/dev/null |
+        sed -n 's/^Version: *//p'
 }
 
-# fetch_package PACKAGE DIR: puts the .deb of the newest version into DIR. The
+# fetch_package PACKAGE[=VERSION] DIR: puts the .deb of that or the newest version into DIR. The
 # machine's own lists first; failing that (release too old for the package, or
 # lists never fetched or stale) private ones that include the backports.
 FETCH_OPTS=()

@@ -4,6 +4,9 @@
 # ordinary process, so it needs neither root nor hardware support.
 
 UML_SOURCE=linux-source-6.12
+# What the kernel's host and target are known to do (baselines, what takes them down) is known of this
+# version. Where the archive no longer has it, its newest is taken instead, which is told.
+UML_VERSION=6.12.117-1~deb12u1
 UML_TOOLS='gcc make flex bison bc xz tar dpkg-deb apt-get apt-cache'
 
 # Everything that decides what the kernel is like, comments and the version left out:
@@ -19,11 +22,15 @@ uml_config() {
     [ -z "$instrumented" ] || cat "$lab_d/uml-instrumented.config"
 }
 
-# The directory of the cached kernel; fails when there is none.
+# The directory of the cached kernel, of our version or built in its place; fails when there is none.
 uml_cached() {
-    local kernel
-    for kernel in "$cache/uml$instrumented-$(uml_key)"-*/linux; do
-        [ -x "$kernel" ] && dirname "$kernel" && return
+    local dir name
+    name=$cache/uml$instrumented-$(uml_key)
+    for dir in "$name-$UML_VERSION" "$name"-*; do
+        [ -x "$dir/linux" ] || continue
+        [ "$dir" = "$name-$UML_VERSION" ] || [ "$(cat "$dir/in-place-of" 2>/dev/null)" = "$UML_VERSION" ] || continue
+        echo "$dir"
+        return
     done
     return 1
 }
@@ -41,7 +48,11 @@ uml_obstacle() {
 # uml_build DIR: builds in DIR, prints the version.
 uml_build() {
     local tree=$1/tree obj=$1/obj version
-    fetch_package $UML_SOURCE "$1" || { say "no package $UML_SOURCE"; return 1; }
+    if ! fetch_package $UML_SOURCE=$UML_VERSION "$1"; then
+        fetch_package $UML_SOURCE "$1" || { say "no package $UML_SOURCE"; return 1; }
+        say "$UML_SOURCE $UML_VERSION is not to be had: the newest instead"
+        echo $UML_VERSION >"$1/in-place-of"
+    fi
     version=$(dpkg-deb -f "$1"/*.deb Version) || return
     mkdir "$tree" "$obj"
     dpkg-deb --fsys-tarfile "$1"/*.deb | tar -x -O -f - "./usr/src/$UML_SOURCE.tar.xz" |

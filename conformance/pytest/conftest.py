@@ -59,7 +59,7 @@ def cases(transport):
     listed = subprocess.run([NVMFSPEC, "conform", "-t", transport, "--list", "--json", "-"],
                             capture_output=True, text=True)
     if listed.returncode != 0:
-        return []
+        raise pytest.UsageError(f"{NVMFSPEC} conform --list: {listed.stderr}")
     return json.loads(listed.stdout)["cases"]
 
 
