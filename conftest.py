@@ -7,6 +7,8 @@ are skipped; in ci/test, which has installed it, they fail.
 NVMFSPEC_PATIENCE (1): how many times longer than a test says it waits for a program. Limits are there for
 what hangs; ci/test sets it by the speed of the machine.
 
+NVMFSPEC_RUNNING: a folder that has, while tests run, a file for each worker with the name of its test.
+
 NVMFSPEC_FAILED: a file that names each test that failed, a line each: its id, a tab, the first line of why.
 """
 import os
@@ -20,6 +22,8 @@ import pytest
 
 PATIENCE = float(os.environ.get("NVMFSPEC_PATIENCE", 1))
 FAILED = os.environ.pop("NVMFSPEC_FAILED", None)  # not of the pytest that a test starts, nor of workers
+RUNNING = os.environ.get("NVMFSPEC_RUNNING")
+WORKER = f"{os.environ.get('PYTEST_XDIST_WORKER', 'main')}-{os.getpid()}"
 MAY_LACK = "at most .* open files here|has no tlshd"
 
 
@@ -42,6 +46,12 @@ def pytest_collection_modifyitems(config, items):
         mark = item.get_closest_marker("timeout")
         limit = float(mark.args[0] if mark else config.getini("timeout"))
         item.add_marker(pytest.mark.timeout(patiently(limit)), append=False)
+
+
+def pytest_configure(config):
+    global RUNNING
+    if config.getoption("numprocesses", None):
+        RUNNING = None  # others run them
 
 
 @pytest.fixture
@@ -76,6 +86,16 @@ def pytest_runtest_makereport(item):
     why = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     if "conformance/pytest" not in report.nodeid and not re.search(MAY_LACK, why):
         report.outcome, report.longrepr = "failed", f"left out: {why}"
+
+
+def pytest_runtest_logstart(nodeid):
+    if RUNNING:
+        (pathlib.Path(RUNNING) / WORKER).write_text(f"{nodeid}\n")
+
+
+def pytest_runtest_logfinish():
+    if RUNNING:
+        (pathlib.Path(RUNNING) / WORKER).unlink(missing_ok=True)
 
 
 def pytest_runtest_logreport(report):

@@ -8,20 +8,29 @@
 # failed by at first; at most $second_looks of them in a run. There is none for builds, lint, reports of
 # sanitizers, and none at all with once=yes.
 #
+# A stage that takes longer than its budget is ended: NO TIME, with the tests that were running, and exit
+# status 3 if nothing has failed. No verdict is never green.
+#
 # out/ci: NAME.log     what a stage has printed
 #         NAME.status  its exit status and seconds
 #         NAME.times   its CPU time
 #         NAME.failed  tests that failed: what it is called, first line of why, command (by tabs)
 #         NAME.san.*   reports of sanitizers, those of programs whose end nobody looks at, too
+#         NAME.late    it had no time: what was running
+#         running/     by worker: the test that it runs, and since when
 #         again/       what the second looks printed
 ci_out=${NVMFSPEC_CI_OUT:-$root/out/ci}
 second_looks=3
 declare -A floor # by stage: so many tests pass in it, at least
+declare -A budget # by stage: seconds on a machine of usual speed (1500)
+hard_end=${NVMFSPEC_HARD_END:-4800} # seconds for all of it, however slow the machine
 once=''
-patience=${NVMFSPEC_PATIENCE:-4} # limits of tests are for what hangs
+speed=$("$root/ci/speed")
+patience=${NVMFSPEC_PATIENCE:-$((4 * speed))} # limits of tests are for what hangs
 
 export NVMFSPEC_NEEDS=fail # ci/setup has installed what tests compare with
 export NVMFSPEC_PATIENCE=$patience
+export NVMFSPEC_RUNNING=$ci_out/running
 export NVMFSPEC=$root/build/nvmfspec
 
 # check COMMAND...: a step of a stage; where it fails, the stage has failed, and goes on.
@@ -123,7 +132,9 @@ count_passed() { # STAGE
 run_stage() { # NAME
         local stage=$1 log=$ci_out/$1.log began=$SECONDS status=0 pid
         : >"$log"
+        set -m # in a process group of its own, so that it can be ended whole
         (
+                set +m
                 trap 'times >"$ci_out/$stage.times"' EXIT
                 failed=''
                 "stage_$1"
@@ -137,11 +148,31 @@ run_stage() { # NAME
                 [ ! -e "$ci_out/$stage.failed" ] || exit 4
         ) >"$log" 2>&1 &
         pid=$!
+        set +m
+        echo "$pid" >"$ci_out/$1.pid"
+        keep_budget "$1" "$pid" &
         [ -z "$live" ] || tail -n +1 -s 0.1 --pid="$pid" -f "$log"
         wait "$pid" || status=$?
+        rm "$ci_out/$1.pid"
+        [ ! -e "$ci_out/$1.late" ] || status=3
         [ $status != 4 ] || [ -s "$ci_out/$1.failed" ] || status=1
         [ -n "$live" ] || flock "$ci_out" cat "$log"
         echo "$status $((SECONDS - began))" >"$ci_out/$1.status"
+}
+
+# keep_budget STAGE PID: ends it when its time is up.
+keep_budget() {
+        local end=$((SECONDS + ${budget[$1]:-1500} * speed)) now=$SECONDS file
+        [ "$end" -lt "$hard_end" ] || end=$hard_end
+        while kill -0 "$2" 2>/dev/null; do
+                [ "$SECONDS" -ge "$end" ] || { sleep 0.5; continue; }
+                for file in "$NVMFSPEC_RUNNING"/*; do
+                        [ ! -e "$file" ] || sed "s/$/ (for $((EPOCHSECONDS - $(stat -c %Y "$file"))) s)/" "$file"
+                done >"$ci_out/$1.late"
+                echo "ci: NO TIME after $((SECONDS - now)) s" | cat - "$ci_out/$1.late" >>"$ci_out/$1.log"
+                kill -- "-$2"
+                return
+        done
 }
 
 lane() { # [-n] STAGE...: one after the other; -n: nicely
@@ -220,6 +251,8 @@ verdict_of() { # NAME
         [ ! -e "$ci_out/$1.flipped" ] || flipped=$(wc -l <"$ci_out/$1.flipped")
         if [ -z "$status" ]; then
                 echo 'DID NOT END'
+        elif [ "$status" = 3 ]; then
+                echo "NO TIME: $(sed 's/^/in /' "$ci_out/$1.late" | paste -sd,)"
         elif [ "$status" != 0 ]; then
                 echo FAILED
         else
@@ -228,19 +261,27 @@ verdict_of() { # NAME
 }
 
 account() {
-        local stage cpu verdict broken=()
+        local stage cpu verdict broken=() late=()
         printf '\n%-12s %8s %8s\n' stage 'wall s' 'CPU s'
         for stage in "${stages[@]}"; do
                 cpu=$(sed -n '2s/[ms]/ /gp' "$ci_out/$stage.times" 2>/dev/null |
                         awk '{ printf "%d", $1 * 60 + $2 + $3 * 60 + $4 }')
                 verdict=$(verdict_of "$stage")
-                [[ $verdict = passed* ]] || broken+=("$stage")
+                case $verdict in
+                passed*) ;;
+                'NO TIME'*) late+=("$stage") ;;
+                *) broken+=("$stage") ;;
+                esac
                 printf '%-12s %8d %8s  %s\n' "$stage" "$(cut -d' ' -f2 "$ci_out/$stage.status" 2>/dev/null || echo 0)" \
                         "$cpu" "$verdict"
         done
         printf '%-12s %8d\n' all "$SECONDS"
+        printf 'speed: 1/%d of a usual machine; kernel %s\n' "$speed" "$(uname -r)"
+        cat "$ci_out/machine" 2>/dev/null || true
+        grep -hm1 '^uml: ready' "$ci_out"/*.log 2>/dev/null | head -n 1 | sed 's/^uml: ready.*-/guest: kernel /; s/)$//' || true
         flipped
-        [ ${#broken[@]} != 0 ] || return 0
+        [ ${#late[@]} = 0 ] || printf '\nci/%s: NO TIME: %s\n' "${0##*/}" "${late[*]}"
+        [ ${#broken[@]} != 0 ] || return $((${#late[@]} ? 3 : 0))
         printf '\nci/%s: FAILED:\n' "${0##*/}"
         for stage in "${broken[@]}"; do
                 echo "  $stage (${ci_out#"$root"/}/$stage.log)"
@@ -256,17 +297,28 @@ flipped() {
         sed 's/^/    /; s/\t/: /' "${files[@]}"
 }
 
+end_lanes() {
+        local group
+        for group in "${lanes[@]}" $(cat "$ci_out"/*.pid 2>/dev/null); do
+                kill -- "-$group" || true
+        done 2>/dev/null
+        kill "$watch" || true
+        exit 130
+}
+
 # run_lanes WAITING [COMPUTING]: two lists of stages. The second gets the processor where the first
 # leaves it, so that tests with clocks in them are not disturbed.
 run_lanes() {
-        local stage live='' lanes=() stages tests_tmp rounds=0
+        local stage live='' lanes=() stages tests_tmp rounds=0 watch status=0
         read -ra stages <<<"$1 ${2-}"
         for stage in "${stages[@]}"; do
                 declare -F "stage_$stage" >/dev/null || die "no stage '$stage'; see the head of ${0##*/}"
         done
         [ -n "${2-}" ] || live=yes
         rm -rf "$ci_out"
-        mkdir -p "$ci_out"
+        mkdir -p "$ci_out/running"
+        "$root/ci/speed" --watch >"$ci_out/machine" </dev/null &
+        watch=$!
         tests_tmp=$(mktemp -d) # short, for names of sockets
         set -m # lanes in process groups of their own, so that they can be ended whole
         # shellcheck disable=SC2086 # lists of names
@@ -275,10 +327,12 @@ run_lanes() {
         # shellcheck disable=SC2086
         [ -z "${2-}" ] || { lane -n $2 </dev/null & lanes+=($!); }
         set +m
-        trap 'for l in "${lanes[@]}"; do kill -- -"$l" || true; done 2>/dev/null; exit 130' INT TERM HUP
+        trap end_lanes INT TERM HUP
         wait "${lanes[@]}" || true
         second_look
-        account || { echo "what tests wrote: $tests_tmp"; exit 1; }
+        kill "$watch" && wait "$watch" || true
+        account || status=$?
+        [ $status = 0 ] || { echo "what tests wrote: $tests_tmp"; exit $status; }
         rm -rf "$tests_tmp"
         printf '\n%s: all stages passed: %s (%d s)\n' "ci/${0##*/}" "${stages[*]}" "$SECONDS"
 }

@@ -6,6 +6,7 @@ import pathlib
 import re
 import subprocess
 import textwrap
+import time
 
 import pytest
 
@@ -123,6 +124,18 @@ def test_a_worker_names_what_failed_in_it(gate):
                "import pytest\n@pytest.mark.xdist_group('together')\n" + FAILS)
     assert run.returncode == 1
     assert "    test_planted.py::test_bad: " in last(run)
+
+
+SLOW = "import time\ndef test_slow():\n    time.sleep(100)\n"
+
+
+def test_a_stage_over_its_budget_says_in_which_test(gate):
+    began = time.monotonic()
+    run = gate("stage_more() { :; }\n" + PYTEST + "\nbudget[tests]=3", SLOW)
+    assert run.returncode == 3 and time.monotonic() - began < 60, run.stdout + run.stderr
+    assert re.search(r"tests .*NO TIME: in test_planted.py::test_slow \(for \d+ s\)", last(run, 9))
+    run = gate("stage_tests() { run_workers 1 test_planted.py; }; stage_bad() { check false; }\nbudget[tests]=5", SLOW)
+    assert run.returncode == 1 and "NO TIME: tests" in run.stdout and "ci: FAILED false" in last(run)
 
 
 OVERFLOW = r"""
