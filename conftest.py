@@ -68,12 +68,25 @@ def connected():
     return wait
 
 
+def not_compared(why):
+    (pytest.fail if os.environ.get("NVMFSPEC_NEEDS") == "fail" else pytest.skip)(f"NOT COMPARED: {why}")
+
+
 def pytest_runtest_setup(item):
     for mark in item.iter_markers("needs"):
         missing = [program for program in mark.args if not shutil.which(program)]
         if missing:
-            says = f"NOT COMPARED: {' and '.join(missing)} not installed (ci/setup does that)"
-            (pytest.fail if os.environ.get("NVMFSPEC_NEEDS") == "fail" else pytest.skip)(says)
+            not_compared(f"{' and '.join(missing)} not installed (ci/setup does that)")
+
+
+@pytest.fixture(scope="session")
+def tlshd():
+    """Tests of TLS in the lab's kernel: ci/lab --tls. What that brings is of a release that still changes: where it is
+    out of reach they are skipped, in ci/test as well."""
+    lab = pathlib.Path(__file__).resolve().parent / "ci/lab"
+    got = subprocess.run([lab, "--tls", "--build"], capture_output=True, text=True)
+    if got.returncode:
+        pytest.skip(f"NOT COMPARED: the guest has no tlshd: {got.stderr.strip().splitlines()[-1]}")
 
 
 @pytest.hookimpl(hookwrapper=True)

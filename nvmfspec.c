@@ -11,6 +11,7 @@
 #include "host/cmd/command.h"
 #include "pcap/tools/command.h"
 #include "target/command.h"
+#include "target/rpc/ctl.h"
 
 static const struct command {
         const char *name, *says;
@@ -20,6 +21,7 @@ static const struct command {
           conform_command },
         { "target", "serve NVM subsystems and discovery over NVMe/TCP and NVMe/RDMA",
           target_command },
+        { "ctl", "change and show a running target by its RPC", ctl_command },
         { "host", "discover, identify, read, write, verify and measure a target", host_command },
         { "fuzz", "send mutated sessions to a target; play, minimise and merge sequences",
           fuzz_command },

@@ -11,9 +11,10 @@ struct nvme_args {
         struct peer peer; /* as given */
         uint8_t hostid[16];
         const char *change; /* command, or NULL */
-        uint64_t hpda;
+        uint64_t hpda, tls_version;
+        const char *tls_derivation; /* NULL: as printed */
         /* of the embedded target */
-        struct option_list ns;
+        struct option_list ns, faults;
         uint64_t cpda;
         struct target_limits limits; /* 0: as usual */
         bool limited;

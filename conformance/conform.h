@@ -3,6 +3,8 @@
 #define NVMF_CONFORMANCE_CONFORM_H
 
 /* `nvmfspec conform`: judges NVMe targets and hosts by the suite; as conform_run() (engine/conform.h). */
+extern const char nvme_spec[]; /* the tables in conformance/spec, one after the other */
+
 int conform_command(int argc, char **argv);
 
 #endif

@@ -8,9 +8,15 @@
 #include "target/config.h"
 
 /* A second subsystem, which none of our hosts may use. */
-#define DENIED_NQN "nqn.2026-01.io.nvmfspec:denied"
-#define OTHER_HOST "nqn.2026-01.io.nvmfspec:a-host-that-is-not-here"
-#define AUTH_NQN   "nqn.2026-01.io.nvmfspec:authenticated"
+#define DENIED_NQN  "nqn.2026-01.io.nvmfspec:denied"
+#define OTHER_HOST  "nqn.2026-01.io.nvmfspec:a-host-that-is-not-here"
+#define AUTH_NQN    "nqn.2026-01.io.nvmfspec:authenticated"
+#define STATIC_NQN  "nqn.2026-01.io.nvmfspec:static"
+#define ANA_NQN     "nqn.2026-01.io.nvmfspec:ana"
+#define WHOLE_NQN   "nqn.2026-01.io.nvmfspec:whole"
+#define ADMIN_NQN   "nqn.2026-01.io.nvmfspec:administrative"
+#define LIMITED_NQN "nqn.2026-01.io.nvmfspec:limited"
+#define FORMATS_NQN "nqn.2026-01.io.nvmfspec:formats"
 /* What comes and goes. */
 #define GUEST_NQN "nqn.2026-01.io.nvmfspec:guest"
 #define GUEST_NS  "mem:1M"
@@ -18,6 +24,24 @@
 /* One that is used as it stands, and one that is tied to an NQN. */
 static const struct auth_key host_key = { .hash = AUTH_SHA256, .len = 32, .bytes = "the host's" };
 static const struct auth_key ctrl_key = { .len = 48, .bytes = "the subsystem's" };
+
+static const struct auth_key tls_psk = { .hash = AUTH_SHA256, .len = 32, .bytes = "for TLS" };
+
+/* Other hosts that have a PSK of their own: as it stands, tied to their NQN by either hash, of either length;
+ * and one whose checksum was wrong, which was not taken. */
+static const struct tls_host tls_hosts[] = {
+        { .nqn = "nqn.2026-01.io.nvmfspec:psk-00",
+          .key = { .len = 32, .bytes = "for one host, as is" } },
+        { .nqn = "nqn.2026-01.io.nvmfspec:psk-01",
+          .key = { .hash = AUTH_SHA256, .len = 48, .bytes = "for one, by SHA-256" } },
+        { .nqn = "nqn.2026-01.io.nvmfspec:psk-02",
+          .key = { .hash = AUTH_SHA384, .len = 32, .bytes = "for one, by SHA-384" } },
+        { .nqn = "nqn.2026-01.io.nvmfspec:psk-spoilt",
+          .key = { .hash = AUTH_SHA256, .len = 32, .bytes = "for nobody", .spoilt = true } },
+};
+enum { HOSTS = sizeof(tls_hosts) / sizeof(tls_hosts[0]) };
+
+enum { PSK_LIFETIME = 5000 }; /* ms: a case waits for it */
 
 enum { RECEIVES = 65536 }; /* on one SRQ: enough for any number of jobs */
 
@@ -33,6 +57,29 @@ static struct auth_keys keys_of(const struct nvme_args *a)
         return (struct auth_keys) { .host = host_key, .ctrl = ctrl_key };
 }
 
+/* Hosts without TLS are served, too, unless --tls-key has it otherwise. */
+static struct nvme_tls tls_of(const struct nvme_args *a)
+{
+        if (a->peer.tls_always || over_rdma(a) || !auth_openssl())
+                return a->peer.tls;
+        return (struct nvme_tls) { .key = tls_psk };
+}
+
+static bool add_tls_hosts(struct config *c, struct config_subsystem *s)
+{
+        for (unsigned i = 0; i < HOSTS && auth_openssl(); i++) {
+                struct config_host *h = config_add_own(s, tls_hosts[i].nqn);
+
+                if (!h || !config_add_string(&s->hosts, &s->n_hosts, tls_hosts[i].nqn) ||
+                    (!config_find_host(c, tls_hosts[i].nqn) &&
+                     !config_add_host(c, tls_hosts[i].nqn)))
+                        return false;
+                h->keys = s->keys;
+                h->keys.psk = tls_hosts[i].key;
+        }
+        return true;
+}
+
 static bool add_tested(struct config *c, const struct nvme_args *a, bool guest)
 {
         const char *const *ns = a->ns.items;
@@ -44,6 +91,8 @@ static bool add_tested(struct config *c, const struct nvme_args *a, bool guest)
         s->allow_any_host = true;
         if (a->keyed)
                 s->keys = keys_of(a);
+        if (!add_tls_hosts(c, s))
+                return false;
         while (*ns)
                 if (!config_add_ns(s, ++nsid, *ns++))
                         return false;
@@ -69,6 +118,75 @@ static bool add_denied(struct config *c)
         return config_add_string(&s->hosts, &s->n_hosts, OTHER_HOST);
 }
 
+/* One whose controllers can be asked for. */
+static bool add_static(struct config *c)
+{
+        struct config_subsystem *s = config_add_subsystem(c, STATIC_NQN);
+
+        if (!s)
+                return false;
+        s->allow_any_host = s->fixed = true;
+        return true;
+}
+
+/* Who has a PSK that is configured has no other: that of the run, or (see tcp/tls) of the tested subsystem. */
+static enum target_concat concat_of(const struct nvme_args *a)
+{
+        bool configured = a->peer.tls_always || a->peer.dhchap.len > 0;
+
+        return configured || over_rdma(a) || !auth_openssl() ? CONCAT_OFF : CONCAT_PERMITTED;
+}
+
+/* One that can be reset and shut down as a whole. */
+static bool add_whole(struct config *c)
+{
+        struct config_subsystem *s = config_add_subsystem(c, WHOLE_NQN);
+
+        if (!s || !config_add_ns(s, 1, GUEST_NS) || !config_add_ns(s, 2, GUEST_NS))
+                return false;
+        s->allow_any_host = s->whole = true;
+        return true;
+}
+
+/* One with formats that hosts have to enable. */
+static bool add_formats(struct config *c)
+{
+        static const char *const ns[] = { "mem:1M,bs=4096,ms=16,pi=1,guard=32,sts=24",
+                                          "mem:1M,bs=4096,ms=16,pi=2,guard=64,sts=18",
+                                          "mem:1M,ms=8,pi=1,sts=8",
+                                          "mem:1M,bs=4096,ms=16,pi=3,guard=64", GUEST_NS };
+        struct config_subsystem *s = config_add_subsystem(c, FORMATS_NQN);
+
+        if (!s)
+                return false;
+        for (uint32_t i = 0; i < sizeof(ns) / sizeof(ns[0]); i++)
+                if (!config_add_ns(s, i + 1, ns[i]))
+                        return false;
+        s->allow_any_host = s->whole = true;
+        return true;
+}
+
+/* One without I/O queues. */
+static bool add_administrative(struct config *c)
+{
+        struct config_subsystem *s = config_add_subsystem(c, ADMIN_NQN);
+
+        if (s)
+                s->allow_any_host = s->administrative = true;
+        return s;
+}
+
+/* One whose commands may not be large. */
+static bool add_limited(struct config *c)
+{
+        struct config_subsystem *s = config_add_subsystem(c, LIMITED_NQN);
+
+        if (!s || !config_add_ns(s, 1, GUEST_NS))
+                return false;
+        s->allow_any_host = s->limited = true;
+        return true;
+}
+
 /* A third one, which has a key with them. */
 static bool add_authenticated(struct config *c, const struct nvme_args *a)
 {
@@ -78,7 +196,34 @@ static bool add_authenticated(struct config *c, const struct nvme_args *a)
                 return false;
         s->allow_any_host = true;
         s->keys = keys_of(a);
-        return true;
+        return add_tls_hosts(c, s);
+}
+
+/*
+ * Its namespaces 1 to 5 are in the groups of these numbers, one in each state. Of group 6 the state
+ * changes, group 7 is lost now and then, and namespace 8 goes from group 1 to 2 and back.
+ */
+static bool add_ana(struct config *c, const bool changed[CHANGES])
+{
+        static const uint8_t states[] = { ANA_OPTIMIZED, ANA_NONOPTIMIZED, ANA_INACCESSIBLE,
+                                          ANA_PERSISTENT_LOSS, ANA_CHANGE };
+        struct config_subsystem *s = config_add_subsystem(c, ANA_NQN);
+        bool ana = changed[CHANGE_ANA], ok = s;
+
+        for (uint32_t nsid = 1; ok && nsid <= 8u + changed[CHANGE_NAMESPACES]; nsid++) {
+                struct config_ns *ns = config_add_ns(s, nsid, GUEST_NS);
+
+                ok = ns;
+                if (ns)
+                        ns->anagrpid = nsid < 8 ? nsid : 1u + changed[CHANGE_ANA_GROUP];
+        }
+        if (s)
+                s->ana = s->allow_any_host = true;
+        for (uint32_t g = 1; ok && g <= sizeof(states); g++)
+                ok = config_ana_set(c->ports, ANA_NQN, g, states[g - 1]);
+        return ok &&
+               config_ana_set(c->ports, ANA_NQN, 6, ana ? ANA_NONOPTIMIZED : ANA_INACCESSIBLE) &&
+               config_ana_set(c->ports, ANA_NQN, 7, ana ? ANA_OPTIMIZED : ANA_PERSISTENT_LOSS);
 }
 
 static bool add_port(struct config *c, uint8_t trtype)
@@ -89,7 +234,21 @@ static bool add_port(struct config *c, uint8_t trtype)
                 p->trtype = trtype;
         return p && config_add_string(&p->subsystems, &p->n_subsystems, TARGET_NQN) &&
                config_add_string(&p->subsystems, &p->n_subsystems, DENIED_NQN) &&
+               config_add_string(&p->subsystems, &p->n_subsystems, STATIC_NQN) &&
+               config_add_string(&p->subsystems, &p->n_subsystems, LIMITED_NQN) &&
+               config_add_string(&p->subsystems, &p->n_subsystems, ADMIN_NQN) &&
+               config_add_string(&p->subsystems, &p->n_subsystems, ANA_NQN) &&
+               config_add_string(&p->subsystems, &p->n_subsystems, WHOLE_NQN) &&
+               config_add_string(&p->subsystems, &p->n_subsystems, FORMATS_NQN) &&
                (!auth_openssl() || config_add_string(&p->subsystems, &p->n_subsystems, AUTH_NQN));
+}
+
+static bool add_faults(struct config *c, const struct nvme_args *a, char *error, size_t size)
+{
+        for (size_t i = 0; i < a->faults.count; i++)
+                if (!config_add_fault(c, a->faults.items[i], error, size))
+                        return false;
+        return true;
 }
 
 static bool make_config(struct config *c, const struct embedded *e, char *error, size_t size)
@@ -97,11 +256,13 @@ static bool make_config(struct config *c, const struct embedded *e, char *error,
         const struct nvme_args *a = e->args;
 
         *c = (struct config) { 0 };
-        if (add_tested(c, a, e->changed[CHANGE_NAMESPACES]) && add_denied(c) &&
+        if (add_tested(c, a, e->changed[CHANGE_NAMESPACES]) && add_denied(c) && add_static(c) &&
+            add_whole(c) && add_formats(c) && add_limited(c) && add_administrative(c) &&
             (!auth_openssl() || add_authenticated(c, a)) &&
-            add_port(c, over_rdma(a) ? TRTYPE_RDMA : TRTYPE_TCP) &&
+            add_port(c, over_rdma(a) ? TRTYPE_RDMA : TRTYPE_TCP) && add_ana(c, e->changed) &&
             (!e->changed[CHANGE_DISCOVERY] || add_guest(c)))
-                return config_check(c, "embedded target", error, size);
+                return add_faults(c, a, error, size) &&
+                       config_check(c, "embedded target", error, size);
         snprintf(error, size, "out of memory");
         return false;
 }
@@ -127,14 +288,32 @@ static void free_fabric(struct embedded *e)
         e->verbs = NULL;
 }
 
+/* A slow machine has twice as long: the case waits for all of it. */
+static unsigned lifetime_of(const struct nvme_args *a)
+{
+        return a->o.suite.timeout_scale > 1 ? 2 * PSK_LIFETIME : PSK_LIFETIME;
+}
+
+/* A slow machine has as much longer as cases wait for its end. Who goes on with a handshake without a PSK waits for
+ * its end longer than the case does. */
+static unsigned ic_timeout_of(const struct nvme_args *a, const struct rule_policy *policy)
+{
+        double scale = a->o.suite.timeout_scale;
+
+        return rule_in(&policy->violated, TLS_PSK_NEEDED)
+                   ? 60000
+                   : (unsigned)(1500 * (scale > 1 ? scale : 1));
+}
+
 /* So short that cases about them are soon over; a Write needs several H2CData. */
-static struct target_limits limits_of(const struct nvme_args *a)
+static struct target_limits limits_of(const struct nvme_args *a, const struct rule_policy *policy)
 {
         struct target_limits l = a->limits;
 
-        l.ic_timeout = l.ic_timeout ?: 1500;
+        l.ic_timeout = l.ic_timeout ?: ic_timeout_of(a, policy);
         l.maxh2cdata = l.maxh2cdata ?: 65536;
         l.receives = l.receives ?: RECEIVES;
+        l.psk_lifetime = l.psk_lifetime ?: lifetime_of(a);
         return l;
 }
 
@@ -147,8 +326,12 @@ bool embedded_start(struct embedded *e, const struct nvme_args *a, const struct 
                 .reactors = 1,
                 .cpda = (uint8_t)a->cpda,
                 .quiet = true,
+                .strict = true,
+                .tls = tls_of(a),
+                .tls_required = a->peer.tls_always,
+                .concat = concat_of(a),
                 .policy = *policy,
-                .limits = limits_of(a),
+                .limits = limits_of(a, policy),
         };
 
         *e = (struct embedded) { .args = a };
@@ -196,9 +379,20 @@ void embedded_address(struct embedded *e, struct suite *s)
         s->trsvcid = e->trsvcid;
         p->subnqn = TARGET_NQN;
         p->denied = DENIED_NQN;
+        p->statics = STATIC_NQN;
+        p->ana = ANA_NQN;
+        p->expendable = WHOLE_NQN;
+        p->formats = FORMATS_NQN;
+        p->limited = LIMITED_NQN;
+        p->administrative = ADMIN_NQN;
         p->auth = auth_openssl() ? AUTH_NQN : NULL;
         p->dhchap = keys.host;
         p->dhchap_ctrl = keys.ctrl;
-        p->may_write = true;
+        p->tls = tls_of(e->args);
+        p->tls_each_hash = true;
+        p->n_tls_hosts = over_rdma(e->args) || !auth_openssl() ? 0 : HOSTS;
+        memcpy(p->tls_hosts, tls_hosts, sizeof(tls_hosts));
+        p->psk_lifetime = e->args->limits.psk_lifetime ?: lifetime_of(e->args);
+        p->may_write = p->every_ns = true;
         p->changer = (struct changer) { make_change, e };
 }

@@ -12,7 +12,7 @@ struct embedded {
         struct verbs_provider *verbs; /* NULL: TCP */
         char trsvcid[8];
         const struct nvme_args *args;
-        bool changed[2]; /* by enum change, from what it was at first */
+        bool changed[CHANGES]; /* by enum change, from what it was at first */
 };
 
 /* False: error says why. */

@@ -61,15 +61,23 @@ static void describe_host(struct run *run, const struct suite *s)
                  s->traddr, strcmp(s->trsvcid, "0") == 0 ? "a free port" : s->trsvcid,
                  p->fails ? "; the host fails with a correct target, so cases can show little"
                           : "");
+        rule_each_in (&p->policy.waived, rule) {
+                size_t len = strlen(run->abilities);
+
+                snprintf(run->abilities + len, sizeof(run->abilities) - len, "; %s is not judged",
+                         rule_get(rule)->id);
+        }
 }
 
 static void describe_target(struct run *run, const struct suite *s)
 {
         const struct caps *c = &((const struct peer *)s->peer)->caps;
+        const char *nqn = ((const struct peer *)s->peer)->subnqn;
         char mdts[32], capsule[32], own[120];
 
-        snprintf(run->target, sizeof(run->target), "%s%s:%s  %s%s", over_rdma(s) ? "rdma:" : "",
-                 s->traddr, s->trsvcid, ((const struct peer *)s->peer)->subnqn,
+        snprintf(run->target, sizeof(run->target), "%s%s:%s  %s%s%s", over_rdma(s) ? "rdma:" : "",
+                 s->traddr, s->trsvcid, nqn ? nqn : "(no subsystem)",
+                 nqn && !nqn_valid(nqn, NQN_FIELD, false) ? " (not an NQN: B2.2 4.7)" : "",
                  s->embedded ? "  (embedded)" : "");
         if (c->reach < REACH_CONTROLLER) {
                 snprintf(
@@ -105,9 +113,10 @@ static const char *entity(const struct suite *s)
 
 static int change_by_command(void *user, enum change what, char *error, size_t size)
 {
-        static const char *const words[] = {
-                [CHANGE_NAMESPACES] = "namespaces", [CHANGE_DISCOVERY] = "discovery"
-        };
+        static const char *const words[] = { [CHANGE_NAMESPACES] = "namespaces",
+                                             [CHANGE_DISCOVERY] = "discovery",
+                                             [CHANGE_ANA] = "ana",
+                                             [CHANGE_ANA_GROUP] = "ana-group" };
         const struct nvme_args *a = user;
         char command[4096], says[SHELL_LINE];
         int n = snprintf(command, sizeof(command), "%s %s", a->change, words[what]);
@@ -228,6 +237,30 @@ static const struct test_case liveness = {
         .id = "liveness", .rules = RULES(RULE_NONE), .says = "The target answers", .run = alive
 };
 
+/* All of the range is read that the case before had, and again for a while: zeroes or marks of another run
+ * show no stamp, but it will write there again. A target that can't be read says nothing. */
+static void look_for_strangers(struct t *t)
+{
+        enum { WATCH_MS = 600, PAUSE_MS = 20 };
+        struct queue *q = io_queue(t);
+        uint32_t piece = large_bytes(t) / 4096 * 4096, block = caps(t)->block;
+        uint64_t end = now_ms() + (t->suite->embedded ? 0 : WATCH_MS);
+
+        do {
+                for (uint32_t at = 0; piece > 0 && at + piece <= own_bytes(t); at += piece)
+                        require(t, !is_strangers(t, read_blocks(q, at / block, piece), piece),
+                                "blocks %llu to %llu hold what another run has written",
+                                (unsigned long long)(own_lba(t) + at / block),
+                                (unsigned long long)(own_lba(t) + (at + piece) / block - 1));
+                pause_ms(t, PAUSE_MS);
+        } while (now_ms() < end);
+}
+
+static const struct test_case sharing = { .id = "sharing",
+                                          .rules = RULES(RULE_NONE),
+                                          .says = "Nobody else writes to this range",
+                                          .run = look_for_strangers };
+
 static const struct test_case *liveness_of(const struct suite *s)
 {
         if (s->role == ROLE_HOST)
@@ -237,11 +270,12 @@ static const struct test_case *liveness_of(const struct suite *s)
 
 /* --- which cases --------------------------------------------------------------------------- */
 
-/* What base/ asks for is, but for little, not mandatory on discovery and administrative controllers. */
+/* What base/ asks for is, but for little, not mandatory on discovery and administrative controllers, and they have
+ * no NVM Command Set. */
 static bool for_other_controllers(const struct caps *c, const struct test_case *test)
 {
         return c->reach == REACH_CONTROLLER && !c->io && !test->needs &&
-               strncmp(test->id, "base/", 5) == 0;
+               (strncmp(test->id, "base/", 5) == 0 || strncmp(test->id, "nvm/", 4) == 0);
 }
 
 static const char *why_not(const struct suite *s, const struct test_case *test, bool range)
@@ -254,22 +288,56 @@ static const char *why_not(const struct suite *s, const struct test_case *test, 
                 return "no discovery service at this address";
         if (test->changes && !p->changer.make)
                 return "this case needs a change of the target: --change CMD permits and makes it";
+        if (test->alone && p->may_write && (p->slices > 0 || p->write_blocks > 0))
+                return "this case is about the whole namespace: --allow-write NSID permits that";
         if (!test->writes)
                 return NULL;
         if (!p->may_write)
                 return "this case writes: --allow-write NSID[:SLBA+BLOCKS] permits that";
         if (!p->caps.nsid)
                 return "the subsystem has no namespace";
-        return range ? NULL : "the range of --allow-write is too small";
+        return range ? NULL : "the range of --allow-write, or its slice, is too small";
 }
 
 static unsigned ranges(const struct suite *s)
 {
-        const struct peer *p = s->peer;
-        uint64_t blocks = p->write_blocks ? p->write_blocks : p->caps.blocks;
-        uint64_t n = p->caps.block ? blocks / (SLOT_BYTES / p->caps.block) : 0;
+        uint64_t n = lease(s->peer).slots;
 
         return n < UINT32_MAX ? (unsigned)n : UINT32_MAX;
+}
+
+/* FNV-1a */
+static uint64_t hash(uint64_t h, const char *s)
+{
+        while (*s)
+                h = (h ^ (uint8_t)*s++) * UINT64_C(0x100000001b3);
+        return h;
+}
+
+/* Pieces of SLOT_BYTES from the start of the namespace, as other runs may have other ranges of it. */
+static bool range_piece(const struct suite *s, unsigned range, unsigned i, char name[LEASE_NAME])
+{
+        const struct peer *p = s->peer;
+        struct lease l = lease(p);
+        uint64_t begin = (l.slba + range * l.slot) * p->caps.block;
+        uint64_t first = begin / SLOT_BYTES,
+                 last = (begin + l.slot * p->caps.block - 1) / SLOT_BYTES;
+        uint64_t who = UINT64_C(0xcbf29ce484222325);
+
+        who = hash(hash(hash(who, p->subnqn), s->traddr), s->trsvcid ? s->trsvcid : "");
+        snprintf(name, LEASE_NAME, "nvmfspec/%016llx/%u/%llu", (unsigned long long)who,
+                 p->caps.nsid, (unsigned long long)(first + i));
+        return !s->embedded && first + i <= last;
+}
+
+/* The namespace of a target that others may judge, too. */
+static bool whole(const struct suite *s, char name[LEASE_NAME])
+{
+        const struct peer *p = s->peer;
+
+        if (s->role == ROLE_HOST || s->embedded || !p->subnqn)
+                return false;
+        return range_piece(s, 0, 0, name) && snprintf(strrchr(name, '/'), 8, "/whole") > 0;
 }
 
 static const char *const needs[] = { "discovery service", "" };
@@ -319,11 +387,14 @@ const struct conform_family nvme_conform = {
         .describe = describe,
         .entity = entity,
         .liveness = liveness_of,
+        .sharing = &sharing,
         .record = record,
         .host_cases = host_cases,
         .needs = needs,
         .why_not = why_not,
         .ranges = ranges,
+        .range_piece = range_piece,
+        .whole = whole,
         .begin = world_begin,
         .settle = world_settle,
         .end = world_end,
@@ -331,6 +402,7 @@ const struct conform_family nvme_conform = {
         .outcome = outcome,
         .port = NVME_TCP_PORT,
         .by_case = V_CASE,
+        .spec = nvme_spec,
 };
 
 int conform_command(int argc, char **argv)

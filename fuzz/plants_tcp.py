@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -18,14 +19,38 @@ PLANTED = ROOT / "build-plant/nvmfspec"
 FUZZER = ROOT / "build/nvmfspec"
 NQN = "nqn.2026-01.io.nvmfspec:target"
 END = 10       # seconds that a target has to end
+TAKE = 1       # seconds that it has to take a configuration
 LOOK = 5       # seconds between two looks whether it has lost memory, for which it ends
 MINIMISE = 120  # seconds
+TRIES = 3      # a delay that was made as short as it gets harms nearly each time
+KEY = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:"
+OTHER_KEY = "DHHC-1:00:CzBVep/E6Q4zWH2ix+wRNluApcrvFDleg6jN8hc8YYYVgfSp:"
+HOST = "nqn.2026-01.io.nvmfspec:fuzz"
+KEYS = {"auth-lists", "auth-room", "auth-hl", "auth-late", "auth-deadline", "keys-kept"}  # of hosts with a key
+STRANGERS = {"auth-hl"}  # ... with another key than the target has
+REVOKES = {"keys-kept"}  # ... whose key a reload changes
+SLOW = {"kato-ref", "kato-aer", "shutdown-abrupt", "auth-deadline", "keys-kept"}  # take time: many sessions wait
+#                                                                               together, and looks are rarer
+FEW = {"kato-aer", "auth-deadline", "keys-kept", "shutdown-abrupt", "auth-hl"}  # sessions to begin with will do
+PROOF = 500    # milliseconds that a host has to prove itself, where that is to be outlasted
+PATIENCE = {"kato-aer": 1900, "auth-deadline": 1900, "keys-kept": 1900}  # ms; delays take 3000 at most
+FRESH = {"kato-ref"}  # what a session leaves behind is what kills, some time
+STEADY = {"ctrl-kept"}  # without reloads: those of one session make others do it, which does not come again
 TRACES = r"SUMMARY: \w+: (.*)", r"runtime error: (.*)", r"(not true: .*)", r"(Assertion .*) failed"
 
 
-def seeds():
-    return subprocess.run([ROOT / "fuzz/seeds", "target"], check=True, stdout=subprocess.PIPE,
+def seeds(target="target"):
+    return subprocess.run([ROOT / "fuzz/seeds", target], check=True, stdout=subprocess.PIPE,
                           text=True).stdout.strip()
+
+
+def sessions(name):
+    """What a campaign begins with: those of the corpus that have what it is about, or the few of the fuzzer's own."""
+    if name in FEW:
+        return []
+    files = sorted(pathlib.Path(seeds()).iterdir())
+    word = "auth_send" if name in KEYS else "delay" if name in SLOW else ""
+    return [f for f in files if word in f.read_text(errors="replace")] if word else [seeds()]
 
 
 def free_port():
@@ -33,15 +58,41 @@ def free_port():
         return s.getsockname()[1]
 
 
+def configurations(name, port):
+    """As it is at first; of hosts with a key, with another one; of others, without namespace 2, with namespace 1 half as
+    large, on another port, with another namespace 2."""
+    def namespace(nsid, path):
+        return {"nsid": nsid, "enable": 1, "device": {"path": path}}
+
+    def configuration(one="mem:64K", two="null:1G,bs=4096", trsvcid=port, key=None):
+        hosts = [HOST] if key else []
+        return {"hosts": [{"nqn": host, "attr": {"dhchap_key": key}} for host in hosts], "ports": [{
+            "portid": 1, "subsystems": [NQN], "referrals": [],
+            "addr": {"trtype": "tcp", "adrfam": "ipv4", "traddr": "127.0.0.1", "trsvcid": str(trsvcid)}}],
+            "subsystems": [{"nqn": NQN, "attr": {"allow_any_host": "0" if key else "1"}, "allowed_hosts": hosts,
+                            "namespaces": [namespace(1, one)] + ([namespace(2, two)] if two else [])}]}
+
+    if name in KEYS:
+        return [configuration(key=key) for key in (KEY, OTHER_KEY)]
+    return [configuration(), configuration(two=None), configuration(one="mem:32K"),
+            configuration(trsvcid=free_port()), configuration(two="null:1G")]
+
+
 class Target:
     """A target that shell commands end and start afresh: `restart`, and `oracle`, which complains
-    if it did not end well. They ask, and are told what it died of, through two FIFOs."""
+    if it did not end well, or holds more descriptors than at its start; `reload N` gives it a
+    configuration. They ask, and are told what it died of, through two FIFOs."""
 
-    def __init__(self, folder, plant):
-        self.folder, self.plant, self.port = pathlib.Path(folder), plant, free_port()
+    def __init__(self, folder, name, planted=True):
+        self.folder, self.name, self.port = pathlib.Path(folder), name, free_port()
+        self.plant = name if planted else None
         self.log = self.folder / "target.log"
         self.ask, self.told = self.folder / "ask", self.folder / "told"
         self.restart = f"echo restart >{self.ask}; read line <{self.told}; echo \"$line\""
+        self.configurations = configurations(name, self.port)
+        self.config = self.folder / "config.json"
+        self.reload = f"sh {self.folder}/reload"
+        (self.folder / "reload").write_text(f"echo reload $1 >{self.ask}; read line <{self.told}\n")
         self.oracle = f"echo oracle >{self.ask}; read line <{self.told}; echo \"$line\"; test -z \"$line\""
 
     def __enter__(self):
@@ -60,16 +111,41 @@ class Target:
             fifo.unlink()
 
     def start(self):
+        self.config.write_text(json.dumps(self.configurations[0]))
+        in_time = ["--limit", f"auth_timeout={PROOF}"] if self.name == "auth-deadline" else []
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
-                [PLANTED, "target", *(["--plant", self.plant] if self.plant else []), "-s",
-                 str(self.port), "-n", NQN, "--ns", "mem:1M", "--limit", "queue_entries=64", "--limit",
-                 "buffers=16M"], stdout=subprocess.PIPE, stderr=log, text=True)
+                [PLANTED, "target", *(["--plant", self.plant] if self.plant else []), "--config", self.config, *in_time,
+                 "--limit", "queue_entries=64", "--limit", "buffers=16M", "--limit", "connections=64", "--limit",
+                 "controllers=64"], stdout=subprocess.PIPE, stderr=log, text=True)
         self.process.stdout.readline()
+        self.first = self.descriptors()
+
+    def descriptors(self):
+        try:
+            return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        except OSError:
+            return 0
+
+    def connected(self):
+        """Connections that nobody has ended: sessions go on while it is looked at."""
+        lines = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        return sum(line[1].endswith(f":{self.port:04X}") and line[3] == "01" for line in lines)
+
+    def kept(self):
+        """Descriptors of connections that are over, three seconds later; 0: none."""
+        end = time.monotonic() + 3  # the list of all connections of a machine may be long
+        while (kept := self.descriptors() - self.first) > 0:
+            kept -= self.connected()
+            if kept <= 0 or time.monotonic() > end:
+                break
+            time.sleep(0.1)
+        return max(0, kept)
 
     def end(self, gently):
         """What was wrong with it, or "": that it did not end by itself is only wrong if it should."""
         lived = self.process.poll() is None
+        kept = self.kept() if lived and gently and self.name not in SLOW else 0
         if lived:
             self.process.terminate() if gently else self.process.kill()
         try:
@@ -78,6 +154,8 @@ class Target:
             self.process.kill()
             status = self.process.wait()
         self.process.stdout.close()
+        if kept and status == 0:
+            return "descriptors are kept"
         if status == 0 or (lived and not gently):
             return ""
         log = self.log.read_text(errors="replace")
@@ -85,14 +163,37 @@ class Target:
         return found[0].replace(f"{ROOT}/", "") if found else f"status {status}"
 
     def serve(self):
-        while (word := self.ask.read_text().strip()) != "over":
-            says = self.end(gently=word == "oracle")
-            self.start()
+        while (words := self.ask.read_text().split()) != ["over"]:
+            says = ""
+            if words[0] == "reload":
+                self.give(int(words[1]))
+            else:
+                says = self.end(gently=words[0] == "oracle")
+                self.start()
             self.told.write_text(f"{says}\n")
 
+    def give(self, which):
+        """One of its configurations, at once, and time to take it: it says when it has."""
+        before, end = self.taken(), time.monotonic() + TAKE
+        self.config.write_text(json.dumps(self.configurations[which % len(self.configurations)]))
+        self.process.send_signal(signal.SIGHUP)
+        while self.taken() == before and self.process.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+
+    def taken(self):
+        log = self.log.read_text(errors="replace")
+        return log.count("configuration read again") + log.count("(nothing was changed)")
+
     def options(self):
-        return ["-a", "127.0.0.1", "-s", str(self.port), "-n", NQN, "--allow-write", "--restart",
-                self.restart, "--oracle", self.oracle, "--hang", "3000", "--timeout", "3000"]
+        reloads = self.name in REVOKES or (self.name not in KEYS and self.name not in STEADY)
+        return ["-a", "127.0.0.1", "-s", str(self.port), "-n", NQN, "-q", HOST, "--allow-write", "--restart",
+                self.restart, "--oracle", self.oracle, "--hang", str(PATIENCE.get(self.name, 3000)), "--timeout", "10000",
+                *(["--dhchap-secret", KEY, "--settle", "1500"] if self.name in KEYS else []),  # it computes for a while
+                *(["--reload", self.reload, "--reloads", str(len(self.configurations))] if reloads else []),
+                *(["--revokes", "1"] if self.name in REVOKES else []),
+                *(["--stranger"] if self.name in STRANGERS else []),
+                *(["--prove-within", str(PROOF)] if self.name == "auth-deadline" else []),
+                *(["--max-delay", "3000"] if self.name in SLOW else [])]
 
 
 def call(*args, log):
@@ -106,19 +207,22 @@ def campaign(name, folder, seconds, seed, log):
     """A finding as `fuzz remote` tells it, or None."""
     with Target(folder, name) as target:
         run = call("remote", *target.options(), "--time", max(1, int(seconds)), "--seed", seed, "--look",
-                   1000 * LOOK, "--findings", 1, "--minimise", MINIMISE, "-o", folder / "finds", seeds(),
-                   log=log)
+                   1000 * LOOK * (3 if name in SLOW else 1), *(["--jobs", 16] if name in SLOW | STRANGERS else []),
+                   *(["--fresh"] if name in FRESH else []), "--findings", 1,
+                   "--minimise", MINIMISE, "-o", folder / "finds", *sessions(name), log=log)
     found = [json.loads(line) for line in run.stdout.splitlines() if line.startswith('{"finding')]
     return found[0] if found and found[0]["reproduced"] else None
 
 
-def harms(file, plant, folder, log):
-    with Target(folder, plant) as target:
+def harms(file, name, planted, folder, log):
+    with Target(folder, name, planted) as target:
         return call("repro", *target.options(), file, log=log).returncode == 1
 
 
 def is_bug(file, name, folder, log):
-    return harms(file, name, folder, log) and not harms(file, None, folder, log)
+    tries = TRIES if name in SLOW else 1
+    return (any(harms(file, name, True, folder, log) for _ in range(tries)) and
+            not harms(file, name, False, folder, log))
 
 
 def hunt(name, limit, seed, folder, log):
@@ -136,7 +240,9 @@ def keep(name, found, folder, out, log):
     """Copies of both; in a few words, what they are."""
     says = [f"{sum(1 for line in open(found['file']) if not line.startswith('#')) - 1} steps",
             f"{found['trials']} trials"]
-    for ending in ".seq", ".pcap":
+    # a capture has no reloads and no waits, and does not tell how a host left
+    seen = not re.search(r"(?m)^(reload|reset|close|delay)", pathlib.Path(found["file"]).read_text())
+    for ending in [".seq", ".pcap"] if seen else [".seq"]:
         kept = out / f"{name}{ending}"
         shutil.copy(pathlib.Path(found["file"]).with_suffix(ending), kept)
         if ending == ".pcap":

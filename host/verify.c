@@ -24,7 +24,7 @@ struct slot { /* one outstanding command */
         struct job job;
         uint8_t *data;
         uint64_t started;
-        bool busy;
+        bool busy, again; /* again: its job is still to be done, the queue broke */
 };
 
 struct verify {
@@ -152,13 +152,14 @@ static void compare(struct verify *v, const struct slot *s)
         }
 }
 
-static void fail(struct verify *v, const struct slot *s)
+static void fail(struct verify *v, struct slot *s)
 {
-        if (!v->failed && s->cmd.status != HOST_STATUS_ABORTED)
+        s->again = s->cmd.status == HOST_STATUS_ABORTED;
+        if (!v->failed && !s->again)
                 host_fail_status(v->error, s->cmd.status, &s->cmd.cqe,
                                  "%s of %u blocks at LBA %llu", sqe_name(&s->cmd.sqe, false),
                                  s->job.blocks, (unsigned long long)(v->o->slba + s->job.first));
-        v->failed |= s->cmd.status != HOST_STATUS_ABORTED;
+        v->failed |= !s->again;
 }
 
 static void ended(struct host_cmd *cmd, void *user)
@@ -199,6 +200,7 @@ static void start(struct verify *v, struct slot *s, const struct job *job)
         };
         s->started = loop_now_ns();
         s->busy = host_queue_submit(&v->c->io[job->queue], &s->cmd) == 0;
+        s->again = !s->busy;
         v->busy += s->busy;
 }
 
@@ -222,11 +224,11 @@ static bool feed(struct verify *v, unsigned queue)
 
         for (unsigned i = 0; i < v->o->depth && i < v->c->io[queue].depth; i++) {
                 struct slot *s = &v->slots[(size_t)queue * v->o->depth + i];
-                const struct job *job = s->busy ? NULL : next_job(v, queue);
+                const struct job *job = s->busy ? NULL : s->again ? &s->job : next_job(v, queue);
 
                 if (job)
                         start(v, s, job);
-                busy |= s->busy;
+                busy |= s->busy || s->again;
         }
         return busy;
 }
@@ -280,6 +282,43 @@ static int serve(struct verify *v, bool *busy)
         return v->failed ? -1 : any;
 }
 
+static int add_memory(struct verify *v)
+{
+        size_t part = (size_t)v->o->depth * v->piece_max * v->o->block_size;
+
+        for (unsigned i = 0; i < v->c->io_count; i++)
+                if (host_queue_add_memory(&v->c->io[i], v->data + i * part, part, v->error) < 0)
+                        return -1;
+        return 0;
+}
+
+static void drop_memory(struct verify *v)
+{
+        size_t part = (size_t)v->o->depth * v->piece_max * v->o->block_size;
+
+        for (unsigned i = 0; v->data && i < v->c->io_count; i++)
+                host_queue_drop_memory(&v->c->io[i], v->data + i * part);
+}
+
+/* Commands may still be outstanding after an error or a difference: their buffers go now. */
+static void abandon(struct verify *v)
+{
+        for (unsigned i = 0; v->busy > 0 && i < v->c->io_count; i++)
+                host_queue_break(&v->c->io[i], "queue %u: verification was stopped", i + 1);
+}
+
+static int reconnect(struct verify *v)
+{
+        if (v->failed || v->r->differs || v->c->params.ctrl_loss_tmo == 0)
+                return -1;
+        abandon(v);
+        drop_memory(v);
+        if (host_ctrl_reconnect(v->c, v->error) < 0)
+                return -1;
+        v->r->reconnects++;
+        return add_memory(v);
+}
+
 /* Does the jobs of this step, stops at the first difference. */
 static int do_jobs(struct verify *v)
 {
@@ -291,14 +330,15 @@ static int do_jobs(struct verify *v)
         while (busy && !v->r->differs) {
                 int any = serve(v, &busy);
 
-                if (any < 0)
-                        return -1;
-                if (host_ctrl_poll(v->c) < 0)
-                        return lost(v, &v->c->admin);
+                if (any >= 0 && host_ctrl_poll(v->c) < 0)
+                        any = lost(v, &v->c->admin);
                 if (any == 0 && busy)
                         sleep_on(v);
-                if (any == 0 && overdue(v) < 0)
+                if (any == 0)
+                        any = overdue(v);
+                if (any < 0 && reconnect(v) < 0)
                         return -1;
+                busy |= any < 0;
         }
         v->count = 0;
         return 0;
@@ -377,33 +417,17 @@ static int allocate(struct verify *v)
                                  v->blocks);
         for (size_t i = 0; i < slots; i++)
                 v->slots[i] = (struct slot) { .v = v, .data = v->data + i * each };
-        for (unsigned i = 0; i < v->c->io_count; i++) {
-                uint8_t *part = v->data + i * v->o->depth * each;
-
-                if (host_queue_add_memory(&v->c->io[i], part, v->o->depth * each, v->error) < 0)
-                        return -1;
-        }
-        return 0;
+        return add_memory(v);
 }
 
 static void release(struct verify *v)
 {
-        size_t part = (size_t)v->o->depth * v->piece_max * v->o->block_size;
-
-        for (unsigned i = 0; v->data && i < v->c->io_count; i++)
-                host_queue_drop_memory(&v->c->io[i], v->data + i * part);
+        drop_memory(v);
         free(v->data);
         free(v->slots);
         free(v->jobs);
         free(v->writer);
         free(v->generation);
-}
-
-/* Commands may still be outstanding after an error or a difference: their buffers go now. */
-static void abandon(struct verify *v)
-{
-        for (unsigned i = 0; v->busy > 0 && i < v->c->io_count; i++)
-                host_queue_break(&v->c->io[i], "queue %u: verification was stopped", i + 1);
 }
 
 int verify_run(struct host_ctrl *c, const struct verify_options *o, struct verify_result *r,

@@ -5,6 +5,9 @@
  * other pieces and order, by preference through another queue than wrote it; some pieces are left
  * as they are, so that stale data has a chance to show. At the end all of it is read once more.
  * Destroys what the range holds.
+ *
+ * A controller that is lost is connected to again, if c's ctrl_loss_tmo allows, and what was
+ * outstanding is sent again.
  */
 #ifndef NVMF_HOST_VERIFY_H
 #define NVMF_HOST_VERIFY_H
@@ -30,6 +33,7 @@ struct verify_options {
 
 struct verify_result {
         uint64_t passes, writes, reads, bytes_written, bytes_read;
+        unsigned reconnects;
         double seconds;
         bool differs;
         uint64_t lba;                 /* the first block that was seen to differ, and */

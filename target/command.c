@@ -2,23 +2,38 @@
 #include "command.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "config.h"
 #include "pdu/core/plant.h"
 #include "pdu/io/capture/capture_writer.h"
+#include "pdu/io/log.h"
 #include "pdu/io/net.h"
 #include "pdu/io/option.h"
+#include "pdu/io/page_server.h"
+#include "pdu/io/rpc_server.h"
 #include "pdu/nvme/io/auth_openssl.h"
+#include "pdu/nvme/io/key_log.h"
+#include "pdu/nvme/io/nvme_tls.h"
 #include "target.h"
 #include "target/ns/ns.h"
+#include "target/rpc/rpc.h"
 
-enum { EXIT_USAGE = 2, EXIT_BROKEN = 3, LISTENS_MAX = 16 };
+enum {
+        EXIT_USAGE = 2,
+        EXIT_BROKEN = 3,
+        LISTENS_MAX = 16,
+};
 
 #define DEFAULT_NQN "nqn.2026-01.io.nvmfspec:target"
 #define DEFAULT_NS  "mem:64M"
@@ -26,12 +41,16 @@ enum { EXIT_USAGE = 2, EXIT_BROKEN = 3, LISTENS_MAX = 16 };
 struct args {
         struct target_options options;
         struct config config; /* what the command line asks for */
-        const char *config_file, *traddr, *trsvcid, *trtype, *pcap;
+        const char *config_file, *traddr, *trsvcid, *trtype, *pcap, *log_level, *log_format, *user,
+            *profile;
         const char *listens[LISTENS_MAX]; /* [TRTYPE:]ADDR:PORT beside -a and -s */
         unsigned n_listens;
         cpu_set_t cpus;
-        bool help;
+        bool help, quiet, key_on_line, wait_for_rpc;
+        const char *rpc, *rpc_listen, *metrics;
+        char *rpc_token;
         uint64_t reactors, busy_poll, cpda, icdoff, msdbd;
+        const char *tls_derivation, *tls_suite, *concat;
 };
 
 /* --- options that mean more than a value ------------------------------------------------------ */
@@ -78,20 +97,39 @@ static bool take_host(void *args, const char *value, char *error, size_t size)
                 return false;
         s->allow_any_host = false;
         return config_add_string(&s->hosts, &s->n_hosts, value) &&
-               config_add_host(&a->config, value);
+               (config_find_host(&a->config, value) || config_add_host(&a->config, value));
 }
 
 static bool take_key(void *args, const char *value, char *error, size_t size)
 {
         struct config_subsystem *s = current(args);
 
+        ((struct args *)args)->key_on_line |= value[0] != '@';
         return s && auth_key_option(&s->keys.host, value, error, size) == 0;
+}
+
+static bool take_tls_key(void *args, const char *value, char *error, size_t size)
+{
+        struct args *a = args;
+
+        a->key_on_line |= value[0] != '@';
+        return nvme_tls_option(&a->options.tls.key, value, error, size) == 0;
+}
+
+static bool take_tls_keylog(void *args, const char *value, char *error, size_t size)
+{
+        FILE **keylog = &((struct args *)args)->options.tls.keylog;
+
+        if (!*keylog)
+                *keylog = key_log_create(value, error, size);
+        return *keylog;
 }
 
 static bool take_ctrl_key(void *args, const char *value, char *error, size_t size)
 {
         struct config_subsystem *s = current(args);
 
+        ((struct args *)args)->key_on_line |= value[0] != '@';
         return s && auth_key_option(&s->keys.ctrl, value, error, size) == 0;
 }
 
@@ -101,7 +139,7 @@ static bool take_hash(void *args, const char *value, char *error, size_t size)
         bool known = s && config_hash(value, &s->keys.hashes);
 
         if (!known)
-                snprintf(error, size, "'%s' is not sha256, sha384 or sha512", value);
+                snprintf(error, size, "'%s' is not " CONFIG_HASHES, value);
         return known;
 }
 
@@ -111,8 +149,7 @@ static bool take_group(void *args, const char *value, char *error, size_t size)
         bool known = s && config_group(value, &s->keys.groups);
 
         if (!known)
-                snprintf(error, size, "'%s' is neither null nor ffdhe2048, 3072, 4096, 6144, 8192",
-                         value);
+                snprintf(error, size, "'%s' is not " CONFIG_GROUPS, value);
         return known;
 }
 
@@ -155,29 +192,19 @@ static bool take_listen(void *args, const char *value, char *error, size_t size)
         return true;
 }
 
-/* What a receiver tolerates the target may do or overlook, whoever the rule binds. */
-static bool take_rule(struct rule_set *set, enum party bound, const char *value, char *error,
-                      size_t size)
-{
-        enum rule_id id = rule_by_name(value);
-
-        if (id != RULE_NONE && rule_get(id)->reaction == REACT_TOLERATE)
-                return option_rule(&nvme_rules, set, value, error, size);
-        return option_rule_of(&nvme_rules, set, bound, value, error, size);
-}
-
 static bool take_waive(void *args, const char *value, char *error, size_t size)
 {
-        struct args *a = args;
-
-        return take_rule(&a->options.policy.waived, PARTY_HOST, value, error, size);
+        return target_waive(&((struct args *)args)->options.policy, value, error, size);
 }
 
 static bool take_violate(void *args, const char *value, char *error, size_t size)
 {
-        struct args *a = args;
+        return target_violate(&((struct args *)args)->options.policy, value, error, size);
+}
 
-        return take_rule(&a->options.policy.violated, PARTY_CONTROLLER, value, error, size);
+static bool take_fault(void *args, const char *value, char *error, size_t size)
+{
+        return config_add_fault(&((struct args *)args)->config, value, error, size);
 }
 
 #ifdef NVMF_PLANT
@@ -215,6 +242,27 @@ static bool take_cpus(void *args, const char *value, char *error, size_t size)
                 p = *end ? end + 1 : end;
         }
         return true;
+}
+
+static bool take_token(void *args, const char *value, char *error, size_t size)
+{
+        struct args *a = args;
+        char text[RPC_TOKEN_MAX + 2] = "";
+        FILE *f = value[0] == '@' ? fopen(value + 1, "re") : NULL;
+
+        free(a->rpc_token);
+        a->rpc_token = NULL;
+        if (f && fgets(text, sizeof(text), f)) {
+                text[strcspn(text, "\n")] = '\0';
+                if (strlen(text) >= RPC_TOKEN_MIN && strlen(text) <= RPC_TOKEN_MAX)
+                        a->rpc_token = strdup(text);
+        }
+        if (f)
+                fclose(f);
+        if (!a->rpc_token)
+                snprintf(error, size, "'%s' is not @FILE with a line of %d to %d bytes", value,
+                         RPC_TOKEN_MIN, RPC_TOKEN_MAX);
+        return a->rpc_token;
 }
 
 static bool take_limit(void *args, const char *value, char *error, size_t size)
@@ -279,7 +327,7 @@ static const struct option_row rows[] = {
         { .name = "dhchap-key",
           .arg = "KEY",
           .says = "key with which hosts of this subsystem must authenticate themselves: "
-                  "DHHC-1:..., or @FILE",
+                  "@FILE (@/dev/fd/N), or DHHC-1:..., which others see in ps",
           .group = 1,
           .kind = OPTION_CALL,
           .call = take_key },
@@ -291,23 +339,109 @@ static const struct option_row rows[] = {
           .call = take_ctrl_key },
         { .name = "dhchap-hash",
           .arg = "HASH",
-          .says = "use only this hash: sha256, sha384 or sha512 (the host's first choice)",
+          .says = "allow only this hash (the host's first choice): " CONFIG_HASHES,
           .group = 1,
           .kind = OPTION_CALL,
           .call = take_hash },
         { .name = "dhchap-dhgroup",
           .arg = "GROUP",
-          .says = "use only this DH group: null, ffdhe2048, 3072, 4096, 6144 or 8192 (the "
-                  "host's first choice)",
+          .says = "allow only this DH group (the host's first choice): " CONFIG_GROUPS,
           .group = 1,
           .kind = OPTION_CALL,
           .call = take_group },
+        { .name = "tls-key",
+          .arg = "KEY",
+          .says = "TLS on ports over TCP, for hosts that have this configured PSK: @FILE "
+                  "(@/dev/fd/N), or "
+                  "NVMeTLSkey-1:..., which others see in ps; hosts without TLS are served, too",
+          .group = 1,
+          .kind = OPTION_CALL,
+          .call = take_tls_key },
+        { .name = "tls-required",
+          .says = "with --tls-key: hosts without TLS are not served",
+          .group = 1,
+          .kind = OPTION_FLAG,
+          .at = AT(options.tls_required) },
+        { .name = "concat",
+          .arg = "HOW",
+          .says =
+              "secure channel concatenation for hosts that have a key (--dhchap-key): permitted, "
+              "or required; they use the PSK that they generate, and no other",
+          .group = 1,
+          .kind = OPTION_CHOICE,
+          .choices = "permitted|required",
+          .at = AT(concat) },
+        { .name = "tls-suite",
+          .arg = "SUITE",
+          .says = "only TLS_AES_128_GCM_SHA256 (aes128) or TLS_AES_256_GCM_SHA384 (aes256) (both)",
+          .group = 1,
+          .kind = OPTION_CHOICE,
+          .choices = "aes128|aes256",
+          .at = AT(tls_suite) },
+        { .name = "tls-groups",
+          .arg = "LIST",
+          .says = "groups of (EC)DHE with colons (" TLS_GROUPS ")",
+          .group = 1,
+          .kind = OPTION_STRING,
+          .at = AT(options.tls.groups) },
+        { .name = "tls-dhe-only",
+          .says = "no PSK without (EC)DHE",
+          .group = 1,
+          .kind = OPTION_FLAG,
+          .at = AT(options.tls.dhe_only) },
+        { .name = "tls-keylog",
+          .arg = "FILE",
+          .says =
+              "append the secrets of each TLS connection to it, in SSLKEYLOGFILE's format: whoever "
+              "has it can decrypt a capture (pcap --keylog)",
+          .group = 1,
+          .kind = OPTION_CALL,
+          .call = take_tls_keylog },
+        { .name = "tls-derivation",
+          .arg = "HOW",
+          .says = "how hosts with an identity of version 0 derive keys: printed, as RFC 8446 has "
+                  "it, or "
+                  "old, as nvme-cli 2.x did (printed); version 1 tells",
+          .group = 1,
+          .kind = OPTION_CHOICE,
+          .choices = "printed|old",
+          .at = AT(tls_derivation) },
         { .name = "config",
           .arg = "FILE",
           .says = "nvmetcli's JSON in place of all of the above; SIGHUP reads it again",
           .group = 1,
           .kind = OPTION_STRING,
           .at = AT(config_file) },
+        { .name = "rpc",
+          .arg = "PATH",
+          .says = "JSON-RPC on this Unix socket, as SPDK's " RPC_SOCKET " (see nvmfspec ctl); with "
+                  "nothing else of this list nothing is served until it is asked for",
+          .group = 1,
+          .kind = OPTION_STRING,
+          .at = AT(rpc) },
+        { .name = "rpc-listen",
+          .arg = "ADDR:PORT",
+          .says = "JSON-RPC over TCP, for who has the token",
+          .group = 1,
+          .kind = OPTION_STRING,
+          .at = AT(rpc_listen) },
+        { .name = "rpc-token",
+          .arg = "@FILE",
+          .says = "the token of --rpc-listen",
+          .group = 1,
+          .kind = OPTION_CALL,
+          .call = take_token },
+        { .name = "metrics",
+          .arg = "[ADDR]:PORT",
+          .says = "counters for Prometheus at http://ADDR:PORT/metrics (ADDR: 127.0.0.1)",
+          .group = 1,
+          .kind = OPTION_STRING,
+          .at = AT(metrics) },
+        { .name = "wait-for-rpc",
+          .says = "wait for framework_start_init before most methods may be called",
+          .group = 1,
+          .kind = OPTION_FLAG,
+          .at = AT(wait_for_rpc) },
         { .name = "reactors",
           .arg = "N",
           .says = "threads (1)",
@@ -329,6 +463,12 @@ static const struct option_row rows[] = {
           .group = 1,
           .kind = OPTION_CALL,
           .call = take_cpus },
+        { .name = "user",
+          .arg = "NAME",
+          .says = "give up root for this user, once namespaces are open and ports listen",
+          .group = 1,
+          .kind = OPTION_STRING,
+          .at = AT(user) },
         { .name = "no-hdgst",
           .says = "grant no header digest",
           .group = 1,
@@ -349,6 +489,15 @@ static const struct option_row rows[] = {
           .group = 1,
           .kind = OPTION_FLAG,
           .at = AT(options.no_success) },
+        { .name = "profile",
+          .arg = "NAME",
+          .says =
+              "tolerant, or strict: refuse a HOSTNQN that is not an NQN, end an association that "
+              "has lost an I/O queue (tolerant)",
+          .group = 1,
+          .kind = OPTION_CHOICE,
+          .choices = "tolerant|strict",
+          .at = AT(profile) },
         { .name = "cpda",
           .arg = "N",
           .says = "data alignment to ask for (CPDA), (N + 1) * 4 bytes (0)",
@@ -388,6 +537,14 @@ static const struct option_row rows[] = {
           .group = 1,
           .kind = OPTION_CALL,
           .call = take_violate },
+        { .name = "fault",
+          .arg = "SPEC",
+          .says =
+              "go wrong when this says: ACTION [WHEN...], such as 'status=2/81h cmd=read nth=3', "
+              "'delay=50ms on=r2t one-in=100', 'reset=half on=c2hdata' (below); repeatable",
+          .group = 1,
+          .kind = OPTION_CALL,
+          .call = take_fault },
 #ifdef NVMF_PLANT
         { .name = "plant",
           .arg = "NAME",
@@ -403,7 +560,7 @@ static const struct option_row rows[] = {
           .kind = OPTION_CALL,
           .call = take_limit },
         { .name = "trace",
-          .says = "print each request's states on stderr",
+          .says = "print each request's states on stderr: as --log-level trace",
           .group = 1,
           .kind = OPTION_FLAG,
           .at = AT(options.trace) },
@@ -415,10 +572,24 @@ static const struct option_row rows[] = {
           .kind = OPTION_STRING,
           .at = AT(pcap) },
         { .name = "quiet",
-          .says = "print only errors on stderr",
+          .says = "as --log-level error",
           .group = 1,
           .kind = OPTION_FLAG,
-          .at = AT(options.quiet) },
+          .at = AT(quiet) },
+        { .name = "log-level",
+          .arg = "LEVEL",
+          .says = "error, warning, info or trace, on stderr (info)",
+          .group = 1,
+          .kind = OPTION_CHOICE,
+          .choices = "error|warning|info|trace",
+          .at = AT(log_level) },
+        { .name = "log-format",
+          .arg = "FORMAT",
+          .says = "text or json: an object a line (text)",
+          .group = 1,
+          .kind = OPTION_CHOICE,
+          .choices = "text|json",
+          .at = AT(log_format) },
         { .letter = 'h',
           .name = "help",
           .says = "this",
@@ -435,6 +606,14 @@ static void help(void)
              "SIGTERM.\n"
              "Without options: " DEFAULT_NQN " with " DEFAULT_NS " on 127.0.0.1:4420.\n");
         option_help(rows, 1, stdout);
+        puts(
+            "\n--fault 'ACTION [WHEN...]': one of\n"
+            "  status=SCT/SC[/dnr]  violate=RULE  delay=TIME  drop  close[=BYTE|half]  "
+            "reset[=BYTE|half]\n"
+            "  corrupt[=BYTE]\n"
+            "when it is where on=command|r2t|h2cdata|c2hdata|resp says, of commands that fit cmd=, "
+            "host=, nqn=,\nqid=, nsid=, lba=, once after= bytes and wait= time are over; then the "
+            "nth=, every=, one-in= (with\nseed=), and times= in all. doc/target.md explains each.");
 }
 
 /* --- what is asked for ------------------------------------------------------------------------ */
@@ -469,21 +648,28 @@ static bool add_ports(struct args *a)
         return true;
 }
 
-static bool complete(struct args *a, char *error, size_t size)
+/* What is served says the RPC alone. */
+static bool begins_empty(const struct args *a)
+{
+        return (a->rpc || a->rpc_listen) && a->config.n_subsystems == 0 && a->n_listens == 0 &&
+               !a->traddr && !a->trsvcid && !a->trtype && !a->config_file;
+}
+
+static bool check_rpc(const struct args *a, char *error, size_t size)
+{
+        if (!a->rpc_listen != !a->rpc_token)
+                snprintf(error, size, "--rpc-listen requires --rpc-token, and the other way round");
+        else if (a->wait_for_rpc && !a->rpc && !a->rpc_listen)
+                snprintf(error, size, "--wait-for-rpc requires --rpc or --rpc-listen");
+        else
+                return true;
+        return false;
+}
+
+static bool add_default(struct args *a, char *error, size_t size)
 {
         struct config *c = &a->config;
 
-        if (a->config_file &&
-            (c->n_subsystems > 0 || a->n_listens > 0 || a->traddr || a->trsvcid)) {
-                snprintf(error, size,
-                         "--config excludes -a, -s, --listen, -n, --ns, --host, --dhchap-...");
-                return false;
-        }
-        for (unsigned i = 0; i < c->n_subsystems; i++)
-                if (c->subsystems[i].keys.ctrl.len && !c->subsystems[i].keys.host.len) {
-                        snprintf(error, size, "--dhchap-ctrl-key requires --dhchap-key");
-                        return false;
-                }
         if (!a->traddr)
                 a->traddr = "127.0.0.1";
         if (!a->trsvcid)
@@ -495,57 +681,264 @@ static bool complete(struct args *a, char *error, size_t size)
         for (unsigned i = 0; i < c->n_subsystems; i++)
                 if (c->subsystems[i].n_ns == 0 && c->n_subsystems == 1)
                         config_add_ns(&c->subsystems[i], 1, DEFAULT_NS);
+        return true;
+}
+
+static bool complete(struct args *a, char *error, size_t size)
+{
+        struct config *c = &a->config;
+        bool empty = begins_empty(a);
+
+        if (!check_rpc(a, error, size))
+                return false;
+        if (a->config_file &&
+            (c->n_subsystems > 0 || a->n_listens > 0 || a->traddr || a->trsvcid)) {
+                snprintf(error, size,
+                         "--config excludes -a, -s, --listen, -n, --ns, --host, --dhchap-...");
+                return false;
+        }
+        if (a->config_file && c->n_faults > 0) {
+                snprintf(error, size, "--config excludes --fault: the file has \"faults\"");
+                return false;
+        }
+        for (unsigned i = 0; i < c->n_subsystems; i++)
+                if (c->subsystems[i].keys.ctrl.len && !c->subsystems[i].keys.host.len) {
+                        snprintf(error, size, "--dhchap-ctrl-key requires --dhchap-key");
+                        return false;
+                }
+        if (!empty && !add_default(a, error, size))
+                return false;
         a->options.reactors = (unsigned)a->reactors;
         a->options.busy_poll = (unsigned)a->busy_poll;
         a->options.cpda = (uint8_t)a->cpda;
+        a->options.strict = a->profile && strcmp(a->profile, "strict") == 0;
+        a->options.tls.derivation =
+            a->tls_derivation && strcmp(a->tls_derivation, "old") == 0 ? TLS_OLD : TLS_PRINTED;
+        if (a->concat)
+                a->options.concat =
+                    strcmp(a->concat, "required") == 0 ? CONCAT_REQUIRED : CONCAT_PERMITTED;
+        if (a->tls_suite)
+                a->options.tls.suite =
+                    strcmp(a->tls_suite, "aes128") == 0 ? TLS_AES_128_GCM : TLS_AES_256_GCM;
+        a->options.timed = a->metrics;
         a->options.icdoff = (uint16_t)a->icdoff;
         a->options.msdbd = (uint8_t)a->msdbd;
         a->options.config = a->config_file;
         a->options.serve = a->config_file ? NULL : c;
-        return a->config_file || config_check(c, "command line", error, size);
+        return a->config_file || empty || config_check(c, "command line", error, size);
 }
 
 /* --- running ---------------------------------------------------------------------------------- */
 
-static void announce(const struct target *t, const struct args *a)
+static void announce(struct target *t, const struct args *a)
 {
         char ports[4096];
 
         target_ports(t, ports, sizeof(ports));
-        printf("listening on %s", ports);
+        printf("listening on %s", ports[0] ? ports : a->rpc ? a->rpc : a->rpc_listen);
         for (unsigned i = 0; !a->config_file && i < a->config.n_subsystems; i++)
                 printf(" %s", a->config.subsystems[i].nqn);
         putchar('\n');
         fflush(stdout);
 }
 
-static void reload(struct target *t, bool quiet)
+/* The file in place of all that the RPC has changed. */
+static int reload_all(struct rpc *rpc, const char *file, char *error, size_t size)
+{
+        struct config c;
+        int rc = config_load(&c, file, error, size) ? rpc_replace(rpc, &c, error, size) : -1;
+
+        config_free(&c);
+        return rc;
+}
+
+static void reload(struct target *t, struct rpc *rpc, const char *file)
 {
         char error[512];
 
-        if (target_reload(t, error, sizeof(error)) < 0)
-                fprintf(stderr, "nvmfspec target: %s (nothing was changed)\n", error);
-        else if (!quiet)
-                fprintf(stderr, "nvmfspec target: configuration read again\n");
+        if ((rpc && file ? reload_all(rpc, file, error, sizeof(error))
+                         : target_reload(t, error, sizeof(error))) < 0)
+                log_line(LOG_AS_ERROR, NULL, NULL, "%s (nothing was changed)", error);
+        else
+                log_line(LOG_AS_INFO, NULL, NULL, "configuration read again");
 }
 
-static void wait_for_end(struct target *t, const sigset_t *signals, bool quiet)
+static void wait_for_end(struct target *t, struct rpc *rpc, const char *file,
+                         const sigset_t *signals)
 {
         int signal;
 
-        while (sigwait(signals, &signal) == 0) {
-                if (signal != SIGHUP)
-                        return;
-                reload(t, quiet);
-        }
+        while (sigwait(signals, &signal) == 0 && signal == SIGHUP)
+                reload(t, rpc, file);
+        pthread_sigmask(SIG_UNBLOCK, signals, NULL); /* another one ends it at once */
 }
 
 static int stop_recording(const struct args *a, struct capture_writer *w)
 {
         if (!w || capture_writer_close(w) == 0)
                 return 0;
-        fprintf(stderr, "nvmfspec target: %s: %s\n", a->pcap, strerror(errno));
+        log_line(LOG_AS_ERROR, NULL, NULL, "%s: %s", a->pcap, strerror(errno));
         return EXIT_BROKEN;
+}
+
+static void start_log(struct args *a)
+{
+        static const char *const levels[] = { "error", "warning", "info", "trace" };
+        unsigned most = a->options.trace ? LOG_AS_TRACE : a->quiet ? LOG_AS_ERROR : LOG_AS_INFO;
+
+        for (unsigned i = 0; a->log_level && i <= LOG_AS_TRACE; i++)
+                if (strcmp(a->log_level, levels[i]) == 0)
+                        most = i;
+        a->options.trace = most == LOG_AS_TRACE;
+        a->options.quiet = most == LOG_AS_ERROR;
+        log_start(STDERR_FILENO, (enum log_level)most,
+                  a->log_format && strcmp(a->log_format, "json") == 0);
+}
+
+/* Of all threads. What is opened later, by SIGHUP, the user has to be allowed to open. */
+static bool become(const char *name, const struct rpc *rpc, char *error, size_t size)
+{
+        const struct passwd *user = getpwnam(name);
+
+        if (!user)
+                snprintf(error, size, "option --user: there is no user '%s'", name);
+        else if (rpc && rpc_give(rpc, user->pw_uid, user->pw_gid) < 0)
+                snprintf(error, size, "option --user: the RPC's socket: %s", strerror(errno));
+        else if (initgroups(name, user->pw_gid) < 0 ||
+                 setresgid(user->pw_gid, user->pw_gid, user->pw_gid) < 0 ||
+                 setresuid(user->pw_uid, user->pw_uid, user->pw_uid) < 0)
+                snprintf(error, size, "option --user: %s", strerror(errno));
+        else if (user->pw_uid != 0 && setuid(0) == 0)
+                snprintf(error, size, "option --user: root could be had again");
+        else
+                return true;
+        return false;
+}
+
+/* A core has none of our memory in it, where there may be keys. */
+static void keep_out_of_cores(void)
+{
+        const struct rlimit none = { 0 };
+        int fd = open("/proc/self/coredump_filter", O_WRONLY | O_CLOEXEC);
+
+        if (fd < 0 || write(fd, "0", 1) != 1)
+                setrlimit(RLIMIT_CORE, &none);
+        if (fd >= 0)
+                close(fd);
+}
+
+static bool has_keys(const struct args *a)
+{
+        for (unsigned i = 0; i < a->config.n_subsystems; i++)
+                if (a->config.subsystems[i].keys.host.len)
+                        return true;
+        return a->config_file;
+}
+
+/* NULL: not asked for, or error says why not. */
+static struct rpc *open_rpc(const struct args *a, char *error, size_t size)
+{
+        char addr[NET_TRADDR] = "", port[32] = "";
+        struct rpc_place at = { .path = a->rpc, .login = RPC_LOGIN, .token = a->rpc_token };
+
+        if (!a->rpc && !a->rpc_listen)
+                return NULL;
+        if (a->rpc_listen && !net_split(a->rpc_listen, addr, port)) {
+                snprintf(error, size, "'%s' is not of the form ADDR:PORT", a->rpc_listen);
+                return NULL;
+        }
+        if (a->rpc_listen) {
+                at.traddr = addr;
+                at.trsvcid = port;
+        }
+        return rpc_open(&at, error, size);
+}
+
+/* --- metrics ---------------------------------------------------------------------------------- */
+
+struct metrics_place {
+        struct page_server *server; /* NULL: not asked for */
+        struct page page;
+        char addr[NET_TRADDR];
+};
+
+/* False: error says why not. */
+static bool open_metrics(struct metrics_place *m, const struct args *a, char *error, size_t size)
+{
+        char port[32] = "";
+
+        if (!a->metrics)
+                return true;
+        if (!net_split(a->metrics, m->addr, port)) {
+                snprintf(error, size, "'%s' is not of the form [ADDR]:PORT", a->metrics);
+                return false;
+        }
+        if (!m->addr[0])
+                strcpy(m->addr, "127.0.0.1");
+        m->server = page_server_open(m->addr, port, error, size);
+        return m->server;
+}
+
+static char *make_metrics(void *user, size_t *len)
+{
+        return target_metrics(user, len);
+}
+
+static bool start_metrics(struct metrics_place *m, struct target *t, char *error, size_t size)
+{
+        bool v6 = strchr(m->addr, ':') && m->addr[0] != '[';
+
+        if (!m->server)
+                return true;
+        m->page = (struct page) { .path = "/metrics",
+                                  .type = "text/plain; version=0.0.4; charset=utf-8",
+                                  .make = make_metrics,
+                                  .user = t };
+        if (page_server_run(m->server, &m->page) < 0) {
+                snprintf(error, size, "metrics: %s", strerror(errno));
+                return false;
+        }
+        log_line(LOG_AS_INFO, NULL, NULL, "metrics at http://%s%s%s:%u/metrics", v6 ? "[" : "",
+                 m->addr, v6 ? "]" : "", page_server_port(m->server));
+        return true;
+}
+
+static void end_metrics(struct metrics_place *m)
+{
+        page_server_close(m->server);
+        m->server = NULL;
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+/* It knows what is served: a file is read for it once more. */
+static bool start_rpc(struct rpc *rpc, struct target *t, const struct args *a, char *error,
+                      size_t size)
+{
+        struct config c = { 0 };
+        bool ok = !a->config_file || config_load(&c, a->config_file, error, size);
+
+        if (ok && rpc_run(rpc, t, a->config_file ? &c : &a->config, a->wait_for_rpc) < 0) {
+                snprintf(error, size, "RPC: %s", strerror(errno));
+                ok = false;
+        }
+        config_free(&c);
+        return ok;
+}
+
+static struct target *start(const struct args *a, const struct target_options *o, struct rpc *rpc,
+                            struct metrics_place *m, char *error, size_t size)
+{
+        struct target *t = target_start(o, error, size);
+
+        if (t && (!a->user || become(a->user, rpc, error, size)) &&
+            (!rpc || start_rpc(rpc, t, a, error, size)) && start_metrics(m, t, error, size))
+                return t;
+        rpc_end(rpc);
+        end_metrics(m);
+        if (t)
+                target_stop(t);
+        return NULL;
 }
 
 static int run(const struct args *a, const sigset_t *signals)
@@ -553,20 +946,30 @@ static int run(const struct args *a, const sigset_t *signals)
         struct target_options o = a->options;
         struct target *t = NULL;
         char error[512] = "";
+        struct rpc *rpc = open_rpc(a, error, sizeof(error));
+        struct metrics_place metrics = { 0 };
+        bool ok = rpc || (!a->rpc && !a->rpc_listen);
+        int code;
 
-        if (a->pcap)
+        ok = ok && open_metrics(&metrics, a, error, sizeof(error));
+
+        if (ok && a->pcap)
                 o.record = capture_writer_open(a->pcap, error, sizeof(error));
-        if (!a->pcap || o.record)
-                t = target_start(&o, error, sizeof(error));
-        if (!t) {
-                stop_recording(a, o.record);
+        if (ok && (!a->pcap || o.record))
+                t = start(a, &o, rpc, &metrics, error, sizeof(error));
+        if (t) {
+                announce(t, a);
+                wait_for_end(t, rpc, a->config_file, signals);
+                rpc_end(rpc);
+                end_metrics(&metrics);
+                target_stop(t);
+        } else {
                 fprintf(stderr, "nvmfspec target: %s\n", error);
-                return EXIT_USAGE;
         }
-        announce(t, a);
-        wait_for_end(t, signals, a->options.quiet);
-        target_stop(t);
-        return stop_recording(a, o.record);
+        end_metrics(&metrics);
+        rpc_free(rpc);
+        code = stop_recording(a, o.record);
+        return t ? code : EXIT_USAGE;
 }
 
 /* Signals are taken by sigwait() alone: blocked before the target's threads are born. */
@@ -603,8 +1006,16 @@ int target_command(int argc, char **argv)
         } else if (at < 0 || !complete(&a, error, sizeof(error))) {
                 fprintf(stderr, "nvmfspec target: %s\n", error);
         } else {
+                start_log(&a);
+                if (has_keys(&a))
+                        keep_out_of_cores();
+                if (a.key_on_line)
+                        log_line(LOG_AS_WARNING, NULL, NULL,
+                                 "a key on the command line is seen by others: give @FILE or "
+                                 "@/dev/fd/N");
                 code = serve(&a);
         }
         config_free(&a.config);
+        free(a.rpc_token);
         return code;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bounds as the command line names them. */
+/* Bounds and rules as the command line names them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,10 +15,18 @@ static const struct limit {
         const char *name;
         size_t offset, size;
 } table[] = {
-        LIMIT(connections),     LIMIT(queue_entries), LIMIT(queues),     LIMIT(controllers),
-        LIMIT(buffers),         LIMIT(max_transfer),  LIMIT(in_capsule), LIMIT(maxh2cdata),
-        LIMIT(rdma_in_capsule), LIMIT(receives),      LIMIT(ic_timeout), LIMIT(stall_timeout),
-        LIMIT(term_timeout),    LIMIT(idle_timeout),
+        LIMIT(connections),      LIMIT(queue_entries),
+        LIMIT(queues),           LIMIT(controllers),
+        LIMIT(buffers),          LIMIT(max_transfer),
+        LIMIT(in_capsule),       LIMIT(maxh2cdata),
+        LIMIT(rdma_in_capsule),  LIMIT(receives),
+        LIMIT(ic_timeout),       LIMIT(stall_timeout),
+        LIMIT(term_timeout),     LIMIT(idle_timeout),
+        LIMIT(auth_timeout),     LIMIT(segment),
+        LIMIT(least_rate),       LIMIT(unproven),
+        LIMIT(auth_jobs),        LIMIT(host_connections),
+        LIMIT(host_controllers), LIMIT(subsystem_controllers),
+        LIMIT(c2hdata),          LIMIT(psk_lifetime),
 };
 enum { LIMITS = sizeof(table) / sizeof(table[0]) };
 
@@ -52,4 +60,27 @@ bool target_limit(struct target_limits *limits, const char *setting, char *error
         else
                 *(uint64_t *)at = n;
         return true;
+}
+
+/* What a receiver tolerates the target may do or overlook, whoever the rule binds. */
+static bool add_rule(struct rule_set *set, enum party bound, const char *rule, char *error,
+                     size_t size)
+{
+        enum rule_id id = rule_by_name(rule);
+
+        if (id != RULE_NONE && rule_get(id)->reaction == REACT_TOLERATE)
+                return option_rule(&nvme_rules, set, rule, error, size);
+        return option_rule_of(&nvme_rules, set, bound, rule, error, size);
+}
+
+bool target_waive(struct rule_policy *p, const char *rule, char *error, size_t size)
+{
+        return add_rule(&p->waived, PARTY_HOST, rule, error, size);
+}
+
+bool target_violate(struct rule_policy *p, const char *rule, char *error, size_t size)
+{
+        if (rulebook_flaw_by_name(&nvme_rules, rule))
+                return option_violate(&nvme_rules, p, rule, error, size);
+        return add_rule(&p->violated, PARTY_CONTROLLER, rule, error, size);
 }

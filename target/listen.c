@@ -12,13 +12,17 @@
 #include "target/nvme/conn.h"
 #include "target/nvme/rdma_conn.h"
 
-enum { ACCEPTS = 64 /* of one listener in a turn */ };
+enum {
+        ACCEPTS = 64,   /* of one listener in a turn */
+        PAUSE_MS = 100, /* where there is no memory for one more */
+};
 
 struct listener {
         struct stream_listener tcp; /* first */
         struct rdma_listener rdma;  /* RDMA */
         struct listeners *all;
         struct port *port;
+        struct reactor_pause pause;
         struct listener *next;
 };
 
@@ -28,15 +32,6 @@ static bool is_rdma(const struct listener *l)
 }
 
 /* --- accepting -------------------------------------------------------------------------------- */
-
-/* One more connection; false: there are too many. */
-static bool count_one(struct service *s)
-{
-        if (atomic_fetch_add(&s->conns, 1) < s->limits.connections)
-                return true;
-        atomic_fetch_sub(&s->conns, 1);
-        return false;
-}
 
 static struct reactor *whose_turn(struct listeners *l)
 {
@@ -49,20 +44,34 @@ static void on_connection(struct loop_source *s, uint32_t events)
         struct stream stream = { 0 };
 
         (void)events;
-        for (unsigned i = 0; i < ACCEPTS && stream_accept(&l->tcp, &stream); i++)
-                if (count_one(l->all->service))
-                        reactor_adopt(whose_turn(l->all), port_get(l->port), &stream);
+        for (unsigned i = 0; i < ACCEPTS; i++) {
+                struct stream_place place;
+                struct conn_peer peer;
+
+                if (!stream_accept(&l->tcp, &stream)) {
+                        if (errno != EAGAIN)
+                                reactor_pause(l->all->reactors, &l->pause, &l->tcp.source,
+                                              PAUSE_MS);
+                        return;
+                }
+                place = stream_peer(&stream);
+                peer = conn_peer_of(place.addr, place.port);
+                if (conn_count(l->all->service, &peer))
+                        reactor_adopt(whose_turn(l->all), port_get(l->port), &stream, &peer);
                 else
                         stream_close(&stream, false);
+        }
 }
 
 static void on_request(struct rdma_listener *rl, const struct verbs_event *e)
 {
         struct listener *l =
             (struct listener *)(void *)((char *)rl - offsetof(struct listener, rdma));
+        struct conn_peer peer = rdma_conn_peer(e->ep);
 
-        if (count_one(l->all->service))
-                reactor_adopt_rdma(whose_turn(l->all), port_get(l->port), e, rl->rdma->reactor);
+        if (conn_count(l->all->service, &peer))
+                reactor_adopt_rdma(whose_turn(l->all), port_get(l->port), e, rl->rdma->reactor,
+                                   &peer);
         else
                 rdma_conn_reject(l->all->service, e->ep, RDMA_REJECT_RESOURCES);
 }
@@ -176,8 +185,10 @@ static void end_accepting(struct reactor *r, void *arg)
 
         if (is_rdma(l))
                 rdma_port_unlisten(&l->rdma);
-        else if (l->tcp.source.events)
+        else if (l->tcp.source.events || l->pause.source) {
+                reactor_resume(r, &l->pause);
                 loop_remove(&r->loop, &l->tcp.source);
+        }
 }
 
 static void close_listener(struct listener *l)

@@ -6,6 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/core/plant.h"
+#include "pdu/nvme/wire/nvme.h"
+#include "target/ns/bdev.h"
+#include "target/ns/ns_hosts.h"
+
 /* --- arrays ----------------------------------------------------------------------------------- */
 
 static bool append(void *array, unsigned *n, void *element)
@@ -78,15 +83,56 @@ static bool same_identity(const struct ns *ns, const struct config_ns *want)
                memcmp(ns->nguid, want->nguid, sizeof(ns->nguid)) == 0;
 }
 
+/* False: out of memory. */
+static bool hosts_wanted(const struct config_ns *want, struct ns_hosts **hosts)
+{
+        *hosts = want->masked ? ns_hosts_new(want->hosts, want->n_hosts) : NULL;
+        return *hosts || !want->masked;
+}
+
 static struct ns *open_ns(const struct config_ns *want, const char *nqn, char *error, size_t size)
 {
-        struct ns *ns = ns_open(want->path, nqn, want->nsid, error, size);
+        struct ns_hosts *hosts;
+        struct ns *ns = want->bdev ? bdev_open_ns(want->bdev, want->path, want->nsid, error, size)
+                                   : ns_open(want->path, nqn, want->nsid, error, size);
 
+        if (ns && !hosts_wanted(want, &hosts)) {
+                ns_put(ns);
+                no_memory(error, size);
+                return NULL;
+        }
+        if (ns)
+                ns->hosts = hosts;
         if (ns && want->has_uuid)
                 memcpy(ns->uuid, want->uuid, sizeof(ns->uuid));
         if (ns)
                 memcpy(ns->nguid, want->nguid, sizeof(ns->nguid));
+        if (ns)
+                ns->anagrpid = config_ana_group(want);
         return ns;
+}
+
+/* Of a namespace that stays. */
+static bool plan_hosts(struct plan *p, struct subsystem *s, struct ns *ns,
+                       const struct config_ns *want)
+{
+        struct ns_hosts *hosts;
+        struct plan_ns *step;
+
+        if (!hosts_wanted(want, &hosts))
+                return false;
+        if (ns_hosts_equal(hosts, ns->hosts)) {
+                ns_hosts_free(hosts);
+                return true;
+        }
+        step = add_step(p, s, ns->nsid);
+        if (!step) {
+                ns_hosts_free(hosts);
+                return false;
+        }
+        step->mask = ns;
+        step->hosts = hosts;
+        return true;
 }
 
 /* What has to happen for one namespace that is asked for. */
@@ -99,7 +145,7 @@ static bool plan_ns(struct plan *p, struct subsystem *s, const struct config_ns 
 
         if (now && same_identity(now, want)) {
                 if (strcmp(now->path, want->path) == 0)
-                        return true;
+                        return plan_hosts(p, s, now, want) || no_memory(error, size);
                 if (resized(now, want->path, &blocks)) {
                         step = add_step(p, s, want->nsid);
                         if (!step)
@@ -107,7 +153,7 @@ static bool plan_ns(struct plan *p, struct subsystem *s, const struct config_ns 
                         step->resize = now;
                         step->blocks = blocks;
                         step->path = want->path;
-                        return true;
+                        return plan_hosts(p, s, now, want) || no_memory(error, size);
                 }
         }
         step = add_step(p, s, want->nsid);
@@ -147,33 +193,26 @@ static bool plan_namespaces(struct plan *p, struct subsystem *s,
 
 /* --- subsystems ------------------------------------------------------------------------------- */
 
-static const struct config_subsystem *wanted_subsystem(const struct config *c, const char *nqn)
-{
-        for (unsigned i = 0; i < c->n_subsystems; i++)
-                if (strcmp(c->subsystems[i].nqn, nqn) == 0)
-                        return &c->subsystems[i];
-        return NULL;
-}
-
 static void copy_given(char *to, const char *from)
 {
         if (from[0])
                 strcpy(to, from);
 }
 
-static void apply_attributes(struct subsystem *s, const struct config *config,
-                             const struct config_subsystem *want)
+static void apply_attributes(struct subsystem *s, const struct config_subsystem *want)
 {
         copy_given(s->serial, want->serial);
         copy_given(s->model, want->model);
         copy_given(s->firmware, want->firmware);
         s->allow_any_host = want->allow_any_host;
+        s->fixed = want->fixed;
+        atomic_store(&s->whole, want->whole);
+        s->administrative = want->administrative;
+        s->ana = want->ana;
+        atomic_store(&s->limited, want->limited);
         s->cntlid_min = want->cntlid_min ? want->cntlid_min : CNTLID_MIN;
         s->cntlid_max = want->cntlid_max ? want->cntlid_max : CNTLID_MAX;
         s->qid_max = want->qid_max;
-        subsystem_clear_hosts(s);
-        for (unsigned i = 0; i < want->n_hosts; i++)
-                subsystem_add_host(s, want->hosts[i], config_keys(config, want, want->hosts[i]));
         s->keys = want->keys;
 }
 
@@ -196,7 +235,7 @@ static bool plan_subsystem(struct plan *p, struct inventory *inv,
 static bool plan_subsystems(struct plan *p, struct inventory *inv, char *error, size_t size)
 {
         for (struct subsystem *s = inv->subsystems; s; s = s->next)
-                if (!wanted_subsystem(p->config, s->nqn) &&
+                if (!config_find_subsystem(p->config, s->nqn) &&
                     !append(&p->old_subsystems, &p->n_old_subsystems, s))
                         return no_memory(error, size);
         for (unsigned i = 0; i < p->config->n_subsystems; i++)
@@ -260,37 +299,100 @@ static bool plan_ports(struct plan *p, struct inventory *inv, char *error, size_
         return true;
 }
 
-static void add_referral(struct port *port, const struct config_referral *want)
+static bool add_referral(struct referral **list, const struct config_referral *want)
 {
-        struct referral *r = want->enable ? calloc(1, sizeof(*r)) : NULL;
+        struct referral *r = calloc(1, sizeof(*r));
 
         if (!r)
-                return;
+                return false;
         r->port_id = want->port_id;
         r->trtype = want->trtype;
         r->adrfam = want->adrfam;
         r->treq = want->treq;
         strcpy(r->traddr, want->traddr);
         strcpy(r->trsvcid, want->trsvcid);
-        r->next = port->referrals;
-        port->referrals = r;
+        strcpy(r->subnqn, want->subnqn);
+        r->next = *list;
+        *list = r;
+        return true;
 }
 
-static void apply_port(struct port *port, struct inventory *inv, const struct config_port *want)
+/* --- who may use what: all of it is made before any of it counts ------------------------------ */
+
+static struct subsystem *subsystem_to_be(const struct plan *p, const struct inventory *inv,
+                                         const char *nqn)
 {
-        port->treq = want->treq;
-        port_clear_subsystems(port);
-        for (unsigned i = 0; i < want->n_subsystems; i++)
-                port_add_subsystem(port, inventory_subsystem(inv, want->subsystems[i]));
-        while (port->referrals) {
-                struct referral *r = port->referrals;
-
-                port->referrals = r->next;
-                free(r);
-        }
-        for (unsigned i = want->n_referrals; i-- > 0;)
-                add_referral(port, &want->referrals[i]);
+        for (unsigned i = 0; i < p->n_new_subsystems; i++)
+                if (strcmp(p->new_subsystems[i]->nqn, nqn) == 0)
+                        return p->new_subsystems[i];
+        return inventory_subsystem(inv, nqn);
 }
+
+static bool list_hosts(struct plan *p, unsigned at)
+{
+        const struct config_subsystem *want = &p->config->subsystems[at];
+
+        for (unsigned i = 0; i < want->n_hosts; i++)
+                if (!hosts_add(&p->lists.hosts[at], want->hosts[i],
+                               config_keys(p->config, want, want->hosts[i])))
+                        return false;
+        return true;
+}
+
+static bool list_port(struct plan *p, const struct inventory *inv, unsigned at)
+{
+        const struct config_port *want = &p->config->ports[at];
+
+        for (unsigned i = 0; i < want->n_subsystems; i++)
+                if (!port_subsystems_add(&p->lists.subsystems[at],
+                                         subsystem_to_be(p, inv, want->subsystems[i])))
+                        return false;
+        for (struct port_subsystem *ps = p->lists.subsystems[at]; ps; ps = ps->next)
+                config_ana_states(want, ps->subsystem->nqn, &ps->ana);
+        for (unsigned i = want->n_referrals; i-- > 0;)
+                if (want->referrals[i].enable &&
+                    !add_referral(&p->lists.referrals[at], &want->referrals[i]))
+                        return false;
+        return true;
+}
+
+static bool plan_lists(struct plan *p, const struct inventory *inv, char *error, size_t size)
+{
+        const struct config *c = p->config;
+        struct plan_lists *l = &p->lists;
+        bool ok;
+
+        l->hosts = calloc(c->n_subsystems + 1, sizeof(*l->hosts));
+        l->subsystems = calloc(c->n_ports + 1, sizeof(*l->subsystems));
+        l->referrals = calloc(c->n_ports + 1, sizeof(*l->referrals));
+        ok = l->hosts && l->subsystems && l->referrals;
+        for (unsigned i = 0; ok && i < c->n_subsystems; i++)
+                ok = list_hosts(p, i);
+        for (unsigned i = 0; ok && i < c->n_ports; i++)
+                ok = list_port(p, inv, i);
+        return ok || no_memory(error, size);
+}
+
+static void drop_lists(struct plan *p)
+{
+        for (unsigned i = 0; p->lists.hosts && i < p->config->n_subsystems; i++)
+                hosts_clear(&p->lists.hosts[i]);
+        for (unsigned i = 0; p->lists.subsystems && i < p->config->n_ports; i++)
+                port_subsystems_clear(&p->lists.subsystems[i]);
+        for (unsigned i = 0; p->lists.referrals && i < p->config->n_ports; i++)
+                referrals_clear(&p->lists.referrals[i]);
+        free(p->lists.hosts);
+        free(p->lists.subsystems);
+        free(p->lists.referrals);
+}
+
+#define SWAP(type, a, b)                                                                           \
+        do {                                                                                       \
+                type swapped = (a);                                                                \
+                                                                                                   \
+                (a) = (b);                                                                         \
+                (b) = swapped;                                                                     \
+        } while (0)
 
 /* --- what discovery logs show ----------------------------------------------------------------- */
 
@@ -318,14 +420,16 @@ static uint64_t mix_subsystem(uint64_t h, const struct subsystem *s)
 
 static uint64_t mix_port(uint64_t h, const struct port *port)
 {
-        uint8_t fixed[] = { (uint8_t)port->id, (uint8_t)(port->id >> 8), port->trtype, port->treq };
+        uint8_t fixed[] = { (uint8_t)port->id, (uint8_t)(port->id >> 8), port->trtype, port->treq,
+                            port->sectype };
 
         h = mix_text(mix_text(mix(h, fixed, sizeof(fixed)), port->traddr), port->trsvcid);
         for (const struct port_subsystem *ps = port->subsystems; ps; ps = ps->next)
                 h = mix_subsystem(h, ps->subsystem);
         for (const struct referral *r = port->referrals; r; r = r->next)
-                h = mix_text(mix_text(mix(h, &r->port_id, sizeof(r->port_id)), r->traddr),
-                             r->trsvcid);
+                h = mix_text(mix_text(mix_text(mix(h, &r->port_id, sizeof(r->port_id)), r->traddr),
+                                      r->trsvcid),
+                             r->subnqn);
         return h;
 }
 
@@ -344,7 +448,8 @@ bool plan_make(struct plan *p, struct inventory *inv, const struct config *confi
                size_t size)
 {
         *p = (struct plan) { .config = config };
-        if (plan_subsystems(p, inv, error, size) && plan_ports(p, inv, error, size))
+        if (plan_subsystems(p, inv, error, size) && plan_ports(p, inv, error, size) &&
+            plan_lists(p, inv, error, size))
                 return true;
         plan_free(p);
         return false;
@@ -355,23 +460,44 @@ static void apply_namespaces(struct plan *p)
         for (unsigned i = 0; i < p->n_ns; i++) {
                 struct plan_ns *step = &p->ns[i];
 
-                if (step->remove)
-                        subsystem_remove_ns(step->subsystem, step->remove);
+                if (step->remove) {
+                        ns_hurry(step->remove);
+                        if (!subsystem_remove_ns(step->subsystem, step->remove))
+                                step->remove = NULL;
+                }
                 if (step->add)
                         subsystem_add_ns(step->subsystem, step->add);
+                if (step->mask)
+                        step->hosts = atomic_exchange(&step->mask->hosts, step->hosts);
+        }
+}
+
+/* Of namespaces that stay. */
+static void apply_groups(struct subsystem *s, const struct config_subsystem *want)
+{
+        for (struct ns *ns = s->ns; ns; ns = ns->next) {
+                const struct config_ns *w = wanted_ns(want, ns->nsid);
+
+                if (w)
+                        ns->anagrpid = config_ana_group(w);
         }
 }
 
 static void apply_subsystems(struct plan *p, struct inventory *inv)
 {
-        for (unsigned i = 0; i < p->n_old_subsystems; i++)
+        for (unsigned i = 0; i < p->n_old_subsystems; i++) {
                 inventory_remove_subsystem(inv, p->old_subsystems[i]);
+                subsystem_hurry(p->old_subsystems[i]);
+        }
         for (unsigned i = 0; i < p->n_new_subsystems; i++)
                 inventory_add_subsystem(inv, p->new_subsystems[i]);
         for (unsigned i = 0; i < p->config->n_subsystems; i++) {
                 const struct config_subsystem *want = &p->config->subsystems[i];
+                struct subsystem *s = inventory_subsystem(inv, want->nqn);
 
-                apply_attributes(inventory_subsystem(inv, want->nqn), p->config, want);
+                apply_attributes(s, want);
+                apply_groups(s, want);
+                SWAP(struct host_entry *, s->hosts, p->lists.hosts[i]);
         }
 }
 
@@ -382,29 +508,44 @@ static void apply_ports(struct plan *p, struct inventory *inv)
         for (unsigned i = 0; i < p->n_new_ports; i++)
                 inventory_add_port(inv, p->new_ports[i]);
         for (unsigned i = 0; i < p->config->n_ports; i++) {
-                const struct config_port *want = &p->config->ports[i];
+                struct port *port = inventory_port(inv, p->config->ports[i].id);
 
-                apply_port(inventory_port(inv, want->id), inv, want);
+                port->treq = p->config->ports[i].treq;
+                port->sectype = p->config->ports[i].sectype;
+                SWAP(struct port_subsystem *, port->subsystems, p->lists.subsystems[i]);
+                SWAP(struct referral *, port->referrals, p->lists.referrals[i]);
         }
+}
+
+/* Stays as it is where that fails, and is asked for again. */
+static bool resize(const struct plan_ns *step, char *error, size_t size)
+{
+        char *path = strdup(step->path);
+        uint16_t status = path ? ns_resize(step->resize, step->blocks) : NVME_INTERNAL_ERROR;
+
+        if (status) {
+                snprintf(error, size, "%s: namespace %u cannot get the size of %.200s: %s",
+                         step->subsystem->nqn, step->nsid, step->path, status_name(status));
+                free(path);
+                return false;
+        }
+        free(step->resize->path);
+        step->resize->path = path;
+        return true;
 }
 
 /* Outside the lock: resizing may wait for a disk, and a namespace has a lock of its own. */
-static void resize_namespaces(struct plan *p)
+static bool resize_namespaces(struct plan *p, char *error, size_t size)
 {
-        for (unsigned i = 0; i < p->n_ns; i++) {
-                struct plan_ns *step = &p->ns[i];
-                char *path = step->resize ? strdup(step->path) : NULL;
+        bool ok = true;
 
-                if (!path || ns_resize(step->resize, step->blocks)) {
-                        free(path); /* stays as it is, and is asked for again */
-                        continue;
-                }
-                free(step->resize->path);
-                step->resize->path = path;
-        }
+        for (unsigned i = 0; i < p->n_ns; i++)
+                if (p->ns[i].resize)
+                        ok &= resize(&p->ns[i], error, size);
+        return ok;
 }
 
-void plan_apply(struct plan *p, struct inventory *inv)
+bool plan_apply(struct plan *p, struct inventory *inv, char *error, size_t size)
 {
         uint64_t before;
 
@@ -413,11 +554,37 @@ void plan_apply(struct plan *p, struct inventory *inv)
         apply_subsystems(p, inv);
         apply_namespaces(p);
         apply_ports(p, inv);
+        inv->discovery = p->config->discovery;
         p->discovery = logs_of(inv) != before;
         inv->genctr += p->discovery;
         p->applied = true;
         pthread_rwlock_unlock(&inv->lock);
-        resize_namespaces(p);
+        return resize_namespaces(p, error, size);
+}
+
+static void notify_ns(const struct plan_ns *step, struct ctrl_table *t)
+{
+        struct ns *was = step->mask ? step->mask : step->remove ? step->remove : step->resize;
+        struct ns *is = step->mask ? step->mask : step->add ? step->add : step->resize;
+        struct ns_change change = { .subsystem = step->subsystem,
+                                    .nsid = step->nsid,
+                                    .was = was,
+                                    .is = is,
+                                    .after = is ? is->hosts : NULL,
+                                    .hosts_alone = step->mask };
+
+        change.before = step->mask ? step->hosts : was ? was->hosts : NULL;
+        ctrl_table_ns_changed(t, &change);
+}
+
+void plan_notify(const struct plan *p, struct ctrl_table *t, struct inventory *inv)
+{
+        for (unsigned i = 0; i < p->n_ns; i++)
+                notify_ns(&p->ns[i], t);
+        ctrl_table_ana_changed(t);
+        if (p->discovery)
+                ctrl_table_discovery_changed(t);
+        ctrl_table_revoke(t, inv);
 }
 
 void plan_free(struct plan *p)
@@ -425,17 +592,22 @@ void plan_free(struct plan *p)
         for (unsigned i = 0; i < p->n_ns; i++) {
                 struct ns *unused = p->applied ? p->ns[i].remove : p->ns[i].add;
 
-                if (unused)
+                if (unused && !(PLANTED(NS_KEPT) && p->ns[i].add))
                         ns_put(unused);
+                ns_hosts_free(p->ns[i].hosts);
         }
         for (unsigned i = 0; p->applied && i < p->n_old_subsystems; i++)
                 subsystem_put(p->old_subsystems[i]);
         for (unsigned i = 0; !p->applied && i < p->n_new_subsystems; i++)
                 subsystem_put(p->new_subsystems[i]);
-        for (unsigned i = 0; p->applied && i < p->n_old_ports; i++)
+        for (unsigned i = 0; p->applied && i < p->n_old_ports; i++) {
+                if (PLANTED(PORT_TWICE) && p->old_ports[i]->refs > 1)
+                        port_put(p->old_ports[i]);
                 port_put(p->old_ports[i]);
+        }
         for (unsigned i = 0; !p->applied && i < p->n_new_ports; i++)
                 port_put(p->new_ports[i]);
+        drop_lists(p);
         free(p->ns);
         free(p->new_subsystems);
         free(p->old_subsystems);

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "pdu/core/asan.h"
 
@@ -91,27 +92,93 @@ static void *allocate(struct pool *p, unsigned class)
         return b;
 }
 
-uint8_t *pool_get(struct pool *p, uint32_t len, unsigned held)
+/* --- who has how much ------------------------------------------------------------------------- */
+
+struct pool_share *pool_join(struct pool *p, const char *name)
+{
+        struct pool_share *s = p->shares;
+
+        while (s && strcmp(s->name, name) != 0)
+                s = s->next;
+        if (!s) {
+                s = calloc(1, sizeof(*s) + strlen(name) + 1);
+                if (!s)
+                        return NULL;
+                strcpy(s->name, name);
+                s->next = p->shares;
+                p->shares = s;
+        }
+        s->refs++;
+        return s;
+}
+
+void pool_leave(struct pool *p, struct pool_share *share)
+{
+        struct pool_share **at = &p->shares;
+
+        if (!share || --share->refs > 0)
+                return;
+        assert(share->lent == 0);
+        while (*at != share)
+                at = &(*at)->next;
+        *at = share->next;
+        free(share);
+}
+
+/* Whoever has nothing is not held to it. */
+static bool fits(const struct pool_share *s, uint64_t bytes, uint64_t most)
+{
+        return !s || s->lent == 0 || s->lent + bytes <= most;
+}
+
+static bool may_have(const struct pool *p, const struct pool_borrower *b, uint64_t bytes)
+{
+        uint64_t lent = p->lent + bytes;
+
+        if (b->held > 0 && lent > p->cap - p->cap / 4)
+                return false;
+        if (p->lent > 0 && bytes > size_of(0) && lent > p->cap - p->cap / 16)
+                return false;
+        return fits(b->host, bytes, p->cap / 8 * (b->held > 0 ? 3 : 4)) &&
+               fits(b->place, bytes, p->cap / 8 * 5);
+}
+
+static void account(struct pool *p, struct pool_borrower *b, uint64_t bytes, bool out)
+{
+        uint64_t change = out ? bytes : -bytes;
+
+        b->held += out ? 1u : -1u;
+        b->bytes += change;
+        p->lent += change;
+        if (b->host)
+                b->host->lent += change;
+        if (b->place)
+                b->place->lent += change;
+}
+
+/* --- lending ---------------------------------------------------------------------------------- */
+
+uint8_t *pool_get(struct pool *p, uint32_t len, struct pool_borrower *borrower)
 {
         unsigned class = class_of(len);
         void *b;
 
         p->used = true;
-        if (held > 0 && p->lent + size_of(class) > p->cap - p->cap / 4)
+        if (!may_have(p, borrower, size_of(class)))
                 return NULL;
         b = take(p, class);
         if (!b)
                 b = allocate(p, class);
         if (!b)
                 return NULL;
-        p->lent += size_of(class);
+        account(p, borrower, size_of(class), true);
         /* the address sanitizer takes the buffer to be as long as was asked for, and until it is back */
         ASAN_POISON_MEMORY_REGION(b, size_of(class));
         ASAN_UNPOISON_MEMORY_REGION(b, len);
         return b;
 }
 
-void pool_put(struct pool *p, uint8_t *buf, uint32_t len)
+void pool_put(struct pool *p, uint8_t *buf, uint32_t len, struct pool_borrower *borrower)
 {
         unsigned class = class_of(len);
         struct pool_buffer *b = (struct pool_buffer *)(void *)buf;
@@ -121,7 +188,7 @@ void pool_put(struct pool *p, uint8_t *buf, uint32_t len)
         ASAN_UNPOISON_MEMORY_REGION(buf, sizeof(*b));
         b->next = p->free[class];
         p->free[class] = b;
-        p->lent -= size_of(class);
+        account(p, borrower, size_of(class), false);
 }
 
 void pool_trim(struct pool *p)

@@ -4,7 +4,9 @@
  * bound of bytes in all. No locks: a pool has one thread.
  *
  * A quarter is kept for borrowers that hold nothing yet, so that one who does not give back what it
- * has cannot starve all others.
+ * has cannot starve all others. All borrowers of one host at one address have half of it at most (the last
+ * eighth is for those of them that hold nothing), those of one address five eighths, and a sixteenth is for
+ * buffers of the smallest class: Identify always finds one.
  */
 #ifndef NVMF_TARGET_POOL_H
 #define NVMF_TARGET_POOL_H
@@ -23,12 +25,26 @@ struct pool_source { /* where the memory of a pool comes from; sizes are those o
         void (*put)(void *user, void *memory, uint64_t bytes);
 };
 
+struct pool_share { /* what several borrowers have together */
+        struct pool_share *next;
+        uint64_t lent;
+        unsigned refs;
+        char name[];
+};
+
+struct pool_borrower {
+        unsigned held;                   /* buffers */
+        uint64_t bytes;                  /* of them */
+        struct pool_share *host, *place; /* either may be NULL */
+};
+
 struct pool {
         const struct pool_source *source;
         void *user;          /* the source's */
         uint64_t cap, bytes; /* allowed; allocated, whether lent or free */
         uint64_t lent;
         struct pool_buffer *free[POOL_CLASSES];
+        struct pool_share *shares;
         bool used; /* since the last pool_trim() */
 };
 
@@ -37,10 +53,14 @@ void pool_init(struct pool *p, uint64_t cap, const struct pool_source *source, v
 /* All buffers must be back. */
 void pool_fini(struct pool *p);
 
-/* A buffer of at least len bytes (at most 64 MiB), 64-byte aligned, for a borrower that holds `held`
- * others; NULL: the bound is reached. */
-uint8_t *pool_get(struct pool *p, uint32_t len, unsigned held);
-void pool_put(struct pool *p, uint8_t *buf, uint32_t len);
+/* The share of that name, for one more borrower that holds nothing; NULL if out of memory. */
+struct pool_share *pool_join(struct pool *p, const char *name);
+/* share may be NULL. */
+void pool_leave(struct pool *p, struct pool_share *share);
+
+/* A buffer of at least len bytes (at most 64 MiB), 64-byte aligned; NULL: a bound is reached. */
+uint8_t *pool_get(struct pool *p, uint32_t len, struct pool_borrower *b);
+void pool_put(struct pool *p, uint8_t *buf, uint32_t len, struct pool_borrower *b);
 
 /* Now and then: a pool that was not used since the last time gives its free buffers back. */
 void pool_trim(struct pool *p);

@@ -26,6 +26,13 @@ uint64_t reactor_now(struct reactor *r)
         return r->now;
 }
 
+uint64_t reactor_look(struct reactor *r)
+{
+        if (!r->given)
+                r->now = loop_now_ms();
+        return r->now;
+}
+
 /* --- receive buffers -------------------------------------------------------------------------- */
 
 uint8_t *reactor_rx_get(struct reactor *r)
@@ -94,6 +101,39 @@ static void on_finished(struct loop_message *m)
         }
 }
 
+/* --- sources that pause ----------------------------------------------------------------------- */
+
+void reactor_pause(struct reactor *r, struct reactor_pause *p, struct loop_source *s, unsigned ms)
+{
+        *p = (struct reactor_pause) {
+                .source = s, .events = s->events, .until = reactor_now(r) + ms, .next = r->paused
+        };
+        r->paused = p;
+        loop_change(&r->loop, s, 0);
+}
+
+void reactor_resume(struct reactor *r, struct reactor_pause *p)
+{
+        struct reactor_pause **at = &r->paused;
+
+        if (!p->source)
+                return;
+        while (*at != p)
+                at = &(*at)->next;
+        *at = p->next;
+        loop_change(&r->loop, p->source, p->events);
+        p->source = NULL;
+}
+
+static void resume_those_due(struct reactor *r)
+{
+        for (struct reactor_pause *p = r->paused, *next; p; p = next) {
+                next = p->next;
+                if (reactor_now(r) >= p->until)
+                        reactor_resume(r, p);
+        }
+}
+
 /* --- connections ------------------------------------------------------------------------------ */
 
 static void go_on(struct reactor *r)
@@ -149,10 +189,23 @@ static bool is_time(struct reactor *r, uint64_t *last, unsigned ms)
         return true;
 }
 
+static void release_conn(struct target_conn *c)
+{
+        if (!c->held)
+                return;
+        conn_release_held(c);
+        c->kind->go_on(c);
+}
+
 static void keep_time(struct reactor *r)
 {
+        if (r->wake && reactor_now(r) >= r->wake) {
+                r->wake = 0;
+                each_conn(r, release_conn);
+        }
         if (is_time(r, &r->swept, SWEEP_MS)) {
                 each_conn(r, sweep_conn);
+                resume_those_due(r);
                 r->fed = true; /* memory may be had again */
         }
         if (r->is_ticker && is_time(r, &r->ticked, TICK_MS))
@@ -187,9 +240,18 @@ static int timeout(struct reactor *r)
         return r->is_ticker ? TICK_MS : -1;
 }
 
+/* No longer than until something that is held is due. */
+static int until_wake(const struct reactor *r, int wait)
+{
+        uint64_t now = r->wake ? loop_now_ms() : 0;
+        uint64_t left = r->wake > now ? r->wake - now : 0;
+
+        return r->wake && (wait < 0 || left < (uint64_t)wait) ? (int)left : wait;
+}
+
 static unsigned serve(struct reactor *r)
 {
-        int wait = timeout(r), served;
+        int wait = until_wake(r, timeout(r)), served;
 
         if (!r->rdma)
                 return (unsigned)loop_turn(&r->loop, wait);
@@ -208,6 +270,7 @@ static void follow_up(struct reactor *r)
 void reactor_step(struct reactor *r, uint64_t now)
 {
         r->now = now;
+        r->given = true;
         loop_mail(&r->loop);
         follow_up(r);
 }
@@ -270,28 +333,32 @@ struct adoption {
         struct reactor *reactor;
         struct port *port;
         struct stream stream;
+        struct conn_peer peer;
 };
 
 static void on_adoption(struct loop_message *m)
 {
         struct adoption *a = (struct adoption *)m;
 
-        tcp_conn_start(a->reactor, a->port, &a->stream);
+        tcp_conn_start(a->reactor, a->port, &a->stream, &a->peer);
         free(a);
 }
 
-void reactor_adopt(struct reactor *r, struct port *port, struct stream *stream)
+void reactor_adopt(struct reactor *r, struct port *port, struct stream *stream,
+                   const struct conn_peer *peer)
 {
         struct adoption *a = malloc(sizeof(*a));
 
         if (!a) {
                 stream_close(stream, false);
-                conn_forget(r->service, port);
+                conn_forget(r->service, port, peer);
                 return;
         }
-        *a = (struct adoption) {
-                .message.run = on_adoption, .reactor = r, .port = port, .stream = *stream
-        };
+        *a = (struct adoption) { .message.run = on_adoption,
+                                 .reactor = r,
+                                 .port = port,
+                                 .stream = *stream,
+                                 .peer = *peer };
         loop_post(&r->loop, &a->message);
 }
 
@@ -323,35 +390,38 @@ struct rdma_adoption {
         struct reactor *reactor;
         struct port *port;
         struct verbs_event event;
+        struct conn_peer peer;
 };
 
 static void on_rdma_adoption(struct loop_message *m)
 {
         struct rdma_adoption *a = (struct rdma_adoption *)m;
 
-        rdma_conn_start(a->reactor, a->port, &a->event);
+        rdma_conn_start(a->reactor, a->port, &a->event, &a->peer);
         free(a);
 }
 
 void reactor_adopt_rdma(struct reactor *r, struct port *port, const struct verbs_event *e,
-                        struct reactor *from)
+                        struct reactor *from, const struct conn_peer *peer)
 {
         struct rdma_adoption *a;
 
         if (r == from) {
-                rdma_conn_start(r, port, e);
+                rdma_conn_start(r, port, e, peer);
                 return;
         }
         a = malloc(sizeof(*a));
         if (!a || verbs_migrate(e->ep, r->rdma->group.context) < 0) {
                 free(a);
                 rdma_conn_reject(r->service, e->ep, RDMA_REJECT_RESOURCES);
-                conn_forget(r->service, port);
+                conn_forget(r->service, port, peer);
                 return;
         }
-        *a = (struct rdma_adoption) {
-                .message.run = on_rdma_adoption, .reactor = r, .port = port, .event = *e
-        };
+        *a = (struct rdma_adoption) { .message.run = on_rdma_adoption,
+                                      .reactor = r,
+                                      .port = port,
+                                      .event = *e,
+                                      .peer = *peer };
         loop_post(&r->loop, &a->message);
 }
 
@@ -399,5 +469,4 @@ void reactor_drain(struct reactor *r, unsigned drain_ms)
 void reactor_join(struct reactor *r)
 {
         pthread_join(r->thread, NULL);
-        reactor_fini(r);
 }

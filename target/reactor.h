@@ -8,15 +8,19 @@
 
 #include <pthread.h>
 
+#include "metrics.h"
 #include "pdu/io/loop.h"
+#include "pdu/nvme/io/nvme_tls.h"
 #include "pdu/nvme/tcp/tcp_controller.h"
 #include "pool.h"
+#include "quota.h"
 #include "target/nvme/ctrl.h"
 
 struct capture_writer;
 struct target_conn;
 struct rdma;
 struct stream;
+struct tls;
 struct verbs_event;
 struct verbs_provider;
 
@@ -27,35 +31,65 @@ enum {
 
 /* What all reactors of a target share; does not change while they run. */
 struct service {
+        struct quota of_address; /* connections */
         struct ctrl_env ctrl;
         struct target_limits limits;
         struct rule_policy policy;
         struct tcp_controller_config tcp;
-        bool success; /* C2HData may carry SUCCESS */
+        struct nvme_tls_server tls_server[2]; /* of these two: */
+        struct tls *tls,
+            *tls_alone; /* for hosts with TLS and without; for those with it. NULL: no OpenSSL */
+        enum { TLS_BY_PORT, TLS_OR_PLAIN, TLS_ALONE } tls_use; /* on each port over TCP */
+        bool success;                                          /* C2HData may carry SUCCESS */
+        bool sqfc_disable;                                     /* as far as its options go */
         bool trace, quiet;
-        struct capture_writer *record;    /* may be NULL */
-        unsigned busy_poll;               /* microseconds */
-        _Atomic unsigned conns, io_conns; /* of all reactors; those with I/O queues */
-        _Atomic unsigned accepted;        /* ever: their numbers in traces */
+        _Atomic bool timed;                     /* how long commands take is measured */
+        metric refused_address, refused_target; /* connections, by the first reactor */
+        double started;                         /* seconds since 1970 */
+        struct triggers *faults;                /* with a trigger; NULL: there are none */
+        uint64_t faults_gone;                   /* slots of those that the last change took out */
+        struct capture_writer *record;          /* may be NULL */
+        unsigned busy_poll;                     /* microseconds */
+        _Atomic unsigned conns, io_conns;       /* of all reactors; those with I/O queues */
+        _Atomic unsigned accepted;              /* ever: their numbers in traces */
 };
 
 /* From what is asked for; no zeroes are left in its limits. False: `error` has one line. The
  * inventory is the caller's and outlives it. */
 bool service_init(struct service *s, const struct target_options *o, struct inventory *inv,
                   char *error, size_t size);
+/* Other limits for what comes from here on, while all reactors stand still. NULL: done; else what is
+ * wrong, and nothing has changed. */
+const char *service_set_limits(struct service *s, const struct target_limits *limits);
 /* No controller is left. */
 void service_fini(struct service *s);
+/* What a connection over TCP to this port begins with; NULL: it is without TLS. */
+struct tls *service_tls(const struct service *s, const struct port *port);
+
+/* A source that is left alone for a while. */
+struct reactor_pause {
+        struct loop_source *source; /* NULL: it is not */
+        uint32_t events;
+        uint64_t until; /* ms */
+        struct reactor_pause *next;
+};
 
 struct reactor {
         struct loop loop;
         struct service *service;
         pthread_t thread;
-        bool is_ticker; /* this one drives the controllers' timers */
-        uint64_t now;   /* ms, of this turn; 0: not asked for yet, see reactor_now() */
+        unsigned number; /* among those of its target */
+        bool is_ticker;  /* this one drives the controllers' timers */
+        uint64_t now;    /* ms, of this turn; 0: not asked for yet, see reactor_now() */
+        bool given;      /* by who steps it; there is no other clock then */
         uint64_t swept, ticked, trimmed; /* ms */
-        uint64_t busy_until;             /* ns: polls instead of sleeping */
+        uint64_t wake;       /* ms: a connection has something held until then; 0: none */
+        uint64_t busy_until; /* ns: polls instead of sleeping */
 
-        struct target_conn *conns; /* all of them */
+        struct reactor_pause *paused;
+        struct target_conn *conns;                  /* all of them */
+        uint64_t admin_queues, io_queues, commands; /* ever: connected, and I/O that was answered */
+        struct metrics metrics;
         struct target_conn *again; /* stopped for their budget, or were given requests back */
         struct target_conn *hungry, **hungry_last; /* wait for data buffers, first come first */
         bool fed;                                  /* a buffer came back */
@@ -80,7 +114,7 @@ void reactor_step(struct reactor *r, uint64_t now);
 void reactor_fini(struct reactor *r);
 
 /* Closes all connections once their commands have ended, at the latest after drain_ms, and then
- * ends the thread; the second call waits for that. No reactor_adopt() or reactor_call() may follow.
+ * ends the thread; the second call waits for that, and reactor_fini() is to follow. No reactor_adopt() or reactor_call() may follow.
  */
 void reactor_drain(struct reactor *r, unsigned drain_ms);
 void reactor_join(struct reactor *r);
@@ -90,19 +124,26 @@ void reactor_call(struct reactor *r, void (*fn)(struct reactor *r, void *arg), v
 
 /* A connection that was accepted: the reactor's from here on, also if it fails. Any thread. The
  * reference to the port is handed over. */
-void reactor_adopt(struct reactor *r, struct port *port, struct stream *stream);
+void reactor_adopt(struct reactor *r, struct port *port, struct stream *stream,
+                   const struct conn_peer *peer);
 
 /* RDMA can be had on it from here on; 0, or -1 with errno. Not from a reactor. */
 int reactor_open_rdma(struct reactor *r, struct verbs_provider *p);
 /* The same as reactor_adopt() for a connect request that came in `from`, on whose thread this is. */
 void reactor_adopt_rdma(struct reactor *r, struct port *port, const struct verbs_event *e,
-                        struct reactor *from);
+                        struct reactor *from, const struct conn_peer *peer);
 
 /* Any thread: an EXECUTING request goes back to its connection to be completed there. */
 void reactor_give_back(struct reactor *r, struct request *request);
 
 /* On the reactor's thread. */
+void reactor_pause(struct reactor *r, struct reactor_pause *p, struct loop_source *s, unsigned ms);
+/* It is watched again, also before its time. */
+void reactor_resume(struct reactor *r, struct reactor_pause *p);
 uint64_t reactor_now(struct reactor *r); /* ms */
+/* The same, and looks again: on a crowded machine a turn may take long, and a Keep Alive that came in the middle
+ * of it counts from then, not from where the turn began. */
+uint64_t reactor_look(struct reactor *r);
 uint8_t *reactor_rx_get(struct reactor *r);
 void reactor_rx_put(struct reactor *r, uint8_t *buf);
 

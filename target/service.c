@@ -4,7 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pdu/core/wipe.h"
+#include "pdu/nvme/io/auth_openssl.h"
+#include "pdu/nvme/io/nvme_tls.h"
 #include "reactor.h"
+#include "target/nvme/auth_work.h"
+#include "target/nvme/psk_store.h"
+#include "target/nvme/tls_keys.h"
+#include "target/nvme/tls_spoil.h"
 
 enum {
         R2TS_MAX = 1024, /* open ones of a connection */
@@ -31,6 +38,11 @@ struct target_limits target_limits_default(void)
                 .stall_timeout = 30000,
                 .term_timeout = 30000,
                 .idle_timeout = 120000,
+                .psk_lifetime = 600000, /* T1.0 3.6.1.4 */
+                .auth_timeout = 120000, /* the default of KATO: Base 2.2 8.3.4.2 */
+                .least_rate = 16384,
+                .unproven = 64,
+                .auth_jobs = 256,
         };
 }
 
@@ -38,6 +50,13 @@ struct target_limits target_limits_default(void)
         do {                                                                                       \
                 if (l->field == 0)                                                                 \
                         l->field = d.field;                                                        \
+        } while (0)
+
+/* What one may have of that which is for all, where a part is left for others. */
+#define SHARE(field, whole, part)                                                                  \
+        do {                                                                                       \
+                if (l->field == 0)                                                                 \
+                        l->field = l->whole - l->whole / (part);                                   \
         } while (0)
 
 static void fill_in(struct target_limits *l)
@@ -58,6 +77,14 @@ static void fill_in(struct target_limits *l)
         DEFAULT(stall_timeout);
         DEFAULT(term_timeout);
         DEFAULT(idle_timeout);
+        DEFAULT(auth_timeout);
+        DEFAULT(psk_lifetime);
+        DEFAULT(least_rate);
+        DEFAULT(unproven);
+        DEFAULT(auth_jobs);
+        SHARE(host_connections, connections, 4);
+        SHARE(host_controllers, controllers, 4);
+        SHARE(subsystem_controllers, controllers, 8); /* more than one host may have */
 }
 
 /* What no configuration of a machine or of Identify can express; NULL: all is well. */
@@ -80,28 +107,50 @@ static const char *check_limits(const struct target_limits *l)
                 return "limit receives is below 2";
         if (l->maxh2cdata < PDU_MAXH2CDATA_MIN || l->maxh2cdata % 4 != 0)
                 return "limit maxh2cdata is not a multiple of 4 of at least 4096";
+        if (l->c2hdata % 4 != 0)
+                return "limit c2hdata is not a multiple of 4";
         return NULL;
 }
 
 /* --- options ----------------------------------------------------------------------------------- */
 
-static void describe_machine(struct service *s, const struct target_options *o)
+static void describe_limits(struct service *s)
 {
         const struct target_limits *l = &s->limits;
         unsigned depth =
             l->queue_entries > CTRL_ADMIN_ENTRIES ? l->queue_entries : CTRL_ADMIN_ENTRIES;
 
+        s->tcp.maxh2cdata = l->maxh2cdata;
+        s->tcp.c2h_max = l->c2hdata;
+        s->tcp.io_in_capsule = l->in_capsule;
+        s->tcp.max_transfer = l->max_transfer;
+        s->tcp.limits = (struct track_limits) {
+                .depth_max = (uint16_t)(depth < 65535 ? depth : 65535),
+                .r2ts_max = R2TS_MAX,
+        };
+}
+
+static void describe_machine(struct service *s, const struct target_options *o)
+{
         s->tcp = (struct tcp_controller_config) {
                 .cpda = o->cpda,
                 .hdgst = !o->no_hdgst,
                 .ddgst = !o->no_ddgst,
-                .maxh2cdata = l->maxh2cdata,
-                .io_in_capsule = l->in_capsule,
-                .max_transfer = l->max_transfer,
-                .limits = { .depth_max = (uint16_t)(depth < 65535 ? depth : 65535),
-                            .r2ts_max = R2TS_MAX },
                 .policy = &s->policy,
         };
+        describe_limits(s);
+}
+
+const char *service_set_limits(struct service *s, const struct target_limits *limits)
+{
+        const char *wrong = check_limits(limits);
+
+        if (wrong)
+                return wrong;
+        s->limits = *limits;
+        describe_limits(s);
+        s->ctrl.rdma.in_capsule = limits->rdma_in_capsule;
+        return NULL;
 }
 
 static struct rdma_format rdma_format(const struct target_limits *l, const struct target_options *o)
@@ -125,43 +174,127 @@ static const char *check_options(const struct target_options *o)
         return NULL;
 }
 
+static unsigned keys_of(const struct nvme_tls_server *server, const struct tls_identity *id,
+                        struct auth_key keys[NVME_TLS_KEYS], bool *usual)
+{
+        const struct service *s = server->user;
+
+        return tls_keys(&s->ctrl, id, keys, usual);
+}
+
+static size_t spoil(const struct nvme_tls_server *server, const uint8_t *hello, size_t len,
+                    uint8_t *answer, size_t size)
+{
+        const struct service *s = server->user;
+
+        return tls_spoil(server, &s->policy, hello, len, answer, size);
+}
+
+static struct tls *serve_tls(struct service *s, struct nvme_tls_server *server,
+                             const struct target_options *o, bool plain)
+{
+        *server = (struct nvme_tls_server) {
+                .tls = o->tls,
+                .keys = keys_of,
+                .plain = plain,
+                .record_hello = o->record_hello,
+                .spoil = rule_set_empty(&s->policy.violated) ? NULL : spoil,
+                .user = s,
+        };
+        return nvme_tls_server(server);
+}
+
+/* NULL; else what is wrong. Ports may ask for it at any time: it is there wherever it can be. */
+static const char *start_tls(struct service *s, const struct target_options *o)
+{
+        bool asked = o->tls.key.len || o->concat;
+
+        if (!o->tls.key.len && o->tls_required)
+                return "TLS cannot be required without a PSK";
+        s->tls_use = o->tls_required && !rule_in(&o->policy.violated, TLS_REQUIRED) ? TLS_ALONE
+                     : asked                                                        ? TLS_OR_PLAIN
+                                                                                    : TLS_BY_PORT;
+        if (!auth_openssl() && !asked)
+                return NULL;
+        s->tls = serve_tls(s, &s->tls_server[0], o, true);
+        s->tls_alone = s->tls ? serve_tls(s, &s->tls_server[1], o, false) : NULL;
+        return s->tls_alone ? NULL : strerror(errno);
+}
+
+struct tls *service_tls(const struct service *s, const struct port *port)
+{
+        bool violated = rule_in(&s->policy.violated, TLS_REQUIRED);
+        bool required, offered;
+
+        pthread_rwlock_rdlock(&s->ctrl.inv->lock);
+        required = port->treq == TREQ_SECURE_REQUIRED && !violated;
+        offered = port->sectype == SECTYPE_TLS13;
+        pthread_rwlock_unlock(&s->ctrl.inv->lock);
+        if (s->tls_use == TLS_ALONE || required)
+                return s->tls_alone;
+        return s->tls_use == TLS_OR_PLAIN || offered ? s->tls : NULL;
+}
+
 bool service_init(struct service *s, const struct target_options *o, struct inventory *inv,
                   char *error, size_t size)
 {
         const char *wrong;
 
         memset(s, 0, sizeof(*s));
+        quota_init(&s->of_address);
         s->limits = o->limits;
         fill_in(&s->limits);
         wrong = check_options(o);
         if (!wrong)
                 wrong = check_limits(&s->limits);
+        s->policy = o->policy;
+        rulebook_add_flaws(&nvme_rules, &s->policy);
+        if (!wrong)
+                wrong = start_tls(s, o);
         if (wrong) {
                 snprintf(error, size, "%s", wrong);
                 return false;
         }
-        s->policy = o->policy;
         s->success = !o->no_success;
+        s->sqfc_disable = !o->no_sqfc_disable;
         s->trace = o->trace;
         s->record = o->record;
         s->quiet = o->quiet;
+        s->timed = o->timed;
+        s->started = (double)loop_wall_ns() / 1e9;
         s->busy_poll = o->busy_poll;
         s->ctrl = (struct ctrl_env) {
                 .inv = inv,
                 .limits = &s->limits,
                 .policy = &s->policy,
+                .strict = o->strict,
+                .secure = !o->tls.key.len || o->tls_untold ? 0
+                          : o->tls_required || rule_in(&o->policy.violated, TLS_REQUIRED)
+                              ? TREQ_SECURE_REQUIRED
+                              : TREQ_SECURE_OPTIONAL,
                 .sqfc_disable =
-                    !o->no_sqfc_disable && !rule_in(&o->policy.violated, TCP_C2H_SUCCESS_SQFC),
+                    s->sqfc_disable && !rule_in(&o->policy.violated, TCP_C2H_SUCCESS_SQFC),
                 .rdma = rdma_format(&s->limits, o),
+                .quiet = o->quiet,
                 .table = ctrl_table_new(s->limits.controllers),
+                .auth_work = auth_work_new(s->limits.auth_jobs),
+                .psks = o->concat ? psk_store_new() : NULL,
+                .psk_required = o->concat == CONCAT_REQUIRED,
         };
         describe_machine(s, o);
-        if (!s->ctrl.table)
-                snprintf(error, size, "%s", strerror(ENOMEM));
-        return s->ctrl.table;
+        if (s->ctrl.table && s->ctrl.auth_work && (s->ctrl.psks || !o->concat))
+                return true;
+        snprintf(error, size, "%s", strerror(ENOMEM));
+        return false;
 }
 
 void service_fini(struct service *s)
 {
         ctrl_table_free(s->ctrl.table);
+        auth_work_free(s->ctrl.auth_work);
+        quota_fini(&s->of_address);
+        tls_free(s->tls);
+        tls_free(s->tls_alone);
+        psk_store_free(s->ctrl.psks);
+        wipe(&s->tls_server, sizeof(s->tls_server));
 }

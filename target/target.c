@@ -7,9 +7,13 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "control.h"
 #include "listen.h"
+#include "pdu/io/loop.h"
 #include "pdu/io/net.h"
 #include "pdu/nvme/io/verbs_record.h"
+#include "target/nvme/conn.h"
+#include "trigger.h"
 
 enum {
         REACTORS_MAX = 256,
@@ -24,6 +28,7 @@ struct target {
         unsigned n_reactors;
         pthread_mutex_t changing; /* one change of the inventory at a time */
         char *config;             /* file, or NULL */
+        struct triggers *faults;  /* with a trigger; NULL: there never were any */
         char traddr[NET_TRADDR];
         uint16_t trsvcid;
 };
@@ -44,34 +49,51 @@ static void wait_for_turn(struct target *t)
                 reactor_call(&t->reactors[i], nothing, NULL);
 }
 
-static void notify_hosts(struct target *t, const struct plan *p)
-{
-        struct ctrl_table *table = t->service.ctrl.table;
+struct new_faults {
+        struct target *target;
+        const struct config *config;
+};
 
-        for (unsigned i = 0; i < p->n_ns; i++)
-                ctrl_table_ns_changed(table, p->ns[i].subsystem, p->ns[i].nsid);
-        if (p->discovery)
-                ctrl_table_discovery_changed(table);
-        ctrl_table_revoke(table, &t->inv);
+static void change_faults(struct service *s, void *arg)
+{
+        const struct new_faults *new = arg;
+        const struct config *c = new->config;
+
+        s->faults_gone =
+            triggers_change(new->target->faults, c->faults, c->n_faults, loop_now_ms());
+        s->faults = c->n_faults > 0 ? new->target->faults : NULL;
+}
+
+static void set_faults(struct target *t, const struct config *c)
+{
+        if (!triggers_are(t->faults, c->faults, c->n_faults))
+                target_alone(t, change_faults, &(struct new_faults) { t, c });
 }
 
 static bool change(struct target *t, const struct config *c, char *error, size_t size)
 {
         struct plan p;
+        bool ok;
 
+        if (c->n_faults > 0 && !t->faults && !(t->faults = triggers_new())) {
+                snprintf(error, size, "%s", strerror(ENOMEM));
+                return false;
+        }
         if (!plan_make(&p, &t->inv, c, error, size))
                 return false;
         if (!listen_on_new(&t->listeners, &p, error, size)) {
                 plan_free(&p);
                 return false;
         }
-        plan_apply(&p, &t->inv);
+        ok = plan_apply(&p, &t->inv, error, size);
         listen_accept_new(&t->listeners, &p);
         listen_drop_old(&t->listeners, &p);
-        notify_hosts(t, &p);
+        plan_notify(&p, t->service.ctrl.table, &t->inv);
         wait_for_turn(t);
         plan_free(&p);
-        return true;
+        if (ok)
+                set_faults(t, c);
+        return ok;
 }
 
 /* Files may have another size than they had. */
@@ -79,7 +101,10 @@ static void measure_subsystem(struct target *t, struct subsystem *s)
 {
         for (struct ns *ns = s->ns; ns; ns = ns->next)
                 if (ns_measure(ns))
-                        ctrl_table_ns_changed(t->service.ctrl.table, s, ns->nsid);
+                        ctrl_table_ns_changed(
+                            t->service.ctrl.table,
+                            &(struct ns_change) {
+                                .subsystem = s, .nsid = ns->nsid, .is = true, .after = ns->hosts });
 }
 
 /* With t->changing held nobody else changes the lists. */
@@ -123,6 +148,98 @@ int target_change(struct target *t, const struct config *c, char *error, size_t 
         return ok ? 0 : -1;
 }
 
+/* --- control ---------------------------------------------------------------------------------- */
+
+struct inventory *target_inventory(struct target *t)
+{
+        return &t->inv;
+}
+
+struct service *target_service(struct target *t)
+{
+        return &t->service;
+}
+
+unsigned target_reactors(const struct target *t)
+{
+        return t->n_reactors;
+}
+
+void target_each_reactor(struct target *t, void (*fn)(struct reactor *r, void *arg), void *arg)
+{
+        for (unsigned i = 0; i < t->n_reactors; i++)
+                reactor_call(&t->reactors[i], fn, arg);
+}
+
+struct visit {
+        void (*fn)(struct target_conn *c, void *arg);
+        void *arg;
+};
+
+static void visit_conns(struct reactor *r, void *arg)
+{
+        const struct visit *v = arg;
+
+        for (struct target_conn *c = r->conns, *next; c; c = next) {
+                next = c->next;
+                v->fn(c, v->arg);
+        }
+}
+
+void target_each_conn(struct target *t, void (*fn)(struct target_conn *c, void *arg), void *arg)
+{
+        target_each_reactor(t, visit_conns, &(struct visit) { fn, arg });
+}
+
+struct standstill {
+        struct target *target;
+        unsigned still; /* reactors */
+        void (*fn)(struct service *s, void *arg);
+        void *arg;
+};
+
+/* Each reactor waits for the next one; the last has the target to itself. */
+static void stand_still(struct reactor *r, void *arg)
+{
+        struct standstill *s = arg;
+
+        (void)r;
+        if (++s->still < s->target->n_reactors)
+                reactor_call(&s->target->reactors[s->still], stand_still, s);
+        else
+                s->fn(&s->target->service, s->arg);
+}
+
+static void renew(struct target_conn *c, void *arg)
+{
+        (void)arg;
+        if (c->kind->renew)
+                c->kind->renew(c);
+}
+
+void target_alone(struct target *t, void (*fn)(struct service *s, void *arg), void *arg)
+{
+        reactor_call(t->reactors, stand_still, &(struct standstill) { t, 0, fn, arg });
+        target_each_conn(t, renew, NULL);
+}
+
+bool target_trigger(struct target *t, unsigned *slot, struct trigger *copy)
+{
+        bool any;
+
+        pthread_mutex_lock(&t->changing);
+        any = triggers_list(t->faults, slot, copy);
+        pthread_mutex_unlock(&t->changing);
+        return any;
+}
+
+void target_measure(struct target *t)
+{
+        pthread_mutex_lock(&t->changing);
+        measure_all(t);
+        pthread_mutex_unlock(&t->changing);
+}
+
 /* --- start ------------------------------------------------------------------------------------ */
 
 /* One subsystem, one port: for those who have no configuration. */
@@ -146,6 +263,14 @@ static bool simple_config(struct config *c, const struct target_options *o)
         return true;
 }
 
+static bool add_faults(struct config *c, const struct target_options *o, char *error, size_t size)
+{
+        for (const char *const *f = o->faults; f && *f; f++)
+                if (!config_add_fault(c, *f, error, size))
+                        return false;
+        return true;
+}
+
 static bool first_config(struct target *t, const struct target_options *o, char *error, size_t size)
 {
         struct config c = { 0 };
@@ -159,7 +284,8 @@ static bool first_config(struct target *t, const struct target_options *o, char 
                 ok = simple_config(&c, o);
                 if (!ok)
                         snprintf(error, size, "%s", strerror(ENOMEM));
-                ok = ok && config_check(&c, "options", error, size);
+                ok = ok && add_faults(&c, o, error, size) &&
+                     config_check(&c, "options", error, size);
         }
         ok = ok && change(t, &c, error, size);
         config_free(&c);
@@ -179,7 +305,7 @@ static void raise_descriptor_limit(void)
 
 static uint64_t buffers_each(const struct target_limits *l, unsigned reactors)
 {
-        uint64_t least = 2 * (uint64_t)l->max_transfer, each = l->buffers / reactors;
+        uint64_t least = 4 * (uint64_t)l->max_transfer, each = l->buffers / reactors;
 
         return each > least ? each : least;
 }
@@ -193,6 +319,8 @@ static bool start_reactors(struct target *t, unsigned n, char *error, size_t siz
                 if (reactor_start(&t->reactors[t->n_reactors], &t->service,
                                   buffers_each(&t->service.limits, n), t->n_reactors == 0) < 0)
                         break;
+                else
+                        t->reactors[t->n_reactors].number = t->n_reactors;
         t->listeners.reactors = t->reactors;
         t->listeners.n_reactors = t->n_reactors;
         if (t->n_reactors == n)
@@ -214,6 +342,7 @@ static void note_address(struct target *t)
 struct target *target_start(const struct target_options *o, char *error, size_t size)
 {
         struct target *t = calloc(1, sizeof(*t));
+        bool reloads = o->config && !o->serve;
 
         snprintf(error, size, "%s", strerror(ENOMEM));
         if (!t)
@@ -223,8 +352,8 @@ struct target *target_start(const struct target_options *o, char *error, size_t 
         raise_descriptor_limit();
         t->listeners.service = &t->service;
         t->listeners.verbs = o->verbs;
-        t->config = o->config && !o->serve ? strdup(o->config) : NULL;
-        if (!service_init(&t->service, o, &t->inv, error, size) ||
+        t->config = reloads ? strdup(o->config) : NULL;
+        if (!service_init(&t->service, o, &t->inv, error, size) || (reloads && !t->config) ||
             !start_reactors(t, o->reactors ? o->reactors : 1, error, size) ||
             !first_config(t, o, error, size)) {
                 target_stop(t);
@@ -249,6 +378,28 @@ unsigned target_connections(const struct target *t)
         return atomic_load(&t->service.conns);
 }
 
+char *target_metrics(const struct target *t, size_t *len)
+{
+        const struct service *s = &t->service;
+        struct metrics_sum *sum = calloc(1, sizeof(*sum));
+        char *text;
+
+        if (!sum)
+                return NULL;
+        for (unsigned i = 0; i < t->n_reactors; i++)
+                metrics_sum_add(sum, &t->reactors[i].metrics);
+        sum->timed = s->timed;
+        sum->started = s->started;
+        sum->connections = atomic_load(&s->conns);
+        sum->accepted = atomic_load(&s->accepted);
+        sum->refused_address = atomic_load(&s->refused_address);
+        sum->refused_target = atomic_load(&s->refused_target);
+        ctrl_table_count(s->ctrl.table, sum);
+        text = metrics_text(sum, len);
+        free(sum);
+        return text;
+}
+
 static void put_port(const struct port *p, char *text, size_t size)
 {
         bool v6 = strchr(p->traddr, ':') && p->traddr[0] != '[';
@@ -259,11 +410,13 @@ static void put_port(const struct port *p, char *text, size_t size)
                  p->trsvcid);
 }
 
-void target_ports(const struct target *t, char *text, size_t size)
+void target_ports(struct target *t, char *text, size_t size)
 {
         text[0] = '\0';
+        pthread_rwlock_rdlock(&t->inv.lock);
         for (const struct port *p = t->inv.ports; p; p = p->next)
                 put_port(p, text, size);
+        pthread_rwlock_unlock(&t->inv.lock);
 }
 
 /* --- stop ------------------------------------------------------------------------------------- */
@@ -271,14 +424,19 @@ void target_ports(const struct target *t, char *text, size_t size)
 void target_stop(struct target *t)
 {
         listen_drop_old(&t->listeners, NULL);
+        for (struct subsystem *s = t->inv.subsystems; s; s = s->next)
+                subsystem_hurry(s);
         for (unsigned i = 0; i < t->n_reactors; i++)
                 reactor_drain(&t->reactors[i], DRAIN_MS);
         for (unsigned i = 0; i < t->n_reactors; i++)
                 reactor_join(&t->reactors[i]);
         verbs_record_free(t->listeners.recorder);
-        free(t->reactors);
         service_fini(&t->service);
         inventory_fini(&t->inv);
+        for (unsigned i = 0; i < t->n_reactors; i++) /* threads that posted to them have ended */
+                reactor_fini(&t->reactors[i]);
+        free(t->reactors);
+        triggers_free(t->faults);
         pthread_mutex_destroy(&t->changing);
         free(t->config);
         free(t);

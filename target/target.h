@@ -6,6 +6,7 @@
 #ifndef NVMF_TARGET_TARGET_H
 #define NVMF_TARGET_TARGET_H
 
+#include "pdu/nvme/machine/tls_key.h"
 #include "pdu/nvme/wire/rules.h"
 
 struct capture_writer;
@@ -16,24 +17,42 @@ struct verbs_provider;
 
 /* Every bound of the target; zero means the default that target_limits_default() gives. */
 struct target_limits {
-        unsigned connections;     /* at once; more are closed at accept */
-        unsigned queue_entries;   /* per queue: CAP.MQES + 1 */
-        unsigned queues;          /* I/O queues per controller */
-        unsigned controllers;     /* at once */
+        unsigned connections;   /* at once; more are closed at accept */
+        unsigned queue_entries; /* per queue: CAP.MQES + 1 */
+        unsigned queues;        /* I/O queues per controller */
+        unsigned controllers;   /* at once */
+        unsigned host_connections,
+            host_controllers;           /* of them, of one host or address; default 3/4 */
+        unsigned subsystem_controllers; /* of them, of one subsystem; default 7/8 */
+        unsigned auth_jobs;             /* computations of authentication that may wait */
+        unsigned
+            unproven; /* of them, of one address, of hosts that still have to authenticate themselves */
         uint64_t buffers;         /* bytes of data buffers in all */
         uint32_t max_transfer;    /* bytes of one command: MDTS */
         uint32_t in_capsule;      /* bytes of I/O in-capsule data */
         uint32_t maxh2cdata;      /* bytes */
+        uint32_t c2hdata;         /* bytes of one C2HData; 0: all of a transfer */
         uint32_t rdma_in_capsule; /* bytes of I/O in-capsule data over RDMA */
         uint32_t receives;        /* posted at once on an RDMA device, by one reactor */
         unsigned ic_timeout;      /* ms until ICReq, and from ICResp to Connect, must be there */
         unsigned stall_timeout;   /* ms without progress within a PDU, an R2T or unread output */
         unsigned term_timeout;    /* ms that a peer may take to close after our TermReq */
         unsigned idle_timeout;    /* ms without traffic where KATO is 0 */
+        unsigned auth_timeout; /* ms until a host has authenticated itself, since it was last due */
+        uint32_t segment;      /* bytes that are given to TCP at once; 0: any number */
+        unsigned psk_lifetime; /* ms of a generated PSK */
+        unsigned least_rate;   /* bytes/s of a host that has data to send or to read */
 };
 struct target_limits target_limits_default(void);
 /* Sets one as "NAME=VALUE" says; false: error says why. */
 bool target_limit(struct target_limits *limits, const char *setting, char *error, size_t size);
+
+/* Adds a rule of hosts that is not checked, or a rule of controllers or a flaw that is broken, by its id;
+ * what a receiver tolerates may be either. false: error says why. */
+bool target_waive(struct rule_policy *p, const char *rule, char *error, size_t size);
+bool target_violate(struct rule_policy *p, const char *rule, char *error, size_t size);
+
+enum target_concat { CONCAT_OFF, CONCAT_PERMITTED, CONCAT_REQUIRED };
 
 struct target_options {
         uint8_t trtype;               /* TRTYPE_TCP (also 0) or TRTYPE_RDMA */
@@ -42,11 +61,14 @@ struct target_options {
         const char *subnqn;           /* default TARGET_NQN */
         const char *const *ns;        /* see ns_open(); NULL ends; default "mem:64M" */
         const struct auth_keys *keys; /* of the subsystem; NULL: none */
+        const char *const *faults;    /* see trigger.h; NULL ends; NULL: none */
         const char *config;           /* nvmetcli JSON instead of the above; or NULL */
         const struct config *serve;   /* or this (see config.h), instead of all of the above; copied
                                      * into the inventory, need not outlive target_start() */
         unsigned reactors;            /* threads; default 1 */
         unsigned busy_poll;           /* microseconds a reactor polls before it sleeps */
+        bool
+            strict; /* ends what most targets put up with: associations that have lost an I/O queue */
         uint8_t cpda;
         bool no_hdgst, no_ddgst, no_sqfc_disable, no_success;
         struct verbs_provider *verbs; /* of RDMA ports; NULL: verbs_rdma() */
@@ -55,8 +77,17 @@ struct target_options {
         uint8_t msdbd; /* data block descriptors of an I/O command over RDMA; default 16 */
         bool trace;    /* request states to stderr */
         bool quiet;    /* else stderr tells what hosts do wrong */
+        bool timed;    /* measures how long commands take: for target_metrics() */
         struct capture_writer *record; /* what goes over the ports is written there; may be NULL */
-        struct rule_policy policy;     /* what it waives and violates */
+        bool record_hello;             /* ... and over TLS each ClientHello before what is inside */
+        struct nvme_tls tls; /* of ports over TCP: TLS for any host that has this PSK; key.len
+                                        * 0: none */
+        bool tls_required;   /* hosts without TLS are not served */
+        bool tls_untold;     /* the discovery log tells nothing of TLS */
+        /* Secure channel concatenation for hosts that have a key for authentication (TCP): the PSK that they
+         * generate is the only one that they may use. */
+        enum target_concat concat;
+        struct rule_policy policy; /* what it waives and violates */
         struct target_limits limits;
 };
 
@@ -70,8 +101,11 @@ const char *target_traddr(const struct target *t);
 uint16_t target_trsvcid(const struct target *t);
 /* Connections that are open, or have not been seen to end yet. */
 unsigned target_connections(const struct target *t);
+/* What it has counted, as a page for Prometheus (metrics.h), to be freed; NULL: out of memory. Any thread;
+ * it holds up nobody. */
+char *target_metrics(const struct target *t, size_t *len);
 /* All ports, one after the other: "127.0.0.1:4420 rdma:10.0.0.2:4420". */
-void target_ports(const struct target *t, char *text, size_t size);
+void target_ports(struct target *t, char *text, size_t size);
 /* Re-reads the configuration and applies the difference; -1: `error` says why, nothing changed. */
 int target_reload(struct target *t, char *error, size_t size);
 /* Applies the difference to another configuration; c is copied. A port "0" is the one that it became.

@@ -30,18 +30,42 @@ fetch_download() {
 # fetch_private_lists: FETCH_OPTS that make apt use lists of our own. The mirrors
 # are those of the machine's configuration, so nothing names a host here.
 fetch_private_lists() {
-    local dir=$FETCH_DIR/apt release keyring='' k
+    fetch_lists < <(fetch_suites "$(fetch_release_name)" | sort -u)
+}
+
+fetch_release_name() {
     # shellcheck source=/dev/null
-    release=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
+    (. /etc/os-release && echo "${VERSION_CODENAME-}")
+}
+
+# fetch_lists: the same of the "MIRROR SUITE" lines on stdin.
+fetch_lists() {
+    local dir=$FETCH_DIR/apt keyring='' k
     mkdir -p "$dir/lists/partial" "$dir/cache/archives/partial"
     for k in /usr/share/keyrings/{debian,ubuntu}-archive-keyring.gpg; do
         [ ! -e "$k" ] || keyring=" signed-by=$k"
     done
-    fetch_suites "$release" | sort -u |
-        sed "s|^|deb [arch=$(dpkg --print-architecture)$keyring] |; s|$| main|" >"$dir/sources"
+    sed "s|^|deb [arch=$(dpkg --print-architecture)$keyring] |; s|$| main|" >"$dir/sources"
     FETCH_OPTS=(-o Dir::Etc::SourceList="$dir/sources" -o Dir::Etc::SourceParts=/dev/null
         -o Dir::State::Lists="$dir/lists" -o Dir::Cache="$dir/cache")
     apt-get -qq "${FETCH_OPTS[@]}" -o APT::Sandbox::User=root update >&2
+}
+
+# fetch_foreign RELEASE PACKAGE...: unpacks packages of another release of the distribution, with all that
+# they depend on down to the C library, below $FETCH_DIR/root. Prints the first one's version.
+fetch_foreign() {
+    local release=$1 dir=$FETCH_DIR/apt package
+    shift
+    fetch_lists < <(fetch_suites "$(fetch_release_name)" |
+        sed -n "s/ $(fetch_release_name)$/ $release/p" | sort -u) || return
+    # As if nothing were installed.
+    FETCH_OPTS+=(-o Dir::State::status=/dev/null -o APT::Sandbox::User=root)
+    apt-get -qq -y "${FETCH_OPTS[@]}" --no-install-recommends --download-only install "$@" >&2 || return
+    mkdir -p "$FETCH_DIR/root"
+    for package in "$dir"/cache/archives/*.deb; do
+        dpkg -x "$package" "$FETCH_DIR/root" || return
+    done
+    fetch_candidate "$1"
 }
 
 # "MIRROR SUITE" of the release, its security updates and its backports.

@@ -24,9 +24,21 @@ wire_up() {
     ip rule add pref 2 to 10.0.0.0/24 lookup 100
     ip rule add pref 3 lookup local
     ip rule del pref 0
-    ip route add 10.0.0.2/32 dev v0 src 10.0.0.1 table 100
-    ip route add 10.0.0.1/32 dev v1 src 10.0.0.2 table 100
+    wire_routes
     [ -z "${CAPTURE-}" ] || capture_wire "$CAPTURE"
+}
+
+wire_routes() {
+    ip route replace 10.0.0.2/32 dev v0 src 10.0.0.1 table 100
+    ip route replace 10.0.0.1/32 dev v1 src 10.0.0.2 table 100
+}
+
+# wire_cut DEVICE SECONDS: the link of that end is down for so long; the other end has no carrier.
+wire_cut() {
+    ip link set "$1" down
+    sleep "$2"
+    ip link set "$1" up
+    wire_routes # the kernel has dropped those of this end
 }
 
 # capture_wire FILE [DEVICE]: every frame on the wire from here on. By itself with CAPTURE=FILE in the

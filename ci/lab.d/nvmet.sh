@@ -54,7 +54,7 @@ nvmet_port() { # DIRECTORY TRTYPE TRADDR TRSVCID
 nvmet_down() (
     shopt -s nullglob
     rm -f "$nvmet"/ports/*/subsystems/* "$nvmet"/subsystems/*/allowed_hosts/*
-    nvmet_remove "$nvmet"/ports/*/referrals/* "$nvmet"/ports/*
+    nvmet_remove "$nvmet"/ports/*/referrals/* "$nvmet"/ports/*/ana_groups/[!1]* "$nvmet"/ports/*
     for namespace in "$nvmet"/subsystems/*/namespaces/*; do
         echo 0 >"$namespace/enable"
     done

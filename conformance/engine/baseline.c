@@ -21,31 +21,45 @@ static char *trim(char *s)
         return s;
 }
 
+static enum verdict word(const char *s)
+{
+        static const enum verdict may_be[] = { VERDICT_FAIL, VERDICT_LENIENT, VERDICT_ADVICE };
+
+        for (size_t i = 0; i < sizeof(may_be) / sizeof(may_be[0]); i++)
+                if (strcmp(s, verdict_name(may_be[i])) == 0)
+                        return may_be[i];
+        return VERDICT_NONE;
+}
+
 /* Fills in an entry from a line that is not empty; NULL, or what is wrong with it. */
 static const char *parse_line(char *line, char *comment, struct baseline_entry *e)
 {
         char *rest, *id = strtok_r(line, " \t\r", &rest);
         char *verdict = strtok_r(NULL, " \t\r", &rest);
 
-        if (!verdict || (strcmp(verdict, "fail") != 0 && strcmp(verdict, "lenient") != 0))
-                return "the verdict after the id is neither 'fail' nor 'lenient'";
+        enum verdict v = verdict ? word(verdict) : VERDICT_NONE;
+
+        if (v == VERDICT_NONE)
+                return "the verdict after the id is not 'fail', 'lenient' or 'advice'";
         if (strtok_r(NULL, " \t\r", &rest))
                 return "unexpected text after id and verdict (a reason starts with '#')";
         if (strlen(id) >= sizeof(e->id))
                 return "the id is too long";
-        *e = (struct baseline_entry) { .verdict = strcmp(verdict, "fail") == 0 ? VERDICT_FAIL
-                                                                               : VERDICT_LENIENT };
+        *e = (struct baseline_entry) { .verdict = v };
         snprintf(e->id, sizeof(e->id), "%s", id);
         snprintf(e->reason, sizeof(e->reason), "%s", comment ? trim(comment) : "");
         return NULL;
 }
 
-static void append(struct baseline *b, const struct baseline_entry *e)
+static const char *append(struct baseline *b, const struct baseline_entry *e)
 {
-        b->entries = realloc(b->entries, (b->count + 1) * sizeof(*e));
-        if (!b->entries)
-                abort();
-        b->entries[b->count++] = *e;
+        struct baseline_entry *more = realloc(b->entries, (b->count + 1) * sizeof(*e));
+
+        if (!more)
+                return "out of memory";
+        more[b->count++] = *e;
+        b->entries = more;
+        return NULL;
 }
 
 static const char *take_line(struct baseline *b, char *line, int number)
@@ -61,14 +75,12 @@ static const char *take_line(struct baseline *b, char *line, int number)
                 return NULL;
         wrong = parse_line(line, comment, &e);
         e.line = number;
-        if (!wrong)
-                append(b, &e);
-        return wrong;
+        return wrong ?: append(b, &e);
 }
 
 int baseline_parse(struct baseline *b, const char *text, const char *name, char *error, size_t size)
 {
-        char *copy = strdup(text), *rest = copy, *line;
+        char *copy = must_have(strdup(text)), *rest = copy, *line;
 
         for (int number = 1; (line = strsep(&rest, "\n")); number++) {
                 const char *wrong = take_line(b, line, number);
@@ -141,7 +153,8 @@ static bool names_any(const struct baseline_entry *e, const struct rulebook *rul
                 if (fnmatch(e->id, noticed, 0) == 0)
                         return true;
         }
-        return strncmp(e->id, "probe/", strlen("probe/")) == 0;
+        return strncmp(e->id, "probe/", strlen("probe/")) == 0 ||
+               fnmatch(e->id, "noticed/leak", 0) == 0 || fnmatch(e->id, "noticed/death", 0) == 0;
 }
 
 const struct baseline_entry *baseline_stray(const struct baseline *b, size_t from,
@@ -163,21 +176,24 @@ static bool lists(const struct baseline_entry *e, const struct result *r)
         return fnmatch(e->id, r->id, 0) == 0;
 }
 
-/* 'lenient' excuses what fails in a strict run only. */
+/* 'lenient' excuses what fails in a strict run only; advice needs no excuse. */
 static bool excuses(const struct baseline_entry *e, const struct result *r)
 {
-        return r->verdict == VERDICT_FAIL && (e->verdict == VERDICT_FAIL || r->only_strict);
+        return r->verdict == VERDICT_FAIL &&
+               (e->verdict == VERDICT_FAIL || (e->verdict == VERDICT_LENIENT && r->only_strict));
 }
 
 static bool passes(const struct result *r)
 {
-        return r->verdict == VERDICT_PASS || r->verdict == VERDICT_LENIENT;
+        return r->verdict == VERDICT_PASS || r->verdict == VERDICT_ADVICE ||
+               r->verdict == VERDICT_LENIENT;
 }
 
-/* Outside of a strict run there is nothing to be said about a 'lenient' entry. */
+/* Outside of a strict run there is nothing to be said about a 'lenient' entry, and never about an
+ * 'advice'. */
 static bool judged(const struct baseline_entry *e, const struct run *run)
 {
-        return e->verdict == VERDICT_FAIL || run->strict;
+        return e->verdict == VERDICT_FAIL || (e->verdict == VERDICT_LENIENT && run->strict);
 }
 
 static void apply(const struct baseline_entry *e, struct run *run)

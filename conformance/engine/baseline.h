@@ -14,7 +14,7 @@
 
 struct baseline_entry {
         char id[128];
-        enum verdict verdict; /* VERDICT_FAIL or VERDICT_LENIENT */
+        enum verdict verdict; /* VERDICT_FAIL, _LENIENT or _ADVICE */
         char reason[160];
         int line;
 };

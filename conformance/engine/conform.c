@@ -5,10 +5,13 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "baseline.h"
 #include "family.h"
+#include "leaving.h"
 #include "pdu/io/capture/capture_writer.h"
 #include "pdu/io/loop.h"
 #include "pdu/io/output.h"
@@ -17,8 +20,9 @@
 #include "report.h"
 #include "runner.h"
 #include "show.h"
+#include "spec.h"
 
-enum { EXIT_USAGE = 2, EXIT_BROKEN = 3, AWAIT_MS = 100 };
+enum { EXIT_USAGE = 2, EXIT_BROKEN = 3, AWAIT_MS = 100, LEAVE_MS = 5000 };
 
 static int complain(int code, const char *what)
 {
@@ -54,6 +58,18 @@ static const char *closed_to_us(const struct options *o)
                         return files[i];
         return !o->suite.transcripts || output_folder(o->suite.transcripts) ? NULL
                                                                             : o->suite.transcripts;
+}
+
+/* What an earlier run has left there is not this one's, however this one ends. */
+static void remove_old_reports(const struct options *o)
+{
+        const char *const files[] = { o->json, o->junit, o->tap, o->html };
+        struct stat st;
+
+        for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+                if (files[i] && !is_stdout(files[i]) && lstat(files[i], &st) == 0 &&
+                    S_ISREG(st.st_mode))
+                        unlink(files[i]);
 }
 
 static int write_reports(const struct options *o, const struct run *run)
@@ -105,14 +121,14 @@ static int stop_recording(struct suite *s, const char *path)
         return EXIT_BROKEN;
 }
 
-static bool start_recording(struct suite *s, const char *path)
+static bool start_recording(struct suite *s, const char *path, char *error, size_t size)
 {
-        char error[256] = "out of memory";
-
-        s->record = capture_writer_open(path, error, sizeof(error));
-        if (s->record && (!s->family->record || s->family->record(s, true)))
+        snprintf(error, size, "out of memory");
+        s->record = capture_writer_open(path, error, size);
+        if (s->record && (!s->family->record || s->family->record(s, true))) {
+                *error = '\0';
                 return true;
-        fprintf(stderr, "nvmfspec conform: %s\n", error);
+        }
         (void)stop_recording(s, path);
         return false;
 }
@@ -141,13 +157,37 @@ static void catch_signals(void)
                         sigaction(numbers[i], &act, NULL);
 }
 
+static struct run new_run(const struct options *o)
+{
+        struct run run = { .family = o->suite.family,
+                           .role = o->selection.role,
+                           .strict = o->suite.strict,
+                           .lax = o->baseline_lax };
+
+        note_start(&run);
+        return run;
+}
+
+/* A run that came to no case has its reports all the same. s: who is tested; NULL: that is not known. */
+static int end_early(const struct options *o, const struct suite *s, int code, const char *error)
+{
+        struct run run = new_run(o);
+
+        if (s)
+                s->family->describe(s, &run);
+        run.abilities[0] = '\0';
+        run.verdicts[VERDICT_ERROR] = 1;
+        snprintf(run.error, sizeof(run.error), "%s", error);
+        complain(code, error);
+        write_reports(o, &run);
+        return code;
+}
+
 static int run_cases(const struct options *o, struct suite *suite, const struct test_case **cases,
                      size_t n, const struct probed *probed, const struct baseline *known)
 {
         struct report_text text = report_text(suite->family->family, text_out(o), o->brief);
-        struct run run = { .family = suite->family,
-                           .strict = suite->strict,
-                           .lax = o->baseline_lax };
+        struct run run = new_run(o);
         struct runner runner = {
                 .suite = suite,
                 .cases = cases,
@@ -159,18 +199,26 @@ static int run_cases(const struct options *o, struct suite *suite, const struct 
                 .ended = ended,
                 .arg = &text,
         };
+        bool ran;
         int code;
 
-        if (o->pcap && !start_recording(suite, o->pcap))
-                return EXIT_BROKEN;
-        note_start(&run);
+        if (o->pcap && !start_recording(suite, o->pcap, run.error, sizeof(run.error)))
+                return end_early(o, suite, EXIT_BROKEN, run.error);
         suite->family->describe(suite, &run);
         fprintf(text.out, "%s\n%s\n", run.target, run.abilities);
         if (known->count > 0) /* verdicts are known at the end only */
                 runner.ended = NULL;
-        runner_run(&runner, &run);
+        suite->leaving = leaving_new((unsigned)(LEAVE_MS * suite->timeout_scale));
+        ran = runner_run(&runner, &run);
+        suite->leaving = NULL;
+        if (!ran)
+                return end_early(o, suite, EXIT_BROKEN, "out of memory");
         baseline_apply(known, &run);
         run_sum(&run);
+        if (run.dead)
+                snprintf(run.error, sizeof(run.error), "%s",
+                         interrupted ? "interrupted before all cases were run"
+                                     : "the system under test stopped answering");
         for (size_t i = 0; !runner.ended && i < run.count; i++)
                 if (run.results[i].test)
                         report_text_case(&text, &run.results[i]);
@@ -178,7 +226,7 @@ static int run_cases(const struct options *o, struct suite *suite, const struct 
                 report_text_rules(text.out, &run);
         report_text_end(&text, &run);
         if (run.dead && interrupted)
-                complain(EXIT_BROKEN, "interrupted before all cases were run");
+                complain(EXIT_BROKEN, run.error);
         code = run_exit(&run);
         if (write_reports(o, &run) + stop_recording(suite, o->pcap) != 0 && code == 0)
                 code = EXIT_BROKEN;
@@ -212,7 +260,7 @@ static void await_answer(const struct options *o, const struct suite *suite)
         uint64_t end = now_ms() + o->wait * 1000;
         char error[1024];
 
-        while (now_ms() < end) {
+        while (now_ms() < end && !interrupted) {
                 struct suite s = *suite;
                 struct probed probed;
 
@@ -232,13 +280,12 @@ static int judge_started(const struct options *o, struct suite *suite,
         int code;
 
         if (!read_baselines(o, &known, error, sizeof(error)))
-                return complain(EXIT_USAGE, error);
+                return end_early(o, suite, EXIT_USAGE, error);
         await_answer(o, suite);
-        catch_signals();
         if (suite->family->probe(suite, &probed, error, sizeof(error)))
                 code = run_cases(o, suite, cases, n, &probed, &known);
         else
-                code = complain(EXIT_BROKEN, error);
+                code = end_early(o, suite, EXIT_BROKEN, error);
         baseline_free(&known);
         return code;
 }
@@ -248,14 +295,26 @@ static int judge(const struct options *o, const struct test_case **cases, size_t
         const struct conform_family *f = o->suite.family;
         struct suite suite = o->suite;
         char error[1024];
-        void *started = f->start(o, &o->policy, &suite, error, sizeof(error));
+        void *started;
         int code;
 
+        remove_old_reports(o);
+        catch_signals();
+        started = f->start(o, &o->policy, &suite, error, sizeof(error));
         if (!started)
-                return complain(EXIT_BROKEN, error);
+                return end_early(o, NULL, EXIT_BROKEN, error);
         code = judge_started(o, &suite, cases, n);
         f->stop(started);
         return code;
+}
+
+void *must_have(void *memory)
+{
+        if (memory)
+                return memory;
+        complain(EXIT_BROKEN, "out of memory");
+        fflush(NULL);
+        _exit(EXIT_BROKEN);
 }
 
 static int list_cases(const struct options *o, const struct test_case **cases, size_t n)
@@ -272,11 +331,16 @@ static int list_cases(const struct options *o, const struct test_case **cases, s
 
 static int with_cases(const struct options *o)
 {
+        struct selection selection = o->selection;
         char error[256];
         const char *closed;
+        const struct test_case **cases;
         size_t n;
-        const struct test_case **cases = cases_select(&o->selection, &n, error, sizeof(error));
         int code = 0;
+
+        if (o->action == ACT_POWER && power_is_of_flaws(o))
+                selection.id_count = 0;
+        cases = cases_select(&selection, &n, error, sizeof(error));
 
         if (!cases)
                 return complain(EXIT_USAGE, error);
@@ -310,6 +374,30 @@ static int list_rules(const struct options *o)
         return EXIT_BROKEN;
 }
 
+static int list_spec(const struct options *o)
+{
+        const struct {
+                const char *path;
+                int (*write)(const struct spec *s, const char *path);
+        } reports[] = { { o->json, report_spec_json }, { o->html, report_spec_html } };
+        struct spec s;
+        char error[512];
+        int code = 0;
+
+        if (!spec_read(&s, o->suite.family, error, sizeof(error)))
+                return complain(EXIT_BROKEN, error);
+        if (o->count || (!o->json && !o->html))
+                spec_print(stdout, &s, o->count);
+        for (size_t i = 0; i < sizeof(reports) / sizeof(reports[0]); i++) {
+                if (!reports[i].path || reports[i].write(&s, reports[i].path) == 0)
+                        continue;
+                fprintf(stderr, "nvmfspec conform: %s: %s\n", reports[i].path, strerror(errno));
+                code = EXIT_BROKEN;
+        }
+        spec_free(&s);
+        return code;
+}
+
 static int act(struct options *o)
 {
         const struct conform_family *f = o->suite.family;
@@ -320,6 +408,8 @@ static int act(struct options *o)
                 return 0;
         case ACT_RULES:
                 return list_rules(o);
+        case ACT_SPEC:
+                return list_spec(o);
         case ACT_EXPLAIN:
                 if (show_explain(stdout, f, o->selection.role, o->explain))
                         return 0;

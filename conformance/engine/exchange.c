@@ -20,7 +20,7 @@ void exchange_free(struct exchange *x)
         *x = (struct exchange) { 0 };
 }
 
-/* A fresh line at the end; the oldest makes room. NULL without memory. */
+/* A fresh line at the end; the oldest makes room. NULL: out of memory. */
 static struct exchange_line *add(struct exchange *x, unsigned conn, char way)
 {
         struct exchange_line *l;

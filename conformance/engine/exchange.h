@@ -46,6 +46,7 @@ struct exchange {
         uint8_t *bytes;
         size_t len, cap;
         bool cut;        /* some bytes were not kept */
+        bool starved;    /* a connection was out of memory: what the case saw counts for nothing */
         uint64_t now;    /* us since the epoch, of what is added; 0: the clock's */
         FILE *narrate;   /* every line goes here too; may be NULL */
         const char *who; /* in front of it */

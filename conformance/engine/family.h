@@ -8,13 +8,16 @@
 
 #include "options.h"
 #include "pdu/core/family.h"
+#include "pdu/io/lease.h"
 
 /* What the probe saw go wrong, or broken on the way, of a peer that can be judged. */
-enum { PROBES = 12 };
+enum { PROBES = 16 };
 struct probed {
         struct result results[PROBES];
         size_t count;
 };
+
+enum { RANGE_PIECES = 6 };
 
 struct conform_family {
         const struct family *family;
@@ -40,6 +43,9 @@ struct conform_family {
         const char *(*entity)(const struct suite *s); /* what is tested there: a subsystem's NQN */
         /* A case of no rule that passes if it is still there. NULL: it can't be asked. */
         const struct test_case *(*liveness)(const struct suite *s);
+        /* A case that fails if another run has written to t->range since this one began. NULL: nobody can
+         * tell. */
+        const struct test_case *sharing;
         /* Its connections are recorded in s->record from now on, or no more; false if out of memory. May be
          * NULL. */
         bool (*record)(struct suite *s, bool on);
@@ -54,6 +60,12 @@ struct conform_family {
         const char *(*why_not)(const struct suite *s, const struct test_case *c, bool range);
         /* How many cases may write at once, each in a range of its own: t->range is its number. */
         unsigned (*ranges)(const struct suite *s);
+        /* A name of the i-th of at most RANGE_PIECES of a range, by which other runs on this machine know
+         * it. False: it has fewer, or nobody else can have it. */
+        bool (*range_piece)(const struct suite *s, unsigned range, unsigned i,
+                            char name[LEASE_NAME]);
+        /* The same of all that is stored, which cases that are alone need for themselves. */
+        bool (*whole)(const struct suite *s, char name[LEASE_NAME]);
 
         /* --- a running case ------------------------------------------------------------------ */
         void (*begin)(struct t *t);  /* makes t->world; may end the case */
@@ -67,7 +79,12 @@ struct conform_family {
         void (*outcome)(const struct rule *r, const struct outcome *o, char *buf, size_t size);
         uint16_t port; /* of the controller, in captures of transcripts */
 
+        const char *spec; /* its specification as a table, see spec.h; NULL: there is none */
+
         unsigned by_case; /* which of rule.violators is no machine, but what a case sends */
 };
+
+/* What neither a run nor a report can be made without; NULL: says so, and ends the program. */
+void *must_have(void *memory);
 
 #endif

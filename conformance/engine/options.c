@@ -10,7 +10,7 @@
 #include "option_rows.h"
 #include "pdu/io/loop.h"
 
-enum { EXIT_USAGE = 2, JOBS = 16 };
+enum { EXIT_USAGE = 2, JOBS = 28 };
 
 int options_wrong(const char *fmt, ...)
 {
@@ -64,7 +64,7 @@ static bool take_violated(void *args, const char *value, char *error, size_t siz
 {
         struct options *o = args;
 
-        return option_rule(o->suite.family->family->rules, &o->policy.violated, value, error, size);
+        return option_violate(o->suite.family->family->rules, &o->policy, value, error, size);
 }
 
 bool options_transport(void *args, const char *value, char *error, size_t size)
@@ -112,13 +112,17 @@ static const struct option_row rows[] = {
         FLAG(0, "dry-run", dry_run, "list what would run", CASES),
         STRING(0, "explain", "ID", explain, "explain a case or a rule", CASES),
         FLAG(0, "rules", rules, "the rulebook (with --json FILE: as JSON)", CASES),
-        FLAG(0, "count", count, "with --rules: the number of rules, and what proves them", CASES),
+        FLAG(0, "spec", spec, "what the specification demands, and what judges it (with --json, --html "
+                              "FILE: there)", CASES),
+        FLAG(0, "count", count, "with --rules or --spec: the figures alone", CASES),
 
         FLAG(0, "strict", suite.strict, "demand the exact reaction, and what SHOULD be", RUN),
-        NUMBER('j', "jobs", "N", jobs, 1, 256, "cases at once (16)", RUN),
+        NUMBER('j', "jobs", "N", jobs, 1, 256, "cases at once (28)", RUN),
         CALL(0, "timeout-scale", "X", take_scale, "multiply all timeouts by X", RUN),
         NUMBER(0, "repeat", "N", repeat, 1, 1000000, "run each case N times; the worst result "
                                                      "counts", RUN),
+        STRING(0, "restart", "CMD", suite.restart, "shell command that starts the target again when it "
+               "died: what ran then is run again alone, and the run goes on", RUN),
         NUMBER(0, "seed", "N", seed, 0, UINT32_MAX, "seed of data and host identifiers", RUN),
 
         FLAG('v', "verbose", verbose, "each message as it goes, on stderr", REPORTS),
@@ -136,9 +140,9 @@ static const struct option_row rows[] = {
         CALL(0, "baseline", "FILE", take_baseline, "known failures: lines 'ID fail|lenient # why'; repeatable", REPORTS),
         FLAG(0, "baseline-lax", baseline_lax, "do not fail when a known failure passes", REPORTS),
 
-        FLAG(0, "power", power, "break each rule in it and check that a case detects it", EMBEDDED),
+        FLAG(0, "power", power, "break each rule in it and check that a case detects it; with the ID semantic: give it each of the faults that products have", EMBEDDED),
         CALL(0, "waive", "RULE", take_waived, "do not let it check this rule; repeatable", EMBEDDED),
-        CALL(0, "violate", "RULE", take_violated, "let it break this rule; repeatable", EMBEDDED),
+        CALL(0, "violate", "RULE", take_violated, "let it break this rule, or have this fault (semantic/NAME); repeatable", EMBEDDED),
         FLAG('h', "help", help, "this", EMBEDDED),
 };
 /* clang-format on */
@@ -153,9 +157,7 @@ static struct option_row *make_table(const struct conform_family *f)
 
         while (f->options && f->options[n].name)
                 n++;
-        table = calloc(ROWS + n + 1, sizeof(*table));
-        if (!table)
-                abort();
+        table = must_have(calloc(ROWS + n + 1, sizeof(*table)));
         if (n > 0)
                 memcpy(table, f->options, n * sizeof(*table));
         memcpy(table + n, rows, sizeof(rows));
@@ -219,11 +221,11 @@ static int check(const struct options *o)
         if (o->suite.trsvcid &&
             (option_number(o->suite.trsvcid, &port) < 0 || port == 0 || port > 65535))
                 return options_wrong("option -s: '%s' is not a port", o->suite.trsvcid);
-        if (o->count && !o->rules)
-                return options_wrong("--count requires --rules");
-        if (o->list + o->dry_run + o->rules + o->power + !!o->explain > 1)
-                return options_wrong(
-                    "--list, --dry-run, --rules, --explain and --power exclude each other");
+        if (o->count && !o->rules && !o->spec)
+                return options_wrong("--count requires --rules or --spec");
+        if (o->list + o->dry_run + o->rules + o->spec + o->power + !!o->explain > 1)
+                return options_wrong("--list, --dry-run, --rules, --spec, --explain and --power "
+                                     "exclude each other");
         return check_outputs(o);
 }
 
@@ -233,6 +235,8 @@ static enum action action_of(const struct options *o)
                 return ACT_HELP;
         if (o->rules)
                 return ACT_RULES;
+        if (o->spec)
+                return ACT_SPEC;
         if (o->explain)
                 return ACT_EXPLAIN;
         if (o->power)
@@ -254,6 +258,7 @@ static void finish_up(struct options *o)
 
         o->action = action_of(o);
         s->seed = (uint32_t)o->seed;
+        s->started = loop_wall_ns() / 1000000000;
         s->narrate = o->verbose ? stderr : NULL;
         o->selection.level = level_of(o->level);
         o->selection.excluded = o->excluded.items;

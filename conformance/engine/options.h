@@ -26,7 +26,7 @@ enum option_group { /* as the help has them */
                     OPTIONS_ALL = 31
 };
 
-enum action { ACT_RUN, ACT_LIST, ACT_RULES, ACT_EXPLAIN, ACT_POWER, ACT_HELP };
+enum action { ACT_RUN, ACT_LIST, ACT_RULES, ACT_SPEC, ACT_EXPLAIN, ACT_POWER, ACT_HELP };
 
 struct options {
         enum action action;
@@ -42,7 +42,7 @@ struct options {
         struct rule_policy policy; /* of the reference peer */
         /* as given: for the fields of suite that are narrower */
         const char *role, *level;
-        bool list, dry_run, rules, count, power, help;
+        bool list, dry_run, rules, spec, count, power, help;
 };
 
 /* Into o, which is the start of f->args_size bytes. 0; 2: it was wrong, and why is said on stderr. */

@@ -6,14 +6,15 @@
 #include <string.h>
 
 #include "family.h"
+#include "pdu/io/loop.h"
 #include "report.h"
 #include "runner.h"
 
 enum { EXIT_FAIL = 1, EXIT_BROKEN = 3 };
 
-struct trial { /* of one rule */
-        unsigned rule;
-        bool waived; /* the one that is tested overlooks it; else it breaks it */
+struct trial {               /* of one rule, or flaw */
+        unsigned rule, flaw; /* one of them is 0 */
+        bool waived;         /* the one that is tested overlooks it; else it breaks it */
         bool caught;
         char by[128]; /* the case that found out */
         char error[RESULT_TEXT];
@@ -23,6 +24,7 @@ struct trial { /* of one rule */
 struct trials {
         const struct options *o;
         const struct conform_family *f;
+        bool flaws;         /* are tried, not rules */
         struct suite suite; /* of a trial, before it starts */
         const struct test_case **cases;
         size_t count;
@@ -59,22 +61,62 @@ static void waive(struct rule_policy *policy, const struct rulebook *book, unsig
                         rule_add(&policy->waived, r->shadows[i]);
 }
 
-static size_t cases_of(const struct trials *t, unsigned rule, const struct test_case **list)
+static const struct flaw *flaw_of(const struct trials *t, const struct trial *trial)
+{
+        return &t->f->family->rules->flaws[trial->flaw];
+}
+
+/* One of the words of found_by selects it. */
+static bool may_find(const struct flaw *flaw, const struct test_case *c)
+{
+        for (const char *p = flaw->found_by; *p; p += *p == ' ') {
+                size_t len = strcspn(p, " ");
+                char word[128];
+
+                snprintf(word, sizeof(word), "%.*s", (int)len, p);
+                if (strcmp(word, c->id) == 0 || id_matches(word, c->id))
+                        return true;
+                p += len;
+        }
+        return false;
+}
+
+static size_t cases_of(const struct trials *t, const struct trial *trial,
+                       const struct test_case **list)
 {
         size_t n = 0;
 
         for (size_t i = 0; i < t->count; i++)
-                if (names(t->cases[i], rule))
+                if (trial->flaw ? may_find(flaw_of(t, trial), t->cases[i])
+                                : names(t->cases[i], trial->rule))
                         list[n++] = t->cases[i];
         return n;
 }
 
-static void note_catch(struct trial *trial, const struct run *run)
+/* What a host should not do is lenient. */
+static bool is_advised(const struct trials *t, const struct flaw *flaw)
+{
+        const struct rule *r = rulebook_get(t->f->family->rules, flaw->breaks);
+
+        return flaw->host && r && r->level == LEVEL_SHOULD;
+}
+
+/* A flaw fails a case; a host's may also be what a capture of the case shows. */
+static bool catches(const struct trials *t, const struct trial *trial, const struct result *r)
+{
+        if (!trial->flaw)
+                return r->test && r->caught;
+        return (r->verdict == VERDICT_FAIL ||
+                (r->verdict == VERDICT_LENIENT && is_advised(t, flaw_of(t, trial)))) &&
+               (r->test || flaw_of(t, trial)->host);
+}
+
+static void note_catch(const struct trials *t, struct trial *trial, const struct run *run)
 {
         for (size_t i = 0; i < run->count && !trial->caught; i++) {
                 const struct result *r = &run->results[i];
 
-                if (!r->test || !r->caught)
+                if (!catches(t, trial, r))
                         continue;
                 trial->caught = true;
                 snprintf(trial->by, sizeof(trial->by), "%s", r->id);
@@ -83,17 +125,18 @@ static void note_catch(struct trial *trial, const struct run *run)
 
 static void run_trial(const struct trials *t, struct trial *trial, const struct suite *suite)
 {
-        const struct test_case **list = calloc(t->count, sizeof(*list));
-        struct runner runner = {
-                .suite = suite, .cases = list, .jobs = 2, .repeat = 1, .stop_at_failure = true
-        };
-        struct run run = { .strict = true };
+        const struct test_case **list = must_have(calloc(t->count, sizeof(*list)));
+        struct runner runner = { .suite = suite,
+                                 .cases = list,
+                                 .jobs = 2,
+                                 .repeat = 1,
+                                 .stop_at_failure = !trial->flaw };
+        struct run run = { .strict = suite->strict };
 
-        if (!list)
-                abort();
-        runner.count = cases_of(t, trial->rule, list);
-        runner_run(&runner, &run);
-        note_catch(trial, &run);
+        runner.count = cases_of(t, trial, list);
+        if (!runner_run(&runner, &run))
+                must_have(NULL);
+        note_catch(t, trial, &run);
         trial->seconds = run.seconds;
         free(run.results);
         free(list);
@@ -107,15 +150,21 @@ static void try_policy(const struct trials *t, struct trial *trial,
 
         if (!started)
                 return;
+        suite.started = loop_wall_ns() / 1000000000;
         trial->error[0] = '\0';
         run_trial(t, trial, &suite);
         t->f->stop(started);
 }
 
-static void try_rule(const struct trials *t, struct trial *trial)
+static void try_one(const struct trials *t, struct trial *trial)
 {
         struct rule_policy policy = { 0 };
 
+        if (trial->flaw) {
+                rule_add(&policy.flaws, trial->flaw);
+                try_policy(t, trial, &policy);
+                return;
+        }
         trial->waived = is_waived(t, rulebook_get(t->f->family->rules, trial->rule));
         if (trial->waived)
                 waive(&policy, t->f->family->rules, trial->rule);
@@ -136,7 +185,7 @@ static void *work(void *arg)
                 pthread_mutex_unlock(&t->lock);
                 if (i >= t->n)
                         return NULL;
-                try_rule(t, &t->trial[i]);
+                try_one(t, &t->trial[i]);
         }
 }
 
@@ -181,7 +230,30 @@ static bool is_named(const struct trials *t, unsigned rule)
         return i < t->count;
 }
 
-static void collect(struct trials *t)
+/* The flaws that `ids` select, one each. */
+static bool is_selected(const struct trials *t, const struct flaw *flaw)
+{
+        const struct selection *s = &t->o->selection;
+
+        if ((flaw->only && strcmp(flaw->only, s->transport) != 0) ||
+            flaw->host != (s->role == ROLE_HOST))
+                return false;
+        for (size_t i = 0; i < s->id_count; i++)
+                if (strcmp(s->ids[i], flaw->id) == 0 || id_matches(s->ids[i], flaw->id))
+                        return true;
+        return false;
+}
+
+static void collect_flaws(struct trials *t)
+{
+        const struct rulebook *book = t->f->family->rules;
+
+        for (unsigned f = 1; f < book->flaw_count; f++)
+                if (is_selected(t, &book->flaws[f]))
+                        t->trial[t->n++].flaw = f;
+}
+
+static void collect_rules(struct trials *t)
 {
         enum role role = t->o->selection.role;
 
@@ -197,16 +269,19 @@ static void collect(struct trials *t)
         }
 }
 
-static void print_trial(const struct rule *rule, const struct trial *t, bool brief)
+static void print_trial(const struct trials *all, const struct trial *t, bool brief)
 {
-        const char *how = t->waived ? "waived" : "violated";
+        const struct rule *rule = rulebook_get(all->f->family->rules, t->rule);
+        const char *how = t->flaw ? "had" : t->waived ? "waived" : "violated";
+        const char *id = t->flaw ? flaw_of(all, t)->id : rule->id;
 
         if (t->error[0])
-                printf("  error     %-8s  %-34s  %s\n", how, rule->id, t->error);
+                printf("  error     %-8s  %-34s  %s\n", how, id, t->error);
         else if (!t->caught)
-                printf("  SURVIVED  %-8s  %-34s  %s\n", how, rule->id, rule->says);
+                printf("  SURVIVED  %-8s  %-34s  %s\n", how, id,
+                       t->flaw ? flaw_of(all, t)->says : rule->says);
         else if (!brief)
-                printf("  caught    %-8s  %-34s  by %s\n", how, rule->id, t->by);
+                printf("  caught    %-8s  %-34s  by %s\n", how, id, t->by);
 }
 
 static int sum_up(const struct trials *t, bool brief)
@@ -214,8 +289,7 @@ static int sum_up(const struct trials *t, bool brief)
         size_t caught = 0, broken = 0;
 
         for (size_t i = 0; i < t->n; i++) {
-                print_trial(rulebook_get(t->f->family->rules, t->trial[i].rule), &t->trial[i],
-                            brief);
+                print_trial(t, &t->trial[i], brief);
                 caught += t->trial[i].caught;
                 broken += t->trial[i].error[0] != '\0';
         }
@@ -259,9 +333,10 @@ static size_t run_sound(const struct options *o, const struct suite *suite,
         struct runner runner = {
                 .suite = suite, .cases = cases, .count = n, .jobs = (unsigned)o->jobs, .repeat = 1
         };
-        struct run run = { .strict = true };
+        struct run run = { .strict = suite->strict };
 
-        runner_run(&runner, &run);
+        if (!runner_run(&runner, &run))
+                must_have(NULL);
         n = keep_good(&run, cases);
         free(run.results);
         return n;
@@ -282,20 +357,50 @@ static size_t try_sound(const struct options *o, struct suite *suite,
         return n;
 }
 
-static int try_rules(struct trials *t)
+static int try_all(struct trials *t)
 {
+        const struct rulebook *book = t->f->family->rules;
         int code;
 
-        t->trial = calloc(t->f->family->rules->count, sizeof(*t->trial));
-        if (!t->trial)
-                abort();
+        t->trial = must_have(calloc(book->count + book->flaw_count, sizeof(*t->trial)));
         pthread_mutex_init(&t->lock, NULL);
-        collect(t);
+        if (t->flaws)
+                collect_flaws(t);
+        else
+                collect_rules(t);
         run_all(t, (unsigned)t->o->jobs);
         code = sum_up(t, t->o->brief);
         pthread_mutex_destroy(&t->lock);
         free(t->trial);
         return code;
+}
+
+bool power_is_of_flaws(const struct options *o)
+{
+        const struct rulebook *book = o->suite.family->family->rules;
+
+        for (size_t i = 0; i < o->selection.id_count; i++)
+                for (unsigned f = 1; f < book->flaw_count; f++)
+                        if (id_matches(o->selection.ids[i], book->flaws[f].id) ||
+                            strcmp(o->selection.ids[i], book->flaws[f].id) == 0)
+                                return true;
+        return false;
+}
+
+/* Cases that no flaw of these is to be found by. */
+static size_t drop_idle(struct trials *t, const struct test_case **cases, size_t n)
+{
+        const struct rulebook *book = t->f->family->rules;
+        size_t kept = 0;
+
+        for (size_t i = 0; i < n; i++)
+                for (unsigned f = 1; f < book->flaw_count; f++)
+                        if (is_selected(t, &book->flaws[f]) &&
+                            may_find(&book->flaws[f], cases[i])) {
+                                cases[kept++] = cases[i];
+                                break;
+                        }
+        return kept;
 }
 
 int power_run(const struct options *o, const struct test_case **cases, size_t n)
@@ -308,13 +413,17 @@ int power_run(const struct options *o, const struct test_case **cases, size_t n)
         void *started;
         int code = EXIT_BROKEN;
 
-        t.suite.strict = sound.strict = true;
+        t.flaws = power_is_of_flaws(o);
+        if (t.flaws)
+                n = drop_idle(&t, cases, n);
+        t.suite.strict = sound.strict = !t.flaws;
+        sound.started = loop_wall_ns() / 1000000000;
         started = f->start(o, &none, &sound, error, sizeof(error));
         if (started)
                 t.count = try_sound(o, &sound, cases, n, error, sizeof(error));
         t.suite.peer = sound.peer; /* with all that was found out */
         if (t.count > 0)
-                code = try_rules(&t);
+                code = try_all(&t);
         else
                 fprintf(stderr, "nvmfspec conform: %s\n", error);
         if (started)

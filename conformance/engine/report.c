@@ -5,16 +5,39 @@
 
 #include "select.h"
 
-FILE *report_open(const char *path)
+struct report_file report_open(const char *path)
 {
-        return strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
+        struct report_file r = { .f = stdout };
+        char error[sizeof(r.to.to) + 128];
+
+        if (strcmp(path, "-") != 0)
+                r.f = output_begin(&r.to, "", path, error, sizeof(error)) ? fopen(r.to.path, "we")
+                                                                          : NULL;
+        return r;
 }
 
-int report_close(FILE *f)
+int report_close(struct report_file *r)
 {
-        if (f == stdout)
-                return fflush(f) == 0 && !ferror(f) ? 0 : -1;
-        return ferror(f) ? (fclose(f), -1) : fclose(f);
+        bool good;
+
+        if (r->f == stdout)
+                return fflush(r->f) == 0 && !ferror(r->f) ? 0 : -1;
+        good = !ferror(r->f);
+        good = fclose(r->f) == 0 && good;
+        return output_end(&r->to, good) && good ? 0 : -1;
+}
+
+void report_rule(const struct run *run, const struct result *r, char *buf, size_t size)
+{
+        const struct rule *rule = rulebook_get(run->family->family->rules, r->rule);
+        enum basis basis = result_basis(run, r);
+        bool duty = rule && rule->bound == (run->role == ROLE_HOST ? PARTY_HOST : PARTY_CONTROLLER);
+
+        *buf = '\0';
+        if (rule)
+                snprintf(buf, size, "%s (%s; %s; %s%s)", rule->id, rule->source,
+                         level_name(rule->level), duty ? "" : "the reaction: ",
+                         basis == BASIS_NONE ? "none prescribed" : basis_name(basis));
 }
 
 const char *id_name(const char *id)

@@ -4,6 +4,7 @@
 #define NVMF_CONFORMANCE_REPORT_H
 
 #include "family.h"
+#include "pdu/io/output.h"
 
 /* --- text ---------------------------------------------------------------------------------- */
 
@@ -31,13 +32,25 @@ int report_html(const struct run *run, const char *path);
 int report_list_json(const struct family *f, const struct test_case **cases, size_t n,
                      const char *path);
 
-/* For their writers. */
-FILE *report_open(const char *path);
-int report_close(FILE *f);
+/* For their writers: a file gets to its place whole, or not at all. */
+struct report_file {
+        FILE *f; /* NULL: it can't be opened, with errno */
+        struct output to;
+};
+struct report_file report_open(const char *path);
+/* 0, or -1 with errno. */
+int report_close(struct report_file *r);
+/* "tcp/h2cdata/ttag (T1.0 3.6.2.8; must; the reaction: printed)", of r->rule; "" if there is none. */
+void report_rule(const struct run *run, const struct result *r, char *buf, size_t size);
+enum { REPORT_LINE = 1024 };
 /* The name after the section of an id. */
 const char *id_name(const char *id);
 /* The rulebook, each rule with its cases; 0, or -1 if it can't be written. */
 int report_rules_json(const struct conform_family *f, const char *path);
+/* The specification's requirements, each with its rules. */
+struct spec;
+int report_spec_json(const struct spec *s, const char *path);
+int report_spec_html(const struct spec *s, const char *path);
 /* Rules that a case can cover at all: those of the family, without the reserved 0. */
 unsigned rules_total(const struct family *f);
 unsigned rules_count(const struct rule_set *s);

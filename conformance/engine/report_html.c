@@ -2,9 +2,11 @@
 /* One page that needs nothing from elsewhere. */
 #include <string.h>
 
+#include "cause.h"
 #include "escape.h"
 #include "report.h"
 #include "select.h"
+#include "spec.h"
 
 static const char head[] =
     "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
@@ -21,13 +23,17 @@ static const char head[] =
     "td{border-top:1px solid var(--line);padding:.3rem .6rem .3rem 0;vertical-align:top}\n"
     "td.v{width:5rem;font-weight:600}td.n{width:17rem}td.l,td.t{width:4rem;color:var(--dim)}\n"
     "td.t{text-align:right;white-space:nowrap}\n"
-    ".pass{color:#1a7f37}.lenient{color:#9a6700}.fail{color:#cf222e}.error{color:#8250df}\n"
-    ".skip,.known,.not{color:var(--dim)}.info{color:#0969da}.fixed{color:#cf222e}\n"
+    ".pass,.covered{color:#1a7f37}.lenient,.open{color:#9a6700}.fail{color:#cf222e}.error{color:#"
+    "8250df}\n"
+    ".skip,.known,.not,.free,.unseen{color:var(--dim)}.info,.advice{color:#0969da}.fixed{color:#"
+    "cf222e}\n"
     "code,pre{font:13px/1.4 ui-monospace,monospace}\n"
+    "p.cause{border-left:.3rem solid #cf222e;padding-left:.6rem}\n"
     "pre{overflow:auto;border:1px solid var(--line);border-radius:.4rem;padding:.6rem}\n"
     "details>summary{cursor:pointer}dl{display:grid;grid-template-columns:6rem 1fr;gap:.2rem "
     "1rem;margin:.5rem 0}\ndt{color:var(--dim)}dd{margin:0}\n"
     "</style></head><body>\n";
+static const char tail[] = "</body></html>\n";
 
 static void text(FILE *f, const char *before, const char *s, const char *after)
 {
@@ -65,10 +71,24 @@ static void summary(FILE *f, const struct run *run)
         sum(f, v[VERDICT_ERROR], "error", "broken");
         sum(f, run->known, "known", "known failures");
         sum(f, run->fixed, "fixed", "fixed");
+        sum(f, v[VERDICT_ADVICE], "advice", "advice");
         sum(f, v[VERDICT_INFO], "info", "informational");
         sum(f, v[VERDICT_SKIP], "skip", "skipped");
         fprintf(f, "<span><b>%u/%u</b>rules covered</span></div>\n", rules_count(&run->covered),
                 rules_total(run->family->family));
+}
+
+/* Why it ended early, and what explains many failures. */
+static void causes(FILE *f, const struct run *run)
+{
+        char line[REPORT_LINE];
+
+        if (run->error[0])
+                text(f, "<p class=\"error\">", run->error, "</p>\n");
+        for (size_t i = 0; i < run->cause_count; i++) {
+                cause_says(run, &run->causes[i], line, sizeof(line));
+                text(f, "<p class=\"cause\">", line, "</p>\n");
+        }
 }
 
 /* --- cases --------------------------------------------------------------------------------- */
@@ -98,18 +118,18 @@ static void exchange(FILE *f, const struct result *r)
 
 static void details(FILE *f, const struct run *run, const struct result *r)
 {
-        const struct rule *rule = rulebook_get(run->family->family->rules, r->rule);
+        const struct rulebook *book = run->family->family->rules;
+        char rule[REPORT_LINE];
 
+        report_rule(run, r, rule, sizeof(rule));
         fputs("<dl>", f);
+        row(f, "cause", r->cause ? book->rows[r->cause].id : NULL);
         row(f, "expected", r->expected);
         row(f, "seen", r->seen);
         row(f, "note", r->note);
-        if (rule) {
-                fprintf(f, "<dt>rule</dt><dd><code>%s</code> (%s)<br>", rule->id, rule->source);
-                escape_markup(f, rule->says);
-                fputs("</dd>", f);
-        }
-        row(f, "related", r->test ? r->test->related : NULL);
+        row(f, "rule", rule);
+        row(f, "says", rule[0] ? rulebook_get(book, r->rule)->says : NULL);
+        row(f, "related", result_related(r));
         row(f, "baseline", r->reason);
         row(f, "files", r->transcript);
         fputs("</dl>", f);
@@ -178,18 +198,117 @@ static void rules(FILE *f, const struct run *run)
                 escape_markup(f, book->rows[r].says);
                 text(f, "</td><td class=\"l\">", party_name(book->rows[r].bound), "</td></tr>\n");
         }
-        fputs("</table>\n</details>\n</body></html>\n", f);
+        fputs("</table>\n</details>\n", f);
+}
+
+/* --- the specification --------------------------------------------------------------------- */
+
+/* Covered: a rule of it was, in this run. */
+static const char *state_of(const struct spec_row *row, const struct rule_set *covered)
+{
+        static const char *const names[] = { "judged", "open", "free", "unseen" };
+
+        for (const unsigned *r = row->rules; covered && *r != RULE_NONE; r++)
+                if (rule_in(covered, *r))
+                        return "covered";
+        return names[spec_state(row)];
+}
+
+static void requirement(FILE *f, const struct spec *s, const struct spec_row *row,
+                        const struct rule_set *covered)
+{
+        const struct rulebook *book = s->family->family->rules;
+        const char *state = state_of(row, covered);
+
+        fprintf(f, "<tr><td class=\"v %s\">%s</td><td class=\"n\"><code>%s</code></td>", state,
+                state, row->key);
+        fprintf(f, "<td class=\"l\">%s<br>%s</td><td>", row->party, row->level);
+        escape_markup(f, row->gist);
+        if (spec_state(row) == SPEC_UNSEEN)
+                text(f, "<br><i>", row->shows + 4, "</i>");
+        for (const unsigned *r = row->rules; *r != RULE_NONE; r++)
+                text(f, "<br><code>", book->rows[*r].id, "</code>");
+        fputs("</td></tr>\n", f);
+}
+
+static void way(FILE *f, const unsigned n[2])
+{
+        if (n[1] > 0)
+                fprintf(f, "<td>%u of %u, %.0f %%</td>", n[0], n[1], 100.0 * n[0] / n[1]);
+        else
+                fputs("<td></td>", f);
+}
+
+static void figures(FILE *f, const char *name, size_t len, struct spec_figures n)
+{
+        fprintf(f, "<tr><td>%.*s</td><td>%u</td>", (int)len, name, n.rows);
+        way(f, n.targets);
+        way(f, n.hosts);
+        way(f, n.captures);
+        fprintf(f, "<td>%u</td></tr>\n", n.unseen);
+}
+
+static bool opens(const struct spec *s, size_t i, unsigned len)
+{
+        return i == 0 || strncmp(s->rows[i].key, s->rows[i - 1].key, len + 1) != 0;
+}
+
+/* What it demands, section by section, and what judges it; covered: by this run, or NULL. */
+static void specification(FILE *f, const struct spec *s, const struct rule_set *covered)
+{
+        fputs("<h2>Specification</h2>\n<table><tr><td>document</td><td>requirements</td><td>judged "
+              "of "
+              "targets</td><td>of hosts</td><td>in captures</td><td>can't be judged</td></tr>\n",
+              f);
+        for (size_t i = 0; i < s->count; i++)
+                if (opens(s, i, s->rows[i].document))
+                        figures(f, s->rows[i].key, s->rows[i].document,
+                                spec_count(s, s->rows[i].key, s->rows[i].document));
+        figures(f, "all", 3, spec_count(s, "", 0));
+        fputs("</table>\n", f);
+        for (size_t i = 0; i < s->count; i++) {
+                const struct spec_row *row = &s->rows[i];
+
+                if (opens(s, i, row->section))
+                        fprintf(f, "%s<details><summary>%.*s</summary><table>\n",
+                                i > 0 ? "</table></details>\n" : "", (int)row->section, row->key);
+                requirement(f, s, row, covered);
+        }
+        fputs(s->count > 0 ? "</table></details>\n" : "", f);
+}
+
+int report_spec_html(const struct spec *s, const char *path)
+{
+        struct report_file file = report_open(path);
+
+        if (!file.f)
+                return -1;
+        fputs(head, file.f);
+        specification(file.f, s, NULL);
+        fputs(tail, file.f);
+        return report_close(&file);
 }
 
 int report_html(const struct run *run, const char *path)
 {
-        FILE *f = report_open(path);
+        struct report_file file = report_open(path);
+        FILE *f = file.f;
+        struct spec s;
+        char error[256];
 
         if (!f)
                 return -1;
         fputs(head, f);
         summary(f, run);
+        causes(f, run);
         cases(f, run);
         rules(f, run);
-        return report_close(f);
+        if (spec_read(&s, run->family, error, sizeof(error))) {
+                specification(f, &s, &run->covered);
+                spec_free(&s);
+        } else {
+                text(f, "<p class=\"error\">", error, "</p>\n");
+        }
+        fputs(tail, f);
+        return report_close(&file);
 }

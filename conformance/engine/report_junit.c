@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
 
+#include "cause.h"
 #include "escape.h"
 #include "report.h"
 #include "select.h"
@@ -12,20 +13,29 @@ static void attribute(FILE *f, const char *name, const char *value)
         fputc('"', f);
 }
 
-/* All that is known, as the text of <failure> and the like. */
-static void body(FILE *f, const struct rule *rule, const struct result *r)
+static void text_line(FILE *f, const char *name, const char *value)
 {
-        char line[EXCHANGE_LINE + 64];
-
-        fputs("expected: ", f);
-        escape_markup(f, r->expected);
-        fputs("\nseen: ", f);
-        escape_markup(f, r->seen);
-        if (rule) {
-                fprintf(f, "\nrule: %s (%s)\n", rule->id, rule->source);
-                escape_markup(f, rule->says);
-        }
+        if (!value || !*value)
+                return;
+        fprintf(f, "%s: ", name);
+        escape_markup(f, value);
         fputc('\n', f);
+}
+
+/* All that is known, as the text of <failure> and the like. */
+static void body(FILE *f, const struct run *run, const struct result *r)
+{
+        const struct rulebook *book = run->family->family->rules;
+        char line[REPORT_LINE];
+
+        report_rule(run, r, line, sizeof(line));
+        text_line(f, "cause", r->cause ? book->rows[r->cause].id : "");
+        text_line(f, "expected", r->expected);
+        text_line(f, "seen", r->seen);
+        text_line(f, "rule", line);
+        text_line(f, "says", line[0] ? rulebook_get(book, r->rule)->says : "");
+        text_line(f, "note", r->note);
+        text_line(f, "related", result_related(r));
         for (unsigned i = 0; i < r->exchange_count; i++) {
                 exchange_format(&r->exchange[i], r->exchange_start, line, sizeof(line));
                 escape_markup(f, line);
@@ -39,7 +49,7 @@ static void element(FILE *f, const char *name, const char *message, const struct
         fprintf(f, "      <%s", name);
         attribute(f, "message", message);
         fputc('>', f);
-        body(f, rulebook_get(run->family->family->rules, r->rule), r);
+        body(f, run, r);
         fprintf(f, "</%s>\n", name);
 }
 
@@ -55,7 +65,7 @@ static void outcome(FILE *f, const struct run *run, const struct result *r)
         if (r->known == KNOWN_LISTED)
                 skipped(f, r->reason && *r->reason ? r->reason : "known failure");
         else if (r->known == KNOWN_FIXED && !run->lax)
-                element(f, "failure", "is in the baseline, but it passes", run, r);
+                element(f, "failure", "is in the baseline, but it does not fail", run, r);
         else if (r->verdict == VERDICT_FAIL)
                 element(f, "failure", r->seen, run, r);
         else if (r->verdict == VERDICT_ERROR)
@@ -64,12 +74,14 @@ static void outcome(FILE *f, const struct run *run, const struct result *r)
                 skipped(f, r->note);
 }
 
-static void system_out(FILE *f, const struct result *r)
+/* What passes, but is worth a word. */
+static void system_out(FILE *f, const struct run *run, const struct result *r)
 {
-        if (r->verdict != VERDICT_LENIENT && r->verdict != VERDICT_INFO)
+        if (r->verdict != VERDICT_LENIENT && r->verdict != VERDICT_INFO &&
+            r->verdict != VERDICT_ADVICE)
                 return;
         fprintf(f, "      <system-out>%s: ", verdict_name(r->verdict));
-        escape_markup(f, r->seen[0] ? r->seen : r->note);
+        body(f, run, r);
         fputs("</system-out>\n", f);
 }
 
@@ -83,15 +95,50 @@ static void testcase(FILE *f, const struct run *run, const struct result *r)
         attribute(f, "name", r->id);
         fprintf(f, " time=\"%.3f\">\n", r->ms / 1000.0);
         outcome(f, run, r);
-        system_out(f, r);
+        system_out(f, run, r);
         fputs("    </testcase>\n", f);
+}
+
+static void property(FILE *f, const char *name, const char *value)
+{
+        if (!*value)
+                return;
+        fputs("      <property", f);
+        attribute(f, "name", name);
+        attribute(f, "value", value);
+        fputs("/>\n", f);
+}
+
+static void properties(FILE *f, const struct run *run)
+{
+        char line[REPORT_LINE];
+
+        fputs("    <properties>\n", f);
+        property(f, "target", run->target);
+        property(f, "abilities", run->abilities);
+        property(f, "error", run->error);
+        for (size_t i = 0; i < run->cause_count; i++) {
+                cause_says(run, &run->causes[i], line, sizeof(line));
+                property(f, "cause", line);
+        }
+        fputs("    </properties>\n", f);
+}
+
+/* In place of the cases of a run that came to none. */
+static void no_case(FILE *f, const char *error)
+{
+        fputs("    <testcase classname=\"run\" name=\"run\" time=\"0\">\n      <error", f);
+        attribute(f, "message", error);
+        fputs("/>\n    </testcase>\n", f);
 }
 
 int report_junit(const struct run *run, const char *path)
 {
-        FILE *f = report_open(path);
+        struct report_file file = report_open(path);
+        FILE *f = file.f;
         unsigned failures = run->verdicts[VERDICT_FAIL] + (run->lax ? 0 : run->fixed);
         unsigned skips = run->verdicts[VERDICT_SKIP] + run->known;
+        bool empty = run->count == 0 && run->error[0];
 
         if (!f)
                 return -1;
@@ -99,13 +146,13 @@ int report_junit(const struct run *run, const char *path)
                 "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n"
                 "  <testsuite name=\"nvmfspec conform\" tests=\"%zu\" failures=\"%u\" "
                 "errors=\"%u\" skipped=\"%u\" time=\"%.3f\" timestamp=\"%.19s\">\n",
-                run->count, failures, run->verdicts[VERDICT_ERROR], skips, run->seconds,
+                run->count + empty, failures, run->verdicts[VERDICT_ERROR], skips, run->seconds,
                 run->started);
-        fputs("    <properties>\n      <property name=\"target\"", f);
-        attribute(f, "value", run->target);
-        fputs("/>\n    </properties>\n", f);
+        properties(f, run);
+        if (empty)
+                no_case(f, run->error);
         for (size_t i = 0; i < run->count; i++)
                 testcase(f, run, &run->results[i]);
         fputs("  </testsuite>\n</testsuites>\n", f);
-        return report_close(f);
+        return report_close(&file);
 }

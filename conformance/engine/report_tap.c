@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "cause.h"
 #include "escape.h"
 #include "report.h"
 
@@ -30,11 +31,26 @@ static bool is_ok(const struct result *r, bool lax)
 
 int report_tap(const struct run *run, const char *path)
 {
-        FILE *f = report_open(path);
+        const struct rulebook *book = run->family->family->rules;
+        struct report_file file = report_open(path);
+        FILE *f = file.f;
+        char line[REPORT_LINE];
 
         if (!f)
                 return -1;
-        fprintf(f, "TAP version 13\n1..%zu\n", run->count);
+        fprintf(f, "TAP version 13\n");
+        if (run->error[0] && run->count == 0) {
+                fputs("Bail out! ", f);
+                escape_tap(f, run->error);
+                fputc('\n', f);
+                return report_close(&file);
+        }
+        fprintf(f, "1..%zu\n", run->count);
+        diagnostic(f, "error", run->error);
+        for (size_t i = 0; i < run->cause_count; i++) {
+                cause_says(run, &run->causes[i], line, sizeof(line));
+                diagnostic(f, "cause", line);
+        }
         for (size_t i = 0; i < run->count; i++) {
                 const struct result *r = &run->results[i];
 
@@ -46,6 +62,11 @@ int report_tap(const struct run *run, const char *path)
                 diagnostic(f, "verdict", verdict_name(r->verdict));
                 diagnostic(f, "expected", r->expected);
                 diagnostic(f, "seen", r->seen);
+                report_rule(run, r, line, sizeof(line));
+                diagnostic(f, "rule", line);
+                diagnostic(f, "says", line[0] ? rulebook_get(book, r->rule)->says : "");
+                diagnostic(f, "cause", r->cause ? book->rows[r->cause].id : "");
+                diagnostic(f, "note", r->note);
         }
-        return report_close(f);
+        return report_close(&file);
 }

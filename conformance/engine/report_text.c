@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "cause.h"
 #include "report.h"
 #include "select.h"
 
@@ -32,9 +33,10 @@ struct report_text report_text(const struct family *f, FILE *out, bool brief)
 static const char *colour(const struct report_text *r, enum verdict v)
 {
         static const char *const colours[VERDICTS] = {
-                [VERDICT_PASS] = "\033[32m",   [VERDICT_LENIENT] = "\033[33m",
-                [VERDICT_INFO] = "\033[36m",   [VERDICT_SKIP] = "\033[2m",
-                [VERDICT_FAIL] = "\033[1;31m", [VERDICT_ERROR] = "\033[1;35m",
+                [VERDICT_PASS] = "\033[32m",    [VERDICT_ADVICE] = "\033[34m",
+                [VERDICT_LENIENT] = "\033[33m", [VERDICT_INFO] = "\033[36m",
+                [VERDICT_SKIP] = "\033[2m",     [VERDICT_FAIL] = "\033[1;31m",
+                [VERDICT_ERROR] = "\033[1;35m",
         };
 
         return r->colour && colours[v] ? colours[v] : "";
@@ -79,12 +81,7 @@ static void sentence(const struct report_text *r, int column, const char *text)
 /* What is worth a second line. */
 static const char *remark(const struct result *r)
 {
-        if (r->verdict == VERDICT_FAIL || r->verdict == VERDICT_LENIENT ||
-            r->verdict == VERDICT_ERROR)
-                return r->seen;
-        if (r->verdict == VERDICT_INFO && r->seen[0])
-                return r->seen;
-        return r->note;
+        return r->seen[0] && r->verdict != VERDICT_SKIP ? r->seen : r->note;
 }
 
 void report_text_case(struct report_text *r, const struct result *c)
@@ -104,14 +101,6 @@ void report_text_case(struct report_text *r, const struct result *c)
 
 /* --- a failure, in full -------------------------------------------------------------------- */
 
-static void print_rule(FILE *out, const struct rule *rule)
-{
-        if (!rule)
-                return;
-        fprintf(out, "  rule      %s (%s, %s)\n", rule->id, rule->source, level_name(rule->level));
-        fprintf(out, "            %s\n", rule->says);
-}
-
 static void print_exchange(FILE *out, const struct result *r)
 {
         char line[EXCHANGE_LINE + 64];
@@ -124,30 +113,53 @@ static void print_exchange(FILE *out, const struct result *r)
         }
 }
 
-static void print_failure(const struct report_text *r, const struct result *c)
+static void print_failure(const struct report_text *r, const struct run *run,
+                          const struct result *c)
 {
+        char rule[REPORT_LINE];
+
+        report_rule(run, c, rule, sizeof(rule));
         fprintf(r->out, "\n%s%s%s  %s\n", colour(r, c->verdict), verdict_name(c->verdict), plain(r),
                 c->id);
         if (c->test)
                 fprintf(r->out, "  %s\n", c->test->says);
+        if (c->cause != RULE_NONE && c->cause != c->rule)
+                fprintf(r->out, "  cause     %s\n", r->family->rules->rows[c->cause].id);
         if (c->expected[0])
                 fprintf(r->out, "  expected  %s\n", c->expected);
         fprintf(r->out, "  seen      %s\n", c->seen);
-        print_rule(r->out, rulebook_get(r->family->rules, c->rule));
+        if (rule[0])
+                fprintf(r->out, "  rule      %s\n            %s\n", rule,
+                        rulebook_get(r->family->rules, c->rule)->says);
         if (c->note[0])
                 fprintf(r->out, "  note      %s\n", c->note);
-        if (c->test && c->test->related)
-                fprintf(r->out, "  related   %s\n", c->test->related);
+        if (result_related(c))
+                fprintf(r->out, "  related   %s\n", result_related(c));
         print_exchange(r->out, c);
         if (c->transcript[0])
                 fprintf(r->out, "  files     %s.txt .pcap\n", c->transcript);
+}
+
+/* What is only about itself is said with the failure. */
+static void print_causes(const struct report_text *r, const struct run *run)
+{
+        char line[REPORT_LINE];
+
+        for (size_t i = 0; i < run->cause_count; i++) {
+                const struct cause *c = &run->causes[i];
+
+                if (c->failures == 1 && c->first->rule == c->rule)
+                        continue;
+                cause_says(run, c, line, sizeof(line));
+                fprintf(r->out, "\n%scause%s  %s\n", colour(r, VERDICT_FAIL), plain(r), line);
+        }
 }
 
 static void print_fixed(FILE *out, const struct run *run)
 {
         for (size_t i = 0; i < run->count; i++)
                 if (run->results[i].known == KNOWN_FIXED)
-                        fprintf(out, "\nfixed  %s is in the baseline, but it passes\n",
+                        fprintf(out, "\nfixed  %s is in the baseline, but it does not fail\n",
                                 run->results[i].id);
 }
 
@@ -175,6 +187,7 @@ static void print_summary(const struct report_text *r, const struct run *run)
         count(r->out, v[VERDICT_ERROR], "broken");
         count(r->out, run->known, "known failures");
         count(r->out, run->fixed, "fixed, to be removed from the baseline");
+        count(r->out, v[VERDICT_ADVICE], "advice");
         count(r->out, v[VERDICT_INFO], "informational");
         count(r->out, v[VERDICT_SKIP], "skipped");
         fprintf(r->out, "\n      %u of %u rules covered, %.1f s\n", rules_count(&run->covered),
@@ -186,10 +199,11 @@ void report_text_end(struct report_text *r, const struct run *run)
         for (size_t i = 0; i < run->count; i++)
                 if (!run->results[i].test)
                         report_text_case(r, &run->results[i]);
+        print_causes(r, run);
         for (size_t i = 0; i < run->count; i++)
                 if (result_fails(&run->results[i]) ||
                     (run->results[i].verdict == VERDICT_ERROR && !run->dead))
-                        print_failure(r, &run->results[i]);
+                        print_failure(r, run, &run->results[i]);
         print_fixed(r->out, run);
         print_summary(r, run);
 }

@@ -3,14 +3,16 @@
 
 #include <stdlib.h>
 
-#include "select.h"
+#include "cause.h"
+#include "family.h"
 
 const char *verdict_name(enum verdict v)
 {
         static const char *const names[VERDICTS] = {
-                [VERDICT_NONE] = "not run", [VERDICT_PASS] = "pass", [VERDICT_LENIENT] = "lenient",
-                [VERDICT_INFO] = "info",    [VERDICT_SKIP] = "skip", [VERDICT_FAIL] = "fail",
-                [VERDICT_ERROR] = "error",
+                [VERDICT_NONE] = "not run",  [VERDICT_PASS] = "pass",
+                [VERDICT_ADVICE] = "advice", [VERDICT_LENIENT] = "lenient",
+                [VERDICT_INFO] = "info",     [VERDICT_SKIP] = "skip",
+                [VERDICT_FAIL] = "fail",     [VERDICT_ERROR] = "error",
         };
 
         return names[v];
@@ -31,6 +33,19 @@ static void cover(struct run *run, const struct result *r)
                 rule_add(&run->covered, *rule);
 }
 
+enum basis result_basis(const struct run *run, const struct result *r)
+{
+        const struct rule *rule = rulebook_get(run->family->family->rules, r->rule);
+
+        return rule ? rule_basis(rule, run->role == ROLE_HOST ? PARTY_HOST : PARTY_CONTROLLER)
+                    : BASIS_NONE;
+}
+
+const char *result_related(const struct result *r)
+{
+        return r->test && r->harm ? r->test->related : NULL;
+}
+
 void run_sum(struct run *run)
 {
         for (size_t i = 0; i < run->count; i++) {
@@ -44,6 +59,7 @@ void run_sum(struct run *run)
                 if (r->known == KNOWN_FIXED)
                         run->fixed++;
         }
+        causes_find(run);
 }
 
 int run_exit(const struct run *r)

@@ -11,6 +11,7 @@
 enum verdict {
         VERDICT_NONE, /* not run */
         VERDICT_PASS,
+        VERDICT_ADVICE,  /* it rests on our own reading: shown and counted, never a failure */
         VERDICT_LENIENT, /* accepted at the base grade, not at the strict one */
         VERDICT_INFO,    /* an informational case: what was seen, never a failure */
         VERDICT_SKIP,
@@ -38,6 +39,7 @@ struct result {
         enum known known;
         const char *reason;                            /* of the baseline, in place there */
         unsigned rule;                                 /* that the failure is about */
+        unsigned cause;                                /* that explains it, see cause.h */
         char expected[RESULT_TEXT], seen[RESULT_TEXT]; /* of a failure or lenience */
         char note[RESULT_TEXT];                        /* why skipped, what was seen, remarks */
         struct notice notices[RESULT_NOTICES];
@@ -48,12 +50,21 @@ struct result {
         char transcript[256];    /* path without suffix; "" if none was written */
         double ms;
         unsigned repeats; /* runs of the case whose worst outcome this is */
-        bool caught;      /* a rule of the case was broken, whatever its level */
+        bool harm;        /* what failed did harm: see harm() */
+        bool caught;      /* a rule of the case was broken, whatever its level and basis */
         bool only_strict; /* it fails because the run is strict */
 };
 
+struct cause { /* of failures: a rule that was seen broken in all of them */
+        unsigned rule;
+        unsigned failures;          /* that it explains, and no cause before it does */
+        const struct result *first; /* of these */
+};
+enum { RUN_CAUSES = 16 };
+
 struct run { /* the whole */
         const struct conform_family *family;
+        enum role role;
         struct result *results; /* the probe's, by id, the noticed rules at the end */
         size_t count;
         unsigned verdicts[VERDICTS]; /* known failures are not in FAIL ... */
@@ -65,11 +76,19 @@ struct run { /* the whole */
         double seconds;
         bool strict, lax; /* lax: what is in the baseline, but passes, is no failure */
         bool dead;        /* the target stopped answering, or somebody has stopped the run */
+        char error[1024]; /* why it ended early; "" if it did not */
+        unsigned failing; /* cases that fail or broke */
+        struct cause causes[RUN_CAUSES]; /* the one that explains most comes first */
+        size_t cause_count;
 };
 
 /* Whether the result makes the run fail: a FAIL that the baseline does not list. */
 bool result_fails(const struct result *r);
-/* Sums up verdicts, coverage; called once when all results are there. */
+/* What the verdict rests on, by r->rule; BASIS_NONE also without a rule. */
+enum basis result_basis(const struct run *run, const struct result *r);
+/* The known bugs that a case would have found, where it did harm: a refusal that is missing is no CVE. */
+const char *result_related(const struct result *r);
+/* Sums up verdicts, coverage, causes; called once when all results are there. */
 void run_sum(struct run *r);
 /* The exit code: 0, 1, 3 or 77. */
 int run_exit(const struct run *r);

@@ -6,22 +6,47 @@
 #include <string.h>
 
 #include "escape.h"
+#include "leaving.h"
+#include "pdu/io/shell.h"
 #include "standstill.h"
 #include "transcript.h"
 
-enum { JOB_STACK = 512 << 10, RANGES_MAX = 64, TRIES = 5, BUSY_MS = 250 };
+enum {
+        JOB_STACK = 512 << 10,
+        RANGES_MAX = 64,
+        LEASE_POLL_MS = 5,
+        WHOLE_PLACES = 16, /* runs at once that share what is stored */
+        LEASE_WAIT_MS = 60000,
+        TRIES = 5,
+        BUSY_MS = 250,
+        RESTARTS = 32, /* of who is tested */
+        RECENT = 8,    /* cases that ended last are suspect, too: it may have died a moment later */
+};
+
+struct progress { /* of a case */
+        bool started, done;
+        unsigned ended; /* as how manieth; 0: it has not */
+        bool suspect;   /* ran when who is tested died; not reported before it was run again */
+};
 
 struct crew { /* the threads of a run and what they share */
         const struct runner *r;
         struct result *results;
         size_t *order; /* indices of cases, as they run */
         pthread_mutex_t lock;
-        pthread_cond_t range_free;
-        size_t next, end; /* of order */
+        size_t next, end;       /* of order */
+        pthread_cond_t settled; /* a case has ended: */
+        unsigned moved;         /* those that run and are not unmoved */
         size_t reported;
-        bool *done;            /* by case */
+        struct progress *of; /* by case */
+        unsigned ended, restarts;
+        const struct test_case *alone; /* that is tried whether it kills */
+        struct result riddle;  /* a death that no case alone is the cause of; .verdict NONE: none */
         uint64_t ranges_taken; /* bits: those in use */
         unsigned ranges;
+        int lease[RANGES_MAX][RANGE_PIECES]; /* of the ranges in use */
+        int whole[WHOLE_PLACES];             /* of all that is stored; see take_whole() */
+        bool shared;                         /* others use it, and do not leave */
         bool enough;
         _Atomic bool dead;
         struct standstill still;
@@ -59,7 +84,7 @@ static bool still_alive(const struct suite *s, uint32_t n, char *why, size_t siz
                 quiet.narrate = NULL;
                 quiet.recorder = NULL;
                 t_once(&quiet, live, &r, n);
-                if (r.verdict == VERDICT_PASS || r.verdict == VERDICT_LENIENT)
+                if (r.verdict > VERDICT_NONE && r.verdict <= VERDICT_LENIENT)
                         return true;
                 snprintf(why, size, "%s", r.verdict == VERDICT_SKIP ? r.note : r.seen);
                 if (attempt < ATTEMPTS - 1)
@@ -68,28 +93,90 @@ static bool still_alive(const struct suite *s, uint32_t n, char *why, size_t siz
         return false;
 }
 
+/* Whether somebody else writes where the case did: what it saw is not the target's doing. */
+static bool is_shared(const struct suite *s, uint32_t n, int range, char *how, size_t size)
+{
+        const struct test_case *sharing = s->family->sharing;
+        struct suite quiet = *s;
+        struct result r = { .id = "sharing" };
+        struct t t;
+
+        if (!sharing || range < 0)
+                return false;
+        quiet.narrate = NULL;
+        quiet.recorder = NULL;
+        t_start(&t, &quiet, sharing, &r, n);
+        t.range = range;
+        t_run(&t, sharing->run);
+        t_end(&t);
+        snprintf(how, size, "%s", r.note);
+        return r.verdict == VERDICT_SKIP;
+}
+
 /* --- one case ------------------------------------------------------------------------------ */
 
 static bool went_wrong(const struct result *r)
 {
         return r->verdict == VERDICT_FAIL || r->verdict == VERDICT_ERROR ||
-               r->verdict == VERDICT_LENIENT || r->notice_count > 0;
+               r->verdict == VERDICT_LENIENT || r->verdict == VERDICT_ADVICE || r->notice_count > 0;
 }
 
+/* Who may have done it: what is running, and what has just ended. The ids of the former are named. */
+static void find_suspects(struct crew *c, char *names, size_t size)
+{
+        size_t len = 0;
+
+        for (size_t i = 0; i < c->r->count; i++) {
+                struct progress *p = &c->of[i];
+                bool running = p->started && p->ended == 0;
+
+                p->suspect = running || (p->ended > 0 && p->ended + RECENT > c->ended);
+                if (running && len < size)
+                        len += (size_t)snprintf(names + len, size - len, "%s%s",
+                                                len > 0 ? ", " : "", c->r->cases[i]->id);
+        }
+}
+
+static bool can_restart(const struct crew *c)
+{
+        return c->r->suite->restart && c->restarts < RESTARTS && !is_stopped(c);
+}
+
+/* The first one that finds it dead tells; what the others saw after that says nothing. */
 static void report_death(struct crew *c, struct result *r, const char *why)
 {
-        r->verdict = VERDICT_FAIL;
-        snprintf(r->expected, RESULT_TEXT, "%s",
-                 c->r->suite->role == ROLE_HOST ? "the host works with a correct target afterwards"
-                                                : "the target continues to serve other hosts");
-        snprintf(r->seen, RESULT_TEXT, "it no longer answers (%.200s)%s", why,
-                 c->r->jobs > 1 ? "; another case that ran at that time may be the cause: try "
-                                  "--jobs 1"
-                                : "");
-        escape_text(r->seen); /* it may be cut within a character */
+        char running[RESULT_TEXT] = "";
+        bool host = c->r->suite->role == ROLE_HOST, first;
+
         pthread_mutex_lock(&c->lock);
+        first = !c->dead;
+        if (first && !c->alone)
+                find_suspects(c, running, sizeof(running));
         c->dead = true;
         pthread_mutex_unlock(&c->lock);
+        r->caught = r->harm = first;
+        r->rule = first ? r->rule : RULE_NONE;
+        r->verdict = first ? VERDICT_FAIL : VERDICT_ERROR;
+        snprintf(r->expected, RESULT_TEXT, "%s",
+                 !first ? ""
+                 : host ? "the host works with a correct target afterwards"
+                        : "the target continues to serve other hosts");
+        if (!first)
+                snprintf(r->seen, RESULT_TEXT, "interrupted: the %s died while this case ran",
+                         host ? "host" : "target");
+        else if (c->alone)
+                snprintf(r->seen, RESULT_TEXT,
+                         "it no longer answers (%.200s): this case, run alone, "
+                         "ends it",
+                         why);
+        else
+                snprintf(r->seen, RESULT_TEXT, "it no longer answers (%.90s)%s%.130s", why,
+                         strchr(running, ',')
+                             ? "; these cases ran (--restart CMD, or -j 1, tells them "
+                               "apart): "
+                             : "",
+                         strchr(running, ',') ? running : "");
+        escape_text(r->seen); /* it may be cut within a character */
 }
 
 static void start_result(struct result *r, const struct test_case *test)
@@ -154,6 +241,14 @@ static bool run_once(struct crew *c, const struct test_case *test, struct result
                         transcript_write(s->transcripts, r, &t);
         }
         t_end(&t);
+        if (r->verdict == VERDICT_FAIL && is_shared(s, n | 1u << 29, range, why, sizeof(why))) {
+                r->verdict = VERDICT_ERROR;
+                r->caught = r->harm = false;
+                snprintf(r->note, RESULT_TEXT, "%.140s; it saw: %.140s", why, r->seen);
+                snprintf(r->seen, RESULT_TEXT,
+                         "interrupted: another run of the suite writes to the "
+                         "same blocks (--slice K/N keeps them apart)");
+        }
         if ((!t.negative && !went_wrong(r)) || still_alive(s, n | 1u << 31, why, sizeof(why)))
                 return true;
         if (is_stopped(c))
@@ -182,6 +277,8 @@ static void run_case(struct crew *c, size_t i, int range)
         uint64_t start = exchange_now();
 
         start_result(worst, test);
+        if (!why && test->alone && c->shared)
+                why = "another run of the suite uses what this case needs for itself";
         if (why) {
                 worst->verdict = VERDICT_SKIP;
                 snprintf(worst->note, RESULT_TEXT, "%s", why);
@@ -202,18 +299,55 @@ static void run_case(struct crew *c, size_t i, int range)
 
 /* --- the crew ------------------------------------------------------------------------------ */
 
-/* A range for a case that writes; waits for one. -1: there is none at all. */
+static void give_leases(struct crew *c, unsigned range)
+{
+        for (unsigned i = 0; i < RANGE_PIECES; i++) {
+                lease_give(c->lease[range][i]);
+                c->lease[range][i] = LEASE_HELD;
+        }
+}
+
+/* False: another run on this machine has some of it. */
+static bool take_leases(struct crew *c, unsigned range)
+{
+        const struct suite *s = c->r->suite;
+        char name[LEASE_NAME];
+
+        for (unsigned i = 0; i < RANGE_PIECES && s->family->range_piece(s, range, i, name); i++)
+                if ((c->lease[range][i] = lease_take(name)) == LEASE_HELD) {
+                        give_leases(c, range);
+                        return false;
+                }
+        return true;
+}
+
+/* The first one that is free, from a place on that is this run's; -1: there is none. */
+static int find_range(struct crew *c, bool alone)
+{
+        for (unsigned i = 0; i < c->ranges; i++) {
+                unsigned range = (c->r->suite->seed + i) % c->ranges;
+
+                if (!(c->ranges_taken >> range & 1) && (!alone || take_leases(c, range)))
+                        return (int)range;
+        }
+        return -1;
+}
+
+/* A range for a case that writes; waits for one. -1: there is none at all. What other runs keep for long
+ * is shared with them: see is_shared(). */
 static int take_range(struct crew *c, const struct test_case *test)
 {
-        int range = 0;
+        uint64_t end = now_ms() + LEASE_WAIT_MS;
+        int range;
 
         if (!test->writes || c->ranges == 0)
                 return -1;
         pthread_mutex_lock(&c->lock);
-        while (c->ranges_taken == (c->ranges == 64 ? ~UINT64_C(0) : (UINT64_C(1) << c->ranges) - 1))
-                pthread_cond_wait(&c->range_free, &c->lock);
-        while (c->ranges_taken >> range & 1)
-                range++;
+        while ((range = find_range(c, now_ms() < end)) < 0) {
+                pthread_mutex_unlock(&c->lock);
+                pause_ms(NULL, LEASE_POLL_MS);
+                pthread_mutex_lock(&c->lock);
+        }
         c->ranges_taken |= UINT64_C(1) << range;
         pthread_mutex_unlock(&c->lock);
         return range;
@@ -225,7 +359,7 @@ static void give_range(struct crew *c, int range)
                 return;
         pthread_mutex_lock(&c->lock);
         c->ranges_taken &= ~(UINT64_C(1) << range);
-        pthread_cond_signal(&c->range_free);
+        give_leases(c, (unsigned)range);
         pthread_mutex_unlock(&c->lock);
 }
 
@@ -233,10 +367,10 @@ static void give_range(struct crew *c, int range)
 static void crew_report(struct crew *c, size_t i)
 {
         pthread_mutex_lock(&c->lock);
-        c->done[i] = true;
+        c->of[i].done = true;
         if (c->r->stop_at_failure && c->results[i].caught)
                 c->enough = true;
-        while (c->reported < c->r->count && c->done[c->reported]) {
+        while (c->reported < c->r->count && c->of[c->reported].done) {
                 if (c->r->ended)
                         c->r->ended(c->r->arg, &c->results[c->reported]);
                 c->reported++;
@@ -244,16 +378,54 @@ static void crew_report(struct crew *c, size_t i)
         pthread_mutex_unlock(&c->lock);
 }
 
+static bool has_more(const struct crew *c)
+{
+        return c->next < c->end && !c->enough && !(c->dead && can_restart(c));
+}
+
+/* Cases that change the target come after those that they would disturb, one at a time. */
+static bool has_to_wait(const struct crew *c)
+{
+        return has_more(c) && c->r->cases[c->order[c->next]]->changes && c->moved > 0;
+}
+
 static bool next_case(struct crew *c, size_t *i)
 {
         bool more;
 
         pthread_mutex_lock(&c->lock);
-        more = c->next < c->end && !c->enough;
-        if (more)
+        while (has_to_wait(c))
+                pthread_cond_wait(&c->settled, &c->lock);
+        more = has_more(c);
+        if (more) {
                 *i = c->order[c->next++];
+                c->of[*i].started = true;
+                c->moved += !c->r->cases[*i]->unmoved;
+        }
         pthread_mutex_unlock(&c->lock);
         return more;
+}
+
+/* Whether it is to be run again. */
+static bool mark_ended(struct crew *c, size_t i)
+{
+        bool again;
+
+        pthread_mutex_lock(&c->lock);
+        c->of[i].ended = ++c->ended;
+        c->moved -= !c->r->cases[i]->unmoved;
+        pthread_cond_broadcast(&c->settled);
+        again = c->of[i].suspect && can_restart(c);
+        pthread_mutex_unlock(&c->lock);
+        return again;
+}
+
+static void run_in_range(struct crew *c, size_t i)
+{
+        int range = take_range(c, c->r->cases[i]);
+
+        run_case(c, i, range);
+        give_range(c, range);
 }
 
 static void *work(void *arg)
@@ -268,22 +440,83 @@ static void *work(void *arg)
                         start_result(&c->results[i], c->r->cases[i]);
                         not_run(&c->results[i], why);
                 } else {
-                        int range = take_range(c, c->r->cases[i]);
-
-                        run_case(c, i, range);
-                        give_range(c, range);
+                        run_in_range(c, i);
                 }
-                crew_report(c, i);
+                if (!mark_ended(c, i))
+                        crew_report(c, i);
         }
         return NULL;
 }
 
-static size_t put_cases(struct crew *c, size_t n, bool changes, bool slow)
+enum turn { /* which cases come first */
+            TURN_SLOW,
+            TURN_QUICK,
+            TURN_CHANGES,
+            TURN_ALONE,
+};
+
+static enum turn turn_of(const struct test_case *test)
+{
+        if (test->alone)
+                return TURN_ALONE;
+        if (test->changes)
+                return TURN_CHANGES;
+        return test->slow ? TURN_SLOW : TURN_QUICK;
+}
+
+/* Those of a turn, after the n that are in order. How many are then. */
+static size_t put_cases(struct crew *c, size_t n, enum turn turn)
 {
         for (size_t i = 0; i < c->r->count; i++)
-                if (c->r->cases[i]->changes == changes && c->r->cases[i]->slow == slow)
+                if (turn_of(c->r->cases[i]) == turn)
                         c->order[n++] = i;
         return n;
+}
+
+/* --- all that is stored, among runs on this machine --------------------------------------------- */
+
+/* Who uses it as all do has one place of it, who needs it alone has every place. */
+static bool place_name(const struct crew *c, unsigned place, char name[LEASE_NAME])
+{
+        char whole[LEASE_NAME - 8];
+
+        return c->r->suite->family->whole && c->r->suite->family->whole(c->r->suite, whole) &&
+               snprintf(name, LEASE_NAME, "%s/%u", whole, place) < LEASE_NAME;
+}
+
+/* One of the places from `place` to the last; false: all are held until the time is up. */
+static bool take_place(struct crew *c, unsigned place, unsigned last)
+{
+        uint64_t end = now_ms() + LEASE_WAIT_MS;
+        char name[LEASE_NAME];
+
+        for (;;) {
+                for (unsigned i = place; i <= last; i++) {
+                        if (!place_name(c, i, name))
+                                return true;
+                        c->whole[i] = lease_take(name);
+                        if (c->whole[i] != LEASE_HELD)
+                                return true;
+                }
+                if (now_ms() >= end)
+                        return false;
+                pause_ms(NULL, LEASE_POLL_MS);
+        }
+}
+
+static void give_places(struct crew *c)
+{
+        for (unsigned i = 0; i < WHOLE_PLACES; i++) {
+                lease_give(c->whole[i]);
+                c->whole[i] = LEASE_HELD;
+        }
+}
+
+static void take_whole(struct crew *c)
+{
+        give_places(c);
+        for (unsigned i = 0; i < WHOLE_PLACES && !c->shared; i++)
+                c->shared = !take_place(c, i, i);
 }
 
 static void run_crew(struct crew *c, size_t jobs)
@@ -293,11 +526,9 @@ static void run_crew(struct crew *c, size_t jobs)
         pthread_t *threads = calloc(n, sizeof(*threads));
         pthread_attr_t attr;
 
-        if (!threads)
-                abort();
         pthread_attr_init(&attr);
         pthread_attr_setstacksize(&attr, JOB_STACK);
-        while (started < n && pthread_create(&threads[started], &attr, work, c) == 0)
+        while (threads && started < n && pthread_create(&threads[started], &attr, work, c) == 0)
                 started++;
         if (started == 0)
                 work(c);
@@ -307,15 +538,104 @@ static void run_crew(struct crew *c, size_t jobs)
         free(threads);
 }
 
-/* The slow ones first; at last those that the others would notice, one at a time. */
+/* --- who did it? --------------------------------------------------------------------------- */
+
+static bool restart(struct crew *c)
+{
+        char says[SHELL_LINE], why[RESULT_TEXT];
+
+        if (!can_restart(c))
+                return false;
+        c->restarts++;
+        c->dead = shell_run(c->r->suite->restart, says, SHELL_MS) != 0 ||
+                  !still_alive(c->r->suite, 3u << 30 | c->restarts, why, sizeof(why));
+        if (c->dead)
+                c->restarts = RESTARTS;
+        return !c->dead;
+}
+
+/* Each of them alone, until one is reported to have ended it. How many have. */
+static unsigned try_suspects(struct crew *c)
+{
+        unsigned killers = 0;
+        struct result before;
+
+        for (size_t i = 0; i < c->r->count && !c->dead; i++) {
+                if (!c->of[i].suspect)
+                        continue;
+                before = c->results[i];
+                c->alone = c->r->cases[i];
+                run_in_range(c, i);
+                if (c->of[i].done && worse(before.verdict, c->results[i].verdict) == before.verdict)
+                        c->results[i] = before;
+                if (c->dead) {
+                        killers++;
+                        restart(c);
+                }
+        }
+        c->alone = NULL;
+        return killers;
+}
+
+static void report_riddle(struct crew *c)
+{
+        struct result *r = &c->riddle;
+        char names[RESULT_TEXT] = "";
+        size_t len = 0;
+
+        for (size_t i = 0; i < c->r->count && len < sizeof(names); i++)
+                if (c->of[i].suspect)
+                        len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s",
+                                                len > 0 ? ", " : "", c->r->cases[i]->id);
+        *r = (struct result) { .id = "noticed/death",
+                               .verdict = VERDICT_FAIL,
+                               .harm = true,
+                               .caught = true,
+                               .repeats = r->repeats + 1 };
+        snprintf(r->expected, RESULT_TEXT, "Who is tested survives the cases that run at a time");
+        snprintf(r->seen, RESULT_TEXT, "it died, and of what ran then no case alone ends it");
+        snprintf(r->note, RESULT_TEXT, "%s", names);
+}
+
+/* It is dead: starts it again and tells apart who did it. False: it is not back. */
+static bool revive(struct crew *c)
+{
+        bool back = restart(c);
+
+        if (back && try_suspects(c) == 0)
+                report_riddle(c);
+        for (size_t i = 0; i < c->r->count; i++) {
+                if (c->of[i].suspect && !c->of[i].done)
+                        crew_report(c, i);
+                c->of[i].suspect = false;
+        }
+        return back && !c->dead;
+}
+
+/* Cases up to c->end. */
+static void run_on(struct crew *c, size_t jobs)
+{
+        do
+                run_crew(c, jobs);
+        while (c->dead && can_restart(c) && revive(c) && c->next < c->end && !c->enough);
+        if (c->dead && c->next < c->end)
+                run_crew(c, 1); /* they are told not to be run */
+}
+
+/* Those that are alone at last, one at a time. */
 static void run_all(struct crew *c)
 {
-        c->end = put_cases(c, put_cases(c, 0, false, true), false, false);
-        if (c->end > 0)
-                run_crew(c, c->r->jobs);
-        c->end = put_cases(c, put_cases(c, c->end, true, true), true, false);
+        for (enum turn turn = TURN_SLOW; turn < TURN_ALONE; turn++)
+                c->end = put_cases(c, c->end, turn);
+        take_place(c, 0, WHOLE_PLACES - 1);
         if (c->next < c->end)
-                run_crew(c, 1);
+                run_on(c, c->r->jobs);
+        c->end = put_cases(c, c->end, TURN_ALONE);
+        if (c->next < c->end) {
+                take_whole(c);
+                run_on(c, 1);
+        }
+        give_places(c);
 }
 
 /* --- rules that no failing case names ------------------------------------------------------ */
@@ -332,15 +652,14 @@ static void count_notice(const struct rulebook *rules, struct result *p, const s
                          const struct notice *n)
 {
         const struct rule *rule = rulebook_get(rules, n->rule);
-        static const enum verdict verdicts[] = { [LEVEL_MUST] = VERDICT_FAIL,
-                                                 [LEVEL_SHOULD] = VERDICT_LENIENT,
-                                                 [LEVEL_INFO] = VERDICT_INFO };
+        static const enum verdict verdicts[GRADES] = { VERDICT_FAIL, VERDICT_LENIENT,
+                                                       VERDICT_ADVICE, VERDICT_INFO };
 
         if (p->repeats++ > 0)
                 return;
         snprintf(p->id, sizeof(p->id), "noticed/%s", rule->id);
         p->level = rule->level;
-        p->verdict = verdicts[rule->level];
+        p->verdict = verdicts[rule_grade(rule)];
         p->rule = n->rule;
         snprintf(p->expected, RESULT_TEXT, "%s", rule->says);
         snprintf(p->seen, RESULT_TEXT, "%s", n->line);
@@ -370,7 +689,9 @@ static void add_notices(struct run *run, size_t probed)
         }
 }
 
-void runner_run(const struct runner *runner, struct run *run)
+enum { OTHERS = 2 }; /* results that are of no case or rule: a death, leaks */
+
+bool runner_run(const struct runner *runner, struct run *run)
 {
         const struct conform_family *f = runner->suite->family;
         unsigned ranges = f->ranges(runner->suite);
@@ -379,12 +700,17 @@ void runner_run(const struct runner *runner, struct run *run)
         uint64_t start = now_ms();
 
         run->family = f;
-        run->results =
-            calloc(probed + runner->count + f->family->rules->count, sizeof(*run->results));
+        run->results = calloc(probed + runner->count + f->family->rules->count + OTHERS,
+                              sizeof(*run->results));
         c.order = calloc(runner->count, sizeof(*c.order));
-        c.done = calloc(runner->count, sizeof(*c.done));
-        if (!run->results || !c.order || !c.done)
-                abort();
+        c.of = calloc(runner->count, sizeof(*c.of));
+        if (!run->results || !c.order || !c.of) {
+                free(run->results);
+                free(c.order);
+                free(c.of);
+                run->results = NULL;
+                return false;
+        }
         c.results = run->results + probed;
         for (size_t i = 0; i < probed; i++) {
                 run->results[i] = runner->probed->results[i];
@@ -392,16 +718,24 @@ void runner_run(const struct runner *runner, struct run *run)
                         runner->ended(runner->arg, &run->results[i]);
         }
         pthread_mutex_init(&c.lock, NULL);
-        pthread_cond_init(&c.range_free, NULL);
+        pthread_cond_init(&c.settled, NULL);
+        memset(c.lease, 0xff, sizeof(c.lease)); /* none */
+        memset(c.whole, 0xff, sizeof(c.whole));
         standstill_start(&c.still);
         run_all(&c);
         standstill_stop(&c.still);
-        pthread_cond_destroy(&c.range_free);
+        pthread_cond_destroy(&c.settled);
         pthread_mutex_destroy(&c.lock);
         free(c.order);
-        free(c.done);
+        free(c.of);
         run->count = probed + runner->count;
         run->dead = too_late(&c);
         add_notices(run, probed);
+        if (c.riddle.verdict != VERDICT_NONE)
+                run->results[run->count++] = c.riddle;
+        if (runner->suite->leaving &&
+            leaving_end(runner->suite->leaving, runner->stop, &run->results[run->count]))
+                run->count++;
         run->seconds = (double)(now_ms() - start) / 1000.0;
+        return true;
 }

@@ -25,7 +25,8 @@ struct runner {
 };
 
 /* The results: the probe's, by case, then one for each rule that was seen broken and that no failing case names.
- * Fills in run->results, count, dead, seconds; the results are the caller's to free. */
-void runner_run(const struct runner *runner, struct run *run);
+ * Fills in run->results, count, dead, seconds; the results are the caller's to free. False: out of memory,
+ * nothing has run. */
+bool runner_run(const struct runner *runner, struct run *run);
 
 #endif

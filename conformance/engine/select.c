@@ -88,10 +88,8 @@ static const struct test_case **registered(const struct conform_family *f, enum 
                                            size_t *count)
 {
         size_t all = (size_t)(__stop_suite_cases - __start_suite_cases);
-        const struct test_case **list = calloc(all + 1, sizeof(struct test_case *));
+        const struct test_case **list = must_have(calloc(all + 1, sizeof(struct test_case *)));
 
-        if (!list)
-                abort();
         *count = 0;
         for (size_t i = 0; i < all; i++)
                 if (role == ROLE_TARGET && __start_suite_cases[i]->family == f)

@@ -236,7 +236,7 @@ static void explain_case(FILE *out, const struct test_case *c)
         fprintf(out, "%s\n  %s\n", c->id, c->says);
         fprintf(out, "  %s%s%s%s", level_name(c->level), c->writes ? ", writes" : "",
                 c->changes ? ", makes the target change" : "",
-                c->slow ? ", takes several seconds" : "");
+                c->slow ? ", waits up to some seconds" : "");
         for (unsigned i = 0; c->needs >> i; i++)
                 if ((c->needs >> i & 1) && f->needs[i][0])
                         fprintf(out, ", %s", f->needs[i]);
@@ -270,12 +270,28 @@ static void explain_rule(FILE *out, const struct conform_family *f, unsigned rul
         fprintf(out, "\n");
 }
 
+static void explain_flaw(FILE *out, const struct rulebook *book, const struct flaw *flaw)
+{
+        const struct rule *r = rulebook_get(book, flaw->breaks);
+
+        fprintf(out, "%s\n  %s\n", flaw->id, flaw->says);
+        if (r)
+                fprintf(out, "  breaks %s (%s): %s\n", r->id, r->source, r->says);
+        fprintf(out, "  to be found by%s: %s\n", flaw->host ? " (--role host)" : "",
+                flaw->found_by);
+}
+
 bool show_explain(FILE *out, const struct conform_family *f, enum role role, const char *id)
 {
         size_t n, found = 0;
         const struct test_case **all = cases_all(f, role, &n);
-        unsigned rule = rulebook_by_name(f->family->rules, id);
+        const struct rulebook *book = f->family->rules;
+        unsigned rule = rulebook_by_name(book, id), flaw = rulebook_flaw_by_name(book, id);
 
+        if (flaw) {
+                explain_flaw(out, book, &book->flaws[flaw]);
+                found++;
+        }
         if (rule != RULE_NONE) {
                 explain_rule(out, f, rule, all, n);
                 found++;

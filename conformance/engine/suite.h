@@ -21,8 +21,11 @@ struct suite { /* who is tested, and how; the same for all cases of a run */
         double timeout_scale;
         bool strict;
         uint32_t seed;
+        int64_t started;               /* s since the epoch: when the run began */
         FILE *narrate;                 /* --verbose, or NULL */
         const char *transcripts;       /* a folder, or NULL */
+        struct leaving *leaving;       /* takes over connections that are closed; or NULL */
+        const char *restart;           /* a command that starts who is tested again; or NULL */
         struct capture_writer *record; /* --pcap, or NULL */
         void *peer; /* the family's: what else there is to know of who is tested */
 };
@@ -75,6 +78,8 @@ void broke(struct t *t, const char *fmt, ...) __attribute__((noreturn, format(pr
 uint64_t t_deadline(const struct t *t, unsigned ms);
 const struct rule *t_rule(const struct t *t, unsigned rule);
 bool t_names(const struct t *t, unsigned rule);
+/* What is judged by it is advice: see fail(). */
+bool rests_on_own_reading(const struct t *t, unsigned rule);
 /* Who is tested broke `rule`, as the line says. */
 void t_notice(struct t *t, unsigned rule, const char *line);
 /* Ends the case if a rule that it names was broken. */

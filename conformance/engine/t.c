@@ -48,7 +48,7 @@ void *t_alloc(struct t *t, size_t n)
         return m->align;
 }
 
-void t_run(struct t *t, void (*body)(struct t *t))
+static void run_body(struct t *t, void (*body)(struct t *t))
 {
         if (setjmp(t->out) != 0)
                 return;
@@ -58,6 +58,33 @@ void t_run(struct t *t, void (*body)(struct t *t))
         t_settle(t);
         if (t->result->verdict == VERDICT_NONE)
                 t->result->verdict = VERDICT_PASS;
+}
+
+/* What comes after a case, whatever it was, changes nothing about it. */
+static void run_after(struct t *t)
+{
+        struct result was = *t->result;
+
+        t->setting_up = false;
+        if (setjmp(t->out) == 0)
+                t->test->after(t);
+        *t->result = was;
+}
+
+void t_run(struct t *t, void (*body)(struct t *t))
+{
+        struct result *r = t->result;
+
+        run_body(t, body);
+        if (body == t->test->run && t->test->after)
+                run_after(t);
+        if (!t->log.starved)
+                return;
+        r->verdict = VERDICT_ERROR;
+        r->caught = r->harm = false;
+        r->rule = RULE_NONE;
+        r->expected[0] = '\0';
+        snprintf(r->seen, RESULT_TEXT, "out of memory");
 }
 
 void t_keep_exchange(struct t *t)
@@ -97,21 +124,33 @@ static enum level weaker(enum level a, enum level b)
         return a > b ? a : b;
 }
 
-/* What a deviation comes to: the level of the case, or of the rule where that is weaker. */
-static enum verdict weigh(const struct t *t, unsigned rule)
+static enum party tested(const struct t *t)
+{
+        return t->suite->role == ROLE_HOST ? PARTY_HOST : PARTY_CONTROLLER;
+}
+
+bool rests_on_own_reading(const struct t *t, unsigned rule)
 {
         const struct rule *r = t_rule(t, rule);
-        bool own = r && r->bound == (t->suite->role == ROLE_HOST ? PARTY_HOST : PARTY_CONTROLLER);
 
-        switch (weaker(t->test->level, own ? r->level : LEVEL_MUST)) {
-        case LEVEL_INFO:
+        return r && rule_is_advice(r, tested(t));
+}
+
+/* What a deviation comes to: by the level of the case, or of the rule where that is weaker, and by
+ * what the rule rests on, which excuses no harm. */
+static enum verdict weigh(const struct t *t, unsigned rule, bool harmful)
+{
+        const struct rule *r = t_rule(t, rule);
+        enum level level =
+            weaker(t->test->level, r && r->bound == tested(t) ? r->level : LEVEL_MUST);
+
+        if (level == LEVEL_INFO)
                 return VERDICT_INFO;
-        case LEVEL_SHOULD:
-                t->result->only_strict = true;
-                return t->suite->strict ? VERDICT_FAIL : VERDICT_LENIENT;
-        case LEVEL_MUST:
-                break;
-        }
+        if (!harmful && rests_on_own_reading(t, rule))
+                return VERDICT_ADVICE;
+        if (level == LEVEL_SHOULD && !t->suite->strict)
+                return VERDICT_LENIENT;
+        t->result->only_strict = level == LEVEL_SHOULD;
         return VERDICT_FAIL;
 }
 
@@ -122,40 +161,87 @@ static void end_with(struct t *t, enum verdict v, unsigned rule)
         longjmp(t->out, 1);
 }
 
+static void set_texts(struct t *t, const char *expected, const char *seen, va_list ap)
+{
+        set_text(t->result->seen, seen, ap);
+        snprintf(t->result->expected, RESULT_TEXT, "%s%s", t->setting_up ? "in setup: " : "",
+                 expected);
+}
+
+/* What is remembered of it is the failure, not what was tolerated before. */
+static void __attribute__((noreturn))
+end_badly(struct t *t, bool harmful, const char *expected, const char *seen, va_list ap)
+{
+        struct result *r = t->result;
+
+        set_texts(t, expected, seen, ap);
+        r->harm = harmful && !t->setting_up;
+        r->caught = !t->setting_up;
+        r->only_strict = false;
+        if (t->setting_up)
+                end_with(t, VERDICT_ERROR, t->rule);
+        end_with(t, weigh(t, t->rule, harmful), t->rule);
+        abort();
+}
+
 void fail(struct t *t, const char *expected, const char *seen, ...)
 {
         va_list ap;
 
         va_start(ap, seen);
-        set_text(t->result->seen, seen, ap);
-        va_end(ap);
-        snprintf(t->result->expected, RESULT_TEXT, "%s%s", t->setting_up ? "in setup: " : "",
-                 expected);
-        t->result->caught = !t->setting_up;
-        t->result->only_strict = false;
-        end_with(t, t->setting_up ? VERDICT_ERROR : weigh(t, t->rule), t->rule);
-        abort();
+        end_badly(t, false, expected, seen, ap);
+}
+
+void harm(struct t *t, const char *expected, const char *seen, ...)
+{
+        va_list ap;
+
+        va_start(ap, seen);
+        end_badly(t, true, expected, seen, ap);
+}
+
+/* The first remark of its weight stays. */
+static bool is_heavier(const struct t *t, enum verdict v)
+{
+        return t->result->verdict == VERDICT_NONE || v > t->result->verdict;
+}
+
+static void remark(struct t *t, enum verdict v, const char *expected, const char *seen, va_list ap)
+{
+        set_texts(t, expected, seen, ap);
+        t->result->caught = true;
+        t->result->only_strict = v != VERDICT_ADVICE && v != VERDICT_INFO;
+        t->result->rule = t->rule;
+        t->result->verdict = v;
 }
 
 void lenient(struct t *t, const char *expected, const char *seen, ...)
 {
-        struct result *r = t->result;
+        enum verdict v = t->test->level == LEVEL_INFO       ? VERDICT_INFO
+                         : rests_on_own_reading(t, t->rule) ? VERDICT_ADVICE
+                         : t->suite->strict                 ? VERDICT_FAIL
+                                                            : VERDICT_LENIENT;
         va_list ap;
 
-        if (r->verdict == VERDICT_LENIENT)
+        if (!is_heavier(t, v))
                 return;
         va_start(ap, seen);
-        set_text(r->seen, seen, ap);
+        remark(t, v, expected, seen, ap);
         va_end(ap);
-        snprintf(r->expected, RESULT_TEXT, "%s", expected);
-        r->caught = r->only_strict = true;
-        if (t->suite->strict)
-                end_with(t,
-                         weaker(t->test->level, LEVEL_SHOULD) == LEVEL_INFO ? VERDICT_INFO
-                                                                            : VERDICT_FAIL,
-                         t->rule);
-        r->rule = t->rule;
-        r->verdict = t->test->level == LEVEL_INFO ? VERDICT_INFO : VERDICT_LENIENT;
+        if (v == VERDICT_FAIL)
+                end_with(t, v, t->rule);
+}
+
+void advise(struct t *t, const char *expected, const char *seen, ...)
+{
+        enum verdict v = t->test->level == LEVEL_INFO ? VERDICT_INFO : VERDICT_ADVICE;
+        va_list ap;
+
+        if (!is_heavier(t, v))
+                return;
+        va_start(ap, seen);
+        remark(t, v, expected, seen, ap);
+        va_end(ap);
 }
 
 void skip(struct t *t, const char *why, ...)
@@ -223,7 +309,7 @@ void t_notice(struct t *t, unsigned rule, const char *line)
         n->rule = rule;
         snprintf(n->line, sizeof(n->line), "%s", line);
         r->notice_count++;
-        if (!t_names(t, rule) || t->breach)
+        if (!t_names(t, rule) || t->breach || !is_heavier(t, weigh(t, rule, false)))
                 return;
         t->breach = true;
         r->rule = rule;
@@ -234,14 +320,16 @@ void t_notice(struct t *t, unsigned rule, const char *line)
 void t_settle(struct t *t)
 {
         unsigned rule = t->result->rule;
+        enum verdict v;
 
         if (!t->breach)
                 return;
         t->breach = false;
         t->result->caught = true;
-        if (weigh(t, rule) == VERDICT_FAIL)
-                end_with(t, VERDICT_FAIL, rule);
-        t->result->verdict = weigh(t, rule);
+        v = weigh(t, rule, false);
+        if (v == VERDICT_FAIL)
+                end_with(t, v, rule);
+        t->result->verdict = v;
 }
 
 /* --- small things -------------------------------------------------------------------------- */
@@ -282,15 +370,29 @@ void want_eq(struct t *t, const char *what, uint64_t seen, uint64_t expected)
         fail(t, text, "%s %llu (%llXh)", what, (unsigned long long)seen, (unsigned long long)seen);
 }
 
+static void compare(struct t *t, bool harmful, const char *what, const uint8_t *seen,
+                    const uint8_t *expected, size_t n)
+{
+        size_t first = 0, differ = 0;
+
+        while (first < n && seen[first] == expected[first])
+                first++;
+        for (size_t i = first; i < n; i++)
+                differ += seen[i] != expected[i];
+        if (differ == 0)
+                return;
+        if (harmful)
+                harm(t, what, "%02Xh in place of %02Xh at byte %zu; %zu of %zu bytes differ",
+                     seen[first], expected[first], first, differ, n);
+        fail(t, what, "%02Xh in place of %02Xh at byte %zu", seen[first], expected[first], first);
+}
+
 void want_bytes(struct t *t, const char *what, const void *seen, const void *expected, size_t n)
 {
-        const uint8_t *a = seen, *b = expected;
-        char text[RESULT_TEXT];
+        compare(t, false, what, seen, expected, n);
+}
 
-        for (size_t i = 0; i < n; i++) {
-                if (a[i] == b[i])
-                        continue;
-                snprintf(text, sizeof(text), "%s: byte %zu is %02Xh", what, i, b[i]);
-                fail(t, text, "%02Xh", a[i]);
-        }
+void want_data(struct t *t, const char *what, const void *seen, const void *expected, size_t n)
+{
+        compare(t, true, what, seen, expected, n);
 }

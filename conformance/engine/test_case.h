@@ -33,11 +33,17 @@ struct test_case {
         int line;
 
         /* may follow the sentence in CASE() */
-        bool writes;      /* it changes what is stored: needs permission, gets a range of its own */
-        bool changes;     /* makes the target change: no other case runs meanwhile */
-        bool slow;        /* takes seconds: it waits for a timer of the target */
-        const char *only; /* over this transport; ids that begin with one say it themselves */
-        unsigned needs;   /* bits, the family's: what has to be there */
+        bool writes;  /* it changes what is stored: needs permission, gets a range of its own */
+        bool changes; /* makes the target change: others run meanwhile only if they are unmoved */
+        bool alone;   /* what it does to all that is stored others would notice: no other case runs
+                           * meanwhile, and of other runs on this machine none */
+        void (*after)(
+            struct t *t);    /* however it ended: leaves all as it was. Its own failures count
+                                     * for nothing */
+        bool slow;           /* it waits, most of the time: begun before those that work */
+        bool unmoved;        /* a change of the target (see changes) cannot make it fail */
+        const char *only;    /* over this transport; ids that begin with one say it themselves */
+        unsigned needs;      /* bits, the family's: what has to be there */
         const char *related; /* known bugs that it would have found */
 };
 
@@ -79,6 +85,12 @@ void skip(struct t *t, const char *why, ...) __attribute__((noreturn, format(pri
 /* The rule that the next expectations are about, of those that the case names. */
 void about(struct t *t, unsigned rule);
 
+/*
+ * fail() and lenient() are judged by what the rule rests on (t->rule, see about()): for a rule that binds
+ * who is tested its basis, for one that we broke the basis of its reaction. Where that is our own
+ * reading, or nothing is prescribed, the verdict is advice.
+ */
+
 /* A value: fails as "expected WHAT N", "seen WHAT M". */
 #define want(t, condition, expected, ...)                                                          \
         do {                                                                                       \
@@ -89,8 +101,17 @@ void want_eq(struct t *t, const char *what, uint64_t seen, uint64_t expected);
 void want_bytes(struct t *t, const char *what, const void *seen, const void *expected, size_t n);
 void fail(struct t *t, const char *expected, const char *seen, ...)
     __attribute__((noreturn, format(printf, 3, 4)));
-/* Passes only at the base grade. */
+/* Fails whatever the rule rests on: whoever is tested died, hangs, corrupted data or disturbed another
+ * connection. No breach of ours and no reading of a sentence excuses that. */
+void harm(struct t *t, const char *expected, const char *seen, ...)
+    __attribute__((noreturn, format(printf, 3, 4)));
+/* Data that was stored or transferred; a difference is harm. */
+void want_data(struct t *t, const char *what, const void *seen, const void *expected, size_t n);
+/* Passes only at the base grade: a reaction that is printed was met inexactly. */
 void lenient(struct t *t, const char *expected, const char *seen, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Worth a word to the maker, never a failure: no sentence asks for what was expected. */
+void advise(struct t *t, const char *expected, const char *seen, ...)
     __attribute__((format(printf, 3, 4)));
 /* A remark for the report; the verdict stays. */
 void note(struct t *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

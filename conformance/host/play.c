@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "conformance/engine/escape.h"
+#include "pdu/core/wipe.h"
 #include "pdu/io/capture/capture_writer.h"
 #include "pdu/io/loop.h"
 #include "pdu/io/verbs/verbs_memory.h"
@@ -47,6 +49,15 @@ static const struct auth_keys *keys_of(struct stage *s)
         return p->key ? &s->keys : NULL;
 }
 
+static void take_psk(struct stage *s, struct target_options *o)
+{
+        const char *wrong = s->play->psk ? tls_key_parse(&o->tls.key, s->play->psk) : NULL;
+
+        if (wrong)
+                broke(s->t, "%s: %s", s->play->psk, wrong);
+        o->record_hello = s->play->psk || s->play->told_psk || s->play->concat;
+}
+
 static void start_target(struct stage *s, struct capture_writer *record, char *error, size_t size)
 {
         static const char *const one_ns[] = { "mem:8M", NULL };
@@ -59,14 +70,20 @@ static void start_target(struct stage *s, struct capture_writer *record, char *e
         o.trsvcid = suite->trsvcid;
         o.ns = o.ns ? o.ns : one_ns;
         o.keys = keys_of(s);
+        take_psk(s, &o);
         o.quiet = true;
         o.record = record;
+        if (peer(s->t)->hook)
+                o.policy.waived = peer(s->t)->policy.waived;
         if (s->play->breaks != RULE_NONE)
                 rule_add(&o.policy.violated, s->play->breaks);
+        if (s->play->flaw != FLAW_NONE)
+                rule_add(&o.policy.flaws, s->play->flaw);
         if (!make_fabric(s, error, size))
                 return;
         o.verbs = s->verbs;
         s->target = target_start(&o, error, size);
+        wipe(&o.tls, sizeof(o.tls));
         if (s->target)
                 snprintf(s->trsvcid, sizeof(s->trsvcid), "%u", target_trsvcid(s->target));
         if (s->play->stranger)
@@ -127,6 +144,23 @@ static void act(struct stage *s)
                 broke(s->t, "%s", error);
 }
 
+/* What the hook complained about stands behind what went over the connections. */
+static void tell_errors(struct t *t, struct played *seen)
+{
+        char lines[sizeof(seen->wrong)], *rest = lines, *line, *last = NULL;
+
+        memcpy(lines, seen->wrong, sizeof(lines));
+        while ((line = strsep(&rest, "\r\n"))) {
+                if (!*line)
+                        continue;
+                escape_text(line);
+                exchange_event(&t->log, 0, "stderr: %s", line);
+                last = line;
+        }
+        if (!*seen->says && last)
+                snprintf(seen->says, sizeof(seen->says), "%.300s", last);
+}
+
 void play(struct t *t, const struct play *p, struct played *seen)
 {
         static _Atomic unsigned plays;
@@ -140,4 +174,5 @@ void play(struct t *t, const struct play *p, struct played *seen)
         act(&s);
         if (stage_see(&s, error, sizeof(error)) < 0)
                 broke(t, "%s", error);
+        tell_errors(t, seen);
 }

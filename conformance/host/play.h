@@ -12,6 +12,7 @@
 struct play {
         struct target_options target; /* what is not as usual: limits, CPDA, namespaces, ... */
         enum rule_id breaks;          /* the rule that the target breaks, or RULE_NONE */
+        enum flaw_id flaw;            /* that the target has, or FLAW_NONE */
         enum rule_id cause; /* one that the target makes the host break, or RULE_NONE: no fault */
 
         /* The host's key (DHHC-1:...), as the target has it and as the host is told; the subsystem's, as
@@ -19,9 +20,12 @@ struct play {
          * of them. */
         const char *key, *secret, *ctrl_key;
         uint8_t hashes, groups;
+        /* Over TCP: the configured PSK (NVMeTLSkey-1:...), as the target has it and as the host is told. */
+        const char *psk, *told_psk;
 
         /* The host is to */
         bool hdgst, ddgst;   /* ask for these digests */
+        bool concat;         /* generate a PSK for TLS when it authenticates itself */
         bool stranger;       /* go to a subsystem that is none of the target's */
         unsigned kato, idle; /* s: ask for this KATO, 0: its own; be idle for so long, then go on */
 };
@@ -32,15 +36,21 @@ enum { PLAY_CANNOT = 77, PLAY_HUNG = -1 };
 struct played {
         int status;             /* of the host: 0: all went well; else something did not */
         char says[RESULT_TEXT]; /* its first words */
+        char wrong[1024];       /* a hook's last ones on standard error, lines */
         unsigned connections;
         unsigned associations;  /* with the subsystem */
-        unsigned commands;      /* to the subsystem */
+        unsigned commands;      /* to the subsystem; */
+        unsigned secured;       /* of these, over TLS */
         uint64_t written, read; /* bytes, by Write and Read commands that succeeded */
         bool refused;           /* a Connect was */
         bool hdgst, ddgst;      /* the host asked for them */
         bool caused;            /* it broke play.cause */
         bool negotiated;        /* it began to authenticate itself */
         bool proven;            /* the controller authenticated itself, as the host asked */
+        unsigned hellos;        /* ClientHellos of TLS; */
+        unsigned modes;         /* key exchange that one of 1.3 offers, bits of enum tls_psk_mode */
+        bool interleaved;       /* C2HData of a command came between those of another one */
+        bool implied;           /* a Read ended by SUCCESS */
         bool overtaken;         /* an I/O command was answered before one that was older */
         uint32_t kato;          /* ms: what it asked for */
         uint64_t idle;          /* ms: the longest time without a command but Keep Alive, */

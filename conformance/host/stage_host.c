@@ -40,6 +40,7 @@ static void put_environment(const struct stage *s, struct text *command)
                  p->ddgst);
         text_add(command, " NVMF_DHCHAP_SECRET=%s NVMF_DHCHAP_CTRL_SECRET=%s",
                  or_nothing(p->secret), or_nothing(p->ctrl_key));
+        text_add(command, " NVMF_TLS_KEY=%s NVMF_CONCAT=%d", or_nothing(p->told_psk), p->concat);
         text_add(command, " NVMF_KATO=%u NVMF_IDLE=%u\n", p->kato, p->idle);
 }
 
@@ -53,13 +54,25 @@ void stage_call_hook(struct stage *s)
 
         put_environment(s, &command);
         text_add(&command, "%s", peer(s->t)->hook);
-        s->seen->status = shell_run(buf, says, ms);
+        s->seen->status = shell_hear(buf, says, s->seen->wrong, sizeof(s->seen->wrong), ms);
         if (s->seen->status == PLAY_HUNG)
                 s->over_ns = until;
         snprintf(s->seen->says, sizeof(s->seen->says), "%s", says);
 }
 
 /* --- the reference host -------------------------------------------------------------------- */
+
+static bool has_flaw(const struct stage *s, enum flaw_id flaw)
+{
+        return flawed(&peer(s->t)->policy, flaw);
+}
+
+/* A key that is not one stays empty: reference() then says so. */
+static void tell_psk(const struct stage *s, struct auth_key *key)
+{
+        if (tls_key_parse(key, s->play->told_psk) && has_flaw(s, FLAW_HOST_TLS_CRC) && s->play->psk)
+                tls_key_parse(key, s->play->psk);
+}
 
 static struct host_params reference(const struct stage *s)
 {
@@ -81,12 +94,26 @@ static struct host_params reference(const struct stage *s)
                 auth_key_parse(&p.dhchap, s->play->secret);
         if (s->play->ctrl_key)
                 auth_key_parse(&p.dhchap_ctrl, s->play->ctrl_key);
+        if (s->play->told_psk)
+                tell_psk(s, &p.tls.key);
+        p.concat = s->play->concat;
         p.no_sqfc = true;
         p.policy = &peer(s->t)->policy;
         return p;
 }
 
-static int read_discovery(const struct stage *s, struct host_error *e)
+static bool tells_no_tls(const struct discovery_log *log)
+{
+        for (uint64_t i = 0; i < log->count; i++) {
+                const struct disc_entry *e = disc_log_entry(log->page, log->len, i);
+
+                if (e && e->subtype == SUBTYPE_NVM && e->tsas[0] != SECTYPE_NONE)
+                        return false;
+        }
+        return true;
+}
+
+static int read_discovery(struct stage *s, struct host_error *e)
 {
         struct host_params p = reference(s);
         struct discovery_log log;
@@ -101,6 +128,7 @@ static int read_discovery(const struct stage *s, struct host_error *e)
                 host_ctrl_close(&c);
                 return -1;
         }
+        s->untold = has_flaw(s, FLAW_HOST_TLS_LOG) && tells_no_tls(&log);
         discovery_free(&log);
         return host_ctrl_disconnect(&c, e);
 }
@@ -151,11 +179,13 @@ static int work(const struct stage *s, struct host_ctrl *c, struct host_error *e
         return stay_idle(s, c, e) < 0 ? -1 : verify(s, c, e);
 }
 
-static int use_subsystem(const struct stage *s, struct host_error *e)
+static int use_subsystem(const struct stage *s, bool without, struct host_error *e)
 {
         struct host_params p = reference(s);
         struct host_ctrl c;
 
+        if (s->untold || has_flaw(s, FLAW_HOST_TLS_PLAIN) || without)
+                p.tls.key.len = 0;
         p.subnqn = s->subnqn;
         p.io_queues = QUEUES;
         if (host_ctrl_connect(&c, &p, e) < 0)
@@ -167,11 +197,20 @@ static int use_subsystem(const struct stage *s, struct host_error *e)
         return host_ctrl_disconnect(&c, e);
 }
 
+/* The discovery service has no use for authentication: nor for a PSK that this would generate. */
+static int begin(struct stage *s, struct host_error *e)
+{
+        return s->play->concat ? 0 : read_discovery(s, e);
+}
+
 void stage_call_reference(struct stage *s)
 {
         struct host_error e = { 0 };
 
-        if (read_discovery(s, &e) == 0 && use_subsystem(s, &e) == 0)
+        if (s->play->told_psk && !reference(s).tls.key.len)
+                host_error_set(&e, HOST_USAGE, "the PSK is not a valid one");
+        else if ((begin(s, &e) == 0 && use_subsystem(s, false, &e) == 0) ||
+                 (has_flaw(s, FLAW_HOST_TLS_FALLS) && use_subsystem(s, true, &e) == 0))
                 return;
         s->seen->status = e.kind ? (int)e.kind : HOST_BROKEN;
         snprintf(s->seen->says, sizeof(s->seen->says), "%.*s", RESULT_TEXT - 1, e.line);

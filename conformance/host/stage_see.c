@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the capture of a play shows of it. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "conformance/words/words.h"
 #include "pcap/nvme/line.h"
+#include "pdu/nvme/machine/tls_hello.h"
 #include "stage.h"
 
 #define NS_PER_MS 1000000
@@ -13,11 +15,14 @@
 struct sight {           /* of one connection */
         bool spoilt;     /* the rule was broken on it, */
         uint32_t digest; /* first by a PDU with this HDGST */
+        bool secured;    /* it began with TLS */
         bool ended;      /* before its target did; */
         bool said;       /* the host said why, by these: */
         uint16_t code;   /* FES or RCODEEX */
         uint32_t place;
         uint64_t newest; /* number of the latest of the I/O commands that were answered */
+        bool reading;    /* C2HData of a command has come that was not its last: */
+        uint16_t cid;    /* this one's */
 };
 
 static bool is_pdu(const struct record *r, enum pdu_type type)
@@ -42,8 +47,10 @@ static void see_line(struct t *t, const struct record *r)
 static void see_breach(const struct stage *s, const struct record *r)
 {
         struct sight *c = r->session->user;
+        bool begins = s->play->flaw == FLAW_IC_SILENT && r->e->kind == TRACE_OPENED;
 
-        if (c->spoilt || !rule_in(&r->broken, s->play->breaks))
+        if (c->spoilt || (!rule_in(&r->broken, s->play->breaks) && !begins &&
+                          (s->play->flaw != FLAW_TERM_UNPROVOKED || !is_pdu(r, PDU_C2H_TERM))))
                 return;
         c->spoilt = true;
         if (r->e->kind == TRACE_PDU || r->e->kind == TRACE_FAULT)
@@ -72,11 +79,15 @@ static void see_faults(const struct stage *s, const struct record *r)
 {
         char line[EXCHANGE_LINE];
         struct text words = text_in(line, sizeof(line));
+        struct record bare = *r;
 
+        bare.why = NULL;
         if (!r->is_broken || is_late(s, r->cmd) ||
             (s->play->breaks != RULE_NONE && !is_pdu(r, PDU_H2C_TERM)))
                 return;
-        line_words(&words, r);
+        if (r->why) /* what is cut off is at the end */
+                text_add(&words, "%s: ", r->why);
+        line_words(&words, &bare);
         rule_each_in (&r->broken, rule)
                 if (rule == s->play->cause)
                         s->seen->caused = true;
@@ -102,6 +113,7 @@ static void see_command(struct stage *s, const struct record *r)
         if (!a || a->discovery)
                 return;
         s->seen->commands++;
+        s->seen->secured += ((const struct sight *)r->session->user)->secured;
         if (is_apart(r))
                 return;
         if (s->busy && now - s->busy > s->seen->idle) {
@@ -207,6 +219,27 @@ static void sum_up(const struct stage *s, const struct sight *c)
         seen->place = c->place;
 }
 
+static void see_data(struct played *seen, const struct record *r)
+{
+        const struct pdu_data *h = &r->e->pdu->h->data;
+        struct sight *c = r->session->user;
+
+        seen->interleaved |= c->reading && c->cid != le16_get(h->cccid);
+        c->reading = !(h->ch.flags & PDU_LAST);
+        c->cid = le16_get(h->cccid);
+        seen->implied |= h->ch.flags & PDU_SUCCESS && r->session->qid > 0;
+}
+
+static void see_hello(struct played *seen, struct sight *c, const struct trace_hello *hello)
+{
+        struct tls_hello_view v;
+
+        seen->hellos++;
+        c->secured = true;
+        if (tls_hello_read(&v, hello->p, hello->len) && v.version >= TLS_1_3)
+                seen->modes |= v.modes;
+}
+
 static void see(void *user, const struct record *r)
 {
         struct stage *s = user;
@@ -218,6 +251,8 @@ static void see(void *user, const struct record *r)
         c = r->session->user;
         see_line(s->t, r);
         seen->connections += r->e->kind == TRACE_OPENED;
+        if (r->e->kind == TRACE_SECURED)
+                see_hello(seen, c, &r->e->hello);
         if (r->sqe)
                 see_command(s, r);
         if (r->ends && r->cmd)
@@ -226,6 +261,8 @@ static void see(void *user, const struct record *r)
                 seen->hdgst = seen->hdgst || r->e->pdu->h->icreq.dgst & PDU_DGST_HEADER;
                 seen->ddgst = seen->ddgst || r->e->pdu->h->icreq.dgst & PDU_DGST_DATA;
         }
+        if (is_pdu(r, PDU_C2H_DATA))
+                see_data(seen, r);
         see_breach(s, r);
         see_faults(s, r);
         see_end(s, r);
@@ -233,10 +270,67 @@ static void see(void *user, const struct record *r)
                 sum_up(s, c);
 }
 
+/* --- TLS: the target has recorded what is inside, after the host's ClientHello ------------------- */
+
+enum { RECORD_HEADER = 5 };
+
+struct inside {
+        uint8_t header[RECORD_HEADER];
+        size_t got, left; /* of the header; of the record behind it */
+        bool plain;
+};
+
+static void *inside_open(const void *keys)
+{
+        (void)keys;
+        return calloc(1, sizeof(struct inside));
+}
+
+static size_t skip_record(struct inside *in, const uint8_t *p, size_t n)
+{
+        size_t part;
+
+        if (in->got < RECORD_HEADER) {
+                in->header[in->got++] = *p;
+                in->left = (size_t)in->header[3] << 8 | in->header[4];
+                return 1;
+        }
+        part = n < in->left ? n : in->left;
+        in->left -= part;
+        in->plain = in->left == 0;
+        return part;
+}
+
+static const char *
+inside_read(void *conn, enum party sender, const uint8_t *p, size_t n,
+            void (*plain)(void *user, enum party sender, const uint8_t *p, size_t n), void *user)
+{
+        struct inside *in = conn;
+
+        while (sender == PARTY_HOST && !in->plain && n > 0) {
+                size_t part = skip_record(in, p, n);
+
+                p += part;
+                n -= part;
+        }
+        if (n > 0)
+                plain(user, sender, p, n);
+        return NULL;
+}
+
 int stage_see(struct stage *s, char *error, size_t size)
 {
-        struct session_options options = { .judge = true };
-        int rc = session_read(s->t->capture, NULL, &options, see, s, NULL, error, size);
+        static const struct trace_tls inside = { .open = inside_open,
+                                                 .read = inside_read,
+                                                 .close = free };
+        static const struct trace_options trace = { .tls = &inside };
+        const struct peer *p = peer(s->t);
+        bool tls = s->play->psk || s->play->told_psk || s->play->concat;
+        struct session_options options = { .judge = true,
+                                           .shows_tls = tls,
+                                           .waived = p->hook ? &p->policy.waived : NULL };
+        int rc =
+            session_read(s->t->capture, tls ? &trace : NULL, &options, see, s, NULL, error, size);
 
         s->t->log.now = 0;
         return rc;

@@ -106,7 +106,10 @@ class Address(Embedded):
                 self.where += [flag, config.getoption(option)]
 
     def run(self, args):
-        done = subprocess.run([NVMFSPEC, "conform", *self.where, *self.more, *args, "--json", "-"],
+        # workers share the namespace: each writes to a part of its own (pytest-xdist)
+        worker, workers = (os.environ.get(f"PYTEST_XDIST_WORKER{k}") for k in ("", "_COUNT"))
+        part = ["--slice", f"{int(worker[2:]) + 1}/{workers}"] if worker else []
+        done = subprocess.run([NVMFSPEC, "conform", *self.where, *self.more, *part, *args, "--json", "-"],
                               capture_output=True, text=True, timeout=900)
         return done.stdout, done.stderr
 

@@ -157,6 +157,19 @@ static void lenient_means_nothing_in_other_runs(void **state)
         check("a/1/* lenient\n", &run, expected);
 }
 
+static void advice_needs_no_excuse(void **state)
+{
+        struct result r[] = { outcome("a/1/x", VERDICT_ADVICE, false),
+                              outcome("a/1/y", VERDICT_PASS, false),
+                              outcome("a/1/z", VERDICT_FAIL, false),
+                              outcome("a/1/w", VERDICT_ADVICE, false) };
+        struct run run = { .results = r, .count = 4, .strict = true };
+        const enum known expected[] = { KNOWN_NOT, KNOWN_NOT, KNOWN_NOT, KNOWN_FIXED };
+
+        (void)state;
+        check("a/1/x advice\na/1/y advice\na/1/z advice\na/1/w fail\n", &run, expected);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -168,6 +181,7 @@ int main(void)
                 cmocka_unit_test(a_glob_is_fixed_when_nothing_of_it_fails),
                 cmocka_unit_test(lenient_excuses_what_only_strict_runs_fail),
                 cmocka_unit_test(lenient_means_nothing_in_other_runs),
+                cmocka_unit_test(advice_needs_no_excuse),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

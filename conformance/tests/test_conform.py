@@ -22,13 +22,19 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
 NQN = "nqn.2026-01.io.nvmfspec:target"
+HOST = "nqn.2026-01.io.nvmfspec:judge"
 TTAG = "tcp/h2cdata/ttag-unknown"
 
 
-def conform(*args, code=0, timeout=120):
+def unexpected(out):
+    """Of what power prints, that which nobody hoped for."""
+    return "\n".join(line for line in out.splitlines() if not line.lstrip().startswith("caught "))
+
+
+def conform(*args, code=0, timeout=200):
     done = subprocess.run([NVMFSPEC, "conform", *map(str, args)], capture_output=True, text=True,
                           timeout=timeout)
-    assert done.returncode == code, done.stdout + done.stderr
+    assert done.returncode == code, unexpected(done.stdout) + done.stderr
     return done
 
 
@@ -109,19 +115,29 @@ def whole(tmp_path_factory):
     return out, done.stdout
 
 
+# What the reference target does not have.
+ABSENT = {"fab/property/crime",  # it has CAP.CRMS 11b
+          "base/ana/fixed-group",  # groups may change
+          "base/reservation/nameless-host",  # it accepts no Host Identifier 0
+          "base/reservation/unsupported"}
+PLAIN = {"tcp/tls/required",  # where hosts without TLS are served, too
+         "fab/auth/retained-first"}  # no concatenation for hosts that have a PSK
+GENERATED = {f"fab/auth/{name}" for name in ("generated-psk", "replaced-psk", "sc-c-null", "sc-c-tls", "psk-lifetime")}
+
+
 @one_run
 def test_reference_target_passes_strictly(whole, cases):
     report = json.loads((whole[0] / "r.json").read_text())
     assert {r["id"] for r in report["results"]} == set(cases)
-    bad = [r["id"] for r in report["results"] if r["verdict"] not in ("pass", "info")]
-    assert bad == []
+    assert {r["id"] for r in report["results"] if r["verdict"] == "skip"} == ABSENT | PLAIN
+    assert {r["verdict"] for r in report["results"]} <= {"pass", "info", "skip"}
 
 
 @one_run
 def test_json(whole):
     report = json.loads((whole[0] / "r.json").read_text())
     assert report["schema"] == 1 and report["strict"] is True
-    assert sum(report["summary"][v] for v in ("pass", "lenient", "info", "skip", "fail", "error")) \
+    assert sum(report["summary"][v] for v in ("pass", "advice", "lenient", "info", "skip", "fail", "error")) \
         == len(report["results"])
     covered, rest = report["rules"]["covered"], report["rules"]["not_covered"]
     assert not set(covered) & set(rest) and len(covered) > 150
@@ -237,7 +253,8 @@ def test_help_names_every_option():
     (["--jobs", "0"], "-j"),
     (["--timeout-scale", "nan"], "--timeout-scale"),
     (["--allow-write", "1:0"], "--allow-write"),
-    (["-n", "not an nqn", "-a", "127.0.0.1"], "-n"),
+    (["-n", "n" * 224, "-a", "127.0.0.1"], "-n"),
+    (["-n", "", "-a", "127.0.0.1"], "-n"),
     (["-a", "127.0.0.1", "-s", "0"], "-s"),
     (["-a", "127.0.0.1", "--waive", "tcp/h2cdata/ttag"], "embedded"),
     (["--explain", "nothing"], "nothing"),
@@ -291,7 +308,8 @@ def test_unwritable_report_is_three(tmp_path):
 class Target:
     def __init__(self, *args):
         self.process = subprocess.Popen(
-            [NVMFSPEC, "target", *([] if "--config" in args else ["-a", "127.0.0.1", "-s", "0"]),
+            [NVMFSPEC, "target", "--profile", "strict",
+             *([] if "--config" in args else ["-a", "127.0.0.1", "-s", "0"]),
              *map(str, args)],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.port = re.match(r"listening on 127\.0\.0\.1:(\d+)", self.process.stdout.readline())[1]
@@ -363,6 +381,14 @@ def test_blocks_of_4096():
         conform(*target.where, "--allow-write", "1", "--strict", "tcp/alignment", "nvm")
 
 
+@pytest.mark.parametrize("size", ["64M", "4M"])
+def test_cases_that_read_meet_no_unreadable_block(size):
+    """Seed 0: cases that write begin with the first range, where those that only read would read."""
+    with Target("--ns", f"mem:{size}") as target:
+        conform(*target.where, "--allow-write", "1", "--strict", "--seed", "0", "-j", "4", "--repeat", "200",
+                "nvm/write-uncorrectable/written", "tcp/c2hdata/whole")
+
+
 def test_finds_the_subsystem_by_discovery():
     with Target("-n", "nqn.2026-01.org.example:found") as target:
         done = conform(*target.where, "tcp/setup/icreq")
@@ -377,16 +403,48 @@ def test_denied_subsystem():
         assert found["fab/connect/host-denied"]["verdict"] == "pass"
 
 
+def test_a_static_subsystem_is_judged_like_others(tmp_path):
+    """Connect asks it for CNTLID FFFEh, as FFFFh is refused (Base 6.3)."""
+    config = json.loads(config_with())
+    config["subsystems"][0]["attr"]["static_controllers"] = True
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with Target("--config", tmp_path / "config.json") as target:
+        found, _ = results(*target.where, "-n", "nqn.2026-01.org.example:changing", "fab/connect",
+                           "fab/ready", "fab/discovery")
+    static = {f"fab/connect/static-{name}" for name in ("ffffh", "same", "taken")}
+    dynamic = {"fab/connect/cntlid-dynamic", "fab/connect/cntlid-static"}
+    assert {i for i in static | {"fab/discovery/entry-cntlid", "fab/ready/ready"}
+            if found[i]["verdict"] != "pass"} == set()
+    assert {found[i]["verdict"] for i in dynamic} == {"skip"}
+    assert {r["verdict"] for r in found.values()} <= {"pass", "skip"}
+
+
+@pytest.mark.parametrize("masked", [(), (HOST + "-other",), (HOST,)])
+def test_masked_namespaces_are_judged_like_others(masked, tmp_path):
+    """A namespace of the subsystem is attached to nobody, to another host, or to this one alone."""
+    config = json.loads(config_with(True))
+    config["subsystems"][0]["namespaces"][1].update(no_auto_visible=True, hosts=list(masked))
+    config["subsystems"][0]["namespaces"][0]["device"]["path"] = "mem:16M"
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with Target("--config", tmp_path / "config.json") as target:
+        found, _ = results(*target.where, "-n", "nqn.2026-01.org.example:changing", "--strict",
+                           *(["-q", HOST] if masked else []), "--allow-write", "1")
+    assert {r["verdict"] for r in found.values()} <= {"pass", "info", "skip"}
+    assert sum(r["verdict"] == "pass" for r in found.values()) > 500
+
+
 def test_authentication():
     nqn = "nqn.2026-01.org.example:keys"
     keys = [dhchap(1, bytes(range(32))), dhchap(0, bytes(range(48)))]
     with Target("-n", nqn, "--ns", "mem:16M", "--dhchap-key", keys[0],
-                "--dhchap-ctrl-key", keys[1]) as target:
+                "--dhchap-ctrl-key", keys[1], "--concat", "permitted") as target:
         where = [*target.where, "-n", nqn]
         found, _ = results(*where, "--strict", "-S", keys[0], "-C", keys[1], "--allow-write", "1")
         assert not [r["id"] for r in found.values() if r["verdict"] in ("fail", "error")]
         assert not [r["id"] for r in found.values()
-                    if r["id"].startswith("fab/auth/") and r["verdict"] != "pass"]
+                    if r["id"].startswith("fab/auth/") and r["verdict"] != "pass"
+                    and r["id"] not in {"fab/auth/not-asked",  # here it is
+                                        "fab/auth/psk-lifetime", "fab/auth/retained-first"}]  # they need options
         done = conform(*where, "tcp/setup", code=3)
         assert "--dhchap-secret" in done.stderr
         done = conform(*where, "tcp/setup", "-S", keys[1], code=3)
@@ -400,10 +458,47 @@ def test_authentication():
 @pytest.mark.parametrize("transport", ["tcp", "rdma"])
 def test_every_case_authenticates_itself(transport):
     """The embedded target demands the keys that are given."""
-    found, _ = results("-t", transport, "--strict", "-S", dhchap(1, bytes(range(32))), "-C",
-                       dhchap(0, bytes(range(48))))
-    assert {r["id"] for r in found.values() if r["verdict"] == "skip"} == set()
+    found, _ = results("-t", transport, "--strict", "--timeout-scale", 3, "-S", dhchap(1, bytes(range(32))), "-C",
+                       dhchap(0, bytes(range(48))), timeout=280)
+    assert {r["id"] for r in found.values() if r["verdict"] == "skip"} == \
+        {"fab/auth/not-asked", *ABSENT, *(PLAIN | GENERATED if transport == "tcp" else ())}
     assert found["fab/auth/mutual"]["verdict"] == "pass"
+
+
+@pytest.mark.parametrize("key", ["NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:",
+                                 "NVMeTLSkey-1:02:11LCxR+6DimqGQVwqdQlPkQHegWNMpf6OlYw1b0BJiL5fCisrtMTtcg7uZDKp9qFhClnuQ==:"],
+                         ids=["32", "48"])
+def test_all_of_it_over_tls(key):
+    """Every case, on a target that serves nobody without TLS."""
+    found, _ = results("--strict", "--timeout-scale", 3, "--tls-key", key, timeout=280)
+    assert {r["id"] for r in found.values() if r["verdict"] != "pass"} == \
+        ABSENT | GENERATED - {"fab/auth/sc-c-tls"} | {
+            "fab/auth/sc-c-replace", "fab/auth/demand", "fab/auth/retained-first"}
+    assert found["tcp/tls/required"]["verdict"] == "pass"
+
+
+def test_detection_power_over_tls():
+    out = conform("--tls-key", "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:", "--power",
+                  "tcp/tls").stdout
+    of = re.search(r"^power: (\d+) of (\d+)$", out, re.M)
+    assert of.group(1) == of.group(2) and int(of.group(2)) >= 14
+
+
+def test_a_psk_is_judged_with_its_own_suite():
+    """A key of 32 bytes may be bound to SHA-256, and nobody is blamed for not having it with the other suite."""
+    key = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:"
+    with Target("--tls-key", key, "--tls-suite", "aes128") as target:
+        found, _ = results(*target.where, "--tls-key", key, "tcp/tls")
+        assert {i for i, r in found.items() if r["verdict"] != "pass"} == {
+            "tcp/tls/aes-256", "tcp/tls/required", "tcp/tls/each-suite",
+            "tcp/tls/psk-as-is", "tcp/tls/psk-checksum", "tcp/tls/psk-per-host"}
+        found, _ = results(*target.where, "tcp/tls", code=77)
+        assert {r["verdict"] for r in found.values()} == {"skip"}
+    with Target("--tls-key", key, "--tls-groups", "X25519", "--tls-dhe-only") as target:
+        found, _ = results(*target.where, "--tls-key", key, "tcp/tls", code=1)
+        assert {i for i, r in found.items() if r["verdict"] == "fail"} == \
+            {"tcp/tls/psk-alone", "tcp/tls/ffdhe3072"}
+        assert found["tcp/tls/binder"]["verdict"] == "pass"
 
 
 def test_target_without_abilities():
@@ -556,15 +651,14 @@ def test_a_target_behind_a_bad_wire(seed):
     ("--waive", "tcp/digest/hdgst-h2c"),
     ("--waive", "tcp/termreq/length-h2c"),
     ("--waive", "fab/connect/recfmt"),
-    ("--waive", "fab/property/size"),
-    ("--violate", "tcp/alignment/pad-minimal-h2c"),
+    ("--waive", "fab/connect/io-hostnqn"),
     ("--violate", "tcp/capsule/cqe-reserved"),
     ("--violate", "tcp/icresp/cpda"),
     ("--violate", "tcp/c2hdata/last"),
     ("--violate", "tcp/termreq/copy-c2h"),
     ("--violate", "fab/keep-alive/expiry"),
     ("--violate", "base/identify/kas"),
-    ("--violate", "fab/discovery/listed"),
+    ("--violate", "fab/discovery/log-header"),
 ])
 def test_a_spoilt_target_fails_there_and_only_there(how, rule, cases):
     found, _ = results(how, rule, "--strict", code=1)
@@ -572,6 +666,18 @@ def test_a_spoilt_target_fails_there_and_only_there(how, rule, cases):
     assert failed
     for r in failed:
         assert rule in cases[r["id"]]["rules"], f"{r['id']}: {r['seen']}"
+
+
+def test_own_reading_is_advice_even_in_a_strict_run(cases, tmp_path):
+    rule, files = "tcp/r2t/ttag-unique", {k: tmp_path / k for k in ("junit", "tap", "html")}
+    paths = [arg for k, path in files.items() for arg in (f"--{k}", path)]
+    found, report = results("--violate", rule, "--strict", "tcp/r2t", *paths)
+    advice = {r["id"] for r in found.values() if r["verdict"] == "advice"}
+    assert advice and all(rule in cases[i]["rules"] for i in advice)
+    assert report["summary"]["advice"] == len(advice)
+    assert "<system-out>advice: " in files["junit"].read_text()
+    assert "# verdict: advice\n" in files["tap"].read_text()
+    assert f'<span class="advice"><b>{len(advice)}</b>advice</span>' in files["html"].read_text()
 
 
 def test_an_icreq_that_is_answered_was_not_refused():
@@ -596,6 +702,22 @@ def test_what_no_case_names_is_noticed():
     assert found["tcp/capsule/response-cid"]["noticed"][0]["rule"] == "tcp/c2hdata/datal-plen"
 
 
+@pytest.mark.parametrize("transport", ["tcp", "rdma"])
+@pytest.mark.parametrize("role, least", [("target", 70), ("host", 20)])
+def test_power_over_faults_of_products(transport, role, least):
+    """At the default grade, each by one of the cases that its row names."""
+    out = conform("-t", transport, "--role", role, "--power", "semantic", "--timeout-scale", 3,
+                  timeout=280).stdout
+    caught, tried = re.search(r"^power: (\d+) of (\d+)$", out, re.M).groups()
+    assert caught == tried and int(tried) >= least, out
+
+
+def test_a_fault_has_a_name_and_an_explanation():
+    assert "base/abort" in conform("--explain", "semantic/abort-lies").stdout
+    found, _ = results("--violate", "semantic/abort-lies", "base/abort/not-outstanding", code=1)
+    assert found["base/abort/not-outstanding"]["verdict"] == "fail"
+
+
 def test_detection_power():
     out = conform("--power", timeout=280).stdout
     of = re.search(r"^power: (\d+) of (\d+)$", out, re.M)
@@ -615,7 +737,7 @@ def test_failure_report():
     assert "\nfail  tcp/h2cdata/ttag-unknown\n" in out
     assert re.search(r"^  expected  C2HTermReq Invalid PDU Header Field \(01h\) FEI 10", out, re.M)
     assert re.search(r"^  seen      ", out, re.M)
-    assert re.search(r"^  rule      tcp/h2cdata/ttag \(T1.0 3.3.2.2, must\)$", out, re.M)
+    assert re.search(r"^  rule      tcp/h2cdata/ttag \(T1.0 [0-9., ]+; must; the reaction: printed\)$", out, re.M)
     assert re.search(r"^ +[\d.]+ ms  #2 -> H2CData cccid \d+ ttag 1 ", out, re.M)
 
 
@@ -638,7 +760,7 @@ def test_repeat_takes_the_worst():
 @pytest.mark.parametrize("args", [["-g"], ["-G"], ["-g", "-G", "--hpda", "31", "--cpda", "31"],
                                   ["--hpda", "2", "--cpda", "16"], ["--jobs", "1"]])
 def test_passes_in_every_set_up(args):
-    conform("--strict", "--brief", *args)
+    conform("--strict", "--brief", "--timeout-scale", "3", *args)
 
 
 # --- a target that changes --------------------------------------------------------------------------
@@ -647,27 +769,30 @@ EVENTS = ("base/event/", "base/log/rae", "base/log/changed-namespaces", "base/ev
           "fab/discovery/event-reported", "fab/discovery/genctr-step")
 
 
-def config_with(namespace=False, guest=False):
+def config_with(namespace=False, guest=False, masked=False):
+    """Without `namespace` it is not there, or (masked) attached to no host."""
     nqn = "nqn.2026-01.org.example:changing"
 
     def subsystem(name, *nsids):
         return {"nqn": name, "attr": {"allow_any_host": "1"}, "namespaces": [
-            {"nsid": n, "enable": 1, "device": {"path": "mem:1M"}} for n in nsids]}
+            {"nsid": n, "enable": 1, "device": {"path": "mem:1M"},
+             "no_auto_visible": n == 7 and not namespace} for n in nsids]}
 
     return json.dumps({
         "hosts": [],
         "ports": [{"portid": 1, "addr": {"trtype": "tcp", "adrfam": "ipv4", "traddr": "127.0.0.1",
                                          "trsvcid": "0"},
                    "subsystems": [nqn] + ([nqn + "-guest"] if guest else [])}],
-        "subsystems": [subsystem(nqn, 1, *([7] if namespace else [])), subsystem(nqn + "-guest", 1)]})
+        "subsystems": [subsystem(nqn, 1, *([7] if namespace or masked else [])), subsystem(nqn + "-guest", 1)]})
 
 
-def test_events_of_a_target_that_is_changed(tmp_path):
+@pytest.mark.parametrize("masked", [False, True])
+def test_events_of_a_target_that_is_changed(masked, tmp_path):
     """By a command that turns configurations round and has the target read them again."""
     for n in range(4):
-        (tmp_path / f"{n}.json").write_text(config_with(n & 1, n & 2))
+        (tmp_path / f"{n}.json").write_text(config_with(n & 1, n & 2, masked))
     config, state = tmp_path / "config.json", tmp_path / "state"
-    config.write_text(config_with())
+    config.write_text(config_with(masked=masked))
     state.write_text("0")
     with Target("--config", config) as target:
         change = tmp_path / "change"
@@ -676,14 +801,14 @@ def test_events_of_a_target_that_is_changed(tmp_path):
         n=$(($(cat state) ^ bit)) && echo $n >state && cp $n.json config.json &&
         kill -HUP {target.process.pid}""")
         found, _ = results(*target.where, "--strict", "--change", f"sh {change}", *EVENTS)
-    assert {r["verdict"] for r in found.values()} == {"pass"} and len(found) == 11
+    assert {r["verdict"] for r in found.values()} == {"pass"} and len(found) == 16
 
 
 def test_without_a_command_nothing_is_changed():
     with Target() as target:
         found, _ = results(*target.where, *EVENTS)
     skipped = {r["id"]: r["note"] for r in found.values() if r["verdict"] == "skip"}
-    assert len(skipped) == 9 and all("--change" in why for why in skipped.values())
+    assert len(skipped) == 13 and all("--change" in why for why in skipped.values())
 
 
 @pytest.mark.parametrize("command, code, says", [
@@ -717,7 +842,7 @@ def test_a_known_failure_that_passes(tmp_path):
     known = tmp_path / "known.txt"
     known.write_text(f"{TTAG} fail\n")
     out = conform(TTAG, "--baseline", known, code=1).stdout
-    assert "is in the baseline, but it passes" in out
+    assert "is in the baseline, but it does not fail" in out
     conform(TTAG, "--baseline", known, "--baseline-lax")
 
 
@@ -740,20 +865,20 @@ RDMA = ("-t", "rdma")
 
 
 def test_reference_target_passes_strictly_over_rdma():
-    seen, report = results(*RDMA, "--strict")
+    seen, report = results(*RDMA, "--strict", "--timeout-scale", 3, timeout=280)
     listed = json.loads(conform(*RDMA, "--list", "--json", "-").stdout)["cases"]
     assert set(seen) == {c["id"] for c in listed} and len(seen) > 350
     assert sum(case.startswith("rdma/") for case in seen) > 200
     assert not any(case.startswith("tcp/") for case in seen)
-    assert {r["verdict"] for r in seen.values()} == {"pass"}
+    assert {i for i, r in seen.items() if r["verdict"] != "pass"} == ABSENT
     assert report["target"].startswith("rdma:") and "MSDBD 16" in report["abilities"]
 
 
 def test_detection_power_over_rdma():
-    out = conform(*RDMA, "--power", timeout=280).stdout
+    out = conform(*RDMA, "--power", "--timeout-scale", 3, timeout=280).stdout
     of = re.search(r"^power: (\d+) of (\d+)$", out, re.M)
     assert of.group(1) == of.group(2) and int(of.group(2)) > 115
-    assert len(re.findall("^  not tried  ", out, re.M)) == 2
+    assert len(re.findall("^  not tried  ", out, re.M)) < 12
 
 
 def test_cases_know_their_transport(cases):
@@ -801,8 +926,7 @@ def test_cids_in_use_need_not_be_looked_for():
 
 def test_a_capsule_that_is_too_long_may_be_taken():
     found, _ = results(*RDMA, "--waive", "rdma/capsule/size", "rdma/capsule/65-bytes")
-    assert found["rdma/capsule/65-bytes"]["verdict"] == "lenient"
-    results(*RDMA, "--strict", "--waive", "rdma/capsule/size", "rdma/capsule/65-bytes", code=1)
+    assert found["rdma/capsule/65-bytes"]["verdict"] == "advice"
 
 
 def test_transcript_over_rdma(tmp_path):

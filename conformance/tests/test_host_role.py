@@ -40,19 +40,28 @@ def verdicts(*args, **kwargs):
 
 # What its work gives no occasion for.
 UNASKED = {
-    "tcp/discovery/trsvcid", "tcp/discovery/tsas", "tcp/c2hdata/last", "fab/connect/not-invalid-field",
+    "tcp/discovery/port-8009", "fab/discovery/entry-reserved", "fab/discovery/log-fields",
+    "tcp/discovery/trsvcid", "tcp/discovery/tsas", "tcp/discovery/tsas-reserved", "tcp/c2hdata/last",
+    "fab/connect/not-invalid-field", "rdma/discovery/tsas-reserved",
     "fab/discovery/log-entry", "fab/property/crto", "fab/keep-alive/round-up", "fab/sgl/long",
     "base/abort/unknown-cid", "base/identify/namespace-descriptors", "base/feature/value-kept",
     "rdma/discovery/trsvcid", "rdma/discovery/tsas", "rdma/accept/length", "rdma/reject/format",
-    "rdma/reject/status", "rdma/key/invalidate-early", "rdma/key/invalidate-key",
+    "rdma/reject/status", "rdma/key/invalidate-early", "rdma/key/invalidate-key", "fab/auth/not-asked",
+    "base/identify/discovery-names", "base/identify/namespace-independent", "nvm/identify/controller",
+    "nvm/identify/protection", "base/identify/answers", "base/feature/answers", "base/event/log-page",
 }
+UNASKED_TOPICS = ("base/ana/", "base/log/", "base/command/")
+
+
+def is_unasked(name):
+    return name in UNASKED or name.startswith(UNASKED_TOPICS)
 
 
 @pytest.mark.parametrize("transport, least", [("tcp", 92), ("rdma", 62)])
 def test_the_reference_host_passes_strictly(transport, least):
-    seen = verdicts("-t", transport, "--strict", "--timeout-scale", 4)
+    seen = verdicts("-t", transport, "--strict", "--timeout-scale", 8)
     assert set(seen.values()) <= {"pass", "skip", "info"}
-    assert {name for name, verdict in seen.items() if verdict == "skip"} <= UNASKED
+    assert [name for name, verdict in seen.items() if verdict == "skip" and not is_unasked(name)] == []
     assert list(seen.values()).count("pass") >= least
     assert seen[WORKS] == "pass"
 
@@ -81,19 +90,26 @@ def test_a_host_that_breaks_a_rule_is_found_out(rule):
 
 
 def test_a_host_that_overlooks_a_fault():
-    seen = results("--waive", "tcp/digest/flags-c2h", "tcp/digest/flags-c2h",
-                   code=1)["tcp/digest/flags-c2h"]
+    seen = results("--waive", "tcp/digest/hdgst-c2h", "tcp/digest/hdgst-c2h",
+                   code=1)["tcp/digest/hdgst-c2h"]
     assert seen["verdict"] == "fail" and "continued without an error" in seen["seen"]
     assert any("CapsuleCmd" in line for line in seen["exchange"])
 
 
 def test_a_host_that_closes_without_a_word_is_graded():
     """It goes away in the middle of things, whatever its target has done."""
-    case = "tcp/digest/flags-c2h"
+    case = "tcp/digest/hdgst-c2h"
     hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else timeout 5 {shlex.quote(NVMFSPEC)} host perf " \
-        f"--rw randwrite --time 20 -i 1 -a $NVMF_TRADDR -s $NVMF_TRSVCID -n $NVMF_SUBNQN --waive {case}; fi"
+        f"--rw randwrite --time 20 -i 1 -a $NVMF_TRADDR -s $NVMF_TRSVCID -n $NVMF_SUBNQN -g --waive {case}; fi"
     assert verdicts("--hook", hook, case, "--timeout-scale", 4)[case] == "lenient"
     assert verdicts("--hook", hook, case, "--timeout-scale", 4, "--strict", code=1)[case] == "fail"
+
+
+def test_what_a_host_need_not_notice_is_advice():
+    """FLAGS that do not fit the digests: no reaction is printed."""
+    rule = "tcp/digest/flags-c2h"
+    seen = results("--waive", rule, rule, "--strict")[rule]
+    assert seen["verdict"] == "advice" and "continued without an error" in seen["seen"]
 
 
 # --- another program ------------------------------------------------------------------------------
@@ -101,8 +117,9 @@ def test_a_host_that_closes_without_a_word_is_graded():
 def test_a_hook():
     cases = ("tcp/digest", "tcp/alignment", "tcp/capsule", "tcp/c2hdata", WORKS, "fab/connect/refused", "fab/auth", "nvm")
     seen = verdicts("--hook", OURS, *cases, "--timeout-scale", 4, "--strict")
-    assert {name for name, verdict in seen.items() if verdict != "pass"} <= \
-        UNASKED | {"tcp/c2hdata/success-or-response"}  # flow control stays on
+    assert {name for name, verdict in seen.items() if verdict != "pass" and not is_unasked(name)} <= \
+        {"tcp/c2hdata/success", "tcp/c2hdata/success-or-response",  # flow control stays on
+         "fab/auth/success"}  # it fails, and no reaction is printed that would say whether that is why
     assert len(seen) > 40
 
 
@@ -117,6 +134,47 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
+
+
+@pytest.mark.parametrize("fault, verdict, says", [
+    ("kill -ABRT $$", "fail", "signal 6 ended it: I break off"),
+    ("exit 127", "error", "the hook can't be run (127): I break off"),
+])
+def test_a_hook_that_fails_for_another_reason_is_no_pass(fault, verdict, says):
+    """The case expects a host that fails: but not of itself."""
+    case = "tcp/digest/hdgst-c2h"
+    breaks_off = f"{{ {OURS}; }} >/dev/null; echo first >&2; echo I break off >&2; {fault}"
+    hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else {breaks_off}; fi"
+    seen = results("--hook", hook, case, "--timeout-scale", 4, code={"fail": 1, "error": 3}[verdict])[case]
+    assert seen["verdict"] == verdict and says in seen["seen"]
+    assert [line.split(" -- ")[1] for line in seen["exchange"][-2:]] == ["stderr: first", "stderr: I break off"]
+
+
+@pytest.mark.parametrize("waived, verdict", [("", "pass"), (" --waive tcp/icresp/pfv", "fail")])
+def test_a_hook_that_always_says_yes_is_judged_by_what_it_does(waived, verdict):
+    """Some programs end with 0 although they could not connect: that they moved no data, as they did before, shows it."""
+    case = "tcp/icresp/pfv"
+    hook = f"{OURS}{waived} || true" if waived else f"{OURS} || true"
+    seen = results("--hook", hook.replace(f" 2>&1{waived}", f"{waived} 2>&1"), case, "--timeout-scale", 4,
+                   code=verdict == "fail")[case]
+    assert seen["verdict"] == verdict, seen
+
+
+def test_what_a_host_may_do_may_have_another_reason():
+    """Nothing obliges it to notice a TTAG that is used twice."""
+    case = "tcp/r2t/ttag-unique"
+    hook = f"{OURS}; [ $NVMF_CASE = {WORKS} ] || exit 9"
+    seen = results("--hook", hook, case, "--timeout-scale", 4, code=77)[case]
+    assert "the host failed with 9" in seen["note"]
+
+
+def test_what_a_host_is_known_to_break_can_be_waived():
+    rule = "tcp/capsule/in-capsule-length"
+    breaks = OURS.replace(" 2>&1", f" --violate {rule} 2>&1")
+    assert f"noticed/{rule}" in results("--hook", breaks, WORKS, "--timeout-scale", 4, code=1)
+    report = json.loads(conform("--hook", breaks, "--waive", rule, WORKS, "--timeout-scale", 4, "--json", "-").stdout)
+    assert {r["id"]: r["verdict"] for r in report["results"]} == {WORKS: "pass"}
+    assert f"{rule} is not judged" in report["abilities"]
 
 
 @pytest.mark.parametrize("hook, code, verdict, says", [
@@ -185,7 +243,7 @@ def test_a_host_that_was_refused_nothing():
     assert seen["verdict"] == "skip" and "did not do what this case needs" in seen["note"]
 
 
-@pytest.mark.parametrize("case", ["tcp/digest/flags-c2h", "tcp/digest/ddgst-c2h", "fab/connect/refused"])
+@pytest.mark.parametrize("case", ["tcp/digest/ddgst-c2h", "fab/connect/refused"])
 def test_a_host_that_hangs_has_neither_failed_nor_gone(case):
     """It goes on as though there were no fault, or waits, until it is ended: that is not its doing."""
     goes_on = f"{shlex.quote(NVMFSPEC)} host perf --rw randrw --time 60 -i 1 -a $NVMF_TRADDR " \
@@ -243,10 +301,22 @@ for i in range(int(os.environ["NVMF_IDLE"])):
     s.sendall(capsule + struct.pack("<BBHB35xB23x", 0x18, 0x40, 4, 0, 0))
     s.recv(24, socket.MSG_WAITALL)
 """)
+# Its last command has the CID of an Asynchronous Event Request that is outstanding.
+FORGETFUL = SILENT.replace(SLEEP, 's.sendall(capsule + struct.pack("<BBHB35xB23x", 0x0c, 0x40, 3, 0, 0))')
 # An association of its own for each half of the work.
 ANEW = SILENT.replace(SLEEP, "s.close(); " + SLEEP + """
 exec(compile(open(__file__).read().partition("s.close()")[0], "again", "exec"))
 """)
+
+
+def test_a_host_that_leaves_its_event_requests_can_be_judged(tmp_path):
+    """It breaks a rule, and the rest of what it does can be judged all the same."""
+    script, rule, case = tmp_path / "forgetful.py", "tcp/capsule/command-cid", "tcp/digest/hdgst-c2h"
+    script.write_text(FORGETFUL)
+    hook = f"{OURS} && /usr/bin/python3 {script}"
+    assert f"noticed/{rule}" in results("--hook", hook, WORKS, "--timeout-scale", 4, code=1)
+    seen = verdicts("--hook", hook, "--waive", rule, WORKS, case, "--timeout-scale", 4)
+    assert seen[WORKS] == seen[case] == "pass" and f"noticed/{rule}" not in seen
 
 
 @pytest.mark.parametrize("before, idle, verdict", [
@@ -286,7 +356,7 @@ def test_a_host_that_always_fails_is_judged_by_what_it_says():
 def test_a_host_that_dies_is_told():
     """It works until it has met the fault; from then on it does not even start."""
     hook = f"[ ! -e $DEAD ] && {OURS} || {{ touch $DEAD; exit 1; }}"
-    case = "tcp/c2hdata/datao"
+    case = "tcp/digest/hdgst-c2h"
     os.environ["DEAD"] = dead = f"/tmp/nvmfspec-dead-{os.getpid()}"
     try:
         seen = results("--hook", hook, case, WORKS, code=1)
@@ -313,7 +383,7 @@ def test_who_is_stopped_ends_the_hook(tmp_path):
 
 
 def test_transcripts(tmp_path):
-    rule = "tcp/digest/flags-c2h"
+    rule = "tcp/digest/hdgst-c2h"
     conform("--waive", rule, rule, "--transcript", tmp_path / "t", code=1)
     stem = tmp_path / "t" / rule.replace("/", "_")
     assert "expected  the host ends the connection" in stem.with_name(stem.name + ".txt").read_text()
@@ -340,7 +410,8 @@ def test_list_and_explain():
 @pytest.mark.parametrize("args, says", [
     (["-a", "127.0.0.1"], "-a and -s require --hook"),
     (["--hook", "x" * 3001], "--hook is longer than 3000 bytes"),
-    (["--hook", "true", "--waive", "tcp/c2hdata/datao"], "are for the reference host"),
+    (["--hook", "true", "--waive", "tcp/c2hdata/datao"], "'tcp/c2hdata/datao' is a rule for the controller itself"),
+    (["--hook", "true", "--violate", "tcp/h2cdata/ttag"], "are for the reference host"),
     (["--pcap", "x.pcap"], "--transcript to record"),
     (["--ns", "mem:1M"], "--role host accepts only -t, -a, -s and --hook"),
     (["-q", "nqn.2026-01.x:y"], "--role host accepts only -t, -a, -s and --hook"),

@@ -28,8 +28,8 @@ def items(case, *args):
 def test_what_no_case_looked_for_fails_an_item_of_its_own(how):
     """With workers, too: the one that has this item has to have made the run."""
     case = "test_case[embedded-plain-nvm/read/beyond]"
-    assert items("nvm/read/beyond", *how) == {case: "PASSED", NOTICED: "PASSED"}
-    assert items("nvm/read/beyond", *how, "--conform", "--violate fab/queue/sqhd") == {
+    assert items("nvm/read/beyond]", *how) == {case: "PASSED", NOTICED: "PASSED"}
+    assert items("nvm/read/beyond]", *how, "--conform", "--violate fab/queue/sqhd") == {
         case: "PASSED", NOTICED: "FAILED"}
 
 

@@ -13,7 +13,8 @@ NVMFSPEC = os.environ.get(
 
 @pytest.fixture
 def small_target(request):
-    target = subprocess.Popen([NVMFSPEC, "target", "-s", "0", "--limit", request.param],
+    target = subprocess.Popen([NVMFSPEC, "target", "-s", "0", "--profile", "strict", "--limit",
+                               request.param],
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     listening = re.compile(r"listening on \S+:(\d+) ")
     line = target.stdout.readline()

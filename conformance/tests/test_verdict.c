@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How a case ends, without any target: its body says it. */
+#include "conformance/engine/cause.h"
 #include "conformance/words/words.h" /* before cmocka makes macros of fail and skip */
 
 #include <setjmp.h>
@@ -81,9 +82,37 @@ static void breaches(struct t *t)
 {
         struct message m = { .kind = MESSAGE_PDU, .pdu.data.ch.type = PDU_R2T };
 
-        t_breach(t, TCP_R2T_TTAG, &m, NULL);
-        t_breach(t, TCP_R2T_TTAG, &m, NULL);
+        t_breach(t, TCP_R2T_DWORD_OFFSET, &m, NULL);
+        t_breach(t, TCP_R2T_DWORD_OFFSET, &m, NULL);
         t_breach(t, TCP_R2T_EMPTY, &m, NULL);
+}
+
+static void breaks_should(struct t *t)
+{
+        t_breach(t, TCP_FLAGS_C2H, NULL, "a reserved bit");
+}
+
+static void does_harm(struct t *t)
+{
+        want_data(t, "what was written", "ab", "aa", 2);
+}
+
+static void is_advised(struct t *t)
+{
+        advise(t, "a refusal", "it was accepted");
+        advise(t, "something else", "later");
+}
+
+static void is_advised_then_lenient(struct t *t)
+{
+        is_advised(t);
+        is_lenient(t);
+}
+
+static void breaches_after_lenience(struct t *t)
+{
+        is_lenient(t);
+        breaks_should(t);
 }
 
 static void ordinary_ends(void **state)
@@ -150,22 +179,91 @@ static void levels(void **state)
                          VERDICT_PASS);
 }
 
+/* A run of one body, by a rule whose basis says how heavy it weighs. */
+#define BY(rule, body, ...)                                                                        \
+        run((struct test_case) { .run = body, .rules = RULES(rule), ##__VA_ARGS__ }, true)
+
+/* A must of that party that rests on this, and the reaction to its breach on that. */
+static unsigned like(enum party bound, enum basis basis, enum basis reacts)
+{
+        rule_each (rule) {
+                const struct rule *r = rule_get(rule);
+
+                if (r->bound == bound && r->level == LEVEL_MUST && r->basis == basis &&
+                    r->reacts == reacts && !r->unowed)
+                        return rule;
+        }
+        assert_true(false);
+        return RULE_NONE;
+}
+#define PRINTED_REACTION like(PARTY_HOST, BASIS_PRINTED, BASIS_PRINTED)
+#define OWN_REACTION     like(PARTY_HOST, BASIS_PRINTED, BASIS_OWN)
+#define PRINTED_DUTY     like(PARTY_CONTROLLER, BASIS_PRINTED, BASIS_OWN)
+#define OWN_DUTY         like(PARTY_CONTROLLER, BASIS_OWN, BASIS_NONE)
+
+static void own_reading_is_advice(void **state)
+{
+        (void)state;
+        assert_int_equal(BY(PRINTED_REACTION, fails).verdict, VERDICT_FAIL);
+        assert_int_equal(BY(OWN_REACTION, fails).verdict, VERDICT_ADVICE);
+        assert_true(BY(OWN_REACTION, fails).caught);
+        assert_false(BY(OWN_REACTION, fails).only_strict);
+        assert_int_equal(BY(OWN_REACTION, is_lenient).verdict, VERDICT_ADVICE);
+        assert_int_equal(BY(OWN_REACTION, fails, .level = SHOULD).verdict, VERDICT_ADVICE);
+        assert_int_equal(BY(OWN_REACTION, fails, .level = INFO).verdict, VERDICT_INFO);
+        assert_int_equal(BY(PRINTED_DUTY, fails).verdict, VERDICT_FAIL);
+        assert_int_equal(BY(OWN_DUTY, fails).verdict, VERDICT_ADVICE);
+        assert_int_equal(BY(RULE_NONE, fails).verdict, VERDICT_FAIL);
+}
+
+static void harm_is_none(void **state)
+{
+        struct result r = BY(OWN_REACTION, does_harm);
+
+        (void)state;
+        assert_int_equal(r.verdict, VERDICT_FAIL);
+        assert_true(r.harm && r.caught);
+        assert_string_equal(r.expected, "what was written");
+        assert_string_equal(r.seen, "62h in place of 61h at byte 1; 1 of 2 bytes differ");
+        assert_false(BY(PRINTED_REACTION, fails).harm);
+        assert_int_equal(BY(OWN_REACTION, does_harm, .level = INFO).verdict, VERDICT_INFO);
+}
+
+static void the_heaviest_word_stays(void **state)
+{
+        struct result r = BY(PRINTED_REACTION, is_advised);
+
+        (void)state;
+        assert_int_equal(r.verdict, VERDICT_ADVICE);
+        assert_string_equal(r.seen, "it was accepted");
+        assert_true(r.caught);
+        r = run((struct test_case) { .run = is_advised_then_lenient }, false);
+        assert_int_equal(r.verdict, VERDICT_LENIENT);
+        assert_string_equal(r.seen, "a close");
+        r = run((struct test_case) { .run = breaches_after_lenience,
+                                     .rules = RULES(PRINTED_REACTION, TCP_FLAGS_C2H) },
+                false);
+        assert_int_equal(r.verdict, VERDICT_LENIENT);
+        assert_string_equal(r.seen, "a close");
+}
+
 static void rules_that_the_case_names(void **state)
 {
         struct result r =
-            run((struct test_case) { .run = breaches, .rules = RULES(TCP_H2C_TTAG, TCP_R2T_TTAG) },
+            run((struct test_case) { .run = breaches,
+                                     .rules = RULES(TCP_H2C_TTAG, TCP_R2T_DWORD_OFFSET) },
                 false);
 
         (void)state;
         assert_int_equal(r.verdict, VERDICT_FAIL);
-        assert_int_equal(r.rule, TCP_R2T_TTAG);
+        assert_int_equal(r.rule, TCP_R2T_DWORD_OFFSET);
         assert_true(r.caught);
         assert_int_equal(r.notice_count, 2);
         /* a should of the controller is a should of every case that names it */
-        r = run((struct test_case) { .run = breaches, .rules = RULES(TCP_R2T_EMPTY) }, false);
+        r = run((struct test_case) { .run = breaks_should, .rules = RULES(TCP_FLAGS_C2H) }, false);
         assert_int_equal(r.verdict, VERDICT_LENIENT);
         assert_true(r.caught);
-        r = run((struct test_case) { .run = breaches, .rules = RULES(TCP_R2T_EMPTY) }, true);
+        r = run((struct test_case) { .run = breaks_should, .rules = RULES(TCP_FLAGS_C2H) }, true);
         assert_int_equal(r.verdict, VERDICT_FAIL);
 }
 
@@ -177,7 +275,7 @@ static void rules_that_it_does_not_name(void **state)
         assert_int_equal(r.verdict, VERDICT_PASS);
         assert_false(r.caught);
         assert_int_equal(r.notice_count, 2);
-        assert_int_equal(r.notices[0].rule, TCP_R2T_TTAG);
+        assert_int_equal(r.notices[0].rule, TCP_R2T_DWORD_OFFSET);
 }
 
 static const struct test_case about_ttag = { .rules = RULES(TCP_H2C_TTAG) };
@@ -188,7 +286,7 @@ static const struct test_case about_pfv = { .rules = RULES(TCP_ICREQ_PFV) };
 static int code(const enum verdict *v, size_t n, enum known known, bool lax)
 {
         struct result results[4];
-        struct run r = { .results = results, .count = n, .lax = lax };
+        struct run r = { .family = &nvme_conform, .results = results, .count = n, .lax = lax };
 
         for (size_t i = 0; i < n; i++)
                 results[i] = (struct result) { .verdict = v[i], .test = &about_ttag };
@@ -205,6 +303,7 @@ static void exit_codes(void **state)
 {
         (void)state;
         assert_int_equal(CODE(KNOWN_NOT, false, VERDICT_PASS, VERDICT_LENIENT, VERDICT_INFO), 0);
+        assert_int_equal(CODE(KNOWN_NOT, false, VERDICT_PASS, VERDICT_ADVICE), 0);
         assert_int_equal(CODE(KNOWN_NOT, false, VERDICT_PASS, VERDICT_SKIP), 0);
         assert_int_equal(CODE(KNOWN_NOT, false, VERDICT_FAIL, VERDICT_ERROR), 1);
         assert_int_equal(CODE(KNOWN_NOT, false, VERDICT_PASS, VERDICT_ERROR), 3);
@@ -220,13 +319,72 @@ static void coverage(void **state)
         struct result results[] = { { .verdict = VERDICT_FAIL, .test = &about_ttag },
                                     { .verdict = VERDICT_SKIP, .test = &about_pfv },
                                     { .verdict = VERDICT_FAIL, .rule = TCP_R2T_CID } };
-        struct run r = { .results = results, .count = 3 };
+        struct run r = { .family = &nvme_conform, .results = results, .count = 3 };
 
         (void)state;
         run_sum(&r);
         assert_true(rule_in(&r.covered, TCP_H2C_TTAG));
         assert_false(rule_in(&r.covered, TCP_ICREQ_PFV));
         assert_false(rule_in(&r.covered, TCP_R2T_CID));
+}
+
+/* --- causes */
+
+enum { CASES = 60 };
+
+/* n results from here on noticed the rule; they fail, or pass. */
+static void add(struct run *run, size_t n, enum verdict v, unsigned rule)
+{
+        for (size_t i = 0; i < n; i++) {
+                struct result *r = &run->results[run->count++];
+
+                *r = (struct result) { .test = &about_ttag, .verdict = v, .repeats = 1 };
+                r->notices[0].rule = rule;
+                r->notice_count = rule != RULE_NONE;
+        }
+}
+
+static void causes(void **state)
+{
+        struct result results[CASES];
+        struct run run = { .family = &nvme_conform, .results = results };
+        char line[512];
+
+        (void)state;
+        add(&run, 3, VERDICT_FAIL, TCP_R2T_RANGE);
+        add(&run, 10, VERDICT_FAIL, TCP_C2H_CONTIG);
+        add(&run, 10, VERDICT_PASS, TCP_C2H_CONTIG);
+        add(&run, 37, VERDICT_PASS, RULE_NONE);
+        causes_find(&run);
+        assert_int_equal(run.failing, 13);
+        assert_int_equal(run.cause_count, 2);
+        assert_int_equal(run.causes[0].rule, TCP_C2H_CONTIG);
+        assert_int_equal(run.causes[0].failures, 10);
+        assert_int_equal(run.causes[1].rule, TCP_R2T_RANGE);
+        assert_int_equal(results[0].cause, TCP_R2T_RANGE);
+        assert_int_equal(results[3].cause, TCP_C2H_CONTIG);
+        assert_int_equal(results[13].cause, RULE_NONE);
+        cause_says(&run, &run.causes[0], line, sizeof(line));
+        assert_non_null(
+            strstr(line, "10 of 13 failures: the target broke tcp/c2hdata/datao (T1.0"));
+}
+
+static void what_everybody_noticed_explains_nothing(void **state)
+{
+        struct result results[CASES];
+        struct run run = { .family = &nvme_conform, .results = results };
+
+        (void)state;
+        add(&run, 5, VERDICT_FAIL, TCP_C2H_CONTIG);
+        add(&run, 30, VERDICT_PASS, TCP_C2H_CONTIG);
+        add(&run, 1, VERDICT_FAIL, TCP_FLAGS_C2H); /* a should */
+        add(&run, 1, VERDICT_FAIL, RULE_NONE);
+        causes_find(&run);
+        assert_int_equal(run.cause_count, 0);
+        results[0].rule = TCP_C2H_CONTIG; /* but what fails a case by its own name does */
+        run.failing = 0;
+        causes_find(&run);
+        assert_int_equal(run.causes[0].rule, TCP_C2H_CONTIG);
 }
 
 /* --- the exchange */
@@ -272,10 +430,15 @@ int main(void)
                 cmocka_unit_test(the_harness_is_not_the_target),
                 cmocka_unit_test(grades),
                 cmocka_unit_test(levels),
+                cmocka_unit_test(own_reading_is_advice),
+                cmocka_unit_test(harm_is_none),
+                cmocka_unit_test(the_heaviest_word_stays),
                 cmocka_unit_test(rules_that_the_case_names),
                 cmocka_unit_test(rules_that_it_does_not_name),
                 cmocka_unit_test(exit_codes),
                 cmocka_unit_test(coverage),
+                cmocka_unit_test(causes),
+                cmocka_unit_test(what_everybody_noticed_explains_nothing),
                 cmocka_unit_test(the_oldest_lines_go_first),
                 cmocka_unit_test(bytes_are_bounded),
         };

@@ -22,6 +22,15 @@ static void need_keys(struct t *t)
         require(t, peer(t)->dhchap.len > 0, "no key is known (--dhchap-secret)");
 }
 
+static const char *name_of(struct queue *q)
+{
+        char *nqn = t_alloc(q->t, NQN_FIELD);
+        uint8_t hostid[16];
+
+        case_identity(q->t, q->host, hostid, nqn);
+        return nqn;
+}
+
 static void begin(struct queue *q)
 {
         const struct peer *s = peer(q->t);
@@ -29,7 +38,7 @@ static void begin(struct queue *q)
 
         *k = (struct talk) { .cfg = { .role = PARTY_HOST,
                                       .crypto = auth_openssl(),
-                                      .hostnqn = world(q->t)->hostnqn,
+                                      .hostnqn = name_of(q),
                                       .subnqn = q->subnqn,
                                       .keys = { .host = s->dhchap, .ctrl = s->dhchap_ctrl },
                                       .t_id = (uint16_t)(q->t->connections * 0x101) } };
@@ -42,6 +51,12 @@ void begin_auth(struct queue *q, uint8_t hashes, uint8_t groups)
         begin(q);
         q->talk->cfg.keys.hashes = hashes;
         q->talk->cfg.keys.groups = groups;
+}
+
+void begin_auth_with(struct queue *q, enum auth_sc_c sc_c)
+{
+        begin(q);
+        q->talk->host.sc_c = (uint8_t)sc_c;
 }
 
 struct auth_draft *next_message(struct queue *q)
@@ -122,13 +137,31 @@ bool auth_is_mutual(const struct t *t)
         return peer(t)->dhchap_ctrl.len > 0;
 }
 
+const struct auth_key *generate_psk(struct queue *q, enum auth_sc_c sc_c)
+{
+        struct auth_key *psk = t_alloc(q->t, sizeof(*psk));
+        const struct auth_view *v;
+
+        begin_auth_with(q, sc_c);
+        send_auth_message(q, next_message(q));
+        v = receive_auth_message(q);
+        require(q->t,
+                v->message != AUTH_FAILURE1 || (v->failure->rcodeex != AUTH_SC_C_MISMATCH &&
+                                                v->failure->rcodeex != AUTH_GROUP_UNUSABLE),
+                "the controller does not concatenate secure channels");
+        authenticate(q);
+        if (!auth_take_psk(&q->talk->host, psk))
+                broke(q->t, "the PSK cannot be computed");
+        return psk;
+}
+
 /* --- queues -------------------------------------------------------------------------------- */
 
 void auth_connected(struct queue *q, uint32_t dw0)
 {
         if (dw0 & CONNECT_ASCR)
-                fail(q->t, "no demand for a secure channel, which we do not have", "DW0 %08Xh",
-                     dw0);
+                fail(q->t, "no demand for secure channel concatenation, by which few cases can do",
+                     "DW0 %08Xh", dw0);
         if (!auth_openssl() || peer(q->t)->dhchap.len == 0)
                 fail(q->t, "no demand for authentication, as --dhchap-secret is not given",
                      "DW0 %08Xh", dw0);
@@ -141,8 +174,8 @@ static void connect(struct queue *q, const char *subnqn)
         struct reply r = succeed(q, send_connect(q, .subnqn = subnqn));
 
         q->cntlid = (uint16_t)r.dw0;
-        want(q->t, r.dw0 & CONNECT_ATR, "a demand for authentication (DW0 bit 17)", "DW0 %08Xh",
-             r.dw0);
+        want(q->t, r.dw0 & (CONNECT_ATR | CONNECT_ASCR),
+             "a demand for authentication (DW0 bits 17 and 18)", "DW0 %08Xh", r.dw0);
         begin(q);
 }
 

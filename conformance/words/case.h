@@ -65,17 +65,31 @@ struct caps {
         uint32_t mdts;       /* bytes; 0: no limit */
         uint32_t maxh2cdata; /* bytes; 0: RDMA, which knows no such limit */
         uint32_t nsid;       /* the namespace that is used; 0: there is none */
-        uint32_t block;      /* bytes */
+        uint32_t block;      /* bytes that a transfer has of each: with its metadata, but for ... */
+        bool
+            made; /* ... protection information, which the controller makes and takes off (PRACT) */
+        uint32_t
+            plain; /* bytes of it before its protection information: what Compare and DLFEAT are about */
+        uint8_t pi;  /* type of protection information; 0: none */
+        uint16_t ms; /* bytes of metadata */
         uint64_t blocks;
         uint8_t cpda;
-        bool hdgst, ddgst;       /* granted when asked for */
-        bool sqfc_off;           /* SQ flow control can be disabled */
-        bool io, discovery;      /* an I/O subsystem, the discovery service */
-        bool persistent;         /* discovery with KATO is granted */
-        const char *denied;      /* a subsystem that does not allow us, or NULL */
-        const char *auth;        /* one that we have to authenticate ourselves to, or NULL */
-        struct id_ctrl id;       /* of the I/O controller */
-        struct disc_entry entry; /* of the subsystem in the discovery log */
+        bool hdgst, ddgst;      /* granted when asked for */
+        bool sqfc_off;          /* SQ flow control can be disabled */
+        bool io, discovery;     /* an I/O subsystem, the discovery service */
+        bool persistent;        /* discovery with KATO is granted */
+        bool fixed;             /* the subsystem is of the static controller model */
+        const char *denied;     /* a subsystem that does not allow us, or NULL */
+        const char *statics;    /* a subsystem of the static model, or NULL */
+        const char *expendable; /* one that may be reset and shut down as a whole, or NULL */
+        const char *formats;    /* one whose namespaces have extended formats, all ours, or NULL */
+        const char *administrative; /* one with administrative controllers, or NULL */
+        const char *ana;            /* one with ANA Reporting, or NULL */
+        const char *limited;        /* one of ours whose commands have limits (CNS 06h), or NULL */
+        const char *auth;           /* one that we have to authenticate ourselves to, or NULL */
+        struct id_ctrl id;          /* of the I/O controller */
+        struct id_ctrl ana_id;      /* of one of `ana` */
+        struct disc_entry entry;    /* of the subsystem in the discovery log */
 };
 const struct caps *caps(const struct t *t);
 bool t_is_rdma(const struct t *t);
@@ -88,14 +102,18 @@ struct queue {
         struct queue *admin; /* the association's admin queue: itself, if it is one; or NULL */
         uint16_t qid, cntlid;
         uint16_t sqsize; /* 0's based */
+        unsigned host;   /* who we are on it: see struct setup */
         bool sqfc_off;   /* SQ flow control was asked off and granted */
         char subnqn[NQN_FIELD];
         struct suite_conn *conn;
-        struct talk *talk;        /* case_auth.h; NULL: Connect has not asked for authentication */
-        struct command *commands; /* those that were sent, the last one first */
-        unsigned queues_granted;  /* by Number of Queues (admin queue); 0: not asked yet */
-        bool over;                /* has ended in an accepted way: later words about it are idle */
-        bool refused;             /* ... by a status: the connection goes on */
+        struct talk *talk; /* case_auth.h; NULL: Connect has not asked for authentication */
+        const struct nvme_tls *tls; /* of a key of its own; NULL: TLS as the run has it */
+        struct command *commands;   /* those that were sent, the last one first */
+        unsigned queues_granted;    /* by Number of Queues (admin queue); 0: not asked yet */
+        bool over;    /* has ended in an accepted way: later words about it are idle */
+        bool refused; /* ... by a status: the connection goes on */
+        bool may_end; /* CC.EN is 0: 3.1.2 ends the association, 3.6.2 keeps it for two
+                                   * minutes. A case that needs it is skipped if the target ends it */
         struct queue *next;
 };
 
@@ -121,12 +139,20 @@ struct setup {
         bool disabled; /* leave CC.EN at 0 */
         bool judged;   /* that this queue can be had is what the case is about (io_queue(): the I/O
                         * queue); else what fails here breaks the case off */
+        unsigned host; /* another host than the case's own, with a HOSTID of its own; 0: that */
         const char *subnqn, *hostnqn;
+        const struct nvme_tls *tls; /* TLS with this key, for subnqn; NULL: as the run has it */
 };
+struct nvme_tls;
 #define SETUP_DEFAULTS IC_DEFAULTS, .sqsize = 31, .qid = 1, .kato = 120000
+
+/* Whether a discovery log entry is that of the tested subsystem at the tested address. */
+bool is_tested(const struct t *t, const struct disc_entry *e);
 
 /* A TCP connection, nothing sent. */
 struct queue *tcp_open(struct t *t);
+/* ... without TLS, even where the run is over TLS. */
+struct queue *tcp_open_bare(struct t *t);
 /* A connection that is ready for Connect: ICs exchanged, or (as admin queue, if it does not say
  * .qid) accepted by RDMA_CM. */
 #define bare_queue(t, ...)                                                                         \
@@ -137,6 +163,9 @@ struct queue *tcp_open(struct t *t);
 #define admin_queue(t, ...) queue_admin((t), (struct setup) { SETUP_DEFAULTS, ##__VA_ARGS__ })
 /* An association of its own and I/O queue qid; cattr and sqsize are those of the I/O queue. */
 #define io_queue(t, ...) queue_io((t), (struct setup) { SETUP_DEFAULTS, ##__VA_ARGS__ })
+/* An association with a subsystem that has ANA Reporting; skips the case where there is none. */
+struct queue *ana_queue(struct t *t);
+#define NO_ANA "no subsystem has ANA Reporting (CMIC bit 3)"
 /* One more I/O queue. */
 #define io_queue_of(admin, ...)                                                                    \
         queue_more((admin), (struct setup) { SETUP_DEFAULTS, ##__VA_ARGS__ })
@@ -195,6 +224,7 @@ struct cmd {
         bool in_capsule;
         int64_t sgl_len;           /* what the SGL says; -1: bytes */
         const struct by_hand *sgl; /* RDMA, see case_rdma.h: in place of all that; NULL: no */
+        bool as_is; /* caps.made: no PRACT is set, and Compare brings its metadata itself */
 };
 #define CMD_DEFAULTS .flags = SQE_PSDT_SGL, .cid = -1, .sgl_len = -1
 /* A command; returns its CID. */
@@ -289,6 +319,7 @@ void send_bytes(struct queue *q, const void *bytes, uint32_t n);
 
 struct reply {
         uint16_t cid, status; /* SCT << 8 | SC */
+        bool retry_delay;     /* CRD is not 0 */
         bool more;            /* M: the Error Information log has an entry about it */
         uint32_t dw0, dw1;
         uint16_t sqhd;
@@ -305,6 +336,8 @@ struct icresp {
         uint32_t maxh2cdata;
 };
 struct icresp expect_icresp(struct queue *q);
+/* ... or C2HTermReq that calls the parameter at this offset of the ICReq unsupported: false. */
+bool expect_icresp_unless(struct queue *q, uint32_t unsupported);
 
 /* The response to a command, whatever its status; an R2T instead of it is a failure. */
 struct reply expect_resp(struct queue *q, uint16_t cid);
@@ -331,6 +364,8 @@ uint32_t r2t_bytes(struct t *t);
 uint32_t large_bytes(struct t *t);
 /* Where this case's range starts: words that take blocks count from there. */
 uint64_t own_lba(const struct t *t);
+/* ... and how long it is: 256 KiB at least. */
+uint32_t own_bytes(const struct t *t);
 /* Bytes of the namespace from there on. */
 uint64_t bytes_left(struct t *t);
 
@@ -359,16 +394,18 @@ void prefer_refusal(struct queue *q, uint16_t cid);
 bool answered(struct queue *q, uint16_t cid);
 /* Nothing comes for ms. */
 void expect_silence(struct queue *q, unsigned ms);
+/* Whether the target ends the connection within so many ms, scaled; a message ends the wait, too. */
+bool ends_within(struct queue *q, unsigned ms);
 /* The queue still does its work (Property Get on the admin queue, a Read of one block on others).
  */
 void expect_works(struct queue *q);
 
 /*
  * One change of the target, by whoever can make it (--change): the subsystem has a namespace more, or
- * less, or another one in its place; the discovery log shows us an entry more, or less. Skips the case
- * where that can't be changed.
+ * less, or another one in its place; the discovery log shows us an entry more, or less; the state of an
+ * ANA group is another; a namespace is in another ANA group. Skips the case where that can't be changed.
  */
-enum change { CHANGE_NAMESPACES, CHANGE_DISCOVERY };
+enum change { CHANGE_NAMESPACES, CHANGE_DISCOVERY, CHANGE_ANA, CHANGE_ANA_GROUP, CHANGES };
 void change(struct t *t, enum change what);
 
 /* --- whole commands, that have to succeed -------------------------------------------------- */
@@ -378,22 +415,49 @@ void property_set(struct queue *q, uint32_t ofst, uint64_t value);
 /* cc with the command set that this controller has (CAP.CSS), if it is one for I/O; without the sizes of
  * I/O queues' entries, if it is not. */
 uint32_t with_css(struct queue *q, uint32_t cc);
-/* Sets CC, with_css(), and waits for CSTS & mask == value, as long as CAP.TO or, for SHST, RTD3E
- * says. */
+/* Sets CC, with_css(), and waits for CSTS & mask == value, as long as CAP.TO says. */
 void set_cc(struct queue *q, uint32_t cc, uint32_t csts_mask, uint32_t csts);
+#define ENDS_WITH_RESET "the association ends with the Controller Reset (Base 3.1.2)"
 enum { CC_RUN = 1 | 6 << 16 | 4 << 20 }; /* EN, IOSQES, IOCQES */
 /* Valid until the case ends, like all data handed out here. */
 const struct id_ctrl *identify_ctrl(struct queue *q);
 const void *identify(struct queue *q, uint8_t cns, uint32_t nsid);
 const void *get_log(struct queue *q, uint8_t lid, uint32_t bytes, uint64_t offset);
 uint16_t send_get_log(struct queue *q, uint8_t lid, uint32_t bytes, uint64_t offset);
+/* The whole discovery log, in pieces that any MDTS allows, and how many entries it has. lsp: bits of CDW10. */
+struct disc_header;
+const struct disc_header *whole_discovery_log(struct queue *q, uint32_t lsp, uint64_t *entries);
 uint32_t get_feature(struct queue *q, uint8_t fid);
 uint16_t send_set_feature(struct queue *q, uint8_t fid, uint32_t cdw11);
 const void *read_blocks(struct queue *q, uint64_t slba, uint32_t bytes);
+
+/* Blocks of the case's own range, one by one. In the capsule if it fits: there are targets that ask for no R2T
+ * then. */
+enum { SIX = 6, BLOCK_MAX = 4096 };
+void put_block(struct queue *q, uint64_t slba, const uint8_t *data);
+/* Six at its start, each unlike the others: what they contain. Skips the case where blocks are larger than
+ * BLOCK_MAX. */
+const uint8_t *write_six(struct queue *q);
+void want_block(struct queue *q, uint64_t slba, const uint8_t *data);
 void write_blocks(struct queue *q, uint64_t slba, uint32_t bytes, const void *data);
 /* Ordinary work, and its data is right: on an I/O queue writes (if the case may), in the capsule
  * and through R2Ts, and reads; on an admin queue Identify. */
 void exercise(struct queue *q);
+/*
+ * A namespace whose blocks have metadata, and which the case may write: the tested one, or where the run
+ * may write others one of those; the case's own range of blocks is its own there, too.
+ */
+struct space {
+        uint32_t nsid, block, ms; /* bytes of a block, of its metadata, which follows */
+        uint8_t pi;               /* type of protection information; 0: none */
+        bool made;                /* PRACT leaves the metadata out of the transfer */
+};
+/* One that has such a type of protection information (a bit of `types` for each, bit 0: none) and at
+ * least so many bytes of metadata; skips the case if there is none. */
+struct space find_space(struct queue *q, unsigned types, uint32_t least);
+/* The same; false: there is none. */
+bool has_space(struct queue *q, unsigned types, uint32_t least, struct space *s);
+
 /* The pattern that commands without .data write. */
 const void *pattern(struct t *t, uint32_t bytes);
 

@@ -50,6 +50,11 @@ void begin_auth(struct queue *q, uint8_t hashes, uint8_t groups);
 /* What is left of the transaction, to its success. */
 void authenticate(struct queue *q);
 
+/* A new transaction with this SC_C, which asks for a PSK. */
+void begin_auth_with(struct queue *q, enum auth_sc_c sc_c);
+/* ... to its end: the PSK. Skips the case where the controller does not concatenate secure channels. */
+const struct auth_key *generate_psk(struct queue *q, enum auth_sc_c sc_c);
+
 /* What receive_auth_message() has returned last; the transaction's T_ID; whether both keys are known. */
 const struct auth_view *auth_heard(const struct queue *q);
 le16_t auth_t_id(const struct queue *q);

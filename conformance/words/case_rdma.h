@@ -58,6 +58,9 @@ struct accept expect_accept(struct queue *q);
 /* The connect request is rejected: with an STS of the case's rule is the strict grade, with another
  * or without private data the lenient one. */
 void expect_reject(struct queue *q);
+/* The same, where the host alone is bound: who accepts the request and refuses its Connect is as good,
+ * who lets it pass gets advice. */
+void prefer_reject(struct queue *q);
 /* Either; whether it was accepted. */
 bool expect_decision(struct queue *q);
 /* STS of the rejection, 0: none. */

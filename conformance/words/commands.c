@@ -2,6 +2,8 @@
 /* Whole commands that have to succeed. */
 #include <string.h>
 
+#include "pdu/nvme/wire/identify.h"
+#include "pdu/nvme/wire/protect.h"
 #include "words.h"
 
 uint64_t property_get(struct queue *q, uint32_t ofst)
@@ -42,26 +44,14 @@ uint32_t with_css(struct queue *q, uint32_t cc)
         return cap & CAP_CSS_IOCSS ? cc | 6u << 4 : cc;
 }
 
-/* CAP.TO is about CSTS.RDY; a shutdown takes as long as RTD3E says, or what hosts wait at least. */
-static unsigned csts_ms(const struct caps *c, uint32_t mask)
-{
-        enum { SHUTDOWN_MS = 5000 };
-        unsigned ready = c->cap ? CAP_TO(c->cap) * 500 : 30000;
-        unsigned shutdown = le32_get(c->id.rtd3e) / 1000;
-
-        if (!CSTS_SHST(mask))
-                return ready;
-        if (shutdown < SHUTDOWN_MS)
-                shutdown = SHUTDOWN_MS;
-        return shutdown > ready ? shutdown : ready;
-}
-
 void set_cc(struct queue *q, uint32_t cc, uint32_t mask, uint32_t value)
 {
-        unsigned to = csts_ms(caps(q->t), mask);
+        uint64_t cap = caps(q->t)->cap;
+        unsigned to = cap ? CAP_TO(cap) * 500 : 30000;
         uint64_t end = t_deadline(q->t, to + 500);
         uint32_t csts;
 
+        q->may_end = !(cc & CC_EN);
         property_set(q, PROP_CC, with_css(q, cc));
         while (((csts = (uint32_t)property_get(q, PROP_CSTS)) & mask) != value) {
                 char expected[80];
@@ -102,6 +92,33 @@ const void *get_log(struct queue *q, uint8_t lid, uint32_t bytes, uint64_t offse
         return succeed(q, send_get_log(q, lid, bytes, offset)).data;
 }
 
+static const void *discovery_piece(struct queue *q, uint32_t lsp, uint64_t at, uint32_t bytes)
+{
+        return succeed(q, send_cmd(q, .opc = NVME_GET_LOG_PAGE,
+                                   .cdw10 = LOG_DISCOVERY | lsp | (bytes / 4 - 1) << 16,
+                                   .cdw12 = (uint32_t)at, .bytes = bytes))
+            .data;
+}
+
+const struct disc_header *whole_discovery_log(struct queue *q, uint32_t lsp, uint64_t *entries)
+{
+        enum { PIECE = 4096, MOST = 120 };
+        const struct disc_header *h = discovery_piece(q, lsp, 0, DISC_HEADER_LEN);
+        uint64_t bytes;
+        uint8_t *log;
+
+        *entries = le64_get(h->numrec);
+        require(q->t, *entries <= MOST, "the log has %llu entries", (unsigned long long)*entries);
+        bytes = DISC_HEADER_LEN + *entries * DISC_ENTRY_LEN;
+        log = t_alloc(q->t, bytes);
+        for (uint64_t at = 0; at < bytes; at += PIECE) {
+                uint32_t n = (uint32_t)(bytes - at < PIECE ? bytes - at : PIECE);
+
+                memcpy(log + at, discovery_piece(q, lsp, at, n), n);
+        }
+        return (const struct disc_header *)(const void *)log;
+}
+
 uint32_t get_feature(struct queue *q, uint8_t fid)
 {
         return succeed(q, send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = fid)).dw0;
@@ -112,6 +129,33 @@ uint16_t send_set_feature(struct queue *q, uint8_t fid, uint32_t cdw11)
         return send_cmd(q, .opc = NVME_SET_FEATURES, .cdw10 = fid, .cdw11 = cdw11);
 }
 
+void put_block(struct queue *q, uint64_t slba, const uint8_t *data)
+{
+        uint32_t block = caps(q->t)->block;
+
+        succeed(q, send_write(q, .slba = slba, .bytes = block, .data = data,
+                              .in_capsule = caps(q->t)->in_capsule >= block));
+}
+
+const uint8_t *write_six(struct queue *q)
+{
+        uint32_t block = caps(q->t)->block;
+        const uint8_t *data = pattern(q->t, SIX * block);
+
+        require(q->t, caps(q->t)->nsid && block <= BLOCK_MAX, "no blocks of at most %u bytes",
+                BLOCK_MAX);
+        for (uint32_t i = 0; i < SIX; i++)
+                put_block(q, i, data + i * block);
+        return data;
+}
+
+void want_block(struct queue *q, uint64_t slba, const uint8_t *data)
+{
+        uint32_t block = caps(q->t)->block;
+
+        want_bytes(q->t, "what was written", read_blocks(q, slba, block), data, block);
+}
+
 const void *read_blocks(struct queue *q, uint64_t slba, uint32_t bytes)
 {
         return succeed(q, send_read(q, .slba = slba, .bytes = bytes)).data;
@@ -120,6 +164,51 @@ const void *read_blocks(struct queue *q, uint64_t slba, uint32_t bytes)
 void write_blocks(struct queue *q, uint64_t slba, uint32_t bytes, const void *data)
 {
         succeed(q, send_write(q, .slba = slba, .bytes = bytes, .data = data));
+}
+
+/* --- namespaces with metadata ----------------------------------------------------------------- */
+
+/* One that has room for the case's range; protection information of 8 bytes, as others are longer than
+ * metadata that is 8 bytes, or are for hosts that enable them. */
+static bool is_space(struct queue *q, uint32_t nsid, struct space *s)
+{
+        enum { EXTENDED = 1 << 4, ELBAS = 1 << 15 };
+        const struct id_ns *n = identify(q->admin, CNS_NS, nsid);
+        unsigned shift = n->lbaf[id_ns_format(n)].lbads, ms = id_ns_metadata(n), pi = n->dps & 7;
+        bool longer = pi && ms > PI_LEN && le32_get(caps(q->t)->id.ctratt) & ELBAS;
+
+        if (shift < LBADS_MIN || shift > 12 || !ms || !(n->flbas & EXTENDED) || longer ||
+            le64_get(n->nsze) < own_lba(q->t) + world(q->t)->blocks)
+                return false;
+        *s = (struct space) { .nsid = nsid,
+                              .block = 1u << shift,
+                              .ms = ms,
+                              .pi = (uint8_t)pi,
+                              .made = pi && ms == PI_LEN };
+        return true;
+}
+
+bool has_space(struct queue *q, unsigned types, uint32_t least, struct space *s)
+{
+        const le32_t *list = identify(q->admin, CNS_NS_LIST, 0);
+
+        for (unsigned i = 0; i < IDENTIFY_LEN / 4 && le32_get(list[i]); i++) {
+                uint32_t nsid = le32_get(list[i]);
+
+                if ((nsid == caps(q->t)->nsid || peer(q->t)->every_ns) && is_space(q, nsid, s) &&
+                    types >> s->pi & 1 && s->ms >= least)
+                        return true;
+        }
+        return false;
+}
+
+struct space find_space(struct queue *q, unsigned types, uint32_t least)
+{
+        struct space s;
+
+        require(q->t, has_space(q, types, least, &s),
+                "no namespace that may be written has metadata of this kind");
+        return s;
 }
 
 /* --- the target changes ---------------------------------------------------------------------- */
@@ -149,18 +238,27 @@ unsigned together(const struct queue *q, unsigned most)
 
 enum { WORK = 8192 }; /* bytes: a multiple of any usual block */
 
+/* As many blocks as that is, with their metadata. */
+static uint32_t work(const struct t *t)
+{
+        uint32_t block = caps(t)->block, data = caps(t)->made ? block : block - caps(t)->ms;
+
+        return WORK / data * block;
+}
+
 static void usable(struct t *t)
 {
-        require(t, caps(t)->nsid && WORK % caps(t)->block == 0, "no usable namespace");
+        require(t, caps(t)->nsid && work(t) > 0, "no usable namespace");
 }
 
 uint32_t r2t_bytes(struct t *t)
 {
-        uint32_t capsule = caps(t)->in_capsule, bytes = (capsule / WORK + 1) * WORK;
+        uint32_t capsule = caps(t)->in_capsule, bytes;
         uint32_t most =
             caps(t)->maxh2cdata - 1; /* so that 4 bytes more are not too many; 0: ever */
 
         usable(t);
+        bytes = (capsule / work(t) + 1) * work(t);
         if (caps(t)->mdts > 0 && caps(t)->mdts < most)
                 most = caps(t)->mdts;
         if (bytes > most)
@@ -175,6 +273,11 @@ uint64_t own_lba(const struct t *t)
         return world(t)->slba;
 }
 
+uint32_t own_bytes(const struct t *t)
+{
+        return (uint32_t)(world(t)->blocks * caps(t)->block);
+}
+
 uint64_t bytes_left(struct t *t)
 {
         require(t, caps(t)->nsid && caps(t)->blocks > world(t)->slba, "no blocks to read");
@@ -187,7 +290,8 @@ uint32_t large_bytes(struct t *t)
         uint32_t most = mdts > 0 && mdts < SLOT_BYTES ? mdts : SLOT_BYTES;
 
         usable(t);
-        return bytes_left(t) < most ? (uint32_t)bytes_left(t) : most;
+        return (bytes_left(t) < most ? (uint32_t)bytes_left(t) : most) / caps(t)->block *
+               caps(t)->block;
 }
 
 struct r2t queue_open_r2t(struct queue *q, struct blocks b)
@@ -199,7 +303,7 @@ struct r2t queue_open_r2t(struct queue *q, struct blocks b)
 
 static void work_reading(struct queue *q)
 {
-        read_blocks(q, 0, WORK);
+        read_blocks(q, 0, work(q->t));
         read_blocks(q, 0, 0);
 }
 
@@ -213,10 +317,10 @@ static void work_writing(struct queue *q)
                 succeed(q, send_write(q, .slba = bytes / block, .data = data + bytes,
                                       .in_capsule = true));
         succeed(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(q->t)->nsid));
-        want_bytes(q->t, "what was written", read_blocks(q, 0, bytes), data, bytes);
+        want_data(q->t, "what was written", read_blocks(q, 0, bytes), data, bytes);
         if (caps(q->t)->in_capsule >= block)
-                want_bytes(q->t, "what was written", read_blocks(q, bytes / block, 0), data + bytes,
-                           block);
+                want_data(q->t, "what was written", read_blocks(q, bytes / block, 0), data + bytes,
+                          block);
 }
 
 void exercise(struct queue *q)

@@ -92,19 +92,25 @@ void conn_breaches(struct suite_conn *c, const struct rule_set *found, const str
                         conn_breach(c, r, m);
 }
 
+void *conn_alloc(struct suite_conn *c, size_t n)
+{
+        void *p = calloc(1, n);
+
+        if (p)
+                return p;
+        c->log->starved = true;
+        conn_over(c, CONN_STARVED, "out of memory");
+        return NULL;
+}
+
 struct seen *conn_room(struct suite_conn *c, uint32_t len)
 {
-        struct seen *s;
-
         c->kept += CONN_KEPT + len;
         if (c->kept > KEPT_MAX) {
                 conn_over(c, CONN_FLOODED, "too many PDUs; the rest is not read");
                 return NULL;
         }
-        s = calloc(1, sizeof(*s) + len);
-        if (!s)
-                abort();
-        return s;
+        return conn_alloc(c, sizeof(struct seen) + len);
 }
 
 void conn_file(struct suite_conn *c, struct seen *s)

@@ -39,6 +39,7 @@ enum conn_end {
         CONN_DISCONNECTED, /* RDMA: by the target */
         CONN_BROKEN,       /* RDMA: a work request failed */
         CONN_CLOSED,       /* by us */
+        CONN_STARVED,      /* by us, out of memory */
 };
 
 struct conn_change {
@@ -61,6 +62,7 @@ struct suite_conn { /* both kinds begin with it */
         enum conn_end end;
         bool admin; /* how opcodes read in the exchange */
         struct exchange *log;
+        struct leaving *leaving; /* takes over what we close; or NULL */
 
         /* A rule that the target broke, with m (NULL: with no message). */
         void (*broken)(void *arg, enum rule_id rule, const struct message *m);
@@ -99,6 +101,8 @@ void conn_log(struct suite_conn *c, bool sent, const struct message *m, uint32_t
               const char *remark);
 void conn_breach(struct suite_conn *c, enum rule_id rule, const struct message *m);
 void conn_breaches(struct suite_conn *c, const struct rule_set *found, const struct message *m);
+/* n bytes, zeroed; NULL: the connection has ended, and the case will be an error. */
+void *conn_alloc(struct suite_conn *c, size_t n);
 /* Room for what comes, with len bytes of data; NULL: that is too much, the connection has ended. */
 struct seen *conn_room(struct suite_conn *c, uint32_t len);
 void conn_file(struct suite_conn *c, struct seen *s);

@@ -26,9 +26,7 @@ struct rdma_group *conn_rdma_group(struct verbs_provider *p, const char *id, cha
 {
         struct rdma_group *g = malloc(sizeof(*g));
 
-        if (!g)
-                abort();
-        if (rdma_group_open(g, p, NULL, loop_now_ms) == 0) {
+        if (g && rdma_group_open(g, p, NULL, loop_now_ms) == 0) {
                 verbs_record_comment(g->context, id);
                 return g;
         }
@@ -83,21 +81,29 @@ bool region_untouched(const struct region *r, uint32_t offset, uint32_t n)
         return intact(r, (size_t)(r->data - r->base) + offset, n);
 }
 
+static void *out_of_memory(char *error, size_t size)
+{
+        snprintf(error, size, "out of memory");
+        return NULL;
+}
+
 struct region *region_new(struct conn_rdma *c, uint32_t len, unsigned access, bool with_canary,
                           char *error, size_t size)
 {
         static _Atomic uint64_t seeds = 1;
-        struct region *r = calloc(1, sizeof(*r));
         size_t guard = with_canary ? RDMA_GUARD : 0;
+        struct region *r = conn_alloc(&c->base, sizeof(*r));
 
         if (!r)
-                abort();
+                return out_of_memory(error, size);
         *r = (struct region) { .domain = c->domain, .len = len, .canary = with_canary, .cid = -1 };
         r->seed = atomic_fetch_add(&seeds, 0x10001) << 24 ^ loop_now_ms();
         r->size = (guard + len + guard + 63) / 64 * 64;
-        r->base = calloc(1, r->size + 64);
-        if (!r->base)
-                abort();
+        r->base = conn_alloc(&c->base, r->size + 64);
+        if (!r->base) {
+                free(r);
+                return out_of_memory(error, size);
+        }
         r->data = r->base + guard;
         if (with_canary)
                 fill(r);
@@ -164,9 +170,9 @@ static void look_at(struct conn_rdma *c, struct region *r, const struct message 
         bool success = cqe_status(&m->cqe) == NVME_SUCCESS;
 
         r->cid = -1;
-        r->answer = malloc((size_t)r->len + 1);
+        r->answer = conn_alloc(&c->base, (size_t)r->len + 1);
         if (!r->answer)
-                abort();
+                return;
         memcpy(r->answer, r->data, r->len);
         if (!guards_intact(r))
                 conn_breach(&c->base, RDMA_WRITE_RANGE, m);
@@ -201,10 +207,10 @@ void conn_rdma_check(struct conn_rdma *c)
 
 static struct work *work_new(struct conn_rdma *c, enum verbs_op op, uint32_t len)
 {
-        struct work *w = calloc(1, sizeof(*w) + len);
+        struct work *w = conn_alloc(&c->base, sizeof(*w) + len);
 
         if (!w)
-                abort();
+                return NULL;
         *w = (struct work) { .next = c->works };
         w->wr = (struct verbs_wr) { .op = op, .n_sge = len > 0, .user = w };
         w->wr.sge[0] = (struct verbs_sge) { .addr = w->bytes, .len = len };
@@ -238,7 +244,7 @@ static bool post_receives(struct conn_rdma *c, unsigned n)
         for (unsigned i = 0; i < n; i++) {
                 struct work *w = work_new(c, VERBS_RECV, RDMA_RECEIVE);
 
-                if (!let_use(c, w) || !post_receive(c, w))
+                if (!w || !let_use(c, w) || !post_receive(c, w))
                         return false;
         }
         return true;
@@ -268,6 +274,8 @@ int region_bind(struct conn_rdma *c, struct region *r, unsigned access)
         r->window.len = r->size;
         r->window.access = access;
         w = work_new(c, VERBS_BIND, 0);
+        if (!w)
+                return -1;
         w->wr.window = &r->window;
         w->wr.flags = VERBS_SIGNALED;
         return post(c, &w->wr);
@@ -277,7 +285,7 @@ int conn_rdma_write(struct conn_rdma *c, uint64_t addr, uint32_t key)
 {
         struct work *w = work_new(c, VERBS_WRITE, 8);
 
-        if (!let_use(c, w))
+        if (!w || !let_use(c, w))
                 return -1;
         w->wr.remote = addr;
         w->wr.rkey = key;
@@ -610,11 +618,15 @@ struct suite_conn *conn_rdma_open(struct rdma_group *g, const char *traddr, cons
         bool begun;
 
         if (!c)
-                abort();
+                return out_of_memory(error, size);
         conn_init(&c->base, &rdma, no, log);
         rdma_ep_init(&c->ep, g, &ops);
         waive_ours(c);
         c->track = rdma_track_new(1024, false, &c->waived);
+        if (!c->track) {
+                conn_free(&c->base);
+                return out_of_memory(error, size);
+        }
         begun = rdma_ep_resolve(&c->ep, traddr, trsvcid, (unsigned)loop_left(deadline)) == 0;
         while (begun && !c->domain && c->base.end == CONN_OPEN && loop_left(deadline) > 0)
                 wait_some(c, loop_left(deadline));
@@ -687,6 +699,8 @@ static struct verbs_wr *make_chain(struct conn_rdma *c, const uint8_t *capsules,
         for (unsigned i = 0; i < n; i++) {
                 struct work *w = work_new(c, VERBS_SEND, len);
 
+                if (!w)
+                        return NULL;
                 if (len > 0)
                         memcpy(w->bytes, capsules + (size_t)i * len, len);
                 w->wr.flags = VERBS_SIGNALED;

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "conformance/engine/leaving.h"
 #include "pdu/core/crc32c.h"
+#include "pdu/nvme/io/nvme_tls.h"
 #include "pdu/nvme/machine/spoil.h"
 #include "pdu/nvme/wire/text.h"
 
@@ -20,6 +22,15 @@ static void overlook(struct conn_tcp *c)
 }
 
 static const struct conn_kind tcp;
+
+/* FIN; somebody else watches whether the target does the same. */
+static void leave(struct conn_tcp *c)
+{
+        if (c->base.leaving && stream_is_open(&c->stream) && c->stream.end == STREAM_OPEN)
+                leaving_add(c->base.leaving, &c->stream, c->base.log->who);
+        else
+                stream_close(&c->stream, false);
+}
 
 struct suite_conn *conn_tcp_open(const char *traddr, const char *trsvcid, unsigned timeout,
                                  unsigned no, struct exchange *log, char *error, size_t size)
@@ -38,7 +49,9 @@ struct suite_conn *conn_tcp_open(const char *traddr, const char *trsvcid, unsign
         framer_init(&c->rx, PARTY_CONTROLLER, &c->waived);
         framer_attach(&c->rx, c->buf, sizeof(c->buf));
         c->track = track_new(&limits, &c->waived_track);
-        if (stream_connect(&c->stream, traddr, trsvcid, timeout, error, size) < 0) {
+        if (!c->track)
+                snprintf(error, size, "out of memory");
+        if (!c->track || stream_connect(&c->stream, traddr, trsvcid, timeout, error, size) < 0) {
                 conn_free(&c->base);
                 return NULL;
         }
@@ -46,12 +59,18 @@ struct suite_conn *conn_tcp_open(const char *traddr, const char *trsvcid, unsign
         return &c->base;
 }
 
+int conn_secure(struct conn_tcp *c, const struct nvme_tls *cfg, const char *hostnqn,
+                const char *subnqn, char *error, size_t size)
+{
+        return nvme_tls_connect(&c->stream, cfg, hostnqn, subnqn, error, size);
+}
+
 static void free_tcp(struct suite_conn *base)
 {
         struct conn_tcp *c = conn_tcp(base);
 
         conn_free_seen(base);
-        stream_close(&c->stream, false);
+        leave(c);
         track_free(c->track);
         free(c->sink);
         free(c->held);
@@ -75,7 +94,7 @@ static void close_tcp(struct suite_conn *base)
 
         exchange_end(base->log, base->no, true, CHUNK_FIN);
         conn_over(base, CONN_CLOSED, "we close");
-        stream_close(&c->stream, false);
+        leave(c);
 }
 
 static void reset_tcp(struct suite_conn *base)
@@ -135,7 +154,7 @@ static bool counts_bytes(const struct conn_tcp *c, const union pdu *h)
         const struct track_cmd *cmd =
             c->track ? track_cmd(c->track, le16_get(h->data.cccid)) : NULL;
 
-        return cmd && cmd->opc == NVME_FABRICS && cmd->fctype == FCTYPE_AUTH_RECEIVE;
+        return cmd && cmd->counts_bytes;
 }
 
 /* False: after this the model is of no use. */
@@ -204,7 +223,8 @@ static void check_copy(struct conn_tcp *c, const struct seen *s)
                 if (memcmp(h, s->data, len < s->len ? len : s->len) == 0)
                         return;
         }
-        if (n > 0 && !c->raw)
+        if (n > 0 && !c->raw &&
+            c->sent_count <= CONN_SENT) /* else it may be one that is forgotten */
                 report(c, rule_fault(TCP_TERM_COPY_C2H), &s->m.pdu);
 }
 
@@ -235,6 +255,8 @@ static void on_pdu(struct conn_tcp *c)
                         &s->m.pdu);
         else if (s->ddgst_bad)
                 report(c, rule_fault(TCP_DDGST_C2H), &s->m.pdu);
+        if (framer_pad_set(&c->rx))
+                report(c, rule_fault(TCP_RSVD_C2H), &s->m.pdu);
         file_pdu(c, s);
         if (s->m.pdu.ch.type == PDU_ICRESP)
                 on_icresp(c, &s->m.pdu.icresp);
@@ -273,6 +295,14 @@ static void log_received(struct conn_tcp *c, const struct iovec *iov, int n, siz
 }
 
 /* Reads what is there; false: it has ended. */
+static void see_end(struct conn_tcp *c)
+{
+        bool fin = c->stream.end == STREAM_FIN;
+
+        ended(c, fin ? CONN_FIN : CONN_RST,
+              fin ? "the target closes (FIN)" : "the target resets (RST)");
+}
+
 static bool read_some(void *user)
 {
         struct conn_tcp *c = user;
@@ -282,13 +312,12 @@ static bool read_some(void *user)
 
         if (got > 0) {
                 log_received(c, iov, n, (size_t)got);
-                framer_received(&c->rx, (size_t)got);
-                take_events(c);
+                if (!c->foreign) {
+                        framer_received(&c->rx, (size_t)got);
+                        take_events(c);
+                }
         } else if (got < 0) {
-                bool fin = c->stream.end == STREAM_FIN;
-
-                ended(c, fin ? CONN_FIN : CONN_RST,
-                      fin ? "the target closes (FIN)" : "the target resets (RST)");
+                see_end(c);
         }
         return c->base.end == CONN_OPEN;
 }
@@ -307,6 +336,29 @@ static bool wait_tcp(struct suite_conn *base, uint64_t deadline)
                         return false;
         }
         return true;
+}
+
+size_t conn_read_bytes(struct conn_tcp *c, void *bytes, size_t size, uint64_t deadline)
+{
+        const struct iovec iov = { bytes, size };
+
+        c->foreign = true;
+        while (c->base.end == CONN_OPEN) {
+                int left = loop_left(deadline);
+                ssize_t got = stream_wait(&c->stream, EPOLLIN, left) > 0
+                                  ? stream_read(&c->stream, &iov, 1)
+                                  : 0;
+
+                if (got > 0) {
+                        exchange_bytes(c->base.log, c->base.no, false, bytes, (size_t)got);
+                        return (size_t)got;
+                }
+                if (got < 0)
+                        see_end(c);
+                else if (left == 0)
+                        break;
+        }
+        return 0;
 }
 
 static const struct conn_kind tcp = {
@@ -338,15 +390,14 @@ bool conn_send_bytes(struct conn_tcp *c, const void *bytes, uint32_t n, uint64_t
         return c->base.end != CONN_OPEN || stream_send(&c->stream, bytes, n, &hand) != 0;
 }
 
-static void make_room(struct conn_tcp *c, uint32_t n)
+static bool make_room(struct conn_tcp *c, uint32_t n)
 {
         if (n <= c->out_cap)
-                return;
+                return true;
         free(c->out);
-        c->out = malloc(n);
-        c->out_cap = n;
-        if (!c->out)
-                abort();
+        c->out = conn_alloc(&c->base, n);
+        c->out_cap = c->out ? n : 0;
+        return c->out;
 }
 
 /* The PDU that is put together: its parts as they were laid out. */
@@ -449,9 +500,9 @@ static bool send_held(struct conn_tcp *c, uint32_t n, uint64_t deadline)
         c->hold = 0;
         if (hold > 0) {
                 free(c->held);
-                c->held = malloc(hold);
+                c->held = conn_alloc(&c->base, hold);
                 if (!c->held)
-                        abort();
+                        return true;
                 memcpy(c->held, c->out + n - hold, hold);
                 c->held_len = hold;
         }
@@ -468,7 +519,8 @@ bool conn_send(struct conn_tcp *c, union pdu *h, const void *data, uint32_t len,
         uint32_t n;
         bool sent = true;
 
-        make_room(c, (uint32_t)sizeof(*h) + UINT8_MAX + len + 2 * PDU_DIGEST_LEN);
+        if (!make_room(c, (uint32_t)sizeof(*h) + UINT8_MAX + len + 2 * PDU_DIGEST_LEN))
+                return true;
         if (len > 0)
                 memcpy(c->out + sizeof(*h) + PDU_DIGEST_LEN + UINT8_MAX, data, len);
         apply_violation(c, h, c->out + sizeof(*h) + PDU_DIGEST_LEN + UINT8_MAX, &l, &s, &t);

@@ -8,7 +8,9 @@
 #include "pdu/nvme/tcp/framer.h"
 #include "pdu/nvme/tcp/track.h"
 
-enum { CONN_DATA_MAX = 64 << 20, CONN_SENT = 16 };
+enum { CONN_DATA_MAX = 64 << 20, CONN_SENT = 512 };
+
+struct nvme_tls;
 
 struct conn_tcp {
         struct suite_conn base;
@@ -32,6 +34,7 @@ struct conn_tcp {
         uint32_t segment; /* of every PDU: bytes; 0: whole */
         bool maimed;      /* a PDU went out that the model can't make sense of */
         bool raw;         /* bytes went out that nobody here looked at */
+        bool foreign;     /* what comes is no PDU: conn_read_bytes() has been asked for it */
 
         uint8_t *held;
         uint32_t held_len;
@@ -46,6 +49,10 @@ struct conn_tcp {
 /* NULL: error says why. timeout: ms. */
 struct suite_conn *conn_tcp_open(const char *traddr, const char *trsvcid, unsigned timeout,
                                  unsigned no, struct exchange *log, char *error, size_t size);
+/* TLS from here on, before anything has been sent; the names are those of the identity. 0; -1: error says
+ * why. What the handshake comes to the first PDU shows. */
+int conn_secure(struct conn_tcp *c, const struct nvme_tls *cfg, const char *hostnqn,
+                const char *subnqn, char *error, size_t size);
 /* NULL: c is of another kind. */
 struct conn_tcp *conn_tcp(struct suite_conn *c);
 /* The type of the PDU that went out last; -1: none did. */
@@ -61,5 +68,7 @@ void conn_half_close(struct conn_tcp *c);
 bool conn_send(struct conn_tcp *c, union pdu *h, const void *data, uint32_t len, uint64_t deadline);
 bool conn_send_bytes(struct conn_tcp *c, const void *bytes, uint32_t n, uint64_t deadline);
 bool conn_release(struct conn_tcp *c, uint64_t deadline);
+/* The next bytes that come, as they are, for what is no PDU; 0: the connection has ended, or the deadline. */
+size_t conn_read_bytes(struct conn_tcp *c, void *bytes, size_t size, uint64_t deadline);
 
 #endif

@@ -4,6 +4,8 @@
 
 #include "case_rdma.h"
 #include "conformance/engine/transcript.h"
+#include "pdu/nvme/wire/identify.h"
+#include "pdu/nvme/wire/protect.h"
 #include "pdu/nvme/wire/text.h"
 #include "words.h"
 
@@ -56,6 +58,18 @@ static uint32_t bytes_of_mdts(uint8_t mdts, uint64_t cap)
         return mdts > 0 && shift < 32 ? 1u << shift : 0;
 }
 
+/* The static model refuses CNTLID FFFFh and takes FFFEh (6.3). */
+static void probe_model(struct t *t)
+{
+        struct queue *q = bare_queue(t), *other = bare_queue(t);
+
+        if (expect_resp(q, send_connect(q)).status != NVME_CONNECT_PARAM ||
+            expect_resp(other, send_connect(other, .cntlid = CNTLID_STATIC)).status != NVME_SUCCESS)
+                return;
+        found(t)->fixed = true;
+        found(t)->statics = peer(t)->subnqn;
+}
+
 static void probe_connect(struct t *t)
 {
         struct queue *q = admin_queue(t, .disabled = true);
@@ -90,17 +104,50 @@ static void probe_controller(struct t *t)
         c->reach = REACH_CONTROLLER;
 }
 
-/* Metadata would lie between the blocks, or in a buffer that Fabrics does not have. */
+/* Where no other one is given: the one that is tested. */
+static void probe_ana(struct t *t)
+{
+        struct caps *c = found(t);
+
+        if (!c->ana && c->io && c->id.cmic & CMIC_ANA)
+                c->ana = peer(t)->subnqn;
+        if (c->ana)
+                c->ana_id = *identify_ctrl(ana_queue(t));
+}
+
+/* Metadata comes with its block over Fabrics (B2.2 3.3.2.1.3). What may have a guard of 32 or 64 bits is
+ * refused to hosts that do not enable it (N1.2 3.3). */
+static bool can_transfer(struct t *t, const struct id_ns *n, unsigned ms)
+{
+        enum { EXTENDED = 1 << 4, ELBAS = 1 << 15 };
+        bool longer = n->dps & 7 && ms > PI_LEN && le32_get(caps(t)->id.ctratt) & ELBAS;
+
+        return ms == 0 || (n->flbas & EXTENDED && !longer);
+}
+
+/* Of `ms` bytes of metadata; DPS says where in them protection information lies. */
+static unsigned before_protection(const struct id_ns *n, unsigned ms)
+{
+        enum { FIRST = 1 << 3 };
+
+        if (!(n->dps & 7))
+                return ms;
+        return n->dps & FIRST ? 0 : ms - PI_LEN;
+}
+
 static bool use_namespace(struct t *t, const struct id_ns *n, uint32_t nsid)
 {
-        unsigned format = (n->flbas & 0x0fu) | (n->flbas >> 1 & 0x30u);
-        unsigned shift = n->lbaf[format].lbads;
+        unsigned format = id_ns_format(n), shift = n->lbaf[format].lbads, ms = id_ns_metadata(n);
 
         if (le64_get(n->nsze) == 0 || shift < LBADS_MIN || shift > 31 || 1u << shift > SLOT_BYTES ||
-            le16_get(n->lbaf[format].ms) != 0)
+            !can_transfer(t, n, ms))
                 return false;
         found(t)->nsid = nsid;
-        found(t)->block = 1u << shift;
+        found(t)->pi = n->dps & 7;
+        found(t)->ms = (uint16_t)ms;
+        found(t)->made = found(t)->pi && ms == PI_LEN;
+        found(t)->block = (1u << shift) + (found(t)->made ? 0 : ms);
+        found(t)->plain = (1u << shift) + before_protection(n, ms);
         found(t)->blocks = le64_get(n->nsze);
         return true;
 }
@@ -246,6 +293,7 @@ static const struct step steps[] = {
         { STEP("probe/ics", probe_ics, "ICReq is answered with ICResp"), "tcp", "the ICs" },
         { STEP("probe/accept", probe_accept, "The connect request is accepted"), "rdma",
           "the connect request" },
+        { STEP("probe/model", probe_model, "Connect tells the controller model") },
         { STEP("probe/connect", probe_connect, "Connect of an admin queue succeeds"), NULL,
           "the controller" },
         { STEP("probe/properties", probe_properties, "CAP and VS can be read"), NULL,
@@ -253,6 +301,7 @@ static const struct step steps[] = {
         { STEP("probe/controller", probe_controller,
                "The controller can be enabled and identified"),
           NULL, "the controller, enabled" },
+        { STEP("probe/ana", probe_ana, "A subsystem with ANA Reporting can be used") },
         { STEP("probe/namespace", probe_namespace, "A listed namespace can be used"), NULL,
           "its namespace" },
         { STEP("probe/path", probe_path, "There is a path to the namespace") },
@@ -336,7 +385,7 @@ static enum answer ask(struct suite *s, const struct step *step, uint32_t n, str
         snprintf(r->id, sizeof(r->id), "%s", step->test.id);
         t_start(&t, s, &step->test, r, n);
         t_run(&t, step->test.run);
-        if (step->what && r->verdict != VERDICT_PASS && r->verdict != VERDICT_LENIENT) {
+        if (step->what && r->verdict > VERDICT_LENIENT) {
                 answer = is_finding(&t) ? WRONG : NO_TARGET;
                 r->verdict = VERDICT_FAIL;
                 describe_failure(&t, step, error, size);
@@ -373,7 +422,14 @@ bool probe(struct suite *s, struct probed *p, char *error, size_t size)
 
         _Static_assert((int)N < (int)PROBES, "and one that is being made");
         p->count = 0;
-        tested->caps = (struct caps) { .denied = tested->denied, .auth = tested->auth };
+        tested->caps = (struct caps) { .denied = tested->denied,
+                                       .auth = tested->auth,
+                                       .statics = tested->statics,
+                                       .expendable = tested->expendable,
+                                       .formats = tested->formats,
+                                       .ana = tested->ana,
+                                       .administrative = tested->administrative,
+                                       .limited = tested->limited };
         if (!tested->subnqn && !find_peer(s, error, size))
                 return false;
         for (uint32_t i = 0; i < N; i++) {

@@ -15,7 +15,7 @@ void mutate(struct queue *q, const char *field, uint64_t value)
         if (c->changes == CONN_CHANGES)
                 broke(q->t, "more than %d changes to one PDU", CONN_CHANGES);
         c->change[c->changes++] = (struct conn_change) { field, value };
-        q->t->negative = true;
+        provoke(q);
 }
 
 /* --- commands ------------------------------------------------------------------------------ */
@@ -77,8 +77,40 @@ static uint16_t submit(struct queue *q, union sqe sqe, struct transfer x)
         return c->cid;
 }
 
+/* Blocks with metadata between them, of which nothing is said. */
+static void add_metadata(struct queue *q, struct cmd *c)
+{
+        uint32_t block = caps(q->t)->block, unit = block + caps(q->t)->ms, n = c->bytes / block;
+        const uint8_t *from = c->data ? c->data : pattern(q->t, c->bytes);
+        uint8_t *to = t_alloc(q->t, (size_t)n * unit);
+
+        for (uint32_t i = 0; i < n; i++)
+                memcpy(to + (size_t)i * unit, from + (size_t)i * block, block);
+        c->data = to;
+        c->bytes = n * unit;
+        c->in_capsule &= c->bytes <= caps(q->t)->in_capsule;
+}
+
+/* Where metadata is protection information and nothing else, cases need not know of it: the controller
+ * makes it and takes it off. In type 1 reference tags begin with SLBA. */
+static void protect(struct queue *q, struct cmd *c)
+{
+        bool made = c->opc == NVME_READ || c->opc == NVME_WRITE || c->opc == NVME_WRITE_ZEROES;
+        bool tagged = made || c->opc == NVME_COMPARE || c->opc == NVME_VERIFY;
+
+        if (!caps(q->t)->made || c->as_is || q->qid == 0 || c->nsid != caps(q->t)->nsid || !tagged)
+                return;
+        if (made)
+                c->cdw12 |= RW_PRACT;
+        c->cdw14 = c->cdw10;
+        if (c->opc == NVME_COMPARE)
+                add_metadata(q, c);
+}
+
 uint16_t queue_cmd(struct queue *q, struct cmd c)
 {
+        protect(q, &c);
+
         union sqe s = {
                 .opc = c.opc,
                 .flags = c.flags,
@@ -131,7 +163,9 @@ struct command block_read(struct queue *q)
                          .cid = le16(cid),
                          .nsid = le32(caps(q->t)->nsid),
                          .cdw10 = le32((uint32_t)slba),
-                         .cdw11 = le32((uint32_t)(slba >> 32)) },
+                         .cdw11 = le32((uint32_t)(slba >> 32)),
+                         .cdw12 = le32(caps(q->t)->made ? RW_PRACT : 0),
+                         .cdw14 = le32((uint32_t)slba) },
                 .xfer = XFER_C2H,
                 .bytes = caps(q->t)->block,
                 .whole = true,
@@ -162,6 +196,7 @@ uint16_t queue_blocks(struct queue *q, uint8_t opc, struct blocks b)
                                 .in_capsule = b.in_capsule,
                                 .sgl_len = b.sgl_len,
                                 .sgl = b.sgl,
+                                .as_is = b.sgl != NULL && opc == NVME_COMPARE,
                             });
 }
 
@@ -174,15 +209,19 @@ static bool joined(const struct queue *q)
 
 static uint16_t cntlid_of(const struct queue *q)
 {
-        return joined(q) ? q->admin->cntlid : (uint16_t)CNTLID_DYNAMIC;
+        if (joined(q))
+                return q->admin->cntlid;
+        return caps(q->t)->fixed ? CNTLID_STATIC : CNTLID_DYNAMIC;
 }
 
 struct connect_data connect_data(struct queue *q)
 {
         struct connect_data d = { .cntlid = le16(cntlid_of(q)) };
 
-        memcpy(d.hostid, world(q->t)->hostid, sizeof(d.hostid));
-        text_fill(d.hostnqn, sizeof(d.hostnqn), world(q->t)->hostnqn);
+        char hostnqn[NQN_FIELD];
+
+        case_identity(q->t, q->host, d.hostid, hostnqn);
+        text_fill(d.hostnqn, sizeof(d.hostnqn), hostnqn);
         text_fill(d.subnqn, sizeof(d.subnqn), joined(q) ? q->admin->subnqn : peer(q->t)->subnqn);
         return d;
 }
@@ -193,6 +232,8 @@ static struct connect_data data_of(struct queue *q, const struct connect *c)
 
         if (c->data)
                 return d;
+        if (c->subnqn && !joined(q) && strcmp(c->subnqn, peer(q->t)->subnqn) != 0)
+                d.cntlid = le16(CNTLID_DYNAMIC); /* whatever the model of the tested one is */
         if (c->cntlid != AS_FITS)
                 d.cntlid = le16((uint16_t)c->cntlid);
         if (c->hostid)

@@ -150,7 +150,7 @@ struct queue *rdma_ready(struct t *t, struct queue *admin, uint16_t qid, uint16_
 static void decided(struct queue *q, const char *expected)
 {
         if (!conn_rdma_decided(rdma_of(q), t_deadline(q->t, REPLY_MS)))
-                fail(q->t, expected, "the connect request is not answered");
+                harm(q->t, expected, "the connect request is not answered");
         q->t->busy |= reject_status(q) == RDMA_REJECT_RESOURCES;
         t_settle(q->t);
 }
@@ -190,7 +190,7 @@ struct accept expect_accept(struct queue *q)
 
 bool expect_decision(struct queue *q)
 {
-        q->t->negative = true;
+        provoke(q);
         decided(q, "the connect request is accepted or rejected");
         if (!rdma_of(q)->established)
                 q->over = true;
@@ -212,7 +212,7 @@ void expect_reject(struct queue *q)
         const struct conn_rdma *c = rdma_of(q);
         char expected[RESULT_TEXT], seen[120];
 
-        q->t->negative = true;
+        provoke(q);
         reaction_says(rule_get(q->t->rule), expected, sizeof(expected));
         decided(q, expected);
         if (c->established)
@@ -223,6 +223,13 @@ void expect_reject(struct queue *q)
                 lenient(q->t, expected, "%s", seen);
 }
 
+void prefer_reject(struct queue *q)
+{
+        if (!expect_decision(q))
+                return;
+        prefer_refusal(q, send_connect(q));
+}
+
 void drop(struct queue *q)
 {
         rst(q);
@@ -230,7 +237,7 @@ void drop(struct queue *q)
 
 void vanish(struct queue *q)
 {
-        q->t->negative = true;
+        provoke(q);
         conn_rdma_vanish(rdma_of(q));
         q->over = true;
 }
@@ -243,9 +250,12 @@ void expect_disconnect(struct queue *q, unsigned ms)
                  "RDMA_CM reports the end of the connection within "
                  "%u ms",
                  ms);
-        q->t->negative = true;
-        if (!conn_rdma_disconnected(rdma_of(q), t_deadline(q->t, ms)))
+        provoke(q);
+        if (!conn_rdma_disconnected(rdma_of(q), t_deadline(q->t, ms))) {
+                if (is_silent(q))
+                        harm(q->t, expected, "nothing, and a command has no answer");
                 fail(q->t, expected, "nothing is received");
+        }
         q->over = true;
 }
 
@@ -301,7 +311,7 @@ void host_write(struct queue *q, uint64_t addr, uint32_t key)
 {
         exchange_cm(&q->t->log, q->conn->no, true, "RDMA WRITE of 8 bytes to %llXh, key %08Xh",
                     (unsigned long long)addr, key);
-        q->t->negative = true;
+        provoke(q);
         if (conn_rdma_write(rdma_of(q), addr, key) != 0)
                 broke(q->t, "the WRITE cannot be posted: %s", strerror(errno));
 }
@@ -415,7 +425,7 @@ struct sgl typed(struct sgl s, uint8_t id)
 static void check_posted(struct queue *q, bool posted)
 {
         if (!posted)
-                fail(q->t, "the target receives what is sent to it", "SENDs are not acknowledged");
+                harm(q->t, "the target receives what is sent to it", "SENDs are not acknowledged");
         t_settle(q->t);
 }
 
@@ -494,7 +504,7 @@ static void submit_by_hand(struct queue *q, struct command *c, const struct by_h
         uint8_t *capsule = t_alloc(q->t, (size_t)at + more + len);
         char how[64];
 
-        q->t->negative = true;
+        provoke(q);
         c->by_hand = true;
         c->sqe.sgl = m->sgl;
         if (more > 0)
@@ -517,7 +527,7 @@ void send_capsule(struct queue *q, const void *bytes, uint32_t n)
 {
         if (q->over)
                 return;
-        q->t->negative = true;
+        provoke(q);
         exchange_cm(&q->t->log, q->conn->no, true, "%u bytes as they are", n);
         conn_rdma_track(rdma_of(q), NULL, 0);
         post(q, bytes, n, 1);

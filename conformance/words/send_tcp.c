@@ -23,19 +23,19 @@ void violate(struct queue *q, enum rule_id rule)
                 broke(q->t, "%s has no violator", rule_get(rule)->id);
         rule_add(&tcp_of(q)->violate, rule);
         q->conn->violate_armed = true;
-        q->t->negative = true;
+        provoke(q);
 }
 
 void flip_hdgst(struct queue *q, uint32_t bits)
 {
         tcp_of(q)->hdgst_xor = bits;
-        q->t->negative = true;
+        provoke(q);
 }
 
 void flip_ddgst(struct queue *q, uint32_t bits)
 {
         tcp_of(q)->ddgst_xor = bits;
-        q->t->negative = true;
+        provoke(q);
 }
 
 void wrong_hdgst(struct queue *q)
@@ -52,7 +52,7 @@ void pad(struct queue *q, uint8_t steps, uint8_t value)
 {
         tcp_of(q)->pad_steps = steps;
         tcp_of(q)->pad_value = value;
-        q->t->negative = true;
+        provoke(q);
 }
 
 void hold_back(struct queue *q, uint32_t n)
@@ -70,7 +70,9 @@ void dribble(struct queue *q, uint32_t n)
 static void check_sent(struct queue *q, bool sent)
 {
         if (!sent)
-                fail(q->t, "the target reads what is sent to it", "it reads no more bytes");
+                broke_if_late(q);
+        if (!sent)
+                harm(q->t, "the target reads what is sent to it", "it reads no more bytes");
         if (q->conn->bad_field)
                 broke(q->t, "a change names a field that the PDU does not have");
         t_settle(q->t);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "conn_tcp.h"
+#include "pdu/nvme/wire/discovery.h"
 #include "pdu/nvme/wire/text.h"
 #include "words.h"
 
@@ -26,11 +27,44 @@ void attach(struct queue *q, struct suite_conn *c)
         q->conn = c;
         c->broken = on_breach;
         c->arg = q->t;
+        c->leaving = q->t->suite->leaving;
         q->next = world(q->t)->queues;
         world(q->t)->queues = q;
 }
 
-struct queue *tcp_open(struct t *t)
+static void secure(struct queue *q, const struct nvme_tls *tls, const char *subnqn)
+{
+        char error[RESULT_TEXT];
+
+        if (conn_secure(conn_tcp(q->conn), tls, world(q->t)->hostnqn, subnqn, error,
+                        sizeof(error)) < 0)
+                broke(q->t, "%s", error);
+}
+
+/* With TLS if the run is. One identity is offered throughout, whichever subsystem Connect names. */
+static void secure_as_run(struct queue *q)
+{
+        const struct peer *p = peer(q->t);
+
+        if (p->tls_always)
+                secure(q, &p->tls, p->subnqn ? p->subnqn : NQN_DISCOVERY);
+}
+
+static bool reads(const char *field, size_t size, const char *text)
+{
+        size_t len = text_len(field, size);
+
+        return text && len == strlen(text) && memcmp(field, text, len) == 0;
+}
+
+bool is_tested(const struct t *t, const struct disc_entry *e)
+{
+        return reads(e->subnqn, sizeof(e->subnqn), peer(t)->subnqn) &&
+               reads(e->traddr, sizeof(e->traddr), t->suite->traddr) &&
+               reads(e->trsvcid, sizeof(e->trsvcid), t->suite->trsvcid);
+}
+
+struct queue *tcp_open_bare(struct t *t)
 {
         const struct suite *s = t->suite;
         struct queue *q = new_queue(t);
@@ -42,6 +76,26 @@ struct queue *tcp_open(struct t *t)
         if (!c)
                 broke(t, "%s", error);
         attach(q, c);
+        return q;
+}
+
+struct queue *tcp_open(struct t *t)
+{
+        struct queue *q = tcp_open_bare(t);
+
+        secure_as_run(q);
+        return q;
+}
+
+static struct queue *open_with(struct t *t, const struct nvme_tls *tls, const char *subnqn)
+{
+        struct queue *q;
+
+        if (!tls)
+                return tcp_open(t);
+        q = tcp_open_bare(t);
+        q->tls = tls;
+        secure(q, tls, subnqn);
         return q;
 }
 
@@ -70,10 +124,11 @@ static struct queue *ready(struct t *t, struct queue *admin, const struct setup 
         if (t_is_rdma(t)) {
                 q = rdma_ready(t, admin, s->qid, s->sqsize);
         } else {
-                q = tcp_open(t);
+                q = open_with(t, admin ? admin->tls : s->tls, admin ? admin->subnqn : s->subnqn);
                 exchange_ics(q, s);
         }
         q->admin = admin;
+        q->host = admin ? admin->host : s->host;
         q->conn->admin = !admin && s->qid == 0;
         t->setting_up = was;
         return q;
@@ -131,6 +186,12 @@ struct queue *queue_admin(struct t *t, struct setup s)
         return q;
 }
 
+struct queue *ana_queue(struct t *t)
+{
+        require(t, caps(t)->ana, NO_ANA);
+        return admin_queue(t, .subnqn = caps(t)->ana);
+}
+
 /* Number of Queues, as many as any case uses. */
 static void ask_for_queues(struct queue *admin, uint16_t qid)
 {
@@ -169,7 +230,7 @@ struct queue *queue_io(struct t *t, struct setup s)
         struct queue *q;
 
         require_io(t);
-        a.cattr = 0;
+        a.cattr = s.cattr & CATTR_DISABLE_SQFC; /* some take it from this Connect */
         a.judged = false;
         a.sqsize = 31;
         q = queue_more(queue_admin(t, a), s);
@@ -179,20 +240,20 @@ struct queue *queue_io(struct t *t, struct setup s)
 
 void hang_up(struct queue *q)
 {
-        q->t->negative = true;
+        provoke(q);
         conn_close(q->conn);
         q->over = true;
 }
 
 void rst(struct queue *q)
 {
-        q->t->negative = true;
+        provoke(q);
         conn_reset(q->conn);
         q->over = true;
 }
 
 void half_close(struct queue *q)
 {
-        q->t->negative = true;
+        provoke(q);
         conn_half_close(tcp_of(q));
 }

@@ -7,9 +7,10 @@
 
 #include "conformance/engine/family.h"
 #include "conn.h"
+#include "pdu/nvme/machine/tls_key.h"
 #include "pdu/nvme/wire/auth.h"
 
-enum { REPLY_MS = 3000, SLOT_BYTES = 256 << 10 };
+enum { REPLY_MS = 3000, SLOT_BYTES = 256 << 10, LARGE_SLOT = 1 << 20, SLOTS = 16 };
 
 /* Who makes the target change. */
 struct changer {
@@ -21,33 +22,54 @@ enum { CHANGE_NOT = 77 };
 
 enum { HOOK_MAX = 3000 };
 
+enum { TLS_HOSTS = 8 };
+
+struct tls_host { /* that the target knows, and the PSK that is configured there for it */
+        char nqn[NQN_FIELD];
+        struct auth_key key; /* spoilt: it may not be used */
+};
+
 struct peer {                /* suite.peer: the target or host under test */
         const char *subnqn;  /* NULL: the first one that discovery lists */
         const char *hostnqn; /* NULL: one for each case */
         const uint8_t *hostid;
         struct auth_key dhchap, dhchap_ctrl; /* ours and the subsystem's; len 0: none */
+        struct nvme_tls tls;                 /* the PSK for TLS, if there is one */
+        bool tls_always;                     /* every connection is over TLS */
+        bool tls_each_hash; /* the PSK is good for both suites, whichever its length */
+        struct tls_host tls_hosts[TLS_HOSTS]; /* others than ours */
+        unsigned n_tls_hosts;
+        unsigned psk_lifetime; /* ms that a generated PSK lives; 0: ten minutes */
         bool hdgst, ddgst;
         uint8_t hpda;
         bool may_write;
+        bool
+            every_ns; /* all namespaces of the subsystem may be written, where a case needs another */
         uint32_t write_nsid;               /* 0: the first namespace that can be used */
         uint64_t write_slba, write_blocks; /* 0 blocks: all of it */
+        unsigned slice, slices;            /* of that range, from 0 on; 0 slices: all of it */
         struct changer changer;
-        const char *denied, *auth; /* subsystems, for caps; or NULL */
+        /* subsystems, for caps; or NULL */
+        const char *denied, *auth, *statics, *ana, *expendable, *limited, *formats, *administrative;
         struct caps caps;
 
         /* ROLE_HOST */
         const char *hook; /* the shell's command that makes it connect; NULL: the reference host */
-        struct rule_policy policy; /* of the reference host */
+        struct rule_policy policy; /* of the reference host; with a hook: of its targets */
         bool fails;                /* with a sound target, too, from the beginning on */
+        bool moves;                /* with a sound target it has read or written */
         char found[NQN_FIELD];     /* subnqn, from discovery */
 };
 
 struct world { /* t.world */
         struct queue *queues;
+        const struct queue *provoked; /* where something was done last that could hurt */
         struct rdma_group *rdma; /* RDMA: what all its connections share; made with the first one */
         char hostnqn[NQN_FIELD];
         uint8_t hostid[16];
         uint64_t slba, blocks; /* the range that it may write */
+        uint64_t stamp;        /* of the blocks of the pattern */
+        bool reserves;         /* it has used reservations: see unreserve() */
         uint8_t *pattern;
         uint32_t pattern_len;
 };
@@ -75,8 +97,20 @@ struct command { /* that was sent on a queue */
         bool by_hand;          /* RDMA: its SGL is the case's own */
         struct region *region; /* RDMA: the memory that it describes by key, or NULL */
         bool done;
+        bool solicited; /* an R2T came: the controller may be waiting for its data */
 };
 
+/* The blocks that this run may write: those of its slice. Cases that only read begin at `read`. Each case that writes
+ * has a slot of `slot` blocks, the first one at `slba`: 1 MiB where 16 of these fit, else SLOT_BYTES. The first MiB,
+ * but at most half of all, is in no slot, so that nobody reads what another case makes unreadable meanwhile. */
+struct lease {
+        uint64_t read, slba, slot, slots;
+};
+struct lease lease(const struct peer *p);
+/* Whether there is a block in it that another run has written since ours began. */
+bool is_strangers(const struct t *t, const void *data, uint32_t bytes);
+/* HOSTID and NQN of the case's host 0, 1, ...: one NQN for all of them where the run has one. */
+void case_identity(const struct t *t, unsigned host, uint8_t hostid[16], char hostnqn[NQN_FIELD]);
 /* conform_family: what a running case has open. */
 void world_begin(struct t *t);
 void world_settle(struct t *t);
@@ -90,6 +124,9 @@ bool probe(struct suite *s, struct probed *p, char *error, size_t size);
 struct command *command_of(struct queue *q, uint16_t cid);
 /* The response has to be Success, or the case ends as what() failed. */
 struct reply must_succeed(struct queue *q, struct reply r, const char *what);
+/* Something is done on q that could hurt who is tested: it has to live on afterwards, and so do its other
+ * connections. */
+void provoke(struct queue *q);
 /* sqsize, or as much as an I/O queue can have by CAP.MQES (not known while probing). */
 uint16_t fitting_sqsize(struct t *t, uint16_t qid, uint16_t sqsize);
 
@@ -131,5 +168,10 @@ void rdma_end(struct t *t);
 
 /* "rejected with STS 2 (invalid RECFMT)", ...: what a rule asks for. */
 const char *reaction_says(const struct rule *r, char *buf, size_t size);
+
+/* A command waits for an answer, and not for us. Events may never come. */
+bool is_silent(const struct queue *q);
+/* Nothing can be said where the case's time is over while the connection is open: ends it. */
+void broke_if_late(const struct queue *q);
 
 #endif

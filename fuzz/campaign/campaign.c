@@ -17,6 +17,8 @@ enum {
         DEAF = 8,       /* refusals in a row after which it is looked at at once */
         FINDINGS = 256, /* shapes that are remembered */
         TURN_MS = 100,
+        PARK_MS = 50, /* after so long a wait for the target's end a session is parked, ... */
+        PARKED = 8,   /* ... so many of a job at most */
 };
 
 static const uint64_t NO_RUN = UINT64_MAX;
@@ -31,7 +33,8 @@ struct run {
 struct campaign {
         const struct campaign_config *config;
         struct loop loop;
-        struct player *player, solo; /* config->jobs of them; and one for trials */
+        struct player *player, solo; /* `players` of them, opened as needed; and one for trials */
+        unsigned players, playing;   /* playing: those that are neither over nor parked */
         unsigned ahead;              /* runs that may be begun and not judged */
         unsigned rooms;
         struct run *run;       /* of number i: run[i % rooms] */
@@ -54,6 +57,10 @@ struct campaign {
         bool gone;
         struct status status;
 };
+
+/* Those that were opened. */
+#define each_player(p, c)                                                                          \
+        for (struct player *p = (c)->player; p < (c)->player + (c)->players && p->session; p++)
 
 static volatile sig_atomic_t stopped;
 
@@ -152,12 +159,22 @@ static void acquit(struct campaign *c)
         c->looked = c->judged;
 }
 
+static bool stop_parked(struct campaign *c);
+
+/* Parked sessions may have taken all that the target has room for. */
+static bool is_alive(struct campaign *c, char *says)
+{
+        if (oracle_alive(&c->config->target, says))
+                return true;
+        return stop_parked(c) && oracle_alive(&c->config->target, says);
+}
+
 static void look(struct campaign *c)
 {
         struct trouble t = { 0 };
 
         c->refused = 0;
-        if (!oracle_alive(&c->config->target, t.says))
+        if (!is_alive(c, t.says))
                 t.kind = TROUBLE_LOST;
         else if (c->config->oracle && shell_run(c->config->oracle, t.says, SHELL_MS) != 0)
                 t.kind = TROUBLE_ORACLE;
@@ -223,11 +240,54 @@ static void collect(struct campaign *c, struct player *p)
         r->done = true;
 }
 
-static bool may_begin(const struct campaign *c)
+static bool is_time_to_look(const struct campaign *c)
+{
+        return c->trouble.kind == TROUBLE_NONE &&
+               (c->refused >= DEAF || c->judged - c->looked >= CAMPAIGN_PAST ||
+                loop_now_ms() - c->probed >= c->config->look);
+}
+
+static bool has_more(const struct campaign *c)
 {
         return c->trouble.kind == TROUBLE_NONE && !stopped && loop_now_ms() < c->until &&
-               (c->config->runs == 0 || c->next < c->config->runs) &&
+               (c->config->runs == 0 || c->next < c->config->runs);
+}
+
+/* An oracle is asked when no session is under way: what it does to the target is no session's fault. */
+static bool may_begin(const struct campaign *c)
+{
+        return has_more(c) && !(c->config->oracle && is_time_to_look(c)) &&
                c->next - c->judged < c->ahead;
+}
+
+/* Who only waits for the target's end keeps nobody from playing. */
+static bool is_parked(const struct player *p)
+{
+        return !p->over && remote_idle(p->session) >= PARK_MS;
+}
+
+static bool open_player(struct campaign *c, struct player *p)
+{
+        if (p->session)
+                return true;
+        if (player_init(p, c->config, &c->loop) < 0)
+                return false;
+        p->run = NO_RUN;
+        return true;
+}
+
+/* NULL: there is none, or no memory for one more. */
+static struct player *free_player(struct campaign *c)
+{
+        for (unsigned i = 0; i < c->players; i++) {
+                struct player *p = &c->player[i];
+
+                if (!open_player(c, p))
+                        return NULL;
+                if (p->over && p->run == NO_RUN)
+                        return p;
+        }
+        return NULL;
 }
 
 static void begin_run(struct campaign *c, struct player *p)
@@ -244,17 +304,21 @@ static void begin_run(struct campaign *c, struct player *p)
  * take their time, and what comes meanwhile is not read yet. */
 static bool serve(struct campaign *c)
 {
+        struct player *next;
         bool busy = false;
 
-        for (unsigned i = 0; i < c->config->jobs; i++) {
-                struct player *p = &c->player[i];
-
+        c->playing = 0;
+        each_player(p, c)
+        {
                 remote_late(p->session, c->heard);
                 collect(c, p);
-                if (p->over && may_begin(c))
-                        begin_run(c, p);
-                busy |= !p->over;
+                c->playing += !p->over && !is_parked(p);
         }
+        while (c->playing < c->config->jobs && may_begin(c) && (next = free_player(c))) {
+                begin_run(c, next);
+                c->playing++;
+        }
+        each_player(p, c) busy |= !p->over;
         judge_all(c);
         return busy;
 }
@@ -263,10 +327,9 @@ static int next_due(const struct campaign *c)
 {
         uint64_t now = loop_now_ms(), due = now + TURN_MS;
 
-        for (unsigned i = 0; i < c->config->jobs; i++) {
-                const struct player *p = &c->player[i];
-
-                if (p->over && may_begin(c))
+        each_player(p, c)
+        {
+                if (p->over && c->playing < c->config->jobs && may_begin(c))
                         return 0;
                 if (!p->over && p->session->deadline < due)
                         due = p->session->deadline;
@@ -274,20 +337,34 @@ static int next_due(const struct campaign *c)
         return due > now ? (int)(due - now) : 0;
 }
 
+static void stop(struct campaign *c, struct player *p, enum remote_end end)
+{
+        remote_stop(p->session);
+        p->session->answer.end = end;
+        p->over = true;
+        collect(c, p);
+}
+
 /* Whoever still plays to a lost target. */
 static void stop_all(struct campaign *c)
 {
-        for (unsigned i = 0; i < c->config->jobs; i++) {
-                struct player *p = &c->player[i];
-
-                if (p->over)
-                        continue;
-                remote_stop(p->session);
-                p->session->answer.end = REMOTE_REFUSED;
-                p->over = true;
-                collect(c, p);
-        }
+        each_player(p, c) if (!p->over) stop(c, p, REMOTE_REFUSED);
         judge_all(c);
+}
+
+/* Whether there was one. */
+static bool stop_parked(struct campaign *c)
+{
+        bool any = false;
+
+        each_player(p, c)
+        {
+                if (!is_parked(p))
+                        continue;
+                stop(c, p, REMOTE_LEFT);
+                any = true;
+        }
+        return any;
 }
 
 /* --- findings ----------------------------------------------------------------------------------- */
@@ -344,13 +421,6 @@ static void study(struct campaign *c)
 
 /* --- all of it ---------------------------------------------------------------------------------- */
 
-static bool is_time_to_look(const struct campaign *c)
-{
-        return c->trouble.kind == TROUBLE_NONE &&
-               (c->refused >= DEAF || c->judged - c->looked >= CAMPAIGN_PAST ||
-                loop_now_ms() - c->probed >= c->config->look);
-}
-
 static void turn(struct campaign *c)
 {
         bool busy = serve(c);
@@ -369,7 +439,7 @@ static void turn(struct campaign *c)
                 c->heard = loop_now_ms();
                 loop_turn(&c->loop, due);
         }
-        if (is_time_to_look(c))
+        if (is_time_to_look(c) && !(c->playing > 0 && c->config->oracle))
                 look(c);
         status_show(&c->status, false);
 }
@@ -378,7 +448,7 @@ static bool over(const struct campaign *c)
 {
         if (c->gone || (c->config->findings > 0 && c->status.findings >= c->config->findings))
                 return true;
-        return c->judged == c->next && c->trouble.kind == TROUBLE_NONE && !may_begin(c);
+        return c->judged == c->next && c->trouble.kind == TROUBLE_NONE && !has_more(c);
 }
 
 static void begin_seeds(struct campaign *c)
@@ -408,26 +478,26 @@ static int begin(struct campaign *c)
         c->files = config->out ? corpus_last(config->out) : 0;
         limits = oracle_limits(&config->target);
         seq_mutate_limits(limits.at, limits.n);
+        seq_mutate_reloads(config->target.reload ? config->target.reloads : 0);
         begin_seeds(c);
-        c->player = calloc(config->jobs, sizeof(*c->player));
+        c->players = (unsigned)config->jobs * (1 + PARKED);
+        c->player = calloc(c->players, sizeof(*c->player));
         c->run = calloc(c->rooms, sizeof(*c->run));
         if (!c->player || !c->run || c->seeds.n == 0 || player_init(&c->solo, config, &c->loop) < 0)
                 return CAMPAIGN_NOBODY;
         for (unsigned i = 0; i < config->jobs; i++)
-                if (player_init(&c->player[i], config, &c->loop) < 0)
+                if (!open_player(c, &c->player[i]))
                         return CAMPAIGN_NOBODY;
         c->until = config->time > 0 ? loop_now_ms() + config->time : UINT64_MAX;
         c->probed = loop_now_ms();
-        for (unsigned i = 0; i < config->jobs; i++)
-                c->player[i].run = NO_RUN;
         status_begin(&c->status, config->target.family);
         return CAMPAIGN_CLEAN;
 }
 
 static void end(struct campaign *c)
 {
-        for (unsigned i = 0; c->player && i < c->config->jobs; i++)
-                player_fini(&c->player[i]);
+        if (c->player)
+                each_player(p, c) player_fini(p);
         player_fini(&c->solo);
         for (unsigned i = 0; c->run && i < c->rooms; i++)
                 free(c->run[i].log.bytes);

@@ -77,6 +77,7 @@ struct study {
         const struct seeds *past;
         uint64_t until, took;        /* ms; took: the last trouble to show */
         bool shown;                  /* by a trial */
+        bool fresh;                  /* each trial meets a target that nobody has played to */
         struct trouble loss;         /* of the target, before that: to be studied first */
         unsigned tries;              /* of a sequence, before it is said to do no harm */
         struct sequence room, whole; /* whole: before it was made small */
@@ -109,13 +110,14 @@ static void keep_log(struct finding *f, const struct remote_log *log)
         f->log = (struct remote_log) { .bytes = bytes, .len = log->len };
 }
 
-/* A target that is lost, or does not please the oracle, is started afresh before the next trial. */
+/* A target that is lost, or does not please the oracle, is started afresh before the next trial, and so
+ * is any other where what a trial leaves behind could be taken for the harm of the next one. */
 static void recover(struct study *y, const struct trouble *t)
 {
         bool lost = t->kind == TROUBLE_LOST;
         char says[ORACLE_LINE] = "";
 
-        if (!lost && (t->kind != TROUBLE_ORACLE || !y->p->config->restart))
+        if (!lost && !y->fresh && (t->kind != TROUBLE_ORACLE || !y->p->config->restart))
                 return;
         y->f->gone = !finding_revive(y->p->config, says);
         if (lost && *says)
@@ -348,15 +350,16 @@ static void keep(struct study *y, unsigned from, unsigned to)
 /* Some at a time, until it shows: the number that were played by then; 0: it does not show. */
 static unsigned in_turn(struct study *y, unsigned some)
 {
-        unsigned n = y->past->n;
+        unsigned n = y->past->n, shown = 0;
 
-        for (unsigned from = 0, to; from < n && has_time(y); from = to) {
+        y->fresh = false;
+        for (unsigned from = 0, to; !shown && from < n && has_time(y); from = to) {
                 to = n - from > some ? from + some : n;
                 play_range(y, from, to);
-                if (ask(y, to < n ? 0 : y->f->wait))
-                        return to;
+                shown = ask(y, to < n ? 0 : y->f->wait) ? to : 0;
         }
-        return 0;
+        y->fresh = y->p->config->fresh;
+        return shown;
 }
 
 /* Up to where it shows; then without a half from the front or the end, a quarter and so on, as long as
@@ -489,7 +492,7 @@ void finding_study(struct finding *f, struct player *p, const struct trouble *t,
         if (!y)
                 return;
         f->wait = p->config->late;
-        *y = (struct study) { .f = f, .p = p, .past = past };
+        *y = (struct study) { .f = f, .p = p, .past = past, .fresh = p->config->fresh };
         play_again(y);
         if (y->loss.kind != TROUBLE_NONE)
                 study_loss(y);

@@ -4,10 +4,12 @@
  *
  *      fuzz_minimal PLANT INPUT OUT.seq OUT.pcap
  *      fuzz_minimal --check PLANT INPUT             it is small already
+ *      fuzz_minimal --rdma PLANT INPUT              and is played to the whole target, over RDMA in memory
  *
- * The sequence has to end the target in this process (a signal, a sanitizer, a timeout) with the bug,
- * and must not without it. Each trial is a process of its own. The capture is of the target without
- * the bug: of what the host says nothing is missing. Exit: 0 so it is, 1 it is not, 2 usage.
+ * The sequence has to end this process (a signal, a sanitizer, a timeout) with the bug, and must not
+ * without it: one of a host over TCP is played to the target, others to the machine that they are for.
+ * Each trial is a process of its own. The capture is of the target without the bug: of what the host
+ * says nothing is missing; there is none of other sequences. Exit: 0 so it is, 1 it is not, 2 usage.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -18,29 +20,95 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <sanitizer/lsan_interface.h>
+
+#include "fuzz/campaign/campaign.h"
 #include "fuzz/campaign/minimise.h"
 #include "fuzz/inproc/inproc_target.h"
+#include "fuzz/inproc/session.h"
+#include "fuzz/nvme/peer.h"
 #include "pdu/core/plant.h"
 #include "pdu/io/capture/capture_writer.h"
+#include "pdu/io/verbs/verbs_memory.h"
 #include "pdu/nvme/wire/tcp.h"
+#include "target/target.h"
 
 enum { OK, FAILED, USAGE, PATIENCE = 10 /* s */ };
 
 static const char *plant;
+static bool over_rdma;
+
+static bool is_for_target(const struct sequence *s)
+{
+        return s->side == PARTY_HOST && s->transport == SEQ_TCP;
+}
 
 /* --- trials ------------------------------------------------------------------------------------- */
 
+/* The whole target, its threads and all, and the player of live targets at the other end. */
+static void play_over_rdma(const struct sequence *s)
+{
+        static struct rule_policy policy;
+        struct memory_caps caps;
+        struct target_options o = { .trtype = TRTYPE_RDMA, .trsvcid = "0", .quiet = true };
+        struct nvme_peer peer = { .host = host_params_default() };
+        struct campaign_config config = { .target = { .family = &nvme_fuzz,
+                                                      .transport = SEQ_RDMA,
+                                                      .peer = &peer,
+                                                      .timeout = 5000,
+                                                      .settle = 100,
+                                                      .hang = 3000,
+                                                      .delay = 1,
+                                                      .allow_write = true } };
+        char error[200] = "", port[16];
+        struct target *t;
+        struct player p;
+        struct loop loop;
+
+        memory_caps_default(&caps);
+        o.verbs = peer.host.verbs = verbs_memory_new(&caps);
+        t = target_start(&o, error, sizeof(error));
+        if (!t || loop_init(&loop) < 0)
+                _exit(USAGE);
+        snprintf(port, sizeof(port), "%u", target_trsvcid(t));
+        peer.host.transport = HOST_RDMA;
+        peer.host.traddr = "127.0.0.1";
+        peer.host.trsvcid = port;
+        peer.host.subnqn = TARGET_NQN;
+        peer.host.timeout = config.target.timeout;
+        peer.host.policy = &policy;
+        if (player_init(&p, &config, &loop) < 0)
+                _exit(USAGE);
+        player_play(&p, s);
+        player_fini(&p);
+        loop_fini(&loop);
+        target_stop(t);
+        verbs_memory_free(peer.host.verbs);
+}
+
+/* A host's over TCP to the whole target, others to the machine that they are for. */
+static void play(const struct sequence *s, struct inproc_report *r)
+{
+        struct session_report session = { 0 };
+
+        if (over_rdma)
+                play_over_rdma(s);
+        else if (is_for_target(s))
+                inproc_play(s, r);
+        else
+                session_play(s, SESSION_DECLARED, &session);
+}
+
 static _Noreturn void trial(const struct sequence *s, bool planted)
 {
-        struct inproc_report r = { 0 };
         int null = open("/dev/null", O_WRONLY);
 
         dup2(null, STDERR_FILENO);
         alarm(PATIENCE);
         if (planted)
                 plant_switch_on(plant);
-        inproc_play(s, &r);
-        _exit(0);
+        play(s, &(struct inproc_report) { 0 });
+        _exit(__lsan_do_recoverable_leak_check());
 }
 
 static bool ends_badly(const struct sequence *s, bool planted)
@@ -146,10 +214,11 @@ int main(int argc, char **argv)
         unsigned trials = 0;
         bool check;
 
-        check = argc == 4 && strcmp(argv[1], "--check") == 0;
+        over_rdma = argc == 4 && strcmp(argv[1], "--rdma") == 0;
+        check = over_rdma || (argc == 4 && strcmp(argv[1], "--check") == 0);
         if (argc != 5 && !check) {
-                fprintf(stderr,
-                        "usage: fuzz_minimal PLANT INPUT OUT.seq OUT.pcap | --check PLANT INPUT\n");
+                fprintf(stderr, "usage: fuzz_minimal PLANT INPUT OUT.seq OUT.pcap | --check|--rdma "
+                                "PLANT INPUT\n");
                 return USAGE;
         }
         argv += check;
@@ -169,5 +238,5 @@ int main(int argc, char **argv)
         if (check)
                 return OK;
         printf("%u steps, %u trials\n", s.steps, trials);
-        return save(argv[3], &s) && record(argv[4], &s) ? OK : FAILED;
+        return save(argv[3], &s) && (!is_for_target(&s) || record(argv[4], &s)) ? OK : FAILED;
 }

@@ -4,12 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "fuzz/arithmetic.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/nvme/seq_bind.h"
 #include "fuzz/sequence/seq_mutate.h"
 #include "pdu/core/asan.h"
 #include "pdu/nvme/tcp/tcp_controller.h"
 #include "target/nvme/admin.h"
+#include "target/nvme/auth_work.h"
 #include "target/nvme/conn.h"
 #include "target/plan.h"
 
@@ -22,7 +24,26 @@ enum {
         HUNGRY = 65536,    /* bytes of buffers */
         BUFFERS = 1 << 20, /* otherwise */
         ASKED = 16,        /* commands that are remembered */
+        AUTH_TIMEOUT = 20000,
+        TIMER = 200,  /* ms that one is late */
+        STRANGER = 3, /* whose keys */
 };
+
+enum configuration {
+        FIRST,
+        NO_NS,
+        SMALL_NS,
+        OTHER_KEY,
+        OTHER_HOSTS,
+        NO_SUBSYSTEM,
+        OTHER_PORT,
+        OTHER_NS,
+        RELOADS,
+        NOTHING = RELOADS, /* between two sessions */
+};
+
+static const char host_nqn[] = "nqn.2026-01.io.nvmfspec:fuzz";
+static const char secret_nqn[] = "nqn.2026-01.io.nvmfspec:secret";
 
 /* A connection of the target, whose peer is the sequence. */
 struct wire {
@@ -40,6 +61,7 @@ struct peer {
         struct framer ear;
         uint16_t asked[ASKED]; /* which command a CID is of */
         bool begun, term_heard;
+        uint64_t spoke; /* ms: its last word */
         uint8_t *rx,
             heard[FRAMER_BUFFER_MIN]; /* rx: the target's, on the heap: a byte too far is seen */
 };
@@ -50,13 +72,15 @@ static struct engine {
         struct inventory inv;
         struct reactor reactor;
         struct tcp_controller_config tcp; /* as the options made it */
+        enum configuration has;
+        uint64_t genctr;
 } e;
 
 static struct peer peers[SEQ_QUEUES];
 static const struct sequence *seq;
 static struct inproc_report *report;
 static uint64_t now;
-static bool wrote; /* perhaps */
+static uint64_t coarse; /* ms of the longest piece of a delay */
 
 static bool is(unsigned bit)
 {
@@ -101,6 +125,7 @@ static void on_pdu(struct peer *p)
         p->term_heard = term;
         if (h->ch.type == PDU_CAPSULE_RESP)
                 see_answer(p, &h->resp.cqe);
+        seq_bind_heard_data(&p->bind, h, data);
         seq_bind_heard(&p->bind, h);
         if (h->ch.type == PDU_ICRESP)
                 framer_negotiated(&p->ear, track_format(p->wire->link->track, PARTY_CONTROLLER));
@@ -167,7 +192,6 @@ static bool is_over(const struct wire *w)
 /* Says what there is, and sees what becomes of it. After a TermReq the host is to close. */
 static void settle(struct wire *w)
 {
-        wrote |= w->conn.is_io;
         if (w->open) {
                 flush(w);
                 if (is_over(w))
@@ -179,8 +203,8 @@ static void settle(struct wire *w)
         }
         if (w->open || requests_executing(tcp_requests(w->tcp)) > 0 || loop_posted(&w->conn.close))
                 return;
-        conn_leave(&w->conn);
         tcp_controller_free(w->tcp);
+        conn_leave(&w->conn);
         free(w);
 }
 
@@ -219,19 +243,21 @@ static void drain(struct target_conn *c, bool at_once)
         settle(wire_of(c));
 }
 
-static const struct conn_kind kind = { go_on, feed, sweep, drain };
+static const struct conn_kind kind = {
+        .go_on = go_on, .feed = feed, .sweep = sweep, .drain = drain
+};
 
 static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
 {
         (void)lkey;
-        return conn_buffer_get(user, &e.reactor.pool, len);
+        return conn_buffer_get(user, len);
 }
 
 static void buffer_put(void *user, uint8_t *buf, uint32_t len)
 {
         if (!NVMF_ASAN)
                 memset(buf, 0xee, len); /* whoever still looks at it will see */
-        conn_buffer_put(user, &e.reactor.pool, buf, len);
+        conn_buffer_put(user, buf, len);
 }
 
 static struct wire *wire_new(struct peer *p)
@@ -253,13 +279,30 @@ static struct wire *wire_new(struct peer *p)
         return w;
 }
 
+static struct auth_keys keys_of(uint8_t which)
+{
+        struct auth_keys keys = { .host = { .len = 32 }, .ctrl = { .len = 32 } };
+
+        memset(keys.host.bytes, which, keys.host.len);
+        memset(keys.ctrl.bytes, which + 16, keys.ctrl.len);
+        if (which == STRANGER) { /* nothing but its key is in the way */
+                keys.groups = 1 << AUTH_NO_DH;
+                keys.ctrl.len = 0;
+        }
+        return keys;
+}
+
 static void begin_bind(struct peer *p)
 {
-        seq_bind_init(&p->bind, PARTY_HOST, "nqn.2026-01.io.nvmfspec:fuzz", TARGET_NQN);
+        struct auth_keys keys = keys_of(is(INPROC_STRANGER) ? STRANGER : 1);
+
+        seq_bind_init(&p->bind, PARTY_HOST, host_nqn, is(INPROC_SECRET) ? secret_nqn : TARGET_NQN);
+        seq_bind_auth(&p->bind, e.service.ctrl.crypto, &keys);
 }
 
 static void open_wire(struct peer *p)
 {
+        static const struct conn_peer nobody;
         unsigned i = (unsigned)(p - peers);
 
         p->begun = true;
@@ -273,8 +316,14 @@ static void open_wire(struct peer *p)
         if (!p->wire)
                 return;
         framer_attach(&p->wire->link->rx, p->rx, FRAMER_BUFFER_MIN);
-        atomic_fetch_add(&e.service.conns, 1);
-        conn_begin(&p->wire->conn, &kind, &e.reactor, port_get(e.inv.ports));
+        if (!conn_count(&e.service, &nobody)) {
+                tcp_controller_free(p->wire->tcp);
+                free(p->wire);
+                p->wire = NULL;
+                return;
+        }
+        conn_begin(&p->wire->conn, &kind, &e.reactor, port_get(e.inv.ports), &nobody,
+                   &e.reactor.pool);
         snprintf(p->wire->conn.traddr, sizeof(p->wire->conn.traddr), "127.0.0.1");
 }
 
@@ -333,6 +382,7 @@ static void perform_step(struct peer *p, const struct seq_step *step)
         static uint8_t said[BIND_ROOM];
         size_t n = seq_bind_say(&p->bind, seq, step, said), at = 0;
 
+        p->spoke = now;
         if (n > 0)
                 report_bytes(p, PARTY_HOST, said, n);
         if (step->kind == SEQ_PDU && step->template->type == PDU_CAPSULE_CMD)
@@ -344,14 +394,136 @@ static void perform_step(struct peer *p, const struct seq_step *step)
         peer_send(p, said + at, n - at);
 }
 
+/* --- time --------------------------------------------------------------------------------------- */
+
+/* Since when nobody has said a word to this controller. */
+static uint64_t silent(const struct ctrl *c)
+{
+        uint64_t since = 0;
+
+        for (const struct peer *p = peers; p < peers + SEQ_QUEUES; p++)
+                if (p->wire && p->wire->conn.queue.ctrl == c && p->spoke > since)
+                        since = p->spoke;
+        return now - since;
+}
+
+/* A timer that traffic starts again does so when it looks, a piece of a delay later. */
+static void check_deadlines(void)
+{
+        const uint64_t late = TIMER + 2 * coarse;
+
+        for (const struct ctrl *c = e.service.ctrl.table->first; c; c = c->next) {
+                const struct controller *m = &c->m;
+
+                must(m->alive_until == 0 || silent(c) <= 2 * (uint64_t)m->kato + late);
+                must(!(m->csts & CSTS_SHST_OCCURS)); /* nothing has to reach a disk */
+                for (const struct ctrl_queue *q = c->queues; q; q = q->next)
+                        must(!q->unproven || silent(c) <= AUTH_TIMEOUT + late);
+        }
+}
+
+static void compute(void)
+{
+        while (auth_work_step(e.service.ctrl.auth_work))
+                reactor_step(&e.reactor, now);
+}
+
 static void wait(uint32_t ms)
 {
-        uint64_t until = now + ms;
+        uint64_t until = now + ms, piece = ms / PIECES + 1;
 
+        coarse = piece > coarse ? piece : coarse;
+        compute();
         while (now < until) {
-                now += ms / PIECES + 1;
+                now += piece;
                 reactor_step(&e.reactor, now);
         }
+        check_deadlines();
+}
+
+/* --- configurations ----------------------------------------------------------------------------- */
+
+static bool fill_in_secret(struct config *c, struct config_port *p, enum configuration which)
+{
+        struct config_subsystem *s = config_add_subsystem(c, secret_nqn);
+
+        if (!s || !config_add_ns(s, 1, "null:1M"))
+                return false;
+        s->keys = keys_of(which == OTHER_KEY ? 2 : 1);
+        return config_add_string(&p->subsystems, &p->n_subsystems, secret_nqn);
+}
+
+static bool fill_in_open(struct config *c, struct config_port *p, enum configuration which)
+{
+        struct config_subsystem *s = config_add_subsystem(c, TARGET_NQN);
+
+        if (!s || !config_add_ns(s, 1, which == SMALL_NS ? "mem:32K" : "mem:64K") ||
+            (which != NO_NS &&
+             !config_add_ns(s, 2, which == OTHER_NS ? "null:1G" : "null:1G,bs=4096")))
+                return false;
+        s->allow_any_host = which != OTHER_HOSTS;
+        return config_add_string(&p->subsystems, &p->n_subsystems, TARGET_NQN);
+}
+
+static bool fill_in(struct config *c, enum configuration which)
+{
+        struct config_port *p =
+            config_add_port(c, 1, "127.0.0.1", which == OTHER_PORT ? "4421" : "4420");
+
+        if (!p || which == NOTHING)
+                return p;
+        return fill_in_secret(c, p, which) && (which == NO_SUBSYSTEM || fill_in_open(c, p, which));
+}
+
+/* Whoever is still there may be. */
+static void check_allowed(void)
+{
+        for (const struct ctrl *c = e.service.ctrl.table->first; c; c = c->next) {
+                const struct subsystem *s = c->subsystem;
+
+                must(inventory_port(&e.inv, c->port_id));
+                must(!s || s == inventory_subsystem(&e.inv, s->nqn));
+                must(!s || subsystem_allows(s, c->m.hostnqn));
+                must(!s || auth_keys_equal(&c->auth.keys, subsystem_keys(s, c->m.hostnqn)));
+        }
+}
+
+static bool apply(const struct config *c)
+{
+        char error[200] = "";
+        struct plan plan;
+        bool ok = plan_make(&plan, &e.inv, c, error, sizeof(error));
+
+        if (!ok)
+                return false;
+        ok = plan_apply(&plan, &e.inv, error, sizeof(error));
+        plan_notify(&plan, e.service.ctrl.table, &e.inv);
+        reactor_step(&e.reactor, now);
+        check_allowed();
+        plan_free(&plan);
+        return ok;
+}
+
+/* False: out of memory; then it keeps what it has, or all but the size of a namespace is changed. */
+static bool reload(enum configuration which)
+{
+        struct config c = { 0 };
+        bool ok = fill_in(&c, which) && apply(&c);
+
+        config_free(&c);
+        e.has = ok ? which : RELOADS; /* none that has a name */
+        return ok;
+}
+
+/* --- steps -------------------------------------------------------------------------------------- */
+
+/* Who does not know the key gets nowhere. */
+static void check_strangers(void)
+{
+        for (const struct ctrl *c = e.service.ctrl.table->first; is(INPROC_STRANGER) && c;
+             c = c->next)
+                for (const struct ctrl_queue *q = c->queues; q; q = q->next)
+                        must(q->unproven || c->auth.keys.host.len == 0);
 }
 
 static void play_step(const struct seq_step *step)
@@ -374,23 +546,20 @@ static void play_step(const struct seq_step *step)
         case SEQ_RESET:
                 close_wire(p);
                 break;
+        case SEQ_RELOAD:
+                (void)reload(step->of % RELOADS);
+                break;
         case SEQ_FAIL: /* RDMA's */
         case SEQ_REMOVE:
                 break;
         }
         reactor_step(&e.reactor, now);
+        if (!is(INPROC_LATE))
+                compute();
+        check_strangers();
 }
 
 /* --- the target --------------------------------------------------------------------------------- */
-
-static bool configure(struct config *c)
-{
-        struct config_subsystem *s = config_add_subsystem(c, TARGET_NQN);
-        struct config_port *p = config_add_port(c, 1, "127.0.0.1", "4420");
-
-        return s && p && config_add_ns(s, 1, "mem:64K") && config_add_ns(s, 2, "null:1G,bs=4096") &&
-               config_add_string(&p->subsystems, &p->n_subsystems, s->nqn);
-}
 
 static void set_boundaries(const struct target_limits *l)
 {
@@ -409,23 +578,23 @@ static void start(void)
                             .controllers = 4,
                             .max_transfer = BLOCKS * 512,
                             .in_capsule = 8192,
-                            .maxh2cdata = 16384 },
+                            .maxh2cdata = 16384,
+                            .auth_timeout = AUTH_TIMEOUT },
         };
-        struct config c = { 0 };
         char error[200] = "";
-        struct plan plan;
 
         inventory_init(&e.inv);
         must(service_init(&e.service, &o, &e.inv, error, sizeof(error)));
-        must(configure(&c));
-        must(plan_make(&plan, &e.inv, &c, error, sizeof(error)));
-        plan_apply(&plan, &e.inv);
-        plan_free(&plan);
-        config_free(&c);
+        e.service.ctrl.crypto = fuzz_arithmetic(1, 0);
+        auth_work_by_hand(e.service.ctrl.auth_work);
         set_boundaries(&e.service.limits);
+        seq_mutate_reloads(RELOADS);
         e.tcp = e.service.tcp;
         e.tcp.limits.r2ts_max = 64;
         reactor_init(&e.reactor, &e.service, BUFFERS, true);
+        now = START;
+        must(reload(FIRST));
+        e.genctr = e.inv.genctr;
         for (unsigned i = 0; i < SEQ_QUEUES; i++) {
                 peers[i].rx = malloc(FRAMER_BUFFER_MIN);
                 must(peers[i].rx);
@@ -455,32 +624,38 @@ static void set_up(void)
         set_pool(is(INPROC_HUNGRY) ? HUNGRY : BUFFERS);
         e.service.accepted = 0;
         e.service.ctrl.table->last = 0;
+        e.inv.genctr = e.genctr;
+        (void)fuzz_arithmetic(1, 0);
+        coarse = 0;
         e.reactor.swept = e.reactor.ticked = e.reactor.trimmed = now = START;
         reactor_step(&e.reactor, now);
 }
 
-/* Blocks that were written are zeroes again; in pieces so small that no page is given back. */
-static void clean(void)
+/* What controllers leave in a subsystem goes with it: events, features, Lockdown, namespaces that hosts have made or
+ * deleted, blocks that were written. */
+static void start_afresh(void)
 {
-        struct ns *ns = e.inv.subsystems->ns;
-
-        for (uint64_t lba = 0; wrote && lba < BLOCKS; lba += BLOCKS / 2)
-                must(ns_zero(ns, lba, BLOCKS / 2, false) == 0);
-        wrote = false;
+        if (e.has == FIRST && e.service.ctrl.table->last == 0)
+                return;
+        must(reload(NOTHING));
+        must(reload(FIRST));
 }
 
 /* Nothing of a session is left. */
 static void check_balance(void)
 {
-        const struct subsystem *s = e.inv.subsystems;
-
         must(!e.reactor.conns && !e.reactor.again && !e.reactor.hungry);
         must(e.service.conns == 0 && e.service.io_conns == 0);
         must(e.service.ctrl.table->count == 0 && !e.service.ctrl.table->first);
-        must(e.reactor.pool.lent == 0);
-        must(e.inv.ports->refs == 1 && s->refs == 1);
-        for (const struct ns *ns = s->ns; ns; ns = ns->next)
-                must(ns->refs == 1);
+        must(e.reactor.pool.lent == 0 && !e.reactor.pool.shares);
+        for (unsigned i = 0; i < QUOTA_PLACES; i++)
+                must(!e.service.of_address.entries[i]);
+        must(e.inv.ports->refs == 1);
+        for (const struct subsystem *s = e.inv.subsystems; s; s = s->next) {
+                must(s->refs == 1);
+                for (const struct ns *ns = s->ns; ns; ns = ns->next)
+                        must(ns->refs == 1);
+        }
 }
 
 void inproc_play(const struct sequence *s, struct inproc_report *r)
@@ -499,8 +674,9 @@ void inproc_play(const struct sequence *s, struct inproc_report *r)
         fuzz_scarce(0);
         for (unsigned i = 0; i < SEQ_QUEUES; i++)
                 close_wire(&peers[i]);
+        compute();
         for (unsigned i = 0; i < TURNS && e.reactor.conns; i++)
                 reactor_step(&e.reactor, now);
         check_balance();
-        clean();
+        start_afresh();
 }

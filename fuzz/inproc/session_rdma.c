@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "pdu/core/asan.h"
 #include "pdu/nvme/rdma/rdma_controller.h"
 #include "pdu/nvme/rdma/rdma_host.h"
 #include "pdu/nvme/wire/fabrics.h"
@@ -71,6 +72,7 @@ static struct rdma_format format_of(const struct play *p, bool admin)
 /* --- the life of the queue pair ----------------------------------------------------------------- */
 
 static void completes(struct rdma_play *t, struct verbs_wr *wr, enum verbs_status status);
+static enum verbs_status move_data(struct rdma_play *t, const struct verbs_wr *wr);
 static void act(struct rdma_play *t, unsigned actions);
 
 static void event(struct rdma_play *t, enum life_event e)
@@ -180,8 +182,9 @@ static void complete_all(struct rdma_play *t)
 {
         while (t->sends.carried_out > 0 && !t->p.closed) {
                 enum verbs_status status = t->sends.status[t->sends.first];
+                struct verbs_wr *wr = ring_take(&t->sends);
 
-                completes(t, ring_take(&t->sends), status);
+                completes(t, wr, wr->op == VERBS_READ ? move_data(t, wr) : status);
         }
 }
 
@@ -271,7 +274,9 @@ static enum verbs_status move_data(struct rdma_play *t, const struct verbs_wr *w
 
 static enum verbs_status do_for_controller(struct rdma_play *t, const struct verbs_wr *wr)
 {
-        if (wr->op == VERBS_READ || wr->op == VERBS_WRITE)
+        if (wr->op == VERBS_READ) /* until it completes its buffer is the device's to write */
+                return VERBS_SUCCESS;
+        if (wr->op == VERBS_WRITE)
                 return move_data(t, wr);
         must(wr->op == VERBS_SEND || wr->op == VERBS_SEND_INVALIDATE);
         receive_response(t, wr);
@@ -421,11 +426,14 @@ static bool make_controller(struct rdma_play *t, const struct bind_work *w,
 static void receive_request(struct rdma_play *t, const struct bind_work *w)
 {
         static const struct rdma_limits limits = { 4, ENTRIES, 1, 1, 0 };
-        struct fault f = rdma_request_check(said, w->len, w->reads_in, w->reads_out, &limits,
-                                            &t->p.policy.waived);
         struct rdma_request r;
+        struct fault f;
 
+        ASAN_POISON_MEMORY_REGION(said + w->len, sizeof(said) - w->len);
+        f = rdma_request_check(said, w->len, w->reads_in, w->reads_out, &limits,
+                               &t->p.policy.waived);
         rdma_request_read(said, w->len, &r);
+        ASAN_UNPOISON_MEMORY_REGION(said, sizeof(said));
         if (t->c)
                 return;
         if (is_fault(f)) {
@@ -642,6 +650,8 @@ static void play_step(struct rdma_play *t, const struct seq_step *step)
                 break;
         case SEQ_REMOVE:
                 event(t, LIFE_REMOVED);
+                break;
+        case SEQ_RELOAD:
                 break;
         }
 }

@@ -265,6 +265,8 @@ static void play_step(struct tcp_play *t, const struct seq_step *step, int cuts)
         case SEQ_REMOVE:
                 t->p.closed = true;
                 break;
+        case SEQ_RELOAD:
+                break;
         }
 }
 

@@ -43,6 +43,7 @@ int dialogue_begin(struct dialogue *d, const struct dialogue *admin)
         framer_attach(&d->heard, d->room[1], ROOM);
         seq_bind_init(&d->bind, PARTY_HOST, p->hostnqn, p->subnqn);
         memcpy(d->bind.hostid, p->hostid, sizeof(d->bind.hostid));
+        peer_bind_auth(&d->bind, peer_of_session(d->conn->session));
         d->bind.qid = (uint16_t)d->conn->on;
         d->bind.admin = d->conn->on > 0 ? &admin->bind : NULL;
         return 0;
@@ -104,7 +105,7 @@ void dialogue_says(struct dialogue *d, const uint8_t *p, size_t n)
 {
         enum framer_event e = FRAMER_MORE;
 
-        d->conn->spoke = loop_now_ms();
+        conn_speaks(d->conn);
         for (size_t len; n > 0; p += len, n -= len) {
                 if (is_fault(framer_fault(&d->said))) {
                         track_unframed(d, p, n);
@@ -168,8 +169,10 @@ static void receive_header(struct dialogue *d, const union pdu *h)
         }
         if (h->ch.type == PDU_CAPSULE_RESP && cmd && cmd->opc == NVME_AER && d->conn->aers > 0)
                 d->conn->aers--;
-        if (h->ch.type == PDU_CAPSULE_RESP)
+        if (h->ch.type == PDU_CAPSULE_RESP) {
+                nvme_answered(d->conn, &h->resp.cqe);
                 d->conn->joining = false;
+        }
         remember(d, h, cmd);
 }
 
@@ -195,7 +198,9 @@ static void receive_pdu(struct dialogue *d, const union pdu *h)
         d->conn->session->answer.pdus++;
         d->conn->term |= h->ch.type == PDU_C2H_TERM;
         conn_message(d->conn, PARTY_CONTROLLER, h);
+        seq_bind_heard_data(&d->bind, h, framer_data(&d->heard));
         seq_bind_heard(&d->bind, h);
+        nvme_proven(d->conn, &d->bind);
         if (h->ch.type == PDU_ICRESP && d->asked)
                 negotiate(d);
 }
@@ -247,7 +252,8 @@ bool dialogue_waits(const struct dialogue *d, const struct seq_step *step)
         if (step->template->type == PDU_H2C_DATA && d->bind.r2ts > 0)
                 return false;
         return d->asked || (d->conn->joining && d->bind.r2ts == 0) ||
-               (step->template->type == PDU_H2C_DATA && unanswered(d) > 0);
+               ((step->template->type == PDU_H2C_DATA || seq_bind_is_auth(&d->bind, step)) &&
+                unanswered(d) > 0);
 }
 
 bool dialogue_expects(const struct dialogue *d)

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "fuzz/inproc/inproc_target.h"
 #include "fuzz/inproc/session.h"
 #include "fuzz/sequence/seq_mutate.h"
 #include "pdu/core/rng.h"
@@ -28,11 +29,16 @@ static const char *const tcp_seeds[] = {
         "connect on=1\nwrite data=8192 cdw12=15 on=1\nwrite cdw12=31 data=16384 on=1\n"
         "h2c of=1 on=1\nh2c on=1\nread cdw12=31 data=16384 on=1\ncompare_r2t on=1\n"
         "h2c on=1\ncompare on=1\n",
-        "sequence host\nicreq dgst=2\nconnect\nauth_send\nauth_receive\nidentify_ns\n",
+        "sequence host queues=2\nicreq dgst=2\nconnect\nauth_send\nauth_receive\nauth_send\n"
+        "auth_receive\nauth_send\nenable\nicreq on=1\nconnect on=1\nidentify_ns\n",
         "sequence host\nicreq\ndelay 1\nconnect "
         "cattr=4\nenable\nget_log\ndisable\nh2cterm\n",
         "sequence host queues=3\nicreq\nconnect\nenable\nicreq on=1\nconnect on=1\n"
         "icreq on=2\nconnect on=2\nread on=2\nread on=1\nwrite on=2\nclose\nh2c on=2\n",
+        "sequence host\nicreq\nconnect\nenable\naer\nset_kato cdw11=500\nidentify\n"
+        "delay 3000\nkeep_alive\n",
+        "sequence host\nicreq\nconnect\nauth_send\nauth_receive\nauth_send\nauth_receive\n"
+        "enable\nreload 1\ndelay 3000\nidentify\n",
         NULL,
 };
 static const char *const rdma_seeds[] = {
@@ -56,8 +62,13 @@ static const char *const tcp_groups[] = {
         "write\nabort\nh2c\n",
         "connect_r2t\nh2c\n",
         "aer\nabort\n",
+        "auth_send\nauth_receive\nauth_send\nauth_receive\nauth_send\n",
         "disable\nenable\n",
         "set_kato cdw11=1000\ndelay 3000\n",
+        "property_set cdw11=20 cdw12=0x468001\ndelay 3000\nproperty_get cdw11=28\n",
+        "aer\nset_kato cdw11=500\ndelay 3000\nidentify\n",
+        "auth_send\ndelay 3000\nkeep_alive\n",
+        "reload 1\ndelay 3000\nkeep_alive\n",
         NULL,
 };
 static const char *const rdma_groups[] = {
@@ -66,8 +77,13 @@ static const char *const rdma_groups[] = {
         "write keys=3\nread keys=3\n",
         "write\nabort\n",
         "aer\nabort\n",
+        "auth_send\nauth_receive\nauth_send\nauth_receive\nauth_send\n",
         "disable\nenable\n",
         "set_kato cdw11=1000\ndelay 3000\n",
+        "property_set cdw11=20 cdw12=0x468001\ndelay 3000\nproperty_get cdw11=28\n",
+        "aer\nset_kato cdw11=500\ndelay 3000\nidentify\n",
+        "auth_send\ndelay 3000\nkeep_alive\n",
+        "reload 1\ndelay 3000\nkeep_alive\n",
         "write\nflush\n",
         NULL,
 };
@@ -148,7 +164,118 @@ static void change_blocks(struct sequence *s, uint64_t *seed)
         }
 }
 
-static fuzz_mutator *const mutators[] = { change_blocks, NULL };
+/* A number that the command says by itself becomes one next to it, nothing, or all there is: what a command is
+ * about is changed more often than what it leaves at 0. */
+static void change_parameter_of(struct sequence *s, struct seq_step *step, uint64_t *seed)
+{
+        static const char *const names[] = { "cdw10", "cdw11", "cdw12" };
+        const struct nvme_template *t = nvme_template(step->template);
+        const uint32_t said[] = { t->cdw10, t->cdw11, t->cdw12 };
+        unsigned n = fuzz_any(seed, 3);
+        uint32_t value;
+
+        for (unsigned i = 0; i < 8 && said[n] == 0; i++)
+                n = fuzz_any(seed, 3);
+        switch (fuzz_any(seed, 4)) {
+        case 0:
+                value = 0;
+                break;
+        case 1:
+                value = said[n] ^ UINT32_C(1) << fuzz_any(seed, 32);
+                break;
+        case 2:
+                value = said[n] + fuzz_any(seed, 9) - 4;
+                break;
+        default:
+                value = (uint32_t)seq_boundary(seed, 32);
+        }
+        seq_set(s, step, names[n], value);
+}
+
+static void change_parameter(struct sequence *s, uint64_t *seed)
+{
+        struct seq_step *step = seq_any_pdu(s, seed);
+
+        if (step && step->template->type == PDU_CAPSULE_CMD)
+                change_parameter_of(s, step, seed);
+}
+
+/* The step that makes a queue one which executes such commands, from 1 on; 0: there is none. */
+static unsigned opened(const struct sequence *s, bool io, uint64_t *seed)
+{
+        const char *name = io ? "connect" : "enable";
+        unsigned from = fuzz_any(seed, s->steps);
+
+        for (unsigned i = 0; i < s->steps; i++) {
+                unsigned at = (from + i) % s->steps;
+                const struct seq_step *step = &s->step[at];
+
+                if (step->kind == SEQ_PDU && step->changes == 0 && (step->on > 0) == io &&
+                    strcmp(step->template->name, name) == 0)
+                        return at + 1;
+        }
+        return 0;
+}
+
+/* A command where it is executed, not refused for its queue or state: as it is, or a little off. */
+static void insert_command(struct sequence *s, uint64_t *seed)
+{
+        size_t n;
+        const struct seq_template *const *all = seq_templates(s->family, s->transport, s->side, &n);
+        const struct seq_template *t = all[fuzz_any(seed, (unsigned)n)];
+        struct seq_step step = seq_step_of(t);
+        unsigned from, at;
+
+        if (t->type != PDU_CAPSULE_CMD)
+                return;
+        from = opened(s, nvme_template(t)->io, seed);
+        if (from == 0)
+                return;
+        at = from + (fuzz_any(seed, 2) ? fuzz_any(seed, s->steps - from + 1) : 0);
+        step.on = s->step[from - 1].on;
+        if (!seq_insert(s, at, s, &step))
+                return;
+        if (fuzz_any(seed, 3) == 0)
+                change_parameter_of(s, &s->step[at], seed);
+        else if (fuzz_any(seed, 4) > 0)
+                seq_change(s, &s->step[at], seed);
+}
+
+static bool is_auth(const struct seq_step *step)
+{
+        return step->kind == SEQ_PDU && nvme_template(step->template)->data == SEQ_AUTH;
+}
+
+/* A length, a count or an identifier at the beginning of an authentication message. Sessions that have none get another
+ * command: those that have one are about it, and few. */
+static void change_auth(struct sequence *s, uint64_t *seed)
+{
+        static const uint8_t values[] = { 1, 31, 64, 128, 255 }, places[] = { 6, 8, 10, 12, 16 };
+        unsigned i = fuzz_any(seed, s->steps), n = 0;
+        struct seq_step *step;
+        uint8_t bytes[8];
+
+        while (n < s->steps && !is_auth(&s->step[(i + n) % s->steps]))
+                n++;
+        if (n == s->steps) {
+                insert_command(s, seed);
+                return;
+        }
+        step = &s->step[(i + n) % s->steps];
+        for (size_t k = 0; k < sizeof(bytes); k++)
+                bytes[k] = fuzz_any(seed, 2) ? 0 : values[fuzz_any(seed, sizeof(values))];
+        if (fuzz_any(seed, 4) == 0) /* in process: who does not know the key */
+                s->config = (s->config | INPROC_SECRET) ^ INPROC_STRANGER;
+        step->has_data = false;
+        step->poke_at = places[fuzz_any(seed, sizeof(places))];
+        step->poke = (struct seq_bytes) { 0 };
+        (void)seq_pool(s, bytes, fuzz_any(seed, 4) ? 1 : sizeof(bytes), &step->poke);
+}
+
+static fuzz_mutator *const mutators[] = {
+        change_blocks,  change_parameter, change_auth,    change_auth, change_auth,
+        insert_command, insert_command,   insert_command, NULL,
+};
 
 /* --- what our own machines make of it ------------------------------------------------------------ */
 
@@ -184,7 +311,7 @@ static const struct fuzz_transport transports[] = {
                       .seeds = tcp_seeds,
                       .remote = &remote_tcp },
         [SEQ_RDMA] = { .device = true,
-                       .keys = RDMA_DESCRIPTORS,
+                       .keys = SEQ_KEYS,
                        .opening = { "request", "connect" },
                        .groups = rdma_groups,
                        .seeds = rdma_seeds,

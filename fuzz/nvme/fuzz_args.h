@@ -23,7 +23,10 @@ struct fuzz_args { /* what config does not take as it is */
         uint64_t timeout, settle, hang, delay; /* ms */
         struct rule_policy policy;
         const char *avoid[FUZZ_AVOIDS]; /* ended by NULL */
-        bool allow_write, help;
+        bool allow_write, stranger, help;
+        const char *reload;
+        uint64_t reloads, revokes, prove_within;
+        struct auth_key dhchap, dhchap_ctrl;
 };
 
 struct fuzz_call {

@@ -7,15 +7,29 @@
 #include "fuzz/campaign/oracle.h"
 #include "fuzz/remote/schedule.h"
 #include "host/nvme/ctrl.h"
+#include "pdu/nvme/io/auth_openssl.h"
 #include "pdu/nvme/wire/rules.h"
-#include "templates.h"
+#include "seq_bind.h"
 
 struct nvme_peer { /* remote_target.peer */
         /* Where, who asks; its timeout is that of the target; its policy says which rules of
          * controllers are waived, its provider of verbs may be NULL. */
         struct host_params host;
         const struct avoid *avoid; /* may be NULL */
+        bool
+            stranger; /* sessions have another key than the host: whoever accepts it breaks a rule */
+        unsigned prove_within; /* ms that a host has from Connect on; 0: not known */
 };
+/* The host's transaction, where it has a key. */
+static inline void peer_bind_auth(struct seq_bind *b, const struct nvme_peer *peer)
+{
+        struct auth_keys keys = { .host = peer->host.dhchap, .ctrl = peer->host.dhchap_ctrl };
+
+        keys.host.bytes[0] ^= peer->stranger;
+        if (keys.host.len > 0)
+                seq_bind_auth(b, auth_openssl(), &keys);
+}
+
 static inline const struct nvme_peer *peer_of_session(const struct remote_session *s)
 {
         return s->target->peer;
@@ -56,5 +70,17 @@ void nvme_tame(struct sequence *s);
 bool nvme_harms(const union sqe *sqe, bool admin);
 /* Counts a command that is about to be sent. False: it would do harm, and is not allowed. */
 bool nvme_may_command(struct remote_conn *c, const union sqe *sqe, bool admin);
+
+/* --- deadlines: what outlasts them by `hang` is overdue ------------------------------------------ */
+
+/* A command that is about to be sent. */
+void nvme_asks(struct remote_conn *c, const union sqe *sqe, bool admin);
+/* A response: of a connection that a Keep Alive Timer, the time for authentication or a configuration
+ * should have ended long ago, or of a shutdown that is still not complete (Base 2.2 3.6.1 recommends how
+ * long hosts wait). */
+void nvme_answered(struct remote_conn *c, const struct cqe *cqe);
+/* After each message: whether the controller takes the host for proven; of a stranger that is
+ * FAB_AUTH_REFUSED. */
+void nvme_proven(struct remote_conn *c, const struct seq_bind *b);
 
 #endif

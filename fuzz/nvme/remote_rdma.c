@@ -28,7 +28,7 @@ enum {
 };
 
 struct room { /* registered */
-        uint8_t data[SEQ_QUEUES][BIND_MEMORY];
+        _Alignas(BIND_STRIDE) uint8_t data[SEQ_QUEUES][BIND_STRIDE];
         uint8_t send[SEQ_QUEUES][SENDS][SEND];
         uint8_t recv[SEQ_QUEUES][RECVS][RECV];
 };
@@ -154,10 +154,16 @@ static union seq_work message_of(const uint8_t *capsule, uint32_t len)
         return m;
 }
 
+static bool rdma_expects(const struct remote_conn *c)
+{
+        return c->wild || rdma_track_outstanding(conn_of(c)->track) > c->aers;
+}
+
 static bool rdma_can_send(const struct remote_conn *c, const struct seq_step *step)
 {
-        (void)step;
-        return c->session->impatient || (!c->joining && free_send(conn_of(c)) >= 0);
+        return c->session->impatient ||
+               (!c->joining && free_send(conn_of(c)) >= 0 &&
+                !(seq_bind_is_auth(&conn_of(c)->bind, step) && rdma_expects(c)));
 }
 
 static bool rdma_send(struct remote_conn *base, const struct seq_step *step)
@@ -169,7 +175,7 @@ static bool rdma_send(struct remote_conn *base, const struct seq_step *step)
 
         if (w.type != PDU_CAPSULE_CMD)
                 return true; /* it has connected with it */
-        base->spoke = loop_now_ms();
+        conn_speaks(base);
         remote_acted(base->session);
         for (unsigned i = 0; i < w.times; i++) {
                 const struct rule_set *broken = rdma_track_command(c->track, out, w.len);
@@ -198,10 +204,12 @@ static void receive_completion(struct rdma_conn *c, const struct verbs_wc *wc)
         cmd = rdma_track_last(c->track);
         if (cmd && cmd->sqe.opc == NVME_AER && c->base.aers > 0)
                 c->base.aers--;
-        c->base.joining = false;
         c->base.session->answer.pdus++;
         conn_message(&c->base, PARTY_CONTROLLER, &h);
         seq_bind_heard(&c->bind, &h);
+        nvme_answered(&c->base, &h.resp.cqe);
+        c->base.joining = false;
+        nvme_proven(&c->base, &c->bind);
         conn_heard(&c->base, (uint64_t)wc->invalidated << 15 |
                                  nvme_response(&h.resp.cqe, cmd ? &cmd->sqe.opc : NULL,
                                                cmd ? cmd->sqe.fctype : 0,
@@ -341,10 +349,11 @@ static bool rdma_open(struct remote_conn *base, const struct seq_step *first)
 
         if (first->kind == SEQ_PDU && first->template->type == SEQ_REQUEST)
                 step = *first;
-        base->spoke = loop_now_ms();
+        conn_speaks(base);
         memset(c->sending, 0, sizeof(c->sending));
         seq_bind_init(&c->bind, PARTY_HOST, p->hostnqn, p->subnqn);
         memcpy(c->bind.hostid, p->hostid, sizeof(c->bind.hostid));
+        peer_bind_auth(&c->bind, peer_of_session(base->session));
         c->bind.qid = (uint16_t)base->on;
         c->bind.admin = base->on > 0 ? &t->conn[0].bind : NULL;
         rdma_track_free(c->track);
@@ -362,11 +371,6 @@ static bool rdma_open(struct remote_conn *base, const struct seq_step *first)
         if (rdma_ep_resolve(&c->ep, p->traddr, p->trsvcid, p->timeout) < 0)
                 conn_refuse(base, "resolve: %s", strerror(errno));
         return true;
-}
-
-static bool rdma_expects(const struct remote_conn *c)
-{
-        return c->wild || rdma_track_outstanding(conn_of(c)->track) > c->aers;
 }
 
 static void rdma_half_close(struct remote_conn *c)
@@ -467,9 +471,11 @@ static struct remote_session *rdma_new(void)
                 return NULL;
         for (unsigned i = 0; i < SEQ_QUEUES; i++)
                 t->base.conn[i] = &t->conn[i].base;
-        t->room = calloc(1, sizeof(*t->room));
-        if (t->room)
+        t->room = aligned_alloc(BIND_STRIDE, sizeof(*t->room));
+        if (t->room) {
+                memset(t->room, 0, sizeof(*t->room));
                 return &t->base;
+        }
         rdma_free(&t->base);
         return NULL;
 }

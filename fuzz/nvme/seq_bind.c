@@ -54,8 +54,68 @@ static void hear_r2t(struct seq_bind *b, const struct pdu_data *p)
                                                         le32_get(p->offset), le32_get(p->length) };
 }
 
+/* --- authentication ----------------------------------------------------------------------------- */
+
+void seq_bind_auth(struct seq_bind *b, const struct auth_crypto *crypto,
+                   const struct auth_keys *keys)
+{
+        b->auth.cfg = (struct auth_config) { .role = PARTY_HOST,
+                                             .crypto = crypto,
+                                             .hostnqn = b->hostnqn,
+                                             .subnqn = b->subnqn,
+                                             .keys = *keys,
+                                             .t_id = 1 };
+        auth_start(&b->auth.a, &b->auth.cfg);
+}
+
+/* What is due; one that is over begins anew. 0: it is not our turn. */
+static uint32_t auth_message(struct bind_auth *b, uint8_t message[AUTH_MESSAGE_MAX])
+{
+        if (!b->cfg.crypto)
+                return 0;
+        if (auth_turn(&b->a) == AUTH_DONE || auth_turn(&b->a) == AUTH_REFUSED)
+                auth_start(&b->a, &b->cfg);
+        return auth_turn(&b->a) == AUTH_SPEAK ? (uint32_t)auth_speak(&b->a, message) : 0;
+}
+
+static void hear_auth(struct bind_auth *b)
+{
+        struct auth_view v;
+
+        if (b->n > 0 && auth_view(&v, b->message, b->n) == 0)
+                b->succeeded |= v.message == AUTH_SUCCESS1;
+        if (b->cfg.crypto && b->n > 0 && auth_turn(&b->a) == AUTH_LISTEN)
+                auth_hear(&b->a, b->message, b->n);
+        b->n = 0;
+}
+
+void seq_bind_heard_data(struct seq_bind *b, const union pdu *h, const uint8_t *data)
+{
+        uint32_t offset = le32_get(h->data.offset), len = le32_get(h->data.length);
+
+        if (h->ch.type != PDU_C2H_DATA || le16_get(h->data.cccid) != b->auth.cid || !data ||
+            offset > sizeof(b->auth.message) || len > sizeof(b->auth.message) - offset)
+                return;
+        memcpy(b->auth.message + offset, data, len);
+        b->auth.n = offset + len;
+        if (h->ch.flags & PDU_SUCCESS)
+                hear_auth(&b->auth);
+}
+
+/* Over RDMA the message lies in the host's memory. */
+static void hear_auth_response(struct seq_bind *b)
+{
+        if (b->memory.at) {
+                b->auth.n = sizeof(b->auth.message);
+                memcpy(b->auth.message, b->memory.at + seq_bind_place(b->auth.cid), b->auth.n);
+        }
+        hear_auth(&b->auth);
+}
+
 static void bind_response(struct seq_bind *b, const struct cqe *cqe)
 {
+        if (le16_get(cqe->cid) == b->auth.cid && cqe_status(cqe) == 0)
+                hear_auth_response(b);
         if (b->cntlid == CNTLID_DYNAMIC && cqe_status(cqe) == 0)
                 b->cntlid = (uint16_t)le32_get(cqe->dw0);
 }
@@ -83,10 +143,14 @@ void seq_bind_asked(struct seq_bind *b, const struct rdma_request *r)
 
 /* --- templates, filled in ----------------------------------------------------------------------- */
 
-static void fill_data(struct draft *d, const struct seq_bind *b, const struct nvme_template *t)
+static void fill_data(struct draft *d, struct seq_bind *b, const struct nvme_template *t)
 {
+        uint32_t n;
+
         d->len = t->data == SEQ_NO_DATA ? 0 : t->base.data_len;
         memset(d->data, 0x5a, d->len);
+        if (t->data == SEQ_AUTH && (n = auth_message(&b->auth, d->data)) > 0)
+                d->len = n;
         if (t->data == SEQ_CONNECT) {
                 struct connect_data data = { .cntlid =
                                                  le16(b->admin ? b->admin->cntlid : b->cntlid) };
@@ -134,6 +198,16 @@ static void fill_sqe(union sqe *sqe, struct seq_bind *b, const struct seq_step *
                 sqe->cdw10 = le32((uint32_t)(uint16_t)(b->last_cid - 1 - step->of) << 16);
         if (t->fctype == FCTYPE_CONNECT && t->opc == NVME_FABRICS)
                 fill_connect(&sqe->connect, b);
+        if (t->fctype == FCTYPE_AUTH_RECEIVE && t->opc == NVME_FABRICS)
+                b->auth.cid = b->last_cid;
+}
+
+/* TL and AL are as long as the data that is described. */
+static void fill_auth_len(union sqe *sqe, uint32_t len)
+{
+        if (sqe->opc == NVME_FABRICS &&
+            (sqe->fctype == FCTYPE_AUTH_SEND || sqe->fctype == FCTYPE_AUTH_RECEIVE))
+                sqe->auth.len = le32(len);
 }
 
 static void fill_command(struct draft *d, struct seq_bind *b, const struct nvme_template *t,
@@ -149,6 +223,7 @@ static void fill_command(struct draft *d, struct seq_bind *b, const struct nvme_
                 sqe->sgl.len = le32(d->len);
                 d->len = 0;
         }
+        fill_auth_len(sqe, le32_get(sqe->sgl.len));
 }
 
 static struct bind_cmd *waiting(struct seq_bind *b, const struct seq_step *step)
@@ -460,6 +535,7 @@ static void work_command(struct draft *d, struct seq_bind *b, const struct seq_s
         struct rule_set violated;
 
         fill_sqe(sqe, b, step);
+        fill_auth_len(sqe, described(d, nvme_template(step->template), step));
         memset(out, 0, area);
         more = fill_capsule(d, b, step, out + area);
         sp.len = more > 0 ? area + more : (uint32_t)sizeof(*sqe);

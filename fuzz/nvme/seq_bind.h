@@ -6,6 +6,8 @@
 #ifndef NVMF_FUZZ_SEQ_BIND_H
 #define NVMF_FUZZ_SEQ_BIND_H
 
+#include "pdu/nvme/machine/auth.h"
+#include "pdu/nvme/wire/fabrics.h"
 #include "templates.h"
 
 enum { BIND_R2TS = 16, BIND_CMDS = 32 };
@@ -20,12 +22,29 @@ struct bind_r2t { /* that the peer, a controller, sent and we have not served */
         uint32_t offset, left;
 };
 
-enum { BIND_PLACES = 8, BIND_MEMORY = BIND_PLACES * SEQ_DATA_MAX };
+enum {
+        BIND_PLACES = 8,
+        BIND_MEMORY = BIND_PLACES * SEQ_DATA_MAX,
+        /* From one connection's to the next one's, and what it is aligned to: a low bit of an address
+         * that is flipped leads to the same place in every session. */
+        BIND_STRIDE = 1 << 18,
+};
+_Static_assert(BIND_MEMORY <= BIND_STRIDE, "memory of a connection");
 struct bind_memory { /* registered, of a host: where the data of its commands lies, by turns */
         uint8_t *at;
         uint64_t addr; /* of it, as descriptors say */
         uint32_t key;
         uint32_t written[BIND_PLACES]; /* how much of each place is; the caller may set it back */
+};
+
+struct
+    bind_auth { /* a host's transaction; without crypto there is none, and messages are a pattern */
+        struct auth_config cfg;
+        struct auth a;
+        uint16_t cid;   /* of the last Authentication Receive */
+        uint32_t n;     /* bytes of what it was answered with */
+        bool succeeded; /* the controller has said so, whatever the host thinks of it */
+        uint8_t message[AUTH_RECEIVE_MAX];
 };
 
 struct seq_bind {
@@ -46,11 +65,25 @@ struct seq_bind {
         uint16_t qid;                 /* the same, and for a connect request; 0 at first */
         const struct seq_bind *admin; /* whose CNTLID it joins; NULL at first: its own */
         uint8_t hostid[16];
+        struct bind_auth auth;
 };
 
 void seq_bind_init(struct seq_bind *b, enum party side, const char *hostnqn, const char *subnqn);
 /* The peer said this PDU. Over RDMA: a command or response, as over TCP. */
 void seq_bind_heard(struct seq_bind *b, const union pdu *h);
+/* Data of a C2HData PDU. */
+void seq_bind_heard_data(struct seq_bind *b, const union pdu *h, const uint8_t *data);
+/* From the first step on the host authenticates itself with these keys. */
+void seq_bind_auth(struct seq_bind *b, const struct auth_crypto *crypto,
+                   const struct auth_keys *keys);
+/* Whether the step is one of a transaction: it follows from the answer to the one before. */
+static inline bool seq_bind_is_auth(const struct seq_bind *b, const struct seq_step *step)
+{
+        const struct nvme_template *t = nvme_template(step->template);
+
+        return b->auth.cfg.crypto && step->kind == SEQ_PDU && t->opc == NVME_FABRICS &&
+               (t->fctype == FCTYPE_AUTH_SEND || t->fctype == FCTYPE_AUTH_RECEIVE);
+}
 /* RDMA: a host asks to connect. */
 void seq_bind_asked(struct seq_bind *b, const struct rdma_request *r);
 

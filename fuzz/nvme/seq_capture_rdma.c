@@ -43,6 +43,7 @@ struct rdma_reading {
         struct reading *r;
         struct flow *flow[SEQ_QUEUES];
         unsigned flows, open, words;
+        struct trace_conn *begun; /* has opened when no other one was open, and said nothing yet */
         struct said *oldest, *newest;
         bool ours; /* data lies as in our sessions: by CID, one connection's behind the other's */
         uint64_t base; /* ... from here on */
@@ -132,7 +133,7 @@ static void read_request(const uint8_t *p, size_t n, uint8_t reads_in, uint8_t r
 
 static unsigned variants(const struct fit *f, const struct seq_template *t)
 {
-        bool many = f->want.keys > RDMA_DESCRIPTORS && f->want.keys != KEYS_UNKNOWN;
+        bool many = f->want.keys > SEQ_KEYS && f->want.keys != KEYS_UNKNOWN;
 
         if (t->type != f->want.type || many)
                 return 0;
@@ -211,7 +212,7 @@ static const struct said *next_keyed(const struct said *w, struct rdma_buffer *b
                 read_command(w->bytes, w->n, &m);
                 *b = descriptor(&m, 0);
                 *base = b->addr - seq_bind_place(le16_get(m.head.work.sqe.cid)) -
-                        (uint64_t)w->flow->host.on * BIND_MEMORY;
+                        (uint64_t)w->flow->host.on * BIND_STRIDE;
                 if (m.apart && m.keys < KEYS_UNKNOWN && b->len > 0)
                         return w;
         }
@@ -257,8 +258,8 @@ static bool is_good(const struct rdma_reading *t, const struct rdma_buffer *b)
 {
         uint64_t at = b->addr - t->base;
 
-        return !t->ours || (b->key == t->key && at < (uint64_t)SEQ_QUEUES * BIND_MEMORY &&
-                            at % SEQ_DATA_MAX == 0);
+        return !t->ours || (b->key == t->key && at < (uint64_t)SEQ_QUEUES * BIND_STRIDE &&
+                            at % BIND_STRIDE % SEQ_DATA_MAX == 0);
 }
 
 static bool is_outstanding(const struct said *command, const struct fit_message *m)
@@ -287,7 +288,7 @@ static void make_ours(struct said *w)
         read_command(w->bytes, w->n, &m);
         if (m.head.work.sqe.sgl.id == SGL_KEYED_INVALIDATE)
                 w->bytes[offsetof(union sqe, sgl.id)] = SGL_KEYED;
-        if (!m.apart || m.keys < 2 || m.keys > RDMA_DESCRIPTORS)
+        if (!m.apart || m.keys < 2 || m.keys > SEQ_KEYS)
                 return;
         b = descriptor(&m, 0);
         part = (uint32_t)(m.data_len / m.keys);
@@ -310,7 +311,7 @@ static void place_memory(const struct rdma_reading *t, const struct said *w,
 
         if (!t->ours && !is_outstanding(w, m))
                 b->last_cid = (uint16_t)(le16_get(m->head.work.sqe.cid) - 1);
-        b->memory.addr = t->base + (uint64_t)k->on * BIND_MEMORY;
+        b->memory.addr = t->base + (uint64_t)k->on * BIND_STRIDE;
         b->memory.key = t->key;
         if (m->apart && first.len > 0 && is_good(t, &first)) {
                 b->memory.addr = first.addr - seq_bind_place((uint16_t)(b->last_cid + 1));
@@ -468,8 +469,8 @@ static void take_request(struct rdma_reading *t, struct flow *f, const struct tr
 
         if (!w)
                 return;
-        w->reads_in = cm->reads_in;
-        w->reads_out = cm->reads_out;
+        w->reads_in = (uint8_t)(cm->reads_in < UINT8_MAX ? cm->reads_in : UINT8_MAX);
+        w->reads_out = (uint8_t)(cm->reads_out < UINT8_MAX ? cm->reads_out : UINT8_MAX);
         w->padded = e->conn->transport == TRACE_ROCE;
 }
 
@@ -622,16 +623,40 @@ static void end_sequence(struct rdma_reading *t)
 static void over(struct rdma_reading *t, struct trace_conn *c)
 {
         c->user = NULL;
-        if (--t->open == 0)
+        t->open--;
+}
+
+/* An I/O queue that comes when all others are gone, refused perhaps, is still of their session. */
+static bool joins(const struct rdma_reading *t, const struct trace_event *e)
+{
+        struct rdma_request r;
+        uint16_t qid = rdma_request_read(e->cm.data, e->cm.len, &r) ? le16_get(r.qid) : 0;
+
+        for (unsigned i = 0; i < t->flows; i++)
+                if (qid_of(t, t->flow[i]) == qid)
+                        return false;
+        return qid > 0 && t->flows < SEQ_QUEUES;
+}
+
+static void begin(struct rdma_reading *t, const struct trace_event *e)
+{
+        if (e->kind != TRACE_REQUEST || !joins(t, e))
                 end_sequence(t);
+        open_flow(t, e->conn);
 }
 
 static void on_event(void *user, const struct trace_event *e)
 {
         struct rdma_reading *t = user;
-        struct flow *f = e->conn->user;
+        struct flow *f;
 
-        if (e->kind == TRACE_OPENED) {
+        if (t->begun == e->conn)
+                begin(t, e);
+        t->begun = NULL;
+        f = e->conn->user;
+        if (e->kind == TRACE_OPENED && t->open == 0 && t->flows > 0) {
+                t->begun = e->conn;
+        } else if (e->kind == TRACE_OPENED) {
                 open_flow(t, e->conn);
         } else if (!f) {
                 return;

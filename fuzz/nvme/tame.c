@@ -34,6 +34,7 @@ bool nvme_harms(const union sqe *sqe, bool admin)
 
 bool nvme_may_command(struct remote_conn *c, const union sqe *sqe, bool admin)
 {
+        nvme_asks(c, sqe, admin);
         c->joining |= sqe->opc == NVME_FABRICS && sqe->fctype == FCTYPE_CONNECT;
         c->aers += admin && sqe->opc == NVME_AER;
         return c->session->target->allow_write || !nvme_harms(sqe, admin);

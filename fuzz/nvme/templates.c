@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "templates.h"
 
+#include "pdu/nvme/wire/auth.h"
 #include "pdu/nvme/wire/fabrics.h"
 #include "pdu/nvme/wire/text.h"
+
+#define SECURITY ((uint32_t)AUTH_SECP << 24 | AUTH_SPSP << 16 | AUTH_SPSP << 8)
 
 /* clang-format off */
 #define FABRICS(called, fct, ...)                                                                 \
@@ -21,8 +24,8 @@ static const struct nvme_template of_host[] = { /* TCP's own, common ones, RDMA'
         FABRICS("enable", FCTYPE_PROPERTY_SET, .cdw11 = PROP_CC, .cdw12 = CC_EN | CC_IOSQES | CC_IOCQES),
         FABRICS("disable", FCTYPE_PROPERTY_SET, .cdw11 = PROP_CC),
         FABRICS("disconnect", FCTYPE_DISCONNECT),
-        FABRICS("auth_send", FCTYPE_AUTH_SEND, .sgl = SGL_IN_CAPSULE, .data = SEQ_PATTERN, .base.data_len = 30),
-        FABRICS("auth_receive", FCTYPE_AUTH_RECEIVE, .sgl = SGL_TRANSPORT, .base.data_len = 64),
+        FABRICS("auth_send", FCTYPE_AUTH_SEND, .sgl = SGL_IN_CAPSULE, .data = SEQ_AUTH, .base.data_len = 30, .cdw10 = SECURITY),
+        FABRICS("auth_receive", FCTYPE_AUTH_RECEIVE, .sgl = SGL_TRANSPORT, .base.data_len = AUTH_RECEIVE_MAX, .cdw10 = SECURITY),
         COMMAND("identify", NVME_IDENTIFY, .sgl = SGL_TRANSPORT, .base.data_len = IDENTIFY_LEN, .cdw10 = CNS_CTRL),
         COMMAND("identify_ns", NVME_IDENTIFY, .sgl = SGL_TRANSPORT, .base.data_len = IDENTIFY_LEN, .cdw10 = CNS_NS, .nsid = 1),
         COMMAND("identify_list", NVME_IDENTIFY, .sgl = SGL_TRANSPORT, .base.data_len = IDENTIFY_LEN, .cdw10 = CNS_NS_LIST),
@@ -36,14 +39,14 @@ static const struct nvme_template of_host[] = { /* TCP's own, common ones, RDMA'
         COMMAND("aer", NVME_AER),
         COMMAND("abort", NVME_ABORT),
         COMMAND("keep_alive", NVME_KEEP_ALIVE),
-        COMMAND("flush", NVME_FLUSH, .nsid = 1),
-        COMMAND("read", NVME_READ, .sgl = SGL_TRANSPORT, .nsid = 1, .base.data_len = 4096, .cdw12 = 7),
-        COMMAND("write", NVME_WRITE, .sgl = SGL_TRANSPORT, .nsid = 1, .base.data_len = 4096, .cdw12 = 7),
-        COMMAND("write_icd", NVME_WRITE, .sgl = SGL_IN_CAPSULE, .nsid = 1, .data = SEQ_PATTERN, .base.data_len = 512),
-        COMMAND("compare", NVME_COMPARE, .sgl = SGL_IN_CAPSULE, .nsid = 1, .data = SEQ_PATTERN, .base.data_len = 512),
-        COMMAND("compare_r2t", NVME_COMPARE, .sgl = SGL_TRANSPORT, .nsid = 1, .base.data_len = 4096, .cdw12 = 7),
-        COMMAND("write_zeroes", NVME_WRITE_ZEROES, .nsid = 1, .cdw12 = 7),
-        COMMAND("dsm", NVME_DSM, .sgl = SGL_IN_CAPSULE, .nsid = 1, .data = SEQ_PATTERN, .base.data_len = sizeof(struct dsm_range), .cdw11 = 4),
+        COMMAND("flush", NVME_FLUSH, .nsid = 1, .io = true),
+        COMMAND("read", NVME_READ, .sgl = SGL_TRANSPORT, .nsid = 1, .base.data_len = 4096, .cdw12 = 7, .io = true),
+        COMMAND("write", NVME_WRITE, .sgl = SGL_TRANSPORT, .nsid = 1, .base.data_len = 4096, .cdw12 = 7, .io = true),
+        COMMAND("write_icd", NVME_WRITE, .sgl = SGL_IN_CAPSULE, .nsid = 1, .data = SEQ_PATTERN, .base.data_len = 512, .io = true),
+        COMMAND("compare", NVME_COMPARE, .sgl = SGL_IN_CAPSULE, .nsid = 1, .data = SEQ_PATTERN, .base.data_len = 512, .io = true),
+        COMMAND("compare_r2t", NVME_COMPARE, .sgl = SGL_TRANSPORT, .nsid = 1, .base.data_len = 4096, .cdw12 = 7, .io = true),
+        COMMAND("write_zeroes", NVME_WRITE_ZEROES, .nsid = 1, .cdw12 = 7, .io = true),
+        COMMAND("dsm", NVME_DSM, .sgl = SGL_IN_CAPSULE, .nsid = 1, .data = SEQ_PATTERN, .base.data_len = sizeof(struct dsm_range), .cdw11 = 4, .io = true),
         { .base.name = "request", .base.type = SEQ_REQUEST },
 };
 enum { HOST_TCP = 4, HOST_RDMA = 1 };

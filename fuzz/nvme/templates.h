@@ -10,6 +10,10 @@ extern const struct fuzz_family nvme_fuzz;
 
 enum seq_transport { SEQ_TCP, SEQ_RDMA }; /* sequence.transport */
 
+enum {
+        SEQ_KEYS = 2 * RDMA_DESCRIPTORS
+}; /* of a command over RDMA: more than anybody has room for */
+
 /* What is no PDU: types of templates over RDMA. */
 enum seq_message { SEQ_REQUEST = 0x80, SEQ_ACCEPT, SEQ_REJECT, SEQ_READ, SEQ_WRITE, SEQ_MESSAGES };
 
@@ -45,6 +49,7 @@ enum seq_data { /* what data a template has */
                 SEQ_PATTERN,
                 SEQ_CONNECT,  /* Connect data of the session */
                 SEQ_RETURNED, /* header bytes, of a TermReq */
+                SEQ_AUTH,     /* the authentication message that is due, if the session has a key */
 };
 
 struct nvme_template {
@@ -57,6 +62,7 @@ struct nvme_template {
         enum seq_data data;
         uint32_t cdw10, cdw11, cdw12;
         uint32_t nsid;
+        bool io; /* a command of I/O queues */
 };
 static inline const struct nvme_template *nvme_template(const struct seq_template *t)
 {

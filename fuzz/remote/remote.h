@@ -18,6 +18,11 @@ struct remote_target { /* who is played to, and how */
         unsigned hang;      /* ms that an end of ours may stay unanswered */
         unsigned delay;     /* ms that a delay of a sequence takes at most */
         bool allow_write;
+        const char
+            *reload;      /* command that gives the target the configuration that its argument says;
+                             * NULL: steps that want that are left out */
+        unsigned reloads; /* how many there are */
+        unsigned revokes; /* after this one nobody stays who was there before; 0: there is none */
 };
 
 enum remote_end {                 /* of several connections the last one in this order counts */
@@ -29,7 +34,8 @@ enum remote_end {                 /* of several connections the last one in this
                   REMOTE_CLOSED,  /* by the controller */
                   REMOTE_RESET,   /* by the controller, with RST */
                   REMOTE_TERM,    /* by the controller, with a TermReq */
-                  REMOTE_HANG,    /* by us, and the controller did not close within `hang` */
+                  REMOTE_HANG, /* by us, and the controller did not close within `hang`, or was not
+                                   * done with the orderly end that it was asked for */
                   REMOTE_ENDS
 };
 const char *remote_end_name(enum remote_end e); /* "refused", ... */
@@ -94,6 +100,7 @@ struct remote_session {
         struct remote_conn *conn[SEQ_QUEUES];
         unsigned step, mode;
         bool impatient;    /* an answer did not come: no more waits */
+        bool reloaded;     /* the target does not have its first configuration */
         bool blind;        /* it has no descriptors: it is to be polled */
         uint64_t due;      /* ms: what is waited for is late; deadline, unless blind */
         uint64_t patience; /* ms: an answer is not waited for any longer, whatever is said */
@@ -106,6 +113,9 @@ void remote_close(struct remote_session *s);
 void remote_stop(struct remote_session *s);
 /* Plays; `sequence` stays where it is until over(), which may come from within. */
 void remote_play(struct remote_session *s, const struct sequence *sequence);
+/* For how many ms it has had nothing to do but to wait until the target closes, too; 0: it has more to do,
+ * or another session may not begin before its end. */
+uint64_t remote_idle(const struct remote_session *s);
 /* To be called when its deadline has come, and may be at any time. */
 void remote_late(struct remote_session *s, uint64_t now);
 

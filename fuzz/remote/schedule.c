@@ -7,7 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLIND_MS = 1 /* between two looks at what has no descriptors */ };
+#include "pdu/io/shell.h"
+
+enum {
+        BLIND_MS = 1, /* between two looks at what has no descriptors */
+        REMOTE_COMMAND = 4096,
+};
 
 #define each_conn(c, s)                                                                            \
         for (struct remote_conn *const *at_ = (s)->conn, *(c);                                     \
@@ -24,6 +29,15 @@ void remote_acted(struct remote_session *s)
         unsigned settle = s->target->settle;
 
         s->patience = loop_now_ms() + (s->hang > settle ? s->hang : settle);
+}
+
+void conn_speaks(struct remote_conn *c)
+{
+        uint64_t now = loop_now_ms(), last = 0;
+
+        each_conn(any, c->session) last = any->spoke > last ? any->spoke : last;
+        c->silence = last > 0 ? now - last : 0;
+        c->spoke = now;
 }
 
 /* Each word makes us wait for the next one, but a target that never stops is not heard out. */
@@ -72,8 +86,27 @@ void conn_ended(struct remote_conn *c, bool reset)
                  false);
 }
 
+/* --- configurations ----------------------------------------------------------------------------- */
+
+/* All other sessions wait; what becomes of it is the target's to show. */
+static void reload(struct remote_session *s, unsigned which)
+{
+        char command[REMOTE_COMMAND], says[SHELL_LINE];
+
+        if (!s->target->reload)
+                return;
+        snprintf(command, sizeof(command), "%s %u", s->target->reload, which);
+        (void)shell_run(command, says, s->target->timeout);
+        s->reloaded = which > 0;
+        each_conn(c, s) if (which > 0 && which == s->target->revokes && c->state == CONN_LIVE)
+            c->revoked = loop_now_ms();
+        remote_acted(s);
+}
+
 static void finish(struct remote_session *s)
 {
+        if (s->reloaded)
+                reload(s, 0);
         if (s->transport->end)
                 s->transport->end(s);
         s->answer.steps = s->step;
@@ -149,6 +182,7 @@ static void settle(struct remote_session *s)
 {
         bool due = false;
 
+        each_conn(c, s) if (c->overdue && c->state == CONN_LIVE) conn_end(c, REMOTE_HANG, true);
         if (all_over(s)) {
                 finish(s);
                 return;
@@ -212,6 +246,15 @@ static bool do_step(struct remote_session *s, struct remote_conn *c, const struc
                 due_in(s, step->ms < s->target->delay ? step->ms : s->target->delay);
                 return false;
         }
+        if (step->kind == SEQ_RELOAD) {
+                if (!s->impatient && is_waiting(s)) {
+                        wait_for_more(s);
+                        return false;
+                }
+                s->step++;
+                reload(s, step->of);
+                return true;
+        }
         if (c->state == CONN_ABSENT)
                 return open_conn(s, c, step);
         if (c->state == CONN_OPENING || can_send(c, step))
@@ -255,7 +298,7 @@ static void go_on(struct remote_session *s)
                 const struct seq_step *step = &s->sequence->step[s->step];
                 struct remote_conn *c = s->conn[step->on];
 
-                if (step->kind == SEQ_DELAY ? all_lost(s) : is_lost(c)) {
+                if (seq_is_for_all(step) ? all_lost(s) : is_lost(c)) {
                         s->step++;
                 } else if (can_send(c, step)) {
                         s->step++;
@@ -338,8 +381,10 @@ void remote_play(struct remote_session *s, const struct sequence *sequence)
         each_conn(c, s)
         {
                 c->state = CONN_ABSENT;
-                c->broken = c->term = c->wild = c->joining = false;
-                c->aers = 0;
+                c->broken = c->term = c->wild = c->joining = c->overdue = false;
+                c->aers = c->question = c->posthumous = c->neglected = 0;
+                c->kato = c->asks_kato = 0;
+                c->leaves = c->spoke = c->unproven = c->revoked = 0;
         }
         remote_acted(s);
         if (s->transport->begin && !s->transport->begin(s)) {
@@ -380,6 +425,14 @@ static void late(struct remote_session *s)
                 remote_acted(s);
         }
         remote_go(s);
+}
+
+uint64_t remote_idle(const struct remote_session *s)
+{
+        uint64_t now = loop_now_ms(), begun = s->due - s->hang;
+
+        return s->sequence && s->mode == REMOTE_ENDING && !s->reloaded && now > begun ? now - begun
+                                                                                      : 0;
 }
 
 void remote_late(struct remote_session *s, uint64_t now)

@@ -16,12 +16,24 @@ struct remote_conn { /* a transport's begins with one */
         struct remote_session *session;
         unsigned on; /* which connection of it */
         enum remote_state state;
-        bool broken;    /* it takes no more; why is yet to come */
-        bool term;      /* the target has said that it ends it: nothing more is sent */
-        bool wild;      /* the host broke a rule that ends connections: judged no more */
-        bool joining;   /* Connect went out, its response did not come */
-        unsigned aers;  /* outstanding */
-        uint64_t spoke; /* ms: when something was sent last */
+        bool broken;       /* it takes no more; why is yet to come */
+        bool term;         /* the target has said that it ends it: nothing more is sent */
+        bool wild;         /* the host broke a rule that ends connections: judged no more */
+        bool joining;      /* Connect went out, its response did not come */
+        bool overdue;      /* what the host waited for did not come within `hang` */
+        unsigned aers;     /* outstanding */
+        uint64_t leaves;   /* ms: when the host asked for an orderly end; 0: it did not */
+        unsigned question; /* that asks whether it has come: 1 + its number; 0: none */
+        uint64_t spoke;    /* ms: when something was sent last */
+        uint64_t silence;  /* ms without a word of the host on any connection, before that */
+        unsigned kato;     /* ms: within which the host is to be heard of; 0: whenever it likes */
+        unsigned kato_asked, asks_kato; /* another one, and who asks for it: 1 + its number */
+        uint64_t
+            unproven; /* ms: when the host came, as long as it has not proven itself; 0: it has */
+        uint64_t revoked; /* ms: when a configuration took what let it in; 0: none has */
+        unsigned posthumous,
+            neglected; /* asked when it should have been over, or, if that succeeds,
+                                         * when silence should have ended it: 1 + its number */
 };
 
 enum remote_mode { REMOTE_RUNNING, REMOTE_DELAYED, REMOTE_SETTLING, REMOTE_ENDING };
@@ -74,6 +86,8 @@ __attribute__((format(printf, 2, 3))) void conn_refuse(struct remote_conn *c, co
 void conn_ended(struct remote_conn *c, bool reset);
 /* A word of the target, as a number below 1 << 56. */
 void conn_heard(struct remote_conn *c, uint64_t word);
+/* Something is about to be sent on it. */
+void conn_speaks(struct remote_conn *c);
 /* Something was sent, or begun: the target has time to answer. */
 void remote_acted(struct remote_session *s);
 /* After events, when all of them are told. It may be over then, and the next one begun. */

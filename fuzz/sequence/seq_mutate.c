@@ -8,7 +8,7 @@
 enum { LIMITS = 16 };
 
 static uint64_t limits[LIMITS];
-static unsigned n_limits;
+static unsigned n_limits, n_reloads;
 
 static struct seq_step *any_step(struct sequence *s, uint64_t *seed)
 {
@@ -31,12 +31,13 @@ struct seq_step *seq_any_pdu(struct sequence *s, uint64_t *seed)
 /* Where a step that is inserted at `at` is said: mostly where the one before it was. */
 static uint8_t any_queue(const struct sequence *s, unsigned at, uint64_t *seed)
 {
-        if (at > 0 && s->step[at - 1].kind != SEQ_DELAY && fuzz_any(seed, 4) > 0)
+        if (at > 0 && !seq_is_for_all(&s->step[at - 1]) && fuzz_any(seed, 4) > 0)
                 return s->step[at - 1].on;
         return (uint8_t)fuzz_any(seed, s->queues);
 }
 
-static void insert_pdu(struct sequence *s, uint64_t *seed)
+/* Where it is then; the number of steps: there was no room. */
+static unsigned insert_any(struct sequence *s, uint64_t *seed)
 {
         size_t n;
         const struct seq_template *const *t = seq_templates(s->family, s->transport, s->side, &n);
@@ -44,7 +45,12 @@ static void insert_pdu(struct sequence *s, uint64_t *seed)
         unsigned at = fuzz_any(seed, s->steps + 1);
 
         step.on = any_queue(s, at, seed);
-        seq_insert(s, at, s, &step);
+        return seq_insert(s, at, s, &step) ? at : s->steps;
+}
+
+static void insert_pdu(struct sequence *s, uint64_t *seed)
+{
+        (void)insert_any(s, seed);
 }
 
 /* What belongs together: other mutators break it up. */
@@ -63,10 +69,20 @@ static void insert_group(struct sequence *s, uint64_t *seed)
         if (!seq_parse_steps(&group, s, groups[fuzz_any(seed, n)], err, sizeof(err)))
                 return;
         for (unsigned i = 0; i < group.steps; i++) {
-                if (group.step[i].kind != SEQ_DELAY)
+                if (!seq_is_for_all(&group.step[i]))
                         group.step[i].on = on;
                 seq_insert(s, at + i, &group, &group.step[i]);
         }
+}
+
+static void insert_reload(struct sequence *s, uint64_t *seed)
+{
+        struct seq_step step = { .kind = SEQ_RELOAD };
+
+        if (n_reloads == 0 || s->side != PARTY_HOST)
+                return;
+        step.of = (uint8_t)fuzz_any(seed, n_reloads);
+        seq_insert(s, fuzz_any(seed, s->steps + 1), s, &step);
 }
 
 static void insert_other(struct sequence *s, uint64_t *seed)
@@ -89,6 +105,22 @@ static void insert_other(struct sequence *s, uint64_t *seed)
         if (step.kind == SEQ_RAW && !seq_pool(s, bytes, fuzz_any(seed, sizeof(bytes)), &step.bytes))
                 return;
         seq_insert(s, fuzz_any(seed, s->steps + 1), s, &step);
+}
+
+/* Longer or shorter than some deadline; a session without a delay gets one. */
+static void change_delay(struct sequence *s, uint64_t *seed)
+{
+        unsigned from = fuzz_any(seed, s->steps), n = 0;
+        struct seq_step fresh = { .kind = SEQ_DELAY };
+        struct seq_step *step = &fresh;
+
+        while (n < s->steps && s->step[(from + n) % s->steps].kind != SEQ_DELAY)
+                n++;
+        if (n < s->steps)
+                step = &s->step[(from + n) % s->steps];
+        step->ms = 1u << fuzz_any(seed, 20);
+        if (step == &fresh)
+                seq_insert(s, fuzz_any(seed, s->steps + 1), s, step);
 }
 
 static void delete_step(struct sequence *s, uint64_t *seed)
@@ -141,7 +173,7 @@ static void change_queue(struct sequence *s, uint64_t *seed)
 {
         struct seq_step *step = any_step(s, seed);
 
-        if (step && step->kind != SEQ_DELAY)
+        if (step && !seq_is_for_all(step))
                 step->on = (uint8_t)fuzz_any(seed, s->queues);
 }
 
@@ -225,10 +257,9 @@ static struct seq_change *room_for(struct seq_step *step, const struct field *f)
         return step->changes < SEQ_CHANGES ? &step->change[step->changes++] : &step->change[0];
 }
 
-static void change_field(struct sequence *s, uint64_t *seed)
+static void change_field_of(struct sequence *s, struct seq_step *step, uint64_t *seed)
 {
-        struct seq_step *step = seq_any_pdu(s, seed);
-        const struct field *f = step ? any_field(s, step, seed) : NULL;
+        const struct field *f = any_field(s, step, seed);
         enum seq_op op = fuzz_any(seed, 3);
         uint64_t value;
 
@@ -241,6 +272,14 @@ static void change_field(struct sequence *s, uint64_t *seed)
         else
                 value = fuzz_any(seed, 2) ? 4 : (uint64_t)-4;
         *room_for(step, f) = (struct seq_change) { f, op, value };
+}
+
+static void change_field(struct sequence *s, uint64_t *seed)
+{
+        struct seq_step *step = seq_any_pdu(s, seed);
+
+        if (step)
+                change_field_of(s, step, seed);
 }
 
 void seq_set(struct sequence *s, struct seq_step *step, const char *name, uint64_t value)
@@ -273,20 +312,34 @@ static unsigned kindred_length(struct sequence *s, uint64_t *seed)
         return len + 4 - 4 * fuzz_any(seed, len >= 4 ? 3 : 2);
 }
 
-static void change_data(struct sequence *s, uint64_t *seed)
+/* Some boundary, as much as others have, or less than the step has by itself: what a peer fills, or reads, without
+ * asking how long it is. */
+static uint16_t any_length(struct sequence *s, const struct seq_step *step, uint64_t *seed)
 {
-        struct seq_step *step = seq_any_pdu(s, seed);
+        uint64_t len;
+
+        switch (fuzz_any(seed, 4)) {
+        case 0:
+                len = kindred_length(s, seed);
+                break;
+        case 1:
+                len = fuzz_any(seed, step->template->data_len + 1u);
+                break;
+        default:
+                len = seq_boundary(seed, 15);
+        }
+        return (uint16_t)(len % (SEQ_DATA_MAX + 1));
+}
+
+static void change_data_of(struct sequence *s, struct seq_step *step, uint64_t *seed)
+{
         const unsigned keys = seq_transport(s)->keys;
         uint8_t bytes[8];
 
-        if (!step)
-                return;
         if (fuzz_any(seed, 3) > 0) {
                 step->has_data = fuzz_any(seed, 8);
                 step->is_literal = false;
-                step->data_len = (uint16_t)((fuzz_any(seed, 3) ? seq_boundary(seed, 15)
-                                                               : kindred_length(s, seed)) %
-                                            (SEQ_DATA_MAX + 1));
+                step->data_len = any_length(s, step, seed);
                 if (keys > 0 && step->template->command)
                         step->keys = (uint8_t)fuzz_any(seed, fuzz_any(seed, 2) ? 4 : keys + 2);
                 return;
@@ -296,6 +349,32 @@ static void change_data(struct sequence *s, uint64_t *seed)
         step->poke_at = (uint16_t)(seq_boundary(seed, 10) % SEQ_DATA_MAX);
         step->poke = (struct seq_bytes) { 0 };
         (void)seq_pool(s, bytes, 1 + fuzz_any(seed, sizeof(bytes)), &step->poke);
+}
+
+static void change_data(struct sequence *s, uint64_t *seed)
+{
+        struct seq_step *step = seq_any_pdu(s, seed);
+
+        if (step)
+                change_data_of(s, step, seed);
+}
+
+void seq_change(struct sequence *s, struct seq_step *step, uint64_t *seed)
+{
+        if (fuzz_any(seed, step->template->data_len > 0 ? 2 : 6) == 0)
+                change_data_of(s, step, seed);
+        else
+                change_field_of(s, step, seed);
+}
+
+/* A step that says something else than by itself from its first moment on: alone it would often be no news, and not
+ * be kept until somebody changes it. */
+static void insert_changed(struct sequence *s, uint64_t *seed)
+{
+        unsigned at = insert_any(s, seed);
+
+        if (at < s->steps)
+                seq_change(s, &s->step[at], seed);
 }
 
 static unsigned any_rule(const struct sequence *s, uint64_t *seed)
@@ -398,14 +477,20 @@ void seq_mutate_limits(const uint64_t *limit, unsigned n)
                 limits[i] = limit[i];
 }
 
+void seq_mutate_reloads(unsigned n)
+{
+        n_reloads = n < SEQ_RELOADS ? n : SEQ_RELOADS;
+}
+
 void seq_mutate(struct sequence *s, uint64_t *seed)
 {
         static fuzz_mutator *const mutators[] = {
-                insert_pdu,   insert_pdu,   insert_pdu,   insert_other,   delete_step,
-                delete_step,  swap_steps,   change_field, change_field,   change_field,
-                change_field, mend,         change_data,  duplicate_step, violate,
-                break_digest, change_cuts,  change_order, change_config,  repeat_step,
-                change_queue, insert_queue, insert_group,
+                insert_pdu,     insert_pdu,   insert_changed, insert_changed, insert_other,
+                delete_step,    delete_step,  swap_steps,     change_field,   change_field,
+                change_field,   change_field, mend,           change_data,    change_data,
+                duplicate_step, violate,      break_digest,   change_cuts,    change_order,
+                change_config,  repeat_step,  change_queue,   insert_queue,   insert_group,
+                insert_reload,  change_delay,
         };
         enum { COMMON = sizeof(mutators) / sizeof(mutators[0]) };
         static fuzz_mutator *const none[] = { NULL };
@@ -488,6 +573,9 @@ size_t seq_splice_text(const uint8_t *a, size_t a_size, const uint8_t *b, size_t
             !seq_parse(&other, (const char *)b, b_size, err, sizeof(err)))
                 return 0;
         seq_splice(&s, &other, &state);
+        /* libFuzzer splices as often as it mutates, which alone says little that is new */
+        if (fuzz_any(&state, 2))
+                seq_mutate(&s, &state);
         n = seq_print(&s, text, sizeof(text));
         if (n > max)
                 return 0;

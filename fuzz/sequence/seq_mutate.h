@@ -18,11 +18,15 @@ void seq_begin(struct sequence *s, const struct fuzz_family *f, unsigned transpo
  * their neighbours more often; 16 at most, 0: none. Who wants the same mutants says the same limits.
  */
 void seq_mutate_limits(const uint64_t *limit, unsigned n);
+/* There are n configurations to be reloaded; 0, as at first: mutants reload nothing. */
+void seq_mutate_reloads(unsigned n);
 
 /* For a family's own mutators: any step by a template, NULL if none was met; a value that code forgets,
- * of so many bits; a field of this name becomes that value, if the step has one. */
+ * of so many bits; a field of this name becomes that value, if the step has one; a field or the data of a step
+ * by a template is changed. */
 struct seq_step *seq_any_pdu(struct sequence *s, uint64_t *seed);
 uint64_t seq_boundary(uint64_t *seed, unsigned bits);
+void seq_change(struct sequence *s, struct seq_step *step, uint64_t *seed);
 void seq_set(struct sequence *s, struct seq_step *step, const char *name, uint64_t value);
 
 /* libFuzzer's custom mutator and crossover for texts of sequences of this side. */

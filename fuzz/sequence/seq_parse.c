@@ -217,8 +217,9 @@ static bool take_on(struct reader *r)
 {
         uint64_t v;
 
-        if (r->step->kind == SEQ_DELAY)
-                return complain(r, "a delay applies to all connections");
+        if (seq_is_for_all(r->step))
+                return complain(r, "a %s applies to all connections",
+                                r->step->kind == SEQ_DELAY ? "delay" : "reload");
         if (!take_number(r, "on", r->s->queues - 1u, &v))
                 return false;
         r->step->on = (uint8_t)v;
@@ -322,6 +323,17 @@ static bool take_delay(struct reader *r)
         return true;
 }
 
+static bool take_reload(struct reader *r)
+{
+        uint64_t of = 0;
+
+        skip_blanks(r);
+        if (!take_number(r, "reload", SEQ_RELOADS - 1, &of))
+                return false;
+        r->step->of = (uint8_t)of;
+        return true;
+}
+
 static bool take_raw(struct reader *r)
 {
         skip_blanks(r);
@@ -345,9 +357,13 @@ static bool take_kind(struct reader *r, const char *word)
                 bool device;
                 bool (*take)(struct reader *r);
         } kinds[] = {
-                { "raw", SEQ_RAW, false, take_raw },     { "delay", SEQ_DELAY, false, take_delay },
-                { "close", SEQ_CLOSE, false, NULL },     { "reset", SEQ_RESET, false, NULL },
-                { "fail", SEQ_FAIL, true, take_status }, { "remove", SEQ_REMOVE, true, NULL },
+                { "raw", SEQ_RAW, false, take_raw },
+                { "delay", SEQ_DELAY, false, take_delay },
+                { "close", SEQ_CLOSE, false, NULL },
+                { "reset", SEQ_RESET, false, NULL },
+                { "fail", SEQ_FAIL, true, take_status },
+                { "remove", SEQ_REMOVE, true, NULL },
+                { "reload", SEQ_RELOAD, false, take_reload },
         };
 
         r->step->template = seq_template(r->s->family, r->s->transport, r->s->side, word);

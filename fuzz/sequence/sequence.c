@@ -195,6 +195,9 @@ static void print_step(struct text *t, const struct sequence *s, const struct se
         case SEQ_REMOVE:
                 print(t, "remove");
                 break;
+        case SEQ_RELOAD:
+                print_named(t, "reload ", step->of);
+                break;
         }
         if (step->on > 0)
                 print_named(t, " on=", step->on);

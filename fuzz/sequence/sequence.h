@@ -41,6 +41,9 @@
  * keys=N: data described by so many keyed descriptors, 0: in the capsule. A controller answers with
  * "resp invalidate=1 key^=1", reads and writes with "read addr+=4 len=512". close is a DREQ, reset
  * the queue pair's failing without a word.
+ *
+ * "reload 2": whoever runs the target gives it another configuration, in the middle of everything;
+ * which ones there are is the player's to know, 0 is the first one.
  */
 #ifndef NVMF_FUZZ_SEQUENCE_H
 #define NVMF_FUZZ_SEQUENCE_H
@@ -56,7 +59,8 @@ enum {
         SEQ_DATA_MAX = 20480, /* of one PDU */
         SEQ_TEXT = 32768,     /* of any sequence, with NUL */
         SEQ_DELAY_MAX = 600000,
-        SEQ_QUEUES = 4, /* connections at most */
+        SEQ_QUEUES = 4,   /* connections at most */
+        SEQ_RELOADS = 16, /* configurations */
 };
 
 enum seq_kind {
@@ -67,6 +71,7 @@ enum seq_kind {
         SEQ_RESET,
         SEQ_FAIL,   /* RDMA: a completion of the other side has this status */
         SEQ_REMOVE, /* RDMA: the device of the other side goes away */
+        SEQ_RELOAD, /* the other side gets its configuration `of`; 0: the one that it began with */
 };
 enum seq_op { SEQ_SET, SEQ_ADD, SEQ_FLIP };
 
@@ -86,9 +91,10 @@ struct seq_step {
         struct seq_change change[SEQ_CHANGES];
         uint8_t changes, cuts;
         uint8_t of;      /* which of the commands or R2Ts that wait: 0 is the oldest (Abort's:
-                          * the youngest); SEQ_FAIL: which completion from here on: 0 is the next */
+                          * the youngest); SEQ_FAIL: which completion from here on: 0 is the next;
+                          * SEQ_RELOAD: the configuration */
         uint8_t keys;    /* RDMA: 1 + keyed descriptors; 0: as the template does */
-        uint8_t on;      /* which connection; below sequence.queues; of a delay: 0 */
+        uint8_t on;      /* which connection; below sequence.queues; of a delay or reload: 0 */
         bool has_data;   /* as data_len and bytes say, else as the template does */
         bool is_literal; /* `bytes` are the data, else data_len bytes of a pattern */
         bool stale;      /* HDGST is of the header before the changes */
@@ -151,6 +157,12 @@ static inline const struct fuzz_transport *seq_transport(const struct sequence *
 enum verbs_status seq_status(const char *name);
 enum { SEQ_STATUS_NAME = 40 };
 void seq_status_name(enum verbs_status status, char name[SEQ_STATUS_NAME]);
+
+/* It is of no connection. */
+static inline bool seq_is_for_all(const struct seq_step *step)
+{
+        return step->kind == SEQ_DELAY || step->kind == SEQ_RELOAD;
+}
 
 /* A step of this template with nothing changed. */
 struct seq_step seq_step_of(const struct seq_template *t);

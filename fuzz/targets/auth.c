@@ -6,67 +6,14 @@
  *
  * Input: bits (1 byte; three of them choose a policy), hashes and groups of each end (4), the call
  * that fails (1); for each message how many bytes of it change (1), where (2) and to what (1), how
- * much is cut off (2). All of it is read as a message, and as the text of a key, too.
+ * much is cut off (2). All of it is read as a message, as the text of a key, and as an identity of TLS, too.
  */
-#include "pdu/nvme/machine/auth.h"
+#include "fuzz/arithmetic.h"
 #include "fuzz/fuzz.h"
+#include "pdu/nvme/machine/tls_key.h"
 
 enum { BIT_MUTUAL = 1, BIT_STRANGER = 2, BIT_NO_KEY = 4, BIT_POLICY = 8, BITS_POLICY = 0xc0 };
-enum { MESSAGES = 12, PRIME = 65521 };
-
-static unsigned calls, fails_at; /* of the arithmetic below */
-static uint64_t drawn;
-
-/* --- arithmetic --------------------------------------------------------------------------------- */
-
-static int outcome(void)
-{
-        return ++calls == fails_at ? -1 : 0;
-}
-
-static int digest(enum auth_hash hash, const struct auth_slice *key, const struct auth_slice *parts,
-                  unsigned n, uint8_t *out)
-{
-        uint32_t h = FUZZ_DIGEST_START + hash;
-
-        must(auth_hash_len((uint8_t)hash) > 0);
-        if (key)
-                fuzz_digest(&h, key->p, key->len);
-        for (unsigned i = 0; i < n; i++)
-                fuzz_digest(&h, parts[i].p, parts[i].len);
-        for (unsigned i = 0; i < auth_hash_len((uint8_t)hash); i++) {
-                fuzz_digest(&h, &i, sizeof(i));
-                out[i] = (uint8_t)h;
-        }
-        return outcome();
-}
-
-/* In the last two bytes, to a power of 16 bits. */
-static int power(enum auth_group group, const uint8_t *base, const uint8_t *exponent, size_t n,
-                 uint8_t *out)
-{
-        unsigned len = auth_group_len((uint8_t)group), x = exponent[0] | 1u;
-        uint64_t b = base ? (uint64_t)base[len - 2] << 8 | base[len - 1] : 17, r = 1;
-
-        must(len > 0 && n == AUTH_EXPONENT);
-        if (b < 2 || b > PRIME - 2)
-                return -1;
-        for (; x; x >>= 1, b = b * b % PRIME)
-                r = x & 1 ? r * b % PRIME : r;
-        memset(out, 0, len);
-        out[len - 2] = (uint8_t)(r >> 8);
-        out[len - 1] = (uint8_t)r;
-        return outcome();
-}
-
-static int draw(void *out, size_t n)
-{
-        for (size_t i = 0; i < n; i++)
-                ((uint8_t *)out)[i] = (uint8_t)fuzz_random(&drawn);
-        return outcome();
-}
-
-static const struct auth_crypto arithmetic = { digest, power, draw };
+enum { MESSAGES = 12 };
 
 /* --- messages ----------------------------------------------------------------------------------- */
 
@@ -100,6 +47,30 @@ static void check_key(const uint8_t *p, size_t n)
         text[n] = '\0';
         wrong = auth_key_parse(&key, text);
         must(wrong ? *wrong && key.len == 1 : key.len == 32 || key.len == 48 || key.len == 64);
+        key.len = 1;
+        wrong = tls_key_parse(&key, text);
+        must(wrong ? *wrong && key.len == 1 : key.len == 32 || key.len == 48);
+}
+
+/* An identity that is one makes a key, unless it is too long; and with that key it is found. */
+static void check_identity(const uint8_t *p, size_t n)
+{
+        const struct auth_crypto *crypto = fuzz_arithmetic(0, 0);
+        struct auth_key key = { .hash = n & 1, .len = n & 2 ? 48 : 32 };
+        enum tls_derivation how = n & 4 ? TLS_OLD : TLS_PRINTED;
+        struct tls_identity id;
+        struct tls_psk psk, again;
+        bool is = tls_identity_parse(&id, p, n);
+        int found = tls_key_find(crypto, &key, how, p, n, &psk);
+
+        must(is ? strlen(id.hostnqn) > 0 && strlen(id.subnqn) > 0 : found < 0);
+        if (!is || tls_key_derive(crypto, &key, &id, how, &psk) < 0)
+                return;
+        must(found >= 0);
+        must(tls_key_find(crypto, &key, how, psk.identity, psk.identity_len, &again) == 1);
+        must(memcmp(psk.key, again.key, tls_key_len(psk.suite)) == 0);
+        crypto = fuzz_arithmetic(0, 1 + (unsigned)n % 5);
+        must(tls_key_find(crypto, &key, how, psk.identity, psk.identity_len, &again) != 0);
 }
 
 /* --- a transaction ------------------------------------------------------------------------------ */
@@ -131,12 +102,14 @@ static const struct rule_policy *policy_of(unsigned bits)
 struct end {
         struct auth_config cfg;
         struct auth a;
+        uint8_t channels; /* as a host asks for, or bits of what a controller allows */
 };
 
-static struct end end_of(struct bytes *b, enum party role, unsigned bits)
+static struct end end_of(struct bytes *b, enum party role, unsigned bits,
+                         const struct auth_crypto *crypto)
 {
         struct end e = { .cfg = { .role = role,
-                                  .crypto = &arithmetic,
+                                  .crypto = crypto,
                                   .hostnqn = "nqn.2026-01.org.example:host",
                                   .subnqn = "nqn.2026-01.org.example:subsystem",
                                   .keys = { .host = { .hash = bits >> 4 & 3, .len = 32 },
@@ -144,7 +117,9 @@ static struct end end_of(struct bytes *b, enum party role, unsigned bits)
                                   .t_id = 77,
                                   .policy = policy_of(bits) } };
 
-        e.cfg.keys.hashes = bytes_u8(b) & 0xe;
+        e.channels = bytes_u8(b);
+        e.cfg.keys.hashes = e.channels & 0xe;
+        e.channels >>= 4;
         e.cfg.keys.groups = bytes_u8(b) & 0x3f;
         if (role == PARTY_HOST && !(bits & BIT_MUTUAL))
                 e.cfg.keys.ctrl.len = 0;
@@ -202,23 +177,46 @@ static bool exchange(struct end *from, struct end *to, struct bytes *b, bool *cl
         return true;
 }
 
+static void begin(struct end *host, struct end *ctrl)
+{
+        auth_start(&host->a, &host->cfg);
+        auth_start(&ctrl->a, &ctrl->cfg);
+        host->a.sc_c = host->channels & 3;
+        ctrl->a.allowed = ctrl->channels;
+}
+
+/* Both have one, and the same, or none has. */
+static void compare_psks(struct end *host, struct end *ctrl)
+{
+        struct auth_key of_host, of_ctrl;
+        bool has = auth_take_psk(&host->a, &of_host);
+
+        must(has == auth_take_psk(&ctrl->a, &of_ctrl));
+        must(!has || (of_host.len == of_ctrl.len &&
+                      memcmp(of_host.bytes, of_ctrl.bytes, of_host.len) == 0));
+}
+
 static void transact(struct bytes *b)
 {
-        unsigned bits = bytes_u8(b), said = 0;
-        struct end host = end_of(b, PARTY_HOST, bits), ctrl = end_of(b, PARTY_CONTROLLER, bits);
+        unsigned bits = bytes_u8(b), said = 0, fails_at;
+        const struct auth_crypto *crypto = fuzz_arithmetic(bits, 0);
+        struct end host = end_of(b, PARTY_HOST, bits, crypto),
+                   ctrl = end_of(b, PARTY_CONTROLLER, bits, crypto);
         bool clean = !(bits & (BIT_STRANGER | BIT_NO_KEY));
 
-        calls = 0;
-        drawn = bits;
         fails_at = bytes_u8(b);
-        auth_start(&host.a, &host.cfg);
-        auth_start(&ctrl.a, &ctrl.cfg);
+        (void)fuzz_arithmetic(bits, fails_at);
+        begin(&host, &ctrl);
         while (exchange(&host, &ctrl, b, &clean) || exchange(&ctrl, &host, b, &clean))
                 must(said++ < MESSAGES);
         check_end(&host.a);
         check_end(&ctrl.a);
-        if (clean && fails_at == 0) /* they agree, one way or the other */
-                must((auth_turn(&host.a) == AUTH_DONE) == (auth_turn(&ctrl.a) == AUTH_DONE));
+        if (!clean || fails_at != 0)
+                return;
+        /* they agree, one way or the other */
+        must((auth_turn(&host.a) == AUTH_DONE) == (auth_turn(&ctrl.a) == AUTH_DONE));
+        if (auth_turn(&host.a) == AUTH_DONE)
+                compare_psks(&host, &ctrl);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
@@ -228,5 +226,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
         transact(&b);
         check_view(input, size);
         check_key(input, size);
+        check_identity(input, size);
         return 0;
 }

@@ -27,6 +27,9 @@ static void check_rule(enum rule_id id, uint16_t code, uint32_t place, uint32_t 
         (void)spoil_can(id);
         (void)spoil_can_rdma(id);
         must(*level_name(r->level) && *reaction_name(r->reaction) && *party_name(r->bound));
+        must(*basis_name(rule_basis(r, r->bound)));
+        must(r->unowed || rule_basis(r, peer_of(r->bound)) == r->reacts);
+        must(rulebook_flaw_by_name(&nvme_rules, r->id) == 0); /* no fault has a rule's name */
         must(rule_set_empty(&set));
         rule_add(&set, id);
         must(rule_in(&set, id) && !rule_set_empty(&set));

@@ -93,7 +93,8 @@ def test_soak_goes_on_where_it_was_stopped(tmp_path):
     done = run("fuzz/soak", "--turn", "60", "--seconds", goal, "rules", **env)
     assert done.returncode == 0 and "1 of 1 targets" in done.stdout
     whole = [float(line.split()[1]) for line in log.read_text().splitlines()]
-    assert len(stopped) < len(whole) and goal <= sum(whole) < goal + 2, whole
+    more = whole[len(stopped):]
+    assert more and goal <= sum(whole) and sum(more) < 15, whole  # reading the corpus counts, and is no turn of 60 s
 
 
 def test_every_target_has_a_corpus_and_a_dictionary():

@@ -309,3 +309,14 @@ def test_a_connection_without_a_word_has_a_capture(tmp_path):
     assert pathlib.Path(found["file"]).read_text().splitlines()[2:] in (["close"], ["raw "]), found
     assert [a.returncode for a in again] == [1, 1], again
     assert all("lost: " in a.stdout for a in again), again
+
+
+def test_ends_that_come_late_keep_nobody_waiting():
+    """Three seconds pass after each session until the target closes: others are played meanwhile."""
+    with relay(lambda said: 3.0) as port:
+        begun = time.monotonic()
+        run = subprocess.run([NVMFSPEC, "fuzz", "remote", "-a", "127.0.0.1", "-s", str(port), "--runs", "60",
+                              "--jobs", "4", "--look", "1000"], capture_output=True, text=True, timeout=90)
+        took = time.monotonic() - begun
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert took < 20, "60 sessions, four at a time, would take 45 s"

@@ -65,6 +65,31 @@ static void each_session_finds_the_same(void **state)
         assert_int_equal(first.digest, second.digest);
 }
 
+/* What a host changes in a subsystem outlives its controllers, but not the session. */
+static void nothing_of_a_session_is_found_by_the_next_one(void **state)
+{
+        static const char look[] = "sequence host queues=2\nicreq\nconnect\nenable\n"
+                                   "identify_list\nidentify_ns\nget_log cdw10=0xff000d\n"
+                                   "icreq on=1\nconnect on=1\nread on=1\nwrite_icd on=1\n";
+        static const char *const change[] = {
+                "set_features opc=13 nsid=1 cdw10=1 cdw11=0\n", /* Namespace Management: delete */
+                "set_features opc=36 cdw10=0x910 cdw11=0\n",    /* Lockdown: Set Features */
+                "set_features nsid=1 cdw10=0x84 cdw11=1\n",     /* write protection */
+                "set_features opc=0x84 cdw10=2 cdw11=0\ndelay 1\n", /* Sanitize */
+                "disable\nenable\ndisable\nenable\n",
+        };
+        const struct inproc_report before = play(look);
+        char text[300];
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(change) / sizeof(change[0]); i++) {
+                snprintf(text, sizeof(text), "sequence host\nicreq\nconnect\nenable\n%s",
+                         change[i]);
+                play(text);
+                assert_int_equal(play(look).digest, before.digest);
+        }
+}
+
 static void what_is_wrong_ends_the_connection_and_it_begins_anew(void **state)
 {
         struct inproc_report r =
@@ -85,13 +110,58 @@ static void the_target_closes_what_is_over(void **state)
         assert_int_equal(ends[0][PARTY_CONTROLLER], 1);
 }
 
+/* Who knows the key is let in, by a computation that waits for a delay, too; a stranger is not. */
+static void hosts_authenticate_themselves(void **state)
+{
+        static const char all[] = "icreq\nconnect\nauth_send\nauth_receive\ndelay 1\nauth_send\n"
+                                  "delay 1\nauth_receive\nauth_send\nenable\nidentify\n";
+        char text[300];
+        unsigned pages[3];
+
+        (void)state;
+        for (unsigned i = 0; i < 3; i++) {
+                snprintf(text, sizeof(text), "sequence host config=%d\n%s",
+                         INPROC_SECRET | (i == 1   ? INPROC_LATE
+                                          : i == 2 ? INPROC_STRANGER
+                                                   : 0),
+                         all);
+                play(text);
+                pages[i] = heard[0] > 4096;
+        }
+        assert_int_equal(pages[0], 1);
+        assert_int_equal(pages[1], 1);
+        assert_int_equal(pages[2], 0);
+}
+
+static void configurations_come_and_go(void **state)
+{
+        static const char *const leave[] = { "config=1\nicreq\nconnect\nreload 3\nidentify\n",
+                                             "\nicreq\nconnect\nreload 4\nidentify\n",
+                                             "\nicreq\nconnect\nreload 5\nidentify\n" };
+        char text[200];
+
+        (void)state;
+        for (unsigned i = 0; i < 3; i++) {
+                snprintf(text, sizeof(text), "sequence host %s", leave[i]);
+                play(text);
+                assert_int_equal(ends[0][PARTY_CONTROLLER], 1);
+        }
+        play("sequence host queues=2\nreload 6\nicreq\nreload 0\nconnect\nenable\nicreq "
+             "on=1\nconnect on=1\n"
+             "write cdw10=120 on=1\nreload 2\nh2c on=1\nreload 1\nread on=1\n");
+        assert_int_equal(ends[1][PARTY_CONTROLLER], 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(several_queues_are_served),
                 cmocka_unit_test(each_session_finds_the_same),
+                cmocka_unit_test(nothing_of_a_session_is_found_by_the_next_one),
                 cmocka_unit_test(what_is_wrong_ends_the_connection_and_it_begins_anew),
                 cmocka_unit_test(the_target_closes_what_is_over),
+                cmocka_unit_test(hosts_authenticate_themselves),
+                cmocka_unit_test(configurations_come_and_go),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,8 +20,18 @@ def names():
 def test_each_has_its_place_in_the_code():
     symbols = re.findall(r"^PLANT\((\w+),", (ROOT / "pdu/core/plants.def").read_text(), re.M)
     code = "".join(p.read_text() for room in ("pdu", "target") for p in (ROOT / room).glob("**/*.[ch]"))
-    assert len(symbols) >= 24 and len(set(symbols)) == len(set(names())) == len(symbols)
+    assert len(symbols) >= 50 and len(set(symbols)) == len(set(names())) == len(symbols)
     assert [s for s in symbols if f"PLANTED({s})" not in code] == []
+
+
+def test_each_names_who_finds_it():
+    found = re.findall(r'^PLANT\(\w+, "([^"]+)", "([^"]+)"', (ROOT / "pdu/core/plants.def").read_text(), re.M)
+    targets = {p.stem for p in (ROOT / "fuzz/targets").glob("*.c")}
+    assert [name for name, _ in found] == names()
+    for name, by in found:
+        target, *ways = by.split()
+        assert set(ways) <= {"tcp", "rdma"} and (ways if target == "-" else target in targets)
+        assert target == "-" or (ROOT / f"fuzz/planted/{name}.seq").exists()
 
 
 def test_the_program_has_none():
@@ -46,11 +56,12 @@ def test_a_release_with_bugs_does_not_configure(tmp_path):
 @pytest.mark.timeout(1800)  # it builds
 def test_bugs_are_found_over_tcp(tmp_path):
     """Quick ones, and one that no time is left for: how long any takes is the machine's affair."""
-    quick = ["nqn-end", "property-offset", "icreq-twice"]
-    run = subprocess.run([ROOT / "fuzz/plants", "--tcp", "--limit", "60", "--out", tmp_path, *quick],
+    quick, reloads = ["nqn-end", "property-offset", "icreq-twice"], "port-twice"
+    run = subprocess.run([ROOT / "fuzz/plants", "--tcp", "--limit", "60", "--out", tmp_path, *quick, reloads],
                          capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
-    assert "found 3 of 3 over TCP, 3 with a sequence and a capture that replay" in run.stdout
+    assert "found 4 of 4 over TCP, 4 with a sequence and a capture that replay" in run.stdout
+    assert re.search(r"(?m)^reload \d", (tmp_path / f"tcp/{reloads}.seq").read_text())
     for name in quick:
         text = (tmp_path / f"tcp/{name}.seq").read_text()
         assert "sequence host" in text and len(text.splitlines()) < 20

@@ -45,11 +45,12 @@ static void text_goes_in_and_out(void **state)
                                   "raw 0400480048000000 cut=3\n"
                                   "raw \n"
                                   "delay 20\n"
+                                  "reload 3\n"
                                   "reset on=2\n";
 
         (void)state;
         parse(all);
-        assert_int_equal(seq.steps, 9);
+        assert_int_equal(seq.steps, 10);
         assert_int_equal(seq_print(&seq, text, sizeof(text)), strlen(all));
         assert_string_equal(text, all);
 }
@@ -109,6 +110,7 @@ static void errors_name_their_line(void **state)
         refuses("sequence host\ndelay 600001\n", "line 2: delay is more than 600000");
         refuses("sequence host queues=5\n", "line 1: queues is more than 4");
         refuses("sequence host\nread on=1\n", "line 2: on is more than 0");
+        refuses("sequence host\nreload 16\n", "line 2: reload is more than 15");
         refuses("sequence host queues=2\ndelay 1 on=1\n",
                 "line 2: a delay applies to all connections");
         refuses("sequence host\nh2c !\n", "line 2: unknown word '!'");
@@ -126,7 +128,7 @@ static void what_is_of_one_transport_is_not_of_the_other(void **state)
         refuses("sequence host rdma\nread hdgst^=1\n", "line 2: no field 'hdgst' in CapsuleCmd");
         refuses("sequence host rdma\nread plen=1\n", "line 2: no field 'plen' in CapsuleCmd");
         refuses("sequence host\nread keys=2\n", "line 2: keys belong to commands over rdma");
-        refuses("sequence host rdma\nread keys=17\n", "line 2: keys is more than 16");
+        refuses("sequence host rdma\nread keys=33\n", "line 2: keys is more than 32");
         refuses("sequence host rdma\nrequest sts=1\n", "line 2: no field 'sts' in request");
         refuses("sequence host rdma\nfail success\n", "line 2: no status 'success'");
         refuses("sequence host rdma violate=rdma/none\n", "line 1: no rule 'rdma/none'");
@@ -449,6 +451,41 @@ static void mutants_know_the_limits(void **state)
         assert_int_equal(mutants_with(12346), 0);
 }
 
+/* Behind the step that makes the queue ready: how many commands have less data than they need. */
+static unsigned short_ones(const char *ready)
+{
+        unsigned n = 0, at = 0;
+
+        while (at < seq.steps && (seq.step[at].kind != SEQ_PDU || seq.step[at].changes > 0 ||
+                                  strcmp(seq.step[at].template->name, ready) != 0))
+                at++;
+        for (uint8_t on = at < seq.steps ? seq.step[at++].on : 0; at < seq.steps; at++) {
+                const struct seq_step *step = &seq.step[at];
+
+                n += step->kind == SEQ_PDU && step->on == on && step->has_data &&
+                     step->template->type == PDU_CAPSULE_CMD &&
+                     step->data_len < step->template->data_len;
+        }
+        return n;
+}
+
+static void mutants_say_commands_where_they_are_executed(void **state)
+{
+        unsigned admin = 0, io = 0;
+        uint64_t seed = 1;
+
+        (void)state;
+        for (unsigned i = 0; i < 4000; i++) {
+                parse("sequence host queues=2\nicreq\nconnect qid=0\nenable\nicreq on=1\nconnect "
+                      "on=1\n");
+                seq_mutate(&seq, &seed);
+                admin += short_ones("enable");
+                io += short_ones("connect");
+        }
+        assert_in_range(admin, 20, 400);
+        assert_in_range(io, 20, 400);
+}
+
 /* --- sessions ----------------------------------------------------------------------------------- */
 
 static struct session_report play(const char *s, int cuts)
@@ -606,6 +643,7 @@ int main(void)
                 cmocka_unit_test(one_seed_makes_one_mutant),
                 cmocka_unit_test(mutants_know_what_belongs_together),
                 cmocka_unit_test(mutants_know_the_limits),
+                cmocka_unit_test(mutants_say_commands_where_they_are_executed),
                 cmocka_unit_test(a_lawful_session_is_answered_in_full),
                 cmocka_unit_test(what_is_wrong_is_found),
                 cmocka_unit_test(a_host_is_served),

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "pdu/nvme/io/auth_openssl.h"
+#include "pdu/nvme/io/key_log.h"
+#include "pdu/nvme/io/nvme_tls.h"
 #include "pdu/nvme/machine/spoil.h"
 #include "pdu/nvme/wire/fabrics.h"
 
@@ -20,9 +22,15 @@ static bool take_waive(void *args, const char *value, char *error, size_t size)
 
 static bool take_violate(void *args, const char *value, char *error, size_t size)
 {
-        struct rule_set *violated = &((struct args *)args)->policy.violated;
+        struct rule_policy *policy = &((struct args *)args)->policy;
+        struct rule_set *violated = &policy->violated;
+        unsigned flaw = rulebook_flaw_by_name(&nvme_rules, value);
         enum rule_id rule = rule_by_name(value);
 
+        if (flaw && nvme_rules.flaws[flaw].host) {
+                rule_add(&policy->flaws, flaw);
+                return true;
+        }
         if (!option_rule_of(&nvme_rules, violated, PARTY_HOST, value, error, size))
                 return false;
         if (spoil_host_can(rule))
@@ -33,12 +41,26 @@ static bool take_violate(void *args, const char *value, char *error, size_t size
 
 static bool take_key(void *args, const char *value, char *error, size_t size)
 {
-        return auth_key_option(&((struct args *)args)->dhchap, value, error, size) == 0;
+        return auth_key_argument(&((struct args *)args)->dhchap, value, error, size) == 0;
 }
 
 static bool take_ctrl_key(void *args, const char *value, char *error, size_t size)
 {
-        return auth_key_option(&((struct args *)args)->dhchap_ctrl, value, error, size) == 0;
+        return auth_key_argument(&((struct args *)args)->dhchap_ctrl, value, error, size) == 0;
+}
+
+static bool take_tls_key(void *args, const char *value, char *error, size_t size)
+{
+        return nvme_tls_argument(&((struct args *)args)->tls.key, value, error, size) == 0;
+}
+
+static bool take_tls_keylog(void *args, const char *value, char *error, size_t size)
+{
+        FILE **keylog = &((struct args *)args)->tls.keylog;
+
+        if (!*keylog)
+                *keylog = key_log_create(value, error, size);
+        return *keylog;
 }
 
 /* clang-format off */
@@ -61,6 +83,14 @@ const struct option_row host_options[] = {
         { 0, "timeout", "MS", "timeout of setup and of each command in milliseconds (30000)", OPTION_NUMBER, ARGS_WHERE, AT(timeout), .min = 1, .max = 86400000 },
         { 'S', "dhchap-secret", "KEY", "key of the host, DHHC-1:..., or @FILE that contains it", OPTION_CALL, ARGS_WHO, .call = take_key },
         { 'C', "dhchap-ctrl-secret", "KEY", "key of the controller, to authenticate it, or @FILE", OPTION_CALL, ARGS_WHO, .call = take_ctrl_key },
+        { 0, "tls-key", "KEY", "TLS with this configured PSK, NVMeTLSkey-1:..., or @FILE that contains it (TCP)", OPTION_CALL, ARGS_WHO, .call = take_tls_key },
+        { 0, "concat", NULL, "TLS with the PSK that authentication generates (--dhchap-secret): secure channel concatenation (TCP)", OPTION_FLAG, ARGS_WHO, AT(concat) },
+        { 0, "tls-suite", "SUITE", "TLS_AES_128_GCM_SHA256 (aes128) or TLS_AES_256_GCM_SHA384 (aes256); by default as long as the PSK", OPTION_CHOICE, ARGS_WHO, AT(tls_suite), .choices = "aes128|aes256" },
+        { 0, "tls-groups", "LIST", "groups of (EC)DHE with colons (" TLS_GROUPS ")", OPTION_STRING, ARGS_WHO, AT(tls.groups) },
+        { 0, "tls-dhe-only", NULL, "no PSK without (EC)DHE", OPTION_FLAG, ARGS_WHO, AT(tls.dhe_only) },
+        { 0, "tls-identity", "N", "version of the PSK identity: 0, or 1, which has a digest of the PSK (0)", OPTION_NUMBER, ARGS_WHO, AT(tls_version), .max = 1 },
+        { 0, "tls-derivation", "HOW", "how keys are derived: printed, as RFC 8446 has it, or old, as nvme-cli 2.x did (printed)", OPTION_CHOICE, ARGS_WHO, AT(tls_derivation), .choices = "printed|old" },
+        { 0, "tls-keylog", "FILE", "append the secrets of each TLS connection to it, in SSLKEYLOGFILE's format, for pcap --keylog", OPTION_CALL, ARGS_WHO, .call = take_tls_keylog },
         { 0, "waive", "RULE", "do not check this rule of controllers; repeatable", OPTION_CALL, ARGS_WHO, .call = take_waive },
         { 0, "violate", "RULE", "break this rule of hosts; repeatable", OPTION_CALL, ARGS_WHO, .call = take_violate },
         { 0, "pcap", "FILE", "write the connections to a .pcapng or .pcap, with 4420 as the "
@@ -94,6 +124,8 @@ const struct option_row host_options[] = {
         { 0, "seed", "N", "seed of all random choices (1)", OPTION_NUMBER, ARGS_LOAD, AT(seed) },
         { 0, "size", "SIZE", "largest command (128k)", OPTION_SIZE, ARGS_VERIFY, AT(size), .min = 512, .max = 1 << 26 },
         { 0, "passes", "N", "how often the range is written (1, or until --time is over)", OPTION_NUMBER, ARGS_VERIFY, AT(passes), .min = 1, .max = UINT32_MAX },
+        { 'l', "ctrl-loss-tmo", "SEC", "time in seconds to reconnect for when the controller is lost; what was outstanding is sent again (0: it ends the run)", OPTION_SECONDS, ARGS_VERIFY, AT(ctrl_loss_tmo), .max = 86400000 },
+        { 'c', "reconnect-delay", "SEC", "time in seconds to wait before each try; before the first also 2 or 3 times -k, as Base 2.2, 9.6.2 says (10)", OPTION_SECONDS, ARGS_VERIFY, AT(reconnect_delay), .max = 1000000 },
         { 0, "command-buffers", NULL, "send no data in capsules: it waits for an R2T (SGL 5Ah) "
                                       "or is READ (keyed) (verify: every other write)", OPTION_FLAG, ARGS_LOAD, AT(command_buffers) },
         { 0, "rw", "KIND", "read, write, randread, randwrite, rw or randrw (randread)", OPTION_CHOICE, ARGS_PERF, AT(rw), .choices = "read|write|randread|randwrite|rw|randrw" },
@@ -126,6 +158,7 @@ static const struct args defaults = {
         .data_length = ARG_UNSET,
         .select = "current",
         .iodepth = 32,
+        .reconnect_delay = 10000,
         .seed = 1,
         .size = 128 * 1024,
         .rw = "randread",
@@ -186,6 +219,18 @@ enum host_transport args_transport(const struct args *a)
         return strcmp(name, "rdma") == 0 ? HOST_RDMA : HOST_TCP;
 }
 
+static struct nvme_tls tls_of(const struct args *a)
+{
+        struct nvme_tls tls = a->tls;
+
+        tls.version = (uint8_t)a->tls_version;
+        if (a->tls_derivation && strcmp(a->tls_derivation, "old") == 0)
+                tls.derivation = TLS_OLD;
+        if (a->tls_suite)
+                tls.suite = strcmp(a->tls_suite, "aes128") == 0 ? TLS_AES_128_GCM : TLS_AES_256_GCM;
+        return tls;
+}
+
 int args_params(const struct args *a, const char *port, const char *nqn, struct host_params *p,
                 struct host_error *e)
 {
@@ -213,6 +258,12 @@ int args_params(const struct args *a, const char *port, const char *nqn, struct 
                 return host_fail(e, HOST_USAGE, "'%s' is not a TCP port", p->trsvcid);
         if (rdma && (a->hdgst || a->ddgst))
                 return host_fail(e, HOST_USAGE, "NVMe/RDMA has no digests");
+        if (rdma && a->tls.key.len)
+                return host_fail(e, HOST_USAGE, "TLS is for NVMe/TCP");
+        if (a->concat && (rdma || a->tls.key.len || !a->dhchap.len))
+                return host_fail(e, HOST_USAGE,
+                                 "--concat is for NVMe/TCP, requires --dhchap-secret and excludes "
+                                 "--tls-key");
         if (a->dhchap_ctrl.len && !a->dhchap.len)
                 return host_fail(e, HOST_USAGE, "--dhchap-ctrl-secret requires --dhchap-secret");
         if (strlen(p->subnqn) >= NQN_FIELD || (a->hostnqn && strlen(a->hostnqn) >= NQN_FIELD))
@@ -224,6 +275,8 @@ int args_params(const struct args *a, const char *port, const char *nqn, struct 
         if (a->kato != ARG_UNSET)
                 p->kato = (unsigned)a->kato;
         p->timeout = (unsigned)a->timeout;
+        p->reconnect_delay = (unsigned)a->reconnect_delay;
+        p->ctrl_loss_tmo = (unsigned)a->ctrl_loss_tmo;
         p->io_queues = (unsigned)a->io_queues;
         if (a->queue_size)
                 p->queue_size = (unsigned)a->queue_size;
@@ -234,6 +287,8 @@ int args_params(const struct args *a, const char *port, const char *nqn, struct 
         p->no_sqfc = a->no_sqfc;
         p->dhchap = a->dhchap;
         p->dhchap_ctrl = a->dhchap_ctrl;
+        p->tls = tls_of(a);
+        p->concat = a->concat;
         p->policy = &a->policy;
         p->record = a->record;
         p->verbs = a->verbs;

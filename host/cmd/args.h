@@ -32,8 +32,9 @@ enum arg_group {                      /* what a subcommand takes */
 
 struct args {
         const char *transport, *traddr, *trsvcid, *nqn, *hostnqn, *hostid, *output;
-        uint64_t kato, timeout, hpda, maxr2t; /* kato, timeout: ms */
-        uint64_t io_queues, queue_size;       /* 0: not given */
+        uint64_t kato, timeout, hpda, maxr2t;    /* kato, timeout: ms */
+        uint64_t reconnect_delay, ctrl_loss_tmo; /* ms */
+        uint64_t io_queues, queue_size;          /* 0: not given */
         bool hdgst, ddgst, no_sqfc, verbose, help;
 
         uint64_t nsid, slba, blocks;
@@ -59,6 +60,10 @@ struct args {
         uint64_t split, delay, wait; /* bytes; ms */
 
         struct auth_key dhchap, dhchap_ctrl;
+        struct nvme_tls tls; /* its key */
+        const char *tls_suite, *tls_derivation;
+        uint64_t tls_version;
+        bool concat;
         struct rule_policy policy;
         const char *pcap;
         struct capture_writer *record; /* --pcap, once it is open */

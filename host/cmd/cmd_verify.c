@@ -40,6 +40,7 @@ static void show_result(const struct verify_options *o, const struct verify_resu
         add_count(root, "reads", r->reads);
         add_count(root, "bytes_written", r->bytes_written);
         add_count(root, "bytes_read", r->bytes_read);
+        add_count(root, "reconnects", r->reconnects);
         json_object_object_add(root, "seconds", json_object_new_double(r->seconds));
         json_object_object_add(root, "ok", json_object_new_boolean(!r->differs));
         json_object_object_add(root, "difference", r->differs ? difference_json(r) : NULL);
@@ -52,10 +53,10 @@ static void print_result(const struct host_ctrl *c, const struct verify_options 
         char written[32], read[32];
 
         printf("%s: %" PRIu64 " writes (%s), %" PRIu64 " reads (%s), %u queues, %" PRIu64
-               " passes, %.1f s, seed %" PRIu64 "\n",
+               " passes, %u reconnects, %.1f s, seed %" PRIu64 "\n",
                r->differs ? "differs" : "verified", r->writes, show_size(r->bytes_written, written),
-               r->reads, show_size(r->bytes_read, read), c->io_count, r->passes, r->seconds,
-               o->seed);
+               r->reads, show_size(r->bytes_read, read), c->io_count, r->passes, r->reconnects,
+               r->seconds, o->seed);
 }
 
 static void limit_range(struct verify_options *o, const struct args *a)

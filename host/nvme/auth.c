@@ -82,16 +82,17 @@ static int transact(const struct host_auth *h, struct auth *a, struct host_error
 /* 1: it is to be done; 0: it is not; -1: it can't be. */
 static int is_needed(const struct host_auth *h, bool mutual, uint32_t dw0, struct host_error *e)
 {
-        if (dw0 & CONNECT_ASCR)
-                return host_fail(
-                    e, HOST_STATUS,
-                    "authentication: the controller requires a secure channel, which is not "
-                    "supported");
-        if (!(dw0 & CONNECT_ATR) && mutual)
+        bool asked = dw0 & (CONNECT_ATR | CONNECT_ASCR) || h->sc_c != AUTH_SC_NONE;
+
+        if (dw0 & CONNECT_ASCR && h->sc_c == AUTH_SC_NONE)
+                return host_fail(e, HOST_STATUS,
+                                 "authentication: the controller requires a secure channel "
+                                 "(--concat)");
+        if (!asked && mutual && !h->proven)
                 return host_fail(e, HOST_STATUS,
                                  "authentication: the controller does not ask for "
                                  "authentication, so it cannot be authenticated itself");
-        if (!(dw0 & CONNECT_ATR))
+        if (!asked)
                 return 0;
         if (h->host.len == 0)
                 return host_fail(e, HOST_STATUS,
@@ -101,7 +102,15 @@ static int is_needed(const struct host_auth *h, bool mutual, uint32_t dw0, struc
         return 1;
 }
 
-int host_authenticate(const struct host_auth *h, uint32_t connect_dw0, struct host_error *e)
+static int take_psk(struct auth *a, struct auth_key *psk, struct host_error *e)
+{
+        if (auth_take_psk(a, psk))
+                return 0;
+        return host_fail(e, HOST_BROKEN, "authentication: no PSK has come of it");
+}
+
+int host_authenticate(const struct host_auth *h, uint32_t connect_dw0, struct auth_key *psk,
+                      struct host_error *e)
 {
         bool mutual = h->ctrl.len > 0 && strcmp(h->subnqn, NQN_DISCOVERY) != 0;
         struct auth_config cfg = { .role = PARTY_HOST,
@@ -117,8 +126,17 @@ int host_authenticate(const struct host_auth *h, uint32_t connect_dw0, struct ho
                 return needed;
         if (mutual)
                 cfg.keys.ctrl = h->ctrl;
+        if (flawed(h->policy, FLAW_HOST_NO_SHA256))
+                cfg.keys.hashes = 1 << AUTH_SHA384 | 1 << AUTH_SHA512;
+        if (flawed(h->policy, FLAW_HOST_NO_3072))
+                cfg.keys.groups = 1 << AUTH_NO_DH | 1 << AUTH_FFDHE2048;
+        if (flawed(h->policy, FLAW_HOST_KEY_LOOSE))
+                cfg.keys.host.hash = 0;
         if (cfg.crypto->random(&cfg.t_id, sizeof(cfg.t_id)) < 0)
                 return host_fail(e, HOST_BROKEN, "authentication: no random numbers");
         auth_start(&a, &cfg);
-        return transact(h, &a, e);
+        a.sc_c = (uint8_t)h->sc_c;
+        if (transact(h, &a, e) < 0)
+                return -1;
+        return h->sc_c == AUTH_SC_NONE ? 0 : take_psk(&a, psk, e);
 }

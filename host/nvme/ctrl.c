@@ -7,14 +7,18 @@
 #include <unistd.h>
 
 #include "build.h"
+#include "host/time.h"
 #include "identity.h"
+#include "pdu/core/wipe.h"
 #include "pdu/nvme/wire/rdma.h"
+#include "tls_flaws.h"
 
 enum {
         NS_PER_MS = 1000000,
         CAP_TO_MS = 500,
         SHUTDOWN_MIN = 5000, /* ms */
         SHUTDOWN_MAX = 60000,
+        HASTY = 100,              /* ms */
         KEEP_LOOK = 20,           /* ms between looks for the answer to a Keep Alive that is late */
         IN_CAPSULE_MAX = 1 << 24, /* bytes; whatever IOCCSZ says */
         KEYED_MAX = SGL_KEYED_MAX & ~0xfff, /* bytes that one descriptor describes, in pages */
@@ -35,6 +39,11 @@ struct host_params host_params_default(void)
         return p;
 }
 
+static bool has_flaw(const struct host_ctrl *c, enum flaw_id flaw)
+{
+        return flawed(c->params.policy, flaw);
+}
+
 /* --- queues ----------------------------------------------------------------------------------- */
 
 static int open_queue(struct host_queue *q, const struct host_ctrl *c, uint16_t qid,
@@ -50,6 +59,9 @@ static int open_queue(struct host_queue *q, const struct host_ctrl *c, uint16_t 
                                          .in_capsule = in_capsule,
                                          .policy = p->policy,
                                          .record = p->record,
+                                         .tls = &p->tls,
+                                         .hostnqn = p->hostnqn,
+                                         .subnqn = p->subnqn,
                                          .tcp = { .hpda = p->hpda,
                                                   .hdgst = p->hdgst,
                                                   .ddgst = p->ddgst,
@@ -60,6 +72,10 @@ static int open_queue(struct host_queue *q, const struct host_ctrl *c, uint16_t 
                                          .icdoff = le16_get(c->id.icdoff),
                                          .msdbd = c->id.msdbd };
 
+        if (qid > 0 && has_flaw(c, FLAW_HOST_TLS_ADMIN))
+                cfg.tls = NULL;
+        if (has_flaw(c, FLAW_HOST_TLS_NAMES))
+                cfg.hostnqn = "nqn.2026-01.io.nvmfspec:another";
         return host_queue_open(q, &cfg, e);
 }
 
@@ -114,8 +130,20 @@ static int run_auth(void *user, const union sqe *sqe, void *data, uint32_t len,
                     struct host_error *e)
 {
         struct authenticating *w = user;
+        unsigned usual = w->queue->timeout;
+        int rc;
 
-        return host_ctrl_run(w->ctrl, w->queue, sqe, data, len, NULL, e);
+        if (has_flaw(w->ctrl, FLAW_HOST_HASTY))
+                w->queue->timeout = HASTY;
+        rc = host_ctrl_run(w->ctrl, w->queue, sqe, data, len, NULL, e);
+        w->queue->timeout = usual;
+        return rc;
+}
+
+/* The channel is not secured yet: what is generated now is for those that will be. */
+static bool concatenates(const struct host_ctrl *c)
+{
+        return c->params.concat && !c->params.tls.key.len;
 }
 
 static int authenticate(struct host_ctrl *c, struct host_queue *q, uint32_t dw0,
@@ -126,13 +154,20 @@ static int authenticate(struct host_ctrl *c, struct host_queue *q, uint32_t dw0,
                                .subnqn = c->params.subnqn,
                                .host = c->params.dhchap,
                                .ctrl = c->params.dhchap_ctrl,
+                               .proven = c->params.tls.generated,
+                               .sc_c = concatenates(c) ? AUTH_SC_NEW_PSK : AUTH_SC_NONE,
                                .run = run_auth,
                                .user = &who,
                                .policy = c->params.policy };
+        struct auth_key psk = { 0 };
         struct host_error why;
 
-        if (host_authenticate(&h, dw0, &why) == 0)
+        if (host_authenticate(&h, dw0, &psk, &why) == 0) {
+                if (h.sc_c != AUTH_SC_NONE)
+                        c->params.tls.key = psk;
+                wipe(&psk, sizeof(psk));
                 return 0;
+        }
         *e = why;
         host_error_set(e, why.kind, "Connect of queue %u to %s: %s", q->qid, c->params.subnqn,
                        why.line);
@@ -148,28 +183,59 @@ static int send_connect(struct host_ctrl *c, struct host_queue *q, uint16_t cntl
             build_connect(q->qid, (uint16_t)entries, p->no_sqfc ? CATTR_DISABLE_SQFC : 0,
                           q->qid == 0 ? p->kato : 0);
 
+        if (q->qid == 0 && has_flaw(c, FLAW_HOST_PRIORITY))
+                sqe.connect.cattr |= 2;
         memcpy(data.hostid, p->hostid, sizeof(data.hostid));
+        if (has_flaw(c, FLAW_HOST_ID_EACH))
+                data.hostid[15] ^= (uint8_t)q->qid;
         snprintf(data.subnqn, sizeof(data.subnqn), "%s", p->subnqn);
         snprintf(data.hostnqn, sizeof(data.hostnqn), "%s", p->hostnqn);
         if (host_ctrl_run(c, q, &sqe, &data, sizeof(data), cqe, e) < 0)
                 return explain_connect(p, q->qid, e);
+        if (q->qid > 0 && has_flaw(c, FLAW_HOST_CONNECT_TWICE))
+                (void)host_ctrl_run(c, q, &sqe, &data, sizeof(data), NULL, e);
         return authenticate(c, q, le32_get(cqe->dw0), e);
 }
 
-int host_ctrl_open(struct host_ctrl *c, const struct host_params *params, struct host_error *e)
+static int open_admin(struct host_ctrl *c, struct host_error *e)
 {
         struct cqe cqe;
 
-        *c = (struct host_ctrl) { .params = *params };
-        c->discovery = strcmp(params->subnqn, NQN_DISCOVERY) == 0;
         if (open_queue(&c->admin, c, 0, ADMIN_SQ_MIN, PDU_ADMIN_IN_CAPSULE, e) < 0)
                 return -1;
-        if (send_connect(c, &c->admin, params->cntlid, ADMIN_SQ_MIN, &cqe, e) < 0) {
+        if (send_connect(c, &c->admin, c->params.cntlid, ADMIN_SQ_MIN, &cqe, e) < 0) {
                 host_queue_close(&c->admin);
                 return -1;
         }
         c->cntlid = (uint16_t)le32_get(cqe.dw0);
         return 0;
+}
+
+/* Secure channel concatenation (8.3.4.3): a PSK by an admin queue without TLS, which is then closed. */
+static int generate_psk(struct host_ctrl *c, struct host_error *e)
+{
+        if (open_admin(c, e) < 0)
+                return -1;
+        host_queue_close(&c->admin);
+        c->params.tls.generated = true;
+        if (has_flaw(c, FLAW_HOST_CONCAT_PLAIN))
+                c->params.tls.key.len = 0;
+        return 0;
+}
+
+int host_ctrl_open(struct host_ctrl *c, const struct host_params *params, struct host_error *e)
+{
+        *c = (struct host_ctrl) { .params = *params };
+        c->discovery = strcmp(params->subnqn, NQN_DISCOVERY) == 0;
+        if (params->concat) { /* that of the association before has had its time */
+                c->params.tls.key = (struct auth_key) { 0 };
+                c->params.tls.generated = false;
+        }
+        host_greet_wrongly(params);
+        host_spoil_tls(&c->params.tls, params->policy);
+        if (concatenates(c) && generate_psk(c, e) < 0)
+                return -1;
+        return open_admin(c, e);
 }
 
 /* --- commands --------------------------------------------------------------------------------- */
@@ -211,6 +277,8 @@ int host_ctrl_property_get(struct host_ctrl *c, uint32_t ofst, uint64_t *value,
         union sqe sqe = build_property_get(ofst);
         struct cqe cqe;
 
+        if (ofst == PROP_CAP && has_flaw(c, FLAW_HOST_CAP_HALF))
+                sqe.property.attrib = PROP_ATTRIB_4;
         if (host_ctrl_admin(c, &sqe, NULL, 0, &cqe, e) < 0)
                 return name_property(e, ofst);
         *value = property_size(ofst) == 8 ? le64_get(cqe.result) : le32_get(cqe.dw0);
@@ -229,6 +297,8 @@ int host_ctrl_identify(struct host_ctrl *c, uint8_t cns, uint32_t nsid, void *bu
 {
         union sqe sqe = build_identify(cns, nsid);
 
+        if (has_flaw(c, FLAW_HOST_IDENTIFY_CNTID))
+                sqe.cdw10 = le32(cns | (uint32_t)c->cntlid << 16);
         memset(buf, 0, IDENTIFY_LEN);
         return host_ctrl_admin(c, &sqe, buf, IDENTIFY_LEN, NULL, e);
 }
@@ -265,17 +335,39 @@ static uint32_t enable_value(const struct host_ctrl *c)
         uint32_t css = c->cap >> 44 & 1 ? 7 : c->cap >> 43 & 1 ? 6 : 0;
         uint32_t mps = c->cap >> 48 & 0xf;
 
+        if (has_flaw(c, FLAW_HOST_CC_MPS))
+                mps = (c->cap >> 52 & 0xf) + 1;
         if (c->discovery)
                 return CC_EN;
         return CC_EN | css << 4 | mps << 7 | CC_IOSQES | CC_IOCQES;
 }
 
+static bool counts_traffic(const struct host_ctrl *c);
 static void start_keep_alive(struct host_ctrl *c);
+static int ask_queues(struct host_ctrl *c, unsigned *count, struct host_error *e);
+
+/* What the flaw sends at a time when it should not, whatever the controller says to it. */
+static void misbehave(struct host_ctrl *c, enum flaw_id flaw)
+{
+        union sqe keep_off = build_admin(NVME_SET_FEATURES, 0, FEAT_KATO, 0);
+        struct host_error unused;
+        unsigned one = 1;
+
+        if (!has_flaw(c, flaw))
+                return;
+        if (flaw == FLAW_HOST_KATO_OFF)
+                (void)host_ctrl_admin(c, &keep_off, NULL, 0, NULL, &unused);
+        else if (flaw == FLAW_HOST_QUEUES_LATE || flaw == FLAW_HOST_DISC_QUEUES)
+                (void)ask_queues(c, &one, &unused);
+        else
+                (void)host_ctrl_identify(c, CNS_CTRL, 0, &c->id, &unused);
+}
 
 int host_ctrl_enable(struct host_ctrl *c, struct host_error *e)
 {
-        uint64_t vs;
+        uint64_t vs = 0;
 
+        misbehave(c, FLAW_HOST_EARLY);
         if (host_ctrl_property_get(c, PROP_CAP, &c->cap, e) < 0 ||
             host_ctrl_property_get(c, PROP_VS, &vs, e) < 0 ||
             host_ctrl_property_set(c, PROP_CC, enable_value(c), e) < 0 ||
@@ -287,6 +379,7 @@ int host_ctrl_enable(struct host_ctrl *c, struct host_error *e)
         if (host_ctrl_identify(c, CNS_CTRL, 0, &c->id, e) < 0)
                 return -1;
         c->discovery = c->discovery || c->id.cntrltype == CNTRLTYPE_DISCOVERY;
+        misbehave(c, c->discovery ? FLAW_HOST_DISC_QUEUES : FLAW_HOST_KATO_OFF);
         return 0;
 }
 
@@ -301,7 +394,7 @@ static int ask_queues(struct host_ctrl *c, unsigned *count, struct host_error *e
         if (host_ctrl_admin(c, &sqe, NULL, 0, &cqe, e) < 0)
                 return -1;
         granted = (le32_get(cqe.dw0) & 0xffff) + 1;
-        if (granted < *count)
+        if (granted < *count && !has_flaw(c, FLAW_HOST_GRANTED))
                 *count = granted;
         return 0;
 }
@@ -311,6 +404,8 @@ static uint32_t io_in_capsule(const struct host_ctrl *c)
         uint64_t capsule = le32_get(c->id.ioccsz), before = 4u + le16_get(c->id.icdoff);
         uint64_t bytes = capsule > before ? (capsule - before) * 16 : 0;
 
+        if (has_flaw(c, FLAW_HOST_CAPSULES))
+                return PDU_ADMIN_IN_CAPSULE;
         return bytes < IN_CAPSULE_MAX ? (uint32_t)bytes : IN_CAPSULE_MAX;
 }
 
@@ -322,7 +417,8 @@ static int add_queue(struct host_ctrl *c, unsigned entries, struct host_error *e
         if (open_queue(q, c, (uint16_t)(c->io_count + 1), entries, io_in_capsule(c), e) < 0)
                 return -1;
         c->io_count++;
-        return send_connect(c, q, c->cntlid, entries, &cqe, e);
+        return send_connect(c, q, has_flaw(c, FLAW_HOST_CNTLID_ANY) ? CNTLID_DYNAMIC : c->cntlid,
+                            entries, &cqe, e);
 }
 
 int host_ctrl_add_queues(struct host_ctrl *c, unsigned count, struct host_error *e)
@@ -334,7 +430,7 @@ int host_ctrl_add_queues(struct host_ctrl *c, unsigned count, struct host_error 
                                  HOST_IO_QUEUES_MAX);
         if (most < 2)
                 return host_fail(e, HOST_STATUS, "CAP.MQES is 0: no I/O queue is possible");
-        if (entries > most)
+        if (entries > most && !has_flaw(c, FLAW_HOST_MQES))
                 entries = most;
         if (ask_queues(c, &count, e) < 0)
                 return -1;
@@ -344,6 +440,7 @@ int host_ctrl_add_queues(struct host_ctrl *c, unsigned count, struct host_error 
         while (c->io_count < count)
                 if (add_queue(c, entries, e) < 0)
                         return -1;
+        misbehave(c, FLAW_HOST_QUEUES_LATE);
         return 0;
 }
 
@@ -356,6 +453,50 @@ int host_ctrl_connect(struct host_ctrl *c, const struct host_params *params, str
                 return 0;
         host_ctrl_close(c);
         return -1;
+}
+
+static int connect_as_before(struct host_ctrl *c, const struct host_params *p, struct host_error *e)
+{
+        if (host_ctrl_connect(c, p, e) < 0)
+                return -1;
+        if (c->io_count == p->io_queues)
+                return 0;
+        host_error_set(e, HOST_BROKEN, "controller grants %u I/O queues, %u before", c->io_count,
+                       p->io_queues);
+        host_ctrl_close(c);
+        return -1;
+}
+
+/* ms until the controller can't process anything any more that was outstanding (Base 2.2, 9.6.2),
+ * from now on, which is later than the last command. */
+static uint64_t quiet_ms(const struct host_ctrl *c)
+{
+        unsigned step = le16_get(c->id.kas) * 100u, katt = c->params.kato;
+        unsigned cqt = le16_get(c->id.cqt);
+
+        if (step)
+                katt = (katt + step - 1) / step * step;
+        return (counts_traffic(c) ? 3 : 2) * (uint64_t)katt +
+               (cqt ? cqt : c->params.reconnect_delay);
+}
+
+int host_ctrl_reconnect(struct host_ctrl *c, struct host_error *e)
+{
+        struct host_params p = c->params;
+        uint64_t pause = quiet_ms(c);
+        uint64_t deadline = deadline_in(p.ctrl_loss_tmo);
+        struct host_error last;
+
+        p.io_queues = c->io_count;
+        host_ctrl_close(c);
+        do {
+                loop_sleep_us(pause * 1000);
+                if (connect_as_before(c, &p, &last) == 0)
+                        return 0;
+                pause = p.reconnect_delay;
+        } while (ms_until(deadline) > 0);
+        return host_fail(e, HOST_BROKEN, "controller lost, not reconnected within %u s: %s",
+                         p.ctrl_loss_tmo / 1000, last.line);
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
@@ -388,9 +529,15 @@ static int shut_down(struct host_ctrl *c, struct host_error *e)
                 return -1;
         }
         c->enabled = false; /* no Keep Alive any more: the controller's timer stops as well */
-        if (host_ctrl_property_get(c, PROP_CC, &cc, e) < 0 ||
-            host_ctrl_property_set(c, PROP_CC, cc | CC_SHN_NORMAL, e) < 0)
+        if (host_ctrl_property_get(c, PROP_CC, &cc, e) < 0)
                 return -1;
+        if (has_flaw(c, FLAW_HOST_CC_CHANGED))
+                cc ^= 1 << 7;
+        if (c->discovery && has_flaw(c, FLAW_HOST_CC_DISCOVERY))
+                cc |= 1 << 11;
+        if (host_ctrl_property_set(c, PROP_CC, cc | CC_SHN_NORMAL, e) < 0)
+                return -1;
+        misbehave(c, FLAW_HOST_LATE);
         return wait_csts(c, CSTS_SHST_COMPLETE | CSTS_SHST_OCCURS, CSTS_SHST_COMPLETE,
                          host_ctrl_shutdown_ms(c), e);
 }
@@ -443,11 +590,13 @@ static void keep_alive(struct host_ctrl *c)
                 host_queue_break(&c->admin, "no response to Keep Alive");
         if (c->keep_busy)
                 return;
-        if (idle || !counts_traffic(c)) {
+        if ((idle || !counts_traffic(c)) && !has_flaw(c, FLAW_HOST_KATO_SILENT)) {
                 c->keep_sent = loop_now_ns();
                 c->keep_cmd = (struct host_cmd) { .sqe = { .opc = NVME_KEEP_ALIVE },
                                                   .done = keep_done,
                                                   .user = c };
+                if (has_flaw(c, FLAW_HOST_KATO_NSID))
+                        c->keep_cmd.sqe.nsid = le32(NSID_ALL);
                 c->keep_busy = host_queue_submit(&c->admin, &c->keep_cmd) == 0;
         }
         start_keep_alive(c);
@@ -478,7 +627,8 @@ int host_ctrl_next(const struct host_ctrl *c)
 uint32_t host_ctrl_max_transfer(const struct host_ctrl *c)
 {
         unsigned shift = c->id.mdts + 12u + (unsigned)(c->cap >> 48 & 0xf);
-        uint32_t most = c->id.mdts == 0 || shift > 31 ? UINT32_MAX : 1u << shift;
+        bool unbound = c->id.mdts == 0 || shift > 31 || has_flaw(c, FLAW_HOST_MDTS);
+        uint32_t most = unbound ? UINT32_MAX : 1u << shift;
 
         return c->params.transport == HOST_RDMA && most > KEYED_MAX ? KEYED_MAX : most;
 }

@@ -8,6 +8,7 @@
 #define NVMF_HOST_CTRL_H
 
 #include "auth.h"
+#include "pdu/nvme/machine/tls_key.h"
 #include "pdu/nvme/wire/fabrics.h"
 #include "queue.h"
 
@@ -27,13 +28,17 @@ struct host_params {
         unsigned queue_size; /* entries of an I/O queue; at most CAP.MQES + 1 are used */
         unsigned kato;       /* ms; 0: no keep alive */
         unsigned timeout;    /* ms for set-up and commands */
-        bool hdgst, ddgst;   /* TCP */
-        bool no_sqfc;        /* ask to disable SQ flow control */
-        uint8_t hpda;        /* TCP: 0's based dwords, 0..31 */
-        uint32_t maxr2t;     /* TCP: count, >= 1 */
+        unsigned reconnect_delay, ctrl_loss_tmo; /* ms, of host_ctrl_reconnect() */
+        bool hdgst, ddgst;                       /* TCP */
+        bool no_sqfc;                            /* ask to disable SQ flow control */
+        uint8_t hpda;                            /* TCP: 0's based dwords, 0..31 */
+        uint32_t maxr2t;                         /* TCP: count, >= 1 */
         struct auth_key dhchap, dhchap_ctrl; /* for authentication; len 0: none: host/nvme/auth.h */
-        const struct rule_policy *policy;    /* may be NULL */
-        struct capture_writer *record;       /* as in host_queue_config */
+        struct nvme_tls tls;                 /* TCP: all connections with TLS; key.len 0: without */
+        bool
+            concat; /* TCP: with TLS, and the PSK that authentication generates; tls has no key then */
+        const struct rule_policy *policy; /* may be NULL */
+        struct capture_writer *record;    /* as in host_queue_config */
 };
 /* All but traddr and subnqn. hostnqn is this machine's, in static memory. */
 struct host_params host_params_default(void);
@@ -61,6 +66,15 @@ struct host_ctrl {
  * closed. The strings of params are not copied. c must not move.
  */
 int host_ctrl_connect(struct host_ctrl *c, const struct host_params *params, struct host_error *e);
+/*
+ * An association that broke is made again, with as many I/O queues as it had. First everything is
+ * closed, and time passes until the controller cannot process anything more that was outstanding
+ * (Base 2.2, 9.6.2): else a write that is sent again, and what follows it, may be overwritten by its
+ * first copy. reconnect_delay is part of it if the controller has no CQT, and lies between the tries;
+ * after ctrl_loss_tmo none is made any more but the first. What points into c->io has to be set
+ * again. 0; -1: it was not to be had, c is closed.
+ */
+int host_ctrl_reconnect(struct host_ctrl *c, struct host_error *e);
 /* In steps: the admin queue's Connect and authentication alone (CC.EN stays 0); enable and identify;
  * I/O queues. After an error of these host_ctrl_close(). */
 int host_ctrl_open(struct host_ctrl *c, const struct host_params *params, struct host_error *e);
@@ -71,7 +85,7 @@ int host_ctrl_add_queues(struct host_ctrl *c, unsigned count, struct host_error 
 unsigned host_ctrl_shutdown_ms(const struct host_ctrl *c);
 /* Orderly: CC.SHN, waits for CSTS.SHST, closes. 0; -1: it did not end well, but is closed. */
 int host_ctrl_disconnect(struct host_ctrl *c, struct host_error *e);
-/* Just closes every connection. */
+/* Just closes every connection; nothing, where it is closed. */
 void host_ctrl_close(struct host_ctrl *c);
 
 /* As host_queue_run() on the admin queue, or on an I/O queue of c, with the association kept alive.

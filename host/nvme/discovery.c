@@ -52,7 +52,9 @@ static int get_entries(struct host_ctrl *c, uint32_t piece, struct discovery_log
         for (size_t at = DISC_HEADER_LEN; at < log->len; at += piece) {
                 uint32_t len = log->len - at < piece ? (uint32_t)(log->len - at) : piece;
 
-                if (get(c, at, log->page + at, len, true, e) < 0)
+                bool odd = flawed(c->params.policy, FLAW_HOST_LOG_ODD);
+
+                if (get(c, at + odd, log->page + at, len, true, e) < 0)
                         return -1;
         }
         return 0;

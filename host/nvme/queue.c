@@ -43,7 +43,8 @@ int host_queue_break(struct host_queue *q, const char *fmt, ...)
 
 void host_queue_close(struct host_queue *q)
 {
-        q->ops->close(q);
+        if (q->own)
+                q->ops->close(q);
         *q = (struct host_queue) { 0 };
 }
 

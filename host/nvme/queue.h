@@ -18,6 +18,7 @@
 #include "pdu/nvme/tcp/tcp_host.h"
 
 struct capture_writer;
+struct nvme_tls;
 struct verbs_provider;
 
 enum {
@@ -39,6 +40,8 @@ struct host_queue_config {
         uint32_t in_capsule; /* bytes of in-capsule data: from IOCCSZ; TCP's admin queue: 8192 */
         const struct rule_policy *policy; /* may be NULL */
         struct capture_writer *record;    /* TCP: what goes over it is written there; may be NULL */
+        const struct nvme_tls *tls;       /* TCP: with TLS, if it has a key; may be NULL */
+        const char *hostnqn, *subnqn;     /* with TLS: the names of its identity */
 
         struct tcp_host_config tcp; /* its own part: digests, HPDA, MAXR2T */
 
@@ -78,7 +81,8 @@ extern const struct host_queue_ops host_queue_tcp, host_queue_rdma;
 /* Connects; TCP: exchanges ICs. 0; -1: e says why, and nothing has to be closed. */
 int host_queue_open(struct host_queue *q, const struct host_queue_config *cfg,
                     struct host_error *e);
-/* Tells the peer what is still queued (a TermReq), or that it is over (DREQ); disconnects, frees. */
+/* Tells the peer what is still queued (a TermReq), or that it is over (DREQ); disconnects, frees.
+ * Nothing, where it is closed. */
 void host_queue_close(struct host_queue *q);
 
 /* Queues a command; nothing is sent before the next poll. -1 when the queue is full or broken. */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A queue over a byte stream. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "host/time.h"
 #include "pdu/nvme/io/link_stream.h"
+#include "pdu/nvme/io/nvme_tls.h"
 #include "queue.h"
 
 enum {
@@ -68,22 +70,21 @@ static long tcp_receive(struct host_queue *q)
                 return n;
         return t->stream.end == STREAM_FIN
                    ? host_queue_break(q, "queue %u: controller closed the connection", q->qid)
-                   : host_queue_break(q, "queue %u: receive: %s", q->qid,
-                                      strerror(t->stream.error));
+                   : host_queue_break(q, "queue %u: receive: %s", q->qid, stream_why(&t->stream));
 }
 
 /* Who resets the connection may have said why: what has come is read before it is given up. */
 static int tcp_send(struct host_queue *q)
 {
         struct queue_tcp *t = q->own;
-        int problem;
+        char why[sizeof(q->error.line)];
 
         if (!link_wants_send(t->link) || link_flush(t->link, &t->stream) >= 0)
                 return 0;
-        problem = t->stream.error;
+        snprintf(why, sizeof(why), "%s", stream_why(&t->stream));
         while (take(q) > 0)
                 ;
-        return host_queue_break(q, "queue %u: send: %s", q->qid, strerror(problem));
+        return host_queue_break(q, "queue %u: send: %s", q->qid, why);
 }
 
 static int tcp_submit(struct host_queue *q, struct host_cmd *cmd)
@@ -180,6 +181,17 @@ static void tcp_close(struct host_queue *q)
         release(q);
 }
 
+/* 0; -1 with errno. */
+static int open_stream(struct queue_tcp *t, const struct host_queue_config *cfg, char *error,
+                       size_t size)
+{
+        if (stream_connect(&t->stream, cfg->traddr, cfg->trsvcid, cfg->timeout, error, size) < 0)
+                return -1;
+        if (!cfg->tls || !cfg->tls->key.len)
+                return 0;
+        return nvme_tls_connect(&t->stream, cfg->tls, cfg->hostnqn, cfg->subnqn, error, size);
+}
+
 static int tcp_open(struct host_queue *q, const struct host_queue_config *cfg, struct host_error *e)
 {
         uint64_t deadline = deadline_in(cfg->timeout);
@@ -188,8 +200,7 @@ static int tcp_open(struct host_queue *q, const struct host_queue_config *cfg, s
 
         if (!t)
                 return host_fail(e, HOST_BROKEN, "no memory for a queue");
-        if (stream_connect(&t->stream, cfg->traddr, cfg->trsvcid, cfg->timeout, error,
-                           sizeof(error)) < 0) {
+        if (open_stream(t, cfg, error, sizeof(error)) < 0) {
                 int problem = errno;
 
                 host_error_set(e, HOST_BROKEN, "%s", error);

@@ -485,19 +485,6 @@ static inline void fake_wake(struct fake *f)
         assert_int_equal(write(f->wake, &one, sizeof(one)), sizeof(one));
 }
 
-static inline void fake_start(struct fake *f, const struct fake_knobs *k)
-{
-        char error[NET_ERROR];
-
-        memset(f, 0, sizeof(*f));
-        f->k = *k;
-        f->disk = calloc(FAKE_BLOCKS + 256, 512);
-        f->wake = eventfd(0, EFD_CLOEXEC);
-        assert_int_equal(stream_listen(&f->listener, "127.0.0.1", "0", error, sizeof(error)), 0);
-        f->port = stream_listener_port(&f->listener);
-        assert_int_equal(pthread_create(&f->thread, NULL, fake_run, f), 0);
-}
-
 static inline void fake_reset(struct fake_conn *fc)
 {
         link_terminate(tcp_controller_link(fc->c), rule_fault(TCP_H2C_TTAG));
@@ -519,6 +506,22 @@ static inline void fake_stop(struct fake *f)
         stream_unlisten(&f->listener);
         close(f->wake);
         free(f->disk);
+        f->disk = NULL;
+}
+
+static inline void fake_start(struct fake *f, const struct fake_knobs *k)
+{
+        char error[NET_ERROR];
+
+        if (f->disk) /* of a test that has failed: two threads on one fake hang */
+                fake_stop(f);
+        memset(f, 0, sizeof(*f));
+        f->k = *k;
+        f->disk = calloc(FAKE_BLOCKS + 256, 512);
+        f->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        assert_int_equal(stream_listen(&f->listener, "127.0.0.1", "0", error, sizeof(error)), 0);
+        f->port = stream_listener_port(&f->listener);
+        assert_int_equal(pthread_create(&f->thread, NULL, fake_run, f), 0);
 }
 
 static inline struct host_params fake_params(const struct fake *f)

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from hostlib import NQN, NVMFSPEC, ROOT
+from hostlib import NQN, NVMFSPEC, ROOT, Target
 
 DISCOVERY = "nqn.2014-08.org.nvmexpress.discovery"
 
@@ -441,3 +441,35 @@ def test_a_target_that_dies(start_target, connected):
     target.stop = lambda: None
     assert load.wait(timeout=10) == 3
     assert "queue 1" in load.stderr.read()
+
+
+def verify_with_loss(target, *args):
+    return subprocess.Popen([NVMFSPEC, "host", "verify", *target.host.where, "-n", NQN, "--time", "3",
+                             "-k", "1",
+                             "--ctrl-loss-tmo", "20", "--reconnect-delay", "1", *args],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_verify_outlives_its_target(tmp_path):
+    disk = tmp_path / "disk"
+    disk.write_bytes(bytes(8 << 20))
+    first = Target("-n", NQN, "--ns", f"file:{disk}")
+    load = verify_with_loss(first, "-o", "json")
+    time.sleep(1)
+    first.process.kill()
+    first.process.wait()
+    second = Target("-s", str(first.host.port), "-n", NQN, "--ns", f"file:{disk}")
+    out, err = load.communicate(timeout=60)
+    second.stop()
+    assert load.returncode == 0, err
+    assert json.loads(out)["reconnects"] == 1
+
+
+def test_verify_gives_up_at_last(start_target):
+    target = start_target("-n", NQN, "--ns", "mem:8M")
+    load = verify_with_loss(target, "--ctrl-loss-tmo", "2")
+    time.sleep(1)
+    target.stop()
+    target.stop = lambda: None
+    assert load.wait(timeout=20) == 3
+    assert re.search("controller lost, not reconnected within 2 s: .*refused", load.stderr.read())

@@ -12,12 +12,11 @@ NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 
-
-def in_guest(script, *arguments):
+def in_guest(script, *arguments, timeout=240, lab=()):
     run = subprocess.run(
-        [ROOT / "ci/lab", "--timeout", "240", "--", "env", f"NVMFSPEC={NVMFSPEC}", "bash",
+        [ROOT / "ci/lab", *lab, "--timeout", str(timeout), "--", "env", f"NVMFSPEC={NVMFSPEC}", "bash",
          ROOT / "host/tests/lab" / script, *arguments],
-        capture_output=True, text=True, cwd=ROOT, timeout=300)
+        capture_output=True, text=True, cwd=ROOT, timeout=timeout + 60)
     print(run.stdout, run.stderr)
     assert run.returncode == 0
 
@@ -33,6 +32,13 @@ def test_kernel_target_by_rdma(device):
     in_guest("kernel_target_rdma.sh", device)
 
 
+@pytest.mark.timeout(1000)
+@pytest.mark.parametrize("device", ["rxe", "siw"])
+def test_link_is_down_for_a_while(device):
+    count = int(os.environ.get("NVMFSPEC_LINK_CUTS", "1"))
+    in_guest("link.sh", device, str(count), timeout=120 + 60 * count)
+
+
 @pytest.mark.parametrize("device", ["rxe", "siw"])
 def test_own_target_by_rdma(device):
     in_guest("own_target_rdma.sh", device)
@@ -41,3 +47,8 @@ def test_own_target_by_rdma(device):
 @pytest.mark.parametrize("transport", ["tcp", "rdma"])
 def test_authentication(transport):
     in_guest("authentication.sh", transport)
+
+
+@pytest.mark.usefixtures("tlshd")
+def test_tls():
+    in_guest("tls.sh", lab=["--tls"])

@@ -12,7 +12,7 @@ struct trace_pdu {
         const uint8_t *data; /* NULL: none, or (long data that nobody wanted) not kept */
         uint32_t data_len;
         bool cut; /* some bytes of the data are not in the capture and are zero here */
-        bool ddgst_bad;
+        bool ddgst_bad, pad_set;         /* pad_set: PAD is not zero */
         uint32_t hdgst;                  /* as received, where ch.flags say it is there */
         uint32_t header_len;             /* TRACE_FAULT: bytes of the header that came */
         struct fault fault;              /* TRACE_FAULT */

@@ -14,6 +14,8 @@
 /* T1.0 3.5: so long a connection may last behind a TermReq. */
 #define TERM_PATIENCE INT64_C(30000000000)
 
+enum { LATE_R2TS = 64 };
+
 struct judge {
         enum trace_transport transport;
         const struct rule_set *waived;
@@ -27,10 +29,18 @@ struct judge {
         bool stale;   /* a new tracker is needed */
         bool begun;   /* something was seen of a connection that is not known from its start */
         uint32_t maxh2cdata, maxr2t;
-        struct fault fault[2];                /* of the header in hand */
+        struct fault fault[2]; /* of the header in hand */
+        struct wrong {         /* the last faulty PDU of each side: */
+                unsigned rule;
+                union pdu header;
+                uint32_t digest; /* HDGST as it was sent */
+        } wrong[2];
+        bool ended;               /* the controller has sent what ends the connection; */
+        uint16_t late[LATE_R2TS]; /* TTAGs of R2Ts behind that */
+        unsigned lates;
         uint8_t heard[sizeof(struct pdu_ch)]; /* the last header of the host begins so */
         uint32_t heard_len;                   /* bytes of it that came */
-        int64_t gave_up_ns;                   /* the host sent a TermReq; 0: it did not */
+        int64_t gave_up_ns[2];                /* who sent a TermReq; 0: it did not */
 
         struct rdma_track *rdma;
         struct rdma_watch *watch;
@@ -128,6 +138,18 @@ static void add(struct rule_set *found, struct fault fault)
                 rule_add(found, fault.rule);
 }
 
+/* ... and what a TermReq of the other side has to say of it. */
+static void add_of(struct judge *j, const struct trace_event *e, struct rule_set *found,
+                   struct fault fault)
+{
+        add(found, fault);
+        if (!is_fault(fault))
+                return;
+        j->wrong[e->sender].rule = fault.rule;
+        j->wrong[e->sender].header = *e->pdu->h;
+        j->wrong[e->sender].digest = e->pdu->hdgst;
+}
+
 /* Without the set-up some things cannot be known: the alignments that were agreed on. */
 static void drop_unknowable(const struct judge *j, struct rule_set *found)
 {
@@ -195,7 +217,7 @@ static void on_header(struct judge *j, const struct trace_event *e, struct rule_
         if (!j->ok || (j->lenient && !is_known(j, e->pdu->h)))
                 return;
         j->fault[e->sender] = track_header(j->tcp, e->sender, e->pdu->h);
-        add(found, j->fault[e->sender]);
+        add_of(j, e, found, j->fault[e->sender]);
         add_all(found, track_findings(j->tcp));
         if (e->pdu->h->ch.type == PDU_ICRESP && track_live(j->tcp) && !j->lenient) {
                 j->maxh2cdata = track_maxh2cdata(j->tcp);
@@ -229,11 +251,41 @@ static void judge_term(const struct judge *j, const struct trace_pdu *pdu, struc
         if (!copy || pdu->cut || pdu->data_len < sizeof(*copy))
                 return;
         whole = copied_len(copy->type);
-        judge_finds(found, copy->type == PDU_H2C_TERM, TCP_TERM_SILENCE);
         judge_finds(found,
-                    whole && pdu->data_len != whole && j->heard_len >= whole &&
-                        memcmp(j->heard, copy, sizeof(*copy)) == 0,
+                    copy->type == PDU_H2C_TERM && (le32_get(copy->plen) < sizeof(struct pdu_term) ||
+                                                   le32_get(copy->plen) > PDU_TERM_MAX),
+                    TCP_TERM_SILENCE);
+        judge_finds(found,
+                    whole && pdu->data_len != whole && pdu->data_len != whole + 4 && /* HDGST */
+                        j->heard_len >= whole && memcmp(j->heard, copy, sizeof(*copy)) == 0,
                     TCP_TERM_COPY_LEN_C2H);
+}
+
+/* Whether a TermReq returns this header: as much of it as there is of both. PDUs of one type may begin alike. */
+static bool returns_header(const struct trace_pdu *term, const union pdu *h)
+{
+        const struct pdu_info *info = pdu_info(h->ch.type);
+        size_t len = info && info->hlen ? info->hlen : sizeof(h->ch);
+
+        if (!term->data || term->cut || term->data_len < sizeof(h->ch))
+                return false;
+        return memcmp(term->data, h, len < term->data_len ? len : term->data_len) == 0;
+}
+
+/* A TermReq that hands back the header of a PDU whose fault is known, and whose FES and FEI stand in
+ * the specification. */
+static void judge_reason(const struct judge *j, const struct trace_event *e, struct rule_set *found)
+{
+        const struct pdu_term *term = &e->pdu->h->term;
+        const struct wrong *w = &j->wrong[peer_of(e->sender)];
+        const struct rule *rule = rule_get(w->rule);
+        uint32_t fei = le32_get(term->fei);
+
+        if (!rule || rule->reaction != REACT_TERM || rule->unowed || rule->reacts == BASIS_OWN ||
+            !returns_header(e->pdu, &w->header))
+                return;
+        judge_finds(found, !rule_accepts(w->rule, le16_get(term->fes), fei, w->digest),
+                    e->sender == PARTY_HOST ? TCP_TERM_FITS_H2C : TCP_TERM_FITS_C2H);
 }
 
 /* What TermReqs of one side show of the other. */
@@ -241,25 +293,56 @@ static void watch_terms(struct judge *j, const struct trace_event *e, struct rul
 {
         bool term = e->pdu->h->ch.type == PDU_H2C_TERM || e->pdu->h->ch.type == PDU_C2H_TERM;
 
+        int64_t other = j->gave_up_ns[peer_of(e->sender)];
+
+        judge_finds(found, other && e->at.time_ns > other + TERM_PATIENCE,
+                    e->sender == PARTY_HOST ? TCP_TERM_CLOSE_H2C : TCP_TERM_CLOSE);
+        if (term && !j->gave_up_ns[e->sender])
+                j->gave_up_ns[e->sender] = e->at.time_ns;
+        if (term && e->kind == TRACE_PDU)
+                judge_reason(j, e, found);
         if (e->sender == PARTY_CONTROLLER) {
                 if (term && e->kind == TRACE_PDU)
                         judge_term(j, e->pdu, found);
-                judge_finds(found, j->gave_up_ns && e->at.time_ns > j->gave_up_ns + TERM_PATIENCE,
-                            TCP_TERM_CLOSE);
                 return;
         }
-        if (term && !j->gave_up_ns)
-                j->gave_up_ns = e->at.time_ns;
         if (e->kind == TRACE_PDU)
                 return;
         memcpy(j->heard, e->pdu->h, sizeof(j->heard));
         j->heard_len = e->kind == TRACE_FAULT ? e->pdu->header_len : UINT32_MAX;
 }
 
+/* The reaction to it is printed: it ends the connection. */
+static bool is_fatal(const struct fault fault)
+{
+        const struct rule *rule = is_fault(fault) ? rule_get(fault.rule) : NULL;
+
+        return rule && rule->reaction == REACT_TERM && !rule->unowed &&
+               rule->reacts == BASIS_PRINTED;
+}
+
+/* What a controller asks for behind a fatal PDU of its own, no host may answer: it does not process it. */
+static void watch_end(struct judge *j, const struct trace_event *e, struct rule_set *found)
+{
+        const union pdu *h = e->pdu->h;
+        uint16_t ttag = le16_get(h->data.ttag);
+
+        if (h->ch.type == PDU_R2T && j->ended && j->lates < LATE_R2TS)
+                j->late[j->lates++] = ttag;
+        for (unsigned i = 0; h->ch.type == PDU_H2C_DATA && i < j->lates; i++)
+                judge_finds(found, j->late[i] == ttag, TCP_TERM_STOPS_H2C);
+}
+
 static void on_pdu(struct judge *j, const struct trace_event *e, struct rule_set *found)
 {
-        if (j->ok && !is_fault(j->fault[e->sender]))
-                add(found, track_pdu(j->tcp, e->sender, e->pdu->h, e->pdu->ddgst_bad));
+        struct fault fault = j->fault[e->sender];
+
+        watch_end(j, e, found);
+        if (j->ok && !is_fault(fault))
+                add_of(j, e, found,
+                       fault = track_pdu(j->tcp, e->sender, e->pdu->h, e->pdu->ddgst_bad));
+        j->ended |= e->sender == PARTY_CONTROLLER && is_fatal(fault);
+        judge_finds(found, e->pdu->pad_set, e->sender == PARTY_HOST ? TCP_RSVD_H2C : TCP_RSVD_C2H);
 }
 
 /* --- RDMA ------------------------------------------------------------------------------------- */
@@ -282,17 +365,20 @@ static void on_rdma(struct judge *j, const struct trace_event *e, struct rule_se
 {
         const struct trace_memory *m = &e->memory;
         const struct trace_cm *cm = &e->cm;
+        bool depths = (e->kind == TRACE_REQUEST || e->kind == TRACE_ACCEPT) && cm->depths;
+        uint16_t reads_in = depths ? cm->reads_in : RDMA_READS_UNKNOWN;
+        uint16_t reads_out = depths ? cm->reads_out : RDMA_READS_UNKNOWN;
 
         if (j->stale)
                 start_rdma(j);
         if (!j->ok)
                 return;
         if (e->kind == TRACE_REQUEST)
-                add_all(found, rdma_track_request(j->rdma, cm->data, cm->len, cm->reads_in,
-                                                  cm->reads_out));
-        else if (e->kind == TRACE_ACCEPT)
+                add_all(found, rdma_track_request(j->rdma, cm->data, cm->len, reads_in, reads_out));
+        else if (e->kind == TRACE_ACCEPT) /* iWARP: the device says what it answers, not its user */
                 add_all(found,
-                        rdma_track_accept(j->rdma, cm->data, cm->len, cm->reads_in, cm->reads_out));
+                        rdma_track_accept(j->rdma, cm->data, cm->len,
+                                          j->transport == TRACE_IWARP ? 0 : reads_in, reads_out));
         else if (e->kind == TRACE_REJECT && cm->reason == 28 && e->sender == PARTY_CONTROLLER)
                 add_all(found, rdma_track_reject(j->rdma, cm->data, cm->len));
         else if (e->kind == TRACE_CAPSULE)
@@ -317,7 +403,8 @@ void judge_event(struct judge *j, const struct trace_event *e, struct rule_set *
         if (e->kind == TRACE_FAULT || e->kind == TRACE_HEADER || e->kind == TRACE_PDU)
                 watch_terms(j, e, found);
         if (e->kind == TRACE_FAULT) {
-                add(found, e->pdu->fault);
+                add_of(j, e, found, e->pdu->fault);
+                j->ended |= e->sender == PARTY_CONTROLLER && is_fatal(e->pdu->fault);
                 j->lenient = j->stale = true; /* what it said is not known */
         } else if (j->transport != TRACE_TCP) {
                 on_rdma(j, e, found);

@@ -4,12 +4,13 @@
 #define NVMF_PCAP_JUDGE_H
 
 #include "pcap/nvme/session.h"
+#include "pdu/nvme/machine/tls_key.h"
 #include "pdu/nvme/rdma/rdma_track.h"
 #include "pdu/nvme/wire/auth.h"
 #include "pdu/nvme/wire/fabrics.h"
 
 struct judge; /* of one connection */
-/* waived: the caller's, outlives it; may be NULL. NULL without memory. */
+/* waived: the caller's, outlives it; may be NULL. NULL: out of memory. */
 struct judge *judge_new(const struct trace_conn *c, const struct rule_set *waived);
 void judge_free(struct judge *j);
 
@@ -30,36 +31,167 @@ void judge_command(const struct session *s, const union sqe *sqe, struct rule_se
 /* Data and results whose meaning the command tells, when it has succeeded; adds to `found`. */
 void judge_data(const struct session *s, const struct session_cmd *cmd, const struct cqe *cqe,
                 struct rule_set *found);
+/* The same of a reservation command, on an I/O queue (judge_reservation.c). measured: the bytes of data are
+ * those that moved, not those that there was room for. */
+void judge_reservation(const struct session_cmd *cmd, bool measured, struct rule_set *found);
 /* Whether a command that succeeded moved all that it had to. */
 void judge_transfer(const struct session *s, const struct session_cmd *cmd, struct rule_set *found);
 /* The data of a Connect; `admin`: what the admin queue of the association said, or NULL. */
-void judge_connect(const struct session_cmd *cmd, const struct association *admin,
-                   struct rule_set *found);
+void judge_connect(const struct session_cmd *cmd, const struct cqe *cqe,
+                   const struct association *admin, struct rule_set *found);
 /* What it shows that a command was refused (judge_refusal.c). */
 void judge_refusal(const struct session *s, const struct session_cmd *cmd, const struct cqe *cqe,
                    struct rule_set *found);
+
+/* --- hosts beyond the fields of a command (judge_host.c) ---------------------------------------- */
+
+enum { HOST_LOST = 64, HOST_KNOWS = 16 };
+
+struct host_memory { /* of the capture; all zero at first */
+        struct lost_command {
+                struct connect_data connect; /* of its association */
+                union sqe sqe;
+                int64_t until_ns;                 /* the controller may still be busy with it */
+        } lost[HOST_LOST];                        /* the latest, round about, as these: */
+        struct connect_data known[HOST_KNOWS];    /* associations with any static controller */
+        struct connect_data restarts[HOST_KNOWS]; /* have to discover first; no NQN: none */
+        unsigned losses, knows, restarted;
+};
+/* The association is over; a command of it was outstanding when its connection ended. */
+void memory_ends(struct host_memory *m, const struct association *a);
+void memory_lost(struct host_memory *m, const struct association *a, const struct session_cmd *cmd,
+                 int64_t until_ns);
+/* A command, and the data of an admin queue's Connect, after that; both add to `found`. */
+void judge_again(const struct host_memory *m, const struct association *a, const union sqe *s,
+                 int64_t now_ns, struct rule_set *found);
+void judge_return(const struct host_memory *m, const struct connect_data *c,
+                  struct rule_set *found);
+/* The names in Connect's data; a Discovery Information Management command with its data. */
+void judge_names(const struct connect_data *c, struct rule_set *found);
+void judge_registration(const struct session_cmd *cmd, struct rule_set *found);
+/* Each entry of a Host Discovery log page names its host. */
+bool hosts_are_named(const uint8_t *log, size_t len);
+/* The data that the host has sent with a command that is over. */
+void judge_description(const struct session *s, const struct session_cmd *cmd,
+                       struct rule_set *found);
 
 /* --- authentication (judge_auth.c) -------------------------------------------------------------- */
 
 struct auth_past {                /* of a queue; all zero at first */
         bool begun, mutual, lost; /* lost: a message is not in the capture */
         bool returned;            /* C2 was C1 */
+        bool null_group;          /* it is offered beside a secure channel, which it cannot serve */
+        bool asked;               /* the Reply has a challenge for the controller */
+        unsigned wrong;           /* a rule that the host's last message breaks */
         enum auth_message last;
         uint16_t t_id;
-        uint8_t hash, group, challenge[AUTH_HASH_MAX];
+        uint8_t sc_c, hash, group, challenge[AUTH_HASH_MAX];
         struct auth_protocol offered;
+        int64_t failed_ns; /* the host has sent AUTH_Failure2; 0: it has not */
+        int64_t keyed_ns;  /* a PSK was generated; 0: none was */
 };
-struct auth_memory { /* of the capture: the challenge seen last */
-        uint8_t hl, value[AUTH_HASH_MAX];
+struct auth_memory { /* of the capture: the challenges seen last, by who sent them */
+        struct auth_value {
+                uint8_t hl, value[AUTH_HASH_MAX];
+        } seen[2];
 };
 /* An Authentication Send or Receive that is over. */
 void judge_auth(struct auth_past *a, struct auth_memory *memory, const struct session_cmd *cmd,
                 bool success, struct rule_set *found);
 
+/* --- TLS (judge_tls.c) --------------------------------------------------------------------------- */
+
+enum { TLS_SHARES = 64, TLS_ENTRIES = 64, TLS_KEYED = 8, TLS_PAIRS = 16 };
+
+struct tls_past {                 /* of a connection; all zero at first: it is without TLS */
+        bool secured;             /* its ClientHello was seen */
+        bool retained, generated; /* the kinds of keys that it offered */
+        bool mixed;               /* they are not all for the same names, which are those of: */
+        struct tls_identity id;
+        bool keyed; /* a PSK that it has generated has been noted */
+};
+struct tls_memory { /* of the capture; all zero at first */
+        bool shown; /* it shows ClientHellos: who has none is without TLS */
+        struct tls_share {
+                uint64_t share, random; /* hashes: of what was sent, of who sent it */
+        } shares[TLS_SHARES];
+        struct tls_entry {     /* of the discovery log */
+                uint64_t name; /* hash of its NQN; 0: none */
+                bool required, doubtful;
+        } entries[TLS_ENTRIES];
+        struct tls_keyed {
+                struct connect_data names; /* whose host has a generated PSK to come back with */
+                int64_t since_ns;          /* 0: none */
+        } keyed[TLS_KEYED];
+        uint64_t retained[TLS_PAIRS]; /* hashes of the names of those that have a retained PSK */
+        unsigned next_share, next_entry, next_keyed, next_retained;
+};
+/* A ClientHello. */
+void judge_hello(struct tls_past *p, struct tls_memory *m, const struct trace_hello *hello,
+                 struct rule_set *found);
+/* A Connect on a connection over TCP that was seen from its beginning; admin: that of its association's
+ * admin queue, NULL: it is one, or not known. */
+void judge_channel(const struct tls_past *p, struct tls_memory *m, const struct tls_past *admin,
+                   const struct session_cmd *cmd, struct rule_set *found);
+/* An authentication message that is over, after judge_auth(). */
+void judge_keys(struct tls_past *p, struct tls_memory *m, const struct connect_data *names,
+                const struct auth_past *a, const struct session_cmd *cmd, struct rule_set *found);
+/* A Get Log Page of the discovery service that has succeeded. */
+void remember_entries(struct tls_memory *m, const struct session_cmd *cmd);
+
+/* --- commands that a host sends again (judge_retry.c) --------------------------------------------- */
+
+enum { RETRIES = 16 };
+
+struct retry_past { /* of an association; all zero at first */
+        struct failed {
+                union sqe sqe;
+                uint64_t data;    /* hash of what it sent, of Copy */
+                int64_t until_ns; /* it is not sent again before; */
+                unsigned rule;    /* ... else that is broken. RULE_NONE: there is none */
+        } failed[RETRIES];
+        unsigned next;
+};
+/* An I/O command has failed; id: of its controller, NULL: not known. */
+void retry_fails(struct retry_past *p, const struct session_cmd *cmd, const struct cqe *cqe,
+                 const struct id_ctrl *id, int64_t now_ns);
+/* One is sent; one with data of the host is over. */
+void judge_retry(const struct retry_past *p, const union sqe *s, int64_t now_ns,
+                 struct rule_set *found);
+void judge_copied_again(const struct retry_past *p, const struct session_cmd *cmd,
+                        struct rule_set *found);
+/* The states of namespaces may be others now. */
+void retry_forgets_states(struct retry_past *p);
+/* An admin queue's Connect was refused for that; the discovery log was read; one is sent: by this host. */
+void memory_restarts(struct host_memory *m, const struct connect_data *c);
+void memory_discovers(struct host_memory *m, const struct connect_data *c);
+void judge_restart(const struct host_memory *m, const struct connect_data *c,
+                   struct rule_set *found);
+
+/* --- Asymmetric Namespace Access (judge_ana.c) --------------------------------------------------- */
+
+struct ana_past;                     /* of an association */
+struct ana_past *ana_past_new(void); /* NULL if out of memory; all that follows accepts NULL */
+void ana_past_free(struct ana_past *p);
+/* A Controller Level Reset: what was known is over. */
+void ana_past_reset(struct ana_past *p);
+/* Log page 0Ch is asked for; it has been read, by this frame. */
+void ana_asks(struct ana_past *p, const struct session_cmd *cmd);
+void ana_reads(struct ana_past *p, const struct session_cmd *cmd, uint64_t frame,
+               struct rule_set *found);
+/* An I/O command, Set or Get Features has ended; Identify Namespace was read. */
+void ana_io(struct ana_past *p, const struct session_cmd *cmd, uint16_t status);
+void ana_feature(struct ana_past *p, const struct session_cmd *cmd, uint16_t status);
+/* The controller has told of a change. */
+void ana_told(struct ana_past *p);
+/* The state of a namespace's group as the log that was read last has it; 0: not known, or perhaps no longer. */
+uint8_t ana_shown(const struct ana_past *p, uint32_t nsid, int64_t now_ns);
+void ana_identifies(struct ana_past *p, const struct session_cmd *cmd, const struct id_ns *ns);
+
 /* --- below the capsules of NVMe/RDMA (judge_rdma.c) --------------------------------------------- */
 
 struct rdma_watch;                       /* of one connection; free() */
-struct rdma_watch *rdma_watch_new(void); /* NULL without memory */
+struct rdma_watch *rdma_watch_new(void); /* NULL: out of memory */
 /* Something is missing before what comes next. */
 void rdma_watch_gap(struct rdma_watch *w);
 /* Behind the tracker, which has been told the same and has `found` something. */
@@ -68,14 +200,35 @@ void rdma_watch_event(struct rdma_watch *w, const struct trace_event *e, struct 
 
 /* --- what an association has been through (judge_past.c) ---------------------------------------- */
 
-struct past *past_new(const struct session_cmd *connect); /* NULL without memory */
+struct past *past_new(const struct session_cmd *connect); /* NULL: out of memory */
 void past_free(struct past *p);
 /* A command of one of its queues, whose capsule is whole; and its completion. */
 void past_command(const struct session *s, struct session_cmd *cmd, struct rule_set *found);
 void past_answer(const struct session *s, const struct session_cmd *cmd, const struct cqe *cqe,
                  const struct trace_event *e, struct rule_set *found);
+/* See ana_shown(). */
+uint8_t past_ana_shown(const struct association *a, uint32_t nsid, int64_t now_ns);
+/* The host ends the connection of an I/O queue, and has not sent Disconnect. */
+void past_leaves(const struct session *s, int64_t time_ns);
+/* Whether it may still have commands. */
+bool past_lives(const struct association *a);
+/* The format of a namespace, as Identify Namespace has told it; NULL: not known. */
+/* How names begin in an anonymous capture, whose blocks are made up. */
+#define ANONYMOUS_NQN "nqn.2026-01.io.nvmfspec:anonymous-"
+
+struct ns_format;
+const struct ns_format *past_format(const struct association *a, uint32_t nsid);
+/* Adds what is known of it; a may be NULL. */
+struct command_view;
+void past_view(const struct association *a, struct command_view *v);
+/* Once after each Connect of an I/O queue: what was known then. False: there was none. */
+bool past_joined(const struct association *a, struct command_view *v);
 /* Its admin queue is disconnected. */
 void past_disconnects(struct past *p, int64_t time_ns);
+/* The connection of one of its queues has ended. */
+void past_closed(const struct session *s, int64_t time_ns);
+/* Until when a controller may still be busy with what was outstanding then; 0: not known. */
+int64_t past_busy_until(const struct past *p, int64_t time_ns);
 /* A Connect of an I/O queue to it, and how that was answered. */
 void past_joins(const struct association *a, const struct session *s, const struct session_cmd *cmd,
                 uint16_t status, struct rule_set *found);

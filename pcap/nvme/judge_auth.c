@@ -42,7 +42,13 @@ static void judge_negotiate(struct auth_past *a, const struct auth_view *v, stru
                     p->halen < 1 || p->halen > AUTH_LIST_MAX || p->dhlen < 1 ||
                         p->dhlen > AUTH_LIST_MAX,
                     FAB_AUTH_LENGTHS);
+        judge_finds(found,
+                    n->sc_c && p->dhlen <= AUTH_LIST_MAX && memchr(p->groups, AUTH_NO_DH, p->dhlen),
+                    FAB_AUTH_FIELDS);
+        a->null_group =
+            n->sc_c && p->dhlen <= AUTH_LIST_MAX && memchr(p->groups, AUTH_NO_DH, p->dhlen);
         a->offered = *p;
+        a->sc_c = n->sc_c;
 }
 
 /* Most significant byte first. */
@@ -53,19 +59,49 @@ static bool is_small(const uint8_t *dhv, unsigned len)
         return len <= 1 && (len == 0 || *dhv <= 1);
 }
 
-static void judge_reply(struct auth_past *a, const struct auth_view *v, struct rule_set *found)
+static bool is_zero(const uint8_t *p, unsigned n)
+{
+        while (n > 0 && p[n - 1] == 0)
+                n--;
+        return n == 0;
+}
+
+/* A challenge that was used before. */
+static bool is_repeated(struct auth_value *last, const uint8_t *value, unsigned len)
+{
+        bool same = len && last->hl == len && memcmp(last->value, value, len) == 0;
+
+        last->hl = (uint8_t)len;
+        memcpy(last->value, value, len);
+        return same;
+}
+
+static void judge_reply(struct auth_past *a, struct auth_memory *memory, const struct auth_view *v,
+                        struct rule_set *found)
 {
         unsigned dhlen = auth_group_len(a->group);
 
         judge_finds(found, v->hl != auth_hash_len(a->hash), FAB_AUTH_HL);
         judge_finds(found, dhlen ? is_small(v->dhv, v->dhvlen) || v->dhvlen > dhlen : v->dhvlen > 0,
                     FAB_AUTH_DHV);
+        a->asked = v->reply->cvalid;
         a->returned = v->reply->cvalid && v->hl == auth_hash_len(a->hash) &&
                       memcmp(v->cval, a->challenge, v->hl) == 0;
         judge_finds(found, a->returned, FAB_AUTH_C2);
+        judge_finds(found,
+                    v->reply->cvalid && v->hl <= AUTH_HASH_MAX &&
+                        is_repeated(&memory->seen[PARTY_HOST], v->cval, v->hl),
+                    FAB_AUTH_C2_FRESH);
+        judge_finds(found,
+                    v->dhvlen % 4 || v->reply->cvalid > 1 ||
+                        (!v->reply->cvalid && !is_zero(v->cval, v->hl)) ||
+                        (v->reply->cvalid && !a->sc_c && !le32_get(v->reply->seqnum)),
+                    FAB_AUTH_FIELDS);
+        judge_finds(found, a->sc_c && !v->reply->cvalid, FAB_AUTH_CONCAT);
 }
 
-static void judge_said(struct auth_past *a, const struct session_cmd *cmd, struct rule_set *found)
+static void judge_message(struct auth_past *a, struct auth_memory *memory,
+                          const struct session_cmd *cmd, struct rule_set *found)
 {
         struct auth_view v;
         int wrong = auth_view(&v, cmd->data, cmd->data_len);
@@ -81,7 +117,7 @@ static void judge_said(struct auth_past *a, const struct session_cmd *cmd, struc
         if (v.message == AUTH_NEGOTIATE)
                 judge_negotiate(a, &v, found);
         else if (v.message == AUTH_REPLY)
-                judge_reply(a, &v, found);
+                judge_reply(a, memory, &v, found);
         else if (v.message == AUTH_FAILURE2)
                 judge_finds(found, a->last == AUTH_SUCCESS1 && v.failure->rcodeex == AUTH_FAILED,
                             FAB_AUTH_R2);
@@ -89,6 +125,22 @@ static void judge_said(struct auth_past *a, const struct session_cmd *cmd, struc
                 a->t_id = v.t_id;
         a->last = v.message;
         a->begun = true;
+}
+
+static void judge_said(struct auth_past *a, struct auth_memory *memory,
+                       const struct session_cmd *cmd, struct rule_set *found)
+{
+        struct rule_set broken = { 0 };
+
+        judge_message(a, memory, cmd, &broken);
+        if (a->last == AUTH_FAILURE2)
+                a->failed_ns = cmd->at.time_ns;
+        a->wrong = RULE_NONE;
+        rule_each_in (&broken, id) {
+                rule_add(found, id);
+                if (rule_get(id)->reaction == REACT_AUTH && rule_get(id)->reacts == BASIS_PRINTED)
+                        a->wrong = id;
+        }
 }
 
 /* --- and a controller ------------------------------------------------------------------------- */
@@ -110,16 +162,13 @@ static void judge_challenge(struct auth_past *a, struct auth_memory *memory,
 
         judge_finds(found,
                     !is_offered(a, c) || v->hl != auth_hash_len(c->hashid) ||
-                        le32_get(c->seqnum) == 0 ||
+                        le32_get(c->seqnum) == 0 || (a->sc_c && !dhlen) ||
                         (dhlen ? is_small(v->dhv, v->dhvlen) || v->dhvlen > dhlen : v->dhvlen > 0),
                     FAB_AUTH_CHALLENGE);
         if (v->hl > AUTH_HASH_MAX)
                 return;
-        judge_finds(found,
-                    v->hl && memory->hl == v->hl && memcmp(memory->value, v->cval, v->hl) == 0,
+        judge_finds(found, is_repeated(&memory->seen[PARTY_CONTROLLER], v->cval, v->hl),
                     FAB_AUTH_FRESH);
-        memory->hl = (uint8_t)v->hl;
-        memcpy(memory->value, v->cval, v->hl);
         memcpy(a->challenge, v->cval, v->hl);
         a->hash = c->hashid;
         a->group = c->dhgid;
@@ -144,6 +193,22 @@ static void judge_heard(struct auth_past *a, struct auth_memory *memory,
                 return;
         for (size_t i = v.len; i < cmd->data_len; i++)
                 judge_finds(found, cmd->data[i], FAB_AUTH_ZEROES);
+        judge_finds(found,
+                    (a->wrong || (a->null_group && a->last == AUTH_NEGOTIATE)) &&
+                        v.message != AUTH_FAILURE1,
+                    FAB_AUTH_REFUSED);
+        judge_finds(found,
+                    v.message == AUTH_SUCCESS1 && a->last == AUTH_REPLY &&
+                        !v.success1->rvalid != !a->asked,
+                    FAB_AUTH_SUCCESS);
+        judge_finds(found,
+                    v.message == AUTH_SUCCESS1 && a->last == AUTH_REPLY &&
+                        v.hl != auth_hash_len(a->hash),
+                    FAB_AUTH_SUCCESS_HL);
+        judge_finds(found,
+                    (a->last == AUTH_NEGOTIATE && v.message == AUTH_SUCCESS1) ||
+                        (a->last == AUTH_REPLY && v.message == AUTH_CHALLENGE),
+                    FAB_AUTH_ORDER_C2H);
         if (v.message == AUTH_CHALLENGE)
                 judge_challenge(a, memory, &v, found);
         else if (v.message == AUTH_SUCCESS1)
@@ -168,7 +233,10 @@ void judge_auth(struct auth_past *a, struct auth_memory *memory, const struct se
         else if (!cmd->data || cmd->data_cut)
                 a->lost = true;
         else if (said && !a->lost)
-                judge_said(a, cmd, found);
+                judge_said(a, memory, cmd, found);
         else if (!a->lost)
                 judge_heard(a, memory, cmd, found);
+        if (a->sc_c == AUTH_SC_NEW_PSK &&
+            (a->last == AUTH_SUCCESS2 || (a->last == AUTH_SUCCESS1 && !a->mutual)))
+                a->keyed_ns = cmd->at.time_ns;
 }

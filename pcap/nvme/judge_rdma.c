@@ -12,6 +12,7 @@
 
 enum {
         READS = 256, /* what the CM can express */
+        RNR_FOREVER = 7,
         /* Terminate messages, RFC 5040 4.8 and 5041 7 */
         LAYER_RDMAP = 0,
         LAYER_DDP = 1,
@@ -144,6 +145,16 @@ static void on_accept(struct rdma_watch *w, const struct trace_cm *cm)
                 w->crqsize = le16_get(a.crqsize);
 }
 
+static void on_request(const struct trace_cm *cm, struct rule_set *found)
+{
+        judge_finds(found,
+                    cm->retries && cm->service_type != TRACE_SERVICE_RC &&
+                        cm->service_type != TRACE_SERVICE_RD,
+                    RDMA_REQ_RELIABLE);
+        judge_finds(found, cm->retries && cm->rnr_retry != 0 && cm->rnr_retry != RNR_FOREVER,
+                    RDMA_REQ_RNR);
+}
+
 /* Which queues it can have, and of what size, a controller knows itself. */
 static void on_reject(const struct trace_event *e, struct rule_set *found)
 {
@@ -177,7 +188,9 @@ void rdma_watch_event(struct rdma_watch *w, const struct trace_event *e, struct 
 {
         bool controller = e->sender == PARTY_CONTROLLER;
 
-        if (e->kind == TRACE_ACCEPT)
+        if (e->kind == TRACE_REQUEST)
+                on_request(&e->cm, found);
+        else if (e->kind == TRACE_ACCEPT)
                 on_accept(w, &e->cm);
         else if (e->kind == TRACE_REJECT)
                 on_reject(e, found);

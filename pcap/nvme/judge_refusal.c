@@ -56,7 +56,8 @@ static bool big_queue(const struct refused *r)
 
 static bool strange_qid(const struct refused *r)
 {
-        return is_connect(&r->cmd->sqe) && r->s->conn->transport == TRACE_TCP && !is_admin(r);
+        return is_connect(&r->cmd->sqe) && r->s->conn->transport == TRACE_TCP && !is_admin(r) &&
+               le16_get(r->cmd->sqe.connect.qid) < UINT16_MAX;
 }
 
 static uint16_t cntlid_of(const struct refused *r)
@@ -112,6 +113,12 @@ static bool other_host(const struct refused *r)
         return admin_connect(r) && !same_nqns(r);
 }
 
+/* A subsystem knows its hosts by name. What is no name breaks another rule. */
+static bool unknown_host(const struct refused *r)
+{
+        return admin_connect(r) && nqn_valid(data_of(r->cmd)->hostnqn, NQN_FIELD, false);
+}
+
 static uint8_t selector(const struct refused *r)
 {
         return (uint8_t)le32_get(r->cmd->sqe.cdw10);
@@ -149,9 +156,9 @@ static bool no_authentication(const struct refused *r)
 {
         const union sqe *s = &r->cmd->sqe;
 
-        return s->opc != NVME_FABRICS ||
-               (s->fctype != FCTYPE_CONNECT && s->fctype != FCTYPE_AUTH_SEND &&
-                s->fctype != FCTYPE_AUTH_RECEIVE);
+        return r->s->asked && (s->opc != NVME_FABRICS ||
+                               (s->fctype != FCTYPE_CONNECT && s->fctype != FCTYPE_AUTH_SEND &&
+                                s->fctype != FCTYPE_AUTH_RECEIVE));
 }
 
 static bool is_aer(const struct refused *r)
@@ -205,10 +212,11 @@ static const struct refusal {
         { NVME_INVALID_LOG_PAGE, IPO_ANY, discovery_page, LOG_NOT_DISC },
         { NVME_INVALID_FIELD, IPO_ANY, index_zero, LOG_INDEX },
         { NVME_INVALID_FIELD, IPO_ANY, far_offset, LOG_OFFSET },
+        { NVME_CONNECT_BUSY, IPO_ANY, admin_dynamic, FAB_CONNECT_TAKEN },
         { NVME_CONNECT_HOST, IPO_ANY, same_nqns, FAB_CONNECT_SAME_NQN },
         { NVME_CONNECT_HOST, IPO_ANY, other_host, FAB_CONNECT_HOST },
         { NVME_CONNECT_PARAM, offsetof(union sqe, connect.sqsize), big_queue, FAB_CONNECT_SQSIZE_MAX },
-        { NVME_CONNECT_PARAM, offsetof(union sqe, connect.qid), strange_qid, FAB_CONNECT_QID },
+        { NVME_CONNECT_PARAM, offsetof(union sqe, connect.qid), strange_qid, FAB_CONNECT_QID_GRANTED },
         { NVME_CONNECT_PARAM, IPO_IN_DATA | 0, zero_hostid, FAB_CONNECT_HOSTID_ZERO },
         { NVME_CONNECT_PARAM, IPO_IN_DATA | 0, io_connect, FAB_CONNECT_IO_HOSTID },
         { NVME_CONNECT_PARAM, IPO_IN_DATA | 16, admin_static, FAB_CONNECT_CNTLID_STATIC },
@@ -216,9 +224,17 @@ static const struct refusal {
         { NVME_CONNECT_PARAM, IPO_IN_DATA | 16, io_connect, FAB_CONNECT_CNTLID_IO },
         { NVME_CONNECT_PARAM, IPO_IN_DATA | 256, unknown_subsystem, FAB_CONNECT_SUBNQN },
         { NVME_CONNECT_PARAM, IPO_IN_DATA | 256, io_connect, FAB_CONNECT_IO_SUBNQN },
+        { NVME_CONNECT_PARAM, IPO_IN_DATA | 512, unknown_host, FAB_CONNECT_HOST },
         { NVME_CONNECT_PARAM, IPO_IN_DATA | 512, io_connect, FAB_CONNECT_IO_HOSTNQN },
         /* clang-format on */
 };
+
+/* It numbers a source range: the first that was not copied. */
+static bool wrong_copy_result(const struct refused *r, const struct cqe *cqe)
+{
+        return r->s->qid > 0 && r->cmd->sqe.opc == NVME_COPY &&
+               le32_get(cqe->dw0) > (le32_get(r->cmd->sqe.cdw12) & 0xff);
+}
 
 void judge_refusal(const struct session *s, const struct session_cmd *cmd, const struct cqe *cqe,
                    struct rule_set *found)
@@ -226,6 +242,7 @@ void judge_refusal(const struct session *s, const struct session_cmd *cmd, const
         struct refused r = { s, cmd };
         int32_t ipo = (int32_t)(le32_get(cqe->dw0) & IPO_MASK);
 
+        judge_finds(found, wrong_copy_result(&r, cqe), NVM_COPY_RESULT);
         for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
                 const struct refusal *row = &refusals[i];
 

@@ -13,30 +13,6 @@ enum { SCHEMA = 1 };
 
 /* --- words ------------------------------------------------------------------------------------ */
 
-static const char *const kinds[] = {
-        [TRACE_OPENED] = "opened",
-        [TRACE_CLOSED] = "closed",
-        [TRACE_GAP] = "gap",
-        [TRACE_FOUND] = "found",
-        [TRACE_HEADER] = "header",
-        [TRACE_PDU] = "pdu",
-        [TRACE_FAULT] = "fault",
-        [TRACE_REQUEST] = "request",
-        [TRACE_ACCEPT] = "accept",
-        [TRACE_REJECT] = "reject",
-        [TRACE_READY] = "ready",
-        [TRACE_DISCONNECT] = "disconnect",
-        [TRACE_DISCONNECTED] = "disconnected",
-        [TRACE_TERMINATE] = "terminate",
-        [TRACE_REFUSAL] = "refusal",
-        [TRACE_CAPSULE] = "capsule",
-        [TRACE_READ] = "rdma_read",
-        [TRACE_READ_DATA] = "rdma_read_data",
-        [TRACE_READ_END] = "rdma_read_end",
-        [TRACE_WRITE_DATA] = "rdma_write_data",
-        [TRACE_WRITE] = "rdma_write",
-};
-
 static const char *const refusal_words[] = {
         [TRACE_NOT_READY] = "receiver not ready",
         [TRACE_NO_ACCESS] = "no access to that memory",
@@ -49,7 +25,7 @@ static const char *line_kind(const struct record *r)
                 return "command";
         if (r->e->kind == TRACE_CAPSULE && r->cqe)
                 return "response";
-        return kinds[r->e->kind];
+        return trace_kind_name(r->e->kind);
 }
 
 static void opened_words(struct text *t, const struct record *r)
@@ -88,6 +64,12 @@ static void pdu_words(struct text *t, const struct record *r)
                 text_add(t, ", data not complete in the capture");
 }
 
+static void depth_words(struct text *t, const struct trace_cm *cm)
+{
+        if (cm->depths)
+                text_add(t, ", READs in %u out %u", cm->reads_in, cm->reads_out);
+}
+
 static void request_words(struct text *t, const struct trace_cm *cm)
 {
         struct rdma_request q;
@@ -99,7 +81,7 @@ static void request_words(struct text *t, const struct trace_cm *cm)
                          le16_get(q.cntlid));
         else
                 text_add(t, " with %u bytes of private data", cm->len);
-        text_add(t, ", READs in %u out %u", cm->reads_in, cm->reads_out);
+        depth_words(t, cm);
 }
 
 static void accept_words(struct text *t, const struct trace_cm *cm)
@@ -109,7 +91,7 @@ static void accept_words(struct text *t, const struct trace_cm *cm)
         text_add(t, "ACCEPT");
         if (rdma_accept_read(cm->data, cm->len, &a))
                 text_add(t, " recfmt %u crqsize %u", le16_get(a.recfmt), le16_get(a.crqsize));
-        text_add(t, ", READs in %u out %u", cm->reads_in, cm->reads_out);
+        depth_words(t, cm);
 }
 
 static void reject_words(struct text *t, const struct trace_cm *cm)
@@ -177,6 +159,9 @@ void line_words(struct text *t, const struct record *r)
                 if (r->e->gap.bytes)
                         text_add(t, ", %" PRIu64 " bytes skipped", r->e->gap.bytes);
                 break;
+        case TRACE_SECURED:
+                text_add(t, "ClientHello of TLS");
+                break;
         case TRACE_HEADER:
         case TRACE_PDU:
                 pdu_words(t, r);
@@ -220,6 +205,8 @@ void line_words(struct text *t, const struct record *r)
                 memory_words(t, r);
                 break;
         }
+        if (r->why)
+                text_add(t, " (%s)", r->why);
 }
 
 /* --- fields ----------------------------------------------------------------------------------- */
@@ -271,8 +258,10 @@ static void describe_cm(const struct describe *d, const struct record *r)
         struct rdma_accept a;
         struct rdma_reject j;
 
-        d->number(d->arg, "reads_in", cm->reads_in, 8, NULL);
-        d->number(d->arg, "reads_out", cm->reads_out, 8, NULL);
+        if (cm->depths) {
+                d->number(d->arg, "reads_in", cm->reads_in, 16, NULL);
+                d->number(d->arg, "reads_out", cm->reads_out, 16, NULL);
+        }
         if (r->e->kind == TRACE_REQUEST && rdma_request_read(cm->data, cm->len, &q))
                 describe_rdma_request(d, &q);
         else if (r->e->kind == TRACE_ACCEPT && rdma_accept_read(cm->data, cm->len, &a))
@@ -354,6 +343,7 @@ void line_describe(const struct describe *d, const struct record *r)
                 break;
         case TRACE_OPENED:
         case TRACE_CLOSED:
+        case TRACE_SECURED:
         case TRACE_READY:
         case TRACE_DISCONNECT:
         case TRACE_DISCONNECTED:
@@ -382,6 +372,7 @@ static void line_broken(struct json_object *into, const struct rule_set *broken)
                 o = json_object_new_object();
                 add(o, "rule", json_object_new_string(rule_get(id)->id));
                 add(o, "level", json_object_new_string(level_name(rule_get(id)->level)));
+                add(o, "grade", json_object_new_string(grade_name(rule_grade(rule_get(id)))));
                 add(o, "bound", json_object_new_string(party_name(rule_get(id)->bound)));
                 add(o, "source", json_object_new_string(rule_get(id)->source));
                 add(o, "says", json_object_new_string(rule_get(id)->says));

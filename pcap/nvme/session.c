@@ -7,19 +7,33 @@
 
 #include "family.h"
 #include "pcap/nvme/judge.h"
+#include "pdu/nvme/wire/commands.h"
+#include "pdu/nvme/wire/reservation.h"
 
 enum {
-        CMD_BUCKETS = 64,
+        CMD_BUCKETS = 64,      /* at first: as many as there are commands, or more */
+        KEY_SEARCH_MAX = 1024, /* outstanding commands whose keys are compared */
         ADMIN_DATA_MAX = 1 << 20,
+        WHY_MAX = 512,
 };
+#define FAILED_NS INT64_C(1000000000)
 
 struct session_private {
         struct session pub;
         struct judge *judge;
-        struct session_cmd *bucket[CMD_BUCKETS];
+        struct session_cmd **bucket, *few[CMD_BUCKETS];
+        unsigned buckets, outstanding;
+        struct session_cmd *oldest, *newest;
+        uint64_t gap[2]; /* the last command before something that this side sent is missing */
         struct session_cmd *by_key;   /* found last; NULL: that is over */
         struct rule_set of_header[2]; /* findings of the TCP PDU in hand, by sender */
         struct auth_past auth;
+        struct tls_past tls;
+        struct rdma_request request; /* of NVMe/RDMA; */
+        bool requested;              /* it was seen */
+        uint16_t nvmsetid;           /* of its Connect */
+        bool leaving;                /* a Disconnect is outstanding, or has succeeded */
+        union sqe first;             /* the last command, if it is the first of a fused pair */
 };
 
 struct reader {
@@ -27,18 +41,21 @@ struct reader {
         record_fn *fn;
         void *user;
         struct association *associations;
-        struct session_cmd *spare; /* records of commands that are over */
-        struct session_cmd *lost;  /* given up with the event in hand */
+        struct session_cmd *spare;             /* records of commands that are over */
+        struct session_cmd *lost, **lost_last; /* given up with the event in hand */
         struct auth_memory auth;
+        struct tls_memory tls;
+        struct host_memory hosts;
         unsigned numbered;
         bool no_memory;
+        char why[WHY_MAX]; /* of the record in hand */
 };
 
 /* --- commands --------------------------------------------------------------------------------- */
 
 static struct session_cmd **bucket_of(struct session_private *p, uint16_t cid)
 {
-        return &p->bucket[(cid ^ cid >> 8) % CMD_BUCKETS];
+        return &p->bucket[(cid ^ cid >> 8) % p->buckets];
 }
 
 static struct session_cmd *find_cmd(struct session_private *p, uint16_t cid)
@@ -61,8 +78,46 @@ static void unlink_cmd(struct session_private *p, struct session_cmd *cmd)
         while (*at != cmd)
                 at = &(*at)->next;
         *at = cmd->next;
+        *(cmd->older ? &cmd->older->newer : &p->oldest) = cmd->newer;
+        *(cmd->newer ? &cmd->newer->older : &p->newest) = cmd->older;
+        p->outstanding--;
         if (p->by_key == cmd)
                 p->by_key = NULL;
+}
+
+/* Without memory chains get longer, that is all. */
+static void grow_buckets(struct session_private *p)
+{
+        unsigned n = 4 * p->buckets;
+        struct session_cmd **bucket = calloc(n, sizeof(struct session_cmd *));
+
+        if (!bucket)
+                return;
+        if (p->bucket != p->few)
+                free(p->bucket);
+        p->bucket = bucket;
+        p->buckets = n;
+        for (struct session_cmd *c = p->oldest; c; c = c->newer) {
+                struct session_cmd **at = bucket_of(p, c->cid);
+
+                c->next = *at;
+                *at = c;
+        }
+}
+
+static void link_cmd(struct session_private *p, struct session_cmd *cmd)
+{
+        struct session_cmd **at;
+
+        if (p->outstanding == p->buckets)
+                grow_buckets(p);
+        at = bucket_of(p, cmd->cid);
+        cmd->next = *at;
+        *at = cmd;
+        cmd->older = p->newest;
+        *(p->newest ? &p->newest->newer : &p->oldest) = cmd;
+        p->newest = cmd;
+        p->outstanding++;
 }
 
 static void free_cmd(struct reader *r, struct session_cmd *cmd)
@@ -75,15 +130,28 @@ static void free_cmd(struct reader *r, struct session_cmd *cmd)
 static void give_up(struct reader *r, struct session_private *p, struct session_cmd *cmd)
 {
         unlink_cmd(p, cmd);
-        cmd->next = r->lost;
-        r->lost = cmd;
+        cmd->next = NULL;
+        *(r->lost ? r->lost_last : &r->lost) = cmd;
+        r->lost_last = &cmd->next;
+}
+
+/* The connection ends: what was outstanding may still be worked on. */
+static void lose_all(struct reader *r, struct session_private *p, int64_t now_ns)
+{
+        const struct association *a = p->pub.assoc;
+        int64_t until_ns = a && a->past ? past_busy_until(a->past, now_ns) : 0;
+
+        past_closed(&p->pub, now_ns);
+        if (p->pub.qid <= 0 || !until_ns)
+                return;
+        for (struct session_cmd *c = p->oldest; c; c = c->newer)
+                memory_lost(&r->hosts, a, c, until_ns);
 }
 
 static void give_up_all(struct reader *r, struct session_private *p)
 {
-        for (unsigned i = 0; i < CMD_BUCKETS; i++)
-                while (p->bucket[i])
-                        give_up(r, p, p->bucket[i]);
+        while (p->oldest)
+                give_up(r, p, p->oldest);
 }
 
 static void report_lost(struct reader *r, struct record rec)
@@ -100,16 +168,11 @@ static void report_lost(struct reader *r, struct record rec)
 /* Where both sides have gaps, a command may have been answered, and its CID be another's now. */
 static void take_gap(struct reader *r, struct session_private *p, enum party sender)
 {
-        struct session_cmd *next;
-
         p->pub.gapped = true;
-        for (unsigned i = 0; i < CMD_BUCKETS; i++)
-                for (struct session_cmd *c = p->bucket[i]; c; c = next) {
-                        next = c->next;
-                        c->gap[sender] = true;
-                        if (c->gap[PARTY_HOST] && c->gap[PARTY_CONTROLLER])
-                                give_up(r, p, c);
-                }
+        p->gap[sender] = p->pub.commands;
+        while (p->oldest && p->oldest->serial <= p->gap[PARTY_HOST] &&
+               p->oldest->serial <= p->gap[PARTY_CONTROLLER])
+                give_up(r, p, p->oldest);
 }
 
 static struct session_cmd *new_cmd(struct reader *r)
@@ -127,7 +190,7 @@ static struct session_cmd *add_cmd(struct reader *r, struct session_private *p, 
                                    const struct capture_place *at)
 {
         uint16_t cid = le16_get(s->cid);
-        struct session_cmd *old = find_cmd(p, cid), *cmd, **bucket;
+        struct session_cmd *old = find_cmd(p, cid), *cmd;
 
         if (old)
                 give_up(r, p, old);
@@ -136,11 +199,9 @@ static struct session_cmd *add_cmd(struct reader *r, struct session_private *p, 
                 r->no_memory = true;
                 return NULL;
         }
-        *cmd = (struct session_cmd) { .cid = cid, .sqe = *s, .at = *at };
-        bucket = bucket_of(p, cid);
-        cmd->next = *bucket;
-        *bucket = cmd;
-        p->pub.commands++;
+        *cmd =
+            (struct session_cmd) { .cid = cid, .sqe = *s, .at = *at, .serial = ++p->pub.commands };
+        link_cmd(p, cmd);
         return cmd;
 }
 
@@ -160,12 +221,26 @@ bool session_admin(const struct session *s, const union sqe *sqe)
 
 /* --- their data ------------------------------------------------------------------------------- */
 
+/* What it checks the reader can check, too. */
+static bool is_checked_read(const struct session *s, const union sqe *sqe)
+{
+        const struct ns_format *f = past_format(s->assoc, le32_get(sqe->nsid));
+        uint32_t cdw12 = le32_get(sqe->cdw12);
+
+        return s->qid > 0 && sqe->opc == NVME_READ && f && f->pi && f->guard && cdw12 & RW_PRCHK &&
+               !(cdw12 & RW_PRACT);
+}
+
 static uint32_t data_max(const struct reader *r, const struct session *s,
                          const struct session_cmd *cmd)
 {
         if (r->options.keep_data)
                 return SESSION_DATA_MAX;
-        return cmd->sqe.opc == NVME_FABRICS || session_admin(s, &cmd->sqe) ? ADMIN_DATA_MAX : 0;
+        return cmd->sqe.opc == NVME_FABRICS || session_admin(s, &cmd->sqe) ||
+                       is_reservation_command(cmd->sqe.opc) || cmd->sqe.opc == NVME_COPY ||
+                       is_checked_read(s, &cmd->sqe)
+                   ? ADMIN_DATA_MAX
+                   : 0;
 }
 
 static void keep_data(struct reader *r, const struct session *s, struct session_cmd *cmd,
@@ -258,6 +333,7 @@ static void leave(struct reader *r, struct session *s)
         while (*at != a)
                 at = &(*at)->next;
         *at = a->next;
+        memory_ends(&r->hosts, a);
         past_free(a->past);
         free(a);
 }
@@ -332,6 +408,8 @@ static void connected(struct reader *r, struct session_private *p, struct sessio
         struct session *s = &p->pub;
 
         s->qid = le16_get(cmd->sqe.connect.qid);
+        s->asked = le32_get(cqe->dw0) >> CONNECT_AUTHREQ_SHIFT;
+        p->nvmsetid = s->qid > 0 ? le16_get(cmd->sqe.connect.nvmsetid) : 0;
         if (s->assoc)
                 leave(r, s);
         if (s->qid == 0)
@@ -351,14 +429,14 @@ static void identified(struct session_private *p, const struct session_cmd *cmd)
         if (!a || (le32_get(cmd->sqe.cdw10) & 0xff) != CNS_CTRL || !id || cmd->data_cut ||
             cmd->data_len < sizeof(*id))
                 return;
+        a->discovery |= id->cntrltype == CNTRLTYPE_DISCOVERY;
         ioccsz = le32_get(id->ioccsz);
-        if (ioccsz < 4 || ioccsz > UINT32_MAX / 16)
+        if (ioccsz < 4 || ioccsz > UINT32_MAX / 16) /* discovery controllers do not have it */
                 return;
         a->in_capsule = ioccsz * 16 - (uint32_t)sizeof(union sqe);
         a->icdoff = le16_get(id->icdoff);
         a->msdbd = id->msdbd;
         a->nn = le32_get(id->nn);
-        a->discovery |= id->cntrltype == CNTRLTYPE_DISCOVERY;
         a->identified = true;
 }
 
@@ -476,12 +554,14 @@ static bool has_key(const struct session_cmd *c, uint32_t key, uint64_t addr, ui
 static struct session_cmd *find_by_key(struct session_private *p, uint32_t key, uint64_t addr,
                                        uint64_t *offset)
 {
+        unsigned looked = 0;
+
         if (p->by_key && has_key(p->by_key, key, addr, offset))
                 return p->by_key;
-        for (unsigned i = 0; i < CMD_BUCKETS; i++)
-                for (struct session_cmd *c = p->bucket[i]; c; c = c->next)
-                        if (has_key(c, key, addr, offset))
-                                return p->by_key = c;
+        for (struct session_cmd *c = p->newest; c && looked < KEY_SEARCH_MAX;
+             c = c->older, looked++)
+                if (has_key(c, key, addr, offset))
+                        return p->by_key = c;
         return NULL;
 }
 
@@ -523,8 +603,126 @@ static void take_header_findings(struct session_private *p, struct record *rec)
         }
 }
 
-static void judge_joining(const struct reader *r, const struct session_private *p,
-                          struct record *rec, const struct cqe *cqe)
+/* What the host wrote into a command. What it did not do before it connected an I/O queue is only sure
+ * when the admin queue has gone on without a gap. */
+static void judge_fields(struct reader *r, const struct session_private *p, struct record *rec)
+{
+        struct command_view v = { .sqe = rec->sqe,
+                                  .qid = p->pub.qid,
+                                  .tcp = p->pub.conn->transport == TRACE_TCP,
+                                  .leaving = p->leaving,
+                                  .outstanding =
+                                      rec->cmd && !p->pub.gapped ? p->outstanding - 1 : 0,
+                                  .first = p->first.flags ? &p->first : NULL };
+        struct text why = text_in(r->why, sizeof(r->why));
+
+        past_view(p->pub.assoc, &v);
+        command_judge(&v, &rec->broken, &why);
+        if (p->pub.qid == 0 && past_joined(p->pub.assoc, &v))
+                command_judge(&v, &rec->broken, &why);
+        if (why.len > 0)
+                rec->why = r->why;
+}
+
+/* A Write goes with the Compare before it. */
+static void note_pair(struct session_private *p, const union sqe *s)
+{
+        struct session_cmd *first = p->first.flags ? find_cmd(p, le16_get(p->first.cid)) : NULL;
+
+        if (!first || (s->flags & SQE_FUSE_MASK) != SQE_FUSE_SECOND || s->opc != NVME_WRITE ||
+            first->sqe.opc != NVME_COMPARE)
+                return;
+        first->second = le16_get(s->cid);
+        first->has_second = true;
+}
+
+static void judge_pair(struct session_private *p, struct record *rec, uint16_t status)
+{
+        struct session_cmd *second = rec->cmd->has_second ? find_cmd(p, rec->cmd->second) : NULL;
+
+        if (status == NVME_COMPARE_FAILURE && second && second != rec->cmd)
+                second->voided = true;
+        judge_finds(&rec->broken, rec->cmd->voided && status == NVME_SUCCESS, NVM_FUSED_ENDS);
+}
+
+static void judge_set(const struct session_private *p, struct record *rec)
+{
+        const struct ns_format *f = past_format(p->pub.assoc, le32_get(rec->sqe->nsid));
+
+        judge_finds(&rec->broken,
+                    p->nvmsetid && rec->sqe->opc != NVME_FABRICS && f && f->nvmsetid &&
+                        f->nvmsetid != p->nvmsetid,
+                    CMD_NVM_SET);
+}
+
+static bool has_io(const struct association *a)
+{
+        for (const struct session *s = a->first; s; s = s->sibling)
+                if (s->qid > 0 && !s->gapped && !s->disconnected)
+                        return true;
+        return false;
+}
+
+/* Read, Write and their like: what else a host does on a path may be about that. */
+static bool moves_blocks(const union sqe *s)
+{
+        return s->opc == NVME_READ || s->opc == NVME_WRITE || s->opc == NVME_COMPARE ||
+               s->opc == NVME_WRITE_ZEROES;
+}
+
+static bool is_accessible(uint8_t state)
+{
+        return state == ANA_OPTIMIZED || state == ANA_NONOPTIMIZED;
+}
+
+/* 8.1.1, 8.1.2.1: the host has another controller that serves the namespace better. */
+static void judge_path(const struct reader *r, const struct session_private *p, struct record *rec)
+{
+        const struct association *a = p->pub.assoc;
+        uint32_t nsid = le32_get(rec->sqe->nsid);
+        int64_t now = rec->e->at.time_ns;
+        uint8_t here;
+
+        if (!a || !a->named || p->pub.qid <= 0 || p->pub.gapped || !moves_blocks(rec->sqe))
+                return;
+        here = past_ana_shown(a, nsid, now);
+        for (const struct association *b = r->associations; here && b; b = b->next) {
+                uint8_t there = b != a && b->named ? past_ana_shown(b, nsid, now) : 0;
+
+                if (!there || !same_host(&a->connect, &b->connect) || !has_io(b) ||
+                    !past_lives(b) || strncmp(a->connect.subnqn, b->connect.subnqn, NQN_FIELD) != 0)
+                        continue;
+                judge_finds(&rec->broken,
+                            is_accessible(here) ? here != ANA_OPTIMIZED && there == ANA_OPTIMIZED
+                                                : is_accessible(there),
+                            ANA_HOST_PATH);
+        }
+}
+
+/* Behind what it is judged by. */
+static void keep_command(struct session_private *p, const union sqe *s)
+{
+        bool leaves = s->opc == NVME_FABRICS && s->fctype == FCTYPE_DISCONNECT;
+
+        note_pair(p, s);
+
+        p->leaving |= leaves && p->pub.qid > 0;
+        p->first = (union sqe) { 0 };
+        if ((s->flags & SQE_FUSE_MASK) == SQE_FUSE_FIRST && !p->pub.gapped)
+                p->first = *s;
+}
+
+/* Of the admin queue; NULL: it is not known. */
+static const struct tls_past *admin_tls(const struct association *a)
+{
+        for (const struct session *s = a ? a->first : NULL; s; s = s->sibling)
+                if (s->qid == 0)
+                        return &s->private->tls;
+        return NULL;
+}
+
+static void judge_joining(struct reader *r, const struct session_private *p, struct record *rec,
+                          const struct cqe *cqe)
 {
         const struct connect_data *data = connect_data(rec->cmd);
         uint16_t status = cqe_status(cqe);
@@ -532,9 +730,21 @@ static void judge_joining(const struct reader *r, const struct session_private *
 
         if (!data)
                 return;
+        judge_names(data, &rec->broken);
         if (le16_get(rec->cmd->sqe.connect.qid))
                 a = find_association(r, &p->pub, data);
-        judge_connect(rec->cmd, a, &rec->broken);
+        else
+                judge_return(&r->hosts, data, &rec->broken);
+        if (!le16_get(rec->cmd->sqe.connect.qid))
+                judge_restart(&r->hosts, data, &rec->broken);
+        if (status == NVME_CONNECT_RESTART_DISCOVERY)
+                memory_restarts(&r->hosts, data);
+        if (p->pub.conn->transport == TRACE_TCP && !p->pub.conn->midstream)
+                judge_channel(&p->tls, &r->tls, admin_tls(a), rec->cmd, &rec->broken);
+        judge_finds(&rec->broken,
+                    a && p->requested && le16_get(p->request.cntlid) != le16_get(data->cntlid),
+                    RDMA_REQ_CTRL);
+        judge_connect(rec->cmd, cqe, a, &rec->broken);
         if (a)
                 past_joins(a, &p->pub, rec->cmd, status, &rec->broken);
 }
@@ -545,31 +755,119 @@ static bool authenticates(const union sqe *s)
                (s->fctype == FCTYPE_AUTH_SEND || s->fctype == FCTYPE_AUTH_RECEIVE);
 }
 
+/* Of a fused command it may be the one before that is wrong; and before Base 2.2 no status is printed
+ * for an NSID that is not used. */
+static bool is_doubtful(unsigned rule)
+{
+        return rule == FUSE_ALONE || rule == FAB_NSID_UNUSED;
+}
+
+/* Whether the channel was secured no recording of what went on inside says: who replaces a PSK is believed.
+ * What is left to do after AUTH_Failure2 is to disconnect; slack is for what is on its way. With the
+ * discovery service a host does not authenticate unasked, and never the controller. */
+static void judge_authentication(struct reader *r, struct session_private *p, struct record *rec,
+                                 bool success)
+{
+        const struct association *a = p->pub.assoc;
+        bool well_known = a->named && strncmp(a->connect.subnqn, NQN_DISCOVERY, NQN_FIELD) == 0;
+        bool says = rec->cmd->sqe.fctype == FCTYPE_AUTH_SEND;
+
+        judge_auth(&p->auth, &r->auth, rec->cmd, success, &rec->broken);
+        judge_keys(&p->tls, &r->tls, &a->connect, &p->auth, rec->cmd, &rec->broken);
+        judge_finds(&rec->broken,
+                    says && success && p->auth.last == AUTH_NEGOTIATE && p->auth.sc_c &&
+                        (p->pub.qid != 0 || p->pub.conn->transport != TRACE_TCP),
+                    FAB_AUTH_CONCAT);
+        judge_finds(&rec->broken, well_known && says && success && (!p->pub.asked || p->auth.asked),
+                    FAB_AUTH_DISC);
+}
+
+static void judge_failed(const struct session_private *p, struct record *rec)
+{
+        judge_finds(&rec->broken,
+                    p->auth.keyed_ns && rec->e->at.time_ns > p->auth.keyed_ns + FAILED_NS,
+                    FAB_AUTH_CONCAT);
+        judge_finds(&rec->broken,
+                    p->auth.failed_ns && rec->e->at.time_ns > p->auth.failed_ns + FAILED_NS,
+                    FAB_AUTH_HOST_ENDS);
+}
+
+/* What the command itself shows to be wrong, whatever state the controller is in. */
+static void note_wrong(struct record *rec)
+{
+        if (!rec->cmd || rec->e->sender != PARTY_HOST)
+                return;
+        rule_each_in (&rec->broken, id) {
+                const struct rule *rule = rule_get(id);
+
+                if (rule->reaction == REACT_STATUS && rule->reacts == BASIS_PRINTED &&
+                    !is_doubtful(id))
+                        rec->cmd->wrong = id;
+        }
+}
+
+static void discovers(struct reader *r, const struct association *a, const struct session_cmd *cmd)
+{
+        remember_entries(&r->tls, cmd);
+        if (cmd->sqe.opc == NVME_GET_LOG_PAGE && a->named)
+                memory_discovers(&r->hosts, &a->connect);
+}
+
 static void judge_result(struct reader *r, struct session_private *p, struct record *rec)
 {
         static const struct cqe implied; /* by SUCCESS: no error, no result */
         const struct cqe *cqe = rec->cqe ? rec->cqe : &implied;
         bool success = !cqe_status(cqe);
 
-        if (rec->sqe)
+        note_wrong(rec);
+        if (rec->sqe) {
+                judge_failed(p, rec);
+                if (p->pub.assoc && p->pub.qid > 0)
+                        judge_again(&r->hosts, p->pub.assoc, rec->sqe, rec->e->at.time_ns,
+                                    &rec->broken);
                 judge_command(&p->pub, rec->sqe, &rec->broken);
+                judge_fields(r, p, rec);
+                judge_set(p, rec);
+                judge_path(r, p, rec);
+                keep_command(p, rec->sqe);
+        }
         if (rec->sqe && rec->cmd)
                 past_command(&p->pub, rec->cmd, &rec->broken);
         if (!rec->ends || !rec->cmd)
                 return;
+        judge_finds(&rec->broken, success && rec->cmd->wrong && !p->pub.gapped, FAB_REFUSED);
+        if (!p->pub.gapped && p->pub.qid > 0)
+                judge_pair(p, rec, cqe_status(cqe));
+        if (!p->pub.gapped)
+                judge_description(&p->pub, rec->cmd, &rec->broken);
         if (success)
                 judge_transfer(&p->pub, rec->cmd, &rec->broken);
-        if (!success)
+        if (!success) {
                 judge_refusal(&p->pub, rec->cmd, cqe, &rec->broken);
+                p->leaving &=
+                    rec->cmd->sqe.fctype != FCTYPE_DISCONNECT || rec->cmd->sqe.opc != NVME_FABRICS;
+        }
         if (is_connect(&rec->cmd->sqe)) {
                 judge_joining(r, p, rec, cqe);
                 return;
         }
         past_answer(&p->pub, rec->cmd, cqe, rec->e, &rec->broken);
         if (authenticates(&rec->cmd->sqe) && p->pub.assoc && !p->pub.gapped)
-                judge_auth(&p->auth, &r->auth, rec->cmd, success, &rec->broken);
+                judge_authentication(r, p, rec, success);
         if (success)
                 judge_data(&p->pub, rec->cmd, cqe, &rec->broken);
+        if (success && p->pub.assoc && p->pub.assoc->discovery)
+                discovers(r, p->pub.assoc, rec->cmd);
+}
+
+/* 5.1.1.1: data of a command that was aborted at once; slack is for what was on its way. */
+static bool is_too_late(const struct record *rec)
+{
+        const struct trace_event *e = rec->e;
+        bool moves = e->kind == TRACE_PDU || e->kind == TRACE_READ || e->kind == TRACE_WRITE_DATA;
+
+        return moves && e->sender == PARTY_CONTROLLER && rec->cmd && !rec->cqe && !rec->ends &&
+               rec->cmd->aborted_ns && e->at.time_ns > rec->cmd->aborted_ns + FAILED_NS;
 }
 
 static void judge_record(struct reader *r, struct session_private *p, struct record *rec)
@@ -583,9 +881,16 @@ static void judge_record(struct reader *r, struct session_private *p, struct rec
                 return;
         }
         judge_event(p->judge, e, &rec->broken);
+        if (e->kind == TRACE_SECURED)
+                judge_hello(&p->tls, &r->tls, &e->hello, &rec->broken);
+        judge_finds(&rec->broken, is_too_late(rec), ABORT_WHICH);
         if ((e->kind == TRACE_DISCONNECT || e->kind == TRACE_DISCONNECTED) && p->pub.qid == 0 &&
             p->pub.assoc)
                 past_disconnects(p->pub.assoc->past, e->at.time_ns);
+        if (e->kind == TRACE_DISCONNECT && e->sender == PARTY_HOST && !p->leaving)
+                past_leaves(&p->pub, e->at.time_ns);
+        if (e->kind == TRACE_DISCONNECT || e->kind == TRACE_TERMINATE || e->kind == TRACE_CLOSED)
+                lose_all(r, p, e->at.time_ns);
         if (e->kind == TRACE_PDU || e->kind == TRACE_FAULT || e->kind == TRACE_GAP ||
             e->kind == TRACE_CLOSED)
                 take_header_findings(p, rec);
@@ -603,7 +908,7 @@ static void weigh(struct reader *r, struct session_private *p, struct record *re
                 rec->broken.bits[i] &= ~waived->bits[i];
         rule_each_in (&rec->broken, id) {
                 rec->is_broken = true;
-                rec->is_must |= rule_get(id)->level == LEVEL_MUST;
+                rec->is_must |= rule_grade(rule_get(id)) == GRADE_MUST;
                 in_doubt |= !(rule_get(id)->seen & SEEN_ALONE);
         }
         /* A refusal also says that all before it was there. */
@@ -622,6 +927,8 @@ static struct session_private *open_session(struct reader *r, const struct trace
                 r->no_memory = true;
                 return NULL;
         }
+        p->bucket = p->few;
+        p->buckets = CMD_BUCKETS;
         p->pub = (struct session) {
                 .conn = e->conn,
                 .qid = -1,
@@ -638,13 +945,13 @@ static void close_session(struct reader *r, struct session_private *p)
 {
         leave(r, &p->pub);
         judge_free(p->judge);
+        if (p->bucket != p->few)
+                free(p->bucket);
         free(p);
 }
 
 static void take_event(struct reader *r, struct session_private *p, struct record *rec)
 {
-        struct rdma_request request;
-
         switch (rec->e->kind) {
         case TRACE_PDU:
                 take_pdu(r, p, rec);
@@ -660,11 +967,13 @@ static void take_event(struct reader *r, struct session_private *p, struct recor
                 take_memory(r, p, rec);
                 break;
         case TRACE_REQUEST:
-                if (rdma_request_read(rec->e->cm.data, rec->e->cm.len, &request))
-                        p->pub.qid = le16_get(request.qid);
+                p->requested = rdma_request_read(rec->e->cm.data, rec->e->cm.len, &p->request);
+                if (p->requested)
+                        p->pub.qid = le16_get(p->request.qid);
                 break;
         case TRACE_OPENED:
         case TRACE_CLOSED:
+        case TRACE_SECURED:
         case TRACE_FOUND:
         case TRACE_HEADER:
         case TRACE_FAULT:
@@ -735,6 +1044,7 @@ struct reader *reader_new(const struct session_options *options, record_fn *fn, 
         if (!r)
                 return NULL;
         r->options = *options;
+        r->tls.shown = options->shows_tls;
         r->fn = fn;
         r->user = user;
         return r;

@@ -22,7 +22,7 @@ struct association {
         bool named; /* `connect` was seen whole */
         uint16_t cntlid;
         bool discovery;      /* SUBNQN is the discovery NQN, or Identify said so */
-        uint32_t in_capsule; /* bytes of in-capsule data of I/O commands; 0: not known */
+        uint32_t in_capsule; /* bytes of in-capsule data of I/O commands, if identified */
         uint16_t icdoff;
         uint8_t msdbd;
         uint32_t nn;           /* the highest NSID */
@@ -43,13 +43,17 @@ struct session_cmd {
         uint64_t h2c, c2h;     /* bytes of data seen, in-capsule data included */
         unsigned asks;         /* R2Ts, READs */
         struct rdma_data rdma; /* where its data is; RDMA only */
-        uint8_t *data;     /* kept as session_options say, at most SESSION_DATA_MAX; the holes */
-        uint32_t data_len; /* of it are zeroes */
-        bool data_cut;     /* some of it is not in the capture: known when the command ends */
-        bool gap[2];       /* something that this side sent since is missing */
-        uint64_t mark;     /* the judge's, from its beginning to its end; */
-        bool expired;      /* so is this */
-        struct session_cmd *next;
+        uint8_t *data;      /* kept as session_options say, at most SESSION_DATA_MAX; the holes */
+        uint32_t data_len;  /* of it are zeroes */
+        bool data_cut;      /* some of it is not in the capture: known when the command ends */
+        uint64_t mark;      /* the judge's, from its beginning to its end; */
+        bool expired;       /* so is this, */
+        int64_t aborted_ns; /* ... this: when the host was told so; 0: it was not, */
+        uint16_t second;    /* the CID of its Write, if it is a fused Compare; */
+        bool has_second, voided; /* it has one; ... its Compare has failed; */
+        unsigned wrong;          /* and a rule that it breaks, for which a status is printed */
+        struct session_cmd *next, *older, *newer;
+        uint64_t serial; /* of the queue's commands */
         void *user;
 };
 enum { SESSION_DATA_MAX = 32 << 20 };
@@ -62,6 +66,7 @@ struct session {
         uint64_t commands;         /* so far */
         bool disconnected;         /* a Disconnect of it has succeeded */
         int qid;                   /* -1: not known */
+        bool asked;                /* Connect has asked for authentication */
         bool gapped;               /* something of it is missing */
         struct capture_place opened;
         unsigned broken; /* findings of level must so far */
@@ -78,12 +83,14 @@ struct record {
         uint64_t offset; /* TRACE_READ.., WRITE..: where the transfer lies in the command's data */
         bool ends;       /* with it the command is over: completion, or SUCCESS */
         struct rule_set broken;  /* by e->sender or, where it did not act, by who is bound */
+        const char *why;         /* which requirements, with their fields; NULL: the rules say it */
         bool is_broken, is_must; /* something is; something of level must */
         bool unproven;           /* the findings need proof: trace_proven() */
 };
 
 struct session_options {
         bool judge;
+        bool shows_tls; /* the capture has a ClientHello before whatever is inside TLS */
         bool keep_data; /* of all commands; else of Connect and of admin commands only */
         const struct rule_set *waived; /* rules that are not checked; may be NULL */
         /* r->cmd is over without an answer: its connection is, its CID was used anew, or both sides have
@@ -105,7 +112,7 @@ bool session_admin(const struct session *s, const union sqe *sqe);
 /* The command that is outstanding under this CID; NULL: none. */
 struct session_cmd *session_find(const struct session *s, uint16_t cid);
 
-/* The same from events that come from elsewhere: NULL without memory; false: memory ran out on the way.
+/* The same from events that come from elsewhere: NULL: out of memory; false: memory ran out on the way.
  * What options point to outlives it. */
 struct reader *reader_new(const struct session_options *options, record_fn *fn, void *user);
 void reader_event(struct reader *r, const struct trace_event *e);

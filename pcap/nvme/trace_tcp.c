@@ -253,6 +253,7 @@ static void take_pdu(struct tracer *t, struct trace_flow *f, enum party sender)
         pdu.data = pdu.data_len > 0 ? framer_data(&d->framer) : NULL;
         pdu.cut = d->cut;
         pdu.ddgst_bad = framer_ddgst_bad(&d->framer) && !d->cut;
+        pdu.pad_set = framer_pad_set(&d->framer);
         t->totals.pdus++;
         trace_emit(t, &e);
         if (pdu.h->ch.type == PDU_ICREQ)
@@ -491,6 +492,11 @@ static void flow_gap(struct tracer *t, struct trace_flow *f, enum party sender, 
         trace_gap(t, &f->pub, sender, (struct trace_gap) { .bytes = n });
 }
 
+static struct trace_conn *flow_conn(struct trace_flow *f)
+{
+        return &f->pub;
+}
+
 const struct trace_stream nvme_tcp_stream = {
         .begins = is_icreq,
         .plausible = is_plausible,
@@ -498,4 +504,5 @@ const struct trace_stream nvme_tcp_stream = {
         .data = flow_data,
         .gap = flow_gap,
         .close = flow_close,
+        .conn = flow_conn,
 };

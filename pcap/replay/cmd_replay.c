@@ -12,6 +12,7 @@
 #include "pcap/tools/command.h"
 #include "pdu/io/capture/capture_writer.h"
 #include "pdu/io/option.h"
+#include "pdu/io/output.h"
 #include "pdu/io/verbs/verbs_rdma.h"
 #include "pdu/nvme/io/auth_openssl.h"
 #include "pdu/nvme/io/verbs_record.h"
@@ -19,7 +20,7 @@
 #include "replay_serve.h"
 
 struct replay_args {
-        struct trace_options trace; /* first: args_take_port() */
+        struct source source; /* first: args_take_port() */
         const char *transport, *traddr, *trsvcid, *nqn, *hostnqn, *hostid, *remap, *timing, *role,
             *pcap;
         uint64_t timeout, stop_at, loop, idle;
@@ -29,12 +30,13 @@ struct replay_args {
 
 static bool take_key(void *args, const char *value, char *error, size_t size)
 {
-        return auth_key_option(&((struct replay_args *)args)->dhchap, value, error, size) == 0;
+        return auth_key_argument(&((struct replay_args *)args)->dhchap, value, error, size) == 0;
 }
 
 static bool take_ctrl_key(void *args, const char *value, char *error, size_t size)
 {
-        return auth_key_option(&((struct replay_args *)args)->dhchap_ctrl, value, error, size) == 0;
+        return auth_key_argument(&((struct replay_args *)args)->dhchap_ctrl, value, error, size) ==
+               0;
 }
 
 #define AT(member) .at = offsetof(struct replay_args, member)
@@ -66,6 +68,7 @@ static const struct option_row rows[] = {
         { 0, "idle", "SEC", "controller: end after this time without a connection (only at a "
                             "signal)", OPTION_SECONDS, 1, AT(idle), .min = 1, .max = 86400000 },
         { 0, "port", "PORT", "port of a controller in the capture (4420, 8009); repeatable", OPTION_CALL, 1, .call = args_take_port },
+        { 0, "keylog", "FILE", "decrypt TLS 1.3 in the capture with this key log (SSLKEYLOGFILE's format); repeatable", OPTION_CALL, 1, .call = source_take_keylog },
         { 0, "pcap", "FILE", "host: write the connections to a .pcapng or .pcap; RDMA as "
                              "RoCEv2, with READs and WRITEs derived from the responses", OPTION_STRING, 1, AT(pcap) },
         { 'v', "verbose", NULL, "print a line for each command", OPTION_FLAG, 1, AT(verbose) },
@@ -186,7 +189,7 @@ static int run(const struct replay_args *a, const char *file, const struct repla
         struct replay_totals totals = { 0 };
         struct plan plan;
         char err[300] = "";
-        int rc = replay_plan_read(&plan, file, &a->trace, a->stop_at, err, sizeof(err));
+        int rc = replay_plan_read(&plan, file, &a->source.trace, a->stop_at, err, sizeof(err));
 
         if (rc == 0 && !plan.cmds) {
                 snprintf(err, sizeof(err), "%s: contains no command", file);
@@ -259,7 +262,7 @@ static int run_controller(const struct replay_args *a, const struct replay_optio
                                    .user = &serving };
         struct plan plan;
         char err[300] = "";
-        int rc = replay_plan_read(&plan, file, &a->trace, a->stop_at, err, sizeof(err));
+        int rc = replay_plan_read(&plan, file, &a->source.trace, a->stop_at, err, sizeof(err));
 
         setvbuf(stdout, NULL, _IOLBF, 0);
         signal(SIGINT, on_signal);
@@ -295,7 +298,9 @@ static int run_recorded(const struct replay_args *a, const char *file, struct re
         char error[300] = "";
         int rc;
 
-        if (a->pcap && !start_recording(a, o, error, sizeof(error)))
+        if (a->pcap && output_same(a->pcap, file))
+                rc = refuse(a->pcap, ": is the file that is read; choose another one");
+        else if (a->pcap && !start_recording(a, o, error, sizeof(error)))
                 rc = refuse(error, "");
         else
                 rc = run(a, file, o);
@@ -337,7 +342,11 @@ int pcap_replay_command(int argc, char **argv)
         if (first + 1 != argc)
                 return refuse(first == argc ? "no file given" : "one file at a time", "");
         rc = make_options(&a, &o, hostid);
-        if (rc == 0 && is_controller(&a))
-                return run_controller(&a, &o, argv[first]);
-        return rc ? rc : run_recorded(&a, argv[first], &o);
+        if (rc == 0 && !source_open(&a.source, argv[first], error, sizeof(error)))
+                rc = refuse(error, "");
+        if (rc == 0)
+                rc = is_controller(&a) ? run_controller(&a, &o, argv[first])
+                                       : run_recorded(&a, argv[first], &o);
+        source_close(&a.source);
+        return rc;
 }

@@ -16,7 +16,6 @@ static struct contents *contents_of(struct replay *r, uint32_t nsid)
         if (!c)
                 return NULL;
         c->nsid = nsid;
-        c->lost = !extents_add(&c->unknown, 0, UINT64_MAX);
         c->next = r->contents;
         r->contents = c;
         return c;
@@ -38,13 +37,13 @@ bool contents_known(struct replay *r, const union sqe *sqe)
         uint64_t from, to;
 
         blocks_of(sqe, &from, &to);
-        return c && !c->lost && !extents_touch(&c->unknown, from, to);
+        return c && !c->lost && marks_cover(&c->known, from, to);
 }
 
 static void forget(struct contents *c, uint64_t from, uint64_t to)
 {
-        if (from < to && !extents_add(&c->unknown, from, to))
-                c->lost = true;
+        if (from < to)
+                marks_remove(&c->known, from, to);
 }
 
 static void forget_ranges(struct contents *c, const struct dsm_range *range, uint32_t count)
@@ -96,7 +95,7 @@ void contents_done(struct replay *r, const union sqe *sqe)
         if (!c || (sqe->opc != NVME_WRITE && sqe->opc != NVME_WRITE_ZEROES))
                 return;
         blocks_of(sqe, &from, &to);
-        extents_remove(&c->unknown, from, to); /* if there is no room for it, they stay unknown */
+        marks_add(&c->known, from, to); /* if there is no room for it, they stay unknown */
 }
 
 void contents_lost(struct replay *r)
@@ -111,7 +110,7 @@ void contents_free(struct replay *r)
                 struct contents *c = r->contents;
 
                 r->contents = c->next;
-                extents_fini(&c->unknown);
+                marks_fini(&c->known);
                 free(c);
         }
 }

@@ -5,7 +5,7 @@
 
 #include "replay_plan.h"
 
-/* Of a plan, which stays as it is. NULL without memory. */
+/* Of a plan, which stays as it is. NULL: out of memory. */
 struct answers;
 struct answers *answers_new(const struct plan *p);
 void answers_free(struct answers *a);

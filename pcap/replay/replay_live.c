@@ -204,7 +204,7 @@ int live_authenticate(struct replay *r, struct live_queue *lq, const struct conn
 
         snprintf(hostnqn, sizeof(hostnqn), "%.*s", NQN_FIELD, data->hostnqn);
         snprintf(subnqn, sizeof(subnqn), "%.*s", NQN_FIELD, data->subnqn);
-        if (host_authenticate(&h, dw0, &e) < 0) {
+        if (host_authenticate(&h, dw0, NULL, &e) < 0) {
                 host_queue_break(&lq->q, "%s", e.line);
                 r->error = e;
                 return -1;

@@ -4,7 +4,7 @@
 #define NVMF_PCAP_REPLAY_LIVE_H
 
 #include "replay.h"
-#include "target/ns/extents.h"
+#include "target/ns/marks.h"
 
 struct live_assoc {
         unsigned number; /* of the captured one; 0: that did not come to be */
@@ -42,11 +42,11 @@ struct live_cmd {
         struct live_cmd *next; /* on the queue */
 };
 
-/* Which blocks of a namespace hold what nobody knows. */
+/* Which blocks of a namespace hold what the capture says. */
 struct contents {
         uint32_t nsid;
-        struct extents unknown;
-        bool lost; /* none is known */
+        struct marks known;
+        bool lost; /* none is known any more */
         struct contents *next;
 };
 

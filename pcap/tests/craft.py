@@ -6,7 +6,7 @@ HOSTNQN = "nqn.2014-08.org.nvmexpress:uuid:11111111-1111-1111-1111-111111111111"
 SUBNQN = "nqn.2026-01.lab:crafted"
 DISCOVERY = "nqn.2014-08.org.nvmexpress.discovery"
 PORT = {"host": 50000, "controller": 4420}
-CAP, VS, CC, CSTS, CRTO = 0, 8, 0x14, 0x1c, 0x68
+CAP, VS, INTMS, CC, CSTS, AQA, NSSD, CRTO = 0, 8, 0x0c, 0x14, 0x1c, 0x24, 0x64, 0x68
 CAP_FAIR = 127 | 1 << 16 | 2 << 24 | 1 << 37 | 1 << 59  # TO 1 s, CRMS
 KEYED, TRANSPORT, IN_CAPSULE = 0x40, 0x5a, 0x01
 
@@ -122,12 +122,22 @@ def identify(cntlid=1, **k):
     put(78, "<H", cntlid)
     put(80, "<I", k.get("ver", 0x20000))
     put(88, "<I", k.get("rtd3e", 0))
+    put(92, "<I", k.get("oaes", 0))
+    put(386, "<H", k.get("cqt", 0))
     put(111, "<B", k.get("cntrltype", 1))
+    put(258, "<B", 3)
     put(259, "<B", k.get("aerl", 3))
+    put(102, "<B", 1)
+    put(128, "<H", k.get("crdt", 0))
+    put(1804, "<H", k.get("ofcs", 0))
+    put(260, "<B", 2)
+    put(261, "<B", k.get("lpa", 0))
+    struct.pack_into("<HH", d, 266, 343, 353)
     put(320, "<H", k.get("kas", 10))
-    put(512, "<H", 0x4466)
+    put(512, "<H", k.get("entry_sizes", 0x4466))
     put(514, "<H", 128)
     put(516, "<I", 1)
+    put(525, "<B", 4)
     put(536, "<I", k.get("sgls", 0x300001))
     d[768:768 + len(SUBNQN)] = SUBNQN.encode()
     struct.pack_into("<IIHBB", d, 1792, k.get("ioccsz", 260), 1, 0, 0, 1)
@@ -138,10 +148,44 @@ def disc_log(genctr, *entries):
     return struct.pack("<QQH", genctr, len(entries), 0).ljust(1024, b"\0") + b"".join(entries)
 
 
-def disc_entry(subnqn, portid=1, cntlid=0xffff):
-    return (struct.pack("<BBBBHHHH", 3, 1, 2, 0, portid, cntlid, 128, 0) + bytes(20) +
-            b"4420".ljust(32, b" ") + bytes(192) + subnqn.encode().ljust(256, b"\0") +
-            b"10.0.0.2".ljust(256, b" ") + bytes(256))
+def disc_entry(subnqn, portid=1, cntlid=0xffff, trsvcid=b"4420", traddr=b"10.0.0.2", treq=0):
+    return (struct.pack("<BBBBHHHH", 3, 1, 2, treq, portid, cntlid, 128, 0) + bytes(20) +
+            trsvcid.ljust(32, b" ") + bytes(192) + subnqn.encode().ljust(256, b"\0") +
+            traddr.ljust(256, b" ") + bytes(256))
+
+
+# --- TLS -----------------------------------------------------------------------------------------
+
+PSK_OF = f"NVMe0R01 {HOSTNQN} {SUBNQN}"
+
+
+def client_hello(*identities, version=0x304, suites=(0x1301,), share=b"s" * 32, early=False, random=b"r"):
+    """The record of a ClientHello; its binders are none."""
+    def ext(kind, data):
+        return struct.pack(">HH", kind, len(data)) + data
+
+    def counted(data, fmt=">H"):
+        return struct.pack(fmt, len(data)) + data
+
+    extensions = b""
+    if version == 0x304:
+        extensions += ext(43, b"\2\3\4") + ext(45, b"\2\0\1") + ext(51, counted(struct.pack(">H", 29) + counted(share)))
+        extensions += ext(42, b"") if early else b""
+        if identities:
+            extensions += ext(41, counted(b"".join(counted(i.encode()) + bytes(4) for i in identities)) +
+                              counted(b"".join(b"\x20" + bytes(32) for _ in identities)))
+    body = struct.pack(">H", min(version, 0x303)) + random.ljust(32, b"\0") + b"\0" + \
+        counted(b"".join(struct.pack(">H", s) for s in suites)) + b"\1\0" + counted(extensions)
+    return b"\x16\3\1" + counted(b"\1" + len(body).to_bytes(3, "big") + body)
+
+
+def tls(capture, *identities, psk=True, **k):
+    """A connection of which nothing but its ClientHello can be read."""
+    Queue.ports += 1
+    stream = Stream(capture, Queue.ports)
+    stream.send("host", client_hello(*(identities or (PSK_OF,) if psk else ()), **k))
+    stream.send("controller", b"\x17\3\3" + struct.pack(">H", 64) + bytes(64))
+    stream.close()
 
 
 # --- a queue -------------------------------------------------------------------------------------
@@ -170,9 +214,9 @@ class Queue:
         self.cid += 1
         return self.cid
 
-    def connect(self, kato=0, sqsize=31, status=0, result=None, **data):
+    def connect(self, kato=0, sqsize=31, status=0, result=None, nvmsetid=0, **data):
         data.setdefault("cntlid", 0xffff if self.qid == 0 else 1)
-        tail = struct.pack("<HHHBBI", 0, self.qid, sqsize, 4, 0, kato)
+        tail = struct.pack("<HHHBBIH", 0, self.qid, sqsize, 4, 0, kato, nvmsetid)
         cid = self.next_cid()
         self.host(pdu(4, fabrics(1, cid, tail, sgl(IN_CAPSULE, 1024)), connect_data(**data)))
         self.controller(pdu(5, cqe(cid, status, 1 if result is None else result,
@@ -194,6 +238,18 @@ class Queue:
             self.controller(pdu(7, struct.pack("<HHII4x", cid, 0, 0, len(data)), data, flags=4))
         self.answer(cid, status, result)
         return cid
+
+    def authenticate(self, fctype, message):
+        """Authentication Send (5) or Receive (6) of this message."""
+        cid = self.next_cid()
+        tail = struct.pack("<BBBBI", 0, 1, 1, 0xe9, len(message))
+        send = fctype == 5
+        self.send(fabrics(fctype, cid, tail, sgl(IN_CAPSULE if send else TRANSPORT, len(message))),
+                  message if send else b"")
+        if not send:
+            self.controller(pdu(7, struct.pack("<HHII4x", cid, 0, 0, len(message)), message,
+                                flags=4))
+        self.answer(cid)
 
     def get(self, ofst, value=0, status=0):
         cid = self.next_cid()
@@ -217,6 +273,7 @@ class Queue:
     def log(self, lid, data=b"", offset=0, rae=0, status=0, ot=0, length=None):
         numd = (length or len(data)) // 4 - 1
         self.run(0x02, status=status, data=data, length=length or len(data),
+                 nsid=0xffffffff if lid == 2 else 0,
                  cdw=[lid | rae << 15 | (numd & 0xffff) << 16, numd >> 16, offset & 0xffffffff,
                       offset >> 32, ot << 23])
 
@@ -248,7 +305,8 @@ class Roce:
 
     numbers = 16
 
-    def __init__(self, capture, qid=0, ird=4, crqsize=32, hsqsize=31, rejected=None):
+    def __init__(self, capture, qid=0, ird=4, crqsize=32, hsqsize=31, rejected=None, private=None,
+                 port=4420, cntlid=1, service=0, retries=7, accept=None):
         Roce.numbers += 1
         self.capture, self.qid = capture, qid
         self.qpn = {"host": Roce.numbers, "controller": Roce.numbers + 1000}
@@ -256,14 +314,17 @@ class Roce:
         self.cid = 0
         req = bytearray(92)
         req[0:4] = bytes([0x40, 4, 0xc3, 0x50])
-        struct.pack_into("<HHHHH", req, 36, 0, qid, 32, hsqsize, 1 if qid else 0)
+        struct.pack_into("<HHHHH", req, 36, 0, qid, 32, hsqsize, cntlid if qid else 0)
+        if private:
+            req[36:36 + len(private)] = private
         body = bytearray(140)
         struct.pack_into(">I", body, 0, Roce.numbers)
-        struct.pack_into(">Q", body, 8, 0x0106 << 16 | 4420)
+        struct.pack_into(">Q", body, 8, 0x0106 << 16 | port)
         body[32:36] = self.qpn["host"].to_bytes(3, "big") + bytes([ird])
         body[36:40] = bytes(3) + bytes([0])
         body[44:48] = (200).to_bytes(3, "big") + b"\0"
-        body[50] = 0x30  # path MTU 1024
+        body[43] = service << 1
+        body[50] = 0x30 | retries  # path MTU 1024
         self.mad("host", 0x10, bytes(body) + bytes(req))
         self.number = Roce.numbers
         if rejected:
@@ -275,7 +336,7 @@ class Roce:
         body[20:24] = (100).to_bytes(3, "big") + b"\0"
         body[25] = ird
         self.mad("controller", 0x13,
-                 bytes(body) + struct.pack("<HH", 0, crqsize).ljust(196, b"\0"))
+                 bytes(body) + (accept or struct.pack("<HH", 0, crqsize)).ljust(196, b"\0"))
         self.mad("host", 0x14, struct.pack(">II", Roce.numbers, Roce.numbers + 5000))
 
     def udp(self, sender, payload):
@@ -320,10 +381,10 @@ class Roce:
     def answer(self, cid, status=0, result=0, key=None, sqhd=0):
         self.send("controller", cqe(cid, status, result, sqhd), key)
 
-    def connect(self, cntlid=0xffff):
+    def connect(self, cntlid=0xffff, cattr=4):
         """In the capsule where that may be; else READ from the host."""
         self.cid += 1
-        tail = struct.pack("<HHHBBI", 0, self.qid, 31, 4, 0, 0)
+        tail = struct.pack("<HHHBBI", 0, self.qid, 31, cattr, 0, 0)
         data = connect_data(cntlid=cntlid)
         self.command(fabrics(1, self.cid, tail, sgl(KEYED, 1024, 0x1000, 0x77)))
         self.read(0x1000, 0x77, data)

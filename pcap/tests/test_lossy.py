@@ -5,6 +5,7 @@ import os
 import pathlib
 import struct
 import subprocess
+import unicodedata
 
 import pytest
 
@@ -207,10 +208,23 @@ def test_tls_is_told_and_not_judged(tmp_path):
     assert "1 connections use TLS" in done.stderr
 
 
+def test_names_are_shown_without_what_terminals_obey(tmp_path):
+    """Whoever sends a name chooses its bytes."""
+    capture = Capture()
+    q = admin(capture, hostnqn="nqn.2026-01.lab:\x1b[2J\x07\n\x9b31mhost")
+    q.identify()
+    path = written(capture, tmp_path, q)
+    for command in [["show", "-v"], ["check"], ["stat"]]:
+        run = subprocess.run([NVMFSPEC, "pcap", *command, path], capture_output=True, timeout=60)
+        controls = {c for c in (run.stdout + run.stderr).decode() if unicodedata.category(c) == "Cc"}
+        assert controls <= {"\n"}, command
+        assert command[0] != "show" or rb"\x1b[2J\x07\x0a" in run.stdout
+
+
 def test_a_discovery_subsystem_may_have_its_own_name(tmp_path):
     capture = Capture()
     q = admin(capture, subnqn="nqn.2026-01.lab:central-discovery")
-    q.run(6, data=identify(cntrltype=2), cdw=[1])
+    q.run(6, data=identify(cntrltype=2, oaes=1 << 31), cdw=[1])
     assert "0 must" in pcap("check", written(capture, tmp_path, q)).stdout
 
 
@@ -248,6 +262,7 @@ def test_what_nobody_knows_is_emptied(tmp_path):
     q.run(9, h2c=b"SECRET-HOST.example.com".ljust(512, b"\0"), cdw=[0x7d])
     for lid in (0x07, 0x0d, 0x71, 0xc0):
         q.log(lid, b"SECRET-LOG".ljust(512, b"\0"))
+    q.log(0x0d, bytes([0x0d]).ljust(56, b"\0") + b"SECRET-SERIAL".ljust(456, b" ") + b"SECRET-EVENT")
     q.run(6, data=b"SECRET-LIST".ljust(4096, b"\0"), cdw=[0x17])
     path, other = written(capture, tmp_path, q), tmp_path / "anonymous.pcap"
     assert b"SECRET" in path.read_bytes()

@@ -179,7 +179,7 @@ def test_a_broken_rule_is_flagged(how, rule, tmp_path):
         hits = [f for f in found if f.get("rule") == rule]
         if hits:
             flagged[capture] = hits
-            assert done.returncode == 1 or hits[0]["level"] != "must"
+            assert done.returncode == 1 or hits[0]["grade"] != "must"
             assert {h["bound"] for h in hits} == {"host" if how == "waive" else "controller"}
             shown = [o for o in objects("show", capture, "--violations")
                      if any(b["rule"] == rule for b in o["broken"])]
@@ -200,7 +200,7 @@ def test_filters():
     failed = objects("show", path, "--status", "0/0F")
     assert [o["fields"]["cqe"]["status"] for o in failed] == [15]
     assert len(objects("show", path, "--status", "error")) == 4
-    assert len(objects("show", path, "--violations")) == 29  # two of them break two
+    assert len(objects("show", path, "--violations")) == 31  # two of them break two
     assert 0 < len(objects("show", path, "--cid", 0)) < len(everything)
 
 
@@ -222,16 +222,18 @@ def test_all_fields_and_structures():
         assert word.lower() in out.lower()
 
 
-# What nvmet does: SQID filled in where it is reserved (B2.2 3.3.3), and CAP.CQR 0 (3.1.4.1).
+# What nvmet does: SQID filled in where it is reserved (B2.2 3.3.3), CAP.CQR 0 (3.1.4.1), and WCTEMP and
+# CCTEMP 0 (5.1.13.2.1).
 RESERVED, CAP = "tcp/capsule/cqe-reserved", "fab/property/cap"
+FIELDS = "base/identify/controller-fields"
 
 
 def test_check_says_what_and_where():
     out = text("check", CAPTURES["tcp"], code=1)
-    assert RESERVED in out and CAP in out and "4 must and 25 should broken" in out
+    assert RESERVED in out and CAP in out and "6 must and 25 should broken" in out
     assert out.count("frame ") == 4  # the first of each connection
-    assert "4 must and 25" in text("check", CAPTURES["tcp"], "--all", code=1)
-    waived = ["--waive", CAP]
+    assert "6 must and 25" in text("check", CAPTURES["tcp"], "--all", code=1)
+    waived = ["--waive", CAP, "--waive", FIELDS]
     assert "0 must and 25 should" in text("check", CAPTURES["tcp"], *waived)
     run("check", CAPTURES["tcp"], *waived, "--strict", code=1)
     assert "0 must and 0 should" in text("check", CAPTURES["tcp"], *waived, "--waive", RESERVED,
@@ -431,11 +433,43 @@ def test_seeds(tmp_path):
     run("extract", CAPTURES["rxe"], "--to", tmp_path / "no" / "x", code=3)
 
 
+@pytest.mark.parametrize("link", [False, True])
+@pytest.mark.parametrize("tool, option, code", [
+    ("extract", "--to", 3), ("extract --kind sequence", "--to", 3), ("anonymize", "--to", 3),
+    ("stat", "--html", 3), ("replay -t tcp -a 127.0.0.1", "--pcap", 2)])
+def test_no_tool_destroys_what_it_reads(tool, option, code, link, tmp_path):
+    source, to = tmp_path / "source.pcap", tmp_path / "other.pcap"
+    source.write_bytes(CAPTURES["tcp"].read_bytes())
+    if link:
+        os.link(source, to)
+    name, *options = tool.split()
+    err = run(name, source, *options, option, to if link else source, code=code).stderr.decode()
+    assert "is the file that is read" in err
+    assert source.read_bytes() == CAPTURES["tcp"].read_bytes()
+    assert len(list(tmp_path.iterdir())) == 1 + link
+
+
+@pytest.mark.parametrize("tool", ["extract", "anonymize"])
+def test_what_fails_leaves_the_earlier_output_as_it_was(tool, tmp_path):
+    source, to, link = tmp_path / "source.pcap", tmp_path / "to.pcap", tmp_path / "link.pcap"
+    source.write_bytes(CAPTURES["tcp"].read_bytes()[:20])
+    to.write_text("earlier")
+    link.symlink_to(to)
+    run(tool, source, "--to", link, code=3)
+    assert to.read_text() == "earlier" and len(list(tmp_path.iterdir())) == 3
+    run(tool, CAPTURES["tcp"], "--to", link)
+    assert link.is_symlink() and to.stat().st_size > 1000
+    assert len(list(tmp_path.iterdir())) == 3
+    assert to.stat().st_mode == source.stat().st_mode
+    if tool == "anonymize":
+        assert len(run(tool, CAPTURES["tcp"], "--to", "/dev/stdout").stdout) > 1000
+
+
 # --- anonymize -----------------------------------------------------------------------------------
 
 def said(path):
     """What PDUs say, names and addresses apart."""
-    hidden = {"subnqn", "hostnqn", "hostid", "sn", "nguid", "eui64", "traddr", "hdgst", "vs",
+    hidden = {"subnqn", "hostnqn", "hostid", "sn", "mn", "fr", "nguid", "eui64", "traddr", "hdgst", "vs",
               "nid", "uuid", "fguid"}
 
     def strip(value):
@@ -461,7 +495,7 @@ def secrets(path):
     found = {b"\xff\xff" + a for a in ADDRESSES} if "rxe" in path.name else set()
     for o in objects("show", path):
         fields = o.get("fields", {})
-        for field in ("subnqn", "hostnqn", "sn"):
+        for field in ("subnqn", "hostnqn", "sn", "mn", "fr"):
             for values in (fields.get("connect", {}), fields):
                 if field in values and not values[field].endswith("discovery"):
                     found.add(values[field].encode())

@@ -159,7 +159,7 @@ def rdma_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rdma")
     for suffix in ("pcap", "pcapng"):
         done = subprocess.run([NVMFSPEC, "conform", "--brief", "-t", "rdma", "--timeout-scale", "4",
-                               "--pcap", folder / f"x.{suffix}"], capture_output=True, timeout=120)
+                               "--pcap", folder / f"x.{suffix}"], capture_output=True, timeout=240)
         assert done.returncode == 0, done.stdout
     return folder
 
@@ -196,10 +196,10 @@ def test_wireshark_reads_rdma(rdma_run):
                             capture_output=True, check=True).stdout
     assert {r[0] for r in rows if r[0]} == {case["id"] for case in json.loads(listed)["cases"]}
     assert {r[1] for r in rows} == {"1"}
-    # It reads beyond the end of the 64 bytes of one entry of the Error Information log, and trips over
-    # itself in Set Features of Timestamp.
+    # It reads beyond the end of log pages that are asked for in part, and trips over itself in Set
+    # Features of Timestamp and in the LBA Status Information log.
     malformed = [r for r in rows if r[4] and "Dissector bug" not in r[4]]
-    assert len(malformed) <= 4 and {r[5] for r in malformed} <= {"138"}
+    assert len(malformed) <= 28 and {r[5] for r in malformed} <= {"90", "138", "586", "4154", "4170"}
     shown = [json.loads(line) for line in pcap("show", "-o", "json",
                                                rdma_run / "x.pcapng").stdout.splitlines()]
     commands = [o for o in shown if o["kind"] == "command"]
@@ -361,16 +361,17 @@ def test_the_broken_rule_is_flagged_where_it_is_broken(who, rule, lawful, tmp_pa
     capture = tmp_path / "x.pcap"
     for _ in range(TRIES if rule == LATER else 1):
         first, conn, last = first_difference(lawful, workload(capture, who, rule), who)
-        done = pcap("check", "-o", "json", capture)
+        done = pcap("check", "--all", "-o", "json", capture)
         found = [json.loads(line) for line in done.stdout.splitlines()]
         hits = [f for f in found if f.get("connection") == conn and "rule" in f]
         if hits:
             break
-    assert hits and hits[0]["rule"] == rule, done.stdout
+    # one PDU may break several: data that is not whole dwords ends early, too
+    assert rule in {f["rule"] for f in hits if f["frame"] == hits[0]["frame"]}, done.stdout
     assert hits[0]["bound"] == ("controller" if who == CONTROLLER else "host")
     assert first <= hits[0]["frame"]
     assert hits[0]["frame"] <= last or rule == LATER
-    assert done.returncode == (1 if any(h["level"] == "must" for h in hits) else 0)
+    assert done.returncode == (1 if found[-1]["must"] else 0)  # what is our own reading is advice
 
 
 def test_there_are_enough_of_them():

@@ -168,7 +168,7 @@ def test_another_status(target):
     out = replay("tcp", spoiler.port, "--allow-write", code=1)
     spoiler.stop()
     (line,) = [line for line in out.splitlines() if line.startswith("DIFFERENT")]
-    assert re.search(r"frame 713-714 .* Flush .*status: captured Success, live Invalid Namespace",
+    assert re.search(r"frame 713-714 .* Flush .*status: captured Success, live Invalid Field",
                      line)
 
 
@@ -189,7 +189,8 @@ def test_usage(args, says):
     done = subprocess.run([NVMFSPEC, "pcap", "replay", *args], capture_output=True, text=True,
                           timeout=30)
     assert done.returncode == 2
-    assert says in done.stderr and done.stderr.count("\n") == 1
+    said = [line for line in done.stderr.splitlines() if "a key on the command line" not in line]
+    assert len(said) == 1 and says in said[0]
 
 
 def test_nobody_listens():

@@ -231,7 +231,8 @@ static void test_one_lost(void **state)
         assert_true(told + 2 >= lost);
 }
 
-/* Without connection management the pairs are found by what acknowledges what. */
+/* Without connection management the pairs are found by what acknowledges what, once there was a response:
+ * of each, its first command with its data and answer is gone. */
 static void test_without_management(void **state)
 {
         struct trace_totals totals;
@@ -244,7 +245,7 @@ static void test_without_management(void **state)
         fclose(f);
         totals = trace();
         assert_int_equal(totals.conns, 4);
-        assert_true(totals.strange <= 4 * 4);
+        assert_true(totals.strange <= 4 * 6);
         assert_in_range(seen.commands, 75 - 8, 75);
         assert_in_range(seen.responses, 73 - 4, 73);
 }

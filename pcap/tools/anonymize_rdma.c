@@ -92,6 +92,7 @@ static void copy_message(struct anonymizer *a, struct rdma_copy *c, const struct
         if (private) {
                 m.reads_in = cm->reads_in;
                 m.reads_out = cm->reads_out;
+                m.depths = cm->depths;
                 m.reason = cm->reason;
                 m.data = cm->data;
                 m.len = cm->len < PRIVATE ? cm->len : PRIVATE;

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "pcap/srp/family.h"
+
 void args_init(struct args *a)
 {
         *a = (struct args) { .output = "text",
@@ -35,9 +37,21 @@ bool args_take_port(void *trace_options, const char *value, char *error, size_t 
         return !*error;
 }
 
+const struct trace_family *const pcap_beside[] = { &srp_capture, NULL };
+
 static bool take_waived(void *args, const char *value, char *error, size_t size)
 {
-        return option_rule(&nvme_rules, &((struct args *)args)->waived, value, error, size);
+        struct args *a = args;
+
+        for (unsigned i = 0; pcap_beside[i]; i++) {
+                unsigned rule = rulebook_by_name(pcap_beside[i]->family->rules, value);
+
+                if (rule != RULE_NONE) {
+                        rule_add(&a->waived_beside[i], rule);
+                        return true;
+                }
+        }
+        return option_rule(&nvme_rules, &a->waived, value, error, size);
 }
 
 static bool take_number(const char *value, int *out, char *error, size_t size)
@@ -124,6 +138,9 @@ static bool take_opcode(void *args, const char *value, char *error, size_t size)
 const struct option_row pcap_options[] = {
         { 's', "trsvcid", "PORT", "port of controllers, repeatable (4420 and 8009; what begins "
                                   "as NVMe/TCP or MPA is recognised on any port)", OPTION_CALL, UINT32_MAX, .call = args_take_port },
+        { 0, "keylog", "FILE", "decrypt TLS 1.3 with this key log (SSLKEYLOGFILE's format); repeatable", OPTION_CALL, ARGS_KEYS, .call = source_take_keylog },
+        { 0, "tls-key", "KEY", "decrypt TLS 1.3 whose handshakes used this configured PSK without (EC)DHE: "
+                               "NVMeTLSkey-1:..., or @FILE that contains it", OPTION_CALL, ARGS_KEYS, .call = source_take_tls_key },
         { 'o', "output", "FORMAT", "text or json: one object per line, with \"schema\": 1 (text)", OPTION_CHOICE, ARGS_OUTPUT, AT(output), .choices = "text|json" },
         { 'v', "verbose", NULL, "show all fields", OPTION_FLAG, ARGS_VERBOSE, AT(verbose) },
         { 'c', "conn", "N", "only this connection, as numbered by `show`", OPTION_NUMBER, ARGS_FILTER | ARGS_CONN | ARGS_ANON, AT(conn), .min = 1, .max = UINT32_MAX },
@@ -176,6 +193,11 @@ bool args_select_queue(const struct args *a, const struct record *r)
 {
         return (!a->conn || a->conn == r->e->conn->number) &&
                (a->qid == ARG_ANY || a->qid == r->session->qid);
+}
+
+bool args_select_conn(const struct args *a, const struct trace_conn *c)
+{
+        return (!a->conn || a->conn == c->number) && a->qid == ARG_ANY;
 }
 
 bool args_select(const struct args *a, const struct record *r)

@@ -5,6 +5,7 @@
 
 #include "pcap/nvme/session.h"
 #include "pdu/io/option.h"
+#include "source.h"
 
 enum args_group {
         ARGS_FILTER = 1 << 0, /* which records */
@@ -18,13 +19,15 @@ enum args_group {
         ARGS_EXTRACT = 1 << 8,
         ARGS_ANON = 1 << 9,
         ARGS_TO = 1 << 10,
+        ARGS_KEYS = 1 << 11, /* secrets of TLS */
 };
 
 enum { ARG_ANY = -1, STATUS_ANY_ERROR = -2 };
 
-struct args {                       /* strings are argv's */
-        struct trace_options trace; /* first: args_take_port() */
+struct args {                 /* strings are argv's */
+        struct source source; /* first: args_take_port() */
         struct rule_set waived;
+        struct rule_set waived_beside[TRACE_BESIDE]; /* of pcap_beside, one for each */
         bool verbose, help, violations, count, all, strict, summary;
         const char *output;
         uint64_t conn;        /* 0: all */
@@ -41,6 +44,9 @@ struct args {                       /* strings are argv's */
 
 extern const struct option_row pcap_options[];
 
+/* The families that show and check read beside NVMe; ended by NULL. */
+extern const struct trace_family *const pcap_beside[];
+
 /* What holds where no option says otherwise. */
 void args_init(struct args *a);
 
@@ -54,6 +60,9 @@ static inline bool args_json(const struct args *a)
 
 /* Whether it is of the connection and queue that were asked for. */
 bool args_select_queue(const struct args *a, const struct record *r);
+
+/* The same of a connection that has no queues. */
+bool args_select_conn(const struct args *a, const struct trace_conn *c);
 
 /* Whether the filters let this record through; what is of no command passes only those that ask for
  * none. */

@@ -7,7 +7,9 @@
 static bool selects(void *user, const struct trace_verdict *v)
 {
         struct pcap_call *call = user;
-        bool selected = args_select_queue(call->args, v->record);
+        bool nvme = v->e->conn->family == &nvme_capture;
+        bool selected = nvme ? args_select_queue(call->args, v->record)
+                             : args_select_conn(call->args, v->e->conn);
 
         call->selected = call->selected || selected;
         return selected;
@@ -16,10 +18,12 @@ static bool selects(void *user, const struct trace_verdict *v)
 int pcap_check(struct pcap_call *call)
 {
         const struct args *a = call->args;
+        struct trace_options trace = a->source.trace;
         struct check_options options = {
                 .all = a->all,
                 .json = args_json(a),
                 .waived = &a->waived,
+                .waived_beside = a->waived_beside,
                 .selects = a->conn || a->qid != ARG_ANY ? selects : NULL,
                 .user = call,
         };
@@ -27,8 +31,11 @@ int pcap_check(struct pcap_call *call)
         struct trace_totals totals;
 
         call->selected = !a->conn && a->qid == ARG_ANY;
-        (void)capture_check(call->file, &nvme_capture, &a->trace, &options, stdout, &counts,
-                            &totals, call->err, sizeof(call->err));
+        trace.beside = pcap_beside;
+        if (capture_check(call->file, &nvme_capture, &trace, &options, stdout, &counts, &totals,
+                          call->err, sizeof(call->err)) == 0)
+                (void)source_is_sealed(&a->source, &totals, call->err, sizeof(call->err));
         pcap_remarks(call, &totals);
-        return counts.musts > 0 || (a->strict && counts.shoulds > 0) ? PCAP_BROKEN : PCAP_OK;
+        return counts.of[GRADE_MUST] > 0 || (a->strict && counts.of[GRADE_SHOULD] > 0) ? PCAP_BROKEN
+                                                                                       : PCAP_OK;
 }

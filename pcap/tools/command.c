@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "command.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,18 +16,18 @@ static const struct subcommand {
 } subcommands[] = {
         { "show", "print a line per PDU or capsule: frame, seconds, connection, queue, "
                   "direction, contents",
-          pcap_show, ARGS_FILTER | ARGS_OUTPUT | ARGS_VERBOSE | ARGS_COUNT | ARGS_JUDGE },
+          pcap_show, ARGS_FILTER | ARGS_OUTPUT | ARGS_VERBOSE | ARGS_COUNT | ARGS_JUDGE | ARGS_KEYS },
         { "check", "check both sides by the rulebook; report the first violation of each "
                    "connection",
-          pcap_check, ARGS_OUTPUT | ARGS_CONN | ARGS_JUDGE | ARGS_ALL },
+          pcap_check, ARGS_OUTPUT | ARGS_CONN | ARGS_JUDGE | ARGS_ALL | ARGS_KEYS },
         { "stat", "print latencies from capsule to response and their parts, rates and depth "
                   "over time",
-          pcap_stat, ARGS_OUTPUT | ARGS_CONN | ARGS_HTML },
+          pcap_stat, ARGS_OUTPUT | ARGS_CONN | ARGS_HTML | ARGS_KEYS },
         { "extract", "extract the blocks of a namespace, the commands as a sequence, or seeds "
                      "for a fuzzer",
-          pcap_extract, ARGS_EXTRACT | ARGS_CONN | ARGS_TO },
+          pcap_extract, ARGS_EXTRACT | ARGS_CONN | ARGS_TO | ARGS_KEYS },
         { "anonymize", "write a capture without names, identifiers, addresses and data",
-          pcap_anonymize, ARGS_ANON | ARGS_TO },
+          pcap_anonymize, ARGS_ANON | ARGS_TO | ARGS_KEYS },
 };
 /* clang-format on */
 enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
@@ -49,7 +50,9 @@ static void usage(FILE *out)
         for (size_t i = 0; i < OWN_SUBCOMMANDS; i++)
                 fprintf(out, "  %-10s %s\n", own_subcommands[i].name, own_subcommands[i].says);
         fputs("\n"
-              "FILE is a pcap or pcapng file, -: standard input. NVMe/TCP, RoCEv2 and iWARP.\n"
+              "FILE is a pcap or pcapng file, -: standard input. NVMe/TCP, also over TLS 1.3 "
+              "(--keylog),\n"
+              "RoCEv2 and iWARP.\n"
               "'nvmfspec pcap SUBCOMMAND --help' lists the options of a subcommand.\n"
               "Exit: 0 done, 1 check found a broken must or replay a difference, 2 usage "
               "error,\n"
@@ -71,18 +74,16 @@ static int refuse(const char *name, const char *why)
         return PCAP_USAGE;
 }
 
-static int run(const struct subcommand *s, int argc, char **argv)
+static int read_and_run(const struct subcommand *s, int argc, char **argv, struct args *args)
 {
-        struct args args;
-        struct pcap_call call = { .args = &args, .selected = true };
+        struct pcap_call call = { .args = args, .selected = true };
         char error[200] = "";
-        int first, rc;
+        int first = option_parse(pcap_options, s->groups, argc, argv, args, error, sizeof(error));
+        int rc;
 
-        args_init(&args);
-        first = option_parse(pcap_options, s->groups, argc, argv, &args, error, sizeof(error));
         if (first < 0)
                 return refuse(s->name, error);
-        if (args.help) {
+        if (args->help) {
                 printf("usage: nvmfspec pcap %s FILE [OPTION...]\n%s\n\n", s->name, s->says);
                 option_help(pcap_options, s->groups, stdout);
                 return PCAP_OK;
@@ -90,13 +91,31 @@ static int run(const struct subcommand *s, int argc, char **argv)
         if (first + 1 != argc)
                 return refuse(s->name, first == argc ? "no file given" : "one file at a time");
         call.file = argv[first];
+        if (!source_open(&args->source, call.file, error, sizeof(error)))
+                return refuse(s->name, error);
         rc = s->run(&call);
         fflush(stdout);
         if (*call.err)
                 fprintf(stderr, "nvmfspec pcap %s: %s\n", s->name, call.err);
         else if (!call.selected)
                 return refuse(s->name, "nothing is selected: no such connection or queue");
-        return *call.err && rc == PCAP_OK ? PCAP_UNREADABLE : rc;
+        /* What was found in part of a capture, for want of memory or of the disk, is not what is in it. */
+        if (*call.err &&
+            (rc == PCAP_OK || strstr(call.err, "out of memory") || strstr(call.err, strerror(EIO))))
+                return PCAP_UNREADABLE;
+        return rc;
+}
+
+/* Options may bring keys: whatever becomes of the rest, they are wiped and freed. */
+static int run(const struct subcommand *s, int argc, char **argv)
+{
+        struct args args;
+        int rc;
+
+        args_init(&args);
+        rc = read_and_run(s, argc, argv, &args);
+        source_close(&args.source);
+        return rc;
 }
 
 int pcap_command(int argc, char **argv)
@@ -130,7 +149,8 @@ static void on_record(void *user, const struct record *r)
         const struct filter *h = user;
 
         h->call->selected = h->call->selected || args_select_queue(h->call->args, r);
-        h->fn(h->user, r);
+        if (!r->e->conn->sealed)
+                h->fn(h->user, r);
 }
 
 static void on_lost(void *user, const struct record *r)
@@ -147,11 +167,13 @@ int pcap_records(struct pcap_call *call, const struct session_options *options, 
         struct session_options own = *options;
         bool filters = call->args->conn || call->args->qid != ARG_ANY;
 
+        *totals = (struct trace_totals) { 0 }; /* whatever becomes of the reading */
         own.lost = h.lost ? on_lost : NULL;
         call->selected = !filters;
-        return session_read(call->file, &call->args->trace, filters ? &own : options,
-                            filters ? on_record : fn, filters ? (void *)&h : user, totals,
-                            call->err, sizeof(call->err));
+        if (session_read(call->file, &call->args->source.trace, &own, on_record, &h, totals,
+                         call->err, sizeof(call->err)) < 0)
+                return -1;
+        return source_is_sealed(&call->args->source, totals, call->err, sizeof(call->err)) ? -1 : 0;
 }
 
 static void remark(const struct pcap_call *call, uint64_t n, const char *what)
@@ -163,7 +185,12 @@ static void remark(const struct pcap_call *call, uint64_t n, const char *what)
 void pcap_remarks(const struct pcap_call *call, const struct trace_totals *t)
 {
         remark(call, t->gaps, "gaps: the capture is incomplete");
-        remark(call, t->tls, "connections use TLS, which cannot be read");
+        if (!call->args->source.trace.tls)
+                remark(call, t->tls,
+                       "connections use TLS, and are not read without --keylog or --tls-key");
+        if (t->foreign)
+                fprintf(stderr, "%s: %" PRIu64 " connections of %s, which are not judged\n",
+                        call->file, t->foreign, t->foreign_name);
         remark(call, t->fragments, "IP fragments skipped");
         remark(call, t->cut, "packets whose headers the snapshot cut off");
         remark(call, t->guessed_times,

@@ -25,6 +25,7 @@ struct extractor {
         uint64_t count, bytes, left_out;
         bool failed; /* call->err says why */
 
+        struct output to;
         int image;           /* data */
         uint32_t block_size; /* of the namespace; 0: not known yet */
         FILE *out;           /* sequence */
@@ -219,31 +220,42 @@ static void on_record(void *user, const struct record *r)
                 take_seed(x, r);
 }
 
+static bool is_seeds(const struct extractor *x)
+{
+        return x->args->kind[1] == 'e' && x->args->kind[2] == 'e';
+}
+
 static bool open_output(struct extractor *x)
 {
         const char *to = x->args->to;
 
         x->image = -1;
-        if (strcmp(x->args->kind, "seeds") == 0) {
+        if (is_seeds(x)) {
                 if (!output_folder(to))
                         fail(x, to);
-        } else if (strcmp(x->args->kind, "sequence") == 0) {
-                x->out = fopen(to, "w");
-                if (!x->out)
-                        fail(x, to);
-        } else {
-                x->image = open(to, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-                if (x->image < 0)
-                        fail(x, to);
+                return !x->failed;
         }
-        return !x->failed;
+        if (!output_begin(&x->to, x->call->file, to, x->call->err, sizeof(x->call->err)))
+                return false;
+        if (x->args->kind[0] == 'd')
+                x->image = open(x->to.path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+        else
+                x->out = fopen(x->to.path, "we");
+        if (x->image >= 0 || x->out)
+                return true;
+        fail(x, to);
+        output_end(&x->to, false);
+        return false;
 }
 
+/* Of a capture that breaks off in the middle what was read until then is good. */
 static void close_output(struct extractor *x)
 {
         if (x->out && fclose(x->out) != 0)
                 fail(x, x->args->to);
         if (x->image >= 0 && close(x->image) < 0)
+                fail(x, x->args->to);
+        if (!is_seeds(x) && !output_end(&x->to, !x->failed && (x->count || !*x->call->err)))
                 fail(x, x->args->to);
         bytes_free(&x->pdu);
 }
@@ -279,13 +291,14 @@ int pcap_extract(struct pcap_call *call)
         x->call = call;
         x->args = call->args;
         x->block_size = (uint32_t)args.block_size;
-        args.trace.data = true;
+        args.source.trace.data = true;
         if (open_output(x)) {
                 call->args = &args;
                 (void)pcap_records(call, &options, on_record, x, &totals);
                 call->args = x->args;
                 close_output(x);
-                print_summary(x);
+                if (!x->failed)
+                        print_summary(x);
         }
         free(x);
         return PCAP_OK;

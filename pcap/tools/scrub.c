@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pcap/nvme/judge.h"
+#include "pdu/nvme/wire/auth.h"
 #include "pdu/nvme/wire/identify.h"
+#include "pdu/nvme/wire/reservation.h"
 
 /* --- SipHash-2-4 (Aumasson and Bernstein) ----------------------------------------------------- */
 
@@ -110,26 +113,45 @@ struct place {
         enum kind kind;
 };
 
-static void replace_nqn(const struct scrub *s, uint8_t *p, size_t n)
+/* Other letters and digits, and what is neither stays as it is: so does what is wrong with it. */
+static void replace_letters(const struct scrub *s, uint8_t *p, size_t n)
 {
-        uint64_t hash = scrub_hash(s, p, strnlen((const char *)p, n));
-        char name[64];
+        uint64_t word = 0, seed[2] = { scrub_hash(s, p, n), 0 };
 
-        if (p[0] == 0 || strncmp((const char *)p, NQN_DISCOVERY, n) == 0)
-                return;
-        snprintf(name, sizeof(name), "nqn.2026-01.io.nvmfspec:anonymous-%016llx",
-                 (unsigned long long)hash);
-        text_fill((char *)p, n, name);
+        for (size_t i = 0; i < n; i++, word >>= 8) {
+                uint8_t c = p[i];
+
+                if (i % 8 == 0) {
+                        seed[1] = i;
+                        word = scrub_hash(s, seed, sizeof(seed));
+                }
+                if (c >= 'a' && c <= 'z')
+                        p[i] = (uint8_t)('a' + (word & 0xff) % 26);
+                else if (c >= 'A' && c <= 'Z')
+                        p[i] = (uint8_t)('A' + (word & 0xff) % 26);
+                else if (c >= '0' && c <= '9')
+                        p[i] = (uint8_t)('0' + (word & 0xff) % 10);
+                else if (c > '~')
+                        p[i] = 0xff;
+        }
 }
 
-/* Letters and digits for a padded field. */
-static void replace_text(const struct scrub *s, uint8_t *p, size_t n)
+static void replace_nqn(const struct scrub *s, uint8_t *p, size_t n)
 {
-        uint64_t hash = scrub_hash(s, p, n);
-        char text[32];
+        size_t len = strnlen((const char *)p, n);
+        uint64_t hash = scrub_hash(s, p, len);
+        size_t date = len > 12 && memcmp(p, "nqn.", 4) == 0 ? 12 : 0; /* "nqn.yyyy-mm." */
+        char name[64];
 
-        snprintf(text, sizeof(text), "%016llx", (unsigned long long)hash);
-        text_pad((char *)p, n, text);
+        if (len == 0 || strncmp((const char *)p, NQN_DISCOVERY, n) == 0)
+                return;
+        if (!nqn_valid((const char *)p, n, false)) {
+                replace_letters(s, p + date, len - date);
+                memset(p + len, 0, n - len);
+                return;
+        }
+        snprintf(name, sizeof(name), ANONYMOUS_NQN "%016llx", (unsigned long long)hash);
+        text_fill((char *)p, n, name);
 }
 
 static void replace(const struct scrub *s, enum kind kind, uint8_t *p, size_t n)
@@ -142,7 +164,7 @@ static void replace(const struct scrub *s, enum kind kind, uint8_t *p, size_t n)
                 replace_bytes(s, p, n);
                 break;
         case KIND_TEXT:
-                replace_text(s, p, n);
+                replace_letters(s, p, n);
                 break;
         case KIND_ADDRESS:
                 replace_address_text(s, p, n);
@@ -192,10 +214,9 @@ static const struct place in_connect[] = {
         PLACE(struct connect_data, hostnqn, KIND_NQN),
 };
 static const struct place in_id_ctrl[] = {
-        PLACE(struct id_ctrl, sn, KIND_TEXT),
-        PLACE(struct id_ctrl, fguid, KIND_BYTES),
-        PLACE(struct id_ctrl, subnqn, KIND_NQN),
-        PLACE(struct id_ctrl, vs, KIND_ZERO),
+        PLACE(struct id_ctrl, sn, KIND_TEXT),    PLACE(struct id_ctrl, mn, KIND_TEXT),
+        PLACE(struct id_ctrl, fr, KIND_TEXT),    PLACE(struct id_ctrl, fguid, KIND_BYTES),
+        PLACE(struct id_ctrl, subnqn, KIND_NQN), PLACE(struct id_ctrl, vs, KIND_ZERO),
 };
 static const struct place in_id_ns[] = {
         PLACE(struct id_ns, nguid, KIND_BYTES),
@@ -205,6 +226,20 @@ static const struct place in_id_ns[] = {
 static const struct place in_disc_entry[] = {
         PLACE(struct disc_entry, subnqn, KIND_NQN),
         PLACE(struct disc_entry, traddr, KIND_ADDRESS),
+};
+/* Each slot on its own: the revision in use is the same text as FR. */
+enum { REVISION = 8 };
+#define SLOT(i)                                                                                    \
+        {                                                                                          \
+                offsetof(struct log_fw_slot, frs) + (i)*REVISION, REVISION, KIND_TEXT              \
+        }
+static const struct place in_fw_slot[] = {
+        SLOT(0), SLOT(1), SLOT(2), SLOT(3), SLOT(4), SLOT(5), SLOT(6),
+};
+static const struct place in_pel[] = {
+        PLACE(struct log_pel, sn, KIND_TEXT),
+        PLACE(struct log_pel, mn, KIND_TEXT),
+        PLACE(struct log_pel, subnqn, KIND_NQN),
 };
 static const struct place in_hostid[] = { { 0, 16, KIND_BYTES } };
 
@@ -224,6 +259,7 @@ static const struct harmless harmless_logs[] = {
         { LOG_SUPPORTED, 0x06 }, /* to self-tests */
         { LOG_ANA, LOG_ANA },
         { LOG_FEATURE_EFFECTS, LOG_FEATURE_EFFECTS },
+        { LOG_RESERVATION, LOG_SANITIZE },
 };
 static const struct harmless harmless_features[] = {
         { FEAT_TIMESTAMP, FEAT_TIMESTAMP },
@@ -273,11 +309,34 @@ static void scrub_identify(const struct scrub *s, uint8_t cns, const struct piec
         }
 }
 
+/* Events have text of vendors: they are emptied, and so is what does not begin as this log does. */
+static void scrub_events(const struct scrub *s, const struct piece *d)
+{
+        bool other = d->offset == 0 && d->n > 0 && d->p[0] != LOG_PERSISTENT;
+        uint64_t kept = !other && d->offset < LOG_PEL_HEADER ? LOG_PEL_HEADER - d->offset : 0;
+
+        replace_all(s, d, 0, LISTED(in_pel));
+        if (kept < d->n)
+                memset(d->p + kept, 0, d->n - (size_t)kept);
+}
+
 static void scrub_log(const struct scrub *s, const union sqe *sqe, struct piece d)
 {
+        enum { WITH_CONTEXT = 3 << 8 }; /* the header, whatever the offset */
         uint8_t lid = (uint8_t)le32_get(sqe->cdw10);
-        uint64_t first = d.offset += le32_get(sqe->cdw12) | (uint64_t)le32_get(sqe->cdw13) << 32;
+        uint64_t first;
 
+        if (lid == LOG_PERSISTENT && (le32_get(sqe->cdw10) & WITH_CONTEXT) == WITH_CONTEXT) {
+                scrub_events(s, &d);
+                return;
+        }
+        first = d.offset += le32_get(sqe->cdw12) | (uint64_t)le32_get(sqe->cdw13) << 32;
+        if (lid == LOG_PERSISTENT) {
+                scrub_events(s, &d);
+                return;
+        }
+        if (lid == LOG_FW_SLOT)
+                replace_all(s, &d, 0, LISTED(in_fw_slot));
         if (lid != LOG_DISCOVERY) {
                 if (!is_harmless(LISTED(harmless_logs), lid))
                         memset(d.p, 0, d.n);
@@ -289,6 +348,34 @@ static void scrub_log(const struct scrub *s, const union sqe *sqe, struct piece 
                 replace_all(s, &d, at, LISTED(in_disc_entry));
 }
 
+static bool is_unit(const uint8_t *dhv, unsigned len)
+{
+        while (len > 1 && *dhv == 0)
+                dhv++, len--;
+        return len == 0 || (len == 1 && *dhv <= 1);
+}
+
+/* Random values, responses and DH values by others of their length; those that are wrong by themselves
+ * stay. What nobody can read keeps the bytes that say what it is and how long. */
+static void scrub_auth(const struct scrub *s, const struct piece *d)
+{
+        size_t head = d->n < sizeof(struct auth_challenge) ? d->n : sizeof(struct auth_challenge);
+        struct auth_view v;
+
+        if (d->offset > 0 || auth_view(&v, d->p, d->n) != 0) {
+                head = d->offset > 0 ? 0 : head;
+                replace_bytes(s, d->p + head, d->n - head);
+                return;
+        }
+        if (v.rval)
+                replace_bytes(s, d->p + (v.rval - d->p), v.hl);
+        if (v.cval)
+                replace_bytes(s, d->p + (v.cval - d->p), v.hl);
+        if (v.dhv && !is_unit(v.dhv, v.dhvlen))
+                replace_bytes(s, d->p + (v.dhv - d->p), v.dhvlen);
+        replace_bytes(s, d->p + v.len, d->n - v.len);
+}
+
 static void scrub_admin(const struct scrub *s, const union sqe *sqe, const struct piece *d)
 {
         uint8_t selector = (uint8_t)le32_get(sqe->cdw10);
@@ -296,6 +383,9 @@ static void scrub_admin(const struct scrub *s, const union sqe *sqe, const struc
 
         if (sqe->opc == NVME_FABRICS && sqe->fctype == FCTYPE_CONNECT)
                 replace_all(s, d, 0, LISTED(in_connect));
+        else if (sqe->opc == NVME_FABRICS &&
+                 (sqe->fctype == FCTYPE_AUTH_SEND || sqe->fctype == FCTYPE_AUTH_RECEIVE))
+                scrub_auth(s, d);
         else if (sqe->opc == NVME_IDENTIFY)
                 scrub_identify(s, selector, d);
         else if (sqe->opc == NVME_GET_LOG_PAGE)
@@ -321,6 +411,21 @@ static void scrub_blocks(const struct scrub *s, const struct piece *d)
         }
 }
 
+/* Keys and Host Identifiers of Reservation Report; who holds what stays. */
+static void scrub_report(const struct scrub *s, bool extended, const struct piece *d)
+{
+        size_t head = extended ? REPORT_HEADER : sizeof(struct reservation_status);
+        size_t entry =
+            extended ? sizeof(struct reservation_entry_extended) : sizeof(struct reservation_entry);
+
+        for (size_t i = 0; i < d->n; i++) {
+                uint64_t at = d->offset + i;
+
+                if (at >= head && (at - head) % entry >= offsetof(struct reservation_entry, hostid))
+                        replace_bytes(s, d->p + i, 1);
+        }
+}
+
 void scrub_data(const struct scrub *s, const union sqe *sqe, bool admin, uint64_t offset,
                 uint8_t *p, size_t n)
 {
@@ -328,6 +433,8 @@ void scrub_data(const struct scrub *s, const union sqe *sqe, bool admin, uint64_
 
         if (admin || sqe->opc == NVME_FABRICS)
                 scrub_admin(s, sqe, &d);
-        else if (!s->keep_data && sqe->opc != NVME_DSM)
+        else if (sqe->opc == NVME_RESERVATION_REPORT)
+                scrub_report(s, le32_get(sqe->cdw11) & REPORT_EXTENDED, &d);
+        else if (!s->keep_data && sqe->opc != NVME_DSM && sqe->opc != NVME_COPY)
                 scrub_blocks(s, &d);
 }

@@ -11,6 +11,7 @@
 #include "pcap/nvme/line.h"
 #include "pcap/trace/check.h"
 #include "pdu/io/json.h"
+#include "pdu/io/output.h"
 
 const char *const stat_parts[PARTS] = { "whole", "to data", "data", "to response" };
 
@@ -465,17 +466,22 @@ static void print_json(const struct stats *s, const struct trace_totals *t)
 
 static int write_page(struct pcap_call *call, const struct stats *s, const struct trace_totals *t)
 {
-        FILE *f = fopen(call->args->html, "w");
-        bool failed;
+        struct output o;
+        bool good;
+        FILE *f;
 
+        if (!output_begin(&o, call->file, call->args->html, call->err, sizeof(call->err)))
+                return PCAP_UNREADABLE;
+        f = fopen(o.path, "we");
         if (f)
                 stat_html(f, s, t, call->file);
-        failed = !f || ferror(f);
-        if ((f && fclose(f) != 0) || failed) {
-                snprintf(call->err, sizeof(call->err), "%s: %s", call->args->html, strerror(errno));
-                return PCAP_UNREADABLE;
-        }
-        return PCAP_OK;
+        good = f && !ferror(f);
+        if (f)
+                good &= fclose(f) == 0;
+        if (output_end(&o, good) && good)
+                return PCAP_OK;
+        snprintf(call->err, sizeof(call->err), "%s: %s", call->args->html, strerror(errno));
+        return PCAP_UNREADABLE;
 }
 
 static void free_groups(struct stats *s)

@@ -13,19 +13,25 @@ static bool add_sum(struct bytes *out, uint32_t crc)
         return bytes_add(out, sum, sizeof(sum));
 }
 
-bool wire_bytes(struct bytes *out, const struct trace_pdu *p, struct wire_parts *parts)
+bool wire_head(struct bytes *out, const struct trace_pdu *p)
 {
         uint32_t head = pdu_head_len(p->h, p->format), hlen = p->h->ch.hlen;
+
+        return hlen <= PDU_HEADER_MAX && hlen <= head && bytes_add(out, p->h, hlen) &&
+               (head == hlen || add_sum(out, p->hdgst));
+}
+
+bool wire_bytes(struct bytes *out, const struct trace_pdu *p, struct wire_parts *parts)
+{
+        uint32_t head = pdu_head_len(p->h, p->format);
         uint32_t start = p->data_len ? pdu_data_start(p->h, p->format) : head;
 
         *parts = (struct wire_parts) { .has_ddgst = pdu_has_ddgst(p->h, p->format) };
         out->n = 0;
-        if (hlen > PDU_HEADER_MAX || hlen > head || !bytes_add(out, p->h, hlen))
+        if (!wire_head(out, p) || (start > out->n && !bytes_add(out, NULL, start - out->n)))
                 return false;
-        if (head > hlen && !add_sum(out, p->hdgst))
-                return false;
-        if (start > out->n && !bytes_add(out, NULL, start - out->n))
-                return false;
+        if (p->pad_set)
+                out->p[start - 1] = 1;
         parts->data = out->n;
         if (!bytes_add(out, p->data, p->data_len))
                 return false;

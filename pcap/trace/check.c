@@ -21,7 +21,7 @@ struct finding {
 
 struct conn_state {
         struct trace_conn *conn;
-        bool told_must, told_should;     /* something was printed */
+        bool told[GRADES];               /* something of it, or of more weight, was printed */
         struct finding *pending, **last; /* in order */
         unsigned pending_n;
 };
@@ -33,7 +33,10 @@ struct checker {
         struct check_counts counts;
         int64_t start_ns;
         bool started;
+        bool no_memory; /* a connection was not judged */
         void *tracker;
+        const struct trace_family *const *beside; /* NULL: none; ended by NULL */
+        void *tracker_beside[TRACE_BESIDE];
 };
 
 void check_conn(struct text *t, const struct trace_conn *c)
@@ -70,11 +73,12 @@ static void print_finding_json(const struct checker *k, const struct trace_conn 
         json_object_object_add(o, "time_ns", json_object_new_int64(f->at.time_ns));
         json_object_object_add(o, "connection", json_object_new_uint64(c->number));
         add_string(o, "transport", trace_transport_name(c->transport));
-        k->family->place_json(o, c);
-        add_string(o, "sender", party_name(f->sender));
+        c->family->place_json(o, c);
+        add_string(o, "sender", family_party(c->family->family, f->sender));
         add_string(o, "rule", f->rule->id);
         add_string(o, "level", level_name(f->rule->level));
-        add_string(o, "bound", party_name(f->rule->bound));
+        add_string(o, "grade", grade_name(rule_grade(f->rule)));
+        add_string(o, "bound", family_party(c->family->family, f->rule->bound));
         add_string(o, "source", f->rule->source);
         add_string(o, "says", f->rule->says);
         add_string(o, "what", f->words);
@@ -90,36 +94,35 @@ static void print_finding(const struct checker *k, const struct trace_conn *c,
         struct text t = text_in(where, sizeof(where));
 
         check_conn(&t, c);
-        k->family->place(&t, c);
+        c->family->place(&t, c);
         fprintf(k->out,
                 "frame %" PRIu64 "  %.6f s  connection %u (%s)\n"
                 "  %s %s %s: %s (%s)%s\n"
                 "  %c %s\n",
                 f->at.frame, (double)(f->at.time_ns - k->start_ns) / 1e9, c->number, where,
-                party_name(r->bound), level_name(r->level), r->id, r->says, r->source,
-                proven ? "" : " - unless a frame is missing in the capture",
+                family_party(c->family->family, r->bound), grade_name(rule_grade(r)), r->id,
+                r->says, r->source, proven ? "" : " - unless a frame is missing in the capture",
                 f->sender == PARTY_HOST ? '>' : '<', f->words);
 }
 
-static bool is_wanted(const struct checker *k, const struct conn_state *c, enum level level)
+static bool is_wanted(const struct checker *k, const struct conn_state *c, enum grade grade)
 {
-        if (level == LEVEL_INFO)
-                return false;
-        return k->options->all || !(c->told_must || (level == LEVEL_SHOULD && c->told_should));
+        return grade != GRADE_INFO && (k->options->all || !c->told[grade]);
 }
 
 static void report(struct checker *k, struct conn_state *c, const struct finding *f, bool proven)
 {
-        enum level level = f->rule->level;
+        enum grade grade = rule_grade(f->rule);
+        bool wanted = is_wanted(k, c, grade);
 
         if (!proven)
                 k->counts.unproven++;
-        else if (level != LEVEL_INFO)
-                *(level == LEVEL_MUST ? &k->counts.musts : &k->counts.shoulds) += 1;
-        if (!is_wanted(k, c, level))
+        else if (grade != GRADE_INFO)
+                k->counts.of[grade]++;
+        if (!wanted)
                 return;
-        if (proven)
-                *(level == LEVEL_MUST ? &c->told_must : &c->told_should) = true;
+        for (unsigned g = grade; proven && g < GRADES; g++)
+                c->told[g] = true;
         if (k->options->json)
                 print_finding_json(k, c->conn, f, proven);
         else
@@ -182,13 +185,14 @@ static void hold(struct checker *k, struct conn_state *c, const struct finding *
 
 static void take_broken(struct checker *k, struct conn_state *c, const struct trace_verdict *v)
 {
+        const struct trace_family *family = v->e->conn->family;
         struct finding f = { .sender = v->e->sender, .at = v->e->at };
         struct text t = text_in(f.words, sizeof(f.words));
 
         rule_each_in (v->broken, id) {
-                f.rule = rulebook_get(k->family->family->rules, id);
-                if (t.len == 0 && (v->unproven || is_wanted(k, c, f.rule->level)))
-                        k->family->words(&t, v->record);
+                f.rule = rulebook_get(family->family->rules, id);
+                if (t.len == 0 && (v->unproven || is_wanted(k, c, rule_grade(f.rule))))
+                        family->words(&t, v->record);
                 if (v->unproven)
                         hold(k, c, &f);
                 else
@@ -207,7 +211,11 @@ static void on_verdict(void *user, const struct trace_verdict *v)
                 k->started = true;
                 k->start_ns = v->e->at.time_ns;
         }
-        if (v->e->kind == TRACE_OPENED && (conn->checker = c = calloc(1, sizeof(*c)))) {
+        if (v->e->kind == TRACE_OPENED) {
+                conn->checker = c = calloc(1, sizeof(*c));
+                k->no_memory |= !c;
+        }
+        if (c && !c->conn) {
                 c->conn = conn;
                 c->last = &c->pending;
         }
@@ -232,8 +240,11 @@ static void print_summary(const struct checker *k, const struct trace_totals *t)
         fprintf(k->out,
                 "%s%" PRIu64 " frames, %" PRIu64 " connections, %" PRIu64 " gaps: %" PRIu64
                 " must and %" PRIu64 " should broken",
-                n->musts + n->shoulds + n->unproven ? "\n" : "", t->frames, t->conns, t->gaps,
-                n->musts, n->shoulds);
+                n->of[GRADE_MUST] + n->of[GRADE_SHOULD] + n->of[GRADE_ADVICE] + n->unproven ? "\n"
+                                                                                            : "",
+                t->frames, t->conns, t->gaps, n->of[GRADE_MUST], n->of[GRADE_SHOULD]);
+        if (n->of[GRADE_ADVICE])
+                fprintf(k->out, ", %" PRIu64 " advised", n->of[GRADE_ADVICE]);
         if (n->unproven)
                 fprintf(k->out, ", %" PRIu64 " more may be due to missing frames", n->unproven);
         fputc('\n', k->out);
@@ -244,16 +255,47 @@ static void print_summary_json(const struct checker *k, const struct trace_total
         fprintf(k->out,
                 "{\"schema\":1,\"kind\":\"summary\",\"frames\":%" PRIu64 ",\"connections\":%" PRIu64
                 ",\"gaps\":%" PRIu64 ",\"must\":%" PRIu64 ",\"should\":%" PRIu64
-                ",\"unproven\":%" PRIu64 "}\n",
-                t->frames, t->conns, t->gaps, k->counts.musts, k->counts.shoulds,
-                k->counts.unproven);
+                ",\"advice\":%" PRIu64 ",\"unproven\":%" PRIu64 "}\n",
+                t->frames, t->conns, t->gaps, k->counts.of[GRADE_MUST], k->counts.of[GRADE_SHOULD],
+                k->counts.of[GRADE_ADVICE], k->counts.unproven);
 }
 
 static void on_event(void *user, const struct trace_event *e)
 {
         struct checker *k = user;
 
-        k->family->event(k->tracker, e);
+        if (e->conn->family == k->family)
+                k->family->event(k->tracker, e);
+        for (unsigned i = 0; k->beside && k->beside[i]; i++)
+                if (e->conn->family == k->beside[i])
+                        k->beside[i]->event(k->tracker_beside[i], e);
+}
+
+/* A tracker for each family; false: no memory. */
+static bool open_trackers(struct checker *k)
+{
+        const struct check_options *o = k->options;
+        bool whole;
+
+        k->tracker = k->family->open(o->waived, on_verdict, k);
+        whole = k->tracker != NULL;
+        for (unsigned i = 0; k->beside && k->beside[i]; i++) {
+                k->tracker_beside[i] = k->beside[i]->open(
+                    o->waived_beside ? &o->waived_beside[i] : NULL, on_verdict, k);
+                whole &= k->tracker_beside[i] != NULL;
+        }
+        return whole;
+}
+
+/* False: memory ran out on the way. */
+static bool close_trackers(struct checker *k)
+{
+        bool whole = !k->tracker || k->family->close(k->tracker);
+
+        for (unsigned i = 0; k->beside && k->beside[i]; i++)
+                if (k->tracker_beside[i])
+                        whole &= k->beside[i]->close(k->tracker_beside[i]);
+        return whole;
 }
 
 int capture_check(const char *path, const struct trace_family *family,
@@ -262,13 +304,16 @@ int capture_check(const char *path, const struct trace_family *family,
                   size_t err_size)
 {
         struct checker k = { .family = family, .options = options, .out = out };
+        bool whole;
         int rc = 0;
 
         *totals = (struct trace_totals) { 0 };
-        k.tracker = family->open(options->waived, on_verdict, &k);
-        if (k.tracker)
+        k.beside = trace ? trace->beside : NULL;
+        whole = open_trackers(&k);
+        if (whole)
                 rc = trace_read(path, family, trace, on_event, &k, totals, err, err_size);
-        if ((!k.tracker || !family->close(k.tracker)) && rc == 0) {
+        whole &= close_trackers(&k) && !k.no_memory;
+        if (!whole && rc == 0) {
                 snprintf(err, err_size, "%s: out of memory", path);
                 rc = -1;
         }

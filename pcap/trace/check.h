@@ -12,17 +12,18 @@
 #include "trace.h"
 
 struct check_options {
-        bool all;  /* every finding; else the first of each level on each connection */
+        bool all;  /* every finding; else the first of each grade on each connection */
         bool json; /* an object a line */
-        const struct rule_set *waived; /* rules that are not checked; may be NULL */
+        const struct rule_set *waived;        /* rules that are not checked; may be NULL */
+        const struct rule_set *waived_beside; /* of trace->beside, one set for each; may be NULL */
         /* Whether findings of this record count; NULL: all do. Called for each verdict. */
         bool (*selects)(void *user, const struct trace_verdict *v);
         void *user;
 };
 
 struct check_counts {
-        uint64_t musts, shoulds;
-        uint64_t unproven; /* findings that a missing frame may explain: in neither */
+        uint64_t of[GRADES]; /* of GRADE_INFO none is counted */
+        uint64_t unproven;   /* findings that a missing frame may explain: in none of these */
 };
 
 /* Prints findings and a summary to `out`. 0, or -1 with one line in err; counts and totals hold what

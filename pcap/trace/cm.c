@@ -44,6 +44,8 @@ static void parse_req(const uint8_t *p, struct cm_message *out)
         out->reads_in = p[35];
         out->reads_out = p[39];
         out->psn = be24_at(p + 44);
+        out->service_type = p[43] >> 1 & 3;
+        out->rnr_retry = p[50] & 7;
         out->mtu = mtu >= 1 && mtu <= 5 ? 128u << mtu : 0;
         out->host_port = be16_at(p + 140 + 2);
 }

@@ -13,10 +13,44 @@ const char *trace_transport_name(enum trace_transport t)
         return names[t];
 }
 
+const char *trace_kind_name(enum trace_kind kind)
+{
+        static const char *const names[] = {
+                [TRACE_OPENED] = "opened",
+                [TRACE_CLOSED] = "closed",
+                [TRACE_GAP] = "gap",
+                [TRACE_FOUND] = "found",
+                [TRACE_HEADER] = "header",
+                [TRACE_PDU] = "pdu",
+                [TRACE_FAULT] = "fault",
+                [TRACE_REQUEST] = "request",
+                [TRACE_ACCEPT] = "accept",
+                [TRACE_REJECT] = "reject",
+                [TRACE_READY] = "ready",
+                [TRACE_DISCONNECT] = "disconnect",
+                [TRACE_DISCONNECTED] = "disconnected",
+                [TRACE_TERMINATE] = "terminate",
+                [TRACE_SECURED] = "secured",
+                [TRACE_REFUSAL] = "refusal",
+                [TRACE_CAPSULE] = "capsule",
+                [TRACE_READ] = "rdma_read",
+                [TRACE_READ_DATA] = "rdma_read_data",
+                [TRACE_READ_END] = "rdma_read_end",
+                [TRACE_WRITE_DATA] = "rdma_write_data",
+                [TRACE_WRITE] = "rdma_write",
+        };
+
+        return names[kind];
+}
+
 /* --- events ----------------------------------------------------------------------------------- */
 
 void trace_emit(struct tracer *t, const struct trace_event *e)
 {
+        if (e->conn->foreign)
+                return;
+        if (e->conn->untold)
+                trace_open(t, e->conn);
         t->fn(t->user, e);
 }
 
@@ -33,14 +67,45 @@ void trace_gap(struct tracer *t, struct trace_conn *c, enum party sender, struct
         struct trace_event e = trace_event_of(t, c, TRACE_GAP, sender);
 
         e.gap = gap;
-        t->totals.gaps++;
+        t->totals.gaps += !c->foreign;
         trace_emit(t, &e);
 }
 
 void trace_open(struct tracer *t, struct trace_conn *c)
 {
+        c->untold = false;
+        c->sealed = t->sealing;
+        if (!c->family)
+                c->family = t->family;
         c->number = (unsigned)++t->totals.conns;
         trace_emit_kind(t, c, TRACE_OPENED, PARTY_HOST);
+}
+
+const char *trace_foreign(const struct tracer *t, const uint8_t *data, uint32_t len)
+{
+        return t->family->foreign ? t->family->foreign(data, len) : NULL;
+}
+
+const struct trace_family *trace_claimed(const struct tracer *t, const uint8_t *data, uint32_t len)
+{
+        for (const struct trace_family *const *f = t->options.beside; f && *f; f++)
+                if ((*f)->claims && (*f)->claims(data, len))
+                        return *f;
+        return NULL;
+}
+
+void trace_recognize(struct tracer *t, struct trace_conn *c, const uint8_t *data, uint32_t len)
+{
+        const char *name = trace_foreign(t, data, len);
+
+        if (c->family) /* it has been told of already */
+                return;
+        c->family = trace_claimed(t, data, len);
+        if (c->family || !name)
+                return;
+        c->foreign = true;
+        t->totals.foreign++;
+        t->totals.foreign_name = name;
 }
 
 bool trace_is_service(const struct tracer *t, uint16_t port)
@@ -98,8 +163,14 @@ struct flow {
         const struct trace_stream *stream; /* NULL: not known yet, or not read */
         struct trace_flow *in;
         bool service, midstream;
-        bool other;        /* what it says is not read */
-        struct bytes head; /* of the host, while unknown */
+        bool other;         /* what it says is not read (further) */
+        struct bytes head;  /* of the host, while unknown */
+        void *tls;          /* NULL: without TLS */
+        bool opened;        /* something inside was read */
+        struct bytes hello; /* of TLS: until it is told of */
+        struct capture_place hello_at;
+        bool greeted; /* it has been, or will not be */
+        bool sealed;  /* without secrets: but for the ClientHello nothing is read */
 };
 
 /* In the order in which they are asked; NULL where the family has none. */
@@ -123,7 +194,7 @@ static void on_opened(void *user, struct capture_conn *c, const struct capture_p
         c->user = f;
 }
 
-/* A handshake record of TLS (RFC 8446 5.1): nothing after it can be read. */
+/* A handshake record of TLS (RFC 8446 5.1). */
 static bool is_tls(const uint8_t *p, size_t n)
 {
         static const uint8_t handshake[2] = { 22, 3 };
@@ -149,6 +220,19 @@ static void decide(struct tracer *t, struct flow *f, const struct capture_conn *
         }
 }
 
+static void decide_tls(struct tracer *t, struct flow *f)
+{
+        const struct trace_tls *tls = t->options.tls;
+
+        t->totals.tls++;
+        if (tls) {
+                f->tls = tls->open(tls->keys);
+                t->no_memory |= !f->tls;
+        }
+        f->sealed = !f->tls;
+        f->other = f->sealed;
+}
+
 /* As soon as the host's first bytes leave no doubt. */
 static void guess_from_start(struct tracer *t, struct flow *f, const struct capture_conn *c,
                              const uint8_t *p, size_t n)
@@ -162,12 +246,10 @@ static void guess_from_start(struct tracer *t, struct flow *f, const struct capt
                 if (guess != TRACE_NO)
                         return;
         }
-        if (!f->service || !is_tls(p, n)) {
+        if (!f->service || f->tls || !is_tls(p, n))
                 decide(t, f, c, f->service ? t->family->stream : NULL);
-        } else if (n >= 2) {
-                f->other = true;
-                t->totals.tls++;
-        }
+        else if (n >= 2)
+                decide_tls(t, f);
 }
 
 /* In the middle only segments that begin with something plausible tell; the ports have to agree. */
@@ -187,9 +269,131 @@ static void guess_midstream(struct tracer *t, struct flow *f, const struct captu
                 decide(t, f, c, NULL);
 }
 
+static void take_data(struct tracer *t, struct flow *f, const struct capture_conn *c,
+                      enum party sender, const uint8_t *p, size_t n);
+
+/* --- TLS -------------------------------------------------------------------------------------- */
+
+enum { HELLO_MAX = 5 + 16384 };
+
+/* Bytes of the first record; 0: it is not there as a whole. */
+static size_t hello_len(const struct bytes *b)
+{
+        size_t len = b->n < 5 ? 0 : 5 + (size_t)be16_at(b->p + 3);
+
+        return len <= b->n ? len : 0;
+}
+
+static void keep_hello(struct tracer *t, struct flow *f, enum party sender, const uint8_t *p,
+                       size_t n)
+{
+        if (sender != PARTY_HOST || f->greeted || hello_len(&f->hello) || f->hello.n > HELLO_MAX)
+                return;
+        if (!bytes_add(&f->hello, p, n < HELLO_MAX ? n : HELLO_MAX))
+                t->no_memory = true;
+        f->hello_at = t->at;
+}
+
+/* On a connection that has been opened. */
+static void tell_hello(struct tracer *t, struct flow *f)
+{
+        size_t len = hello_len(&f->hello);
+        struct trace_event e;
+
+        if (len && !f->greeted && f->stream && f->stream->conn) {
+                e = trace_event_of(t, f->stream->conn(f->in), TRACE_SECURED, PARTY_HOST);
+                e.at = e.first = f->hello_at;
+                e.hello = (struct trace_hello) { f->hello.p, len };
+                trace_emit(t, &e);
+        }
+        f->greeted = true;
+        bytes_free(&f->hello);
+}
+
+/* Nothing more will be read of it: that there was TLS is told all the same. */
+static void tell_sealed(struct tracer *t, struct flow *f, const struct capture_conn *c)
+{
+        const struct trace_stream *stream = t->family->stream;
+
+        if (f->greeted || f->stream || !hello_len(&f->hello) || !stream || !stream->conn)
+                return;
+        t->sealing = true;
+        f->in = stream->open(t, c, true);
+        t->sealing = false;
+        t->no_memory |= !f->in;
+        if (!f->in)
+                return;
+        f->stream = stream;
+        t->sealed++;
+        tell_hello(t, f);
+}
+
+struct sealed {
+        struct tracer *t;
+        struct flow *f;
+        const struct capture_conn *c;
+};
+
+static void on_plain(void *user, enum party sender, const uint8_t *p, size_t n)
+{
+        const struct sealed *s = user;
+
+        s->t->totals.tls_read += !s->f->opened;
+        s->f->opened = true;
+        if (!s->f->other)
+                take_data(s->t, s->f, s->c, sender, p, n);
+}
+
+/* From here on something of both sides is missing, nobody knows how much. */
+static void leave_tls(struct tracer *t, struct flow *f, const struct capture_conn *c,
+                      const char *why)
+{
+        const struct trace_tls *tls = t->options.tls;
+
+        f->other = true;
+        for (enum party p = PARTY_HOST; f->stream && p <= PARTY_CONTROLLER; p++)
+                f->stream->gap(t, f->in, p, 0);
+        tell_sealed(t, f, c);
+        if (tls->unread)
+                tls->unread(tls->user, c, &t->at, why);
+}
+
+static void take_tls(struct tracer *t, struct flow *f, const struct capture_conn *c,
+                     enum party sender, const uint8_t *p, size_t n)
+{
+        struct sealed s = { t, f, c };
+        const char *why;
+
+        keep_hello(t, f, sender, p, n);
+        why = t->options.tls->read(f->tls, sender, p, n, on_plain, &s);
+        if (why && !f->other)
+                leave_tls(t, f, c, why);
+}
+
+static void take_sealed(struct tracer *t, struct flow *f, const struct capture_conn *c,
+                        enum party sender, const uint8_t *p, size_t n)
+{
+        keep_hello(t, f, sender, p, n);
+        tell_sealed(t, f, c);
+}
+
+/* --- bytes ------------------------------------------------------------------------------------ */
+
+/* The first bytes inside TLS come behind the ClientHello. */
+static void give_data(struct tracer *t, struct flow *f, enum party sender, const uint8_t *p,
+                      size_t n)
+{
+        if (f->tls && !f->greeted)
+                tell_hello(t, f);
+        f->stream->data(t, f->in, sender, p, n);
+}
+
 static void take_undecided(struct tracer *t, struct flow *f, const struct capture_conn *c,
                            enum party sender, const uint8_t *p, size_t n)
 {
+        const void *was_tls = f->tls;
+        struct bytes head;
+
         if (f->midstream) {
                 guess_midstream(t, f, c, sender, p, n);
         } else if (sender == PARTY_CONTROLLER) { /* speaks first: none of them */
@@ -201,11 +405,26 @@ static void take_undecided(struct tracer *t, struct flow *f, const struct captur
         } else {
                 t->no_memory = true;
         }
-        if (!f->stream && !f->other)
+        if (!f->stream && !f->other && f->tls == was_tls)
                 return;
+        head = f->head; /* what is inside TLS has one of its own */
+        f->head = (struct bytes) { 0 };
         if (f->stream)
-                f->stream->data(t, f->in, sender, p, n);
-        bytes_free(&f->head);
+                give_data(t, f, sender, p, n);
+        else if (f->sealed)
+                take_sealed(t, f, c, sender, p, n);
+        else if (!f->other)
+                take_tls(t, f, c, sender, p, n);
+        bytes_free(&head);
+}
+
+static void take_data(struct tracer *t, struct flow *f, const struct capture_conn *c,
+                      enum party sender, const uint8_t *p, size_t n)
+{
+        if (f->stream)
+                give_data(t, f, sender, p, n);
+        else
+                take_undecided(t, f, c, sender, p, n);
 }
 
 static void on_data(void *user, struct capture_conn *c, enum party sender, const uint8_t *p,
@@ -216,12 +435,14 @@ static void on_data(void *user, struct capture_conn *c, enum party sender, const
 
         t->at = *at;
         t->totals.bytes += n;
+        if (f && f->sealed && !f->greeted)
+                take_sealed(t, f, c, sender, p, n);
         if (!f || f->other)
                 return;
-        if (f->stream)
-                f->stream->data(t, f->in, sender, p, n);
+        if (f->tls)
+                take_tls(t, f, c, sender, p, n);
         else
-                take_undecided(t, f, c, sender, p, n);
+                take_data(t, f, c, sender, p, n);
 }
 
 static void on_gap(void *user, struct capture_conn *c, enum party sender, uint32_t n,
@@ -231,11 +452,13 @@ static void on_gap(void *user, struct capture_conn *c, enum party sender, uint32
         struct flow *f = c->user;
 
         t->at = *at;
-        if (!f)
+        if (!f || f->other)
                 return;
-        if (f->stream)
+        if (f->tls)
+                leave_tls(t, f, c, "bytes are missing in the capture");
+        else if (f->stream)
                 f->stream->gap(t, f->in, sender, n);
-        else if (!f->other)
+        else
                 f->midstream = true;
 }
 
@@ -247,9 +470,14 @@ static void on_closed(void *user, struct capture_conn *c, const struct capture_p
         t->at = *at;
         if (!f)
                 return;
+        if (f->tls && !f->opened && !f->other)
+                leave_tls(t, f, c, "it ends in its handshake");
         if (f->stream)
                 f->stream->close(t, f->in);
+        if (f->tls)
+                t->options.tls->close(f->tls);
         bytes_free(&f->head);
+        bytes_free(&f->hello);
         free(f);
         c->user = NULL;
 }
@@ -320,6 +548,7 @@ int trace_read(const char *path, const struct trace_family *family,
                 snprintf(err + n, err_size - n, ", after frame %" PRIu64, t.totals.frames);
         }
         roce_end(&t);
+        t.totals.conns -= t.sealed;
         if (totals)
                 *totals = t.totals;
         if (rc == 0 && t.no_memory) {

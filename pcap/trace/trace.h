@@ -24,6 +24,10 @@ struct trace_conn {
         struct capture_end end[2]; /* RoCE: the ports are those of connection management */
         uint32_t qpn[2];           /* RoCE; 0: not known */
         bool midstream;            /* its beginning is not in the capture */
+        bool sealed;               /* over TLS, and nothing but its ClientHello could be read */
+        bool untold;               /* TRACE_OPENED comes with the next event */
+        bool foreign;              /* of another protocol: nothing is told of it */
+        const struct trace_family *family; /* whose it is: known from TRACE_OPENED on */
         /* Frames up to which nothing that this side sent is missing; UINT64_MAX where that shows at
          * once. What one side seems to have done wrong may be due to a lost frame of the other
          * until this has passed it. */
@@ -40,17 +44,18 @@ static inline bool trace_proven(const struct trace_conn *c, enum party sender, u
 
 enum trace_kind {
         TRACE_OPENED,
-        TRACE_CLOSED,       /* ... or the capture is over */
-        TRACE_GAP,          /* `gap`: something that `sender` sent is missing */
-        TRACE_FOUND,        /* `gap`: ... its stream goes on here */
-        TRACE_HEADER,       /* `pdu`: the header of a message in a TCP stream */
-        TRACE_PDU,          /* `pdu`: ... all of it */
-        TRACE_FAULT,        /* `pdu`: a header that no receiver can believe; TRACE_FOUND follows */
-        TRACE_REQUEST,      /* `cm`: the host asks for an RDMA connection */
-        TRACE_ACCEPT,       /* `cm` */
-        TRACE_REJECT,       /* `cm` */
-        TRACE_READY,        /* the host has seen the acceptance */
-        TRACE_DISCONNECT,   /* DREQ: the sender ends the connection */
+        TRACE_CLOSED,     /* ... or the capture is over */
+        TRACE_GAP,        /* `gap`: something that `sender` sent is missing */
+        TRACE_FOUND,      /* `gap`: ... its stream goes on here */
+        TRACE_SECURED,    /* `hello`: TLS begins; what is inside follows as far as it can be read */
+        TRACE_HEADER,     /* `pdu`: the header of a message in a TCP stream */
+        TRACE_PDU,        /* `pdu`: ... all of it */
+        TRACE_FAULT,      /* `pdu`: a header that no receiver can believe; TRACE_FOUND follows */
+        TRACE_REQUEST,    /* `cm`: the host asks for an RDMA connection */
+        TRACE_ACCEPT,     /* `cm` */
+        TRACE_REJECT,     /* `cm` */
+        TRACE_READY,      /* the host has seen the acceptance */
+        TRACE_DISCONNECT, /* DREQ: the sender ends the connection */
         TRACE_DISCONNECTED, /* DREP */
         TRACE_TERMINATE,    /* `capsule`: RDMAP Terminate message */
         TRACE_REFUSAL,   /* `refusal`: RoCE: a NAK of what the peer sent; not of a sequence error */
@@ -62,13 +67,25 @@ enum trace_kind {
         TRACE_WRITE,      /* `memory`: ... which is over; all of it */
 };
 
+/* "opened", "pdu", "rdma_read_data": as JSON has it. */
+const char *trace_kind_name(enum trace_kind kind);
+
 struct trace_pdu; /* a message in a TCP stream: the family's */
+
+enum { /* IBTA 12.6.5 */
+       TRACE_SERVICE_RC = 0,
+       TRACE_SERVICE_UC = 1,
+       TRACE_SERVICE_RD = 2,
+};
 
 struct trace_cm {
         const uint8_t *data; /* private data of the consumer, as padded by the CM */
         uint32_t len;
-        uint8_t reads_in, reads_out; /* responder resources, initiator depth */
-        uint16_t reason;             /* of a reject: IBTA 12.6.7.2; 28: the consumer's. MPA: 28 */
+        uint16_t reads_in, reads_out;    /* responder resources, initiator depth: */
+        bool depths;                     /* it names them (MPA of revision 1 does not) */
+        bool retries;                    /* a request that has these (MPA does not): */
+        uint8_t service_type, rnr_retry; /* TRACE_SERVICE_*; times, 7: forever */
+        uint16_t reason; /* of a reject: IBTA 12.6.7.2; 28: the consumer's. MPA: 28 */
 };
 
 struct trace_capsule {
@@ -94,6 +111,11 @@ struct trace_memory {
         const uint8_t *data; /* of DATA */
 };
 
+struct trace_hello { /* the record of a ClientHello */
+        const uint8_t *p;
+        size_t len;
+};
+
 struct trace_gap {
         uint64_t bytes;   /* TCP, iWARP: bytes; 0: nobody knows */
         uint64_t packets; /* RoCE: packets */
@@ -111,8 +133,27 @@ struct trace_event {
                 struct trace_capsule capsule;
                 struct trace_memory memory;
                 struct trace_gap gap;
+                struct trace_hello hello;
                 enum trace_refusal refusal;
         };
+};
+
+/* What is inside the connections over TLS, by whoever has their secrets. */
+struct trace_tls {
+        const void *keys;
+        /* Of a new connection. NULL: no memory. */
+        void *(*open)(const void *keys);
+        /* The next n bytes of a side: what is inside them goes to plain(). NULL; else why nothing more of the
+         * connection can be read, one line that is valid until close(). */
+        const char *(*read)(void *conn, enum party sender, const uint8_t *p, size_t n,
+                            void (*plain)(void *user, enum party sender, const uint8_t *p,
+                                          size_t n),
+                            void *user);
+        void (*close)(void *conn);
+        /* Called once where a connection cannot be read (further). May be NULL. */
+        void (*unread)(void *user, const struct capture_conn *c, const struct capture_place *at,
+                       const char *why);
+        void *user; /* unread's */
 };
 
 enum { TRACE_PORTS = 16 };
@@ -120,7 +161,11 @@ enum { TRACE_PORTS = 16 };
 struct trace_options {
         uint16_t ports[TRACE_PORTS]; /* of controllers, ended by 0; none: the family's */
         bool data; /* keep all data of messages; else what the family keeps anyway */
+        /* Families that are read, too, where they claim a connect request; ended by NULL. NULL: none. */
+        const struct trace_family *const *beside;
+        const struct trace_tls *tls; /* NULL: connections over TLS are counted, not read */
 };
+enum { TRACE_BESIDE = 4 }; /* so many at most */
 
 /* What was seen of the file as a whole. */
 struct trace_totals {
@@ -128,7 +173,11 @@ struct trace_totals {
         uint64_t fragments, cut; /* frames that could not be read */
         uint64_t guessed_times;  /* frames with a clock of their own */
         uint64_t conns, other;   /* the family's connections; TCP connections of something else */
-        uint64_t tls;            /* TLS on a port of controllers: not read */
+        uint64_t tls;      /* connections over TLS on a port of controllers; what is not read of
+                                  * them does not count as one of conns */
+        uint64_t tls_read; /* of these, those that could be read, to the end or not */
+        uint64_t foreign;  /* RDMA connections of this protocol, which is not the family's */
+        const char *foreign_name;
         uint64_t gaps, pdus, capsules; /* pdus: messages in TCP streams */
         uint64_t repeated;             /* RoCE packets that came again */
         uint64_t strange;              /* RoCE packets and MADs of no connection that is known */
@@ -156,6 +205,8 @@ struct trace_stream {
                      size_t n);
         void (*gap)(struct tracer *t, struct trace_flow *f, enum party sender, uint32_t n);
         void (*close)(struct tracer *t, struct trace_flow *f); /* emits TRACE_CLOSED */
+        /* Whose connection it is. NULL: nothing is told of TLS. */
+        struct trace_conn *(*conn)(struct trace_flow *f);
 };
 
 /* What a family says of an event to whoever judges captures (check.h). */
@@ -179,6 +230,12 @@ struct trace_family {
         /* Whether the private data of an RDMA connect request, 0-padded to at least 36 bytes, could be
          * the family's, though its port is none of `ports`. */
         bool (*is_request)(const uint8_t *data);
+        /* The protocol that a connect request with this private data belongs to, if that is known to be
+         * another one; else NULL. May be NULL. */
+        const char *(*foreign)(const uint8_t *data, uint32_t len);
+        /* Whether such a connect request is this family's beyond doubt, whatever its port: for a family
+         * that is read beside another. May be NULL. */
+        bool (*claims)(const uint8_t *data, uint32_t len);
 
         /* The tracker of a whole capture: `verdict` gets one for each event. NULL: no memory. */
         void *(*open)(const struct rule_set *waived, trace_verdict_fn *verdict, void *user);

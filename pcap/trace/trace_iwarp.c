@@ -102,7 +102,9 @@ static struct trace_flow *flow_open(struct tracer *t, const struct capture_conn 
                 f->pub.whole_until[p] = UINT64_MAX;
                 f->dir[p].lost = !begun;
         }
-        trace_open(t, &f->pub);
+        f->pub.untold = true;
+        if (!begun)
+                trace_open(t, &f->pub);
         return f;
 }
 
@@ -474,8 +476,9 @@ static void read_depths(struct trace_cm *cm)
 {
         if (cm->len < 4)
                 return;
-        cm->reads_in = (uint8_t)(be16_at(cm->data) & DEPTH_MASK);
-        cm->reads_out = (uint8_t)(be16_at(cm->data + 2) & DEPTH_MASK);
+        cm->reads_in = be16_at(cm->data) & DEPTH_MASK;
+        cm->reads_out = be16_at(cm->data + 2) & DEPTH_MASK;
+        cm->depths = true;
         cm->data += 4;
         cm->len -= 4;
 }
@@ -489,7 +492,9 @@ static void emit_start(struct tracer *t, struct trace_flow *f, enum party sender
         e.cm = (struct trace_cm) { .data = p + START_HEAD, .len = len };
         if (p[17] >= 2 && flags & START_ENHANCED)
                 read_depths(&e.cm);
-        if (sender == PARTY_CONTROLLER)
+        if (sender == PARTY_HOST)
+                trace_recognize(t, &f->pub, e.cm.data, e.cm.len);
+        else
                 e.kind = flags & START_REJECTED ? TRACE_REJECT : TRACE_ACCEPT;
         if (e.kind == TRACE_REJECT)
                 e.cm.reason = CM_REJECTED_BY_CONSUMER;

@@ -143,6 +143,26 @@ static bool adopt(struct tracer *t, const struct packet *u, const struct roce_pa
         return true;
 }
 
+static void learn(struct roce_half *h, const struct roce_packet *p)
+{
+        unsigned whole = p->parts & (SEND | FIRST | LAST);
+
+        h->last_psn = p->psn;
+        if (!(p->parts & SEND) || !(p->parts & FIRST))
+                return;
+        h->responses |= p->whole == RESPONSE_LEN;
+        h->commands |= p->whole >= COMMAND_LEN;
+        h->others |=
+            whole == (SEND | FIRST | LAST) && p->whole < COMMAND_LEN && p->whole != RESPONSE_LEN;
+}
+
+/* Commands alone are no proof: other protocols have messages as long. */
+static bool could_be(const struct roce_half *host, const struct roce_half *controller)
+{
+        return controller->responses && !controller->commands && !host->responses &&
+               !host->others && !controller->others;
+}
+
 /* Packets are dropped until it is known whose they are. */
 static void take_unknown(struct tracer *t, const struct packet *u, const struct roce_packet *p)
 {
@@ -154,14 +174,12 @@ static void take_unknown(struct tracer *t, const struct packet *u, const struct 
         t->totals.strange++;
         h->frame = t->at.frame;
         if (!(p->parts & ANSWER)) {
-                h->last_psn = p->psn;
-                h->responses |= p->parts & SEND && p->parts & FIRST && p->whole == RESPONSE_LEN;
-                h->commands |= p->parts & SEND && p->parts & FIRST && p->whole >= COMMAND_LEN;
+                learn(h, p);
         } else if (!(p->parts & READ)) {
                 o = other_half(t->roce, h, p->psn);
-                if (o && (h->responses || o->commands) && !(h->commands || o->responses))
+                if (o && could_be(o, h))
                         pair(t, o, h);
-                else if (o && (h->commands || o->responses) && !(h->responses || o->commands))
+                else if (o && could_be(h, o))
                         pair(t, h, o);
         }
 }
@@ -178,6 +196,10 @@ static struct trace_event cm_event(struct tracer *t, struct roce_conn *c, enum t
                 .len = m->len,
                 .reads_in = m->reads_in,
                 .reads_out = m->reads_out,
+                .depths = true,
+                .retries = kind == TRACE_REQUEST,
+                .service_type = m->service_type,
+                .rnr_retry = m->rnr_retry,
                 .reason = m->reason,
         };
         return e;
@@ -194,7 +216,9 @@ static void take_req(struct tracer *t, const struct packet *u, const struct cm_m
                 t->totals.repeated++;
                 return;
         }
-        if (port == 0 || !(trace_is_service(t, port) || t->family->is_request(m->data)) ||
+        if (port == 0 ||
+            !(trace_is_service(t, port) || t->family->is_request(m->data) ||
+              trace_foreign(t, m->data, m->len) || trace_claimed(t, m->data, m->len)) ||
             !(c = roce_conn_new(t)))
                 return;
         c->pub.end[PARTY_HOST] = u->from;
@@ -208,7 +232,9 @@ static void take_req(struct tracer *t, const struct packet *u, const struct cm_m
         c->dir[PARTY_CONTROLLER].next = m->psn;
         roce_name(t, NAME_ID, c, PARTY_HOST, m->local_id);
         roce_name(t, NAME_QP, c, PARTY_HOST, m->qpn);
-        trace_open(t, &c->pub);
+        trace_recognize(t, &c->pub, m->data, m->len);
+        if (!c->pub.foreign)
+                trace_open(t, &c->pub);
         e = cm_event(t, c, TRACE_REQUEST, PARTY_HOST, m);
         trace_emit(t, &e);
 }

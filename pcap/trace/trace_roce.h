@@ -69,7 +69,7 @@ struct roce_half {
         bool used;
         struct capture_end from, to;
         uint32_t qpn, last_psn;
-        bool commands, responses; /* what it looks like */
+        bool commands, responses, others; /* what it looks like */
         uint64_t frame;
 };
 
@@ -107,7 +107,7 @@ void roce_name(struct tracer *t, enum roce_name_kind kind, struct roce_conn *c, 
                uint32_t number);
 /* The controller's queue pair; another one may have been taken for it before. */
 void roce_name_controller(struct tracer *t, struct roce_conn *c, uint32_t qpn);
-/* Without a name yet; the oldest one goes if there are too many. NULL without memory. */
+/* Without a name yet; the oldest one goes if there are too many. NULL: out of memory. */
 struct roce_conn *roce_conn_new(struct tracer *t);
 void roce_conn_close(struct tracer *t, struct roce_conn *c); /* tells, and frees it */
 

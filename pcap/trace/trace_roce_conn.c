@@ -11,12 +11,10 @@ enum { CONNS_MAX = 8192 };
 static struct roce_name **bucket_of(struct roce *r, enum roce_name_kind kind,
                                     const struct capture_end *at, uint32_t number)
 {
-        uint64_t addr[2], h;
+        struct capture_end address = *at;
 
-        memcpy(addr, at->addr, sizeof(addr));
-        h = (addr[0] ^ addr[1] * 31 ^ ((uint64_t)number << 8 | kind)) *
-            UINT64_C(0x9e3779b97f4a7c15);
-        return &r->bucket[(h >> 32) % ROCE_BUCKETS];
+        address.port = 0; /* a name has none */
+        return &r->bucket[capture_end_hash(&address, (uint64_t)number << 8 | kind) % ROCE_BUCKETS];
 }
 
 struct roce_name *roce_find(struct roce *r, enum roce_name_kind kind, const struct capture_end *at,

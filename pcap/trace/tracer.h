@@ -15,6 +15,8 @@ struct tracer {
         struct trace_totals totals;
         struct capture_place at; /* of the packet in hand */
         struct roce *roce;       /* NULL: no such packet yet */
+        uint64_t sealed;         /* connections of which nothing but a ClientHello was told */
+        bool sealing;            /* the connection that is being opened is one of these */
         bool no_memory;
 };
 
@@ -37,6 +39,12 @@ void trace_emit_kind(struct tracer *t, struct trace_conn *c, enum trace_kind kin
 void trace_gap(struct tracer *t, struct trace_conn *c, enum party sender, struct trace_gap gap);
 /* Numbers a new connection and tells of it. */
 void trace_open(struct tracer *t, struct trace_conn *c);
+/* The protocol, other than the family's, of a connect request; NULL: none that is known. */
+const char *trace_foreign(const struct tracer *t, const uint8_t *data, uint32_t len);
+/* The family that is read beside and claims such a request; NULL: none. */
+const struct trace_family *trace_claimed(const struct tracer *t, const uint8_t *data, uint32_t len);
+/* The private data of its connect request: whose it is. Before anything is told of it. */
+void trace_recognize(struct tracer *t, struct trace_conn *c, const uint8_t *data, uint32_t len);
 
 bool trace_is_service(const struct tracer *t, uint16_t port);
 
@@ -96,6 +104,7 @@ struct cm_message {
         uint32_t mtu;       /* REQ: bytes; 0: reserved value */
         uint16_t host_port; /* REQ: of the RDMA IP CM header */
         uint8_t reads_in, reads_out;
+        uint8_t service_type, rnr_retry; /* REQ: TRACE_SERVICE_*; 7: forever */
         uint16_t reason;
         const uint8_t *data; /* private data of the consumer */
         uint32_t len;

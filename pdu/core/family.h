@@ -7,9 +7,7 @@
 #ifndef NVMF_CORE_FAMILY_H
 #define NVMF_CORE_FAMILY_H
 
-#include <stddef.h>
-
-struct rulebook;
+#include "rule.h"
 
 struct topic { /* what ids of rules and cases begin with: "tcp/h2cdata" */
         const char *name, *title;
@@ -22,6 +20,13 @@ struct family {
         const struct topic *topics;
         /* "tcp", "rdma"; ended by NULL. Ids that begin with one and '/' are about that one alone. */
         const char *const *transports;
+        /* What the protocol calls a host and a controller, by enum party; NULL: these. */
+        const char *parties[2];
 };
+
+static inline const char *family_party(const struct family *f, enum party p)
+{
+        return f->parties[p] ? f->parties[p] : party_name(p);
+}
 
 #endif

@@ -9,7 +9,7 @@
 enum plant plant_on;
 
 static const struct plant_info plants[] = {
-        { NULL, NULL, NULL },
+        { NULL, NULL, NULL, NULL },
 #define PLANT(symbol, ...) { __VA_ARGS__ },
 #include "plants.def"
 #undef PLANT

@@ -25,7 +25,7 @@ extern enum plant plant_on; /* set before anything runs */
 #endif
 
 struct plant_info {
-        const char *name, *does, *after;
+        const char *name, *found_by, *does, *after;
 };
 /* Of PLANT_NONE + 1 to PLANTS - 1; where nothing is planted NULL. */
 const struct plant_info *plant_get(enum plant p);

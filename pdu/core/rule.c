@@ -48,6 +48,36 @@ const char *basis_name(enum basis b)
         return names[b];
 }
 
+enum basis rule_basis(const struct rule *r, enum party judged)
+{
+        if (r->bound == judged)
+                return r->basis;
+        return r->unowed ? BASIS_NONE : r->reacts;
+}
+
+bool rule_is_advice(const struct rule *r, enum party judged)
+{
+        enum basis basis = rule_basis(r, judged);
+
+        return basis == BASIS_OWN || basis == BASIS_NONE;
+}
+
+enum grade rule_grade(const struct rule *r)
+{
+        if (r->level == LEVEL_INFO)
+                return GRADE_INFO;
+        if (rule_is_advice(r, r->bound))
+                return GRADE_ADVICE;
+        return r->level == LEVEL_MUST ? GRADE_MUST : GRADE_SHOULD;
+}
+
+const char *grade_name(enum grade g)
+{
+        static const char *const names[GRADES] = { "must", "should", "advice", "info" };
+
+        return names[g];
+}
+
 const struct rule *rulebook_get(const struct rulebook *b, unsigned rule)
 {
         return rule > RULE_NONE && rule < b->count ? &b->rows[rule] : NULL;
@@ -59,6 +89,21 @@ unsigned rulebook_by_name(const struct rulebook *b, const char *id)
                 if (strcmp(b->rows[r].id, id) == 0)
                         return r;
         return RULE_NONE;
+}
+
+unsigned rulebook_flaw_by_name(const struct rulebook *b, const char *id)
+{
+        for (unsigned f = 1; f < b->flaw_count; f++)
+                if (strcmp(b->flaws[f].id, id) == 0)
+                        return f;
+        return 0;
+}
+
+void rulebook_add_flaws(const struct rulebook *b, struct rule_policy *policy)
+{
+        for (unsigned f = 1; f < b->flaw_count; f++)
+                if (b->flaws[f].breaks && rule_in(&policy->violated, b->flaws[f].breaks))
+                        rule_add(&policy->flaws, f);
 }
 
 static bool outcome_is(const struct outcome *o, uint16_t code, uint32_t place, uint32_t digest)

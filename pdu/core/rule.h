@@ -56,7 +56,7 @@ struct outcome {
 
 #define RULE_NONE 0 /* no rule has this number */
 enum {
-        RULE_CAPACITY = 512, /* numbers of a rulebook stay below */
+        RULE_CAPACITY = 768, /* numbers of a rulebook stay below */
         RULE_OUTCOMES = 4,
 };
 
@@ -68,6 +68,17 @@ enum basis {
         BASIS_OWN,     /* our own reading */
 };
 const char *basis_name(enum basis b); /* "", "printed", "general rule", "own reading" */
+struct rule;
+/* What a verdict about this party rests on: the duty of a rule that binds it; else the reaction to a
+ * breach by the other one (BASIS_NONE also where nobody has to notice it). */
+enum basis rule_basis(const struct rule *r, enum party judged);
+/* That is our own reading, or nobody's: whoever departs from it is advised, and fails nothing. */
+bool rule_is_advice(const struct rule *r, enum party judged);
+
+/* What a breach of the duty comes to. */
+enum grade { GRADE_MUST, GRADE_SHOULD, GRADE_ADVICE, GRADE_INFO, GRADES };
+enum grade rule_grade(const struct rule *r);
+const char *grade_name(enum grade g); /* "must", "should", "advice", "info" */
 
 /* Where a breach can be seen. */
 enum {
@@ -105,11 +116,23 @@ struct rule {
         const char *untried[2];
 };
 
+/* A fault as products have it, by a name of its own: a reference peer has it on request. */
+struct flaw {
+        const char *id;       /* "semantic/abort-ends-another": stable forever */
+        unsigned breaks;      /* the rule that says why it is one; RULE_NONE: the book has none */
+        const char *says;     /* what the peer does, one sentence */
+        const char *only;     /* transport; NULL: any */
+        bool host;            /* a host has it, and cases of --role host find it; else a target */
+        const char *found_by; /* ids of cases (or how they begin), apart by spaces */
+};
+
 struct rulebook {
         const char *name;             /* of the family: "nvme" */
         const struct rule *rows;      /* rows[RULE_NONE] is empty */
         unsigned count;               /* rules have the numbers 1 to count - 1 */
         const char *const *violators; /* bit n of a row's violators is violators[n]; NULL ends */
+        const struct flaw *flaws;     /* flaws[0] is empty, like rows[RULE_NONE] */
+        unsigned flaw_count;          /* numbers 1 to flaw_count - 1; 0: there are none */
 };
 
 /* NULL if `rule` is not one of the book's. */
@@ -149,6 +172,11 @@ static inline void rule_add(struct rule_set *s, unsigned rule)
         s->bits[rule / 64] |= UINT64_C(1) << (rule % 64);
 }
 
+static inline void rule_remove(struct rule_set *s, unsigned rule)
+{
+        s->bits[rule / 64] &= ~(UINT64_C(1) << (rule % 64));
+}
+
 bool rule_set_empty(const struct rule_set *s);
 /* The set's first rule after `rule` (RULE_NONE: of all); RULE_NONE: there is none. */
 unsigned rule_next(const struct rule_set *s, unsigned rule);
@@ -160,6 +188,12 @@ unsigned rule_next(const struct rule_set *s, unsigned rule);
 struct rule_policy {
         struct rule_set waived;   /* rules of the peer that are not checked */
         struct rule_set violated; /* own rules that are broken on output */
+        struct rule_set flaws;    /* numbers of rulebook.flaws, not of rules */
 };
+
+/* 0 if no flaw of the book has this id. */
+unsigned rulebook_flaw_by_name(const struct rulebook *b, const char *id);
+/* Who violates a rule has the flaws that break it. */
+void rulebook_add_flaws(const struct rulebook *b, struct rule_policy *policy);
 
 #endif

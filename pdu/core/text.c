@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "be.h"
 #include "le.h"
 
 /* --- a line in a buffer ----------------------------------------------------------------------- */
@@ -108,17 +109,18 @@ const struct field *field_named(const struct field *fields, const char *name)
 uint64_t field_get(const struct field *f, const void *base)
 {
         const uint8_t *at = (const uint8_t *)base + f->offset;
+        uint64_t all = f->big ? be_get(at, number_bytes(f)) : le_get(at, number_bytes(f));
 
-        return le_get(at, number_bytes(f)) >> f->shift & mask_of(f);
+        return all >> f->shift & mask_of(f);
 }
 
 void field_put(const struct field *f, void *base, uint64_t value)
 {
         uint8_t *at = (uint8_t *)base + f->offset;
         uint64_t mask = mask_of(f) << f->shift;
-        uint64_t rest = le_get(at, number_bytes(f)) & ~mask;
+        uint64_t all = f->big ? be_get(at, number_bytes(f)) : le_get(at, number_bytes(f));
 
-        le_put(at, number_bytes(f), rest | (value << f->shift & mask));
+        (f->big ? be_put : le_put)(at, number_bytes(f), (all & ~mask) | (value << f->shift & mask));
 }
 
 /* The words of all bits that are set; what has no word in hex. */

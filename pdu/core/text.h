@@ -41,7 +41,7 @@ struct word {
 const char *word_for(const struct word *words, uint64_t value);
 
 enum field_kind {
-        FIELD_NUMBER,     /* little-endian, up to 16 bytes */
+        FIELD_NUMBER,     /* little-endian, up to 16 bytes, or .big, up to 8 */
         FIELD_ZERO_BASED, /* ... whose meaning is one more */
         FIELD_BITS,       /* ... whose bits have names */
         FIELD_STRING,     /* padded with spaces or NULs */
@@ -56,6 +56,7 @@ struct field {
         enum field_kind kind;
         uint8_t shift, bits;                         /* only these bits of it; bits 0: all */
         bool key;                                    /* told in a line also when it is zero */
+        bool big;                                    /* big-endian */
         const struct word *words;                    /* may be NULL */
         void (*say)(struct text *t, uint64_t value); /* the meaning; may be NULL */
 };

@@ -279,6 +279,17 @@ bool option_rule(const struct rulebook *book, struct rule_set *set, const char *
         return rule != RULE_NONE;
 }
 
+bool option_violate(const struct rulebook *book, struct rule_policy *policy, const char *id,
+                    char *error, size_t size)
+{
+        unsigned flaw = rulebook_flaw_by_name(book, id);
+
+        if (!flaw)
+                return option_rule(book, &policy->violated, id, error, size);
+        rule_add(&policy->flaws, flaw);
+        return true;
+}
+
 bool option_rule_of(const struct rulebook *book, struct rule_set *set, enum party bound,
                     const char *id, char *error, size_t size)
 {

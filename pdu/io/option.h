@@ -56,7 +56,10 @@ int option_seconds(const char *s, uint64_t *ms);
 /* Adds the book's rule of that id to the set. false: there is none, and `error` says so in a line. */
 bool option_rule(const struct rulebook *book, struct rule_set *set, const char *id, char *error,
                  size_t size);
-/* The same; it has to bind that party. */
+/* The id of a rule to violate, or of a flaw. */
+bool option_violate(const struct rulebook *book, struct rule_policy *policy, const char *id,
+                    char *error, size_t size);
+/* As option_rule(); it has to bind that party. */
 bool option_rule_of(const struct rulebook *book, struct rule_set *set, enum party bound,
                     const char *id, char *error, size_t size);
 

@@ -20,10 +20,13 @@ void shell_stop(void)
         stopped = true;
 }
 
-static _Noreturn void run(const char *command, int out)
+/* wrong -1: standard error is left as it is. */
+static _Noreturn void run(const char *command, int out, int wrong)
 {
         setpgid(0, 0);
         dup2(out, STDOUT_FILENO);
+        if (wrong >= 0)
+                dup2(wrong, STDERR_FILENO);
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);
 }
@@ -43,23 +46,24 @@ static bool wait_for(pid_t child, int *status, unsigned ms)
         return false;
 }
 
-/* A file, not a pipe: its end is not to be waited for, and nobody is ended by writing to it. */
-int shell_run(const char *command, char says[SHELL_LINE], unsigned ms)
+static void read_at(int fd, off_t at, char *buf, size_t size)
 {
-        int out = memfd_create("says", MFD_CLOEXEC), status = -1;
-        pid_t child = out < 0 ? -1 : fork();
-        ssize_t n = 0;
+        ssize_t n = pread(fd, buf, size - 1, at);
+
+        buf[n > 0 ? n : 0] = '\0';
+}
+
+/* A file, not a pipe: its end is not to be waited for, and nobody is ended by writing to it. */
+static int run_into(const char *command, int out, int wrong, char says[SHELL_LINE], unsigned ms)
+{
+        pid_t child = fork();
+        int status = -1;
         bool ended;
 
-        says[0] = '\0';
         if (child == 0)
-                run(command, out);
+                run(command, out, wrong);
         ended = child > 0 && wait_for(child, &status, ms);
-        if (out >= 0) {
-                n = pread(out, says, SHELL_LINE - 1, 0);
-                close(out);
-        }
-        says[n > 0 ? n : 0] = '\0';
+        read_at(out, 0, says, SHELL_LINE);
         says[strcspn(says, "\r\n")] = '\0';
         if (child > 0 && !ended && stopped)
                 snprintf(says, SHELL_LINE, "interrupted");
@@ -68,4 +72,35 @@ int shell_run(const char *command, char says[SHELL_LINE], unsigned ms)
         if (!ended)
                 return -1;
         return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int shell_run(const char *command, char says[SHELL_LINE], unsigned ms)
+{
+        int out = memfd_create("says", MFD_CLOEXEC), status = -1;
+
+        says[0] = '\0';
+        if (out < 0)
+                return -1;
+        status = run_into(command, out, -1, says, ms);
+        close(out);
+        return status;
+}
+
+int shell_hear(const char *command, char says[SHELL_LINE], char *wrong, size_t size, unsigned ms)
+{
+        int out = memfd_create("says", MFD_CLOEXEC), err = memfd_create("wrong", MFD_CLOEXEC);
+        int status = -1;
+        off_t end;
+
+        says[0] = wrong[0] = '\0';
+        if (out >= 0 && err >= 0) {
+                status = run_into(command, out, err, says, ms);
+                end = lseek(err, 0, SEEK_END);
+                read_at(err, end >= (off_t)size ? end - (off_t)size + 1 : 0, wrong, size);
+        }
+        if (out >= 0)
+                close(out);
+        if (err >= 0)
+                close(err);
+        return status;
 }

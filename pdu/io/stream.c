@@ -3,6 +3,9 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <string.h>
+
+#include "pdu/core/plant.h"
 
 _Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT, "events of a loop have the values of "
                                                          "poll(2)");
@@ -31,6 +34,13 @@ static void record_moved(struct stream *s, enum party sender, const struct iovec
                 capture_flow_data(s->record, &s->flow, sender, iov->iov_base, part, now);
                 n -= part;
         }
+}
+
+void stream_record_data(struct stream *s, enum party sender, const void *p, size_t n)
+{
+        const struct iovec iov = { (void *)(uintptr_t)p, n };
+
+        record_moved(s, sender, &iov, n);
 }
 
 static void record_end(struct stream *s, enum party who, bool reset)
@@ -94,6 +104,13 @@ ssize_t stream_write(struct stream *s, const struct iovec *iov, int n)
         return -1;
 }
 
+const char *stream_why(const struct stream *s)
+{
+        const char *why = s->ops && s->ops->why ? s->ops->why(s) : NULL;
+
+        return why ? why : strerror(s->error);
+}
+
 int stream_half_close(struct stream *s)
 {
         s->half = true;
@@ -119,7 +136,8 @@ void stream_close(struct stream *s, bool reset)
         if (s->loop)
                 loop_remove(s->loop, &s->source);
         record_end(s, s->reset ? peer_of(s->self) : s->self, s->reset || reset);
-        s->ops->close(s, reset);
+        if (!PLANTED(FD_KEPT) || s->end != STREAM_RST)
+                s->ops->close(s, reset);
         s->ops = NULL;
         s->loop = NULL;
 }

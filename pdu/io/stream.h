@@ -39,7 +39,10 @@ struct stream_ops {
         /* What to wait for on the descriptor when the owner waits for `events`; with STREAM_NOW: they
          * are there already, out of sight of the descriptor. NULL: just these. */
         uint32_t (*wants)(const struct stream *s, uint32_t events);
+        /* What ended it, where errno says too little; NULL: errno says it. The function may be NULL. */
+        const char *(*why)(const struct stream *s);
 };
+extern const struct stream_ops stream_over_tcp; /* for what is put in its place */
 
 enum stream_end {
         STREAM_OPEN, /* also after a failed write: what the peer said last is still to be read */
@@ -85,6 +88,9 @@ int stream_begin_connect(struct stream *s, const struct addrinfo *to);
 /* 0: connected; -1 with errno, and the stream is closed. */
 int stream_end_connect(struct stream *s);
 
+/* Connects to a Unix socket. */
+int stream_connect_local(struct stream *s, const char *path, char *error, size_t size);
+
 /* A place to accept at. source.ready is the owner's to set before it puts the source on a loop. */
 struct stream_listener {
         struct loop_source source;
@@ -94,7 +100,10 @@ struct stream_listener {
 /* Listens; trsvcid "0": any free port. 0, or -1 and the error. */
 int stream_listen(struct stream_listener *l, const char *traddr, const char *trsvcid, char *error,
                   size_t size);
-/* The next connection; false: none waits. Out of descriptors, those that wait are turned away: in the
+/* Listens on a Unix socket that only its owner may open (0600); one that nobody listens on any more is
+ * replaced. No other thread may create files meanwhile. Removing it is the caller's. */
+int stream_listen_local(struct stream_listener *l, const char *path, char *error, size_t size);
+/* The next connection; false: none waits (errno is EAGAIN), or it cannot be had now. Out of descriptors, those that wait are turned away: in the
  * backlog they would wake us forever. */
 bool stream_accept(struct stream_listener *l, struct stream *s);
 /* Who owns a loop has removed the source. */
@@ -112,6 +121,8 @@ struct stream_place stream_peer(const struct stream *s);
 /* From here on all that it carries is written to w, its end included, until it is closed; w NULL: it
  * is not. self: which end this is; the controller's port becomes 4420 unless it is 8009. */
 void stream_record(struct stream *s, struct capture_writer *w, enum party self);
+/* ... and these bytes, which its reads and writes do not show. */
+void stream_record_data(struct stream *s, enum party sender, const void *p, size_t n);
 
 /* --- moving bytes ----------------------------------------------------------------------------- */
 
@@ -119,6 +130,9 @@ void stream_record(struct stream *s, struct capture_writer *w, enum party self);
 ssize_t stream_read(struct stream *s, const struct iovec *iov, int n);
 /* Bytes taken, perhaps not all; 0: none now; -1: it takes no more (s->error). */
 ssize_t stream_write(struct stream *s, const struct iovec *iov, int n);
+
+/* What ended it, or strerror(s->error). Until the next call, or its close. */
+const char *stream_why(const struct stream *s);
 
 /* We send no more (FIN): 0, or -1 with errno. */
 int stream_half_close(struct stream *s);

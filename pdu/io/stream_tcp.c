@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Streams over TCP: all sockets are here. */
+/* Streams over TCP, and over Unix sockets: all sockets are here. */
 #include "stream.h"
 
 #include <errno.h>
@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 enum {
@@ -68,7 +70,7 @@ static void tcp_close(struct stream *s, bool reset)
         close(s->source.fd);
 }
 
-static const struct stream_ops tcp = {
+const struct stream_ops stream_over_tcp = {
         .read = tcp_read,
         .write = tcp_write,
         .half_close = tcp_half_close,
@@ -77,7 +79,7 @@ static const struct stream_ops tcp = {
 
 static void tcp_begin(struct stream *s, int fd)
 {
-        *s = (struct stream) { .ops = &tcp, .source.fd = fd, .ready = s->ready };
+        *s = (struct stream) { .ops = &stream_over_tcp, .source.fd = fd, .ready = s->ready };
         set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
         set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
         set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE);
@@ -159,7 +161,7 @@ int stream_connect(struct stream *s, const char *traddr, const char *trsvcid, un
         return rc;
 }
 
-/* --- accepting -------------------------------------------------------------------------------- */
+/* --- listening -------------------------------------------------------------------------------- */
 
 static int listen_at(const struct addrinfo *ai)
 {
@@ -197,6 +199,69 @@ int stream_listen(struct stream_listener *l, const char *traddr, const char *trs
         freeaddrinfo(list);
         return fd < 0 ? -1 : 0;
 }
+
+/* --- Unix sockets ------------------------------------------------------------------------------ */
+
+static int open_local(struct sockaddr_un *a, const char *path)
+{
+        *a = (struct sockaddr_un) { .sun_family = AF_UNIX };
+        if (strlen(path) >= sizeof(a->sun_path)) {
+                errno = ENAMETOOLONG;
+                return -1;
+        }
+        strcpy(a->sun_path, path);
+        return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+int stream_connect_local(struct stream *s, const char *path, char *error, size_t size)
+{
+        struct sockaddr_un a;
+        int fd = open_local(&a, path);
+
+        if (fd >= 0 && connect(fd, (const struct sockaddr *)&a, sizeof(a)) == 0) {
+                tcp_begin(s, fd);
+                return 0;
+        }
+        snprintf(error, size, "connect to %s: %s", path, strerror(errno));
+        return fd < 0 ? -1 : close_failed(fd);
+}
+
+/* What a process that has ended left there; nothing else is removed. */
+static void remove_stale(const char *path)
+{
+        struct stat st;
+        struct stream s = { 0 };
+        char error[NET_ERROR];
+
+        if (lstat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
+                return;
+        if (stream_connect_local(&s, path, error, sizeof(error)) == 0)
+                stream_close(&s, false);
+        else if (errno == ECONNREFUSED)
+                unlink(path);
+}
+
+int stream_listen_local(struct stream_listener *l, const char *path, char *error, size_t size)
+{
+        struct sockaddr_un a;
+        int fd = open_local(&a, path), bound = -1;
+        mode_t mask;
+
+        if (fd >= 0) {
+                remove_stale(path);
+                mask = umask(S_IXUSR | S_IRWXG | S_IRWXO);
+                bound = bind(fd, (const struct sockaddr *)&a, sizeof(a));
+                umask(mask);
+        }
+        if (bound == 0 && listen(fd, BACKLOG) == 0) {
+                *l = (struct stream_listener) { .source.fd = fd, .spare = open_spare() };
+                return 0;
+        }
+        snprintf(error, size, "listen on %s: %s", path, strerror(errno));
+        return fd < 0 ? -1 : close_failed(fd);
+}
+
+/* --- accepting -------------------------------------------------------------------------------- */
 
 static int accept_one(const struct stream_listener *l)
 {

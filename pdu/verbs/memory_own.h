@@ -215,7 +215,7 @@ struct memory_fabric {
 
 /* Says ENOMEM if it is this call's turn. */
 bool memory_refused(struct memory_fabric *f, enum memory_what what);
-/* A new object of `size` bytes, which begins with struct memory_object; NULL without memory. */
+/* A new object of `size` bytes, which begins with struct memory_object; NULL: out of memory. */
 void *memory_object_new(struct memory_fabric *f, size_t size);
 struct verbs_ep *memory_ep_new(struct verbs_context *c);
 void memory_ep_end(struct verbs_ep *ep);

@@ -74,7 +74,7 @@ struct memory_config {
 /* The functions themselves, for a provider that adds to them. */
 extern const struct verbs memory_ops;
 
-/* NULL without memory. cfg and its caps are copied; NULL: all default. */
+/* NULL: out of memory. cfg and its caps are copied; NULL: all default. */
 struct memory_fabric *memory_fabric_new(const struct memory_config *cfg);
 /* Everything that is left goes with it. */
 void memory_fabric_free(struct memory_fabric *f);

@@ -563,7 +563,7 @@ int memory_poll(struct verbs_domain *d, struct verbs_wc *wc, int max)
                 d->cq_used--;
                 memory_work_free(d->o.fabric, w);
         }
-        return n;
+        return n == 0 && d->context->removed ? -1 : n;
 }
 
 /* --- posting ----------------------------------------------------------------------------------- */

@@ -97,6 +97,17 @@ static void list_drained(struct rdma_ep *e)
         g->drained = e;
 }
 
+/* The SRQ gives this queue pair nothing any more: it says so, once, or its device is gone. */
+static void take_last_wqe(struct rdma_ep *e)
+{
+        e->last_wqe = true;
+        if (!e->awaits_last_wqe)
+                return;
+        e->awaits_last_wqe = false;
+        e->life.sentinels--;
+        list_drained(e);
+}
+
 /* A sentinel that can't be posted is as good as flushed. */
 static void fail_queue_pair(struct rdma_ep *e)
 {
@@ -109,7 +120,43 @@ static void fail_queue_pair(struct rdma_ep *e)
                 life_sentinel_flushed(&e->life, send);
         if (recv && verbs_post_recv(e->ep, recv, &bad) < 0)
                 life_sentinel_flushed(&e->life, recv);
+        e->awaits_last_wqe = e->srq && !e->dev->caps->no_last_wqe && !e->last_wqe && !e->dev->gone;
+        e->life.sentinels += e->awaits_last_wqe;
         list_drained(e);
+}
+
+static void leave_lists(struct rdma_ep *e)
+{
+        struct rdma_ep **at = &e->group->touched;
+
+        while (e->touched && *at != e)
+                at = &(*at)->next_touched;
+        if (e->touched)
+                *at = e->next_touched;
+        at = &e->group->drained;
+        while (e->drained && *at != e)
+                at = &(*at)->next_drained;
+        if (e->drained)
+                *at = e->next_drained;
+        e->touched = e->drained = false;
+}
+
+static void destroy_queue_pair(struct rdma_ep *e)
+{
+        struct rdma_group *g = e->group;
+
+        leave_lists(e);
+        for (struct verbs_wc *wc = g->batch + g->batch_at; wc < g->batch + g->batch_count; wc++) {
+                if (!e->ep || wc->ep != e->ep)
+                        continue;
+                wc->ep = NULL;
+                if (!e->srq || wc->wr->op != VERBS_RECV)
+                        wc->wr = NULL;
+        }
+        if (e->ep)
+                verbs_destroy(e->ep);
+        e->ep = NULL;
+        e->life.has_qp = false; /* whatever its life is told: nothing is left to do with it */
 }
 
 /* It stays busy, so that RELEASE comes with rdma_ep_release() alone. */
@@ -134,6 +181,8 @@ void rdma_ep_step(struct rdma_ep *e, enum life_event why)
         if (todo & LIFE_DO_FAIL)
                 fail_queue_pair(e);
         if (todo & LIFE_DO_END) {
+                if (e->life.sentinels > 0)
+                        destroy_queue_pair(e);
                 empty_held(e, VERBS_FLUSHED);
                 if (e->ops->end)
                         e->ops->end(e);
@@ -231,6 +280,7 @@ static unsigned poll_dev(struct rdma_group *g, struct rdma_dev *d, unsigned batc
 
         for (; batches > 0 && n == RDMA_BATCH; batches--) {
                 n = verbs_poll(d->domain, g->batch, RDMA_BATCH);
+                d->gone |= n < 0;
                 if (n <= 0)
                         break;
                 g->batch_dev = d;
@@ -249,11 +299,11 @@ static unsigned poll_devs(struct rdma_group *g, unsigned batches)
         unsigned n = 0;
 
         while ((d = *at) != NULL) {
+                n += poll_dev(g, d, batches);
                 if (d->gone && d->eps == 0) {
                         *at = d->next;
                         dev_free(g, d);
                 } else {
-                        n += poll_dev(g, d, batches);
                         at = &d->next;
                 }
         }
@@ -324,6 +374,8 @@ static void ep_event(struct rdma_ep *e, struct verbs_event *v)
         why = life_event_of(v->type);
         if (why == LIFE_REMOVED && e->dev)
                 e->dev->gone = true;
+        if (v->type == VERBS_LAST_WQE || why == LIFE_REMOVED)
+                take_last_wqe(e);
         if ((!e->ops->event || e->ops->event(e, v)) && why != LIFE_EVENTS)
                 rdma_ep_step(e, why);
         if (e->ops->settle)
@@ -464,38 +516,9 @@ int rdma_ep_fail(struct rdma_ep *e)
         return -1;
 }
 
-static void leave_lists(struct rdma_ep *e)
-{
-        struct rdma_ep **at = &e->group->touched;
-
-        while (e->touched && *at != e)
-                at = &(*at)->next_touched;
-        if (e->touched)
-                *at = e->next_touched;
-        at = &e->group->drained;
-        while (e->drained && *at != e)
-                at = &(*at)->next_drained;
-        if (e->drained)
-                *at = e->next_drained;
-        e->touched = e->drained = false;
-}
-
 void rdma_ep_destroy(struct rdma_ep *e)
 {
-        struct rdma_group *g = e->group;
-
-        leave_lists(e);
-        for (struct verbs_wc *wc = g->batch + g->batch_at; wc < g->batch + g->batch_count; wc++) {
-                if (!e->ep || wc->ep != e->ep)
-                        continue;
-                wc->ep = NULL;
-                if (!e->srq || wc->wr->op != VERBS_RECV)
-                        wc->wr = NULL;
-        }
-        if (e->ep)
-                verbs_destroy(e->ep);
-        e->ep = NULL;
-        e->life.has_qp = false; /* whatever its life is told: nothing is left to do with it */
+        destroy_queue_pair(e);
         if (e->dev) {
                 rdma_dev_unreserve(e->dev, e->cqes);
                 e->dev->eps--;

@@ -11,7 +11,8 @@
  *                  accept, post; its life goes by the one table of rdma_life.h
  *
  * By itself an endpoint tries a resolution several times, holds completed receives back until it is
- * live, answers a DREQ, drains its queue pair before it is dead. By hand, as the suite and the
+ * live, answers a DREQ, drains its queue pair before it is dead: waits for sentinels, and with an SRQ
+ * for LAST_WQE where the device says it, lest receives that it took are lost. By hand, as the suite and the
  * fuzzer need it, each of these can be left out: op event() keeps an event from the life, op
  * completed() a failure; rdma_ep_disconnect() and rdma_ep_fail() do one thing and leave the life
  * alone; private data and receives are the owner's anyway, and rdma_ep_destroy() is allowed in
@@ -81,8 +82,8 @@ struct rdma_ep_ops {
         bool (*completed)(struct rdma_ep *e, const struct verbs_wc *wc);
         /* Its life has moved to life.state; the actions follow. */
         void (*moved)(struct rdma_ep *e, enum life_event why);
-        /* LIFE_DO_END: drained, or as good as that; no work request reaches memory any more once it
-         * is destroyed. */
+        /* LIFE_DO_END: no work request reaches memory any more. It is drained, or, where that took too
+         * long, its queue pair is destroyed. */
         void (*end)(struct rdma_ep *e);
         /* After an event, and after a batch of completions; may post, destroy and free it. */
         void (*settle)(struct rdma_ep *e);
@@ -94,10 +95,12 @@ struct rdma_ep {
         struct rdma_dev *dev; /* NULL: not resolved */
         struct verbs_ep *ep;  /* NULL: destroyed, or not begun */
         struct rdma_life life;
-        uint64_t since;      /* ms: in this state of life */
-        unsigned unfinished; /* signaled work requests that are posted, receives not counted */
-        uint32_t cqes;       /* reserved */
-        bool srq;            /* receives come from the device's SRQ */
+        uint64_t since;       /* ms: in this state of life */
+        unsigned unfinished;  /* signaled work requests that are posted, receives not counted */
+        uint32_t cqes;        /* reserved */
+        bool srq;             /* receives come from the device's SRQ */
+        bool awaits_last_wqe; /* drained is it only after that event */
+        bool last_wqe;        /* it came */
 
         const char *traddr, *trsvcid; /* of the resolution */
         unsigned try_ms;

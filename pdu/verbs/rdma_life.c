@@ -45,8 +45,7 @@ const char *life_event_name(enum life_event e)
         return names[e];
 }
 
-/* What ADDR_CHANGE leads to comes as an error; instead of LAST_WQE, which not every device says, the
- * sentinels tell. */
+/* What ADDR_CHANGE leads to comes as an error; LAST_WQE is a sentinel. */
 enum life_event life_event_of(enum verbs_event_type t)
 {
         static const enum life_event events[] = {

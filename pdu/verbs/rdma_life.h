@@ -8,7 +8,8 @@
  *      live         capsules flow
  *      closing      DREQ sent or received; waits for the other end, not forever
  *      draining     queue pair in error; waits for the sentinels: work requests posted last, so that
- *                   when they are flushed all others are (no last-WQE event with rxe and iWARP)
+ *                   when they are flushed all others are; and with an SRQ for its last-WQE event
+ *                   (which does not come with rxe and iWARP)
  *      dead         no completion of it comes any more; waits for commands that still execute
  *      released     nothing is left
  */
@@ -63,7 +64,7 @@ struct rdma_life {
         bool idle;   /* the last LIFE_IDLE still holds: kept by the owner's calls of life_busy() */
         unsigned actions;            /* ever given, for the invariants */
         enum life_event cause;       /* that ended CONNECTING or LIVE; LIFE_EVENTS: none has */
-        uint32_t sentinels;          /* posted and not flushed */
+        uint32_t sentinels;          /* posted and not flushed, and a last-WQE event to come */
         struct verbs_wr sentinel[2]; /* SEND side (a WRITE of zero bytes), RECV */
 };
 

@@ -397,7 +397,8 @@ static inline int verbs_post_srq(struct verbs_domain *d, struct verbs_wr *chain,
 {
         return VERBS(d)->post_srq(d, chain, bad);
 }
-/* Completions, oldest first; how many, 0: none. */
+/* Completions, oldest first; how many, 0: none, -1: none, and the device is gone: once that was said
+ * with no endpoint left, only its registrations are still to be given up. */
 static inline int verbs_poll(struct verbs_domain *d, struct verbs_wc *wc, int max)
 {
         return VERBS(d)->poll(d, wc, max);

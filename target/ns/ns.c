@@ -8,12 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "extents.h"
+#include "marks.h"
 #include "ns_backend.h"
+#include "ns_hosts.h"
+#include "ns_resv.h"
 #include "pdu/nvme/wire/nvme.h"
 
 enum {
         STRIPES = 32,      /* the thread sanitizer follows no more than 64 locks of one thread */
+        UNIT_SHIFT = 9,    /* namespaces of different block sizes may share the storage */
         REGION_SHIFT = 17, /* 128 KiB that share a stripe: most commands need one lock, or two */
         CHUNK = 16384,     /* bytes that are compared at a time */
 };
@@ -24,11 +27,19 @@ struct stripe {
         pthread_rwlock_t lock;
 } __attribute__((aligned(64)));
 
+struct marked { /* units of 512 bytes */
+        struct marks marks;
+        _Atomic unsigned pages; /* of them: 0: none is marked */
+};
+
 struct ns_lock {
         struct stripe stripe[STRIPES];
-        pthread_mutex_t bad_lock; /* taken within stripes */
-        struct extents bad;       /* Write Uncorrectable */
-        _Atomic unsigned bad_count;
+        pthread_mutex_t marks_lock; /* taken within stripes */
+        struct marked bad;          /* by Write Uncorrectable */
+        struct marked hollow;       /* deallocated, and not written since */
+        _Atomic uint64_t times;     /* that blocks became bad */
+        struct ns_resv resv;
+        _Atomic unsigned refs;
 };
 
 /* --- the lock of a range ---------------------------------------------------------------------- */
@@ -42,17 +53,34 @@ static struct ns_lock *lock_new(void)
         memset(l, 0, sizeof(*l));
         for (unsigned i = 0; i < STRIPES; i++)
                 pthread_rwlock_init(&l->stripe[i].lock, NULL);
-        pthread_mutex_init(&l->bad_lock, NULL);
+        pthread_mutex_init(&l->marks_lock, NULL);
+        ns_resv_init(&l->resv);
+        atomic_init(&l->refs, 1);
         return l;
 }
 
-static void lock_free(struct ns_lock *l)
+struct ns_lock *ns_lock_get(struct ns_lock *l)
 {
+        atomic_fetch_add(&l->refs, 1);
+        return l;
+}
+
+void ns_lock_put(struct ns_lock *l)
+{
+        if (atomic_fetch_sub(&l->refs, 1) > 1)
+                return;
         for (unsigned i = 0; i < STRIPES; i++)
                 pthread_rwlock_destroy(&l->stripe[i].lock);
-        pthread_mutex_destroy(&l->bad_lock);
-        extents_fini(&l->bad);
+        pthread_mutex_destroy(&l->marks_lock);
+        marks_fini(&l->bad.marks);
+        marks_fini(&l->hollow.marks);
+        ns_resv_fini(&l->resv);
         free(l);
+}
+
+struct ns_resv *ns_resv_of(const struct ns *ns)
+{
+        return &ns->lock->resv;
 }
 
 /* One bit for each stripe that blocks of the range hash to. */
@@ -90,42 +118,116 @@ static void unlock_stripes(struct ns *ns, uint32_t mask)
                 pthread_rwlock_unlock(&ns->lock->stripe[lowest(mask)].lock);
 }
 
-/* --- unreadable blocks, with the lock of the range held --------------------------------------- */
+/* --- blocks that are marked, with the lock of the range held ----------------------------------- */
 
-static bool none_bad(struct ns *ns)
+static uint64_t unit(const struct ns *ns, uint64_t lba)
 {
-        return atomic_load_explicit(&ns->lock->bad_count, memory_order_acquire) == 0;
+        return lba << (ns->lbads - UNIT_SHIFT);
+}
+
+static bool is_marked(struct ns *ns, struct marked *m, uint64_t lba, uint64_t count)
+{
+        bool found;
+
+        if (atomic_load_explicit(&m->pages, memory_order_acquire) == 0)
+                return false;
+        pthread_mutex_lock(&ns->lock->marks_lock);
+        found = marks_touch(&m->marks, unit(ns, lba), unit(ns, lba + count));
+        pthread_mutex_unlock(&ns->lock->marks_lock);
+        return found;
+}
+
+static bool mark(struct ns *ns, struct marked *m, uint64_t lba, uint64_t count)
+{
+        bool ok;
+
+        pthread_mutex_lock(&ns->lock->marks_lock);
+        ok = marks_add(&m->marks, unit(ns, lba), unit(ns, lba + count));
+        atomic_store_explicit(&m->pages, m->marks.count, memory_order_release);
+        pthread_mutex_unlock(&ns->lock->marks_lock);
+        return ok;
+}
+
+static void unmark(struct ns *ns, struct marked *m, uint64_t lba, uint64_t count)
+{
+        if (atomic_load_explicit(&m->pages, memory_order_acquire) == 0)
+                return;
+        pthread_mutex_lock(&ns->lock->marks_lock);
+        marks_remove(&m->marks, unit(ns, lba), unit(ns, lba + count));
+        atomic_store_explicit(&m->pages, m->marks.count, memory_order_release);
+        pthread_mutex_unlock(&ns->lock->marks_lock);
 }
 
 static uint16_t check_readable(struct ns *ns, uint64_t lba, uint64_t count)
 {
-        bool bad;
-
-        if (none_bad(ns))
-                return NVME_SUCCESS;
-        pthread_mutex_lock(&ns->lock->bad_lock);
-        bad = extents_touch(&ns->lock->bad, lba, lba + count);
-        pthread_mutex_unlock(&ns->lock->bad_lock);
-        return bad ? NVME_UNRECOVERED_READ : NVME_SUCCESS;
+        if (is_marked(ns, &ns->lock->bad, lba, count))
+                return NVME_UNRECOVERED_READ;
+        return atomic_load_explicit(&ns->recovery, memory_order_relaxed) & RECOVERY_DULBE &&
+                       is_marked(ns, &ns->lock->hollow, lba, count)
+                   ? NVME_DEALLOCATED
+                   : NVME_SUCCESS;
 }
 
-static uint16_t change_bad(struct ns *ns, uint64_t lba, uint64_t count,
-                           bool (*change)(struct extents *e, uint64_t from, uint64_t to))
+static uint16_t make_unreadable(struct ns *ns, uint64_t lba, uint64_t count)
 {
-        struct ns_lock *l = ns->lock;
-        bool ok;
-
-        pthread_mutex_lock(&l->bad_lock);
-        ok = change(&l->bad, lba, lba + count);
-        atomic_store_explicit(&l->bad_count, l->bad.count, memory_order_release);
-        pthread_mutex_unlock(&l->bad_lock);
-        return ok ? NVME_SUCCESS : NVME_INTERNAL_ERROR;
+        if (!mark(ns, &ns->lock->bad, lba, count))
+                return NVME_INTERNAL_ERROR;
+        unmark(ns, &ns->lock->hollow, lba, count);
+        atomic_fetch_add(&ns->lock->times, 1);
+        return NVME_SUCCESS;
 }
 
-/* Blocks are about to be written. */
-static uint16_t make_readable(struct ns *ns, uint64_t lba, uint64_t count)
+uint64_t ns_times_marked(const struct ns *ns)
 {
-        return none_bad(ns) ? NVME_SUCCESS : change_bad(ns, lba, count, extents_remove);
+        return atomic_load(&ns->lock->times);
+}
+
+/* Blocks have been written, or are gone. */
+static void make_readable(struct ns *ns, uint64_t lba, uint64_t count)
+{
+        unmark(ns, &ns->lock->bad, lba, count);
+        unmark(ns, &ns->lock->hollow, lba, count);
+}
+
+/* Out of memory: they count as written, as zeroes. */
+static void make_hollow(struct ns *ns, uint64_t lba, uint64_t count)
+{
+        unmark(ns, &ns->lock->bad, lba, count);
+        mark(ns, &ns->lock->hollow, lba, count);
+}
+
+/* The first block from lba on that has a unit that is marked, or (in: false) one that is not; `end` if
+ * there is none. */
+static uint64_t next_block(const struct ns *ns, const struct marks *m, uint64_t lba, uint64_t end,
+                           bool in)
+{
+        uint64_t at = marks_next(m, unit(ns, lba), unit(ns, end), in) >> (ns->lbads - UNIT_SHIFT);
+
+        return at < lba ? lba : at;
+}
+
+uint64_t ns_extent(struct ns *ns, enum ns_blocks what, uint64_t lba, uint64_t end, uint64_t *count)
+{
+        bool in = what == NS_UNREADABLE;
+        const struct marks *m = in ? &ns->lock->bad.marks : &ns->lock->hollow.marks;
+        uint64_t first;
+
+        pthread_mutex_lock(&ns->lock->marks_lock);
+        first = next_block(ns, m, lba, end, in);
+        *count = next_block(ns, m, first, end, !in) - first;
+        pthread_mutex_unlock(&ns->lock->marks_lock);
+        return first;
+}
+
+uint64_t ns_used(struct ns *ns)
+{
+        uint64_t blocks = atomic_load(&ns->blocks), used = 0, count;
+
+        for (uint64_t at = 0; at < blocks; at += count) {
+                at = ns_extent(ns, NS_ALLOCATED, at, blocks, &count);
+                used += count;
+        }
+        return used;
 }
 
 /* --- one atomic step -------------------------------------------------------------------------- */
@@ -135,6 +237,8 @@ struct step {
         const uint8_t *cmp, *in;
         uint8_t *out;
         bool deallocate;
+        const struct pi_use *pi, *cmp_pi;
+        uint16_t *written;
 };
 
 static uint64_t offset_of(const struct ns *ns, const struct step *s)
@@ -153,13 +257,13 @@ static uint16_t run(struct ns *ns, const struct step *s, bool write,
         uint32_t mask;
         uint16_t status = NVME_LBA_RANGE;
 
-        if (!ns_has(ns, s->lba, s->count))
+        if (!ns_has(ns, s->lba, s->count) && !PLANTED(NS_SHRUNK)) /* it was once */
                 return NVME_LBA_RANGE;
         if (s->count == 0)
                 return NVME_SUCCESS;
         mask = stripes_of(ns, s->lba, s->count);
         lock_stripes(ns, mask, write);
-        if (ns_has(ns, s->lba, s->count)) /* it may just have shrunk */
+        if (ns_has(ns, s->lba, s->count) || PLANTED(NS_SHRUNK)) /* it may just have shrunk */
                 status = body(ns, s);
         unlock_stripes(ns, mask);
         return status;
@@ -169,14 +273,19 @@ static uint16_t read_body(struct ns *ns, const struct step *s)
 {
         uint16_t status = check_readable(ns, s->lba, s->count);
 
+        if (!status && ns->ms)
+                return meta_read(ns, s->lba, (uint32_t)s->count, s->out, s->pi);
         return status ? status : ns->ops->read(ns, offset_of(ns, s), bytes_of(ns, s), s->out);
 }
 
 static uint16_t write_body(struct ns *ns, const struct step *s)
 {
-        uint16_t status = make_readable(ns, s->lba, s->count);
+        uint16_t status = ns->ms ? meta_write(ns, s->lba, (uint32_t)s->count, s->in, s->pi)
+                                 : ns->ops->write(ns, offset_of(ns, s), bytes_of(ns, s), s->in);
 
-        return status ? status : ns->ops->write(ns, offset_of(ns, s), bytes_of(ns, s), s->in);
+        if (!status)
+                make_readable(ns, s->lba, s->count);
+        return status;
 }
 
 static uint16_t compare_body(struct ns *ns, const struct step *s)
@@ -187,6 +296,8 @@ static uint16_t compare_body(struct ns *ns, const struct step *s)
         const uint8_t *cmp = s->cmp;
         uint8_t chunk[CHUNK];
 
+        if (!status && ns->ms)
+                return meta_compare(ns, s->lba, (uint32_t)s->count, s->cmp, s->cmp_pi);
         for (; left > 0 && !status; left -= len, offset += len) {
                 len = left < CHUNK ? left : CHUNK;
                 status = ns->ops->read(ns, offset, len, chunk);
@@ -200,64 +311,122 @@ static uint16_t compare_body(struct ns *ns, const struct step *s)
 /* Memory can be read; of a disk only reading tells. */
 static uint16_t verify_body(struct ns *ns, const struct step *s)
 {
-        return ns->ops->measure ? compare_body(ns, s) : check_readable(ns, s->lba, s->count);
+        return ns->ops->measure || ns->pi ? compare_body(ns, s)
+                                          : check_readable(ns, s->lba, s->count);
 }
 
 static uint16_t compare_write_body(struct ns *ns, const struct step *s)
 {
         uint16_t status = compare_body(ns, s);
 
-        return status ? status : write_body(ns, s);
+        if (!status)
+                *s->written = write_body(ns, s);
+        return status;
 }
 
 static uint16_t zero_body(struct ns *ns, const struct step *s)
 {
-        uint16_t status = make_readable(ns, s->lba, s->count);
+        uint16_t status = ns->ops->zero(ns, offset_of(ns, s), s->count << ns->lbads, s->deallocate);
 
-        if (status)
-                return status;
-        return ns->ops->zero(ns, offset_of(ns, s), s->count << ns->lbads, s->deallocate);
+        if (!status && ns->ms)
+                status = meta_zero(ns, s->lba, s->count, s->deallocate, s->pi);
+        if (!status && s->deallocate)
+                make_hollow(ns, s->lba, s->count);
+        else if (!status)
+                make_readable(ns, s->lba, s->count);
+        return status;
 }
 
 static uint16_t deallocate_body(struct ns *ns, const struct step *s)
 {
         if (!ns->ops->deallocate(ns, offset_of(ns, s), s->count << ns->lbads))
                 return NVME_SUCCESS;
-        return make_readable(ns, s->lba, s->count);
+        make_hollow(ns, s->lba, s->count);
+        return ns->ms ? meta_zero(ns, s->lba, s->count, true, NULL) : NVME_SUCCESS;
 }
 
 static uint16_t uncorrectable_body(struct ns *ns, const struct step *s)
 {
-        return change_bad(ns, s->lba, s->count, extents_add);
+        return make_unreadable(ns, s->lba, s->count);
+}
+
+uint16_t ns_read_with(struct ns *ns, uint64_t lba, uint32_t count, uint8_t *buf,
+                      const struct pi_use *pi)
+{
+        return run(ns, &(struct step) { .lba = lba, .count = count, .out = buf, .pi = pi }, false,
+                   read_body);
+}
+
+uint16_t ns_write_with(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *buf,
+                       const struct pi_use *pi)
+{
+        return run(ns, &(struct step) { .lba = lba, .count = count, .in = buf, .pi = pi }, true,
+                   write_body);
+}
+
+uint16_t ns_compare_with(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *buf,
+                         const struct pi_use *pi)
+{
+        return run(ns, &(struct step) { .lba = lba, .count = count, .cmp = buf, .cmp_pi = pi },
+                   false, compare_body);
+}
+
+uint16_t ns_compare_write_with(struct ns *ns, uint64_t lba, uint32_t count,
+                               const struct ns_fused *f)
+{
+        return run(ns,
+                   &(struct step) { .lba = lba,
+                                    .count = count,
+                                    .cmp = f->cmp,
+                                    .in = f->buf,
+                                    .cmp_pi = f->cmp_pi,
+                                    .pi = f->pi,
+                                    .written = f->written },
+                   true, compare_write_body);
+}
+
+uint16_t ns_zero_with(struct ns *ns, uint64_t lba, uint64_t count, bool deallocate,
+                      const struct pi_use *pi)
+{
+        return run(
+            ns, &(struct step) { .lba = lba, .count = count, .deallocate = deallocate, .pi = pi },
+            true, zero_body);
+}
+
+uint16_t ns_verify_with(struct ns *ns, uint64_t lba, uint32_t count, const struct pi_use *pi)
+{
+        return run(ns, &(struct step) { .lba = lba, .count = count, .cmp_pi = pi }, false,
+                   verify_body);
 }
 
 uint16_t ns_read(struct ns *ns, uint64_t lba, uint32_t count, uint8_t *buf)
 {
-        return run(ns, &(struct step) { .lba = lba, .count = count, .out = buf }, false, read_body);
+        return ns_read_with(ns, lba, count, buf, NULL);
 }
 
 uint16_t ns_write(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *buf)
 {
-        return run(ns, &(struct step) { .lba = lba, .count = count, .in = buf }, true, write_body);
+        return ns_write_with(ns, lba, count, buf, NULL);
 }
 
 uint16_t ns_compare(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *buf)
 {
-        return run(ns, &(struct step) { .lba = lba, .count = count, .cmp = buf }, false,
-                   compare_body);
+        return ns_compare_with(ns, lba, count, buf, NULL);
 }
 
 uint16_t ns_compare_write(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *cmp,
                           const uint8_t *buf)
 {
-        return run(ns, &(struct step) { .lba = lba, .count = count, .cmp = cmp, .in = buf }, true,
-                   compare_write_body);
+        uint16_t written = NVME_SUCCESS;
+        uint16_t status = ns_compare_write_with(
+            ns, lba, count, &(struct ns_fused) { .cmp = cmp, .buf = buf, .written = &written });
+
+        return status ? status : written;
 }
 
 uint16_t ns_zero(struct ns *ns, uint64_t lba, uint64_t count, bool deallocate)
 {
-        return run(ns, &(struct step) { .lba = lba, .count = count, .deallocate = deallocate },
-                   true, zero_body);
+        return ns_zero_with(ns, lba, count, deallocate, NULL);
 }
 
 uint16_t ns_deallocate(struct ns *ns, uint64_t lba, uint64_t count)
@@ -267,12 +436,21 @@ uint16_t ns_deallocate(struct ns *ns, uint64_t lba, uint64_t count)
 
 uint16_t ns_verify(struct ns *ns, uint64_t lba, uint32_t count)
 {
-        return run(ns, &(struct step) { .lba = lba, .count = count }, false, verify_body);
+        return ns_verify_with(ns, lba, count, NULL);
 }
 
 uint16_t ns_write_uncorrectable(struct ns *ns, uint64_t lba, uint64_t count)
 {
         return run(ns, &(struct step) { .lba = lba, .count = count }, true, uncorrectable_body);
+}
+
+uint16_t ns_protect(struct ns *ns, uint8_t state)
+{
+        uint16_t status = ns->ops->protect ? ns->ops->protect(ns, state) : NVME_SUCCESS;
+
+        if (!status)
+                atomic_store(&ns->protection, state);
+        return status;
 }
 
 /* --- what a command waits for ----------------------------------------------------------------- */
@@ -291,12 +469,6 @@ bool ns_await(struct ns *ns, struct ns_wait *w)
 
 /* --- size ------------------------------------------------------------------------------------- */
 
-static void forget_beyond(struct ns *ns, uint64_t blocks)
-{
-        if (!none_bad(ns))
-                change_bad(ns, blocks, UINT64_MAX - blocks, extents_remove);
-}
-
 /* resize: also the storage behind. */
 static uint16_t take_size(struct ns *ns, uint64_t blocks, bool resize)
 {
@@ -306,7 +478,7 @@ static uint16_t take_size(struct ns *ns, uint64_t blocks, bool resize)
         if (resize)
                 status = ns->ops->resize(ns, blocks << ns->lbads);
         if (!status) {
-                forget_beyond(ns, blocks);
+                make_readable(ns, blocks, (UINT64_MAX >> ns->lbads) - blocks);
                 atomic_store(&ns->blocks, blocks);
         }
         unlock_stripes(ns, ALL_STRIPES);
@@ -315,6 +487,8 @@ static uint16_t take_size(struct ns *ns, uint64_t blocks, bool resize)
 
 uint16_t ns_resize(struct ns *ns, uint64_t blocks)
 {
+        if (blocks != ns->blocks && ns->ms) /* the metadata stands where the blocks end */
+                return NVME_INVALID_FIELD;
         return blocks == ns->blocks ? NVME_SUCCESS : take_size(ns, blocks, true);
 }
 
@@ -373,12 +547,55 @@ static const struct kind *kind_of(const char *spec)
         return spec[0] == '/' || spec[0] == '.' ? &kinds[KINDS - 1] : NULL;
 }
 
+/* A number that `option` has after its '='; 0: none, or none of up to 64. */
+static uint8_t small_number(const char *option)
+{
+        const char *value = strchr(option, '=') + 1;
+        char *end;
+        unsigned long n = isdigit((unsigned char)*value) ? strtoul(value, &end, 10) : 0;
+
+        return n <= NS_METADATA_MAX && n > 0 && !*end ? (uint8_t)n : 0;
+}
+
+/* Of 8, 16, 32 or 64 bytes. */
+static bool parse_metadata(struct ns_spec *spec, const char *option)
+{
+        spec->ms = small_number(option);
+        return spec->ms >= PI_LEN && !(spec->ms & (spec->ms - 1));
+}
+
+static bool parse_protection(struct ns_spec *spec, const char *option)
+{
+        spec->pi = small_number(option);
+        return spec->pi > 0 && spec->pi <= PI_TYPES;
+}
+
+static bool parse_guard(struct ns_spec *spec, const char *option)
+{
+        spec->guard = small_number(option);
+        return spec->guard == 16 || spec->guard == 32 || spec->guard == 64;
+}
+
+static bool parse_storage_tag(struct ns_spec *spec, const char *option)
+{
+        spec->sts = small_number(option);
+        return spec->sts > 0;
+}
+
 static bool parse_option(struct ns_spec *spec, const char *option, bool sized)
 {
         if (strcmp(option, "bs=512") == 0)
                 spec->lbads = 9;
         else if (strcmp(option, "bs=4096") == 0)
                 spec->lbads = 12;
+        else if (strncmp(option, "ms=", 3) == 0)
+                return parse_metadata(spec, option);
+        else if (strncmp(option, "pi=", 3) == 0)
+                return parse_protection(spec, option);
+        else if (strncmp(option, "guard=", 6) == 0)
+                return parse_guard(spec, option);
+        else if (strncmp(option, "sts=", 4) == 0)
+                return parse_storage_tag(spec, option);
         else if (strncmp(option, "delay=", 6) == 0)
                 return ns_delay_parse(option + 6, &spec->delay);
         else
@@ -387,23 +604,47 @@ static bool parse_option(struct ns_spec *spec, const char *option, bool sized)
         return true;
 }
 
+/* The guard and storage tag of the protection information (N1.2 figure 157). */
+static bool has_format(const struct ns_spec *spec)
+{
+        const struct pi_format f = { spec->pi, spec->guard, spec->sts };
+
+        return (!pi_is_extended(&f) && f.guard == 16 && !f.sts) ||
+               (f.type && pi_is_format(&f) && spec->ms >= pi_len(&f) &&
+                (f.guard == 16 || spec->lbads == 12));
+}
+
 /* Takes `text` apart, in place. */
 static bool parse_spec(char *text, const struct kind *k, struct ns_spec *spec, char *error,
                        size_t size)
 {
         char *rest = text + strlen(k->prefix), *option;
 
-        *spec = (struct ns_spec) { .arg = strsep(&rest, ","), .lbads = 9 };
+        *spec = (struct ns_spec) { .arg = strsep(&rest, ","), .lbads = 9, .guard = 16 };
         while ((option = strsep(&rest, ",")) != NULL)
                 if (!parse_option(spec, option, k->sized)) {
                         snprintf(error, size,
                                  "'%s' is not an option of a namespace (bs=512, bs=4096, "
-                                 "delay=TIME-TIME%s)",
+                                 "delay=TIME-TIME, ms=8, pi=1, guard=32, sts=16%s)",
                                  option, k->sized ? "" : ", size=SIZE");
                         return false;
                 }
         if (k->sized && !ns_parse_size(spec->arg, &spec->bytes)) {
                 snprintf(error, size, "'%s' is not a size", spec->arg);
+                return false;
+        }
+        if ((spec->ms || spec->pi) && k->open != ns_mem_open) {
+                snprintf(error, size, "only mem: has metadata");
+                return false;
+        }
+        if (spec->pi && !spec->ms) {
+                snprintf(error, size, "pi= needs metadata (ms=8)");
+                return false;
+        }
+        if (!has_format(spec)) {
+                snprintf(error, size,
+                         "guard=32 and guard=64 need pi=, bs=4096 and ms=16, and sts= is up to "
+                         "32, 16 to 64, or up to 48 bits, by the guard");
                 return false;
         }
         if (spec->bytes % (UINT64_C(1) << spec->lbads) != 0) {
@@ -423,40 +664,52 @@ static uint64_t hash(uint64_t h, const char *text)
         return h * UINT64_C(0x100000001b3); /* the NUL */
 }
 
-/* The UUID (version 8, own scheme) that the namespace has in every run. */
-static void make_uuid(struct ns *ns, const char *nqn, const char *identity)
+void ns_make_uuid(uint8_t uuid[16], const char *nqn, uint32_t nsid, const char *identity)
 {
         char number[16];
 
-        snprintf(number, sizeof(number), "%u", ns->nsid);
+        snprintf(number, sizeof(number), "%u", nsid);
         for (unsigned i = 0; i < 2; i++) {
                 uint64_t h = hash(UINT64_C(0xcbf29ce484222325) + i, nqn);
 
-                le_put(ns->uuid + 8 * i, 8, hash(hash(h, number), identity));
+                le_put(uuid + 8 * i, 8, hash(hash(h, number), identity));
         }
-        ns->uuid[6] = (uint8_t)((ns->uuid[6] & 0x0f) | 0x80);
-        ns->uuid[8] = (uint8_t)((ns->uuid[8] & 0x3f) | 0x80);
+        uuid[6] = (uint8_t)((uuid[6] & 0x0f) | 0x80);
+        uuid[8] = (uint8_t)((uuid[8] & 0x3f) | 0x80);
 }
 
-static struct ns *ns_new(const char *spec, uint32_t nsid)
+static void ns_free(struct ns *ns)
+{
+        if (ns->lock)
+                ns_lock_put(ns->lock);
+        ns_hosts_free(ns->hosts);
+        free(ns->path);
+        free(atomic_load(&ns->lba_ranges));
+        free(atomic_load(&ns->flips));
+        free(ns);
+}
+
+struct ns *ns_new(const char *path, uint32_t nsid)
 {
         struct ns *ns = calloc(1, sizeof(*ns));
 
         if (!ns)
                 return NULL;
         ns->nsid = nsid;
+        ns->guard = 16;
         atomic_init(&ns->refs, 1);
-        ns->path = strdup(spec);
+        ns->path = strdup(path);
         ns->lock = lock_new();
-        return ns;
+        if (ns->path && ns->lock)
+                return ns;
+        ns_free(ns);
+        return NULL;
 }
 
-static void ns_free(struct ns *ns)
+void ns_share_lock(struct ns *ns, const struct ns *with)
 {
-        if (ns->lock)
-                lock_free(ns->lock);
-        free(ns->path);
-        free(ns);
+        ns_lock_put(ns->lock);
+        ns->lock = ns_lock_get(with->lock);
 }
 
 static bool ns_start(struct ns *ns, const char *nqn, const struct kind *k, char *text, char *error,
@@ -464,14 +717,18 @@ static bool ns_start(struct ns *ns, const char *nqn, const struct kind *k, char 
 {
         struct ns_spec spec;
 
-        if (!ns->path || !ns->lock || !text) {
+        if (!text) {
                 snprintf(error, size, "%s", strerror(ENOMEM));
                 return false;
         }
         if (!parse_spec(text, k, &spec, error, size))
                 return false;
         ns->lbads = spec.lbads;
-        make_uuid(ns, nqn, k->sized ? k->prefix : spec.arg);
+        ns->ms = spec.ms;
+        ns->pi = spec.pi;
+        ns->guard = spec.guard;
+        ns->sts = spec.sts;
+        ns_make_uuid(ns->uuid, nqn, ns->nsid, k->sized ? k->prefix : spec.arg);
         if (!k->open(ns, &spec, error, size))
                 return false;
         if (spec.delay.most == 0 || (ns->delay = ns_delay_new(ns, &spec.delay)) != NULL)
@@ -497,6 +754,37 @@ struct ns *ns_open(const char *spec, const char *nqn, uint32_t nsid, char *error
                 snprintf(error, size, "%s: %s", spec, why[0] ? why : strerror(ENOMEM));
         free(text);
         return ns;
+}
+
+struct ns_flips {
+        _Atomic uint64_t bits[(UINT16_MAX + 1) / 64]; /* by CNTLID */
+};
+
+bool ns_is_flipped(const struct ns *ns, uint16_t cntlid)
+{
+        const struct ns_flips *f = atomic_load_explicit(&ns->flips, memory_order_acquire);
+
+        return f && atomic_load(&f->bits[cntlid / 64]) >> cntlid % 64 & 1;
+}
+
+bool ns_flip(struct ns *ns, uint16_t cntlid)
+{
+        struct ns_flips *f = atomic_load(&ns->flips);
+
+        if (!f) {
+                f = calloc(1, sizeof(*f));
+                if (!f)
+                        return false;
+                atomic_store(&ns->flips, f);
+        }
+        atomic_fetch_xor(&f->bits[cntlid / 64], UINT64_C(1) << cntlid % 64);
+        return true;
+}
+
+void ns_hurry(struct ns *ns)
+{
+        if (ns->delay)
+                ns_delay_hurry(ns->delay);
 }
 
 void ns_put(struct ns *ns)

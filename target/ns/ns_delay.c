@@ -18,13 +18,13 @@ enum { NS_PER_US = 1000, US_PER_MS = 1000, US_PER_S = 1000000 };
 
 struct ns_delay {
         struct ns *ns;
-        struct ns_times times;
+        struct ns_times times; /* most 0: as the bdev says */
         pthread_t thread;
         pthread_mutex_t lock; /* of what follows */
         pthread_cond_t wake;
         struct ns_wait *first; /* due first */
         unsigned short seed[3];
-        bool stop;
+        bool hurry, stop;
 };
 
 /* --- "100us-5ms" ------------------------------------------------------------------------------- */
@@ -75,12 +75,13 @@ bool ns_delay_parse(const char *text, struct ns_times *t)
 /* --- the wait ---------------------------------------------------------------------------------- */
 
 /* With the lock held. */
-static uint64_t draw(struct ns_delay *d)
+static uint64_t draw(struct ns_delay *d, bool write)
 {
-        uint64_t us = d->times.least;
+        uint64_t chance = (uint64_t)nrand48(d->seed);
 
-        us += (uint64_t)nrand48(d->seed) % (d->times.most - d->times.least + 1);
-        return us * NS_PER_US;
+        if (d->times.most == 0)
+                return bdev_delay_us(d->ns, write, (unsigned)(chance % 100)) * NS_PER_US;
+        return (d->times.least + chance % (d->times.most - d->times.least + 1)) * NS_PER_US;
 }
 
 void ns_delay_begin(struct ns_delay *d, struct ns_wait *w)
@@ -88,13 +89,21 @@ void ns_delay_begin(struct ns_delay *d, struct ns_wait *w)
         struct ns_wait **at = &d->first;
 
         pthread_mutex_lock(&d->lock);
-        w->due = loop_now_ns() + draw(d);
+        w->due = loop_now_ns() + draw(d, w->write);
         while (*at && (*at)->due <= w->due)
                 at = &(*at)->next;
         w->next = *at;
         *at = w;
         if (at == &d->first)
                 pthread_cond_signal(&d->wake);
+        pthread_mutex_unlock(&d->lock);
+}
+
+void ns_delay_hurry(struct ns_delay *d)
+{
+        pthread_mutex_lock(&d->lock);
+        d->hurry = true;
+        pthread_cond_signal(&d->wake);
         pthread_mutex_unlock(&d->lock);
 }
 
@@ -112,7 +121,7 @@ static struct ns_wait *take_due(struct ns_delay *d)
         struct ns_wait *w;
 
         pthread_mutex_lock(&d->lock);
-        while (!d->stop && !(d->first && d->first->due <= loop_now_ns())) {
+        while (!d->stop && !(d->first && (d->hurry || d->first->due <= loop_now_ns()))) {
                 if (d->first)
                         sleep_until(d, d->first->due);
                 else
@@ -165,7 +174,8 @@ struct ns_delay *ns_delay_new(struct ns *ns, const struct ns_times *t)
         if (!d)
                 return NULL;
         d->ns = ns;
-        d->times = *t;
+        if (t)
+                d->times = *t;
         set_up(d);
         errno = pthread_create(&d->thread, NULL, answer, d);
         if (errno == 0)

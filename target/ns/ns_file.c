@@ -3,12 +3,16 @@
  * Blocks in a file or on a block device, through the page cache: an acknowledged write survives the
  * death of this process, an acknowledged flush the loss of power.
  *
+ * Two writers who do not lock each other out tear blocks. So all namespaces of this process on one
+ * file, by whatever name, share one `struct file` and one lock of ranges, and no other process gets
+ * it: a file is locked as a whole (which programs that lock parts of it see, too), a device is opened
+ * exclusively, which fails if it is mounted.
+ *
  * Flushes run in a thread of their own, because fdatasync() takes as long as the disk does. All
  * that wait when it becomes free share one fdatasync().
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <linux/fs.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -16,24 +20,42 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "ns_backend.h"
+#include "ns_resv.h"
 #include "pdu/nvme/wire/nvme.h"
 
 enum { ZEROES = 65536 };
 
+/* Of a file, a flush of which has failed: what was written to it may be lost. */
+#define FAILED "user.nvmfspec.flush-failed"
+static const char was_lost[] = "an earlier flush failed, so that blocks may be lost: restore its "
+                               "contents, remove its attribute " FAILED " and restart the target";
+
 struct file {
         int fd;
         bool device;
+        dev_t dev; /* of a device: its own */
+        ino_t ino; /* of a device: 0 */
+        struct ns_lock *ranges;
+        unsigned users;
+        struct file *next;
         pthread_t flusher;
         pthread_mutex_t lock; /* of what follows */
         pthread_cond_t wake;
         struct ns_wait *waiting, **last;
         bool stop;
-        bool failed; /* a flush failed: the kernel may have dropped what it should have written, and
-                      * will not say so twice */
+        _Atomic bool
+            failed; /* a flush failed: the kernel may have dropped what it should have written,
+                              * and will not say so twice */
 };
+
+static struct {
+        pthread_mutex_t lock;
+        struct file *first;
+} opened = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* --- reading and writing ---------------------------------------------------------------------- */
 
@@ -113,6 +135,27 @@ static uint16_t file_zero(struct ns *ns, uint64_t offset, uint64_t len, bool dea
         return zero_range(ns, mode, offset, len) ? NVME_SUCCESS : write_zeroes(ns, offset, len);
 }
 
+/* --- write protection, remembered with a file ---------------------------------------------------- */
+
+#define PROTECTED "user.nvmfspec.write-protected"
+
+/* A device has no such attributes, nor has each file system: what cannot be kept is not promised. */
+static uint16_t file_protect(struct ns *ns, bool protect)
+{
+        const struct file *f = ns->store;
+        int rc = protect ? fsetxattr(f->fd, PROTECTED, "1", 1, 0) : fremovexattr(f->fd, PROTECTED);
+        bool was_none = !protect && rc < 0 && (errno == ENODATA || errno == ENOTSUP);
+
+        if (rc < 0 && !was_none)
+                return NVME_FEATURE_NOT_CHANGEABLE;
+        return fsync(f->fd) < 0 ? NVME_WRITE_FAULT : NVME_SUCCESS;
+}
+
+static bool is_protected(const struct file *f)
+{
+        return fgetxattr(f->fd, PROTECTED, NULL, 0) >= 0;
+}
+
 /* --- flush ------------------------------------------------------------------------------------ */
 
 /* Waits for work: all that is asked for by now; NULL: it is over. */
@@ -130,14 +173,23 @@ static struct ns_wait *take_waiting(struct file *f)
         return list;
 }
 
+/* Whoever opens it next has to know as well, in this process or another. A device has no attributes,
+ * and is remembered by this process only. */
+static void file_sync(struct file *f)
+{
+        if (fdatasync(f->fd) == 0)
+                return;
+        f->failed = true;
+        fsetxattr(f->fd, FAILED, "1", 1, 0);
+}
+
 static void *flusher(void *arg)
 {
         struct file *f = arg;
         struct ns_wait *list, *next;
 
         while ((list = take_waiting(f)) != NULL) {
-                if (fdatasync(f->fd) < 0)
-                        f->failed = true;
+                file_sync(f);
                 for (; list; list = next) {
                         next = list->next;
                         list->status = f->failed ? NVME_WRITE_FAULT : NVME_SUCCESS;
@@ -191,19 +243,47 @@ static uint16_t file_resize(struct ns *ns, uint64_t bytes)
         return ftruncate(f->fd, (off_t)bytes) == 0 ? NVME_SUCCESS : write_status(errno);
 }
 
-static void file_close(struct ns *ns)
+static void file_free(struct file *f)
 {
-        struct file *f = ns->store;
+        pthread_cond_destroy(&f->wake);
+        pthread_mutex_destroy(&f->lock);
+        if (f->fd >= 0)
+                close(f->fd);
+        free(f);
+}
 
+static void stop_flusher(struct file *f)
+{
         pthread_mutex_lock(&f->lock);
         f->stop = true;
         pthread_cond_signal(&f->wake);
         pthread_mutex_unlock(&f->lock);
         pthread_join(f->flusher, NULL);
-        pthread_cond_destroy(&f->wake);
-        pthread_mutex_destroy(&f->lock);
-        close(f->fd);
-        free(f);
+}
+
+/* What has failed stays, and stays open, so that nobody forgets it. */
+static void file_stop(struct file *f)
+{
+        struct file **at = &opened.first;
+
+        stop_flusher(f);
+        file_sync(f);
+        if (f->failed)
+                return;
+        while (*at != f)
+                at = &(*at)->next;
+        *at = f->next;
+        file_free(f);
+}
+
+static void file_close(struct ns *ns)
+{
+        struct file *f = ns->store;
+
+        pthread_mutex_lock(&opened.lock);
+        if (--f->users == 0)
+                file_stop(f);
+        pthread_mutex_unlock(&opened.lock);
 }
 
 static const struct ns_ops file_ops = {
@@ -214,35 +294,54 @@ static const struct ns_ops file_ops = {
         .deallocate = file_deallocate,
         .flush = file_flush,
         .resize = file_resize,
+        .protect = file_protect,
         .measure = file_measure,
         .close = file_close,
 };
 
-/* A file that was just made is there after a loss of power, too. */
-static void sync_folder(const char *path)
+/* What is wrong, or NULL. */
+static const char *open_file(struct file *f, const struct ns_spec *spec)
 {
-        char copy[4096];
-        int fd;
+        struct flock whole = { .l_type = F_WRLCK };
+        struct stat st;
+        bool known = stat(spec->arg, &st) == 0;
+        int flags = O_RDWR | O_CLOEXEC;
 
-        if ((size_t)snprintf(copy, sizeof(copy), "%s", path) >= sizeof(copy))
-                return;
-        fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (fd < 0)
-                return;
-        fsync(fd);
-        close(fd);
+        f->device = known && S_ISBLK(st.st_mode);
+        if (f->device)
+                flags |= O_EXCL;
+        f->fd = open(spec->arg, flags);
+        if (f->fd < 0 && errno == ENOENT && spec->bytes > 0) {
+                f->fd = open(spec->arg, flags | O_CREAT | O_EXCL, 0644);
+                if (f->fd >= 0 && !ns_sync_folder(spec->arg))
+                        return strerror(errno);
+        }
+        if (f->fd < 0 && f->device && errno == EBUSY)
+                return "the device is mounted or in use";
+        if (f->fd < 0 || fstat(f->fd, &st) < 0)
+                return strerror(errno);
+        if (S_ISBLK(st.st_mode) != f->device || (!f->device && !S_ISREG(st.st_mode)))
+                return "neither a file nor a block device";
+        f->dev = f->device ? st.st_rdev : st.st_dev;
+        f->ino = f->device ? 0 : st.st_ino;
+        if (!f->device && fcntl(f->fd, F_OFD_SETLK, &whole) < 0)
+                return errno == EAGAIN || errno == EACCES ? "in use by another process"
+                                                          : strerror(errno);
+        return fgetxattr(f->fd, FAILED, NULL, 0) >= 0 ? was_lost : NULL;
+}
+
+static const char *start(struct file *f)
+{
+        int rc;
+
+        f->last = &f->waiting;
+        rc = pthread_create(&f->flusher, NULL, flusher, f);
+        return rc == 0 ? NULL : strerror(rc);
 }
 
 /* Makes a file as long as it is asked for; what is wrong with it, or NULL. */
-static const char *fit(struct file *f, const struct ns_spec *spec, uint64_t *bytes)
+static const char *fit(const struct file *f, const struct ns_spec *spec, uint64_t *bytes)
 {
-        struct stat st;
-
-        if (fstat(f->fd, &st) < 0)
-                return strerror(errno);
-        f->device = S_ISBLK(st.st_mode);
-        if (!f->device && !S_ISREG(st.st_mode))
-                return "neither a file nor a block device";
         *bytes = size_of(f->fd, f->device);
         if (*bytes < spec->bytes && f->device)
                 return "the device is smaller than its size=";
@@ -254,50 +353,81 @@ static const char *fit(struct file *f, const struct ns_spec *spec, uint64_t *byt
         return *bytes < UINT64_C(1) << spec->lbads ? "smaller than a block" : NULL;
 }
 
-static int open_file(const struct ns_spec *spec)
+static struct file *file_new(const struct ns_spec *spec, uint64_t *bytes, const char **wrong)
 {
-        int fd = open(spec->arg, O_RDWR | O_CLOEXEC);
+        struct file *f = calloc(1, sizeof(*f));
 
-        if (fd < 0 && errno == ENOENT && spec->bytes > 0) {
-                fd = open(spec->arg, O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0644);
-                sync_folder(spec->arg);
-        }
-        return fd;
-}
-
-static const char *start(struct file *f)
-{
-        int rc;
-
-        f->last = &f->waiting;
+        *wrong = strerror(ENOMEM);
+        if (!f)
+                return NULL;
         pthread_mutex_init(&f->lock, NULL);
         pthread_cond_init(&f->wake, NULL);
-        rc = pthread_create(&f->flusher, NULL, flusher, f);
-        return rc == 0 ? NULL : strerror(rc);
+        if (!(*wrong = open_file(f, spec)) && !(*wrong = fit(f, spec, bytes)) &&
+            !(*wrong = start(f)))
+                return f;
+        file_free(f);
+        return NULL;
+}
+
+static struct file *find_opened(const char *path)
+{
+        struct file *f = opened.first;
+        struct stat st;
+
+        if (stat(path, &st) < 0)
+                return NULL;
+        while (f && (f->device ? !S_ISBLK(st.st_mode) || f->dev != st.st_rdev
+                               : f->dev != st.st_dev || f->ino != st.st_ino))
+                f = f->next;
+        return f;
+}
+
+/* Of the one `opened`: its file, made if there is none yet. What is wrong, or NULL. */
+static const char *attach(struct ns *ns, const struct ns_spec *spec, uint64_t *bytes, char why[256])
+{
+        struct file *f = find_opened(spec->arg);
+        const char *wrong = f && f->failed ? was_lost : f ? fit(f, spec, bytes) : NULL;
+
+        if (wrong)
+                return wrong;
+        if (f) {
+                ns_lock_put(ns->lock);
+                ns->lock = ns_lock_get(f->ranges);
+        } else {
+                f = file_new(spec, bytes, &wrong);
+                if (!f)
+                        return wrong;
+                ns_resv_of(ns)->unsupported = f->device;
+                wrong = f->device ? NULL : ns_resv_restore(ns_resv_of(ns), spec->arg, why);
+                if (wrong) {
+                        stop_flusher(f);
+                        file_free(f);
+                        return wrong;
+                }
+                f->ranges = ns->lock;
+                f->next = opened.first;
+                opened.first = f;
+        }
+        f->users++;
+        ns->store = f;
+        return NULL;
 }
 
 bool ns_file_open(struct ns *ns, const struct ns_spec *spec, char *error, size_t size)
 {
-        struct file *f = calloc(1, sizeof(*f));
+        char why[256];
         const char *wrong;
         uint64_t bytes = 0;
 
-        if (!f || (f->fd = open_file(spec)) < 0) {
-                snprintf(error, size, "%s", strerror(errno));
-                free(f);
-                return false;
-        }
-        wrong = fit(f, spec, &bytes);
-        if (!wrong)
-                wrong = start(f);
+        pthread_mutex_lock(&opened.lock);
+        wrong = attach(ns, spec, &bytes, why);
+        pthread_mutex_unlock(&opened.lock);
         if (wrong) {
                 snprintf(error, size, "%s", wrong);
-                close(f->fd);
-                free(f);
                 return false;
         }
-        ns->store = f;
         ns->ops = &file_ops;
+        atomic_store(&ns->protection, is_protected(ns->store));
         ns->blocks = bytes >> ns->lbads;
         return true;
 }

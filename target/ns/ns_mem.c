@@ -93,17 +93,19 @@ bool ns_mem_open(struct ns *ns, const struct ns_spec *spec, char *error, size_t 
 {
         struct mem *m = malloc(sizeof(*m));
         void *base = MAP_FAILED;
+        uint64_t bytes = spec->bytes + (spec->bytes >> ns->lbads) * ns->ms;
 
         errno = ENOMEM;
         if (m)
-                base = mmap(NULL, whole_pages(spec->bytes), PROT_READ | PROT_WRITE,
+                base = mmap(NULL, whole_pages(bytes), PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (base == MAP_FAILED) {
                 snprintf(error, size, "%s", strerror(errno));
                 free(m);
                 return false;
         }
-        *m = (struct mem) { base, spec->bytes };
+        *m = (struct mem) { base, bytes };
+        ns->meta = spec->bytes;
         ns->store = m;
         ns->ops = &mem_ops;
         ns->blocks = spec->bytes >> ns->lbads;

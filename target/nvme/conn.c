@@ -2,8 +2,17 @@
 #include "conn.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "admin.h"
 #include "pdu/core/plant.h"
+#include "pdu/io/log.h"
+
+enum {
+        PACE_MS = 500,
+        BUDGET_LEAST = 16, /* capsules in a turn */
+};
 
 #define container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
@@ -26,6 +35,10 @@ static bool is_io(const struct target_conn *c, const struct request *r)
 {
         return c->queue.qid > 0 && r->sqe.opc != NVME_FABRICS;
 }
+
+static void answer(struct target_conn *c, struct request *r);
+static void unhold(struct target_conn *c, const struct request *r);
+static void silence_held(const struct target_conn *c);
 
 /* --- lists of the reactor --------------------------------------------------------------------- */
 
@@ -75,22 +88,96 @@ static void leave_hungry(struct target_conn *c)
 
 /* --- data buffers ----------------------------------------------------------------------------- */
 
-uint8_t *conn_buffer_get(struct target_conn *c, struct pool *pool, uint32_t len)
+/* Names can be taken by anybody: a host has a share at each address. */
+static struct pool_share *join_host(struct target_conn *c)
 {
-        uint8_t *buf = pool_get(pool, len, c->buffers);
+        char name[sizeof(c->peer.place) + NQN_FIELD + 1];
 
-        if (buf)
-                c->buffers++;
-        else
+        snprintf(name, sizeof(name), "%s %s", c->peer.place, c->queue.ctrl->m.hostnqn);
+        return pool_join(c->pool, name);
+}
+
+/* Who the host is says Connect: from then on it counts, as soon as what it had before is back. */
+static bool has_shares(struct target_conn *c)
+{
+        if (!c->borrower.place)
+                c->borrower.place = pool_join(c->pool, c->peer.place);
+        if (!c->borrower.host && c->borrower.held == 0 && c->queue.ctrl)
+                c->borrower.host = join_host(c);
+        return c->borrower.place && (c->borrower.host || c->borrower.held > 0 || !c->queue.ctrl);
+}
+
+uint8_t *conn_buffer_get(struct target_conn *c, uint32_t len)
+{
+        uint8_t *buf = has_shares(c) ? pool_get(c->pool, len, &c->borrower) : NULL;
+
+        if (!buf)
                 conn_go_hungry(c);
         return buf;
 }
 
-void conn_buffer_put(struct target_conn *c, struct pool *pool, uint8_t *buf, uint32_t len)
+void conn_buffer_put(struct target_conn *c, uint8_t *buf, uint32_t len)
 {
-        c->buffers--;
-        pool_put(pool, buf, len);
+        pool_put(c->pool, buf, len, &c->borrower);
         c->reactor->fed = true;
+}
+
+unsigned conn_budget(const struct target_conn *c, unsigned most)
+{
+        unsigned conns = c->borrower.host ? c->borrower.host->refs : 1;
+
+        return most / conns > BUDGET_LEAST ? most / conns : BUDGET_LEAST;
+}
+
+/* --- its pace --------------------------------------------------------------------------------- */
+
+static bool waits_for_host(const struct request *r)
+{
+        switch (r->state) {
+        case REQUEST_H2C_PENDING:
+        case REQUEST_TRANSFERRING_H2C:
+        case REQUEST_C2H_PENDING:
+        case REQUEST_COMPLETION_PENDING:
+        case REQUEST_READY_TO_COMPLETE:
+        case REQUEST_TRANSFERRING_C2H:
+        case REQUEST_COMPLETING:
+                return true;
+        case REQUEST_FREE:
+        case REQUEST_NEW:
+        case REQUEST_NEED_BUFFER:
+        case REQUEST_READY_TO_EXECUTE:
+        case REQUEST_EXECUTING:
+        case REQUEST_EXECUTED:
+        case REQUEST_COMPLETED:
+                return false;
+        }
+        return false;
+}
+
+static void look_at_pace(struct request *r)
+{
+        struct target_conn *c = r->owner;
+
+        if (!waits_for_host(r) || r->held)
+                r->since = 0;
+        else if (r->since == 0)
+                r->since = c->paced;
+        else if (r->since < c->oldest)
+                c->oldest = r->since;
+}
+
+/* All that the connection has of the pool goes over one line: it has the time for that. */
+bool conn_keeps_pace(struct target_conn *c, const struct requests *requests)
+{
+        const struct target_limits *l = &c->reactor->service->limits;
+        uint64_t now = reactor_now(c->reactor), most;
+
+        if (now - c->paced < PACE_MS)
+                return true;
+        c->paced = c->oldest = now;
+        requests_each(requests, look_at_pace);
+        most = l->stall_timeout + c->borrower.bytes * 1000 / l->least_rate;
+        return now - c->oldest < most;
 }
 
 /* --- what its machine asks for ---------------------------------------------------------------- */
@@ -101,20 +188,44 @@ static bool talks_on(const struct target_conn *c)
         return rule_in(&c->reactor->service->policy.violated, FAB_DISCONNECT_LAST);
 }
 
+static uint16_t admit_it(struct target_conn *c, struct request *r)
+{
+        uint16_t status;
+
+        r->success_ok = c->queue.success_ok && c->reactor->service->success;
+        if (!is_io(c, r))
+                return ctrl_admit(env(c), &c->queue, r, reactor_now(c->reactor));
+        status = ctrl_io_admit(&c->queue);
+        if (status)
+                return status;
+        c->nvm.ana = ctrl_ana(&c->queue);
+        c->nvm.qid = c->queue.qid;
+        c->nvm.copy_formats = ctrl_copy_formats(&c->queue);
+        c->nvm.extended = ctrl_extended(&c->queue);
+        status = nvm_admit(&c->nvm, ctrl_subsystem(&c->queue), r);
+        if (!status)
+                return status;
+        r->cqe.sf = status_field(status);
+        ctrl_log_error(&c->queue, r);
+        return le16_get(r->cqe.sf) >> 1;
+}
+
 static uint16_t admit(void *user, struct request *r)
 {
         struct target_conn *c = user;
         uint16_t status;
 
-        if (c->queue.disconnecting && !talks_on(c)) {
+        r->since = 0;
+        r->began = atomic_load_explicit(&c->reactor->service->timed, memory_order_relaxed)
+                       ? loop_now_ns()
+                       : 0;
+        r->preempted = false;
+        if (c->cut_off || (c->queue.disconnecting && !talks_on(c))) {
                 r->no_response = true;
                 return NVME_ABORT_SQ_DELETED;
         }
-        r->success_ok = c->queue.success_ok && c->reactor->service->success;
-        if (!is_io(c, r))
-                return ctrl_admit(env(c), &c->queue, r, reactor_now(c->reactor));
-        status = ctrl_io_admit(&c->queue);
-        return status ? status : nvm_admit(&c->nvm, ctrl_subsystem(&c->queue), r);
+        status = admit_it(c, r);
+        return c->reactor->service->faults ? conn_trigger_arrives(c, r, status) : status;
 }
 
 static void connected(struct target_conn *c, struct requests *requests)
@@ -122,21 +233,30 @@ static void connected(struct target_conn *c, struct requests *requests)
         if (requests_set_depth(requests, c->queue.sq.size) != 0)
                 c->failed = true;
         c->is_io = c->queue.qid > 0;
+        memcpy(c->nvm.hostid, c->queue.ctrl->m.hostid, sizeof(c->nvm.hostid));
+        c->nvm.hostnqn = c->queue.ctrl->m.hostnqn;
+        c->nvm.cntlid = c->queue.ctrl->m.cntlid;
+        if (flawed(c->nvm.policy, FLAW_RESERVATION_PATH))
+                c->nvm.hostid[0] = (uint8_t)(c->nvm.hostid[0] ^ c->queue.ctrl->m.cntlid);
+        metric_add(&c->reactor->metrics.opened[c->is_io ? METRIC_IO : METRIC_ADMIN], 1);
+        ++*(c->is_io ? &c->reactor->io_queues : &c->reactor->admin_queues);
         if (c->is_io)
                 atomic_fetch_add(&c->reactor->service->io_conns, 1);
 }
 
 /* An admin or Fabrics command. */
-static void execute_ctrl(struct target_conn *c, struct request *r)
+static void end_ctrl(struct target_conn *c, struct request *r, enum ctrl_verdict verdict)
 {
-        enum ctrl_verdict verdict =
-            ctrl_execute(env(c), &c->queue, c->port, r, reactor_now(c->reactor));
-
         if (c->queue.reset)
                 requests_reset(r->queue);
+        if (c->queue.reset)
+                silence_held(c);
         c->queue.reset = false;
         switch (verdict) {
         case CTRL_PARKED:
+                return;
+        case CTRL_FLUSH:
+                nvm_flush_all(&c->nvm, ctrl_subsystem(&c->queue), r);
                 return;
         case CTRL_CONNECTED:
                 connected(c, r->queue);
@@ -144,11 +264,17 @@ static void execute_ctrl(struct target_conn *c, struct request *r)
         case CTRL_DISCONNECT:
                 c->last_words = !talks_on(c);
                 c->last = r;
-                break;
+                request_complete(r);
+                return;
         case CTRL_COMPLETE:
                 break;
         }
-        request_complete(r);
+        answer(c, r);
+}
+
+static void execute_ctrl(struct target_conn *c, struct request *r)
+{
+        end_ctrl(c, r, ctrl_execute(env(c), &c->queue, c->port, r, reactor_look(c->reactor)));
 }
 
 /* Its data is there; the queue may have come to its end while it was on the way. */
@@ -162,6 +288,7 @@ static void execute_io(struct target_conn *c, struct request *r)
                 return;
         }
         c->nvm.write_through = ctrl_write_through(&c->queue);
+        c->nvm.qid = c->queue.qid;
         nvm_execute(&c->nvm, ctrl_subsystem(&c->queue), r);
 }
 
@@ -169,10 +296,23 @@ static void execute(void *user, struct request *r)
 {
         struct target_conn *c = user;
 
-        if (is_io(c, r))
+        if (r->faults && conn_trigger_executes(c, r))
+                request_complete(r);
+        else if (is_io(c, r))
                 execute_io(c, r);
         else
                 execute_ctrl(c, r);
+}
+
+static void measure(struct target_conn *c, const struct request *r)
+{
+        uint64_t ns = r->began ? loop_now_ns() - r->began : 0;
+
+        metrics_command(&c->reactor->metrics, c->queue.qid, r, ns);
+        if (ns == 0 || (c->queue.qid == 0 && r->sqe.opc == NVME_AER))
+                return;
+        c->answered++;
+        c->busy += ns;
 }
 
 /* The response to Disconnect, or to a command that authentication failed with, is the last one,
@@ -181,10 +321,18 @@ static void completing(void *user, struct request *r)
 {
         struct target_conn *c = user;
 
-        if (c->queue.disconnecting && !talks_on(c) && r != c->last) {
+        if (r->preempted)
+                conn_preempted(c, r);
+        if (r->held)
+                unhold(c, r);
+        if (c->cut_off || (c->queue.disconnecting && !talks_on(c) && r != c->last)) {
                 r->no_response = true;
                 return;
         }
+        if (r->faults)
+                conn_trigger_completes(c, r);
+        if (!r->no_response)
+                measure(c, r);
         if (is_io(c, r))
                 nvm_completing(&c->nvm, r);
 }
@@ -201,33 +349,21 @@ const struct request_ops conn_request_ops = {
         .execute = execute,
         .completing = completing,
         .sqhd = sqhd,
+        .faults = &conn_request_faults,
 };
-
-static void stamp(char *text, size_t size)
-{
-        uint64_t ns = loop_now_ns();
-
-        snprintf(text, size, "%llu.%09llu", (unsigned long long)(ns / 1000000000),
-                 (unsigned long long)(ns % 1000000000));
-}
 
 void conn_trace(void *user, const struct request *r)
 {
         const struct target_conn *c = user;
-        char when[32];
 
-        stamp(when, sizeof(when));
-        fprintf(stderr, "%s conn %u qid %u cid %u %s: %s\n", when, c->number, c->queue.qid,
-                le16_get(r->sqe.cid), sqe_name(&r->sqe, c->queue.qid == 0),
-                request_state_name(r->state));
+        log_line(LOG_AS_TRACE, NULL, NULL, "conn %u qid %u cid %u %s: %s", c->number, c->queue.qid,
+                 le16_get(r->sqe.cid), sqe_name(&r->sqe, c->queue.qid == 0),
+                 request_state_name(r->state));
 }
 
 void conn_trace_line(const struct target_conn *c, const char *what)
 {
-        char when[32];
-
-        stamp(when, sizeof(when));
-        fprintf(stderr, "%s conn %u qid %u: %s\n", when, c->number, c->queue.qid, what);
+        log_line(LOG_AS_TRACE, NULL, NULL, "conn %u qid %u: %s", c->number, c->queue.qid, what);
 }
 
 /* --- what I/O commands ask for ---------------------------------------------------------------- */
@@ -238,17 +374,139 @@ static void account(struct target_conn *c, struct request *r)
 
         if (status && status != NVME_COMPARE_FAILURE)
                 ctrl_log_error(&c->queue, r);
-        else if (r->sqe.opc == NVME_READ || r->sqe.opc == NVME_WRITE)
+        else if (r->sqe.opc == NVME_READ || r->sqe.opc == NVME_WRITE) {
+                struct metrics *m = &c->reactor->metrics;
+
+                metric_add(r->sqe.opc == NVME_WRITE ? &m->written : &m->read, r->len);
                 ctrl_account(&c->queue, r->sqe.opc == NVME_WRITE, r->len);
+        } else if (r->sqe.opc == NVME_VERIFY && c->queue.ctrl) {
+                ctrl_account_verify(&c->queue, r);
+        }
+}
+
+struct conn_held {
+        struct request *request;
+        bool fetch;   /* its data is asked for then; else it is answered */
+        uint64_t due; /* ms */
+        struct conn_held *next;
+};
+
+static void wake_at(struct target_conn *c, uint64_t due)
+{
+        if (c->reactor->wake == 0 || due < c->reactor->wake)
+                c->reactor->wake = due;
+}
+
+bool conn_hold(struct target_conn *c, struct request *r, uint64_t ms, bool fetch)
+{
+        struct conn_held *h = c->over ? NULL : malloc(sizeof(*h));
+
+        if (!h)
+                return false;
+        *h = (struct conn_held) { .request = r,
+                                  .fetch = fetch,
+                                  .due = reactor_look(c->reactor) + ms + 1 };
+        r->held = true;
+        *c->held_last = h;
+        c->held_last = &h->next;
+        wake_at(c, h->due);
+        return true;
+}
+
+static struct conn_held *take_held(struct target_conn *c, struct conn_held **at)
+{
+        struct conn_held *h = *at;
+
+        *at = h->next;
+        if (!*at)
+                c->held_last = at;
+        h->request->held = false;
+        return h;
+}
+
+/* It has ended by itself: Abort, a reset. */
+static void unhold(struct target_conn *c, const struct request *r)
+{
+        struct conn_held **at = &c->held;
+
+        while (*at && (*at)->request != r)
+                at = &(*at)->next;
+        if (*at)
+                free(take_held(c, at));
+}
+
+/* Answers it, perhaps later. */
+static void answer(struct target_conn *c, struct request *r)
+{
+        uint64_t ms = is_io(c, r) ? c->delay : 0;
+
+        if (c->reactor->service->faults && !c->over)
+                ms += conn_trigger_delays(c, r);
+        if (ms == 0 || !conn_hold(c, r, ms, false))
+                request_complete(r);
+}
+
+static void release(struct conn_held *h)
+{
+        struct request *r = h->request;
+        bool fetch = h->fetch;
+
+        free(h);
+        if (!fetch)
+                request_complete(r);
+        else if (r->state == REQUEST_H2C_PENDING) /* it has not ended as its machine did */
+                request_fetch(r);
+}
+
+static struct conn_held *take_due(struct target_conn *c, uint64_t now)
+{
+        struct conn_held **at = &c->held;
+
+        while (*at && (*at)->due > now)
+                at = &(*at)->next;
+        return *at ? take_held(c, at) : NULL;
+}
+
+void conn_release_held(struct target_conn *c)
+{
+        struct conn_held *h;
+
+        while ((h = take_due(c, reactor_now(c->reactor))) != NULL)
+                release(h);
+        for (h = c->held; h; h = h->next)
+                wake_at(c, h->due);
+}
+
+/* The connection is over: nothing is asked for any more, and what executes has to end. */
+static void release_all(struct target_conn *c)
+{
+        struct conn_held *h;
+
+        while ((h = take_due(c, UINT64_MAX)) != NULL)
+                if (h->fetch)
+                        free(h);
+                else
+                        release(h);
+}
+
+/* After a Controller Reset no answer comes any more. */
+static void silence_held(const struct target_conn *c)
+{
+        for (struct conn_held *h = c->held; h; h = h->next)
+                if (h->request->sqe.opc != NVME_FABRICS)
+                        h->request->no_response = true;
 }
 
 static void io_done(struct nvm_queue *q, struct request *r)
 {
         struct target_conn *c = of_nvm(q);
 
-        if (c->queue.ctrl)
+        c->reactor->commands++;
+        if (!is_io(c, r))
+                ctrl_flushed(&c->queue, r);
+        else if (c->queue.ctrl)
                 account(c, r);
-        request_complete(r);
+        answer(c, r);
 }
 
 static void io_post(struct nvm_queue *q, struct request *r)
@@ -256,14 +514,48 @@ static void io_post(struct nvm_queue *q, struct request *r)
         reactor_give_back(of_nvm(q)->reactor, r);
 }
 
-static const struct nvm_queue_ops nvm_ops = { io_done, io_post };
+static uint16_t io_cntlid(void *q, const uint8_t hostid[16])
+{
+        return ctrl_cntlid_of(&of_nvm(q)->queue, hostid);
+}
+
+static void io_notify(struct nvm_queue *q, struct ns *ns, const struct ns_resv_notices *n)
+{
+        ctrl_table_notify(env(of_nvm(q))->table, ns, n);
+}
+
+/* What is asked of every request of the connection, on its reactor. */
+static void compare_cid(struct request *r)
+{
+        struct target_conn *c = r->owner;
+
+        if (r->state != REQUEST_FREE && r->state <= REQUEST_EXECUTING && r != c->sought.but &&
+            le16_get(r->sqe.cid) == c->sought.cid)
+                c->sought.found = r;
+}
+
+static const struct request *io_find(struct nvm_queue *q, uint16_t cid, const struct request *but)
+{
+        struct target_conn *c = of_nvm(q);
+
+        c->sought.cid = cid;
+        c->sought.but = but;
+        c->sought.found = NULL;
+        requests_each(c->kind->requests(c), compare_cid);
+        return c->sought.found;
+}
+
+static const struct nvm_queue_ops nvm_ops = { io_done,   io_post,      io_cntlid,
+                                              io_notify, conn_preempt, io_find };
 
 void conn_finish(struct target_conn *c, struct request *r)
 {
-        if (is_io(c, r) && r->user)
+        if (r->user && auth_is_command(&r->sqe))
+                end_ctrl(c, r, ctrl_resume(env(c), &c->queue, r, reactor_now(c->reactor)));
+        else if (r->user)
                 nvm_resume(&c->nvm, r);
         else
-                request_complete(r);
+                answer(c, r);
         conn_come_again(c);
 }
 
@@ -291,18 +583,37 @@ static void on_close(struct loop_message *m)
 
 /* --- from the beginning to the end ------------------------------------------------------------ */
 
+bool conn_count(struct service *s, const struct conn_peer *peer)
+{
+        if (!quota_take(&s->of_address, peer->place, s->limits.host_connections)) {
+                metric_add(&s->refused_address, 1);
+                return false;
+        }
+        if (atomic_fetch_add(&s->conns, 1) < s->limits.connections)
+                return true;
+        metric_add(&s->refused_target, 1);
+        atomic_fetch_sub(&s->conns, 1);
+        quota_give(&s->of_address, peer->place);
+        return false;
+}
+
 void conn_begin(struct target_conn *c, const struct conn_kind *kind, struct reactor *r,
-                struct port *port)
+                struct port *port, const struct conn_peer *peer, struct pool *pool)
 {
         c->kind = kind;
         c->reactor = r;
         c->port = port;
+        c->peer = *peer;
+        c->pool = pool;
         c->queue.close = ask_close;
         c->queue.complete = ask_complete;
+        c->queue.preempt = conn_ask_preempt;
         c->queue.traddr = c->traddr;
+        c->queue.peer = c->peer.place;
         c->nvm.ops = &nvm_ops;
         c->nvm.policy = &r->service->policy;
         c->close.run = on_close;
+        c->held_last = &c->held;
         c->number = atomic_fetch_add(&r->service->accepted, 1) + 1;
         c->next = r->conns;
         c->prev = &r->conns;
@@ -315,11 +626,17 @@ void conn_end(struct target_conn *c)
 {
         struct request *r, *next;
 
+        if (c->queue.connected)
+                metric_add(&c->reactor->metrics.closed[c->is_io ? METRIC_IO : METRIC_ADMIN], 1);
         for (r = ctrl_queue_gone(&c->queue); r; r = next) {
                 next = r->next;
                 request_complete(r);
         }
+        c->nvm.hostnqn = NULL; /* its controller may be gone */
         nvm_give_up(&c->nvm);
+        conn_end_preempts(c);
+        c->over = true;
+        release_all(c);
         leave_hungry(c);
         if (c->is_io)
                 atomic_fetch_sub(&c->reactor->service->io_conns, 1);
@@ -334,13 +651,21 @@ void conn_leave(struct target_conn *c)
                 c->next->prev = c->prev;
         if (PLANTED(EARLY_CLOSE) && c->queue.sq.size == 0)
                 port_put(c->port);
-        conn_forget(c->reactor->service, c->port);
+        if (PLANTED(QUOTA_KEPT) && c->queue.sq.size == 0)
+                (void)quota_take(&c->reactor->service->of_address, c->peer.place, UINT32_MAX);
+        if (PLANTED(SHARE_KEPT) && c->queue.detached)
+                return;
+        conn_forget(c->reactor->service, c->port, &c->peer);
+        free(c->note);
+        pool_leave(c->pool, c->borrower.host);
+        pool_leave(c->pool, c->borrower.place);
 }
 
-void conn_forget(struct service *s, struct port *port)
+void conn_forget(struct service *s, struct port *port, const struct conn_peer *peer)
 {
         port_put(port);
         atomic_fetch_sub(&s->conns, 1);
+        quota_give(&s->of_address, peer->place);
 }
 
 bool conn_is_older(const struct target_conn *c, uint64_t since, unsigned ms)
@@ -355,11 +680,16 @@ bool conn_is_busy(const struct target_conn *c, unsigned executing)
         return atomic_load(&c->reactor->service->io_conns) > 0;
 }
 
-void conn_report(const struct target_conn *c, const char *peer, const char *what,
+void conn_fault(struct target_conn *c, enum rule_id rule)
+{
+        metric_add(&c->reactor->metrics.faults[rule], 1);
+}
+
+void conn_report(const struct target_conn *c, const char *kind, const char *what,
                  const char *detail)
 {
-        if (c->reactor->service->quiet)
-                return;
-        fprintf(stderr, "conn %u (%s, qid %u): %s%s%s\n", c->number, peer, c->queue.qid, what,
-                detail ? ": " : "", detail ? detail : "");
+        if (!c->reactor->service->quiet)
+                log_line(LOG_AS_WARNING, kind, c->peer.addr, "conn %u (%s:%u, qid %u): %s%s%s",
+                         c->number, c->peer.addr, c->peer.port, c->queue.qid, what,
+                         detail ? ": " : "", detail ? detail : "");
 }

@@ -70,6 +70,8 @@ static struct controller_config machine_config(const struct ctrl_env *env,
 
         if (s && s->qid_max > 0 && s->qid_max < queues)
                 queues = s->qid_max;
+        if (s && s->administrative && !flawed(env->policy, FLAW_ADMIN_QUEUES))
+                queues = 0;
         return (struct controller_config) {
                 .type = s ? CONTROLLER_IO : CONTROLLER_DISCOVERY,
                 .persistent = true,
@@ -79,6 +81,10 @@ static struct controller_config machine_config(const struct ctrl_env *env,
                 .kato_min = KATO_MIN,
                 .idle_timeout = env->limits->idle_timeout,
                 .aerl = AER_MAX - 1,
+                .whole = s && s->whole,
+                .command_based = s && s->whole,
+                .administrative = s && s->administrative,
+                .ana = s && s->ana,
                 .policy = env->policy,
         };
 }
@@ -100,8 +106,17 @@ static struct ctrl *ctrl_new(const struct attempt *at, struct subsystem *s)
         memcpy(c->m.hostid, at->data.hostid, sizeof(c->m.hostid));
         memcpy(c->m.hostnqn, at->data.hostnqn, sizeof(c->m.hostnqn));
         memcpy(c->m.subnqn, at->data.subnqn, sizeof(c->m.subnqn));
-        settings_reset(c);
+        if (s && s->whole)
+                controller_subsystem_state(&c->m, atomic_load(&s->shut_down),
+                                           atomic_load(&s->was_reset));
+        settings_begin(c, at->a->now);
         auth_set_up(c, s);
+        if (s && s->ana)
+                c->ana = ana_view_new(s, at->a->port, c->m.hostnqn, at->a->env->policy);
+        if (cfg.ana && !c->ana) {
+                ctrl_free(c);
+                return NULL;
+        }
         return c;
 }
 
@@ -129,7 +144,7 @@ static void join(const struct attempt *at, struct ctrl *c, uint16_t sqsize_max)
         q->connected = true;
         q->success_ok = at->a->env->sqfc_disable && (at->cmd->cattr & CATTR_DISABLE_SQFC);
         sq_init(&q->sq, connect_entries(at->cmd, sqsize_max), q->success_ok || unasked);
-        auth_begin(c, q);
+        auth_begin(c, q, at->a->now);
         ctrl_add_queue(c, q);
 }
 
@@ -142,7 +157,61 @@ static bool is_of_same_name(const struct attempt *at, const struct subsystem *s)
 
 static uint32_t answer(const struct ctrl_queue *q)
 {
-        return q->ctrl->m.cntlid | (q->unproven ? CONNECT_ATR : 0u);
+        return q->ctrl->m.cntlid | auth_demand(q);
+}
+
+/* Names can be taken by anybody: another address is the same host if it has proven its key. */
+static bool is_same_host(const struct ctrl *c, const struct attempt *at, bool here)
+{
+        bool proven = c->auth.keys.host.len > 0 && c->admin && !c->admin->unproven;
+
+        return strcmp(c->m.hostnqn, at->data.hostnqn) == 0 && (here || proven);
+}
+
+/* One host, one address, one subsystem leave some of them for others. */
+static bool has_room(const struct attempt *at, const struct subsystem *s)
+{
+        const struct target_limits *l = at->a->env->limits;
+        const struct ctrl_table *t = at->a->env->table;
+        const char *peer = at->a->queue->peer;
+        unsigned host = 0, place = 0, unproven = 0, subsystem = 0;
+
+        for (const struct ctrl *c = t->first; c; c = c->next) {
+                bool here = peer && c->admin && c->admin->peer && strcmp(c->admin->peer, peer) == 0;
+
+                host += is_same_host(c, at, here);
+                place += here;
+                unproven += here && c->admin->unproven;
+                subsystem += c->subsystem == s;
+        }
+        return t->count < t->max && host < l->host_controllers && place < l->host_controllers &&
+               subsystem < l->subsystem_controllers && unproven < l->unproven;
+}
+
+/*
+ * 6.3: any controller of the dynamic model; of the static one any (FFFEh) or this one. 0: it can't be
+ * had, and *status says why.
+ */
+static uint16_t cntlid_for(struct attempt *at, const struct subsystem *s, uint16_t *status)
+{
+        struct ctrl_table *t = at->a->env->table;
+        uint16_t asked = le16_get(at->data.cntlid);
+        bool taken;
+
+        if (s && s->fixed && asked == CNTLID_DYNAMIC)
+                *status = refuse(at, FAB_CONNECT_CNTLID_STATIC);
+        if (*status)
+                return 0;
+        if (!s || !s->fixed || asked > CNTLID_MAX || violates(at->a->env, FAB_CONNECT_CNTLID_SAME))
+                return ctrl_table_cntlid(t, s);
+        taken = ctrl_table_has(t, s, asked);
+        if (asked < s->cntlid_min || asked > s->cntlid_max)
+                *status = refuse(at, FAB_CONNECT_HOST);
+        else if (taken)
+                *status = refuse(at, FAB_CONNECT_TAKEN);
+        if (*status)
+                return 0;
+        return taken ? ctrl_table_cntlid(t, s) : asked;
 }
 
 static uint16_t connect_admin(struct attempt *at)
@@ -160,13 +229,17 @@ static uint16_t connect_admin(struct attempt *at)
                 status = refuse(at, FAB_CONNECT_SAME_NQN);
         if (status)
                 return status;
-        c = env->table->count < env->table->max ? ctrl_new(at, s) : NULL;
+        if (!has_room(at, s)) {
+                metric_add(&env->table->refused, 1);
+                return NVME_CONNECT_BUSY;
+        }
+        c = ctrl_new(at, s);
         if (!c)
                 return NVME_CONNECT_BUSY;
         status = controller_connect_kato(&c->m, le32_get(at->cmd->kato));
         if (status)
                 at->ipo = offsetof(struct connect_cmd, kato);
-        c->m.cntlid = status ? 0 : ctrl_table_cntlid(env->table, s);
+        c->m.cntlid = status ? 0 : cntlid_for(at, s, &status);
         if (c->m.cntlid == 0) {
                 ctrl_free(c);
                 return status ? status : NVME_CONNECT_BUSY;
@@ -228,16 +301,22 @@ static bool names_host(const struct port *port, const char *nqn)
 }
 
 /* Names that the configuration gives are names, whatever they look like: nvmetcli's own examples
- * are called "testnqn" and "hostnqn". */
+ * are called "testnqn" and "hostnqn". Unless it is strict, the target takes what hosts call themselves as
+ * it comes: SPDK's programs have no name. */
 static struct rule_policy policy_for(const struct attempt *at)
 {
         struct rule_policy p =
             at->a->env->policy ? *at->a->env->policy : (struct rule_policy) { 0 };
         const struct port *port = at->a->port;
+        const struct subsystem *s =
+            terminated(at->data.subnqn) ? port_subsystem(port, at->data.subnqn) : NULL;
 
-        if (terminated(at->data.subnqn) && port_subsystem(port, at->data.subnqn))
+        if (s)
                 rule_add(&p.waived, FAB_CONNECT_SUBNQN_SYNTAX);
-        if (terminated(at->data.hostnqn) && names_host(port, at->data.hostnqn))
+        if (s ? s->fixed : !names_discovery(at)) /* cntlid_for(), or nobody's */
+                rule_add(&p.waived, FAB_CONNECT_CNTLID_DYN);
+        if (terminated(at->data.hostnqn) &&
+            (!at->a->env->strict || names_host(port, at->data.hostnqn)))
                 rule_add(&p.waived, FAB_CONNECT_HOSTNQN_SYNTAX);
         return p;
 }
@@ -254,6 +333,8 @@ static uint16_t join_io(struct attempt *at, struct ctrl *c)
                 at->ipo = rule_fault(FAB_CONNECT_CNTLID_IO).place;
                 status = NVME_CONNECT_PARAM;
         }
+        if (!status && at->a->queue->tls && violates(at->a->env, TLS_ALL_QUEUES))
+                status = NVME_AUTH_REQUIRED;
         if (!status && qid_in_use(c, le16_get(at->cmd->qid)))
                 status = refuse(at, FAB_CONNECT_QID_USED);
         if (!status)
@@ -311,6 +392,15 @@ static uint16_t connect_locked(struct attempt *at)
 
         if (PLANTED(NQN_END))
                 names_discovery(at);
+        if (has_flaw(at->a->env, FLAW_HOSTNQN_LONG) && at->data.hostnqn[NQN_MAX - 1])
+                return NVME_CONNECT_PARAM;
+        if (violates(at->a->env, FAB_NQN_BYTES) && (uint8_t)at->data.hostnqn[13] >= 0x80) {
+                at->ipo = CONNECT_IATTR_DATA | offsetof(struct connect_data, hostnqn);
+                return NVME_CONNECT_PARAM;
+        }
+        if (has_flaw(at->a->env, FLAW_CONNECT_STRICT) &&
+            (le16_get(at->cmd->nvmsetid) || at->cmd->cattr & 3))
+                return NVME_CONNECT_PARAM;
         status = connect_check(at->cmd, &at->data, NULL, max, &policy, &at->ipo);
         if (!status)
                 status = check_private_data(at);

@@ -4,11 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ana.h"
+#include "ctrl.h"
 #include "pdu/core/plant.h"
+#include "pdu/nvme/wire/protect.h"
 
 enum {
         DSM_RANGES_MASK = 0xff,  /* cdw10: number of ranges, 0's based */
         DSM_DEALLOCATE = 1 << 2, /* cdw11 */
+        SCT_PATH = 3,            /* ANA: by another path it may succeed */
+        ALL_CLEARED = 1,         /* dw0 of Write Zeroes: LBACZ */
+        SLICE = 1 << 20, /* bytes that a command without data may keep a reactor busy with */
 };
 
 /* r->user of a fused command whose other half has failed. */
@@ -34,34 +40,204 @@ static unsigned fuse(const struct request *r)
         return r->sqe.flags & SQE_FUSE_MASK;
 }
 
+static bool waives(const struct nvm_queue *q, enum rule_id rule)
+{
+        return q->policy && rule_in(&q->policy->waived, rule);
+}
+
+static bool violates(const struct nvm_queue *q, enum rule_id rule)
+{
+        return q->policy && rule_in(&q->policy->violated, rule);
+}
+
+/* The rule that an NSID without a namespace breaks. */
+static enum rule_id nsid_rule(const struct request *r)
+{
+        uint32_t nsid = le32_get(r->sqe.nsid);
+
+        if (nsid == NSID_ALL)
+                return FAB_NSID_ALL;
+        return nsid > 0 && nsid <= CTRL_NSID_MAX ? FAB_NSID_INACTIVE : FAB_NSID;
+}
+
+uint16_t nvm_no_ns(const struct request *r)
+{
+        return rule_fault(nsid_rule(r)).code;
+}
+
 /* With the check of NSID waived the first namespace stands in for all that are not there. */
 static struct ns *find_ns(const struct nvm_queue *q, const struct subsystem *s,
                           const struct request *r)
 {
-        struct ns *ns = ns_find(s, le32_get(r->sqe.nsid));
+        struct ns *ns = ns_attached(s, le32_get(r->sqe.nsid), q->hostnqn, q->cntlid);
 
-        if (!ns && q->policy && rule_in(&q->policy->waived, FAB_NSID))
+        if (ns ? flawed(q->policy, FLAW_NS_MIXED) : waives(q, nsid_rule(r)))
                 ns = atomic_load(&s->ns);
+        if (q->qid > 1 && ns != atomic_load(&s->ns) && flawed(q->policy, FLAW_NS_ONE_QUEUE))
+                return NULL;
         return ns;
+}
+
+static bool has_flaw(const struct nvm_queue *q, enum flaw_id flaw)
+{
+        return flawed(q->policy, flaw);
+}
+
+/* --- protection information ------------------------------------------------------------------- */
+
+struct pi_use nvm_protection(const struct nvm_queue *q, struct pi_use u)
+{
+        u.guard &= !has_flaw(q, FLAW_PI_GUARD);
+        u.app &= !has_flaw(q, FLAW_PI_APP);
+        u.ref &= !has_flaw(q, FLAW_PI_REF);
+        u.strict = has_flaw(q, FLAW_PI_STRICT);
+        if (has_flaw(q, FLAW_PI_MASK))
+                u.mask = UINT16_MAX;
+        if (u.act && has_flaw(q, FLAW_PI_MADE))
+                u.tag = 0;
+        return u;
+}
+
+static struct pi_use pi_of(const struct nvm_queue *q, const struct ns *ns, const struct request *r)
+{
+        const struct pi_format f = ns_pi(ns);
+        struct pi_use u = nvm_protection(q, pi_use_of(&r->sqe, &f));
+
+        u.stc &= f.sts > 0 && !violates(q, NVM_STORAGE_TAG);
+        if (f.sts && violates(q, NVM_PI_SPACE))
+                u.storage ^= 1;
+        u.odd = f.guard > 16 && violates(q, f.guard == 32 ? NVM_GUARD_32 : NVM_GUARD_64);
+        return u;
+}
+
+/* Of Compare, Verify and Write Zeroes, with a flaw of each. */
+static struct pi_use pi_unless(const struct nvm_queue *q, const struct ns *ns,
+                               const struct request *r, enum flaw_id flaw)
+{
+        return has_flaw(q, flaw) ? (struct pi_use) { 0 } : pi_of(q, ns, r);
+}
+
+static uint16_t refuse(const struct nvm_queue *q, enum rule_id rule)
+{
+        return waives(q, rule) ? NVME_SUCCESS : rule_fault(rule).code;
+}
+
+static uint16_t admit_protection(const struct nvm_queue *q, const struct ns *ns,
+                                 const struct request *r)
+{
+        const struct pi_format f = ns_pi(ns);
+        struct pi_use u = pi_use_of(&r->sqe, &f);
+        bool made = u.act && (r->sqe.opc == NVME_WRITE || r->sqe.opc == NVME_WRITE_ZEROES);
+
+        if (!ns->pi)
+                return NVME_SUCCESS;
+        if (u.act && r->sqe.opc == NVME_COMPARE)
+                return NVME_INVALID_FIELD;
+        if (u.act && r->sqe.opc == NVME_VERIFY && !waives(q, NVM_PI_VERIFY_ACT))
+                return rule_fault(NVM_PI_VERIFY_ACT).code;
+        if ((r->sqe.bytes[8] || r->sqe.bytes[12]) && has_flaw(q, FLAW_PI_UPPER))
+                return NVME_INVALID_PROTECTION;
+        if (u.ref && ns->pi == 3 && has_flaw(q, FLAW_PI_TYPE_3))
+                return NVME_INVALID_FIELD;
+        return !made && pi_admit(&u, &f, slba(r)) ? refuse(q, NVM_PI_FIRST) : NVME_SUCCESS;
+}
+
+/* Formats that a host has to enable are for those that have (3.3). */
+uint16_t nvm_format_check(const struct nvm_queue *q, const struct ns *ns)
+{
+        const struct pi_format f = ns_pi(ns);
+
+        return pi_is_extended(&f) && !q->extended && !violates(q, NVM_EXTENDED) ? NVME_INVALID_NS
+                                                                                : NVME_SUCCESS;
+}
+
+/* --- limits ------------------------------------------------------------------------------------ */
+
+/* Pages of the largest command of its kind, as an exponent; 0: it has no limit. */
+static unsigned limit_of(const struct request *r)
+{
+        switch (r->sqe.opc) {
+        case NVME_VERIFY:
+                return LIMIT_VERIFY;
+        case NVME_WRITE_UNCORRECTABLE:
+                return LIMIT_UNCORRECTABLE;
+        case NVME_WRITE_ZEROES:
+                return cdw12_bit(r, RW_DEAC) ? LIMIT_ZEROES_DEAC : LIMIT_ZEROES;
+        default:
+                return 0;
+        }
+}
+
+static uint16_t check_limit(const struct nvm_queue *q, const struct ns *ns, const struct request *r)
+{
+        enum { PAGE = 4096 };
+        unsigned limit = q->subsystem->limited ? limit_of(r) : 0;
+
+        return limit && (uint64_t)nlb(r) * ns_unit(ns, false) > (uint64_t)PAGE << limit
+                   ? refuse(q, NVM_SIZE_LIMIT)
+                   : NVME_SUCCESS;
+}
+
+/* Of Dataset Management. */
+static uint16_t check_ranges(const struct nvm_queue *q, const struct dsm_range *range, size_t n)
+{
+        uint64_t total = 0;
+        bool over = n > LIMIT_RANGES;
+
+        for (size_t i = 0; i < n; i++) {
+                total += le32_get(range[i].blocks);
+                over |= le32_get(range[i].blocks) > LIMIT_RANGE;
+        }
+        if (!q->subsystem->limited)
+                return n > LIMIT_RANGES && has_flaw(q, FLAW_DSM_LIMITED) ? NVME_COMMAND_SIZE
+                                                                         : NVME_SUCCESS;
+        return over || total > LIMIT_BLOCKS ? refuse(q, NVM_DSM_LIMIT) : NVME_SUCCESS;
+}
+
+/* A Write Zeroes that is about the whole namespace. */
+static bool is_of_all(const struct subsystem *s, const struct request *r)
+{
+        return s->whole && r->sqe.opc == NVME_WRITE_ZEROES && cdw12_bit(r, RW_NSZ);
 }
 
 /* --- the commands ----------------------------------------------------------------------------- */
 
-/* Read, Write, Compare and those like them but without data. */
-static uint16_t admit_blocks(const struct ns *ns, struct request *r)
+/* Bytes of a block in the command's buffer. */
+static uint32_t unit_of(const struct ns *ns, const struct request *r)
 {
-        return ns_has(ns, slba(r), nlb(r)) ? NVME_SUCCESS : NVME_LBA_RANGE;
+        return ns_unit(ns, r->sqe.opc != NVME_COMPARE && cdw12_bit(r, RW_PRACT));
 }
 
-static uint16_t admit_data(const struct ns *ns, struct request *r)
+static uint32_t len_of(const struct ns *ns, const struct request *r)
+{
+        return nlb(r) * unit_of(ns, r);
+}
+
+/* Read, Write, Compare and those like them but without data. */
+static uint16_t admit_blocks(const struct nvm_queue *q, const struct ns *ns, struct request *r)
+{
+        if (r->sqe.opc == NVME_VERIFY && (uint64_t)nlb(r) << ns->lbads > 128 << 10 &&
+            has_flaw(q, FLAW_MDTS_VERIFY))
+                return NVME_INVALID_FIELD;
+        if (is_of_all(q->subsystem, r) && !cdw12_bit(r, RW_DEAC))
+                return violates(q, NVM_NSZ_DEAC) ? NVME_SUCCESS : NVME_INVALID_FIELD;
+        if (is_of_all(q->subsystem, r) && !violates(q, NVM_NSZ))
+                return NVME_SUCCESS;
+        return ns_has(ns, slba(r), nlb(r)) ? admit_protection(q, ns, r) : NVME_LBA_RANGE;
+}
+
+static uint16_t admit_data(const struct nvm_queue *q, const struct ns *ns, struct request *r)
 {
         r->xfer = sqe_xfer(&r->sqe);
-        r->len = nlb(r) << ns->lbads;
-        return admit_blocks(ns, r);
+        r->len = len_of(ns, r);
+        if (ns->pi && r->sqe.opc == NVME_READ && has_flaw(q, FLAW_PI_LENGTH))
+                r->len = nlb(r) * ns_unit(ns, false);
+        return admit_blocks(q, ns, r);
 }
 
-static uint16_t admit_ranges(const struct ns *ns, struct request *r)
+static uint16_t admit_ranges(const struct nvm_queue *q, const struct ns *ns, struct request *r)
 {
+        (void)q;
         (void)ns;
         r->xfer = XFER_H2C;
         r->len =
@@ -73,58 +249,235 @@ static uint16_t admit_ranges(const struct ns *ns, struct request *r)
  */
 static bool same_length(const struct ns *ns, const struct request *r)
 {
-        return r->len == nlb(r) << ns->lbads;
+        return r->len == len_of(ns, r);
 }
 
-static uint16_t run_read(struct ns *ns, struct request *r)
+static uint32_t at_most(uint32_t n, uint32_t most)
 {
-        return same_length(ns, r) ? ns_read(ns, slba(r), nlb(r), r->data) : NVME_INVALID_NS;
+        return n < most ? n : most;
 }
 
-static uint16_t run_write(struct ns *ns, struct request *r)
+static uint16_t run_read(struct nvm_queue *q, struct ns *ns, struct request *r)
 {
-        return same_length(ns, r) ? ns_write(ns, slba(r), nlb(r), r->data) : NVME_INVALID_NS;
+        enum { LARGE = 256 << 10 };
+        struct pi_use pi = pi_of(q, ns, r);
+        uint16_t status =
+            same_length(ns, r) ? ns_read_with(ns, slba(r), nlb(r), r->data, &pi) : NVME_INVALID_NS;
+
+        if (!status && ns->pi && pi.guard && !pi.act && violates(q, NVM_PI_READ))
+                r->data[ns_unit(ns, false) - ns_pi_len(ns)] ^= 1;
+        if (!status && q->kept && slba(r) == q->kept_lba)
+                memcpy(r->data, q->kept, unit_of(ns, r));
+        if (r->len > LARGE && has_flaw(q, FLAW_READ_LARGE))
+                memset(r->data + LARGE, 0, r->len - LARGE);
+        return status;
 }
 
-static uint16_t run_compare(struct ns *ns, struct request *r)
+/* Whether the command begins with the block that only its queue knows of: the first one written. */
+static bool keep_first(struct nvm_queue *q, const struct ns *ns, const struct request *r)
 {
-        return same_length(ns, r) ? ns_compare(ns, slba(r), nlb(r), r->data) : NVME_INVALID_NS;
+        if (!q->kept) {
+                q->kept = malloc(NS_BLOCK_MAX + NS_METADATA_MAX);
+                q->kept_lba = slba(r);
+        }
+        if (!q->kept || slba(r) != q->kept_lba)
+                return false;
+        memcpy(q->kept, r->data, unit_of(ns, r));
+        return true;
 }
 
-static uint16_t run_write_zeroes(struct ns *ns, struct request *r)
+/* Each twentieth is a block off. */
+static bool is_misplaced(struct nvm_queue *q, const struct request *r)
 {
-        return ns_zero(ns, slba(r), nlb(r), cdw12_bit(r, RW_DEAC));
+        return has_flaw(q, FLAW_WRITE_PIPELINED) && r->in_place && nlb(r) > 1 &&
+               ++q->in_place % 20 == 0;
 }
 
-static uint16_t run_write_uncorrectable(struct ns *ns, struct request *r)
+struct torn { /* the second half of a Write */
+        struct ns *ns;
+        uint64_t lba;
+        uint32_t count;
+        struct pi_use pi;
+        uint8_t data[];
+};
+
+static void mend(struct nvm_queue *q)
 {
-        return ns_write_uncorrectable(ns, slba(r), nlb(r));
+        struct torn *torn = q->torn;
+
+        if (!torn)
+                return;
+        q->torn = NULL;
+        ns_write_with(torn->ns, torn->lba, torn->count, torn->data, &torn->pi);
+        ns_put(torn->ns);
+        free(torn);
 }
 
-static uint16_t run_verify(struct ns *ns, struct request *r)
+/* The first half now, the rest with the next command of the queue. */
+static uint16_t tear(struct nvm_queue *q, struct ns *ns, uint64_t lba, uint32_t count,
+                     const uint8_t *data, const struct pi_use *pi)
 {
-        return ns_verify(ns, slba(r), nlb(r));
+        uint32_t half = count / 2, unit = ns_unit(ns, pi->act);
+        size_t rest = (size_t)(count - half) * unit;
+        uint16_t status = ns_write_with(ns, lba, half, data, pi);
+        struct torn *torn = status ? NULL : malloc(sizeof(*torn) + rest);
+
+        if (!torn)
+                return status;
+        *torn = (struct torn) { ns, lba + half, count - half, *pi };
+        torn->pi.first += half;
+        memcpy(torn->data, data + (size_t)half * unit, rest);
+        atomic_fetch_add(&ns->refs, 1);
+        q->torn = torn;
+        return NVME_SUCCESS;
 }
 
-static uint16_t run_dsm(struct ns *ns, struct request *r)
+uint16_t nvm_store(struct nvm_queue *q, struct ns *ns, uint64_t lba, uint32_t count,
+                   const uint8_t *data, const struct pi_use *pi)
 {
-        const struct dsm_range *range = (const struct dsm_range *)r->data;
+        return count > 1 && has_flaw(q, FLAW_WRITE_TORN) ? tear(q, ns, lba, count, data, pi)
+                                                         : ns_write_with(ns, lba, count, data, pi);
+}
+
+/* As it came, or (FLAW_METADATA) with another last byte of the first block's metadata. */
+static uint16_t store(struct nvm_queue *q, struct ns *ns, struct request *r, uint32_t n)
+{
+        struct pi_use pi = pi_of(q, ns, r);
+        uint16_t status;
+
+        if (ns->ms && unit_of(ns, r) > 1u << ns->lbads && has_flaw(q, FLAW_METADATA)) {
+                r->data[unit_of(ns, r) - 1] ^= 1;
+                return ns_write(ns, slba(r), n, r->data);
+        }
+        status = nvm_store(q, ns, slba(r), n, r->data, &pi);
+        if (status && has_flaw(q, FLAW_PI_WRITES))
+                ns_write(ns, slba(r), n, r->data);
+        return status;
+}
+
+/* The second block and those that follow it, `to` blocks after the first one's place. */
+static uint16_t store_rest(struct nvm_queue *q, struct ns *ns, struct request *r, uint32_t n,
+                           uint32_t to)
+{
+        struct pi_use pi = pi_of(q, ns, r);
+
+        return n > 1 ? ns_write_with(ns, slba(r) + to, n - 1, r->data + unit_of(ns, r), &pi)
+                     : NVME_SUCCESS;
+}
+
+static uint16_t run_write(struct nvm_queue *q, struct ns *ns, struct request *r)
+{
+        uint32_t n = nlb(r);
+
+        if (!same_length(ns, r))
+                return NVME_INVALID_NS;
+        if (has_flaw(q, FLAW_WRITE_LARGE))
+                n = at_most(n, (512 << 10) >> ns->lbads);
+        if (is_misplaced(q, r))
+                return store_rest(q, ns, r, n, 0);
+        if (has_flaw(q, FLAW_WRITE_VOLATILE) && keep_first(q, ns, r))
+                return store_rest(q, ns, r, n, 1);
+        if (has_flaw(q, FLAW_UNCORRECTABLE_STAYS) && ns_verify(ns, slba(r), n))
+                return NVME_SUCCESS;
+        return store(q, ns, r, n);
+}
+
+static uint16_t run_compare(struct nvm_queue *q, struct ns *ns, struct request *r)
+{
+        struct pi_use pi = pi_unless(q, ns, r, FLAW_PI_COMPARE);
+        uint32_t n = has_flaw(q, FLAW_COMPARE_FIRST) ? 1 : nlb(r);
+
+        if (!same_length(ns, r))
+                return NVME_INVALID_NS;
+        if (has_flaw(q, FLAW_COMPARE_SUCCEEDS))
+                return NVME_SUCCESS;
+        return ns_compare_with(ns, slba(r), n, r->data, &pi);
+}
+
+static uint16_t run_write_uncorrectable(struct nvm_queue *q, struct ns *ns, struct request *r)
+{
+        if (has_flaw(q, FLAW_UNCORRECTABLE_NOTHING))
+                return NVME_SUCCESS;
+        if (has_flaw(q, FLAW_UNCORRECTABLE_FIRST))
+                return ns_write_uncorrectable(ns, slba(r), 1);
+        return ns_write_uncorrectable(ns, slba(r), nlb(r) + has_flaw(q, FLAW_UNCORRECTABLE_WIDE));
+}
+
+static uint16_t slice_write_zeroes(struct nvm_queue *q, struct ns *ns, struct request *r,
+                                   uint64_t lba, uint32_t count)
+{
+        struct pi_use pi = pi_unless(q, ns, r, FLAW_PI_ZEROES);
+        bool deallocate = cdw12_bit(r, RW_DEAC) && !violates(q, NVM_DEAC);
+
+        if (deallocate && ns->pi && has_flaw(q, FLAW_PI_DEALLOCATED))
+                deallocate = pi.act = false;
+        pi.first += lba - slba(r);
+        return ns_zero_with(ns, lba, count, deallocate, &pi);
+}
+
+static uint16_t slice_verify(struct nvm_queue *q, struct ns *ns, struct request *r, uint64_t lba,
+                             uint32_t count)
+{
+        struct pi_use pi = pi_unless(q, ns, r, FLAW_PI_VERIFY);
+        uint16_t status;
+
+        pi.first += lba - slba(r);
+        status = ns_verify_with(ns, lba, count, &pi);
+        return status == NVME_DEALLOCATED && has_flaw(q, FLAW_DULBE_VERIFY) ? NVME_SUCCESS : status;
+}
+
+/* Of a command in slices: how many blocks it is to work on. */
+static uint32_t work_of(const struct nvm_queue *q, const struct request *r)
+{
+        uint32_t n = nlb(r);
+
+        if (r->sqe.opc == NVME_VERIFY)
+                return has_flaw(q, FLAW_VERIFY_BLIND) ? 0 : n;
+        if (cdw12_bit(r, RW_DEAC) && has_flaw(q, FLAW_ZEROES_DEAC))
+                return 0;
+        if (has_flaw(q, FLAW_ZEROES_LARGE))
+                return at_most(n, 256);
+        return n + has_flaw(q, FLAW_ZEROES_ONE_MORE);
+}
+
+/* For FLAW_DEALLOCATED_ODD. */
+static void fill_first(struct ns *ns, uint64_t lba)
+{
+        static uint8_t odd[NS_BLOCK_MAX + NS_METADATA_MAX];
+
+        memset(odd, 0x5a, sizeof(odd));
+        ns_write(ns, lba, 1, odd);
+}
+
+static uint16_t run_dsm(struct nvm_queue *q, struct ns *ns, struct request *r)
+{
+        struct dsm_range *range = (struct dsm_range *)r->data;
         size_t n = r->len / sizeof(*range);
-        uint16_t status = NVME_SUCCESS;
+        uint16_t status = check_ranges(q, range, n);
 
+        if (status)
+                return status;
         for (size_t i = 0; i < n; i++)
                 if (!ns_has(ns, le64_get(range[i].slba), le32_get(range[i].blocks)))
                         return NVME_LBA_RANGE;
         if (!(le32_get(r->sqe.cdw11) & DSM_DEALLOCATE))
                 return NVME_SUCCESS;
-        for (size_t i = 0; i < n && !status; i++)
+        if (n > 1 && has_flaw(q, FLAW_DSM_RANGES))
+                range[1].slba = le64(le64_get(range->slba) + le32_get(range->blocks));
+        for (size_t i = 0; i < n && !status; i++) {
                 status = ns_deallocate(ns, le64_get(range[i].slba), le32_get(range[i].blocks));
+                if (has_flaw(q, FLAW_DEALLOCATED_ODD))
+                        fill_first(ns, le64_get(range[i].slba));
+        }
         return status;
 }
 
 static const struct command {
-        uint16_t (*admit)(const struct ns *ns, struct request *r);
-        uint16_t (*run)(struct ns *ns, struct request *r);
+        uint16_t (*admit)(const struct nvm_queue *q, const struct ns *ns, struct request *r);
+        uint16_t (*run)(struct nvm_queue *q, struct ns *ns, struct request *r);
+        /* Instead of run: can be done piece by piece, other commands between them. */
+        uint16_t (*slice)(struct nvm_queue *q, struct ns *ns, struct request *r, uint64_t lba,
+                          uint32_t count);
         bool fua; /* has Force Unit Access */
         bool writes;
 } commands[] = {
@@ -132,9 +485,11 @@ static const struct command {
         [NVME_READ] = { admit_data, run_read, .fua = true },
         [NVME_WRITE_UNCORRECTABLE] = { admit_blocks, run_write_uncorrectable, .fua = false },
         [NVME_COMPARE] = { admit_data, run_compare, .fua = true },
-        [NVME_WRITE_ZEROES] = { admit_blocks, run_write_zeroes, .fua = true, .writes = true },
+        [NVME_WRITE_ZEROES] = { admit_blocks, .slice = slice_write_zeroes, .fua = true,
+                                .writes = true },
         [NVME_DSM] = { admit_ranges, run_dsm, .fua = false },
-        [NVME_VERIFY] = { admit_blocks, run_verify, .fua = true },
+        [NVME_VERIFY] = { admit_blocks, .slice = slice_verify, .fua = true },
+        [NVME_COPY] = { nvm_copy_admit, nvm_copy_run, .fua = true, .writes = true },
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
@@ -142,7 +497,7 @@ static const struct command *command_of(const struct request *r)
 {
         uint8_t opc = r->sqe.opc;
 
-        return opc < COMMANDS && commands[opc].run ? &commands[opc] : NULL;
+        return opc < COMMANDS && commands[opc].admit ? &commands[opc] : NULL;
 }
 
 /* Whether it is done only when the disk has it. */
@@ -153,12 +508,42 @@ static bool is_durable(const struct nvm_queue *q, const struct request *r)
         return (c->fua && cdw12_bit(r, RW_FUA)) || (c->writes && q->write_through);
 }
 
+/* --- write protection --------------------------------------------------------------------------- */
+
+/* What may not be done to a namespace that is write protected (B2.2 8.1.16.2). */
+static bool changes_blocks(const struct request *r)
+{
+        switch (r->sqe.opc) {
+        case NVME_WRITE:
+        case NVME_WRITE_UNCORRECTABLE:
+        case NVME_WRITE_ZEROES:
+        case NVME_COPY:
+                return true;
+        case NVME_DSM:
+                return le32_get(r->sqe.cdw11) & DSM_DEALLOCATE;
+        default:
+                return false;
+        }
+}
+
+static uint16_t check_protected(const struct nvm_queue *q, const struct ns *ns,
+                                const struct request *r)
+{
+        if (!ns || !atomic_load_explicit(&ns->protection, memory_order_relaxed))
+                return NVME_SUCCESS;
+        if (has_flaw(q, FLAW_PROTECTED_FLUSH) && r->sqe.opc == NVME_FLUSH)
+                return NVME_WRITE_PROTECTED;
+        if (has_flaw(q, FLAW_PROTECTED_ZEROES) && r->sqe.opc == NVME_WRITE_ZEROES)
+                return NVME_SUCCESS;
+        return changes_blocks(r) ? NVME_WRITE_PROTECTED : NVME_SUCCESS;
+}
+
 /* --- the end of a command --------------------------------------------------------------------- */
 
 /* Trying again would give the same. */
 static bool is_final(uint16_t status)
 {
-        return status != NVME_SUCCESS && status != NVME_INTERNAL_ERROR &&
+        return status != NVME_SUCCESS && status != NVME_INTERNAL_ERROR && status >> 8 != SCT_PATH &&
                status != NVME_WRITE_FAULT && status != NVME_ABORT_FAILED_FUSED &&
                status != NVME_ABORT_MISSING_FUSED;
 }
@@ -177,10 +562,13 @@ static void finish(struct nvm_queue *q, struct request *r, uint16_t status)
 
 /* --- commands that wait ----------------------------------------------------------------------- */
 
-/* A command that was carried out but for what it waits for (ns_await()): its r->user. */
+/* A command that was carried out but for what it waits for (ns_await()), or has slices left: its
+ * r->user. */
 struct wait {
         struct nvm_queue *q;
         struct request *r;
+        uint64_t lba; /* of the next slice */
+        uint64_t left_blocks;
         _Atomic unsigned left; /* namespaces that it waits for, and the one who begins it */
         _Atomic uint16_t status;
         unsigned count;
@@ -233,16 +621,24 @@ static struct wait *wait_new(struct nvm_queue *q, struct request *r, unsigned na
         return w;
 }
 
-static void wait_for(struct wait *w, struct ns *ns, bool durable)
+static struct wait_ns *wait_add(struct wait *w, struct ns *ns)
 {
         struct wait_ns *n = &w->of[w->count++];
 
-        *n = (struct wait_ns) { .on = { .durable = durable, .done = on_waited },
-                                .ns = ns,
-                                .wait = w };
+        n->on.done = on_waited;
+        n->ns = ns;
+        n->wait = w;
         atomic_fetch_add(&ns->refs, 1);
+        return n;
+}
+
+static void wait_for(struct wait *w, struct wait_ns *n, bool durable)
+{
+        n->on.durable = durable;
+        n->on.write = w->r->sqe.opc != NVME_READ && w->r->sqe.opc != NVME_COMPARE &&
+                      w->r->sqe.opc != NVME_VERIFY;
         atomic_fetch_add(&w->left, 1);
-        if (ns_await(ns, &n->on))
+        if (ns_await(n->ns, &n->on))
                 waited(w, n->on.status);
 }
 
@@ -266,13 +662,57 @@ static void succeed(struct nvm_queue *q, struct request *r, struct ns *ns, bool 
                 finish(q, r, NVME_INTERNAL_ERROR);
                 return;
         }
-        wait_for(w, ns, durable);
+        wait_for(w, wait_add(w, ns), durable);
         wait_begins(w);
+}
+
+/* --- commands in slices ----------------------------------------------------------------------- */
+
+static void run_slice(struct wait *w)
+{
+        struct ns *ns = w->of[0].ns;
+        uint32_t most = SLICE >> ns->lbads,
+                 count = w->left_blocks < most ? (uint32_t)w->left_blocks : most;
+        uint16_t status = check_protected(w->q, ns, w->r);
+
+        if (!status)
+                status = command_of(w->r)->slice(w->q, ns, w->r, w->lba, count);
+
+        w->lba += count;
+        w->left_blocks -= count;
+        if (status) {
+                atomic_store(&w->status, status);
+                end_wait(w);
+        } else if (w->left_blocks > 0) {
+                w->q->ops->post(w->q, w->r);
+        } else {
+                wait_for(w, &w->of[0], is_durable(w->q, w->r));
+                wait_begins(w);
+        }
+}
+
+static void run_slices(struct nvm_queue *q, struct request *r, struct ns *ns)
+{
+        struct wait *w = wait_new(q, r, 1);
+
+        if (!w) {
+                finish(q, r, NVME_INTERNAL_ERROR);
+                return;
+        }
+        wait_add(w, ns);
+        w->lba = slba(r);
+        w->left_blocks = work_of(q, r);
+        if (is_of_all(q->subsystem, r) && !violates(q, NVM_NSZ)) {
+                w->lba = 0;
+                w->left_blocks = atomic_load(&ns->blocks);
+                r->cqe.dw0 = le32(ALL_CLEARED);
+        }
+        run_slice(w);
 }
 
 /* --- flush ------------------------------------------------------------------------------------ */
 
-static void flush_all(struct nvm_queue *q, const struct subsystem *s, struct request *r)
+void nvm_flush_all(struct nvm_queue *q, const struct subsystem *s, struct request *r)
 {
         unsigned count = 0;
         struct wait *w;
@@ -286,7 +726,7 @@ static void flush_all(struct nvm_queue *q, const struct subsystem *s, struct req
         }
         for (struct ns *ns = s->ns; ns && w->count < count; ns = ns->next)
                 if (ns_waits(ns, true))
-                        wait_for(w, ns, true);
+                        wait_for(w, wait_add(w, ns), true);
         wait_begins(w);
 }
 
@@ -294,12 +734,16 @@ static void run_flush(struct nvm_queue *q, const struct subsystem *s, struct req
 {
         struct ns *ns = find_ns(q, s, r);
 
-        if (le32_get(r->sqe.nsid) == NSID_ALL)
-                flush_all(q, s, r);
+        if (q->write_through && has_flaw(q, FLAW_FLUSH_OFF))
+                finish(q, r, NVME_INVALID_FIELD);
+        else if (le32_get(r->sqe.nsid) == NSID_ALL && has_flaw(q, FLAW_FLUSH_ALL))
+                finish(q, r, NVME_INVALID_NS);
+        else if (le32_get(r->sqe.nsid) == NSID_ALL)
+                nvm_flush_all(q, s, r);
         else if (ns)
                 succeed(q, r, ns, true);
         else
-                finish(q, r, NVME_INVALID_NS);
+                finish(q, r, nvm_no_ns(r));
 }
 
 /* --- fused commands --------------------------------------------------------------------------- */
@@ -376,7 +820,8 @@ static uint16_t tie(struct nvm_queue *q, struct request *second)
                 return NVME_ABORT_FAILED_FUSED;
         if (!first)
                 return NVME_ABORT_MISSING_FUSED;
-        if (second->sqe.opc != NVME_WRITE || !same_range(first, second)) {
+        if ((second->sqe.opc != NVME_WRITE && !waives(q, NVM_FUSED_PAIR)) ||
+            !(same_range(first, second) || waives(q, NVM_FUSED_RANGES))) {
                 abandon_open(q, NVME_INVALID_FIELD);
                 return NVME_INVALID_FIELD;
         }
@@ -405,12 +850,26 @@ static uint16_t admit_fused(struct nvm_queue *q, struct request *r)
         return status;
 }
 
-static uint16_t compare_write(struct ns *ns, const struct request *first,
-                              const struct request *second)
+/* *second is the Write's own status; it does nothing where the Compare fails. */
+static uint16_t compare_write(const struct nvm_queue *q, struct ns *ns, const struct request *first,
+                              const struct request *second, uint16_t *status)
 {
+        struct pi_use cmp_pi, pi;
+
+        *status = NVME_ABORT_FAILED_FUSED;
         if (!ns || !same_length(ns, first) || !same_length(ns, second))
                 return NVME_INVALID_NS;
-        return ns_compare_write(ns, slba(first), nlb(first), first->data, second->data);
+        cmp_pi = pi_unless(q, ns, first, FLAW_PI_COMPARE);
+        pi = pi_of(q, ns, second);
+        *status = check_protected(q, ns, second);
+        if (*status)
+                return ns_compare_with(ns, slba(first), nlb(first), first->data, &cmp_pi);
+        return ns_compare_write_with(ns, slba(first), nlb(first),
+                                     &(struct ns_fused) { .cmp = first->data,
+                                                          .buf = second->data,
+                                                          .cmp_pi = &cmp_pi,
+                                                          .pi = &pi,
+                                                          .written = status });
 }
 
 /* Both are EXECUTING, `held` has been for a while. */
@@ -418,14 +877,22 @@ static void run_pair(struct nvm_queue *q, const struct subsystem *s, struct requ
                      struct request *second, struct request *held)
 {
         struct ns *ns = find_ns(q, s, first);
-        uint16_t status = compare_write(ns, first, second);
+        uint16_t compared, written;
 
+        if (ns && flawed(q->policy, FLAW_FUSED_LATE) && same_length(ns, second)) {
+                struct pi_use late = pi_of(q, ns, second);
+
+                ns_write_with(ns, slba(second), nlb(second), second->data, &late);
+        }
+        compared = compare_write(q, ns, first, second, &written);
+        if (!compared && flawed(q->policy, FLAW_FUSED_BLAMED))
+                compared = written;
         first->user = second->user = NULL;
         unhold(q, held);
         drop_copy(held);
-        finish(q, first, status);
-        if (status)
-                finish(q, second, NVME_ABORT_FAILED_FUSED);
+        finish(q, first, compared);
+        if (compared || written)
+                finish(q, second, compared ? NVME_ABORT_FAILED_FUSED : written);
         else
                 succeed(q, second, ns, is_durable(q, second));
 }
@@ -456,7 +923,7 @@ void nvm_completing(struct nvm_queue *q, struct request *r)
         }
         other = other_half(r);
         r->user = NULL;
-        if (!other) /* it ended where it should */
+        if (!other || flawed(q->policy, FLAW_FUSED_SILENT)) /* it ended where it should */
                 return;
         other->user = &doomed;
         if (unhold(q, other))
@@ -468,6 +935,9 @@ void nvm_give_up(struct nvm_queue *q)
         struct request *r;
 
         q->open = NULL;
+        free(q->kept);
+        q->kept = NULL;
+        mend(q);
         while ((r = q->held) != NULL) {
                 q->held = r->next;
                 r->user = NULL;
@@ -477,16 +947,128 @@ void nvm_give_up(struct nvm_queue *q)
 
 /* --- all commands ----------------------------------------------------------------------------- */
 
+/* NVM_RANGE waived: the first blocks stand in for those that are not there. */
+static uint16_t overlook_range(const struct nvm_queue *q, const struct ns *ns, struct request *r)
+{
+        if (!waives(q, NVM_RANGE) || !ns_has(ns, 0, nlb(r)))
+                return NVME_LBA_RANGE;
+        r->sqe.cdw10 = r->sqe.cdw11 = le32(0);
+        return NVME_SUCCESS;
+}
+
+/* Flaws: what has no meaning without protection information, or is a hint, is refused. */
+static uint16_t admit_fields(const struct nvm_queue *q, const struct request *r)
+{
+        uint32_t cdw12 = le32_get(r->sqe.cdw12), cdw13 = le32_get(r->sqe.cdw13);
+        bool data =
+            r->sqe.opc == NVME_READ || r->sqe.opc == NVME_WRITE || r->sqe.opc == NVME_COMPARE;
+        bool strict = data && ((cdw12 >> 26 & 15 && has_flaw(q, FLAW_PRINFO_REFUSED)) ||
+                               (cdw13 && has_flaw(q, FLAW_HINTS_REFUSED)));
+        bool hints = r->sqe.opc == NVME_DSM && (le32_get(r->sqe.cdw11) & 3) == 3;
+
+        if (data && cdw12 >> 20 & 7 && violates(q, NVM_DIRECTIVE))
+                return NVME_INVALID_FIELD;
+        return strict || (hints && has_flaw(q, FLAW_DSM_HINTS)) ? NVME_INVALID_FIELD : NVME_SUCCESS;
+}
+
+static uint16_t may_flush(struct nvm_queue *q, const struct subsystem *s, struct ns *ns,
+                          struct request *r)
+{
+        uint16_t status = ana_status(q->ana, ns);
+
+        if (!status)
+                status = nvm_reservation_check(q, s, ns, r);
+        return status ? status : check_protected(q, ns, r);
+}
+
+/* The command that a Cancel names has another NSID. */
+static bool is_of_other_ns(struct nvm_queue *q, const struct request *r, uint16_t cid)
+{
+        const struct request *named = q->ops->find ? q->ops->find(q, cid, r) : NULL;
+        uint32_t nsid = le32_get(r->sqe.nsid);
+
+        return named && nsid != NSID_ALL && nsid != le32_get(named->sqe.nsid) &&
+               !has_flaw(q, FLAW_CANCEL_NSID);
+}
+
+/* Cancel: what is to be aborted ends by itself before it could be found, or waits for its data, and is left. */
+static uint16_t admit_cancel(struct nvm_queue *q, const struct request *r)
+{
+        enum { SINGLE, MULTIPLE };
+        uint32_t dw10 = le32_get(r->sqe.cdw10), action = le32_get(r->sqe.cdw11) & 3;
+        uint16_t cid = (uint16_t)(dw10 >> 16);
+
+        if (has_flaw(q, FLAW_CANCEL_ANY))
+                return NVME_SUCCESS;
+        if ((uint16_t)dw10 != q->qid || action > MULTIPLE ||
+            (action == MULTIPLE && cid != UINT16_MAX))
+                return NVME_INVALID_FIELD;
+        if (action == SINGLE && cid == le16_get(r->sqe.cid))
+                return NVME_INVALID_CID;
+        return action == SINGLE && is_of_other_ns(q, r, cid) ? NVME_INVALID_FIELD : NVME_SUCCESS;
+}
+
+/* PRPs, or a metadata SGL, neither of which there is over Fabrics (4.1.1). */
+static bool has_no_sgl(const struct request *r)
+{
+        unsigned psdt = r->sqe.flags & SQE_PSDT_MASK;
+
+        return r->xfer != XFER_NONE && (psdt == 0 || psdt == SQE_PSDT_MASK);
+}
+
+/* FLAW_SGL_ANNOUNCED: where data is beside the command Identify says that it may be, and is wrong. */
+static bool refuses_sgl(const struct nvm_queue *q, const struct request *r)
+{
+        return r->sqe.opc == NVME_WRITE && r->sqe.sgl.id == SGL_IN_CAPSULE &&
+               has_flaw(q, FLAW_SGL_ANNOUNCED);
+}
+
+static bool is_null_flush(const struct request *r)
+{
+        return r->sqe.opc == NVME_FLUSH && le32_get(r->sqe.sgl.len) == 0;
+}
+
 static uint16_t check(struct nvm_queue *q, const struct subsystem *s, struct request *r)
 {
         const struct command *c = command_of(r);
         struct ns *ns = find_ns(q, s, r);
+        uint16_t status;
 
+        if (r->sqe.opc == NVME_CANCEL)
+                return admit_cancel(q, r);
+        if (violates(q, FAB_SGL_NULL) && is_null_flush(r))
+                return NVME_SGL_LENGTH;
+        if (r->sqe.opc == NVME_FLUSH && !ns)
+                return le32_get(r->sqe.nsid) == NSID_ALL ? nvm_reservation_check(q, s, ns, r)
+                                                         : nvm_no_ns(r);
         if (r->sqe.opc == NVME_FLUSH)
-                return ns || le32_get(r->sqe.nsid) == NSID_ALL ? NVME_SUCCESS : NVME_INVALID_NS;
+                return may_flush(q, s, ns, r);
+        if (!c && !is_reservation_command(r->sqe.opc))
+                return flawed(q->policy, FLAW_OPCODE_ANY) ? NVME_SUCCESS : NVME_INVALID_OPCODE;
+        if (!ns)
+                return nvm_no_ns(r);
+        status = ana_status(q->ana, ns);
         if (!c)
-                return NVME_INVALID_OPCODE;
-        return ns ? c->admit(ns, r) : NVME_INVALID_NS;
+                return status ? status : nvm_reservation_admit(q, ns, r);
+        if (!status)
+                status = nvm_format_check(q, ns);
+        if (!status)
+                status = nvm_reservation_check(q, s, ns, r);
+        if (!status)
+                status = c->admit(q, ns, r);
+        if (!status && has_no_sgl(r) && !violates(q, DATA_PSDT))
+                status = NVME_INVALID_FIELD;
+        if (!status && has_flaw(q, FLAW_FORMAT_UPSETS) && atomic_exchange(&ns->upset, false))
+                status = NVME_INTERNAL_ERROR;
+        if (!status && refuses_sgl(q, r))
+                status = NVME_SGL_TYPE;
+        if (!status)
+                status = check_limit(q, ns, r);
+        if (!status)
+                status = check_protected(q, ns, r);
+        if (!status)
+                status = admit_fields(q, r);
+        return status == NVME_LBA_RANGE ? overlook_range(q, ns, r) : status;
 }
 
 /* A fused command that fails before it begins takes the other one with it. */
@@ -498,10 +1080,22 @@ static void fail_fused(struct nvm_queue *q, struct request *r)
         }
 }
 
+/* FUSE_RESERVED or FUSE_ALONE waived: as though FUSE were 0. */
+static void overlook_fuse(const struct nvm_queue *q, struct request *r)
+{
+        bool alone = fuse(r) == SQE_FUSE_SECOND && !q->open && !q->open_failed;
+        bool reserved = fuse(r) == SQE_FUSE_MASK;
+
+        if ((alone && waives(q, FUSE_ALONE)) || (reserved && waives(q, FUSE_RESERVED)))
+                r->sqe.flags &= (uint8_t)~SQE_FUSE_MASK;
+}
+
 uint16_t nvm_admit(struct nvm_queue *q, const struct subsystem *s, struct request *r)
 {
         uint16_t status = NVME_SUCCESS;
 
+        q->subsystem = s;
+        overlook_fuse(q, r);
         if (fuse(r) || q->open || q->open_failed)
                 status = admit_fused(q, r);
         if (!status)
@@ -517,6 +1111,8 @@ void nvm_execute(struct nvm_queue *q, const struct subsystem *s, struct request 
         struct ns *ns;
         uint16_t status;
 
+        q->subsystem = s;
+        mend(q);
         if (fuse(r) || r->sqe.opc == NVME_FLUSH) {
                 if (fuse(r))
                         execute_fused(q, s, r);
@@ -524,8 +1120,39 @@ void nvm_execute(struct nvm_queue *q, const struct subsystem *s, struct request 
                         run_flush(q, s, r);
                 return;
         }
+        if (r->sqe.opc == NVME_CANCEL) {
+                r->cqe.dw0 = le32(has_flaw(q, FLAW_CANCEL_FOUND));
+                finish(q, r,
+                       le32_get(r->sqe.cdw11) & 1 && has_flaw(q, FLAW_CANCEL_SELF)
+                           ? NVME_ABORT_REQUESTED
+                           : NVME_SUCCESS);
+                return;
+        }
         ns = find_ns(q, s, r);
-        status = ns ? c->run(ns, r) : NVME_INVALID_NS;
+        if (is_reservation_command(r->sqe.opc) && ns) {
+                nvm_reservation_execute(q, ns, r);
+                return;
+        }
+        if (!c) { /* FLAW_OPCODE_ANY */
+                finish(q, r, NVME_SUCCESS);
+                return;
+        }
+        if (!ns) {
+                finish(q, r, nvm_no_ns(r));
+                return;
+        }
+        status = check_protected(q, ns, r); /* it may be so since the command was admitted */
+        if (status) {
+                finish(q, r, status);
+                return;
+        }
+        if (c->slice) {
+                run_slices(q, r, ns);
+                return;
+        }
+        status = c->run(q, ns, r);
+        if (status == NVME_COMPARE_FAILURE && violates(q, NVM_COMPARE))
+                status = NVME_SUCCESS;
         if (status)
                 finish(q, r, status);
         else
@@ -536,6 +1163,8 @@ void nvm_resume(struct nvm_queue *q, struct request *r)
 {
         if (r->user == &doomed)
                 finish_held(q, r, NVME_ABORT_FAILED_FUSED);
+        else if (((struct wait *)r->user)->left_blocks > 0)
+                run_slice(r->user);
         else
                 end_wait(r->user);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/io/log.h"
 #include "pdu/nvme/machine/spoil.h"
 
 enum {
@@ -46,7 +47,7 @@ static bool violates_rule(const struct rdma_conn *c, enum rule_id rule)
 static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
 {
         struct rdma_conn *c = user;
-        uint8_t *buf = conn_buffer_get(&c->conn, &c->device->pool, len);
+        uint8_t *buf = conn_buffer_get(&c->conn, len);
 
         if (buf)
                 *lkey = regmem_key(buf, pool_size(len));
@@ -57,7 +58,7 @@ static void buffer_put(void *user, uint8_t *buf, uint32_t len)
 {
         struct rdma_conn *c = user;
 
-        conn_buffer_put(&c->conn, &c->device->pool, buf, len);
+        conn_buffer_put(&c->conn, buf, len);
 }
 
 static void *response_memory(void *user, uint32_t bytes, uint32_t *lkey)
@@ -92,10 +93,10 @@ static void recv_put(void *user, struct rdma_recv *rx)
 
 /* --- what the user is told -------------------------------------------------------------------- */
 
-static void report(struct rdma_conn *c, const char *what, const char *detail)
+static void report(struct rdma_conn *c, const char *kind, const char *what, const char *detail)
 {
         if (!c->conn.reported)
-                conn_report(&c->conn, c->peer, what, detail);
+                conn_report(&c->conn, kind, what, detail);
         c->conn.reported = true;
 }
 
@@ -107,8 +108,10 @@ static void report_fault(struct rdma_conn *c)
 
         if (!rule)
                 return;
+        if (!c->conn.reported)
+                conn_fault(&c->conn, (enum rule_id)f.rule);
         snprintf(what, sizeof(what), "closed for %s", rule->id);
-        report(c, what, rule->says);
+        report(c, rule->id, what, rule->says);
 }
 
 static void report_failure(struct rdma_conn *c, const struct verbs_wc *wc)
@@ -119,7 +122,7 @@ static void report_failure(struct rdma_conn *c, const struct verbs_wc *wc)
                 return;
         snprintf(what, sizeof(what), "%s failed: %s", verbs_op_name(wc->wr->op),
                  verbs_status_name(wc->status));
-        report(c, what, NULL);
+        report(c, "failed", what, NULL);
 }
 
 /* --- what comes ------------------------------------------------------------------------------- */
@@ -216,7 +219,7 @@ static void post(struct rdma_conn *c)
 
         if (!chain || rdma_ep_post(&c->ep, chain, &bad) == 0)
                 return;
-        report(c, "posting failed", strerror(errno));
+        report(c, "posting", "posting failed", strerror(errno));
         rdma_ep_flushed(&c->ep, bad);
 }
 
@@ -230,7 +233,8 @@ static bool is_said(const struct rdma_conn *c)
 /* Nobody will speak of it any more. */
 static bool is_idle(const struct rdma_conn *c)
 {
-        return requests_executing(rdma_requests(c->machine)) == 0 && !loop_posted(&c->conn.close);
+        return requests_executing(rdma_requests(c->machine)) == 0 && !loop_posted(&c->conn.close) &&
+               c->conn.asked == 0;
 }
 
 /* Posts what is ready, and sees what becomes of it; may free it. */
@@ -245,6 +249,8 @@ static void settle(struct rdma_ep *e)
         if (e->life.state <= LIFE_LIVE && (c->conn.failed || is_said(c)))
                 rdma_ep_step(e, LIFE_CLOSE);
         if (e->life.state == LIFE_DEAD && is_idle(c) && rdma_ep_release(e)) {
+                rdma_controller_free(c->machine); /* gives buffers back */
+                c->machine = NULL;
                 conn_leave(&c->conn);
                 dismantle(c);
         }
@@ -272,9 +278,21 @@ static void sweep_set_up(struct rdma_conn *c)
 
         if (c->conn.queue.connected || !rdma_ep_is_older(&c->ep, service(c)->limits.ic_timeout))
                 return;
-        report(c, "closed",
+        report(c, "setup", "closed",
                late ? "timed out before the connection was established" : "no Connect");
         rdma_ep_step(&c->ep, late ? LIFE_LATE : LIFE_CLOSE);
+}
+
+/* A host that posts no receives, or whose link is stuck, holds what its commands have. */
+static void sweep_pace(struct rdma_conn *c)
+{
+        if (conn_keeps_pace(&c->conn, rdma_requests(c->machine)))
+                return;
+        if (!c->conn.reported)
+                metric_add(&c->conn.reactor->metrics.stalled, 1);
+        report(c, "timeout", "closed",
+               "timed out: the host does not take or send a command's data");
+        rdma_ep_step(&c->ep, LIFE_CLOSE);
 }
 
 static void sweep(struct target_conn *conn)
@@ -283,7 +301,9 @@ static void sweep(struct target_conn *conn)
 
         if (c->ep.life.state <= LIFE_LIVE)
                 sweep_set_up(c);
-        else
+        if (c->ep.life.state == LIFE_LIVE)
+                sweep_pace(c);
+        if (c->ep.life.state > LIFE_LIVE)
                 rdma_ep_expire(&c->ep, CLOSING_MS, c->ep.dev->gone ? GONE_MS : DRAINING_MS);
         settle(&c->ep);
 }
@@ -307,6 +327,16 @@ static void drain(struct target_conn *conn, bool at_once)
 
 /* --- connect requests ------------------------------------------------------------------------- */
 
+/* Of "192.0.2.7:4420" or "[2001:db8::7]:4420". */
+struct conn_peer rdma_conn_peer(const struct verbs_ep *ep)
+{
+        char text[NET_TRADDR], addr[NET_TRADDR], port[32];
+
+        verbs_addresses(ep, NULL, text, sizeof(text));
+        return net_split(text, addr, port) ? conn_peer_of(addr, (uint16_t)strtoul(port, NULL, 10))
+                                           : conn_peer_of(text, 0);
+}
+
 void rdma_conn_reject(struct service *s, struct verbs_ep *ep, uint16_t sts)
 {
         struct rdma_reject r = { .sts = le16(sts) };
@@ -318,12 +348,12 @@ void rdma_conn_reject(struct service *s, struct verbs_ep *ep, uint16_t sts)
 
 static void refuse(struct service *s, const struct verbs_event *e, uint16_t sts, const char *why)
 {
-        char peer[NET_TRADDR];
+        struct conn_peer peer = rdma_conn_peer(e->ep);
 
-        verbs_addresses(e->ep, NULL, peer, sizeof(peer));
         if (!s->quiet)
-                fprintf(stderr, "connect request of %s rejected (%s): %s\n", peer,
-                        rdma_reject_name(sts), why);
+                log_line(LOG_AS_WARNING, "rejected", peer.addr,
+                         "connect request of %s:%u rejected (%s): %s", peer.addr, peer.port,
+                         rdma_reject_name(sts), why);
         rdma_conn_reject(s, e->ep, sts);
 }
 
@@ -446,13 +476,51 @@ static int build(struct rdma_conn *c, uint32_t entries, uint32_t crqsize, uint32
         return srq ? 0 : own_receives(c, receives);
 }
 
-static const struct conn_kind kind = { go_on, feed, sweep, drain };
-
-static void begin(struct rdma_conn *c, struct port *port)
+static void renew(struct target_conn *conn)
 {
-        conn_begin(&c->conn, &kind, c->conn.reactor, port);
+        struct rdma_conn *c = rdma_of(conn);
+
+        if (!c->machine)
+                return;
+        rdma_controller_renew(c->machine);
+        requests_set_faulty(rdma_requests(c->machine), service(c)->faults);
+        conn_trigger_renew(conn);
+}
+
+/* What is posted already is flushed or arrives, as it is with a connection that is lost. */
+static void finish(struct target_conn *conn, bool reset)
+{
+        (void)reset;
+        conn->failed = true;
+}
+
+static void cut(struct target_conn *conn)
+{
+        drain(conn, true);
+}
+
+static const struct requests *requests(const struct target_conn *c)
+{
+        return rdma_requests(((const struct rdma_conn *)(const void *)c)->machine);
+}
+
+static const struct conn_kind kind = {
+        .go_on = go_on,
+        .feed = feed,
+        .sweep = sweep,
+        .drain = drain,
+        .renew = renew,
+        .cut = cut,
+        .requests = requests,
+        .finish = finish,
+};
+
+static void begin(struct rdma_conn *c, struct port *port, const struct conn_peer *peer)
+{
+        conn_begin(&c->conn, &kind, c->conn.reactor, port, peer, &c->device->pool);
         c->conn.queue.rdma = &c->request;
         c->conn.queue.prtype = c->ep.dev->caps->iwarp ? PRTYPE_IWARP : PRTYPE_ROCE_V2;
+        requests_set_faulty(rdma_requests(c->machine), service(c)->faults);
         trace_life(&c->ep, LIFE_EVENTS);
 }
 
@@ -472,7 +540,7 @@ static void accept_it(struct rdma_conn *c, uint32_t crqsize, uint8_t reads, uint
         p.reads_in = spoil.reads_in;
         p.reads_out = spoil.reads_out;
         if (rdma_ep_accept(&c->ep, &p) < 0) {
-                report(c, "accepting failed", strerror(errno));
+                report(c, "accepting", "accepting failed", strerror(errno));
                 rdma_ep_step(&c->ep, LIFE_REFUSED);
         }
         settle(&c->ep);
@@ -500,7 +568,7 @@ static struct rdma_conn *conn_new(struct reactor *r, const struct verbs_event *e
                 return NULL;
         }
         (void)rdma_request_read(e->data, e->param.len, &c->request);
-        verbs_addresses(e->ep, c->conn.traddr, c->peer, sizeof(c->peer));
+        verbs_addresses(e->ep, c->conn.traddr, NULL, sizeof(c->conn.traddr));
         return c;
 }
 
@@ -527,7 +595,8 @@ static struct rdma_conn *serve(struct reactor *r, const struct verbs_event *e, u
         return NULL;
 }
 
-void rdma_conn_start(struct reactor *r, struct port *port, const struct verbs_event *e)
+void rdma_conn_start(struct reactor *r, struct port *port, const struct verbs_event *e,
+                     const struct conn_peer *peer)
 {
         struct rdma_request request;
         struct rdma_conn *c = NULL;
@@ -538,9 +607,9 @@ void rdma_conn_start(struct reactor *r, struct port *port, const struct verbs_ev
         if (is_acceptable(r->service, e, &request))
                 c = serve(r, e, &crqsize, &reads);
         if (!c) {
-                conn_forget(r->service, port);
+                conn_forget(r->service, port, peer);
                 return;
         }
-        begin(c, port);
+        begin(c, port, peer);
         accept_it(c, crqsize, reads, e->param.rnr_retry);
 }

@@ -19,12 +19,13 @@ struct rdma_conn {
         struct recv_chunk *own;   /* receives, where there is no SRQ */
         struct verbs_wr *to_post; /* of them */
         uint32_t receives;        /* reserved with the device */
-        char peer[NET_TRADDR];
 };
 
 /* A connect request, on the context of the reactor that is to serve it: accepts or rejects it. Takes
  * e->ep and the reference to the port. */
-void rdma_conn_start(struct reactor *r, struct port *port, const struct verbs_event *e);
+void rdma_conn_start(struct reactor *r, struct port *port, const struct verbs_event *e,
+                     const struct conn_peer *peer);
+struct conn_peer rdma_conn_peer(const struct verbs_ep *ep);
 /* Without looking at it. */
 void rdma_conn_reject(struct service *s, struct verbs_ep *ep, uint16_t sts);
 

@@ -211,21 +211,19 @@ static int first_memory(struct rdma_device *d, uint32_t max_transfer)
         return small && large ? 0 : -1;
 }
 
-static int make_srq(struct rdma_device *d, uint32_t limit)
+/* Where it can't be made, as some devices say that they can and then refuse, each queue has receives
+ * of its own. */
+static void make_srq(struct rdma_device *d, uint32_t limit)
 {
         uint32_t wrs = d->dev->caps->srq_wrs < limit ? d->dev->caps->srq_wrs : limit;
 
-        if (wrs == 0)
-                return 0;
         /* it has up to two chunks more than its queues want */
-        if (rdma_dev_reserve(d->dev, 2 * CHUNK_MOST) < 0)
-                return -1;
-        if (verbs_make_srq(d->dev->domain, wrs) < 0) {
+        if (wrs == 0 || rdma_dev_reserve(d->dev, 2 * CHUNK_MOST) < 0)
+                return;
+        if (verbs_make_srq(d->dev->domain, wrs) == 0)
+                d->srq_wrs = wrs;
+        else
                 rdma_dev_unreserve(d->dev, 2 * CHUNK_MOST);
-                return -1;
-        }
-        d->srq_wrs = wrs;
-        return 0;
 }
 
 struct rdma_device *rdma_device_of(struct rdma *m, struct rdma_dev *dev)
@@ -243,13 +241,14 @@ struct rdma_device *rdma_device_of(struct rdma *m, struct rdma_dev *dev)
         dev->user = d;
         regmem_init(&d->memory, dev->domain);
         pool_init(&d->pool, m->reactor->pool.cap, &source, &d->memory);
-        if (first_memory(d, l->max_transfer) < 0 || make_srq(d, l->receives) < 0) {
+        if (first_memory(d, l->max_transfer) < 0) {
                 int saved = errno;
 
                 rdma_device_free(dev);
                 errno = saved;
                 return NULL;
         }
+        make_srq(d, l->receives);
         return rdma_loop_update(&m->loop) == 0 ? d : NULL;
 }
 

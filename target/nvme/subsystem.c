@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/core/wipe.h"
+#include "target/ns/ns_hosts.h"
+
 void inventory_init(struct inventory *inv)
 {
         *inv = (struct inventory) { 0 };
@@ -74,6 +77,43 @@ struct ns *subsystem_ns(const struct subsystem *s, uint32_t nsid)
         return ns_find(s, nsid);
 }
 
+bool subsystem_is_extended(const struct subsystem *s)
+{
+        for (const struct ns *ns = atomic_load(&s->ns); ns; ns = atomic_load(&ns->next)) {
+                const struct pi_format f = ns_pi(ns);
+
+                if (pi_is_extended(&f))
+                        return true;
+        }
+        return false;
+}
+
+bool ns_has_controller(const struct ns *ns, uint16_t cntlid)
+{
+        return ns_is_flipped(ns, cntlid) == ns->made;
+}
+
+bool ns_is_attached(const struct ns *ns, const char *hostnqn, uint16_t cntlid)
+{
+        return ns_has_controller(ns, cntlid) &&
+               ns_hosts_has(atomic_load_explicit(&ns->hosts, memory_order_acquire), hostnqn);
+}
+
+struct ns *ns_attached(const struct subsystem *s, uint32_t nsid, const char *hostnqn,
+                       uint16_t cntlid)
+{
+        struct ns *ns = ns_find(s, nsid);
+
+        return ns && ns_is_attached(ns, hostnqn, cntlid) ? ns : NULL;
+}
+
+struct ns *ns_attached_from(struct ns *ns, const char *hostnqn, uint16_t cntlid)
+{
+        while (ns && !ns_is_attached(ns, hostnqn, cntlid))
+                ns = atomic_load_explicit(&ns->next, memory_order_acquire);
+        return ns;
+}
+
 struct subsystem *inventory_subsystem(const struct inventory *inv, const char *nqn)
 {
         struct subsystem *s = inv->subsystems;
@@ -108,8 +148,22 @@ void subsystem_put(struct subsystem *s)
                 next = ns->next;
                 ns_put(ns);
         }
-        subsystem_clear_hosts(s);
+        for (struct ns *ns = s->graves, *next; ns; ns = next) {
+                next = ns->grave;
+                ns_put(ns);
+        }
+        hosts_clear(&s->hosts);
+        wipe(&s->keys, sizeof(s->keys));
+        pel_fini(&s->pel);
+        pthread_mutex_destroy(&s->features.lock);
+        free(s->performance);
         free(s);
+}
+
+void subsystem_hurry(struct subsystem *s)
+{
+        for (struct ns *ns = s->ns; ns; ns = ns->next)
+                ns_hurry(ns);
 }
 
 struct port *port_get(struct port *p)
@@ -118,12 +172,12 @@ struct port *port_get(struct port *p)
         return p;
 }
 
-static void clear_referrals(struct port *p)
+void referrals_clear(struct referral **list)
 {
-        while (p->referrals) {
-                struct referral *r = p->referrals;
+        while (*list) {
+                struct referral *r = *list;
 
-                p->referrals = r->next;
+                *list = r->next;
                 free(r);
         }
 }
@@ -132,8 +186,8 @@ void port_put(struct port *p)
 {
         if (atomic_fetch_sub(&p->refs, 1) > 1)
                 return;
-        port_clear_subsystems(p);
-        clear_referrals(p);
+        port_subsystems_clear(&p->subsystems);
+        referrals_clear(&p->referrals);
         free(p);
 }
 
@@ -163,6 +217,8 @@ struct subsystem *subsystem_new(const char *nqn)
         s->cntlid_min = CNTLID_MIN;
         s->cntlid_max = CNTLID_MAX;
         atomic_init(&s->refs, 1);
+        pel_init(&s->pel);
+        pthread_mutex_init(&s->features.lock, NULL);
         return s;
 }
 
@@ -233,7 +289,7 @@ void inventory_remove_port(struct inventory *inv, struct port *p)
         if (*at)
                 *at = p->next;
         p->next = NULL;
-        port_clear_subsystems(p);
+        port_subsystems_clear(&p->subsystems);
 }
 
 /* Where in the list a namespace of this NSID is or would be. */
@@ -255,15 +311,17 @@ void subsystem_add_ns(struct subsystem *s, struct ns *ns)
         atomic_store(at, ns);
 }
 
-void subsystem_remove_ns(struct subsystem *s, struct ns *ns)
+bool subsystem_remove_ns(struct subsystem *s, struct ns *ns)
 {
         _Atomic(struct ns *) *at = ns_place(s, ns->nsid);
+        bool is_there = *at == ns;
 
-        if (*at == ns)
+        if (is_there)
                 atomic_store(at, atomic_load(&ns->next)); /* readers still walk on from ns */
+        return is_there;
 }
 
-bool subsystem_add_host(struct subsystem *s, const char *hostnqn, const struct auth_keys *keys)
+bool hosts_add(struct host_entry **hosts, const char *hostnqn, const struct auth_keys *keys)
 {
         struct host_entry *h = calloc(1, sizeof(*h));
 
@@ -272,40 +330,42 @@ bool subsystem_add_host(struct subsystem *s, const char *hostnqn, const struct a
         strncpy(h->nqn, hostnqn, NQN_MAX);
         if (keys)
                 h->keys = *keys;
-        h->next = s->hosts;
-        s->hosts = h;
+        h->next = *hosts;
+        *hosts = h;
         return true;
 }
 
-void subsystem_clear_hosts(struct subsystem *s)
+void hosts_clear(struct host_entry **hosts)
 {
-        while (s->hosts) {
-                struct host_entry *h = s->hosts;
+        while (*hosts) {
+                struct host_entry *h = *hosts;
 
-                s->hosts = h->next;
+                *hosts = h->next;
+                wipe(h, sizeof(*h));
                 free(h);
         }
 }
 
-bool port_add_subsystem(struct port *p, struct subsystem *s)
+bool port_subsystems_add(struct port_subsystem **at, struct subsystem *s)
 {
-        struct port_subsystem *ps = calloc(1, sizeof(*ps)), **at = &p->subsystems;
+        struct port_subsystem *ps = calloc(1, sizeof(*ps));
 
         if (!ps)
                 return false;
         while (*at)
                 at = &(*at)->next;
         ps->subsystem = s;
+        memset(ps->ana.of, ANA_OPTIMIZED, sizeof(ps->ana.of));
         *at = ps;
         return true;
 }
 
-void port_clear_subsystems(struct port *p)
+void port_subsystems_clear(struct port_subsystem **list)
 {
-        while (p->subsystems) {
-                struct port_subsystem *ps = p->subsystems;
+        while (*list) {
+                struct port_subsystem *ps = *list;
 
-                p->subsystems = ps->next;
+                *list = ps->next;
                 free(ps);
         }
 }

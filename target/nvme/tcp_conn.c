@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/io/stream_tls.h"
 #include "pdu/nvme/io/link_stream.h"
 #include "pdu/nvme/tcp/tcp_controller.h"
 
@@ -20,8 +21,8 @@ struct tcp_conn {
         struct link *link;
 
         uint64_t phase_since;   /* ms: accepted, or ICResp sent */
-        uint64_t heard;         /* ms: bytes came, or none were owed */
-        uint64_t sent;          /* ms: bytes went, or there were none to send */
+        uint64_t heard;         /* ms: until then it has sent, at the least rate, what is owed */
+        uint64_t sent;          /* ms: until then it has read, at the least rate */
         uint64_t closing_since; /* ms: our TermReq is out; 0: it is not */
         bool live;              /* ICResp was sent */
         bool more;              /* bytes that came are still to be looked at */
@@ -52,14 +53,14 @@ static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
         struct target_conn *c = user;
 
         (void)lkey;
-        return conn_buffer_get(c, &c->reactor->pool, len);
+        return conn_buffer_get(c, len);
 }
 
 static void buffer_put(void *user, uint8_t *buf, uint32_t len)
 {
         struct target_conn *c = user;
 
-        conn_buffer_put(c, &c->reactor->pool, buf, len);
+        conn_buffer_put(c, buf, len);
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
@@ -84,8 +85,8 @@ static void end(struct tcp_conn *c, bool reset)
 
 static void tcp_conn_free(struct tcp_conn *c)
 {
+        tcp_controller_free(c->tcp); /* gives buffers back */
         conn_leave(&c->conn);
-        tcp_controller_free(c->tcp);
         free(c);
 }
 
@@ -93,7 +94,7 @@ static void tcp_conn_free(struct tcp_conn *c)
 static bool is_free(const struct tcp_conn *c)
 {
         return !stream_is_open(&c->stream) && requests_executing(tcp_requests(c->tcp)) == 0 &&
-               !loop_posted(&c->conn.close);
+               !loop_posted(&c->conn.close) && c->conn.asked == 0;
 }
 
 static bool is_over(const struct tcp_conn *c)
@@ -107,25 +108,24 @@ static bool is_over(const struct tcp_conn *c)
 
 /* --- output ----------------------------------------------------------------------------------- */
 
+/* Bytes at the least rate take that long: a single one does not start a timer again. */
+static void move_on(const struct tcp_conn *c, uint64_t *until, size_t bytes)
+{
+        *until += bytes * 1000 / service(c)->limits.least_rate;
+        if (*until > now(c))
+                *until = now(c);
+}
+
 static void flush(struct tcp_conn *c)
 {
-        ssize_t n = link_flush(c->link, &c->stream);
+        ssize_t n = c->conn.stalled_until ? 0 : link_flush(c->link, &c->stream);
 
         c->conn.failed |= n < 0;
         if (n > 0)
-                c->sent = now(c);
+                move_on(c, &c->sent, (size_t)n);
 }
 
 /* --- what the user is told ----------------------------------------------------------------- */
-
-static void report(const struct tcp_conn *c, const char *what, const char *detail)
-{
-        struct stream_place p = stream_peer(&c->stream);
-        char peer[NET_TRADDR + 8];
-
-        snprintf(peer, sizeof(peer), "%s:%u", p.addr, p.port);
-        conn_report(&c->conn, peer, what, detail);
-}
 
 static void report_fault(const struct tcp_conn *c)
 {
@@ -141,23 +141,28 @@ static void report_fault(const struct tcp_conn *c)
                          f->code, pdu_fes_name(f->code, PARTY_CONTROLLER), f->place, rule->id);
         else
                 snprintf(what, sizeof(what), "closed for %s", rule->id);
-        report(c, what, rule->says);
+        conn_report(&c->conn, rule->id, what, rule->says);
 }
 
 static void report_end(struct tcp_conn *c)
 {
+        const char *tls =
+            c->stream.end == STREAM_LOST && c->stream.ops->why ? stream_why(&c->stream) : NULL;
         char what[80];
 
-        if (c->conn.reported || c->link->state < LINK_TERMINATING)
+        if (c->conn.reported || (!tls && c->link->state < LINK_TERMINATING))
                 return;
         c->conn.reported = true;
-        if (is_fault(c->link->fault)) {
+        if (tls) {
+                conn_report(&c->conn, "TLS", tls, NULL);
+        } else if (is_fault(c->link->fault)) {
+                conn_fault(&c->conn, (enum rule_id)c->link->fault.rule);
                 report_fault(c);
         } else if (c->link->peer_term.seen) {
                 snprintf(what, sizeof(what), "host sent H2CTermReq %02xh (%s), FEI %u",
                          c->link->peer_term.fes, pdu_fes_name(c->link->peer_term.fes, PARTY_HOST),
                          c->link->peer_term.fei);
-                report(c, what, NULL);
+                conn_report(&c->conn, "H2CTermReq", what, NULL);
         }
 }
 
@@ -167,6 +172,7 @@ static void note_progress(struct tcp_conn *c)
 {
         if (!c->live && c->link->state == LINK_LIVE) {
                 c->live = true;
+                c->conn.queue.tls = stream_tls_psk(&c->stream);
                 c->phase_since = now(c);
         }
         if (c->closing_since == 0 && link_term_sent(c->link))
@@ -186,6 +192,10 @@ static void wait_for_more(struct tcp_conn *c)
 {
         bool blocked = link_wants_send(c->link);
 
+        if (c->conn.stalled_until) {
+                stream_watch(&c->stream, &c->conn.reactor->loop, 0);
+                return;
+        }
         c->waits = stream_watch(&c->stream, &c->conn.reactor->loop,
                                 (c->more ? 0u : EPOLLIN) | (blocked ? EPOLLOUT : 0u)) > 0;
         if (c->waits || (c->more && !blocked))
@@ -235,8 +245,8 @@ static bool receive_once(struct tcp_conn *c)
         c->conn.failed |= n < 0;
         if (n <= 0)
                 return false;
-        c->heard = now(c);
-        c->more = tcp_controller_received(c->tcp, (size_t)n, BUDGET);
+        move_on(c, &c->heard, (size_t)n);
+        c->more = tcp_controller_received(c->tcp, (size_t)n, conn_budget(&c->conn, BUDGET));
         return !c->more && c->stream.all;
 }
 
@@ -255,13 +265,14 @@ static void on_ready(struct stream *s, uint32_t events)
         struct tcp_conn *c = container(s, struct tcp_conn, stream);
 
         if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
-                if (c->more) /* it is not waiting for input: the socket has failed */
+                if (c->more ||
+                    c->conn.stalled_until) /* it is not waiting for input: the socket has failed */
                         c->conn.failed = true;
                 else
                         receive(c);
         } else if (c->more) {
                 flush(c);
-                c->more = tcp_controller_received(c->tcp, 0, BUDGET);
+                c->more = tcp_controller_received(c->tcp, 0, conn_budget(&c->conn, BUDGET));
         }
         settle(c);
 }
@@ -270,9 +281,11 @@ static void go_on(struct target_conn *conn)
 {
         struct tcp_conn *c = tcp_of(conn);
 
-        if (stream_is_open(&c->stream) && c->more)
-                c->more = tcp_controller_received(c->tcp, 0, BUDGET);
-        else if (stream_is_open(&c->stream) && c->waits)
+        if (!stream_is_open(&c->stream) || conn->stalled_until)
+                ;
+        else if (c->more)
+                c->more = tcp_controller_received(c->tcp, 0, conn_budget(&c->conn, BUDGET));
+        else if (c->waits)
                 receive(c);
         settle(c);
 }
@@ -306,39 +319,52 @@ static bool has_stalled(struct tcp_conn *c)
                 c->sent = now(c);
         if (blocked || c->more || !tcp_controller_waits(c->tcp))
                 c->heard = now(c);
-        return conn_is_older(&c->conn, c->sent, ms) || conn_is_older(&c->conn, c->heard, ms);
+        return conn_is_older(&c->conn, c->sent, ms) || conn_is_older(&c->conn, c->heard, ms) ||
+               !conn_keeps_pace(&c->conn, tcp_requests(c->tcp));
 }
 
 /* Who does not listen gets a reset. */
 static void give_up_stalled(struct tcp_conn *c)
 {
-        report(c, "reset",
-               link_wants_send(c->link) ? "timed out: the host reads nothing"
-                                        : "timed out: the host does "
-                                          "not send the rest of a PDU");
+        conn_report(
+            &c->conn, "timeout", "reset",
+            link_wants_send(c->link)
+                ? "timed out: the host reads nothing"
+                : "timed out: the host does not send the rest of a PDU or of a command's data");
         c->conn.reported = true;
+        metric_add(&c->conn.reactor->metrics.stalled, 1);
         link_kill(c->link);
 }
 
 static void give_up_late(struct tcp_conn *c)
 {
-        report(c, "closed for tcp/setup/ic-timeout", c->live ? "no Connect" : "no ICReq");
+        conn_fault(&c->conn, TCP_IC_TIMEOUT);
+        conn_report(&c->conn, "setup", "closed for tcp/setup/ic-timeout",
+                    c->live ? "no Connect" : "no ICReq");
         c->conn.failed = true;
+}
+
+static void look_at_timers(struct tcp_conn *c)
+{
+        if (c->closing_since > 0)
+                c->conn.failed |=
+                    conn_is_older(&c->conn, c->closing_since, service(c)->limits.term_timeout);
+        else if (has_stalled(c))
+                give_up_stalled(c);
+        else if (is_set_up_late(c))
+                give_up_late(c);
 }
 
 static void sweep(struct target_conn *conn)
 {
         struct tcp_conn *c = tcp_of(conn);
 
-        if (stream_is_open(&c->stream)) {
-                if (c->closing_since > 0)
-                        c->conn.failed |= conn_is_older(&c->conn, c->closing_since,
-                                                        service(c)->limits.term_timeout);
-                else if (has_stalled(c))
-                        give_up_stalled(c);
-                else if (is_set_up_late(c))
-                        give_up_late(c);
+        if (conn->stalled_until && now(c) >= conn->stalled_until) {
+                conn->stalled_until = 0;
+                c->heard = c->sent = now(c);
         }
+        if (stream_is_open(&c->stream) && !conn->stalled_until)
+                look_at_timers(c);
         settle(c);
 }
 
@@ -356,9 +382,67 @@ static void drain(struct target_conn *conn, bool at_once)
         settle(c);
 }
 
+/* --- on request ------------------------------------------------------------------------------- */
+
+static void renew(struct target_conn *conn)
+{
+        tcp_controller_renew(tcp_of(conn)->tcp);
+        tcp_controller_set_faulty(tcp_of(conn)->tcp, service(tcp_of(conn))->faults);
+        conn_trigger_renew(conn);
+}
+
+static void finish(struct target_conn *conn, bool reset)
+{
+        link_finish(tcp_of(conn)->link, reset ? TX_RESETS : TX_CLOSES);
+}
+
+/* The flow points to it until its next packet is written. */
+static void note(struct target_conn *conn, const char *text)
+{
+        struct tcp_conn *c = tcp_of(conn);
+        char *copy = c->stream.record ? strdup(text) : NULL;
+
+        if (!copy)
+                return;
+        c->stream.flow.comment = copy;
+        free(conn->note);
+        conn->note = copy;
+}
+
+static void cut(struct target_conn *conn)
+{
+        struct tcp_conn *c = tcp_of(conn);
+
+        if (stream_is_open(&c->stream))
+                link_kill(c->link);
+        settle(c);
+}
+
+static void settled(struct target_conn *conn)
+{
+        settle(tcp_of(conn));
+}
+
 /* --- the beginning ---------------------------------------------------------------------------- */
 
-static const struct conn_kind kind = { go_on, feed, sweep, drain };
+static const struct requests *requests(const struct target_conn *c)
+{
+        return tcp_requests(((const struct tcp_conn *)(const void *)c)->tcp);
+}
+
+static const struct conn_kind kind = {
+        .go_on = go_on,
+        .feed = feed,
+        .sweep = sweep,
+        .drain = drain,
+        .renew = renew,
+        .cut = cut,
+        .requests = requests,
+        .stall = settled,
+        .finish = finish,
+        .note = note,
+        .by_pdu = true,
+};
 
 static struct tcp_conn *tcp_conn_new(struct reactor *r, const struct stream *stream)
 {
@@ -378,22 +462,32 @@ static struct tcp_conn *tcp_conn_new(struct reactor *r, const struct stream *str
         c->stream = *stream;
         c->stream.ready = on_ready;
         c->link = tcp_controller_link(c->tcp);
+        c->link->segment = r->service->limits.segment;
+        tcp_controller_set_faulty(c->tcp, r->service->faults);
         return c;
 }
 
-void tcp_conn_start(struct reactor *r, struct port *port, struct stream *stream)
+/* False: no memory for TLS. */
+static bool secure(struct tcp_conn *c, struct tls *tls)
+{
+        return !tls || stream_tls_begin(&c->stream, tls, NULL) == 0;
+}
+
+void tcp_conn_start(struct reactor *r, struct port *port, struct stream *stream,
+                    const struct conn_peer *peer)
 {
         struct tcp_conn *c = tcp_conn_new(r, stream);
 
-        if (!c || stream_watch(&c->stream, &r->loop, EPOLLIN) < 0) {
-                stream_close(stream, false);
-                conn_forget(r->service, port);
+        if (!c || !secure(c, service_tls(r->service, port)) ||
+            stream_watch(&c->stream, &r->loop, EPOLLIN) < 0) {
+                stream_close(c ? &c->stream : stream, false);
+                conn_forget(r->service, port, peer);
                 if (c)
                         tcp_controller_free(c->tcp);
                 free(c);
                 return;
         }
-        conn_begin(&c->conn, &kind, r, port);
+        conn_begin(&c->conn, &kind, r, port, peer, &r->pool);
         memcpy(c->conn.traddr, stream_local(&c->stream).addr, sizeof(c->conn.traddr));
         stream_record(&c->stream, r->service->record, PARTY_CONTROLLER);
         c->phase_since = c->heard = c->sent = now(c);

@@ -103,16 +103,16 @@ static inline void bed_fill(struct bed *b)
         b->port = new_port(1, "192.0.2.1", "4420");
         b->other = new_port(2, "0.0.0.0", "4421");
         b->two->allow_any_host = false;
-        assert_true(subsystem_add_host(b->two, HOST2, NULL));
+        assert_true(hosts_add(&b->two->hosts, HOST2, NULL));
         bed_add_ns(b->one, "mem:1M", 1);
         bed_add_ns(b->one, "null:1G,bs=4096", 3);
         inventory_add_subsystem(&b->inv, b->one);
         inventory_add_subsystem(&b->inv, b->two);
         inventory_add_port(&b->inv, b->port);
         inventory_add_port(&b->inv, b->other);
-        assert_true(port_add_subsystem(b->port, b->one));
-        assert_true(port_add_subsystem(b->other, b->one));
-        assert_true(port_add_subsystem(b->other, b->two));
+        assert_true(port_subsystems_add(&b->port->subsystems, b->one));
+        assert_true(port_subsystems_add(&b->other->subsystems, b->one));
+        assert_true(port_subsystems_add(&b->other->subsystems, b->two));
 }
 
 static inline void bed_init(struct bed *b)
@@ -128,6 +128,10 @@ static inline void bed_init(struct bed *b)
                 .max_transfer = 65536,
                 .in_capsule = 8192,
                 .idle_timeout = 120000,
+                .auth_timeout = 60000,
+                .host_controllers = 8,
+                .subsystem_controllers = 8,
+                .unproven = 8,
         };
         b->env = (struct ctrl_env) {
                 .inv = &b->inv,
@@ -143,6 +147,16 @@ static inline void bed_fini(struct bed *b)
 {
         ctrl_table_free(b->env.table);
         inventory_fini(&b->inv);
+}
+
+/* Something of the namespace is another than before. */
+static inline void ns_changed(struct bed *b, const struct subsystem *s, uint32_t nsid)
+{
+        const struct ns *ns = s ? ns_find(s, nsid) : NULL;
+        struct ns_change change = { .subsystem = s, .nsid = nsid, .is = true };
+
+        change.after = ns ? ns->hosts : NULL;
+        ctrl_table_ns_changed(b->env.table, &change);
 }
 
 /* The status, with verdict in f; LATER if it is parked. Data of commands goes through c->data. */

@@ -44,6 +44,7 @@ struct rpeer {
         size_t used;
         struct rpeer_options o;
         bool resolved, established, rejected, disconnected, removed, failed;
+        bool no_receives; /* posts no more of them */
         uint16_t sts, crqsize, cntlid;
 };
 
@@ -116,7 +117,7 @@ static void rpeer_note(struct rpeer *p, const struct verbs_event *e)
 
 static void rpeer_send(struct rpeer *p)
 {
-        struct verbs_wr *bad, *chain = rdma_host_take_recvs(p->h);
+        struct verbs_wr *bad, *chain = p->no_receives ? NULL : rdma_host_take_recvs(p->h);
 
         if (chain && verbs_post_recv(p->ep, chain, &bad) < 0)
                 p->failed = true;
@@ -241,7 +242,7 @@ static void rpeer_close(struct rpeer *p)
 }
 
 /* DREQ; false: the target did not answer. */
-static bool rpeer_disconnect(struct rpeer *p)
+static __attribute__((unused)) bool rpeer_disconnect(struct rpeer *p)
 {
         verbs_disconnect(p->ep);
         return rpeer_until(p, &p->disconnected, 5000);

@@ -48,8 +48,9 @@ static void identify_controller(void **state)
         assert_int_equal(cmd->r.c2h_len, IDENTIFY_LEN);
         assert_int_equal(id->mdts, 4); /* 64 KiB */
         assert_int_equal(le32_get(id->ver), controller_vs());
-        assert_int_equal(le32_get(id->oaes), OAES_NS);
-        assert_int_equal(le32_get(id->ctratt), CTRATT_HOSTID128 | CTRATT_TBKAS);
+        assert_int_equal(le32_get(id->oaes), OAES_NS | OAES_LBA_STATUS);
+        assert_int_equal(le32_get(id->ctratt),
+                         CTRATT_HOSTID128 | CTRATT_TBKAS | CTRATT_RHII | CTRATT_ULIST);
         assert_int_equal(id->cntrltype, CNTRLTYPE_IO);
         assert_int_equal(id->aerl, 3);
         assert_true(le16_get(id->kas) > 0);
@@ -126,7 +127,7 @@ static void identify_statuses(void **state)
                 { CNS_IOCS_NS_LIST, 0, 0, 0 },
                 { CNS_IOCS_NS_LIST, 1, 0x002, 0 },
                 { CNS_NS_INDEPENDENT, 0, 0, 1 },
-                { CNS_NS_INDEPENDENT, 0, 0x002, 2 },
+                { CNS_NS_INDEPENDENT, 0, 0, 2 },
                 { CNS_ALLOCATED_NS_LIST, 0, 0, 0 },
                 { CNS_ALLOCATED_NS, 0, 0, 1 },
                 { CNS_NS_CTRL_LIST, 0, 0, 1 },
@@ -147,6 +148,7 @@ static void identify_statuses(void **state)
         }
         rule_add(&bed.policy.waived, FAB_NSID);
         assert_int_equal(identify(CNS_NS, 0, 0, 0), 0);
+        rule_add(&bed.policy.waived, FAB_NSID_INACTIVE);
         assert_int_equal(identify(CNS_NS_DESCS, 2, 0, 0), 0);
 }
 
@@ -293,7 +295,7 @@ static void supported_pages(void **state)
         get_log(&admin, cmd, LOG_FEATURE_EFFECTS, false, 1024, 0);
         assert_int_equal(le32_get(lids[FEAT_KATO]) & 1, 1);
         assert_int_equal(le32_get(lids[FEAT_TIMESTAMP]) & 1, 1);
-        assert_int_equal(le32_get(lids[0x03]), 0);
+        assert_int_equal(le32_get(lids[0x08]), 0);
         get_log(&admin, cmd, LOG_EFFECTS, false, 4096, 0);
         assert_int_equal(le32_get(e->admin[NVME_KEEP_ALIVE]) & 1, 1);
         assert_int_equal(le32_get(e->admin[NVME_CREATE_SQ]), 0);
@@ -366,14 +368,14 @@ static void namespace_change(void **state)
         (void)state;
         want_ns_events();
         assert_int_equal(simple(&admin, aer, NVME_AER, 0, 0, 0), LATER);
-        ctrl_table_ns_changed(bed.env.table, bed.two, 5); /* another subsystem's */
-        ctrl_table_ns_changed(bed.env.table, NULL, 5);
+        ns_changed(&bed, bed.two, 5); /* another subsystem's */
+        ns_changed(&bed, NULL, 5);
         assert_int_equal(admin.later_n, 0);
-        ctrl_table_ns_changed(bed.env.table, bed.one, 3);
+        ns_changed(&bed, bed.one, 3);
         assert_int_equal(later(&admin, 0, aer), 0);
         assert_int_equal(le32_get(aer->r.cqe.dw0), 0x00040002);
-        ctrl_table_ns_changed(bed.env.table, bed.one, 1);
-        ctrl_table_ns_changed(bed.env.table, bed.one, 3);
+        ns_changed(&bed, bed.one, 1);
+        ns_changed(&bed, bed.one, 3);
         assert_int_equal(simple(&admin, aer, NVME_AER, 0, 0, 0), LATER);
         assert_int_equal(admin.later_n, 1); /* masked */
         for (int rae = 1; rae >= 0; rae--) {
@@ -385,7 +387,7 @@ static void namespace_change(void **state)
         get_log(&admin, cmd, LOG_CHANGED_NS, false, 4096, 0);
         assert_int_equal(le32_get(list[0]), 0);
         assert_int_equal(admin.later_n, 1);
-        ctrl_table_ns_changed(bed.env.table, bed.one, 2);
+        ns_changed(&bed, bed.one, 2);
         assert_int_equal(later(&admin, 1, aer), 0);
 }
 
@@ -394,11 +396,11 @@ static void failed_read_keeps_the_event(void **state)
         (void)state;
         want_ns_events();
         simple(&admin, aer, NVME_AER, 0, 0, 0);
-        ctrl_table_ns_changed(bed.env.table, bed.one, 3);
+        ns_changed(&bed, bed.one, 3);
         assert_int_equal(admin.later_n, 1);
         assert_int_equal(get_log(&admin, cmd, LOG_CHANGED_NS, false, 4, 8192), NVME_INVALID_FIELD);
         simple(&admin, aer, NVME_AER, 0, 0, 0);
-        ctrl_table_ns_changed(bed.env.table, bed.one, 3);
+        ns_changed(&bed, bed.one, 3);
         assert_int_equal(admin.later_n, 1);
 }
 
@@ -408,12 +410,12 @@ static void too_many_changes(void **state)
 
         (void)state;
         for (uint32_t nsid = LOG_CHANGED_NS_MAX; nsid > 0; nsid--)
-                ctrl_table_ns_changed(bed.env.table, bed.one, nsid);
+                ns_changed(&bed, bed.one, nsid);
         get_log(&admin, cmd, LOG_CHANGED_NS, true, 4096, 0);
         for (uint32_t i = 0; i < LOG_CHANGED_NS_MAX; i++)
                 assert_int_equal(le32_get(list[i]), i + 1);
-        ctrl_table_ns_changed(bed.env.table, bed.one, LOG_CHANGED_NS_MAX + 1);
-        ctrl_table_ns_changed(bed.env.table, bed.one, LOG_CHANGED_NS_MAX + 2);
+        ns_changed(&bed, bed.one, LOG_CHANGED_NS_MAX + 1);
+        ns_changed(&bed, bed.one, LOG_CHANGED_NS_MAX + 2);
         get_log(&admin, cmd, LOG_CHANGED_NS, false, 4096, 0);
         assert_int_equal(le32_get(list[0]), UINT32_MAX);
         assert_int_equal(le32_get(list[1]), 0);
@@ -423,7 +425,7 @@ static void event_before_aer(void **state)
 {
         (void)state;
         want_ns_events();
-        ctrl_table_ns_changed(bed.env.table, bed.one, 3);
+        ns_changed(&bed, bed.one, 3);
         assert_int_equal(simple(&admin, aer, NVME_AER, 0, 0, 0), LATER);
         assert_int_equal(later(&admin, 0, aer), 0);
 }
@@ -475,9 +477,11 @@ static void feature_dwords(void **state)
                 uint8_t fid;
                 uint32_t initial, legal, illegal;
         } rows[] = {
-                { FEAT_ARBITRATION, 0, 0x01020303, 0x8 }, { FEAT_POWER, 0, 0x20, 1 },
-                { FEAT_ERROR_RECOVERY, 0, 100, 1 << 16 }, { FEAT_WRITE_CACHE, 1, 0, 2 },
-                { FEAT_WRITE_ATOMICITY, 0, 1, 2 },        { FEAT_TEMP, 0x157, 0x160, 1 << 16 },
+                { FEAT_ARBITRATION, 0, 0x01020303, 0x8 },
+                { FEAT_POWER, 0, 0x20, 1 },
+                { FEAT_WRITE_CACHE, 1, 0, 2 },
+                { FEAT_WRITE_ATOMICITY, 0, 1, 2 },
+                { FEAT_TEMP, 0x157, 0x160, 1 << 16 },
         };
 
         (void)state;
@@ -509,6 +513,12 @@ static void feature_statuses(void **state)
                 { NVME_SET_FEATURES, 1, FEAT_WRITE_CACHE, 0, 0x10f },
                 { NVME_SET_FEATURES, UINT32_MAX, FEAT_WRITE_CACHE, 0, 0 },
                 { NVME_SET_FEATURES, 1, FEAT_ERROR_RECOVERY, 0, 0 },
+                { NVME_SET_FEATURES, 1, FEAT_ERROR_RECOVERY, 1 << 17, 0x002 },
+                { NVME_SET_FEATURES, NSID_ALL, FEAT_ERROR_RECOVERY, 0, 0 },
+                { NVME_GET_FEATURES, NSID_ALL, FEAT_ERROR_RECOVERY, 0, 0x00b },
+                { NVME_SET_FEATURES, 0, FEAT_ERROR_RECOVERY, 0, 0x00b },
+                { NVME_GET_FEATURES, CTRL_NSID_MAX, FEAT_ERROR_RECOVERY, 0, 0x002 },
+                { NVME_GET_FEATURES, CTRL_NSID_MAX + 1, FEAT_ERROR_RECOVERY, 0, 0x00b },
                 { NVME_GET_FEATURES, 0, 5u << 8 | FEAT_WRITE_CACHE, 0, 0x002 },
                 { NVME_SET_FEATURES, 0, FEAT_HOSTID, 1, 0x00c },
                 { NVME_GET_FEATURES, 0, FEAT_HOSTID, 1, 0 },
@@ -531,6 +541,21 @@ static void feature_statuses(void **state)
         assert_int_equal(simple(&admin, cmd, NVME_GET_FEATURES, 0, 0xc0, 0), 0);
         rule_add(&bed.policy.waived, FEAT_HOSTID_FIXED);
         assert_int_equal(set_feature(FEAT_HOSTID, 1), 0);
+}
+
+/* Each namespace has its own; a reset of the controller takes all back. */
+static void feature_recovery(void **state)
+{
+        (void)state;
+        assert_int_equal(simple(&admin, cmd, NVME_SET_FEATURES, 1, FEAT_ERROR_RECOVERY, 7), 0);
+        assert_int_equal(simple(&admin, cmd, NVME_GET_FEATURES, 1, FEAT_ERROR_RECOVERY, 0), 0);
+        assert_int_equal(le32_get(cmd->r.cqe.dw0), 7);
+        assert_int_equal(get_feature(FEAT_ERROR_RECOVERY, 3, 0),
+                         FEATURE_CHANGEABLE | FEATURE_OF_NS);
+        assert_int_equal(set_cc(&admin, cmd, 0), 0);
+        assert_int_equal(set_cc(&admin, cmd, CC_ON), 0);
+        assert_int_equal(simple(&admin, cmd, NVME_GET_FEATURES, 1, FEAT_ERROR_RECOVERY, 0), 0);
+        assert_int_equal(le32_get(cmd->r.cqe.dw0), 0);
 }
 
 static void feature_temperature(void **state)
@@ -637,31 +662,19 @@ static void any_command(void **state)
 int main(void)
 {
         static const struct CMUnitTest tests[] = {
-                TEST(identify_controller),
-                TEST(mdts_rounds_down),
-                TEST(identify_namespace),
-                TEST(identify_statuses),
-                TEST(identify_lists),
-                TEST(identify_descriptors),
-                TEST(log_statuses),
-                TEST(log_fields),
-                TEST(log_offsets),
-                TEST(supported_pages),
-                TEST(error_log),
-                TEST(smart),
-                TEST(namespace_change),
-                TEST(failed_read_keeps_the_event),
-                TEST(too_many_changes),
-                TEST(event_before_aer),
-                TEST(aer_limit),
-                TEST(abort_rows),
-                TEST(feature_dwords),
-                TEST(feature_statuses),
-                TEST(feature_temperature),
-                TEST(feature_timestamp),
-                TEST(feature_host),
-                TEST(feature_queues),
-                TEST(opcodes),
+                TEST(identify_controller), TEST(mdts_rounds_down),
+                TEST(identify_namespace),  TEST(identify_statuses),
+                TEST(identify_lists),      TEST(identify_descriptors),
+                TEST(log_statuses),        TEST(log_fields),
+                TEST(log_offsets),         TEST(supported_pages),
+                TEST(error_log),           TEST(smart),
+                TEST(namespace_change),    TEST(failed_read_keeps_the_event),
+                TEST(too_many_changes),    TEST(event_before_aer),
+                TEST(aer_limit),           TEST(abort_rows),
+                TEST(feature_dwords),      TEST(feature_statuses),
+                TEST(feature_recovery),    TEST(feature_temperature),
+                TEST(feature_timestamp),   TEST(feature_host),
+                TEST(feature_queues),      TEST(opcodes),
                 TEST(any_command),
         };
 

@@ -2,7 +2,10 @@
 /* Queues whose host has to authenticate itself: what runs on them before, and how it is done. */
 #include "ctrl_fixture.h"
 
+#include <sched.h>
+
 #include "pdu/nvme/io/auth_openssl.h"
+#include "target/nvme/auth_work.h"
 
 static struct bed bed;
 static struct cmd *cmd;
@@ -25,9 +28,19 @@ static int setup(void **state)
         return cmd ? 0 : -1;
 }
 
+/* With a thread that computes. */
+static int setup_work(void **state)
+{
+        if (setup(state) < 0)
+                return -1;
+        bed.env.auth_work = auth_work_new(4);
+        return bed.env.auth_work ? 0 : -1;
+}
+
 static int teardown(void **state)
 {
         (void)state;
+        auth_work_free(bed.env.auth_work);
         free(cmd);
         bed_fini(&bed);
         return 0;
@@ -42,6 +55,19 @@ static void open_unproven(struct fake *f)
         auth_start(&host, &host_cfg);
 }
 
+/* The status of what was parked for the thread that computes. */
+static uint16_t computed(struct fake *f, uint16_t status)
+{
+        if (status != LATER)
+                return status;
+        assert_non_null(bed.env.auth_work);
+        while (f->later_n == 0)
+                sched_yield();
+        f->later_n = 0;
+        f->verdict = ctrl_resume(&bed.env, &f->q, &cmd->r, bed.now);
+        return cqe_status(&cmd->r.cqe);
+}
+
 static uint16_t auth_run(struct fake *f, uint8_t fctype, uint32_t len)
 {
         memset(&cmd->r, 0, sizeof(cmd->r));
@@ -51,7 +77,7 @@ static uint16_t auth_run(struct fake *f, uint8_t fctype, uint32_t len)
                                               .spsp1 = AUTH_SPSP,
                                               .secp = AUTH_SECP,
                                               .len = le32(len) };
-        return run(f, cmd);
+        return computed(f, run(f, cmd));
 }
 
 static uint16_t send_next(struct fake *f)
@@ -216,6 +242,75 @@ static void once_more(void **state)
         gone(&f);
 }
 
+/* What is refused keeps no controller alive, and nobody has forever. */
+static void a_host_has_its_time(void **state)
+{
+        struct fake f, io;
+
+        (void)state;
+        open_unproven(&f);
+        for (unsigned i = 0; i < 9; i++, bed.now += bed.limits.auth_timeout / 10) {
+                ctrl_table_tick(bed.env.table, bed.now);
+                assert_false(f.closed);
+                assert_int_equal(simple(&f, cmd, NVME_KEEP_ALIVE, 0, 0, 0), NVME_AUTH_REQUIRED);
+        }
+        ctrl_table_tick(bed.env.table, bed.now + bed.limits.auth_timeout / 10);
+        assert_true(f.closed);
+        gone(&f);
+        open_unproven(&f);
+        converse(&f);
+        fake_init(&io, &bed);
+        assert_int_equal(set_cc(&f, cmd, CC_ON), 0);
+        make_connect(cmd, &f, 1);
+        assert_int_equal(run(&io, cmd), 0);
+        ctrl_table_tick(bed.env.table, bed.now + bed.limits.auth_timeout);
+        assert_true(io.closed); /* each queue for itself */
+        assert_false(f.closed);
+        gone(&io);
+        gone(&f);
+}
+
+/* What is computed elsewhere is done once at a time, in bounds, and outlives its queue. */
+static void computing_is_bounded(void **state)
+{
+        enum { MANY = 8 };
+        struct fake f[MANY];
+        struct cmd *c[MANY];
+        unsigned refused = 0;
+
+        (void)state;
+        host_cfg.keys.groups = bed.one->keys.groups = 1 << AUTH_FFDHE8192;
+        for (unsigned i = 0; i < MANY; i++) {
+                open_unproven(&f[i]);
+                assert_int_equal(send_next(&f[i]), 0);
+        }
+        for (unsigned i = 0; i < MANY; i++) {
+                uint16_t status;
+
+                c[i] = calloc(1, sizeof(*c[i]));
+                assert_non_null(c[i]);
+                c[i]->r.sqe.auth = (struct auth_cmd) { .opc = NVME_FABRICS,
+                                                       .fctype = FCTYPE_AUTH_RECEIVE,
+                                                       .spsp0 = AUTH_SPSP,
+                                                       .spsp1 = AUTH_SPSP,
+                                                       .secp = AUTH_SECP,
+                                                       .len = le32(AUTH_RECEIVE_MAX) };
+                status = run(&f[i], c[i]);
+                refused += status == NVME_INTERNAL_ERROR;
+                assert_true(status == LATER || status == NVME_INTERNAL_ERROR);
+        }
+        assert_in_range(refused, 1, MANY - 3); /* three of one address may wait */
+        assert_int_equal(receive(&f[0], AUTH_RECEIVE_MAX), NVME_SEQUENCE_ERROR);
+        for (unsigned i = 0; i < MANY; i++) {
+                gone(&f[i]);
+                while (c[i]->r.user && f[i].later_n == 0)
+                        sched_yield();
+                if (c[i]->r.user)
+                        ctrl_resume(&bed.env, &f[i].q, &c[i]->r, bed.now);
+                free(c[i]);
+        }
+}
+
 /* Keys of one host, and none of the other. */
 static void keys_by_host(void **state)
 {
@@ -224,7 +319,7 @@ static void keys_by_host(void **state)
 
         (void)state;
         bed.one->keys = (struct auth_keys) { .hashes = 0 };
-        assert_true(subsystem_add_host(bed.one, HOST2, &keys));
+        assert_true(hosts_add(&bed.one->hosts, HOST2, &keys));
         fake_init(&f, &bed);
         make_connect(cmd, NULL, 0);
         assert_int_equal(run(&f, cmd), 0);
@@ -258,6 +353,7 @@ static void rules_waived(void **state)
 int main(void)
 {
 #define TEST(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
+#define WORK(t) cmocka_unit_test_setup_teardown(t, setup_work, teardown)
         const struct CMUnitTest tests[] = {
                 TEST(nothing_runs_before),
                 TEST(each_queue_for_itself),
@@ -266,8 +362,15 @@ int main(void)
                 TEST(fields_of_the_commands),
                 TEST(too_little_room),
                 TEST(once_more),
+                TEST(a_host_has_its_time),
                 TEST(keys_by_host),
                 TEST(rules_waived),
+                WORK(nothing_runs_before),
+                WORK(each_queue_for_itself),
+                WORK(a_wrong_key_ends_the_connection),
+                WORK(too_little_room),
+                WORK(once_more),
+                WORK(computing_is_bounded),
         };
 
         if (!auth_openssl())

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "pdu/core/tests/scarce.h"
 #include "target/config.h"
 #include "target/plan.h"
 
@@ -79,6 +80,12 @@ static void test_errors(void **state)
                 { "{\"subsystems\":[{\"nqn\":\"" NQN_A "\",\"namespaces\":[{\"nsid\":1,\"device\":"
                   "{\"uuid\":\"12\"}}]}]}",
                   "namespaces[0].device.uuid: '12'" },
+                { "{\"subsystems\":[{\"nqn\":\"" NQN_A
+                  "\",\"namespaces\":[{\"nsid\":1,\"hosts\":[\"" HOST "\"]}]}]}",
+                  "namespaces[0]: has hosts, but not no_auto_visible" },
+                { "{\"subsystems\":[{\"nqn\":\"" NQN_A
+                  "\",\"namespaces\":[{\"nsid\":1,\"no_auto_visible\":1,\"hosts\":[7,\"\"]}]}]}",
+                  "namespaces[0].hosts[1]: is empty" },
                 { "{\"subsystems\":[{\"nqn\":\"" NQN_A "\"},{\"nqn\":\"" NQN_A "\"}]}",
                   "subsystems[1]: nqn '" NQN_A "' occurs twice" },
                 { "{\"subsystems\":[{\"nqn\":\"" NQN_A "\",\"allowed_hosts\":[\"" HOST "\"]}]}",
@@ -90,7 +97,7 @@ static void test_errors(void **state)
                 { "{\"hosts\":[{\"nqn\":\"" HOST "\",\"attr\":{\"dhchap_hash\":\"md5\"}}]}",
                   "hosts[0].attr.dhchap_hash: 'md5' is not" },
                 { "{\"hosts\":[{\"nqn\":\"" HOST "\",\"attr\":{\"dhchap_dhgroup\":\"x\"}}]}",
-                  "hosts[0].attr.dhchap_dhgroup: 'x' is neither" },
+                  "hosts[0].attr.dhchap_dhgroup: 'x' is not" },
                 { "null\n", "an object is expected" },
                 { "{\"ports\":[{\"portid\":1}]}", "ports[0]: has no addr.traddr" },
                 { "{\"ports\":[{\"addr\":{\"trtype\":\"fc\"}}]}",
@@ -109,6 +116,39 @@ static void test_errors(void **state)
                 if (!strstr(error, rows[i].error) || strchr(error, '\n'))
                         fail_msg("%s\ngave: %s\nnot:  %s", rows[i].text, error, rows[i].error);
                 config_free(&c);
+        }
+}
+
+static void test_policies_for_algorithms(void **state)
+{
+        static const struct {
+                bool (*parse)(const char *text, uint8_t *allowed);
+                const char *text;
+                int allowed; /* -1: refused */
+        } rows[] = {
+                { config_hash, "sha384", 1 << AUTH_SHA384 },
+                { config_hash, "sha384+", 1 << AUTH_SHA384 | 1 << AUTH_SHA512 },
+                { config_hash, "hmac(sha512)+", 1 << AUTH_SHA512 },
+                { config_hash, "sha512,sha256", 1 << AUTH_SHA256 | 1 << AUTH_SHA512 },
+                { config_hash, "hmac(sha256),hmac(sha512)", 1 << AUTH_SHA256 | 1 << AUTH_SHA512 },
+                { config_hash, "sha384++", -1 },
+                { config_hash, "sha384,", -1 },
+                { config_hash, "sha", -1 },
+                { config_hash, "+", -1 },
+                { config_group, "null", 1 << AUTH_NO_DH },
+                { config_group, "null+", (1 << AUTH_GROUPS) - 1 },
+                { config_group, "null,ffdhe6144+",
+                  1 << AUTH_NO_DH | 1 << AUTH_FFDHE6144 | 1 << AUTH_FFDHE8192 },
+                { config_group, "ffdhe2048 +", -1 },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                uint8_t allowed;
+                int got = rows[i].parse(rows[i].text, &allowed) ? allowed : -1;
+
+                if (got != rows[i].allowed)
+                        fail_msg("'%s' gave %d, not %d", rows[i].text, got, rows[i].allowed);
         }
 }
 
@@ -137,7 +177,8 @@ static void test_values(void **state)
                  "\"attr\":{\"allow_any_host\":\"0\",\"serial\":\"77\",\"cntlid_min\":\"5\","
                  "\"cntlid_max\":9},\"namespaces\":[{\"nsid\":\"3\",\"enable\":true,\"device\":"
                  "{\"path\":\"mem:1M\",\"uuid\":\"00112233-4455-6677-8899-aabbccddeeff\","
-                 "\"nguid\":\"00000000-0000-0000-0000-000000000000\"},\"ana_grpid\":1}]}]}",
+                 "\"nguid\":\"00000000-0000-0000-0000-000000000000\"},\"ana_grpid\":1,"
+                 "\"no_auto_visible\":true,\"hosts\":[\"" HOST "\"]}]}]}",
                  "\"" NQN_A "\"");
         if (!load(&c, text, error, sizeof(error)))
                 fail_msg("%s", error);
@@ -157,6 +198,9 @@ static void test_values(void **state)
         assert_true(c.subsystems[0].ns[0].has_uuid);
         assert_int_equal(c.subsystems[0].ns[0].uuid[15], 0xff);
         assert_false(c.subsystems[0].ns[0].has_nguid);
+        assert_true(c.subsystems[0].ns[0].masked);
+        assert_int_equal(c.subsystems[0].ns[0].n_hosts, 1);
+        assert_string_equal(c.subsystems[0].ns[0].hosts[0], HOST);
         assert_string_equal(c.ports[0].trsvcid, "4420");
         assert_string_equal(c.ports[0].subsystems[0], NQN_A);
         config_free(&c);
@@ -183,6 +227,22 @@ static struct config on_port(const char *trsvcid)
         return c;
 }
 
+/* The first namespace is attached to hosts one by one: to that one too. */
+static void mask(struct config *c, const char *hostnqn)
+{
+        struct config_ns *ns = &c->subsystems[0].ns[0];
+
+        ns->masked = true;
+        if (hostnqn)
+                assert_true(config_add_string(&ns->hosts, &ns->n_hosts, hostnqn));
+}
+
+/* It, if the host has it. */
+static struct ns *attached(const struct inventory *inv, const char *hostnqn)
+{
+        return ns_attached(inventory_subsystem(inv, NQN_A), 1, hostnqn, 1);
+}
+
 /* Makes, applies and frees a plan for c (which is freed too); whether a discovery log changed. */
 static bool change(struct inventory *inv, struct config *c)
 {
@@ -192,7 +252,8 @@ static bool change(struct inventory *inv, struct config *c)
 
         if (!plan_make(&p, inv, c, error, sizeof(error)))
                 fail_msg("%s", error);
-        plan_apply(&p, inv);
+        if (!plan_apply(&p, inv, error, sizeof(error)))
+                fail_msg("%s", error);
         discovery = p.discovery;
         plan_free(&p);
         config_free(c);
@@ -260,6 +321,83 @@ static void test_plan_that_fails_changes_nothing(void **state)
         inventory_fini(&inv);
 }
 
+/* Wherever it fails, nobody may do what he might not before. */
+static void test_a_plan_without_memory_changes_nothing(void **state)
+{
+        struct inventory inv;
+        struct config c = on_port("4420");
+        struct plan p;
+        char error[512];
+        unsigned nth = 1;
+        bool ok = false;
+
+        (void)state;
+        inventory_init(&inv);
+        add(&c, NQN_A, "mem:1M", NULL);
+        c.subsystems[0].allow_any_host = false;
+        change(&inv, &c);
+        c = on_port("4420");
+        add(&c, NQN_A, "mem:1M", NULL);
+        add(&c, NQN_B, "mem:1M", NULL);
+        c.subsystems[0].allow_any_host = false;
+        config_add_string(&c.subsystems[0].hosts, &c.subsystems[0].n_hosts, HOST);
+        mask(&c, HOST);
+        for (; !ok; nth++) {
+                assert_true(nth < 100);
+                allocations_left = nth;
+                ok = plan_make(&p, &inv, &c, error, sizeof(error));
+                allocations_left = 0;
+                assert_false(subsystem_allows(inventory_subsystem(&inv, NQN_A), HOST));
+                assert_non_null(attached(&inv, NQN_B));
+                assert_null(inventory_subsystem(&inv, NQN_B));
+        }
+        assert_true(nth > 8);
+        allocations_left = 1; /* it needs none any more */
+        assert_true(plan_apply(&p, &inv, error, sizeof(error)));
+        assert_int_equal(allocations_left, 1);
+        allocations_left = 0;
+        assert_true(subsystem_allows(inventory_subsystem(&inv, NQN_A), HOST));
+        assert_non_null(attached(&inv, HOST));
+        assert_null(attached(&inv, NQN_B));
+        assert_non_null(port_subsystem(inv.ports, NQN_B));
+        plan_free(&p);
+        config_free(&c);
+        inventory_fini(&inv);
+}
+
+/* Whom a namespace is attached to changes without the namespace itself. */
+static void test_masking(void **state)
+{
+        struct inventory inv;
+        struct config c = on_port("4420"), copy;
+        struct ns *ns;
+
+        (void)state;
+        inventory_init(&inv);
+        add(&c, NQN_A, "mem:1M", NULL);
+        mask(&c, NULL);
+        change(&inv, &c);
+        ns = ns_find(inventory_subsystem(&inv, NQN_A), 1);
+        assert_non_null(ns);
+        assert_null(attached(&inv, HOST));
+        c = on_port("4420");
+        add(&c, NQN_A, "mem:2M", NULL);
+        mask(&c, HOST);
+        mask(&c, HOST);
+        assert_true(config_copy(&copy, &c));
+        config_free(&c);
+        change(&inv, &copy);
+        assert_ptr_equal(attached(&inv, HOST), ns);
+        assert_int_equal(ns->blocks, 4096);
+        assert_null(attached(&inv, NQN_B));
+        assert_null(attached(&inv, NULL));
+        c = on_port("4420");
+        add(&c, NQN_A, "mem:2M", NULL);
+        change(&inv, &c);
+        assert_ptr_equal(attached(&inv, NQN_B), ns);
+        inventory_fini(&inv);
+}
+
 static void test_hosts_change_what_logs_show(void **state)
 {
         struct inventory inv;
@@ -283,10 +421,13 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_errors),
+                cmocka_unit_test(test_policies_for_algorithms),
                 cmocka_unit_test(test_missing_file),
                 cmocka_unit_test(test_values),
                 cmocka_unit_test(test_plan),
                 cmocka_unit_test(test_plan_that_fails_changes_nothing),
+                cmocka_unit_test(test_a_plan_without_memory_changes_nothing),
+                cmocka_unit_test(test_masking),
                 cmocka_unit_test(test_hosts_change_what_logs_show),
         };
 

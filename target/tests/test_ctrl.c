@@ -172,7 +172,7 @@ static void connect_refusals(void **state)
                 { unknown_subnqn, IO, 0x182, DATA | 256, FAB_CONNECT_IO_SUBNQN },
                 { other_host, IO, 0x182, DATA | 512, FAB_CONNECT_IO_HOSTNQN },
                 { other_hostid, IO, 0x182, DATA | 0, FAB_CONNECT_IO_HOSTID },
-                { qid_5, IO, 0x182, 42, FAB_CONNECT_QID },
+                { qid_5, IO, 0x182, 42, FAB_CONNECT_QID_GRANTED },
         };
         struct fake admin, f;
 
@@ -301,7 +301,7 @@ static void discovery_has_no_io_queues(void **state)
         make_connect(cmd, &admin, 1);
         assert_int_equal(run(&io, cmd), NVME_CONNECT_PARAM);
         rule_add(&bed.policy.waived, FAB_DISC_IO);
-        rule_add(&bed.policy.waived, FAB_CONNECT_QID);
+        rule_add(&bed.policy.waived, FAB_CONNECT_QID_GRANTED);
         make_connect(cmd, &admin, 1);
         assert_int_equal(run(&io, cmd), 0);
         assert_null(ctrl_subsystem(&io.q));
@@ -352,6 +352,40 @@ static void controllers_are_bounded(void **state)
         for (unsigned i = 0; i < 9; i++)
                 if (i != 3)
                         gone(&f[i]);
+}
+
+/* One address, one host, one subsystem leave some for others. */
+static void controllers_are_shared(void **state)
+{
+        static const struct {
+                const char *peer, *hostnqn, *subnqn;
+                uint16_t status;
+        } rows[] = {
+                { "192.0.2.1", HOST1, SUB1, 0 },
+                { "192.0.2.1", HOST1, SUB1, 0 },
+                { "192.0.2.1", HOST2, SUB1, 0 },
+                { "192.0.2.1", HOST2, SUB1, NVME_CONNECT_BUSY }, /* the address has three */
+                { "192.0.2.2", HOST1, SUB1, 0 },
+                { "192.0.2.3", HOST1, SUB1, 0 }, /* three have the name, but a name is no proof */
+                { "192.0.2.3", HOST2, SUB1, NVME_CONNECT_BUSY },     /* the subsystem has five */
+                { "192.0.2.4", HOST2 "a", SUB1, NVME_CONNECT_BUSY }, /* the subsystem has five */
+                { "192.0.2.4", HOST2 "a", NQN_DISCOVERY, 0 },
+        };
+        struct fake f[COUNT(rows)];
+
+        (void)state;
+        bed.limits.host_controllers = 3;
+        bed.limits.subsystem_controllers = 5;
+        for (unsigned i = 0; i < COUNT(rows); i++) {
+                fake_init(&f[i], &bed);
+                f[i].q.peer = rows[i].peer;
+                make_connect(cmd, NULL, 0);
+                strcpy(connect_data_of(cmd)->hostnqn, rows[i].hostnqn);
+                strcpy(connect_data_of(cmd)->subnqn, rows[i].subnqn);
+                assert_int_equal(run(&f[i], cmd), rows[i].status);
+        }
+        for (unsigned i = 0; i < COUNT(rows); i++)
+                gone(&f[i]);
 }
 
 static void cntlids(void **state)
@@ -550,11 +584,29 @@ static void admin_queue_takes_all_with_it(void **state)
         free(aer[1]);
 }
 
+/* Hosts close I/O queues that they do not need, and open them again. */
+static void lost_io_queue_comes_back(void **state)
+{
+        struct fake admin, io;
+
+        (void)state;
+        open_admin(&admin, &bed);
+        for (int i = 0; i < 3; i++) {
+                open_io(&io, &bed, &admin, 1);
+                gone(&io);
+                ctrl_table_tick(bed.env.table, bed.now);
+                ctrl_table_tick(bed.env.table, bed.now + 5000);
+                assert_false(admin.closed);
+        }
+        gone(&admin);
+}
+
 static void lost_io_queue_ends_it_after_a_while(void **state)
 {
         struct fake admin, io;
 
         (void)state;
+        bed.env.strict = true;
         open_admin(&admin, &bed);
         open_io(&io, &bed, &admin, 1);
         gone(&io);
@@ -572,6 +624,7 @@ static void lost_io_queue_is_borne_by_who_deletes_single_ones(void **state)
         struct fake admin, io;
 
         (void)state;
+        bed.env.strict = true;
         fake_init(&admin, &bed);
         make_connect(cmd, NULL, 0);
         cmd->r.sqe.connect.cattr = CATTR_INDIVIDUAL_DELETE;
@@ -659,7 +712,7 @@ static void idle_discovery_expires(void **state)
 
 static void revocation(void **state)
 {
-        struct fake one, two, disc;
+        struct fake one, two, disc, keyed;
 
         (void)state;
         open_admin(&one, &bed);
@@ -672,9 +725,17 @@ static void revocation(void **state)
         assert_int_equal(run(&two, cmd), 0);
         ctrl_table_revoke(bed.env.table, &bed.inv);
         assert_false(one.closed || two.closed || disc.closed);
+        open_admin(&keyed, &bed);
+        bed.one->keys.host.len = 32; /* who has proven nothing has to from here on */
+        ctrl_table_revoke(bed.env.table, &bed.inv);
+        assert_true(keyed.closed && one.closed && !two.closed && !disc.closed);
+        gone(&keyed);
+        gone(&one);
+        bed.one->keys.host.len = 0;
+        open_admin(&one, &bed);
 
         pthread_rwlock_wrlock(&bed.inv.lock);
-        subsystem_clear_hosts(bed.two);
+        hosts_clear(&bed.two->hosts);
         inventory_remove_subsystem(&bed.inv, bed.one);
         subsystem_put(bed.one);
         pthread_rwlock_unlock(&bed.inv.lock);
@@ -741,7 +802,7 @@ static void *disturb(void *arg)
         (void)arg;
         for (uint32_t i = 0; !stop; i++) {
                 ctrl_table_tick(bed.env.table, 1000);
-                ctrl_table_ns_changed(bed.env.table, bed.one, i % 7 + 1);
+                ns_changed(&bed, bed.one, i % 7 + 1);
                 ctrl_table_discovery_changed(bed.env.table);
                 ctrl_table_revoke(bed.env.table, &bed.inv);
         }
@@ -809,6 +870,7 @@ int main(void)
                 TEST(short_connect_data),
                 TEST(first_command),
                 TEST(controllers_are_bounded),
+                TEST(controllers_are_shared),
                 TEST(cntlids),
                 TEST(failed_connect_leaves_no_trace),
                 TEST(reset_ends_queues_and_aers),
@@ -816,6 +878,7 @@ int main(void)
                 TEST(shutdown_stops_io),
                 TEST(disconnects),
                 TEST(admin_queue_takes_all_with_it),
+                TEST(lost_io_queue_comes_back),
                 TEST(lost_io_queue_ends_it_after_a_while),
                 TEST(lost_io_queue_is_borne_by_who_deletes_single_ones),
                 TEST(who_leaves_in_order_is_let_go),

@@ -245,7 +245,7 @@ static void changes(void **state)
         assert_int_equal(disc.later_n, 0); /* what this host sees is the same */
 
         pthread_rwlock_wrlock(&bed.inv.lock);
-        assert_true(port_add_subsystem(bed.port, bed.two)); /* HOST2's */
+        assert_true(port_subsystems_add(&bed.port->subsystems, bed.two)); /* HOST2's */
         bed.inv.genctr++;
         pthread_rwlock_unlock(&bed.inv.lock);
         ctrl_table_discovery_changed(bed.env.table);
@@ -260,17 +260,17 @@ static void changes(void **state)
         assert_int_equal(le32_get(aer->r.cqe.dw0), 0x0070f002);
 
         assert_int_equal(simple(&disc, aer, NVME_AER, 0, 0, 0), LATER);
-        port_clear_subsystems(bed.port);
+        port_subsystems_clear(&bed.port->subsystems);
         ctrl_table_discovery_changed(bed.env.table);
         assert_int_equal(disc.later_n, 1); /* masked */
         get_log(&disc, cmd, LOG_DISCOVERY, true, 1024, 0);
-        assert_true(port_add_subsystem(bed.port, bed.two));
+        assert_true(port_subsystems_add(&bed.port->subsystems, bed.two));
         ctrl_table_discovery_changed(bed.env.table);
         assert_int_equal(disc.later_n, 1); /* retained */
         read_log(&disc);
         assert_int_equal(le64_get(header()->genctr), before + 2);
         assert_int_equal(disc.later_n, 1);
-        port_clear_subsystems(bed.port);
+        port_subsystems_clear(&bed.port->subsystems);
         ctrl_table_discovery_changed(bed.env.table);
         assert_int_equal(later(&disc, 1, aer), 0);
 }
@@ -280,11 +280,11 @@ static void not_persistent_has_to_ask(void **state)
         (void)state;
         discover(&disc, bed.port, HOST1, 0);
         simple(&disc, aer, NVME_AER, 0, 0, 0);
-        port_clear_subsystems(bed.port);
+        port_subsystems_clear(&bed.port->subsystems);
         ctrl_table_discovery_changed(bed.env.table);
         assert_int_equal(disc.later_n, 0);
         assert_int_equal(simple(&disc, cmd, NVME_SET_FEATURES, 0, FEAT_AEC, AEC_DISCOVERY), 0);
-        assert_true(port_add_subsystem(bed.port, bed.one));
+        assert_true(port_subsystems_add(&bed.port->subsystems, bed.one));
         ctrl_table_discovery_changed(bed.env.table);
         assert_int_equal(disc.later_n, 1);
 }

@@ -46,6 +46,13 @@ def test_persistent_discovery():
     guest("discovery.sh")
 
 
+@pytest.mark.timeout(1000)
+def test_failover_each_second():
+    """Asymmetric Namespace Access: two listeners, the kernel's multipath host, states set over RPC."""
+    seconds = int(os.environ.get("NVMFSPEC_ANA_SECONDS", "30"))
+    guest("ana.sh", str(seconds), timeout=120 + 2 * seconds)
+
+
 rdma = pytest.mark.parametrize("kind", ["rxe", "siw"])
 
 
@@ -84,9 +91,25 @@ def test_what_only_rdma_has(kind):
     guest("rdma.sh", kind=kind)
 
 
+@pytest.mark.timeout(1000)
+@rdma
+def test_link_is_down_for_a_while(kind):
+    count = int(os.environ.get("NVMFSPEC_LINK_CUTS", "1"))
+    guest("link.sh", str(count), kind=kind, timeout=120 + 60 * count)
+
+
+def test_a_device_that_is_mounted_or_in_use_is_refused():
+    guest("device.sh")
+
+
 @pytest.mark.parametrize("kind", ["tcp", "rxe"])
 def test_authentication(kind):
     guest("authentication.sh", kind=kind)
+
+
+@pytest.mark.usefixtures("tlshd")
+def test_tls():
+    guest("tls.sh", lab=["--tls"])
 
 
 @pytest.mark.qemu

@@ -7,18 +7,23 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/loop.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "pdu/io/loop.h"
 #include "pdu/nvme/wire/nvme.h"
-#include "target/ns/extents.h"
+#include "target/ns/marks.h"
 #include "target/ns/ns_backend.h"
 
 enum { BS = 512 };
@@ -33,6 +38,17 @@ int fallocate(int fd, int mode, off_t offset, off_t len)
         if (!no_holes)
                 return (int)syscall(SYS_fallocate, fd, mode, offset, len);
         errno = EOPNOTSUPP;
+        return -1;
+}
+
+static _Atomic bool no_sync;
+static _Atomic unsigned syncs;
+int fdatasync(int fd)
+{
+        syncs++;
+        if (!no_sync)
+                return (int)syscall(SYS_fdatasync, fd);
+        errno = EIO;
         return -1;
 }
 
@@ -80,11 +96,12 @@ static void test_a_bad_spec_names_its_token(void **state)
                 { "mem", "mem: neither mem:SIZE, null:SIZE, file:PATH nor a path" },
                 { "mem:", "mem:: '' is not a size" },
                 { "mem:x", "mem:x: 'x' is not a size" },
-                { "mem:1M,bs=520", "mem:1M,bs=520: 'bs=520' is not an option of a namespace "
-                                   "(bs=512, bs=4096, delay=TIME-TIME)" },
+                { "mem:1M,bs=520",
+                  "mem:1M,bs=520: 'bs=520' is not an option of a namespace "
+                  "(bs=512, bs=4096, delay=TIME-TIME, ms=8, pi=1, guard=32, sts=16)" },
                 { "mem:1M,size=2M",
                   "mem:1M,size=2M: 'size=2M' is not an option of a namespace (bs=512, "
-                  "bs=4096, delay=TIME-TIME)" },
+                  "bs=4096, delay=TIME-TIME, ms=8, pi=1, guard=32, sts=16)" },
                 { "null:1000", "null:1000: size is not a multiple of the block size" },
                 { "mem:4608,bs=4096",
                   "mem:4608,bs=4096: size is not a multiple of the block size" },
@@ -332,6 +349,107 @@ static void test_a_missing_file_is_made(void **state)
         unlink(made);
 }
 
+/* Whatever it is called, and however large its blocks: what one does the other sees. */
+static void test_namespaces_on_one_file_share_it(void **state)
+{
+        static uint8_t in[8 * BS], out[8 * BS];
+        char name[64], other[96];
+        struct ns *a = open_ns(file_spec), *b;
+
+        (void)state;
+        snprintf(name, sizeof(name), "%s-link", path);
+        assert_int_equal(link(path, name), 0);
+        snprintf(other, sizeof(other), "file:%s,bs=4096", name);
+        b = open_ns(other);
+        unlink(name);
+        assert_ptr_equal(a->store, b->store);
+        assert_ptr_equal(a->lock, b->lock);
+        fill(in, sizeof(in), 3);
+        assert_int_equal(ns_write(a, 8, 8, in), NVME_SUCCESS);
+        assert_int_equal(ns_read(b, 1, 1, out), NVME_SUCCESS);
+        assert_memory_equal(in, out, sizeof(in));
+        assert_int_equal(ns_write_uncorrectable(a, 15, 1), NVME_SUCCESS);
+        assert_int_equal(ns_read(b, 1, 1, out), NVME_UNRECOVERED_READ);
+        assert_int_equal(ns_read(b, 2, 1, out), NVME_SUCCESS);
+        ns_put(a);
+        assert_int_equal(ns_zero(b, 1, 1, false), NVME_SUCCESS);
+        assert_int_equal(ns_read(b, 1, 1, out), NVME_SUCCESS);
+        ns_put(b);
+}
+
+/* 0: it could be opened, and was closed. */
+static int open_in_another_process(const char *spec)
+{
+        int status = -1;
+        pid_t child = fork();
+
+        if (child == 0) {
+                struct ns *ns = ns_open(spec, NQN, 1, error, sizeof(error));
+
+                if (ns)
+                        ns_put(ns);
+                _exit(ns ? 0 : strstr(error, ": in use by another process") ? 1 : 2);
+        }
+        assert_true(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
+        return WEXITSTATUS(status);
+}
+
+static void test_a_file_belongs_to_one_process(void **state)
+{
+        char same_file[64];
+        struct ns *ns;
+        pid_t child;
+        int ready[2];
+        char c;
+
+        (void)state;
+        snprintf(same_file, sizeof(same_file), "%s", path);
+        assert_int_equal(pipe(ready), 0);
+        child = fork();
+        if (child == 0) {
+                alarm(30);
+                open_ns(same_file);
+                _exit(write(ready[1], "", 1) == 1 && pause() ? 0 : 1);
+        }
+        assert_int_equal(read(ready[0], &c, 1), 1);
+        assert_null(ns_open(file_spec, NQN, 1, error, sizeof(error)));
+        assert_non_null(strstr(error, ": in use by another process"));
+        assert_int_equal(open_in_another_process(file_spec), 1);
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+        ns = open_ns(file_spec); /* whoever dies lets go of it */
+        ns_put(ns);
+        assert_int_equal(open_in_another_process(file_spec), 0);
+        close(ready[0]);
+        close(ready[1]);
+}
+
+/* As for one that is mounted: only opening it exclusively fails. */
+static void test_a_device_in_use_is_refused(void **state)
+{
+        char node[64];
+        int loop = open("/dev/loop-control", O_RDWR | O_CLOEXEC), number, device, image;
+
+        (void)state;
+        number = loop < 0 ? -1 : ioctl(loop, LOOP_CTL_GET_FREE);
+        snprintf(node, sizeof(node), "/dev/loop%d", number);
+        device = number < 0 ? -1 : open(node, O_RDWR | O_EXCL | O_CLOEXEC);
+        image = open(path, O_RDWR | O_CLOEXEC);
+        if (device < 0 || ioctl(device, LOOP_SET_FD, image) < 0) {
+                print_message("no loop device here\n");
+        } else {
+                assert_null(ns_open(node, NQN, 1, error, sizeof(error)));
+                assert_non_null(strstr(error, ": the device is mounted or in use"));
+                close(device);
+                ns_put(open_ns(node));
+                device = open(node, O_RDWR | O_CLOEXEC);
+                ioctl(device, LOOP_CLR_FD);
+        }
+        close(device);
+        close(image);
+        close(loop);
+}
+
 struct waiter {
         struct ns_wait on;
         sem_t done;
@@ -521,43 +639,185 @@ static void test_no_block_is_torn(void **state)
         }
 }
 
-/* --- extents against a bitmap ----------------------------------------------------------------- */
+/* --- blocks that are deallocated, or cannot be read -------------------------------------------- */
 
-static void test_extents_are_a_set(void **state)
+static void want_extent(struct ns *ns, enum ns_blocks what, uint64_t lba, uint64_t first,
+                        uint64_t count)
 {
-        struct extents e = { 0 };
-        bool map[200] = { 0 };
+        uint64_t n, at = ns_extent(ns, what, lba, 64, &n);
+
+        assert_int_equal(at, first);
+        assert_int_equal(n, count);
+}
+
+static void test_blocks_are_told(void **state)
+{
+        struct ns *ns = ns_open("mem:64K", "nqn", 1, NULL, 0);
+        uint8_t block[512] = { 1 };
+
+        (void)state;
+        want_extent(ns, NS_ALLOCATED, 0, 0, 64);
+        want_extent(ns, NS_UNREADABLE, 0, 64, 0);
+        assert_int_equal(ns_deallocate(ns, 8, 4), NVME_SUCCESS);
+        assert_int_equal(ns_zero(ns, 12, 4, true), NVME_SUCCESS);
+        want_extent(ns, NS_ALLOCATED, 0, 0, 8);
+        want_extent(ns, NS_ALLOCATED, 8, 16, 48);
+        assert_int_equal(ns_used(ns), 128 - 8);
+        assert_int_equal(ns_read(ns, 8, 1, block), NVME_SUCCESS);
+        atomic_store(&ns->recovery, RECOVERY_DULBE);
+        assert_int_equal(ns_read(ns, 7, 2, block), NVME_DEALLOCATED);
+        assert_int_equal(ns_verify(ns, 15, 1), NVME_DEALLOCATED);
+        assert_int_equal(ns_write(ns, 8, 1, block), NVME_SUCCESS);
+        assert_int_equal(ns_read(ns, 8, 1, block), NVME_SUCCESS);
+        assert_int_equal(ns_zero(ns, 9, 1, false), NVME_SUCCESS);
+        want_extent(ns, NS_ALLOCATED, 0, 0, 10);
+        assert_int_equal(ns_times_marked(ns), 0);
+        assert_int_equal(ns_write_uncorrectable(ns, 10, 2), NVME_SUCCESS);
+        assert_int_equal(ns_times_marked(ns), 1);
+        want_extent(ns, NS_UNREADABLE, 0, 10, 2);
+        want_extent(ns, NS_ALLOCATED, 0, 0, 12);
+        assert_int_equal(ns_read(ns, 10, 1, block), NVME_UNRECOVERED_READ);
+        assert_int_equal(ns_write(ns, 10, 1, block), NVME_SUCCESS);
+        want_extent(ns, NS_UNREADABLE, 0, 11, 1);
+        ns_put(ns);
+}
+
+/* --- marks against a map ---------------------------------------------------------------------- */
+
+static void test_marks_are_a_set(void **state)
+{
+        enum { PLACES = 4 * MARKS_A_PAGE };
+        static bool map[PLACES];
+        struct marks m = { 0 };
         unsigned seed = 1;
 
         (void)state;
-        for (unsigned i = 0; i < 20000; i++) {
-                unsigned from = (unsigned)rand_r(&seed) % 199,
-                         to = from + 1 + (unsigned)rand_r(&seed) % 12;
-                bool add = rand_r(&seed) & 1, any = false;
+        for (unsigned i = 0; i < 4000; i++) {
+                unsigned from = (unsigned)rand_r(&seed) % (PLACES - 1),
+                         to = from + 1 + (unsigned)rand_r(&seed) % (i % 2 ? 100 : PLACES);
+                bool add = rand_r(&seed) & 1, any;
 
-                to = to > 200 ? 200 : to;
-                for (unsigned j = from; j < to; j++)
-                        any |= map[j];
-                assert_int_equal(extents_touch(&e, from, to), any);
-                assert_true(add ? extents_add(&e, from, to) : extents_remove(&e, from, to));
+                to = to > PLACES ? PLACES : to;
+                any = memchr(map + from, 1, to - from);
+                assert_int_equal(marks_touch(&m, from, to), any);
+                assert_int_equal(marks_cover(&m, from, to), !memchr(map + from, 0, to - from));
+                for (unsigned in = 0; in < 2; in++) {
+                        const bool *found = memchr(map + from, (int)in, to - from);
+
+                        assert_int_equal(marks_next(&m, from, to, in), found ? found - map : to);
+                }
+                if (add)
+                        assert_true(marks_add(&m, from, to));
+                else
+                        marks_remove(&m, from, to);
                 memset(map + from, add, to - from);
-                for (unsigned j = 1; j < e.count; j++)
-                        assert_true(e.at[j - 1].to < e.at[j].from);
         }
-        extents_fini(&e);
+        marks_remove(&m, 0, UINT64_MAX);
+        assert_int_equal(m.count, 0);
+        marks_fini(&m);
 }
 
-static void test_extents_are_bounded(void **state)
+static void test_marks_are_bounded(void **state)
 {
-        struct extents e = { 0 };
+        struct marks m = { 0 };
+        uint64_t end = (uint64_t)MARKS_A_PAGE * MARKS_PAGES_MAX;
 
         (void)state;
-        for (uint64_t i = 0; i < EXTENTS_MAX; i++)
-                assert_true(extents_add(&e, 2 * i, 2 * i + 1));
-        assert_false(extents_add(&e, 1 << 20, (1 << 20) + 1));
-        assert_true(extents_add(&e, 1, 2)); /* fills a gap */
-        assert_int_equal(e.count, EXTENTS_MAX - 1);
-        extents_fini(&e);
+        assert_true(marks_add(&m, 0, end - MARKS_A_PAGE));
+        assert_false(marks_add(&m, end - 1, end + 1)); /* needs two pages, there is one */
+        assert_false(marks_touch(&m, end - MARKS_A_PAGE, UINT64_MAX));
+        assert_true(marks_add(&m, end - 1, end));
+        assert_false(marks_add(&m, end, end + 1));
+        marks_fini(&m);
+}
+
+/* However many pieces are left of what was marked. */
+static void test_a_write_always_clears_marks(void **state)
+{
+        static uint8_t buf[BS];
+        struct ns *ns = open_ns("null:8M");
+
+        (void)state;
+        assert_int_equal(ns_write_uncorrectable(ns, 0, 16384), NVME_SUCCESS);
+        for (unsigned lba = 0; lba < 16384; lba += 2)
+                assert_int_equal(ns_write(ns, lba, 1, buf), NVME_SUCCESS);
+        for (unsigned lba = 0; lba < 16384; lba++)
+                assert_int_equal(ns_read(ns, lba, 1, buf),
+                                 lba % 2 ? NVME_UNRECOVERED_READ : NVME_SUCCESS);
+        ns_put(ns);
+}
+
+/* --- a disk that fails ------------------------------------------------------------------------ */
+
+static uint16_t flush(struct ns *ns)
+{
+        struct waiter w;
+
+        begin(ns, &w, true);
+        sem_wait(&w.done);
+        return w.on.status;
+}
+
+static void test_a_failed_flush_is_not_forgotten(void **state)
+{
+        static uint8_t buf[BS];
+        char other[64], spec[96];
+        struct ns *ns;
+
+        (void)state;
+        snprintf(other, sizeof(other), "%s-failing", path);
+        snprintf(spec, sizeof(spec), "file:%s,size=64K", other);
+        ns = open_ns(spec);
+        assert_int_equal(ns_write(ns, 0, 1, buf), NVME_SUCCESS);
+        no_sync = true;
+        assert_int_equal(flush(ns), NVME_WRITE_FAULT);
+        no_sync = false;
+        assert_int_equal(flush(ns), NVME_WRITE_FAULT);
+        ns_put(ns);
+        assert_null(ns_open(spec, NQN, 1, error, sizeof(error)));
+        assert_non_null(strstr(error, "an earlier flush failed"));
+        unlink(other);
+}
+
+static void test_closing_flushes(void **state)
+{
+        struct ns *ns = open_ns(file_spec);
+        unsigned before = syncs;
+
+        (void)state;
+        ns_put(ns);
+        assert_true(syncs > before);
+}
+
+/* In another process, for which the file is marked. */
+static void test_a_flush_that_failed_as_it_was_closed(void **state)
+{
+        char other[64], spec[96];
+        int status = -1;
+        pid_t child;
+
+        (void)state;
+        snprintf(other, sizeof(other), "%s-failed", path);
+        snprintf(spec, sizeof(spec), "file:%s,size=64K", other);
+        child = fork();
+        if (child == 0) {
+                struct ns *ns = open_ns(spec);
+
+                no_sync = true;
+                ns_put(ns);
+                _exit(getxattr(other, "user.nvmfspec.flush-failed", NULL, 0) < 0);
+        }
+        assert_true(waitpid(child, &status, 0) == child && WIFEXITED(status));
+        if (WEXITSTATUS(status)) {
+                print_message("the file system has no attributes\n");
+        } else {
+                struct ns *ns = ns_open(spec, NQN, 1, error, sizeof(error));
+
+                assert_null(ns);
+                assert_int_equal(removexattr(other, "user.nvmfspec.flush-failed"), 0);
+                ns_put(open_ns(spec));
+        }
+        unlink(other);
 }
 
 static int make_file(void **state)
@@ -591,13 +851,21 @@ int main(void)
                 cmocka_unit_test(test_a_file_grows_but_is_not_cut_off),
                 cmocka_unit_test(test_a_file_that_grew_is_noticed),
                 cmocka_unit_test(test_a_missing_file_is_made),
+                cmocka_unit_test(test_namespaces_on_one_file_share_it),
+                cmocka_unit_test(test_a_file_belongs_to_one_process),
+                cmocka_unit_test(test_a_device_in_use_is_refused),
                 cmocka_unit_test(test_flush),
                 cmocka_unit_test(test_delays),
                 cmocka_unit_test(test_a_delayed_namespace_answers_later),
                 cmocka_unit_test(test_a_range_of_delays_changes_the_order),
                 cmocka_unit_test(test_no_block_is_torn),
-                cmocka_unit_test(test_extents_are_a_set),
-                cmocka_unit_test(test_extents_are_bounded),
+                cmocka_unit_test(test_blocks_are_told),
+                cmocka_unit_test(test_marks_are_a_set),
+                cmocka_unit_test(test_marks_are_bounded),
+                cmocka_unit_test(test_a_write_always_clears_marks),
+                cmocka_unit_test(test_a_failed_flush_is_not_forgotten),
+                cmocka_unit_test(test_closing_flushes),
+                cmocka_unit_test(test_a_flush_that_failed_as_it_was_closed),
         };
 
         return cmocka_run_group_tests(tests, make_file, remove_file);

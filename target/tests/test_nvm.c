@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "target/nvme/ctrl.h"
 #include "target/nvme/nvm.h"
 
 enum { BS = 512, NONE = 0xffff };
@@ -61,6 +62,7 @@ static struct cmd *new_cmd(uint8_t opc, uint32_t nsid, uint64_t lba, uint32_t bl
         struct cmd *c = calloc(1, sizeof(*c));
 
         c->r.sqe.opc = opc;
+        c->r.sqe.flags = SQE_PSDT_SGL;
         c->r.sqe.nsid = le32(nsid);
         c->r.sqe.cdw10 = le32((uint32_t)lba);
         c->r.sqe.cdw11 = le32((uint32_t)(lba >> 32));
@@ -160,13 +162,14 @@ static void test_what_is_refused(void **state)
 {
         (void)state;
         assert_int_equal(run_once(NVME_READ, 0, 0, 1), NVME_INVALID_NS);
-        assert_int_equal(run_once(NVME_READ, 3, 0, 1), NVME_INVALID_NS);
-        assert_int_equal(run_once(NVME_READ, 0xffffffff, 0, 1), NVME_INVALID_NS);
-        assert_int_equal(run_once(NVME_FLUSH, 3, 0, 1), NVME_INVALID_NS);
+        assert_int_equal(run_once(NVME_READ, CTRL_NSID_MAX + 1, 0, 1), NVME_INVALID_NS);
+        assert_int_equal(run_once(NVME_READ, 3, 0, 1), NVME_INVALID_FIELD);
+        assert_int_equal(run_once(NVME_READ, 0xffffffff, 0, 1), NVME_INVALID_FIELD);
+        assert_int_equal(run_once(NVME_FLUSH, 3, 0, 1), NVME_INVALID_FIELD);
         assert_int_equal(run_once(NVME_READ, 1, 2047, 2), NVME_LBA_RANGE);
         assert_int_equal(run_once(NVME_WRITE, 1, UINT64_MAX, 2), NVME_LBA_RANGE);
         assert_int_equal(run_once(NVME_WRITE_ZEROES, 1, 2048, 1), NVME_LBA_RANGE);
-        assert_int_equal(run_once(0x0d, 1, 0, 1), NVME_INVALID_OPCODE);
+        assert_int_equal(run_once(0x0f, 1, 0, 1), NVME_INVALID_OPCODE);
         assert_int_equal(run_once(0xff, 1, 0, 1), NVME_INVALID_OPCODE);
 }
 
@@ -175,9 +178,10 @@ static void test_nsid_unchecked_on_request(void **state)
         struct rule_policy policy = { 0 };
 
         (void)state;
-        rule_add(&policy.waived, FAB_NSID);
+        rule_add(&policy.waived, FAB_NSID_INACTIVE);
         queue.policy = &policy;
         assert_int_equal(run_once(NVME_READ, 77, 0, 1), NVME_SUCCESS);
+        assert_int_equal(run_once(NVME_READ, 0, 0, 1), NVME_INVALID_NS);
         queue.policy = NULL;
 }
 
@@ -252,7 +256,7 @@ static struct cmd *fused(unsigned half, uint8_t byte)
         struct cmd *c = new_cmd(half == 1 ? NVME_COMPARE : NVME_WRITE, 1, LBA, 2);
 
         memset(c->data, byte, sizeof(c->data));
-        c->r.sqe.flags = (uint8_t)half;
+        c->r.sqe.flags = (uint8_t)(SQE_PSDT_SGL | half);
         return c;
 }
 
@@ -328,7 +332,7 @@ static void test_bad_halves(void **state)
         (void)state;
         write_byte(LBA, 2, 1);
         a->r.sqe.nsid = le32(9);
-        assert_int_equal(run(a), NVME_INVALID_NS);
+        assert_int_equal(run(a), NVME_INVALID_FIELD);
         assert_int_equal(run(b), NVME_ABORT_FAILED_FUSED);
         d->r.sqe.cdw12 = le32(0); /* another range */
         assert_int_equal(run(c), NONE);
@@ -406,6 +410,42 @@ static void test_a_half_fails_in_the_transport(void **state)
         assert_int_equal(read_byte(LBA), 1);
 }
 
+/* --- Copy ------------------------------------------------------------------------------------- */
+
+/* One block. */
+static uint16_t copy_once(unsigned format, uint32_t from, uint64_t lba, uint64_t to)
+{
+        struct cmd *c = new_cmd(NVME_COPY, 1, to, 1);
+        uint16_t status;
+
+        c->r.sqe.cdw12 = le32(format << 8);
+        le_put(c->data, 4, from);
+        le_put(c->data + 8, 8, lba);
+        status = run(c);
+        free(c);
+        return status;
+}
+
+static void test_copy_formats(void **state)
+{
+        (void)state;
+        assert_int_equal(write_byte(3, 1, 0x33), NVME_SUCCESS);
+        assert_int_equal(copy_once(0, 0, 3, 4), NVME_SUCCESS);
+        assert_int_equal(copy_once(1, 0, 4, 5), NVME_SUCCESS);
+        assert_int_equal(copy_once(2, 1, 5, 6), NVME_INVALID_FIELD); /* not enabled */
+        queue.copy_formats = 0xc;
+        assert_int_equal(copy_once(2, 1, 5, 6), NVME_SUCCESS);
+        assert_int_equal(copy_once(3, 1, 6, 7), NVME_SUCCESS);
+        assert_int_equal(read_byte(7), 0x33);
+        assert_int_equal(copy_once(4, 1, 3, 4), NVME_INVALID_FIELD);
+        assert_int_equal(copy_once(2, 1, 4, 4), NVME_OVERLAP);
+        assert_int_equal(copy_once(2, 0, 3, 4), NVME_INVALID_NS);
+        assert_int_equal(copy_once(2, NSID_ALL, 3, 4), NVME_INVALID_NS);
+        assert_int_equal(copy_once(2, CTRL_NSID_MAX, 3, 4), NVME_INVALID_FIELD);
+        assert_int_equal(copy_once(2, 1, UINT64_MAX, 4), NVME_LBA_RANGE);
+        queue.copy_formats = 0;
+}
+
 static void test_giving_up(void **state)
 {
         struct cmd *a = fused(1, 1);
@@ -418,13 +458,36 @@ static void test_giving_up(void **state)
         free(a);
 }
 
+/* A command without data may be long: others get their turn in between. */
+static void test_slices(void **state)
+{
+        static const uint8_t opcodes[] = { NVME_VERIFY, NVME_WRITE_ZEROES };
+
+        (void)state;
+        for (unsigned i = 0; i < 2; i++) {
+                struct cmd *big = new_cmd(opcodes[i], 5, 0, 8192);
+                unsigned turns = 0;
+
+                assert_int_equal(run_once(NVME_WRITE, 5, 8191, 1), NVME_SUCCESS);
+                assert_int_equal(run(big), NONE);
+                assert_int_equal(run_once(NVME_WRITE_UNCORRECTABLE, 5, 8191, 1), NVME_SUCCESS);
+                for (; !big->order; turns++) {
+                        assert_int_equal(sem_trywait(&posted), 0);
+                        deliver();
+                }
+                assert_true(turns >= 3);
+                assert_int_equal(status_of(big), i == 0 ? NVME_UNRECOVERED_READ : NVME_SUCCESS);
+                free(big);
+        }
+}
+
 /* --- set-up ----------------------------------------------------------------------------------- */
 
 static char path[] = "/tmp/nvmfspec-test-nvm-XXXXXX";
 
 static int start(void **state)
 {
-        static const struct nvm_queue_ops ops = { on_done, on_post };
+        static const struct nvm_queue_ops ops = { .done = on_done, .post = on_post };
         char spec[64], error[128];
         int fd = mkstemp(path);
 
@@ -435,6 +498,7 @@ static int start(void **state)
         queue = (struct nvm_queue) { .ops = &ops };
         sub = subsystem_new("nqn.2026-01.io.nvmfspec:test");
         subsystem_add_ns(sub, ns_open(spec, sub->nqn, 2, error, sizeof(error)));
+        subsystem_add_ns(sub, ns_open("mem:4M", sub->nqn, 5, error, sizeof(error)));
         subsystem_add_ns(sub, ns_open("mem:1M", sub->nqn, 1, error, sizeof(error)));
         subsystem_add_ns(sub, ns_open("mem:1M,delay=20ms", sub->nqn, 4, error, sizeof(error)));
         return 0;
@@ -460,8 +524,10 @@ int main(void)
                 cmocka_unit_test(test_missing_halves),
                 cmocka_unit_test(test_bad_halves),
                 cmocka_unit_test(test_a_half_fails_in_the_transport),
+                cmocka_unit_test(test_copy_formats),
                 cmocka_unit_test(test_giving_up),
                 cmocka_unit_test(test_a_slow_namespace),
+                cmocka_unit_test(test_slices),
         };
 
         return cmocka_run_group_tests(tests, start, stop);

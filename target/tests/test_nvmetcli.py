@@ -45,8 +45,38 @@ def test_saved_configuration(tmp_path):
         assert "testnqn" in host("discover", "-q", "hostnqn").stdout
         listed = host("list", "-n", "testnqn", "-q", "hostnqn").stdout
         assert "b53dcdb9-5c8b-41ef-ac4a-e5d5a56ea0f2" in listed
+        identified = host("identify", "-n", "testnqn", "-q", "hostnqn").stdout
+        assert "several controllers, ANA" in identified
         denied = host("list", "-n", "testnqn")
         assert denied.returncode == 1 and "Connect Invalid Host" in denied.stderr
     finally:
         target.terminate()
         assert target.wait(30) == 0
+
+
+def test_ana_groups(tmp_path):
+    """States of groups by port; one that is none is refused with its place."""
+    saved = json.loads(json.dumps(SAVED))
+    saved["subsystems"][0]["attr"]["allow_any_host"] = "1"
+    saved["subsystems"][0]["namespaces"][0].update(ana={"grpid": "2"}, ana_grpid=2)
+    groups = saved["ports"][0]["ana_groups"]
+    groups.append({"ana": {"state": "inaccessible"}, "grpid": 2})
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(saved))
+    target = subprocess.Popen([NVMFSPEC, "target", "--config", config, "--quiet"],
+                              stdout=subprocess.PIPE, text=True)
+    try:
+        port = re.search(r":(\d+)", target.stdout.readline())[1]
+        read = subprocess.run([NVMFSPEC, "host", "read", "-a", "127.0.0.1", "-s", port, "-n", "testnqn",
+                               "-N", "1"], capture_output=True, text=True, timeout=60)
+        assert "Asymmetric Access Inaccessible" in read.stderr
+    finally:
+        target.terminate()
+        assert target.wait(30) == 0
+    for wrong in ({"ana": {"state": "lost"}, "grpid": 1}, {"ana": {"state": "change"}, "grpid": 1025},
+                  {"ana": {"state": "change"}}):
+        groups[1] = wrong
+        config.write_text(json.dumps(saved))
+        done = subprocess.run([NVMFSPEC, "target", "--config", config], capture_output=True, text=True,
+                              timeout=60)
+        assert done.returncode != 0 and "ports[0].ana_groups[1]" in done.stderr

@@ -6,7 +6,10 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
+#include <unistd.h>
 
+#include "pdu/io/log.h"
 #include "pdu/nvme/wire/discovery.h"
 #include "peer.h"
 #include "rdma_peer.h"
@@ -174,6 +177,49 @@ static void test_rejections(void **state)
 }
 
 /* QID and SQSIZE of Connect have been named before. */
+/* A pipe that is full, at both ends of which nobody is. */
+static void make_full(int ends[2])
+{
+        static const char some[4096];
+
+        assert_int_equal(pipe(ends), 0);
+        assert_int_equal(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+        while (write(ends[1], some, sizeof(some)) > 0)
+                ;
+        assert_int_equal(fcntl(ends[1], F_SETFL, 0), 0);
+        assert_int_equal(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+}
+
+static void test_a_log_that_nobody_reads_stops_nothing(void **state)
+{
+        enum { MANY = 600 };
+        struct fixture f = { .v = verbs_memory_new(NULL) };
+        struct target_options o = { .trtype = TRTYPE_RDMA, .verbs = f.v, .trsvcid = "0" };
+        struct rdma_request r = { .recfmt = le16(1), .hrqsize = le16(32), .hsqsize = le16(31) };
+        char some[4096];
+        struct rpeer *admin;
+        int ends[2];
+
+        (void)state;
+        make_full(ends);
+        log_start(ends[1], LOG_AS_INFO, false);
+        f.t = target_start(&o, error, sizeof(error));
+        assert_non_null(f.t);
+        for (unsigned i = 0; i < MANY; i++)
+                rejects(&f, (struct rpeer_options) { .data = &r, .len = 32 }, RDMA_REJECT_RECFMT);
+        admin = rpeer_admin(f.v, f.t, NQN);
+        assert_non_null(admin);
+        assert_false(log_flush(1)); /* nobody has read */
+        rpeer_close(admin);
+        stop(&f);
+        while (!log_flush(1))
+                while (read(ends[0], some, sizeof(some)) > 0)
+                        ;
+        log_start(STDERR_FILENO, LOG_AS_INFO, false);
+        close(ends[0]);
+        close(ends[1]);
+}
+
 static void test_connect_differs_from_private_data(void **state)
 {
         struct fixture f = start();
@@ -240,8 +286,9 @@ static void test_receives_are_promised_once(void **state)
 static void test_flood(void **state)
 {
         enum { MANY = 100, MOST = 20 };
-        struct fixture f =
-            start_on(NULL, (struct target_options) { .limits.connections = MOST, .reactors = 2 });
+        struct fixture f = start_on(NULL, (struct target_options) { .limits.connections = MOST,
+                                                                    .limits.host_connections = MOST,
+                                                                    .reactors = 2 });
         struct rpeer *p[MANY];
         unsigned in = 0, out = 0;
 
@@ -350,6 +397,31 @@ static void test_who_never_connects_is_dropped(void **state)
         assert_true(p->established);
         assert_true(rpeer_closed(p, 5000));
         rpeer_close(p);
+        stop(&f);
+}
+
+/* With RNR retries forever nothing fails: it would hold what it has for as long as it likes. */
+static void test_who_posts_no_receives_is_dropped(void **state)
+{
+        struct fixture f = start_on(NULL, (struct target_options) { .limits.stall_timeout = 300 });
+        struct rpeer *admin = rpeer_admin(f.v, f.t, NQN), *bad;
+        uint64_t since = loop_now_ms();
+
+        (void)state;
+        assert_non_null(admin);
+        bad = rpeer_io(f.v, f.t, NQN, admin, (struct rpeer_options) { .qid = 1 });
+        assert_non_null(bad);
+        bad->no_receives = true;
+        for (unsigned i = 0; i < 100 && !bad->disconnected; i++) {
+                struct rpeer_cmd c = { .cmd.sqe = { .opc = NVME_FLUSH, .nsid = le32(1) } };
+
+                rpeer_run(bad, &c);
+        }
+        assert_true(bad->disconnected);
+        assert_in_range(loop_now_ms() - since, 300, 8000);
+        assert_false(rpeer_closed(admin, 300));
+        rpeer_close(bad);
+        rpeer_close(admin);
         stop(&f);
 }
 
@@ -566,6 +638,24 @@ static void test_short_of_everything(void **state)
         }
 }
 
+/* It says that it has SRQs, and refuses to make one. */
+static void test_device_that_makes_no_srq(void **state)
+{
+        struct fixture f = start_on(NULL, (struct target_options) { 0 });
+        struct rpeer *admin, *io;
+
+        (void)state;
+        verbs_memory_do(f.v, refuse, &(struct refusal) { MEMORY_SRQ, 1 });
+        admin = rpeer_admin(f.v, f.t, NQN);
+        assert_non_null(admin);
+        io = rpeer_io(f.v, f.t, NQN, admin, (struct rpeer_options) { .qid = 1, .entries = 64 });
+        assert_non_null(io);
+        write_and_read(io, 64, 0);
+        rpeer_close(io);
+        rpeer_close(admin);
+        stop(&f);
+}
+
 /* In whatever order things happen. */
 static void test_any_order(void **state)
 {
@@ -770,6 +860,7 @@ int main(void)
                 cmocka_unit_test(test_no_in_capsule),
                 cmocka_unit_test(test_device_without_srq_or_inline),
                 cmocka_unit_test(test_rejections),
+                cmocka_unit_test(test_a_log_that_nobody_reads_stops_nothing),
                 cmocka_unit_test(test_connect_differs_from_private_data),
                 cmocka_unit_test(test_receives_are_promised_once),
                 cmocka_unit_test(test_flood),
@@ -777,12 +868,14 @@ int main(void)
                 cmocka_unit_test(test_disconnect_command),
                 cmocka_unit_test(test_association_ends),
                 cmocka_unit_test(test_who_never_connects_is_dropped),
+                cmocka_unit_test(test_who_posts_no_receives_is_dropped),
                 cmocka_unit_test(test_fault_ends_the_queue),
                 cmocka_unit_test(test_failed_receives_are_given_up),
                 cmocka_unit_test(test_gone_with_commands_in_flight),
                 cmocka_unit_test(test_stop_with_commands_in_flight),
                 cmocka_unit_test(test_device_removed_with_commands_in_flight),
                 cmocka_unit_test(test_short_of_everything),
+                cmocka_unit_test(test_device_that_makes_no_srq),
                 cmocka_unit_test(test_any_order),
                 cmocka_unit_test(test_both_transports_at_once),
                 cmocka_unit_test(test_reload),

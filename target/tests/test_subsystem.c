@@ -37,7 +37,7 @@ static int set_up(void **state)
         inventory_add_subsystem(&inv, a);
         inventory_add_subsystem(&inv, b);
         inventory_add_port(&inv, port);
-        return !port_add_subsystem(port, a);
+        return !port_subsystems_add(&port->subsystems, a);
 }
 
 static int tear_down(void **state)
@@ -78,10 +78,10 @@ static void test_hosts(void **state)
         assert_true(subsystem_allows(a, HOST_1));
         a->allow_any_host = false;
         assert_false(subsystem_allows(a, HOST_1));
-        assert_true(subsystem_add_host(a, HOST_1, NULL));
+        assert_true(hosts_add(&a->hosts, HOST_1, NULL));
         assert_true(subsystem_allows(a, HOST_1));
         assert_false(subsystem_allows(a, HOST_2));
-        subsystem_clear_hosts(a);
+        hosts_clear(&a->hosts);
         assert_false(subsystem_allows(a, HOST_1));
 }
 

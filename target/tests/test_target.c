@@ -581,7 +581,7 @@ static void test_reload(void **state)
                     (struct peer_options) { 0 });
         fill(data, 512, 1);
         assert_int_equal(rw(s.io, NVME_WRITE, 2047, 512, data), NVME_SUCCESS);
-        assert_int_equal(peer_run(s.io, &two), NVME_INVALID_NS);
+        assert_int_equal(peer_run(s.io, &two), NVME_INVALID_FIELD);
         assert_int_equal(peer_run(s.admin, &aec), NVME_SUCCESS);
         peer_submit(s.admin, &aer);
 
@@ -596,7 +596,7 @@ static void test_reload(void **state)
 
         write_config(path, NS("2", "null:1M"));
         assert_int_equal(target_reload(s.target, error, sizeof(error)), 0);
-        assert_int_equal(rw(s.io, NVME_READ, 0, 512, data), NVME_INVALID_NS);
+        assert_int_equal(rw(s.io, NVME_READ, 0, 512, data), NVME_INVALID_FIELD);
         write_config(path, NS("2", "null:x"));
         assert_int_equal(target_reload(s.target, error, sizeof(error)), -1);
         assert_non_null(strstr(error, "'x' is not a size"));

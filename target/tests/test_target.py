@@ -23,8 +23,9 @@ class Target:
     """A running `nvmfspec target` on a free port."""
 
     def __init__(self, *options, program=NVMFSPEC, **kw):
-        self.process = subprocess.Popen([program, "target", *options], stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, text=True, **kw)
+        self.options = options
+        self.process = subprocess.Popen([program, "target", *options], text=True, **{
+            "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **kw})
         line = self.process.stdout.readline()
         found = re.match(r"listening on (\S+):(\d+)", line)
         assert found, line + self.process.stderr.read()
@@ -34,6 +35,12 @@ class Target:
         return subprocess.run([NVMFSPEC, "host", args[0], "-t", "tcp", "-a", "127.0.0.1",
                                "-s", str(self.port), *args[1:]],
                               capture_output=True, timeout=60)
+
+    def start(self, *args):
+        """A host that goes on by itself."""
+        return subprocess.Popen([NVMFSPEC, "host", args[0], "-t", "tcp", "-a", "127.0.0.1",
+                                 "-s", str(self.port), *args[1:]],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def rss(self):
         """Bytes of memory in use."""
@@ -63,11 +70,16 @@ def target(*options, **kw):
         t.process.wait()
 
 
+class Refused(Exception):
+    """Connect has failed."""
+
+
 class Queue:
     """The least host that holds a queue: ICReq, Connect, and what a test sends by hand."""
 
-    def __init__(self, port, qid=0, cntlid=0xffff, entries=32, connect=True):
-        self.socket = socket.create_connection(("127.0.0.1", port))
+    def __init__(self, port, qid=0, cntlid=0xffff, entries=32, connect=True, source="127.0.0.1",
+                 host="nqn.2026-01.io.nvmfspec:python", subsystem=NQN):
+        self.socket = socket.create_connection(("127.0.0.1", port), source_address=(source, 0))
         self.socket.settimeout(20)
         self.cid = 0
         self.socket.sendall(struct.pack("<BBBBI", 0, 0, 128, 0, 128) + bytes(120))
@@ -76,10 +88,11 @@ class Queue:
             sqe = struct.pack("<BBHB19xQIBBBB", 0x7f, 0x40, 0, 1, 0, 1024, 0, 0, 0, 1)
             sqe += struct.pack("<HHHBxI12x", 0, qid, entries - 1, 4, 0 if qid else 120000)
             data = bytes(range(16)) + struct.pack("<H", cntlid) + bytes(238)
-            data += NQN.encode().ljust(256, b"\0")
-            data += b"nqn.2026-01.io.nvmfspec:python".ljust(256, b"\0") + bytes(256)
+            data += subsystem.encode().ljust(256, b"\0")
+            data += host.encode().ljust(256, b"\0") + bytes(256)
             cqe = self.command(sqe, data)
-            assert struct.unpack_from("<H", cqe, 14)[0] >> 1 == 0, cqe.hex()
+            if struct.unpack_from("<H", cqe, 14)[0] >> 1:
+                raise Refused(cqe.hex())
             self.cntlid = struct.unpack_from("<H", cqe)[0]
 
     def receive(self, n):
@@ -103,6 +116,64 @@ class Queue:
 
     def close(self):
         self.socket.close()
+
+
+# --- hosts that are rude --------------------------------------------------------------------------
+
+GET_VS = struct.pack("<BBHB35xBxxxI16x", 0x7f, 0x40, 0, 4, 0, 8)
+
+
+def status(cqe):
+    return struct.unpack_from("<H", cqe, 14)[0] >> 1
+
+
+def test_a_host_may_use_the_cid_of_an_event_request_that_it_dropped():
+    with target() as t:
+        admin = Queue(t.port)
+        admin.enable()
+        aer, admin.cid = admin.cid, admin.cid + 1
+        admin.socket.sendall(struct.pack("<BBBBI", 4, 0, 72, 0, 72)
+                             + struct.pack("<BBH60x", 0x0c, 0x40, aer))
+        admin.cid = aer
+        assert status(admin.command(GET_VS)) & 0x7ff == 0x003
+        assert status(admin.command(GET_VS)) == 0  # with the next CID
+
+
+@pytest.mark.parametrize("profile, lives", [("tolerant", True), ("strict", False)])
+def test_a_host_may_close_io_queues_and_open_them_again(profile, lives):
+    with target("--profile", profile) as t:
+        admin = Queue(t.port)
+        admin.enable()
+        Queue(t.port, 1, admin.cntlid).close()
+        time.sleep(3)
+        try:
+            assert status(admin.command(GET_VS)) == 0
+            Queue(t.port, 1, admin.cntlid)
+        except (EOFError, ConnectionError):
+            assert not lives
+        else:
+            assert lives
+
+
+@pytest.mark.parametrize("profile, lives", [("tolerant", True), ("strict", False)])
+def test_a_host_may_have_no_name(profile, lives):
+    """SPDK's programs send an empty HOSTNQN. One without an end is no name to anybody."""
+    with target("--profile", profile) as t:
+        for name in ("", "host"):
+            with contextlib.suppress(Refused) if not lives else contextlib.nullcontext():
+                admin = Queue(t.port, host=name)
+                assert lives
+                admin.enable()
+                assert status(Queue(t.port, 1, admin.cntlid, host=name).command(GET_VS)) != 0
+        with pytest.raises(Refused):
+            Queue(t.port, host="x" * 256)
+
+
+def test_an_admin_queue_may_have_256_entries():
+    with target() as t:
+        Queue(t.port, entries=256).enable()
+        with pytest.raises(Refused):
+            Queue(t.port, entries=257)
 
 
 # --- options -------------------------------------------------------------------------------------
@@ -162,6 +233,37 @@ def test_what_was_written_survives_kill_9(tmp_path):
     with target("--ns", ns) as t:
         back = t.host("read", "-n", NQN, "--slba", "16", "--blocks", "128", "--file", "-")
         assert back.stdout == data.read_bytes()
+
+
+def test_shutdown_is_complete_when_files_are_flushed(tmp_path):
+    """The delay of the namespace is the time that its disk takes."""
+    with target("--ns", f"file:{tmp_path}/image,size=1M,delay=300ms") as t:
+        q = Queue(t.port)
+        q.enable()
+        began = time.monotonic()
+        cqe = q.command(struct.pack("<BBHB35xBxxxIQ8x", 0x7f, 0x40, 0, 0, 0, 0x14, 0x464001))
+        assert struct.unpack_from("<H", cqe, 14)[0] >> 1 == 0
+        csts = struct.unpack("<Q", q.command(struct.pack("<BBHB35xBxxxI16x", 0x7f, 0x40, 0, 4, 0, 0x1c))[:8])
+        assert csts[0] >> 2 & 3 == 2 and time.monotonic() - began >= 0.3
+
+
+def test_a_size_that_cannot_be_had_fails_the_reload(tmp_path):
+    image, config = tmp_path / "image", tmp_path / "config.json"
+    image.write_bytes(bytes(1 << 20))
+
+    def write(path):
+        config.write_text(json.dumps({
+            "ports": [{"portid": 1, "subsystems": [NQN], "addr": {
+                "trtype": "tcp", "adrfam": "ipv4", "traddr": "127.0.0.1", "trsvcid": "0"}}],
+            "subsystems": [{"nqn": NQN, "attr": {"allow_any_host": "1"}, "namespaces": [
+                {"nsid": 1, "enable": 1, "device": {"path": path}}]}]}))
+    write(f"file:{image},size=2M")
+    t = Target("--config", str(config))
+    write(f"file:{image},size=1M")
+    t.process.send_signal(signal.SIGHUP)
+    time.sleep(0.5)
+    err = t.stop()
+    assert "namespace 1 cannot get the size of" in err and image.stat().st_size == 2 << 20, err
 
 
 def test_a_file_larger_than_may_be_written_fails_the_write(tmp_path):

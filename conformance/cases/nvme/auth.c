@@ -74,6 +74,37 @@ CASE("fab/auth/each-group", MUST, RULES(FAB_AUTH_GROUP),
         }
 }
 
+/* A transaction that offers these alone; whether the controller has a use for them. */
+static bool accepts(struct t *t, uint8_t hashes, uint8_t groups)
+{
+        struct queue *q = unproven_queue(t);
+
+        begin_auth(q, hashes, groups);
+        send_auth_message(q, next_message(q));
+        return receive_auth_message(q)->message != AUTH_FAILURE1;
+}
+
+CASE("fab/auth/algorithms", SHOULD, RULES(AUTH_MANDATORY),
+     "SHA-256, and the DH groups NULL, 2,048 and 3,072 bits, can be used for authentication")
+{
+        want(t, accepts(t, 1 << AUTH_SHA256, 0), "SHA-256", "it is refused");
+        want(t, accepts(t, 0, 1 << AUTH_NO_DH), "the NULL DH group", "it is refused");
+        want(t, accepts(t, 0, 1 << AUTH_FFDHE2048), "the group of 2,048 bits", "it is refused");
+        want(t, accepts(t, 0, 1 << AUTH_FFDHE3072), "the group of 3,072 bits", "it is refused");
+}
+
+CASE("fab/auth/success", MUST, RULES(FAB_AUTH_SUCCESS, FAB_AUTH_SUCCESS_HL, FAB_AUTH_ORDER_C2H),
+     "HL of Success1 is that of the Challenge, and RVALID says whether the host has sent one")
+{
+        struct queue *q = challenged_queue(t);
+        unsigned hl = auth_heard(q)->hl;
+
+        authenticate(q);
+        want_eq(t, "the message", auth_heard(q)->message, AUTH_SUCCESS1);
+        want_eq(t, "HL", auth_heard(q)->hl, hl);
+        want_eq(t, "RVALID", auth_heard(q)->success1->rvalid, auth_is_mutual(t));
+}
+
 CASE("fab/auth/again", MUST, NO_RULE,
      "A host that authenticates a second time succeeds or is refused with Command Sequence Error")
 {
@@ -130,6 +161,16 @@ CASE("fab/auth/wrong-key", MUST, RULES(FAB_AUTH_R1),
         expect_auth_failure(q, m);
 }
 
+CASE("fab/auth/wrong-byte", MUST, RULES(FAB_AUTH_R1),
+     "An authentication response that is wrong in its last byte alone is refused")
+{
+        struct queue *q = challenged_queue(t);
+        struct auth_draft *m = next_message(q);
+
+        m->reply.values[m->reply.hl - 1] ^= 1;
+        expect_auth_failure(q, m);
+}
+
 CASE("fab/auth/no-response", MUST, RULES(FAB_AUTH_R1),
      "An authentication response of all zeroes is refused")
 {
@@ -165,6 +206,19 @@ CASE("fab/auth/host-gives-up", MUST, NO_RULE,
         if (q->over || expect_answer(q, send_property_get(q, PROP_VS, PROP_ATTRIB_4)).status)
                 return;
         expect_end(q, 0); /* Property Get was faster than it */
+}
+
+/* --- who needs none */
+
+CASE("fab/auth/not-asked", MUST, RULES(FAB_AUTH_NOT_ASKED),
+     "A controller that asked for no authentication never answers Authentication Required")
+{
+        struct queue *q = admin_queue(t);
+
+        require(t, !q->talk, "the subsystem asks for authentication");
+        identify_ctrl(q);
+        expect_success(q, send_cmd(q, .opc = NVME_KEEP_ALIVE));
+        expect_works(q);
 }
 
 /* --- Negotiate */
@@ -355,23 +409,15 @@ CASE("fab/auth/challenge-returned", MUST, RULES(FAB_AUTH_C2),
 
 /* --- Challenge */
 
-CASE("fab/auth/fresh", MUST, RULES(FAB_AUTH_FRESH),
-     "Two Challenges have different challenge values and different DH values")
+CASE("fab/auth/fresh", SHOULD, RULES(FAB_AUTH_FRESH),
+     "Two Challenges have different challenge values")
 {
-        struct queue *one = challenged_queue_of(t, WITH_DH), *two;
-        const struct auth_view *a = auth_heard(one), *b;
+        const struct auth_view *a = auth_heard(challenged_queue(t));
+        const struct auth_view *b = auth_heard(challenged_queue(t));
 
-        two = challenged_queue_of(t, WITH_DH);
-        b = auth_heard(two);
-        require(t, a->hl == b->hl && a->dhvlen == b->dhvlen,
-                "the two Challenges use different "
-                "hash functions or DH groups");
+        require(t, a->hl == b->hl, "the two Challenges use different hash functions");
         want(t, memcmp(a->cval, b->cval, a->hl) != 0, "different challenges",
-             "the same "
-             "challenge twice");
-        want(t, memcmp(a->dhv, b->dhv, a->dhvlen) != 0, "different DH values",
-             "the same "
-             "challenge twice");
+             "the same challenge twice");
 }
 
 /* --- commands */
@@ -454,4 +500,114 @@ CASE("fab/auth/hang-up", MUST, NO_RULE,
                 else
                         hang_up(q);
         }
+}
+
+/* --- once more */
+
+/* A queue whose host is proven, ready, and has begun to prove itself once more; skips the case where that
+ * is not possible. */
+static struct queue *beginning_again(struct t *t)
+{
+        struct queue *q = unproven_queue(t);
+        struct auth_draft *m;
+        struct reply r;
+
+        authenticate(q);
+        set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
+        begin_auth(q, 0, 0);
+        m = next_message(q);
+        r = expect_answer(q, send_auth_send(q, m->bytes, m->len, AUTH_SECP));
+        require(t, !q->over && r.status == NVME_SUCCESS, "no host can authenticate itself again");
+        return q;
+}
+
+CASE("fab/auth/stays", MUST, RULES(FAB_AUTH_STAYS),
+     "Commands are executed while a host that is authenticated does it once more")
+{
+        struct queue *q = beginning_again(t);
+
+        expect_works(q);
+        identify_ctrl(q);
+        receive_auth_message(q);
+        identify_ctrl(q);
+        authenticate(q);
+        expect_works(q);
+}
+
+CASE("fab/auth/wrong-again", MUST, RULES(FAB_AUTH_ENDS),
+     "A host that proves itself once more, and fails, loses its connection")
+{
+        struct queue *q = beginning_again(t);
+        struct auth_draft *m;
+
+        receive_auth_message(q);
+        m = next_message(q);
+        m->reply.values[0] ^= 1;
+        expect_answer(q, send_auth_send(q, m->bytes, m->len, AUTH_SECP));
+        if (!q->over)
+                expect_answer(q, send_auth_receive(q, AUTH_MESSAGE_MAX));
+        if (!q->over)
+                expect_end(q, 0);
+}
+
+CASE("fab/auth/idle", MUST, RULES(FAB_AUTH_IDLE),
+     "Authentication Receive after success fails with Command Sequence Error")
+{
+        struct queue *q = unproven_queue(t);
+
+        authenticate(q);
+        expect_error(q, send_auth_receive(q, 512), NVME_SEQUENCE_ERROR);
+        expect_works(q);
+}
+
+CASE("fab/auth/idle-after-reset", MUST, RULES(FAB_AUTH_IDLE),
+     "A Controller Reset drops the message that Authentication Receive would have brought")
+{
+        struct queue *q = beginning_again(t);
+
+        set_cc(q, 0, CSTS_RDY, 0);
+        expect_error(q, send_auth_receive(q, AUTH_MESSAGE_MAX), NVME_SEQUENCE_ERROR);
+        expect_works(q);
+}
+
+/* Keep Alive keeps the association, not the transaction. */
+CASE("fab/auth/timeout", SHOULD, RULES(FAB_AUTH_TIMEOUT),
+     "A transaction without a command for longer than KATO is over, and the queue works on",
+     .slow = true, .unmoved = true)
+{
+        enum { ASKED = 1500, MOST = 2000, STEP = 200 };
+        struct queue *q = unproven_queue(t);
+        struct auth_draft *m;
+        struct reply r;
+        uint32_t kato;
+
+        authenticate(q);
+        set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
+        succeed(q, send_set_feature(q, FEAT_KATO, ASKED));
+        kato = get_feature(q, FEAT_KATO);
+        require(t, kato > 0 && kato <= MOST, "KATO is raised to %u ms", kato);
+        begin_auth(q, 0, 0);
+        m = next_message(q);
+        r = expect_answer(q, send_auth_send(q, m->bytes, m->len, AUTH_SECP));
+        require(t, !q->over && r.status == NVME_SUCCESS, "no host can authenticate itself again");
+        for (uint32_t ms = 0; ms < kato + kato / 2; ms += STEP) {
+                pause_ms(t, STEP);
+                expect_success(q, send_cmd(q, .opc = NVME_KEEP_ALIVE));
+        }
+        expect_error(q, send_auth_receive(q, AUTH_MESSAGE_MAX), NVME_SEQUENCE_ERROR);
+        expect_works(q);
+}
+
+CASE("fab/auth/several-protocols", SHOULD, RULES(FAB_AUTH_SEVERAL),
+     "AUTH_Negotiate with an unknown protocol before DH-HMAC-CHAP is answered with a Challenge")
+{
+        struct queue *q = unproven_queue(t);
+        struct auth_draft *m = next_message(q);
+
+        memcpy(protocol_of(m) + 1, protocol_of(m), sizeof(struct auth_protocol));
+        protocol_of(m)->authid = 0x7f;
+        m->negotiate.napd = 2;
+        m->len += (uint32_t)sizeof(struct auth_protocol);
+        send_auth_message(q, m);
+        want_eq(t, "the message", receive_auth_message(q)->message, AUTH_CHALLENGE);
 }

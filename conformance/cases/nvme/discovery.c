@@ -5,16 +5,6 @@
 #include "conformance/words/case.h"
 #include "pdu/nvme/wire/discovery.h"
 
-/* The whole log, read at once. */
-static const struct disc_header *read_log(struct queue *q, uint64_t *n)
-{
-        const struct disc_header *h = get_log(q, LOG_DISCOVERY, DISC_HEADER_LEN, 0);
-
-        *n = le64_get(h->numrec);
-        require(q->t, *n <= 120, "the log has %llu entries", (unsigned long long)*n);
-        return get_log(q, LOG_DISCOVERY, DISC_HEADER_LEN + (uint32_t)*n * DISC_ENTRY_LEN, 0);
-}
-
 static const struct disc_entry *entries(const struct disc_header *h)
 {
         return (const struct disc_entry *)(h + 1);
@@ -30,7 +20,7 @@ CASE("fab/discovery/log-header", MUST, RULES(DISC_HEADER),
      "The discovery log has RECFMT 0 and contains NUMREC entries", .needs = DISCOVERY)
 {
         uint64_t n;
-        const struct disc_header *h = read_log(discovery_queue(t), &n);
+        const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
 
         want_eq(t, "RECFMT", le16_get(h->recfmt), 0);
         want_eq(t, "NUMREC", le64_get(h->numrec), n);
@@ -44,7 +34,7 @@ CASE("fab/discovery/log-entry", MUST, RULES(DISC_ENTRY),
      .needs = DISCOVERY)
 {
         uint64_t n;
-        const struct disc_header *h = read_log(discovery_queue(t), &n);
+        const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
 
         for (uint64_t i = 0; i < n; i++) {
                 const struct disc_entry *e = &entries(h)[i];
@@ -64,26 +54,22 @@ CASE("tcp/discovery/trsvcid", MUST, RULES(DISC_TRSVCID),
      "TRSVCID of TCP discovery log entries is a decimal port number", .needs = DISCOVERY)
 {
         uint64_t n;
-        const struct disc_header *h = read_log(discovery_queue(t), &n);
+        const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
 
         for (uint64_t i = 0; i < n; i++) {
-                char port[33] = { 0 };
+                struct rule_set found = { 0 };
 
-                if (entries(h)[i].trtype != TRTYPE_TCP)
-                        continue;
-                memcpy(port, entries(h)[i].trsvcid, 32);
-                want(t, port[0] > '0' && port[0] <= '9' && port[strspn(port, "0123456789 ")] == 0,
-                     "a decimal port number", "'%s'", port);
+                disc_entry_check(&entries(h)[i], &found);
+                want(t, !rule_in(&found, DISC_TRSVCID), "a decimal port number", "'%.32s'",
+                     entries(h)[i].trsvcid);
         }
 }
 
 CASE("tcp/discovery/tsas", MUST, RULES(DISC_TSAS),
-     "TSAS of TCP discovery log entries has SECTYPE 0, 1 or 2, and its other bytes are zero",
-     .needs = DISCOVERY)
+     "TSAS of TCP discovery log entries has SECTYPE 0, 1 or 2", .needs = DISCOVERY)
 {
-        static const uint8_t zeroes[255];
         uint64_t n;
-        const struct disc_header *h = read_log(discovery_queue(t), &n);
+        const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
 
         for (uint64_t i = 0; i < n; i++) {
                 const struct disc_entry *e = &entries(h)[i];
@@ -91,19 +77,91 @@ CASE("tcp/discovery/tsas", MUST, RULES(DISC_TSAS),
                 if (e->trtype != TRTYPE_TCP)
                         continue;
                 want(t, e->tsas[0] <= 2, "SECTYPE 0 to 2", "%u", e->tsas[0]);
-                want_bytes(t, "TSAS after SECTYPE", e->tsas + 1, zeroes, sizeof(zeroes));
         }
+}
+
+CASE("tcp/discovery/tsas-reserved", SHOULD, RULES(DISC_TSAS_RSVD),
+     "TSAS of TCP discovery log entries is zero after SECTYPE", .needs = DISCOVERY)
+{
+        static const uint8_t zeroes[255];
+        uint64_t n;
+        const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
+
+        for (uint64_t i = 0; i < n; i++)
+                if (entries(h)[i].trtype == TRTYPE_TCP)
+                        want_bytes(t, "TSAS after SECTYPE", entries(h)[i].tsas + 1, zeroes,
+                                   sizeof(zeroes));
+}
+
+/* What disc_entry_check() finds in none of the entries. */
+static void want_none(struct t *t, enum rule_id rule, const char *expected)
+{
+        uint64_t n;
+        const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
+
+        for (uint64_t i = 0; i < n; i++) {
+                const struct disc_entry *e = &entries(h)[i];
+                struct rule_set found = { 0 };
+
+                disc_entry_check(e, &found);
+                want(t, !rule_in(&found, rule), expected,
+                     "entry %llu: SUBTYPE %u CNTLID %04Xh EFLAGS %04Xh TREQ %02Xh TRSVCID '%.32s'",
+                     (unsigned long long)i, e->subtype, le16_get(e->cntlid), le16_get(e->eflags),
+                     e->treq, e->trsvcid);
+        }
+}
+
+/* Whether the log says that our subsystem is served here over a secure channel only. */
+static bool requires_tls(struct t *t)
+{
+        uint64_t n;
+        const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
+
+        for (uint64_t i = 0; i < n; i++) {
+                const struct disc_entry *e = &entries(h)[i];
+
+                if (e->trtype == TRTYPE_TCP && is_tested(t, e) &&
+                    (e->treq & TREQ_SECURE_MASK) == TREQ_SECURE_REQUIRED)
+                        return true;
+        }
+        return false;
+}
+
+CASE("tcp/tls/required", MUST, RULES(TLS_REQUIRED),
+     "Connect without TLS does not succeed where the log entry requires a secure channel",
+     .needs = DISCOVERY, .only = "tcp")
+{
+        struct queue *q;
+        struct reply r;
+
+        require(t, requires_tls(t), "no log entry for the subsystem requires a secure channel");
+        q = tcp_open_bare(t);
+        send_icreq(q);
+        r = expect_answer(q, send_connect(q));
+        want(t, q->over || r.status != NVME_SUCCESS, "no success without TLS", "Connect succeeds");
+}
+
+CASE("tcp/discovery/port-8009", SHOULD, RULES(DISC_PORT),
+     "NVM subsystems are not reached at TCP port 8009", .needs = DISCOVERY, .only = "tcp")
+{
+        want_none(t, DISC_PORT, "another port than 8009 for an NVM subsystem");
+}
+
+CASE("fab/discovery/entry-reserved", SHOULD, RULES(DISC_RSVD),
+     "Reserved bytes of discovery log entries are zero", .needs = DISCOVERY)
+{
+        want_none(t, DISC_RSVD, "zeroes in reserved bytes");
 }
 
 CASE("fab/discovery/genctr", MUST, RULES(DISC_GENCTR),
      "GENCTR does not change while the discovery log does not change", .needs = DISCOVERY,
      .related = "blktests nvme/030")
 {
-        uint64_t n, before = le64_get(read_log(discovery_queue(t), &n)->genctr);
+        uint64_t n, before = le64_get(whole_discovery_log(discovery_queue(t), 0, &n)->genctr);
         struct queue *q = discovery_queue(t);
 
         for (int i = 0; i < 4; i++)
-                want_eq(t, "GENCTR", le64_get(read_log(q, &n)->genctr), before);
+                want_eq(t, "GENCTR", le64_get(whole_discovery_log(q, 0, &n)->genctr), before);
 }
 
 CASE("fab/discovery/log-offsets", MUST, RULES(DISC_OFFSETS),
@@ -112,7 +170,7 @@ CASE("fab/discovery/log-offsets", MUST, RULES(DISC_OFFSETS),
 {
         struct queue *q = discovery_queue(t);
         uint64_t n;
-        const uint8_t *whole = (const uint8_t *)read_log(q, &n);
+        const uint8_t *whole = (const uint8_t *)whole_discovery_log(q, 0, &n);
 
         for (uint64_t at = 0; at < DISC_HEADER_LEN + n * DISC_ENTRY_LEN; at += 512)
                 want_bytes(t, "a piece of the discovery log", get_log(q, LOG_DISCOVERY, 512, at),
@@ -124,7 +182,7 @@ CASE("fab/discovery/listed", SHOULD, RULES(DISC_LISTED),
 {
         uint64_t n;
         struct queue *q = admin_queue(t);
-        const struct disc_header *h = read_log(discovery_queue(t), &n);
+        const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
 
         for (uint64_t i = 0; i < n; i++)
                 if (strncmp(entries(h)[i].subnqn, q->subnqn, sizeof(q->subnqn)) == 0)
@@ -168,7 +226,7 @@ CASE("fab/discovery/one-entry", MUST, RULES(DISC_ONE_DYNAMIC),
      .needs = DISCOVERY)
 {
         uint64_t n;
-        const struct disc_header *h = read_log(discovery_queue(t), &n);
+        const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
 
         for (uint64_t i = 0; i < n; i++)
                 for (uint64_t k = 0; k < i; k++)
@@ -186,6 +244,9 @@ CASE("fab/discovery/persistent", MUST, RULES(DISC_PERSISTENT),
 
         if (r.status != NVME_SUCCESS) {
                 want_eq(t, "status", r.status, NVME_CONNECT_PARAM);
+                q = discovery_queue(t);
+                want(t, finish(q, send_cmd(q, .opc = NVME_KEEP_ALIVE)).status != NVME_SUCCESS,
+                     "no Keep Alive without persistent connections", "Success");
                 return;
         }
         q = discovery_queue(t, .kato = 60000);
@@ -274,9 +335,20 @@ CASE("fab/discovery/subnqn", MUST, RULES(ID_SUBNQN),
      "SUBNQN of a discovery controller is the well-known NQN or the service's unique NQN",
      .needs = DISCOVERY)
 {
-        const struct id_ctrl *id = identify_ctrl(discovery_queue(t));
+        struct queue *q = discovery_queue(t);
+        const struct id_ctrl *id = identify_ctrl(q);
+        const struct disc_header *h;
+        uint64_t n;
 
         want(t, nqn_valid(id->subnqn, sizeof(id->subnqn), false), "an NQN", "%.223s", id->subnqn);
+        h = whole_discovery_log(q, 0, &n);
+        for (uint64_t i = 0; i < n; i++)
+                want(t,
+                     entries(h)[i].subtype != SUBTYPE_CURRENT ||
+                         strncmp(entries(h)[i].subnqn, id->subnqn, NQN_FIELD) == 0,
+                     "that NQN in the entry of the service itself", "%.223s", entries(h)[i].subnqn);
+        if (strcmp(id->subnqn, NQN_DISCOVERY) != 0) /* both are names of it */
+                expect_works(discovery_queue(t, .subnqn = id->subnqn));
 }
 
 CASE("fab/discovery/log-beyond", MUST, RULES(LOG_OFFSET),
@@ -284,6 +356,7 @@ CASE("fab/discovery/log-beyond", MUST, RULES(LOG_OFFSET),
 {
         struct queue *q = discovery_queue(t);
 
+        require(t, identify_ctrl(q)->lpa & LPA_EXTENDED, "log page offsets are not supported");
         expect_refusal(q, send_get_log(q, LOG_DISCOVERY, 1024, UINT64_C(1) << 40));
         expect_works(q);
 }
@@ -301,4 +374,69 @@ CASE("fab/discovery/connect-storm", MUST, NO_RULE,
                 else
                         hang_up(q);
         }
+}
+
+CASE("fab/discovery/sqfc", MUST, RULES(DISC_SQFC),
+     "SQ flow control is not disabled where the discovery log says that it is required",
+     .needs = DISCOVERY)
+{
+        uint64_t n;
+        const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
+        bool required = false;
+
+        require(t, caps(t)->io, "the target has no I/O subsystem");
+        for (uint64_t i = 0; i < n; i++)
+                required |= is_tested(t, &entries(h)[i]) && !(entries(h)[i].treq & TREQ_SQFC);
+        if (required)
+                want(t, !io_queue(t, .cattr = CATTR_DISABLE_SQFC)->sqfc_off,
+                     "SQ flow control that stays on", "SQHD FFFFh in the response to Connect");
+}
+
+/* --- ALLSUBE: the log as no host sees it otherwise */
+
+enum { LSP_LOCAL = 1 << 9, LSP_ALL = 1 << 10 };
+
+static const struct disc_entry *find_entry(const struct disc_header *h, uint64_t n, const char *nqn)
+{
+        for (uint64_t i = 0; i < n; i++)
+                if (strncmp(entries(h)[i].subnqn, nqn, sizeof(entries(h)[i].subnqn)) == 0)
+                        return &entries(h)[i];
+        return NULL;
+}
+
+/* The port of the discovery service itself; -1: it is not listed. */
+static int own_port(const struct disc_header *h, uint64_t n)
+{
+        for (uint64_t i = 0; i < n; i++)
+                if (entries(h)[i].subtype == SUBTYPE_CURRENT)
+                        return le16_get(entries(h)[i].portid);
+        return -1;
+}
+
+CASE("fab/discovery/all-subsystems", MUST, RULES(DISC_ALL),
+     "With ALLSUBE the discovery log has a subsystem that does not allow this host, and says so",
+     .needs = DISCOVERY)
+{
+        enum { PLEOS = 1 << 17, ALLSUBES = 1 << 18 };
+        struct queue *q = discovery_queue(t);
+        struct reply r = finish(q, send_get_log(q, LOG_SUPPORTED, 1024, 0));
+        const struct disc_header *h;
+        const struct disc_entry *e;
+        uint32_t can;
+        uint64_t n;
+
+        require(t, r.status == NVME_SUCCESS, "there is no log page 00h");
+        can = (uint32_t)le_get(r.data + LOG_DISCOVERY * 4, 4);
+        require(t, can & ALLSUBES, "ALLSUBE is not supported (ALLSUBES)");
+        require(t, caps(t)->denied, "no subsystem is known that does not allow this host");
+        h = whole_discovery_log(q, LSP_ALL, &n);
+        e = find_entry(h, n, caps(t)->denied);
+        want(t, e, "an entry of the subsystem that does not allow this host", "none");
+        want_eq(t, "ALLSUB of DLPF", h->flags & DLPF_ALL, DLPF_ALL);
+        if (!(can & PLEOS) || le16_get(e->portid) != own_port(h, n))
+                return;
+        h = whole_discovery_log(q, LSP_ALL | LSP_LOCAL, &n);
+        want(t, find_entry(h, n, caps(t)->denied), "its entry with PLEO, too", "none");
+        want_eq(t, "PORTLCL and ALLSUB of DLPF", h->flags & (DLPF_PORT_LOCAL | DLPF_ALL),
+                DLPF_PORT_LOCAL | DLPF_ALL);
 }

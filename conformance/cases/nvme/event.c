@@ -6,6 +6,7 @@
 
 enum {
         QUIET_MS = 300,
+        SILENCE_MS = 200,
         NS_EVENT = AEN_NOTICE | AEN_INFO_NS_CHANGED << 8 | LOG_CHANGED_NS << 16,
         DISCOVERY_EVENT = AEN_NOTICE | AEN_INFO_DISCOVERY << 8 | LOG_DISCOVERY << 16,
         LIST = 1024, /* NSIDs of a list */
@@ -82,6 +83,16 @@ CASE("base/event/reported", MUST, RULES(AER_REPORTED),
         expect_works(q);
 }
 
+CASE("base/event/log-page", MUST, RULES(AER_FORM),
+     "The completion about a namespace change names log page 04h", .changes = true)
+{
+        struct queue *q = watcher(t);
+        uint16_t cid = send_aer(q);
+
+        change(t, CHANGE_NAMESPACES);
+        want_eq(t, "the log page", expect_success(q, cid).dw0 >> 16, LOG_CHANGED_NS);
+}
+
 CASE("base/event/once", MUST, RULES(AER_HELD),
      "One change completes one Asynchronous Event Request", .changes = true)
 {
@@ -92,7 +103,7 @@ CASE("base/event/once", MUST, RULES(AER_HELD),
         send_aer(q);
         change(t, CHANGE_NAMESPACES);
         want_eq(t, "the event", expect_next(q).dw0, NS_EVENT);
-        expect_silence(q, QUIET_MS);
+        expect_silence(q, SILENCE_MS);
 }
 
 CASE("base/event/masked", MUST, RULES(AER_MASKED),
@@ -105,7 +116,7 @@ CASE("base/event/masked", MUST, RULES(AER_MASKED),
         expect_event(q, cid, NS_EVENT);
         cid = send_aer(q);
         change(t, CHANGE_NAMESPACES);
-        expect_silence(q, QUIET_MS);
+        expect_silence(q, SILENCE_MS);
         read_changed(q, false);
         change(t, CHANGE_NAMESPACES);
         expect_event(q, cid, NS_EVENT);
@@ -130,8 +141,92 @@ CASE("base/event/asked", MUST, RULES(AER_ASKED),
         ask_for(q, 0);
         send_aer(q);
         change(t, CHANGE_NAMESPACES);
-        expect_silence(q, QUIET_MS);
+        expect_silence(q, SILENCE_MS);
         expect_works(q);
+}
+
+CASE("base/event/cleared", MUST, RULES(AER_CLEARED),
+     "A change whose log page has been read is not reported to a later Asynchronous Event Request",
+     .changes = true)
+{
+        struct queue *q = watcher(t);
+
+        read_changed(q, false);
+        change(t, CHANGE_NAMESPACES);
+        pause_ms(t, QUIET_MS);
+        read_changed(q, false);
+        send_aer(q);
+        expect_silence(q, SILENCE_MS);
+}
+
+CASE("base/event/cleared-by-reset", MUST, RULES(AER_CLEARED),
+     "A change from before a Controller Reset is not reported after it", .changes = true)
+{
+        struct queue *q = watcher(t);
+
+        change(t, CHANGE_NAMESPACES);
+        pause_ms(t, QUIET_MS);
+        set_cc(q, CC_RUN & ~CC_EN, CSTS_RDY, 0);
+        set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
+        ask_for(q, AEC_NS);
+        send_aer(q);
+        expect_silence(q, SILENCE_MS);
+}
+
+/* --- critical warnings */
+
+/* The composite temperature, or the case ends: kelvins. */
+static uint32_t temperature(struct queue *q)
+{
+        const struct log_smart *s = get_log(q, LOG_SMART, sizeof(*s), 0);
+        uint32_t kelvins = (uint32_t)le_get(s->temp, 2);
+
+        require(q->t, kelvins > 200 && kelvins < 500, "the composite temperature is %u K", kelvins);
+        return kelvins;
+}
+
+static void set_threshold(struct queue *q, uint32_t kelvins)
+{
+        require(q->t, finish(q, send_set_feature(q, FEAT_TEMP, kelvins)).status == NVME_SUCCESS,
+                "Temperature Threshold cannot be set");
+}
+
+CASE("base/event/temperature", MUST, RULES(AER_WARNING),
+     "A temperature beyond its threshold is reported when its event is enabled, and not before",
+     .slow = true)
+{
+        struct queue *q = admin_queue(t);
+        uint32_t kelvins = temperature(q);
+        uint16_t aer;
+
+        ask_for(q, 0);
+        set_threshold(q, kelvins - 50);
+        aer = send_aer(q);
+        expect_silence(q, SILENCE_MS);
+        ask_for(q, AEC_TEMPERATURE);
+        expect_event(q, aer, AEN_SMART | AEN_INFO_TEMPERATURE << 8 | LOG_SMART << 16);
+}
+
+CASE("base/event/two-kinds", SHOULD, RULES(AER_KEPT),
+     "Events of two types without an Asynchronous Event Request are reported to the next two",
+     .changes = true)
+{
+        static const uint32_t events[] = { AEN_SMART | AEN_INFO_TEMPERATURE << 8 | LOG_SMART << 16,
+                                           NS_EVENT };
+        struct queue *q = watcher(t);
+        uint32_t seen[2], kelvins = temperature(q);
+
+        require(t, caps(t)->id.aerl > 0, "AERL is 0");
+        ask_for(q, AEC_NS | AEC_TEMPERATURE);
+        set_threshold(q, kelvins - 50);
+        change(t, CHANGE_NAMESPACES);
+        pause_ms(t, QUIET_MS);
+        for (int i = 0; i < 2; i++)
+                seen[i] = expect_success(q, send_aer(q)).dw0;
+        want(t,
+             (seen[0] == events[0] && seen[1] == events[1]) ||
+                 (seen[0] == events[1] && seen[1] == events[0]),
+             "a temperature event and a namespace change", "%08Xh and %08Xh", seen[0], seen[1]);
 }
 
 /* --- log pages */
@@ -147,7 +242,7 @@ CASE("base/log/rae", MUST, RULES(LOG_RAE), "Reading a log page with RAE 1 leaves
         read_changed(q, true);
         send_aer(q);
         change(t, CHANGE_NAMESPACES);
-        expect_silence(q, QUIET_MS);
+        expect_silence(q, SILENCE_MS);
 }
 
 static bool lists(const le32_t *list, uint32_t nsid)
@@ -177,7 +272,7 @@ CASE("base/log/changed-namespaces", MUST, RULES(LOG_CHANGED),
         const le32_t *before = identify(q, CNS_NS_LIST, 0), *after, *changed;
 
         send_aer(q);
-        want_bytes(t, "the list of a new controller", read_changed(q, false), none, sizeof(none));
+        read_changed(q, false); /* a static controller may have been told of changes before (3.1) */
         change(t, CHANGE_NAMESPACES);
         pause_ms(t, QUIET_MS);
         after = identify(q, CNS_NS_LIST, 0);

@@ -15,22 +15,36 @@ static uint16_t send_read_at(struct queue *q, uint64_t lba, uint32_t blocks)
                         .bytes = blocks * c->block);
 }
 
-CASE("nvm/read/beyond", MUST, NO_RULE,
+CASE("nvm/read/beyond", MUST, RULES(NVM_RANGE),
      "A Read beyond the end of the namespace fails with LBA Out of Range")
 {
         struct queue *q = io_queue(t);
+        uint32_t n = 8;
 
         require(t, caps(t)->nsid, "the subsystem has no namespace");
+        if (caps(t)->mdts && caps(t)->mdts / caps(t)->block < n)
+                n = caps(t)->mdts / caps(t)->block;
         expect_error(q, send_read(q, .slba = caps(t)->blocks), NVME_LBA_RANGE);
         expect_error(q, send_read(q, .slba = UINT64_C(1) << 62), NVME_LBA_RANGE);
-        expect_error(q, /* SLBA and NLB together wrap to 7 */
+        expect_error(q, /* SLBA and NLB together wrap */
                      send_cmd(q, .opc = NVME_READ, .nsid = caps(t)->nsid, .cdw10 = UINT32_MAX,
-                              .cdw11 = UINT32_MAX, .cdw12 = 7, .bytes = 8 * caps(t)->block),
+                              .cdw11 = UINT32_MAX, .cdw12 = n - 1, .bytes = n * caps(t)->block),
                      NVME_LBA_RANGE);
         expect_works(q);
 }
 
-CASE("nvm/read/last-block", MUST, NO_RULE,
+CASE("nvm/read/beyond-sqfc-off", MUST, RULES(NVM_RANGE),
+     "A Read beyond the end of the namespace fails also where SQ flow control is disabled")
+{
+        struct queue *q = io_queue(t, .cattr = CATTR_DISABLE_SQFC);
+
+        require(t, q->sqfc_off, "the target does not disable SQ flow control");
+        require(t, caps(t)->nsid, "the subsystem has no namespace");
+        expect_error(q, send_read(q, .slba = caps(t)->blocks), NVME_LBA_RANGE);
+        expect_works(q);
+}
+
+CASE("nvm/read/last-block", MUST, RULES(NVM_RANGE),
      "The last block can be read; a Read of one block more fails with LBA Out of Range")
 {
         uint64_t last = caps(t)->blocks - 1;
@@ -43,7 +57,7 @@ CASE("nvm/read/last-block", MUST, NO_RULE,
         expect_works(q);
 }
 
-CASE("nvm/write/beyond", MUST, NO_RULE,
+CASE("nvm/write/beyond", MUST, RULES(NVM_RANGE),
      "A Write beyond the end of the namespace fails with LBA Out of Range", .writes = true)
 {
         const uint64_t beyond[] = { caps(t)->blocks, UINT64_MAX };
@@ -70,7 +84,7 @@ static void put_blocks(struct queue *q, uint64_t slba, uint32_t bytes, const uin
 }
 
 /* A row of four blocks at the start of the case's range, each unlike the others. */
-enum { ROW = 4, BLOCK_MAX = 4096 };
+enum { ROW = 4 };
 
 static const uint8_t *write_row(struct queue *q)
 {
@@ -89,9 +103,8 @@ static void want_ends(struct queue *q, const uint8_t *data)
 {
         uint32_t block = caps(q->t)->block, last = ROW - 1;
 
-        want_bytes(q->t, "the block before", read_blocks(q, 0, block), data, block);
-        want_bytes(q->t, "the block after", read_blocks(q, last, block), data + last * block,
-                   block);
+        want_data(q->t, "the block before", read_blocks(q, 0, block), data, block);
+        want_data(q->t, "the block after", read_blocks(q, last, block), data + last * block, block);
 }
 
 static bool is_filled(const uint8_t *block, uint32_t n, uint8_t value)
@@ -99,7 +112,7 @@ static bool is_filled(const uint8_t *block, uint32_t n, uint8_t value)
         return block[0] == value && memcmp(block, block + 1, n - 1) == 0;
 }
 
-CASE("nvm/write/alone", MUST, NO_RULE,
+CASE("nvm/write/alone", MUST, RULES(NVM_DATA),
      "A Write of two blocks changes those two blocks and no others", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -108,12 +121,12 @@ CASE("nvm/write/alone", MUST, NO_RULE,
 
         require(t, !caps(t)->mdts || caps(t)->mdts > block, "MDTS is a single block");
         put_blocks(q, 1, 2 * block, data);
-        want_bytes(t, "what was written", read_blocks(q, 1, 2 * block), data, 2 * block);
+        want_data(t, "what was written", read_blocks(q, 1, 2 * block), data, 2 * block);
         want_ends(q, data);
 }
 
-CASE("nvm/compare/blocks", MUST, NO_RULE, "Compare tells equal blocks from different ones",
-     .writes = true)
+CASE("nvm/compare/blocks", MUST, RULES(NVM_COMPARE),
+     "Compare tells equal blocks from different ones", .writes = true)
 {
         struct queue *q = io_queue(t);
         uint32_t n = r2t_bytes(t);
@@ -137,12 +150,12 @@ static void change_byte(struct queue *q, const uint8_t *data, uint32_t at)
         put_blocks(q, first, block, bytes);
 }
 
-CASE("nvm/compare/byte", MUST, NO_RULE,
+CASE("nvm/compare/byte", MUST, RULES(NVM_COMPARE),
      "Compare detects a single different byte at the start, in the middle or at the end",
      .writes = true)
 {
         struct queue *q = io_queue(t);
-        uint32_t n = r2t_bytes(t), at[] = { 0, n / 2, n - 1 };
+        uint32_t n = r2t_bytes(t), at[] = { 0, n / 2, n - caps(t)->block + caps(t)->plain - 1 };
         const uint8_t *data = pattern(t, n);
 
         require(t, le16_get(caps(t)->id.oncs) & ONCS_COMPARE, "Compare is not supported");
@@ -166,7 +179,7 @@ static struct queue *fusing_queue(struct t *t)
         return q;
 }
 
-CASE("nvm/fused/compare-write", MUST, NO_RULE,
+CASE("nvm/fused/compare-write", MUST, RULES(NVM_FUSED),
      "A fused Compare and Write writes if and only if its Compare finds equal blocks",
      .writes = true)
 {
@@ -180,15 +193,15 @@ CASE("nvm/fused/compare-write", MUST, NO_RULE,
         write = send_write(q, .fuse = SQE_FUSE_SECOND, .data = data + n, .in_capsule = true);
         succeed(q, compare);
         succeed(q, write);
-        want_bytes(t, "what the Write wrote", read_blocks(q, 0, n), data + n, n);
+        want_data(t, "what the Write wrote", read_blocks(q, 0, n), data + n, n);
         compare = send_compare(q, .fuse = SQE_FUSE_FIRST, .data = data, .in_capsule = true);
         write = send_write(q, .fuse = SQE_FUSE_SECOND, .data = data, .in_capsule = true);
         expect_error(q, compare, NVME_COMPARE_FAILURE);
         expect_error(q, write, NVME_ABORT_FAILED_FUSED);
-        want_bytes(t, "what was there before", read_blocks(q, 0, n), data + n, n);
+        want_data(t, "what was there before", read_blocks(q, 0, n), data + n, n);
 }
 
-CASE("nvm/fused/ranges", SHOULD, NO_RULE,
+CASE("nvm/fused/ranges", SHOULD, RULES(NVM_FUSED_RANGES),
      "A fused Compare and Write with different block ranges is refused and writes nothing",
      .writes = true)
 {
@@ -204,10 +217,69 @@ CASE("nvm/fused/ranges", SHOULD, NO_RULE,
             send_write(q, .slba = 1, .fuse = SQE_FUSE_SECOND, .data = data + n, .in_capsule = true);
         expect_error(q, compare, NVME_INVALID_FIELD);
         expect_error(q, write, NVME_INVALID_FIELD);
-        want_bytes(t, "what was there before", read_blocks(q, 1, n), data, n);
+        want_data(t, "what was there before", read_blocks(q, 1, n), data, n);
 }
 
-CASE("nvm/write-zeroes/zeroes", MUST, NO_RULE, "Blocks read as zeroes after Write Zeroes",
+CASE("nvm/fused/pair", SHOULD, RULES(NVM_FUSED_PAIR),
+     "A Compare that is fused with a Compare, and a Read with a Write, is refused", .writes = true)
+{
+        struct queue *q = fusing_queue(t);
+        uint32_t n = caps(t)->block;
+        const uint8_t *data = pattern(t, 2 * n);
+        uint16_t first, second;
+
+        put_blocks(q, 0, n, data);
+        first = send_compare(q, .fuse = SQE_FUSE_FIRST, .data = data, .in_capsule = true);
+        second = send_compare(q, .fuse = SQE_FUSE_SECOND, .data = data, .in_capsule = true);
+        expect_refusal(q, first);
+        expect_refusal(q, second);
+        first = send_read(q, .fuse = SQE_FUSE_FIRST);
+        second = send_write(q, .fuse = SQE_FUSE_SECOND, .data = data + n, .in_capsule = true);
+        expect_refusal(q, first);
+        expect_refusal(q, second);
+        want_bytes(t, "what was there before", read_blocks(q, 0, n), data, n);
+}
+
+CASE("base/fused/alone", MUST, RULES(FUSE_ALONE),
+     "A fused command without its other half fails with Command Aborted due to Missing Fused "
+     "Command",
+     .writes = true)
+{
+        struct queue *q = fusing_queue(t);
+        uint32_t n = caps(t)->block;
+        const uint8_t *data = pattern(t, 2 * n);
+        uint16_t first, second;
+
+        put_blocks(q, 0, n, data);
+        second = send_write(q, .fuse = SQE_FUSE_SECOND, .data = data + n, .in_capsule = true);
+        expect_refusal(q, second);
+        first = send_compare(q, .fuse = SQE_FUSE_FIRST, .data = data, .in_capsule = true);
+        succeed(q, send_read(q));
+        expect_refusal(q, first);
+        want_bytes(t, "what was there before", read_blocks(q, 0, n), data, n);
+}
+
+CASE("base/fused/reserved", MUST, RULES(FUSE_RESERVED),
+     "A Read with the reserved FUSE 11b is refused")
+{
+        struct queue *q = io_queue(t);
+
+        require(t, caps(t)->nsid, "the subsystem has no namespace");
+        expect_refusal(q, send_read(q, .fuse = SQE_FUSE_MASK));
+        expect_works(q);
+}
+
+CASE("base/fused/unsupported", SHOULD, RULES(FUSE_UNSUPPORTED),
+     "An admin command that claims to be half of a fused operation is refused")
+{
+        struct queue *q = admin_queue(t);
+
+        mutate(q, "sqe.flags", SQE_PSDT_SGL | SQE_FUSE_FIRST);
+        expect_refusal(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = 4096));
+        expect_works(q);
+}
+
+CASE("nvm/write-zeroes/zeroes", MUST, RULES(NVM_ZEROES), "Blocks read as zeroes after Write Zeroes",
      .writes = true)
 {
         static const uint8_t zeroes[65536];
@@ -218,10 +290,10 @@ CASE("nvm/write-zeroes/zeroes", MUST, NO_RULE, "Blocks read as zeroes after Writ
         require(t, n <= sizeof(zeroes), "IOCCSZ allows capsules too long for this case");
         write_blocks(q, 0, n, NULL);
         succeed(q, send_write_zeroes(q, .bytes = n));
-        want_bytes(t, "zeroes", read_blocks(q, 0, n), zeroes, n);
+        want_data(t, "zeroes", read_blocks(q, 0, n), zeroes, n);
 }
 
-CASE("nvm/write-zeroes/alone", MUST, NO_RULE,
+CASE("nvm/write-zeroes/alone", MUST, RULES(NVM_DATA),
      "Write Zeroes of two blocks changes those two blocks and no others", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -240,16 +312,16 @@ CASE("nvm/write-zeroes/alone", MUST, NO_RULE,
 /* To deallocate is an advice: a block may stay, or be what DLFEAT says. */
 static void want_deallocated(struct queue *q, uint32_t i, const uint8_t *data)
 {
-        uint32_t block = caps(q->t)->block;
+        uint32_t block = caps(q->t)->block, plain = caps(q->t)->plain;
         const uint8_t *seen = read_blocks(q, i, block);
 
         want(q->t,
-             memcmp(seen, data + i * block, block) == 0 || is_filled(seen, block, 0x00) ||
-                 is_filled(seen, block, 0xff),
+             memcmp(seen, data + i * block, block) == 0 || is_filled(seen, plain, 0x00) ||
+                 is_filled(seen, plain, 0xff),
              "the old data, or all 00h or FFh", "other data in block %u", i);
 }
 
-CASE("nvm/dsm/deallocate-alone", MUST, NO_RULE,
+CASE("nvm/dsm/deallocate-alone", MUST, RULES(NVM_DSM_RANGES),
      "Dataset Management that deallocates two blocks changes no other blocks", .writes = true)
 {
         struct queue *q = io_queue(t);
@@ -276,13 +348,14 @@ CASE("nvm/dsm/long-sgl", SHOULD, RULES(FAB_SGL_LONG),
 
         require(t, le16_get(caps(t)->id.oncs) & ONCS_DSM, "Dataset Management is not supported");
         require(t, caps(t)->in_capsule >= sizeof(ranges), "the capsule has no room for data");
+        le_put(ranges + 8, 8, own_lba(t)); /* none of its blocks */
         succeed(q, send_cmd(q, .opc = NVME_DSM, .nsid = caps(t)->nsid, .cdw10 = 0, .cdw11 = 4,
                             .bytes = sizeof(ranges), .data = ranges, .in_capsule = true));
 }
 
 /* --- Flush */
 
-CASE("nvm/flush/all", MUST, NO_RULE,
+CASE("nvm/flush/all", MUST, RULES(NVM_FLUSH),
      "Flush of namespace FFFFFFFFh succeeds or is refused, as bits 2:1 of VWC say")
 {
         uint8_t behaviour = caps(t)->id.vwc >> 1 & 3;

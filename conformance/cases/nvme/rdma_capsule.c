@@ -204,7 +204,7 @@ CASE("rdma/in-capsule/write", MUST, NO_RULE, "A Write with in-capsule data succe
 
         NEEDS_ICD(caps(t)->block);
         succeed(q, send_write(q, .in_capsule = true));
-        want_bytes(t, "what was written", read_blocks(q, 0, 0), data, caps(t)->block);
+        want_data(t, "what was written", read_blocks(q, 0, 0), data, caps(t)->block);
 }
 
 CASE("rdma/in-capsule/most", MUST, NO_RULE,
@@ -216,7 +216,7 @@ CASE("rdma/in-capsule/most", MUST, NO_RULE,
         require(t, caps(t)->nsid && n >= caps(t)->block, "no block fits in a capsule");
         n = n / caps(t)->block * caps(t)->block;
         succeed(q, send_write(q, .bytes = n, .in_capsule = true));
-        want_bytes(t, "what was written", read_blocks(q, 0, n), pattern(t, n), n);
+        want_data(t, "what was written", read_blocks(q, 0, n), pattern(t, n), n);
 }
 
 CASE("rdma/in-capsule/after-command", MUST, NO_RULE,
@@ -229,7 +229,7 @@ CASE("rdma/in-capsule/after-command", MUST, NO_RULE,
 
         NEEDS_ICD(n + 512);
         succeed(q, write_described(q, in_capsule(512, n), n + 512));
-        want_bytes(t, "what was written", read_blocks(q, 0, 0), data + 512, n);
+        want_data(t, "what was written", read_blocks(q, 0, 0), data + 512, n);
 }
 
 CASE("rdma/in-capsule/odd-offset", MUST, NO_RULE,
@@ -244,7 +244,7 @@ CASE("rdma/in-capsule/odd-offset", MUST, NO_RULE,
         NEEDS_ICD(n + 3);
         status = expect_answer(q, write_described(q, in_capsule(3, n), n + 3)).status;
         if (!q->over && status == NVME_SUCCESS)
-                want_bytes(t, "what was written", read_blocks(q, 0, 0), data + 3, n);
+                want_data(t, "what was written", read_blocks(q, 0, 0), data + 3, n);
 }
 
 CASE("rdma/in-capsule/unused", MUST, NO_RULE,
@@ -255,7 +255,7 @@ CASE("rdma/in-capsule/unused", MUST, NO_RULE,
 
         NEEDS_ICD(2 * n);
         succeed(q, write_described(q, in_capsule(0, n), 2 * n));
-        want_bytes(t, "what was written", read_blocks(q, 0, 0), pattern(t, n), n);
+        want_data(t, "what was written", read_blocks(q, 0, 0), pattern(t, n), n);
 }
 
 CASE("rdma/in-capsule/connect", INFO, NO_RULE,

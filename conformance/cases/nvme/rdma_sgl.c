@@ -232,7 +232,7 @@ CASE("rdma/sgl/odd-address", MUST, RULES(RDMA_WRITE_WHOLE),
         const uint8_t *data = written(q, KIB(8));
 
         succeed(q, send_read(q, .bytes = KIB(8), .sgl = HAND(keyed_part(b, 3, KIB(8)))));
-        want_bytes(t, "what was read", b.data + 3, data, KIB(8));
+        want_data(t, "what was read", b.data + 3, data, KIB(8));
         want_untouched(t, &b, 0, 3);
         want_untouched(t, &b, KIB(8) + 3, 2);
 }
@@ -358,7 +358,7 @@ CASE("rdma/sgl/list-one", MUST, RULES(RDMA_WRITE_WHOLE),
         NEEDS_LISTS(1);
         data = written(q, KIB(8));
         succeed(q, send_read(q, .bytes = KIB(8), .sgl = LIST(keyed(b))));
-        want_bytes(t, "what was read", b.data, data, KIB(8));
+        want_data(t, "what was read", b.data, data, KIB(8));
 }
 
 CASE("rdma/sgl/list-two", MUST, RULES(RDMA_WRITE_WHOLE),
@@ -371,8 +371,8 @@ CASE("rdma/sgl/list-two", MUST, RULES(RDMA_WRITE_WHOLE),
         NEEDS_LISTS(2);
         data = written(q, KIB(8));
         succeed(q, send_read(q, .bytes = KIB(8), .sgl = LIST(keyed(a), keyed(b))));
-        want_bytes(t, "the first half", a.data, data, KIB(4));
-        want_bytes(t, "the second half", b.data, data + KIB(4), KIB(4));
+        want_data(t, "the first half", a.data, data, KIB(4));
+        want_data(t, "the second half", b.data, data + KIB(4), KIB(4));
 }
 
 CASE("rdma/sgl/list-turned", MUST, RULES(RDMA_WRITE_WHOLE),
@@ -386,8 +386,8 @@ CASE("rdma/sgl/list-turned", MUST, RULES(RDMA_WRITE_WHOLE),
         data = written(q, KIB(8));
         succeed(q, send_read(q, .bytes = KIB(8),
                              .sgl = LIST(keyed_part(b, KIB(4), KIB(4)), keyed_part(b, 0, KIB(4)))));
-        want_bytes(t, "the first half", b.data + KIB(4), data, KIB(4));
-        want_bytes(t, "the second half", b.data, data + KIB(4), KIB(4));
+        want_data(t, "the first half", b.data + KIB(4), data, KIB(4));
+        want_data(t, "the second half", b.data, data + KIB(4), KIB(4));
 }
 
 CASE("rdma/sgl/list-odd-pieces", MUST, RULES(RDMA_WRITE_WHOLE, RDMA_WRITE_RANGE),
@@ -407,7 +407,7 @@ CASE("rdma/sgl/list-odd-pieces", MUST, RULES(RDMA_WRITE_WHOLE, RDMA_WRITE_RANGE)
                           .sgl = LIST(keyed_part(b, at[0], len[0]), keyed_part(b, at[1], len[1]),
                                       keyed_part(b, at[2], len[2]), keyed_part(b, at[3], len[3]))));
         for (int i = 0; i < 4; i++, done += len[i - 1])
-                want_bytes(t, "a piece", b.data + at[i], data + done, len[i]);
+                want_data(t, "a piece", b.data + at[i], data + done, len[i]);
         about(t, RDMA_WRITE_RANGE);
         want_untouched(t, &b, 8, 92);
         want_untouched(t, &b, 4193, 807);
@@ -423,7 +423,7 @@ CASE("rdma/sgl/list-write", MUST, RULES(RDMA_READ_WHOLE),
 
         NEEDS_LISTS(3);
         succeed(q, send_write(q, .bytes = KIB(8), .sgl = LIST(keyed(a), keyed(b), keyed(c))));
-        want_bytes(t, "what was written", read_blocks(q, 0, KIB(8)), pattern(t, KIB(8)), KIB(8));
+        want_data(t, "what was written", read_blocks(q, 0, KIB(8)), pattern(t, KIB(8)), KIB(8));
 }
 
 CASE("rdma/sgl/list-empty-piece", MUST, RULES(RDMA_WRITE_WHOLE),
@@ -437,8 +437,8 @@ CASE("rdma/sgl/list-empty-piece", MUST, RULES(RDMA_WRITE_WHOLE),
         data = written(q, KIB(8));
         succeed(
             q, send_read(q, .bytes = KIB(8), .sgl = LIST(keyed(a), keyed_part(a, 0, 0), keyed(b))));
-        want_bytes(t, "the first half", a.data, data, KIB(4));
-        want_bytes(t, "the second half", b.data, data + KIB(4), KIB(4));
+        want_data(t, "the first half", a.data, data, KIB(4));
+        want_data(t, "the second half", b.data, data + KIB(4), KIB(4));
 }
 
 CASE("rdma/sgl/list-long", SHOULD, RULES(FAB_SGL_LONG, RDMA_WRITE_RANGE),
@@ -497,7 +497,7 @@ CASE("rdma/sgl/list-msdbd", MUST, RULES(RDMA_WRITE_WHOLE),
         succeed(q, send_read(q, .bytes = KIB(8),
                              .sgl = HAND(last_segment(0, n * 16), .list = list, .count = n)));
         for (unsigned i = 0; i + 1 < n; i++)
-                want_bytes(t, "a piece", b.data + i * 2 * piece, data + i * piece, piece);
+                want_data(t, "a piece", b.data + i * 2 * piece, data + i * piece, piece);
 }
 
 CASE("rdma/sgl/list-msdbd-more", MUST, RULES(RDMA_SGL_COUNT),
@@ -566,5 +566,5 @@ CASE("rdma/sgl/list-mdts", MUST, RULES(RDMA_WRITE_WHOLE),
                              .sgl = LIST(keyed_part(b, 0, n / 4), keyed_part(b, n / 4, n / 4),
                                          keyed_part(b, n / 2, n / 4),
                                          keyed_part(b, n / 4 * 3, n / 4))));
-        want_bytes(t, "what was read", b.data, data, large_bytes(t));
+        want_data(t, "what was read", b.data, data, large_bytes(t));
 }

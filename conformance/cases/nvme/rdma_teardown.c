@@ -165,7 +165,7 @@ CASE("rdma/disconnect/dreq-last-capsule", MUST, NO_RULE,
 
 CASE("rdma/disconnect/dreq-unanswered", MUST, NO_RULE,
      "A host that does not answer the target's disconnect request does not block other hosts",
-     .slow = true)
+     .slow = true, .unmoved = true)
 {
         struct queue *admin = rdma_open(t, .mute = true), *other = admin_queue(t);
         uint32_t kato, cqt = le16_get(caps(t)->id.cqt); /* that, too, may pass (B2.2 3.9.5) */

@@ -18,7 +18,7 @@ CASE("tcp/c2hdata/written", MUST, RULES(TCP_C2H_COMPLETE),
         uint32_t n = large_bytes(t);
 
         write_blocks(q, 0, n, NULL);
-        want_bytes(t, "what was written", read_blocks(q, 0, n), pattern(t, n), n);
+        want_data(t, "what was written", read_blocks(q, 0, n), pattern(t, n), n);
 }
 
 /* The buffer that the target read into last has the other half's data. */
@@ -34,8 +34,7 @@ CASE("tcp/c2hdata/not-stale", MUST, RULES(TCP_C2H_COMPLETE),
         for (uint32_t at = 0; at < 2 * half; at += half)
                 write_blocks(q, at / block, half, data + at);
         for (uint32_t at = 0; at < 2 * half; at += half)
-                want_bytes(t, "what was written", read_blocks(q, at / block, half), data + at,
-                           half);
+                want_data(t, "what was written", read_blocks(q, at / block, half), data + at, half);
 }
 
 CASE("tcp/c2hdata/last", MUST, RULES(TCP_C2H_LAST, TCP_C2H_AFTER_LAST),
@@ -62,8 +61,8 @@ CASE("tcp/c2hdata/interleaved", MUST, RULES(TCP_C2H_CID, TCP_C2H_DIR),
         for (unsigned i = 0; i < count; i++)
                 cid[i] = send_read(q, .slba = i % blocks, .bytes = block);
         for (unsigned i = 0; i < count; i++)
-                want_bytes(t, "what was read", expect_success(q, cid[i]).data,
-                           data + i % blocks * block, block);
+                want_data(t, "what was read", expect_success(q, cid[i]).data,
+                          data + i % blocks * block, block);
 }
 
 CASE("tcp/c2hdata/success-off", MUST, RULES(TCP_C2H_SUCCESS_SQFC),

@@ -107,6 +107,46 @@ CASE("tcp/digest/hdgst-h2cdata", MUST, RULES(TCP_HDGST_H2C),
         expect_term(q);
 }
 
+/* With its data in the capsule the Compare has failed before the Write is there, else after that. */
+CASE("tcp/digest/ddgst-fused", MUST, RULES(TCP_DDGST_H2C, NVM_FUSED),
+     "A fused Compare with a wrong data digest fails, and its Write is answered and writes nothing",
+     .writes = true)
+{
+        uint32_t n = caps(t)->block;
+        struct queue *q;
+        const uint8_t *data;
+
+        NEEDS_DDGST;
+        NEEDS_ICD(n);
+        require(t, le16_get(caps(t)->id.fuses) & FUSES_COMPARE_WRITE, "FUSES is 0");
+        q = io_queue(t, .ddgst = 1);
+        require(t, together(q, 2) > 1, ONE_AT_A_TIME);
+        data = pattern(t, 2 * n);
+        succeed(q, send_write(q, .data = data, .in_capsule = true));
+        for (int in_capsule = 1; in_capsule >= 0 && !q->over; in_capsule--) {
+                uint16_t compare, write;
+
+                if (in_capsule)
+                        wrong_ddgst(q);
+                compare =
+                    send_compare(q, .fuse = SQE_FUSE_FIRST, .data = data, .in_capsule = in_capsule);
+                write =
+                    send_write(q, .fuse = SQE_FUSE_SECOND, .data = data + n, .in_capsule = true);
+                if (!in_capsule) {
+                        struct r2t r = expect_r2t(q, compare);
+
+                        wrong_ddgst(q);
+                        send_h2c(q, r);
+                }
+                about(t, TCP_DDGST_H2C);
+                expect_refusal(q, compare);
+                about(t, NVM_FUSED);
+                expect_error(q, write, NVME_ABORT_FAILED_FUSED);
+        }
+        if (!q->over)
+                want_data(t, "what was there before", read_blocks(q, 0, n), data, n);
+}
+
 CASE("tcp/digest/ddgst-capsule", MUST, RULES(TCP_DDGST_H2C),
      "In-capsule data with a wrong digest fails its command and affects nothing else",
      .writes = true)
@@ -259,7 +299,8 @@ CASE("tcp/digest/pad-not-summed", SHOULD, RULES(TCP_PAD_MIN_H2C),
 
         pad(q, 1, 0xff);
         send_h2c(q, r);
-        succeed(q, r.cid);
+        require(t, expect_answer(q, r.cid).status == NVME_SUCCESS && !q->over,
+                "the target refuses more padding than CPDA requires");
 }
 
 CASE("tcp/digest/termreq", MUST, RULES(TCP_TYPE_H2C, TCP_TERM_DIGEST_C2H),

@@ -79,7 +79,7 @@ CASE("tcp/h2cdata/pieces", MUST, RULES(TCP_CDB), "An R2T can be answered with ma
         for (uint32_t at = 0; at < r.len; at += 256)
                 send_h2c(q, r, .offset = r.offset + at, .len = 256, .last = at + 256 == r.len);
         succeed(q, r.cid);
-        want_bytes(t, "what was written", read_blocks(q, 0, n), pattern(t, n), n);
+        want_data(t, "what was written", read_blocks(q, 0, n), pattern(t, n), n);
 }
 
 CASE("tcp/h2cdata/interleaved", MUST, RULES(TCP_CDB), "H2CData of two commands can be interleaved",
@@ -98,8 +98,8 @@ CASE("tcp/h2cdata/interleaved", MUST, RULES(TCP_CDB), "H2CData of two commands c
         send_h2c(q, a, .offset = a.offset + HALF(a), .len = a.len - HALF(a));
         succeed(q, a.cid);
         succeed(q, b.cid);
-        want_bytes(t, "what the first wrote", read_blocks(q, 0, n), data, n);
-        want_bytes(t, "what the second wrote", read_blocks(q, n / caps(t)->block, n), data + n, n);
+        want_data(t, "what the first wrote", read_blocks(q, 0, n), data, n);
+        want_data(t, "what the second wrote", read_blocks(q, n / caps(t)->block, n), data + n, n);
 }
 
 CASE("tcp/h2cdata/dribbled", MUST, RULES(TCP_CDB),

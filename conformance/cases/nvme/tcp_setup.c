@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NVMe/TCP 3.1 and 3.6.2.2, 3.6.2.3: connection set-up. */
-#include "conformance/words/case.h"
+#include "conformance/words/case_tls.h"
 
 CASE("tcp/setup/icreq", MUST, RULES(TCP_ICRESP_FIRST, TCP_ICRESP_ONCE),
      "A valid ICReq is answered with one ICResp and nothing else")
@@ -185,7 +185,8 @@ CASE("tcp/setup/icreq-live", MUST, RULES(TCP_ICREQ_ONCE),
 }
 
 CASE("tcp/setup/icreq-half", INFO, RULES(TCP_IC_TIMEOUT),
-     "The target closes a connection within seconds after half an ICReq", .slow = true)
+     "The target closes a connection within seconds after half an ICReq", .slow = true,
+     .unmoved = true)
 {
         struct queue *q = tcp_open(t);
 
@@ -195,7 +196,8 @@ CASE("tcp/setup/icreq-half", INFO, RULES(TCP_IC_TIMEOUT),
 }
 
 CASE("tcp/setup/icreq-never", INFO, RULES(TCP_IC_TIMEOUT),
-     "The target closes a connection on which nothing is sent within seconds", .slow = true)
+     "The target closes a connection on which nothing is sent within seconds", .slow = true,
+     .unmoved = true)
 {
         expect_end(tcp_open(t), 1500);
 }
@@ -265,7 +267,7 @@ CASE("tcp/setup/refusal-storm", MUST, RULES(TCP_ICREQ_HPDA),
 CASE("tcp/setup/tls-hello", MUST, RULES(TCP_TYPE_H2C),
      "A TLS ClientHello on a plain connection ends the connection")
 {
-        struct queue *q = tcp_open(t);
+        struct queue *q = knows_tls(t) ? bare_queue(t) : tcp_open(t);
 
         send_bytes(q, "\x16\x03\x01\x00\x40\x01\x00\x00\x3c\x03\x03", 11);
         expect_term(q);

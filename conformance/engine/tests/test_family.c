@@ -5,6 +5,8 @@
 #include "conformance/engine/family.h" /* before cmocka makes macros of fail and skip */
 #include "conformance/engine/option_rows.h"
 
+#include <unistd.h>
+
 #define CASE_FAMILY echo_conform
 static const struct conform_family echo_conform;
 
@@ -14,6 +16,7 @@ static const struct rule echo_rows[ECHO_RULES] = {
         [ECHO_SAME] = { .symbol = "ECHO_SAME",
                         .id = "echo/reply/same",
                         .bound = PARTY_CONTROLLER,
+                        .basis = BASIS_PRINTED,
                         .source = "Echo 1.0 1",
                         .says = "A reply is the request.",
                         .reaction = REACT_STATUS,
@@ -30,12 +33,16 @@ static const struct rule echo_rows[ECHO_RULES] = {
                          .unbroken = "an example" },
 };
 static const char *const echo_violators[] = { "the peer", NULL };
-static const struct rulebook echo_rules = { "echo", echo_rows, ECHO_RULES, echo_violators };
+static const struct rulebook echo_rules = {
+        .name = "echo", .rows = echo_rows, .count = ECHO_RULES, .violators = echo_violators
+};
 static const struct topic echo_topics[] = { { "echo/reply", "Replies" },
                                             { "udp/loss", "What is lost" },
                                             { NULL, NULL } };
 static const char *const echo_transports[] = { "tcp", "udp", NULL };
-static const struct family echo_family = { "Echo", &echo_rules, echo_topics, echo_transports };
+static const struct family echo_family = {
+        .name = "Echo", .rules = &echo_rules, .topics = echo_topics, .transports = echo_transports
+};
 
 struct echo { /* suite.peer */
         bool wrong;
@@ -125,6 +132,13 @@ static const char *why_not(const struct suite *s, const struct test_case *c, boo
         return c->writes ? "nothing is stored" : NULL;
 }
 
+static bool range_piece(const struct suite *s, unsigned range, unsigned i, char name[LEASE_NAME])
+{
+        (void)s;
+        snprintf(name, LEASE_NAME, "test/%d/%u", getpid(), range);
+        return i == 0;
+}
+
 static unsigned ranges(const struct suite *s)
 {
         (void)s;
@@ -160,15 +174,22 @@ static const struct conform_family echo_conform = {
         .liveness = liveness,
         .why_not = why_not,
         .ranges = ranges,
+        .range_piece = range_piece,
         .begin = none,
         .settle = none,
         .end = none,
         .fields = fields,
         .outcome = outcome,
         .port = 7,
+        .spec = "# key\tparty\tlevel\twhen\tshows\trules\tgist\n"
+                "E1.0/1/a\tcontroller\tshall\tany\tlive\techo/reply/same\tA reply says the same.\n"
+                "E1.0/1/b\tboth\tshall\tany\tlive,capture\t\tLetters are ASCII.\n"
+                "E1.0/2/a\thost\tshould\tudp\tno: no clock\t\tHosts wait.\n",
 };
 
 /* --- what the engine makes of it ----------------------------------------------------------- */
+
+#include "conformance/engine/spec.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -179,7 +200,6 @@ static const struct conform_family echo_conform = {
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static char folder[] = "/tmp/nvmfspec-family-XXXXXX";
 static char printed[1 << 16]; /* by the last conform() */
@@ -258,6 +278,61 @@ static void cases_and_rules_are_listed(void **state)
         shows("want_eq(t, \"letter\"");
 }
 
+static void the_specification_is_listed_with_what_judges_it(void **state)
+{
+        (void)state;
+        assert_int_equal(conform("--spec"), 0);
+        shows("E1.0/1\n  a  controller shall (any): A reply says the same.\n"
+              "      echo/reply/same: cases for targets\n");
+        shows("Letters are ASCII.\n      NOT JUDGED\n");
+        shows("Hosts wait.\n      can't be judged: no clock\n");
+        assert_int_equal(conform("--spec --count"), 0);
+        shows("all                  3  1 of 2, 50 %        0 of 1, 0 %         0 of 1, 0 %         "
+              "1");
+        assert_int_equal(conform("--spec --json spec.json"), 0);
+        read_back("spec.json");
+        shows("\"echo/reply/same\"");
+        assert_int_equal(conform("--spec --html spec.html"), 0);
+        read_back("spec.html");
+        shows("<td>1 of 2, 50 %</td>");
+        shows("<td class=\"v judged\">judged</td><td class=\"n\"><code>E1.0/1/a</code></td>");
+        shows("<i>no clock</i>");
+        assert_int_equal(conform("echo/reply/same --html run.html"), 0);
+        read_back("run.html");
+        shows("<td class=\"v covered\">covered</td><td class=\"n\"><code>E1.0/1/a</code></td>");
+        shows("<td class=\"v open\">open</td>");
+        assert_int_equal(conform("--spec --rules"), 2);
+}
+
+static void a_table_that_is_wrong_is_refused_with_its_line(void **state)
+{
+        static const char *const wrong[][2] = {
+                { "E/1/a\thost\tshall\tany\tlive\t\n", "has fewer than seven columns" },
+                { "E/1/a\thost\tshall\tany\tlive\t\tG\tH\n", "has more than seven columns" },
+                { "E/a\thost\tshall\tany\tlive\t\tG\n", "has a key that is not DOCUMENT" },
+                { "E/1/a\tboss\tshall\tany\tlive\t\tG\n", "has a party that is not" },
+                { "E/1/a\thost\tmust\tany\tlive\t\tG\n", "has a level that is not" },
+                { "E/1/a\thost\tshall\tany\tseldom\t\tG\n", "does not say how a breach shows" },
+                { "E/1/a\thost\tshall\tany\tlive\techo/x\tG\n",
+                  "names a rule that does not exist" },
+                { "E/1/a\tcontroller\tshall\tany\tlive\techo/request/short\tG\n",
+                  "names a rule that binds the other party, and demands no reaction" },
+                { "E/1/a\thost\tshall\tany\tlive\t\tG\nE/1/a\thost\tshall\tany\tlive\t\tG\n",
+                  "line 2 of the table (E/1/a) has a key that an earlier one has" },
+        };
+        struct conform_family f = echo_conform;
+        struct spec s;
+        char error[512];
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+                f.spec = wrong[i][0];
+                assert_false(spec_read(&s, &f, error, sizeof(error)));
+                if (!strstr(error, wrong[i][1]))
+                        fail_msg("'%s' is not in: %s", wrong[i][1], error);
+        }
+}
+
 static void selection_takes_what_is_there(void **state)
 {
         (void)state;
@@ -301,7 +376,7 @@ static void a_broken_rule_is_found(void **state)
 {
         (void)state;
         assert_int_equal(conform("--violate echo/reply/same echo/reply/same"), 1);
-        shows("rule      echo/reply/same (Echo 1.0 1, must)");
+        shows("rule      echo/reply/same (Echo 1.0 1; must; printed)");
         assert_int_equal(conform("--power echo/reply/same"), 0);
         shows("power: 1 of 1");
 }
@@ -325,6 +400,8 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(cases_and_rules_are_listed),
+                cmocka_unit_test(the_specification_is_listed_with_what_judges_it),
+                cmocka_unit_test(a_table_that_is_wrong_is_refused_with_its_line),
                 cmocka_unit_test(selection_takes_what_is_there),
                 cmocka_unit_test(a_run_has_its_reports),
                 cmocka_unit_test(a_baseline_excuses),

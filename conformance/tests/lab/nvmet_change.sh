@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# nvmet_change.sh SUBNQN namespaces|discovery: conform's --change for the kernel's target: namespace 2 of
-# the subsystem, or another subsystem on port 1, comes or goes. For the lab's guest.
+# nvmet_change.sh SUBNQN namespaces|discovery|ana|ana-group: conform's --change for the kernel's target: namespace
+# 2 of the subsystem, or another subsystem on port 1, comes or goes; ANA group 1 of port 1 is optimized or not;
+# namespace 1 is in ANA group 2 or 1. For the lab's guest.
 set -euo pipefail
 nvmet=/sys/kernel/config/nvmet
 namespace=$nvmet/subsystems/$1/namespaces/2
@@ -23,4 +24,15 @@ change_discovery() {
         if [ -e "$place" ]; then rm "$place"; else ln -s "$nvmet/subsystems/$guest" "$place"; fi
 }
 
-"change_$2"
+other() { # other FILE ONE ANOTHER
+        if [ "$(cat "$1")" = "$2" ]; then echo -n "$3" >"$1"; else echo -n "$2" >"$1"; fi
+}
+
+change_ana() { other "$nvmet/ports/1/ana_groups/1/ana_state" optimized non-optimized; }
+
+change_ana-group() {
+        [ -d "$nvmet/ports/1/ana_groups/2" ] || mkdir "$nvmet/ports/1/ana_groups/2"
+        other "$nvmet/subsystems/$1/namespaces/1/ana_grpid" 1 2
+}
+
+"change_$2" "$1"

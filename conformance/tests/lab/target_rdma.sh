@@ -14,7 +14,7 @@ rdma_up "$device"
 timeout 5 bash -c 'echo >/dev/tcp/10.0.0.2/9' 2>/dev/null || true
 log=$(mktemp)
 # shellcheck disable=SC2086
-"$NVMFSPEC" target -t rdma -a 10.0.0.2 --quiet ${TARGET:-} >"$log" &
+"$NVMFSPEC" target --profile strict -t rdma -a 10.0.0.2 --quiet ${TARGET:-} >"$log" &
 target=$!
 for _ in $(seq 50); do grep -q listening "$log" && break; sleep 0.1; done
 baseline=()

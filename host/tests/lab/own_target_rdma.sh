@@ -63,7 +63,7 @@ breaks rdma/request/recfmt 3 "rejected the connection: invalid RECFMT"
 breaks rdma/request/hsqsize 3 "rejected the connection: invalid HSQSIZE"
 breaks rdma/capsule/length 3 "$closed"
 breaks rdma/capsule/size 3 "$closed"
-breaks rdma/capsule/cid 3 "$closed"
+breaks rdma/capsule/cid 1 "Command ID Conflict"
 breaks rdma/sgl/type 1 "SGL Descriptor Type Invalid"
 breaks rdma/key/valid 3 "$closed"
 

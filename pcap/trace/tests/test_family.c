@@ -21,24 +21,32 @@
 
 #include "pcap/trace/tracer.h"
 #include "pdu/core/text.h"
-#include "pdu/io/capture/capture_writer.h"
+#include "pdu/io/capture/capture_rdma.h"
 
 /* --- the family ------------------------------------------------------------------------------- */
 
-enum { ECHO_GREETS = 1, ECHO_LENGTH };
+enum { ECHO_GREETS = 1, ECHO_LENGTH, ECHO_LETTERS };
 static const struct rule rows[] = {
         [ECHO_GREETS] = { .id = "echo/greets",
                           .bound = PARTY_HOST,
                           .level = LEVEL_MUST,
+                          .basis = BASIS_PRINTED,
                           .source = "Echo 1",
                           .says = "A host says hi first." },
         [ECHO_LENGTH] = { .id = "echo/length",
                           .bound = PARTY_CONTROLLER,
                           .level = LEVEL_SHOULD,
+                          .basis = BASIS_PRINTED,
                           .source = "Echo 2",
                           .says = "An answer is as long as what it answers." },
+        [ECHO_LETTERS] = { .id = "echo/letters",
+                           .bound = PARTY_HOST,
+                           .level = LEVEL_MUST,
+                           .basis = BASIS_OWN,
+                           .source = "Echo 3",
+                           .says = "A host says letters." },
 };
-static const struct rulebook rules = { .name = "echo", .rows = rows, .count = 3 };
+static const struct rulebook rules = { .name = "echo", .rows = rows, .count = 4 };
 
 static const struct family family = { .name = "Echo", .rules = &rules };
 
@@ -99,8 +107,14 @@ static void flow_close(struct tracer *t, struct trace_flow *f)
         free(f);
 }
 
-static const struct trace_stream stream = { begins,    plausible, flow_open,
-                                            flow_data, flow_gap,  flow_close };
+static const struct trace_stream stream = {
+        .begins = begins,
+        .plausible = plausible,
+        .open = flow_open,
+        .data = flow_data,
+        .gap = flow_gap,
+        .close = flow_close,
+};
 
 struct tracker {
         trace_verdict_fn *verdict;
@@ -130,6 +144,8 @@ static void tracker_event(void *tracker, const struct trace_event *e)
         if (e->kind == TRACE_PDU && e->sender == PARTY_CONTROLLER && !t->greeted)
                 rule_add(&broken, ECHO_GREETS);
         if (e->kind == TRACE_PDU && e->sender == PARTY_HOST) {
+                if (e->pdu->len > 2) /* "good day" has a space */
+                        rule_add(&broken, ECHO_LETTERS);
                 t->greeted = true;
                 t->asked = e->pdu->len;
         }
@@ -172,6 +188,63 @@ static const struct trace_family echo = {
         .event = tracker_event,
         .close = tracker_close,
         .words = words,
+        .place = place,
+        .place_json = place_json,
+};
+
+/* --- another one, over RDMA, beside it -------------------------------------------------------- */
+
+enum { KNOCK_TWICE = 1 };
+static const struct rule knock_rows[] = {
+        [KNOCK_TWICE] = { .id = "knock/twice",
+                          .bound = PARTY_HOST,
+                          .level = LEVEL_MUST,
+                          .basis = BASIS_PRINTED,
+                          .source = "Knock 1",
+                          .says = "A caller knocks twice." },
+};
+static const struct rulebook knock_rules = { .name = "knock", .rows = knock_rows, .count = 2 };
+static const struct family knock_family = { .name = "Knock",
+                                            .rules = &knock_rules,
+                                            .parties = { "caller", "door" } };
+
+static bool claims(const uint8_t *data, uint32_t len)
+{
+        return len > 5 && memcmp(data, "knock", 5) == 0;
+}
+
+static const struct rule_set *knock_waived;
+
+static void *knock_open(const struct rule_set *waived, trace_verdict_fn *verdict, void *user)
+{
+        knock_waived = waived;
+        return tracker_open(waived, verdict, user);
+}
+
+static void knock_event(void *tracker, const struct trace_event *e)
+{
+        struct tracker *t = tracker;
+        struct rule_set broken = { 0 };
+        struct trace_verdict v = { .e = e, .broken = &broken, .record = e };
+
+        if (e->kind == TRACE_REQUEST && e->cm.data[5] != '!' && !rule_in(knock_waived, KNOCK_TWICE))
+                rule_add(&broken, KNOCK_TWICE);
+        t->verdict(t->user, &v);
+}
+
+static void knock_words(struct text *t, const void *record)
+{
+        text_add(t, "knock of %u", ((const struct trace_event *)record)->cm.len);
+}
+
+static const struct trace_family knock = {
+        .family = &knock_family,
+        .is_request = is_request,
+        .claims = claims,
+        .open = knock_open,
+        .event = knock_event,
+        .close = tracker_close,
+        .words = knock_words,
         .place = place,
         .place_json = place_json,
 };
@@ -229,19 +302,211 @@ static void a_family_of_a_few_lines_is_judged(void **state)
         fclose(f);
         assert_int_equal(totals.conns, 1);
         assert_int_equal(totals.other, 1);
-        assert_int_equal(counts.musts, 0);
-        assert_int_equal(counts.shoulds, 1);
+        assert_int_equal(counts.of[GRADE_MUST], 0);
+        assert_int_equal(counts.of[GRADE_SHOULD], 1);
+        assert_int_equal(counts.of[GRADE_ADVICE], 1);
         assert_non_null(
             strstr(out, "controller should echo/length: An answer is as long as what it answers. "
                         "(Echo 2)\n  < message of 3\n"));
+        assert_non_null(strstr(out, "host advice echo/letters: "));
+        assert_non_null(strstr(out, "0 must and 1 should broken, 1 advised\n"));
         assert_non_null(strstr(out, "connection 1 (tcp 10.0.0.1:50000 > 10.0.0.2:7)"));
         free(out);
         unlink(path);
 }
 
+static void write_request(struct capture_writer *w, const char *said, int64_t ms)
+{
+        struct capture_rdma f = { 0 };
+        struct capture_cm m = { .kind = CAPTURE_REQUEST,
+                                .data = said,
+                                .len = (uint32_t)strlen(said) };
+
+        capture_rdma_open(w, &f, NULL, NULL, ms * 1000000);
+        capture_rdma_cm(w, &f, PARTY_HOST, &m, ms * 1000000);
+}
+
+/* By its requests, one of which somebody else's; each family's rules are its own. */
+static void another_family_is_read_beside_it(void **state)
+{
+        static const struct trace_family *const beside[] = { &knock, NULL };
+        struct trace_options trace = { .beside = beside };
+        struct rule_set waived[1] = { { { 0 } } };
+        struct check_options options = { .all = true };
+        struct capture_writer *w;
+        struct check_counts counts;
+        struct trace_totals totals;
+        char err[200], *out = NULL;
+        size_t size;
+
+        (void)state;
+        rule_add(waived, KNOCK_TWICE);
+        for (int round = 0; round < 2; round++) {
+                FILE *f = open_memstream(&out, &size);
+
+                w = capture_writer_open(path, err, sizeof(err));
+                assert_non_null(w);
+                write_request(w, "knock knock", 1);
+                write_request(w, "knock!", 2);
+                write_request(w, "ring", 3);
+                assert_int_equal(capture_writer_close(w), 0);
+                options.waived_beside = round ? waived : NULL;
+                assert_int_equal(capture_check(path, &echo, &trace, &options, f, &counts, &totals,
+                                               err, sizeof(err)),
+                                 0);
+                fclose(f);
+                assert_int_equal(totals.conns, 2);
+                assert_int_equal(counts.of[GRADE_MUST], round == 0);
+                assert_int_equal(round == 0,
+                                 strstr(out, "caller must knock/twice: A caller knocks "
+                                             "twice. (Knock 1)\n  > knock of 56\n") != NULL);
+                free(out);
+        }
+        unlink(path);
+}
+
+/* --- inside TLS --------------------------------------------------------------------------------- */
+
+/* What begins with 22 is of the handshake; else the highest bit of each byte is changed, and '!' cannot be read. */
+static struct {
+        unsigned open, unread;
+        uint64_t frame;
+        char why[60];
+} tls;
+
+static void *tls_open(const void *keys)
+{
+        assert_string_equal(keys, "keys");
+        tls.open++;
+        return &tls;
+}
+
+static const char *
+tls_read(void *conn, enum party sender, const uint8_t *p, size_t n,
+         void (*plain)(void *user, enum party sender, const uint8_t *p, size_t n), void *user)
+{
+        uint8_t inside[64];
+        size_t len = 0;
+
+        assert_ptr_equal(conn, &tls);
+        for (size_t i = 0; i < n && p[0] != 22; i++) {
+                if (p[i] == '!')
+                        return "it is damaged";
+                inside[len++] = p[i] ^ 0x80;
+        }
+        if (len > 0)
+                plain(user, sender, inside, len);
+        return NULL;
+}
+
+static void tls_close(void *conn)
+{
+        assert_ptr_equal(conn, &tls);
+        tls.open--;
+}
+
+static void on_unread(void *user, const struct capture_conn *c, const struct capture_place *at,
+                      const char *why)
+{
+        assert_ptr_equal(user, &tls);
+        assert_int_equal(c->end[PARTY_CONTROLLER].port, 7);
+        tls.unread++;
+        tls.frame = at->frame;
+        snprintf(tls.why, sizeof(tls.why), "%s", why);
+}
+
+/* What the two sides say by turns, a string a segment. */
+static void write_sealed(const char *const *said, unsigned n)
+{
+        struct sockaddr_in host = { .sin_family = AF_INET, .sin_port = htons(50000) };
+        struct sockaddr_in controller = { .sin_family = AF_INET, .sin_port = htons(7) };
+        struct capture_flow f = { 0 };
+        char err[200];
+        struct capture_writer *w = capture_writer_open(path, err, sizeof(err));
+
+        assert_non_null(w);
+        capture_flow_open(w, &f, (void *)&host, (void *)&controller, 0);
+        for (unsigned i = 0; i < n; i++)
+                capture_flow_data(w, &f, i % 2 ? PARTY_CONTROLLER : PARTY_HOST, said[i],
+                                  strlen(said[i]), (i + 1) * 1000000);
+        capture_flow_close(w, &f, PARTY_HOST, false, 99000000);
+        assert_int_equal(capture_writer_close(w), 0);
+}
+
+static char *check_sealed(const char *const *said, unsigned n, bool keys,
+                          struct trace_totals *totals)
+{
+        const struct trace_tls ops = { "keys", tls_open, tls_read, tls_close, on_unread, &tls };
+        const struct trace_options trace = { .tls = keys ? &ops : NULL };
+        const struct check_options options = { .all = true };
+        struct check_counts counts;
+        char err[200], *out = NULL;
+        size_t size;
+        FILE *f = open_memstream(&out, &size);
+
+        memset(&tls, 0, sizeof(tls));
+        write_sealed(said, n);
+        assert_int_equal(
+            capture_check(path, &echo, &trace, &options, f, &counts, totals, err, sizeof(err)), 0);
+        fclose(f);
+        assert_int_equal(tls.open, 0);
+        assert_int_equal(totals->tls, 1);
+        unlink(path);
+        return out;
+}
+
+#define HELLO "\26\3\1hello"
+
+static void what_is_inside_tls_is_judged(void **state)
+{
+        static const char *const said[] = { HELLO,
+                                            "\26\3\3hello",
+                                            "\202\350\351",
+                                            "\202\350\351",
+                                            "\204\347\357\357\344",
+                                            "\203\344\341\371",
+                                            "!",
+                                            "\201\341" };
+        struct trace_totals totals;
+        char *out = check_sealed(said, 8, true, &totals);
+
+        (void)state;
+        assert_int_equal(totals.tls_read, 1);
+        assert_int_equal(totals.conns, 1);
+        assert_int_equal(totals.gaps, 2); /* of both sides, from the damage on */
+        assert_non_null(strstr(out, "controller should echo/length: "));
+        assert_non_null(strstr(out, "0 must and 1 should broken, 1 advised\n"));
+        assert_int_equal(tls.unread, 1);
+        assert_string_equal(tls.why, "it is damaged");
+        free(out);
+        out = check_sealed(said, 8, false, &totals);
+        assert_int_equal(totals.tls_read, 0);
+        assert_int_equal(totals.conns, 0);
+        assert_non_null(strstr(out, "0 must and 0 should broken\n"));
+        free(out);
+}
+
+static void a_handshake_alone_is_told(void **state)
+{
+        static const char *const said[] = { HELLO, "\26\3\3hello" };
+        struct trace_totals totals;
+
+        (void)state;
+        free(check_sealed(said, 2, true, &totals));
+        assert_int_equal(totals.tls_read, 0);
+        assert_int_equal(totals.conns, 0);
+        assert_int_equal(tls.unread, 1);
+        assert_string_equal(tls.why, "it ends in its handshake");
+}
+
 int main(void)
 {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(a_family_of_a_few_lines_is_judged) };
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(a_family_of_a_few_lines_is_judged),
+                cmocka_unit_test(another_family_is_read_beside_it),
+                cmocka_unit_test(what_is_inside_tls_is_judged),
+                cmocka_unit_test(a_handshake_alone_is_told),
+        };
         int fd = mkstemps(path, 5);
 
         if (fd < 0)

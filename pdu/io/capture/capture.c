@@ -2,9 +2,11 @@
 #include "capture.h"
 
 #include <arpa/inet.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "capture_file.h"
 #include "packet.h"
@@ -28,6 +30,30 @@ const char *capture_end_text(const struct capture_end *e, char buf[CAPTURE_END_T
         return buf;
 }
 
+static uint64_t secret[2];
+
+static void draw_secret(void)
+{
+        if (getrandom(secret, sizeof(secret), GRND_NONBLOCK) != sizeof(secret))
+                secret[0] = secret[1] = (uint64_t)(uintptr_t)secret;
+}
+
+static uint64_t stir(uint64_t h, uint64_t word)
+{
+        h = (h ^ word) * (secret[1] | 1);
+        return h ^ h >> 32;
+}
+
+uint64_t capture_end_hash(const struct capture_end *e, uint64_t more)
+{
+        static pthread_once_t drawn = PTHREAD_ONCE_INIT;
+        uint64_t addr[2];
+
+        pthread_once(&drawn, draw_secret);
+        memcpy(addr, e->addr, sizeof(addr));
+        return stir(stir(stir(stir(secret[0], addr[0]), addr[1]), e->port), more);
+}
+
 /* --- streams ---------------------------------------------------------------------------------- */
 
 struct held { /* a segment that came too early */
@@ -44,7 +70,7 @@ struct stream {
         uint32_t first, next; /* sequence numbers: of the first byte, of the next one wanted */
         bool fin;
         uint32_t fin_seq;
-        struct held *held; /* by sequence number */
+        struct held *held, *held_last; /* by sequence number */
         size_t held_bytes;
         unsigned held_segments;
 };
@@ -163,10 +189,14 @@ static void hold(struct reader *r, struct stream *s, const struct packet *seg)
         h->n = seg->n;
         h->whole = seg->whole;
         memcpy(h->data, seg->data, seg->n);
+        if (s->held && (int32_t)(s->held_last->seq - h->seq) <= 0) /* as most often */
+                at = &s->held_last->next;
         while (*at && (int32_t)((*at)->seq - h->seq) <= 0)
                 at = &(*at)->next;
         h->next = *at;
         *at = h;
+        if (!h->next)
+                s->held_last = h;
         s->held_bytes += h->n;
         r->held_bytes += h->n;
         s->held_segments++;
@@ -223,14 +253,7 @@ static bool is_of(const struct tcp_conn_state *c, const struct packet *s)
 /* The same for both directions. */
 static struct tcp_conn_state **bucket_of(struct reader *r, const struct packet *s)
 {
-        uint64_t from[2], to[2], h;
-
-        memcpy(from, s->from.addr, sizeof(from));
-        memcpy(to, s->to.addr, sizeof(to));
-        h = from[0] + to[0] + (from[1] + to[1]) * 31 +
-            (uint64_t)(s->from.port + s->to.port) * 65599;
-        h *= UINT64_C(0x9e3779b97f4a7c15);
-        return &r->bucket[(h >> 32) % BUCKETS];
+        return &r->bucket[(capture_end_hash(&s->from, 0) + capture_end_hash(&s->to, 0)) % BUCKETS];
 }
 
 static struct tcp_conn_state *find(struct reader *r, const struct packet *s)

@@ -25,6 +25,10 @@ struct capture_end {
 enum { CAPTURE_END_TEXT = INET6_ADDRSTRLEN + 8 };
 const char *capture_end_text(const struct capture_end *e, char buf[CAPTURE_END_TEXT]);
 
+/* For tables of what a capture names: the key is drawn by each process, so that nobody who makes a
+ * capture can make all names meet in one place. `more` is hashed with the address and the port. */
+uint64_t capture_end_hash(const struct capture_end *e, uint64_t more);
+
 /* A connection in the capture. */
 struct capture_conn {
         unsigned number;           /* from 1, in order of appearance */

@@ -29,7 +29,7 @@ enum {
 void iwarp_cm(struct capture_writer *w, struct capture_rdma *f, enum party sender,
               const struct capture_cm *m, int64_t time_ns)
 {
-        bool enhanced = m->reads_in || m->reads_out;
+        bool enhanced = m->depths || m->reads_in || m->reads_out;
         uint32_t len = m->len < START_DATA ? m->len : START_DATA;
         uint8_t frame[START_HEAD + 4 + START_DATA] = { 0 }, *p = frame + START_HEAD;
 

@@ -386,8 +386,8 @@ static void put_req(uint8_t *p, const struct capture_rdma *f, const struct captu
 
         put64(p + 8, (uint64_t)SERVICE_TCP << 16 | controller->port);
         put24(p + 32, f->qpn[PARTY_HOST]);
-        p[35] = m->reads_in;
-        p[39] = m->reads_out;
+        p[35] = (uint8_t)m->reads_in;
+        p[39] = (uint8_t)m->reads_out;
         p[43] = 20 << 3; /* the peer answers within 4 s; reliable connection */
         put24(p + 44, f->next[PARTY_CONTROLLER]);
         p[47] = 20 << 3 | 7; /* ... as does this side; 7 retries */
@@ -410,8 +410,8 @@ static void put_rep(uint8_t *p, const struct capture_rdma *f, const struct captu
 {
         put24(p + 12, f->qpn[PARTY_CONTROLLER]);
         put24(p + 20, f->next[PARTY_HOST]);
-        p[24] = m->reads_in;
-        p[25] = m->reads_out;
+        p[24] = (uint8_t)m->reads_in;
+        p[25] = (uint8_t)m->reads_out;
         p[27] = 7 << 5; /* RNR retries: forever */
 }
 

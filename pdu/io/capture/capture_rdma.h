@@ -43,8 +43,9 @@ struct capture_cm {
         enum capture_cm_kind kind;
         const void *data; /* private data; what the message has no room for is left out */
         uint32_t len;
-        uint8_t reads_in, reads_out; /* responder resources, initiator depth */
-        uint16_t reason;             /* REJECT */
+        uint16_t reads_in, reads_out; /* responder resources, initiator depth */
+        bool depths;                  /* iWARP names them even if both are 0 */
+        uint16_t reason;              /* REJECT */
 };
 void capture_rdma_cm(struct capture_writer *w, struct capture_rdma *f, enum party sender,
                      const struct capture_cm *m, int64_t time_ns);

@@ -23,6 +23,7 @@ struct capture_writer {
         pcap_dumper_t *dump;
         FILE *ng; /* pcapng, in place of the two */
         uint32_t next_number;
+        uint64_t frames;
         uint8_t packet[PACKET_MAX];
 };
 
@@ -189,6 +190,7 @@ static void dump(struct capture_writer *w, uint32_t n, int64_t time_ns, const ch
 {
         struct pcap_pkthdr head = { 0 };
 
+        w->frames++;
         if (w->ng) {
                 ng_packet(w->ng, w->packet, n, time_ns, comment);
                 return;
@@ -209,6 +211,16 @@ void frame_end(struct capture_writer *w, const uint8_t *end, int64_t time_ns, co
 {
         dump(w, (uint32_t)(end - w->packet), time_ns, comment);
         pthread_mutex_unlock(&w->lock);
+}
+
+uint64_t capture_writer_frames(struct capture_writer *w)
+{
+        uint64_t n;
+
+        pthread_mutex_lock(&w->lock);
+        n = w->frames;
+        pthread_mutex_unlock(&w->lock);
+        return n;
 }
 
 uint32_t frame_number(struct capture_writer *w)

@@ -20,6 +20,9 @@ struct capture_writer *capture_writer_open(const char *path, char *err, size_t e
 /* 0, or -1 when something could not be written (errno). Frees w. */
 int capture_writer_close(struct capture_writer *w);
 
+/* Packets that it has written until now, which is the number of the last frame. */
+uint64_t capture_writer_frames(struct capture_writer *w);
+
 /* One connection that is being written; the caller's memory, zero at first. Times are ns since
  * 1970. */
 struct capture_flow {

@@ -125,7 +125,7 @@ static bool completion(struct side *s, struct verbs_wc *wc, int ms)
 {
         int64_t end = now_us() + ms * 1000;
 
-        while (verbs_poll(s->domain, wc, 1) == 0) {
+        while (verbs_poll(s->domain, wc, 1) <= 0) {
                 int64_t left = end - now_us();
 
                 if (left <= 0)
@@ -1260,7 +1260,7 @@ static void removed(void)
         verbs_destroy(client.ep);
         client.ep = NULL;
         CHECK(verbs_reg(client.domain, page, sizeof(page), 0, &mr) == -1 && errno == ENODEV);
-        CHECK(verbs_poll(client.domain, &wc, 1) == 0 && verbs_arm(client.context) == 0);
+        CHECK(verbs_poll(client.domain, &wc, 1) == -1 && verbs_arm(client.context) == 0);
         CHECK(verbs_grow_cq(client.domain, 100000) == -1 && errno == ENODEV);
         while (next_event(&server, 500))
                 note("the peer: %s", verbs_event_name(server.event.type));

@@ -9,7 +9,7 @@
 
 #include "pdu/verbs/memory_verbs.h"
 
-/* caps may be NULL: the default. NULL without memory. */
+/* caps may be NULL: the default. NULL: out of memory. */
 struct verbs_provider *verbs_memory_new(const struct memory_caps *caps);
 /* The same, but slow: what has become possible happens a few steps at a time, when anybody calls, in
  * an order that comes from the seed. Where all threads may sleep somebody has to call

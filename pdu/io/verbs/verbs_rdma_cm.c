@@ -194,6 +194,75 @@ void vrdma_unlisten(struct verbs_listener *l)
         free(l);
 }
 
+/* --- ids that wait for their port ------------------------------------------------------------- */
+
+/*
+ * With rxe (6.12) a message of the connection manager that finds no route, as none is while the link
+ * is down, puts the queue pair of such messages into the error state. That is the kernel's own, and
+ * nobody mends it: until the device is made again no connection is made to it or from it. So nothing
+ * is said while the port is down. Destroying an id says DREQ or REJ, too; it waits, in the list of
+ * those that are held, until the port is up.
+ */
+struct held {
+        struct held *next;
+        struct rdma_cm_id *id;
+};
+static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct held *held;
+static struct rdma_event_channel *held_events; /* nobody reads them */
+
+static bool is_down(const struct rdma_cm_id *id)
+{
+        struct ibv_port_attr port;
+
+        return ibv_query_port(id->verbs, id->port_num, &port) == 0 && port.state != IBV_PORT_ACTIVE;
+}
+
+static bool is_mute(const struct verbs_ep *ep)
+{
+        if (!ep->domain || !ep->domain->mute_down || !is_down(ep->id))
+                return false;
+        errno = ENETDOWN;
+        return true;
+}
+
+/* False: it has to be destroyed now. Its context's channel may be closed before it. */
+static bool hold(struct rdma_cm_id *id)
+{
+        struct held *h = calloc(1, sizeof(*h));
+        bool moved;
+
+        pthread_mutex_lock(&held_lock);
+        if (!held_events)
+                held_events = rdma_create_event_channel();
+        moved = h && held_events && rdma_migrate_id(id, held_events) == 0;
+        if (moved) {
+                *h = (struct held) { held, id };
+                held = h;
+        } else {
+                free(h);
+        }
+        pthread_mutex_unlock(&held_lock);
+        return moved;
+}
+
+void vrdma_destroy_held(void)
+{
+        struct held **at = &held, *h;
+
+        pthread_mutex_lock(&held_lock);
+        while ((h = *at) != NULL) {
+                if (is_down(h->id)) {
+                        at = &h->next;
+                        continue;
+                }
+                *at = h->next;
+                rdma_destroy_id(h->id);
+                free(h);
+        }
+        pthread_mutex_unlock(&held_lock);
+}
+
 /* --- endpoints -------------------------------------------------------------------------------- */
 
 struct verbs_ep *vrdma_ep_new(struct verbs_context *c)
@@ -230,6 +299,7 @@ struct verbs_ep *vrdma_resolve(struct verbs_context *c, const char *traddr, cons
         struct addrinfo *list = find(traddr, trsvcid, 0);
         struct verbs_ep *ep = list ? vrdma_ep_new(c) : NULL;
 
+        vrdma_destroy_held();
         if (!ep) {
                 if (list)
                         freeaddrinfo(list);
@@ -301,7 +371,7 @@ int vrdma_ep_connect(struct verbs_ep *ep, const struct verbs_conn_param *param)
 {
         struct rdma_conn_param p;
 
-        if (!has_qp(ep))
+        if (!has_qp(ep) || is_mute(ep))
                 return -1;
         p = to_cm(ep, param);
         return rdma_connect(ep->id, &p);
@@ -311,7 +381,7 @@ int vrdma_ep_accept(struct verbs_ep *ep, const struct verbs_conn_param *param)
 {
         struct rdma_conn_param p;
 
-        if (!has_qp(ep))
+        if (!has_qp(ep) || is_mute(ep))
                 return -1;
         p = to_cm(ep, param);
         return rdma_accept(ep->id, &p);
@@ -319,21 +389,24 @@ int vrdma_ep_accept(struct verbs_ep *ep, const struct verbs_conn_param *param)
 
 int vrdma_ep_reject(struct verbs_ep *ep, const void *data, uint8_t len)
 {
-        return rdma_reject(ep->id, data, len);
+        return is_mute(ep) ? -1 : rdma_reject(ep->id, data, len);
 }
 
 int vrdma_ep_disconnect(struct verbs_ep *ep)
 {
-        return rdma_disconnect(ep->id);
+        return is_mute(ep) ? vrdma_ep_fail(ep) : rdma_disconnect(ep->id);
 }
 
 void vrdma_ep_destroy(struct verbs_ep *ep)
 {
+        bool mute = is_mute(ep);
+
         if (ep->id->qp)
                 vrdma_ep_drop_qp(ep);
         vrdma_drop_note(ep->context, &ep->note);
         vrdma_domain_leave(ep);
-        rdma_destroy_id(ep->id);
+        if (!mute || !hold(ep->id))
+                rdma_destroy_id(ep->id);
         free(ep);
 }
 

@@ -209,7 +209,8 @@ static uint32_t count(int n)
 /*
  * What differs, found with Linux 6.12 and rdma-core 44.
  * rxe: says IP_CSUM_OK where it means WITH_INV (the kernel's value of the flag). Looks at a RECV on a
- * failed queue pair only when told anew to fail. The last-WQE event comes, in older kernels not.
+ * failed queue pair only when told anew to fail. The last-WQE event comes, in older kernels not. Must
+ * not speak while its link is down, see is_mute().
  * siw: invalidates plain registrations by SEND, but doesn't say so to user space; whose key it was
  * can't be known, so it counts as unable. Looks at nothing that is posted to a failed queue pair.
  * Refuses SEND with invalidate inline, which nobody expects: so it counts as unable of inline at all.
@@ -222,6 +223,7 @@ static void find_quirks(struct verbs_domain *d, uint32_t vendor)
                 d->caps.no_last_wqe = true;
                 d->invalidated_flag |= IBV_WC_IP_CSUM_OK;
                 d->flushing = FLUSH_KICKED;
+                d->mute_down = true;
         }
         if (vendor == SIW_VENDOR) {
                 d->flushing = FLUSH_NEVER;
@@ -466,10 +468,23 @@ void vrdma_domain_free(struct verbs_domain *d)
         free_parts(d);
 }
 
+/* Before there is one more: those of devices that were removed. */
+static void free_given_up(struct verbs_context *c)
+{
+        struct verbs_domain *d, *next;
+
+        for (d = c->domains; d; d = next) {
+                next = d->next;
+                if (d->given_up && !d->registrations)
+                        vrdma_domain_free(d);
+        }
+}
+
 static struct verbs_domain *make_domain(struct verbs_context *c, struct rdma_cm_id *id)
 {
         struct verbs_domain *d = calloc(1, sizeof(*d));
 
+        free_given_up(c);
         if (!d)
                 return NULL;
         d->owner = (struct cm_owner) { c->ops, CM_GUARD };
@@ -538,6 +553,7 @@ void vrdma_domain_leave(struct verbs_ep *ep)
 void vrdma_domain_removed(struct verbs_domain *d)
 {
         d->removed = true;
+        vrdma_destroy_held();
         if (!d->eps)
                 release(d);
 }

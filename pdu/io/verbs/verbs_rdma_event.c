@@ -249,6 +249,8 @@ static bool domain_event(struct verbs_domain *d, unsigned bit, struct verbs_even
                 note_all(d, NOTE_REMOVED);
                 vrdma_domain_removed(d);
         }
+        if (bit == NOTE_PORT_UP)
+                vrdma_destroy_held();
         if (bit == NOTE_CQ_ERROR)
                 note_all(d, NOTE_QP_ERROR);
         *e = (struct verbs_event) { .type = bit == NOTE_PORT_UP ? VERBS_PORT_UP : VERBS_PORT_DOWN };

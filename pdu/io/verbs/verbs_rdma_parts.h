@@ -119,7 +119,9 @@ struct verbs_domain {
         struct ibv_srq *srq;
         bool resizes;   /* the device can resize a CQ */
         bool no_inline; /* see find_quirks() */
+        bool mute_down; /* see is_mute() */
         bool removed;
+        bool given_up; /* nobody asks any more */
         bool armed;
         enum flushing flushing;
         unsigned invalidated_flag; /* of a RECV that a SEND with invalidate filled */
@@ -153,6 +155,7 @@ void vrdma_ep_set_user(struct verbs_ep *ep, void *user);
 void *vrdma_ep_user(const struct verbs_ep *ep);
 void vrdma_ep_addresses(const struct verbs_ep *ep, char *local, char *peer, size_t size);
 struct verbs_ep *vrdma_ep_new(struct verbs_context *c); /* NULL with errno */
+void vrdma_destroy_held(void);                          /* ids whose port is up again, or gone */
 int vrdma_watch(int epoll, int fd, void *what);         /* for input */
 
 /* verbs_rdma_event.c */

@@ -159,7 +159,10 @@ int vrdma_poll(struct verbs_domain *d, struct verbs_wc *wc, int max)
 
         if (d->cq && n < room)
                 n += poll_cq(d, wc + n, room - n);
-        return (int)n;
+        if (n > 0 || !d->removed)
+                return (int)n;
+        d->given_up = !d->eps;
+        return -1;
 }
 
 /* What waits in the stash makes the context's descriptor readable as a completion does. */

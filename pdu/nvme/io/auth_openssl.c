@@ -4,6 +4,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+
+#include "pdu/core/wipe.h"
+#include "pdu/io/log.h"
 
 #ifndef NVMF_WITH_OPENSSL
 
@@ -72,7 +76,7 @@ static int digest(enum auth_hash hash, const struct auth_slice *key, const struc
         return key ? hmac(hash, key, parts, n, out) : plain_hash(hash, parts, n, out);
 }
 
-/* The prime of a group, which OpenSSL knows by name; NULL without memory. */
+/* The prime of a group, which OpenSSL knows by name; NULL: out of memory. */
 static BIGNUM *prime_of(enum auth_group group)
 {
         OSSL_PARAM params[] = {
@@ -154,6 +158,7 @@ static int read_line(const char *path, char *line, int size)
         if (!f)
                 return -1;
         errno = ENODATA;
+        setvbuf(f, NULL, _IONBF, 0); /* no copy of the key */
         good = fgets(line, size, f) != NULL;
         fclose(f);
         if (!good)
@@ -162,9 +167,20 @@ static int read_line(const char *path, char *line, int size)
         return 0;
 }
 
-int auth_key_option(struct auth_key *key, const char *value, char *error, size_t size)
+void auth_warn_of_readers(const char *file)
 {
-        char line[256];
+        struct stat st;
+
+        if (stat(file, &st) == 0 && S_ISREG(st.st_mode) && st.st_mode & 077)
+                log_line(LOG_AS_WARNING, NULL, NULL,
+                         "%s: has keys, and others may read it (mode %04o; chmod 600)", file,
+                         (unsigned)(st.st_mode & 07777));
+}
+
+int auth_option(struct auth_key *key, auth_parse *parse, const char *value, char *error,
+                size_t size)
+{
+        char line[256] = "";
         const char *wrong;
 
         if (!auth_openssl()) {
@@ -175,9 +191,31 @@ int auth_key_option(struct auth_key *key, const char *value, char *error, size_t
                 snprintf(error, size, "%s: %s", value + 1, strerror(errno));
                 return -1;
         }
-        wrong = auth_key_parse(key, value[0] == '@' ? line : value);
+        if (value[0] == '@')
+                auth_warn_of_readers(value + 1);
+        wrong = parse(key, value[0] == '@' ? line : value);
+        wipe(line, sizeof(line));
         if (wrong)
                 snprintf(error, size, "%s%s%s", value[0] == '@' ? value + 1 : "",
                          value[0] == '@' ? ": " : "", wrong);
         return wrong ? -1 : 0;
+}
+
+int auth_key_option(struct auth_key *key, const char *value, char *error, size_t size)
+{
+        return auth_option(key, auth_key_parse, value, error, size);
+}
+
+int auth_argument(struct auth_key *key, auth_parse *parse, const char *value, char *error,
+                  size_t size)
+{
+        if (value[0] != '@')
+                log_line(LOG_AS_WARNING, NULL, NULL,
+                         "a key on the command line is seen by others: give @FILE or @/dev/fd/N");
+        return auth_option(key, parse, value, error, size);
+}
+
+int auth_key_argument(struct auth_key *key, const char *value, char *error, size_t size)
+{
+        return auth_argument(key, auth_key_parse, value, error, size);
 }

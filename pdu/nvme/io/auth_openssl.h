@@ -13,5 +13,15 @@ const struct auth_crypto *auth_openssl(void);
  * others). 0; -1: error says why, and never quotes the key.
  */
 int auth_key_option(struct auth_key *key, const char *value, char *error, size_t size);
+/* The same of a command line, which is seen by others: a line of the log says so. */
+int auth_key_argument(struct auth_key *key, const char *value, char *error, size_t size);
+/* The same of a key of another form: parse is auth_key_parse(), tls_key_parse(). */
+typedef const char *auth_parse(struct auth_key *key, const char *text);
+int auth_option(struct auth_key *key, auth_parse *parse, const char *value, char *error,
+                size_t size);
+int auth_argument(struct auth_key *key, auth_parse *parse, const char *value, char *error,
+                  size_t size);
+/* A line of the log, if others than its owner may read the file of a key. */
+void auth_warn_of_readers(const char *file);
 
 #endif

@@ -26,7 +26,7 @@
 #include "pdu/io/capture/capture_writer.h"
 #include "pdu/verbs/verbs.h"
 
-/* Both are the caller's and outlive it. NULL without memory. */
+/* Both are the caller's and outlive it. NULL: out of memory. */
 struct verbs_provider *verbs_record_new(struct verbs_provider *of, struct capture_writer *w);
 /* All contexts are closed. p may be NULL. */
 void verbs_record_free(struct verbs_provider *p);

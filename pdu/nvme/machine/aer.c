@@ -34,6 +34,8 @@ static bool violates(const struct controller *c, enum rule_id rule)
 /* Whether feature 0Bh asks for it; errors need no asking. */
 static bool is_wanted(const struct controller *c, uint8_t type, uint8_t info)
 {
+        if (type == AEN_SMART && info == AEN_INFO_TEMPERATURE)
+                return c->aec & AEC_TEMPERATURE;
         if (type != AEN_NOTICE || violates(c, AER_ASKED))
                 return true;
         switch (info) {
@@ -41,6 +43,10 @@ static bool is_wanted(const struct controller *c, uint8_t type, uint8_t info)
                 return c->aec & AEC_NS;
         case AEN_INFO_ANA:
                 return c->aec & AEC_ANA;
+        case AEN_INFO_ALLOCATED:
+                return c->aec & AEC_ALLOCATED;
+        case AEN_INFO_LBA_STATUS:
+                return c->aec & AEC_LBA_STATUS;
         case AEN_INFO_DISCOVERY:
                 return c->aec & AEC_DISCOVERY;
         default:
@@ -48,7 +54,7 @@ static bool is_wanted(const struct controller *c, uint8_t type, uint8_t info)
         }
 }
 
-static bool is_masked(const struct controller *c, uint8_t type)
+static bool is_masked(const struct controller *c, unsigned type)
 {
         return c->masked >> (type & 7) & 1 && !violates(c, AER_MASKED);
 }
@@ -60,7 +66,7 @@ static bool is_lost(const struct controller *c)
 
 void controller_event(struct controller *c, uint8_t type, uint8_t info, uint8_t lid)
 {
-        if (is_wanted(c, type, info) && !is_masked(c, type) && !is_lost(c))
+        if (is_wanted(c, type, info) && !is_lost(c))
                 queue_event(c, event_dw0(type, info, lid));
 }
 
@@ -108,19 +114,22 @@ static void remove_event(struct controller *c, unsigned i)
 
 void *controller_aer_pop(struct controller *c, struct cqe *cqe)
 {
-        unsigned type;
+        unsigned type, i = 0;
 
-        if (c->aers == 0 || c->events == 0)
+        while (i < c->events && is_masked(c, c->event[i].dw0 & 7))
+                i++;
+        if (c->aers == 0 || i == c->events)
                 return NULL;
         *cqe = (struct cqe) {
-                .dw0 = le32(c->event[0].dw0),
-                .dw1 = le32(c->event[0].dw1),
+                .dw0 = le32(c->event[i].dw0),
+                .dw1 = le32(c->event[i].dw1),
                 .cid = le16(c->aer[0].cid),
         };
-        type = c->event[0].dw0 & 7;
-        c->masked |= (uint8_t)(1u << type);
-        c->masked_lid[type] = event_lid(c->event[0].dw0);
-        remove_event(c, 0);
+        type = c->event[i].dw0 & 7;
+        if (type != AEN_IMMEDIATE)
+                c->masked |= (uint8_t)(1u << type);
+        c->masked_lid[type] = event_lid(c->event[i].dw0);
+        remove_event(c, i);
         return take(c, 0);
 }
 
@@ -130,7 +139,7 @@ void controller_log_read(struct controller *c, uint8_t lid)
                 if (c->masked_lid[type] == lid)
                         c->masked &= (uint8_t) ~(1u << type);
         for (unsigned i = c->events; i-- > 0;)
-                if (event_lid(c->event[i].dw0) == lid)
+                if (event_lid(c->event[i].dw0) == lid && !flawed(c->cfg.policy, FLAW_EVENT_STAYS))
                         remove_event(c, i);
 }
 

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "pdu/core/plant.h"
+#include "pdu/core/wipe.h"
+
 static int fail(struct auth *a, enum auth_failure_code code, const char *why)
 {
         a->failed = (uint8_t)code;
@@ -82,22 +85,25 @@ static int respond(const struct auth *a, enum party who, uint8_t out[AUTH_HASH_M
         const le32_t s = le32(host ? a->s1 : a->s2);
         const le16_t t_id = le16(a->t_id);
         struct auth_slice key;
+        int rc = -1;
         const struct auth_slice parts[] = {
                 { ca, hash_len(a) },
                 { &s, sizeof(s) },
                 { &t_id, sizeof(t_id) },
-                { "", 1 }, /* SC_C */
+                { &a->sc_c, 1 },
                 string(host ? "HostHost" : "Controller"),
                 string(own),
                 { "", 1 },
                 string(other),
         };
 
-        if (tie_key(a, host ? &cfg->keys.host : &cfg->keys.ctrl, own, &key, tied) < 0 ||
-            augment(a, host ? a->c1 : a->c2, ca) < 0)
-                return -1;
-        return crypto(a)->digest((enum auth_hash)a->hash, &key, parts,
-                                 sizeof(parts) / sizeof(parts[0]), out);
+        if (tie_key(a, host ? &cfg->keys.host : &cfg->keys.ctrl, own, &key, tied) == 0 &&
+            augment(a, host ? a->c1 : a->c2, ca) == 0)
+                rc = crypto(a)->digest((enum auth_hash)a->hash, &key, parts,
+                                       sizeof(parts) / sizeof(parts[0]), out);
+        wipe(ca, sizeof(ca));
+        wipe(tied, sizeof(tied));
+        return rc;
 }
 
 /* In a time that does not tell where they differ. */
@@ -110,13 +116,14 @@ static bool same(const uint8_t *a, const uint8_t *b, unsigned n)
         return differ == 0;
 }
 
-static int verify(struct auth *a, enum party who, const uint8_t *response)
+static int verify(struct auth *a, enum party who, const uint8_t *response, unsigned hl)
 {
+        unsigned n = PLANTED(AUTH_HL) ? hl : hash_len(a);
         uint8_t want[AUTH_HASH_MAX];
 
         if (respond(a, who, want) < 0)
                 return no_crypto(a);
-        if (!same(want, response, hash_len(a)))
+        if (!same(want, response, flawed(a->cfg->policy, FLAW_AUTH_SHORT) ? 8 : n))
                 return who == PARTY_HOST
                            ? breaks(a, FAB_AUTH_R1, "the response of the host is wrong")
                            : breaks(a, FAB_AUTH_R2, "the response of the controller is wrong");
@@ -147,27 +154,40 @@ static int finish_dh(struct auth *a, const struct auth_view *v)
         unsigned len = auth_group_len(a->group);
         uint8_t value[AUTH_GROUP_MAX] = { 0 }, shared[AUTH_GROUP_MAX];
         const struct auth_slice part = { shared, len };
+        int rc;
 
         memcpy(value + len - v->dhvlen, v->dhv, v->dhvlen);
         if (crypto(a)->power((enum auth_group)a->group, value, a->exponent, sizeof(a->exponent),
                              shared) < 0)
                 return breaks(a, a->cfg->role == PARTY_HOST ? FAB_AUTH_CHALLENGE : FAB_AUTH_DHV,
                               "DHV is not from 2 to p - 2");
-        if (crypto(a)->digest((enum auth_hash)a->hash, NULL, &part, 1, a->session) < 0)
-                return no_crypto(a);
-        return 0;
+        rc = crypto(a)->digest((enum auth_hash)a->hash, NULL, &part, 1, a->session);
+        wipe(shared, sizeof(shared));
+        return rc < 0 ? no_crypto(a) : 0;
 }
 
 /* --- what may be used ------------------------------------------------------------------------- */
 
 static bool allows_hash(const struct auth *a, uint8_t hash)
 {
+        if (hash == AUTH_SHA256 && a->cfg->role == PARTY_CONTROLLER && violates(a, AUTH_MANDATORY))
+                return false;
         return auth_hash_len(hash) && (!a->cfg->keys.hashes || a->cfg->keys.hashes >> hash & 1);
 }
 
+/* A PSK is generated of a DH exchange: 8.3.4.5.9. */
 static bool allows_group(const struct auth *a, uint8_t group)
 {
+        if (group == AUTH_NO_DH && a->sc_c != AUTH_SC_NONE)
+                return a->cfg->role == PARTY_CONTROLLER && violates(a, FAB_AUTH_CHALLENGE);
         return group < AUTH_GROUPS && (!a->cfg->keys.groups || a->cfg->keys.groups >> group & 1);
+}
+
+static bool allows_sc_c(const struct auth *a, uint8_t sc_c)
+{
+        unsigned allowed = a->allowed ? a->allowed : 1u << AUTH_SC_NONE;
+
+        return sc_c < 8 && allowed >> sc_c & 1;
 }
 
 static const char *wrong_dhv(const struct auth *a, const struct auth_view *v)
@@ -183,7 +203,8 @@ static const char *wrong_dhv(const struct auth *a, const struct auth_view *v)
 
 static const char *wrong_hl(const struct auth *a, const struct auth_view *v)
 {
-        return v->hl == hash_len(a) ? NULL : "HL does not match the hash function";
+        return v->hl == hash_len(a) || PLANTED(AUTH_HL) ? NULL
+                                                        : "HL does not match the hash function";
 }
 
 /* --- Negotiate: 8.3.4.4.1 --------------------------------------------------------------------- */
@@ -194,6 +215,7 @@ static size_t make_negotiate(struct auth *a, struct auth_header *h)
         struct auth_negotiate *n = (void *)h;
         struct auth_protocol *p = n->protocol;
 
+        n->sc_c = a->sc_c;
         n->napd = 1;
         p->authid = AUTH_CHAP;
         for (uint8_t i = AUTH_SHA256; i < AUTH_HASHES; i++)
@@ -218,6 +240,8 @@ static int choose(struct auth *a, const struct auth_protocol *p)
         unsigned hashes = listed(p->halen), groups = listed(p->dhlen), i = 0, k = 0;
         int wrong = 0;
 
+        if (PLANTED(AUTH_LISTS))
+                hashes = p->halen;
         if (hashes != p->halen || groups != p->dhlen)
                 wrong = breaks(a, FAB_AUTH_LENGTHS, "HALEN or DHLEN is not from 1 to 30");
         while (i < hashes && !allows_hash(a, p->hashes[i]))
@@ -228,6 +252,8 @@ static int choose(struct auth *a, const struct auth_protocol *p)
                 k++;
         if (!wrong && k == groups)
                 wrong = breaks(a, FAB_AUTH_GROUP, "no DH group of the host is allowed");
+        if (!wrong && a->sc_c != AUTH_SC_NONE && memchr(p->groups, AUTH_NO_DH, groups))
+                wrong = breaks(a, FAB_AUTH_GROUP, "the NULL DH group with a secure channel");
         a->hash = i < hashes ? p->hashes[i] : AUTH_SHA256;
         a->group = k < groups ? p->groups[k] : AUTH_NO_DH;
         return wrong;
@@ -241,10 +267,16 @@ static int take_negotiate(struct auth *a, const struct auth_view *v)
         const struct auth_negotiate *n = v->negotiate;
         unsigned i = 0;
 
-        if (n->sc_c != 0 && breaks(a, FAB_AUTH_SC_C, "a secure channel is not supported") < 0)
+        if (!allows_sc_c(a, n->sc_c) &&
+            breaks(a, FAB_AUTH_SC_C,
+                   n->sc_c == AUTH_SC_NONE ? "a secure channel is required"
+                                           : "such a secure channel is not supported here") < 0)
                 return -1;
+        a->sc_c = allows_sc_c(a, n->sc_c) ? n->sc_c : AUTH_SC_NONE;
         while (i < n->napd && n->protocol[i].authid != AUTH_CHAP)
                 i++;
+        if (n->napd > 1 && violates(a, FAB_AUTH_SEVERAL))
+                i = n->napd;
         if (i < n->napd)
                 return choose(a, &n->protocol[i]);
         if (breaks(a, FAB_AUTH_PROTOCOL, "DH-HMAC-CHAP is not among the protocols") < 0)
@@ -301,14 +333,14 @@ static int take_challenge(struct auth *a, const struct auth_view *v)
 
 /* --- Reply: 8.3.4.5.4 ------------------------------------------------------------------------- */
 
-/* C2 differs from C1. */
+/* C2 differs from C1. S2 is 0 where it is for a PSK alone. */
 static int draw_challenge(struct auth *a)
 {
         do
                 if (crypto(a)->random(a->c2, hash_len(a)) < 0)
                         return -1;
         while (same(a->c1, a->c2, hash_len(a)));
-        return draw_seqnum(a, &a->s2);
+        return a->mutual ? draw_seqnum(a, &a->s2) : 0;
 }
 
 static size_t make_reply(struct auth *a, struct auth_header *h)
@@ -316,13 +348,16 @@ static size_t make_reply(struct auth *a, struct auth_header *h)
         struct auth_reply *r = (void *)h;
         unsigned hl = hash_len(a), dhvlen = auth_group_len(a->group);
 
+        bool challenges;
+
         a->mutual = a->cfg->keys.ctrl.len > 0;
-        if ((a->mutual && draw_challenge(a) < 0) || respond(a, PARTY_HOST, r->values) < 0 ||
+        challenges = a->mutual || a->sc_c != AUTH_SC_NONE;
+        if ((challenges && draw_challenge(a) < 0) || respond(a, PARTY_HOST, r->values) < 0 ||
             (dhvlen && crypto(a)->power((enum auth_group)a->group, NULL, a->exponent,
                                         sizeof(a->exponent), r->values + 2 * hl) < 0))
                 return 0;
         r->hl = (uint8_t)hl;
-        r->cvalid = a->mutual;
+        r->cvalid = challenges;
         r->dhvlen = le16((uint16_t)dhvlen);
         r->seqnum = le32(a->s2);
         memcpy(r->values + hl, a->c2, hl);
@@ -341,6 +376,8 @@ static int take_reply(struct auth *a, const struct auth_view *v)
                 return breaks(a, FAB_AUTH_DHV, wrong);
         if (r->cvalid > 1)
                 return fail(a, AUTH_BAD_PAYLOAD, "CVALID is neither 0 nor 1");
+        if (a->sc_c != AUTH_SC_NONE && !r->cvalid)
+                return fail(a, AUTH_BAD_PAYLOAD, "a secure channel without a challenge");
         a->s2 = le32_get(r->seqnum);
         a->mutual = r->cvalid && a->s2 != 0;
         memcpy(a->c2, v->cval, v->hl);
@@ -350,7 +387,7 @@ static int take_reply(struct auth *a, const struct auth_view *v)
                 return fail(a, AUTH_FAILED, "no key to authenticate the controller with");
         if (a->group != AUTH_NO_DH && finish_dh(a, v) < 0)
                 return -1;
-        return verify(a, PARTY_HOST, v->rval);
+        return verify(a, PARTY_HOST, v->rval, v->hl);
 }
 
 /* --- Success1 and Success2: 8.3.4.5.5, 8.3.4.5.6 ---------------------------------------------- */
@@ -363,21 +400,27 @@ static size_t make_success1(struct auth *a, struct auth_header *h)
                 return 0;
         s->values[0] ^= violates(a, FAB_AUTH_R2);
         s->hl = (uint8_t)hash_len(a);
-        s->rvalid = a->mutual;
-        return sizeof(*s) + hash_len(a);
+        if (violates(a, FAB_AUTH_SUCCESS_HL))
+                s->hl = s->hl == AUTH_HASH_MAX ? AUTH_HASH_MAX / 2 : AUTH_HASH_MAX;
+        s->rvalid = a->mutual != violates(a, FAB_AUTH_SUCCESS);
+        return sizeof(*s) + s->hl;
 }
 
 static int take_success1(struct auth *a, const struct auth_view *v)
 {
         const char *wrong = wrong_hl(a, v);
 
-        if (wrong)
-                return fail(a, AUTH_BAD_PAYLOAD, wrong);
+        if (wrong) /* overlooked: there is nothing to compare */
+                return breaks(a, FAB_AUTH_SUCCESS_HL, wrong);
+        if (flawed(a->cfg->policy, FLAW_HOST_UNPROVEN) && !v->success1->rvalid)
+                return 0;
         if (a->mutual && v->success1->rvalid != 1)
                 return fail(a, AUTH_FAILED, "the controller does not authenticate itself");
         if (!a->mutual && v->success1->rvalid != 0)
                 return fail(a, AUTH_BAD_PAYLOAD, "RVALID without a challenge");
-        return a->mutual ? verify(a, PARTY_CONTROLLER, v->rval) : 0;
+        if (flawed(a->cfg->policy, FLAW_HOST_PROOF_BLIND))
+                return 0;
+        return a->mutual ? verify(a, PARTY_CONTROLLER, v->rval, v->hl) : 0;
 }
 
 static size_t make_success2(struct auth *a, struct auth_header *h)
@@ -424,6 +467,54 @@ enum auth_turn auth_turn(const struct auth *a)
         return sequence[a->at].by == a->cfg->role ? AUTH_SPEAK : AUTH_LISTEN;
 }
 
+bool auth_computes(const struct auth *a)
+{
+        return !a->failed && a->group != AUTH_NO_DH && a->at < STEPS &&
+               (sequence[a->at].message == AUTH_CHALLENGE || sequence[a->at].message == AUTH_REPLY);
+}
+
+/* 8.3.4.5.9: of the session's key and both challenges. */
+static int generate_psk(struct auth *a)
+{
+        const struct auth_slice key = { a->session, hash_len(a) };
+        const struct auth_slice parts[] = { { a->c1, hash_len(a) }, { a->c2, hash_len(a) } };
+        uint8_t psk[AUTH_HASH_MAX];
+        int rc = crypto(a)->digest((enum auth_hash)a->hash, &key, parts, 2, psk);
+
+        if (violates(a, FAB_AUTH_PSK))
+                psk[0] ^= 1;
+        memcpy(a->session, psk, rc < 0 ? 0 : hash_len(a));
+        wipe(psk, sizeof(psk));
+        return rc;
+}
+
+bool auth_take_psk(struct auth *a, struct auth_key *psk)
+{
+        if (!a->generated)
+                return false;
+        *psk = (struct auth_key) { .len = (uint8_t)hash_len(a) };
+        memcpy(psk->bytes, a->session, psk->len);
+        wipe(a->session, sizeof(a->session));
+        a->generated = false;
+        return true;
+}
+
+/* At its end, however it ended, what it computed with is of no more use. */
+static void forget(struct auth *a)
+{
+        bool done = !a->failed && auth_turn(a) == AUTH_DONE;
+
+        if (!a->failed && !done)
+                return;
+        a->generated =
+            done && a->sc_c != AUTH_SC_NONE && a->group != AUTH_NO_DH && generate_psk(a) == 0;
+        wipe(a->exponent, sizeof(a->exponent));
+        if (!a->generated)
+                wipe(a->session, sizeof(a->session));
+        wipe(a->c1, sizeof(a->c1));
+        wipe(a->c2, sizeof(a->c2));
+}
+
 static void put_header(const struct auth *a, struct auth_header *h, enum auth_message m)
 {
         h->type = (uint8_t)(m >> 8);
@@ -450,10 +541,16 @@ size_t auth_speak(struct auth *a, void *buf)
                 no_crypto(a);
                 memset(buf, 0, AUTH_MESSAGE_MAX);
         }
-        if (a->failed)
+        if (a->failed) {
+                forget(a);
                 return make_failure(a, buf);
-        put_header(a, buf, step->message);
+        }
+        put_header(a, buf,
+                   step->message == AUTH_CHALLENGE && violates(a, FAB_AUTH_ORDER_C2H)
+                       ? AUTH_SUCCESS1
+                       : step->message);
         a->at++;
+        forget(a);
         return len;
 }
 
@@ -471,7 +568,8 @@ static bool is_due(const struct auth *a, const struct auth_view *v)
 static void take_message(struct auth *a, const struct auth_view *v)
 {
         if (!is_due(a, v))
-                breaks(a, FAB_AUTH_ORDER, "the message is not the one that is due");
+                breaks(a, a->cfg->role == PARTY_HOST ? FAB_AUTH_ORDER_C2H : FAB_AUTH_ORDER,
+                       "the message is not the one that is due");
         else if ((v->message == AUTH_NEGOTIATE || v->t_id == a->t_id ||
                   breaks(a, FAB_AUTH_T_ID, "the message has the T_ID of another transaction") ==
                       0) &&
@@ -479,7 +577,7 @@ static void take_message(struct auth *a, const struct auth_view *v)
                 a->at++;
 }
 
-void auth_hear(struct auth *a, const void *data, size_t len)
+static void hear(struct auth *a, const void *data, size_t len)
 {
         struct auth_view v;
         int wrong = auth_view(&v, data, len);
@@ -501,4 +599,10 @@ void auth_hear(struct auth *a, const void *data, size_t len)
                 return;
         }
         take_message(a, &v);
+}
+
+void auth_hear(struct auth *a, const void *data, size_t len)
+{
+        hear(a, data, len);
+        forget(a);
 }

@@ -2,7 +2,8 @@
 /*
  * An authentication transaction, DH-HMAC-CHAP (Base 2.2, 8.3.4.5), of either side. What one says is
  * the data of an Authentication Send or Receive, moved by the owner; who has to speak is said by
- * auth_turn(). Without secure channel concatenation: SC_C is 0.
+ * auth_turn(). Where a secure channel is concatenated (SC_C), a transaction that succeeds leaves the PSK
+ * for it: auth_take_psk().
  *
  * A failure message is a message like others: it is said (or heard), and then the owner ends the
  * connection (8.3.4.4.2).
@@ -47,12 +48,17 @@ struct auth {
         const struct auth_config *cfg;
         unsigned at; /* the message of the sequence that is due */
         uint16_t t_id;
+        uint8_t sc_c; /* enum auth_sc_c; a host may set it after auth_start() */
+        /* A controller may set it after auth_start(): bits 1 << SC_C of what it agrees to on this queue;
+         * 0: AUTH_SC_NONE alone. */
+        uint8_t allowed;
         uint8_t hash, group;
-        bool mutual; /* the controller has to authenticate itself, too */
+        bool mutual;    /* the controller has to authenticate itself, too */
+        bool generated; /* there is a PSK */
         uint32_t s1, s2;
         uint8_t c1[AUTH_HASH_MAX], c2[AUTH_HASH_MAX];
         uint8_t exponent[AUTH_EXPONENT];
-        uint8_t session[AUTH_HASH_MAX]; /* H(g^xy mod p) */
+        uint8_t session[AUTH_HASH_MAX]; /* H(g^xy mod p); at the end the generated PSK */
 
         uint8_t failed;  /* enum auth_failure_code, 0: so far so good */
         bool told;       /* the failure message has been said or heard */
@@ -69,9 +75,15 @@ enum auth_turn {
 /* From the first message on, also once more after an end. cfg is not copied. */
 void auth_start(struct auth *a, const struct auth_config *cfg);
 enum auth_turn auth_turn(const struct auth *a);
+/* The next message, said or heard, takes a computation in the DH group: milliseconds. */
+bool auth_computes(const struct auth *a);
 /* On AUTH_SPEAK: the next message into buf of AUTH_MESSAGE_MAX bytes; how long it is. */
 size_t auth_speak(struct auth *a, void *buf);
 /* What the peer said, at any turn but the last two; the buffer may be longer than the message. */
 void auth_hear(struct auth *a, const void *data, size_t len);
+
+/* On AUTH_DONE, once: the PSK that the transaction has generated (8.3.4.5.9), as long as its hash. False:
+ * there is none. */
+bool auth_take_psk(struct auth *a, struct auth_key *psk);
 
 #endif

@@ -21,7 +21,12 @@ static bool bad_recfmt(const struct attempt *a)
 
 static bool bad_qid(const struct attempt *a)
 {
-        return a->qid == QID_INVALID || (a->admin && a->qid > a->admin->queues);
+        return a->qid == QID_INVALID;
+}
+
+static bool qid_not_granted(const struct attempt *a)
+{
+        return a->qid > a->admin->queues;
 }
 
 static bool short_sqsize(const struct attempt *a)
@@ -47,6 +52,11 @@ static bool bad_hostnqn(const struct attempt *a)
 static bool not_dynamic(const struct attempt *a)
 {
         return le16_get(a->data->cntlid) != CNTLID_DYNAMIC;
+}
+
+static bool reserved_cntlid(const struct attempt *a)
+{
+        return le16_get(a->data->cntlid) > CNTLID_MAX && le16_get(a->data->cntlid) < CNTLID_STATIC;
 }
 
 static bool no_hostid(const struct attempt *a)
@@ -94,6 +104,7 @@ static const struct check {
         { FAB_CONNECT_SUBNQN_SYNTAX, ALWAYS, bad_subnqn },
         { FAB_CONNECT_HOSTNQN_SYNTAX, ALWAYS, bad_hostnqn },
         { FAB_CONNECT_SQSIZE_ZERO, ALWAYS, short_sqsize },
+        { FAB_CONNECT_CNTLID_RSVD, ON_ADMIN, reserved_cntlid },
         { FAB_CONNECT_CNTLID_DYN, ON_ADMIN, not_dynamic },
         { FAB_CONNECT_HOSTID_ZERO, ON_ADMIN, no_hostid },
         { FAB_DISC_IO, ON_IO, is_discovery },
@@ -101,6 +112,7 @@ static const struct check {
         { FAB_CONNECT_IO_HOSTNQN, ON_IO, other_hostnqn },
         { FAB_CONNECT_IO_HOSTID, ON_IO, other_hostid },
         { FAB_CONNECT_QID, ALWAYS, bad_qid },
+        { FAB_CONNECT_QID_GRANTED, ON_IO, qid_not_granted },
         { FAB_CONNECT_SQSIZE_MAX, ALWAYS, long_sqsize },
         { FAB_CONNECT_IO_ENABLED, ON_IO, not_enabled },
 };

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "judge.h"
 #include "pdu/core/plant.h"
 
 enum {
@@ -26,6 +27,11 @@ static bool violates(const struct controller *c, enum rule_id rule)
         return c->cfg.policy && rule_in(&c->cfg.policy->violated, rule);
 }
 
+static bool has_flaw(const struct controller *c, enum flaw_id flaw)
+{
+        return flawed(c->cfg.policy, flaw);
+}
+
 static void end(struct cqe *cqe, uint16_t status)
 {
         cqe->sf = status_field(status);
@@ -33,7 +39,12 @@ static void end(struct cqe *cqe, uint16_t status)
 
 /* --- which command is allowed when: 3.1.3, 3.3.2.3 -------------------------------------------- */
 
-enum { FOR_IO = 1, FOR_DISCOVERY = 2, FOR_PERSISTENT = 4 }; /* controllers that have it */
+enum {
+        FOR_IO = 1,
+        FOR_DISCOVERY = 2,
+        FOR_PERSISTENT = 4,
+        FOR_WHOLE = 8
+}; /* controllers that have it */
 
 static const uint8_t admin_opcodes[256] = {
         [NVME_GET_LOG_PAGE] = FOR_IO | FOR_DISCOVERY,
@@ -43,10 +54,18 @@ static const uint8_t admin_opcodes[256] = {
         [NVME_GET_FEATURES] = FOR_IO | FOR_PERSISTENT,
         [NVME_AER] = FOR_IO | FOR_PERSISTENT,
         [NVME_KEEP_ALIVE] = FOR_IO | FOR_PERSISTENT,
+        [NVME_GET_LBA_STATUS] = FOR_IO,
+        [NVME_FORMAT] = FOR_WHOLE,
+        [NVME_SANITIZE] = FOR_WHOLE,
+        [NVME_NS_MANAGEMENT] = FOR_WHOLE,
+        [NVME_NS_ATTACHMENT] = FOR_WHOLE,
+        [NVME_LOCKDOWN] = FOR_WHOLE,
 };
 
 bool controller_supports(const struct controller_config *cfg, uint8_t opc)
 {
+        if (admin_opcodes[opc] == FOR_WHOLE)
+                return cfg->whole;
         if (cfg->type == CONTROLLER_IO)
                 return admin_opcodes[opc] & FOR_IO;
         return admin_opcodes[opc] &
@@ -79,6 +98,11 @@ static uint16_t admit_disconnect(const struct controller *c, uint16_t qid, const
 
 static uint16_t admit_fabrics(const struct controller *c, uint16_t qid, const union sqe *sqe)
 {
+        bool connect = sqe->fctype == FCTYPE_CONNECT; /* never fails with Invalid Field: 6.3 */
+        uint16_t fused = sqe->flags & SQE_FUSE_MASK && !connect ? refuse(c, FAB_FUSE) : 0;
+
+        if (fused)
+                return fused;
         switch (sqe->fctype) {
         case FCTYPE_CONNECT:
                 return refuse(c, FAB_CONNECT_ONCE);
@@ -88,8 +112,23 @@ static uint16_t admit_fabrics(const struct controller *c, uint16_t qid, const un
         case FCTYPE_DISCONNECT:
                 return admit_disconnect(c, qid, sqe);
         default: /* authentication too: there is none */
-                return refuse(c, FAB_FCTYPE);
+                return violates(c, FAB_REFUSED) ? 0 : refuse(c, FAB_FCTYPE);
         }
+}
+
+static uint16_t admit_admin(const struct controller *c, const union sqe *sqe)
+{
+        uint16_t status = sqe->flags & SQE_FUSE_MASK ? refuse(c, FUSE_UNSUPPORTED) : 0;
+
+        if (c->cc & CC_CRIME && sqe->opc == NVME_IDENTIFY && has_flaw(c, FLAW_CRIME_MEDIA))
+                return NVME_MEDIA_NOT_READY;
+        if (sqe->opc == NVME_GET_LBA_STATUS && (c->cc >> 4 & 7) == 7 && !has_flaw(c, FLAW_CSS_NONE))
+                return NVME_INVALID_OPCODE;
+        if (sqe->opc == NVME_GET_LBA_STATUS && has_flaw(c, FLAW_MEDIA_LATE))
+                return NVME_MEDIA_NOT_READY;
+        if (!status && le32_get(sqe->nsid) > 0 && sqe_has_no_nsid(sqe))
+                status = refuse(c, FAB_NSID_UNUSED);
+        return status ? status : admit_opcode(c, sqe->opc);
 }
 
 static bool is_enabled(const struct controller *c)
@@ -122,9 +161,7 @@ uint16_t controller_admit(const struct controller *c, uint16_t qid, bool connect
         if (fabrics)
                 return admit_fabrics(c, qid, sqe);
         status = controller_ready(c);
-        if (status || qid > 0)
-                return status;
-        return sqe->flags & SQE_FUSE_MASK ? NVME_INVALID_FIELD : admit_opcode(c, sqe->opc);
+        return status || qid > 0 ? status : admit_admin(c, sqe);
 }
 
 /* --- enable, reset, shutdown: 3.5, 3.6, 3.7 --------------------------------------------------- */
@@ -135,26 +172,42 @@ static bool is_running(const struct controller *c)
         return is_enabled(c) && !is_shut_down(c);
 }
 
+static bool is_timed(const struct controller *c)
+{
+        if (c->cfg.type == CONTROLLER_DISCOVERY && has_flaw(c, FLAW_DISC_KATO))
+                return false;
+        if (!(c->cc & CC_EN) && has_flaw(c, FLAW_KA_DISABLED))
+                return true;
+        return is_running(c) || (is_enabled(c) && has_flaw(c, FLAW_KA_SHUTDOWN));
+}
+
 static void restart_timer(struct controller *c, uint64_t now)
 {
         c->traffic = false;
-        c->alive_until = is_running(c) && c->kato > 0 ? now + c->kato : 0;
+        c->alive_until = is_timed(c) && c->kato > 0 ? now + c->kato : 0;
 }
 
 /* A persistent discovery controller reports changes without being asked to (3.1.3.3). */
 static uint32_t default_aec(const struct controller *c)
 {
-        return c->cfg.type == CONTROLLER_DISCOVERY && c->kato_connect > 0 ? AEC_DISCOVERY : 0;
+        return c->cfg.type == CONTROLLER_DISCOVERY && c->kato_connect > 0 &&
+                       !has_flaw(c, FLAW_DISC_SILENT)
+                   ? AEC_DISCOVERY
+                   : 0;
 }
 
 static void reset_features(struct controller *c)
 {
         c->queues = c->cfg.queues_max;
         c->kato = c->kato_connect;
-        c->aec = default_aec(c);
-        c->events = 0;
+        if (!flawed(c->cfg.policy, FLAW_KEPT_EVENTS))
+                c->aec = default_aec(c);
+        if (!flawed(c->cfg.policy, FLAW_EVENT_STAYS))
+                c->events = 0;
         c->masked = 0;
 }
+
+enum { NO_COMMAND_SET = 7 /* of CC: no I/O command set */ };
 
 static bool cc_valid(const struct controller *c)
 {
@@ -163,37 +216,94 @@ static bool cc_valid(const struct controller *c)
         bool sizes = (iosqes == 0 || iosqes == CC_IOSQES >> 16) &&
                      (iocqes == 0 || iocqes == CC_IOCQES >> 20);
 
-        return css == 0 && mps == 0 && ams == 0 && (sizes || c->cfg.type == CONTROLLER_DISCOVERY);
+        bool sets = css == 0 || (css == NO_COMMAND_SET && c->cfg.whole);
+
+        return sets && mps == 0 && ams == 0 && (sizes || c->cfg.type == CONTROLLER_DISCOVERY);
+}
+
+enum { SHST_MASK = CSTS_SHST_OCCURS | CSTS_SHST_COMPLETE };
+
+/* An NVM Subsystem Shutdown occurs, or is complete (3.6.3). */
+static bool is_subsystem_down(const struct controller *c)
+{
+        return c->csts & CSTS_ST && CSTS_SHST(c->csts);
 }
 
 /* What CC asks for is not there: the controller fails, until the next reset. */
 static void enable(struct controller *c)
 {
-        if (!cc_valid(c))
-                c->csts = CSTS_CFS;
+        if (is_subsystem_down(c)) /* until an NVM Subsystem Reset */
+                return;
+        if (!cc_valid(c) || (c->cfg.type == CONTROLLER_IO && has_flaw(c, FLAW_FATAL)))
+                c->csts = CSTS_CFS | (c->csts & CSTS_NSSRO);
         else if (violates(c, FAB_RDY))
                 c->csts = 0;
         else
-                c->csts = CSTS_RDY;
+                c->csts = CSTS_RDY | (c->csts & CSTS_NSSRO);
 }
 
 static void reset(struct controller *c)
 {
-        c->csts = 0;
+        bool stays = is_subsystem_down(c) && !has_flaw(c, FLAW_NSS_CLEARED);
+
+        c->csts &= CSTS_NSSRO | (stays ? CSTS_ST | SHST_MASK : 0u);
         reset_features(c);
 }
 
 static void shut_down(struct controller *c)
 {
+        if (is_subsystem_down(c))
+                return;
         c->csts &= ~(uint32_t)(CSTS_SHST_OCCURS | CSTS_SHST_COMPLETE);
-        c->csts |= violates(c, FAB_SHST) ? CSTS_SHST_OCCURS : CSTS_SHST_COMPLETE;
+        c->csts |= violates(c, FAB_SHST) || (PLANTED(SHUTDOWN_ABRUPT) && CC_SHN(c->cc) > 1)
+                       ? CSTS_SHST_OCCURS
+                       : CSTS_SHST_COMPLETE;
+}
+
+void controller_subsystem_shutdown(struct controller *c, bool normal, bool done)
+{
+        if (normal && !done && !CSTS_SHST(c->csts) && c->aers > 0 && !has_flaw(c, FLAW_NSS_SILENT))
+                controller_event(c, AEN_IMMEDIATE, 0, 0);
+        c->csts &= ~(uint32_t)SHST_MASK;
+        c->csts |= done && !(has_flaw(c, FLAW_NSS_UNFINISHED) && c->cntlid & 1) ? CSTS_SHST_COMPLETE
+                                                                                : CSTS_SHST_OCCURS;
+        if (!has_flaw(c, FLAW_NSS_TYPE))
+                c->csts |= CSTS_ST;
+}
+
+void controller_subsystem_state(struct controller *c, bool shut_down, bool was_reset)
+{
+        if (shut_down)
+                c->csts |= CSTS_ST | CSTS_SHST_COMPLETE;
+        if (was_reset && !has_flaw(c, FLAW_NSSR_UNTOLD))
+                c->csts |= CSTS_NSSRO;
+}
+
+void controller_shutdown_begin(struct controller *c)
+{
+        c->csts &= ~(uint32_t)CSTS_SHST_COMPLETE;
+        c->csts |= CSTS_SHST_OCCURS;
+}
+
+void controller_shutdown_end(struct controller *c, bool good)
+{
+        if (CSTS_SHST(c->csts) == 0)
+                return;
+        if (good)
+                shut_down(c);
+        else
+                c->csts |= CSTS_CFS;
 }
 
 static void set_cc(struct controller *c, uint32_t cc, uint64_t now)
 {
         bool was = c->cc & CC_EN, on = cc & CC_EN;
 
-        c->cc = cc & CC_DEFINED;
+        bool crime = c->cfg.type == CONTROLLER_IO || has_flaw(c, FLAW_CRIME_KEPT);
+
+        c->cc = cc & (CC_DEFINED | (crime ? CC_CRIME : 0u));
+        if (c->cfg.administrative && !has_flaw(c, FLAW_ADMIN_SIZES))
+                c->cc &= ~(uint32_t)(CC_IOSQES | CC_IOCQES);
         if (!was && on)
                 enable(c);
         else if (was && !on)
@@ -208,9 +318,12 @@ static void set_cc(struct controller *c, uint32_t cc, uint64_t now)
 uint64_t controller_cap(const struct controller_config *cfg)
 {
         /* Who sees CRMS reads CRTO, which discovery controllers do not have (3.1.4). */
-        uint64_t crms = cfg->type == CONTROLLER_IO ? CAP_CRMS_CRWMS : 0;
+        uint64_t crms = cfg->type == CONTROLLER_IO ? CAP_CRMS_CRWMS | CAP_CRMS_CRIMS : 0;
 
-        return cfg->mqes | CAP_CQR | (uint64_t)READY_TIMEOUT << 24 | CAP_CSS_NVM | crms;
+        return cfg->mqes | CAP_CQR | (uint64_t)READY_TIMEOUT << 24 | CAP_CSS_NVM | crms |
+               (cfg->whole ? CAP_NSSRS | CAP_SHUTDOWN_ALL | CAP_SHUTDOWN_STAYS | CAP_CPS_WHOLE |
+                                 CAP_CSS_NOIO
+                           : 0);
 }
 
 uint32_t controller_vs(void)
@@ -244,8 +357,13 @@ static bool property(const struct controller *c, uint32_t ofst, uint64_t *value)
                 *value = c->csts;
                 return true;
         case PROP_CRTO:
-                *value = READY_TIMEOUT;
+                *value = READY_TIMEOUT | READY_TIMEOUT << 16;
+                if (c->cc & CC_CRIME && has_flaw(c, FLAW_CRIME_CRTO))
+                        *value = READY_TIMEOUT + 1;
                 return c->cfg.type == CONTROLLER_IO;
+        case PROP_NSSR:
+        case PROP_NSSD: /* read as 0 */
+                return c->cfg.whole;
         default:
                 return PLANTED(PROPERTY_OFFSET) && register_at(c, ofst, value);
         }
@@ -265,8 +383,42 @@ void controller_property_get(struct controller *c, const struct property_cmd *cm
         uint16_t status = property(c, le32_get(cmd->ofst), &value) ? check_size(c, cmd)
                                                                    : refuse(c, FAB_PROP_OFFSET);
 
+        if (c->overwritten.done && c->overwritten.ofst == le32_get(cmd->ofst))
+                value = c->overwritten.value;
         end(cqe, status);
         cqe->result = le64(status ? 0 : value);
+}
+
+static uint16_t overwrite(struct controller *c, const struct property_cmd *cmd)
+{
+        if (!violates(c, FAB_PROP_KEPT))
+                return refuse(c, FAB_PROP_RO);
+        c->overwritten.done = true;
+        c->overwritten.ofst = le32_get(cmd->ofst);
+        c->overwritten.value = le64_get(cmd->value);
+        return NVME_SUCCESS;
+}
+
+static enum controller_wish wish_of(const struct controller *c, uint32_t ofst, uint32_t value)
+{
+        if (ofst == PROP_NSSR && (value == NSSR_RESET || has_flaw(c, FLAW_NSSR_ANY)))
+                return WISH_RESET;
+        if (ofst == PROP_NSSD && (value == NSSD_NORMAL || has_flaw(c, FLAW_NSSD_ANY)))
+                return WISH_SHUTDOWN;
+        return ofst == PROP_NSSD && value == NSSD_ABRUPT ? WISH_ABRUPT_SHUTDOWN : WISH_NONE;
+}
+
+/* Of a subsystem that can be reset: NSSRO is cleared by writing it. */
+static uint16_t set_for_subsystem(struct controller *c, const struct property_cmd *cmd)
+{
+        uint32_t ofst = le32_get(cmd->ofst), value = (uint32_t)le64_get(cmd->value);
+        uint16_t status = check_size(c, cmd);
+
+        if (!status && ofst == PROP_CSTS)
+                c->csts &= ~(value & (has_flaw(c, FLAW_NSSRO_STAYS) ? 0 : CSTS_NSSRO));
+        else if (!status)
+                c->wish = wish_of(c, ofst, value);
+        return status;
 }
 
 void controller_property_set(struct controller *c, const struct property_cmd *cmd, struct cqe *cqe,
@@ -278,8 +430,10 @@ void controller_property_set(struct controller *c, const struct property_cmd *cm
 
         if (!property(c, ofst, &old))
                 status = refuse(c, FAB_PROP_OFFSET);
+        else if (c->cfg.whole && ofst != PROP_CC && property_is_writable(ofst))
+                status = set_for_subsystem(c, cmd);
         else if (ofst != PROP_CC)
-                status = refuse(c, FAB_PROP_RO);
+                status = overwrite(c, cmd);
         else
                 status = check_size(c, cmd);
         if (!status && ofst == PROP_CC)
@@ -290,7 +444,7 @@ void controller_property_set(struct controller *c, const struct property_cmd *cm
 
 /* --- Keep Alive: 3.9 -------------------------------------------------------------------------- */
 
-enum { KAS_UNIT = 100 }; /* ms */
+enum { KAS_UNIT = 100, KATO_DEFAULT = 120000 }; /* ms */
 
 /* Up to the granularity, and not below the minimum. */
 static uint32_t round_kato(const struct controller *c, uint32_t kato)
@@ -322,8 +476,10 @@ void controller_keep_alive(struct controller *c, struct cqe *cqe, uint64_t now)
 
 void controller_traffic(struct controller *c, bool fabrics, uint64_t now)
 {
+        bool counts = !c->cfg.command_based || has_flaw(c, FLAW_KEEP_ALIVE_ANY);
+
         c->idle_since = now;
-        c->traffic |= !fabrics && !violates(c, KA_ALIVE);
+        c->traffic |= counts && !fabrics && !violates(c, KA_ALIVE);
 }
 
 static bool die(struct controller *c)
@@ -337,7 +493,7 @@ static bool die(struct controller *c)
  * host has gone. */
 static bool tick_keep_alive(struct controller *c, uint64_t now)
 {
-        if (now < c->alive_until)
+        if (now < c->alive_until || (PLANTED(KATO_AER) && c->aers > 0))
                 return true;
         if (!c->traffic && !violates(c, KA_EXPIRY))
                 return die(c);
@@ -403,8 +559,9 @@ static uint16_t set_queues(struct controller *c, uint32_t dw11)
 
 static uint16_t set_aec(struct controller *c, uint32_t dw11)
 {
-        uint32_t smart = 0xff,
-                 known = c->cfg.type == CONTROLLER_IO ? smart | AEC_NS : AEC_DISCOVERY;
+        uint32_t io = 0xff /* SMART */ | AEC_NS | AEC_LBA_STATUS | (c->cfg.ana ? AEC_ANA : 0u) |
+                      (c->cfg.whole ? AEC_ALLOCATED : 0u);
+        uint32_t known = c->cfg.type == CONTROLLER_IO ? io : AEC_DISCOVERY;
 
         if (dw11 & ~known)
                 return NVME_INVALID_FIELD;
@@ -418,8 +575,12 @@ static uint16_t set_kato(struct controller *c, uint32_t dw11, uint64_t now)
 
         if (status)
                 return status;
+        if (dw11 < c->cfg.kato_min && has_flaw(c, FLAW_KATO_REFUSED))
+                return NVME_INVALID_FIELD;
         if (PLANTED(KATO_ZERO))
                 dw11 = (dw11 + c->cfg.kato_min) / dw11 * dw11;
+        if (dw11 > c->kato && has_flaw(c, FLAW_KATO_LONGER))
+                return 0;
         c->kato = dw11 > 0 ? round_kato(c, dw11) : 0;
         restart_timer(c, now);
         return 0;
@@ -445,7 +606,9 @@ static uint32_t get_feature(const struct controller *c, uint8_t fid, bool curren
         case FEAT_AEC:
                 return current ? c->aec : default_aec(c);
         default:
-                return current ? c->kato : c->kato_connect;
+                return current                          ? c->kato
+                       : has_flaw(c, FLAW_KATO_DEFAULT) ? 0
+                                                        : round_kato(c, KATO_DEFAULT);
         }
 }
 
@@ -478,6 +641,7 @@ void controller_init(struct controller *c, const struct controller_config *cfg, 
 {
         memset(c, 0, sizeof(*c));
         c->cfg = *cfg;
+        c->cc = has_flaw(c, FLAW_CC_INITIAL) ? CC_IOSQES | CC_IOCQES : 0;
         c->idle_since = now;
         reset_features(c);
 }

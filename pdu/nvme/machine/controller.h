@@ -13,6 +13,9 @@
 #include "pdu/nvme/wire/fabrics.h"
 #include "pdu/nvme/wire/rules.h"
 
+/* What a host wishes by NSSR or NSSD, for every controller of the subsystem. */
+enum controller_wish { WISH_NONE, WISH_RESET, WISH_SHUTDOWN, WISH_ABRUPT_SHUTDOWN };
+
 enum controller_type { CONTROLLER_IO, CONTROLLER_DISCOVERY };
 
 struct controller_config {
@@ -26,6 +29,10 @@ struct controller_config {
                                 * disabled or shut down, and a discovery controller without KATO at
                                 * any time; 2 min by the specification. 0: never ends it */
         uint8_t aerl;          /* 0's based */
+        bool whole;            /* hosts may reset and shut down the whole subsystem */
+        bool ana;              /* reports Asymmetric Namespace Access */
+        bool administrative;   /* it has no I/O queues */
+        bool command_based;    /* Keep Alive: only its own command counts (3.9.3) */
         const struct rule_policy *policy; /* may be NULL */
 };
 
@@ -56,7 +63,14 @@ struct controller {
         unsigned events;
         uint8_t masked;        /* event types (bit n: type n) reported and not cleared ... */
         uint8_t masked_lid[8]; /* ... and the log that clears each */
-        bool dead;             /* CSTS.CFS by timeout: the association has to end */
+        enum controller_wish
+            wish;  /* by the last Property Set: the owner's to fulfil, and to clear */
+        bool dead; /* CSTS.CFS by timeout: the association has to end */
+        struct {
+                bool done;
+                uint32_t ofst;
+                uint64_t value;
+        } overwritten; /* a read-only property: FAB_PROP_KEPT is broken */
 };
 
 /* What a host's breach of `rule` makes of a command: the first status that the rule accepts, or 0
@@ -92,11 +106,21 @@ bool controller_supports(const struct controller_config *cfg, uint8_t opc);
 void controller_property_get(struct controller *c, const struct property_cmd *cmd, struct cqe *cqe);
 void controller_property_set(struct controller *c, const struct property_cmd *cmd, struct cqe *cqe,
                              uint64_t now);
+/* After a Property Set that asks for a shutdown, if the owner has something to do for it: SHST says that
+ * shutdown occurs. */
+void controller_shutdown_begin(struct controller *c);
+/* It is complete, or failed and with it the controller; unless a reset has come in between. */
+void controller_shutdown_end(struct controller *c, bool good);
+/* An NVM Subsystem Shutdown begins here, or (done) is complete. Who is not shut down reports a normal one
+ * by an Asynchronous Event Request, if it has one (3.6.3.1). */
+void controller_subsystem_shutdown(struct controller *c, bool normal, bool done);
+/* A controller begins whose subsystem is shut down, or has been reset since power was applied. */
+void controller_subsystem_state(struct controller *c, bool shut_down, bool was_reset);
 void controller_keep_alive(struct controller *c, struct cqe *cqe, uint64_t now);
 bool controller_feature(struct controller *c, const union sqe *sqe, struct cqe *cqe, uint64_t now);
 
 enum feature_select { FEATURE_CURRENT, FEATURE_DEFAULT, FEATURE_SAVED, FEATURE_CAPABILITIES };
-enum { FEATURE_CHANGEABLE = 1 << 2 }; /* DW0 of FEATURE_CAPABILITIES */
+enum { FEATURE_OF_NS = 1 << 1, FEATURE_CHANGEABLE = 1 << 2 }; /* DW0 of FEATURE_CAPABILITIES */
 /* Get Features' SEL, and what is common to Set and Get Features: no feature is saveable (SV ends in
  * 1/0Dh; the saved value is the default one), reserved selects are refused. 0, or the status. */
 enum feature_select feature_select(const union sqe *sqe);
@@ -118,7 +142,8 @@ bool controller_tick(struct controller *c, uint64_t now);
  * `lid` was read with RAE 0, what it was about is known and its event type is reported again.
  *
  * An event is reported only if feature 0Bh asks for it (5.1.25, AEC), and not while its type is
- * masked: reported and its log not yet read.
+ * masked: reported and its log not yet read. What happens then is reported afterwards, unless it is told
+ * by that same log.
  */
 uint16_t controller_aer(struct controller *c, uint16_t cid, void *request);
 void controller_event(struct controller *c, uint8_t type, uint8_t info, uint8_t lid);

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "pdu/core/plant.h"
+
 static struct host_slot *at(const struct host_slots *h, unsigned i)
 {
         return (struct host_slot *)(void *)(h->slots + i * h->size);
@@ -66,6 +68,9 @@ struct host_slot *host_slots_find(const struct host_slots *h, uint16_t cid)
 {
         unsigned i = cid & (h->generation - 1);
         struct host_slot *s = i < h->depth ? at(h, i) : NULL;
+
+        if (PLANTED(RSP_CID))
+                return at(h, cid)->cmd ? at(h, cid) : NULL;
 
         return s && s->cmd && s->cid == cid && !s->ended ? s : NULL;
 }

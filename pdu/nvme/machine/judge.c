@@ -74,6 +74,7 @@ static void judge_connect(struct rule_set *found, const struct queue_past *q, co
 {
         finds(found, q->connected, FAB_CONNECT_ONCE);
         finds(found, le16_get(s->connect.recfmt) != 0, FAB_CONNECT_RECFMT);
+        finds(found, le16_get(s->connect.qid) == UINT16_MAX, FAB_CONNECT_QID);
         finds(found, le16_get(s->connect.sqsize) == 0, FAB_CONNECT_SQSIZE_ZERO);
         finds(found, described(&s->sgl) < CONNECT_DATA_LEN, FAB_CONNECT_DATA);
 }
@@ -89,12 +90,12 @@ static void judge_property(struct rule_set *found, const struct queue_past *q, c
         uint32_t ofst = le32_get(s->property.ofst);
         unsigned size = property_size(ofst), asked = s->property.attrib & 7;
         unsigned attrib = size == 8 ? PROP_ATTRIB_8 : PROP_ATTRIB_4;
-        bool read_only = ofst != PROP_CC && ofst != PROP_NSSR;
+        bool read_only = property_name(ofst) && !property_is_writable(ofst);
 
         finds(found, q->qid > 0, FAB_PROP_QUEUE);
-        finds(found, size == 0, FAB_PROP_OFFSET);
+        finds(found, !property_begins(ofst), FAB_PROP_OFFSET);
         finds(found, size > 0 && asked != attrib, FAB_PROP_SIZE);
-        finds(found, size > 0 && read_only && s->fctype == FCTYPE_PROPERTY_SET, FAB_PROP_RO);
+        finds(found, read_only && s->fctype == FCTYPE_PROPERTY_SET, FAB_PROP_RO);
 }
 
 /* Hosts say 01b with all Fabrics commands, so that is let pass, and 00b and 10b wherever they are. */
@@ -128,13 +129,32 @@ static bool turns_keep_alive_off(const union sqe *s)
                le32_get(s->cdw11) == 0;
 }
 
-/* Of those that never do. */
-static bool has_no_nsid(const union sqe *s)
+bool sqe_has_no_nsid(const union sqe *s)
 {
         static const uint8_t opcodes[] = { NVME_ABORT, NVME_AER, NVME_KEEP_ALIVE };
 
-        return memchr(opcodes, s->opc, sizeof(opcodes)) ||
-               (s->opc == NVME_IDENTIFY && (le32_get(s->cdw10) & 0xff) == CNS_CTRL);
+        return memchr(opcodes, s->opc, sizeof(opcodes));
+}
+
+static bool identifies_controller(const union sqe *s)
+{
+        return s->opc == NVME_IDENTIFY && (le32_get(s->cdw10) & 0xff) == CNS_CTRL;
+}
+
+/* I/O commands that a single namespace is asked for. */
+static bool has_one_nsid(const union sqe *s)
+{
+        static const uint8_t opcodes[] = { NVME_WRITE,       NVME_READ, NVME_WRITE_UNCORRECTABLE,
+                                           NVME_COMPARE,     NVME_DSM,  NVME_VERIFY,
+                                           NVME_WRITE_ZEROES };
+
+        return memchr(opcodes, s->opc, sizeof(opcodes));
+}
+
+static void judge_io(struct rule_set *found, const union sqe *s)
+{
+        finds(found, has_one_nsid(s) && le32_get(s->nsid) == NSID_ALL, FAB_NSID_ALL);
+        finds(found, (s->flags & SQE_FUSE_MASK) == SQE_FUSE_MASK, FUSE_RESERVED);
 }
 
 static void judge_admin(struct rule_set *found, const struct queue_past *q, const union sqe *s)
@@ -146,7 +166,9 @@ static void judge_admin(struct rule_set *found, const struct queue_past *q, cons
         finds(found, known && enabled && CC_SHN(q->cc), FAB_SHUTDOWN);
         finds(found, sqe_needs(q, s) > described(&s->sgl), FAB_SGL_SHORT);
         finds(found, turns_keep_alive_off(s), KA_ZERO);
-        finds(found, has_no_nsid(s) && le32_get(s->nsid), FAB_NSID_UNUSED);
+        finds(found, (sqe_has_no_nsid(s) || identifies_controller(s)) && le32_get(s->nsid),
+              FAB_NSID_UNUSED);
+        finds(found, s->flags & SQE_FUSE_MASK, FUSE_UNSUPPORTED);
 }
 
 void judge_sqe(struct rule_set *found, const struct queue_past *q, const union sqe *s)
@@ -159,6 +181,8 @@ void judge_sqe(struct rule_set *found, const struct queue_past *q, const union s
                 judge_fabrics(found, q, s);
         else if (q->qid == 0 && q->connected)
                 judge_admin(found, q, s);
+        else if (q->qid > 0)
+                judge_io(found, s);
 }
 
 /* --- completions ------------------------------------------------------------------------------ */
@@ -175,10 +199,13 @@ static uint64_t connect_result(uint16_t status)
 static bool has_no_result(const struct queue_past *q, uint8_t opc, uint8_t fctype)
 {
         static const uint8_t admin[] = { NVME_IDENTIFY, NVME_GET_LOG_PAGE, NVME_KEEP_ALIVE };
-        static const uint8_t io[] = { NVME_FLUSH,  NVME_WRITE,
-                                      NVME_READ,   NVME_WRITE_ZEROES,
-                                      NVME_DSM,    NVME_COMPARE,
-                                      NVME_VERIFY, NVME_WRITE_UNCORRECTABLE };
+        static const uint8_t io[] = { NVME_FLUSH,
+                                      NVME_WRITE,
+                                      NVME_READ,
+                                      NVME_DSM,
+                                      NVME_COMPARE,
+                                      NVME_VERIFY,
+                                      NVME_WRITE_UNCORRECTABLE };
 
         if (opc == NVME_FABRICS)
                 return fctype == FCTYPE_PROPERTY_SET || fctype == FCTYPE_DISCONNECT;
@@ -187,16 +214,218 @@ static bool has_no_result(const struct queue_past *q, uint8_t opc, uint8_t fctyp
         return q->qid > 0 && memchr(io, opc, sizeof(io));
 }
 
+/* --- what each status and event may be */
+
+struct span { /* of values */
+        uint16_t first, last;
+};
+
+static bool is_in(uint16_t value, const struct span *list, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                if (value >= list[i].first && value <= list[i].last)
+                        return true;
+        return false;
+}
+#define IN(value, list) is_in((value), (list), sizeof(list) / sizeof((list)[0]))
+
+/* B2.2 4.2.3, figures 101 to 107; some that only a command set has are not told apart. */
+static bool is_reserved_status(uint16_t status)
+{
+        static const struct span reserved[] = {
+                { 0x017, 0x017 }, { 0x02b, 0x07f }, { 0x08a, 0x0bf }, { 0x104, 0x104 },
+                { 0x117, 0x117 }, { 0x13c, 0x16f }, { 0x200, 0x27f }, { 0x289, 0x2bf },
+                { 0x304, 0x35f }, { 0x361, 0x37f }, { 0x400, 0x6ff },
+        };
+
+        return IN(status, reserved);
+}
+
+/* Statuses of up to twelve opcodes; what no table has is not judged. */
+struct owners {
+        uint16_t first, last;
+        uint8_t opcodes[12];
+};
+
+static bool is_foreign_to(const struct owners *o, uint8_t opc)
+{
+        return !memchr(o->opcodes, opc, sizeof(o->opcodes)) ||
+               (opc == 0 && o->first != 0x100 && o->first != 0x182);
+}
+
+/* Admin commands: B2.2 figure 103. I/O commands: N1.2 3.1.2. */
+static bool is_foreign_status(const struct queue_past *q, uint8_t opc, uint16_t status)
+{
+        enum { ZONE_SEND = 0x79, ZONE_RECEIVE = 0x7a, ZONE_APPEND = 0x7d };
+        static const struct owners io[] = {
+                { 0x014,
+                  0x014,
+                  { NVME_COMPARE, NVME_COPY, NVME_WRITE, NVME_WRITE_UNCORRECTABLE,
+                    NVME_WRITE_ZEROES, ZONE_APPEND } },
+                { 0x025,
+                  0x025,
+                  { NVME_COMPARE, NVME_COPY, NVME_READ, NVME_VERIFY, NVME_WRITE, NVME_WRITE_ZEROES,
+                    ZONE_APPEND } },
+                { 0x080,
+                  0x080,
+                  { NVME_COMPARE, NVME_COPY, NVME_DSM, NVME_READ, NVME_VERIFY, NVME_WRITE,
+                    NVME_WRITE_UNCORRECTABLE, NVME_WRITE_ZEROES, ZONE_APPEND, ZONE_RECEIVE,
+                    ZONE_SEND } },
+                { 0x285, 0x285, { NVME_COMPARE } },
+                { 0x287, 0x287, { NVME_COMPARE, NVME_COPY, NVME_READ, NVME_VERIFY } },
+                { 0x180, 0x180, { NVME_DSM, NVME_READ, NVME_WRITE } },
+                { 0x181,
+                  0x181,
+                  { NVME_COMPARE, NVME_COPY, NVME_READ, NVME_VERIFY, NVME_WRITE,
+                    NVME_WRITE_ZEROES } },
+                { 0x182,
+                  0x182,
+                  { NVME_COPY, NVME_DSM, NVME_FLUSH, NVME_WRITE, NVME_WRITE_UNCORRECTABLE,
+                    NVME_WRITE_ZEROES } },
+                { 0x183, 0x183, { NVME_COPY, NVME_DSM } },
+                { 0x185, 0x189, { NVME_COPY } },
+        };
+        static const struct owners admin[] = {
+                { 0x014, 0x014, { 0 } },
+                { 0x025, 0x025, { 0 } },
+                { 0x285, 0x285, { 0 } },
+                { 0x100,
+                  0x102,
+                  { NVME_CREATE_SQ, NVME_CREATE_CQ, NVME_DELETE_SQ, NVME_DELETE_CQ } },
+                { 0x103, 0x103, { NVME_ABORT } },
+                { 0x105, 0x105, { NVME_AER } },
+                { 0x106, 0x107, { 0x10 } },
+                { 0x108, 0x108, { NVME_CREATE_CQ } },
+                { 0x109, 0x109, { NVME_GET_LOG_PAGE } },
+                { 0x10a, 0x10a, { 0x80, 0x0d } },
+                { 0x10b, 0x10b, { 0x10, 0x84 } },
+                { 0x10c, 0x10c, { NVME_DELETE_CQ } },
+                { 0x10d, 0x10f, { NVME_SET_FEATURES } },
+                { 0x110, 0x111, { 0x10, 0x84 } },
+                { 0x112, 0x113, { 0x10 } },
+                { 0x114, 0x114, { 0x10, 0x11, NVME_SET_FEATURES } },
+                { 0x115, 0x116, { 0x0d } },
+                { 0x118, 0x11a, { 0x15 } },
+                { 0x11b, 0x11b, { 0x0d } },
+                { 0x11c, 0x11c, { 0x15 } },
+                { 0x11d, 0x11d, { 0x14 } },
+                { 0x11e, 0x11e, { 0x10 } },
+                { 0x120, 0x122, { 0x1c } },
+                { 0x123, 0x123, { 0x84 } },
+                { 0x124, 0x124, { 0x0d } },
+                { 0x125, 0x125, { 0x15 } },
+                { 0x126, 0x126, { 0x20 } },
+                { 0x127, 0x127, { 0x15 } },
+                { 0x128, 0x128, { 0x24 } },
+                { 0x129, 0x129, { 0x15, 0x0d, NVME_GET_LOG_PAGE } }, /* 5.1.12.4 has it, too */
+                { 0x12a, 0x12a, { 0x15 } },
+                { 0x12b, 0x12b, { NVME_SET_FEATURES } },
+                { 0x12c, 0x12c, { NVME_IDENTIFY } },
+                { 0x190, 0x190, { NVME_GET_LOG_PAGE } },
+        };
+
+        const struct owners *list = q->qid == 0 ? admin : io;
+        size_t n = q->qid == 0 ? sizeof(admin) / sizeof(admin[0]) : sizeof(io) / sizeof(io[0]);
+
+        if (opc == NVME_FABRICS || opc >= VENDOR || q->qid < 0)
+                return false;
+        for (size_t i = 0; i < n; i++)
+                if (status >= list[i].first && status <= list[i].last)
+                        return is_foreign_to(&list[i], opc);
+        return false;
+}
+
+/* B2.2 4.2.3.1 (figure 102) */
+static bool is_wrong_retry(const struct queue_past *q, const struct cqe *cqe)
+{
+        uint16_t status = cqe_status(cqe);
+
+        return ((status == 0x021 || status == 0x084) && cqe_dnr(cqe)) ||
+               (status == 0x024 && q->qid > 0);
+}
+
+/* Events, and the log page of each (figures 150 to 153); 0: it has none. */
+static const struct event_kind {
+        uint8_t type, first, last, lid;
+} event_kinds[] = {
+        { AEN_ERROR, 0, 5, LOG_ERROR },
+        { AEN_SMART, 0, 2, LOG_SMART },
+        { AEN_NOTICE, AEN_INFO_NS_CHANGED, AEN_INFO_NS_CHANGED, LOG_CHANGED_NS },
+        { AEN_NOTICE, 1, 1, LOG_FW_SLOT },
+        { AEN_NOTICE, 2, 2, 0x08 },
+        { AEN_NOTICE, AEN_INFO_ANA, AEN_INFO_ANA, LOG_ANA },
+        { AEN_NOTICE, 4, 4, 0x0b },
+        { AEN_NOTICE, 5, 5, 0x0e },
+        { AEN_NOTICE, 6, 6, 0x0f },
+        { AEN_NOTICE, 7, 7, 0x1a },
+        { AEN_NOTICE, 8, 8, 0x1b },
+        { AEN_NOTICE, 9, 9, LOG_CHANGED_ALLOCATED },
+        { AEN_NOTICE, 0xef, 0xef, 0xbf },
+        { AEN_NOTICE, AEN_INFO_DISCOVERY, AEN_INFO_DISCOVERY, LOG_DISCOVERY },
+        { AEN_NOTICE, 0xf1, 0xf1, 0x71 },
+        { AEN_NOTICE, 0xf2, 0xf2, 0x72 },
+        { AEN_NOTICE, 0xf3, 0xf3, 0x73 },
+        { AEN_IMMEDIATE, 0, 1, 0 },
+        { AEN_ONE_SHOT, 0, 1, 0 },
+        { AEN_COMMAND_SET, 0, 0, LOG_RESERVATION },
+        { AEN_COMMAND_SET, 1, 3, LOG_SANITIZE },
+};
+
+/* Of errors, of health, and of notices of logs and attributes figure 149 defines no parameter. */
+static bool has_parameter(uint8_t type, uint8_t info)
+{
+        bool plain = info <= 3 || info == AEN_INFO_DISCOVERY;
+
+        return type > AEN_NOTICE || (type == AEN_NOTICE && !plain);
+}
+
+static void judge_event(struct rule_set *found, uint64_t result)
+{
+        uint8_t type = result & 7, info = (uint8_t)(result >> 8), lid = (uint8_t)(result >> 16);
+
+        finds(found, result & 0xff0000f8 || (result >> 32 && !has_parameter(type, info)),
+              CQE_RESERVED);
+        if (type == AEN_VENDOR)
+                return;
+        for (size_t i = 0; i < sizeof(event_kinds) / sizeof(event_kinds[0]); i++) {
+                const struct event_kind *k = &event_kinds[i];
+
+                if (k->type != type || info < k->first || info > k->last)
+                        continue;
+                finds(found, k->lid && lid != k->lid, AER_FORM);
+                return;
+        }
+        rule_add(found, CQE_RESERVED);
+}
+
+static void judge_result(struct rule_set *found, uint8_t opc, uint64_t result)
+{
+        if (opc == NVME_AER)
+                judge_event(found, result);
+        else if (opc == NVME_ABORT)
+                finds(found, (uint32_t)result & ~1u, CQE_RESERVED);
+}
+
 void judge_cqe(struct rule_set *found, const struct queue_past *q, uint8_t opc, uint8_t fctype,
                const struct cqe *cqe)
 {
         uint16_t status = cqe_status(cqe);
         uint64_t result = le64_get(cqe->result);
+        uint16_t sf = le16_get(cqe->sf) >> 1;
 
+        finds(found, !status && sf & (STATUS_DNR | STATUS_CRD), FAB_SUCCESS_BITS);
+        finds(found, is_reserved_status(status), STATUS_RESERVED);
+        finds(found, is_foreign_status(q, opc, status), STATUS_COMMAND);
+        finds(found, is_wrong_retry(q, cqe), STATUS_RETRY);
+        if (q->qid == 0 && !status)
+                judge_result(found, opc, result);
         if (opc == NVME_FABRICS && fctype == FCTYPE_CONNECT) {
-                finds(found, status == NVME_INVALID_FIELD, FAB_CONNECT_NOT_FIELD);
+                finds(found, status == NVME_INVALID_FIELD && !q->nvm_set, FAB_CONNECT_NOT_FIELD);
                 finds(found, result & ~connect_result(status), FAB_CONNECT_RSVD);
+                finds(found, !status && (result & 0xffff) > CNTLID_MAX, FAB_CONNECT_CNTLID);
         } else if (status == NVME_SUCCESS) {
                 finds(found, result && has_no_result(q, opc, fctype), FAB_CQE_ZERO);
+        } else {
+                finds(found, status == NVME_AUTH_REQUIRED && q->open, FAB_AUTH_NOT_ASKED);
         }
 }

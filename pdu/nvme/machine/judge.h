@@ -12,9 +12,12 @@
 struct queue_past {
         int qid;         /* of Connect; -1: there was none */
         bool connected;  /* it succeeded */
+        bool open;       /* ... and asked for no authentication */
         bool mid_stream; /* nobody saw the beginning: no Connect means nothing */
         bool keyed;      /* NVMe/RDMA: rdma_data_read() judges descriptors */
         uint32_t cc;     /* as last written (admin queue) */
+        uint8_t fuse;    /* of the last command (I/O queue) */
+        bool nvm_set;    /* an I/O queue's Connect names an NVM Set */
 };
 
 /* Adds what is broken to `found`. */
@@ -28,6 +31,8 @@ void judge_cqe(struct rule_set *found, const struct queue_past *q, uint8_t opc, 
 uint32_t sqe_needs(const struct queue_past *q, const union sqe *s);
 /* Direction of its data; XFER_NONE also of a feature that has none, and says so by an SGL of zeroes. */
 enum nvme_xfer sqe_moves(const union sqe *s);
+/* Whether NSID of this admin command is never used (figure 142). */
+bool sqe_has_no_nsid(const union sqe *s);
 /* Whether its length is bytes by definition, or unknown: it need not be dwords then. */
 bool sqe_counts_bytes(const struct queue_past *q, const union sqe *s);
 

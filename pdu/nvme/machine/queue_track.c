@@ -8,6 +8,23 @@ enum {
         DEPTH_DEFAULT = 1024,
 };
 
+static bool survivable(const struct rule *r)
+{
+        return r->reaction == REACT_ANY || r->reaction == REACT_CLOSE || r->reacts == BASIS_OWN;
+}
+
+bool queue_fails(struct queue_track *q, enum rule_id rule)
+{
+        if (rule_in(q->waived, rule))
+                return false;
+        if (q->passive && q->looks && survivable(rule_get(rule))) {
+                rule_add(&q->findings, rule);
+                return false;
+        }
+        q->fault = rule_fault(rule);
+        return true;
+}
+
 void queue_track_collects(struct queue_track *q, const struct rule_set *found)
 {
         rule_each_in (found, rule)
@@ -109,9 +126,13 @@ static bool overruns(struct queue_track *q)
         return queue_breaks(q, full || q->cids.left == 0, FAB_OVERRUN);
 }
 
-bool queue_track_refuses(struct queue_track *q, const struct queue_cmd *cmd)
+bool queue_track_refuses(struct queue_track *q, struct queue_cmd *cmd)
 {
-        return overruns(q) || queue_breaks(q, cmd && !cmd->vanished, q->kind->cmd_cid);
+        bool in_use = cmd && !cmd->vanished;
+
+        if (in_use)
+                cmd->shared = true;
+        return overruns(q) || queue_breaks(q, in_use, q->kind->cmd_cid);
 }
 
 static bool is_fabrics(const union sqe *s, enum fctype type)
@@ -140,74 +161,104 @@ static void judge_command(struct queue_track *q, const union sqe *s)
         queue_track_collects(q, &found);
 }
 
+/* 3.4.2: a second command follows a first one, and nothing else does. */
+static void judge_fused(struct queue_track *q, const union sqe *s)
+{
+        unsigned fuse = s->flags & SQE_FUSE_MASK;
+        bool known = q->past.qid > 0 && (q->sent > 0 || !q->past.mid_stream);
+        bool follows = fuse == SQE_FUSE_SECOND, due = q->past.fuse == SQE_FUSE_FIRST;
+
+        queue_finds(q, known && follows != due, FUSE_ALONE);
+        q->past.fuse = (uint8_t)fuse;
+}
+
+static uint64_t answered(const struct queue_track *q)
+{
+        uint64_t open = q->vanished + q->outstanding;
+
+        return q->sent > open ? q->sent - open : 0;
+}
+
 struct queue_cmd *queue_track_takes(struct queue_track *q, struct queue_cmd *cmd,
                                     const union sqe *s, bool *fresh)
 {
         if (q->looks)
                 judge_command(q, s);
-        if (is_fabrics(s, FCTYPE_CONNECT) && !q->past.connected && !q->past.mid_stream)
+        judge_fused(q, s);
+        if (is_fabrics(s, FCTYPE_CONNECT) && !q->past.connected && !q->past.mid_stream) {
                 q->past.qid = le16_get(s->connect.qid);
-        q->sent++;
+                q->past.nvm_set = q->past.qid > 0 && le16_get(s->connect.nvmsetid);
+        }
         *fresh = !cmd || cmd->vanished;
         if (cmd && *fresh)
                 leave(q, cmd);
         else if (!cmd)
                 cmd = queue_track_at(q, tags_add(&q->cids, le16_get(s->cid)));
-        if (!cmd)
-                return NULL;
-        if (*fresh)
+        if (cmd && *fresh) {
                 set_command(cmd, s);
-        else
+                cmd->least = answered(q) + 1;
+        } else if (cmd) {
                 cmd->again++;
+        } else {
+                q->unknown++;
+        }
+        q->sent++;
         q->outstanding++;
         return cmd;
 }
 
 /* --- responses -------------------------------------------------------------------------------- */
 
-/* SQHD of Connect: where the queue begins to count. A controller may count refused Connects. */
+/* SQHD of Connect: where the queue begins to count. A controller may count refused Connects, or none. */
 static void start_queue(struct queue_track *q, const struct queue_cmd *cmd, const struct cqe *cqe)
 {
         uint16_t sqhd = le16_get(cqe->sqhd);
         bool possible;
 
         q->past.connected = true;
+        q->past.open = le32_get(cqe->dw0) >> CONNECT_AUTHREQ_SHIFT == 0;
         q->past.qid = le16_get(cmd->connect.qid); /* another Connect may have come behind it */
         q->size = le16_get(cmd->connect.sqsize) > 0 ? le16_get(cmd->connect.sqsize) + 1u
                                                     : 0; /* 1 would hold nothing */
         q->no_flow_control = sqhd == SQHD_DISABLED;
-        possible = sqhd < q->size && (q->sent >= q->size || (sqhd > 0 && sqhd <= q->sent));
+        possible = sqhd < q->size && (q->sent >= q->size || sqhd <= q->sent);
         q->unasked = q->no_flow_control && !(cmd->connect.cattr & CATTR_DISABLE_SQFC);
         q->keeps_flow_control =
             !q->no_flow_control && (cmd->connect.cattr & CATTR_DISABLE_SQFC) && !cqe_status(cqe);
         queue_finds(q, q->unasked, FAB_SQFC_UNASKED);
         queue_finds(q, q->size > 0 && !q->no_flow_control && !possible, FAB_SQHD);
         q->head = sqhd;
-        q->sent = q->head + q->outstanding;
-        q->vanished += q->outstanding; /* which of them it counted already is not known */
+        /* which of those that are outstanding it counted already is not known, nor is it of Connect */
+        q->sent = (sqhd > 0 ? sqhd : 1u) + q->outstanding;
+        q->vanished += q->outstanding + (sqhd == 0);
+        for (unsigned i = 0; i < q->cids.slots; i++)
+                queue_track_at(q, (int)i)->least = q->head;
         (void)grow(q, q->size);
 }
 
 /*
- * The controller has taken all commands that it has answered, and none that was not sent; whether it
- * ever took those that a reset made vanish is its own affair. A value that is neither changes
- * nothing.
+ * SQHD is that of when the completion was created (figure 97), and completions may be sent in another
+ * order than that. By then the controller had taken this command and all that were answered before it
+ * was sent, and none that was not sent; whether it ever took those that a reset made vanish is its own
+ * affair. That it had taken those sent before this one is not asked: there are controllers whose head
+ * counts completions.
  */
-static void move_head(struct queue_track *q, uint16_t sqhd)
+static void move_head(struct queue_track *q, const struct queue_cmd *cmd, uint16_t sqhd)
 {
-        uint64_t open = q->vanished + q->outstanding, head;
-        uint64_t answered = q->sent > open ? q->sent - open : 0;
+        uint64_t head;
 
         if (q->no_flow_control || q->size == 0) {
                 queue_finds(q, q->no_flow_control && !q->unasked && sqhd != 0, FAB_SQHD);
                 return;
         }
         head = q->head + (sqhd + q->size - q->head % q->size) % q->size;
-        while (head < answered && head + q->size <= q->sent)
+        while (head < cmd->least && head + q->size <= q->sent)
                 head += q->size;
-        if (sqhd >= q->size || head < answered || head > q->sent)
+        if (head > q->sent && head >= q->size) /* it was created before the last one */
+                head -= q->size;
+        if (sqhd >= q->size || head < cmd->least || head > q->sent)
                 queue_finds(q, true, FAB_SQHD);
-        else
+        else if (head > q->head)
                 q->head = head;
 }
 
@@ -223,6 +274,9 @@ static void reset(struct queue_track *q)
                 q->outstanding -= 1u + cmd->again;
                 q->vanished += 1u + cmd->again;
         }
+        q->outstanding -= q->unknown;
+        q->vanished += q->unknown;
+        q->unknown = 0;
 }
 
 static void on_property_set(struct queue_track *q, const struct queue_cmd *cmd)
@@ -256,7 +310,8 @@ static void judge_response(struct queue_track *q, const struct queue_cmd *cmd,
         queue_finds(q, q->disconnected, FAB_DISCONNECT_LAST);
         if (q->kind->rsp_reserved)
                 queue_finds(q, reserved, q->kind->rsp_reserved);
-        judge_cqe(&found, &q->past, cmd->opc, cmd->fctype, cqe);
+        if (!cmd->shared)
+                judge_cqe(&found, &q->past, cmd->opc, cmd->fctype, cqe);
         queue_track_collects(q, &found);
 }
 
@@ -270,7 +325,20 @@ void queue_track_answers(struct queue_track *q, struct queue_cmd *cmd, const str
                         start_queue(q, cmd, cqe);
                 return;
         }
-        move_head(q, le16_get(cqe->sqhd));
+        move_head(q, cmd, le16_get(cqe->sqhd));
         if (!cqe_status(cqe))
                 succeed(q, cmd);
+}
+
+bool queue_track_answers_unknown(struct queue_track *q, const struct cqe *cqe)
+{
+        static const struct queue_cmd nobody;
+
+        if (q->unknown == 0)
+                return false;
+        q->unknown--;
+        q->outstanding--;
+        if (cqe)
+                move_head(q, &nobody, le16_get(cqe->sqhd));
+        return true;
 }

@@ -19,7 +19,9 @@ struct
         uint16_t cid;
         uint8_t opc, fctype; /* fctype: when opc is NVME_FABRICS */
         uint8_t again;       /* more commands with the same CID (that rule is waived) */
+        bool shared;         /* a later command had its CID: a completion may be of any of them */
         bool vanished;       /* by a Controller Reset: it needs no answer, its CID is free to use */
+        uint64_t least;      /* where the head of the queue is at least when it is answered */
         union {              /* what a success of these Fabrics commands changes; as on the wire */
                 struct {
                         le16_t qid, sqsize;
@@ -64,6 +66,7 @@ struct queue_track {
         uint32_t size;                 /* entries; 0: not known */
         uint64_t sent, head;           /* commands, from the start */
         uint64_t vanished;             /* by resets, of those sent */
+        unsigned unknown; /* outstanding ones that found no room here: nothing is said of them */
 
         struct tags cids;
         uint8_t *first_cmds, *more_cmds;
@@ -90,12 +93,12 @@ static inline void queue_track_begin(struct queue_track *q, enum party sender)
         }
 }
 
+/* True: it is a fault. To who only watches, what a receiver may survive is a finding: the sender is to
+ * blame, and what the two make of it is followed all the same. */
+bool queue_fails(struct queue_track *q, enum rule_id rule);
 static inline bool queue_breaks(struct queue_track *q, bool broken, enum rule_id rule)
 {
-        if (!broken || rule_in(q->waived, rule))
-                return false;
-        q->fault = rule_fault(rule);
-        return true;
+        return broken && queue_fails(q, rule);
 }
 
 static inline void queue_finds(struct queue_track *q, bool broken, enum rule_id rule)
@@ -125,18 +128,21 @@ static inline struct queue_cmd *queue_track_cmd(struct queue_track *q, uint16_t 
 }
 
 /* Whether the queue has no room for another command, or its CID (cmd has it now) is taken. */
-bool queue_track_refuses(struct queue_track *q, const struct queue_cmd *cmd);
+bool queue_track_refuses(struct queue_track *q, struct queue_cmd *cmd);
 /*
  * Takes a command that was not refused; cmd has its CID now, or NULL. Returns its record; fresh: it
  * is a new one, of which the transport's part is whatever was there before.
  * Waived rules: of two commands with one CID the first one stays in the model, and is answered as
- * often as it came; NULL when there is no room at all, and the model knows nothing of the command.
+ * often as it came; NULL when there is no room at all, and of the command only its number is kept.
  */
 struct queue_cmd *queue_track_takes(struct queue_track *q, struct queue_cmd *cmd,
                                     const union sqe *s, bool *fresh);
 /* Takes its response (cmd is not NULL): it has ended, and its record is good until the controller's
  * next word. */
 void queue_track_answers(struct queue_track *q, struct queue_cmd *cmd, const struct cqe *cqe);
+/* Takes the response to a command that found no room, or by SUCCESS its end (cqe NULL); false: there is
+ * no such command. */
+bool queue_track_answers_unknown(struct queue_track *q, const struct cqe *cqe);
 /* Ends a command without a response. */
 void queue_track_ends(struct queue_track *q, struct queue_cmd *cmd);
 

@@ -103,16 +103,24 @@ static const struct rule_set *unless_empty(const struct rule_set *rules)
         return rule_set_empty(rules) ? NULL : rules;
 }
 
+void requests_set_policy(struct requests *q, const struct rule_policy *policy)
+{
+        q->waived = policy ? unless_empty(&policy->waived) : NULL;
+        q->violated = policy ? unless_empty(&policy->violated) : NULL;
+}
+
+void requests_set_faulty(struct requests *q, bool faulty)
+{
+        q->faulty = faulty && q->ops.faults;
+}
+
 int requests_init(struct requests *q, const struct request_transport *t,
                   const struct request_ops *ops, void *user, const struct rule_policy *policy)
 {
         q->transport = t;
         q->ops = *ops;
         q->user = user;
-        if (policy) {
-                q->waived = unless_empty(&policy->waived);
-                q->violated = unless_empty(&policy->violated);
-        }
+        requests_set_policy(q, policy);
         request_list_init(&q->need_buffer);
         return grow(q, FIRST_REQUESTS);
 }
@@ -209,6 +217,8 @@ void request_set_sqhd(struct request *r)
                 q->transport->sqhd(r);
         if (q->violated)
                 spoil_sqhd(q->violated, &r->sqe, &r->cqe);
+        if (q->faulty)
+                q->ops.faults->head(q->user, r);
 }
 
 /* No more data leaves than may move; none where nothing does. */
@@ -236,7 +246,7 @@ static void finish(struct request *r)
         if (r->no_response) {
                 request_set_sqhd(r);
                 end_silently(r);
-        } else if (q->violated && !q->transport->spoil(r)) {
+        } else if ((q->violated || q->faulty) && !q->transport->spoil(r)) {
                 end_silently(r);
         } else {
                 if (r->c2h_len == 0)
@@ -335,6 +345,14 @@ static void transfer(struct request *r)
         }
         if (r->wire_len < r->len)
                 memset(r->buffer + r->wire_len, 0, r->len - r->wire_len);
+        if (r->queue->faulty && r->queue->ops.faults->hold(r->queue->user, r))
+                request_enter(r, REQUEST_H2C_PENDING);
+        else
+                r->queue->transport->fetch(r);
+}
+
+void request_fetch(struct request *r)
+{
         r->queue->transport->fetch(r);
 }
 
@@ -392,7 +410,8 @@ void requests_take(struct requests *q, const union sqe *sqe, uint16_t broken)
         r->xfer = XFER_NONE;
         r->len = r->c2h_len = r->wire_len = 0;
         r->data = NULL;
-        r->in_place = r->success_ok = r->no_response = r->withdrawn = false;
+        r->in_place = r->success_ok = r->no_response = r->withdrawn = r->held = false;
+        r->faults = 0;
         r->user = NULL;
         q->transport->begin(r);
         r->outstanding = true;

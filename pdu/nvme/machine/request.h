@@ -29,6 +29,10 @@ enum request_state {
 const char *request_state_name(enum request_state s); /* "ready to execute", ... */
 
 struct requests;
+struct spoil;
+struct spoil_response;
+struct spoil_transfer;
+struct tx;
 
 struct request {
         union sqe sqe;
@@ -44,6 +48,11 @@ struct request {
                            * does at a Controller Reset (Base 2.2 3.7.2) */
         void *owner;      /* who was given as user when the machine was made */
         void *user;       /* the owner's */
+        uint64_t since;   /* the owner's */
+        uint64_t began;   /* the owner's */
+        bool preempted;   /* the owner's */
+        bool held;        /* the owner's */
+        uint64_t faults;  /* the owner's; 0 as the command comes */
         struct request *next; /* in whichever list it is; the owner may use it while EXECUTING */
 
         /* The machine's. */
@@ -81,6 +90,21 @@ struct request_ops {
         uint16_t (*sqhd)(void *user, const struct request *r);
         /* Each change of state; may be NULL. */
         void (*trace)(void *user, const struct request *r);
+        /* Faults in single messages, beside the policy's; NULL: there are none. */
+        const struct request_faults *faults;
+};
+
+/* What an owner who has faults of his own is asked while a queue has requests.faulty. */
+struct request_faults {
+        /* The host's data is about to be asked for. True: not now, request_fetch() comes, or the end. */
+        bool (*hold)(void *user, struct request *r);
+        /* SQHD of the response is known. */
+        void (*head)(void *user, struct request *r);
+        /* Over TCP: a PDU is laid out and about to be queued, r NULL: it belongs to no command. */
+        void (*pdu)(void *user, struct request *r, struct spoil *s, struct tx *tx);
+        /* Over RDMA: a response, a READ or WRITE that is about to be chained. */
+        void (*response)(void *user, struct request *r, struct spoil_response *s);
+        void (*transfer)(void *user, struct request *r, struct spoil_transfer *s);
 };
 
 /*
@@ -90,6 +114,8 @@ struct request_ops {
  * nothing happens.
  */
 void request_complete(struct request *r);
+/* One that request_faults.hold has held, and that has not ended since. */
+void request_fetch(struct request *r);
 /*
  * A Controller Reset (Base 2.2 3.7.2), by a command of this queue that is EXECUTING: all others but
  * Fabrics commands end without an answer, and their CIDs are the host's again. Those that are EXECUTING
@@ -160,6 +186,7 @@ struct requests {
         struct request_ops ops;
         void *user;
         const struct rule_set *waived, *violated; /* NULL: none */
+        bool faulty;                              /* ops.faults are asked */
         uint32_t max_transfer; /* bytes (MDTS): longer ones end with Invalid Field in Command */
         unsigned depth;        /* entries; 0: not known yet */
         unsigned extra;        /* requests that there may be beyond the entries */
@@ -174,6 +201,10 @@ struct requests {
  * -1 without memory: requests_fini() is due all the same. */
 int requests_init(struct requests *q, const struct request_transport *t,
                   const struct request_ops *ops, void *user, const struct rule_policy *policy);
+/* Another policy from here on, which outlives it; NULL: none. */
+void requests_set_policy(struct requests *q, const struct rule_policy *policy);
+/* Whether its owner's faults are asked from here on. */
+void requests_set_faulty(struct requests *q, bool faulty);
 /* None may be EXECUTING; buffers go back. */
 void requests_fini(struct requests *q);
 /* With each request, free or not. */

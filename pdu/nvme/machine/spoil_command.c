@@ -2,6 +2,7 @@
 /* What can be wrong with a command, whatever transport it goes by: its SQE and Connect's data. */
 #include <string.h>
 
+#include "pdu/nvme/wire/commands.h"
 #include "spoil_table.h"
 
 /* --- which command ---------------------------------------------------------------------------- */
@@ -78,6 +79,11 @@ static bool is_io(const struct spoil_sqe *s)
 
         return (opc == NVME_READ || opc == NVME_WRITE || opc == NVME_FLUSH) &&
                spoil_has_nsid(s->sqe);
+}
+
+static bool is_read_write(const struct spoil_sqe *s)
+{
+        return (s->sqe->opc == NVME_READ || s->sqe->opc == NVME_WRITE) && spoil_has_nsid(s->sqe);
 }
 
 /* --- Connect's data -------------------------------------------------------------------------- */
@@ -173,13 +179,20 @@ static const struct violator violators[] = {
         CHANGE(FAB_FIRST_CONNECT, is_connect, opc, PUT, NVME_KEEP_ALIVE),
         BYTES(FAB_SGL_SHORT, is_identify_buffer, sgl.len, 3, ADD, (uint64_t)-4),
         CHANGE(FAB_NSID, is_io, nsid, PUT, 0xfffffff0),
+        CHANGE(FAB_NSID_INACTIVE, is_io, nsid, PUT, 1000),
+        CHANGE(FAB_NSID_ALL, is_io, nsid, PUT, NSID_ALL),
+        CHANGE(NVM_RANGE, is_read_write, cdw11, PUT, 0x7fffffff),
+        BYTES(ID_CNS, is_identify_buffer, cdw10, 1, PUT, 0x7f),
+        CHANGE(FUSE_ALONE, is_io, flags, FLIP, SQE_FUSE_SECOND),
+        CHANGE(FUSE_RESERVED, is_io, flags, FLIP, SQE_FUSE_MASK),
+        CHANGE(FUSE_UNSUPPORTED, is_keep_alive, flags, FLIP, SQE_FUSE_FIRST),
         CHANGE(FAB_DISCONNECT_RECFMT, is_disconnect, disconnect.recfmt, PUT, 1),
         CHANGE(FAB_PROP_OFFSET, is_property_get, property.ofst, PUT, 0x04),
         CHANGE(FAB_PROP_SIZE, is_property_get, property.attrib, FLIP, 1),
         CHANGE(FAB_PROP_RO, is_shutdown, property.ofst, PUT, PROP_VS),
         CHANGE(KA_ZERO, is_kato, cdw11, PUT, 0),
-        BYTES(FEAT_UNKNOWN, is_get_features, cdw10, 1, PUT, 0x7f),
-        BYTES(LOG_UNKNOWN, is_log, cdw10, 1, PUT, 0xbf),
+        BYTES(FEAT_UNKNOWN, is_get_features, cdw10, 1, PUT, 0x77),
+        BYTES(LOG_UNKNOWN, is_log, cdw10, 1, PUT, 0x6f),
         CHANGE(LOG_INDEX, is_log, cdw14, FLIP, 1 << 23),
         CHANGE(LOG_OFFSET, is_log, cdw13, PUT, 0x7fffffff),
         /* Connect */
@@ -216,7 +229,7 @@ static bool strike(const struct violator *v, struct spoil_sqe *s)
 
 bool spoil_sqe(const struct rule_set *violated, struct spoil_sqe *s)
 {
-        bool any = false;
+        bool any = command_spoil(violated, s->sqe);
 
         for (unsigned i = 0; i < VIOLATORS; i++)
                 if (rule_in(violated, violators[i].rule))
@@ -226,5 +239,10 @@ bool spoil_sqe(const struct rule_set *violated, struct spoil_sqe *s)
 
 unsigned spoil_kinds_sqe(enum rule_id rule)
 {
+        const struct command_duty *d;
+
+        for (unsigned i = 0; (d = command_duty(i)); i++)
+                if (d->rule == rule && d->breakable)
+                        return V_SQE;
         return TABLE_HAS(violators, rule) ? V_SQE : 0;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/core/plant.h"
 #include "pdu/nvme/machine/spoil.h"
 #include "pdu/nvme/machine/tags.h"
 #include "pdu/nvme/wire/fabrics.h"
@@ -87,7 +88,7 @@ static void free_pieces(struct rdma_cmd *q)
         q->piece = &q->one;
 }
 
-/* Of two commands with one CID (RDMA_CMD_CID waived) only the first one is found by it. Late
+/* Of two commands with one CID only the first one is found by it. Late
  * completions may have named its work requests until now. */
 static void begin(struct request *r)
 {
@@ -101,7 +102,7 @@ static void begin(struct request *r)
         q->response_len = sizeof(r->cqe);
         c->sq.received++;
         c->sq.outstanding++;
-        q->tracked = !r->queue->waived || tags_find(&c->cids, cid) < 0;
+        q->tracked = tags_find(&c->cids, cid) < 0;
         if (q->tracked)
                 c->by_cid[tags_add(&c->cids, cid)] = q;
 }
@@ -262,6 +263,8 @@ static bool spoil_piece(struct rdma_cmd *q, unsigned i, bool last)
         };
 
         spoil_transfer(q->r.queue->violated, &s);
+        if (q->r.queue->faulty)
+                q->r.queue->ops.faults->transfer(q->r.queue->user, &q->r, &s);
         wr->op = s.op;
         wr->remote = s.addr;
         wr->rkey = s.key;
@@ -295,7 +298,8 @@ static void prepare_writes(struct rdma_cmd *q)
                         wr->sge[0].len = left;
                 left -= wr->sge[0].len;
         }
-        if (q->r.queue->violated && q->writes > 0 && !spoil_piece(q, q->writes - 1u, true))
+        if ((q->r.queue->violated || q->r.queue->faulty) && q->writes > 0 &&
+            !spoil_piece(q, q->writes - 1u, true))
                 q->writes--;
 }
 
@@ -348,6 +352,8 @@ static bool spoil(struct request *r)
         describe_data(q, &data);
         spoil_completion(violated, &r->sqe, &r->cqe, r->buffer, r->c2h_len);
         spoil_response(violated, &s);
+        if (r->queue->faulty)
+                r->queue->ops.faults->response(r->queue->user, r, &s);
         q->response_len = (uint8_t)s.len;
         q->invalidate = s.invalidate;
         q->invalid_key = s.key;
@@ -369,7 +375,8 @@ static void chain_read(struct rdma_cmd *q)
 
         q->piece[i].op = VERBS_READ;
         q->piece[i].flags = VERBS_SIGNALED;
-        if (c->requests.violated && !spoil_piece(q, i, q->asked == q->pieces)) {
+        if ((c->requests.violated || c->requests.faulty) &&
+            !spoil_piece(q, i, q->asked == q->pieces)) {
                 q->arrived++;
                 return;
         }
@@ -440,7 +447,6 @@ static bool overruns(const struct rdma_controller *c)
 static bool is_refused(struct rdma_controller *c, const struct rdma_recv *rx, const union sqe *sqe)
 {
         return breaks(c, rx->bytes > capsule_max(c, sqe), RDMA_CMD_LONG) ||
-               breaks(c, tags_find(&c->cids, le16_get(sqe->cid)) >= 0, RDMA_CMD_CID) ||
                breaks(c, overruns(c), FAB_OVERRUN);
 }
 
@@ -480,7 +486,7 @@ static uint16_t take_in_capsule(struct rdma_cmd *q, const struct rdma_data *data
 {
         const struct verbs_sge *sge = &rx->wr.sge[0];
 
-        if (q->r.len > sge->len - data->offset)
+        if (q->r.len > sge->len - data->offset && !PLANTED(RDMA_ICD_OFFSET))
                 return NVME_SGL_LENGTH | STATUS_DNR;
         q->r.data = (uint8_t *)sge->addr + data->offset;
         q->r.in_place = true;
@@ -523,6 +529,13 @@ static void put_recv(struct rdma_controller *c, struct rdma_recv *rx)
         c->ops.recv_put(c->requests.user, rx);
 }
 
+/* Command ID Conflict is a status, and hosts that leave use the CIDs of their AERs again. */
+static bool collides(const struct rdma_controller *c, const union sqe *sqe)
+{
+        return tags_find(&c->cids, le16_get(sqe->cid)) >= 0 &&
+               !rule_in(c->requests.waived, RDMA_CMD_CID);
+}
+
 /* The receive goes back before the response is taken: the host may answer that at once. */
 static void take_capsule(struct rdma_controller *c, struct rdma_recv *rx)
 {
@@ -531,7 +544,8 @@ static void take_capsule(struct rdma_controller *c, struct rdma_recv *rx)
         memcpy(&sqe, rx->wr.sge[0].addr, sizeof(sqe));
         c->rx = rx;
         if (!is_refused(c, rx, &sqe))
-                requests_take(&c->requests, &sqe, 0);
+                requests_take(&c->requests, &sqe,
+                              collides(c, &sqe) ? NVME_CID_CONFLICT | STATUS_DNR : 0);
         put_recv(c, rx);
 }
 
@@ -569,6 +583,8 @@ bool rdma_controller_received(struct rdma_controller *c, struct rdma_recv *rx)
 {
         bool is_short = rx->bytes < sizeof(union sqe);
 
+        if (PLANTED(RDMA_RECV_TWICE) && is_short)
+                put_recv(c, rx);
         if (gone(&c->requests) || breaks(c, is_short, RDMA_CMD_SHORT) || is_short)
                 put_recv(c, rx);
         else if (c->stalled || !requests_available(&c->requests))
@@ -686,7 +702,7 @@ static bool withdraw(struct request *r)
         if (r->state < REQUEST_EXECUTING) {
                 if (r->state == REQUEST_H2C_PENDING)
                         request_list_remove(&c->reads, r);
-                return of(r)->asked == of(r)->arrived;
+                return of(r)->asked == of(r)->arrived || PLANTED(RDMA_ABORT_READ);
         }
         if (!writes && r->state != REQUEST_COMPLETION_PENDING)
                 return false;
@@ -732,6 +748,11 @@ struct rdma_controller *rdma_controller_new(const struct rdma_controller_config 
                 return NULL;
         }
         return c;
+}
+
+void rdma_controller_renew(struct rdma_controller *c)
+{
+        requests_set_policy(&c->requests, c->cfg.policy);
 }
 
 static void end_request(struct request *r)

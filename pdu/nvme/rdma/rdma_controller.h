@@ -42,14 +42,16 @@ struct rdma_controller_ops {
         /* The receive buffer is no longer needed: post it again. */
         void (*recv_put)(void *user, struct rdma_recv *rx);
         /* Registered memory for responses, `bytes` of it, until rdma_controller_free(): for some
-         * dozens at a time. Not called where they go inline. NULL without memory. */
+         * dozens at a time. Not called where they go inline. NULL: out of memory. */
         void *(*response_memory)(void *user, uint32_t bytes, uint32_t *lkey);
         void (*response_memory_put)(void *user, void *memory, uint32_t bytes);
 };
 
-/* NULL without memory. ops and cfg are copied, user is handed to every op. */
+/* NULL: out of memory. ops and cfg are copied, user is handed to every op. */
 struct rdma_controller *rdma_controller_new(const struct rdma_controller_config *cfg,
                                             const struct rdma_controller_ops *ops, void *user);
+/* The policy of its configuration has changed. */
+void rdma_controller_renew(struct rdma_controller *c);
 /* No request may be EXECUTING; the queue pair is drained or was never there. What it holds (buffers,
  * receives) goes back. */
 void rdma_controller_free(struct rdma_controller *c);

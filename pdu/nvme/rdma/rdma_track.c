@@ -37,7 +37,7 @@ struct rdma_track {
 
         struct rdma_request request;
         bool requested, host_ird_known;
-        uint8_t host_ird;
+        uint16_t host_ird;
         bool closed; /* by the controller */
         bool sees_data;
 
@@ -128,7 +128,7 @@ static const struct rule_set *found_now(struct rdma_track *t)
 /* --- connection management -------------------------------------------------------------------- */
 
 const struct rule_set *rdma_track_request(struct rdma_track *t, const void *data, size_t len,
-                                          uint8_t reads_in, uint8_t reads_out)
+                                          uint16_t reads_in, uint16_t reads_out)
 {
         struct rule_set found = { 0 };
 
@@ -137,14 +137,14 @@ const struct rule_set *rdma_track_request(struct rdma_track *t, const void *data
         rdma_request_findings(data, len, reads_in, &found);
         t->requested = rdma_request_read(data, len, &t->request);
         t->host_ird = reads_in;
-        t->host_ird_known = true;
+        t->host_ird_known = reads_in != RDMA_READS_UNKNOWN;
         queue_track_collects(&t->queue, &found);
         return found_now(t);
 }
 
 /* The initiator depth of the acceptance: so many READs the controller may send at a time. */
 const struct rule_set *rdma_track_accept(struct rdma_track *t, const void *data, size_t len,
-                                         uint8_t reads_in, uint8_t reads_out)
+                                         uint16_t reads_in, uint16_t reads_out)
 {
         static const struct rdma_request unseen = { .hsqsize = { { 0xff, 0xff } } };
         struct rule_set found = { 0 };
@@ -152,7 +152,8 @@ const struct rule_set *rdma_track_accept(struct rdma_track *t, const void *data,
         begin(t, PARTY_CONTROLLER);
         rdma_accept_check(data, len, reads_in, t->requested ? &t->request : &unseen, &found);
         queue_track_collects(&t->queue, &found);
-        finds(t, t->host_ird_known && reads_out > t->host_ird, RDMA_READ_LIMIT);
+        finds(t, t->host_ird_known && reads_out != RDMA_READS_UNKNOWN && reads_out > t->host_ird,
+              RDMA_READ_LIMIT);
         return found_now(t);
 }
 
@@ -352,7 +353,10 @@ static void take_response(struct rdma_track *t, const struct cqe *cqe, bool inva
         struct record *r = of(queue_track_cmd(&t->queue, le16_get(cqe->cid)));
 
         if (!r) { /* mid-stream it may be of a command that nobody saw */
-                (void)queue_breaks(&t->queue, !t->queue.past.mid_stream, rdma_queue.rsp_cid);
+                (void)queue_breaks(&t->queue,
+                                   !queue_track_answers_unknown(&t->queue, cqe) &&
+                                       !t->queue.past.mid_stream,
+                                   rdma_queue.rsp_cid);
                 return;
         }
         t->last = r;
@@ -500,7 +504,7 @@ static void stray(struct rdma_track *t, const struct way *way, uint64_t addr, ui
 
         finds(t, e && e->invalidated, RDMA_INV_EARLY);
         finds(t, e && !e->invalidated, way->late);
-        finds(t, !e && !t->queue.past.mid_stream, way->range);
+        finds(t, !e && !t->queue.past.mid_stream && t->queue.unknown == 0, way->range);
 }
 
 static const struct rule_set *transfer(struct rdma_track *t, enum party sender,

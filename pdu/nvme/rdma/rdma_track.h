@@ -15,7 +15,7 @@
 
 struct rdma_track;
 
-/* NULL without memory. waived may be NULL and must outlive it. passive: a capture. */
+/* NULL: out of memory. waived may be NULL and must outlive it. passive: a capture. */
 struct rdma_track *rdma_track_new(uint16_t depth_max, bool passive, const struct rule_set *waived);
 void rdma_track_free(struct rdma_track *t);
 
@@ -28,9 +28,9 @@ void rdma_track_format(struct rdma_track *t, uint32_t in_capsule, uint16_t icdof
 
 /* Connection management, in order; data and len as they came. reads_*: the CM's numbers. */
 const struct rule_set *rdma_track_request(struct rdma_track *t, const void *data, size_t len,
-                                          uint8_t reads_in, uint8_t reads_out);
+                                          uint16_t reads_in, uint16_t reads_out);
 const struct rule_set *rdma_track_accept(struct rdma_track *t, const void *data, size_t len,
-                                         uint8_t reads_in, uint8_t reads_out);
+                                         uint16_t reads_in, uint16_t reads_out);
 const struct rule_set *rdma_track_reject(struct rdma_track *t, const void *data, size_t len);
 
 /* SENDs: a whole capsule. invalidated: it came with invalidate, of key. */

@@ -24,6 +24,7 @@ static const struct {
         { RDMA_REQ_HSQSIZE, SPOIL_REQUEST, CM_DATA, { AT(struct rdma_request, hsqsize), PUT, 0 } },
         { RDMA_REQ_HRQSIZE, SPOIL_REQUEST, CM_DATA, { AT(struct rdma_request, hrqsize), PUT, 0 } },
         { RDMA_REQ_CNTLID, SPOIL_REQUEST, CM_DATA, { AT(struct rdma_request, cntlid), PUT, 1 } },
+        { RDMA_REQ_CTRL, SPOIL_REQUEST, CM_DATA, { AT(struct rdma_request, cntlid), FLIP, STRANGE } },
         { RDMA_REQ_RSVD, SPOIL_REQUEST, CM_DATA, { offsetof(struct rdma_request, rsvd10), 1, PUT, 1 } },
         { RDMA_REQ_IRD, SPOIL_REQUEST, CM_READS_IN, { 0, 1, PUT, 0 } },
         { RDMA_ACC_LENGTH, SPOIL_ACCEPT, CM_LEN, { 0, 1, PUT, 2 } },
@@ -56,6 +57,8 @@ static bool is_free_to(const struct spoil_cm *s, enum rule_id rule)
 {
         const struct rdma_request *r = s->data;
 
+        if (rule == RDMA_REQ_CTRL) /* of an I/O queue that names its controller */
+                return le16_get(r->qid) == 0 || le16_get(r->cntlid) == 0;
         return rule == RDMA_REQ_CNTLID && le16_get(r->qid) != 0;
 }
 
@@ -418,6 +421,7 @@ static const struct violator {
         CALL(RDMA_SGL_COUNT, has_key_io, list_too_many),
         CALL(RDMA_SGL_ONE, has_key_admin, claim_list),
         KEYED(RDMA_SGL_LENGTH, has_key_io, len, ADD, (uint64_t)-4),
+        CHANGE(RDMA_SGL_OVERFLOW, has_key_io, sgl.addr, PUT, UINT64_MAX),
         KEYED(RDMA_KEY, has_key, key, FLIP, STRANGE_KEY),
         CHANGE(RDMA_REQ_SQSIZE, is_connect, connect.sqsize, ADD, 0xffff),
         CHANGE(RDMA_REQ_SAME_QID, is_io_connect, connect.qid, ADD, 1),

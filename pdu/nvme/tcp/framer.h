@@ -50,6 +50,7 @@ struct framer {
         const uint8_t *data;
         uint32_t crc; /* running DDGST */
         uint8_t state, ddgst_len;
+        uint8_t pad; /* its bytes, one ORed to the other */
         bool ddgst_bad;
         struct fault fault;
 };
@@ -101,6 +102,12 @@ const uint8_t *framer_data(const struct framer *f);
 static inline bool framer_ddgst_bad(const struct framer *f)
 {
         return f->ddgst_bad;
+}
+
+/* At FRAMER_PDU: not all bytes of PAD were zero (TCP_RSVD_*). */
+static inline bool framer_pad_set(const struct framer *f)
+{
+        return f->pad != 0;
 }
 
 /* At FRAMER_FAULT: the rule, FES and FEI (a bad HDGST is its FEI). */

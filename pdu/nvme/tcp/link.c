@@ -22,14 +22,23 @@ const char *link_state_name(enum link_state s)
         return names[s];
 }
 
+void link_renew(struct link *l)
+{
+        const struct rule_policy *policy = l->cfg.policy;
+
+        l->spoils = policy && !rule_set_empty(&policy->violated);
+        l->lawful =
+            !l->cfg.manual && !l->spoils &&
+            (!policy || (rule_set_empty(&policy->waived) && rule_set_empty(&policy->flaws)));
+}
+
 int link_init(struct link *l, const struct link_config *cfg, void *user)
 {
         const struct rule_set *waived = cfg->policy ? &cfg->policy->waived : NULL;
 
         *l = (struct link) { .cfg = *cfg, .state = LINK_CONNECTING, .user = user };
         l->tx_last = &l->tx_first;
-        l->spoils = cfg->policy && !rule_set_empty(&cfg->policy->violated);
-        l->lawful = !cfg->manual && !l->spoils && rule_set_empty(waived);
+        link_renew(l);
         l->cfg.limits.findings |= l->spoils; /* some are not to be overlooked */
         framer_init(&l->rx, peer_of(cfg->side), waived);
         l->track = track_new(&l->cfg.limits, waived);
@@ -77,6 +86,26 @@ void link_kill(struct link *l)
         end(l, LINK_DEAD);
 }
 
+void link_finish(struct link *l, enum tx_end how)
+{
+        struct tx *last = l->tx_first;
+
+        if (l->state >= LINK_TERMINATING)
+                return;
+        if (!last) {
+                end(l, how == TX_RESETS ? LINK_DEAD : LINK_CLOSING);
+                return;
+        }
+        while (last->next)
+                last = last->next;
+        if (last->end == TX_GOES_ON) {
+                last->end = how;
+                last->end_at = TX_WHOLE;
+        }
+        l->deaf = true;
+        enter(l, LINK_TERMINATING);
+}
+
 /* --- output ----------------------------------------------------------------------------------- */
 
 static void enqueue(struct link *l, struct tx *tx)
@@ -101,6 +130,7 @@ static void lay_out(struct link *l, struct tx *tx)
         tx->pad = h->ch.pdo > 0 ? (uint8_t)(h->ch.pdo - tx->head_len) : 0;
         tx->ddgst_len = h->ch.flags & PDU_DDGSTF ? PDU_DIGEST_LEN : 0;
         tx->twice = false;
+        tx->end = TX_GOES_ON;
 }
 
 static void sum(struct tx *tx, uint8_t hlen, const struct spoil *s)
@@ -122,7 +152,10 @@ static struct spoil spoil(const struct link *l, struct tx *tx)
                 .sqe = tx->sqe,
         };
 
-        spoil_pdu(&l->cfg.policy->violated, l->cfg.side, &s);
+        if (l->spoils)
+                spoil_pdu(&l->cfg.policy->violated, l->cfg.side, &s);
+        if (l->sending)
+                l->sending(l->user, tx, &s);
         tx->pad = (uint8_t)s.pad;
         tx->data_len = s.data_len;
         if (s.data_len == 0)
@@ -157,7 +190,7 @@ void link_send(struct link *l, struct tx *tx)
         lay_out(l, tx);
         memcpy(&ch, tx->head, sizeof(ch)); /* before a violator changes it */
         track_own(l, (const union pdu *)tx->head);
-        if (l->spoils)
+        if (l->spoils || l->sending)
                 s = spoil(l, tx);
         sum(tx, ch.hlen, &s);
         tx->twice = s.twice;
@@ -216,15 +249,50 @@ static void cut_tx(struct cut *c, const struct tx *tx)
         cut_add(c, tx->ddgst, tx->ddgst_len);
 }
 
+/* Bytes of it that go out before the connection ends. */
+static size_t end_of(const struct tx *tx)
+{
+        size_t len = tx_len(tx);
+
+        if (tx->end_at == TX_HALF)
+                return len / 2;
+        return tx->end_at < len ? tx->end_at : len;
+}
+
+static bool is_at_end(const struct link *l)
+{
+        return l->tx_first && l->tx_first->end != TX_GOES_ON && l->tx_done >= end_of(l->tx_first);
+}
+
+/* So many iovecs are left of n for that many bytes, which are at least 1. */
+static int shorten(struct iovec *iov, int n, size_t bytes)
+{
+        for (int i = 0; i < n; i++) {
+                if (iov[i].iov_len >= bytes) {
+                        iov[i].iov_len = bytes;
+                        return i + 1;
+                }
+                bytes -= iov[i].iov_len;
+        }
+        return n;
+}
+
 int link_send_iov(struct link *l, struct iovec *iov, int max)
 {
-        struct cut c = { .iov = iov, .max = max };
+        struct cut c = { .iov = iov, .max = max, .skip = l->tx_done };
+        size_t before = 0;
 
-        c.skip = l->tx_done;
+        if (is_at_end(l))
+                end(l, l->tx_first->end == TX_RESETS ? LINK_DEAD : LINK_CLOSING);
         for (const struct tx *tx = l->tx_first; tx && c.n < max; tx = tx->next) {
                 cut_tx(&c, tx);
+                if (tx->end != TX_GOES_ON) {
+                        before += end_of(tx);
+                        return before > l->tx_done ? shorten(iov, c.n, before - l->tx_done) : 0;
+                }
                 if (tx->twice)
                         cut_tx(&c, tx);
+                before += tx_len(tx) * (tx->twice ? 2 : 1);
         }
         return c.n;
 }
@@ -232,7 +300,7 @@ int link_send_iov(struct link *l, struct iovec *iov, int max)
 void link_sent(struct link *l, size_t n)
 {
         l->tx_done += n;
-        while (l->tx_first && l->tx_done >= tx_len(l->tx_first)) {
+        while (l->tx_first && !is_at_end(l) && l->tx_done >= tx_len(l->tx_first)) {
                 size_t rest = l->tx_done - tx_len(l->tx_first);
 
                 pop(l);
@@ -280,7 +348,7 @@ static void terminate(struct link *l, struct fault fault, uint32_t copied)
         send_term(l, fault, copied);
         if (l->cfg.manual)
                 return;
-        if (link_violates(l, TCP_TERM_QUIET) && !l->deaf) {
+        if ((link_violates(l, TCP_TERM_QUIET) || link_violates(l, TCP_TERM_STOPS)) && !l->deaf) {
                 l->skip = true;
                 return;
         }
@@ -389,10 +457,7 @@ static void peer_gave_up(struct link *l)
         l->peer_term.seen = true;
         if (l->cfg.manual || !obeyed(l, t) || link_violates(l, TCP_TERM_CLOSE))
                 return;
-        if (link_violates(l, TCP_TERM_SILENCE))
-                link_terminate(l, (struct fault) { TCP_TERM_SILENCE, FES_SEQUENCE_ERROR, 0 });
-        else
-                link_close(l);
+        link_close(l);
 }
 
 /* A slip of the peer that is to be overlooked, and on request is not. */

@@ -27,6 +27,11 @@ const char *link_state_name(enum link_state s);
 
 /* A PDU on its way out; owned by whoever sends it, who keeps it (and data) until sent() is called.
  */
+enum tx_end { TX_GOES_ON, TX_CLOSES, TX_RESETS };
+#define TX_WHOLE                                                                                   \
+        (UINT32_MAX - 1) /* the bytes of a PDU; any other number: so many of them, or all */
+#define TX_HALF UINT32_MAX
+
 struct tx {
         struct tx *next;
         uint8_t *head; /* laid out by link_send(): header and HDGST; room for hlen + 4 bytes */
@@ -35,8 +40,11 @@ struct tx {
         uint16_t head_len;
         uint8_t pad, ddgst_len;
         uint8_t ddgst[PDU_DIGEST_LEN];
-        bool data_writable;                      /* a violator may change the data */
-        bool twice;                              /* sent once more (a violator's wish) */
+        bool data_writable; /* a violator may change the data */
+        bool twice;         /* sent once more (a violator's wish) */
+        enum tx_end
+            end; /* the connection ends with it, on purpose: in LINK_CLOSING or LINK_DEAD ... */
+        uint32_t end_at;                         /* ... after so many bytes of it */
         const union sqe *sqe;                    /* command that it belongs to, or NULL */
         void (*sent)(struct tx *tx, void *user); /* may be NULL; not called when the link dies */
 };
@@ -64,19 +72,25 @@ struct link {
         } peer_term; /* TermReq that the peer sent */
         struct tx term_tx;
         uint8_t term[PDU_TERM_MAX];
-        void *user; /* handed to tx->sent */
+        void *user; /* handed to tx->sent and to sending */
+        /* Each PDU that link_send() has laid out: may spoil it, and have the connection end with it. NULL:
+         * nobody is asked. */
+        void (*sending)(void *user, struct tx *tx, struct spoil *s);
 
         /* its own */
-        uint8_t in_hand; /* how far the PDU in rx.header has been handed out */
-        bool spoils;     /* the policy violates something */
-        bool lawful;     /* nobody told it to depart from a rule: whatever it sends is right */
-        bool deaf;       /* input is dropped */
-        bool skip;       /* the PDU in hand is not to be seen */
+        uint8_t in_hand;  /* how far the PDU in rx.header has been handed out */
+        bool spoils;      /* the policy violates something */
+        uint32_t segment; /* bytes that are sent at once; 0: as many as there are */
+        bool lawful;      /* nobody told it to depart from a rule: whatever it sends is right */
+        bool deaf;        /* input is dropped */
+        bool skip;        /* the PDU in hand is not to be seen */
         bool term_queued;
 };
 
 /* 0, or -1 without memory. */
 int link_init(struct link *l, const struct link_config *cfg, void *user);
+/* What the policy points to has changed. What was seen until then stays as it was judged. */
+void link_renew(struct link *l);
 void link_fini(struct link *l);
 
 /*
@@ -117,6 +131,8 @@ void link_terminate(struct link *l, struct fault fault);
 void link_close(struct link *l);
 /* The socket is gone, or to be reset: LINK_DEAD. */
 void link_kill(struct link *l);
+/* Ends it without a word as soon as what is queued is out; nothing more is received or queued. */
+void link_finish(struct link *l, enum tx_end end);
 
 /* Output: up to max iovecs (0: nothing to send), then how many bytes went out. */
 int link_send_iov(struct link *l, struct iovec *iov, int max);

@@ -31,6 +31,7 @@ struct tcp_request {
 struct tcp_controller {
         struct requests requests;
         struct tcp_controller_config cfg;
+        struct rule_policy policy; /* of the link, which leaves it to us to answer TCP_CMD_CID */
         struct link link;
 
         struct request_list need_r2t;
@@ -83,7 +84,7 @@ static void forget(struct request *r)
         t->track = NULL;
 }
 
-/* Of two commands with one CID (TCP_CMD_CID waived) only the first one is tracked. */
+/* Of two commands with one CID only the first one is tracked. */
 static void begin(struct request *r)
 {
         struct tcp_request *t = of(r);
@@ -216,7 +217,9 @@ static bool lingers(const struct request *r)
 static bool takes_success(const struct tcp_request *t)
 {
         return (t->r.success_ok || link_violates(&queue_of(t)->link, TCP_C2H_SUCCESS_SQFC)) &&
-               le16_get(t->r.cqe.sf) == 0 && le64_get(t->r.cqe.result) == 0;
+               le16_get(t->r.cqe.sf) == 0 &&
+               (le64_get(t->r.cqe.result) == 0 ||
+                link_violates(&queue_of(t)->link, TCP_C2H_SUCCESS_ALONE));
 }
 
 static bool spoil(struct request *r)
@@ -489,6 +492,8 @@ static void aim_capsule(struct tcp_controller *c, const union pdu *h)
         else if (framer_data_len(&c->link.rx) > in_capsule_max(c, &h->cmd.sqe) &&
                  !link_waives(&c->link, TCP_ICD_LIMIT))
                 link_terminate(&c->link, rule_fault(TCP_ICD_LIMIT));
+        else if (h->cmd.sqe.opc == NVME_WRITE && flawed(&c->policy, FLAW_TERM_UNPROVOKED))
+                link_terminate(&c->link, rule_fault(TCP_ICD_LEN));
 }
 
 /* What breaks TCP_CDB on request. */
@@ -515,6 +520,8 @@ static uint16_t check_in_capsule(const struct tcp_request *t)
 
         if (PLANTED(SGL_LENGTH) ? framer_data(rx) != NULL : PLANTED(NO_DATA) && !framer_data(rx))
                 return 0;
+        if (le64_get(t->r.sqe.sgl.addr) != 0)
+                return NVME_SGL_OFFSET;
         if (!framer_data(rx) || framer_data_len(rx) < t->r.len ||
             le32_get(t->r.sqe.sgl.len) < t->r.len)
                 return NVME_SGL_LENGTH;
@@ -550,14 +557,22 @@ static uint16_t place(struct request *r)
         return status ? status | STATUS_DNR : 0;
 }
 
+/* Command ID Conflict is a status, and hosts that leave use the CIDs of their AERs again. */
+static bool collides(const struct tcp_controller *c)
+{
+        return c->cmd && c->cmd->user && !rule_in(c->requests.waived, TCP_CMD_CID);
+}
+
 static void take_capsule(struct tcp_controller *c, const union pdu *h)
 {
+        uint16_t status = framer_ddgst_bad(&c->link.rx) ? NVME_TRANSIENT_TRANSPORT : 0;
+
         c->stalled = !requests_available(&c->requests);
         if (c->stalled)
                 return;
         c->budget--;
         requests_take(&c->requests, &h->cmd.sqe,
-                      framer_ddgst_bad(&c->link.rx) ? NVME_TRANSIENT_TRANSPORT : 0);
+                      collides(c) ? NVME_CID_CONFLICT | STATUS_DNR : status);
 }
 
 /* --- in: set-up and dispatch ------------------------------------------------------------------ */
@@ -599,6 +614,8 @@ static void answer_icreq(struct tcp_controller *c, const union pdu *h)
                 keep_icreq(c);
                 return;
         }
+        if (flawed(&c->policy, FLAW_IC_SILENT))
+                return;
         if (c->ic_queued) /* TCP_ICREQ_ONCE waived: one answer to both */
                 return;
         if (link_violates(&c->link, TCP_ICRESP_FIRST))
@@ -705,14 +722,22 @@ static const struct request_transport transport = {
         .lingers = lingers,
 };
 
+static void copy_policy(struct tcp_controller *c, const struct rule_policy *policy)
+{
+        c->policy = policy ? *policy : (struct rule_policy) { 0 };
+        rule_add(&c->policy.waived, TCP_CMD_CID);
+}
+
 struct tcp_controller *tcp_controller_new(const struct tcp_controller_config *cfg,
                                           const struct request_ops *ops, void *user)
 {
         struct tcp_controller *c = calloc(1, sizeof(*c));
-        struct link_config link = { .side = PARTY_CONTROLLER, .policy = cfg->policy };
+        struct link_config link = { .side = PARTY_CONTROLLER };
 
         if (!c)
                 return NULL;
+        copy_policy(c, cfg->policy);
+        link.policy = &c->policy;
         c->cfg = *cfg;
         apply_defaults(&c->cfg);
         link.limits = c->cfg.limits;
@@ -726,6 +751,13 @@ struct tcp_controller *tcp_controller_new(const struct tcp_controller_config *cf
         return c;
 }
 
+void tcp_controller_renew(struct tcp_controller *c)
+{
+        copy_policy(c, c->cfg.policy);
+        link_renew(&c->link);
+        requests_set_policy(&c->requests, c->cfg.policy);
+}
+
 void tcp_controller_free(struct tcp_controller *c)
 {
         if (!c)
@@ -733,6 +765,21 @@ void tcp_controller_free(struct tcp_controller *c)
         requests_fini(&c->requests);
         link_fini(&c->link);
         free(c);
+}
+
+/* Of the request whose sqe it is. */
+static void sending(void *user, struct tx *tx, struct spoil *s)
+{
+        struct tcp_controller *c = user;
+        struct request *r = (struct request *)(void *)(uintptr_t)tx->sqe; /* its first member */
+
+        c->requests.ops.faults->pdu(c->requests.user, r, s, tx);
+}
+
+void tcp_controller_set_faulty(struct tcp_controller *c, bool faulty)
+{
+        requests_set_faulty(&c->requests, faulty);
+        c->link.sending = c->requests.faulty ? sending : NULL;
 }
 
 bool tcp_controller_waits(const struct tcp_controller *c)

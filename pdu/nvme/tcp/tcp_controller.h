@@ -26,7 +26,7 @@ struct tcp_controller_config {
         const struct rule_policy *policy; /* may be NULL */
 };
 
-/* NULL without memory. ops and cfg are copied, user is handed to every op. */
+/* NULL: out of memory. ops and cfg are copied, user is handed to every op. */
 struct tcp_controller *tcp_controller_new(const struct tcp_controller_config *cfg,
                                           const struct request_ops *ops, void *user);
 /*
@@ -43,6 +43,10 @@ bool tcp_controller_waits(const struct tcp_controller *c);
 /* The link: attach receive buffers to link.rx, read its state; input goes through the calls below.
  */
 struct link *tcp_controller_link(struct tcp_controller *c);
+/* Whether the owner's faults (request_ops.faults) are asked from here on. */
+void tcp_controller_set_faulty(struct tcp_controller *c, bool faulty);
+/* The policy of its configuration has changed. */
+void tcp_controller_renew(struct tcp_controller *c);
 
 /*
  * Bytes have arrived at link_recv_iov(): takes all events in them. At most `budget` capsules are

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/core/plant.h"
 #include "pdu/nvme/wire/fabrics.h"
 
 struct host_r2t { /* an R2T that is not served yet */
@@ -26,6 +27,7 @@ enum { R2TS_DEFAULT = 256 };
 struct tcp_host {
         struct tcp_host_config cfg;
         struct link link;
+        struct slot *read; /* has had C2HData, and not its last */
         struct host_slots slots;
         struct host_r2t *r2t_pool, *free_r2t;
         struct slot *in_hand; /* of the PDU that is arriving */
@@ -65,13 +67,18 @@ static bool is_short(const struct host_cmd *cmd)
         return cmd->xfer == XFER_C2H && cmd->got < cmd->len && cmd->sqe.opc != NVME_FABRICS;
 }
 
-static uint16_t status_of(const struct slot *s)
+static bool has_flaw(const struct tcp_host *h, enum flaw_id flaw)
+{
+        return flawed(h->cfg.policy, flaw);
+}
+
+static uint16_t status_of(const struct tcp_host *h, const struct slot *s)
 {
         const struct host_cmd *cmd = s->base.cmd;
 
         if (cqe_status(&cmd->cqe))
                 return cqe_status(&cmd->cqe);
-        if (s->ddgst_bad)
+        if (s->ddgst_bad && !has_flaw(h, FLAW_HOST_DIGEST_BLIND))
                 return NVME_TRANSIENT_TRANSPORT;
         return is_short(cmd) ? NVME_DATA_TRANSFER_ERROR : NVME_SUCCESS;
 }
@@ -81,7 +88,7 @@ static uint16_t status_of(const struct slot *s)
 static void end(struct tcp_host *h, struct slot *s, const struct cqe *cqe)
 {
         s->base.cmd->cqe = *cqe;
-        s->base.cmd->status = status_of(s);
+        s->base.cmd->status = status_of(h, s);
         drop_r2ts(h, s);
         s->base.ended = true;
         if (!s->queued)
@@ -130,20 +137,23 @@ static void serve(struct tcp_host *h, struct slot *s)
         struct host_r2t *r = s->r2ts;
         uint32_t max = track_maxh2cdata(h->link.track), n, offset;
         struct pdu_data data;
+        bool last;
 
         if (!r)
                 return;
-        n = max > 0 && max < r->left ? max : r->left;
+        n = max > 0 && max < r->left && !has_flaw(h, FLAW_HOST_MAXH2CDATA) ? max : r->left;
+        last = n == r->left || has_flaw(h, FLAW_HOST_LAST_EACH);
         offset = r->offset;
         data = (struct pdu_data) {
-                .ch = { .type = PDU_H2C_DATA, .flags = n == r->left ? PDU_LAST : 0 },
+                .ch = { .type = PDU_H2C_DATA, .flags = last ? PDU_LAST : 0 },
                 .cccid = le16(s->base.cid),
                 .ttag = r->ttag,
                 .offset = le32(offset),
                 .length = le32(n),
         };
         memcpy(s->head, &data, sizeof(data));
-        r->offset += n;
+        if (!has_flaw(h, FLAW_HOST_DATAO_STAYS))
+                r->offset += n;
         r->left -= n;
         if (r->left == 0)
                 free_r2t(h, pop_r2t(s));
@@ -196,7 +206,8 @@ static struct slot *addressee(struct tcp_host *h)
 /* Whether bytes lie within the command's buffer: sure, unless rules are waived. */
 static bool inside(const struct host_cmd *cmd, uint32_t offset, uint32_t len)
 {
-        return offset <= cmd->len && len <= cmd->len - offset;
+        return PLANTED(C2H_OFFSET) || PLANTED(R2T_RANGE) ||
+               (offset <= cmd->len && len <= cmd->len - offset);
 }
 
 /* At the header of a PDU. */
@@ -233,13 +244,16 @@ static void take_data(struct tcp_host *h, struct slot *s, const union pdu *p)
         struct cqe success = { .cid = le16(s->base.cid) };
         struct host_cmd *cmd = s->base.cmd;
 
+        if (has_flaw(h, FLAW_HOST_ONE_READ) && h->read && h->read != s)
+                link_close(&h->link);
+        h->read = p->ch.flags & PDU_LAST ? NULL : s;
         s->ddgst_bad |= framer_ddgst_bad(&h->link.rx);
         if (cmd->xfer == XFER_C2H && inside(cmd, offset, len)) {
                 if (cmd->data && data && data != cmd->data + offset)
                         memcpy(cmd->data + offset, data, len);
                 cmd->got += len;
         }
-        if (p->ch.flags & PDU_SUCCESS)
+        if (p->ch.flags & PDU_SUCCESS && !has_flaw(h, FLAW_HOST_WANTS_RESPONSE))
                 end(h, s, &success);
 }
 
@@ -298,8 +312,11 @@ void tcp_host_received(struct tcp_host *h, size_t n)
                 case FRAMER_PDU:
                         take(h, p);
                         break;
-                case FRAMER_FAULT:
                 case FRAMER_MORE:
+                        if (has_flaw(h, FLAW_HOST_WHOLE_PDUS) && h->link.rx.end > h->link.rx.start)
+                                link_close(&h->link);
+                        return;
+                case FRAMER_FAULT:
                         return;
                 }
         }

@@ -29,6 +29,7 @@ struct track {
         struct track_cmd *last, *in_hand[2];
         uint16_t ended[ENDED_KEPT], next_ttag;
         unsigned ended_n;
+        unsigned strays; /* R2Ts that are not in the table, and whose H2CData is not judged */
 };
 
 /* Of lengths that a peer made up. */
@@ -73,7 +74,7 @@ struct track *track_new(const struct track_limits *limits, const struct rule_set
                 return NULL;
         t->limits = *limits;
         t->limits.r2ts_max = limits->r2ts_max ? limits->r2ts_max : R2TS_DEFAULT;
-        t->maxh2cdata = UINT32_MAX;
+        t->maxh2cdata = t->in_capsule = UINT32_MAX;
         t->maxr2t = 1;
         if (queue_track_init(&t->queue, &tcp_queue, limits->depth_max, waived) == 0 &&
             tags_init(&t->ttags, t->limits.r2ts_max) == 0)
@@ -217,7 +218,6 @@ static bool too_early(struct track *t, enum party sender)
 
 /* --- capsules --------------------------------------------------------------------------------- */
 
-/* 0: not known. */
 static uint32_t in_capsule_max(const struct track *t, const union sqe *s)
 {
         return t->queue.past.qid > 0 && s->opc != NVME_FABRICS ? t->in_capsule
@@ -227,14 +227,14 @@ static uint32_t in_capsule_max(const struct track *t, const union sqe *s)
 /* A descriptor of another kind than the two is a matter of status (TCP_SGL_TYPE). */
 static bool wrong_capsule_data(struct track *t, const union sqe *s, uint32_t len)
 {
-        uint32_t max = in_capsule_max(t, s);
         bool in_capsule = s->sgl.id == SGL_IN_CAPSULE && !(sqe_xfer(s) == XFER_C2H && len == 0);
-        bool wrong_length = in_capsule && (le32_get(s->sgl.len) != len || le64_get(s->sgl.addr));
+        uint64_t offset = le64_get(s->sgl.addr);
+        bool wrong_length = in_capsule && (offset > len || le32_get(s->sgl.len) != len - offset);
         bool undescribed = s->sgl.id == SGL_TRANSPORT && len > 0;
 
         if (PLANTED(SGL_LENGTH) || PLANTED(NO_DATA) || PLANTED(PLEN_WRAP))
                 return false;
-        return breaks(t, max > 0 && len > max, TCP_ICD_LIMIT) ||
+        return breaks(t, len > in_capsule_max(t, s), TCP_ICD_LIMIT) ||
                breaks(t, wrong_length || undescribed, TCP_ICD_LEN);
 }
 
@@ -298,8 +298,10 @@ static void on_response(struct track *t, const union pdu *h)
         uint16_t cid = le16_get(cqe->cid);
         struct track_cmd *cmd = track_cmd(t, cid);
 
-        if (breaks(t, !cmd && just_ended(t, cid), TCP_C2H_SUCCESS_RESP) ||
-            breaks(t, !cmd, tcp_queue.rsp_cid) || !cmd)
+        if (!cmd && !queue_track_answers_unknown(&t->queue, cqe))
+                (void)(breaks(t, just_ended(t, cid), TCP_C2H_SUCCESS_RESP) ||
+                       breaks(t, !just_ended(t, cid), tcp_queue.rsp_cid));
+        if (!cmd)
                 return;
         t->last = cmd;
         queue_track_answers(&t->queue, &cmd->queue, cqe);
@@ -328,6 +330,8 @@ static bool wrong_c2h_data(struct track *t, const struct track_cmd *cmd, const s
 {
         uint32_t offset = le32_get(h->offset), len = le32_get(h->length);
 
+        if (PLANTED(C2H_OFFSET))
+                return false;
         return breaks(t, !cmd->c2h, TCP_C2H_DIR) ||
                breaks(t, len % 4 != 0 && !cmd->counts_bytes, TCP_C2H_DWORD_LENGTH) ||
                breaks(t, cmd->last_seen, TCP_C2H_AFTER_LAST) ||
@@ -341,6 +345,11 @@ static void on_c2h_data(struct track *t, const union pdu *h)
         uint16_t cid = le16_get(h->data.cccid);
         struct track_cmd *cmd = track_cmd(t, cid);
 
+        if (!cmd && t->queue.unknown > 0) {
+                if (h->ch.flags & PDU_SUCCESS)
+                        (void)queue_track_answers_unknown(&t->queue, NULL);
+                return;
+        }
         if (breaks(t, !cmd && just_ended(t, cid), TCP_C2H_AFTER_LAST) ||
             breaks(t, !cmd, TCP_C2H_CID) || !cmd || wrong_c2h_data(t, cmd, &h->data))
                 return;
@@ -370,11 +379,12 @@ static bool wrong_r2t(struct track *t, const struct track_cmd *cmd, const struct
 
         return breaks(t, len % 4 != 0 && !cmd->counts_bytes, TCP_R2T_DWORD_LENGTH) ||
                breaks(t, offset != cmd->r2t_next, TCP_R2T_CONTIG) ||
-               breaks(t, reaches_past(offset, len, cmd->buffer), TCP_R2T_RANGE) ||
+               breaks(t, reaches_past(offset, len, cmd->buffer) && !PLANTED(R2T_RANGE),
+                      TCP_R2T_RANGE) ||
                over_r2t_limit(t, cmd) || breaks(t, other && other->cmd, TCP_R2T_TTAG);
 }
 
-/* TCP_R2T_TTAG waived: the new one takes the place of the old. TCP_R2T_LIMIT waived: one that finds
+/* TCP_R2T_TTAG broken: the new one takes the place of the old. TCP_R2T_LIMIT waived: one that finds
  * no room is not known. */
 static void open_r2t(struct track *t, struct track_cmd *cmd, const struct pdu_data *h)
 {
@@ -382,6 +392,8 @@ static void open_r2t(struct track *t, struct track_cmd *cmd, const struct pdu_da
         struct track_r2t *r = track_r2t(t, ttag);
         int slot;
 
+        if (r && r->cmd)
+                t->strays++;
         if (r)
                 close_r2t(t, r);
         slot = tags_add(&t->ttags, ttag);
@@ -403,6 +415,10 @@ static void on_r2t(struct track *t, const union pdu *h)
 {
         struct track_cmd *cmd = track_cmd(t, le16_get(h->data.cccid));
 
+        if (!cmd && t->queue.unknown > 0) {
+                t->strays++;
+                return;
+        }
         if (breaks(t, !cmd || !cmd->h2c, TCP_R2T_CID) || !cmd || wrong_r2t(t, cmd, &h->data))
                 return;
         finds(t, t->queue.disconnected, FAB_DISCONNECT_LAST);
@@ -459,6 +475,10 @@ static void on_h2c_data(struct track *t, const union pdu *h)
         const struct track_cmd *cmd = track_cmd(t, le16_get(h->data.cccid));
         uint32_t len = le32_get(h->data.length);
 
+        if (t->strays > 0 && (!r || r->cid != le16_get(h->data.cccid))) {
+                t->strays -= (h->ch.flags & PDU_LAST) != 0;
+                return;
+        }
         if (!r && PLANTED(H2C_TTAG))
                 r = &t->r2ts[le16_get(h->data.ttag)];
         if (!r && cmd && PLANTED(H2C_NO_BUFFER)) {
@@ -526,6 +546,7 @@ static bool is_of(enum party sender, const union pdu *h)
         return info && info->sender == sender && pdus[h->ch.type].take;
 }
 
+/* What a party answers whose peer has sent a TermReq may belong to what that has sent since. */
 struct fault track_header(struct track *t, enum party sender, const union pdu *h)
 {
         begin(t, sender);
@@ -538,7 +559,9 @@ struct fault track_header(struct track *t, enum party sender, const union pdu *h
                 finds(t, sender == PARTY_CONTROLLER, TCP_TERM_QUIET);
                 return t->queue.fault;
         }
-        if (is_of(sender, h) && (pdus[h->ch.type].any_time || !too_early(t, sender)))
+        if (!is_of(sender, h))
+                return t->queue.fault;
+        if (pdus[h->ch.type].any_time || (!t->gave_up[peer_of(sender)] && !too_early(t, sender)))
                 pdus[h->ch.type].take(t, h);
         return t->queue.fault;
 }

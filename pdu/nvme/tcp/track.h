@@ -89,8 +89,8 @@ int track_qid(const struct track *t);             /* of Connect; -1 before it */
 unsigned track_outstanding(const struct track *t);
 unsigned track_r2ts(const struct track *t); /* outstanding ones of all commands */
 
-/* Bytes of in-capsule data that the controller takes on this I/O queue: IOCCSZ * 16 - 64. Until it
- * is told, capsules of I/O commands are not measured. */
+/* Bytes of in-capsule data that the controller takes on this I/O queue: IOCCSZ * 16 - 64, 0: none.
+ * Until it is told, capsules of I/O commands are not measured. */
 void track_set_in_capsule(struct track *t, uint32_t bytes);
 
 /*

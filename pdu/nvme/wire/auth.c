@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "pdu/core/wipe.h"
+
 /* --- names: figures 737, 741, 742 ------------------------------------------------------------- */
 
 static const struct word messages[] = {
@@ -322,27 +324,80 @@ static int base64(uint8_t *out, size_t cap, const char *s, size_t len)
         return len % 4 || pad > 2 ? -1 : (int)(n - pad);
 }
 
-const char *auth_key_parse(struct auth_key *key, const char *text)
+/* Both kinds of keys are text of one form: NAME-1:HH:BASE64: (8.3.4.5.8; T1.0 3.6.1.5). */
+static const struct key_form {
+        const char *name, *form, *hash, *base64, *len;
+        uint8_t hashes, longest; /* HH below this; bytes */
+} dhchap_form = {
+        .name = "DHHC-1:",
+        .form = "a key has the form DHHC-1:HH:BASE64:",
+        .hash = "the hash of a key is not 00, 01, 02 or 03",
+        .base64 = "the third part of a key is not base64 of 36, 52 or 68 bytes",
+        .len = "the key is not 32, 48 or 64 bytes long",
+        .hashes = AUTH_HASHES,
+        .longest = 64,
+}, tls_form = {
+        .name = "NVMeTLSkey-1:",
+        .form = "a PSK has the form NVMeTLSkey-1:HH:BASE64:",
+        .hash = "the hash of a PSK is not 00, 01 or 02",
+        .base64 = "the third part of a PSK is not base64 of 36 or 52 bytes",
+        .len = "the PSK is not 32 or 48 bytes long",
+        .hashes = AUTH_SHA384 + 1,
+        .longest = 48,
+};
+
+/* `spoilt`: the checksum has to be wrong. */
+static const char *parse_key(struct auth_key *key, const struct key_form *f, const char *text,
+                             bool spoilt)
 {
-        static const char form[] = "DHHC-1:";
         uint8_t raw[AUTH_KEY_MAX + 8]; /* whole groups of three */
-        const char *b64 = text + sizeof(form) - 1 + 3, *end;
+        size_t name = strlen(f->name);
+        const char *b64 = text + name + 3, *end;
         int n;
 
-        if (strncmp(text, form, sizeof(form) - 1) != 0 || strlen(text) < sizeof(form) - 1 + 3 ||
-            b64[-1] != ':' || !(end = strchr(b64, ':')) || end[1])
-                return "a key has the form DHHC-1:HH:BASE64:";
-        if (b64[-3] != '0' || b64[-2] < '0' || b64[-2] >= '0' + AUTH_HASHES)
-                return "the hash of a key is not 00, 01, 02 or 03";
+        if (strncmp(text, f->name, name) != 0 || strlen(text) < name + 3 || b64[-1] != ':' ||
+            !(end = strchr(b64, ':')) || end[1])
+                return f->form;
+        if (b64[-3] != '0' || b64[-2] < '0' || b64[-2] >= '0' + f->hashes)
+                return f->hash;
         n = base64(raw, sizeof(raw), b64, (size_t)(end - b64));
         if (n < 0)
-                return "the third part of a key is not base64 of 36, 52 or 68 bytes";
-        if (n != 32 + 4 && n != 48 + 4 && n != 64 + 4)
-                return "the key is not 32, 48 or 64 bytes long";
+                return f->base64;
+        if ((n != 32 + 4 && n != 48 + 4 && n != 64 + 4) || n > f->longest + 4)
+                return f->len;
         n -= 4;
-        if (le_get(raw + n, 4) != crc32(raw, (size_t)n))
-                return "the checksum of a key is wrong";
-        *key = (struct auth_key) { .hash = (uint8_t)(b64[-2] - '0'), .len = (uint8_t)n };
+        if ((le_get(raw + n, 4) != crc32(raw, (size_t)n)) != spoilt)
+                return spoilt ? "the checksum of a key is right" : "the checksum of a key is wrong";
+        *key = (struct auth_key) { .hash = (uint8_t)(b64[-2] - '0'),
+                                   .len = (uint8_t)n,
+                                   .spoilt = spoilt };
         memcpy(key->bytes, raw, (size_t)n);
+        wipe(raw, sizeof(raw));
         return NULL;
+}
+
+const char *auth_key_parse(struct auth_key *key, const char *text)
+{
+        return parse_key(key, &dhchap_form, text, false);
+}
+
+const char *tls_key_parse(struct auth_key *key, const char *text)
+{
+        return parse_key(key, &tls_form, text, false);
+}
+
+const char *tls_key_parse_spoilt(struct auth_key *key, const char *text)
+{
+        return parse_key(key, &tls_form, text, true);
+}
+
+static bool is_same_key(const struct auth_key *a, const struct auth_key *b)
+{
+        return a->hash == b->hash && a->len == b->len && memcmp(a->bytes, b->bytes, a->len) == 0;
+}
+
+bool auth_keys_equal(const struct auth_keys *a, const struct auth_keys *b)
+{
+        return is_same_key(&a->host, &b->host) && is_same_key(&a->ctrl, &b->ctrl) &&
+               is_same_key(&a->psk, &b->psk) && a->hashes == b->hashes && a->groups == b->groups;
 }

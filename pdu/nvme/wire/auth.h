@@ -65,9 +65,11 @@ struct auth_protocol { /* the descriptor of DH-HMAC-CHAP */
         uint8_t hashes[AUTH_LIST_MAX], groups[AUTH_LIST_MAX];
 };
 
+enum auth_sc_c { AUTH_SC_NONE = 0, AUTH_SC_NEW_PSK = 2, AUTH_SC_REPLACE_PSK = 3 };
+
 struct auth_negotiate { /* 8.3.4.4.1 */
         struct auth_header h;
-        uint8_t sc_c, napd;
+        uint8_t sc_c, napd;              /* sc_c: AUTH_SC_* */
         struct auth_protocol protocol[]; /* napd of them */
 };
 
@@ -151,15 +153,23 @@ enum { AUTH_KEY_MAX = 64 }; /* bytes */
 struct auth_key {
         uint8_t hash, len; /* 0: as it stands; bytes: 32, 48 or 64, 0: no key */
         uint8_t bytes[AUTH_KEY_MAX];
+        bool spoilt; /* its checksum was wrong: nobody may use it */
 };
 /* What the two of them know of each other. */
 struct auth_keys {
         struct auth_key host;   /* that of the host */
         struct auth_key ctrl;   /* that of the subsystem: none, and a host does not ask for it */
         uint8_t hashes, groups; /* bits 1 << id that may be used; 0: all */
+        struct auth_key psk;    /* configured, for TLS: tls_key_parse() */
 };
 
+bool auth_keys_equal(const struct auth_keys *a, const struct auth_keys *b);
 /* NULL; else what is wrong with it, and *key is not changed. */
 const char *auth_key_parse(struct auth_key *key, const char *text);
+/* The same of a configured PSK for TLS (T1.0 3.6.1.5): "NVMeTLSkey-1:HH:BASE64:", of 32 or 48 bytes. HH
+ * is 00 if it is the retained PSK, else the hash by which that is derived from it. */
+const char *tls_key_parse(struct auth_key *key, const char *text);
+/* The same of one whose CRC-32 is wrong, which nobody may use. */
+const char *tls_key_parse_spoilt(struct auth_key *key, const char *text);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fabrics.h"
+#include "tcp.h"
 
 const struct word transport_types[] = {
         { TRTYPE_RDMA, "RDMA" }, { TRTYPE_FC, "FC" }, { TRTYPE_TCP, "TCP" },
@@ -137,21 +138,100 @@ static bool any_set(const uint8_t *p, size_t n)
         return n > 0;
 }
 
-/* Digits without a zero before them. */
+/* NVMe/RDMA has no zeroes before the digits; NVMe/TCP does not forbid them. */
 static bool names_port(const struct disc_entry *e)
 {
-        return e->trsvcid[0] != '0' && disc_entry_port(e) > 0;
+        return disc_entry_port(e) > 0 && (e->trtype == TRTYPE_TCP || e->trsvcid[0] != '0');
 }
 
-static bool wrong_tsas_rdma(const uint8_t *tsas)
+static bool is_assigned(const uint8_t *tsas)
 {
-        bool assigned = tsas[QPTYPE] >= QPTYPE_RC && tsas[QPTYPE] <= QPTYPE_RD &&
-                        tsas[PRTYPE] >= PRTYPE_NONE && tsas[PRTYPE] <= PRTYPE_IWARP &&
-                        tsas[CMS] == CMS_IP;
-        bool zeroes = !any_set(tsas + CMS + 1, PKEY - CMS - 1) &&
-                      !any_set(tsas + PKEY + 2, TSAS_LEN - PKEY - 2);
+        return tsas[QPTYPE] >= QPTYPE_RC && tsas[QPTYPE] <= QPTYPE_RD &&
+               tsas[PRTYPE] >= PRTYPE_NONE && tsas[PRTYPE] <= PRTYPE_IWARP && tsas[CMS] == CMS_IP;
+}
 
-        return !assigned || !zeroes;
+static bool sets_reserved(const struct disc_entry *e)
+{
+        const uint8_t *tsas = e->tsas;
+
+        return (e->adrfam != ADRFAM_IB && any_set(tsas + PKEY, 2)) ||
+               any_set(tsas + CMS + 1, PKEY - CMS - 1) ||
+               any_set(tsas + PKEY + 2, TSAS_LEN - PKEY - 2);
+}
+
+/* A number of up to three digits, and no more than 255. */
+static bool take_octet(const char **p)
+{
+        unsigned n = 0, value = 0;
+
+        for (; **p >= '0' && **p <= '9' && n < 3; (*p)++, n++)
+                value = value * 10 + (unsigned)(**p - '0');
+        return n > 0 && value <= 255;
+}
+
+static bool is_ipv4(const char *p)
+{
+        for (int i = 0; i < 4; i++)
+                if ((i > 0 && *p++ != '.') || !take_octet(&p))
+                        return false;
+        return !*p;
+}
+
+static bool is_hex(char c)
+{
+        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+/* Loosely: hex digits in groups apart by colons, perhaps with a zone or an IPv4 address at the end. */
+static bool is_ipv6(const char *p)
+{
+        unsigned colons = 0, digits = 0;
+
+        for (; *p && *p != '%'; p++) {
+                colons += *p == ':';
+                if (*p == ':' || *p == '.')
+                        digits = 0;
+                else if (!is_hex(*p) || ++digits > 4)
+                        return false;
+        }
+        return colons >= 2 && colons <= 8;
+}
+
+/* 16 digits in groups of four, with hyphens between them. */
+static bool is_service_id(const char *p)
+{
+        for (int i = 0; i < 19; i++)
+                if (i % 5 == 4 ? p[i] != '-' : !is_hex(p[i]))
+                        return false;
+        return !p[19];
+}
+
+static bool is_address(const struct disc_entry *e)
+{
+        char text[sizeof(e->traddr) + 1] = { 0 };
+
+        memcpy(text, e->traddr, text_len(e->traddr, sizeof(e->traddr)));
+        if (e->adrfam == ADRFAM_IPV4)
+                return is_ipv4(text);
+        return e->adrfam == ADRFAM_IPV6 ? is_ipv6(text) : *text;
+}
+
+static bool is_service(const struct disc_entry *e)
+{
+        char text[sizeof(e->trsvcid) + 1] = { 0 };
+
+        memcpy(text, e->trsvcid, text_len(e->trsvcid, sizeof(e->trsvcid)));
+        return is_service_id(text);
+}
+
+/* Of entries of NVMe over Fabrics' own transports: what does not depend on which. */
+static void check_common(const struct disc_entry *e, struct rule_set *found)
+{
+        finds(found, !is_address(e), DISC_TRADDR);
+        finds(found,
+              any_set(e->rsvd12, sizeof(e->rsvd12)) || any_set(e->rsvd64, sizeof(e->rsvd64)) ||
+                  e->treq >> 6 || le16_get(e->eflags) >> 3,
+              DISC_RSVD);
 }
 
 static bool is_rdma_ip(const struct disc_entry *e)
@@ -161,13 +241,20 @@ static bool is_rdma_ip(const struct disc_entry *e)
 
 void disc_entry_check(const struct disc_entry *e, struct rule_set *found)
 {
+        if (e->trtype == TRTYPE_TCP || e->trtype == TRTYPE_RDMA)
+                check_common(e, found);
         if (e->trtype == TRTYPE_TCP) {
-                finds(found, e->tsas[0] > SECTYPE_MAX || any_set(e->tsas + 1, TSAS_LEN - 1),
-                      DISC_TSAS);
+                finds(found, e->subtype == SUBTYPE_NVM && disc_entry_port(e) == NVME_DISC_PORT,
+                      DISC_PORT);
+                finds(found, e->tsas[0] > SECTYPE_MAX, DISC_TSAS);
+                finds(found, any_set(e->tsas + 1, TSAS_LEN - 1), DISC_TSAS_RSVD);
                 finds(found, !names_port(e), DISC_TRSVCID);
         } else if (e->trtype == TRTYPE_RDMA) {
-                finds(found, wrong_tsas_rdma(e->tsas), RDMA_DISC_TSAS);
-                finds(found, is_rdma_ip(e) && !names_port(e), RDMA_DISC_TRSVCID);
+                finds(found, !is_assigned(e->tsas), RDMA_DISC_TSAS);
+                finds(found, sets_reserved(e), RDMA_DISC_TSAS_RSVD);
+                finds(found,
+                      is_rdma_ip(e) ? !names_port(e) : e->adrfam == ADRFAM_IB && !is_service(e),
+                      RDMA_DISC_TRSVCID);
         }
 }
 

@@ -23,8 +23,8 @@ const char *fctype_name(uint8_t fctype)
 /* --- properties: Base 2.2, figure 33 ---------------------------------------------------------- */
 
 static const struct word property_words[] = {
-        { PROP_CAP, "CAP" },   { PROP_VS, "VS" },     { PROP_CC, "CC" }, { PROP_CSTS, "CSTS" },
-        { PROP_NSSR, "NSSR" }, { PROP_CRTO, "CRTO" }, { 0, NULL },
+        { PROP_CAP, "CAP" },   { PROP_VS, "VS" },     { PROP_CC, "CC" },     { PROP_CSTS, "CSTS" },
+        { PROP_NSSR, "NSSR" }, { PROP_NSSD, "NSSD" }, { PROP_CRTO, "CRTO" }, { 0, NULL },
 };
 
 const char *property_name(uint32_t ofst)
@@ -37,6 +37,21 @@ unsigned property_size(uint32_t ofst)
         if (!property_name(ofst))
                 return 0;
         return ofst == PROP_CAP ? 8 : 4;
+}
+
+bool property_is_reserved(uint32_t ofst)
+{
+        return ofst % 4 == 0 && ofst > PROP_CAP + 4 && ofst < PROP_VENDOR && !property_name(ofst);
+}
+
+bool property_is_writable(uint32_t ofst)
+{
+        return ofst == PROP_CC || ofst == PROP_CSTS || ofst == PROP_NSSR || ofst == PROP_NSSD;
+}
+
+bool property_begins(uint32_t ofst)
+{
+        return ofst >= PROP_VENDOR || (ofst % 4 == 0 && ofst != PROP_CAP + 4);
 }
 
 bool cap_is_discovery(uint64_t cap)
@@ -79,9 +94,31 @@ static bool has_date(const char *nqn)
                memcmp(nqn + 9, "12", 2) <= 0 && nqn[11] == '.';
 }
 
+#define NVMEXPRESS "org.nvmexpress"
+
+static const char uuid_form[] = "nqn.2014-08." NVMEXPRESS ":uuid:";
+
+bool nqn_has_uuid(const char *nqn)
+{
+        return strncmp(nqn, uuid_form, sizeof(uuid_form) - 1) == 0 &&
+               is_uuid(nqn + sizeof(uuid_form) - 1);
+}
+
+bool nqn_is_formed(const char *nqn)
+{
+        static const char old_form[] = "nqn.2014-08." NVMEXPRESS ":NVMf:uuid:";
+        const char *domain = nqn + sizeof("nqn.2014-08.") - 1;
+        size_t len = sizeof(NVMEXPRESS) - 1;
+
+        if (!has_date(nqn) || strncmp(domain, NVMEXPRESS, len) != 0 || !strchr(":.", domain[len]))
+                return true;
+        return strcmp(nqn, NQN_DISCOVERY) == 0 || nqn_has_uuid(nqn) ||
+               (strncmp(nqn, old_form, sizeof(old_form) - 1) == 0 &&
+                is_uuid(nqn + sizeof(old_form) - 1));
+}
+
 bool nqn_valid(const char *nqn, size_t size, bool strict)
 {
-        static const char uuid_form[] = "nqn.2014-08.org.nvmexpress:uuid:";
         const char *colon, *domain = nqn + 12;
         size_t len = strnlen(nqn, size);
 
@@ -90,7 +127,7 @@ bool nqn_valid(const char *nqn, size_t size, bool strict)
         if (strcmp(nqn, NQN_DISCOVERY) == 0)
                 return true;
         if (strict && strncmp(nqn, uuid_form, sizeof(uuid_form) - 1) == 0)
-                return is_uuid(nqn + sizeof(uuid_form) - 1);
+                return nqn_has_uuid(nqn);
         colon = strchr(domain, ':');
         return colon ? colon > domain && (colon[1] || !strict) : !strict;
 }

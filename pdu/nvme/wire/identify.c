@@ -151,7 +151,8 @@ static const struct field id_ctrl_fields[] = {
                   { ONCS_COMPARE, "Compare" }, { ONCS_WRITE_UNCORRECTABLE, "Write Uncorrectable" },
                   { ONCS_DSM, "Dataset Management" }, { ONCS_WRITE_ZEROES, "Write Zeroes" },
                   { ONCS_SAVE, "save and select" }, { 1 << 5, "reservations" },
-                  { ONCS_TIMESTAMP, "timestamp" }, { ONCS_VERIFY, "Verify" }, { 1 << 8, "Copy" })),
+                  { ONCS_TIMESTAMP, "timestamp" }, { ONCS_VERIFY, "Verify" },
+                  { ONCS_COPY, "Copy" })),
         FIELD(struct id_ctrl, fuses, .kind = FIELD_BITS,
               .words = WORDS({ 1 << 0, "Compare and Write" })),
         FIELD(struct id_ctrl, fna),
@@ -277,8 +278,7 @@ static const struct field lbaf_fields[] = {
         { 0 },
 };
 
-/* FLBAS: bits 3:0 and 6:5 of the format's index. */
-static unsigned format_in_use(const struct id_ns *n)
+unsigned id_ns_format(const struct id_ns *n)
 {
         return (n->flbas & 0xfu) | (n->flbas >> 5 & 3u) << 4;
 }
@@ -290,7 +290,7 @@ void describe_id_ns(const struct describe *d, const struct id_ns *n)
         describe_fields(d, id_ns_fields, n);
         for (unsigned i = 0; i < formats; i++) {
                 d->group(d->arg, "lbaf[]");
-                d->number(d->arg, "in_use", i == format_in_use(n), 1, NULL);
+                d->number(d->arg, "in_use", i == id_ns_format(n), 1, NULL);
                 describe_fields(d, lbaf_fields, &n->lbaf[i]);
                 d->group(d->arg, NULL);
         }
@@ -298,14 +298,14 @@ void describe_id_ns(const struct describe *d, const struct id_ns *n)
 
 uint32_t id_ns_block_size(const struct id_ns *n)
 {
-        uint8_t lbads = n->lbaf[format_in_use(n)].lbads;
+        uint8_t lbads = n->lbaf[id_ns_format(n)].lbads;
 
         return lbads >= LBADS_MIN && lbads <= LBADS_MAX ? UINT32_C(1) << lbads : 0;
 }
 
 unsigned id_ns_metadata(const struct id_ns *n)
 {
-        return le16_get(n->lbaf[format_in_use(n)].ms);
+        return le16_get(n->lbaf[id_ns_format(n)].ms);
 }
 
 /* Left-justified, and padded with spaces. */
@@ -330,6 +330,15 @@ const char *id_text_fault(const struct id_ctrl *id)
         return is_text(id->fr, sizeof(id->fr)) ? NULL : "FR";
 }
 
+/* Bits 3:0 are the required size, bits 7:4 the maximum. */
+bool id_entry_sizes_right(const struct id_ctrl *id)
+{
+        enum { SQE_LOG2 = 6, CQE_LOG2 = 4 };
+
+        return (id->sqes & 0xf) == SQE_LOG2 && id->sqes >> 4 >= SQE_LOG2 &&
+               (id->cqes & 0xf) == CQE_LOG2 && id->cqes >> 4 >= CQE_LOG2;
+}
+
 const char *id_ns_fault(const struct id_ns *n)
 {
         uint64_t nsze = le64_get(n->nsze), ncap = le64_get(n->ncap);
@@ -340,7 +349,7 @@ const char *id_ns_fault(const struct id_ns *n)
                 return "NCAP is above NSZE";
         if (le64_get(n->nuse) > ncap)
                 return "NUSE is above NCAP";
-        return n->lbaf[format_in_use(n)].lbads < LBADS_MIN
+        return n->lbaf[id_ns_format(n)].lbads < LBADS_MIN
                    ? "the LBA format that FLBAS selects does not have blocks of at least 512 bytes"
                    : NULL;
 }

@@ -11,6 +11,8 @@ void describe_id_ns(const struct describe *d, const struct id_ns *n);
 /* Identify data of `cns`; false: not known, or len is too short for it: nothing said. */
 bool describe_identify(const struct describe *d, uint8_t cns, const void *data, size_t len);
 
+/* Which LBA format is in use: bits 3:0 and 6:5 of FLBAS. */
+unsigned id_ns_format(const struct id_ns *n);
 /* Bytes of a block of the format in use; 0 if the structure names none from 512 to 1 MiB. */
 uint32_t id_ns_block_size(const struct id_ns *n);
 /* Bytes of metadata that each such block has besides. */
@@ -32,6 +34,9 @@ bool ns_desc_put(void *list, size_t len, size_t *at, const struct ns_id *id);
 
 /* By ID_TEXT: the name of the first of SN, MN and FR that is at fault; NULL if none is. */
 const char *id_text_fault(const struct id_ctrl *id);
+
+/* By ID_QES: whether SQES and CQES are as they have to be. */
+bool id_entry_sizes_right(const struct id_ctrl *id);
 
 /* What is wrong with them by ID_NS and by ID_NS_DESCS (an IDENTIFY_LEN list, or its beginning): a
  * static text, NULL if nothing is. An inactive namespace has no size, and nothing wrong with it. */

@@ -35,7 +35,7 @@ static const struct word statuses[] = {
         { NVME_HOSTID_INCONSISTENT, "Host Identifier Inconsistent Format" },
         { NVME_KATO_EXPIRED, "Keep Alive Timer Expired" },
         { NVME_KATO_INVALID, "Keep Alive Timeout Invalid" },
-        { 0x01b, "Aborted due to Preempt and Abort" },
+        { NVME_PREEMPTED, "Aborted due to Preempt and Abort" },
         { 0x01c, "Sanitize Failed" },
         { 0x01d, "Sanitize In Progress" },
         { NVME_SGL_GRANULARITY, "SGL Data Block Granularity Invalid" },
@@ -45,10 +45,11 @@ static const struct word statuses[] = {
         { NVME_TRANSIENT_TRANSPORT, "Transient Transport Error" },
         { 0x023, "Prohibited by Command and Feature Lockdown" },
         { 0x024, "Admin Command Media Not Ready" },
+        { NVME_HOSTID_NOT_SET, "Host Identifier Not Initialized" },
         { NVME_LBA_RANGE, "LBA Out of Range" },
         { NVME_CAPACITY_EXCEEDED, "Capacity Exceeded" },
         { NVME_NS_NOT_READY, "Namespace Not Ready" },
-        { 0x083, "Reservation Conflict" },
+        { NVME_RESERVATION_CONFLICT, "Reservation Conflict" },
         { 0x084, "Format In Progress" },
         { 0x100, "Completion Queue Invalid" },
         { NVME_INVALID_QID, "Invalid Queue Identifier" },
@@ -87,20 +88,22 @@ static const struct word statuses[] = {
         { NVME_CONNECT_RESTART_DISCOVERY, "Connect Restart Discovery" },
         { NVME_CONNECT_HOST, "Connect Invalid Host" },
         { NVME_INVALID_QUEUE_TYPE, "Invalid Queue Type" },
+        { NVME_NO_FAST_COPY, "Fast Copy Not Possible" },
+        { NVME_OVERLAP, "Overlapping I/O Range" },
         { NVME_DISCOVER_RESTART, "Discover Restart" },
         { NVME_AUTH_REQUIRED, "Authentication Required" },
         { NVME_WRITE_FAULT, "Write Fault" },
         { NVME_UNRECOVERED_READ, "Unrecovered Read Error" },
-        { 0x282, "End-to-end Guard Check Error" },
-        { 0x283, "End-to-end Application Tag Check Error" },
-        { 0x284, "End-to-end Reference Tag Check Error" },
+        { NVME_GUARD_CHECK, "End-to-end Guard Check Error" },
+        { NVME_APP_TAG_CHECK, "End-to-end Application Tag Check Error" },
+        { NVME_REF_TAG_CHECK, "End-to-end Reference Tag Check Error" },
         { NVME_COMPARE_FAILURE, "Compare Failure" },
         { NVME_ACCESS_DENIED, "Access Denied" },
         { NVME_DEALLOCATED, "Deallocated or Unwritten Logical Block" },
         { 0x300, "Internal Path Error" },
-        { 0x301, "Asymmetric Access Persistent Loss" },
+        { NVME_ANA_LOSS, "Asymmetric Access Persistent Loss" },
         { NVME_ANA_INACCESSIBLE, "Asymmetric Access Inaccessible" },
-        { 0x303, "Asymmetric Access Transition" },
+        { NVME_ANA_TRANSITION, "Asymmetric Access Transition" },
         { 0x360, "Controller Pathing Error" },
         { 0x370, "Host Pathing Error" },
         { 0x371, "Command Aborted By Host" },
@@ -114,6 +117,27 @@ const char *status_name(uint16_t status)
         return name ? name : "Unknown Status";
 }
 
+/* The numbers that I/O commands have in common with Connect. */
+static const struct word io_statuses[] = {
+        { 0x180, "Conflicting Attributes" },
+        { NVME_INVALID_PROTECTION, "Invalid Protection Information" },
+        { 0x182, "Attempted Write to Read Only Range" },
+        { NVME_COMMAND_SIZE, "Command Size Limit Exceeded" },
+        { 0x184, "Invalid Command ID" },
+        { NVME_INCOMPATIBLE, "Incompatible Namespace or Format" },
+        { 0x188, "Namespace Not Reachable" },
+        { 0x189, "Insufficient Resources" },
+        { 0, NULL },
+};
+
+const char *status_name_of(const union sqe *s, uint16_t status)
+{
+        const char *name =
+            s->opc == NVME_FABRICS ? NULL : word_for(io_statuses, status & STATUS_MASK);
+
+        return name ? name : status_name(status);
+}
+
 static const struct word logs[] = {
         { LOG_SUPPORTED, "Supported Log Pages" },
         { LOG_ERROR, "Error Information" },
@@ -125,6 +149,7 @@ static const struct word logs[] = {
         { LOG_FEATURE_EFFECTS, "Features Supported and Effects" },
         { LOG_MI_EFFECTS, "NVMe-MI Commands Supported and Effects" },
         { LOG_DISCOVERY, "Discovery" },
+        { LOG_RESERVATION, "Reservation Notification" },
         { 0, NULL },
 };
 
@@ -146,6 +171,9 @@ static const struct word features[] = {
         { FEAT_KATO, "Keep Alive Timer" },
         { FEAT_HOST_BEHAVIOR, "Host Behavior Support" },
         { FEAT_HOSTID, "Host Identifier" },
+        { FEAT_RESERVATION_MASK, "Reservation Notification Mask" },
+        { FEAT_RESERVATION_PERSISTENCE, "Reservation Persistence" },
+        { FEAT_WRITE_PROTECT, "Namespace Write Protection Config" },
         { 0, NULL },
 };
 
@@ -227,6 +255,40 @@ static const struct field dsm_fields[] = {
                                 { 1 << 2, "deallocate" })),
         { 0 },
 };
+static const struct word reservation_types[] = {
+        { 1, "Write Exclusive" },
+        { 2, "Exclusive Access" },
+        { 3, "Write Exclusive - Registrants Only" },
+        { 4, "Exclusive Access - Registrants Only" },
+        { 5, "Write Exclusive - All Registrants" },
+        { 6, "Exclusive Access - All Registrants" },
+        { 0, NULL },
+};
+static const struct field register_fields[] = {
+        FIELD_AT("rrega", 40, 1, .bits = 3,
+                 .words = WORDS({ 0, "register" }, { 1, "unregister" }, { 2, "replace" })),
+        FIELD_AT("iekey", 40, 1, .shift = 3, .bits = 1),
+        FIELD_AT("cptpl", 43, 1, .shift = 6, .bits = 2),
+        { 0 },
+};
+static const struct field acquire_fields[] = {
+        FIELD_AT("racqa", 40, 1, .bits = 3,
+                 .words = WORDS({ 0, "acquire" }, { 1, "preempt" }, { 2, "preempt and abort" })),
+        FIELD_AT("iekey", 40, 1, .shift = 3, .bits = 1),
+        FIELD_AT("rtype", 41, 1, .words = reservation_types),
+        { 0 },
+};
+static const struct field release_fields[] = {
+        FIELD_AT("rrela", 40, 1, .bits = 3, .words = WORDS({ 0, "release" }, { 1, "clear" })),
+        FIELD_AT("iekey", 40, 1, .shift = 3, .bits = 1),
+        FIELD_AT("rtype", 41, 1, .words = reservation_types),
+        { 0 },
+};
+static const struct field report_fields[] = {
+        FIELD_AT("numd", 40, 4, .kind = FIELD_ZERO_BASED),
+        FIELD_AT("eds", 44, 1, .bits = 1),
+        { 0 },
+};
 static const struct field no_fields[] = { { 0 } };
 
 struct command {
@@ -256,6 +318,11 @@ static const struct command io_commands[] = {
         [NVME_WRITE_ZEROES] = { "Write Zeroes", blocks_fields },
         [NVME_DSM] = { "Dataset Management", dsm_fields },
         [NVME_VERIFY] = { "Verify", blocks_fields },
+        [NVME_RESERVATION_REGISTER] = { "Reservation Register", register_fields },
+        [NVME_RESERVATION_REPORT] = { "Reservation Report", report_fields },
+        [NVME_RESERVATION_ACQUIRE] = { "Reservation Acquire", acquire_fields },
+        [NVME_RESERVATION_RELEASE] = { "Reservation Release", release_fields },
+        [NVME_COPY] = { "Copy", no_fields },
 };
 
 #define IN(table, i)                                                                               \

@@ -174,11 +174,21 @@ enum nvme_status {
         NVME_HOSTID_INCONSISTENT = 0x018,
         NVME_KATO_EXPIRED = 0x019,
         NVME_KATO_INVALID = 0x01a,
+        NVME_PREEMPTED = 0x01b, /* the command was aborted by a Reservation Acquire */
         NVME_SGL_GRANULARITY = 0x01e,
+        NVME_SANITIZING = 0x01d, /* Sanitize In Progress */
+        NVME_WRITE_PROTECTED = 0x020,
+        NVME_INTERRUPTED = 0x021,
+        NVME_PROHIBITED = 0x023, /* by Lockdown */
+        NVME_MEDIA_NOT_READY = 0x024,
+        NVME_INVALID_FORMAT = 0x10a,
         NVME_TRANSIENT_TRANSPORT = 0x022,
+        NVME_HOSTID_NOT_SET = 0x027, /* Host Identifier Not Initialized */
         NVME_LBA_RANGE = 0x080,
         NVME_CAPACITY_EXCEEDED = 0x081,
         NVME_NS_NOT_READY = 0x082,
+        NVME_RESERVATION_CONFLICT = 0x083,
+        NVME_FORMATTING = 0x084, /* Format in Progress */
         NVME_INVALID_QID = 0x101,
         NVME_ABORT_LIMIT = 0x103,
         NVME_AER_LIMIT = 0x105,
@@ -186,24 +196,46 @@ enum nvme_status {
         NVME_FEATURE_NOT_SAVEABLE = 0x10d,
         NVME_FEATURE_NOT_CHANGEABLE = 0x10e,
         NVME_FEATURE_NOT_NS = 0x10f,
+        NVME_NS_CAPACITY = 0x115, /* Namespace Insufficient Capacity */
+        NVME_NSID_UNAVAILABLE = 0x116,
+        NVME_NS_ATTACHED = 0x118, /* already */
+        NVME_NS_NOT_ATTACHED = 0x11a,
+        NVME_THIN_PROVISIONING = 0x11b,
+        NVME_CTRL_LIST_INVALID = 0x11c,
+        NVME_NS_ATTACH_LIMIT = 0x127,
+        NVME_LOCKDOWN_FAILED = 0x128,
+        NVME_IOCS_UNSUPPORTED = 0x129, /* I/O Command Set Not Supported */
         NVME_CONNECT_FORMAT = 0x180,
         NVME_CONNECT_BUSY = 0x181,
         NVME_CONNECT_PARAM = 0x182,
         NVME_CONNECT_RESTART_DISCOVERY = 0x183,
+        NVME_INVALID_PROTECTION = 0x181, /* the same number as another one, of I/O commands */
+        NVME_COMMAND_SIZE = 0x183,       /* the same number, of Copy and Dataset Management */
+        NVME_INCOMPATIBLE = 0x185,       /* of Copy, like the next two: namespaces or formats */
+        NVME_NO_FAST_COPY = 0x186,
+        NVME_OVERLAP = 0x187,
         NVME_CONNECT_HOST = 0x184,
+        NVME_INVALID_CID = 0x184, /* of Cancel */
         NVME_INVALID_QUEUE_TYPE = 0x185,
         NVME_DISCOVER_RESTART = 0x190,
         NVME_AUTH_REQUIRED = 0x191,
         NVME_WRITE_FAULT = 0x280,
         NVME_UNRECOVERED_READ = 0x281,
+        NVME_GUARD_CHECK = 0x282,
+        NVME_APP_TAG_CHECK = 0x283,
+        NVME_REF_TAG_CHECK = 0x284,
         NVME_COMPARE_FAILURE = 0x285,
         NVME_ACCESS_DENIED = 0x286,
         NVME_DEALLOCATED = 0x287,
+        NVME_STORAGE_TAG_CHECK = 0x288,
+        NVME_ANA_LOSS = 0x301,
         NVME_ANA_INACCESSIBLE = 0x302,
+        NVME_ANA_TRANSITION = 0x303,
 };
 
 enum { /* of the 15-bit status field */
        STATUS_MORE = 1 << 13,
+       STATUS_CRD = 3 << 11,
        STATUS_DNR = 1 << 14,
        STATUS_MASK = 0x7ff,
 };
@@ -231,6 +263,8 @@ static inline le16_t status_field(unsigned status)
 }
 
 const char *status_name(uint16_t status); /* SCT << 8 | SC; "Unknown Status" if not known */
+/* As an answer to this command: I/O commands share numbers with Connect. */
+const char *status_name_of(const union sqe *s, uint16_t status);
 
 /* --- opcodes ---------------------------------------------------------------------------------- */
 
@@ -245,8 +279,15 @@ enum nvme_admin_opcode {
         NVME_SET_FEATURES = 0x09,
         NVME_GET_FEATURES = 0x0a,
         NVME_AER = 0x0c,
+        NVME_NS_MANAGEMENT = 0x0d,
+        NVME_NS_ATTACHMENT = 0x15,
         NVME_KEEP_ALIVE = 0x18,
+        NVME_DISCOVERY_MANAGEMENT = 0x21,
+        NVME_LOCKDOWN = 0x24,
         NVME_FABRICS = 0x7f,
+        NVME_FORMAT = 0x80,
+        NVME_SANITIZE = 0x84,
+        NVME_GET_LBA_STATUS = 0x86,
 };
 
 enum nvme_io_opcode {
@@ -258,6 +299,12 @@ enum nvme_io_opcode {
         NVME_WRITE_ZEROES = 0x08,
         NVME_DSM = 0x09,
         NVME_VERIFY = 0x0c,
+        NVME_RESERVATION_REGISTER = 0x0d,
+        NVME_RESERVATION_REPORT = 0x0e,
+        NVME_RESERVATION_ACQUIRE = 0x11,
+        NVME_RESERVATION_RELEASE = 0x15,
+        NVME_CANCEL = 0x18,
+        NVME_COPY = 0x19,
 };
 
 /* Bits 1:0 of every opcode but Fabrics (there: of FCTYPE) say which way the data goes. */
@@ -278,10 +325,28 @@ const char *feature_name(uint8_t fid);
 /* cdw12 of Read, Write, ... */
 enum {
         RW_NLB_MASK = 0xffff, /* 0's based */
+        RW_NSZ = 1 << 23,     /* of Write Zeroes: the whole namespace */
+        RW_STC = 1 << 24,
         RW_DEAC = 1 << 25,
+        RW_PRCHK_REF = 1 << 26, /* PRINFO */
+        RW_PRCHK_APP = 1 << 27,
+        RW_PRCHK_GUARD = 1 << 28,
+        RW_PRCHK = 7 << 26,
+        RW_PRACT = 1 << 29,
+        RW_PRINFO_SHIFT = 26,
+        COPY_PRINFOR_SHIFT = 12,
         RW_FUA = 1 << 30,
         RW_LR = 1u << 31,
 };
+
+struct copy_range { /* format 0h */
+        le32_t snsid, rsvd4;
+        le64_t slba;
+        le16_t nlb, rsvd18; /* 0's based */
+        le32_t rsvd20, elbt;
+        le16_t elbat, elbatm;
+};
+_Static_assert(sizeof(struct copy_range) == 32, "Copy");
 
 struct dsm_range {
         le32_t attributes, blocks;
@@ -302,8 +367,13 @@ enum identify_cns {
         CNS_NS_INDEPENDENT = 0x08,
         CNS_ALLOCATED_NS_LIST = 0x10,
         CNS_ALLOCATED_NS = 0x11,
+        CNS_GRANULARITY = 0x16,
+        CNS_IOCS_ALLOCATED_NS = 0x1b,
+        CNS_NS_FORMAT = 0x09, /* as of a namespace of this format */
+        CNS_IOCS_NS_FORMAT = 0x0a,
         CNS_NS_CTRL_LIST = 0x12,
         CNS_CTRL_LIST = 0x13,
+        CNS_UUIDS = 0x17,
         CNS_IOCS = 0x1c, /* I/O command set data structure */
 };
 enum { IDENTIFY_LEN = 4096 };
@@ -390,25 +460,41 @@ _Static_assert(offsetof(struct id_ctrl, psd) == 2048, "PSD");
 #define NSID_ALL UINT32_MAX /* of a command: every namespace */
 
 enum {
+        CMIC_ANA = 1 << 3, /* ANA Reporting */
         CTRATT_HOSTID128 = 1 << 0,
         CTRATT_TBKAS = 1 << 6,
+        CTRATT_ULIST = 1 << 9,
+        CTRATT_RHII = 1 << 18,
+        CTRATT_ELBAS = 1 << 15,
+        SGLS_LLDTS = 1 << 18, /* lengths may be above those of the data */
         OAES_NS = 1 << 8,
         OAES_ANA = 1 << 11,
+        OAES_LBA_STATUS = 1 << 13,
+        OAES_ALLOCATED = 1 << 19, /* Allocated Namespace Attribute Notices */
         OAES_DISCOVERY = 1u << 31,
+        OACS_LBA_STATUS = 1 << 9,
         CNTRLTYPE_IO = 1,
         CNTRLTYPE_DISCOVERY = 2,
         CNTRLTYPE_ADMIN = 3,
+        DCTYPE_CDC = 2,
         ONCS_COMPARE = 1 << 0,
         ONCS_WRITE_UNCORRECTABLE = 1 << 1,
         ONCS_DSM = 1 << 2,
         ONCS_WRITE_ZEROES = 1 << 3,
         ONCS_SAVE = 1 << 4,
+        ONCS_RESERVATIONS = 1 << 5,
         ONCS_TIMESTAMP = 1 << 6,
         ONCS_VERIFY = 1 << 7,
+        ONCS_COPY = 1 << 8,
+        ONCS_COPY_ATOMIC = 1 << 9, /* what a Copy writes is one write: NVMCSA */
+        ONCS_COPY_FAST = 1 << 10,  /* every Copy is a fast one: NVMAFC */
+        ONCS_NSZ = 1 << 12,
         FUSES_COMPARE_WRITE = 1 << 0,
+        FCATT_STATIC = 1 << 0,
         LPA_SMART_NS = 1 << 0,
         LPA_EFFECTS = 1 << 1,
         LPA_EXTENDED = 1 << 2, /* NUMDU, LPO */
+        LPA_PERSISTENT = 1 << 4,
         OFCS_DISCONNECT = 1 << 0,
 };
 
@@ -426,7 +512,7 @@ struct id_ns {
         uint8_t nvmcap[16];
         le16_t npwg, npwa, npdg, npda, nows, mssrl;
         le32_t mcl;
-        uint8_t msrc, rsvd81[11];
+        uint8_t msrc, kpios, nulbaf, rsvd83, kpiodaag[4], rsvd88[4];
         le32_t anagrpid;
         uint8_t rsvd96[3], nsattr;
         le16_t nvmsetid, endgid;
@@ -438,6 +524,50 @@ _Static_assert(sizeof(struct id_ns) == IDENTIFY_LEN, "Identify Namespace");
 _Static_assert(offsetof(struct id_ns, nguid) == 104 && offsetof(struct id_ns, lbaf) == 128,
                "Identify Namespace");
 _Static_assert(offsetof(struct id_ns, anagrpid) == 92, "ANAGRPID");
+
+struct id_ns_independent { /* CNS_NS_INDEPENDENT */
+        uint8_t nsfeat, nmic, rescap, fpi;
+        le32_t anagrpid;
+        uint8_t nsattr, rsvd9;
+        le16_t nvmsetid, endgid;
+        uint8_t nstat, kpios;
+        le16_t maxkt;
+        uint8_t rsvd18[2];
+        le32_t rgrpid;
+        uint8_t rsvd24[4072];
+};
+struct id_nvm_ctrl { /* CNS_IOCS_CTRL of the NVM command set: 2^n pages of CAP.MPSMIN */
+        uint8_t vsl, wzsl, wusl, dmrl;
+        le32_t dmrsl;
+        le64_t dmsl;
+        uint8_t kpiocap, wzdsl;
+        le16_t aocs;
+        le32_t ver;
+        uint8_t rsvd24[4072];
+};
+_Static_assert(sizeof(struct id_ns_independent) == IDENTIFY_LEN, "CNS 08h");
+_Static_assert(sizeof(struct id_nvm_ctrl) == IDENTIFY_LEN, "CNS 06h");
+
+enum { AOCS_ALLOCATED = 1 << 0 }; /* Get LBA Status tells allocated blocks */
+
+struct id_nvm_ns { /* CNS_IOCS_NS of the NVM command set */
+        le64_t lbstm;
+        uint8_t pic, pifa, rsvd10[2];
+        le32_t elbaf[64]; /* STS 6:0, PIF 8:7, QPIF 12:9 */
+        le32_t npdgl, nprg, npra, nors, npdal, lbapss, tlbaag;
+        uint8_t rsvd296[3800];
+};
+_Static_assert(sizeof(struct id_nvm_ns) == IDENTIFY_LEN, "CNS 05h");
+
+struct id_granularity { /* CNS_GRANULARITY */
+        le32_t nga;
+        uint8_t nd, rsvd5[27]; /* 0's based */
+        struct {
+                le64_t size, capacity;
+        } ngd[64];
+        uint8_t rest[3040];
+};
+_Static_assert(sizeof(struct id_granularity) == IDENTIFY_LEN, "CNS 16h");
 
 struct ns_desc { /* namespace identification descriptor; NIDL bytes follow */
         uint8_t nidt, nidl, rsvd[2];
@@ -454,9 +584,16 @@ enum log_id {
         LOG_CHANGED_NS = 0x04,
         LOG_EFFECTS = 0x05,
         LOG_ANA = 0x0c,
+        LOG_PERSISTENT = 0x0d,
+        LOG_LBA_STATUS = 0x0e,
         LOG_FEATURE_EFFECTS = 0x12,
         LOG_MI_EFFECTS = 0x13,
+        LOG_LOCKDOWN = 0x14,
+        LOG_CHANGED_ALLOCATED = 0x1c,
         LOG_DISCOVERY = 0x70,
+        LOG_HOSTS = 0x71, /* of a discovery controller */
+        LOG_RESERVATION = 0x80,
+        LOG_SANITIZE = 0x81,
 };
 
 struct log_error {
@@ -501,6 +638,32 @@ enum {
         ANA_PERSISTENT_LOSS = 4,
         ANA_CHANGE = 15,
 };
+/* Persistent Event log, Base 5.1.12.1.14 */
+enum { LOG_PEL_HEADER = 512, PEL_RCE = 1 << 18 };
+struct log_pel {
+        uint8_t lid, rsvd1[3];
+        le32_t tnev;
+        le64_t tll;
+        uint8_t revision, rsvd17;
+        le16_t lhl;
+        uint8_t stamp[8], power_on_hours[16], power_cycles[8];
+        le16_t vid, ssvid;
+        char sn[20], mn[40], subnqn[256];
+        le16_t generation;
+        le32_t rci; /* PEL_RCE, type and number of the port */
+        uint8_t rsvd378[102], events[32];
+};
+struct log_pel_event { /* el bytes follow */
+        uint8_t type, revision, ehl, ehai;
+        le16_t cntlid;
+        uint8_t stamp[8];
+        le16_t port;
+        uint8_t rsvd16[4];
+        le16_t vsil, el;
+};
+_Static_assert(sizeof(struct log_pel) == LOG_PEL_HEADER, "Persistent Event log");
+_Static_assert(offsetof(struct log_pel, rci) == 374, "RCI");
+_Static_assert(sizeof(struct log_pel_event) == 24, "persistent event");
 _Static_assert(sizeof(struct log_ana) == 16 && sizeof(struct ana_group) == 32, "ANA log");
 _Static_assert(sizeof(struct log_error) == 64, "Error Information");
 _Static_assert(sizeof(struct log_smart) == 512, "SMART / Health");
@@ -524,9 +687,15 @@ enum {
         SUBTYPE_REFERRAL = 1,
         SUBTYPE_NVM = 2,
         SUBTYPE_CURRENT = 3,
+        SECTYPE_NONE = 0,
+        SECTYPE_TLS13 = 2, /* TSAS of TCP, T1.0 3.6.1.1: TLS 1.3 or later */
         TREQ_SECURE_MASK = 3,
-        TREQ_SQFC = 1 << 2,  /* controller can disable SQ flow control */
-        TREQ_ZHIDS = 1 << 3, /* HOSTID 0 is accepted on the admin queue */
+        TREQ_SECURE_REQUIRED = 1,
+        TREQ_SECURE_OPTIONAL = 2,
+        TREQ_SQFC = 1 << 2,       /* controller can disable SQ flow control */
+        TREQ_ZHIDS = 1 << 3,      /* HOSTID 0 is accepted on the admin queue */
+        DLPF_PORT_LOCAL = 1 << 1, /* flags of the header */
+        DLPF_ALL = 1 << 2,        /* ... every subsystem's entries */
         EFLAGS_DUPRETINFO = 1 << 0,
         EFLAGS_EPCSD = 1 << 1, /* explicit persistent connections */
 };
@@ -558,6 +727,7 @@ _Static_assert(offsetof(struct disc_entry, trsvcid) == 32 &&
 enum feature_id {
         FEAT_ARBITRATION = 0x01,
         FEAT_POWER = 0x02,
+        FEAT_LBA_RANGES = 0x03,
         FEAT_TEMP = 0x04,
         FEAT_ERROR_RECOVERY = 0x05,
         FEAT_WRITE_CACHE = 0x06,
@@ -566,8 +736,19 @@ enum feature_id {
         FEAT_AEC = 0x0b,
         FEAT_TIMESTAMP = 0x0e,
         FEAT_KATO = 0x0f,
+        FEAT_THERMAL_MANAGEMENT = 0x10,
+        FEAT_LBA_STATUS = 0x15, /* LBA Status Information Attributes */
         FEAT_HOST_BEHAVIOR = 0x16,
+        FEAT_SANITIZE = 0x17,    /* Sanitize Config */
+        FEAT_PERFORMANCE = 0x1c, /* Performance Characteristics */
+        FEAT_LABEL = 0x1f,       /* Namespace Admin Label */
+        FEAT_AGENT = 0x78,       /* Embedded Management Controller Address */
+        FEAT_HOST_AGENT = 0x79,  /* Host Management Agent Address */
+        FEAT_PROGRESS = 0x80,    /* Software Progress Marker */
         FEAT_HOSTID = 0x81,
+        FEAT_RESERVATION_MASK = 0x82,
+        FEAT_RESERVATION_PERSISTENCE = 0x83,
+        FEAT_WRITE_PROTECT = 0x84,
 };
 
 /* AER completion DW0: type 2:0, info 15:8, LID 23:16 */
@@ -575,11 +756,23 @@ enum {
         AEN_ERROR = 0,
         AEN_SMART = 1,
         AEN_NOTICE = 2,
+        AEN_IMMEDIATE = 3,
+        AEN_ONE_SHOT = 4,
+        AEN_COMMAND_SET = 6,
+        AEN_VENDOR = 7,
+        AEN_INFO_TEMPERATURE = 0x01, /* of AEN_SMART */
         AEN_INFO_NS_CHANGED = 0x00,
         AEN_INFO_ANA = 0x03,
+        AEN_INFO_LBA_STATUS = 0x05,
+        AEN_INFO_ALLOCATED = 0x09,
         AEN_INFO_DISCOVERY = 0xf0,
-        AEC_NS = 1 << 8, /* feature 0Bh */
+        AEN_INFO_RESERVATION = 0x00, /* of AEN_COMMAND_SET */
+        AEN_INFO_SANITIZED = 0x01,   /* ... too */
+        AEC_TEMPERATURE = 1 << 1,    /* feature 0Bh: bit 1 of the critical warnings */
+        AEC_NS = 1 << 8,
         AEC_ANA = 1 << 11,
+        AEC_LBA_STATUS = 1 << 13,
+        AEC_ALLOCATED = 1 << 19,
         AEC_DISCOVERY = 1u << 31,
 };
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rdma.h"
 
+#include "pdu/core/plant.h"
+
 #include <string.h>
 
 const char *rdma_reject_name(uint16_t sts)
@@ -32,6 +34,8 @@ static bool copy(void *out, size_t size, const void *data, size_t len)
 
 bool rdma_request_read(const void *data, size_t len, struct rdma_request *out)
 {
+        if (PLANTED(RDMA_PRIVATE_SHORT))
+                len = sizeof(*out);
         return copy(out, sizeof(*out), data, len);
 }
 
@@ -71,7 +75,7 @@ static bool wrong_cntlid(const struct rdma_request *r)
         return le16_get(r->qid) == 0 && le16_get(r->cntlid) != 0;
 }
 
-struct fault rdma_request_check(const void *data, size_t len, uint8_t reads_in, uint8_t reads_out,
+struct fault rdma_request_check(const void *data, size_t len, uint16_t reads_in, uint16_t reads_out,
                                 const struct rdma_limits *limits, const struct rule_set *waived)
 {
         struct rdma_request r;
@@ -103,7 +107,7 @@ static void finds(struct rule_set *found, bool broken, enum rule_id rule)
                 rule_add(found, rule);
 }
 
-void rdma_request_findings(const void *data, size_t len, uint8_t reads_in, struct rule_set *found)
+void rdma_request_findings(const void *data, size_t len, uint16_t reads_in, struct rule_set *found)
 {
         static const struct rdma_limits any = { UINT16_MAX, UINT32_MAX, 1, 1, 0 };
         struct rdma_request r;
@@ -114,13 +118,13 @@ void rdma_request_findings(const void *data, size_t len, uint8_t reads_in, struc
         finds(found, any_set(r.rsvd10, sizeof(r.rsvd10)), RDMA_REQ_RSVD);
 }
 
-void rdma_accept_check(const void *data, size_t len, uint8_t reads_in,
+void rdma_accept_check(const void *data, size_t len, uint16_t reads_in,
                        const struct rdma_request *request, struct rule_set *found)
 {
         struct rdma_accept a;
         uint16_t crqsize;
 
-        finds(found, reads_in > 0, RDMA_ACC_IRD);
+        finds(found, reads_in > 0 && reads_in != RDMA_READS_UNKNOWN, RDMA_ACC_IRD);
         if (!rdma_accept_read(data, len, &a)) {
                 rule_add(found, RDMA_ACC_LENGTH);
                 return;
@@ -289,9 +293,12 @@ static void read_in_capsule(struct view *v, const struct sgl *s, enum nvme_xfer 
         uint64_t offset = le64_get(s->addr);
         uint32_t len = le32_get(s->len), got = held(v, offset, len);
 
+        if (PLANTED(RDMA_ICD_OFFSET))
+                got = len;
         if (breaks(v, v->format->admin, RDMA_ICD_ADMIN, NVME_SGL_TYPE) ||
             breaks(v, xfer & XFER_C2H && len > 0, RDMA_ICD_DIR, NVME_SGL_TYPE) ||
-            breaks(v, starts_outside(v, offset, len), RDMA_ICD_OFFSET, NVME_SGL_OFFSET) ||
+            breaks(v, starts_outside(v, offset, len) && !PLANTED(RDMA_ICD_OFFSET), RDMA_ICD_OFFSET,
+                   NVME_SGL_OFFSET) ||
             breaks(v, got < len, RDMA_ICD_LENGTH, NVME_SGL_LENGTH))
                 return;
         v->out->in_capsule = true;
@@ -312,6 +319,9 @@ static bool add_keyed(struct view *v, const struct sgl *s)
         if (!keyed)
                 return true;
         read_keyed(s, b);
+        if (breaks(v, b->len > 0 && b->addr > UINT64_MAX - (b->len - 1), RDMA_SGL_OVERFLOW,
+                   NVME_SGL_LENGTH))
+                return false;
         v->out->len += b->len; /* RDMA_DESCRIPTORS of 24 bits: cannot overflow */
         v->out->count++;
         v->out->invalidate = b->invalidate;
@@ -340,9 +350,9 @@ static void read_segment(struct view *v, const struct sgl *s)
             breaks(v, len == 0 || len % sizeof(*s), RDMA_SGL_SEGMENT, NVME_SGL_SEGMENT) ||
             breaks(v, starts_outside(v, offset, len), RDMA_SGL_SEGMENT, NVME_SGL_OFFSET) ||
             breaks(v, got < len, RDMA_SGL_SEGMENT, NVME_SGL_LENGTH) ||
-            breaks(v, n > max, RDMA_SGL_COUNT, NVME_SGL_COUNT))
+            breaks(v, n > max && !PLANTED(RDMA_DESCRIPTORS), RDMA_SGL_COUNT, NVME_SGL_COUNT))
                 return;
-        for (uint32_t i = 0; i < n && i < max; i++) {
+        for (uint32_t i = 0; i < n && (i < max || PLANTED(RDMA_DESCRIPTORS)); i++) {
                 memcpy(&block, at + i * sizeof(block), sizeof(block));
                 if (!add_keyed(v, &block))
                         return;

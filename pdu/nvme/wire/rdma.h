@@ -56,6 +56,8 @@ bool rdma_request_read(const void *data, size_t len, struct rdma_request *out);
 bool rdma_accept_read(const void *data, size_t len, struct rdma_accept *out);
 bool rdma_reject_read(const void *data, size_t len, struct rdma_reject *out);
 
+enum { RDMA_READS_UNKNOWN = UINT16_MAX }; /* as a responder resource or an initiator depth */
+
 struct rdma_limits {          /* of a controller, against which a request is judged */
         uint16_t queues;      /* highest QID */
         uint32_t entries;     /* of a queue at most: HSQSIZE + 1 */
@@ -67,12 +69,12 @@ struct rdma_limits {          /* of a controller, against which a request is jud
  * is 0. reads_in and reads_out are the CM's responder resources and initiator depth of it, as the
  * host sent them. waived may be NULL; RDMA_REQ_LENGTH waived: what is missing is judged as zeroes.
  */
-struct fault rdma_request_check(const void *data, size_t len, uint8_t reads_in, uint8_t reads_out,
+struct fault rdma_request_check(const void *data, size_t len, uint16_t reads_in, uint16_t reads_out,
                                 const struct rdma_limits *limits, const struct rule_set *waived);
 /* Findings about a request whatever the controller's limits; adds to `found`. */
-void rdma_request_findings(const void *data, size_t len, uint8_t reads_in, struct rule_set *found);
+void rdma_request_findings(const void *data, size_t len, uint16_t reads_in, struct rule_set *found);
 /* ... about an acceptance, given the request. reads_in: the responder resources it offers. */
-void rdma_accept_check(const void *data, size_t len, uint8_t reads_in,
+void rdma_accept_check(const void *data, size_t len, uint16_t reads_in,
                        const struct rdma_request *request, struct rule_set *found);
 /* A rejection's data without InfiniBand's padding: of len bytes none where RDMA_CM itself rejects. */
 size_t rdma_reject_len(const void *data, size_t len);

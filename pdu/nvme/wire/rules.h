@@ -18,6 +18,21 @@ enum rule_id {
 };
 _Static_assert((unsigned)RULES <= RULE_CAPACITY, "a rule set has room for all rules");
 
+enum flaw_id {
+        FLAW_NONE,
+#define FLAW(sym, ...) FLAW_##sym,
+#include "flaws.def"
+#undef FLAW
+        FLAWS
+};
+_Static_assert((unsigned)FLAWS <= RULE_CAPACITY, "a rule set has room for all flaws");
+
+/* Whether the peer with this policy, which may be NULL, is to have the flaw. */
+static inline bool flawed(const struct rule_policy *policy, enum flaw_id flaw)
+{
+        return policy && rule_in(&policy->flaws, flaw);
+}
+
 /* What breaks a rule on request. */
 enum {
         /* A change of what is about to be sent: entries of the tables in pdu/nvme's spoil_*.c. */
@@ -40,6 +55,8 @@ enum {
         V_CASE = 1 << 13,
         /* Not over RDMA, though the table is everybody's. */
         V_NOT_RDMA = 1 << 14,
+        /* A row of flaws.def that names the rule. */
+        V_FLAW = 1 << 15,
         V_ON_TCP = V_PDU | V_SQE | V_CQE,
         V_ON_RDMA = V_SQE | V_CQE | V_RDMA_CQE | V_CM | V_CAPSULE | V_RESPONSE | V_TRANSFER,
 };

@@ -421,10 +421,35 @@ static bool cqe_reserved(const union pdu *h, const struct pdu_format *f)
         return le16_get(h->resp.cqe.sqid) != 0 || le16_get(h->resp.cqe.sf) & 1;
 }
 
+static bool has_fei(uint16_t fes)
+{
+        return fes == FES_INVALID_HEADER_FIELD || fes == FES_HEADER_DIGEST_ERROR ||
+               fes == FES_UNSUPPORTED_PARAMETER;
+}
+
+static bool term_reserved(const union pdu *h, const struct pdu_format *f)
+{
+        (void)f;
+        return any_set(h->term.rsvd, sizeof(h->term.rsvd)) ||
+               (!has_fei(le16_get(h->term.fes)) && le32_get(h->term.fei) != 0);
+}
+
+static bool data_reserved(const union pdu *h, const struct pdu_format *f)
+{
+        (void)f;
+        return any_set(h->data.rsvd, sizeof(h->data.rsvd)) ||
+               (h->ch.type == PDU_C2H_DATA && le16_get(h->data.ttag) != 0);
+}
+
 static const struct header_check *const overlooked[PDU_TYPES] = {
         [PDU_ICREQ] = CHECKS({ TCP_ICREQ_RSVD, ic_reserved }),
         [PDU_ICRESP] = CHECKS({ TCP_ICRESP_RSVD, ic_reserved }),
         [PDU_CAPSULE_RESP] = CHECKS({ TCP_RESP_RSVD, cqe_reserved }),
+        [PDU_H2C_TERM] = CHECKS({ TCP_RSVD_H2C, term_reserved }),
+        [PDU_C2H_TERM] = CHECKS({ TCP_RSVD_C2H, term_reserved }),
+        [PDU_H2C_DATA] = CHECKS({ TCP_RSVD_H2C, data_reserved }),
+        [PDU_C2H_DATA] = CHECKS({ TCP_RSVD_C2H, data_reserved }),
+        [PDU_R2T] = CHECKS({ TCP_RSVD_C2H, data_reserved }),
 };
 
 struct fault pdu_check_overlooked(const union pdu *h, enum party sender, const struct pdu_format *f)

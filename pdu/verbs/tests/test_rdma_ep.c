@@ -25,6 +25,9 @@ struct side { /* first: the endpoint, whose ops find the rest by it */
         bool deaf;            /* event() keeps everything from the life */
         bool lenient;         /* completed() lets failures pass */
         bool greedy;          /* completed() polls again */
+        bool last_wqe;        /* that event came */
+        bool was_there;       /* at its end: the queue pair */
+        bool shares;          /* its receives are the SRQ's */
         struct rdma_ep *kill; /* completed() destroys it */
         unsigned devs_freed;
         struct verbs_mr mr;
@@ -59,6 +62,7 @@ static bool on_event(struct rdma_ep *e, const struct verbs_event *v)
 
         s->event = *v;
         s->events++;
+        s->last_wqe |= v->type == VERBS_LAST_WQE;
         return !s->deaf;
 }
 
@@ -87,7 +91,10 @@ static void on_moved(struct rdma_ep *e, enum life_event why)
 
 static void on_end(struct rdma_ep *e)
 {
-        ((struct side *)e)->ends++;
+        struct side *s = (struct side *)e;
+
+        s->ends++;
+        s->was_there = e->ep != NULL;
 }
 
 static void on_settle(struct rdma_ep *e)
@@ -177,6 +184,10 @@ static int prepare(struct side *s, unsigned receives)
         struct verbs_qp_attr attr = { WRS, WRS, PART };
         struct verbs_wr *bad;
 
+        if (s->shares) {
+                attr.recv_wrs = 0;
+                assert_int_equal(verbs_make_srq(s->e.dev->domain, WRS), 0);
+        }
         if (rdma_ep_qp(&s->e, &attr) < 0 ||
             verbs_reg(s->e.dev->domain, s->memory, BYTES, 0, &s->mr) < 0)
                 return -1;
@@ -185,7 +196,8 @@ static int prepare(struct side *s, unsigned receives)
                     (struct verbs_wr) { .op = VERBS_RECV,
                                         .n_sge = 1,
                                         .sge = { { s->memory + i * PART, PART, s->mr.lkey } } };
-                if (rdma_ep_post_recv(&s->e, &s->recv[i], &bad) < 0)
+                if ((s->shares ? verbs_post_srq(s->e.dev->domain, &s->recv[i], &bad)
+                               : rdma_ep_post_recv(&s->e, &s->recv[i], &bad)) < 0)
                         return -1;
         }
         return 0;
@@ -262,7 +274,8 @@ static void end(void)
 {
         forget(&host);
         forget(&ctrl);
-        assert_int_equal(memory_leaked(fabric), 0);
+        assert_int_equal(memory_leaked(fabric),
+                         ctrl.shares ? memory_leaks(fabric).posted : 0); /* the SRQ has them */
         rdma_group_close(&host.group);
         rdma_group_close(&ctrl.group);
         memory_fabric_free(fabric);
@@ -608,6 +621,87 @@ static void sentinels_that_cannot_be_posted_are_not_waited_for(void **state)
         end();
 }
 
+/* A device that says so has given back all receives that the queue pair took only after LAST_WQE. */
+static void with_an_srq_the_end_waits_for_its_last_wqe(void **state)
+{
+        struct memory_caps caps;
+
+        (void)state;
+        memory_caps_default(&caps);
+        for (uint32_t run = 1; run <= 200; run++) {
+                caps.device.no_last_wqe = run % 4 == 0;
+                seed = run * 2654435761u;
+                begin(&caps, true);
+                assert_int_equal(open_both(), 0);
+                ctrl.shares = true;
+                assert_int_equal(connect_both(WRS), 0);
+                ctrl.lenient = true;
+                assert_int_equal(post(&host, 0, WRS / 2), 0);
+                for (unsigned i = run % 7; i > 0; i--)
+                        memory_step(fabric);
+                rdma_ep_step(&ctrl.e, LIFE_ABORT);
+                while (ctrl.ends == 0) {
+                        assert_true(memory_step(fabric));
+                        (void)rdma_group_events(&ctrl.group, 1);
+                        (void)rdma_group_poll(&ctrl.group, 1);
+                }
+                assert_true(ctrl.was_there);
+                assert_int_equal(ctrl.last_wqe, !caps.device.no_last_wqe);
+                end();
+        }
+}
+
+/* It is said once: before the owner has the queue pair fail, if that failed by itself. */
+static void a_last_wqe_that_came_is_not_awaited(void **state)
+{
+        (void)state;
+        begin(NULL, false);
+        assert_int_equal(open_both(), 0);
+        ctrl.shares = true;
+        assert_int_equal(connect_both(WRS), 0);
+        ctrl.deaf = ctrl.lenient = true;
+        assert_int_equal(rdma_ep_fail(&ctrl.e), 0);
+        work_all();
+        assert_true(ctrl.last_wqe);
+        expect_state(&ctrl, LIFE_LIVE);
+        rdma_ep_step(&ctrl.e, LIFE_ABORT);
+        work_all();
+        assert_int_equal(ctrl.ends, 1);
+        end();
+}
+
+/* Where draining takes too long, what a READ may still fill is not given back before the queue pair
+ * is destroyed. */
+static void a_queue_pair_that_is_not_drained_is_destroyed_before_its_end(void **state)
+{
+        (void)state;
+        connected(WRS);
+        assert_int_equal(post(&host, 0, WRS), 0);
+        rdma_ep_step(&host.e, LIFE_ABORT);
+        assert_true(host.e.life.sentinels > 0);
+        rdma_ep_step(&host.e, LIFE_LATE);
+        assert_int_equal(host.ends, 1);
+        assert_false(host.was_there);
+        work_all();
+        assert_int_equal(host.completions, 0);
+        end();
+}
+
+static void a_device_that_nobody_uses_goes_when_it_is_removed(void **state)
+{
+        (void)state;
+        connected(0);
+        forget(&ctrl);
+        ctrl.listener = NULL;
+        ctrl.mr.own = NULL;
+        work_all();
+        assert_int_equal(ctrl.devs_freed, 0);
+        memory_remove(fabric, ctrl.group.context);
+        work_all();
+        assert_int_equal(ctrl.devs_freed, 1);
+        end();
+}
+
 static void a_device_that_is_removed_goes_with_its_last_endpoint(void **state)
 {
         (void)state;
@@ -719,6 +813,10 @@ int main(void)
                 cmocka_unit_test(work_that_fails_ends_it),
                 cmocka_unit_test(what_cannot_be_posted_is_as_good_as_flushed),
                 cmocka_unit_test(sentinels_that_cannot_be_posted_are_not_waited_for),
+                cmocka_unit_test(with_an_srq_the_end_waits_for_its_last_wqe),
+                cmocka_unit_test(a_last_wqe_that_came_is_not_awaited),
+                cmocka_unit_test(a_queue_pair_that_is_not_drained_is_destroyed_before_its_end),
+                cmocka_unit_test(a_device_that_nobody_uses_goes_when_it_is_removed),
                 cmocka_unit_test(a_device_that_is_removed_goes_with_its_last_endpoint),
                 cmocka_unit_test(an_event_that_is_kept_from_the_life_is_not_answered),
                 cmocka_unit_test(a_queue_pair_can_fail_and_nobody_is_told),

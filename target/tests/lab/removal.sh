@@ -21,5 +21,20 @@ rdma link add "${kind}1" type "$kind" netdev v1
 rdma_active "${kind}1"
 wait "$io"
 disconnect
+step "it is taken away while nobody uses it, several times: the target keeps nothing of it"
+mapped() { awk '/^VmData/ { print $2 }' "/proc/$target_pid/status"; }
+again() {
+        rdma link delete "${kind}1"
+        rdma link add "${kind}1" type "$kind" netdev v1
+        rdma_active "${kind}1"
+        wait_for 5 connect -c 1
+        disconnect
+        sleep 2
+}
+again
+before=$(mapped)
+for _ in 1 2 3 4; do again; done
+echo "KiB before $before, after $(mapped)"
+[ "$(mapped)" -le $((before + 1024)) ]
 target_down
 dmesg_clean

@@ -30,6 +30,9 @@ struct owner {
         struct tcp_controller *c;
 };
 
+/* Of its requests; NULL: none. */
+static const struct request_faults *owner_faults __attribute__((unused));
+
 /* Requests go down the list of states; r->user holds the last one. */
 static inline void owner_trace(void *user, const struct request *r)
 {
@@ -44,6 +47,7 @@ static inline const struct request_ops *owner_ops(void)
 
         ops = toy_ops;
         ops.trace = owner_trace;
+        ops.faults = owner_faults;
         return &ops;
 }
 

@@ -1027,7 +1027,7 @@ static bool poll_side(struct world *w, bool host)
                 if (e->used && n > 0)
                         post_all(e);
         }
-        if (n == 0)
+        if (n <= 0)
                 drained(w, host);
         return n > 0;
 }

@@ -216,7 +216,7 @@ static inline void session_say(struct session *s, enum party sender, union pdu h
         if (s->violated)
                 s->struck |= spoil_pdu(s->violated, sender, &sp);
         session_write(s, &sp, hlen, hdgst, ddgst);
-        if (s->flips && splits_rand(&s->seed) % 4 == 0)
+        if (s->flips && s->out.len > 0 && splits_rand(&s->seed) % 4 == 0)
                 s->out.bytes[splits_rand(&s->seed) % (s->out.len < 24 ? s->out.len : 24)] ^=
                     (uint8_t)(1 << splits_rand(&s->seed) % 8);
         for (int i = sp.twice ? 0 : 1; i < 2; i++)

@@ -86,6 +86,7 @@ struct ends {
         unsigned mangled;       /* 1: the first; 0: none */
         unsigned at;            /* ... or this byte of it is */
         uint8_t becomes;
+        uint8_t sc_c, allowed;
 };
 
 static struct auth_key key_of(uint8_t hash, uint8_t fill)
@@ -128,6 +129,8 @@ static void converse(struct ends *e)
 {
         auth_start(&e->host, &e->host_cfg);
         auth_start(&e->ctrl, &e->ctrl_cfg);
+        e->host.sc_c = e->sc_c;
+        e->ctrl.allowed = e->allowed;
         for (unsigned i = 0; i < 10; i++) {
                 if (auth_turn(&e->host) == AUTH_SPEAK)
                         pass(e, &e->host, &e->ctrl);
@@ -228,6 +231,101 @@ static void wrong_keys(void **state)
         set_up(&e, true);
         e.ctrl_cfg.keys.ctrl.len = 0; /* it has none to prove itself with */
         part(&e, PARTY_CONTROLLER, AUTH_FAILED);
+}
+
+/* --- secure channels -------------------------------------------------------------------------- */
+
+enum { NEW = 1 << AUTH_SC_NEW_PSK, REPLACE = 1 << AUTH_SC_REPLACE_PSK };
+
+static void want_same_psk(struct ends *e, unsigned len)
+{
+        struct auth_key of_host, of_ctrl;
+
+        assert_true(auth_take_psk(&e->host, &of_host) && auth_take_psk(&e->ctrl, &of_ctrl));
+        assert_int_equal(of_host.len, len);
+        assert_int_equal(of_host.hash, 0);
+        assert_memory_equal(&of_host, &of_ctrl, sizeof(of_host));
+        assert_false(auth_take_psk(&e->host, &of_host));
+        assert_false(auth_take_psk(&e->ctrl, &of_ctrl));
+}
+
+static void a_psk_comes_of_it(void **state)
+{
+        struct ends e;
+
+        (void)state;
+        for (uint8_t hash = AUTH_SHA256; hash < AUTH_HASHES; hash++)
+                for (uint8_t group = AUTH_FFDHE2048; group < AUTH_GROUPS; group++)
+                        for (int mutual = 0; mutual < 2; mutual++) {
+                                set_up(&e, mutual);
+                                e.ctrl_cfg.keys.hashes = (uint8_t)(1 << hash);
+                                e.ctrl_cfg.keys.groups = (uint8_t)(1 << group);
+                                e.sc_c = mutual ? AUTH_SC_REPLACE_PSK : AUTH_SC_NEW_PSK;
+                                e.allowed = mutual ? REPLACE : NEW;
+                                agree(&e, mutual ? 5 : 4);
+                                assert_int_equal(e.ctrl.mutual, mutual);
+                                want_same_psk(&e, auth_hash_len(hash));
+                        }
+        set_up(&e, true);
+        agree(&e, 5);
+        assert_false(e.host.generated || e.ctrl.generated);
+}
+
+static void channels_that_are_refused(void **state)
+{
+        struct ends e;
+
+        (void)state;
+        for (unsigned sc_c = AUTH_SC_NONE; sc_c <= AUTH_SC_REPLACE_PSK; sc_c++) {
+                set_up(&e, false);
+                e.sc_c = (uint8_t)sc_c;
+                e.allowed = (uint8_t)(0xf & ~(1u << sc_c));
+                part(&e, PARTY_CONTROLLER, AUTH_SC_C_MISMATCH);
+        }
+        for (unsigned at = 0; at < 2; at++) { /* nothing but the NULL group, and it beside others */
+                set_up(&e, false);
+                e.sc_c = AUTH_SC_NEW_PSK;
+                e.allowed = NEW;
+                e.mangled = 1;
+                e.at = (unsigned)offsetof(struct auth_protocol, groups) + 8 + at;
+                e.becomes = AUTH_NO_DH;
+                if (at == 0)
+                        e.host_cfg.keys.groups = 1 << AUTH_FFDHE2048;
+                part(&e, PARTY_CONTROLLER, AUTH_GROUP_UNUSABLE);
+        }
+        set_up(&e, false);
+        e.sc_c = AUTH_SC_NEW_PSK;
+        e.allowed = NEW;
+        e.mangled = 3; /* CVALID of the Reply */
+        e.at = 8;
+        part(&e, PARTY_CONTROLLER, AUTH_BAD_PAYLOAD);
+        e.messages = 0;
+        e.mangled = 2; /* DHgID of the Challenge */
+        e.at = 9;
+        part(&e, PARTY_HOST, AUTH_BAD_PAYLOAD);
+}
+
+static void no_psk_without_crypto(void **state)
+{
+        struct ends e;
+        unsigned all;
+
+        (void)state;
+        set_up(&e, false);
+        e.sc_c = AUTH_SC_NEW_PSK;
+        e.allowed = NEW;
+        agree(&e, 4);
+        all = calls;
+        for (unsigned at = 1; at <= all; at++) {
+                struct auth_key psk;
+
+                e.messages = calls = 0;
+                fails_at = at;
+                converse(&e);
+                assert_true(e.host.failed || e.ctrl.failed || !auth_take_psk(&e.host, &psk) ||
+                            !auth_take_psk(&e.ctrl, &psk));
+        }
+        fails_at = 0;
 }
 
 /* --- what is wrong with a message ------------------------------------------------------------- */
@@ -459,6 +557,40 @@ static void a_library_that_fails(void **state)
 }
 
 /* Any bytes at any turn. */
+static bool is_wiped(const struct auth *a)
+{
+        static const struct auth zero;
+
+        return memcmp(a->exponent, zero.exponent, sizeof(zero.exponent)) == 0 &&
+               memcmp(a->session, zero.session, sizeof(zero.session)) == 0 &&
+               memcmp(a->c1, zero.c1, sizeof(zero.c1)) == 0 &&
+               memcmp(a->c2, zero.c2, sizeof(zero.c2)) == 0;
+}
+
+/* What was computed with does not stay, whether it succeeded or failed. */
+static void secrets_are_wiped(void **state)
+{
+        struct ends e;
+
+        (void)state;
+        for (unsigned wrong = 0; wrong < 2; wrong++) {
+                set_up(&e, true);
+                e.ctrl_cfg.keys.host.bytes[0] ^= (uint8_t)wrong;
+                auth_start(&e.host, &e.host_cfg);
+                auth_start(&e.ctrl, &e.ctrl_cfg);
+                pass(&e, &e.host, &e.ctrl);
+                pass(&e, &e.ctrl, &e.host);
+                assert_false(is_wiped(&e.host) || is_wiped(&e.ctrl));
+                for (unsigned i = 0; i < 4; i++)
+                        if (auth_turn(&e.host) == AUTH_SPEAK)
+                                pass(&e, &e.host, &e.ctrl);
+                        else if (auth_turn(&e.ctrl) == AUTH_SPEAK)
+                                pass(&e, &e.ctrl, &e.host);
+                assert_int_equal(auth_turn(&e.host), wrong ? AUTH_REFUSED : AUTH_DONE);
+                assert_true(is_wiped(&e.host) && is_wiped(&e.ctrl));
+        }
+}
+
 static void noise(void **state)
 {
         (void)state;
@@ -495,6 +627,9 @@ int main(void)
                 cmocka_unit_test(every_hash_and_group),
                 cmocka_unit_test(what_is_chosen),
                 cmocka_unit_test(wrong_keys),
+                cmocka_unit_test(a_psk_comes_of_it),
+                cmocka_unit_test(channels_that_are_refused),
+                cmocka_unit_test(no_psk_without_crypto),
                 cmocka_unit_test(faults),
                 cmocka_unit_test(overlooked),
                 cmocka_unit_test(unusable_but_overlooked),
@@ -504,6 +639,7 @@ int main(void)
                 cmocka_unit_test(a_challenge_sent_back),
                 cmocka_unit_test(out_of_turn),
                 cmocka_unit_test(a_library_that_fails),
+                cmocka_unit_test(secrets_are_wiped),
                 cmocka_unit_test(noise),
         };
 

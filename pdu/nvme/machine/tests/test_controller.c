@@ -45,6 +45,17 @@ static const struct controller_config short_lived_config = {
         .policy = &policy,
 };
 
+static const struct controller_config whole_config = {
+        .type = CONTROLLER_IO,
+        .whole = true,
+        .mqes = 127,
+        .queues_max = 8,
+        .kas = 1,
+        .kato_min = 500,
+        .aerl = 3,
+        .policy = &policy,
+};
+
 static int setup(void **state)
 {
         (void)state;
@@ -173,7 +184,7 @@ static void property_values(void **state)
         assert_true(crto >= CAP_TO(cap)); /* or the Linux host complains */
         set_cc(&c, 0xffffffff & ~CC_EN & ~(3u << 14), 0);
         get(&c, PROP_CC, PROP_ATTRIB_4, &cc);
-        assert_int_equal(cc, 0x00ff3ff0); /* reserved bits read 0 */
+        assert_int_equal(cc, 0x01ff3ff0); /* reserved bits read 0 */
 }
 
 /* --- enable, shutdown, reset ------------------------------------------------------------------ */
@@ -565,7 +576,7 @@ static void feature_rows(void **state)
                 { &io_config, SET, FEAT_KATO, 0, 0x01a, 0, 5000 },
                 { &io_config, SET, SV | FEAT_KATO, 700, 0x10d, 0, 5000 },
                 { &io_config, GET, FEAT_KATO, 0, 0, 5000, 5000 },
-                { &io_config, GET, 1 * SEL | FEAT_KATO, 0, 0, 5000, 5000 },
+                { &io_config, GET, 1 * SEL | FEAT_KATO, 0, 0, 120000, 5000 },
                 { &io_config, GET, 3 * SEL | FEAT_KATO, 0, 0, FEATURE_CHANGEABLE, 5000 },
                 { &io_config, GET, 4 * SEL | FEAT_KATO, 0, 0x002, 0, 5000 },
                 { &io_config, SET, FEAT_QUEUES, 0x00030003, 0, 0x00030003, 0x00030003 },
@@ -697,6 +708,50 @@ static void event_is_masked_until_read(void **state)
         assert_null(controller_aer_pop(&c, &cqe)); /* what happened meanwhile was in the log */
         ns_event(&c);
         assert_ptr_equal(controller_aer_pop(&c, &cqe), &second);
+}
+
+/* What another log page tells is not lost meanwhile. */
+static void event_of_another_log_waits_behind_the_mask(void **state)
+{
+        struct controller c = listening();
+        int first, second;
+        struct cqe cqe;
+        uint32_t dw0;
+
+        (void)state;
+        assert_int_equal(feature(&c, NVME_SET_FEATURES, FEAT_AEC, AEC_NS | AEC_ANA, &dw0),
+                         NVME_INVALID_FIELD);
+        c.cfg.ana = true;
+        assert_int_equal(feature(&c, NVME_SET_FEATURES, FEAT_AEC, AEC_NS | AEC_ANA, &dw0), 0);
+        assert_int_equal(controller_aer(&c, 7, &first), 0);
+        assert_int_equal(controller_aer(&c, 8, &second), 0);
+        ns_event(&c);
+        assert_ptr_equal(controller_aer_pop(&c, &cqe), &first);
+        controller_event(&c, AEN_NOTICE, AEN_INFO_ANA, LOG_ANA);
+        ns_event(&c);
+        assert_null(controller_aer_pop(&c, &cqe));
+        controller_log_read(&c, LOG_CHANGED_NS);
+        assert_ptr_equal(controller_aer_pop(&c, &cqe), &second);
+        assert_int_equal(le32_get(cqe.dw0), AEN_NOTICE | AEN_INFO_ANA << 8 | LOG_ANA << 16);
+        assert_int_equal(c.events, 0);
+}
+
+static void lba_status_is_told_where_it_is_asked_for(void **state)
+{
+        struct controller c = listening();
+        struct cqe cqe;
+        uint32_t dw0;
+        int aer;
+
+        (void)state;
+        assert_int_equal(controller_aer(&c, 7, &aer), 0);
+        controller_event(&c, AEN_NOTICE, AEN_INFO_LBA_STATUS, LOG_LBA_STATUS);
+        assert_null(controller_aer_pop(&c, &cqe));
+        assert_int_equal(feature(&c, NVME_SET_FEATURES, FEAT_AEC, AEC_LBA_STATUS, &dw0), 0);
+        controller_event(&c, AEN_NOTICE, AEN_INFO_LBA_STATUS, LOG_LBA_STATUS);
+        assert_ptr_equal(controller_aer_pop(&c, &cqe), &aer);
+        assert_int_equal(le32_get(cqe.dw0),
+                         AEN_NOTICE | AEN_INFO_LBA_STATUS << 8 | LOG_LBA_STATUS << 16);
 }
 
 static void event_waits_for_aer(void **state)
@@ -933,7 +988,7 @@ static void connect_rows(void **state)
                 { io_hostid_zero, true, RULE_NONE, 0, 0 },
                 { break_recfmt, false, FAB_CONNECT_RECFMT, 0x180, 0 },
                 { break_recfmt, true, FAB_CONNECT_RECFMT, 0x180, 0 },
-                { break_qid, true, FAB_CONNECT_QID, 0x182, SQE | 42 },
+                { break_qid, true, FAB_CONNECT_QID_GRANTED, 0x182, SQE | 42 },
                 { break_qid_ffff, true, FAB_CONNECT_QID, 0x182, SQE | 42 },
                 { break_qid_ffff, false, FAB_CONNECT_QID, 0x182, SQE | 42 },
                 { break_sqsize_zero, false, FAB_CONNECT_SQSIZE_ZERO, 0x182, SQE | 44 },
@@ -973,6 +1028,8 @@ static void connect_rows(void **state)
                 if (status != rows[i].status || ipo != rows[i].ipo)
                         fail_msg("row %zu: status %xh IPO %xh", i, status, ipo);
                 rule_add(&policy.waived, rows[i].rule);
+                if (rows[i].rule == FAB_CONNECT_QID) /* nor was FFFFh granted */
+                        rule_add(&policy.waived, FAB_CONNECT_QID_GRANTED);
                 assert_int_equal(connect_check(&c.cmd, &c.data, c.admin, 127, &policy, &ipo), 0);
                 assert_int_equal(ipo, 0);
         }
@@ -1014,6 +1071,149 @@ static void heads(void **state)
         }
 }
 
+/* --- the subsystem as a whole ----------------------------------------------------------------- */
+
+static void subsystem_wishes(void **state)
+{
+        struct controller c = enabled(&whole_config, 0), other = enabled(&io_config, 0);
+        uint64_t value;
+
+        (void)state;
+        assert_true(controller_cap(&whole_config) & CAP_NSSRS);
+        assert_true(controller_supports(&whole_config, NVME_FORMAT));
+        assert_false(controller_supports(&io_config, NVME_FORMAT));
+        assert_int_not_equal(set(&other, PROP_NSSR, PROP_ATTRIB_4, NSSR_RESET, 0), 0);
+        assert_int_equal(get(&c, PROP_NSSR, PROP_ATTRIB_4, &value), 0);
+        assert_int_equal(value, 0);
+        assert_int_not_equal(set(&c, PROP_NSSR, PROP_ATTRIB_8, NSSR_RESET, 0), 0);
+        assert_int_equal(set(&c, PROP_NSSR, PROP_ATTRIB_4, 1, 0), 0);
+        assert_int_equal(c.wish, WISH_NONE);
+        assert_int_equal(set(&c, PROP_NSSR, PROP_ATTRIB_4, NSSR_RESET, 0), 0);
+        assert_int_equal(c.wish, WISH_RESET);
+        assert_int_equal(set(&c, PROP_NSSD, PROP_ATTRIB_4, NSSD_NORMAL, 0), 0);
+        assert_int_equal(c.wish, WISH_SHUTDOWN);
+        assert_int_equal(set(&c, PROP_NSSD, PROP_ATTRIB_4, NSSD_ABRUPT, 0), 0);
+        assert_int_equal(c.wish, WISH_ABRUPT_SHUTDOWN);
+        assert_int_equal(set(&c, PROP_NSSD, PROP_ATTRIB_4, 1, 0), 0);
+        assert_int_equal(c.wish, WISH_NONE);
+        rule_add(&policy.flaws, FLAW_NSSR_ANY);
+        rule_add(&policy.flaws, FLAW_NSSD_ANY);
+        set(&c, PROP_NSSR, PROP_ATTRIB_4, 1, 0);
+        assert_int_equal(c.wish, WISH_RESET);
+        set(&c, PROP_NSSD, PROP_ATTRIB_4, 1, 0);
+        assert_int_equal(c.wish, WISH_SHUTDOWN);
+}
+
+static void subsystem_was_reset(void **state)
+{
+        struct controller c = made(&whole_config);
+
+        (void)state;
+        controller_subsystem_state(&c, false, true);
+        assert_int_equal(c.csts, CSTS_NSSRO);
+        set_cc(&c, CC_ON, 0);
+        assert_int_equal(c.csts, CSTS_NSSRO | CSTS_RDY);
+        set_cc(&c, 0, 0);
+        assert_int_equal(c.csts, CSTS_NSSRO);
+        set_cc(&c, CC_EN | 1 << 7, 0);
+        assert_int_equal(c.csts, CSTS_NSSRO | CSTS_CFS);
+        rule_add(&policy.flaws, FLAW_NSSRO_STAYS);
+        assert_int_equal(set(&c, PROP_CSTS, PROP_ATTRIB_4, CSTS_NSSRO, 0), 0);
+        assert_true(c.csts & CSTS_NSSRO);
+        setup(NULL);
+        assert_int_equal(set(&c, PROP_CSTS, PROP_ATTRIB_4, CSTS_NSSRO, 0), 0);
+        assert_false(c.csts & CSTS_NSSRO);
+        rule_add(&policy.flaws, FLAW_NSSR_UNTOLD);
+        controller_subsystem_state(&c, false, true);
+        assert_false(c.csts & CSTS_NSSRO);
+}
+
+static void subsystem_shuts_down(void **state)
+{
+        enum { DOWN = CSTS_ST | CSTS_SHST_COMPLETE };
+        struct controller c = enabled(&whole_config, 0);
+        struct cqe cqe;
+        int request;
+
+        (void)state;
+        assert_int_equal(controller_aer(&c, 1, &request), 0);
+        controller_subsystem_shutdown(&c, true, false);
+        assert_int_equal(c.csts, CSTS_RDY | CSTS_ST | CSTS_SHST_OCCURS);
+        assert_ptr_equal(controller_aer_pop(&c, &cqe), &request);
+        assert_int_equal(le32_get(cqe.dw0), AEN_IMMEDIATE);
+        assert_int_equal(c.masked, 0);
+        controller_subsystem_shutdown(&c, true, true);
+        assert_int_equal(c.csts, CSTS_RDY | DOWN);
+        assert_int_equal(c.events, 0);
+        set_cc(&c, CC_ON | CC_SHN_NORMAL, 0);
+        assert_int_equal(c.csts, CSTS_RDY | DOWN);
+        set_cc(&c, 0, 0);
+        assert_int_equal(c.csts, DOWN);
+        set_cc(&c, CC_ON, 0);
+        assert_int_equal(c.csts, DOWN);
+        rule_add(&policy.flaws, FLAW_NSS_CLEARED);
+        set_cc(&c, 0, 0);
+        assert_int_equal(c.csts, 0);
+        c = made(&whole_config);
+        controller_subsystem_state(&c, true, false);
+        assert_int_equal(c.csts, DOWN);
+}
+
+static void subsystem_shuts_down_wrongly(void **state)
+{
+        struct controller c = enabled(&whole_config, 0);
+        int request;
+
+        (void)state;
+        c.cntlid = 1;
+        assert_int_equal(controller_aer(&c, 1, &request), 0);
+        rule_add(&policy.flaws, FLAW_NSS_SILENT);
+        rule_add(&policy.flaws, FLAW_NSS_UNFINISHED);
+        rule_add(&policy.flaws, FLAW_NSS_TYPE);
+        controller_subsystem_shutdown(&c, true, false);
+        assert_int_equal(c.events, 0);
+        controller_subsystem_shutdown(&c, true, true);
+        assert_int_equal(c.csts, CSTS_RDY | CSTS_SHST_OCCURS);
+}
+
+static void independent_of_media(void **state)
+{
+        union sqe identify = { .opc = NVME_IDENTIFY };
+        struct controller c = made(&io_config), disc = made(&disc_config);
+        uint64_t before, with;
+
+        (void)state;
+        get(&c, PROP_CRTO, PROP_ATTRIB_4, &before);
+        set_cc(&disc, CC_CRIME, 0);
+        assert_false(disc.cc & CC_CRIME);
+        set_cc(&c, CC_ON | CC_CRIME, 0);
+        assert_true(c.cc & CC_CRIME);
+        assert_int_equal(controller_admit(&c, 0, true, &identify), 0);
+        get(&c, PROP_CRTO, PROP_ATTRIB_4, &with);
+        assert_int_equal(with, before);
+        rule_add(&policy.flaws, FLAW_CRIME_MEDIA);
+        rule_add(&policy.flaws, FLAW_CRIME_CRTO);
+        rule_add(&policy.flaws, FLAW_CC_INITIAL);
+        assert_int_equal(controller_admit(&c, 0, true, &identify), NVME_MEDIA_NOT_READY);
+        get(&c, PROP_CRTO, PROP_ATTRIB_4, &with);
+        assert_int_not_equal(with, before);
+        assert_int_not_equal(made(&io_config).cc, 0);
+}
+
+static void kato_default(void **state)
+{
+        union sqe sqe = { .opc = NVME_GET_FEATURES, .cdw10 = le32(FEAT_KATO | 1 << 8) };
+        struct controller c = enabled(&io_config, 5000);
+        struct cqe cqe = { 0 };
+
+        (void)state;
+        assert_true(controller_feature(&c, &sqe, &cqe, 0));
+        assert_int_equal(le32_get(cqe.dw0), 120000);
+        rule_add(&policy.flaws, FLAW_KATO_DEFAULT);
+        assert_true(controller_feature(&c, &sqe, &cqe, 0));
+        assert_int_equal(le32_get(cqe.dw0), 0);
+}
+
 int main(void)
 {
         static const struct CMUnitTest tests[] = {
@@ -1036,6 +1236,8 @@ int main(void)
                 cmocka_unit_test_setup(kato_zero_waived, setup),
                 cmocka_unit_test_setup(reset_brings_defaults, setup),
                 cmocka_unit_test_setup(event_is_masked_until_read, setup),
+                cmocka_unit_test_setup(event_of_another_log_waits_behind_the_mask, setup),
+                cmocka_unit_test_setup(lba_status_is_told_where_it_is_asked_for, setup),
                 cmocka_unit_test_setup(event_waits_for_aer, setup),
                 cmocka_unit_test_setup(event_has_to_be_wanted, setup),
                 cmocka_unit_test_setup(events_are_bounded, setup),
@@ -1044,6 +1246,12 @@ int main(void)
                 cmocka_unit_test_setup(aer_not_held_on_request, setup),
                 cmocka_unit_test_setup(connect_rows, setup),
                 cmocka_unit_test_setup(entries, setup),
+                cmocka_unit_test_setup(subsystem_wishes, setup),
+                cmocka_unit_test_setup(subsystem_was_reset, setup),
+                cmocka_unit_test_setup(subsystem_shuts_down, setup),
+                cmocka_unit_test_setup(subsystem_shuts_down_wrongly, setup),
+                cmocka_unit_test_setup(independent_of_media, setup),
+                cmocka_unit_test_setup(kato_default, setup),
                 cmocka_unit_test_setup(heads, setup),
         };
 

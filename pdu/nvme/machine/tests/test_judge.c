@@ -64,6 +64,17 @@ static void commands(void **state)
         expect(&admin, s, 0);
         s.cdw10 = le32(CNS_CTRL);
         expect(&admin, s, FAB_NSID_UNUSED);
+        s = keep_alive;
+        s.flags |= SQE_FUSE_FIRST;
+        expect(&admin, s, FUSE_UNSUPPORTED);
+        s = an_io(1, NVME_READ, SGL_TRANSPORT, 512);
+        s.flags |= SQE_FUSE_MASK;
+        expect(&io, s, FUSE_RESERVED);
+        s = an_io(1, NVME_READ, SGL_TRANSPORT, 512);
+        s.nsid = le32(NSID_ALL);
+        expect(&io, s, FAB_NSID_ALL);
+        s.opc = NVME_FLUSH;
+        expect(&io, s, 0);
         expect(&io, an_io(1, NVME_DSM, SGL_TRANSPORT, 16), 0);
         expect(&io, an_io(1, NVME_READ, SGL_KEYED, 16), TCP_SGL_TYPE);
         expect(&io, an_io(1, NVME_READ, SGL_IN_CAPSULE, 16), TCP_SGL_TYPE);
@@ -93,6 +104,11 @@ static void fabrics(void **state)
         expect(&admin, a_property(1, FCTYPE_PROPERTY_GET, 0x04, 0), FAB_PROP_OFFSET);
         expect(&admin, a_property(1, FCTYPE_PROPERTY_SET, PROP_VS, 1), FAB_PROP_RO);
         expect(&admin, a_property(1, FCTYPE_PROPERTY_SET, PROP_NSSR, 1), 0);
+        expect(&admin, a_property(1, FCTYPE_PROPERTY_SET, PROP_NSSD, 1), 0);
+        expect(&admin, a_property(1, FCTYPE_PROPERTY_SET, PROP_CSTS, 1 << 4), 0);
+        expect(&admin, a_property(1, FCTYPE_PROPERTY_GET, 0x0c, 0), 0); /* INTMS reads as 0 */
+        expect(&admin, a_property(1, FCTYPE_PROPERTY_GET, 0x1301, 0), 0);
+        expect(&admin, a_property(1, FCTYPE_PROPERTY_GET, 0x0a, 0), FAB_PROP_OFFSET);
         s = a_property(1, FCTYPE_PROPERTY_GET, PROP_CAP, 0);
         s.property.attrib = PROP_ATTRIB_4;
         expect(&admin, s, FAB_PROP_SIZE);
@@ -101,7 +117,8 @@ static void fabrics(void **state)
 static void expect_cqe(const struct queue_past *q, uint8_t opc, uint8_t fctype, uint16_t status,
                        uint64_t result, enum rule_id rule)
 {
-        struct cqe cqe = { .result = le64(result), .sf = status_field(status | STATUS_DNR) };
+        uint16_t dnr = status ? STATUS_DNR : 0;
+        struct cqe cqe = { .result = le64(result), .sf = status_field((uint16_t)(status | dnr)) };
         struct rule_set found = { 0 }, want = { 0 };
 
         if (rule)
@@ -116,12 +133,20 @@ static void completions(void **state)
 
         (void)state;
         expect_cqe(&fresh, f, FCTYPE_CONNECT, 0, 0x70001, 0);
+        expect_cqe(&fresh, f, FCTYPE_CONNECT, 0, 0, 0);
+        expect_cqe(&fresh, f, FCTYPE_CONNECT, 0, 0xffef, 0);
+        expect_cqe(&fresh, f, FCTYPE_CONNECT, 0, 0xfff0, FAB_CONNECT_CNTLID);
+        expect_cqe(&admin, NVME_IDENTIFY, 0, NVME_AUTH_REQUIRED, 0, 0);
+        expect_cqe(&(struct queue_past) { .qid = 0, .connected = true, .open = true },
+                   NVME_IDENTIFY, 0, NVME_AUTH_REQUIRED, 0, FAB_AUTH_NOT_ASKED);
         expect_cqe(&fresh, f, FCTYPE_CONNECT, 0, 0x80001, FAB_CONNECT_RSVD);
         expect_cqe(&fresh, f, FCTYPE_CONNECT, 0, 1ull << 32, FAB_CONNECT_RSVD);
         expect_cqe(&fresh, f, FCTYPE_CONNECT, NVME_CONNECT_PARAM, 0x1ffff, 0);
         expect_cqe(&fresh, f, FCTYPE_CONNECT, NVME_CONNECT_PARAM, 0x20000, FAB_CONNECT_RSVD);
         expect_cqe(&fresh, f, FCTYPE_CONNECT, NVME_CONNECT_BUSY, 1, FAB_CONNECT_RSVD);
         expect_cqe(&fresh, f, FCTYPE_CONNECT, NVME_INVALID_FIELD, 0, FAB_CONNECT_NOT_FIELD);
+        expect_cqe(&(struct queue_past) { .qid = 1, .nvm_set = true }, f, FCTYPE_CONNECT,
+                   NVME_INVALID_FIELD, 0, 0);
         expect_cqe(&admin, f, FCTYPE_PROPERTY_SET, 0, 1, FAB_CQE_ZERO);
         expect_cqe(&admin, f, FCTYPE_PROPERTY_GET, 0, 1, 0);
         expect_cqe(&admin, NVME_IDENTIFY, 0, 0, 1ull << 63, FAB_CQE_ZERO);

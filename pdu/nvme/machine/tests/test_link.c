@@ -10,6 +10,7 @@ struct end {
         unsigned sent, headers, pdus, faults;
         union pdu last;
         uint8_t data[PDU_TERM_MAX];
+        struct ending *ending; /* on purpose */
 };
 
 static void count_sent(struct tx *tx, void *user)
@@ -292,6 +293,127 @@ static void manual_ends_where_the_stream_does(void **state)
         end_fini(&controller);
 }
 
+/* --- ends on purpose -------------------------------------------------------------------------- */
+
+struct ending {
+        enum tx_end how;
+        uint32_t at;
+        unsigned asked; /* PDUs */
+};
+
+static void end_second(void *user, struct tx *tx, struct spoil *s)
+{
+        struct ending *e = ((struct end *)user)->ending;
+
+        assert_ptr_equal(s->h, tx->head);
+        if (++e->asked == 2) {
+                tx->end = e->how;
+                tx->end_at = e->at;
+        }
+}
+
+/* Two capsules of 672 bytes, with digests and alignment: what the controller gets before the end. */
+static size_t bytes_until_end(enum tx_end how, uint32_t at, size_t most, enum link_state state)
+{
+        static const uint8_t data[512] = { 1, 2, 3 };
+        struct ending e = { .how = how, .at = at };
+        struct end host, controller;
+        size_t n, sum = 0, one;
+        union pdu h[3];
+        struct tx tx[3];
+
+        open_ends(&host, &controller);
+        host.ending = &e;
+        host.l.sending = end_second;
+        for (uint16_t i = 0; i < 3; i++) {
+                h[i] = capsule(i, NVME_WRITE, sizeof(data), SGL_IN_CAPSULE);
+                tx[i] = tx_of(&h[i], data, sizeof(data));
+                link_send(&host.l, &tx[i]);
+        }
+        one = le32_get(h[0].ch.plen);
+        while ((n = flow(&host.l, &controller.l, most)) > 0) {
+                link_received(&controller.l, n);
+                take_events(&controller);
+                sum += n;
+        }
+        assert_int_equal(e.asked, 3);
+        assert_int_equal(host.l.state, state);
+        assert_int_equal(host.sent, 1);
+        assert_false(link_wants_send(&host.l));
+        assert_int_equal(controller.pdus, sum >= 2 * one ? 2 : 1);
+        end_fini(&host);
+        end_fini(&controller);
+        assert_true(sum >= one);
+        return sum - one;
+}
+
+static void an_end_within_a_pdu(void **state)
+{
+        size_t whole = bytes_until_end(TX_CLOSES, TX_WHOLE, 0, LINK_CLOSING);
+
+        (void)state;
+        assert_true(whole > 512 + 72);
+        for (size_t most = 0; most < 700; most += 233)
+                for (uint32_t at = 0; at < whole; at += at < 80 ? 1 : 101)
+                        assert_int_equal(bytes_until_end(TX_RESETS, at, most, LINK_DEAD), at);
+        assert_int_equal(bytes_until_end(TX_CLOSES, TX_HALF, 1, LINK_CLOSING), whole / 2);
+        assert_int_equal(bytes_until_end(TX_CLOSES, (uint32_t)whole, 7, LINK_CLOSING), whole);
+}
+
+/* What is queued is sent, what comes then is not; nothing is received. */
+static void an_end_after_what_is_queued(void **state)
+{
+        struct end host, controller;
+        union pdu h[3];
+        struct tx tx[3];
+
+        (void)state;
+        open_ends(&host, &controller);
+        for (uint16_t i = 0; i < 3; i++) {
+                h[i] = capsule(i, NVME_FLUSH, 0, SGL_TRANSPORT);
+                tx[i] = tx_of(&h[i], NULL, 0);
+                if (i == 2)
+                        link_finish(&host.l, TX_CLOSES);
+                link_send(&host.l, &tx[i]);
+        }
+        assert_int_equal(host.l.state, LINK_TERMINATING);
+        link_finish(&host.l, TX_RESETS); /* it ends already */
+        move(&host, &controller, 5);
+        assert_int_equal(controller.pdus, 2);
+        assert_int_equal(host.l.state, LINK_CLOSING);
+        link_finish(&controller.l, TX_RESETS);
+        assert_int_equal(controller.l.state, LINK_DEAD);
+        end_fini(&host);
+        end_fini(&controller);
+
+        open_ends(&host, &controller);
+        link_finish(&controller.l, TX_CLOSES);
+        assert_int_equal(controller.l.state, LINK_CLOSING);
+        end_fini(&host);
+        end_fini(&controller);
+}
+
+/* Who ends within a PDU that is queued keeps to that. */
+static void an_end_within_comes_first(void **state)
+{
+        struct ending e = { .how = TX_RESETS, .at = 4, .asked = 1 };
+        struct end host, controller;
+        union pdu h = capsule(0, NVME_FLUSH, 0, SGL_TRANSPORT);
+        struct tx tx = tx_of(&h, NULL, 0);
+
+        (void)state;
+        open_ends(&host, &controller);
+        host.ending = &e;
+        host.l.sending = end_second;
+        link_send(&host.l, &tx);
+        link_finish(&host.l, TX_CLOSES);
+        assert_int_equal(flow(&host.l, &controller.l, 0), 4);
+        assert_int_equal(flow(&host.l, &controller.l, 0), 0);
+        assert_int_equal(host.l.state, LINK_DEAD);
+        end_fini(&host);
+        end_fini(&controller);
+}
+
 static void names(void **state)
 {
         (void)state;
@@ -308,6 +430,9 @@ int main(void)
                 cmocka_unit_test(termreq_ends_it),
                 cmocka_unit_test(manual_only_notes_faults),
                 cmocka_unit_test(manual_ends_where_the_stream_does),
+                cmocka_unit_test(an_end_within_a_pdu),
+                cmocka_unit_test(an_end_after_what_is_queued),
+                cmocka_unit_test(an_end_within_comes_first),
                 cmocka_unit_test(names),
         };
 

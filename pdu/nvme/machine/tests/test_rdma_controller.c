@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/nvme/machine/spoil.h"
 #include "pdu/nvme/rdma/rdma_controller.h" /* before cmocka, whose fail() is a macro */
 #include "pdu/nvme/wire/fabrics.h"
 
@@ -64,6 +65,11 @@ struct bench {
         unsigned responses;
         uint8_t disk[DISK], host[DISK];
         unsigned seed;
+
+        /* faults of its own */
+        bool holds, loses, skips; /* Writes; responses; data */
+        struct request *kept;
+        unsigned heads, transfers;
 };
 
 static unsigned chance(struct bench *b, unsigned n)
@@ -186,13 +192,51 @@ static void on_response_memory_put(void *user, void *memory, uint32_t bytes)
         free(memory);
 }
 
+static bool on_hold(void *user, struct request *r)
+{
+        struct bench *b = user;
+
+        b->kept = b->holds ? r : NULL;
+        return b->holds;
+}
+
+static void on_head(void *user, struct request *r)
+{
+        struct bench *b = user;
+
+        (void)r;
+        b->heads++;
+}
+
+static void on_response(void *user, struct request *r, struct spoil_response *s)
+{
+        const struct bench *b = user;
+
+        assert_ptr_equal(s->bytes, &r->cqe);
+        s->drop |= b->loses;
+}
+
+static void on_transfer(void *user, struct request *r, struct spoil_transfer *s)
+{
+        struct bench *b = user;
+
+        assert_ptr_equal(s->sqe, &r->sqe);
+        b->transfers++;
+        s->drop |= b->skips;
+}
+
+static const struct request_faults faults = {
+        .hold = on_hold, .head = on_head, .response = on_response, .transfer = on_transfer
+};
+
 static const struct rdma_controller_ops ops = {
         .request = { .admit = on_admit,
                      .execute = on_execute,
                      .buffer_get = on_buffer_get,
                      .buffer_put = on_buffer_put,
                      .sqhd = on_sqhd,
-                     .trace = on_trace },
+                     .trace = on_trace,
+                     .faults = &faults },
         .recv_put = on_recv_put,
         .response_memory = on_response_memory,
         .response_memory_put = on_response_memory_put,
@@ -236,6 +280,8 @@ static struct bench *bench_new(struct rdma_controller_config cfg)
 {
         struct bench *b = calloc(1, sizeof(*b));
 
+        if (!b)
+                abort();
         bench_init(b, cfg);
         return b;
 }
@@ -290,7 +336,8 @@ static struct rdma_recv *a_recv(struct bench *b)
         return NULL;
 }
 
-/* A capsule of `len` bytes, of which sqe and data are known. True: the connection has to end. */
+/* A capsule of `len` bytes, of which sqe and, from `at` on (0: none), data are known. True: the connection
+ * has to end. */
 static bool capsule(struct bench *b, const union sqe *sqe, const void *data, uint32_t at,
                     uint32_t len)
 {
@@ -300,7 +347,7 @@ static bool capsule(struct bench *b, const union sqe *sqe, const void *data, uin
         assert_true(len <= SLOT);
         memset(slot, 0xcc, SLOT);
         memcpy(slot, sqe, len < 64 ? len : 64);
-        if (data && len > at)
+        if (at > 0 && len > at)
                 memcpy(slot + at, data, len - at);
         rx->bytes = len;
         b->recvs_out++;
@@ -1143,7 +1190,6 @@ static void host_faults(void **state)
         } rows[] = {
                 { RDMA_CMD_SHORT, short_capsule, 0 },
                 { RDMA_CMD_LONG, long_capsule, 2 },
-                { RDMA_CMD_CID, second_cid, 2 },
                 { FAB_OVERRUN, overrun, DEPTH },
         };
 
@@ -1180,23 +1226,33 @@ static void host_faults(void **state)
         }
 }
 
-/* RDMA_CMD_CID waived: the first one is the one that is found, and no place is lost by it. */
+/* The second one ends with Command ID Conflict (waived: like any other). The first one is the one
+ * that is found, and no place is lost by it. */
 static void same_cid_again(void **state)
 {
-        struct bench *b = calloc(1, sizeof(*b));
-
         (void)state;
-        rule_add(&b->policy.waived, RDMA_CMD_CID);
-        bench_init(b, io_queue());
-        for (unsigned i = 0; i < 100; i++) {
-                assert_false(second_cid(b));
-                assert_ptr_equal(requests_find(rdma_requests(b->c), 1), b->held[0]);
-                finish_held(b);
-                settle(b);
-                assert_null(requests_find(rdma_requests(b->c), 1));
+        for (unsigned waived = 0; waived < 2; waived++) {
+                struct bench *b = calloc(1, sizeof(*b));
+
+                if (waived)
+                        rule_add(&b->policy.waived, RDMA_CMD_CID);
+                bench_init(b, io_queue());
+                for (unsigned i = 0; i < 100; i++) {
+                        assert_false(second_cid(b));
+                        assert_int_equal(b->n_held, 1 + waived);
+                        assert_ptr_equal(requests_find(rdma_requests(b->c), 1), b->held[0]);
+                        if (!waived) {
+                                settle(b);
+                                assert_int_equal(cqe_status(&b->response[b->responses - 1].cqe),
+                                                 NVME_CID_CONFLICT);
+                        }
+                        finish_held(b);
+                        settle(b);
+                        assert_null(requests_find(rdma_requests(b->c), 1));
+                }
+                assert_int_equal(b->responses, 200);
+                bench_free(b);
         }
-        assert_int_equal(b->responses, 200);
-        bench_free(b);
 }
 
 /* The CID is free from when the response is posted: the host may use it before our own completion
@@ -1215,9 +1271,10 @@ static void host_is_faster(void **state)
         settle(b);
         assert_int_equal(b->responses, 2 * (DEPTH - 1));
         flush(b, 1); /* answered but not posted is not yet answered */
-        assert_true(capsule(b, &sqe, NULL, 0, 64));
-        assert_int_equal(rdma_controller_fault(b->c).rule, RDMA_CMD_CID);
-        assert_int_equal(post(b), 1); /* what it said before still goes out */
+        assert_false(capsule(b, &sqe, NULL, 0, 64));
+        assert_int_equal(post(b), 2);
+        settle(b);
+        assert_int_equal(cqe_status(&b->response[b->responses - 1].cqe), NVME_CID_CONFLICT);
         bench_free(b);
 }
 
@@ -1700,6 +1757,48 @@ static void spoilt_responses(void **state)
         bench_free(b);
 }
 
+static void faults_of_the_owner(void **state)
+{
+        struct bench *b = bench_default();
+
+        (void)state;
+        requests_set_faulty(rdma_requests(b->c), true);
+        b->holds = true;
+        write_of(b, 1, 0, 512);
+        assert_int_equal(post(b), 0);
+        assert_int_equal(b->kept->state, REQUEST_H2C_PENDING);
+        request_fetch(b->kept);
+        settle(b);
+        expect_response(b, 1, 0);
+        read_of(b, 2, 0, 512);
+        settle(b);
+        expect_response(b, 2, 0);
+        assert_int_equal(b->transfers, 2);
+        assert_int_equal(b->heads, 2);
+        b->skips = true;
+        b->holds = false;
+        memset(b->host, 0, 512);
+        read_of(b, 3, 0, 512);
+        settle(b);
+        expect_response(b, 3, 0);
+        assert_int_equal(b->host[7], 0);
+        write_of(b, 4, 0, 512); /* nothing is fetched */
+        settle(b);
+        expect_response(b, 4, 0);
+        b->loses = true;
+        flush(b, 5);
+        settle(b);
+        assert_int_equal(b->responses, 4);
+        assert_null(requests_find(rdma_requests(b->c), 5));
+        b->holds = true;
+        write_of(b, 6, 0, 512); /* it ends with the connection */
+        requests_set_faulty(rdma_requests(b->c), false);
+        flush(b, 7);
+        settle(b);
+        expect_response(b, 7, 0);
+        bench_free(b);
+}
+
 /* --- without memory --------------------------------------------------------------------------- */
 
 static void a_day(struct bench *b)
@@ -1941,6 +2040,7 @@ int main(void)
                 cmocka_unit_test(nothing_fetched),
                 cmocka_unit_test(read_limit_ignored),
                 cmocka_unit_test(spoilt_responses),
+                cmocka_unit_test(faults_of_the_owner),
                 cmocka_unit_test(out_of_memory),
                 cmocka_unit_test(stalled),
                 cmocka_unit_test(any_order),

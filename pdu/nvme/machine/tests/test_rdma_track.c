@@ -339,7 +339,7 @@ static void sessions_keep_every_rule(void **state)
 /* The keys are not the tracker's, and who is not answered does not tell when. */
 static bool is_out_of_sight(enum rule_id rule)
 {
-        return rule == RDMA_KEY || rule == FAB_ANSWERED;
+        return rule == RDMA_KEY || rule == FAB_ANSWERED || rule == RDMA_REQ_CTRL;
 }
 
 /* What cannot but be broken as well: data that went elsewhere is not where it belongs. */

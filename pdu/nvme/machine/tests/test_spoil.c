@@ -2,6 +2,10 @@
 #include "session.h"
 
 #include "pdu/nvme/machine/spoil_table.h"
+#include "pdu/nvme/wire/answers.h"
+#include "pdu/nvme/wire/commands.h"
+#include "pdu/nvme/wire/fields.h"
+#include "pdu/nvme/wire/pages.h"
 
 /* --- two sessions that keep every rule -------------------------------------------------------- */
 
@@ -41,8 +45,16 @@ static void admin_session(struct session *s, unsigned dgst)
         say_resp(s, 8, 7);
         say_cmd(s, a_command(9, NVME_KEEP_ALIVE, SGL_TRANSPORT, 0));
         say_resp(s, 9, 8);
+        say_cmd(s, a_command(11, NVME_ABORT, SGL_TRANSPORT, 0));
+        say_cqe(s, 11, 9, 0, 1);
+        say_cmd(s, a_command(12, NVME_AER, SGL_TRANSPORT, 0));
+        say_cqe(s, 12, 10, 0, AEN_NOTICE | LOG_CHANGED_NS << 16);
+        sqe = a_command(13, NVME_GET_LOG_PAGE, SGL_TRANSPORT, 4);
+        sqe.cdw10 = le32(0x6f);
+        say_cmd(s, sqe);
+        say_cqe(s, 13, 11, NVME_INVALID_LOG_PAGE, 0);
         say_cmd(s, a_property(10, FCTYPE_PROPERTY_SET, PROP_CC, CC_EN | CC_SHN_NORMAL));
-        say_resp(s, 10, 9);
+        say_resp(s, 10, 12);
         say_term(s, PARTY_HOST, 24);
 }
 
@@ -95,11 +107,13 @@ static bool is_out_of_sight(enum rule_id rule)
 {
         static const enum rule_id rules[] = {
                 FAB_NSID,
+                FAB_NSID_INACTIVE,
                 FEAT_UNKNOWN,
                 LOG_UNKNOWN,
                 LOG_OFFSET,
                 FAB_CONNECT_SQSIZE_MAX,
-                FAB_CONNECT_QID,
+                NVM_RANGE,
+                ID_CNS,
                 FAB_CONNECT_CNTLID_DYN,
                 FAB_CONNECT_CNTLID_IO,
                 FAB_CONNECT_SUBNQN,
@@ -125,12 +139,27 @@ static bool is_out_of_sight(enum rule_id rule)
         return false;
 }
 
-/* Tested below, on data of its own. */
+static bool is_of_fields(enum rule_id rule)
+{
+        for (unsigned i = 0; field_duty(i); i++)
+                if (field_duty(i)->rule == rule)
+                        return true;
+        for (unsigned i = 0; page_duty(i); i++)
+                if (page_duty(i)->rule == rule)
+                        return true;
+        for (unsigned i = 0; command_duty(i); i++)
+                if (command_duty(i)->rule == rule)
+                        return true;
+        return answer_is_judged(rule);
+}
+
+/* Tested below, on data of its own, or with the fields (wire/tests: test_fields.c, test_pages.c,
+ * test_answers.c, test_commands.c). */
 static bool is_of_data(enum rule_id rule)
 {
         const struct rule *r = rule_get(rule);
 
-        return (rule >= DISC_HEADER && rule <= DISC_TSAS) ||
+        return is_of_fields(rule) || (rule >= DISC_HEADER && rule <= DISC_TSAS_RSVD) ||
                ((!r->checked || !strstr(r->checked, "pdu/")) && !is_out_of_sight(rule));
 }
 
@@ -244,6 +273,33 @@ static void the_rows_know_the_tables(void **state)
                 if ((r->violators & V_CASE) && !(r->seen & SEEN_LIVE))
                         fail_msg("%s: there is no case that breaks it", r->symbol);
         }
+}
+
+static bool has_flaw(unsigned rule)
+{
+        for (unsigned f = 1; f < nvme_rules.flaw_count; f++)
+                if (nvme_rules.flaws[f].breaks == rule)
+                        return true;
+        return false;
+}
+
+static void flaws_break_what_the_rows_say(void **state)
+{
+        struct rule_policy policy = { 0 };
+
+        (void)state;
+        rule_each (rule)
+                assert_int_equal(has_flaw(rule), (rule_get(rule)->violators & V_FLAW) != 0);
+        for (unsigned f = 1; f < nvme_rules.flaw_count; f++) {
+                const struct flaw *flaw = &nvme_rules.flaws[f];
+
+                assert_int_equal(rulebook_flaw_by_name(&nvme_rules, flaw->id), f);
+                assert_true(flaw->says && flaw->found_by);
+        }
+        rule_add(&policy.violated, ABORT_WHICH);
+        rulebook_add_flaws(&nvme_rules, &policy);
+        assert_true(flawed(&policy, FLAW_ABORT_OTHER));
+        assert_false(flawed(&policy, FLAW_READ_LARGE) || flawed(NULL, FLAW_ABORT_OTHER));
 }
 
 static void what_happens_over_time_is_broken_elsewhere(void **state)
@@ -372,6 +428,7 @@ static void discovery_log(void **state)
                 { DISC_ENTRY, DISC_HEADER_LEN + offsetof(struct disc_entry, trtype) },
                 { DISC_TRSVCID, DISC_HEADER_LEN + offsetof(struct disc_entry, trsvcid) },
                 { DISC_TSAS, DISC_HEADER_LEN + offsetof(struct disc_entry, tsas) },
+                { DISC_TSAS_RSVD, DISC_HEADER_LEN + offsetof(struct disc_entry, tsas) + 255 },
         };
         union sqe sqe = a_command(1, NVME_GET_LOG_PAGE, SGL_TRANSPORT, 2048);
         uint8_t log[2048], good[2048];
@@ -475,6 +532,7 @@ int main(void)
                 cmocka_unit_test(reports_do_not_depend_on_cuts),
                 cmocka_unit_test(what_happens_over_time_is_broken_elsewhere),
                 cmocka_unit_test(the_rows_know_the_tables),
+                cmocka_unit_test(flaws_break_what_the_rows_say),
                 cmocka_unit_test(a_host_breaks_what_its_machines_can),
                 cmocka_unit_test(a_violator_leaves_the_others_pdus_alone),
                 cmocka_unit_test(identify_data),

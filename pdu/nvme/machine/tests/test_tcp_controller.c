@@ -353,7 +353,6 @@ static const struct fault_case {
         { TCP_DGSTF_H2C, wrong_digest_flag, true },
         { TCP_PDO_H2C, wrong_pdo, true },
         { TCP_ICREQ_ONCE, icreq_again, false },
-        { TCP_CMD_CID, cid_again, false },
         { TCP_ICD_LIMIT, in_capsule_too_long, false },
         { TCP_ICD_LEN, in_capsule_not_as_described, false },
         { TCP_H2C_TTAG, ttag_unknown, false },
@@ -840,6 +839,30 @@ static void one_whole_h2cdata_is_not_copied(void **state)
         bench_fini(&b);
 }
 
+/* The write whose R2T is open is found by its CID, as before. */
+static void a_cid_in_use_is_a_status(void **state)
+{
+        static struct bench b;
+
+        (void)state;
+        bench_with_r2t(&b, NULL, 0);
+        for (unsigned i = 1; i <= 10; i++) {
+                cid_again(&b);
+                feed(&b);
+                assert_int_equal(b.responses, 1 + i); /* the first one is of Connect */
+                assert_int_equal(cqe_status(&b.cqe), NVME_CID_CONFLICT);
+                assert_true(cqe_dnr(&b.cqe));
+        }
+        add_h2c(&b, ttag(&b), 0, BIG, true);
+        feed(&b);
+        expect_status(&b, NVME_SUCCESS);
+        assert_memory_equal(b.owner.toy.disk, pattern, BIG);
+        add_io(&b, NVME_READ, BLOCK);
+        feed(&b);
+        expect_status(&b, NVME_SUCCESS);
+        bench_fini(&b);
+}
+
 /* --- commands that the owner ends before their time ------------------------------------------- */
 
 static void withdraw_now(struct bench *b)
@@ -1015,6 +1038,111 @@ static void a_reset_ends_what_waits(void **state)
         drain(&b);
         assert_int_equal(b.responses, 2);
         assert_int_equal(le16_get(b.cqe.sqhd), 4);
+        bench_fini(&b);
+}
+
+/* --- faults of the owner's -------------------------------------------------------------------- */
+
+static struct {
+        struct request *held;
+        unsigned heads, pdus, nobodys; /* SQHDs; PDUs of commands, and others */
+} asked;
+
+static bool hold_writes(void *user, struct request *r)
+{
+        (void)user;
+        asked.held = r->sqe.opc == NVME_WRITE ? r : NULL;
+        return asked.held;
+}
+
+static void count_heads(void *user, struct request *r)
+{
+        (void)user;
+        (void)r;
+        asked.heads++;
+}
+
+static void count_pdus(void *user, struct request *r, struct spoil *s, struct tx *tx)
+{
+        (void)user;
+        assert_ptr_equal(s->h, tx->head);
+        asked.pdus += r != NULL;
+        asked.nobodys += r == NULL;
+        if (r && s->h->ch.type == PDU_CAPSULE_RESP)
+                s->h->resp.cqe.dw0 = le32(0x77); /* it may spoil it */
+}
+
+static void open_faulty(struct bench *b)
+{
+        static const struct request_faults faults = { hold_writes, count_heads, count_pdus, NULL,
+                                                      NULL };
+        struct tcp_controller_config cfg = config();
+
+        owner_faults = &faults;
+        asked.heads = asked.pdus = asked.nobodys = 0;
+        bench_init(b, &cfg);
+        owner_faults = NULL;
+        tcp_controller_set_faulty(b->owner.c, true);
+        bench_open(b, &cfg, 1, false);
+        assert_int_equal(asked.nobodys, 1); /* ICResp */
+        assert_int_equal(asked.pdus, 1);
+        assert_int_equal(asked.heads, 1);
+}
+
+static void the_owner_is_asked_for_faults(void **state)
+{
+        static struct bench b;
+
+        (void)state;
+        open_faulty(&b);
+        add_io(&b, NVME_WRITE, BLOCK);
+        feed(&b);
+        assert_int_equal(b.r2ts, 0);
+        assert_int_equal(asked.held->state, REQUEST_H2C_PENDING);
+        request_fetch(asked.held);
+        drain(&b);
+        assert_int_equal(b.r2ts, 1);
+        add_h2c(&b, ttag(&b), 0, BLOCK, true);
+        add_io(&b, NVME_READ, BLOCK);
+        feed(&b);
+        assert_int_equal(b.c2h_bytes, BLOCK);
+        assert_int_equal(b.responses, 3);
+        assert_int_equal(le32_get(b.cqe.dw0), 0x77);
+        assert_int_equal(asked.pdus, 5);
+        assert_int_equal(asked.heads, 3);
+        tcp_controller_set_faulty(b.owner.c, false);
+        add_io(&b, NVME_FLUSH, 0);
+        feed(&b);
+        assert_int_equal(b.responses, 4);
+        assert_int_equal(le32_get(b.cqe.dw0), 0);
+        assert_int_equal(asked.pdus, 5);
+        assert_int_equal(asked.heads, 3);
+        bench_fini(&b);
+
+        open_default(&b); /* an owner without any is not asked */
+        tcp_controller_set_faulty(b.owner.c, true);
+        add_io(&b, NVME_FLUSH, 0);
+        feed(&b);
+        assert_int_equal(b.responses, 2);
+        bench_fini(&b);
+}
+
+static void what_is_held_may_end(void **state)
+{
+        static struct bench b;
+
+        (void)state;
+        open_faulty(&b);
+        add_io(&b, NVME_WRITE, BLOCK);
+        feed(&b);
+        asked.held->cqe.sf = status_field(NVME_ABORT_REQUESTED);
+        request_complete(asked.held);
+        drain(&b);
+        assert_int_equal(cqe_status(&b.cqe), NVME_ABORT_REQUESTED);
+        assert_int_equal(b.owner.toy.buffers, 0);
+        add_io(&b, NVME_WRITE, BLOCK); /* or with the connection */
+        feed(&b);
+        assert_int_equal(b.r2ts, 0);
         bench_fini(&b);
 }
 
@@ -1195,14 +1323,6 @@ static void term_silence_broken(void **state)
 
         (void)state;
         open_with(&b, 1, violating(TCP_TERM_SILENCE));
-        add_term(&b, 96);
-        feed(&b);
-        assert_int_equal(b.last.ch.type, PDU_C2H_TERM);
-        assert_int_equal(b.term_len, 48);
-        assert_true(link_term_sent(link_of(&b)));
-        bench_fini(&b);
-
-        open_with(&b, 1, violating(TCP_TERM_SILENCE));
         add_term(&b, 153);
         feed(&b);
         assert_int_equal(b.last.ch.type, PDU_C2H_TERM);
@@ -1210,12 +1330,11 @@ static void term_silence_broken(void **state)
         bench_fini(&b);
 }
 
-static void term_quiet_broken(void **state)
+static void work_after_term(enum rule_id violated)
 {
         static struct bench b;
 
-        (void)state;
-        bench_with_r2t(&b, violating(TCP_TERM_QUIET), 0);
+        bench_with_r2t(&b, violating(violated), 0);
         h2c_offset(&b);
         feed(&b);
         assert_int_equal(b.last.ch.type, PDU_C2H_TERM);
@@ -1230,6 +1349,13 @@ static void term_quiet_broken(void **state)
         feed(&b);
         assert_int_equal(link_of(&b)->state, LINK_TERMINATING);
         bench_fini(&b);
+}
+
+static void term_quiet_broken(void **state)
+{
+        (void)state;
+        work_after_term(TCP_TERM_QUIET);
+        work_after_term(TCP_TERM_STOPS);
 }
 
 static void icd_admin_broken(void **state)
@@ -1462,6 +1588,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(each_fault_of_the_host),
+                cmocka_unit_test(a_cid_in_use_is_a_status),
                 cmocka_unit_test(each_fault_of_icreq),
                 cmocka_unit_test(nothing_but_icreq_is_first),
                 cmocka_unit_test(header_digest_is_its_own_fei),
@@ -1486,6 +1613,8 @@ int main(void)
                 cmocka_unit_test(abort_of_one_that_waits_for_an_r2t),
                 cmocka_unit_test(ends_without_a_response),
                 cmocka_unit_test(a_reset_ends_what_waits),
+                cmocka_unit_test(the_owner_is_asked_for_faults),
+                cmocka_unit_test(what_is_held_may_end),
                 cmocka_unit_test(abort_that_comes_too_late),
                 cmocka_unit_test(sqhd_never_goes_back),
                 cmocka_unit_test(it_says_when_the_host_owes_bytes),

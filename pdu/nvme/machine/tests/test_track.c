@@ -333,16 +333,56 @@ static void io_8196(struct session *s)
 
 static void io_not_told(struct session *s)
 {
-        track_set_in_capsule(s->judge, 0);
+        track_set_in_capsule(s->judge, UINT32_MAX);
         capsule_of(s, 1, 65536);
+}
+
+/* IOCCSZ 4 */
+static void io_none(struct session *s)
+{
+        track_set_in_capsule(s->judge, 0);
+        capsule_of(s, 1, 512);
+}
+
+static void io_none_but_fabrics(struct session *s)
+{
+        track_set_in_capsule(s->judge, 0);
+        say_connected(s, 1, 31);
+        say_cmd(s, a_fabrics(9, FCTYPE_AUTH_SEND, SGL_IN_CAPSULE, 8192));
+}
+
+/* The controller takes them all the same. */
+static void io_8196_answered(struct session *s)
+{
+        io_8196(s);
+        say_resp(s, 9, 2);
+}
+
+static void no_data_answered(struct session *s)
+{
+        no_data(s);
+        say_resp(s, 1, 2);
+}
+
+/* In-capsule data may begin at an offset, and ends where the capsule does. */
+static void data_at_a_described_offset(struct session *s)
+{
+        union pdu h = { .ch.type = PDU_CAPSULE_CMD };
+
+        say_hello(s);
+        h.cmd.sqe = an_io(1, NVME_WRITE, SGL_IN_CAPSULE, 512);
+        h.cmd.sqe.sgl.addr = le64(4);
+        session_say(s, PARTY_HOST, h, 516);
 }
 
 static void capsules(void **state)
 {
+        const struct track_limits passive = { .passive = true };
+
         (void)state;
         CHECK_ALL(
             { any_cid, "", no_limits, 0 },
-            { same_cid, "fault tcp/capsule/command-cid 1 10\n", no_limits, 0 },
+            { same_cid, "fault tcp/capsule/command-cid 3 0\n", no_limits, 0 },
             { same_cid, "fault tcp/capsule/response-cid 1 20\n", no_limits, TCP_CMD_CID },
             { unknown_cid, "fault tcp/capsule/response-cid 1 20\n", no_limits, 0 },
             { unknown_cid, "", no_limits, TCP_RESP_CID },
@@ -356,7 +396,12 @@ static void capsules(void **state)
             { admin_8196, "fault tcp/capsule/in-capsule-limit 1 4\n", no_limits, 0 },
             { io_8192, "", no_limits, 0 },
             { io_8196, "fault tcp/capsule/in-capsule-limit 1 4\n", no_limits, 0 },
-            { io_not_told, "", no_limits, 0 });
+            { io_not_told, "", no_limits, 0 },
+            { io_none, "fault tcp/capsule/in-capsule-limit 1 4\n", no_limits, 0 },
+            { io_none_but_fabrics, "", no_limits, 0 },
+            { io_8196_answered, "finding tcp/capsule/in-capsule-limit\n", passive, 0 },
+            { no_data_answered, "finding tcp/capsule/in-capsule-length\n", passive, 0 },
+            { data_at_a_described_offset, "", no_limits, 0 });
 }
 
 /* --- the submission queue --------------------------------------------------------------------- */
@@ -387,6 +432,24 @@ static void head_runs_ahead(struct session *s)
         say_resp(s, 1, 0); /* all three are taken: 4 modulo 4 */
         flushes(s, 10, 3);
         flushes(s, 20, 1);
+}
+
+/* 300 Writes on a queue of 32, that the controller serves. */
+static void overrun_by_far(struct session *s)
+{
+        say_connected(s, 1, 31);
+        for (uint16_t cid = 1; cid <= 300; cid++)
+                say_cmd(s, an_io(cid, NVME_WRITE, SGL_TRANSPORT, 8192));
+        for (uint16_t cid = 1; cid <= 300; cid++) {
+                say_r2t(s, cid, (uint16_t)(cid + 1000), 0, 8192);
+                say_h2c(s, cid, (uint16_t)(cid + 1000), 0, 8192, PDU_LAST);
+                say_resp(s, cid, (uint16_t)((cid + 1) % 32));
+        }
+        say_cmd(s, an_io(400, NVME_WRITE, SGL_TRANSPORT, 8192));
+        say_r2t(s, 400, 7, 0, 8192);
+        say_h2c(s, 400, 7, 0, 8192, PDU_LAST);
+        say_resp(s, 400, 302 % 32);
+        say_r2t(s, 401, 7, 0, 8192);
 }
 
 static void ask_sqfc_off(struct session *s, uint16_t sqsize, uint16_t sqhd)
@@ -446,7 +509,7 @@ static void unasked_then_head(struct session *s)
         disabled_unasked(s, 2);
 }
 
-/* Around a queue of 4 entries, three times; SQHD may lag, but not behind what is answered. */
+/* Around a queue of 4 entries, three times; SQHD may lag, but not behind what was answered before. */
 static void heads_wrap(struct session *s)
 {
         say_connected(s, 1, 3);
@@ -455,9 +518,29 @@ static void heads_wrap(struct session *s)
                 say_resp(s, i, i % 4);
         }
         flushes(s, 20, 3); /* 14, 15, 16 */
-        say_resp(s, 22, 3);
-        say_resp(s, 21, 3);
-        say_resp(s, 20, 0);
+        say_resp(s, 22, 0);
+        say_resp(s, 21, 3); /* created before the one that was sent before it */
+        say_resp(s, 20, 2);
+}
+
+/* Completions are counted, and sent in another order. */
+static void heads_of_completions(struct session *s)
+{
+        say_hello(s);
+        flushes(s, 1, 3);
+        say_resp(s, 3, 3);
+        say_resp(s, 2, 2);
+        say_resp(s, 1, 4);
+}
+
+/* One was answered before this one was sent, and is not counted. */
+static void head_behind_its_command(struct session *s)
+{
+        say_hello(s);
+        flushes(s, 1, 3);
+        say_resp(s, 1, 2);
+        flushes(s, 4, 1);
+        say_resp(s, 4, 2);
 }
 
 static void head_stuck(struct session *s)
@@ -489,6 +572,9 @@ static void head_zero_at_connect(struct session *s)
         say_icresp(s, 0, 0, 8192);
         say_cmd(s, a_connect(0, 1, 31));
         say_cqe(s, 0, 0, 0, 1);
+        flushes(s, 1, 2);
+        say_resp(s, 1, 1); /* Connect does not count, */
+        say_resp(s, 2, 3); /* or it does */
 }
 
 /* Refused Connects: one controller counts them, another does not. */
@@ -528,9 +614,11 @@ static void submission_queue(void **state)
 {
         const char *sqhd = "finding fab/queue/sqhd\n", *overrun = "fault fab/queue/overrun 0 0\n";
         const char *unasked = "finding fab/queue/sqhd-ffffh-unasked\n";
-        const struct track_limits shallow = { .depth_max = 4 };
+        const struct track_limits shallow = { .depth_max = 4 }, passive = { .passive = true };
+        static struct session s;
 
         (void)state;
+        s.limits = passive;
         CHECK_ALL(
             { queue_of_4_filled, "", no_limits, 0 }, { queue_of_4_overrun, overrun, no_limits, 0 },
             { queue_of_4_overrun, "", no_limits, FAB_OVERRUN },
@@ -539,11 +627,20 @@ static void submission_queue(void **state)
             { sqhd_though_disabled, sqhd, no_limits, 0 }, { heads_wrap, "", no_limits, 0 },
             { head_stuck, sqhd, no_limits, 0 }, { head_too_far, sqhd, no_limits, 0 },
             { head_not_of_the_queue, sqhd, no_limits, 0 },
-            { head_zero_at_connect, sqhd, no_limits, 0 },
+            { head_zero_at_connect, "", no_limits, 0 }, { heads_of_completions, "", no_limits, 0 },
+            { head_behind_its_command, sqhd, no_limits, 0 },
             { unasked_then_zero, unasked, no_limits, 0 },
             { unasked_then_head, unasked, no_limits, 0 }, { refusals_counted, "", no_limits, 0 },
             { refusals_not_counted, "", no_limits, 0 });
         check(&(struct expectation) { queue_of_4_filled, "", shallow, 0 });
+        check(&(struct expectation) { overrun_by_far, "fault tcp/r2t/cccid 1 8\n", no_limits,
+                                      FAB_OVERRUN });
+        session_begin(&s);
+        overrun_by_far(&s);
+        assert_true(rule_in(&s.reported, FAB_OVERRUN));
+        rule_each_in (&s.reported, rule)
+                assert_true(rule == FAB_OVERRUN || rule == TCP_R2T_CID);
+        session_end(&s);
 }
 
 static void depth_is_bounded(void **state)
@@ -666,7 +763,7 @@ static void odd_length(struct session *s)
 
 static void odd_length_of_bytes(struct session *s)
 {
-        enum { SECURITY_RECEIVE = 0x82 };
+        enum { SECURITY_RECEIVE = 0x82, VENDOR = 0xc2 }; /* controller to host */
 
         say_admin(s);
         say_cmd(s, a_fabrics(2, FCTYPE_AUTH_RECEIVE, SGL_TRANSPORT, 13));
@@ -675,6 +772,9 @@ static void odd_length_of_bytes(struct session *s)
         say_cmd(s, a_command(3, SECURITY_RECEIVE, SGL_TRANSPORT, 13));
         say_c2h(s, 3, 0, 13, PDU_LAST);
         say_resp(s, 3, 4);
+        say_cmd(s, a_command(4, VENDOR, SGL_TRANSPORT, 13));
+        say_c2h(s, 4, 0, 13, PDU_LAST);
+        say_resp(s, 4, 5);
 }
 
 static void success(struct session *s)
@@ -922,6 +1022,14 @@ static void same_ttag(struct session *s)
         say_resp(s, 2, 3);
 }
 
+static void same_ttag_served(struct session *s)
+{
+        same_ttag(s);
+        say_h2c(s, 1, 9, 0, 8192, PDU_LAST);
+        say_resp(s, 1, 3);
+        say_h2c(s, 1, 9, 0, 8192, PDU_LAST);
+}
+
 static void odd_r2t(struct session *s)
 {
         say_hello(s);
@@ -1069,13 +1177,16 @@ static void h2c_data(void **state)
                   { r2t_for_a_read, "fault tcp/r2t/cccid 1 8\n", no_limits, 0 },
                   { r2t_for_a_capsule, "fault tcp/r2t/cccid 1 8\n", no_limits, 0 },
                   { r2t_gap, "fault tcp/r2t/offset 2 0\n", no_limits, 0 },
-                  { r2t_past_buffer, "fault tcp/r2t/range 4 0\n", no_limits, 0 },
+                  { r2t_past_buffer, "fault tcp/r2t/range 1 16\n", no_limits, 0 },
                   { two_r2ts, "", no_limits, 0 },
                   { three_r2ts, "fault tcp/r2t/limit 5 0\n", no_limits, 0 },
                   { three_r2ts, "", no_limits, TCP_R2T_LIMIT }, { three_r2ts, "", passive, 0 },
                   { four_r2ts, "fault tcp/r2t/limit 5 0\n", passive, 0 },
                   { same_ttag, "fault tcp/r2t/ttag-unique 1 10\n", no_limits, 0 },
                   { same_ttag, "", no_limits, TCP_R2T_TTAG },
+                  { same_ttag_served,
+                    "finding tcp/r2t/ttag-unique\nfault tcp/h2cdata/unsolicited 2 0\n", passive,
+                    0 },
                   { odd_r2t, "fault tcp/r2t/r2tl-dword 1 16\n", no_limits, 0 },
                   { odd_bytes_to_the_controller, "", no_limits, 0 },
                   { two_writes_asked, "fault tcp/r2t/limit 5 0\n", one, 0 },
@@ -1288,7 +1399,7 @@ static void reset_takes_aers_away(struct session *s)
         say_cc(s, 3, 6, CC_EN);
         say_aer(s, 10);
         say_cqe(s, 11, 7, NVME_ABORT_REQUESTED, 0);
-        say_cqe(s, 10, 7, 0, 0);
+        say_cqe(s, 10, 7, 0, AEN_NOTICE | LOG_CHANGED_NS << 16);
 }
 
 static void many_resets(struct session *s)

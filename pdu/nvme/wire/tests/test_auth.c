@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pdu/core/tests/check.h"
 
+#include <stdio.h>
+
 #include "pdu/nvme/wire/auth.h"
 
 /* --- keys ------------------------------------------------------------------------------------- */
@@ -88,6 +90,45 @@ static void a_typing_error_is_noticed(void **state)
                 text[i] = KEY_32[i];
         }
         assert_null(auth_key_parse(&key, text));
+}
+
+/* PSKs of TLS have the same form; the first is the example of T1.0 3.6.1.5. */
+static void keys_of_tls(void **state)
+{
+        static const uint8_t bytes[] = { 0x55, 0x12, 0xdb, 0xb6, 0x73, 0x7d, 0x01, 0x06,
+                                         0xf6, 0x59, 0x75, 0xb7, 0x73, 0xdf, 0xb0, 0x11,
+                                         0xff, 0xc3, 0x44, 0xbc, 0xf4, 0x42, 0xe2, 0xdd,
+                                         0x6d, 0x8b, 0xc4, 0x87, 0x0b, 0x5d, 0x5b, 0x03 };
+        static const struct {
+                const char *text, *says;
+        } wrong[] = {
+                { "", "form" },
+                { KEY_32, "form" },
+                { "NVMeTLSkey-2:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:", "form" },
+                { "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ", "form" },
+                { "NVMeTLSkey-1:03:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:", "hash" },
+                { "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9Lr!:", "base64" },
+                { "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf:", "32 or 48" },
+                { "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrA:", "checksum" },
+        };
+        struct auth_key key = { .len = 7 };
+        char text[200];
+
+        (void)state;
+        for (size_t i = 0; i < COUNT(wrong); i++) {
+                const char *says = tls_key_parse(&key, wrong[i].text);
+
+                if (!says || !strstr(says, wrong[i].says))
+                        fail_msg("'%s': %s", wrong[i].text, says ? says : "taken");
+        }
+        snprintf(text, sizeof(text), "NVMeTLSkey-1:00:%088d:", 0); /* 66 bytes */
+        assert_non_null(tls_key_parse(&key, text));
+        assert_int_equal(key.len, 7);
+        assert_null(tls_key_parse(
+            &key, "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:"));
+        assert_int_equal(key.hash, AUTH_SHA256);
+        assert_int_equal(key.len, sizeof(bytes));
+        assert_memory_equal(key.bytes, bytes, sizeof(bytes));
 }
 
 /* --- messages --------------------------------------------------------------------------------- */
@@ -240,13 +281,10 @@ static void anything_is_described(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(keys_of_nvme_cli),
-                cmocka_unit_test(what_is_no_key),
-                cmocka_unit_test(a_typing_error_is_noticed),
-                cmocka_unit_test(a_message_has_to_be_whole),
-                cmocka_unit_test(the_parts_of_a_reply),
-                cmocka_unit_test(a_negotiate_in_words),
-                cmocka_unit_test(others_in_words),
+                cmocka_unit_test(keys_of_nvme_cli),          cmocka_unit_test(what_is_no_key),
+                cmocka_unit_test(a_typing_error_is_noticed), cmocka_unit_test(keys_of_tls),
+                cmocka_unit_test(a_message_has_to_be_whole), cmocka_unit_test(the_parts_of_a_reply),
+                cmocka_unit_test(a_negotiate_in_words),      cmocka_unit_test(others_in_words),
                 cmocka_unit_test(anything_is_described),
         };
 

@@ -156,7 +156,7 @@ static void test_checks_rdma(void **state)
         for (size_t i = 0; i < COUNT(broken); i++) {
                 e = rdma();
                 e.tsas[broken[i].at] = broken[i].value;
-                assert_found(&e, RDMA_DISC_TSAS);
+                assert_found(&e, broken[i].at < 3 ? RDMA_DISC_TSAS : RDMA_DISC_TSAS_RSVD);
         }
         for (size_t i = 0; i < COUNT(ports); i++) {
                 e = rdma();
@@ -164,6 +164,10 @@ static void test_checks_rdma(void **state)
                 assert_found(&e, RDMA_DISC_TRSVCID);
         }
         e.adrfam = ADRFAM_IB; /* there it is a service identifier */
+        assert_found(&e, RDMA_DISC_TRSVCID);
+        text_pad(e.trsvcid, sizeof(e.trsvcid), "dead-BEEF-0123-3210");
+        assert_found(&e, RULE_NONE);
+        e.tsas[8] = e.tsas[9] = 0xff; /* PKEY */
         assert_found(&e, RULE_NONE);
 }
 
@@ -180,21 +184,59 @@ static void test_checks_tcp(void **state)
         }
         e = log_page.entry[0];
         e.tsas[255] = 1;
-        assert_found(&e, DISC_TSAS);
+        assert_found(&e, DISC_TSAS_RSVD);
         e = log_page.entry[0];
         e.trsvcid[0] = 'x';
         assert_found(&e, DISC_TRSVCID);
+        text_pad(e.trsvcid, sizeof(e.trsvcid), "04420"); /* T1.0 3.1.2 does not forbid the zero */
+        assert_found(&e, RULE_NONE);
+        e.trsvcid[0] = 'x';
         e.trtype = TRTYPE_FC;
         assert_found(&e, RULE_NONE);
+}
+
+static void test_checks_both(void **state)
+{
+        static const struct {
+                uint8_t adrfam;
+                const char *traddr;
+                bool good;
+        } addresses[] = {
+                { ADRFAM_IPV4, "192.0.2.1", true },
+                { ADRFAM_IPV4, "192.0.2.256", false },
+                { ADRFAM_IPV4, "192.0.2", false },
+                { ADRFAM_IPV4, "", false },
+                { ADRFAM_IPV4, "2001:db8::1", false },
+                { ADRFAM_IPV6, "2001:db8::1", true },
+                { ADRFAM_IPV6, "::ffff:192.0.2.1", true },
+                { ADRFAM_IPV6, "fe80::1%eth0", true },
+                { ADRFAM_IPV6, "::", true },
+                { ADRFAM_IPV6, "2001:db80a::1", false },
+                { ADRFAM_IPV6, "192.0.2.1", false },
+        };
+        struct disc_entry e;
+
+        (void)state;
+        fill();
+        for (size_t i = 0; i < COUNT(addresses); i++) {
+                e = log_page.entry[0];
+                e.adrfam = addresses[i].adrfam;
+                text_pad(e.traddr, sizeof(e.traddr), addresses[i].traddr);
+                assert_found(&e, addresses[i].good ? RULE_NONE : DISC_TRADDR);
+        }
+        e = log_page.entry[0];
+        e.eflags = le16(1 << 3);
+        assert_found(&e, DISC_RSVD);
 }
 
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_entry),       cmocka_unit_test(test_long_strings),
-                cmocka_unit_test(test_ports),       cmocka_unit_test(test_log),
-                cmocka_unit_test(test_description), cmocka_unit_test(test_rdma_entry),
-                cmocka_unit_test(test_checks_rdma), cmocka_unit_test(test_checks_tcp),
+                cmocka_unit_test(test_checks_both),  cmocka_unit_test(test_entry),
+                cmocka_unit_test(test_long_strings), cmocka_unit_test(test_ports),
+                cmocka_unit_test(test_log),          cmocka_unit_test(test_description),
+                cmocka_unit_test(test_rdma_entry),   cmocka_unit_test(test_checks_rdma),
+                cmocka_unit_test(test_checks_tcp),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,6 +51,28 @@ static void test_nqns(void **state)
         }
 }
 
+static void test_forms(void **state)
+{
+        static const char uuid[] =
+            "nqn.2014-08.org.nvmexpress:uuid:11223344-5566-7788-99aa-bbccddeeff00";
+        static const char old[] =
+            "nqn.2014-08.org.nvmexpress:NVMf:uuid:11223344-5566-7788-99aa-bbccddeeff00";
+
+        (void)state;
+        assert_true(nqn_has_uuid(uuid));
+        assert_false(nqn_has_uuid(old));
+        assert_true(nqn_is_formed(uuid));
+        assert_true(nqn_is_formed(old));
+        assert_true(nqn_is_formed(NQN_DISCOVERY));
+        assert_true(nqn_is_formed("nqn.2026-01.org.example:x"));
+        assert_true(nqn_is_formed("nqn.2014-08.org.nvmexpressive:x"));
+        assert_true(nqn_is_formed("no name"));
+        assert_false(nqn_is_formed("nqn.2014-08.org.nvmexpress:x"));
+        assert_false(nqn_is_formed("nqn.2026-01.org.nvmexpress.x"));
+        assert_false(nqn_is_formed("nqn.2014-08.org.nvmexpress:uuid:1"));
+        assert_false(nqn_is_formed("nqn.2014-08.org.nvmexpress:NVMf:uuid:1"));
+}
+
 static void test_nqn_length(void **state)
 {
         char field[NQN_FIELD];
@@ -144,7 +166,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_nqns),        cmocka_unit_test(test_nqn_length),
                 cmocka_unit_test(test_properties),  cmocka_unit_test(test_fctypes),
-                cmocka_unit_test(test_description),
+                cmocka_unit_test(test_description), cmocka_unit_test(test_forms),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,12 +20,17 @@ static void test_status(void **state)
 
 static void test_status_names(void **state)
 {
+        union sqe copy = { .opc = NVME_COPY }, connect = { .opc = NVME_FABRICS };
+
         (void)state;
         assert_string_equal(status_name(0), "Success");
         assert_string_equal(status_name(0x022), "Transient Transport Error");
         assert_string_equal(status_name(0x182), "Connect Invalid Parameters");
         assert_string_equal(status_name(0x182 | STATUS_DNR), "Connect Invalid Parameters");
         assert_string_equal(status_name(0x7c0), "Unknown Status");
+        assert_string_equal(status_name_of(&copy, 0x183), "Command Size Limit Exceeded");
+        assert_string_equal(status_name_of(&connect, 0x183), "Connect Restart Discovery");
+        assert_string_equal(status_name_of(&copy, 0x002), "Invalid Field in Command");
 }
 
 static void test_commands(void **state)

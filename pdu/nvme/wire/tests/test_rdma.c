@@ -362,6 +362,10 @@ static void test_data_keyed(void **state)
         assert_int_equal(d.count, 0);
         assert_rule(read_data(&c, 64, &admin, 0, NULL, &d).rule, RULE_NONE);
         assert_int_equal(d.count, 1);
+        c.sqe.sgl.addr = le64(UINT64_MAX - 4095); /* to the end of the address space, and over it */
+        assert_rule(read_data(&c, 64, &io, 4096, NULL, &d).rule, RULE_NONE);
+        c.sqe.sgl.addr = le64(UINT64_MAX - 4094);
+        assert_rule(read_data(&c, 64, &io, 4096, NULL, &d).rule, RDMA_SGL_OVERFLOW);
 }
 
 static void test_data_none(void **state)
@@ -510,8 +514,9 @@ static void test_directions(void **state)
 }
 
 static const enum rule_id all_rules[] = {
-        RDMA_ICD_ADMIN,   RDMA_ICD_OFFSET,  RDMA_ICD_LENGTH, RDMA_ICD_DIR, RDMA_SGL_TYPE,
-        RDMA_SGL_SUBTYPE, RDMA_SGL_SEGMENT, RDMA_SGL_COUNT,  RDMA_SGL_ONE, RDMA_SGL_LENGTH,
+        RDMA_ICD_ADMIN, RDMA_ICD_OFFSET,  RDMA_ICD_LENGTH,   RDMA_ICD_DIR,
+        RDMA_SGL_TYPE,  RDMA_SGL_SUBTYPE, RDMA_SGL_SEGMENT,  RDMA_SGL_COUNT,
+        RDMA_SGL_ONE,   RDMA_SGL_LENGTH,  RDMA_SGL_OVERFLOW,
 };
 
 /* Every truncation of every command of a list, offsets and lengths that wrap, waived or not. */

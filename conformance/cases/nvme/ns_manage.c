@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NVMe Base 5.1.20, 5.1.21, 8.1.15: Namespace Management and Attachment, of a subsystem that the run may do
+ * this to. */
+#include <string.h>
+
+#include "conformance/words/case.h"
+
+enum {
+        CREATE,
+        DELETE,
+        ATTACH = 0,
+        DETACH = 1,
+        OACS_NAMESPACES = 1 << 3,
+        BLOCKS = 128, /* of a namespace that is made, if the granularity of sizes allows that */
+        LIST_BYTES = 4096,
+        NSIDS = LIST_BYTES / 4,
+        ATTACHED_MOST = 16,
+        SILENCE_MS = 200,
+        NO_CNTLID = 0xffef,
+};
+
+static struct queue *manager(struct t *t)
+{
+        struct queue *q;
+
+        require(t, caps(t)->expendable,
+                "namespaces of no subsystem may be changed (--expendable-nqn)");
+        q = admin_queue(t, .subnqn = caps(t)->expendable);
+        require(t, le16_get(identify_ctrl(q)->oacs) & OACS_NAMESPACES,
+                "OACS announces no Namespace Management");
+        return q;
+}
+
+static bool lists(struct queue *q, uint8_t cns, uint32_t nsid)
+{
+        const uint8_t *list = identify(q, cns, 0);
+
+        for (unsigned i = 0; i < NSIDS; i++)
+                if (le_get(list + i * 4, 4) == nsid)
+                        return true;
+        return false;
+}
+
+static bool is_attached(struct queue *q, uint32_t nsid)
+{
+        return lists(q, CNS_NS_LIST, nsid);
+}
+
+/* --- the commands */
+
+struct wish { /* of a namespace */
+        uint64_t blocks;
+        uint8_t flbas, csi;
+};
+
+static struct reply create_as(struct queue *q, struct wish w)
+{
+        struct id_ns id = { .nsze = le64(w.blocks), .ncap = le64(w.blocks), .flbas = w.flbas };
+
+        return finish(q,
+                      send_cmd(q, .opc = NVME_NS_MANAGEMENT, .cdw10 = CREATE,
+                               .cdw11 = (uint32_t)w.csi << 24, .bytes = sizeof(id), .data = &id));
+}
+
+static uint32_t create(struct queue *q)
+{
+        struct reply r = create_as(q, (struct wish) { .blocks = BLOCKS });
+
+        require(q->t, r.status == NVME_SUCCESS, "a namespace of %u blocks cannot be made", BLOCKS);
+        return r.dw0;
+}
+
+static uint16_t erase_ns(struct queue *q, uint32_t nsid)
+{
+        return finish(q, send_cmd(q, .opc = NVME_NS_MANAGEMENT, .cdw10 = DELETE, .nsid = nsid))
+            .status;
+}
+
+/* One or two controllers; the second may be 0. */
+static struct reply attachment(struct queue *q, uint32_t select, uint32_t nsid, uint16_t first,
+                               uint16_t second)
+{
+        uint8_t list[LIST_BYTES] = { 0 };
+
+        le_put(list, 2, second ? 2 : 1);
+        le_put(list + 2, 2, first);
+        le_put(list + 4, 2, second);
+        return finish(q, send_cmd(q, .opc = NVME_NS_ATTACHMENT, .cdw10 = select, .nsid = nsid,
+                                  .bytes = sizeof(list), .data = list));
+}
+
+static void attach(struct queue *q, uint32_t nsid, const struct queue *to)
+{
+        want_eq(q->t, "the status of Namespace Attachment",
+                attachment(q, ATTACH, nsid, to->cntlid, 0).status, NVME_SUCCESS);
+}
+
+/* What the newest entry of the error log says about this command beyond its status. */
+static uint64_t more_about(struct queue *q, struct reply r)
+{
+        const struct log_error *e = get_log(q, LOG_ERROR, sizeof(*e), 0);
+
+        require(q->t, r.more && le16_get(e->cid) == r.cid && le16_get(e->sqid) == 0,
+                "the error log has no entry about the command");
+        return le64_get(e->csinfo);
+}
+
+/* --- Create, Delete */
+
+CASE("base/namespace/create", MUST, RULES(NS_CREATE),
+     "Create returns an NSID that was free, allocates the namespace, and attaches it to nobody",
+     .alone = true)
+{
+        struct queue *q = manager(t);
+        const void *before = identify(q, CNS_ALLOCATED_NS_LIST, 0);
+        struct reply r = create_as(q, (struct wish) { .blocks = BLOCKS });
+        const uint8_t *old = before;
+        bool was = false;
+
+        require(t, r.status == NVME_SUCCESS, "a namespace of %u blocks cannot be made", BLOCKS);
+        for (unsigned i = 0; i < NSIDS; i++)
+                was |= r.dw0 != 0 && le_get(old + i * 4, 4) == r.dw0;
+        want(t, r.dw0 != 0 && !was, "an NSID that was free", "NSID %u", r.dw0);
+        want(t, lists(q, CNS_ALLOCATED_NS_LIST, r.dw0), "the NSID in the list of allocated ones",
+             "NSID %u is not in it", r.dw0);
+        want(t, !is_attached(q, r.dw0), "a namespace that is attached to nobody",
+             "NSID %u is active", r.dw0);
+        want_eq(t, "the status of Delete", erase_ns(q, r.dw0), NVME_SUCCESS);
+        want(t, !lists(q, CNS_ALLOCATED_NS_LIST, r.dw0), "no deleted NSID in that list",
+             "NSID %u is in it", r.dw0);
+}
+
+CASE("base/namespace/create-refused", MUST, RULES(NS_CREATE_REFUSED),
+     "Create of an unknown command set or format, or beyond the capacity, fails with its own "
+     "status",
+     .alone = true)
+{
+        enum { UNKNOWN_SET = 0x3e, LAST_FORMAT = 15, UNIT = 512 };
+        struct queue *q = manager(t);
+        const struct id_ns *common = identify(q, CNS_NS, NSID_ALL);
+        uint64_t left = le_get(identify_ctrl(q)->unvmcap, 8), bytes;
+        unsigned lbads = common->lbaf[0].lbads;
+        struct reply r;
+
+        want_eq(t, "the status for an unknown command set",
+                create_as(q, (struct wish) { BLOCKS, 0, UNKNOWN_SET }).status,
+                NVME_IOCS_UNSUPPORTED);
+        if (common->nlbaf < LAST_FORMAT)
+                want_eq(t, "the status for an unknown format",
+                        create_as(q, (struct wish) { BLOCKS, LAST_FORMAT, 0 }).status,
+                        NVME_INVALID_FORMAT);
+        if (le_get(identify_ctrl(q)->tnvmcap, 8) == 0 || le_get(identify_ctrl(q)->unvmcap + 8, 8) ||
+            lbads < 9 || lbads > 16)
+                return;
+        bytes = ((left >> lbads) + BLOCKS) << lbads;
+        r = create_as(q, (struct wish) { .blocks = bytes >> lbads });
+        want_eq(t, "the status beyond the unallocated capacity", r.status, NVME_NS_CAPACITY);
+        if (r.more) {
+                uint64_t needed = more_about(q, r);
+
+                want(t, needed >= bytes, "at least the bytes that it needs in the error log",
+                     "%u MiB, not %u", (unsigned)(needed >> 20), (unsigned)(bytes >> 20));
+        }
+}
+
+CASE("base/namespace/delete", MUST, RULES(NS_DELETE),
+     "A namespace that is deleted is attached to no controller any more", .alone = true)
+{
+        struct queue *q = manager(t), *other = manager(t);
+        uint32_t nsid = create(q);
+
+        attach(q, nsid, q);
+        attach(q, nsid, other);
+        want_eq(t, "the status of Delete", erase_ns(q, nsid), NVME_SUCCESS);
+        want(t, !is_attached(q, nsid), "the namespace inactive", "NSID %u is active", nsid);
+        want(t, !is_attached(other, nsid), "the namespace inactive on the other controller",
+             "NSID %u is active", nsid);
+}
+
+/* Others as large as those that were there, for the cases that come. */
+static void make_again(struct queue *q, const uint64_t *blocks, unsigned n)
+{
+        for (unsigned i = 0; i < n; i++) {
+                struct reply r = create_as(q, (struct wish) { .blocks = blocks[i] });
+
+                if (r.status == NVME_SUCCESS)
+                        attachment(q, ATTACH, r.dw0, q->cntlid, 0);
+        }
+}
+
+CASE("base/namespace/delete-all", MUST, RULES(NS_DELETE),
+     "Delete of NSID FFFFFFFFh deletes all namespaces, and succeeds where there is none",
+     .alone = true)
+{
+        struct queue *q = manager(t);
+        const uint8_t *list = identify(q, CNS_NS_LIST, 0);
+        uint64_t blocks[ATTACHED_MOST];
+        unsigned n = 0;
+        uint16_t first, second;
+        bool gone;
+
+        for (; n < ATTACHED_MOST && le_get(list + n * 4, 4); n++) {
+                const struct id_ns *id = identify(q, CNS_NS, (uint32_t)le_get(list + n * 4, 4));
+
+                blocks[n] = le64_get(id->nsze);
+        }
+        create(q);
+        first = erase_ns(q, NSID_ALL);
+        gone = le_get(identify(q, CNS_ALLOCATED_NS_LIST, 0), 4) == 0;
+        second = erase_ns(q, NSID_ALL);
+        make_again(q, blocks, n);
+        want_eq(t, "the status of Delete", first, NVME_SUCCESS);
+        want(t, gone, "no allocated namespace", "there are some");
+        want_eq(t, "the status of Delete with none left", second, NVME_SUCCESS);
+}
+
+CASE("base/namespace/identifiers-new", MUST, RULES(NS_IDENTIFIERS),
+     "NGUID and EUI64 of a deleted namespace are not those of the next one where UIDREUSE is 1",
+     .alone = true)
+{
+        enum { UIDREUSE = 1 << 3, TRIES = 3 };
+        struct queue *q = manager(t);
+        uint8_t nguid[16], eui64[8], none[16] = { 0 };
+
+        for (int i = 0; i < TRIES; i++) {
+                uint32_t nsid = create(q);
+                const struct id_ns *id = identify(q, CNS_ALLOCATED_NS, nsid);
+                bool reuses = !(id->nsfeat & UIDREUSE);
+                bool same =
+                    i > 0 && ((memcmp(id->nguid, nguid, 16) == 0 && memcmp(nguid, none, 16) != 0) ||
+                              (memcmp(id->eui64, eui64, 8) == 0 && memcmp(eui64, none, 8) != 0));
+
+                memcpy(nguid, id->nguid, sizeof(nguid));
+                memcpy(eui64, id->eui64, sizeof(eui64));
+                erase_ns(q, nsid);
+                require(t, !reuses, "UIDREUSE is 0: they may be used again");
+                want(t, !same, "another NGUID and EUI64", "those of the deleted namespace");
+        }
+}
+
+CASE("base/namespace/io-continues", MUST, RULES(NS_MANAGE_IO),
+     "I/O commands to other namespaces work while one is made and deleted", .alone = true)
+{
+        enum { ROUNDS = 4 };
+        struct queue *admin = manager(t), *q = io_queue_of(admin);
+        uint32_t nsid = (uint32_t)le_get(identify(admin, CNS_NS_LIST, 0), 4);
+        const struct id_ns *id;
+        uint32_t block;
+
+        require(t, nsid, "the subsystem has no namespace");
+        id = identify(admin, CNS_NS, nsid);
+        require(t, !le16_get(id->lbaf[id->flbas & 15].ms), "the namespace has metadata");
+        block = 1u << id->lbaf[id->flbas & 15].lbads;
+        for (int i = 0; i < ROUNDS; i++) {
+                uint16_t before = send_cmd(q, .opc = NVME_READ, .nsid = nsid, .bytes = block);
+                uint32_t made = create(admin);
+                uint16_t after = send_cmd(q, .opc = NVME_READ, .nsid = nsid, .bytes = block);
+
+                want_eq(t, "the status of a Read from before", finish(q, before).status,
+                        NVME_SUCCESS);
+                want_eq(t, "the status of a Read", finish(q, after).status, NVME_SUCCESS);
+                erase_ns(admin, made);
+        }
+}
+
+CASE("base/namespace/both-commands", MUST, RULES(NS_MANAGE_BOTH),
+     "A controller with Namespace Management has Namespace Attachment, too, in log page 05h",
+     .needs = ANY_CONTROLLER)
+{
+        enum { SUPPORTED = 1 };
+        struct queue *q =
+            caps(t)->expendable ? admin_queue(t, .subnqn = caps(t)->expendable) : admin_queue(t);
+        const struct log_effects *e;
+
+        require(t, identify_ctrl(q)->lpa & LPA_EFFECTS, "there is no log page 05h (LPA)");
+        e = get_log(q, LOG_EFFECTS, sizeof(*e), 0);
+        require(t, le32_get(e->admin[NVME_NS_MANAGEMENT]) & SUPPORTED,
+                "Namespace Management is not supported");
+        want(t, le32_get(e->admin[NVME_NS_ATTACHMENT]) & SUPPORTED,
+             "Namespace Attachment supported", "log page 05h does not have it");
+}
+
+/* --- Attachment */
+
+CASE("base/namespace/attach", MUST, RULES(NS_ATTACH),
+     "Namespace Attachment concerns the controllers listed, and refuses what is so already",
+     .alone = true)
+{
+        struct queue *q = manager(t), *other = manager(t);
+        uint32_t nsid = create(q);
+
+        attach(q, nsid, q);
+        want(t, is_attached(q, nsid), "an active namespace", "NSID %u is not active", nsid);
+        want(t, !is_attached(other, nsid), "a namespace inactive elsewhere", "NSID %u is active",
+             nsid);
+        want_eq(t, "the status of a second Attach",
+                attachment(q, ATTACH, nsid, q->cntlid, 0).status, NVME_NS_ATTACHED);
+        attach(q, nsid, other);
+        want_eq(t, "the status of Detach", attachment(q, DETACH, nsid, q->cntlid, 0).status,
+                NVME_SUCCESS);
+        want(t, !is_attached(q, nsid), "an inactive namespace", "NSID %u is active", nsid);
+        want(t, is_attached(other, nsid), "a namespace active elsewhere", "NSID %u is not active",
+             nsid);
+        want_eq(t, "the status of a second Detach",
+                attachment(q, DETACH, nsid, q->cntlid, 0).status, NVME_NS_NOT_ATTACHED);
+        erase_ns(q, nsid);
+}
+
+CASE("base/namespace/attach-list", MUST, RULES(NS_ATTACH),
+     "Namespace Attachment with a controller that there is not fails with Controller List Invalid",
+     .alone = true)
+{
+        struct queue *q = manager(t);
+        uint32_t nsid = create(q);
+
+        want_eq(t, "the status of Attach", attachment(q, ATTACH, nsid, NO_CNTLID, 0).status,
+                NVME_CTRL_LIST_INVALID);
+        erase_ns(q, nsid);
+}
+
+CASE("base/namespace/attach-stops", MUST, RULES(NS_ATTACH_STOPS),
+     "Namespace Attachment stops at the entry that fails, leaves earlier ones, and says which it "
+     "was",
+     .alone = true)
+{
+        struct queue *a = manager(t), *b = manager(t);
+        struct queue *low = a->cntlid < b->cntlid ? a : b, *high = low == a ? b : a;
+        uint32_t nsid = create(a);
+        struct reply r;
+
+        attach(a, nsid, low);
+        r = attachment(a, ATTACH, nsid, low->cntlid, high->cntlid);
+        want_eq(t, "the status of Attach", r.status, NVME_NS_ATTACHED);
+        want(t, !is_attached(high, nsid), "the second controller without it", "NSID %u is active",
+             nsid);
+        if (r.more)
+                want_eq(t, "the offset of the first entry", more_about(a, r), 2);
+        attach(a, nsid, high);
+        attachment(a, DETACH, nsid, low->cntlid, 0);
+        r = attachment(a, ATTACH, nsid, low->cntlid, high->cntlid);
+        want_eq(t, "the status of Attach", r.status, NVME_NS_ATTACHED);
+        want(t, is_attached(low, nsid), "the first controller with it", "NSID %u is not active",
+             nsid);
+        if (r.more)
+                want_eq(t, "the offset of the second entry", more_about(a, r), 4);
+        erase_ns(a, nsid);
+}
+
+CASE("base/namespace/attach-limit", MUST, RULES(NS_ATTACH_LIMIT),
+     "No more than MAXCNA namespaces can be attached to a controller", .alone = true)
+{
+        struct queue *q = manager(t);
+        uint32_t most = le32_get(identify_ctrl(q)->maxcna), made[ATTACHED_MOST + 1], n = 0;
+        const uint8_t *list = identify(q, CNS_NS_LIST, 0);
+        uint32_t attached = 0;
+        uint16_t status = NVME_SUCCESS;
+
+        require(t, most > 0 && most <= ATTACHED_MOST, "MAXCNA is %u", most);
+        while (le_get(list + attached * 4, 4))
+                attached++;
+        for (; attached + n <= most && status == NVME_SUCCESS; n++) {
+                made[n] = create(q);
+                status = attachment(q, ATTACH, made[n], q->cntlid, 0).status;
+        }
+        for (uint32_t i = 0; i < n; i++)
+                erase_ns(q, made[i]);
+        want_eq(t, "the status of the last Attach", status, NVME_NS_ATTACH_LIMIT);
+        want_eq(t, "namespaces attached before", attached + n - 1, most);
+}
+
+CASE("base/namespace/attachments-stay", MUST, RULES(NS_ATTACH_STAYS),
+     "Attachments are as before after a Controller Reset", .alone = true)
+{
+        struct queue *q = manager(t);
+        uint32_t nsid = create(q), none = create(q);
+
+        attach(q, nsid, q);
+        set_cc(q, CC_RUN & ~CC_EN, CSTS_RDY, 0);
+        set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
+        want(t, is_attached(q, nsid), "the namespace that was attached", "NSID %u is not active",
+             nsid);
+        want(t, !is_attached(q, none), "only that", "NSID %u is active, too", none);
+        erase_ns(q, nsid);
+        erase_ns(q, none);
+}
+
+CASE("base/namespace/event-elsewhere", MUST, RULES(NS_EVENT_OWN),
+     "Of a namespace that is deleted other controllers are told, the one that deleted it is not",
+     .alone = true)
+{
+        enum { EVENT = AEN_NOTICE | AEN_INFO_NS_CHANGED << 8 | LOG_CHANGED_NS << 16 };
+        struct queue *q = manager(t), *other = manager(t);
+        uint32_t nsid = create(q);
+        uint16_t aer;
+
+        require(t, le32_get(identify_ctrl(q)->oaes) & OAES_NS,
+                "OAES does not announce Namespace Attribute Notices");
+        attach(q, nsid, q);
+        attach(q, nsid, other);
+        get_log(q, LOG_CHANGED_NS, LIST_BYTES, 0);
+        get_log(other, LOG_CHANGED_NS, LIST_BYTES, 0);
+        succeed(q, send_set_feature(q, FEAT_AEC, AEC_NS));
+        succeed(other, send_set_feature(other, FEAT_AEC, AEC_NS));
+        send_cmd(q, .opc = NVME_AER);
+        aer = send_cmd(other, .opc = NVME_AER);
+        want_eq(t, "the status of Delete", erase_ns(q, nsid), NVME_SUCCESS);
+        want_eq(t, "the event of the other controller", expect_success(other, aer).dw0, EVENT);
+        expect_silence(q, SILENCE_MS);
+}
+
+/* --- Format NVM, where nothing is attached */
+
+CASE("base/format/none-attached", MUST, RULES(FORMAT_NONE),
+     "Format NVM of NSID FFFFFFFFh succeeds where no namespace is attached", .alone = true)
+{
+        enum { OACS_FORMAT = 1 << 1, FNS = 1 << 0, SENS = 1 << 1, NO_BROADCAST = 1 << 3 };
+        struct queue *q = manager(t);
+        const uint8_t *list = identify(q, CNS_NS_LIST, 0);
+        uint16_t status;
+
+        require(t, le16_get(identify_ctrl(q)->oacs) & OACS_FORMAT, "OACS announces no Format NVM");
+        require(t, !(identify_ctrl(q)->fna & (FNS | SENS | NO_BROADCAST)),
+                "Format NVM concerns namespaces that are not attached, too, or not all (FNA)");
+        for (unsigned i = 0; i < NSIDS && le_get(list + i * 4, 4); i++)
+                attachment(q, DETACH, (uint32_t)le_get(list + i * 4, 4), q->cntlid, 0);
+        require(t, le_get(identify(q, CNS_NS_LIST, 0), 4) == 0, "namespaces cannot be detached");
+        status = finish(q, send_cmd(q, .opc = NVME_FORMAT, .nsid = NSID_ALL)).status;
+        for (unsigned i = 0; i < NSIDS && le_get(list + i * 4, 4); i++)
+                attachment(q, ATTACH, (uint32_t)le_get(list + i * 4, 4), q->cntlid, 0);
+        want_eq(t, "the status of Format NVM", status, NVME_SUCCESS);
+}
+
+CASE("base/namespace/event-allocated", MUST, RULES(NS_EVENT_ALLOCATED),
+     "A namespace that is made is reported as Allocated Namespace Attribute Changed, and listed",
+     .alone = true)
+{
+        enum {
+                EVENT = AEN_NOTICE | AEN_INFO_ALLOCATED << 8 | LOG_CHANGED_ALLOCATED << 16,
+        };
+        struct queue *q = manager(t), *other = manager(t);
+        const uint8_t *list;
+        bool listed = false;
+        uint32_t nsid;
+        uint16_t aer;
+
+        require(t, le32_get(identify_ctrl(q)->oaes) & OAES_ALLOCATED,
+                "OAES does not announce Allocated Namespace Attribute Notices");
+        succeed(other, send_set_feature(other, FEAT_AEC, AEC_ALLOCATED));
+        aer = send_cmd(other, .opc = NVME_AER);
+        nsid = create(q);
+        want_eq(t, "the event", expect_success(other, aer).dw0, EVENT);
+        list = get_log(other, LOG_CHANGED_ALLOCATED, LIST_BYTES, 0);
+        for (unsigned i = 0; i < NSIDS; i++)
+                listed |= le_get(list + i * 4, 4) == nsid || le_get(list, 4) == NSID_ALL;
+        want(t, listed, "its NSID in log page 1Ch", "NSID %u is missing", nsid);
+        erase_ns(q, nsid);
+}

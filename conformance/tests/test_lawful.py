@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Peers that are right and unlike the reference target and host: the suite accuses none of them.
+
+Some are written apart from it (test_hostile.py); others are the reference target and host that overlook
+what nobody has to notice, or end the connection where that is as good as what they do by themselves.
+"""
+import concurrent.futures
+import contextlib
+import json
+import os
+import re
+import socket
+import struct
+import subprocess
+import threading
+
+import pytest
+
+from test_hostile import GET_LOG, KATO, NVMFSPEC, SET_FEATURES, Spoilt, Target, judge
+from test_hostile_stream import NQN as SOUND
+from test_hostile_stream import Proxy
+
+TERM, H2C_TERM, H2C_DATA, WRITE, DISCONNECT, KEEP_ALIVE = 3, 2, 6, 1, 8, 0x18
+INVALID_LOG, SGL_LENGTH = 0x109, 0x0f
+
+
+@pytest.fixture
+def target(request):
+    target = Target(request.param())
+    yield target
+    target.listener.close()
+
+
+def terminate(queue, pdu, fes, fei=0):
+    """C2HTermReq with the header of what was received."""
+    copy = pdu[:pdu[2]]
+    queue.peer.sendall(struct.pack("<BBBBIHI10x", TERM, 0, 24, 0, 24 + len(copy), fes, fei) + copy)
+    raise EOFError
+
+
+# --- Fabrics and Base -----------------------------------------------------------------------------
+
+class LargerEntries(Spoilt):
+    """The maximum sizes of queue entries may be larger than the required ones."""
+    entry_sizes = 0x76, 0x54
+
+
+class FromZero(Spoilt):
+    """FFF0h and above are reserved, 0 is not (Base 2.2 figure 27)."""
+    first = 0
+
+
+class Zoned(Spoilt):
+    """Has the Changed Zone List (BFh), and refuses log pages that it does not have."""
+    logs = 1, 2, 3, 0x70, 0xbf
+
+    def serve(self, queue, sqe, data):
+        unknown = sqe[0] == GET_LOG and not queue.qid and sqe[40] not in self.logs
+        if unknown:
+            queue.respond(struct.unpack_from("<H", sqe, 2)[0], INVALID_LOG)
+        return unknown
+
+
+class CompletesInAnyOrder(Spoilt):
+    """SQHD is of when the completion was made; they are sent in another order (Base 2.2 figure 97)."""
+    def complete(self, queue, cqe):
+        queue.held = [*getattr(queue, "held", ()), cqe]
+        if len(queue.held) > 3 or not queue.is_readable(0.02):
+            for held in reversed(queue.held):
+                super().complete(queue, held)
+            queue.held = []
+
+
+class FlowOfAdmin(Spoilt):
+    """Can do without flow control on I/O queues where the admin queue's Connect asked for that, too."""
+    def goes_without(self, queue, asked):
+        if queue.qid == 0:
+            queue.controller.asked = asked
+        return asked and queue.controller.asked
+
+
+class EndsLater(Spoilt):
+    """A second goes by from the loss of the admin queue to the end of its controller's other queues:
+    nobody says how soon that is (Base 2.2 3.1.2)."""
+    def forget(self, connection):
+        if not connection.controller or connection.qid:
+            return
+        controllers, known = connection.target.controllers, connection.controller
+
+        def end():
+            controllers.pop(known.id, None)
+            for peer in getattr(known, "peers", ()):
+                with contextlib.suppress(OSError):
+                    peer.shutdown(socket.SHUT_RDWR)
+        threading.Timer(1, end).start()
+
+    def serve(self, queue, sqe, data):
+        if queue.qid and not hasattr(queue, "kept"):
+            queue.kept = True
+            queue.controller.peers = [*getattr(queue.controller, "peers", ()), queue.peer]
+        return False
+
+
+class KeepsTime(Spoilt):
+    """Keep Alive, from each command on that it sees on the admin queue; to connect takes it half a second."""
+    thinks, runs = 0.5, 1
+
+    def serve(self, queue, sqe, data):
+        if queue.qid or not queue.controller:
+            return False
+        if sqe[0] == SET_FEATURES and sqe[40] == KATO:
+            self.kato, queue.keeps = struct.unpack_from("<I", sqe, 44)[0], True
+        if hasattr(queue, "timer"):
+            queue.timer.cancel()
+        if hasattr(queue, "keeps"):
+            queue.timer = threading.Timer(self.kato / 1000 * self.runs, queue.expire)
+            queue.timer.daemon = True
+            queue.timer.start()
+        if sqe[0] == KEEP_ALIVE:
+            queue.respond(struct.unpack_from("<H", sqe, 2)[0])
+        return sqe[0] == KEEP_ALIVE
+
+
+class KeepsHalfTheTime(KeepsTime):
+    """Which is wrong: its clock is twice as fast."""
+    runs = 0.5
+
+
+class Disconnects(Spoilt):
+    """Deletes I/O queues. After Disconnect nothing comes any more, whatever was outstanding."""
+    ofcs = 1
+
+    def serve(self, queue, sqe, data):
+        if sqe[0] == 0x7f and sqe[4] == DISCONNECT and queue.qid:
+            queue.respond(struct.unpack_from("<H", sqe, 2)[0])
+            self.after(queue)
+        return False
+
+    def after(self, queue):
+        while queue.peer.recv(65536):
+            pass
+        raise EOFError
+
+    def fetch(self, queue, cid, size):
+        """A Write whose data is not there yet does not keep Disconnect waiting."""
+        queue.r2t(cid, 0, size)
+        pdu, data = queue.next()
+        got = len(data)
+        if pdu[0] != H2C_DATA:
+            self.serve(queue, pdu[8:72], b"")
+        while got < size:
+            got += len(queue.next()[1])
+
+
+class ClosesAfterDisconnect(Disconnects):
+    def after(self, queue):
+        raise EOFError
+
+
+class ResetsAfterDisconnect(Disconnects):
+    def after(self, queue):
+        queue.peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        queue.peer.close()
+        raise EOFError
+
+
+class AnswersAfterDisconnect(Disconnects):
+    """Which is wrong: the response to Disconnect is the last one (Base 2.2 6.4)."""
+    def after(self, queue):
+        queue.respond(self.waits)
+
+    def fetch(self, queue, cid, size):
+        self.waits = cid
+        super().fetch(queue, cid, size)
+
+
+# --- NVMe/TCP -------------------------------------------------------------------------------------
+
+class AnswersTermReq(Spoilt):
+    """A reserved FES is one more fatal error: T1.0 3.5 wants only bad lengths ignored."""
+    def check(self, queue, pdu):
+        if pdu[0] == H2C_TERM and struct.unpack_from("<H", pdu, 8)[0] not in range(1, 7):
+            terminate(queue, pdu, 1, 8)
+
+
+class RefusesPadding(Spoilt):
+    """PAD is as long as the alignment needs (T1.0 figures 24 and 26), and CPDA is 0."""
+    def check(self, queue, pdu):
+        if pdu[0] in (4, H2C_DATA) and pdu[3] > pdu[2]:
+            terminate(queue, pdu, 1, 3)
+
+
+class NoAlignment(Spoilt):
+    """HPDA other than 0 is a parameter that it does not support."""
+    def check(self, queue, pdu):
+        if pdu[0] == 0 and pdu[10]:
+            terminate(queue, pdu, 6, 10)
+
+
+class FewBytesOfData(Spoilt):
+    """MAXH2CDATA below 4,096 is only advised against."""
+    icresp = struct.pack("<BBBBIHBBI112x", 1, 0, 128, 0, 128, 0, 0, 0, 2048)
+
+
+class FailsHuge(Spoilt):
+    """A Write of 4 GiB is not as long as its blocks."""
+    def serve(self, queue, sqe, data):
+        huge = sqe[0] == WRITE and queue.qid and struct.unpack_from("<I", sqe, 32)[0] > 1 << 30
+        if huge:
+            self.refuse(queue, sqe)
+        return huge
+
+    def refuse(self, queue, sqe):
+        queue.respond(struct.unpack_from("<H", sqe, 2)[0], SGL_LENGTH)
+
+
+class EndsHuge(FailsHuge):
+    def refuse(self, queue, sqe):
+        terminate(queue, struct.pack("<BBBBI", 4, 0, 72, 0, 72) + sqe, 1, 44)
+
+
+class ClosesHuge(FailsHuge):
+    def refuse(self, queue, sqe):
+        raise EOFError
+
+
+class DiesOfMany(Spoilt):
+    """Which is wrong, whatever the host did: more than 100 commands beyond the size of a queue end it."""
+    def fetch(self, queue, cid, size):
+        for _ in range(100):
+            queue.next()
+        queue.target.listener.shutdown(socket.SHUT_RDWR)
+        queue.target.listener.close()
+        raise EOFError
+
+
+class ReturnsAnOldOne(Spoilt):
+    """C2HTermReq of the first command too many, when many more have been sent."""
+    def fetch(self, queue, cid, size):
+        pdus = [queue.next()[0] for _ in range(100)]
+        terminate(queue, pdus[31], 2)
+
+
+PADDED = {"tcp/alignment/pad-more", "tcp/alignment/pad-more-h2cdata"}
+HPDA = {"tcp/alignment/hpda", "tcp/alignment/hpda-minimal"}
+LAST = {"fab/disconnect/last-response"}
+SQHD = {"fab/queue/sqhd", "fab/queue/sqhd-overtaking"}
+HUGE = {"fab/sgl/huge"}
+CNTLIDS = {"fab/connect/admin", "fab/connect/io-cntlid", "fab/connect/cntlid-allocated", "base/identify/cntlid"}
+
+PEERS = [
+    (LargerEntries, {"base/identify/queue-entry-sizes"}, "pass"),
+    (FromZero, CNTLIDS, "pass"),
+    (Zoned, {"base/log/lid-unknown"}, "pass"),
+    (Spoilt, {"base/log/lid-unknown"}, "fail"),
+    (CompletesInAnyOrder, SQHD, "pass"),
+    (FlowOfAdmin, {"tcp/c2hdata/success-off", "fab/connect/sqfc-off"}, "pass"),
+    (EndsLater, {"fab/association/admin-lost", "fab/connect/cntlid-gone"}, "pass"),
+    (Spoilt, {"base/log/offset-beyond", "fab/discovery/log-beyond"}, "skip"),  # LPA has no bit for offsets
+    (KeepsTime, {"fab/keep-alive/alive"}, "pass"),
+    (KeepsHalfTheTime, {"fab/keep-alive/alive"}, "fail"),
+    (Disconnects, LAST, "pass"),
+    (ClosesAfterDisconnect, LAST, "pass"),
+    (ResetsAfterDisconnect, LAST, "pass"),
+    (AnswersAfterDisconnect, LAST, "fail"),
+    (AnswersTermReq, {"tcp/termreq/h2ctermreq-fes"}, "pass"),
+    (RefusesPadding, PADDED, "pass"),
+    (RefusesPadding, {"tcp/digest/pad-not-summed"}, "skip"),
+    (NoAlignment, HPDA, "pass"),
+    (Spoilt, {"tcp/r2t/asked", "tcp/r2t/limit"}, "pass"),  # one TTAG for all R2Ts
+    (Spoilt, HUGE, "pass"),
+    (FailsHuge, HUGE, "pass"),
+    (EndsHuge, HUGE, "pass"),
+    (ClosesHuge, HUGE, "pass"),
+    (ReturnsAnOldOne, {"fab/queue/overrun"}, "info"),
+]
+
+
+@pytest.mark.parametrize("target, cases, verdict", PEERS, indirect=["target"],
+                         ids=[f"{peer.__name__}-{sorted(cases)[0]}" for peer, cases, _ in PEERS])
+def test_another_target(target, cases, verdict):
+    judged = judge(target, "--strict", "--allow-write", "1", *cases)
+    assert cases <= judged.get(verdict, set()), judged
+    assert verdict == "fail" or "fail" not in judged, judged
+
+
+@pytest.mark.parametrize("target", [FewBytesOfData], indirect=True)
+def test_what_is_advised_against_is_no_failure(target):
+    judged = judge(target, "--allow-write", "1", "tcp/r2t/asked")
+    assert "tcp/r2t/asked" in judged["pass"] and "fail" not in judged
+    assert judged["lenient"] == {"noticed/tcp/icresp/maxh2cdata-4096"}
+
+
+# --- the reference target and host, which overlook or end what they need not ----------------------
+
+def conform(*args):
+    done = subprocess.run([NVMFSPEC, "conform", "--strict", "--timeout-scale", "4", "--json", "-", *args],
+                          capture_output=True, text=True, timeout=140)
+    assert done.returncode in (0, 1, 77), done.stderr
+    return json.loads(done.stdout)["results"]
+
+
+@pytest.fixture(scope="module")
+def rulebook():
+    out = subprocess.run([NVMFSPEC, "conform", "--rules", "--json", "-"], capture_output=True, text=True,
+                         check=True).stdout
+    return {rule["id"]: rule for rule in json.loads(out)["rules"]}
+
+
+def transport_of(rule):
+    return "rdma" if rule.startswith("rdma/") else "tcp"
+
+
+# Who overlooks only this breaks another rule by it, or says nothing at all.
+FOLLOWS = {"fab/connect/first", "rdma/request/hsqsize", "rdma/capsule/length"}
+
+
+def test_what_nobody_has_to_notice_fails_no_target(rulebook):
+    """No reaction is printed: a target that goes on is as right as one that refuses."""
+    rules = [i for i, rule in rulebook.items() if rule["bound"] == "host" and rule["cases"] and
+             rule.get("reaction_basis") == "own reading" and i not in FOLLOWS]
+
+    def failed(rule):
+        return [(rule, r["id"]) for r in conform("-t", transport_of(rule), "--waive", rule, "--rule", rule)
+                if r["verdict"] in ("fail", "error")]
+
+    assert len(rules) > 30
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(failed, rules), []) == []
+
+
+@pytest.mark.parametrize("rule", """
+    tcp/alignment/pdo-c2h tcp/digest/flags-c2h tcp/header/plen-c2h tcp/c2hdata/datal-dword
+    rdma/accept/length rdma/accept/recfmt rdma/accept/crqsize""".split())
+def test_what_nobody_has_to_notice_fails_no_host(rule):
+    judged = {r["id"]: r["verdict"] for r in conform("--role", "host", "-t", transport_of(rule), "--waive", rule, rule)}
+    assert judged[rule] in ("pass", "advice", "skip") and "fail" not in judged.values()
+
+
+def pdus(then):
+    """What a Proxy does with each whole PDU of the target: then(peer, pdu) returns what is sent."""
+    left = {}
+
+    def spoil(peer, data, at):
+        data = left.pop(peer, b"") + data
+        while len(data) >= 8 and len(data) >= (plen := struct.unpack_from("<I", data, 4)[0]):
+            peer.sendall(then(peer, data[:plen]))
+            data = data[plen:]
+        left[peer] = data
+    return spoil
+
+
+def closes(peer, pdu):
+    """... in place of C2HTermReq."""
+    if pdu[0] == TERM:
+        raise OSError
+    return pdu
+
+
+def resets(peer, pdu):
+    if pdu[0] == TERM:
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        raise OSError
+    return pdu
+
+
+def fails_otherwise(peer, pdu):
+    """Internal Error in place of any other status that refuses a command."""
+    if pdu[0] == 5 and (sf := struct.unpack_from("<H", pdu, 22)[0]) >> 1:
+        pdu = pdu[:22] + struct.pack("<H", sf & 1 | 6 << 1) + pdu[24:]
+    return pdu
+
+
+@pytest.fixture(scope="module")
+def sound():
+    target = subprocess.Popen([NVMFSPEC, "target", "-s", "0", "--profile", "strict"], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True)
+    yield int(re.search(r"listening on \S+:(\d+) ", target.stdout.readline()).group(1))
+    target.terminate()
+    target.communicate()
+
+
+@pytest.mark.parametrize("how, topics", [(closes, ["tcp"]), (resets, ["tcp"]), (fails_otherwise, ["tcp", "fab"])])
+def test_another_reaction_than_ours_fails_only_where_one_is_printed(how, topics, sound, rulebook):
+    proxy = Proxy(sound, pdus(how))
+    results = conform("-a", "127.0.0.1", "-s", str(proxy.port), "-n", SOUND, "--allow-write", "1", *topics)
+    proxy.close()
+    failed = {r["id"]: rulebook[r["rule"]] for r in results if r["verdict"] == "fail"}
+    assert len(failed) > 20 # those where one is
+    assert [i for i, rule in failed.items() if rule.get("reaction_basis") == "own reading"] == []
+    assert "error" not in {r["verdict"] for r in results}
+
+
+# Whatever happens to it, the target goes on; and what it has announced itself is so.
+ROBUST = r"""(?x) .*-storm(-\w+)? | tcp/h2cdata/reset-midway | fab/sgl/huge | fab/property/offset-far |
+    fab/shutdown/alone | fab/auth/(again|hang-up|host-gives-up|odd-lengths|too-early) | base/identify/odd-requests |
+    rdma/(teardown|disconnect)/.* | rdma/transfer/host-writes | rdma/key/shared | rdma/sgl/(no-data|long-24-bits) |
+    rdma/request/(33-bytes|ord|rnr-retry-0|cntlid-io.*|hrqsize-.*|qid-65534) | rdma/in-capsule/(odd-offset|unused)"""
+ANNOUNCED = r"""(?x) base/identify/mdts | fab/connect/io-cntlid | fab/discovery/entry-(asqsz|cntlid) |
+    fab/reset/aer-room | rdma/flow/few-receives | rdma/in-capsule/(admin-sent|after-command|most|write) |
+    rdma/sgl/list-(admin-sent|fabrics)"""
+
+
+def test_each_must_names_the_rule_that_decides():
+    listed = json.loads(subprocess.run([NVMFSPEC, "conform", "--list", "--json", "-"], capture_output=True,
+                                       text=True, check=True).stdout)["cases"]
+    without = {case["id"] for case in listed if case["level"] == "must" and not case["rules"]}
+    assert sorted(i for i in without if not re.fullmatch(ROBUST, i) and not re.fullmatch(ANNOUNCED, i)) == []
+
+
+@pytest.mark.parametrize("target", [DiesOfMany], indirect=True)
+def test_an_overrun_is_far_enough(target):
+    judged = judge(target, "--allow-write", "1", "fab/queue/overrun")
+    assert judged["fail"] == {"fab/queue/overrun"}, judged

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# srp.sh DIRECTORY: what the kernel's SRP initiator and target say to each other over rxe, in
+# DIRECTORY/srp.pcap: a scan, reads and writes, a reset, logout and a login that is rejected. It breaks no rule.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+lab=$here/../../../ci/lab.d
+. "$lab/net.sh"
+. "$lab/nvmet.sh"
+step() { echo "-- $*"; }
+lio=/sys/kernel/config/target
+port=5555
+
+target_up() { # the kernel's target, one disk in memory
+        local guid tpg initiator
+        load ib_srpt target_core_mod
+        mkdir -p $lio/core/rd_mcp_1/disk $lio/srpt
+        echo rd_pages=8192 >$lio/core/rd_mcp_1/disk/control
+        echo 1 >$lio/core/rd_mcp_1/disk/enable
+        guid=$(cat /sys/class/infiniband/rxe1/node_guid)
+        tpg=$lio/srpt/$guid/$guid
+        mkdir -p "$tpg/lun/lun_0"
+        ln -s $lio/core/rd_mcp_1/disk "$tpg/lun/lun_0/disk"
+        for initiator in 10.0.0.1 10.0.0.2; do # by the latter it knows those of its own machine
+                mkdir -p "$tpg/acls/$initiator/lun_0"
+                ln -s "$tpg/lun/lun_0" "$tpg/acls/$initiator/lun_0/disk"
+        done
+        echo $port >$lio/srpt/discovery_auth/rdma_cm_port
+        echo 1 >"$tpg/enable"
+}
+
+login() { # [ID_EXT]: fails if the target rejects it
+        local guid
+        guid=$(printf %016x $(($(cat /sys/module/ib_srpt/parameters/srpt_service_guid))))
+        echo "id_ext=${1:-$guid},ioc_guid=$guid,dest=10.0.0.2:$port,initiator_ext=0000000000000001" \
+                >/sys/class/infiniband_srp/srp-rxe0-1/add_target
+}
+
+disk() { # the disk's name, once it is there
+        local i d
+        for i in $(seq 100); do
+                for d in /sys/block/sd*; do
+                        [ -e "$d" ] && [ "$(cat "$d/size")" -gt 0 ] && echo "/dev/${d##*/}" && return
+                done
+                sleep 0.1
+        done
+        return 1
+}
+
+logout() { for p in /sys/class/srp_remote_ports/*/delete; do echo 1 >"$p"; done; sleep 1; }
+
+reset() { # the disk's logical unit: SG_SCSI_RESET, of the device
+        python3 -c 'import fcntl, os, struct, sys
+fcntl.ioctl(os.open(sys.argv[1], os.O_RDWR), 0x2284, struct.pack("i", 1))' "$1"
+}
+
+copy() { dd bs="$1" count=2 status=none "${@:2}"; }
+
+wire_up
+rdma_up rxe
+target_up
+load ib_srp
+capture_wire "$1/srp.pcap"
+step "a scan, writes and reads"
+login
+disk=$(disk)
+copy 4k if=/dev/zero of="$disk" oflag=direct
+copy 16k if=/dev/zero of="$disk" oflag=direct
+copy 16k if="$disk" of=/dev/null iflag=direct
+step "a reset"
+reset "$disk"
+copy 4k if="$disk" of=/dev/null iflag=direct
+step "logout, and a rejected login"
+logout
+login 00000000000000ff 2>/dev/null && exit 1
+sleep 1
+"$NVMFSPEC" pcap check --all --strict "$1/srp.pcap"

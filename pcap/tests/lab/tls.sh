@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# tls.sh DIR: TLS between the kernel's host and our target (DIR/target.pcap), our host and the kernel's target
+# (host.pcap) and between both of the kernel's (kernel.pcap), each with a key log (target.keys ...) of one end.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$here/../../../ci/lab.d/nvmet.sh"
+. "$here/../../../ci/lab.d/tls.sh"
+nqn=nqn.2026-01.lab:kernel host=nqn.2026-01.lab:host
+where=(-t tcp -a 127.0.0.1 -s 4420 -n "$nqn" -q "$host")
+dir=$1
+step() { echo "-- $*"; }
+
+capture() { # NAME
+        local i
+        tcpdump -i lo -s 0 -B 65536 -U -Z root -w "$dir/$1.pcap" port 4420 2>"$dir/said" &
+        dump=$!
+        for i in $(seq 50); do
+                grep -q 'listening on' "$dir/said" && return
+                sleep 0.1
+        done
+        return 1
+}
+captured() {
+        sleep 1
+        kill "$dump"
+        wait "$dump" || true
+}
+
+kernel_host() { # it connects, writes, reads back
+        local dev
+        tool nvme connect "${where[@]}" --tls
+        dev=$(nvdev "$nqn")
+        dd if=/dev/urandom of="$dev" bs=64k count=4 oflag=direct status=none
+        dd if="$dev" of=/dev/null bs=64k count=4 iflag=direct status=none
+        nvme disconnect -n "$nqn"
+}
+
+tlshd_up "$dir" "$dir/kernel.keys"
+key=$(tls_key 2)
+(umask 077 && echo "$key" >"$dir/key")
+tls_insert "$key" "$host" "$nqn" 1
+
+step "the kernel's host, our target"
+"$NVMFSPEC" target -a 127.0.0.1 -n "$nqn" --ns mem:16M --tls-key "@$dir/key" --tls-required \
+        --tls-keylog "$dir/target.keys" >"$dir/log" 2>&1 &
+target=$!
+for _ in $(seq 100); do
+        grep -q listening "$dir/log" && break
+        sleep 0.1
+done
+capture target
+kernel_host
+captured
+kill "$target"
+wait "$target"
+
+step "our host, the kernel's target"
+nvmet_tls 127.0.0.1 "$nqn" /dev/ram0 required
+capture host
+"$NVMFSPEC" host verify "${where[@]}" -N 1 --range 1M --passes 1 -i 2 -g -G --tls-key "@$dir/key" --tls-identity 1 \
+        --tls-keylog "$dir/host.keys"
+captured
+
+step "both of the kernel's"
+capture kernel
+kernel_host
+captured
+nvmet_down
+dmesg_clean

@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Captures of SRP over RoCEv2, written from the sessions that the channel is tested with: correct ones
+ * are shown and break nothing, and each rule that an IU can break is found in one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "capfile.h"
+#include "pcap/nvme/family.h"
+#include "pcap/srp/family.h"
+#include "pcap/tools/command.h"
+#include "pcap/trace/check.h"
+#include "pdu/io/capture/capture_rdma.h"
+#include "pdu/srp/machine/tests/session.h"
+
+static char path[] = "/tmp/test_srp.XXXXXX.pcap", out[1 << 20], err[256];
+static struct session session;
+static struct capture_writer *writer;
+static struct capture_rdma flow;
+static int64_t now;
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+static void begin(void)
+{
+        writer = capture_writer_open(path, err, sizeof(err));
+        assert_non_null(writer);
+        now = 0;
+}
+
+static void end(void)
+{
+        assert_int_equal(capture_writer_close(writer), 0);
+}
+
+static void write_cm(const struct say *one)
+{
+        struct srp_login_req login;
+        struct srp_login_req_cm cm;
+        struct capture_cm m = { .data = one->p, .len = one->n, .reads_in = 4, .reads_out = 4 };
+
+        memcpy(&login, one->p, sizeof(login));
+        cm = srp_login_to_cm(&login);
+        if (one->kind == SAY_LOGIN) {
+                m.data = &cm;
+                m.len = sizeof(cm);
+        }
+        m.kind = one->kind == SAY_LOGIN    ? CAPTURE_REQUEST
+                 : one->kind == SAY_ACCEPT ? CAPTURE_ACCEPT
+                                           : CAPTURE_REJECT;
+        m.reason = 28;
+        capture_rdma_cm(writer, &flow, one->sender, &m, now += 1000);
+        if (one->kind == SAY_ACCEPT) {
+                m = (struct capture_cm) { .kind = CAPTURE_READY };
+                capture_rdma_cm(writer, &flow, PARTY_HOST, &m, now += 1000);
+        }
+}
+
+static void write_one(const struct say *one)
+{
+        static uint8_t data[16384];
+        struct iovec bytes = { (void *)(uintptr_t)one->p, one->n };
+        uint32_t number;
+
+        if (one->kind < SAY_IU) {
+                write_cm(one);
+        } else if (one->kind == SAY_IU) {
+                number =
+                    capture_rdma_send(writer, &flow, one->sender, &bytes, 1, NULL, now += 1000);
+                capture_rdma_ack(writer, &flow, peer_of(one->sender), number, CAPTURE_ACK,
+                                 now += 1000);
+        } else if (one->kind == SAY_WRITE) {
+                bytes = (struct iovec) { data, one->memory.len };
+                capture_rdma_write(writer, &flow, PARTY_CONTROLLER, one->memory.addr,
+                                   one->memory.key, &bytes, 1, now += 1000);
+        } else {
+                number = capture_rdma_read(writer, &flow, PARTY_CONTROLLER, one->memory.addr,
+                                           one->memory.key, one->memory.len, now += 1000);
+                bytes = (struct iovec) { data, one->memory.len };
+                capture_rdma_answer(writer, &flow, PARTY_HOST, number, &bytes, 1, now += 1000);
+        }
+}
+
+/* A WRITE of nothing by each side shows that nothing before it is missing. */
+static void write_end(void)
+{
+        struct iovec none = { NULL, 0 };
+
+        for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++)
+                capture_rdma_write(writer, &flow, p, 0, 0, &none, 0, now += 1000);
+}
+
+/* The first n messages of the session, that at `twice` (-1: none) two times. */
+static void write_session(unsigned n, int twice)
+{
+        flow = (struct capture_rdma) { 0 };
+        capture_rdma_open(writer, &flow, NULL, NULL, now);
+        for (unsigned i = 0; i < n; i++) {
+                write_one(&session.says[i]);
+                if ((int)i == twice)
+                        write_one(&session.says[i]);
+        }
+        if (session.says[n - 1].kind != SAY_REJECT && n > 1)
+                write_end();
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+static struct check_counts check(const struct rule_set *waived)
+{
+        static const struct trace_family *const beside[] = { &srp_capture, NULL };
+        struct trace_options trace = { .beside = beside };
+        struct check_options options = { .all = true, .json = true, .waived_beside = waived };
+        struct check_counts counts;
+        struct trace_totals totals;
+        FILE *f = fmemopen(out, sizeof(out), "w");
+
+        assert_non_null(f);
+        assert_int_equal(capture_check(path, &nvme_capture, &trace, &options, f, &counts, &totals,
+                                       err, sizeof(err)),
+                         0);
+        fclose(f);
+        return counts;
+}
+
+static unsigned count_of(const char *what)
+{
+        unsigned n = 0;
+
+        for (const char *at = out; (at = strstr(at, what)); at++)
+                n++;
+        return n;
+}
+
+static void assert_found(unsigned rule)
+{
+        char line[100];
+
+        snprintf(line, sizeof(line), "\"rule\":\"%s\"", rule ? srp_rule_get(rule)->id : "none");
+        if (count_of("\"rule\":") == (rule != 0) && count_of(line) == (rule != 0) &&
+            count_of("\"proven\":true") == (rule != 0))
+                return;
+        fail_msg("%s: %s", line, out);
+}
+
+/* What `pcap ARGV...` prints; its remarks are dropped. */
+static int run(char **argv, int argc)
+{
+        int saved[2] = { dup(1), dup(2) }, null = open("/dev/null", O_WRONLY), rc;
+        FILE *f = tmpfile();
+        size_t n;
+
+        assert_non_null(f);
+        fflush(stdout);
+        dup2(fileno(f), 1);
+        dup2(null, 2);
+        rc = pcap_command(argc, argv);
+        fflush(stdout);
+        dup2(saved[0], 1);
+        dup2(saved[1], 2);
+        close(saved[0]);
+        close(saved[1]);
+        close(null);
+        rewind(f);
+        n = fread(out, 1, sizeof(out) - 1, f);
+        out[n] = 0;
+        fclose(f);
+        return rc;
+}
+#define RUN(...)                                                                                   \
+        run((char *[]) { "pcap", __VA_ARGS__ },                                                    \
+            (int)(sizeof((char *[]) { "pcap", __VA_ARGS__ }) / sizeof(char *)))
+
+/* --- checking --------------------------------------------------------------------------------- */
+
+static void test_correct_sessions(void **state)
+{
+        (void)state;
+        begin();
+        for (int i = 0; i < SESSIONS; i++) {
+                sessions[i](&session);
+                write_session(session.n, -1);
+        }
+        end();
+        check(NULL);
+        assert_found(RULE_NONE);
+        assert_non_null(strstr(out, "\"connections\":3,\"gaps\":0"));
+}
+
+static void test_each_rule(void **state)
+{
+        (void)state;
+        for (unsigned rule = 1; rule < SRP_RULES; rule++) {
+                struct rule_set waived[1] = { { { 0 } } };
+
+                rule_add(waived, rule);
+                for (int i = 0; i < SESSIONS; i++) {
+                        bool twice = false;
+                        int at;
+
+                        sessions[i](&session);
+                        at = session_spoil(&session, (enum srp_rule)rule, &twice);
+                        if (at < 0)
+                                continue;
+                        begin();
+                        write_session((unsigned)at + 1, twice ? at : -1);
+                        end();
+                        check(NULL);
+                        assert_found(rule);
+                        check(waived);
+                        assert_found(RULE_NONE);
+                }
+        }
+}
+
+/* Those that no single IU breaks. */
+static void test_limit_and_memory(void **state)
+{
+        (void)state;
+        begin();
+        session_of_one_channel(&session);
+        session.n = 2;
+        for (unsigned i = 0; i < 9; i++)
+                (void)say_cmd(&session, i, 0);
+        write_session(session.n, -1);
+        end();
+        check(NULL);
+        assert_found(SRP_LIMIT_OVERRUN);
+        begin();
+        session_of_one_channel(&session);
+        session.n = 3;
+        say_transfer(&session, true, 0x10001, 0x11, 36);
+        write_session(session.n, -1);
+        end();
+        check(NULL);
+        assert_found(SRP_TRANSFER);
+        assert_non_null(strstr(out, "RDMA WRITE 36 bytes at 10001h key 00000011h"));
+}
+
+/* A LUN reset on one channel of a nexus, and the commands that it ends on another. */
+static void test_a_reset_on_another_channel(void **state)
+{
+        struct capture_rdma first;
+        struct session other;
+
+        (void)state;
+        for (int nexus = 0; nexus < 2; nexus++) {
+                begin();
+                session_of_one_channel(&session);
+                session.n = 2;
+                (void)say_cmd(&session, 1, 0);
+                write_session(3, -1);
+                first = flow;
+                other = session;
+                session_of_one_channel(&session);
+                session.says[0].p[32] ^= (uint8_t)nexus;
+                session.n = 2;
+                say_tsk_mgmt(&session, 7, SRP_TM_LUN_RESET, 0);
+                say_rsp(&session, 7, SRP_RSPVALID);
+                write_session(4, -1);
+                flow = first;
+                write_one(&other.says[2]);
+                write_end();
+                end();
+                check(NULL);
+                assert_found(nexus ? SRP_TAG_UNIQUE : RULE_NONE);
+        }
+}
+
+static void test_a_lost_frame_is_nobodys_fault(void **state)
+{
+        (void)state;
+        for (unsigned lost = 2; lost < 40; lost++) {
+                begin();
+                session_of_one_channel(&session);
+                flow = (struct capture_rdma) { 0 };
+                capture_rdma_open(writer, &flow, NULL, NULL, now);
+                for (unsigned i = 0; i < session.n; i++)
+                        if (i != lost)
+                                write_one(&session.says[i]);
+                        else if (session.says[i].kind == SAY_IU)
+                                capture_rdma_gap(&flow, session.says[i].sender, 1);
+                write_end();
+                end();
+                check(NULL);
+                assert_found(RULE_NONE);
+        }
+}
+
+/* --- the Linux kernel's initiator and target ---------------------------------------------------- */
+
+static const char *const kernel[] = { "pcap/tests/captures/srp-rxe-6.12.pcap",
+                                      "pcap/tests/captures/srp-tables-rxe-6.12.pcap" };
+
+static void test_kernel_traffic(void **state)
+{
+        struct capfile c;
+
+        (void)state;
+        for (int i = 0; i < 2; i++) {
+                cap_load(&c, kernel[i]);
+                cap_write_bytes(path, c.bytes, c.len);
+                cap_free(&c);
+                check(NULL);
+                assert_found(RULE_NONE);
+                assert_non_null(strstr(out, "\"connections\":2,\"gaps\":0"));
+        }
+}
+
+/* Whatever the capture lost, nothing is found that counts; what may be due to it may be told. */
+static void test_kernel_traffic_with_losses(void **state)
+{
+        uint64_t seed = 1;
+        struct capfile c;
+
+        (void)state;
+        for (unsigned round = 0; round < 400; round++) {
+                cap_load(&c, kernel[round % 2]);
+                (void)cap_write_lossy(&c, path, 4 + round % 40, &seed);
+                cap_free(&c);
+                check(NULL);
+                if (count_of("\"proven\":true") > 0)
+                        fail_msg("round %u: %s", round, out);
+        }
+}
+
+/* By the operation of the BTH, where the packet has one. */
+static bool is_management(const struct capfile *c, unsigned packet)
+{
+        size_t bth = c->at[packet] + CAP_PACKET_HEAD + 14 + 20 + 8;
+
+        return bth < c->at[packet + 1] && c->bytes[bth] == 0x64;
+}
+
+/* Without connection management nobody knows that it is SRP; it is nothing else, either. */
+static void test_kernel_traffic_without_management(void **state)
+{
+        struct capfile c;
+
+        (void)state;
+        for (int i = 0; i < 2; i++) {
+                FILE *f = fopen(path, "wb");
+
+                assert_non_null(f);
+                cap_load(&c, kernel[i]);
+                fwrite(c.bytes, 1, CAP_HEAD, f);
+                for (unsigned j = 0; j < c.packets; j++)
+                        if (!is_management(&c, j))
+                                fwrite(c.bytes + c.at[j], 1, c.at[j + 1] - c.at[j], f);
+                assert_int_equal(fclose(f), 0);
+                cap_free(&c);
+                check(NULL);
+                assert_found(RULE_NONE);
+                assert_non_null(strstr(out, "\"connections\":0"));
+        }
+}
+
+/* One byte of a response of the kernel's target, the tag, is another one. */
+static void test_kernel_traffic_spoilt(void **state)
+{
+        struct capfile c;
+
+        (void)state;
+        cap_load(&c, kernel[0]);
+        for (unsigned i = 0; i < c.packets; i++) {
+                uint8_t *bth = c.bytes + c.at[i] + CAP_PACKET_HEAD + 14 + 20 + 8;
+
+                if (c.at[i + 1] - c.at[i] > CAP_PACKET_HEAD + 42 + 12 + 36 && bth[0] == 4 &&
+                    bth[12] == SRP_RSP) {
+                        bth[12 + 15] ^= 0x80;
+                        break;
+                }
+        }
+        cap_write_bytes(path, c.bytes, c.len);
+        cap_free(&c);
+        check(NULL);
+        assert_int_equal(count_of("\"rule\":\"srp/tag/response\""), 1);
+        assert_int_equal(count_of("\"proven\":true"), count_of("\"rule\":"));
+}
+
+/* --- the tools -------------------------------------------------------------------------------- */
+
+static void write_broken(void)
+{
+        bool twice;
+        int at;
+
+        begin();
+        session_of_one_channel(&session);
+        at = session_spoil(&session, SRP_TAG_RESPONSE, &twice);
+        write_session((unsigned)at + 1, -1);
+        end();
+}
+
+static void test_check_prints_it(void **state)
+{
+        (void)state;
+        write_broken();
+        assert_int_equal(RUN("check", path), PCAP_BROKEN);
+        assert_non_null(
+            strstr(out, "target must srp/tag/response: SRP_RSP has the tag of a request"));
+        assert_non_null(strstr(out, ", SRP)\n"));
+        assert_non_null(strstr(out, "  < SRP_RSP tag 4001h req_lim_delta 1 status GOOD\n"));
+        assert_int_equal(RUN("check", path, "-o", "json"), PCAP_BROKEN);
+        assert_non_null(strstr(out, "\"protocol\":\"SRP\",\"sender\":\"target\""));
+        assert_int_equal(RUN("check", path, "--waive", "srp/tag/response"), PCAP_OK);
+        assert_int_equal(RUN("check", path, "--conn", "1"), PCAP_BROKEN);
+        assert_int_equal(RUN("check", path, "--conn", "2"), PCAP_USAGE);
+        assert_int_equal(RUN("check", path, "--qid", "1"), PCAP_USAGE);
+        assert_int_equal(RUN("check", path, "--waive", "srp/none"), PCAP_USAGE);
+}
+
+static void test_show(void **state)
+{
+        static const char *const lines[] = {
+                "SRP on a port of NVMe\n",
+                "> REQUEST SRP_LOGIN_REQ tag 1122334455667788h req_it_iu_len 8260 req_buf_fmt 6h",
+                "< ACCEPT SRP_LOGIN_RSP tag 1122334455667788h req_lim_delta 8 max_it_iu_len 8260",
+                "> READY\n",
+                "> SRP_CMD tag 1h lun 1 INQUIRY in 36 direct\n",
+                "> SRP_CMD tag 2h lun 1 READ(10) in 8192 indirect, 2 of 2 entries in line\n",
+                "< RDMA WRITE 4096 bytes at 30000h key 00000033h\n",
+                "< RDMA READ 512 bytes at 50000h key 00000055h\n",
+                "> SRP_TSK_MGMT tag 8h function abort task lun 1\n",
+                "< SRP_RSP tag 8h req_lim_delta 1 status GOOD response code 0\n",
+                "< SRP_T_LOGOUT tag 66h reason no reason\n",
+                "< REJECT SRP_LOGIN_REJ tag 1122334455667788h reason 10003h (cannot associate",
+                "> SRP_CMD tag 1h lun 1 WRITE(10) out 512 immediate\n",
+        };
+
+        (void)state;
+        begin();
+        for (int i = 0; i < SESSIONS; i++) {
+                sessions[i](&session);
+                write_session(session.n, -1);
+        }
+        end();
+        assert_int_equal(RUN("show", path), PCAP_OK);
+        for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+                if (!strstr(out, lines[i]))
+                        fail_msg("no '%s' in\n%s", lines[i], out);
+        assert_null(strstr(out, "!"));
+        assert_int_equal(RUN("show", path, "-v", "--conn", "2"), PCAP_OK);
+        assert_non_null(strstr(out, "initiator_port_id : 74686520696e69746961746f72277300"));
+        assert_null(strstr(out, "READ(10)"));
+        assert_int_equal(RUN("show", path, "--violations"), PCAP_OK);
+        assert_string_equal(out, "");
+        assert_int_equal(RUN("show", path, "--opcode", "read"), PCAP_OK);
+        assert_string_equal(out, "");
+        assert_int_equal(RUN("show", path, "--qid", "0"), PCAP_USAGE);
+        assert_int_equal(RUN("show", path, "--count"), PCAP_OK);
+}
+
+/* A line of JSON for each line of text, each an object with its fields. */
+static void test_show_json(void **state)
+{
+        unsigned n = 0, broken = 0;
+
+        (void)state;
+        write_broken();
+        assert_int_equal(RUN("show", path, "-o", "json"), PCAP_OK);
+        for (char *line = strtok(out, "\n"); line; line = strtok(NULL, "\n"), n++) {
+                struct json_object *o = json_tokener_parse(line), *v;
+
+                assert_non_null(o);
+                assert_true(json_object_object_get_ex(o, "protocol", &v));
+                assert_string_equal(json_object_get_string(v), "SRP");
+                assert_true(json_object_object_get_ex(o, "fields", &v));
+                assert_true(json_object_object_get_ex(o, "state", &v));
+                broken += json_object_object_get_ex(o, "broken", &v) ? 1 : 0;
+                json_object_put(o);
+        }
+        assert_int_equal(broken, 1);
+        assert_true(n > 7);
+        assert_int_equal(RUN("show", path), PCAP_OK);
+        assert_int_equal(count_of("\n        ! target must srp/tag/response"), 1);
+        assert_int_equal(count_of("\n") - 1, n);
+}
+
+static int set_up(void **state)
+{
+        int fd = mkstemps(path, 5);
+
+        (void)state;
+        return fd < 0 ? -1 : close(fd);
+}
+
+static int tear_down(void **state)
+{
+        (void)state;
+        return unlink(path);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_correct_sessions),
+                cmocka_unit_test(test_each_rule),
+                cmocka_unit_test(test_limit_and_memory),
+                cmocka_unit_test(test_a_reset_on_another_channel),
+                cmocka_unit_test(test_a_lost_frame_is_nobodys_fault),
+                cmocka_unit_test(test_kernel_traffic),
+                cmocka_unit_test(test_kernel_traffic_with_losses),
+                cmocka_unit_test(test_kernel_traffic_without_management),
+                cmocka_unit_test(test_kernel_traffic_spoilt),
+                cmocka_unit_test(test_check_prints_it),
+                cmocka_unit_test(test_show),
+                cmocka_unit_test(test_show_json),
+        };
+
+        return cmocka_run_group_tests(tests, set_up, tear_down);
+}

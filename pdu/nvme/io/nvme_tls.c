@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "nvme_tls.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "auth_openssl.h"
+#include "pdu/core/wipe.h"
+#include "pdu/nvme/machine/tls_hello.h"
+
+int nvme_tls_option(struct auth_key *key, const char *value, char *error, size_t size)
+{
+        return auth_option(key, tls_key_parse, value, error, size);
+}
+
+int nvme_tls_argument(struct auth_key *key, const char *value, char *error, size_t size)
+{
+        return auth_argument(key, tls_key_parse, value, error, size);
+}
+
+/* --- as a host ------------------------------------------------------------------------------------ */
+
+static enum tls_suite suite_of(const struct nvme_tls *cfg)
+{
+        if (cfg->suite)
+                return cfg->suite;
+        return cfg->key.len == tls_key_len(TLS_AES_128_GCM) ? TLS_AES_128_GCM : TLS_AES_256_GCM;
+}
+
+static int psk_for(const struct nvme_tls *cfg, const char *hostnqn, const char *subnqn,
+                   struct tls_psk *psk)
+{
+        struct tls_identity id = { .version = cfg->version,
+                                   .suite = suite_of(cfg),
+                                   .generated = cfg->generated };
+
+        snprintf(id.hostnqn, sizeof(id.hostnqn), "%s", hostnqn);
+        snprintf(id.subnqn, sizeof(id.subnqn), "%s", subnqn);
+        return tls_key_derive(auth_openssl(), &cfg->key, &id, cfg->derivation, psk);
+}
+
+int nvme_tls_connect(struct stream *s, const struct nvme_tls *cfg, const char *hostnqn,
+                     const char *subnqn, char *error, size_t size)
+{
+        struct tls_psk psk;
+        struct tls *tls;
+        int rc;
+
+        if (psk_for(cfg, hostnqn, subnqn, &psk) < 0) {
+                snprintf(
+                    error, size,
+                    "TLS: no key can be derived for these names (an identity of version 0 has at "
+                    "most 255 bytes: version 1 has no such limit)");
+                return -1;
+        }
+        tls = tls_new(&(struct tls_config) { .side = PARTY_HOST,
+                                             .groups = cfg->groups,
+                                             .dhe_only = cfg->dhe_only,
+                                             .derived = tls_derivation_text(cfg->derivation),
+                                             .keylog = cfg->keylog });
+        rc = tls ? stream_tls_begin(s, tls, &psk) : -1;
+        tls_free(tls);
+        wipe(&psk, sizeof(psk));
+        if (rc < 0)
+                snprintf(error, size, "TLS: %s", strerror(errno));
+        return rc;
+}
+
+/* --- as a controller ------------------------------------------------------------------------------ */
+
+/* The keys that an identity may be of: a PSK that is configured is a retained one. How many. */
+static unsigned keys_for(const struct nvme_tls_server *server, const struct tls_identity *id,
+                         struct auth_key keys[NVME_TLS_KEYS + 1])
+{
+        bool usual = true;
+        unsigned n = server->keys ? server->keys(server, id, keys, &usual) : 0;
+
+        if (usual && !id->generated && server->tls.key.len > 0)
+                keys[n++] = server->tls.key;
+        return n;
+}
+
+static enum tls_derivation other_than(enum tls_derivation how)
+{
+        return how == TLS_PRINTED ? TLS_OLD : TLS_PRINTED;
+}
+
+/* By either derivation. */
+static bool is_of_key(const struct nvme_tls *cfg, const struct auth_key *key, const void *identity,
+                      size_t len, struct tls_psk *psk)
+{
+        return tls_key_find(auth_openssl(), key, cfg->derivation, identity, len, psk) > 0 ||
+               tls_key_find(auth_openssl(), key, other_than(cfg->derivation), identity, len, psk) >
+                   0;
+}
+
+static bool find(void *user, const void *identity, size_t len, struct tls_psk *psk)
+{
+        const struct nvme_tls_server *server = user;
+        struct auth_key keys[NVME_TLS_KEYS + 1];
+        struct tls_identity id;
+        bool found = false;
+        unsigned n;
+
+        if (!tls_identity_parse(&id, identity, len))
+                return false;
+        n = keys_for(server, &id, keys);
+        for (unsigned i = 0; i < n && !found; i++)
+                found = is_of_key(&server->tls, &keys[i], identity, len, psk);
+        wipe(keys, sizeof(keys));
+        return found;
+}
+
+/* Whether the host has proved that it knows this key, derived so. */
+static bool proves(const struct tls_hello_view *v, const struct auth_key *key,
+                   enum tls_derivation how)
+{
+        struct tls_psk psk;
+        bool known =
+            tls_key_find(auth_openssl(), key, how, v->identity, v->identity_len, &psk) > 0 &&
+            tls_hello_proves(auth_openssl(), v, &psk);
+
+        wipe(&psk, sizeof(psk));
+        return known;
+}
+
+/* Of the first key that is offered: version 1 shows in its identity whose it is, version 0 in its binder. */
+static bool explain(void *user, const uint8_t *hello, size_t len, char *text, size_t size)
+{
+        const struct nvme_tls_server *server = user;
+        enum tls_derivation ours = server->tls.derivation, other = other_than(ours);
+        struct auth_key keys[NVME_TLS_KEYS + 1];
+        bool known = false, otherwise = false;
+        struct tls_hello_view v;
+        struct tls_identity id;
+        unsigned n;
+
+        if (!tls_hello_read(&v, hello, len) || v.identities == 0 ||
+            !tls_identity_parse(&id, v.identity, v.identity_len))
+                return false;
+        n = keys_for(server, &id, keys);
+        for (unsigned i = 0; i < n; i++) {
+                known |= proves(&v, &keys[i], ours);
+                otherwise |= proves(&v, &keys[i], other);
+        }
+        wipe(keys, sizeof(keys));
+        if (n == 0)
+                snprintf(text, size, "there is none for this host and subsystem");
+        else if (id.version > 0)
+                snprintf(text, size, "its digest is not of our key");
+        else if (otherwise)
+                snprintf(text, size,
+                         "the host has our key of %.*s, but derived %s, ours %s (--tls-derivation)",
+                         (int)v.identity_len, (const char *)v.identity, tls_derivation_text(other),
+                         tls_derivation_text(ours));
+        else
+                snprintf(text, size, "the host's key of %.*s is not ours, derived either way",
+                         (int)v.identity_len, (const char *)v.identity);
+        return !known && (id.version == 0 || !otherwise);
+}
+
+static size_t spoil(void *user, const uint8_t *hello, size_t len, uint8_t *answer, size_t size)
+{
+        const struct nvme_tls_server *server = user;
+
+        return server->spoil(server, hello, len, answer, size);
+}
+
+struct tls *nvme_tls_server(const struct nvme_tls_server *server)
+{
+        const struct nvme_tls *cfg = &server->tls;
+
+        return tls_new(&(struct tls_config) { .side = PARTY_CONTROLLER,
+                                              .find = find,
+                                              .explain = explain,
+                                              .user = (void *)(uintptr_t)server,
+                                              .spoil = server->spoil ? spoil : NULL,
+                                              .suites = cfg->suite ? 1u << cfg->suite : 0,
+                                              .groups = cfg->groups,
+                                              .dhe_only = cfg->dhe_only,
+                                              .keylog = cfg->keylog,
+                                              .record_hello = server->record_hello,
+                                              .plain = server->plain });
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A set of numbers, as bits on pages that are there only where some are set: the units of storage that
+ * Write Uncorrectable marked, the blocks whose contents a replay knows. Taking out needs no memory, so it cannot fail: a write clears marks. */
+#ifndef NVMF_TARGET_MARKS_H
+#define NVMF_TARGET_MARKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+        MARKS_A_PAGE = 32768,
+        MARKS_PAGES_MAX =
+            4096, /* 16 MiB; of units of 512 bytes at least 64 GiB, if they lie together */
+};
+
+struct marks_page;
+
+/* All zero: empty. Not thread-safe. */
+struct marks {
+        struct marks_page *page; /* ascending */
+        unsigned count, cap;     /* pages */
+};
+
+void marks_fini(struct marks *m);
+/* All want from < to. add: false if out of memory or pages, then nothing changed. */
+bool marks_add(struct marks *m, uint64_t from, uint64_t to);
+void marks_remove(struct marks *m, uint64_t from, uint64_t to);
+/* Whether any of [from, to) is in it; whether all are. */
+bool marks_touch(const struct marks *m, uint64_t from, uint64_t to);
+bool marks_cover(const struct marks *m, uint64_t from, uint64_t to);
+/* The first number of [from, to) that is in it, or (in: false) is not; `to` if there is none. */
+uint64_t marks_next(const struct marks *m, uint64_t from, uint64_t to, bool in);
+
+#endif

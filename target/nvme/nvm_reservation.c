@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reservations on the I/O path (Base 2.2 7.5 to 7.8, 8.1.22; NVM Command Set 1.2 5.9). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "nvm.h"
+
+static bool has_flaw(const struct nvm_queue *q, enum flaw_id flaw)
+{
+        return flawed(q->policy, flaw);
+}
+
+static bool violates(const struct nvm_queue *q, enum rule_id rule)
+{
+        return q->policy && rule_in(&q->policy->violated, rule);
+}
+
+/* --- which commands conflict: figure 647 and figure 178 of the NVM command set ------------------ */
+
+enum { READS = 1, WRITES = 2 };
+
+static const uint8_t groups[] = {
+        [NVME_FLUSH] = WRITES,        [NVME_WRITE] = WRITES,
+        [NVME_READ] = READS,          [NVME_WRITE_UNCORRECTABLE] = WRITES,
+        [NVME_COMPARE] = READS,       [NVME_WRITE_ZEROES] = WRITES,
+        [NVME_DSM] = WRITES,          [NVME_VERIFY] = READS,
+        [NVME_COPY] = READS | WRITES, /* within one namespace: source and destination */
+};
+
+static unsigned group_of(const struct nvm_queue *q, uint8_t opc)
+{
+        unsigned group = opc < sizeof(groups) ? groups[opc] : 0;
+
+        if ((opc == NVME_FLUSH && has_flaw(q, FLAW_RESERVATION_FLUSH)) ||
+            (opc == NVME_DSM && has_flaw(q, FLAW_RESERVATION_DSM)) ||
+            (opc == NVME_COMPARE && has_flaw(q, FLAW_RESERVATION_COMPARE)))
+                return 0;
+        return opc == NVME_COPY && has_flaw(q, FLAW_RESERVATION_COPY) ? READS : group;
+}
+
+static bool conflicts(const struct nvm_queue *q, struct ns *ns, unsigned group)
+{
+        return (group & READS && !ns_resv_allows(ns, q->hostid, false, q->policy)) ||
+               (group & WRITES && !ns_resv_allows(ns, q->hostid, true, q->policy));
+}
+
+uint16_t nvm_reservation_check(const struct nvm_queue *q, const struct subsystem *s, struct ns *ns,
+                               const struct request *r)
+{
+        unsigned group = group_of(q, r->sqe.opc);
+        bool all = le32_get(r->sqe.nsid) == NSID_ALL && !has_flaw(q, FLAW_RESERVATION_ALL);
+        bool bad = ns && conflicts(q, ns, group);
+
+        for (struct ns *each = all ? ns_attached_from(s->ns, q->hostnqn, q->cntlid) : NULL;
+             each && !bad; each = ns_attached_from(each->next, q->hostnqn, q->cntlid))
+                bad = conflicts(q, each, group);
+        return bad ? NVME_RESERVATION_CONFLICT : NVME_SUCCESS;
+}
+
+/* --- the commands ------------------------------------------------------------------------------- */
+
+static uint16_t transfer(struct request *r, uint32_t len)
+{
+        r->xfer = sqe_xfer(&r->sqe);
+        r->len = len;
+        return NVME_SUCCESS;
+}
+
+static uint16_t admit_report(const struct nvm_queue *q, struct request *r)
+{
+        uint64_t bytes = ((uint64_t)le32_get(r->sqe.cdw10) + 1) * 4;
+
+        if (!(le32_get(r->sqe.cdw11) & REPORT_EXTENDED) && !has_flaw(q, FLAW_RESERVATION_EDS))
+                return NVME_HOSTID_INCONSISTENT; /* Fabrics has Host Identifiers of 128 bits */
+        return bytes > UINT32_MAX ? NVME_INVALID_FIELD : transfer(r, (uint32_t)bytes);
+}
+
+/* Without a name a host cannot be told from others: CTRATT.RHII. */
+static bool is_nameless(const struct nvm_queue *q)
+{
+        static const uint8_t zero[16];
+
+        return memcmp(q->hostid, zero, sizeof(zero)) == 0 && !violates(q, RESV_NAMELESS);
+}
+
+uint16_t nvm_reservation_admit(const struct nvm_queue *q, const struct ns *ns, struct request *r)
+{
+        if (!ns_resv_supported(ns))
+                return violates(q, RESV_REFUSED) ? NVME_INVALID_FIELD : NVME_INVALID_OPCODE;
+        if (is_nameless(q))
+                return NVME_HOSTID_NOT_SET;
+        switch (r->sqe.opc) {
+        case NVME_RESERVATION_REPORT:
+                return admit_report(q, r);
+        case NVME_RESERVATION_RELEASE:
+                return transfer(r, sizeof(le64_t));
+        default:
+                return transfer(r, sizeof(struct reservation_keys));
+        }
+}
+
+static void finish(struct nvm_queue *q, struct request *r, uint16_t status, uint32_t c2h)
+{
+        bool final = status && status != NVME_INTERNAL_ERROR;
+
+        r->cqe.sf = status_field(final ? status | STATUS_DNR : status);
+        r->c2h_len = c2h;
+        q->ops->done(q, r);
+}
+
+static void spoil_report(const struct nvm_queue *q, uint8_t *data, uint32_t len)
+{
+        struct reservation_status *s = (struct reservation_status *)data;
+        struct reservation_entry_extended *e =
+            (struct reservation_entry_extended *)(data + REPORT_HEADER);
+
+        if (len >= REPORT_HEADER && violates(q, RESV_RESERVED))
+                data[REPORT_HEADER - 1] = 1;
+        if (len >= sizeof(*s) && has_flaw(q, FLAW_RESERVATION_COUNT))
+                s->registrants = le16((uint16_t)(le16_get(s->registrants) + 1));
+        if (len >= REPORT_HEADER + sizeof(*e) && has_flaw(q, FLAW_RESERVATION_STATUS))
+                e->rcsts ^= RCSTS_HOLDER;
+        if (len >= REPORT_HEADER + sizeof(*e) && has_flaw(q, FLAW_RESERVATION_CNTLID))
+                e->cntlid = le16(0);
+}
+
+static void run_report(struct nvm_queue *q, struct ns *ns, struct request *r)
+{
+        bool extended = le32_get(r->sqe.cdw11) & REPORT_EXTENDED;
+        struct reservation *state = ns_resv_copy(ns);
+        uint32_t n;
+
+        if (!state) {
+                finish(q, r, NVME_INTERNAL_ERROR, 0);
+                return;
+        }
+        memset(r->data, 0, r->len);
+        n = reservation_report(state, extended, r->data, r->len, q->ops->cntlid, q);
+        free(state);
+        if (n > r->len || has_flaw(q, FLAW_RESERVATION_PADDED))
+                n = r->len;
+        if (extended)
+                spoil_report(q, r->data, n);
+        finish(q, r, NVME_SUCCESS, n);
+}
+
+static struct reservation_cmd cmd_of(const struct nvm_queue *q, const struct request *r)
+{
+        struct reservation_cmd c = {
+                .opc = r->sqe.opc,
+                .cdw10 = le32_get(r->sqe.cdw10),
+                .crkey = le_get(r->data, 8),
+                .key = r->len < sizeof(struct reservation_keys) ? 0 : le_get(r->data + 8, 8),
+                .policy = q->policy,
+        };
+
+        memcpy(c.hostid, q->hostid, sizeof(c.hostid));
+        return c;
+}
+
+void nvm_reservation_execute(struct nvm_queue *q, struct ns *ns, struct request *r)
+{
+        struct ns_resv_notices *n;
+        struct reservation_cmd c;
+        uint16_t status;
+
+        if (r->sqe.opc == NVME_RESERVATION_REPORT) {
+                run_report(q, ns, r);
+                return;
+        }
+        n = malloc(sizeof(*n));
+        if (!n) {
+                finish(q, r, NVME_INTERNAL_ERROR, 0);
+                return;
+        }
+        c = cmd_of(q, r);
+        status = ns_resv_run(ns, &c, n);
+        if (!status)
+                q->ops->notify(q, ns, n);
+        r->cqe.sf = status_field(NVME_SUCCESS);
+        r->c2h_len = 0;
+        if (status || !reservation_aborts(&c) || has_flaw(q, FLAW_RESERVATION_ABORT) ||
+            !q->ops->preempt(q, ns, n, r))
+                finish(q, r, status, 0);
+        free(n);
+}

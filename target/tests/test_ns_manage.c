@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Namespaces that hosts make and delete: what they cost is bounded. */
+#include <stdio.h>
+
+#include "ctrl_fixture.h"
+
+static struct bed bed;
+static struct fake host;
+static struct cmd *cmd;
+
+static int tear_down(void **state)
+{
+        (void)state;
+        ctrl_queue_gone(&host.q);
+        bed_fini(&bed);
+        free(cmd);
+        return 0;
+}
+
+/* One block. The new NSID is in the completion. */
+static uint16_t create(void)
+{
+        struct id_ns *id = (struct id_ns *)(void *)cmd->data;
+
+        memset(id, 0, sizeof(*id));
+        id->nsze = id->ncap = le64(1);
+        return simple(&host, cmd, NVME_NS_MANAGEMENT, 0, 0, 0);
+}
+
+static uint16_t delete (uint32_t nsid)
+{
+        return simple(&host, cmd, NVME_NS_MANAGEMENT, nsid, 1, 0);
+}
+
+static int set_up(void **state)
+{
+        (void)state;
+        bed_init(&bed);
+        bed.one->whole = true;
+        cmd = calloc(1, sizeof(*cmd));
+        assert_non_null(cmd);
+        fake_init(&host, &bed);
+        make_connect(cmd, NULL, 0);
+        assert_int_equal(run(&host, cmd), 0);
+        assert_int_equal(set_cc(&host, cmd, CC_ON), 0);
+        assert_int_equal(delete (NSID_ALL), 0); /* the bed is larger than what hosts may make */
+        return 0;
+}
+
+static void made_and_deleted(void **state)
+{
+        uint32_t nsid;
+
+        (void)state;
+        assert_int_equal(create(), 0);
+        nsid = le32_get(cmd->r.cqe.dw0);
+        assert_non_null(ns_find(bed.one, nsid));
+        assert_int_equal(delete (nsid), 0);
+        assert_null(ns_find(bed.one, nsid));
+        assert_int_equal(delete (nsid), NVME_INVALID_FIELD);
+}
+
+/* What was deleted stays in memory as long as somebody may look at it. */
+static void not_for_ever(void **state)
+{
+        enum { MOST = 100000 };
+        unsigned n = 0;
+        uint16_t status;
+
+        (void)state;
+        while ((status = create()) == 0 && n++ < MOST)
+                assert_int_equal(delete (le32_get(cmd->r.cqe.dw0)), 0);
+        assert_int_equal(status, NVME_NSID_UNAVAILABLE);
+        assert_in_range(n, 1000, MOST - 1);
+}
+
+int main(void)
+{
+        static const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(made_and_deleted, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(not_for_ever, set_up, tear_down),
+        };
+
+        return cmocka_run_group_tests_name("ns_manage", tests, NULL, NULL);
+}
