@@ -40,9 +40,15 @@ subprocess.Popen.communicate = lambda self, input=None, timeout=None: \
 subprocess.Popen.wait = lambda self, timeout=None: WAIT(self, patiently(timeout))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """The limits of pytest-timeout, too."""
+    """Marks by ci/gate.txt; and the limits of pytest-timeout are patient, too."""
+    lines = (pathlib.Path(__file__).parent / "ci/gate.txt").read_text().splitlines()
+    marks = [line.split(None, 1) for line in lines if line and line[0] != "#"]
     for item in items:
+        for mark, begins in marks:
+            if item.nodeid.startswith(begins):
+                item.add_marker(mark)
         mark = item.get_closest_marker("timeout")
         limit = float(mark.args[0] if mark else config.getini("timeout"))
         item.add_marker(pytest.mark.timeout(patiently(limit)), append=False)

@@ -31,6 +31,8 @@ EVERY_OTHER = FLIPS.replace("!= 1", "% 2 == 0")
 def gate(tmp_path):
     """Runs stages, given as shell functions, as ci/test does, over tests of their own."""
     (tmp_path / "conftest.py").write_text((ROOT / "conftest.py").read_text())
+    (tmp_path / "ci").mkdir()
+    (tmp_path / "ci/gate.txt").write_text("")
     (tmp_path / "pytest.ini").write_text("[pytest]\ntimeout = 60\n")
 
     def run(stages, tests="", once="", **env):
@@ -124,6 +126,14 @@ def test_a_worker_names_what_failed_in_it(gate):
                "import pytest\n@pytest.mark.xdist_group('together')\n" + FAILS)
     assert run.returncode == 1
     assert "    test_planted.py::test_bad: " in last(run)
+
+
+def test_each_line_of_what_is_left_out_names_a_test():
+    lines = [line.split(None, 1) for line in (ROOT / "ci/gate.txt").read_text().splitlines() if line[:1] not in ("", "#")]
+    listed = subprocess.run(["/usr/bin/python3", "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q"],
+                            cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert {mark for mark, _ in lines} == {"nightly", "again"}
+    assert not [begins for _, begins in lines if not any(name.startswith(begins) for name in listed)]
 
 
 SLOW = "import time\ndef test_slow():\n    time.sleep(100)\n"

@@ -20,11 +20,10 @@ avoid = {"tcp": [], "rxe": ["--avoid", "request.hrqsize>255",
                             "--avoid", "rdma/in-capsule/offset"]}
 
 
-# What is found in the kernel costs a boot each time, and the time of it is nobody's guess.
 @pytest.mark.parametrize("who, kind", [
     pytest.param([], "tcp", id="kernel-tcp"), pytest.param(["--own"], "rxe", id="own-rxe"),
-    pytest.param([], "rxe", id="kernel-rxe", marks=pytest.mark.nightly),
-    pytest.param(["--own"], "tcp", id="own-tcp", marks=pytest.mark.nightly)])
+    pytest.param([], "rxe", id="kernel-rxe"),
+    pytest.param(["--own"], "tcp", id="own-tcp")])
 def test_campaign(who, kind, tmp_path):
     run = subprocess.run(
         [ROOT / "fuzz/tests/lab/run_campaign", *who, kind, "4", tmp_path, "--minimise", "3",

@@ -76,7 +76,7 @@ def test_what_went_over_the_wire_is_lawful(kind, tmp_path):
     assert "Write" in count.stdout
 
 
-@pytest.mark.parametrize("kind", ["rxe", pytest.param("siw", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("kind", ["rxe", "siw"])
 def test_reconnects_and_resets_over_rdma(kind):
     guest("reconnect.sh", RECONNECTS, kind=kind)
 
