@@ -56,8 +56,8 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_configure(config):
     global RUNNING
-    if config.getoption("numprocesses", None):
-        RUNNING = None  # others run them
+    if config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
+        RUNNING = None  # its workers run them
 
 
 @pytest.fixture

@@ -145,7 +145,7 @@ def test_a_stage_over_its_budget_says_in_which_test(gate):
     assert run.returncode == 3 and time.monotonic() - began < 60, run.stdout + run.stderr
     assert re.search(r"tests .*NO TIME: in test_planted.py::test_slow \(for \d+ s\)", last(run, 9))
     run = gate("stage_tests() { run_workers 1 test_planted.py; }; stage_bad() { check false; }\nbudget[tests]=5", SLOW)
-    assert run.returncode == 1 and "NO TIME: tests" in run.stdout and "ci: FAILED false" in last(run)
+    assert run.returncode == 1 and "NO TIME: in test_planted.py::test_slow" in run.stdout and "ci: FAILED false" in last(run)
 
 
 OVERFLOW = r"""
