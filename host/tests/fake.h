@@ -35,6 +35,7 @@ enum {
         FAKE_BLOCKS = 16384, /* of 512 bytes */
         FAKE_AERS = 4,
         FAKE_BUF = 65536,
+        FAKE_PATIENCE = 60000, /* ms; whoever waits for longer hangs */
 };
 
 enum fake_bug { /* what becomes of every `every`-th write */
@@ -533,7 +534,7 @@ static inline struct host_params fake_params(const struct fake *f)
         p.traddr = "127.0.0.1";
         p.trsvcid = port;
         p.subnqn = FAKE_NQN;
-        p.timeout = 5000;
+        p.timeout = FAKE_PATIENCE;
         return p;
 }
 

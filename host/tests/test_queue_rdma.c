@@ -24,7 +24,8 @@ enum {
         CAPSULE = 64 + IN_CAPSULE,
         DATA = 32768,
         SENDS = 64,
-        TIMEOUT = 300, /* ms */
+        PATIENCE = 60000, /* ms; what takes longer hangs */
+        HASTY = 300,      /* where nothing will come */
         PATTERN = 0x5a,
 };
 
@@ -35,6 +36,7 @@ static struct host_queue queue;
 static struct host_error error;
 static uint64_t seed;
 static bool invalidates_mr; /* the device may */
+static unsigned timeout;
 
 /* What the controller does; all zero: what it should. */
 static struct {
@@ -275,6 +277,7 @@ static void world_new(bool random)
         memset(&script, 0, sizeof(script));
         memset(&policy, 0, sizeof(policy));
         memset(&error, 0, sizeof(error));
+        timeout = PATIENCE;
         script.accept = (struct rdma_accept) { .crqsize = le16(ENTRIES) };
         script.accept_len = sizeof(script.accept);
         ops = memory_ops;
@@ -295,7 +298,7 @@ static struct host_queue_config config(uint16_t qid)
                                             .trsvcid = "4420",
                                             .qid = qid,
                                             .entries = ENTRIES,
-                                            .timeout = TIMEOUT,
+                                            .timeout = timeout,
                                             .in_capsule = IN_CAPSULE,
                                             .policy = &policy,
                                             .cntlid = 77 };
@@ -600,6 +603,12 @@ static void bad_acceptance(void **state)
         }
 }
 
+/* At least so many ms, and not forever. */
+static void took(uint64_t began, uint64_t least)
+{
+        assert_in_range((loop_now_ns() - began) / 1000000, least, PATIENCE - 1);
+}
+
 static void no_answer_to_the_request(void **state)
 {
         uint64_t began = loop_now_ns();
@@ -607,9 +616,10 @@ static void no_answer_to_the_request(void **state)
         (void)state;
         world_new(false);
         script.ignores = true;
+        timeout = HASTY;
         assert_int_equal(queue_open(0), -1);
         says("no answer within 300 ms");
-        assert_true(loop_now_ns() - began < UINT64_C(3000000000));
+        took(began, HASTY);
         world_free();
 }
 
@@ -625,7 +635,9 @@ static void resources_run_out(void **state)
                 ctrl.domain = NULL;
                 memory_refuse(fabric, MEMORY_ANY, ++n);
                 script.ignores = true; /* so that nothing is refused to the controller */
-                all_well = queue_open(1) < 0 && strstr(error.line, "no answer");
+                timeout = HASTY;
+                all_well =
+                    queue_open(1) < 0 && strstr(error.line, "no answer") && ctrl.connects > 0;
                 memory_refuse(fabric, MEMORY_ANY, 0);
                 assert_true(all_well || strstr(error.line, "queue 1"));
                 world_free();
@@ -761,7 +773,7 @@ static void wrong_answers(void **state)
                 assert_int_equal(status, HOST_STATUS_ABORTED);
                 assert_int_equal(host_queue_submit(&queue, &more), -1);
                 assert_int_equal(host_queue_poll(&queue), -1);
-                assert_int_equal(host_queue_wait(&queue, 1000), -1);
+                assert_int_equal(host_queue_wait(&queue, PATIENCE), -1);
                 assert_int_equal(host_queue_add_memory(&queue, &status, 2, &error), -1);
                 assert_int_equal(run_flush(), -1);
                 says(cases[i].says);
@@ -830,9 +842,10 @@ static void never_answers(void **state)
         (void)state;
         opened(1);
         script.mute = true;
+        queue.timeout = HASTY;
         assert_int_equal(run_flush(), -1);
         says("no response to Flush within 300 ms");
-        assert_true(loop_now_ns() - began < UINT64_C(3000000000));
+        took(began, HASTY);
         closed();
 }
 
@@ -874,7 +887,7 @@ static void no_answer_to_the_disconnect(void **state)
         assert_true(host_queue_poll(&queue) >= 0);
         memory_hold_cm(host_ep, true);
         host_queue_close(&queue);
-        assert_true(loop_now_ns() - began < UINT64_C(5000000000));
+        took(began, 0);
         assert_int_equal(done_count, 1);
         assert_int_equal(status, HOST_STATUS_ABORTED);
         world_free();
@@ -886,13 +899,13 @@ static void idle_queue_ends(void **state)
         (void)state;
         opened(1);
         verbs_disconnect(ctrl.ep);
-        assert_int_equal(host_queue_wait(&queue, 1000), -1);
+        assert_int_equal(host_queue_wait(&queue, PATIENCE), -1);
         assert_string_equal(queue.error.line, "queue 1: controller closed the connection");
         closed();
 
         opened(1);
         memory_remove(fabric, NULL);
-        assert_int_equal(host_queue_wait(&queue, 1000), -1);
+        assert_int_equal(host_queue_wait(&queue, PATIENCE), -1);
         assert_non_null(strstr(queue.error.line, "removed"));
         closed();
 }

@@ -14,7 +14,7 @@
 #include "pdu/nvme/wire/fabrics.h"
 #include "target/target.h"
 
-enum { PEER_RX = 64 << 10, PEER_NEVER = 0xffff, PEER_PATIENCE = 10000 /* ms */ };
+enum { PEER_RX = 64 << 10, PEER_NEVER = 0xffff, PEER_PATIENCE = 60000 /* ms */ };
 #define PEER_HOSTNQN "nqn.2026-01.io.nvmfspec:test-host"
 
 struct peer {
@@ -88,11 +88,17 @@ static uint16_t peer_wait(struct peer *p, struct peer_cmd *c)
         return c->done ? c->status : PEER_NEVER;
 }
 
-static void peer_submit(struct peer *p, struct peer_cmd *c)
+/* What peer_send() sends. */
+static void peer_queue(struct peer *p, struct peer_cmd *c)
 {
         c->cmd.done = peer_on_done;
         c->done = tcp_host_submit(p->h, &c->cmd) < 0;
         c->status = PEER_NEVER;
+}
+
+static void peer_submit(struct peer *p, struct peer_cmd *c)
+{
+        peer_queue(p, c);
         peer_send(p);
 }
 
@@ -118,7 +124,7 @@ static __attribute__((unused)) int peer_stream(const struct target *t, struct st
 
         *s = (struct stream) { 0 };
         snprintf(port, sizeof(port), "%u", target_trsvcid(t));
-        return stream_connect(s, target_traddr(t), peer_port ? peer_port : port, 5000, why,
+        return stream_connect(s, target_traddr(t), peer_port ? peer_port : port, PEER_PATIENCE, why,
                               sizeof(why));
 }
 
@@ -150,7 +156,7 @@ static struct peer *peer_open(const struct target *t, struct peer_options o)
         p->link = tcp_host_link(p->h);
         framer_attach(&p->link->rx, p->rx, PEER_RX);
         tcp_host_start(p->h);
-        while (!tcp_host_ready(p->h) && !p->closed && peer_pump(p, 5000))
+        while (!tcp_host_ready(p->h) && !p->closed && peer_pump(p, PEER_PATIENCE))
                 ;
         return p;
 }

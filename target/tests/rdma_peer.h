@@ -19,7 +19,7 @@
 enum {
         RPEER_ARENA = 4 << 20,
         RPEER_NEVER = 0xffff,
-        RPEER_PATIENCE = 10000, /* ms */
+        RPEER_PATIENCE = 60000, /* ms */
 };
 #define RPEER_HOSTNQN "nqn.2026-01.io.nvmfspec:test-host"
 
@@ -245,7 +245,7 @@ static void rpeer_close(struct rpeer *p)
 static __attribute__((unused)) bool rpeer_disconnect(struct rpeer *p)
 {
         verbs_disconnect(p->ep);
-        return rpeer_until(p, &p->disconnected, 5000);
+        return rpeer_until(p, &p->disconnected, RPEER_PATIENCE);
 }
 
 static uint16_t rpeer_entries(const struct rpeer_options *o)
@@ -297,12 +297,12 @@ static struct rpeer *rpeer_open(struct verbs_provider *v, const struct target *t
         p->arena = aligned_alloc(4096, RPEER_ARENA);
         p->context = verbs_open(v);
         snprintf(port, sizeof(port), "%u", target_trsvcid(t));
-        p->ep = verbs_resolve(p->context, target_traddr(t), port, 1000);
-        if (!p->ep || !rpeer_until(p, &p->resolved, 2000) || !rpeer_build(p))
+        p->ep = verbs_resolve(p->context, target_traddr(t), port, RPEER_PATIENCE);
+        if (!p->ep || !rpeer_until(p, &p->resolved, RPEER_PATIENCE) || !rpeer_build(p))
                 return p;
         rpeer_send(p);
         verbs_connect(p->ep, &param);
-        for (uint64_t until = loop_now_ms() + 5000;
+        for (uint64_t until = loop_now_ms() + RPEER_PATIENCE;
              !p->established && !p->rejected && !p->failed && loop_now_ms() < until;)
                 rpeer_pump(p, 10);
         return p;

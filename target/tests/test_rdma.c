@@ -247,7 +247,7 @@ static struct rpeer *rpeer_io_at_last(struct fixture *f, struct rpeer *admin, ui
         struct rpeer_options o = { .qid = qid, .entries = entries, .no_rnr_retry = true };
         struct rpeer *io = NULL;
 
-        for (unsigned i = 0; !io && i < 500; i++) {
+        for (uint64_t until = loop_now_ms() + RPEER_PATIENCE; !io && loop_now_ms() < until;) {
                 io = rpeer_io(f->v, f->t, NQN, admin, o);
                 if (!io)
                         usleep(10000);
@@ -289,7 +289,7 @@ static void test_flood(void **state)
         struct fixture f = start_on(NULL, (struct target_options) { .limits.connections = MOST,
                                                                     .limits.host_connections = MOST,
                                                                     .reactors = 2 });
-        struct rpeer *p[MANY];
+        struct rpeer *p[MANY], *again = NULL;
         unsigned in = 0, out = 0;
 
         (void)state;
@@ -302,16 +302,13 @@ static void test_flood(void **state)
         assert_int_equal(out, MANY - MOST);
         for (unsigned i = 0; i < MANY; i++)
                 rpeer_close(p[i]);
-        for (unsigned i = 0; i < 200; i++) {
-                struct rpeer *again = rpeer_admin(f.v, f.t, NQN);
-
-                if (again) {
-                        rpeer_close(again);
-                        break;
-                }
-                assert_true(i < 199);
-                usleep(10000);
+        for (uint64_t until = loop_now_ms() + RPEER_PATIENCE; !again;) {
+                assert_true(loop_now_ms() < until);
+                again = rpeer_admin(f.v, f.t, NQN);
+                if (!again)
+                        usleep(10000);
         }
+        rpeer_close(again);
         stop(&f);
 }
 
@@ -356,7 +353,7 @@ static void test_disconnect_command(void **state)
         assert_non_null(io);
         write_and_read(io, 8, 0);
         assert_int_equal(rpeer_run(io, &c), NVME_SUCCESS);
-        assert_true(rpeer_closed(io, 5000));
+        assert_true(rpeer_closed(io, RPEER_PATIENCE));
         rpeer_close(io);
         io = rpeer_io(f.v, f.t, NQN, admin, (struct rpeer_options) { .qid = 1 });
         assert_non_null(io);
@@ -381,7 +378,7 @@ static void test_association_ends(void **state)
         }
         assert_true(rpeer_disconnect(admin));
         for (unsigned i = 0; i < 3; i++) {
-                assert_true(rpeer_closed(io[i], 5000));
+                assert_true(rpeer_closed(io[i], RPEER_PATIENCE));
                 rpeer_close(io[i]);
         }
         rpeer_close(admin);
@@ -390,12 +387,17 @@ static void test_association_ends(void **state)
 
 static void test_who_never_connects_is_dropped(void **state)
 {
-        struct fixture f = start_on(NULL, (struct target_options) { .limits.ic_timeout = 100 });
+        struct fixture f = start_on(NULL, (struct target_options) { .limits.ic_timeout = 300 });
         struct rpeer *p = rpeer_open(f.v, f.t, (struct rpeer_options) { 0 });
 
         (void)state;
+        for (unsigned again = 4; !p->established && again > 0; again--) { /* a stall of ours */
+                print_message("not established within 300 ms: again, %u left\n", again);
+                rpeer_close(p);
+                p = rpeer_open(f.v, f.t, (struct rpeer_options) { 0 });
+        }
         assert_true(p->established);
-        assert_true(rpeer_closed(p, 5000));
+        assert_true(rpeer_closed(p, RPEER_PATIENCE));
         rpeer_close(p);
         stop(&f);
 }
@@ -418,7 +420,7 @@ static void test_who_posts_no_receives_is_dropped(void **state)
                 rpeer_run(bad, &c);
         }
         assert_true(bad->disconnected);
-        assert_in_range(loop_now_ms() - since, 300, 8000);
+        assert_in_range(loop_now_ms() - since, 300, RPEER_PATIENCE);
         assert_false(rpeer_closed(admin, 300));
         rpeer_close(bad);
         rpeer_close(admin);
@@ -437,7 +439,8 @@ static void send_raw(struct rpeer *p, uint32_t bytes)
 
 static void is_disconnected(struct rpeer *p)
 {
-        for (unsigned i = 0; i < 5000 && !p->disconnected; i++) {
+        for (uint64_t until = loop_now_ms() + RPEER_PATIENCE;
+             !p->disconnected && loop_now_ms() < until;) {
                 struct verbs_event e;
 
                 while (verbs_event(p->context, &e))
@@ -549,8 +552,8 @@ static void test_stop_with_commands_in_flight(void **state)
                 assert_non_null(io);
                 fly(io, c, rpeer_alloc(io, 64 * 512));
                 target_stop(f.t);
-                assert_true(rpeer_closed(io, 5000));
-                assert_true(rpeer_closed(admin, 5000));
+                assert_true(rpeer_closed(io, RPEER_PATIENCE));
+                assert_true(rpeer_closed(admin, RPEER_PATIENCE));
                 rpeer_close(io);
                 rpeer_close(admin);
                 assert_int_equal(verbs_memory_leaks(f.v).qps, 0);
@@ -581,7 +584,7 @@ static void test_device_removed_with_commands_in_flight(void **state)
                 assert_non_null(io);
                 fly(io, c, rpeer_alloc(io, 64 * 512));
                 verbs_memory_do(f.v, remove_device, NULL);
-                assert_true(rpeer_until(io, &io->removed, 5000));
+                assert_true(rpeer_until(io, &io->removed, RPEER_PATIENCE));
                 usleep(round * 1000);
                 rpeer_close(io);
                 rpeer_close(admin);
