@@ -11,10 +11,12 @@ NVMFSPEC_RUNNING: a folder that has, while tests run, a file for each worker wit
 
 NVMFSPEC_FAILED: a file that names each test that failed, a line each: its id, a tab, the first line of why.
 """
+import contextlib
 import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import time
 
@@ -72,6 +74,19 @@ def connected():
             assert time.monotonic() < end, f"not {n} connections to port {port}"
             time.sleep(0.02)
     return wait
+
+
+@pytest.fixture
+def free_port():
+    """free_port(): a port of 127.0.0.1 at which nobody listens. It is kept until the test ends: no program is given it that
+    asks for any port; one that names it, and sets SO_REUSEADDR as ours and Python's servers do, listens."""
+    with contextlib.ExitStack() as kept:
+        def keep():
+            s = kept.enter_context(socket.socket())
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            s.bind(("127.0.0.1", 0))
+            return s.getsockname()[1]
+        yield keep
 
 
 def not_compared(why):

@@ -53,9 +53,15 @@ def sessions(name):
     return [f for f in files if word in f.read_text(errors="replace")] if word else [seeds()]
 
 
+KEPT = []
+
+
 def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
+    """At which nobody listens, kept: no program is given it that asks for any port; a target that names it listens."""
+    KEPT.append(socket.socket())
+    KEPT[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    KEPT[-1].bind(("127.0.0.1", 0))
+    return KEPT[-1].getsockname()[1]
 
 
 def configurations(name, port):

@@ -273,9 +273,8 @@ def test_nobody_there():
     assert "refused" in done.stderr
 
 
-def test_waits_for_a_target_that_starts():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
+def test_waits_for_a_target_that_starts(free_port):
+    port = str(free_port())
     waiting = subprocess.Popen([NVMFSPEC, "conform", "-a", "127.0.0.1", "-s", port, "--wait", "20",
                                 "tcp/setup/icreq"])
     time.sleep(0.5)

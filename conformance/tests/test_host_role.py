@@ -124,16 +124,9 @@ def test_a_hook():
 
 
 def test_a_hook_on_a_port_of_its_own(free_port):
-    hook = f"[ $NVMF_TRSVCID = {free_port} ] && [ $NVMF_TRADDR = 127.0.0.1 ] && {OURS}"
-    assert verdicts("--hook", hook, "-s", free_port, WORKS, "tcp/alignment/cpda-3")[WORKS] == "pass"
-
-
-@pytest.fixture
-def free_port():
-    import socket
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    port = free_port()
+    hook = f"[ $NVMF_TRSVCID = {port} ] && [ $NVMF_TRADDR = 127.0.0.1 ] && {OURS}"
+    assert verdicts("--hook", hook, "-s", port, WORKS, "tcp/alignment/cpda-3")[WORKS] == "pass"
 
 
 @pytest.mark.parametrize("fault, verdict, says", [
@@ -288,10 +281,11 @@ def test_a_host_that_sends_no_keep_alive(tmp_path):
 def test_a_host_that_comes_back_to_a_target_that_is_gone(free_port):
     """Of the last play, at the same port: nothing is wrong with that, nor is it what was asked."""
     back = f"{shlex.quote(NVMFSPEC)} host identify -a $NVMF_TRADDR -s $NVMF_TRSVCID -n nqn.2026-01.io.nvmfspec:play-1-1 2>&1"
-    seen = verdicts("--hook", f"{back}; {OURS}", "-s", free_port, WORKS)
+    port = free_port()
+    seen = verdicts("--hook", f"{back}; {OURS}", "-s", port, WORKS)
     assert seen == {WORKS: "pass"}
     hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else {back}; fi"
-    assert verdicts("--hook", hook, "-s", free_port, "fab/connect/refused", code=77) == {"fab/connect/refused": "skip"}
+    assert verdicts("--hook", hook, "-s", port, "fab/connect/refused", code=77) == {"fab/connect/refused": "skip"}
 
 
 SLEEP = 'time.sleep(int(os.environ["NVMF_IDLE"]))'

@@ -257,16 +257,14 @@ def test_an_oracle_that_stays_unwell_proves_nothing(tmp_path, late):
 
 
 @contextlib.contextmanager
-def mortal(folder, *options, of=""):
-    """A relay that dies of an Abort, or "mute": of who says nothing, in front of a target: its port, and the
-    command that starts it afresh."""
+def mortal(folder, front, *options, of=""):
+    """A relay at a port that dies of an Abort, or "mute": of who says nothing, before a target: the command that
+    starts it again."""
     (folder / "relay.py").write_text(RELAY)
     pids = folder / "pids"
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        front = s.getsockname()[1]
     with target(*options) as (_, port):
         try:
-            yield front, (f"/usr/bin/python3 {folder}/relay.py {front} {port} {of} 2>/dev/null & "
+            yield (f"/usr/bin/python3 {folder}/relay.py {front} {port} {of} 2>/dev/null & "
                           f"echo $! >>{pids}; echo it died of an abort")
         finally:
             for pid in pids.read_text().split():
@@ -274,13 +272,14 @@ def mortal(folder, *options, of=""):
                     os.kill(int(pid), signal.SIGKILL)
 
 
-def test_a_session_that_breaks_a_rule_and_kills(tmp_path):
+def test_a_session_that_breaks_a_rule_and_kills(tmp_path, free_port):
     """That it is lost is studied first; the rule is a finding of its own where it shows again."""
     seeds = tmp_path / "seeds"
     seeds.mkdir()
     for i, text in enumerate(["get_smart\ndelay 200\nabort", "keep_alive", "get_features"]):
         (seeds / f"{i}.seq").write_text(PLAIN.format(text))
-    with mortal(tmp_path, "--violate", "fab/queue/sqhd") as (port, restart):
+    port = free_port()
+    with mortal(tmp_path, port, "--violate", "fab/queue/sqhd") as restart:
         run = subprocess.run([NVMFSPEC, "fuzz", "remote", "-a", "127.0.0.1", "-s", str(port), "--runs", "3",
                               "--jobs", "1", "--settle", "200", "--max-delay", "200",
                               "--minimise", "10", "--restart", restart, "-o", tmp_path, seeds],
@@ -292,12 +291,13 @@ def test_a_session_that_breaks_a_rule_and_kills(tmp_path):
     assert "abort" in pathlib.Path(found[0]["file"]).read_text()
 
 
-def test_a_connection_without_a_word_has_a_capture(tmp_path):
+def test_a_connection_without_a_word_has_a_capture(tmp_path, free_port):
     """What kills is that a host connects and goes: the capture has that, and plays again."""
     seeds = tmp_path / "seeds"
     seeds.mkdir()
     (seeds / "0.seq").write_text("sequence host queues=2\nraw\nclose\nicreq on=1\n")
-    with mortal(tmp_path, of="mute") as (port, restart):
+    port = free_port()
+    with mortal(tmp_path, port, of="mute") as restart:
         options = "-a", "127.0.0.1", "-s", str(port), "--restart", restart
         run = subprocess.run([NVMFSPEC, "fuzz", "remote", *options, "--runs", "1", "--jobs", "1", "--minimise", "10",
                               "-o", tmp_path, seeds], capture_output=True, text=True, timeout=60)

@@ -257,13 +257,7 @@ def test_a_target_that_dies_is_reported(tmp_path):
     assert shown.stdout.count("sequence host") == found[0]["sessions"]
 
 
-def free_port():
-    """Where nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
-
-
-def test_the_session_that_kills_a_target_is_found(tmp_path):
+def test_the_session_that_kills_a_target_is_found(tmp_path, free_port):
     """A relay in front of a target dies of any Abort; --restart starts it anew."""
     relay = tmp_path / "relay.py"
     relay.write_text(RELAY)
@@ -295,7 +289,7 @@ def test_the_session_that_kills_a_target_is_found(tmp_path):
 
 
 @pytest.mark.parametrize("fresh", [[], ["--fresh"]])
-def test_a_target_is_started_afresh_for_each_trial(fresh, tmp_path):
+def test_a_target_is_started_afresh_for_each_trial(fresh, tmp_path, free_port):
     """Otherwise only when it is lost: so often as trials kill it."""
     relay = tmp_path / "relay.py"
     relay.write_text(RELAY)
@@ -402,10 +396,8 @@ def test_a_target_that_says_nothing_is_lost(tmp_path):
     assert kinds & {"lost", "hang"}
 
 
-def test_nobody_there():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        port = s.getsockname()[1]
-    r = fuzz("remote", *at(port), "--runs", 1)
+def test_nobody_there(free_port):
+    r = fuzz("remote", *at(free_port()), "--runs", 1)
     assert r.returncode == 3 and "refused" in r.stderr.lower()
 
 
@@ -488,10 +480,8 @@ def test_the_session_that_an_oracle_complains_of_is_found(tmp_path):
 
 
 @pytest.mark.parametrize("command,says", [("exit 3", "refused"), ("echo no disk", "refused")])
-def test_a_target_that_does_not_come_back(command, says):
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        port = s.getsockname()[1]
-    r = fuzz("remote", *at(port), "--runs", 1, "--restart", command, "--timeout", 200)
+def test_a_target_that_does_not_come_back(command, says, free_port):
+    r = fuzz("remote", *at(free_port()), "--runs", 1, "--restart", command, "--timeout", 200)
     assert r.returncode == 3 and says in r.stderr.lower()
 
 
@@ -641,7 +631,7 @@ def test_a_second_run_keeps_what_the_first_one_found(tmp_path):
 
 
 @pytest.mark.parametrize("what", [["repro"], ["repro", "--restart", "true"], ["min"], ["merge"]])
-def test_nobody_to_play_to(tmp_path, what):
+def test_nobody_to_play_to(tmp_path, what, free_port):
     port = free_port()
     sequence = tmp_path / "a.seq"
     sequence.write_text("sequence host\nicreq\nconnect\n")
@@ -651,7 +641,7 @@ def test_nobody_to_play_to(tmp_path, what):
     assert not out.exists()
 
 
-def test_merge_stops_where_the_target_dies(tmp_path):
+def test_merge_stops_where_the_target_dies(tmp_path, free_port):
     """Those after an Abort would all be refused, and all but one be dropped."""
     many = tmp_path / "many"
     many.mkdir()

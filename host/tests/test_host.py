@@ -263,12 +263,6 @@ def config(subsystems, port):
     }
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def lines_until(stream, pattern):
     seen = ""
     for line in stream:
@@ -278,7 +272,7 @@ def lines_until(stream, pattern):
     pytest.fail(f"no {pattern!r} in {seen!r}")
 
 
-def test_persistent_discovery_tells_changes(tmp_path):
+def test_persistent_discovery_tells_changes(tmp_path, free_port):
     port, path = free_port(), tmp_path / "target.json"
     path.write_text(json.dumps(config([NQN], port)))
     target = subprocess.Popen([NVMFSPEC, "target", "--config", path], stdout=subprocess.PIPE, text=True)
@@ -387,7 +381,7 @@ def test_help_everywhere():
         assert out.returncode == 0 and "--traddr" in out.stdout
 
 
-def test_nobody_there_is_exit_3():
+def test_nobody_there_is_exit_3(free_port):
     done = subprocess.run([NVMFSPEC, "host", "identify", "-a", "127.0.0.1", "-s", str(free_port()),
                            "-n", NQN], capture_output=True, text=True, timeout=30)
     assert done.returncode == 3

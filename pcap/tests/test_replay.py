@@ -193,10 +193,8 @@ def test_usage(args, says):
     assert len(said) == 1 and says in said[0]
 
 
-def test_nobody_listens():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        port = s.getsockname()[1]
-    assert "127.0.0.1" in replay("tcp", port, "--timeout", "1000", code=3)
+def test_nobody_listens(free_port):
+    assert "127.0.0.1" in replay("tcp", free_port(), "--timeout", "1000", code=3)
 
 
 def test_no_capture(tmp_path, target):

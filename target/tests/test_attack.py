@@ -586,13 +586,11 @@ def test_keys_that_others_can_see_are_warned_of(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["host list", "conform", "fuzz remote --runs 1", "pcap replay {}"])
-def test_every_command_warns_of_a_key_that_others_see(command):
+def test_every_command_warns_of_a_key_that_others_see(command, free_port):
     capture = pathlib.Path(__file__).resolve().parents[2] / "pdu/io/tests/captures/nvme-tcp-6.12.pcap"
-    with socket.socket() as s:  # bound, and nobody listens
-        s.bind(("127.0.0.1", 0))
-        run = subprocess.run([NVMFSPEC, *command.format(capture).split(), "-t", "tcp", "-a", "127.0.0.1", "-s",
-                              str(s.getsockname()[1]), "-n", NQN, "--dhchap-secret", KEY, "--timeout", "500"],
-                             capture_output=True, text=True, timeout=60)
+    run = subprocess.run([NVMFSPEC, *command.format(capture).split(), "-t", "tcp", "-a", "127.0.0.1", "-s",
+                          str(free_port()), "-n", NQN, "--dhchap-secret", KEY, "--timeout", "500"],
+                         capture_output=True, text=True, timeout=60)
     assert run.returncode == 3, run.stderr
     assert "a key on the command line is seen by others" in run.stderr
 

@@ -766,11 +766,10 @@ def test_socket(target, tmp_path):
     assert refused.returncode == 2 and plain.read_text() == "kept"
 
 
-def test_tcp_with_token(options, tmp_path):
+def test_tcp_with_token(options, tmp_path, free_port):
     token = tmp_path / "token"
     token.write_text("0123456789abcdef\n")
-    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as s:
-        port = s.getsockname()[1]
+    port = free_port()
     options("--rpc-listen", f"127.0.0.1:{port}", "--rpc-token", f"@{token}")
 
     def say(*requests):

@@ -4,7 +4,6 @@
 members and types of the examples in SPDK's manual (spdk/shapes.json, by method)."""
 import json
 import pathlib
-import socket
 
 import pytest
 
@@ -36,24 +35,23 @@ def scripts():
 SCRIPTS = scripts()
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return str(s.getsockname()[1])
-
-
 class Ports:
     """A free port for each that the script names, so that tests run side by side."""
 
-    def __init__(self):
-        self.of = {}
+    def __init__(self, free_port):
+        self.of, self.free_port = {}, free_port
+
+    def port(self, name):
+        if name not in self.of:
+            self.of[name] = str(self.free_port())
+        return self.of[name]
 
     def replace(self, value):
         if isinstance(value, list):
             return [self.replace(v) for v in value]
         if not isinstance(value, dict):
             return value
-        return {k: self.of.setdefault(v, free_port()) if k == "trsvcid" else self.replace(v)
+        return {k: self.port(v) if k == "trsvcid" else self.replace(v)
                 for k, v in value.items()}
 
 
@@ -76,9 +74,9 @@ def differences(want, got, lacks, at=""):
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_script(script, tmp_path):
+def test_script(script, tmp_path, free_port):
     target = Target(tmp_path / "rpc.sock", "--reactors", "1")
-    ports = Ports()
+    ports = Ports(free_port)
     for n, row in enumerate(SCRIPTS[script]):
         answer = Client(target.path).ask({"jsonrpc": "2.0", "id": 1, "method": row["method"],
                                           "params": ports.replace(row.get("params", {}))})
