@@ -20,6 +20,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
+
+pytestmark = pytest.mark.calm(0.1)  # the targets are in this process
 NQN = b"nqn.2026-01.org.example:hostile"
 DENIED = b"nqn.2026-01.org.example:denied"
 BLOCK, BLOCKS = 512, 65536

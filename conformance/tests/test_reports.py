@@ -6,6 +6,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import threading
 import time
 import xml.etree.ElementTree as xml
 
@@ -107,8 +108,12 @@ def test_a_run_without_cases_has_its_reports(tmp_path, args, error, code):
 
 
 def run(folder, *args):
-    return subprocess.Popen([NVMFSPEC, "conform", "fab/property", "-j", "1", "--repeat", "10000", *args,
-                             *map(str, asked_for(folder))], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    """When the first line of it shows."""
+    process = subprocess.Popen([NVMFSPEC, "conform", "fab/property", "-j", "1", "--repeat", "10000", *args,
+                             *map(str, asked_for(folder))], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdout.readline()
+    threading.Thread(target=process.stdout.read, daemon=True).start()
+    return process
 
 
 def test_a_signal_ends_it_with_reports(tmp_path):

@@ -19,6 +19,8 @@ from test_remote import RELAY, fake, target
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
 
+pytestmark = pytest.mark.calm(0.1)  # what stands still is late, and that is a finding
+
 ABORT = re.compile(rb"\x04.\x48.{5}\x08", re.S)  # a CapsuleCmd
 PLAIN = "sequence host\nicreq\nconnect\n{}\nidentify\n"
 SUSPECT = "sequence host\nicreq\nconnect\nabort\nidentify\n"
@@ -62,8 +64,8 @@ def find(port, folder, texts, *options):
         (seeds / f"{i:03}.seq").write_text(text)
     run = subprocess.run([NVMFSPEC, "fuzz", "remote", "-a", "127.0.0.1", "-s", str(port),
                           "--runs", str(len(texts)), "--jobs", "1", "--hang", "1000", "--minimise",
-                          "30", "--look", "60000", "-o", folder, *map(str, options), seeds],
-                         capture_output=True, text=True, timeout=90)
+                          "120", "--look", "60000", "-o", folder, *map(str, options), seeds],
+                         capture_output=True, text=True, timeout=280)
     assert run.returncode == 1, run.stdout + run.stderr
     (found,) = [f for f in map(json.loads, run.stdout.splitlines()) if "finding" in f]
     kept = pathlib.Path(found["file"]).read_text()
@@ -110,7 +112,8 @@ LONG = ["sequence host", "icreq", "connect", *["get_smart", "keep_alive", "ident
 def test_a_hang_is_made_small_in_time(tmp_path):
     """4 s for each trial that does hang would be enough for seven of them."""
     with relay(lambda said: bool(ABORT.search(said))) as port:
-        found, (kept,) = find(port, tmp_path, ["\n".join(LONG) + "\n"], "--hang", 4000)
+        found, (kept,) = find(port, tmp_path, ["\n".join(LONG) + "\n"], "--hang", 4000,
+                              "--minimise", 30)
     assert found["finding"] == "hang" and found["reproduced"], found
     assert found["again"] == found["played"] > 0, found
     assert kept.splitlines() == ["sequence host", "icreq", "connect", "abort"], kept
@@ -248,8 +251,8 @@ def test_an_oracle_that_stays_unwell_proves_nothing(tmp_path, late):
 
     with relay(bad) as port:
         run = subprocess.run([NVMFSPEC, "fuzz", "remote", "-a", "127.0.0.1", "-s", str(port), "--runs", "200",
-                              "--time", "10", "--findings", "1", "--look", "100", "--oracle",
-                              f"! test -e {sick}", *late], capture_output=True, text=True, timeout=60)
+                              "--time", "60", "--findings", "1", "--look", "100", "--oracle",
+                              f"! test -e {sick}", *late], capture_output=True, text=True, timeout=120)
     (found,) = [f for f in map(json.loads, run.stdout.splitlines()) if "finding" in f]
     assert found["finding"] == "oracle" and not found["reproduced"], found
     assert found["sessions"] > 1 and found["trials"] == 0, found
@@ -282,7 +285,7 @@ def test_a_session_that_breaks_a_rule_and_kills(tmp_path, free_port):
     with mortal(tmp_path, port, "--violate", "fab/queue/sqhd") as restart:
         run = subprocess.run([NVMFSPEC, "fuzz", "remote", "-a", "127.0.0.1", "-s", str(port), "--runs", "3",
                               "--jobs", "1", "--settle", "200", "--max-delay", "200",
-                              "--minimise", "10", "--restart", restart, "-o", tmp_path, seeds],
+                              "--minimise", "60", "--restart", restart, "-o", tmp_path, seeds],
                              capture_output=True, text=True, timeout=60)
     found = [f for f in map(json.loads, run.stdout.splitlines()) if "finding" in f]
     assert [f["finding"] for f in found] == ["lost", "rule"], run.stdout + run.stderr
@@ -299,7 +302,7 @@ def test_a_connection_without_a_word_has_a_capture(tmp_path, free_port):
     port = free_port()
     with mortal(tmp_path, port, of="mute") as restart:
         options = "-a", "127.0.0.1", "-s", str(port), "--restart", restart
-        run = subprocess.run([NVMFSPEC, "fuzz", "remote", *options, "--runs", "1", "--jobs", "1", "--minimise", "10",
+        run = subprocess.run([NVMFSPEC, "fuzz", "remote", *options, "--runs", "1", "--jobs", "1", "--minimise", "60",
                               "-o", tmp_path, seeds], capture_output=True, text=True, timeout=60)
         (found,) = [f for f in map(json.loads, run.stdout.splitlines()) if "finding" in f]
         again = [subprocess.run([NVMFSPEC, "fuzz", "repro", *options,

@@ -220,6 +220,7 @@ def test_verify_says_what_it_did(host):
     assert re.match(r"verified: \d+ writes .*, 4 queues, 2 passes", out)
 
 
+@pytest.mark.calm(0.05)
 @pytest.mark.parametrize("rw", ["read", "write", "randread", "randwrite", "rw", "randrw"])
 def test_perf(host, rw):
     out = host.json("perf", "--rw", rw, "--time", "0.2", "--iodepth", 8)
@@ -231,17 +232,20 @@ def test_perf(host, rw):
     assert latency["min"] <= latency["p50"] <= latency["p99"] <= latency["p99.9"] <= latency["max"]
 
 
+@pytest.mark.calm(0.05)
 def test_perf_text(host):
     cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
     out = host.text("perf", "--time", "0.2", "-i", 2, "--bs", "64k", "--no-busy-poll", "--cpu", cpus)
     assert re.search(r"^read +\d+", out, re.M)
 
 
+@pytest.mark.calm(0.05)
 def test_queue_depth_beyond_the_queue(host):
     out = host.json("perf", "--time", "0.2", "--iodepth", 300)
     assert out["read"]["ios"] > 0 and out["iodepth"] == 300
 
 
+@pytest.mark.calm(0.05)
 def test_a_queue_is_as_small_as_asked_and_figures_say_so(host):
     out = host.json("perf", "--time", "0.2", "-Q", 4)
     assert out["read"]["ios"] > 0 and out["iodepth"] == 3
@@ -272,13 +276,16 @@ def lines_until(stream, pattern):
     pytest.fail(f"no {pattern!r} in {seen!r}")
 
 
-def test_persistent_discovery_tells_changes(tmp_path, free_port):
+@pytest.mark.calm(0.5)
+def test_persistent_discovery_tells_changes(tmp_path, free_port, request):
     port, path = free_port(), tmp_path / "target.json"
     path.write_text(json.dumps(config([NQN], port)))
     target = subprocess.Popen([NVMFSPEC, "target", "--config", path], stdout=subprocess.PIPE, text=True)
+    request.addfinalizer(target.kill)
     lines_until(target.stdout, "listening")
     watch = subprocess.Popen([NVMFSPEC, "host", "discover", "-a", "127.0.0.1", "-s", str(port),
                               "--persistent", "-k", "2"], stdout=subprocess.PIPE, text=True)
+    request.addfinalizer(watch.kill)
     lines_until(watch.stdout, f"subnqn: +{NQN}")
     time.sleep(3)  # beyond KATO: it has to be kept alive
     path.write_text(json.dumps(config([NQN, NQN + "-second"], port)))
@@ -295,8 +302,9 @@ def test_persistent_discovery_tells_changes(tmp_path, free_port):
 
 # --- raw ----------------------------------------------------------------------------------------
 
+@pytest.mark.calm(0.5)
 def test_raw_exchanges_ics_and_decodes(host):
-    out = host.text("raw", "--ic", "--wait", 100)
+    out = host.text("raw", "--ic", "--wait", 1000)
     assert "ICResp" in out and "still connected" in out
 
 
@@ -319,10 +327,11 @@ def test_a_controller_that_breaks_a_rule_is_caught(start_target):
     target.host.run(*write, "--waive", "tcp/digest/hdgst-c2h")
 
 
+@pytest.mark.calm(0.5)
 def test_raw_from_a_file(host, tmp_path):
     path = tmp_path / "bytes"
     path.write_text("# ICReq\n00 00 80 00  80 00 00 00\n" + "00" * 120 + "\n")
-    assert "ICResp" in host.text("raw", f"@{path}", "--wait", 200)
+    assert "ICResp" in host.text("raw", f"@{path}", "--wait", 1000)
 
 
 # --- mistakes -----------------------------------------------------------------------------------
@@ -409,6 +418,7 @@ def test_a_digest_that_is_refused(start_target, option, refuse):
     target.host.run("identify")
 
 
+@pytest.mark.calm(0.3)
 @pytest.mark.parametrize("poll", [[], ["--no-busy-poll"]])
 def test_a_target_that_stops_answering(start_target, poll, connected):
     target = start_target("-n", NQN, "--ns", "mem:8M")
@@ -425,6 +435,7 @@ def test_a_target_that_stops_answering(start_target, poll, connected):
     assert "not answered within 500 ms" in load.stderr.read()
 
 
+@pytest.mark.calm(0.3)
 def test_a_target_that_dies(start_target, connected):
     target = start_target("-n", NQN, "--ns", "mem:8M")
     load = subprocess.Popen([NVMFSPEC, "host", "perf", *target.host.where, "-n", NQN, "--time", "30"],
@@ -444,6 +455,7 @@ def verify_with_loss(target, *args):
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.calm(0.3)
 def test_verify_outlives_its_target(tmp_path):
     disk = tmp_path / "disk"
     disk.write_bytes(bytes(8 << 20))
@@ -459,6 +471,7 @@ def test_verify_outlives_its_target(tmp_path):
     assert json.loads(out)["reconnects"] == 1
 
 
+@pytest.mark.calm(0.3)
 def test_verify_gives_up_at_last(start_target):
     target = start_target("-n", NQN, "--ns", "mem:8M")
     load = verify_with_loss(target, "--ctrl-loss-tmo", "2")

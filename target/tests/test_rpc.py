@@ -342,6 +342,7 @@ def test_masking(options, tmp_path):
     assert namespaces(target, port, other) == [1]
 
 
+@pytest.mark.calm(0.3)
 def test_masking_under_load(target):
     """Whose namespace is taken away gets Invalid Field, again and again; others notice nothing."""
     port = target.serve()
@@ -742,7 +743,11 @@ def test_clients(target):
     for c in crowd + more:
         c.socket.close()
     deaf.socket.close()
-    time.sleep(0.2)
+    for _ in range(400):  # until it has seen them go
+        with contextlib.suppress(OSError, AssertionError, ValueError):
+            if target.call("spdk_get_version"):
+                break
+        time.sleep(0.05)
     assert target.call("spdk_get_version")
 
 
@@ -822,6 +827,18 @@ def test_rules_live(target):
     assert target.call("nvmfspec_get_policy")["waived"] == ["tcp/digest/hdgst-h2c"]
 
 
+def controllers_with(target, queues):
+    """When there is but one, and it has so many I/O queues."""
+    end = time.monotonic() + 60
+    while True:
+        controllers = target.call("nvmf_subsystem_get_controllers", nqn=NQN)
+        if [c["num_io_qpairs"] for c in controllers] == [queues]:
+            return controllers
+        assert time.monotonic() < end, controllers
+        time.sleep(0.05)
+
+
+@pytest.mark.calm(0.3)
 def test_disturb(target):
     port = target.serve()
     target.refuses(-2, "nvmfspec_kill", cntlid=77)
@@ -829,18 +846,13 @@ def test_disturb(target):
     for method, params in (("nvmfspec_kill", {"nqn": NQN}), ("nvmfspec_drop", {"qid": 1}),
                            ("nvmfspec_drop", {"qid": 1, "reset": True})):
         load = target.load(port, 20)
-        for _ in range(100):
-            controllers = target.call("nvmf_subsystem_get_controllers", nqn=NQN)
-            if controllers and controllers[0]["num_io_qpairs"] == 8:
-                break
-            time.sleep(0.05)
+        controllers = controllers_with(target, 8)
         if "qid" in params:
             params = {**params, "cntlid": controllers[0]["cntlid"]}
         assert target.call(method, **params) in (1, True)
         assert load.wait(15) != 0
     load = target.load(port, 3)
-    time.sleep(1)
-    cntlid = target.call("nvmf_subsystem_get_controllers", nqn=NQN)[0]["cntlid"]
+    cntlid = controllers_with(target, 8)[0]["cntlid"]
     assert target.call("nvmfspec_stall", cntlid=cntlid, qid=1, ms=700) is True
     assert target.call("nvmfspec_delay", cntlid=cntlid, qid=2, ms=300) is True
     assert target.call("nvmfspec_delay", cntlid=cntlid, qid=3, ms=300) is True
@@ -849,8 +861,7 @@ def test_disturb(target):
     perf = subprocess.Popen([NVMFSPEC, "host", "perf", "-t", "tcp", "-a", "127.0.0.1", "-s", port,
                              "-n", NQN, "-N", "1", "--rw", "randread", "--bs", "4k", "--iodepth",
                              "1", "--time", "3", "-o", "json"], stdout=subprocess.PIPE, text=True)
-    time.sleep(1)
-    cntlid = target.call("nvmf_subsystem_get_controllers", nqn=NQN)[0]["cntlid"]
+    cntlid = controllers_with(target, 1)[0]["cntlid"]
     assert target.call("nvmfspec_delay", cntlid=cntlid, qid=1, ms=200) is True
     assert json.loads(perf.communicate(timeout=30)[0])["read"]["latency_us"]["max"] >= 200000
 

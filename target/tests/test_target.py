@@ -261,8 +261,12 @@ def test_a_size_that_cannot_be_had_fails_the_reload(tmp_path):
     t = Target("--config", str(config))
     write(f"file:{image},size=1M")
     t.process.send_signal(signal.SIGHUP)
-    time.sleep(0.5)
-    err = t.stop()
+    err = ""
+    while "namespace 1 cannot" not in err:
+        line = t.process.stderr.readline()
+        assert line, err
+        err += line
+    err += t.stop()
     assert "namespace 1 cannot get the size of" in err and image.stat().st_size == 2 << 20, err
 
 
@@ -327,6 +331,7 @@ def test_idle_connections_cost_little():
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.calm(0.2)
 def test_half_open_peers_cost_nobody_else():
     with target("--limit", "ic_timeout=400", "--limit", "stall_timeout=400") as t:
         silent = [socket.create_connection(("127.0.0.1", t.port)) for _ in range(50)]
@@ -334,13 +339,15 @@ def test_half_open_peers_cost_nobody_else():
         for q in partial:
             q.socket.sendall(b"\x04\0\x48")
         assert t.host("identify", "-n", NQN).returncode == 0
-        time.sleep(1.5)
         for s in silent + [q.socket for q in partial]:
-            s.settimeout(1)
+            s.settimeout(20)
             try:
                 assert s.recv(1) == b""
             except ConnectionResetError:
                 pass
+        deadline = time.monotonic() + 20
+        while t.files() >= 20 and time.monotonic() < deadline:
+            time.sleep(0.05)
         assert t.files() < 20
 
 

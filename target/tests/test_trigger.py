@@ -251,6 +251,7 @@ def test_the_suite_finds_them(transport):
     assert refused.returncode == 2 and "--fault" in refused.stderr
 
 
+@pytest.mark.calm(0.5)
 def test_without_delay_others_are_not_late():
     """A Read that is late by two seconds holds up nobody, on its own queue or another."""
     with target("--fault", f"delay=2s cmd=read host={X} nth=2") as t:
