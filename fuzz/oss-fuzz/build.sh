@@ -14,8 +14,12 @@ export CC CFLAGS
 [ $# -gt 0 ] || mapfile -t all < <(fuzz/run --list)
 targets=("$@" "${all[@]}")
 
-cmake -S . -B "$WORK" -G Ninja -DCMAKE_BUILD_TYPE=None "-DNVMF_FUZZ_ENGINE=$LIB_FUZZING_ENGINE" > /dev/null
-cmake --build "$WORK" -j "${JOBS:-$(nproc)}" --target "${targets[@]/#/fuzz_}"
+mkdir -p out
+exec {lock}> out/oss-fuzz.lock # whoever else builds here waits
+flock "$lock"
+cmake -S . -B "$WORK" -G Ninja -DCMAKE_BUILD_TYPE=None "-DNVMF_FUZZ_ENGINE=$LIB_FUZZING_ENGINE" > /dev/null {lock}>&-
+cmake --build "$WORK" -j "${JOBS:-$(nproc)}" --target "${targets[@]/#/fuzz_}" {lock}>&-
+exec {lock}>&-
 
 mkdir -p "$OUT"
 for t in "${targets[@]}"; do

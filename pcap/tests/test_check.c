@@ -315,7 +315,7 @@ static void test_parts(void **state)
 /* Whatever is in the file, every subcommand comes to an end. */
 static void test_damage(void **state)
 {
-        static char to[] = "/tmp/test_check_to";
+        static char to[] = "/tmp/test_check_to-XXXXXX";
         char *commands[][6] = {
                 { "pcap", "show", path, "-v", NULL },
                 { "pcap", "show", path, "-o", "json", NULL },
@@ -328,6 +328,7 @@ static void test_damage(void **state)
         uint64_t seed = 3;
 
         (void)state;
+        close(mkstemp(to));
         for (int round = 0; round < 96; round++) {
                 char **argv = commands[round / CAPTURES % 6];
                 int argc = 0;

@@ -35,11 +35,16 @@ static bool strip_brackets(const char *traddr, char out[NET_TRADDR])
         return true;
 }
 
+/* 256.1.1.1 is a mistake and no name: no resolver is asked, which may take long to say so. */
+static bool is_dotted(const char *addr)
+{
+        return addr[0] && !addr[strspn(addr, "0123456789.")];
+}
+
 struct addrinfo *net_resolve(const char *traddr, const char *trsvcid, int flags, char *error,
                              size_t size)
 {
-        const struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
-                                        .ai_flags = flags | AI_NUMERICSERV };
+        struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV };
         struct addrinfo *list = NULL;
         char addr[NET_TRADDR];
         int rc;
@@ -52,6 +57,8 @@ struct addrinfo *net_resolve(const char *traddr, const char *trsvcid, int flags,
                 snprintf(error, size, "address is longer than %d bytes", NET_TRADDR - 1);
                 return NULL;
         }
+        if (is_dotted(addr))
+                hints.ai_flags |= AI_NUMERICHOST;
         rc = getaddrinfo(addr[0] || !(flags & AI_PASSIVE) ? addr : NULL, trsvcid, &hints, &list);
         if (rc != 0)
                 snprintf(error, size, "%s: %s", traddr,
