@@ -645,6 +645,7 @@ def test_a_target_behind_a_bad_wire(seed):
 
 # --- it finds out -----------------------------------------------------------------------------------
 
+@pytest.mark.calm(0.5)
 @pytest.mark.parametrize("how, rule", [
     ("--waive", "tcp/h2cdata/ttag"),
     ("--waive", "tcp/digest/hdgst-h2c"),

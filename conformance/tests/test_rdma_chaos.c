@@ -22,10 +22,14 @@
 #include <cmocka.h>
 
 enum {
-        HOSTS = 2,      /* threads */
-        SECONDS = 1,    /* of each kind; CHAOS_SECONDS in the environment */
-        PATIENCE = 300, /* tenths of a second more, for a machine that is busy */
-        TIMEOUT = 400,  /* ms, of a host for set-up and commands */
+        HOSTS = 2,       /* threads */
+        SECONDS = 1,     /* of each kind; CHAOS_SECONDS in the environment */
+        PATIENCE = 1200, /* tenths of a second more, for a machine that is busy */
+#ifdef __SANITIZE_THREAD__
+        TIMEOUT = 2000, /* ms, of a host for set-up and commands: few would connect in less */
+#else
+        TIMEOUT = 400,
+#endif
         BLOCK = 512,
         BYTES = 8192,
 };

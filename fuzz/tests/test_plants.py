@@ -57,7 +57,7 @@ def test_a_release_with_bugs_does_not_configure(tmp_path):
 def test_bugs_are_found_over_tcp(tmp_path):
     """Quick ones, and one that no time is left for: how long any takes is the machine's affair."""
     quick, reloads = ["nqn-end", "property-offset", "icreq-twice"], "port-twice"
-    run = subprocess.run([ROOT / "fuzz/plants", "--tcp", "--limit", "60", "--out", tmp_path, *quick, reloads],
+    run = subprocess.run([ROOT / "fuzz/plants", "--tcp", "--limit", "300", "--out", tmp_path, *quick, reloads],
                          capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
     assert "found 4 of 4 over TCP, 4 with a sequence and a capture that replay" in run.stdout

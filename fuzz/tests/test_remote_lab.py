@@ -26,8 +26,8 @@ avoid = {"tcp": [], "rxe": ["--avoid", "request.hrqsize>255",
     pytest.param(["--own"], "tcp", id="own-tcp")])
 def test_campaign(who, kind, tmp_path):
     run = subprocess.run(
-        [ROOT / "fuzz/tests/lab/run_campaign", *who, kind, "4", tmp_path, "--minimise", "3",
-         *avoid[kind]],
+        [ROOT / "fuzz/tests/lab/run_campaign", *who, kind, "30", tmp_path, "--runs", "200", "--minimise",
+         "3", *avoid[kind]],
         capture_output=True, text=True, cwd=ROOT, timeout=280,
         env={**os.environ, "NVMFSPEC": NVMFSPEC, "TIMES": "2"})
     print(run.stdout, run.stderr)

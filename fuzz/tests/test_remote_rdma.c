@@ -298,7 +298,7 @@ static void a_controller_that_never_stops_talking(void **state)
         start(NULL);
         talker_start(&talker);
         config.target.settle = 50;
-        config.target.hang = 200;
+        config.target.hang = 1000;
         assert_true(seq_parse(&seq, text, sizeof(text) - 1, err, sizeof(err)));
         assert_int_equal(loop_init(&loop), 0);
         assert_int_equal(player_init(&player, &config, &loop), 0);

@@ -419,7 +419,7 @@ static struct verbs_event awaits(struct verbs_context *c, enum verbs_event_type 
         struct verbs_event e;
 
         for (int i = 0; !verbs_event(c, &e); i++) {
-                assert_true(i < 5000);
+                assert_true(i < 60000);
                 usleep(1000);
         }
         assert_int_equal(e.type, type);
@@ -431,7 +431,7 @@ static void await_work(struct verbs_domain *d)
         struct verbs_wc wc;
 
         for (int i = 0; verbs_poll(d, &wc, 1) == 0; i++) {
-                assert_true(i < 5000);
+                assert_true(i < 60000);
                 usleep(1000);
         }
         assert_int_equal(wc.status, VERBS_SUCCESS);

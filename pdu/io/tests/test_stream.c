@@ -17,7 +17,7 @@
 
 #include "pdu/io/stream.h"
 
-enum { PATIENCE = 5000, BULK = 8 << 20 };
+enum { PATIENCE = 60000, BULK = 8 << 20 };
 
 static char error[NET_ERROR];
 

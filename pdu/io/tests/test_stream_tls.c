@@ -11,7 +11,7 @@
 
 #include "pdu/io/stream_tls.h"
 
-enum { PATIENCE = 10000, BULK = 3 << 20 };
+enum { PATIENCE = 60000, BULK = 3 << 20 };
 
 static struct stream_listener listener;
 static struct stream client, server;
@@ -371,7 +371,7 @@ static bool receive_some(struct mover *m)
 static void *move(void *arg)
 {
         struct mover *m = arg;
-        uint64_t deadline = loop_now_ms() + 6 * PATIENCE;
+        uint64_t deadline = loop_now_ms() + 2 * PATIENCE;
 
         m->good = true;
         while (m->good && (m->sent < BULK || m->got < BULK) && loop_now_ms() < deadline) {
