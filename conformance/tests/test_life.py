@@ -16,6 +16,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
 
+pytestmark = pytest.mark.calm(0.3)  # what lies between is in this process
+
 
 class Between:
     """Stands before the reference target and spoils connections: subclasses say how."""

@@ -26,6 +26,8 @@ from test_target import KEY, NQN, NVMFSPEC, Queue, Refused, Target, status, targ
 
 F_SETPIPE_SZ = 1031
 
+pytestmark = pytest.mark.calm(0.5)  # who is attacked is measured by the clock
+
 
 def malformed(port, count, sources=1):
     """Connections whose first PDU is wrong."""
@@ -384,7 +386,6 @@ def keyed(path, keys, *policy):
     return hosts
 
 
-@pytest.mark.calm(0.5)
 def test_a_key_that_is_changed_reaches_who_is_there(tmp_path, connected):
     config = tmp_path / "config.json"
     hosts = keyed(config, [KEY, KEY])
@@ -421,7 +422,6 @@ def negotiate(port, host, hashes, groups):
     return answer
 
 
-@pytest.mark.calm(0.5)
 def test_a_host_that_offers_too_little_is_refused(tmp_path, connected):
     """Per host: hash functions and DH groups from one on. Base 2.2 8.3.4.4.2: reason code 01h,
     explanations 04h hash function not usable, 05h DH group not usable."""
@@ -475,7 +475,6 @@ def test_sigterm_does_not_wait_for_delayed_commands():
         slow.wait(30)
 
 
-@pytest.mark.calm(0.5)
 def test_a_second_signal_ends_it_at_once():
     with target() as t:
         with contextlib.ExitStack() as stack:
