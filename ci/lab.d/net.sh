@@ -84,7 +84,7 @@ rdma_up() {
 
 rdma_active() { # DEVICE
     local i
-    for i in $(seq 50); do
+    for i in $(seq 600); do
         rdma link show "$1/1" | grep -w 'state ACTIVE' >/dev/null && return
         sleep 0.1
     done

@@ -63,10 +63,10 @@ nvmet_down() (
 
 nvmet_remove() { [ $# = 0 ] || rmdir "$@"; }
 
-# nvdev SUBNQN [NSID]: the block device of a connected subsystem; waits up to 10 s.
+# nvdev SUBNQN [NSID]: the block device of a connected subsystem; waits up to 60 s.
 nvdev() {
     local i device
-    for i in $(seq 100); do
+    for i in $(seq 600); do
         for device in /sys/class/nvme-subsystem/*/nvme*n*; do
             nvdev_is "$device" "$1" "${2:-1}" && echo "/dev/${device##*/}" && return
         done

@@ -22,7 +22,7 @@ LAB = str(LAB_D.parent / "lab")
 
 def lab(*command, options=(), text=True, **kwargs):
     return subprocess.run(
-        [LAB, "--timeout", "120", *options, "--", *map(str, command)],
+        [LAB, "--timeout", "120", "--mem", "512", *options, "--", *map(str, command)],
         capture_output=True, text=text, **kwargs)
 
 
@@ -210,7 +210,7 @@ def test_out_writes_through(tmp_path):
 
 
 def test_out_survives_a_dead_guest(tmp_path):
-    lab("sh", "-c", "echo kept > f; sleep 3; echo c > /proc/sysrq-trigger; sleep 9",
+    lab("sh", "-c", "echo kept > f; sleep 10; echo c > /proc/sysrq-trigger; sleep 9",
         options=["--out", tmp_path], cwd=tmp_path)
     assert (tmp_path / "f").read_text() == "kept\n"
 

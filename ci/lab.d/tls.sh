@@ -18,7 +18,7 @@ tlshd_up() {
     [ -z "${2-}" ] || export SSLKEYLOGFILE=$2
     LD_PRELOAD=$LAB_TOOLS/tlshd_shim.so tool tlshd -s -c "$1/tlshd.conf" >"$1/tlshd.log" 2>&1 &
     unset SSLKEYLOGFILE
-    for i in $(seq 50); do
+    for i in $(seq 600); do
         grep -q "Keyring '.nvme' linked" "$1/tlshd.log" && return
         sleep 0.1
     done

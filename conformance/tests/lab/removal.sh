@@ -19,7 +19,8 @@ timeout 5 bash -c 'echo >/dev/tcp/10.0.0.2/9' 2>/dev/null || true
 log=$(mktemp)
 "$NVMFSPEC" target -t rdma -a 10.0.0.2 >"$log" 2>&1 &
 target=$!
-for _ in $(seq 50); do grep -q listening "$log" && break; sleep 0.1; done
+for _ in $(seq 600); do grep -q listening "$log" && break; sleep 0.1; done
+grep -q listening "$log" || { cat "$log" >&2; exit 1; }
 conform base/identify rdma/accept/answer
 
 for round in $(seq "${2:-1}"); do

@@ -16,7 +16,8 @@ log=$(mktemp)
 # shellcheck disable=SC2086
 "$NVMFSPEC" target --profile strict -t rdma -a 10.0.0.2 --quiet ${TARGET:-} >"$log" &
 target=$!
-for _ in $(seq 50); do grep -q listening "$log" && break; sleep 0.1; done
+for _ in $(seq 600); do grep -q listening "$log" && break; sleep 0.1; done
+grep -q listening "$log" || { cat "$log" >&2; exit 1; }
 baseline=()
 [ "$device" != siw ] || baseline=(--baseline "$root/conformance/baseline/siw.txt")
 status=0

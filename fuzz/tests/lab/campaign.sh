@@ -46,7 +46,7 @@ target_up() {
                 return
         fi
         "$tool" target -t $transport -a 10.0.0.2 -n $nqn --ns mem:64M >"$out/target" 2>&1 &
-        for _ in $(seq 100); do
+        for _ in $(seq 600); do
                 "$tool" host identify -t $transport -a 10.0.0.2 -n $nqn >/dev/null 2>&1 && return
                 sleep 0.1
         done

@@ -22,7 +22,7 @@ resources() { rdma resource show | sed -E 's/^[0-9]+: //; /^[a-z]+1:/s/ cq [0-9]
 # The kernel's target lets go of a queue pair a little after its host has.
 resources_back_to() {
         local i
-        for i in $(seq 100); do
+        for i in $(seq 600); do
                 [ "$(resources)" = "$1" ] && return
                 sleep 0.1
         done

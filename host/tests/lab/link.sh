@@ -37,7 +37,7 @@ done
 echo "-- and again, undisturbed"
 verify | tee "$work/result"
 grep -q " 0 reconnects" "$work/result"
-for i in $(seq 100); do
+for i in $(seq 600); do
         [ "$(resources)" != "$before" ] || [ "$(connections)" != 0 ] || break
         sleep 0.1
 done

@@ -20,16 +20,17 @@ if [ -n "$kind" ]; then
 fi
 "$NVMFSPEC" pcap replay --role controller "$capture" -t "$trtype" -a "$addr" -s 4420 -v >"$work/log" 2>&1 &
 pid=$!
-for _ in $(seq 100); do
+for _ in $(seq 600); do
         grep -q listening "$work/log" && break
         sleep 0.1
 done
+grep -q listening "$work/log"
 step discover
 nvme discover -t "$trtype" -a "$addr" -s 4420 | tee "$work/disc"
 grep -q "subnqn: *$nqn" "$work/disc"
 grep -q "traddr: *$addr" "$work/disc"
 step connect
-nvme connect -t "$trtype" -a "$addr" -s 4420 -n "$nqn" -i 2 -Q 128 --keep-alive-tmo 4
+nvme connect -t "$trtype" -a "$addr" -s 4420 -n "$nqn" -i 2 -Q 128 --keep-alive-tmo 30
 dev=$(nvdev "$nqn")
 step read
 "$NVMFSPEC" pcap extract "$capture" --kind data --to "$work/image"

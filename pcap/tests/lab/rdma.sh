@@ -22,10 +22,11 @@ rdma_up rxe
 step "our target"
 "$NVMFSPEC" target -t rdma -a 10.0.0.2 -n "$nqn" --ns mem:64M >"$work/log" 2>&1 &
 pid=$!
-for _ in $(seq 100); do
+for _ in $(seq 600); do
         grep -q listening "$work/log" && break
         sleep 0.1
 done
+grep -q listening "$work/log"
 replay "$captures/nvme-rdma-rxe-6.12.pcap"
 replay "$root/pdu/io/tests/captures/nvme-tcp-6.12.pcap"
 kill "$pid"

@@ -13,7 +13,7 @@ step() { echo "-- $*"; }
 target_up() { # target_up [OPTION...]
         "$NVMFSPEC" target -t rdma -a 10.0.0.2 -n "$nqn" --ns mem:64M --quiet "$@" >"$work/log" &
         target=$!
-        for _ in $(seq 100); do
+        for _ in $(seq 600); do
                 grep -q listening "$work/log" && return
                 sleep 0.1
         done

@@ -37,7 +37,7 @@ login() { # [ID_EXT]: fails if the target rejects it
 
 disk() { # the disk's name, once it is there
         local i d
-        for i in $(seq 100); do
+        for i in $(seq 600); do
                 for d in /sys/block/sd*; do
                         [ -e "$d" ] && [ "$(cat "$d/size")" -gt 0 ] && echo "/dev/${d##*/}" && return
                 done

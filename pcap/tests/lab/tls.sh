@@ -14,7 +14,7 @@ capture() { # NAME
         local i
         tcpdump -i lo -s 0 -B 65536 -U -Z root -w "$dir/$1.pcap" port 4420 2>"$dir/said" &
         dump=$!
-        for i in $(seq 50); do
+        for i in $(seq 600); do
                 grep -q 'listening on' "$dir/said" && return
                 sleep 0.1
         done
@@ -44,10 +44,11 @@ step "the kernel's host, our target"
 "$NVMFSPEC" target -a 127.0.0.1 -n "$nqn" --ns mem:16M --tls-key "@$dir/key" --tls-required \
         --tls-keylog "$dir/target.keys" >"$dir/log" 2>&1 &
 target=$!
-for _ in $(seq 100); do
+for _ in $(seq 600); do
         grep -q listening "$dir/log" && break
         sleep 0.1
 done
+grep -q listening "$dir/log"
 capture target
 kernel_host
 captured

@@ -38,8 +38,8 @@ target_up --config "$work/target.json" --rpc "$socket"
 for port in "${ports[@]}"; do
         nvme connect -t "$trtype" -a "$addr" -s "$port" -n "$nqn" -i 1
 done
-wait_for 10 path_is "${ports[0]}" optimized
-wait_for 10 path_is "${ports[1]}" inaccessible
+wait_for 60 path_is "${ports[0]}" optimized
+wait_for 60 path_is "${ports[1]}" inaccessible
 dev=$(nvdev "$nqn" 1)
 ctrl=$(basename /sys/class/nvme/nvme*/ | head -n 1)
 nvme ana-log "/dev/$ctrl" | grep -E 'grpid|state' 
@@ -59,8 +59,8 @@ while kill -0 "$io" 2>/dev/null; do
         2) state "${ports[1 - to]}" change && state "${ports[to]}" non_optimized &&
                 state "${ports[1 - to]}" inaccessible && state "${ports[to]}" optimized ;;
         esac
-        wait_for 5 path_is "${ports[to]}" optimized
-        wait_for 5 path_is "${ports[1 - to]}" inaccessible
+        wait_for 60 path_is "${ports[to]}" optimized
+        wait_for 60 path_is "${ports[1 - to]}" inaccessible
         switches=$((switches + 1))
         sleep 1
 done

@@ -24,16 +24,16 @@ step "a namespace is added"
 config mem:16M mem:8M
 kill -HUP "$target_pid"
 second=${dev%n1}n2
-wait_for 10 size_is "$second" $((8 << 20))
+wait_for 60 size_is "$second" $((8 << 20))
 verify_io "$dev"
 step "a namespace grows"
 config mem:32M mem:8M
 kill -HUP "$target_pid"
-wait_for 10 size_is "$dev" $((32 << 20))
+wait_for 60 size_is "$dev" $((32 << 20))
 step "a namespace is removed"
 config mem:32M
 kill -HUP "$target_pid"
-wait_for 10 gone "$second"
+wait_for 60 gone "$second"
 step "a broken configuration changes nothing"
 echo '{ "subsystems": 5 }' >"$work/target.json"
 kill -HUP "$target_pid"

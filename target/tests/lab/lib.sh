@@ -35,7 +35,7 @@ target_up() {
         : >"$work/target.log" # now: the target before this one was listening, too
         "$NVMFSPEC" target "$@" >>"$work/target.log" 2>&1 &
         target_pid=$!
-        for _ in $(seq 100); do
+        for _ in $(seq 600); do
                 grep -q listening "$work/target.log" && return
                 kill -0 "$target_pid" 2>/dev/null || break
                 sleep 0.1
@@ -81,6 +81,30 @@ filesystem_io() {
                 --verify=crc32c --do_verify=1 --verify_fatal=1 --end_fsync=1 --output-format=terse >/dev/null
         umount "$work/mnt"
         fsck.ext4 -fn "$1" >/dev/null
+}
+
+# three_tries COMMAND...: where a machine that stands still may expire a timer, and is right to. What is
+# called has no `set -e`.
+three_tries() {
+        local n
+        for n in 1 2 3; do
+                "$@" && return
+                echo "try $n of 3 failed: $*" >&2
+        done
+        return 1
+}
+
+# steady COMMAND...: prints what the command prints once that has been the same for three seconds.
+steady() {
+        local last='' now same=0
+        for _ in $(seq 60); do
+                now=$("$@")
+                if [ "$now" = "$last" ]; then same=$((same + 1)); else same=0; fi
+                [ "$same" -lt 3 ] || break
+                last=$now
+                sleep 1
+        done
+        echo "$now"
 }
 
 # wait_for SECONDS COMMAND...

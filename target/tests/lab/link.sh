@@ -19,7 +19,7 @@ for i in $(seq "$1"); do
         io=$!
         sleep 1
         wire_cut v1 8
-        wait_for 40 live
+        wait_for 60 live
         wait "$io"
         live
         rdma resource show qp | tee "$work/qps" # one that has failed for good is the device's own
@@ -29,5 +29,5 @@ disconnect
 target_down
 cat "$work/target.log"
 now_as_before() { [ "$(rdma resource show)" = "$before" ]; }
-wait_for 10 now_as_before || { rdma resource show; exit 1; }
+wait_for 60 now_as_before || { rdma resource show; exit 1; }
 dmesg_clean

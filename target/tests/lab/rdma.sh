@@ -14,26 +14,25 @@ step "resources come back after each connection"
 target_up -n "$nqn" --ns mem:16M
 connect -i 2 >/dev/null
 disconnect >/dev/null
-sleep 1
-before=$(rdma_objects)
+before=$(steady rdma_objects)
 echo "$before"
 for _ in 1 2 3; do
         dev=$(connect -i 2 -Q 32)
         verify_io "$dev"
         disconnect >/dev/null
 done
-wait_for 5 back_at "$before" || { diff <(echo "$before") "$work/now"; exit 1; }
+wait_for 60 back_at "$before" || { diff <(echo "$before") "$work/now"; exit 1; }
 
 step "SIGTERM under I/O"
 dev=$(connect -l 2 -c 1)
 io "$dev" 4 &
 sleep 1
 target_down
-wait_for 30 gone "$dev"
+wait_for 60 gone "$dev"
 wait $!
 nvme disconnect-all
 none_left() { ! rdma resource show qp | grep nvmfspec >/dev/null; }
-wait_for 5 none_left
+wait_for 60 none_left
 
 step "listeners of both kinds: what one writes the other reads"
 target_up -n "$nqn" --ns mem:16M --listen tcp:127.0.0.1:4420

@@ -11,26 +11,25 @@ once() {
         disconnect >/dev/null
 }
 once
-sleep 3 # what nobody uses is given back once a second
-before=$(fds)
+before=$(steady fds) # what nobody uses is given back once a second
 no_more() { [ "$(fds)" -le "$before" ]; }
-if [ "$kind" != tcp ]; then objects=$(rdma_objects) regions=$(rdma_regions); fi
+if [ "$kind" != tcp ]; then objects=$(steady rdma_objects) regions=$(rdma_regions); fi
 step "$1 reconnects"
 for _ in $(seq "$1"); do
         once
 done
-wait_for 20 no_more || true
+wait_for 60 no_more || true
 step "descriptors before $before, after $(fds)"
 no_more
 if [ "$kind" != tcp ]; then
         step "RDMA resources"
         as_before() { [ "$(rdma_objects)" = "$objects" ]; }
-        wait_for 20 as_before || true
+        wait_for 60 as_before || true
         diff <(echo "$objects") <(rdma_objects)
         # What the shared receive queue once held for more connections at a time stays posted: a
         # disconnect that is slow to drain meets the next connect.
         back() { [ "$(rdma_regions)" -le $((regions + 4)) ]; }
-        wait_for 20 back || true
+        wait_for 60 back || true
         echo "regions before $regions, after $(rdma_regions)"
         back
 fi
