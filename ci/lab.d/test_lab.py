@@ -361,6 +361,7 @@ def qemu():
     probe = subprocess.run([LAB, "--engine", "qemu", "--probe"], capture_output=True, text=True)
     if probe.returncode != 0:
         pytest.skip(probe.stdout)
+    subprocess.run([LAB, "--engine", "qemu", "--build"], check=True, stdout=subprocess.DEVNULL)
     return "--engine", "qemu"
 
 
