@@ -461,6 +461,29 @@ bool has_space(struct queue *q, unsigned types, uint32_t least, struct space *s)
 /* The pattern that commands without .data write. */
 const void *pattern(struct t *t, uint32_t bytes);
 
+/* --- what may come or not -------------------------------------------------------------------- */
+
+/* Which of these n commands, whose order is the controller's affair, is answered first: an index; -1: none is
+ * within ms. Its response is still to be asked for. */
+int first_answered(struct queue *q, const uint16_t *cid, unsigned n, unsigned ms);
+bool answers_within(struct queue *q, uint16_t cid, unsigned ms);
+/* The next R2T, of whichever command, if one comes within ms: for how many commands at a time a controller asks
+ * for data, and in which order, is its affair (T1.0 3.3.2.2). */
+bool r2t_within(struct queue *q, unsigned ms, struct r2t *r);
+/* No event is reported that can be disabled, and none from before waits: for what a target has to say at any
+ * time (5.1.25.1.5) is no fault of it. */
+void disable_events(struct queue *q);
+/* For ms nothing comes but events that cannot be disabled, and (3.3.2.3) Command Sequence Error for the n
+ * requests in `old`, which were sent before a reset and may have been late for it. */
+void expect_held(struct queue *q, unsigned ms, const uint16_t *old, unsigned n);
+/* Disconnect, which succeeds; skips the case where the queue cannot be deleted now (6.4). */
+void disconnect(struct queue *q);
+/* Number of Queues, for a queue that the case connects by hand: some allocate them only when asked. */
+void grant_queue(struct queue *admin);
+/* for (unsigned i = 0; storm(t, i, 50); i++): so many rounds, or as many as fit in half of the case's time,
+ * which is noted: how many there are is no part of the verdict. */
+bool storm(struct t *t, unsigned round, unsigned rounds);
+
 /* --- behind the macros --------------------------------------------------------------------- */
 
 struct queue *queue_bare(struct t *t, struct setup s);

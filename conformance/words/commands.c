@@ -92,21 +92,32 @@ const void *get_log(struct queue *q, uint8_t lid, uint32_t bytes, uint64_t offse
         return succeed(q, send_get_log(q, lid, bytes, offset)).data;
 }
 
+/* NULL: the log has changed since its beginning was read. */
 static const void *discovery_piece(struct queue *q, uint32_t lsp, uint64_t at, uint32_t bytes)
 {
-        return succeed(q, send_cmd(q, .opc = NVME_GET_LOG_PAGE,
-                                   .cdw10 = LOG_DISCOVERY | lsp | (bytes / 4 - 1) << 16,
-                                   .cdw12 = (uint32_t)at, .bytes = bytes))
-            .data;
+        uint16_t cid = send_cmd(q, .opc = NVME_GET_LOG_PAGE,
+                                .cdw10 = LOG_DISCOVERY | lsp | (bytes / 4 - 1) << 16,
+                                .cdw12 = (uint32_t)at, .bytes = bytes);
+        struct reply r = finish(q, cid);
+
+        if (r.status == NVME_DISCOVER_RESTART)
+                return NULL;
+        want(q->t, r.status == NVME_SUCCESS || q->over, "Get Log Page: Success", "status %Xh",
+             r.status);
+        return r.data;
 }
 
-const struct disc_header *whole_discovery_log(struct queue *q, uint32_t lsp, uint64_t *entries)
+/* The log, and whether it has stayed the same; NULL: it is to be read again. */
+static uint8_t *discovery_log_once(struct queue *q, uint32_t lsp, uint64_t *entries, bool *same)
 {
         enum { PIECE = 4096, MOST = 120 };
         const struct disc_header *h = discovery_piece(q, lsp, 0, DISC_HEADER_LEN);
+        const void *piece;
         uint64_t bytes;
         uint8_t *log;
 
+        if (!h)
+                return NULL;
         *entries = le64_get(h->numrec);
         require(q->t, *entries <= MOST, "the log has %llu entries", (unsigned long long)*entries);
         bytes = DISC_HEADER_LEN + *entries * DISC_ENTRY_LEN;
@@ -114,8 +125,27 @@ const struct disc_header *whole_discovery_log(struct queue *q, uint32_t lsp, uin
         for (uint64_t at = 0; at < bytes; at += PIECE) {
                 uint32_t n = (uint32_t)(bytes - at < PIECE ? bytes - at : PIECE);
 
-                memcpy(log + at, discovery_piece(q, lsp, at, n), n);
+                if (!(piece = discovery_piece(q, lsp, at, n)))
+                        return NULL;
+                memcpy(log + at, piece, n);
         }
+        piece = discovery_piece(q, lsp, 0, DISC_HEADER_LEN);
+        *same = piece && memcmp(piece, log, DISC_HEADER_LEN) == 0 &&
+                memcmp(piece, h, DISC_HEADER_LEN) == 0;
+        return log;
+}
+
+/* Between two of its pieces it may change, or want to be read from its beginning (5.1.12.3.1). What counts on with
+ * each reading is judged by who looks at that. */
+const struct disc_header *whole_discovery_log(struct queue *q, uint32_t lsp, uint64_t *entries)
+{
+        enum { TRIES = 5 };
+        const uint8_t *log = NULL;
+        bool same = false;
+
+        for (int i = 0; i < TRIES && !same; i++)
+                log = discovery_log_once(q, lsp, entries, &same);
+        require(q->t, log, "the discovery log changes all the time");
         return (const struct disc_header *)(const void *)log;
 }
 

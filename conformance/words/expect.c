@@ -707,3 +707,101 @@ void expect_works(struct queue *q)
         else if (caps(q->t)->nsid)
                 succeed(q, send_read(q));
 }
+
+/* --- what may come or not ------------------------------------------------------------------- */
+
+int first_answered(struct queue *q, const uint16_t *cid, unsigned n, unsigned ms)
+{
+        uint64_t deadline = t_deadline(q->t, ms);
+
+        do
+                for (unsigned i = 0; i < n; i++)
+                        if (answered(q, cid[i]))
+                                return (int)i;
+        while (!q->over && q->conn->end == CONN_OPEN && conn_wait(q->conn, deadline));
+        return -1;
+}
+
+bool answers_within(struct queue *q, uint16_t cid, unsigned ms)
+{
+        return first_answered(q, &cid, 1, ms) == 0;
+}
+
+static bool is_r2t(const struct seen *s, uint16_t cid)
+{
+        return message_is(&s->m, PDU_R2T) || is_response(s, cid);
+}
+
+bool r2t_within(struct queue *q, unsigned ms, struct r2t *r)
+{
+        struct seen *s = await(q, is_r2t, 0, t_deadline(q->t, ms));
+
+        if (!s && q->conn->end == CONN_OPEN)
+                return false;
+        if (!s || !message_is(&s->m, PDU_R2T))
+                instead(q, s, "R2T");
+        *r = r2t_of(q, s);
+        return true;
+}
+
+static void read_and_clear(struct queue *q, uint8_t lid, uint32_t bytes)
+{
+        finish(q, send_cmd(q, .opc = NVME_GET_LOG_PAGE, .nsid = NSID_ALL,
+                           .cdw10 = lid | (bytes / 4 - 1) << 16, .bytes = bytes));
+}
+
+void disable_events(struct queue *q)
+{
+        bool discovery = strcmp(q->subnqn, NQN_DISCOVERY) == 0;
+
+        finish(q, send_set_feature(q, FEAT_AEC, 0));
+        if (discovery) {
+                read_and_clear(q, LOG_DISCOVERY, DISC_HEADER_LEN);
+                return;
+        }
+        read_and_clear(q, LOG_SMART, sizeof(struct log_smart));
+        if (le32_get(caps(q->t)->id.oaes) & OAES_NS)
+                read_and_clear(q, LOG_CHANGED_NS, 4096);
+}
+
+/* An event that no bit of Asynchronous Event Configuration disables. */
+static bool is_own_event(const struct reply *r)
+{
+        unsigned type = r->dw0 & 7;
+
+        return r->status == NVME_SUCCESS && type != AEN_SMART && type != AEN_NOTICE;
+}
+
+void expect_held(struct queue *q, unsigned ms, const uint16_t *old, unsigned n)
+{
+        uint64_t deadline = t_deadline(q->t, ms);
+        struct seen *s;
+
+        while (!q->over && (s = await(q, anything, 0, deadline))) {
+                const struct cqe *cqe = message_cqe(&s->m);
+                struct command *c = cqe ? command_of(q, le16_get(cqe->cid)) : NULL;
+                struct reply r = { .status = NVME_INTERNAL_ERROR };
+                bool dropped = false;
+
+                if (c && c->sqe.opc == NVME_AER)
+                        r = reply_of(q, c, s);
+                for (unsigned i = 0; c && i < n; i++)
+                        dropped |= old[i] == c->cid && r.status == NVME_SEQUENCE_ERROR;
+                if (!dropped && !is_own_event(&r))
+                        instead(q, s, "nothing is received");
+                note(q->t, dropped ? "a request from before the reset is aborted"
+                                   : "an asynchronous event is reported");
+        }
+        if (!q->over && q->conn->end != CONN_OPEN)
+                instead(q, NULL, "nothing is received");
+}
+
+void disconnect(struct queue *q)
+{
+        struct reply r = expect_resp(q, send_disconnect(q, 0));
+
+        if (q->over)
+                return;
+        require(q->t, r.status != NVME_CONNECT_BUSY, "the I/O queue cannot be deleted now (6.4)");
+        check_status(q, r, NVME_SUCCESS);
+}

@@ -257,3 +257,13 @@ void half_close(struct queue *q)
         provoke(q);
         conn_half_close(tcp_of(q));
 }
+
+void grant_queue(struct queue *admin)
+{
+        bool was = admin->t->setting_up;
+
+        require_io(admin->t);
+        admin->t->setting_up = true;
+        ask_for_queues(admin, 1);
+        admin->t->setting_up = was;
+}
