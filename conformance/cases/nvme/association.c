@@ -2,6 +2,7 @@
 /* NVMe Base 3.3.2.4, 3.6.2, 3.9.2: what an association outlives, and what it does not. */
 #include <string.h>
 
+#include "conformance/engine/suite.h"
 #include "conformance/words/case.h"
 #include "pdu/nvme/wire/discovery.h"
 
@@ -9,7 +10,10 @@ enum {
         KATO = 1000,
         KATO_MOST = 5000, /* ms */
         LATE = 1500,      /* ms that a busy target may need to notice */
+        LATER = 5000,     /* ... of which only a target that is late takes them all */
+        CQT_MOST = 10000,
         QUIET_MS = 300,
+        CHANGE_MS = 3000, /* until a change shows */
 };
 
 /* How long its Keep Alive timer may take to end an association of which nothing is heard: ms. */
@@ -18,6 +22,8 @@ static uint32_t patience(struct queue *admin)
         uint32_t kato = get_feature(admin, FEAT_KATO);
 
         require(admin->t, kato > 0 && kato <= KATO_MOST, "KATO is raised to %u ms", kato);
+        require(admin->t, le16_get(caps(admin->t)->id.cqt) <= CQT_MOST, "CQT is %u ms",
+                le16_get(caps(admin->t)->id.cqt));
         return 2 * kato + le16_get(caps(admin->t)->id.cqt) + LATE;
 }
 
@@ -71,7 +77,7 @@ CASE("fab/discovery/expiry", MUST, RULES(KA_EXPIRY),
         require(t, caps(t)->persistent,
                 "the discovery service does not support persistent connections");
         q = discovery_queue(t, .kato = KATO);
-        expect_end_within(q, patience(q));
+        expect_end_within(q, patience(q) - LATE + LATER);
 }
 
 /* --- single queues */
@@ -88,7 +94,7 @@ CASE("fab/disconnect/others", MUST, RULES(FAB_QUEUES_APART),
         struct queue *admin = deleting(t), *q = io_queue_of(admin, .qid = 1),
                      *other = io_queue_of(admin, .qid = 2);
 
-        expect_success(q, send_disconnect(q, 0));
+        disconnect(q);
         pause_ms(t, QUIET_MS);
         expect_works(other);
         expect_works(admin);
@@ -122,9 +128,10 @@ CASE("fab/connect/hostnqn-longest", MUST, RULES(FAB_NQN_MAX),
 {
         char nqn[NQN_FIELD] = "nqn.2014-08.org.example:";
         struct queue *q = bare_queue(t);
-        struct reply r = expect_resp(q, send_connect(q, .hostnqn = "nqn.2014-08.org.example:h"));
+        struct reply r = expect_answer(q, send_connect(q, .hostnqn = "nqn.2014-08.org.example:h"));
 
-        require(t, r.status == NVME_SUCCESS, "the subsystem does not allow other hosts");
+        require(t, r.status == NVME_SUCCESS && !q->over,
+                "the subsystem does not allow other hosts");
         hang_up(q);
         memset(nqn + strlen(nqn), 'h', NQN_MAX - strlen(nqn));
         q = bare_queue(t);
@@ -137,13 +144,11 @@ CASE("fab/connect/hostnqn-longest", MUST, RULES(FAB_NQN_MAX),
 CASE("fab/discovery/traddr", MUST, RULES(DISC_TRADDR),
      "TRADDR of TCP and RDMA discovery log entries is an address", .needs = DISCOVERY)
 {
-        struct queue *q = discovery_queue(t);
-        const struct disc_header *h = get_log(q, LOG_DISCOVERY, DISC_HEADER_LEN, 0);
-        uint64_t n = le64_get(h->numrec);
+        uint64_t n;
+        const struct disc_header *h = whole_discovery_log(discovery_queue(t), 0, &n);
 
-        for (uint64_t i = 0; i < n && i < 64; i++) {
-                const struct disc_entry *e =
-                    get_log(q, LOG_DISCOVERY, DISC_ENTRY_LEN, (i + 1) * DISC_ENTRY_LEN);
+        for (uint64_t i = 0; i < n; i++) {
+                const struct disc_entry *e = (const struct disc_entry *)(h + 1) + i;
 
                 if (e->trtype != TRTYPE_TCP && e->trtype != TRTYPE_RDMA)
                         continue;
@@ -167,7 +172,7 @@ CASE(
     .needs = DISCOVERY, .changes = true)
 {
         struct queue *q;
-        uint64_t before;
+        uint64_t before, end;
         uint16_t aer;
 
         require(t, caps(t)->persistent,
@@ -176,7 +181,9 @@ CASE(
         aer = send_cmd(q, .opc = NVME_AER);
         before = entries(q);
         change(t, CHANGE_DISCOVERY);
-        pause_ms(t, QUIET_MS);
+        end = t_deadline(t, CHANGE_MS);
+        while (entries(q) == before && now_ms() < end)
+                pause_ms(t, QUIET_MS);
         require(t, entries(q) != before, "the discovery log has as many entries as before");
         want_eq(t, "type, information and log page of the event", expect_success(q, aer).dw0,
                 AEN_NOTICE | AEN_INFO_DISCOVERY << 8 | LOG_DISCOVERY << 16);
