@@ -74,11 +74,11 @@ CASE("fab/disconnect/last-response", MUST, RULES(FAB_DISCONNECT_LAST),
                 send_write(q, .bytes = large_bytes(t));
         else
                 r = open_r2t(q);
-        expect_success(q, send_disconnect(q, 0));
+        disconnect(q);
         if (!rdma && !answered(q, r.cid))
                 send_h2c(q, r);
         pause_ms(t, 50);
-        expect_works(q->admin);
+        expect_answer(q->admin, send_property_get(q->admin, PROP_VS, PROP_ATTRIB_4));
 }
 
 CASE("fab/disconnect/again", MUST, RULES(FAB_ANSWERED),
@@ -87,7 +87,7 @@ CASE("fab/disconnect/again", MUST, RULES(FAB_ANSWERED),
         struct queue *q = deletable(t);
 
         NEEDS_DISCONNECT;
-        expect_success(q, send_disconnect(q, 0));
+        disconnect(q);
         hang_up(q);
         pause_ms(t, 50);
         expect_works(io_queue_of(q->admin));
@@ -188,7 +188,8 @@ CASE("fab/property/set-io-queue", MUST, RULES(FAB_PROP_QUEUE),
         struct queue *q = io_queue(t);
 
         expect_refusal(q, send_property_set(q, PROP_CC, PROP_ATTRIB_4, 0));
-        expect_works(q->admin);
+        if (!q->over) /* its end may be that of the association (3.3.2.4) */
+                expect_works(q->admin);
 }
 
 CASE("fab/property/read-only", MUST, RULES(FAB_PROP_KEPT),

@@ -2,10 +2,12 @@
 /* Asynchronous events and what they are about (Base 2.2 5.1.2, 5.1.12): the target is made to change. */
 #include <string.h>
 
+#include "conformance/engine/suite.h"
 #include "conformance/words/case.h"
 
 enum {
         QUIET_MS = 300,
+        NOTICED_MS = 3000, /* a change of the discovery log */
         SILENCE_MS = 200,
         NS_EVENT = AEN_NOTICE | AEN_INFO_NS_CHANGED << 8 | LOG_CHANGED_NS << 16,
         DISCOVERY_EVENT = AEN_NOTICE | AEN_INFO_DISCOVERY << 8 | LOG_DISCOVERY << 16,
@@ -269,12 +271,14 @@ CASE("base/log/changed-namespaces", MUST, RULES(LOG_CHANGED),
 {
         static const uint8_t none[4 * LIST];
         struct queue *q = watcher(t);
-        const le32_t *before = identify(q, CNS_NS_LIST, 0), *after, *changed;
+        const le32_t *before, *after, *changed;
+        uint16_t aer;
 
-        send_aer(q);
         read_changed(q, false); /* a static controller may have been told of changes before (3.1) */
+        before = identify(q, CNS_NS_LIST, 0);
+        aer = send_aer(q);
         change(t, CHANGE_NAMESPACES);
-        pause_ms(t, QUIET_MS);
+        expect_event(q, aer, NS_EVENT); /* it has noticed, however long that takes */
         after = identify(q, CNS_NS_LIST, 0);
         changed = read_changed(q, false);
         want(t, le32_get(changed[0]) != 0, "a changed namespace", "none");
@@ -299,9 +303,15 @@ static struct disc_header read_header(struct queue *q)
 static uint64_t change_log(struct queue *q)
 {
         struct disc_header before = read_header(q), after;
+        uint64_t end;
 
         change(q->t, CHANGE_DISCOVERY);
-        pause_ms(q->t, QUIET_MS);
+        end = t_deadline(q->t, NOTICED_MS);
+        do {
+                pause_ms(q->t, QUIET_MS);
+                after = read_header(q);
+        } while (le64_get(before.genctr) == le64_get(after.genctr) && now_ms() < end);
+        pause_ms(q->t, QUIET_MS); /* until the whole of it is counted */
         after = read_header(q);
         require(q->t, le64_get(before.numrec) != le64_get(after.numrec),
                 "the discovery log has as many entries as before");
@@ -323,5 +333,13 @@ CASE("fab/discovery/genctr-step", MUST, RULES(DISC_GENCTR_STEP),
      "GENCTR increases by 1 with a change of the discovery log", .needs = DISCOVERY,
      .changes = true, .related = "blktests nvme/030")
 {
-        want_eq(t, "the increase of GENCTR", change_log(discovery_queue(t)), 1);
+        enum { TRIES = 3 };
+        struct queue *q = discovery_queue(t);
+        uint64_t step;
+
+        change_log(q); /* the first one may make what the next ones use */
+        step = change_log(q);
+        for (int i = 1; i < TRIES && step > 1; i++) /* others change it, too */
+                step = change_log(q);
+        want_eq(t, "the increase of GENCTR", step, 1);
 }

@@ -284,7 +284,7 @@ static bool is_apart(struct queue *q, uint32_t nsid, uint32_t other)
 }
 
 CASE("base/feature/namespace-scope", MUST, RULES(FEAT_OF_NS),
-     "Error Recovery is set for the namespace that is named, and for no other one")
+     "Error Recovery is set for the namespace that is named, and for no other one", .alone = true)
 {
         enum { TRIES = 5 };
         struct queue *q = admin_queue(t);

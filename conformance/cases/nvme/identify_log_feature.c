@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "conformance/engine/suite.h"
 #include "conformance/words/case.h"
 #include "pdu/nvme/wire/identify.h"
 
@@ -124,13 +125,25 @@ static uint32_t list_namespaces(struct queue *q, uint32_t above, uint32_t nsids[
 CASE("base/identify/active-namespaces", MUST, RULES(ID_NS_LIST),
      "The list of active namespaces rises from the given NSID and ends with zeroes")
 {
-        uint32_t all[LIST_LEN], rest[LIST_LEN];
+        enum { TRIES = 3 };
+        uint32_t all[LIST_LEN], rest[LIST_LEN], n, others = 0;
         struct queue *q = admin_queue(t);
-        uint32_t n = list_namespaces(q, 0, all);
 
-        require(t, n > 0 && n < LIST_LEN, "%u namespaces", n);
-        want_eq(t, "namespaces after the first one", list_namespaces(q, all[0], rest), n - 1);
+        for (int i = 0; i < TRIES; i++) { /* one may be attached or detached in between */
+                n = list_namespaces(q, 0, all);
+                require(t, n > 0 && n < LIST_LEN, "%u namespaces", n);
+                others = list_namespaces(q, all[0], rest);
+                if (others == n - 1 && memcmp(rest, all + 1, others * sizeof(*all)) == 0)
+                        return;
+        }
+        want_eq(t, "namespaces after the first one", others, n - 1);
         want_bytes(t, "namespaces after the first one", rest, all + 1, (n - 1) * sizeof(*all));
+}
+
+/* Now: it may have been attached or detached since the list was read. */
+static bool is_listed(struct queue *q, uint32_t nsid)
+{
+        return le_get(identify(q, CNS_NS_LIST, nsid - 1), 4) == nsid;
 }
 
 static bool is_zero(const uint8_t *bytes, size_t n)
@@ -149,14 +162,16 @@ CASE("base/identify/inactive-namespace", MUST, RULES(ID_ANSWERS),
                 struct reply r = finish(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_NS,
                                                     .nsid = list[i], .bytes = IDENTIFY_LEN));
 
-                want(t, r.status != NVME_SUCCESS || !is_zero(r.data, IDENTIFY_LEN),
+                want(t,
+                     r.status != NVME_SUCCESS || !is_zero(r.data, IDENTIFY_LEN) ||
+                         !is_listed(q, list[i]),
                      "the data of an active namespace", "zeroes for NSID %u", list[i]);
         }
         while (absent <= n && list[absent - 1] == absent)
                 absent++;
         require(t, absent <= nn, "all %u NSIDs are active", nn);
-        want(t, is_zero(identify(q, CNS_NS, absent), IDENTIFY_LEN), "zeroes",
-             "other data for NSID %u, which is not active", absent);
+        want(t, is_zero(identify(q, CNS_NS, absent), IDENTIFY_LEN) || is_listed(q, absent),
+             "zeroes", "other data for NSID %u, which is not active", absent);
 }
 
 /* What hosts know a namespace by again. */
@@ -356,21 +371,27 @@ CASE("base/event/held", MUST, RULES(AER_HELD),
 {
         struct queue *q = admin_queue(t);
 
+        disable_events(q);
         send_cmd(q, .opc = NVME_AER);
-        expect_silence(q, 150);
+        expect_held(q, 150, NULL, 0);
         expect_works(q);
 }
 
 CASE("base/event/limit", MUST, RULES(AER_LIMIT),
      "Asynchronous Event Requests beyond AERL + 1 are refused", .needs = ANY_CONTROLLER)
 {
+        enum { MOST = 30, REPLY_MS = 3000 };
         struct queue *q = admin_queue(t);
-        unsigned n = caps(t)->id.aerl + 1u;
+        unsigned n = caps(t)->id.aerl + 2u;
+        uint16_t cid[MOST];
+        int refused;
 
-        require(t, n < 30, "AERL is %u", n - 1);
+        require(t, n <= MOST, "AERL is %u", n - 2);
+        disable_events(q);
         for (unsigned i = 0; i < n; i++)
-                send_cmd(q, .opc = NVME_AER);
-        expect_refusal(q, send_cmd(q, .opc = NVME_AER));
+                cid[i] = send_cmd(q, .opc = NVME_AER);
+        refused = first_answered(q, cid, n, REPLY_MS); /* any one: nothing orders them (3.4.1) */
+        expect_refusal(q, cid[refused < 0 ? n - 1 : (unsigned)refused]);
         expect_works(q);
 }
 
@@ -457,7 +478,8 @@ CASE("base/feature/queues-late", MUST, RULES(FEAT_QUEUES_LATE),
 
         expect_refusal(q->admin, send_set_feature(q->admin, FEAT_QUEUES, 0x00010001));
         expect_works(q->admin);
-        expect_works(q);
+        if (!q->admin->over)
+                expect_works(q);
 }
 
 CASE("base/feature/queues-range", SHOULD, RULES(FEAT_QUEUES_RANGE),
@@ -515,9 +537,11 @@ CASE("base/feature/alone", MUST, RULES(FEAT_ALONE),
         want_eq(t, "KATO", get_feature(other, FEAT_KATO), kato);
 }
 
+/* The cache is everybody's. */
 CASE("base/feature/others-kept", MUST, RULES(FEAT_KEPT),
      "Get Features returns the values last set of Arbitration and Volatile Write Cache, where "
-     "supported")
+     "supported",
+     .writes = true, .alone = true)
 {
         static const uint8_t fids[] = { FEAT_ARBITRATION, FEAT_WRITE_CACHE };
         struct queue *q = admin_queue(t);
@@ -525,13 +549,14 @@ CASE("base/feature/others-kept", MUST, RULES(FEAT_KEPT),
         for (unsigned i = 0; i < sizeof(fids); i++) {
                 struct reply was =
                     finish(q, send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = fids[i]));
-                uint32_t value = was.dw0 ^ 1;
+                uint32_t value = was.dw0 ^ 1, kept;
 
                 if (was.status != NVME_SUCCESS ||
                     finish(q, send_set_feature(q, fids[i], value)).status != NVME_SUCCESS)
                         continue;
-                want_eq(t, "the feature that was set", get_feature(q, fids[i]), value);
+                kept = get_feature(q, fids[i]);
                 succeed(q, send_set_feature(q, fids[i], was.dw0));
+                want_eq(t, "the feature that was set", kept, value);
                 want_eq(t, "the feature set back", get_feature(q, fids[i]), was.dw0);
         }
 }
@@ -711,16 +736,20 @@ CASE("base/log/numdu", MUST, RULES(TCP_C2H_COMPLETE),
         expect_works(q);
 }
 
+enum { COUNTED = 5, COUNT_MS = 3000 /* how soon a counter shows it nobody says */ };
+
 CASE("base/log/host-reads", SHOULD, RULES(LOG_SMART_READS), "SMART / Health counts Read commands")
 {
         struct queue *q = io_queue(t);
-        uint64_t before = le_get(smart(q->admin)->reads, 8), after;
+        uint64_t before = le_get(smart(q->admin)->reads, 8), after, end;
 
         require(t, caps(t)->nsid, "the subsystem has no namespace");
-        for (int i = 0; i < 5; i++)
+        for (int i = 0; i < COUNTED; i++)
                 read_blocks(q, 0, 0);
-        after = le_get(smart(q->admin)->reads, 8);
-        want(t, after - before >= 5, "Host Read Commands to increase by at least 5",
+        for (end = t_deadline(t, COUNT_MS);
+             (after = le_get(smart(q->admin)->reads, 8)) - before < COUNTED && now_ms() < end;)
+                pause_ms(t, 100);
+        want(t, after - before >= COUNTED, "Host Read Commands to increase by at least 5",
              "%" PRIu64 " and then %" PRIu64, before, after);
 }
 
@@ -728,12 +757,14 @@ CASE("base/log/host-writes", SHOULD, NO_RULE, "SMART / Health counts Write comma
      .writes = true)
 {
         struct queue *q = io_queue(t);
-        uint64_t before = le_get(smart(q->admin)->writes, 8), after;
+        uint64_t before = le_get(smart(q->admin)->writes, 8), after, end;
 
-        for (int i = 0; i < 5; i++)
+        for (int i = 0; i < COUNTED; i++)
                 write_blocks(q, 0, r2t_bytes(t), NULL);
-        after = le_get(smart(q->admin)->writes, 8);
-        want(t, after - before >= 5, "Host Write Commands to increase by at least 5",
+        for (end = t_deadline(t, COUNT_MS);
+             (after = le_get(smart(q->admin)->writes, 8)) - before < COUNTED && now_ms() < end;)
+                pause_ms(t, 100);
+        want(t, after - before >= COUNTED, "Host Write Commands to increase by at least 5",
              "%" PRIu64 " and then %" PRIu64, before, after);
 }
 
