@@ -165,6 +165,7 @@ CASE("rdma/sgl/no-data", MUST, NO_RULE, "The SGL of a command that transfers no 
 {
         struct queue *q = io_queue(t);
 
+        require(t, caps(t)->nsid, "no namespace for Flush");
         succeed(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(t)->nsid));
         expect_answer(q, send_cmd(q, .opc = NVME_FLUSH, .nsid = caps(t)->nsid,
                                   .sgl = HAND(in_capsule(UINT64_MAX, 0xffffffff))));

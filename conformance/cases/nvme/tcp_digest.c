@@ -78,6 +78,7 @@ CASE("tcp/digest/hdgst-bits", MUST, RULES(TCP_HDGST_H2C),
                 flip_hdgst(q, 0x80u << 8 * byte);
                 send_property_get(q, PROP_VS, PROP_ATTRIB_4);
                 expect_term(q);
+                hang_up(q);
         }
 }
 

@@ -153,6 +153,7 @@ static bool supports_hpda(struct t *t, int hpda, int hdgst)
 
         send_icreq(q, .hpda = hpda, .hdgst = hdgst);
         supported = expect_icresp_unless(q, offsetof(struct pdu_icreq, hpda));
+        hang_up(q);
         if (!supported)
                 note(t, "HPDA %d is not supported", hpda);
         return supported;
@@ -197,8 +198,13 @@ CASE("tcp/alignment/hpda-minimal", SHOULD, RULES(TCP_PAD_MIN_C2H),
         static const uint8_t values[] = { 0, 2, 3, 17, 31 };
 
         for (unsigned i = 0; i < sizeof(values); i++)
-                if (supports_hpda(t, values[i], AS_RUN))
-                        exercise(io_queue(t, .hpda = values[i]));
+                if (supports_hpda(t, values[i], AS_RUN)) {
+                        struct queue *q = io_queue(t, .hpda = values[i]);
+
+                        exercise(q);
+                        hang_up(q);
+                        hang_up(q->admin);
+                }
 }
 
 CASE("tcp/alignment/pad-more", SHOULD, RULES(TCP_PAD_MIN_H2C),

@@ -10,6 +10,7 @@ CASE("tcp/termreq/h2ctermreq", MUST, RULES(TCP_TERM_CLOSE),
 
                 send_term(q, .fes = fes);
                 expect_close(q);
+                hang_up(q);
         }
 }
 
