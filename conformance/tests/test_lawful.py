@@ -13,15 +13,17 @@ import socket
 import struct
 import subprocess
 import threading
+import time
 
 import pytest
 
-from test_hostile import GET_LOG, KATO, NVMFSPEC, SET_FEATURES, Spoilt, Target, judge
+from test_hostile import (AER, BLOCKS, CONNECT, CONNECT_INVALID, GET_LOG, KATO, NVMFSPEC, PROPERTY_SET, READ,
+                          SET_FEATURES, Spoilt, Target, judge)
 from test_hostile_stream import NQN as SOUND
 from test_hostile_stream import Proxy
 
-TERM, H2C_TERM, H2C_DATA, WRITE, DISCONNECT, KEEP_ALIVE = 3, 2, 6, 1, 8, 0x18
-INVALID_LOG, SGL_LENGTH = 0x109, 0x0f
+TERM, H2C_TERM, H2C_DATA, WRITE, DISCONNECT, KEEP_ALIVE, QUEUES, AEC = 3, 2, 6, 1, 8, 0x18, 7, 0x0b
+INVALID_LOG, SGL_LENGTH, BUSY, AER_LIMIT, SEQUENCE, RESTART = 0x109, 0x0f, 0x181, 0x105, 0x0c, 0x190
 
 
 @pytest.fixture
@@ -174,7 +176,213 @@ class AnswersAfterDisconnect(Disconnects):
         super().fetch(queue, cid, size)
 
 
+class CannotDeleteNow(Spoilt):
+    """Controller Busy, where a queue cannot be deleted (Base 2.2 6.4)."""
+    ofcs = 1
+
+    def serve(self, queue, sqe, data):
+        mine = sqe[0] == 0x7f and sqe[4] == DISCONNECT and queue.qid
+        if mine:
+            queue.respond(struct.unpack_from("<H", sqe, 2)[0], BUSY)
+        return mine
+
+
+class EndsWhatItRefuses(Spoilt):
+    """A Connect that fails is the end of its connection."""
+    def serve(self, queue, sqe, data):
+        if sqe[0] == 0x7f and sqe[4] == CONNECT:
+            qid, sqsize = struct.unpack_from("<HH", sqe, 42)
+            if qid > 128 or not sqsize:
+                raise EOFError
+        return False
+
+
+class AllocatesWhenAsked(Spoilt):
+    """I/O queues, by Number of Queues."""
+    def serve(self, queue, sqe, data):
+        if sqe[0] == SET_FEATURES and sqe[40] == QUEUES and not queue.qid:
+            queue.controller.queues = True
+        if sqe[0] != 0x7f or sqe[4] != CONNECT or not struct.unpack_from("<H", sqe, 42)[0]:
+            return False
+        known = queue.target.controllers.get(struct.unpack_from("<H", data, 16)[0])
+        refused = not hasattr(known, "queues")
+        if refused:
+            queue.respond(struct.unpack_from("<H", sqe, 2)[0], CONNECT_INVALID)
+        return refused
+
+
+class RefusesAnyOfThem(Spoilt):
+    """Nothing orders requests for events: it is the first of them that is one too many (Base 2.2 3.4.1)."""
+    def serve(self, queue, sqe, data):
+        if sqe[0] != AER or queue.qid:
+            return False
+        queue.events.append(struct.unpack_from("<H", sqe, 2)[0])
+        if len(queue.events) > 1: # AERL is 0
+            queue.respond(queue.events.pop(0), AER_LIMIT)
+        return True
+
+
+class HasAWarning(Spoilt):
+    """Critical warnings are there before its events are enabled, as they are by default (5.1.25.1.5)."""
+    def serve(self, queue, sqe, data):
+        if queue.qid or not queue.controller:
+            return False
+        controller, cid = queue.controller, struct.unpack_from("<H", sqe, 2)[0]
+        controller.enabled = getattr(controller, "enabled", True)
+        if sqe[0] == SET_FEATURES and sqe[40] == AEC:
+            controller.enabled = bool(struct.unpack_from("<I", sqe, 44)[0] & 0xff)
+        if sqe[0] == AER and controller.enabled:
+            queue.respond(cid, 0, 2 << 16 | 1 << 8 | 1) # SMART, temperature
+        return sqe[0] == AER and controller.enabled
+
+
+class TakesTheResetFirst(Spoilt):
+    """Requests for events are late for a reset that was sent after them, and aborted then (3.3.2.3)."""
+    def serve(self, queue, sqe, data):
+        disabled = sqe[0] == 0x7f and sqe[4] == PROPERTY_SET and not sqe[48] & 1
+        if disabled and not queue.qid:
+            late, queue.events = queue.events, []
+            queue.controller.cc = 0
+            queue.respond(struct.unpack_from("<H", sqe, 2)[0])
+            for cid in late:
+                queue.respond(cid, SEQUENCE)
+        return disabled and not queue.qid
+
+
+class SilentAfterReset(Spoilt):
+    """What is sent on a queue that a reset has deleted is dropped."""
+    def serve(self, queue, sqe, data):
+        if sqe[0] == 0x7f and sqe[4] == CONNECT and struct.unpack_from("<H", sqe, 42)[0]:
+            known = queue.target.controllers[struct.unpack_from("<H", data, 16)[0]]
+            known.queues = [*getattr(known, "queues", ()), queue]
+        elif queue.controller and not queue.qid:
+            queue.controller.admin = queue
+        if sqe[0] == 0x7f and sqe[4] == PROPERTY_SET and not sqe[48] & 1:
+            queue.controller.queues = []
+            queue.controller.qids.clear()
+        return bool(queue.qid) and queue not in queue.controller.queues and self.drop(queue)
+
+    def drop(self, queue):
+        return True
+
+
+class EndsWithAnyConnection(SilentAfterReset):
+    """An association whose queues are not deleted one by one ends when one of them is lost (3.3.2.4)."""
+    def forget(self, connection):
+        if connection.qid and connection.controller and hasattr(connection.controller, "admin"):
+            with contextlib.suppress(OSError):
+                connection.controller.admin.peer.shutdown(socket.SHUT_RDWR)
+        super().forget(connection)
+
+
+class WorksOnAfterReset(SilentAfterReset):
+    """Which is wrong: the queue is gone (3.7.2)."""
+    def drop(self, queue):
+        return False
+
+
+class CountsLater(Spoilt):
+    """Host Read Commands, now and then: how soon nobody says."""
+    reads = shown = 0
+    since = 0.0
+
+    def serve(self, queue, sqe, data):
+        self.reads += bool(queue.qid and sqe[0] == READ)
+        if queue.qid or sqe[0] != GET_LOG or sqe[40] != 2:
+            return False
+        if time.monotonic() > self.since + 0.4:
+            self.since, self.shown = time.monotonic(), self.reads
+        page = bytearray(512)
+        struct.pack_into("<Q", page, 64, self.shown)
+        self.answer(queue, struct.unpack_from("<H", sqe, 2)[0], bytes(page))
+        return True
+
+
+class BusyLog(Spoilt):
+    """A subsystem comes into the discovery log while it is read, and Discover Restart may tell of that."""
+    restarts, comes = False, 3
+
+    def log(self, there, genctr):
+        entries = b"".join(bytes([3, 1, 2, 0]) + struct.pack("<HHHH20x32s192x256s256s256x", 1, 0xffff, 32, 0,
+                           b"4420", b"nqn.2026-01.org.example:%d" % n, b"127.0.0.1") for n in range(1 + there))
+        return struct.pack("<QQ1008x", genctr, 1 + there) + entries
+
+    def serve(self, queue, sqe, data):
+        if queue.qid or sqe[0] != GET_LOG or sqe[40] != 0x70:
+            return False
+        cid, (offset,) = struct.unpack_from("<H", sqe, 2)[0], struct.unpack_from("<Q", sqe, 48)
+        size = (struct.unpack_from("<H", sqe, 42)[0] + 1) * 4
+        queue.reads = getattr(queue, "reads", 0) + 1
+        there = queue.reads >= self.comes
+        if queue.reads == self.comes and self.restarts:
+            queue.respond(cid, RESTART)
+        else:
+            self.answer(queue, cid, self.log(there, self.count(queue, there))[offset:offset + size].ljust(size, b"\0"))
+        return True
+
+    def count(self, queue, there):
+        return int(there)
+
+
+class RestartingLog(BusyLog):
+    restarts = True
+
+
+class CountsReadings(BusyLog):
+    """Which is wrong: GENCTR moves while nothing changes."""
+    comes = 1 << 30
+
+    def count(self, queue, there):
+        return queue.reads
+
+
 # --- NVMe/TCP -------------------------------------------------------------------------------------
+
+class Stores(Spoilt):
+    """What is written can be read; Writes are fetched one at a time, and what comes before that is done waits."""
+    part = 1 << 20
+
+    def __init__(self):
+        self.memory = bytearray(BLOCKS * 512)
+
+    def serve(self, queue, sqe, data):
+        if not queue.qid or sqe[0] not in (WRITE, READ):
+            return False
+        cid, (lba,) = struct.unpack_from("<H", sqe, 2)[0], struct.unpack_from("<Q", sqe, 40)
+        at, size = lba * 512, (struct.unpack_from("<H", sqe, 48)[0] + 1) * 512
+        if sqe[0] == READ:
+            self.answer(queue, cid, bytes(self.memory[at:at + size]))
+            return True
+        waiting = []
+        self.memory[at:at + size] = data or self.fetched(queue, cid, size, waiting)
+        queue.respond(cid)
+        for later, of in waiting:
+            if not self.serve(queue, later, of):
+                queue.command(later, of)
+        return True
+
+    def fetched(self, queue, cid, size, waiting):
+        got = b""
+        while len(got) < size:
+            n = min(self.part, size - len(got))
+            queue.r2t(cid, len(got), n)
+            end, last = len(got) + n, False
+            while not last:
+                pdu, data = queue.next()
+                if pdu[0] == 4:
+                    waiting.append((pdu[8:72], data))
+                    continue
+                got += data
+                last = bool(pdu[1] & 4)
+                if pdu[0] != H2C_DATA or len(got) > end or last != (len(got) == end):
+                    raise EOFError
+        return got
+
+
+class AsksInParts(Stores):
+    """R2TL is any number of dwords (T1.0 3.3.2.2)."""
+    part = 300
+
 
 class AnswersTermReq(Spoilt):
     """A reserved FES is one more fatal error: T1.0 3.5 wants only bad lengths ignored."""
@@ -246,6 +454,7 @@ HPDA = {"tcp/alignment/hpda", "tcp/alignment/hpda-minimal"}
 LAST = {"fab/disconnect/last-response"}
 SQHD = {"fab/queue/sqhd", "fab/queue/sqhd-overtaking"}
 HUGE = {"fab/sgl/huge"}
+DISCOVERY = {"fab/discovery/genctr", "fab/discovery/log-offsets", "fab/discovery/log-header", "fab/discovery/traddr"}
 CNTLIDS = {"fab/connect/admin", "fab/connect/io-cntlid", "fab/connect/cntlid-allocated", "base/identify/cntlid"}
 
 PEERS = [
@@ -263,6 +472,22 @@ PEERS = [
     (ClosesAfterDisconnect, LAST, "pass"),
     (ResetsAfterDisconnect, LAST, "pass"),
     (AnswersAfterDisconnect, LAST, "fail"),
+    (CannotDeleteNow, {"fab/disconnect/again", "fab/disconnect/others"}, "skip"),
+    (EndsWhatItRefuses, {"fab/connect/failure-reserved", "fab/connect/not-invalid-field",
+                         "fab/connect/no-error-log"}, "pass"),
+    (AllocatesWhenAsked, {"fab/connect/io-cntlid", "fab/connect/io-hostid-zero"}, "pass"),
+    (RefusesAnyOfThem, {"base/event/limit"}, "pass"),
+    (HasAWarning, {"base/event/held", "fab/reset/aer-vanishes", "fab/reset/aer-room"}, "pass"),
+    (TakesTheResetFirst, {"fab/reset/aer-vanishes", "fab/reset/aer-room"}, "pass"),
+    (SilentAfterReset, {"fab/reset/controller", "fab/reset/queues-gone"}, "pass"),
+    (EndsWithAnyConnection, {"fab/reset/controller"}, "pass"),
+    (WorksOnAfterReset, {"fab/reset/controller", "fab/reset/queues-gone"}, "fail"),
+    (CountsLater, {"base/log/host-reads"}, "pass"),
+    (BusyLog, DISCOVERY, "pass"),
+    (RestartingLog, DISCOVERY, "pass"),
+    (CountsReadings, {"fab/discovery/genctr"}, "fail"),
+    (Stores, {"tcp/r2t/ttag-unique", "tcp/h2cdata/interleaved", "tcp/h2cdata/ttag-stale", "fab/queue/room"}, "skip"),
+    (AsksInParts, {"tcp/h2cdata/pieces", "tcp/capsule/small-write-through-r2t"}, "pass"),
     (AnswersTermReq, {"tcp/termreq/h2ctermreq-fes"}, "pass"),
     (RefusesPadding, PADDED, "pass"),
     (RefusesPadding, {"tcp/digest/pad-not-summed"}, "skip"),

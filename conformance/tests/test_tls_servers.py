@@ -90,5 +90,4 @@ def late(peer, data, at):
 
 def test_handshakes_that_take_longer_than_the_case(tmp_path):
     """Nobody can tell whether the target reads what has not been sent."""
-    assert judge(tmp_path, lambda port: Proxy(port, late), "tcp/setup/close-storm", "--timeout-scale",
-                 "0.2")[0] == "error"
+    assert judge(tmp_path, lambda port: Proxy(port, late), "tcp/alignment/hpda", "--timeout-scale", "0.2")[0] == "error"

@@ -153,6 +153,7 @@ CASE("fab/discovery/entry-reserved", SHOULD, RULES(DISC_RSVD),
         want_none(t, DISC_RSVD, "zeroes in reserved bytes");
 }
 
+/* Others may change it and change it back, which moves GENCTR once in a while. */
 CASE("fab/discovery/genctr", MUST, RULES(DISC_GENCTR),
      "GENCTR does not change while the discovery log does not change", .needs = DISCOVERY,
      .related = "blktests nvme/030")
@@ -173,8 +174,8 @@ CASE("fab/discovery/genctr", MUST, RULES(DISC_GENCTR),
                 moved += le64_get(after->genctr) != le64_get(before->genctr);
         }
         require(t, total > 0, "the discovery log changes all the time");
-        want(t, moved < total, "the same GENCTR", "another one with the same entries, %u times",
-             (unsigned)moved);
+        want(t, moved * 2 <= total, "the same GENCTR",
+             "another one with the same entries, %u times", (unsigned)moved);
 }
 
 enum { PIECE = 512 };
