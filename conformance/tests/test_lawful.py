@@ -17,7 +17,7 @@ import time
 
 import pytest
 
-from test_hostile import (AER, BLOCKS, CONNECT, CONNECT_INVALID, GET_LOG, KATO, NVMFSPEC, PROPERTY_SET, READ,
+from test_hostile import (AER, BLOCKS, C2H, CONNECT, CONNECT_INVALID, GET_LOG, KATO, NVMFSPEC, PROPERTY_SET, READ,
                           SET_FEATURES, Spoilt, Target, judge)
 from test_hostile_stream import NQN as SOUND
 from test_hostile_stream import Proxy
@@ -637,3 +637,37 @@ def test_each_must_names_the_rule_that_decides():
 def test_an_overrun_is_far_enough(target):
     judged = judge(target, "--allow-write", "1", "fab/queue/overrun")
     assert judged["fail"] == {"fab/queue/overrun"}, judged
+
+
+def after_a_while(wait):
+    """Responses without data, which leave others the time to do something."""
+    before = {}
+
+    def then(peer, pdu):
+        if pdu[0] == 5 and before.get(peer) != C2H:
+            time.sleep(wait)
+        before[peer] = pdu[0]
+        return pdu
+    return then
+
+
+def test_others_fill_the_persistent_event_log():
+    """It is the subsystem's (Base 2.2 5.1.12.1.14): a command of 8 KiB shows what others have just recorded."""
+    target = subprocess.Popen([NVMFSPEC, "target", "-s", "0", "--profile", "strict", "--limit", "max_transfer=8192"],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    port = re.search(r"listening on \S+:(\d+) ", target.stdout.readline()).group(1)
+    proxy = Proxy(int(port), pdus(after_a_while(0.05)))
+    others = subprocess.Popen([NVMFSPEC, "conform", "-a", "127.0.0.1", "-s", port, "-n", SOUND, "--brief", "--repeat",
+                               "1000000", "-j", "4", "fab/ready/ten-times", "fab/ready/ready"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        judged = conform("-a", "127.0.0.1", "-s", str(proxy.port), "-n", SOUND, "base/log/persistent-reset",
+                         "base/log/persistent-timestamp", "base/log/persistent-subsystem")
+        assert others.poll() is None
+    finally:
+        others.terminate()
+        target.terminate()
+        others.wait()
+        target.communicate()
+        proxy.close()
+    assert [(r["id"], r["expected"], r["seen"]) for r in judged if r["verdict"] not in ("pass", "skip")] == []

@@ -135,11 +135,15 @@ static struct pel newer_part(const struct pel *was, const struct pel *now)
 }
 
 /* Nothing is left of what `was` has: in a log that is full older events make way, those of a moment ago too where
- * many others record theirs. One that has become short was emptied. */
+ * many others record theirs. One that has become short was emptied; of one that was empty a log of half the least
+ * size (PELS) may have lost some. */
 static bool is_turned(const struct pel *was, const struct pel *now, const struct pel *newer)
 {
-        return newer->len == now->len && was->len > LOG_PEL_HEADER &&
-               now->len + now->len / 32 >= was->len;
+        enum { HALF_FULL = 32 << 10 };
+
+        if (was->len <= LOG_PEL_HEADER)
+                return now->cut || now->len >= HALF_FULL;
+        return newer->len == now->len && now->len + now->len / 32 >= was->len;
 }
 
 /* So many events of this type by the queue's controller since `was`; *first is the first. */
