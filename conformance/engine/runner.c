@@ -18,9 +18,12 @@ enum {
         WHOLE_PLACES = 16, /* runs at once that share what is stored */
         LEASE_WAIT_MS = 60000,
         TRIES = 5,
-        BUSY_MS = 250,
-        RESTARTS = 32, /* of who is tested */
-        RECENT = 8,    /* cases that ended last are suspect, too: it may have died a moment later */
+        BUSY_MS = 250, /* and twice as long each time ... */
+        BUSY_ALONE = 5,
+        BUSY_BESIDE = 7, /* ... up to so many tries: beside others, who may hold what there is
+                                          * for as long as Keep Alive Timeouts are, 16 s */
+        RESTARTS = 32,   /* of who is tested */
+        RECENT = 8, /* cases that ended last are suspect, too: it may have died a moment later */
 };
 
 struct progress { /* of a case */
@@ -41,9 +44,15 @@ struct crew { /* the threads of a run and what they share */
         struct progress *of; /* by case */
         unsigned ended, restarts;
         const struct test_case *alone; /* that is tried whether it kills */
-        struct result riddle;  /* a death that no case alone is the cause of; .verdict NONE: none */
+        struct result riddle; /* a death that no case alone is the cause of; .verdict NONE: none */
+        _Atomic unsigned running,
+            waiting; /* cases, and those of them that hold nothing until somebody is through */
         uint64_t ranges_taken; /* bits: those in use */
         unsigned ranges;
+        struct {
+                uint64_t since; /* when it was given back */
+                uint64_t kept;  /* until when what a case has begun may still change it */
+        } free[RANGES_MAX];
         int lease[RANGES_MAX][RANGE_PIECES]; /* of the ranges in use */
         int whole[WHOLE_PLACES];             /* of all that is stored; see take_whole() */
         bool shared;                         /* others use it, and do not leave */
@@ -71,6 +80,18 @@ static const char *too_late(const struct crew *c)
  * has not run yet. */
 enum { ATTEMPTS = 5, BETWEEN_MS = 500 };
 
+/* That all it has is in use is an answer, too. */
+static bool answers(const struct suite *s, const struct test_case *live, struct result *r,
+                    uint32_t n)
+{
+        struct t t;
+
+        t_start(&t, s, live, r, n);
+        t_run(&t, live->run);
+        t_end(&t);
+        return t.busy || (r->verdict > VERDICT_NONE && r->verdict <= VERDICT_LENIENT);
+}
+
 static bool still_alive(const struct suite *s, uint32_t n, char *why, size_t size)
 {
         const struct test_case *live = s->family->liveness(s);
@@ -83,8 +104,7 @@ static bool still_alive(const struct suite *s, uint32_t n, char *why, size_t siz
 
                 quiet.narrate = NULL;
                 quiet.recorder = NULL;
-                t_once(&quiet, live, &r, n);
-                if (r.verdict > VERDICT_NONE && r.verdict <= VERDICT_LENIENT)
+                if (answers(&quiet, live, &r, n))
                         return true;
                 snprintf(why, size, "%s", r.verdict == VERDICT_SKIP ? r.note : r.seen);
                 if (attempt < ATTEMPTS - 1)
@@ -185,36 +205,96 @@ static void start_result(struct result *r, const struct test_case *test)
         snprintf(r->id, sizeof(r->id), "%s", test->id);
 }
 
-/* The one before it is over. */
-static void end_try(struct t *t)
-{
-        bool busy = t->busy;
+/* Where a case writes. */
+struct place {
+        int range;        /* -1: it may not */
+        unsigned lingers; /* ms, of what ran there: see struct t */
+};
 
+static void move_on(struct crew *c, const struct test_case *test, struct place *p);
+
+/* It went wrong as it got no connection: somebody else may have all that there are, and how many there have to be
+ * no sentence says. Harm and a broken rule are no less for that. */
+static bool is_busy(const struct t *t, const struct result *r)
+{
+        bool passed =
+            r->verdict == VERDICT_PASS || r->verdict == VERDICT_INFO || r->verdict == VERDICT_SKIP;
+
+        if (!t->busy || passed || r->harm)
+                return false;
+        for (unsigned i = 0; i < r->notice_count; i++)
+                if (r->notices[i].rule == r->rule)
+                        return false;
+        return true;
+}
+
+static void report_busy(struct result *r)
+{
+        char seen[RESULT_TEXT];
+
+        memcpy(seen, r->seen, sizeof(seen));
+        r->verdict = VERDICT_SKIP;
+        r->rule = RULE_NONE;
+        r->caught = r->only_strict = false;
+        r->expected[0] = r->seen[0] = '\0';
+        snprintf(r->note, RESULT_TEXT, "no controller was free: %.200s", seen);
+        escape_text(r->note);
+}
+
+/* How often it is worth while to try. */
+static unsigned busy_tries(const struct crew *c)
+{
+        return c->running - c->waiting > 1 ? BUSY_BESIDE : BUSY_ALONE;
+}
+
+/* Until somebody may be through who has what the case needs. */
+static void await_others(struct crew *c, const struct t *t, unsigned tries)
+{
+        c->waiting++;
+        pause_ms(NULL, (unsigned)t_scaled(t, BUSY_MS << tries));
+        c->waiting--;
+}
+
+static void end_try(struct t *t, struct place *p)
+{
         t_end(t);
-        if (busy)
-                pause_ms(t, BUSY_MS);
+        p->lingers = t->lingers;
+}
+
+static void run_try(struct crew *c, struct t *t, const struct test_case *test, struct result *r,
+                    uint32_t n, struct place *p)
+{
+        move_on(c, test, p);
+        start_result(r, test);
+        t_start(t, c->r->suite, test, r, n);
+        t->range = p->range;
+        t_run(t, test->run);
 }
 
 /* What went wrong while this machine stood still proves nothing: it is tried again, and said at last.
  * So is what met a target that is busy: a small one may not be done yet with the connections of the
  * case before. */
 static void run_fairly(struct crew *c, struct t *t, const struct test_case *test, struct result *r,
-                       uint32_t n, int range)
+                       uint32_t n, struct place *p)
 {
-        for (unsigned tries = 0; tries < TRIES; tries++) {
+        for (unsigned tries = 0;; tries++) {
                 uint64_t since = now_ms();
+                bool busy;
 
-                if (tries > 0)
-                        end_try(t);
-                start_result(r, test);
-                t_start(t, c->r->suite, test, r, n);
-                t->range = range;
-                t_run(t, test->run);
+                run_try(c, t, test, r, n, p);
+                busy = is_busy(t, r);
                 if (!went_wrong(r) || is_stopped(c) ||
-                    !(t->busy || standstill_since(&c->still, since)))
+                    !(busy || standstill_since(&c->still, since)))
                         return;
+                if (tries + 1 >= (busy ? busy_tries(c) : TRIES))
+                        break;
+                end_try(t, p);
+                if (busy)
+                        await_others(c, t, tries);
         }
-        if (!*r->note && !t->busy)
+        if (is_busy(t, r))
+                report_busy(r);
+        else if (!*r->note)
                 snprintf(r->note, RESULT_TEXT,
                          "this machine stalled during the case, in each of %u attempts", TRIES);
 }
@@ -222,15 +302,15 @@ static void run_fairly(struct crew *c, struct t *t, const struct test_case *test
 /* False: the run was stopped meanwhile, and whether that is why it went wrong, or whether what is tested
  * still lives, nobody knows. */
 static bool run_once(struct crew *c, const struct test_case *test, struct result *r, uint32_t n,
-                     int range)
+                     struct place *p)
 {
         const struct suite *s = c->r->suite;
         char why[RESULT_TEXT];
         struct t t;
 
-        run_fairly(c, &t, test, r, n, range);
+        run_fairly(c, &t, test, r, n, p);
         if (is_stopped(c) && (t.negative || went_wrong(r))) {
-                t_end(&t);
+                end_try(&t, p);
                 return false;
         }
         if (s->record)
@@ -240,8 +320,8 @@ static bool run_once(struct crew *c, const struct test_case *test, struct result
                 if (s->transcripts)
                         transcript_write(s->transcripts, r, &t);
         }
-        t_end(&t);
-        if (r->verdict == VERDICT_FAIL && is_shared(s, n | 1u << 29, range, why, sizeof(why))) {
+        end_try(&t, p);
+        if (r->verdict == VERDICT_FAIL && is_shared(s, n | 1u << 29, p->range, why, sizeof(why))) {
                 r->verdict = VERDICT_ERROR;
                 r->caught = r->harm = false;
                 snprintf(r->note, RESULT_TEXT, "%.140s; it saw: %.140s", why, r->seen);
@@ -269,10 +349,10 @@ static enum verdict worse(enum verdict a, enum verdict b)
 }
 
 /* All runs of a case; the worst one is its result. */
-static void run_case(struct crew *c, size_t i, int range)
+static void run_case(struct crew *c, size_t i, struct place *p)
 {
         const struct test_case *test = c->r->cases[i];
-        const char *why = c->r->suite->family->why_not(c->r->suite, test, range >= 0);
+        const char *why = c->r->suite->family->why_not(c->r->suite, test, p->range >= 0);
         struct result *worst = &c->results[i], r;
         uint64_t start = exchange_now();
 
@@ -285,7 +365,7 @@ static void run_case(struct crew *c, size_t i, int range)
                 return;
         }
         for (unsigned n = 0; n < c->r->repeat && !too_late(c); n++) {
-                if (!run_once(c, test, &r, (uint32_t)(n * c->r->count + i), range))
+                if (!run_once(c, test, &r, (uint32_t)(n * c->r->count + i), p))
                         break;
                 if (n == 0 || worse(r.verdict, worst->verdict) != worst->verdict)
                         *worst = r;
@@ -321,16 +401,40 @@ static bool take_leases(struct crew *c, unsigned range)
         return true;
 }
 
-/* The first one that is free, from a place on that is this run's; -1: there is none. */
-static int find_range(struct crew *c, bool alone)
+/* Nothing may change it any more, or sooner not; and it has been free for longer. */
+static bool is_better(const struct crew *c, unsigned a, unsigned b, uint64_t now)
 {
+        bool kept_a = c->free[a].kept > now, kept_b = c->free[b].kept > now;
+
+        if (kept_a || kept_b)
+                return !kept_a || (kept_b && c->free[a].kept < c->free[b].kept);
+        return c->free[a].since < c->free[b].since;
+}
+
+/* Of those whose bits are not set, from a place on that is this run's; -1: there is none. */
+static int best_range(const struct crew *c, uint64_t but)
+{
+        uint64_t now = now_ms();
+        int best = -1;
+
         for (unsigned i = 0; i < c->ranges; i++) {
                 unsigned range = (c->r->suite->seed + i) % c->ranges;
 
-                if (!(c->ranges_taken >> range & 1) && (!alone || take_leases(c, range)))
-                        return (int)range;
+                if (!(but >> range & 1) && (best < 0 || is_better(c, range, (unsigned)best, now)))
+                        best = (int)range;
         }
-        return -1;
+        return best;
+}
+
+/* -1: there is none that is free. */
+static int find_range(struct crew *c, bool alone)
+{
+        uint64_t but = c->ranges_taken;
+        int range;
+
+        while ((range = best_range(c, but)) >= 0 && alone && !take_leases(c, (unsigned)range))
+                but |= UINT64_C(1) << range;
+        return range;
 }
 
 /* A range for a case that writes; waits for one. -1: there is none at all. What other runs keep for long
@@ -353,14 +457,27 @@ static int take_range(struct crew *c, const struct test_case *test)
         return range;
 }
 
-static void give_range(struct crew *c, int range)
+static void give_range(struct crew *c, const struct place *p)
 {
-        if (range < 0)
+        uint64_t now = now_ms();
+
+        if (p->range < 0)
                 return;
         pthread_mutex_lock(&c->lock);
-        c->ranges_taken &= ~(UINT64_C(1) << range);
-        give_leases(c, (unsigned)range);
+        c->ranges_taken &= ~(UINT64_C(1) << p->range);
+        c->free[p->range].since = now;
+        c->free[p->range].kept = now + p->lingers;
+        give_leases(c, (unsigned)p->range);
         pthread_mutex_unlock(&c->lock);
+}
+
+/* To another range, if what was begun in this one may still change it. */
+static void move_on(struct crew *c, const struct test_case *test, struct place *p)
+{
+        if (p->lingers == 0 || p->range < 0)
+                return;
+        give_range(c, p);
+        *p = (struct place) { .range = take_range(c, test) };
 }
 
 /* Results are told in the order of the cases, as soon as all before them are there. */
@@ -422,10 +539,12 @@ static bool mark_ended(struct crew *c, size_t i)
 
 static void run_in_range(struct crew *c, size_t i)
 {
-        int range = take_range(c, c->r->cases[i]);
+        struct place p = { .range = take_range(c, c->r->cases[i]) };
 
-        run_case(c, i, range);
-        give_range(c, range);
+        c->running++;
+        run_case(c, i, &p);
+        c->running--;
+        give_range(c, &p);
 }
 
 static void *work(void *arg)
@@ -452,6 +571,7 @@ enum turn { /* which cases come first */
             TURN_SLOW,
             TURN_QUICK,
             TURN_CHANGES,
+            TURN_STORM,
             TURN_ALONE,
 };
 
@@ -459,6 +579,8 @@ static enum turn turn_of(const struct test_case *test)
 {
         if (test->alone)
                 return TURN_ALONE;
+        if (test->storm)
+                return TURN_STORM;
         if (test->changes)
                 return TURN_CHANGES;
         return test->slow ? TURN_SLOW : TURN_QUICK;
@@ -625,11 +747,14 @@ static void run_on(struct crew *c, size_t jobs)
 /* Those that are alone at last, one at a time. */
 static void run_all(struct crew *c)
 {
-        for (enum turn turn = TURN_SLOW; turn < TURN_ALONE; turn++)
+        for (enum turn turn = TURN_SLOW; turn < TURN_STORM; turn++)
                 c->end = put_cases(c, c->end, turn);
         take_place(c, 0, WHOLE_PLACES - 1);
         if (c->next < c->end)
                 run_on(c, c->r->jobs);
+        c->end = put_cases(c, c->end, TURN_STORM);
+        if (c->next < c->end)
+                run_on(c, 1);
         c->end = put_cases(c, c->end, TURN_ALONE);
         if (c->next < c->end) {
                 take_whole(c);

@@ -46,12 +46,14 @@ struct t {
         int range;       /* the one that it may write, -1: none */
         void *world;     /* the family's: what is open and known while it runs */
         unsigned connections;
-        unsigned rule;     /* that expectations are about */
-        bool setting_up;   /* inside a word that makes a connection */
-        bool negative;     /* did something that could hurt who is tested */
-        bool busy;         /* who is tested had no resources for a connection */
-        bool breach;       /* a rule that the case names was broken: see result->rule, seen */
-        uint64_t deadline; /* of the whole case: now_ms() */
+        unsigned rule;   /* that expectations are about */
+        bool setting_up; /* inside a word that makes a connection */
+        bool negative;   /* did something that could hurt who is tested */
+        bool busy;   /* who is tested had no resources for the last connection that was asked for */
+        bool breach; /* a rule that the case names was broken: see result->rule, seen */
+        uint64_t began, deadline; /* of the whole case: now_ms() */
+        unsigned
+            lingers; /* ms after its end (see t_end()) for which what it has begun may still change its range */
         struct exchange log;
         char
             capture[256]; /* its connections, as another one recorded them: a path; removed when the
@@ -74,8 +76,19 @@ void *t_alloc(struct t *t, size_t n); /* zeroed, until the case ends */
 
 /* Ends the case as an ERROR: it says nothing about the target. */
 void broke(struct t *t, const char *fmt, ...) __attribute__((noreturn, format(printf, 2, 3)));
+/* ms of this run's clock: see --timeout-scale. */
+uint64_t t_scaled(const struct t *t, unsigned ms);
 /* The time, of now_ms(), that is so far away for this run, but not after the case has to end. */
 uint64_t t_deadline(const struct t *t, unsigned ms);
+/*
+ * What who is tested may take by its own announcement, or by the specification, is not the case's time: from
+ * t_lend() on, until t_repay() with what it returned, the case has that much more. t_lend() is for waits that
+ * t_deadline() would cut off: ms are of now_ms(), not scaled.
+ */
+uint64_t t_lend(struct t *t, uint64_t ms);
+void t_repay(struct t *t, uint64_t left);
+/* Ends the case as an ERROR if its time is over: then nothing that did not come says anything. */
+void broke_if_over(struct t *t);
 const struct rule *t_rule(const struct t *t, unsigned rule);
 bool t_names(const struct t *t, unsigned rule);
 /* What is judged by it is advice: see fail(). */

@@ -16,7 +16,8 @@ void t_start(struct t *t, const struct suite *s, const struct test_case *test,
 {
         *t = (struct t) { .suite = s, .test = test, .result = result, .number = n, .range = -1 };
         t->rule = test->rules[0];
-        t->deadline = now_ms() + (uint64_t)(CASE_MS * s->timeout_scale);
+        t->began = now_ms();
+        t->deadline = t->began + t_scaled(t, CASE_MS);
         t->log.narrate = s->narrate;
         t->log.who = test->id;
 }
@@ -334,11 +335,47 @@ void t_settle(struct t *t)
 
 /* --- small things -------------------------------------------------------------------------- */
 
+uint64_t t_scaled(const struct t *t, unsigned ms)
+{
+        return (uint64_t)(ms * t->suite->timeout_scale);
+}
+
 uint64_t t_deadline(const struct t *t, unsigned ms)
 {
-        uint64_t at = now_ms() + (uint64_t)(ms * t->suite->timeout_scale);
+        uint64_t at = now_ms() + t_scaled(t, ms);
 
         return at < t->deadline ? at : t->deadline;
+}
+
+uint64_t t_lend(struct t *t, uint64_t ms)
+{
+        uint64_t now = now_ms(), left = t->deadline > now ? t->deadline - now : 0;
+
+        t->deadline += ms;
+        return left;
+}
+
+void t_repay(struct t *t, uint64_t left)
+{
+        t->deadline = now_ms() + left;
+}
+
+void broke_if_over(struct t *t)
+{
+        uint64_t now = now_ms();
+
+        if (now >= t->deadline)
+                broke(t, "the case timed out after %u s: the target is slow, or -j is too high",
+                      (unsigned)((now - t->began) / 1000));
+}
+
+bool is_enough(struct t *t, unsigned n, unsigned most)
+{
+        bool late = now_ms() - t->began >= (t->deadline - t->began) / 2;
+
+        if (late && n < most)
+                note(t, "%u of %u, in half of the case's time", n, most);
+        return late || n >= most;
 }
 
 uint64_t now_ms(void)
@@ -350,6 +387,13 @@ void pause_ms(struct t *t, unsigned ms)
 {
         (void)t;
         loop_sleep_us(ms * UINT64_C(1000));
+}
+
+void give_ms(struct t *t, unsigned ms)
+{
+        double scale = t->suite->timeout_scale;
+
+        pause_ms(t, scale > 1 ? (unsigned)(ms * scale) : ms);
 }
 
 void about(struct t *t, unsigned rule)

@@ -37,6 +37,9 @@ struct test_case {
         bool changes; /* makes the target change: others run meanwhile only if they are unmoved */
         bool alone;   /* what it does to all that is stored others would notice: no other case runs
                            * meanwhile, and of other runs on this machine none */
+        bool
+            storm; /* it takes more of what the target or this machine has than is left for others: run after
+                      * them, alone */
         void (*after)(
             struct t *t);    /* however it ended: leaves all as it was. Its own failures count
                                      * for nothing */
@@ -116,8 +119,15 @@ void advise(struct t *t, const char *expected, const char *seen, ...)
 /* A remark for the report; the verdict stays. */
 void note(struct t *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* ms of the run's clock, and a pause. */
+/* Of a case that does something `most` times only for there to be many: n are enough. They are where all are done,
+ * and where half of the case's time is over, which is noted: how fast the target is is no question of right. */
+bool is_enough(struct t *t, unsigned n, unsigned most);
+
+/* ms of the run's clock; a pause of so many ms, whatever --timeout-scale says: some are measured against the target's
+ * own timers. Who waits for the target wants give_ms(). */
 uint64_t now_ms(void);
 void pause_ms(struct t *t, unsigned ms);
+/* A pause that gives the target time: as much longer as --timeout-scale says, never shorter. */
+void give_ms(struct t *t, unsigned ms);
 
 #endif

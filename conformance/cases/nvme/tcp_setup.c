@@ -229,9 +229,9 @@ CASE("tcp/setup/maxr2t-max", MUST, RULES(TCP_R2T_LIMIT, TCP_CDB),
 
 CASE("tcp/setup/reset-storm", MUST, NO_RULE,
      "The target works on after 1000 connections that send ICReq and are reset at once",
-     .alone = true, .related = "nvmet 5293a8882c54")
+     .storm = true, .related = "nvmet 5293a8882c54")
 {
-        for (unsigned i = 0; storm(t, i, 1000); i++) {
+        for (unsigned i = 0; !is_enough(t, i, 1000); i++) {
                 struct queue *q = tcp_open(t);
 
                 send_icreq(q, .hdgst = i & 1, .ddgst = i >> 1 & 1);
@@ -241,9 +241,9 @@ CASE("tcp/setup/reset-storm", MUST, NO_RULE,
 
 CASE("tcp/setup/close-storm", MUST, NO_RULE,
      "The target works on after 500 connections that send ICReq and are closed at once",
-     .alone = true, .related = "nvmet 5293a8882c54")
+     .storm = true, .related = "nvmet 5293a8882c54")
 {
-        for (unsigned i = 0; storm(t, i, 500); i++) {
+        for (unsigned i = 0; !is_enough(t, i, 500); i++) {
                 struct queue *q = tcp_open(t);
 
                 send_icreq(q, .hdgst = i & 1, .ddgst = i >> 1 & 1);
@@ -252,10 +252,10 @@ CASE("tcp/setup/close-storm", MUST, NO_RULE,
 }
 
 CASE("tcp/setup/refusal-storm", MUST, RULES(TCP_ICREQ_HPDA),
-     "The target works on after 200 refused ICReqs that asked for digests", .alone = true,
+     "The target works on after 200 refused ICReqs that asked for digests", .storm = true,
      .related = "CVE-2023-5178")
 {
-        for (unsigned i = 0; storm(t, i, 200); i++) {
+        for (unsigned i = 0; !is_enough(t, i, 200); i++) {
                 struct queue *q = tcp_open(t);
 
                 send_icreq(q, .hdgst = 1, .ddgst = 1, .hpda = 32 + (int)i);
