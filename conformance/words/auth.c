@@ -79,9 +79,13 @@ void send_auth_message(struct queue *q, const struct auth_draft *m)
 
 const struct auth_view *receive_auth_message(struct queue *q)
 {
+        enum { COMPUTES_MS = 10000 }; /* with a group of 8,192 bits, for many hosts at once */
         struct talk *k = q->talk;
-        const void *data = succeed(q, send_auth_receive(q, AUTH_RECEIVE_MAX)).data;
+        const void *data;
 
+        q->patience = COMPUTES_MS;
+        data = succeed(q, send_auth_receive(q, AUTH_RECEIVE_MAX)).data;
+        q->patience = 0;
         if (auth_view(&k->heard, data, AUTH_RECEIVE_MAX) != 0)
                 fail(q->t, "an authentication message",
                      "no authentication message, or a "

@@ -56,6 +56,7 @@ struct caps {
         } reach;
         uint64_t cap; /* property CAP of the I/O controller */
         uint32_t vs;
+        uint32_t crto;       /* property CRTO; 0: it has none */
         uint32_t in_capsule; /* bytes of data in an I/O capsule; 0: none */
         uint16_t icdoff;     /* RDMA: where they begin, 16-byte units behind the SQE */
         uint8_t msdbd;       /* RDMA: data block descriptors of a command; 0: no limit */
@@ -110,6 +111,8 @@ struct queue {
         const struct nvme_tls *tls; /* of a key of its own; NULL: TLS as the run has it */
         struct command *commands;   /* those that were sent, the last one first */
         unsigned queues_granted;    /* by Number of Queues (admin queue); 0: not asked yet */
+        unsigned patience;          /* ms that a response may take, where that is more than usual */
+        bool terminated;            /* we have sent H2CTermReq */
         bool over;    /* has ended in an accepted way: later words about it are idle */
         bool refused; /* ... by a status: the connection goes on */
         bool may_end; /* CC.EN is 0: 3.1.2 ends the association, 3.6.2 keeps it for two
@@ -121,6 +124,9 @@ enum {
         AS_RUN = -1,  /* as the run's own options say (-g, -G, --hpda) */
         AS_FITS = -1, /* what fits the queue */
 };
+enum {
+        KATO_USUAL = 120000
+}; /* ms; 0 where persistent connections to a discovery controller are refused */
 
 struct ic { /* ICReq */
         int hpda, hdgst, ddgst;
@@ -144,7 +150,7 @@ struct setup {
         const struct nvme_tls *tls; /* TLS with this key, for subnqn; NULL: as the run has it */
 };
 struct nvme_tls;
-#define SETUP_DEFAULTS IC_DEFAULTS, .sqsize = 31, .qid = 1, .kato = 120000
+#define SETUP_DEFAULTS IC_DEFAULTS, .sqsize = 31, .qid = 1, .kato = KATO_USUAL
 
 /* Whether a discovery log entry is that of the tested subsystem at the tested address. */
 bool is_tested(const struct t *t, const struct disc_entry *e);
@@ -268,7 +274,7 @@ struct connect {
         const struct by_hand *sgl; /* RDMA */
 };
 #define CONNECT_DEFAULTS                                                                           \
-        .sqsize = AS_FITS, .qid = AS_FITS, .cntlid = AS_FITS, .kato = 120000,                      \
+        .sqsize = AS_FITS, .qid = AS_FITS, .cntlid = AS_FITS, .kato = KATO_USUAL,                  \
         .bytes = CONNECT_DATA_LEN, .sgl_len = -1
 /* Connect. */
 #define send_connect(q, ...)                                                                       \

@@ -44,25 +44,46 @@ uint32_t with_css(struct queue *q, uint32_t cc)
         return cap & CAP_CSS_IOCSS ? cc | 6u << 4 : cc;
 }
 
-void set_cc(struct queue *q, uint32_t cc, uint32_t mask, uint32_t value)
+/* ms that the controller says it takes for CSTS to follow CC: CAP.TO, and CRTO.CRWMT where that is more, as CAP.TO
+ * is full (3.5.4). */
+static unsigned announced_ms(const struct caps *c)
 {
-        uint64_t cap = caps(q->t)->cap;
-        unsigned to = cap ? CAP_TO(cap) * 500 : 30000;
-        uint64_t end = t_deadline(q->t, to + 500);
+        enum { UNIT = 500, UNKNOWN = 30000 };
+        unsigned to = CAP_TO(c->cap), crwmt = c->crto & 0xffff;
+
+        if (c->cap == 0)
+                return UNKNOWN;
+        return (to > crwmt ? to : crwmt) * UNIT;
+}
+
+static void await_csts(struct queue *q, uint32_t mask, uint32_t value, unsigned ms)
+{
+        uint64_t began = now_ms(), end = began + t_scaled(q->t, ms + 500);
         uint32_t csts;
 
-        q->may_end = !(cc & CC_EN);
-        property_set(q, PROP_CC, with_css(q, cc));
-        while (((csts = (uint32_t)property_get(q, PROP_CSTS)) & mask) != value) {
+        while (((csts = (uint32_t)property_get(q, PROP_CSTS)) & mask) != value && !q->over) {
                 char expected[80];
 
-                if (q->over)
-                        return;
                 snprintf(expected, sizeof(expected), "CSTS & %Xh is %Xh within %u ms", mask, value,
-                         to);
-                want(q->t, now_ms() < end, expected, "CSTS %Xh", csts);
+                         ms);
+                want(q->t, now_ms() < end, expected, "CSTS %Xh after %llu ms", csts,
+                     (unsigned long long)(now_ms() - began));
                 pause_ms(q->t, 1);
         }
+}
+
+void set_cc(struct queue *q, uint32_t cc, uint32_t mask, uint32_t value)
+{
+        unsigned ms = announced_ms(caps(q->t));
+        uint32_t fit = with_css(q, cc);
+        uint64_t left = t_lend(q->t, 2 * t_scaled(q->t, ms + REPLY_MS));
+
+        q->may_end = !(cc & CC_EN);
+        q->patience = ms; /* it may answer when all is done */
+        property_set(q, PROP_CC, fit);
+        q->patience = 0;
+        await_csts(q, mask, value, ms);
+        t_repay(q->t, left);
 }
 
 const void *identify(struct queue *q, uint8_t cns, uint32_t nsid)

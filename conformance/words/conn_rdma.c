@@ -525,18 +525,43 @@ static bool wait_rdma(struct suite_conn *base, uint64_t deadline)
         return true;
 }
 
+/* However late it is, what is there already counts. */
+static bool wait_for(struct conn_rdma *c, bool (*is_so)(const struct conn_rdma *c),
+                     uint64_t deadline)
+{
+        while (!is_so(c)) {
+                int left = loop_left(deadline);
+
+                wait_some(c, left);
+                if (left == 0)
+                        break;
+        }
+        return is_so(c);
+}
+
+static bool is_decided(const struct conn_rdma *c)
+{
+        return c->established || c->base.end != CONN_OPEN;
+}
+
+static bool is_disconnected(const struct conn_rdma *c)
+{
+        return c->disconnected;
+}
+
+static bool is_resolved(const struct conn_rdma *c)
+{
+        return c->domain || c->base.end != CONN_OPEN;
+}
+
 bool conn_rdma_decided(struct conn_rdma *c, uint64_t deadline)
 {
-        while (!c->established && c->base.end == CONN_OPEN && loop_left(deadline) > 0)
-                wait_some(c, loop_left(deadline));
-        return c->established || c->base.end != CONN_OPEN;
+        return wait_for(c, is_decided, deadline);
 }
 
 bool conn_rdma_disconnected(struct conn_rdma *c, uint64_t deadline)
 {
-        while (!c->disconnected && loop_left(deadline) > 0)
-                wait_some(c, loop_left(deadline));
-        return c->disconnected;
+        return wait_for(c, is_disconnected, deadline);
 }
 
 void conn_rdma_look(struct conn_rdma *c)
@@ -628,8 +653,8 @@ struct suite_conn *conn_rdma_open(struct rdma_group *g, const char *traddr, cons
                 return out_of_memory(error, size);
         }
         begun = rdma_ep_resolve(&c->ep, traddr, trsvcid, (unsigned)loop_left(deadline)) == 0;
-        while (begun && !c->domain && c->base.end == CONN_OPEN && loop_left(deadline) > 0)
-                wait_some(c, loop_left(deadline));
+        if (begun)
+                (void)wait_for(c, is_resolved, deadline);
         if (c->domain)
                 return &c->base;
         snprintf(error, size, "%s port %s cannot be reached over RDMA: %s", traddr, trsvcid,
@@ -685,9 +710,13 @@ int conn_rdma_connect(struct conn_rdma *c, const struct verbs_conn_param *param,
 
 static bool wait_room(struct conn_rdma *c, unsigned n, uint64_t deadline)
 {
-        while (c->ep.unfinished + n > c->send_wrs && c->base.end == CONN_OPEN &&
-               loop_left(deadline) > 0)
-                wait_some(c, loop_left(deadline));
+        while (c->ep.unfinished + n > c->send_wrs && c->base.end == CONN_OPEN) {
+                int left = loop_left(deadline);
+
+                wait_some(c, left);
+                if (left == 0)
+                        break;
+        }
         return c->ep.unfinished + n <= c->send_wrs;
 }
 

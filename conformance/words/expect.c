@@ -45,6 +45,11 @@ static bool anything(const struct seen *s, uint16_t cid)
         return true;
 }
 
+static unsigned reply_ms(const struct queue *q)
+{
+        return q->patience > REPLY_MS ? q->patience : REPLY_MS;
+}
+
 /* The next PDU that fits, out of the inbox and the caller's; NULL: the end, or the deadline. */
 static struct seen *await(struct queue *q, fits_fn fits, uint16_t cid, uint64_t deadline)
 {
@@ -102,9 +107,8 @@ bool is_silent(const struct queue *q)
 
 void broke_if_late(const struct queue *q)
 {
-        if (q->conn->end == CONN_OPEN && loop_now_ms() >= q->t->deadline)
-                broke(q->t, "the case timed out after %u s: the target is slow, or -j is too high",
-                      (unsigned)(CASE_MS * q->t->suite->timeout_scale) / 1000);
+        if (q->conn->end == CONN_OPEN)
+                broke_if_over(q->t);
 }
 
 /* Ends the case: s (may be NULL: nothing, or the end) came in place of what was expected. silence: it is
@@ -305,8 +309,8 @@ static struct reply reply_of(struct queue *q, struct command *c, const struct se
                 r.dw1 = le32_get(e->dw1);
                 r.sqhd = le16_get(e->sqhd);
         }
-        q->t->busy |= c->sqe.opc == NVME_FABRICS && c->sqe.fctype == FCTYPE_CONNECT &&
-                      r.status == NVME_CONNECT_BUSY;
+        if (c->sqe.opc == NVME_FABRICS && c->sqe.fctype == FCTYPE_CONNECT)
+                q->t->busy = r.status == NVME_CONNECT_BUSY;
         check_response(q, c, &r, &s->m);
         return r;
 }
@@ -330,15 +334,79 @@ static struct r2t r2t_of(struct queue *q, const struct seen *s)
         return r;
 }
 
-/* The PDU that ends the command, its data collected, its R2Ts served or (serving false) refused;
- * NULL: none came, or a TermReq did, which is in *other then. */
+static uint64_t waiting_in(const struct queue *q)
+{
+        uint64_t n = 0;
+
+        for (const struct seen *s = q->conn->inbox; s; s = s->next)
+                n++;
+        return n;
+}
+
+/* Bytes that were written for commands that have no response yet. */
+static uint64_t written_for(const struct queue *q)
+{
+        uint64_t n = 0;
+
+        for (const struct command *c = q->commands; c; c = c->next)
+                n += c->done ? 0 : rdma_written(c);
+        return n;
+}
+
+/*
+ * The next PDU of the command. Its time runs while nothing comes on the queue: controllers serve commands in an order
+ * of their own, and data of others takes its time.
+ */
+static struct seen *await_of(struct queue *q, fits_fn fits, uint16_t cid)
+{
+        uint64_t before, now = waiting_in(q), bytes_before, bytes = 0;
+        struct seen *s;
+
+        do {
+                before = now;
+                bytes_before = bytes;
+                s = await(q, fits, cid, t_deadline(q->t, reply_ms(q)));
+                now = waiting_in(q);
+                bytes = s ? 0 : written_for(q);
+        } while (!s && q->conn->end == CONN_OPEN && now_ms() < q->t->deadline &&
+                 (now > before || bytes > bytes_before));
+        return s;
+}
+
+static bool of_command_or_r2t(const struct seen *s, uint16_t cid)
+{
+        return message_is(&s->m, PDU_R2T) || of_command(s, cid);
+}
+
+/* An R2T of another command, whose data the controller may want first; those of no command are none. */
+static bool is_of_other(const struct seen *s, uint16_t cid)
+{
+        return message_is(&s->m, PDU_R2T) && le16_get(s->m.pdu.data.cccid) != cid;
+}
+
+static void serve_other(struct queue *q, const struct seen *s)
+{
+        const struct command *c = q->commands;
+
+        while (c && c->cid != le16_get(s->m.pdu.data.cccid))
+                c = c->next;
+        if (c && !c->done && c->xfer == XFER_H2C)
+                serve(q, r2t_of(q, s));
+}
+
+/* The PDU that ends the command, its data collected, its R2Ts served, and those of others that wait for data,
+ * or (serving false) refused; NULL: none came, or a TermReq did, which is in *other then. */
 static struct seen *last_of(struct queue *q, uint16_t cid, bool serving, struct seen **other)
 {
-        uint64_t deadline = t_deadline(q->t, REPLY_MS);
+        fits_fn fits = serving ? of_command_or_r2t : of_command;
         struct seen *s;
 
         *other = NULL;
-        while ((s = await(q, of_command, cid, deadline))) {
+        while ((s = await_of(q, fits, cid))) {
+                if (is_of_other(s, cid)) {
+                        serve_other(q, s);
+                        continue;
+                }
                 if (message_is(&s->m, PDU_C2H_DATA))
                         collect(q, s);
                 if (ends_command(s))
@@ -349,7 +417,6 @@ static struct seen *last_of(struct queue *q, uint16_t cid, bool serving, struct 
                 }
                 if (message_is(&s->m, PDU_R2T))
                         serve(q, r2t_of(q, s));
-                deadline = t_deadline(q->t, REPLY_MS);
         }
         return NULL;
 }
@@ -479,10 +546,23 @@ static void take_responses(struct queue *q)
                 (void)reply_of(q, command_of(q, le16_get(message_cqe(&s->m)->cid)), s);
 }
 
+static struct seen *await_term(struct queue *q, unsigned ms)
+{
+        uint64_t left;
+        struct seen *s;
+
+        if (!q->terminated || ms >= TERM_MS)
+                return await(q, is_term, 0, t_deadline(q->t, ms));
+        left = t_lend(q->t, TERM_MS + t_scaled(q->t, ms));
+        s = await(q, is_term, 0, now_ms() + TERM_MS + t_scaled(q->t, ms));
+        t_repay(q->t, left);
+        return s;
+}
+
 /* The next TermReq, or NULL: the end of the connection. Neither within ms: fails. */
 static struct seen *term_or_end(struct queue *q, unsigned ms, const char *expected)
 {
-        struct seen *s = await(q, is_term, 0, t_deadline(q->t, ms)), *answer;
+        struct seen *s = await_term(q, ms), *answer;
 
         provoke(q);
         if (!s && q->conn->end == CONN_OPEN) {
@@ -550,8 +630,9 @@ void expect_close(struct queue *q)
 
 void expect_end(struct queue *q, unsigned ms)
 {
+        ms += is_rdma(q) ? CM_MS : REPLY_MS;
         if (!q->over)
-                (void)term_or_end(q, REPLY_MS + ms, "the host ended the connection");
+                (void)term_or_end(q, ms, "the end of the connection");
 }
 
 void expect_end_within(struct queue *q, unsigned ms)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "case_rdma.h"
+#include "conformance/engine/standstill.h"
 #include "conformance/engine/transcript.h"
 #include "pdu/nvme/wire/identify.h"
 #include "pdu/nvme/wire/protect.h"
@@ -87,6 +88,11 @@ static void probe_properties(struct t *t)
 
         found(t)->cap = property_get(q, PROP_CAP);
         found(t)->vs = (uint32_t)property_get(q, PROP_VS);
+        if (found(t)->cap & CAP_CRMS_CRWMS) {
+                struct reply r = finish(q, send_property_get(q, PROP_CRTO, PROP_ATTRIB_4));
+
+                found(t)->crto = r.status == NVME_SUCCESS ? r.dw0 : 0; /* a case looks at that */
+        }
         found(t)->reach = REACH_PROPERTIES;
 }
 
@@ -256,7 +262,8 @@ static void probe_persistence(struct t *t)
         struct queue *q = bare_queue(t);
 
         found(t)->persistent =
-            expect_resp(q, send_connect(q, .subnqn = NQN_DISCOVERY)).status == NVME_SUCCESS;
+            expect_resp(q, send_connect(q, .subnqn = NQN_DISCOVERY, .kato = 60000)).status ==
+            NVME_SUCCESS;
 }
 
 /* Leaves the name in the note of the result. */
@@ -309,6 +316,9 @@ static const struct step steps[] = {
         { STEP("probe/discovery", probe_discovery, "There is a discovery service") },
         { STEP("probe/persistence", probe_persistence, "The discovery service accepts a KATO") },
 };
+
+/* What went wrong while this machine stood still, or as somebody else had all controllers, is asked again. */
+enum { PROBE_TRIES = 5, BUSY_MS = 250 };
 
 enum answer { WELL, WRONG /* but the target can be judged */, NO_TARGET };
 
@@ -374,6 +384,35 @@ static void describe_failure(const struct t *t, const struct step *step, char *e
         describe_stranger(t, &text);
 }
 
+static void take_step(struct suite *s, const struct step *step, uint32_t n, struct result *r,
+                      struct t *t)
+{
+        *r = (struct result) { .test = &step->test, .level = step->test.level, .repeats = 1 };
+        snprintf(r->id, sizeof(r->id), "%s", step->test.id);
+        t_start(t, s, &step->test, r, n);
+        t_run(t, step->test.run);
+}
+
+static void ask_fairly(struct suite *s, const struct step *step, uint32_t n, struct result *r,
+                       struct t *t)
+{
+        struct standstill still;
+
+        standstill_start(&still);
+        for (unsigned tries = 0;; tries++) {
+                uint64_t since = now_ms();
+
+                take_step(s, step, n, r, t);
+                if (r->verdict <= VERDICT_LENIENT || tries + 1 == PROBE_TRIES ||
+                    !(t->busy || standstill_since(&still, since)))
+                        break;
+                t_end(t);
+                if (t->busy)
+                        pause_ms(NULL, (unsigned)t_scaled(t, BUSY_MS << tries));
+        }
+        standstill_stop(&still);
+}
+
 /* r is the step's result; error says in one line why it failed. */
 static enum answer ask(struct suite *s, const struct step *step, uint32_t n, struct result *r,
                        char *error, size_t size)
@@ -381,12 +420,9 @@ static enum answer ask(struct suite *s, const struct step *step, uint32_t n, str
         enum answer answer = WELL;
         struct t t;
 
-        *r = (struct result) { .test = &step->test, .level = step->test.level, .repeats = 1 };
-        snprintf(r->id, sizeof(r->id), "%s", step->test.id);
-        t_start(&t, s, &step->test, r, n);
-        t_run(&t, step->test.run);
+        ask_fairly(s, step, n, r, &t);
         if (step->what && r->verdict > VERDICT_LENIENT) {
-                answer = is_finding(&t) ? WRONG : NO_TARGET;
+                answer = is_finding(&t) && !t.busy ? WRONG : NO_TARGET;
                 r->verdict = VERDICT_FAIL;
                 describe_failure(&t, step, error, size);
                 t_keep_exchange(&t);

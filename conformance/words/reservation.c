@@ -83,6 +83,8 @@ bool comes_within(struct queue *q, uint16_t cid, unsigned ms)
         while (!answered(q, cid) && q->conn->end == CONN_OPEN)
                 if (!conn_wait(q->conn, end))
                         break;
+        if (!answered(q, cid))
+                broke_if_late(q);
         return answered(q, cid);
 }
 

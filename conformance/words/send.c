@@ -252,6 +252,19 @@ uint16_t fitting_sqsize(struct t *t, uint16_t qid, uint16_t sqsize)
         return qid > 0 && mqes > 0 && sqsize > mqes ? mqes : sqsize;
 }
 
+/* A discovery controller without persistent connections has to refuse any KATO but 0 (3.1.3.3.3). */
+static uint32_t kato_of(const struct queue *q, uint32_t kato, const struct connect_data *d)
+{
+        static const char nqn[] = NQN_DISCOVERY;
+
+        if (q->qid > 0)
+                return 0;
+        return kato == KATO_USUAL && !caps(q->t)->persistent &&
+                       memcmp(d->subnqn, nqn, sizeof(nqn)) == 0
+                   ? 0
+                   : kato;
+}
+
 uint16_t queue_connect(struct queue *q, struct connect c)
 {
         uint16_t qid = c.qid == AS_FITS ? joined(q) : (uint16_t)c.qid;
@@ -265,7 +278,6 @@ uint16_t queue_connect(struct queue *q, struct connect c)
                             .qid = le16(qid),
                             .sqsize = le16(sqsize),
                             .cattr = c.cattr,
-                            .kato = le32(qid == 0 ? c.kato : 0),
                             .nvmsetid = le16(c.nvmsetid),
                         } };
         struct connect_data d = data_of(q, &c);
@@ -275,6 +287,7 @@ uint16_t queue_connect(struct queue *q, struct connect c)
         q->conn->admin = qid == 0;
         q->qid = qid;
         q->sqsize = sqsize;
+        s.connect.kato = le32(kato_of(q, c.kato, &d));
         memcpy(q->subnqn, d.subnqn, sizeof(d.subnqn));
         return submit(q, s,
                       (struct transfer) {

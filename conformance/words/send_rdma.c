@@ -149,9 +149,11 @@ struct queue *rdma_ready(struct t *t, struct queue *admin, uint16_t qid, uint16_
 
 static void decided(struct queue *q, const char *expected)
 {
-        if (!conn_rdma_decided(rdma_of(q), t_deadline(q->t, REPLY_MS)))
+        if (!conn_rdma_decided(rdma_of(q), t_deadline(q->t, CM_MS))) {
+                broke_if_over(q->t);
                 harm(q->t, expected, "the connect request is not answered");
-        q->t->busy |= reject_status(q) == RDMA_REJECT_RESOURCES;
+        }
+        q->t->busy = reject_status(q) == RDMA_REJECT_RESOURCES;
         t_settle(q->t);
 }
 
@@ -246,12 +248,15 @@ void expect_disconnect(struct queue *q, unsigned ms)
 {
         char expected[80];
 
+        if (ms < CM_MS)
+                ms = CM_MS;
         snprintf(expected, sizeof(expected),
                  "RDMA_CM reports the end of the connection within "
                  "%u ms",
                  ms);
         provoke(q);
         if (!conn_rdma_disconnected(rdma_of(q), t_deadline(q->t, ms))) {
+                broke_if_over(q->t);
                 if (is_silent(q))
                         harm(q->t, expected, "nothing, and a command has no answer");
                 fail(q->t, expected, "nothing is received");
@@ -360,6 +365,11 @@ static uint32_t written(const struct region *r)
         return n < r->len ? n : r->len;
 }
 
+uint32_t rdma_written(const struct command *c)
+{
+        return c->region && c->region->canary ? written(c->region) : 0;
+}
+
 void rdma_collect(struct queue *q, struct command *c)
 {
         struct region *r = c->region;
@@ -424,6 +434,8 @@ struct sgl typed(struct sgl s, uint8_t id)
 
 static void check_posted(struct queue *q, bool posted)
 {
+        if (!posted)
+                broke_if_over(q->t);
         if (!posted)
                 harm(q->t, "the target receives what is sent to it", "SENDs are not acknowledged");
         t_settle(q->t);

@@ -130,6 +130,7 @@ void queue_term(struct queue *q, struct term m)
         if (m.plen >= 0)
                 mutate(q, "plen", (uint64_t)m.plen);
         tcp_send(q, &h, data, m.bytes);
+        q->terminated = m.plen < 0 && m.bytes <= PDU_TERM_DATA_MAX; /* else it is to end at once */
 }
 
 void send_pdu(struct queue *q, uint8_t type, uint32_t len)

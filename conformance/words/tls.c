@@ -168,6 +168,8 @@ struct said *say_hello(struct t *t, struct tls_hello h)
         conn_send_bytes(conn_tcp(s->queue->conn), s->hello, (uint32_t)s->hello_len,
                         t_deadline(t, REPLY_MS));
         hear_more(s, 1);
+        if (s->len == 0)
+                broke_if_late(s->queue);
         s->answer = tls_answer_read(s->bytes, s->len);
         tls_answer_text(&s->answer, s->text, sizeof(s->text));
         exchange_event(&t->log, s->queue->conn->no, "%s", s->text);
@@ -302,6 +304,7 @@ bool is_ended(struct said *s)
 
         while (conn_read_bytes(c, rest, sizeof(rest), deadline) > 0)
                 ;
+        broke_if_late(s->queue);
         return s->queue->conn->end != CONN_OPEN;
 }
 

@@ -163,12 +163,33 @@ void world_settle(struct t *t)
         }
 }
 
+/* An I/O command without an answer, that writes: it may be executed yet, whatever became of its connection. */
+static bool may_write_late(const struct queue *q)
+{
+        for (const struct command *c = q->commands; c; c = c->next)
+                if (!c->done && !q->conn->admin && c->xfer != XFER_C2H &&
+                    c->sqe.opc != NVME_FABRICS && c->sqe.opc != NVME_FLUSH)
+                        return true;
+        return false;
+}
+
+static void linger(struct t *t)
+{
+        unsigned cqt = le16_get(caps(t)->id.cqt);
+
+        for (const struct queue *q = world(t)->queues; q; q = q->next)
+                if (may_write_late(q))
+                        t->lingers = cqt > LINGER_MS ? cqt : LINGER_MS;
+}
+
 void world_end(struct t *t)
 {
         struct queue *next;
 
         if (!world(t))
                 return;
+        if (t->suite->role == ROLE_TARGET)
+                linger(t);
         for (struct queue *q = world(t)->queues; q; q = next) {
                 next = q->next;
                 conn_free(q->conn);
