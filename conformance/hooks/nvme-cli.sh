@@ -25,8 +25,11 @@ leave() { # with the first line of what went wrong
 trap leave EXIT
 exec 2>"$said"
 
+# N: so many of the 30 s that it has in all, but for being idle, or as much more as --timeout-scale says.
+of_30() { echo $(((NVMF_SECONDS - NVMF_IDLE) * $1 / 30)); }
+
 device() { # the first namespace, once the kernel has found it
-        for _ in $(seq 50); do
+        for _ in $(seq "$(of_30 50)"); do
                 for name in /sys/class/nvme-subsystem/*/; do
                         [ "$(cat "$name/subsysnqn" || :)" = "$NVMF_SUBNQN" ] || continue
                         for ns in "$name"nvme*n1; do
@@ -54,13 +57,13 @@ within() { # SECONDS COMMAND...: whatever waits for the device ends when leave()
 copy() { dd "$@" status=none; }
 
 nvme discover "${at[@]}" >/dev/null
-within 8 nvme connect "${at[@]}" -n "$NVMF_SUBNQN" -i 2 -D --ctrl-loss-tmo=1 --reconnect-delay=1 \
+within "$(of_30 8)" nvme connect "${at[@]}" -n "$NVMF_SUBNQN" -i 2 -D --ctrl-loss-tmo=1 --reconnect-delay=1 \
         "${options[@]}" >/dev/null
 dev=$(device)
 head -c 4M /dev/urandom >"$work/pattern"
-within 10 copy if="$work/pattern" of="$dev" bs=64k conv=fsync # many at once
-within 10 copy if="$work/pattern" of="$dev" bs=256k count=4 oflag=direct
-within 10 copy if="$work/pattern" of="$dev" bs=4k count=16 oflag=direct
+within "$(of_30 10)" copy if="$work/pattern" of="$dev" bs=64k conv=fsync # many at once
+within "$(of_30 10)" copy if="$work/pattern" of="$dev" bs=256k count=4 oflag=direct
+within "$(of_30 10)" copy if="$work/pattern" of="$dev" bs=4k count=16 oflag=direct
 sleep "$NVMF_IDLE"
-within 10 copy if="$dev" of="$work/back" bs=256k count=16 iflag=direct
+within "$(of_30 10)" copy if="$dev" of="$work/back" bs=256k count=16 iflag=direct
 cmp "$work/pattern" "$work/back" >&2

@@ -101,7 +101,7 @@ static const struct host_case written[] = {
         LEGAL("nvm/host/slow", MUST, "The host waits for commands that take a tenth of a second",
               .target.ns = slow),
         PLAY(play_idle, "fab/keep-alive/keep-alive", MUST,
-             "The host sends Keep Alive while it is idle", .kato = 2, .idle = 5),
+             "The host sends Keep Alive while it is idle", .kato = 6, .idle = 15),
         KEYS("fab/auth/one-way", MUST, "The host authenticates itself", KNOWN(KEY)),
         PLAY(play_mutual, "fab/auth/mutual", MUST, "The host authenticates itself and the controller",
              KNOWN(KEY), .ctrl_key = OTHER_KEY),

@@ -14,7 +14,7 @@
 #include "pdu/io/verbs/verbs_memory.h"
 #include "stage.h"
 
-enum { GRACE_MS = 1000 };
+enum { GRACE_MS = 10000 }; /* hosts end connections when their hook is back already */
 
 /* --- the target ---------------------------------------------------------------------------- */
 
