@@ -309,8 +309,8 @@ static bool is_bad(const struct result *r)
         return r->caught || r->verdict == VERDICT_FAIL || r->verdict == VERDICT_ERROR;
 }
 
-/* A case that fails there proves nothing anywhere: it is left out, and named. */
-static size_t keep_good(const struct run *run, const struct test_case **cases)
+/* A case that fails there proves nothing anywhere: it is left out, and a line of `useless` names it. */
+static size_t keep_good(const struct run *run, const struct test_case **cases, FILE *useless)
 {
         size_t kept = 0;
 
@@ -320,7 +320,8 @@ static size_t keep_good(const struct run *run, const struct test_case **cases)
                 if (!r->test)
                         continue;
                 if (is_bad(r))
-                        printf("  no use    %s fails on the correct target: %s\n", r->id, r->seen);
+                        fprintf(useless, "  no use    %s fails on the correct %s: %s\n", r->id,
+                                run->role == ROLE_HOST ? "host" : "target", r->seen);
                 else
                         cases[kept++] = r->test;
         }
@@ -328,16 +329,16 @@ static size_t keep_good(const struct run *run, const struct test_case **cases)
 }
 
 static size_t run_sound(const struct options *o, const struct suite *suite,
-                        const struct test_case **cases, size_t n)
+                        const struct test_case **cases, size_t n, FILE *useless)
 {
         struct runner runner = {
                 .suite = suite, .cases = cases, .count = n, .jobs = (unsigned)o->jobs, .repeat = 1
         };
-        struct run run = { .strict = suite->strict };
+        struct run run = { .strict = suite->strict, .role = suite->role };
 
         if (!runner_run(&runner, &run))
                 must_have(NULL);
-        n = keep_good(&run, cases);
+        n = keep_good(&run, cases, useless);
         free(run.results);
         return n;
 }
@@ -345,14 +346,15 @@ static size_t run_sound(const struct options *o, const struct suite *suite,
 /* What the sound one can do is what a spoilt one would say, if it were to be trusted. How many of the
  * cases are left, at the start of the array; 0: error says what is wrong. */
 static size_t try_sound(const struct options *o, struct suite *suite,
-                        const struct test_case **cases, size_t n, char *error, size_t size)
+                        const struct test_case **cases, size_t n, FILE *useless, char *error,
+                        size_t size)
 {
         bool host = o->selection.role == ROLE_HOST;
         struct probed probed = { .count = 0 };
 
         if (!host && (!suite->family->probe(suite, &probed, error, size) || probed.count > 0))
                 return 0;
-        n = run_sound(o, suite, cases, n);
+        n = run_sound(o, suite, cases, n, useless);
         snprintf(error, size, "no case passes on the sound %s", host ? "host" : "target");
         return n;
 }
@@ -403,13 +405,25 @@ static size_t drop_idle(struct trials *t, const struct test_case **cases, size_t
         return kept;
 }
 
+/* The last of the output, which is what people look at: why the exit status is what it is. */
+static void print_useless(FILE *useless, char *const *lines)
+{
+        must_have(fclose(useless) == 0 ? *lines : NULL);
+        if (**lines)
+                printf("%spower: these prove nothing, and are why this ends with an error\n",
+                       *lines);
+        free(*lines);
+}
+
 int power_run(const struct options *o, const struct test_case **cases, size_t n)
 {
         const struct conform_family *f = o->suite.family;
         struct suite sound = o->suite;
         struct rule_policy none = { 0 };
         struct trials t = { .o = o, .f = f, .suite = o->suite, .cases = cases };
-        char error[1024];
+        char error[1024], *lines = NULL;
+        size_t len = 0;
+        FILE *useless = must_have(open_memstream(&lines, &len));
         void *started;
         int code = EXIT_BROKEN;
 
@@ -420,7 +434,7 @@ int power_run(const struct options *o, const struct test_case **cases, size_t n)
         sound.started = loop_wall_ns() / 1000000000;
         started = f->start(o, &none, &sound, error, sizeof(error));
         if (started)
-                t.count = try_sound(o, &sound, cases, n, error, sizeof(error));
+                t.count = try_sound(o, &sound, cases, n, useless, error, sizeof(error));
         t.suite.peer = sound.peer; /* with all that was found out */
         if (t.count > 0)
                 code = try_all(&t);
@@ -428,5 +442,6 @@ int power_run(const struct options *o, const struct test_case **cases, size_t n)
                 fprintf(stderr, "nvmfspec conform: %s\n", error);
         if (started)
                 f->stop(started);
+        print_useless(useless, &lines);
         return code == 0 && t.count < n ? EXIT_FAIL : code;
 }
