@@ -486,9 +486,6 @@ void expect_held(struct queue *q, unsigned ms, const uint16_t *old, unsigned n);
 void disconnect(struct queue *q);
 /* Number of Queues, for a queue that the case connects by hand: some allocate them only when asked. */
 void grant_queue(struct queue *admin);
-/* for (unsigned i = 0; storm(t, i, 50); i++): so many rounds, or as many as fit in half of the case's time,
- * which is noted: how many there are is no part of the verdict. */
-bool storm(struct t *t, unsigned round, unsigned rounds);
 
 /* --- behind the macros --------------------------------------------------------------------- */
 

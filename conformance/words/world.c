@@ -246,16 +246,3 @@ const void *pattern(struct t *t, uint32_t bytes)
                                    : mix(w->stamp + i / STAMPED % 256));
         return w->pattern;
 }
-
-/* --- many rounds of the same ------------------------------------------------------------------ */
-
-bool storm(struct t *t, unsigned round, unsigned rounds)
-{
-        uint64_t half = (uint64_t)(CASE_MS / 2 * t->suite->timeout_scale);
-
-        if (round < rounds && now_ms() + half < t->deadline)
-                return true;
-        if (round < rounds)
-                note(t, "%u of %u rounds in half of the case's time", round, rounds);
-        return false;
-}

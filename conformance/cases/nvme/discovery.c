@@ -407,9 +407,9 @@ CASE("fab/discovery/log-beyond", MUST, RULES(LOG_OFFSET),
 
 CASE("fab/discovery/connect-storm", MUST, NO_RULE,
      "The discovery service works on after 50 connections that end midway", .needs = DISCOVERY,
-     .alone = true, .related = "SPDK #1996")
+     .storm = true, .related = "SPDK #1996")
 {
-        for (unsigned i = 0; storm(t, i, 50); i++) {
+        for (unsigned i = 0; !is_enough(t, i, 50); i++) {
                 struct queue *q = discovery_queue(t);
 
                 send_get_log(q, LOG_DISCOVERY, 4096, 0);

@@ -150,11 +150,11 @@ CASE("rdma/disconnect/dreq-all-at-once", MUST, RULES(RDMA_DREQ),
 
 CASE("rdma/disconnect/dreq-last-capsule", MUST, NO_RULE,
      "A command sent right before the disconnect request does not affect the target",
-     .writes = true, .alone = true, .related = "SPDK 5469bd2d12")
+     .writes = true, .storm = true, .related = "SPDK 5469bd2d12")
 {
         struct queue *other = admin_queue(t);
 
-        for (unsigned i = 0; storm(t, i, 20); i++) {
+        for (unsigned i = 0; !is_enough(t, i, 20); i++) {
                 struct queue *q = io_queue(t);
 
                 keep_busy(q, 2);
@@ -358,10 +358,10 @@ CASE("rdma/teardown/vanish-with-event", MUST, NO_RULE,
 }
 
 CASE("rdma/teardown/reconnect-storm", MUST, NO_RULE,
-     "After 50 associations in sequence, each with an I/O queue, one more works", .alone = true,
+     "After 50 associations in sequence, each with an I/O queue, one more works", .storm = true,
      .related = "LIO 6.12-rc1, nvmet-rdma 2acf70ade79d")
 {
-        for (unsigned i = 0; storm(t, i, 50); i++) {
+        for (unsigned i = 0; !is_enough(t, i, 50); i++) {
                 struct queue *q = io_queue(t);
 
                 hang_up(q);
@@ -375,9 +375,9 @@ CASE("rdma/teardown/reconnect-storm", MUST, NO_RULE,
 }
 
 CASE("rdma/teardown/reconnect-storm-drop", MUST, NO_RULE,
-     "After 50 associations in sequence that ended without notice, one more works", .alone = true)
+     "After 50 associations in sequence that ended without notice, one more works", .storm = true)
 {
-        for (unsigned i = 0; storm(t, i, 50); i++) {
+        for (unsigned i = 0; !is_enough(t, i, 50); i++) {
                 struct queue *q = io_queue(t);
 
                 drop(q);
@@ -392,9 +392,9 @@ CASE("rdma/teardown/reconnect-storm-drop", MUST, NO_RULE,
 
 CASE("rdma/teardown/reconnect-storm-queue", MUST, NO_RULE,
      "An I/O queue can be connected and lost 25 times, each time in a new association",
-     .alone = true, .related = "SPDK 2470b9957a")
+     .storm = true, .related = "SPDK 2470b9957a")
 {
-        for (unsigned i = 0; storm(t, i, 25); i++) {
+        for (unsigned i = 0; !is_enough(t, i, 25); i++) {
                 struct queue *q = io_queue(t);
 
                 expect_works(q);

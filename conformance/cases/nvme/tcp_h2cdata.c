@@ -411,9 +411,9 @@ CASE("tcp/h2cdata/last-missing", SHOULD, RULES(TCP_H2C_LAST_MISSING),
 
 CASE("tcp/h2cdata/reset-midway", MUST, NO_RULE,
      "The target works on after 50 connections that are reset in the middle of H2CData",
-     .writes = true, .alone = true, .related = "nvmet af21250bb503")
+     .writes = true, .storm = true, .related = "nvmet af21250bb503")
 {
-        for (unsigned i = 0; storm(t, i, 50); i++) {
+        for (unsigned i = 0; !is_enough(t, i, 50); i++) {
                 struct queue *q = io_queue(t);
                 struct r2t r = open_r2t(q);
 
