@@ -333,6 +333,7 @@ def test_a_host_of_several_associations(before, idle, verdict, tmp_path):
     ("true", "no host connected"),
     ("echo it is broken; exit 5", "ended with 5: it is broken"),
     ("sleep 60", "timed out after 3 s"),
+    ("echo it has $NVMF_SECONDS s; exit 5", "ended with 5: it has 3 s"),
 ])
 def test_a_hook_that_brings_no_host(hook, says):
     assert says in conform("--hook", hook, "--timeout-scale", 0.1, code=3).stderr

@@ -552,7 +552,8 @@ static struct seen *await_term(struct queue *q, unsigned ms)
         struct seen *s;
 
         if (!q->terminated || ms >= TERM_MS)
-                return await(q, is_term, 0, t_deadline(q->t, ms));
+                return await(q, is_term, 0,
+                             is_rdma(q) ? cm_deadline(q->t, ms) : t_deadline(q->t, ms));
         left = t_lend(q->t, TERM_MS + t_scaled(q->t, ms));
         s = await(q, is_term, 0, now_ms() + TERM_MS + t_scaled(q->t, ms));
         t_repay(q->t, left);
@@ -630,16 +631,17 @@ void expect_close(struct queue *q)
 
 void expect_end(struct queue *q, unsigned ms)
 {
-        ms += is_rdma(q) ? CM_MS : REPLY_MS;
         if (!q->over)
-                (void)term_or_end(q, ms, "the end of the connection");
+                (void)term_or_end(q, REPLY_MS + ms, "the end of the connection");
 }
 
 void expect_end_within(struct queue *q, unsigned ms)
 {
+        uint64_t at = is_rdma(q) ? cm_deadline(q->t, ms) : t_deadline(q->t, ms);
         char expected[80];
 
-        snprintf(expected, sizeof(expected), "the end of the connection within %u ms", ms);
+        snprintf(expected, sizeof(expected), "the end of the connection within %llu ms",
+                 (unsigned long long)(at - now_ms()));
         if (!q->over)
                 (void)term_or_end(q, ms, expected);
 }

@@ -147,9 +147,16 @@ struct queue *rdma_ready(struct t *t, struct queue *admin, uint16_t qid, uint16_
         return q;
 }
 
+uint64_t cm_deadline(const struct t *t, unsigned ms)
+{
+        uint64_t scaled = t_scaled(t, ms), at = now_ms() + (scaled > CM_MS ? scaled : CM_MS);
+
+        return at < t->deadline ? at : t->deadline;
+}
+
 static void decided(struct queue *q, const char *expected)
 {
-        if (!conn_rdma_decided(rdma_of(q), t_deadline(q->t, CM_MS))) {
+        if (!conn_rdma_decided(rdma_of(q), cm_deadline(q->t, REPLY_MS))) {
                 broke_if_over(q->t);
                 harm(q->t, expected, "the connect request is not answered");
         }
@@ -246,16 +253,14 @@ void vanish(struct queue *q)
 
 void expect_disconnect(struct queue *q, unsigned ms)
 {
+        uint64_t deadline = cm_deadline(q->t, ms);
         char expected[80];
 
-        if (ms < CM_MS)
-                ms = CM_MS;
         snprintf(expected, sizeof(expected),
-                 "RDMA_CM reports the end of the connection within "
-                 "%u ms",
-                 ms);
+                 "RDMA_CM reports the end of the connection within %llu ms",
+                 (unsigned long long)(deadline - now_ms()));
         provoke(q);
-        if (!conn_rdma_disconnected(rdma_of(q), t_deadline(q->t, ms))) {
+        if (!conn_rdma_disconnected(rdma_of(q), deadline)) {
                 broke_if_over(q->t);
                 if (is_silent(q))
                         harm(q->t, expected, "nothing, and a command has no answer");

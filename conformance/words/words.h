@@ -11,7 +11,7 @@
 #include "pdu/nvme/wire/auth.h"
 
 enum { REPLY_MS = 3000, SLOT_BYTES = 256 << 10, LARGE_SLOT = 1 << 20, SLOTS = 16 };
-/* RDMA_CM is given three tries: Linux repeats a REQ, REP or DREQ that was lost after 4.3 s. */
+/* RDMA_CM is given three tries, however fast the target is: Linux repeats a REQ, REP or DREQ that was lost after 4.3 s. */
 enum { CM_MS = 15000 };
 /* After H2CTermReq: before that the host may not end the connection itself (T1.0 3.5), so nothing is late. */
 enum { TERM_MS = 30000 };
@@ -168,6 +168,8 @@ void rdma_submit(struct queue *q, struct command *c, const struct transfer *x);
 struct queue *rdma_ready(struct t *t, struct queue *admin, uint16_t qid, uint16_t sqsize);
 /* The response to c is there: what it left in memory. */
 void rdma_collect(struct queue *q, struct command *c);
+/* As t_deadline(), but CM_MS at least, which are not scaled. */
+uint64_t cm_deadline(const struct t *t, unsigned ms);
 /* Bytes of its memory that the controller has written, up to the last one. */
 uint32_t rdma_written(const struct command *c);
 /* Memory as the response left it: has it changed since? */
