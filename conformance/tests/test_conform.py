@@ -725,6 +725,13 @@ def test_detection_power():
     assert "SURVIVED" not in out
 
 
+def test_what_fails_on_the_correct_target_is_told_last():
+    """It is why power ends with an error although all are caught."""
+    out = conform("--power", "--fault", "status=0/06h cmd=flush", "fab/queue/answered", "fab/connect/cntlid", code=1).stdout
+    *_, case, why = out.splitlines()
+    assert case.split()[:3] == ["no", "use", "fab/queue/answered"] and why.startswith("power: these prove nothing"), out
+
+
 def test_grades():
     """A close in place of C2HTermReq: the spoilt target says nothing that the rule asks for."""
     args = ["--violate", "tcp/capsule/cqe-reserved", "tcp/header/reserved-in-headers"]
