@@ -54,6 +54,7 @@ CASE("fab/auth/each-hash", MUST, RULES(FAB_AUTH_HASH),
                         want_eq(t, "RCODEEX", v->failure->rcodeex, AUTH_HASH_UNUSABLE);
                 else
                         authenticate(q);
+                hang_up(q);
         }
 }
 
@@ -71,6 +72,7 @@ CASE("fab/auth/each-group", MUST, RULES(FAB_AUTH_GROUP),
                         want_eq(t, "RCODEEX", v->failure->rcodeex, AUTH_GROUP_UNUSABLE);
                 else
                         authenticate(q);
+                hang_up(q);
         }
 }
 
@@ -78,10 +80,13 @@ CASE("fab/auth/each-group", MUST, RULES(FAB_AUTH_GROUP),
 static bool accepts(struct t *t, uint8_t hashes, uint8_t groups)
 {
         struct queue *q = unproven_queue(t);
+        bool accepted;
 
         begin_auth(q, hashes, groups);
         send_auth_message(q, next_message(q));
-        return receive_auth_message(q)->message != AUTH_FAILURE1;
+        accepted = receive_auth_message(q)->message != AUTH_FAILURE1;
+        hang_up(q);
+        return accepted;
 }
 
 CASE("fab/auth/algorithms", SHOULD, RULES(AUTH_MANDATORY),
