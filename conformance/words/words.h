@@ -128,8 +128,6 @@ bool probe(struct suite *s, struct probed *p, char *error, size_t size);
 
 /* The command with this CID, the last one sent if there are several; ends the case if none. */
 struct command *command_of(struct queue *q, uint16_t cid);
-/* The response has to be Success, or the case ends as what() failed. */
-struct reply must_succeed(struct queue *q, struct reply r, const char *what);
 /* Something is done on q that could hurt who is tested: it has to live on afterwards, and so do its other
  * connections. */
 void provoke(struct queue *q);

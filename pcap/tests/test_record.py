@@ -359,7 +359,9 @@ TRIES = 5
 @pytest.mark.parametrize("who, rule", BROKEN, ids=[rule for _, rule in BROKEN])
 def test_the_broken_rule_is_flagged_where_it_is_broken(who, rule, lawful, tmp_path):
     capture = tmp_path / "x.pcap"
-    for _ in range(TRIES if rule == LATER else 1):
+    for number in range(TRIES if rule == LATER else 1):
+        if number:
+            print(f"try {number + 1} of {TRIES}: the host had answered each R2T before the next one was sent")
         first, conn, last = first_difference(lawful, workload(capture, who, rule), who)
         done = pcap("check", "--all", "-o", "json", capture)
         found = [json.loads(line) for line in done.stdout.splitlines()]
