@@ -74,7 +74,7 @@ void quota_give(struct quota *q, const char *who)
         pthread_mutex_lock(&q->lock);
         at = find(q, who);
         e = *at;
-        if (--e->has == 0) {
+        if (e && --e->has == 0) {
                 *at = e->next;
                 free(e);
         }

@@ -251,7 +251,7 @@ static unsigned busy_tries(const struct crew *c)
 static void await_others(struct crew *c, const struct t *t, unsigned tries)
 {
         c->waiting++;
-        pause_ms(NULL, (unsigned)t_scaled(t, BUSY_MS << tries));
+        pause_ms(NULL, (unsigned)t_scaled(t, (unsigned)BUSY_MS << tries));
         c->waiting--;
 }
 

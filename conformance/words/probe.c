@@ -408,7 +408,7 @@ static void ask_fairly(struct suite *s, const struct step *step, uint32_t n, str
                         break;
                 t_end(t);
                 if (t->busy)
-                        pause_ms(NULL, (unsigned)t_scaled(t, BUSY_MS << tries));
+                        pause_ms(NULL, (unsigned)t_scaled(t, (unsigned)BUSY_MS << tries));
         }
         standstill_stop(&still);
 }
