@@ -134,16 +134,26 @@ static struct pel newer_part(const struct pel *was, const struct pel *now)
         return part;
 }
 
+enum { HALF_FULL = 32 << 10 }; /* bytes: a log has at least 64 KiB (PELS) */
+
 /* Nothing is left of what `was` has: in a log that is full older events make way, those of a moment ago too where
  * many others record theirs. One that has become short was emptied; of one that was empty a log of half the least
  * size (PELS) may have lost some. */
 static bool is_turned(const struct pel *was, const struct pel *now, const struct pel *newer)
 {
-        enum { HALF_FULL = 32 << 10 };
-
         if (was->len <= LOG_PEL_HEADER)
                 return now->cut || now->len >= HALF_FULL;
         return newer->len == now->len && now->len + now->len / 32 >= was->len;
+}
+
+/* The event, which `was` has, was among those that made way: some of what `was` has is left, but none that is as
+ * old. */
+static bool has_made_way(const struct pel *was, const struct pel *now, const struct pel *newer,
+                         const struct event *e)
+{
+        uint32_t left = now->len - newer->len;
+
+        return left > 0 && (uint32_t)(e->data + e->len - was->bytes) > LOG_PEL_HEADER + left;
 }
 
 /* So many events of this type by the queue's controller since `was`; *first is the first. */
@@ -157,7 +167,7 @@ static void want_events(struct queue *q, const struct pel *was, const char *what
         want_eq(q->t, what, seen, n);
 }
 
-/* ... at least one in all, which was there before. */
+/* ... at least one in all, from before or after that. */
 static struct pel want_kept(struct queue *q, const struct pel *was, uint8_t type, const char *what)
 {
         struct pel now = read_log(q), newer = newer_part(was, &now);
@@ -165,6 +175,8 @@ static struct pel want_kept(struct queue *q, const struct pel *was, uint8_t type
         unsigned seen = count(&now, q, type, &e);
 
         require(q->t, seen || !is_turned(was, &now, &newer), FILLED);
+        require(q->t, seen || !count(was, q, type, &e) || !has_made_way(was, &now, &newer, &e),
+                FILLED);
         want(q->t, seen, what, "none of controller %u", q->cntlid);
         return now;
 }
@@ -288,6 +300,7 @@ CASE("base/log/persistent-reset", MUST, RULES(LOG_PEL_EVENTS),
 
         set_timestamp(q, UINT64_C(1) << 40);
         was = read_log(q);
+        require(t, was.len < HALF_FULL || count(&was, q, TYPE_TIMESTAMP, &e), FILLED);
         reset(q);
         want_events(q, &was, "events about a reset of this controller", TYPE_RESET, 1, &e);
         for (uint32_t at = 8; at + 36 <= e.len; at += 36)
