@@ -767,7 +767,7 @@ def test_repeat_takes_the_worst():
 @pytest.mark.parametrize("args", [["-g"], ["-G"], ["-g", "-G", "--hpda", "31", "--cpda", "31"],
                                   ["--hpda", "2", "--cpda", "16"], ["--cpda", "17", "-g"], ["--jobs", "1"],
                                   ["--ns", "mem:64M,bs=4096"], ["-t", "rdma", "--ns", "mem:64M,bs=4096"],
-                                  ["-t", "rdma", "--jobs", "1"]])
+                                  ["-t", "rdma", "--jobs", "1"]], ids=" ".join)
 def test_passes_in_every_set_up(args):
     conform("--strict", "--brief", "--timeout-scale", "3", *args)
 
