@@ -280,7 +280,7 @@ account() {
         printf '%-12s %8d\n' all "$SECONDS"
         printf 'speed: 1/%d of a usual machine; kernel %s\n' "$speed" "$(uname -r)"
         cat "$ci_out/machine" 2>/dev/null || true
-        grep -hm1 '^uml: ready' "$ci_out"/*.log 2>/dev/null | head -n 1 | sed 's/^uml: ready.*-/guest: kernel /; s/)$//' || true
+        grep -hm1 '^uml: ready' "$ci_out"/*.log 2>/dev/null | head -n 1 | sed 's/^uml: ready.*-\([0-9][0-9.]*\)-.*/guest: kernel \1/' || true
         flipped
         [ ${#late[@]} = 0 ] || printf '\nci/%s: NO TIME: %s\n' "${0##*/}" "${late[*]}"
         [ ${#broken[@]} != 0 ] || return $((${#late[@]} ? 3 : 0))
