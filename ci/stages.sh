@@ -107,7 +107,7 @@ has_lab() {
 # program and looked at its end. 99 is no exit status of ours.
 sanitized() {
         local common=exitcode=99:log_path=$ci_out/$stage.san
-        ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:$common \
+        ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:quarantine_size_mb=32:$common \
                 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:$common \
                 TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:$common "$@"
 }

@@ -622,8 +622,8 @@ def flip_bits(source, sink, noise):
     sink.close()
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_target_behind_a_bad_wire(seed):
+@pytest.mark.parametrize("seed, cases, least", [(0, ["tcp"], 100), (0, [], 250), (1, [], 250), (2, [], 250)])
+def test_a_target_behind_a_bad_wire(seed, cases, least):
     """Whatever comes back, the run ends, and its report is whole."""
     with Target() as target:
         def relay(connection):
@@ -636,11 +636,11 @@ def test_a_target_behind_a_bad_wire(seed):
         with Odd(relay) as peer:
             run = subprocess.run([NVMFSPEC, "conform", "-a", "127.0.0.1", "-s",
                                   str(peer.server_address[1]), "-n", NQN, "--allow-write", "1",
-                                  "--timeout-scale", "0.3", "--json", "-"],
+                                  "--timeout-scale", "0.3", "--json", "-", *cases],
                                  capture_output=True, text=True, timeout=240)
     assert run.returncode in (1, 3), run.stderr
     if run.stdout:  # the probe got through
-        assert len(json.loads(run.stdout)["results"]) > 250
+        assert len(json.loads(run.stdout)["results"]) > least
 
 
 # --- it finds out -----------------------------------------------------------------------------------

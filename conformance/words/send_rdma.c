@@ -44,6 +44,13 @@ static struct rdma_group *group_of(struct t *t)
         return world(t)->rdma;
 }
 
+uint64_t cm_deadline(const struct t *t, unsigned ms)
+{
+        uint64_t scaled = t_scaled(t, ms), at = now_ms() + (scaled > CM_MS ? scaled : CM_MS);
+
+        return at < t->deadline ? at : t->deadline;
+}
+
 /* A queue whose address is resolved. */
 static struct queue *resolved_queue(struct t *t)
 {
@@ -51,11 +58,13 @@ static struct queue *resolved_queue(struct t *t)
         struct queue *q = new_queue(t);
         char error[RESULT_TEXT];
         struct suite_conn *c =
-            conn_rdma_open(group_of(t), s->traddr, s->trsvcid, t_deadline(t, REPLY_MS),
+            conn_rdma_open(group_of(t), s->traddr, s->trsvcid, cm_deadline(t, REPLY_MS),
                            ++t->connections, &t->log, error, sizeof(error));
 
-        if (!c)
+        if (!c) {
+                broke_if_over(t);
                 broke(t, "%s", error);
+        }
         attach(q, c);
         return q;
 }
@@ -145,13 +154,6 @@ struct queue *rdma_ready(struct t *t, struct queue *admin, uint16_t qid, uint16_
 
         (void)expect_accept(q);
         return q;
-}
-
-uint64_t cm_deadline(const struct t *t, unsigned ms)
-{
-        uint64_t scaled = t_scaled(t, ms), at = now_ms() + (scaled > CM_MS ? scaled : CM_MS);
-
-        return at < t->deadline ? at : t->deadline;
 }
 
 static void decided(struct queue *q, const char *expected)

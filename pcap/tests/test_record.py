@@ -155,11 +155,11 @@ one_run = pytest.mark.xdist_group("rdma-run")  # made once, not by each worker
 
 @pytest.fixture(scope="module")
 def rdma_run(tmp_path_factory):
-    """All cases over RDMA, as a capture of each kind."""
+    """Cases over RDMA, as a capture of each kind: all of them in the one that has room for comments."""
     folder = tmp_path_factory.mktemp("rdma")
-    for suffix in ("pcap", "pcapng"):
-        done = subprocess.run([NVMFSPEC, "conform", "--brief", "-t", "rdma", "--timeout-scale", "4",
-                               "--pcap", folder / f"x.{suffix}"], capture_output=True, timeout=240)
+    for suffix, cases in ("pcap", ["rdma"]), ("pcapng", []):
+        done = subprocess.run([NVMFSPEC, "conform", "--brief", "-t", "rdma", "--timeout-scale", "2", "--pcap",
+                               folder / f"x.{suffix}", *cases], capture_output=True, timeout=240)
         assert done.returncode == 0, done.stdout
     return folder
 
@@ -169,18 +169,18 @@ def test_the_invariant_crc_is_right(rdma_run):
     captured = [f for f in frames(RXE) if is_roce(f)]
     assert len(captured) > 100 and all(f[-4:] == invariant_crc(f) for f in captured)
     ours = list(frames(rdma_run / "x.pcap"))
-    assert len(ours) > 10000 and all(is_roce(f) for f in ours)
+    assert len(ours) > 3000 and all(is_roce(f) for f in ours)
     assert all(f[-4:] == invariant_crc(f) for f in ours)
 
 
 @one_run
 def test_the_suite_over_rdma_finds_the_same_two_ways(rdma_run):
     found = [json.loads(line) for line in pcap("check", "--all", "-o", "json",
-                                               rdma_run / "x.pcap").stdout.splitlines()]
+                                               rdma_run / "x.pcapng").stdout.splitlines()]
     musts = [f for f in found if f.get("level") == "must"]
     assert len({f["rule"] for f in musts}) > 30
     assert [f for f in musts if f["bound"] == "controller"] == []
-    assert pcap("stat", rdma_run / "x.pcap").returncode == 0
+    assert pcap("stat", rdma_run / "x.pcapng").returncode == 0
 
 
 @one_run

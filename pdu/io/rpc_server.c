@@ -29,7 +29,9 @@ struct client {
         size_t out_at, out_len, out_room;
         struct json_object *waiting; /* a request that is answered later */
         uint64_t since;              /* ms: a request has begun, or output waits; 0: neither */
-        bool trusted, last_words;
+        bool trusted;
+        bool
+            last_words; /* then what comes is dropped until the client's end, or a reset would overtake them */
         bool failed; /* it is over: the next turn frees it */
         struct client *next;
 };
@@ -105,7 +107,8 @@ static void flush(struct client *c)
                 c->out_at += n > 0 ? (size_t)n : 0;
         }
         c->out_at = c->out_len = 0;
-        c->failed |= c->last_words;
+        if (c->last_words && !c->stream.half && !c->failed)
+                c->failed = stream_half_close(&c->stream) < 0;
 }
 
 /* --- requests --------------------------------------------------------------------------------- */
@@ -201,7 +204,7 @@ static void receive(struct client *c)
                 return;
         n = stream_read(&c->stream, &iov, 1);
         c->in_at = 0;
-        c->in_len = n > 0 ? (size_t)n : 0;
+        c->in_len = n > 0 && !c->last_words ? (size_t)n : 0;
         c->failed |= n < 0;
 }
 
@@ -235,8 +238,10 @@ static void work(struct client *c)
                 take(c);
                 flush(c);
         }
+        if (c->last_words)
+                c->in_at = c->in_len;
         blocked = c->out_at < c->out_len;
-        if (!blocked && c->input.used == 0 && c->trusted)
+        if (!blocked && c->input.used == 0 && c->trusted && !c->last_words)
                 c->since = 0;
         else if (c->since == 0)
                 c->since = loop_now_ms();

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import select
 import signal
 import socket
 import stat
@@ -807,6 +808,23 @@ def test_tcp_with_token(options, tmp_path, free_port):
                           stderr=subprocess.DEVNULL, timeout=20).returncode == 2
 
 
+def test_last_words_are_not_overtaken(options, tmp_path, free_port):
+    """Who is turned away and goes on sending is not reset before it has read why."""
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef\n")
+    port = free_port()
+    options("--rpc-listen", f"127.0.0.1:{port}", "--rpc-token", f"@{token}")
+    for wrong in b'{"id": 1, "method": "spdk_get_version"}', b"{]":
+        with contextlib.closing(socket.create_connection(("127.0.0.1", port), 10)) as s:
+            s.sendall(wrong)
+            select.select([s], [], [], 10)
+            time.sleep(0.2)
+            for _ in range(3):
+                s.sendall(b'{"id": 2, "method": "spdk_get_version"}')
+                time.sleep(0.05)
+            assert b"error" in s.recv(65536) and s.recv(1) == b""
+
+
 def test_rules_live(target):
     """A rule that is violated from now on shows on the connection that is there, and ends when told to."""
     port = target.serve()
@@ -827,12 +845,12 @@ def test_rules_live(target):
     assert target.call("nvmfspec_get_policy")["waived"] == ["tcp/digest/hdgst-h2c"]
 
 
-def controllers_with(target, queues):
-    """When there is but one, and it has so many I/O queues."""
+def controllers_with(target, *queues):
+    """When there is one for each number, and has so many I/O queues."""
     end = time.monotonic() + 60
     while True:
         controllers = target.call("nvmf_subsystem_get_controllers", nqn=NQN)
-        if [c["num_io_qpairs"] for c in controllers] == [queues]:
+        if [c["num_io_qpairs"] for c in controllers] == list(queues):
             return controllers
         assert time.monotonic() < end, controllers
         time.sleep(0.05)
@@ -851,6 +869,7 @@ def test_disturb(target):
             params = {**params, "cntlid": controllers[0]["cntlid"]}
         assert target.call(method, **params) in (1, True)
         assert load.wait(15) != 0
+        controllers_with(target)  # none is left
     load = target.load(port, 3)
     cntlid = controllers_with(target, 8)[0]["cntlid"]
     assert target.call("nvmfspec_stall", cntlid=cntlid, qid=1, ms=700) is True
@@ -858,6 +877,7 @@ def test_disturb(target):
     assert target.call("nvmfspec_delay", cntlid=cntlid, qid=3, ms=300) is True
     assert target.call("nvmfspec_delay", cntlid=cntlid, qid=3, ms=0) is True
     assert load.wait(20) == 0, load.stdout.read()  # it waits, and works on
+    controllers_with(target)
     perf = subprocess.Popen([NVMFSPEC, "host", "perf", "-t", "tcp", "-a", "127.0.0.1", "-s", port,
                              "-n", NQN, "-N", "1", "--rw", "randread", "--bs", "4k", "--iodepth",
                              "1", "--time", "3", "-o", "json"], stdout=subprocess.PIPE, text=True)

@@ -2,6 +2,7 @@
 #include "capture_rdma.h"
 
 #include <string.h>
+#include <zlib.h>
 
 #include "capture_frame.h"
 #include "capture_iwarp.h"
@@ -79,28 +80,12 @@ void pieces_take(struct pieces *p, uint8_t *to, size_t n)
 
 /* --- the invariant CRC ------------------------------------------------------------------------ */
 
-/* CRC-32 as Ethernet has it (reflected polynomial EDB88320h), four bits at a time. */
-static uint32_t crc32_on(uint32_t crc, const uint8_t *p, size_t n)
-{
-        static const uint32_t table[16] = {
-                0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
-                0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
-                0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
-        };
-
-        for (size_t i = 0; i < n; i++) {
-                crc = table[(crc ^ p[i]) & 15] ^ crc >> 4;
-                crc = table[(crc ^ p[i] >> 4) & 15] ^ crc >> 4;
-        }
-        return crc;
-}
-
 /* A17.3: ones stand for the LRH that is not there and for all that may change on the way. */
 static void put_icrc(const uint8_t *ip, bool v4, uint8_t *udp, size_t n)
 {
         uint8_t heads[8 + IP6_HEAD + UDP_HEAD + BTH_LEN], *p = heads + 8;
         size_t ip_len = v4 ? IP4_HEAD : IP6_HEAD;
-        uint32_t crc;
+        uLong crc;
 
         memset(heads, 0xff, 8);
         memcpy(p, ip, ip_len + UDP_HEAD + BTH_LEN);
@@ -113,8 +98,8 @@ static void put_icrc(const uint8_t *ip, bool v4, uint8_t *udp, size_t n)
         p += ip_len;
         p[6] = p[7] = 0xff;     /* checksum */
         p[UDP_HEAD + 4] = 0xff; /* FECN, BECN */
-        crc = crc32_on(~0u, heads, 8 + ip_len + UDP_HEAD + BTH_LEN);
-        crc = ~crc32_on(crc, udp + UDP_HEAD + BTH_LEN, n - UDP_HEAD - BTH_LEN - ICRC_LEN);
+        crc = crc32_z(0, heads, 8 + ip_len + UDP_HEAD + BTH_LEN);
+        crc = crc32_z(crc, udp + UDP_HEAD + BTH_LEN, n - UDP_HEAD - BTH_LEN - ICRC_LEN);
         for (int i = 0; i < ICRC_LEN; i++)
                 udp[n - ICRC_LEN + (size_t)i] = (uint8_t)(crc >> 8 * i);
 }

@@ -32,7 +32,8 @@ refused() {
                 echo 'connected' >&2
                 return 1
         fi
-        grep -E "qid 0\): TLS: $1" "$work/target.log" || { cat "$work/target.log"; return 1; }
+        # A log line may come after the end of the connection.
+        wait_for 20 grep -E "qid 0\): TLS: $1" "$work/target.log" || { cat "$work/target.log"; return 1; }
 }
 
 # offer KEY OPTION...: our target has it.
