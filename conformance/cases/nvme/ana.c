@@ -605,7 +605,7 @@ CASE("base/ana/change-count", MUST, RULES(ANA_CHANGES),
         uint64_t was = le64_get(before.page->chgcnt), is;
 
         change(t, CHANGE_ANA);
-        pause_ms(t, QUIET_MS);
+        give_ms(t, QUIET_MS);
         after = read_log(q);
         is = le64_get(after.page->chgcnt);
         require(t, want_counted(t, &before, &after), "the ANA log shows the same as before");
@@ -623,7 +623,7 @@ CASE("base/ana/change-count-reset", SHOULD, RULES(ANA_COUNT_RESET),
         size_t at = 0;
 
         change(t, CHANGE_ANA);
-        pause_ms(t, QUIET_MS);
+        give_ms(t, QUIET_MS);
         set_cc(q, 0, CSTS_RDY, 0);
         set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
         l = read_log(q);
@@ -662,7 +662,7 @@ CASE("base/ana/loss-stays", MUST, RULES(ANA_LOSS_STAYS),
                 struct log after;
 
                 change(t, CHANGE_ANA);
-                pause_ms(t, QUIET_MS);
+                give_ms(t, QUIET_MS);
                 after = read_log(q);
                 n += want_lost(t, &before, &after);
                 before = after;
@@ -683,7 +683,7 @@ CASE("base/ana/fixed-group", MUST, RULES(ANA_FIXED),
         for (unsigned i = 0; i < LOOKED_AT; i++)
                 before[i] = group_of(q, (uint32_t)le_get(list + 4 * i, 4));
         change(t, CHANGE_ANA_GROUP);
-        pause_ms(t, QUIET_MS);
+        give_ms(t, QUIET_MS);
         for (unsigned i = 0; i < LOOKED_AT; i++)
                 want_eq(t, "the ANAGRPID", group_of(q, (uint32_t)le_get(list + 4 * i, 4)),
                         before[i]);

@@ -95,7 +95,7 @@ CASE("fab/disconnect/others", MUST, RULES(FAB_QUEUES_APART),
                      *other = io_queue_of(admin, .qid = 2);
 
         disconnect(q);
-        pause_ms(t, QUIET_MS);
+        give_ms(t, QUIET_MS);
         expect_works(other);
         expect_works(admin);
 }
@@ -183,7 +183,7 @@ CASE(
         change(t, CHANGE_DISCOVERY);
         end = t_deadline(t, CHANGE_MS);
         while (entries(q) == before && now_ms() < end)
-                pause_ms(t, QUIET_MS);
+                give_ms(t, QUIET_MS);
         require(t, entries(q) != before, "the discovery log has as many entries as before");
         want_eq(t, "type, information and log page of the event", expect_success(q, aer).dw0,
                 AEN_NOTICE | AEN_INFO_DISCOVERY << 8 | LOG_DISCOVERY << 16);

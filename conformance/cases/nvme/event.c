@@ -131,7 +131,7 @@ CASE("base/event/kept", SHOULD, RULES(AER_KEPT),
         struct queue *q = watcher(t);
 
         change(t, CHANGE_NAMESPACES);
-        pause_ms(t, QUIET_MS);
+        give_ms(t, QUIET_MS);
         expect_event(q, send_aer(q), NS_EVENT);
 }
 
@@ -155,7 +155,7 @@ CASE("base/event/cleared", MUST, RULES(AER_CLEARED),
 
         read_changed(q, false);
         change(t, CHANGE_NAMESPACES);
-        pause_ms(t, QUIET_MS);
+        give_ms(t, QUIET_MS);
         read_changed(q, false);
         send_aer(q);
         expect_silence(q, SILENCE_MS);
@@ -167,7 +167,7 @@ CASE("base/event/cleared-by-reset", MUST, RULES(AER_CLEARED),
         struct queue *q = watcher(t);
 
         change(t, CHANGE_NAMESPACES);
-        pause_ms(t, QUIET_MS);
+        give_ms(t, QUIET_MS);
         set_cc(q, CC_RUN & ~CC_EN, CSTS_RDY, 0);
         set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
         ask_for(q, AEC_NS);
@@ -222,7 +222,7 @@ CASE("base/event/two-kinds", SHOULD, RULES(AER_KEPT),
         ask_for(q, AEC_NS | AEC_TEMPERATURE);
         set_threshold(q, kelvins - 50);
         change(t, CHANGE_NAMESPACES);
-        pause_ms(t, QUIET_MS);
+        give_ms(t, QUIET_MS);
         for (int i = 0; i < 2; i++)
                 seen[i] = expect_success(q, send_aer(q)).dw0;
         want(t,
@@ -308,10 +308,10 @@ static uint64_t change_log(struct queue *q)
         change(q->t, CHANGE_DISCOVERY);
         end = t_deadline(q->t, NOTICED_MS);
         do {
-                pause_ms(q->t, QUIET_MS);
+                give_ms(q->t, QUIET_MS);
                 after = read_header(q);
         } while (le64_get(before.genctr) == le64_get(after.genctr) && now_ms() < end);
-        pause_ms(q->t, QUIET_MS); /* until the whole of it is counted */
+        give_ms(q->t, QUIET_MS); /* until the whole of it is counted */
         after = read_header(q);
         require(q->t, le64_get(before.numrec) != le64_get(after.numrec),
                 "the discovery log has as many entries as before");

@@ -75,7 +75,7 @@ CASE("fab/subsystem/reset", MUST, RULES(FAB_NSSR),
         reset_subsystem(q);
         expect_end(q, 0);
         expect_end(other, 0);
-        pause_ms(t, QUIET_MS);
+        give_ms(t, QUIET_MS);
         q = whole(t, CAP_NSSRS);
         want_eq(t, "CSTS.NSSRO", csts(q) & CSTS_NSSRO, CSTS_NSSRO);
         property_set(q, PROP_CSTS, CSTS_NSSRO);
@@ -95,7 +95,7 @@ CASE("fab/subsystem/other-values", MUST, RULES(FAB_NSSR_OTHER),
         if (property_get(other, PROP_CAP) & CAP_SHUTDOWN_ALL)
                 expect_answer(q,
                               send_property_set(q, PROP_NSSD, PROP_ATTRIB_4, NSSD_NORMAL ^ 0x20));
-        pause_ms(t, QUIET_MS);
+        give_ms(t, QUIET_MS);
         want_eq(t, "CSTS", csts(q), before);
         identify_ctrl(q);
         identify_ctrl(other);
@@ -131,13 +131,13 @@ CASE("fab/subsystem/shutdown-stays", MUST, RULES(FAB_NSS_STAYS),
         want_eq(t, "ST and SHST after a Controller Reset", csts(q) & (CSTS_ST | SHST),
                 CSTS_ST | CSTS_SHST_COMPLETE);
         property_set(q, PROP_CC, run);
-        pause_ms(t, QUIET_MS);
+        give_ms(t, QUIET_MS);
         want_eq(t, "EN of CC", property_get(q, PROP_CC) & CC_EN, CC_EN);
         want_eq(t, "RDY, ST and SHST after CC.EN", csts(q) & (CSTS_RDY | CSTS_ST | SHST),
                 CSTS_ST | CSTS_SHST_COMPLETE);
         reset_subsystem(q);
         expect_end(q, 0);
-        pause_ms(t, QUIET_MS);
+        give_ms(t, QUIET_MS);
         q = admin_queue(t, .subnqn = caps(t)->expendable, .disabled = true);
         want_eq(t, "ST and SHST after an NVM Subsystem Reset", csts(q) & (CSTS_ST | SHST), 0);
         set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
