@@ -511,4 +511,4 @@ def test_what_the_kernel_says_inside_tls(lab, end, connections, blamed):
     assert set(re.findall(r"(?m)^  controller must (\S+):", done.stdout)) == blamed
     assert not re.findall(r"(?m)^  host must (\S+):", done.stdout)
     said = pdus(capture, "--keylog", lab / f"{end}.keys")
-    assert sum(map(len, said.values())) > 80
+    assert sum(map(len, said.values())) > 50  # how often the kernel reads by itself, it decides
