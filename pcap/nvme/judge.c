@@ -347,13 +347,21 @@ static void on_pdu(struct judge *j, const struct trace_event *e, struct rule_set
 
 /* --- RDMA ------------------------------------------------------------------------------------- */
 
+bool judge_knows(const struct trace_event *e)
+{
+        const struct trace_capsule *c = &e->capsule;
+        const union sqe *s = (const void *)c->data;
+
+        if (c->known == c->len)
+                return true;
+        return e->sender == PARTY_HOST && c->known >= sizeof(*s) &&
+               s->sgl.id != SGL_LAST_IN_CAPSULE;
+}
+
 static void on_capsule(struct judge *j, const struct trace_event *e, struct rule_set *found)
 {
         const struct trace_capsule *c = &e->capsule;
-        size_t least = e->sender == PARTY_HOST ? sizeof(union sqe) : sizeof(struct cqe);
 
-        if (c->cut && c->len >= least && e->sender == PARTY_CONTROLLER)
-                return;
         if (e->sender == PARTY_HOST)
                 add_all(found, rdma_track_command(j->rdma, c->data, c->len));
         else
@@ -394,7 +402,7 @@ static void on_rdma(struct judge *j, const struct trace_event *e, struct rule_se
 
 void judge_event(struct judge *j, const struct trace_event *e, struct rule_set *found)
 {
-        if (e->kind == TRACE_GAP) {
+        if (e->kind == TRACE_GAP || (e->kind == TRACE_CAPSULE && !judge_knows(e))) {
                 j->lenient = j->stale = true;
                 if (j->watch)
                         rdma_watch_gap(j->watch);

@@ -17,6 +17,9 @@ void judge_free(struct judge *j);
 /* What an event breaks is added to `found`. cmd as the session knows it, before the event is told to
  * it. */
 void judge_event(struct judge *j, const struct trace_event *e, struct rule_set *found);
+/* TRACE_CAPSULE: whether what it says was caught: a response, or a command with its descriptors (of its data some may
+ * lack). Otherwise it counts as lost. */
+bool judge_knows(const struct trace_event *e);
 /* What Identify Controller says of I/O queues. */
 void judge_identified(struct judge *j, const struct association *a);
 

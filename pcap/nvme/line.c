@@ -122,7 +122,7 @@ static void capsule_words(struct text *t, const struct record *r)
                 text_add(t, ", capsule of %u", c->len);
         if (c->invalidates)
                 text_add(t, ", invalidates key %08Xh", c->key);
-        if (c->cut)
+        if (c->known < c->len)
                 text_add(t, ", not complete in the capture");
 }
 
@@ -278,6 +278,8 @@ static void describe_capsule(const struct describe *d, const struct record *r)
         const struct trace_capsule *c = &r->e->capsule;
 
         d->number(d->arg, "len", c->len, 32, NULL);
+        if (c->known < c->len)
+                d->number(d->arg, "known", c->known, 32, NULL);
         if (c->invalidates)
                 d->number(d->arg, "invalidates", c->key, 32, NULL);
         if (r->sqe)

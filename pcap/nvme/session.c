@@ -518,6 +518,10 @@ static void take_capsule(struct reader *r, struct session_private *p, struct rec
         const struct trace_capsule *c = &rec->e->capsule;
         struct session_cmd *cmd;
 
+        if (!judge_knows(rec->e)) {
+                take_gap(r, p, rec->e->sender);
+                return;
+        }
         if (rec->e->sender == PARTY_CONTROLLER) {
                 if (c->len >= sizeof(struct cqe))
                         take_response(p, rec, (const void *)c->data);
@@ -525,7 +529,7 @@ static void take_capsule(struct reader *r, struct session_private *p, struct rec
         }
         if (c->len < sizeof(union sqe))
                 return;
-        take_command(r, p, rec, (const void *)c->data, NULL, 0, c->cut);
+        take_command(r, p, rec, (const void *)c->data, NULL, 0, c->known < c->len);
         cmd = rec->cmd;
         if (!cmd)
                 return;

@@ -79,7 +79,7 @@ static void take_capsule(struct srp_reader *r, struct srp_session *s, const stru
         const struct trace_capsule *c = &e->capsule;
 
         rec->imm_at = srp_channel_immediate(&s->channel);
-        if (c->cut) {
+        if (c->known < c->len) {
                 srp_channel_miss(&s->channel, e->sender);
                 return;
         }

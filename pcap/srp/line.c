@@ -30,7 +30,7 @@ static struct iu iu_of(const struct srp_record *r)
 
         if (e->kind == TRACE_CAPSULE) {
                 iu.p = e->capsule.data;
-                iu.n = e->capsule.len;
+                iu.n = e->capsule.known;
         } else if (e->kind == TRACE_ACCEPT ||
                    (e->kind == TRACE_REJECT && e->cm.reason == CONSUMER)) {
                 uint32_t most = e->kind == TRACE_ACCEPT ? LOGIN_RSP : LOGIN_REJ;
@@ -102,8 +102,8 @@ static void iu_words(struct text *t, const struct srp_record *r)
 {
         const struct trace_capsule *c = &r->e->capsule;
 
-        srp_line(t, c->data, c->len, r->imm_at);
-        if (c->cut)
+        srp_line(t, c->data, c->known, r->imm_at);
+        if (c->known < c->len)
                 text_add(t, ", not complete in the capture");
 }
 
@@ -179,7 +179,7 @@ void srp_fields(const struct describe *d, const struct srp_record *r)
 
         if (e->kind == TRACE_CAPSULE) {
                 d->number(d->arg, "len", e->capsule.len, 32, NULL);
-                srp_describe(d, e->capsule.data, e->capsule.len, r->imm_at);
+                srp_describe(d, e->capsule.data, e->capsule.known, r->imm_at);
         } else if (e->kind >= TRACE_REQUEST && e->kind <= TRACE_REJECT) {
                 describe_cm(d, r);
         } else if (e->kind >= TRACE_READ && e->kind <= TRACE_WRITE) {

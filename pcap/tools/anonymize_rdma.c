@@ -145,7 +145,7 @@ static void copy_capsule(struct anonymizer *a, struct rdma_copy *c, const struct
         uint32_t number;
 
         a->message.n = 0;
-        if (cap->cut) {
+        if (cap->known < cap->len) {
                 lose(c, e->sender, cap->len);
                 return;
         }
@@ -162,7 +162,7 @@ static void copy_capsule(struct anonymizer *a, struct rdma_copy *c, const struct
 
 static void copy_terminate(struct anonymizer *a, struct rdma_copy *c, const struct trace_event *e)
 {
-        if (!e->capsule.cut)
+        if (e->capsule.known == e->capsule.len)
                 capture_rdma_terminate(a->out, &c->flow, e->capsule.data, e->capsule.len, e->sender,
                                        e->at.time_ns);
 }

@@ -193,7 +193,7 @@ static void take_seed(struct extractor *x, const struct record *r)
                         return;
                 snprintf(kind, sizeof(kind), "tcp-%s", pdu_info(r->e->pdu->h->ch.type)->name);
                 write_seed(x, kind, r->e->pdu->h->ch.type, x->pdu.p, x->pdu.n);
-        } else if (r->e->kind == TRACE_CAPSULE && !c->cut) {
+        } else if (r->e->kind == TRACE_CAPSULE && c->known == c->len) {
                 snprintf(kind, sizeof(kind), "rdma-%s", r->sqe ? "command" : "response");
                 write_seed(x, kind, r->sqe ? 256 : 257, c->data, c->len);
         } else if (r->e->kind == TRACE_REQUEST || r->e->kind == TRACE_ACCEPT) {

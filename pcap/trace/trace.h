@@ -91,7 +91,8 @@ struct trace_cm {
 struct trace_capsule {
         const uint8_t *data;
         uint32_t len;
-        bool cut; /* the snapshot lacks some of it, which is zero here */
+        uint32_t
+            known; /* so many bytes from its beginning were caught; what the snapshot lacks is zero here */
         bool invalidates;
         uint32_t key; /* ... this one */
 };

@@ -58,8 +58,10 @@ struct direction {
         struct bytes message; /* SEND in several segments */
         struct bytes plain;   /* an FPDU without its markers */
         bool sending, writing;
-        bool hole; /* in the FPDU in hand: zeroes stand for what the snapshot lacks */
-        bool cut;  /* the SEND or WRITE in hand has had one */
+        bool hole;      /* in the FPDU in hand: zeroes stand for what the snapshot lacks, */
+        size_t hole_at; /* from there on */
+        uint32_t known; /* bytes of the SEND in hand before its first one */
+        bool cut;       /* the WRITE in hand has had one */
         struct capture_place first;
         uint64_t write_addr;
         uint32_t write_key, write_len;
@@ -129,7 +131,7 @@ struct segment {
         uint64_t addr;
         uint32_t offset; /* untagged: MO */
         const uint8_t *data;
-        uint32_t len;
+        uint32_t len, known; /* known: bytes of data before what the snapshot lacks */
 };
 
 static void send_end(struct tracer *t, struct trace_flow *f, enum party sender,
@@ -145,7 +147,7 @@ static void send_end(struct tracer *t, struct trace_flow *f, enum party sender,
         e.capsule.key = e.capsule.invalidates ? s->key : 0;
         e.capsule.data = d->sending ? d->message.p : s->data;
         e.capsule.len = d->sending ? (uint32_t)d->message.n : s->len;
-        e.capsule.cut = d->hole || (d->sending && d->cut);
+        e.capsule.known = d->sending ? d->known : s->known;
         if (d->sending)
                 e.first = d->first;
         d->sending = false;
@@ -166,10 +168,11 @@ static void take_send(struct tracer *t, struct trace_flow *f, enum party sender,
         if (s->offset == 0) {
                 d->message.n = 0;
                 d->sending = true;
-                d->cut = false;
+                d->known = 0;
                 d->first = t->at;
         }
-        d->cut |= d->hole;
+        if (d->known == d->message.n)
+                d->known += s->known;
         if (!d->sending || s->offset != d->message.n || d->message.n + s->len > CAPSULE_MAX) {
                 d->sending = false; /* its beginning was lost */
                 return;
@@ -425,6 +428,20 @@ static void judge_crc(struct tracer *t, const struct trace_flow *f, const struct
                 t->totals.crc_bad++;
 }
 
+/* Bytes of a segment's data before a hole; p: its FPDU without markers. At most as many as there are, where it had some. */
+static uint32_t known_of(const struct direction *d, const struct segment *s, const uint8_t *p)
+{
+        size_t head = (size_t)(s->data - p);
+
+        if (!d->hole)
+                return s->len;
+        if (d->markers)
+                head += MARKER_LEN * (d->hole_at / MARKER_EVERY + 1);
+        if (d->hole_at <= head)
+                return 0;
+        return d->hole_at - head < s->len ? (uint32_t)(d->hole_at - head) : s->len;
+}
+
 /* n bytes, a whole FPDU. */
 static bool take_fpdu(struct tracer *t, struct trace_flow *f, enum party sender, const uint8_t *p,
                       size_t n)
@@ -447,6 +464,7 @@ static bool take_fpdu(struct tracer *t, struct trace_flow *f, enum party sender,
                 return true;
         if (!parse_ddp(p + 2, be16_at(p), &s))
                 return false;
+        s.known = known_of(d, &s, p);
         if (!d->hole)
                 judge_crc(t, f, d, whole, n, p, plain);
         take_segment(t, f, sender, &s);
@@ -661,8 +679,11 @@ static bool fits_in_fpdu(const struct direction *d, uint32_t n)
 static void feed_hole(struct tracer *t, struct trace_flow *f, enum party sender, uint32_t n)
 {
         static const uint8_t zeroes[4096];
+        struct direction *d = &f->dir[sender];
 
-        f->dir[sender].hole = true;
+        if (!d->hole)
+                d->hole_at = d->carry.n;
+        d->hole = true;
         t->totals.gaps++;
         while (n > 0) {
                 uint32_t part = n < sizeof(zeroes) ? n : (uint32_t)sizeof(zeroes);

@@ -48,6 +48,7 @@ struct roce_direction {
         enum { IDLE, SENDING, WRITING } doing;
         struct capture_place first;
         struct bytes message; /* SEND in several packets */
+        uint32_t known;       /* of it, before what was not caught */
         struct trace_memory write;
         uint32_t written;
         bool cut;

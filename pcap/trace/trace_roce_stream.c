@@ -73,7 +73,7 @@ static void send_end(struct tracer *t, struct roce_conn *c, enum party sender,
 
         e.capsule.data = data;
         e.capsule.len = len;
-        e.capsule.cut = c->dir[sender].cut;
+        e.capsule.known = c->dir[sender].known;
         e.capsule.invalidates = p->parts & INVALIDATE;
         e.capsule.key = p->parts & INVALIDATE ? p->key : 0;
         c->dir[sender].doing = IDLE;
@@ -90,13 +90,14 @@ static void take_send(struct tracer *t, struct roce_conn *c, enum party sender,
                 d->doing = SENDING;
                 d->first = p->at;
                 d->message.n = 0;
-                d->cut = false;
+                d->known = 0;
         }
         if (d->doing != SENDING || d->message.n + p->whole > CAPSULE_MAX) {
                 d->doing = IDLE;
                 return;
         }
-        d->cut |= p->n < p->whole;
+        if (d->known == d->message.n)
+                d->known += p->n;
         if (p->parts & FIRST && p->parts & LAST && p->n == p->whole) {
                 send_end(t, c, sender, p, p->data, p->n);
                 return;

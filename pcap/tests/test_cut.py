@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A sound capture, of which less was caught, or more: nobody is blamed for what the whole of it does not show.
+
+Each snapshot length from 14 to 256, each number of leading frames left out, each frame twice, at once or three frames
+later. NVMFSPEC_CUTS=all tries them all, in half an hour; otherwise some of each kind.
+"""
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import struct
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
+CAPTURES = [*sorted((ROOT / "pdu/io/tests/captures").glob("*.pcap")), *sorted((ROOT / "pcap/tests/captures").glob("*.pcap"))]
+ALL = os.environ.get("NVMFSPEC_CUTS") == "all"
+SOME = 12  # of each kind
+
+
+def read(path):
+    """The header of the file, and its records."""
+    content = path.read_bytes()
+    assert content[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"), "of another byte order"
+    records, at = [], 24
+    while at < len(content):
+        length, = struct.unpack_from("<I", content, at + 8)
+        records.append(content[at:at + 16 + length])
+        at += 16 + length
+    return content[:24], records
+
+
+def cut(record, length):
+    data = record[16:16 + length]
+    return record[:8] + struct.pack("<I", len(data)) + record[12:16] + data
+
+
+def some(numbers):
+    numbers = list(numbers)
+    return numbers if ALL else numbers[::max(1, len(numbers) // SOME)]
+
+
+KINDS = {
+    "snapshot length": (lambda records: range(14, 257), lambda records, n: [cut(r, n) for r in records]),
+    "leading frames": (lambda records: range(1, len(records)), lambda records, n: records[n:]),
+    "a frame twice": (lambda records: range(len(records)), lambda records, n: records[:n + 1] + records[n:]),
+    "a frame again, three later": (lambda records: range(len(records) - 3),
+                                   lambda records, n: records[:n + 4] + records[n:n + 1] + records[n + 4:]),
+}
+
+
+def musts(path):
+    done = subprocess.run([NVMFSPEC, "pcap", "check", "--all", "-o", "json", path], capture_output=True, text=True,
+                          timeout=60)
+    assert not done.stderr.startswith("nvmfspec") or done.returncode in (0, 1, 4), done.stderr
+    lines = map(json.loads, done.stdout.splitlines())
+    return collections.Counter((o["bound"], o["rule"]) for o in lines if o.get("level") == "must")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
+def test_nobody_is_blamed_for_what_was_not_caught(path, kind, tmp_path):
+    head, records = read(path)
+    numbers, change = KINDS[kind]
+    whole = musts(path)
+
+    def invented(n):
+        file = tmp_path / f"{n}.pcap"
+        file.write_bytes(head + b"".join(change(records, n)))
+        found = musts(file)
+        file.unlink()
+        return n, found - whole
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        blamed = [(n, dict(found)) for n, found in pool.map(invented, some(numbers(records))) if found]
+    assert blamed == []
