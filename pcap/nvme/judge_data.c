@@ -76,7 +76,7 @@ static bool is_type_wrong(const struct association *a, const struct id_ctrl *id)
 {
         bool well_known = strncmp(a->connect.subnqn, NQN_DISCOVERY, NQN_FIELD) == 0;
 
-        if (le32_get(id->ver) < NVME_VERSION(1, 4, 0))
+        if (!a->named || le32_get(id->ver) < NVME_VERSION(1, 4, 0))
                 return false;
         return well_known ? id->cntrltype != CNTRLTYPE_DISCOVERY
                           : id->cntrltype < CNTRLTYPE_IO || id->cntrltype > CNTRLTYPE_ADMIN;
@@ -92,9 +92,9 @@ static void judge_id_ctrl(const struct session *s, const struct id_ctrl *id, str
         judge_finds(found, is_type_wrong(a, id), ID_CNTRLTYPE);
         judge_finds(found, (sgls & 3) != 1 && (sgls & 3) != 2, ID_SGLS);
         judge_finds(found, s->conn->transport != TRACE_TCP && !keyed, RDMA_SGLS);
-        if (a->discovery || is_kind_of_discovery(id))
+        if (a->discovery || is_kind_of_discovery(id) || !(a->io || id->cntrltype == CNTRLTYPE_IO))
                 return;
-        judge_finds(found, !same_name(id->subnqn, a->connect.subnqn), ID_SUBNQN);
+        judge_finds(found, a->named && !same_name(id->subnqn, a->connect.subnqn), ID_SUBNQN);
         judge_finds(found, le16_get(id->kas) == 0, ID_KAS);
         judge_finds(found, le16_get(id->maxcmd) == 0, ID_MAXCMD);
         judge_finds(found, id_text_fault(id), ID_TEXT);

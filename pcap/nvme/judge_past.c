@@ -183,6 +183,12 @@ static bool is_discovery(const struct answer *a)
         return a->s->assoc->discovery;
 }
 
+/* Not the opposite: which of them it is may not be known. */
+static bool is_io(const struct answer *a)
+{
+        return a->s->assoc->io;
+}
+
 /* --- properties ------------------------------------------------------------------------------- */
 
 static bool sets_cc(const union sqe *s)
@@ -213,7 +219,9 @@ static uint8_t type_of(const struct past *p, const struct answer *a)
                 return CNTRLTYPE_DISCOVERY;
         if (!p->has_id)
                 return 0;
-        return version(p) < NVME_VERSION(1, 4, 0) ? CNTRLTYPE_IO : p->id.cntrltype;
+        if (version(p) < NVME_VERSION(1, 4, 0))
+                return is_io(a) ? CNTRLTYPE_IO : 0;
+        return p->id.cntrltype;
 }
 
 /* What is known by now, for fields.def; `f` has what this answer adds. */
@@ -248,7 +256,7 @@ static void judge_versions(const struct past *p, const struct answer *a)
                 judge_fields(p, a, (struct fields) { .known = FIELDS_CAP });
         judge_finds(a->found, p->has_cap && p->cap & CAP_RESERVED && !is_later(p), FAB_PROP_RSVD);
         judge_finds(a->found, p->has_vs && p->has_id && p->vs != le32_get(p->id.ver), FAB_VS);
-        judge_finds(a->found, p->has_cap && two && !is_discovery(a) && !(p->cap & CAP_CRMS_CRWMS),
+        judge_finds(a->found, p->has_cap && two && is_io(a) && !(p->cap & CAP_CRMS_CRWMS),
                     FAB_CRMS);
 }
 
@@ -450,7 +458,7 @@ static void on_keep_alive(const struct past *p, const struct answer *a)
         if (is_discovery(a))
                 judge_finds(a->found, p->kato && runs && fails, DISC_PERSISTENT);
         else
-                judge_finds(a->found, runs && fails, KA_COMMAND);
+                judge_finds(a->found, is_io(a) && runs && fails, KA_COMMAND);
 }
 
 /* --- asynchronous events, logs ---------------------------------------------------------------- */
@@ -483,7 +491,7 @@ static bool is_unasked(const struct past *p, const struct answer *a, uint8_t inf
 {
         bool known = p->has_aec || p->fresh;
 
-        return info <= AEN_INFO_LAST_BIT && known && !p->setting && !is_discovery(a) &&
+        return info <= AEN_INFO_LAST_BIT && known && !p->setting && is_io(a) &&
                !((p->has_aec ? p->aec : 0) >> (8 + info) & 1);
 }
 
@@ -818,12 +826,12 @@ static void on_hostid(const struct answer *a)
 {
         const struct session_cmd *cmd = a->cmd;
         const uint8_t *own = a->s->assoc->connect.hostid;
-        bool another =
-            cmd->data && !cmd->data_cut && cmd->data_len >= 16 && memcmp(cmd->data, own, 16) != 0;
+        bool another = a->s->assoc->named && cmd->data && !cmd->data_cut && cmd->data_len >= 16 &&
+                       memcmp(cmd->data, own, 16) != 0;
 
         judge_finds(a->found,
-                    !is_discovery(a) && (another || cqe_status(a->cqe) == NVME_SEQUENCE_ERROR ||
-                                         cqe_status(a->cqe) == NVME_FEATURE_NOT_CHANGEABLE),
+                    is_io(a) && (another || cqe_status(a->cqe) == NVME_SEQUENCE_ERROR ||
+                                 cqe_status(a->cqe) == NVME_FEATURE_NOT_CHANGEABLE),
                     FEAT_HOSTID_FIXED);
 }
 

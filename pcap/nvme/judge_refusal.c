@@ -131,8 +131,8 @@ static bool is_get_log(const struct refused *r)
 
 static bool discovery_page(const struct refused *r)
 {
-        return is_get_log(r) && r->s->assoc && !r->s->assoc->discovery &&
-               selector(r) >= LOG_DISCOVERY && selector(r) <= LOG_DISCOVERY + 3;
+        return is_get_log(r) && r->s->assoc && r->s->assoc->io && selector(r) >= LOG_DISCOVERY &&
+               selector(r) <= LOG_DISCOVERY + 3;
 }
 
 /* Index 0 exists where there are any. */

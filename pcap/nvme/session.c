@@ -311,6 +311,7 @@ static struct association *new_association(struct reader *r, const struct sessio
         if (a->named)
                 memcpy(&a->connect, cmd->data, sizeof(a->connect));
         a->discovery = a->named && strncmp(a->connect.subnqn, NQN_DISCOVERY, NQN_FIELD) == 0;
+        a->io = a->named && !a->discovery;
         a->past = r->options.judge ? past_new(cmd) : NULL;
         a->next = r->associations;
         r->associations = a;
@@ -430,6 +431,7 @@ static void identified(struct session_private *p, const struct session_cmd *cmd)
             cmd->data_len < sizeof(*id))
                 return;
         a->discovery |= id->cntrltype == CNTRLTYPE_DISCOVERY;
+        a->io = !a->discovery && (a->io || id->cntrltype == CNTRLTYPE_IO);
         ioccsz = le32_get(id->ioccsz);
         if (ioccsz < 4 || ioccsz > UINT32_MAX / 16) /* discovery controllers do not have it */
                 return;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A sound capture, of which less was caught, or more: nobody is blamed for what the whole of it does not show.
 
-Each snapshot length from 14 to 256, each number of leading frames left out, each frame twice, at once or three frames
-later. NVMFSPEC_CUTS=all tries them all, in half an hour; otherwise some of each kind.
+Each snapshot length from 14 to 256, each number of leading frames left out, each frame lost, cut short, or twice, at
+once or three frames later. NVMFSPEC_CUTS=all tries them all, in half an hour; otherwise some of each kind.
 """
 import collections
 import concurrent.futures
@@ -46,6 +46,9 @@ def some(numbers):
 KINDS = {
     "snapshot length": (lambda records: range(14, 257), lambda records, n: [cut(r, n) for r in records]),
     "leading frames": (lambda records: range(1, len(records)), lambda records, n: records[n:]),
+    "a frame lost": (lambda records: range(len(records)), lambda records, n: records[:n] + records[n + 1:]),
+    "a frame cut short": (lambda records: range(len(records)),
+                          lambda records, n: records[:n] + [cut(records[n], 60 + n % 90)] + records[n + 1:]),
     "a frame twice": (lambda records: range(len(records)), lambda records, n: records[:n + 1] + records[n:]),
     "a frame again, three later": (lambda records: range(len(records) - 3),
                                    lambda records, n: records[:n + 4] + records[n:n + 1] + records[n + 4:]),

@@ -218,10 +218,13 @@ static bool too_early(struct track *t, enum party sender)
 
 /* --- capsules --------------------------------------------------------------------------------- */
 
+/* Which queue it is may not be known where the beginning was not seen. */
 static uint32_t in_capsule_max(const struct track *t, const union sqe *s)
 {
-        return t->queue.past.qid > 0 && s->opc != NVME_FABRICS ? t->in_capsule
-                                                               : PDU_ADMIN_IN_CAPSULE;
+        const struct queue_past *past = &t->queue.past;
+        bool io = past->qid > 0 || (past->qid < 0 && past->mid_stream);
+
+        return io && s->opc != NVME_FABRICS ? t->in_capsule : PDU_ADMIN_IN_CAPSULE;
 }
 
 /* A descriptor of another kind than the two is a matter of status (TCP_SGL_TYPE). */
