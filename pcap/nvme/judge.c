@@ -400,9 +400,17 @@ static void on_rdma(struct judge *j, const struct trace_event *e, struct rule_se
         rdma_watch_event(j->watch, e, j->rdma, found);
 }
 
+/* Something that a tracker has to know was not caught. Where a side of a connection is found in the middle of it, that
+ * is what it has said before. */
+static bool is_hole(const struct trace_event *e)
+{
+        return e->kind == TRACE_GAP || (e->kind == TRACE_CAPSULE && !judge_knows(e)) ||
+               (e->kind == TRACE_FOUND && e->conn->midstream && e->conn->transport != TRACE_TCP);
+}
+
 void judge_event(struct judge *j, const struct trace_event *e, struct rule_set *found)
 {
-        if (e->kind == TRACE_GAP || (e->kind == TRACE_CAPSULE && !judge_knows(e))) {
+        if (is_hole(e)) {
                 j->lenient = j->stale = true;
                 if (j->watch)
                         rdma_watch_gap(j->watch);

@@ -224,8 +224,8 @@ const struct ns_format *past_format(const struct association *a, uint32_t nsid);
 /* Adds what is known of it; a may be NULL. */
 struct command_view;
 void past_view(const struct association *a, struct command_view *v);
-/* Once after each Connect of an I/O queue: what was known then. False: there was none. */
-bool past_joined(const struct association *a, struct command_view *v);
+/* Once after each Connect of an I/O queue: what was known then, and what that Connect broke. False: there was none. */
+bool past_joined(const struct association *a, struct command_view *v, struct rule_set *found);
 /* Its admin queue is disconnected. */
 void past_disconnects(struct past *p, int64_t time_ns);
 /* The connection of one of its queues has ended. */

@@ -94,7 +94,8 @@ struct past {
         bool other_sets;      /* command sets that are not made of NVM's are asked for */
         bool in_pieces;       /* the discovery log was read so, and GENCTR not since */
         struct command_view
-            join;        /* .joins: an I/O queue was connected, and this is not yet judged */
+            join; /* .joins: an I/O queue was connected, and this is not yet judged */
+        struct rule_set joined_wrongly; /* nor this */
         int64_t kept_ns; /* the host did last what keeps the timer from expiring; 0: it is off */
         struct event event[EVENTS];
         unsigned events;
@@ -1048,13 +1049,16 @@ void past_view(const struct association *a, struct command_view *v)
         v->format = v->sqe ? past_format(a, le32_get(v->sqe->nsid)) : NULL;
 }
 
-bool past_joined(const struct association *a, struct command_view *v)
+bool past_joined(const struct association *a, struct command_view *v, struct rule_set *found)
 {
         struct past *p = a ? a->past : NULL;
         const union sqe *sqe = v->sqe;
 
         if (!p || !p->join.joins || is_gapped(a))
                 return false;
+        rule_each_in (&p->joined_wrongly, rule)
+                rule_add(found, rule);
+        p->joined_wrongly = (struct rule_set) { 0 };
         *v = p->join;
         v->sqe = sqe;
         p->join.joins = false;
@@ -1325,19 +1329,26 @@ void past_answer(const struct session *s, const struct session_cmd *cmd, const s
 
 /* --- Connect of an I/O queue ------------------------------------------------------------------ */
 
-static bool is_used(const struct association *a, const struct session *but, uint16_t qid)
+/* Who has this number already. */
+static struct session *user_of(const struct association *a, const struct session *but, uint16_t qid)
 {
-        for (const struct session *it = a->first; it; it = it->sibling)
+        for (struct session *it = a->first; it; it = it->sibling)
                 if (it != but && it->qid == qid && !it->disconnected && !it->gapped)
-                        return true;
-        return false;
+                        return it;
+        return NULL;
 }
 
+/*
+ * What the admin queue has done may have been lost, with nothing behind it that shows the hole, and so may the end of
+ * the queue that had this number: a controller that refuses agrees; otherwise it shows when these queues go on.
+ */
 void past_joins(const struct association *a, const struct session *s, const struct session_cmd *cmd,
                 uint16_t status, struct rule_set *found)
 {
         struct past *p = a->past;
         uint16_t qid = le16_get(cmd->sqe.connect.qid);
+        struct session *old = user_of(a, s, qid);
+        struct rule_set *doubtful;
         bool settled;
 
         for (const struct session *it = a->first; it; it = it->sibling)
@@ -1345,16 +1356,18 @@ void past_joins(const struct association *a, const struct session *s, const stru
                         return;
         if (!p || a->discovery)
                 return;
+        doubtful = status != NVME_SUCCESS ? found : &p->joined_wrongly;
         settled = p->moved_frame < cmd->at.frame;
-        judge_finds(found, settled && !(p->cc & CC_EN), FAB_CONNECT_IO_ENABLED);
+        judge_finds(doubtful, settled && !(p->cc & CC_EN), FAB_CONNECT_IO_ENABLED);
         judge_finds(found, p->has_cap && le16_get(cmd->sqe.connect.sqsize) > CAP_MQES(p->cap),
                     FAB_CONNECT_SQSIZE_MAX);
-        judge_finds(found, settled && p->queues && qid > p->queues, FAB_CONNECT_QID_GRANTED);
+        judge_finds(doubtful, settled && p->queues && qid > p->queues, FAB_CONNECT_QID_GRANTED);
         judge_finds(found,
-                    is_used(a, s, qid) &&
-                        (status == NVME_INVALID_QID || status == NVME_SEQUENCE_ERROR ||
-                         status == NVME_CONNECT_PARAM || status == NVME_SUCCESS),
+                    old && (status == NVME_INVALID_QID || status == NVME_SEQUENCE_ERROR ||
+                            status == NVME_CONNECT_PARAM),
                     FAB_CONNECT_QID_USED);
+        if (old && status == NVME_SUCCESS)
+                old->doubled = true;
         p->joined |= status == NVME_SUCCESS;
         p->join = (struct command_view) { 0 };
         past_view(a, &p->join);

@@ -515,6 +515,14 @@ static void read_description(const struct session *s, struct session_cmd *cmd,
         (void)rdma_data_read(c->data, c->len, &format, sqe_xfer(&cmd->sqe), 0, &all, &cmd->rdma);
 }
 
+/* A request whose acceptance was not seen, and then something else than its Connect: what follows may be another
+ * connection's, whose beginning was lost. */
+static void doubt_queue(struct session_private *p, const union sqe *first)
+{
+        if (p->pub.commands == 0 && p->pub.gapped && p->requested && !is_connect(first))
+                p->pub.qid = -1;
+}
+
 static void take_capsule(struct reader *r, struct session_private *p, struct record *rec)
 {
         const struct trace_capsule *c = &rec->e->capsule;
@@ -531,6 +539,7 @@ static void take_capsule(struct reader *r, struct session_private *p, struct rec
         }
         if (c->len < sizeof(union sqe))
                 return;
+        doubt_queue(p, (const void *)c->data);
         take_command(r, p, rec, (const void *)c->data, NULL, 0, c->known < c->len);
         cmd = rec->cmd;
         if (!cmd)
@@ -624,7 +633,7 @@ static void judge_fields(struct reader *r, const struct session_private *p, stru
 
         past_view(p->pub.assoc, &v);
         command_judge(&v, &rec->broken, &why);
-        if (p->pub.qid == 0 && past_joined(p->pub.assoc, &v))
+        if (p->pub.qid == 0 && past_joined(p->pub.assoc, &v, &rec->broken))
                 command_judge(&v, &rec->broken, &why);
         if (why.len > 0)
                 rec->why = r->why;
@@ -839,6 +848,10 @@ static void judge_result(struct reader *r, struct session_private *p, struct rec
         }
         if (rec->sqe && rec->cmd)
                 past_command(&p->pub, rec->cmd, &rec->broken);
+        judge_finds(&rec->broken, rec->sqe && p->pub.doubled && !p->pub.gapped,
+                    FAB_CONNECT_QID_USED);
+        if (rec->sqe)
+                p->pub.doubled = false;
         if (!rec->ends || !rec->cmd)
                 return;
         judge_finds(&rec->broken, success && rec->cmd->wrong && !p->pub.gapped, FAB_REFUSED);

@@ -65,6 +65,7 @@ struct session {
         struct association *assoc; /* NULL: not known */
         struct session *sibling;   /* the next one of it */
         uint64_t commands;         /* so far */
+        bool doubled;              /* another one has its number now, and it has not spoken since */
         bool disconnected;         /* a Disconnect of it has succeeded */
         int qid;                   /* -1: not known */
         bool asked;                /* Connect has asked for authentication */

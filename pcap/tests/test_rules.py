@@ -155,13 +155,16 @@ def queue_twice(c):
 
 
 def late_io_queue(c):
-    admin(c, enabled=False)
+    q = admin(c, enabled=False)
     io(c)
+    q.get(CAP, CAP_FAIR)
 
 
 def granted(c):
-    admin(c).run(0x09, result=0x10001, cdw=[7, 0x10001])
+    q = admin(c)
+    q.run(0x09, result=0x10001, cdw=[7, 0x10001])
     io(c, qid=3)
+    q.run(0x18)
 
 
 def too_many_events(c):

@@ -168,6 +168,10 @@ static void take_unknown(struct tracer *t, const struct packet *u, const struct 
 {
         struct roce_half *h, *o;
 
+        if (roce_was_seen(t->roce, &u->to, p)) {
+                t->totals.repeated++;
+                return;
+        }
         if (adopt(t, u, p))
                 return;
         h = half_of(t->roce, u, p);
@@ -365,11 +369,33 @@ static bool parse_extensions(struct cursor *c, struct roce_packet *out)
         return true;
 }
 
+/* Whether it was seen before: the CM repeats what is not answered in time, with the same transaction id, and some captures
+ * have each frame more than once. */
+static bool is_repeated(struct roce *r, const struct packet *u, const uint8_t *mad, size_t n)
+{
+        uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+        struct capture_end from = u->from;
+
+        for (size_t i = 0; i < n; i++)
+                hash = (hash ^ mad[i]) * UINT64_C(0x100000001b3);
+        from.port = 0; /* chosen for each packet, if the sender likes */
+        hash = capture_end_hash(&from, hash);
+        for (unsigned i = 0; i < ROCE_MADS; i++)
+                if (r->mads[i] == hash)
+                        return true;
+        r->mads[r->next_mad++ % ROCE_MADS] = hash;
+        return false;
+}
+
 static void take_mad(struct tracer *t, const struct packet *u, struct cursor c)
 {
         struct cm_message m;
 
-        if (cursor_take(&c, DETH_LEN) && cm_parse(c.p, c.n, &m))
+        if (!cursor_take(&c, DETH_LEN) || !cm_parse(c.p, c.n, &m))
+                return;
+        if (is_repeated(t->roce, u, c.p, c.n))
+                t->totals.repeated++;
+        else
                 take_cm(t, u, &m);
 }
 

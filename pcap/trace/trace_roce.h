@@ -74,6 +74,13 @@ struct roce_half {
         uint64_t frame;
 };
 
+/* A queue pair whose connection is over: packets that come to it now were seen before. */
+struct roce_past {
+        struct capture_end at; /* no port */
+        uint32_t qpn;          /* 0: none */
+        uint32_t next[2];      /* PSNs: of requests to it; of answers to it */
+};
+
 enum roce_name_kind { NAME_QP, NAME_ID };
 
 /* Where a connection is found by: queue pair or communication id, at an address. */
@@ -86,14 +93,24 @@ struct roce_name {
         struct roce_name *next;
 };
 
-enum { ROCE_BUCKETS = 4096, ROCE_HALVES = 256 };
+enum { ROCE_BUCKETS = 4096, ROCE_HALVES = 256, ROCE_MADS = 256, ROCE_PASTS = 64 };
 struct roce {
         struct roce_name *bucket[ROCE_BUCKETS];
         struct roce_conn *all, *last;
         unsigned conns;
         struct roce_half halves[ROCE_HALVES];
         unsigned next_half;
+        uint64_t mads[ROCE_MADS]; /* hashes of the last ones, round about */
+        unsigned next_mad;
+        struct roce_past pasts[ROCE_PASTS];
+        unsigned next_past;
 };
+
+/* How far a is behind b: negative before it, of numbers modulo 2^24. */
+static inline int32_t psn_distance(uint32_t a, uint32_t b)
+{
+        return (int32_t)((a - b) << 8) >> 8;
+}
 
 /* --- connections (trace_roce_conn.c) ---------------------------------------------------------- */
 
@@ -111,6 +128,8 @@ void roce_name_controller(struct tracer *t, struct roce_conn *c, uint32_t qpn);
 /* Without a name yet; the oldest one goes if there are too many. NULL: out of memory. */
 struct roce_conn *roce_conn_new(struct tracer *t);
 void roce_conn_close(struct tracer *t, struct roce_conn *c); /* tells, and frees it */
+/* Whether a packet to a queue pair that nobody has may be one of a connection that is over, caught again. */
+bool roce_was_seen(const struct roce *r, const struct capture_end *to, const struct roce_packet *p);
 
 /* --- what one side sends (trace_roce_stream.c) ------------------------------------------------ */
 

@@ -91,12 +91,37 @@ struct roce_conn *roce_conn_new(struct tracer *t)
         return c;
 }
 
+static void remember(struct roce *r, const struct roce_conn *c, enum party owner)
+{
+        struct roce_past *past = &r->pasts[r->next_past++ % ROCE_PASTS];
+
+        *past = (struct roce_past) { .at = c->pub.end[owner],
+                                     .qpn = c->pub.qpn[owner],
+                                     .next = { c->dir[peer_of(owner)].next, c->dir[owner].next } };
+}
+
+bool roce_was_seen(const struct roce *r, const struct capture_end *to, const struct roce_packet *p)
+{
+        enum { LATELY = 1 << 16 }; /* PSNs */
+
+        for (unsigned i = 0; i < ROCE_PASTS; i++) {
+                const struct roce_past *past = &r->pasts[i];
+                int32_t ahead = psn_distance(p->psn, past->next[p->parts & ANSWER ? 1 : 0]);
+
+                if (past->qpn && past->qpn == p->qpn && same_address(&past->at, to) && ahead < 0 &&
+                    ahead > -LATELY)
+                        return true;
+        }
+        return false;
+}
+
 void roce_conn_close(struct tracer *t, struct roce_conn *c)
 {
         struct roce *r = t->roce;
 
         for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++) {
                 roce_flush(t, c, p);
+                remember(r, c, p);
                 forget_name(r, NAME_QP, &c->pub.end[p], c->pub.qpn[p], c);
                 forget_name(r, NAME_ID, &c->pub.end[p], c->id[p], c);
         }

@@ -183,12 +183,6 @@ static void take_read(struct tracer *t, struct roce_conn *c, enum party sender,
 
 /* --- in sequence ------------------------------------------------------------------------------ */
 
-/* How far a is behind b: negative before it, of numbers modulo 2^24. */
-static int32_t psn_distance(uint32_t a, uint32_t b)
-{
-        return (int32_t)((a - b) << 8) >> 8;
-}
-
 static void learn_mtu(struct roce_conn *c, const struct roce_packet *p)
 {
         bool full = (p->parts & (SEND | WRITE)) || (p->parts & ANSWER && p->parts & READ);
