@@ -191,6 +191,8 @@ void pcap_remarks(const struct pcap_call *call, const struct trace_totals *t)
         if (t->foreign)
                 fprintf(stderr, "%s: %" PRIu64 " connections of %s, which are not judged\n",
                         call->file, t->foreign, t->foreign_name);
+        remark(call, t->unknown_link,
+               "frames skipped, of interfaces with link types that are not supported");
         remark(call, t->fragments, "IP fragments skipped");
         remark(call, t->cut, "packets whose headers the snapshot cut off");
         remark(call, t->guessed_times,

@@ -495,15 +495,14 @@ static void on_datagram(void *user, const struct packet *p, const struct capture
         roce_packet(t, p);
 }
 
-static void on_skipped(void *user, bool fragment, const struct capture_place *at)
+static void on_skipped(void *user, enum capture_skip why, const struct capture_place *at)
 {
         struct tracer *t = user;
 
         (void)at;
-        if (fragment)
-                t->totals.fragments++;
-        else
-                t->totals.cut++;
+        t->totals.fragments += why == SKIP_FRAGMENT;
+        t->totals.cut += why == SKIP_CUT;
+        t->totals.unknown_link += why == SKIP_LINK;
 }
 
 static bool on_service(void *user, uint16_t port)
@@ -542,7 +541,7 @@ int trace_read(const char *path, const struct trace_family *family,
         if (!t.options.ports[0])
                 memcpy(t.options.ports, family->ports, sizeof(t.options.ports));
         rc = capture_read(path, &ops, &t, err, err_size);
-        if (rc < 0 && t.totals.frames > 0) {
+        if (rc < 0 && t.totals.frames > t.totals.unknown_link) {
                 size_t n = strlen(err);
 
                 snprintf(err + n, err_size - n, ", after frame %" PRIu64, t.totals.frames);

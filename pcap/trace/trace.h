@@ -172,6 +172,7 @@ enum { TRACE_BESIDE = 4 }; /* so many at most */
 struct trace_totals {
         uint64_t frames, bytes;  /* bytes: of TCP and UDP payload */
         uint64_t fragments, cut; /* frames that could not be read */
+        uint64_t unknown_link;   /* ... nor these, whose link type is not supported */
         uint64_t guessed_times;  /* frames with a clock of their own */
         uint64_t conns, other;   /* the family's connections; TCP connections of something else */
         uint64_t tls;      /* connections over TLS on a port of controllers; what is not read of

@@ -96,12 +96,13 @@ struct reader {
         const struct capture_ops *ops;
         void *user;
         struct capture_file *file;
-        const struct packet_link *link;
         struct capture_place at, read; /* the frame that is taken; the last one that was read */
         int64_t clock_skew;            /* ns from the clock of odd frames to ours */
         struct ahead *ahead;           /* oldest first */
         unsigned n_ahead;
-        int more; /* what capture_file_next() said last: 1: there may be more */
+        bool known;       /* the link type of a frame was */
+        int unknown_link; /* of the last frame of which it was not, or -1 */
+        int more;         /* what capture_file_next() said last: 1: there may be more */
         unsigned conns, kept;
         size_t held_bytes;
         struct tcp_conn_state *bucket[BUCKETS];
@@ -469,9 +470,19 @@ static bool read_frame(struct reader *r, struct capture_frame *frame)
                 r->more = capture_file_next(r->file, frame);
         if (r->more != 1)
                 return false;
-        r->read.frame++;
+        r->read.frame += 1 + frame->others;
         set_time(r, frame->time_ns);
         return true;
+}
+
+static void skip_packet(struct reader *r, enum packet_kind kind)
+{
+        if (kind == PACKET_FRAGMENT)
+                r->ops->skipped(r->user, SKIP_FRAGMENT, &r->at);
+        else if (kind == PACKET_CUT)
+                r->ops->skipped(r->user, SKIP_CUT, &r->at);
+        else if (kind == PACKET_LINK)
+                r->ops->skipped(r->user, SKIP_LINK, &r->at);
 }
 
 static void take_packet(struct reader *r, enum packet_kind kind, const struct packet *p,
@@ -484,8 +495,19 @@ static void take_packet(struct reader *r, enum packet_kind kind, const struct pa
                 take_segment(r, p);
         else if (kind == PACKET_UDP && r->ops->datagram)
                 r->ops->datagram(r->user, p, &r->at);
-        else if ((kind == PACKET_FRAGMENT || kind == PACKET_CUT) && r->ops->skipped)
-                r->ops->skipped(r->user, kind == PACKET_FRAGMENT, &r->at);
+        else if (r->ops->skipped)
+                skip_packet(r, kind);
+}
+
+static enum packet_kind parse(struct reader *r, const uint8_t *p, const struct capture_frame *frame,
+                              struct packet *out)
+{
+        const struct packet_link *link = packet_link(frame->link);
+
+        r->known |= link != NULL;
+        if (!link)
+                r->unknown_link = frame->link;
+        return packet_parse(link, p, frame->captured, frame->whole, out);
 }
 
 /* --- frames that were caught out of order ------------------------------------------------------- */
@@ -554,7 +576,7 @@ static void put_ahead(struct reader *r, const struct capture_frame *frame)
         a->next = NULL;
         a->at = r->read;
         memcpy(a->frame, frame->p, frame->captured);
-        a->kind = packet_parse(r->link, a->frame, frame->captured, frame->whole, &a->p);
+        a->kind = parse(r, a->frame, frame, &a->p);
         *at = a;
         r->n_ahead++;
 }
@@ -577,7 +599,7 @@ static void take_ahead(struct reader *r)
 static void take_frame(struct reader *r, const struct capture_frame *frame)
 {
         struct packet p;
-        enum packet_kind kind = packet_parse(r->link, frame->p, frame->captured, frame->whole, &p);
+        enum packet_kind kind = parse(r, frame->p, frame, &p);
 
         if (kind == PACKET_TCP && awaited(r, &p))
                 put_ahead(r, frame);
@@ -618,16 +640,14 @@ static int read_all(struct reader *r, const char *path, char *err, size_t err_si
 {
         int rc = 0;
 
-        r->link = packet_link(capture_file_link(r->file));
-        if (!r->link) {
-                snprintf(err, err_size, "%s: link type %d is not supported", path,
-                         capture_file_link(r->file));
-                return -1;
-        }
         r->more = 1;
+        r->unknown_link = -1;
         read_packets(r);
         if (r->more < 0) {
                 snprintf(err, err_size, "%s: %s", path, capture_file_error(r->file));
+                rc = -1;
+        } else if (r->unknown_link >= 0 && !r->known) {
+                snprintf(err, err_size, "%s: link type %d is not supported", path, r->unknown_link);
                 rc = -1;
         }
         close_all(r);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * TCP streams and UDP datagrams out of capture files: pcap and pcapng through libpcap (packet.h says
- * of which links). Each direction of each TCP connection is handed out in order and once, whatever
- * was retransmitted or reordered; what the capture does not hold (drops, a cut snapshot) is reported
+ * TCP streams and UDP datagrams out of capture files, pcap and pcapng (packet.h says of which links).
+ * Each direction of each TCP connection is handed out in order and once, whatever was retransmitted or
+ * reordered; what the capture does not hold (drops, a cut snapshot) is reported
  * as a gap: as soon as the other side acknowledges it, or when too much waits behind it. Where frames
  * of the two directions were caught out of order, those that are acknowledged are taken first, if they
  * are among the next 64. Of bytes sent twice the first ones count. Memory does not grow with the capture.
@@ -47,6 +47,13 @@ struct capture_place {
         bool time_guessed;
 };
 
+/* Why a packet is not read. */
+enum capture_skip {
+        SKIP_FRAGMENT, /* of an IP datagram */
+        SKIP_CUT,      /* the snapshot cut its headers off */
+        SKIP_LINK,     /* its link type is not known, that of others is */
+};
+
 struct packet;
 
 /* Called in the order of the capture, or what that should be; any but data and service may be NULL. Bytes are valid during the call. */
@@ -63,8 +70,8 @@ struct capture_ops {
         void (*closed)(void *user, struct capture_conn *c, const struct capture_place *at);
         /* A UDP datagram. */
         void (*datagram)(void *user, const struct packet *p, const struct capture_place *at);
-        /* IP that cannot be read: a fragment, or headers that the snapshot cut off. */
-        void (*skipped)(void *user, bool fragment, const struct capture_place *at);
+        /* A packet that cannot be read. */
+        void (*skipped)(void *user, enum capture_skip why, const struct capture_place *at);
         /* Whether controllers listen there. */
         bool (*service)(void *user, uint16_t port);
         /* Each packet, before what comes of it. */
@@ -73,8 +80,8 @@ struct capture_ops {
 
 /*
  * Reads `path` ("-": standard input) from end to end. 0, or -1 with one line in err: the file
- * cannot be read, is damaged (what stands before the damage was handed out), or has a link type
- * that is not known.
+ * cannot be read, is damaged (what stands before the damage was handed out), or none of its frames has
+ * a link type that is known.
  */
 int capture_read(const char *path, const struct capture_ops *ops, void *user, char *err,
                  size_t err_size);

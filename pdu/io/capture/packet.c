@@ -153,6 +153,8 @@ enum packet_kind packet_parse(const struct packet_link *link, const uint8_t *p, 
         enum packet_kind kind = PACKET_OTHER;
 
         *out = (struct packet) { 0 };
+        if (!link)
+                return PACKET_LINK;
         if (!take_link(&c, link) || c.n == 0)
                 return PACKET_OTHER;
         if (c.p[0] >> 4 == 4)

@@ -17,6 +17,7 @@ enum packet_kind {
         PACKET_UDP,
         PACKET_FRAGMENT, /* of an IP datagram; not put together again */
         PACKET_CUT,      /* IP whose headers the snapshot does not hold */
+        PACKET_LINK,     /* of a link type that is not known */
         PACKET_OTHER,
 };
 
@@ -34,7 +35,7 @@ struct packet {
 struct packet_link;
 /* By pcap's DLT_ number; NULL: not known. */
 const struct packet_link *packet_link(int dlt);
-/* A packet of `captured` bytes that had `whole` on the wire. Of those that are neither TCP nor UDP
+/* A packet of `captured` bytes, on a link that may be NULL, that had `whole` on the wire. Of those that are neither TCP nor UDP
  * nothing is set but, with IP, the addresses. */
 enum packet_kind packet_parse(const struct packet_link *link, const uint8_t *p, size_t captured,
                               size_t whole, struct packet *out);
