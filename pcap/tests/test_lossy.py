@@ -10,7 +10,7 @@ import unicodedata
 import pytest
 
 import craft
-from craft import Capture, Queue, Stream, TRANSPORT, admin, cqe, discovery, identify, io, pdu, sgl, sqe
+from craft import Capture, Stream, TRANSPORT, admin, cqe, discovery, identify, io, pdu, sgl, sqe
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
@@ -284,3 +284,57 @@ def test_tagged_frames(tags, tmp_path):
         out += frame[:12] + tag + frame[12:]
     path.write_bytes(whole[:24] + out)
     assert ", 2 connections, 0 gaps: 0 must" in pcap("check", path).stdout
+
+
+# --- what is no verdict ---------------------------------------------------------------------------
+
+NO_VERDICT = "nothing could be judged; this is no clean verdict"
+
+
+def no_verdict(path, *args):
+    """check says so, by its status too; show and stat have nothing to complain about."""
+    done = pcap("check", path, *args, code=4)
+    assert NO_VERDICT in done.stderr and "0 must and 0 should" in done.stdout
+    pcap("show", path)
+    pcap("stat", path)
+    return done
+
+
+def test_connections_without_a_byte_are_no_verdict(tmp_path):
+    capture = Capture()
+    Stream(capture, 51000).close()
+    assert "no NVMe connection among 5 frames" in no_verdict(capture.write(tmp_path / "x.pcap")).stderr
+
+
+def test_tls_without_secrets_is_no_verdict(tmp_path):
+    capture = Capture()
+    s = Stream(capture, 51000)
+    s.send("host", bytes([22, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3]) + bytes(194))
+    s.close()
+    assert "1 connections use TLS" in no_verdict(capture.write(tmp_path / "x.pcap")).stderr
+
+
+def test_halves_of_capsules_are_no_verdict(tmp_path):
+    """RoCEv2 from the middle, each packet cut behind ten bytes of what it carries."""
+    capture = Capture()
+    roce = craft.Roce(capture)
+    roce.connect()
+    first = len(capture.out)
+    for _ in range(4):
+        roce.flush()
+    whole, out, at = bytes(capture.out), bytearray(capture.out[:24]), first
+    while at < len(whole):
+        n, = struct.unpack_from("<I", whole, at + 8)
+        out += whole[at:at + 8] + struct.pack("<II", min(n, 64), n) + whole[at + 16:at + 16 + min(n, 64)]
+        at += 16 + n
+    path = tmp_path / "x.pcap"
+    path.write_bytes(out)
+    assert ", 1 connections," in no_verdict(path).stdout
+
+
+def test_one_connection_is_a_verdict(tmp_path):
+    """The other one is over TLS."""
+    capture = Capture()
+    Stream(capture, 51000).send("host", bytes([22, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3]) + bytes(194))
+    admin(capture).stream.close()
+    assert NO_VERDICT not in pcap("check", capture.write(tmp_path / "x.pcap")).stderr
