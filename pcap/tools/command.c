@@ -188,6 +188,9 @@ void pcap_remarks(const struct pcap_call *call, const struct trace_totals *t)
         if (!call->args->source.trace.tls)
                 remark(call, t->tls,
                        "connections use TLS, and are not read without --keylog or --tls-key");
+        remark(
+            call, t->unlike,
+            "TCP connections to ports of controllers begin as another protocol, and are not read");
         if (t->foreign)
                 fprintf(stderr, "%s: %" PRIu64 " connections of %s, which are not judged\n",
                         call->file, t->foreign, t->foreign_name);
