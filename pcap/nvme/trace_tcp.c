@@ -60,6 +60,26 @@ static bool is_common(const struct pdu_ch *ch, enum party sender)
         return ch->pdo >= head && ch->pdo <= PDU_PDO_MAX && ch->pdo % 4 == 0 && plen > ch->pdo;
 }
 
+/* An IC's header but for one field; one of another PDU; or one of no type at all that has no data. */
+static enum trace_guess resembles(const uint8_t *p, size_t n)
+{
+        const struct pdu_ch *ch = (const void *)p;
+        uint32_t plen;
+        int wrong;
+
+        if (n < sizeof(*ch))
+                return TRACE_PERHAPS;
+        plen = le32_get(ch->plen);
+        wrong = (ch->type != PDU_ICREQ && ch->type != PDU_ICRESP) + (ch->flags != 0) +
+                (ch->hlen != sizeof(struct pdu_icreq)) + (ch->pdo != 0) +
+                (plen != sizeof(struct pdu_icreq));
+        if (wrong <= 1 || is_common(ch, PARTY_HOST) || is_common(ch, PARTY_CONTROLLER))
+                return TRACE_YES;
+        return ch->flags == 0 && ch->pdo == 0 && ch->hlen >= sizeof(*ch) && plen == ch->hlen
+                   ? TRACE_YES
+                   : TRACE_NO;
+}
+
 static bool is_command(const union pdu *h, uint32_t data)
 {
         const struct sgl *sgl = &h->cmd.sqe.sgl;
@@ -499,6 +519,7 @@ static struct trace_conn *flow_conn(struct trace_flow *f)
 
 const struct trace_stream nvme_tcp_stream = {
         .begins = is_icreq,
+        .resembles = resembles,
         .plausible = is_plausible,
         .open = flow_open,
         .data = flow_data,

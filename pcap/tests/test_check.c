@@ -113,7 +113,8 @@ static bool is_known(const char *line)
 /* Nothing but what is known is found. */
 static void assert_clean(int rc, int round)
 {
-        if ((rc == PCAP_OK || rc == PCAP_BROKEN) && count_of("\"rule\":") == count_known())
+        if ((rc == PCAP_OK || rc == PCAP_BROKEN || rc == PCAP_UNJUDGED) &&
+            count_of("\"rule\":") == count_known())
                 return;
         for (char *line = strtok(out, "\n"); line; line = strtok(NULL, "\n"))
                 if (!is_known(line))
@@ -340,7 +341,7 @@ static void test_damage(void **state)
                 cap_write_bytes(path, c.bytes, c.len);
                 while (argv[argc])
                         argc++;
-                assert_in_range(check(path), PCAP_OK, PCAP_UNREADABLE);
+                assert_in_range(check(path), PCAP_OK, PCAP_UNJUDGED);
                 assert_in_range(run(argv, argc), PCAP_OK, PCAP_UNREADABLE);
                 cap_free(&c);
         }

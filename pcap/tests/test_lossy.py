@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import random
 import struct
 import subprocess
 import unicodedata
@@ -10,7 +11,7 @@ import unicodedata
 import pytest
 
 import craft
-from craft import Capture, Queue, Stream, TRANSPORT, admin, cqe, discovery, identify, io, pdu, sgl, sqe
+from craft import Capture, Stream, TRANSPORT, admin, cqe, discovery, identify, io, pdu, sgl, sqe
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
@@ -284,3 +285,142 @@ def test_tagged_frames(tags, tmp_path):
         out += frame[:12] + tag + frame[12:]
     path.write_bytes(whole[:24] + out)
     assert ", 2 connections, 0 gaps: 0 must" in pcap("check", path).stdout
+
+
+# --- what is no verdict ---------------------------------------------------------------------------
+
+NO_VERDICT = "nothing could be judged; this is no clean verdict"
+
+
+def no_verdict(path, *args):
+    """check says so, by its status too; show and stat have nothing to complain about."""
+    done = pcap("check", path, *args, code=4)
+    assert NO_VERDICT in done.stderr and "0 must and 0 should" in done.stdout
+    pcap("show", path)
+    pcap("stat", path)
+    return done
+
+
+def test_connections_without_a_byte_are_no_verdict(tmp_path):
+    capture = Capture()
+    Stream(capture, 51000).close()
+    assert "no NVMe connection among 5 frames" in no_verdict(capture.write(tmp_path / "x.pcap")).stderr
+
+
+def test_tls_without_secrets_is_no_verdict(tmp_path):
+    capture = Capture()
+    s = Stream(capture, 51000)
+    s.send("host", bytes([22, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3]) + bytes(194))
+    s.close()
+    assert "1 connections use TLS" in no_verdict(capture.write(tmp_path / "x.pcap")).stderr
+
+
+def test_halves_of_capsules_are_no_verdict(tmp_path):
+    """RoCEv2 from the middle, each packet cut behind ten bytes of what it carries."""
+    capture = Capture()
+    roce = craft.Roce(capture)
+    roce.connect()
+    first = len(capture.out)
+    for _ in range(4):
+        roce.flush()
+    whole, out, at = bytes(capture.out), bytearray(capture.out[:24]), first
+    while at < len(whole):
+        n, = struct.unpack_from("<I", whole, at + 8)
+        out += whole[at:at + 8] + struct.pack("<II", min(n, 64), n) + whole[at + 16:at + 16 + min(n, 64)]
+        at += 16 + n
+    path = tmp_path / "x.pcap"
+    path.write_bytes(out)
+    assert ", 1 connections," in no_verdict(path).stdout
+
+
+def test_one_connection_is_a_verdict(tmp_path):
+    """The other one is over TLS."""
+    capture = Capture()
+    Stream(capture, 51000).send("host", bytes([22, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3]) + bytes(194))
+    admin(capture).stream.close()
+    assert NO_VERDICT not in pcap("check", capture.write(tmp_path / "x.pcap")).stderr
+
+
+# --- what uses the same ports ---------------------------------------------------------------------
+
+AJP = bytes.fromhex("1234000f 02 02 0008 485454502f312e31") + b"/index.html\0"
+AJP_ANSWER = bytes.fromhex("4142000f 04 00c8 0002 4f4b 00 0000 0000 00 00")
+FOREIGN = {
+    "ajp": [("host", AJP), ("controller", AJP_ANSWER)],
+    "ajp-ping": [("host", bytes.fromhex("123400010a")), ("controller", bytes.fromhex("4142000109"))],
+    "ajp-in-pieces": [("host", AJP[:3]), ("host", AJP[3:]), ("controller", AJP_ANSWER)],
+    "http": [("host", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"), ("controller", b"HTTP/1.1 200 OK\r\n\r\n")],
+    "http2": [("host", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")],
+    "ssh": [("controller", b"SSH-2.0-OpenSSH_9.2\r\n"), ("host", b"SSH-2.0-OpenSSH_9.2\r\n")],
+    "one-byte": [("controller", b"\1"), ("host", b"\0")],
+    "iscsi": [("host", bytes([0x43, 0x87, 0, 0, 0, 0, 1, 0x2c]) + bytes(340))],
+    "zeroes": [("host", bytes(1000)), ("controller", bytes(1000))],
+}
+
+
+@pytest.mark.parametrize("port", [4420, 8009])
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_port_is_no_proof(name, port, tmp_path):
+    capture = Capture()
+    s = Stream(capture, 40000, controller=port)
+    for sender, said in FOREIGN[name] * 3:
+        s.send(sender, said)
+    s.close()
+    done = no_verdict(capture.write(tmp_path / "x.pcap"))
+    assert "1 TCP connections to ports of controllers begin as another protocol" in done.stderr
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_port_is_no_proof_in_the_middle(name, tmp_path):
+    capture = Capture()
+    s = Stream(capture, 40000, begun=False, controller=8009)
+    for sender, said in FOREIGN[name] * 3:
+        s.send(sender, said)
+    no_verdict(capture.write(tmp_path / "x.pcap"))
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_random_bytes_are_no_proof(begun, tmp_path):
+    draw, capture = random.Random(8009), Capture()
+    for k in range(500):
+        s = Stream(capture, 40000 + k, begun=begun, controller=8009)
+        for sender in draw.choice(["hc", "ch", "hhc"]):
+            s.send({"h": "host", "c": "controller"}[sender], draw.randbytes(draw.randrange(1, 2000)))
+    no_verdict(capture.write(tmp_path / "x.pcap"))
+
+
+def changed(at, value):
+    whole = bytearray(craft.icreq())
+    whole[at] = value
+    return bytes(whole)
+
+
+@pytest.mark.parametrize("first", [
+    *(changed(at, value) for at, value in [(0, 1), (0, 4), (0, 0x0a), (0, 0xff), (1, 1), (2, 127), (2, 0),
+                                           (3, 128), (4, 129), (5, 1), (7, 1), (8, 1)]),
+    pdu(4, sqe(FLUSH, 1)), pdu(5, cqe(1)), pdu(2, bytes(16), bytes(24)), pdu(0x0a, bytes(16))],
+    ids=lambda first: first[:9].hex())
+def test_a_connection_that_begins_wrong_is_judged(first, tmp_path):
+    capture = Capture()
+    Stream(capture, 40000).send("host", first)
+    done = pcap("check", "--strict", capture.write(tmp_path / "x.pcap"), code=1)
+    assert "host must tcp/" in done.stdout or "host should tcp/header/flags-h2c" in done.stdout
+
+
+def test_a_controller_that_speaks_first_is_judged(tmp_path):
+    capture = Capture()
+    s = Stream(capture, 40000)
+    s.send("controller", craft.icresp())
+    s.send("host", craft.icreq())
+    done = pcap("check", "--all", capture.write(tmp_path / "x.pcap"), code=1)
+    assert "controller must tcp/" in done.stdout and "host must" not in done.stdout
+
+
+def test_a_controller_that_speaks_in_the_midst_of_a_header_is_judged(tmp_path):
+    capture = Capture()
+    s = Stream(capture, 40000)
+    s.send("host", craft.icreq()[:5])
+    s.send("controller", craft.icresp())
+    s.send("host", craft.icreq()[5:])
+    done = pcap("check", "--all", capture.write(tmp_path / "x.pcap"), code=1)
+    assert "controller must tcp/" in done.stdout and "host must" not in done.stdout

@@ -373,7 +373,9 @@ def test_unreadable_files(tmp_path):
 def test_nothing_in_it(tmp_path):
     empty = tmp_path / "empty.pcap"
     empty.write_bytes(CAPTURES["tcp"].read_bytes()[:24])
-    assert "no NVMe connection" in run("check", empty).stderr.decode()
+    assert "no NVMe connection" in run("check", empty, code=4).stderr.decode()
+    for command in ("show", "stat"):
+        assert "no NVMe connection" in run(command, empty).stderr.decode()
 
 
 # --- stat ----------------------------------------------------------------------------------------

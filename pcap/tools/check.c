@@ -36,6 +36,12 @@ int pcap_check(struct pcap_call *call)
                           call->err, sizeof(call->err)) == 0)
                 (void)source_is_sealed(&a->source, &totals, call->err, sizeof(call->err));
         pcap_remarks(call, &totals);
-        return counts.of[GRADE_MUST] > 0 || (a->strict && counts.of[GRADE_SHOULD] > 0) ? PCAP_BROKEN
-                                                                                       : PCAP_OK;
+        if (counts.of[GRADE_MUST] > 0 || (a->strict && counts.of[GRADE_SHOULD] > 0))
+                return PCAP_BROKEN;
+        if (counts.judged > 0)
+                return PCAP_OK;
+        if (call->selected && !*call->err)
+                fprintf(stderr, "%s: nothing could be judged; this is no clean verdict\n",
+                        call->file);
+        return PCAP_UNJUDGED;
 }

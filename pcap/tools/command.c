@@ -56,7 +56,7 @@ static void usage(FILE *out)
               "'nvmfspec pcap SUBCOMMAND --help' lists the options of a subcommand.\n"
               "Exit: 0 done, 1 check found a broken must or replay a difference, 2 usage "
               "error,\n"
-              "3 unreadable or damaged file, or no live target.\n",
+              "3 unreadable or damaged file, or no live target, 4 check found nothing to judge.\n",
               out);
 }
 
@@ -100,8 +100,8 @@ static int read_and_run(const struct subcommand *s, int argc, char **argv, struc
         else if (!call.selected)
                 return refuse(s->name, "nothing is selected: no such connection or queue");
         /* What was found in part of a capture, for want of memory or of the disk, is not what is in it. */
-        if (*call.err &&
-            (rc == PCAP_OK || strstr(call.err, "out of memory") || strstr(call.err, strerror(EIO))))
+        if (*call.err && (rc == PCAP_OK || rc == PCAP_UNJUDGED ||
+                          strstr(call.err, "out of memory") || strstr(call.err, strerror(EIO))))
                 return PCAP_UNREADABLE;
         return rc;
 }
@@ -188,6 +188,9 @@ void pcap_remarks(const struct pcap_call *call, const struct trace_totals *t)
         if (!call->args->source.trace.tls)
                 remark(call, t->tls,
                        "connections use TLS, and are not read without --keylog or --tls-key");
+        remark(
+            call, t->unlike,
+            "TCP connections to ports of controllers begin as another protocol, and are not read");
         if (t->foreign)
                 fprintf(stderr, "%s: %" PRIu64 " connections of %s, which are not judged\n",
                         call->file, t->foreign, t->foreign_name);

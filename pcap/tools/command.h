@@ -8,6 +8,7 @@ enum pcap_exit {
         PCAP_BROKEN = 1, /* check: a rule of level must is broken */
         PCAP_USAGE = 2,
         PCAP_UNREADABLE = 3, /* the file, or what was to be written */
+        PCAP_UNJUDGED = 4,   /* check: nothing in the file could be judged */
 };
 
 /* Returns the exit code. argv[0] is "pcap". */

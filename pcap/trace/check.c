@@ -200,6 +200,21 @@ static void take_broken(struct checker *k, struct conn_state *c, const struct tr
         }
 }
 
+/* Whether a side said something here that a verdict can rest on: not that a connection was there, that
+ * it is encrypted, or half a capsule. */
+static bool is_judged(const struct trace_event *e)
+{
+        static const bool speaks[TRACE_WRITE + 1] = {
+                [TRACE_HEADER] = true,  [TRACE_PDU] = true,    [TRACE_FAULT] = true,
+                [TRACE_REQUEST] = true, [TRACE_ACCEPT] = true, [TRACE_REJECT] = true,
+                [TRACE_REFUSAL] = true,
+        };
+
+        if (e->kind == TRACE_CAPSULE)
+                return e->capsule.known == e->capsule.len;
+        return speaks[e->kind];
+}
+
 static void on_verdict(void *user, const struct trace_verdict *v)
 {
         struct checker *k = user;
@@ -224,6 +239,7 @@ static void on_verdict(void *user, const struct trace_verdict *v)
         if (v->e->kind == TRACE_GAP)
                 drop_pending(k, c);
         report_pending(k, c, v->e->kind == TRACE_CLOSED);
+        k->counts.judged += selected && (v->broken || is_judged(v->e));
         if (selected && v->broken)
                 take_broken(k, c, v);
         if (v->e->kind != TRACE_CLOSED)

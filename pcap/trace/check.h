@@ -24,6 +24,7 @@ struct check_options {
 struct check_counts {
         uint64_t of[GRADES]; /* of GRADE_INFO none is counted */
         uint64_t unproven;   /* findings that a missing frame may explain: in none of these */
+        uint64_t judged; /* events that a verdict can rest on, whatever it is; 0: there is none */
 };
 
 /* Prints findings and a summary to `out`. 0, or -1 with one line in err; counts and totals hold what

@@ -202,7 +202,6 @@ static bool is_tls(const uint8_t *p, size_t n)
         return memcmp(p, handshake, n < 2 ? n : 2) == 0;
 }
 
-/* On a port of controllers that speak first or begin otherwise it is the family's, which will say so. */
 static void decide(struct tracer *t, struct flow *f, const struct capture_conn *c,
                    const struct trace_stream *stream)
 {
@@ -233,6 +232,20 @@ static void decide_tls(struct tracer *t, struct flow *f)
         f->other = f->sealed;
 }
 
+/* On a port of controllers what begins almost as the family's connections do is the family's, which
+ * will say what is wrong; HTTP, AJP and others use these ports, too. */
+static void decide_by_port(struct tracer *t, struct flow *f, const struct capture_conn *c,
+                           enum party sender, const uint8_t *p, size_t n)
+{
+        const struct trace_stream *s = f->service ? t->family->stream : NULL;
+        enum trace_guess guess = s && s->resembles ? s->resembles(p, n) : TRACE_YES;
+
+        if (guess == TRACE_PERHAPS && sender == PARTY_HOST)
+                return;
+        t->totals.unlike += s && guess != TRACE_YES;
+        decide(t, f, c, guess == TRACE_YES ? s : NULL);
+}
+
 /* As soon as the host's first bytes leave no doubt. */
 static void guess_from_start(struct tracer *t, struct flow *f, const struct capture_conn *c,
                              const uint8_t *p, size_t n)
@@ -247,7 +260,7 @@ static void guess_from_start(struct tracer *t, struct flow *f, const struct capt
                         return;
         }
         if (!f->service || f->tls || !is_tls(p, n))
-                decide(t, f, c, f->service ? t->family->stream : NULL);
+                decide_by_port(t, f, c, PARTY_HOST, p, n);
         else if (n >= 2)
                 decide_tls(t, f);
 }
@@ -397,7 +410,7 @@ static void take_undecided(struct tracer *t, struct flow *f, const struct captur
         if (f->midstream) {
                 guess_midstream(t, f, c, sender, p, n);
         } else if (sender == PARTY_CONTROLLER) { /* speaks first: none of them */
-                decide(t, f, c, f->service ? t->family->stream : NULL);
+                decide_by_port(t, f, c, sender, p, n);
         } else if (bytes_add(&f->head, p, n)) {
                 guess_from_start(t, f, c, f->head.p, f->head.n);
                 p = f->head.p;
@@ -409,6 +422,8 @@ static void take_undecided(struct tracer *t, struct flow *f, const struct captur
                 return;
         head = f->head; /* what is inside TLS has one of its own */
         f->head = (struct bytes) { 0 };
+        if (f->stream && !f->midstream && sender == PARTY_CONTROLLER && head.n > 0)
+                give_data(t, f, PARTY_HOST, head.p, head.n); /* interrupted */
         if (f->stream)
                 give_data(t, f, sender, p, n);
         else if (f->sealed)

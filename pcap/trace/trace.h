@@ -175,6 +175,7 @@ struct trace_totals {
         uint64_t unknown_link;   /* ... nor these, whose link type is not supported */
         uint64_t guessed_times;  /* frames with a clock of their own */
         uint64_t conns, other;   /* the family's connections; TCP connections of something else */
+        uint64_t unlike;         /* of these, those to a port of controllers */
         uint64_t tls;      /* connections over TLS on a port of controllers; what is not read of
                                   * them does not count as one of conns */
         uint64_t tls_read; /* of these, those that could be read, to the end or not */
@@ -199,6 +200,9 @@ enum trace_guess { TRACE_NO, TRACE_PERHAPS, TRACE_YES };
 struct trace_stream {
         /* Whether these first bytes of the host begin a connection; PERHAPS: more bytes are needed. */
         enum trace_guess (*begins)(const uint8_t *p, size_t n);
+        /* Of a connection to a controllers' port: whether what one side says first is the family's,
+         * wrong as it may be, so that it is to be judged; a port is no proof. NULL: it always is. */
+        enum trace_guess (*resembles)(const uint8_t *p, size_t n);
         /* Whether a message of the sender may begin here, in the middle of a stream. */
         bool (*plausible)(const uint8_t *p, size_t n, enum party sender);
         /* begun: both directions start here; else its stream is looked for. NULL: no memory. */

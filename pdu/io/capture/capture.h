@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * TCP streams and UDP datagrams out of capture files, pcap and pcapng (packet.h says of which links).
- * Each direction of each TCP connection is handed out in order and once, whatever was retransmitted or
- * reordered; what the capture does not hold (drops, a cut snapshot) is reported
- * as a gap: as soon as the other side acknowledges it, or when too much waits behind it. Where frames
- * of the two directions were caught out of order, those that are acknowledged are taken first, if they
- * are among the next 64. Of bytes sent twice the first ones count. Memory does not grow with the capture.
+ * TCP streams and UDP datagrams out of capture files, pcap and pcapng (packet.h says of which links and
+ * tunnels). Each direction of each TCP connection is handed out in order and once, whatever was
+ * retransmitted or reordered; what the capture does not hold (drops, a cut snapshot) is reported as a
+ * gap: as soon as the other side acknowledges it, or when too much waits behind it. Where frames of the
+ * two directions were caught out of order, those that are acknowledged are taken first, if they are
+ * among the next 64. Of bytes sent twice the first ones count. Memory does not grow with the capture.
  */
 #ifndef NVMF_IO_CAPTURE_H
 #define NVMF_IO_CAPTURE_H

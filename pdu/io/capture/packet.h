@@ -1,7 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One captured packet, from its link layer to TCP or UDP: Ethernet (VLAN tags too), Linux cooked v1
- * and v2, raw IP and loopback; IPv4 and IPv6. Lengths that lie are cut to what was captured.
+ * One captured packet, from its link layer to TCP or UDP: Ethernet (VLAN tags and PPPoE sessions
+ * too), Linux cooked v1 and v2, raw IP and loopback; IPv4 and IPv6. Lengths that lie are cut to what
+ * was captured.
+ *
+ * Frames in tunnels are read as if they had been caught outside: VXLAN, Geneve, GRE (ERSPAN of types
+ * I to III too), IP in IP, MPLS with IP or an Ethernet pseudowire; within one another, too, up to five
+ * IP headers. A UDP port alone is no proof: where the header behind it is not a tunnel's, or holds
+ * nothing that is known, it is a datagram like others. Addresses and ports are those of the innermost
+ * headers; which tunnel it was is not told, so two networks (VNIs) that use the same inner addresses
+ * and ports at the same time are taken for one. Where a mirror truncated a frame in its tunnel, the
+ * inner IP header says how much there was.
  */
 #ifndef NVMF_IO_PACKET_H
 #define NVMF_IO_PACKET_H
