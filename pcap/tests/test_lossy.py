@@ -16,6 +16,7 @@ from craft import Capture, Stream, TRANSPORT, admin, cqe, discovery, identify, i
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
 READ, WRITE, FLUSH = 2, 1, 0
+IN_CAPSULE = 0x01
 LAST = 4
 
 
@@ -181,6 +182,16 @@ def test_digests_that_nobody_saw_agreed(tmp_path):
         s.send("controller", pdu(5, cqe(cid)))
     reads = [g for g in stat(capture.write(tmp_path / "x.pcap"))["kinds"] if g["command"] == "Read"]
     assert reads[0]["count"] == 6 and reads[0]["c2h_bytes"] == 6 * 512
+
+
+def test_limits_that_nobody_saw_are_not_assumed(tmp_path):
+    """From the middle: in-capsule data of 16 KiB, as much as IOCCSZ of Linux allows."""
+    capture = Capture()
+    s = Stream(capture, 40000, begun=False)
+    for cid in range(1, 4):
+        s.send("host", pdu(4, sqe(WRITE, cid, nsid=1, dptr=sgl(IN_CAPSULE, 16384), cdw=[0, 0, 31]), b"w" * 16384))
+        s.send("controller", pdu(5, cqe(cid)))
+    assert ": 0 must" in pcap("check", capture.write(tmp_path / "x.pcap")).stdout
 
 
 def test_ports_tell_who_is_who_in_the_middle(tmp_path):
