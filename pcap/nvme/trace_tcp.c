@@ -292,8 +292,10 @@ static void take_fault(struct tracer *t, struct trace_flow *f, enum party sender
 
         d->lost = true;
         d->skipped = 0;
-        if (f->guessed)
+        if (f->guessed) { /* or the thread was lost: what is left out until it is found is a gap */
+                trace_gap(t, &f->pub, sender, (struct trace_gap) { 0 });
                 return;
+        }
         pdu_event(t, f, sender, TRACE_FAULT, &e, &pdu);
         e.first = t->at;
         pdu.data_len = 0;
@@ -476,10 +478,12 @@ static void flow_data(struct tracer *t, struct trace_flow *f, enum party sender,
         }
 }
 
-/* A hole in the data of a PDU whose header is known is no loss of the thread. */
-static bool fits_in_data(const struct direction *d, uint32_t n)
+/* A hole in the data of a PDU whose header is known is no loss of the thread: how much of n bytes is one. */
+static uint32_t within_data(const struct direction *d, uint32_t n)
 {
-        return n > 0 && !d->lost && d->fed < d->ends && d->fed + n <= d->ends;
+        if (d->lost || d->fed >= d->ends)
+                return 0;
+        return d->ends - d->fed < n ? (uint32_t)(d->ends - d->fed) : n;
 }
 
 static void feed_hole(struct tracer *t, struct trace_flow *f, enum party sender, uint32_t n)
@@ -499,11 +503,13 @@ static void feed_hole(struct tracer *t, struct trace_flow *f, enum party sender,
 static void flow_gap(struct tracer *t, struct trace_flow *f, enum party sender, uint32_t n)
 {
         struct direction *d = &f->dir[sender];
+        uint32_t hole = within_data(d, n);
 
-        if (fits_in_data(d, n)) {
-                feed_hole(t, f, sender, n);
+        if (hole > 0)
+                feed_hole(t, f, sender, hole);
+        if (hole > 0 && hole == n)
                 return;
-        }
+        n -= hole; /* 0: nobody knows how many */
         framer_attach(&d->framer, NULL, 0);
         d->lost = true;
         d->skipped = 0;

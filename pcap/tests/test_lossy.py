@@ -165,6 +165,20 @@ def test_payload_is_not_taken_for_a_pdu(name, tmp_path):
     assert reads[0]["count"] == 4
 
 
+@pytest.mark.parametrize("wrong", [data(7, 2, 0, b"d" * 512)[:16] + struct.pack("<I", 300) + bytes(4) + b"d" * 512,
+                                   bytes([3, 0, 24, 0]) + struct.pack("<I", 20) + bytes(16)])
+def test_what_cannot_be_followed_is_a_gap(wrong, tmp_path):
+    """From the middle: DATAL that is not the data's length, a TermReq that is too short. What else it was, nobody knows."""
+    capture = Capture()
+    s = Stream(capture, 40000, begun=False)
+    for cid in range(1, 4):
+        s.send("host", pdu(4, sqe(READ, cid, nsid=1, dptr=sgl(TRANSPORT, 512), cdw=[0, 0, 0])))
+        s.send("controller", wrong if cid == 2 else data(7, cid, 0, b"d" * 512))
+        s.send("controller", pdu(5, cqe(cid)))
+    done = pcap("check", capture.write(tmp_path / "x.pcap"))
+    assert ", 1 gaps: 0 must" in done.stdout and "1 gaps" in done.stderr
+
+
 def test_digests_that_nobody_saw_agreed(tmp_path):
     """From the middle: the first PDUs carry no data, C2HData begins a packet and has DDGST."""
     def with_digest(cid, content):
