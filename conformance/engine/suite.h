@@ -52,8 +52,7 @@ struct t {
         bool busy;   /* who is tested had no resources for the last connection that was asked for */
         bool breach; /* a rule that the case names was broken: see result->rule, seen */
         uint64_t began, deadline; /* of the whole case: now_ms() */
-        unsigned
-            lingers; /* ms after its end (see t_end()) for which what it has begun may still change its range */
+        unsigned lingers; /* ms after t_end() in which what it has begun may change its range */
         struct exchange log;
         char
             capture[256]; /* its connections, as another one recorded them: a path; removed when the

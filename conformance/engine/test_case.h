@@ -37,9 +37,7 @@ struct test_case {
         bool changes; /* makes the target change: others run meanwhile only if they are unmoved */
         bool alone;   /* what it does to all that is stored others would notice: no other case runs
                            * meanwhile, and of other runs on this machine none */
-        bool
-            storm; /* it takes more of what the target or this machine has than is left for others: run after
-                      * them, alone */
+        bool storm;   /* it takes more than is left for others: run after them, alone */
         void (*after)(
             struct t *t);    /* however it ended: leaves all as it was. Its own failures count
                                      * for nothing */

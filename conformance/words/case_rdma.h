@@ -63,6 +63,11 @@ void expect_reject(struct queue *q);
 void prefer_reject(struct queue *q);
 /* Either; whether it was accepted. */
 bool expect_decision(struct queue *q);
+/* Accepted; where it is rejected, and not for want of room, the case does not apply, for this reason: a target need
+ * not serve every host (R1.0 3.1.4). */
+struct accept accepted_or_skip(struct queue *q, const char *why);
+/* ... who allows no RNR retries: "shall match RNR_RETRY_COUNT or fail the QP creation" (R1.0 3.1.4). */
+#define NO_RETRIES "who allows no RNR retries is rejected"
 /* STS of the rejection, 0: none. */
 uint16_t reject_status(struct queue *q);
 

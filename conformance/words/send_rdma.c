@@ -208,6 +208,12 @@ bool expect_decision(struct queue *q)
         return rdma_of(q)->established;
 }
 
+struct accept accepted_or_skip(struct queue *q, const char *why)
+{
+        require(q->t, expect_decision(q) || reject_status(q) == RDMA_REJECT_RESOURCES, "%s", why);
+        return expect_accept(q);
+}
+
 uint16_t reject_status(struct queue *q)
 {
         const struct conn_rdma *c = rdma_of(q);

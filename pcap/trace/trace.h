@@ -91,8 +91,7 @@ struct trace_cm {
 struct trace_capsule {
         const uint8_t *data;
         uint32_t len;
-        uint32_t
-            known; /* so many bytes from its beginning were caught; what the snapshot lacks is zero here */
+        uint32_t known; /* bytes from its beginning that were caught; the others are zero here */
         bool invalidates;
         uint32_t key; /* ... this one */
 };

@@ -78,7 +78,10 @@ struct roce_half {
 struct roce_past {
         struct capture_end at; /* no port */
         uint32_t qpn;          /* 0: none */
-        uint32_t next[2];      /* PSNs: of requests to it; of answers to it */
+        struct roce_next {
+                bool known;
+                uint32_t psn;
+        } next[2]; /* of requests to it; of answers to it */
 };
 
 enum roce_name_kind { NAME_QP, NAME_ID };

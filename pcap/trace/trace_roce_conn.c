@@ -91,13 +91,20 @@ struct roce_conn *roce_conn_new(struct tracer *t)
         return c;
 }
 
+static struct roce_next next_of(const struct roce_direction *d)
+{
+        return (struct roce_next) { d->synced, d->next };
+}
+
 static void remember(struct roce *r, const struct roce_conn *c, enum party owner)
 {
         struct roce_past *past = &r->pasts[r->next_past++ % ROCE_PASTS];
 
-        *past = (struct roce_past) { .at = c->pub.end[owner],
-                                     .qpn = c->pub.qpn[owner],
-                                     .next = { c->dir[peer_of(owner)].next, c->dir[owner].next } };
+        *past = (struct roce_past) {
+                .at = c->pub.end[owner],
+                .qpn = c->pub.qpn[owner],
+                .next = { next_of(&c->dir[peer_of(owner)]), next_of(&c->dir[owner]) },
+        };
 }
 
 bool roce_was_seen(const struct roce *r, const struct capture_end *to, const struct roce_packet *p)
@@ -106,10 +113,11 @@ bool roce_was_seen(const struct roce *r, const struct capture_end *to, const str
 
         for (unsigned i = 0; i < ROCE_PASTS; i++) {
                 const struct roce_past *past = &r->pasts[i];
-                int32_t ahead = psn_distance(p->psn, past->next[p->parts & ANSWER ? 1 : 0]);
+                const struct roce_next *next = &past->next[p->parts & ANSWER ? 1 : 0];
+                int32_t ahead = psn_distance(p->psn, next->psn);
 
-                if (past->qpn && past->qpn == p->qpn && same_address(&past->at, to) && ahead < 0 &&
-                    ahead > -LATELY)
+                if (past->qpn == p->qpn && same_address(&past->at, to) && next->known &&
+                    ahead < 0 && ahead > -LATELY)
                         return true;
         }
         return false;
@@ -121,7 +129,8 @@ void roce_conn_close(struct tracer *t, struct roce_conn *c)
 
         for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++) {
                 roce_flush(t, c, p);
-                remember(r, c, p);
+                if (c->pub.qpn[p])
+                        remember(r, c, p);
                 forget_name(r, NAME_QP, &c->pub.end[p], c->pub.qpn[p], c);
                 forget_name(r, NAME_ID, &c->pub.end[p], c->id[p], c);
         }

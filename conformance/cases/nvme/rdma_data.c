@@ -5,8 +5,6 @@
 #include "conformance/words/case_rdma.h"
 
 enum { GONE_MS = 5000 };
-#define NO_RETRIES                                                                                 \
-        "who allows no RNR retries is rejected" /* R1.0 3.1.4: "or fail the QP creation" */
 
 /* An I/O queue made by a connect request of the case's own. */
 static struct queue *connected(struct queue *q)
@@ -211,14 +209,6 @@ CASE("rdma/transfer/read-limit-two", MUST, RULES(RDMA_READ_LIMIT),
                 cid[i] = send_write(q, .bytes = large_bytes(t));
         for (unsigned i = 0; i < count; i++)
                 succeed(q, cid[i]);
-}
-
-/* Accepted, or the case is skipped: a target need not serve such a host. One that has no room for now is asked
- * again. */
-static struct accept accepted_or_skip(struct queue *q, const char *why)
-{
-        require(q->t, expect_decision(q) || reject_status(q) == RDMA_REJECT_RESOURCES, "%s", why);
-        return expect_accept(q);
 }
 
 CASE("rdma/flow/credits", MUST, RULES(RDMA_CREDITS, FAB_ANSWERED),

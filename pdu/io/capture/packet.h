@@ -44,8 +44,8 @@ struct packet {
 struct packet_link;
 /* By pcap's DLT_ number; NULL: not known. */
 const struct packet_link *packet_link(int dlt);
-/* A packet of `captured` bytes, on a link that may be NULL, that had `whole` on the wire. Of those that are neither TCP nor UDP
- * nothing is set but, with IP, the addresses. */
+/* A packet of `captured` bytes that had `whole` on the wire; link may be NULL (PACKET_LINK). Of those that
+ * are neither TCP nor UDP nothing is set but, with IP, the addresses. */
 enum packet_kind packet_parse(const struct packet_link *link, const uint8_t *p, size_t captured,
                               size_t whole, struct packet *out);
 
