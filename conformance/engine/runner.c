@@ -22,6 +22,7 @@ enum {
         BUSY_ALONE = 5,
         BUSY_BESIDE = 7, /* ... up to so many tries: beside others, who may hold what there is
                                           * for as long as Keep Alive Timeouts are, 16 s */
+        HANGS = 3,       /* who has hung so often twice in a row is believed at once */
         RESTARTS = 32,   /* of who is tested */
         RECENT = 8, /* cases that ended last are suspect, too: it may have died a moment later */
 };
@@ -47,7 +48,8 @@ struct crew { /* the threads of a run and what they share */
         struct result riddle; /* a death that no case alone is the cause of; .verdict NONE: none */
         _Atomic unsigned running,
             waiting; /* cases, and those of them that hold nothing until somebody is through */
-        uint64_t ranges_taken; /* bits: those in use */
+        _Atomic unsigned hangs; /* twice in a row */
+        uint64_t ranges_taken;  /* bits: those in use */
         unsigned ranges;
         struct {
                 uint64_t since; /* when it was given back */
@@ -271,20 +273,36 @@ static void run_try(struct crew *c, struct t *t, const struct test_case *test, s
         t_run(t, test->run);
 }
 
+/* Once more, if it hung; a hang that does not happen again is worth a remark. */
+static bool was_chance(struct crew *c, const struct t *t, struct result *r, bool *hung)
+{
+        bool again = *hung;
+
+        *hung = t->hung;
+        if (again && !t->hung && !*r->note)
+                snprintf(r->note, RESULT_TEXT, "it hung at first; run again, it did not");
+        if (again && t->hung)
+                c->hangs++;
+        return !again && t->hung && c->hangs < HANGS;
+}
+
 /* What went wrong while this machine stood still proves nothing: it is tried again, and said at last.
  * So is what met a target that is busy: a small one may not be done yet with the connections of the
- * case before. */
+ * case before. And so is a hang. */
 static void run_fairly(struct crew *c, struct t *t, const struct test_case *test, struct result *r,
                        uint32_t n, struct place *p)
 {
+        bool hung = false;
+
         for (unsigned tries = 0;; tries++) {
                 uint64_t since = now_ms();
-                bool busy;
+                bool busy, chance;
 
                 run_try(c, t, test, r, n, p);
                 busy = is_busy(t, r);
+                chance = was_chance(c, t, r, &hung);
                 if (!went_wrong(r) || is_stopped(c) ||
-                    !(busy || standstill_since(&c->still, since)))
+                    !(busy || chance || standstill_since(&c->still, since)))
                         return;
                 if (tries + 1 >= (busy ? busy_tries(c) : TRIES))
                         break;

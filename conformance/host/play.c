@@ -172,6 +172,7 @@ void play(struct t *t, const struct play *p, struct played *seen)
                  atomic_fetch_add(&plays, 1));
         name_capture(t);
         act(&s);
+        t->hung |= seen->status == PLAY_HUNG;
         if (stage_see(&s, error, sizeof(error)) < 0)
                 broke(t, "%s", error);
         tell_errors(t, seen);

@@ -236,15 +236,28 @@ def test_a_host_that_was_refused_nothing():
     assert seen["verdict"] == "skip" and "did not do what this case needs" in seen["note"]
 
 
-@pytest.mark.parametrize("case", ["tcp/digest/ddgst-c2h", "fab/connect/refused"])
+# ICReq, and then it waits for ever.
+WAITS = """bash -c 'exec 3<>/dev/tcp/$NVMF_TRADDR/$NVMF_TRSVCID; printf "\\0\\0\\200\\0\\200\\0\\0\\0" >&3
+head -c 120 /dev/zero >&3; sleep 60'"""
+
+
+@pytest.mark.parametrize("case", ["tcp/digest/ddgst-c2h", "fab/connect/refused", "tcp/setup/ic-timeout"])
 def test_a_host_that_hangs_has_neither_failed_nor_gone(case):
     """It goes on as though there were no fault, or waits, until it is ended: that is not its doing."""
     goes_on = f"{shlex.quote(NVMFSPEC)} host perf --rw randrw --time 60 -i 1 -a $NVMF_TRADDR " \
         f"-s $NVMF_TRSVCID -n $NVMF_SUBNQN $([ $NVMF_DDGST = 0 ] || echo -G) --waive {case}"
-    hangs = f"{OURS}; sleep 60" if case == "fab/connect/refused" else goes_on
+    hangs = {"tcp/digest/ddgst-c2h": goes_on, "fab/connect/refused": f"{OURS}; sleep 60"}.get(case, WAITS)
     hook = f"if [ $NVMF_CASE = {WORKS} ]; then {OURS}; else {hangs}; fi"
     seen = results("--hook", hook, case, "--timeout-scale", 0.3, code=1)[case]
     assert seen["verdict"] == "fail" and "timed out after 9 s" in seen["seen"]
+
+
+def test_a_host_that_hangs_once_is_asked_again(tmp_path):
+    case, before = "tcp/alignment/cpda-3", tmp_path / "before"
+    hangs = f"[ -e {before} ] || {{ touch {before}; sleep 60; }}"
+    hook = f"[ $NVMF_CASE = {WORKS} ] || {hangs}; {OURS}"
+    seen = results("--hook", hook, case, "--timeout-scale", 0.3)[case]
+    assert seen["verdict"] == "pass" and "it hung at first; run again, it did not" in seen["note"]
 
 
 # The least host: a controller that it asks a KATO for, and enables; then it is silent.

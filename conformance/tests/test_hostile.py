@@ -84,6 +84,7 @@ class Connection:
         while len(data) < n:
             piece = self.peer.recv(n - len(data))
             if not piece:
+                self.spoilt.ended(self)
                 raise EOFError
             data += piece
         return data
@@ -294,6 +295,9 @@ class Spoilt:
 
     def fault(self, queue):
         """What came is the last that is looked at."""
+
+    def ended(self, queue):
+        """Nothing more comes from the host."""
 
     def forget(self, connection):
         """The admin queue's end is that of the controller."""

@@ -73,6 +73,15 @@ class CompletesInAnyOrder(Spoilt):
             queue.held = []
 
 
+class FreesSlotsLater(Spoilt):
+    """A capsule is removed from the queue, which moves its head, once its command has been answered (3.3.2.6)."""
+    def complete(self, queue, cqe):
+        if hasattr(queue, "answers"):  # what answers Connect counts it
+            cqe = cqe[:8] + struct.pack("<H", (struct.unpack_from("<H", cqe, 8)[0] - 1) % queue.entries) + cqe[10:]
+        queue.answers = True
+        super().complete(queue, cqe)
+
+
 class FlowOfAdmin(Spoilt):
     """Can do without flow control on I/O queues where the admin queue's Connect asked for that, too."""
     def goes_without(self, queue, asked):
@@ -432,6 +441,36 @@ class ClosesHuge(FailsHuge):
         raise EOFError
 
 
+class ForgetsHuge(FailsHuge):
+    """Which is wrong: nobody ever hears of it again."""
+    def refuse(self, queue, sqe):
+        pass
+
+
+class TakesNoEnd(Spoilt):
+    """The host may still read: its half of the connection is open. No sentence wants it closed."""
+    def ended(self, queue):
+        time.sleep(5)
+
+
+class ExactLengths(Spoilt):
+    """SGLS bit 18 is 0, and so SGLs longer than the data are refused (Base 2.2 4.3.2)."""
+    refusal = SGL_LENGTH
+
+    def serve(self, queue, sqe, data):
+        length, = struct.unpack_from("<I", sqe, 32)
+        asked = 4096 if sqe[0] == 6 else (struct.unpack_from("<H", sqe, 48)[0] + 1) * 512
+        is_long = length > asked and (sqe[0] == 6 and not queue.qid or sqe[0] == READ and queue.qid)
+        if is_long:
+            queue.respond(struct.unpack_from("<H", sqe, 2)[0], self.refusal)
+        return is_long
+
+
+class RefusesLonger(ExactLengths):
+    """... by another status than 4.3.2 names."""
+    refusal = 2
+
+
 class DiesOfMany(Spoilt):
     """Which is wrong, whatever the host did: more than 100 commands beyond the size of a queue end it."""
     def fetch(self, queue, cid, size):
@@ -449,11 +488,22 @@ class ReturnsAnOldOne(Spoilt):
         terminate(queue, pdus[31], 2)
 
 
+class ReturnsAnOldPiece(Spoilt):
+    """... of the first of 600 pieces, which is wrong: but not because nobody had sent it."""
+    def fetch(self, queue, cid, size):
+        queue.r2t(cid, 0, size)
+        first, _ = queue.next()
+        for _ in range(599):
+            queue.next()
+        terminate(queue, first, 2)
+
+
 PADDED = {"tcp/alignment/pad-more", "tcp/alignment/pad-more-h2cdata"}
 HPDA = {"tcp/alignment/hpda", "tcp/alignment/hpda-minimal"}
 LAST = {"fab/disconnect/last-response"}
 SQHD = {"fab/queue/sqhd", "fab/queue/sqhd-overtaking"}
 HUGE = {"fab/sgl/huge"}
+LONG = {"fab/sgl/long-admin", "fab/sgl/long-read"}
 DISCOVERY = {"fab/discovery/genctr", "fab/discovery/log-offsets", "fab/discovery/log-header", "fab/discovery/traddr"}
 CNTLIDS = {"fab/connect/admin", "fab/connect/io-cntlid", "fab/connect/cntlid-allocated", "base/identify/cntlid"}
 
@@ -463,6 +513,7 @@ PEERS = [
     (Zoned, {"base/log/lid-unknown"}, "pass"),
     (Spoilt, {"base/log/lid-unknown"}, "fail"),
     (CompletesInAnyOrder, SQHD, "pass"),
+    (FreesSlotsLater, SQHD, "pass"),
     (FlowOfAdmin, {"tcp/c2hdata/success-off", "fab/connect/sqfc-off"}, "pass"),
     (EndsLater, {"fab/association/admin-lost", "fab/connect/cntlid-gone"}, "pass"),
     (Spoilt, {"base/log/offset-beyond", "fab/discovery/log-beyond"}, "skip"),  # LPA has no bit for offsets
@@ -494,9 +545,14 @@ PEERS = [
     (NoAlignment, HPDA, "pass"),
     (Spoilt, {"tcp/r2t/asked", "tcp/r2t/limit"}, "pass"),  # one TTAG for all R2Ts
     (Spoilt, HUGE, "pass"),
+    (Spoilt, LONG, "pass"),
+    (ExactLengths, LONG, "skip"),
+    (RefusesLonger, LONG, "fail"),
     (FailsHuge, HUGE, "pass"),
     (EndsHuge, HUGE, "pass"),
     (ClosesHuge, HUGE, "pass"),
+    (ForgetsHuge, HUGE, "fail"),
+    (TakesNoEnd, {"tcp/termreq/half-close"}, "info"),
     (ReturnsAnOldOne, {"fab/queue/overrun"}, "info"),
 ]
 
@@ -555,7 +611,7 @@ def test_what_nobody_has_to_notice_fails_no_target(rulebook):
 
 
 @pytest.mark.parametrize("rule", """
-    tcp/alignment/pdo-c2h tcp/digest/flags-c2h tcp/header/plen-c2h tcp/c2hdata/datal-dword
+    tcp/icresp/maxh2cdata-4096 tcp/alignment/pdo-c2h tcp/digest/flags-c2h tcp/header/plen-c2h tcp/c2hdata/datal-dword
     rdma/accept/length rdma/accept/recfmt rdma/accept/crqsize""".split())
 def test_what_nobody_has_to_notice_fails_no_host(rule):
     judged = {r["id"]: r["verdict"] for r in conform("--role", "host", "-t", transport_of(rule), "--waive", rule, rule)}

@@ -357,6 +357,9 @@ void expect_error(struct queue *q, uint16_t cid, uint16_t status);
 struct reply finish(struct queue *q, uint16_t cid);
 /* finish(), and the status is Success. */
 struct reply succeed(struct queue *q, uint16_t cid);
+/* succeed(), of a command whose SGL is longer than its data. Skips the case where the controller does not
+ * support that (SGLS bit 18, LLDTS) and ends the command with Data SGL Length Invalid (4.3.2). */
+struct reply succeed_long(struct queue *q, uint16_t cid);
 
 struct r2t expect_r2t(struct queue *q, uint16_t cid);
 /* A Write that needs R2Ts, and its first R2T, for the H2CData that the case is about. */

@@ -496,6 +496,18 @@ struct reply succeed(struct queue *q, uint16_t cid)
         return r;
 }
 
+struct reply succeed_long(struct queue *q, uint16_t cid)
+{
+        struct reply r = finish(q, cid);
+        bool supported = le32_get(caps(q->t)->id.sgls) & SGLS_LLDTS;
+
+        require(q->t, q->over || supported || r.status != NVME_SGL_LENGTH,
+                "SGLS bit 18 is 0, and SGLs longer than the data are refused");
+        if (!q->over)
+                check_status(q, r, NVME_SUCCESS);
+        return r;
+}
+
 void expect_error(struct queue *q, uint16_t cid, uint16_t status)
 {
         struct reply r = finish(q, cid);

@@ -33,9 +33,10 @@ enum {
         PEL_READ = 0,
         PEL_RELEASE = 2,
 };
-/* By when the I/O queues of a lost admin queue are gone, and a shutdown shows; nobody prescribes it. */
-#define GONE_NS           INT64_C(5000000000)
-#define SHUTDOWN_SHOWS_NS INT64_C(500000000)
+/* By when a host is gone, a shutdown shows, and the I/O queues of a lost admin queue are gone: nobody
+ * prescribes it. What is as it was after so long has not been noticed at all. */
+#define GONE_NS INT64_C(5000000000)
+#define LOST_NS INT64_C(10000000000)
 
 struct event { /* of the kinds that stay masked until their log is read */
         uint8_t type, info, lid;
@@ -291,7 +292,7 @@ static void judge_csts(struct past *p, const struct answer *a, uint32_t csts)
                     FAB_RDY);
         judge_finds(a->found,
                     settled && enabled && CC_SHN(p->cc) && !CSTS_SHST(csts) && p->shn_ns &&
-                        a->cmd->at.time_ns > p->shn_ns + SHUTDOWN_SHOWS_NS,
+                        a->cmd->at.time_ns > p->shn_ns + GONE_NS,
                     FAB_SHST);
         if (settled && !ready && !enabled && !p->stopped_frame)
                 p->stopped_frame = a->e->at.frame;
@@ -1274,7 +1275,7 @@ static bool outlives_admin(const struct past *p, const struct session_cmd *cmd)
 {
         int64_t cqt = p->has_id ? le16_get(p->id.cqt) : 0;
 
-        return p->gone_ns && cmd->at.time_ns > p->gone_ns + GONE_NS + cqt * MS;
+        return p->gone_ns && cmd->at.time_ns > p->gone_ns + LOST_NS + cqt * MS;
 }
 
 static bool disconnects(const union sqe *s)

@@ -180,13 +180,14 @@ static bool admin_in_capsule(const struct refused *r)
                sgl_len(&r->cmd->sqe.sgl) <= PDU_ADMIN_IN_CAPSULE;
 }
 
-/* Commands that say by themselves how much they move: fewer bytes than described. */
+/* Commands that say by themselves how much they move: fewer bytes than described. Who does not support
+ * that (LLDTS) says so by this status (4.3.2). */
 static bool long_sgl(const struct refused *r)
 {
         const union sqe *s = &r->cmd->sqe;
         uint32_t described = sgl_len(&s->sgl);
 
-        if (s->sgl.id == SGL_LAST_IN_CAPSULE)
+        if (s->sgl.id == SGL_LAST_IN_CAPSULE || !r->s->assoc || !r->s->assoc->long_sgls)
                 return false;
         if (r->s->qid == 0)
                 return s->opc == NVME_IDENTIFY && described > IDENTIFY_LEN;

@@ -27,7 +27,8 @@ struct association {
         uint16_t icdoff;
         uint8_t msdbd;
         uint32_t nn;           /* the highest NSID */
-        bool identified;       /* the four above are known */
+        bool long_sgls;        /* SGLS: those longer than the data are supported (LLDTS) */
+        bool identified;       /* the five above are known */
         struct past *past;     /* the judge's; NULL where nothing is judged */
         struct session *first; /* its queues, by session.sibling */
         struct association *next;

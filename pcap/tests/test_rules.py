@@ -54,7 +54,7 @@ def never_down(c):
     q = admin(c)
     q.set(0x464001)
     q.get(CSTS, 1)  # it may show a moment later
-    c.ms += 600
+    c.ms += 6000
     q.get(CSTS, 1)
 
 
@@ -63,7 +63,9 @@ def shown_late(c):
     q = admin(c)
     q.set(0x464001)
     q.get(CSTS, 1)
-    c.ms += 600
+    c.ms += 4000
+    q.get(CSTS, 1)
+    c.ms += 100
     q.get(CSTS, 9)
 
 
@@ -769,6 +771,22 @@ def deletes_queue(stays=True, cattr=0xc):
     return craft
 
 
+def refuses_long(c, sgls):
+    """An SGL of 8 KiB for the 4 KiB of Identify; bit 18 of SGLS says that this is supported."""
+    q = admin(c)
+    q.identify(sgls=sgls)
+    q.run(0x06, status=0x0f, cdw=[1], length=8192)
+
+
+def infiniband_entry(c):
+    """TRSVCID of AF_IB is a service identifier."""
+    entry = bytearray(disc_entry(SUBNQN, trsvcid=b"0000-0000-0106-1144", traddr=b"fe80::2"))
+    entry[0:2] = 1, 27  # RDMA, AF_IB
+    entry[64:64 + 192] = bytes(192)
+    entry[768:771] = 1, 2, 1  # reliable connected, InfiniBand, RDMA_IP_CM
+    discovery(c).log(0x70, disc_log(1, bytes(entry)))
+
+
 LAWFUL = {
     "other-path": two_paths(1, 3),
     "no-better-path": two_paths(2, 2),
@@ -842,6 +860,9 @@ LAWFUL = {
     "stride-of-discovery": lambda c: Queue(c, subnqn=DISCOVERY).get(
         CAP, CAP_FAIR & ~(1 << 59) | 1 << 32),
     "cntlid-0": lambda c: admin(c, result=0),
+    "long-sgl-refused": lambda c: refuses_long(c, 0x300001),
+    "long-sgl-refused-at-once": lambda c: admin(c).run(0x06, status=0x0f, cdw=[1], length=8192),
+    "entry-of-infiniband": infiniband_entry,
     "dh-value-again": lambda c: challenges(c, (b"a", b"z"), (b"b", b"z")),
 }
 
@@ -996,7 +1017,7 @@ FABRICS = {
     "fab/keep-alive/expiry": outlived,
     "fab/keep-alive/command": lambda c: admin(c).run(0x18, status=2),
     "fab/nsid/invalid": lambda c: (admin(c), io(c).run(0x00, status=0x0b, nsid=0)),
-    "fab/sgl/long": lambda c: admin(c).run(0x06, status=0x0f, cdw=[1], length=8192),
+    "fab/sgl/long": lambda c: refuses_long(c, 0x340001),
     "fab/connect/no-error-log": failed_connect_logged,
     "base/event/limit": too_many_events,
     "base/event/masked": event_twice,
@@ -1058,6 +1079,16 @@ def term_answered(c):
     short = struct.pack("<BBBBIHI10x", 2, 0, 24, 0, 20, 2, 0)
     q.stream.send("host", short)
     term(q, "controller", short)
+
+
+def reserved_fes_answered(c):
+    """Only of a bad PLEN is it said that nothing answers it (T1.0 3.5)."""
+    q = admin(c)
+    data = pdu(7, struct.pack("<HHII4x", 9, 0, 0, 4), bytes(4), flags=4)
+    q.stream.send("controller", data)
+    strange = struct.pack("<BBBBIHI10x", 2, 0, 24, 0, 24 + 24, 9, 0) + data[:24]
+    q.stream.send("host", strange)
+    term(q, "controller", strange[:24], fes=1)
 
 
 def term_ignored(c):
@@ -1221,11 +1252,11 @@ def goes_on_after_an_error(c):
     q.ack("controller")
 
 
-def io_queue_stays(c):
+def io_queue_stays(c, wait_ms=11000):
     a = roce_admin(c)
     q = roce_io(c)
     a.disconnect()
-    c.ms += 6000
+    c.ms += wait_ms
     for _ in range(2):
         q.flush()
 
@@ -1258,6 +1289,7 @@ def iwarp(request, reply=None, depths=None):
 
 
 REQUEST = struct.pack("<HHHHH", 0, 0, 32, 31, 0).ljust(32, b"\0")
+ACCEPT = struct.pack("<HH", 0, 32).ljust(32, b"\0")
 
 
 RDMA = {
@@ -1368,6 +1400,8 @@ ALSO = {
     "copy-without-resources": (sent_again(0x189, 100, **COPY), "nvm/copy/host-again"),
     "no-tls-with-a-generated-psk": (comes_back(False), "fab/auth/concatenation"),
     "no-challenge": (concatenates(cvalid=0, stays=False), "fab/auth/concatenation"),
+    "stride": (lambda c: admin(c, enabled=False).enable(cap=CAP_FAIR | 1 << 32), "fab/property/cap"),
+    "iwarp-without-reads": (iwarp(REQUEST, ACCEPT, (0, 1)), "rdma/request/ird"),
     "crd-with-dnr": (lambda c: admin(c, cntlid=5, result=5).run(
         0x06, status=0x4802, cdw=[1], length=4096), "base/command/retry-unasked"),
 }
@@ -1389,6 +1423,15 @@ def test_other_ways_to_break_it(name, tmp_path):
     assert {f["rule"] for f in found[:-1]} - SHORTCUTS == {rule}
 
 
+@pytest.mark.parametrize("rule", """
+    rdma/flow/host-receives rdma/key/invalidated-check rdma/teardown/error-ends-queue fab/property/read-only""".split())
+def test_a_rule_of_our_own_reading_is_advice(rule, tmp_path):
+    capture = Capture()
+    CRAFTED[rule](capture)
+    found = [f for f in check(capture.write(tmp_path / "advice.pcap"))[:-1] if f["rule"] == rule]
+    assert found and {f["grade"] for f in found} == {"advice"}
+
+
 def test_own_reading_is_advice(tmp_path):
     """That a host writes VS nobody forbids in print."""
     capture = Capture()
@@ -1404,7 +1447,6 @@ def test_own_reading_is_advice(tmp_path):
     assert "0 must and 0 should broken, 1 advised" in done.stdout
 
 
-ACCEPT = struct.pack("<HH", 0, 32).ljust(32, b"\0")
 LOGIN = struct.pack(">QHBBI16s16sHxxxxxx", 0, 6, 0, 0, 8260, b"initiator's name", b"target's own name", 80)
 
 
@@ -1456,7 +1498,9 @@ SOBER = {
     "srp-iwarp-answer": (iwarp(LOGIN, ACCEPT), {"srp/login/answer"}),
     "srp-beside-nvme": (lambda c: (srp(c, ACCEPT), roce_admin(c), Roce(c, retries=3)),
                         {"srp/login/answer", "rdma/request/rnr-retry"}),
+    "queue-of-a-lost-association": (lambda c: io_queue_stays(c, 8000), {"fab/association/host-ends"}),
     "overrun": (overrun, {"fab/queue/overrun"}),
+    "reserved-fes-answered": (reserved_fes_answered, {"tcp/c2hdata/cccid", "tcp/termreq/fes-h2c"}),
     "no-capsule-data": (no_capsule_data, {"tcp/capsule/in-capsule-limit"}),
 }
 

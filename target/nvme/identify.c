@@ -12,7 +12,6 @@ enum {
         FIXED_TEMP_CRITICAL = 0x161,
         SGLS_SUPPORTED = 1 << 0,
         SGLS_KEYED = 1 << 2,
-        SGLS_LONGER = 1 << 18, /* descriptors may describe more than the transfer */
         SGLS_OFFSET = 1 << 20, /* in-capsule data */
         SGLS_TRANSPORT = 1 << 21,
         LPA_PAGES = 1 << 5, /* log pages 00h, 12h and 13h, scopes in 05h */
@@ -67,7 +66,7 @@ static uint8_t mdts(uint32_t max_transfer)
 
 static void fill_tcp(const struct target_limits *l, struct id_ctrl *id)
 {
-        id->sgls = le32(SGLS_SUPPORTED | SGLS_LONGER | SGLS_OFFSET | SGLS_TRANSPORT);
+        id->sgls = le32(SGLS_SUPPORTED | SGLS_LLDTS | SGLS_OFFSET | SGLS_TRANSPORT);
         id->ioccsz = le32((uint32_t)(sizeof(union sqe) + l->in_capsule) / 16);
         id->msdbd = 1;
 }
@@ -76,7 +75,7 @@ static void fill_rdma(const struct rdma_format *f, struct id_ctrl *id)
 {
         uint32_t behind = f->in_capsule ? f->icdoff * 16u + f->in_capsule : 0;
 
-        id->sgls = le32(SGLS_SUPPORTED | SGLS_KEYED | (behind ? SGLS_OFFSET : 0u));
+        id->sgls = le32(SGLS_SUPPORTED | SGLS_LLDTS | SGLS_KEYED | (behind ? SGLS_OFFSET : 0u));
         id->ioccsz = le32((uint32_t)(sizeof(union sqe) + behind) / 16);
         id->icdoff = le16(behind ? f->icdoff : 0);
         id->msdbd = f->msdbd;

@@ -210,7 +210,7 @@ static uint32_t shst_after(struct queue *q, uint32_t shst, unsigned ms)
  * has broken nothing. Nor is it said how soon after CC.SHN a shutdown shows. */
 static void shut_down(struct queue *q, uint32_t shn)
 {
-        enum { NORMAL, OCCURRING, BEGIN_MS = 1000, SHUTDOWN_MS = 5000 };
+        enum { NORMAL, OCCURRING, BEGIN_MS = 5000, SHUTDOWN_MS = 5000 };
         unsigned rtd3e = le32_get(caps(q->t)->id.rtd3e) / 1000;
         unsigned ms = rtd3e > SHUTDOWN_MS ? rtd3e : SHUTDOWN_MS;
         uint32_t shst;
@@ -640,8 +640,8 @@ CASE("fab/sgl/long-admin", SHOULD, RULES(FAB_SGL_LONG),
 {
         struct queue *q = admin_queue(t);
 
-        succeed(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = 4096,
-                            .sgl_len = 8192));
+        succeed_long(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = 4096,
+                                 .sgl_len = 8192));
 }
 
 CASE("fab/sgl/long-read", SHOULD, RULES(FAB_SGL_LONG),
@@ -649,7 +649,7 @@ CASE("fab/sgl/long-read", SHOULD, RULES(FAB_SGL_LONG),
 {
         struct queue *q = io_queue(t);
 
-        succeed(q, send_read(q, .bytes = KIB(8), .sgl_len = KIB(16)));
+        succeed_long(q, send_read(q, .bytes = KIB(8), .sgl_len = KIB(16)));
 }
 
 CASE("fab/sgl/null", SHOULD, RULES(FAB_SGL_NULL),

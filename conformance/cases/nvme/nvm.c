@@ -349,8 +349,8 @@ CASE("nvm/dsm/long-sgl", SHOULD, RULES(FAB_SGL_LONG),
         require(t, le16_get(caps(t)->id.oncs) & ONCS_DSM, "Dataset Management is not supported");
         require(t, caps(t)->in_capsule >= sizeof(ranges), "the capsule has no room for data");
         le_put(ranges + 8, 8, own_lba(t)); /* none of its blocks */
-        succeed(q, send_cmd(q, .opc = NVME_DSM, .nsid = caps(t)->nsid, .cdw10 = 0, .cdw11 = 4,
-                            .bytes = sizeof(ranges), .data = ranges, .in_capsule = true));
+        succeed_long(q, send_cmd(q, .opc = NVME_DSM, .nsid = caps(t)->nsid, .cdw10 = 0, .cdw11 = 4,
+                                 .bytes = sizeof(ranges), .data = ranges, .in_capsule = true));
 }
 
 /* --- Flush */

@@ -206,7 +206,7 @@ CASE("rdma/sgl/long", SHOULD, RULES(FAB_SGL_LONG, RDMA_WRITE_RANGE),
         struct queue *q = io_queue(t);
         struct buffer b = fill_buffer(q, KIB(16));
 
-        succeed(q, send_read(q, .bytes = KIB(8), .sgl = HAND(keyed(b))));
+        succeed_long(q, send_read(q, .bytes = KIB(8), .sgl = HAND(keyed(b))));
         about(t, RDMA_WRITE_RANGE);
         want_untouched(t, &b, KIB(8), KIB(8));
 }
@@ -449,7 +449,7 @@ CASE("rdma/sgl/list-long", SHOULD, RULES(FAB_SGL_LONG, RDMA_WRITE_RANGE),
         struct buffer a = fill_buffer(q, KIB(6)), b = fill_buffer(q, KIB(6));
 
         NEEDS_LISTS(2);
-        succeed(q, send_read(q, .bytes = KIB(8), .sgl = LIST(keyed(a), keyed(b))));
+        succeed_long(q, send_read(q, .bytes = KIB(8), .sgl = LIST(keyed(a), keyed(b))));
         about(t, RDMA_WRITE_RANGE);
         want_untouched(t, &b, KIB(2), KIB(4));
 }
@@ -461,7 +461,7 @@ CASE("rdma/sgl/list-unneeded", SHOULD, RULES(FAB_SGL_LONG, RDMA_WRITE_RANGE),
         struct buffer a = fill_buffer(q, KIB(8)), b = fill_buffer(q, KIB(4));
 
         NEEDS_LISTS(2);
-        succeed(q, send_read(q, .bytes = KIB(8), .sgl = LIST(keyed(a), keyed(b))));
+        succeed_long(q, send_read(q, .bytes = KIB(8), .sgl = LIST(keyed(a), keyed(b))));
         about(t, RDMA_WRITE_RANGE);
         want_untouched(t, &b, 0, b.len);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NVMe/RDMA 3.2 and 3.5: how queue pairs end. The groups are the families of bugs that targets have
+ * NVMe/RDMA 3.5, IBTA 12.10: how queue pairs end. The groups are the families of bugs that targets have
  * had in their life cycle: who owns what when (a), close before connect has ended (b), completions
  * and memory that is freed (c), a drain that never ends (d), work that waits for itself (f). That
  * the device goes away (e) takes a guest: conformance/tests/lab/removal.sh.

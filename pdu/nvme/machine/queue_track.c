@@ -196,7 +196,7 @@ struct queue_cmd *queue_track_takes(struct queue_track *q, struct queue_cmd *cmd
                 cmd = queue_track_at(q, tags_add(&q->cids, le16_get(s->cid)));
         if (cmd && *fresh) {
                 set_command(cmd, s);
-                cmd->least = answered(q) + 1;
+                cmd->least = answered(q);
         } else if (cmd) {
                 cmd->again++;
         } else {
@@ -238,10 +238,10 @@ static void start_queue(struct queue_track *q, const struct queue_cmd *cmd, cons
 
 /*
  * SQHD is that of when the completion was created (figure 97), and completions may be sent in another
- * order than that. By then the controller had taken this command and all that were answered before it
- * was sent, and none that was not sent; whether it ever took those that a reset made vanish is its own
- * affair. That it had taken those sent before this one is not asked: there are controllers whose head
- * counts completions.
+ * order than that. By then the controller had removed from the queue all that were answered before this
+ * command was sent, and none that was not sent; whether it ever took those that a reset made vanish is its
+ * own affair. That it had removed this one or those sent before it is not asked: 3.3.2.6 does not say when
+ * a capsule is removed, and there are controllers whose head counts completions.
  */
 static void move_head(struct queue_track *q, const struct queue_cmd *cmd, uint16_t sqhd)
 {

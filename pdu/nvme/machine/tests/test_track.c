@@ -533,6 +533,16 @@ static void heads_of_completions(struct session *s)
         say_resp(s, 1, 4);
 }
 
+/* Slots are free when their commands have been answered. */
+static void heads_of_what_was_answered(struct session *s)
+{
+        say_hello(s);
+        for (uint16_t i = 1; i < 9; i++) {
+                flushes(s, i, 1);
+                say_resp(s, i, i);
+        }
+}
+
 /* One was answered before this one was sent, and is not counted. */
 static void head_behind_its_command(struct session *s)
 {
@@ -540,7 +550,7 @@ static void head_behind_its_command(struct session *s)
         flushes(s, 1, 3);
         say_resp(s, 1, 2);
         flushes(s, 4, 1);
-        say_resp(s, 4, 2);
+        say_resp(s, 4, 1);
 }
 
 static void head_stuck(struct session *s)
@@ -549,7 +559,9 @@ static void head_stuck(struct session *s)
         flushes(s, 1, 1);
         say_resp(s, 1, 1);
         flushes(s, 2, 1);
-        say_resp(s, 2, 3);
+        say_resp(s, 2, 1);
+        flushes(s, 3, 1);
+        say_resp(s, 3, 4);
 }
 
 static void head_too_far(struct session *s)
@@ -628,6 +640,7 @@ static void submission_queue(void **state)
             { head_stuck, sqhd, no_limits, 0 }, { head_too_far, sqhd, no_limits, 0 },
             { head_not_of_the_queue, sqhd, no_limits, 0 },
             { head_zero_at_connect, "", no_limits, 0 }, { heads_of_completions, "", no_limits, 0 },
+            { heads_of_what_was_answered, "", no_limits, 0 },
             { head_behind_its_command, sqhd, no_limits, 0 },
             { unasked_then_zero, unasked, no_limits, 0 },
             { unasked_then_head, unasked, no_limits, 0 }, { refusals_counted, "", no_limits, 0 },
