@@ -718,6 +718,24 @@ def test_a_fault_has_a_name_and_an_explanation():
     assert found["base/abort/not-outstanding"]["verdict"] == "fail"
 
 
+def test_a_mandatory_feature_that_fails_skips_nothing():
+    """Internal Error does not say that it is not supported (Base 2.2 figure 32)."""
+    asked = ("base/feature/read-twice", "base/feature/power-state", "base/feature/reset-threshold",
+             "base/feature/reset-events", "base/feature/thresholds", "base/feature/no-data", "base/feature/namespace-scope")
+    found, _ = results("--fault", "status=0/06h cmd=get-features", *asked, code=1)
+    assert {name: found[name]["verdict"] for name in asked} == dict.fromkeys(asked, "fail")
+    found, _ = results("--fault", "status=0/02h cmd=get-features", *asked, code=77)
+    assert {name: found[name]["verdict"] for name in asked} == dict.fromkeys(asked, "skip")
+
+
+def test_an_nn_that_active_namespaces_exceed_skips_nothing():
+    asked = ("base/identify/list-complete", "base/identify/descriptors-inactive", "base/identify/inactive-namespace")
+    found, _ = results("--violate", "semantic/nn-zero", *asked, code=1)
+    for name in asked:
+        assert found[name]["verdict"] == "fail" and found[name]["rule"] == "base/identify/list", found[name]
+        assert "and NN 0" in found[name]["seen"]
+
+
 def test_detection_power():
     out = conform("--power", timeout=280).stdout
     of = re.search(r"^power: (\d+) of (\d+)$", out, re.M)

@@ -89,6 +89,12 @@ def test_a_host_that_breaks_a_rule_is_found_out(rule):
     assert f"noticed/{rule}" in seen or rule in json.dumps(seen)
 
 
+def test_a_command_set_that_is_not_offered_is_named():
+    """The target, which has it fail, does not say why."""
+    seen = results("--violate", "semantic/host-cc-css", WORKS, code=1)
+    assert "fab/property/cc-values" in json.dumps(seen)
+
+
 def test_a_host_that_overlooks_a_fault():
     seen = results("--waive", "tcp/digest/hdgst-c2h", "tcp/digest/hdgst-c2h",
                    code=1)["tcp/digest/hdgst-c2h"]

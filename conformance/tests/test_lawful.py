@@ -17,13 +17,14 @@ import time
 
 import pytest
 
-from test_hostile import (AER, BLOCKS, C2H, CONNECT, CONNECT_INVALID, GET_LOG, KATO, NVMFSPEC, PROPERTY_SET, READ,
-                          SET_FEATURES, Spoilt, Target, judge)
+from test_hostile import (AER, BLOCKS, C2H, CONNECT, CONNECT_INVALID, GET_LOG, INTERNAL_ERROR, KATO, NVMFSPEC, PROPERTY_SET,
+                          READ, SET_FEATURES, Spoilt, Target, judge)
 from test_hostile_stream import NQN as SOUND
 from test_hostile_stream import Proxy
 
 TERM, H2C_TERM, H2C_DATA, WRITE, DISCONNECT, KEEP_ALIVE, QUEUES, AEC = 3, 2, 6, 1, 8, 0x18, 7, 0x0b
 INVALID_LOG, SGL_LENGTH, BUSY, AER_LIMIT, SEQUENCE, RESTART = 0x109, 0x0f, 0x181, 0x105, 0x0c, 0x190
+NOT_CHANGEABLE = 0x10e
 
 
 @pytest.fixture
@@ -290,6 +291,22 @@ class WorksOnAfterReset(SilentAfterReset):
         return False
 
 
+class EventsAreFixed(Spoilt):
+    """Asynchronous Event Configuration cannot be another one."""
+    status = NOT_CHANGEABLE
+
+    def serve(self, queue, sqe, data):
+        mine = sqe[0] == SET_FEATURES and sqe[40] == AEC and not queue.qid
+        if mine:
+            queue.respond(struct.unpack_from("<H", sqe, 2)[0], self.status)
+        return mine
+
+
+class EventsBreakIt(EventsAreFixed):
+    """Which is wrong: the status does not say that it is not supported."""
+    status = INTERNAL_ERROR
+
+
 class CountsLater(Spoilt):
     """Host Read Commands, now and then: how soon nobody says."""
     reads = shown = 0
@@ -335,6 +352,25 @@ class BusyLog(Spoilt):
 
 class RestartingLog(BusyLog):
     restarts = True
+
+
+class LongLog(BusyLog):
+    """200 entries."""
+    comes, entries, numrec = 1 << 30, 200, 200
+
+    def log(self, there, genctr):
+        page = super().log(0, genctr)
+        return struct.pack("<QQ", genctr, self.numrec) + page[16:1024] + page[1024:] * self.entries
+
+
+class LogOf16(LongLog):
+    """Which is wrong: 200 entries are announced."""
+    entries = 16
+
+
+class LogBeyondOffsets(LongLog):
+    """Which is wrong: the last entry would be beyond each offset."""
+    numrec = (1 << 54) + 2
 
 
 class CountsReadings(BusyLog):
@@ -533,10 +569,15 @@ PEERS = [
     (SilentAfterReset, {"fab/reset/controller", "fab/reset/queues-gone"}, "pass"),
     (EndsWithAnyConnection, {"fab/reset/controller"}, "pass"),
     (WorksOnAfterReset, {"fab/reset/controller", "fab/reset/queues-gone"}, "fail"),
+    (EventsAreFixed, {"base/feature/value-kept", "fab/reset/features"}, "skip"),
+    (EventsBreakIt, {"base/feature/value-kept", "fab/reset/features"}, "fail"),
     (CountsLater, {"base/log/host-reads"}, "pass"),
     (BusyLog, DISCOVERY, "pass"),
     (RestartingLog, DISCOVERY, "pass"),
     (CountsReadings, {"fab/discovery/genctr"}, "fail"),
+    (LongLog, {"fab/discovery/log-header"}, "skip"),
+    (LogOf16, {"fab/discovery/log-header"}, "fail"),
+    (LogBeyondOffsets, {"fab/discovery/log-header"}, "fail"),
     (Stores, {"tcp/r2t/ttag-unique", "tcp/h2cdata/interleaved", "tcp/h2cdata/ttag-stale", "fab/queue/room"}, "skip"),
     (AsksInParts, {"tcp/h2cdata/pieces", "tcp/capsule/small-write-through-r2t"}, "pass"),
     (AnswersTermReq, {"tcp/termreq/h2ctermreq-fes"}, "pass"),

@@ -360,6 +360,10 @@ struct reply succeed(struct queue *q, uint16_t cid);
 /* succeed(), of a command whose SGL is longer than its data. Skips the case where the controller does not
  * support that (SGLS bit 18, LLDTS) and ends the command with Data SGL Length Invalid (4.3.2). */
 struct reply succeed_long(struct queue *q, uint16_t cid);
+/* r is of Get or Set Features: the case is skipped, for this reason, if its status says that the feature or what is asked of
+ * it is not supported, and fails by any other status but success. */
+void require_feature(struct queue *q, struct reply r, const char *why, ...)
+    __attribute__((format(printf, 3, 4)));
 
 struct r2t expect_r2t(struct queue *q, uint16_t cid);
 /* A Write that needs R2Ts, and its first R2T, for the H2CData that the case is about. */
@@ -431,9 +435,15 @@ enum { CC_RUN = 1 | 6 << 16 | 4 << 20 }; /* EN, IOSQES, IOCQES */
 /* Valid until the case ends, like all data handed out here. */
 const struct id_ctrl *identify_ctrl(struct queue *q);
 const void *identify(struct queue *q, uint8_t cns, uint32_t nsid);
+/* absent: the lowest NSID that is not in the list of active ones. The case is skipped where it is above NN, as all are
+ * active then, and fails by ID_NS_LIST, which it names, if those that are active are above NN as well. `rule`: what it
+ * is about otherwise. */
+void require_inactive(struct t *t, unsigned rule, uint32_t absent);
 const void *get_log(struct queue *q, uint8_t lid, uint32_t bytes, uint64_t offset);
 uint16_t send_get_log(struct queue *q, uint8_t lid, uint32_t bytes, uint64_t offset);
-/* The whole discovery log, in pieces that any MDTS allows, and how many entries it has. lsp: bits of CDW10. */
+/* The whole discovery log, in pieces that any MDTS allows, and how many entries it has. lsp: bits of CDW10.
+ * A case is skipped where the log says that it has more entries than: */
+enum { DISC_LOG_MOST = 120 };
 struct disc_header;
 const struct disc_header *whole_discovery_log(struct queue *q, uint32_t lsp, uint64_t *entries);
 uint32_t get_feature(struct queue *q, uint8_t fid);

@@ -98,6 +98,16 @@ const struct id_ctrl *identify_ctrl(struct queue *q)
         return identify(q, CNS_CTRL, 0);
 }
 
+void require_inactive(struct t *t, unsigned rule, uint32_t absent)
+{
+        uint32_t nn = le32_get(caps(t)->id.nn), last = absent - 1;
+
+        about(t, ID_NS_LIST);
+        want(t, last <= nn, "active NSIDs up to NN", "NSID %u, and NN %u", last, nn);
+        about(t, rule);
+        require(t, absent <= nn, "all %u NSIDs are active", nn);
+}
+
 uint16_t send_get_log(struct queue *q, uint8_t lid, uint32_t bytes, uint64_t offset)
 {
         uint32_t numd = bytes / 4 - 1;
@@ -131,7 +141,7 @@ static const void *discovery_piece(struct queue *q, uint32_t lsp, uint64_t at, u
 /* The log, and whether it has stayed the same; NULL: it is to be read again. */
 static uint8_t *discovery_log_once(struct queue *q, uint32_t lsp, uint64_t *entries, bool *same)
 {
-        enum { PIECE = 4096, MOST = 120 };
+        enum { PIECE = 4096 };
         const struct disc_header *h = discovery_piece(q, lsp, 0, DISC_HEADER_LEN);
         const void *piece;
         uint64_t bytes;
@@ -140,7 +150,8 @@ static uint8_t *discovery_log_once(struct queue *q, uint32_t lsp, uint64_t *entr
         if (!h)
                 return NULL;
         *entries = le64_get(h->numrec);
-        require(q->t, *entries <= MOST, "the log has %llu entries", (unsigned long long)*entries);
+        require(q->t, *entries <= DISC_LOG_MOST, "the log has %llu entries",
+                (unsigned long long)*entries);
         bytes = DISC_HEADER_LEN + *entries * DISC_ENTRY_LEN;
         log = t_alloc(q->t, bytes);
         for (uint64_t at = 0; at < bytes; at += PIECE) {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The expecting words. */
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "case_rdma.h"
@@ -485,6 +487,32 @@ struct reply expect_status(struct queue *q, uint16_t cid, uint16_t status)
 struct reply expect_success(struct queue *q, uint16_t cid)
 {
         return expect_status(q, cid, NVME_SUCCESS);
+}
+
+/* 4.4, 5.1.11, 5.1.25; Lockdown prohibits features one by one. */
+static bool is_unsupported(uint16_t status)
+{
+        static const uint16_t statuses[] = { NVME_INVALID_FIELD, NVME_PROHIBITED,
+                                             NVME_FEATURE_NOT_SAVEABLE, NVME_FEATURE_NOT_CHANGEABLE,
+                                             NVME_FEATURE_NOT_NS };
+
+        for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
+                if (statuses[i] == status)
+                        return true;
+        return false;
+}
+
+void require_feature(struct queue *q, struct reply r, const char *why, ...)
+{
+        char text[120];
+        va_list ap;
+
+        va_start(ap, why);
+        vsnprintf(text, sizeof(text), why, ap);
+        va_end(ap);
+        require(q->t, !is_unsupported(r.status), "%s", text);
+        if (!q->over)
+                check_status(q, r, NVME_SUCCESS);
 }
 
 struct reply succeed(struct queue *q, uint16_t cid)

@@ -337,6 +337,8 @@ static uint32_t enable_value(const struct host_ctrl *c)
 
         if (has_flaw(c, FLAW_HOST_CC_MPS))
                 mps = (c->cap >> 52 & 0xf) + 1;
+        if (has_flaw(c, FLAW_HOST_CC_CSS))
+                css = 6;
         if (c->discovery)
                 return CC_EN;
         return CC_EN | css << 4 | mps << 7 | CC_IOSQES | CC_IOCQES;

@@ -142,6 +142,23 @@ void judge_keys(struct tls_past *p, struct tls_memory *m, const struct connect_d
 /* A Get Log Page of the discovery service that has succeeded. */
 void remember_entries(struct tls_memory *m, const struct session_cmd *cmd);
 
+/* --- what namespaces are told apart by (judge_unique.c) ------------------------------------------- */
+
+enum { IDS_KNOWN = 64 };
+
+/* Of an association, since its namespaces may have changed last; all zero at first. */
+struct ids_past {
+        struct known_id {
+                uint32_t nsid; /* 0: none */
+                uint8_t type;  /* NIDT_* */
+                uint8_t bytes[16];
+        } known[IDS_KNOWN]; /* those that were told last */
+        unsigned next;
+};
+/* The descriptors of this namespace were read: `len` bytes. */
+void judge_ids(struct ids_past *p, uint32_t nsid, const uint8_t *list, size_t len,
+               struct rule_set *found);
+
 /* --- commands that a host sends again (judge_retry.c) --------------------------------------------- */
 
 enum { RETRIES = 16 };

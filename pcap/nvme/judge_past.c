@@ -56,6 +56,7 @@ struct past {
                 struct ns_format format;
         } formats[FORMATS]; /* those that were told last; nsid 0: none */
         unsigned next_format;
+        struct ids_past ids;    /* of its namespaces */
         uint64_t moves;         /* Property Sets of CC and Set Features, each begun and ended */
         uint64_t moved_frame;   /* of the last of these */
         int64_t cc_ns;          /* when CC.EN changed; 0: never */
@@ -486,6 +487,7 @@ static void forget_namespaces(struct past *p)
 {
         memset(p->formats, 0, sizeof(p->formats));
         memset(p->attached, 0, sizeof(p->attached));
+        memset(&p->ids, 0, sizeof(p->ids));
 }
 
 /* Feature 0Bh has a bit for each, from 8 on. A discovery controller has them by KATO. */
@@ -1156,6 +1158,17 @@ static bool is_nvm(uint8_t csi)
         return csi == 0 || csi == 2;
 }
 
+/* Who reads the list of namespaces from its beginning looks for changes of them. */
+static void on_identifiers(struct past *p, const struct answer *a)
+{
+        const union sqe *s = &a->cmd->sqe;
+
+        if (selector(s) == CNS_NS_LIST && !le32_get(s->nsid))
+                memset(&p->ids, 0, sizeof(p->ids));
+        else if (selector(s) == CNS_NS_DESCS)
+                judge_ids(&p->ids, le32_get(s->nsid), a->cmd->data, IDENTIFY_LEN, a->found);
+}
+
 static void on_identify(struct past *p, const struct answer *a)
 {
         const union sqe *s = &a->cmd->sqe;
@@ -1165,6 +1178,7 @@ static void on_identify(struct past *p, const struct answer *a)
                 p->other_sets |= !is_nvm(s->cdw11.b[3]);
         if (!succeeded(a) || !a->cmd->data || a->cmd->data_cut || a->cmd->data_len < IDENTIFY_LEN)
                 return;
+        on_identifiers(p, a);
         if (selector(s) == CNS_CTRL) {
                 memcpy(&p->id, a->cmd->data, sizeof(p->id));
                 p->has_id = true;

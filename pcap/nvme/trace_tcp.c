@@ -80,10 +80,30 @@ static enum trace_guess resembles(const uint8_t *p, size_t n)
                    : TRACE_NO;
 }
 
+/* PSDT 00b says PRPs, which nobody can use here: all else is to be as in a command of a host that means an SGL by it. */
+static bool is_command_without_psdt(const union pdu *h, uint32_t data)
+{
+        static const uint8_t zero[sizeof(struct sgl)];
+        const union sqe *s = &h->cmd.sqe;
+        uint32_t len = le32_get(s->sgl.len);
+
+        if (s->flags & ~SQE_FUSE_MASK || le32_get(s->cdw2) || le32_get(s->cdw3) ||
+            le64_get(s->mptr) || le64_get(s->sgl.addr) ||
+            memcmp(s->sgl.rsvd, zero, sizeof(s->sgl.rsvd)) != 0)
+                return false;
+        if (h->ch.pdo > 0)
+                return s->sgl.id == SGL_IN_CAPSULE && len == data;
+        if (memcmp(&s->sgl, zero, sizeof(zero)) == 0)
+                return s->opc || le32_get(s->nsid); /* Flush of no namespace: zeroes */
+        return s->sgl.id == SGL_TRANSPORT && len > 0;
+}
+
 static bool is_command(const union pdu *h, uint32_t data)
 {
         const struct sgl *sgl = &h->cmd.sqe.sgl;
 
+        if ((h->cmd.sqe.flags & SQE_PSDT_MASK) == 0)
+                return is_command_without_psdt(h, data);
         return (h->cmd.sqe.flags & SQE_PSDT_MASK) == SQE_PSDT_SGL &&
                (h->ch.pdo == 0 || (sgl->id == SGL_IN_CAPSULE && le32_get(sgl->len) == data));
 }

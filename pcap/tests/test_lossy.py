@@ -139,6 +139,10 @@ LIKE_A_PDU = {
     "capsule": bytes([4, 0, 72, 72]) + struct.pack("<I", 0x7fffffff),
     "digest": bytes([4, 1, 72, 76]) + struct.pack("<I", 0x7fffffff),
     "termreq": bytes([2, 0, 24, 0]) + struct.pack("<I", 0x1234567),
+    "zeroes": (bytes([4, 0, 72, 0]) + struct.pack("<I", 72) + bytes(64)) * 2,
+    "no-psdt": pdu(4, sqe(READ, 1, nsid=1, flags=0)[:8] + b"\x5a" * 16 + sgl(TRANSPORT, 512) + bytes(24)) * 2,
+    "no-psdt-flags": pdu(4, sqe(READ, 1, nsid=1, flags=0x3c, dptr=sgl(TRANSPORT, 512))) * 2,
+    "no-psdt-sgl": pdu(4, sqe(READ, 1, nsid=1, flags=0, dptr=sgl(0x5b, 512))) * 2,
     "termreq-short": bytes([2, 0, 24, 0]) + struct.pack("<I", 24) + bytes(16),
 }
 
@@ -165,18 +169,34 @@ def test_payload_is_not_taken_for_a_pdu(name, tmp_path):
     assert reads[0]["count"] == 4
 
 
+@pytest.mark.parametrize("flags", [0x40, 0])
 @pytest.mark.parametrize("wrong", [data(7, 2, 0, b"d" * 512)[:16] + struct.pack("<I", 300) + bytes(4) + b"d" * 512,
                                    bytes([3, 0, 24, 0]) + struct.pack("<I", 20) + bytes(16)])
-def test_what_cannot_be_followed_is_a_gap(wrong, tmp_path):
+def test_what_cannot_be_followed_is_a_gap(wrong, flags, tmp_path):
     """From the middle: DATAL that is not the data's length, a TermReq that is too short. What else it was, nobody knows."""
     capture = Capture()
     s = Stream(capture, 40000, begun=False)
     for cid in range(1, 4):
-        s.send("host", pdu(4, sqe(READ, cid, nsid=1, dptr=sgl(TRANSPORT, 512), cdw=[0, 0, 0])))
+        s.send("host", pdu(4, sqe(READ, cid, nsid=1, flags=flags, dptr=sgl(TRANSPORT, 512), cdw=[0, 0, 0])))
         s.send("controller", wrong if cid == 2 else data(7, cid, 0, b"d" * 512))
         s.send("controller", pdu(5, cqe(cid)))
-    done = pcap("check", capture.write(tmp_path / "x.pcap"))
-    assert ", 1 gaps: 0 must" in done.stdout and "1 gaps" in done.stderr
+    path = capture.write(tmp_path / "x.pcap")
+    done = subprocess.run([NVMFSPEC, "pcap", "check", path], capture_output=True, text=True, timeout=60)
+    assert ", 1 connections, 1 gaps: " in done.stdout and "1 gaps" in done.stderr
+    assert flags == 0 or ", 1 gaps: 0 must" in done.stdout
+    assert stat(path)["commands"] == 3
+
+
+@pytest.mark.parametrize("opc, dptr, content", [(READ, sgl(TRANSPORT, 512), b""), (WRITE, sgl(IN_CAPSULE, 512), b"w" * 512),
+                                                (FLUSH, bytes(16), b"")])
+def test_commands_without_psdt_are_found(opc, dptr, content, tmp_path):
+    """From the middle, and what the controller says was not caught."""
+    capture = Capture()
+    s = Stream(capture, 40000, begun=False)
+    for cid in range(1, 4):
+        s.send("host", pdu(4, sqe(opc, cid, nsid=1, flags=0, dptr=dptr), content))
+    found = stat(capture.write(tmp_path / "x.pcap"))
+    assert found["commands"] == 3
 
 
 def test_digests_that_nobody_saw_agreed(tmp_path):

@@ -11,6 +11,7 @@
 #include "pcap/nvme/family.h"
 
 enum { RXE = 2, BTH = 14 + 20 + 8 };
+enum { CM = 0x64, CM_REQ = 0x10, CM_REJ = 0x12, CM_REP = 0x13, ATTRIBUTE = 12 + 8 + 17 };
 
 static char path[] = "/tmp/test_roce.XXXXXX", err[256];
 static struct capfile c;
@@ -135,6 +136,36 @@ static void test_repeated(void **state)
         assert_true(totals.repeated > 700);
 }
 
+/* The CM repeats what is slow: the requests come again when 20 other packets have been sent. */
+static void test_requests_again(void **state)
+{
+        enum { LATER = 20 };
+        unsigned again = 0;
+        struct trace_totals once, totals;
+        FILE *f;
+
+        (void)state;
+        cap_write_bytes(path, c.bytes, c.len);
+        once = trace();
+        f = begin();
+        for (unsigned i = 0; i < c.packets; i++) {
+                const uint8_t *p = i >= LATER ? bth(i - LATER) : NULL;
+
+                put(f, i);
+                if (!p || p[0] != CM || p[ATTRIBUTE] != CM_REQ)
+                        continue;
+                put(f, i - LATER);
+                again++;
+        }
+        fclose(f);
+        totals = trace();
+        assert_true(again >= once.conns);
+        assert_int_equal(totals.conns, once.conns);
+        assert_int_equal(totals.strange, once.strange);
+        assert_int_equal(totals.gaps, 0);
+        assert_all_seen();
+}
+
 /* Two packets of one message change places. */
 static void test_reordered(void **state)
 {
@@ -250,7 +281,7 @@ static void test_without_management(void **state)
         assert_in_range(seen.responses, 73 - 4, 73);
 }
 
-enum { CM_REP = 0x13, CM_REJ = 0x12, ATTRIBUTE = 12 + 8 + 17, FIRST_CONN = 80 };
+enum { FIRST_CONN = 80 };
 
 static void put_changed(FILE *f, unsigned i, size_t at, uint32_t value, size_t n)
 {
@@ -295,7 +326,7 @@ int main(void)
                 cmocka_unit_test(test_as_it_is),          cmocka_unit_test(test_repeated),
                 cmocka_unit_test(test_reordered),         cmocka_unit_test(test_refused),
                 cmocka_unit_test(test_one_lost),          cmocka_unit_test(test_without_management),
-                cmocka_unit_test(test_after_a_rejection),
+                cmocka_unit_test(test_after_a_rejection), cmocka_unit_test(test_requests_again),
         };
 
         return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -787,7 +787,52 @@ def infiniband_entry(c):
     discovery(c).log(0x70, disc_log(1, bytes(entry)))
 
 
+def listed(*nsids):
+    """The active namespaces, of a controller with NN 1."""
+    def craft(c):
+        q = admin(c)
+        q.identify()
+        q.run(0x06, data=struct.pack(f"<{len(nsids)}I", *nsids).ljust(4096, b"\0"), cdw=[2])
+    return craft
+
+
+NGUID_TYPE, UUID_TYPE = 2, 3
+
+
+def descriptors(*reads):
+    """Of each namespace one descriptor: NSID, NIDT, NID. None: the list of namespaces is read."""
+    def craft(c):
+        q = admin(c)
+        for read in reads:
+            if not read:
+                q.run(0x06, data=struct.pack("<I", 1).ljust(4096, b"\0"), cdw=[2])
+                continue
+            nsid, kind, value = read
+            head = struct.pack("<BBxx", kind, len(value))
+            q.run(0x06, data=(head + value).ljust(4096, b"\0"), cdw=[3], nsid=nsid)
+    return craft
+
+
+def enables(cc):
+    """With CAP.CSS 01h."""
+    def craft(c):
+        q = admin(c, enabled=False)
+        q.get(CAP, CAP_FAIR)
+        q.set(cc)
+    return craft
+
+
+def numrec(n):
+    """The header of the discovery log."""
+    return lambda c: discovery(c).log(0x70, struct.pack("<QQ", 1, n).ljust(1024, b"\0"))
+
+
 LAWFUL = {
+    "numrec-of-a-long-log": numrec((1 << 54) - 1),
+    "namespaces-up-to-nn": listed(1),
+    "descriptors": descriptors((1, UUID_TYPE, b"u" * 16), (2, UUID_TYPE, b"v" * 16), (1, UUID_TYPE, b"u" * 16),
+                               (2, NGUID_TYPE, b"u" * 16)),
+    "uuid-of-another-namespace-later": descriptors((1, UUID_TYPE, b"u" * 16), None, (2, UUID_TYPE, b"u" * 16)),
     "other-path": two_paths(1, 3),
     "no-better-path": two_paths(2, 2),
     "path-just-changed": two_paths(3, 1, ms=100),
@@ -1382,6 +1427,14 @@ def test_a_lawful_capture_is_not_flagged(name, tmp_path):
 
 
 ALSO = {
+    "numrec-beyond-offsets": (numrec(1 << 54), "fab/discovery/log-header"),
+    "namespace-above-nn": (listed(1, 2), "base/identify/list"),
+    "nguid-of-zeroes": (descriptors((1, NGUID_TYPE, bytes(16))), "base/identify/unique"),
+    "uuid-of-two-namespaces": (descriptors((1, UUID_TYPE, b"u" * 16), (2, UUID_TYPE, b"u" * 16)),
+                               "base/identify/unique"),
+    "traddr-of-every-interface": (lambda c: discovery(c).log(
+        0x70, disc_log(1, disc_entry(SUBNQN, traddr=b"0.0.0.0"))), "fab/discovery/traddr"),
+    "command-set-that-is-not-offered": (enables(0x460061), "fab/property/cc-values"),
     "report-interval": (report_interval(10), "base/command/fields-advised"),
     "result-of-ranges": (lambda c: admin(c).run(0x0a, cdw=[3], result=0x40, data=bytes(4096)),
                          "base/command/result-reserved"),

@@ -100,6 +100,8 @@ static void visit_own(struct visit *v, const struct port *p, uint8_t subtype,
                 e.eflags = le16(EFLAGS_EPCSD);
         if (has_flaw(v->ctrl->env, FLAW_TRADDR_EMPTY))
                 memset(e.traddr, 0, sizeof(e.traddr));
+        else if (has_flaw(v->ctrl->env, FLAW_TRADDR_ANY))
+                text_pad(e.traddr, sizeof(e.traddr), "0.0.0.0");
         visit_entry(v, &e, p->id, p->trtype, treq | sqfc);
 }
 
@@ -210,7 +212,7 @@ void discovery_log(const struct ctrl *c, const struct port *port, struct discove
                                                     (part.all ? DLPF_ALL : 0)) };
 
         visit_all(&v);
-        h.numrec = le64(v.count);
+        h.numrec = le64(v.count + (has_flaw(c->env, FLAW_NUMREC_HUGE) ? DISC_NUMREC_END : 0));
         window_put(w, 0, &h, sizeof(h));
 }
 

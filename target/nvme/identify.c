@@ -207,6 +207,8 @@ static void fill_io(const struct ctrl *c, struct id_ctrl *id)
         id->mxtmt = le16(FIXED_TEMP_CRITICAL);
         id->ofcs = le16(OFCS_DISCONNECT);
         fill_io_commands(s, id);
+        if (has_flaw(c->env, FLAW_NN_ZERO))
+                id->nn = le32(0);
 }
 
 /* What an I/O controller says of I/O is not there. */
@@ -405,9 +407,13 @@ static uint16_t identify_ns_descs(struct admin *a)
                : has_flaw(a->env, FLAW_UUID_NIL) ? nil
                                                  : ns->uuid;
         ns_desc_put(a->r->data, IDENTIFY_LEN, &at, &(struct ns_id) { NIDT_UUID, 16, uuid });
-        if (is_set(ns->nguid))
+        if (has_flaw(a->env, FLAW_NGUID_NIL)) {
+                ns_desc_put(a->r->data, IDENTIFY_LEN, &at, &(struct ns_id) { NIDT_NGUID, 16, nil });
+                ns_desc_put(a->r->data, IDENTIFY_LEN, &at, &(struct ns_id) { NIDT_EUI64, 8, nil });
+        } else if (is_set(ns->nguid)) {
                 ns_desc_put(a->r->data, IDENTIFY_LEN, &at,
                             &(struct ns_id) { NIDT_NGUID, 16, ns->nguid });
+        }
         ns_desc_put(a->r->data, IDENTIFY_LEN, &at, &(struct ns_id) { NIDT_CSI, 1, csi });
         a->r->data[IDENTIFY_LEN - 1] = violates(a->env, ID_DESCS_END);
         return 0;

@@ -149,10 +149,12 @@ CASE("fab/discovery/traddr", MUST, RULES(DISC_TRADDR),
 
         for (uint64_t i = 0; i < n; i++) {
                 const struct disc_entry *e = (const struct disc_entry *)(h + 1) + i;
+                struct rule_set found = { 0 };
 
-                if (e->trtype != TRTYPE_TCP && e->trtype != TRTYPE_RDMA)
-                        continue;
-                want(t, e->traddr[0] > ' ', "an address", "an empty TRADDR in entry %u",
+                disc_entry_check(e, &found);
+                want(t, !rule_in(&found, DISC_TRADDR), "an address for a Connect",
+                     "'%.*s' with ADRFAM %u in entry %u",
+                     (int)text_len(e->traddr, sizeof(e->traddr)), e->traddr, e->adrfam,
                      (unsigned)i);
         }
 }

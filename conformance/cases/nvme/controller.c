@@ -187,8 +187,8 @@ CASE("fab/reset/features", MUST, RULES(FEAT_RESET),
         struct queue *q = admin_queue(t);
         uint32_t first = get_feature(q, FEAT_AEC);
 
-        require(t, finish(q, send_set_feature(q, FEAT_AEC, first ^ 1)).status == NVME_SUCCESS,
-                "Asynchronous Event Configuration cannot be changed");
+        require_feature(q, finish(q, send_set_feature(q, FEAT_AEC, first ^ 1)),
+                        "Asynchronous Event Configuration cannot be changed");
         want_eq(t, "Asynchronous Event Configuration", get_feature(q, FEAT_AEC), first ^ 1);
         reset(q);
         want_eq(t, "Asynchronous Event Configuration", get_feature(q, FEAT_AEC), first);

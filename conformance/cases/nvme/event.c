@@ -205,8 +205,8 @@ static uint32_t temperature(struct queue *q)
 
 static void set_threshold(struct queue *q, uint32_t kelvins)
 {
-        require(q->t, finish(q, send_set_feature(q, FEAT_TEMP, kelvins)).status == NVME_SUCCESS,
-                "Temperature Threshold cannot be set");
+        require_feature(q, finish(q, send_set_feature(q, FEAT_TEMP, kelvins)),
+                        "Temperature Threshold cannot be set");
 }
 
 CASE("base/event/temperature", MUST, RULES(AER_WARNING),

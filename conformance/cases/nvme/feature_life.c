@@ -18,7 +18,7 @@ static uint32_t value_of(struct queue *q, uint8_t fid, uint8_t select, uint32_t 
 {
         struct reply r = get(q, fid, select, cdw11, 0);
 
-        require(q->t, r.status == NVME_SUCCESS, "feature %02Xh cannot be read", fid);
+        require_feature(q, r, "feature %02Xh cannot be read", fid);
         return r.dw0;
 }
 
@@ -37,9 +37,8 @@ static uint32_t default_of(struct queue *q, uint8_t fid)
 
 static void set(struct queue *q, uint8_t fid, uint32_t value)
 {
-        struct reply r = finish(q, send_set_feature(q, fid, value));
-
-        require(q->t, r.status == NVME_SUCCESS, "feature %02Xh cannot be set to %Xh", fid, value);
+        require_feature(q, finish(q, send_set_feature(q, fid, value)),
+                        "feature %02Xh cannot be set to %Xh", fid, value);
 }
 
 static void reset(struct queue *q)
@@ -271,11 +270,10 @@ static bool is_apart(struct queue *q, uint32_t nsid, uint32_t other)
                  before = get(q, FEAT_ERROR_RECOVERY, CURRENT, 0, other).dw0, after;
         bool good;
 
-        require(q->t,
-                finish(q, send_cmd(q, .opc = NVME_SET_FEATURES, .nsid = nsid,
-                                   .cdw10 = FEAT_ERROR_RECOVERY, .cdw11 = now))
-                        .status == NVME_SUCCESS,
-                "Error Recovery cannot be set");
+        require_feature(q,
+                        finish(q, send_cmd(q, .opc = NVME_SET_FEATURES, .nsid = nsid,
+                                           .cdw10 = FEAT_ERROR_RECOVERY, .cdw11 = now)),
+                        "Error Recovery cannot be set");
         after = get(q, FEAT_ERROR_RECOVERY, CURRENT, 0, other).dw0;
         good = get(q, FEAT_ERROR_RECOVERY, CURRENT, 0, nsid).dw0 == now && after == before;
         finish(q, send_cmd(q, .opc = NVME_SET_FEATURES, .nsid = nsid, .cdw10 = FEAT_ERROR_RECOVERY,
@@ -293,8 +291,8 @@ CASE("base/feature/namespace-scope", MUST, RULES(FEAT_OF_NS),
         int tries = 0;
 
         require(t, other, "the subsystem has less than two namespaces");
-        require(t, get(q, FEAT_ERROR_RECOVERY, CURRENT, 0, nsid).status == NVME_SUCCESS,
-                "Error Recovery is not supported");
+        require_feature(q, get(q, FEAT_ERROR_RECOVERY, CURRENT, 0, nsid),
+                        "Error Recovery is not supported");
         while (tries < TRIES && !is_apart(q, nsid, other))
                 tries++;
         want(t, tries < TRIES, "one namespace's Error Recovery changed",
@@ -326,7 +324,7 @@ static const uint8_t *behavior(struct queue *q)
         struct reply r = finish(q, send_cmd(q, .opc = NVME_GET_FEATURES,
                                             .cdw10 = FEAT_HOST_BEHAVIOR, .bytes = BEHAVIOR));
 
-        require(q->t, r.status == NVME_SUCCESS, "Host Behavior Support is not supported");
+        require_feature(q, r, "Host Behavior Support is not supported");
         return r.data;
 }
 
@@ -370,8 +368,7 @@ CASE("base/feature/no-data", MUST, RULES(FEAT_NO_DATA),
 {
         struct queue *q = admin_queue(t);
 
-        require(t, get(q, FEAT_ARBITRATION, CURRENT, 0, 0).status == NVME_SUCCESS,
-                "Arbitration is not supported");
+        require_feature(q, get(q, FEAT_ARBITRATION, CURRENT, 0, 0), "Arbitration is not supported");
         succeed(q, send_cmd(q, .opc = NVME_GET_FEATURES, .cdw10 = FEAT_ARBITRATION, .bytes = 4096,
                             .sgl_len = 4096));
 }
@@ -407,12 +404,12 @@ CASE("base/feature/never-saved", MUST, RULES(FEAT_UNSAVEABLE),
 static bool is_everywhere(struct queue *q, const uint8_t *list, uint32_t value)
 {
         enum { LOOKED_AT = 4 };
+        struct reply r = finish(q, send_cmd(q, .opc = NVME_SET_FEATURES, .nsid = NSID_ALL,
+                                            .cdw10 = FEAT_ERROR_RECOVERY, .cdw11 = value));
 
-        require(q->t,
-                finish(q, send_cmd(q, .opc = NVME_SET_FEATURES, .nsid = NSID_ALL,
-                                   .cdw10 = FEAT_ERROR_RECOVERY, .cdw11 = value))
-                        .status == NVME_SUCCESS,
-                "Error Recovery cannot be set");
+        require(q->t, r.status != NVME_INVALID_NS,
+                "Error Recovery cannot be set for all namespaces");
+        require_feature(q, r, "Error Recovery cannot be set");
         for (unsigned i = 0; i < LOOKED_AT && le_get(list + i * 4, 4); i++)
                 if (get(q, FEAT_ERROR_RECOVERY, CURRENT, 0, (uint32_t)le_get(list + i * 4, 4))
                         .dw0 != value)
@@ -431,8 +428,8 @@ CASE("base/feature/namespace-all", MUST, RULES(FEAT_NS_ALL),
 
         require(t, nsid, "the subsystem has no namespace");
         require(t, !(le32_get(caps(t)->id.ctratt) & MDS), "the subsystem has several domains");
-        require(t, get(q, FEAT_ERROR_RECOVERY, CURRENT, 0, nsid).status == NVME_SUCCESS,
-                "Error Recovery is not supported");
+        require_feature(q, get(q, FEAT_ERROR_RECOVERY, CURRENT, 0, nsid),
+                        "Error Recovery is not supported");
         was = get(q, FEAT_ERROR_RECOVERY, CURRENT, 0, nsid).dw0;
         for (int i = 0; i < TRIES && !good; i++)
                 good = is_everywhere(q, list, was ^ 1);
@@ -485,8 +482,9 @@ static struct queue *keeper(struct t *t, uint8_t fid, uint32_t bytes)
         q = admin_queue(t, .subnqn = caps(t)->expendable);
         require(t, le16_get(identify_ctrl(q)->oncs) & ONCS_SAVE,
                 "ONCS does not announce Select and Save");
-        require(t, fid == FEAT_LABEL || get_data(q, fid, CURRENT, 0, bytes).status == NVME_SUCCESS,
-                "feature %02Xh is not supported", fid);
+        if (fid != FEAT_LABEL)
+                require_feature(q, get_data(q, fid, CURRENT, 0, bytes),
+                                "feature %02Xh is not supported", fid);
         return q;
 }
 
@@ -503,7 +501,7 @@ CASE("base/feature/label", MUST, RULES(FEAT_LABEL_KEPT, FAB_NSID),
 
         require(t, nsid, "the subsystem has no namespace");
         was = get_data(q, FEAT_LABEL, CURRENT, nsid, BYTES);
-        require(t, was.status == NVME_SUCCESS, "there is no Namespace Admin Label");
+        require_feature(q, was, "there is no Namespace Admin Label");
         want_bytes(t, "the default label", get_data(q, FEAT_LABEL, DEFAULT, nsid, BYTES).data,
                    zeroes, BYTES);
         want_eq(t, "bit 0 of the capabilities",
@@ -534,8 +532,8 @@ CASE("base/feature/agents", MUST, RULES(FEAT_AGENTS),
         struct queue *q = keeper(t, FEAT_AGENT, BYTES);
         uint8_t first[BYTES] = { [4] = 'a', 'b' }, second[BYTES] = { [4] = 'x', 'y', 'z' };
 
-        require(t, get_data(q, FEAT_HOST_AGENT, CURRENT, 0, BYTES).status == NVME_SUCCESS,
-                "feature 79h is not supported");
+        require_feature(q, get_data(q, FEAT_HOST_AGENT, CURRENT, 0, BYTES),
+                        "feature 79h is not supported");
         want_eq(t, "the status of Set Features of 78h",
                 set_data(q, FEAT_AGENT, 0, 0, first, BYTES).status, NVME_SUCCESS);
         want_eq(t, "the status of Set Features of 79h",

@@ -188,8 +188,8 @@ CASE("base/log/temperature-warning", MUST, RULES(LOG_WARNING),
         uint32_t kelvin = (uint32_t)le_get(s.temp, 2);
 
         require(t, kelvin > 200 && kelvin < 500, "the composite temperature is %u K", kelvin);
-        require(t, finish(q, send_set_feature(q, FEAT_TEMP, kelvin - 50)).status == NVME_SUCCESS,
-                "Temperature Threshold cannot be set");
+        require_feature(q, finish(q, send_set_feature(q, FEAT_TEMP, kelvin - 50)),
+                        "Temperature Threshold cannot be set");
         s = smart(q);
         want(t, s.critical & 2, "bit 1 set", "critical warnings %02Xh at %u K", s.critical,
              (unsigned)le_get(s.temp, 2));

@@ -219,13 +219,13 @@ CASE("nvm/feature/error-recovery", MUST, RULES(NVM_RECOVERY),
         uint32_t value = 0x123 | (dae ? DULBE : 0);
 
         require(t, caps(t)->nsid, "the subsystem has no namespace");
-        require(t,
-                finish(admin, send_cmd(admin, .opc = NVME_GET_FEATURES, .nsid = caps(t)->nsid,
-                                       .cdw10 = FEAT_ERROR_RECOVERY))
-                        .status == NVME_SUCCESS,
-                "Error Recovery is not supported");
-        require(t, finish(admin, send_recovery(admin, value)).status == NVME_SUCCESS,
-                "it cannot be set");
+        require_feature(
+            admin,
+            finish(admin, send_cmd(admin, .opc = NVME_GET_FEATURES, .nsid = caps(t)->nsid,
+                                   .cdw10 = FEAT_ERROR_RECOVERY)),
+            "Error Recovery is not supported");
+        require_feature(admin, finish(admin, send_recovery(admin, value)),
+                        "Error Recovery cannot be set");
         want_eq(t, "Error Recovery as it was set", recovery(admin, 0), value);
         want_eq(t, "TLER without DULBE", finish(admin, send_recovery(admin, 1)).status,
                 NVME_SUCCESS);

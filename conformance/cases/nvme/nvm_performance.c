@@ -51,7 +51,7 @@ static const uint8_t *list_of(struct queue *q, unsigned select)
 {
         struct reply r = get(q, LIST, select);
 
-        require(q->t, r.status == NVME_SUCCESS, "Performance Characteristics is not supported");
+        require_feature(q, r, "Performance Characteristics is not supported");
         return r.data;
 }
 

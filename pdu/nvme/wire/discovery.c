@@ -197,6 +197,15 @@ static bool is_ipv6(const char *p)
         return colons >= 2 && colons <= 8;
 }
 
+/* 0.0.0.0, ::, however they are written: no destination (RFC 1122 3.2.1.3, RFC 4291 2.5.2), and so no address for a
+ * Connect. */
+static bool is_unspecified(const char *p)
+{
+        while (*p == '0' || *p == '.' || *p == ':')
+                p++;
+        return !*p || *p == '%';
+}
+
 /* 16 digits in groups of four, with hyphens between them. */
 static bool is_service_id(const char *p)
 {
@@ -212,8 +221,8 @@ static bool is_address(const struct disc_entry *e)
 
         memcpy(text, e->traddr, text_len(e->traddr, sizeof(e->traddr)));
         if (e->adrfam == ADRFAM_IPV4)
-                return is_ipv4(text);
-        return e->adrfam == ADRFAM_IPV6 ? is_ipv6(text) : *text;
+                return is_ipv4(text) && !is_unspecified(text);
+        return e->adrfam == ADRFAM_IPV6 ? is_ipv6(text) && !is_unspecified(text) : *text;
 }
 
 static bool is_service(const struct disc_entry *e)

@@ -13,6 +13,9 @@ extern const struct word transport_types[]; /* TRTYPE */
 void describe_disc_header(const struct describe *d, const struct disc_header *h);
 void describe_disc_entry(const struct describe *d, const struct disc_entry *e);
 
+/* A log of so many entries would be longer than an offset of 64 bits reaches (5.1.12, LPOL and LPOU). */
+#define DISC_NUMREC_END (UINT64_C(1) << 54)
+
 /*
  * Entry i of a log of which len bytes, header included, were read; NULL when NUMREC or len ends
  * before it.
