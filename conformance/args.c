@@ -34,6 +34,14 @@ static bool take_limit(void *args, const char *value, char *error, size_t size)
         return target_limit(&a->limits, value, error, size);
 }
 
+static bool take_profile(void *args, const char *value, char *error, size_t size)
+{
+        struct nvme_args *a = args;
+
+        a->limited = true;
+        return target_profile(&a->profile, value, error, size);
+}
+
 /* Any name that fits: nvmetcli and blktests give targets names that are not NQNs. */
 static bool is_name(const char *value, char *error, size_t size)
 {
@@ -235,6 +243,7 @@ const struct option_row nvme_options[] = {
         CALL(0, "ns", "SPEC", take_ns, "a namespace: mem:64M, file:PATH, null:1G[,bs=4096]; repeatable", EMBEDDED),
         NUMBER(0, "cpda", "N", cpda, 0, PDU_PDA_MAX, "alignment of data sent to it, 0 to 31", EMBEDDED),
         CALL(0, "limit", "NAME=VALUE", take_limit, "a limit of it (queue_entries=16); repeatable", EMBEDDED),
+        CALL(0, "profile", "NAMES", take_profile, "what `nvmfspec target --profile` calls so (strict); repeatable", EMBEDDED),
         CALL(0, "fault", "SPEC", take_fault, "let it go wrong when this says, as target --fault; repeatable", EMBEDDED),
         { 0 },
 };
@@ -269,8 +278,8 @@ static int check_target(const struct nvme_args *a)
         if (o->suite.traddr &&
             (is_spoilt(o) || a->ns.count > 0 || a->cpda > 0 || a->limited || a->faults.count > 0))
                 return options_wrong(
-                    "--waive, --violate, --ns, --cpda, --limit and --fault are for the embedded "
-                    "target");
+                    "--waive, --violate, --ns, --cpda, --limit, --profile and --fault are for the "
+                    "embedded target");
         if (!o->suite.traddr && (a->peer.subnqn || o->suite.trsvcid))
                 return options_wrong("-n and -s require -a");
         return 0;
@@ -377,7 +386,9 @@ int nvme_check(struct options *o)
                 a->peer.tls.derivation = TLS_OLD;
         if (host && a->peer.hook && o->jobs == 0)
                 o->jobs = 1; /* who knows how many at a time it can be asked for */
-        if (a->ns.count == 0)
+        if (a->ns.count == 0 && a->profile.ns)
+                a->ns = (struct option_list) { .items = { a->profile.ns[0] }, .count = 1 };
+        else if (a->ns.count == 0)
                 a->ns = several;
         return bad;
 }

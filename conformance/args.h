@@ -16,7 +16,8 @@ struct nvme_args {
         /* of the embedded target */
         struct option_list ns, faults;
         uint64_t cpda;
-        struct target_limits limits; /* 0: as usual */
+        struct target_limits limits;   /* 0: as usual */
+        struct target_options profile; /* what --profile sets, where nothing else does */
         bool limited;
         bool keyed; /* -S was given: its subsystem demands that, too */
 };

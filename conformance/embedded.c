@@ -310,6 +310,7 @@ static struct target_limits limits_of(const struct nvme_args *a, const struct ru
 {
         struct target_limits l = a->limits;
 
+        target_limits_fill(&l, &a->profile.limits);
         l.ic_timeout = l.ic_timeout ?: ic_timeout_of(a, policy);
         l.maxh2cdata = l.maxh2cdata ?: 65536;
         l.receives = l.receives ?: RECEIVES;
@@ -317,16 +318,13 @@ static struct target_limits limits_of(const struct nvme_args *a, const struct ru
         return l;
 }
 
-bool embedded_start(struct embedded *e, const struct nvme_args *a, const struct rule_policy *policy,
-                    char *error, size_t size)
+/* As it is called so, and strict unless that says otherwise. */
+static struct target_options options_of(const struct nvme_args *a, const struct rule_policy *policy)
 {
-        struct config config;
         struct target_options t = {
-                .serve = &config,
                 .reactors = 1,
                 .cpda = (uint8_t)a->cpda,
                 .quiet = true,
-                .strict = true,
                 .tls = tls_of(a),
                 .tls_required = a->peer.tls_always,
                 .concat = concat_of(a),
@@ -334,6 +332,18 @@ bool embedded_start(struct embedded *e, const struct nvme_args *a, const struct 
                 .limits = limits_of(a, policy),
         };
 
+        target_profile_fill(&t, &a->profile);
+        t.rigour = t.rigour ? t.rigour : RIGOUR_STRICT;
+        return t;
+}
+
+bool embedded_start(struct embedded *e, const struct nvme_args *a, const struct rule_policy *policy,
+                    char *error, size_t size)
+{
+        struct config config;
+        struct target_options t = options_of(a, policy);
+
+        t.serve = &config;
         *e = (struct embedded) { .args = a };
         if (over_rdma(a) && !make_fabric(e, policy)) {
                 snprintf(error, size, "out of memory");

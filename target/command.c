@@ -35,21 +35,23 @@ enum {
         LISTENS_MAX = 16,
 };
 
+#define NOT_GIVEN   UINT64_MAX
 #define DEFAULT_NQN "nqn.2026-01.io.nvmfspec:target"
 #define DEFAULT_NS  "mem:64M"
 
 struct args {
         struct target_options options;
         struct config config; /* what the command line asks for */
-        const char *config_file, *traddr, *trsvcid, *trtype, *pcap, *log_level, *log_format, *user,
-            *profile;
+        const char *config_file, *traddr, *trsvcid, *trtype, *pcap, *log_level, *log_format, *user;
+        struct target_options profile;    /* what --profile sets, where nothing else does */
         const char *listens[LISTENS_MAX]; /* [TRTYPE:]ADDR:PORT beside -a and -s */
         unsigned n_listens;
         cpu_set_t cpus;
         bool help, quiet, key_on_line, wait_for_rpc;
         const char *rpc, *rpc_listen, *metrics;
         char *rpc_token;
-        uint64_t reactors, busy_poll, cpda, icdoff, msdbd;
+        uint64_t reactors, busy_poll, msdbd;
+        uint64_t cpda, icdoff; /* or NOT_GIVEN */
         const char *tls_derivation, *tls_suite, *concat;
 };
 
@@ -263,6 +265,11 @@ static bool take_token(void *args, const char *value, char *error, size_t size)
                 snprintf(error, size, "'%s' is not @FILE with a line of %d to %d bytes", value,
                          RPC_TOKEN_MIN, RPC_TOKEN_MAX);
         return a->rpc_token;
+}
+
+static bool take_profile(void *args, const char *value, char *error, size_t size)
+{
+        return target_profile(&((struct args *)args)->profile, value, error, size);
 }
 
 static bool take_limit(void *args, const char *value, char *error, size_t size)
@@ -490,14 +497,12 @@ static const struct option_row rows[] = {
           .kind = OPTION_FLAG,
           .at = AT(options.no_success) },
         { .name = "profile",
-          .arg = "NAME",
-          .says =
-              "tolerant, or strict: refuse a HOSTNQN that is not an NQN, end an association that "
-              "has lost an I/O queue (tolerant)",
+          .arg = "NAME[,NAME...]",
+          .says = "a kind of target, or several at once (below); the options that are given win "
+                  "over it (tolerant)",
           .group = 1,
-          .kind = OPTION_CHOICE,
-          .choices = "tolerant|strict",
-          .at = AT(profile) },
+          .kind = OPTION_CALL,
+          .call = take_profile },
         { .name = "cpda",
           .arg = "N",
           .says = "data alignment to ask for (CPDA), (N + 1) * 4 bytes (0)",
@@ -506,7 +511,8 @@ static const struct option_row rows[] = {
           .at = AT(cpda),
           .max = 31 },
         { .name = "no-in-capsule",
-          .says = "RDMA: accept no data in capsules",
+          .says = "accept no data in I/O capsules: as --limit in_capsule=0 and "
+                  "rdma_in_capsule=0",
           .group = 1,
           .kind = OPTION_FLAG,
           .at = AT(options.no_in_capsule) },
@@ -613,7 +619,10 @@ static void help(void)
             "  corrupt[=BYTE]\n"
             "when it is where on=command|r2t|h2cdata|c2hdata|resp says, of commands that fit cmd=, "
             "host=, nqn=,\nqid=, nsid=, lba=, once after= bytes and wait= time are over; then the "
-            "nth=, every=, one-in= (with\nseed=), and times= in all. doc/target.md explains each.");
+            "nth=, every=, one-in= (with\nseed=), and times= in all. doc/target.md explains "
+            "each.\n\n"
+            "--profile NAME[,NAME...]: one or more of");
+        target_profile_help(stdout);
 }
 
 /* --- what is asked for ------------------------------------------------------------------------ */
@@ -680,8 +689,22 @@ static bool add_default(struct args *a, char *error, size_t size)
         }
         for (unsigned i = 0; i < c->n_subsystems; i++)
                 if (c->subsystems[i].n_ns == 0 && c->n_subsystems == 1)
-                        config_add_ns(&c->subsystems[i], 1, DEFAULT_NS);
+                        config_add_ns(&c->subsystems[i], 1,
+                                      a->options.ns ? a->options.ns[0] : DEFAULT_NS);
         return true;
+}
+
+/* What the command line gives wins over what its profiles set. */
+static void take_shape(struct args *a)
+{
+        struct target_options *o = &a->options;
+
+        o->msdbd = (uint8_t)a->msdbd;
+        target_profile_fill(o, &a->profile);
+        if (a->cpda != NOT_GIVEN)
+                o->cpda = (uint8_t)a->cpda;
+        if (a->icdoff != NOT_GIVEN)
+                o->icdoff = (uint16_t)a->icdoff;
 }
 
 static bool complete(struct args *a, char *error, size_t size)
@@ -706,12 +729,11 @@ static bool complete(struct args *a, char *error, size_t size)
                         snprintf(error, size, "--dhchap-ctrl-key requires --dhchap-key");
                         return false;
                 }
+        take_shape(a);
         if (!empty && !add_default(a, error, size))
                 return false;
         a->options.reactors = (unsigned)a->reactors;
         a->options.busy_poll = (unsigned)a->busy_poll;
-        a->options.cpda = (uint8_t)a->cpda;
-        a->options.strict = a->profile && strcmp(a->profile, "strict") == 0;
         a->options.tls.derivation =
             a->tls_derivation && strcmp(a->tls_derivation, "old") == 0 ? TLS_OLD : TLS_PRINTED;
         if (a->concat)
@@ -721,8 +743,6 @@ static bool complete(struct args *a, char *error, size_t size)
                 a->options.tls.suite =
                     strcmp(a->tls_suite, "aes128") == 0 ? TLS_AES_128_GCM : TLS_AES_256_GCM;
         a->options.timed = a->metrics;
-        a->options.icdoff = (uint16_t)a->icdoff;
-        a->options.msdbd = (uint8_t)a->msdbd;
         a->options.config = a->config_file;
         a->options.serve = a->config_file ? NULL : c;
         return a->config_file || empty || config_check(c, "command line", error, size);
@@ -993,7 +1013,7 @@ static int serve(const struct args *a)
 
 int target_command(int argc, char **argv)
 {
-        struct args a = { .reactors = 1 };
+        struct args a = { .reactors = 1, .cpda = NOT_GIVEN, .icdoff = NOT_GIVEN };
         char error[512] = "";
         int at = option_parse(rows, 1, argc, argv, &a, error, sizeof(error));
         int code = EXIT_USAGE;

@@ -6,27 +6,40 @@
 #include "pdu/io/option.h"
 #include "target.h"
 
-#define LIMIT(field)                                                                               \
+#define LIMIT(field, ...)                                                                          \
         {                                                                                          \
-#field, offsetof(struct target_limits, field),                                     \
-                    sizeof(((struct target_limits *)0)->field)                                     \
+                .name = #field, .offset = offsetof(struct target_limits, field),                   \
+                .size = sizeof(((struct target_limits *)0)->field), __VA_ARGS__                    \
         }
 static const struct limit {
         const char *name;
         size_t offset, size;
+        bool or_none; /* 0 says TARGET_NONE */
 } table[] = {
-        LIMIT(connections),      LIMIT(queue_entries),
-        LIMIT(queues),           LIMIT(controllers),
-        LIMIT(buffers),          LIMIT(max_transfer),
-        LIMIT(in_capsule),       LIMIT(maxh2cdata),
-        LIMIT(rdma_in_capsule),  LIMIT(receives),
-        LIMIT(ic_timeout),       LIMIT(stall_timeout),
-        LIMIT(term_timeout),     LIMIT(idle_timeout),
-        LIMIT(auth_timeout),     LIMIT(segment),
-        LIMIT(least_rate),       LIMIT(unproven),
-        LIMIT(auth_jobs),        LIMIT(host_connections),
-        LIMIT(host_controllers), LIMIT(subsystem_controllers),
-        LIMIT(c2hdata),          LIMIT(psk_lifetime),
+        LIMIT(connections),
+        LIMIT(queue_entries),
+        LIMIT(queues),
+        LIMIT(controllers),
+        LIMIT(buffers),
+        LIMIT(max_transfer),
+        LIMIT(in_capsule, .or_none = true),
+        LIMIT(maxh2cdata),
+        LIMIT(rdma_in_capsule, .or_none = true),
+        LIMIT(receives),
+        LIMIT(ic_timeout),
+        LIMIT(stall_timeout),
+        LIMIT(term_timeout),
+        LIMIT(idle_timeout),
+        LIMIT(auth_timeout),
+        LIMIT(segment),
+        LIMIT(least_rate),
+        LIMIT(unproven),
+        LIMIT(auth_jobs),
+        LIMIT(host_connections),
+        LIMIT(host_controllers),
+        LIMIT(subsystem_controllers),
+        LIMIT(c2hdata),
+        LIMIT(psk_lifetime),
 };
 enum { LIMITS = sizeof(table) / sizeof(table[0]) };
 
@@ -38,11 +51,47 @@ static const struct limit *find_limit(const char *name, size_t len)
         return NULL;
 }
 
+static bool read_value(const struct limit *l, const char *value, uint64_t *n)
+{
+        if (option_size(value, n) < 0 || (l->size == 4 && *n > UINT32_MAX))
+                return false;
+        if (!l->or_none)
+                return *n > 0;
+        if (*n == 0)
+                *n = TARGET_NONE;
+        else if (*n == TARGET_NONE)
+                return false;
+        return true;
+}
+
+static uint64_t get(const struct target_limits *limits, const struct limit *l)
+{
+        const char *at = (const char *)limits + l->offset;
+
+        return l->size == 4 ? *(const uint32_t *)at : *(const uint64_t *)at;
+}
+
+static void set(struct target_limits *limits, const struct limit *l, uint64_t n)
+{
+        char *at = (char *)limits + l->offset;
+
+        if (l->size == 4)
+                *(uint32_t *)at = (uint32_t)n;
+        else
+                *(uint64_t *)at = n;
+}
+
+void target_limits_fill(struct target_limits *limits, const struct target_limits *more)
+{
+        for (const struct limit *l = table; l < table + LIMITS; l++)
+                if (get(limits, l) == 0)
+                        set(limits, l, get(more, l));
+}
+
 bool target_limit(struct target_limits *limits, const char *setting, char *error, size_t size)
 {
         const char *equals = strchr(setting, '=');
         const struct limit *l = equals ? find_limit(setting, (size_t)(equals - setting)) : NULL;
-        char *at = (char *)limits + (l ? l->offset : 0);
         uint64_t n;
 
         if (!l) {
@@ -51,14 +100,11 @@ bool target_limit(struct target_limits *limits, const char *setting, char *error
                         snprintf(error + strlen(error), size - strlen(error), " %s", l->name);
                 return false;
         }
-        if (option_size(equals + 1, &n) < 0 || n == 0 || (l->size == 4 && n > UINT32_MAX)) {
+        if (!read_value(l, equals + 1, &n)) {
                 snprintf(error, size, "%s: '%s' is not a number in range", l->name, equals + 1);
                 return false;
         }
-        if (l->size == 4)
-                *(uint32_t *)at = (uint32_t)n;
-        else
-                *(uint64_t *)at = n;
+        set(limits, l, n);
         return true;
 }
 

@@ -54,7 +54,7 @@ struct service {
         _Atomic unsigned accepted;              /* ever: their numbers in traces */
 };
 
-/* From what is asked for; no zeroes are left in its limits. False: `error` has one line. The
+/* From what is asked for; what is 0 in its limits then is so. False: `error` has one line. The
  * inventory is the caller's and outlives it. */
 bool service_init(struct service *s, const struct target_options *o, struct inventory *inv,
                   char *error, size_t size);

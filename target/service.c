@@ -59,6 +59,12 @@ struct target_limits target_limits_default(void)
                         l->field = l->whole - l->whole / (part);                                   \
         } while (0)
 
+#define NONE(field)                                                                                \
+        do {                                                                                       \
+                if (l->field == TARGET_NONE)                                                       \
+                        l->field = 0;                                                              \
+        } while (0)
+
 static void fill_in(struct target_limits *l)
 {
         const struct target_limits d = target_limits_default();
@@ -82,6 +88,8 @@ static void fill_in(struct target_limits *l)
         DEFAULT(least_rate);
         DEFAULT(unproven);
         DEFAULT(auth_jobs);
+        NONE(in_capsule);
+        NONE(rdma_in_capsule);
         SHARE(host_connections, connections, 4);
         SHARE(host_controllers, controllers, 4);
         SHARE(subsystem_controllers, controllers, 8); /* more than one host may have */
@@ -157,7 +165,7 @@ static struct rdma_format rdma_format(const struct target_limits *l, const struc
 {
         return (struct rdma_format) {
                 .icdoff = o->icdoff,
-                .in_capsule = o->no_in_capsule ? 0 : l->rdma_in_capsule,
+                .in_capsule = l->rdma_in_capsule,
                 .msdbd = o->msdbd ? o->msdbd : RDMA_DESCRIPTORS,
         };
 }
@@ -243,6 +251,8 @@ bool service_init(struct service *s, const struct target_options *o, struct inve
         memset(s, 0, sizeof(*s));
         quota_init(&s->of_address);
         s->limits = o->limits;
+        if (o->no_in_capsule)
+                s->limits.in_capsule = s->limits.rdma_in_capsule = TARGET_NONE;
         fill_in(&s->limits);
         wrong = check_options(o);
         if (!wrong)
@@ -267,7 +277,7 @@ bool service_init(struct service *s, const struct target_options *o, struct inve
                 .inv = inv,
                 .limits = &s->limits,
                 .policy = &s->policy,
-                .strict = o->strict,
+                .strict = o->rigour == RIGOUR_STRICT,
                 .secure = !o->tls.key.len || o->tls_untold ? 0
                           : o->tls_required || rule_in(&o->policy.violated, TLS_REQUIRED)
                               ? TREQ_SECURE_REQUIRED

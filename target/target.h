@@ -6,6 +6,8 @@
 #ifndef NVMF_TARGET_TARGET_H
 #define NVMF_TARGET_TARGET_H
 
+#include <stdio.h>
+
 #include "pdu/nvme/machine/tls_key.h"
 #include "pdu/nvme/wire/rules.h"
 
@@ -15,7 +17,9 @@ struct verbs_provider;
 
 #define TARGET_NQN "nqn.2026-01.io.nvmfspec:target" /* the default subsystem */
 
-/* Every bound of the target; zero means the default that target_limits_default() gives. */
+/* Every bound of the target; zero means the default that target_limits_default() gives. For in-capsule
+ * data TARGET_NONE means none. */
+#define TARGET_NONE UINT32_MAX
 struct target_limits {
         unsigned connections;   /* at once; more are closed at accept */
         unsigned queue_entries; /* per queue: CAP.MQES + 1 */
@@ -29,7 +33,7 @@ struct target_limits {
             unproven; /* of them, of one address, of hosts that still have to authenticate themselves */
         uint64_t buffers;         /* bytes of data buffers in all */
         uint32_t max_transfer;    /* bytes of one command: MDTS */
-        uint32_t in_capsule;      /* bytes of I/O in-capsule data */
+        uint32_t in_capsule;      /* bytes of I/O in-capsule data over TCP */
         uint32_t maxh2cdata;      /* bytes */
         uint32_t c2hdata;         /* bytes of one C2HData; 0: all of a transfer */
         uint32_t rdma_in_capsule; /* bytes of I/O in-capsule data over RDMA */
@@ -46,6 +50,8 @@ struct target_limits {
 struct target_limits target_limits_default(void);
 /* Sets one as "NAME=VALUE" says; false: error says why. */
 bool target_limit(struct target_limits *limits, const char *setting, char *error, size_t size);
+/* Those that are 0 become what they are in `more`. */
+void target_limits_fill(struct target_limits *limits, const struct target_limits *more);
 
 /* Adds a rule of hosts that is not checked, or a rule of controllers or a flaw that is broken, by its id;
  * what a receiver tolerates may be either. false: error says why. */
@@ -53,6 +59,9 @@ bool target_waive(struct rule_policy *p, const char *rule, char *error, size_t s
 bool target_violate(struct rule_policy *p, const char *rule, char *error, size_t size);
 
 enum target_concat { CONCAT_OFF, CONCAT_PERMITTED, CONCAT_REQUIRED };
+
+/* Strict: ends what most targets put up with. Usual: tolerant. */
+enum target_rigour { RIGOUR_USUAL, RIGOUR_TOLERANT, RIGOUR_STRICT };
 
 struct target_options {
         uint8_t trtype;               /* TRTYPE_TCP (also 0) or TRTYPE_RDMA */
@@ -67,17 +76,16 @@ struct target_options {
                                      * into the inventory, need not outlive target_start() */
         unsigned reactors;            /* threads; default 1 */
         unsigned busy_poll;           /* microseconds a reactor polls before it sleeps */
-        bool
-            strict; /* ends what most targets put up with: associations that have lost an I/O queue */
+        enum target_rigour rigour;
         uint8_t cpda;
         bool no_hdgst, no_ddgst, no_sqfc_disable, no_success;
         struct verbs_provider *verbs; /* of RDMA ports; NULL: verbs_rdma() */
-        bool no_in_capsule;           /* over RDMA: limits.rdma_in_capsule is 0 */
-        uint16_t icdoff;              /* over RDMA, 16-byte units */
-        uint8_t msdbd; /* data block descriptors of an I/O command over RDMA; default 16 */
-        bool trace;    /* request states to stderr */
-        bool quiet;    /* else stderr tells what hosts do wrong */
-        bool timed;    /* measures how long commands take: for target_metrics() */
+        bool no_in_capsule; /* limits.in_capsule and limits.rdma_in_capsule are TARGET_NONE */
+        uint16_t icdoff;    /* over RDMA, 16-byte units */
+        uint8_t msdbd;      /* data block descriptors of an I/O command over RDMA; default 16 */
+        bool trace;         /* request states to stderr */
+        bool quiet;         /* else stderr tells what hosts do wrong */
+        bool timed;         /* measures how long commands take: for target_metrics() */
         struct capture_writer *record; /* what goes over the ports is written there; may be NULL */
         bool record_hello;             /* ... and over TLS each ClientHello before what is inside */
         struct nvme_tls tls; /* of ports over TCP: TLS for any host that has this PSK; key.len
@@ -90,6 +98,14 @@ struct target_options {
         struct rule_policy policy; /* what it waives and violates */
         struct target_limits limits;
 };
+
+/* Adds what the profiles of these names, with commas between them, set to `o`, in which there is nothing else: the
+ * last one that sets something wins. False: `error` says which name there is not. */
+bool target_profile(struct target_options *o, const char *names, char *error, size_t size);
+/* What profiles can set and `o` leaves open (0) becomes what it is in `profile`. */
+void target_profile_fill(struct target_options *o, const struct target_options *profile);
+/* "  NAME   what it is", a line each. */
+void target_profile_help(FILE *out);
 
 struct target;
 

@@ -375,11 +375,6 @@ def test_a_subsystem_that_is_not_there_is_named():
         assert "the controller of nqn.2026-01.org.example:none" in done.stderr
 
 
-def test_blocks_of_4096():
-    with Target("--ns", "mem:64M,bs=4096") as target:
-        conform(*target.where, "--allow-write", "1", "--strict", "tcp/alignment", "nvm")
-
-
 @pytest.mark.parametrize("size", ["64M", "4M"])
 def test_cases_that_read_meet_no_unreadable_block(size):
     """Seed 0: cases that write begin with the first range, where those that only read would read."""
@@ -784,8 +779,7 @@ def test_repeat_takes_the_worst():
 
 @pytest.mark.parametrize("args", [["-g"], ["-G"], ["-g", "-G", "--hpda", "31", "--cpda", "31"],
                                   ["--hpda", "2", "--cpda", "16"], ["--cpda", "17", "-g"], ["--jobs", "1"],
-                                  ["--ns", "mem:64M,bs=4096"], ["-t", "rdma", "--ns", "mem:64M,bs=4096"],
-                                  ["-t", "rdma", "--jobs", "1"]], ids=" ".join)
+                                  ["--ns", "mem:64M,bs=4096"], ["-t", "rdma", "--jobs", "1"]], ids=" ".join)
 def test_passes_in_every_set_up(args):
     conform("--strict", "--brief", "--timeout-scale", "3", *args)
 

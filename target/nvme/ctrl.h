@@ -72,7 +72,7 @@ struct ctrl_queue {
 /* Everything a controller needs of its target; outlives the controllers. */
 struct ctrl_env {
         struct inventory *inv;
-        const struct target_limits *limits; /* no zeroes in it */
+        const struct target_limits *limits; /* as they are: 0 is no in-capsule data */
         const struct rule_policy *policy;   /* may be NULL */
         bool sqfc_disable;                  /* can do without SQ flow control */
         bool strict;                        /* see struct target_options */

@@ -119,6 +119,9 @@ static void test_no_in_capsule(void **state)
         (void)state;
         sizes(&f, 0, 0);
         stop(&f);
+        f = start_on(NULL, (struct target_options) { .limits.rdma_in_capsule = TARGET_NONE });
+        sizes(&f, 0, 0);
+        stop(&f);
 }
 
 static void test_device_without_srq_or_inline(void **state)

@@ -104,17 +104,24 @@ class Queue:
             got += more
         return got
 
-    def command(self, sqe, data=b""):
-        plen = 72 + len(data)
-        sqe = sqe[:2] + struct.pack("<H", self.cid) + sqe[4:]
+    def send(self, sqe, data=b""):
+        """The CID."""
+        plen, cid = 72 + len(data), self.cid
+        sqe = sqe[:2] + struct.pack("<H", cid) + sqe[4:]
         self.cid += 1
         self.socket.sendall(struct.pack("<BBBBI", 4, 0, 72, 72 if data else 0, plen) + sqe + data)
+        return cid
+
+    def command(self, sqe, data=b""):
+        self.send(sqe, data)
         return self.receive(24)[8:]
 
     def enable(self):
         self.command(struct.pack("<BBHB35xBxxxIQ8x", 0x7f, 0x40, 0, 0, 0, 0x14, 0x460001))
 
-    def close(self):
+    def close(self, reset=False):
+        if reset:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
 
 
@@ -127,16 +134,17 @@ def status(cqe):
     return struct.unpack_from("<H", cqe, 14)[0] >> 1
 
 
+def drop_event_request(admin):
+    admin.cid = admin.send(struct.pack("<BBH60x", 0x0c, 0x40, 0))
+    assert status(admin.command(GET_VS)) & 0x7ff == 0x003
+    assert status(admin.command(GET_VS)) == 0  # with the next CID
+
+
 def test_a_host_may_use_the_cid_of_an_event_request_that_it_dropped():
     with target() as t:
         admin = Queue(t.port)
         admin.enable()
-        aer, admin.cid = admin.cid, admin.cid + 1
-        admin.socket.sendall(struct.pack("<BBBBI", 4, 0, 72, 0, 72)
-                             + struct.pack("<BBH60x", 0x0c, 0x40, aer))
-        admin.cid = aer
-        assert status(admin.command(GET_VS)) & 0x7ff == 0x003
-        assert status(admin.command(GET_VS)) == 0  # with the next CID
+        drop_event_request(admin)
 
 
 @pytest.mark.parametrize("profile, lives", [("tolerant", True), ("strict", False)])
@@ -169,6 +177,89 @@ def test_a_host_may_have_no_name(profile, lives):
             Queue(t.port, host="x" * 256)
 
 
+FLUSH = struct.pack("<BBHI56x", 0, 0x40, 0, 1)
+DISCONNECT = struct.pack("<BBHB59x", 0x7f, 0x40, 0, 8)
+WRITE, READ, IN_CAPSULE, BY_R2T = 1, 2, 0x01, 0x5a
+FAR = 100000  # beyond what the host beside it uses
+
+
+def io(opcode, blocks, sgl):
+    return struct.pack("<BBHI16xQI3xBQI12x", opcode, 0x40, 0, 1, 0, blocks * 512, sgl, FAR, blocks - 1)
+
+
+def half_a_write(queue, blocks):
+    """What the target asks for, and half of it."""
+    cid = queue.send(io(WRITE, blocks, BY_R2T))
+    kind, asked, ttag, offset, n = struct.unpack("<B7xHHII4x", queue.receive(24))
+    assert (kind, asked, offset, n) == (9, cid, 0, blocks * 512)
+    queue.socket.sendall(struct.pack("<BBBBIHHII4x", 6, 4, 24, 24, 24 + n, cid, ttag, 0, n) + bytes(n // 2))
+
+
+def io_queue(port, admin, qid):
+    """As soon as the target has seen the one before it go."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            return Queue(port, qid, admin.cntlid, host="")
+        except Refused:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
+
+def be_rude(port, blocks, reset):
+    admin = Queue(port, host="")
+    admin.enable()
+    drop_event_request(admin)
+    first = io_queue(port, admin, 1)
+    assert status(first.command(io(WRITE, 8, IN_CAPSULE), blocks)) == 0
+    for _ in range(16):
+        first.send(io(READ, 256, BY_R2T))
+    first.close(reset)
+    again, gone = io_queue(port, admin, 1), io_queue(port, admin, 2)
+    assert status(again.command(FLUSH)) == 0
+    gone.command(DISCONNECT)
+    with contextlib.suppress(ConnectionError):
+        gone.send(FLUSH)
+    half_a_write(again, 128)
+    for queue in (again, gone, admin):
+        queue.close(reset)
+
+
+def controllers(path):
+    done = subprocess.run([NVMFSPEC, "ctl", "-s", path, "--json", "nvmf_subsystem_get_controllers", f"nqn={NQN}"],
+                          capture_output=True, text=True, timeout=60, check=True)
+    return len(json.loads(done.stdout))
+
+
+def wait_for(fn, expected):
+    end = time.monotonic() + 60
+    while fn() != expected and time.monotonic() < end:
+        time.sleep(0.05)
+    assert fn() == expected
+
+
+def test_a_host_may_be_as_rude_as_can_be(tmp_path, connected):
+    """It is served each time, what is beside it works on, and nothing of it stays."""
+    with target("--rpc", str(tmp_path / "rpc")) as t:
+        files, blocks = t.files(), os.urandom(8 * 512)
+        load = t.start("verify", "-n", NQN, "-N", "1", "--range", "4M", "-i", "2", "--time", "100000")
+        connected(t.port, 3)
+        try:
+            for number in range(10):
+                be_rude(t.port, blocks, reset=number % 2 == 1)
+            wait_for(lambda: controllers(tmp_path / "rpc"), 1)
+            assert load.poll() is None, "a host beside it was ended"
+        finally:
+            load.kill()
+            load.wait()
+        wait_for(lambda: controllers(tmp_path / "rpc"), 0)
+        wait_for(t.files, files)
+        back = t.host("read", "-n", NQN, "--slba", str(FAR), "--blocks", "8", "--file", "-")
+        assert back.stdout == blocks, "half a Write was written"
+        t.stop()
+        assert t.process.returncode == 0
+
+
 def test_an_admin_queue_may_have_256_entries():
     with target() as t:
         Queue(t.port, entries=256).enable()
@@ -183,6 +274,8 @@ def test_an_admin_queue_may_have_256_entries():
     (["--ns", "tape:1G"], "tape:1G"),
     (["--waive", "tcp/nonsense"], "tcp/nonsense"),
     (["--limit", "fun=1"], "fun"),
+    (["--limit", "queues=0"], "queues"),
+    (["--profile", "strict,huge"], "'huge' is not a profile"),
     (["--limit", "max_transfer=5000"], "max_transfer"),
     (["--config", "/nowhere.json"], "/nowhere.json"),
     (["-a", "256.1.1.1"], "256.1.1.1"),
@@ -217,6 +310,21 @@ def test_trace_shows_request_states():
         Queue(t.port).close()
         states = re.findall(r"Connect: (.*)", t.stop())
     assert states == ["new", "ready to execute", "executing", "executed", "completing", "completed"]
+
+
+def test_io_capsules_without_data():
+    """Connect and the admin queue have 8 KiB still (NVMe/TCP 1.0 3.3.1)."""
+    with target("--limit", "in_capsule=0") as t:
+        assert json.loads(t.host("identify", "-n", NQN, "-o", "json").stdout)["ioccsz"] == 4
+        assert t.host("verify", "-n", NQN, "-N", "1", "--range", "1M").returncode == 0
+        admin = Queue(t.port)
+        admin.enable()
+        queue = Queue(t.port, 1, admin.cntlid)
+        half_a_write(queue, 8)
+        queue.socket.sendall(bytes(8 * 512 // 2))
+        assert status(queue.receive(24)[8:]) == 0
+        queue.send(io(WRITE, 8, IN_CAPSULE), bytes(8 * 512))
+        assert queue.receive(8)[0] == 3  # C2HTermReq
 
 
 # --- durability ----------------------------------------------------------------------------------

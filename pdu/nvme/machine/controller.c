@@ -489,8 +489,10 @@ static bool die(struct controller *c)
         return false;
 }
 
-/* Traffic within the interval starts another one (3.9.4.2): it takes up to 2 * KATO to see that a
- * host has gone. */
+/* Traffic within the interval starts another one (3.9.4.1): it takes up to 2 * KATO to see that a
+ * host has gone. A host that is late can be given no grace: a timeout has occurred as soon as KATO has
+ * passed (3.9.3.1, 3.9.4.1), CQT is for the cleanup after it, in which no command is processed (3.9.5),
+ * and a longer KATO is one that Get Features returns (3.9.1). */
 static bool tick_keep_alive(struct controller *c, uint64_t now)
 {
         if (now < c->alive_until || (PLANTED(KATO_AER) && c->aers > 0))
