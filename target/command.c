@@ -2,7 +2,6 @@
 #include "command.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <grp.h>
 #include <pthread.h>
 #include <pwd.h>
@@ -11,12 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "config.h"
 #include "pdu/core/plant.h"
+#include "pdu/core/wipe.h"
 #include "pdu/io/capture/capture_writer.h"
+#include "pdu/io/core_dump.h"
 #include "pdu/io/log.h"
 #include "pdu/io/net.h"
 #include "pdu/io/option.h"
@@ -33,6 +33,8 @@ enum {
         EXIT_USAGE = 2,
         EXIT_BROKEN = 3,
         LISTENS_MAX = 16,
+        PCAP_LEAST = 1 << 16, /* bytes of a recording: some packets of the largest */
+        PCAP_MOST = 1 << 30,  /* without --pcap-size */
 };
 
 #define NOT_GIVEN   UINT64_MAX
@@ -50,7 +52,7 @@ struct args {
         bool help, quiet, key_on_line, wait_for_rpc;
         const char *rpc, *rpc_listen, *metrics;
         char *rpc_token;
-        uint64_t reactors, busy_poll, msdbd;
+        uint64_t reactors, busy_poll, msdbd, pcap_size, pcap_files;
         uint64_t cpda, icdoff; /* or NOT_GIVEN */
         const char *tls_derivation, *tls_suite, *concat;
 };
@@ -246,19 +248,29 @@ static bool take_cpus(void *args, const char *value, char *error, size_t size)
         return true;
 }
 
+static void forget_token(struct args *a)
+{
+        if (a->rpc_token)
+                wipe(a->rpc_token, strlen(a->rpc_token));
+        free(a->rpc_token);
+        a->rpc_token = NULL;
+}
+
 static bool take_token(void *args, const char *value, char *error, size_t size)
 {
         struct args *a = args;
         char text[RPC_TOKEN_MAX + 2] = "";
         FILE *f = value[0] == '@' ? fopen(value + 1, "re") : NULL;
 
-        free(a->rpc_token);
-        a->rpc_token = NULL;
+        forget_token(a);
+        if (f)
+                setvbuf(f, NULL, _IONBF, 0); /* no copy of it */
         if (f && fgets(text, sizeof(text), f)) {
                 text[strcspn(text, "\n")] = '\0';
                 if (strlen(text) >= RPC_TOKEN_MIN && strlen(text) <= RPC_TOKEN_MAX)
                         a->rpc_token = strdup(text);
         }
+        wipe(text, sizeof(text));
         if (f)
                 fclose(f);
         if (!a->rpc_token)
@@ -577,6 +589,22 @@ static const struct option_row rows[] = {
           .group = 1,
           .kind = OPTION_STRING,
           .at = AT(pcap) },
+        { .name = "pcap-size",
+          .arg = "SIZE",
+          .says = "bytes that the recording may have, after which it ends; 0: no limit (1G)",
+          .group = 1,
+          .kind = OPTION_SIZE,
+          .at = AT(pcap_size) },
+        { .name = "pcap-files",
+          .arg = "N",
+          .says =
+              "record into a ring of N files of that size, as tcpdump -C -W does: FILE, FILE.1, "
+              "... FILE.(N-1), then FILE over again (1)",
+          .group = 1,
+          .kind = OPTION_NUMBER,
+          .at = AT(pcap_files),
+          .min = 1,
+          .max = 100000 },
         { .name = "quiet",
           .says = "as --log-level error",
           .group = 1,
@@ -675,6 +703,19 @@ static bool check_rpc(const struct args *a, char *error, size_t size)
         return false;
 }
 
+static bool check_recording(const struct args *a, char *error, size_t size)
+{
+        if (!a->pcap && (a->pcap_size != PCAP_MOST || a->pcap_files > 1))
+                snprintf(error, size, "--pcap-size and --pcap-files require --pcap");
+        else if (a->pcap_size > 0 && a->pcap_size < PCAP_LEAST)
+                snprintf(error, size, "--pcap-size is at least %dk, or 0", PCAP_LEAST >> 10);
+        else if (a->pcap_size == 0 && a->pcap_files > 1)
+                snprintf(error, size, "--pcap-files requires a --pcap-size");
+        else
+                return true;
+        return false;
+}
+
 static bool add_default(struct args *a, char *error, size_t size)
 {
         struct config *c = &a->config;
@@ -712,7 +753,7 @@ static bool complete(struct args *a, char *error, size_t size)
         struct config *c = &a->config;
         bool empty = begins_empty(a);
 
-        if (!check_rpc(a, error, size))
+        if (!check_rpc(a, error, size) || !check_recording(a, error, size))
                 return false;
         if (a->config_file &&
             (c->n_subsystems > 0 || a->n_listens > 0 || a->traddr || a->trsvcid)) {
@@ -775,12 +816,14 @@ static int reload_all(struct rpc *rpc, const char *file, char *error, size_t siz
 static void reload(struct target *t, struct rpc *rpc, const char *file)
 {
         char error[512];
+        int rc = rpc && file ? reload_all(rpc, file, error, sizeof(error))
+                             : target_reload(t, error, sizeof(error));
 
-        if ((rpc && file ? reload_all(rpc, file, error, sizeof(error))
-                         : target_reload(t, error, sizeof(error))) < 0)
-                log_line(LOG_AS_ERROR, NULL, NULL, "%s (nothing was changed)", error);
-        else
+        if (rc == 0)
                 log_line(LOG_AS_INFO, NULL, NULL, "configuration read again");
+        else
+                log_line(LOG_AS_ERROR, NULL, NULL, "%s (%s)", error,
+                         rc < 0 ? "nothing was changed" : "all else was changed");
 }
 
 static void wait_for_end(struct target *t, struct rpc *rpc, const char *file,
@@ -833,26 +876,6 @@ static bool become(const char *name, const struct rpc *rpc, char *error, size_t 
         else
                 return true;
         return false;
-}
-
-/* A core has none of our memory in it, where there may be keys. */
-static void keep_out_of_cores(void)
-{
-        const struct rlimit none = { 0 };
-        int fd = open("/proc/self/coredump_filter", O_WRONLY | O_CLOEXEC);
-
-        if (fd < 0 || write(fd, "0", 1) != 1)
-                setrlimit(RLIMIT_CORE, &none);
-        if (fd >= 0)
-                close(fd);
-}
-
-static bool has_keys(const struct args *a)
-{
-        for (unsigned i = 0; i < a->config.n_subsystems; i++)
-                if (a->config.subsystems[i].keys.host.len)
-                        return true;
-        return a->config_file;
 }
 
 /* NULL: not asked for, or error says why not. */
@@ -961,7 +984,35 @@ static struct target *start(const struct args *a, const struct target_options *o
         return NULL;
 }
 
-static int run(const struct args *a, const sigset_t *signals)
+static struct capture_writer *start_recording(const struct args *a, char *error, size_t size)
+{
+        struct capture_writer *w = capture_writer_open(a->pcap, error, size);
+
+        if (w)
+                capture_writer_limit(w, a->pcap_size, (unsigned)a->pcap_files);
+        return w;
+}
+
+/* The target, and the RPC, have what they need. */
+static void forget_keys(struct args *a)
+{
+        forget_token(a);
+        wipe(&a->options.tls.key, sizeof(a->options.tls.key));
+        config_free(&a->config);
+}
+
+static void serve_until_the_end(struct target *t, struct rpc *rpc, struct metrics_place *m,
+                                struct args *a, const sigset_t *signals)
+{
+        announce(t, a);
+        forget_keys(a);
+        wait_for_end(t, rpc, a->config_file, signals);
+        rpc_end(rpc);
+        end_metrics(m);
+        target_stop(t);
+}
+
+static int run(struct args *a, const sigset_t *signals)
 {
         struct target_options o = a->options;
         struct target *t = NULL;
@@ -972,20 +1023,15 @@ static int run(const struct args *a, const sigset_t *signals)
         int code;
 
         ok = ok && open_metrics(&metrics, a, error, sizeof(error));
-
         if (ok && a->pcap)
-                o.record = capture_writer_open(a->pcap, error, sizeof(error));
+                o.record = start_recording(a, error, sizeof(error));
         if (ok && (!a->pcap || o.record))
                 t = start(a, &o, rpc, &metrics, error, sizeof(error));
-        if (t) {
-                announce(t, a);
-                wait_for_end(t, rpc, a->config_file, signals);
-                rpc_end(rpc);
-                end_metrics(&metrics);
-                target_stop(t);
-        } else {
+        wipe(&o.tls.key, sizeof(o.tls.key));
+        if (t)
+                serve_until_the_end(t, rpc, &metrics, a, signals);
+        else
                 fprintf(stderr, "nvmfspec target: %s\n", error);
-        }
         end_metrics(&metrics);
         rpc_free(rpc);
         code = stop_recording(a, o.record);
@@ -993,7 +1039,7 @@ static int run(const struct args *a, const sigset_t *signals)
 }
 
 /* Signals are taken by sigwait() alone: blocked before the target's threads are born. */
-static int serve(const struct args *a)
+static int serve(struct args *a)
 {
         sigset_t signals;
 
@@ -1013,11 +1059,16 @@ static int serve(const struct args *a)
 
 int target_command(int argc, char **argv)
 {
-        struct args a = { .reactors = 1, .cpda = NOT_GIVEN, .icdoff = NOT_GIVEN };
+        struct args a = { .reactors = 1,
+                          .cpda = NOT_GIVEN,
+                          .icdoff = NOT_GIVEN,
+                          .pcap_size = PCAP_MOST,
+                          .pcap_files = 1 };
         char error[512] = "";
-        int at = option_parse(rows, 1, argc, argv, &a, error, sizeof(error));
-        int code = EXIT_USAGE;
+        int at, code = EXIT_USAGE;
 
+        core_dump_empty(); /* the RPC may bring keys at any time */
+        at = option_parse(rows, 1, argc, argv, &a, error, sizeof(error));
         if (at >= 0 && a.help) {
                 help();
                 code = 0;
@@ -1027,15 +1078,12 @@ int target_command(int argc, char **argv)
                 fprintf(stderr, "nvmfspec target: %s\n", error);
         } else {
                 start_log(&a);
-                if (has_keys(&a))
-                        keep_out_of_cores();
                 if (a.key_on_line)
                         log_line(LOG_AS_WARNING, NULL, NULL,
                                  "a key on the command line is seen by others: give @FILE or "
                                  "@/dev/fd/N");
                 code = serve(&a);
         }
-        config_free(&a.config);
-        free(a.rpc_token);
+        forget_keys(&a);
         return code;
 }

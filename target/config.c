@@ -849,6 +849,7 @@ static bool take_secret(struct reader *r, struct json_object *v, void *at)
 
         if (text && text[0] && auth_key_option(at, text, error, sizeof(error)) < 0)
                 return reader_complain(r, "%s", error);
+        r->has_keys |= text && text[0] && text[0] != '@';
         if (text) /* in the document */
                 wipe((char *)(uintptr_t)text, strlen(text));
         return text;
@@ -861,6 +862,7 @@ static bool take_psk(struct reader *r, struct json_object *v, void *at)
 
         if (text && text[0] && nvme_tls_option(at, text, error, sizeof(error)) < 0)
                 return reader_complain(r, "%s", error);
+        r->has_keys |= text && text[0] && text[0] != '@';
         if (text)
                 wipe((char *)(uintptr_t)text, strlen(text));
         return text;
@@ -1127,14 +1129,6 @@ static struct json_object *parse(struct reader *r, const char *text, size_t len)
         return v;
 }
 
-static bool has_keys(const struct config *c)
-{
-        for (unsigned i = 0; i < c->n_hosts; i++)
-                if (c->hosts[i].keys.host.len)
-                        return true;
-        return false;
-}
-
 bool config_load(struct config *c, const char *file, char *error, size_t size)
 {
         struct reader r = { .file = file, .error = error, .size = size };
@@ -1155,7 +1149,7 @@ bool config_load(struct config *c, const char *file, char *error, size_t size)
                 config_ana_report(c);
         if (v)
                 json_object_put(v);
-        if (ok && has_keys(c))
+        if (ok && r.has_keys)
                 auth_warn_of_readers(file);
         return ok;
 }

@@ -17,6 +17,7 @@ struct reader {
         char path[256]; /* of the value in hand; it stays where something was wrong */
         char *error;    /* the caller's */
         size_t size;
+        bool has_keys; /* itself, not in files that it names */
 };
 
 /* Takes a value into *at. All functions here return false (NULL) once they have complained. */

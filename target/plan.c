@@ -537,11 +537,12 @@ static bool resize(const struct plan_ns *step, char *error, size_t size)
 /* Outside the lock: resizing may wait for a disk, and a namespace has a lock of its own. */
 static bool resize_namespaces(struct plan *p, char *error, size_t size)
 {
+        char more[200];
         bool ok = true;
 
         for (unsigned i = 0; i < p->n_ns; i++)
                 if (p->ns[i].resize)
-                        ok &= resize(&p->ns[i], error, size);
+                        ok &= resize(&p->ns[i], ok ? error : more, ok ? size : sizeof(more));
         return ok;
 }
 

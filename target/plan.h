@@ -51,7 +51,8 @@ struct plan {
 /* false: error has one line, nothing is left open. Only one plan at a time may exist. */
 bool plan_make(struct plan *p, struct inventory *inv, const struct config *config, char *error,
                size_t size);
-/* false: a namespace kept its size (error has one line), all else is as it was planned. */
+/* false: a namespace kept its size (error has one line, of the first), all else is as it was planned. What a
+ * size takes may be data, and cannot be given back: so it is not tried before. */
 bool plan_apply(struct plan *p, struct inventory *inv, char *error, size_t size);
 /* After plan_apply(): hosts hear of it, and those that may not stay are sent away. */
 void plan_notify(const struct plan *p, struct ctrl_table *t, struct inventory *inv);

@@ -201,14 +201,12 @@ static size_t spoil(const struct nvme_tls_server *server, const uint8_t *hello, 
 static struct tls *serve_tls(struct service *s, struct nvme_tls_server *server,
                              const struct target_options *o, bool plain)
 {
-        *server = (struct nvme_tls_server) {
-                .tls = o->tls,
-                .keys = keys_of,
-                .plain = plain,
-                .record_hello = o->record_hello,
-                .spoil = rule_set_empty(&s->policy.violated) ? NULL : spoil,
-                .user = s,
-        };
+        server->tls = o->tls; /* no copy of the key but this one */
+        server->keys = keys_of;
+        server->plain = plain;
+        server->record_hello = o->record_hello;
+        server->spoil = rule_set_empty(&s->policy.violated) ? NULL : spoil;
+        server->user = s;
         return nvme_tls_server(server);
 }
 

@@ -70,30 +70,30 @@ static void set_faults(struct target *t, const struct config *c)
                 target_alone(t, change_faults, &(struct new_faults) { t, c });
 }
 
-static bool change(struct target *t, const struct config *c, char *error, size_t size)
+/* As target_change(). */
+static int change(struct target *t, const struct config *c, char *error, size_t size)
 {
         struct plan p;
-        bool ok;
+        bool whole;
 
         if (c->n_faults > 0 && !t->faults && !(t->faults = triggers_new())) {
                 snprintf(error, size, "%s", strerror(ENOMEM));
-                return false;
+                return -1;
         }
         if (!plan_make(&p, &t->inv, c, error, size))
-                return false;
+                return -1;
         if (!listen_on_new(&t->listeners, &p, error, size)) {
                 plan_free(&p);
-                return false;
+                return -1;
         }
-        ok = plan_apply(&p, &t->inv, error, size);
+        whole = plan_apply(&p, &t->inv, error, size);
         listen_accept_new(&t->listeners, &p);
         listen_drop_old(&t->listeners, &p);
         plan_notify(&p, t->service.ctrl.table, &t->inv);
         wait_for_turn(t);
         plan_free(&p);
-        if (ok)
-                set_faults(t, c);
-        return ok;
+        set_faults(t, c);
+        return whole ? 0 : 1;
 }
 
 /* Files may have another size than they had. */
@@ -114,38 +114,38 @@ static void measure_all(struct target *t)
                 measure_subsystem(t, s);
 }
 
-static bool reload(struct target *t, char *error, size_t size)
+static int reload(struct target *t, char *error, size_t size)
 {
         struct config c;
-        bool ok = true;
+        int rc = 0;
 
         if (t->config) {
-                ok = config_load(&c, t->config, error, size) && change(t, &c, error, size);
+                rc = config_load(&c, t->config, error, size) ? change(t, &c, error, size) : -1;
                 config_free(&c);
         }
-        if (ok)
+        if (rc >= 0)
                 measure_all(t);
-        return ok;
+        return rc;
 }
 
 int target_reload(struct target *t, char *error, size_t size)
 {
-        bool ok;
+        int rc;
 
         pthread_mutex_lock(&t->changing);
-        ok = reload(t, error, size);
+        rc = reload(t, error, size);
         pthread_mutex_unlock(&t->changing);
-        return ok ? 0 : -1;
+        return rc;
 }
 
 int target_change(struct target *t, const struct config *c, char *error, size_t size)
 {
-        bool ok;
+        int rc;
 
         pthread_mutex_lock(&t->changing);
-        ok = change(t, c, error, size);
+        rc = change(t, c, error, size);
         pthread_mutex_unlock(&t->changing);
-        return ok ? 0 : -1;
+        return rc;
 }
 
 /* --- control ---------------------------------------------------------------------------------- */
@@ -277,7 +277,7 @@ static bool first_config(struct target *t, const struct target_options *o, char 
         bool ok;
 
         if (o->serve)
-                return change(t, o->serve, error, size);
+                return change(t, o->serve, error, size) == 0;
         if (o->config) {
                 ok = config_load(&c, o->config, error, size);
         } else {
@@ -287,7 +287,7 @@ static bool first_config(struct target *t, const struct target_options *o, char 
                 ok = ok && add_faults(&c, o, error, size) &&
                      config_check(&c, "options", error, size);
         }
-        ok = ok && change(t, &c, error, size);
+        ok = ok && change(t, &c, error, size) == 0;
         config_free(&c);
         return ok;
 }

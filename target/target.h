@@ -122,10 +122,11 @@ unsigned target_connections(const struct target *t);
 char *target_metrics(const struct target *t, size_t *len);
 /* All ports, one after the other: "127.0.0.1:4420 rdma:10.0.0.2:4420". */
 void target_ports(struct target *t, char *text, size_t size);
-/* Re-reads the configuration and applies the difference; -1: `error` says why, nothing changed. */
+/* Re-reads the configuration and applies the difference. 0; -1: `error` says why, nothing changed; 1: `error`
+ * says which namespace cannot have its new size, all else has changed. */
 int target_reload(struct target *t, char *error, size_t size);
 /* Applies the difference to another configuration; c is copied. A port "0" is the one that it became.
- * -1: as above. */
+ * As above. */
 int target_change(struct target *t, const struct config *c, char *error, size_t size);
 /* Drains: no new connections, commands in flight end, connections are closed; then frees. */
 void target_stop(struct target *t);

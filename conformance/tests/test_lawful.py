@@ -634,7 +634,7 @@ def transport_of(rule):
 
 
 # Who overlooks only this breaks another rule by it, or says nothing at all.
-FOLLOWS = {"fab/connect/first", "rdma/request/hsqsize", "rdma/capsule/length"}
+FOLLOWS = {"fab/connect/first", "rdma/capsule/length"}
 
 
 def test_what_nobody_has_to_notice_fails_no_target(rulebook):

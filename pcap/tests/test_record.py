@@ -19,11 +19,11 @@ HOST, CONTROLLER = 0, 1
 
 
 class Target:
-    def __init__(self, *args):
+    def __init__(self, *args, stderr=subprocess.DEVNULL):
         self.process = subprocess.Popen(
             [NVMFSPEC, "target", "-a", "127.0.0.1", "-s", "0", "-n", NQN, "--quiet",
              "--ns", "mem:8M", *args],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            stdout=subprocess.PIPE, stderr=stderr, text=True)
         self.port = re.match(r"listening on 127\.0\.0\.1:(\d+)", self.process.stdout.readline())[1]
 
     def __enter__(self):
@@ -122,6 +122,79 @@ def test_where_it_cannot_be_written(command):
     done = subprocess.run([NVMFSPEC, *command], capture_output=True, text=True, timeout=30)
     assert done.returncode in (2, 3)
     assert done.stderr.count("\n") == 1
+
+
+# --- how much is recorded -------------------------------------------------------------------------
+
+SIZE = 256 << 10
+
+
+def assert_reads_alone(capture):
+    """By itself a whole file: all of it is read, and nobody is blamed for what is in another one."""
+    assert capture.stat().st_size <= SIZE
+    checked = pcap("check", "--all", capture)
+    assert checked.returncode in (0, 4), checked.stdout + checked.stderr  # 4: nothing in it that can be judged
+    assert " 0 must and 0 should broken" in checked.stdout, checked.stdout
+
+
+def record_load(capture, log, *limits):
+    """Much more than the limit; the target serves as before."""
+    with open(log, "w", encoding="ascii") as stderr, \
+            Target("--pcap", capture, "--pcap-size", "256k", "--log-level", "warning", *limits, stderr=stderr) as t:
+        for _ in range(2):
+            done = host(t.port, "verify", "--range", "4M", "-i", 2)
+            assert done.returncode == 0, done.stderr
+        assert host(t.port, "identify").returncode == 0
+
+
+@pytest.mark.parametrize("suffix", ["pcap", "pcapng"])
+def test_a_recording_ends_at_its_limit(tmp_path, suffix):
+    capture, log = tmp_path / f"x.{suffix}", tmp_path / "log"
+    record_load(capture, log)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["log", capture.name]
+    assert_reads_alone(capture)
+    assert capture.stat().st_size > SIZE - 40000  # the packet that does not fit has 32 KiB of data at most
+    assert re.fullmatch(rf"\S+ warning {capture}: the recording has ended: it may have {SIZE} bytes\n", log.read_text())
+
+
+@pytest.mark.parametrize("suffix", ["pcap", "pcapng"])
+def test_a_ring_has_what_was_last(tmp_path, suffix):
+    capture, log = tmp_path / f"x.{suffix}", tmp_path / "log"
+    record_load(capture, log, "--pcap-files", "3")
+    files = [capture, *(capture.with_name(f"{capture.name}.{n}") for n in (1, 2))]
+    assert sorted([*files, log]) == sorted(tmp_path.iterdir())
+    for file in files:
+        assert_reads_alone(file)
+    assert sum(file.stat().st_size > SIZE - 40000 for file in files) >= 2
+    last = sorted(files, key=lambda file: file.stat().st_mtime_ns)[1:]
+    assert any("Identify" in pcap("show", file).stdout for file in last) and log.read_text() == ""
+
+
+@pytest.mark.fast
+def test_a_recording_is_limited_where_nobody_says_how(tmp_path):
+    """To 1 GiB: so much is not left on a disk that nobody watches. Here it is left nowhere."""
+    with open(tmp_path / "log", "w+", encoding="ascii") as log, \
+            Target("--pcap", "/dev/null", "--ns", "null:1G", "--log-level", "warning", stderr=log) as t:
+        for _ in range(20):
+            assert host(t.port, "perf", "-N", 2, "--rw", "read", "--bs", "128k", "--time", 2).returncode == 0
+            log.seek(0)
+            if log.read().count("/dev/null: the recording has ended: it may have 1073741824 bytes\n") == 1:
+                return
+    pytest.fail("it has no end")
+
+
+@pytest.mark.parametrize("options, word", [
+    (["--pcap-size", "1M"], "require --pcap"),
+    (["--pcap-files", "2"], "require --pcap"),
+    (["--pcap", "x.pcap", "--pcap-size", "1k"], "at least 64k"),
+    (["--pcap", "x.pcap", "--pcap-size", "0", "--pcap-files", "2"], "requires a --pcap-size"),
+    (["--pcap", "x.pcap", "--pcap-files", "0"], "--pcap-files"),
+    (["--pcap", "x.pcap", "--pcap-size", "much"], "--pcap-size")])
+def test_limits_that_cannot_be(tmp_path, options, word):
+    done = subprocess.run([NVMFSPEC, "target", "-s", "0", *options], capture_output=True, text=True, timeout=30,
+                          cwd=tmp_path)
+    assert done.returncode == 2 and word in done.stderr and done.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
 
 
 # --- RDMA -----------------------------------------------------------------------------------------

@@ -781,7 +781,7 @@ def refuses_long(c, sgls):
 def infiniband_entry(c):
     """TRSVCID of AF_IB is a service identifier."""
     entry = bytearray(disc_entry(SUBNQN, trsvcid=b"0000-0000-0106-1144", traddr=b"fe80::2"))
-    entry[0:2] = 1, 27  # RDMA, AF_IB
+    entry[0:2] = 1, 3  # RDMA, InfiniBand
     entry[64:64 + 192] = bytes(192)
     entry[768:771] = 1, 2, 1  # reliable connected, InfiniBand, RDMA_IP_CM
     discovery(c).log(0x70, disc_log(1, bytes(entry)))

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "pdu/core/wipe.h"
 #include "stream.h"
 
 enum {
@@ -448,6 +449,8 @@ void rpc_server_close(struct rpc_server *s)
         loop_fini(&s->loop);
         free(s->path);
         free(s->login);
+        if (s->token)
+                wipe(s->token, strlen(s->token));
         free(s->token);
         free(s);
 }

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core_dump.h"
 #include "loop.h"
 
 enum { NAP_US = 2000 };
@@ -27,6 +28,7 @@ static _Noreturn void run(const char *command, int out, int wrong)
         dup2(out, STDOUT_FILENO);
         if (wrong >= 0)
                 dup2(wrong, STDERR_FILENO);
+        core_dump_restore();
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);
 }

@@ -105,6 +105,19 @@ static uint16_t admit_stranger(const struct ctrl_env *env, const struct request 
         return status ? rule_refuse(env->policy, FAB_FIRST_CONNECT) : 0;
 }
 
+/* Of a host that may be here. */
+static uint16_t admit_known(struct ctrl_queue *q, const struct request *r)
+{
+        struct ctrl *c = q->ctrl;
+        uint16_t status = auth_required(c, q);
+
+        if (!status)
+                status = controller_admit(&c->m, q->qid, true, &r->sqe);
+        if (!status)
+                status = lockdown_bars(c, r->sqe.opc);
+        return !status && sanitize_bars(c, &r->sqe) ? NVME_SANITIZING : status;
+}
+
 static uint16_t admit(struct ctrl_queue *q, const struct request *r, uint64_t now)
 {
         struct ctrl *c = q->ctrl;
@@ -114,14 +127,10 @@ static uint16_t admit(struct ctrl_queue *q, const struct request *r, uint64_t no
                 return NVME_SEQUENCE_ERROR;
         if (auth_concerns(c, &r->sqe))
                 return 0;
-        status = auth_required(c, q);
-        if (!status) /* who has yet to authenticate itself keeps nothing alive */
+        status = admit_known(q, r);
+        if (ctrl_is_traffic(q, status))
                 controller_traffic(&c->m, r->sqe.opc == NVME_FABRICS, now);
-        if (!status)
-                status = controller_admit(&c->m, q->qid, true, &r->sqe);
-        if (!status)
-                status = lockdown_bars(c, r->sqe.opc);
-        return !status && sanitize_bars(c, &r->sqe) ? NVME_SANITIZING : status;
+        return status;
 }
 
 /* What the command ends with: there is more about a failure in the error log, except of a Connect,

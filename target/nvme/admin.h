@@ -239,6 +239,10 @@ void ctrl_add_queue(struct ctrl *c, struct ctrl_queue *q);
 void ctrl_update_queues(struct ctrl *c);
 /* The connection of the queue ends as soon as the command is answered; nothing comes after. */
 void ctrl_leave_queue(struct ctrl_queue *q);
+/* Whether a command that was answered with this status when it came counts for Keep Alive. Each that is fetched
+ * does, however it ends (3.9.4.1); but what is refused to a host that has yet to authenticate itself is not
+ * known to be of the host that the controller is kept for. */
+bool ctrl_is_traffic(const struct ctrl_queue *q, uint16_t status);
 /* Completes AERs for the events that there are. */
 void ctrl_send_events(struct ctrl *c);
 /* An entry of the error log; sqe NULL: not about a command. */

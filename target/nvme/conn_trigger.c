@@ -28,17 +28,22 @@ static struct service *service(const struct target_conn *c)
 /* --- the log ---------------------------------------------------------------------------------- */
 
 /* Where in the recording it is to be looked for. */
-static void tell_frame(const struct target_conn *c, char text[48])
+static void tell_frame(const struct target_conn *c, char text[64])
 {
-        if (service(c)->record)
-                snprintf(text, 48, ", after frame %llu",
-                         (unsigned long long)capture_writer_frames(service(c)->record));
+        unsigned file;
+        uint64_t frames;
+
+        if (!service(c)->record)
+                return;
+        frames = capture_writer_frames(service(c)->record, &file);
+        snprintf(text, 64, file ? ", after frame %llu of its file .%u" : ", after frame %llu",
+                 (unsigned long long)frames, file);
 }
 
 /* It happens now, to r; NULL: to a message of no command. */
 static void report(struct target_conn *c, const struct request *r, const struct trigger *f)
 {
-        char where[48] = "", which[80] = "";
+        char where[64] = "", which[80] = "";
 
         tell_frame(c, where);
         if (r)

@@ -423,11 +423,18 @@ struct request *ctrl_queue_gone(struct ctrl_queue *q)
 
 /* --- the I/O path: no locks ------------------------------------------------------------------- */
 
+bool ctrl_is_traffic(const struct ctrl_queue *q, uint16_t status)
+{
+        return !q->unproven || !status;
+}
+
 uint16_t ctrl_io_admit(struct ctrl_queue *q)
 {
-        if (!atomic_load_explicit(&q->traffic, memory_order_relaxed))
+        uint16_t status = ctrl_io_status(q);
+
+        if (ctrl_is_traffic(q, status) && !atomic_load_explicit(&q->traffic, memory_order_relaxed))
                 atomic_store_explicit(&q->traffic, true, memory_order_relaxed);
-        return ctrl_io_status(q);
+        return status;
 }
 
 uint16_t ctrl_io_status(const struct ctrl_queue *q)

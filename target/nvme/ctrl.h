@@ -122,7 +122,8 @@ enum ctrl_verdict ctrl_resume(const struct ctrl_env *env, struct ctrl_queue *q, 
 /* request_ops.sqhd, for every command of the queue. */
 uint16_t ctrl_sqhd(struct ctrl_queue *q, const struct request *r);
 
-/* I/O path: whether commands may run on this I/O queue now; one atomic load. Marks traffic. */
+/* I/O path: whether commands may run on this I/O queue now; atomic loads alone. Marks
+ * traffic. */
 uint16_t ctrl_io_admit(struct ctrl_queue *q);
 /* The same of a command that was admitted, and has waited for its data since. */
 uint16_t ctrl_io_status(const struct ctrl_queue *q);

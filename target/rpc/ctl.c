@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "ctl_top.h"
+#include "pdu/core/text.h"
 #include "pdu/io/net.h"
 #include "pdu/io/option.h"
 #include "pdu/io/rpc_server.h"
@@ -246,6 +247,38 @@ static bool add_param(struct json_object *params, const struct jsonrpc_method *m
 
 /* --- results ---------------------------------------------------------------------------------- */
 
+static void make_string_printable(struct json_object *v)
+{
+        const char *s = json_object_get_string(v);
+        size_t len = (size_t)json_object_get_string_len(v), size = 4 * len + 1; /* \xNN */
+        char *plain = malloc(size);
+        struct text t;
+
+        if (plain) {
+                t = text_in(plain, size);
+                text_printable(&t, s, len);
+        }
+        json_object_set_string(v, plain ? plain : "");
+        free(plain);
+}
+
+/* Names that peers have given themselves may have anything in them: a terminal gets it as the log has it. */
+static void make_printable(struct json_object *v)
+{
+        if (json_object_is_type(v, json_type_string))
+                make_string_printable(v);
+        else if (json_object_is_type(v, json_type_array))
+                for (size_t i = 0; i < json_object_array_length(v); i++)
+                        make_printable(json_object_array_get_idx(v, i));
+        else if (json_object_is_type(v, json_type_object)) {
+                json_object_object_foreach(v, name, member)
+                {
+                        (void)name;
+                        make_printable(member);
+                }
+        }
+}
+
 static const char *text_of(struct json_object *v)
 {
         return json_object_is_type(v, json_type_string)
@@ -366,6 +399,7 @@ static struct json_object *call(const struct args *a, const char *method,
         } else if (json_object_object_get_ex(answer, "error", &problem)) {
                 json_object_object_get_ex(problem, "code", &code);
                 json_object_object_get_ex(problem, "message", &message);
+                make_printable(message);
                 fprintf(stderr, "nvmfspec ctl: %s: %s (%d)\n", method,
                         message ? json_object_get_string(message) : "", json_object_get_int(code));
         }
@@ -389,6 +423,8 @@ static int call_method(const struct args *a, const char *name, char *const *word
                         return EXIT_USAGE;
                 }
         result = call(a, name, params);
+        if (result && !a->json)
+                make_printable(result);
         if (result) {
                 print_result(result, a->json);
                 code = 0;
@@ -496,7 +532,10 @@ static int load_config(const struct args *a, const char *file)
 
 static struct json_object *call_plainly(void *args, const char *method)
 {
-        return call(args, method, NULL);
+        struct json_object *result = call(args, method, NULL);
+
+        make_printable(result);
+        return result;
 }
 
 static int top(struct args *a, uint64_t ms, uint64_t times)

@@ -78,14 +78,18 @@ static void note_ports(struct rpc *r)
 bool rpc_commit(struct rpc *r, struct config *next, int code, struct jsonrpc_call *call)
 {
         char error[JSONRPC_MESSAGE] = "out of memory";
+        int rc =
+            share_referrals(r, next) ? target_change(r->target, next, error, sizeof(error)) : -1;
 
-        if (!share_referrals(r, next) || target_change(r->target, next, error, sizeof(error)) < 0) {
+        if (rc < 0) {
                 config_free(next);
                 jsonrpc_fail(call, code, "%s: %.300s",
                              code == JSONRPC_PARAMS ? "Invalid parameters" : "Internal error",
                              error);
                 return false;
         }
+        if (rc > 0) /* what the file asks for, once more */
+                log_line(LOG_AS_WARNING, NULL, NULL, "%s", error);
         config_free(&r->config);
         r->config = *next;
         note_ports(r);
@@ -535,17 +539,17 @@ struct replacement {
         const struct config *config;
         char *error;
         size_t size;
-        bool ok;
+        int rc;
 };
 
 static void replace(void *arg)
 {
         struct replacement *n = arg;
 
-        n->ok = target_change(n->rpc->target, n->config, n->error, n->size) == 0;
-        if (n->ok && !adopt(n->rpc, n->config)) {
+        n->rc = target_change(n->rpc->target, n->config, n->error, n->size);
+        if (n->rc >= 0 && !adopt(n->rpc, n->config)) {
                 snprintf(n->error, n->size, "%s", strerror(ENOMEM));
-                n->ok = false;
+                n->rc = -1;
         }
 }
 
@@ -554,7 +558,7 @@ int rpc_replace(struct rpc *r, const struct config *c, char *error, size_t size)
         struct replacement n = { .rpc = r, .config = c, .error = error, .size = size };
 
         rpc_server_call(r->server, replace, &n);
-        return n.ok ? 0 : -1;
+        return n.rc;
 }
 
 void rpc_end(struct rpc *r)

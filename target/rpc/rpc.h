@@ -2,7 +2,7 @@
 /*
  * A running target driven by JSON-RPC, with the methods, parameters and results of SPDK's, and a few of our
  * own (nvmfspec_...). What a method changes it changes in a copy of the configuration, which is then
- * applied as a reload is: in full or not at all.
+ * applied as a reload is: in full or not at all, but for sizes that a file asks for and cannot have.
  */
 #ifndef NVMF_TARGET_RPC_H
 #define NVMF_TARGET_RPC_H
@@ -24,7 +24,7 @@ int rpc_give(const struct rpc *r, unsigned uid, unsigned gid);
 /* Serves the target, which has been started with c; wait: framework_start_init is awaited first. 0, or
  * -1 with errno. */
 int rpc_run(struct rpc *r, struct target *t, const struct config *c, bool wait);
-/* Another configuration in place of what there is; -1: error has one line, nothing has changed. */
+/* Another configuration in place of what there is; as target_change(). */
 int rpc_replace(struct rpc *r, const struct config *c, char *error, size_t size);
 /* Before the target ends. NULL: nothing. */
 void rpc_end(struct rpc *r);

@@ -365,6 +365,7 @@ def test_a_flood_of_handshakes_holds_up_nobody():
 
 # --- what is changed ------------------------------------------------------------------------------
 
+PSK = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:"
 OTHER_KEY = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:"
 
 
@@ -560,12 +561,94 @@ def test_a_key_is_in_memory_only_where_it_is_used(tmp_path):
             assert places_in_memory(t.process.pid, raw) == 1
             assert places_in_memory(t.process.pid, KEY.encode()) == 0
             t.process.send_signal(signal.SIGHUP)
-        with open(f"/proc/{t.process.pid}/coredump_filter", encoding="ascii") as f:
-            assert int(f.read(), 16) == 0
+        assert dumps_nothing(t.process.pid)
     finally:
         t.process.kill()
         t.process.wait()
 
+
+def found_at_most(pid, what, places):
+    """Soon: what a connection had is wiped when its controller is gone."""
+    deadline = time.monotonic() + 60
+    while places_in_memory(pid, what) > places and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return places_in_memory(pid, what) <= places
+
+
+@pytest.mark.fast  # not sanitized: memory is searched
+@pytest.mark.parametrize("option, host, secret, places", [
+    ("--dhchap-key", "-S", KEY, 1),
+    ("--tls-key", "--tls-key", PSK, 2)], ids=lambda v: v if str(v).startswith("--") else "")
+def test_a_key_of_the_command_line_is_in_memory_only_where_it_is_used(tmp_path, option, host, secret, places):
+    """A PSK twice: for ports that serve hosts without TLS, too, and for those that do not."""
+    file = tmp_path / "key"
+    file.write_text(secret + "\n")
+    file.chmod(0o600)
+    raw = base64.b64decode(secret.split(":")[2])[:-4]
+    with target(option, f"@{file}") as t:
+        for _ in range(2):
+            assert t.host("list", "-n", NQN, host, f"@{file}").returncode == 0
+            assert found_at_most(t.process.pid, raw, places), places_in_memory(t.process.pid, raw)
+            assert places_in_memory(t.process.pid, raw) > 0
+            assert places_in_memory(t.process.pid, secret.encode()) == 0
+
+
+@pytest.mark.fast  # not sanitized: memory is searched
+def test_the_token_is_in_memory_only_where_it_is_used(tmp_path, free_port):
+    file = tmp_path / "token"
+    file.write_text("one-that-nobody-else-has\n")
+    with target("--rpc-listen", f"127.0.0.1:{free_port()}", "--rpc-token", f"@{file}", "--ns", "mem:8M") as t:
+        assert found_at_most(t.process.pid, b"one-that-nobody-else-has", 1)
+        assert places_in_memory(t.process.pid, b"one-that-nobody-else-has") == 1
+
+
+# --- core dumps
+
+def dumps_nothing(pid):
+    """Whether a core of the process would have none of its memory in it."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        text = pathlib.Path(f"/proc/{pid}/coredump_filter").read_text(encoding="ascii")
+        return text != "" and int(text, 16) == 0
+    return False
+
+
+def test_a_target_without_keys_may_get_some():
+    with target() as t:
+        assert dumps_nothing(t.process.pid)
+
+
+@pytest.mark.parametrize("command, option", [
+    ("host list", "-S"), ("host list", "--tls-key"), ("host list", "--tls-keylog"),
+    ("conform", "--dhchap-secret"), ("conform", "--tls-key"), ("conform", "--tls-host"), ("conform", "--tls-keylog"),
+    ("fuzz remote --runs 1", "--dhchap-secret"), ("pcap replay", "--dhchap-secret"),
+    ("pcap check", "--tls-key"), ("pcap check", "--keylog"), ("pcap show", "--keylog")])
+def test_no_core_has_keys(tmp_path, command, option):
+    """Of any command, as soon as it has one: here they wait for a target that says nothing, or for a capture."""
+    assert not dumps_nothing(os.getpid())
+    fifo, log, file = tmp_path / "capture", tmp_path / "log", tmp_path / "key"
+    os.mkfifo(fifo)
+    log.write_text(f"CLIENT_TRAFFIC_SECRET_0 {'5a' * 32} {'a5' * 32}\n")
+    file.write_text((PSK if "tls" in option else KEY) + "\n")
+    file.chmod(0o600)
+    value = {"--tls-keylog": str(tmp_path / "new"), "--keylog": str(log), "--tls-host": f"{NQN}=@{file}"}
+    capture = pathlib.Path(__file__).resolve().parents[2] / "pdu/io/tests/captures/nvme-tcp-6.12.pcap"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        at = ["-t", "tcp", "-a", "127.0.0.1", "-s", str(silent.getsockname()[1]), "-n", NQN]
+        words = {"pcap replay": [str(capture), *at], "pcap check": [str(fifo)], "pcap show": [str(fifo)]}
+        process = subprocess.Popen([NVMFSPEC, *command.split(), *words.get(command, at), option,
+                                    value.get(option, f"@{file}")], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            deadline = time.monotonic() + 30
+            while not dumps_nothing(process.pid) and process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.02)
+            assert process.poll() is None, process.stderr.read()
+            assert dumps_nothing(process.pid)
+        finally:
+            process.kill()
+            process.wait()
+
+
+# --- what others can see
 
 def test_keys_that_others_can_see_are_warned_of(tmp_path):
     key = tmp_path / "key"
@@ -582,6 +665,25 @@ def test_keys_that_others_can_see_are_warned_of(tmp_path):
             with target("--dhchap-key", name, pass_fds=[f.fileno()]) as t:
                 assert t.host("list", "-n", NQN, "-S", f"@{key}").returncode == 0
                 assert t.stop() == ""
+
+
+@pytest.mark.parametrize("attr, warned", [
+    ({"dhchap_key": KEY}, True),
+    ({"tls_key": PSK}, True),
+    ({"dhchap_key": "@{file}", "dhchap_ctrl_key": KEY}, True),
+    ({"dhchap_key": "@{file}"}, False),
+    ({}, False)], ids=["host", "psk", "controller", "elsewhere", "none"])
+def test_a_configuration_with_keys_that_others_can_see_is_warned_of(tmp_path, attr, warned):
+    """Whatever keys they are, where they are in it itself."""
+    config, key = tmp_path / "config.json", tmp_path / "key"
+    key.write_text(KEY + "\n")
+    key.chmod(0o600)
+    keyed(config, [""], {name: value.replace("{file}", str(key)) for name, value in attr.items()})
+    config.chmod(0o644)
+    says = Target("--config", str(config)).stop()
+    assert bool(re.search(r"warning \S*/config.json: has keys, and others may read it \(mode 0644", says)) == warned, says
+    config.chmod(0o600)
+    assert "has keys" not in Target("--config", str(config)).stop()
 
 
 @pytest.mark.parametrize("command", ["host list", "conform", "fuzz remote --runs 1", "pcap replay {}"])

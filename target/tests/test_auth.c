@@ -46,13 +46,19 @@ static int teardown(void **state)
         return 0;
 }
 
-static void open_unproven(struct fake *f)
+static void open_timed(struct fake *f, uint32_t kato)
 {
         fake_init(f, &bed);
         make_connect(cmd, NULL, 0);
+        cmd->r.sqe.connect.kato = le32(kato);
         assert_int_equal(run(f, cmd), 0);
         assert_int_equal(le32_get(cmd->r.cqe.dw0) >> 16, 2); /* AUTHREQ: ATR */
         auth_start(&host, &host_cfg);
+}
+
+static void open_unproven(struct fake *f)
+{
+        open_timed(f, 0);
 }
 
 /* The status of what was parked for the thread that computes. */
@@ -270,6 +276,78 @@ static void a_host_has_its_time(void **state)
         gone(&f);
 }
 
+static uint16_t get_property(struct fake *f)
+{
+        memset(&cmd->r, 0, sizeof(cmd->r));
+        cmd->r.sqe.property = (struct property_cmd) { .opc = NVME_FABRICS,
+                                                      .fctype = FCTYPE_PROPERTY_GET,
+                                                      .ofst = le32(PROP_CSTS) };
+        return run(f, cmd);
+}
+
+/* Before it is enabled the Keep Alive Timer does not run (Base 2.2 3.9.2): it is as idle as one whose host says
+ * nothing. */
+static void what_is_refused_keeps_nothing_alive(void **state)
+{
+        enum { IDLE = 1000, STEPS = 10 };
+        struct fake f;
+
+        (void)state;
+        bed.limits.idle_timeout = IDLE;
+        open_timed(&f, IDLE);
+        for (unsigned i = 0; i < STEPS; i++) {
+                assert_false(f.closed);
+                assert_int_equal(get_property(&f), NVME_AUTH_REQUIRED);
+                assert_int_equal(simple(&f, cmd, NVME_KEEP_ALIVE, 0, 0, 0), NVME_AUTH_REQUIRED);
+                ctrl_table_tick(bed.env.table, bed.now += IDLE / STEPS);
+        }
+        assert_true(f.closed);
+        gone(&f);
+}
+
+/* Of a host that has authenticated itself each command counts, also one that is refused. */
+static void what_is_refused_to_a_known_host_counts(void **state)
+{
+        enum { IDLE = 1000, STEPS = 10 };
+        struct fake f;
+
+        (void)state;
+        bed.limits.idle_timeout = IDLE;
+        open_unproven(&f);
+        converse(&f);
+        for (unsigned i = 0; i < 2 * STEPS; i++) { /* not enabled */
+                assert_int_equal(simple(&f, cmd, NVME_IDENTIFY, 0, CNS_CTRL, 0),
+                                 NVME_SEQUENCE_ERROR);
+                ctrl_table_tick(bed.env.table, bed.now += IDLE / STEPS);
+                assert_false(f.closed);
+        }
+        ctrl_table_tick(bed.env.table, bed.now += IDLE);
+        assert_true(f.closed);
+        gone(&f);
+}
+
+/* Nor by another connection than the one that has authenticated itself. */
+static void an_unproven_queue_keeps_nothing_alive(void **state)
+{
+        enum { KATO = 1000, STEPS = 10 };
+        struct fake admin, io;
+
+        (void)state;
+        open_timed(&admin, KATO);
+        converse(&admin);
+        assert_int_equal(set_cc(&admin, cmd, CC_ON), 0);
+        open_io(&io, &bed, &admin, 1);
+        ctrl_table_tick(bed.env.table, bed.now += KATO); /* the commands above */
+        for (unsigned i = 0; i < STEPS; i++) {
+                assert_false(admin.closed);
+                assert_int_equal(ctrl_io_admit(&io.q) & STATUS_MASK, NVME_AUTH_REQUIRED);
+                ctrl_table_tick(bed.env.table, bed.now += KATO / STEPS);
+        }
+        assert_true(admin.closed && io.closed);
+        gone(&io);
+        gone(&admin);
+}
+
 /* What is computed elsewhere is done once at a time, in bounds, and outlives its queue. */
 static void computing_is_bounded(void **state)
 {
@@ -363,6 +441,9 @@ int main(void)
                 TEST(too_little_room),
                 TEST(once_more),
                 TEST(a_host_has_its_time),
+                TEST(what_is_refused_keeps_nothing_alive),
+                TEST(what_is_refused_to_a_known_host_counts),
+                TEST(an_unproven_queue_keeps_nothing_alive),
                 TEST(keys_by_host),
                 TEST(rules_waived),
                 WORK(nothing_runs_before),

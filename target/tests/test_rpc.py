@@ -11,6 +11,7 @@ import signal
 import socket
 import stat
 import subprocess
+import threading
 import time
 
 import pytest
@@ -1112,3 +1113,48 @@ def test_ctl(target, tmp_path):
     nobody = subprocess.run([NVMFSPEC, "ctl", "-s", str(target.path) + "x", "spdk_get_version"],
                             capture_output=True, text=True, timeout=30)
     assert nobody.returncode == 1 and "No such file" in nobody.stderr
+
+
+@contextlib.contextmanager
+def server(path, results):
+    """An RPC server of another program: what it answers to each method, else an error."""
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                with listener.accept()[0] as s:
+                    request = json.loads(s.recv(65536))
+                    method = request["method"]
+                    answer = {"result": results[method]} if method in results else \
+                        {"error": {"code": PARAMS, "message": results["error"]}}
+                    s.sendall(json.dumps({"jsonrpc": "2.0", "id": request["id"], **answer}).encode() + b"\n")
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+@pytest.mark.parametrize("words", ["nvmfspec_get_queues", "bdev_get_bdevs", "rpc_get_methods", "spdk_get_version",
+                                   "no_such_method", "top 0.1 1"])
+def test_ctl_gives_no_orders_to_a_terminal(tmp_path, words):
+    """A host may call itself anything, and so may whoever names a bdev."""
+    name = "nqn.2026-01.org.example:\x1b]0;x\x07\x7f\u009b2J\r"
+    queue = {"hostnqn": name, "nqn": name, "peer": name, "cntlid": 1, "qid": 1, "connection": 1}
+    results = {"nvmfspec_get_queues": {"ns": 1, "queues": [queue]}, "bdev_get_bdevs": [{"name": name}],
+               "rpc_get_methods": [name], "spdk_get_version": name, "error": name,
+               "bdev_get_iostat": {"ticks": 1, "bdevs": [{"name": name}]}}
+    with server(tmp_path / "rpc.sock", results):
+        shown = subprocess.run([NVMFSPEC, "ctl", "-s", str(tmp_path / "rpc.sock"), *words.split()],
+                               capture_output=True, timeout=30)
+        told = subprocess.run([NVMFSPEC, "ctl", "-s", str(tmp_path / "rpc.sock"), "--json", "rpc_get_methods"],
+                              capture_output=True, timeout=30)
+    said = shown.stdout + shown.stderr
+    assert b"nqn.2026-01.org.example:\\x1b]0;x" in said, said
+    assert not re.search(rb"[^\n\x20-\x7e]", said), said
+    assert json.loads(told.stdout) == [name]  # to a program as it is

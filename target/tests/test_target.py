@@ -355,27 +355,49 @@ def test_shutdown_is_complete_when_files_are_flushed(tmp_path):
         assert csts[0] >> 2 & 3 == 2 and time.monotonic() - began >= 0.3
 
 
-def test_a_size_that_cannot_be_had_fails_the_reload(tmp_path):
-    image, config = tmp_path / "image", tmp_path / "config.json"
+@pytest.mark.parametrize("rpc", [False, True])
+def test_a_size_that_cannot_be_had_fails_the_reload(tmp_path, rpc):
+    """But not the rest of it, and the log says so; nor does the RPC go back to what there was."""
+    image, config, place = tmp_path / "image", tmp_path / "config.json", str(tmp_path / "rpc")
     image.write_bytes(bytes(1 << 20))
+    new = NQN + "-new"
 
-    def write(path):
+    def write(path, nqns):
         config.write_text(json.dumps({
-            "ports": [{"portid": 1, "subsystems": [NQN], "addr": {
+            "ports": [{"portid": 1, "subsystems": nqns, "addr": {
                 "trtype": "tcp", "adrfam": "ipv4", "traddr": "127.0.0.1", "trsvcid": "0"}}],
-            "subsystems": [{"nqn": NQN, "attr": {"allow_any_host": "1"}, "namespaces": [
-                {"nsid": 1, "enable": 1, "device": {"path": path}}]}]}))
-    write(f"file:{image},size=2M")
-    t = Target("--config", str(config))
-    write(f"file:{image},size=1M")
-    t.process.send_signal(signal.SIGHUP)
-    err = ""
-    while "namespace 1 cannot" not in err:
-        line = t.process.stderr.readline()
-        assert line, err
-        err += line
-    err += t.stop()
-    assert "namespace 1 cannot get the size of" in err and image.stat().st_size == 2 << 20, err
+            "subsystems": [{"nqn": nqn, "attr": {"allow_any_host": "1"}, "namespaces": [
+                {"nsid": 1, "enable": 1, "device": {"path": path if nqn == NQN else "mem:1M"}}]}
+                for nqn in nqns]}))
+
+    def says(text):
+        err = ""
+        while text not in err:
+            err = t.process.stderr.readline()
+            assert err, f"no {text}"
+        return err
+
+    write(f"file:{image},size=2M", [NQN])
+    t = Target("--config", str(config), *(["--rpc", place] if rpc else []))
+    try:
+        write(f"file:{image},size=1M", [NQN, new])
+        t.process.send_signal(signal.SIGHUP)
+        line = says("namespace 1 cannot get the size of")
+        assert "(all else was changed)" in line and image.stat().st_size == 2 << 20, line
+        assert t.host("identify", "-n", new).returncode == 0
+        if rpc:
+            done = subprocess.run([NVMFSPEC, "ctl", "-s", place, "nvmf_create_subsystem", f"nqn={NQN}-third"],
+                                  capture_output=True, timeout=30)
+            assert done.returncode == 0, done.stderr
+            assert t.host("identify", "-n", new).returncode == 0
+        write("tape:1M", [NQN])
+        t.process.send_signal(signal.SIGHUP)
+        assert "(nothing was changed)" in says("tape:1M")
+        assert t.host("identify", "-n", new).returncode == 0
+        t.stop()
+    finally:
+        t.process.kill()
+        t.process.wait()
 
 
 def test_a_file_larger_than_may_be_written_fails_the_write(tmp_path):

@@ -2,28 +2,37 @@
 #include "capture_writer.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <pcap/pcap.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "capture_frame.h"
+#include "pdu/io/log.h"
 
 enum {
         TCP_HEAD = 20,
         SEGMENT = 32768, /* bytes of data in one packet at most; IPv4 counts in 16 bits */
         PACKET_MAX = FRAME_HEADS + TCP_HEAD + SEGMENT,
+        FILE_HEAD = 24,   /* bytes before the first packet of a classic file */
+        PACKET_HEAD = 16, /* and before each packet */
 };
 
 enum tcp_flags { FIN = 1, SYN = 2, RST = 4, PSH = 8, ACK = 16 };
 
 struct capture_writer {
         pthread_mutex_t lock;
+        char *path;
+        uint64_t most;        /* bytes of a file; 0: no limit */
+        unsigned files, file; /* of a ring; which of them is written */
         pcap_t *pcap;
-        pcap_dumper_t *dump;
-        FILE *ng; /* pcapng, in place of the two */
+        pcap_dumper_t *dump; /* NULL, as ng: the recording has ended */
+        FILE *ng;            /* pcapng, in place of the two */
+        int error;           /* errno of the first write that failed */
         uint32_t next_number;
-        uint64_t frames;
+        uint64_t frames, bytes; /* in the file */
         uint8_t packet[PACKET_MAX];
 };
 
@@ -37,6 +46,8 @@ enum {
         NG_OPT_COMMENT = 1,
         NG_OPT_TSRESOL = 9,
         NG_BLOCK = 12, /* bytes of a block around its body */
+        NG_HEAD = 60,  /* bytes before the first packet */
+        NG_COMMENT_MAX = 1024,
 };
 
 static uint32_t padded(size_t n)
@@ -79,12 +90,24 @@ static void ng_begin(FILE *f)
         ng_words(f, end, 2);
 }
 
+static uint16_t ng_comment_len(const char *comment)
+{
+        return comment ? (uint16_t)strnlen(comment, NG_COMMENT_MAX) : 0;
+}
+
+/* Bytes of the block of a packet of n bytes. */
+static uint32_t ng_packet_len(uint32_t n, const char *comment)
+{
+        uint16_t said = ng_comment_len(comment);
+
+        return NG_BLOCK + 20 + padded(n) + (said ? 4 + padded(said) + 4 : 0);
+}
+
 static void ng_packet(FILE *f, const uint8_t *packet, uint32_t n, int64_t time_ns,
                       const char *comment)
 {
-        uint16_t said = comment ? (uint16_t)strnlen(comment, 1024) : 0;
-        uint32_t options = said ? 4 + padded(said) + 4 : 0;
-        uint32_t len = NG_BLOCK + 20 + padded(n) + options;
+        uint16_t said = ng_comment_len(comment);
+        uint32_t len = ng_packet_len(n, comment);
         const uint32_t head[] = { NG_PACKET,         len, 0, (uint32_t)((uint64_t)time_ns >> 32),
                                   (uint32_t)time_ns, n,   n };
         const uint32_t no_more = 0;
@@ -114,58 +137,110 @@ static bool open_ng(struct capture_writer *w, const char *path, char *err, size_
                 ng_begin(w->ng);
         else
                 snprintf(err, err_size, "%s: %s", path, strerror(errno));
+        w->bytes = NG_HEAD;
         return w->ng;
 }
 
 static bool open_classic(struct capture_writer *w, const char *path, char *err, size_t err_size)
 {
-        w->pcap = pcap_open_dead_with_tstamp_precision(DLT_EN10MB, PACKET_MAX,
-                                                       PCAP_TSTAMP_PRECISION_NANO);
+        if (!w->pcap)
+                w->pcap = pcap_open_dead_with_tstamp_precision(DLT_EN10MB, PACKET_MAX,
+                                                               PCAP_TSTAMP_PRECISION_NANO);
         w->dump = w->pcap ? pcap_dump_open(w->pcap, path) : NULL;
         if (!w->dump)
                 snprintf(err, err_size, "%s", w->pcap ? pcap_geterr(w->pcap) : "out of memory");
+        w->bytes = FILE_HEAD;
         return w->dump;
+}
+
+/* The first of a ring has the path that was asked for, and that says the format of all. */
+static bool open_file(struct capture_writer *w, char *err, size_t err_size)
+{
+        char path[PATH_MAX + 16];
+
+        snprintf(path, sizeof(path), w->file ? "%s.%u" : "%s", w->path, w->file);
+        w->frames = 0;
+        return (is_ng(w->path) ? open_ng : open_classic)(w, path, err, err_size);
+}
+
+static void close_file(struct capture_writer *w)
+{
+        bool failed = false;
+
+        errno = 0;
+        if (w->dump) {
+                failed = pcap_dump_flush(w->dump) < 0 || ferror(pcap_dump_file(w->dump));
+                pcap_dump_close(w->dump);
+        }
+        if (w->ng) {
+                failed = fflush(w->ng) != 0 || ferror(w->ng);
+                failed |= fclose(w->ng) != 0;
+        }
+        if (failed && !w->error) /* without errno: a write failed before, perhaps elsewhere */
+                w->error = errno ? errno : EIO;
+        w->dump = NULL;
+        w->ng = NULL;
+}
+
+/* This one is full. */
+static void next_file(struct capture_writer *w)
+{
+        char err[300];
+
+        close_file(w);
+        if (w->files < 2) {
+                log_line(LOG_AS_WARNING, NULL, NULL,
+                         "%s: the recording has ended: it may have %" PRIu64 " bytes", w->path,
+                         w->most);
+                return;
+        }
+        w->file = (w->file + 1) % w->files;
+        errno = 0;
+        if (open_file(w, err, sizeof(err)))
+                return;
+        if (!w->error)
+                w->error = errno ? errno : EIO;
+        log_line(LOG_AS_ERROR, NULL, NULL, "the recording has ended: %s", err);
 }
 
 struct capture_writer *capture_writer_open(const char *path, char *err, size_t err_size)
 {
         struct capture_writer *w = calloc(1, sizeof(*w));
 
-        if (!w) {
+        if (!w || !(w->path = strdup(path))) {
                 snprintf(err, err_size, "%s: out of memory", path);
+                free(w);
                 return NULL;
         }
         pthread_mutex_init(&w->lock, NULL);
-        if (!(is_ng(path) ? open_ng : open_classic)(w, path, err, err_size)) {
+        if (!open_file(w, err, err_size)) {
                 capture_writer_close(w);
                 return NULL;
         }
         return w;
 }
 
+void capture_writer_limit(struct capture_writer *w, uint64_t bytes, unsigned files)
+{
+        pthread_mutex_lock(&w->lock);
+        w->most = bytes;
+        w->files = files;
+        pthread_mutex_unlock(&w->lock);
+}
+
 int capture_writer_close(struct capture_writer *w)
 {
-        int rc = 0;
+        int error;
 
-        errno = 0;
-        if (w->dump) {
-                if (pcap_dump_flush(w->dump) < 0 || ferror(pcap_dump_file(w->dump)))
-                        rc = -1;
-                pcap_dump_close(w->dump);
-        }
+        close_file(w);
+        error = w->error;
         if (w->pcap)
                 pcap_close(w->pcap);
-        if (w->ng) {
-                if (fflush(w->ng) != 0 || ferror(w->ng))
-                        rc = -1;
-                if (fclose(w->ng) != 0)
-                        rc = -1;
-        }
         pthread_mutex_destroy(&w->lock);
+        free(w->path);
         free(w);
-        if (rc != 0 && errno == 0)
-                errno = EIO; /* a write failed before, perhaps on another thread */
-        return rc;
+        errno = error;
+        return error ? -1 : 0;
 }
 
 /* --- one packet ------------------------------------------------------------------------------- */
@@ -186,11 +261,22 @@ static uint8_t *put_tcp(uint8_t *p, const struct capture_flow *f, enum party sen
         return p + TCP_HEAD + n;
 }
 
+static bool is_open(const struct capture_writer *w)
+{
+        return w->ng || w->dump;
+}
+
 static void dump(struct capture_writer *w, uint32_t n, int64_t time_ns, const char *comment)
 {
+        uint32_t len = w->pcap ? PACKET_HEAD + n : ng_packet_len(n, comment);
         struct pcap_pkthdr head = { 0 };
 
+        if (is_open(w) && w->most > 0 && w->bytes + len > w->most)
+                next_file(w);
+        if (!is_open(w))
+                return;
         w->frames++;
+        w->bytes += len;
         if (w->ng) {
                 ng_packet(w->ng, w->packet, n, time_ns, comment);
                 return;
@@ -213,12 +299,13 @@ void frame_end(struct capture_writer *w, const uint8_t *end, int64_t time_ns, co
         pthread_mutex_unlock(&w->lock);
 }
 
-uint64_t capture_writer_frames(struct capture_writer *w)
+uint64_t capture_writer_frames(struct capture_writer *w, unsigned *file)
 {
         uint64_t n;
 
         pthread_mutex_lock(&w->lock);
         n = w->frames;
+        *file = w->file;
         pthread_mutex_unlock(&w->lock);
         return n;
 }

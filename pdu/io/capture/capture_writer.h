@@ -17,11 +17,19 @@ struct capture_writer;
 
 /* NULL with one line in err. */
 struct capture_writer *capture_writer_open(const char *path, char *err, size_t err_size);
+/*
+ * Before the first packet: a file has at most so many bytes (0: no limit). The packet that does not fit
+ * goes into the next of a ring of files, which are then PATH, PATH.1, ... PATH.(files - 1), and from PATH
+ * over again; each begins as a capture of its own. With one file the recording has ended, and the log
+ * says so.
+ */
+void capture_writer_limit(struct capture_writer *w, uint64_t bytes, unsigned files);
 /* 0, or -1 when something could not be written (errno). Frees w. */
 int capture_writer_close(struct capture_writer *w);
 
-/* Packets that it has written until now, which is the number of the last frame. */
-uint64_t capture_writer_frames(struct capture_writer *w);
+/* Packets that it has written until now, which is the number of the last frame; in which file of the
+ * ring, 0: the first. */
+uint64_t capture_writer_frames(struct capture_writer *w, unsigned *file);
 
 /* One connection that is being written; the caller's memory, zero at first. Times are ns since
  * 1970. */

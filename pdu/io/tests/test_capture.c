@@ -5,6 +5,7 @@
 #include <pcap/pcap.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "pdu/io/capture/capture_writer.h"
@@ -510,6 +511,86 @@ static void test_bad_output(void **state)
         assert_int_equal(capture_writer_close(out), -1);
 }
 
+/* --- how much is written ---------------------------------------------------------------------- */
+
+#define LINE "one of the many packets that fill a file to its end"
+
+enum { LIMIT = 4096, RING = 3, MANY = 120 }; /* packets: three files, and half of the fourth */
+
+static off_t size_of(const char *file)
+{
+        struct stat st;
+
+        return stat(file, &st) == 0 ? st.st_size : -1;
+}
+
+/* What closing it returned. */
+static int write_many(const char *file, unsigned files)
+{
+        out = capture_writer_open(file, err, sizeof(err));
+        assert_non_null(out);
+        capture_writer_limit(out, LIMIT, files);
+        capture_flow_open(out, &flow, NULL, NULL, 0);
+        for (unsigned i = 0; i < MANY; i++)
+                send_text(PARTY_HOST, LINE);
+        return capture_writer_close(out);
+}
+
+static void assert_begins(const char *file, const char *want)
+{
+        seen.text = text_in(seen.log, sizeof(seen.log));
+        assert_int_equal(capture_read(file, &ops, NULL, err, sizeof(err)), 0);
+        assert_memory_equal(seen.log, want, strlen(want));
+}
+
+static void test_a_recording_ends_at_its_limit(void **state)
+{
+        static const char *const suffixes[] = { "", ".pcapng" };
+        char file[64], next[80];
+
+        (void)state;
+        for (unsigned i = 0; i < COUNT(suffixes); i++) {
+                snprintf(file, sizeof(file), "%s%s", path, suffixes[i]);
+                snprintf(next, sizeof(next), "%s.1", file);
+                assert_int_equal(write_many(file, 1), 0);
+                assert_in_range(size_of(file), LIMIT - 150, LIMIT); /* one more did not fit */
+                assert_int_equal(size_of(next), -1);
+                assert_begins(file, "1 open@1; 1h 'one of the many");
+        }
+        unlink(file);
+}
+
+/* Each has a beginning of its own; the first is written over again. */
+static void test_a_ring_of_recordings(void **state)
+{
+        char file[64];
+
+        (void)state;
+        assert_int_equal(write_many(path, RING), 0);
+        for (unsigned i = 0; i < RING; i++) {
+                snprintf(file, sizeof(file), i ? "%s.%u" : "%s", path, i);
+                assert_in_range(size_of(file), LIMIT / 4, LIMIT);
+                assert_begins(file, "1 midstream@1; 1h 'one of the many");
+                if (i > 0)
+                        unlink(file);
+        }
+        snprintf(file, sizeof(file), "%s.%u", path, (unsigned)RING);
+        assert_int_equal(size_of(file), -1);
+}
+
+/* The next one cannot be made: what is there stays, and the end says so. */
+static void test_a_ring_that_cannot_continue(void **state)
+{
+        char next[64];
+
+        (void)state;
+        snprintf(next, sizeof(next), "%s.1", path);
+        assert_int_equal(mkdir(next, 0700), 0);
+        assert_int_equal(write_many(path, RING), -1);
+        assert_begins(path, "1 open@1; 1h 'one of the many");
+        assert_int_equal(rmdir(next), 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -533,6 +614,9 @@ int main(void)
                 cmocka_unit_test(test_random_packets),
                 cmocka_unit_test(test_bad_files),
                 cmocka_unit_test(test_bad_output),
+                cmocka_unit_test(test_a_recording_ends_at_its_limit),
+                cmocka_unit_test(test_a_ring_of_recordings),
+                cmocka_unit_test(test_a_ring_that_cannot_continue),
         };
 
         return cmocka_run_group_tests(tests, make_path, drop_path);

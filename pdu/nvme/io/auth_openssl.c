@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "pdu/core/wipe.h"
+#include "pdu/io/core_dump.h"
 #include "pdu/io/log.h"
 
 #ifndef NVMF_WITH_OPENSSL
@@ -183,6 +184,7 @@ int auth_option(struct auth_key *key, auth_parse *parse, const char *value, char
         char line[256] = "";
         const char *wrong;
 
+        core_dump_empty();
         if (!auth_openssl()) {
                 snprintf(error, size, "built without OpenSSL: no authentication");
                 return -1;

@@ -10,7 +10,8 @@ const struct auth_crypto *auth_openssl(void);
 
 /*
  * The value of a key's option: the key itself, or @FILE that holds it (a command line is seen by
- * others). 0; -1: error says why, and never quotes the key.
+ * others). 0; -1: error says why, and never quotes the key. Whoever has keys has got them by this: cores
+ * are empty from here on (core_dump.h).
  */
 int auth_key_option(struct auth_key *key, const char *value, char *error, size_t size);
 /* The same of a command line, which is seen by others: a line of the log says so. */

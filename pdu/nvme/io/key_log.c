@@ -10,6 +10,7 @@
 
 #include "auth_openssl.h"
 #include "pdu/core/wipe.h"
+#include "pdu/io/core_dump.h"
 
 enum { LINE = 512 }; /* bytes; the longest line that counts has 162 */
 
@@ -21,6 +22,7 @@ struct key_log {
 
 struct key_log *key_log_new(void)
 {
+        core_dump_empty();
         return calloc(1, sizeof(struct key_log));
 }
 
@@ -174,6 +176,7 @@ FILE *key_log_create(const char *path, char *error, size_t size)
         int fd = -1;
         FILE *f = NULL;
 
+        core_dump_empty();
         errno = ENOTSUP;
         if (auth_openssl())
                 fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);

@@ -13,7 +13,7 @@
 
 struct key_log;
 
-/* NULL: no memory. */
+/* NULL: no memory. Cores are empty from here on (core_dump.h). */
 struct key_log *key_log_new(void);
 /* NULL allowed. */
 void key_log_free(struct key_log *k);
@@ -35,7 +35,7 @@ const struct tls_secret *key_log_find(const struct key_log *k, const uint8_t ran
 const struct auth_key *key_log_psk(const struct key_log *k);
 
 /* The log that our own ends append to: a file of its owner, made if there is none. NULL and the error, also if
- * others may read it, or without OpenSSL. */
+ * others may read it, or without OpenSSL. Cores are empty from here on. */
 FILE *key_log_create(const char *path, char *error, size_t size);
 
 #endif
