@@ -41,7 +41,7 @@ static const struct tls_host tls_hosts[] = {
 };
 enum { HOSTS = sizeof(tls_hosts) / sizeof(tls_hosts[0]) };
 
-enum { PSK_LIFETIME = 5000 }; /* ms: a case waits for it */
+enum { PSK_LIFETIME = 3000 }; /* ms: a case waits for it */
 
 enum { RECEIVES = 65536 }; /* on one SRQ: enough for any number of jobs */
 

@@ -29,6 +29,7 @@ static void play_idle(struct t *t);
 static void play_refusal(struct t *t);
 static void play_breach(struct t *t);
 static void play_ending(struct t *t);
+static void play_padded(struct t *t);
 static void play_modes(struct t *t);
 static void play_unproven(struct t *t);
 static void play_crc(struct t *t);
@@ -52,6 +53,7 @@ static void play_without(struct t *t);
         }
 #define PLAY(run_, ...) PLAY_OF(run_, NO_RULE, NULL, __VA_ARGS__)
 #define LEGAL(...)      PLAY(play_legal, __VA_ARGS__)
+#define PADDED(id, ...) PLAY(play_padded, id, MUST, __VA_ARGS__)
 #define ALGORITHM(...)  PLAY_OF(play_legal, RULES(HOST_ALGORITHMS), NULL, __VA_ARGS__)
 #define KEYS(...)       PLAY_OF(play_legal, RULES(HOST_KEYS), NULL, __VA_ARGS__)
 
@@ -136,9 +138,8 @@ static const struct host_case written[] = {
         LEGAL("tcp/setup/no-digests", INFO,
               "The host works without the digests that it asked for when the controller declines them",
               .hdgst = true, .ddgst = true, .target.no_hdgst = true, .target.no_ddgst = true),
-        LEGAL("tcp/alignment/cpda-3", MUST, "The host pads data to multiples of 16 bytes", .target.cpda = 3),
-        LEGAL("tcp/alignment/cpda-31", MUST,
-              "The host pads data to multiples of 128 bytes", .target.cpda = 31),
+        PADDED("tcp/alignment/cpda-3", "The host pads data to multiples of 16 bytes", .target.cpda = 3),
+        PADDED("tcp/alignment/cpda-31", "The host pads data to multiples of 128 bytes", .target.cpda = 31),
         LEGAL("tcp/capsule/small-capsules", MUST,
               "The host sends at most 512 bytes of in-capsule data where IOCCSZ allows no more",
               .target.limits.in_capsule = 512),
@@ -148,8 +149,8 @@ static const struct host_case written[] = {
         LEGAL("tcp/digest/data-digest", MUST, "The host works with data digests", .ddgst = true),
         LEGAL("tcp/digest/both-digests", MUST, "The host works with header and data digests", .hdgst = true,
               .ddgst = true),
-        LEGAL("tcp/digest/digests-padded", MUST, "The host works with digests and padding", .hdgst = true,
-              .ddgst = true, .target.cpda = 31),
+        PADDED("tcp/digest/digests-padded", "The host works with digests and padding", .hdgst = true,
+               .ddgst = true, .target.cpda = 31),
         LEGAL("tcp/c2hdata/no-success", MUST,
               "The host waits for responses where the controller does not use SUCCESS",
               .target.no_success = true),
@@ -306,28 +307,39 @@ static void want_meaning(struct t *t, const struct played *seen)
 }
 
 /* What a host need not be able to do it may leave out of what it offers. */
+static void want_live(struct t *t, const struct played *seen)
+{
+        if (seen->caused && t->test->level != MUST)
+                skip(t, "the host does not offer this");
+        want_success(t, seen);
+        if (seen->commands == 0)
+                broke(t, "the host sent the subsystem no command");
+}
+
 static struct played live(struct t *t)
 {
         struct played seen = play_own(t);
 
-        if (seen.caused && t->test->level != MUST)
-                skip(t, "the host does not offer this");
-        want_success(t, &seen);
-        if (seen.commands == 0)
-                broke(t, "the host sent the subsystem no command");
+        want_live(t, &seen);
         return seen;
 }
 
 /* Who moves no data keeps to all that concerns data. */
-static struct played work(struct t *t)
+static void want_work(struct t *t, const struct played *seen)
 {
-        struct played seen = live(t);
-
-        if (seen.written < WORK || seen.read < WORK)
+        want_live(t, seen);
+        if (seen->written < WORK || seen->read < WORK)
                 skip(t,
                      "the host wrote %llu KiB and read %llu KiB; this case needs at least 64 "
                      "KiB of each",
-                     (unsigned long long)seen.written >> 10, (unsigned long long)seen.read >> 10);
+                     (unsigned long long)seen->written >> 10, (unsigned long long)seen->read >> 10);
+}
+
+static struct played work(struct t *t)
+{
+        struct played seen = play_own(t);
+
+        want_work(t, &seen);
         return seen;
 }
 
@@ -341,6 +353,21 @@ static void play_alive(struct t *t)
 static void play_legal(struct t *t)
 {
         work(t);
+}
+
+/* T1.0 3.1: a parameter of ICResp may be one that a host does not support, and H2CTermReq says so. */
+static void play_padded(struct t *t)
+{
+        struct played seen = play_own(t);
+        bool refused = seen.status != 0 && seen.status != PLAY_HUNG && seen.commands == 0;
+
+        if (refused && seen.unsupported)
+                skip(t, "the host does not support CPDA %u", play_of(t)->target.cpda);
+        if (refused)
+                lenient(t, "the host works, or says by H2CTermReq that CPDA is not supported",
+                        "it failed with %d: %s", seen.status, seen.says);
+        else
+                want_work(t, &seen);
 }
 
 static void play_mutual(struct t *t)

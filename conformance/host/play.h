@@ -43,6 +43,7 @@ struct played {
         unsigned secured;       /* of these, over TLS */
         uint64_t written, read; /* bytes, by Write and Read commands that succeeded */
         bool refused;           /* a Connect was */
+        bool unsupported;       /* it called CPDA so, by H2CTermReq */
         bool hdgst, ddgst;      /* the host asked for them */
         bool caused;            /* it broke play.cause */
         bool negotiated;        /* it began to authenticate itself */

@@ -198,6 +198,8 @@ static void see_end(const struct stage *s, const struct record *r)
                 c->said = true;
                 c->code = le16_get(r->e->pdu->h->term.fes);
                 c->place = le32_get(r->e->pdu->h->term.fei);
+                s->seen->unsupported |= c->code == FES_UNSUPPORTED_PARAMETER &&
+                                        c->place == offsetof(struct pdu_icresp, cpda);
         }
         if (r->e->kind == TRACE_CLOSED || r->e->kind == TRACE_DISCONNECT)
                 c->ended = c->ended || r->e->at.time_ns < s->over_ns;

@@ -676,22 +676,20 @@ def test_own_reading_is_advice_even_in_a_strict_run(cases, tmp_path):
 
 
 @pytest.mark.parametrize("fault, case, verdict", [
-    ("status=0/02h cmd=read", "fab/nsid/invalid", "lenient"),  # for which there is one status, 0/0Bh
-    ("status=0/02h cmd=read", "fab/sgl/short-read", "lenient"),  # 0/0Fh
-    ("status=0/02h cmd=connect", "fab/connect/data-short", "fail"),  # a Connect never ends so
+    ("status=0/02h cmd=read nsid=1000-4294967295", "fab/nsid/invalid", "lenient"),  # for which there is one status, 0/0Bh
+    ("status=0/02h cmd=read nth=2", "fab/sgl/short-read", "lenient"),  # 0/0Fh
     ("close on=command cmd=read", "rdma/key/address-max", "lenient"),  # 0/0Fh, and the connection stays
 ])
 def test_another_status_than_the_one_that_is_printed(fault, case, verdict):
-    found, _ = results("-t", "rdma" if case.startswith("rdma") else "tcp", "--fault", fault, case, code=verdict == "fail")
+    found, _ = results("-t", "rdma" if case.startswith("rdma") else "tcp", "--fault", fault, case)
     assert found[case]["verdict"] == verdict, found
 
 
 def test_what_follows_a_c2htermreq_is_advice():
     """T1.0 3.5 forbids to process anything after it, not to send."""
     rule = "tcp/termreq/quiet-after-fault"
-    found, _ = results("--violate", rule, "--strict", "tcp/termreq")
-    assert {r["verdict"] for r in found.values()} <= {"pass", "info", "advice"}
-    assert "advice" in {r["verdict"] for r in found.values()}
+    found, _ = results("--violate", rule, "--strict", rule)
+    assert found[rule]["verdict"] == "advice"
 
 
 def test_an_icreq_that_is_answered_was_not_refused():

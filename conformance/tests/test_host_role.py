@@ -242,7 +242,7 @@ def test_a_host_that_was_refused_nothing():
     assert seen["verdict"] == "skip" and "did not do what this case needs" in seen["note"]
 
 
-# ICReq, and then it waits for ever.
+# ICReq, and then it waits forever.
 WAITS = """bash -c 'exec 3<>/dev/tcp/$NVMF_TRADDR/$NVMF_TRSVCID; printf "\\0\\0\\200\\0\\200\\0\\0\\0" >&3
 head -c 120 /dev/zero >&3; sleep 60'"""
 

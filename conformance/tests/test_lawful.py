@@ -443,11 +443,27 @@ class RefusesPadding(Spoilt):
             terminate(queue, pdu, 1, 3)
 
 
+class ConnectsByField(Spoilt):
+    """Which is wrong: a Connect never fails with Invalid Field in Command (Base 2.2 6.3)."""
+    def serve(self, queue, sqe, data):
+        short = sqe[0] == 0x7f and sqe[4] == CONNECT and len(data) < 1024
+        if short:
+            queue.respond(struct.unpack_from("<H", sqe, 2)[0], 2)
+        return short
+
+
 class NoAlignment(Spoilt):
     """HPDA other than 0 is a parameter that it does not support."""
     def check(self, queue, pdu):
         if pdu[0] == 0 and pdu[10]:
             terminate(queue, pdu, 6, 10)
+
+
+class ClosesAtAlignment(Spoilt):
+    """... and closes, in place of saying so by C2HTermReq."""
+    def check(self, queue, pdu):
+        if pdu[0] == 0 and pdu[10]:
+            raise EOFError
 
 
 class FewBytesOfData(Spoilt):
@@ -604,6 +620,19 @@ def test_another_target(target, cases, verdict):
     judged = judge(target, "--strict", "--allow-write", "1", *cases)
     assert cases <= judged.get(verdict, set()), judged
     assert verdict == "fail" or "fail" not in judged, judged
+
+
+@pytest.mark.parametrize("target", [ConnectsByField], indirect=True)
+def test_a_connect_never_fails_by_invalid_field(target):
+    judged = judge(target, "fab/connect/data-short")
+    assert "noticed/fab/connect/not-invalid-field" in judged["fail"]
+
+
+@pytest.mark.parametrize("target", [ClosesAtAlignment], indirect=True)
+def test_a_parameter_that_is_not_supported_may_be_refused(target):
+    """T1.0 3.1 names the PDU that says so; the end without it is the printed reaction met inexactly."""
+    judged = judge(target, *HPDA)
+    assert "tcp/alignment/hpda" in judged["lenient"] and "fail" not in judged
 
 
 @pytest.mark.parametrize("target", [FewBytesOfData], indirect=True)

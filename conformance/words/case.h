@@ -438,7 +438,7 @@ const void *identify(struct queue *q, uint8_t cns, uint32_t nsid);
 /* absent: the lowest NSID that is not in the list of active ones. The case is skipped where it is above NN, as all are
  * active then, and fails by ID_NS_LIST, which it names, if those that are active are above NN as well. `rule`: what it
  * is about otherwise. */
-void require_inactive(struct t *t, unsigned rule, uint32_t absent);
+void require_inactive(struct queue *q, unsigned rule, uint32_t absent);
 const void *get_log(struct queue *q, uint8_t lid, uint32_t bytes, uint64_t offset);
 uint16_t send_get_log(struct queue *q, uint8_t lid, uint32_t bytes, uint64_t offset);
 /* The whole discovery log, in pieces that any MDTS allows, and how many entries it has. lsp: bits of CDW10.

@@ -98,9 +98,10 @@ const struct id_ctrl *identify_ctrl(struct queue *q)
         return identify(q, CNS_CTRL, 0);
 }
 
-void require_inactive(struct t *t, unsigned rule, uint32_t absent)
+void require_inactive(struct queue *q, unsigned rule, uint32_t absent)
 {
-        uint32_t nn = le32_get(caps(t)->id.nn), last = absent - 1;
+        uint32_t nn = le32_get(identify_ctrl(q)->nn), last = absent - 1;
+        struct t *t = q->t;
 
         about(t, ID_NS_LIST);
         want(t, last <= nn, "active NSIDs up to NN", "NSID %u, and NN %u", last, nn);

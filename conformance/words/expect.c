@@ -238,15 +238,18 @@ struct icresp expect_icresp(struct queue *q)
 
 bool expect_icresp_unless(struct queue *q, uint32_t unsupported)
 {
+        static const char expected[] = "ICResp, or C2HTermReq that calls the parameter unsupported";
         struct seen *s = await(q, is_icresp, 0, t_deadline(q->t, REPLY_MS));
-        bool refused = s && is_term(s, 0);
 
-        if (!s || (refused && (le16_get(s->m.pdu.term.fes) != FES_UNSUPPORTED_PARAMETER ||
-                               le32_get(s->m.pdu.term.fei) != unsupported)))
-                came_instead(q, s, "ICResp, or C2HTermReq that calls the parameter unsupported",
-                             true);
-        q->over = refused;
-        return !refused;
+        if (s && message_is(&s->m, PDU_ICRESP))
+                return true;
+        if (!s && q->conn->end != CONN_OPEN)
+                lenient(q->t, expected, "%s", end_says(q->conn->end));
+        else if (!s || le16_get(s->m.pdu.term.fes) != FES_UNSUPPORTED_PARAMETER ||
+                 le32_get(s->m.pdu.term.fei) != unsupported)
+                came_instead(q, s, expected, true);
+        q->over = true;
+        return false;
 }
 
 struct icresp queue_ic(struct queue *q, struct ic i)

@@ -905,7 +905,6 @@ LAWFUL = {
     "stride-of-discovery": lambda c: Queue(c, subnqn=DISCOVERY).get(
         CAP, CAP_FAIR & ~(1 << 59) | 1 << 32),
     "cntlid-0": lambda c: admin(c, result=0),
-    "long-sgl-refused": lambda c: refuses_long(c, 0x300001),
     "long-sgl-refused-at-once": lambda c: admin(c).run(0x06, status=0x0f, cdw=[1], length=8192),
     "entry-of-infiniband": infiniband_entry,
     "dh-value-again": lambda c: challenges(c, (b"a", b"z"), (b"b", b"z")),
@@ -1454,7 +1453,6 @@ ALSO = {
     "no-tls-with-a-generated-psk": (comes_back(False), "fab/auth/concatenation"),
     "no-challenge": (concatenates(cvalid=0, stays=False), "fab/auth/concatenation"),
     "stride": (lambda c: admin(c, enabled=False).enable(cap=CAP_FAIR | 1 << 32), "fab/property/cap"),
-    "iwarp-without-reads": (iwarp(REQUEST, ACCEPT, (0, 1)), "rdma/request/ird"),
     "crd-with-dnr": (lambda c: admin(c, cntlid=5, result=5).run(
         0x06, status=0x4802, cdw=[1], length=4096), "base/command/retry-unasked"),
 }
@@ -1477,7 +1475,7 @@ def test_other_ways_to_break_it(name, tmp_path):
 
 
 @pytest.mark.parametrize("rule", """
-    rdma/flow/host-receives rdma/key/invalidated-check rdma/teardown/error-ends-queue fab/property/read-only""".split())
+    rdma/flow/host-receives rdma/key/invalidated-check rdma/teardown/error-ends-queue""".split())
 def test_a_rule_of_our_own_reading_is_advice(rule, tmp_path):
     capture = Capture()
     CRAFTED[rule](capture)
@@ -1543,6 +1541,7 @@ def test_each_reserved_place_is_looked_at(sender, count, tmp_path):
 # What breaks these rules, and no other one: the blame is the one side's, if anybody's.
 SOBER = {
     "iwarp-256-reads": (iwarp(REQUEST, ACCEPT, (256, 256)), set()),
+    "iwarp-without-reads": (iwarp(REQUEST, ACCEPT, (0, 1)), {"rdma/request/ird", "rdma/transfer/read-limit"}),
     "iwarp-no-depths": (iwarp(REQUEST, ACCEPT), set()),
     "srp": (srp, set()),
     "srp-port": (lambda c: srp(c, port=5555), set()),
@@ -1552,6 +1551,7 @@ SOBER = {
     "srp-beside-nvme": (lambda c: (srp(c, ACCEPT), roce_admin(c), Roce(c, retries=3)),
                         {"srp/login/answer", "rdma/request/rnr-retry"}),
     "queue-of-a-lost-association": (lambda c: io_queue_stays(c, 8000), {"fab/association/host-ends"}),
+    "long-sgl-refused": (lambda c: refuses_long(c, 0x300001), {"base/command/fields"}),
     "overrun": (overrun, {"fab/queue/overrun"}),
     "reserved-fes-answered": (reserved_fes_answered, {"tcp/c2hdata/cccid", "tcp/termreq/fes-h2c"}),
     "no-capsule-data": (no_capsule_data, {"tcp/capsule/in-capsule-limit"}),

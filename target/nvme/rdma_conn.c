@@ -524,9 +524,12 @@ static void begin(struct rdma_conn *c, struct port *port, const struct conn_peer
         trace_life(&c->ep, LIFE_EVENTS);
 }
 
+/* CRQSIZE is not more than was asked for, even where that breaks a rule that is waived. */
 static void accept_it(struct rdma_conn *c, uint32_t crqsize, uint8_t reads, uint8_t rnr_retry)
 {
-        struct rdma_accept a = { .crqsize = le16((uint16_t)least(crqsize, UINT16_MAX)) };
+        uint32_t asked = le16_get(c->request.hsqsize) + 1u;
+        struct rdma_accept a = { .crqsize =
+                                     le16((uint16_t)least(least(crqsize, asked), UINT16_MAX)) };
         struct spoil_cm spoil = {
                 .message = SPOIL_ACCEPT,
                 .data = &a,

@@ -12,7 +12,7 @@ enum {
         NDAS = 1 << 9,
         EMVS = 1 << 10,
         OVERWRITE_FIELDS = 0x1f0, /* OWPASS, OIPBP */
-        DURATION = 250,           /* ms */
+        DURATION = 200,           /* ms */
         NEVER = 0,                /* SOS */
         SUCCESS = 1,
         IN_PROGRESS = 2,

@@ -5,13 +5,16 @@
  */
 #include <string.h>
 
+#include "conformance/engine/suite.h"
 #include "conformance/words/case.h"
 #include "pdu/nvme/wire/identify.h"
 #include "pdu/nvme/wire/logs.h"
 
 enum {
         QUIET_MS = 300,
-        SILENCE_MS = 200,
+        NOTICED_MS = 3000, /* a change */
+        NOTICE_MS = 20,    /* between two looks for it */
+        SILENCE_MS = 150,
         CONTROLLERS = 4, /* that are compared */
         COMPARED = 32,   /* NSIDs of each */
         LOG_MOST = 64 << 10,
@@ -596,18 +599,34 @@ static bool want_counted(struct t *t, const struct log *before, const struct log
         return any;
 }
 
+static bool is_same(const struct log *a, const struct log *b)
+{
+        return a->len == b->len && memcmp(a->page, b->page, a->len) == 0;
+}
+
+/* ANA states change: the log when it shows that, or is as it was for so long. */
+static struct log changed_log(struct queue *q, const struct log *before)
+{
+        uint64_t end;
+        struct log l;
+
+        change(q->t, CHANGE_ANA);
+        end = t_deadline(q->t, NOTICED_MS);
+        do {
+                give_ms(q->t, NOTICE_MS);
+                l = read_log(q);
+        } while (is_same(before, &l) && now_ms() < end);
+        return l;
+}
+
 CASE("base/ana/change-count", MUST, RULES(ANA_CHANGES),
      "The change counts of the ANA log and of a group increase with a change of the group",
      .changes = true)
 {
         struct queue *q = ana_queue(t);
-        struct log before = read_log(q), after;
-        uint64_t was = le64_get(before.page->chgcnt), is;
+        struct log before = read_log(q), after = changed_log(q, &before);
+        uint64_t was = le64_get(before.page->chgcnt), is = le64_get(after.page->chgcnt);
 
-        change(t, CHANGE_ANA);
-        give_ms(t, QUIET_MS);
-        after = read_log(q);
-        is = le64_get(after.page->chgcnt);
         require(t, want_counted(t, &before, &after), "the ANA log shows the same as before");
         want(t, is > was, "a change count of the log that has increased", "%llu, then %llu",
              (unsigned long long)was, (unsigned long long)is);
@@ -618,12 +637,11 @@ CASE("base/ana/change-count-reset", SHOULD, RULES(ANA_COUNT_RESET),
      .changes = true)
 {
         struct queue *q = ana_queue(t);
+        struct log l = read_log(q);
         struct group g;
-        struct log l;
         size_t at = 0;
 
-        change(t, CHANGE_ANA);
-        give_ms(t, QUIET_MS);
+        changed_log(q, &l);
         set_cc(q, 0, CSTS_RDY, 0);
         set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
         l = read_log(q);
@@ -659,11 +677,8 @@ CASE("base/ana/loss-stays", MUST, RULES(ANA_LOSS_STAYS),
         unsigned n = 0;
 
         for (unsigned i = 0; i < 2; i++) { /* the first one may lead to it */
-                struct log after;
+                struct log after = changed_log(q, &before);
 
-                change(t, CHANGE_ANA);
-                give_ms(t, QUIET_MS);
-                after = read_log(q);
                 n += want_lost(t, &before, &after);
                 before = after;
         }

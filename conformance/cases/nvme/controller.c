@@ -640,6 +640,7 @@ CASE("fab/sgl/long-admin", SHOULD, RULES(FAB_SGL_LONG),
 {
         struct queue *q = admin_queue(t);
 
+        identify_ctrl(q); /* SGLS stands there, for who reads a capture */
         succeed_long(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_CTRL, .bytes = 4096,
                                  .sgl_len = 8192));
 }

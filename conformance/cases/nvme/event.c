@@ -6,10 +6,11 @@
 #include "conformance/words/case.h"
 
 enum {
-        QUIET_MS = 300,
+        QUIET_MS = 200,
+        SETTLE_MS = 100,   /* of what has been noticed */
         NOTICED_MS = 3000, /* a change */
         NOTICE_MS = 20,    /* between two looks for it */
-        SILENCE_MS = 200,
+        SILENCE_MS = 150,
         NS_EVENT = AEN_NOTICE | AEN_INFO_NS_CHANGED << 8 | LOG_CHANGED_NS << 16,
         DISCOVERY_EVENT = AEN_NOTICE | AEN_INFO_DISCOVERY << 8 | LOG_DISCOVERY << 16,
         LIST = 1024, /* NSIDs of a list */
@@ -170,7 +171,7 @@ CASE("base/event/cleared", MUST, RULES(AER_CLEARED),
 
         read_changed(q, false);
         change_noticed(q);
-        give_ms(t, QUIET_MS);
+        give_ms(t, SETTLE_MS);
         read_changed(q, false);
         send_aer(q);
         expect_silence(q, SILENCE_MS);
@@ -183,7 +184,7 @@ CASE("base/event/cleared-by-reset", MUST, RULES(AER_CLEARED),
 
         read_changed(q, false);
         change_noticed(q);
-        give_ms(t, QUIET_MS);
+        give_ms(t, SETTLE_MS);
         set_cc(q, CC_RUN & ~CC_EN, CSTS_RDY, 0);
         set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
         ask_for(q, AEC_NS);
@@ -324,7 +325,7 @@ static uint64_t change_log(struct queue *q)
         change(q->t, CHANGE_DISCOVERY);
         end = t_deadline(q->t, NOTICED_MS);
         do {
-                give_ms(q->t, QUIET_MS);
+                give_ms(q->t, NOTICE_MS);
                 after = read_header(q);
         } while (le64_get(before.genctr) == le64_get(after.genctr) && now_ms() < end);
         give_ms(q->t, QUIET_MS); /* until the whole of it is counted */

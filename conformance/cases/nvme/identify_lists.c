@@ -157,7 +157,7 @@ CASE("base/identify/descriptors-inactive", MUST, RULES(ID_DESCS_ACTIVE, ID_NS_LI
                 "namespace descriptors were added in NVMe 1.3");
         while (lists(list, absent))
                 absent++;
-        require_inactive(t, ID_DESCS_ACTIVE, absent);
+        require_inactive(q, ID_DESCS_ACTIVE, absent);
         expect_error(q,
                      send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = CNS_NS_DESCS, .nsid = absent,
                               .bytes = IDENTIFY_LEN),

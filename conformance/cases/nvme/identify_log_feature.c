@@ -169,7 +169,7 @@ CASE("base/identify/inactive-namespace", MUST, RULES(ID_ANSWERS, ID_NS_LIST),
         }
         while (absent <= n && list[absent - 1] == absent)
                 absent++;
-        require_inactive(t, ID_ANSWERS, absent);
+        require_inactive(q, ID_ANSWERS, absent);
         want(t, is_zero(identify(q, CNS_NS, absent), IDENTIFY_LEN) || is_listed(q, absent),
              "zeroes", "other data for NSID %u, which is not active", absent);
 }

@@ -422,7 +422,7 @@ CASE("base/log/persistent-namespace", MUST, RULES(LOG_PEL_NAMESPACE),
 
 static void await_sanitized(struct queue *q)
 {
-        enum { IN_PROGRESS = 2, SOS = 7, POLL_MS = 50, WAIT_MS = 20000 };
+        enum { IN_PROGRESS = 2, SOS = 7, POLL_MS = 10, WAIT_MS = 20000 };
 
         for (unsigned ms = 0; (le_get((const uint8_t *)get_log(q, LOG_SANITIZE, 512, 0) + 2, 2) &
                                SOS) == IN_PROGRESS;

@@ -15,7 +15,7 @@ enum {
         LIST_BYTES = 4096,
         NSIDS = LIST_BYTES / 4,
         ATTACHED_MOST = 16,
-        SILENCE_MS = 200,
+        SILENCE_MS = 150,
         NO_CNTLID = 0xffef,
 };
 

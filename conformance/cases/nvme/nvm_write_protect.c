@@ -212,7 +212,7 @@ CASE("nvm/write-protect/event", MUST, RULES(AER_PROTECTED),
      "Write protection of a namespace is not reported as a loss of reliability", .writes = true,
      .alone = true)
 {
-        enum { HEALTH = 0xff, QUIET_MS = 100 };
+        enum { HEALTH = 0xff, QUIET_MS = 50 };
         struct queue *q = io_queue(t), *admin = q->admin;
         uint16_t aer, status;
         bool reported;

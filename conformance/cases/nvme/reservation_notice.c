@@ -297,7 +297,7 @@ CASE("base/reservation/event", MUST, RULES(RESV_EVENT),
      "A notice completes an Asynchronous Event Request, and the next one after the log was read",
      RESERVES)
 {
-        enum { QUIET_MS = 300 };
+        enum { QUIET_MS = 150 };
         struct pair p = releasing_pair(t);
         struct queue *admin = p.other->admin;
         uint16_t cid = send_cmd(admin, .opc = NVME_AER);

@@ -24,7 +24,7 @@ enum {
         GDE = 1 << 8,
         PAGE = 512,
         WAIT_MS = 20000, /* an operation has no deadline: then the case says so */
-        POLL_MS = 50,
+        POLL_MS = 10,
 };
 
 static struct queue *sanitizer(struct t *t)
