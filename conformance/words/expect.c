@@ -492,11 +492,15 @@ struct reply expect_success(struct queue *q, uint16_t cid)
         return expect_status(q, cid, NVME_SUCCESS);
 }
 
-/* 4.4, 5.1.11, 5.1.25; Lockdown prohibits features one by one. */
+/* 4.4, 5.1.11, 5.1.25; Lockdown prohibits features one by one. Who does not know a feature does not know of its data
+ * either (nvmet). */
 static bool is_unsupported(uint16_t status)
 {
-        static const uint16_t statuses[] = { NVME_INVALID_FIELD, NVME_PROHIBITED,
-                                             NVME_FEATURE_NOT_SAVEABLE, NVME_FEATURE_NOT_CHANGEABLE,
+        static const uint16_t statuses[] = { NVME_INVALID_FIELD,
+                                             NVME_SGL_LENGTH,
+                                             NVME_PROHIBITED,
+                                             NVME_FEATURE_NOT_SAVEABLE,
+                                             NVME_FEATURE_NOT_CHANGEABLE,
                                              NVME_FEATURE_NOT_NS };
 
         for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)

@@ -2,10 +2,12 @@
 /* NVM Command Set 3.3: what is ignored or a hint, deallocated blocks, and what stays. */
 #include <string.h>
 
+#include "conformance/engine/suite.h"
 #include "conformance/words/case.h"
 
 /* Arbitration: bursts of two commands. Hint bits of Read, Write and Dataset Management. */
 enum { BURST = 1, PRACT = 1 << 29, PRCHK = 7 << 26, STC = 1 << 24 };
+enum { RANGE = sizeof(struct dsm_range) };
 
 /* --- what is ignored, and hints */
 
@@ -58,16 +60,15 @@ CASE("nvm/protection/ignored", MUST, RULES(NVM_NO_PROTECTION),
 
 static uint16_t send_dsm(struct queue *q, uint32_t slba, uint32_t attributes, uint32_t bits)
 {
-        uint8_t range[16] = { 0 };
+        uint8_t *range = t_alloc(q->t, RANGE); /* R2T may ask for it later */
 
         require(q->t, le16_get(caps(q->t)->id.oncs) & ONCS_DSM,
                 "Dataset Management is not supported");
         le_put(range, 4, attributes);
         le_put(range + 4, 4, 1);
         le_put(range + 8, 8, own_lba(q->t) + slba);
-        return send_cmd(q, .opc = NVME_DSM, .nsid = caps(q->t)->nsid, .cdw11 = bits,
-                        .bytes = sizeof(range), .data = range,
-                        .in_capsule = caps(q->t)->in_capsule >= sizeof(range));
+        return send_cmd(q, .opc = NVME_DSM, .nsid = caps(q->t)->nsid, .cdw11 = bits, .bytes = RANGE,
+                        .data = range, .in_capsule = caps(q->t)->in_capsule >= RANGE);
 }
 
 CASE("nvm/hints/read-write", MUST, RULES(NVM_HINTS),
