@@ -16,6 +16,7 @@ enum {
         RANGES_MAX = 64,
         LEASE_POLL_MS = 5,
         WHOLE_PLACES = 16, /* runs at once that share what is stored */
+        WRITERS = 16,      /* runs at once that write, to whatever target */
         LEASE_WAIT_MS = 60000,
         TRIES = 5,
         BUSY_MS = 250, /* and twice as long each time ... */
@@ -26,6 +27,8 @@ enum {
         RESTARTS = 32,   /* of who is tested */
         RECENT = 8, /* cases that ended last are suspect, too: it may have died a moment later */
 };
+
+#define WRITER "conform/writer/%u" /* a lease */
 
 struct progress { /* of a case */
         bool started, done;
@@ -58,6 +61,9 @@ struct crew { /* the threads of a run and what they share */
         int lease[RANGES_MAX][RANGE_PIECES]; /* of the ranges in use */
         int whole[WHOLE_PLACES];             /* of all that is stored; see take_whole() */
         bool shared;                         /* others use it, and do not leave */
+        int writing; /* the lease of a run that writes, of this place among them */
+        unsigned writer;
+        bool met; /* there was another one */
         bool enough;
         _Atomic bool dead;
         struct standstill still;
@@ -317,6 +323,47 @@ static void run_fairly(struct crew *c, struct t *t, const struct test_case *test
                          "this machine stalled during the case, in each of %u attempts", TRIES);
 }
 
+/* Whether another run on this machine has been writing meanwhile: it may know the target by another address. What it
+ * wrote last may bear no mark of it. */
+static bool met_others(struct crew *c)
+{
+        char name[LEASE_NAME];
+
+        pthread_mutex_lock(&c->lock);
+        for (unsigned i = 0; i < WRITERS && c->writing >= 0 && !c->met; i++) {
+                int lease;
+
+                if (i == c->writer)
+                        continue;
+                snprintf(name, sizeof(name), WRITER, i);
+                lease = lease_take(name);
+                c->met = lease == LEASE_HELD;
+                lease_give(lease);
+        }
+        pthread_mutex_unlock(&c->lock);
+        return c->met;
+}
+
+static void interrupted(struct result *r, const char *why, const char *how)
+{
+        r->verdict = VERDICT_ERROR;
+        r->caught = r->harm = false;
+        snprintf(r->note, RESULT_TEXT, "%.140s; it saw: %.140s", why, r->seen);
+        snprintf(r->seen, RESULT_TEXT,
+                 "interrupted: another run of the suite %s (--slice K/N keeps them apart)", how);
+}
+
+/* A case failed that others may have disturbed: run again, it does not. */
+static bool fails_once(struct crew *c, const struct test_case *test, uint32_t n, struct place *p)
+{
+        struct result again;
+        struct t t;
+
+        run_fairly(c, &t, test, &again, n, p);
+        end_try(&t, p);
+        return !went_wrong(&again) && !is_stopped(c);
+}
+
 /* False: the run was stopped meanwhile, and whether that is why it went wrong, or whether what is tested
  * still lives, nobody knows. */
 static bool run_once(struct crew *c, const struct test_case *test, struct result *r, uint32_t n,
@@ -339,14 +386,12 @@ static bool run_once(struct crew *c, const struct test_case *test, struct result
                         transcript_write(s->transcripts, r, &t);
         }
         end_try(&t, p);
-        if (r->verdict == VERDICT_FAIL && is_shared(s, n | 1u << 29, p->range, why, sizeof(why))) {
-                r->verdict = VERDICT_ERROR;
-                r->caught = r->harm = false;
-                snprintf(r->note, RESULT_TEXT, "%.140s; it saw: %.140s", why, r->seen);
-                snprintf(r->seen, RESULT_TEXT,
-                         "interrupted: another run of the suite writes to the "
-                         "same blocks (--slice K/N keeps them apart)");
-        }
+        if (r->verdict == VERDICT_FAIL && is_shared(s, n | 1u << 29, p->range, why, sizeof(why)))
+                interrupted(r, why, "writes to the same blocks");
+        else if (r->verdict == VERDICT_FAIL && p->range >= 0 && met_others(c) &&
+                 fails_once(c, test, n, p))
+                interrupted(r, "run again it does not fail",
+                            "was writing, perhaps to the same blocks");
         if ((!t.negative && !went_wrong(r)) || still_alive(s, n | 1u << 31, why, sizeof(why)))
                 return true;
         if (is_stopped(c))
@@ -559,6 +604,8 @@ static void run_in_range(struct crew *c, size_t i)
 {
         struct place p = { .range = take_range(c, c->r->cases[i]) };
 
+        if (p.range >= 0)
+                (void)met_others(c);
         c->running++;
         run_case(c, i, &p);
         c->running--;
@@ -583,6 +630,20 @@ static void *work(void *arg)
                         crew_report(c, i);
         }
         return NULL;
+}
+
+/* A place among the runs that write; there may be none left. */
+static void take_writer(struct crew *c)
+{
+        char name[LEASE_NAME];
+
+        c->writing = LEASE_HELD;
+        for (unsigned i = 0; i < WRITERS && c->writing == LEASE_HELD; i++) {
+                snprintf(name, sizeof(name), WRITER, i);
+                c->writing = lease_take(name);
+                c->writer = i;
+        }
+        c->met = c->writing == LEASE_HELD;
 }
 
 enum turn { /* which cases come first */
@@ -864,9 +925,13 @@ bool runner_run(const struct runner *runner, struct run *run)
         pthread_cond_init(&c.settled, NULL);
         memset(c.lease, 0xff, sizeof(c.lease)); /* none */
         memset(c.whole, 0xff, sizeof(c.whole));
+        c.writing = LEASE_IMPOSSIBLE;
+        if (ranges > 0 && !runner->suite->embedded)
+                take_writer(&c);
         standstill_start(&c.still);
         run_all(&c);
         standstill_stop(&c.still);
+        lease_give(c.writing);
         pthread_cond_destroy(&c.settled);
         pthread_mutex_destroy(&c.lock);
         free(c.order);
