@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "turns.h"
+
 enum {
         POOL_MIN_SHIFT = 12,
         POOL_MAX_SHIFT = 26,
@@ -29,6 +31,7 @@ struct pool_share { /* what several borrowers have together */
         struct pool_share *next;
         uint64_t lent;
         unsigned refs;
+        struct turn_share turns; /* of what they have to do */
         char name[];
 };
 

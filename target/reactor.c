@@ -271,14 +271,17 @@ void reactor_step(struct reactor *r, uint64_t now)
 {
         r->now = now;
         r->given = true;
+        r->turns.now++;
         loop_mail(&r->loop);
         follow_up(r);
 }
 
 static void turn(struct reactor *r)
 {
-        unsigned served = serve(r);
+        unsigned served;
 
+        r->turns.now++;
+        served = serve(r);
         if (served > 0 && r->service->busy_poll > 0)
                 r->busy_until = loop_now_ns() + UINT64_C(1000) * r->service->busy_poll;
         follow_up(r);

@@ -80,8 +80,9 @@ struct reactor {
         pthread_t thread;
         unsigned number; /* among those of its target */
         bool is_ticker;  /* this one drives the controllers' timers */
-        uint64_t now;    /* ms, of this turn; 0: not asked for yet, see reactor_now() */
-        bool given;      /* by who steps it; there is no other clock then */
+        struct turns turns;
+        uint64_t now; /* ms, of this turn; 0: not asked for yet, see reactor_now() */
+        bool given;   /* by who steps it; there is no other clock then */
         uint64_t swept, ticked, trimmed; /* ms */
         uint64_t wake;       /* ms: a connection has something held until then; 0: none */
         uint64_t busy_until; /* ns: polls instead of sleeping */

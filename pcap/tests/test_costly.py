@@ -2,6 +2,7 @@
 """Captures made to keep `nvmfspec pcap` busy: each costs a few times what as many harmless frames do."""
 import os
 import pathlib
+import resource
 import struct
 import subprocess
 
@@ -26,11 +27,13 @@ class Capture:
                                 len(frame), len(frame)) + frame
         self.frames += 1
 
-    def cost(self, path):
-        """Seconds of processor time in `pcap check`."""
+    def cost(self, path, memory=None):
+        """Seconds of processor time in `pcap check`, which has so many bytes of memory."""
+        def limit():
+            resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
         path.write_bytes(self.out)
         run = subprocess.Popen([NVMFSPEC, "pcap", "check", path], stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL)
+                               stderr=subprocess.DEVNULL, preexec_fn=limit if memory else None)
         _, status, usage = os.wait4(run.pid, 0)
         run.returncode = os.waitstatus_to_exitcode(status)
         assert run.returncode in (0, 1, 4)
@@ -55,13 +58,13 @@ def commands(n, cids, step, lost=0):
     return c
 
 
-def handshakes(n, port):
-    """n SYNs, each of another pair of ends; port(i): those of the i-th."""
+def handshakes(n, port, ports=20000):
+    """n SYNs, each of another pair of ends: addresses change after so many; port(i): those of the i-th."""
     c = Capture()
     for i in range(n):
-        turn = i // 20000
+        turn = i // ports
         ends = bytes([10, 1, 1, 1 + turn]), bytes([10, 1, 1, 200 - turn])
-        c.segment(ends, port(i % 20000), i, 0, SYN)
+        c.segment(ends, port(i % ports), i, 0, SYN)
     return c
 
 
@@ -72,6 +75,9 @@ HOSTILE = {
     "connections that a sum cannot tell apart": (
         lambda: handshakes(40000, lambda i: (1024 + i, 64000 - i)),
         lambda: handshakes(40000, lambda i: (1024 + i, 4420))),
+    "a million connections": (  # beside a thousand that are opened again and again
+        lambda: handshakes(1000000, lambda i: (1024 + i, 4420)),
+        lambda: handshakes(1000000, lambda i: (1024 + i % 1000, 4420), 1000000)),
 }
 
 
@@ -86,3 +92,9 @@ def test_no_capture_costs_more_than_its_size(name, tmp_path):
         if cost <= limit:
             break
     assert cost <= limit
+
+
+@pytest.mark.fast
+def test_half_open_connections_take_memory_for_so_many_and_no_more(tmp_path):
+    """16,384 are followed at a time, each for less than 1 KiB. If all of these were, they would take more."""
+    handshakes(400000, lambda i: (1024 + i, 4420)).cost(tmp_path / "flood.pcap", 96 << 20)

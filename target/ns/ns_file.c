@@ -25,6 +25,7 @@
 
 #include "ns_backend.h"
 #include "ns_resv.h"
+#include "pdu/io/log.h"
 #include "pdu/nvme/wire/nvme.h"
 
 enum { ZEROES = 65536 };
@@ -37,8 +38,9 @@ static const char was_lost[] = "an earlier flush failed, so that blocks may be l
 struct file {
         int fd;
         bool device;
-        dev_t dev; /* of a device: its own */
-        ino_t ino; /* of a device: 0 */
+        bool forgetful; /* its file system has no attributes */
+        dev_t dev;      /* of a device: its own */
+        ino_t ino;      /* of a device: 0 */
         struct ns_lock *ranges;
         unsigned users;
         struct file *next;
@@ -180,7 +182,11 @@ static void file_sync(struct file *f)
         if (fdatasync(f->fd) == 0)
                 return;
         f->failed = true;
-        fsetxattr(f->fd, FAILED, "1", 1, 0);
+        if (fsetxattr(f->fd, FAILED, "1", 1, 0) < 0 && !f->device && !f->forgetful)
+                log_line(LOG_AS_ERROR, NULL, NULL,
+                         "a flush of a file has failed, and the file cannot be marked (%s): its "
+                         "blocks may be lost, and after a restart nothing says so",
+                         strerror(errno));
 }
 
 static void *flusher(void *arg)
@@ -327,7 +333,21 @@ static const char *open_file(struct file *f, const struct ns_spec *spec)
         if (!f->device && fcntl(f->fd, F_OFD_SETLK, &whole) < 0)
                 return errno == EAGAIN || errno == EACCES ? "in use by another process"
                                                           : strerror(errno);
-        return fgetxattr(f->fd, FAILED, NULL, 0) >= 0 ? was_lost : NULL;
+        if (fgetxattr(f->fd, FAILED, NULL, 0) >= 0)
+                return was_lost;
+        f->forgetful = !f->device && errno == ENOTSUP;
+        return NULL;
+}
+
+/* Once for each file, however many namespaces it is. */
+static void warn_if_forgetful(const struct file *f, const char *path)
+{
+        if (f->forgetful)
+                log_line(LOG_AS_WARNING, NULL, NULL,
+                         "%s: its file system has no extended attributes: if a flush fails, the "
+                         "target cannot know of it after a restart, and would offer the file again "
+                         "with blocks that may be lost",
+                         path);
 }
 
 static const char *start(struct file *f)
@@ -407,6 +427,7 @@ static const char *attach(struct ns *ns, const struct ns_spec *spec, uint64_t *b
                 f->ranges = ns->lock;
                 f->next = opened.first;
                 opened.first = f;
+                warn_if_forgetful(f, spec->arg);
         }
         f->users++;
         ns->store = f;

@@ -9,10 +9,7 @@
 #include "pdu/core/plant.h"
 #include "pdu/io/log.h"
 
-enum {
-        PACE_MS = 500,
-        BUDGET_LEAST = 16, /* capsules in a turn */
-};
+enum { PACE_MS = 500 };
 
 #define container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
@@ -122,11 +119,16 @@ void conn_buffer_put(struct target_conn *c, uint8_t *buf, uint32_t len)
         c->reactor->fed = true;
 }
 
-unsigned conn_budget(const struct target_conn *c, unsigned most)
+/* Before Connect those of an address share; without memory for that each has all. */
+unsigned conn_budget(struct target_conn *c)
 {
-        unsigned conns = c->borrower.host ? c->borrower.host->refs : 1;
+        struct pool_share *share;
 
-        return most / conns > BUDGET_LEAST ? most / conns : BUDGET_LEAST;
+        if (!c->borrower.host)
+                (void)has_shares(c);
+        share = c->borrower.host ? c->borrower.host : c->borrower.place;
+        return share ? turn_ask(&c->reactor->turns, &share->turns, &c->part, CONN_BUDGET)
+                     : CONN_BUDGET;
 }
 
 /* --- its pace --------------------------------------------------------------------------------- */
@@ -215,6 +217,7 @@ static uint16_t admit(void *user, struct request *r)
         struct target_conn *c = user;
         uint16_t status;
 
+        c->part.taken++;
         r->since = 0;
         r->began = atomic_load_explicit(&c->reactor->service->timed, memory_order_relaxed)
                        ? loop_now_ns()

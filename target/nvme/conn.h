@@ -52,6 +52,7 @@ struct target_conn { /* embedded in the transport's, which zeroes it */
             oldest;        /* ms: when its pace was looked at; since when the host is waited for */
         struct pool *pool; /* its data buffers are from there */
         struct pool_borrower borrower;
+        struct turn_part part;   /* of its host's share of the reactor */
         char traddr[NET_TRADDR]; /* its own end */
         struct conn_peer peer;
         struct loop_message close; /* posted by its controller */
@@ -126,8 +127,10 @@ bool conn_hold(struct target_conn *c, struct request *r, uint64_t ms, bool fetch
 void conn_release_held(struct target_conn *c);
 /* Now and then. False: a command has waited for the host for longer than its data may take. */
 bool conn_keeps_pace(struct target_conn *c, const struct requests *requests);
-/* How many capsules it may have in this turn: its host's are shared by the host's connections. */
-unsigned conn_budget(const struct target_conn *c, unsigned most);
+/* A capsule of it has come, or bytes in which one may be: how many it may have now (0: none until the next turn, for
+ * which conn_come_again() is the caller's). Its host's connections share CONN_BUDGET in each turn. */
+enum { CONN_BUDGET = 128 };
+unsigned conn_budget(struct target_conn *c);
 
 /* Whether `ms` have passed since `since`. */
 bool conn_is_older(const struct target_conn *c, uint64_t since, unsigned ms);

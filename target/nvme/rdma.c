@@ -8,7 +8,7 @@
 #include "rdma_conn.h"
 
 enum {
-        BATCHES = 8,   /* of completions of one device in a turn */
+        BATCHES = 64,  /* of completions of one device in a turn: see below */
         EVENTS = 64,   /* in a turn */
         BACKLOG = 256, /* connect requests that wait */
         ASK_MS = 1,    /* a context without descriptors is asked so often */
@@ -115,7 +115,9 @@ static unsigned take_events(struct rdma *m)
         return n;
 }
 
-/* Connections that go on have posted what was given back to the SRQ; the others have not. */
+/* BATCHES are far more than what a few hosts cause in a turn, so that capsules wait by host, for their
+ * conn_budget(), and not all of them in one completion queue.
+ * Connections that go on have posted what was given back to the SRQ; the others have not. */
 static unsigned poll_devices(struct rdma *m)
 {
         unsigned n = rdma_group_poll(&m->group, BATCHES);

@@ -100,16 +100,15 @@ static void report(struct rdma_conn *c, const char *kind, const char *what, cons
         c->conn.reported = true;
 }
 
-static void report_fault(struct rdma_conn *c)
+static void report_fault(struct rdma_conn *c, unsigned broken)
 {
-        struct fault f = rdma_controller_fault(c->machine);
-        const struct rule *rule = rule_get(f.rule);
+        const struct rule *rule = rule_get(broken);
         char what[120];
 
         if (!rule)
                 return;
         if (!c->conn.reported)
-                conn_fault(&c->conn, (enum rule_id)f.rule);
+                conn_fault(&c->conn, (enum rule_id)broken);
         snprintf(what, sizeof(what), "closed for %s", rule->id);
         report(c, rule->id, what, rule->says);
 }
@@ -140,12 +139,62 @@ static bool on_event(struct rdma_ep *e, const struct verbs_event *event)
         return !takes_no_notice(conn_of(e), life_event_of(event->type));
 }
 
+static void end_for(struct rdma_conn *c, unsigned broken)
+{
+        if (violates_rule(c, RDMA_ERROR_ENDS))
+                return;
+        report_fault(c, broken);
+        c->conn.failed = true;
+}
+
 static void take_capsule(struct rdma_conn *c, struct rdma_recv *rx)
 {
-        if (!rdma_controller_received(c->machine, rx) || violates_rule(c, RDMA_ERROR_ENDS))
+        if (rdma_controller_received(c->machine, rx))
+                end_for(c, rdma_controller_fault(c->machine).rule);
+}
+
+static struct rdma_recv *take_waiting(struct rdma_conn *c)
+{
+        struct rdma_recv *rx = c->waiting;
+
+        c->waiting = rx->next;
+        if (!c->waiting)
+                c->waiting_last = &c->waiting;
+        c->waits--;
+        return rx;
+}
+
+/* Whether there is room for one more: as many wait as the queue has entries at most, since they keep receives
+ * that others need. A host that sends more has overrun its queue; where that rule is waived, the oldest is
+ * taken at once. */
+static bool may_wait(struct rdma_conn *c)
+{
+        if (c->waits < c->entries)
+                return true;
+        if (!rule_in(&service(c)->policy.waived, FAB_OVERRUN)) {
+                end_for(c, FAB_OVERRUN);
+                return false;
+        }
+        take_capsule(c, take_waiting(c));
+        return true;
+}
+
+/* Takes it in this turn or, after those that wait already, in a later one. */
+static void take_or_defer(struct rdma_conn *c, struct rdma_recv *rx)
+{
+        if (!c->waiting && conn_budget(&c->conn) > 0) {
+                take_capsule(c, rx);
                 return;
-        report_fault(c);
-        c->conn.failed = true;
+        }
+        if (c->conn.failed || !may_wait(c)) {
+                recv_put(c, rx);
+                return;
+        }
+        rx->next = NULL;
+        *c->waiting_last = rx;
+        c->waiting_last = &rx->next;
+        c->waits++;
+        conn_come_again(&c->conn);
 }
 
 static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
@@ -155,7 +204,7 @@ static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
 
         if (wc->wr->op == VERBS_RECV && wc->status == VERBS_SUCCESS) {
                 rx->bytes = wc->bytes;
-                take_capsule(c, rx);
+                take_or_defer(c, rx);
                 return false;
         }
         if (wc->wr->op != VERBS_RECV &&
@@ -184,6 +233,8 @@ static void on_end(struct rdma_ep *e)
 {
         struct rdma_conn *c = conn_of(e);
 
+        while (c->waiting)
+                recv_put(c, take_waiting(c));
         rdma_controller_end(c->machine);
         conn_end(&c->conn);
 }
@@ -258,7 +309,14 @@ static void settle(struct rdma_ep *e)
 
 static void go_on(struct target_conn *conn)
 {
-        settle(&rdma_of(conn)->ep);
+        struct rdma_conn *c = rdma_of(conn);
+        bool live = c->ep.life.state == LIFE_LIVE;
+
+        while (live && c->waiting && !conn->failed && conn_budget(conn) > 0)
+                take_capsule(c, take_waiting(c));
+        if (live && c->waiting && !conn->failed)
+                conn_come_again(conn);
+        settle(&c->ep);
 }
 
 static void feed(struct target_conn *conn)
@@ -310,7 +368,7 @@ static void sweep(struct target_conn *conn)
 
 static bool is_busy(const struct rdma_conn *c)
 {
-        return c->ep.unfinished > 0 || rdma_controller_wants_post(c->machine) ||
+        return c->waiting || c->ep.unfinished > 0 || rdma_controller_wants_post(c->machine) ||
                conn_is_busy(&c->conn, requests_executing(rdma_requests(c->machine)));
 }
 
@@ -561,6 +619,7 @@ static struct rdma_conn *conn_new(struct reactor *r, const struct verbs_event *e
         if (!c)
                 return NULL;
         c->conn.reactor = r;
+        c->waiting_last = &c->waiting;
         rdma_ep_init(&c->ep, &r->rdma->group, &ops);
         if (rdma_ep_take(&c->ep, e->ep) < 0 || !(c->device = rdma_device_of(r->rdma, c->ep.dev))) {
                 int saved = errno;
@@ -586,7 +645,7 @@ static struct rdma_conn *serve(struct reactor *r, const struct verbs_event *e, u
                 refuse(r->service, e, RDMA_REJECT_RESOURCES, strerror(errno));
                 return NULL;
         }
-        entries = entries_of(r->service, &c->request);
+        entries = c->entries = entries_of(r->service, &c->request);
         *crqsize = crqsize_of(c->device, entries, e->param.rnr_retry);
         *reads = (uint8_t)least(c->ep.dev->caps->reads_out, e->param.reads_in);
         errno = ENOSPC;

@@ -16,9 +16,12 @@ struct rdma_conn {
         struct rdma_ep ep;
         struct rdma_controller *machine;
         struct rdma_request request;
-        struct recv_chunk *own;   /* receives, where there is no SRQ */
-        struct verbs_wr *to_post; /* of them */
-        uint32_t receives;        /* reserved with the device */
+        struct recv_chunk *own;                    /* receives, where there is no SRQ */
+        struct verbs_wr *to_post;                  /* of them */
+        uint32_t receives;                         /* reserved with the device */
+        uint32_t entries;                          /* of its queue */
+        struct rdma_recv *waiting, **waiting_last; /* capsules that this turn has no time for; */
+        uint32_t waits;                            /* so many */
 };
 
 /* A connect request, on the context of the reactor that is to serve it: accepts or rejects it. Takes

@@ -9,10 +9,7 @@
 #include "pdu/nvme/io/link_stream.h"
 #include "pdu/nvme/tcp/tcp_controller.h"
 
-enum {
-        BUDGET = 128, /* capsules of one connection in a turn */
-        RECEIVES = 4, /* reads of one connection in a turn */
-};
+enum { RECEIVES = 4 }; /* reads of one connection in a turn */
 
 struct tcp_conn {
         struct target_conn conn;
@@ -237,6 +234,17 @@ static bool attach(struct tcp_conn *c)
         return buf;
 }
 
+/* Bytes have come, or (n 0) were left: what fits into this turn. True: some are left. */
+static bool take_bytes(struct tcp_conn *c, size_t n)
+{
+        unsigned budget = conn_budget(&c->conn);
+
+        if (budget > 0)
+                return tcp_controller_received(c->tcp, n, budget);
+        link_received(c->link, n);
+        return true;
+}
+
 /* False: nothing more to be had. */
 static bool receive_once(struct tcp_conn *c)
 {
@@ -246,7 +254,7 @@ static bool receive_once(struct tcp_conn *c)
         if (n <= 0)
                 return false;
         move_on(c, &c->heard, (size_t)n);
-        c->more = tcp_controller_received(c->tcp, (size_t)n, conn_budget(&c->conn, BUDGET));
+        c->more = take_bytes(c, (size_t)n);
         return !c->more && c->stream.all;
 }
 
@@ -272,7 +280,7 @@ static void on_ready(struct stream *s, uint32_t events)
                         receive(c);
         } else if (c->more) {
                 flush(c);
-                c->more = tcp_controller_received(c->tcp, 0, conn_budget(&c->conn, BUDGET));
+                c->more = take_bytes(c, 0);
         }
         settle(c);
 }
@@ -284,7 +292,7 @@ static void go_on(struct target_conn *conn)
         if (!stream_is_open(&c->stream) || conn->stalled_until)
                 ;
         else if (c->more)
-                c->more = tcp_controller_received(c->tcp, 0, conn_budget(&c->conn, BUDGET));
+                c->more = take_bytes(c, 0);
         else if (c->waits)
                 receive(c);
         settle(c);

@@ -27,6 +27,7 @@ struct rpeer_options {
         uint16_t qid, entries; /* 0: 32 */
         uint32_t in_capsule;
         uint16_t icdoff;
+        const char *host; /* NULL: RPEER_HOSTNQN */
         /* of the connect request, where it is not as it should be */
         const void *data;
         uint8_t len;
@@ -315,9 +316,10 @@ static uint16_t rpeer_connect_queue(struct rpeer *p, const char *nqn, uint16_t c
                 .cmd = { .data = (uint8_t *)data, .len = sizeof(*data), .xfer = XFER_H2C }
         };
 
-        *data = (struct connect_data) { .hostid = { 1, 2, 3 }, .cntlid = le16(cntlid) };
+        *data =
+            (struct connect_data) { .hostid = { p->o.host ? 9 : 1, 2, 3 }, .cntlid = le16(cntlid) };
         strcpy(data->subnqn, nqn);
-        strcpy(data->hostnqn, RPEER_HOSTNQN);
+        strcpy(data->hostnqn, p->o.host ? p->o.host : RPEER_HOSTNQN);
         c.cmd.sqe.connect.opc = NVME_FABRICS;
         c.cmd.sqe.connect.fctype = FCTYPE_CONNECT;
         c.cmd.sqe.connect.qid = le16(p->o.qid);
@@ -344,10 +346,11 @@ static uint16_t rpeer_enable(struct rpeer *p)
         return rpeer_enable_with(p, CC_EN | CC_IOSQES | CC_IOCQES);
 }
 
-/* An admin queue, enabled, with I/O queues granted; NULL if a step fails. */
-static struct rpeer *rpeer_admin(struct verbs_provider *v, const struct target *t, const char *nqn)
+/* An admin queue, enabled, with I/O queues granted; NULL if a step fails. host: as in its options. */
+static struct rpeer *rpeer_admin_of(struct verbs_provider *v, const struct target *t,
+                                    const char *nqn, const char *host)
 {
-        struct rpeer *p = rpeer_open(v, t, (struct rpeer_options) { 0 });
+        struct rpeer *p = rpeer_open(v, t, (struct rpeer_options) { .host = host });
         struct rpeer_cmd queues = { .cmd.sqe = { .opc = NVME_SET_FEATURES,
                                                  .cdw10 = le32(FEAT_QUEUES),
                                                  .cdw11 = le32(0x003f003f) } };
@@ -357,6 +360,11 @@ static struct rpeer *rpeer_admin(struct verbs_provider *v, const struct target *
                 return p;
         rpeer_close(p);
         return NULL;
+}
+
+static struct rpeer *rpeer_admin(struct verbs_provider *v, const struct target *t, const char *nqn)
+{
+        return rpeer_admin_of(v, t, nqn, NULL);
 }
 
 /* An I/O queue of the controller of `admin`; NULL if a step fails. */

@@ -2,6 +2,7 @@
 """Memory that cannot be had and disks that fail, at each place of the programs that asks for them: first
 there alone, then everywhere after it. Nothing crashes, nothing hangs, and what reports success has
 succeeded. NVMFSPEC_FAULTS says how many places of each run (4; all: ci/nightly)."""
+import base64
 import json
 import os
 import pathlib
@@ -12,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import time
+import zlib
 
 import pytest
 
@@ -79,11 +81,12 @@ def stop(run, target):
     return run.end(target, "target")
 
 
-def use(run, port, faults, image, pattern):
-    """Writes, flushes, reads; what was written and flushed with success is in the file."""
+def use(run, port, faults, image, pattern, *who):
+    """Writes, flushes, reads; what was written and flushed with success is in the file. who: options of the
+    host."""
     data = run.folder / "data"
     data.write_bytes(bytes([pattern]) * 65536)
-    where = ["-t", "tcp", "-a", "127.0.0.1", "-s", port, "-n", NQN, "--timeout", 5000]
+    where = ["-t", "tcp", "-a", "127.0.0.1", "-s", port, "-n", NQN, "--timeout", 5000, *who]
     wrote = run.command("host", "write", *where, "--file", data, faults=faults)
     flushed = run.command("host", "flush", *where, faults=faults)
     if wrote and flushed:
@@ -136,15 +139,35 @@ def host(run):
         target.kill()
 
 
-def config(run, *spec):
+def config(run, *spec, key=None):
+    """key: of the only host that may connect; None: any may."""
     path = run.folder / "config.json"
+    host, named = ({"nqn": HOST, "attr": {"dhchap_key": key}}, [HOST]) if key else ({"nqn": HOST}, [])
     path.write_text(json.dumps({
-        "hosts": [{"nqn": "nqn.2026-01.io.nvmfspec:other"}],
+        "hosts": [host],
         "ports": [{"portid": 1, "subsystems": [NQN], "addr": {
             "trtype": "tcp", "adrfam": "ipv4", "traddr": "127.0.0.1", "trsvcid": "0"}}],
-        "subsystems": [{"nqn": NQN, "attr": {"allow_any_host": "1"}, "namespaces": [
-            {"nsid": i + 1, "enable": 1, "device": {"path": s}} for i, s in enumerate(spec)]}]}))
+        "subsystems": [{"nqn": NQN, "attr": {"allow_any_host": "0" if key else "1"}, "allowed_hosts": named,
+                        "namespaces": [{"nsid": i + 1, "enable": 1, "device": {"path": s}}
+                                       for i, s in enumerate(spec)]}]}))
+    path.chmod(0o600)
     return path
+
+
+def start_target(run, *options):
+    """It, and its port; None: it has ended with the status for that."""
+    t = run.start("target", *options)
+    port = listening(t)
+    if port is None:
+        run.end(t, "target")
+        assert t.returncode == 2
+    return t, port
+
+
+def reread(t):
+    """Whether it says that it has another configuration now."""
+    t.send_signal(signal.SIGHUP)
+    return b"configuration read again" in read_line(t.stderr, b"configuration", 3)
 
 
 def target(run):
@@ -152,18 +175,13 @@ def target(run):
     image = run.folder / "image"
     for old in run.folder.glob("image*"):
         old.unlink()
-    t = run.start("target", "--config", config(run, f"file:{image},size=1M"))
+    t, port = start_target(run, "--config", config(run, f"file:{image},size=1M"))
     try:
-        port = listening(t)
         if port is None:
-            run.end(t, "target")
-            assert t.returncode == 2
             return
         use(run, port, False, image, 2)
         config(run, f"file:{image},size=2M", f"file:{image}2,size=1M", "mem:1M")
-        t.send_signal(signal.SIGHUP)
-        line = read_line(t.stderr, b"configuration", 3)
-        if b"configuration read again" in line:
+        if reread(t):
             assert image.stat().st_size == 2 << 20
             assert (run.folder / "image2").stat().st_size == 1 << 20
         use(run, port, False, image, 3)
@@ -172,10 +190,54 @@ def target(run):
         t.kill()
 
 
+def key_of(seed):
+    """A secret as hosts and targets are given it (Base 2.2 8.3.4.5.8): 32 bytes and their CRC-32."""
+    secret = bytes([seed]) * 32
+    return "DHHC-1:00:" + base64.b64encode(secret + zlib.crc32(secret).to_bytes(4, "little")).decode() + ":"
+
+
+HOST = "nqn.2026-01.io.nvmfspec:other"
+KEYS = [key_of(seed) for seed in (1, 2, 3)]
+
+
+def stays_out(run, port, image, *key):
+    """A host that has not the right key gets nothing: no success, on whichever queue, and no byte is written."""
+    data, before = run.folder / "forged", image.read_bytes()
+    data.write_bytes(b"\xee" * 4096)
+    where = ["-t", "tcp", "-a", "127.0.0.1", "-s", port, "-n", NQN, "--timeout", 2000, "-q", HOST, *key]
+    for command in ["identify"], ["write", "--file", data]:
+        p = run.start("host", command[0], *where, *command[1:], faults=False)
+        got_in = run.end(p, "forged")
+        del run.said["forged"]
+        assert not got_in, f"a host with {key[1:] or 'no key'} got in: {command[0]}"
+    assert image.read_bytes() == before, f"a host with {key[1:] or 'no key'} has written"
+
+
+def target_keyed(run):
+    """The same with a host that has to authenticate itself, and whose key is changed. Whatever fails: who has not
+    the key that counts never gets in. Where nothing fails, who has it does: `use` is judged as ever."""
+    image = run.folder / "image"
+    image.write_bytes(bytes(1 << 20))
+    t, port = start_target(run, "--config", config(run, f"file:{image}", key=KEYS[0]))
+    try:
+        if port is None:
+            return
+        stays_out(run, port, image)
+        stays_out(run, port, image, "-S", KEYS[2])
+        use(run, port, False, image, 2, "-q", HOST, "-S", KEYS[0])
+        config(run, f"file:{image}", key=KEYS[1])
+        changed = reread(t)
+        stays_out(run, port, image, "-S", KEYS[0] if changed else KEYS[2])
+        use(run, port, False, image, 3, "-q", HOST, "-S", KEYS[1] if changed else KEYS[0])
+        stop(run, t)
+    finally:
+        t.kill()
+
+
 OWN_CHECK = ("target", "host read")
 EXPECTED = {"pcap check": 1}  # the kernel's host breaks rules in that capture
 
-SCENARIOS = [anonymize, judged, conform, conform_rdma, host, target]
+SCENARIOS = [anonymize, judged, conform, conform_rdma, host, target, target_keyed]
 
 
 @pytest.mark.parametrize("kind", ["memory", "disk"])

@@ -21,6 +21,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "pdu/io/log.h"
 #include "pdu/io/loop.h"
 #include "pdu/nvme/wire/nvme.h"
 #include "target/ns/marks.h"
@@ -49,6 +50,24 @@ int fdatasync(int fd)
         if (!no_sync)
                 return (int)syscall(SYS_fdatasync, fd);
         errno = EIO;
+        return -1;
+}
+
+/* A file system without attributes, as some of network and memory are. */
+static _Atomic bool no_attributes;
+ssize_t fgetxattr(int fd, const char *name, void *value, size_t size)
+{
+        if (!no_attributes)
+                return syscall(SYS_fgetxattr, fd, name, value, size);
+        errno = ENOTSUP;
+        return -1;
+}
+
+int fsetxattr(int fd, const char *name, const void *value, size_t size, int flags)
+{
+        if (!no_attributes)
+                return (int)syscall(SYS_fsetxattr, fd, name, value, size, flags);
+        errno = ENOTSUP;
         return -1;
 }
 
@@ -589,9 +608,9 @@ static _Atomic bool torn;
 
 static void *writer(void *arg)
 {
-        static _Thread_local uint8_t buf[SPAN * BS];
+        uint8_t *buf = malloc(SPAN * BS);
         struct ns *ns = arg;
-        unsigned seed = (unsigned)(uintptr_t)&buf;
+        unsigned seed = (unsigned)(uintptr_t)buf;
 
         for (unsigned i = 0; i < ROUNDS; i++) {
                 uint32_t lba = (uint32_t)rand_r(&seed) % SPAN,
@@ -603,40 +622,67 @@ static void *writer(void *arg)
                 else
                         ns_write(ns, lba, n, buf);
         }
+        free(buf);
         return NULL;
 }
 
 static void *reader(void *arg)
 {
-        static _Thread_local uint8_t buf[SPAN * BS];
+        uint8_t *buf = malloc(SPAN * BS);
 
         for (unsigned i = 0; i < ROUNDS; i++) {
                 ns_read(arg, 0, SPAN, buf);
-                for (uint8_t *b = buf; b < buf + sizeof(buf); b += BS)
+                for (uint8_t *b = buf; b < buf + SPAN * BS; b += BS)
                         if (memcmp(b, b + 1, BS - 1) != 0)
                                 torn = true;
         }
+        free(buf);
         return NULL;
+}
+
+/* A reader and a writer of each; what they read and write is the same. */
+static void read_and_write(struct ns *one, struct ns *other, bool resize)
+{
+        pthread_t t[4];
+
+        torn = false;
+        for (unsigned i = 0; i < 4; i++)
+                pthread_create(&t[i], NULL, i % 2 ? writer : reader, i < 2 ? one : other);
+        for (unsigned i = 0; resize && i < 50; i++)
+                ns_resize(one, i % 2 ? 2048 : 2048 + 4096 * i);
+        for (unsigned i = 0; i < 4; i++)
+                pthread_join(t[i], NULL);
+        assert_false(torn);
 }
 
 static void test_no_block_is_torn(void **state)
 {
-        pthread_t t[4];
-
         (void)state;
         each_kind(k)
         {
                 struct ns *ns = open_ns(kinds[k]);
 
-                for (unsigned i = 0; i < 4; i++)
-                        pthread_create(&t[i], NULL, i % 2 ? writer : reader, ns);
-                for (unsigned i = 0; k == 0 && i < 50; i++)
-                        ns_resize(ns, i % 2 ? 2048 : 2048 + 4096 * i);
-                for (unsigned i = 0; i < 4; i++)
-                        pthread_join(t[i], NULL);
-                assert_false(torn);
+                read_and_write(ns, ns, k == 0);
                 ns_put(ns);
         }
+}
+
+/* As two subsystems have it, the second by another name of the file. */
+static void test_no_block_is_torn_where_a_file_is_open_twice(void **state)
+{
+        char link_path[64], link_spec[96];
+        struct ns *one = open_ns(file_spec), *other;
+
+        (void)state;
+        snprintf(link_path, sizeof(link_path), "%s-link", path);
+        snprintf(link_spec, sizeof(link_spec), "file:%s,size=1M", link_path);
+        assert_int_equal(link(path, link_path), 0);
+        other = open_ns(link_spec);
+        assert_ptr_not_equal(one, other);
+        read_and_write(one, other, false);
+        ns_put(other);
+        ns_put(one);
+        unlink(link_path);
 }
 
 /* --- blocks that are deallocated, or cannot be read -------------------------------------------- */
@@ -820,6 +866,52 @@ static void test_a_flush_that_failed_as_it_was_closed(void **state)
         unlink(other);
 }
 
+/* How often the log says so, of namespaces on one file that are opened and closed meanwhile. */
+static unsigned warnings(const char *spec)
+{
+        char said[4096];
+        unsigned count = 0;
+        ssize_t n;
+        int ends[2];
+
+        assert_int_equal(pipe(ends), 0);
+        log_start(ends[1], LOG_AS_INFO, false);
+        for (unsigned i = 0; i < 2; i++) {
+                struct ns *one = open_ns(spec), *other = open_ns(spec);
+
+                ns_put(other);
+                ns_put(one);
+        }
+        assert_true(log_flush(10000));
+        log_start(STDERR_FILENO, LOG_AS_INFO, false);
+        close(ends[1]);
+        n = read(ends[0], said, sizeof(said) - 1);
+        close(ends[0]);
+        assert_true(n >= 0);
+        said[n] = '\0';
+        for (const char *at = said; (at = strstr(at, "has no extended attributes")); at++)
+                count++;
+        return count;
+}
+
+/* Each time the file is opened, and not for each namespace on it. */
+static void test_where_a_failed_flush_would_be_forgotten_it_is_said(void **state)
+{
+        char other[64], spec[96];
+
+        (void)state;
+        snprintf(other, sizeof(other), "%s-forgetful", path);
+        snprintf(spec, sizeof(spec), "file:%s,size=64K", other);
+        no_attributes = true;
+        assert_int_equal(warnings(spec), 2);
+        no_attributes = false;
+        if (getxattr(other, "user.nvmfspec.none", NULL, 0) < 0 && errno == ENOTSUP)
+                print_message("the file system has no attributes\n");
+        else
+                assert_int_equal(warnings(spec), 0);
+        unlink(other);
+}
+
 static int make_file(void **state)
 {
         int fd = mkstemp(path);
@@ -859,6 +951,7 @@ int main(void)
                 cmocka_unit_test(test_a_delayed_namespace_answers_later),
                 cmocka_unit_test(test_a_range_of_delays_changes_the_order),
                 cmocka_unit_test(test_no_block_is_torn),
+                cmocka_unit_test(test_no_block_is_torn_where_a_file_is_open_twice),
                 cmocka_unit_test(test_blocks_are_told),
                 cmocka_unit_test(test_marks_are_a_set),
                 cmocka_unit_test(test_marks_are_bounded),
@@ -866,6 +959,7 @@ int main(void)
                 cmocka_unit_test(test_a_failed_flush_is_not_forgotten),
                 cmocka_unit_test(test_closing_flushes),
                 cmocka_unit_test(test_a_flush_that_failed_as_it_was_closed),
+                cmocka_unit_test(test_where_a_failed_flush_would_be_forgotten_it_is_said),
         };
 
         return cmocka_run_group_tests(tests, make_file, remove_file);

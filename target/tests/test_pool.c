@@ -137,23 +137,147 @@ static void test_a_reserve_of_small_ones(void **state)
         pool_fini(&p);
 }
 
-/* In a turn of the reactor all queues of a host do together what one alone may. */
+/* --- turns ------------------------------------------------------------------------------------- */
+
+enum { MOST = 128, PARTS_MAX = 1000 };
+
+struct busy { /* a host all of whose queues always have more to do */
+        struct turn_share share;
+        struct turn_part part[PARTS_MAX];
+        unsigned parts, done[PARTS_MAX], all;
+};
+
+static void do_work(struct turns *t, struct busy *b)
+{
+        for (unsigned i = 0; i < b->parts; i++) {
+                unsigned n = turn_ask(t, &b->share, &b->part[i], MOST);
+
+                b->part[i].taken += n;
+                b->done[i] += n;
+                b->all += n;
+                assert_int_equal(turn_ask(t, &b->share, &b->part[i], MOST), 0);
+        }
+}
+
+static void run_turns(struct turns *t, struct busy *one, struct busy *other, unsigned turns)
+{
+        for (; turns > 0; turns--) {
+                t->now++;
+                do_work(t, one);
+                do_work(t, other);
+        }
+}
+
+/* The parts of a host have as much together as the single one of another, and none has nothing. */
+static void test_hosts_have_equal_shares_of_a_turn(void **state)
+{
+        static const unsigned parts[] = { 1, 2, 16, 60, 128, 129, 300, PARTS_MAX };
+        enum { TURNS = 800 };
+
+        (void)state;
+        for (unsigned k = 0; k < sizeof(parts) / sizeof(parts[0]); k++) {
+                static struct busy many, one;
+                struct turns t = { 0 };
+
+                memset(&many, 0, sizeof(many));
+                memset(&one, 0, sizeof(one));
+                many.parts = parts[k];
+                one.parts = 1;
+                run_turns(&t, &many, &one, 2); /* how many there are has to be seen */
+                many.all = one.all = 0;
+                memset(many.done, 0, sizeof(many.done));
+                run_turns(&t, &many, &one, TURNS);
+                assert_int_equal(one.all, MOST * TURNS);
+                assert_true(many.all <= one.all * 5 / 4);
+                assert_true(many.all >= one.all / 2);
+                for (unsigned i = 0; i < parts[k]; i++)
+                        assert_true(many.done[i] >= many.all / parts[k] / 2);
+        }
+}
+
+/* Those that have nothing to do have no part of it, soon after the last time that they had. */
+static void test_idle_queues_have_no_share_of_a_turn(void **state)
+{
+        static struct busy many = { .parts = 64 }, other = { .parts = 1 };
+        struct turns t = { 0 };
+
+        (void)state;
+        run_turns(&t, &many, &other, 10);
+        many.parts = 1;
+        run_turns(&t, &many, &other, 8);
+        many.all = 0;
+        run_turns(&t, &many, &other, 1);
+        assert_int_equal(many.all, MOST);
+}
+
+/* Nobody waits for the end of its turn: fewer and longer steps are cheaper. */
+static void test_a_host_that_is_alone_has_larger_parts(void **state)
+{
+        static struct busy many = { .parts = 64 }, other = { .parts = 1 }, none;
+        struct turns t = { 0 };
+
+        (void)state;
+        run_turns(&t, &many, &none, 10);
+        many.all = 0;
+        run_turns(&t, &many, &none, 1);
+        assert_int_equal(many.all, 64 * 16);
+        run_turns(&t, &many, &other, 1);
+        many.all = 0;
+        run_turns(&t, &many, &none, 100); /* the other one is back before long */
+        assert_int_equal(many.all, 100 * 64 * 2);
+        run_turns(&t, &many, &none, 1000);
+        many.all = 0;
+        run_turns(&t, &many, &none, 1);
+        assert_int_equal(many.all, 64 * 16);
+}
+
+/* As a connection does that has said in the middle of a turn whose it is. */
+static void test_a_part_goes_to_another_share_within_a_turn(void **state)
+{
+        struct turn_share place = { 0 }, host = { 0 };
+        struct turn_part p = { 0 };
+        struct turns t = { .now = 1 };
+
+        (void)state;
+        assert_int_equal(turn_ask(&t, &place, &p, MOST), MOST);
+        p.taken = 1;
+        assert_int_equal(turn_ask(&t, &host, &p, MOST), MOST);
+        assert_int_equal(host.asking, 1);
+        t.now++;
+        assert_int_equal(turn_ask(&t, &host, &p, MOST), MOST);
+        assert_int_equal(host.asked, 1);
+}
+
+/* By its connections: those of one host, and one that has not said yet whose it is. */
 static void test_work_is_shared_by_the_queues_of_a_host(void **state)
 {
-        static const unsigned budgets[] = { 128, 64, 42, 32, 25, 21, 18, 16, 16, 16 };
-        enum { QUEUES = sizeof(budgets) / sizeof(budgets[0]) };
-        static struct target_conn c;
+        enum { QUEUES = 32 };
+        static struct target_conn c[QUEUES], other;
+        static struct reactor r;
         struct pool p;
 
         (void)state;
         pool_init(&p, 1 << 20, NULL, NULL);
-        assert_int_equal(conn_budget(&c, 128), 128); /* before Connect */
         for (unsigned i = 0; i < QUEUES; i++) {
-                c.borrower.host = pool_join(&p, "one");
-                assert_int_equal(conn_budget(&c, 128), budgets[i]);
+                c[i].reactor = &r;
+                c[i].pool = &p;
+                c[i].borrower.host = pool_join(&p, "one");
         }
-        for (unsigned i = 0; i < QUEUES; i++)
-                pool_leave(&p, c.borrower.host);
+        other.reactor = &r;
+        other.pool = &p;
+        for (r.turns.now = 1; r.turns.now < 4; r.turns.now++) {
+                for (unsigned i = 0; i < QUEUES; i++)
+                        (void)conn_budget(&c[i]);
+                assert_int_equal(conn_budget(&other), CONN_BUDGET);
+                other.part.taken += 100;
+                assert_int_equal(conn_budget(&other), CONN_BUDGET - 100);
+        }
+        for (unsigned i = 0; i < QUEUES; i++) {
+                assert_int_equal(conn_budget(&c[i]), CONN_BUDGET / QUEUES);
+                pool_leave(&p, c[i].borrower.host);
+        }
+        pool_leave(&p, other.borrower.place);
+        assert_null(p.shares);
         pool_fini(&p);
 }
 
@@ -201,6 +325,10 @@ int main(void)
                 cmocka_unit_test(test_a_quarter_is_for_those_who_have_none),
                 cmocka_unit_test(test_a_host_has_half_and_an_address_five_eighths),
                 cmocka_unit_test(test_a_reserve_of_small_ones),
+                cmocka_unit_test(test_hosts_have_equal_shares_of_a_turn),
+                cmocka_unit_test(test_idle_queues_have_no_share_of_a_turn),
+                cmocka_unit_test(test_a_host_that_is_alone_has_larger_parts),
+                cmocka_unit_test(test_a_part_goes_to_another_share_within_a_turn),
                 cmocka_unit_test(test_work_is_shared_by_the_queues_of_a_host),
                 cmocka_unit_test(test_idle_pools_shrink),
         };

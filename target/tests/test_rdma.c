@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <semaphore.h>
 #include <unistd.h>
 
 #include "pdu/io/log.h"
@@ -14,6 +16,8 @@
 #include "peer.h"
 #include "rdma_peer.h"
 #include "target/config.h"
+#include "target/control.h"
+#include "target/reactor.h"
 
 #define NQN TARGET_NQN
 
@@ -313,6 +317,159 @@ static void test_flood(void **state)
         }
         rpeer_close(again);
         stop(&f);
+}
+
+/* --- turns ------------------------------------------------------------------------------------ */
+
+struct gate { /* stops a reactor once in each of its turns */
+        struct loop_message message;
+        struct reactor *reactor;
+        sem_t stopped, go;
+        bool open;
+};
+
+static void on_gate(struct loop_message *m)
+{
+        struct gate *g = (struct gate *)m;
+
+        sem_post(&g->stopped);
+        sem_wait(&g->go);
+        if (!g->open)
+                loop_post(&g->reactor->loop, &g->message);
+}
+
+static void note_reactor(struct reactor *r, void *arg)
+{
+        *(struct reactor **)arg = r;
+}
+
+static void gate_close(struct gate *g, struct target *t)
+{
+        *g = (struct gate) { .message.run = on_gate };
+        sem_init(&g->stopped, 0, 0);
+        sem_init(&g->go, 0, 0);
+        target_each_reactor(t, note_reactor, &g->reactor);
+        loop_post(&g->reactor->loop, &g->message);
+        sem_wait(&g->stopped);
+}
+
+static void gate_turn(struct gate *g)
+{
+        sem_post(&g->go);
+        sem_wait(&g->stopped);
+}
+
+static void gate_open(struct gate *g, struct target *t)
+{
+        struct reactor *r;
+
+        g->open = true;
+        sem_post(&g->go);
+        target_each_reactor(t, note_reactor, &r); /* it is out of the message */
+        sem_destroy(&g->stopped);
+        sem_destroy(&g->go);
+}
+
+enum { MANY = 32, DEEP = 64 };
+
+struct deep { /* a queue with as many commands outstanding as it has room for */
+        struct rpeer *io;
+        struct rpeer_cmd cmd[DEEP - 1];
+        unsigned done;
+};
+
+static void deep_submit(struct deep *d, struct rpeer_cmd *c)
+{
+        *c = (struct rpeer_cmd) { .cmd.sqe = { .opc = NVME_FLUSH, .nsid = le32(1) } };
+        c->cmd.xfer = sqe_xfer(&c->cmd.sqe);
+        rpeer_submit(d->io, c);
+}
+
+static void deep_open(struct deep *d, struct fixture *f, struct rpeer *admin, uint16_t qid,
+                      const char *host)
+{
+        struct rpeer_options o = { .qid = qid, .entries = DEEP, .host = host };
+
+        d->io = rpeer_io(f->v, f->t, NQN, admin, o);
+        assert_non_null(d->io);
+        assert_int_equal(d->io->crqsize, DEEP);
+}
+
+static void deep_fill(struct deep *d)
+{
+        for (unsigned i = 0; i < DEEP - 1; i++)
+                deep_submit(d, &d->cmd[i]);
+        d->done = 0;
+}
+
+static void deep_go_on(struct deep *d)
+{
+        while (rpeer_poll(d->io))
+                ;
+        for (unsigned i = 0; i < DEEP - 1; i++) {
+                if (!d->cmd[i].done)
+                        continue;
+                assert_int_equal(d->cmd[i].status, NVME_SUCCESS);
+                d->done++;
+                deep_submit(d, &d->cmd[i]);
+        }
+}
+
+static void deep_turns(struct gate *g, struct deep many[MANY], struct deep *one, unsigned turns)
+{
+        for (unsigned i = 0; i < MANY; i++)
+                many[i].done = 0;
+        one->done = 0;
+        while (turns-- > 0) {
+                gate_turn(g);
+                for (unsigned i = 0; i < MANY; i++)
+                        deep_go_on(&many[i]);
+                deep_go_on(one);
+        }
+}
+
+/* Counted in turns of the reactor: the host with one queue is served about as much as the other, and each
+ * queue of that as well. */
+static void test_a_host_with_many_queues_has_one_share_of_a_turn(void **state)
+{
+        static const char other[] = "nqn.2026-01.io.nvmfspec:other-host";
+        enum { TURNS = 100 };
+        static struct deep many[MANY], one;
+        static struct gate g;
+        struct fixture f =
+            start_on(NULL, (struct target_options) { .limits.receives = 8192,
+                                                     .limits.connections = 64,
+                                                     .limits.host_connections = 64 });
+        struct rpeer *admin = rpeer_admin(f.v, f.t, NQN);
+        struct rpeer *other_admin = rpeer_admin_of(f.v, f.t, NQN, other);
+        unsigned all = 0, least = UINT_MAX;
+
+        (void)state;
+        assert_non_null(admin);
+        assert_non_null(other_admin);
+        for (unsigned i = 0; i < MANY; i++)
+                deep_open(&many[i], &f, admin, (uint16_t)(i + 1), NULL);
+        deep_open(&one, &f, other_admin, 1, other);
+        gate_close(&g, f.t);
+        for (unsigned i = 0; i < MANY; i++)
+                deep_fill(&many[i]);
+        deep_fill(&one);
+        deep_turns(&g, many, &one, 20); /* what came at once is shared by then */
+        deep_turns(&g, many, &one, TURNS);
+        gate_open(&g, f.t);
+        for (unsigned i = 0; i < MANY; i++) {
+                all += many[i].done;
+                least = many[i].done < least ? many[i].done : least;
+                rpeer_close(many[i].io);
+        }
+        print_message("%u turns: %u of %u queues, %u of one\n", TURNS, all, MANY, one.done);
+        rpeer_close(one.io);
+        rpeer_close(admin);
+        rpeer_close(other_admin);
+        stop(&f);
+        assert_true(one.done >= 10 * TURNS);
+        assert_true(all >= 10 * TURNS && all <= 8 * one.done);
+        assert_true(least >= all / MANY / 4);
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
@@ -870,6 +1027,7 @@ int main(void)
                 cmocka_unit_test(test_connect_differs_from_private_data),
                 cmocka_unit_test(test_receives_are_promised_once),
                 cmocka_unit_test(test_flood),
+                cmocka_unit_test(test_a_host_with_many_queues_has_one_share_of_a_turn),
                 cmocka_unit_test(test_dreq_is_answered),
                 cmocka_unit_test(test_disconnect_command),
                 cmocka_unit_test(test_association_ends),

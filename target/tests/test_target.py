@@ -56,6 +56,11 @@ class Target:
         return self.process.stderr.read()
 
 
+def is_quiet(said):
+    """A log with nothing in it, but for what the file system of these tests lacks."""
+    return all("has no extended attributes" in line for line in said.splitlines())
+
+
 KEY = "DHHC-1:00:1CHbpfXmr73jzc42DEC/OQ/Kto+ArN0KpzOyG0l8sA3I9aUY:"
 CTRL_KEY = "DHHC-1:01:ejnPQY5lhlwzN5IwoTcoN3GfbbP5if4Cwz20DH5o9TnkEZbS:"
 
@@ -78,7 +83,7 @@ class Queue:
     """The least host that holds a queue: ICReq, Connect, and what a test sends by hand."""
 
     def __init__(self, port, qid=0, cntlid=0xffff, entries=32, connect=True, source="127.0.0.1",
-                 host="nqn.2026-01.io.nvmfspec:python", subsystem=NQN):
+                 host="nqn.2026-01.io.nvmfspec:python", subsystem=NQN, hostid=bytes(range(16))):
         self.socket = socket.create_connection(("127.0.0.1", port), source_address=(source, 0))
         self.socket.settimeout(20)
         self.cid = 0
@@ -87,7 +92,7 @@ class Queue:
         if connect:
             sqe = struct.pack("<BBHB19xQIBBBB", 0x7f, 0x40, 0, 1, 0, 1024, 0, 0, 0, 1)
             sqe += struct.pack("<HHHBxI12x", 0, qid, entries - 1, 4, 0 if qid else 120000)
-            data = bytes(range(16)) + struct.pack("<H", cntlid) + bytes(238)
+            data = hostid + struct.pack("<H", cntlid) + bytes(238)
             data += subsystem.encode().ljust(256, b"\0")
             data += host.encode().ljust(256, b"\0") + bytes(256)
             cqe = self.command(sqe, data)
@@ -411,7 +416,7 @@ def test_a_file_larger_than_may_be_written_fails_the_write(tmp_path):
         wrong = t.host("write", "-n", NQN, "--slba", "2048", "--blocks", "8", "--pattern", "1")
         assert wrong.returncode == 1 and b"Write" in wrong.stderr
         assert t.host("write", "-n", NQN, "--blocks", "8", "--pattern", "1").returncode == 0
-        assert t.stop() == ""
+        assert is_quiet(t.stop())
 
 
 def test_maxcmd_of_the_longest_queues():

@@ -18,6 +18,7 @@ enum {
         HELD_SEGMENTS = 4096,
         HELD_ALL = 64 << 20, /* bytes of all directions */
         LOOKED_AT = 32,      /* connections, to find an idle one */
+        HANDSHAKE = 4096,    /* frames: what has brought no data by then is of little use */
         AHEAD = 64,          /* frames: as late may one come that was acknowledged already */
 };
 
@@ -79,9 +80,11 @@ struct tcp_conn_state {
         struct capture_conn pub;
         struct stream stream[2];
         bool closed;   /* only a SYN brings its ports back to life */
+        bool bare;     /* no data has been seen: it is in the reader's list of these */
         uint64_t last; /* frame */
         struct tcp_conn_state **bucket, *next;
         struct tcp_conn_state *earlier, *later; /* in order of appearance */
+        struct tcp_conn_state *before, *after;  /* bare ones, by their last frame */
 };
 
 struct ahead { /* a frame that was read and is yet to be taken */
@@ -107,6 +110,7 @@ struct reader {
         size_t held_bytes;
         struct tcp_conn_state *bucket[BUCKETS];
         struct tcp_conn_state *all, *last, *hand, *recent; /* recent: found last */
+        struct tcp_conn_state *bare, *last_bare;
         bool no_memory;
 };
 
@@ -282,6 +286,35 @@ static bool from_host(const struct reader *r, const struct packet *s)
         return s->from.port > s->to.port;
 }
 
+static void leave_bare(struct reader *r, struct tcp_conn_state *c)
+{
+        if (!c->bare)
+                return;
+        *(c->before ? &c->before->after : &r->bare) = c->after;
+        *(c->after ? &c->after->before : &r->last_bare) = c->before;
+        c->bare = false;
+}
+
+static void enter_bare(struct reader *r, struct tcp_conn_state *c)
+{
+        c->bare = true;
+        c->after = NULL;
+        c->before = r->last_bare;
+        *(r->last_bare ? &r->last_bare->after : &r->bare) = c;
+        r->last_bare = c;
+}
+
+/* A frame of it has come. */
+static void note_frame(struct reader *r, struct tcp_conn_state *c, bool data)
+{
+        bool bare = c->bare;
+
+        c->last = r->at.frame;
+        leave_bare(r, c);
+        if (bare && !data)
+                enter_bare(r, c);
+}
+
 static void start(struct reader *r, struct tcp_conn_state *c, const struct packet *s)
 {
         bool host = from_host(r, s);
@@ -293,6 +326,8 @@ static void start(struct reader *r, struct tcp_conn_state *c, const struct packe
         };
         memset(c->stream, 0, sizeof(c->stream));
         c->closed = false;
+        if (!c->bare)
+                enter_bare(r, c);
         if (r->ops->opened)
                 r->ops->opened(r->user, &c->pub, &r->at);
 }
@@ -324,6 +359,7 @@ static void drop_conn(struct reader *r, struct tcp_conn_state *c)
 {
         struct tcp_conn_state **at = c->bucket;
 
+        leave_bare(r, c);
         while (*at != c)
                 at = &(*at)->next;
         *at = c->next;
@@ -336,7 +372,7 @@ static void drop_conn(struct reader *r, struct tcp_conn_state *c)
 }
 
 /* Of the next few the one that nothing was heard of for the longest time, or that is closed. */
-static void forget_idle(struct reader *r)
+static struct tcp_conn_state *find_idle(struct reader *r)
 {
         struct tcp_conn_state *c = r->hand ? r->hand : r->all, *oldest = c;
 
@@ -345,9 +381,20 @@ static void forget_idle(struct reader *r)
                         oldest = c;
                 c = c->later ? c->later : r->all;
         }
-        r->hand = c == oldest ? c->later : c;
-        close_conn(r, oldest);
-        drop_conn(r, oldest);
+        r->hand = c;
+        return oldest;
+}
+
+/* First of all handshakes that nothing has come of: a flood of them takes no other's place. */
+static void forget_idle(struct reader *r)
+{
+        bool is_over = r->bare && r->bare->last + HANDSHAKE < r->at.frame;
+        struct tcp_conn_state *c = is_over ? r->bare : find_idle(r);
+
+        if (r->hand == c)
+                r->hand = c->later;
+        close_conn(r, c);
+        drop_conn(r, c);
 }
 
 static struct tcp_conn_state *conn_new(struct reader *r, const struct packet *s)
@@ -422,7 +469,7 @@ static void take_segment(struct reader *r, const struct packet *seg)
 
         if (!c)
                 return;
-        c->last = r->at.frame;
+        note_frame(r, c, seg->whole > 0);
         sender = same_end(&c->pub.end[PARTY_HOST], &s.from) ? PARTY_HOST : PARTY_CONTROLLER;
         stream = &c->stream[sender];
         if (s.flags & TCP_SYN) {

@@ -299,6 +299,43 @@ static void test_many(void **state)
         assert_null(at); /* last of all, far behind what the log can hold */
 }
 
+/* Many that are opened, and nothing is said on them. */
+static void flood(unsigned count)
+{
+        struct sockaddr_in host = { .sin_family = AF_INET },
+                           controller = { .sin_family = AF_INET,
+                                          .sin_port = htons(NVME_TCP_PORT),
+                                          .sin_addr.s_addr = htonl(0x0a000002) };
+
+        for (unsigned i = 0; i < count; i++) {
+                struct capture_flow other = { 0 };
+
+                host.sin_addr.s_addr = htonl(0x0a010001 + i / 10000);
+                host.sin_port = htons((uint16_t)(1024 + i % 10000));
+                capture_flow_open(out, &other, (const struct sockaddr *)&host,
+                                  (const struct sockaddr *)&controller, 0);
+        }
+}
+
+/* One that is idle for as long as it takes is not forgotten for handshakes that nothing comes of: else
+ * its last bytes would be those of another that began earlier. */
+static void test_a_flood_of_handshakes(void **state)
+{
+        enum { FLOOD = 40000 };
+
+        (void)state;
+        begin();
+        capture_flow_open(out, &flow, NULL, NULL, 0);
+        send_text(PARTY_HOST, "hello");
+        flood(FLOOD);
+        send_text(PARTY_HOST, "bye");
+        assert_int_equal(capture_writer_close(out), 0);
+        memset(&seen, 0, sizeof(seen));
+        assert_int_equal(read_back(), 0);
+        assert_int_equal(seen.opened, FLOOD + 1);
+        assert_int_equal(seen.closed, FLOOD + 1);
+}
+
 static void test_midstream(void **state)
 {
         (void)state;
@@ -605,6 +642,7 @@ int main(void)
                 cmocka_unit_test(test_gap_is_given_up),
                 cmocka_unit_test(test_ports_used_anew),
                 cmocka_unit_test(test_many),
+                cmocka_unit_test(test_a_flood_of_handshakes),
                 cmocka_unit_test(test_midstream),
                 cmocka_unit_test(test_ip6),
                 cmocka_unit_test(test_large_writes),
