@@ -600,8 +600,8 @@ static bool take_ns(struct reader *r, struct json_object *v, void *at)
                 { "ana_grpid", take_grpid, AT(config_ns, anagrpid) },
                 { "no_auto_visible", reader_bool, AT(config_ns, masked) },
                 { "hosts", take_ns_hosts, 0 },
-                { "buffered_io", NULL, 0 },
-                { "resv_enable", NULL, 0 },
+                { "buffered_io", reader_ignored_unless_off, 0 },
+                { "resv_enable", reader_ignored_unless_on, 0 },
                 { NULL, NULL, 0 },
         };
         struct config_subsystem *s = at;
@@ -638,9 +638,9 @@ static bool take_attr(struct reader *r, struct json_object *v, void *at)
                 { "cntlid_min", reader_u16, AT(config_subsystem, cntlid_min) },
                 { "cntlid_max", reader_u16, AT(config_subsystem, cntlid_max) },
                 { "qid_max", reader_u16, AT(config_subsystem, qid_max) },
-                { "ieee_oui", NULL, 0 },
-                { "pi_enable", NULL, 0 },
-                { "version", NULL, 0 },
+                { "ieee_oui", reader_ignored_unless_off, 0 },
+                { "pi_enable", reader_ignored_unless_off, 0 },
+                { "version", reader_ignored, 0 },
                 { NULL, NULL, 0 },
         };
 
@@ -654,6 +654,21 @@ static bool take_allowed_hosts(struct reader *r, struct json_object *v, void *at
         return reader_array(r, v, take_nqn_string, &(struct strings) { &s->hosts, &s->n_hosts });
 }
 
+/* What is not enabled asks for nothing. */
+static bool take_passthru(struct reader *r, struct json_object *v, void *at)
+{
+        static const struct key keys[] = {
+                { "enable", reader_ignored_unless_off, 0 },
+                { "device_path", reader_moot, 0 },
+                { "admin_timeout", reader_moot, 0 },
+                { "io_timeout", reader_moot, 0 },
+                { "clear_ids", reader_moot, 0 },
+                { NULL, NULL, 0 },
+        };
+
+        return reader_object(r, v, keys, at);
+}
+
 static bool take_subsystem(struct reader *r, struct json_object *v, void *at)
 {
         static const struct key keys[] = {
@@ -661,7 +676,7 @@ static bool take_subsystem(struct reader *r, struct json_object *v, void *at)
                 { "attr", take_attr, 0 },
                 { "allowed_hosts", take_allowed_hosts, 0 },
                 { "namespaces", take_namespaces, 0 },
-                { "passthru", NULL, 0 },
+                { "passthru", take_passthru, 0 },
                 { NULL, NULL, 0 },
         };
         struct config *c = at;
@@ -714,7 +729,7 @@ static bool take_referral(struct reader *r, struct json_object *v, void *at)
         static const struct key keys[] = {
                 { "addr", take_referral_addr, 0 },
                 { "enable", reader_bool, AT(config_referral, enable) },
-                { "name", NULL, 0 },
+                { "name", reader_moot, 0 },
                 { NULL, NULL, 0 },
         };
         struct config_port *p = at;
@@ -779,6 +794,20 @@ static bool take_ana_groups(struct reader *r, struct json_object *v, void *at)
         return reader_array(r, v, take_ana_group, at);
 }
 
+/* In-capsule data and sizes of queues are the same on all ports here. */
+static bool take_param(struct reader *r, struct json_object *v, void *at)
+{
+        static const struct key keys[] = {
+                { "inline_data_size", reader_ignored_unless_off, 0 },
+                { "max_queue_size", reader_ignored_unless_off, 0 },
+                { "mdts", reader_ignored_unless_off, 0 },
+                { "pi_enable", reader_ignored_unless_off, 0 },
+                { NULL, NULL, 0 },
+        };
+
+        return reader_object(r, v, keys, at);
+}
+
 static bool take_port(struct reader *r, struct json_object *v, void *at)
 {
         static const struct key keys[] = {
@@ -787,7 +816,7 @@ static bool take_port(struct reader *r, struct json_object *v, void *at)
                 { "subsystems", take_port_subsystems, 0 },
                 { "referrals", take_referrals, 0 },
                 { "ana_groups", take_ana_groups, 0 },
-                { "param", NULL, 0 },
+                { "param", take_param, 0 },
                 { NULL, NULL, 0 },
         };
         struct config *c = at;

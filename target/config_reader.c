@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/io/log.h"
+
 /* --- the reader: where it stands in the document, and what went wrong there ------------------- */
 
 bool reader_complain(struct reader *r, const char *fmt, ...)
@@ -41,6 +43,40 @@ size_t reader_descend(struct reader *r, const char *fmt, ...)
         return len;
 }
 
+/* --- what is ignored */
+
+bool reader_ignored(struct reader *r, struct json_object *v, void *at)
+{
+        (void)v, (void)at;
+        log_line(LOG_AS_WARNING, NULL, NULL, "%s: %s: not supported, and ignored", r->file,
+                 r->path);
+        return true;
+}
+
+/* nvmetcli writes numbers as strings. */
+static long number_of(struct json_object *v)
+{
+        const char *text = json_object_get_string(v);
+
+        return text ? strtol(text, NULL, 0) : 0;
+}
+
+bool reader_ignored_unless_off(struct reader *r, struct json_object *v, void *at)
+{
+        return number_of(v) == 0 || number_of(v) == -1 || reader_ignored(r, v, at);
+}
+
+bool reader_ignored_unless_on(struct reader *r, struct json_object *v, void *at)
+{
+        return number_of(v) != 0 || reader_ignored(r, v, at);
+}
+
+bool reader_moot(struct reader *r, struct json_object *v, void *at)
+{
+        (void)r, (void)v, (void)at;
+        return true;
+}
+
 static const struct key *find_key(const struct key *keys, const char *name)
 {
         while (keys->name && strcmp(keys->name, name) != 0)
@@ -55,9 +91,9 @@ static bool take_member(struct reader *r, const struct key *keys, const char *na
         size_t len = reader_descend(r, "%s%s", r->path[0] ? "." : "", name);
         bool ok = true;
 
-        if (key && key->take)
+        if (key)
                 ok = key->take(r, v, (char *)at + key->offset);
-        else if (!key && strncmp(name, "x-", 2) != 0)
+        else if (strncmp(name, "x-", 2) != 0)
                 ok = reader_complain(r, "unknown key");
         if (ok)
                 r->path[len] = '\0';

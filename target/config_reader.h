@@ -25,7 +25,7 @@ typedef bool take_fn(struct reader *r, struct json_object *v, void *at);
 
 struct key { /* of an object; a table ends with name NULL */
         const char *name;
-        take_fn *take; /* NULL: nvmetcli's, of no use here */
+        take_fn *take;
         size_t offset; /* into the struct that the object fills */
 };
 
@@ -37,6 +37,10 @@ struct choice { /* a table ends with text NULL */
 /* Always false. */
 bool __attribute__((format(printf, 2, 3))) reader_complain(struct reader *r, const char *fmt, ...);
 bool reader_no_memory(struct reader *r);
+
+/* Keys of nvmetcli that are not supported here: a warning says that they are ignored, with their place. Always; unless
+ * the value is 0, -1 or empty, which asks for nothing; unless it is not 0; never, as there is nothing to ignore. */
+take_fn reader_ignored, reader_ignored_unless_off, reader_ignored_unless_on, reader_moot;
 
 /* One step down: ".key" or "[index]"; the caller cuts path back to the length returned. */
 size_t __attribute__((format(printf, 2, 3))) reader_descend(struct reader *r, const char *fmt, ...);

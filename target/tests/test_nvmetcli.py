@@ -80,3 +80,23 @@ def test_ana_groups(tmp_path):
         done = subprocess.run([NVMFSPEC, "target", "--config", config], capture_output=True, text=True,
                               timeout=60)
         assert done.returncode != 0 and "ports[0].ana_groups[1]" in done.stderr
+
+
+def test_what_is_not_supported_is_told(tmp_path):
+    """Key by key, with its place; not where the value asks for nothing."""
+    saved = json.loads(json.dumps(SAVED))
+    saved["ports"][0]["param"] = {"inline_data_size": "4096", "pi_enable": "0", "mdts": "0"}
+    subsystem = saved["subsystems"][0]
+    subsystem["attr"]["ieee_oui"] = "0x002538"
+    subsystem["passthru"] = {"admin_timeout": "0", "clear_ids": "0", "device_path": "/dev/nvme0", "enable": 1}
+    subsystem["namespaces"][0].update(buffered_io=0, resv_enable=0)
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(saved))
+    with subprocess.Popen([NVMFSPEC, "target", "--config", config], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as target:
+        target.stdout.readline()
+        target.terminate()
+        said = re.findall(r"config.json: (\S+): not supported, and ignored", target.communicate(timeout=30)[1])
+    assert sorted(said) == [
+        "ports[0].param.inline_data_size", "subsystems[0].attr.ieee_oui", "subsystems[0].attr.version",
+        "subsystems[0].namespaces[0].resv_enable", "subsystems[0].passthru.enable"]
