@@ -47,10 +47,11 @@ def test_persistent_discovery():
 
 
 @pytest.mark.timeout(1000)
-def test_failover_each_second():
+@pytest.mark.parametrize("kind", ["tcp", "rxe"])
+def test_failover_each_second(kind):
     """Asymmetric Namespace Access: two listeners, the kernel's multipath host, states set over RPC."""
     seconds = int(os.environ.get("NVMFSPEC_ANA_SECONDS", "30"))
-    guest("ana.sh", str(seconds), timeout=120 + 2 * seconds)
+    guest("ana.sh", str(seconds), kind=kind, timeout=120 + 2 * seconds)
 
 
 rdma = pytest.mark.parametrize("kind", ["rxe", "siw"])

@@ -68,6 +68,12 @@ wait "$io"
 [ "$switches" -ge 3 ] # each way once, however slow the machine is
 grep -q '"error" : 0' "$work/fio.json"
 if grep -q '"error" : [^0]' "$work/fio.json"; then exit 1; fi
+
+step "without I/O it is the event that tells the host"
+state "${ports[to]}" non_optimized
+wait_for 60 path_is "${ports[to]}" non-optimized
+state "${ports[to]}" optimized
+wait_for 60 path_is "${ports[to]}" optimized
 step "$switches failovers; states $(path_of "${ports[0]}"), $(path_of "${ports[1]}")"
 for port in "${ports[@]}"; do path_of "$port" | grep -q '^live '; done
 disconnect
