@@ -23,7 +23,8 @@ ci_out=${NVMFSPEC_CI_OUT:-$root/out/ci}
 second_looks=3
 declare -A floor # by stage: so many tests pass in it, at least
 clocked=''        # stages that the processor is not taken from, whichever lane they are in
-declare -A budget # by stage: seconds on a machine of usual speed (1500)
+declare -A budget # by stage: seconds on a machine of usual speed, or those of all others:
+usual_budget=1500
 hard_end=${NVMFSPEC_HARD_END:-4800} # seconds for all of it, however slow the machine
 once=''
 speed=$("$root/ci/speed")
@@ -164,7 +165,7 @@ run_stage() { # NAME
 
 # keep_budget STAGE PID: ends it when its time is up.
 keep_budget() {
-        local end=$((SECONDS + ${budget[$1]:-1500} * speed)) now=$SECONDS file
+        local end=$((SECONDS + ${budget[$1]:-$usual_budget} * speed)) now=$SECONDS file
         [ "$end" -lt "$hard_end" ] || end=$hard_end
         while kill -0 "$2" 2>/dev/null; do
                 [ "$SECONDS" -ge "$end" ] || { sleep 0.5; continue; }
