@@ -4,6 +4,7 @@ the place of SPDK's."""
 import os
 import pathlib
 import subprocess
+import time
 
 import pytest
 
@@ -62,3 +63,25 @@ def test_host_that_does_not_come_back(tmp_path):
     program(tmp_path, "reconnect", "exit 0")
     ran = hosts(tmp_path, "--only", "^reconnect$")
     assert ran.returncode == 1 and "FAILED  reconnect: did not print /^Controller properly reset" in ran.stdout, ran
+
+
+def test_terminated_leaves_nothing(tmp_path):
+    program(tmp_path, "hello_world", f"echo $$ $PPID >{tmp_path}/pids; exec sleep 100")
+    ran = subprocess.Popen([SCRIPT, "--only", "^hello_world$", tmp_path, NVMFSPEC], stdout=subprocess.DEVNULL)
+    pids = tmp_path / "pids"
+    end = time.monotonic() + 60
+    while not (pids.exists() and pids.read_text().endswith("\n")):
+        assert ran.poll() is None and time.monotonic() < end
+        time.sleep(0.05)
+    hello, script = map(int, pids.read_text().split())
+    tasks = pathlib.Path(f"/proc/{script}/task/{script}/children").read_text().split()
+    assert str(hello) in tasks and len(tasks) == 2  # and the target
+    ran.terminate()
+    assert ran.wait(60) == 143
+    assert not any(pathlib.Path(f"/proc/{pid}").exists() for pid in tasks)
+
+
+def test_target_that_does_not_listen(tmp_path):
+    ran = subprocess.run([SCRIPT, "--only", "^hello_world$", tmp_path, "/bin/false"], capture_output=True, text=True,
+                         timeout=60)
+    assert ran.returncode == 1 and "FAILED  hello_world: the target does not listen: " in ran.stdout, ran
