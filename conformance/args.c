@@ -237,6 +237,9 @@ const struct option_row nvme_options[] = {
                "a subsystem of the target whose controllers are administrative ones", TARGET),
         STRING(0, "expendable-nqn", "NQN", peer.expendable, "a subsystem of the target that cases may reset, shut down and format as a whole", TARGET),
         STRING(0, "formats-nqn", "NQN", peer.formats, "a subsystem of the target, with namespaces of extended formats (a storage tag, or a guard of 32 or 64 bits), that cases may write and format", TARGET),
+        NUMBER(0, "masked-nsid", "N", masked_nsid, 1, UINT32_MAX - 1, "a namespace of the tested subsystem, or of --masked-nqn, "
+                                                                 "that is there and not attached for our host", TARGET),
+        STRING(0, "masked-nqn", "NQN", peer.masked, "the subsystem of --masked-nsid, if it is another", TARGET),
         STRING(0, "change", "CMD", change, "shell command: 'CMD namespaces' and 'CMD discovery' "
                                            "each make one such change; exit 77: not possible", TARGET),
         STRING(0, "hook", "CMD", peer.hook, "--role host: the shell's command that makes the host connect, work and go; see below (then -j 1)", TARGET),
@@ -282,6 +285,8 @@ static int check_target(const struct nvme_args *a)
                     "embedded target");
         if (!o->suite.traddr && (a->peer.subnqn || o->suite.trsvcid))
                 return options_wrong("-n and -s require -a");
+        if (a->peer.masked && !a->masked_nsid)
+                return options_wrong("--masked-nqn requires --masked-nsid");
         return 0;
 }
 
@@ -293,6 +298,7 @@ static bool is_about_targets(const struct nvme_args *a)
                s->may_write || s->slices > 0 || s->dhchap.len > 0 || s->dhchap_ctrl.len > 0 ||
                s->tls_always || a->tls_version > 0 || a->tls_derivation || s->n_tls_hosts > 0 ||
                s->psk_lifetime > 0 || s->denied || s->statics || s->expendable || s->formats ||
+               a->masked_nsid > 0 || s->masked ||
                s->administrative || a->change || a->o.wait > 0 || a->ns.count > 0 || a->cpda > 0 ||
                a->limited || a->faults.count > 0;
 }
@@ -381,6 +387,7 @@ int nvme_check(struct options *o)
         s->peer = &a->peer;
         s->embedded = !host && !s->traddr;
         a->peer.hpda = (uint8_t)a->hpda;
+        a->peer.masked_nsid = (uint32_t)a->masked_nsid;
         a->peer.tls.version = (uint8_t)a->tls_version;
         if (a->tls_derivation && strcmp(a->tls_derivation, "old") == 0)
                 a->peer.tls.derivation = TLS_OLD;

@@ -17,9 +17,12 @@
 #define ADMIN_NQN   "nqn.2026-01.io.nvmfspec:administrative"
 #define LIMITED_NQN "nqn.2026-01.io.nvmfspec:limited"
 #define FORMATS_NQN "nqn.2026-01.io.nvmfspec:formats"
+#define MASKED_NQN  "nqn.2026-01.io.nvmfspec:masked"
 /* What comes and goes. */
 #define GUEST_NQN "nqn.2026-01.io.nvmfspec:guest"
 #define GUEST_NS  "mem:1M"
+
+enum { MASKED_NSID = 2 };
 
 /* One that is used as it stands, and one that is tied to an NQN. */
 static const struct auth_key host_key = { .hash = AUTH_SHA256, .len = 32, .bytes = "the host's" };
@@ -166,6 +169,21 @@ static bool add_formats(struct config *c)
         return true;
 }
 
+/* One whose second namespace another host has, and none of ours. */
+static bool add_masked(struct config *c, bool larger)
+{
+        struct config_subsystem *s = config_add_subsystem(c, MASKED_NQN);
+        struct config_ns *ns;
+
+        if (!s || !config_add_ns(s, 1, GUEST_NS) || !config_add_ns(s, 3, GUEST_NS))
+                return false;
+        s->allow_any_host = true;
+        ns = config_add_ns(s, MASKED_NSID, larger ? "mem:2M" : GUEST_NS);
+        if (ns)
+                ns->masked = true;
+        return ns && config_add_string(&ns->hosts, &ns->n_hosts, OTHER_HOST);
+}
+
 /* One without I/O queues. */
 static bool add_administrative(struct config *c)
 {
@@ -240,6 +258,7 @@ static bool add_port(struct config *c, uint8_t trtype)
                config_add_string(&p->subsystems, &p->n_subsystems, ANA_NQN) &&
                config_add_string(&p->subsystems, &p->n_subsystems, WHOLE_NQN) &&
                config_add_string(&p->subsystems, &p->n_subsystems, FORMATS_NQN) &&
+               config_add_string(&p->subsystems, &p->n_subsystems, MASKED_NQN) &&
                (!auth_openssl() || config_add_string(&p->subsystems, &p->n_subsystems, AUTH_NQN));
 }
 
@@ -258,6 +277,7 @@ static bool make_config(struct config *c, const struct embedded *e, char *error,
         *c = (struct config) { 0 };
         if (add_tested(c, a, e->changed[CHANGE_NAMESPACES]) && add_denied(c) && add_static(c) &&
             add_whole(c) && add_formats(c) && add_limited(c) && add_administrative(c) &&
+            add_masked(c, e->changed[CHANGE_MASKED]) &&
             (!auth_openssl() || add_authenticated(c, a)) &&
             add_port(c, over_rdma(a) ? TRTYPE_RDMA : TRTYPE_TCP) && add_ana(c, e->changed) &&
             (!e->changed[CHANGE_DISCOVERY] || add_guest(c)))
@@ -395,6 +415,8 @@ void embedded_address(struct embedded *e, struct suite *s)
         p->formats = FORMATS_NQN;
         p->limited = LIMITED_NQN;
         p->administrative = ADMIN_NQN;
+        p->masked = MASKED_NQN;
+        p->masked_nsid = MASKED_NSID;
         p->auth = auth_openssl() ? AUTH_NQN : NULL;
         p->dhchap = keys.host;
         p->dhchap_ctrl = keys.ctrl;

@@ -117,7 +117,8 @@ static int change_by_command(void *user, enum change what, char *error, size_t s
         static const char *const words[] = { [CHANGE_NAMESPACES] = "namespaces",
                                              [CHANGE_DISCOVERY] = "discovery",
                                              [CHANGE_ANA] = "ana",
-                                             [CHANGE_ANA_GROUP] = "ana-group" };
+                                             [CHANGE_ANA_GROUP] = "ana-group",
+                                             [CHANGE_MASKED] = "masked" };
         const struct nvme_args *a = user;
         char command[4096], says[SHELL_LINE];
         int n = snprintf(command, sizeof(command), "%s %s", a->change, words[what]);

@@ -87,10 +87,12 @@ struct caps {
         const char *administrative; /* one with administrative controllers, or NULL */
         const char *ana;            /* one with ANA Reporting, or NULL */
         const char *limited;        /* one of ours whose commands have limits (CNS 06h), or NULL */
-        const char *auth;           /* one that we have to authenticate ourselves to, or NULL */
-        struct id_ctrl id;          /* of the I/O controller */
-        struct id_ctrl ana_id;      /* of one of `ana` */
-        struct disc_entry entry;    /* of the subsystem in the discovery log */
+        const char *masked;         /* the one of masked_nsid; NULL: the tested one */
+        uint32_t masked_nsid; /* a namespace that is not attached for our hosts; 0: none is known */
+        const char *auth;     /* one that we have to authenticate ourselves to, or NULL */
+        struct id_ctrl id;    /* of the I/O controller */
+        struct id_ctrl ana_id;   /* of one of `ana` */
+        struct disc_entry entry; /* of the subsystem in the discovery log */
 };
 const struct caps *caps(const struct t *t);
 bool t_is_rdma(const struct t *t);
@@ -416,9 +418,17 @@ void expect_works(struct queue *q);
 /*
  * One change of the target, by whoever can make it (--change): the subsystem has a namespace more, or
  * less, or another one in its place; the discovery log shows us an entry more, or less; the state of an
- * ANA group is another; a namespace is in another ANA group. Skips the case where that can't be changed.
+ * ANA group is another; a namespace is in another ANA group; the namespace that our hosts are not shown is another.
+ * Skips the case where that can't be changed.
  */
-enum change { CHANGE_NAMESPACES, CHANGE_DISCOVERY, CHANGE_ANA, CHANGE_ANA_GROUP, CHANGES };
+enum change {
+        CHANGE_NAMESPACES,
+        CHANGE_DISCOVERY,
+        CHANGE_ANA,
+        CHANGE_ANA_GROUP,
+        CHANGE_MASKED,
+        CHANGES
+};
 void change(struct t *t, enum change what);
 
 /* --- whole commands, that have to succeed -------------------------------------------------- */
@@ -435,6 +445,9 @@ enum { CC_RUN = 1 | 6 << 16 | 4 << 20 }; /* EN, IOSQES, IOCQES */
 /* Valid until the case ends, like all data handed out here. */
 const struct id_ctrl *identify_ctrl(struct queue *q);
 const void *identify(struct queue *q, uint8_t cns, uint32_t nsid);
+/* The Changed Attached Namespace List from its beginning, which clears the event of it. */
+enum { CHANGED_NSIDS = 1024 };
+const le32_t *take_changed(struct queue *q);
 /* absent: the lowest NSID that is not in the list of active ones. The case is skipped where it is above NN, as all are
  * active then, and fails by ID_NS_LIST, which it names, if those that are active are above NN as well. `rule`: what it
  * is about otherwise. */

@@ -119,6 +119,15 @@ uint16_t send_get_log(struct queue *q, uint8_t lid, uint32_t bytes, uint64_t off
                         .bytes = bytes);
 }
 
+const le32_t *take_changed(struct queue *q)
+{
+        return (const le32_t *)succeed(q,
+                                       send_cmd(q, .opc = NVME_GET_LOG_PAGE, .nsid = NSID_ALL,
+                                                .cdw10 = LOG_CHANGED_NS | (CHANGED_NSIDS - 1) << 16,
+                                                .bytes = 4 * CHANGED_NSIDS))
+            .data;
+}
+
 const void *get_log(struct queue *q, uint8_t lid, uint32_t bytes, uint64_t offset)
 {
         return succeed(q, send_get_log(q, lid, bytes, offset)).data;

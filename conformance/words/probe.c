@@ -465,6 +465,8 @@ bool probe(struct suite *s, struct probed *p, char *error, size_t size)
                                        .formats = tested->formats,
                                        .ana = tested->ana,
                                        .administrative = tested->administrative,
+                                       .masked = tested->masked,
+                                       .masked_nsid = tested->masked_nsid,
                                        .limited = tested->limited };
         if (!tested->subnqn && !find_peer(s, error, size))
                 return false;

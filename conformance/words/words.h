@@ -56,7 +56,9 @@ struct peer {                /* suite.peer: the target or host under test */
         unsigned slice, slices;            /* of that range, from 0 on; 0 slices: all of it */
         struct changer changer;
         /* subsystems, for caps; or NULL */
-        const char *denied, *auth, *statics, *ana, *expendable, *limited, *formats, *administrative;
+        const char *denied, *auth, *statics, *ana, *expendable, *limited, *formats, *administrative,
+            *masked;
+        uint32_t masked_nsid; /* see struct caps */
         struct caps caps;
 
         /* ROLE_HOST */

@@ -159,6 +159,33 @@ struct ids_past {
 void judge_ids(struct ids_past *p, uint32_t nsid, const uint8_t *list, size_t len,
                struct rule_set *found);
 
+/* --- namespaces, while a controller would tell of changes (judge_ns.c) ----------------------------- */
+
+enum { NS_LISTED = 64, NS_GROUPS = 16 };
+
+/* Of an association, as long as the notice of changed namespaces is enabled, and was not sent; all zero at first. */
+struct ns_past {
+        struct ns_list {
+                bool known;
+                uint32_t nsids[NS_LISTED], count;
+                uint64_t frame; /* by which it was there */
+        } list;                 /* of active namespaces: the one that was read last */
+        uint32_t stranger; /* a namespace that served an I/O command and is not in it; 0: none */
+        uint64_t stranger_frame;
+        struct ns_group {
+                uint32_t nsid, group; /* nsid 0: none */
+                uint8_t nguid[16], eui64[8];
+        } groups[NS_GROUPS]; /* those that were told last */
+        unsigned next_group;
+};
+/* Identify with CNS 02h, from NSID 0 on, has ended, by this frame; an I/O command that has succeeded; Identify
+ * Namespace of an active namespace whose ANAGRPID is fixed. */
+void ns_lists(struct ns_past *p, const struct session_cmd *cmd, uint64_t frame,
+              struct rule_set *found);
+void ns_serves(struct ns_past *p, const struct session_cmd *cmd, uint64_t frame);
+void ns_is_in_group(struct ns_past *p, uint32_t nsid, const struct id_ns *ns,
+                    struct rule_set *found);
+
 /* --- commands that a host sends again (judge_retry.c) --------------------------------------------- */
 
 enum { RETRIES = 16 };

@@ -57,6 +57,8 @@ struct past {
         } formats[FORMATS]; /* those that were told last; nsid 0: none */
         unsigned next_format;
         struct ids_past ids;    /* of its namespaces */
+        struct ns_past spaces;  /* as long as changes of them would be told, */
+        bool spaces_told;       /* ... which they are not while one was and its log is not read */
         uint64_t moves;         /* Property Sets of CC and Set Features, each begun and ended */
         uint64_t moved_frame;   /* of the last of these */
         int64_t cc_ns;          /* when CC.EN changed; 0: never */
@@ -357,6 +359,8 @@ static void on_cc(struct past *p, const struct answer *a)
         }
         if (p->cc & CC_EN && !(cc & CC_EN)) {
                 p->aers = p->events = p->aborts = 0;
+                p->spaces_told = false;
+                memset(&p->spaces, 0, sizeof(p->spaces));
                 p->plain_features = true;
                 p->fresh = p->context = false;
                 p->has_vs = p->vs_written = false; /* there may be another firmware now */
@@ -488,6 +492,18 @@ static void forget_namespaces(struct past *p)
         memset(p->formats, 0, sizeof(p->formats));
         memset(p->attached, 0, sizeof(p->attached));
         memset(&p->ids, 0, sizeof(p->ids));
+        memset(&p->spaces, 0, sizeof(p->spaces));
+}
+
+/* Whether a change of namespaces would be told now; what was known of them is over otherwise. */
+static bool watches_namespaces(struct past *p)
+{
+        bool watches = p->has_aec && !p->setting && p->aec & AEC_NS && p->aers > 0 &&
+                       !p->spaces_told && p->cc & CC_EN;
+
+        if (!watches)
+                memset(&p->spaces, 0, sizeof(p->spaces));
+        return watches;
 }
 
 /* Feature 0Bh has a bit for each, from 8 on. A discovery controller has them by KATO. */
@@ -521,8 +537,10 @@ static void on_aer(struct past *p, const struct answer *a)
         struct event *e;
 
         p->aers -= p->aers > 0;
-        if (succeeded(a) && type == AEN_NOTICE && (dw0 >> 8 & 0xff) == AEN_INFO_NS_CHANGED)
+        if (succeeded(a) && type == AEN_NOTICE && (dw0 >> 8 & 0xff) == AEN_INFO_NS_CHANGED) {
                 forget_namespaces(p);
+                p->spaces_told = true;
+        }
         judge_finds(a->found,
                     succeeded(a) && type == AEN_NOTICE && is_unasked(p, a, (uint8_t)(dw0 >> 8)),
                     AER_ASKED);
@@ -749,6 +767,8 @@ static void on_get_log(struct past *p, const struct answer *a)
 {
         uint8_t lid = selector(&a->cmd->sqe);
 
+        if (lid == LOG_CHANGED_NS && succeeded(a) && !keeps_event(&a->cmd->sqe))
+                p->spaces_told = false;
         end_log(p, a);
         if (cqe_status(a->cqe) == NVME_DISCOVER_RESTART && lid == LOG_DISCOVERY)
                 p->in_pieces = true; /* it has to be read again */
@@ -886,6 +906,8 @@ static void judge_management(struct past *p, const struct session_cmd *cmd, stru
                             NS_DETACHED);
         if (s->opc == NVME_FORMAT || s->opc == NVME_NS_MANAGEMENT)
                 memset(p->formats, 0, sizeof(p->formats));
+        if (s->opc == NVME_NS_ATTACHMENT || s->opc == NVME_NS_MANAGEMENT)
+                memset(&p->spaces, 0, sizeof(p->spaces));
 }
 
 static void on_attachment(struct past *p, const struct answer *a)
@@ -1163,10 +1185,22 @@ static void on_identifiers(struct past *p, const struct answer *a)
 {
         const union sqe *s = &a->cmd->sqe;
 
-        if (selector(s) == CNS_NS_LIST && !le32_get(s->nsid))
+        if (selector(s) == CNS_NS_LIST && !le32_get(s->nsid)) {
                 memset(&p->ids, 0, sizeof(p->ids));
-        else if (selector(s) == CNS_NS_DESCS)
+                if (watches_namespaces(p) && !is_gapped(a->s->assoc))
+                        ns_lists(&p->spaces, a->cmd, a->e->at.frame, a->found);
+        } else if (selector(s) == CNS_NS_DESCS) {
                 judge_ids(&p->ids, le32_get(s->nsid), a->cmd->data, IDENTIFY_LEN, a->found);
+        }
+}
+
+/* Of an active namespace. */
+static void on_group(struct past *p, const struct answer *a, const struct id_ns *ns)
+{
+        bool fixed = p->has_id && p->id.cmic & CMIC_ANA && p->id.anacap & ANACAP_FIXED;
+
+        if (fixed && watches_namespaces(p) && !is_gapped(a->s->assoc))
+                ns_is_in_group(&p->spaces, le32_get(a->cmd->sqe.nsid), ns, a->found);
 }
 
 static void on_identify(struct past *p, const struct answer *a)
@@ -1198,6 +1232,8 @@ static void on_identify(struct past *p, const struct answer *a)
                 p->nsid = f.known ? le32_get(s->nsid) : 0;
                 p->ns = *f.ns;
                 ana_identifies(p->ana, a->cmd, f.ns);
+                if (f.known)
+                        on_group(p, a, f.ns);
                 keep_format(p, le32_get(s->nsid), f.ns);
         } else if (selector(s) == CNS_NS_INDEPENDENT && le32_get(s->nsid) != NSID_ALL) {
                 f.known = FIELDS_NS_INDEPENDENT;
@@ -1328,6 +1364,8 @@ void past_answer(const struct session *s, const struct session_cmd *cmd, const s
         judge_finds(found, outlives_admin(p, cmd) && succeeded(&a), RDMA_ASSOC_ENDS);
         if (cmd->sqe.opc != NVME_FABRICS)
                 ana_io(p->ana, cmd, cqe_status(cqe));
+        if (succeeded(&a) && watches_namespaces(p) && !is_gapped(s->assoc))
+                ns_serves(&p->spaces, cmd, e->at.frame);
         if (cmd->sqe.opc == NVME_COPY)
                 judge_copied_again(&p->retry, cmd, found);
         if (cmd->sqe.opc != NVME_FABRICS && !succeeded(&a))

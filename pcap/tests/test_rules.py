@@ -813,6 +813,58 @@ def descriptors(*reads):
     return craft
 
 
+def watched(c, **k):
+    """An association that is told of changed namespaces."""
+    q = admin(c)
+    q.identify(oaes=1 << 8 | ("anacap" in k) << 11, **k)
+    q.run(0x09, cdw=[0x0b, 1 << 8])
+    q.send(sqe(0x0c, q.next_cid()))
+    return q, q.cid
+
+
+def lists_active(q, *nsids):
+    q.run(0x06, data=struct.pack(f"<{len(nsids)}I", *nsids).ljust(4096, b"\0"), cdw=[2])
+
+
+def strange_read(between=lambda q, aer: None, status=0, again=(1,), watches=True):
+    """A Read of namespace 2 between two lists of active namespaces, the first of which has namespace 1 alone."""
+    def craft(c):
+        q, aer = watched(c, nn=8) if watches else (admin(c), 0)
+        i = io(c)
+        lists_active(q, 1)
+        between(q, aer)
+        i.run(0x02, nsid=2, status=status, **({"length": 512} if status else {"data": bytes(512)}))
+        lists_active(q, *again)
+    return craft
+
+
+def told_in_between(q, aer):
+    q.answer(aer, result=2 | 4 << 16)
+
+
+def detached_before(q, _):
+    q.run(0x15, nsid=2, h2c=struct.pack("<HH", 1, 1).ljust(4096, b"\0"), cdw=[0])
+
+
+def grouped(*groups, anacap=0x4f, **k):
+    """What Identify Namespace says of the group of namespace 1, and of its NGUID; None: a change is told."""
+    def craft(c):
+        q, aer = watched(c, anacap=anacap, **k)
+        for group, nguid in groups:
+            if not group:
+                q.answer(aer, result=2 | 4 << 16)
+                q.log(4, bytes(4096))
+                q.send(sqe(0x0c, q.next_cid()))
+                continue
+            ns = bytearray(4096)
+            struct.pack_into("<QQQ", ns, 0, 64, 64, 64)
+            struct.pack_into("<I", ns, 92, group)
+            ns[104:120] = nguid * 16
+            ns[130] = 9
+            q.run(0x06, data=bytes(ns), cdw=[0], nsid=1)
+    return craft
+
+
 def enables(cc):
     """With CAP.CSS 01h."""
     def craft(c):
@@ -830,6 +882,15 @@ def numrec(n):
 LAWFUL = {
     "numrec-of-a-long-log": numrec((1 << 54) - 1),
     "namespaces-up-to-nn": listed(1),
+    "namespace-attached-meanwhile": strange_read(told_in_between),
+    "namespace-attached-by-the-host": strange_read(detached_before, again=(1, 2)),
+    "namespace-listed-afterwards": strange_read(again=(1, 2)),
+    "unattached-namespace-refused": strange_read(status=2),
+    "namespace-without-notices": strange_read(watches=False),
+    "group-changes": grouped((1, b"a"), (2, b"a"), anacap=0x0f),
+    "group-stays": grouped((1, b"a"), (1, b"a")),
+    "group-of-another-namespace": grouped((1, b"a"), (2, b"b")),
+    "group-after-a-notice": grouped((1, b"a"), (None, b""), (2, b"a")),
     "descriptors": descriptors((1, UUID_TYPE, b"u" * 16), (2, UUID_TYPE, b"v" * 16), (1, UUID_TYPE, b"u" * 16),
                                (2, NGUID_TYPE, b"u" * 16)),
     "uuid-of-another-namespace-later": descriptors((1, UUID_TYPE, b"u" * 16), None, (2, UUID_TYPE, b"u" * 16)),
@@ -937,6 +998,8 @@ def protected(c):
 
 
 FABRICS = {
+    "base/namespace/unattached": strange_read(),
+    "base/ana/fixed-group": grouped((1, b"a"), (2, b"a")),
     "nvm/fused/write-aborted": compared_in_vain(0),
     "fab/connect/authreq": lambda c: admin(c, enabled=False, result=1 | 6 << 16),
     "fab/discovery/treq-same": lambda c: discovery(c).log(

@@ -594,7 +594,8 @@ static void report_ns_changed(struct ctrl *c, const void *arg)
 {
         const struct ns_change *change = arg;
 
-        if (is_discovery(c) || c->subsystem != change->subsystem || !is_seen(change, c->m.hostnqn))
+        if (is_discovery(c) || c->subsystem != change->subsystem ||
+            (!is_seen(change, c->m.hostnqn) && !has_flaw(c->env, FLAW_MASKED_TOLD)))
                 return;
         if ((change->attached && !ns_has_controller(change->attached, c->m.cntlid)) ||
             (change->but && change->but == c->m.cntlid) ||

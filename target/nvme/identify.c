@@ -44,7 +44,6 @@ enum {
         SANICAP_BLOCK_ERASE = 1 << 1,
         SANICAP_NDI = 1 << 29,     /* blocks are deallocated, whatever NDAS says */
         SANICAP_NODMMAS = 1 << 30, /* and no media is modified besides */
-        ANACAP_FIXED = 1 << 6,     /* ANAGRPID does not change while attached */
         CSI_NVM = 0,
         LIMITED_COMMANDS = ONCS_WRITE_UNCORRECTABLE | ONCS_DSM | ONCS_WRITE_ZEROES | ONCS_VERIFY,
         PIC_STORAGE_TAG = 1 << 0, /* with a 16b guard, too */
@@ -368,6 +367,8 @@ static uint16_t identify_ns(struct admin *a)
         }
         if (!status && !ns && has_flaw(a->env, FLAW_NS_ABSENT))
                 ns = a->ctrl->subsystem->ns;
+        if (!status && !ns && has_flaw(a->env, FLAW_MASKED_SHOWN))
+                find_allocated_ns(a, &ns);
         if (!status && ns)
                 describe_ns(a, ns);
         return status;
@@ -398,6 +399,8 @@ static uint16_t identify_ns_descs(struct admin *a)
         const uint8_t *uuid;
         size_t at = 0;
 
+        if (!status && !ns && has_flaw(a->env, FLAW_MASKED_DESCS))
+                find_allocated_ns(a, &ns);
         status = refuse_none(a, ns, status);
         if (!ns && has_flaw(a->env, FLAW_DESCS_INACTIVE))
                 return 0;
@@ -508,7 +511,8 @@ static uint16_t list_namespaces(struct admin *a, bool attached)
         for (struct ns *ns = a->ctrl->subsystem->ns; ns && n < IDENTIFY_LEN / 4; ns = ns->next)
                 if ((ns->nsid > nsid_of(a) ||
                      (ns->nsid == nsid_of(a) && has_flaw(a->env, FLAW_NS_LIST_FROM))) &&
-                    (!attached || ns_is_attached(ns, a->ctrl->m.hostnqn, a->ctrl->m.cntlid)))
+                    (!attached || has_flaw(a->env, FLAW_MASKED_LISTED) ||
+                     ns_is_attached(ns, a->ctrl->m.hostnqn, a->ctrl->m.cntlid)))
                         list[n++] = le32(ns->nsid);
         if (n > 0 && (has_flaw(a->env, FLAW_NS_LIST_SHORT) ||
                       (violates(a->env, ASSOC_ALIKE) && a->ctrl->m.cntlid & 1)))

@@ -286,15 +286,17 @@ static void tell_attached(const struct admin *a, const struct ns *ns, unsigned d
 
         for (unsigned i = 1; i <= done; i++)
                 if (le16_get(list[i]) != a->ctrl->m.cntlid)
-                        ctrl_table_ns_changed(a->env->table, &(struct ns_change) {
-                                                                 .subsystem = a->ctrl->subsystem,
-                                                                 .nsid = ns->nsid,
-                                                                 .was = true,
-                                                                 .is = true,
-                                                                 .before = ns->hosts,
-                                                                 .after = ns->hosts,
-                                                                 .only = le16_get(list[i]),
-                                                             });
+                        ctrl_table_ns_changed(
+                            a->env->table,
+                            &(struct ns_change) {
+                                .subsystem = a->ctrl->subsystem,
+                                .nsid = ns->nsid,
+                                .was = true,
+                                .is = true,
+                                .before = ns->hosts,
+                                .after = ns->hosts,
+                                .only = has_flaw(a->env, FLAW_ATTACH_TOLD) ? 0 : le16_get(list[i]),
+                            });
 }
 
 uint16_t admin_ns_attachment(struct admin *a)
@@ -317,7 +319,7 @@ uint16_t admin_ns_attachment(struct admin *a)
                 status = change_list(a, ns, select == ATTACH, &done);
         pthread_mutex_unlock(&a->env->table->lock);
         pthread_rwlock_unlock(&a->env->inv->lock);
-        if (done)
+        if (done && !has_flaw(a->env, FLAW_ATTACH_SILENT))
                 tell_attached(a, ns, done);
         return status;
 }

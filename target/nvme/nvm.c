@@ -69,7 +69,9 @@ uint16_t nvm_no_ns(const struct request *r)
 static struct ns *find_ns(const struct nvm_queue *q, const struct subsystem *s,
                           const struct request *r)
 {
-        struct ns *ns = ns_attached(s, le32_get(r->sqe.nsid), q->hostnqn, q->cntlid);
+        struct ns *ns = flawed(q->policy, FLAW_MASKED_IO)
+                            ? ns_find(s, le32_get(r->sqe.nsid))
+                            : ns_attached(s, le32_get(r->sqe.nsid), q->hostnqn, q->cntlid);
 
         if (ns ? flawed(q->policy, FLAW_NS_MIXED) : waives(q, nsid_rule(r)))
                 ns = atomic_load(&s->ns);

@@ -689,12 +689,12 @@ CASE("base/ana/fixed-group", MUST, RULES(ANA_FIXED),
      "The ANAGRPID of a namespace that is attached does not change where ANACAP bit 6 is 1",
      .changes = true)
 {
-        enum { FIXED = 1 << 6, LOOKED_AT = 8 };
+        enum { LOOKED_AT = 8 };
         struct queue *q = ana_queue(t);
         const uint8_t *list = identify(q, CNS_NS_LIST, 0);
         uint32_t before[LOOKED_AT];
 
-        require(t, identify_ctrl(q)->anacap & FIXED, "ANACAP says that groups may change");
+        require(t, identify_ctrl(q)->anacap & ANACAP_FIXED, "ANACAP says that groups may change");
         for (unsigned i = 0; i < LOOKED_AT; i++)
                 before[i] = group_of(q, (uint32_t)le_get(list + 4 * i, 4));
         change(t, CHANGE_ANA_GROUP);

@@ -408,6 +408,54 @@ CASE("base/namespace/event-elsewhere", MUST, RULES(NS_EVENT_OWN),
         expect_silence(q, SILENCE_MS);
 }
 
+/* A controller that is told of changes of namespaces, nothing having happened yet; its request is outstanding. */
+static struct queue *watcher(struct t *t, uint16_t *aer)
+{
+        struct queue *q = manager(t);
+
+        require(t, le32_get(identify_ctrl(q)->oaes) & OAES_NS,
+                "OAES does not announce Namespace Attribute Notices");
+        succeed(q, send_set_feature(q, FEAT_AEC, AEC_NS));
+        take_changed(q);
+        *aer = send_cmd(q, .opc = NVME_AER);
+        expect_works(q);
+        return q;
+}
+
+CASE("base/namespace/event-attached", MUST, RULES(NS_ATTACH_EVENT),
+     "A controller that another one attaches a namespace to, and detaches it from, reports both",
+     .alone = true)
+{
+        enum { EVENT = AEN_NOTICE | AEN_INFO_NS_CHANGED << 8 | LOG_CHANGED_NS << 16 };
+        uint16_t aer;
+        struct queue *q = manager(t), *to = watcher(t, &aer);
+        uint32_t nsid = create(q);
+
+        for (uint32_t select = ATTACH; select <= DETACH; select++) {
+                want_eq(t, "the status of Namespace Attachment",
+                        attachment(q, select, nsid, to->cntlid, 0).status, NVME_SUCCESS);
+                want_eq(t, "the event", expect_success(to, aer).dw0, EVENT);
+                want_eq(t, "the changed namespace", le32_get(take_changed(to)[0]), nsid);
+                aer = send_cmd(to, .opc = NVME_AER);
+        }
+        erase_ns(q, nsid);
+}
+
+CASE("base/namespace/event-others", SHOULD, RULES(NS_EVENT_OTHERS),
+     "A controller neither reports nor lists as changed what another one gets attached and loses",
+     .alone = true)
+{
+        uint16_t aer;
+        struct queue *q = manager(t), *to = manager(t), *other = watcher(t, &aer);
+        uint32_t nsid = create(q);
+
+        attach(q, nsid, to);
+        attachment(q, DETACH, nsid, to->cntlid, 0);
+        erase_ns(q, nsid);
+        expect_silence(other, SILENCE_MS);
+        want_eq(t, "the first changed namespace", le32_get(take_changed(other)[0]), 0);
+}
+
 /* --- Format NVM, where nothing is attached */
 
 CASE("base/format/none-attached", MUST, RULES(FORMAT_NONE),

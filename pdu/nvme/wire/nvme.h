@@ -460,7 +460,8 @@ _Static_assert(offsetof(struct id_ctrl, psd) == 2048, "PSD");
 #define NSID_ALL UINT32_MAX /* of a command: every namespace */
 
 enum {
-        CMIC_ANA = 1 << 3, /* ANA Reporting */
+        CMIC_ANA = 1 << 3,     /* ANA Reporting */
+        ANACAP_FIXED = 1 << 6, /* ANAGRPID does not change while attached */
         CTRATT_HOSTID128 = 1 << 0,
         CTRATT_TBKAS = 1 << 6,
         CTRATT_ULIST = 1 << 9,
