@@ -335,7 +335,7 @@ static bool copy_port(struct config *c, const struct config_port *from)
         for (unsigned i = 0; i < from->n_ana; i++) {
                 const struct config_ana *a = &from->ana[i];
 
-                if (!config_ana_set(p, a->nqn, a->grpid, a->state))
+                if (!config_ana_pass(p, a->nqn, a->grpid, a->state, a->transition))
                         return false;
         }
         for (unsigned i = 0; i < from->n_referrals; i++) {
@@ -763,10 +763,21 @@ static bool take_ana_state(struct reader *r, struct json_object *v, void *at)
         return reader_choice(r, v, words, at);
 }
 
+static bool take_transition(struct reader *r, struct json_object *v, void *at)
+{
+        uint64_t ms;
+
+        if (!reader_number(r, v, 0, CONFIG_ANA_TRANSITION_MAX, &ms))
+                return false;
+        *(uint16_t *)at = (uint16_t)ms;
+        return true;
+}
+
 static bool take_ana(struct reader *r, struct json_object *v, void *at)
 {
         static const struct key keys[] = {
                 { "state", take_ana_state, AT(config_ana, state) },
+                { "transition_ms", take_transition, AT(config_ana, transition) },
                 { NULL, NULL, 0 },
         };
 
@@ -786,7 +797,8 @@ static bool take_ana_group(struct reader *r, struct json_object *v, void *at)
                 return false;
         if (group.grpid == 0)
                 return reader_complain(r, "has no grpid");
-        return config_ana_set(at, "", group.grpid, group.state) || reader_no_memory(r);
+        return config_ana_pass(at, "", group.grpid, group.state, group.transition) ||
+               reader_no_memory(r);
 }
 
 static bool take_ana_groups(struct reader *r, struct json_object *v, void *at)

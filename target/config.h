@@ -72,6 +72,7 @@ struct config_ana {            /* the state of a group through a port */
         char nqn[NQN_MAX + 1]; /* of this subsystem, whatever is said of all; "": of every one */
         uint32_t grpid;        /* 0: of every group that nothing else is said of */
         uint8_t state;         /* ANA_OPTIMIZED ... */
+        uint16_t transition;   /* ms in the change state, where it was another one before */
 };
 
 struct config_port {
@@ -138,10 +139,14 @@ bool config_remove_host(struct config_subsystem *s, const char *nqn);
 void config_remove_keys(struct config_subsystem *s, const char *nqn);
 
 /* ANA (config_ana.c). The group of a namespace; the states of a subsystem's groups through a port; one of
- * these, or of all of them (grpid 0), from here on: false: out of memory; none of them any more. */
+ * these, or of all of them (grpid 0), from here on: false: out of memory; the same, after so many ms in the change
+ * state; none of them any more. */
+enum { CONFIG_ANA_TRANSITION_MAX = 10000 }; /* ms: ANATT */
 uint32_t config_ana_group(const struct config_ns *ns);
 void config_ana_states(const struct config_port *p, const char *nqn, struct ana_states *states);
 bool config_ana_set(struct config_port *p, const char *nqn, uint32_t grpid, uint8_t state);
+bool config_ana_pass(struct config_port *p, const char *nqn, uint32_t grpid, uint8_t state,
+                     uint16_t transition);
 void config_ana_forget(struct config_port *p, const char *nqn);
 /* Of a file: ANA is reported by subsystems of which groups are said, in their namespaces or a port. */
 void config_ana_report(struct config *c);

@@ -14,6 +14,7 @@ uint32_t config_ana_group(const struct config_ns *ns)
 
 void config_ana_states(const struct config_port *p, const char *nqn, struct ana_states *states)
 {
+        *states = (struct ana_states) { 0 };
         memset(states->of, ANA_OPTIMIZED, sizeof(states->of));
         for (unsigned own = 0; own < 2; own++)
                 for (unsigned i = 0; i < p->n_ana; i++) {
@@ -21,10 +22,10 @@ void config_ana_states(const struct config_port *p, const char *nqn, struct ana_
 
                         if (own ? strcmp(a->nqn, nqn) != 0 : a->nqn[0])
                                 continue;
-                        if (a->grpid == 0)
-                                memset(states->of, a->state, sizeof(states->of));
-                        else
-                                states->of[a->grpid] = a->state;
+                        for (uint32_t g = a->grpid; g <= (a->grpid ? a->grpid : ANA_GROUPS); g++) {
+                                states->of[g] = a->state;
+                                states->ms[g] = a->transition;
+                        }
                 }
 }
 
@@ -46,7 +47,8 @@ void config_ana_forget(struct config_port *p, const char *nqn)
 }
 
 /* What concerns all groups comes first: it was forgotten what there was before. */
-bool config_ana_set(struct config_port *p, const char *nqn, uint32_t grpid, uint8_t state)
+bool config_ana_pass(struct config_port *p, const char *nqn, uint32_t grpid, uint8_t state,
+                     uint16_t transition)
 {
         struct config_ana *more;
 
@@ -56,9 +58,14 @@ bool config_ana_set(struct config_port *p, const char *nqn, uint32_t grpid, uint
                 return false;
         p->ana = more;
         more = &p->ana[p->n_ana++];
-        *more = (struct config_ana) { .grpid = grpid, .state = state };
+        *more = (struct config_ana) { .grpid = grpid, .state = state, .transition = transition };
         strncpy(more->nqn, nqn, sizeof(more->nqn) - 1);
         return true;
+}
+
+bool config_ana_set(struct config_port *p, const char *nqn, uint32_t grpid, uint8_t state)
+{
+        return config_ana_pass(p, nqn, grpid, state, 0);
 }
 
 static bool names(const struct config_port *p, const struct config_subsystem *s)

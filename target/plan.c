@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "pdu/core/plant.h"
+#include "pdu/io/loop.h"
 #include "pdu/nvme/wire/nvme.h"
 #include "target/ns/bdev.h"
 #include "target/ns/ns_hosts.h"
+#include "target/nvme/ana.h"
 
 /* --- arrays ----------------------------------------------------------------------------------- */
 
@@ -501,8 +503,19 @@ static void apply_subsystems(struct plan *p, struct inventory *inv)
         }
 }
 
+/* What is behind this port already; what is new begins with its states. */
+static void pass_states(struct port_subsystem *to, const struct port_subsystem *had, uint64_t now)
+{
+        for (; to; to = to->next)
+                for (const struct port_subsystem *was = had; was; was = was->next)
+                        if (was->subsystem == to->subsystem)
+                                ana_states_pass(&to->ana, &was->ana, now);
+}
+
 static void apply_ports(struct plan *p, struct inventory *inv)
 {
+        uint64_t now = loop_now_ms();
+
         for (unsigned i = 0; i < p->n_old_ports; i++)
                 inventory_remove_port(inv, p->old_ports[i]);
         for (unsigned i = 0; i < p->n_new_ports; i++)
@@ -512,9 +525,11 @@ static void apply_ports(struct plan *p, struct inventory *inv)
 
                 port->treq = p->config->ports[i].treq;
                 port->sectype = p->config->ports[i].sectype;
+                pass_states(p->lists.subsystems[i], port->subsystems, now);
                 SWAP(struct port_subsystem *, port->subsystems, p->lists.subsystems[i]);
                 SWAP(struct referral *, port->referrals, p->lists.referrals[i]);
         }
+        atomic_store(&inv->ana_due, ana_states_settle(inv, now));
 }
 
 /* Stays as it is where that fails, and is asked for again. */

@@ -208,8 +208,10 @@ static void keep_time(struct reactor *r)
                 resume_those_due(r);
                 r->fed = true; /* memory may be had again */
         }
-        if (r->is_ticker && is_time(r, &r->ticked, TICK_MS))
+        if (r->is_ticker && is_time(r, &r->ticked, TICK_MS)) {
                 ctrl_table_tick(r->service->ctrl.table, reactor_now(r));
+                ctrl_table_ana_tick(r->service->ctrl.table, reactor_now(r));
+        }
         if (!is_time(r, &r->trimmed, TRIM_MS))
                 return;
         pool_trim(&r->pool);

@@ -39,6 +39,44 @@ static const struct ana_states *states_of(const struct subsystem *s, const struc
         return ps ? &ps->ana : &none;
 }
 
+void ana_states_pass(struct ana_states *to, const struct ana_states *was, uint64_t now)
+{
+        for (unsigned g = 1; g <= ANA_GROUPS; g++) {
+                uint8_t had = was->next[g] ? was->next[g] : was->of[g], gets = to->of[g];
+
+                if (gets == had) {
+                        to->of[g] = was->of[g];
+                        to->next[g] = was->next[g];
+                        to->until[g] = was->until[g];
+                } else if (to->ms[g] && gets != ANA_CHANGE) {
+                        to->of[g] = ANA_CHANGE;
+                        to->next[g] = gets;
+                        to->until[g] = now + to->ms[g];
+                }
+        }
+}
+
+static void settle(struct ana_states *states, uint64_t now, uint64_t *due)
+{
+        for (unsigned g = 1; g <= ANA_GROUPS; g++)
+                if (states->next[g] && now >= states->until[g]) {
+                        states->of[g] = states->next[g];
+                        states->next[g] = 0;
+                } else if (states->next[g] && (!*due || states->until[g] < *due)) {
+                        *due = states->until[g];
+                }
+}
+
+uint64_t ana_states_settle(struct inventory *inv, uint64_t now)
+{
+        uint64_t due = 0;
+
+        for (struct port *p = inv->ports; p; p = p->next)
+                for (struct port_subsystem *ps = p->subsystems; ps; ps = ps->next)
+                        settle(&ps->ana, now, &due);
+        return due;
+}
+
 void ana_reset(struct ana_view *v)
 {
         v->changes = breaks(v, ANA_COUNT_RESET) ? STALE_COUNT : 0;

@@ -23,6 +23,12 @@ enum {
         ANA_CAPABILITIES_ALL = 0x1f, /* ANACAP: every state */
 };
 
+/* Under the inventory's lock, held to write: what a listener is to have in place of `was`, from `now` on. Groups that
+ * get another state take so long as it says, those that are on their way go on. */
+void ana_states_pass(struct ana_states *to, const struct ana_states *was, uint64_t now);
+/* The same lock: groups whose time is over get their state. When the next one does; 0: none is to. */
+uint64_t ana_states_settle(struct inventory *inv, uint64_t now);
+
 /* Under the inventory's lock: of a new controller of `s` at `port` for a host, whose name outlives it.
  * NULL if out of memory. */
 struct ana_view *ana_view_new(const struct subsystem *s, const struct port *port,

@@ -689,6 +689,19 @@ void ctrl_table_ana_changed(struct ctrl_table *t)
                 look_over(t, inv, update_ana);
 }
 
+void ctrl_table_ana_tick(struct ctrl_table *t, uint64_t now)
+{
+        struct inventory *inv = atomic_load(&t->inv);
+        uint64_t due = inv ? atomic_load(&inv->ana_due) : 0;
+
+        if (!due || now < due)
+                return;
+        pthread_rwlock_wrlock(&inv->lock);
+        atomic_store(&inv->ana_due, ana_states_settle(inv, now));
+        pthread_rwlock_unlock(&inv->lock);
+        ctrl_table_ana_changed(t);
+}
+
 static bool is_served(const struct inventory *inv, const struct subsystem *s)
 {
         const struct subsystem *i = inv->subsystems;

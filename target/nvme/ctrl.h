@@ -188,6 +188,8 @@ void ctrl_table_allocated_changed(struct ctrl_table *t, const struct ns_change *
 void ctrl_table_discovery_changed(struct ctrl_table *t);
 /* ANA states or groups may be others. */
 void ctrl_table_ana_changed(struct ctrl_table *t);
+/* ANA groups whose transition is over by now get their states, and hosts are told; without its locks. */
+void ctrl_table_ana_tick(struct ctrl_table *t, uint64_t now);
 /* On a reactor: an NVM Subsystem Reset ends all associations of `s`, that of `by` among them; an NVM
  * Subsystem Shutdown begins on all its controllers, or (done) is complete. */
 void ctrl_table_reset(struct ctrl_table *t, struct subsystem *s, const struct ctrl *by);

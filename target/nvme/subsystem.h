@@ -72,8 +72,11 @@ struct subsystem {
 
 enum { ANA_GROUPS = 1024 }; /* ANAGRPMAX */
 
-struct ana_states {
-        uint8_t of[ANA_GROUPS + 1]; /* ANA_OPTIMIZED ... by group */
+struct ana_states {                  /* by group */
+        uint8_t of[ANA_GROUPS + 1];  /* ANA_OPTIMIZED ... */
+        uint16_t ms[ANA_GROUPS + 1]; /* that it is in the change state before it gets another one */
+        uint8_t next[ANA_GROUPS + 1];   /* the state after the change state; 0: it stays as it is */
+        uint64_t until[ANA_GROUPS + 1]; /* ... and when, of loop_now_ms() */
 };
 
 struct port_subsystem { /* a subsystem behind a port: SPDK's listener */
@@ -112,6 +115,8 @@ struct inventory {
         struct subsystem *subsystems;
         struct port *ports;
         uint64_t genctr;
+        _Atomic uint64_t
+            ana_due; /* when the next ANA group leaves the change state; 0: none is to */
 };
 
 void inventory_init(struct inventory *inv);

@@ -28,6 +28,7 @@ struct nvmf {
         uint64_t anagrpid;
         bool no_auto_visible;
         unsigned ana_state;
+        uint64_t transition_ms;
         /* a host */
         const char *dhchap_key, *dhchap_ctrlr_key, *psk;
 };
@@ -769,6 +770,7 @@ const struct jsonrpc_param rpc_ana_state_params[] = {
         PARAM(nvmf, ana_state, WORD, REQUIRED, .words = ANA_WORDS),
         TARGET,
         PARAM(nvmf, anagrpid, NUMBER),
+        PARAM(nvmf, transition_ms, NUMBER, .max = CONFIG_ANA_TRANSITION_MAX),
         { 0 },
 };
 
@@ -787,7 +789,8 @@ METHOD(nvmf_subsystem_listener_set_ana_state)
                 wrong = "Invalid parameters: there is no such listener";
         if (wrong)
                 refuse(&next, JSONRPC_PARAMS, wrong, call);
-        else if (!config_ana_set(p, a->nqn, (uint32_t)a->anagrpid, ana_words[a->ana_state].state))
+        else if (!config_ana_pass(p, a->nqn, (uint32_t)a->anagrpid, ana_words[a->ana_state].state,
+                                  (uint16_t)a->transition_ms))
                 refuse(&next, -ENOMEM, strerror(ENOMEM), call);
         else
                 rpc_commit(owner, &next, JSONRPC_INTERNAL, call);

@@ -151,6 +151,53 @@ static void states_have_their_statuses(void **state)
         assert_int_equal(simple(&admin, cmd, NVME_SET_FEATURES, 0, FEAT_ARBITRATION, 0), 0);
 }
 
+/* As a change of the configuration does it: group 2 gets a state after `ms` in the change state. */
+static void pass(uint8_t state, uint16_t ms, uint64_t now)
+{
+        struct ana_states *here = &bed.port->subsystems->ana, to = *here;
+
+        to.of[2] = state;
+        to.ms[2] = ms;
+        ana_states_pass(&to, here, now);
+        *here = to;
+        atomic_store(&bed.inv.ana_due, ana_states_settle(&bed.inv, now));
+        ctrl_table_ana_changed(bed.env.table);
+}
+
+static void a_transition_takes_its_time(void **state)
+{
+        (void)state;
+        pass(ANA_INACCESSIBLE, 500, 1000);
+        assert_int_equal(io_status(3), NVME_ANA_TRANSITION);
+        ctrl_table_ana_tick(bed.env.table, 1499);
+        assert_int_equal(io_status(3), NVME_ANA_TRANSITION);
+        pass(ANA_INACCESSIBLE, 500, 1499); /* nothing new: it goes on */
+        ctrl_table_ana_tick(bed.env.table, 1500);
+        assert_int_equal(io_status(3), NVME_ANA_INACCESSIBLE);
+        assert_int_equal(atomic_load(&bed.inv.ana_due), 0);
+        pass(ANA_INACCESSIBLE, 500, 2000);
+        assert_int_equal(io_status(3), NVME_ANA_INACCESSIBLE);
+        pass(ANA_OPTIMIZED, 500, 2000);
+        pass(ANA_NONOPTIMIZED, 0, 2100); /* another one, at once */
+        assert_int_equal(io_status(3), 0);
+        ctrl_table_ana_tick(bed.env.table, 9000);
+        assert_int_equal(io_status(3), 0);
+}
+
+static void the_end_of_a_transition_is_told(void **state)
+{
+        const struct log_ana *log;
+        uint64_t count;
+
+        (void)state;
+        pass(ANA_NONOPTIMIZED, 10, 1000);
+        log = read_log(false, true);
+        count = le64_get(log->chgcnt);
+        ctrl_table_ana_tick(bed.env.table, 1010);
+        log = read_log(false, true);
+        assert_int_equal(le64_get(log->chgcnt), count + 1);
+}
+
 static void capacity_is_hidden(void **state)
 {
         const struct id_ns *ns = (const struct id_ns *)cmd->data;
@@ -253,6 +300,8 @@ int main(void)
                 TEST(log_has_groups_in_order),
                 TEST(log_is_read_by_index),
                 TEST(states_have_their_statuses),
+                TEST(a_transition_takes_its_time),
+                TEST(the_end_of_a_transition_is_told),
                 TEST(capacity_is_hidden),
                 TEST(changes_are_counted_and_told),
                 TEST(who_comes_is_not_told_of),

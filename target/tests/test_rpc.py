@@ -244,6 +244,35 @@ def test_errors(target):
     assert len(target.call("nvmf_get_subsystems")) == 2
 
 
+def test_ana_transition(target):
+    """A state that is set with transition_ms is there after so long in the change state; other changes leave that alone."""
+    other = NQN + "-ana"
+    port = target.serve()
+    target.call("nvmf_create_subsystem", nqn=other, ana_reporting=True, allow_any_host=True)
+    target.call("nvmf_subsystem_add_ns", nqn=other, namespace={"bdev_name": "mem:1M"})
+    at = {"nqn": other, "listen_address": place(port)}
+    target.call("nvmf_subsystem_add_listener", **at)
+    change = lambda state, ms: target.call(
+        "nvmf_subsystem_listener_set_ana_state", ana_state=state, transition_ms=ms, **at)
+
+    def read():
+        return target.host("read", port, "-N", "1", nqn=other).stderr
+
+    assert read() == ""
+    assert change("inaccessible", 10000) is True
+    assert "Asymmetric Access Transition" in read()
+    target.call("nvmf_subsystem_add_ns", nqn=other, namespace={"bdev_name": "mem:1M"})
+    assert "Asymmetric Access Transition" in read()
+    assert change("optimized", 0) is True
+    assert read() == ""
+    assert change("inaccessible", 200) is True
+    until = time.monotonic() + 30
+    while "Asymmetric Access Inaccessible" not in read():
+        assert time.monotonic() < until
+    target.refuses(PARAMS, "nvmf_subsystem_listener_set_ana_state", ana_state="optimized",
+                   transition_ms=10001, **at)
+
+
 def test_ana(target, tmp_path):
     """Groups of namespaces, states of listeners, as SPDK shows and saves them."""
     port = target.serve()
