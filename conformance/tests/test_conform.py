@@ -427,6 +427,33 @@ def test_masked_namespaces_are_judged_like_others(masked, tmp_path):
     assert sum(r["verdict"] == "pass" for r in found.values()) > 500
 
 
+MASKED = ["base/namespace/masked-list", "base/namespace/masked-data", "base/namespace/masked-descriptors",
+          "base/namespace/masked-io"]
+
+
+@pytest.mark.parametrize("flaw, fails", [
+    (None, set()), ("masked-listed", {"masked-list"}), ("masked-io", {"masked-io"})])
+def test_a_masked_namespace_is_not_shown(flaw, fails, tmp_path):
+    """--masked-nsid names one of the tested subsystem; who can change it decides whether its event is judged."""
+    config = json.loads(config_with(True))
+    config["subsystems"][0]["namespaces"][1].update(no_auto_visible=True, hosts=[HOST + "-other"])
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    wrong = ["--violate", f"semantic/{flaw}"] if flaw else []
+    with Target("--config", tmp_path / "config.json", *wrong) as target:
+        where = [*target.where, "-n", "nqn.2026-01.org.example:changing", "base/namespace/masked"]
+        found, _ = results(*where, "--masked-nsid", 7, code=int(bool(fails)))
+        unknown, _ = results(*where, code=77)
+        absent, _ = results(*where, "--masked-nsid", 9, code=77)
+    failed = {f"base/namespace/{name}" for name in fails}
+    assert {i: found[i]["verdict"] for i in MASKED} == {i: "fail" if i in failed else "pass" for i in MASKED}
+    assert found["base/namespace/masked-event"]["verdict"] == "skip"
+    assert {r["verdict"] for r in [*unknown.values(), *absent.values()]} == {"skip"}
+
+
+def test_a_masked_subsystem_needs_an_nsid():
+    assert "--masked-nsid" in conform("-a", "127.0.0.1", "--masked-nqn", HOST, code=2).stderr
+
+
 def test_authentication():
     nqn = "nqn.2026-01.org.example:keys"
     keys = [dhchap(1, bytes(range(32))), dhchap(0, bytes(range(48)))]

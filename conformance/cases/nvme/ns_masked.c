@@ -17,18 +17,6 @@ static uint32_t masked(struct t *t)
         return caps(t)->masked_nsid;
 }
 
-static struct queue *masked_admin(struct t *t)
-{
-        masked(t);
-        return caps(t)->masked ? admin_queue(t, .subnqn = caps(t)->masked) : admin_queue(t);
-}
-
-static struct queue *masked_io(struct t *t)
-{
-        masked(t);
-        return caps(t)->masked ? io_queue(t, .subnqn = caps(t)->masked) : io_queue(t);
-}
-
 static bool lists(const uint8_t *list, uint32_t nsid)
 {
         for (size_t i = 0; i < NSIDS; i++)
@@ -46,6 +34,34 @@ static struct reply ask(struct queue *q, uint8_t cns, uint32_t nsid)
 {
         return finish(q, send_cmd(q, .opc = NVME_IDENTIFY, .cdw10 = cns, .nsid = nsid,
                                   .bytes = IDENTIFY_LEN));
+}
+
+/* Where the target tells of allocated namespaces, it has to be one of them. */
+static struct queue *require_allocated(struct queue *q)
+{
+        uint32_t nsid = masked(q->t);
+        struct reply r = ask(q, CNS_ALLOCATED_NS_LIST, nsid - 1);
+
+        require(q->t, r.status != NVME_SUCCESS || lists(r.data, nsid),
+                "there is no namespace %u (--masked-nsid)", nsid);
+        return q;
+}
+
+static struct queue *masked_admin(struct t *t)
+{
+        masked(t);
+        return require_allocated(caps(t)->masked ? admin_queue(t, .subnqn = caps(t)->masked)
+                                                 : admin_queue(t));
+}
+
+static struct queue *masked_io(struct t *t)
+{
+        struct queue *q;
+
+        masked(t);
+        q = caps(t)->masked ? io_queue(t, .subnqn = caps(t)->masked) : io_queue(t);
+        require_allocated(q->admin);
+        return q;
 }
 
 CASE("base/namespace/masked-list", MUST, RULES(ID_NS_LIST),
