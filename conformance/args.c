@@ -298,9 +298,8 @@ static bool is_about_targets(const struct nvme_args *a)
                s->may_write || s->slices > 0 || s->dhchap.len > 0 || s->dhchap_ctrl.len > 0 ||
                s->tls_always || a->tls_version > 0 || a->tls_derivation || s->n_tls_hosts > 0 ||
                s->psk_lifetime > 0 || s->denied || s->statics || s->expendable || s->formats ||
-               a->masked_nsid > 0 || s->masked ||
-               s->administrative || a->change || a->o.wait > 0 || a->ns.count > 0 || a->cpda > 0 ||
-               a->limited || a->faults.count > 0;
+               a->masked_nsid > 0 || s->masked || s->administrative || a->change || a->o.wait > 0 ||
+               a->ns.count > 0 || a->cpda > 0 || a->limited || a->faults.count > 0;
 }
 
 /* A party overlooks what binds its peer, and breaks what binds itself; what a receiver tolerates it may

@@ -169,13 +169,14 @@ static bool add_formats(struct config *c)
         return true;
 }
 
-/* One whose second namespace another host has, and none of ours. */
+/* One whose second namespace another host has, and none of ours. Lists that end too early have it still. */
 static bool add_masked(struct config *c, bool larger)
 {
         struct config_subsystem *s = config_add_subsystem(c, MASKED_NQN);
         struct config_ns *ns;
 
-        if (!s || !config_add_ns(s, 1, GUEST_NS) || !config_add_ns(s, 3, GUEST_NS))
+        if (!s || !config_add_ns(s, 1, GUEST_NS) || !config_add_ns(s, 3, GUEST_NS) ||
+            !config_add_ns(s, 4, GUEST_NS))
                 return false;
         s->allow_any_host = true;
         ns = config_add_ns(s, MASKED_NSID, larger ? "mem:2M" : GUEST_NS);
