@@ -222,6 +222,17 @@ static void put_faults(FILE *f, const struct metrics *m)
                                 rule_get(id)->id, get(&m->faults[id]));
 }
 
+static void put_states(FILE *f, const struct metrics_sum *s)
+{
+        head(f, "target_state", "gauge", "1 for the state that the target is in.");
+        if (s->state)
+                fprintf(f, "nvmfspec_target_state{state=\"%s\"} 1\n", s->state);
+        head(f, "subsystems", "gauge", "Subsystems in each state.");
+        for (unsigned i = 0; i < SUBSYSTEM_STATES; i++)
+                fprintf(f, "nvmfspec_subsystems{state=\"%s\"} %" PRIu64 "\n",
+                        subsystem_state_name((enum subsystem_state)i), s->subsystems[i]);
+}
+
 static void put_all(FILE *f, const struct metrics_sum *s)
 {
         const struct metrics *m = &s->of;
@@ -229,6 +240,7 @@ static void put_all(FILE *f, const struct metrics_sum *s)
         head(f, "start_time_seconds", "gauge", "When the target was started, since 1970.");
         fprintf(f, "nvmfspec_start_time_seconds %.3f\n", s->started);
         one(f, "reactors", "gauge", "Threads that serve hosts.", s->reactors);
+        put_states(f, s);
         put_connections(f, s);
         put_queues(f, m);
         head(f, "commands_total", "counter",

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "pdu/nvme/wire/rules.h"
+#include "target/nvme/subsystem.h"
 
 struct request;
 
@@ -49,6 +50,8 @@ struct metrics_sum {
         uint64_t io_controllers, discovery_controllers, refused_controllers, expired;
         double started; /* seconds since 1970 */
         unsigned reactors;
+        const char *state; /* of the target; NULL: not told */
+        uint64_t subsystems[SUBSYSTEM_STATES];
 };
 void metrics_sum_add(struct metrics_sum *sum, const struct metrics *m);
 /* The page, to be freed; NULL: out of memory. */

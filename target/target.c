@@ -9,6 +9,7 @@
 
 #include "control.h"
 #include "listen.h"
+#include "pdu/io/log.h"
 #include "pdu/io/loop.h"
 #include "pdu/io/net.h"
 #include "pdu/nvme/io/verbs_record.h"
@@ -20,7 +21,24 @@ enum {
         DRAIN_MS = 2000,
 };
 
+/* In SPDK's words and order, those that it goes through. */
+enum state {
+        CREATING,        /* what its reactors share */
+        CREATING_GROUPS, /* its reactors */
+        STARTING,        /* what it serves, and where */
+        RUNNING,
+        ENDING_LISTEN,     /* no new connections */
+        ENDING_SUBSYSTEMS, /* commands end, and connections */
+        DESTROYING_SUBSYSTEMS,
+        DESTROYING_GROUPS,
+        DESTROYING,
+        STOPPED,
+        FAILED, /* while it was started; it ends as others do */
+        STATES
+};
+
 struct target {
+        _Atomic int state;
         struct service service;
         struct inventory inv;
         struct listeners listeners;
@@ -32,6 +50,36 @@ struct target {
         char traddr[NET_TRADDR];
         uint16_t trsvcid;
 };
+
+static const char *state_name(enum state s)
+{
+        static const char *const names[STATES] = {
+                [CREATING] = "create target",
+                [CREATING_GROUPS] = "create poll groups",
+                [STARTING] = "start subsystems",
+                [RUNNING] = "running",
+                [ENDING_LISTEN] = "stop listen",
+                [ENDING_SUBSYSTEMS] = "stop subsystems",
+                [DESTROYING_SUBSYSTEMS] = "destroy subsystems",
+                [DESTROYING_GROUPS] = "destroy poll groups",
+                [DESTROYING] = "destroy target",
+                [STOPPED] = "stopped",
+                [FAILED] = "error",
+        };
+
+        return names[s];
+}
+
+static void enter(struct target *t, enum state s)
+{
+        atomic_store(&t->state, s);
+        log_line(LOG_AS_TRACE, NULL, NULL, "target: %s", state_name(s));
+}
+
+const char *target_state(const struct target *t)
+{
+        return state_name((enum state)atomic_load(&t->state));
+}
 
 /* --- change ----------------------------------------------------------------------------------- */
 
@@ -276,6 +324,7 @@ static bool first_config(struct target *t, const struct target_options *o, char 
         struct config c = { 0 };
         bool ok;
 
+        enter(t, STARTING);
         if (o->serve)
                 return change(t, o->serve, error, size) == 0;
         if (o->config) {
@@ -314,6 +363,7 @@ static bool start_reactors(struct target *t, unsigned n, char *error, size_t siz
 {
         if (n > REACTORS_MAX)
                 n = REACTORS_MAX;
+        enter(t, CREATING_GROUPS);
         t->reactors = calloc(n, sizeof(*t->reactors));
         for (; t->reactors && t->n_reactors < n; t->n_reactors++)
                 if (reactor_start(&t->reactors[t->n_reactors], &t->service,
@@ -347,6 +397,7 @@ struct target *target_start(const struct target_options *o, char *error, size_t 
         snprintf(error, size, "%s", strerror(ENOMEM));
         if (!t)
                 return NULL;
+        enter(t, CREATING);
         inventory_init(&t->inv);
         pthread_mutex_init(&t->changing, NULL);
         raise_descriptor_limit();
@@ -356,10 +407,12 @@ struct target *target_start(const struct target_options *o, char *error, size_t 
         if (!service_init(&t->service, o, &t->inv, error, size) || (reloads && !t->config) ||
             !start_reactors(t, o->reactors ? o->reactors : 1, error, size) ||
             !first_config(t, o, error, size)) {
+                enter(t, FAILED);
                 target_stop(t);
                 return NULL;
         }
         note_address(t);
+        enter(t, RUNNING);
         return t;
 }
 
@@ -378,7 +431,15 @@ unsigned target_connections(const struct target *t)
         return atomic_load(&t->service.conns);
 }
 
-char *target_metrics(const struct target *t, size_t *len)
+static void count_subsystems(struct target *t, struct metrics_sum *sum)
+{
+        pthread_rwlock_rdlock(&t->inv.lock);
+        for (const struct subsystem *s = t->inv.subsystems; s; s = s->next)
+                sum->subsystems[atomic_load(&s->state)]++;
+        pthread_rwlock_unlock(&t->inv.lock);
+}
+
+char *target_metrics(struct target *t, size_t *len)
 {
         const struct service *s = &t->service;
         struct metrics_sum *sum = calloc(1, sizeof(*sum));
@@ -395,6 +456,8 @@ char *target_metrics(const struct target *t, size_t *len)
         sum->refused_address = atomic_load(&s->refused_address);
         sum->refused_target = atomic_load(&s->refused_target);
         ctrl_table_count(s->ctrl.table, sum);
+        sum->state = target_state(t);
+        count_subsystems(t, sum);
         text = metrics_text(sum, len);
         free(sum);
         return text;
@@ -423,7 +486,9 @@ void target_ports(struct target *t, char *text, size_t size)
 
 void target_stop(struct target *t)
 {
+        enter(t, ENDING_LISTEN);
         listen_drop_old(&t->listeners, NULL);
+        enter(t, ENDING_SUBSYSTEMS);
         for (struct subsystem *s = t->inv.subsystems; s; s = s->next)
                 subsystem_hurry(s);
         for (unsigned i = 0; i < t->n_reactors; i++)
@@ -431,13 +496,17 @@ void target_stop(struct target *t)
         for (unsigned i = 0; i < t->n_reactors; i++)
                 reactor_join(&t->reactors[i]);
         verbs_record_free(t->listeners.recorder);
+        enter(t, DESTROYING_SUBSYSTEMS);
         service_fini(&t->service);
         inventory_fini(&t->inv);
+        enter(t, DESTROYING_GROUPS);
         for (unsigned i = 0; i < t->n_reactors; i++) /* threads that posted to them have ended */
                 reactor_fini(&t->reactors[i]);
+        enter(t, DESTROYING);
         free(t->reactors);
         triggers_free(t->faults);
         pthread_mutex_destroy(&t->changing);
         free(t->config);
+        enter(t, STOPPED);
         free(t);
 }

@@ -115,11 +115,13 @@ struct target *target_start(const struct target_options *o, char *error, size_t 
 /* Where the first port listens (discovery service and subsystems alike). */
 const char *target_traddr(const struct target *t);
 uint16_t target_trsvcid(const struct target *t);
+/* Its state, in SPDK's words (doc/target.md): "running" between target_start() and target_stop(). */
+const char *target_state(const struct target *t);
 /* Connections that are open, or have not been seen to end yet. */
 unsigned target_connections(const struct target *t);
 /* What it has counted, as a page for Prometheus (metrics.h), to be freed; NULL: out of memory. Any thread;
  * it holds up nobody. */
-char *target_metrics(const struct target *t, size_t *len);
+char *target_metrics(struct target *t, size_t *len);
 /* All ports, one after the other: "127.0.0.1:4420 rdma:10.0.0.2:4420". */
 void target_ports(struct target *t, char *text, size_t size);
 /* Re-reads the configuration and applies the difference. 0; -1: `error` says why, nothing changed; 1: `error`

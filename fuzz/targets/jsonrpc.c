@@ -96,7 +96,7 @@ static void answer(struct seen *s, struct json_object *request)
             json_object_object_get_ex(request, "method", &method))
                 m = jsonrpc_method(table, json_object_get_string(method));
         now = m ? m->params : NULL;
-        must(jsonrpc_answer(&j, request, &text));
+        must(jsonrpc_answer(&j, request, false, &text));
         s->requests++;
         if (text) {
                 const char *out = json_object_to_json_string(text);

@@ -361,9 +361,10 @@ static void run(const struct jsonrpc *j, const struct request *r, struct jsonrpc
 }
 
 /* False: later. */
-static bool answer_one(const struct jsonrpc *j, struct json_object *v, struct json_object **answer)
+static bool answer_one(const struct jsonrpc *j, struct json_object *v, bool again,
+                       struct json_object **answer)
 {
-        struct jsonrpc_call call = { 0 };
+        struct jsonrpc_call call = { .again = again };
         struct request r;
 
         *answer = NULL;
@@ -395,7 +396,7 @@ static struct json_object *answer_batch(const struct jsonrpc *j, struct json_obj
                 return jsonrpc_refusal(JSONRPC_INVALID);
         answers = json_object_new_array();
         for (size_t i = 0; i < n; i++) {
-                if (!answer_one(j, json_object_array_get_idx(batch, i), &answer))
+                if (!answer_one(j, json_object_array_get_idx(batch, i), false, &answer))
                         answer = jsonrpc_refusal(JSONRPC_INTERNAL); /* a batch does not wait */
                 if (answer)
                         json_object_array_add(answers, answer);
@@ -406,11 +407,11 @@ static struct json_object *answer_batch(const struct jsonrpc *j, struct json_obj
         return NULL;
 }
 
-bool jsonrpc_answer(const struct jsonrpc *j, struct json_object *request,
+bool jsonrpc_answer(const struct jsonrpc *j, struct json_object *request, bool again,
                     struct json_object **answer)
 {
         if (!json_object_is_type(request, json_type_array))
-                return answer_one(j, request, answer);
+                return answer_one(j, request, again, answer);
         *answer = answer_batch(j, request);
         return true;
 }

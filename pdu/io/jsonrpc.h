@@ -68,6 +68,7 @@ struct jsonrpc_call {
         int code;                   /* 0: it has succeeded */
         char message[JSONRPC_MESSAGE];
         bool later; /* it cannot be answered yet: it is called again */
+        bool again; /* it is: what it does once has been done */
 };
 
 enum jsonrpc_state { JSONRPC_STARTUP = 1, JSONRPC_RUNTIME = 2, JSONRPC_ANY = 3 };
@@ -99,10 +100,10 @@ void __attribute__((format(printf, 3, 4)))
 jsonrpc_fail(struct jsonrpc_call *call, int code, const char *fmt, ...);
 
 /*
- * Carries out a request or a batch. False: it cannot be answered yet, ask again. Else *answer is what is to
- * be sent, NULL if nothing is.
+ * Carries out a request or a batch. False: it cannot be answered yet, ask again (`again`). Else *answer is what
+ * is to be sent, NULL if nothing is.
  */
-bool jsonrpc_answer(const struct jsonrpc *j, struct json_object *request,
+bool jsonrpc_answer(const struct jsonrpc *j, struct json_object *request, bool again,
                     struct json_object **answer);
 /* The answer to what is not JSON, or is too long. */
 struct json_object *jsonrpc_refusal(int code);

@@ -29,6 +29,7 @@ struct client {
         char *out;
         size_t out_at, out_len, out_room;
         struct json_object *waiting; /* a request that is answered later */
+        bool again;                  /* ... and has been tried */
         uint64_t since;              /* ms: a request has begun, or output waits; 0: neither */
         bool trusted;
         bool
@@ -158,8 +159,11 @@ static void answer(struct client *c)
 {
         struct json_object *text = NULL;
 
-        if (!jsonrpc_answer(c->server->rpc, c->waiting, &text))
+        if (!jsonrpc_answer(c->server->rpc, c->waiting, c->again, &text)) {
+                c->again = true;
                 return;
+        }
+        c->again = false;
         json_object_put(c->waiting);
         c->waiting = NULL;
         if (text)

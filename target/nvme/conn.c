@@ -146,6 +146,7 @@ static bool waits_for_host(const struct request *r)
                 return true;
         case REQUEST_FREE:
         case REQUEST_NEW:
+        case REQUEST_DEFERRED:
         case REQUEST_NEED_BUFFER:
         case REQUEST_READY_TO_EXECUTE:
         case REQUEST_EXECUTING:
@@ -190,6 +191,15 @@ static bool talks_on(const struct target_conn *c)
         return rule_in(&c->reactor->service->policy.violated, FAB_DISCONNECT_LAST);
 }
 
+uint16_t conn_log_status(struct target_conn *c, struct request *r, uint16_t status)
+{
+        if (!status)
+                return status;
+        r->cqe.sf = status_field(status);
+        ctrl_log_error(&c->queue, r);
+        return le16_get(r->cqe.sf) >> 1;
+}
+
 static uint16_t admit_it(struct target_conn *c, struct request *r)
 {
         uint16_t status;
@@ -204,12 +214,7 @@ static uint16_t admit_it(struct target_conn *c, struct request *r)
         c->nvm.qid = c->queue.qid;
         c->nvm.copy_formats = ctrl_copy_formats(&c->queue);
         c->nvm.extended = ctrl_extended(&c->queue);
-        status = nvm_admit(&c->nvm, ctrl_subsystem(&c->queue), r);
-        if (!status)
-                return status;
-        r->cqe.sf = status_field(status);
-        ctrl_log_error(&c->queue, r);
-        return le16_get(r->cqe.sf) >> 1;
+        return conn_log_status(c, r, nvm_admit(&c->nvm, ctrl_subsystem(&c->queue), r));
 }
 
 static uint16_t admit(void *user, struct request *r)
@@ -228,6 +233,7 @@ static uint16_t admit(void *user, struct request *r)
                 return NVME_ABORT_SQ_DELETED;
         }
         status = admit_it(c, r);
+        r->deferred = !status && conn_is_paused(c, r);
         return c->reactor->service->faults ? conn_trigger_arrives(c, r, status) : status;
 }
 
@@ -328,6 +334,8 @@ static void completing(void *user, struct request *r)
                 conn_preempted(c, r);
         if (r->held)
                 unhold(c, r);
+        if (r->deferred)
+                conn_undefer(c, r);
         if (c->cut_off || (c->queue.disconnecting && !talks_on(c) && r != c->last)) {
                 r->no_response = true;
                 return;
@@ -349,6 +357,7 @@ static uint16_t sqhd(void *user, const struct request *r)
 
 const struct request_ops conn_request_ops = {
         .admit = admit,
+        .defer = conn_defer,
         .execute = execute,
         .completing = completing,
         .sqhd = sqhd,
@@ -617,6 +626,7 @@ void conn_begin(struct target_conn *c, const struct conn_kind *kind, struct reac
         c->nvm.policy = &r->service->policy;
         c->close.run = on_close;
         c->held_last = &c->held;
+        c->deferred_last = &c->deferred;
         c->number = atomic_fetch_add(&r->service->accepted, 1) + 1;
         c->next = r->conns;
         c->prev = &r->conns;
@@ -640,6 +650,7 @@ void conn_end(struct target_conn *c)
         conn_end_preempts(c);
         c->over = true;
         release_all(c);
+        conn_drop_deferred(c);
         leave_hungry(c);
         if (c->is_io)
                 atomic_fetch_sub(&c->reactor->service->io_conns, 1);

@@ -59,7 +59,12 @@ struct target_conn { /* embedded in the transport's, which zeroes it */
         uint64_t stalled_until;    /* ms: on purpose; 0: it is not */
         uint64_t delay;            /* ms that I/O commands are answered later, on purpose */
         struct conn_held *held, **held_last; /* commands that wait for a time */
-        char *note;                          /* of the recording's next packet; NULL: none yet */
+        struct conn_deferred *deferred, **deferred_last; /* ... for their subsystem to be resumed */
+        struct {
+                uint64_t pause;
+                unsigned working;
+        } counted;  /* by conn_count_work() */
+        char *note; /* of the recording's next packet; NULL: none yet */
 
         _Atomic unsigned asked;     /* messages on their way to it that it has to live for */
         unsigned preempted;         /* commands that are to be aborted, and have not ended */
@@ -116,6 +121,30 @@ void conn_ask_preempt(struct ctrl_queue *q, uint32_t nsid, void *by);
 void conn_preempted(struct target_conn *c, struct request *r);
 /* The connection ends, and its commands with it. */
 void conn_end_preempts(struct target_conn *c);
+
+/* --- a subsystem that is paused (pause.c) --------------------------------------------------------- */
+
+/* Whether a command that comes now, and is good, is to wait. */
+bool conn_is_paused(const struct target_conn *c, const struct request *r);
+/* request_ops.defer. */
+void conn_defer(void *user, struct request *r);
+/* A deferred command ends by itself: Abort, a reset. */
+void conn_undefer(struct target_conn *c, const struct request *r);
+/* The subsystem is not paused any more: all that waits goes on, in order. The kind's go_on is to follow. */
+void conn_resume(struct target_conn *c);
+/* The connection is over: what waits is never executed. */
+void conn_drop_deferred(struct target_conn *c);
+/* How many commands are in work that a pause concerns, and how many wait; by now, on the reactor. */
+struct conn_work {
+        const struct subsystem *subsystem;
+        uint64_t pause;
+        unsigned working, waiting;
+};
+void conn_count_work(struct target_conn *c, struct conn_work *work);
+
+/* An I/O command that ends with this status (0: it does not) before it begins: it goes to the Error
+ * Information log. The same with M. */
+uint16_t conn_log_status(struct target_conn *c, struct request *r, uint16_t status);
 
 /* Into the reactor's lists. */
 void conn_come_again(struct target_conn *c);

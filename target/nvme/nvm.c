@@ -1107,6 +1107,30 @@ uint16_t nvm_admit(struct nvm_queue *q, const struct subsystem *s, struct reques
         return with_dnr(status);
 }
 
+/* Namespaces, reservations and ANA states may be others. */
+uint16_t nvm_admit_again(struct nvm_queue *q, const struct subsystem *s, struct request *r)
+{
+        uint32_t len = r->len;
+        enum nvme_xfer xfer = r->xfer;
+        uint16_t status;
+
+        q->subsystem = s;
+        status = check(q, s, r);
+        if (!status && xfer != XFER_NONE && r->len != len)
+                status = NVME_INVALID_NS;
+        r->len = len;
+        r->xfer = xfer;
+        return with_dnr(status);
+}
+
+bool nvm_waits_for_half(const struct request *r)
+{
+        const struct request *second = other_half(r);
+
+        return fuse(r) == SQE_FUSE_FIRST && r->state == REQUEST_EXECUTING &&
+               (!second || second->deferred);
+}
+
 void nvm_execute(struct nvm_queue *q, const struct subsystem *s, struct request *r)
 {
         const struct command *c = command_of(r);

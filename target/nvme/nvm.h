@@ -77,7 +77,11 @@ struct nvm_queue {
 
 /* What the command transfers, or the status it ends with (with STATUS_DNR where that helps). */
 uint16_t nvm_admit(struct nvm_queue *q, const struct subsystem *s, struct request *r);
+/* It was admitted a while ago: whether it still would be. 0, or the status it ends with. */
+uint16_t nvm_admit_again(struct nvm_queue *q, const struct subsystem *s, struct request *r);
 void nvm_execute(struct nvm_queue *q, const struct subsystem *s, struct request *r);
+/* Whether it executes and does nothing but wait for the other half of a fused operation, which has not begun. */
+bool nvm_waits_for_half(const struct request *r);
 /* ops->done when what the subsystem's namespaces have acknowledged is on stable storage, whatever command
  * r is. Also of those that are not attached any more: the host may have written before. */
 void nvm_flush_all(struct nvm_queue *q, const struct subsystem *s, struct request *r);

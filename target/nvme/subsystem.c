@@ -9,6 +9,13 @@
 #include "pdu/core/wipe.h"
 #include "target/ns/ns_hosts.h"
 
+const char *subsystem_state_name(enum subsystem_state state)
+{
+        static const char *const names[SUBSYSTEM_STATES] = { "active", "pausing", "paused" };
+
+        return names[state];
+}
+
 void inventory_init(struct inventory *inv)
 {
         *inv = (struct inventory) { 0 };

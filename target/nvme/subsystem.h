@@ -42,6 +42,20 @@ struct shared_features {
         uint8_t agent[AGENTS][AGENT_LEN]; /* 78h, 79h */
 };
 
+/* In SPDK's words. One that is not there yet, or any more, has no state here. */
+enum subsystem_state {
+        SUBSYSTEM_ACTIVE,
+        SUBSYSTEM_PAUSING, /* what comes waits, what has begun has not ended */
+        SUBSYSTEM_PAUSED,
+        SUBSYSTEM_STATES
+};
+
+/* For subsystem.pause: admin commands wait, and I/O commands of this namespace (FFFFFFFFh: of all, 0: of none). */
+static inline uint64_t subsystem_pause(uint32_t nsid)
+{
+        return UINT64_C(1) << 32 | nsid;
+}
+
 struct subsystem {
         char nqn[NQN_MAX + 1], serial[21], model[41], firmware[9];
         bool allow_any_host;
@@ -58,6 +72,8 @@ struct subsystem {
         _Atomic(struct ns *) ns; /* ascending nsid */
         struct ns *graves;       /* those that a host has deleted, by their `grave` */
         uint32_t made;           /* namespaces that hosts have made, ever */
+        _Atomic int state;       /* enum subsystem_state */
+        _Atomic uint64_t pause;  /* what waits: subsystem_pause(); 0: nothing */
         struct ctrl *ctrls;      /* live controllers of it: see ctrl.h */
         struct pel pel;
         struct sanitize sanitize; /* guarded by the lock of the controllers' table */
@@ -118,6 +134,9 @@ struct inventory {
         _Atomic uint64_t
             ana_due; /* when the next ANA group leaves the change state; 0: none is to */
 };
+
+/* "active", ... */
+const char *subsystem_state_name(enum subsystem_state state);
 
 void inventory_init(struct inventory *inv);
 /* Nobody uses it any more: drops everything. */

@@ -26,6 +26,7 @@ const char *request_state_name(enum request_state s)
         static const char *const names[] = {
                 [REQUEST_FREE] = "free",
                 [REQUEST_NEW] = "new",
+                [REQUEST_DEFERRED] = "deferred",
                 [REQUEST_NEED_BUFFER] = "need buffer",
                 [REQUEST_H2C_PENDING] = "host to controller pending",
                 [REQUEST_TRANSFERRING_H2C] = "transferring host to controller",
@@ -399,6 +400,18 @@ static void start(struct request *r)
                 request_wait(r, &q->need_buffer, REQUEST_NEED_BUFFER);
 }
 
+static void defer(struct request *r)
+{
+        request_enter(r, REQUEST_DEFERRED);
+        r->queue->ops.defer(r->queue->user, r);
+}
+
+void request_start(struct request *r)
+{
+        r->deferred = false;
+        start(r);
+}
+
 void requests_take(struct requests *q, const union sqe *sqe, uint16_t broken)
 {
         struct request *r = q->free;
@@ -411,6 +424,7 @@ void requests_take(struct requests *q, const union sqe *sqe, uint16_t broken)
         r->len = r->c2h_len = r->wire_len = 0;
         r->data = NULL;
         r->in_place = r->success_ok = r->no_response = r->withdrawn = r->held = false;
+        r->deferred = false;
         r->faults = 0;
         r->user = NULL;
         q->transport->begin(r);
@@ -419,6 +433,8 @@ void requests_take(struct requests *q, const union sqe *sqe, uint16_t broken)
         status = admit(r, broken);
         if (status)
                 request_fail(r, status);
+        else if (r->deferred)
+                defer(r);
         else
                 start(r);
         if (PLANTED(EARLY_DDGST) && status && broken)

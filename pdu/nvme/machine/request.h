@@ -13,6 +13,7 @@
 enum request_state {
         REQUEST_FREE,
         REQUEST_NEW,              /* capsule received */
+        REQUEST_DEFERRED,         /* waits until its owner starts it */
         REQUEST_NEED_BUFFER,      /* waits for a data buffer */
         REQUEST_H2C_PENDING,      /* RDMA: READs wait for room on the queue pair */
         REQUEST_TRANSFERRING_H2C, /* R2T sent, READs posted, or in-capsule data still arriving */
@@ -52,6 +53,7 @@ struct request {
         uint64_t began;   /* the owner's */
         bool preempted;   /* the owner's */
         bool held;        /* the owner's */
+        bool deferred;    /* set by admit(): it waits until request_start() */
         uint64_t faults;  /* the owner's; 0 as the command comes */
         struct request *next; /* in whichever list it is; the owner may use it while EXECUTING */
 
@@ -77,6 +79,10 @@ struct request_ops {
         uint16_t (*admit)(void *user, struct request *r);
         /* Data is there (or room for it). Must end, now or later, in request_complete(). */
         void (*execute)(void *user, struct request *r);
+        /* It has been admitted and is deferred: data that is in_place is valid only within this, what r->data
+         * points to is the owner's to keep. Must end, now or later, in request_start(), or as one that has not
+         * come to EXECUTING does. May be NULL if nothing is. */
+        void (*defer)(void *user, struct request *r);
         /* A data buffer of len bytes, NULL: none now, ask again at requests_buffers(). lkey: out,
          * the key of registered memory (RDMA). */
         uint8_t *(*buffer_get)(void *user, uint32_t len, uint32_t *lkey);
@@ -114,6 +120,10 @@ struct request_faults {
  * nothing happens.
  */
 void request_complete(struct request *r);
+/* One that is DEFERRED goes on; in_place data is where r->data points to now, until this returns. */
+void request_start(struct request *r);
+/* It ends with this status instead, without data. */
+void request_fail(struct request *r, uint16_t status);
 /* One that request_faults.hold has held, and that has not ended since. */
 void request_fetch(struct request *r);
 /*
@@ -218,8 +228,6 @@ void requests_take(struct requests *q, const union sqe *sqe, uint16_t broken);
 
 /* The host's data is there: it executes, or ends if it was withdrawn meanwhile. */
 void request_arrived(struct request *r);
-/* It ends with this status, without data. */
-void request_fail(struct request *r, uint16_t status);
 /* The response takes its place among what leaves: cqe.sqhd is set. */
 void request_set_sqhd(struct request *r);
 /* The CID is the host's again; nothing if it is already. */
