@@ -58,7 +58,7 @@ struct target_conn { /* embedded in the transport's, which zeroes it */
         struct loop_message close; /* posted by its controller */
         uint64_t stalled_until;    /* ms: on purpose; 0: it is not */
         uint64_t delay;            /* ms that I/O commands are answered later, on purpose */
-        struct conn_held *held, **held_last; /* commands that wait for a time */
+        struct conn_held *held, **held_last;             /* commands that wait for a time */
         struct conn_deferred *deferred, **deferred_last; /* ... for their subsystem to be resumed */
         struct {
                 uint64_t pause;

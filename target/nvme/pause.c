@@ -90,8 +90,8 @@ static void start(struct target_conn *c, struct request *r)
         uint16_t status = 0;
 
         if (c->queue.qid > 0)
-                status = conn_log_status(
-                    c, r, nvm_admit_again(&c->nvm, ctrl_subsystem(&c->queue), r));
+                status =
+                    conn_log_status(c, r, nvm_admit_again(&c->nvm, ctrl_subsystem(&c->queue), r));
         if (status)
                 request_fail(r, status);
         else

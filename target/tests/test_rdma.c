@@ -17,6 +17,7 @@
 #include "rdma_peer.h"
 #include "target/config.h"
 #include "target/control.h"
+#include "target/nvme/conn.h"
 #include "target/reactor.h"
 
 #define NQN TARGET_NQN
@@ -963,6 +964,108 @@ static void test_reload(void **state)
         unlink(file);
 }
 
+static void count_waiting(struct target_conn *c, void *arg)
+{
+        conn_count_work(c, arg);
+}
+
+static void wait_for_waiting(struct fixture *f, struct subsystem *s, unsigned n)
+{
+        struct conn_work work;
+
+        do {
+                work = (struct conn_work) { .subsystem = s, .pause = atomic_load(&s->pause) };
+                target_each_conn(f->t, count_waiting, &work);
+        } while (work.waiting < n);
+        assert_int_equal(work.waiting, n);
+        assert_int_equal(work.working, 0);
+}
+
+static void resume(struct target_conn *c, void *arg)
+{
+        (void)arg;
+        conn_resume(c);
+        c->kind->go_on(c);
+}
+
+/* Data in capsules, and keyed: neither is taken before, and the first is kept while its receive is used again. */
+static void pauses(struct fixture *f, struct rpeer *admin, struct rpeer *io)
+{
+        struct subsystem *s = target_inventory(f->t)->subsystems;
+        uint8_t *out = rpeer_alloc(io, 64 * 512), *in = rpeer_alloc(io, 64 * 512);
+        struct rpeer_cmd w[8], r = rpeer_rw(NVME_READ, 0, 64, in),
+                               alive = { .cmd.sqe.opc = NVME_KEEP_ALIVE };
+
+        for (unsigned i = 0; i < 64 * 512; i++)
+                out[i] = (uint8_t)(i * 5 + (i >> 9));
+        atomic_store(&s->pause, subsystem_pause(NSID_ALL));
+        for (unsigned i = 0; i < 8; i++) {
+                w[i] = rpeer_rw(NVME_WRITE, i * 8, 8, out + i * 8 * 512);
+                rpeer_submit(io, &w[i]);
+        }
+        wait_for_waiting(f, s, 8);
+        assert_int_equal(rpeer_run(admin, &alive), NVME_SUCCESS);
+        rpeer_pump(io, 0);
+        for (unsigned i = 0; i < 8; i++)
+                assert_false(w[i].done);
+        atomic_store(&s->pause, 0);
+        target_each_conn(f->t, resume, NULL);
+        for (unsigned i = 0; i < 8; i++) {
+                assert_true(rpeer_until(io, &w[i].done, RPEER_PATIENCE));
+                assert_int_equal(w[i].status, NVME_SUCCESS);
+        }
+        assert_int_equal(rpeer_run(io, &r), NVME_SUCCESS);
+        assert_memory_equal(in, out, 64 * 512);
+}
+
+static void test_pause(void **state)
+{
+        struct fixture f = start_on(NULL, (struct target_options) { .reactors = 2 });
+        struct rpeer *admin = rpeer_admin(f.v, f.t, NQN), *io;
+
+        (void)state;
+        assert_non_null(admin);
+        for (uint16_t qid = 1; qid < 3; qid++) {
+                io = rpeer_io(f.v, f.t, NQN, admin,
+                              (struct rpeer_options) {
+                                  .qid = qid, .entries = 16, .in_capsule = qid == 1 ? 4096 : 0 });
+                assert_non_null(io);
+                pauses(&f, admin, io);
+                rpeer_close(io);
+        }
+        rpeer_close(admin);
+        stop(&f);
+}
+
+/* The host leaves, or the target stops, while its commands wait. */
+static void test_ends_while_it_is_paused(void **state)
+{
+        (void)state;
+        for (unsigned round = 0; round < 4; round++) {
+                struct fixture f = start_on(NULL, (struct target_options) { .reactors = 2 });
+                struct subsystem *s = target_inventory(f.t)->subsystems;
+                struct rpeer *admin = rpeer_admin(f.v, f.t, NQN), *io;
+                struct rpeer_cmd c[FLIGHT];
+
+                assert_non_null(admin);
+                io = rpeer_io(f.v, f.t, NQN, admin,
+                              (struct rpeer_options) { .qid = 1, .entries = 64 });
+                assert_non_null(io);
+                atomic_store(&s->pause, subsystem_pause(1));
+                fly(io, c, rpeer_alloc(io, 64 * 512));
+                wait_for_waiting(&f, s, FLIGHT);
+                if (round % 2)
+                        rpeer_close(io);
+                target_stop(f.t);
+                if (round % 2 == 0)
+                        rpeer_close(io);
+                rpeer_close(admin);
+                assert_int_equal(verbs_memory_leaks(f.v).qps, 0);
+                assert_int_equal(verbs_memory_leaks(f.v).mrs, 0);
+                verbs_memory_free(f.v);
+        }
+}
+
 static struct disc_entry discovery_entry(struct rpeer *p, unsigned i)
 {
         uint8_t *log = rpeer_alloc(p, 4096);
@@ -1043,6 +1146,8 @@ int main(void)
                 cmocka_unit_test(test_any_order),
                 cmocka_unit_test(test_both_transports_at_once),
                 cmocka_unit_test(test_reload),
+                cmocka_unit_test(test_pause),
+                cmocka_unit_test(test_ends_while_it_is_paused),
                 cmocka_unit_test(test_discovery_names_the_provider),
         };
 

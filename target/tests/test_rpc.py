@@ -994,6 +994,19 @@ def test_log_level(target):
     target.refuses(PARAMS, "log_set_level", level="LOUD")
 
 
+def churn_while_paused(target, i):
+    """Namespaces come, change and go while their subsystem is paused, the one under load among them."""
+    target.call("nvmfspec_subsystem_pause", nqn=NQN, **({}, {"nsid": 1}, {"nsid": 0})[i % 3])
+    target.call("bdev_null_resize", name="Churn", new_size=1 + i % 3)
+    if i % 3 < 2:  # else it is not paused for that one
+        target.call("nvmf_subsystem_remove_ns", nqn=NQN, nsid=1)
+        target.call("nvmf_subsystem_add_ns", nqn=NQN, namespace={"bdev_name": "Malloc0", "nsid": 1})
+    target.call("nvmf_subsystem_add_ns", nqn=NQN, namespace={"bdev_name": "mem:1M", "nsid": 6})
+    target.call("nvmf_subsystem_remove_ns", nqn=NQN, nsid=6)
+    target.call("nvmfspec_subsystem_resume", nqn=NQN)
+    return 5 if i % 3 == 2 else 7
+
+
 def churn(target, i):
     """Changes of every kind beside the namespace that is under load; how many."""
     other, there = NQN + "-other", place(traddr="127.0.0.2")
@@ -1007,7 +1020,7 @@ def churn(target, i):
     target.call("nvmf_subsystem_add_listener", nqn=other, listen_address=place())
     target.call("nvmf_subsystem_add_listener", nqn=NQN, listen_address=there)
     target.call("nvmf_discovery_add_referral", address=place("8009", traddr="127.0.0.9"))
-    target.call("bdev_null_resize", name="Churn", new_size=1 + i % 3)
+    done = churn_while_paused(target, i)
     there["trsvcid"] = [a["address"]["trsvcid"] for a in target.call(
         "nvmf_subsystem_get_listeners", nqn=NQN) if a["address"]["traddr"] == "127.0.0.2"][0]
     target.call("nvmf_subsystem_remove_listener", nqn=NQN, listen_address=there)
@@ -1017,7 +1030,7 @@ def churn(target, i):
     target.call("nvmf_delete_subsystem", nqn=other)
     target.call("nvmfspec_fault_list")
     target.call("nvmfspec_fault_remove", id=late)
-    return 14
+    return 13 + done
 
 
 def churn_under_load(target, port, count):
