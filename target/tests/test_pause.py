@@ -5,9 +5,10 @@ import re
 import signal
 import subprocess
 import time
+import urllib.request
 
 import pytest
-from test_rpc import NQN, NVMFSPEC, PARAMS, Client, Target
+from test_rpc import NQN, NVMFSPEC, PARAMS, Client, Target, place
 
 QUEUES = 9  # eight, and the admin queue
 
@@ -61,7 +62,14 @@ def host(command, port, nsid=1, *more):
                              "-N", str(nsid), *more], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def test_states(target):
+def page_of(port):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+        return answer.read().decode()
+
+
+def test_states(options, free_port):
+    metrics = free_port()
+    target = options("--metrics", f"127.0.0.1:{metrics}")
     assert target.call("nvmfspec_get_states") == {"target": "running", "subsystems": []}
     target.serve()
     assert state(target) == {"nqn": NQN, "state": "active"}
@@ -80,6 +88,10 @@ def test_states(target):
     shown = subprocess.run([NVMFSPEC, "ctl", "-s", target.path, "nvmfspec_get_states"], capture_output=True,
                            text=True, timeout=30).stdout
     assert "running" in shown and "paused" in shown, shown
+    page = page_of(metrics)
+    for sample in ('target_state{state="running"} 1', 'subsystems{state="active"} 0', 'subsystems{state="pausing"} 0',
+                   'subsystems{state="paused"} 1'):
+        assert f"\nnvmfspec_{sample}\n" in page
 
 
 def test_states_of_the_target_are_in_the_log(options):
@@ -144,15 +156,24 @@ def test_other_namespaces_are_served(target):
     assert [load.wait(30) for load in loads] == [0, 0]
 
 
+MEETS = {"back": None, "gone": "Invalid Field", "inaccessible": "Asymmetric Access Inaccessible",
+         "shorter": "LBA Out of Range"}
+
+
 def test_what_waits_meets_what_there_is_then(target):
-    """A namespace that has come back with its data serves it; one that is gone, or shorter, does not."""
-    port = target.serve()
-    for change in "back", "gone", "shorter":
+    """A namespace that has come back with its data serves it; one that is gone, shorter, or may not be used by this
+    path, does not."""
+    port = target.serve(ana_reporting=True)
+    for change in MEETS:
         load = begun(target, target.load(port, 30))
         target.call("nvmfspec_subsystem_pause", nqn=NQN)
         until(lambda: state(target)["waiting"] > 0)
-        target.call("nvmf_subsystem_remove_ns", nqn=NQN, nsid=1)
-        if change != "gone":
+        if change == "inaccessible":
+            target.call("nvmf_subsystem_listener_set_ana_state", nqn=NQN, listen_address=place(port),
+                        ana_state="inaccessible")
+        else:
+            target.call("nvmf_subsystem_remove_ns", nqn=NQN, nsid=1)
+        if change in ("back", "shorter"):
             target.call("nvmf_subsystem_add_ns", nqn=NQN, namespace={
                 "bdev_name": "Malloc0" if change == "back" else "mem:4K", "nsid": 1})
         before = answered(target)
@@ -164,8 +185,11 @@ def test_what_waits_meets_what_there_is_then(target):
             load.wait(30)
         else:
             assert load.wait(30) != 0
-            assert re.search("LBA Out of Range" if change == "shorter" else "Invalid Field", load.stdout.read())
+            assert MEETS[change] in load.stdout.read()
         until(lambda: not target.call("nvmf_subsystem_get_controllers", nqn=NQN))
+        if change == "inaccessible":
+            target.call("nvmf_subsystem_listener_set_ana_state", nqn=NQN, listen_address=place(port),
+                        ana_state="optimized")
         if change == "gone":
             target.call("nvmf_subsystem_add_ns", nqn=NQN, namespace={"bdev_name": "Malloc0", "nsid": 1})
 

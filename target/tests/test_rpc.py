@@ -1005,14 +1005,17 @@ def goes_on(target, load):
 
 
 def churn_while_paused(target, load, i):
-    """Namespaces come, change and go while their subsystem is paused, the one under load among them; how many."""
+    """Namespaces come, change and go while their subsystem is paused, the one under load among them: how many
+    changes, and how many commands waited."""
     def waiting():
         return next(s["waiting"] for s in target.call("nvmfspec_get_states")["subsystems"] if s["nqn"] == NQN)
 
     whole, also_this = i % 3 == 0, i % 3 < 2
     target.call("nvmfspec_subsystem_pause", nqn=NQN, **({} if whole else {"nsid": 1 if also_this else 0}))
-    while also_this and waiting() == 0 and load.poll() is None:
+    waited = 0
+    while also_this and waited == 0 and load.poll() is None:
         time.sleep(0.002)
+        waited = waiting()
     target.call("bdev_null_resize", name="Churn", new_size=1 + i % 3)
     if also_this:
         target.call("nvmf_subsystem_remove_ns", nqn=NQN, nsid=1)
@@ -1020,11 +1023,11 @@ def churn_while_paused(target, load, i):
     target.call("nvmf_subsystem_add_ns", nqn=NQN, namespace={"bdev_name": "mem:1M", "nsid": 6})
     target.call("nvmf_subsystem_remove_ns", nqn=NQN, nsid=6)
     target.call("nvmfspec_subsystem_resume", nqn=NQN)
-    return 5 + 2 * also_this
+    return 5 + 2 * also_this, waited
 
 
 def churn(target, load, i):
-    """Changes of every kind beside the namespace that is under load; how many."""
+    """Changes of every kind, as churn_while_paused()."""
     other, there = NQN + "-other", place(traddr="127.0.0.2")
     late = target.call("nvmfspec_fault_add", fault="delay=1ms every=20 qid=1-8")
     target.call("nvmf_subsystem_add_ns", nqn=NQN,
@@ -1036,7 +1039,7 @@ def churn(target, load, i):
     target.call("nvmf_subsystem_add_listener", nqn=other, listen_address=place())
     target.call("nvmf_subsystem_add_listener", nqn=NQN, listen_address=there)
     target.call("nvmf_discovery_add_referral", address=place("8009", traddr="127.0.0.9"))
-    paused = churn_while_paused(target, load, i)
+    paused, waited = churn_while_paused(target, load, i)
     there["trsvcid"] = [a["address"]["trsvcid"] for a in target.call(
         "nvmf_subsystem_get_listeners", nqn=NQN) if a["address"]["traddr"] == "127.0.0.2"][0]
     target.call("nvmf_subsystem_remove_listener", nqn=NQN, listen_address=there)
@@ -1046,22 +1049,23 @@ def churn(target, load, i):
     target.call("nvmf_delete_subsystem", nqn=other)
     target.call("nvmfspec_fault_list")
     target.call("nvmfspec_fault_remove", id=late)
-    return 13 + paused
+    return 13 + paused, waited
 
 
 def churn_under_load(target, port, count):
     """That many changes, each of them while eight queues verify what they write; none of these fails."""
     target.call("bdev_null_create", name="Churn", num_blocks=2048, block_size=512)
-    done = rounds = 0
+    done = rounds = waited = 0
     while done < count:
         load = target.load(port, 6)
         while len(target.call("nvmf_subsystem_get_qpairs", nqn=NQN)) < 9 and load.poll() is None:
             time.sleep(0.02)
         while done < count and load.poll() is None:
             goes_on(target, load)
-            done += churn(target, load, rounds)
-            rounds += 1
+            changes, late = churn(target, load, rounds)
+            done, waited, rounds = done + changes, waited + late, rounds + 1
         assert load.wait(60) == 0, load.stdout.read()
+    assert waited > 0
     return done
 
 
