@@ -8,7 +8,7 @@ import time
 import urllib.request
 
 import pytest
-from test_rpc import NQN, NVMFSPEC, PARAMS, Client, Target, place
+from test_rpc import INTERNAL, NQN, NVMFSPEC, PARAMS, Client, Target, place
 
 QUEUES = 9  # eight, and the admin queue
 
@@ -55,6 +55,12 @@ def begun(target, load):
 def answered(target):
     """I/O commands so far, of all queues."""
     return sum(q["commands"] for q in target.call("nvmfspec_get_queues")["queues"] if q["qid"] > 0)
+
+
+def executed(target):
+    """What the namespace under load has done."""
+    done = target.call("bdev_get_iostat", name="Malloc0")["bdevs"][0]
+    return done["num_read_ops"], done["num_write_ops"]
 
 
 def host(command, port, nsid=1, *more):
@@ -113,11 +119,10 @@ def test_what_comes_waits_and_nothing_expires(options, data):
     assert target.call("nvmfspec_subsystem_pause", nqn=NQN) is True
     before = answered(target)
     until(lambda: state(target)["waiting"] > 8)
-    reads = target.call("bdev_get_iostat", name="Malloc0")["bdevs"][0]
+    before_pause = executed(target)
     time.sleep(5)
     assert answered(target) == before and state(target)["working"] == 0
-    now = target.call("bdev_get_iostat", name="Malloc0")["bdevs"][0]
-    assert [now[k] for k in ("num_read_ops", "num_write_ops")] == [reads[k] for k in ("num_read_ops", "num_write_ops")]
+    assert executed(target) == before_pause
     assert len(target.call("nvmf_subsystem_get_qpairs", nqn=NQN)) == QUEUES
     assert target.call("nvmfspec_subsystem_resume", nqn=NQN) is True
     assert load.wait(60) == 0, load.stdout.read()
@@ -176,7 +181,7 @@ def test_what_waits_meets_what_there_is_then(target):
         if change in ("back", "shorter"):
             target.call("nvmf_subsystem_add_ns", nqn=NQN, namespace={
                 "bdev_name": "Malloc0" if change == "back" else "mem:4K", "nsid": 1})
-        before = answered(target)
+        before, done = answered(target), executed(target)
         target.call("nvmfspec_subsystem_resume", nqn=NQN)
         if change == "back":
             until(lambda: answered(target) > before + 1000)
@@ -185,7 +190,7 @@ def test_what_waits_meets_what_there_is_then(target):
             load.wait(30)
         else:
             assert load.wait(30) != 0
-            assert MEETS[change] in load.stdout.read()
+            assert MEETS[change] in load.stdout.read() and executed(target) == done
         until(lambda: not target.call("nvmf_subsystem_get_controllers", nqn=NQN))
         if change == "inaccessible":
             target.call("nvmf_subsystem_listener_set_ana_state", nqn=NQN, listen_address=place(port),
@@ -254,3 +259,38 @@ def test_ends_while_it_is_paused(target, how):
         until(lambda: not target.call("nvmf_subsystem_get_controllers", nqn=NQN))
         assert state(target)["waiting"] == 0
     assert load.wait(30) != 0
+
+
+def test_a_pause_outlasts_a_reload(options, tmp_path):
+    """What waits is executed with what the file names then."""
+    file = tmp_path / "target.json"
+
+    def write(*sizes):
+        file.write_text(json.dumps({
+            "hosts": [], "ports": [{"portid": 1, "addr": place(trtype="tcp", adrfam="ipv4"), "subsystems": [NQN]}],
+            "subsystems": [{"nqn": NQN, "attr": {"allow_any_host": "1"}, "namespaces": [
+                {"nsid": n, "enable": 1, "device": {"path": f"mem:{size}"}} for n, size in enumerate(sizes, 1)]}]}))
+
+    write("16M")
+    target = options("--config", str(file))
+    port = target.call("nvmf_subsystem_get_listeners", nqn=NQN)[0]["address"]["trsvcid"]
+    load = begun(target, target.load(port, 3))
+    target.call("nvmfspec_subsystem_pause", nqn=NQN)
+    until(lambda: state(target)["waiting"] > 8)
+    write("16M", "1M")
+    target.process.send_signal(signal.SIGHUP)
+    until(lambda: len(target.call("nvmf_get_subsystems", nqn=NQN)[0]["namespaces"]) == 2)
+    assert state(target)["state"] == "paused" and load.poll() is None
+    target.call("nvmfspec_subsystem_resume", nqn=NQN)
+    assert load.wait(30) == 0, load.stdout.read()
+
+
+def test_a_batch_does_not_wait(target):
+    port = target.serve()
+    target.call("nvmfspec_fault_add", fault="delay=1s cmd=read times=1")
+    read = host("read", port, 1, "--blocks", "1")
+    until(lambda: target.call("nvmfspec_fault_list")[0]["fired"] == 1)
+    pause = {"id": 1, "method": "nvmfspec_subsystem_pause", "params": {"nqn": NQN}}
+    assert Client(target.path).ask([pause])[0]["error"]["code"] == INTERNAL
+    until(lambda: state(target)["state"] == "paused")
+    assert read.wait(30) == 0 and Client(target.path).ask([pause])[0]["result"] is True
