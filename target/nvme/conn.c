@@ -214,7 +214,9 @@ static uint16_t admit_it(struct target_conn *c, struct request *r)
         c->nvm.qid = c->queue.qid;
         c->nvm.copy_formats = ctrl_copy_formats(&c->queue);
         c->nvm.extended = ctrl_extended(&c->queue);
-        return conn_log_status(c, r, nvm_admit(&c->nvm, ctrl_subsystem(&c->queue), r));
+        status = r->deferred ? nvm_admit_later(&c->nvm, ctrl_subsystem(&c->queue), r)
+                             : nvm_admit(&c->nvm, ctrl_subsystem(&c->queue), r);
+        return conn_log_status(c, r, status);
 }
 
 static uint16_t admit(void *user, struct request *r)
@@ -232,8 +234,8 @@ static uint16_t admit(void *user, struct request *r)
                 r->no_response = true;
                 return NVME_ABORT_SQ_DELETED;
         }
+        r->deferred = conn_is_paused(c, r);
         status = admit_it(c, r);
-        r->deferred = !status && conn_is_paused(c, r);
         return c->reactor->service->faults ? conn_trigger_arrives(c, r, status) : status;
 }
 

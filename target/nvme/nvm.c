@@ -1092,19 +1092,38 @@ static void overlook_fuse(const struct nvm_queue *q, struct request *r)
                 r->sqe.flags &= (uint8_t)~SQE_FUSE_MASK;
 }
 
-uint16_t nvm_admit(struct nvm_queue *q, const struct subsystem *s, struct request *r)
+static uint16_t place_fused(struct nvm_queue *q, const struct subsystem *s, struct request *r)
 {
-        uint16_t status = NVME_SUCCESS;
-
         q->subsystem = s;
         overlook_fuse(q, r);
-        if (fuse(r) || q->open || q->open_failed)
-                status = admit_fused(q, r);
+        return fuse(r) || q->open || q->open_failed ? admit_fused(q, r) : NVME_SUCCESS;
+}
+
+uint16_t nvm_admit(struct nvm_queue *q, const struct subsystem *s, struct request *r)
+{
+        uint16_t status = place_fused(q, s, r);
+
         if (!status)
                 status = check(q, s, r);
         if (status)
                 fail_fused(q, r);
         return with_dnr(status);
+}
+
+/* Whatever stands against it now may be no more then: hosts describe just what a command transfers. */
+uint16_t nvm_admit_later(struct nvm_queue *q, const struct subsystem *s, struct request *r)
+{
+        uint16_t status = place_fused(q, s, r);
+
+        if (status) {
+                fail_fused(q, r);
+                return with_dnr(status);
+        }
+        if (check(q, s, r)) {
+                r->xfer = sqe_xfer(&r->sqe);
+                r->len = r->xfer == XFER_NONE ? 0 : sgl_len(&r->sqe.sgl);
+        }
+        return NVME_SUCCESS;
 }
 
 /* Namespaces, reservations and ANA states may be others. */
@@ -1116,11 +1135,11 @@ uint16_t nvm_admit_again(struct nvm_queue *q, const struct subsystem *s, struct 
 
         q->subsystem = s;
         status = check(q, s, r);
-        if (!status && xfer != XFER_NONE && r->len != len)
-                status = NVME_INVALID_NS;
+        if (!status && (r->len != len || (len > 0 && r->xfer != xfer)))
+                status = NVME_NS_NOT_READY; /* as a command that comes now it is good */
         r->len = len;
         r->xfer = xfer;
-        return with_dnr(status);
+        return status == NVME_NS_NOT_READY ? status : with_dnr(status);
 }
 
 bool nvm_waits_for_half(const struct request *r)

@@ -77,7 +77,11 @@ struct nvm_queue {
 
 /* What the command transfers, or the status it ends with (with STATUS_DNR where that helps). */
 uint16_t nvm_admit(struct nvm_queue *q, const struct subsystem *s, struct request *r);
-/* It was admitted a while ago: whether it still would be. 0, or the status it ends with. */
+/* The same of a command that waits: but for its place in a fused operation it is looked at by nvm_admit_again().
+ * What it transfers is what its SGL describes, where that is not known. */
+uint16_t nvm_admit_later(struct nvm_queue *q, const struct subsystem *s, struct request *r);
+/* It waits no longer: 0, or the status it ends with; one that transfers something else than was thought is to be
+ * sent again (Namespace Not Ready). */
 uint16_t nvm_admit_again(struct nvm_queue *q, const struct subsystem *s, struct request *r);
 void nvm_execute(struct nvm_queue *q, const struct subsystem *s, struct request *r);
 /* Whether it executes and does nothing but wait for the other half of a fused operation, which has not begun. */
