@@ -294,23 +294,3 @@ def test_a_batch_does_not_wait(target):
     assert Client(target.path).ask([pause])[0]["error"]["code"] == INTERNAL
     until(lambda: state(target)["state"] == "paused")
     assert read.wait(30) == 0 and Client(target.path).ask([pause])[0]["result"] is True
-
-
-def test_what_comes_while_the_namespace_is_away_waits(target):
-    """Commands that have been sent before, and are read after; not one of them fails."""
-    port = target.serve()
-    for data in [], ["--command-buffers"]:
-        load = begun(target, target.load(port, 4, *data))
-        cntlid = target.call("nvmf_subsystem_get_controllers", nqn=NQN)[0]["cntlid"]
-        for _ in range(3):
-            for qid in range(1, QUEUES):
-                target.call("nvmfspec_stall", cntlid=cntlid, qid=qid, ms=300)
-            target.call("nvmfspec_subsystem_pause", nqn=NQN, nsid=1)
-            target.call("nvmf_subsystem_remove_ns", nqn=NQN, nsid=1)
-            time.sleep(0.4)  # until the stall is over
-            assert state(target)["waiting"] > 0
-            target.call("nvmf_subsystem_add_ns", nqn=NQN, namespace={"bdev_name": "Malloc0", "nsid": 1})
-            before = answered(target)
-            target.call("nvmfspec_subsystem_resume", nqn=NQN)
-            until(lambda: answered(target) > before + 100 or load.poll() is not None)
-        assert load.wait(30) == 0, load.stdout.read()

@@ -993,6 +993,7 @@ static void resume(struct target_conn *c, void *arg)
 static void pauses(struct fixture *f, struct rpeer *admin, struct rpeer *io)
 {
         struct subsystem *s = target_inventory(f->t)->subsystems;
+        struct ns *ns = ns_find(s, 1);
         uint8_t *out = rpeer_alloc(io, 64 * 512), *in = rpeer_alloc(io, 64 * 512);
         struct rpeer_cmd w[8], r = rpeer_rw(NVME_READ, 0, 64, in),
                                alive = { .cmd.sqe.opc = NVME_KEEP_ALIVE };
@@ -1000,6 +1001,7 @@ static void pauses(struct fixture *f, struct rpeer *admin, struct rpeer *io)
         for (unsigned i = 0; i < 64 * 512; i++)
                 out[i] = (uint8_t)(i * 5 + (i >> 9));
         atomic_store(&s->pause, subsystem_pause(NSID_ALL));
+        assert_true(subsystem_remove_ns(s, ns)); /* it is away while they come */
         for (unsigned i = 0; i < 8; i++) {
                 w[i] = rpeer_rw(NVME_WRITE, i * 8, 8, out + i * 8 * 512);
                 rpeer_submit(io, &w[i]);
@@ -1009,6 +1011,7 @@ static void pauses(struct fixture *f, struct rpeer *admin, struct rpeer *io)
         rpeer_pump(io, 0);
         for (unsigned i = 0; i < 8; i++)
                 assert_false(w[i].done);
+        subsystem_add_ns(s, ns);
         atomic_store(&s->pause, 0);
         target_each_conn(f->t, resume, NULL);
         for (unsigned i = 0; i < 8; i++) {
