@@ -344,7 +344,8 @@ struct icresp {
         uint32_t maxh2cdata;
 };
 struct icresp expect_icresp(struct queue *q);
-/* ... or C2HTermReq that calls the parameter at this offset of the ICReq unsupported: false. */
+/* ... or C2HTermReq that calls the parameter at this offset of the ICReq unsupported (T1.0 3.1), or, which is lenient, the
+ * end of the connection without it: false. */
 bool expect_icresp_unless(struct queue *q, uint32_t unsupported);
 
 /* The response to a command, whatever its status; an R2T instead of it is a failure. */
@@ -430,6 +431,9 @@ enum change {
         CHANGES
 };
 void change(struct t *t, enum change what);
+/* The target may notice a change late: a pause of 20 ms, and whether to look for it once more, which is so for 3 s (both
+ * scaled) from the first call on. *until: now_ms(), 0 at first. */
+bool look_again(struct t *t, uint64_t *until);
 
 /* --- whole commands, that have to succeed -------------------------------------------------- */
 

@@ -297,6 +297,16 @@ void change(struct t *t, enum change what)
                 broke(t, "--change: %s", error);
 }
 
+bool look_again(struct t *t, uint64_t *until)
+{
+        enum { PAUSE_MS = 20, NOTICED_MS = 3000 };
+
+        if (*until == 0)
+                *until = t_deadline(t, NOTICED_MS);
+        give_ms(t, PAUSE_MS);
+        return now_ms() < *until;
+}
+
 unsigned together(const struct queue *q, unsigned most)
 {
         unsigned maxcmd = le16_get(caps(q->t)->id.maxcmd); /* 0: not told */

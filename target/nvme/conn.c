@@ -119,7 +119,8 @@ void conn_buffer_put(struct target_conn *c, uint8_t *buf, uint32_t len)
         c->reactor->fed = true;
 }
 
-/* Before Connect those of an address share; without memory for that each has all. */
+/* Before Connect, all connections from one address have one share. A connection for which no share could be allocated
+ * may take CONN_BUDGET by itself. */
 unsigned conn_budget(struct target_conn *c)
 {
         struct pool_share *share;

@@ -5,15 +5,12 @@
  */
 #include <string.h>
 
-#include "conformance/engine/suite.h"
 #include "conformance/words/case.h"
 #include "pdu/nvme/wire/identify.h"
 #include "pdu/nvme/wire/logs.h"
 
 enum {
         QUIET_MS = 300,
-        NOTICED_MS = 3000, /* a change */
-        NOTICE_MS = 20,    /* between two looks for it */
         SILENCE_MS = 150,
         CONTROLLERS = 4, /* that are compared */
         COMPARED = 32,   /* NSIDs of each */
@@ -607,15 +604,13 @@ static bool is_same(const struct log *a, const struct log *b)
 /* ANA states change: the log when it shows that, or is as it was for so long. */
 static struct log changed_log(struct queue *q, const struct log *before)
 {
-        uint64_t end;
+        uint64_t until = 0;
         struct log l;
 
         change(q->t, CHANGE_ANA);
-        end = t_deadline(q->t, NOTICED_MS);
-        do {
-                give_ms(q->t, NOTICE_MS);
+        do
                 l = read_log(q);
-        } while (is_same(before, &l) && now_ms() < end);
+        while (is_same(before, &l) && look_again(q->t, &until));
         return l;
 }
 

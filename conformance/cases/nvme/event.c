@@ -7,9 +7,7 @@
 
 enum {
         QUIET_MS = 200,
-        SETTLE_MS = 100,   /* of what has been noticed */
-        NOTICED_MS = 3000, /* a change */
-        NOTICE_MS = 20,    /* between two looks for it */
+        SETTLE_MS = 100, /* of what has been noticed */
         SILENCE_MS = 150,
         NS_EVENT = AEN_NOTICE | AEN_INFO_NS_CHANGED << 8 | LOG_CHANGED_NS << 16,
         DISCOVERY_EVENT = AEN_NOTICE | AEN_INFO_DISCOVERY << 8 | LOG_DISCOVERY << 16,
@@ -76,14 +74,11 @@ static const le32_t *read_changed(struct queue *q, bool retain)
 /* Namespaces change, and this controller has noticed: its list names one. Its event stays, by RAE. */
 static void change_noticed(struct queue *q)
 {
-        uint64_t end;
+        uint64_t until = 0;
 
         change(q->t, CHANGE_NAMESPACES);
-        end = t_deadline(q->t, NOTICED_MS);
-        while (!le32_get(read_changed(q, true)[0])) {
-                require(q->t, now_ms() < end, "no changed namespace is listed");
-                give_ms(q->t, NOTICE_MS);
-        }
+        while (!le32_get(read_changed(q, true)[0]))
+                require(q->t, look_again(q->t, &until), "no changed namespace is listed");
 }
 
 /* --- events */
@@ -320,14 +315,12 @@ static struct disc_header read_header(struct queue *q)
 static uint64_t change_log(struct queue *q)
 {
         struct disc_header before = read_header(q), after;
-        uint64_t end;
+        uint64_t until = 0;
 
         change(q->t, CHANGE_DISCOVERY);
-        end = t_deadline(q->t, NOTICED_MS);
-        do {
-                give_ms(q->t, NOTICE_MS);
+        do
                 after = read_header(q);
-        } while (le64_get(before.genctr) == le64_get(after.genctr) && now_ms() < end);
+        while (le64_get(before.genctr) == le64_get(after.genctr) && look_again(q->t, &until));
         give_ms(q->t, QUIET_MS); /* until the whole of it is counted */
         after = read_header(q);
         require(q->t, le64_get(before.numrec) != le64_get(after.numrec),

@@ -271,6 +271,16 @@ static void test_ports_used_anew(void **state)
         assert_seen("1 open@1; 1h 'one'@4; 1 closed@5; 2 open@6; 2h 'two'@9; 2 closed@9; ");
 }
 
+/* What was written is read back whole: so many connections, each opened and closed. */
+static void assert_connections(unsigned n)
+{
+        assert_int_equal(capture_writer_close(out), 0);
+        memset(&seen, 0, sizeof(seen));
+        assert_int_equal(read_back(), 0);
+        assert_int_equal(seen.opened, n);
+        assert_int_equal(seen.closed, n);
+}
+
 /* More connections than are remembered, of which one is in use all the time: it goes on, the idle
  * ones are closed. */
 static void test_many(void **state)
@@ -290,11 +300,7 @@ static void test_many(void **state)
                 if (i % 1000 == 0)
                         send_text(PARTY_HOST, "b");
         }
-        assert_int_equal(capture_writer_close(out), 0);
-        memset(&seen, 0, sizeof(seen));
-        assert_int_equal(read_back(), 0);
-        assert_int_equal(seen.opened, MANY + 1);
-        assert_int_equal(seen.closed, MANY + 1);
+        assert_connections(MANY + 1);
         at = strstr(seen.log, "1 closed");
         assert_null(at); /* last of all, far behind what the log can hold */
 }
@@ -329,11 +335,7 @@ static void test_a_flood_of_handshakes(void **state)
         send_text(PARTY_HOST, "hello");
         flood(FLOOD);
         send_text(PARTY_HOST, "bye");
-        assert_int_equal(capture_writer_close(out), 0);
-        memset(&seen, 0, sizeof(seen));
-        assert_int_equal(read_back(), 0);
-        assert_int_equal(seen.opened, FLOOD + 1);
-        assert_int_equal(seen.closed, FLOOD + 1);
+        assert_connections(FLOOD + 1);
 }
 
 static void test_midstream(void **state)
