@@ -153,14 +153,37 @@ static uint16_t on_sqhd(void *user, const struct request *r)
         return b->sqfc_off ? 0 : b->sqhd;
 }
 
+/* A state of a request in the paths below. */
+static char letter(enum request_state s)
+{
+        static const char letters[] = {
+                [REQUEST_FREE] = '-',
+                [REQUEST_NEW] = 'N',
+                [REQUEST_DEFERRED] = 'd',
+                [REQUEST_NEED_BUFFER] = 'B',
+                [REQUEST_H2C_PENDING] = 'h',
+                [REQUEST_TRANSFERRING_H2C] = 'H',
+                [REQUEST_READY_TO_EXECUTE] = 'r',
+                [REQUEST_EXECUTING] = 'x',
+                [REQUEST_EXECUTED] = 'X',
+                [REQUEST_C2H_PENDING] = 'c',
+                [REQUEST_COMPLETION_PENDING] = 'p',
+                [REQUEST_READY_TO_COMPLETE] = 'y',
+                [REQUEST_TRANSFERRING_C2H] = 'W',
+                [REQUEST_COMPLETING] = 'C',
+                [REQUEST_COMPLETED] = 'D',
+        };
+
+        return letters[s];
+}
+
 static void on_trace(void *user, const struct request *r)
 {
-        static const char letters[] = "-NBhHrxXcpyWCD";
         struct bench *b = user;
 
         assert_true(strlen(request_state_name(r->state)) > 2);
         if (le16_get(r->sqe.cid) == b->watched && b->path_len < sizeof(b->path) - 1)
-                b->path[b->path_len++] = letters[r->state];
+                b->path[b->path_len++] = letter(r->state);
         b->path[b->path_len] = '\0';
 }
 
@@ -1500,9 +1523,8 @@ static struct bench *at_stage(const struct stage *s)
 
 static void reached(const struct stage *s, const struct bench *b)
 {
-        static const char letters[] = "-NBhHrxXcpyWCD";
 
-        if (b->path[b->path_len - 1] != letters[s->state])
+        if (b->path[b->path_len - 1] != letter(s->state))
                 fail_msg("%s: %s", s->what, b->path);
 }
 
