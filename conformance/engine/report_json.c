@@ -335,7 +335,7 @@ static struct json_object *row(const struct conform_family *f, unsigned id)
         add_string(o, "basis", basis_name(r->basis));
         add_string(o, "source", r->source);
         add_string(o, "duty", r->says);
-        add_string(o, "reaction", reaction_name(r->reaction));
+        add_string(o, "reaction", rulebook_reaction(f->family->rules, r->reaction));
         add_string(o, "reaction_basis", basis_name(r->reacts));
         add_bool(o, "unowed", r->unowed);
         add(o, "accept", outcomes(r));

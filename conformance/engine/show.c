@@ -47,7 +47,7 @@ static void print_reaction(FILE *out, const struct conform_family *f, const stru
         char text[256];
         bool listed = r->reaction == REACT_TERM || r->reaction == REACT_STATUS;
 
-        fprintf(out, "%s", reaction_name(r->reaction));
+        fprintf(out, "%s", rulebook_reaction(f->family->rules, r->reaction));
         for (int i = 0; listed && i < RULE_OUTCOMES && r->accept[i].code; i++) {
                 f->outcome(r, &r->accept[i], text, sizeof(text));
                 fprintf(out, "%s%s", i == 0 ? ": " : ", or ", text);

@@ -201,7 +201,7 @@ const char *reaction_says(const struct rule *r, char *buf, size_t size)
         else if (r->reaction == REACT_AUTH)
                 text_add(&t, "%s ", auth_message_name(AUTH_FAILURE1));
         else if (!listed)
-                text_add(&t, "%s", reaction_name(r->reaction));
+                text_add(&t, "%s", rulebook_reaction(&nvme_rules, r->reaction));
         for (int i = 0; listed && i < RULE_OUTCOMES && r->accept[i].code; i++) {
                 text_add(&t, i > 0 ? " or " : "");
                 add_outcome(&t, r, &r->accept[i]);

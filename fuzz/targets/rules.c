@@ -11,6 +11,7 @@
 #include "pdu/nvme/wire/auth.h"
 #include "pdu/nvme/wire/nvme.h"
 #include "pdu/nvme/wire/tcp.h"
+#include "pdu/verbs/verbs.h"
 
 static void check_rule(enum rule_id id, uint16_t code, uint32_t place, uint32_t digest)
 {
@@ -26,7 +27,8 @@ static void check_rule(enum rule_id id, uint16_t code, uint32_t place, uint32_t 
         must(rule_by_name(r->id) == id && fault.rule == id);
         (void)spoil_can(id);
         (void)spoil_can_rdma(id);
-        must(*level_name(r->level) && *reaction_name(r->reaction) && *party_name(r->bound));
+        must(*level_name(r->level) && *rulebook_reaction(&nvme_rules, r->reaction) &&
+             *party_name(r->bound));
         must(*basis_name(rule_basis(r, r->bound)));
         must(r->unowed || rule_basis(r, peer_of(r->bound)) == r->reacts);
         must(rulebook_flaw_by_name(&nvme_rules, r->id) == 0); /* no fault has a rule's name */

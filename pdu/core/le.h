@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Little-endian integers as they stand on the wire (NVMe Base 1.x: all multi-byte fields are
- * little-endian). The types have size and alignment of bytes and no arithmetic: a field can
- * only be read with leN_get() and made with leN(), so a missing swap does not compile.
+ * Little-endian integers as they stand on the wire. The types have size and alignment of bytes and
+ * no arithmetic: a field can only be read with leN_get() and made with leN(), so a missing swap does
+ * not compile.
  */
 #ifndef NVMF_WIRE_LE_H
 #define NVMF_WIRE_LE_H

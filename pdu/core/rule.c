@@ -19,11 +19,11 @@ const char *level_name(enum level l)
         return names[l];
 }
 
-const char *reaction_name(enum reaction r)
+const char *rulebook_reaction(const struct rulebook *b, enum reaction r)
 {
         static const char *const names[] = {
                 [REACT_NONE] = "nothing prescribed",
-                [REACT_TERM] = "TermReq",
+                [REACT_TERM] = "message of termination",
                 [REACT_STATUS] = "error status",
                 [REACT_CLOSE] = "close",
                 [REACT_ANY] = "error status or end of the connection",
@@ -33,7 +33,7 @@ const char *reaction_name(enum reaction r)
                 [REACT_TOLERATE] = "tolerate",
         };
 
-        return names[r];
+        return r == REACT_TERM && b->term ? b->term : names[r];
 }
 
 const char *basis_name(enum basis b)

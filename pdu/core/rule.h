@@ -27,23 +27,23 @@ enum level {
 };
 const char *level_name(enum level l); /* "must", "should", "info" */
 
-/* What the party that sees the rule broken has to do, and with it what struct fault's code says. */
+/* What the party that sees the rule broken has to do, and with it what struct fault's code says.
+ * Which numbers that are is the family's affair: it names them in its rulebook. */
 enum reaction {
         REACT_NONE,     /* nothing prescribed: must survive it */
-        REACT_TERM,     /* fatal: a message of termination; code: why it ends (NVMe/TCP: FES) */
-        REACT_STATUS,   /* the command completes with a status; code: that (NVMe: SCT << 8 | SC) */
+        REACT_TERM,     /* fatal: a message of termination; code: why it ends */
+        REACT_STATUS,   /* the command completes with a status; code: that */
         REACT_CLOSE,    /* fatal: closes without a word */
         REACT_ANY,      /* an error status or the end of the connection, never silence; code: of the
                          * message of termination, for a receiver that ends the connection so */
         REACT_REFUSE,   /* the same, where we complete the command; code: as of REACT_STATUS */
-        REACT_REJECT,   /* the connect request is rejected; code: why (NVMe/RDMA: STS) */
-        REACT_AUTH,     /* a failure message, then closes; code: why (NVMe: RCODEEX) */
+        REACT_REJECT,   /* the connect request is rejected; code: why */
+        REACT_AUTH,     /* a failure message, then closes; code: why */
         REACT_TOLERATE, /* goes on as though nothing had happened */
 };
-const char *reaction_name(enum reaction r);
 
-/* Where what is wrong stands: bytes from the start of the message that is at fault (NVMe/TCP: FEI;
- * Connect: IPO | IATTR << 16), or one of these. */
+/* Where what is wrong stands: bytes from the start of the message that is at fault, to which a family
+ * may add bits of its own; or one of these. */
 enum {
         PLACE_ANY = -1,    /* not prescribed, or reserved with this code */
         PLACE_DIGEST = -2, /* no place: the digest that was received */
@@ -128,6 +128,7 @@ struct flaw {
 
 struct rulebook {
         const char *name;             /* of the family: "nvme" */
+        const char *term;             /* its message of termination; NULL: it has none */
         const struct rule *rows;      /* rows[RULE_NONE] is empty */
         unsigned count;               /* rules have the numbers 1 to count - 1 */
         const char *const *violators; /* bit n of a row's violators is violators[n]; NULL ends */
@@ -137,6 +138,8 @@ struct rulebook {
 
 /* NULL if `rule` is not one of the book's. */
 const struct rule *rulebook_get(const struct rulebook *b, unsigned rule);
+/* In words: "error status"; REACT_TERM as the book's term. Never NULL, and not to be freed. */
+const char *rulebook_reaction(const struct rulebook *b, enum reaction r);
 /* RULE_NONE if there is no such id. */
 unsigned rulebook_by_name(const struct rulebook *b, const char *id);
 /* Whether {code, place} is one of the accepted outcomes; PLACE_ANY in the rule matches all. */

@@ -28,6 +28,7 @@
 #define ANY_END(...)               .reaction = REACT_ANY, .accept = { __VA_ARGS__ }
 #define REFUSES(...)               .reaction = REACT_REFUSE, .accept = { __VA_ARGS__ }
 #define SURVIVES(...)              .reaction = REACT_NONE, .accept = { __VA_ARGS__ }
+#define ENDS                       .reaction = REACT_ANY
 #define CLOSES                     .reaction = REACT_CLOSE
 #define TOLERATED                  .reaction = REACT_TOLERATE
 #define UNOWED                     .unowed = true

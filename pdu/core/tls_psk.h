@@ -14,7 +14,7 @@ enum tls_suite {
 };
 
 enum {
-        TLS_IDENTITY_MAX = 600, /* bytes; those of NVMe/TCP have 523 at most */
+        TLS_IDENTITY_MAX = 600, /* bytes */
         TLS_KEY_MAX = 48,
 };
 

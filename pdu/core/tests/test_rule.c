@@ -57,12 +57,23 @@ static void test_sets_reach_their_capacity(void **state)
         assert_int_equal(rule_next(&s, RULE_CAPACITY - 1), RULE_NONE);
 }
 
+static void test_a_message_of_termination_has_the_name_of_its_book(void **state)
+{
+        static const struct rulebook named = { .term = "Goodbye" };
+
+        (void)state;
+        assert_string_equal(rulebook_reaction(&toy, REACT_TERM), "message of termination");
+        assert_string_equal(rulebook_reaction(&named, REACT_TERM), "Goodbye");
+        assert_string_equal(rulebook_reaction(&named, REACT_CLOSE), "close");
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_book),
                 cmocka_unit_test(test_outcomes),
                 cmocka_unit_test(test_sets_reach_their_capacity),
+                cmocka_unit_test(test_a_message_of_termination_has_the_name_of_its_book),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

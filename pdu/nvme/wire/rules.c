@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rules.h"
 
+#include "auth.h"
+#include "fabrics.h"
 #include "pdu/core/rule_words.h"
+#include "rdma.h"
+#include "tcp.h"
 
-#define IPO_SQE(o)  ((int32_t)(o))
-#define IPO_DATA(o) ((int32_t)((o) | 1 << 16))
+/* Places: FEI of TermReq, and IPO with IATTR of the response to Connect. */
+#define AT(pdu, field)  ((int32_t)offsetof(struct pdu, field))
+#define IPO_SQE(field)  ((int32_t)offsetof(struct connect_cmd, field))
+#define IPO_DATA(field) ((int32_t)(offsetof(struct connect_data, field) | CONNECT_IATTR_DATA))
 
 static const struct rule rows[RULES] = {
 /* clang-format off */
@@ -47,6 +53,7 @@ static const struct flaw flaws[FLAWS] = {
 };
 
 const struct rulebook nvme_rules = { .name = "nvme",
+                                     .term = "TermReq",
                                      .rows = rows,
                                      .count = RULES,
                                      .violators = violators,

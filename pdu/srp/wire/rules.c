@@ -2,9 +2,11 @@
 #include "rules.h"
 
 #include "pdu/core/rule_words.h"
+#include "srp.h"
 
-#define INITIATOR PARTY_HOST
-#define TARGET    PARTY_CONTROLLER
+#define REASON(name) (SRP_REJECT_##name - SRP_REJECT_FIRST)
+#define INITIATOR    PARTY_HOST
+#define TARGET       PARTY_CONTROLLER
 
 static const struct rule rows[SRP_RULES] = {
 /* clang-format off */

@@ -43,7 +43,7 @@ static void test_rows_are_whole(void **state)
                 check_source(r->source);
                 assert_true(r->bound == PARTY_HOST || r->bound == PARTY_CONTROLLER);
                 assert_non_null(level_name(r->level));
-                assert_non_null(reaction_name(r->reaction));
+                assert_non_null(rulebook_reaction(&nvme_rules, r->reaction));
                 assert_true(r->basis != BASIS_NONE && *basis_name(r->basis));
                 assert_true(!r->checked == !!r->unchecked && !r->violators == !!r->unbroken);
                 check_seen(r);
@@ -156,7 +156,7 @@ static void test_names(void **state)
         assert_string_equal(party_name(PARTY_HOST), "host");
         assert_string_equal(party_name(peer_of(PARTY_HOST)), "controller");
         assert_string_equal(level_name(LEVEL_SHOULD), "should");
-        assert_string_equal(reaction_name(REACT_TERM), "TermReq");
+        assert_string_equal(rulebook_reaction(&nvme_rules, REACT_TERM), "TermReq");
 }
 
 static void test_each_in(void **state)
