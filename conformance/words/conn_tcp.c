@@ -7,7 +7,7 @@
 #include "conformance/engine/leaving.h"
 #include "pdu/core/crc32c.h"
 #include "pdu/nvme/io/nvme_tls.h"
-#include "pdu/nvme/machine/spoil.h"
+#include "pdu/nvme/tcp/spoil_tcp.h"
 #include "pdu/nvme/wire/text.h"
 
 /* The framer has to get past whatever the target does wrong, the tracker past what we do wrong. */

@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "pdu/core/crc32c.h"
-#include "pdu/nvme/machine/spoil.h"
+#include "pdu/nvme/rdma/spoil_rdma.h"
+#include "pdu/nvme/tcp/spoil_tcp.h"
 #include "pdu/nvme/wire/fabrics.h"
 
 /* A PDU that is being made. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "pdu/io/log.h"
-#include "pdu/nvme/machine/spoil.h"
+#include "pdu/nvme/rdma/spoil_rdma.h"
 
 enum {
         CLOSING_MS = 2000,  /* that a host may take to answer DREQ */

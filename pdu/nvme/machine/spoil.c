@@ -34,9 +34,3 @@ bool spoil_table_has(const void *table, size_t n, size_t size, enum rule_id rule
                         return true;
         return false;
 }
-
-unsigned spoil_kinds(enum rule_id rule)
-{
-        return spoil_kinds_pdu(rule) | spoil_kinds_sqe(rule) | spoil_kinds_cqe(rule) |
-               spoil_kinds_rdma(rule);
-}

@@ -2,7 +2,9 @@
 /*
  * Violators: for each rule that binds the sender of a PDU, the change that turns a valid one into
  * one that breaks just this rule. The reference target and host apply them to their own output on
- * request (--violate), conformance cases to what they send, the fuzzer as mutations.
+ * request (--violate), conformance cases to what they send, the fuzzer as mutations. Those of commands
+ * and completions are here, those of a transport in pdu/nvme/tcp/spoil_tcp.h and
+ * pdu/nvme/rdma/spoil_rdma.h.
  *
  * A violator that could strike any PDU of its type picks those of I/O commands (Write's response,
  * Read's data) or at least none of Fabrics commands, so that a queue can be connected and the
@@ -11,20 +13,8 @@
 #ifndef NVMF_MACHINE_SPOIL_H
 #define NVMF_MACHINE_SPOIL_H
 
-#include "pdu/nvme/rdma/spoil_rdma.h"
-#include "pdu/nvme/wire/tcp.h"
-
-/* What a violator may look at and change of one outgoing PDU, after its layout, before digests. */
-struct spoil {
-        union pdu *h;
-        uint8_t *data;     /* may be NULL; changed in place only if `data_writable` */
-        uint32_t data_len; /* in and out: may get shorter; where it gets 0 there is no DDGST */
-        uint32_t pad;      /* in and out: bytes of PAD, at most PDU_PDO_MAX */
-        bool data_writable;
-        const union sqe *sqe;          /* that a CapsuleResp, C2HData or R2T belongs to, or NULL */
-        uint32_t hdgst_xor, ddgst_xor; /* out: what to flip in the digests; 0: nothing */
-        bool twice;                    /* out: send it twice */
-};
+#include "pdu/nvme/wire/nvme.h"
+#include "pdu/nvme/wire/rules.h"
 
 /* Whether a violator here can strike what goes over this transport, as the rule's row says. What is
  * broken over time is broken where it happens, by whoever finds it in policy->violated. */
@@ -48,9 +38,6 @@ static inline bool spoil_host_can(enum rule_id rule)
 
         return r && r->bound == PARTY_HOST && (r->violators & ~(unsigned)V_CASE);
 }
-
-/* Applies the violators of all rules in `violated` that fit this PDU; true if anything changed. */
-bool spoil_pdu(const struct rule_set *violated, enum party sender, struct spoil *s);
 
 /*
  * Rules about values (Identify, properties, log pages, statuses) are broken in the completed

@@ -31,12 +31,10 @@ struct spoil_sqe { /* a command that is about to be sent */
 };
 bool spoil_sqe(const struct rule_set *violated, struct spoil_sqe *s);
 
-/* What of V_TABLES has an entry for it: what its row says, and a test holds them to each other. */
-unsigned spoil_kinds(enum rule_id rule);
-unsigned spoil_kinds_pdu(enum rule_id rule);
+/* What of V_TABLES has an entry for it, of commands and of completions: what its row says, and a test
+ * holds them to each other. Those of transports: spoil_kinds_pdu(), spoil_kinds_rdma(). */
 unsigned spoil_kinds_sqe(enum rule_id rule);
 unsigned spoil_kinds_cqe(enum rule_id rule);
-unsigned spoil_kinds_rdma(enum rule_id rule);
 
 /* Whether one of n entries of `size` bytes, whose first member is a rule, is about this one. */
 bool spoil_table_has(const void *table, size_t n, size_t size, enum rule_id rule);

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "pdu/core/plant.h"
-#include "pdu/nvme/machine/spoil.h"
 #include "pdu/nvme/machine/tags.h"
 #include "pdu/nvme/wire/fabrics.h"
+#include "spoil_rdma.h"
 
 enum {
         CONNECT_CAPSULE = sizeof(union sqe) + sizeof(struct connect_data),

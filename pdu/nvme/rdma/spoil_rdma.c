@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "pdu/nvme/machine/spoil_table.h"
+#include "spoil_rdma.h"
 
 /* A key that differs in these bits is of the same memory, but not valid for it. */
 enum { STRANGE_KEY = 0x5a };

@@ -7,9 +7,10 @@
  * What violators pick, as in spoil.h: responses of Write, data of Read and Write, and of capsules
  * none of Fabrics commands where it can be helped.
  */
-#ifndef NVMF_MACHINE_SPOIL_RDMA_H
-#define NVMF_MACHINE_SPOIL_RDMA_H
+#ifndef NVMF_RDMA_SPOIL_RDMA_H
+#define NVMF_RDMA_SPOIL_RDMA_H
 
+#include "pdu/nvme/machine/spoil.h"
 #include "pdu/nvme/wire/rdma.h"
 #include "pdu/verbs/verbs.h"
 
@@ -61,5 +62,9 @@ struct spoil_capsule {
         bool twice;                       /* out: sent twice */
 };
 bool spoil_capsule(const struct rule_set *violated, struct spoil_capsule *s);
+
+/* Of V_CM, V_CAPSULE, V_RESPONSE and V_TRANSFER, what has a violator for the rule: what its row says, and a
+ * test holds them to each other. */
+unsigned spoil_kinds_rdma(enum rule_id rule);
 
 #endif

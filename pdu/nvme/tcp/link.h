@@ -12,7 +12,7 @@
 #include <sys/uio.h>
 
 #include "framer.h"
-#include "pdu/nvme/machine/spoil.h"
+#include "spoil_tcp.h"
 #include "track.h"
 
 enum link_state {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "pdu/nvme/machine/spoil_table.h"
+#include "spoil_tcp.h"
 
 /* --- which PDU -------------------------------------------------------------------------------- */
 

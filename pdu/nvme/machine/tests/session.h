@@ -12,8 +12,8 @@
 #include "splits.h"
 #include "stream.h"
 
-#include "pdu/nvme/machine/spoil.h"
 #include "pdu/nvme/tcp/framer.h"
+#include "pdu/nvme/tcp/spoil_tcp.h"
 #include "pdu/nvme/tcp/track.h"
 
 struct session {

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pdu/nvme/machine/spoil.h"
 #include "pdu/nvme/rdma/rdma_controller.h" /* before cmocka, whose fail() is a macro */
+#include "pdu/nvme/rdma/spoil_rdma.h"
 #include "pdu/nvme/wire/fabrics.h"
 
 #include <cmocka.h>

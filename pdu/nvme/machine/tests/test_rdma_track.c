@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "pdu/nvme/machine/spoil.h"
 #include "pdu/nvme/rdma/rdma_track.h"
+#include "pdu/nvme/rdma/spoil_rdma.h"
 #include "pdu/nvme/wire/fabrics.h"
 
 /* A host and a controller that follow a script, spoilt on demand, and what the tracker says. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pdu/core/tests/check.h"
 
-#include "pdu/nvme/machine/spoil.h"
+#include "pdu/nvme/rdma/spoil_rdma.h"
 #include "pdu/nvme/wire/fabrics.h"
 
 static struct rule_set just(enum rule_id rule)
