@@ -21,7 +21,7 @@ enum {
 
 /* --- limits ----------------------------------------------------------------------------------- */
 
-struct target_limits target_limits_default(void)
+static struct target_limits target_limits_default(void)
 {
         return (struct target_limits) {
                 .connections = 4096,

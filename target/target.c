@@ -208,11 +208,6 @@ struct service *target_service(struct target *t)
         return &t->service;
 }
 
-unsigned target_reactors(const struct target *t)
-{
-        return t->n_reactors;
-}
-
 void target_each_reactor(struct target *t, void (*fn)(struct reactor *r, void *arg), void *arg)
 {
         for (unsigned i = 0; i < t->n_reactors; i++)

@@ -17,8 +17,7 @@ struct verbs_provider;
 
 #define TARGET_NQN "nqn.2026-01.io.nvmfspec:target" /* the default subsystem */
 
-/* Every bound of the target; zero means the default that target_limits_default() gives. For in-capsule
- * data TARGET_NONE means none. */
+/* Every bound of the target; zero means the default. For in-capsule data TARGET_NONE means none. */
 #define TARGET_NONE UINT32_MAX
 struct target_limits {
         unsigned connections;   /* at once; more are closed at accept */
@@ -47,7 +46,6 @@ struct target_limits {
         unsigned psk_lifetime; /* ms of a generated PSK */
         unsigned least_rate;   /* bytes/s of a host that has data to send or to read */
 };
-struct target_limits target_limits_default(void);
 /* Sets one as "NAME=VALUE" says; false: error says why. */
 bool target_limit(struct target_limits *limits, const char *setting, char *error, size_t size);
 /* Those that are 0 become what they are in `more`. */

@@ -223,7 +223,10 @@ static int generate_psk(struct host_ctrl *c, struct host_error *e)
         return 0;
 }
 
-int host_ctrl_open(struct host_ctrl *c, const struct host_params *params, struct host_error *e)
+/* Connect of the admin queue, and authentication: CC.EN stays 0. After an error of this, or of the
+ * steps that follow (enable, I/O queues), host_ctrl_close(). */
+static int host_ctrl_open(struct host_ctrl *c, const struct host_params *params,
+                          struct host_error *e)
 {
         *c = (struct host_ctrl) { .params = *params };
         c->discovery = strcmp(params->subnqn, NQN_DISCOVERY) == 0;
@@ -271,8 +274,9 @@ static int name_property(struct host_error *e, uint32_t ofst)
         return -1;
 }
 
-int host_ctrl_property_get(struct host_ctrl *c, uint32_t ofst, uint64_t *value,
-                           struct host_error *e)
+/* A property by its byte offset (Base 2.2, 6.5 and 6.6), as wide as it is. -1: e says why. */
+static int host_ctrl_property_get(struct host_ctrl *c, uint32_t ofst, uint64_t *value,
+                                  struct host_error *e)
 {
         union sqe sqe = build_property_get(ofst);
         struct cqe cqe;
@@ -285,7 +289,8 @@ int host_ctrl_property_get(struct host_ctrl *c, uint32_t ofst, uint64_t *value,
         return 0;
 }
 
-int host_ctrl_property_set(struct host_ctrl *c, uint32_t ofst, uint64_t value, struct host_error *e)
+static int host_ctrl_property_set(struct host_ctrl *c, uint32_t ofst, uint64_t value,
+                                  struct host_error *e)
 {
         union sqe sqe = build_property_set(ofst, value);
 
@@ -365,7 +370,7 @@ static void misbehave(struct host_ctrl *c, enum flaw_id flaw)
                 (void)host_ctrl_identify(c, CNS_CTRL, 0, &c->id, &unused);
 }
 
-int host_ctrl_enable(struct host_ctrl *c, struct host_error *e)
+static int host_ctrl_enable(struct host_ctrl *c, struct host_error *e)
 {
         uint64_t vs = 0;
 
@@ -423,7 +428,7 @@ static int add_queue(struct host_ctrl *c, unsigned entries, struct host_error *e
                             entries, &cqe, e);
 }
 
-int host_ctrl_add_queues(struct host_ctrl *c, unsigned count, struct host_error *e)
+static int host_ctrl_add_queues(struct host_ctrl *c, unsigned count, struct host_error *e)
 {
         unsigned entries = c->params.queue_size, most = CAP_MQES(c->cap) + 1u;
 

@@ -75,11 +75,6 @@ int host_ctrl_connect(struct host_ctrl *c, const struct host_params *params, str
  * again. 0; -1: it was not to be had, c is closed.
  */
 int host_ctrl_reconnect(struct host_ctrl *c, struct host_error *e);
-/* In steps: the admin queue's Connect and authentication alone (CC.EN stays 0); enable and identify;
- * I/O queues. After an error of these host_ctrl_close(). */
-int host_ctrl_open(struct host_ctrl *c, const struct host_params *params, struct host_error *e);
-int host_ctrl_enable(struct host_ctrl *c, struct host_error *e);
-int host_ctrl_add_queues(struct host_ctrl *c, unsigned count, struct host_error *e);
 
 /* ms that a shutdown is given: RTD3E, but 5 s at least and a minute at most. */
 unsigned host_ctrl_shutdown_ms(const struct host_ctrl *c);
@@ -103,12 +98,6 @@ int host_ctrl_run(struct host_ctrl *c, struct host_queue *q, const union sqe *sq
 int host_ctrl_poll(struct host_ctrl *c);
 /* ms until host_ctrl_poll() has something to do of its own accord: a poll(2) timeout. */
 int host_ctrl_next(const struct host_ctrl *c);
-
-/* A property by its byte offset (Base 2.2, 6.5 and 6.6), as wide as it is. -1: e says why. */
-int host_ctrl_property_get(struct host_ctrl *c, uint32_t ofst, uint64_t *value,
-                           struct host_error *e);
-int host_ctrl_property_set(struct host_ctrl *c, uint32_t ofst, uint64_t value,
-                           struct host_error *e);
 
 /* Identify into buf (IDENTIFY_LEN bytes). */
 int host_ctrl_identify(struct host_ctrl *c, uint8_t cns, uint32_t nsid, void *buf,

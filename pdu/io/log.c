@@ -277,7 +277,7 @@ void log_set_level(enum log_level most)
         the.most = most;
 }
 
-bool log_wants(enum log_level level)
+static bool log_wants(enum log_level level)
 {
         return level <= the.most;
 }

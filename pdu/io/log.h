@@ -22,7 +22,6 @@ enum {
 void log_start(int fd, enum log_level most, bool json);
 /* From here on. */
 void log_set_level(enum log_level most);
-bool log_wants(enum log_level level);
 /* One line without line end; control characters in it are escaped. kind: what it is limited by, of static
  * duration, and peer, an address, may be NULL; without a kind it is not limited. */
 void __attribute__((format(printf, 4, 5)))

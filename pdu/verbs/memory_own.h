@@ -257,7 +257,6 @@ void memory_qp_fail(struct verbs_ep *ep);
 /* All that it still holds is given up. */
 void memory_qp_end(struct verbs_ep *ep);
 void memory_domain_end(struct verbs_domain *d);
-void memory_work_free(struct memory_fabric *f, struct memory_work *w);
 
 enum { /* bits: what may happen next to the work of an endpoint */
        WORK_START = 1,

@@ -9,7 +9,7 @@ static struct memory_work *work_of(struct chained *c)
 
 /* --- completions ------------------------------------------------------------------------------- */
 
-void memory_work_free(struct memory_fabric *f, struct memory_work *w)
+static void memory_work_free(struct memory_fabric *f, struct memory_work *w)
 {
         while (w) {
                 struct memory_work *covered = w->covers;

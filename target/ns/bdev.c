@@ -191,6 +191,12 @@ struct bdev *bdev_open(enum bdev_type type, const char *name, const char *spec, 
         return b;
 }
 
+static struct bdev *bdev_get(struct bdev *b)
+{
+        atomic_fetch_add(&b->refs, 1);
+        return b;
+}
+
 struct bdev *bdev_over(enum bdev_type type, const char *name, struct bdev *on)
 {
         struct bdev *b = bdev_new(type, name);
@@ -201,12 +207,6 @@ struct bdev *bdev_over(enum bdev_type type, const char *name, struct bdev *on)
         b->storage = on->storage;
         b->ops.flush = type == BDEV_ERROR ? bdev_flush : on->ops.flush;
         ns_make_uuid(b->uuid, name, 1, "layer");
-        return b;
-}
-
-struct bdev *bdev_get(struct bdev *b)
-{
-        atomic_fetch_add(&b->refs, 1);
         return b;
 }
 

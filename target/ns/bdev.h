@@ -37,7 +37,6 @@ struct bdev *bdev_open(enum bdev_type type, const char *name, const char *spec, 
                        size_t size);
 /* A layer over `on`, of type DELAY or ERROR. NULL: out of memory. */
 struct bdev *bdev_over(enum bdev_type type, const char *name, struct bdev *on);
-struct bdev *bdev_get(struct bdev *b);
 void bdev_put(struct bdev *b);
 
 const char *bdev_name(const struct bdev *b);

@@ -21,7 +21,9 @@ static bool is_held_by_all(const struct reservation *r)
         return r->type == WRITE_EXCLUSIVE_ALL || r->type == EXCLUSIVE_ACCESS_ALL;
 }
 
-const struct registrant *reservation_find(const struct reservation *r, const uint8_t hostid[16])
+/* NULL: the host is not registered. */
+static const struct registrant *reservation_find(const struct reservation *r,
+                                                 const uint8_t hostid[16])
 {
         for (unsigned i = 0; i < r->count; i++)
                 if (is_same_host(r->registrant[i].hostid, hostid))
@@ -29,7 +31,7 @@ const struct registrant *reservation_find(const struct reservation *r, const uin
         return NULL;
 }
 
-bool reservation_holds(const struct reservation *r, const uint8_t hostid[16])
+static bool reservation_holds(const struct reservation *r, const uint8_t hostid[16])
 {
         if (is_held_by_all(r))
                 return reservation_find(r, hostid);

@@ -50,10 +50,6 @@ bool reservation_aborts(const struct reservation_cmd *c);
 bool reservation_allows(const struct reservation *r, const uint8_t hostid[16], bool writes,
                         const struct rule_policy *policy);
 
-bool reservation_holds(const struct reservation *r, const uint8_t hostid[16]);
-/* NULL: the host is not registered. */
-const struct registrant *reservation_find(const struct reservation *r, const uint8_t hostid[16]);
-
 /*
  * Reservation Status, extended or not, as far as it fits in `size` bytes. cntlid(): of a controller of
  * this host, or CNTLID_NOT_ASSOCIATED. Returns the bytes of all of it.

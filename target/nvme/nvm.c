@@ -60,7 +60,8 @@ static enum rule_id nsid_rule(const struct request *r)
         return nsid > 0 && nsid <= CTRL_NSID_MAX ? FAB_NSID_INACTIVE : FAB_NSID;
 }
 
-uint16_t nvm_no_ns(const struct request *r)
+/* What commands on an NSID without namespace end with. */
+static uint16_t nvm_no_ns(const struct request *r)
 {
         return rule_fault(nsid_rule(r)).code;
 }

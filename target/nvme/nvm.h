@@ -89,8 +89,6 @@ bool nvm_waits_for_half(const struct request *r);
 /* ops->done when what the subsystem's namespaces have acknowledged is on stable storage, whatever command
  * r is. Also of those that are not attached any more: the host may have written before. */
 void nvm_flush_all(struct nvm_queue *q, const struct subsystem *s, struct request *r);
-/* What commands on an NSID without namespace end with. */
-uint16_t nvm_no_ns(const struct request *r);
 /* Whether a reservation stands against the command: 0, or NVME_RESERVATION_CONFLICT. */
 uint16_t nvm_reservation_check(const struct nvm_queue *q, const struct subsystem *s, struct ns *ns,
                                const struct request *r);

@@ -109,7 +109,6 @@ bool take_uuid(const char *text, uint8_t uuid[16]);
 
 /* The calls that make it what it is. */
 void rpc_save_bdevs(const struct rpc *r, struct json_object *into);
-void rpc_save_keys(const struct rpc *r, struct json_object *into);
 void rpc_save_target(const struct rpc *r, struct json_object *into);
 void rpc_save_transports(const struct rpc *r, struct json_object *into);
 void rpc_save_faults(const struct rpc *r, struct json_object *into);

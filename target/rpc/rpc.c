@@ -261,6 +261,16 @@ METHOD(framework_wait_init)
         call->later = r->rpc.state == JSONRPC_STARTUP;
 }
 
+static void rpc_save_keys(const struct rpc *r, struct json_object *into)
+{
+        for (unsigned i = 0; i < r->n_keys; i++) {
+                struct json_object *p = add_call(into, "keyring_file_add_key");
+
+                put_text(p, "name", r->keys[i].name);
+                put_text(p, "path", r->keys[i].path);
+        }
+}
+
 /* In the order in which they are to be loaded. */
 static const struct part {
         const char *name, *needs;
@@ -436,16 +446,6 @@ METHOD(keyring_get_keys)
                 put_bool(o, "removed", false);
                 put_bool(o, "probed", true);
                 put_text(o, "path", r->keys[i].path);
-        }
-}
-
-void rpc_save_keys(const struct rpc *r, struct json_object *into)
-{
-        for (unsigned i = 0; i < r->n_keys; i++) {
-                struct json_object *p = add_call(into, "keyring_file_add_key");
-
-                put_text(p, "name", r->keys[i].name);
-                put_text(p, "path", r->keys[i].path);
         }
 }
 

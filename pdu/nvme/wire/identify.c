@@ -204,7 +204,7 @@ static const struct field power_state_fields[] = {
         { 0 },
 };
 
-void describe_id_ctrl(const struct describe *d, const struct id_ctrl *c)
+static void describe_id_ctrl(const struct describe *d, const struct id_ctrl *c)
 {
         unsigned states = c->npss < 32 ? c->npss + 1u : 32u;
 

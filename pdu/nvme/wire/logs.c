@@ -27,7 +27,7 @@ static const struct field error_fields[] = {
         { 0 },
 };
 
-void describe_log_error(const struct describe *d, const struct log_error *e)
+static void describe_log_error(const struct describe *d, const struct log_error *e)
 {
         describe_fields(d, error_fields, e);
 }
@@ -66,7 +66,7 @@ static const struct field smart_fields[] = {
         { 0 },
 };
 
-void describe_log_smart(const struct describe *d, const struct log_smart *s)
+static void describe_log_smart(const struct describe *d, const struct log_smart *s)
 {
         describe_fields(d, smart_fields, s);
 }
@@ -84,7 +84,7 @@ static const struct field fw_slot_fields[] = {
         { 0 },
 };
 
-void describe_log_fw_slot(const struct describe *d, const struct log_fw_slot *f)
+static void describe_log_fw_slot(const struct describe *d, const struct log_fw_slot *f)
 {
         describe_fields(d, fw_slot_fields, f);
 }
@@ -117,7 +117,8 @@ static void describe_effects(const struct describe *d, const char *list, const l
         }
 }
 
-void describe_log_effects(const struct describe *d, const struct log_effects *e)
+/* Only the opcodes that are supported. */
+static void describe_log_effects(const struct describe *d, const struct log_effects *e)
 {
         describe_effects(d, "admin[]", e->admin, true);
         describe_effects(d, "io[]", e->io, false);

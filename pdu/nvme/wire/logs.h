@@ -6,12 +6,6 @@
 #include "nvme.h"
 #include "text.h"
 
-void describe_log_error(const struct describe *d, const struct log_error *e);
-void describe_log_smart(const struct describe *d, const struct log_smart *s);
-void describe_log_fw_slot(const struct describe *d, const struct log_fw_slot *f);
-/* Only the opcodes that are supported. */
-void describe_log_effects(const struct describe *d, const struct log_effects *e);
-
 /*
  * The group at offset *at of an ANA log of len bytes, and *at moved behind it and its namespaces;
  * start with sizeof(struct log_ana), and take no more than NGRPS. NULL: len ends before it. nsids

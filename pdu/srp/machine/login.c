@@ -60,8 +60,8 @@ static uint8_t flags_of(const struct srp_login_req *r, const struct srp_port *po
         return flags;
 }
 
-struct srp_login_rej srp_login_refuse(const struct srp_login_req *r, const struct srp_port *port,
-                                      uint32_t reason)
+static struct srp_login_rej srp_login_refuse(const struct srp_login_req *r,
+                                             const struct srp_port *port, uint32_t reason)
 {
         return (struct srp_login_rej) {
                 .opcode = SRP_LOGIN_REJ,

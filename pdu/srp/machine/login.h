@@ -28,8 +28,5 @@ struct srp_login_answer {
  * NULL. */
 struct srp_login_answer srp_login_decide(const struct srp_login_req *r, const struct srp_port *port,
                                          unsigned channels, const struct rule_set *waived);
-/* The answer to bytes that are no login request, or where memory ran out (SRP_REJECT_*). */
-struct srp_login_rej srp_login_refuse(const struct srp_login_req *r, const struct srp_port *port,
-                                      uint32_t reason);
 
 #endif

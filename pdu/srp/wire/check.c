@@ -241,14 +241,14 @@ void srp_login_check(const struct srp_login_req *r, struct rule_set *found)
         finds(found, r->req_flags & 0x0c, SRP_RESERVED_I);
 }
 
-void srp_login_rsp_check(const struct srp_login_rsp *r, struct rule_set *found)
+static void srp_login_rsp_check(const struct srp_login_rsp *r, struct rule_set *found)
 {
         finds(found, be32_get(r->max_ti_iu_len) < sizeof(struct srp_rsp), SRP_LOGIN_TI_LEN);
         finds(found, (int32_t)be32_get(r->req_lim_delta) < 0, SRP_LOGIN_LIMIT);
         finds(found, (r->rsp_flags & SRP_RESULT) > SRP_RESULT_MAINTAINED, SRP_LOGIN_RESULT);
 }
 
-void srp_login_rej_check(const struct srp_login_rej *r, struct rule_set *found)
+static void srp_login_rej_check(const struct srp_login_rej *r, struct rule_set *found)
 {
         uint32_t reason = be32_get(r->reason);
 

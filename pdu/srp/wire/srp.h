@@ -291,10 +291,8 @@ bool srp_rsp_read(const void *p, uint32_t n, struct srp_rsp_parts *out, struct r
 /* What an IU breaks that shows in it alone, whole and of n bytes, sent by `sender`. imm_at: as above. */
 void srp_check(const void *p, uint32_t n, enum party sender, uint32_t imm_at,
                struct rule_set *found);
-/* Likewise of the fixed part of a login request, acceptance or rejection. */
+/* Likewise of the fixed part of a login request. */
 void srp_login_check(const struct srp_login_req *r, struct rule_set *found);
-void srp_login_rsp_check(const struct srp_login_rsp *r, struct rule_set *found);
-void srp_login_rej_check(const struct srp_login_rej *r, struct rule_set *found);
 
 /* --- words ------------------------------------------------------------------------------------ */
 
