@@ -77,6 +77,7 @@ bool rule_is_advice(const struct rule *r, enum party judged);
 
 /* What a breach of the duty comes to. */
 enum grade { GRADE_MUST, GRADE_SHOULD, GRADE_ADVICE, GRADE_INFO, GRADES };
+/* INFO if the row is; ADVICE if the duty is our own reading; else as its level. */
 enum grade rule_grade(const struct rule *r);
 const char *grade_name(enum grade g); /* "must", "should", "advice", "info" */
 
@@ -180,6 +181,7 @@ static inline void rule_remove(struct rule_set *s, unsigned rule)
         s->bits[rule / 64] &= ~(UINT64_C(1) << (rule % 64));
 }
 
+/* NULL is an empty set. */
 bool rule_set_empty(const struct rule_set *s);
 /* The set's first rule after `rule` (RULE_NONE: of all); RULE_NONE: there is none. */
 unsigned rule_next(const struct rule_set *s, unsigned rule);

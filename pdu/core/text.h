@@ -16,6 +16,8 @@ struct text {
         char *p;
         size_t cap, len; /* p[len] is NUL; len < cap */
 };
+/* An empty line in buf, which stays the caller's and must outlive it; cap, bytes with the NUL,
+ * is not 0. text_add() appends as printf() does, and cuts without notice. */
 struct text text_in(char *buf, size_t cap);
 void text_add(struct text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

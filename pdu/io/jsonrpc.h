@@ -90,6 +90,7 @@ struct jsonrpc {
 };
 enum { JSONRPC_ARGS = 1024 };
 
+/* NULL: none of this name. */
 const struct jsonrpc_method *jsonrpc_method(const struct jsonrpc_method *methods, const char *name);
 /* The row of a parameter, also one of an object among them; *inside: that object's row, or NULL. */
 const struct jsonrpc_param *jsonrpc_param(const struct jsonrpc_param *params, const char *name,

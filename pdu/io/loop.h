@@ -70,8 +70,8 @@ int64_t loop_wall_ns(void);
 /* ms until a time of loop_now_ms(); 0: it is past. */
 int loop_left(uint64_t deadline);
 void loop_sleep_us(uint64_t us);
-/* As poll(2), but a signal does not end it early. */
 struct pollfd;
+/* As poll(2), but a signal does not end it early. */
 int loop_poll(struct pollfd *fds, unsigned n, int timeout_ms);
 
 #endif

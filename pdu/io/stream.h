@@ -110,11 +110,11 @@ bool stream_accept(struct stream_listener *l, struct stream *s);
 void stream_unlisten(struct stream_listener *l);
 uint16_t stream_listener_port(const struct stream_listener *l);
 
-/* Numeric address and port of an end; "" and 0 if there is none. IPv4 over a socket for both is IPv4. */
 struct stream_place {
         char addr[NET_TRADDR];
         uint16_t port;
 };
+/* Numeric address and port of an end; "" and 0 if there is none. IPv4 over a socket for both is IPv4. */
 struct stream_place stream_local(const struct stream *s);
 struct stream_place stream_peer(const struct stream *s);
 

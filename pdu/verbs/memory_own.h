@@ -56,6 +56,8 @@ struct memory_map {
         uint32_t mask, used;
 };
 
+/* value is not NULL, and its key is not there yet. -1 with errno: out of memory. map_get()
+ * returns NULL for what is not there; map_remove() does nothing then. */
 int map_put(struct memory_map *m, uint64_t key, void *value);
 void *map_get(const struct memory_map *m, uint64_t key);
 void map_remove(struct memory_map *m, uint64_t key);
@@ -228,6 +230,7 @@ void memory_event_push(struct verbs_context *c, struct memory_event *e);
 
 /* --- memory_cm.c ------------------------------------------------------------------------------- */
 
+/* As struct verbs has them (verbs.h). */
 struct verbs_listener *memory_listen(struct verbs_context *c, const char *traddr,
                                      const char *trsvcid, int backlog);
 void memory_unlisten(struct verbs_listener *l);
@@ -248,6 +251,7 @@ void memory_say(struct verbs_ep *ep, enum verbs_event_type type);
 
 /* --- memory_work.c ----------------------------------------------------------------------------- */
 
+/* As struct verbs has them (verbs.h). */
 int memory_post(struct verbs_ep *ep, struct verbs_wr *chain, struct verbs_wr **bad);
 int memory_post_recv(struct verbs_ep *ep, struct verbs_wr *chain, struct verbs_wr **bad);
 int memory_post_srq(struct verbs_domain *d, struct verbs_wr *chain, struct verbs_wr **bad);
@@ -266,11 +270,13 @@ enum { /* bits: what may happen next to the work of an endpoint */
        WORK_RECEIVED = 16,
        WORK_LAST_WQE = 32,
 };
+/* The bits of what may happen next; memory_work_do() makes one of those happen. */
 unsigned memory_work_may(struct verbs_ep *ep);
 void memory_work_do(struct verbs_ep *ep, unsigned bit);
 
 /* --- memory_keys.c ----------------------------------------------------------------------------- */
 
+/* As struct verbs has them (verbs.h): mr->own and w->own are the key. */
 int memory_reg(struct verbs_domain *d, void *addr, size_t len, unsigned access,
                struct verbs_mr *mr);
 void memory_dereg(struct verbs_domain *d, struct verbs_mr *mr);

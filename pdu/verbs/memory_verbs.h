@@ -150,6 +150,7 @@ struct verbs_context *memory_context(const struct verbs_ep *ep);
 bool memory_connects(const struct verbs_ep *ep); /* it is the connector */
 
 enum memory_qp { MEMORY_QP_NONE, MEMORY_QP_NEW, MEMORY_QP_LIVE, MEMORY_QP_ERROR };
+/* NONE before the queue pair is made. */
 enum memory_qp memory_qp_state(const struct verbs_ep *ep);
 
 #endif

@@ -135,6 +135,7 @@ void rdma_dev_unreserve(struct rdma_dev *d, uint32_t cqes);
 
 /* --- endpoints --------------------------------------------------------------------------------- */
 
+/* Not connected, and nothing to be freed yet. g and ops must outlive it. */
 void rdma_ep_init(struct rdma_ep *e, struct rdma_group *g, const struct rdma_ep_ops *ops);
 /*
  * Starts to resolve an address and the route there, for at most `ms`: op event() has the outcome,

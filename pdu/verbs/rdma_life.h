@@ -42,6 +42,7 @@ enum life_event {
         LIFE_IDLE,    /* no command executes any more */
         LIFE_EVENTS
 };
+/* "established" ...; "nothing" for LIFE_EVENTS. */
 const char *life_event_name(enum life_event e);
 /* What the provider's event is to the queue pair that it names; LIFE_EVENTS: nothing. */
 enum life_event life_event_of(enum verbs_event_type t);

@@ -16,6 +16,7 @@ struct rdma_memory {
         struct rdma_region *regions; /* the one that was hit last comes first */
 };
 
+/* Without regions. The domain must outlive them. */
 void rdma_memory_init(struct rdma_memory *m, struct verbs_domain *domain);
 /* Registrations end, own memory is freed. No queue pair may use it any more. */
 void rdma_memory_fini(struct rdma_memory *m);

@@ -168,6 +168,7 @@ enum verbs_event_type {
         VERBS_PORT_DOWN, /* async; ep is NULL */
         VERBS_PORT_UP,
 };
+/* "connect request" ...; never NULL. */
 const char *verbs_event_name(enum verbs_event_type t);
 
 struct verbs_event {

@@ -21,8 +21,8 @@ struct capture_end {
         uint8_t addr[16];
         uint16_t port;
 };
-/* "192.0.2.1:4420", "[2001:db8::1]:4420" into a buffer of CAPTURE_END_TEXT bytes; returns it. */
 enum { CAPTURE_END_TEXT = INET6_ADDRSTRLEN + 8 };
+/* "192.0.2.1:4420", "[2001:db8::1]:4420" into buf; returns it. */
 const char *capture_end_text(const struct capture_end *e, char buf[CAPTURE_END_TEXT]);
 
 /* For tables of what a capture names: the key is drawn by each process, so that nobody who makes a

@@ -11,10 +11,12 @@ struct pieces {
         int n;
         size_t at; /* of the first */
 };
+/* Bytes that are left. */
 size_t pieces_len(const struct pieces *p);
 /* The next n of them, which are there. */
 void pieces_take(struct pieces *p, uint8_t *to, size_t n);
 
+/* As capture_rdma_cm(): MPA start frames (RFC 5044, 7.1; RFC 6581), nothing for other kinds. */
 void iwarp_cm(struct capture_writer *w, struct capture_rdma *f, enum party sender,
               const struct capture_cm *m, int64_t time_ns);
 

@@ -47,6 +47,7 @@ struct capture_cm {
         bool depths;                  /* iWARP names them even if both are 0 */
         uint16_t reason;              /* REJECT */
 };
+/* A message of connection management: a MAD of RoCEv2, or an MPA start frame of iWARP. */
 void capture_rdma_cm(struct capture_writer *w, struct capture_rdma *f, enum party sender,
                      const struct capture_cm *m, int64_t time_ns);
 
@@ -63,13 +64,13 @@ uint32_t capture_rdma_read(struct capture_writer *w, struct capture_rdma *f, enu
 void capture_rdma_answer(struct capture_writer *w, struct capture_rdma *f, enum party sender,
                          uint32_t read, const struct iovec *data, int n, int64_t time_ns);
 
-/* RoCEv2; with iWARP nothing is written. */
 enum capture_ack {
         CAPTURE_ACK = 0,
         CAPTURE_NAK_REQUEST = 0x61,
         CAPTURE_NAK_ACCESS = 0x62,
         CAPTURE_NAK_OPERATION = 0x63
 };
+/* RoCEv2; with iWARP nothing is written. number: as returned for the message that it answers. */
 void capture_rdma_ack(struct capture_writer *w, struct capture_rdma *f, enum party sender,
                       uint32_t number, enum capture_ack ack, int64_t time_ns);
 /* iWARP: an RDMAP Terminate message. */

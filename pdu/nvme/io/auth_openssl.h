@@ -16,8 +16,8 @@ const struct auth_crypto *auth_openssl(void);
 int auth_key_option(struct auth_key *key, const char *value, char *error, size_t size);
 /* The same of a command line, which is seen by others: a line of the log says so. */
 int auth_key_argument(struct auth_key *key, const char *value, char *error, size_t size);
-/* The same of a key of another form: parse is auth_key_parse(), tls_key_parse(). */
 typedef const char *auth_parse(struct auth_key *key, const char *text);
+/* Both of a key of another form: parse is auth_key_parse(), tls_key_parse(). */
 int auth_option(struct auth_key *key, auth_parse *parse, const char *value, char *error,
                 size_t size);
 int auth_argument(struct auth_key *key, auth_parse *parse, const char *value, char *error,

@@ -77,6 +77,8 @@ struct controller {
  * if the policy (may be NULL) waives the rule. */
 uint16_t rule_refuse(const struct rule_policy *policy, enum rule_id rule);
 
+/* Before CC.EN: properties and features have their first values. *cfg is copied, what it points
+ * to is not. now: ms, as in all calls that follow. Nothing has to be freed. */
 void controller_init(struct controller *c, const struct controller_config *cfg, uint64_t now);
 
 /* CAP and VS of this configuration. */
@@ -163,6 +165,7 @@ struct sq {
         uint16_t head;
         bool no_flow_control; /* SQHD is 0 in every response but Connect's (FFFFh) */
 };
+/* The head is 0, and no command is outstanding. size: entries, not the 0 based SQSIZE. */
 void sq_init(struct sq *sq, uint32_t size, bool no_flow_control);
 void sq_free(struct sq *sq);           /* a command ends; before sq_init() nothing happens */
 uint16_t sq_head(const struct sq *sq); /* SQHD for a response */

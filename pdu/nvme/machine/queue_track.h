@@ -106,6 +106,7 @@ static inline void queue_finds(struct queue_track *q, bool broken, enum rule_id 
         if (broken && q->looks && !rule_in(q->waived, rule))
                 rule_add(&q->findings, rule);
 }
+/* As queue_finds(), for each rule in `found`. */
 void queue_track_collects(struct queue_track *q, const struct rule_set *found);
 
 /* The record of a slot; NULL: of none. */

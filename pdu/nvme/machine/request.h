@@ -184,6 +184,7 @@ struct request_transport {
 struct request_list {
         struct request *first, **last;
 };
+/* Linked by request.next: a request is in one list at a time. Added at the end. */
 void request_list_init(struct request_list *l);
 void request_list_add(struct request_list *l, struct request *r);
 /* One that is not in it stays where it is. */

@@ -14,6 +14,7 @@ struct change {
         enum op op;
         uint64_t value;
 };
+/* base: where the structure begins; it has at least offset + size bytes. */
 void spoil_make(uint8_t *base, const struct change *c);
 
 #define SIZE(type, member) sizeof(((type *)0)->member)
@@ -29,6 +30,7 @@ struct spoil_sqe { /* a command that is about to be sent */
         union sqe *sqe;
         uint8_t *connect_data; /* of a Connect: 1,024 bytes, writable; NULL: not to be had */
 };
+/* Applies the violators of all rules in `violated` that fit this command; true if anything changed. */
 bool spoil_sqe(const struct rule_set *violated, struct spoil_sqe *s);
 
 /* What of V_TABLES has an entry for it, of commands and of completions: what its row says, and a test

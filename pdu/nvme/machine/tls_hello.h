@@ -96,15 +96,18 @@ struct tls_answer {
         size_t len; /* of the record */
 };
 
+/* Of what came first, n bytes so far: NO_ANSWER until the record is whole; UNREADABLE as soon
+ * as it can be none. share points into p. */
 struct tls_answer tls_answer_read(const uint8_t *p, size_t n);
 /* "TLS 1.3, TLS_AES_128_GCM_SHA256, PSK alone" or "alert 40 (handshake_failure)". */
 void tls_answer_text(const struct tls_answer *a, char *buf, size_t size);
 
+enum { TLS_ANSWER_MAX = 768 }; /* bytes of a record */
 /* A ServerHello that takes what the ClientHello offers first, right or wrong: its version, suite, key, and its
- * own share. For servers that break rules on purpose. Bytes. */
-enum { TLS_ANSWER_MAX = 768 };
+ * own share. For servers that break rules on purpose. Bytes; 0: it does not fit. */
 size_t tls_answer_build(const struct tls_hello_view *v, uint16_t version,
                         uint8_t record[TLS_ANSWER_MAX]);
+/* A fatal alert, as a record of its own. Bytes. */
 size_t tls_alert_build(uint8_t description, uint8_t record[TLS_ANSWER_MAX]);
 
 /* The server's key for what follows its ServerHello, where the key exchange is PSK alone (RFC 8446 7.1 to

@@ -13,6 +13,7 @@ struct tls_traffic {
 
 /* All return 0; -1: it cannot be computed. Secrets are as long as the suite's hash. */
 
+/* HKDF-Extract of the key, without salt. */
 int tls_early_secret(const struct auth_crypto *c, const struct tls_psk *psk, uint8_t *out);
 /* Derive-Secret: what belongs to this label ("tls13 ...") and to what was said, n parts. */
 int tls_derive_secret(const struct auth_crypto *c, uint8_t hash, const uint8_t *from,

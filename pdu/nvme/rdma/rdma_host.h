@@ -42,6 +42,8 @@ enum { RDMA_HOST_SIGNAL = 16 }; /* one SEND of so many is signaled at least */
 /* Work requests that may be on the send queue. */
 unsigned rdma_host_sends(const struct rdma_host_config *cfg);
 
+/* NULL: out of memory, or what the ops register failed. *cfg and *ops are copied, the policy is
+ * not. user is handed to the ops. */
 struct rdma_host *rdma_host_new(const struct rdma_host_config *cfg, const struct rdma_host_ops *ops,
                                 void *user);
 /* Commands still outstanding are not called back: rdma_host_fail_all() first. */

@@ -58,6 +58,7 @@ struct rdma_track_cmd { /* an outstanding command, and how its data is described
                          * what is described, if that is whole blocks: who knows better, sets it */
         void *user;     /* the owner's */
 };
+/* The outstanding command of this CID; NULL: there is none. Valid until its response. */
 struct rdma_track_cmd *rdma_track_cmd(struct rdma_track *t, uint16_t cid);
 /* The one that the last call was about; NULL: none. It may have ended by it. */
 struct rdma_track_cmd *rdma_track_last(struct rdma_track *t);

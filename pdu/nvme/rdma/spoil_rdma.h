@@ -23,6 +23,7 @@ struct spoil_cm {
         uint8_t len; /* in and out: gets shorter only */
         uint8_t reads_in, reads_out; /* in and out; as in struct verbs_conn_param */
 };
+/* Applies the violators of all rules in `violated` that fit; true if anything changed. */
 bool spoil_cm(const struct rule_set *violated, struct spoil_cm *s);
 
 /* A response that is about to be posted, by a controller. After spoil_completion(). */
@@ -36,6 +37,7 @@ struct spoil_response {
         bool early;                   /* out: before the WRITEs of its command */
         bool drop;                    /* out: never */
 };
+/* As spoil_cm(). */
 bool spoil_response(const struct rule_set *violated, struct spoil_response *s);
 
 /* A READ or WRITE of data that is about to be posted, by a controller. Only the last one of a
@@ -48,6 +50,7 @@ struct spoil_transfer {
         uint32_t key, len; /* in and out: len gets shorter only */
         bool drop;         /* out: not posted, and taken as done */
 };
+/* As spoil_cm(). */
 bool spoil_transfer(const struct rule_set *violated, struct spoil_transfer *s);
 
 /* A command capsule that is about to be posted, by a host. */
@@ -61,6 +64,7 @@ struct spoil_capsule {
                                            * capsule, writable; else NULL */
         bool twice;                       /* out: sent twice */
 };
+/* As spoil_cm(), with the violators of the command in it (spoil_sqe()). */
 bool spoil_capsule(const struct rule_set *violated, struct spoil_capsule *s);
 
 /* Of V_CM, V_CAPSULE, V_RESPONSE and V_TRANSFER, what has a violator for the rule: what its row says, and a

@@ -55,6 +55,7 @@ struct framer {
         struct fault fault;
 };
 
+/* Without digests and buffer, at the first PDU that `sender` sends. waived is not copied. */
 void framer_init(struct framer *f, enum party sender, const struct rule_set *waived);
 
 /* From the next PDU on: digests and alignment. Call between PDUs only (at FRAMER_PDU of the IC). */
@@ -79,6 +80,8 @@ void framer_received(struct framer *f, size_t n);
  * of n > 0, and returns how many. Events are taken before the next call. */
 size_t framer_feed(struct framer *f, const void *bytes, size_t n);
 
+/* The next thing that the bytes received contain: the header of a PDU, then the whole of it. MORE: they are
+ * used up. FAULT (framer_fault()) stays. */
 enum framer_event framer_next(struct framer *f);
 
 /* At FRAMER_HEADER: where data longer than FRAMER_IN_PLACE goes; dst has room for framer_data_len()

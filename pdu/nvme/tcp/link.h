@@ -23,6 +23,7 @@ enum link_state {
                            * still to read our TermReq: it has if link_term_sent()) */
         LINK_DEAD,        /* the connection is gone */
 };
+/* "connecting" ... */
 const char *link_state_name(enum link_state s);
 
 /* A PDU on its way out; owned by whoever sends it, who keeps it (and data) until sent() is called.

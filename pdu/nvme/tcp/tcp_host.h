@@ -24,6 +24,7 @@ struct tcp_host_config {
         const struct rule_policy *policy; /* may be NULL */
 };
 
+/* NULL: out of memory. *cfg is copied, its policy is not. user is not looked at. */
 struct tcp_host *tcp_host_new(const struct tcp_host_config *cfg, void *user);
 /* Commands still outstanding are not called back: tcp_host_fail_all() first. */
 void tcp_host_free(struct tcp_host *h);
@@ -34,6 +35,7 @@ void tcp_host_start(struct tcp_host *h);
 bool tcp_host_ready(const struct tcp_host *h);
 void tcp_host_set_in_capsule(struct tcp_host *h, uint32_t bytes);
 
+/* Whether the connection ended since ICResp lacks digests that require_digests insists on. */
 bool tcp_host_digests_refused(const struct tcp_host *h);
 
 /* 0; -1 when `depth` commands are outstanding or the link is not live. */

@@ -163,6 +163,7 @@ struct auth_keys {
         struct auth_key psk;    /* configured, for TLS: tls_key_parse() */
 };
 
+/* Whether all of it is the same: the three keys with their hashes, and what may be used. */
 bool auth_keys_equal(const struct auth_keys *a, const struct auth_keys *b);
 /* NULL; else what is wrong with it, and *key is not changed. */
 const char *auth_key_parse(struct auth_key *key, const char *text);

@@ -10,6 +10,8 @@
 
 extern const struct word transport_types[]; /* TRTYPE */
 
+/* All fields of the header of a discovery log and of an entry; TSAS of TCP and RDMA by its own
+ * fields. */
 void describe_disc_header(const struct describe *d, const struct disc_header *h);
 void describe_disc_entry(const struct describe *d, const struct disc_entry *e);
 

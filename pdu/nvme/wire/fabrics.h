@@ -59,6 +59,7 @@ bool nqn_has_uuid(const char *nqn);
  * (Base 4.7), or Linux before 4.13 used. */
 bool nqn_is_formed(const char *nqn);
 
+/* All fields. */
 void describe_connect_data(const struct describe *d, const struct connect_data *c);
 /* The fields behind the SGL of a Fabrics command, NULL if FCTYPE is not assigned. */
 const struct field *fabrics_fields(uint8_t fctype);

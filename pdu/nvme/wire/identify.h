@@ -6,6 +6,7 @@
 #include "nvme.h"
 #include "text.h"
 
+/* All fields, and of LBA formats those that NLBAF counts. */
 void describe_id_ns(const struct describe *d, const struct id_ns *n);
 /* Identify data of `cns`; false: not known, or len is too short for it: nothing said. */
 bool describe_identify(const struct describe *d, uint8_t cns, const void *data, size_t len);

@@ -81,6 +81,7 @@ size_t rdma_reject_len(const void *data, size_t len);
 /* ... about a rejection that carries data. */
 void rdma_reject_check(const void *data, size_t len, struct rule_set *found);
 
+/* All fields. */
 void describe_rdma_request(const struct describe *d, const struct rdma_request *r);
 void describe_rdma_accept(const struct describe *d, const struct rdma_accept *r);
 void describe_rdma_reject(const struct describe *d, const struct rdma_reject *r);
@@ -99,6 +100,7 @@ struct rdma_buffer { /* of the host, as a descriptor says */
         bool invalidate; /* subtype Fh */
 };
 
+/* Of b->len the low 24 bits are written (Base 4.3.2). */
 void sgl_put_keyed(struct sgl *s, const struct rdma_buffer *b);
 /* SGL of an in-capsule data block at `offset`. */
 void sgl_put_in_capsule(struct sgl *s, uint64_t offset, uint32_t len);

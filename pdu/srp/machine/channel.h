@@ -60,6 +60,7 @@ struct srp_channel {
         } target_request[SRP_CHANNEL_ASKED];
 };
 
+/* Nothing has been said yet. It owns no memory. */
 void srp_channel_init(struct srp_channel *c);
 
 /* What was said, n bytes at p. Rules that it breaks are added to found. */
