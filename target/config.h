@@ -138,10 +138,10 @@ bool config_remove_host(struct config_subsystem *s, const char *nqn);
 /* The keys alone, if it has some. */
 void config_remove_keys(struct config_subsystem *s, const char *nqn);
 
+enum { CONFIG_ANA_TRANSITION_MAX = 10000 }; /* ms: ANATT */
 /* ANA (config_ana.c). The group of a namespace; the states of a subsystem's groups through a port; one of
  * these, or of all of them (grpid 0), from here on: false: out of memory; the same, after so many ms in the change
  * state; none of them any more. */
-enum { CONFIG_ANA_TRANSITION_MAX = 10000 }; /* ms: ANATT */
 uint32_t config_ana_group(const struct config_ns *ns);
 void config_ana_states(const struct config_port *p, const char *nqn, struct ana_states *states);
 bool config_ana_set(struct config_port *p, const char *nqn, uint32_t grpid, uint8_t state);
@@ -165,14 +165,14 @@ bool config_check(const struct config *c, const char *what, char *error, size_t 
 const struct auth_keys *config_keys(const struct config *c, const struct config_subsystem *s,
                                     const char *hostnqn);
 
-/*
- * Which hash functions or DH groups may be used, as a mask of ids: by name as here or in nvmetcli
- * ("hmac(sha256)"); "sha384+" is that one or a stronger one, "sha256,sha512" either. false: no such name.
- */
 #define CONFIG_HASHES "sha256, sha384, sha512, sha384+ (at least that) or several with commas"
 #define CONFIG_GROUPS                                                                              \
         "null, ffdhe2048, 3072, 4096, 6144, 8192, ffdhe3072+ (at least that) or several with "     \
         "commas"
+/*
+ * Which hash functions or DH groups may be used, as a mask of ids: by name as here or in nvmetcli
+ * ("hmac(sha256)"); "sha384+" is that one or a stronger one, "sha256,sha512" either. false: no such name.
+ */
 bool config_hash(const char *text, uint8_t *hashes);
 bool config_group(const char *text, uint8_t *groups);
 

@@ -14,6 +14,7 @@ struct reactor;
 struct service;
 struct target_conn;
 
+/* Parts of t, which live as long as it does. */
 struct inventory *target_inventory(struct target *t);
 struct service *target_service(struct target *t);
 

@@ -53,6 +53,7 @@ struct metrics_sum {
         const char *state; /* of the target; NULL: not told */
         uint64_t subsystems[SUBSYSTEM_STATES];
 };
+/* Adds those of one more reactor, which may go on counting. */
 void metrics_sum_add(struct metrics_sum *sum, const struct metrics *m);
 /* The page, to be freed; NULL: out of memory. */
 char *metrics_text(const struct metrics_sum *sum, size_t *len);

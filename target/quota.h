@@ -24,6 +24,7 @@ struct quota {
         struct quota_entry *entries[QUOTA_PLACES]; /* of those who have any */
 };
 
+/* Nobody has taken any yet. */
 void quota_init(struct quota *q);
 /* Everything was given back. */
 void quota_fini(struct quota *q);

@@ -23,6 +23,8 @@ struct regmem {
         struct slab *slabs;                /* all */
 };
 
+/* Nothing is registered before the first piece is asked for. d must outlive it, or m->domain be
+ * set to NULL. */
 void regmem_init(struct regmem *m, struct verbs_domain *d);
 /* Whatever is still lent goes, too: no work request with it may be posted. The domain may be gone
  * already: m->domain is NULL then. */

@@ -39,12 +39,14 @@ struct bdev *bdev_open(enum bdev_type type, const char *name, const char *spec, 
 struct bdev *bdev_over(enum bdev_type type, const char *name, struct bdev *on);
 void bdev_put(struct bdev *b);
 
+/* The name and the storage stay the bdev's; a layer has the storage of what it is over. */
 const char *bdev_name(const struct bdev *b);
 enum bdev_type bdev_type(const struct bdev *b);
 struct bdev *bdev_under(const struct bdev *b); /* that it is a layer over; NULL: it is storage */
 const struct ns *bdev_storage(const struct bdev *b);
 uint8_t *bdev_uuid(struct bdev *b); /* 16 bytes; set before it is used */
 
+/* Of a DELAY layer: of its reads, or of its writes. From any thread. */
 void bdev_set_latency(struct bdev *b, bool write, struct bdev_latency l);
 struct bdev_latency bdev_latency(const struct bdev *b, bool write);
 /* Replaces the one of that operation. */

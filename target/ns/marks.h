@@ -21,6 +21,7 @@ struct marks {
         unsigned count, cap;     /* pages */
 };
 
+/* Frees its memory: it is empty again. */
 void marks_fini(struct marks *m);
 /* All want from < to. add: false if out of memory or pages, then nothing changed. */
 bool marks_add(struct marks *m, uint64_t from, uint64_t to);

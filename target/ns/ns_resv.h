@@ -23,11 +23,14 @@ struct ns_resv {
         bool unsupported; /* it would have to persist, and cannot: a device has no file */
 };
 
+/* v is all zero: nobody has registered. ns_resv_fini() leaves the file as it is. */
 void ns_resv_init(struct ns_resv *v);
 void ns_resv_fini(struct ns_resv *v);
 /* Of a namespace on the file `path`: what has persisted. NULL; else what is wrong (in `why`). */
 const char *ns_resv_restore(struct ns_resv *v, const char *path, char why[256]);
 
+/* False: reservations would have to persist, but the namespace is a device, which has no file
+ * beside it. */
 bool ns_resv_supported(const struct ns *ns);
 
 /* Who is told what by a command. */

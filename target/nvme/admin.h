@@ -158,6 +158,8 @@ struct admin {
         uint64_t csinfo; /* of its entry in the error log, if it fails */
 };
 
+/* Handlers: see struct admin. admin_connect() also of I/O queues: takes the inventory's lock
+ * and the table's. */
 uint16_t admin_connect(struct admin *a);
 uint16_t admin_identify(struct admin *a);
 uint16_t admin_format(struct admin *a);
@@ -269,14 +271,14 @@ void sanitize_log(struct admin *a, const struct window *w);
 /* Puts n bytes that stand at offset `pos` of the page, as far as they are in the window. */
 void window_put(const struct window *w, uint64_t pos, const void *bytes, size_t n);
 
-/*
- * The discovery log that the controller's host sees through `port` (NULL: it is gone), under the
- * inventory's lock. Size in bytes; the part in the window; a digest of its entries.
- */
 struct discovery_part {
         bool local; /* without what is behind other ports */
         bool all;   /* of every port and for every host */
 };
+/*
+ * The discovery log that the controller's host sees through `port` (NULL: it is gone), under the
+ * inventory's lock. Size in bytes; the part in the window; a digest of its entries.
+ */
 uint64_t discovery_log_size(const struct ctrl *c, const struct port *port,
                             struct discovery_part part);
 void discovery_log(const struct ctrl *c, const struct port *port, struct discovery_part part,

@@ -134,12 +134,13 @@ void conn_undefer(struct target_conn *c, const struct request *r);
 void conn_resume(struct target_conn *c);
 /* The connection is over: what waits is never executed. */
 void conn_drop_deferred(struct target_conn *c);
-/* How many commands are in work that a pause concerns, and how many wait; by now, on the reactor. */
 struct conn_work {
         const struct subsystem *subsystem;
         uint64_t pause;
         unsigned working, waiting;
 };
+/* Adds how many commands are in work that a pause concerns, and how many wait; by now, on the reactor. Nothing
+ * if the connection is of another subsystem. */
 void conn_count_work(struct target_conn *c, struct conn_work *work);
 
 /* An I/O command that ends with this status (0: it does not) before it begins: it goes to the Error
@@ -156,9 +157,9 @@ bool conn_hold(struct target_conn *c, struct request *r, uint64_t ms, bool fetch
 void conn_release_held(struct target_conn *c);
 /* Now and then. False: a command has waited for the host for longer than its data may take. */
 bool conn_keeps_pace(struct target_conn *c, const struct requests *requests);
+enum { CONN_BUDGET = 128 };
 /* A capsule of it has come, or bytes in which one may be: how many it may have now (0: none until the next turn, for
  * which conn_come_again() is the caller's). Its host's connections share CONN_BUDGET in each turn. */
-enum { CONN_BUDGET = 128 };
 unsigned conn_budget(struct target_conn *c);
 
 /* Whether `ms` have passed since `since`. */

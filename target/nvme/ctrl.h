@@ -202,8 +202,8 @@ struct ctrl_info {
         const uint8_t *hostid; /* 16 bytes */
         unsigned io_queues;
 };
-/* How many there are, and what became of others; takes no lock. */
 struct metrics_sum;
+/* How many there are, and what became of others; takes no lock. */
 void ctrl_table_count(const struct ctrl_table *t, struct metrics_sum *sum);
 /* Of each controller of `s` (NULL: of all), under the table's lock. */
 void ctrl_table_each(struct ctrl_table *t, const struct subsystem *s,

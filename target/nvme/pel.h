@@ -57,6 +57,7 @@ struct pel_from {
         struct pel_stamp stamp;
 };
 
+/* Without events. pel_fini() frees them, when nobody uses the log any more. */
 void pel_init(struct pel *p);
 void pel_fini(struct pel *p);
 /* An event of n bytes of data; the oldest ones make way. Out of memory it is lost. */

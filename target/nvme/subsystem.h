@@ -138,6 +138,7 @@ struct inventory {
 /* "active", ... */
 const char *subsystem_state_name(enum subsystem_state state);
 
+/* No ports and no subsystems yet. */
 void inventory_init(struct inventory *inv);
 /* Nobody uses it any more: drops everything. */
 void inventory_fini(struct inventory *inv);

@@ -85,7 +85,9 @@ void rpc_abandon(struct config *next);
 /* --- bdevs ------------------------------------------------------------------------------------ */
 
 struct bdev *rpc_bdev(const struct rpc *r, const char *name); /* by name or UUID; NULL: none */
+/* Whether a namespace or a layer is on it: it cannot be deleted then. */
 bool rpc_bdev_claimed(const struct rpc *r, const struct bdev *b);
+/* Puts the reference to each that r has; those that namespaces use stay. */
 void rpc_bdevs_free(struct rpc *r);
 
 /* --- what is shown ---------------------------------------------------------------------------- */
