@@ -2,9 +2,9 @@
 #ifndef NVMF_CONFORMANCE_CONFORM_H
 #define NVMF_CONFORMANCE_CONFORM_H
 
-/* `nvmfspec conform`: judges NVMe targets and hosts by the suite; as conform_run() (engine/conform.h). */
 extern const char nvme_spec[]; /* the tables in conformance/spec, one after the other */
 
+/* `nvmfspec conform`: judges NVMe targets and hosts by the suite; as conform_run() (engine/conform.h). */
 int conform_command(int argc, char **argv);
 
 #endif

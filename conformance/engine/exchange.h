@@ -53,6 +53,7 @@ struct exchange {
 };
 
 uint64_t exchange_now(void); /* us since the epoch */
+/* What it has kept; it is empty then, and narrates to nobody. */
 void exchange_free(struct exchange *x);
 /* A message of this kind, not 0: len bytes of its header are kept, EXCHANGE_HEADER at most. */
 void exchange_header(struct exchange *x, unsigned conn, bool sent, uint8_t kind, const void *header,

@@ -13,9 +13,9 @@ struct stream;
 
 /* A peer has ms to close its end. NULL: out of memory. */
 struct leaving *leaving_new(unsigned ms);
+enum { LEAVING_MAX = 256 };
 /* Sends FIN on s and takes it over: s is closed for its owner. who: the case's id, static. What is
  * beyond LEAVING_MAX is closed at once and not judged. */
-enum { LEAVING_MAX = 256 };
 void leaving_add(struct leaving *l, struct stream *s, const char *who);
 /* Waits for those that are left, not longer than they have time (stop, may be NULL, ends that), and frees l.
  * Whether any was left open; r then says how many. */

@@ -15,6 +15,7 @@ struct option_list {                        /* of an option that may be given mo
         const char *items[OPTION_LIST + 1]; /* ended by NULL */
         size_t count;
 };
+/* value is not copied. False: it has OPTION_LIST already, and error says so. */
 bool option_list_add(struct option_list *l, const char *value, char *error, size_t size);
 
 enum option_group { /* as the help has them */

@@ -7,6 +7,7 @@
 
 #include "family.h"
 
+/* Cases in the order given, by sections: level, flags, id, requirement. */
 void show_list(FILE *out, const struct family *f, const struct test_case **cases, size_t n);
 /* The rulebook: who is bound, what is demanded, how its breach is answered. */
 void show_rules(FILE *out, const struct conform_family *f, enum role role);

@@ -37,6 +37,7 @@ enum spec_state {
         SPEC_FREE,   /* nobody can break it */
         SPEC_UNSEEN, /* nobody can tell: row->shows + 4 says why */
 };
+/* By what its row says alone. */
 enum spec_state spec_state(const struct spec_row *row);
 
 /* How many of what could be judged are. */

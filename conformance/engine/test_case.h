@@ -92,14 +92,16 @@ void about(struct t *t, unsigned rule);
  * reading, or nothing is prescribed, the verdict is advice.
  */
 
-/* A value: fails as "expected WHAT N", "seen WHAT M". */
 #define want(t, condition, expected, ...)                                                          \
         do {                                                                                       \
                 if (!(condition))                                                                  \
                         fail(t, expected, __VA_ARGS__);                                            \
         } while (0)
+/* A value: fails as "expected WHAT N", "seen WHAT M". Of n bytes `what` says what is expected, and the first one
+ * that differs is named. */
 void want_eq(struct t *t, const char *what, uint64_t seen, uint64_t expected);
 void want_bytes(struct t *t, const char *what, const void *seen, const void *expected, size_t n);
+/* Ends the case. Reports have both texts: what was expected, and (as printf()) what was seen. */
 void fail(struct t *t, const char *expected, const char *seen, ...)
     __attribute__((noreturn, format(printf, 3, 4)));
 /* Fails whatever the rule rests on: whoever is tested died, hangs, corrupted data or disturbed another

@@ -94,6 +94,7 @@ struct caps {
         struct id_ctrl ana_id;   /* of one of `ana` */
         struct disc_entry entry; /* of the subsystem in the discovery log */
 };
+/* Lives as long as the run. */
 const struct caps *caps(const struct t *t);
 bool t_is_rdma(const struct t *t);
 
@@ -286,6 +287,7 @@ void expect_connected(struct queue *q, uint16_t cid);
 /* What send_connect() would send as data, to be changed. */
 struct connect_data connect_data(struct queue *q);
 
+/* Each returns the CID. attrib: PROP_ATTRIB_4 or PROP_ATTRIB_8, right or wrong; recfmt: 0 is the legal one. */
 uint16_t send_property_get(struct queue *q, uint32_t ofst, unsigned attrib);
 uint16_t send_property_set(struct queue *q, uint32_t ofst, unsigned attrib, uint64_t value);
 uint16_t send_disconnect(struct queue *q, uint16_t recfmt);
@@ -343,6 +345,7 @@ struct icresp {
         bool hdgst, ddgst;
         uint32_t maxh2cdata;
 };
+/* ICResp, as it is: its values are judged by who watches the connection. */
 struct icresp expect_icresp(struct queue *q);
 /* ... or C2HTermReq that calls the parameter at this offset of the ICReq unsupported (T1.0 3.1), or, which is lenient, the
  * end of the connection without it: false. */
@@ -368,6 +371,7 @@ struct reply succeed_long(struct queue *q, uint16_t cid);
 void require_feature(struct queue *q, struct reply r, const char *why, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The next R2T of this command; anything else about the command fails. */
 struct r2t expect_r2t(struct queue *q, uint16_t cid);
 /* A Write that needs R2Ts, and its first R2T, for the H2CData that the case is about. */
 #define open_r2t(q, ...) queue_open_r2t((q), (struct blocks) { BLOCKS_DEFAULTS, ##__VA_ARGS__ })
@@ -420,7 +424,6 @@ void expect_works(struct queue *q);
  * One change of the target, by whoever can make it (--change): the subsystem has a namespace more, or
  * less, or another one in its place; the discovery log shows us an entry more, or less; the state of an
  * ANA group is another; a namespace is in another ANA group; the namespace that our hosts are not shown is another.
- * Skips the case where that can't be changed.
  */
 enum change {
         CHANGE_NAMESPACES,
@@ -430,6 +433,8 @@ enum change {
         CHANGE_MASKED,
         CHANGES
 };
+/* Returns when the change is made. Skips the case where that can't be changed; breaks it off where --change
+ * fails. */
 void change(struct t *t, enum change what);
 /* The target may notice a change late: a pause of 20 ms, and whether to look for it once more, which is so for 3 s (both
  * scaled) from the first call on. *until: now_ms(), 0 at first. */
@@ -437,6 +442,7 @@ bool look_again(struct t *t, uint64_t *until);
 
 /* --- whole commands, that have to succeed -------------------------------------------------- */
 
+/* As wide as the property is (8 bytes: CAP). Set: 4 bytes. */
 uint64_t property_get(struct queue *q, uint32_t ofst);
 void property_set(struct queue *q, uint32_t ofst, uint64_t value);
 /* cc with the command set that this controller has (CAP.CSS), if it is one for I/O; without the sizes of
@@ -449,8 +455,8 @@ enum { CC_RUN = 1 | 6 << 16 | 4 << 20 }; /* EN, IOSQES, IOCQES */
 /* Valid until the case ends, like all data handed out here. */
 const struct id_ctrl *identify_ctrl(struct queue *q);
 const void *identify(struct queue *q, uint8_t cns, uint32_t nsid);
-/* The Changed Attached Namespace List from its beginning, which clears the event of it. */
 enum { CHANGED_NSIDS = 1024 };
+/* The Changed Attached Namespace List from its beginning, which clears the event of it. */
 const le32_t *take_changed(struct queue *q);
 /* absent: the lowest NSID that is not in the list of active ones. The case is skipped where it is above NN, as all are
  * active then, and fails by ID_NS_LIST, which it names, if those that are active are above NN as well. `rule`: what it
@@ -458,18 +464,20 @@ const le32_t *take_changed(struct queue *q);
 void require_inactive(struct queue *q, unsigned rule, uint32_t absent);
 const void *get_log(struct queue *q, uint8_t lid, uint32_t bytes, uint64_t offset);
 uint16_t send_get_log(struct queue *q, uint8_t lid, uint32_t bytes, uint64_t offset);
-/* The whole discovery log, in pieces that any MDTS allows, and how many entries it has. lsp: bits of CDW10.
- * A case is skipped where the log says that it has more entries than: */
 enum { DISC_LOG_MOST = 120 };
 struct disc_header;
+/* The whole discovery log, in pieces that any MDTS allows, and how many entries it has. lsp: bits of CDW10.
+ * A case is skipped where the log says that it has more than DISC_LOG_MOST, or changes with each try. */
 const struct disc_header *whole_discovery_log(struct queue *q, uint32_t lsp, uint64_t *entries);
+/* Of Get Features dword 0, its current value; Set Features is only sent. */
 uint32_t get_feature(struct queue *q, uint8_t fid);
 uint16_t send_set_feature(struct queue *q, uint8_t fid, uint32_t cdw11);
+/* slba: from the start of the case's own range. bytes: whole blocks, 0: one. */
 const void *read_blocks(struct queue *q, uint64_t slba, uint32_t bytes);
 
+enum { SIX = 6, BLOCK_MAX = 4096 };
 /* Blocks of the case's own range, one by one. In the capsule if it fits: there are targets that ask for no R2T
  * then. */
-enum { SIX = 6, BLOCK_MAX = 4096 };
 void put_block(struct queue *q, uint64_t slba, const uint8_t *data);
 /* Six at its start, each unlike the others: what they contain. Skips the case where blocks are larger than
  * BLOCK_MAX. */
@@ -519,6 +527,7 @@ void grant_queue(struct queue *admin);
 
 /* --- behind the macros --------------------------------------------------------------------- */
 
+/* As the macros above say, whose defaults the structs have. */
 struct queue *queue_bare(struct t *t, struct setup s);
 struct queue *queue_join(struct queue *admin, struct setup s);
 struct queue *queue_admin(struct t *t, struct setup s);

@@ -121,6 +121,8 @@ struct by_hand {
                              .count = sizeof((struct sgl[]) { __VA_ARGS__ }) / sizeof(struct sgl), \
                              .capsule = -1 })
 
+/* Descriptors with subtype 0h: of the buffer; of len bytes from offset on; of its address with
+ * other numbers. Nothing is checked: they may lie. */
 struct sgl keyed(struct buffer b);
 struct sgl keyed_part(struct buffer b, uint32_t offset, uint32_t len);
 struct sgl keyed_as(struct buffer b, uint32_t len, uint32_t key);
@@ -142,6 +144,8 @@ uint16_t send_burst(struct queue *q, unsigned n);
 
 /* --- behind the macros --------------------------------------------------------------------- */
 
+/* The connect request of s is sent; admin: whose association it names, or NULL. Breaks the case
+ * off where it cannot be sent. */
 struct queue *rdma_request_queue(struct t *t, struct queue *admin, struct rdma_setup s);
 
 #endif

@@ -26,9 +26,9 @@ const struct nvme_tls *tls_generated(struct t *t, const struct auth_key *key, co
 /* The key that would be derived, were the PSK a generated one. */
 const struct tls_psk *generated_psk(struct t *t);
 
+struct tls_host;
 /* Hosts that the target knows, from 0 on: ours, if the run has a PSK, and those that the run names; NULL beyond.
  * One that is spoilt has a PSK that may not be used. */
-struct tls_host;
 const struct tls_host *tls_host_of(struct t *t, unsigned i);
 /* The host's key for a suite, were this its configured PSK. */
 const struct tls_psk *psk_of_host(struct t *t, const struct tls_host *h,

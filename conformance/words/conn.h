@@ -78,6 +78,7 @@ struct suite_conn { /* both kinds begin with it */
         bool violate_armed; /* a violator waits for its PDU */
 };
 
+/* Closes it, if it is not, and frees all that was received. */
 void conn_free(struct suite_conn *c);
 /* Our end of it: FIN or DREQ; RST, or a queue pair that fails. */
 void conn_close(struct suite_conn *c);
@@ -90,6 +91,7 @@ void conn_take(struct suite_conn *c, struct seen *s);
 
 /* --- for the two kinds --------------------------------------------------------------------- */
 
+/* For those who make one: all else is zero, admin is true until a Connect says otherwise. */
 void conn_init(struct suite_conn *c, const struct conn_kind *kind, unsigned no,
                struct exchange *log);
 /* Frees what came. */

@@ -108,12 +108,12 @@ struct command { /* that was sent on a queue */
         bool solicited; /* an R2T came: the controller may be waiting for its data */
 };
 
-/* The blocks that this run may write: those of its slice. Cases that only read begin at `read`. Each case that writes
- * has a slot of `slot` blocks, the first one at `slba`: 1 MiB where 16 of these fit, else SLOT_BYTES. The first MiB,
- * but at most half of all, is in no slot, so that nobody reads what another case makes unreadable meanwhile. */
 struct lease {
         uint64_t read, slba, slot, slots;
 };
+/* The blocks that this run may write: those of its slice. Cases that only read begin at `read`. Each case that writes
+ * has a slot of `slot` blocks, the first one at `slba`: 1 MiB where 16 of these fit, else SLOT_BYTES. The first MiB,
+ * but at most half of all, is in no slot, so that nobody reads what another case makes unreadable meanwhile. */
 struct lease lease(const struct peer *p);
 /* Whether there is a block in it that another run has written since ours began. */
 bool is_strangers(const struct t *t, const void *data, uint32_t bytes);
@@ -154,6 +154,8 @@ bool is_rdma(const struct queue *q);
 /* A Read of the first block of the case's range, its CID the next one. */
 struct command block_read(struct queue *q);
 
+/* Sends a PDU whose own fields are set, laid out and changed as the case has asked (mutate()
+ * ...). Nothing once the queue is over. */
 void tcp_send(struct queue *q, union pdu *h, const void *data, uint32_t len);
 
 struct transfer { /* how a command's data goes, see struct cmd */
@@ -163,6 +165,7 @@ struct transfer { /* how a command's data goes, see struct cmd */
         int64_t sgl_len;
         const struct by_hand *hand;
 };
+/* Posts the capsule of c, and what its data needs. Nothing once the queue is over. */
 void rdma_submit(struct queue *q, struct command *c, const struct transfer *x);
 /* A queue whose connect request was accepted; admin: whose association it is to join, or NULL. */
 struct queue *rdma_ready(struct t *t, struct queue *admin, uint16_t qid, uint16_t sqsize);
