@@ -17,6 +17,7 @@
 #include "pdu/core/rng.h"
 #include "pdu/nvme/wire/text.h"
 
+/* Each file of fuzz/targets defines it; libFuzzer or the harness calls it. Always 0: a bug aborts. */
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 
 /* Says what is broken and aborts, in release builds, too. */
@@ -86,12 +87,12 @@ static inline void fuzz_digest(uint32_t *digest, const void *p, size_t n)
  * with lines of code. For what no line tells apart. */
 void fuzz_seen(uint32_t what);
 
-/* A visitor that looks at everything it is told and keeps nothing: text of it is made, and names,
- * meanings and strings are read to their ends. */
 struct fuzz_reader {
         uint32_t digest;
         int depth;
 };
+/* A visitor that looks at everything it is told and keeps nothing: text of it is made, and names,
+ * meanings and strings are read to their ends. */
 struct describe fuzz_describer(struct fuzz_reader *reader);
 /* After a description: all groups are closed. */
 void fuzz_described(const struct fuzz_reader *reader);

@@ -43,6 +43,7 @@ static inline void histogram_add(struct histogram *h, uint64_t value)
                 h->min = value;
 }
 
+/* As if all values of `from` had been added to `into`. */
 void histogram_merge(struct histogram *into, const struct histogram *from);
 double histogram_mean(const struct histogram *h); /* 0 if empty */
 /*

@@ -16,6 +16,8 @@ struct status {
         unsigned novelty, corpus, findings;
 };
 
+/* The campaign begins now: all counts are 0. Where stdout is a terminal, status_show() writes
+ * over what it has shown. */
 void status_begin(struct status *s, const struct fuzz_family *family);
 /* Once a second, whenever it is called; now: in any case. */
 void status_show(struct status *s, bool now);

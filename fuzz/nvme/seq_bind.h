@@ -68,6 +68,8 @@ struct seq_bind {
         struct bind_auth auth;
 };
 
+/* Nothing is known of the peer: tags and limits are made up until it names them. The names are
+ * not copied; each host has the same HOSTID. */
 void seq_bind_init(struct seq_bind *b, enum party side, const char *hostnqn, const char *subnqn);
 /* The peer said this PDU. Over RDMA: a command or response, as over TCP. */
 void seq_bind_heard(struct seq_bind *b, const union pdu *h);

@@ -69,10 +69,12 @@ static inline const struct nvme_template *nvme_template(const struct seq_templat
         return (const struct nvme_template *)(const void *)t;
 }
 
+/* The n-th that this side sends over this transport; NULL: there are fewer. */
 const struct seq_template *nvme_template_at(unsigned transport, enum party side, unsigned n);
 /* NULL: none */
 const struct seq_template *nvme_template_by_name(unsigned transport, enum party side,
                                                  const char *name);
+/* The tables of its fields, each ended by name NULL; of those not needed nothing is written. */
 void nvme_template_fields(unsigned transport, const struct seq_template *t,
                           const struct field *table[FUZZ_FIELD_TABLES]);
 

@@ -43,6 +43,9 @@ void seq_set(struct sequence *s, struct seq_step *step, const char *name, uint64
         {                                                                                          \
                 return seq_splice_text(a, a_size, b, b_size, out, max, seed);                      \
         }
+/* For libFuzzer; both return bytes. In place: a text that cannot be read, or is of another side
+ * or transport, gives way to a new one; it stays as it was if the result has more than max
+ * bytes. Spliced into out: 0 if a text cannot be read, or the result does not fit. */
 size_t seq_mutate_text(uint8_t *data, size_t size, size_t max, unsigned seed, unsigned transport,
                        enum party side);
 size_t seq_splice_text(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size,

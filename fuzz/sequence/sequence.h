@@ -153,9 +153,9 @@ static inline const struct fuzz_transport *seq_transport(const struct sequence *
 {
         return &s->family->transports[s->transport];
 }
+enum { SEQ_STATUS_NAME = 40 };
 /* As it stands in a text: "remote_access_error". VERBS_STATUSES: none. */
 enum verbs_status seq_status(const char *name);
-enum { SEQ_STATUS_NAME = 40 };
 void seq_status_name(enum verbs_status status, char name[SEQ_STATUS_NAME]);
 
 /* It is of no connection. */

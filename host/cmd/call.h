@@ -22,12 +22,12 @@ call_fn call_verify, call_perf, call_raw;
 
 call_fn check_identify, check_log, check_feature, check_set_feature, check_dsm, check_perf;
 
-/* For those that work on a namespace: Identify Namespace of --nsid, its blocks' size and number. */
 struct call_ns {
         uint32_t nsid, block_size; /* bytes */
         uint64_t blocks;
         unsigned metadata; /* bytes of each block besides */
 };
+/* For those that work on a namespace: Identify Namespace of --nsid. 0; -1: e says why, also if it has no blocks. */
 int call_namespace(struct call *call, struct call_ns *ns, struct host_error *e);
 /* The same for those that transfer its blocks: an error if metadata would come and go with them. */
 int call_blocks(struct call *call, struct call_ns *ns, struct host_error *e);

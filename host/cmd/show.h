@@ -15,6 +15,7 @@ struct show {
         char *buf;
 };
 
+/* Out of memory, text is dropped, and show_end() prints nothing. */
 void show_begin(struct show *s, bool json);
 /* Prints and frees. */
 void show_end(struct show *s);

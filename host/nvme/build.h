@@ -44,6 +44,8 @@ static inline union sqe build_rw(uint8_t opc, uint32_t nsid, uint64_t slba, uint
         return s;
 }
 
+/* entries: a count, 2 or more. Properties are 8 bytes wide where the specification has them so
+ * (Base 3.1.4). */
 union sqe build_connect(uint16_t qid, uint16_t entries, uint8_t cattr, uint32_t kato_ms);
 union sqe build_property_get(uint32_t ofst);
 union sqe build_property_set(uint32_t ofst, uint64_t value);

@@ -24,6 +24,7 @@ struct host_error {
         char line[400];  /* without line end */
 };
 
+/* Replaces what e says. The line is cut at its size. */
 void host_error_set(struct host_error *e, enum host_trouble kind, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Sets e and is -1, so that `return host_fail(e, ...)` reads well. */

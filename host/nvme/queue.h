@@ -125,13 +125,13 @@ void host_queue_drop_memory(struct host_queue *q, const void *base);
  */
 int host_queue_fds(struct host_queue *q, struct pollfd *fds);
 
-/* Sleeping on several queues. */
 struct host_sleep {
         struct pollfd *fds; /* room for HOST_QUEUE_FDS of each queue */
         unsigned count;
         bool awake; /* something has come: no sleep */
         bool blind; /* some queue has to be asked */
 };
+/* Sleeping on several queues: all zero but fds, then one after the other. */
 void host_sleep_on(struct host_sleep *s, struct host_queue *q);
 /* Up to ms; -1: forever. How many descriptors are ready; > 0 also if there was no need to sleep. */
 int host_sleep(const struct host_sleep *s, int ms);
@@ -144,16 +144,16 @@ int host_sleep(const struct host_sleep *s, int ms);
 int host_queue_run(struct host_queue *q, const union sqe *sqe, void *data, uint32_t len,
                    struct cqe *cqe, struct host_error *e);
 
-/*
- * The same in steps, for who has more to do meanwhile: start, host_queue_wait() until
- * host_run_over(), end. The struct stays where it is until then.
- */
 struct host_run {
         struct host_queue *queue;
         struct host_cmd cmd;
         bool done;
         uint64_t deadline;
 };
+/*
+ * The same in steps, for who has more to do meanwhile: start, host_queue_wait() until
+ * host_run_over(), end. The struct stays where it is until then.
+ */
 void host_run_start(struct host_run *run, struct host_queue *q, const union sqe *sqe, void *data,
                     uint32_t len);
 bool host_run_over(const struct host_run *run);

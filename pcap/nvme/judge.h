@@ -217,8 +217,9 @@ void judge_restart(const struct host_memory *m, const struct connect_data *c,
 
 /* --- Asymmetric Namespace Access (judge_ana.c) --------------------------------------------------- */
 
-struct ana_past;                     /* of an association */
-struct ana_past *ana_past_new(void); /* NULL if out of memory; all that follows accepts NULL */
+struct ana_past; /* of an association */
+/* NULL if out of memory; all that follows accepts NULL. */
+struct ana_past *ana_past_new(void);
 void ana_past_free(struct ana_past *p);
 /* A Controller Level Reset: what was known is over. */
 void ana_past_reset(struct ana_past *p);
@@ -247,7 +248,8 @@ void rdma_watch_event(struct rdma_watch *w, const struct trace_event *e, struct 
 
 /* --- what an association has been through (judge_past.c) ---------------------------------------- */
 
-struct past *past_new(const struct session_cmd *connect); /* NULL: out of memory */
+/* NULL: out of memory. connect: that of the admin queue. past_free() accepts NULL. */
+struct past *past_new(const struct session_cmd *connect);
 void past_free(struct past *p);
 /* A command of one of its queues, whose capsule is whole; and its completion. */
 void past_command(const struct session *s, struct session_cmd *cmd, struct rule_set *found);
@@ -259,14 +261,14 @@ uint8_t past_ana_shown(const struct association *a, uint32_t nsid, int64_t now_n
 void past_leaves(const struct session *s, int64_t time_ns);
 /* Whether it may still have commands. */
 bool past_lives(const struct association *a);
-/* The format of a namespace, as Identify Namespace has told it; NULL: not known. */
 /* How names begin in an anonymous capture, whose blocks are made up. */
 #define ANONYMOUS_NQN "nqn.2026-01.io.nvmfspec:anonymous-"
 
 struct ns_format;
+/* The format of a namespace, as Identify Namespace has told it; NULL: not known. */
 const struct ns_format *past_format(const struct association *a, uint32_t nsid);
-/* Adds what is known of it; a may be NULL. */
 struct command_view;
+/* Adds what is known of it; a may be NULL. v->sqe is set, or NULL: then the format is not known. */
 void past_view(const struct association *a, struct command_view *v);
 /* Once after each Connect of an I/O queue: what was known then, and what that Connect broke. False: there was none. */
 bool past_joined(const struct association *a, struct command_view *v, struct rule_set *found);

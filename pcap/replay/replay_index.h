@@ -5,8 +5,8 @@
 
 #include "replay_plan.h"
 
-/* Of a plan, which stays as it is. NULL: out of memory. */
 struct answers;
+/* Of a plan, which stays as it is and must outlive it. NULL: out of memory. */
 struct answers *answers_new(const struct plan *p);
 void answers_free(struct answers *a);
 

@@ -13,6 +13,8 @@ struct pcap_call {
 };
 typedef int pcap_fn(struct pcap_call *call); /* enum pcap_exit */
 
+/* The subcommands: each prints its result to stdout or writes --to. The caller prints
+ * call->err; if it is set, PCAP_OK becomes PCAP_UNREADABLE. */
 int pcap_show(struct pcap_call *call);
 int pcap_check(struct pcap_call *call);
 int pcap_stat(struct pcap_call *call);

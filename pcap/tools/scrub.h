@@ -14,6 +14,8 @@ struct scrub {
         bool keep_data; /* of I/O commands */
 };
 
+/* In place, by a keyed hash: the same address becomes the same again, of 10.0.0.0/8 or
+ * fd00::/8. The port stays. */
 void scrub_address(const struct scrub *s, struct capture_end *e);
 
 /*

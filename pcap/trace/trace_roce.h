@@ -121,6 +121,7 @@ static inline bool same_address(const struct capture_end *a, const struct captur
 {
         return a->family == b->family && memcmp(a->addr, b->addr, sizeof(a->addr)) == 0;
 }
+/* What has this name now; NULL: nothing. */
 struct roce_name *roce_find(struct roce *r, enum roce_name_kind kind, const struct capture_end *at,
                             uint32_t number);
 /* A name for the owner's side of c. Who had it before is over. */

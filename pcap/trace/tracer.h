@@ -32,6 +32,8 @@ static inline struct trace_event trace_event_of(const struct tracer *t, struct t
                 .first = t->at,
         };
 }
+/* Hands it to the owner, at once. Nothing is told of foreign connections; of others
+ * TRACE_OPENED comes first. */
 void trace_emit(struct tracer *t, const struct trace_event *e);
 /* One that has no more to say. */
 void trace_emit_kind(struct tracer *t, struct trace_conn *c, enum trace_kind kind,
@@ -46,6 +48,7 @@ const struct trace_family *trace_claimed(const struct tracer *t, const uint8_t *
 /* The private data of its connect request: whose it is. Before anything is told of it. */
 void trace_recognize(struct tracer *t, struct trace_conn *c, const uint8_t *data, uint32_t len);
 
+/* Whether it is one of the ports that the options name. */
 bool trace_is_service(const struct tracer *t, uint16_t port);
 
 static inline uint16_t be16_at(const uint8_t *p)
@@ -81,6 +84,8 @@ extern const struct trace_stream iwarp_stream; /* trace_iwarp.c: MPA, DDP and RD
 /* --- RoCEv2 (trace_roce*.c) ------------------------------------------------------------------- */
 
 enum { ROCE_PORT = 4791 };
+/* The payload of a UDP datagram to ROCE_PORT, perhaps cut. What is no RoCEv2 packet of a kind
+ * that is known is ignored; out of memory t->no_memory is set. */
 void roce_packet(struct tracer *t, const struct packet *p);
 void roce_end(struct tracer *t); /* the capture is over */
 
