@@ -116,9 +116,11 @@ struct config_port *config_add_port(struct config *c, uint16_t id, const char *t
                                     const char *trsvcid);
 struct config_host *config_add_host(struct config *c, const char *nqn);
 const struct config_host *config_find_host(const struct config *c, const char *nqn); /* or NULL */
+/* s is copied. False: out of memory. */
 bool config_add_string(char ***array, unsigned *n, const char *s);
 /* A fault with a trigger. False: error has one line. */
 bool config_add_fault(struct config *c, const char *text, char *error, size_t size);
+/* As config_add_subsystem(). own: keys that a host has for this subsystem alone. */
 struct config_referral *config_add_referral(struct config_port *p);
 struct config_host *config_add_own(struct config_subsystem *s, const char *nqn);
 

@@ -23,6 +23,7 @@ struct listeners {
 /* Listens on the new ports of a plan, on all or none; nothing is accepted yet. The ports learn
  * their port number and address family. false: error has one line that names the place. */
 bool listen_on_new(struct listeners *l, const struct plan *p, char *error, size_t size);
+/* Connections to these are accepted from here on. */
 void listen_accept_new(struct listeners *l, const struct plan *p);
 /* No longer on the old ports of a plan; NULL: on none at all. */
 void listen_drop_old(struct listeners *l, const struct plan *p);

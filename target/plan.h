@@ -56,6 +56,7 @@ bool plan_make(struct plan *p, struct inventory *inv, const struct config *confi
 bool plan_apply(struct plan *p, struct inventory *inv, char *error, size_t size);
 /* After plan_apply(): hosts hear of it, and those that may not stay are sent away. */
 void plan_notify(const struct plan *p, struct ctrl_table *t, struct inventory *inv);
+/* Puts what the target does not use: the new if it was not applied, else the old. */
 void plan_free(struct plan *p);
 
 #endif

@@ -63,6 +63,7 @@ void pool_leave(struct pool *p, struct pool_share *share);
 
 /* A buffer of at least len bytes (at most 64 MiB), 64-byte aligned; NULL: a bound is reached. */
 uint8_t *pool_get(struct pool *p, uint32_t len, struct pool_borrower *b);
+/* len and b as of pool_get(). */
 void pool_put(struct pool *p, uint8_t *buf, uint32_t len, struct pool_borrower *b);
 
 /* Now and then: a pool that was not used since the last time gives its free buffers back. */

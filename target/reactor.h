@@ -145,6 +145,7 @@ uint64_t reactor_now(struct reactor *r); /* ms */
 /* The same, and looks again: on a crowded machine a turn may take long, and a Keep Alive that came in the middle
  * of it counts from then, not from where the turn began. */
 uint64_t reactor_look(struct reactor *r);
+/* Receive buffers of RX_BUFFER bytes, aligned to 64. NULL: out of memory. */
 uint8_t *reactor_rx_get(struct reactor *r);
 void reactor_rx_put(struct reactor *r, uint8_t *buf);
 

@@ -32,6 +32,7 @@ void regmem_fini(struct regmem *m);
 
 /* A piece of `bytes` (a power of two from 4 KiB to 64 MiB), aligned to that; NULL with errno. */
 void *regmem_get(struct regmem *m, uint64_t bytes);
+/* bytes as of regmem_get(). */
 void regmem_put(struct regmem *m, void *piece, uint64_t bytes);
 /* Gives slabs that are wholly free back, down to `keep` of them. */
 void regmem_trim(struct regmem *m, unsigned keep);

@@ -61,9 +61,12 @@ void exchange_header(struct exchange *x, unsigned conn, bool sent, uint8_t kind,
 /* A message of connection management. */
 void exchange_cm(struct exchange *x, unsigned conn, bool sent, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+/* What happened to the connection, in words. */
 void exchange_event(struct exchange *x, unsigned conn, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* What its socket took or gave, for the capture; beyond EXCHANGE_BYTES it is not kept, and x->cut. */
 void exchange_bytes(struct exchange *x, unsigned conn, bool sent, const void *bytes, size_t len);
+/* CHUNK_FIN or CHUNK_RST. */
 void exchange_end(struct exchange *x, unsigned conn, bool sent, enum exchange_kind kind);
 /* The i-th line that is kept, oldest first. */
 const struct exchange_line *exchange_line(const struct exchange *x, unsigned i);

@@ -89,6 +89,7 @@ uint64_t t_lend(struct t *t, uint64_t ms);
 void t_repay(struct t *t, uint64_t left);
 /* Ends the case as an ERROR if its time is over: then nothing that did not come says anything. */
 void broke_if_over(struct t *t);
+/* A rule of the family; whether the case names it. */
 const struct rule *t_rule(const struct t *t, unsigned rule);
 bool t_names(const struct t *t, unsigned rule);
 /* What is judged by it is advice: see fail(). */

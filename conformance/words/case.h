@@ -355,6 +355,7 @@ bool expect_icresp_unless(struct queue *q, uint32_t unsupported);
 struct reply expect_resp(struct queue *q, uint16_t cid);
 /* The next response, of commands without data: their order is the controller's affair. */
 struct reply expect_next(struct queue *q);
+/* The response to this command, with this status, or Success; another one fails. */
 struct reply expect_status(struct queue *q, uint16_t cid, uint16_t status);
 struct reply expect_success(struct queue *q, uint16_t cid);
 /* The command fails, its R2Ts served: with this status, or (lenient) another one. */
@@ -462,6 +463,7 @@ const le32_t *take_changed(struct queue *q);
  * active then, and fails by ID_NS_LIST, which it names, if those that are active are above NN as well. `rule`: what it
  * is about otherwise. */
 void require_inactive(struct queue *q, unsigned rule, uint32_t absent);
+/* From byte `offset` on; bytes: a multiple of 4. RAE is set: the event of the page stays. */
 const void *get_log(struct queue *q, uint8_t lid, uint32_t bytes, uint64_t offset);
 uint16_t send_get_log(struct queue *q, uint8_t lid, uint32_t bytes, uint64_t offset);
 enum { DISC_LOG_MOST = 120 };
@@ -482,6 +484,7 @@ void put_block(struct queue *q, uint64_t slba, const uint8_t *data);
 /* Six at its start, each unlike the others: what they contain. Skips the case where blocks are larger than
  * BLOCK_MAX. */
 const uint8_t *write_six(struct queue *q);
+/* The block reads as data; these blocks are written, from the start of the case's own range. */
 void want_block(struct queue *q, uint64_t slba, const uint8_t *data);
 void write_blocks(struct queue *q, uint64_t slba, uint32_t bytes, const void *data);
 /* Ordinary work, and its data is right: on an I/O queue writes (if the case may), in the capsule
@@ -510,6 +513,7 @@ const void *pattern(struct t *t, uint32_t bytes);
 /* Which of these n commands, whose order is the controller's affair, is answered first: an index; -1: none is
  * within ms. Its response is still to be asked for. */
 int first_answered(struct queue *q, const uint16_t *cid, unsigned n, unsigned ms);
+/* Whether this one is answered within ms. */
 bool answers_within(struct queue *q, uint16_t cid, unsigned ms);
 /* The next R2T, of whichever command, if one comes within ms: for how many commands at a time a controller asks
  * for data, and in which order, is its affair (T1.0 3.3.2.2). */

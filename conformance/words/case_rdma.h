@@ -128,6 +128,7 @@ struct sgl keyed_part(struct buffer b, uint32_t offset, uint32_t len);
 struct sgl keyed_as(struct buffer b, uint32_t len, uint32_t key);
 /* ... with subtype Fh: the key may be invalidated with the response. */
 struct sgl keyed_invalidate(struct buffer b);
+/* In-capsule descriptors: a data block; a last segment of len bytes of descriptors. */
 struct sgl in_capsule(uint64_t offset, uint32_t len);
 struct sgl last_segment(uint64_t offset, uint32_t len);
 /* s with another byte 15 (type << 4 | subtype). */

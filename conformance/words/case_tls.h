@@ -33,6 +33,7 @@ const struct tls_host *tls_host_of(struct t *t, unsigned i);
 /* The host's key for a suite, were this its configured PSK. */
 const struct tls_psk *psk_of_host(struct t *t, const struct tls_host *h,
                                   const struct auth_key *configured, enum tls_suite suite);
+/* By its length. */
 enum tls_suite suite_of_key(const struct auth_key *configured);
 /* Whether the server answers a ClientHello that proves this key by its ServerHello. */
 bool uses_psk(struct t *t, const struct tls_psk *psk);

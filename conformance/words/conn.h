@@ -101,12 +101,14 @@ void conn_over(struct suite_conn *c, enum conn_end how, const char *says);
 /* A message with that many bytes of data goes into the exchange; remark may be NULL. */
 void conn_log(struct suite_conn *c, bool sent, const struct message *m, uint32_t data,
               const char *remark);
+/* Tells c->broken that the peer broke it; RULE_NONE: nothing. */
 void conn_breach(struct suite_conn *c, enum rule_id rule, const struct message *m);
 void conn_breaches(struct suite_conn *c, const struct rule_set *found, const struct message *m);
 /* n bytes, zeroed; NULL: the connection has ended, and the case will be an error. */
 void *conn_alloc(struct suite_conn *c, size_t n);
 /* Room for what comes, with len bytes of data; NULL: that is too much, the connection has ended. */
 struct seen *conn_room(struct suite_conn *c, uint32_t len);
+/* To the end of the inbox. */
 void conn_file(struct suite_conn *c, struct seen *s);
 /* Changes m as asked, and says so in remark; whether anything was changed. */
 bool conn_apply_changes(struct suite_conn *c, struct message *m, struct text *remark);

@@ -66,6 +66,7 @@ void conn_half_close(struct conn_tcp *c);
  * deadline: loop_now_ms(). False: the target does not take it in time.
  */
 bool conn_send(struct conn_tcp *c, union pdu *h, const void *data, uint32_t len, uint64_t deadline);
+/* The same of bytes as they are; of what hold_back() has kept. */
 bool conn_send_bytes(struct conn_tcp *c, const void *bytes, uint32_t n, uint64_t deadline);
 bool conn_release(struct conn_tcp *c, uint64_t deadline);
 /* The next bytes that come, as they are, for what is no PDU; 0: the connection has ended, or the deadline. */

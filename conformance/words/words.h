@@ -119,7 +119,8 @@ struct lease lease(const struct peer *p);
 bool is_strangers(const struct t *t, const void *data, uint32_t bytes);
 /* HOSTID and NQN of the case's host 0, 1, ...: one NQN for all of them where the run has one. */
 void case_identity(const struct t *t, unsigned host, uint8_t hostid[16], char hostnqn[NQN_FIELD]);
-/* conform_family: what a running case has open. */
+/* conform_family: before a case; after it, what waits in its sockets is judged; all that it has
+ * open is closed. */
 void world_begin(struct t *t);
 void world_settle(struct t *t);
 void world_end(struct t *t);
@@ -177,7 +178,7 @@ uint64_t cm_deadline(const struct t *t, unsigned ms);
 uint32_t rdma_written(const struct command *c);
 /* Memory as the response left it: has it changed since? */
 void rdma_look_once_more(struct t *t);
-void rdma_end(struct t *t);
+void rdma_end(struct t *t); /* the case is over */
 
 /* "rejected with STS 2 (invalid RECFMT)", ...: what a rule asks for. */
 const char *reaction_says(const struct rule *r, char *buf, size_t size);

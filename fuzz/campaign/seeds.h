@@ -35,6 +35,7 @@ struct seeds {
 bool seeds_add(struct seeds *s, const struct sequence *sequence, uint64_t since, bool whole);
 /* What the controller said to the one that was added last: n words, of any size, at most 255. */
 void seeds_heard(struct seeds *s, const uint32_t *word, unsigned n);
+/* The i-th, from 0. */
 void seeds_get(const struct seeds *s, unsigned i, struct sequence *out);
 /* The first so many may be used by this run. */
 unsigned seeds_usable(const struct seeds *s, uint64_t run);

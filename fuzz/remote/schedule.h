@@ -80,6 +80,7 @@ struct remote_transport { /* NULL: there is nothing to do */
 
 /* Within so many ms it is connected, refused or tried once more. */
 void conn_opening(struct remote_conn *c, unsigned ms);
+/* It is connected: what it has to send may go. */
 void conn_live(struct remote_conn *c);
 __attribute__((format(printf, 2, 3))) void conn_refuse(struct remote_conn *c, const char *why, ...);
 /* The target closed it, or answers our closing so. */

@@ -174,6 +174,6 @@ bool seq_pool(struct sequence *s, const void *p, size_t n, struct seq_bytes *out
  * not have it becomes the first one's. False if there is no room. */
 bool seq_insert(struct sequence *s, unsigned at, const struct sequence *from,
                 const struct seq_step *step);
-void seq_remove(struct sequence *s, unsigned at);
+void seq_remove(struct sequence *s, unsigned at); /* its bytes stay in the pool */
 
 #endif

@@ -68,6 +68,7 @@ struct replay {
 void live_pump(struct replay *r, int ms);
 /* Opens the queue of a captured Connect. -1: r->error. */
 int live_open(struct replay *r, struct plan_queue *q, const union sqe *connect);
+/* Without Disconnect; commands without response are given up. */
 void live_close(struct replay *r, struct live_queue *lq);
 /* The live association that stands for a captured one; of a number that is not known, the newest one
  * with I/O queues. NULL: none. */

@@ -52,6 +52,7 @@ extern const struct request_ops serve_request_ops;
 void serve_unpark(struct serve_conn *c);
 /* -1 if there are too many. */
 int serve_add(struct server *sv, struct serve_conn *c);
+/* It was stopped, or has had nobody for as long as --idle says. */
 bool serve_is_over(const struct server *sv);
 
 /* The loops: until it is over. 0; -1 with one line in err. */

@@ -38,6 +38,7 @@ void trace_emit(struct tracer *t, const struct trace_event *e);
 /* One that has no more to say. */
 void trace_emit_kind(struct tracer *t, struct trace_conn *c, enum trace_kind kind,
                      enum party sender);
+/* Something that `sender` said is missing here: counted, and told. */
 void trace_gap(struct tracer *t, struct trace_conn *c, enum party sender, struct trace_gap gap);
 /* Numbers a new connection and tells of it. */
 void trace_open(struct tracer *t, struct trace_conn *c);

@@ -23,6 +23,7 @@ uint32_t crc32c_more(uint32_t crc, const void *data, size_t len);
 
 /* As crc32c_more with one implementation; only where crc32c_has(impl). */
 uint32_t crc32c_with(enum crc32c_impl impl, uint32_t crc, const void *data, size_t len);
+/* Whether this build has it, and this processor can run it; crc32c_name(): "isal", ... */
 bool crc32c_has(enum crc32c_impl impl);
 const char *crc32c_name(enum crc32c_impl impl);
 

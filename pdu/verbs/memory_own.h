@@ -219,11 +219,16 @@ struct memory_fabric {
 bool memory_refused(struct memory_fabric *f, enum memory_what what);
 /* A new object of `size` bytes, which begins with struct memory_object; NULL: out of memory. */
 void *memory_object_new(struct memory_fabric *f, size_t size);
+/* The same of an endpoint, in the fabric's list. */
 struct verbs_ep *memory_ep_new(struct verbs_context *c);
+/* It is out of the list, its events are gone; the memory stays until the fabric goes, so that late
+ * use is noticed. */
 void memory_ep_end(struct verbs_ep *ep);
 /* Something may have become possible for it. */
 void memory_ready(struct verbs_ep *ep);
+/* Calls memory_config.changed. */
 void memory_changed(struct verbs_context *c);
+/* Calls memory_config.tap with e, to which it adds who and where. */
 void memory_tap(struct verbs_ep *from, const struct memory_tap_entry *e);
 /* An event for its context, now. */
 void memory_event_push(struct verbs_context *c, struct memory_event *e);
@@ -260,6 +265,7 @@ int memory_poll(struct verbs_domain *d, struct verbs_wc *wc, int max);
 void memory_qp_fail(struct verbs_ep *ep);
 /* All that it still holds is given up. */
 void memory_qp_end(struct verbs_ep *ep);
+/* Its queues and keys go. */
 void memory_domain_end(struct verbs_domain *d);
 
 enum { /* bits: what may happen next to the work of an endpoint */
@@ -287,9 +293,11 @@ void memory_keys_end(struct verbs_domain *d);
 
 /* Of that domain, whatever its low byte and whether it is usable; NULL: no such thing. */
 struct memory_key *memory_key_of(const struct verbs_domain *d, uint32_t key);
+/* Whether all of [addr, addr + len) lies in its memory. */
 bool memory_key_holds(const struct memory_key *k, uint64_t addr, uint64_t len);
 /* A key of the responder's, as it stands now. */
 struct memory_key *memory_key_usable(const struct verbs_ep *responder, uint32_t key);
+/* The window k is worth nothing until it is bound again. */
 void memory_unbind(struct memory_key *k);
 /* Windows that are bound to that MR (may be NULL), or for that endpoint (may be NULL). */
 void memory_unbind_those_of(struct memory_fabric *f, const struct memory_key *mr,

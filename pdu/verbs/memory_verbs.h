@@ -78,9 +78,11 @@ extern const struct verbs memory_ops;
 struct memory_fabric *memory_fabric_new(const struct memory_config *cfg);
 /* Everything that is left goes with it. */
 void memory_fabric_free(struct memory_fabric *f);
+/* Lives as long as f, like all that is made of it. */
 struct verbs_provider *memory_provider(struct memory_fabric *f);
 /* Of any object. */
 struct memory_fabric *memory_fabric_of(const void *object);
+/* memory_config.user. */
 void *memory_fabric_user(const struct memory_fabric *f);
 
 /* One of the things that may happen next happens; false: nothing can, before somebody acts. */
@@ -91,6 +93,7 @@ void memory_idle(struct memory_fabric *f);
 /* Whether a context's descriptors would be readable: an event waits, or a completion came since
  * verbs_arm(). */
 bool memory_readable(const struct verbs_context *c);
+/* A pointer that is the owner's; NULL at first. */
 void memory_context_set_own(struct verbs_context *c, void *own);
 void *memory_context_own(const struct verbs_context *c);
 

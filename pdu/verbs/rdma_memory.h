@@ -23,6 +23,7 @@ void rdma_memory_fini(struct rdma_memory *m);
 
 /* Registers base[0..len) for both directions. 0; -1 with errno. */
 int rdma_memory_add(struct rdma_memory *m, void *base, size_t len);
+/* The registration that begins at base ends; nothing, if there is none. */
 void rdma_memory_drop(struct rdma_memory *m, const void *base);
 /* Page-aligned zeroes, registered; freed by rdma_memory_drop(). NULL with errno. */
 void *rdma_memory_own(struct rdma_memory *m, size_t len, uint32_t *lkey);

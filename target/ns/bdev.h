@@ -37,7 +37,7 @@ struct bdev *bdev_open(enum bdev_type type, const char *name, const char *spec, 
                        size_t size);
 /* A layer over `on`, of type DELAY or ERROR. NULL: out of memory. */
 struct bdev *bdev_over(enum bdev_type type, const char *name, struct bdev *on);
-void bdev_put(struct bdev *b);
+void bdev_put(struct bdev *b); /* the last reference closes it */
 
 /* The name and the storage stay the bdev's; a layer has the storage of what it is over. */
 const char *bdev_name(const struct bdev *b);
@@ -51,6 +51,7 @@ void bdev_set_latency(struct bdev *b, bool write, struct bdev_latency l);
 struct bdev_latency bdev_latency(const struct bdev *b, bool write);
 /* Replaces the one of that operation. */
 void bdev_set_fault(struct bdev *b, enum bdev_op op, struct bdev_fault f);
+/* Since it was opened, or since the last reset; from any thread. */
 struct bdev_stats bdev_stats(const struct bdev *b);
 void bdev_reset_stats(struct bdev *b);
 

@@ -109,7 +109,7 @@ enum { RECOVERY_DULBE = 1 << 16 }; /* reading deallocated blocks is an error */
  * NULL: `error` (of `size` bytes) names the token at fault.
  */
 struct ns *ns_open(const char *spec, const char *nqn, uint32_t nsid, char *error, size_t size);
-void ns_put(struct ns *ns);
+void ns_put(struct ns *ns); /* the last reference closes it */
 
 /* "64M" in bytes; false if it is no size or does not fit. */
 bool ns_parse_size(const char *text, uint64_t *bytes);
@@ -154,6 +154,7 @@ uint16_t ns_compare_write(struct ns *ns, uint64_t lba, uint32_t count, const uin
 uint16_t ns_zero(struct ns *ns, uint64_t lba, uint64_t count, bool deallocate);
 /* As far as the storage can give back what it holds: blocks read as zeroes then, else as before. */
 uint16_t ns_deallocate(struct ns *ns, uint64_t lba, uint64_t count);
+/* Reads and checks, and returns nothing but the status. */
 uint16_t ns_verify(struct ns *ns, uint64_t lba, uint32_t count);
 /* The same, of blocks with metadata, as PRINFO and tags ask for; without metadata pi means nothing. A
  * buffer has ns_unit() bytes a block; Compare's has the metadata in any case. Those above leave

@@ -48,6 +48,7 @@ struct reservation *ns_resv_copy(struct ns *ns);
 /* Whether a command of the host may be processed now. Without a lock where nobody holds anything. */
 bool ns_resv_allows(struct ns *ns, const uint8_t hostid[16], bool writes,
                     const struct rule_policy *policy);
+/* Feature 83h: whether reservations persist through a power loss. Set: the status. */
 bool ns_resv_ptpl(struct ns *ns);
 uint16_t ns_resv_set_ptpl(struct ns *ns, bool ptpl);
 /* For a target that does so by mistake: nobody is registered any more. */

@@ -182,6 +182,7 @@ enum pel_action { PEL_READ, PEL_ESTABLISH, PEL_RELEASE, PEL_HEADER, PEL_NONE };
 enum pel_action pel_action(const union sqe *sqe); /* PEL_NONE: the command reads another log page */
 /* Identify Controller data, into zeroes. */
 void identify_fill(const struct ctrl *c, struct id_ctrl *id);
+/* Handlers. */
 uint16_t admin_get_log(struct admin *a);
 uint16_t admin_features(struct admin *a); /* Set and Get */
 uint16_t admin_auth_send(struct admin *a);
@@ -207,9 +208,9 @@ void auth_drop(struct ctrl *c, struct ctrl_queue *q);
 /* What the command transfers, into r->xfer and r->len; non-zero: the status it ends with. */
 uint16_t auth_transfer(const struct ctrl_env *env, struct request *r);
 uint16_t features_transfer(struct request *r);
-bool feature_is_of_ns(uint8_t fid);  /* not the controller's */
-bool feature_is_shared(uint8_t fid); /* the subsystem's */
-bool features_supports(const struct ctrl *c, uint8_t fid);
+bool feature_is_of_ns(uint8_t fid);                        /* not the controller's */
+bool feature_is_shared(uint8_t fid);                       /* the subsystem's */
+bool features_supports(const struct ctrl *c, uint8_t fid); /* of its type of controller */
 /* Of a new controller; after a reset, under the controller's lock. now: ms. */
 void settings_begin(struct ctrl *c, uint64_t now);
 void settings_reset(struct ctrl *c, uint64_t now);
@@ -229,10 +230,11 @@ uint16_t with_dnr(uint16_t status);
  * is attached to (NULL: all), ascending, at most max; their number. */
 unsigned ctrl_table_list(struct ctrl_table *t, const struct subsystem *s, const struct ns *ns,
                          uint16_t from, le16_t *list, unsigned max);
-/* Under the table's lock: a free CNTLID, as late as can be one that was used before (0: none); and
- * into the table. */
+/* These three under the table's lock: a free CNTLID, as late as can be one that was used before; 0: none. */
 uint16_t ctrl_table_cntlid(struct ctrl_table *t, const struct subsystem *s);
+/* Whether a controller of s has this CNTLID. */
 bool ctrl_table_has(const struct ctrl_table *t, const struct subsystem *s, uint16_t cntlid);
+/* Sorted by CNTLID, and counted. */
 void ctrl_table_add(struct ctrl_table *t, struct ctrl *c);
 
 /* Under the controller's lock. */
@@ -290,11 +292,14 @@ enum { LBA_RANGES_LEN = 4096, PERFORMANCE_LEN = 4096 };
 uint16_t performance(struct admin *a, uint32_t *value);
 /* LBA Range Type, feature 03h (lba_ranges.c). *value: what Get Features returns in dword 0. */
 uint16_t lba_ranges_set(struct admin *a);
+/* Into a->r->data; current: what was set, else the default. */
 uint16_t lba_ranges_get(struct admin *a, bool current, uint32_t *value);
 
 /* Get LBA Status, log page 0Eh and feature 15h (lba_status.c). Sets *value to what the command returns. */
 uint16_t admin_lba_status(struct admin *a);
+/* The log from byte `offset` on into a->r->data. retain: RAE, it is shown again and the alert stays masked. */
 uint16_t lba_status_log(struct admin *a, uint64_t offset, bool retain);
+/* Set Features of the interval: *value is the closest one that there is. */
 uint16_t lba_status_interval(struct admin *a, uint32_t *value);
 /* Under the controller's lock, on a reactor: tells its host of blocks that were marked since. */
 void lba_status_tick(struct ctrl *c, uint64_t now);

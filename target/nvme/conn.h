@@ -147,7 +147,7 @@ void conn_count_work(struct target_conn *c, struct conn_work *work);
  * Information log. The same with M. */
 uint16_t conn_log_status(struct target_conn *c, struct request *r, uint16_t status);
 
-/* Into the reactor's lists. */
+/* Into the reactor's lists: it is called again in the next turn; when buffers have come back. */
 void conn_come_again(struct target_conn *c);
 void conn_go_hungry(struct target_conn *c);
 

@@ -134,6 +134,7 @@ struct subsystem *ctrl_subsystem(const struct ctrl_queue *q);
 bool ctrl_write_through(const struct ctrl_queue *q);
 /* Descriptor formats of Copy that its host has enabled (CDFE of feature 16h). */
 uint16_t ctrl_copy_formats(const struct ctrl_queue *q);
+/* Whether it has enabled LBAFEE (the same feature). */
 bool ctrl_extended(const struct ctrl_queue *q);
 /* What its controller reports of ANA groups; NULL: nothing. */
 const struct ana_view *ctrl_ana(const struct ctrl_queue *q);

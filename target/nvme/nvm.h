@@ -83,6 +83,7 @@ uint16_t nvm_admit_later(struct nvm_queue *q, const struct subsystem *s, struct 
 /* It waits no longer: 0, or the status it ends with; one that transfers something else than was thought is to be
  * sent again (Namespace Not Ready). */
 uint16_t nvm_admit_again(struct nvm_queue *q, const struct subsystem *s, struct request *r);
+/* Carries out a command that was admitted, once its data is there: ops->done, now or later. */
 void nvm_execute(struct nvm_queue *q, const struct subsystem *s, struct request *r);
 /* Whether it executes and does nothing but wait for the other half of a fused operation, which has not begun. */
 bool nvm_waits_for_half(const struct request *r);

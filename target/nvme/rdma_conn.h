@@ -28,6 +28,7 @@ struct rdma_conn {
  * e->ep and the reference to the port. */
 void rdma_conn_start(struct reactor *r, struct port *port, const struct verbs_event *e,
                      const struct conn_peer *peer);
+/* Who asks for the connection: the address and port of the host. */
 struct conn_peer rdma_conn_peer(const struct verbs_ep *ep);
 /* Without looking at it. */
 void rdma_conn_reject(struct service *s, struct verbs_ep *ep, uint16_t sts);

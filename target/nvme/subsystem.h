@@ -187,6 +187,7 @@ bool ns_has_controller(const struct ns *ns, uint16_t cntlid);
  * inventory yet. NULL: out of memory. */
 struct subsystem *subsystem_new(const char *nqn);
 struct port *port_new(uint16_t id);
+/* The reference is the inventory's from here on. */
 void inventory_add_subsystem(struct inventory *inv, struct subsystem *s);
 void inventory_add_port(struct inventory *inv, struct port *p);
 /* Takes it out, its reference becomes the caller's; also out of every port. */

@@ -97,6 +97,7 @@ void put_text(struct json_object *o, const char *name, const char *text);
 void put_number(struct json_object *o, const char *name, uint64_t n);
 void put_bool(struct json_object *o, const char *name, bool b);
 void put_uuid(struct json_object *o, const char *name, const uint8_t uuid[16]);
+/* In upper-case digits; n: at most 32. */
 void put_hex(struct json_object *o, const char *name, const uint8_t *bytes, size_t n);
 /* An object, or an array, of that name in it. */
 struct json_object *put_object(struct json_object *o, const char *name);
@@ -109,7 +110,7 @@ struct json_object *add_call(struct json_object *array, const char *method);
 /* 32 hexadecimal digits, with dashes wherever. */
 bool take_uuid(const char *text, uint8_t uuid[16]);
 
-/* The calls that make it what it is. */
+/* Adds to the array `into` the calls that make it what it is now. */
 void rpc_save_bdevs(const struct rpc *r, struct json_object *into);
 void rpc_save_target(const struct rpc *r, struct json_object *into);
 void rpc_save_transports(const struct rpc *r, struct json_object *into);

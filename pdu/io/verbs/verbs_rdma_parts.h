@@ -135,7 +135,7 @@ struct verbs_domain {
         unsigned stash_at, stash_count, stash_size;
 };
 
-/* verbs_rdma_cm.c */
+/* verbs_rdma_cm.c. Where struct verbs (verbs.h) has one of that name, as it says there. */
 struct verbs_context *vrdma_context_open(struct verbs_provider *p);
 void vrdma_context_close(struct verbs_context *c);
 int vrdma_context_fds(struct verbs_context *c, int *fds, int max);
@@ -158,18 +158,22 @@ struct verbs_ep *vrdma_ep_new(struct verbs_context *c); /* NULL with errno */
 void vrdma_destroy_held(void);                          /* ids whose port is up again, or gone */
 int vrdma_watch(int epoll, int fd, void *what);         /* for input */
 
-/* verbs_rdma_event.c */
+/* verbs_rdma_event.c. The next event, as struct verbs has it. */
 bool vrdma_context_event(struct verbs_context *c, struct verbs_event *e);
 /* From any thread. The object of the note lives until it has been dropped. */
 void vrdma_note(struct verbs_context *c, struct note *n, unsigned bits);
 void vrdma_drop_note(struct verbs_context *c, struct note *n);
 
-/* verbs_rdma_device.c */
+/* verbs_rdma_device.c. The domain of an endpoint's device, made if it is the first one there. NULL
+ * with errno. */
 struct verbs_domain *vrdma_domain(struct verbs_ep *ep);
+/* Its device goes away: it is released with its last endpoint. */
 void vrdma_domain_removed(struct verbs_domain *d);
 void vrdma_domain_leave(struct verbs_ep *ep); /* its last call of the domain */
 void vrdma_domain_free(struct verbs_domain *d);
+/* Takes the asynchronous events that wait, and notes each where it belongs. */
 void vrdma_read_async(struct device *device);
+/* As struct verbs has them. */
 const struct verbs_caps *vrdma_domain_caps(const struct verbs_domain *d);
 int vrdma_make_srq(struct verbs_domain *d, uint32_t wrs);
 int vrdma_grow_cq(struct verbs_domain *d, uint32_t cqes);
@@ -178,7 +182,7 @@ void vrdma_dereg(struct verbs_domain *d, struct verbs_mr *mr);
 int vrdma_make_window(struct verbs_domain *d, struct verbs_window *w);
 void vrdma_drop_window(struct verbs_domain *d, struct verbs_window *w);
 
-/* verbs_rdma_qp.c */
+/* verbs_rdma_qp.c. As struct verbs has them, but for the two with a comment. */
 int vrdma_ep_qp(struct verbs_ep *ep, const struct verbs_qp_attr *attr);
 int vrdma_ep_fail(struct verbs_ep *ep);
 void vrdma_ep_drop_qp(struct verbs_ep *ep); /* and what is left of its completions */
@@ -187,6 +191,7 @@ int vrdma_post_recv(struct verbs_ep *ep, struct verbs_wr *chain, struct verbs_wr
 int vrdma_post_srq(struct verbs_domain *d, struct verbs_wr *chain, struct verbs_wr **bad);
 int vrdma_poll(struct verbs_domain *d, struct verbs_wc *wc, int max);
 int vrdma_arm(struct verbs_context *c);
+/* Takes the completion events of an armed CQ, so that its descriptor is not readable any more. */
 void vrdma_take_cq_events(struct verbs_domain *d);
 
 #endif

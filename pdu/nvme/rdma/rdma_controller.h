@@ -68,6 +68,7 @@ struct fault rdma_controller_fault(const struct rdma_controller *c);
  * it once after each batch of completions, not from within an op: capsules that found no memory are
  * taken here, too (look at rdma_controller_fault() afterwards). */
 struct verbs_wr *rdma_controller_take(struct rdma_controller *c);
+/* Whether rdma_controller_take() has something to do. */
 bool rdma_controller_wants_post(const struct rdma_controller *c);
 /* One of them completed (those not signaled: with error only). True: with an error, the connection has
  * to end. */

@@ -55,6 +55,7 @@ void rdma_host_set_in_capsule(struct rdma_host *h, uint32_t bytes, uint16_t icdo
 struct verbs_wr *rdma_host_take_recvs(struct rdma_host *h);
 /* SENDs to be posted. */
 struct verbs_wr *rdma_host_take(struct rdma_host *h);
+/* Whether one of the two has any. */
 bool rdma_host_wants_post(const struct rdma_host *h);
 
 /* 0; -1 when `depth` commands are outstanding, data lies in no registered memory or is more than

@@ -28,11 +28,13 @@ struct tcp_host_config {
 struct tcp_host *tcp_host_new(const struct tcp_host_config *cfg, void *user);
 /* Commands still outstanding are not called back: tcp_host_fail_all() first. */
 void tcp_host_free(struct tcp_host *h);
+/* Its link, by which bytes come and go; it lives as long as h. */
 struct link *tcp_host_link(struct tcp_host *h);
 
 /* Queues ICReq; before it nothing is sent. Commands may be submitted when tcp_host_ready(). */
 void tcp_host_start(struct tcp_host *h);
 bool tcp_host_ready(const struct tcp_host *h);
+/* See tcp_host_config.in_capsule; for commands that are submitted from here on. */
 void tcp_host_set_in_capsule(struct tcp_host *h, uint32_t bytes);
 
 /* Whether the connection ended since ICResp lacks digests that require_digests insists on. */

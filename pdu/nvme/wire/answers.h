@@ -40,6 +40,7 @@ struct answer_duty {
 const struct answer_duty *answer_duty(unsigned i);
 /* Whether this controller has it. */
 bool answer_applies(const struct answerer *a, unsigned i);
+/* The command that asks for it; whether it names this status; whether there is one about this rule. */
 struct ask answer_ask(const struct answerer *a, unsigned i);
 bool answer_is_right(unsigned i, uint16_t status);
 bool answer_is_judged(enum rule_id rule);

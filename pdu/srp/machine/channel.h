@@ -82,6 +82,7 @@ void srp_channel_transfer(struct srp_channel *c, bool writes, const struct srp_d
 void srp_channel_miss(struct srp_channel *c, enum party sender);
 /* Task management on another channel of the nexus may have ended requests for this logical unit. */
 void srp_channel_doubt(struct srp_channel *c, uint64_t lun);
+/* The connection has ended, by whomever. */
 void srp_channel_close(struct srp_channel *c);
 
 /* Where immediate data begins in SRP_CMD, bytes; 0: there is none. */
