@@ -87,3 +87,18 @@ def test_it_looks_at_all_headers_but_those_of_tests():
     files = CONTRACTS.headers(["."])
     assert len(files) > 150 and "pdu/core/rule.h" in files
     assert not any("/tests/" in file for file in files)
+
+
+TREE = {
+    "a.h": "int own(void);\nint shared(void); /* not by own() */\nint pasted(void);\n"
+           "#define WORD pasted()\nint nobodys(void);\n",
+    "a.c": "int own(void) { return own(); }\nint shared(void) {}\nint pasted(void) {}\n",
+    "b.c": "/* own() */ int x = shared();\n",
+}
+
+
+@pytest.mark.parametrize("name, alone", [
+    ("own", True), ("shared", False), ("pasted", False), ("nobodys", True),
+])
+def test_what_one_file_uses_could_be_static(name, alone):
+    assert CONTRACTS.is_alone("a.h", name, CONTRACTS.users(TREE)) == alone
