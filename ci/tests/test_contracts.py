@@ -91,14 +91,15 @@ def test_it_looks_at_all_headers_but_those_of_tests():
 
 TREE = {
     "a.h": "int own(void);\nint shared(void); /* not by own() */\nint pasted(void);\n"
-           "#define WORD pasted()\nint nobodys(void);\n",
-    "a.c": "int own(void) { return own(); }\nint shared(void) {}\nint pasted(void) {}\n",
-    "b.c": "/* own() */ int x = shared();\n",
+           "#define WORD pasted()\nint nobodys(void);\nint quoted(void);\n",
+    "a.c": "int own(void) { return own(); }\nint shared(void) {}\nint pasted(void) {}\nint quoted(void) {}\n",
+    "b.c": "/* own() */ int x = shared(\"a/*\");\n",
+    "c.c": "char x[] = \"a/*\", *y = quoted(\"*/\");\n",
 }
 
 
 @pytest.mark.parametrize("name, alone", [
-    ("own", True), ("shared", False), ("pasted", False), ("nobodys", True),
+    ("own", True), ("shared", False), ("pasted", False), ("nobodys", True), ("quoted", False),
 ])
 def test_what_one_file_uses_could_be_static(name, alone):
     assert CONTRACTS.is_alone("a.h", name, CONTRACTS.users(TREE)) == alone
