@@ -207,6 +207,37 @@ class EndsWhatItRefuses(Spoilt):
         return False
 
 
+class KnowsPsdt(Spoilt):
+    """PSDT of Connect as revisions have it; another one is refused."""
+    vs, psdt = 0x10300, (1,)
+
+    def serve(self, queue, sqe, data):
+        refused = sqe[0] == 0x7f and sqe[4] == CONNECT and sqe[1] >> 6 not in self.psdt
+        if refused:
+            queue.respond(struct.unpack_from("<H", sqe, 2)[0], CONNECT_INVALID)
+        return refused
+
+
+class KnowsPsdtOf20(KnowsPsdt):
+    """Base 2.0 figure 80."""
+    vs, psdt = 0x20000, (1, 0)
+
+
+class KnowsPsdtOf21(KnowsPsdt):
+    """Base 2.1 figure 95: 01b is reserved, and all hosts send it."""
+    vs, psdt = 0x20100, (1, 0, 2)
+
+
+class KnowsOldPsdt20(KnowsPsdt):
+    """Which is wrong: hosts may clear it in 2.0."""
+    vs = 0x20000
+
+
+class KnowsOldPsdt21(KnowsPsdtOf20):
+    """Which is wrong: 10b is what hosts should set in 2.1."""
+    vs = 0x20100
+
+
 class AllocatesWhenAsked(Spoilt):
     """I/O queues, by Number of Queues."""
     def serve(self, queue, sqe, data):
@@ -554,6 +585,7 @@ PADDED = {"tcp/alignment/pad-more", "tcp/alignment/pad-more-h2cdata"}
 HPDA = {"tcp/alignment/hpda", "tcp/alignment/hpda-minimal"}
 LAST = {"fab/disconnect/last-response"}
 SQHD = {"fab/queue/sqhd", "fab/queue/sqhd-overtaking"}
+PSDT = {"fab/connect/psdt"}
 HUGE = {"fab/sgl/huge"}
 LONG = {"fab/sgl/long-admin", "fab/sgl/long-read"}
 DISCOVERY = {"fab/discovery/genctr", "fab/discovery/log-offsets", "fab/discovery/log-header", "fab/discovery/traddr"}
@@ -578,6 +610,11 @@ PEERS = [
     (CannotDeleteNow, {"fab/disconnect/again", "fab/disconnect/others"}, "skip"),
     (EndsWhatItRefuses, {"fab/connect/failure-reserved", "fab/connect/not-invalid-field",
                          "fab/connect/no-error-log"}, "pass"),
+    (KnowsPsdt, PSDT, "advice"),
+    (KnowsPsdtOf20, PSDT, "advice"),
+    (KnowsPsdtOf21, PSDT, "pass"),
+    (KnowsOldPsdt20, PSDT, "fail"),
+    (KnowsOldPsdt21, PSDT, "fail"),
     (AllocatesWhenAsked, {"fab/connect/io-cntlid", "fab/connect/io-hostid-zero"}, "pass"),
     (RefusesAnyOfThem, {"base/event/limit"}, "pass"),
     (HasAWarning, {"base/event/held", "fab/reset/aer-vanishes", "fab/reset/aer-room"}, "pass"),
