@@ -17,8 +17,8 @@ import time
 
 import pytest
 
-from test_hostile import (AER, BLOCKS, C2H, CONNECT, CONNECT_INVALID, GET_LOG, INTERNAL_ERROR, KATO, NVMFSPEC, PROPERTY_SET,
-                          READ, SET_FEATURES, Spoilt, Target, judge)
+from test_hostile import (AER, BLOCKS, C2H, CONNECT, CONNECT_INVALID, GET_LOG, IDENTIFY, INTERNAL_ERROR, KATO, NVMFSPEC,
+                          PROPERTY_SET, READ, SET_FEATURES, Spoilt, Target, judge)
 from test_hostile_stream import NQN as SOUND
 from test_hostile_stream import Proxy
 
@@ -336,6 +336,32 @@ class EventsAreFixed(Spoilt):
 class EventsBreakIt(EventsAreFixed):
     """Which is wrong: the status does not say that it is not supported."""
     status = INTERNAL_ERROR
+
+
+class KeepsEvents(Spoilt):
+    """Reports a namespace change from before a Controller Reset: up to Base 2.0 it is a power off that drops it (5.2)."""
+    vs, changed = 0x20000, None
+
+    def serve(self, queue, sqe, data):
+        there, cid = self.changed and self.changed.exists(), struct.unpack_from("<H", sqe, 2)[0]
+        if queue.qid or sqe[0] not in (IDENTIFY, GET_LOG, AER):
+            return False
+        if sqe[0] == IDENTIFY and sqe[40] == 1:
+            page = bytearray(queue.identify(1, sqe))
+            struct.pack_into("<I", page, 92, 1 << 8)  # OAES: Namespace Attribute Notices
+            self.answer(queue, cid, bytes(page))
+        elif sqe[0] == GET_LOG and sqe[40] == 4:
+            self.answer(queue, cid, struct.pack("<I", bool(there)) + bytes(4092))
+        elif sqe[0] == AER and there:
+            queue.respond(cid, 0, 4 << 16 | 2)
+        else:
+            return False
+        return True
+
+
+class KeepsEventsOf21(KeepsEvents):
+    """Which is wrong: a Controller Level Reset does (Base 2.1 5.1.2)."""
+    vs = 0x20100
 
 
 class CountsLater(Spoilt):
@@ -657,6 +683,13 @@ def test_another_target(target, cases, verdict):
     judged = judge(target, "--strict", "--allow-write", "1", *cases)
     assert cases <= judged.get(verdict, set()), judged
     assert verdict == "fail" or "fail" not in judged, judged
+
+
+@pytest.mark.parametrize("target, verdict", [(KeepsEvents, "advice"), (KeepsEventsOf21, "fail")], indirect=["target"])
+def test_what_drops_an_event_depends_on_the_revision(target, verdict, tmp_path):
+    target.spoilt.changed = tmp_path / "changed"
+    case = "base/event/cleared-by-reset"
+    assert judge(target, "--change", f"touch {target.spoilt.changed} #", case) == {verdict: {case}}
 
 
 @pytest.mark.parametrize("target", [ConnectsByField], indirect=True)

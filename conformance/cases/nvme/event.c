@@ -172,6 +172,15 @@ CASE("base/event/cleared", MUST, RULES(AER_CLEARED),
         expect_silence(q, SILENCE_MS);
 }
 
+/* Up to Base 2.0 it is a power off that drops the events that wait (5.2). */
+static void expect_dropped(struct queue *q, uint16_t aer)
+{
+        if (caps(q->t)->vs < NVME_VERSION(2, 1, 0) && answers_within(q, aer, SILENCE_MS))
+                advise(q->t, "no event from before the Controller Reset", "it is reported");
+        else
+                expect_silence(q, SILENCE_MS);
+}
+
 CASE("base/event/cleared-by-reset", MUST, RULES(AER_CLEARED),
      "A change from before a Controller Reset is not reported after it", .changes = true)
 {
@@ -183,8 +192,7 @@ CASE("base/event/cleared-by-reset", MUST, RULES(AER_CLEARED),
         set_cc(q, CC_RUN & ~CC_EN, CSTS_RDY, 0);
         set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
         ask_for(q, AEC_NS);
-        send_aer(q);
-        expect_silence(q, SILENCE_MS);
+        expect_dropped(q, send_aer(q));
 }
 
 /* --- critical warnings */
