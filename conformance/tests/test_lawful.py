@@ -138,6 +138,24 @@ class KeepsHalfTheTime(KeepsTime):
     runs = 0.5
 
 
+class EndsAfterReset(Spoilt):
+    """A Controller Reset ends the association (Base 2.2 3.1.2): how soon nobody says."""
+    def ends(self, controller, cc):
+        return controller.cc & ~cc & 1
+
+    def serve(self, queue, sqe, data):
+        if not queue.qid and queue.controller and sqe[0] == 0x7f and sqe[4] == PROPERTY_SET and \
+                self.ends(queue.controller, struct.unpack_from("<Q", sqe, 48)[0]):
+            threading.Timer(1, queue.expire).start()
+        return False
+
+
+class EndsAfterShutdown(EndsAfterReset):
+    """... and so does a shutdown, after which the host is given the time to disconnect (3.6.2)."""
+    def ends(self, controller, cc):
+        return cc >> 14 & 3
+
+
 class Disconnects(Spoilt):
     """Deletes I/O queues. After Disconnect nothing comes any more, whatever was outstanding."""
     ofcs = 1
@@ -629,6 +647,8 @@ PEERS = [
     (Spoilt, {"base/log/offset-beyond", "fab/discovery/log-beyond"}, "skip"),  # LPA has no bit for offsets
     (KeepsTime, {"fab/keep-alive/alive"}, "pass"),
     (KeepsHalfTheTime, {"fab/keep-alive/alive"}, "fail"),
+    (EndsAfterReset, {"fab/keep-alive/disabled"}, "skip"),
+    (EndsAfterShutdown, {"fab/keep-alive/after-shutdown"}, "skip"),
     (Disconnects, LAST, "pass"),
     (ClosesAfterDisconnect, LAST, "pass"),
     (ResetsAfterDisconnect, LAST, "pass"),
