@@ -712,6 +712,14 @@ def test_another_status_than_the_one_that_is_printed(fault, case, verdict):
     assert found[case]["verdict"] == verdict, found
 
 
+def test_a_host_without_receives_is_owed_no_response():
+    """The I/O Connects before it are the probe's."""
+    case = "rdma/request/hrqsize-0-io"
+    found, _ = results("-t", "rdma", "-j", "1", "--waive", "rdma/request/hrqsize", "--fault",
+                       "drop cmd=connect qid=1 nth=3", "--strict", case)
+    assert found[case]["verdict"] == "advice" and "Connect is not answered" in found[case]["seen"]
+
+
 def test_what_follows_a_c2htermreq_is_advice():
     """T1.0 3.5 forbids to process anything after it, not to send."""
     rule = "tcp/termreq/quiet-after-fault"
