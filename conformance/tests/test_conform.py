@@ -712,6 +712,22 @@ def test_another_status_than_the_one_that_is_printed(fault, case, verdict):
     assert found[case]["verdict"] == verdict, found
 
 
+@pytest.mark.parametrize("refuses, verdict", [(True, "pass"), (False, "fail")])
+def test_the_queues_of_an_association_that_has_ended_may_refuse(refuses, verdict):
+    """... in place of ending: Base 2.2 3.1.2 does not say which."""
+    case, fault = "rdma/teardown/admin-ends", ["--fault", "status=0/0Ch cmd=flush"] * refuses
+    found, _ = results("-t", "rdma", "--violate", "rdma/teardown/association-ends", *fault, case,
+                       "--exclude", f"{case}-*", code=int(not refuses))
+    assert found[case]["verdict"] == verdict
+
+
+def test_an_admin_queue_that_outlives_an_error_keeps_its_association():
+    """R1.0 3.5.1: such an error may end a queue pair."""
+    case = "rdma/teardown/admin-error"
+    found, _ = results("-t", "rdma", "--violate", "rdma/teardown/error-ends-queue", case)
+    assert found[case]["verdict"] in ("lenient", "advice")
+
+
 def test_a_host_without_receives_is_owed_no_response():
     """The I/O Connects before it are the probe's."""
     case = "rdma/request/hrqsize-0-io"
