@@ -17,8 +17,8 @@ import time
 
 import pytest
 
-from test_hostile import (AER, BLOCKS, C2H, CONNECT, CONNECT_INVALID, GET_LOG, IDENTIFY, INTERNAL_ERROR, KATO, NVMFSPEC,
-                          PROPERTY_SET, READ, SET_FEATURES, Spoilt, Target, judge)
+from test_hostile import (ABORT_REQUESTED, AER, BLOCKS, C2H, CONNECT, CONNECT_INVALID, GET_LOG, IDENTIFY, INTERNAL_ERROR,
+                          KATO, NVMFSPEC, PROPERTY_SET, READ, SET_FEATURES, Spoilt, Target, judge)
 from test_hostile_stream import NQN as SOUND
 from test_hostile_stream import Proxy
 
@@ -297,6 +297,8 @@ class HasAWarning(Spoilt):
 
 class TakesTheResetFirst(Spoilt):
     """Requests for events are late for a reset that was sent after them, and aborted then (3.3.2.3)."""
+    late = SEQUENCE
+
     def serve(self, queue, sqe, data):
         disabled = sqe[0] == 0x7f and sqe[4] == PROPERTY_SET and not sqe[48] & 1
         if disabled and not queue.qid:
@@ -304,8 +306,18 @@ class TakesTheResetFirst(Spoilt):
             queue.controller.cc = 0
             queue.respond(struct.unpack_from("<H", sqe, 2)[0])
             for cid in late:
-                queue.respond(cid, SEQUENCE)
+                queue.respond(cid, self.late)
         return disabled and not queue.qid
+
+
+class AbortsAtReset(TakesTheResetFirst):
+    """Requests for events come back, which they should not in Base 2.0 (5.2)."""
+    vs, late = 0x20000, ABORT_REQUESTED
+
+
+class AbortsAtResetOf21(AbortsAtReset):
+    """Which is wrong: they shall not in 2.1 (5.1.2)."""
+    vs = 0x20100
 
 
 class SilentAfterReset(Spoilt):
@@ -665,6 +677,8 @@ PEERS = [
     (RefusesAnyOfThem, {"base/event/limit"}, "pass"),
     (HasAWarning, {"base/event/held", "fab/reset/aer-vanishes", "fab/reset/aer-room"}, "pass"),
     (TakesTheResetFirst, {"fab/reset/aer-vanishes", "fab/reset/aer-room"}, "pass"),
+    (AbortsAtReset, {"fab/reset/aer-vanishes", "fab/reset/aer-room"}, "pass"),
+    (AbortsAtResetOf21, {"fab/reset/aer-vanishes", "fab/reset/aer-room"}, "fail"),
     (SilentAfterReset, {"fab/reset/controller", "fab/reset/queues-gone"}, "pass"),
     (EndsWithAnyConnection, {"fab/reset/controller"}, "pass"),
     (WorksOnAfterReset, {"fab/reset/controller", "fab/reset/queues-gone"}, "fail"),

@@ -522,7 +522,7 @@ bool r2t_within(struct queue *q, unsigned ms, struct r2t *r);
  * time (5.1.25.1.5) is no fault of it. */
 void disable_events(struct queue *q);
 /* For ms nothing comes but events that cannot be disabled, and (3.3.2.3) Command Sequence Error for the n
- * requests in `old`, which were sent before a reset and may have been late for it. */
+ * requests in `old`, which were sent before a reset and may have been late for it; up to Base 2.0 any error. */
 void expect_held(struct queue *q, unsigned ms, const uint16_t *old, unsigned n);
 /* Disconnect, which succeeds; skips the case where the queue cannot be deleted now (6.4). */
 void disconnect(struct queue *q);

@@ -902,6 +902,14 @@ static bool is_own_event(const struct reply *r)
         return r->status == NVME_SUCCESS && type != AEN_SMART && type != AEN_NOTICE;
 }
 
+/* How a request from before a reset may come back: late for it (3.3.2.3), or, up to Base 2.0 (5.2), aborted: that it
+ * should not came with 2.0, that it shall not with 2.1. */
+static bool is_aborted(const struct queue *q, uint16_t status)
+{
+        return status == NVME_SEQUENCE_ERROR ||
+               (status != NVME_SUCCESS && caps(q->t)->vs < NVME_VERSION(2, 1, 0));
+}
+
 void expect_held(struct queue *q, unsigned ms, const uint16_t *old, unsigned n)
 {
         uint64_t deadline = t_deadline(q->t, ms);
@@ -916,7 +924,7 @@ void expect_held(struct queue *q, unsigned ms, const uint16_t *old, unsigned n)
                 if (c && c->sqe.opc == NVME_AER)
                         r = reply_of(q, c, s);
                 for (unsigned i = 0; c && i < n; i++)
-                        dropped |= old[i] == c->cid && r.status == NVME_SEQUENCE_ERROR;
+                        dropped |= old[i] == c->cid && is_aborted(q, r.status);
                 if (!dropped && !is_own_event(&r))
                         instead(q, s, "nothing is received");
                 note(q->t, dropped ? "a request from before the reset is aborted"
