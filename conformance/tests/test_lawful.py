@@ -17,14 +17,14 @@ import time
 
 import pytest
 
-from test_hostile import (ABORT_REQUESTED, AER, BLOCKS, C2H, CONNECT, CONNECT_INVALID, GET_LOG, IDENTIFY, INTERNAL_ERROR,
-                          KATO, NVMFSPEC, PROPERTY_SET, READ, SET_FEATURES, Spoilt, Target, judge)
+from test_hostile import (ABORT_REQUESTED, AER, BLOCKS, C2H, CONNECT, CONNECT_INVALID, GET_LOG, IDENTIFY,
+                          INTERNAL_ERROR, KATO, NVMFSPEC, PROPERTY_SET, READ, SET_FEATURES, Spoilt, Target, judge)
 from test_hostile_stream import NQN as SOUND
 from test_hostile_stream import Proxy
 
 TERM, H2C_TERM, H2C_DATA, WRITE, DISCONNECT, KEEP_ALIVE, QUEUES, AEC = 3, 2, 6, 1, 8, 0x18, 7, 0x0b
 INVALID_LOG, SGL_LENGTH, BUSY, AER_LIMIT, SEQUENCE, RESTART = 0x109, 0x0f, 0x181, 0x105, 0x0c, 0x190
-NOT_CHANGEABLE = 0x10e
+NOT_CHANGEABLE, CONFLICT = 0x10e, 0x83
 
 
 @pytest.fixture
@@ -468,6 +468,124 @@ class CountsReadings(BusyLog):
         return queue.reads
 
 
+# --- reservations ---------------------------------------------------------------------------------
+
+class Reserves(Spoilt):
+    """One namespace, whose reservation is looked at when the data of a Write are there: until then it is not
+    being processed, and nobody has to wait for it (Base 2.2 3.4.4, 8.1.22.7)."""
+    unmatched = CONFLICT  # what Preempt of a key that nobody has ends with
+
+    def __init__(self):
+        self.keys, self.holder, self.type, self.generation = {}, None, 0, 0
+
+    def serve(self, queue, sqe, data):
+        if sqe[0] == 0x7f and sqe[4] == CONNECT:
+            queue.hostid = data[:16]
+            return False
+        if queue.controller:
+            queue.controller.hostid = queue.hostid
+        if not queue.qid:
+            return sqe[0] == IDENTIFY and self.describe(queue, sqe)
+        run = {WRITE: self.write, 0x0d: self.register, 0x0e: self.report, 0x11: self.acquire,
+               0x15: self.release}.get(sqe[0])
+        if run:
+            queue.respond(struct.unpack_from("<H", sqe, 2)[0], run(queue, sqe, data))
+        return bool(run)
+
+    def describe(self, queue, sqe):
+        page = bytearray(queue.identify(sqe[40], sqe))
+        at, value = {0: (31, 0xff), 1: (520, 1 << 5)}.get(sqe[40], (0, page[0]))  # RESCAP, ONCS
+        page[at] = value
+        self.answer(queue, struct.unpack_from("<H", sqe, 2)[0], page)
+        return True
+
+    def holds(self, host):
+        return host in self.keys if self.type > 4 else host == self.holder
+
+    def write(self, queue, sqe, data):
+        if not data:
+            self.fetch(queue, struct.unpack_from("<H", sqe, 2)[0], struct.unpack_from("<I", sqe, 32)[0])
+        may = queue.hostid in self.keys if self.type > 2 else queue.hostid == self.holder
+        return 0 if may or not self.type else CONFLICT
+
+    def register(self, queue, sqe, data):
+        host, action, (current, new) = queue.hostid, sqe[40] & 7, struct.unpack_from("<QQ", data)
+        known = self.keys.get(host)
+        if action > 2 or sqe[43] >> 6 == 1:
+            return 2
+        if known is None and action or known not in (None, new if action == 0 else known if sqe[40] & 8 else current):
+            return CONFLICT
+        self.generation += 1
+        if action == 1:
+            del self.keys[host]
+            self.give_up({host})
+        else:
+            self.keys[host] = new
+        return 0
+
+    def give_up(self, hosts):
+        """Who is no longer registered holds nothing."""
+        if self.holder in hosts or not self.keys:
+            self.holder, self.type = None, 0
+
+    def acquire(self, queue, sqe, data):
+        host, (current, other) = queue.hostid, struct.unpack_from("<QQ", data)
+        if sqe[40] & 8 or sqe[40] & 7 > 2 or not 0 < sqe[41] < 7:
+            return 2
+        if self.keys.get(host) != current:
+            return CONFLICT
+        if sqe[40] & 7:
+            return self.preempt(host, sqe[41], other)
+        if self.type and (sqe[41] != self.type or not self.holds(host)):
+            return CONFLICT
+        self.holder, self.type = host, sqe[41]
+        return 0
+
+    def preempt(self, host, kind, key):
+        gone = {each for each, known in self.keys.items() if known == key or not key and self.type > 4}
+        if not gone:
+            return self.unmatched
+        takes = not key if self.type > 4 else self.holder in gone
+        for each in gone - {host}:
+            del self.keys[each]
+        self.generation += 1
+        if self.type and takes:
+            self.holder, self.type = host, kind
+        return 0
+
+    def release(self, queue, sqe, data):
+        if sqe[40] & 8 or sqe[40] & 7 > 1:
+            return 2
+        if self.keys.get(queue.hostid) != struct.unpack_from("<Q", data)[0]:
+            return CONFLICT
+        if sqe[40] & 7:
+            self.generation += 1
+            self.keys = {}
+        elif not self.type or not self.holds(queue.hostid):
+            return 0
+        elif sqe[41] != self.type:
+            return self.other_type()
+        self.holder, self.type = None, 0
+        return 0
+
+    def other_type(self):
+        return 2
+
+    def entries(self, queue):
+        return [(queue.controller.id, host) for host in self.keys]
+
+    def report(self, queue, sqe, data):
+        if not sqe[44] & 1:
+            return 0x18
+        entries = self.entries(queue)
+        page = struct.pack("<IBHxxB54x", self.generation, self.type, len(entries), 0)
+        for cntlid, host in entries:
+            page += struct.pack("<HB5xQ16s32x", cntlid, self.holds(host), self.keys[host], host)
+        cid, = struct.unpack_from("<H", sqe, 2)
+        queue.data_out(cid, page[:4 * (struct.unpack_from("<I", sqe, 40)[0] + 1)])
+        return 0
+
+
 # --- NVMe/TCP -------------------------------------------------------------------------------------
 
 class Stores(Spoilt):
@@ -691,6 +809,7 @@ PEERS = [
     (LongLog, {"fab/discovery/log-header"}, "skip"),
     (LogOf16, {"fab/discovery/log-header"}, "fail"),
     (LogBeyondOffsets, {"fab/discovery/log-header"}, "fail"),
+    (Reserves, {"base/reservation/preempt-abort", "base/reservation/preempt-all"}, "pass"),
     (Stores, {"tcp/r2t/ttag-unique", "tcp/h2cdata/interleaved", "tcp/h2cdata/ttag-stale", "fab/queue/room"}, "skip"),
     (AsksInParts, {"tcp/h2cdata/pieces", "tcp/capsule/small-write-through-r2t"}, "pass"),
     (AnswersTermReq, {"tcp/termreq/h2ctermreq-fes"}, "pass"),
