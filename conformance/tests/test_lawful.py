@@ -468,6 +468,16 @@ class CountsReadings(BusyLog):
         return queue.reads
 
 
+class HealthOfAll(Spoilt):
+    """SMART / Health is the controller's, whatever the NSID: Base 2.0 5.16.1.3 only advises to refuse it."""
+    vs = 0x20000
+
+
+class HealthOfAllStill(HealthOfAll):
+    """... and 2.2 wants that."""
+    vs = 0x20200
+
+
 # --- reservations ---------------------------------------------------------------------------------
 
 class Reserves(Spoilt):
@@ -809,6 +819,8 @@ PEERS = [
     (LongLog, {"fab/discovery/log-header"}, "skip"),
     (LogOf16, {"fab/discovery/log-header"}, "fail"),
     (LogBeyondOffsets, {"fab/discovery/log-header"}, "fail"),
+    (HealthOfAll, {"base/log/smart-namespace"}, "skip"),
+    (HealthOfAllStill, {"base/log/smart-namespace"}, "fail"),
     (Reserves, {"base/reservation/preempt-abort", "base/reservation/preempt-all"}, "pass"),
     (Stores, {"tcp/r2t/ttag-unique", "tcp/h2cdata/interleaved", "tcp/h2cdata/ttag-stale", "fab/queue/room"}, "skip"),
     (AsksInParts, {"tcp/h2cdata/pieces", "tcp/capsule/small-write-through-r2t"}, "pass"),
