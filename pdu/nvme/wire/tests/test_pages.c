@@ -339,12 +339,30 @@ static void test_bound(void **state)
         assert_memory_equal(&found, &none, sizeof(none));
 }
 
+/* Base 2.0 5.16.1.18 has scopes that may be left out; from 2.1 on each supported feature has one. */
+static void test_scope(void **state)
+{
+        static struct world w;
+        struct rule_set found = { 0 };
+
+        (void)state;
+        make(&w, LOG_FEATURE_EFFECTS, true, 0);
+        ENTRIES(&w, 1, 1, 2);
+        w.p.vs = NVME_VERSION(2, 0, 0);
+        page_judge(&w.p, &found);
+        assert_false(rule_in(&found, LOG_FEATURE_FIELDS));
+        w.p.vs = NVME_VERSION(2, 1, 0);
+        page_judge(&w.p, &found);
+        assert_true(rule_in(&found, LOG_FEATURE_FIELDS));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_right),
                 cmocka_unit_test(test_broken),
                 cmocka_unit_test(test_bound),
+                cmocka_unit_test(test_scope),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
