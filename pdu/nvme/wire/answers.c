@@ -18,8 +18,10 @@ enum { ANY_FAILURE = 0xffff };
 #define BIT(v, n)    ((v) >> (n)&1)
 #define SELECTS      BIT(U(c->oncs), 4)
 #define CSI_RESERVED (UINT32_C(0x20) << 24)
-#define ASK(...)     __VA_ARGS__
-#define STATUS(...)  { __VA_ARGS__ }, sizeof((const uint16_t[]) { __VA_ARGS__ }) / sizeof(uint16_t)
+/* In 2.0 CAP.CSS bit 6 says whether CSI is looked at (3.1.3.1). */
+#define CSI_USED(a) ((a)->vs >= V(2, 1) || BIT((a)->cap, 43))
+#define ASK(...)    __VA_ARGS__
+#define STATUS(...) { __VA_ARGS__ }, sizeof((const uint16_t[]) { __VA_ARGS__ }) / sizeof(uint16_t)
 #define GET_LOG(lid, len)                                                                          \
         .opc = NVME_GET_LOG_PAGE, .nsid = NSID_ALL,                                                \
         .cdw10 = (lid) | 1u << 15 | ((len) / 4 - 1) << 16, .bytes = (len)

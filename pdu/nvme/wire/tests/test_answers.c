@@ -97,11 +97,32 @@ static void spoils(void **state)
         assert_false(answer_is_judged(FAB_SQHD));
 }
 
+/* Base 2.0 3.1.3.1: without CAP.CSS bit 6 nobody has to look at CSI. */
+static void ignores_csi(void **state)
+{
+        static struct id_ctrl ctrls[2];
+        union sqe sqe = { .opc = NVME_IDENTIFY, .cdw10 = le32(CNS_IOCS_CTRL) };
+        struct answerer who = some(&ctrls[1]);
+        struct rule_set found = { 0 };
+
+        (void)state;
+        make(&ctrls[0], &ctrls[1]);
+        sqe.cdw11 = le32(UINT32_C(0x20) << 24);
+        who.vs = NVME_VERSION(2, 0, 0);
+        who.cap = 0;
+        answer_judge(&who, &sqe, NVME_SUCCESS, &found);
+        assert_false(rule_in(&found, ID_ANSWERS));
+        who.cap = UINT64_C(1) << 43;
+        answer_judge(&who, &sqe, NVME_SUCCESS, &found);
+        assert_true(rule_in(&found, ID_ANSWERS));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(each),
                 cmocka_unit_test(spoils),
+                cmocka_unit_test(ignores_csi),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
