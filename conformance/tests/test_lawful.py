@@ -24,7 +24,7 @@ from test_hostile_stream import Proxy
 
 TERM, H2C_TERM, H2C_DATA, WRITE, DISCONNECT, KEEP_ALIVE, QUEUES, AEC = 3, 2, 6, 1, 8, 0x18, 7, 0x0b
 INVALID_LOG, SGL_LENGTH, BUSY, AER_LIMIT, SEQUENCE, RESTART = 0x109, 0x0f, 0x181, 0x105, 0x0c, 0x190
-NOT_CHANGEABLE, CONFLICT = 0x10e, 0x83
+NOT_CHANGEABLE, CONFLICT, COPY, COPY_SIZE = 0x10e, 0x83, 0x19, 0x183
 
 
 @pytest.fixture
@@ -468,6 +468,42 @@ class CountsReadings(BusyLog):
         return queue.reads
 
 
+class Copies(Spoilt):
+    """Compares NLB, which is a block less, with the limits (NVM 1.0 3.2.2): 8 blocks a range, 16 a command."""
+    most, total, more, beyond = 8, 16, 0, 0x80
+
+    def serve(self, queue, sqe, data):
+        cid, = struct.unpack_from("<H", sqe, 2)
+        described, copied = sqe[0] == IDENTIFY and not queue.qid, sqe[0] == COPY and queue.qid
+        if described:
+            page = bytearray(queue.identify(sqe[40], sqe))
+            if sqe[40] == 0:
+                struct.pack_into("<HIB", page, 74, self.most, self.total, 3)
+            elif sqe[40] == 1:
+                page[521] = page[534] = 1  # ONCS and, format 0h, CDFS
+            self.answer(queue, cid, page)
+        elif copied:
+            queue.respond(cid, self.copy(sqe, data))
+        return bool(described or copied)
+
+    def copy(self, sqe, data):
+        ranges = [struct.unpack_from("<8xQH", data, 32 * i) for i in range(sqe[48] + 1)]
+        nlb, (to,) = [last for _, last in ranges], struct.unpack_from("<Q", sqe, 40)
+        if len(ranges) > 4 or max(nlb) > self.most + self.more or sum(nlb) > self.total:
+            return COPY_SIZE
+        return self.beyond if max(to, *(slba for slba, _ in ranges)) >= BLOCKS else 0
+
+
+class CopiesMore(Copies):
+    """... and takes a block more than it says, which is wrong."""
+    more = 1
+
+
+class CannotCopyThere(Copies):
+    """LBA Out of Range is the status for that; Internal Error is one, too."""
+    beyond = INTERNAL_ERROR
+
+
 class HealthOfAll(Spoilt):
     """SMART / Health is the controller's, whatever the NSID: Base 2.0 5.16.1.3 only advises to refuse it."""
     vs = 0x20000
@@ -819,6 +855,8 @@ PEERS = [
     (LongLog, {"fab/discovery/log-header"}, "skip"),
     (LogOf16, {"fab/discovery/log-header"}, "fail"),
     (LogBeyondOffsets, {"fab/discovery/log-header"}, "fail"),
+    (Copies, {"nvm/copy/limits", "nvm/copy/beyond"}, "pass"),
+    (CopiesMore, {"nvm/copy/limits"}, "fail"),
     (HealthOfAll, {"base/log/smart-namespace"}, "skip"),
     (HealthOfAllStill, {"base/log/smart-namespace"}, "fail"),
     (Reserves, {"base/reservation/preempt-abort", "base/reservation/preempt-all"}, "pass"),
