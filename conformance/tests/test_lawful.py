@@ -908,6 +908,11 @@ def test_a_parameter_that_is_not_supported_may_be_refused(target):
     assert "tcp/alignment/hpda" in judged["lenient"] and "fail" not in judged
 
 
+@pytest.mark.parametrize("target", [CannotCopyThere], indirect=True)
+def test_another_error_of_a_copy_is_lenient(target):
+    assert judge(target, "--allow-write", "1", "nvm/copy/beyond") == {"lenient": {"nvm/copy/beyond"}}
+
+
 @pytest.mark.parametrize("target", [FewBytesOfData], indirect=True)
 def test_what_is_advised_against_is_no_failure(target):
     judged = judge(target, "--allow-write", "1", "tcp/r2t/asked")

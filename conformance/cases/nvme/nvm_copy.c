@@ -130,6 +130,14 @@ CASE("nvm/copy/format", MUST, RULES(NVM_COPY_FORMAT),
         expect_works(q);
 }
 
+static void want_out_of_range(struct t *t, struct reply r)
+{
+        want(t, r.status != NVME_SUCCESS, "LBA Out of Range", "success");
+        want(t, r.dw0 == 0, "dword 0 of 0, since nothing was written", "%u", r.dw0);
+        if (r.status != NVME_LBA_RANGE)
+                lenient(t, "LBA Out of Range", "status %u/%02Xh", r.status >> 8, r.status & 0xff);
+}
+
 CASE("nvm/copy/beyond", MUST, RULES(NVM_COPY_RESULT),
      "Copy to or from beyond the end of the namespace fails with LBA Out of Range, writes nothing "
      "and returns 0",
@@ -137,15 +145,11 @@ CASE("nvm/copy/beyond", MUST, RULES(NVM_COPY_RESULT),
 {
         struct queue *q = io_queue(t);
         struct copy_range range = blocks_from(t, 0, 1);
-        struct reply r;
 
         copying(q);
-        r = finish(q, send_copy(q, &range, 1, caps(t)->blocks - own_lba(t), 0));
-        want(t, r.status == NVME_LBA_RANGE, "LBA Out of Range", "status %u/%02Xh", r.status >> 8,
-             r.status & 0xff);
-        want(t, r.dw0 == 0, "dword 0 of 0, since nothing was written", "%u", r.dw0);
+        want_out_of_range(t, finish(q, send_copy(q, &range, 1, caps(t)->blocks - own_lba(t), 0)));
         range.slba = le64(caps(t)->blocks);
-        expect_error(q, send_copy(q, &range, 1, 0, 0), NVME_LBA_RANGE);
+        want_out_of_range(t, finish(q, send_copy(q, &range, 1, 0, 0)));
         expect_works(q);
 }
 
