@@ -18,7 +18,8 @@ import time
 import pytest
 
 from test_hostile import (ABORT_REQUESTED, AER, BLOCKS, C2H, CONNECT, CONNECT_INVALID, GET_LOG, IDENTIFY,
-                          INTERNAL_ERROR, KATO, NVMFSPEC, PROPERTY_SET, READ, SET_FEATURES, Spoilt, Target, judge)
+                          INTERNAL_ERROR, KATO, NVMFSPEC, PROPERTY_SET, READ, SET_FEATURES, KeepsControllers, Spoilt,
+                          Target, judge)
 from test_hostile_stream import NQN as SOUND
 from test_hostile_stream import Proxy
 
@@ -111,6 +112,26 @@ class EndsLater(Spoilt):
             queue.kept = True
             queue.controller.peers = [*getattr(queue.controller, "peers", ()), queue.peer]
         return False
+
+
+class LeavesItToKeepAlive(Spoilt):
+    """Two seconds of silence end the other queues of a controller whose admin queue is gone."""
+    kato = 2000
+
+    def forget(self, connection):
+        if connection.controller and not connection.qid:
+            connection.controller.lost = True
+
+    def serve(self, queue, sqe, data):
+        if queue.qid:
+            queue.served = time.monotonic()
+            threading.Timer(2, self.look, [queue, queue.served]).start()
+        return False
+
+    def look(self, queue, served):
+        if served == queue.served and hasattr(queue.controller, "lost"):
+            with contextlib.suppress(OSError):
+                queue.peer.shutdown(socket.SHUT_RDWR)
 
 
 class KeepsTime(Spoilt):
@@ -911,6 +932,13 @@ def test_a_parameter_that_is_not_supported_may_be_refused(target):
 @pytest.mark.parametrize("target", [CannotCopyThere], indirect=True)
 def test_another_error_of_a_copy_is_lenient(target):
     assert judge(target, "--allow-write", "1", "nvm/copy/beyond") == {"lenient": {"nvm/copy/beyond"}}
+
+
+@pytest.mark.parametrize("target, verdict", [(LeavesItToKeepAlive, "lenient"), (KeepsControllers, "fail")],
+                         indirect=["target"])
+def test_an_association_without_its_admin_queue_may_end_by_keep_alive(target, verdict):
+    lost = "fab/association/admin-lost"
+    assert judge(target, lost) == {verdict: {lost}}
 
 
 @pytest.mark.parametrize("target", [FewBytesOfData], indirect=True)
