@@ -76,7 +76,7 @@ class Connection:
     def __init__(self, target, peer):
         self.target, self.peer, self.spoilt = target, peer, target.spoilt
         self.sqhd, self.entries, self.qid, self.controller = 0, 32, 0, None
-        self.flow_control, self.events = True, []
+        self.flow_control, self.events, self.alignment = True, [], 4
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def receive(self, n):
@@ -102,9 +102,11 @@ class Connection:
         return pdu, pdu[head[3]:] if head[3] else b""
 
     def send(self, kind, flags, header, data=b""):
-        pdo = 8 + len(header) if data else 0
-        self.peer.sendall(struct.pack("<BBBBI", kind, flags, 8 + len(header), pdo,
-                                      8 + len(header) + len(data)) + header + data)
+        hlen = 8 + len(header)
+        pad = -hlen % self.alignment if data else 0
+        pdo = hlen + pad if data else 0
+        self.peer.sendall(struct.pack("<BBBBI", kind, flags, hlen, pdo, hlen + pad + len(data)) + header + bytes(pad) +
+                          data)
 
     def respond(self, cid, status=0, dw0=0, dw1=0, sqhd=None):
         self.sqhd = (self.sqhd + 1) % self.entries if self.flow_control else 0
@@ -122,7 +124,7 @@ class Connection:
         time.sleep(self.spoilt.thinks)
         if pdu[0] != 0 or pdu[10] > 31:
             return
-        self.peer.sendall(self.spoilt.icresp)
+        self.peer.sendall(self.spoilt.greet(self, pdu))
         while True:
             pdu, data = self.next()
             if pdu[0] != 4:
@@ -279,6 +281,10 @@ class Spoilt:
     def answer(self, queue, cid, data):
         queue.data_out(cid, data)
         queue.respond(cid)
+
+    def greet(self, queue, icreq):
+        """The ICResp."""
+        return self.icresp
 
     def check(self, queue, pdu):
         """Each PDU that came, before anything is done with it."""

@@ -738,6 +738,27 @@ class ClosesAtAlignment(Spoilt):
             raise EOFError
 
 
+class RepeatsAlignment(Spoilt):
+    """CPDA is what HPDA is. But no PDO is more than 128, which is wrong: capsules may ask for 136."""
+    def greet(self, queue, icreq):
+        queue.alignment = 4 * (icreq[10] + 1)
+        return struct.pack("<BBBBIHBBI112x", 1, 0, 128, 0, 128, 0, icreq[10], 0, 131072)
+
+    def check(self, queue, pdu):
+        if pdu[0] in (4, H2C_DATA) and (pdu[3] % queue.alignment or pdu[3] > 128):
+            terminate(queue, pdu, 1, 3)
+
+    def serve(self, queue, sqe, data):
+        if data or sqe[0] != 0x7f or sqe[4] != CONNECT:
+            return False
+        fetched = b""
+        queue.r2t(struct.unpack_from("<H", sqe, 2)[0], 0, 1024)
+        while len(fetched) < 1024:
+            fetched += queue.next()[1]
+        queue.command(sqe, fetched)
+        return True
+
+
 class FewBytesOfData(Spoilt):
     """MAXH2CDATA below 4,096 is only advised against."""
     icresp = struct.pack("<BBBBIHBBI112x", 1, 0, 128, 0, 128, 0, 0, 0, 2048)
@@ -887,6 +908,8 @@ PEERS = [
     (RefusesPadding, PADDED, "pass"),
     (RefusesPadding, {"tcp/digest/pad-not-summed"}, "skip"),
     (NoAlignment, HPDA, "pass"),
+    (RepeatsAlignment, HPDA, "pass"),
+    (RepeatsAlignment, {"tcp/capsule/connect-aligned"}, "fail"),
     (Spoilt, {"tcp/r2t/asked", "tcp/r2t/limit"}, "pass"),  # one TTAG for all R2Ts
     (Spoilt, HUGE, "pass"),
     (Spoilt, LONG, "pass"),

@@ -146,6 +146,7 @@ struct setup {
         uint8_t cattr;
         uint32_t kato; /* ms */
         bool disabled; /* leave CC.EN at 0 */
+        bool near; /* Connect data that CPDA puts more than 128 bytes into the capsule go by R2T */
         bool judged;   /* that this queue can be had is what the case is about (io_queue(): the I/O
                         * queue); else what fails here breaks the case off */
         unsigned host; /* another host than the case's own, with a HOSTID of its own; 0: that */

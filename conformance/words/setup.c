@@ -168,6 +168,15 @@ void expect_connected(struct queue *q, uint16_t cid)
         connected(q, succeed(q, cid));
 }
 
+/* Some look at PDO as though 128 were its limit, which is that of the alignment. */
+static bool goes_by_r2t(struct queue *q, const struct setup *s)
+{
+        enum { NEAR = 128 };
+        const union pdu h = { .cmd.ch = { .type = PDU_CAPSULE_CMD } };
+
+        return s->near && !t_is_rdma(q->t) && pdu_data_offset(&h, &tcp_of(q)->h2c) > NEAR;
+}
+
 struct queue *queue_admin(struct t *t, struct setup s)
 {
         bool was = begin_setup(t, &s);
@@ -178,7 +187,8 @@ struct queue *queue_admin(struct t *t, struct setup s)
         s.sqsize = sqsize;
         q = queue_bare(t, s);
         connected(q, succeed(q, send_connect(q, .kato = s.kato, .cattr = s.cattr, .sqsize = sqsize,
-                                             .subnqn = s.subnqn, .hostnqn = s.hostnqn)));
+                                             .subnqn = s.subnqn, .hostnqn = s.hostnqn,
+                                             .through_r2t = goes_by_r2t(q, &s))));
         q->admin = q;
         if (!s.disabled)
                 set_cc(q, CC_RUN, CSTS_RDY, CSTS_RDY);
@@ -216,8 +226,8 @@ struct queue *queue_more(struct queue *admin, struct setup s)
         ask_for_queues(admin, s.qid);
         s.sqsize = fitting_sqsize(admin->t, s.qid, s.sqsize);
         q = queue_join(admin, s);
-        connected(q,
-                  succeed(q, send_connect(q, .qid = s.qid, .cattr = s.cattr, .sqsize = s.sqsize)));
+        connected(q, succeed(q, send_connect(q, .qid = s.qid, .cattr = s.cattr, .sqsize = s.sqsize,
+                                             .through_r2t = goes_by_r2t(q, &s))));
         q->cntlid = admin->cntlid;
         admin->t->setting_up = was;
         return q;

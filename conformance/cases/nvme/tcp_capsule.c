@@ -24,6 +24,23 @@ CASE("tcp/capsule/admin-8196", MUST, RULES(TCP_ICD_LIMIT),
         expect_refusal(q, send_connect(q, .bytes = 8196));
 }
 
+/* Some answer HPDA with a CPDA as large: 16, and with digests 17, puts the data behind byte 128. */
+CASE("tcp/capsule/connect-aligned", MUST, RULES(TCP_ICD_ADMIN),
+     "Connect data in the capsule are taken where CPDA puts them")
+{
+        static const uint8_t hpda[] = { 16, 17, 31 };
+
+        for (unsigned i = 0; i < sizeof(hpda); i++) {
+                struct queue *q = tcp_open(t);
+
+                send_icreq(q, .hpda = hpda[i]);
+                if (!expect_icresp_unless(q, offsetof(struct pdu_icreq, hpda)))
+                        continue;
+                expect_connected(q, send_connect(q));
+                hang_up(q);
+        }
+}
+
 CASE("tcp/capsule/capsule-plen-max", MUST, RULES(TCP_ICD_LIMIT),
      "A Connect with PLEN FFFFFFFCh is refused without reading all of it")
 {

@@ -167,7 +167,7 @@ CASE("tcp/alignment/hpda", MUST, RULES(TCP_PDO_C2H),
 
                 if (!supports_hpda(t, hpda, AS_RUN))
                         continue;
-                q = io_queue(t, .hpda = hpda);
+                q = io_queue(t, .hpda = hpda, .near = true);
                 exercise(q->admin);
                 exercise(q);
                 hang_up(q);
@@ -185,7 +185,7 @@ CASE("tcp/alignment/hpda-digest", MUST, RULES(TCP_PDO_C2H, TCP_HDGST_C2H, TCP_DD
 
                 if (!supports_hpda(t, hpda, 1))
                         continue;
-                q = io_queue(t, .hpda = hpda, .hdgst = 1, .ddgst = caps(t)->ddgst);
+                q = io_queue(t, .hpda = hpda, .near = true, .hdgst = 1, .ddgst = caps(t)->ddgst);
                 exercise(q);
                 hang_up(q);
                 hang_up(q->admin);
@@ -199,7 +199,7 @@ CASE("tcp/alignment/hpda-minimal", SHOULD, RULES(TCP_PAD_MIN_C2H),
 
         for (unsigned i = 0; i < sizeof(values); i++)
                 if (supports_hpda(t, values[i], AS_RUN)) {
-                        struct queue *q = io_queue(t, .hpda = values[i]);
+                        struct queue *q = io_queue(t, .hpda = values[i], .near = true);
 
                         exercise(q);
                         hang_up(q);
