@@ -653,6 +653,13 @@ class Reserves(Spoilt):
         return 0
 
 
+class ReportsControllers(Reserves):
+    """Up to 2.0 Reservation Report has an entry for each controller of a registrant (7.5)."""
+    def entries(self, queue):
+        return [(each.id, each.hostid) for each in list(queue.target.controllers.values())
+                if getattr(each, "hostid", None) in self.keys]
+
+
 # --- NVMe/TCP -------------------------------------------------------------------------------------
 
 class Stores(Spoilt):
@@ -902,6 +909,7 @@ PEERS = [
     (HealthOfAll, {"base/log/smart-namespace"}, "skip"),
     (HealthOfAllStill, {"base/log/smart-namespace"}, "fail"),
     (Reserves, {"base/reservation/preempt-abort", "base/reservation/preempt-all"}, "pass"),
+    (ReportsControllers, {"base/reservation/host", "base/reservation/report"}, "pass"),
     (Stores, {"tcp/r2t/ttag-unique", "tcp/h2cdata/interleaved", "tcp/h2cdata/ttag-stale", "fab/queue/room"}, "skip"),
     (AsksInParts, {"tcp/h2cdata/pieces", "tcp/capsule/small-write-through-r2t"}, "pass"),
     (AnswersTermReq, {"tcp/termreq/h2ctermreq-fes"}, "pass"),

@@ -73,7 +73,8 @@ bool comes_within(struct queue *q, uint16_t cid, unsigned ms);
 
 struct report {
         uint32_t gen, bytes; /* bytes: moved */
-        unsigned type, count, ptpls;
+        unsigned type, ptpls;
+        unsigned entries, count; /* count: registrants */
         struct registrant_seen {
                 uint8_t hostid[16];
                 uint64_t key;

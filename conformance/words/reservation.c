@@ -90,20 +90,35 @@ bool comes_within(struct queue *q, uint16_t cid, unsigned ms)
 
 /* --- Report */
 
-/* Entries beyond those that a case makes are not looked at. */
-static void read_entries(struct report *r, const struct reply *reply)
+enum { SEEN = sizeof(((struct report *)0)->of) / sizeof(struct registrant_seen) };
+
+static const struct registrant_seen *entry_of(const struct report *r, const uint8_t *hostid)
+{
+        for (unsigned i = 0; i < r->count; i++)
+                if (memcmp(r->of[i].hostid, hostid, 16) == 0)
+                        return &r->of[i];
+        return NULL;
+}
+
+/* Entries beyond those that a case makes are not looked at. Up to 2.0 there may be one for each controller of a
+ * registrant (2.0 7.5): the first one stands for it. */
+static void read_entries(struct t *t, struct report *r, const struct reply *reply)
 {
         const struct reservation_entry_extended *e = (const void *)(reply->data + REPORT_HEADER);
+        bool repeated = caps(t)->vs <= NVME_VERSION(2, 0, 0);
 
-        for (unsigned i = 0; i < r->count && i < sizeof(r->of) / sizeof(r->of[0]); i++) {
-                if (REPORT_HEADER + (i + 1) * sizeof(*e) > reply->got) {
-                        r->count = i;
-                        return;
-                }
-                r->of[i].key = le64_get(e[i].key);
-                r->of[i].cntlid = le16_get(e[i].cntlid);
-                r->of[i].holds = e[i].rcsts & RCSTS_HOLDER;
-                memcpy(r->of[i].hostid, e[i].hostid, 16);
+        for (unsigned i = 0; i < r->entries && r->count < SEEN; i++) {
+                struct registrant_seen *to = &r->of[r->count];
+
+                want(t, REPORT_HEADER + (i + 1) * sizeof(*e) <= reply->got,
+                     "as many entries as REGSTRNT says", "%u of %u", i, r->entries);
+                if (repeated && entry_of(r, e[i].hostid))
+                        continue;
+                to->key = le64_get(e[i].key);
+                to->cntlid = le16_get(e[i].cntlid);
+                to->holds = e[i].rcsts & RCSTS_HOLDER;
+                memcpy(to->hostid, e[i].hostid, 16);
+                r->count++;
         }
 }
 
@@ -112,19 +127,16 @@ struct report report_of(struct queue *q)
         struct reply reply = succeed(q, send_report(q, REPORT_BYTES, REPORT_EXTENDED));
         const struct reservation_status *s = (const void *)reply.data;
         struct report r = { .bytes = reply.got };
-        unsigned count;
 
         want(q->t, reply.got >= REPORT_HEADER, "the header of Reservation Status", "%u bytes",
              reply.got);
         r.gen = le32_get(s->gen);
         r.type = s->type;
         r.ptpls = s->ptpls;
-        r.count = count = le16_get(s->registrants);
+        r.entries = le16_get(s->registrants);
         want(q->t, r.type <= EXCLUSIVE_ACCESS_ALL, "a type of 0 to 6", "%u", r.type);
         want(q->t, r.ptpls <= 1, "PTPLS of 0 or 1", "%u", r.ptpls);
-        read_entries(&r, &reply);
-        want(q->t, r.count == count, "as many entries as REGSTRNT says", "%u of %u", r.count,
-             count);
+        read_entries(q->t, &r, &reply);
         return r;
 }
 
@@ -139,10 +151,7 @@ const struct registrant_seen *registrant_of(const struct report *r, struct queue
         uint8_t hostid[16];
 
         case_identity(q->t, q->host, hostid, nqn);
-        for (unsigned i = 0; i < r->count; i++)
-                if (memcmp(r->of[i].hostid, hostid, 16) == 0)
-                        return &r->of[i];
-        return NULL;
+        return entry_of(r, hostid);
 }
 
 bool is_registered(struct report r, struct queue *q)
