@@ -653,6 +653,23 @@ class Reserves(Spoilt):
         return 0
 
 
+class PreemptsNobody(Reserves):
+    """Where all registrants hold the reservation, Preempt of a key that none has does nothing: 2.0 8.19 only advises
+    Reservation Conflict."""
+    unmatched = 0
+
+
+class PreemptsNobodyStill(PreemptsNobody):
+    """... which 2.2 demands."""
+    vs = 0x20200
+
+
+class PreemptsAnybody(Reserves):
+    """... does something, which is wrong."""
+    def preempt(self, host, kind, key):
+        return super().preempt(host, kind, key if key in self.keys.values() else 0)
+
+
 class ReportsControllers(Reserves):
     """Up to 2.0 Reservation Report has an entry for each controller of a registrant (7.5)."""
     def entries(self, queue):
@@ -970,6 +987,13 @@ def test_another_error_of_a_copy_is_lenient(target):
 def test_an_association_without_its_admin_queue_may_end_by_keep_alive(target, verdict):
     lost = "fab/association/admin-lost"
     assert judge(target, lost) == {verdict: {lost}}
+
+
+@pytest.mark.parametrize("target, verdict", [(PreemptsNobody, "lenient"), (PreemptsNobodyStill, "fail"),
+                                             (PreemptsAnybody, "fail")], indirect=["target"])
+def test_preempt_of_nobody_may_succeed(target, verdict):
+    case = "base/reservation/preempt-one-of-all"
+    assert case in judge(target, "--allow-write", "1", case)[verdict]
 
 
 @pytest.mark.parametrize("target", [FewBytesOfData], indirect=True)
