@@ -670,6 +670,19 @@ class PreemptsAnybody(Reserves):
         return super().preempt(host, kind, key if key in self.keys.values() else 0)
 
 
+class ReleasesNothing(Reserves):
+    """Release of another type succeeds, and the reservation stays: 7.7 only advises Invalid Field."""
+    def other_type(self):
+        return 0
+
+
+class ReleasesAnything(Reserves):
+    """... or is gone, which is wrong."""
+    def other_type(self):
+        self.holder, self.type = None, 0
+        return 0
+
+
 class ReportsControllers(Reserves):
     """Up to 2.0 Reservation Report has an entry for each controller of a registrant (7.5)."""
     def entries(self, queue):
@@ -993,6 +1006,13 @@ def test_an_association_without_its_admin_queue_may_end_by_keep_alive(target, ve
                                              (PreemptsAnybody, "fail")], indirect=["target"])
 def test_preempt_of_nobody_may_succeed(target, verdict):
     case = "base/reservation/preempt-one-of-all"
+    assert case in judge(target, "--allow-write", "1", case)[verdict]
+
+
+@pytest.mark.parametrize("target, verdict", [(Reserves, "pass"), (ReleasesNothing, "lenient"),
+                                             (ReleasesAnything, "fail")], indirect=["target"])
+def test_release_of_another_type_may_succeed_without_effect(target, verdict):
+    case = "base/reservation/release-type"
     assert case in judge(target, "--allow-write", "1", case)[verdict]
 
 
