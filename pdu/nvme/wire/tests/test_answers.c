@@ -117,12 +117,37 @@ static void ignores_csi(void **state)
         assert_true(rule_in(&found, ID_ANSWERS));
 }
 
+/* Base 2.0 5.27.1.26 and 5.27.1.27 only advise to refuse them. */
+static void of_all_namespaces(void **state)
+{
+        static const uint8_t fids[] = { FEAT_RESERVATION_MASK, FEAT_RESERVATION_PERSISTENCE };
+        static struct id_ctrl ctrls[2];
+        struct answerer who = some(&ctrls[0]);
+
+        (void)state;
+        make(&ctrls[0], &ctrls[1]);
+        for (unsigned i = 0; i < sizeof(fids); i++) {
+                union sqe sqe = { .opc = NVME_GET_FEATURES,
+                                  .nsid = le32(NSID_ALL),
+                                  .cdw10 = le32(fids[i]) };
+                struct rule_set found = { 0 };
+
+                who.vs = NVME_VERSION(2, 0, 0);
+                answer_judge(&who, &sqe, NVME_SUCCESS, &found);
+                assert_false(rule_in(&found, FEAT_ANSWERS));
+                who.vs = NVME_VERSION(2, 2, 0);
+                answer_judge(&who, &sqe, NVME_SUCCESS, &found);
+                assert_true(rule_in(&found, FEAT_ANSWERS));
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(each),
                 cmocka_unit_test(spoils),
                 cmocka_unit_test(ignores_csi),
+                cmocka_unit_test(of_all_namespaces),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
