@@ -525,6 +525,24 @@ class CannotCopyThere(Copies):
     beyond = INTERNAL_ERROR
 
 
+class RunsHalves(Spoilt):
+    """Takes one half of a fused operation for a command of its own: Base 2.0 3.4.2 does not say what to do with it."""
+    vs = 0x20000
+
+    def serve(self, queue, sqe, data):
+        described = sqe[0] == IDENTIFY and sqe[40] == 1 and not queue.qid
+        if described:
+            page = bytearray(queue.identify(1, sqe))
+            page[522] = 1  # FUSES
+            self.answer(queue, struct.unpack_from("<H", sqe, 2)[0], page)
+        return described
+
+
+class RunsHalvesStill(RunsHalves):
+    """... and 2.1 does."""
+    vs = 0x20100
+
+
 class HealthOfAll(Spoilt):
     """SMART / Health is the controller's, whatever the NSID: Base 2.0 5.16.1.3 only advises to refuse it."""
     vs = 0x20000
@@ -936,6 +954,8 @@ PEERS = [
     (LogBeyondOffsets, {"fab/discovery/log-header"}, "fail"),
     (Copies, {"nvm/copy/limits", "nvm/copy/beyond"}, "pass"),
     (CopiesMore, {"nvm/copy/limits"}, "fail"),
+    (RunsHalves, {"base/fused/alone"}, "skip"),
+    (RunsHalvesStill, {"base/fused/alone"}, "fail"),
     (HealthOfAll, {"base/log/smart-namespace"}, "skip"),
     (HealthOfAllStill, {"base/log/smart-namespace"}, "fail"),
     (Reserves, {"base/reservation/preempt-abort", "base/reservation/preempt-all"}, "pass"),

@@ -250,6 +250,8 @@ CASE("base/fused/alone", MUST, RULES(FUSE_ALONE),
         const uint8_t *data = pattern(t, 2 * n);
         uint16_t first, second;
 
+        require(t, caps(t)->vs >= NVME_VERSION(2, 1, 0),
+                "before VS 2.1 nothing is said of half a fused operation");
         put_blocks(q, 0, n, data);
         second = send_write(q, .fuse = SQE_FUSE_SECOND, .data = data + n, .in_capsule = true);
         expect_refusal(q, second);
