@@ -279,6 +279,8 @@ class KnowsOldPsdt21(KnowsPsdtOf20):
 
 class AllocatesWhenAsked(Spoilt):
     """I/O queues, by Number of Queues."""
+    vs = 0x20100
+
     def serve(self, queue, sqe, data):
         if sqe[0] == SET_FEATURES and sqe[40] == QUEUES and not queue.qid:
             queue.controller.queues = True
@@ -289,6 +291,15 @@ class AllocatesWhenAsked(Spoilt):
         if refused:
             queue.respond(struct.unpack_from("<H", sqe, 2)[0], CONNECT_INVALID)
         return refused
+
+
+class OneHostid(Spoilt):
+    """An I/O queue has the HOSTID of its admin queue: until 2.1 none may have 0 instead (Base 2.0 6.3)."""
+    def serve(self, queue, sqe, data):
+        refused = sqe[0] == 0x7f and sqe[4] == CONNECT and sqe[42] and not any(data[:16])
+        if refused:
+            queue.respond(struct.unpack_from("<H", sqe, 2)[0], CONNECT_INVALID, 1 << 16)
+        return bool(refused)
 
 
 class RefusesAnyOfThem(Spoilt):
@@ -935,6 +946,7 @@ PEERS = [
     (KnowsOldPsdt20, PSDT, "fail"),
     (KnowsOldPsdt21, PSDT, "fail"),
     (AllocatesWhenAsked, {"fab/connect/io-cntlid", "fab/connect/io-hostid-zero"}, "pass"),
+    (OneHostid, {"fab/connect/io-hostid-zero"}, "skip"),
     (RefusesAnyOfThem, {"base/event/limit"}, "pass"),
     (HasAWarning, {"base/event/held", "fab/reset/aer-vanishes", "fab/reset/aer-room"}, "pass"),
     (TakesTheResetFirst, {"fab/reset/aer-vanishes", "fab/reset/aer-room"}, "pass"),

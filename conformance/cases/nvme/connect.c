@@ -438,10 +438,12 @@ CASE("fab/connect/io-hostid", MUST, RULES(FAB_CONNECT_IO_HOSTID),
 }
 
 CASE("fab/connect/io-hostid-zero", SHOULD, RULES(FAB_ANSWERED),
-     "Connect of an I/O queue with HOSTID 0 is accepted (Base 2.2)")
+     "Connect of an I/O queue with HOSTID 0 is accepted")
 {
         struct queue *q = join(granting_queue(t));
 
+        require(t, caps(t)->vs >= NVME_VERSION(2, 1, 0),
+                "before VS 2.1 an I/O queue has the HOSTID of the admin queue");
         expect_success(q, send_connect(q, .hostid = (const uint8_t[16]) { 0 }));
 }
 
