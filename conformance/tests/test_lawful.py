@@ -712,6 +712,32 @@ class ReleasesAnything(Reserves):
         return 0
 
 
+class NotifiesLater(Reserves):
+    """A notice is there 30 ms after what it is about: nobody says how soon."""
+    def serve(self, queue, sqe, data):
+        known = queue.controller
+        disabled = sqe[0] == 0x7f and sqe[4] == PROPERTY_SET and sqe[44] == 0x14 and not sqe[48] & 1
+        if known and (disabled or not hasattr(known, "notices")):
+            known.notices, known.count = [], 0
+        if sqe[0] != GET_LOG or queue.qid or sqe[40] != 0x80:
+            return super().serve(queue, sqe, data)
+        page = struct.pack("<QBBxxI48x", *known.notices.pop(0), len(known.notices), 1) if known.notices else bytes(64)
+        self.answer(queue, struct.unpack_from("<H", sqe, 2)[0], page)
+        return True
+
+    def release(self, queue, sqe, data):
+        kind, status = self.type, super().release(queue, sqe, data)
+        if kind > 2 and not self.type:
+            threading.Timer(0.03, self.notify, [queue]).start()
+        return status
+
+    def notify(self, queue):
+        for each in list(queue.target.controllers.values()):
+            if getattr(each, "hostid", queue.hostid) != queue.hostid and each.hostid in self.keys:
+                each.count += 1
+                each.notices.append((each.count, 2))
+
+
 class ReportsControllers(Reserves):
     """Up to 2.0 Reservation Report has an entry for each controller of a registrant (7.5)."""
     def entries(self, queue):
@@ -971,6 +997,7 @@ PEERS = [
     (HealthOfAll, {"base/log/smart-namespace"}, "skip"),
     (HealthOfAllStill, {"base/log/smart-namespace"}, "fail"),
     (Reserves, {"base/reservation/preempt-abort", "base/reservation/preempt-all"}, "pass"),
+    (NotifiesLater, {"base/reservation/log-order", "base/reservation/log-reset"}, "pass"),
     (ReportsControllers, {"base/reservation/host", "base/reservation/report"}, "pass"),
     (Stores, {"tcp/r2t/ttag-unique", "tcp/h2cdata/interleaved", "tcp/h2cdata/ttag-stale", "fab/queue/room"}, "skip"),
     (AsksInParts, {"tcp/h2cdata/pieces", "tcp/capsule/small-write-through-r2t"}, "pass"),
