@@ -17,7 +17,7 @@ import time
 
 import pytest
 
-from test_hostile import (ABORT_REQUESTED, AER, BLOCKS, C2H, CONNECT, CONNECT_INVALID, GET_LOG, IDENTIFY,
+from test_hostile import (ABORT_REQUESTED, AER, BLOCKS, C2H, CONNECT, CONNECT_INVALID, GET_FEATURES, GET_LOG, IDENTIFY,
                           INTERNAL_ERROR, KATO, NVMFSPEC, PROPERTY_SET, READ, SET_FEATURES, KeepsControllers, Spoilt,
                           Target, judge)
 from test_hostile_stream import NQN as SOUND
@@ -569,7 +569,7 @@ class HealthOfAllStill(HealthOfAll):
 class Reserves(Spoilt):
     """One namespace, whose reservation is looked at when the data of a Write are there: until then it is not
     being processed, and nobody has to wait for it (Base 2.2 3.4.4, 8.1.22.7)."""
-    unmatched = CONFLICT  # what Preempt of a key that nobody has ends with
+    unmatched, kept = CONFLICT, 0  # what Preempt of a key that nobody has ends with; PTPL
 
     def __init__(self):
         self.keys, self.holder, self.type, self.generation = {}, None, 0, 0
@@ -674,7 +674,7 @@ class Reserves(Spoilt):
         if not sqe[44] & 1:
             return 0x18
         entries = self.entries(queue)
-        page = struct.pack("<IBHxxB54x", self.generation, self.type, len(entries), 0)
+        page = struct.pack("<IBHxxB54x", self.generation, self.type, len(entries), self.kept)
         for cntlid, host in entries:
             page += struct.pack("<HB5xQ16s32x", cntlid, self.holds(host), self.keys[host], host)
         cid, = struct.unpack_from("<H", sqe, 2)
@@ -736,6 +736,26 @@ class NotifiesLater(Reserves):
             if getattr(each, "hostid", queue.hostid) != queue.hostid and each.hostid in self.keys:
                 each.count += 1
                 each.notices.append((each.count, 2))
+
+
+class HasDomains(Reserves):
+    """With several domains a feature is set for one namespace at a time (Base 2.2 4.4)."""
+    def serve(self, queue, sqe, data):
+        if queue.qid or sqe[0] not in (SET_FEATURES, GET_FEATURES) or sqe[40] != 0x83:
+            return super().serve(queue, sqe, data)
+        refused = sqe[4:8] == b"\xff" * 4
+        if sqe[0] == SET_FEATURES and not refused:
+            self.kept = sqe[44] & 1
+        queue.respond(struct.unpack_from("<H", sqe, 2)[0], 2 if refused else 0, self.kept)
+        return True
+
+    def describe(self, queue, sqe):
+        if sqe[40] != 1:
+            return super().describe(queue, sqe)
+        page = bytearray(queue.identify(1, sqe))
+        page[97], page[520] = 4, 1 << 5  # CTRATT, ONCS
+        self.answer(queue, struct.unpack_from("<H", sqe, 2)[0], page)
+        return True
 
 
 class ReportsControllers(Reserves):
@@ -998,6 +1018,7 @@ PEERS = [
     (HealthOfAllStill, {"base/log/smart-namespace"}, "fail"),
     (Reserves, {"base/reservation/preempt-abort", "base/reservation/preempt-all"}, "pass"),
     (NotifiesLater, {"base/reservation/log-order", "base/reservation/log-reset"}, "pass"),
+    (HasDomains, {"base/reservation/persistence-feature"}, "pass"),
     (ReportsControllers, {"base/reservation/host", "base/reservation/report"}, "pass"),
     (Stores, {"tcp/r2t/ttag-unique", "tcp/h2cdata/interleaved", "tcp/h2cdata/ttag-stale", "fab/queue/room"}, "skip"),
     (AsksInParts, {"tcp/h2cdata/pieces", "tcp/capsule/small-write-through-r2t"}, "pass"),

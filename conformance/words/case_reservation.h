@@ -90,6 +90,9 @@ uint32_t report_bytes(struct queue *q, uint32_t bytes);
 const struct registrant_seen *registrant_of(const struct report *r, struct queue *q);
 bool is_registered(struct report r, struct queue *q);
 bool holds(struct report r, struct queue *q);
+/* The NSID by which a feature is set for all namespaces: FFFFFFFFh, or, where several domains let that be refused
+ * (Base 2.2 4.4), the one of the namespace that is tested. */
+uint32_t each_nsid(const struct t *t);
 /* The feature 83h. */
 uint32_t ptpl_of(struct queue *q);
 

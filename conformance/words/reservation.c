@@ -166,6 +166,13 @@ bool holds(struct report r, struct queue *q)
         return e && e->holds;
 }
 
+uint32_t each_nsid(const struct t *t)
+{
+        enum { MDS = 1 << 10 };
+
+        return le32_get(caps(t)->id.ctratt) & MDS ? caps(t)->nsid : NSID_ALL;
+}
+
 uint32_t ptpl_of(struct queue *q)
 {
         return succeed(q->admin,
@@ -218,6 +225,6 @@ void unreserve(struct t *t)
                 finish(each, send_register(each, RREGA_UNREGISTER | RESERVATION_IEKEY, 0, 0));
         }
         /* one mask for all controllers is as lawful as one for each */
-        finish(q->admin, send_cmd(q->admin, .opc = NVME_SET_FEATURES, .nsid = NSID_ALL,
+        finish(q->admin, send_cmd(q->admin, .opc = NVME_SET_FEATURES, .nsid = each_nsid(t),
                                   .cdw10 = FEAT_RESERVATION_MASK));
 }

@@ -641,7 +641,7 @@ CASE("base/reservation/persistence-feature", MUST, RULES(RESV_PERSISTENCE),
         struct queue *q = persisting_queue(t);
 
         for (unsigned set = 0; set < 4; set++) {
-                uint32_t nsid = set < 2 ? caps(t)->nsid : NSID_ALL;
+                uint32_t nsid = set < 2 ? caps(t)->nsid : each_nsid(t);
 
                 succeed(q->admin,
                         send_cmd(q->admin, .opc = NVME_SET_FEATURES, .nsid = nsid,

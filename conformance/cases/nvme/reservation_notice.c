@@ -243,11 +243,11 @@ CASE("base/reservation/mask", MUST, RULES(RESV_MASK),
         want_eq(t, "Reservation Notification Mask", mask_of(p.other), 1 << RESERVATION_RELEASED);
         release_once(&p);
         want_notice(p.other, 0);
-        succeed(p.other->admin, send_mask(p.other, NSID_ALL, 0));
+        succeed(p.other->admin, send_mask(p.other, each_nsid(t), 0));
         want_eq(t, "Reservation Notification Mask", mask_of(p.other), 0);
         release_once(&p);
         want_notice(p.other, RESERVATION_RELEASED);
-        succeed(p.other->admin, send_mask(p.other, NSID_ALL, 1 << RESERVATION_RELEASED));
+        succeed(p.other->admin, send_mask(p.other, each_nsid(t), 1 << RESERVATION_RELEASED));
         want_eq(t, "Reservation Notification Mask", mask_of(p.other), 1 << RESERVATION_RELEASED);
         expect_reserved(p.q, do_clear(p.q, KEY(1)), NVME_SUCCESS);
         want_notice(p.other, RESERVATION_PREEMPTED);
