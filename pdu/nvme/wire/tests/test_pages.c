@@ -356,6 +356,23 @@ static void test_scope(void **state)
         assert_true(rule_in(&found, LOG_FEATURE_FIELDS));
 }
 
+/* Commands Supported and Effects was optional for I/O controllers in Base 2.0 (figure 24). */
+static void test_effects_supported(void **state)
+{
+        static struct world w;
+        struct rule_set found = { 0 };
+
+        (void)state;
+        make(&w, LOG_SUPPORTED, true, 0);
+        put(&w, 5 * 4, 4, 0);
+        w.p.vs = NVME_VERSION(2, 0, 0);
+        page_judge(&w.p, &found);
+        assert_false(rule_in(&found, LOG_SUPPORTED_FIELDS));
+        w.p.vs = NVME_VERSION(2, 1, 0);
+        page_judge(&w.p, &found);
+        assert_true(rule_in(&found, LOG_SUPPORTED_FIELDS));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -363,6 +380,7 @@ int main(void)
                 cmocka_unit_test(test_broken),
                 cmocka_unit_test(test_bound),
                 cmocka_unit_test(test_scope),
+                cmocka_unit_test(test_effects_supported),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
