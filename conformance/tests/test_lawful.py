@@ -538,8 +538,6 @@ class CannotCopyThere(Copies):
 
 class RunsHalves(Spoilt):
     """Takes one half of a fused operation for a command of its own: Base 2.0 3.4.2 does not say what to do with it."""
-    vs = 0x20000
-
     def serve(self, queue, sqe, data):
         described = sqe[0] == IDENTIFY and sqe[40] == 1 and not queue.qid
         if described:
@@ -556,7 +554,6 @@ class RunsHalvesStill(RunsHalves):
 
 class HealthOfAll(Spoilt):
     """SMART / Health is the controller's, whatever the NSID: Base 2.0 5.16.1.3 only advises to refuse it."""
-    vs = 0x20000
 
 
 class HealthOfAllStill(HealthOfAll):
@@ -992,7 +989,7 @@ PEERS = [
     (KnowsOldPsdt20, PSDT, "fail"),
     (KnowsOldPsdt21, PSDT, "fail"),
     (AllocatesWhenAsked, {"fab/connect/io-cntlid", "fab/connect/io-hostid-zero"}, "pass"),
-    (OneHostid, {"fab/connect/io-hostid-zero"}, "skip"),
+    (OneHostid, {"fab/connect/io-hostid-zero"}, "pass"),
     (RefusesAnyOfThem, {"base/event/limit"}, "pass"),
     (HasAWarning, {"base/event/held", "fab/reset/aer-vanishes", "fab/reset/aer-room"}, "pass"),
     (TakesTheResetFirst, {"fab/reset/aer-vanishes", "fab/reset/aer-room"}, "pass"),
@@ -1012,9 +1009,8 @@ PEERS = [
     (LogBeyondOffsets, {"fab/discovery/log-header"}, "fail"),
     (Copies, {"nvm/copy/limits", "nvm/copy/beyond"}, "pass"),
     (CopiesMore, {"nvm/copy/limits"}, "fail"),
-    (RunsHalves, {"base/fused/alone"}, "skip"),
+    (RunsHalves, {"base/fused/alone"}, "advice"),
     (RunsHalvesStill, {"base/fused/alone"}, "fail"),
-    (HealthOfAll, {"base/log/smart-namespace"}, "skip"),
     (HealthOfAllStill, {"base/log/smart-namespace"}, "fail"),
     (Reserves, {"base/reservation/preempt-abort", "base/reservation/preempt-all"}, "pass"),
     (NotifiesLater, {"base/reservation/log-order", "base/reservation/log-reset"}, "pass"),
@@ -1094,6 +1090,12 @@ def test_preempt_of_nobody_may_succeed(target, verdict):
 def test_release_of_another_type_may_succeed_without_effect(target, verdict):
     case = "base/reservation/release-type"
     assert case in judge(target, "--allow-write", "1", case)[verdict]
+
+
+@pytest.mark.parametrize("target", [HealthOfAll], indirect=True)
+def test_the_health_of_a_namespace_may_be_the_controllers(target):
+    case = "base/log/smart-namespace"
+    assert judge(target, case) == {"lenient": {case}}
 
 
 @pytest.mark.parametrize("target", [FewBytesOfData], indirect=True)

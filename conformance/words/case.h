@@ -361,6 +361,8 @@ struct reply expect_status(struct queue *q, uint16_t cid, uint16_t status);
 struct reply expect_success(struct queue *q, uint16_t cid);
 /* The command fails, its R2Ts served: with this status, or (lenient) another one. */
 void expect_error(struct queue *q, uint16_t cid, uint16_t status);
+/* ... with a status that is only advised: any other one, success too, is lenient. */
+void prefer_error(struct queue *q, uint16_t cid, uint16_t status);
 /* Serves the command's R2Ts until its response. */
 struct reply finish(struct queue *q, uint16_t cid);
 /* finish(), and the status is Success. */
