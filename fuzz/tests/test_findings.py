@@ -172,12 +172,12 @@ def test_a_complaint_of_an_earlier_session_is_not_a_trials(tmp_path):
 
     def bad(said):
         if ABORT.search(said):
-            for seconds in 0.3, 1.1:
+            for seconds in 0.2, 0.8:
                 threading.Timer(seconds, trace.touch).start()
 
     texts = [PLAIN.format("keep_alive"), SUSPECT, PLAIN.format("get_features")]
     with relay(bad) as port:
-        found, (kept,) = find(port, tmp_path, texts, "--late", 1800, "--oracle",
+        found, (kept,) = find(port, tmp_path, texts, "--late", 2400, "--oracle",
                               f"test ! -e {trace} || {{ rm {trace}; echo $$ unwell; false; }}")
     assert found["finding"] == "oracle" and found["reproduced"], found
     assert found["again"] == found["played"] > 0, found
