@@ -93,12 +93,12 @@ static size_t cases_of(const struct trials *t, const struct trial *trial,
         return n;
 }
 
-/* What its party should not do is lenient. */
+/* What its party should not do is lenient, and so is what an older one may. */
 static bool is_advised(const struct trials *t, const struct flaw *flaw)
 {
         const struct rule *r = rulebook_get(t->f->family->rules, flaw->breaks);
 
-        return r && r->level == LEVEL_SHOULD;
+        return flaw->younger || (r && r->level == LEVEL_SHOULD);
 }
 
 /* A flaw fails a case; a host's may also be what a capture of the case shows. */

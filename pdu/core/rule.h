@@ -119,11 +119,13 @@ struct rule {
 
 /* A fault as products have it, by a name of its own: a reference peer has it on request. */
 struct flaw {
-        const char *id;       /* "semantic/abort-ends-another": stable forever */
-        unsigned breaks;      /* the rule that says why it is one; RULE_NONE: the book has none */
-        const char *says;     /* what the peer does, one sentence */
-        const char *only;     /* transport; NULL: any */
-        bool host;            /* a host has it, and cases of --role host find it; else a target */
+        const char *id;   /* "semantic/abort-ends-another": stable forever */
+        unsigned breaks;  /* the rule that says why it is one; RULE_NONE: the book has none */
+        const char *says; /* what the peer does, one sentence */
+        const char *only; /* transport; NULL: any */
+        bool host;        /* a host has it, and cases of --role host find it; else a target */
+        bool
+            younger; /* the rule binds from a later revision on: older peers that do so are lenient */
         const char *found_by; /* ids of cases (or how they begin), apart by spaces */
 };
 
