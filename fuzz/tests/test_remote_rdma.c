@@ -144,20 +144,27 @@ static void the_capture_shows_it(const char *folder)
         assert_int_equal(system(command), 0);
 }
 
+/* With patience: a busy machine answers later than the campaign waited. */
 static void the_capture_does_it_again(const char *folder)
 {
         struct corpus c = { 0 };
+        struct trouble t = { 0 };
         char err[CORPUS_ERROR];
+        size_t n;
 
         if (!corpus_load(&c, capture_in(folder), NULL, err))
                 fail_msg("%s", err);
-        assert_int_equal(c.n, 1);
+        n = c.n;
+        config.target.settle = 3000;
         assert_int_equal(loop_init(&loop), 0);
         assert_int_equal(player_init(&player, &config, &loop), 0);
-        assert_int_equal(player_try(&player, c.at[0], false).rule, RDMA_RSP_LENGTH);
+        if (n > 0)
+                t = player_try(&player, c.at[0], false);
         player_fini(&player);
         loop_fini(&loop);
         corpus_free(&c);
+        assert_int_equal(n, 1);
+        assert_int_equal(t.rule, RDMA_RSP_LENGTH);
 }
 
 static void a_broken_rule_is_found(void **state)
