@@ -13,14 +13,13 @@
 #include <stdint.h>
 
 #include "pdu/nvme/wire/rules.h"
+#include "target/engine/metric.h"
 #include "target/nvme/subsystem.h"
 
 struct request;
 
 enum metric_kind { METRIC_ADMIN, METRIC_IO, METRIC_FABRICS, METRIC_KINDS };
 enum { METRIC_STATUSES = 6, METRIC_BOUNDS = 21, METRIC_GROUPS = 6 };
-
-typedef _Atomic uint64_t metric;
 
 struct metrics {
         metric commands[METRIC_KINDS][256][METRIC_STATUSES];   /* that were answered, by opcode */
@@ -31,13 +30,6 @@ struct metrics {
         metric faults[RULES]; /* connections that were ended for that rule */
         metric stalled;       /* for a host that neither sends nor reads what it has to */
 };
-
-/* By the reactor that they belong to. */
-static inline void metric_add(metric *n, uint64_t more)
-{
-        atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + more,
-                              memory_order_relaxed);
-}
 
 /* A command of queue qid is answered; ns since it came, 0: that was not measured. */
 void metrics_command(struct metrics *m, uint16_t qid, const struct request *r, uint64_t ns);

@@ -5,10 +5,13 @@
 #include <string.h>
 
 #include "pdu/core/wipe.h"
+#include "pdu/io/loop.h"
 #include "pdu/nvme/io/auth_openssl.h"
 #include "pdu/nvme/io/nvme_tls.h"
-#include "reactor.h"
+#include "service.h"
+#include "target/engine/family.h"
 #include "target/nvme/auth_work.h"
+#include "target/nvme/conn.h"
 #include "target/nvme/psk_store.h"
 #include "target/nvme/tls_keys.h"
 #include "target/nvme/tls_spoil.h"
@@ -16,7 +19,8 @@
 enum {
         R2TS_MAX = 1024, /* open ones of a connection */
         RDMA_IN_CAPSULE_MAX = 65536,
-        ICDOFF_MAX = 256, /* a page */
+        ICDOFF_MAX = 256,    /* a page */
+        CONNECT_DATA = 1024, /* Linux sends Connect of an I/O queue with its data in the capsule */
 };
 
 /* --- limits ----------------------------------------------------------------------------------- */
@@ -122,7 +126,15 @@ static const char *check_limits(const struct target_limits *l)
 
 /* --- options ----------------------------------------------------------------------------------- */
 
-static void describe_limits(struct service *s)
+/* An SRQ serves queues of both kinds. */
+static uint32_t receive_bytes(const struct rdma_format *f)
+{
+        uint32_t data = f->in_capsule > CONNECT_DATA ? f->in_capsule : CONNECT_DATA;
+
+        return (uint32_t)sizeof(union sqe) + f->icdoff * 16u + data;
+}
+
+static void describe_limits(struct nvme_service *s)
 {
         const struct target_limits *l = &s->limits;
         unsigned depth =
@@ -136,9 +148,17 @@ static void describe_limits(struct service *s)
                 .depth_max = (uint16_t)(depth < 65535 ? depth : 65535),
                 .r2ts_max = R2TS_MAX,
         };
+        s->ctrl.rdma.in_capsule = l->rdma_in_capsule;
+        s->base.limits = (struct engine_limits) {
+                .connections = l->connections,
+                .host_connections = l->host_connections,
+                .max_transfer = l->max_transfer,
+                .receives = l->receives,
+                .receive_bytes = receive_bytes(&s->ctrl.rdma),
+        };
 }
 
-static void describe_machine(struct service *s, const struct target_options *o)
+static void describe_machine(struct nvme_service *s, const struct target_options *o)
 {
         s->tcp = (struct tcp_controller_config) {
                 .cpda = o->cpda,
@@ -149,7 +169,7 @@ static void describe_machine(struct service *s, const struct target_options *o)
         describe_limits(s);
 }
 
-const char *service_set_limits(struct service *s, const struct target_limits *limits)
+const char *service_set_limits(struct nvme_service *s, const struct target_limits *limits)
 {
         const char *wrong = check_limits(limits);
 
@@ -157,7 +177,6 @@ const char *service_set_limits(struct service *s, const struct target_limits *li
                 return wrong;
         s->limits = *limits;
         describe_limits(s);
-        s->ctrl.rdma.in_capsule = limits->rdma_in_capsule;
         return NULL;
 }
 
@@ -185,7 +204,7 @@ static const char *check_options(const struct target_options *o)
 static unsigned keys_of(const struct nvme_tls_server *server, const struct tls_identity *id,
                         struct auth_key keys[NVME_TLS_KEYS], bool *usual)
 {
-        const struct service *s = server->user;
+        const struct nvme_service *s = server->user;
 
         return tls_keys(&s->ctrl, id, keys, usual);
 }
@@ -193,12 +212,12 @@ static unsigned keys_of(const struct nvme_tls_server *server, const struct tls_i
 static size_t spoil(const struct nvme_tls_server *server, const uint8_t *hello, size_t len,
                     uint8_t *answer, size_t size)
 {
-        const struct service *s = server->user;
+        const struct nvme_service *s = server->user;
 
         return tls_spoil(server, &s->policy, hello, len, answer, size);
 }
 
-static struct tls *serve_tls(struct service *s, struct nvme_tls_server *server,
+static struct tls *serve_tls(struct nvme_service *s, struct nvme_tls_server *server,
                              const struct target_options *o, bool plain)
 {
         server->tls = o->tls; /* no copy of the key but this one */
@@ -211,7 +230,7 @@ static struct tls *serve_tls(struct service *s, struct nvme_tls_server *server,
 }
 
 /* NULL; else what is wrong. Ports may ask for it at any time: it is there wherever it can be. */
-static const char *start_tls(struct service *s, const struct target_options *o)
+static const char *start_tls(struct nvme_service *s, const struct target_options *o)
 {
         bool asked = o->tls.key.len || o->concat;
 
@@ -227,7 +246,7 @@ static const char *start_tls(struct service *s, const struct target_options *o)
         return s->tls_alone ? NULL : strerror(errno);
 }
 
-struct tls *service_tls(const struct service *s, const struct port *port)
+struct tls *service_tls(const struct nvme_service *s, const struct port *port)
 {
         bool violated = rule_in(&s->policy.violated, TLS_REQUIRED);
         bool required, offered;
@@ -241,13 +260,14 @@ struct tls *service_tls(const struct service *s, const struct port *port)
         return s->tls_use == TLS_OR_PLAIN || offered ? s->tls : NULL;
 }
 
-bool service_init(struct service *s, const struct target_options *o, struct inventory *inv,
+bool service_init(struct nvme_service *s, const struct target_options *o, struct inventory *inv,
                   char *error, size_t size)
 {
         const char *wrong;
 
         memset(s, 0, sizeof(*s));
-        quota_init(&s->of_address);
+        s->base.family = &nvme_target;
+        quota_init(&s->base.of_address);
         s->limits = o->limits;
         if (o->no_in_capsule)
                 s->limits.in_capsule = s->limits.rdma_in_capsule = TARGET_NONE;
@@ -266,11 +286,11 @@ bool service_init(struct service *s, const struct target_options *o, struct inve
         s->success = !o->no_success;
         s->sqfc_disable = !o->no_sqfc_disable;
         s->trace = o->trace;
-        s->record = o->record;
+        s->base.record = o->record;
         s->quiet = o->quiet;
         s->timed = o->timed;
         s->started = (double)loop_wall_ns() / 1e9;
-        s->busy_poll = o->busy_poll;
+        s->base.busy_poll = o->busy_poll;
         s->ctrl = (struct ctrl_env) {
                 .inv = inv,
                 .limits = &s->limits,
@@ -296,11 +316,11 @@ bool service_init(struct service *s, const struct target_options *o, struct inve
         return false;
 }
 
-void service_fini(struct service *s)
+void service_fini(struct nvme_service *s)
 {
         ctrl_table_free(s->ctrl.table);
         auth_work_free(s->ctrl.auth_work);
-        quota_fini(&s->of_address);
+        quota_fini(&s->base.of_address);
         tls_free(s->tls);
         tls_free(s->tls_alone);
         psk_store_free(s->ctrl.psks);

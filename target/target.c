@@ -8,18 +8,13 @@
 #include <sys/resource.h>
 
 #include "control.h"
-#include "listen.h"
 #include "pdu/io/log.h"
 #include "pdu/io/loop.h"
 #include "pdu/io/net.h"
-#include "pdu/nvme/io/verbs_record.h"
+#include "plan.h"
+#include "target/engine/engine.h"
 #include "target/nvme/conn.h"
 #include "trigger.h"
-
-enum {
-        REACTORS_MAX = 256,
-        DRAIN_MS = 2000,
-};
 
 /* In SPDK's words and order, those that it goes through. */
 enum state {
@@ -39,11 +34,9 @@ enum state {
 
 struct target {
         _Atomic int state;
-        struct service service;
+        struct nvme_service service;
         struct inventory inv;
-        struct listeners listeners;
-        struct reactor *reactors;
-        unsigned n_reactors;
+        struct engine engine;
         pthread_mutex_t changing; /* one change of the inventory at a time */
         char *config;             /* file, or NULL */
         struct triggers *faults;  /* with a trigger; NULL: there never were any */
@@ -83,26 +76,12 @@ const char *target_state(const struct target *t)
 
 /* --- change ----------------------------------------------------------------------------------- */
 
-static void nothing(struct reactor *r, void *arg)
-{
-        (void)r;
-        (void)arg;
-}
-
-/* Every reactor has ended the turn it was in: what was taken out of the inventory is in nobody's
- * hands but those that hold a reference. */
-static void wait_for_turn(struct target *t)
-{
-        for (unsigned i = 0; i < t->n_reactors; i++)
-                reactor_call(&t->reactors[i], nothing, NULL);
-}
-
 struct new_faults {
         struct target *target;
         const struct config *config;
 };
 
-static void change_faults(struct service *s, void *arg)
+static void change_faults(struct nvme_service *s, void *arg)
 {
         const struct new_faults *new = arg;
         const struct config *c = new->config;
@@ -130,15 +109,15 @@ static int change(struct target *t, const struct config *c, char *error, size_t 
         }
         if (!plan_make(&p, &t->inv, c, error, size))
                 return -1;
-        if (!listen_on_new(&t->listeners, &p, error, size)) {
+        if (!listen_on(&t->engine.listeners, p.new_ports, p.n_new_ports, error, size)) {
                 plan_free(&p);
                 return -1;
         }
         whole = plan_apply(&p, &t->inv, error, size);
-        listen_accept_new(&t->listeners, &p);
-        listen_drop_old(&t->listeners, &p);
+        listen_accept(&t->engine.listeners, p.n_new_ports);
+        listen_drop(&t->engine.listeners, p.old_ports, p.n_old_ports);
         plan_notify(&p, t->service.ctrl.table, &t->inv);
-        wait_for_turn(t);
+        engine_wait_for_turn(&t->engine); /* nobody holds what was taken out, but by a reference */
         plan_free(&p);
         set_faults(t, c);
         return whole ? 0 : 1;
@@ -203,15 +182,19 @@ struct inventory *target_inventory(struct target *t)
         return &t->inv;
 }
 
-struct service *target_service(struct target *t)
+struct nvme_service *target_service(struct target *t)
 {
         return &t->service;
 }
 
+unsigned target_reactors(const struct target *t)
+{
+        return t->engine.n_reactors;
+}
+
 void target_each_reactor(struct target *t, void (*fn)(struct reactor *r, void *arg), void *arg)
 {
-        for (unsigned i = 0; i < t->n_reactors; i++)
-                reactor_call(&t->reactors[i], fn, arg);
+        engine_each_reactor(&t->engine, fn, arg);
 }
 
 struct visit {
@@ -219,50 +202,40 @@ struct visit {
         void *arg;
 };
 
-static void visit_conns(struct reactor *r, void *arg)
+static void visit_conn(struct conn *c, void *arg)
 {
         const struct visit *v = arg;
 
-        for (struct target_conn *c = r->conns, *next; c; c = next) {
-                next = c->next;
-                v->fn(c, v->arg);
-        }
+        v->fn(target_conn_of(c), v->arg);
 }
 
 void target_each_conn(struct target *t, void (*fn)(struct target_conn *c, void *arg), void *arg)
 {
-        target_each_reactor(t, visit_conns, &(struct visit) { fn, arg });
+        engine_each_conn(&t->engine, visit_conn, &(struct visit) { fn, arg });
 }
 
 struct standstill {
-        struct target *target;
-        unsigned still; /* reactors */
-        void (*fn)(struct service *s, void *arg);
+        struct nvme_service *service;
+        void (*fn)(struct nvme_service *s, void *arg);
         void *arg;
 };
 
-/* Each reactor waits for the next one; the last has the target to itself. */
-static void stand_still(struct reactor *r, void *arg)
+static void while_alone(void *arg)
 {
-        struct standstill *s = arg;
+        const struct standstill *s = arg;
 
-        (void)r;
-        if (++s->still < s->target->n_reactors)
-                reactor_call(&s->target->reactors[s->still], stand_still, s);
-        else
-                s->fn(&s->target->service, s->arg);
+        s->fn(s->service, s->arg);
 }
 
 static void renew(struct target_conn *c, void *arg)
 {
         (void)arg;
-        if (c->kind->renew)
-                c->kind->renew(c);
+        c->kind->renew(c);
 }
 
-void target_alone(struct target *t, void (*fn)(struct service *s, void *arg), void *arg)
+void target_alone(struct target *t, void (*fn)(struct nvme_service *s, void *arg), void *arg)
 {
-        reactor_call(t->reactors, stand_still, &(struct standstill) { t, 0, fn, arg });
+        engine_alone(&t->engine, while_alone, &(struct standstill) { &t->service, fn, arg });
         target_each_conn(t, renew, NULL);
 }
 
@@ -347,33 +320,6 @@ static void raise_descriptor_limit(void)
         }
 }
 
-static uint64_t buffers_each(const struct target_limits *l, unsigned reactors)
-{
-        uint64_t least = 4 * (uint64_t)l->max_transfer, each = l->buffers / reactors;
-
-        return each > least ? each : least;
-}
-
-static bool start_reactors(struct target *t, unsigned n, char *error, size_t size)
-{
-        if (n > REACTORS_MAX)
-                n = REACTORS_MAX;
-        enter(t, CREATING_GROUPS);
-        t->reactors = calloc(n, sizeof(*t->reactors));
-        for (; t->reactors && t->n_reactors < n; t->n_reactors++)
-                if (reactor_start(&t->reactors[t->n_reactors], &t->service,
-                                  buffers_each(&t->service.limits, n), t->n_reactors == 0) < 0)
-                        break;
-                else
-                        t->reactors[t->n_reactors].number = t->n_reactors;
-        t->listeners.reactors = t->reactors;
-        t->listeners.n_reactors = t->n_reactors;
-        if (t->n_reactors == n)
-                return true;
-        snprintf(error, size, "reactor: %s", strerror(t->reactors ? errno : ENOMEM));
-        return false;
-}
-
 static void note_address(struct target *t)
 {
         const struct port *p = t->inv.ports;
@@ -382,6 +328,14 @@ static void note_address(struct target *t)
                 return;
         snprintf(t->traddr, sizeof(t->traddr), "%s", p->traddr);
         t->trsvcid = (uint16_t)strtoul(p->trsvcid, NULL, 10);
+}
+
+static bool start_reactors(struct target *t, const struct target_options *o, char *error,
+                           size_t size)
+{
+        enter(t, CREATING_GROUPS);
+        return engine_start(&t->engine, &t->service.base, o->reactors ? o->reactors : 1,
+                            t->service.limits.buffers, o->verbs, error, size);
 }
 
 struct target *target_start(const struct target_options *o, char *error, size_t size)
@@ -396,12 +350,9 @@ struct target *target_start(const struct target_options *o, char *error, size_t 
         inventory_init(&t->inv);
         pthread_mutex_init(&t->changing, NULL);
         raise_descriptor_limit();
-        t->listeners.service = &t->service;
-        t->listeners.verbs = o->verbs;
         t->config = reloads ? strdup(o->config) : NULL;
         if (!service_init(&t->service, o, &t->inv, error, size) || (reloads && !t->config) ||
-            !start_reactors(t, o->reactors ? o->reactors : 1, error, size) ||
-            !first_config(t, o, error, size)) {
+            !start_reactors(t, o, error, size) || !first_config(t, o, error, size)) {
                 enter(t, FAILED);
                 target_stop(t);
                 return NULL;
@@ -423,7 +374,7 @@ uint16_t target_trsvcid(const struct target *t)
 
 unsigned target_connections(const struct target *t)
 {
-        return atomic_load(&t->service.conns);
+        return atomic_load(&t->service.base.conns);
 }
 
 static void count_subsystems(struct target *t, struct metrics_sum *sum)
@@ -436,20 +387,20 @@ static void count_subsystems(struct target *t, struct metrics_sum *sum)
 
 char *target_metrics(struct target *t, size_t *len)
 {
-        const struct service *s = &t->service;
+        const struct nvme_service *s = &t->service;
         struct metrics_sum *sum = calloc(1, sizeof(*sum));
         char *text;
 
         if (!sum)
                 return NULL;
-        for (unsigned i = 0; i < t->n_reactors; i++)
-                metrics_sum_add(sum, &t->reactors[i].metrics);
+        for (unsigned i = 0; i < t->engine.n_reactors; i++)
+                metrics_sum_add(sum, &reactor_own(&t->engine.reactors[i])->metrics);
         sum->timed = s->timed;
         sum->started = s->started;
-        sum->connections = atomic_load(&s->conns);
-        sum->accepted = atomic_load(&s->accepted);
-        sum->refused_address = atomic_load(&s->refused_address);
-        sum->refused_target = atomic_load(&s->refused_target);
+        sum->connections = atomic_load(&s->base.conns);
+        sum->accepted = atomic_load(&s->base.accepted);
+        sum->refused_address = atomic_load(&s->base.refused_address);
+        sum->refused_target = atomic_load(&s->base.refused_target);
         ctrl_table_count(s->ctrl.table, sum);
         sum->state = target_state(t);
         count_subsystems(t, sum);
@@ -482,23 +433,17 @@ void target_ports(struct target *t, char *text, size_t size)
 void target_stop(struct target *t)
 {
         enter(t, ENDING_LISTEN);
-        listen_drop_old(&t->listeners, NULL);
+        engine_close(&t->engine);
         enter(t, ENDING_SUBSYSTEMS);
         for (struct subsystem *s = t->inv.subsystems; s; s = s->next)
                 subsystem_hurry(s);
-        for (unsigned i = 0; i < t->n_reactors; i++)
-                reactor_drain(&t->reactors[i], DRAIN_MS);
-        for (unsigned i = 0; i < t->n_reactors; i++)
-                reactor_join(&t->reactors[i]);
-        verbs_record_free(t->listeners.recorder);
+        engine_drain(&t->engine);
         enter(t, DESTROYING_SUBSYSTEMS);
         service_fini(&t->service);
         inventory_fini(&t->inv);
         enter(t, DESTROYING_GROUPS);
-        for (unsigned i = 0; i < t->n_reactors; i++) /* threads that posted to them have ended */
-                reactor_fini(&t->reactors[i]);
+        engine_fini(&t->engine);
         enter(t, DESTROYING);
-        free(t->reactors);
         triggers_free(t->faults);
         pthread_mutex_destroy(&t->changing);
         free(t->config);

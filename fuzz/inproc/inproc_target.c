@@ -68,7 +68,7 @@ struct peer {
 
 static struct engine {
         bool is_up;
-        struct service service;
+        struct nvme_service service;
         struct inventory inv;
         struct reactor reactor;
         struct tcp_controller_config tcp; /* as the options made it */
@@ -165,7 +165,7 @@ static void flush(struct wire *w)
 
 /* --- a connection of the target ----------------------------------------------------------------- */
 
-static struct wire *wire_of(struct target_conn *c)
+static struct wire *wire_of(struct conn *c)
 {
         return (struct wire *)(void *)c;
 }
@@ -197,14 +197,14 @@ static void settle(struct wire *w)
                 if (is_over(w))
                         end(w);
                 else if (w->more)
-                        conn_come_again(&w->conn);
+                        conn_come_again(&w->conn.base);
                 else if (requests_need_buffers(tcp_requests(w->tcp)))
-                        conn_go_hungry(&w->conn);
+                        conn_go_hungry(&w->conn.base);
         }
         if (w->open || requests_executing(tcp_requests(w->tcp)) > 0 || loop_posted(&w->conn.close))
                 return;
         tcp_controller_free(w->tcp);
-        conn_leave(&w->conn);
+        conn_retire(&w->conn);
         free(w);
 }
 
@@ -213,7 +213,7 @@ static void take(struct wire *w, size_t n)
         w->more = tcp_controller_received(w->tcp, n, is(INPROC_BUDGET) ? 1 : BUDGET);
 }
 
-static void go_on(struct target_conn *c)
+static void go_on(struct conn *c)
 {
         struct wire *w = wire_of(c);
 
@@ -222,13 +222,13 @@ static void go_on(struct target_conn *c)
         settle(w);
 }
 
-static void feed(struct target_conn *c)
+static void feed(struct conn *c)
 {
         requests_buffers(tcp_requests(wire_of(c)->tcp));
         settle(wire_of(c));
 }
 
-static void sweep(struct target_conn *c)
+static void sweep(struct conn *c)
 {
         struct wire *w = wire_of(c);
 
@@ -237,27 +237,33 @@ static void sweep(struct target_conn *c)
         settle(w);
 }
 
-static void drain(struct target_conn *c, bool at_once)
+static void drain(struct conn *c, bool at_once)
 {
         wire_of(c)->conn.failed |= at_once;
         settle(wire_of(c));
 }
 
-static const struct conn_kind kind = {
-        .go_on = go_on, .feed = feed, .sweep = sweep, .drain = drain
+static const struct requests *requests(const struct target_conn *c)
+{
+        return tcp_requests(((const struct wire *)(const void *)c)->tcp);
+}
+
+static const struct target_conn_kind kind = {
+        .base = { .go_on = go_on, .feed = feed, .sweep = sweep, .wake = conn_wake, .drain = drain },
+        .requests = requests,
 };
 
 static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
 {
         (void)lkey;
-        return conn_buffer_get(user, len);
+        return conn_buffer_get(&((struct target_conn *)user)->base, len);
 }
 
 static void buffer_put(void *user, uint8_t *buf, uint32_t len)
 {
         if (!NVMF_ASAN)
                 memset(buf, 0xee, len); /* whoever still looks at it will see */
-        conn_buffer_put(user, buf, len);
+        conn_buffer_put(&((struct target_conn *)user)->base, buf, len);
 }
 
 static struct wire *wire_new(struct peer *p)
@@ -316,7 +322,7 @@ static void open_wire(struct peer *p)
         if (!p->wire)
                 return;
         framer_attach(&p->wire->link->rx, p->rx, FRAMER_BUFFER_MIN);
-        if (!conn_count(&e.service, &nobody)) {
+        if (!conn_count(&e.service.base, &nobody)) {
                 tcp_controller_free(p->wire->tcp);
                 free(p->wire);
                 p->wire = NULL;
@@ -324,7 +330,7 @@ static void open_wire(struct peer *p)
         }
         conn_begin(&p->wire->conn, &kind, &e.reactor, port_get(e.inv.ports), &nobody,
                    &e.reactor.pool);
-        snprintf(p->wire->conn.traddr, sizeof(p->wire->conn.traddr), "127.0.0.1");
+        snprintf(p->wire->conn.base.traddr, sizeof(p->wire->conn.base.traddr), "127.0.0.1");
 }
 
 /* The host is gone. */
@@ -591,7 +597,7 @@ static void start(void)
         seq_mutate_reloads(RELOADS);
         e.tcp = e.service.tcp;
         e.tcp.limits.r2ts_max = 64;
-        reactor_init(&e.reactor, &e.service, BUFFERS, true);
+        must(reactor_init(&e.reactor, &e.service.base, BUFFERS, true));
         now = START;
         must(reload(FIRST));
         e.genctr = e.inv.genctr;
@@ -622,7 +628,7 @@ static void set_up(void)
         tcp->c2h_max = tcp->r2t_max = is(INPROC_SHORT) ? 1024 : 0;
         tcp->r2t_window = is(INPROC_WINDOW) ? 4 : 1;
         set_pool(is(INPROC_HUNGRY) ? HUNGRY : BUFFERS);
-        e.service.accepted = 0;
+        e.service.base.accepted = 0;
         e.service.ctrl.table->last = 0;
         e.inv.genctr = e.genctr;
         (void)fuzz_arithmetic(1, 0);
@@ -645,11 +651,11 @@ static void start_afresh(void)
 static void check_balance(void)
 {
         must(!e.reactor.conns && !e.reactor.again && !e.reactor.hungry);
-        must(e.service.conns == 0 && e.service.io_conns == 0);
+        must(e.service.base.conns == 0 && e.service.io_conns == 0);
         must(e.service.ctrl.table->count == 0 && !e.service.ctrl.table->first);
         must(e.reactor.pool.lent == 0 && !e.reactor.pool.shares);
         for (unsigned i = 0; i < QUOTA_PLACES; i++)
-                must(!e.service.of_address.entries[i]);
+                must(!e.service.base.of_address.entries[i]);
         must(e.inv.ports->refs == 1);
         for (const struct subsystem *s = e.inv.subsystems; s; s = s->next) {
                 must(s->refs == 1);

@@ -87,6 +87,14 @@ struct verbs_wr {
         void *user;                  /* the poster's */
 };
 
+/* A receive buffer with its posted RECV; the owner's (a pool for the SRQ, or a queue's own ones).
+ * wr.sge[0] is the buffer, wr.user the owner's. */
+struct rdma_recv {
+        struct verbs_wr wr;
+        struct rdma_recv *next;
+        uint32_t bytes; /* that came */
+};
+
 struct verbs_wc {
         struct verbs_wr *wr; /* of whichever kind; its op tells */
         struct verbs_ep *ep; /* whose queue pair; NULL: it is gone meanwhile (RECV of an SRQ) */

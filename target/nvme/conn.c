@@ -25,7 +25,7 @@ static struct target_conn *of_nvm(struct nvm_queue *q)
 
 static const struct ctrl_env *env(const struct target_conn *c)
 {
-        return &c->reactor->service->ctrl;
+        return &conn_service(c)->ctrl;
 }
 
 static bool is_io(const struct target_conn *c, const struct request *r)
@@ -36,101 +36,6 @@ static bool is_io(const struct target_conn *c, const struct request *r)
 static void answer(struct target_conn *c, struct request *r);
 static void unhold(struct target_conn *c, const struct request *r);
 static void silence_held(const struct target_conn *c);
-
-/* --- lists of the reactor --------------------------------------------------------------------- */
-
-void conn_come_again(struct target_conn *c)
-{
-        if (c->again)
-                return;
-        c->again = true;
-        c->next_again = c->reactor->again;
-        c->reactor->again = c;
-}
-
-void conn_go_hungry(struct target_conn *c)
-{
-        if (c->hungry)
-                return;
-        c->hungry = true;
-        c->next_hungry = NULL;
-        *c->reactor->hungry_last = c;
-        c->reactor->hungry_last = &c->next_hungry;
-}
-
-static void leave_again(struct target_conn *c)
-{
-        struct target_conn **at = &c->reactor->again;
-
-        while (c->again && *at && *at != c)
-                at = &(*at)->next_again;
-        if (c->again && *at)
-                *at = c->next_again;
-        c->again = false;
-}
-
-static void leave_hungry(struct target_conn *c)
-{
-        struct target_conn **at = &c->reactor->hungry;
-
-        while (c->hungry && *at && *at != c)
-                at = &(*at)->next_hungry;
-        if (c->hungry && *at) {
-                *at = c->next_hungry;
-                if (!*at)
-                        c->reactor->hungry_last = at;
-        }
-        c->hungry = false;
-}
-
-/* --- data buffers ----------------------------------------------------------------------------- */
-
-/* Names can be taken by anybody: a host has a share at each address. */
-static struct pool_share *join_host(struct target_conn *c)
-{
-        char name[sizeof(c->peer.place) + NQN_FIELD + 1];
-
-        snprintf(name, sizeof(name), "%s %s", c->peer.place, c->queue.ctrl->m.hostnqn);
-        return pool_join(c->pool, name);
-}
-
-/* Who the host is says Connect: from then on it counts, as soon as what it had before is back. */
-static bool has_shares(struct target_conn *c)
-{
-        if (!c->borrower.place)
-                c->borrower.place = pool_join(c->pool, c->peer.place);
-        if (!c->borrower.host && c->borrower.held == 0 && c->queue.ctrl)
-                c->borrower.host = join_host(c);
-        return c->borrower.place && (c->borrower.host || c->borrower.held > 0 || !c->queue.ctrl);
-}
-
-uint8_t *conn_buffer_get(struct target_conn *c, uint32_t len)
-{
-        uint8_t *buf = has_shares(c) ? pool_get(c->pool, len, &c->borrower) : NULL;
-
-        if (!buf)
-                conn_go_hungry(c);
-        return buf;
-}
-
-void conn_buffer_put(struct target_conn *c, uint8_t *buf, uint32_t len)
-{
-        pool_put(c->pool, buf, len, &c->borrower);
-        c->reactor->fed = true;
-}
-
-/* Before Connect, all connections from one address have one share. A connection for which no share could be allocated
- * may take CONN_BUDGET by itself. */
-unsigned conn_budget(struct target_conn *c)
-{
-        struct pool_share *share;
-
-        if (!c->borrower.host)
-                (void)has_shares(c);
-        share = c->borrower.host ? c->borrower.host : c->borrower.place;
-        return share ? turn_ask(&c->reactor->turns, &share->turns, &c->part, CONN_BUDGET)
-                     : CONN_BUDGET;
-}
 
 /* --- its pace --------------------------------------------------------------------------------- */
 
@@ -173,14 +78,14 @@ static void look_at_pace(struct request *r)
 /* All that the connection has of the pool goes over one line: it has the time for that. */
 bool conn_keeps_pace(struct target_conn *c, const struct requests *requests)
 {
-        const struct target_limits *l = &c->reactor->service->limits;
-        uint64_t now = reactor_now(c->reactor), most;
+        const struct target_limits *l = &conn_service(c)->limits;
+        uint64_t now = reactor_now(c->base.reactor), most;
 
         if (now - c->paced < PACE_MS)
                 return true;
         c->paced = c->oldest = now;
         requests_each(requests, look_at_pace);
-        most = l->stall_timeout + c->borrower.bytes * 1000 / l->least_rate;
+        most = l->stall_timeout + c->base.borrower.bytes * 1000 / l->least_rate;
         return now - c->oldest < most;
 }
 
@@ -189,7 +94,7 @@ bool conn_keeps_pace(struct target_conn *c, const struct requests *requests)
 /* FAB_DISCONNECT_LAST is broken. */
 static bool talks_on(const struct target_conn *c)
 {
-        return rule_in(&c->reactor->service->policy.violated, FAB_DISCONNECT_LAST);
+        return rule_in(&conn_service(c)->policy.violated, FAB_DISCONNECT_LAST);
 }
 
 uint16_t conn_log_status(struct target_conn *c, struct request *r, uint16_t status)
@@ -205,9 +110,9 @@ static uint16_t admit_it(struct target_conn *c, struct request *r)
 {
         uint16_t status;
 
-        r->success_ok = c->queue.success_ok && c->reactor->service->success;
+        r->success_ok = c->queue.success_ok && conn_service(c)->success;
         if (!is_io(c, r))
-                return ctrl_admit(env(c), &c->queue, r, reactor_now(c->reactor));
+                return ctrl_admit(env(c), &c->queue, r, reactor_now(c->base.reactor));
         status = ctrl_io_admit(&c->queue);
         if (status)
                 return status;
@@ -225,11 +130,10 @@ static uint16_t admit(void *user, struct request *r)
         struct target_conn *c = user;
         uint16_t status;
 
-        c->part.taken++;
+        c->base.part.taken++;
         r->since = 0;
-        r->began = atomic_load_explicit(&c->reactor->service->timed, memory_order_relaxed)
-                       ? loop_now_ns()
-                       : 0;
+        r->began =
+            atomic_load_explicit(&conn_service(c)->timed, memory_order_relaxed) ? loop_now_ns() : 0;
         r->preempted = false;
         if (c->cut_off || (c->queue.disconnecting && !talks_on(c))) {
                 r->no_response = true;
@@ -237,7 +141,7 @@ static uint16_t admit(void *user, struct request *r)
         }
         r->deferred = conn_is_paused(c, r);
         status = admit_it(c, r);
-        return c->reactor->service->faults ? conn_trigger_arrives(c, r, status) : status;
+        return conn_service(c)->faults ? conn_trigger_arrives(c, r, status) : status;
 }
 
 static void connected(struct target_conn *c, struct requests *requests)
@@ -246,14 +150,14 @@ static void connected(struct target_conn *c, struct requests *requests)
                 c->failed = true;
         c->is_io = c->queue.qid > 0;
         memcpy(c->nvm.hostid, c->queue.ctrl->m.hostid, sizeof(c->nvm.hostid));
-        c->nvm.hostnqn = c->queue.ctrl->m.hostnqn;
+        c->nvm.hostnqn = c->base.host = c->queue.ctrl->m.hostnqn;
         c->nvm.cntlid = c->queue.ctrl->m.cntlid;
         if (flawed(c->nvm.policy, FLAW_RESERVATION_PATH))
                 c->nvm.hostid[0] = (uint8_t)(c->nvm.hostid[0] ^ c->queue.ctrl->m.cntlid);
-        metric_add(&c->reactor->metrics.opened[c->is_io ? METRIC_IO : METRIC_ADMIN], 1);
-        ++*(c->is_io ? &c->reactor->io_queues : &c->reactor->admin_queues);
+        metric_add(&conn_own(c)->metrics.opened[c->is_io ? METRIC_IO : METRIC_ADMIN], 1);
+        ++*(c->is_io ? &conn_own(c)->io_queues : &conn_own(c)->admin_queues);
         if (c->is_io)
-                atomic_fetch_add(&c->reactor->service->io_conns, 1);
+                atomic_fetch_add(&conn_service(c)->io_conns, 1);
 }
 
 /* An admin or Fabrics command. */
@@ -286,7 +190,8 @@ static void end_ctrl(struct target_conn *c, struct request *r, enum ctrl_verdict
 
 static void execute_ctrl(struct target_conn *c, struct request *r)
 {
-        end_ctrl(c, r, ctrl_execute(env(c), &c->queue, c->port, r, reactor_look(c->reactor)));
+        end_ctrl(c, r,
+                 ctrl_execute(env(c), &c->queue, c->base.port, r, reactor_look(c->base.reactor)));
 }
 
 /* Its data is there; the queue may have come to its end while it was on the way. */
@@ -320,7 +225,7 @@ static void measure(struct target_conn *c, const struct request *r)
 {
         uint64_t ns = r->began ? loop_now_ns() - r->began : 0;
 
-        metrics_command(&c->reactor->metrics, c->queue.qid, r, ns);
+        metrics_command(&conn_own(c)->metrics, c->queue.qid, r, ns);
         if (ns == 0 || (c->queue.qid == 0 && r->sqe.opc == NVME_AER))
                 return;
         c->answered++;
@@ -371,14 +276,15 @@ void conn_trace(void *user, const struct request *r)
 {
         const struct target_conn *c = user;
 
-        log_line(LOG_AS_TRACE, NULL, NULL, "conn %u qid %u cid %u %s: %s", c->number, c->queue.qid,
-                 le16_get(r->sqe.cid), sqe_name(&r->sqe, c->queue.qid == 0),
+        log_line(LOG_AS_TRACE, NULL, NULL, "conn %u qid %u cid %u %s: %s", c->base.number,
+                 c->queue.qid, le16_get(r->sqe.cid), sqe_name(&r->sqe, c->queue.qid == 0),
                  request_state_name(r->state));
 }
 
 void conn_trace_line(const struct target_conn *c, const char *what)
 {
-        log_line(LOG_AS_TRACE, NULL, NULL, "conn %u qid %u: %s", c->number, c->queue.qid, what);
+        log_line(LOG_AS_TRACE, NULL, NULL, "conn %u qid %u: %s", c->base.number, c->queue.qid,
+                 what);
 }
 
 /* --- what I/O commands ask for ---------------------------------------------------------------- */
@@ -390,7 +296,7 @@ static void account(struct target_conn *c, struct request *r)
         if (status && status != NVME_COMPARE_FAILURE)
                 ctrl_log_error(&c->queue, r);
         else if (r->sqe.opc == NVME_READ || r->sqe.opc == NVME_WRITE) {
-                struct metrics *m = &c->reactor->metrics;
+                struct metrics *m = &conn_own(c)->metrics;
 
                 metric_add(r->sqe.opc == NVME_WRITE ? &m->written : &m->read, r->len);
                 ctrl_account(&c->queue, r->sqe.opc == NVME_WRITE, r->len);
@@ -406,12 +312,6 @@ struct conn_held {
         struct conn_held *next;
 };
 
-static void wake_at(struct target_conn *c, uint64_t due)
-{
-        if (c->reactor->wake == 0 || due < c->reactor->wake)
-                c->reactor->wake = due;
-}
-
 bool conn_hold(struct target_conn *c, struct request *r, uint64_t ms, bool fetch)
 {
         struct conn_held *h = c->over ? NULL : malloc(sizeof(*h));
@@ -420,11 +320,11 @@ bool conn_hold(struct target_conn *c, struct request *r, uint64_t ms, bool fetch
                 return false;
         *h = (struct conn_held) { .request = r,
                                   .fetch = fetch,
-                                  .due = reactor_look(c->reactor) + ms + 1 };
+                                  .due = reactor_look(c->base.reactor) + ms + 1 };
         r->held = true;
         *c->held_last = h;
         c->held_last = &h->next;
-        wake_at(c, h->due);
+        conn_wake_at(&c->base, h->due);
         return true;
 }
 
@@ -455,7 +355,7 @@ static void answer(struct target_conn *c, struct request *r)
 {
         uint64_t ms = is_io(c, r) ? c->delay : 0;
 
-        if (c->reactor->service->faults && !c->over)
+        if (conn_service(c)->faults && !c->over)
                 ms += conn_trigger_delays(c, r);
         if (ms == 0 || !conn_hold(c, r, ms, false))
                 request_complete(r);
@@ -482,14 +382,18 @@ static struct conn_held *take_due(struct target_conn *c, uint64_t now)
         return *at ? take_held(c, at) : NULL;
 }
 
-void conn_release_held(struct target_conn *c)
+void conn_wake(struct conn *base)
 {
+        struct target_conn *c = target_conn_of(base);
         struct conn_held *h;
 
-        while ((h = take_due(c, reactor_now(c->reactor))) != NULL)
+        if (!c->held)
+                return;
+        while ((h = take_due(c, reactor_now(c->base.reactor))) != NULL)
                 release(h);
         for (h = c->held; h; h = h->next)
-                wake_at(c, h->due);
+                conn_wake_at(base, h->due);
+        c->kind->base.go_on(base);
 }
 
 /* The connection is over: nothing is asked for any more, and what executes has to end. */
@@ -516,7 +420,7 @@ static void io_done(struct nvm_queue *q, struct request *r)
 {
         struct target_conn *c = of_nvm(q);
 
-        c->reactor->commands++;
+        conn_own(c)->commands++;
         if (!is_io(c, r))
                 ctrl_flushed(&c->queue, r);
         else if (c->queue.ctrl)
@@ -526,7 +430,7 @@ static void io_done(struct nvm_queue *q, struct request *r)
 
 static void io_post(struct nvm_queue *q, struct request *r)
 {
-        reactor_give_back(of_nvm(q)->reactor, r);
+        conn_give_back(of_nvm(q), r);
 }
 
 static uint16_t io_cntlid(void *q, const uint8_t hostid[16])
@@ -563,15 +467,49 @@ static const struct request *io_find(struct nvm_queue *q, uint16_t cid, const st
 static const struct nvm_queue_ops nvm_ops = { io_done,   io_post,      io_cntlid,
                                               io_notify, conn_preempt, io_find };
 
-void conn_finish(struct target_conn *c, struct request *r)
+static void finish(struct target_conn *c, struct request *r)
 {
         if (r->user && auth_is_command(&r->sqe))
-                end_ctrl(c, r, ctrl_resume(env(c), &c->queue, r, reactor_now(c->reactor)));
+                end_ctrl(c, r, ctrl_resume(env(c), &c->queue, r, reactor_now(c->base.reactor)));
         else if (r->user)
                 nvm_resume(&c->nvm, r);
         else
                 answer(c, r);
-        conn_come_again(c);
+        conn_come_again(&c->base);
+}
+
+void conn_give_back(struct target_conn *c, struct request *r)
+{
+        struct nvme_reactor *own = conn_own(c);
+        struct request *top = atomic_load(&own->finished);
+
+        do
+                r->next = top;
+        while (!atomic_compare_exchange_weak(&own->finished, &top, r));
+        loop_post(&c->base.reactor->loop, &own->finished_mail);
+}
+
+static struct request *in_order(struct request *newest)
+{
+        struct request *list = NULL, *next;
+
+        for (; newest; newest = next) {
+                next = newest->next;
+                newest->next = list;
+                list = newest;
+        }
+        return list;
+}
+
+void conn_finish_all(struct loop_message *m)
+{
+        struct nvme_reactor *own = container(m, struct nvme_reactor, finished_mail);
+        struct request *q = in_order(atomic_exchange(&own->finished, NULL)), *next;
+
+        for (; q; q = next) {
+                next = q->next;
+                finish(q->owner, q);
+        }
 }
 
 /* --- what its controller asks for, from any thread -------------------------------------------- */
@@ -580,12 +518,12 @@ static void ask_close(struct ctrl_queue *q)
 {
         struct target_conn *c = of_queue(q);
 
-        loop_post(&c->reactor->loop, &c->close);
+        loop_post(&c->base.reactor->loop, &c->close);
 }
 
 static void ask_complete(struct ctrl_queue *q, struct request *r)
 {
-        reactor_give_back(of_queue(q)->reactor, r);
+        conn_give_back(of_queue(q), r);
 }
 
 static void on_close(struct loop_message *m)
@@ -593,49 +531,26 @@ static void on_close(struct loop_message *m)
         struct target_conn *c = container(m, struct target_conn, close);
 
         c->last_words = true;
-        c->kind->go_on(c);
+        c->kind->base.go_on(&c->base);
 }
 
 /* --- from the beginning to the end ------------------------------------------------------------ */
 
-bool conn_count(struct service *s, const struct conn_peer *peer)
-{
-        if (!quota_take(&s->of_address, peer->place, s->limits.host_connections)) {
-                metric_add(&s->refused_address, 1);
-                return false;
-        }
-        if (atomic_fetch_add(&s->conns, 1) < s->limits.connections)
-                return true;
-        metric_add(&s->refused_target, 1);
-        atomic_fetch_sub(&s->conns, 1);
-        quota_give(&s->of_address, peer->place);
-        return false;
-}
-
-void conn_begin(struct target_conn *c, const struct conn_kind *kind, struct reactor *r,
+void conn_begin(struct target_conn *c, const struct target_conn_kind *kind, struct reactor *r,
                 struct port *port, const struct conn_peer *peer, struct pool *pool)
 {
+        conn_enter(&c->base, &kind->base, r, port, peer, pool);
         c->kind = kind;
-        c->reactor = r;
-        c->port = port;
-        c->peer = *peer;
-        c->pool = pool;
         c->queue.close = ask_close;
         c->queue.complete = ask_complete;
         c->queue.preempt = conn_ask_preempt;
-        c->queue.traddr = c->traddr;
-        c->queue.peer = c->peer.place;
+        c->queue.traddr = c->base.traddr;
+        c->queue.peer = c->base.peer.place;
         c->nvm.ops = &nvm_ops;
-        c->nvm.policy = &r->service->policy;
+        c->nvm.policy = &conn_service(c)->policy;
         c->close.run = on_close;
         c->held_last = &c->held;
         c->deferred_last = &c->deferred;
-        c->number = atomic_fetch_add(&r->service->accepted, 1) + 1;
-        c->next = r->conns;
-        c->prev = &r->conns;
-        if (c->next)
-                c->next->prev = &c->next;
-        r->conns = c;
 }
 
 void conn_end(struct target_conn *c)
@@ -643,70 +558,53 @@ void conn_end(struct target_conn *c)
         struct request *r, *next;
 
         if (c->queue.connected)
-                metric_add(&c->reactor->metrics.closed[c->is_io ? METRIC_IO : METRIC_ADMIN], 1);
+                metric_add(&conn_own(c)->metrics.closed[c->is_io ? METRIC_IO : METRIC_ADMIN], 1);
         for (r = ctrl_queue_gone(&c->queue); r; r = next) {
                 next = r->next;
                 request_complete(r);
         }
-        c->nvm.hostnqn = NULL; /* its controller may be gone */
+        c->nvm.hostnqn = c->base.host = NULL; /* its controller may be gone */
         nvm_give_up(&c->nvm);
         conn_end_preempts(c);
         c->over = true;
         release_all(c);
         conn_drop_deferred(c);
-        leave_hungry(c);
+        conn_leave_hungry(&c->base);
         if (c->is_io)
-                atomic_fetch_sub(&c->reactor->service->io_conns, 1);
+                atomic_fetch_sub(&conn_service(c)->io_conns, 1);
 }
 
-void conn_leave(struct target_conn *c)
+void conn_retire(struct target_conn *c)
 {
-        leave_again(c);
-        leave_hungry(c);
-        *c->prev = c->next;
-        if (c->next)
-                c->next->prev = c->prev;
+        struct service *s = &conn_service(c)->base;
+
         if (PLANTED(EARLY_CLOSE) && c->queue.sq.size == 0)
-                port_put(c->port);
+                port_put(c->base.port);
         if (PLANTED(QUOTA_KEPT) && c->queue.sq.size == 0)
-                (void)quota_take(&c->reactor->service->of_address, c->peer.place, UINT32_MAX);
+                (void)quota_take(&s->of_address, c->base.peer.place, UINT32_MAX);
         if (PLANTED(SHARE_KEPT) && c->queue.detached)
-                return;
-        conn_forget(c->reactor->service, c->port, &c->peer);
+                c->base.borrower = (struct pool_borrower) { 0 };
         free(c->note);
-        pool_leave(c->pool, c->borrower.host);
-        pool_leave(c->pool, c->borrower.place);
-}
-
-void conn_forget(struct service *s, struct port *port, const struct conn_peer *peer)
-{
-        port_put(port);
-        atomic_fetch_sub(&s->conns, 1);
-        quota_give(&s->of_address, peer->place);
-}
-
-bool conn_is_older(const struct target_conn *c, uint64_t since, unsigned ms)
-{
-        return reactor_now(c->reactor) - since >= ms;
+        conn_leave(&c->base);
 }
 
 bool conn_is_busy(const struct target_conn *c, unsigned executing)
 {
         if (c->is_io)
                 return executing > 0;
-        return atomic_load(&c->reactor->service->io_conns) > 0;
+        return atomic_load(&conn_service(c)->io_conns) > 0;
 }
 
 void conn_fault(struct target_conn *c, enum rule_id rule)
 {
-        metric_add(&c->reactor->metrics.faults[rule], 1);
+        metric_add(&conn_own(c)->metrics.faults[rule], 1);
 }
 
 void conn_report(const struct target_conn *c, const char *kind, const char *what,
                  const char *detail)
 {
-        if (!c->reactor->service->quiet)
-                log_line(LOG_AS_WARNING, kind, c->peer.addr, "conn %u (%s:%u, qid %u): %s%s%s",
-                         c->number, c->peer.addr, c->peer.port, c->queue.qid, what,
+        if (!conn_service(c)->quiet)
+                log_line(LOG_AS_WARNING, kind, c->base.peer.addr, "conn %u (%s:%u, qid %u): %s%s%s",
+                         c->base.number, c->base.peer.addr, c->base.peer.port, c->queue.qid, what,
                          detail ? ": " : "", detail ? detail : "");
 }

@@ -1,60 +1,50 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A connection, whatever transport it came by: its controller's queue, its I/O commands, and its
- * place on the reactor that it belongs to; everything here runs on that. What moves the bytes is its
- * kind: tcp_conn.c, rdma_conn.c.
+ * An NVMe connection, whatever transport it came by: its controller's queue and its I/O commands, on top of its place
+ * on the reactor (target/engine/conn.h), on which everything here runs. What moves the bytes is its kind: tcp_conn.c,
+ * rdma_conn.c.
  */
 #ifndef NVMF_TARGET_CONN_H
 #define NVMF_TARGET_CONN_H
 
 #include "nvm.h"
 #include "pdu/io/stream.h"
-#include "target/reactor.h"
+#include "target/engine/conn.h"
+#include "target/service.h"
 
-struct conn_kind { /* what a transport does for its connections; all may free the connection */
-        /* There is something to do without anything new from the wire. */
-        void (*go_on)(struct target_conn *c);
-        /* Data buffers came back. */
-        void (*feed)(struct target_conn *c);
-        /* Looks at its timers. */
-        void (*sweep)(struct target_conn *c);
-        /* Ends it as soon as nothing is in flight; at_once: now. */
-        void (*drain)(struct target_conn *c, bool at_once);
+struct target_conn;
+
+struct
+    target_conn_kind { /* what a transport does for its connections; all may free the connection */
+        struct conn_kind base;
         /* The target's policy has changed. */
         void (*renew)(struct target_conn *c);
-        /* Ends it at once, without notice: over TCP with RST. */
-        void (*cut)(struct target_conn *c);
         const struct requests *(*requests)(const struct target_conn *c);
         /* Neither reads nor sends until c->stalled_until. NULL: it cannot. */
         void (*stall)(struct target_conn *c);
         /* Ends it once what is ready to be sent is out, over TCP with FIN or with RST; from within its
          * machine: nothing is freed. */
         void (*finish)(struct target_conn *c, bool reset);
+        /* Ends it at once, without notice: over TCP with RST. */
+        void (*cut)(struct target_conn *c);
         /* A comment for the recording; NULL: it cannot. */
         void (*note)(struct target_conn *c, const char *text);
         bool by_pdu; /* it may end within a message: request_faults.pdu comes */
 };
 
-struct target_conn { /* embedded in the transport's, which zeroes it */
-        const struct conn_kind *kind;
-        struct reactor *reactor;
-        struct port *port;
+struct target_conn {      /* embedded in the transport's, which zeroes it */
+        struct conn base; /* first */
+        const struct target_conn_kind *kind;
         struct ctrl_queue queue;
         struct nvm_queue nvm;
         struct { /* a command, by its CID */
                 uint16_t cid;
                 const struct request *but, *found;
         } sought;
-        unsigned number; /* in traces */
         uint64_t answered,
             busy; /* commands, and ns that they took: counted where that is measured */
         uint64_t paced,
-            oldest;        /* ms: when its pace was looked at; since when the host is waited for */
-        struct pool *pool; /* its data buffers are from there */
-        struct pool_borrower borrower;
-        struct turn_part part;   /* of its host's share of the reactor */
-        char traddr[NET_TRADDR]; /* its own end */
-        struct conn_peer peer;
+            oldest; /* ms: when its pace was looked at; since when the host is waited for */
         struct loop_message close; /* posted by its controller */
         uint64_t stalled_until;    /* ms: on purpose; 0: it is not */
         uint64_t delay;            /* ms that I/O commands are answered later, on purpose */
@@ -70,35 +60,46 @@ struct target_conn { /* embedded in the transport's, which zeroes it */
         unsigned preempted;         /* commands that are to be aborted, and have not ended */
         struct preempt_part *parts; /* who waits for those */
 
-        bool is_io;                       /* Connect of an I/O queue has succeeded */
-        bool reported;                    /* its end has been told */
-        bool failed;                      /* it has to end: memory, the peer closed ... */
-        bool last_words;                  /* it ends when everything is sent */
-        bool cut_off;                     /* on purpose: nothing is answered any more */
-        bool over;                        /* conn_end() has come */
-        const struct request *last;       /* the command that has ended the queue */
-        bool again, hungry;               /* in its reactor's list of that name */
-        struct target_conn *next, **prev; /* in its reactor's conns */
-        struct target_conn *next_again, *next_hungry;
+        bool is_io;                 /* Connect of an I/O queue has succeeded */
+        bool reported;              /* its end has been told */
+        bool failed;                /* it has to end: memory, the peer closed ... */
+        bool last_words;            /* it ends when everything is sent */
+        bool cut_off;               /* on purpose: nothing is answered any more */
+        bool over;                  /* conn_end() has come */
+        const struct request *last; /* the command that has ended the queue */
 };
 
-/* Completes an EXECUTING request that another thread has given back; go_on() must follow. */
-void conn_finish(struct target_conn *c, struct request *r);
+extern const struct target_family nvme_target;
+
+static inline struct target_conn *target_conn_of(struct conn *c)
+{
+        return (struct target_conn *)(void *)c;
+}
+
+static inline struct nvme_service *conn_service(const struct target_conn *c)
+{
+        return reactor_service(c->base.reactor);
+}
+
+static inline struct nvme_reactor *conn_own(const struct target_conn *c)
+{
+        return reactor_own(c->base.reactor);
+}
+
+/* Any thread: an EXECUTING request goes back to its connection to be completed there. */
+void conn_give_back(struct target_conn *c, struct request *r);
+/* Those that were given back, on their reactor. */
+void conn_finish_all(struct loop_message *finished_mail);
 
 /* --- for the kinds ---------------------------------------------------------------------------- */
 
-/* One more connection with `peer`; false: there are too many in all, or of its address. */
-bool conn_count(struct service *s, const struct conn_peer *peer);
-/* The connection's reference to the port is handed over; it is one of its reactor's from here on, and
- * is counted already. */
-void conn_begin(struct target_conn *c, const struct conn_kind *kind, struct reactor *r,
+/* Into its reactor: see conn_enter(). */
+void conn_begin(struct target_conn *c, const struct target_conn_kind *kind, struct reactor *r,
                 struct port *port, const struct conn_peer *peer, struct pool *pool);
 /* It is over for its controller; commands that other threads work on still come back. Once. */
 void conn_end(struct target_conn *c);
-/* Nobody speaks of it any more, and all buffers are back: out of its reactor. Freeing it is the kind's. */
-void conn_leave(struct target_conn *c);
-/* What was never begun: gives the port back, and is no longer counted. */
-void conn_forget(struct service *s, struct port *port, const struct conn_peer *peer);
+/* Out of its reactor: see conn_leave(). */
+void conn_retire(struct target_conn *c);
 
 /* request_ops of its machine, whose owner is the connection; buffers and trace are the kind's. */
 extern const struct request_ops conn_request_ops;
@@ -106,10 +107,6 @@ extern const struct request_ops conn_request_ops;
 void conn_trace(void *user, const struct request *r);
 /* A line of the trace about the connection itself. */
 void conn_trace_line(const struct target_conn *c, const char *what);
-
-/* Data buffers. Without memory NULL: the connection is fed once buffers have come back. */
-uint8_t *conn_buffer_get(struct target_conn *c, uint32_t len);
-void conn_buffer_put(struct target_conn *c, uint8_t *buf, uint32_t len);
 
 /* --- commands of hosts whose registrations are preempted (preempt.c) ----------------------------- */
 
@@ -147,23 +144,12 @@ void conn_count_work(struct target_conn *c, struct conn_work *work);
  * Information log. The same with M. */
 uint16_t conn_log_status(struct target_conn *c, struct request *r, uint16_t status);
 
-/* Into the reactor's lists: it is called again in the next turn; when buffers have come back. */
-void conn_come_again(struct target_conn *c);
-void conn_go_hungry(struct target_conn *c);
-
 /* The request is answered, or (fetch) its data asked for, so much later. False: it cannot be. */
 bool conn_hold(struct target_conn *c, struct request *r, uint64_t ms, bool fetch);
-/* Those whose time has come: the kind's go_on or sweep is to follow. */
-void conn_release_held(struct target_conn *c);
+/* conn_kind.wake: those whose time has come. */
+void conn_wake(struct conn *c);
 /* Now and then. False: a command has waited for the host for longer than its data may take. */
 bool conn_keeps_pace(struct target_conn *c, const struct requests *requests);
-enum { CONN_BUDGET = 128 };
-/* A capsule of it has come, or bytes in which one may be: how many it may have now (0: none until the next turn, for
- * which conn_come_again() is the caller's). Its host's connections share CONN_BUDGET in each turn. */
-unsigned conn_budget(struct target_conn *c);
-
-/* Whether `ms` have passed since `since`. */
-bool conn_is_older(const struct target_conn *c, uint64_t since, unsigned ms);
 /* It keeps the target from draining, with that many commands executing: an admin queue waits for the
  * I/O queues, which would end with it. */
 bool conn_is_busy(const struct target_conn *c, unsigned executing);

@@ -21,9 +21,9 @@ enum {
         CORRUPT = 1u << FAULT_CORRUPT,
 };
 
-static struct service *service(const struct target_conn *c)
+static struct nvme_service *service(const struct target_conn *c)
 {
-        return c->reactor->service;
+        return conn_service(c);
 }
 
 /* --- the log ---------------------------------------------------------------------------------- */
@@ -34,9 +34,9 @@ static void tell_frame(const struct target_conn *c, char text[64])
         unsigned file;
         uint64_t frames;
 
-        if (!service(c)->record)
+        if (!service(c)->base.record)
                 return;
-        frames = capture_writer_frames(service(c)->record, &file);
+        frames = capture_writer_frames(service(c)->base.record, &file);
         snprintf(text, 64, file ? ", after frame %llu of its file .%u" : ", after frame %llu",
                  (unsigned long long)frames, file);
 }
@@ -51,9 +51,10 @@ static void report(struct target_conn *c, const struct request *r, const struct 
                 snprintf(which, sizeof(which), ", %s CID %u", sqe_name(&r->sqe, c->queue.qid == 0),
                          le16_get(r->sqe.cid));
         if (!service(c)->quiet)
-                log_line(LOG_AS_INFO, "fault", c->peer.addr,
-                         "fault %u (%s): conn %u (%s:%u, qid %u)%s%s", f->id, f->text, c->number,
-                         c->peer.addr, c->peer.port, c->queue.qid, which, where);
+                log_line(LOG_AS_INFO, "fault", c->base.peer.addr,
+                         "fault %u (%s): conn %u (%s:%u, qid %u)%s%s", f->id, f->text,
+                         c->base.number, c->base.peer.addr, c->base.peer.port, c->queue.qid, which,
+                         where);
         if (c->kind->note)
                 c->kind->note(c, f->text);
 }
@@ -111,7 +112,7 @@ static uint64_t meet(struct target_conn *c, const struct request *r)
                 .qid = connects ? le16_get(r->sqe.connect.qid) : c->queue.qid,
                 .sqe = r ? &r->sqe : NULL,
                 .len = r && r->xfer != XFER_NONE ? r->len : 0,
-                .now = reactor_now(c->reactor),
+                .now = reactor_now(c->base.reactor),
         };
 
         return triggers_meet(service(c)->faults, &command);

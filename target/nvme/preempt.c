@@ -38,7 +38,7 @@ static void end_part(struct preempt_part *part)
         free(part);
         if (!end_one(p))
                 return;
-        reactor_give_back(p->conn->reactor, p->request);
+        conn_give_back(p->conn, p->request);
         free(p);
 }
 
@@ -96,7 +96,7 @@ static void on_asked(struct loop_message *m)
         if (--c->preempted == 0)
                 conn_end_preempts(c);
         atomic_fetch_sub(&c->asked, 1);
-        c->kind->go_on(c);
+        c->kind->base.go_on(&c->base);
 }
 
 void conn_ask_preempt(struct ctrl_queue *q, uint32_t nsid, void *by)
@@ -112,7 +112,7 @@ void conn_ask_preempt(struct ctrl_queue *q, uint32_t nsid, void *by)
         };
         atomic_fetch_add(&p->left, 1);
         atomic_fetch_add(&c->asked, 1);
-        loop_post(&c->reactor->loop, &part->message);
+        loop_post(&c->base.reactor->loop, &part->message);
 }
 
 bool conn_preempt(struct nvm_queue *q, struct ns *ns, const struct ns_resv_notices *n,
@@ -124,7 +124,7 @@ bool conn_preempt(struct nvm_queue *q, struct ns *ns, const struct ns_resv_notic
         if (!p)
                 return false;
         *p = (struct preempt) { .conn = c, .request = r, .left = 1 };
-        ctrl_table_preempt(c->reactor->service->ctrl.table, ns, n, p);
+        ctrl_table_preempt(conn_service(c)->ctrl.table, ns, n, p);
         if (!end_one(p))
                 return true;
         free(p);

@@ -27,14 +27,19 @@ static struct rdma_conn *rdma_of(struct target_conn *c)
         return (struct rdma_conn *)c;
 }
 
+static struct rdma_conn *of_base(struct conn *c)
+{
+        return rdma_of(target_conn_of(c));
+}
+
 static struct rdma_conn *conn_of(struct rdma_ep *e)
 {
         return (struct rdma_conn *)(void *)((char *)e - offsetof(struct rdma_conn, ep));
 }
 
-static struct service *service(const struct rdma_conn *c)
+static struct nvme_service *service(const struct rdma_conn *c)
 {
-        return c->conn.reactor->service;
+        return conn_service(&c->conn);
 }
 
 static bool violates_rule(const struct rdma_conn *c, enum rule_id rule)
@@ -47,7 +52,7 @@ static bool violates_rule(const struct rdma_conn *c, enum rule_id rule)
 static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
 {
         struct rdma_conn *c = user;
-        uint8_t *buf = conn_buffer_get(&c->conn, len);
+        uint8_t *buf = conn_buffer_get(&c->conn.base, len);
 
         if (buf)
                 *lkey = regmem_key(buf, pool_size(len));
@@ -58,7 +63,7 @@ static void buffer_put(void *user, uint8_t *buf, uint32_t len)
 {
         struct rdma_conn *c = user;
 
-        conn_buffer_put(&c->conn, buf, len);
+        conn_buffer_put(&c->conn.base, buf, len);
 }
 
 static void *response_memory(void *user, uint32_t bytes, uint32_t *lkey)
@@ -182,7 +187,7 @@ static bool may_wait(struct rdma_conn *c)
 /* Takes it in this turn or, after those that wait already, in a later one. */
 static void take_or_defer(struct rdma_conn *c, struct rdma_recv *rx)
 {
-        if (!c->waiting && conn_budget(&c->conn) > 0) {
+        if (!c->waiting && conn_budget(&c->conn.base) > 0) {
                 take_capsule(c, rx);
                 return;
         }
@@ -194,7 +199,7 @@ static void take_or_defer(struct rdma_conn *c, struct rdma_recv *rx)
         *c->waiting_last = rx;
         c->waiting_last = &rx->next;
         c->waits++;
-        conn_come_again(&c->conn);
+        conn_come_again(&c->conn.base);
 }
 
 static bool on_completion(struct rdma_ep *e, const struct verbs_wc *wc)
@@ -302,26 +307,26 @@ static void settle(struct rdma_ep *e)
         if (e->life.state == LIFE_DEAD && is_idle(c) && rdma_ep_release(e)) {
                 rdma_controller_free(c->machine); /* gives buffers back */
                 c->machine = NULL;
-                conn_leave(&c->conn);
+                conn_retire(&c->conn);
                 dismantle(c);
         }
 }
 
-static void go_on(struct target_conn *conn)
+static void go_on(struct conn *base)
 {
-        struct rdma_conn *c = rdma_of(conn);
+        struct rdma_conn *c = of_base(base);
         bool live = c->ep.life.state == LIFE_LIVE;
 
-        while (live && c->waiting && !conn->failed && conn_budget(conn) > 0)
+        while (live && c->waiting && !c->conn.failed && conn_budget(base) > 0)
                 take_capsule(c, take_waiting(c));
-        if (live && c->waiting && !conn->failed)
-                conn_come_again(conn);
+        if (live && c->waiting && !c->conn.failed)
+                conn_come_again(base);
         settle(&c->ep);
 }
 
-static void feed(struct target_conn *conn)
+static void feed(struct conn *base)
 {
-        struct rdma_conn *c = rdma_of(conn);
+        struct rdma_conn *c = of_base(base);
 
         if (c->ep.life.state == LIFE_LIVE)
                 requests_buffers(rdma_requests(c->machine));
@@ -347,15 +352,15 @@ static void sweep_pace(struct rdma_conn *c)
         if (conn_keeps_pace(&c->conn, rdma_requests(c->machine)))
                 return;
         if (!c->conn.reported)
-                metric_add(&c->conn.reactor->metrics.stalled, 1);
+                metric_add(&conn_own(&c->conn)->metrics.stalled, 1);
         report(c, "timeout", "closed",
                "timed out: the host does not take or send a command's data");
         rdma_ep_step(&c->ep, LIFE_CLOSE);
 }
 
-static void sweep(struct target_conn *conn)
+static void sweep(struct conn *base)
 {
-        struct rdma_conn *c = rdma_of(conn);
+        struct rdma_conn *c = of_base(base);
 
         if (c->ep.life.state <= LIFE_LIVE)
                 sweep_set_up(c);
@@ -372,9 +377,9 @@ static bool is_busy(const struct rdma_conn *c)
                conn_is_busy(&c->conn, requests_executing(rdma_requests(c->machine)));
 }
 
-static void drain(struct target_conn *conn, bool at_once)
+static void drain(struct conn *base, bool at_once)
 {
-        struct rdma_conn *c = rdma_of(conn);
+        struct rdma_conn *c = of_base(base);
 
         if (at_once)
                 rdma_ep_step(&c->ep, LIFE_ABORT);
@@ -385,17 +390,7 @@ static void drain(struct target_conn *conn, bool at_once)
 
 /* --- connect requests ------------------------------------------------------------------------- */
 
-/* Of "192.0.2.7:4420" or "[2001:db8::7]:4420". */
-struct conn_peer rdma_conn_peer(const struct verbs_ep *ep)
-{
-        char text[NET_TRADDR], addr[NET_TRADDR], port[32];
-
-        verbs_addresses(ep, NULL, text, sizeof(text));
-        return net_split(text, addr, port) ? conn_peer_of(addr, (uint16_t)strtoul(port, NULL, 10))
-                                           : conn_peer_of(text, 0);
-}
-
-void rdma_conn_reject(struct service *s, struct verbs_ep *ep, uint16_t sts)
+void rdma_conn_reject(struct nvme_service *s, struct verbs_ep *ep, uint16_t sts)
 {
         struct rdma_reject r = { .sts = le16(sts) };
         struct spoil_cm spoil = { .message = SPOIL_REJECT, .data = &r, .len = sizeof(r) };
@@ -404,9 +399,10 @@ void rdma_conn_reject(struct service *s, struct verbs_ep *ep, uint16_t sts)
         rdma_ep_refuse(ep, &r, spoil.len);
 }
 
-static void refuse(struct service *s, const struct verbs_event *e, uint16_t sts, const char *why)
+static void refuse(struct nvme_service *s, const struct verbs_event *e, uint16_t sts,
+                   const char *why)
 {
-        struct conn_peer peer = rdma_conn_peer(e->ep);
+        struct conn_peer peer = rdma_peer(e->ep);
 
         if (!s->quiet)
                 log_line(LOG_AS_WARNING, "rejected", peer.addr,
@@ -415,7 +411,7 @@ static void refuse(struct service *s, const struct verbs_event *e, uint16_t sts,
         rdma_conn_reject(s, e->ep, sts);
 }
 
-static struct rdma_limits limits_of(const struct service *s, const struct rdma_request *r)
+static struct rdma_limits limits_of(const struct nvme_service *s, const struct rdma_request *r)
 {
         return (struct rdma_limits) {
                 .queues = (uint16_t)s->limits.queues,
@@ -426,7 +422,7 @@ static struct rdma_limits limits_of(const struct service *s, const struct rdma_r
 }
 
 /* False: it was rejected. */
-static bool is_acceptable(struct service *s, const struct verbs_event *e,
+static bool is_acceptable(struct nvme_service *s, const struct verbs_event *e,
                           const struct rdma_request *r)
 {
         const struct verbs_conn_param *p = &e->param;
@@ -445,7 +441,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 }
 
 /* A rule was waived: whatever was asked for, a queue has a size. */
-static uint32_t entries_of(const struct service *s, const struct rdma_request *r)
+static uint32_t entries_of(const struct nvme_service *s, const struct rdma_request *r)
 {
         uint32_t entries = le16_get(r->hsqsize) + 1u;
 
@@ -471,7 +467,7 @@ static uint32_t crqsize_of(const struct rdma_device *d, uint32_t entries, uint8_
 static struct rdma_controller *make_machine(struct rdma_conn *c, uint32_t entries,
                                             const struct verbs_qp_attr *attr, uint32_t reads)
 {
-        const struct service *s = service(c);
+        const struct nvme_service *s = service(c);
         struct rdma_controller_config cfg = {
                 .format = s->ctrl.rdma,
                 .max_transfer = s->limits.max_transfer,
@@ -554,7 +550,7 @@ static void finish(struct target_conn *conn, bool reset)
 
 static void cut(struct target_conn *conn)
 {
-        drain(conn, true);
+        drain(&conn->base, true);
 }
 
 static const struct requests *requests(const struct target_conn *c)
@@ -562,11 +558,8 @@ static const struct requests *requests(const struct target_conn *c)
         return rdma_requests(((const struct rdma_conn *)(const void *)c)->machine);
 }
 
-static const struct conn_kind kind = {
-        .go_on = go_on,
-        .feed = feed,
-        .sweep = sweep,
-        .drain = drain,
+static const struct target_conn_kind kind = {
+        .base = { .go_on = go_on, .feed = feed, .sweep = sweep, .wake = conn_wake, .drain = drain },
         .renew = renew,
         .cut = cut,
         .requests = requests,
@@ -575,7 +568,7 @@ static const struct conn_kind kind = {
 
 static void begin(struct rdma_conn *c, struct port *port, const struct conn_peer *peer)
 {
-        conn_begin(&c->conn, &kind, c->conn.reactor, port, peer, &c->device->pool);
+        conn_begin(&c->conn, &kind, c->conn.base.reactor, port, peer, &c->device->pool);
         c->conn.queue.rdma = &c->request;
         c->conn.queue.prtype = c->ep.dev->caps->iwarp ? PRTYPE_IWARP : PRTYPE_ROCE_V2;
         requests_set_faulty(rdma_requests(c->machine), service(c)->faults);
@@ -618,7 +611,7 @@ static struct rdma_conn *conn_new(struct reactor *r, const struct verbs_event *e
 
         if (!c)
                 return NULL;
-        c->conn.reactor = r;
+        c->conn.base.reactor = r;
         c->waiting_last = &c->waiting;
         rdma_ep_init(&c->ep, &r->rdma->group, &ops);
         if (rdma_ep_take(&c->ep, e->ep) < 0 || !(c->device = rdma_device_of(r->rdma, c->ep.dev))) {
@@ -630,7 +623,7 @@ static struct rdma_conn *conn_new(struct reactor *r, const struct verbs_event *e
                 return NULL;
         }
         (void)rdma_request_read(e->data, e->param.len, &c->request);
-        verbs_addresses(e->ep, c->conn.traddr, NULL, sizeof(c->conn.traddr));
+        verbs_addresses(e->ep, c->conn.base.traddr, NULL, sizeof(c->conn.base.traddr));
         return c;
 }
 
@@ -642,16 +635,16 @@ static struct rdma_conn *serve(struct reactor *r, const struct verbs_event *e, u
         uint32_t entries;
 
         if (!c) {
-                refuse(r->service, e, RDMA_REJECT_RESOURCES, strerror(errno));
+                refuse(reactor_service(r), e, RDMA_REJECT_RESOURCES, strerror(errno));
                 return NULL;
         }
-        entries = c->entries = entries_of(r->service, &c->request);
+        entries = c->entries = entries_of(reactor_service(r), &c->request);
         *crqsize = crqsize_of(c->device, entries, e->param.rnr_retry);
         *reads = (uint8_t)least(c->ep.dev->caps->reads_out, e->param.reads_in);
         errno = ENOSPC;
         if (*crqsize > 0 && build(c, entries, *crqsize, *reads) == 0)
                 return c;
-        refuse(r->service, e, RDMA_REJECT_RESOURCES, strerror(errno));
+        refuse(reactor_service(r), e, RDMA_REJECT_RESOURCES, strerror(errno));
         rdma_ep_forget(&c->ep);
         dismantle(c);
         return NULL;
@@ -666,7 +659,7 @@ void rdma_conn_start(struct reactor *r, struct port *port, const struct verbs_ev
         uint8_t reads;
 
         (void)rdma_request_read(e->data, e->param.len, &request);
-        if (is_acceptable(r->service, e, &request))
+        if (is_acceptable(reactor_service(r), e, &request))
                 c = serve(r, e, &crqsize, &reads);
         if (!c) {
                 conn_forget(r->service, port, peer);

@@ -8,7 +8,8 @@
 #define NVMF_TARGET_RDMA_CONN_H
 
 #include "conn.h"
-#include "rdma.h"
+#include "pdu/nvme/rdma/rdma_controller.h"
+#include "target/engine/rdma.h"
 
 struct rdma_conn {
         struct target_conn conn;
@@ -28,9 +29,7 @@ struct rdma_conn {
  * e->ep and the reference to the port. */
 void rdma_conn_start(struct reactor *r, struct port *port, const struct verbs_event *e,
                      const struct conn_peer *peer);
-/* Who asks for the connection: the address and port of the host. */
-struct conn_peer rdma_conn_peer(const struct verbs_ep *ep);
 /* Without looking at it. */
-void rdma_conn_reject(struct service *s, struct verbs_ep *ep, uint16_t sts);
+void rdma_conn_reject(struct nvme_service *s, struct verbs_ep *ep, uint16_t sts);
 
 #endif

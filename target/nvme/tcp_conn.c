@@ -33,14 +33,19 @@ static struct tcp_conn *tcp_of(struct target_conn *c)
         return container(c, struct tcp_conn, conn);
 }
 
-static uint64_t now(const struct tcp_conn *c)
+static struct tcp_conn *of_base(struct conn *c)
 {
-        return reactor_now(c->conn.reactor);
+        return tcp_of(target_conn_of(c));
 }
 
-static const struct service *service(const struct tcp_conn *c)
+static uint64_t now(const struct tcp_conn *c)
 {
-        return c->conn.reactor->service;
+        return reactor_now(c->conn.base.reactor);
+}
+
+static const struct nvme_service *service(const struct tcp_conn *c)
+{
+        return conn_service(&c->conn);
 }
 
 /* --- what its machine asks for ---------------------------------------------------------------- */
@@ -50,14 +55,14 @@ static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
         struct target_conn *c = user;
 
         (void)lkey;
-        return conn_buffer_get(c, len);
+        return conn_buffer_get(&c->base, len);
 }
 
 static void buffer_put(void *user, uint8_t *buf, uint32_t len)
 {
         struct target_conn *c = user;
 
-        conn_buffer_put(c, buf, len);
+        conn_buffer_put(&c->base, buf, len);
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
@@ -68,7 +73,7 @@ static void give_back_rx(struct tcp_conn *c)
 
         framer_attach(&c->link->rx, NULL, 0);
         if (buf)
-                reactor_rx_put(c->conn.reactor, buf);
+                reactor_rx_put(c->conn.base.reactor, buf);
 }
 
 /* The connection is over; commands that other threads work on still come back. */
@@ -83,7 +88,7 @@ static void end(struct tcp_conn *c, bool reset)
 static void tcp_conn_free(struct tcp_conn *c)
 {
         tcp_controller_free(c->tcp); /* gives buffers back */
-        conn_leave(&c->conn);
+        conn_retire(&c->conn);
         free(c);
 }
 
@@ -182,7 +187,7 @@ static void lend_back(struct tcp_conn *c)
         uint8_t *buf = c->link->rx.buf && !c->more ? framer_detach(&c->link->rx) : NULL;
 
         if (buf)
-                reactor_rx_put(c->conn.reactor, buf);
+                reactor_rx_put(c->conn.base.reactor, buf);
 }
 
 static void wait_for_more(struct tcp_conn *c)
@@ -190,15 +195,15 @@ static void wait_for_more(struct tcp_conn *c)
         bool blocked = link_wants_send(c->link);
 
         if (c->conn.stalled_until) {
-                stream_watch(&c->stream, &c->conn.reactor->loop, 0);
+                stream_watch(&c->stream, &c->conn.base.reactor->loop, 0);
                 return;
         }
-        c->waits = stream_watch(&c->stream, &c->conn.reactor->loop,
+        c->waits = stream_watch(&c->stream, &c->conn.base.reactor->loop,
                                 (c->more ? 0u : EPOLLIN) | (blocked ? EPOLLOUT : 0u)) > 0;
         if (c->waits || (c->more && !blocked))
-                conn_come_again(&c->conn);
+                conn_come_again(&c->conn.base);
         if (requests_need_buffers(tcp_requests(c->tcp)))
-                conn_go_hungry(&c->conn);
+                conn_go_hungry(&c->conn.base);
 }
 
 /* Sends what there is, and sees what becomes of the connection. */
@@ -227,7 +232,7 @@ static bool attach(struct tcp_conn *c)
 
         if (c->link->rx.buf)
                 return true;
-        buf = reactor_rx_get(c->conn.reactor);
+        buf = reactor_rx_get(c->conn.base.reactor);
         if (buf)
                 framer_attach(&c->link->rx, buf, RX_BUFFER);
         c->conn.failed |= !buf;
@@ -237,7 +242,7 @@ static bool attach(struct tcp_conn *c)
 /* Bytes have come, or (n 0) were left: what fits into this turn. True: some are left. */
 static bool take_bytes(struct tcp_conn *c, size_t n)
 {
-        unsigned budget = conn_budget(&c->conn);
+        unsigned budget = conn_budget(&c->conn.base);
 
         if (budget > 0)
                 return tcp_controller_received(c->tcp, n, budget);
@@ -285,11 +290,11 @@ static void on_ready(struct stream *s, uint32_t events)
         settle(c);
 }
 
-static void go_on(struct target_conn *conn)
+static void go_on(struct conn *base)
 {
-        struct tcp_conn *c = tcp_of(conn);
+        struct tcp_conn *c = of_base(base);
 
-        if (!stream_is_open(&c->stream) || conn->stalled_until)
+        if (!stream_is_open(&c->stream) || c->conn.stalled_until)
                 ;
         else if (c->more)
                 c->more = take_bytes(c, 0);
@@ -298,9 +303,9 @@ static void go_on(struct target_conn *conn)
         settle(c);
 }
 
-static void feed(struct target_conn *conn)
+static void feed(struct conn *base)
 {
-        struct tcp_conn *c = tcp_of(conn);
+        struct tcp_conn *c = of_base(base);
 
         requests_buffers(tcp_requests(c->tcp));
         settle(c);
@@ -310,11 +315,11 @@ static void feed(struct target_conn *conn)
 
 static bool is_set_up_late(struct tcp_conn *c)
 {
-        const struct service *s = service(c);
+        const struct nvme_service *s = service(c);
 
         return !c->conn.queue.connected && c->link->state < LINK_TERMINATING &&
                !rule_in(&s->policy.waived, TCP_IC_TIMEOUT) &&
-               conn_is_older(&c->conn, c->phase_since, s->limits.ic_timeout);
+               conn_is_older(&c->conn.base, c->phase_since, s->limits.ic_timeout);
 }
 
 /* As long as there is output the R2T may be in it that the host is to answer. */
@@ -327,7 +332,8 @@ static bool has_stalled(struct tcp_conn *c)
                 c->sent = now(c);
         if (blocked || c->more || !tcp_controller_waits(c->tcp))
                 c->heard = now(c);
-        return conn_is_older(&c->conn, c->sent, ms) || conn_is_older(&c->conn, c->heard, ms) ||
+        return conn_is_older(&c->conn.base, c->sent, ms) ||
+               conn_is_older(&c->conn.base, c->heard, ms) ||
                !conn_keeps_pace(&c->conn, tcp_requests(c->tcp));
 }
 
@@ -340,7 +346,7 @@ static void give_up_stalled(struct tcp_conn *c)
                 ? "timed out: the host reads nothing"
                 : "timed out: the host does not send the rest of a PDU or of a command's data");
         c->conn.reported = true;
-        metric_add(&c->conn.reactor->metrics.stalled, 1);
+        metric_add(&conn_own(&c->conn)->metrics.stalled, 1);
         link_kill(c->link);
 }
 
@@ -356,22 +362,22 @@ static void look_at_timers(struct tcp_conn *c)
 {
         if (c->closing_since > 0)
                 c->conn.failed |=
-                    conn_is_older(&c->conn, c->closing_since, service(c)->limits.term_timeout);
+                    conn_is_older(&c->conn.base, c->closing_since, service(c)->limits.term_timeout);
         else if (has_stalled(c))
                 give_up_stalled(c);
         else if (is_set_up_late(c))
                 give_up_late(c);
 }
 
-static void sweep(struct target_conn *conn)
+static void sweep(struct conn *base)
 {
-        struct tcp_conn *c = tcp_of(conn);
+        struct tcp_conn *c = of_base(base);
 
-        if (conn->stalled_until && now(c) >= conn->stalled_until) {
-                conn->stalled_until = 0;
+        if (c->conn.stalled_until && now(c) >= c->conn.stalled_until) {
+                c->conn.stalled_until = 0;
                 c->heard = c->sent = now(c);
         }
-        if (stream_is_open(&c->stream) && !conn->stalled_until)
+        if (stream_is_open(&c->stream) && !c->conn.stalled_until)
                 look_at_timers(c);
         settle(c);
 }
@@ -382,9 +388,9 @@ static bool is_busy(const struct tcp_conn *c)
                conn_is_busy(&c->conn, requests_executing(tcp_requests(c->tcp)));
 }
 
-static void drain(struct target_conn *conn, bool at_once)
+static void drain(struct conn *base, bool at_once)
 {
-        struct tcp_conn *c = tcp_of(conn);
+        struct tcp_conn *c = of_base(base);
 
         c->conn.failed |= at_once || !is_busy(c);
         settle(c);
@@ -438,11 +444,8 @@ static const struct requests *requests(const struct target_conn *c)
         return tcp_requests(((const struct tcp_conn *)(const void *)c)->tcp);
 }
 
-static const struct conn_kind kind = {
-        .go_on = go_on,
-        .feed = feed,
-        .sweep = sweep,
-        .drain = drain,
+static const struct target_conn_kind kind = {
+        .base = { .go_on = go_on, .feed = feed, .sweep = sweep, .wake = conn_wake, .drain = drain },
         .renew = renew,
         .cut = cut,
         .requests = requests,
@@ -461,8 +464,8 @@ static struct tcp_conn *tcp_conn_new(struct reactor *r, const struct stream *str
                 return NULL;
         ops.buffer_get = buffer_get;
         ops.buffer_put = buffer_put;
-        ops.trace = r->service->trace ? conn_trace : NULL;
-        c->tcp = tcp_controller_new(&r->service->tcp, &ops, &c->conn);
+        ops.trace = reactor_service(r)->trace ? conn_trace : NULL;
+        c->tcp = tcp_controller_new(&reactor_service(r)->tcp, &ops, &c->conn);
         if (!c->tcp) {
                 free(c);
                 return NULL;
@@ -470,8 +473,8 @@ static struct tcp_conn *tcp_conn_new(struct reactor *r, const struct stream *str
         c->stream = *stream;
         c->stream.ready = on_ready;
         c->link = tcp_controller_link(c->tcp);
-        c->link->segment = r->service->limits.segment;
-        tcp_controller_set_faulty(c->tcp, r->service->faults);
+        c->link->segment = reactor_service(r)->limits.segment;
+        tcp_controller_set_faulty(c->tcp, reactor_service(r)->faults);
         return c;
 }
 
@@ -486,7 +489,7 @@ void tcp_conn_start(struct reactor *r, struct port *port, struct stream *stream,
 {
         struct tcp_conn *c = tcp_conn_new(r, stream);
 
-        if (!c || !secure(c, service_tls(r->service, port)) ||
+        if (!c || !secure(c, service_tls(reactor_service(r), port)) ||
             stream_watch(&c->stream, &r->loop, EPOLLIN) < 0) {
                 stream_close(c ? &c->stream : stream, false);
                 conn_forget(r->service, port, peer);
@@ -496,7 +499,7 @@ void tcp_conn_start(struct reactor *r, struct port *port, struct stream *stream,
                 return;
         }
         conn_begin(&c->conn, &kind, r, port, peer, &r->pool);
-        memcpy(c->conn.traddr, stream_local(&c->stream).addr, sizeof(c->conn.traddr));
+        memcpy(c->conn.base.traddr, stream_local(&c->stream).addr, sizeof(c->conn.base.traddr));
         stream_record(&c->stream, r->service->record, PARTY_CONTROLLER);
         c->phase_since = c->heard = c->sent = now(c);
 }

@@ -14,7 +14,7 @@
 #include "methods.h"
 #include "model.h"
 #include "pdu/io/log.h"
-#include "target/reactor.h"
+#include "target/service.h"
 
 #define VERSION "nvmfspec 0.1.0"
 
@@ -327,7 +327,7 @@ const struct jsonrpc_param rpc_level_params[] = {
         { 0 },
 };
 
-static void set_chatter(struct service *s, void *arg)
+static void set_chatter(struct nvme_service *s, void *arg)
 {
         enum log_level level = *(const enum log_level *)arg;
 

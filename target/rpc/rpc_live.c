@@ -11,7 +11,6 @@
 #include "pdu/io/option.h"
 #include "target/nvme/admin.h"
 #include "target/nvme/conn.h"
-#include "target/reactor.h"
 
 /* --- transports ------------------------------------------------------------------------------- */
 
@@ -83,7 +82,7 @@ struct setting {
         const char *wrong;
 };
 
-static void set_limits(struct service *s, void *arg)
+static void set_limits(struct nvme_service *s, void *arg)
 {
         struct setting *set = arg;
         const struct transport *a = set->asked;
@@ -120,7 +119,7 @@ METHOD(nvmf_create_transport)
 
 static void put_transport(struct json_object *o, const struct rpc *r, unsigned trtype)
 {
-        const struct service *s = target_service(r->target);
+        const struct nvme_service *s = target_service(r->target);
         const struct target_limits *l = &s->limits;
 
         put_text(o, "trtype", trtype == 0 ? "TCP" : "RDMA");
@@ -270,11 +269,12 @@ static void put_queue(struct target_conn *c, void *arg)
         put_number(o, "cntlid", info.cntlid);
         put_number(o, "qid", c->queue.qid);
         put_text(o, "state", c->queue.unproven ? "authenticating" : "enabled");
-        put_thread(o, "thread", c->reactor);
+        put_thread(o, "thread", c->base.reactor);
         put_text(o, "hostnqn", info.hostnqn);
-        put_place(put_object(o, "listen_address"), c->port, c->traddr, c->port->trsvcid);
-        snprintf(port, sizeof(port), "%u", c->peer.port);
-        put_place(put_object(o, "peer_address"), c->port, c->peer.addr, port);
+        put_place(put_object(o, "listen_address"), c->base.port, c->base.traddr,
+                  c->base.port->trsvcid);
+        snprintf(port, sizeof(port), "%u", c->base.peer.port);
+        put_place(put_object(o, "peer_address"), c->base.port, c->base.peer.addr, port);
         put_auth(o, &c->queue.auth);
 }
 
@@ -300,8 +300,8 @@ static void put_counters(struct target_conn *c, void *arg)
         if (!ctrl_info_of(&c->queue, &info))
                 return;
         o = add_object(arg);
-        snprintf(peer, sizeof(peer), "%s:%u", c->peer.addr, c->peer.port);
-        put_number(o, "connection", c->number);
+        snprintf(peer, sizeof(peer), "%s:%u", c->base.peer.addr, c->base.peer.port);
+        put_number(o, "connection", c->base.number);
         put_text(o, "nqn", info.subnqn);
         put_text(o, "hostnqn", info.hostnqn);
         put_text(o, "peer", peer);
@@ -338,16 +338,19 @@ static void put_group(struct reactor *r, void *arg)
         struct json_object *o = add_object(g->into), *transports;
         unsigned admin = 0, io = 0, none = 0;
 
-        for (const struct target_conn *c = r->conns; c; c = c->next)
+        for (struct conn *base = r->conns; base; base = base->next) {
+                const struct target_conn *c = target_conn_of(base);
+
                 ++*(!c->queue.ctrl ? &none : c->is_io ? &io : &admin);
+        }
         put_thread(o, "name", r);
-        put_number(o, "admin_qpairs", r->admin_queues);
-        put_number(o, "io_qpairs", r->io_queues);
+        put_number(o, "admin_qpairs", reactor_own(r)->admin_queues);
+        put_number(o, "io_qpairs", reactor_own(r)->io_queues);
         put_number(o, "current_admin_qpairs", admin);
         put_number(o, "current_io_qpairs", io);
         put_number(o, "current_unassociated_qpairs", none);
         put_number(o, "pending_bdev_io", 0); /* no bdev has commands wait */
-        put_number(o, "completed_nvme_io", r->commands);
+        put_number(o, "completed_nvme_io", reactor_own(r)->commands);
         transports = put_array(o, "transports");
         for (unsigned t = 0; t < 2; t++)
                 if (g->rpc->transports[t])
@@ -404,7 +407,7 @@ const struct jsonrpc_param rpc_rule_params[] = {
 };
 
 /* A policy without flaws of its own: they follow from what it violates. */
-static void set_policy(struct service *s, void *arg)
+static void set_policy(struct nvme_service *s, void *arg)
 {
         s->policy = *(const struct rule_policy *)arg;
         s->ctrl.sqfc_disable =
@@ -553,7 +556,7 @@ static void drop(struct target_conn *c, void *arg)
         if (d->reset)
                 c->kind->cut(c);
         else
-                c->kind->drain(c, true);
+                c->kind->base.drain(&c->base, true);
 }
 
 static void stall(struct target_conn *c, void *arg)
@@ -563,7 +566,7 @@ static void stall(struct target_conn *c, void *arg)
         if (!is_meant(c, d))
                 return;
         if (c->kind->stall) {
-                c->stalled_until = reactor_now(c->reactor) + d->ms;
+                c->stalled_until = reactor_now(c->base.reactor) + d->ms;
                 c->kind->stall(c);
         } else {
                 d->unable++;

@@ -10,7 +10,7 @@
 #include "pdu/core/wipe.h"
 #include "pdu/nvme/io/auth_openssl.h"
 #include "target/nvme/ctrl.h"
-#include "target/reactor.h"
+#include "target/service.h"
 
 struct nvmf {
         const char *nqn, *tgt_name, *host;
@@ -854,7 +854,7 @@ struct rekeying {
         const struct auth_keys *keys;
 };
 
-static void rekey(struct service *s, void *arg)
+static void rekey(struct nvme_service *s, void *arg)
 {
         const struct rekeying *k = arg;
 

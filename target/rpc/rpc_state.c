@@ -5,7 +5,6 @@
 #include "methods.h"
 #include "model.h"
 #include "target/nvme/conn.h"
-#include "target/reactor.h"
 
 struct pause {
         const char *nqn, *tgt_name;
@@ -76,7 +75,7 @@ static void resume_conn(struct target_conn *c, void *arg)
         if (ctrl_subsystem(&c->queue) != arg)
                 return;
         conn_resume(c);
-        c->kind->go_on(c);
+        c->kind->base.go_on(&c->base);
 }
 
 /* After a pause that has not come to its end yet, as SPDK does one after the other. */

@@ -17,8 +17,8 @@
 #include "rdma_peer.h"
 #include "target/config.h"
 #include "target/control.h"
+#include "target/engine/reactor.h"
 #include "target/nvme/conn.h"
-#include "target/reactor.h"
 
 #define NQN TARGET_NQN
 
@@ -986,7 +986,7 @@ static void resume(struct target_conn *c, void *arg)
 {
         (void)arg;
         conn_resume(c);
-        c->kind->go_on(c);
+        c->kind->base.go_on(&c->base);
 }
 
 /* Data in capsules, and keyed: neither is taken before, and the first is kept while its receive is used again. */

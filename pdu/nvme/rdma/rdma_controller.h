@@ -17,14 +17,6 @@
 
 struct rdma_controller;
 
-/* A receive buffer with its posted RECV; the owner's (a pool for the SRQ, or a queue's own ones).
- * wr.sge[0] is the buffer, wr.user the owner's. */
-struct rdma_recv {
-        struct verbs_wr wr;
-        struct rdma_recv *next;
-        uint32_t bytes; /* that came */
-};
-
 struct rdma_controller_config {
         struct rdma_format format; /* admin: known from the connect request's QID */
         uint32_t max_transfer;     /* bytes (MDTS): longer ones end with Invalid Field in Command */

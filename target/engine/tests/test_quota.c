@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "pdu/core/tests/scarce.h"
-#include "target/quota.h"
+#include "target/engine/quota.h"
 
 static void test_each_has_its_own(void **state)
 {

@@ -5,11 +5,13 @@
 #include <semaphore.h>
 #include <stdlib.h>
 
-#include "target/nvme/conn.h"
-#include "target/nvme/rdma_conn.h"
+#include "conn.h"
+#include "family.h"
+#include "pdu/io/stream.h"
+#include "rdma.h"
 
 enum {
-        TICK_MS = 100,  /* timers of controllers */
+        TICK_MS = 100,  /* of the family */
         TRIM_MS = 1000, /* memory that nobody uses */
         DRAIN_TURN_MS = 2,
         RX_SPARE_MAX = 16, /* receive buffers kept for reuse */
@@ -65,42 +67,6 @@ static void drop_rx(struct reactor *r)
                 free(reactor_rx_get(r));
 }
 
-/* --- requests from other threads -------------------------------------------------------------- */
-
-void reactor_give_back(struct reactor *r, struct request *request)
-{
-        struct request *top = atomic_load(&r->finished);
-
-        do
-                request->next = top;
-        while (!atomic_compare_exchange_weak(&r->finished, &top, request));
-        loop_post(&r->loop, &r->finished_mail);
-}
-
-static struct request *in_order(struct request *newest)
-{
-        struct request *list = NULL, *next;
-
-        for (; newest; newest = next) {
-                next = newest->next;
-                newest->next = list;
-                list = newest;
-        }
-        return list;
-}
-
-static void on_finished(struct loop_message *m)
-{
-        struct reactor *r =
-            (struct reactor *)(void *)((char *)m - offsetof(struct reactor, finished_mail));
-        struct request *q = in_order(atomic_exchange(&r->finished, NULL)), *next;
-
-        for (; q; q = next) {
-                next = q->next;
-                conn_finish(q->owner, q);
-        }
-}
-
 /* --- sources that pause ----------------------------------------------------------------------- */
 
 void reactor_pause(struct reactor *r, struct reactor_pause *p, struct loop_source *s, unsigned ms)
@@ -138,7 +104,7 @@ static void resume_those_due(struct reactor *r)
 
 static void go_on(struct reactor *r)
 {
-        struct target_conn *c = r->again, *next;
+        struct conn *c = r->again, *next;
 
         r->again = NULL;
         for (; c; c = next) {
@@ -151,7 +117,7 @@ static void go_on(struct reactor *r)
 /* Those that wait the longest come first, until buffers are short again. */
 static void feed(struct reactor *r)
 {
-        struct target_conn *c = r->hungry, *next;
+        struct conn *c = r->hungry, *next;
 
         if (!r->fed)
                 return;
@@ -165,17 +131,17 @@ static void feed(struct reactor *r)
         }
 }
 
-static void each_conn(struct reactor *r, void (*fn)(struct target_conn *c))
+static void each_conn(struct reactor *r, void (*fn)(struct conn *c))
 {
-        struct target_conn *next;
+        struct conn *next;
 
-        for (struct target_conn *c = r->conns; c; c = next) {
+        for (struct conn *c = r->conns; c; c = next) {
                 next = c->next;
                 fn(c);
         }
 }
 
-static void sweep_conn(struct target_conn *c)
+static void sweep_conn(struct conn *c)
 {
         c->kind->sweep(c);
 }
@@ -189,29 +155,25 @@ static bool is_time(struct reactor *r, uint64_t *last, unsigned ms)
         return true;
 }
 
-static void release_conn(struct target_conn *c)
+static void wake_conn(struct conn *c)
 {
-        if (!c->held)
-                return;
-        conn_release_held(c);
-        c->kind->go_on(c);
+        if (c->kind->wake)
+                c->kind->wake(c);
 }
 
 static void keep_time(struct reactor *r)
 {
         if (r->wake && reactor_now(r) >= r->wake) {
                 r->wake = 0;
-                each_conn(r, release_conn);
+                each_conn(r, wake_conn);
         }
         if (is_time(r, &r->swept, SWEEP_MS)) {
                 each_conn(r, sweep_conn);
                 resume_those_due(r);
                 r->fed = true; /* memory may be had again */
         }
-        if (r->is_ticker && is_time(r, &r->ticked, TICK_MS)) {
-                ctrl_table_tick(r->service->ctrl.table, reactor_now(r));
-                ctrl_table_ana_tick(r->service->ctrl.table, reactor_now(r));
-        }
+        if (r->is_ticker && is_time(r, &r->ticked, TICK_MS))
+                r->service->family->tick(r->service, reactor_now(r));
         if (!is_time(r, &r->trimmed, TRIM_MS))
                 return;
         pool_trim(&r->pool);
@@ -221,7 +183,7 @@ static void keep_time(struct reactor *r)
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-static void drain_conn(struct target_conn *c)
+static void drain_conn(struct conn *c)
 {
         struct reactor *r = c->reactor;
 
@@ -345,7 +307,7 @@ static void on_adoption(struct loop_message *m)
 {
         struct adoption *a = (struct adoption *)m;
 
-        tcp_conn_start(a->reactor, a->port, &a->stream, &a->peer);
+        a->reactor->service->family->start_stream(a->reactor, a->port, &a->stream, &a->peer);
         free(a);
 }
 
@@ -402,7 +364,7 @@ static void on_rdma_adoption(struct loop_message *m)
 {
         struct rdma_adoption *a = (struct rdma_adoption *)m;
 
-        rdma_conn_start(a->reactor, a->port, &a->event, &a->peer);
+        a->reactor->service->family->start_rdma(a->reactor, a->port, &a->event, &a->peer);
         free(a);
 }
 
@@ -412,13 +374,13 @@ void reactor_adopt_rdma(struct reactor *r, struct port *port, const struct verbs
         struct rdma_adoption *a;
 
         if (r == from) {
-                rdma_conn_start(r, port, e, peer);
+                r->service->family->start_rdma(r, port, e, peer);
                 return;
         }
         a = malloc(sizeof(*a));
         if (!a || verbs_migrate(e->ep, r->rdma->group.context) < 0) {
                 free(a);
-                rdma_conn_reject(r->service, e->ep, RDMA_REJECT_RESOURCES);
+                r->service->family->reject_rdma(r->service, e->ep);
                 conn_forget(r->service, port, peer);
                 return;
         }
@@ -430,13 +392,17 @@ void reactor_adopt_rdma(struct reactor *r, struct port *port, const struct verbs
         loop_post(&r->loop, &a->message);
 }
 
-void reactor_init(struct reactor *r, struct service *s, uint64_t buffers, bool is_ticker)
+bool reactor_init(struct reactor *r, struct service *s, uint64_t buffers, bool is_ticker)
 {
         *r = (struct reactor) { .service = s, .is_ticker = is_ticker };
+        r->own = calloc(1, s->family->own_bytes);
+        if (!r->own)
+                return false;
         r->hungry_last = &r->hungry;
-        r->finished_mail.run = on_finished;
         pool_init(&r->pool, buffers, NULL, NULL);
         loop_init_mail(&r->loop);
+        s->family->own_init(r);
+        return true;
 }
 
 void reactor_fini(struct reactor *r)
@@ -444,19 +410,25 @@ void reactor_fini(struct reactor *r)
         drop_rx(r);
         pool_fini(&r->pool);
         loop_fini(&r->loop);
+        free(r->own);
 }
 
 int reactor_start(struct reactor *r, struct service *s, uint64_t buffers, bool is_ticker)
 {
         int rc;
 
-        reactor_init(r, s, buffers, is_ticker);
-        if (loop_init(&r->loop) < 0)
+        if (!reactor_init(r, s, buffers, is_ticker)) {
+                errno = ENOMEM;
                 return -1;
+        }
+        if (loop_init(&r->loop) < 0) {
+                free(r->own);
+                return -1;
+        }
         rc = pthread_create(&r->thread, NULL, run, r);
         if (rc == 0)
                 return 0;
-        loop_fini(&r->loop);
+        reactor_fini(r);
         errno = rc;
         return -1;
 }

@@ -7,9 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "target/nvme/conn.h"
-#include "target/pool.h"
-#include "target/reactor.h"
+#include "target/engine/conn.h"
 
 static void test_buffers_come_again(void **state)
 {
@@ -252,7 +250,7 @@ static void test_a_part_goes_to_another_share_within_a_turn(void **state)
 static void test_work_is_shared_by_the_queues_of_a_host(void **state)
 {
         enum { QUEUES = 32 };
-        static struct target_conn c[QUEUES], other;
+        static struct conn c[QUEUES], other;
         static struct reactor r;
         struct pool p;
 

@@ -5,7 +5,9 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "rdma_conn.h"
+#include "family.h"
+#include "pdu/io/net.h"
+#include "reactor.h"
 
 enum {
         BATCHES = 64,  /* of completions of one device in a turn: see below */
@@ -29,7 +31,7 @@ static void on_ready(struct rdma_loop *l, bool events)
 
 static int listen_again(struct rdma_listener *l)
 {
-        l->verbs = verbs_listen(l->rdma->group.context, l->port->traddr, l->port->trsvcid, BACKLOG);
+        l->verbs = verbs_listen(l->rdma->group.context, l->traddr, l->trsvcid, BACKLOG);
         return l->verbs ? 0 : -1;
 }
 
@@ -75,6 +77,16 @@ void rdma_sweep(struct rdma *m)
                         rdma_device_trim(d->user);
 }
 
+/* Of "192.0.2.7:4420" or "[2001:db8::7]:4420". */
+struct conn_peer rdma_peer(const struct verbs_ep *ep)
+{
+        char text[NET_TRADDR], addr[NET_TRADDR], port[32];
+
+        verbs_addresses(ep, NULL, text, sizeof(text));
+        return net_split(text, addr, port) ? conn_peer_of(addr, (uint16_t)strtoul(port, NULL, 10))
+                                           : conn_peer_of(text, 0);
+}
+
 /* --- what comes ------------------------------------------------------------------------------- */
 
 static void on_request(struct rdma_group *g, const struct verbs_event *e)
@@ -85,7 +97,7 @@ static void on_request(struct rdma_group *g, const struct verbs_event *e)
         if (l && l->accepting)
                 l->request(l, e);
         else
-                rdma_conn_reject(m->reactor->service, e->ep, RDMA_REJECT_RESOURCES);
+                m->reactor->service->family->reject_rdma(m->reactor->service, e->ep);
 }
 
 /* The address may come back, with another device. */

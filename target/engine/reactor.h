@@ -7,20 +7,19 @@
 #define NVMF_TARGET_REACTOR_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
-#include "metrics.h"
+#include "metric.h"
 #include "pdu/io/loop.h"
-#include "pdu/nvme/io/nvme_tls.h"
-#include "pdu/nvme/tcp/tcp_controller.h"
 #include "pool.h"
 #include "quota.h"
-#include "target/nvme/ctrl.h"
 
 struct capture_writer;
-struct target_conn;
+struct conn;
+struct port;
 struct rdma;
 struct stream;
-struct tls;
+struct target_family;
 struct verbs_event;
 struct verbs_provider;
 
@@ -29,42 +28,25 @@ enum {
         SWEEP_MS = 50,         /* how often timers are looked at */
 };
 
-/* What all reactors of a target share; does not change while they run. */
-struct service {
-        struct quota of_address; /* connections */
-        struct ctrl_env ctrl;
-        struct target_limits limits;
-        struct rule_policy policy;
-        struct tcp_controller_config tcp;
-        struct nvme_tls_server tls_server[2]; /* of these two: */
-        struct tls *tls,
-            *tls_alone; /* for hosts with TLS and without; for those with it. NULL: no OpenSSL */
-        enum { TLS_BY_PORT, TLS_OR_PLAIN, TLS_ALONE } tls_use; /* on each port over TCP */
-        bool success;                                          /* C2HData may carry SUCCESS */
-        bool sqfc_disable;                                     /* as far as its options go */
-        bool trace, quiet;
-        _Atomic bool timed;                     /* how long commands take is measured */
-        metric refused_address, refused_target; /* connections, by the first reactor */
-        double started;                         /* seconds since 1970 */
-        struct triggers *faults;                /* with a trigger; NULL: there are none */
-        uint64_t faults_gone;                   /* slots of those that the last change took out */
-        struct capture_writer *record;          /* may be NULL */
-        unsigned busy_poll;                     /* microseconds */
-        _Atomic unsigned conns, io_conns;       /* of all reactors; those with I/O queues */
-        _Atomic unsigned accepted;              /* ever: their numbers in traces */
+struct engine_limits {
+        unsigned connections;      /* at once; more are closed at accept */
+        unsigned host_connections; /* of them, of one address */
+        uint32_t max_transfer;     /* bytes: a pool has room for a few buffers of that length */
+        uint32_t receives;         /* posted at once on an RDMA device, by one reactor */
+        uint32_t receive_bytes;    /* of each */
 };
 
-/* From what is asked for; what is 0 in its limits then is so. False: `error` has one line. The
- * inventory is the caller's and outlives it. */
-bool service_init(struct service *s, const struct target_options *o, struct inventory *inv,
-                  char *error, size_t size);
-/* Other limits for what comes from here on, while all reactors stand still. NULL: done; else what is
- * wrong, and nothing has changed. */
-const char *service_set_limits(struct service *s, const struct target_limits *limits);
-/* No controller is left. */
-void service_fini(struct service *s);
-/* What a connection over TCP to this port begins with; NULL: it is without TLS. */
-struct tls *service_tls(const struct service *s, const struct port *port);
+/* What all reactors of a target share; embedded in what the family shares. */
+struct service {
+        const struct target_family *family;
+        struct engine_limits limits;
+        struct quota of_address;                /* connections */
+        struct capture_writer *record;          /* may be NULL */
+        unsigned busy_poll;                     /* microseconds */
+        metric refused_address, refused_target; /* connections, by the first reactor */
+        _Atomic unsigned conns;                 /* of all reactors */
+        _Atomic unsigned accepted;              /* ever: their numbers in traces */
+};
 
 /* A source that is left alone for a while. */
 struct reactor_pause {
@@ -79,7 +61,7 @@ struct reactor {
         struct service *service;
         pthread_t thread;
         unsigned number; /* among those of its target */
-        bool is_ticker;  /* this one drives the controllers' timers */
+        bool is_ticker;  /* this one calls target_family.tick() */
         struct turns turns;
         uint64_t now; /* ms, of this turn; 0: not asked for yet, see reactor_now() */
         bool given;   /* by who steps it; there is no other clock then */
@@ -88,19 +70,15 @@ struct reactor {
         uint64_t busy_until; /* ns: polls instead of sleeping */
 
         struct reactor_pause *paused;
-        struct target_conn *conns;                  /* all of them */
-        uint64_t admin_queues, io_queues, commands; /* ever: connected, and I/O that was answered */
-        struct metrics metrics;
-        struct target_conn *again; /* stopped for their budget, or were given requests back */
-        struct target_conn *hungry, **hungry_last; /* wait for data buffers, first come first */
-        bool fed;                                  /* a buffer came back */
+        struct conn *conns;                 /* all of them */
+        struct conn *again;                 /* stopped for their budget, or have something to do */
+        struct conn *hungry, **hungry_last; /* wait for data buffers, first come first */
+        bool fed;                           /* a buffer came back */
         struct pool pool;
         struct rx_buffer *rx_free;
         struct rdma *rdma; /* NULL: no port of this target ever was RDMA */
         unsigned rx_spare;
-
-        _Atomic(struct request *) finished; /* given back by other threads, newest first */
-        struct loop_message finished_mail;
+        void *own;            /* the family's: target_family.own_bytes of it */
         uint64_t drain_until; /* ms; 0: not draining */
 };
 
@@ -108,8 +86,8 @@ struct reactor {
 int reactor_start(struct reactor *r, struct service *s, uint64_t buffers, bool is_ticker);
 
 /* One without thread and descriptors, for who has the target in his own: reactor_step() is a turn of
- * it at the time `now` (ms, not 0), which stays its time until the next one. */
-void reactor_init(struct reactor *r, struct service *s, uint64_t buffers, bool is_ticker);
+ * it at the time `now` (ms, not 0), which stays its time until the next one. False: out of memory. */
+bool reactor_init(struct reactor *r, struct service *s, uint64_t buffers, bool is_ticker);
 void reactor_step(struct reactor *r, uint64_t now);
 /* Gives its memory back; no connection is left. */
 void reactor_fini(struct reactor *r);
@@ -133,9 +111,6 @@ int reactor_open_rdma(struct reactor *r, struct verbs_provider *p);
 /* The same as reactor_adopt() for a connect request that came in `from`, on whose thread this is. */
 void reactor_adopt_rdma(struct reactor *r, struct port *port, const struct verbs_event *e,
                         struct reactor *from, const struct conn_peer *peer);
-
-/* Any thread: an EXECUTING request goes back to its connection to be completed there. */
-void reactor_give_back(struct reactor *r, struct request *request);
 
 /* On the reactor's thread. */
 void reactor_pause(struct reactor *r, struct reactor_pause *p, struct loop_source *s, unsigned ms);

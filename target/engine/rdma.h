@@ -5,25 +5,24 @@
  *
  *      rdma.c          what comes, what is posted, when the reactor may sleep
  *      rdma_device.c   what connections of one device share: receives and registered memory
- *      rdma_conn.c     a connection
  */
 #ifndef NVMF_TARGET_RDMA_H
 #define NVMF_TARGET_RDMA_H
 
 #include "pdu/io/verbs/rdma_wait.h"
-#include "pdu/nvme/rdma/rdma_controller.h"
-#include "target/pool.h"
-#include "target/regmem.h"
+#include "pdu/verbs/rdma_ep.h"
+#include "pool.h"
+#include "quota.h"
+#include "regmem.h"
 
 struct reactor;
-struct port;
 struct rdma;
 
 struct rdma_listener {
         struct verbs_listener *verbs; /* NULL: its device is gone, it is tried again */
         struct rdma *rdma;
-        const struct port *port;
-        bool accepting; /* else connect requests are rejected */
+        const char *traddr, *trsvcid; /* where */
+        bool accepting;               /* else connect requests are rejected */
         void (*request)(struct rdma_listener *l, const struct verbs_event *e); /* takes e->ep */
         struct rdma_listener *next;
 };
@@ -74,6 +73,8 @@ void rdma_port_unlisten(struct rdma_listener *l);
 unsigned rdma_work(struct rdma *m);
 /* How long the reactor may sleep, of `timeout` ms. May do some work instead. */
 int rdma_wait(struct rdma *m, int timeout);
+/* Who asks for a connection, by the address of the other end. */
+struct conn_peer rdma_peer(const struct verbs_ep *ep);
 /* Now and then. */
 void rdma_sweep(struct rdma *m);
 

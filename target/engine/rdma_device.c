@@ -4,32 +4,20 @@
 #include <sys/mman.h>
 
 #include "rdma.h"
-#include "target/reactor.h"
+#include "reactor.h"
 
 enum {
         CHUNK_LEAST = 32, /* receives */
         CHUNK_MOST = 256,
         ALIGN = 64,
-        FIRST_SLABS = 2,     /* as first_memory() makes them */
-        CONNECT_DATA = 1024, /* Linux sends Connect of an I/O queue with its data in the capsule */
+        FIRST_SLABS = 2, /* as first_memory() makes them */
 };
 
 /* --- receives --------------------------------------------------------------------------------- */
 
-/* The SRQ serves queues of both kinds. */
-static size_t recv_bytes(const struct rdma_device *d)
-{
-        const struct rdma_format *f = &d->rdma->reactor->service->ctrl.rdma;
-        size_t behind = f->in_capsule ? f->icdoff * 16u + f->in_capsule : 0;
-
-        if (behind < CONNECT_DATA + f->icdoff * 16u)
-                behind = CONNECT_DATA + f->icdoff * 16u;
-        return (sizeof(union sqe) + behind + ALIGN - 1) / ALIGN * ALIGN;
-}
-
 struct recv_chunk *rdma_device_chunk(struct rdma_device *d, unsigned count)
 {
-        size_t each = recv_bytes(d);
+        size_t each = (d->rdma->reactor->service->limits.receive_bytes + ALIGN - 1) / ALIGN * ALIGN;
         struct recv_chunk *chunk = calloc(1, sizeof(*chunk) + count * sizeof(chunk->recv[0]));
 
         if (!chunk)
@@ -229,7 +217,7 @@ static void make_srq(struct rdma_device *d, uint32_t limit)
 struct rdma_device *rdma_device_of(struct rdma *m, struct rdma_dev *dev)
 {
         static const struct pool_source source = { get_piece, put_piece };
-        const struct target_limits *l = &m->reactor->service->limits;
+        const struct engine_limits *l = &m->reactor->service->limits;
         struct rdma_device *d = dev->user;
 
         if (d)

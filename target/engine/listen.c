@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "conn.h"
+#include "family.h"
 #include "pdu/io/stream.h"
 #include "pdu/io/verbs/verbs_rdma.h"
-#include "pdu/nvme/io/verbs_record.h"
-#include "target/nvme/conn.h"
-#include "target/nvme/rdma_conn.h"
+#include "rdma.h"
 
 enum {
         ACCEPTS = 64,   /* of one listener in a turn */
@@ -22,13 +22,14 @@ struct listener {
         struct rdma_listener rdma;  /* RDMA */
         struct listeners *all;
         struct port *port;
+        struct listen_place place;
         struct reactor_pause pause;
         struct listener *next;
 };
 
-static bool is_rdma(const struct listener *l)
+static const struct target_family *family(const struct listener *l)
 {
-        return l->port->trtype == TRTYPE_RDMA;
+        return l->all->service->family;
 }
 
 /* --- accepting -------------------------------------------------------------------------------- */
@@ -57,7 +58,8 @@ static void on_connection(struct loop_source *s, uint32_t events)
                 place = stream_peer(&stream);
                 peer = conn_peer_of(place.addr, place.port);
                 if (conn_count(l->all->service, &peer))
-                        reactor_adopt(whose_turn(l->all), port_get(l->port), &stream, &peer);
+                        reactor_adopt(whose_turn(l->all), family(l)->port_get(l->port), &stream,
+                                      &peer);
                 else
                         stream_close(&stream, false);
         }
@@ -67,22 +69,22 @@ static void on_request(struct rdma_listener *rl, const struct verbs_event *e)
 {
         struct listener *l =
             (struct listener *)(void *)((char *)rl - offsetof(struct listener, rdma));
-        struct conn_peer peer = rdma_conn_peer(e->ep);
+        struct conn_peer peer = rdma_peer(e->ep);
 
         if (conn_count(l->all->service, &peer))
-                reactor_adopt_rdma(whose_turn(l->all), port_get(l->port), e, rl->rdma->reactor,
-                                   &peer);
+                reactor_adopt_rdma(whose_turn(l->all), family(l)->port_get(l->port), e,
+                                   rl->rdma->reactor, &peer);
         else
-                rdma_conn_reject(l->all->service, e->ep, RDMA_REJECT_RESOURCES);
+                family(l)->reject_rdma(l->all->service, e->ep);
 }
 
 /* --- listening -------------------------------------------------------------------------------- */
 
 static bool listen_tcp(struct listener *l, char *error, size_t size)
 {
-        if (stream_listen(&l->tcp, l->port->traddr, l->port->trsvcid, error, size) < 0)
+        if (stream_listen(&l->tcp, l->place.traddr, l->place.trsvcid, error, size) < 0)
                 return false;
-        snprintf(l->port->trsvcid, sizeof(l->port->trsvcid), "%u", stream_listener_port(&l->tcp));
+        snprintf(l->place.trsvcid, LISTEN_SERVICE, "%u", stream_listener_port(&l->tcp));
         l->tcp.source.ready = on_connection;
         return true;
 }
@@ -99,9 +101,9 @@ static void call_listen(struct reactor *r, void *arg)
         c->error = rdma_port_listen(r->rdma, &c->listener->rdma) < 0 ? errno : 0;
 }
 
-static bool complain(const struct port *port, const char *why, char *error, size_t size)
+static bool complain(const struct listen_place *at, const char *why, char *error, size_t size)
 {
-        snprintf(error, size, "rdma:%s:%s: %s", port->traddr, port->trsvcid, why);
+        snprintf(error, size, "rdma:%s:%s: %s", at->traddr, at->trsvcid, why);
         return false;
 }
 
@@ -114,14 +116,14 @@ static bool open_everywhere(struct listener *l, char *error, size_t size)
         if (!all->verbs)
                 all->verbs = verbs_rdma(why, sizeof(why));
         if (!all->verbs)
-                return complain(l->port, why, error, size);
+                return complain(&l->place, why, error, size);
         if (all->service->record && !all->recorder &&
-            !(all->recorder = verbs_record_new(all->verbs, all->service->record)))
-                return complain(l->port, strerror(ENOMEM), error, size);
+            !(all->recorder = family(l)->record_rdma(all->verbs, all->service->record)))
+                return complain(&l->place, strerror(ENOMEM), error, size);
         for (unsigned i = 0; i < all->n_reactors; i++)
                 if (reactor_open_rdma(&all->reactors[i],
                                       all->recorder ? all->recorder : all->verbs) < 0)
-                        return complain(l->port, strerror(errno), error, size);
+                        return complain(&l->place, strerror(errno), error, size);
         return true;
 }
 
@@ -138,17 +140,17 @@ static bool listen_rdma(struct listener *l, char *error, size_t size)
 
         if (!open_everywhere(l, error, size))
                 return false;
-        l->rdma.port = l->port;
+        l->rdma.traddr = l->place.traddr;
+        l->rdma.trsvcid = l->place.trsvcid;
         l->rdma.request = on_request;
         reactor_call(l->all->reactors, call_listen, &call);
         if (call.error)
-                return complain(l->port, why_not(call.error), error, size);
-        snprintf(l->port->trsvcid, sizeof(l->port->trsvcid), "%u",
-                 verbs_listener_port(l->rdma.verbs));
+                return complain(&l->place, why_not(call.error), error, size);
+        snprintf(l->place.trsvcid, LISTEN_SERVICE, "%u", verbs_listener_port(l->rdma.verbs));
         return true;
 }
 
-static bool listen_on(struct listeners *all, struct port *port, char *error, size_t size)
+static bool listen_at(struct listeners *all, struct port *port, char *error, size_t size)
 {
         struct listener *l = calloc(1, sizeof(*l));
 
@@ -158,7 +160,8 @@ static bool listen_on(struct listeners *all, struct port *port, char *error, siz
         }
         l->all = all;
         l->port = port;
-        if (!(is_rdma(l) ? listen_rdma(l, error, size) : listen_tcp(l, error, size))) {
+        l->place = family(l)->place(port);
+        if (!(l->place.rdma ? listen_rdma(l, error, size) : listen_tcp(l, error, size))) {
                 free(l);
                 return false;
         }
@@ -173,7 +176,7 @@ static void begin_accepting(struct reactor *r, void *arg)
 {
         struct listener *l = arg;
 
-        if (is_rdma(l))
+        if (l->place.rdma)
                 l->rdma.accepting = true;
         else
                 loop_add(&r->loop, &l->tcp.source, EPOLLIN);
@@ -183,7 +186,7 @@ static void end_accepting(struct reactor *r, void *arg)
 {
         struct listener *l = arg;
 
-        if (is_rdma(l))
+        if (l->place.rdma)
                 rdma_port_unlisten(&l->rdma);
         else if (l->tcp.source.events || l->pause.source) {
                 reactor_resume(r, &l->pause);
@@ -194,7 +197,7 @@ static void end_accepting(struct reactor *r, void *arg)
 static void close_listener(struct listener *l)
 {
         reactor_call(l->all->reactors, end_accepting, l);
-        if (!is_rdma(l))
+        if (!l->place.rdma)
                 stream_unlisten(&l->tcp);
         free(l);
 }
@@ -209,44 +212,55 @@ static void close_until(struct listeners *all, const struct listener *end)
         }
 }
 
-bool listen_on_new(struct listeners *all, const struct plan *p, char *error, size_t size)
+bool listen_on(struct listeners *all, struct port *const *ports, unsigned n, char *error,
+               size_t size)
 {
         struct listener *before = all->first;
 
-        for (unsigned i = 0; i < p->n_new_ports; i++)
-                if (!listen_on(all, p->new_ports[i], error, size)) {
+        for (unsigned i = 0; i < n; i++)
+                if (!listen_at(all, ports[i], error, size)) {
                         close_until(all, before);
                         return false;
                 }
         return true;
 }
 
-void listen_accept_new(struct listeners *all, const struct plan *p)
+void listen_accept(struct listeners *all, unsigned n)
 {
         struct listener *l = all->first;
 
-        for (unsigned i = 0; i < p->n_new_ports; i++, l = l->next)
+        for (; n > 0; n--, l = l->next)
                 reactor_call(all->reactors, begin_accepting, l);
 }
 
-static bool is_old(const struct plan *p, const struct port *port)
+static bool is_one_of(struct port *const *ports, unsigned n, const struct port *port)
 {
-        for (unsigned i = 0; i < p->n_old_ports; i++)
-                if (p->old_ports[i] == port)
-                        return true;
-        return false;
+        while (n > 0 && ports[n - 1] != port)
+                n--;
+        return n > 0;
 }
 
-void listen_drop_old(struct listeners *all, const struct plan *p)
+void listen_drop(struct listeners *all, struct port *const *ports, unsigned n)
 {
         struct listener **at = &all->first, *l;
 
         while ((l = *at) != NULL) {
-                if (p && !is_old(p, l->port)) {
+                if (!is_one_of(ports, n, l->port)) {
                         at = &l->next;
                         continue;
                 }
                 *at = l->next;
                 close_listener(l);
         }
+}
+
+void listen_drop_all(struct listeners *all)
+{
+        close_until(all, NULL);
+}
+
+void listen_fini(struct listeners *all)
+{
+        if (all->recorder)
+                all->service->family->record_end(all->recorder);
 }

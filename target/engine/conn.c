@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "conn.h"
+
+#include <stdio.h>
+
+#include "family.h"
+
+enum { NAME_MAX_BYTES = 512 }; /* of a share: a place and a host's name */
+
+/* --- lists of the reactor --------------------------------------------------------------------- */
+
+void conn_come_again(struct conn *c)
+{
+        if (c->again)
+                return;
+        c->again = true;
+        c->next_again = c->reactor->again;
+        c->reactor->again = c;
+}
+
+void conn_go_hungry(struct conn *c)
+{
+        if (c->hungry)
+                return;
+        c->hungry = true;
+        c->next_hungry = NULL;
+        *c->reactor->hungry_last = c;
+        c->reactor->hungry_last = &c->next_hungry;
+}
+
+static void leave_again(struct conn *c)
+{
+        struct conn **at = &c->reactor->again;
+
+        while (c->again && *at && *at != c)
+                at = &(*at)->next_again;
+        if (c->again && *at)
+                *at = c->next_again;
+        c->again = false;
+}
+
+void conn_leave_hungry(struct conn *c)
+{
+        struct conn **at = &c->reactor->hungry;
+
+        while (c->hungry && *at && *at != c)
+                at = &(*at)->next_hungry;
+        if (c->hungry && *at) {
+                *at = c->next_hungry;
+                if (!*at)
+                        c->reactor->hungry_last = at;
+        }
+        c->hungry = false;
+}
+
+void conn_wake_at(struct conn *c, uint64_t due)
+{
+        if (c->reactor->wake == 0 || due < c->reactor->wake)
+                c->reactor->wake = due;
+}
+
+/* --- what it shares with others of its host ---------------------------------------------------- */
+
+/* Names can be taken by anybody: a host has a share at each address. */
+static struct pool_share *join_host(struct conn *c)
+{
+        char name[NAME_MAX_BYTES];
+
+        snprintf(name, sizeof(name), "%s %s", c->peer.place, c->host);
+        return pool_join(c->pool, name);
+}
+
+/* From when the host's name is known it counts, as soon as what the connection had before is back. */
+static bool has_shares(struct conn *c)
+{
+        if (!c->borrower.place)
+                c->borrower.place = pool_join(c->pool, c->peer.place);
+        if (!c->borrower.host && c->borrower.held == 0 && c->host)
+                c->borrower.host = join_host(c);
+        return c->borrower.place && (c->borrower.host || c->borrower.held > 0 || !c->host);
+}
+
+uint8_t *conn_buffer_get(struct conn *c, uint32_t len)
+{
+        uint8_t *buf = has_shares(c) ? pool_get(c->pool, len, &c->borrower) : NULL;
+
+        if (!buf)
+                conn_go_hungry(c);
+        return buf;
+}
+
+void conn_buffer_put(struct conn *c, uint8_t *buf, uint32_t len)
+{
+        pool_put(c->pool, buf, len, &c->borrower);
+        c->reactor->fed = true;
+}
+
+/* Before their host is known, all connections from one address have one share. One for which no share could be
+ * allocated may take CONN_BUDGET by itself. */
+unsigned conn_budget(struct conn *c)
+{
+        struct pool_share *share;
+
+        if (!c->borrower.host)
+                (void)has_shares(c);
+        share = c->borrower.host ? c->borrower.host : c->borrower.place;
+        return share ? turn_ask(&c->reactor->turns, &share->turns, &c->part, CONN_BUDGET)
+                     : CONN_BUDGET;
+}
+
+/* --- from the beginning to the end ------------------------------------------------------------ */
+
+bool conn_count(struct service *s, const struct conn_peer *peer)
+{
+        if (!quota_take(&s->of_address, peer->place, s->limits.host_connections)) {
+                metric_add(&s->refused_address, 1);
+                return false;
+        }
+        if (atomic_fetch_add(&s->conns, 1) < s->limits.connections)
+                return true;
+        metric_add(&s->refused_target, 1);
+        atomic_fetch_sub(&s->conns, 1);
+        quota_give(&s->of_address, peer->place);
+        return false;
+}
+
+void conn_enter(struct conn *c, const struct conn_kind *kind, struct reactor *r, struct port *port,
+                const struct conn_peer *peer, struct pool *pool)
+{
+        c->kind = kind;
+        c->reactor = r;
+        c->port = port;
+        c->peer = *peer;
+        c->pool = pool;
+        c->number = atomic_fetch_add(&r->service->accepted, 1) + 1;
+        c->next = r->conns;
+        c->prev = &r->conns;
+        if (c->next)
+                c->next->prev = &c->next;
+        r->conns = c;
+}
+
+void conn_leave(struct conn *c)
+{
+        leave_again(c);
+        conn_leave_hungry(c);
+        *c->prev = c->next;
+        if (c->next)
+                c->next->prev = c->prev;
+        conn_forget(c->reactor->service, c->port, &c->peer);
+        pool_leave(c->pool, c->borrower.host);
+        pool_leave(c->pool, c->borrower.place);
+}
+
+void conn_forget(struct service *s, struct port *port, const struct conn_peer *peer)
+{
+        s->family->port_put(port);
+        atomic_fetch_sub(&s->conns, 1);
+        quota_give(&s->of_address, peer->place);
+}
+
+bool conn_is_older(const struct conn *c, uint64_t since, unsigned ms)
+{
+        return reactor_now(c->reactor) - since >= ms;
+}
