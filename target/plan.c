@@ -10,8 +10,8 @@
 #include "pdu/io/loop.h"
 #include "pdu/nvme/wire/nvme.h"
 #include "target/ns/bdev.h"
-#include "target/ns/ns_hosts.h"
 #include "target/nvme/ana.h"
+#include "target/nvme/ns_hosts.h"
 
 /* --- arrays ----------------------------------------------------------------------------------- */
 
@@ -82,7 +82,7 @@ static bool resized(const struct ns *ns, const char *wanted, uint64_t *blocks)
 static bool same_identity(const struct ns *ns, const struct config_ns *want)
 {
         return (!want->has_uuid || memcmp(ns->uuid, want->uuid, sizeof(ns->uuid)) == 0) &&
-               memcmp(ns->nguid, want->nguid, sizeof(ns->nguid)) == 0;
+               memcmp(nvme_ns(ns)->nguid, want->nguid, sizeof(nvme_ns(ns)->nguid)) == 0;
 }
 
 /* False: out of memory. */
@@ -95,8 +95,9 @@ static bool hosts_wanted(const struct config_ns *want, struct ns_hosts **hosts)
 static struct ns *open_ns(const struct config_ns *want, const char *nqn, char *error, size_t size)
 {
         struct ns_hosts *hosts;
-        struct ns *ns = want->bdev ? bdev_open_ns(want->bdev, want->path, want->nsid, error, size)
-                                   : ns_open(want->path, nqn, want->nsid, error, size);
+        struct ns *ns = want->bdev
+                            ? bdev_open_ns(want->bdev, want->path, want->nsid, error, size)
+                            : ns_open(&nvme_ns_family, want->path, nqn, want->nsid, error, size);
 
         if (ns && !hosts_wanted(want, &hosts)) {
                 ns_put(ns);
@@ -104,13 +105,13 @@ static struct ns *open_ns(const struct config_ns *want, const char *nqn, char *e
                 return NULL;
         }
         if (ns)
-                ns->hosts = hosts;
+                nvme_ns(ns)->hosts = hosts;
         if (ns && want->has_uuid)
                 memcpy(ns->uuid, want->uuid, sizeof(ns->uuid));
         if (ns)
-                memcpy(ns->nguid, want->nguid, sizeof(ns->nguid));
+                memcpy(nvme_ns(ns)->nguid, want->nguid, sizeof(nvme_ns(ns)->nguid));
         if (ns)
-                ns->anagrpid = config_ana_group(want);
+                nvme_ns(ns)->anagrpid = config_ana_group(want);
         return ns;
 }
 
@@ -123,7 +124,7 @@ static bool plan_hosts(struct plan *p, struct subsystem *s, struct ns *ns,
 
         if (!hosts_wanted(want, &hosts))
                 return false;
-        if (ns_hosts_equal(hosts, ns->hosts)) {
+        if (ns_hosts_equal(hosts, nvme_ns(ns)->hosts)) {
                 ns_hosts_free(hosts);
                 return true;
         }
@@ -470,7 +471,7 @@ static void apply_namespaces(struct plan *p)
                 if (step->add)
                         subsystem_add_ns(step->subsystem, step->add);
                 if (step->mask)
-                        step->hosts = atomic_exchange(&step->mask->hosts, step->hosts);
+                        step->hosts = atomic_exchange(&nvme_ns(step->mask)->hosts, step->hosts);
         }
 }
 
@@ -481,7 +482,7 @@ static void apply_groups(struct subsystem *s, const struct config_subsystem *wan
                 const struct config_ns *w = wanted_ns(want, ns->nsid);
 
                 if (w)
-                        ns->anagrpid = config_ana_group(w);
+                        nvme_ns(ns)->anagrpid = config_ana_group(w);
         }
 }
 
@@ -536,11 +537,11 @@ static void apply_ports(struct plan *p, struct inventory *inv)
 static bool resize(const struct plan_ns *step, char *error, size_t size)
 {
         char *path = strdup(step->path);
-        uint16_t status = path ? ns_resize(step->resize, step->blocks) : NVME_INTERNAL_ERROR;
+        enum ns_result result = path ? ns_resize(step->resize, step->blocks) : NS_NO_MEMORY;
 
-        if (status) {
+        if (result != NS_DONE) {
                 snprintf(error, size, "%s: namespace %u cannot get the size of %.200s: %s",
-                         step->subsystem->nqn, step->nsid, step->path, status_name(status));
+                         step->subsystem->nqn, step->nsid, step->path, ns_result_name(result));
                 free(path);
                 return false;
         }
@@ -586,10 +587,10 @@ static void notify_ns(const struct plan_ns *step, struct ctrl_table *t)
                                     .nsid = step->nsid,
                                     .was = was,
                                     .is = is,
-                                    .after = is ? is->hosts : NULL,
+                                    .after = is ? nvme_ns(is)->hosts : NULL,
                                     .hosts_alone = step->mask };
 
-        change.before = step->mask ? step->hosts : was ? was->hosts : NULL;
+        change.before = step->mask ? step->hosts : was ? nvme_ns(was)->hosts : NULL;
         ctrl_table_ns_changed(t, &change);
 }
 

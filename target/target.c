@@ -128,10 +128,11 @@ static void measure_subsystem(struct target *t, struct subsystem *s)
 {
         for (struct ns *ns = s->ns; ns; ns = ns->next)
                 if (ns_measure(ns))
-                        ctrl_table_ns_changed(
-                            t->service.ctrl.table,
-                            &(struct ns_change) {
-                                .subsystem = s, .nsid = ns->nsid, .is = true, .after = ns->hosts });
+                        ctrl_table_ns_changed(t->service.ctrl.table,
+                                              &(struct ns_change) { .subsystem = s,
+                                                                    .nsid = ns->nsid,
+                                                                    .is = true,
+                                                                    .after = nvme_ns(ns)->hosts });
 }
 
 /* With t->changing held nobody else changes the lists. */

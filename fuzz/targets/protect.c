@@ -34,21 +34,21 @@ static void check_made(const struct pi_use *u, const struct block *b)
         made = pi_wide_get(&b->format, tuple);
         pi_wide_put(&b->format, again, &made);
         must(memcmp(tuple, again, pi_len(&b->format)) == 0);
-        must(pi_check(u, &b->format, tuple, b->i, b->crc) == NVME_SUCCESS);
+        must(pi_check(u, &b->format, tuple, b->i, b->crc) == PI_RIGHT);
 }
 
 static void check_tuple(const struct pi_use *u, const struct block *b, const uint8_t *tuple)
 {
-        uint16_t status = pi_check(u, &b->format, tuple, b->i, b->crc);
+        enum pi_result result = pi_check(u, &b->format, tuple, b->i, b->crc);
         struct pi_wide pi = pi_wide_get(&b->format, tuple);
         unsigned bits = pi_ref_bits(&b->format);
 
-        must(status != NVME_GUARD_CHECK || (u->guard && pi.guard != b->crc));
-        must(status != NVME_APP_TAG_CHECK || (u->app && pi.app != u->tag));
-        must(status != NVME_STORAGE_TAG_CHECK || (u->stc && pi.storage != u->storage));
-        must(status != NVME_REF_TAG_CHECK || (u->ref && pi.ref != low(u->first + b->i, bits)));
-        must(u->guard || u->app || u->ref || u->stc || status == NVME_SUCCESS);
-        must(pi_needs_crc(u) || status == pi_check(u, &b->format, tuple, b->i, ~b->crc));
+        must(result != PI_GUARD_WRONG || (u->guard && pi.guard != b->crc));
+        must(result != PI_APP_WRONG || (u->app && pi.app != u->tag));
+        must(result != PI_STORAGE_WRONG || (u->stc && pi.storage != u->storage));
+        must(result != PI_REF_WRONG || (u->ref && pi.ref != low(u->first + b->i, bits)));
+        must(u->guard || u->app || u->ref || u->stc || result == PI_RIGHT);
+        must(pi_needs_crc(u) || result == pi_check(u, &b->format, tuple, b->i, ~b->crc));
 }
 
 static void check_use(struct pi_use u, const struct block *b, const uint8_t *tuple)

@@ -247,8 +247,7 @@ static bool is_tuple_right(const struct pi_format *f, const struct pi_use *u,
         uint32_t covered = (1u << ns->lbads) + (ns->first ? 0 : ns->ms - pi_len(f));
         const uint8_t *tuple = block + (ns->first ? 1u << ns->lbads : covered);
 
-        return pi_check(u, f, tuple, i, u->guard ? pi_crc(f, 0, block, covered) : 0) ==
-               NVME_SUCCESS;
+        return pi_check(u, f, tuple, i, u->guard ? pi_crc(f, 0, block, covered) : 0) == PI_RIGHT;
 }
 
 static bool is_anonymous(const struct association *a)

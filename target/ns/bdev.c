@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "ns_backend.h"
-#include "pdu/nvme/wire/nvme.h"
 
 struct bdev {
         char name[BDEV_NAME];
@@ -42,24 +41,24 @@ static bool take_fault(struct bdev *b, enum bdev_op op, struct bdev_fault *f)
         return taken;
 }
 
-/* What the layers, from the top down, make of a command: its status; *change: a byte of its data. */
-static uint16_t pass(struct bdev *b, enum bdev_op op, uint64_t len, struct bdev_fault *change)
+/* What the layers, from the top down, make of a command: its result; *change: a byte of its data. */
+static enum ns_result pass(struct bdev *b, enum bdev_op op, uint64_t len, struct bdev_fault *change)
 {
         struct bdev_fault f;
 
         change->left = 0;
         for (; b; b = b->under) {
                 if (take_fault(b, op, &f)) {
-                        if (f.status) {
+                        if (f.result) {
                                 atomic_fetch_add_explicit(&b->failed, 1, memory_order_relaxed);
-                                return f.status;
+                                return f.result;
                         }
                         *change = f;
                 }
                 atomic_fetch_add_explicit(&b->count[op], 1, memory_order_relaxed);
                 atomic_fetch_add_explicit(&b->bytes[op], len, memory_order_relaxed);
         }
-        return NVME_SUCCESS;
+        return NS_DONE;
 }
 
 /* --- what a namespace on it does -------------------------------------------------------------- */
@@ -72,46 +71,46 @@ static bool is_inside(const struct ns *storage, uint64_t offset, uint64_t len)
         return offset <= bytes && len <= bytes - offset;
 }
 
-static uint16_t bdev_read(struct ns *ns, uint64_t offset, uint32_t len, uint8_t *buf)
+static enum ns_result bdev_read(struct ns *ns, uint64_t offset, uint32_t len, uint8_t *buf)
 {
         struct bdev *b = ns->store;
         struct bdev_fault change;
-        uint16_t status = pass(b, BDEV_READ, len, &change);
+        enum ns_result result = pass(b, BDEV_READ, len, &change);
 
-        if (!status && !is_inside(b->storage, offset, len))
-                status = NVME_LBA_RANGE;
-        if (!status)
-                status = b->storage->ops->read(b->storage, offset, len, buf);
-        if (!status && change.left > 0 && change.offset < len)
+        if (!result && !is_inside(b->storage, offset, len))
+                result = NS_BEYOND;
+        if (!result)
+                result = b->storage->ops->read(b->storage, offset, len, buf);
+        if (!result && change.left > 0 && change.offset < len)
                 buf[change.offset] = change.value;
-        return status;
+        return result;
 }
 
-static uint16_t bdev_write(struct ns *ns, uint64_t offset, uint32_t len, const uint8_t *buf)
+static enum ns_result bdev_write(struct ns *ns, uint64_t offset, uint32_t len, const uint8_t *buf)
 {
         struct bdev *b = ns->store;
         struct bdev_fault change;
-        uint16_t status = pass(b, BDEV_WRITE, len, &change);
+        enum ns_result result = pass(b, BDEV_WRITE, len, &change);
 
-        if (!status && !is_inside(b->storage, offset, len))
-                status = NVME_LBA_RANGE;
-        if (!status)
-                status = b->storage->ops->write(b->storage, offset, len, buf);
-        if (!status && change.left > 0 && change.offset < len)
-                status =
+        if (!result && !is_inside(b->storage, offset, len))
+                result = NS_BEYOND;
+        if (!result)
+                result = b->storage->ops->write(b->storage, offset, len, buf);
+        if (!result && change.left > 0 && change.offset < len)
+                result =
                     b->storage->ops->write(b->storage, offset + change.offset, 1, &change.value);
-        return status;
+        return result;
 }
 
-static uint16_t bdev_zero(struct ns *ns, uint64_t offset, uint64_t len, bool deallocate)
+static enum ns_result bdev_zero(struct ns *ns, uint64_t offset, uint64_t len, bool deallocate)
 {
         struct bdev *b = ns->store;
         struct bdev_fault change;
-        uint16_t status = pass(b, deallocate ? BDEV_UNMAP : BDEV_WRITE, len, &change);
+        enum ns_result result = pass(b, deallocate ? BDEV_UNMAP : BDEV_WRITE, len, &change);
 
-        if (!status && !is_inside(b->storage, offset, len))
-                status = NVME_LBA_RANGE;
-        return status ? status : b->storage->ops->zero(b->storage, offset, len, deallocate);
+        if (!result && !is_inside(b->storage, offset, len))
+                result = NS_BEYOND;
+        return result ? result : b->storage->ops->zero(b->storage, offset, len, deallocate);
 }
 
 static bool bdev_deallocate(struct ns *ns, uint64_t offset, uint64_t len)
@@ -128,8 +127,8 @@ static void bdev_flush(struct ns *ns, struct ns_wait *w)
         struct bdev *b = ns->store;
         struct bdev_fault change;
 
-        w->status = pass(b, BDEV_FLUSH, 0, &change);
-        if (!w->status && b->storage->ops->flush)
+        w->result = pass(b, BDEV_FLUSH, 0, &change);
+        if (!w->result && b->storage->ops->flush)
                 b->storage->ops->flush(b->storage, w);
         else
                 w->done(w);
@@ -171,8 +170,8 @@ static struct bdev *bdev_new(enum bdev_type type, const char *name)
         return b;
 }
 
-struct bdev *bdev_open(enum bdev_type type, const char *name, const char *spec, char *error,
-                       size_t size)
+struct bdev *bdev_open(const struct ns_family *family, enum bdev_type type, const char *name,
+                       const char *spec, char *error, size_t size)
 {
         struct bdev *b = bdev_new(type, name);
 
@@ -180,7 +179,7 @@ struct bdev *bdev_open(enum bdev_type type, const char *name, const char *spec, 
                 snprintf(error, size, "%s", strerror(ENOMEM));
                 return NULL;
         }
-        b->storage = ns_open(spec, name, 1, error, size);
+        b->storage = ns_open(family, spec, name, 1, error, size);
         if (!b->storage) {
                 bdev_put(b);
                 return NULL;
@@ -231,7 +230,7 @@ static bool is_delayed(const struct bdev *b)
 
 struct ns *bdev_open_ns(struct bdev *b, const char *path, uint32_t nsid, char *error, size_t size)
 {
-        struct ns *ns = ns_new(path, nsid);
+        struct ns *ns = ns_new(b->storage->family, path, nsid);
 
         if (ns) {
                 ns_share_lock(ns, b->storage);
@@ -328,7 +327,7 @@ void bdev_reset_stats(struct bdev *b)
         atomic_store(&b->failed, 0);
 }
 
-uint16_t bdev_resize(struct bdev *b, uint64_t blocks)
+enum ns_result bdev_resize(struct bdev *b, uint64_t blocks)
 {
         return ns_resize(b->storage, blocks);
 }

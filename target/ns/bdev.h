@@ -24,17 +24,17 @@ struct bdev_stats {
 };
 
 struct bdev_fault {
-        uint32_t left;   /* commands that it still fails; 0: none */
-        uint16_t status; /* that they end with; 0: their data is changed */
-        uint32_t offset; /* of the byte that is changed, */
-        uint8_t value;   /* to this */
+        uint32_t left;         /* commands that it still fails; 0: none */
+        enum ns_result result; /* that they end with; 0: their data is changed */
+        uint32_t offset;       /* of the byte that is changed, */
+        uint8_t value;         /* to this */
 };
 
 struct bdev;
 
-/* spec as in ns_open(). One reference is the caller's. NULL: error has one line. */
-struct bdev *bdev_open(enum bdev_type type, const char *name, const char *spec, char *error,
-                       size_t size);
+/* family and spec as in ns_open(). One reference is the caller's. NULL: error has one line. */
+struct bdev *bdev_open(const struct ns_family *family, enum bdev_type type, const char *name,
+                       const char *spec, char *error, size_t size);
 /* A layer over `on`, of type DELAY or ERROR. NULL: out of memory. */
 struct bdev *bdev_over(enum bdev_type type, const char *name, struct bdev *on);
 void bdev_put(struct bdev *b); /* the last reference closes it */
@@ -56,7 +56,7 @@ struct bdev_stats bdev_stats(const struct bdev *b);
 void bdev_reset_stats(struct bdev *b);
 
 /* Status as of ns_resize(). Namespaces on it are measured again by their owner. */
-uint16_t bdev_resize(struct bdev *b, uint64_t blocks);
+enum ns_result bdev_resize(struct bdev *b, uint64_t blocks);
 /* Takes over the size that its file has now; true: it has changed. */
 bool bdev_measure(struct bdev *b);
 

@@ -10,9 +10,7 @@
 
 #include "marks.h"
 #include "ns_backend.h"
-#include "ns_hosts.h"
-#include "ns_resv.h"
-#include "pdu/nvme/wire/nvme.h"
+#include "pdu/core/le.h"
 
 enum {
         STRIPES = 32,      /* the thread sanitizer follows no more than 64 locks of one thread */
@@ -34,27 +32,58 @@ struct marked { /* units of 512 bytes */
 
 struct ns_lock {
         struct stripe stripe[STRIPES];
-        pthread_mutex_t marks_lock; /* taken within stripes */
-        struct marked bad;          /* by Write Uncorrectable */
-        struct marked hollow;       /* deallocated, and not written since */
-        _Atomic uint64_t times;     /* that blocks became bad */
-        struct ns_resv resv;
+        pthread_mutex_t marks_lock;     /* taken within stripes */
+        struct marked bad;              /* by Write Uncorrectable */
+        struct marked hollow;           /* deallocated, and not written since */
+        _Atomic uint64_t times;         /* that blocks became bad */
+        const struct ns_family *family; /* whose `shared` is; NULL: none */
+        void *shared;
         _Atomic unsigned refs;
 };
 
+const char *ns_result_name(enum ns_result result)
+{
+        static const char *const names[NS_RESULTS] = {
+                [NS_DONE] = "done",
+                [NS_BEYOND] = "beyond its end",
+                [NS_DIFFERS] = "other data",
+                [NS_READ_ERROR] = "it cannot be read",
+                [NS_WRITE_ERROR] = "it cannot be written",
+                [NS_DEALLOCATED] = "deallocated",
+                [NS_NO_SPACE] = "no space",
+                [NS_NO_MEMORY] = "out of memory",
+                [NS_BUSY] = "busy",
+                [NS_FIXED] = "it cannot be changed so",
+                [NS_GUARD_WRONG] = "another guard",
+                [NS_APP_WRONG] = "another application tag",
+                [NS_STORAGE_WRONG] = "another storage tag",
+                [NS_REF_WRONG] = "another reference tag",
+        };
+
+        return result < NS_RESULTS ? names[result] : "a fault that was injected";
+}
+
 /* --- the lock of a range ---------------------------------------------------------------------- */
 
-static struct ns_lock *lock_new(void)
+static struct ns_lock *lock_new(const struct ns_family *family)
 {
         struct ns_lock *l = aligned_alloc(64, (sizeof(*l) + 63) / 64 * 64);
 
         if (!l)
                 return NULL;
         memset(l, 0, sizeof(*l));
+        if (family) {
+                l->family = family;
+                l->shared = calloc(1, family->shared_bytes);
+                if (!l->shared) {
+                        free(l);
+                        return NULL;
+                }
+                family->shared_init(l->shared);
+        }
         for (unsigned i = 0; i < STRIPES; i++)
                 pthread_rwlock_init(&l->stripe[i].lock, NULL);
         pthread_mutex_init(&l->marks_lock, NULL);
-        ns_resv_init(&l->resv);
         atomic_init(&l->refs, 1);
         return l;
 }
@@ -74,13 +103,20 @@ void ns_lock_put(struct ns_lock *l)
         pthread_mutex_destroy(&l->marks_lock);
         marks_fini(&l->bad.marks);
         marks_fini(&l->hollow.marks);
-        ns_resv_fini(&l->resv);
+        if (l->family)
+                l->family->shared_fini(l->shared);
+        free(l->shared);
         free(l);
 }
 
-struct ns_resv *ns_resv_of(const struct ns *ns)
+void *ns_shared(const struct ns *ns)
 {
-        return &ns->lock->resv;
+        return ns->lock->shared;
+}
+
+bool ns_lock_suits(const struct ns_lock *l, const struct ns_family *family)
+{
+        return l->family == family;
 }
 
 /* One bit for each stripe that blocks of the range hash to. */
@@ -158,23 +194,23 @@ static void unmark(struct ns *ns, struct marked *m, uint64_t lba, uint64_t count
         pthread_mutex_unlock(&ns->lock->marks_lock);
 }
 
-static uint16_t check_readable(struct ns *ns, uint64_t lba, uint64_t count)
+static enum ns_result check_readable(struct ns *ns, uint64_t lba, uint64_t count)
 {
         if (is_marked(ns, &ns->lock->bad, lba, count))
-                return NVME_UNRECOVERED_READ;
-        return atomic_load_explicit(&ns->recovery, memory_order_relaxed) & RECOVERY_DULBE &&
+                return NS_READ_ERROR;
+        return atomic_load_explicit(&ns->deallocated_fails, memory_order_relaxed) &&
                        is_marked(ns, &ns->lock->hollow, lba, count)
-                   ? NVME_DEALLOCATED
-                   : NVME_SUCCESS;
+                   ? NS_DEALLOCATED
+                   : NS_DONE;
 }
 
-static uint16_t make_unreadable(struct ns *ns, uint64_t lba, uint64_t count)
+static enum ns_result make_unreadable(struct ns *ns, uint64_t lba, uint64_t count)
 {
         if (!mark(ns, &ns->lock->bad, lba, count))
-                return NVME_INTERNAL_ERROR;
+                return NS_NO_MEMORY;
         unmark(ns, &ns->lock->hollow, lba, count);
         atomic_fetch_add(&ns->lock->times, 1);
-        return NVME_SUCCESS;
+        return NS_DONE;
 }
 
 uint64_t ns_times_marked(const struct ns *ns)
@@ -238,7 +274,7 @@ struct step {
         uint8_t *out;
         bool deallocate;
         const struct pi_use *pi, *cmp_pi;
-        uint16_t *written;
+        enum ns_result *written;
 };
 
 static uint64_t offset_of(const struct ns *ns, const struct step *s)
@@ -251,128 +287,130 @@ static uint32_t bytes_of(const struct ns *ns, const struct step *s)
         return (uint32_t)(s->count << ns->lbads);
 }
 
-static uint16_t run(struct ns *ns, const struct step *s, bool write,
-                    uint16_t (*body)(struct ns *ns, const struct step *s))
+static enum ns_result run(struct ns *ns, const struct step *s, bool write,
+                          enum ns_result (*body)(struct ns *ns, const struct step *s))
 {
         uint32_t mask;
-        uint16_t status = NVME_LBA_RANGE;
+        enum ns_result result = NS_BEYOND;
 
         if (!ns_has(ns, s->lba, s->count) && !PLANTED(NS_SHRUNK)) /* it was once */
-                return NVME_LBA_RANGE;
+                return NS_BEYOND;
         if (s->count == 0)
-                return NVME_SUCCESS;
+                return NS_DONE;
         mask = stripes_of(ns, s->lba, s->count);
         lock_stripes(ns, mask, write);
         if (ns_has(ns, s->lba, s->count) || PLANTED(NS_SHRUNK)) /* it may just have shrunk */
-                status = body(ns, s);
+                result = body(ns, s);
         unlock_stripes(ns, mask);
-        return status;
+        return result;
 }
 
-static uint16_t read_body(struct ns *ns, const struct step *s)
+static enum ns_result read_body(struct ns *ns, const struct step *s)
 {
-        uint16_t status = check_readable(ns, s->lba, s->count);
+        enum ns_result result = check_readable(ns, s->lba, s->count);
 
-        if (!status && ns->ms)
+        if (!result && ns->ms)
                 return meta_read(ns, s->lba, (uint32_t)s->count, s->out, s->pi);
-        return status ? status : ns->ops->read(ns, offset_of(ns, s), bytes_of(ns, s), s->out);
+        return result ? result : ns->ops->read(ns, offset_of(ns, s), bytes_of(ns, s), s->out);
 }
 
-static uint16_t write_body(struct ns *ns, const struct step *s)
+static enum ns_result write_body(struct ns *ns, const struct step *s)
 {
-        uint16_t status = ns->ms ? meta_write(ns, s->lba, (uint32_t)s->count, s->in, s->pi)
-                                 : ns->ops->write(ns, offset_of(ns, s), bytes_of(ns, s), s->in);
+        enum ns_result result = ns->ms
+                                    ? meta_write(ns, s->lba, (uint32_t)s->count, s->in, s->pi)
+                                    : ns->ops->write(ns, offset_of(ns, s), bytes_of(ns, s), s->in);
 
-        if (!status)
+        if (!result)
                 make_readable(ns, s->lba, s->count);
-        return status;
+        return result;
 }
 
-static uint16_t compare_body(struct ns *ns, const struct step *s)
+static enum ns_result compare_body(struct ns *ns, const struct step *s)
 {
-        uint16_t status = check_readable(ns, s->lba, s->count);
+        enum ns_result result = check_readable(ns, s->lba, s->count);
         uint64_t offset = offset_of(ns, s);
         uint32_t left = bytes_of(ns, s), len;
         const uint8_t *cmp = s->cmp;
         uint8_t chunk[CHUNK];
 
-        if (!status && ns->ms)
+        if (!result && ns->ms)
                 return meta_compare(ns, s->lba, (uint32_t)s->count, s->cmp, s->cmp_pi);
-        for (; left > 0 && !status; left -= len, offset += len) {
+        for (; left > 0 && !result; left -= len, offset += len) {
                 len = left < CHUNK ? left : CHUNK;
-                status = ns->ops->read(ns, offset, len, chunk);
-                if (!status && cmp && memcmp(chunk, cmp, len) != 0)
-                        status = NVME_COMPARE_FAILURE;
+                result = ns->ops->read(ns, offset, len, chunk);
+                if (!result && cmp && memcmp(chunk, cmp, len) != 0)
+                        result = NS_DIFFERS;
                 cmp = cmp ? cmp + len : NULL;
         }
-        return status;
+        return result;
 }
 
 /* Memory can be read; of a disk only reading tells. */
-static uint16_t verify_body(struct ns *ns, const struct step *s)
+static enum ns_result verify_body(struct ns *ns, const struct step *s)
 {
         return ns->ops->measure || ns->pi ? compare_body(ns, s)
                                           : check_readable(ns, s->lba, s->count);
 }
 
-static uint16_t compare_write_body(struct ns *ns, const struct step *s)
+static enum ns_result compare_write_body(struct ns *ns, const struct step *s)
 {
-        uint16_t status = compare_body(ns, s);
+        enum ns_result result = compare_body(ns, s);
 
-        if (!status)
+        if (!result)
                 *s->written = write_body(ns, s);
-        return status;
+        return result;
 }
 
-static uint16_t zero_body(struct ns *ns, const struct step *s)
+static enum ns_result zero_body(struct ns *ns, const struct step *s)
 {
-        uint16_t status = ns->ops->zero(ns, offset_of(ns, s), s->count << ns->lbads, s->deallocate);
+        enum ns_result result =
+            ns->ops->zero(ns, offset_of(ns, s), s->count << ns->lbads, s->deallocate);
 
-        if (!status && ns->ms)
-                status = meta_zero(ns, s->lba, s->count, s->deallocate, s->pi);
-        if (!status && s->deallocate)
+        if (!result && ns->ms)
+                result = meta_zero(ns, s->lba, s->count, s->deallocate, s->pi);
+        if (!result && s->deallocate)
                 make_hollow(ns, s->lba, s->count);
-        else if (!status)
+        else if (!result)
                 make_readable(ns, s->lba, s->count);
-        return status;
+        return result;
 }
 
-static uint16_t deallocate_body(struct ns *ns, const struct step *s)
+static enum ns_result deallocate_body(struct ns *ns, const struct step *s)
 {
         if (!ns->ops->deallocate(ns, offset_of(ns, s), s->count << ns->lbads))
-                return NVME_SUCCESS;
+                return NS_DONE;
         make_hollow(ns, s->lba, s->count);
-        return ns->ms ? meta_zero(ns, s->lba, s->count, true, NULL) : NVME_SUCCESS;
+        return ns->ms ? meta_zero(ns, s->lba, s->count, true, NULL) : NS_DONE;
 }
 
-static uint16_t uncorrectable_body(struct ns *ns, const struct step *s)
+static enum ns_result uncorrectable_body(struct ns *ns, const struct step *s)
 {
         return make_unreadable(ns, s->lba, s->count);
 }
 
-uint16_t ns_read_with(struct ns *ns, uint64_t lba, uint32_t count, uint8_t *buf,
-                      const struct pi_use *pi)
+enum ns_result ns_read_with(struct ns *ns, uint64_t lba, uint32_t count, uint8_t *buf,
+                            const struct pi_use *pi)
 {
         return run(ns, &(struct step) { .lba = lba, .count = count, .out = buf, .pi = pi }, false,
                    read_body);
 }
 
-uint16_t ns_write_with(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *buf,
-                       const struct pi_use *pi)
+enum ns_result ns_write_with(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *buf,
+                             const struct pi_use *pi)
 {
         return run(ns, &(struct step) { .lba = lba, .count = count, .in = buf, .pi = pi }, true,
                    write_body);
 }
 
-uint16_t ns_compare_with(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *buf,
-                         const struct pi_use *pi)
+enum ns_result ns_compare_with(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *buf,
+                               const struct pi_use *pi)
 {
         return run(ns, &(struct step) { .lba = lba, .count = count, .cmp = buf, .cmp_pi = pi },
                    false, compare_body);
 }
 
-uint16_t ns_compare_write_with(struct ns *ns, uint64_t lba, uint32_t count,
-                               const struct ns_fused *f)
+enum ns_result ns_compare_write_with(struct ns *ns, uint64_t lba, uint32_t count,
+                                     const struct ns_fused *f)
 {
         return run(ns,
                    &(struct step) { .lba = lba,
@@ -385,79 +423,79 @@ uint16_t ns_compare_write_with(struct ns *ns, uint64_t lba, uint32_t count,
                    true, compare_write_body);
 }
 
-uint16_t ns_zero_with(struct ns *ns, uint64_t lba, uint64_t count, bool deallocate,
-                      const struct pi_use *pi)
+enum ns_result ns_zero_with(struct ns *ns, uint64_t lba, uint64_t count, bool deallocate,
+                            const struct pi_use *pi)
 {
         return run(
             ns, &(struct step) { .lba = lba, .count = count, .deallocate = deallocate, .pi = pi },
             true, zero_body);
 }
 
-uint16_t ns_verify_with(struct ns *ns, uint64_t lba, uint32_t count, const struct pi_use *pi)
+enum ns_result ns_verify_with(struct ns *ns, uint64_t lba, uint32_t count, const struct pi_use *pi)
 {
         return run(ns, &(struct step) { .lba = lba, .count = count, .cmp_pi = pi }, false,
                    verify_body);
 }
 
-uint16_t ns_read(struct ns *ns, uint64_t lba, uint32_t count, uint8_t *buf)
+enum ns_result ns_read(struct ns *ns, uint64_t lba, uint32_t count, uint8_t *buf)
 {
         return ns_read_with(ns, lba, count, buf, NULL);
 }
 
-uint16_t ns_write(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *buf)
+enum ns_result ns_write(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *buf)
 {
         return ns_write_with(ns, lba, count, buf, NULL);
 }
 
-uint16_t ns_compare(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *buf)
+enum ns_result ns_compare(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *buf)
 {
         return ns_compare_with(ns, lba, count, buf, NULL);
 }
 
-uint16_t ns_compare_write(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *cmp,
-                          const uint8_t *buf)
+enum ns_result ns_compare_write(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *cmp,
+                                const uint8_t *buf)
 {
-        uint16_t written = NVME_SUCCESS;
-        uint16_t status = ns_compare_write_with(
+        enum ns_result written = NS_DONE;
+        enum ns_result result = ns_compare_write_with(
             ns, lba, count, &(struct ns_fused) { .cmp = cmp, .buf = buf, .written = &written });
 
-        return status ? status : written;
+        return result ? result : written;
 }
 
-uint16_t ns_zero(struct ns *ns, uint64_t lba, uint64_t count, bool deallocate)
+enum ns_result ns_zero(struct ns *ns, uint64_t lba, uint64_t count, bool deallocate)
 {
         return ns_zero_with(ns, lba, count, deallocate, NULL);
 }
 
-uint16_t ns_deallocate(struct ns *ns, uint64_t lba, uint64_t count)
+enum ns_result ns_deallocate(struct ns *ns, uint64_t lba, uint64_t count)
 {
         return run(ns, &(struct step) { .lba = lba, .count = count }, true, deallocate_body);
 }
 
-uint16_t ns_verify(struct ns *ns, uint64_t lba, uint32_t count)
+enum ns_result ns_verify(struct ns *ns, uint64_t lba, uint32_t count)
 {
         return ns_verify_with(ns, lba, count, NULL);
 }
 
-uint16_t ns_write_uncorrectable(struct ns *ns, uint64_t lba, uint64_t count)
+enum ns_result ns_write_uncorrectable(struct ns *ns, uint64_t lba, uint64_t count)
 {
         return run(ns, &(struct step) { .lba = lba, .count = count }, true, uncorrectable_body);
 }
 
-uint16_t ns_protect(struct ns *ns, uint8_t state)
+enum ns_result ns_protect(struct ns *ns, uint8_t state)
 {
-        uint16_t status = ns->ops->protect ? ns->ops->protect(ns, state) : NVME_SUCCESS;
+        enum ns_result result = ns->ops->protect ? ns->ops->protect(ns, state) : NS_DONE;
 
-        if (!status)
+        if (!result)
                 atomic_store(&ns->protection, state);
-        return status;
+        return result;
 }
 
 /* --- what a command waits for ----------------------------------------------------------------- */
 
 bool ns_await(struct ns *ns, struct ns_wait *w)
 {
-        w->status = NVME_SUCCESS;
+        w->result = NS_DONE;
         if (!ns_waits(ns, w->durable))
                 return true;
         if (ns->delay)
@@ -470,26 +508,26 @@ bool ns_await(struct ns *ns, struct ns_wait *w)
 /* --- size ------------------------------------------------------------------------------------- */
 
 /* resize: also the storage behind. */
-static uint16_t take_size(struct ns *ns, uint64_t blocks, bool resize)
+static enum ns_result take_size(struct ns *ns, uint64_t blocks, bool resize)
 {
-        uint16_t status = NVME_SUCCESS;
+        enum ns_result result = NS_DONE;
 
         lock_stripes(ns, ALL_STRIPES, true);
         if (resize)
-                status = ns->ops->resize(ns, blocks << ns->lbads);
-        if (!status) {
+                result = ns->ops->resize(ns, blocks << ns->lbads);
+        if (!result) {
                 make_readable(ns, blocks, (UINT64_MAX >> ns->lbads) - blocks);
                 atomic_store(&ns->blocks, blocks);
         }
         unlock_stripes(ns, ALL_STRIPES);
-        return status;
+        return result;
 }
 
-uint16_t ns_resize(struct ns *ns, uint64_t blocks)
+enum ns_result ns_resize(struct ns *ns, uint64_t blocks)
 {
         if (blocks != ns->blocks && ns->ms) /* the metadata stands where the blocks end */
-                return NVME_INVALID_FIELD;
-        return blocks == ns->blocks ? NVME_SUCCESS : take_size(ns, blocks, true);
+                return NS_FIXED;
+        return blocks == ns->blocks ? NS_DONE : take_size(ns, blocks, true);
 }
 
 bool ns_measure(struct ns *ns)
@@ -682,14 +720,14 @@ static void ns_free(struct ns *ns)
 {
         if (ns->lock)
                 ns_lock_put(ns->lock);
-        ns_hosts_free(ns->hosts);
+        if (ns->own)
+                ns->family->own_fini(ns->own);
+        free(ns->own);
         free(ns->path);
-        free(atomic_load(&ns->lba_ranges));
-        free(atomic_load(&ns->flips));
         free(ns);
 }
 
-struct ns *ns_new(const char *path, uint32_t nsid)
+struct ns *ns_new(const struct ns_family *family, const char *path, uint32_t nsid)
 {
         struct ns *ns = calloc(1, sizeof(*ns));
 
@@ -699,8 +737,10 @@ struct ns *ns_new(const char *path, uint32_t nsid)
         ns->guard = 16;
         atomic_init(&ns->refs, 1);
         ns->path = strdup(path);
-        ns->lock = lock_new();
-        if (ns->path && ns->lock)
+        ns->lock = lock_new(family);
+        ns->family = family;
+        ns->own = family ? calloc(1, family->own_bytes) : NULL;
+        if (ns->path && ns->lock && (ns->own || !family))
                 return ns;
         ns_free(ns);
         return NULL;
@@ -738,10 +778,11 @@ static bool ns_start(struct ns *ns, const char *nqn, const struct kind *k, char 
         return false;
 }
 
-struct ns *ns_open(const char *spec, const char *nqn, uint32_t nsid, char *error, size_t size)
+struct ns *ns_open(const struct ns_family *family, const char *spec, const char *nqn, uint32_t nsid,
+                   char *error, size_t size)
 {
         const struct kind *k = kind_of(spec);
-        struct ns *ns = k ? ns_new(spec, nsid) : NULL;
+        struct ns *ns = k ? ns_new(family, spec, nsid) : NULL;
         char *text = strdup(spec), why[256] = "";
 
         if (!k)
@@ -754,31 +795,6 @@ struct ns *ns_open(const char *spec, const char *nqn, uint32_t nsid, char *error
                 snprintf(error, size, "%s: %s", spec, why[0] ? why : strerror(ENOMEM));
         free(text);
         return ns;
-}
-
-struct ns_flips {
-        _Atomic uint64_t bits[(UINT16_MAX + 1) / 64]; /* by CNTLID */
-};
-
-bool ns_is_flipped(const struct ns *ns, uint16_t cntlid)
-{
-        const struct ns_flips *f = atomic_load_explicit(&ns->flips, memory_order_acquire);
-
-        return f && atomic_load(&f->bits[cntlid / 64]) >> cntlid % 64 & 1;
-}
-
-bool ns_flip(struct ns *ns, uint16_t cntlid)
-{
-        struct ns_flips *f = atomic_load(&ns->flips);
-
-        if (!f) {
-                f = calloc(1, sizeof(*f));
-                if (!f)
-                        return false;
-                atomic_store(&ns->flips, f);
-        }
-        atomic_fetch_xor(&f->bits[cntlid / 64], UINT64_C(1) << cntlid % 64);
-        return true;
 }
 
 void ns_hurry(struct ns *ns)

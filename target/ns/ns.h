@@ -6,7 +6,8 @@
  * write that goes on at the same time whole or not at all, also from another reactor. The range is
  * locked by stripes, in ascending order; the backend sees one call at a time for what it writes.
  *
- * lba and count are in blocks and inside the namespace (ns_has()). Statuses are SCT << 8 | SC.
+ * lba and count are in blocks and inside the namespace (ns_has()). It knows no protocol: a family makes a status of
+ * its own of a result.
  */
 #ifndef NVMF_TARGET_NS_H
 #define NVMF_TARGET_NS_H
@@ -17,19 +18,51 @@
 #include <stdint.h>
 
 #include "pdu/core/plant.h"
-#include "pdu/nvme/wire/protect.h"
+#include "pdu/core/protect.h"
 
 struct ns;
 struct ns_lock;
 struct ns_delay;
-struct ns_hosts;
-struct ns_flips;
+
+enum ns_result {
+        NS_DONE,
+        NS_BEYOND,      /* not all of the blocks are within the namespace (any more) */
+        NS_DIFFERS,     /* from what it was compared with */
+        NS_READ_ERROR,  /* of the storage, or the blocks were marked unreadable */
+        NS_WRITE_ERROR, /* of the storage: what was written or flushed may be lost */
+        NS_DEALLOCATED, /* where reading such blocks is an error */
+        NS_NO_SPACE,
+        NS_NO_MEMORY,
+        NS_BUSY,        /* to be tried again */
+        NS_FIXED,       /* what was to be changed cannot be: a size, write protection */
+        NS_GUARD_WRONG, /* protection information, in the order of enum pi_result */
+        NS_APP_WRONG,
+        NS_STORAGE_WRONG,
+        NS_REF_WRONG,
+        NS_RESULTS,
+        NS_OWN = 1 << 16 /* and above: with a status of the family's own, of an injected fault */
+};
+
+/* "no space", as a message says it. */
+const char *ns_result_name(enum ns_result result);
+
+/* What a family of protocols keeps with namespaces, and with the storage that several of them may share. */
+struct ns_family {
+        size_t own_bytes; /* ns->own, zero at first */
+        void (*own_fini)(void *own);
+        size_t shared_bytes; /* ns_shared(), zero at first */
+        void (*shared_init)(void *shared);
+        void (*shared_fini)(void *shared);
+        /* A file or a device has been opened: what was kept beside it is there again. NULL; else what is wrong, which
+         * may be in `why`. */
+        const char *(*shared_restore)(void *shared, const char *path, bool device, char why[256]);
+};
 
 /* What a command that was carried out waits for until it is answered; embedded in whatever waits. */
 struct ns_wait {
         bool durable; /* in: until what was acknowledged before is on stable storage */
         bool write;   /* in: it is not a command that only reads */
-        uint16_t status;
+        enum ns_result result;
         void (*done)(struct ns_wait *w); /* called from another thread, w may be freed in it */
         uint64_t due;                    /* ns_delay.c's */
         struct ns_wait *next;
@@ -38,17 +71,17 @@ struct ns_wait {
 /* A backend. Ranges are bytes; the lock of the range is held (but for flush). */
 struct ns_ops {
         const char *name; /* "mem", "file", "null" */
-        uint16_t (*read)(struct ns *ns, uint64_t offset, uint32_t len, uint8_t *buf);
-        uint16_t (*write)(struct ns *ns, uint64_t offset, uint32_t len, const uint8_t *buf);
-        uint16_t (*zero)(struct ns *ns, uint64_t offset, uint64_t len, bool deallocate);
+        enum ns_result (*read)(struct ns *ns, uint64_t offset, uint32_t len, uint8_t *buf);
+        enum ns_result (*write)(struct ns *ns, uint64_t offset, uint32_t len, const uint8_t *buf);
+        enum ns_result (*zero)(struct ns *ns, uint64_t offset, uint64_t len, bool deallocate);
         /* Zeroes by giving storage back, whatever the length in no time; false: nothing was done. */
         bool (*deallocate)(struct ns *ns, uint64_t offset, uint64_t len);
         /* What was written is on stable storage when w->done is called. NULL: nothing to flush. */
         void (*flush)(struct ns *ns, struct ns_wait *w);
         /* To that many bytes; the whole namespace is locked. */
-        uint16_t (*resize)(struct ns *ns, uint64_t bytes);
+        enum ns_result (*resize)(struct ns *ns, uint64_t bytes);
         /* Remembers over restarts whether it is write protected; NULL: nothing to remember. */
-        uint16_t (*protect)(struct ns *ns, bool protect);
+        enum ns_result (*protect)(struct ns *ns, bool protect);
         /* Bytes that the storage has now, where it has a size of its own; NULL: it has none. */
         uint64_t (*measure)(struct ns *ns);
         void (*close)(struct ns *ns);
@@ -62,37 +95,21 @@ struct ns {
         uint8_t guard, sts; /* ... bits of its guard and of its storage tag */
         uint64_t meta;      /* where the storage has the metadata, in bytes */
         _Atomic uint64_t blocks;
-        uint8_t uuid[16], nguid[16]; /* NGUID of zeroes: none */
-        char *path;                  /* as configured: "mem:64M", "null:1G", a file */
+        uint8_t uuid[16];
+        char *path; /* as configured: "mem:64M", "null:1G", a file */
         const struct ns_ops *ops;
         void *store; /* the backend's */
         struct ns_lock *lock;
-        struct ns_delay *delay;     /* NULL: answers at once */
-        _Atomic uint8_t protection; /* feature 84h: 0, or 1: write protected */
-        _Atomic uint32_t recovery;  /* feature 05h: RECOVERY_DULBE; the time is of no effect */
-        uint8_t label[256];         /* feature 1Fh; guarded by its subsystem's lock of features */
-        _Atomic(struct lba_ranges *) lba_ranges; /* feature 03h, from malloc(); NULL: the default */
-        _Atomic uint32_t anagrpid;               /* its group, where its subsystem reports ANA */
+        struct ns_delay *delay;        /* NULL: answers at once */
+        _Atomic uint8_t protection;    /* 0, or 1: write protected */
+        atomic_bool deallocated_fails; /* reading deallocated blocks is an error */
         _Atomic unsigned refs; /* the inventory and commands in flight; the last one closes it */
-        /* Whom it is attached to; NULL: every host. Who puts another list there waits for the reactors'
-         * turn before he frees this one. */
-        _Atomic(struct ns_hosts *) hosts;
-        bool made;  /* by a host: it is attached to no controller at first, otherwise to all ... */
-        bool shown; /* made, and attached since: to those that are new */
-        _Atomic(struct ns_flips *) flips; /* ... but for these; NULL: there are none */
-        atomic_bool upset;                /* FLAW_FORMAT_UPSETS: its next command fails */
-        struct ns *grave;                 /* among those that hosts have deleted */
-        _Atomic(struct ns *) next;        /* in its subsystem, ascending nsid */
+        const struct ns_family *family; /* NULL: none */
+        void *own;                      /* the family's, of each namespace; NULL: none */
+        _Atomic(struct ns *) next;      /* its owner's list */
 };
 
-/* Whether it is attached to the controller where it is not to others, or the other way round; and from here on
- * it is (not). False: out of memory. Who calls ns_flip() has a lock. */
-bool ns_is_flipped(const struct ns *ns, uint16_t cntlid);
-bool ns_flip(struct ns *ns, uint16_t cntlid);
-
 enum { NS_BLOCK_MAX = 4096, NS_METADATA_MAX = 64 };
-
-enum { RECOVERY_DULBE = 1 << 16 }; /* reading deallocated blocks is an error */
 
 /*
  * Opens what `spec` says: "mem:SIZE", "null:SIZE", "file:PATH[,size=SIZE]" or a path that begins
@@ -106,10 +123,15 @@ enum { RECOVERY_DULBE = 1 << 16 }; /* reading deallocated blocks is an error */
  * a file that another process has, or a device that is mounted, is refused. One reference is the
  * caller's. The UUID
  * is the same for the same nqn, nsid and spec.
+ * family: NULL, or what a family keeps with it; namespaces on one file are of one family.
  * NULL: `error` (of `size` bytes) names the token at fault.
  */
-struct ns *ns_open(const char *spec, const char *nqn, uint32_t nsid, char *error, size_t size);
-void ns_put(struct ns *ns); /* the last reference closes it */
+struct ns *ns_open(const struct ns_family *family, const char *spec, const char *nqn, uint32_t nsid,
+                   char *error, size_t size);
+void ns_put(struct ns *ns);
+
+/* What the family keeps with the storage. */
+void *ns_shared(const struct ns *ns);
 
 /* "64M" in bytes; false if it is no size or does not fit. */
 bool ns_parse_size(const char *text, uint64_t *bytes);
@@ -141,43 +163,42 @@ static inline uint32_t ns_unit(const struct ns *ns, bool act)
         return (1u << ns->lbads) + (act && ns->pi && ns->ms == ns_pi_len(ns) ? 0 : ns->ms);
 }
 
-/* All answer NVME_LBA_RANGE if the namespace has shrunk meanwhile, NVME_UNRECOVERED_READ for
- * reading blocks that Write Uncorrectable marked, and NVME_DEALLOCATED for deallocated ones where that is
+/* All answer NS_BEYOND if the namespace has shrunk meanwhile, NS_READ_ERROR for
+ * reading blocks that Write Uncorrectable marked, and NS_DEALLOCATED for deallocated ones where that is
  * an error. */
-uint16_t ns_read(struct ns *ns, uint64_t lba, uint32_t count, uint8_t *buf);
-uint16_t ns_write(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *buf);
-uint16_t ns_compare(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *buf);
-/* Equal to cmp? Then writes buf, else NVME_COMPARE_FAILURE. */
-uint16_t ns_compare_write(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *cmp,
-                          const uint8_t *buf);
+enum ns_result ns_read(struct ns *ns, uint64_t lba, uint32_t count, uint8_t *buf);
+enum ns_result ns_write(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *buf);
+enum ns_result ns_compare(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *buf);
+/* Equal to cmp? Then writes buf, else NS_DIFFERS. */
+enum ns_result ns_compare_write(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *cmp,
+                                const uint8_t *buf);
 /* Blocks read as zeroes afterwards; deallocate: and their storage may be given back. */
-uint16_t ns_zero(struct ns *ns, uint64_t lba, uint64_t count, bool deallocate);
+enum ns_result ns_zero(struct ns *ns, uint64_t lba, uint64_t count, bool deallocate);
 /* As far as the storage can give back what it holds: blocks read as zeroes then, else as before. */
-uint16_t ns_deallocate(struct ns *ns, uint64_t lba, uint64_t count);
-/* Reads and checks, and returns nothing but the status. */
-uint16_t ns_verify(struct ns *ns, uint64_t lba, uint32_t count);
+enum ns_result ns_deallocate(struct ns *ns, uint64_t lba, uint64_t count);
+enum ns_result ns_verify(struct ns *ns, uint64_t lba, uint32_t count);
 /* The same, of blocks with metadata, as PRINFO and tags ask for; without metadata pi means nothing. A
  * buffer has ns_unit() bytes a block; Compare's has the metadata in any case. Those above leave
  * protection information as it is. */
-uint16_t ns_read_with(struct ns *ns, uint64_t lba, uint32_t count, uint8_t *buf,
-                      const struct pi_use *pi);
-uint16_t ns_write_with(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *buf,
-                       const struct pi_use *pi);
-uint16_t ns_compare_with(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *buf,
-                         const struct pi_use *pi);
+enum ns_result ns_read_with(struct ns *ns, uint64_t lba, uint32_t count, uint8_t *buf,
+                            const struct pi_use *pi);
+enum ns_result ns_write_with(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *buf,
+                             const struct pi_use *pi);
+enum ns_result ns_compare_with(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *buf,
+                               const struct pi_use *pi);
 struct ns_fused { /* of Compare, of Write */
         const uint8_t *cmp, *buf;
         const struct pi_use *cmp_pi, *pi;
-        uint16_t *written; /* status of the Write, where the Compare succeeds */
+        enum ns_result *written; /* result of the Write, where the Compare succeeds */
 };
-/* The status of the Compare. */
-uint16_t ns_compare_write_with(struct ns *ns, uint64_t lba, uint32_t count,
-                               const struct ns_fused *f);
-uint16_t ns_zero_with(struct ns *ns, uint64_t lba, uint64_t count, bool deallocate,
-                      const struct pi_use *pi);
-uint16_t ns_verify_with(struct ns *ns, uint64_t lba, uint32_t count, const struct pi_use *pi);
+/* The result of the Compare. */
+enum ns_result ns_compare_write_with(struct ns *ns, uint64_t lba, uint32_t count,
+                                     const struct ns_fused *f);
+enum ns_result ns_zero_with(struct ns *ns, uint64_t lba, uint64_t count, bool deallocate,
+                            const struct pi_use *pi);
+enum ns_result ns_verify_with(struct ns *ns, uint64_t lba, uint32_t count, const struct pi_use *pi);
 /* The blocks cannot be read until they are written again (not remembered over a restart). */
-uint16_t ns_write_uncorrectable(struct ns *ns, uint64_t lba, uint64_t count);
+enum ns_result ns_write_uncorrectable(struct ns *ns, uint64_t lba, uint64_t count);
 
 enum ns_blocks {
         NS_ALLOCATED, /* not deallocated, or written since: as far as this process knows */
@@ -190,15 +211,15 @@ uint64_t ns_times_marked(const struct ns *ns);
 /* Blocks that are allocated. */
 uint64_t ns_used(struct ns *ns);
 
-/* Feature 84h: from here on ns->protection is `state`, 0 or 1 (who writes looks there). */
-uint16_t ns_protect(struct ns *ns, uint8_t state);
+/* From here on ns->protection is `state`, 0 or 1 (who writes looks there). */
+enum ns_result ns_protect(struct ns *ns, uint8_t state);
 
 /* Whether there is anything to wait for. */
 static inline bool ns_waits(const struct ns *ns, bool durable)
 {
         return ns->delay || (durable && ns->ops->flush);
 }
-/* True: there is not, w->status is NVME_SUCCESS. False: w->done will be called with its status set,
+/* True: there is not, w->result is NS_DONE. False: w->done will be called with its result set,
  * perhaps before this returns. */
 bool ns_await(struct ns *ns, struct ns_wait *w);
 /* Nobody waits for its delay any more: it goes. */
@@ -206,7 +227,7 @@ void ns_hurry(struct ns *ns);
 
 /* Resizes; blocks beyond the new end are gone, new ones are zeroes. Files do not shrink by it (but by
  * their owner's hand, see ns_measure()). */
-uint16_t ns_resize(struct ns *ns, uint64_t blocks);
+enum ns_result ns_resize(struct ns *ns, uint64_t blocks);
 /* Takes over a new size of the file or device behind; true if it changed. */
 bool ns_measure(struct ns *ns);
 

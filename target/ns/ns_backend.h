@@ -15,7 +15,7 @@ struct ns_spec {         /* what a specification says, in parts */
 };
 
 /* What a namespace begins with, its own lock included; NULL: out of memory. */
-struct ns *ns_new(const char *path, uint32_t nsid);
+struct ns *ns_new(const struct ns_family *family, const char *path, uint32_t nsid);
 /* The lock of that one in place of its own. */
 void ns_share_lock(struct ns *ns, const struct ns *with);
 /* The UUID (version 8, own scheme) that it has in every run. */
@@ -24,8 +24,8 @@ void ns_make_uuid(uint8_t uuid[16], const char *nqn, uint32_t nsid, const char *
 /* Of a backend that shares its storage among namespaces: these share the lock, too. */
 struct ns_lock *ns_lock_get(struct ns_lock *l);
 void ns_lock_put(struct ns_lock *l);
-/* The reservation, which they share with it. */
-struct ns_resv *ns_resv_of(const struct ns *ns);
+/* Whether namespaces of that family may share the lock. */
+bool ns_lock_suits(const struct ns_lock *l, const struct ns_family *family);
 /* A name in the folder of `path` has changed, and is there after a loss of power, too; else errno. */
 bool ns_sync_folder(const char *path);
 
@@ -38,16 +38,16 @@ bool ns_file_open(struct ns *ns, const struct ns_spec *spec, char *error, size_t
 
 /* Of a namespace that has metadata, with the lock of the range held, blocks and metadata alike. Buffers
  * are ns_unit() a block. pi NULL: as it is, and unchecked. */
-uint16_t meta_read(struct ns *ns, uint64_t lba, uint32_t count, uint8_t *out,
-                   const struct pi_use *pi);
-uint16_t meta_write(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *in,
-                    const struct pi_use *pi);
+enum ns_result meta_read(struct ns *ns, uint64_t lba, uint32_t count, uint8_t *out,
+                         const struct pi_use *pi);
+enum ns_result meta_write(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *in,
+                          const struct pi_use *pi);
 /* cmp NULL: only what is stored is checked. */
-uint16_t meta_compare(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *cmp,
-                      const struct pi_use *pi);
+enum ns_result meta_compare(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *cmp,
+                            const struct pi_use *pi);
 /* The metadata alone. */
-uint16_t meta_zero(struct ns *ns, uint64_t lba, uint64_t count, bool deallocate,
-                   const struct pi_use *pi);
+enum ns_result meta_zero(struct ns *ns, uint64_t lba, uint64_t count, bool deallocate,
+                         const struct pi_use *pi);
 
 /* --- delay (ns_delay.c) ------------------------------------------------------------------------- */
 

@@ -13,6 +13,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <linux/fs.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -24,9 +25,7 @@
 #include <unistd.h>
 
 #include "ns_backend.h"
-#include "ns_resv.h"
 #include "pdu/io/log.h"
-#include "pdu/nvme/wire/nvme.h"
 
 enum { ZEROES = 65536 };
 
@@ -61,7 +60,7 @@ static struct {
 
 /* --- reading and writing ---------------------------------------------------------------------- */
 
-static uint16_t file_read(struct ns *ns, uint64_t offset, uint32_t len, uint8_t *buf)
+static enum ns_result file_read(struct ns *ns, uint64_t offset, uint32_t len, uint8_t *buf)
 {
         const struct file *f = ns->store;
 
@@ -71,20 +70,20 @@ static uint16_t file_read(struct ns *ns, uint64_t offset, uint32_t len, uint8_t 
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n <= 0)
-                        return NVME_UNRECOVERED_READ;
+                        return NS_READ_ERROR;
                 buf += n;
                 offset += (uint64_t)n;
                 len -= (uint32_t)n;
         }
-        return NVME_SUCCESS;
+        return NS_DONE;
 }
 
-static uint16_t write_status(int error)
+static enum ns_result write_status(int error)
 {
-        return error == ENOSPC || error == EDQUOT ? NVME_CAPACITY_EXCEEDED : NVME_WRITE_FAULT;
+        return error == ENOSPC || error == EDQUOT ? NS_NO_SPACE : NS_WRITE_ERROR;
 }
 
-static uint16_t file_write(struct ns *ns, uint64_t offset, uint32_t len, const uint8_t *buf)
+static enum ns_result file_write(struct ns *ns, uint64_t offset, uint32_t len, const uint8_t *buf)
 {
         const struct file *f = ns->store;
 
@@ -99,22 +98,22 @@ static uint16_t file_write(struct ns *ns, uint64_t offset, uint32_t len, const u
                 offset += (uint64_t)n;
                 len -= (uint32_t)n;
         }
-        return NVME_SUCCESS;
+        return NS_DONE;
 }
 
-static uint16_t write_zeroes(struct ns *ns, uint64_t offset, uint64_t len)
+static enum ns_result write_zeroes(struct ns *ns, uint64_t offset, uint64_t len)
 {
         static const uint8_t zeroes[ZEROES];
-        uint16_t status = NVME_SUCCESS;
+        enum ns_result result = NS_DONE;
 
-        while (len > 0 && !status) {
+        while (len > 0 && !result) {
                 uint32_t n = len < ZEROES ? (uint32_t)len : ZEROES;
 
-                status = file_write(ns, offset, n, zeroes);
+                result = file_write(ns, offset, n, zeroes);
                 offset += n;
                 len -= n;
         }
-        return status;
+        return result;
 }
 
 /* False: the file system or device has no such thing. */
@@ -130,11 +129,11 @@ static bool file_deallocate(struct ns *ns, uint64_t offset, uint64_t len)
         return zero_range(ns, FALLOC_FL_PUNCH_HOLE, offset, len);
 }
 
-static uint16_t file_zero(struct ns *ns, uint64_t offset, uint64_t len, bool deallocate)
+static enum ns_result file_zero(struct ns *ns, uint64_t offset, uint64_t len, bool deallocate)
 {
         int mode = deallocate ? FALLOC_FL_PUNCH_HOLE : FALLOC_FL_ZERO_RANGE;
 
-        return zero_range(ns, mode, offset, len) ? NVME_SUCCESS : write_zeroes(ns, offset, len);
+        return zero_range(ns, mode, offset, len) ? NS_DONE : write_zeroes(ns, offset, len);
 }
 
 /* --- write protection, remembered with a file ---------------------------------------------------- */
@@ -142,15 +141,15 @@ static uint16_t file_zero(struct ns *ns, uint64_t offset, uint64_t len, bool dea
 #define PROTECTED "user.nvmfspec.write-protected"
 
 /* A device has no such attributes, nor has each file system: what cannot be kept is not promised. */
-static uint16_t file_protect(struct ns *ns, bool protect)
+static enum ns_result file_protect(struct ns *ns, bool protect)
 {
         const struct file *f = ns->store;
         int rc = protect ? fsetxattr(f->fd, PROTECTED, "1", 1, 0) : fremovexattr(f->fd, PROTECTED);
         bool was_none = !protect && rc < 0 && (errno == ENODATA || errno == ENOTSUP);
 
         if (rc < 0 && !was_none)
-                return NVME_FEATURE_NOT_CHANGEABLE;
-        return fsync(f->fd) < 0 ? NVME_WRITE_FAULT : NVME_SUCCESS;
+                return NS_FIXED;
+        return fsync(f->fd) < 0 ? NS_WRITE_ERROR : NS_DONE;
 }
 
 static bool is_protected(const struct file *f)
@@ -198,7 +197,7 @@ static void *flusher(void *arg)
                 file_sync(f);
                 for (; list; list = next) {
                         next = list->next;
-                        list->status = f->failed ? NVME_WRITE_FAULT : NVME_SUCCESS;
+                        list->result = f->failed ? NS_WRITE_ERROR : NS_DONE;
                         list->done(list);
                 }
         }
@@ -215,6 +214,25 @@ static void file_flush(struct ns *ns, struct ns_wait *flush)
         f->last = &flush->next;
         pthread_cond_signal(&f->wake);
         pthread_mutex_unlock(&f->lock);
+}
+
+/* File systems that cannot sync a folder say so by EINVAL. */
+bool ns_sync_folder(const char *path)
+{
+        char copy[4096];
+        bool good;
+        int fd;
+
+        if ((size_t)snprintf(copy, sizeof(copy), "%s", path) >= sizeof(copy)) {
+                errno = ENAMETOOLONG;
+                return false;
+        }
+        fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
+                return false;
+        good = fsync(fd) == 0 || errno == EINVAL;
+        close(fd);
+        return good;
 }
 
 /* --- size, open, close ------------------------------------------------------------------------ */
@@ -237,16 +255,16 @@ static uint64_t file_measure(struct ns *ns)
 }
 
 /* Files only grow: what someone has stored is not cut off by a number in a configuration. */
-static uint16_t file_resize(struct ns *ns, uint64_t bytes)
+static enum ns_result file_resize(struct ns *ns, uint64_t bytes)
 {
         const struct file *f = ns->store;
         uint64_t now = size_of(f->fd, f->device);
 
         if (bytes < now)
-                return NVME_INVALID_FIELD;
+                return NS_FIXED;
         if (bytes > now && f->device)
-                return NVME_CAPACITY_EXCEEDED;
-        return ftruncate(f->fd, (off_t)bytes) == 0 ? NVME_SUCCESS : write_status(errno);
+                return NS_NO_SPACE;
+        return ftruncate(f->fd, (off_t)bytes) == 0 ? NS_DONE : write_status(errno);
 }
 
 static void file_free(struct file *f)
@@ -408,6 +426,8 @@ static const char *attach(struct ns *ns, const struct ns_spec *spec, uint64_t *b
         struct file *f = find_opened(spec->arg);
         const char *wrong = f && f->failed ? was_lost : f ? fit(f, spec, bytes) : NULL;
 
+        if (!wrong && f && !ns_lock_suits(f->ranges, ns->family))
+                wrong = "served by another protocol";
         if (wrong)
                 return wrong;
         if (f) {
@@ -417,8 +437,9 @@ static const char *attach(struct ns *ns, const struct ns_spec *spec, uint64_t *b
                 f = file_new(spec, bytes, &wrong);
                 if (!f)
                         return wrong;
-                ns_resv_of(ns)->unsupported = f->device;
-                wrong = f->device ? NULL : ns_resv_restore(ns_resv_of(ns), spec->arg, why);
+                wrong = ns->family
+                            ? ns->family->shared_restore(ns_shared(ns), spec->arg, f->device, why)
+                            : NULL;
                 if (wrong) {
                         stop_flusher(f);
                         file_free(f);

@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 
 #include "ns_backend.h"
-#include "pdu/nvme/wire/nvme.h"
 
 enum { PAGE = 4096, WORTH_A_CALL = 65536 };
 
@@ -16,23 +15,23 @@ struct mem {
         uint64_t bytes;
 };
 
-static uint16_t mem_read(struct ns *ns, uint64_t offset, uint32_t len, uint8_t *buf)
+static enum ns_result mem_read(struct ns *ns, uint64_t offset, uint32_t len, uint8_t *buf)
 {
         const struct mem *m = ns->store;
 
         memcpy(buf, m->base + offset, len);
-        return NVME_SUCCESS;
+        return NS_DONE;
 }
 
-static uint16_t mem_write(struct ns *ns, uint64_t offset, uint32_t len, const uint8_t *buf)
+static enum ns_result mem_write(struct ns *ns, uint64_t offset, uint32_t len, const uint8_t *buf)
 {
         const struct mem *m = ns->store;
 
         memcpy(m->base + offset, buf, len);
-        return NVME_SUCCESS;
+        return NS_DONE;
 }
 
-static uint16_t mem_zero(struct ns *ns, uint64_t offset, uint64_t len, bool deallocate)
+static enum ns_result mem_zero(struct ns *ns, uint64_t offset, uint64_t len, bool deallocate)
 {
         const struct mem *m = ns->store;
         uint64_t from = (offset + PAGE - 1) / PAGE * PAGE, to = (offset + len) / PAGE * PAGE;
@@ -40,16 +39,16 @@ static uint16_t mem_zero(struct ns *ns, uint64_t offset, uint64_t len, bool deal
         if (to <= from || (!deallocate && len < WORTH_A_CALL) ||
             madvise(m->base + from, to - from, MADV_DONTNEED) < 0) {
                 memset(m->base + offset, 0, len);
-                return NVME_SUCCESS;
+                return NS_DONE;
         }
         memset(m->base + offset, 0, from - offset);
         memset(m->base + to, 0, offset + len - to);
-        return NVME_SUCCESS;
+        return NS_DONE;
 }
 
 static bool mem_deallocate(struct ns *ns, uint64_t offset, uint64_t len)
 {
-        return mem_zero(ns, offset, len, true) == NVME_SUCCESS;
+        return mem_zero(ns, offset, len, true) == NS_DONE;
 }
 
 static uint64_t whole_pages(uint64_t bytes)
@@ -57,7 +56,7 @@ static uint64_t whole_pages(uint64_t bytes)
         return (bytes + PAGE - 1) / PAGE * PAGE;
 }
 
-static uint16_t mem_resize(struct ns *ns, uint64_t bytes)
+static enum ns_result mem_resize(struct ns *ns, uint64_t bytes)
 {
         struct mem *m = ns->store;
         uint8_t *base;
@@ -66,9 +65,9 @@ static uint16_t mem_resize(struct ns *ns, uint64_t bytes)
                 mem_zero(ns, bytes, whole_pages(bytes) - bytes, false);
         base = mremap(m->base, whole_pages(m->bytes), whole_pages(bytes), MREMAP_MAYMOVE);
         if (base == MAP_FAILED)
-                return NVME_INTERNAL_ERROR;
+                return NS_NO_MEMORY;
         *m = (struct mem) { base, bytes };
-        return NVME_SUCCESS;
+        return NS_DONE;
 }
 
 static void mem_close(struct ns *ns)

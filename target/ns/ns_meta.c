@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "ns_backend.h"
-#include "pdu/nvme/wire/nvme.h"
 
 static uint32_t block_of(const struct ns *ns)
 {
@@ -31,15 +30,15 @@ static void invert(const struct ns *ns, uint8_t *meta)
                 tuple_of(ns, meta)[i] ^= 0xff;
 }
 
-static uint16_t load(struct ns *ns, uint64_t lba, uint8_t *meta)
+static enum ns_result load(struct ns *ns, uint64_t lba, uint8_t *meta)
 {
-        uint16_t status = ns->ops->read(ns, place_of(ns, lba), ns->ms, meta);
+        enum ns_result result = ns->ops->read(ns, place_of(ns, lba), ns->ms, meta);
 
         invert(ns, meta);
-        return status;
+        return result;
 }
 
-static uint16_t store(struct ns *ns, uint64_t lba, uint8_t *meta)
+static enum ns_result store(struct ns *ns, uint64_t lba, uint8_t *meta)
 {
         invert(ns, meta);
         return ns->ops->write(ns, place_of(ns, lba), ns->ms, meta);
@@ -53,69 +52,72 @@ static uint64_t crc_of(const struct ns *ns, const uint8_t *block, const uint8_t 
 }
 
 /* Block i of a command. */
-static uint16_t check(const struct ns *ns, const struct pi_use *pi, uint32_t i,
-                      const uint8_t *block, const uint8_t *meta)
+static enum ns_result check(const struct ns *ns, const struct pi_use *pi, uint32_t i,
+                            const uint8_t *block, const uint8_t *meta)
 {
         const struct pi_format f = ns_pi(ns);
+        enum pi_result found;
 
         if (!pi || !ns->pi)
-                return NVME_SUCCESS;
-        return pi_check(pi, &f, meta + ns->ms - ns_pi_len(ns), i,
-                        pi_needs_crc(pi) ? crc_of(ns, block, meta) : 0);
+                return NS_DONE;
+        found = pi_check(pi, &f, meta + ns->ms - ns_pi_len(ns), i,
+                         pi_needs_crc(pi) ? crc_of(ns, block, meta) : 0);
+        return found == PI_RIGHT ? NS_DONE
+                                 : (enum ns_result)(NS_GUARD_WRONG + (found - PI_GUARD_WRONG));
 }
 
-uint16_t meta_read(struct ns *ns, uint64_t lba, uint32_t count, uint8_t *out,
-                   const struct pi_use *pi)
+enum ns_result meta_read(struct ns *ns, uint64_t lba, uint32_t count, uint8_t *out,
+                         const struct pi_use *pi)
 {
         uint32_t block = block_of(ns), unit = ns_unit(ns, pi && pi->act);
-        uint16_t status = NVME_SUCCESS;
+        enum ns_result result = NS_DONE;
 
-        for (uint32_t i = 0; i < count && !status; i++, out += unit) {
+        for (uint32_t i = 0; i < count && !result; i++, out += unit) {
                 uint8_t meta[NS_METADATA_MAX];
 
-                status = ns->ops->read(ns, (lba + i) << ns->lbads, block, out);
-                if (!status)
-                        status = load(ns, lba + i, meta);
-                if (!status)
-                        status = check(ns, pi, i, out, meta);
+                result = ns->ops->read(ns, (lba + i) << ns->lbads, block, out);
+                if (!result)
+                        result = load(ns, lba + i, meta);
+                if (!result)
+                        result = check(ns, pi, i, out, meta);
                 if (unit > block)
                         memcpy(out + block, meta, ns->ms);
         }
-        return status;
+        return result;
 }
 
 /* Nothing is written unless all is right. */
-static uint16_t check_all(const struct ns *ns, uint32_t count, const uint8_t *in,
-                          const struct pi_use *pi)
+static enum ns_result check_all(const struct ns *ns, uint32_t count, const uint8_t *in,
+                                const struct pi_use *pi)
 {
         uint32_t block = block_of(ns), unit = ns_unit(ns, false);
-        uint16_t status = NVME_SUCCESS;
+        enum ns_result result = NS_DONE;
 
-        for (uint32_t i = 0; i < count && !status; i++, in += unit)
-                status = check(ns, pi, i, in, in + block);
-        return status;
+        for (uint32_t i = 0; i < count && !result; i++, in += unit)
+                result = check(ns, pi, i, in, in + block);
+        return result;
 }
 
-uint16_t meta_write(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *in,
-                    const struct pi_use *pi)
+enum ns_result meta_write(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *in,
+                          const struct pi_use *pi)
 {
         const struct pi_format f = ns_pi(ns);
         bool act = ns->pi && pi && pi->act;
         uint32_t block = block_of(ns), unit = ns_unit(ns, act);
-        uint16_t status = act ? NVME_SUCCESS : check_all(ns, count, in, pi);
+        enum ns_result result = act ? NS_DONE : check_all(ns, count, in, pi);
 
-        for (uint32_t i = 0; i < count && !status; i++, in += unit) {
+        for (uint32_t i = 0; i < count && !result; i++, in += unit) {
                 uint8_t meta[NS_METADATA_MAX] = { 0 };
 
                 if (unit > block)
                         memcpy(meta, in + block, ns->ms);
                 if (act)
                         pi_make(&f, pi, i, crc_of(ns, in, meta), tuple_of(ns, meta));
-                status = ns->ops->write(ns, (lba + i) << ns->lbads, block, in);
-                if (!status)
-                        status = store(ns, lba + i, meta);
+                result = ns->ops->write(ns, (lba + i) << ns->lbads, block, in);
+                if (!result)
+                        result = store(ns, lba + i, meta);
         }
-        return status;
+        return result;
 }
 
 /* Protection information is checked, and not compared (3.3.1). */
@@ -126,43 +128,43 @@ static bool is_equal(const struct ns *ns, const uint8_t *cmp, const uint8_t *blo
                memcmp(cmp + block_of(ns), meta, ns->ms - (ns->pi ? ns_pi_len(ns) : 0)) == 0;
 }
 
-uint16_t meta_compare(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *cmp,
-                      const struct pi_use *pi)
+enum ns_result meta_compare(struct ns *ns, uint64_t lba, uint32_t count, const uint8_t *cmp,
+                            const struct pi_use *pi)
 {
-        uint16_t status = cmp ? check_all(ns, count, cmp, pi) : NVME_SUCCESS;
+        enum ns_result result = cmp ? check_all(ns, count, cmp, pi) : NS_DONE;
         uint8_t block[NS_BLOCK_MAX], meta[NS_METADATA_MAX];
 
-        for (uint32_t i = 0; i < count && !status; i++) {
-                status = ns->ops->read(ns, (lba + i) << ns->lbads, block_of(ns), block);
-                if (!status)
-                        status = load(ns, lba + i, meta);
-                if (!status)
-                        status = check(ns, pi, i, block, meta);
-                if (!status && cmp &&
+        for (uint32_t i = 0; i < count && !result; i++) {
+                result = ns->ops->read(ns, (lba + i) << ns->lbads, block_of(ns), block);
+                if (!result)
+                        result = load(ns, lba + i, meta);
+                if (!result)
+                        result = check(ns, pi, i, block, meta);
+                if (!result && cmp &&
                     !is_equal(ns, cmp + (size_t)i * ns_unit(ns, false), block, meta))
-                        status = NVME_COMPARE_FAILURE;
+                        result = NS_DIFFERS;
         }
-        return status;
+        return result;
 }
 
 /* Of blocks of zeroes: as 3.3.8 has it with PRACT, or zeroes as well. */
-uint16_t meta_zero(struct ns *ns, uint64_t lba, uint64_t count, bool deallocate,
-                   const struct pi_use *pi)
+enum ns_result meta_zero(struct ns *ns, uint64_t lba, uint64_t count, bool deallocate,
+                         const struct pi_use *pi)
 {
         static const uint8_t zeroes[NS_BLOCK_MAX + NS_METADATA_MAX];
         const struct pi_format f = ns_pi(ns);
         bool act = ns->pi && pi && pi->act;
         uint64_t crc = act ? crc_of(ns, zeroes, zeroes) : 0;
-        uint16_t status = NVME_SUCCESS;
+        enum ns_result result = NS_DONE;
 
         if (!ns->pi || deallocate)
                 return ns->ops->zero(ns, place_of(ns, lba), count * ns->ms, deallocate);
-        for (uint64_t i = 0; i < count && !status; i++) {
+        for (uint64_t i = 0; i < count && !result; i++) {
                 uint8_t meta[NS_METADATA_MAX] = { 0 };
 
                 if (act)
                         pi_make(&f, pi, (uint32_t)i, crc, tuple_of(ns, meta));
-                status = store(ns, lba + i, meta);
+                result = store(ns, lba + i, meta);
         }
-        return status;
+        return result;
 }

@@ -3,32 +3,31 @@
 #include <string.h>
 
 #include "ns_backend.h"
-#include "pdu/nvme/wire/nvme.h"
 
-static uint16_t null_read(struct ns *ns, uint64_t offset, uint32_t len, uint8_t *buf)
+static enum ns_result null_read(struct ns *ns, uint64_t offset, uint32_t len, uint8_t *buf)
 {
         (void)ns;
         (void)offset;
         memset(buf, 0, len);
-        return NVME_SUCCESS;
+        return NS_DONE;
 }
 
-static uint16_t null_write(struct ns *ns, uint64_t offset, uint32_t len, const uint8_t *buf)
+static enum ns_result null_write(struct ns *ns, uint64_t offset, uint32_t len, const uint8_t *buf)
 {
         (void)ns;
         (void)offset;
         (void)len;
         (void)buf;
-        return NVME_SUCCESS;
+        return NS_DONE;
 }
 
-static uint16_t null_zero(struct ns *ns, uint64_t offset, uint64_t len, bool deallocate)
+static enum ns_result null_zero(struct ns *ns, uint64_t offset, uint64_t len, bool deallocate)
 {
         (void)ns;
         (void)offset;
         (void)len;
         (void)deallocate;
-        return NVME_SUCCESS;
+        return NS_DONE;
 }
 
 static bool null_deallocate(struct ns *ns, uint64_t offset, uint64_t len)
@@ -39,11 +38,11 @@ static bool null_deallocate(struct ns *ns, uint64_t offset, uint64_t len)
         return true;
 }
 
-static uint16_t null_resize(struct ns *ns, uint64_t bytes)
+static enum ns_result null_resize(struct ns *ns, uint64_t bytes)
 {
         (void)ns;
         (void)bytes;
-        return NVME_SUCCESS;
+        return NS_DONE;
 }
 
 static void null_close(struct ns *ns)

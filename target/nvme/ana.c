@@ -141,7 +141,7 @@ static void update_groups(struct ana_view *v, struct changed *c, const struct su
 
         for (const struct ns *ns = ns_attached_from(s->ns, v->hostnqn, 0); ns;
              ns = ns_attached_from(ns->next, v->hostnqn, 0))
-                now[ns->nsid] = (uint16_t)ns->anagrpid;
+                now[ns->nsid] = (uint16_t)nvme_ns(ns)->anagrpid;
         memset(v->members, 0, sizeof(v->members));
         for (unsigned nsid = 1; nsid <= ANA_GROUPS; nsid++) {
                 move(v, c, nsid, now[nsid], news);
@@ -192,7 +192,7 @@ uint32_t ana_group(const struct ana_view *v, const struct ns *ns)
 {
         uint32_t group = v ? v->group[ns->nsid] : 0;
 
-        return v && group == 0 ? ns->anagrpid : group;
+        return v && group == 0 ? nvme_ns(ns)->anagrpid : group;
 }
 
 uint8_t ana_state(const struct ana_view *v, const struct ns *ns)

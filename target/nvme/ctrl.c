@@ -14,7 +14,7 @@
 #include "pdu/core/plant.h"
 #include "pdu/core/wipe.h"
 #include "pdu/io/log.h"
-#include "target/ns/ns_hosts.h"
+#include "target/nvme/ns_hosts.h"
 
 enum { IO_LOST_GRACE = 2000 /* ms */ };
 
@@ -91,7 +91,7 @@ uint16_t ctrl_table_cntlid(struct ctrl_table *t, const struct subsystem *s)
 static void attach_as_usual(const struct ctrl *c)
 {
         for (struct ns *ns = c->subsystem ? c->subsystem->ns : NULL; ns; ns = ns->next)
-                if (ns_is_flipped(ns, c->m.cntlid) != (ns->made && ns->shown))
+                if (ns_is_flipped(ns, c->m.cntlid) != (nvme_ns(ns)->made && nvme_ns(ns)->shown))
                         ns_flip(ns, c->m.cntlid);
 }
 

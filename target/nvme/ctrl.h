@@ -20,7 +20,7 @@
 #include "pdu/nvme/wire/discovery.h"
 #include "pdu/nvme/wire/rdma.h"
 #include "subsystem.h"
-#include "target/ns/ns_resv.h"
+#include "target/nvme/ns_resv.h"
 #include "target/target.h"
 
 enum {

@@ -56,7 +56,7 @@ static void settings_recovery(struct ctrl *c, uint32_t value)
         struct ns *ns = ctrl_first_ns(c);
 
         for (; ns; ns = has_flaw(c->env, FLAW_RECOVERY_ONE) ? NULL : ctrl_next_ns(c, ns))
-                atomic_store(&ns->recovery, value);
+                ns_set_recovery(ns, value);
 }
 
 /* FLAW_PROTECTED_RESET */
@@ -78,7 +78,7 @@ static void attach_again(struct ctrl *c)
 static void forget_labels(struct ctrl *c)
 {
         for (struct ns *ns = ctrl_first_ns(c); ns; ns = ctrl_next_ns(c, ns))
-                memset(ns->label, 0, sizeof(ns->label));
+                memset(nvme_ns(ns)->label, 0, sizeof(nvme_ns(ns)->label));
 }
 
 static uint16_t initial_threshold(const struct ctrl *c)
@@ -331,7 +331,7 @@ static uint16_t get_hostid(const struct admin *a)
 
 static uint32_t recovery_of(const struct admin *a, const struct ns *ns)
 {
-        uint32_t value = atomic_load(&ns->recovery);
+        uint32_t value = atomic_load(&nvme_ns(ns)->recovery);
 
         return has_flaw(a->env, FLAW_RECOVERY_DULBE) ? value & UINT16_MAX : value;
 }
@@ -352,7 +352,7 @@ static uint16_t recovery(struct admin *a, bool current, uint32_t *value)
         else if (every)
                 settings_recovery(a->ctrl, dw11);
         else
-                atomic_store(&ns->recovery, dw11);
+                ns_set_recovery(ns, dw11);
         return 0;
 }
 
@@ -385,9 +385,9 @@ static uint16_t label(struct admin *a, bool current)
                 return NVME_INVALID_FIELD;
         pthread_mutex_lock(lock);
         if (is_set(a->r))
-                memcpy(ns->label, a->r->data, LABEL_LEN);
+                memcpy(nvme_ns(ns)->label, a->r->data, LABEL_LEN);
         else if (current || feature_select(&a->r->sqe) == FEATURE_SAVED)
-                memcpy(a->r->data, ns->label, LABEL_LEN);
+                memcpy(a->r->data, nvme_ns(ns)->label, LABEL_LEN);
         else
                 memset(a->r->data, has_flaw(a->env, FLAW_LABEL_DEFAULT) ? ' ' : 0, LABEL_LEN);
         pthread_mutex_unlock(lock);
@@ -444,7 +444,7 @@ static uint16_t set_protection(struct admin *a, struct ns *ns, uint32_t state)
                 return rule_refuse(a->env->policy, NS_PROTECT_CHANGE);
         if (state > PROTECT)
                 return NVME_INVALID_FIELD;
-        status = ns_protect(ns, (uint8_t)state);
+        status = ns_status(ns_protect(ns, (uint8_t)state));
         if (state == PROTECT && has_flaw(a->env, FLAW_PROTECT_EVENT)) {
                 controller_event(&a->ctrl->m, AEN_SMART, 0, LOG_SMART);
                 ctrl_send_events(a->ctrl);

@@ -95,7 +95,7 @@ static uint16_t format(const struct admin *a, const struct format *f)
                 if (has_flaw(a->env, FLAW_FORMAT_KEEPS))
                         blocks /= 2;
                 if (is_meant(a, f, ns))
-                        status = ns_zero(ns, 0, blocks, true);
+                        status = ns_status(ns_zero(ns, 0, blocks, true));
         }
         return status;
 }
@@ -135,6 +135,6 @@ uint16_t admin_format(struct admin *a)
         atomic_fetch_add(&a->ctrl->subsystem->formats, 1);
         record(a, &f, PEL_FORMAT_END, status);
         for (struct ns *ns = ctrl_first_ns(a->ctrl); ns; ns = ctrl_next_ns(a->ctrl, ns))
-                atomic_store(&ns->upset, has_flaw(a->env, FLAW_FORMAT_UPSETS));
+                atomic_store(&nvme_ns(ns)->upset, has_flaw(a->env, FLAW_FORMAT_UPSETS));
         return status;
 }

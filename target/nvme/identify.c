@@ -310,7 +310,7 @@ static void describe_ns(struct admin *a, struct ns *ns)
         id->nsfeat = NSFEAT_THINP | NSFEAT_NSABP | NSFEAT_DAE | NSFEAT_OPTPERF;
         id->nawun = le16(blocks_of(ATOMIC, ns->lbads));
         id->npwg = id->npwa = id->npdg = id->npda = id->nows = le16(blocks_of(PAGE, ns->lbads));
-        if (ns->made)
+        if (nvme_ns(ns)->made)
                 id->nsfeat |= NSFEAT_UIDREUSE;
         id->nmic = has_flaw(a->env, FLAW_NS_PRIVATE) ? 0 : NMIC_SHARED;
         id->rescap = reservations_of(ns);
@@ -326,7 +326,7 @@ static void describe_ns(struct admin *a, struct ns *ns)
                 id->nuse = le64(0);
                 memset(id->nvmcap, 0, sizeof(id->nvmcap));
         }
-        memcpy(id->nguid, ns->nguid, sizeof(id->nguid));
+        memcpy(id->nguid, nvme_ns(ns)->nguid, sizeof(id->nguid));
         id->lbaf[0].ms = le16(ns->ms);
         if (ns->ms) {
                 id->flbas = FLBAS_EXTENDED;
@@ -413,9 +413,9 @@ static uint16_t identify_ns_descs(struct admin *a)
         if (has_flaw(a->env, FLAW_NGUID_NIL)) {
                 ns_desc_put(a->r->data, IDENTIFY_LEN, &at, &(struct ns_id) { NIDT_NGUID, 16, nil });
                 ns_desc_put(a->r->data, IDENTIFY_LEN, &at, &(struct ns_id) { NIDT_EUI64, 8, nil });
-        } else if (is_set(ns->nguid)) {
+        } else if (is_set(nvme_ns(ns)->nguid)) {
                 ns_desc_put(a->r->data, IDENTIFY_LEN, &at,
-                            &(struct ns_id) { NIDT_NGUID, 16, ns->nguid });
+                            &(struct ns_id) { NIDT_NGUID, 16, nvme_ns(ns)->nguid });
         }
         ns_desc_put(a->r->data, IDENTIFY_LEN, &at, &(struct ns_id) { NIDT_CSI, 1, csi });
         a->r->data[IDENTIFY_LEN - 1] = violates(a->env, ID_DESCS_END);

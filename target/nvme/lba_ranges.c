@@ -65,9 +65,10 @@ uint16_t lba_ranges_set(struct admin *a)
         ranges->n = n;
         memcpy(ranges->range, range, n * sizeof(*range));
         pthread_rwlock_wrlock(&a->env->inv->lock);
-        if (has_flaw(a->env, FLAW_RANGES_FIRST) && atomic_load(&ns->lba_ranges))
-                memcpy(&ranges->range[0], &atomic_load(&ns->lba_ranges)->range[0], sizeof(*range));
-        free(atomic_exchange(&ns->lba_ranges, ranges));
+        if (has_flaw(a->env, FLAW_RANGES_FIRST) && atomic_load(&nvme_ns(ns)->lba_ranges))
+                memcpy(&ranges->range[0], &atomic_load(&nvme_ns(ns)->lba_ranges)->range[0],
+                       sizeof(*range));
+        free(atomic_exchange(&nvme_ns(ns)->lba_ranges, ranges));
         pthread_rwlock_unlock(&a->env->inv->lock);
         return 0;
 }
@@ -83,7 +84,7 @@ uint16_t lba_ranges_get(struct admin *a, bool current, uint32_t *value)
                 return status;
         memset(range, 0, LBA_RANGES_LEN);
         pthread_rwlock_rdlock(&a->env->inv->lock);
-        ranges = current ? atomic_load(&ns->lba_ranges) : NULL;
+        ranges = current ? atomic_load(&nvme_ns(ns)->lba_ranges) : NULL;
         if (ranges) {
                 memcpy(range, ranges->range, LBA_RANGES_LEN);
                 *value = ranges->n - 1;

@@ -98,7 +98,7 @@ static void name(const struct admin *a, struct subsystem *s, struct ns *ns)
         if (!has_flaw(a->env, FLAW_NS_REUSED))
                 s->made++;
         le_put(ns->uuid, 4, le_get(ns->uuid, 4) ^ s->made);
-        memcpy(ns->nguid, ns->uuid, sizeof(ns->nguid));
+        memcpy(nvme_ns(ns)->nguid, ns->uuid, sizeof(nvme_ns(ns)->nguid));
 }
 
 static uint16_t create(struct admin *a)
@@ -113,10 +113,10 @@ static uint16_t create(struct admin *a)
         if (status || !nsid)
                 return status;
         snprintf(spec, sizeof(spec), "mem:%" PRIu64, c.nsze << MADE_LBADS);
-        ns = ns_open(spec, s->nqn, nsid, error, sizeof(error));
+        ns = ns_open(&nvme_ns_family, spec, s->nqn, nsid, error, sizeof(error));
         if (!ns)
                 return NVME_INTERNAL_ERROR;
-        ns->made = !has_flaw(a->env, FLAW_NS_CREATE_ATTACHES);
+        nvme_ns(ns)->made = !has_flaw(a->env, FLAW_NS_CREATE_ATTACHES);
         name(a, s, ns);
         subsystem_add_ns(s, ns);
         a->r->cqe.dw0 = le32(has_flaw(a->env, FLAW_NS_CREATE_NSID) ? nsid + 1 : nsid);
@@ -132,7 +132,7 @@ static void tell_deleted(const struct admin *a, struct ns *ns)
                               &(struct ns_change) { .subsystem = a->ctrl->subsystem,
                                                     .nsid = ns->nsid,
                                                     .was = true,
-                                                    .before = ns->hosts,
+                                                    .before = nvme_ns(ns)->hosts,
                                                     .attached = ns,
                                                     .but = has_flaw(a->env, FLAW_NS_EVENT_OWN)
                                                                ? 0
@@ -154,7 +154,7 @@ static void bury(const struct admin *a, struct ns *ns)
         subsystem_remove_ns(s, ns);
         ns_hurry(ns);
         ns_zero(ns, 0, atomic_load(&ns->blocks), true);
-        ns->grave = s->graves;
+        nvme_ns(ns)->grave = s->graves;
         s->graves = ns;
 }
 
@@ -216,7 +216,7 @@ uint16_t admin_ns_management(struct admin *a)
                 status = delete_meant(a);
         ns = s->graves;
         pthread_rwlock_unlock(&a->env->inv->lock);
-        for (; ns && ns != graves; ns = ns->grave) {
+        for (; ns && ns != graves; ns = nvme_ns(ns)->grave) {
                 tell_deleted(a, ns);
                 tell_allocated(a, ns->nsid);
         }
@@ -259,7 +259,7 @@ static uint16_t change_one(const struct admin *a, struct ns *ns, uint16_t cntlid
         if (attach && attached_to(a->ctrl->subsystem, cntlid) >= ATTACHED_MAX &&
             !has_flaw(a->env, FLAW_NS_ATTACH_MORE))
                 return NVME_NS_ATTACH_LIMIT;
-        ns->shown |= attach;
+        nvme_ns(ns)->shown |= attach;
         return ns_flip(ns, cntlid) ? 0 : NVME_INTERNAL_ERROR;
 }
 
@@ -293,8 +293,8 @@ static void tell_attached(const struct admin *a, const struct ns *ns, unsigned d
                                 .nsid = ns->nsid,
                                 .was = true,
                                 .is = true,
-                                .before = ns->hosts,
-                                .after = ns->hosts,
+                                .before = nvme_ns(ns)->hosts,
+                                .after = nvme_ns(ns)->hosts,
                                 .only = has_flaw(a->env, FLAW_ATTACH_TOLD) ? 0 : le16_get(list[i]),
                             });
 }

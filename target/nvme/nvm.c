@@ -264,8 +264,9 @@ static uint16_t run_read(struct nvm_queue *q, struct ns *ns, struct request *r)
 {
         enum { LARGE = 256 << 10 };
         struct pi_use pi = pi_of(q, ns, r);
-        uint16_t status =
-            same_length(ns, r) ? ns_read_with(ns, slba(r), nlb(r), r->data, &pi) : NVME_INVALID_NS;
+        uint16_t status = same_length(ns, r)
+                              ? ns_status(ns_read_with(ns, slba(r), nlb(r), r->data, &pi))
+                              : NVME_INVALID_NS;
 
         if (!status && ns->pi && pi.guard && !pi.act && violates(q, NVM_PI_READ))
                 r->data[ns_unit(ns, false) - ns_pi_len(ns)] ^= 1;
@@ -322,7 +323,7 @@ static uint16_t tear(struct nvm_queue *q, struct ns *ns, uint64_t lba, uint32_t 
 {
         uint32_t half = count / 2, unit = ns_unit(ns, pi->act);
         size_t rest = (size_t)(count - half) * unit;
-        uint16_t status = ns_write_with(ns, lba, half, data, pi);
+        uint16_t status = ns_status(ns_write_with(ns, lba, half, data, pi));
         struct torn *torn = status ? NULL : malloc(sizeof(*torn) + rest);
 
         if (!torn)
@@ -338,8 +339,9 @@ static uint16_t tear(struct nvm_queue *q, struct ns *ns, uint64_t lba, uint32_t 
 uint16_t nvm_store(struct nvm_queue *q, struct ns *ns, uint64_t lba, uint32_t count,
                    const uint8_t *data, const struct pi_use *pi)
 {
-        return count > 1 && has_flaw(q, FLAW_WRITE_TORN) ? tear(q, ns, lba, count, data, pi)
-                                                         : ns_write_with(ns, lba, count, data, pi);
+        return count > 1 && has_flaw(q, FLAW_WRITE_TORN)
+                   ? tear(q, ns, lba, count, data, pi)
+                   : ns_status(ns_write_with(ns, lba, count, data, pi));
 }
 
 /* As it came, or (FLAW_METADATA) with another last byte of the first block's metadata. */
@@ -350,7 +352,7 @@ static uint16_t store(struct nvm_queue *q, struct ns *ns, struct request *r, uin
 
         if (ns->ms && unit_of(ns, r) > 1u << ns->lbads && has_flaw(q, FLAW_METADATA)) {
                 r->data[unit_of(ns, r) - 1] ^= 1;
-                return ns_write(ns, slba(r), n, r->data);
+                return ns_status(ns_write(ns, slba(r), n, r->data));
         }
         status = nvm_store(q, ns, slba(r), n, r->data, &pi);
         if (status && has_flaw(q, FLAW_PI_WRITES))
@@ -364,7 +366,8 @@ static uint16_t store_rest(struct nvm_queue *q, struct ns *ns, struct request *r
 {
         struct pi_use pi = pi_of(q, ns, r);
 
-        return n > 1 ? ns_write_with(ns, slba(r) + to, n - 1, r->data + unit_of(ns, r), &pi)
+        return n > 1 ? ns_status(
+                           ns_write_with(ns, slba(r) + to, n - 1, r->data + unit_of(ns, r), &pi))
                      : NVME_SUCCESS;
 }
 
@@ -380,7 +383,7 @@ static uint16_t run_write(struct nvm_queue *q, struct ns *ns, struct request *r)
                 return store_rest(q, ns, r, n, 0);
         if (has_flaw(q, FLAW_WRITE_VOLATILE) && keep_first(q, ns, r))
                 return store_rest(q, ns, r, n, 1);
-        if (has_flaw(q, FLAW_UNCORRECTABLE_STAYS) && ns_verify(ns, slba(r), n))
+        if (has_flaw(q, FLAW_UNCORRECTABLE_STAYS) && ns_verify(ns, slba(r), n) != NS_DONE)
                 return NVME_SUCCESS;
         return store(q, ns, r, n);
 }
@@ -394,7 +397,7 @@ static uint16_t run_compare(struct nvm_queue *q, struct ns *ns, struct request *
                 return NVME_INVALID_NS;
         if (has_flaw(q, FLAW_COMPARE_SUCCEEDS))
                 return NVME_SUCCESS;
-        return ns_compare_with(ns, slba(r), n, r->data, &pi);
+        return ns_status(ns_compare_with(ns, slba(r), n, r->data, &pi));
 }
 
 static uint16_t run_write_uncorrectable(struct nvm_queue *q, struct ns *ns, struct request *r)
@@ -402,8 +405,9 @@ static uint16_t run_write_uncorrectable(struct nvm_queue *q, struct ns *ns, stru
         if (has_flaw(q, FLAW_UNCORRECTABLE_NOTHING))
                 return NVME_SUCCESS;
         if (has_flaw(q, FLAW_UNCORRECTABLE_FIRST))
-                return ns_write_uncorrectable(ns, slba(r), 1);
-        return ns_write_uncorrectable(ns, slba(r), nlb(r) + has_flaw(q, FLAW_UNCORRECTABLE_WIDE));
+                return ns_status(ns_write_uncorrectable(ns, slba(r), 1));
+        return ns_status(
+            ns_write_uncorrectable(ns, slba(r), nlb(r) + has_flaw(q, FLAW_UNCORRECTABLE_WIDE)));
 }
 
 static uint16_t slice_write_zeroes(struct nvm_queue *q, struct ns *ns, struct request *r,
@@ -415,7 +419,7 @@ static uint16_t slice_write_zeroes(struct nvm_queue *q, struct ns *ns, struct re
         if (deallocate && ns->pi && has_flaw(q, FLAW_PI_DEALLOCATED))
                 deallocate = pi.act = false;
         pi.first += lba - slba(r);
-        return ns_zero_with(ns, lba, count, deallocate, &pi);
+        return ns_status(ns_zero_with(ns, lba, count, deallocate, &pi));
 }
 
 static uint16_t slice_verify(struct nvm_queue *q, struct ns *ns, struct request *r, uint64_t lba,
@@ -425,7 +429,7 @@ static uint16_t slice_verify(struct nvm_queue *q, struct ns *ns, struct request 
         uint16_t status;
 
         pi.first += lba - slba(r);
-        status = ns_verify_with(ns, lba, count, &pi);
+        status = ns_status(ns_verify_with(ns, lba, count, &pi));
         return status == NVME_DEALLOCATED && has_flaw(q, FLAW_DULBE_VERIFY) ? NVME_SUCCESS : status;
 }
 
@@ -468,7 +472,8 @@ static uint16_t run_dsm(struct nvm_queue *q, struct ns *ns, struct request *r)
         if (n > 1 && has_flaw(q, FLAW_DSM_RANGES))
                 range[1].slba = le64(le64_get(range->slba) + le32_get(range->blocks));
         for (size_t i = 0; i < n && !status; i++) {
-                status = ns_deallocate(ns, le64_get(range[i].slba), le32_get(range[i].blocks));
+                status = ns_status(
+                    ns_deallocate(ns, le64_get(range[i].slba), le32_get(range[i].blocks)));
                 if (has_flaw(q, FLAW_DEALLOCATED_ODD))
                         fill_first(ns, le64_get(range[i].slba));
         }
@@ -594,7 +599,7 @@ static void on_waited(struct ns_wait *on)
 {
         struct wait *w = ((struct wait_ns *)on)->wait;
 
-        if (waited(w, on->status))
+        if (waited(w, ns_status(on->result)))
                 w->q->ops->post(w->q, w->r);
 }
 
@@ -642,7 +647,7 @@ static void wait_for(struct wait *w, struct wait_ns *n, bool durable)
                       w->r->sqe.opc != NVME_VERIFY;
         atomic_fetch_add(&w->left, 1);
         if (ns_await(n->ns, &n->on))
-                waited(w, n->on.status);
+                waited(w, ns_status(n->on.result));
 }
 
 static void wait_begins(struct wait *w)
@@ -858,6 +863,7 @@ static uint16_t compare_write(const struct nvm_queue *q, struct ns *ns, const st
                               const struct request *second, uint16_t *status)
 {
         struct pi_use cmp_pi, pi;
+        enum ns_result compared, written;
 
         *status = NVME_ABORT_FAILED_FUSED;
         if (!ns || !same_length(ns, first) || !same_length(ns, second))
@@ -866,13 +872,17 @@ static uint16_t compare_write(const struct nvm_queue *q, struct ns *ns, const st
         pi = pi_of(q, ns, second);
         *status = check_protected(q, ns, second);
         if (*status)
-                return ns_compare_with(ns, slba(first), nlb(first), first->data, &cmp_pi);
-        return ns_compare_write_with(ns, slba(first), nlb(first),
-                                     &(struct ns_fused) { .cmp = first->data,
-                                                          .buf = second->data,
-                                                          .cmp_pi = &cmp_pi,
-                                                          .pi = &pi,
-                                                          .written = status });
+                return ns_status(
+                    ns_compare_with(ns, slba(first), nlb(first), first->data, &cmp_pi));
+        compared = ns_compare_write_with(ns, slba(first), nlb(first),
+                                         &(struct ns_fused) { .cmp = first->data,
+                                                              .buf = second->data,
+                                                              .cmp_pi = &cmp_pi,
+                                                              .pi = &pi,
+                                                              .written = &written });
+        if (compared == NS_DONE)
+                *status = ns_status(written);
+        return ns_status(compared);
 }
 
 /* Both are EXECUTING, `held` has been for a while. */
@@ -1061,7 +1071,8 @@ static uint16_t check(struct nvm_queue *q, const struct subsystem *s, struct req
                 status = c->admit(q, ns, r);
         if (!status && has_no_sgl(r) && !violates(q, DATA_PSDT))
                 status = NVME_INVALID_FIELD;
-        if (!status && has_flaw(q, FLAW_FORMAT_UPSETS) && atomic_exchange(&ns->upset, false))
+        if (!status && has_flaw(q, FLAW_FORMAT_UPSETS) &&
+            atomic_exchange(&nvme_ns(ns)->upset, false))
                 status = NVME_INTERNAL_ERROR;
         if (!status && refuses_sgl(q, r))
                 status = NVME_SGL_TYPE;

@@ -12,7 +12,7 @@
 
 #include "pdu/nvme/machine/request.h"
 #include "subsystem.h"
-#include "target/ns/ns_resv.h"
+#include "target/nvme/ns_resv.h"
 
 enum { /* limits of Copy: source ranges, blocks of one, blocks in all */
        COPY_RANGES = 16,

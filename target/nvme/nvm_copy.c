@@ -241,8 +241,8 @@ static uint16_t move(struct nvm_queue *q, struct ns *to, const struct request *r
         for (size_t i = 0; i < n && !status; i++) {
                 const struct source *from = &s[backwards ? n - 1 - i : i];
 
-                status =
-                    ns_read_with(from->ns, from->slba, from->blocks, blocks + at * unit, &from->pi);
+                status = ns_status(ns_read_with(from->ns, from->slba, from->blocks,
+                                                blocks + at * unit, &from->pi));
                 at += from->blocks;
         }
         if (has_flaw(q, FLAW_COPY_INSERTED) && !s[0].ns->pi)
@@ -253,7 +253,7 @@ static uint16_t move(struct nvm_queue *q, struct ns *to, const struct request *r
                               total - (total > 1 && has_flaw(q, FLAW_COPY_SHORT)), blocks, &use);
         free(blocks);
         if (!status && has_flaw(q, FLAW_COPY_HOLLOW))
-                status = ns_deallocate(to, destination(r), total);
+                status = ns_status(ns_deallocate(to, destination(r), total));
         return status;
 }
 

@@ -192,7 +192,7 @@ static uint16_t erase(const struct admin *a)
         for (struct ns *ns = a->ctrl->subsystem->ns; ns && !status; ns = ns->next)
                 status = has_flaw(a->env, FLAW_SANITIZE_KEEPS)
                              ? 0
-                             : ns_zero(ns, 0, atomic_load(&ns->blocks), true);
+                             : ns_status(ns_zero(ns, 0, atomic_load(&ns->blocks), true));
         return status;
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "pdu/core/wipe.h"
-#include "target/ns/ns_hosts.h"
+#include "target/nvme/ns_hosts.h"
 
 const char *subsystem_state_name(enum subsystem_state state)
 {
@@ -97,13 +97,14 @@ bool subsystem_is_extended(const struct subsystem *s)
 
 bool ns_has_controller(const struct ns *ns, uint16_t cntlid)
 {
-        return ns_is_flipped(ns, cntlid) == ns->made;
+        return ns_is_flipped(ns, cntlid) == nvme_ns(ns)->made;
 }
 
 bool ns_is_attached(const struct ns *ns, const char *hostnqn, uint16_t cntlid)
 {
         return ns_has_controller(ns, cntlid) &&
-               ns_hosts_has(atomic_load_explicit(&ns->hosts, memory_order_acquire), hostnqn);
+               ns_hosts_has(atomic_load_explicit(&nvme_ns(ns)->hosts, memory_order_acquire),
+                            hostnqn);
 }
 
 struct ns *ns_attached(const struct subsystem *s, uint32_t nsid, const char *hostnqn,
@@ -156,7 +157,7 @@ void subsystem_put(struct subsystem *s)
                 ns_put(ns);
         }
         for (struct ns *ns = s->graves, *next; ns; ns = next) {
-                next = ns->grave;
+                next = nvme_ns(ns)->grave;
                 ns_put(ns);
         }
         hosts_clear(&s->hosts);

@@ -14,10 +14,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "nvme_ns.h"
 #include "pdu/nvme/wire/auth.h"
 #include "pdu/nvme/wire/fabrics.h"
 #include "pel.h"
-#include "target/ns/ns.h"
 
 struct host_entry { /* an allowed host */
         char nqn[NQN_MAX + 1];

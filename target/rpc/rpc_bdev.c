@@ -119,7 +119,7 @@ static void create(struct rpc *r, enum bdev_type type, const struct create *a, c
 
         if (!name_it(r, a->name, type, name, call))
                 return;
-        b = bdev_open(type, name, spec, error, sizeof(error));
+        b = bdev_open(&nvme_ns_family, type, name, spec, error, sizeof(error));
         if (b)
                 keep(r, b, a->uuid, call);
         else
@@ -370,7 +370,7 @@ METHOD(bdev_null_resize)
         if (!b)
                 return;
         if (a->new_size == 0 ||
-            bdev_resize(b, (a->new_size << 20) >> bdev_storage(b)->lbads) != NVME_SUCCESS)
+            bdev_resize(b, (a->new_size << 20) >> bdev_storage(b)->lbads) != NS_DONE)
                 jsonrpc_fail(call, -EINVAL, "%s", "");
         else
                 target_measure(r->target);
@@ -439,6 +439,12 @@ const struct jsonrpc_param rpc_inject_params[] = {
         { 0 },
 };
 
+/* A command ends with that status. */
+static enum ns_result fault_of(uint16_t status)
+{
+        return (enum ns_result)(NS_OWN + status);
+}
+
 METHOD(bdev_error_inject_error)
 {
         static const int ops[] = { [IO_READ] = BDEV_READ,
@@ -448,7 +454,7 @@ METHOD(bdev_error_inject_error)
         const struct inject *a = args;
         struct bdev *b = find(owner, a->name, BDEV_ERROR, call);
         struct bdev_fault f = { .left = (uint32_t)a->num,
-                                .status = NVME_INTERNAL_ERROR,
+                                .result = fault_of(NVME_INTERNAL_ERROR),
                                 .offset = (uint32_t)a->corrupt_offset,
                                 .value = (uint8_t)a->corrupt_value };
 
@@ -460,9 +466,9 @@ METHOD(bdev_error_inject_error)
                 return;
         }
         if (a->error_type == ERROR_NVME)
-                f.status = (uint16_t)(a->nvme_sct << 8 | a->nvme_sc);
+                f.result = fault_of((uint16_t)(a->nvme_sct << 8 | a->nvme_sc));
         if (a->error_type == ERROR_CORRUPT)
-                f.status = 0;
+                f.result = NS_DONE;
         if (a->io_type == IO_CLEAR)
                 f.left = 0;
         for (unsigned type = IO_READ; type < IO_ALL; type++)

@@ -75,7 +75,7 @@ static inline void fake_init(struct fake *f, struct bed *b)
 static inline void bed_add_ns(struct subsystem *s, const char *spec, uint32_t nsid)
 {
         char error[128];
-        struct ns *ns = ns_open(spec, s->nqn, nsid, error, sizeof(error));
+        struct ns *ns = ns_open(&nvme_ns_family, spec, s->nqn, nsid, error, sizeof(error));
 
         if (!ns)
                 fail_msg("%s", error);
@@ -155,7 +155,7 @@ static inline void ns_changed(struct bed *b, const struct subsystem *s, uint32_t
         const struct ns *ns = s ? ns_find(s, nsid) : NULL;
         struct ns_change change = { .subsystem = s, .nsid = nsid, .is = true };
 
-        change.after = ns ? ns->hosts : NULL;
+        change.after = ns ? nvme_ns(ns)->hosts : NULL;
         ctrl_table_ns_changed(b->env.table, &change);
 }
 

@@ -180,7 +180,7 @@ static void identify_descriptors(void **state)
         size_t at = 0;
 
         (void)state;
-        memset(ns->nguid, 7, sizeof(ns->nguid));
+        memset(nvme_ns(ns)->nguid, 7, sizeof(nvme_ns(ns)->nguid));
         assert_int_equal(identify(CNS_NS_DESCS, 1, 0, 0), 0);
         assert_true(ns_desc_next(cmd->data, IDENTIFY_LEN, &at, &id));
         assert_int_equal(id.type, NIDT_UUID);

@@ -15,9 +15,9 @@ static int set_up(void **state)
         bed_init(&bed);
         bed_add_ns(bed.one, "mem:1M", 5);
         bed.one->ana = true;
-        ns_find(bed.one, 1)->anagrpid = 1;
-        ns_find(bed.one, 3)->anagrpid = 2;
-        ns_find(bed.one, 5)->anagrpid = 1;
+        nvme_ns(ns_find(bed.one, 1))->anagrpid = 1;
+        nvme_ns(ns_find(bed.one, 3))->anagrpid = 2;
+        nvme_ns(ns_find(bed.one, 5))->anagrpid = 1;
         cmd = calloc(1, sizeof(*cmd));
         open_admin(&admin, &bed);
         return 0;
@@ -231,7 +231,7 @@ static void changes_are_counted_and_told(void **state)
         listen();
         set_state(9, ANA_INACCESSIBLE); /* nobody is in it */
         told_so_often(1);
-        ns_find(bed.one, 5)->anagrpid = 2;
+        nvme_ns(ns_find(bed.one, 5))->anagrpid = 2;
         ctrl_table_ana_changed(bed.env.table);
         told_so_often(2);
         log = read_log(false, false);
@@ -251,7 +251,7 @@ static void who_comes_is_not_told_of(void **state)
         listen();
         bed.port->subsystems->ana.of[7] = ANA_INACCESSIBLE;
         bed_add_ns(bed.one, "mem:1M", 7);
-        ns_find(bed.one, 7)->anagrpid = 7;
+        nvme_ns(ns_find(bed.one, 7))->anagrpid = 7;
         assert_int_equal(io_status(7),
                          0); /* not looked at yet: as it was when the controller came */
         ctrl_table_ana_changed(bed.env.table);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "ctrl_fixture.h"
-#include "target/ns/ns_hosts.h"
+#include "target/nvme/ns_hosts.h"
 #include "target/nvme/nvm.h"
 
 /* Of SUB1: namespaces 1 and 5 are everybody's, 3 is HOST1's. */
@@ -37,7 +37,7 @@ static void attach(uint32_t nsid, const char *a, const char *b)
         struct ns_change change = {
                 .subsystem = bed.one, .nsid = nsid, .was = true, .is = true, .hosts_alone = true
         };
-        struct ns_hosts *now = hosts_of(a, b), *before = atomic_exchange(&ns->hosts, now);
+        struct ns_hosts *now = hosts_of(a, b), *before = atomic_exchange(&nvme_ns(ns)->hosts, now);
 
         change.before = before;
         change.after = now;
@@ -52,10 +52,10 @@ static void set_up_bed(bool ana)
         bed_add_ns(bed.one, "mem:1M", 5);
         bed.one->ana = ana;
         for (struct ns *ns = bed.one->ns; ns; ns = ns->next)
-                ns->anagrpid = ns->nsid == 3 ? 2 : 1;
+                nvme_ns(ns)->anagrpid = ns->nsid == 3 ? 2 : 1;
         cmd = calloc(1, sizeof(*cmd));
         aers = calloc(4, sizeof(*aers));
-        ns_find(bed.one, 3)->hosts = hosts_of(HOST1, NULL);
+        nvme_ns(ns_find(bed.one, 3))->hosts = hosts_of(HOST1, NULL);
         open_as(&one, HOST1, 1);
         open_as(&two, HOST2, 2);
 }

@@ -497,10 +497,13 @@ static int start(void **state)
         sem_init(&posted, 0, 0);
         queue = (struct nvm_queue) { .ops = &ops };
         sub = subsystem_new("nqn.2026-01.io.nvmfspec:test");
-        subsystem_add_ns(sub, ns_open(spec, sub->nqn, 2, error, sizeof(error)));
-        subsystem_add_ns(sub, ns_open("mem:4M", sub->nqn, 5, error, sizeof(error)));
-        subsystem_add_ns(sub, ns_open("mem:1M", sub->nqn, 1, error, sizeof(error)));
-        subsystem_add_ns(sub, ns_open("mem:1M,delay=20ms", sub->nqn, 4, error, sizeof(error)));
+        subsystem_add_ns(sub, ns_open(&nvme_ns_family, spec, sub->nqn, 2, error, sizeof(error)));
+        subsystem_add_ns(sub,
+                         ns_open(&nvme_ns_family, "mem:4M", sub->nqn, 5, error, sizeof(error)));
+        subsystem_add_ns(sub,
+                         ns_open(&nvme_ns_family, "mem:1M", sub->nqn, 1, error, sizeof(error)));
+        subsystem_add_ns(
+            sub, ns_open(&nvme_ns_family, "mem:1M,delay=20ms", sub->nqn, 4, error, sizeof(error)));
         return 0;
 }
 

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "target/ns/ns_resv.h"
+#include "target/nvme/ns_resv.h"
+#include "target/nvme/nvme_ns.h"
 
 enum { A = 1, B, C };
 
@@ -277,7 +278,8 @@ static char path[] = "/tmp/reservation-XXXXXX", spec[64], beside[64];
 static struct ns *open_ns(void)
 {
         char error[256] = "";
-        struct ns *ns = ns_open(spec, "nqn.2026-01.io.nvmfspec:one", 1, error, sizeof(error));
+        struct ns *ns =
+            ns_open(&nvme_ns_family, spec, "nqn.2026-01.io.nvmfspec:one", 1, error, sizeof(error));
 
         if (!ns)
                 print_message("%s\n", error);

@@ -24,7 +24,7 @@ static struct ns *new_ns(uint32_t nsid)
 {
         char error[128];
 
-        return ns_open("mem:1M", NQN_A, nsid, error, sizeof(error));
+        return ns_open(&nvme_ns_family, "mem:1M", NQN_A, nsid, error, sizeof(error));
 }
 
 static int set_up(void **state)

@@ -160,22 +160,25 @@ static void what_is_asked_for_is_checked(void **state)
                 struct pi pi;
                 uint16_t status;
         } rows[] = {
-                { { .guard = true }, 1, { 0xc0de, 0, 0 }, NVME_SUCCESS },
-                { { .guard = true }, 1, { 0xc0df, 0, 0 }, NVME_GUARD_CHECK },
-                { { .guard = false }, 1, { 0xc0df, 0, 0 }, NVME_SUCCESS },
+                { { .guard = true }, 1, { 0xc0de, 0, 0 }, PI_RIGHT },
+                { { .guard = true }, 1, { 0xc0df, 0, 0 }, PI_GUARD_WRONG },
+                { { .guard = false }, 1, { 0xc0df, 0, 0 }, PI_RIGHT },
                 { { .app = true, .tag = 0x1234, .mask = 0xffff }, 2, { 0, 0x1234, 0 }, 0 },
-                { { .app = true, .tag = 0x1234, .mask = 0xffff }, 2, { 0, 0x1235, 0 }, 0x283 },
+                { { .app = true, .tag = 0x1234, .mask = 0xffff },
+                  2,
+                  { 0, 0x1235, 0 },
+                  PI_APP_WRONG },
                 { { .app = true, .tag = 0x1234, .mask = 0xfffe }, 2, { 0, 0x1235, 0 }, 0 },
                 { { .app = false, .tag = 0x1234, .mask = 0xffff }, 2, { 0, 0x1235, 0 }, 0 },
                 { { .ref = true, .first = 100 }, 1, { 0, 0, 103 }, 0 },
-                { { .ref = true, .first = 100 }, 1, { 0, 0, 104 }, NVME_REF_TAG_CHECK },
-                { { .ref = true, .first = 100 }, 2, { 0, 0, 104 }, NVME_REF_TAG_CHECK },
+                { { .ref = true, .first = 100 }, 1, { 0, 0, 104 }, PI_REF_WRONG },
+                { { .ref = true, .first = 100 }, 2, { 0, 0, 104 }, PI_REF_WRONG },
                 { { .ref = true, .first = 100 }, 3, { 0, 0, 104 }, 0 },
                 { { .ref = true, .first = UINT32_MAX }, 2, { 0, 0, 2 }, 0 },
                 { { .guard = true, .ref = true }, 1, { 0, PI_NO_CHECK, 9 }, 0 },
-                { { .guard = true, .ref = true }, 3, { 0, PI_NO_CHECK, 9 }, NVME_GUARD_CHECK },
+                { { .guard = true, .ref = true }, 3, { 0, PI_NO_CHECK, 9 }, PI_GUARD_WRONG },
                 { { .guard = true, .ref = true }, 3, { 0, PI_NO_CHECK, UINT32_MAX }, 0 },
-                { { .guard = true, .strict = true }, 1, { 0, PI_NO_CHECK, 9 }, NVME_GUARD_CHECK },
+                { { .guard = true, .strict = true }, 1, { 0, PI_NO_CHECK, 9 }, PI_GUARD_WRONG },
         };
 
         (void)state;
@@ -199,7 +202,7 @@ static void what_was_made_is_right(void **state)
         pi_make(&formats[1], &u, 3, 0xc0de, tuple);
         pi_put(expected, right);
         assert_memory_equal(tuple, expected, PI_LEN);
-        assert_int_equal(check(&u, 1, pi_get(tuple)), NVME_SUCCESS);
+        assert_int_equal(check(&u, 1, pi_get(tuple)), PI_RIGHT);
 }
 
 static void type_1_begins_with_the_address(void **state)

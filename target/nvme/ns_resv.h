@@ -12,8 +12,8 @@
 
 #include <pthread.h>
 
-#include "ns.h"
 #include "reservation.h"
+#include "target/ns/ns.h"
 
 struct ns_resv {
         pthread_mutex_t lock;
@@ -23,7 +23,12 @@ struct ns_resv {
         bool unsupported; /* it would have to persist, and cannot: a device has no file */
 };
 
-/* v is all zero: nobody has registered. ns_resv_fini() leaves the file as it is. */
+/* Of the storage of the namespace. */
+static inline struct ns_resv *ns_resv_of(const struct ns *ns)
+{
+        return ns_shared(ns);
+}
+
 void ns_resv_init(struct ns_resv *v);
 void ns_resv_fini(struct ns_resv *v);
 /* Of a namespace on the file `path`: what has persisted. NULL; else what is wrong (in `why`). */

@@ -23,7 +23,6 @@
 
 #include "pdu/io/log.h"
 #include "pdu/io/loop.h"
-#include "pdu/nvme/wire/nvme.h"
 #include "target/ns/marks.h"
 #include "target/ns/ns_backend.h"
 
@@ -73,7 +72,7 @@ int fsetxattr(int fd, const char *name, const void *value, size_t size, int flag
 
 static struct ns *open_ns(const char *spec)
 {
-        struct ns *ns = ns_open(spec, NQN, 1, error, sizeof(error));
+        struct ns *ns = ns_open(NULL, spec, NQN, 1, error, sizeof(error));
 
         if (!ns)
                 print_error("%s\n", error);
@@ -131,7 +130,7 @@ static void test_a_bad_spec_names_its_token(void **state)
 
         (void)state;
         for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-                assert_null(ns_open(bad[i][0], NQN, 1, error, sizeof(error)));
+                assert_null(ns_open(NULL, bad[i][0], NQN, 1, error, sizeof(error)));
                 assert_string_equal(error, bad[i][1]);
         }
 }
@@ -139,8 +138,9 @@ static void test_a_bad_spec_names_its_token(void **state)
 static void test_uuid_is_stable_and_own(void **state)
 {
         struct ns *a = open_ns("mem:1M"), *b = open_ns("mem:2M,bs=4096");
-        struct ns *c = ns_open("mem:1M", NQN, 2, error, sizeof(error));
-        struct ns *d = ns_open("mem:1M", "nqn.2026-01.io.nvmfspec:other", 1, error, sizeof(error));
+        struct ns *c = ns_open(NULL, "mem:1M", NQN, 2, error, sizeof(error));
+        struct ns *d =
+            ns_open(NULL, "mem:1M", "nqn.2026-01.io.nvmfspec:other", 1, error, sizeof(error));
 
         (void)state;
         assert_memory_equal(a->uuid, b->uuid, 16);
@@ -168,18 +168,18 @@ static void test_read_back(void **state)
                 struct ns *ns = open_ns(kinds[k]);
 
                 assert_int_equal(ns->blocks, 2048);
-                assert_int_equal(ns_read(ns, 2048 - 256, 256, out), NVME_SUCCESS);
+                assert_int_equal(ns_read(ns, 2048 - 256, 256, out), NS_DONE);
                 assert_memory_equal(out, zero, sizeof(out));
-                assert_int_equal(ns_write(ns, 2048 - 256, 256, in), NVME_SUCCESS);
-                assert_int_equal(ns_read(ns, 2048 - 256, 256, out), NVME_SUCCESS);
+                assert_int_equal(ns_write(ns, 2048 - 256, 256, in), NS_DONE);
+                assert_int_equal(ns_read(ns, 2048 - 256, 256, out), NS_DONE);
                 assert_memory_equal(out, in, sizeof(out));
-                assert_int_equal(ns_zero(ns, 2048 - 255, 200, k == 0), NVME_SUCCESS);
-                assert_int_equal(ns_read(ns, 2048 - 256, 256, out), NVME_SUCCESS);
+                assert_int_equal(ns_zero(ns, 2048 - 255, 200, k == 0), NS_DONE);
+                assert_int_equal(ns_read(ns, 2048 - 256, 256, out), NS_DONE);
                 assert_memory_equal(out, in, BS);
                 assert_memory_equal(out + BS, zero, 200 * BS);
                 assert_memory_equal(out + 201 * BS, in + 201 * BS, 55 * BS);
-                assert_int_equal(ns_zero(ns, 0, 2048, k == 1), NVME_SUCCESS);
-                assert_int_equal(ns_read(ns, 2048 - 256, 256, out), NVME_SUCCESS);
+                assert_int_equal(ns_zero(ns, 0, 2048, k == 1), NS_DONE);
+                assert_int_equal(ns_read(ns, 2048 - 256, 256, out), NS_DONE);
                 assert_memory_equal(out, zero, sizeof(out));
                 ns_put(ns);
         }
@@ -194,11 +194,11 @@ static void test_range(void **state)
         {
                 struct ns *ns = open_ns(kinds[k]);
 
-                assert_int_equal(ns_read(ns, 2047, 2, buf), NVME_LBA_RANGE);
-                assert_int_equal(ns_read(ns, UINT64_MAX, 2, buf), NVME_LBA_RANGE);
-                assert_int_equal(ns_zero(ns, 1, UINT64_MAX, true), NVME_LBA_RANGE);
-                assert_int_equal(ns_write(ns, 2048, 1, buf), NVME_LBA_RANGE);
-                assert_int_equal(ns_read(ns, 2048, 0, buf), NVME_SUCCESS);
+                assert_int_equal(ns_read(ns, 2047, 2, buf), NS_BEYOND);
+                assert_int_equal(ns_read(ns, UINT64_MAX, 2, buf), NS_BEYOND);
+                assert_int_equal(ns_zero(ns, 1, UINT64_MAX, true), NS_BEYOND);
+                assert_int_equal(ns_write(ns, 2048, 1, buf), NS_BEYOND);
+                assert_int_equal(ns_read(ns, 2048, 0, buf), NS_DONE);
                 ns_put(ns);
         }
 }
@@ -216,15 +216,15 @@ static void test_compare(void **state)
                 struct ns *ns = open_ns(kinds[k]);
 
                 ns_write(ns, 100, 64, a);
-                assert_int_equal(ns_compare(ns, 100, 64, a), NVME_SUCCESS);
-                assert_int_equal(ns_compare(ns, 100, 64, b), NVME_COMPARE_FAILURE);
-                assert_int_equal(ns_compare_write(ns, 100, 64, b, b), NVME_COMPARE_FAILURE);
+                assert_int_equal(ns_compare(ns, 100, 64, a), NS_DONE);
+                assert_int_equal(ns_compare(ns, 100, 64, b), NS_DIFFERS);
+                assert_int_equal(ns_compare_write(ns, 100, 64, b, b), NS_DIFFERS);
                 ns_read(ns, 100, 64, out);
                 assert_memory_equal(out, a, sizeof(out));
-                assert_int_equal(ns_compare_write(ns, 100, 64, a, b), NVME_SUCCESS);
+                assert_int_equal(ns_compare_write(ns, 100, 64, a, b), NS_DONE);
                 ns_read(ns, 100, 64, out);
                 assert_memory_equal(out, b, sizeof(out));
-                assert_int_equal(ns_verify(ns, 100, 64), NVME_SUCCESS);
+                assert_int_equal(ns_verify(ns, 100, 64), NS_DONE);
                 ns_put(ns);
         }
 }
@@ -239,13 +239,13 @@ static void test_deallocate(void **state)
                 struct ns *ns = open_ns(kinds[k]);
 
                 fill(in, sizeof(in), k);
-                assert_int_equal(ns_write(ns, 0, 256, in), NVME_SUCCESS);
-                assert_int_equal(ns_write_uncorrectable(ns, 7, 1), NVME_SUCCESS);
-                assert_int_equal(ns_deallocate(ns, 0, 255), NVME_SUCCESS);
-                assert_int_equal(ns_read(ns, 0, 256, out), NVME_SUCCESS);
+                assert_int_equal(ns_write(ns, 0, 256, in), NS_DONE);
+                assert_int_equal(ns_write_uncorrectable(ns, 7, 1), NS_DONE);
+                assert_int_equal(ns_deallocate(ns, 0, 255), NS_DONE);
+                assert_int_equal(ns_read(ns, 0, 256, out), NS_DONE);
                 assert_memory_equal(out, zero, 255 * BS);
                 assert_memory_equal(out + 255 * BS, in + 255 * BS, BS);
-                assert_int_equal(ns_deallocate(ns, 1, UINT64_MAX), NVME_LBA_RANGE);
+                assert_int_equal(ns_deallocate(ns, 1, UINT64_MAX), NS_BEYOND);
                 ns_put(ns);
         }
 }
@@ -259,15 +259,15 @@ static void test_deallocate_where_there_are_no_holes(void **state)
         (void)state;
         no_holes = true;
         fill(in, sizeof(in), 5);
-        assert_int_equal(ns_write(ns, 0, 256, in), NVME_SUCCESS);
-        assert_int_equal(ns_write_uncorrectable(ns, 7, 1), NVME_SUCCESS);
-        assert_int_equal(ns_deallocate(ns, 0, 256), NVME_SUCCESS);
-        assert_int_equal(ns_read(ns, 7, 1, out), NVME_UNRECOVERED_READ);
-        assert_int_equal(ns_write(ns, 7, 1, in + 7 * BS), NVME_SUCCESS);
-        assert_int_equal(ns_read(ns, 0, 256, out), NVME_SUCCESS);
+        assert_int_equal(ns_write(ns, 0, 256, in), NS_DONE);
+        assert_int_equal(ns_write_uncorrectable(ns, 7, 1), NS_DONE);
+        assert_int_equal(ns_deallocate(ns, 0, 256), NS_DONE);
+        assert_int_equal(ns_read(ns, 7, 1, out), NS_READ_ERROR);
+        assert_int_equal(ns_write(ns, 7, 1, in + 7 * BS), NS_DONE);
+        assert_int_equal(ns_read(ns, 0, 256, out), NS_DONE);
         assert_memory_equal(out, in, sizeof(in));
-        assert_int_equal(ns_zero(ns, 0, 256, true), NVME_SUCCESS);
-        assert_int_equal(ns_read(ns, 0, 256, out), NVME_SUCCESS);
+        assert_int_equal(ns_zero(ns, 0, 256, true), NS_DONE);
+        assert_int_equal(ns_read(ns, 0, 256, out), NS_DONE);
         assert_memory_equal(out, zero, sizeof(out));
         no_holes = false;
         ns_put(ns);
@@ -282,17 +282,17 @@ static void test_uncorrectable_until_written(void **state)
         {
                 struct ns *ns = open_ns(kinds[k]);
 
-                assert_int_equal(ns_write_uncorrectable(ns, 10, 4), NVME_SUCCESS);
-                assert_int_equal(ns_read(ns, 6, 8, buf), NVME_UNRECOVERED_READ);
-                assert_int_equal(ns_compare(ns, 13, 1, buf), NVME_UNRECOVERED_READ);
-                assert_int_equal(ns_verify(ns, 10, 1), NVME_UNRECOVERED_READ);
-                assert_int_equal(ns_read(ns, 2, 8, buf), NVME_SUCCESS);
-                assert_int_equal(ns_read(ns, 14, 8, buf), NVME_SUCCESS);
-                assert_int_equal(ns_write(ns, 11, 1, buf), NVME_SUCCESS);
-                assert_int_equal(ns_read(ns, 11, 1, buf), NVME_SUCCESS);
-                assert_int_equal(ns_read(ns, 10, 1, buf), NVME_UNRECOVERED_READ);
-                assert_int_equal(ns_zero(ns, 0, 2048, true), NVME_SUCCESS);
-                assert_int_equal(ns_read(ns, 6, 8, buf), NVME_SUCCESS);
+                assert_int_equal(ns_write_uncorrectable(ns, 10, 4), NS_DONE);
+                assert_int_equal(ns_read(ns, 6, 8, buf), NS_READ_ERROR);
+                assert_int_equal(ns_compare(ns, 13, 1, buf), NS_READ_ERROR);
+                assert_int_equal(ns_verify(ns, 10, 1), NS_READ_ERROR);
+                assert_int_equal(ns_read(ns, 2, 8, buf), NS_DONE);
+                assert_int_equal(ns_read(ns, 14, 8, buf), NS_DONE);
+                assert_int_equal(ns_write(ns, 11, 1, buf), NS_DONE);
+                assert_int_equal(ns_read(ns, 11, 1, buf), NS_DONE);
+                assert_int_equal(ns_read(ns, 10, 1, buf), NS_READ_ERROR);
+                assert_int_equal(ns_zero(ns, 0, 2048, true), NS_DONE);
+                assert_int_equal(ns_read(ns, 6, 8, buf), NS_DONE);
                 ns_put(ns);
         }
 }
@@ -306,12 +306,12 @@ static void test_resize(void **state)
         fill(in, BS, 3);
         ns_write(ns, 0, 1, in);
         ns_write(ns, 2047, 1, in);
-        assert_int_equal(ns_resize(ns, 4096), NVME_SUCCESS);
-        assert_int_equal(ns_write(ns, 4095, 1, in), NVME_SUCCESS);
-        assert_int_equal(ns_resize(ns, 2041), NVME_SUCCESS);
-        assert_int_equal(ns_read(ns, 2041, 1, out), NVME_LBA_RANGE);
-        assert_int_equal(ns_resize(ns, 2048), NVME_SUCCESS);
-        assert_int_equal(ns_read(ns, 2047, 1, out), NVME_SUCCESS);
+        assert_int_equal(ns_resize(ns, 4096), NS_DONE);
+        assert_int_equal(ns_write(ns, 4095, 1, in), NS_DONE);
+        assert_int_equal(ns_resize(ns, 2041), NS_DONE);
+        assert_int_equal(ns_read(ns, 2041, 1, out), NS_BEYOND);
+        assert_int_equal(ns_resize(ns, 2048), NS_DONE);
+        assert_int_equal(ns_read(ns, 2047, 1, out), NS_DONE);
         assert_memory_equal(out, zero, BS);
         ns_read(ns, 0, 1, out);
         assert_memory_equal(out, in, BS);
@@ -324,10 +324,10 @@ static void test_a_file_grows_but_is_not_cut_off(void **state)
         struct ns *ns = open_ns(file_spec);
 
         (void)state;
-        assert_int_equal(ns_resize(ns, 4096), NVME_SUCCESS);
-        assert_int_equal(ns_read(ns, 4095, 1, out), NVME_SUCCESS);
+        assert_int_equal(ns_resize(ns, 4096), NS_DONE);
+        assert_int_equal(ns_read(ns, 4095, 1, out), NS_DONE);
         assert_memory_equal(out, zero, BS);
-        assert_int_equal(ns_resize(ns, 2048), NVME_INVALID_FIELD);
+        assert_int_equal(ns_resize(ns, 2048), NS_FIXED);
         assert_int_equal(ns->blocks, 4096);
         ns_put(ns);
         ns = open_ns(file_spec); /* size=1M is the least */
@@ -384,15 +384,15 @@ static void test_namespaces_on_one_file_share_it(void **state)
         assert_ptr_equal(a->store, b->store);
         assert_ptr_equal(a->lock, b->lock);
         fill(in, sizeof(in), 3);
-        assert_int_equal(ns_write(a, 8, 8, in), NVME_SUCCESS);
-        assert_int_equal(ns_read(b, 1, 1, out), NVME_SUCCESS);
+        assert_int_equal(ns_write(a, 8, 8, in), NS_DONE);
+        assert_int_equal(ns_read(b, 1, 1, out), NS_DONE);
         assert_memory_equal(in, out, sizeof(in));
-        assert_int_equal(ns_write_uncorrectable(a, 15, 1), NVME_SUCCESS);
-        assert_int_equal(ns_read(b, 1, 1, out), NVME_UNRECOVERED_READ);
-        assert_int_equal(ns_read(b, 2, 1, out), NVME_SUCCESS);
+        assert_int_equal(ns_write_uncorrectable(a, 15, 1), NS_DONE);
+        assert_int_equal(ns_read(b, 1, 1, out), NS_READ_ERROR);
+        assert_int_equal(ns_read(b, 2, 1, out), NS_DONE);
         ns_put(a);
-        assert_int_equal(ns_zero(b, 1, 1, false), NVME_SUCCESS);
-        assert_int_equal(ns_read(b, 1, 1, out), NVME_SUCCESS);
+        assert_int_equal(ns_zero(b, 1, 1, false), NS_DONE);
+        assert_int_equal(ns_read(b, 1, 1, out), NS_DONE);
         ns_put(b);
 }
 
@@ -403,7 +403,7 @@ static int open_in_another_process(const char *spec)
         pid_t child = fork();
 
         if (child == 0) {
-                struct ns *ns = ns_open(spec, NQN, 1, error, sizeof(error));
+                struct ns *ns = ns_open(NULL, spec, NQN, 1, error, sizeof(error));
 
                 if (ns)
                         ns_put(ns);
@@ -431,7 +431,7 @@ static void test_a_file_belongs_to_one_process(void **state)
                 _exit(write(ready[1], "", 1) == 1 && pause() ? 0 : 1);
         }
         assert_int_equal(read(ready[0], &c, 1), 1);
-        assert_null(ns_open(file_spec, NQN, 1, error, sizeof(error)));
+        assert_null(ns_open(NULL, file_spec, NQN, 1, error, sizeof(error)));
         assert_non_null(strstr(error, ": in use by another process"));
         assert_int_equal(open_in_another_process(file_spec), 1);
         kill(child, SIGKILL);
@@ -457,7 +457,7 @@ static void test_a_device_in_use_is_refused(void **state)
         if (device < 0 || ioctl(device, LOOP_SET_FD, image) < 0) {
                 print_message("no loop device here\n");
         } else {
-                assert_null(ns_open(node, NQN, 1, error, sizeof(error)));
+                assert_null(ns_open(NULL, node, NQN, 1, error, sizeof(error)));
                 assert_non_null(strstr(error, ": the device is mounted or in use"));
                 close(device);
                 ns_put(open_ns(node));
@@ -489,7 +489,7 @@ static void begin(struct ns *ns, struct waiter *w, bool durable)
 static void end(struct waiter *w)
 {
         sem_wait(&w->done);
-        assert_int_equal(w->on.status, NVME_SUCCESS);
+        assert_int_equal(w->on.result, NS_DONE);
 }
 
 static void test_flush(void **state)
@@ -500,7 +500,7 @@ static void test_flush(void **state)
         (void)state;
         w[0].on = (struct ns_wait) { .durable = true };
         assert_true(ns_await(mem, &w[0].on));
-        assert_int_equal(w[0].on.status, NVME_SUCCESS);
+        assert_int_equal(w[0].on.result, NS_DONE);
         for (unsigned i = 0; i < 8; i++)
                 begin(file, &w[i], true);
         for (unsigned i = 0; i < 8; i++)
@@ -698,32 +698,32 @@ static void want_extent(struct ns *ns, enum ns_blocks what, uint64_t lba, uint64
 
 static void test_blocks_are_told(void **state)
 {
-        struct ns *ns = ns_open("mem:64K", "nqn", 1, NULL, 0);
+        struct ns *ns = ns_open(NULL, "mem:64K", "nqn", 1, NULL, 0);
         uint8_t block[512] = { 1 };
 
         (void)state;
         want_extent(ns, NS_ALLOCATED, 0, 0, 64);
         want_extent(ns, NS_UNREADABLE, 0, 64, 0);
-        assert_int_equal(ns_deallocate(ns, 8, 4), NVME_SUCCESS);
-        assert_int_equal(ns_zero(ns, 12, 4, true), NVME_SUCCESS);
+        assert_int_equal(ns_deallocate(ns, 8, 4), NS_DONE);
+        assert_int_equal(ns_zero(ns, 12, 4, true), NS_DONE);
         want_extent(ns, NS_ALLOCATED, 0, 0, 8);
         want_extent(ns, NS_ALLOCATED, 8, 16, 48);
         assert_int_equal(ns_used(ns), 128 - 8);
-        assert_int_equal(ns_read(ns, 8, 1, block), NVME_SUCCESS);
-        atomic_store(&ns->recovery, RECOVERY_DULBE);
-        assert_int_equal(ns_read(ns, 7, 2, block), NVME_DEALLOCATED);
-        assert_int_equal(ns_verify(ns, 15, 1), NVME_DEALLOCATED);
-        assert_int_equal(ns_write(ns, 8, 1, block), NVME_SUCCESS);
-        assert_int_equal(ns_read(ns, 8, 1, block), NVME_SUCCESS);
-        assert_int_equal(ns_zero(ns, 9, 1, false), NVME_SUCCESS);
+        assert_int_equal(ns_read(ns, 8, 1, block), NS_DONE);
+        atomic_store(&ns->deallocated_fails, true);
+        assert_int_equal(ns_read(ns, 7, 2, block), NS_DEALLOCATED);
+        assert_int_equal(ns_verify(ns, 15, 1), NS_DEALLOCATED);
+        assert_int_equal(ns_write(ns, 8, 1, block), NS_DONE);
+        assert_int_equal(ns_read(ns, 8, 1, block), NS_DONE);
+        assert_int_equal(ns_zero(ns, 9, 1, false), NS_DONE);
         want_extent(ns, NS_ALLOCATED, 0, 0, 10);
         assert_int_equal(ns_times_marked(ns), 0);
-        assert_int_equal(ns_write_uncorrectable(ns, 10, 2), NVME_SUCCESS);
+        assert_int_equal(ns_write_uncorrectable(ns, 10, 2), NS_DONE);
         assert_int_equal(ns_times_marked(ns), 1);
         want_extent(ns, NS_UNREADABLE, 0, 10, 2);
         want_extent(ns, NS_ALLOCATED, 0, 0, 12);
-        assert_int_equal(ns_read(ns, 10, 1, block), NVME_UNRECOVERED_READ);
-        assert_int_equal(ns_write(ns, 10, 1, block), NVME_SUCCESS);
+        assert_int_equal(ns_read(ns, 10, 1, block), NS_READ_ERROR);
+        assert_int_equal(ns_write(ns, 10, 1, block), NS_DONE);
         want_extent(ns, NS_UNREADABLE, 0, 11, 1);
         ns_put(ns);
 }
@@ -784,12 +784,11 @@ static void test_a_write_always_clears_marks(void **state)
         struct ns *ns = open_ns("null:8M");
 
         (void)state;
-        assert_int_equal(ns_write_uncorrectable(ns, 0, 16384), NVME_SUCCESS);
+        assert_int_equal(ns_write_uncorrectable(ns, 0, 16384), NS_DONE);
         for (unsigned lba = 0; lba < 16384; lba += 2)
-                assert_int_equal(ns_write(ns, lba, 1, buf), NVME_SUCCESS);
+                assert_int_equal(ns_write(ns, lba, 1, buf), NS_DONE);
         for (unsigned lba = 0; lba < 16384; lba++)
-                assert_int_equal(ns_read(ns, lba, 1, buf),
-                                 lba % 2 ? NVME_UNRECOVERED_READ : NVME_SUCCESS);
+                assert_int_equal(ns_read(ns, lba, 1, buf), lba % 2 ? NS_READ_ERROR : NS_DONE);
         ns_put(ns);
 }
 
@@ -801,7 +800,7 @@ static uint16_t flush(struct ns *ns)
 
         begin(ns, &w, true);
         sem_wait(&w.done);
-        return w.on.status;
+        return w.on.result;
 }
 
 static void test_a_failed_flush_is_not_forgotten(void **state)
@@ -814,13 +813,13 @@ static void test_a_failed_flush_is_not_forgotten(void **state)
         snprintf(other, sizeof(other), "%s-failing", path);
         snprintf(spec, sizeof(spec), "file:%s,size=64K", other);
         ns = open_ns(spec);
-        assert_int_equal(ns_write(ns, 0, 1, buf), NVME_SUCCESS);
+        assert_int_equal(ns_write(ns, 0, 1, buf), NS_DONE);
         no_sync = true;
-        assert_int_equal(flush(ns), NVME_WRITE_FAULT);
+        assert_int_equal(flush(ns), NS_WRITE_ERROR);
         no_sync = false;
-        assert_int_equal(flush(ns), NVME_WRITE_FAULT);
+        assert_int_equal(flush(ns), NS_WRITE_ERROR);
         ns_put(ns);
-        assert_null(ns_open(spec, NQN, 1, error, sizeof(error)));
+        assert_null(ns_open(NULL, spec, NQN, 1, error, sizeof(error)));
         assert_non_null(strstr(error, "an earlier flush failed"));
         unlink(other);
 }
@@ -857,7 +856,7 @@ static void test_a_flush_that_failed_as_it_was_closed(void **state)
         if (WEXITSTATUS(status)) {
                 print_message("the file system has no attributes\n");
         } else {
-                struct ns *ns = ns_open(spec, NQN, 1, error, sizeof(error));
+                struct ns *ns = ns_open(NULL, spec, NQN, 1, error, sizeof(error));
 
                 assert_null(ns);
                 assert_int_equal(removexattr(other, "user.nvmfspec.flush-failed"), 0);

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ns_backend.h"
+#include "target/ns/ns_backend.h"
 
 void ns_resv_init(struct ns_resv *v)
 {
@@ -32,25 +32,6 @@ void ns_resv_fini(struct ns_resv *v)
  * whether it is the holder of a type that one host holds; "end".
  */
 static const char head[] = "nvmfspec reservations 1\n";
-
-/* File systems that cannot sync a folder say so by EINVAL. */
-bool ns_sync_folder(const char *path)
-{
-        char copy[4096];
-        bool good;
-        int fd;
-
-        if ((size_t)snprintf(copy, sizeof(copy), "%s", path) >= sizeof(copy)) {
-                errno = ENAMETOOLONG;
-                return false;
-        }
-        fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (fd < 0)
-                return false;
-        good = fsync(fd) == 0 || errno == EINVAL;
-        close(fd);
-        return good;
-}
 
 static void print_hostid(FILE *f, const uint8_t hostid[16])
 {

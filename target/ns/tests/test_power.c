@@ -22,7 +22,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "pdu/nvme/wire/nvme.h"
 #include "target/ns/ns.h"
 
 enum {
@@ -166,7 +165,7 @@ static void flush(struct ns *ns)
         if (!ns_await(ns, &w.on))
                 sem_wait(&w.done);
         when.end = tick();
-        if (w.on.status == NVME_SUCCESS)
+        if (w.on.result == NS_DONE)
                 flushes[n_flushes++] = when;
         sem_destroy(&w.done);
 }
@@ -279,7 +278,7 @@ static void look_at(struct ns *ns, uint64_t cut)
         uint64_t value;
 
         for (uint64_t lba = 0; lba < BLOCKS; lba++) {
-                assert_int_equal(ns_read(ns, lba, 1, block), NVME_SUCCESS);
+                assert_int_equal(ns_read(ns, lba, 1, block), NS_DONE);
                 memcpy(&value, block, sizeof(value));
                 fill(same, size, value);
                 torn += memcmp(block, same, size) != 0;
@@ -293,7 +292,7 @@ static struct ns *open_ns(unsigned bs)
         struct ns *ns;
 
         snprintf(spec, sizeof(spec), "file:%s,size=%u,bs=%u", path, BLOCKS * bs, bs);
-        ns = ns_open(spec, "nqn.2026-01.io.nvmfspec:test", 1, error, sizeof(error));
+        ns = ns_open(NULL, spec, "nqn.2026-01.io.nvmfspec:test", 1, error, sizeof(error));
         if (!ns)
                 fail_msg("%s", error);
         return ns;
