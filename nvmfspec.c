@@ -10,8 +10,16 @@
 #include "fuzz/nvme/command.h"
 #include "host/cmd/command.h"
 #include "pcap/tools/command.h"
-#include "target/command.h"
+#include "target/engine/command.h"
+#include "target/nvme/conn.h"
 #include "target/rpc/ctl.h"
+
+static int target(int argc, char **argv)
+{
+        static const struct target_family *const families[] = { &nvme_target, NULL };
+
+        return target_command(families, argc, argv);
+}
 
 static const struct command {
         const char *name, *says;
@@ -19,8 +27,7 @@ static const struct command {
 } commands[] = {
         { "conform", "run the conformance suite against a target (without -a: the embedded one)",
           conform_command },
-        { "target", "serve NVM subsystems and discovery over NVMe/TCP and NVMe/RDMA",
-          target_command },
+        { "target", "serve NVM subsystems and discovery over NVMe/TCP and NVMe/RDMA", target },
         { "ctl", "change and show a running target by its RPC", ctl_command },
         { "host", "discover, identify, read, write, verify and measure a target", host_command },
         { "fuzz", "send mutated sessions to a target; play, minimise and merge sequences",

@@ -9,7 +9,7 @@
 #include "pdu/nvme/io/key_log.h"
 #include "pdu/nvme/io/nvme_tls.h"
 #include "pdu/nvme/machine/spoil.h"
-#include "target/trigger.h"
+#include "target/nvme/trigger.h"
 
 /* --- values with a syntax of their own ----------------------------------------------------- */
 

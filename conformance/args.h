@@ -4,7 +4,7 @@
 #define NVMF_CONFORMANCE_ARGS_H
 
 #include "conformance/words/words.h"
-#include "target/target.h"
+#include "target/nvme/target.h"
 
 struct nvme_args {
         struct options o;

@@ -5,7 +5,7 @@
 
 #include "pdu/io/verbs/verbs_memory.h"
 #include "pdu/nvme/io/auth_openssl.h"
-#include "target/config.h"
+#include "target/nvme/config.h"
 
 /* A second subsystem, which none of our hosts may use. */
 #define DENIED_NQN  "nqn.2026-01.io.nvmfspec:denied"

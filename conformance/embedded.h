@@ -5,7 +5,7 @@
 #define NVMF_CONFORMANCE_EMBEDDED_H
 
 #include "args.h"
-#include "target/target.h"
+#include "target/nvme/target.h"
 
 struct embedded {
         struct target *target;

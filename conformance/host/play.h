@@ -7,7 +7,7 @@
 #define NVMF_CONFORMANCE_PLAY_H
 
 #include "conformance/words/words.h"
-#include "target/target.h"
+#include "target/nvme/target.h"
 
 struct play {
         struct target_options target; /* what is not as usual: limits, CPDA, namespaces, ... */

@@ -17,7 +17,7 @@
 
 #include "host/nvme/ctrl.h" /* before cmocka, whose fail() is a macro */
 #include "pdu/io/verbs/verbs_memory.h"
-#include "target/target.h"
+#include "target/nvme/target.h"
 
 #include <cmocka.h>
 

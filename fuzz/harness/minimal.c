@@ -31,7 +31,7 @@
 #include "pdu/io/capture/capture_writer.h"
 #include "pdu/io/verbs/verbs_memory.h"
 #include "pdu/nvme/wire/tcp.h"
-#include "target/target.h"
+#include "target/nvme/target.h"
 
 enum { OK, FAILED, USAGE, PATIENCE = 10 /* s */ };
 

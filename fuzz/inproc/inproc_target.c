@@ -13,7 +13,7 @@
 #include "target/nvme/admin.h"
 #include "target/nvme/auth_work.h"
 #include "target/nvme/conn.h"
-#include "target/plan.h"
+#include "target/nvme/plan.h"
 
 enum {
         START = 1000, /* ms: when a session begins */

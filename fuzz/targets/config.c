@@ -4,7 +4,7 @@
  *
  * Input: the file; it is read a second time with an allocation that fails.
  */
-#include "target/config.h"
+#include "target/nvme/config.h"
 #include "fuzz/fuzz.h"
 
 static void load(const uint8_t *input, size_t size)

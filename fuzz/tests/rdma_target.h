@@ -14,7 +14,7 @@
 #include "fuzz/campaign/campaign.h" /* before cmocka, whose fail() is a macro */
 #include "fuzz/nvme/peer.h"
 #include "pdu/io/verbs/verbs_memory.h"
-#include "target/target.h"
+#include "target/nvme/target.h"
 
 #include <cmocka.h>
 

@@ -19,7 +19,7 @@
 #include "pdu/io/verbs/verbs_memory.h"
 #include "pdu/nvme/io/verbs_record.h"
 #include "pdu/nvme/rdma/spoil_rdma.h"
-#include "target/target.h"
+#include "target/nvme/target.h"
 
 #include <cmocka.h>
 

@@ -10,7 +10,7 @@
 #include "pcap/replay/replay.h"
 #include "pdu/io/verbs/verbs_memory.h"
 #include "pdu/nvme/wire/fabrics.h"
-#include "target/target.h"
+#include "target/nvme/target.h"
 
 enum { COMMANDS_MAX = 512 };
 

@@ -7,6 +7,8 @@
 #ifndef NVMF_CORE_FAMILY_H
 #define NVMF_CORE_FAMILY_H
 
+#include <stddef.h>
+
 #include "rule.h"
 
 struct topic { /* what ids of rules and cases begin with: "tcp/h2cdata" */
@@ -28,5 +30,14 @@ static inline const char *family_party(const struct family *f, enum party p)
 {
         return f->parties[p] ? f->parties[p] : party_name(p);
 }
+
+/*
+ * Families in one list, as a command is given them: an array, ended by NULL, of pointers to structs that each begin
+ * with a pointer to its struct family. The first one is that of who names none.
+ */
+/* All transports, "tcp|rdma|...", into text. */
+void families_transports(const void *const *families, char *text, size_t size);
+/* Whose transport that is; NULL: nobody's. */
+const void *families_find(const void *const *families, const char *transport);
 
 #endif

@@ -248,6 +248,31 @@ int option_parse(const struct option_row *rows, uint32_t groups, int argc, char 
         return optind;
 }
 
+/* Of one word: what stands in it after the option, "" if its value is the next one; NULL: it is another word. */
+static const char *value_in(const char *word, char letter, const char *name)
+{
+        size_t len = strlen(name);
+
+        if (word[0] != '-')
+                return NULL;
+        if (word[1] == letter)
+                return word + 2;
+        if (word[1] != '-' || strncmp(word + 2, name, len) != 0)
+                return NULL;
+        return word[2 + len] == '=' ? word + 3 + len : word[2 + len] == '\0' ? "" : NULL;
+}
+
+const char *option_peek(int argc, char **argv, char letter, const char *name)
+{
+        for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+                const char *value = value_in(argv[i], letter, name);
+
+                if (value)
+                        return value[0] || i + 1 == argc ? value : argv[i + 1];
+        }
+        return NULL;
+}
+
 /* --- help ------------------------------------------------------------------------------------- */
 
 void option_help(const struct option_row *rows, uint32_t groups, FILE *out)

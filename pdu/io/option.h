@@ -45,6 +45,10 @@ struct option_row {
 int option_parse(const struct option_row *rows, uint32_t groups, int argc, char **argv, void *args,
                  char *error, size_t size);
 
+/* The value of an option in argv[1..], before anything is parsed: that which decides by which rows. NULL: it is not
+ * there. */
+const char *option_peek(int argc, char **argv, char letter, const char *name);
+
 /* "  -a, --traddr ADDR   says", a line each. */
 void option_help(const struct option_row *rows, uint32_t groups, FILE *out);
 

@@ -11,12 +11,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "pdu/core/family.h"
+
 struct capture_writer;
 struct conn_peer;
 struct port; /* the family's */
 struct reactor;
 struct service;
 struct stream;
+struct target_command;
 struct verbs_ep;
 struct verbs_event;
 struct verbs_provider;
@@ -30,6 +33,9 @@ struct listen_place {
 };
 
 struct target_family {
+        const struct family *family; /* first */
+
+        /* --- ports and connections ------------------------------------------------------------ */
         /* Where a port listens: pointers hold as long as the port. */
         struct listen_place (*place)(struct port *port);
         /* References: a listener has one, and each connection. Any thread. */
@@ -53,6 +59,8 @@ struct target_family {
         void (*own_init)(struct reactor *r);
         /* On the first reactor, ten times a second; now: ms. */
         void (*tick)(struct service *s, uint64_t now);
+
+        const struct target_command *command; /* what `nvmfspec target` has of it: see command.h */
 };
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "ana.h"
 #include "ctrl.h"
-#include "target/metrics.h"
+#include "target/nvme/metrics.h"
 
 enum {
         ERROR_ENTRIES = 64, /* ELPE + 1 */

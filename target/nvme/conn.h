@@ -10,7 +10,7 @@
 #include "nvm.h"
 #include "pdu/io/stream.h"
 #include "target/engine/conn.h"
-#include "target/service.h"
+#include "target/nvme/service.h"
 
 struct target_conn;
 

@@ -8,9 +8,8 @@
 #include "conn.h"
 #include "pdu/io/capture/capture_writer.h"
 #include "pdu/io/log.h"
-#include "pdu/nvme/rdma/spoil_rdma.h"
-#include "pdu/nvme/tcp/spoil_tcp.h"
-#include "target/trigger.h"
+#include "pdu/nvme/machine/spoil.h"
+#include "target/nvme/trigger.h"
 
 enum {
         STATUS = 1u << FAULT_STATUS,

@@ -21,7 +21,7 @@
 #include "pdu/nvme/wire/rdma.h"
 #include "subsystem.h"
 #include "target/nvme/ns_resv.h"
-#include "target/target.h"
+#include "target/nvme/target.h"
 
 enum {
         CTRL_ADMIN_ENTRIES = 256, /* of the admin queue at most: ASQSZ of discovery entries */

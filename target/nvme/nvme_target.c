@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NVMe over Fabrics, as the target's engine knows it. */
 #include "conn.h"
+#include "nvme_command.h"
 #include "pdu/nvme/io/verbs_record.h"
+#include "pdu/nvme/wire/family.h"
 #include "rdma_conn.h"
 #include "target/engine/family.h"
 
@@ -31,6 +33,7 @@ static void tick(struct service *s, uint64_t now)
 }
 
 const struct target_family nvme_target = {
+        .family = &nvme_family,
         .place = place,
         .port_get = port_get,
         .port_put = port_put,
@@ -42,4 +45,5 @@ const struct target_family nvme_target = {
         .own_bytes = sizeof(struct nvme_reactor),
         .own_init = own_init,
         .tick = tick,
+        .command = &nvme_command,
 };

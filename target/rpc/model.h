@@ -8,9 +8,9 @@
 
 #include "pdu/io/rpc_server.h"
 #include "rpc.h"
-#include "target/config.h"
-#include "target/control.h"
 #include "target/ns/bdev.h"
+#include "target/nvme/config.h"
+#include "target/nvme/control.h"
 
 enum {
         BDEVS_MAX = 1024,

@@ -14,7 +14,7 @@
 #include "methods.h"
 #include "model.h"
 #include "pdu/io/log.h"
-#include "target/service.h"
+#include "target/nvme/service.h"
 
 #define VERSION "nvmfspec 0.1.0"
 

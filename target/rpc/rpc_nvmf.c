@@ -10,7 +10,7 @@
 #include "pdu/core/wipe.h"
 #include "pdu/nvme/io/auth_openssl.h"
 #include "target/nvme/ctrl.h"
-#include "target/service.h"
+#include "target/nvme/service.h"
 
 struct nvmf {
         const char *nqn, *tgt_name, *host;

@@ -5,7 +5,7 @@
 
 #include "methods.h"
 #include "model.h"
-#include "target/trigger.h"
+#include "target/nvme/trigger.h"
 
 struct args {
         const char *fault;

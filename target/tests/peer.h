@@ -12,7 +12,7 @@
 #include "pdu/nvme/io/link_stream.h"
 #include "pdu/nvme/tcp/tcp_host.h"
 #include "pdu/nvme/wire/fabrics.h"
-#include "target/target.h"
+#include "target/nvme/target.h"
 
 enum { PEER_RX = 64 << 10, PEER_NEVER = 0xffff, PEER_PATIENCE = 60000 /* ms */ };
 #define PEER_HOSTNQN "nqn.2026-01.io.nvmfspec:test-host"

@@ -14,7 +14,7 @@
 #include "pdu/io/verbs/verbs_memory.h"
 #include "pdu/nvme/rdma/rdma_host.h"
 #include "pdu/nvme/wire/fabrics.h"
-#include "target/target.h"
+#include "target/nvme/target.h"
 
 enum {
         RPEER_ARENA = 4 << 20,

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "pdu/core/tests/scarce.h"
-#include "target/config.h"
-#include "target/plan.h"
+#include "target/nvme/config.h"
+#include "target/nvme/plan.h"
 
 #define PORT                                                                                       \
         "{\"portid\":1,\"addr\":{\"trtype\":\"tcp\",\"adrfam\":\"ipv4\","                          \

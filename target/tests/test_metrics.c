@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "pdu/nvme/machine/request.h"
-#include "target/metrics.h"
+#include "target/nvme/metrics.h"
 
 static struct metrics *one, *two;
 

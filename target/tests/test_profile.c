@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "target/target.h"
+#include "target/nvme/target.h"
 
 static struct target_options called(const char *names)
 {

@@ -15,10 +15,10 @@
 #include "pdu/nvme/wire/discovery.h"
 #include "peer.h"
 #include "rdma_peer.h"
-#include "target/config.h"
-#include "target/control.h"
 #include "target/engine/reactor.h"
+#include "target/nvme/config.h"
 #include "target/nvme/conn.h"
+#include "target/nvme/control.h"
 
 #define NQN TARGET_NQN
 

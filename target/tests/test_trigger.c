@@ -10,8 +10,8 @@
 
 #include "peer.h"
 #include "rdma_peer.h"
-#include "target/control.h"
-#include "target/trigger.h"
+#include "target/nvme/control.h"
+#include "target/nvme/trigger.h"
 
 #define NQN   TARGET_NQN
 #define OTHER "nqn.2026-01.io.nvmfspec:nobody"
