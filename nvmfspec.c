@@ -21,6 +21,13 @@ static int target(int argc, char **argv)
         return target_command(families, argc, argv);
 }
 
+static int host(int argc, char **argv)
+{
+        static const struct host_family *const families[] = { &nvme_host, NULL };
+
+        return host_command(families, argc, argv);
+}
+
 static const struct command {
         const char *name, *says;
         int (*run)(int argc, char **argv); /* returns the exit code */
@@ -29,7 +36,7 @@ static const struct command {
           conform_command },
         { "target", "serve NVM subsystems and discovery over NVMe/TCP and NVMe/RDMA", target },
         { "ctl", "change and show a running target by its RPC", ctl_command },
-        { "host", "discover, identify, read, write, verify and measure a target", host_command },
+        { "host", "discover, identify, read, write, verify and measure a target", host },
         { "fuzz", "send mutated sessions to a target; play, minimise and merge sequences",
           fuzz_command },
         { "pcap", "decode and check captured traffic", pcap_command },

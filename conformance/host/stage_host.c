@@ -3,8 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "host/engine/verify.h"
 #include "host/nvme/discovery.h"
-#include "host/verify.h"
+#include "host/nvme/nvme_load.h"
 #include "pdu/io/capture/capture_writer.h"
 #include "pdu/io/loop.h"
 #include "pdu/io/shell.h"
@@ -15,6 +16,7 @@ enum {
         HOOK_MS = 30000,
         REFERENCE_MS = 1000,       /* the reference host's patience, scaled, but at least ... */
         REFERENCE_LEAST_MS = 5000, /* ... as a slow machine needs where nobody has scaled it */
+        NSID = 1,
         RANGE = 4 << 20,
         PIECE = 256 << 10,
         QUEUES = 2,
@@ -139,24 +141,21 @@ static int read_discovery(struct stage *s, struct host_error *e)
 
 static int verify(const struct stage *s, struct host_ctrl *c, struct host_error *e)
 {
-        static const struct verify_options usual = { .nsid = 1,
-                                                     .range = RANGE,
-                                                     .max_size = PIECE,
-                                                     .depth = 8,
-                                                     .passes = 1,
-                                                     .command_buffers = true };
+        static const struct verify_options usual = {
+                .range = RANGE, .max_size = PIECE, .depth = 8, .passes = 1, .asked_for = true
+        };
         struct verify_options o = usual;
         struct verify_result r;
+        struct load l;
         struct id_ns id;
 
-        if (host_ctrl_identify(c, CNS_NS, o.nsid, &id, e) < 0)
+        if (host_ctrl_identify(c, CNS_NS, NSID, &id, e) < 0)
                 return -1;
-        o.block_size = id_ns_block_size(&id);
-        o.blocks = le64_get(id.nsze);
         o.seed = s->t->suite->seed;
-        if (o.block_size == 0 || o.blocks == 0)
+        if (id_ns_block_size(&id) == 0 || le64_get(id.nsze) == 0)
                 return host_fail(e, HOST_STATUS, "namespace 1 has no usable blocks");
-        if (verify_run(c, &o, &r, e) < 0)
+        l = nvme_load(c, NSID, id_ns_block_size(&id), le64_get(id.nsze));
+        if (verify_run(&l, &o, &r, e) < 0)
                 return -1;
         return r.differs ? host_fail(e, HOST_STATUS, "%s", r.line) : 0;
 }

@@ -12,7 +12,6 @@
 #define RDMA_PORT  "4420" /* of discovery, too */
 
 #define AT(member) .at = offsetof(struct args, member)
-#define ANY        .group = UINT32_MAX
 
 static bool take_waive(void *args, const char *value, char *error, size_t size)
 {
@@ -65,7 +64,6 @@ static bool take_tls_keylog(void *args, const char *value, char *error, size_t s
 
 /* clang-format off */
 const struct option_row host_options[] = {
-        { 't', "transport", "TYPE", "transport: tcp or rdma (tcp, or as the address says)", OPTION_CHOICE, ARGS_WHERE, AT(transport), .choices = "tcp|rdma" },
         { 'a', "traddr", "ADDR", "address or name, or a URI: nvme+tcp://HOST[:PORT][/NQN], "
                                  "nvme+rdma://", OPTION_STRING, ARGS_WHERE, AT(traddr) },
         { 's', "trsvcid", "PORT", "port (4420; discover over TCP: 8009)", OPTION_STRING, ARGS_WHERE, AT(trsvcid) },
@@ -100,7 +98,7 @@ const struct option_row host_options[] = {
         { 'Q', "queue-size", "N", "entries of an I/O queue (128; verify, perf: as --iodepth needs)", OPTION_NUMBER, ARGS_QUEUES, AT(queue_size), .min = 2, .max = 65535 },
 
         { 'N', "nsid", "N", "namespace (1)", OPTION_NUMBER, ARGS_NSID, AT(nsid), .max = UINT32_MAX },
-        { 0, "slba", "LBA", "first logical block (0)", OPTION_NUMBER, ARGS_SLBA, AT(slba) },
+        { 0, "slba", "LBA", "first logical block (0)", OPTION_NUMBER, ARGS_SLBA, AT(base.slba) },
         { 0, "blocks", "N", "logical blocks, not 0's based (1; with a file: all of it)", OPTION_NUMBER, ARGS_BLOCKS, AT(blocks), .min = 1, .max = UINT32_MAX },
         { 0, "file", "PATH", "file to write data to or read it from; -: standard output or input", OPTION_STRING, ARGS_FILE, AT(file) },
         { 0, "pattern", "BYTE", "a byte to fill the blocks with, in place of a file", OPTION_NUMBER, ARGS_PATTERN, AT(pattern), .max = 255 },
@@ -118,54 +116,32 @@ const struct option_row host_options[] = {
         { 0, "data-len", "SIZE", "bytes of data (the feature's length)", OPTION_SIZE, ARGS_GET_FEATURE, AT(data_length), .max = 4096 },
         { 0, "persistent", NULL, "stay connected and report each change", OPTION_FLAG, ARGS_DISCOVER, AT(persistent) },
 
-        { 0, "iodepth", "N", "commands outstanding per queue (32)", OPTION_NUMBER, ARGS_LOAD, AT(iodepth), .min = 1, .max = 4096 },
-        { 0, "range", "SIZE", "bytes of the namespace that are used", OPTION_SIZE, ARGS_LOAD, AT(range), .min = 512 },
-        { 0, "time", "SEC", "run time in seconds (perf: 10)", OPTION_SECONDS, ARGS_LOAD, AT(time), .min = 1, .max = 864000000 },
-        { 0, "seed", "N", "seed of all random choices (1)", OPTION_NUMBER, ARGS_LOAD, AT(seed) },
-        { 0, "size", "SIZE", "largest command (128k)", OPTION_SIZE, ARGS_VERIFY, AT(size), .min = 512, .max = 1 << 26 },
-        { 0, "passes", "N", "how often the range is written (1, or until --time is over)", OPTION_NUMBER, ARGS_VERIFY, AT(passes), .min = 1, .max = UINT32_MAX },
         { 'l', "ctrl-loss-tmo", "SEC", "time in seconds to reconnect for when the controller is lost; what was outstanding is sent again (0: it ends the run)", OPTION_SECONDS, ARGS_VERIFY, AT(ctrl_loss_tmo), .max = 86400000 },
         { 'c', "reconnect-delay", "SEC", "time in seconds to wait before each try; before the first also 2 or 3 times -k, as Base 2.2, 9.6.2 says (10)", OPTION_SECONDS, ARGS_VERIFY, AT(reconnect_delay), .max = 1000000 },
         { 0, "command-buffers", NULL, "send no data in capsules: it waits for an R2T (SGL 5Ah) "
-                                      "or is READ (keyed) (verify: every other write)", OPTION_FLAG, ARGS_LOAD, AT(command_buffers) },
-        { 0, "rw", "KIND", "read, write, randread, randwrite, rw or randrw (randread)", OPTION_CHOICE, ARGS_PERF, AT(rw), .choices = "read|write|randread|randwrite|rw|randrw" },
-        { 0, "mix", "PERCENT", "percentage of reads in rw and randrw (50)", OPTION_NUMBER, ARGS_PERF, AT(mix), .max = 100 },
-        { 0, "bs", "SIZE", "bytes of a command (4k)", OPTION_SIZE, ARGS_PERF, AT(block_size), .min = 512, .max = 1 << 26 },
-        { 0, "warmup", "SEC", "time in seconds before the measurement starts (0)", OPTION_SECONDS, ARGS_PERF, AT(warmup), .max = 864000000 },
-        { 0, "cpu", "LIST", "run a thread pinned to each of these CPUs, such as 1 or 2-5,8", OPTION_STRING, ARGS_PERF, AT(cpu) },
-        { 0, "no-busy-poll", NULL, "sleep instead of polling while nothing arrives", OPTION_FLAG, ARGS_PERF, AT(no_busy_poll) },
+                                      "or is READ (keyed) (verify: every other write)", OPTION_FLAG, ARGS_LOAD, AT(base.asked_for) },
 
         { 0, "ic", NULL, "exchange ICReq and ICResp first, as the options above say", OPTION_FLAG, ARGS_RAW, AT(ic) },
         { 0, "split", "N", "send in pieces of N bytes", OPTION_NUMBER, ARGS_RAW, AT(split), .min = 1, .max = 1 << 24 },
         { 0, "delay", "MS", "milliseconds to wait between pieces", OPTION_NUMBER, ARGS_RAW, AT(delay), .max = 3600000 },
         { 0, "wait", "MS", "milliseconds to listen after the last byte (1000)", OPTION_NUMBER, ARGS_RAW, AT(wait), .max = 3600000 },
-
-        { 'o', "output-format", "FORM", "text or json (text)", OPTION_CHOICE, ARGS_OUTPUT, AT(output), .choices = "text|json" },
-        { 'v', "verbose", NULL, "print more on standard error", OPTION_FLAG, ANY, AT(verbose) },
-        { 'h', "help", NULL, "print this help", OPTION_FLAG, ANY, AT(help) },
         { 0 },
 };
 /* clang-format on */
 
-static const struct args defaults = {
-        .output = "text",
-        .kato = ARG_UNSET,
-        .timeout = HOST_TIMEOUT,
-        .maxr2t = 1,
-        .nsid = 1,
-        .pattern = ARG_UNSET,
-        .value = ARG_UNSET,
-        .data_length = ARG_UNSET,
-        .select = "current",
-        .iodepth = 32,
-        .reconnect_delay = 10000,
-        .seed = 1,
-        .size = 128 * 1024,
-        .rw = "randread",
-        .mix = 50,
-        .block_size = 4096,
-        .wait = 1000,
-};
+void args_defaults(void *args)
+{
+        struct args *a = args;
+
+        a->kato = ARG_UNSET;
+        a->timeout = HOST_TIMEOUT;
+        a->maxr2t = 1;
+        a->nsid = 1;
+        a->pattern = a->value = a->data_length = ARG_UNSET;
+        a->select = "current";
+        a->reconnect_delay = 10000;
+        a->wait = 1000;
+}
 
 static bool is_address(const char *word)
 {
@@ -186,24 +162,16 @@ static int take_addresses(struct args *a, int count, char **words, struct host_e
         return left;
 }
 
-int args_parse(struct args *a, uint32_t groups, int argc, char **argv, char ***words,
-               struct host_error *e)
+int args_addresses(void *args, int count, char **words, struct host_error *e)
 {
-        int first;
+        struct args *a = args;
 
-        *a = defaults;
-        first = option_parse(host_options, groups, argc, argv, a, e->line, sizeof(e->line));
-        if (first < 0) {
-                e->kind = HOST_USAGE;
-                return -1;
-        }
         if (a->traddr && is_address(a->traddr)) {
                 if (host_address_parse(&a->address, a->traddr, e) < 0)
                         return -1;
                 a->traddr = NULL;
         }
-        *words = argv + first;
-        return take_addresses(a, argc - first, *words, e);
+        return take_addresses(a, count, words, e);
 }
 
 /* The option, else what the address said, else the default. */
@@ -214,7 +182,7 @@ static const char *choose(const char *option, const char *address, const char *o
 
 enum host_transport args_transport(const struct args *a)
 {
-        const char *name = choose(a->transport, a->address.transport, "tcp");
+        const char *name = choose(a->base.transport, a->address.transport, "tcp");
 
         return strcmp(name, "rdma") == 0 ? HOST_RDMA : HOST_TCP;
 }

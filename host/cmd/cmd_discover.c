@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "call.h"
+#include "host/engine/show.h"
 #include "host/nvme/build.h"
 #include "host/nvme/discovery.h"
-#include "show.h"
 
 enum { SLICE_MS = 200 };
 
@@ -339,9 +339,9 @@ static int read_and_show(struct call *call, struct host_ctrl *c, struct events *
 
         if (discovery_read(c, 0, &log, e) < 0)
                 return -1;
-        show_log(&log, args_json(call->args));
+        show_log(&log, host_json(&call->args->base));
         if (call->args->persistent)
-                result = stay(c, ev, &log, args_json(call->args), e);
+                result = stay(c, ev, &log, host_json(&call->args->base), e);
         discovery_free(&log);
         return result;
 }

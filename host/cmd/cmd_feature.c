@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "call.h"
+#include "host/engine/show.h"
 #include "host/nvme/build.h"
-#include "show.h"
 
 enum { DATA_MAX = 4096, FEATURE_SAVE = 1u << 31 };
 
@@ -125,7 +125,7 @@ static void show_feature(const struct call *call, const struct feature *f, uint3
                 f->say(&t, value);
         for (uint32_t i = 0; i < len; i++)
                 snprintf(hex + (size_t)2 * i, 3, "%02x", data[i]);
-        show_begin(&s, args_json(call->args));
+        show_begin(&s, host_json(&call->args->base));
         s.d.number(s.d.arg, "fid", f->fid, 8, name);
         s.d.string(s.d.arg, "select", call->args->select, strlen(call->args->select));
         s.d.number(s.d.arg, "value", value, 32, meaning[0] ? meaning : NULL);

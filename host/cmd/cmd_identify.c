@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "call.h"
+#include "host/engine/show.h"
 #include "pdu/nvme/wire/identify.h"
-#include "show.h"
 
 static const struct {
         const char *name;
@@ -45,7 +45,7 @@ int call_identify(struct call *call, struct host_error *e)
         if (host_ctrl_identify(call->ctrl, kinds[kind].cns,
                                kinds[kind].of_ns ? (uint32_t)call->args->nsid : 0, data, e) < 0)
                 return -1;
-        show_begin(&s, args_json(call->args));
+        show_begin(&s, host_json(&call->args->base));
         describe_identify(&s.d, kinds[kind].cns, data, sizeof(data));
         show_end(&s);
         return 0;
@@ -163,7 +163,7 @@ int call_list(struct call *call, struct host_error *e)
         struct json_object *o, *rows = json_object_new_array();
         int result;
 
-        if (!args_json(call->args)) {
+        if (!host_json(&call->args->base)) {
                 json_object_put(rows);
                 printf("%10s  %12s  %10s  %14s  %s\n", "nsid", "size", "block size", "blocks",
                        "id");

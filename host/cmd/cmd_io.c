@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "call.h"
+#include "host/engine/show.h"
 #include "host/nvme/build.h"
 #include "pdu/core/crc32c.h"
-#include "show.h"
 
 enum { CHUNK = 1 << 20, RANGES_MAX = 256 };
 
@@ -39,7 +39,7 @@ static int span_begin(struct span *s, struct call *call, bool data, struct host_
 {
         const struct args *a = call->args;
 
-        *s = (struct span) { .lba = a->slba, .left = a->blocks ? a->blocks : 1 };
+        *s = (struct span) { .lba = a->base.slba, .left = a->blocks ? a->blocks : 1 };
         if ((data ? call_blocks : call_namespace)(call, &s->ns, e) < 0)
                 return -1;
         s->control = (a->fua ? (uint32_t)RW_FUA : 0) | (a->deac ? (uint32_t)RW_DEAC : 0);
@@ -111,7 +111,7 @@ static void show_read(const struct span *s, const struct args *a, uint64_t block
 
         snprintf(hex, sizeof(hex), "%08x", crc);
         json_object_object_add(o, "nsid", json_object_new_int64(s->ns.nsid));
-        json_object_object_add(o, "slba", json_object_new_uint64(a->slba));
+        json_object_object_add(o, "slba", json_object_new_uint64(a->base.slba));
         json_object_object_add(o, "blocks", json_object_new_uint64(blocks));
         json_object_object_add(o, "block_size", json_object_new_int64(s->ns.block_size));
         json_object_object_add(o, "bytes", json_object_new_uint64(blocks * s->ns.block_size));
@@ -141,7 +141,7 @@ static int read_span(struct span *s, struct call *call, FILE *f, bool dump, uint
 /* With -o json the object takes the place of data that would go to standard output. */
 int call_read(struct call *call, struct host_error *e)
 {
-        bool json = args_json(call->args);
+        bool json = host_json(&call->args->base);
         uint32_t crc = 0;
         struct span s;
         uint64_t blocks;
@@ -241,7 +241,7 @@ static int send_data(struct span *s, struct call *call, uint8_t opc, int fd, str
         while (s->left > 0 && (more = fill_chunk(s, call, fd, e)) > 0)
                 if (span_step(s, call, opc, e) < 0)
                         return -1;
-        if (more == 0 && s->lba == call->args->slba)
+        if (more == 0 && s->lba == call->args->base.slba)
                 return host_fail(e, HOST_USAGE, "the input is empty");
         return more < 0 ? -1 : 0;
 }
@@ -333,7 +333,7 @@ int call_dsm(struct call *call, struct host_error *e)
         const struct args *a = call->args;
         uint32_t how = (a->idr ? IDR : 0u) | (a->idw ? IDW : 0u);
         struct dsm_range ranges[RANGES_MAX] = {
-                { .blocks = le32(a->blocks ? (uint32_t)a->blocks : 1), .slba = le64(a->slba) }
+                { .blocks = le32(a->blocks ? (uint32_t)a->blocks : 1), .slba = le64(a->base.slba) }
         };
         unsigned count = call->count > 0 ? (unsigned)call->count : 1;
         union sqe sqe = build_admin(NVME_DSM, (uint32_t)a->nsid, count - 1, how ? how : AD);

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "call.h"
+#include "host/engine/show.h"
 #include "host/nvme/build.h"
 #include "host/nvme/discovery.h"
 #include "pdu/nvme/wire/logs.h"
-#include "show.h"
 
 enum { UNKNOWN_LEN = 512, PIECE = 4096 };
 
@@ -82,7 +82,7 @@ static void show_log(const struct call *call, uint8_t lid, const uint8_t *data, 
 {
         struct show s;
 
-        show_begin(&s, args_json(call->args));
+        show_begin(&s, host_json(&call->args->base));
         if (call->args->offset > 0 || !describe_log(&s.d, lid, data, len))
                 show_bytes(&s, data, len);
         show_end(&s);

@@ -6,86 +6,74 @@
 #include <string.h>
 
 #include "call.h"
+#include "host/nvme/nvme_load.h"
 #include "pdu/io/capture/capture_writer.h"
 #include "pdu/io/verbs/verbs_rdma.h"
 #include "pdu/nvme/io/verbs_record.h"
+#include "pdu/nvme/wire/family.h"
 #include "pdu/nvme/wire/identify.h"
 
 enum connects { ITSELF, ADMIN, IO };
 
 /* clang-format off */
 static const struct subcommand {
-        const char *name, *words, *says;
+        struct host_subcommand base; /* first */
         call_fn *run, *check; /* check: what can be told to be wrong before connecting; may be NULL */
         enum connects connects;
         unsigned queues;      /* I/O queues where -i does not say */
-        uint32_t groups;
 } subcommands[] = {
 #define COMMON ARGS_WHERE | ARGS_WHO
 #define BLOCKS COMMON | ARGS_NSID | ARGS_SLBA | ARGS_BLOCKS
 #define LOAD   COMMON | ARGS_NSID | ARGS_QUEUES | ARGS_OUTPUT | ARGS_LOAD
-        { "discover", "", "list the subsystems that a discovery service knows",
-          call_discover, NULL, ITSELF, 0, COMMON | ARGS_OUTPUT | ARGS_DISCOVER },
-        { "identify", "[ctrl|ns|ns-list|ns-descs]", "show what a controller or namespace "
+        { { "discover", "", "list the subsystems that a discovery service knows",
+            COMMON | ARGS_OUTPUT | ARGS_DISCOVER },
+          call_discover, NULL, ITSELF, 0 },
+        { { "identify", "[ctrl|ns|ns-list|ns-descs]", "show what a controller or namespace "
                                                     "reports about itself",
-          call_identify, check_identify, ADMIN, 0, COMMON | ARGS_NSID | ARGS_OUTPUT },
-        { "list", "", "list the namespaces of a subsystem",
-          call_list, NULL, ADMIN, 0, COMMON | ARGS_OUTPUT },
-        { "get-log", "LOG", "read a log page, by number or name",
-          call_get_log, check_log, ADMIN, 0, COMMON | ARGS_OUTPUT | ARGS_LOG },
-        { "get-feature", "FEATURE", "read a feature, by number or name",
-          call_get_feature, check_feature, ADMIN, 0, COMMON | ARGS_OUTPUT | ARGS_GET_FEATURE },
-        { "set-feature", "FEATURE", "set a feature",
-          call_set_feature, check_set_feature, ADMIN, 0, COMMON | ARGS_FILE | ARGS_SET_FEATURE },
-        { "read", "", "read logical blocks to a file or the terminal",
-          call_read, NULL, IO, 1, BLOCKS | ARGS_FILE | ARGS_FUA | ARGS_OUTPUT },
-        { "write", "", "write logical blocks from a file or a pattern",
-          call_write, NULL, IO, 1, BLOCKS | ARGS_FILE | ARGS_PATTERN | ARGS_FUA },
-        { "compare", "", "compare logical blocks with a file or a pattern",
-          call_compare, NULL, IO, 1, BLOCKS | ARGS_FILE | ARGS_PATTERN | ARGS_FUA },
-        { "flush", "", "make what was written durable",
-          call_flush, NULL, IO, 1, COMMON | ARGS_NSID },
-        { "zeroes", "", "Write Zeroes",
-          call_zeroes, NULL, IO, 1, BLOCKS | ARGS_FUA | ARGS_DEAC },
-        { "dsm", "[SLBA+BLOCKS...]", "Dataset Management: deallocate ranges",
-          call_dsm, check_dsm, IO, 1, BLOCKS | ARGS_DSM },
-        { "verify", "", "write a pattern over many queues and read it back; destroys data",
-          call_verify, NULL, IO, 4, LOAD | ARGS_SLBA | ARGS_VERIFY },
-        { "perf", "", "measure IOPS, bandwidth and latency; write loads destroy data",
-          call_perf, check_perf, IO, 1, LOAD | ARGS_PERF },
-        { "raw", "HEX|@FILE...", "send bytes and print the PDUs that come back",
-          call_raw, NULL, ITSELF, 0, ARGS_WHERE | ARGS_RAW },
+            COMMON | ARGS_NSID | ARGS_OUTPUT },
+          call_identify, check_identify, ADMIN, 0 },
+        { { "list", "", "list the namespaces of a subsystem",
+            COMMON | ARGS_OUTPUT },
+          call_list, NULL, ADMIN, 0 },
+        { { "get-log", "LOG", "read a log page, by number or name",
+            COMMON | ARGS_OUTPUT | ARGS_LOG },
+          call_get_log, check_log, ADMIN, 0 },
+        { { "get-feature", "FEATURE", "read a feature, by number or name",
+            COMMON | ARGS_OUTPUT | ARGS_GET_FEATURE },
+          call_get_feature, check_feature, ADMIN, 0 },
+        { { "set-feature", "FEATURE", "set a feature",
+            COMMON | ARGS_FILE | ARGS_SET_FEATURE },
+          call_set_feature, check_set_feature, ADMIN, 0 },
+        { { "read", "", "read logical blocks to a file or the terminal",
+            BLOCKS | ARGS_FILE | ARGS_FUA | ARGS_OUTPUT },
+          call_read, NULL, IO, 1 },
+        { { "write", "", "write logical blocks from a file or a pattern",
+            BLOCKS | ARGS_FILE | ARGS_PATTERN | ARGS_FUA },
+          call_write, NULL, IO, 1 },
+        { { "compare", "", "compare logical blocks with a file or a pattern",
+            BLOCKS | ARGS_FILE | ARGS_PATTERN | ARGS_FUA },
+          call_compare, NULL, IO, 1 },
+        { { "flush", "", "make what was written durable",
+            COMMON | ARGS_NSID },
+          call_flush, NULL, IO, 1 },
+        { { "zeroes", "", "Write Zeroes",
+            BLOCKS | ARGS_FUA | ARGS_DEAC },
+          call_zeroes, NULL, IO, 1 },
+        { { "dsm", "[SLBA+BLOCKS...]", "Dataset Management: deallocate ranges",
+            BLOCKS | ARGS_DSM },
+          call_dsm, check_dsm, IO, 1 },
+        { { "verify", "", "write a pattern over many queues and read it back; destroys data",
+            LOAD | ARGS_SLBA | ARGS_VERIFY },
+          call_verify, NULL, IO, 4 },
+        { { "perf", "", "measure IOPS, bandwidth and latency; write loads destroy data",
+            LOAD | ARGS_PERF },
+          call_perf, check_perf, IO, 1 },
+        { { "raw", "HEX|@FILE...", "send bytes and print the PDUs that come back",
+            ARGS_WHERE | ARGS_RAW },
+          call_raw, NULL, ITSELF, 0 },
 };
 /* clang-format on */
 enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
-
-static void usage(FILE *out)
-{
-        fputs("usage: nvmfspec host SUBCOMMAND [nvme+tcp|rdma://HOST[:PORT][/NQN]] [OPTION...]\n\n",
-              out);
-        for (size_t i = 0; i < SUBCOMMANDS; i++)
-                fprintf(out, "  %-12s %s\n", subcommands[i].name, subcommands[i].says);
-        fputs("\n"
-              "'nvmfspec host SUBCOMMAND --help' lists the options of a subcommand.\n"
-              "Exit: 0 done, 1 a command failed or data differs, 2 usage error, 3 no "
-              "connection.\n",
-              out);
-}
-
-static void help(const struct subcommand *s)
-{
-        printf("usage: nvmfspec host %s%s%s [OPTION...]\n%s\n\n", s->name, *s->words ? " " : "",
-               s->words, s->says);
-        option_help(host_options, s->groups, stdout);
-}
-
-static const struct subcommand *find(const char *name)
-{
-        for (size_t i = 0; i < SUBCOMMANDS; i++)
-                if (strcmp(subcommands[i].name, name) == 0)
-                        return &subcommands[i];
-        return NULL;
-}
 
 static void introduce(const struct host_ctrl *c)
 {
@@ -119,12 +107,12 @@ static int run_connected(const struct subcommand *s, struct call *call, struct h
                 return -1;
         if (p.io_queues == 0)
                 p.io_queues = s->queues;
-        if (!call->args->queue_size && p.queue_size <= call->args->iodepth &&
-            (s->groups & ARGS_LOAD))
-                p.queue_size = (unsigned)call->args->iodepth + 1;
+        if (!call->args->queue_size && p.queue_size <= call->args->base.iodepth &&
+            (s->base.groups & ARGS_LOAD))
+                p.queue_size = (unsigned)call->args->base.iodepth + 1;
         if (host_ctrl_connect(&c, &p, e) < 0)
                 return -1;
-        if (call->args->verbose)
+        if (call->args->base.verbose)
                 introduce(&c);
         call->ctrl = &c;
         return disconnect(&c, s->run(call, e), e);
@@ -160,47 +148,34 @@ static int run_recorded(const struct subcommand *s, struct args *args, struct ca
         return rc;
 }
 
-static int run(const struct subcommand *s, int argc, char **argv, struct host_error *e)
+static int run(const struct host_subcommand *base, void *args, int count, char **words,
+               struct host_error *e)
 {
-        struct args args;
-        struct call call = { .args = &args };
+        const struct subcommand *s = (const struct subcommand *)base;
+        struct call call = { .args = args, .words = words, .count = count };
 
-        call.count = args_parse(&args, s->groups, argc, argv, &call.words, e);
-        if (call.count < 0)
-                return -1;
-        if (args.help) {
-                help(s);
-                return 0;
-        }
-        if (call.count > 0 && !*s->words)
-                return host_fail(e, HOST_USAGE, "'%s' is too large", call.words[0]);
         if (s->check && s->check(&call, e) < 0)
                 return -1;
-        return run_recorded(s, &args, &call, e);
+        return run_recorded(s, args, &call, e);
 }
 
-int host_command(int argc, char **argv)
+static const struct host_subcommand *subcommand(unsigned i)
 {
-        const struct subcommand *s = argc > 1 ? find(argv[1]) : NULL;
-        struct host_error e = { 0 };
-
-        if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-                usage(stdout);
-                return 0;
-        }
-        if (!s) {
-                fprintf(stderr,
-                        argc > 1 ? "nvmfspec host: no subcommand '%s'; --help lists them\n"
-                                 : "nvmfspec host: no subcommand given; --help lists them\n",
-                        argc > 1 ? argv[1] : "");
-                return HOST_USAGE;
-        }
-        if (run(s, argc - 1, argv + 1, &e) == 0)
-                return 0;
-        fflush(stdout);
-        fprintf(stderr, "nvmfspec host %s: %s\n", s->name, e.line);
-        return (int)e.kind;
+        return i < SUBCOMMANDS ? &subcommands[i].base : NULL;
 }
+
+const struct host_family nvme_host = {
+        .family = &nvme_family,
+        .subcommand = subcommand,
+        .address = "[nvme+tcp|rdma://HOST[:PORT][/NQN]] ",
+        .options = host_options,
+        .args_size = sizeof(struct args),
+        .defaults = args_defaults,
+        .addresses = args_addresses,
+        .run = run,
+};
+
+/* --- a namespace ------------------------------------------------------------------------------- */
 
 int call_namespace(struct call *call, struct call_ns *ns, struct host_error *e)
 {
@@ -229,4 +204,33 @@ int call_blocks(struct call *call, struct call_ns *ns, struct host_error *e)
                                  "which this host does not transfer",
                                  ns->nsid, ns->metadata, ns->block_size);
         return 0;
+}
+
+/* --- loads ------------------------------------------------------------------------------------- */
+
+int check_perf(struct call *call, struct host_error *e)
+{
+        return host_perf_check(&call->args->base, e);
+}
+
+int call_perf(struct call *call, struct host_error *e)
+{
+        struct call_ns ns;
+        struct load l;
+
+        if (call_blocks(call, &ns, e) < 0)
+                return -1;
+        l = nvme_load(call->ctrl, ns.nsid, ns.block_size, ns.blocks);
+        return host_perf(&l, &call->args->base, e);
+}
+
+int call_verify(struct call *call, struct host_error *e)
+{
+        struct call_ns ns;
+        struct load l;
+
+        if (call_blocks(call, &ns, e) < 0)
+                return -1;
+        l = nvme_load(call->ctrl, ns.nsid, ns.block_size, ns.blocks);
+        return host_verify(&l, &call->args->base, e);
 }

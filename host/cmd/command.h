@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `nvmfspec host SUBCOMMAND ...`: the reference host on the command line. */
-#ifndef NVMF_HOST_COMMAND_H
-#define NVMF_HOST_COMMAND_H
+#ifndef NVMF_HOST_NVME_COMMAND_H
+#define NVMF_HOST_NVME_COMMAND_H
 
-/* argv[0] is "host". Returns the exit code: enum host_trouble. */
-int host_command(int argc, char **argv);
+#include "host/engine/command.h"
+
+extern const struct host_family nvme_host; /* `nvmfspec host` of NVMe */
 
 #endif

@@ -3,8 +3,8 @@
 #ifndef NVMF_HOST_AUTH_H
 #define NVMF_HOST_AUTH_H
 
-#include "error.h"
 #include "pdu/nvme/machine/auth.h"
+#include "status.h"
 
 struct host_auth { /* read during the call only */
         const char *hostnqn, *subnqn;

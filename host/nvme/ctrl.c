@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "build.h"
-#include "host/time.h"
+#include "host/engine/time.h"
 #include "identity.h"
 #include "pdu/core/wipe.h"
 #include "pdu/nvme/wire/rdma.h"

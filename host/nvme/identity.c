@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/random.h"
+#include "host/engine/random.h"
 #include "pdu/core/le.h"
 
 /* Copies [from, to) if it fits. */

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "error.h"
+#include "status.h"
 
 struct host_address {
         char transport[8], traddr[256], trsvcid[32], subnqn[256]; /* empty: not said */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/time.h"
+#include "host/engine/time.h"
 
 enum { ASK_MS = 1 }; /* how often queues without descriptors are asked */
 

@@ -13,9 +13,9 @@
 
 #include <poll.h>
 
-#include "error.h"
 #include "pdu/io/loop.h"
 #include "pdu/nvme/tcp/tcp_host.h"
+#include "status.h"
 
 struct capture_writer;
 struct nvme_tls;

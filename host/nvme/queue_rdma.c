@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/time.h"
+#include "host/engine/time.h"
 #include "pdu/io/verbs/rdma_wait.h"
 #include "pdu/io/verbs/verbs_rdma.h"
 #include "pdu/nvme/rdma/rdma_host.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/time.h"
+#include "host/engine/time.h"
 #include "pdu/nvme/io/link_stream.h"
 #include "pdu/nvme/io/nvme_tls.h"
 #include "queue.h"

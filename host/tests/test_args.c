@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "host/cmd/args.h"
+#include "host/cmd/command.h"
 
 #define ALL UINT32_MAX
 
@@ -28,7 +29,8 @@ static int parse(uint32_t groups, const char *line)
                 argv[argc++] = p;
         argv[argc] = NULL;
         error = (struct host_error) { 0 };
-        return args_parse(&args, groups, argc, argv, &words, &error);
+        memset(&args, 0, sizeof(args));
+        return host_parse(&nvme_host, groups, argc, argv, &args, &words, &error);
 }
 
 static void refused(const char *line, const char *says)
@@ -52,8 +54,8 @@ static void values_of_every_kind(void **state)
         assert_int_equal(args.kato, 2500);
         assert_int_equal(args.queue_size, 64);
         assert_int_equal(args.hpda, 31);
-        assert_int_equal(args.block_size, 65536);
-        assert_true(args_json(&args));
+        assert_int_equal(args.base.block_size, 65536);
+        assert_true(host_json(&args.base));
         assert_string_equal(words[0], "one");
         assert_string_equal(words[1], "two");
         assert_int_equal(parse(ALL, "--waive tcp/c2hdata/datao --violate tcp/h2cdata/ttag"), 0);

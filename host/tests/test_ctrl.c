@@ -457,7 +457,7 @@ static void discover(const char *form, bool stays, char *out, size_t size)
         struct host_params p = fake_params(&fake);
         struct args args = { .traddr = p.traddr,
                              .trsvcid = p.trsvcid,
-                             .output = form,
+                             .base.output = form,
                              .kato = ARG_UNSET,
                              .timeout = p.timeout,
                              .maxr2t = 1,

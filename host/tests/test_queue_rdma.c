@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/engine/random.h"
 #include "host/nvme/build.h" /* before cmocka, whose fail() is a macro */
 #include "host/nvme/queue.h"
-#include "host/random.h"
 #include "pdu/nvme/wire/rdma.h"
 #include "pdu/verbs/memory_verbs.h"
 

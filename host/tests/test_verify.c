@@ -4,8 +4,9 @@
 
 #include <sched.h>
 
-#include "host/perf.h"
-#include "host/verify.h"
+#include "host/engine/perf.h"
+#include "host/engine/verify.h"
+#include "host/nvme/nvme_load.h"
 
 static struct fake fake;
 static struct host_ctrl ctrl;
@@ -28,16 +29,20 @@ static void end(void)
         fake_stop(&fake);
 }
 
+static int verify(const struct verify_options *o)
+{
+        struct load l = nvme_load(&ctrl, 1, 512, FAKE_BLOCKS);
+
+        return verify_run(&l, o, &result, &error);
+}
+
 static struct verify_options options(void)
 {
-        return (struct verify_options) { .nsid = 1,
-                                         .block_size = 512,
-                                         .blocks = FAKE_BLOCKS,
-                                         .slba = 100,
+        return (struct verify_options) { .slba = 100,
                                          .range = 1 << 20,
                                          .max_size = 32768,
                                          .depth = 8,
-                                         .command_buffers = true,
+                                         .asked_for = true,
                                          .passes = 2,
                                          .seed = 5 };
 }
@@ -48,14 +53,14 @@ static void a_sound_namespace(void **state)
 
         (void)state;
         start(&(struct fake_knobs) { .ioccsz = 4 + 4096 / 16 });
-        assert_int_equal(verify_run(&ctrl, &o, &result, &error), 0);
+        assert_int_equal(verify(&o), 0);
         assert_false(result.differs);
         assert_int_equal(result.passes, 2);
         assert_true(result.bytes_written >= (uint64_t)2 * o.range * 3 / 4);
         assert_true(result.bytes_read >= 2 * o.range);
         o.range = 1024;
         o.passes = 20;
-        assert_int_equal(verify_run(&ctrl, &o, &result, &error), 0);
+        assert_int_equal(verify(&o), 0);
         assert_false(result.differs);
         end();
 }
@@ -66,7 +71,7 @@ static void finds(enum fake_bug bug, const char *says)
 
         o.passes = 20;
         start(&(struct fake_knobs) { .bug = bug, .every = 500 });
-        assert_int_equal(verify_run(&ctrl, &o, &result, &error), 0);
+        assert_int_equal(verify(&o), 0);
         assert_true(result.differs);
         assert_true(result.lba >= o.slba && result.lba < o.slba + o.range / 512);
         if (!strstr(result.line, says))
@@ -94,7 +99,7 @@ static void errors_end_it(void **state)
         for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
                 start(
                     &(struct fake_knobs) { .fail_opc = NVME_READ + 1, .fail_status = statuses[i] });
-                assert_int_equal(verify_run(&ctrl, &o, &result, &error), -1);
+                assert_int_equal(verify(&o), -1);
                 assert_int_equal(error.kind, HOST_STATUS);
                 assert_non_null(strstr(error.line, "Read of"));
                 host_ctrl_close(&ctrl);
@@ -102,7 +107,7 @@ static void errors_end_it(void **state)
         }
 
         start(&(struct fake_knobs) { .close_opc = NVME_READ + 1 });
-        assert_int_equal(verify_run(&ctrl, &o, &result, &error), -1);
+        assert_int_equal(verify(&o), -1);
         assert_int_equal(error.kind, HOST_BROKEN);
         host_ctrl_close(&ctrl);
         fake_stop(&fake);
@@ -117,7 +122,7 @@ static void an_association_that_ends(void **state)
         o.passes = 100;
         error = (struct host_error) { 0 };
         start(&(struct fake_knobs) { .admin_dies = 200 });
-        assert_int_equal(verify_run(&ctrl, &o, &result, &error), -1);
+        assert_int_equal(verify(&o), -1);
         assert_int_equal(error.kind, HOST_BROKEN);
         assert_non_null(strstr(error.line, "queue 0: controller closed"));
         host_ctrl_close(&ctrl);
@@ -131,11 +136,11 @@ static void ranges_are_checked(void **state)
         (void)state;
         start(&(struct fake_knobs) { 0 });
         o.range = 512;
-        assert_int_equal(verify_run(&ctrl, &o, &result, &error), -1);
+        assert_int_equal(verify(&o), -1);
         assert_int_equal(error.kind, HOST_USAGE);
         o.range = 1 << 20;
         o.slba = FAKE_BLOCKS - 4;
-        assert_int_equal(verify_run(&ctrl, &o, &result, &error), -1);
+        assert_int_equal(verify(&o), -1);
         assert_int_equal(error.kind, HOST_USAGE);
         end();
 }
@@ -144,12 +149,16 @@ static void ranges_are_checked(void **state)
 
 static struct perf_result perf;
 
+static int perf_of(const struct perf_options *o)
+{
+        struct load l = nvme_load(&ctrl, 1, 512, FAKE_BLOCKS);
+
+        return perf_run(&l, o, &perf, &error);
+}
+
 static struct perf_options load(unsigned read_percent, bool random, unsigned depth)
 {
-        return (struct perf_options) { .nsid = 1,
-                                       .block_size = 512,
-                                       .blocks = FAKE_BLOCKS,
-                                       .io_size = 4096,
+        return (struct perf_options) { .io_size = 4096,
                                        .read_percent = read_percent,
                                        .random = random,
                                        .depth = depth,
@@ -162,7 +171,7 @@ static void loaded(struct perf_options o, bool reads, bool writes)
 {
         do {
                 o.ms *= 2;
-                assert_int_equal(perf_run(&ctrl, &o, &perf, &error), 0);
+                assert_int_equal(perf_of(&o), 0);
                 assert_true(reads || perf.latency[PERF_READ].count == 0);
                 assert_true(writes || perf.latency[PERF_WRITE].count == 0);
         } while (o.ms < 30000 && ((reads && perf.latency[PERF_READ].count == 0) ||
@@ -206,17 +215,17 @@ static void a_load_that_fails(void **state)
         for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
                 start(
                     &(struct fake_knobs) { .fail_opc = NVME_READ + 1, .fail_status = statuses[i] });
-                assert_int_equal(perf_run(&ctrl, &o, &perf, &error), -1);
+                assert_int_equal(perf_of(&o), -1);
                 assert_int_equal(error.kind, HOST_STATUS);
                 host_ctrl_close(&ctrl);
                 fake_stop(&fake);
         }
 
         start(&(struct fake_knobs) { .close_opc = NVME_READ + 1 });
-        assert_int_equal(perf_run(&ctrl, &o, &perf, &error), -1);
+        assert_int_equal(perf_of(&o), -1);
         assert_int_equal(error.kind, HOST_BROKEN);
         o.io_size = 1000;
-        assert_int_equal(perf_run(&ctrl, &o, &perf, &error), -1);
+        assert_int_equal(perf_of(&o), -1);
         assert_int_equal(error.kind, HOST_USAGE);
         host_ctrl_close(&ctrl);
         fake_stop(&fake);
@@ -231,7 +240,7 @@ static void a_processor_that_is_not_there(void **state)
         o.cpus = 2;
         o.cpu[0] = sched_getcpu();
         o.cpu[1] = 1023;
-        assert_int_equal(perf_run(&ctrl, &o, &perf, &error), -1);
+        assert_int_equal(perf_of(&o), -1);
         assert_int_equal(error.kind, HOST_USAGE);
         assert_non_null(strstr(error.line, "CPU 1023"));
         end();

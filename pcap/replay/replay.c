@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/time.h"
+#include "host/engine/time.h"
 #include "replay_live.h"
 
 /* --- which commands --------------------------------------------------------------------------- */

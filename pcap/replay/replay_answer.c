@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/time.h"
+#include "host/engine/time.h"
 #include "pdu/nvme/tcp/framer.h"
 #include "pdu/nvme/wire/discovery.h"
 #include "replay_server.h"

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/engine/time.h"
 #include "host/nvme/build.h"
-#include "host/time.h"
 #include "pdu/nvme/wire/fabrics.h"
 
 enum {

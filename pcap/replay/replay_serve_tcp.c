@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/time.h"
+#include "host/engine/time.h"
 #include "pdu/nvme/io/link_stream.h"
 #include "pdu/nvme/tcp/tcp_controller.h"
 #include "replay_server.h"

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "host/histogram.h"
+#include "host/engine/histogram.h"
 #include "pcap/nvme/session.h"
 
 enum stat_part {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "call.h"
-#include "host/perf.h"
+#include "command.h"
+#include "perf.h"
 #include "show.h"
 
 static const double percentiles[] = { 50, 90, 99, 99.9 };
@@ -37,14 +37,14 @@ static void print_row(const char *name, const struct histogram *h, const struct 
         printf(" %9.1f\n", us((double)h->max));
 }
 
-static void print_result(const struct call *call, const struct perf_options *o,
-                         const struct perf_result *r)
+static void print_result(const struct load *l, const struct host_args *a,
+                         const struct perf_options *o, const struct perf_result *r)
 {
         char size[32];
 
-        printf("%s %s, %u queue%s, depth %u, %.1f s; latency in us\n", call->args->rw,
-               show_size(o->io_size, size), call->ctrl->io_count,
-               call->ctrl->io_count == 1 ? "" : "s", r->depth, r->seconds);
+        printf("%s %s, %u queue%s, depth %u, %.1f s; latency in us\n", a->rw,
+               show_size(o->io_size, size), l->queues, l->queues == 1 ? "" : "s", r->depth,
+               r->seconds);
         printf("%-5s %10s %9s %9s", "", "IOPS", "MiB/s", "mean");
         for (int i = 0; i < PERCENTILES; i++)
                 printf(" %9s", percentile_names[i]);
@@ -79,17 +79,17 @@ static struct json_object *side_json(const struct histogram *h, const struct per
         return side;
 }
 
-static void show_result(const struct call *call, const struct perf_options *o,
-                        const struct perf_result *r)
+static void show_result(const struct load *l, const struct host_args *a,
+                        const struct perf_options *o, const struct perf_result *r)
 {
         struct json_object *root = show_object();
 
-        json_object_object_add(root, "rw", json_object_new_string(call->args->rw));
+        json_object_object_add(root, "rw", json_object_new_string(a->rw));
         json_object_object_add(root, "block_size", json_object_new_int64(o->io_size));
-        json_object_object_add(root, "queues", json_object_new_int64(call->ctrl->io_count));
+        json_object_object_add(root, "queues", json_object_new_int64(l->queues));
         json_object_object_add(root, "iodepth", json_object_new_int64(r->depth));
-        json_object_object_add(root, "hdr_digest", json_object_new_boolean(call->args->hdgst));
-        json_object_object_add(root, "data_digest", json_object_new_boolean(call->args->ddgst));
+        if (l->ops->show)
+                l->ops->show(l, root);
         json_object_object_add(root, "seconds", json_object_new_double(r->seconds));
         json_object_object_add(root, "read", side_json(&r->latency[PERF_READ], o, r->seconds));
         json_object_object_add(root, "write", side_json(&r->latency[PERF_WRITE], o, r->seconds));
@@ -98,7 +98,7 @@ static void show_result(const struct call *call, const struct perf_options *o,
 
 /* --- options ---------------------------------------------------------------------------------- */
 
-static unsigned read_percent(const struct args *a)
+static unsigned read_percent(const struct host_args *a)
 {
         const char *kind = strncmp(a->rw, "rand", 4) == 0 ? a->rw + 4 : a->rw;
 
@@ -151,19 +151,18 @@ static int check_cpus(const struct perf_options *o, struct host_error *e)
         return 0;
 }
 
-int check_perf(struct call *call, struct host_error *e)
+int host_perf_check(const struct host_args *a, struct host_error *e)
 {
         struct perf_options o = { 0 };
 
-        if (!call->args->cpu)
+        if (!a->cpu)
                 return 0;
-        return parse_cpus(call->args->cpu, &o, e) < 0 ? -1 : check_cpus(&o, e);
+        return parse_cpus(a->cpu, &o, e) < 0 ? -1 : check_cpus(&o, e);
 }
 
-int call_perf(struct call *call, struct host_error *e)
+int host_perf(struct load *l, const struct host_args *a, struct host_error *e)
 {
         static struct perf_result result;
-        const struct args *a = call->args;
         struct perf_options o = { .io_size = (uint32_t)a->block_size,
                                   .range = a->range,
                                   .read_percent = read_percent(a),
@@ -172,22 +171,16 @@ int call_perf(struct call *call, struct host_error *e)
                                   .ms = a->time ? (unsigned)a->time : 10000,
                                   .warmup_ms = (unsigned)a->warmup,
                                   .sleep = a->no_busy_poll,
-                                  .command_buffers = a->command_buffers,
+                                  .asked_for = a->asked_for,
                                   .seed = a->seed };
-        struct call_ns ns;
 
         if (a->cpu && parse_cpus(a->cpu, &o, e) < 0)
                 return -1;
-        if (call_blocks(call, &ns, e) < 0)
+        if (perf_run(l, &o, &result, e) < 0)
                 return -1;
-        o.nsid = ns.nsid;
-        o.block_size = ns.block_size;
-        o.blocks = ns.blocks;
-        if (perf_run(call->ctrl, &o, &result, e) < 0)
-                return -1;
-        if (args_json(a))
-                show_result(call, &o, &result);
+        if (host_json(a))
+                show_result(l, a, &o, &result);
         else
-                print_result(call, &o, &result);
+                print_result(l, a, &o, &result);
         return 0;
 }

@@ -3,9 +3,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "call.h"
-#include "host/verify.h"
+#include "command.h"
 #include "show.h"
+#include "verify.h"
 
 enum { RANGE = 64 << 20 };
 
@@ -22,8 +22,8 @@ static struct json_object *difference_json(const struct verify_result *r)
         add_count(o, "offset", r->diff.offset);
         add_count(o, "expected", r->diff.expected);
         add_count(o, "seen", r->diff.seen);
-        add_count(o, "write_queue", r->write_qid);
-        add_count(o, "read_queue", r->read_qid);
+        add_count(o, "write_queue", r->write_queue);
+        add_count(o, "read_queue", r->read_queue);
         json_object_object_add(o, "says", json_object_new_string(r->line));
         return o;
 }
@@ -47,7 +47,7 @@ static void show_result(const struct verify_options *o, const struct verify_resu
         show_json(root);
 }
 
-static void print_result(const struct host_ctrl *c, const struct verify_options *o,
+static void print_result(const struct load *l, const struct verify_options *o,
                          const struct verify_result *r)
 {
         char written[32], read[32];
@@ -55,41 +55,34 @@ static void print_result(const struct host_ctrl *c, const struct verify_options 
         printf("%s: %" PRIu64 " writes (%s), %" PRIu64 " reads (%s), %u queues, %" PRIu64
                " passes, %u reconnects, %.1f s, seed %" PRIu64 "\n",
                r->differs ? "differs" : "verified", r->writes, show_size(r->bytes_written, written),
-               r->reads, show_size(r->bytes_read, read), c->io_count, r->passes, r->reconnects,
+               r->reads, show_size(r->bytes_read, read), l->queues, r->passes, r->reconnects,
                r->seconds, o->seed);
 }
 
-static void limit_range(struct verify_options *o, const struct args *a)
+static uint64_t range_of(const struct load *l, const struct host_args *a)
 {
-        uint64_t all = (o->blocks > o->slba ? o->blocks - o->slba : 0) * o->block_size;
+        uint64_t all = (l->blocks > a->slba ? l->blocks - a->slba : 0) * l->block_size;
 
-        o->range = a->range ? a->range : all < RANGE ? all : RANGE;
+        return a->range ? a->range : all < RANGE ? all : RANGE;
 }
 
-int call_verify(struct call *call, struct host_error *e)
+int host_verify(struct load *l, const struct host_args *a, struct host_error *e)
 {
-        const struct args *a = call->args;
         struct verify_options o = { .slba = a->slba,
+                                    .range = range_of(l, a),
                                     .max_size = (uint32_t)a->size,
                                     .depth = (unsigned)a->iodepth,
                                     .passes = a->passes || a->time ? (unsigned)a->passes : 1,
                                     .ms = (unsigned)a->time,
-                                    .command_buffers = a->command_buffers,
+                                    .asked_for = a->asked_for,
                                     .seed = a->seed };
         struct verify_result r;
-        struct call_ns ns;
 
-        if (call_blocks(call, &ns, e) < 0)
+        if (verify_run(l, &o, &r, e) < 0)
                 return -1;
-        o.nsid = ns.nsid;
-        o.block_size = ns.block_size;
-        o.blocks = ns.blocks;
-        limit_range(&o, a);
-        if (verify_run(call->ctrl, &o, &r, e) < 0)
-                return -1;
-        if (args_json(a))
+        if (host_json(a))
                 show_result(&o, &r);
         else
-                print_result(call->ctrl, &o, &r);
+                print_result(l, &o, &r);
         return r.differs ? host_fail(e, HOST_STATUS, "%s", r.line) : 0;
 }

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "host/pattern.h"
+#include "host/engine/pattern.h"
 
 enum { LEN = 8 * PATTERN_UNIT, PLACE = 1000, GENERATION = 3, SEED = 42 };
 

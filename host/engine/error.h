@@ -5,8 +5,6 @@
 
 #include <stdint.h>
 
-struct cqe;
-
 enum host_trouble { /* also the exit code */
                     HOST_FINE = 0,
                     HOST_STATUS =
@@ -18,8 +16,8 @@ enum host_trouble { /* also the exit code */
 
 struct host_error {
         enum host_trouble kind;
-        uint16_t status; /* HOST_STATUS: SCT << 8 | SC */
-        uint32_t dw0;    /* HOST_STATUS: CQE DW0, e.g. IPO of a refused Connect */
+        uint16_t status; /* HOST_STATUS: the protocol's, */
+        uint32_t dw0;    /* ... and what it says more of it */
         int no;          /* HOST_BROKEN: errno, where a connection could not be made; else 0 */
         char line[400];  /* without line end */
 };
@@ -29,10 +27,6 @@ void host_error_set(struct host_error *e, enum host_trouble kind, const char *fm
     __attribute__((format(printf, 3, 4)));
 /* Sets e and is -1, so that `return host_fail(e, ...)` reads well. */
 #define host_fail(...) (host_error_set(__VA_ARGS__), -1)
-
-/* The same for a command that ended with an error status: "WHAT: status in words (0x182)". */
-int host_fail_status(struct host_error *e, uint16_t status, const struct cqe *cqe, const char *fmt,
-                     ...) __attribute__((format(printf, 4, 5)));
 
 /* Adds to the line, as far as there is room. */
 void host_error_add(struct host_error *e, const char *fmt, ...)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "verify.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "host/nvme/build.h"
+#include "pdu/io/loop.h"
 #include "random.h"
 
 enum {
@@ -19,16 +20,16 @@ struct job {                    /* a piece of the range */
 };
 
 struct slot { /* one outstanding command */
-        struct host_cmd cmd;
         struct verify *v;
         struct job job;
         uint8_t *data;
         uint64_t started;
-        bool busy, again; /* again: its job is still to be done, the queue broke */
+        bool busy, again;  /* again: its job is still to be done, the queue broke */
+        struct load_io io; /* last: as long as the family's is */
 };
 
 struct verify {
-        struct host_ctrl *c;
+        struct load *l;
         const struct verify_options *o;
         struct verify_result *r;
         struct host_error *error;
@@ -39,8 +40,9 @@ struct verify {
         struct job *jobs;
         size_t count;
         size_t next[VERIFY_QUEUES_MAX]; /* job that a queue looks at next */
-        struct slot *slots;             /* depth of them per queue */
-        uint8_t *data;                  /* of all slots */
+        char *slots;                    /* depth of them per queue */
+        size_t slot_bytes;
+        uint8_t *data; /* of all slots */
         unsigned busy;
         uint64_t random;
         uint32_t step;
@@ -60,7 +62,7 @@ static uint32_t piece_size(struct verify *v)
 
 static uint16_t choose_queue(struct verify *v, uint32_t first, bool write)
 {
-        unsigned queues = v->c->io_count;
+        unsigned queues = v->l->queues;
 
         if (write || queues == 1)
                 return (uint16_t)random_below(&v->random, queues);
@@ -106,12 +108,12 @@ static void shuffle(struct verify *v)
 
 static uint64_t place_of(const struct verify *v, uint32_t block)
 {
-        return (v->o->slba + block) * (v->o->block_size / PATTERN_UNIT);
+        return (v->o->slba + block) * (v->l->block_size / PATTERN_UNIT);
 }
 
 static void fill(struct verify *v, struct slot *s)
 {
-        pattern_fill(s->data, (size_t)s->job.blocks * v->o->block_size, place_of(v, s->job.first),
+        pattern_fill(s->data, (size_t)s->job.blocks * v->l->block_size, place_of(v, s->job.first),
                      v->step, v->o->seed);
         for (uint32_t i = 0; i < s->job.blocks; i++) {
                 v->generation[s->job.first + i] = v->step;
@@ -128,12 +130,12 @@ static void report(struct verify *v, const struct slot *s, uint32_t block,
         r->differs = true;
         r->diff = *diff;
         r->lba = v->o->slba + block;
-        r->write_qid = v->c->io[v->writer[block]].qid;
-        r->read_qid = v->c->io[s->job.queue].qid;
+        r->write_queue = v->l->ops->number(v->l, v->writer[block]);
+        r->read_queue = v->l->ops->number(v->l, s->job.queue);
         n = snprintf(
             r->line, sizeof(r->line),
             "LBA %llu, written through queue %u, read through queue %u (%u blocks from %llu): ",
-            (unsigned long long)r->lba, r->write_qid, r->read_qid, s->job.blocks,
+            (unsigned long long)r->lba, r->write_queue, r->read_queue, s->job.blocks,
             (unsigned long long)(v->o->slba + s->job.first));
         pattern_explain(diff, place_of(v, block) + diff->offset / PATTERN_UNIT,
                         v->generation[block], v->o->seed, r->line + n, sizeof(r->line) - (size_t)n);
@@ -146,7 +148,7 @@ static void compare(struct verify *v, const struct slot *s)
         for (uint32_t i = 0; i < s->job.blocks && !v->r->differs; i++) {
                 uint32_t block = s->job.first + i;
 
-                if (!pattern_check(s->data + (size_t)i * v->o->block_size, v->o->block_size,
+                if (!pattern_check(s->data + (size_t)i * v->l->block_size, v->l->block_size,
                                    place_of(v, block), v->generation[block], v->o->seed, &diff))
                         report(v, s, block, &diff);
         }
@@ -154,23 +156,21 @@ static void compare(struct verify *v, const struct slot *s)
 
 static void fail(struct verify *v, struct slot *s)
 {
-        s->again = s->cmd.status == HOST_STATUS_ABORTED;
+        s->again = s->io.outcome == LOAD_LOST;
         if (!v->failed && !s->again)
-                host_fail_status(v->error, s->cmd.status, &s->cmd.cqe,
-                                 "%s of %u blocks at LBA %llu", sqe_name(&s->cmd.sqe, false),
-                                 s->job.blocks, (unsigned long long)(v->o->slba + s->job.first));
+                v->l->ops->why_failed(v->l, &s->io, v->error);
         v->failed |= !s->again;
 }
 
-static void ended(struct host_cmd *cmd, void *user)
+static void ended(struct load_io *io, void *user)
 {
         struct slot *s = user;
         struct verify *v = s->v;
-        uint64_t bytes = cmd->len;
+        uint64_t bytes = (uint64_t)io->blocks * v->l->block_size;
 
         s->busy = false;
         v->busy--;
-        if (cmd->status) {
+        if (io->outcome != LOAD_DONE) {
                 fail(v, s);
         } else if (s->job.write) {
                 v->r->writes++;
@@ -184,24 +184,25 @@ static void ended(struct host_cmd *cmd, void *user)
 
 static void start(struct verify *v, struct slot *s, const struct job *job)
 {
-        uint8_t opc = job->write ? NVME_WRITE : NVME_READ;
-
         s->job = *job;
         if (job->write)
                 fill(v, s);
-        s->cmd = (struct host_cmd) {
-                .sqe = build_rw(opc, v->o->nsid, v->o->slba + job->first, job->blocks, 0),
-                .data = s->data,
-                .len = job->blocks * v->o->block_size,
-                .xfer = job->write ? XFER_H2C : XFER_C2H,
-                .command_buffer = v->o->command_buffers && (random_next(&v->random) & 1),
-                .done = ended,
-                .user = s
-        };
+        s->io = (struct load_io) { .write = job->write,
+                                   .asked_for = v->o->asked_for && (random_next(&v->random) & 1),
+                                   .block = v->o->slba + job->first,
+                                   .blocks = job->blocks,
+                                   .data = s->data,
+                                   .done = ended,
+                                   .user = s };
         s->started = loop_now_ns();
-        s->busy = host_queue_submit(&v->c->io[job->queue], &s->cmd) == 0;
+        s->busy = v->l->ops->submit(v->l, job->queue, &s->io) == 0;
         s->again = !s->busy;
         v->busy += s->busy;
+}
+
+static struct slot *slot_of(const struct verify *v, size_t i)
+{
+        return (struct slot *)(void *)(v->slots + i * v->slot_bytes);
 }
 
 /* --- a step ----------------------------------------------------------------------------------- */
@@ -222,8 +223,8 @@ static bool feed(struct verify *v, unsigned queue)
 {
         bool busy = false;
 
-        for (unsigned i = 0; i < v->o->depth && i < v->c->io[queue].depth; i++) {
-                struct slot *s = &v->slots[(size_t)queue * v->o->depth + i];
+        for (unsigned i = 0; i < v->o->depth && i < v->l->depth; i++) {
+                struct slot *s = slot_of(v, (size_t)queue * v->o->depth + i);
                 const struct job *job = s->busy ? NULL : s->again ? &s->job : next_job(v, queue);
 
                 if (job)
@@ -235,31 +236,33 @@ static bool feed(struct verify *v, unsigned queue)
 
 static int overdue(struct verify *v)
 {
-        uint64_t limit = (uint64_t)v->c->params.timeout * NS_PER_MS, now = loop_now_ns();
+        uint64_t limit = (uint64_t)v->l->timeout * NS_PER_MS, now = loop_now_ns();
 
-        for (size_t i = 0; i < (size_t)v->c->io_count * v->o->depth; i++)
-                if (v->slots[i].busy && now - v->slots[i].started > limit)
-                        return host_fail(
-                            v->error, HOST_BROKEN, "queue %u: no response to %s within %u ms",
-                            v->slots[i].job.queue + 1u, sqe_name(&v->slots[i].cmd.sqe, false),
-                            v->c->params.timeout);
+        for (size_t i = 0; i < (size_t)v->l->queues * v->o->depth; i++) {
+                const struct slot *s = slot_of(v, i);
+
+                if (s->busy && now - s->started > limit)
+                        return host_fail(v->error, HOST_BROKEN,
+                                         "queue %u: no response to a %s within %u ms",
+                                         v->l->ops->number(v->l, s->job.queue),
+                                         s->io.write ? "write" : "read", v->l->timeout);
+        }
         return 0;
 }
 
 static void sleep_on(struct verify *v)
 {
-        struct pollfd fds[VERIFY_QUEUES_MAX * HOST_QUEUE_FDS];
-        struct host_sleep s = { .fds = fds };
+        struct pollfd fds[VERIFY_QUEUES_MAX * LOAD_FDS];
+        unsigned queues[VERIFY_QUEUES_MAX];
 
-        for (unsigned i = 0; i < v->c->io_count; i++)
-                host_sleep_on(&s, &v->c->io[i]);
-        if (host_sleep(&s, host_ctrl_next(v->c)) == 0)
-                host_ctrl_poll(v->c);
+        for (unsigned i = 0; i < v->l->queues; i++)
+                queues[i] = i;
+        load_sleep(v->l, queues, v->l->queues, fds, v->l->ops->next ? v->l->ops->next(v->l) : -1);
 }
 
-static int lost(struct verify *v, const struct host_queue *q)
+static int lost(struct verify *v, unsigned queue)
 {
-        *v->error = q->error;
+        v->l->ops->why_lost(v->l, queue, v->error);
         return -1;
 }
 
@@ -269,14 +272,13 @@ static int serve(struct verify *v, bool *busy)
         int any = 0;
 
         *busy = false;
-        for (unsigned i = 0; i < v->c->io_count; i++) {
-                struct host_queue *q = &v->c->io[i];
+        for (unsigned i = 0; i < v->l->queues; i++) {
                 int n;
 
                 *busy |= feed(v, i);
-                n = host_queue_poll(q);
+                n = load_poll(v->l, i);
                 if (n < 0)
-                        return lost(v, q);
+                        return lost(v, i);
                 any |= n;
         }
         return v->failed ? -1 : any;
@@ -284,36 +286,36 @@ static int serve(struct verify *v, bool *busy)
 
 static int add_memory(struct verify *v)
 {
-        size_t part = (size_t)v->o->depth * v->piece_max * v->o->block_size;
+        size_t part = (size_t)v->o->depth * v->piece_max * v->l->block_size;
 
-        for (unsigned i = 0; i < v->c->io_count; i++)
-                if (host_queue_add_memory(&v->c->io[i], v->data + i * part, part, v->error) < 0)
+        for (unsigned i = 0; v->l->ops->add_memory && i < v->l->queues; i++)
+                if (v->l->ops->add_memory(v->l, i, v->data + i * part, part, v->error) < 0)
                         return -1;
         return 0;
 }
 
 static void drop_memory(struct verify *v)
 {
-        size_t part = (size_t)v->o->depth * v->piece_max * v->o->block_size;
+        size_t part = (size_t)v->o->depth * v->piece_max * v->l->block_size;
 
-        for (unsigned i = 0; v->data && i < v->c->io_count; i++)
-                host_queue_drop_memory(&v->c->io[i], v->data + i * part);
+        for (unsigned i = 0; v->data && v->l->ops->drop_memory && i < v->l->queues; i++)
+                v->l->ops->drop_memory(v->l, i, v->data + i * part);
 }
 
 /* Commands may still be outstanding after an error or a difference: their buffers go now. */
 static void abandon(struct verify *v)
 {
-        for (unsigned i = 0; v->busy > 0 && i < v->c->io_count; i++)
-                host_queue_break(&v->c->io[i], "queue %u: verification was stopped", i + 1);
+        for (unsigned i = 0; v->busy > 0 && i < v->l->queues; i++)
+                v->l->ops->abandon(v->l, i, "verification was stopped");
 }
 
 static int reconnect(struct verify *v)
 {
-        if (v->failed || v->r->differs || v->c->params.ctrl_loss_tmo == 0)
+        if (v->failed || v->r->differs || !v->l->reconnects)
                 return -1;
         abandon(v);
         drop_memory(v);
-        if (host_ctrl_reconnect(v->c, v->error) < 0)
+        if (v->l->ops->reconnect(v->l, v->error) < 0)
                 return -1;
         v->r->reconnects++;
         return add_memory(v);
@@ -325,13 +327,13 @@ static int do_jobs(struct verify *v)
         bool busy = true;
 
         shuffle(v);
-        for (unsigned i = 0; i < v->c->io_count; i++)
+        for (unsigned i = 0; i < v->l->queues; i++)
                 v->next[i] = 0;
         while (busy && !v->r->differs) {
                 int any = serve(v, &busy);
 
-                if (any >= 0 && host_ctrl_poll(v->c) < 0)
-                        any = lost(v, &v->c->admin);
+                if (any >= 0 && v->l->ops->keep && v->l->ops->keep(v->l, v->error) < 0)
+                        any = -1;
                 if (any == 0 && busy)
                         sleep_on(v);
                 if (any == 0)
@@ -372,51 +374,54 @@ static int run(struct verify *v, uint64_t started)
 
 /* --- set-up ----------------------------------------------------------------------------------- */
 
-static int check(const struct host_ctrl *c, const struct verify_options *o, struct host_error *e)
+static int check(const struct load *l, const struct verify_options *o, struct host_error *e)
 {
-        uint64_t blocks = o->range / o->block_size;
+        uint64_t blocks = o->range / l->block_size;
 
-        if (o->block_size % PATTERN_UNIT)
+        if (l->block_size % PATTERN_UNIT)
                 return host_fail(e, HOST_USAGE, "blocks of %u bytes are too small for the pattern",
-                                 o->block_size);
-        if (c->io_count > VERIFY_QUEUES_MAX)
+                                 l->block_size);
+        if (l->queues > VERIFY_QUEUES_MAX)
                 return host_fail(e, HOST_USAGE, "verify uses at most %d queues", VERIFY_QUEUES_MAX);
-        if (o->range % o->block_size || blocks < 2 || blocks > VERIFY_BLOCKS_MAX)
+        if (o->range % l->block_size || blocks < 2 || blocks > VERIFY_BLOCKS_MAX)
                 return host_fail(e, HOST_USAGE,
                                  "a range of %llu bytes: must be 2 to %d blocks "
                                  "of %u bytes",
-                                 (unsigned long long)o->range, VERIFY_BLOCKS_MAX, o->block_size);
-        if (o->slba > o->blocks || blocks > o->blocks - o->slba)
+                                 (unsigned long long)o->range, VERIFY_BLOCKS_MAX, l->block_size);
+        if (o->slba > l->blocks || blocks > l->blocks - o->slba)
                 return host_fail(e, HOST_USAGE, "the range ends beyond the namespace's %llu blocks",
-                                 (unsigned long long)o->blocks);
+                                 (unsigned long long)l->blocks);
         return 0;
 }
 
 static uint32_t largest_piece(const struct verify *v)
 {
-        uint32_t bytes = host_ctrl_max_transfer(v->c), blocks;
+        uint32_t blocks = v->o->max_size / v->l->block_size;
 
-        blocks = (v->o->max_size < bytes ? v->o->max_size : bytes) / v->o->block_size;
-        if (blocks > RW_NLB_MASK + 1)
-                blocks = RW_NLB_MASK + 1;
+        if (blocks > v->l->max_blocks)
+                blocks = v->l->max_blocks;
         return blocks > 0 ? blocks : 1;
 }
 
 static int allocate(struct verify *v)
 {
-        size_t slots = (size_t)v->c->io_count * v->o->depth;
-        size_t each = (size_t)v->piece_max * v->o->block_size;
+        size_t slots = (size_t)v->l->queues * v->o->depth;
+        size_t each = (size_t)v->piece_max * v->l->block_size;
 
         v->generation = calloc(v->blocks, sizeof(*v->generation));
         v->writer = calloc(v->blocks, sizeof(*v->writer));
         v->jobs = calloc(v->blocks, sizeof(*v->jobs));
-        v->slots = calloc(slots, sizeof(*v->slots));
+        v->slot_bytes = (offsetof(struct slot, io) + v->l->ops->io_bytes + sizeof(void *) - 1) /
+                        sizeof(void *) * sizeof(void *);
+        v->slots = calloc(slots, v->slot_bytes);
         v->data = calloc(slots, each);
         if (!v->generation || !v->writer || !v->jobs || !v->slots || !v->data)
                 return host_fail(v->error, HOST_BROKEN, "no memory for a range of %u blocks",
                                  v->blocks);
-        for (size_t i = 0; i < slots; i++)
-                v->slots[i] = (struct slot) { .v = v, .data = v->data + i * each };
+        for (size_t i = 0; i < slots; i++) {
+                slot_of(v, i)->v = v;
+                slot_of(v, i)->data = v->data + i * each;
+        }
         return add_memory(v);
 }
 
@@ -430,17 +435,17 @@ static void release(struct verify *v)
         free(v->generation);
 }
 
-int verify_run(struct host_ctrl *c, const struct verify_options *o, struct verify_result *r,
+int verify_run(struct load *l, const struct verify_options *o, struct verify_result *r,
                struct host_error *e)
 {
-        struct verify v = { .c = c, .o = o, .r = r, .error = e, .random = o->seed };
+        struct verify v = { .l = l, .o = o, .r = r, .error = e, .random = o->seed };
         uint64_t started = loop_now_ns();
         int result;
 
         *r = (struct verify_result) { 0 };
-        if (check(c, o, e) < 0)
+        if (check(l, o, e) < 0)
                 return -1;
-        v.blocks = (uint32_t)(o->range / o->block_size);
+        v.blocks = (uint32_t)(o->range / l->block_size);
         v.piece_max = largest_piece(&v);
         result = allocate(&v) < 0 ? -1 : run(&v, started);
         r->seconds = (double)(loop_now_ns() - started) / 1e9;

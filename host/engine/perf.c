@@ -4,10 +4,11 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/nvme/build.h"
+#include "pdu/io/loop.h"
 #include "random.h"
 
 enum {
@@ -20,24 +21,27 @@ enum {
 struct worker;
 
 struct perf_queue {
-        struct host_queue *queue;
+        unsigned queue; /* of the load */
         struct worker *worker;
         uint64_t next; /* of a rising load: in units of io_size */
 };
 
 struct slot { /* one of the commands that a queue keeps outstanding */
-        struct host_cmd cmd;
         struct perf_queue *pq;
-        uint64_t started; /* ns */
+        uint64_t started;  /* ns */
+        struct load_io io; /* last: as long as the family's is */
 };
 
 struct worker {
+        struct load *load;
         const struct perf_options *o;
         struct perf_queue *queues;
-        unsigned count, slots_each;
-        struct slot *slots;
+        unsigned count, *numbers; /* of queues; which they are in the load */
+        unsigned slots_each;
+        char *slots;
+        size_t slot_bytes;
         uint8_t *data;  /* what is written: one buffer for all, as nobody changes it */
-        uint8_t *sink;  /* RDMA: for what is read, as nobody looks at it; in the second half */
+        uint8_t *sink;  /* for what is read, where that needs memory: in the second half */
         uint64_t units; /* places that a command may go to */
         uint64_t random;
         uint64_t begin, end; /* of the measured time, ns */
@@ -74,80 +78,63 @@ static void submit(struct slot *s, uint64_t now)
 {
         struct worker *w = s->pq->worker;
         bool write = choose_write(w);
-        uint64_t slba = choose_place(s->pq) * (w->o->io_size / w->o->block_size);
 
-        s->cmd.sqe.opc = write ? NVME_WRITE : NVME_READ;
-        s->cmd.sqe.cdw10 = le32((uint32_t)slba);
-        s->cmd.sqe.cdw11 = le32((uint32_t)(slba >> 32));
-        s->cmd.xfer = write ? XFER_H2C : XFER_C2H;
-        s->cmd.data = write ? w->data : w->sink;
+        s->io.write = write;
+        s->io.block = choose_place(s->pq) * s->io.blocks;
+        s->io.data = write ? w->data : w->sink;
         s->started = now;
-        if (host_queue_submit(s->pq->queue, &s->cmd) == 0)
+        if (w->load->ops->submit(w->load, s->pq->queue, &s->io) == 0)
                 w->outstanding++;
 }
 
-static void fail(struct worker *w, const struct host_cmd *cmd)
+static void fail(struct worker *w, const struct load_io *io)
 {
-        const union sqe *s = &cmd->sqe;
-
         w->stopping = true;
-        if (w->failed || cmd->status == HOST_STATUS_ABORTED)
+        if (w->failed || io->outcome == LOAD_LOST)
                 return;
         w->failed = true;
-        host_fail_status(
-            &w->error, cmd->status, &cmd->cqe, "%s of %u bytes at LBA %llu", sqe_name(s, false),
-            cmd->len,
-            (unsigned long long)(le32_get(s->cdw10) | (uint64_t)le32_get(s->cdw11) << 32));
+        w->load->ops->why_failed(w->load, io, &w->error);
 }
 
-static void ended(struct host_cmd *cmd, void *user)
+static void ended(struct load_io *io, void *user)
 {
         struct slot *s = user;
         struct worker *w = s->pq->worker;
-        uint64_t now = s->pq->queue->received_at;
+        uint64_t now = w->load->ops->received_at(w->load, s->pq->queue);
 
         w->outstanding--;
-        if (cmd->status)
-                fail(w, cmd);
+        if (io->outcome != LOAD_DONE)
+                fail(w, io);
         else if (now >= w->begin && now < w->end)
-                histogram_add(&w->latency[cmd->xfer == XFER_H2C], now - s->started);
+                histogram_add(&w->latency[io->write], now - s->started);
         if (!w->stopping)
                 submit(s, now);
 }
 
 /* --- one worker ------------------------------------------------------------------------------- */
 
-static void break_down(struct worker *w, const struct host_queue *q)
+static void break_down(struct worker *w, unsigned queue)
 {
         w->stopping = true;
         if (!w->failed)
-                w->error = q->error;
+                w->load->ops->why_lost(w->load, queue, &w->error);
         w->failed = true;
 }
 
 /* Serves every queue once; false if nothing had come. */
 static bool serve(struct worker *w)
 {
+        const struct load_ops *ops = w->load->ops;
         bool any = false;
 
         for (unsigned i = 0; i < w->count; i++) {
-                struct host_queue *q = w->queues[i].queue;
-                long n = host_queue_receive(q);
+                long n = ops->receive(w->load, w->numbers[i]);
 
                 any |= n > 0;
-                if (n < 0 || host_queue_send(q) < 0)
-                        break_down(w, q);
+                if (n < 0 || ops->send(w->load, w->numbers[i]) < 0)
+                        break_down(w, w->numbers[i]);
         }
         return any;
-}
-
-static void nap(struct worker *w, struct pollfd *fds)
-{
-        struct host_sleep s = { .fds = fds };
-
-        for (unsigned i = 0; i < w->count; i++)
-                host_sleep_on(&s, w->queues[i].queue);
-        host_sleep(&s, SLEEP_MS);
 }
 
 /* Serves until nothing is outstanding or `limit` has come. */
@@ -159,10 +146,15 @@ static void serve_until(struct worker *w, uint64_t limit, struct pollfd *fds)
                 if (serve(w))
                         idle = 0;
                 else if (fds)
-                        nap(w, fds);
+                        load_sleep(w->load, w->numbers, w->count, fds, SLEEP_MS);
                 if (w->failed || (idle++ % spins == 0 && loop_now_ns() >= limit))
                         return;
         }
+}
+
+static struct slot *slot_of(const struct worker *w, unsigned i)
+{
+        return (struct slot *)(void *)(w->slots + i * w->slot_bytes);
 }
 
 static void start_slots(struct worker *w)
@@ -171,16 +163,14 @@ static void start_slots(struct worker *w)
         uint64_t now = loop_now_ns();
 
         for (unsigned i = 0; i < w->count * w->slots_each; i++) {
-                struct slot *s = &w->slots[i];
+                struct slot *s = slot_of(w, i);
 
                 s->pq = &w->queues[i % w->count];
-                s->cmd = (struct host_cmd) { .sqe = build_rw(NVME_READ, o->nsid, 0,
-                                                             o->io_size / o->block_size, 0),
-                                             .len = o->io_size,
-                                             .command_buffer = o->command_buffers,
-                                             .done = ended,
-                                             .user = s };
-                if (i / w->count < s->pq->queue->depth)
+                s->io = (struct load_io) { .blocks = o->io_size / w->load->block_size,
+                                           .asked_for = o->asked_for,
+                                           .done = ended,
+                                           .user = s };
+                if (i / w->count < w->load->depth)
                         submit(s, now);
         }
 }
@@ -210,23 +200,23 @@ static void give_up(struct worker *w)
 
         if (count > 0 && !w->failed)
                 host_error_set(&w->error, HOST_BROKEN, "%u commands were not answered within %u ms",
-                               count, w->queues[0].queue->timeout);
+                               count, w->load->timeout);
         w->failed |= count > 0;
         for (unsigned i = 0; count > 0 && i < w->count; i++)
-                host_queue_break(w->queues[i].queue, "the load was stopped");
+                w->load->ops->abandon(w->load, w->numbers[i], "the load was stopped");
 }
 
 static void run(struct worker *w)
 {
-        struct pollfd fds[HOST_IO_QUEUES_MAX * HOST_QUEUE_FDS];
+        struct pollfd *fds = w->o->sleep ? calloc(w->count, LOAD_FDS * sizeof(*fds)) : NULL;
 
         w->begin = loop_now_ns() + (uint64_t)w->o->warmup_ms * NS_PER_MS;
         w->end = w->begin + (uint64_t)w->o->ms * NS_PER_MS;
         start_slots(w);
-        serve_until(w, w->end, w->o->sleep ? fds : NULL);
+        serve_until(w, w->end, fds);
         w->stopping = true;
-        serve_until(w, loop_now_ns() + (uint64_t)w->queues[0].queue->timeout * NS_PER_MS,
-                    w->o->sleep ? fds : NULL);
+        serve_until(w, loop_now_ns() + (uint64_t)w->load->timeout * NS_PER_MS, fds);
+        free(fds);
         give_up(w);
 }
 
@@ -242,60 +232,75 @@ static void *work(void *arg)
 
 /* --- all of them ------------------------------------------------------------------------------ */
 
-static int check(const struct host_ctrl *c, const struct perf_options *o, struct host_error *e)
+static uint64_t bytes_of(const struct load *l)
 {
-        uint64_t range = o->range ? o->range : o->blocks * o->block_size;
+        return l->blocks * l->block_size;
+}
 
-        if (o->io_size == 0 || o->io_size % o->block_size)
+static uint64_t range_of(const struct load *l, const struct perf_options *o)
+{
+        return o->range ? o->range : bytes_of(l);
+}
+
+static int check(const struct load *l, const struct perf_options *o, struct host_error *e)
+{
+        uint64_t range = range_of(l, o);
+
+        if (o->io_size == 0 || o->io_size % l->block_size)
                 return host_fail(e, HOST_USAGE,
                                  "block size %u is not a multiple of the namespace's %u",
-                                 o->io_size, o->block_size);
-        if (o->io_size > host_ctrl_max_transfer(c) || o->io_size / o->block_size > RW_NLB_MASK + 1)
+                                 o->io_size, l->block_size);
+        if (o->io_size / l->block_size > l->max_blocks)
                 return host_fail(e, HOST_USAGE,
                                  "block size %u is more than one command can "
-                                 "transfer (%u)",
-                                 o->io_size, host_ctrl_max_transfer(c));
-        if (range > o->blocks * o->block_size || range < o->io_size)
+                                 "transfer (%llu)",
+                                 o->io_size, (unsigned long long)l->max_blocks * l->block_size);
+        if (range > bytes_of(l) || range < o->io_size)
                 return host_fail(e, HOST_USAGE,
                                  "a range of %llu bytes exceeds the namespace of "
                                  "%llu bytes",
-                                 (unsigned long long)range,
-                                 (unsigned long long)(o->blocks * o->block_size));
+                                 (unsigned long long)range, (unsigned long long)bytes_of(l));
         return 0;
 }
 
-static int register_data(struct worker *w, const struct host_ctrl *c, struct host_error *e)
+static int register_data(struct worker *w, struct host_error *e)
 {
-        if (c->params.transport == HOST_RDMA)
+        struct load *l = w->load;
+
+        if (l->sinks)
                 w->sink = w->data + w->o->io_size;
-        for (unsigned i = 0; i < w->count; i++)
-                if (host_queue_add_memory(w->queues[i].queue, w->data, 2ul * w->o->io_size, e) < 0)
+        for (unsigned i = 0; l->ops->add_memory && i < w->count; i++)
+                if (l->ops->add_memory(l, w->numbers[i], w->data, 2ul * w->o->io_size, e) < 0)
                         return -1;
         return 0;
 }
 
-static int make_worker(struct worker *w, struct host_ctrl *c, const struct perf_options *o,
+static int make_worker(struct worker *w, struct load *l, const struct perf_options *o,
                        unsigned index, unsigned workers, struct host_error *e)
 {
-        uint64_t range = o->range ? o->range : o->blocks * o->block_size;
-
+        w->load = l;
         w->o = o;
         w->cpu = index < o->cpus ? o->cpu[index] : -1;
         w->random = random_mix(o->seed + index);
-        w->units = range / o->io_size;
+        w->units = range_of(l, o) / o->io_size;
+        w->slot_bytes = (offsetof(struct slot, io) + l->ops->io_bytes + sizeof(void *) - 1) /
+                        sizeof(void *) * sizeof(void *);
         w->slots_each = o->depth;
-        w->queues = calloc(c->io_count, sizeof(*w->queues));
+        w->queues = calloc(l->queues, sizeof(*w->queues));
+        w->numbers = calloc(l->queues, sizeof(*w->numbers));
         w->data = malloc(2ul * o->io_size);
-        if (!w->queues || !w->data)
+        if (!w->queues || !w->numbers || !w->data)
                 return host_fail(e, HOST_BROKEN, "no memory for worker %u", index);
-        for (unsigned i = index; i < c->io_count; i += workers)
-                w->queues[w->count++] = (struct perf_queue) { .queue = &c->io[i],
-                                                              .worker = w,
-                                                              .next = w->units / c->io_count * i };
+        for (unsigned i = index; i < l->queues; i += workers) {
+                w->queues[w->count] = (struct perf_queue) { .queue = i,
+                                                            .worker = w,
+                                                            .next = w->units / l->queues * i };
+                w->numbers[w->count++] = i;
+        }
         for (uint32_t i = 0; i < o->io_size; i++)
                 w->data[i] = (uint8_t)random_next(&w->random);
-        w->slots = calloc((size_t)w->count * o->depth, sizeof(*w->slots));
-        return w->slots ? register_data(w, c, e)
+        w->slots = calloc((size_t)w->count * o->depth, w->slot_bytes);
+        return w->slots ? register_data(w, e)
                         : host_fail(e, HOST_BROKEN, "no memory for worker %u", index);
 }
 
@@ -304,9 +309,10 @@ static void free_workers(struct worker *workers, unsigned count)
         for (unsigned i = 0; i < count; i++) {
                 struct worker *w = &workers[i];
 
-                for (unsigned j = 0; j < w->count; j++)
-                        host_queue_drop_memory(w->queues[j].queue, w->data);
+                for (unsigned j = 0; w->load && w->load->ops->drop_memory && j < w->count; j++)
+                        w->load->ops->drop_memory(w->load, w->numbers[j], w->data);
                 free(w->queues);
+                free(w->numbers);
                 free(w->data);
                 free(w->slots);
         }
@@ -314,8 +320,9 @@ static void free_workers(struct worker *workers, unsigned count)
 }
 
 /* The association is kept alive from here while the workers have the I/O queues. */
-static void watch(struct host_ctrl *c, struct worker *workers, unsigned count)
+static void watch(struct load *l, struct worker *workers, unsigned count)
 {
+        struct host_error ignored; /* the queues say it, too */
         unsigned i = 0;
 
         while (i < count) {
@@ -324,7 +331,8 @@ static void watch(struct host_ctrl *c, struct worker *workers, unsigned count)
                         continue;
                 }
                 loop_sleep_us(WATCH_MS * 1000);
-                host_ctrl_poll(c);
+                if (l->ops->keep)
+                        l->ops->keep(l, &ignored);
         }
 }
 
@@ -342,33 +350,28 @@ static int collect(const struct worker *workers, unsigned count, struct perf_res
         return 0;
 }
 
-/* What each queue holds: they are all of one size. */
-static unsigned depth_of(const struct host_ctrl *c, const struct perf_options *o)
-{
-        return o->depth < c->io[0].depth ? o->depth : c->io[0].depth;
-}
-
-int perf_run(struct host_ctrl *c, const struct perf_options *o, struct perf_result *r,
+int perf_run(struct load *l, const struct perf_options *o, struct perf_result *r,
              struct host_error *e)
 {
-        unsigned count = o->cpus > c->io_count ? c->io_count : o->cpus ? o->cpus : 1, started = 0;
+        unsigned count = o->cpus > l->queues ? l->queues : o->cpus ? o->cpus : 1, started = 0;
         struct worker *workers;
         int result;
 
-        if (check(c, o, e) < 0)
+        if (check(l, o, e) < 0)
                 return -1;
-        *r = (struct perf_result) { .seconds = o->ms / 1e3, .depth = depth_of(c, o) };
+        *r = (struct perf_result) { .seconds = o->ms / 1e3,
+                                    .depth = o->depth < l->depth ? o->depth : l->depth };
         workers = calloc(count, sizeof(*workers));
         if (!workers)
                 return host_fail(e, HOST_BROKEN, "no memory for %u workers", count);
         result = 0;
         for (; started < count && result == 0; started++)
-                if (make_worker(&workers[started], c, o, started, count, e) < 0)
+                if (make_worker(&workers[started], l, o, started, count, e) < 0)
                         result = -1;
                 else if (pthread_create(&workers[started].thread, NULL, work, &workers[started]) !=
                          0)
                         result = host_fail(e, HOST_BROKEN, "cannot start worker %u", started);
-        watch(c, workers, result == 0 ? started : started - 1);
+        watch(l, workers, result == 0 ? started : started - 1);
         if (result == 0)
                 result = collect(workers, count, r, e);
         free_workers(workers, count);

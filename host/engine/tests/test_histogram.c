@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "host/histogram.h"
-#include "host/random.h"
+#include "host/engine/histogram.h"
+#include "host/engine/random.h"
 
 static struct histogram h;
 

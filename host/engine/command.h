@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * `nvmfspec host SUBCOMMAND`, as far as it is the same for every family: finding the subcommand, its options, help and
+ * exit code; and verify and perf, whose options and results are here. The rest is the family's.
+ */
+#ifndef NVMF_HOST_COMMAND_H
+#define NVMF_HOST_COMMAND_H
+
+#include "load.h"
+#include "pdu/core/family.h"
+#include "pdu/io/option.h"
+
+enum host_group {                      /* of options: what a subcommand takes */
+                  HOST_WHERE = 1 << 0, /* -t */
+                  HOST_OUTPUT = 1 << 1,
+                  HOST_LOAD = 1 << 2, /* verify and perf */
+                  HOST_VERIFY = 1 << 3,
+                  HOST_PERF = 1 << 4,
+                  HOST_OWN = 1 << 5, /* this one and above: the family's own */
+};
+
+struct host_args { /* what a family's arguments begin with */
+        const char *transport, *output;
+        bool verbose, help;
+
+        uint64_t slba; /* the first block that is used; a family may have an option for it */
+        uint64_t iodepth, range, time, seed; /* time: ms */
+        uint64_t size, passes;
+        bool asked_for;
+        const char *rw, *cpu;
+        uint64_t mix, block_size, warmup;
+        bool no_busy_poll;
+};
+
+static inline bool host_json(const struct host_args *a)
+{
+        return a->output[0] == 'j';
+}
+
+struct host_subcommand {
+        const char *name, *words, *says; /* words: "" if it takes none */
+        uint32_t groups;
+};
+
+struct host_family {
+        const struct family *family; /* first */
+        /* The i-th one, NULL after the last. */
+        const struct host_subcommand *(*subcommand)(unsigned i);
+        const char *address; /* in the usage: "[nvme+tcp|rdma://HOST[:PORT][/NQN]] " */
+        const struct option_row
+            *options; /* of groups from HOST_OWN on; args begin with a struct host_args */
+        size_t args_size;
+        void (*defaults)(void *args);
+        /* After the options: takes what is an address out of the words; how many are left, or -1 and e. */
+        int (*addresses)(void *args, int count, char **words, struct host_error *e);
+        /* 0, or -1 and e: its kind is the exit code. */
+        int (*run)(const struct host_subcommand *s, void *args, int count, char **words,
+                   struct host_error *e);
+};
+
+/* argv from "host" on; families: ended by NULL, the first one unless -t says another's transport. The exit code. */
+int host_command(const struct host_family *const *families, int argc, char **argv);
+
+/* Parses argv[1..] by the options of `groups` into args, which is zero: how many words are left, moved to *words; -1:
+ * e->line says what is wrong. */
+int host_parse(const struct host_family *f, uint32_t groups, int argc, char **argv, void *args,
+               char ***words, struct host_error *e);
+
+/* What run() calls, once it is connected, for subcommands with these groups; and what can be told to be wrong before. */
+int host_verify(struct load *l, const struct host_args *a, struct host_error *e);
+int host_perf(struct load *l, const struct host_args *a, struct host_error *e);
+int host_perf_check(const struct host_args *a, struct host_error *e);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What perf and verify do their work on: queues to some blocks, whatever the protocol. Reads and writes are submitted
+ * to a queue and completed by a callback while it is served; a family of protocols has the operations.
+ *
+ * A queue belongs to one thread at a time; keep() and next() are the owner's of all of it.
+ */
+#ifndef NVMF_HOST_LOAD_H
+#define NVMF_HOST_LOAD_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "error.h"
+
+enum load_outcome {
+        LOAD_DONE,
+        LOAD_FAILED, /* by its status */
+        LOAD_LOST,   /* its queue is gone: it may have been carried out, or not */
+};
+
+struct load_io { /* begins the family's: load_ops.io_bytes, zero at first */
+        bool write;
+        bool asked_for; /* its data is not sent at once, but when it is asked for */
+        uint64_t block; /* the first one */
+        uint32_t blocks;
+        void *data; /* NULL: what is read is thrown away */
+        void (*done)(struct load_io *io, void *user);
+        void *user;
+        enum load_outcome outcome; /* in done() */
+};
+
+enum { LOAD_FDS = 4 }; /* descriptors of one queue at most */
+
+struct json_object;
+struct load;
+
+struct load_ops {
+        size_t io_bytes; /* of what begins with a struct load_io */
+        /* Nothing is sent before the next send(). -1: the queue is full or lost. */
+        int (*submit)(struct load *l, unsigned queue, struct load_io *io);
+        /* Sends what is queued; takes what has come: how much (0: nothing), calling done(). -1: lost. */
+        int (*send)(struct load *l, unsigned queue);
+        long (*receive)(struct load *l, unsigned queue);
+        /* loop_now_ns() when what is in hand came in. */
+        uint64_t (*received_at)(const struct load *l, unsigned queue);
+        /* What to wait for, LOAD_FDS at most; how many. 0: it has to be asked. -1: do not wait. */
+        int (*fds)(struct load *l, unsigned queue, struct pollfd *fds);
+        /* It is lost from here on, for this reason: done() of all that is outstanding. */
+        void (*abandon)(struct load *l, unsigned queue, const char *why);
+        /* Memory that data will lie in. -1: e says why. NULL, both: any will do. */
+        int (*add_memory)(struct load *l, unsigned queue, void *base, size_t len,
+                          struct host_error *e);
+        void (*drop_memory)(struct load *l, unsigned queue, const void *base);
+
+        unsigned (*number)(const struct load *l, unsigned queue); /* by which reports name it */
+        void (*why_failed)(const struct load *l, const struct load_io *io, struct host_error *e);
+        void (*why_lost)(const struct load *l, unsigned queue, struct host_error *e);
+
+        /* More of them for a report: members of a JSON object. NULL: nothing. */
+        void (*show)(const struct load *l, struct json_object *o);
+
+        /* Keeps the connections alive. -1: lost, and e says why. NULL: nothing has to be done. */
+        int (*keep)(struct load *l, struct host_error *e);
+        /* ms until keep() has something to do; -1: never. */
+        int (*next)(const struct load *l);
+        /* All queues again, of the same number. -1: they were not to be had. NULL where no load reconnects. */
+        int (*reconnect)(struct load *l, struct host_error *e);
+};
+
+struct load {
+        const struct load_ops *ops;
+        void *host;             /* the family's */
+        unsigned queues, depth; /* outstanding per queue at most */
+        uint32_t block_size;    /* bytes */
+        uint64_t blocks;
+        uint32_t max_blocks; /* of one command */
+        unsigned timeout;    /* ms, of a command */
+        bool reconnects;     /* when it is lost */
+        bool sinks;          /* what is read and thrown away needs memory all the same */
+        unsigned param;      /* the family's */
+};
+
+/* Serves a queue once. 1: something came; -1: it is lost. */
+int load_poll(struct load *l, unsigned queue);
+/* Sleeps until something comes to one of these queues, up to ms; fds has room for LOAD_FDS of each. How many
+ * descriptors are ready; > 0 also if there was no need to sleep. */
+int load_sleep(struct load *l, const unsigned *queues, unsigned n, struct pollfd *fds, int ms);
+
+#endif
