@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "conformance/conform.h"
+#include "conformance/engine/conform.h"
 #include "fuzz/nvme/command.h"
 #include "host/cmd/command.h"
 #include "pcap/tools/command.h"
@@ -21,6 +22,13 @@ static int target(int argc, char **argv)
         return target_command(families, argc, argv);
 }
 
+static int conform(int argc, char **argv)
+{
+        static const struct conform_family *const families[] = { &nvme_conform, NULL };
+
+        return conform_command(families, argc, argv);
+}
+
 static int host(int argc, char **argv)
 {
         static const struct host_family *const families[] = { &nvme_host, NULL };
@@ -33,7 +41,7 @@ static const struct command {
         int (*run)(int argc, char **argv); /* returns the exit code */
 } commands[] = {
         { "conform", "run the conformance suite against a target (without -a: the embedded one)",
-          conform_command },
+          conform },
         { "target", "serve NVM subsystems and discovery over NVMe/TCP and NVMe/RDMA", target },
         { "ctl", "change and show a running target by its RPC", ctl_command },
         { "host", "discover, identify, read, write, verify and measure a target", host },

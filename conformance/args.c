@@ -198,7 +198,6 @@ static bool take_slice(void *args, const char *value, char *error, size_t size)
 const struct option_row nvme_options[] = {
         STRING('a', "traddr", "ADDR", o.suite.traddr, "its address", TARGET),
         STRING('s', "trsvcid", "PORT", o.suite.trsvcid, "its port (4420)", TARGET),
-        CALL('t', "transport", "TRTYPE", options_transport, "tcp or rdma (tcp)", TARGET),
         CALL('n', "nqn", "NQN", take_nqn, "the subsystem (the first one in the discovery log)", TARGET),
         CALL('q', "hostnqn", "NQN", take_hostnqn, "our name (one for each case)", TARGET),
         CALL('I', "hostid", "UUID", take_hostid, "our HOSTID (one for each case)", TARGET),

@@ -4,7 +4,6 @@
 
 extern const char nvme_spec[]; /* the tables in conformance/spec, one after the other */
 
-/* `nvmfspec conform`: judges NVMe targets and hosts by the suite; as conform_run() (engine/conform.h). */
-int conform_command(int argc, char **argv);
+extern const struct conform_family nvme_conform; /* `nvmfspec conform` of NVMe targets and hosts */
 
 #endif

@@ -425,8 +425,3 @@ const struct conform_family nvme_conform = {
         .by_case = V_CASE,
         .spec = nvme_spec,
 };
-
-int conform_command(int argc, char **argv)
-{
-        return conform_run(&nvme_conform, argc, argv);
-}

@@ -404,7 +404,7 @@ static int act(struct options *o)
 
         switch (o->action) {
         case ACT_HELP:
-                options_usage(f, stdout);
+                options_usage(o, stdout);
                 return 0;
         case ACT_RULES:
                 return list_rules(o);
@@ -423,14 +423,20 @@ static int act(struct options *o)
         return with_cases(o);
 }
 
-int conform_run(const struct conform_family *f, int argc, char **argv)
+int conform_command(const struct conform_family *const *families, int argc, char **argv)
 {
-        struct options *o = calloc(1, f->args_size);
+        const char *transport = option_peek(argc, argv, 't', "transport");
+        const struct conform_family *f =
+            transport ? families_find((const void *const *)families, transport) : NULL;
+        struct options *o;
         int code;
 
+        if (!f)
+                f = families[0]; /* whose parser says what is wrong with it */
+        o = calloc(1, f->args_size);
         if (!o)
                 return complain(EXIT_BROKEN, "out of memory");
-        code = options_parse(f, o, argc, argv);
+        code = options_parse(families, f, o, argc, argv);
         if (code == 0) {
                 signal(SIGPIPE, SIG_IGN);
                 code = act(o);

@@ -67,19 +67,19 @@ static bool take_violated(void *args, const char *value, char *error, size_t siz
         return option_violate(o->suite.family->family->rules, &o->policy, value, error, size);
 }
 
-bool options_transport(void *args, const char *value, char *error, size_t size)
+/* The family is the one that it is a transport of, or the first one. */
+static bool take_transport(void *args, const char *value, char *error, size_t size)
 {
-        struct suite *s = &((struct options *)args)->suite;
-        const char *const *t = s->family->family->transports;
-        int len = snprintf(error, size, "'%s' is none of", value);
+        struct options *o = args;
+        char all[128];
 
-        for (s->transport = NULL; *t && !s->transport; t++)
+        o->suite.transport = NULL;
+        for (const char *const *t = o->suite.family->family->transports; *t; t++)
                 if (strcmp(value, *t) == 0)
-                        s->transport = *t;
-                else
-                        len += snprintf(error + len, size - (size_t)len, "%c%s",
-                                        t == s->family->family->transports ? ' ' : '|', *t);
-        return s->transport;
+                        o->suite.transport = *t;
+        families_transports((const void *const *)o->families, all, sizeof(all));
+        snprintf(error, size, "'%s' is none of %s", value, all);
+        return o->suite.transport;
 }
 
 static bool take_scale(void *args, const char *value, char *error, size_t size)
@@ -149,23 +149,37 @@ static const struct option_row rows[] = {
 
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 
-/* The family's and then ours; the caller frees. */
-static struct option_row *make_table(const struct conform_family *f)
-{
-        size_t n = 0;
-        struct option_row *table;
+/* Which family, then its own rows, then ours. */
+struct table {
+        struct option_row *rows; /* to be freed */
+        char transports[160];    /* what -t says */
+};
 
+static struct table make_table(const struct options *o)
+{
+        const struct conform_family *f = o->suite.family;
+        struct table t;
+        size_t n = 0;
+        int len;
+
+        families_transports((const void *const *)o->families, t.transports, 128);
+        len = (int)strlen(t.transports);
+        snprintf(t.transports + len, sizeof(t.transports) - (size_t)len, " (%s)",
+                 o->families[0]->family->transports[0]);
         while (f->options && f->options[n].name)
                 n++;
-        table = must_have(calloc(ROWS + n + 1, sizeof(*table)));
+        t.rows = must_have(calloc(1 + n + ROWS + 1, sizeof(*t.rows)));
+        t.rows[0] =
+            (struct option_row)CALL('t', "transport", "TRTYPE", take_transport, NULL, TARGET);
         if (n > 0)
-                memcpy(table, f->options, n * sizeof(*table));
-        memcpy(table + n, rows, sizeof(rows));
-        return table;
+                memcpy(t.rows + 1, f->options, n * sizeof(*t.rows));
+        memcpy(t.rows + 1 + n, rows, sizeof(rows));
+        return t;
 }
 
-void options_usage(const struct conform_family *f, FILE *out)
+void options_usage(const struct options *o, FILE *out)
 {
+        const struct conform_family *f = o->suite.family;
         static const struct {
                 const char *title;
                 enum option_group group;
@@ -176,14 +190,15 @@ void options_usage(const struct conform_family *f, FILE *out)
                 { "Reports", OPTIONS_REPORTS },
                 { "The embedded target", OPTIONS_EMBEDDED },
         };
-        struct option_row *table = make_table(f);
+        struct table table = make_table(o);
 
+        table.rows[0].says = table.transports;
         fprintf(out, "usage: nvmfspec conform [OPTION...] [ID...]\n\n%s", f->intro ?: "");
         for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
                 fprintf(out, "\n%s\n", groups[i].title);
-                option_help(table, groups[i].group, out);
+                option_help(table.rows, groups[i].group, out);
         }
-        free(table);
+        free(table.rows);
         fprintf(out,
                 "%s\nExit status: 0 passed, 1 failed, 2 usage, 3 harness or connection broke, 77 "
                 "all skipped.\n",
@@ -270,19 +285,22 @@ static void finish_up(struct options *o)
                 o->jobs = JOBS;
 }
 
-int options_parse(const struct conform_family *f, struct options *o, int argc, char **argv)
+int options_parse(const struct conform_family *const *families, const struct conform_family *f,
+                  struct options *o, int argc, char **argv)
 {
-        struct option_row *table = make_table(f);
+        struct table table;
         char error[512];
         int rest, bad;
 
         *o = (struct options) {
+                .families = families,
                 .repeat = 1,
                 .suite = { .family = f, .transport = f->family->transports[0], .timeout_scale = 1 },
                 .seed = (uint32_t)(loop_wall_ns() / 1000000000) ^ (uint32_t)getpid() << 16,
         };
-        rest = option_parse(table, OPTIONS_ALL, argc, argv, o, error, sizeof(error));
-        free(table);
+        table = make_table(o);
+        rest = option_parse(table.rows, OPTIONS_ALL, argc, argv, o, error, sizeof(error));
+        free(table.rows);
         if (rest < 0)
                 return options_wrong("%s", error);
         o->suite.role = o->role && strcmp(o->role, "host") == 0 ? ROLE_HOST : ROLE_TARGET;

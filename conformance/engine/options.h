@@ -30,6 +30,8 @@ enum option_group { /* as the help has them */
 enum action { ACT_RUN, ACT_LIST, ACT_RULES, ACT_SPEC, ACT_EXPLAIN, ACT_POWER, ACT_HELP };
 
 struct options {
+        const struct conform_family *const
+            *families; /* that -t has to choose from, ended by NULL */
         enum action action;
         struct suite
             suite; /* role, transport and address as given; traddr NULL: the embedded one */
@@ -47,10 +49,9 @@ struct options {
 };
 
 /* Into o, which is the start of f->args_size bytes. 0; 2: it was wrong, and why is said on stderr. */
-int options_parse(const struct conform_family *f, struct options *o, int argc, char **argv);
-void options_usage(const struct conform_family *f, FILE *out);
-/* For rows of a family: which of its transports, the first one unless it is given. */
-bool options_transport(void *args, const char *value, char *error, size_t size);
+int options_parse(const struct conform_family *const *families, const struct conform_family *f,
+                  struct options *o, int argc, char **argv);
+void options_usage(const struct options *o, FILE *out);
 /* Says on stderr what is wrong with the command line; returns the exit code. */
 int options_wrong(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -79,7 +79,6 @@ CASE("udp/loss/twice", INFO, NO_RULE, "A reply that is lost is not sent again")
 
 #define OPTION_ARGS struct options
 static const struct option_row echo_options[] = {
-        CALL('t', "transport", "TRTYPE", options_transport, "tcp or udp (tcp)", TARGET),
         { 0 },
 };
 
@@ -224,6 +223,8 @@ static const char *read_back(const char *name)
         return printed;
 }
 
+static const struct conform_family *const echo_families[] = { &echo_conform, NULL };
+
 /* Words apart by spaces; in the folder. The exit code. */
 static int conform(const char *words)
 {
@@ -237,7 +238,7 @@ static int conform(const char *words)
         fflush(stdout);
         out = dup(STDOUT_FILENO);
         assert_non_null(freopen(in_folder("out"), "w", stdout));
-        code = conform_run(&echo_conform, argc, argv);
+        code = conform_command(echo_families, argc, argv);
         fflush(stdout);
         dup2(out, STDOUT_FILENO);
         close(out);
