@@ -8,7 +8,7 @@
 
 #include "conformance/conform.h"
 #include "conformance/engine/conform.h"
-#include "fuzz/nvme/command.h"
+#include "fuzz/campaign/command.h"
 #include "host/cmd/command.h"
 #include "pcap/tools/command.h"
 #include "target/engine/command.h"

@@ -29,7 +29,7 @@ static int play_apart(const struct sequence *s)
                 if (!freopen("/dev/null", "w", stderr))
                         _exit(0);
                 alarm(CHILD_SECONDS);
-                s->family->play(s, &a);
+                s->family->play(s, &a, NULL, NULL);
                 _exit(0);
         }
         if (pid > 0)
@@ -182,7 +182,7 @@ int distil_merge(const struct campaign_config *config, bool live, struct corpus 
                 if (live)
                         ok = answer_of_live(&p, c->at[i], &a);
                 else
-                        c->at[i]->family->play(c->at[i], &a);
+                        c->at[i]->family->play(c->at[i], &a, NULL, NULL);
                 if (ok && novelty_add(seen, &a) > 0)
                         ok = keep(c->at[i], folder, last + ++kept);
         }

@@ -7,6 +7,7 @@
 #include "fuzz/inproc/inproc_target.h"
 #include "fuzz/inproc/session.h"
 #include "fuzz/sequence/seq_mutate.h"
+#include "nvme_command.h"
 #include "pdu/core/rng.h"
 #include "pdu/nvme/machine/spoil.h"
 #include "pdu/nvme/wire/fabrics.h"
@@ -279,9 +280,16 @@ static fuzz_mutator *const mutators[] = {
 
 /* --- what our own machines make of it ------------------------------------------------------------ */
 
+struct playing {
+        struct remote_answer *answer;
+        void (*message)(void *user, unsigned on, enum party sender, const void *message);
+        void *user;
+        unsigned on;
+};
+
 static void on_pdu(void *user, enum party sender, const union pdu *h)
 {
-        struct remote_answer *a = user;
+        const struct playing *p = user;
         uint64_t what = (uint64_t)h->ch.type << 8 | h->ch.flags | (uint64_t)sender << 48;
 
         if (h->ch.type == PDU_CAPSULE_RESP)
@@ -290,16 +298,26 @@ static void on_pdu(void *user, enum party sender, const union pdu *h)
                 what |= (uint64_t)le16_get(h->term.fes) << 16;
         else if (h->ch.type == PDU_CAPSULE_CMD)
                 what |= (uint64_t)h->cmd.sqe.opc << 16;
-        remote_answer_add(a, what);
+        remote_answer_add(p->answer, what);
+        if (p->message)
+                p->message(p->user, p->on, sender, h);
 }
 
-static void play(const struct sequence *s, struct remote_answer *a)
+static void play(const struct sequence *s, struct remote_answer *a,
+                 void (*message)(void *user, unsigned on, enum party sender, const void *message),
+                 void *user)
 {
-        struct session_report r = { .pdu = on_pdu, .user = a };
+        struct playing p = { a, message, user, s->config & SESSION_IO ? 1 : 0 };
+        struct session_report r = { .pdu = on_pdu, .user = &p };
 
         session_play(s, SESSION_DECLARED, &r);
         remote_answer_add(a, (uint64_t)r.fault.rule << 32 | (uint64_t)r.end[0] << 16 |
                                  (uint64_t)r.end[1]);
+        a->steps = r.steps;
+        a->pdus = r.pdus;
+        if (is_fault(r.fault))
+                rule_add(&a->broken, r.fault.rule);
+        snprintf(a->why, sizeof(a->why), "%s", r.end);
 }
 
 /* --- all of it ---------------------------------------------------------------------------------- */
@@ -332,6 +350,5 @@ const struct fuzz_family nvme_fuzz = {
         .play = play,
         .alive = nvme_alive,
         .limits = nvme_limits,
+        .command = &nvme_fuzz_command,
 };
-
-const struct fuzz_family *const fuzz_families[] = { &nvme_fuzz, NULL };

@@ -16,6 +16,7 @@
 #include "pdu/core/text.h"
 
 struct corpus;
+struct fuzz_command;
 struct oracle_limits;
 struct remote_answer;
 struct remote_target;
@@ -70,12 +71,19 @@ struct fuzz_family { /* NULL: it has nothing of the kind */
         void (*tame)(struct sequence *s);
         /* Adds what a capture holds. False: err has one line. */
         bool (*read_capture)(struct corpus *c, const char *path, char *err);
-        /* Plays it to machines of our own, in memory, which may crash; no why. */
-        void (*play)(const struct sequence *s, struct remote_answer *a);
+        /* Plays it to machines of our own, in memory, which may crash. a->why: the state that they are left in. message
+         * (NULL: nobody): each one that goes either way, as remote_session.message has it. */
+        void (*play)(const struct sequence *s, struct remote_answer *a,
+                     void (*message)(void *user, unsigned on, enum party sender,
+                                     const void *message),
+                     void *user);
 
         /* As oracle.h says. */
         bool (*alive)(const struct remote_target *target, char *why);
         struct oracle_limits (*limits)(const struct remote_target *target);
+
+        const struct fuzz_command
+            *command; /* what the command line has of it: campaign/command.h */
 };
 
 /* What this program has, ended by NULL; the first one is that of texts which name none. The program's

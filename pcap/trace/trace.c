@@ -76,7 +76,7 @@ void trace_open(struct tracer *t, struct trace_conn *c)
         c->untold = false;
         c->sealed = t->sealing;
         if (!c->family)
-                c->family = t->family;
+                c->family = t->opening ? t->opening : t->family;
         c->number = (unsigned)++t->totals.conns;
         trace_emit_kind(t, c, TRACE_OPENED, PARTY_HOST);
 }
@@ -108,12 +108,17 @@ void trace_recognize(struct tracer *t, struct trace_conn *c, const uint8_t *data
         t->totals.foreign_name = name;
 }
 
-bool trace_is_service(const struct tracer *t, uint16_t port)
+static bool has_port(const uint16_t ports[TRACE_PORTS], uint16_t port)
 {
-        for (int i = 0; i < TRACE_PORTS && t->options.ports[i]; i++)
-                if (t->options.ports[i] == port)
+        for (int i = 0; i < TRACE_PORTS && ports[i]; i++)
+                if (ports[i] == port)
                         return true;
         return false;
+}
+
+bool trace_is_service(const struct tracer *t, uint16_t port)
+{
+        return has_port(t->options.ports, port);
 }
 
 /* --- growing buffers -------------------------------------------------------------------------- */
@@ -157,12 +162,11 @@ void bytes_free(struct bytes *b)
 
 /* --- TCP connections: which protocol? --------------------------------------------------------- */
 
-enum { STREAMS = 2 };
-
 struct flow {
         const struct trace_stream *stream; /* NULL: not known yet, or not read */
         struct trace_flow *in;
-        bool service, midstream;
+        const struct trace_family *service; /* whose port it is; NULL: nobody's */
+        bool midstream;
         bool other;         /* what it says is not read (further) */
         struct bytes head;  /* of the host, while unknown */
         void *tls;          /* NULL: without TLS */
@@ -173,10 +177,37 @@ struct flow {
         bool sealed;  /* without secrets: but for the ClientHello nothing is read */
 };
 
-/* In the order in which they are asked; NULL where the family has none. */
-static const struct trace_stream *stream_of(const struct tracer *t, int i)
+/* Who is asked whether a stream is theirs, in this order: the families, then iWARP, which is of whatever family its
+ * connect request says. */
+struct candidate {
+        const struct trace_family *family;
+        const struct trace_stream *stream; /* NULL: it has none */
+        bool last;
+};
+
+static struct candidate candidate_of(const struct tracer *t, unsigned i)
 {
-        return i == 0 ? t->family->stream : &iwarp_stream;
+        const struct trace_family *const *beside = t->options.beside;
+        unsigned n = 0;
+
+        if (i == 0)
+                return (struct candidate) { .family = t->family, .stream = t->family->stream };
+        while (beside && beside[n] && n + 1 < i)
+                n++;
+        if (beside && beside[n])
+                return (struct candidate) { .family = beside[n], .stream = beside[n]->stream };
+        return (struct candidate) { .stream = &iwarp_stream, .last = true };
+}
+
+static const struct trace_family *service_of(const struct tracer *t, uint16_t port)
+{
+        const struct trace_family *const *f = t->options.beside;
+
+        if (trace_is_service(t, port))
+                return t->family;
+        while (f && *f && !has_port((*f)->ports, port))
+                f++;
+        return f ? *f : NULL;
 }
 
 static void on_opened(void *user, struct capture_conn *c, const struct capture_place *at)
@@ -189,7 +220,7 @@ static void on_opened(void *user, struct capture_conn *c, const struct capture_p
                 t->no_memory = true;
                 return;
         }
-        f->service = trace_is_service(t, c->end[PARTY_CONTROLLER].port);
+        f->service = service_of(t, c->end[PARTY_CONTROLLER].port);
         f->midstream = c->midstream;
         c->user = f;
 }
@@ -203,7 +234,7 @@ static bool is_tls(const uint8_t *p, size_t n)
 }
 
 static void decide(struct tracer *t, struct flow *f, const struct capture_conn *c,
-                   const struct trace_stream *stream)
+                   const struct trace_stream *stream, const struct trace_family *family)
 {
         f->stream = stream;
         if (!stream) {
@@ -211,7 +242,9 @@ static void decide(struct tracer *t, struct flow *f, const struct capture_conn *
                 t->totals.other++;
                 return;
         }
+        t->opening = family;
         f->in = stream->open(t, c, !f->midstream);
+        t->opening = NULL;
         if (!f->in) {
                 t->no_memory = true;
                 f->stream = NULL;
@@ -237,28 +270,32 @@ static void decide_tls(struct tracer *t, struct flow *f)
 static void decide_by_port(struct tracer *t, struct flow *f, const struct capture_conn *c,
                            enum party sender, const uint8_t *p, size_t n)
 {
-        const struct trace_stream *s = f->service ? t->family->stream : NULL;
+        const struct trace_stream *s = f->service ? f->service->stream : NULL;
         enum trace_guess guess = s && s->resembles ? s->resembles(p, n) : TRACE_YES;
 
         if (guess == TRACE_PERHAPS && sender == PARTY_HOST)
                 return;
         t->totals.unlike += s && guess != TRACE_YES;
-        decide(t, f, c, guess == TRACE_YES ? s : NULL);
+        decide(t, f, c, guess == TRACE_YES ? s : NULL, f->service);
 }
 
 /* As soon as the host's first bytes leave no doubt. */
 static void guess_from_start(struct tracer *t, struct flow *f, const struct capture_conn *c,
                              const uint8_t *p, size_t n)
 {
-        for (int i = 0; i < STREAMS; i++) {
-                const struct trace_stream *s = stream_of(t, i);
-                enum trace_guess guess = s ? s->begins(p, n) : TRACE_NO;
+        struct candidate who;
+        unsigned i = 0;
 
+        do {
+                enum trace_guess guess;
+
+                who = candidate_of(t, i++);
+                guess = who.stream ? who.stream->begins(p, n) : TRACE_NO;
                 if (guess == TRACE_YES)
-                        decide(t, f, c, s);
+                        decide(t, f, c, who.stream, who.family);
                 if (guess != TRACE_NO)
                         return;
-        }
+        } while (!who.last);
         if (!f->service || f->tls || !is_tls(p, n))
                 decide_by_port(t, f, c, PARTY_HOST, p, n);
         else if (n >= 2)
@@ -269,17 +306,24 @@ static void guess_from_start(struct tracer *t, struct flow *f, const struct capt
 static void guess_midstream(struct tracer *t, struct flow *f, const struct capture_conn *c,
                             enum party sender, const uint8_t *p, size_t n)
 {
-        for (int i = 0; i < STREAMS; i++) {
-                const struct trace_stream *s = stream_of(t, i);
+        struct candidate who;
+        unsigned i = 0;
 
+        do {
+                const struct trace_stream *s;
+                bool here;
+
+                who = candidate_of(t, i++);
+                s = who.stream;
+                here = f->service && (who.last || f->service == who.family);
                 if (s && ((sender == PARTY_HOST && s->begins(p, n) == TRACE_YES) ||
-                          (f->service && s->plausible(p, n, sender)))) {
-                        decide(t, f, c, s);
+                          (here && s->plausible(p, n, sender)))) {
+                        decide(t, f, c, s, who.family);
                         return;
                 }
-        }
+        } while (!who.last);
         if (!f->service)
-                decide(t, f, c, NULL);
+                decide(t, f, c, NULL, NULL);
 }
 
 static void take_data(struct tracer *t, struct flow *f, const struct capture_conn *c,

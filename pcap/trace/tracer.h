@@ -9,6 +9,7 @@
 
 struct tracer {
         const struct trace_family *family;
+        const struct trace_family *opening; /* whose connection is being opened; NULL: family's */
         struct trace_options options;
         trace_fn *fn;
         void *user;
