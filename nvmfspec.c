@@ -10,6 +10,7 @@
 #include "conformance/engine/conform.h"
 #include "fuzz/campaign/command.h"
 #include "host/cmd/command.h"
+#include "pcap/srp/family.h"
 #include "pcap/tools/command.h"
 #include "target/engine/command.h"
 #include "target/nvme/conn.h"
@@ -20,6 +21,13 @@ static int target(int argc, char **argv)
         static const struct target_family *const families[] = { &nvme_target, NULL };
 
         return target_command(families, argc, argv);
+}
+
+static int pcap(int argc, char **argv)
+{
+        static const struct trace_family *const beside[] = { &srp_capture, NULL };
+
+        return pcap_command(beside, argc, argv);
 }
 
 static int conform(int argc, char **argv)
@@ -47,7 +55,7 @@ static const struct command {
         { "host", "discover, identify, read, write, verify and measure a target", host },
         { "fuzz", "send mutated sessions to a target; play, minimise and merge sequences",
           fuzz_command },
-        { "pcap", "decode and check captured traffic", pcap_command },
+        { "pcap", "decode and check captured traffic", pcap },
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]), EXIT_USAGE = 2, EXIT_BROKEN = 3 };
 

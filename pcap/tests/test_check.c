@@ -13,6 +13,7 @@
 
 #include "capfile.h"
 #include "pcap/nvme/family.h"
+#include "pcap/srp/family.h"
 #include "pcap/tools/command.h"
 
 static char path[] = "/tmp/test_check.XXXXXX", out[1 << 20];
@@ -31,6 +32,8 @@ static int drop_path(void **state)
         return unlink(path);
 }
 
+static const struct trace_family *const beside[] = { &srp_capture, NULL };
+
 /* Runs the command; what it prints goes to `out`, what it remarks nowhere. */
 static int run(char **argv, int argc)
 {
@@ -42,7 +45,7 @@ static int run(char **argv, int argc)
         fflush(stdout);
         dup2(fileno(f), 1);
         dup2(null, 2);
-        rc = pcap_command(argc, argv);
+        rc = pcap_command(beside, argc, argv);
         fflush(stdout);
         dup2(saved[0], 1);
         dup2(saved[1], 2);

@@ -154,6 +154,8 @@ static void assert_found(unsigned rule)
         fail_msg("%s: %s", line, out);
 }
 
+static const struct trace_family *const beside[] = { &srp_capture, NULL };
+
 /* What `pcap ARGV...` prints; its remarks are dropped. */
 static int run(char **argv, int argc)
 {
@@ -165,7 +167,7 @@ static int run(char **argv, int argc)
         fflush(stdout);
         dup2(fileno(f), 1);
         dup2(null, 2);
-        rc = pcap_command(argc, argv);
+        rc = pcap_command(beside, argc, argv);
         fflush(stdout);
         dup2(saved[0], 1);
         dup2(saved[1], 2);

@@ -8,9 +8,10 @@
 
 #include "pcap/srp/family.h"
 
-void args_init(struct args *a)
+void args_init(struct args *a, const struct trace_family *const *beside)
 {
-        *a = (struct args) { .output = "text",
+        *a = (struct args) { .beside = beside,
+                             .output = "text",
                              .qid = ARG_ANY,
                              .cid = ARG_ANY,
                              .status = ARG_ANY,
@@ -37,14 +38,12 @@ bool args_take_port(void *trace_options, const char *value, char *error, size_t 
         return !*error;
 }
 
-const struct trace_family *const pcap_beside[] = { &srp_capture, NULL };
-
 static bool take_waived(void *args, const char *value, char *error, size_t size)
 {
         struct args *a = args;
 
-        for (unsigned i = 0; pcap_beside[i]; i++) {
-                unsigned rule = rulebook_by_name(pcap_beside[i]->family->rules, value);
+        for (unsigned i = 0; a->beside[i]; i++) {
+                unsigned rule = rulebook_by_name(a->beside[i]->family->rules, value);
 
                 if (rule != RULE_NONE) {
                         rule_add(&a->waived_beside[i], rule);

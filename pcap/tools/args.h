@@ -27,7 +27,8 @@ enum { ARG_ANY = -1, STATUS_ANY_ERROR = -2 };
 struct args {                 /* strings are argv's */
         struct source source; /* first: args_take_port() */
         struct rule_set waived;
-        struct rule_set waived_beside[TRACE_BESIDE]; /* of pcap_beside, one for each */
+        struct rule_set waived_beside[TRACE_BESIDE]; /* one for each of these: */
+        const struct trace_family *const *beside;    /* those that check reads, too; ended by NULL */
         bool verbose, help, violations, count, all, strict, summary;
         const char *output;
         uint64_t conn;        /* 0: all */
@@ -44,11 +45,8 @@ struct args {                 /* strings are argv's */
 
 extern const struct option_row pcap_options[];
 
-/* The families that show and check read beside NVMe; ended by NULL. */
-extern const struct trace_family *const pcap_beside[];
-
 /* What holds where no option says otherwise. */
-void args_init(struct args *a);
+void args_init(struct args *a, const struct trace_family *const *beside);
 
 /* An option_row's `call` for arguments that begin with a struct trace_options: one more port. */
 bool args_take_port(void *trace_options, const char *value, char *error, size_t size);

@@ -31,7 +31,7 @@ int pcap_check(struct pcap_call *call)
         struct trace_totals totals;
 
         call->selected = !a->conn && a->qid == ARG_ANY;
-        trace.beside = pcap_beside;
+        trace.beside = a->beside;
         if (capture_check(call->file, &nvme_capture, &trace, &options, stdout, &counts, &totals,
                           call->err, sizeof(call->err)) == 0)
                 (void)source_is_sealed(&a->source, &totals, call->err, sizeof(call->err));

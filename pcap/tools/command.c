@@ -107,18 +107,19 @@ static int read_and_run(const struct subcommand *s, int argc, char **argv, struc
 }
 
 /* Options may bring keys: whatever becomes of the rest, they are wiped and freed. */
-static int run(const struct subcommand *s, int argc, char **argv)
+static int run(const struct subcommand *s, const struct trace_family *const *beside, int argc,
+               char **argv)
 {
         struct args args;
         int rc;
 
-        args_init(&args);
+        args_init(&args, beside);
         rc = read_and_run(s, argc, argv, &args);
         source_close(&args.source);
         return rc;
 }
 
-int pcap_command(int argc, char **argv)
+int pcap_command(const struct trace_family *const *beside, int argc, char **argv)
 {
         const struct subcommand *s = argc > 1 ? find(argv[1]) : NULL;
 
@@ -130,7 +131,7 @@ int pcap_command(int argc, char **argv)
                 if (strcmp(own_subcommands[i].name, argv[1]) == 0)
                         return own_subcommands[i].run(argc - 1, argv + 1);
         if (s)
-                return run(s, argc - 1, argv + 1);
+                return run(s, beside, argc - 1, argv + 1);
         if (argc > 1)
                 fprintf(stderr, "nvmfspec pcap: no subcommand '%s'; --help lists them\n", argv[1]);
         else

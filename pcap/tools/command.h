@@ -11,7 +11,10 @@ enum pcap_exit {
         PCAP_UNJUDGED = 4,   /* check: nothing in the file could be judged */
 };
 
-/* Returns the exit code. argv[0] is "pcap". */
-int pcap_command(int argc, char **argv);
+struct trace_family;
+
+/* Returns the exit code. argv[0] is "pcap". beside: the families that are judged beside NVMe, where they claim a
+ * connection; ended by NULL. */
+int pcap_command(const struct trace_family *const *beside, int argc, char **argv);
 
 #endif

@@ -279,12 +279,13 @@ static void on_event(void *user, const struct trace_event *e)
 /* What was said, of both families, in order; false: out of memory. */
 static bool show(struct shower *s, struct trace_totals *totals)
 {
+        static const struct trace_family *const beside[] = { &srp_capture, NULL };
         const struct args *a = s->args;
         struct session_options options = { .judge = true, .waived = &a->waived };
         struct trace_options trace = a->source.trace;
         bool whole;
 
-        trace.beside = pcap_beside;
+        trace.beside = beside;
         s->nvme = reader_new(&options, on_record, s);
         s->srp = srp_reader_new(&a->waived_beside[0], on_srp_record, s);
         whole = s->nvme && s->srp;
