@@ -6,42 +6,32 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "conformance/conform.h"
 #include "conformance/engine/conform.h"
+#include "families.h"
 #include "fuzz/campaign/command.h"
-#include "host/cmd/command.h"
-#include "pcap/srp/family.h"
+#include "host/engine/command.h"
 #include "pcap/tools/command.h"
 #include "target/engine/command.h"
-#include "target/nvme/conn.h"
 #include "target/rpc/ctl.h"
-
-static int target(int argc, char **argv)
-{
-        static const struct target_family *const families[] = { &nvme_target, NULL };
-
-        return target_command(families, argc, argv);
-}
-
-static int pcap(int argc, char **argv)
-{
-        static const struct trace_family *const beside[] = { &srp_capture, NULL };
-
-        return pcap_command(beside, argc, argv);
-}
 
 static int conform(int argc, char **argv)
 {
-        static const struct conform_family *const families[] = { &nvme_conform, NULL };
+        return conform_command(conform_families(), argc, argv);
+}
 
-        return conform_command(families, argc, argv);
+static int target(int argc, char **argv)
+{
+        return target_command(target_families(), argc, argv);
 }
 
 static int host(int argc, char **argv)
 {
-        static const struct host_family *const families[] = { &nvme_host, NULL };
+        return host_command(host_families(), argc, argv);
+}
 
-        return host_command(families, argc, argv);
+static int pcap(int argc, char **argv)
+{
+        return pcap_command(trace_families_beside(), argc, argv);
 }
 
 static const struct command {

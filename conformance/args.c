@@ -196,8 +196,6 @@ static bool take_slice(void *args, const char *value, char *error, size_t size)
 
 /* clang-format off */
 const struct option_row nvme_options[] = {
-        STRING('a', "traddr", "ADDR", o.suite.traddr, "its address", TARGET),
-        STRING('s', "trsvcid", "PORT", o.suite.trsvcid, "its port (4420)", TARGET),
         CALL('n', "nqn", "NQN", take_nqn, "the subsystem (the first one in the discovery log)", TARGET),
         CALL('q', "hostnqn", "NQN", take_hostnqn, "our name (one for each case)", TARGET),
         CALL('I', "hostid", "UUID", take_hostid, "our HOSTID (one for each case)", TARGET),
@@ -383,7 +381,6 @@ int nvme_check(struct options *o)
                 bad =
                     check_policy(&o->policy, host && !a->peer.hook ? PARTY_HOST : PARTY_CONTROLLER);
         s->peer = &a->peer;
-        s->embedded = !host && !s->traddr;
         a->peer.hpda = (uint8_t)a->hpda;
         a->peer.masked_nsid = (uint32_t)a->masked_nsid;
         a->peer.tls.version = (uint8_t)a->tls_version;

@@ -168,13 +168,22 @@ static struct run new_run(const struct options *o)
         return run;
 }
 
+static void describe(const struct suite *s, struct run *run)
+{
+        if (s->family->describe)
+                s->family->describe(s, run);
+        else
+                snprintf(run->target, sizeof(run->target), "%s:%s  %s", s->traddr, s->trsvcid,
+                         s->family->family->name);
+}
+
 /* A run that came to no case has its reports all the same. s: who is tested; NULL: that is not known. */
 static int end_early(const struct options *o, const struct suite *s, int code, const char *error)
 {
         struct run run = new_run(o);
 
         if (s)
-                s->family->describe(s, &run);
+                describe(s, &run);
         run.abilities[0] = '\0';
         run.verdicts[VERDICT_ERROR] = 1;
         snprintf(run.error, sizeof(run.error), "%s", error);
@@ -204,7 +213,7 @@ static int run_cases(const struct options *o, struct suite *suite, const struct 
 
         if (o->pcap && !start_recording(suite, o->pcap, run.error, sizeof(run.error)))
                 return end_early(o, suite, EXIT_BROKEN, run.error);
-        suite->family->describe(suite, &run);
+        describe(suite, &run);
         fprintf(text.out, "%s\n%s\n", run.target, run.abilities);
         if (known->count > 0) /* verdicts are known at the end only */
                 runner.ended = NULL;

@@ -26,7 +26,8 @@ struct conform_family {
         const struct option_row *options; /* before those of each group (enum option_group) */
         size_t args_size;
         const char *intro, *more; /* for the help: what is judged; the end. NULL: nothing */
-        /* After the parser: 0; 2: it was wrong, and why is said on stderr. Sets suite.peer. */
+        /* After the parser, which has set suite.embedded where a target has no address: 0; 2: it was wrong, and why is said
+         * on stderr. Sets suite.peer. NULL: it is right. */
         int (*check)(struct options *o);
 
         /* --- who is tested ------------------------------------------------------------------- */
@@ -38,10 +39,10 @@ struct conform_family {
         /* What it can do: kept with s->peer. What it gets wrong is in p, the last of it in error. False:
          * there is nobody to judge, or nobody for us, and error says why. */
         bool (*probe)(struct suite *s, struct probed *p, char *error, size_t size);
-        /* Who it is and what it can do, for the head of reports. */
+        /* Who it is and what it can do, for the head of reports. NULL: where it is. */
         void (*describe)(const struct suite *s, struct run *run);
         const char *(*entity)(const struct suite *s); /* what is tested there: a subsystem's NQN */
-        /* A case of no rule that passes if it is still there. NULL: it can't be asked. */
+        /* A case of no rule that passes if it is still there. NULL, or returns NULL: it can't be asked. */
         const struct test_case *(*liveness)(const struct suite *s);
         /* A case that fails if another run has written to t->range since this one began. NULL: nobody can
          * tell. */
@@ -56,9 +57,9 @@ struct conform_family {
         const struct test_case **(*host_cases)(size_t *count);
         const char *const
             *needs; /* names of the bits of test_case.needs, for --explain; "": none */
-        /* Why the case can't be run; NULL: it can. range: it has one, see ranges(). */
+        /* Why the case can't be run; NULL: it can. range: it has one, see ranges(). NULL: all can. */
         const char *(*why_not)(const struct suite *s, const struct test_case *c, bool range);
-        /* How many cases may write at once, each in a range of its own: t->range is its number. */
+        /* How many cases may write at once, each in a range of its own: t->range is its number. NULL: none. */
         unsigned (*ranges)(const struct suite *s);
         /* A name of the i-th of at most RANGE_PIECES of a range, by which other runs on this machine know
          * it. False: it has fewer, or nobody else can have it. */
@@ -68,6 +69,7 @@ struct conform_family {
         bool (*whole)(const struct suite *s, char name[LEASE_NAME]);
 
         /* --- a running case ------------------------------------------------------------------ */
+        /* NULL, each: there is nothing to do. */
         void (*begin)(struct t *t);  /* makes t->world; may end the case */
         void (*settle)(struct t *t); /* its body is through: what still waits is looked at, too */
         void (*end)(struct t *t);    /* closes and frees all of t->world, if there is one */
@@ -75,7 +77,7 @@ struct conform_family {
         /* --- text ---------------------------------------------------------------------------- */
         /* The fields of a line's header, a line each. */
         void (*fields)(const struct exchange_line *l, char *buf, size_t size);
-        /* One of the outcomes that a rule accepts: "Invalid Field in Command (0/02h)". */
+        /* One of the outcomes that a rule accepts: "Invalid Field in Command (0/02h)". NULL: its number. */
         void (*outcome)(const struct rule *r, const struct outcome *o, char *buf, size_t size);
         uint16_t port; /* of the controller, in captures of transcripts */
 

@@ -97,6 +97,12 @@ static bool take_scale(void *args, const char *value, char *error, size_t size)
 #define OPTION_ARGS struct options
 
 /* clang-format off */
+static const struct option_row where[] = {
+        CALL('t', "transport", "TRTYPE", take_transport, NULL, TARGET),
+        STRING('a', "traddr", "ADDR", suite.traddr, "its address", TARGET),
+        STRING('s', "trsvcid", "PORT", suite.trsvcid, "its port (4420)", TARGET),
+};
+
 static const struct option_row rows[] = {
         NUMBER(0, "wait", "SEC", wait, 0, 3600, "wait at most this long for a target that is "
                                                 "starting", TARGET),
@@ -147,7 +153,7 @@ static const struct option_row rows[] = {
 };
 /* clang-format on */
 
-enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
+enum { WHERE = sizeof(where) / sizeof(where[0]), ROWS = sizeof(rows) / sizeof(rows[0]) };
 
 /* Which family, then its own rows, then ours. */
 struct table {
@@ -168,12 +174,11 @@ static struct table make_table(const struct options *o)
                  o->families[0]->family->transports[0]);
         while (f->options && f->options[n].name)
                 n++;
-        t.rows = must_have(calloc(1 + n + ROWS + 1, sizeof(*t.rows)));
-        t.rows[0] =
-            (struct option_row)CALL('t', "transport", "TRTYPE", take_transport, NULL, TARGET);
+        t.rows = must_have(calloc(WHERE + n + ROWS + 1, sizeof(*t.rows)));
+        memcpy(t.rows, where, sizeof(where));
         if (n > 0)
-                memcpy(t.rows + 1, f->options, n * sizeof(*t.rows));
-        memcpy(t.rows + 1 + n, rows, sizeof(rows));
+                memcpy(t.rows + WHERE, f->options, n * sizeof(*t.rows));
+        memcpy(t.rows + WHERE + n, rows, sizeof(rows));
         return t;
 }
 
@@ -304,7 +309,8 @@ int options_parse(const struct conform_family *const *families, const struct con
         if (rest < 0)
                 return options_wrong("%s", error);
         o->suite.role = o->role && strcmp(o->role, "host") == 0 ? ROLE_HOST : ROLE_TARGET;
-        bad = f->check(o);
+        o->suite.embedded = o->suite.role == ROLE_TARGET && !o->suite.traddr;
+        bad = f->check ? f->check(o) : 0;
         if (!bad)
                 bad = check(o);
         finish_up(o);

@@ -102,7 +102,7 @@ static bool answers(const struct suite *s, const struct test_case *live, struct 
 
 static bool still_alive(const struct suite *s, uint32_t n, char *why, size_t size)
 {
-        const struct test_case *live = s->family->liveness(s);
+        const struct test_case *live = s->family->liveness ? s->family->liveness(s) : NULL;
 
         if (!live)
                 return true; /* as alive as it was */
@@ -415,7 +415,8 @@ static enum verdict worse(enum verdict a, enum verdict b)
 static void run_case(struct crew *c, size_t i, struct place *p)
 {
         const struct test_case *test = c->r->cases[i];
-        const char *why = c->r->suite->family->why_not(c->r->suite, test, p->range >= 0);
+        const struct conform_family *f = c->r->suite->family;
+        const char *why = f->why_not ? f->why_not(c->r->suite, test, p->range >= 0) : NULL;
         struct result *worst = &c->results[i], r;
         uint64_t start = exchange_now();
 
@@ -456,7 +457,7 @@ static bool take_leases(struct crew *c, unsigned range)
         const struct suite *s = c->r->suite;
         char name[LEASE_NAME];
 
-        for (unsigned i = 0; i < RANGE_PIECES && s->family->range_piece(s, range, i, name); i++)
+        for (unsigned i = 0; i < RANGE_PIECES && s->family->range_piece && s->family->range_piece(s, range, i, name); i++)
                 if ((c->lease[range][i] = lease_take(name)) == LEASE_HELD) {
                         give_leases(c, range);
                         return false;
@@ -898,7 +899,7 @@ enum { OTHERS = 2 }; /* results that are of no case or rule: a death, leaks */
 bool runner_run(const struct runner *runner, struct run *run)
 {
         const struct conform_family *f = runner->suite->family;
-        unsigned ranges = f->ranges(runner->suite);
+        unsigned ranges = f->ranges ? f->ranges(runner->suite) : 0;
         struct crew c = { .r = runner, .ranges = ranges < RANGES_MAX ? ranges : RANGES_MAX };
         size_t probed = runner->probed ? runner->probed->count : 0;
         uint64_t start = now_ms();

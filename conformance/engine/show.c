@@ -49,7 +49,10 @@ static void print_reaction(FILE *out, const struct conform_family *f, const stru
 
         fprintf(out, "%s", rulebook_reaction(f->family->rules, r->reaction));
         for (int i = 0; listed && i < RULE_OUTCOMES && r->accept[i].code; i++) {
-                f->outcome(r, &r->accept[i], text, sizeof(text));
+                if (f->outcome)
+                        f->outcome(r, &r->accept[i], text, sizeof(text));
+                else
+                        snprintf(text, sizeof(text), "%u", r->accept[i].code);
                 fprintf(out, "%s%s", i == 0 ? ": " : ", or ", text);
         }
         if (r->reacts != BASIS_NONE)

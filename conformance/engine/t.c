@@ -26,7 +26,8 @@ void t_end(struct t *t)
 {
         struct memory *after;
 
-        t->suite->family->end(t);
+        if (t->suite->family->end)
+                t->suite->family->end(t);
         for (struct memory *m = t->memory; m; m = after) {
                 after = m->next;
                 free(m);
@@ -53,9 +54,11 @@ static void run_body(struct t *t, void (*body)(struct t *t))
 {
         if (setjmp(t->out) != 0)
                 return;
-        t->suite->family->begin(t);
+        if (t->suite->family->begin)
+                t->suite->family->begin(t);
         body(t);
-        t->suite->family->settle(t);
+        if (t->suite->family->settle)
+                t->suite->family->settle(t);
         t_settle(t);
         if (t->result->verdict == VERDICT_NONE)
                 t->result->verdict = VERDICT_PASS;

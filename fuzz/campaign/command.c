@@ -121,7 +121,8 @@ static void print_message(const struct fuzz_family *f, unsigned on, enum party s
         char line[300];
         struct text t = text_in(line, sizeof(line));
 
-        f->command->line(&t, on, sender, message);
+        if (f->command->line)
+                f->command->line(&t, on, sender, message);
         printf("%s %s\n", sender == PARTY_HOST ? "host      >" : "controller<", line);
 }
 
@@ -134,6 +135,11 @@ static void repro_own(const struct sequence *s)
 {
         struct remote_answer a = { 0 };
 
+        if (!s->family->play) {
+                printf("%s: there are no machines of our own to play to: use -a\n",
+                       s->family->family->name);
+                return;
+        }
         s->family->play(s, &a, on_own_message, (void *)(uintptr_t)s->family);
         print_rules(s->family, &a.broken);
         printf("%s after %u steps, %u PDUs back\n", a.why, a.steps, a.pdus);
@@ -390,7 +396,8 @@ static void make_table(struct table *t, const struct fuzz_family *f)
         add_rows(t, where);
         t->rows[0].choices = t->transports;
         t->rows[0].says = t->says;
-        add_rows(t, f->command->options);
+        if (f->command->options)
+                add_rows(t, f->command->options);
         add_rows(t, how);
 }
 
@@ -511,7 +518,8 @@ static int run(const struct subcommand *s, int argc, char **argv)
         *call.args = default_args;
         call.config = &call.args->config;
         call.config->target.family = f;
-        f->command->defaults(call.args);
+        if (f->command->defaults)
+                f->command->defaults(call.args);
         rc = call_it(s, &call, argc, argv);
         free(call.args);
         return rc;

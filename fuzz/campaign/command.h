@@ -30,13 +30,13 @@ struct fuzz_args {                     /* what a family's arguments begin with *
 
 struct fuzz_command {
         const struct option_row
-            *options; /* of a live target: FUZZ_LIVE. args begin with a struct fuzz_args */
+            *options; /* of a live target: FUZZ_LIVE. args begin with a struct fuzz_args. NULL: none */
         size_t args_size;
-        void (*defaults)(void *args);
+        void (*defaults)(void *args); /* NULL: all zero */
         /* They fit together: sets config.target.peer, which has to live as long as args. False: error says in a line
          * what is wrong. */
         bool (*complete)(void *args, char *error, size_t size);
-        /* A message of remote_session.message as a line of text. */
+        /* A message of remote_session.message as a line of text. NULL: none is. */
         void (*line)(struct text *t, unsigned on, enum party sender, const void *message);
 };
 

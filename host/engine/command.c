@@ -115,14 +115,15 @@ static int parse(const struct host_family *f, const struct table *t, uint32_t gr
         int first;
 
         *(struct host_args *)args = defaults;
-        f->defaults(args);
+        if (f->defaults)
+                f->defaults(args);
         first = option_parse(t->rows, groups, argc, argv, args, e->line, sizeof(e->line));
         if (first < 0) {
                 e->kind = HOST_USAGE;
                 return -1;
         }
         *words = argv + first;
-        return f->addresses(args, argc - first, *words, e);
+        return f->addresses ? f->addresses(args, argc - first, *words, e) : argc - first;
 }
 
 int host_parse(const struct host_family *f, uint32_t groups, int argc, char **argv, void *args,

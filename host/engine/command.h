@@ -50,8 +50,8 @@ struct host_family {
         const struct option_row
             *options; /* of groups from HOST_OWN on; args begin with a struct host_args */
         size_t args_size;
-        void (*defaults)(void *args);
-        /* After the options: takes what is an address out of the words; how many are left, or -1 and e. */
+        void (*defaults)(void *args); /* NULL: all zero */
+        /* After the options: takes what is an address out of the words; how many are left, or -1 and e. NULL: none is. */
         int (*addresses)(void *args, int count, char **words, struct host_error *e);
         /* 0, or -1 and e: its kind is the exit code. */
         int (*run)(const struct host_subcommand *s, void *args, int count, char **words,

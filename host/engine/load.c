@@ -5,14 +5,49 @@
 
 enum { ASK_MS = 1 }; /* how often queues without descriptors are asked */
 
+unsigned load_number(const struct load *l, unsigned queue)
+{
+        return l->ops->number ? l->ops->number(l, queue) : queue + 1;
+}
+
+int load_send(struct load *l, unsigned queue)
+{
+        return l->ops->send ? l->ops->send(l, queue) : 0;
+}
+
+void load_abandon(struct load *l, unsigned queue, const char *why)
+{
+        if (l->ops->abandon)
+                l->ops->abandon(l, queue, why);
+}
+
+void load_why_failed(const struct load *l, const struct load_io *io, struct host_error *e)
+{
+        if (l->ops->why_failed)
+                l->ops->why_failed(l, io, e);
+        else
+                host_error_set(e, HOST_STATUS, "a %s of %u blocks from block %llu on failed",
+                               io->write ? "write" : "read", io->blocks,
+                               (unsigned long long)io->block);
+}
+
+void load_why_lost(const struct load *l, unsigned queue, struct host_error *e)
+{
+        if (l->ops->why_lost)
+                l->ops->why_lost(l, queue, e);
+        else
+                host_error_set(e, HOST_BROKEN, "queue %u: the connection ended",
+                               load_number(l, queue));
+}
+
 int load_poll(struct load *l, unsigned queue)
 {
         long n;
 
-        if (l->ops->send(l, queue) < 0)
+        if (load_send(l, queue) < 0)
                 return -1;
         n = l->ops->receive(l, queue);
-        if (n > 0 && l->ops->send(l, queue) < 0)
+        if (n > 0 && load_send(l, queue) < 0)
                 return -1;
         return n > 0 ? 1 : (int)n;
 }

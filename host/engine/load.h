@@ -41,21 +41,23 @@ struct load_ops {
         size_t io_bytes; /* of what begins with a struct load_io */
         /* Nothing is sent before the next send(). -1: the queue is full or lost. */
         int (*submit)(struct load *l, unsigned queue, struct load_io *io);
-        /* Sends what is queued; takes what has come: how much (0: nothing), calling done(). -1: lost. */
+        /* Sends what is queued (NULL: submit() does); takes what has come: how much (0: nothing), calling done(). -1: lost. */
         int (*send)(struct load *l, unsigned queue);
         long (*receive)(struct load *l, unsigned queue);
-        /* loop_now_ns() when what is in hand came in. */
+        /* loop_now_ns() when what is in hand came in. NULL: nobody knows, it is asked for now. */
         uint64_t (*received_at)(const struct load *l, unsigned queue);
         /* What to wait for, LOAD_FDS at most; how many. 0: it has to be asked. -1: do not wait. */
         int (*fds)(struct load *l, unsigned queue, struct pollfd *fds);
-        /* It is lost from here on, for this reason: done() of all that is outstanding. */
+        /* It is lost from here on, for this reason: done() of all that is outstanding. NULL: nobody is told. */
         void (*abandon)(struct load *l, unsigned queue, const char *why);
         /* Memory that data will lie in. -1: e says why. NULL, both: any will do. */
         int (*add_memory)(struct load *l, unsigned queue, void *base, size_t len,
                           struct host_error *e);
         void (*drop_memory)(struct load *l, unsigned queue, const void *base);
 
-        unsigned (*number)(const struct load *l, unsigned queue); /* by which reports name it */
+        /* By which reports name it. NULL: from 1. */
+        unsigned (*number)(const struct load *l, unsigned queue);
+        /* NULL, both: no more is known. */
         void (*why_failed)(const struct load *l, const struct load_io *io, struct host_error *e);
         void (*why_lost)(const struct load *l, unsigned queue, struct host_error *e);
 
@@ -82,6 +84,13 @@ struct load {
         bool sinks;          /* what is read and thrown away needs memory all the same */
         unsigned param;      /* the family's */
 };
+
+unsigned load_number(const struct load *l, unsigned queue);
+/* As load_ops; where the family has nothing of the kind, what can be said all the same. */
+int load_send(struct load *l, unsigned queue);
+void load_abandon(struct load *l, unsigned queue, const char *why);
+void load_why_failed(const struct load *l, const struct load_io *io, struct host_error *e);
+void load_why_lost(const struct load *l, unsigned queue, struct host_error *e);
 
 /* Serves a queue once. 1: something came; -1: it is lost. */
 int load_poll(struct load *l, unsigned queue);

@@ -93,14 +93,15 @@ static void fail(struct worker *w, const struct load_io *io)
         if (w->failed || io->outcome == LOAD_LOST)
                 return;
         w->failed = true;
-        w->load->ops->why_failed(w->load, io, &w->error);
+        load_why_failed(w->load, io, &w->error);
 }
 
 static void ended(struct load_io *io, void *user)
 {
         struct slot *s = user;
         struct worker *w = s->pq->worker;
-        uint64_t now = w->load->ops->received_at(w->load, s->pq->queue);
+        const struct load_ops *ops = w->load->ops;
+        uint64_t now = ops->received_at ? ops->received_at(w->load, s->pq->queue) : loop_now_ns();
 
         w->outstanding--;
         if (io->outcome != LOAD_DONE)
@@ -117,21 +118,20 @@ static void break_down(struct worker *w, unsigned queue)
 {
         w->stopping = true;
         if (!w->failed)
-                w->load->ops->why_lost(w->load, queue, &w->error);
+                load_why_lost(w->load, queue, &w->error);
         w->failed = true;
 }
 
 /* Serves every queue once; false if nothing had come. */
 static bool serve(struct worker *w)
 {
-        const struct load_ops *ops = w->load->ops;
         bool any = false;
 
         for (unsigned i = 0; i < w->count; i++) {
-                long n = ops->receive(w->load, w->numbers[i]);
+                long n = w->load->ops->receive(w->load, w->numbers[i]);
 
                 any |= n > 0;
-                if (n < 0 || ops->send(w->load, w->numbers[i]) < 0)
+                if (n < 0 || load_send(w->load, w->numbers[i]) < 0)
                         break_down(w, w->numbers[i]);
         }
         return any;
@@ -203,7 +203,7 @@ static void give_up(struct worker *w)
                                count, w->load->timeout);
         w->failed |= count > 0;
         for (unsigned i = 0; count > 0 && i < w->count; i++)
-                w->load->ops->abandon(w->load, w->numbers[i], "the load was stopped");
+                load_abandon(w->load, w->numbers[i], "the load was stopped");
 }
 
 static void run(struct worker *w)

@@ -130,8 +130,8 @@ static void report(struct verify *v, const struct slot *s, uint32_t block,
         r->differs = true;
         r->diff = *diff;
         r->lba = v->o->slba + block;
-        r->write_queue = v->l->ops->number(v->l, v->writer[block]);
-        r->read_queue = v->l->ops->number(v->l, s->job.queue);
+        r->write_queue = load_number(v->l, v->writer[block]);
+        r->read_queue = load_number(v->l, s->job.queue);
         n = snprintf(
             r->line, sizeof(r->line),
             "LBA %llu, written through queue %u, read through queue %u (%u blocks from %llu): ",
@@ -158,7 +158,7 @@ static void fail(struct verify *v, struct slot *s)
 {
         s->again = s->io.outcome == LOAD_LOST;
         if (!v->failed && !s->again)
-                v->l->ops->why_failed(v->l, &s->io, v->error);
+                load_why_failed(v->l, &s->io, v->error);
         v->failed |= !s->again;
 }
 
@@ -244,7 +244,7 @@ static int overdue(struct verify *v)
                 if (s->busy && now - s->started > limit)
                         return host_fail(v->error, HOST_BROKEN,
                                          "queue %u: no response to a %s within %u ms",
-                                         v->l->ops->number(v->l, s->job.queue),
+                                         load_number(v->l, s->job.queue),
                                          s->io.write ? "write" : "read", v->l->timeout);
         }
         return 0;
@@ -262,7 +262,7 @@ static void sleep_on(struct verify *v)
 
 static int lost(struct verify *v, unsigned queue)
 {
-        v->l->ops->why_lost(v->l, queue, v->error);
+        load_why_lost(v->l, queue, v->error);
         return -1;
 }
 
@@ -306,7 +306,7 @@ static void drop_memory(struct verify *v)
 static void abandon(struct verify *v)
 {
         for (unsigned i = 0; v->busy > 0 && i < v->l->queues; i++)
-                v->l->ops->abandon(v->l, i, "verification was stopped");
+                load_abandon(v->l, i, "verification was stopped");
 }
 
 static int reconnect(struct verify *v)

@@ -73,7 +73,8 @@ static void print_finding_json(const struct checker *k, const struct trace_conn 
         json_object_object_add(o, "time_ns", json_object_new_int64(f->at.time_ns));
         json_object_object_add(o, "connection", json_object_new_uint64(c->number));
         add_string(o, "transport", trace_transport_name(c->transport));
-        c->family->place_json(o, c);
+        if (c->family->place_json)
+                c->family->place_json(o, c);
         add_string(o, "sender", family_party(c->family->family, f->sender));
         add_string(o, "rule", f->rule->id);
         add_string(o, "level", level_name(f->rule->level));
@@ -94,7 +95,8 @@ static void print_finding(const struct checker *k, const struct trace_conn *c,
         struct text t = text_in(where, sizeof(where));
 
         check_conn(&t, c);
-        c->family->place(&t, c);
+        if (c->family->place)
+                c->family->place(&t, c);
         fprintf(k->out,
                 "frame %" PRIu64 "  %.6f s  connection %u (%s)\n"
                 "  %s %s %s: %s (%s)%s\n"

@@ -317,7 +317,7 @@ static void guess_midstream(struct tracer *t, struct flow *f, const struct captu
                 s = who.stream;
                 here = f->service && (who.last || f->service == who.family);
                 if (s && ((sender == PARTY_HOST && s->begins(p, n) == TRACE_YES) ||
-                          (here && s->plausible(p, n, sender)))) {
+                          (here && s->plausible && s->plausible(p, n, sender)))) {
                         decide(t, f, c, s, who.family);
                         return;
                 }

@@ -202,7 +202,7 @@ struct trace_stream {
         /* Of a connection to a controllers' port: whether what one side says first is the family's,
          * wrong as it may be, so that it is to be judged; a port is no proof. NULL: it always is. */
         enum trace_guess (*resembles)(const uint8_t *p, size_t n);
-        /* Whether a message of the sender may begin here, in the middle of a stream. */
+        /* Whether a message of the sender may begin here, in the middle of a stream. NULL: that can't be told. */
         bool (*plausible)(const uint8_t *p, size_t n, enum party sender);
         /* begun: both directions start here; else its stream is looked for. NULL: no memory. */
         struct trace_flow *(*open)(struct tracer *t, const struct capture_conn *c, bool begun);
@@ -249,7 +249,7 @@ struct trace_family {
         /* What was said, without frame, time and connection. */
         void (*words)(struct text *t, const void *record);
         /* Which queue, session ... a connection is, as far as it is known by now: after its addresses
-         * (", queue 0 of controller 1"), and as members of an object. */
+         * (", queue 0 of controller 1"), and as members of an object. NULL, both: there is nothing to say. */
         void (*place)(struct text *t, const struct trace_conn *c);
         void (*place_json)(struct json_object *o, const struct trace_conn *c);
 };

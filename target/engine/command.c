@@ -232,7 +232,8 @@ static void make_table(struct table *t, const struct target_family *const *famil
         add_rows(t, where);
         t->rows[0].choices = t->transports;
         t->rows[0].says = t->says;
-        add_rows(t, f->command->options);
+        if (f->command->options)
+                add_rows(t, f->command->options);
         add_rows(t, how);
 }
 
@@ -254,6 +255,18 @@ static bool check_recording(const struct target_args *a, char *error, size_t siz
                 snprintf(error, size, "--pcap-files requires a --pcap-size");
         else
                 return true;
+        return false;
+}
+
+static bool complete(struct target_args *a, char *error, size_t size)
+{
+        const struct target_command *f = a->family->command;
+
+        if (!check_recording(a, error, size))
+                return false;
+        if (!a->metrics || f->metrics)
+                return !f->complete || f->complete(a, error, size);
+        snprintf(error, size, "option --metrics: %s counts nothing", a->family->family->name);
         return false;
 }
 
@@ -366,6 +379,12 @@ static bool start_metrics(struct running *r, char *error, size_t size)
         return true;
 }
 
+static void forget(struct target_args *a)
+{
+        if (a->family->command->forget)
+                a->family->command->forget(a);
+}
+
 /* --- running ---------------------------------------------------------------------------------- */
 
 static void announce(const struct running *r)
@@ -380,7 +399,8 @@ static void announce(const struct running *r)
 static void reload(const struct running *r)
 {
         char error[512];
-        int rc = r->args->family->command->reload(r->started, r->args, error, sizeof(error));
+        const struct target_command *f = r->args->family->command;
+        int rc = f->reload ? f->reload(r->started, r->args, error, sizeof(error)) : 0;
 
         if (rc == 0)
                 log_line(LOG_AS_INFO, NULL, NULL, "configuration read again");
@@ -432,7 +452,7 @@ static int run(struct target_args *a, const sigset_t *signals)
 
         if (ok) {
                 announce(&r);
-                a->family->command->forget(a);
+                forget(a);
                 wait_for_end(&r, signals);
         } else {
                 fprintf(stderr, "nvmfspec target: %s\n", error);
@@ -477,8 +497,7 @@ static int parse_and_serve(const struct table *t, struct target_args *a, int arg
         }
         if (at >= 0 && at < argc)
                 fprintf(stderr, "nvmfspec target: '%s' is not an option\n", argv[at]);
-        else if (at < 0 || !check_recording(a, error, sizeof(error)) ||
-                 !a->family->command->complete(a, error, sizeof(error)))
+        else if (at < 0 || !complete(a, error, sizeof(error)))
                 fprintf(stderr, "nvmfspec target: %s\n", error);
         else
                 return serve(a);
@@ -509,7 +528,7 @@ int target_command(const struct target_family *const *families, int argc, char *
                 f->command->defaults(a);
         make_table(&t, families, f);
         code = parse_and_serve(&t, a, argc, argv);
-        f->command->forget(a);
+        forget(a);
         free(a);
         return code;
 }

@@ -40,7 +40,7 @@ struct target_command {                   /* what a family has of its own */
         const char *intro;            /* for the help: what is served */
         void (*more_help)(FILE *out); /* after the options; NULL: nothing */
         void (*defaults)(void *args); /* before they are parsed; NULL: all zero */
-        /* They fit together, and are what start() takes. False: error says in a line what does not. */
+        /* They fit together, and are what start() takes. False: error says in a line what does not. NULL: they always do. */
         bool (*complete)(void *args, char *error, size_t size);
         /* The target serves from here on; what goes over it is written to record, which may be NULL. NULL: error says
          * why not. */
@@ -51,11 +51,11 @@ struct target_command {                   /* what a family has of its own */
         bool (*control)(void *started, void *args, char *error, size_t size);
         /* A line for standard output: where it listens, and what is there. */
         void (*describe)(void *started, const void *args, char *text, size_t size);
-        /* SIGHUP: 0; -1: nothing has changed, 1: not all of it has, and error says why. */
+        /* SIGHUP (NULL: nothing is read again): 0; -1: nothing has changed, 1: not all of it has, and error says why. */
         int (*reload)(void *started, const void *args, char *error, size_t size);
-        /* A page for Prometheus, to be freed; NULL: out of memory. Any thread. */
+        /* A page for Prometheus, to be freed; NULL: out of memory. Any thread. NULL itself: --metrics is refused. */
         char *(*metrics)(void *started, size_t *len);
-        /* Secrets in args are no longer needed. Also without start(). */
+        /* Secrets in args are no longer needed. Also without start(). NULL: there are none. */
         void (*forget)(void *args);
         void (*stop)(void *started);
 };

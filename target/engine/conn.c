@@ -154,7 +154,8 @@ void conn_leave(struct conn *c)
 
 void conn_forget(struct service *s, struct port *port, const struct conn_peer *peer)
 {
-        s->family->port_put(port);
+        if (s->family->port_put)
+                s->family->port_put(port);
         atomic_fetch_sub(&s->conns, 1);
         quota_give(&s->of_address, peer->place);
 }

@@ -10,14 +10,14 @@
 #include "pdu/io/net.h"
 #include "reactor.h"
 
-struct conn_kind { /* what the family does for its connections; all may free the connection */
+struct conn_kind { /* what the family does for its connections; all may free the connection. NULL: nothing */
         /* There is something to do without anything new from the wire. */
         void (*go_on)(struct conn *c);
         /* Data buffers came back. */
         void (*feed)(struct conn *c);
         /* Looks at its timers. */
         void (*sweep)(struct conn *c);
-        /* The time of reactor->wake has come, which some connection has asked for. NULL: none ever does. */
+        /* The time of reactor->wake has come, which some connection has asked for. */
         void (*wake)(struct conn *c);
         /* Ends it as soon as nothing is in flight; at_once: now. */
         void (*drain)(struct conn *c, bool at_once);

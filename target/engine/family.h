@@ -38,7 +38,7 @@ struct target_family {
         /* --- ports and connections ------------------------------------------------------------ */
         /* Where a port listens: pointers hold as long as the port. */
         struct listen_place (*place)(struct port *port);
-        /* References: a listener has one, and each connection. Any thread. */
+        /* A connection's reference. Any thread. NULL, both: a port is there as long as the target. */
         struct port *(*port_get)(struct port *port);
         void (*port_put)(struct port *port);
 
@@ -48,16 +48,17 @@ struct target_family {
                              const struct conn_peer *peer);
         void (*start_rdma)(struct reactor *r, struct port *port, const struct verbs_event *e,
                            const struct conn_peer *peer);
-        /* There is no room for a connect request: says so, and takes ep. */
+        /* The rest of RDMA: NULL where no port is. There is no room for a connect request: says so, and takes ep. */
         void (*reject_rdma)(struct service *s, struct verbs_ep *ep);
         /* A provider of verbs that is `of`, and writes to w what goes over it; NULL: out of memory. */
         struct verbs_provider *(*record_rdma)(struct verbs_provider *of, struct capture_writer *w);
         void (*record_end)(struct verbs_provider *p);
 
-        /* Bytes of what it keeps for each reactor, zero at first: reactor->own. Set up before the thread runs. */
+        /* Bytes of what it keeps for each reactor, zero at first: reactor->own. Set up before the thread runs. 0 and
+         * NULL: nothing. */
         size_t own_bytes;
         void (*own_init)(struct reactor *r);
-        /* On the first reactor, ten times a second; now: ms. */
+        /* On the first reactor, ten times a second; now: ms. NULL: it has no timers. */
         void (*tick)(struct service *s, uint64_t now);
 
         const struct target_command *command; /* what `nvmfspec target` has of it: see command.h */

@@ -32,6 +32,12 @@ static const struct target_family *family(const struct listener *l)
         return l->all->service->family;
 }
 
+/* A reference for a connection. */
+static struct port *port_of(const struct listener *l)
+{
+        return family(l)->port_get ? family(l)->port_get(l->port) : l->port;
+}
+
 /* --- accepting -------------------------------------------------------------------------------- */
 
 static struct reactor *whose_turn(struct listeners *l)
@@ -58,7 +64,7 @@ static void on_connection(struct loop_source *s, uint32_t events)
                 place = stream_peer(&stream);
                 peer = conn_peer_of(place.addr, place.port);
                 if (conn_count(l->all->service, &peer))
-                        reactor_adopt(whose_turn(l->all), family(l)->port_get(l->port), &stream,
+                        reactor_adopt(whose_turn(l->all), port_of(l), &stream,
                                       &peer);
                 else
                         stream_close(&stream, false);
@@ -72,7 +78,7 @@ static void on_request(struct rdma_listener *rl, const struct verbs_event *e)
         struct conn_peer peer = rdma_peer(e->ep);
 
         if (conn_count(l->all->service, &peer))
-                reactor_adopt_rdma(whose_turn(l->all), family(l)->port_get(l->port), e,
+                reactor_adopt_rdma(whose_turn(l->all), port_of(l), e,
                                    rl->rdma->reactor, &peer);
         else
                 family(l)->reject_rdma(l->all->service, e->ep);

@@ -127,7 +127,8 @@ static void feed(struct reactor *r)
         for (; c; c = next) {
                 next = c->next_hungry;
                 c->hungry = false;
-                c->kind->feed(c);
+                if (c->kind->feed)
+                        c->kind->feed(c);
         }
 }
 
@@ -143,7 +144,8 @@ static void each_conn(struct reactor *r, void (*fn)(struct conn *c))
 
 static void sweep_conn(struct conn *c)
 {
-        c->kind->sweep(c);
+        if (c->kind->sweep)
+                c->kind->sweep(c);
 }
 
 /* Whether `ms` have passed since *last, which is now then. */
@@ -172,7 +174,7 @@ static void keep_time(struct reactor *r)
                 resume_those_due(r);
                 r->fed = true; /* memory may be had again */
         }
-        if (r->is_ticker && is_time(r, &r->ticked, TICK_MS))
+        if (r->is_ticker && r->service->family->tick && is_time(r, &r->ticked, TICK_MS))
                 r->service->family->tick(r->service, reactor_now(r));
         if (!is_time(r, &r->trimmed, TRIM_MS))
                 return;
@@ -395,13 +397,14 @@ void reactor_adopt_rdma(struct reactor *r, struct port *port, const struct verbs
 bool reactor_init(struct reactor *r, struct service *s, uint64_t buffers, bool is_ticker)
 {
         *r = (struct reactor) { .service = s, .is_ticker = is_ticker };
-        r->own = calloc(1, s->family->own_bytes);
-        if (!r->own)
+        r->own = s->family->own_bytes > 0 ? calloc(1, s->family->own_bytes) : NULL;
+        if (s->family->own_bytes > 0 && !r->own)
                 return false;
         r->hungry_last = &r->hungry;
         pool_init(&r->pool, buffers, NULL, NULL);
         loop_init_mail(&r->loop);
-        s->family->own_init(r);
+        if (s->family->own_init)
+                s->family->own_init(r);
         return true;
 }
 

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "families.h"
+
+#include <stddef.h>
+
+#include "conformance/conform.h"
+#include "conformance/engine/family.h"
+#include "fuzz/nvme/templates.h"
+#include "host/cmd/command.h"
+#include "pcap/srp/family.h"
+#include "target/nvme/conn.h"
+#ifdef NVMF_TOY
+#include "tests/toy/toy.h"
+#endif
+
+/* A protocol is a line; what it does not do here is NULL. */
+static const struct protocol {
+        const struct target_family *target;
+        const struct host_family *host;
+        const struct conform_family *conform;
+        const struct trace_family *beside;
+} protocols[] = {
+        { &nvme_target, &nvme_host, &nvme_conform, NULL }, /* pcap reads it anyway */
+        { .beside = &srp_capture },
+#ifdef NVMF_TOY
+        { &toy_target, &toy_host, &toy_conform, &toy_capture },
+#endif
+};
+enum { PROTOCOLS = sizeof(protocols) / sizeof(protocols[0]) };
+
+/* What one column has. */
+#define LIST(type, column)                                                                         \
+        static const struct type *list[PROTOCOLS + 1];                                             \
+        size_t n = 0;                                                                              \
+                                                                                                   \
+        for (size_t i = 0; i < PROTOCOLS; i++)                                                     \
+                if (protocols[i].column)                                                           \
+                        list[n++] = protocols[i].column;                                           \
+        return list
+
+const struct target_family *const *target_families(void)
+{
+        LIST(target_family, target);
+}
+
+const struct host_family *const *host_families(void)
+{
+        LIST(host_family, host);
+}
+
+const struct conform_family *const *conform_families(void)
+{
+        LIST(conform_family, conform);
+}
+
+const struct trace_family *const *trace_families_beside(void)
+{
+        LIST(trace_family, beside);
+}
+
+/* The fuzzer's engine asks for these by name. */
+const struct fuzz_family *const fuzz_families[] = {
+        &nvme_fuzz,
+#ifdef NVMF_TOY
+        &toy_fuzz,
+#endif
+        NULL
+};

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A protocol that is not NVMe goes through all commands: tests/toy/toy.c, linked into a program of its own."""
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+TOY = pathlib.Path(os.environ.get("NVMFSPEC", ROOT / "build/nvmfspec")).with_name("nvmfspec_toy")
+
+
+def run(*args, status=0):
+    r = subprocess.run([TOY, *map(str, args)], capture_output=True, text=True, timeout=120)
+    assert r.returncode == status, r.stdout + r.stderr
+    return r.stdout + r.stderr
+
+
+@pytest.fixture
+def toy(tmp_path):
+    """Where a target of it listens; it records into toy.pcapng."""
+    target = subprocess.Popen([TOY, "target", "-t", "toy", "-s", "0", "--pcap", tmp_path / "toy.pcapng"],
+                              stdout=subprocess.PIPE, text=True)
+    try:
+        port = target.stdout.readline().strip().rsplit(":", 1)[1]
+        yield ["-t", "toy", "-a", "127.0.0.1", "-s", port]
+    finally:
+        target.terminate()
+        assert target.wait(30) == 0
+
+
+def test_host_and_capture(toy, tmp_path):
+    figures = json.loads(run("host", *toy[:2], "perf", *toy[2:], "--rw", "randrw", "--bs", "512", "--iodepth", "4", "--time", "0.3",
+                             "-o", "json"))
+    assert figures["read"]["ios"] > 0 and figures["write"]["ios"] > 0
+    checked = run("pcap", "check", tmp_path / "toy.pcapng")
+    assert "1 connections" in checked and "0 must and 0 should broken" in checked
+
+
+def test_cases_and_fuzzing(toy):
+    assert "2 passed" in run("conform", *toy)
+    assert "toy/answer/same" in run("conform", "-t", "toy", "--list")
+    run("fuzz", "remote", *toy, "--runs", "200", "--allow-write")
+
+
+def test_every_rule_can_be_broken_and_is_found():
+    assert "2 of 2" in run("conform", "-t", "toy", "--power")
+    broken = run("conform", "-t", "toy", "--violate", "toy/answer/same", status=1)
+    assert "byte 7" in broken
+
+
+@pytest.mark.parametrize("command", ["target", "conform", "host perf", "fuzz remote"])
+def test_transports_are_listed(command):
+    assert "tcp|rdma|toy" in run(*command.split(), "-t", "none", status=2)
+    assert "tcp|rdma|toy (tcp" in run(*command.split(), "--help")
