@@ -434,14 +434,10 @@ static int act(struct options *o)
 
 int conform_command(const struct conform_family *const *families, int argc, char **argv)
 {
-        const char *transport = option_peek(argc, argv, 't', "transport");
-        const struct conform_family *f =
-            transport ? families_find((const void *const *)families, transport) : NULL;
+        const struct conform_family *f = option_family((const void *const *)families, argc, argv);
         struct options *o;
         int code;
 
-        if (!f)
-                f = families[0]; /* whose parser says what is wrong with it */
         o = calloc(1, f->args_size);
         if (!o)
                 return complain(EXIT_BROKEN, "out of memory");

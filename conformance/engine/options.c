@@ -101,6 +101,7 @@ static const struct option_row where[] = {
         CALL('t', "transport", "TRTYPE", take_transport, NULL, TARGET),
         STRING('a', "traddr", "ADDR", suite.traddr, "its address", TARGET),
         STRING('s', "trsvcid", "PORT", suite.trsvcid, "its port (4420)", TARGET),
+        { 0 },
 };
 
 static const struct option_row rows[] = {
@@ -150,36 +151,14 @@ static const struct option_row rows[] = {
         CALL(0, "waive", "RULE", take_waived, "do not let it check this rule; repeatable", EMBEDDED),
         CALL(0, "violate", "RULE", take_violated, "let it break this rule, or have this fault (semantic/NAME); repeatable", EMBEDDED),
         FLAG('h', "help", help, "this", EMBEDDED),
+        { 0 },
 };
 /* clang-format on */
 
-enum { WHERE = sizeof(where) / sizeof(where[0]), ROWS = sizeof(rows) / sizeof(rows[0]) };
-
-/* Which family, then its own rows, then ours. */
-struct table {
-        struct option_row *rows; /* to be freed */
-        char transports[160];    /* what -t says */
-};
-
-static struct table make_table(const struct options *o)
+static void make_table(struct option_table *t, const struct options *o)
 {
-        const struct conform_family *f = o->suite.family;
-        struct table t;
-        size_t n = 0;
-        int len;
-
-        families_transports((const void *const *)o->families, t.transports, 128);
-        len = (int)strlen(t.transports);
-        snprintf(t.transports + len, sizeof(t.transports) - (size_t)len, " (%s)",
-                 o->families[0]->family->transports[0]);
-        while (f->options && f->options[n].name)
-                n++;
-        t.rows = must_have(calloc(WHERE + n + ROWS + 1, sizeof(*t.rows)));
-        memcpy(t.rows, where, sizeof(where));
-        if (n > 0)
-                memcpy(t.rows + WHERE, f->options, n * sizeof(*t.rows));
-        memcpy(t.rows + WHERE + n, rows, sizeof(rows));
-        return t;
+        option_table_make(t, (const void *const *)o->families, where, o->suite.family->options,
+                          rows);
 }
 
 void options_usage(const struct options *o, FILE *out)
@@ -195,15 +174,14 @@ void options_usage(const struct options *o, FILE *out)
                 { "Reports", OPTIONS_REPORTS },
                 { "The embedded target", OPTIONS_EMBEDDED },
         };
-        struct table table = make_table(o);
+        struct option_table table;
 
-        table.rows[0].says = table.transports;
+        make_table(&table, o);
         fprintf(out, "usage: nvmfspec conform [OPTION...] [ID...]\n\n%s", f->intro ?: "");
         for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
                 fprintf(out, "\n%s\n", groups[i].title);
                 option_help(table.rows, groups[i].group, out);
         }
-        free(table.rows);
         fprintf(out,
                 "%s\nExit status: 0 passed, 1 failed, 2 usage, 3 harness or connection broke, 77 "
                 "all skipped.\n",
@@ -293,7 +271,7 @@ static void finish_up(struct options *o)
 int options_parse(const struct conform_family *const *families, const struct conform_family *f,
                   struct options *o, int argc, char **argv)
 {
-        struct table table;
+        struct option_table table;
         char error[512];
         int rest, bad;
 
@@ -303,9 +281,8 @@ int options_parse(const struct conform_family *const *families, const struct con
                 .suite = { .family = f, .transport = f->family->transports[0], .timeout_scale = 1 },
                 .seed = (uint32_t)(loop_wall_ns() / 1000000000) ^ (uint32_t)getpid() << 16,
         };
-        table = make_table(o);
+        make_table(&table, o);
         rest = option_parse(table.rows, OPTIONS_ALL, argc, argv, o, error, sizeof(error));
-        free(table.rows);
         if (rest < 0)
                 return options_wrong("%s", error);
         o->suite.role = o->role && strcmp(o->role, "host") == 0 ? ROLE_HOST : ROLE_TARGET;

@@ -6,7 +6,7 @@
 #ifndef NVMF_CONFORMANCE_OPTIONS_H
 #define NVMF_CONFORMANCE_OPTIONS_H
 
-#include "pdu/io/option.h"
+#include "pdu/io/option_table.h"
 #include "suite.h"
 
 enum { OPTION_LIST = 64 };

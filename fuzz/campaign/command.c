@@ -11,6 +11,7 @@
 #include "finding.h"
 #include "fuzz/sequence/fuzz_family.h"
 #include "fuzz/sequence/seq_mutate.h"
+#include "pdu/io/option_table.h"
 #include "pdu/io/output.h"
 
 struct fuzz_call {
@@ -362,7 +363,7 @@ static const struct option_row how[] = {
 };
 /* clang-format on */
 
-enum { SETTLE_MANY = 5, SETTLE_ONE = 20, ROWS_MAX = 96 };
+enum { SETTLE_MANY = 5, SETTLE_ONE = 20 };
 
 static const struct fuzz_args default_args = {
         .config = { .seed = 1, .jobs = 4, .minimise = 60000, .look = 1000 },
@@ -372,34 +373,6 @@ static const struct fuzz_args default_args = {
         .delay = 1,
         .reloads = 4,
 };
-
-/* All that one family's subcommands take. */
-struct table {
-        struct option_row rows[ROWS_MAX];
-        unsigned n;
-        char transports[128], says[160]; /* of -t */
-};
-
-static void add_rows(struct table *t, const struct option_row *rows)
-{
-        while (rows->name && t->n < ROWS_MAX - 1)
-                t->rows[t->n++] = *rows++;
-}
-
-static void make_table(struct table *t, const struct fuzz_family *f)
-{
-        *t = (struct table) { 0 };
-        families_transports((const void *const *)fuzz_families, t->transports,
-                            sizeof(t->transports));
-        snprintf(t->says, sizeof(t->says), "%s (%s)", t->transports,
-                 fuzz_families[0]->family->transports[0]);
-        add_rows(t, where);
-        t->rows[0].choices = t->transports;
-        t->rows[0].says = t->says;
-        if (f->command->options)
-                add_rows(t, f->command->options);
-        add_rows(t, how);
-}
 
 static unsigned transport_of(const struct fuzz_family *f, const char *name)
 {
@@ -477,10 +450,11 @@ static int usage(FILE *out)
 static int call_it(const struct subcommand *s, struct fuzz_call *call, int argc, char **argv)
 {
         char error[400];
-        struct table t;
+        struct option_table t;
         int first;
 
-        make_table(&t, call->family);
+        option_table_make(&t, (const void *const *)fuzz_families, where,
+                          call->family->command->options, how);
         first = option_parse(t.rows, s->groups | FUZZ_ANY, argc, argv, call->args, error,
                              sizeof(error));
         if (first < 0 || !complete(call->args, s->groups, error, sizeof(error)))
@@ -503,14 +477,10 @@ static int call_it(const struct subcommand *s, struct fuzz_call *call, int argc,
 
 static int run(const struct subcommand *s, int argc, char **argv)
 {
-        const char *transport = option_peek(argc, argv, 't', "transport");
-        const struct fuzz_family *f =
-            transport ? families_find((const void *const *)fuzz_families, transport) : NULL;
+        const struct fuzz_family *f = option_family((const void *const *)fuzz_families, argc, argv);
         struct fuzz_call call = { .name = s->name };
         int rc;
 
-        if (!f)
-                f = fuzz_families[0]; /* whose parser says what is wrong with it */
         call.family = f;
         call.args = calloc(1, f->command->args_size);
         if (!call.args)

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pdu/io/option_table.h"
+
 #define AT(member) .at = offsetof(struct host_args, member)
 #define ANY        .group = UINT32_MAX
-
-enum { ROWS_MAX = 128 };
 
 /* clang-format off */
 static const struct option_row where[] = {
@@ -47,34 +47,6 @@ static const struct host_args defaults = {
         .block_size = 4096,
 };
 
-/* --- all that a family's subcommands take ------------------------------------------------------ */
-
-struct table {
-        struct option_row rows[ROWS_MAX];
-        unsigned n;
-        char transports[128], says[160]; /* of -t */
-};
-
-static void add_rows(struct table *t, const struct option_row *rows)
-{
-        while (rows->name && t->n < ROWS_MAX - 1)
-                t->rows[t->n++] = *rows++;
-}
-
-static void make_table(struct table *t, const struct host_family *const *families,
-                       const struct host_family *f)
-{
-        *t = (struct table) { 0 };
-        families_transports((const void *const *)families, t->transports, sizeof(t->transports));
-        snprintf(t->says, sizeof(t->says), "transport: %s (%s, or as the address says)",
-                 t->transports, families[0]->family->transports[0]);
-        add_rows(t, where);
-        t->rows[0].choices = t->transports;
-        t->rows[0].says = t->says;
-        add_rows(t, f->options);
-        add_rows(t, how);
-}
-
 /* --- help -------------------------------------------------------------------------------------- */
 
 static void usage(const struct host_family *f, FILE *out)
@@ -91,7 +63,7 @@ static void usage(const struct host_family *f, FILE *out)
               out);
 }
 
-static void help(const struct host_subcommand *s, const struct table *t)
+static void help(const struct host_subcommand *s, const struct option_table *t)
 {
         printf("usage: nvmfspec host %s%s%s [OPTION...]\n%s\n\n", s->name, *s->words ? " " : "",
                s->words, s->says);
@@ -109,8 +81,8 @@ static const struct host_subcommand *find(const struct host_family *f, const cha
 
 /* --- a call ------------------------------------------------------------------------------------ */
 
-static int parse(const struct host_family *f, const struct table *t, uint32_t groups, int argc,
-                 char **argv, void *args, char ***words, struct host_error *e)
+static int parse(const struct host_family *f, const struct option_table *t, uint32_t groups,
+                 int argc, char **argv, void *args, char ***words, struct host_error *e)
 {
         int first;
 
@@ -130,14 +102,15 @@ int host_parse(const struct host_family *f, uint32_t groups, int argc, char **ar
                char ***words, struct host_error *e)
 {
         const struct host_family *const alone[] = { f, NULL };
-        struct table t;
+        struct option_table t;
 
-        make_table(&t, alone, f);
+        option_table_make(&t, (const void *const *)alone, where, f->options, how);
         return parse(f, &t, groups, argc, argv, args, words, e);
 }
 
 static int run_with(const struct host_family *f, const struct host_subcommand *s,
-                    const struct table *t, void *args, int argc, char **argv, struct host_error *e)
+                    const struct option_table *t, void *args, int argc, char **argv,
+                    struct host_error *e)
 {
         const struct host_args *a = args;
         char **words;
@@ -158,12 +131,12 @@ static int run(const struct host_family *const *families, const struct host_fami
                const struct host_subcommand *s, int argc, char **argv, struct host_error *e)
 {
         void *args = calloc(1, f->args_size);
-        struct table t;
+        struct option_table t;
         int rc;
 
         if (!args)
                 return host_fail(e, HOST_BROKEN, "%s", strerror(ENOMEM));
-        make_table(&t, families, f);
+        option_table_make(&t, (const void *const *)families, where, f->options, how);
         rc = run_with(f, s, &t, args, argc, argv, e);
         free(args);
         return rc;
@@ -188,14 +161,10 @@ static void put_subcommand_first(int argc, char **argv)
 
 int host_command(const struct host_family *const *families, int argc, char **argv)
 {
-        const char *transport = option_peek(argc, argv, 't', "transport");
-        const struct host_family *f =
-            transport ? families_find((const void *const *)families, transport) : NULL;
+        const struct host_family *f = option_family((const void *const *)families, argc, argv);
         const struct host_subcommand *s;
         struct host_error e = { 0 };
 
-        if (!f)
-                f = families[0]; /* whose parser says what is wrong with it */
         put_subcommand_first(argc, argv);
         s = argc > 1 ? find(f, argv[1]) : NULL;
         if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {

@@ -17,7 +17,7 @@
 #include "pdu/io/core_dump.h"
 #include "pdu/io/log.h"
 #include "pdu/io/net.h"
-#include "pdu/io/option.h"
+#include "pdu/io/option_table.h"
 #include "pdu/io/page_server.h"
 
 enum {
@@ -207,37 +207,7 @@ static const struct option_row how[] = {
         { .name = NULL },
 };
 
-enum { ROWS_MAX = 96 };
-
-/* All that one family's target takes. */
-struct table {
-        struct option_row rows[ROWS_MAX];
-        unsigned n;
-        char transports[128], says[160]; /* of -t */
-};
-
-static void add_rows(struct table *t, const struct option_row *rows)
-{
-        while (rows->name && t->n < ROWS_MAX - 1)
-                t->rows[t->n++] = *rows++;
-}
-
-static void make_table(struct table *t, const struct target_family *const *families,
-                       const struct target_family *f)
-{
-        *t = (struct table) { 0 };
-        families_transports((const void *const *)families, t->transports, sizeof(t->transports));
-        snprintf(t->says, sizeof(t->says), "%s (%s)", t->transports,
-                 families[0]->family->transports[0]);
-        add_rows(t, where);
-        t->rows[0].choices = t->transports;
-        t->rows[0].says = t->says;
-        if (f->command->options)
-                add_rows(t, f->command->options);
-        add_rows(t, how);
-}
-
-static void help(const struct table *t, const struct target_command *f)
+static void help(const struct option_table *t, const struct target_command *f)
 {
         printf("usage: nvmfspec target [OPTION...]\n\n%s\n", f->intro);
         option_help(t->rows, 1, stdout);
@@ -486,7 +456,8 @@ static int serve(struct target_args *a)
         return run(a, &signals);
 }
 
-static int parse_and_serve(const struct table *t, struct target_args *a, int argc, char **argv)
+static int parse_and_serve(const struct option_table *t, struct target_args *a, int argc,
+                           char **argv)
 {
         char error[512] = "";
         int at = option_parse(t->rows, 1, argc, argv, a, error, sizeof(error));
@@ -506,16 +477,12 @@ static int parse_and_serve(const struct table *t, struct target_args *a, int arg
 
 int target_command(const struct target_family *const *families, int argc, char **argv)
 {
-        const char *transport = option_peek(argc, argv, 't', "transport");
-        const struct target_family *f =
-            transport ? families_find((const void *const *)families, transport) : NULL;
+        const struct target_family *f = option_family((const void *const *)families, argc, argv);
+        struct option_table t;
         struct target_args *a;
-        struct table t;
         int code;
 
         core_dump_empty(); /* secrets may come at any time */
-        if (!f)
-                f = families[0]; /* whose parser says what is wrong with it */
         a = calloc(1, f->command->args_size);
         if (!a) {
                 fprintf(stderr, "nvmfspec target: %s\n", strerror(ENOMEM));
@@ -526,7 +493,7 @@ int target_command(const struct target_family *const *families, int argc, char *
         a->pcap_size = PCAP_MOST;
         if (f->command->defaults)
                 f->command->defaults(a);
-        make_table(&t, families, f);
+        option_table_make(&t, (const void *const *)families, where, f->command->options, how);
         code = parse_and_serve(&t, a, argc, argv);
         forget(a);
         free(a);
