@@ -14,7 +14,7 @@
 #include "capfile.h"
 #include "pcap/nvme/family.h"
 #include "pcap/srp/family.h"
-#include "pcap/tools/command.h"
+#include "run.h"
 
 static char path[] = "/tmp/test_check.XXXXXX", out[1 << 20];
 
@@ -32,31 +32,9 @@ static int drop_path(void **state)
         return unlink(path);
 }
 
-static const struct trace_family *const beside[] = { &srp_capture, NULL };
-
-/* Runs the command; what it prints goes to `out`, what it remarks nowhere. */
 static int run(char **argv, int argc)
 {
-        int saved[2] = { dup(1), dup(2) }, null = open("/dev/null", O_WRONLY), rc;
-        FILE *f = tmpfile();
-        size_t n;
-
-        assert_non_null(f);
-        fflush(stdout);
-        dup2(fileno(f), 1);
-        dup2(null, 2);
-        rc = pcap_command(beside, argc, argv);
-        fflush(stdout);
-        dup2(saved[0], 1);
-        dup2(saved[1], 2);
-        close(saved[0]);
-        close(saved[1]);
-        close(null);
-        rewind(f);
-        n = fread(out, 1, sizeof(out) - 1, f);
-        out[n] = 0;
-        fclose(f);
-        return rc;
+        return run_pcap(argv, argc, out, sizeof(out));
 }
 
 static int check(const char *file)

@@ -19,10 +19,10 @@
 #include "capfile.h"
 #include "pcap/nvme/family.h"
 #include "pcap/srp/family.h"
-#include "pcap/tools/command.h"
 #include "pcap/trace/check.h"
 #include "pdu/io/capture/capture_rdma.h"
 #include "pdu/srp/machine/tests/session.h"
+#include "run.h"
 
 static char path[] = "/tmp/test_srp.XXXXXX.pcap", out[1 << 20], err[256];
 static struct session session;
@@ -154,31 +154,9 @@ static void assert_found(unsigned rule)
         fail_msg("%s: %s", line, out);
 }
 
-static const struct trace_family *const beside[] = { &srp_capture, NULL };
-
-/* What `pcap ARGV...` prints; its remarks are dropped. */
 static int run(char **argv, int argc)
 {
-        int saved[2] = { dup(1), dup(2) }, null = open("/dev/null", O_WRONLY), rc;
-        FILE *f = tmpfile();
-        size_t n;
-
-        assert_non_null(f);
-        fflush(stdout);
-        dup2(fileno(f), 1);
-        dup2(null, 2);
-        rc = pcap_command(beside, argc, argv);
-        fflush(stdout);
-        dup2(saved[0], 1);
-        dup2(saved[1], 2);
-        close(saved[0]);
-        close(saved[1]);
-        close(null);
-        rewind(f);
-        n = fread(out, 1, sizeof(out) - 1, f);
-        out[n] = 0;
-        fclose(f);
-        return rc;
+        return run_pcap(argv, argc, out, sizeof(out));
 }
 #define RUN(...)                                                                                   \
         run((char *[]) { "pcap", __VA_ARGS__ },                                                    \
