@@ -64,5 +64,5 @@ const struct fuzz_family *const fuzz_families[] = {
 #ifdef NVMF_TOY
         &toy_fuzz,
 #endif
-        NULL
+        NULL,
 };

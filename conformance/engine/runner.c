@@ -457,7 +457,9 @@ static bool take_leases(struct crew *c, unsigned range)
         const struct suite *s = c->r->suite;
         char name[LEASE_NAME];
 
-        for (unsigned i = 0; i < RANGE_PIECES && s->family->range_piece && s->family->range_piece(s, range, i, name); i++)
+        for (unsigned i = 0; i < RANGE_PIECES && s->family->range_piece &&
+                             s->family->range_piece(s, range, i, name);
+             i++)
                 if ((c->lease[range][i] = lease_take(name)) == LEASE_HELD) {
                         give_leases(c, range);
                         return false;

@@ -29,8 +29,8 @@ struct fuzz_args {                     /* what a family's arguments begin with *
 };
 
 struct fuzz_command {
-        const struct option_row
-            *options; /* of a live target: FUZZ_LIVE. args begin with a struct fuzz_args. NULL: none */
+        /* Of a live target: FUZZ_LIVE. args begin with a struct fuzz_args. NULL: none. */
+        const struct option_row *options;
         size_t args_size;
         void (*defaults)(void *args); /* NULL: all zero */
         /* They fit together: sets config.target.peer, which has to live as long as args. False: error says in a line

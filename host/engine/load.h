@@ -85,6 +85,7 @@ struct load {
         unsigned param;      /* the family's */
 };
 
+/* By which reports name a queue. */
 unsigned load_number(const struct load *l, unsigned queue);
 /* As load_ops; where the family has nothing of the kind, what can be said all the same. */
 int load_send(struct load *l, unsigned queue);

@@ -342,7 +342,7 @@ def test_raw_from_a_file(host, tmp_path):
     (["read", "-a"], "requires a value"),
     (["read"], "no address given"),
     (["read", "-a", "127.0.0.1"], "no subsystem given"),
-    (["read", "extra", "-a", "127.0.0.1"], "'extra' is too large"),
+    (["read", "extra", "-a", "127.0.0.1"], "'extra' is not an option"),
     (["read", "-a", "127.0.0.1", "-n", "x", "-s", "port"], "not a TCP port"),
     (["read", "--bs", "4k"], "unknown option"),
     (["perf", "--bs", "4q"], "not a size"),

@@ -28,7 +28,7 @@ struct args {                 /* strings are argv's */
         struct source source; /* first: args_take_port() */
         struct rule_set waived;
         struct rule_set waived_beside[TRACE_BESIDE]; /* one for each of these: */
-        const struct trace_family *const *beside;    /* those that check reads, too; ended by NULL */
+        const struct trace_family *const *beside; /* those that check reads, too; ended by NULL */
         bool verbose, help, violations, count, all, strict, summary;
         const char *output;
         uint64_t conn;        /* 0: all */

@@ -137,7 +137,7 @@ static bool is_exempt(const struct pi_wide *pi, const struct pi_format *f)
 }
 
 enum pi_result pi_check(const struct pi_use *u, const struct pi_format *f, const uint8_t *tuple,
-                  uint32_t i, uint64_t crc)
+                        uint32_t i, uint64_t crc)
 {
         struct pi_wide pi = pi_wide_get(f, tuple);
 
@@ -149,7 +149,6 @@ enum pi_result pi_check(const struct pi_use *u, const struct pi_format *f, const
                 return PI_APP_WRONG;
         if (u->stc && pi.storage != u->storage)
                 return PI_STORAGE_WRONG;
-        return u->ref && f->type != 3 && (pi.ref ^ (u->first + i)) & pi_ref_mask(f)
-                   ? PI_REF_WRONG
-                   : PI_RIGHT;
+        return u->ref && f->type != 3 && (pi.ref ^ (u->first + i)) & pi_ref_mask(f) ? PI_REF_WRONG
+                                                                                    : PI_RIGHT;
 }

@@ -51,6 +51,7 @@ struct pi_wide { /* of a block, whatever its format */
         uint64_t guard, storage, ref;
         uint16_t app;
 };
+/* tuple has pi_len(f) bytes. Of ref the low pi_ref_bits(f) bits are written. */
 struct pi_wide pi_wide_get(const struct pi_format *f, const uint8_t *tuple);
 void pi_wide_put(const struct pi_format *f, uint8_t *tuple, const struct pi_wide *pi);
 /* The guard: `crc` continued, 0 at first. */
@@ -60,6 +61,7 @@ struct pi { /* of a block, with a 16b guard and no storage tag */
         uint16_t guard, app;
         uint32_t ref;
 };
+/* The same of a 16b guard without storage tag. */
 struct pi pi_get(const uint8_t tuple[PI_LEN]);
 void pi_put(uint8_t tuple[PI_LEN], struct pi pi);
 /* With PRACT: what is written for block i of a command, whose covered bytes have this CRC. */
@@ -69,7 +71,7 @@ void pi_make(const struct pi_format *f, const struct pi_use *u, uint32_t i, uint
 enum pi_result { PI_RIGHT, PI_GUARD_WRONG, PI_APP_WRONG, PI_STORAGE_WRONG, PI_REF_WRONG };
 /* What the tuple of block i says of it. crc: of what the guard covers; not looked at where it is not checked. */
 enum pi_result pi_check(const struct pi_use *u, const struct pi_format *f, const uint8_t *tuple,
-                  uint32_t i, uint64_t crc);
+                        uint32_t i, uint64_t crc);
 /* Whether pi_check() needs the CRC for this. */
 static inline bool pi_needs_crc(const struct pi_use *u)
 {

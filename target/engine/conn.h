@@ -10,7 +10,8 @@
 #include "pdu/io/net.h"
 #include "reactor.h"
 
-struct conn_kind { /* what the family does for its connections; all may free the connection. NULL: nothing */
+struct
+    conn_kind { /* what the family does for its connections; all may free the connection. NULL: nothing */
         /* There is something to do without anything new from the wire. */
         void (*go_on)(struct conn *c);
         /* Data buffers came back. */
@@ -53,10 +54,10 @@ void conn_forget(struct service *s, struct port *port, const struct conn_peer *p
 uint8_t *conn_buffer_get(struct conn *c, uint32_t len);
 void conn_buffer_put(struct conn *c, uint8_t *buf, uint32_t len);
 
+enum { CONN_BUDGET = 128 }; /* messages of a host in a turn */
 /* A message of it has come, or bytes in which one may be: how many it may have now (0: none until the next turn, for
  * which conn_come_again() is the caller's). Its host's connections share CONN_BUDGET in each turn; who takes one
  * counts it in c->part.taken. */
-enum { CONN_BUDGET = 128 };
 unsigned conn_budget(struct conn *c);
 
 /* Into the reactor's lists: go_on() in the next turn, feed() once buffers have come back; out of the latter. */

@@ -64,8 +64,7 @@ static void on_connection(struct loop_source *s, uint32_t events)
                 place = stream_peer(&stream);
                 peer = conn_peer_of(place.addr, place.port);
                 if (conn_count(l->all->service, &peer))
-                        reactor_adopt(whose_turn(l->all), port_of(l), &stream,
-                                      &peer);
+                        reactor_adopt(whose_turn(l->all), port_of(l), &stream, &peer);
                 else
                         stream_close(&stream, false);
         }
@@ -78,8 +77,7 @@ static void on_request(struct rdma_listener *rl, const struct verbs_event *e)
         struct conn_peer peer = rdma_peer(e->ep);
 
         if (conn_count(l->all->service, &peer))
-                reactor_adopt_rdma(whose_turn(l->all), port_of(l), e,
-                                   rl->rdma->reactor, &peer);
+                reactor_adopt_rdma(whose_turn(l->all), port_of(l), e, rl->rdma->reactor, &peer);
         else
                 family(l)->reject_rdma(l->all->service, e->ep);
 }

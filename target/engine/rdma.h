@@ -73,7 +73,7 @@ void rdma_port_unlisten(struct rdma_listener *l);
 unsigned rdma_work(struct rdma *m);
 /* How long the reactor may sleep, of `timeout` ms. May do some work instead. */
 int rdma_wait(struct rdma *m, int timeout);
-/* Who asks for a connection, by the address of the other end. */
+/* Who asks for a connection: the address and port of the other end. */
 struct conn_peer rdma_peer(const struct verbs_ep *ep);
 /* Now and then. */
 void rdma_sweep(struct rdma *m);

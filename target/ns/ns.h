@@ -128,7 +128,7 @@ enum { NS_BLOCK_MAX = 4096, NS_METADATA_MAX = 64 };
  */
 struct ns *ns_open(const struct ns_family *family, const char *spec, const char *nqn, uint32_t nsid,
                    char *error, size_t size);
-void ns_put(struct ns *ns);
+void ns_put(struct ns *ns); /* the last reference closes it */
 
 /* What the family keeps with the storage. */
 void *ns_shared(const struct ns *ns);
@@ -176,6 +176,7 @@ enum ns_result ns_compare_write(struct ns *ns, uint64_t lba, uint32_t count, con
 enum ns_result ns_zero(struct ns *ns, uint64_t lba, uint64_t count, bool deallocate);
 /* As far as the storage can give back what it holds: blocks read as zeroes then, else as before. */
 enum ns_result ns_deallocate(struct ns *ns, uint64_t lba, uint64_t count);
+/* Reads and checks, and returns nothing but what came of it. */
 enum ns_result ns_verify(struct ns *ns, uint64_t lba, uint32_t count);
 /* The same, of blocks with metadata, as PRINFO and tags ask for; without metadata pi means nothing. A
  * buffer has ns_unit() bytes a block; Compare's has the metadata in any case. Those above leave

@@ -8,7 +8,8 @@
 #include "conn.h"
 #include "pdu/io/capture/capture_writer.h"
 #include "pdu/io/log.h"
-#include "pdu/nvme/machine/spoil.h"
+#include "pdu/nvme/rdma/spoil_rdma.h"
+#include "pdu/nvme/tcp/spoil_tcp.h"
 #include "target/nvme/trigger.h"
 
 enum {

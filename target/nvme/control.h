@@ -17,7 +17,6 @@ struct target_conn;
 /* Parts of t, which live as long as it does. */
 struct inventory *target_inventory(struct target *t);
 struct nvme_service *target_service(struct target *t);
-unsigned target_reactors(const struct target *t);
 
 /* On each reactor's thread, one after the other. */
 void target_each_reactor(struct target *t, void (*fn)(struct reactor *r, void *arg), void *arg);

@@ -29,6 +29,7 @@ static inline struct ns_resv *ns_resv_of(const struct ns *ns)
         return ns_shared(ns);
 }
 
+/* v is all zero: nobody has registered. ns_resv_fini() leaves the file as it is. */
 void ns_resv_init(struct ns_resv *v);
 void ns_resv_fini(struct ns_resv *v);
 /* Of a namespace on the file `path`: what has persisted. NULL; else what is wrong (in `why`). */

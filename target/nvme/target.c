@@ -188,11 +188,6 @@ struct nvme_service *target_service(struct target *t)
         return &t->service;
 }
 
-unsigned target_reactors(const struct target *t)
-{
-        return t->engine.n_reactors;
-}
-
 void target_each_reactor(struct target *t, void (*fn)(struct reactor *r, void *arg), void *arg)
 {
         engine_each_reactor(&t->engine, fn, arg);
