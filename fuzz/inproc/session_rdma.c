@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sessions with the machines of NVMe/RDMA, and the device between the two ends: it carries work
- * requests out in order, checks keys and ranges, and fails as the sequence says. The life cycle is
- * rdma_life.h's, and has to come to its end, each of its actions done once.
+ * Sessions with the machines of NVMe/RDMA, over verbs in memory: one endpoint is the machine's, and
+ * lives as any endpoint does; the other one is the sequence's, which connects or accepts, sends, and
+ * transfers data as its steps say. Keys, ranges, order and what fails with what are the fabric's.
  */
 #include <stdlib.h>
 
@@ -10,382 +10,133 @@
 #include "pdu/nvme/rdma/rdma_controller.h"
 #include "pdu/nvme/rdma/rdma_host.h"
 #include "pdu/nvme/wire/fabrics.h"
-#include "pdu/verbs/rdma_life.h"
+#include "pdu/verbs/memory_verbs.h"
+#include "pdu/verbs/rdma_ep.h"
 #include "session_own.h"
 
 enum {
-        RING = 128,
         ENTRIES = 128, /* of a queue at most */
         IN_CAPSULE = 4096,
         SEND_WRS = 24,
         SEND_WRS_SHORT = 4,
-        TURNS = 1024,
-        HOST_KEY = 0x1234500,
-        HOST_ADDR = 0x10000000, /* a host's memory, as its descriptors say */
-        COMMAND_KEY = 0x99,     /* our own host's */
+        ROUNDS = 4096,
+        EVENTS = 64,
+        CAPSULE = BIND_ROOM / 2, /* bytes of a receive */
+        RECVS = ENTRIES + 1,
+        SENDS = 8, /* of the sequence, at a time */
+        READS = 16,
+        SOME = 6, /* steps of the fabric */
+        REGIONS = 4 * ENTRIES,
 };
 
-struct ring { /* work requests that are the device's, oldest first */
-        struct verbs_wr *wr[RING];
-        enum verbs_status status[RING];
-        unsigned first, n, carried_out;
+/* One of the two ends. */
+struct side {
+        struct rdma_group group;
+        struct rdma_ep ep; /* group NULL: none yet */
 };
 
 struct rdma_play {
         struct play p;
+        struct memory_fabric *f;
+        struct side machine, player;
+
         struct rdma_controller *c; /* one of the two, while it lives */
         struct rdma_host *h;
-        struct rdma_life life;
-        struct ring sends, recvs;
-        unsigned fail_in; /* completions from here on, the one that fails among them; 0: none */
+        struct verbs_mr receives, data;  /* registered: received[], client_data() */
+        struct verbs_mr region[REGIONS]; /* addr NULL: free */
+        struct rdma_recv recv[RECVS];    /* of the controller */
+        unsigned held;                   /* of them by the machine */
+        unsigned regions, ended;
+        unsigned fail_in; /* the completion that fails, once there is a queue pair; 0: none */
         enum verbs_status fail_status;
-        unsigned receives, memories, credits;
-        unsigned done; /* enum life_action */
-        bool accepted, flushing;
+        bool accepted;
+
+        struct verbs_mr memory, own; /* registered: the sequence's */
+        struct verbs_wr send[SENDS], player_recv[RECVS];
+        bool sending[SENDS];
+        struct bind_work request; /* what it connects with */
+        uint8_t private[VERBS_PRIVATE_MAX];
 };
 
-static uint8_t memory[BIND_MEMORY], said[BIND_ROOM];
-static uint32_t written[BIND_PLACES]; /* of the memory, in the last run */
+/* Where they lie is the same in every run: sequences name addresses. */
+static _Alignas(BIND_STRIDE) uint8_t memory[BIND_MEMORY];
+static struct {
+        uint8_t said[BIND_ROOM], heard[RECVS][CAPSULE];
+} own;                                   /* the sequence's */
+static uint8_t received[RECVS][CAPSULE]; /* the controller's */
+static uint32_t written[BIND_PLACES];    /* of the memory, in the last run */
+
+static const char address[] = "127.0.0.1", service[] = "4420";
 
 static struct rdma_play *of(void *user)
 {
         return user; /* the play is its first member */
 }
 
-/* --- the machine -------------------------------------------------------------------------------- */
-
-static int submit(struct play *p, struct host_cmd *cmd)
+static struct rdma_play *play_of_machine(struct rdma_ep *e)
 {
-        return rdma_host_submit(of(p)->h, cmd);
+        return (struct rdma_play *)(void *)((char *)e - offsetof(struct rdma_play, machine.ep));
 }
 
-static struct rdma_format format_of(const struct play *p, bool admin)
+static struct rdma_play *play_of_player(struct rdma_ep *e)
 {
-        return (struct rdma_format) {
-                .admin = admin,
-                .icdoff = pda_of(p) & 3,
-                .in_capsule = admin || is(p, SESSION_NO_ICD) ? 0 : IN_CAPSULE,
-                .msdbd = pda_of(p) >> 2,
-        };
+        return (struct rdma_play *)(void *)((char *)e - offsetof(struct rdma_play, player.ep));
 }
 
-/* --- the life of the queue pair ----------------------------------------------------------------- */
-
-static void completes(struct rdma_play *t, struct verbs_wr *wr, enum verbs_status status);
-static enum verbs_status move_data(struct rdma_play *t, const struct verbs_wr *wr);
-static void act(struct rdma_play *t, unsigned actions);
-
-static void event(struct rdma_play *t, enum life_event e)
+static uint64_t no_clock(void)
 {
-        act(t, life_event(&t->life, e));
+        return 0;
 }
 
-static void ring_add(struct ring *r, struct verbs_wr *chain)
+static bool is_live(const struct side *s)
 {
-        for (; chain; chain = chain->next) {
-                must(r->n < RING);
-                r->status[(r->first + r->n) % RING] = VERBS_SUCCESS;
-                r->wr[(r->first + r->n++) % RING] = chain;
-        }
+        return s->ep.group && s->ep.ep && s->ep.life.state == LIFE_LIVE;
 }
 
-static struct verbs_wr *ring_take(struct ring *r)
+/* --- registered memory of the machine ----------------------------------------------------------- */
+
+static bool region_add(struct rdma_play *t, void *p, size_t len, uint32_t *lkey)
 {
-        struct verbs_wr *wr = r->wr[r->first];
+        struct verbs_mr *mr = t->region;
 
-        r->first = (r->first + 1) % RING;
-        r->n--;
-        if (r->carried_out > 0)
-                r->carried_out--;
-        return wr;
-}
-
-static void flush(struct rdma_play *t, struct ring *r)
-{
-        while (r->n > 0)
-                completes(t, ring_take(r), VERBS_FLUSHED);
-}
-
-/* The queue pair fails: all that is posted is flushed, the sentinels last of all. */
-static void fail(struct rdma_play *t)
-{
-        t->flushing = true;
-        ring_add(&t->sends, life_send_sentinel(&t->life));
-        ring_add(&t->recvs, life_recv_sentinel(&t->life));
-        flush(t, &t->sends);
-        flush(t, &t->recvs);
-}
-
-static void release(struct rdma_play *t)
-{
-        rdma_controller_free(t->c);
-        rdma_host_free(t->h);
-        t->c = NULL;
-        t->h = NULL;
-}
-
-static void finish(struct rdma_play *t)
-{
-        if (t->c)
-                rdma_controller_end(t->c);
-        if (t->h)
-                rdma_host_fail_all(t->h, NVME_TRANSIENT_TRANSPORT);
-}
-
-static void act(struct rdma_play *t, unsigned actions)
-{
-        must(!(t->done & actions));
-        t->done |= actions;
-        if (t->life.state > LIFE_LIVE)
-                t->p.closed = true;
-        if (actions & LIFE_DO_FAIL)
-                fail(t);
-        if (actions & LIFE_DO_END)
-                finish(t);
-        if (actions & LIFE_DO_RELEASE)
-                release(t);
-}
-
-/* --- completions -------------------------------------------------------------------------------- */
-
-/* Whether this is the completion that the sequence fails. */
-static enum verbs_status fate(struct rdma_play *t, enum verbs_status status)
-{
-        if (t->flushing || t->fail_in == 0 || --t->fail_in > 0)
-                return status;
-        return t->fail_status;
-}
-
-static void complete_work(struct rdma_play *t, const struct verbs_wc *wc)
-{
-        bool ends = t->c ? rdma_controller_completed(t->c, wc) : rdma_host_completed(t->h, wc);
-
-        must(ends || wc->status == VERBS_SUCCESS || wc->status == VERBS_FLUSHED);
-        if (ends && !t->flushing)
-                event(t, LIFE_FAILED);
-}
-
-/* A completion that nobody needs is not asked for; one that fails comes in any case. */
-static void completes(struct rdma_play *t, struct verbs_wr *wr, enum verbs_status status)
-{
-        struct verbs_wc wc = { .wr = wr, .status = fate(t, status) };
-
-        if (life_sentinel_flushed(&t->life, wr))
-                return;
-        if (wr->op == VERBS_RECV || wc.status != VERBS_SUCCESS || (wr->flags & VERBS_SIGNALED))
-                complete_work(t, &wc);
-        if (wc.status != VERBS_SUCCESS && !t->flushing)
-                event(t, LIFE_FAILED);
-}
-
-static void complete_all(struct rdma_play *t)
-{
-        while (t->sends.carried_out > 0 && !t->p.closed) {
-                enum verbs_status status = t->sends.status[t->sends.first];
-                struct verbs_wr *wr = ring_take(&t->sends);
-
-                completes(t, wr, wr->op == VERBS_READ ? move_data(t, wr) : status);
-        }
-}
-
-/* --- what a controller does ---------------------------------------------------------------------- */
-
-/* The bytes of a SEND. */
-static uint32_t gather(const struct verbs_wr *wr, uint8_t *out, uint32_t room)
-{
-        uint32_t n = 0;
-
-        for (unsigned i = 0; i < wr->n_sge; i++) {
-                const struct verbs_sge *s = &wr->sge[i];
-
-                must((wr->flags & VERBS_INLINE) || s->lkey == TOY_LKEY);
-                must(s->len <= room - n);
-                memcpy(out + n, s->addr, s->len);
-                n += s->len;
-        }
-        return n;
-}
-
-static void on_message(struct rdma_play *t, const union pdu *h)
-{
-        struct session_report *r = t->p.r;
-
-        r->pdus++;
-        if (r->pdu)
-                r->pdu(r->user, peer_of(t->p.s->side), h);
-        seq_bind_heard(&t->p.bind, h);
-}
-
-static void receive_response(struct rdma_play *t, const struct verbs_wr *wr)
-{
-        union pdu h = { .resp.ch.type = PDU_CAPSULE_RESP };
-        uint32_t len = gather(wr, (uint8_t *)&h.resp.cqe, sizeof(h.resp.cqe));
-
-        must(len == sizeof(h.resp.cqe) || is_lenient(&t->p));
-        t->p.r->heard += len;
-        fuzz_digest(&t->p.r->digest, &h.resp.cqe, sizeof(h.resp.cqe));
-        on_message(t, &h);
-}
-
-/* Of a host's memory, as the key and the range allow; NULL: they do not. */
-static uint8_t *host_memory(const struct verbs_wr *wr)
-{
-        uint64_t at = wr->remote - HOST_ADDR;
-        uint32_t len = wr->n_sge > 0 ? wr->sge[0].len : 0;
-
-        must(wr->n_sge <= 1);
-        return wr->rkey == HOST_KEY && at < sizeof(memory) && len <= sizeof(memory) - at
-                   ? memory + at
-                   : NULL;
-}
-
-static void mark_written(struct rdma_play *t, uint32_t at, uint32_t len)
-{
-        for (uint32_t end = at + len, next; at < end; at = next) {
-                uint32_t *place = &t->p.bind.memory.written[at / SEQ_DATA_MAX], upto;
-
-                next = (at / SEQ_DATA_MAX + 1) * SEQ_DATA_MAX;
-                upto = (end < next ? end : next) - (next - SEQ_DATA_MAX);
-                if (*place < upto)
-                        *place = upto;
-        }
-}
-
-static enum verbs_status move_data(struct rdma_play *t, const struct verbs_wr *wr)
-{
-        uint8_t *at = host_memory(wr);
-        const struct verbs_sge *s = &wr->sge[0];
-
-        if (!at)
-                return VERBS_REMOTE_ACCESS;
-        if (wr->n_sge == 0)
-                return VERBS_SUCCESS;
-        must(s->lkey == TOY_LKEY);
-        if (wr->op == VERBS_READ) {
-                memcpy(s->addr, at, s->len);
-        } else {
-                memcpy(at, s->addr, s->len);
-                mark_written(t, (uint32_t)(at - memory), s->len);
-                fuzz_digest(&t->p.r->digest, at, s->len);
-                t->p.r->heard += s->len;
-        }
-        return VERBS_SUCCESS;
-}
-
-static enum verbs_status do_for_controller(struct rdma_play *t, const struct verbs_wr *wr)
-{
-        if (wr->op == VERBS_READ) /* until it completes its buffer is the device's to write */
-                return VERBS_SUCCESS;
-        if (wr->op == VERBS_WRITE)
-                return move_data(t, wr);
-        must(wr->op == VERBS_SEND || wr->op == VERBS_SEND_INVALIDATE);
-        receive_response(t, wr);
-        return VERBS_SUCCESS;
-}
-
-/* --- what a host does --------------------------------------------------------------------------- */
-
-static enum verbs_status do_for_host(struct rdma_play *t, const struct verbs_wr *wr)
-{
-        union pdu h = { .cmd.ch.type = PDU_CAPSULE_CMD };
-        uint32_t len = gather(wr, said, sizeof(said));
-
-        must(wr->op == VERBS_SEND);
-        must(len >= sizeof(h.cmd.sqe) || is_lenient(&t->p));
-        memcpy(&h.cmd.sqe, said, len < sizeof(h.cmd.sqe) ? len : sizeof(h.cmd.sqe));
-        t->p.r->heard += len;
-        fuzz_digest(&t->p.r->digest, &h.cmd.sqe.cid, sizeof(h.cmd.sqe.cid));
-        on_message(t, &h);
-        return VERBS_SUCCESS;
-}
-
-static void carry_out(struct rdma_play *t)
-{
-        struct ring *r = &t->sends;
-
-        while (r->carried_out < r->n) {
-                unsigned i = (r->first + r->carried_out++) % RING;
-
-                r->status[i] = t->c ? do_for_controller(t, r->wr[i]) : do_for_host(t, r->wr[i]);
-        }
-}
-
-/* --- both ends go on ---------------------------------------------------------------------------- */
-
-static void post(struct rdma_play *t)
-{
-        if (t->c) {
-                ring_add(&t->sends, rdma_controller_take(t->c));
-                must(t->sends.n <= SEND_WRS);
-                if (is_fault(rdma_controller_fault(t->c)))
-                        event(t, LIFE_FAILED);
-        } else {
-                ring_add(&t->recvs, rdma_host_take_recvs(t->h));
-                ring_add(&t->sends, rdma_host_take(t->h));
-        }
-}
-
-static bool wants_more(const struct rdma_play *t)
-{
-        if (t->p.closed)
+        while (mr < t->region + REGIONS && mr->addr)
+                mr++;
+        must(mr < t->region + REGIONS);
+        if (verbs_reg(t->machine.ep.dev->domain, p, len, 0, mr) < 0) {
+                mr->addr = NULL;
                 return false;
-        return t->c ? rdma_controller_wants_post(t->c) : rdma_host_wants_post(t->h);
-}
-
-/* One round of what is due; completions only if they are not late. */
-static void round_of(struct rdma_play *t, bool late)
-{
-        post(t);
-        if (t->p.closed)
-                return;
-        carry_out(t);
-        if (!late)
-                complete_all(t);
-        if (t->p.closed)
-                return;
-        if (t->c) {
-                if (!is(&t->p, SESSION_DEFERS))
-                        owner_unpark(&t->p);
-                requests_buffers(rdma_requests(t->c));
-        } else if (t->accepted) {
-                client_submit(&t->p);
         }
+        *lkey = mr->lkey;
+        t->regions++;
+        return true;
 }
 
-static void turn(struct rdma_play *t, bool late)
+static void region_remove(struct rdma_play *t, const void *p)
 {
-        unsigned n = 0;
+        struct verbs_mr *mr = t->region;
 
-        if (!t->c && !t->h)
-                return;
-        do {
-                round_of(t, late);
-                must(++n < TURNS);
-        } while (wants_more(t));
-}
-
-/* --- a host plays ------------------------------------------------------------------------------- */
-
-static void recv_put(void *user, struct rdma_recv *rx)
-{
-        of(user)->receives--;
-        free(rx->wr.sge[0].addr);
-        free(rx);
+        while (mr < t->region + REGIONS && mr->addr != p)
+                mr++;
+        must(mr < t->region + REGIONS);
+        verbs_dereg(t->machine.ep.dev->domain, mr);
+        mr->addr = NULL;
+        t->regions--;
 }
 
 static void *get_memory(void *user, size_t bytes, uint32_t *lkey)
 {
         void *p = malloc(bytes);
 
-        *lkey = TOY_LKEY;
-        of(user)->memories += p != NULL;
-        return p;
+        if (p && region_add(of(user), p, bytes, lkey))
+                return p;
+        free(p);
+        return NULL;
 }
 
 static void put_memory(void *user, void *p, size_t bytes)
 {
         (void)bytes;
-        of(user)->memories--;
+        region_remove(of(user), p);
         free(p);
 }
 
@@ -399,8 +150,226 @@ static void put_response_memory(void *user, void *p, uint32_t bytes)
         put_memory(user, p, bytes);
 }
 
-static bool make_controller(struct rdma_play *t, const struct bind_work *w,
-                            const struct rdma_request *r)
+static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
+{
+        uint8_t *p = toy_buffer_get(user, len, lkey);
+
+        if (!p || region_add(of(user), p, len, lkey))
+                return p;
+        toy_buffer_put(user, p, len);
+        return NULL;
+}
+
+static void buffer_put(void *user, uint8_t *buf, uint32_t len)
+{
+        region_remove(of(user), buf);
+        toy_buffer_put(user, buf, len);
+}
+
+static bool data_keys(void *user, const void *data, uint32_t len, uint32_t *lkey, uint32_t *rkey)
+{
+        const struct verbs_mr *mr = &of(user)->data;
+
+        must((const uint8_t *)data >= (uint8_t *)mr->addr && len <= mr->len);
+        *lkey = mr->lkey;
+        *rkey = mr->rkey;
+        return !is(user, SESSION_REQUIRES);
+}
+
+/* --- the machine: what comes -------------------------------------------------------------------- */
+
+static void note_fault(struct rdma_play *t)
+{
+        struct fault f = t->c ? rdma_controller_fault(t->c) : rdma_host_fault(t->h);
+
+        if (is_fault(f))
+                t->p.r->fault = f;
+}
+
+/* A capsule: what lies behind it in its buffer is nobody's. */
+static bool take_capsule(struct rdma_play *t, const struct verbs_wc *wc)
+{
+        struct rdma_recv *rx = wc->wr->user;
+
+        if (wc->status != VERBS_SUCCESS)
+                return true;
+        rx->bytes = wc->bytes;
+        ASAN_POISON_MEMORY_REGION((uint8_t *)rx->wr.sge[0].addr + rx->bytes, CAPSULE - rx->bytes);
+        t->held++;
+        return rdma_controller_received(t->c, rx);
+}
+
+static void post_recv(struct rdma_play *t, struct rdma_recv *rx)
+{
+        struct verbs_wr *bad;
+
+        rx->wr.next = NULL;
+        if (rdma_ep_post_recv(&t->machine.ep, &rx->wr, &bad) < 0)
+                rdma_ep_step(&t->machine.ep, LIFE_FAILED);
+}
+
+static void recv_put(void *user, struct rdma_recv *rx)
+{
+        struct rdma_play *t = user;
+
+        t->held--;
+        ASAN_UNPOISON_MEMORY_REGION(rx->wr.sge[0].addr, CAPSULE);
+        if (is_live(&t->machine))
+                post_recv(t, rx);
+}
+
+static bool complete(struct rdma_play *t, const struct verbs_wc *wc)
+{
+        bool ends = t->c ? rdma_controller_completed(t->c, wc) : rdma_host_completed(t->h, wc);
+
+        must(ends || wc->status == VERBS_SUCCESS || wc->status == VERBS_FLUSHED);
+        return ends;
+}
+
+static bool machine_completed(struct rdma_ep *e, const struct verbs_wc *wc)
+{
+        struct rdma_play *t = play_of_machine(e);
+        bool ends = false;
+
+        if (t->c && wc->wr->op == VERBS_RECV)
+                ends = take_capsule(t, wc);
+        else
+                ends = complete(t, wc);
+        note_fault(t);
+        return ends;
+}
+
+static void machine_moved(struct rdma_ep *e, enum life_event why)
+{
+        (void)why;
+        if (e->life.state > LIFE_LIVE)
+                play_of_machine(e)->p.closed = true;
+}
+
+static void machine_end(struct rdma_ep *e)
+{
+        struct rdma_play *t = play_of_machine(e);
+
+        t->ended++;
+        if (t->c)
+                rdma_controller_end(t->c);
+        if (t->h)
+                rdma_host_fail_all(t->h, NVME_TRANSIENT_TRANSPORT);
+}
+
+/* --- the machine: what goes --------------------------------------------------------------------- */
+
+/* True: something was posted. Only without memory it fails. */
+static bool post_chain(struct rdma_play *t, struct verbs_wr *chain)
+{
+        struct verbs_wr *bad;
+
+        if (chain && rdma_ep_post(&t->machine.ep, chain, &bad) < 0) {
+                must(t->p.s->scarce > 0);
+                rdma_ep_flushed(&t->machine.ep, bad);
+                rdma_ep_step(&t->machine.ep, LIFE_FAILED);
+        }
+        return chain != NULL;
+}
+
+static bool post_of_controller(struct rdma_play *t)
+{
+        bool any;
+
+        if (!is(&t->p, SESSION_DEFERS))
+                owner_unpark(&t->p);
+        requests_buffers(rdma_requests(t->c));
+        any = post_chain(t, rdma_controller_take(t->c));
+        note_fault(t);
+        if (is_fault(rdma_controller_fault(t->c)))
+                rdma_ep_step(&t->machine.ep, LIFE_FAILED);
+        return any || (is_live(&t->machine) && rdma_controller_wants_post(t->c));
+}
+
+static bool post_of_host(struct rdma_play *t)
+{
+        struct verbs_wr *recvs = rdma_host_take_recvs(t->h), *bad;
+
+        if (recvs && rdma_ep_post_recv(&t->machine.ep, recvs, &bad) < 0) {
+                must(t->p.s->scarce > 0);
+                rdma_ep_step(&t->machine.ep, LIFE_FAILED);
+        }
+        if (!is_live(&t->machine))
+                return recvs != NULL;
+        client_submit(&t->p);
+        return post_chain(t, rdma_host_take(t->h)) || recvs;
+}
+
+static bool post(struct rdma_play *t)
+{
+        if (!is_live(&t->machine))
+                return false;
+        return t->c ? post_of_controller(t) : post_of_host(t);
+}
+
+static bool turn_of(struct side *s)
+{
+        unsigned events = rdma_group_events(&s->group, EVENTS);
+
+        return rdma_group_poll(&s->group, EVENTS) > 0 || events > 0;
+}
+
+/* A few of the things that follow from what was done, in whatever order; what is left is late. */
+static void pump_some(struct rdma_play *t)
+{
+        for (unsigned i = 0; i < SOME && memory_step(t->f);)
+                i++;
+        turn_of(&t->machine);
+        turn_of(&t->player);
+        post(t);
+}
+
+/* All of them. */
+static void pump(struct rdma_play *t)
+{
+        unsigned rounds = 0;
+        bool any;
+
+        do {
+                must(++rounds < ROUNDS);
+                memory_idle(t->f);
+                any = turn_of(&t->machine);
+                any |= turn_of(&t->player);
+                any |= post(t);
+        } while (any);
+}
+
+/* --- the machine: connections ------------------------------------------------------------------- */
+
+static void apply_failure(struct rdma_play *t)
+{
+        if (t->fail_in > 0 && t->machine.ep.ep && t->machine.ep.life.has_qp)
+                memory_fail_completion(t->machine.ep.ep, t->fail_in, t->fail_status);
+        t->fail_in = t->machine.ep.life.has_qp ? 0 : t->fail_in;
+}
+
+static struct rdma_format format_of(const struct play *p, bool admin)
+{
+        return (struct rdma_format) {
+                .admin = admin,
+                .icdoff = pda_of(p) & 3,
+                .in_capsule = admin || is(p, SESSION_NO_ICD) ? 0 : IN_CAPSULE,
+                .msdbd = pda_of(p) >> 2,
+        };
+}
+
+static bool make_queue_pair(struct rdma_play *t, uint32_t send_wrs, uint32_t recv_wrs,
+                            uint32_t inline_bytes)
+{
+        struct verbs_qp_attr attr = { send_wrs, recv_wrs, inline_bytes };
+
+        if (rdma_ep_qp(&t->machine.ep, &attr) < 0)
+                return false;
+        apply_failure(t);
+        return true;
+}
+
+static bool make_controller(struct rdma_play *t, const struct rdma_request *r, uint8_t reads_in)
 {
         const struct play *p = &t->p;
         uint32_t reads = is(p, SESSION_REQUIRES) ? 0 : is(p, SESSION_WINDOW) ? 4 : 1;
@@ -408,97 +377,95 @@ static bool make_controller(struct rdma_play *t, const struct bind_work *w,
                 .format = format_of(p, le16_get(r->qid) == 0),
                 .max_transfer = 1 << 17,
                 .send_wrs = is(p, SESSION_SHORT) ? SEND_WRS_SHORT : SEND_WRS,
-                .reads = reads < w->reads_in ? reads : w->reads_in,
+                .reads = reads < reads_in ? reads : reads_in,
                 .inline_bytes = is(p, SESSION_DIGESTS) ? sizeof(struct cqe) : 0,
                 .depth = (uint16_t)(le16_get(r->hsqsize) + 1),
                 .policy = &p->policy,
         };
         struct rdma_controller_ops ops = { owner_ops, recv_put, response_memory,
                                            put_response_memory };
+        unsigned recvs = cfg.depth > 0 && cfg.depth < ENTRIES ? cfg.depth : ENTRIES;
+        struct verbs_conn_param accept = { .reads_out = (uint8_t)cfg.reads };
+        struct rdma_accept a = { .crqsize = le16(cfg.depth) };
 
-        t->credits = cfg.depth > 0 ? cfg.depth : 1;
+        ops.request.buffer_get = buffer_get;
+        ops.request.buffer_put = buffer_put;
         t->p.bind.format = cfg.format;
+        if (!make_queue_pair(t, cfg.send_wrs, recvs, cfg.inline_bytes) ||
+            verbs_reg(t->machine.ep.dev->domain, received, sizeof(received), 0, &t->receives) < 0)
+                return false;
         t->c = rdma_controller_new(&cfg, &ops, t);
-        return t->c != NULL;
+        if (!t->c)
+                return false;
+        for (unsigned i = 0; i < recvs && t->machine.ep.life.state == LIFE_CONNECTING; i++) {
+                t->recv[i].wr = (struct verbs_wr) {
+                        .op = VERBS_RECV,
+                        .n_sge = 1,
+                        .sge = { { received[i], CAPSULE, t->receives.lkey } },
+                        .user = &t->recv[i],
+                };
+                post_recv(t, &t->recv[i]);
+        }
+        accept.data = &a;
+        accept.len = sizeof(a);
+        return t->machine.ep.life.state == LIFE_CONNECTING &&
+               rdma_ep_accept(&t->machine.ep, &accept) == 0;
 }
 
-/* A connect request; one while there is a connection already would be another's. */
-static void receive_request(struct rdma_play *t, const struct bind_work *w)
+/* Private data in memory of just that size: who reads a byte too far is seen. NULL: no memory. */
+static void *just(const struct verbs_conn_param *p)
+{
+        void *copy = malloc(p->len > 0 ? p->len : 1);
+
+        if (copy && p->len > 0)
+                memcpy(copy, p->data, p->len);
+        return copy;
+}
+
+static struct fault check_request(struct rdma_play *t, const struct verbs_conn_param *p,
+                                  struct rdma_request *r)
 {
         static const struct rdma_limits limits = { 4, ENTRIES, 1, 1, 0 };
-        struct rdma_request r;
-        struct fault f;
+        void *data = just(p);
+        struct fault f = { .rule = RULE_NONE, .code = RDMA_REJECT_RESOURCES };
 
-        ASAN_POISON_MEMORY_REGION(said + w->len, sizeof(said) - w->len);
-        f = rdma_request_check(said, w->len, w->reads_in, w->reads_out, &limits,
-                               &t->p.policy.waived);
-        rdma_request_read(said, w->len, &r);
-        ASAN_UNPOISON_MEMORY_REGION(said, sizeof(said));
-        if (t->c)
-                return;
+        if (data) {
+                f = rdma_request_check(data, p->len, p->reads_in, p->reads_out, &limits,
+                                       &t->p.policy.waived);
+                rdma_request_read(data, p->len, r);
+        }
+        free(data);
         if (is_fault(f)) {
                 must(f.code >= RDMA_REJECT_LENGTH && f.code <= RDMA_REJECT_CNTLID);
                 t->p.r->fault = f;
         }
-        t->life.has_qp = !is_fault(f) && make_controller(t, w, &r);
-        if (!t->life.has_qp)
-                event(t, LIFE_REFUSED);
+        return f;
 }
 
-static struct rdma_recv *receive(const uint8_t *bytes, uint32_t len)
+static const struct rdma_ep_ops machine_ops;
+
+/* A controller is asked; a second request would be another's. */
+static void machine_asked(struct rdma_group *g, const struct verbs_event *v)
 {
-        struct rdma_recv *rx = calloc(1, sizeof(*rx));
-        uint8_t *p = malloc(len > 0 ? len : 1); /* of just that size: a byte too far is seen */
+        struct rdma_play *t =
+            (struct rdma_play *)(void *)((char *)g - offsetof(struct rdma_play, machine.group));
+        struct rdma_ep *e = &t->machine.ep;
+        struct rdma_request r = { 0 };
+        struct fault f = check_request(t, &v->param, &r);
 
-        if (!rx || !p) {
-                free(rx);
-                free(p);
-                return NULL;
-        }
-        memcpy(p, bytes, len);
-        rx->wr =
-            (struct verbs_wr) { .op = VERBS_RECV, .n_sge = 1, .sge = { { p, len, TOY_LKEY } } };
-        rx->bytes = len;
-        return rx;
-}
-
-/* A SEND of the host's: it finds a receive, large enough, or both queue pairs fail. */
-static void receive_capsule(struct rdma_play *t, uint32_t len)
-{
-        struct rdma_recv *rx;
-
-        if (!t->c || t->p.closed)
-                return;
-        if (t->life.state == LIFE_CONNECTING)
-                event(t, LIFE_ESTABLISHED);
-        rx = t->receives < t->credits && len <= BIND_ROOM / 2 ? receive(said, len) : NULL;
-        if (!rx || fate(t, VERBS_SUCCESS) != VERBS_SUCCESS) {
-                if (rx) {
-                        t->receives++;
-                        recv_put(t, rx);
-                }
-                event(t, LIFE_FAILED);
+        if (e->group) {
+                rdma_ep_refuse(v->ep, NULL, 0);
                 return;
         }
-        t->receives++;
-        if (rdma_controller_received(t->c, rx)) {
-                must(is_fault(rdma_controller_fault(t->c)));
-                t->p.r->fault = rdma_controller_fault(t->c);
-                event(t, LIFE_FAILED);
+        rdma_ep_init(e, g, &machine_ops);
+        if (is_fault(f) || rdma_ep_take(e, v->ep) < 0) {
+                struct rdma_reject reject = { .sts = le16((uint16_t)f.code) };
+
+                rdma_ep_refuse(v->ep, &reject, sizeof(reject));
+                rdma_ep_step(e, LIFE_REFUSED);
+        } else if (!make_controller(t, &r, v->param.reads_in)) {
+                rdma_ep_step(e, LIFE_REFUSED);
         }
-}
-
-/* --- a controller plays ------------------------------------------------------------------------- */
-
-static bool data_keys(void *user, const void *data, uint32_t len, uint32_t *lkey, uint32_t *rkey)
-{
-        size_t all;
-        const uint8_t *first = client_data(&all);
-
-        must((const uint8_t *)data >= first && len <= all);
-        *lkey = TOY_LKEY;
-        *rkey = COMMAND_KEY;
-        return !is(user, SESSION_REQUIRES);
 }
 
 static bool make_host(struct rdma_play *t)
@@ -516,113 +483,277 @@ static bool make_host(struct rdma_play *t)
                 .msdbd = format.msdbd,
                 .policy = &p->policy,
         };
-        struct rdma_request r = { .hsqsize = le16(cfg.depth), .hrqsize = le16(cfg.depth) };
+        struct rdma_request r = { .qid = le16(cfg.qid),
+                                  .hsqsize = le16(cfg.depth),
+                                  .hrqsize = le16(cfg.depth) };
+        struct verbs_conn_param ask = {
+                .data = &r, .len = sizeof(r), .reads_in = READS, .rnr_retry = 7
+        };
+        size_t all;
+        uint8_t *first = client_data(&all);
 
+        if (!make_queue_pair(t, rdma_host_sends(&cfg), cfg.depth + 1u, cfg.inline_bytes) ||
+            verbs_reg(t->machine.ep.dev->domain, first, all, VERBS_REMOTE_READ | VERBS_REMOTE_WRITE,
+                      &t->data) < 0)
+                return false;
         t->h = rdma_host_new(&cfg, &ops, t);
         if (!t->h)
                 return false;
-        t->life.has_qp = true;
-        seq_bind_asked(&t->p.bind, &r);
-        return true;
+        post_of_host(t);
+        return t->machine.ep.life.state == LIFE_CONNECTING &&
+               rdma_ep_connect(&t->machine.ep, &ask) == 0;
 }
 
-static void receive_accept(struct rdma_play *t, const struct bind_work *w)
+static void check_answer(const struct verbs_event *v)
 {
         struct rdma_request r = { .hsqsize = le16(31) };
         struct rule_set found = { 0 };
+        void *data = just(&v->param);
 
-        rdma_accept_check(said, w->len, w->reads_in, &r, &found);
-        t->accepted = true;
-        event(t, LIFE_ESTABLISHED);
+        if (data && v->type == VERBS_ESTABLISHED)
+                rdma_accept_check(data, v->param.len, v->param.reads_in, &r, &found);
+        else if (data)
+                rdma_reject_check(data, v->param.len, &found);
+        free(data);
 }
 
-static void receive_reject(struct rdma_play *t, const struct bind_work *w)
+static bool machine_event(struct rdma_ep *e, const struct verbs_event *v)
 {
-        struct rule_set found = { 0 };
+        struct rdma_play *t = play_of_machine(e);
 
-        rdma_reject_check(said, w->len, &found);
-        if (!t->accepted)
-                event(t, LIFE_REFUSED);
+        if (v->type == VERBS_RESOLVED && !make_host(t))
+                rdma_ep_step(e, LIFE_REFUSED);
+        else if (t->h && (v->type == VERBS_ESTABLISHED || v->type == VERBS_REJECTED))
+                check_answer(v);
+        return true;
 }
 
-/* A SEND of the controller's. */
-static void receive_send(struct rdma_play *t, const struct bind_work *w)
-{
-        struct verbs_wc wc = { .bytes = w->len,
-                               .invalidated = w->invalidate,
-                               .invalid_key = w->key };
+static const struct rdma_ep_ops machine_ops = { .event = machine_event,
+                                                .completed = machine_completed,
+                                                .moved = machine_moved,
+                                                .end = machine_end };
 
-        if (t->recvs.n == 0) {
-                event(t, LIFE_FAILED);
-                return;
-        }
-        wc.wr = ring_take(&t->recvs);
-        wc.status = wc.bytes > wc.wr->sge[0].len ? VERBS_LOCAL_LENGTH : VERBS_SUCCESS;
-        wc.status = fate(t, wc.status);
-        if (wc.status == VERBS_SUCCESS)
-                memcpy(wc.wr->sge[0].addr, said, wc.bytes);
-        complete_work(t, &wc);
-        if (is_fault(rdma_host_fault(t->h)))
-                t->p.r->fault = rdma_host_fault(t->h);
-}
-
-/* READ and WRITE of the host's memory: what is not allowed fails both queue pairs. */
-static void receive_transfer(struct rdma_play *t, const struct bind_work *w)
-{
-        uint32_t digest = FUZZ_DIGEST_START;
-        size_t all;
-        uint8_t *first = client_data(&all);
-        uint64_t at = w->addr - (uint64_t)(uintptr_t)first;
-
-        if (w->key != COMMAND_KEY || at >= all || w->len > all - at)
-                event(t, LIFE_FAILED);
-        else if (w->type == SEQ_READ)
-                fuzz_digest(&digest, first + at, w->len);
-        else
-                memset(first + at, 0x33, w->len);
-}
-
-/* --- steps -------------------------------------------------------------------------------------- */
-
-static void receive_from_controller(struct rdma_play *t, const struct bind_work *w)
-{
-        if (w->type == SEQ_ACCEPT)
-                receive_accept(t, w);
-        else if (w->type == SEQ_REJECT)
-                receive_reject(t, w);
-        else if (t->accepted && (w->type == SEQ_READ || w->type == SEQ_WRITE))
-                receive_transfer(t, w);
-        else if (t->accepted)
-                receive_send(t, w);
-}
+/* --- the sequence: what it hears ---------------------------------------------------------------- */
 
 /* Who watches sees capsules as the PDUs that they would be. */
-static void show(const struct rdma_play *t, const struct bind_work *w)
+static union pdu pdu_of(const struct rdma_play *t, bool command, const uint8_t *bytes, uint32_t len)
 {
-        union pdu h = { .ch.type = w->type };
+        union pdu h = { .ch.type = command ? PDU_CAPSULE_CMD : PDU_CAPSULE_RESP };
+        size_t head = command ? sizeof(h.cmd.sqe) : sizeof(h.resp.cqe);
         const struct session_report *r = t->p.r;
 
-        if (w->type == PDU_CAPSULE_CMD)
-                memcpy(&h.cmd.sqe, said, w->len < sizeof(h.cmd.sqe) ? w->len : sizeof(h.cmd.sqe));
+        memcpy(command ? (void *)&h.cmd.sqe : (void *)&h.resp.cqe, bytes, len < head ? len : head);
+        if (r->pdu)
+                r->pdu(r->user, command ? PARTY_HOST : PARTY_CONTROLLER, &h);
+        return h;
+}
+
+static void hear(struct rdma_play *t, const uint8_t *bytes, uint32_t len)
+{
+        bool command = t->p.s->side == PARTY_CONTROLLER;
+        union pdu h = pdu_of(t, command, bytes, len);
+        struct session_report *r = t->p.r;
+
+        must(is_lenient(&t->p) || (command ? len >= sizeof(h.cmd.sqe) : len == sizeof(h.resp.cqe)));
+        r->heard += len;
+        r->pdus++;
+        if (command)
+                fuzz_digest(&r->digest, &h.cmd.sqe.cid, sizeof(h.cmd.sqe.cid));
         else
-                memcpy(&h.resp.cqe, said,
-                       w->len < sizeof(h.resp.cqe) ? w->len : sizeof(h.resp.cqe));
-        r->pdu(r->user, t->p.s->side, &h);
+                fuzz_digest(&r->digest, &h.resp.cqe, sizeof(h.resp.cqe));
+        seq_bind_heard(&t->p.bind, &h);
+}
+
+static bool player_posts_recv(struct rdma_play *t, unsigned i)
+{
+        struct verbs_wr *bad;
+
+        t->player_recv[i] = (struct verbs_wr) { .op = VERBS_RECV,
+                                                .n_sge = 1,
+                                                .sge = { { own.heard[i], CAPSULE, t->own.lkey } } };
+        return rdma_ep_post_recv(&t->player.ep, &t->player_recv[i], &bad) == 0;
+}
+
+static bool player_completed(struct rdma_ep *e, const struct verbs_wc *wc)
+{
+        struct rdma_play *t = play_of_player(e);
+
+        if (wc->wr->op != VERBS_RECV) {
+                t->sending[wc->wr - t->send] = false;
+                return wc->status != VERBS_SUCCESS;
+        }
+        if (wc->status != VERBS_SUCCESS)
+                return true;
+        hear(t, wc->wr->sge[0].addr, wc->bytes);
+        return !player_posts_recv(t, (unsigned)(wc->wr - t->player_recv));
+}
+
+static void mark_written(struct rdma_play *t, uint32_t at, uint32_t len)
+{
+        for (uint32_t end = at + len, next; at < end; at = next) {
+                uint32_t *place = &t->p.bind.memory.written[at / SEQ_DATA_MAX], upto;
+
+                next = (at / SEQ_DATA_MAX + 1) * SEQ_DATA_MAX;
+                upto = (end < next ? end : next) - (next - SEQ_DATA_MAX);
+                if (*place < upto)
+                        *place = upto;
+        }
+}
+
+/* What a controller writes to the sequence's memory, if it may. */
+static void tap(void *user, const struct memory_tap_entry *e)
+{
+        struct rdma_play *t = user;
+        uint64_t at = e->addr - (uintptr_t)memory;
+
+        if (e->act != MEMORY_WRITE || !t->machine.ep.ep || e->from != t->machine.ep.ep ||
+            e->key != t->memory.rkey || at >= sizeof(memory) || e->len > sizeof(memory) - at)
+                return;
+        mark_written(t, (uint32_t)at, e->len);
+        fuzz_digest(&t->p.r->digest, e->data, e->len);
+        t->p.r->heard += e->len;
+}
+
+/* --- the sequence: connections ------------------------------------------------------------------ */
+
+static bool player_ready(struct rdma_play *t)
+{
+        struct verbs_qp_attr attr = { .send_wrs = SENDS, .recv_wrs = RECVS };
+        struct verbs_domain *d = t->player.ep.dev->domain;
+        bool ok = rdma_ep_qp(&t->player.ep, &attr) == 0 &&
+                  verbs_reg(d, &own, sizeof(own), 0, &t->own) == 0 &&
+                  verbs_reg(d, memory, sizeof(memory), VERBS_REMOTE_READ | VERBS_REMOTE_WRITE,
+                            &t->memory) == 0;
+
+        for (unsigned i = 0; i < RECVS && ok; i++)
+                ok = player_posts_recv(t, i);
+        t->p.bind.memory.key = t->memory.rkey;
+        return ok;
+}
+
+static bool player_event(struct rdma_ep *e, const struct verbs_event *v)
+{
+        struct rdma_play *t = play_of_player(e);
+        struct verbs_conn_param p = { .data = t->private,
+                                      .len = (uint8_t)t->request.len,
+                                      .reads_in = t->request.reads_in,
+                                      .reads_out = t->request.reads_out };
+
+        if (v->type == VERBS_RESOLVED && (!player_ready(t) || rdma_ep_connect(e, &p) < 0))
+                rdma_ep_step(e, LIFE_REFUSED);
+        return true;
+}
+
+static const struct rdma_ep_ops player_ops = { .event = player_event,
+                                               .completed = player_completed };
+
+/* A controller of the sequence's is asked. */
+static void player_asked(struct rdma_group *g, const struct verbs_event *v)
+{
+        struct rdma_play *t =
+            (struct rdma_play *)(void *)((char *)g - offsetof(struct rdma_play, player.group));
+        struct rdma_request r = { 0 };
+
+        rdma_request_read(v->param.data, v->param.len, &r);
+        seq_bind_asked(&t->p.bind, &r);
+        rdma_ep_init(&t->player.ep, g, &player_ops);
+        if (rdma_ep_take(&t->player.ep, v->ep) < 0)
+                rdma_ep_refuse(v->ep, NULL, 0);
+}
+
+/* Once: one that asks while there is a connection would be another host. */
+static void ask(struct rdma_play *t, const struct bind_work *w)
+{
+        if (t->player.ep.group)
+                return;
+        t->request = *w;
+        memcpy(t->private, own.said, w->len);
+        rdma_ep_init(&t->player.ep, &t->player.group, &player_ops);
+        if (rdma_ep_resolve(&t->player.ep, address, service, 1) < 0)
+                rdma_ep_step(&t->player.ep, LIFE_REFUSED);
+}
+
+static void answer(struct rdma_play *t, const struct bind_work *w)
+{
+        struct rdma_ep *e = &t->player.ep;
+        const struct verbs_conn_param p = { .data = own.said,
+                                            .len = (uint8_t)w->len,
+                                            .reads_in = w->reads_in,
+                                            .reads_out = READS };
+
+        if (!e->group || !e->ep || e->life.has_qp)
+                return; /* it was answered */
+        if (w->type == SEQ_ACCEPT) {
+                t->accepted = player_ready(t) && rdma_ep_accept(e, &p) == 0;
+                return;
+        }
+        rdma_ep_refuse(e->ep, own.said, (uint8_t)w->len);
+        rdma_ep_forget(e);
+}
+
+/* --- the sequence: what it says ----------------------------------------------------------------- */
+
+static void player_posts(struct rdma_play *t, const struct verbs_wr *like)
+{
+        struct verbs_wr *bad;
+        unsigned i = 0;
+
+        while (i < SENDS && t->sending[i])
+                i++;
+        if (i == SENDS || !is_live(&t->player))
+                return;
+        t->send[i] = *like;
+        t->send[i].flags |= VERBS_SIGNALED;
+        t->sending[i] = true;
+        if (rdma_ep_post(&t->player.ep, &t->send[i], &bad) < 0) {
+                rdma_ep_flushed(&t->player.ep, bad);
+                rdma_ep_step(&t->player.ep, LIFE_FAILED);
+        }
+}
+
+static void player_sends(struct rdma_play *t, const struct bind_work *w)
+{
+        player_posts(t,
+                     &(struct verbs_wr) { .op = w->invalidate ? VERBS_SEND_INVALIDATE : VERBS_SEND,
+                                          .n_sge = 1,
+                                          .sge = { { own.said, w->len, t->own.lkey } },
+                                          .rkey = w->key });
+}
+
+/* More than all the memory is more than a host has. */
+static void player_transfers(struct rdma_play *t, const struct bind_work *w)
+{
+        uint32_t len = w->len < BIND_MEMORY ? w->len : BIND_MEMORY;
+
+        if (w->type == SEQ_WRITE)
+                memset(memory, 0x33, len);
+        player_posts(t, &(struct verbs_wr) { .op = w->type == SEQ_WRITE ? VERBS_WRITE : VERBS_READ,
+                                             .n_sge = 1,
+                                             .sge = { { memory, len, t->memory.lkey } },
+                                             .remote = w->addr,
+                                             .rkey = w->key });
+}
+
+static void perform(struct rdma_play *t, const struct bind_work *w)
+{
+        if (w->type == SEQ_REQUEST)
+                ask(t, w);
+        else if (w->type == SEQ_ACCEPT || w->type == SEQ_REJECT)
+                answer(t, w);
+        else if (w->type == SEQ_READ || w->type == SEQ_WRITE)
+                player_transfers(t, w);
+        else
+                player_sends(t, w);
 }
 
 static void perform_step(struct rdma_play *t, const struct seq_step *step)
 {
-        struct bind_work w = seq_bind_work(&t->p.bind, t->p.s, step, said);
+        struct bind_work w = seq_bind_work(&t->p.bind, t->p.s, step, own.said);
 
-        if (t->p.r->pdu && (w.type == PDU_CAPSULE_CMD || w.type == PDU_CAPSULE_RESP))
-                show(t, &w);
-        for (unsigned i = 0; i < w.times && !t->p.closed; i++)
-                if (w.type == SEQ_REQUEST)
-                        receive_request(t, &w);
-                else if (w.type == PDU_CAPSULE_CMD)
-                        receive_capsule(t, w.len);
-                else
-                        receive_from_controller(t, &w);
+        if (w.type == PDU_CAPSULE_CMD || w.type == PDU_CAPSULE_RESP)
+                pdu_of(t, w.type == PDU_CAPSULE_CMD, own.said, w.len);
+        for (unsigned i = 0; i < w.times; i++)
+                perform(t, &w);
 }
 
 static void play_step(struct rdma_play *t, const struct seq_step *step)
@@ -636,20 +767,22 @@ static void play_step(struct rdma_play *t, const struct seq_step *step)
         case SEQ_DELAY:
                 if (t->c)
                         owner_unpark(&t->p);
-                turn(t, false);
                 break;
         case SEQ_CLOSE:
-                event(t, LIFE_DISCONNECTED);
+                if (is_live(&t->player))
+                        rdma_ep_disconnect(&t->player.ep);
                 break;
         case SEQ_RESET:
-                event(t, LIFE_FAILED);
+                if (is_live(&t->player) && t->machine.ep.ep)
+                        memory_inject(t->machine.ep.ep, VERBS_QP_ERROR, 0);
                 break;
         case SEQ_FAIL:
                 t->fail_in = step->of + 1u;
                 t->fail_status = step->status;
+                apply_failure(t);
                 break;
         case SEQ_REMOVE:
-                event(t, LIFE_REMOVED);
+                memory_remove(t->f, t->machine.group.context);
                 break;
         case SEQ_RELOAD:
                 break;
@@ -658,52 +791,103 @@ static void play_step(struct rdma_play *t, const struct seq_step *step)
 
 /* --- all of it ---------------------------------------------------------------------------------- */
 
-static bool begin(struct rdma_play *t)
+static int submit(struct play *p, struct host_cmd *cmd)
 {
-        life_init(&t->life);
-        t->p.bind.memory =
-            (struct bind_memory) { .at = memory, .addr = HOST_ADDR, .key = HOST_KEY };
-        for (unsigned i = 0; i < BIND_PLACES; i++)
-                memset(memory + i * (size_t)SEQ_DATA_MAX, 0, written[i]);
-        return t->p.s->side == PARTY_HOST || make_host(t);
+        return rdma_host_submit(of(p)->h, cmd);
 }
 
-/* Nothing comes any more. What still executes ends after the queue pair has. */
-static void end(struct rdma_play *t)
+/* Who of the two listens; a host's machine asks at once. */
+static bool begin(struct rdma_play *t)
 {
-        fuzz_scarce(0);
-        event(t, LIFE_ABORT);
-        if (t->c && requests_executing(rdma_requests(t->c)) > 0)
-                life_busy(&t->life);
-        event(t, LIFE_DRAINED);
+        static const struct rdma_group_ops machine = { .request = machine_asked },
+                                           player = { .request = player_asked };
+        bool host = t->p.s->side == PARTY_HOST;
+        struct verbs_provider *verbs;
+        struct memory_caps caps;
+        struct memory_config cfg = { .caps = &caps, .tap = tap, .user = t };
+
+        memory_caps_default(&caps);
+        caps.no_padding = true;
+        t->p.bind.memory = (struct bind_memory) { .at = memory, .addr = (uintptr_t)memory };
+        for (unsigned i = 0; i < BIND_PLACES; i++)
+                memset(memory + i * (size_t)SEQ_DATA_MAX, 0, written[i]);
+        t->f = memory_fabric_new(&cfg);
+        if (!t->f)
+                return false;
+        verbs = memory_provider(t->f);
+        if (rdma_group_open(&t->machine.group, verbs, &machine, no_clock) < 0 ||
+            rdma_group_open(&t->player.group, verbs, &player, no_clock) < 0 ||
+            !verbs_listen(host ? t->machine.group.context : t->player.group.context, address,
+                          service, 1))
+                return false;
+        if (host)
+                return true;
+        rdma_ep_init(&t->machine.ep, &t->machine.group, &machine_ops);
+        return rdma_ep_resolve(&t->machine.ep, address, service, 1) == 0;
+}
+
+/* The queue pair ends, then what still executes, then all the rest. */
+static void end_machine(struct rdma_play *t)
+{
+        struct rdma_ep *e = &t->machine.ep;
+
+        rdma_ep_step(e, LIFE_ABORT);
+        pump(t);
+        must(e->life.state == LIFE_DEAD && t->ended == 1);
         if (t->c) {
                 owner_unpark(&t->p);
                 must(requests_executing(rdma_requests(t->c)) == 0);
         }
-        event(t, LIFE_IDLE);
-        must(t->life.state == LIFE_RELEASED && (t->done & LIFE_DO_END));
-        must(!t->c && !t->h);
-        must(t->p.owner.buffers == 0 && t->receives == 0 && t->memories == 0);
+        must(rdma_ep_release(e));
+        rdma_controller_free(t->c);
+        rdma_host_free(t->h);
+        t->c = NULL;
+        t->h = NULL;
+        must(t->p.owner.buffers == 0 && t->held == 0 && t->regions == 0);
+        if (t->receives.own)
+                verbs_dereg(e->dev->domain, &t->receives);
+        if (t->data.own)
+                verbs_dereg(e->dev->domain, &t->data);
+        rdma_ep_destroy(e);
+}
+
+static void end(struct rdma_play *t)
+{
+        fuzz_scarce(0);
+        if (t->machine.ep.group)
+                end_machine(t);
+        if (t->player.ep.group)
+                rdma_ep_destroy(&t->player.ep);
+        rdma_group_close(&t->machine.group);
+        rdma_group_close(&t->player.group);
+        must(memory_leaked(t->f) == 0);
+        memory_fabric_free(t->f);
         for (unsigned i = 0; i < COMMANDS; i++)
                 must(!t->p.busy[i]);
 }
 
 void session_play_rdma(const struct play *as)
 {
-        struct rdma_play t = { .p = *as };
+        static struct rdma_play t;
         const struct sequence *s = as->s;
 
+        t = (struct rdma_play) { .p = *as };
         t.p.submit = submit;
-        if (!begin(&t))
-                return;
-        turn(&t, true);
-        for (unsigned i = 0; i < s->steps && !t.p.closed; i++) {
-                if (s->step[i].on > 0)
-                        continue;
-                play_step(&t, &s->step[i]);
-                turn(&t, is(&t.p, SESSION_BUDGET));
+        fuzz_scarce(0); /* of the machine, and not of what is between the two */
+        if (begin(&t)) {
+                fuzz_scarce(s->scarce);
+                pump(&t);
+                for (unsigned i = 0; i < s->steps && !t.p.closed; i++) {
+                        if (s->step[i].on > 0)
+                                continue;
+                        play_step(&t, &s->step[i]);
+                        if (is(&t.p, SESSION_BUDGET) && s->step[i].kind != SEQ_DELAY)
+                                pump_some(&t);
+                        else
+                                pump(&t);
+                }
         }
-        t.p.r->end = life_state_name(t.life.state);
+        t.p.r->end = life_state_name(t.machine.ep.life.state);
         end(&t);
         memcpy(written, t.p.bind.memory.written, sizeof(written));
 }
