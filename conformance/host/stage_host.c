@@ -201,7 +201,7 @@ static int use_subsystem(const struct stage *s, bool without, struct host_error 
 }
 
 /* The discovery service has no use for authentication: nor for a PSK that this would generate. */
-static int begin(struct stage *s, struct host_error *e)
+static int read_before(struct stage *s, struct host_error *e)
 {
         return s->play->concat ? 0 : read_discovery(s, e);
 }
@@ -212,7 +212,7 @@ void stage_call_reference(struct stage *s)
 
         if (s->play->told_psk && !reference(s).tls.key.len)
                 host_error_set(&e, HOST_USAGE, "the PSK is not a valid one");
-        else if ((begin(s, &e) == 0 && use_subsystem(s, false, &e) == 0) ||
+        else if ((read_before(s, &e) == 0 && use_subsystem(s, false, &e) == 0) ||
                  (has_flaw(s, FLAW_HOST_TLS_FALLS) && use_subsystem(s, true, &e) == 0))
                 return;
         s->seen->status = e.kind ? (int)e.kind : HOST_BROKEN;

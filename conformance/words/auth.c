@@ -31,7 +31,7 @@ static const char *name_of(struct queue *q)
         return nqn;
 }
 
-static void begin(struct queue *q)
+static void start_talk(struct queue *q)
 {
         const struct peer *s = peer(q->t);
         struct talk *k = t_alloc(q->t, sizeof(*k));
@@ -48,14 +48,14 @@ static void begin(struct queue *q)
 
 void begin_auth(struct queue *q, uint8_t hashes, uint8_t groups)
 {
-        begin(q);
+        start_talk(q);
         q->talk->cfg.keys.hashes = hashes;
         q->talk->cfg.keys.groups = groups;
 }
 
 void begin_auth_with(struct queue *q, enum auth_sc_c sc_c)
 {
-        begin(q);
+        start_talk(q);
         q->talk->host.sc_c = (uint8_t)sc_c;
 }
 
@@ -126,7 +126,7 @@ void authenticate(struct queue *q)
         }
 }
 
-const struct auth_view *auth_heard(const struct queue *q)
+const struct auth_view *auth_received(const struct queue *q)
 {
         return &q->talk->heard;
 }
@@ -169,7 +169,7 @@ void auth_connected(struct queue *q, uint32_t dw0)
         if (!auth_openssl() || peer(q->t)->dhchap.len == 0)
                 fail(q->t, "no demand for authentication, as --dhchap-secret is not given",
                      "DW0 %08Xh", dw0);
-        begin(q);
+        start_talk(q);
         authenticate(q);
 }
 
@@ -180,7 +180,7 @@ static void connect(struct queue *q, const char *subnqn)
         q->cntlid = (uint16_t)r.dw0;
         want(q->t, r.dw0 & (CONNECT_ATR | CONNECT_ASCR),
              "a demand for authentication (DW0 bits 17 and 18)", "DW0 %08Xh", r.dw0);
-        begin(q);
+        start_talk(q);
 }
 
 struct queue *unproven_queue(struct t *t)

@@ -56,7 +56,7 @@ void begin_auth_with(struct queue *q, enum auth_sc_c sc_c);
 const struct auth_key *generate_psk(struct queue *q, enum auth_sc_c sc_c);
 
 /* What receive_auth_message() has returned last; the transaction's T_ID; whether both keys are known. */
-const struct auth_view *auth_heard(const struct queue *q);
+const struct auth_view *auth_received(const struct queue *q);
 le16_t auth_t_id(const struct queue *q);
 bool auth_is_mutual(const struct t *t);
 

@@ -97,7 +97,7 @@ struct buffer buffer_with(struct queue *q, uint32_t len, unsigned access);
  * the device has none. */
 struct buffer window_buffer(struct queue *q, uint32_t len, unsigned access);
 /* Its key is worth nothing from now on. */
-void forget_key(struct buffer *b);
+void revoke_key(struct buffer *b);
 /* None of its bytes n from offset was written. */
 void want_untouched(struct t *t, const struct buffer *b, uint32_t offset, uint32_t n);
 bool is_untouched(const struct buffer *b, uint32_t offset, uint32_t n);

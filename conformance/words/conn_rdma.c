@@ -132,7 +132,7 @@ static void drop_window(struct region *r)
         r->has_window = false;
 }
 
-void region_forget(struct region *r)
+void region_revoke(struct region *r)
 {
         drop_window(r);
         if (r->registered)
@@ -142,7 +142,7 @@ void region_forget(struct region *r)
 
 static void free_region(struct region *r)
 {
-        region_forget(r);
+        region_revoke(r);
         free(r->base);
         free(r->answer);
         free(r);

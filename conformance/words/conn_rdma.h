@@ -101,7 +101,7 @@ struct region *region_new(struct conn_rdma *c, uint32_t len, unsigned access, bo
 int region_bind(struct conn_rdma *c, struct region *r, unsigned access);
 uint32_t region_key(const struct region *r);
 /* Its key is worth nothing from now on. */
-void region_forget(struct region *r);
+void region_revoke(struct region *r);
 /* Whether the n bytes from offset are as they were made. */
 bool region_untouched(const struct region *r, uint32_t offset, uint32_t n);
 /* Reports what has been written since the response, or around it. */

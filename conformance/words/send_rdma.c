@@ -334,9 +334,9 @@ void host_write(struct queue *q, uint64_t addr, uint32_t key)
                 broke(q->t, "the WRITE cannot be posted: %s", strerror(errno));
 }
 
-void forget_key(struct buffer *b)
+void revoke_key(struct buffer *b)
 {
-        region_forget(b->region);
+        region_revoke(b->region);
 }
 
 bool is_untouched(const struct buffer *b, uint32_t offset, uint32_t n)

@@ -465,7 +465,7 @@ static void begin_seeds(struct campaign *c)
         corpus_free(&own);
 }
 
-static int begin(struct campaign *c)
+static int start_campaign(struct campaign *c)
 {
         const struct campaign_config *config = c->config;
         struct oracle_limits limits;
@@ -572,7 +572,7 @@ int campaign_run(const struct campaign_config *config)
         c->config = config;
         c->ahead = (unsigned)config->jobs * CAMPAIGN_AHEAD;
         c->rooms = c->ahead + 1; /* and the last one that was judged */
-        rc = begin(c);
+        rc = start_campaign(c);
         if (rc == CAMPAIGN_CLEAN) {
                 until_over(c);
                 status_end(&c->status);

@@ -127,7 +127,7 @@ void seeds_pick(struct seeds *s, unsigned n, uint64_t *seed, struct sequence *ou
                 seeds_get(s, any_seed(s, n, seed), out);
 }
 
-static void forget(struct seeds *s, unsigned n)
+static void free_seeds(struct seeds *s, unsigned n)
 {
         for (unsigned i = 0; i < n; i++) {
                 free(s->at[i].head);
@@ -139,14 +139,14 @@ void seeds_drop(struct seeds *s, unsigned n)
 {
         if (n == 0)
                 return;
-        forget(s, n);
+        free_seeds(s, n);
         s->n -= n;
         memmove(s->at, s->at + n, s->n * sizeof(*s->at));
 }
 
 void seeds_free(struct seeds *s)
 {
-        forget(s, s->n);
+        free_seeds(s, s->n);
         free(s->at);
         free(s->top);
         free(s->place);

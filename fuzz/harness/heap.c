@@ -73,7 +73,7 @@ ASAN_UNSEEN static bool is_live(void *p)
 }
 
 /* NULL: there is no room left in it. */
-static void *take(size_t size)
+static void *heap_get(size_t size)
 {
         uint8_t *p = room + used + GAP;
 
@@ -94,7 +94,7 @@ static void give_back(void *p)
         lives--;
 }
 
-static void begin(void)
+static void start_heap(void)
 {
         if (!room && !getenv("FUZZ_HEAP")) {
                 room = mmap(NULL, ROOM, PROT_READ | PROT_WRITE,
@@ -120,7 +120,7 @@ static void set_scarce(unsigned nth)
         left = nth;
 }
 
-struct fuzz_heap fuzz_heap = { .scarce = set_scarce, .begin = begin, .end = end };
+struct fuzz_heap fuzz_heap = { .scarce = set_scarce, .begin = start_heap, .end = end };
 
 void *__wrap_malloc(size_t size)
 {
@@ -128,7 +128,7 @@ void *__wrap_malloc(size_t size)
 
         if (fails_now())
                 return NULL;
-        p = running ? take(size) : NULL;
+        p = running ? heap_get(size) : NULL;
         if (!p) {
                 fuzz_heap.allocations++;
                 return __real_malloc(size);
@@ -143,7 +143,7 @@ void *__wrap_calloc(size_t n, size_t size)
 
         if (fails_now() || __builtin_mul_overflow(n, size, &bytes))
                 return NULL;
-        p = running ? take(bytes) : NULL;
+        p = running ? heap_get(bytes) : NULL;
         if (p)
                 return memset(p, 0, bytes);
         fuzz_heap.allocations++;
@@ -160,7 +160,7 @@ void *__wrap_realloc(void *p, size_t size)
                 fuzz_heap.allocations++;
                 return __real_realloc(p, size);
         }
-        q = take(size);
+        q = heap_get(size);
         if (!q)
                 return NULL;
         if (p) {

@@ -125,8 +125,8 @@ static void on_pdu(struct peer *p)
         p->term_heard = term;
         if (h->ch.type == PDU_CAPSULE_RESP)
                 see_answer(p, &h->resp.cqe);
-        seq_bind_heard_data(&p->bind, h, data);
-        seq_bind_heard(&p->bind, h);
+        seq_bind_received_data(&p->bind, h, data);
+        seq_bind_received(&p->bind, h);
         if (h->ch.type == PDU_ICRESP)
                 framer_negotiated(&p->ear, track_format(p->wire->link->track, PARTY_CONTROLLER));
 }
@@ -208,7 +208,7 @@ static void settle(struct wire *w)
         free(w);
 }
 
-static void take(struct wire *w, size_t n)
+static void machine_received(struct wire *w, size_t n)
 {
         w->more = tcp_controller_received(w->tcp, n, is(INPROC_BUDGET) ? 1 : BUDGET);
 }
@@ -218,7 +218,7 @@ static void go_on(struct conn *c)
         struct wire *w = wire_of(c);
 
         if (w->open && w->more)
-                take(w, 0);
+                machine_received(w, 0);
         settle(w);
 }
 
@@ -375,7 +375,7 @@ static void peer_send(struct peer *p, const uint8_t *bytes, size_t n)
                         memcpy(iov[i].iov_base, bytes + done, len);
                         done += len;
                 }
-                take(p->wire, done);
+                machine_received(p->wire, done);
                 settle(p->wire);
                 work_off(p);
                 bytes += done;
@@ -386,7 +386,7 @@ static void peer_send(struct peer *p, const uint8_t *bytes, size_t n)
 static void perform_step(struct peer *p, const struct seq_step *step)
 {
         static uint8_t said[BIND_ROOM];
-        size_t n = seq_bind_say(&p->bind, seq, step, said), at = 0;
+        size_t n = seq_bind_encode(&p->bind, seq, step, said), at = 0;
 
         p->spoke = now;
         if (n > 0)

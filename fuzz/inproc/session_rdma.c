@@ -68,7 +68,7 @@ static uint32_t written[BIND_PLACES];    /* of the memory, in the last run */
 
 static const char address[] = "127.0.0.1", service[] = "4420";
 
-static struct rdma_play *of(void *user)
+static struct rdma_play *play_of(void *user)
 {
         return user; /* the play is its first member */
 }
@@ -127,7 +127,7 @@ static void *get_memory(void *user, size_t bytes, uint32_t *lkey)
 {
         void *p = malloc(bytes);
 
-        if (p && region_add(of(user), p, bytes, lkey))
+        if (p && region_add(play_of(user), p, bytes, lkey))
                 return p;
         free(p);
         return NULL;
@@ -136,7 +136,7 @@ static void *get_memory(void *user, size_t bytes, uint32_t *lkey)
 static void put_memory(void *user, void *p, size_t bytes)
 {
         (void)bytes;
-        region_remove(of(user), p);
+        region_remove(play_of(user), p);
         free(p);
 }
 
@@ -154,7 +154,7 @@ static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
 {
         uint8_t *p = toy_buffer_get(user, len, lkey);
 
-        if (!p || region_add(of(user), p, len, lkey))
+        if (!p || region_add(play_of(user), p, len, lkey))
                 return p;
         toy_buffer_put(user, p, len);
         return NULL;
@@ -162,13 +162,13 @@ static uint8_t *buffer_get(void *user, uint32_t len, uint32_t *lkey)
 
 static void buffer_put(void *user, uint8_t *buf, uint32_t len)
 {
-        region_remove(of(user), buf);
+        region_remove(play_of(user), buf);
         toy_buffer_put(user, buf, len);
 }
 
 static bool data_keys(void *user, const void *data, uint32_t len, uint32_t *lkey, uint32_t *rkey)
 {
-        const struct verbs_mr *mr = &of(user)->data;
+        const struct verbs_mr *mr = &play_of(user)->data;
 
         must((const uint8_t *)data >= (uint8_t *)mr->addr && len <= mr->len);
         *lkey = mr->lkey;
@@ -561,7 +561,7 @@ static void hear(struct rdma_play *t, const uint8_t *bytes, uint32_t len)
                 fuzz_digest(&r->digest, &h.cmd.sqe.cid, sizeof(h.cmd.sqe.cid));
         else
                 fuzz_digest(&r->digest, &h.resp.cqe, sizeof(h.resp.cqe));
-        seq_bind_heard(&t->p.bind, &h);
+        seq_bind_received(&t->p.bind, &h);
 }
 
 static bool player_posts_recv(struct rdma_play *t, unsigned i)
@@ -688,7 +688,7 @@ static void answer(struct rdma_play *t, const struct bind_work *w)
                 return;
         }
         rdma_ep_refuse(e->ep, own.said, (uint8_t)w->len);
-        rdma_ep_forget(e);
+        rdma_ep_disown(e);
 }
 
 /* --- the sequence: what it says ----------------------------------------------------------------- */
@@ -793,11 +793,11 @@ static void play_step(struct rdma_play *t, const struct seq_step *step)
 
 static int submit(struct play *p, struct host_cmd *cmd)
 {
-        return rdma_host_submit(of(p)->h, cmd);
+        return rdma_host_submit(play_of(p)->h, cmd);
 }
 
 /* Who of the two listens; a host's machine asks at once. */
-static bool begin(struct rdma_play *t)
+static bool open_session(struct rdma_play *t)
 {
         static const struct rdma_group_ops machine = { .request = machine_asked },
                                            player = { .request = player_asked };
@@ -874,7 +874,7 @@ void session_play_rdma(const struct play *as)
         t = (struct rdma_play) { .p = *as };
         t.p.submit = submit;
         fuzz_scarce(0); /* of the machine, and not of what is between the two */
-        if (begin(&t)) {
+        if (open_session(&t)) {
                 fuzz_scarce(s->scarce);
                 pump(&t);
                 for (unsigned i = 0; i < s->steps && !t.p.closed; i++) {

@@ -107,7 +107,7 @@ static void on_pdu(struct tcp_play *t)
         if (t->p.r->pdu)
                 t->p.r->pdu(t->p.r->user, peer_of(t->p.s->side), h);
         t->term_heard = is_term(h);
-        seq_bind_heard(&t->p.bind, h);
+        seq_bind_received(&t->p.bind, h);
         if (h->ch.type == PDU_ICRESP)
                 framer_negotiated(&t->ear, track_format(t->link->track, PARTY_CONTROLLER));
 }
@@ -218,7 +218,7 @@ static void send_pieces(struct tcp_play *t, const struct seq_step *step, int cut
 
 static void perform_step(struct tcp_play *t, const struct seq_step *step, int cuts)
 {
-        size_t n = seq_bind_say(&t->p.bind, t->p.s, step, said);
+        size_t n = seq_bind_encode(&t->p.bind, t->p.s, step, said);
 
         if (t->p.r->pdu && step->kind == SEQ_PDU && n >= sizeof(struct pdu_ch)) {
                 union pdu h = { 0 };
@@ -270,7 +270,7 @@ static void play_step(struct tcp_play *t, const struct seq_step *step, int cuts)
         }
 }
 
-static bool begin(struct tcp_play *t)
+static bool open_session(struct tcp_play *t)
 {
         if (!(t->p.s->side == PARTY_HOST ? begin_controller(t) : begin_host(t)))
                 return false;
@@ -294,7 +294,7 @@ void session_play_tcp(const struct play *as, int cuts)
         const struct sequence *s = as->s;
 
         t.p.submit = submit;
-        if (!begin(&t))
+        if (!open_session(&t))
                 return;
         turn(&t);
         for (unsigned i = 0; i < s->steps && !t.p.closed; i++) {

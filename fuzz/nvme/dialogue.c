@@ -156,7 +156,7 @@ static void remember(struct dialogue *d, const union pdu *h, const struct track_
                         (uint64_t)(le32_get(h->term.fei) & 0xff) << 32;
         else if (h->ch.type == PDU_ICRESP)
                 what |= (uint64_t)h->icresp.dgst << 16 | (uint64_t)h->icresp.cpda << 24;
-        conn_heard(d->conn, what);
+        conn_received_word(d->conn, what);
 }
 
 static void receive_header(struct dialogue *d, const union pdu *h)
@@ -198,8 +198,8 @@ static void receive_pdu(struct dialogue *d, const union pdu *h)
         d->conn->session->answer.pdus++;
         d->conn->term |= h->ch.type == PDU_C2H_TERM;
         conn_message(d->conn, PARTY_CONTROLLER, h);
-        seq_bind_heard_data(&d->bind, h, framer_data(&d->heard));
-        seq_bind_heard(&d->bind, h);
+        seq_bind_received_data(&d->bind, h, framer_data(&d->heard));
+        seq_bind_received(&d->bind, h);
         nvme_proven(d->conn, &d->bind);
         if (h->ch.type == PDU_ICRESP && d->asked)
                 negotiate(d);

@@ -89,7 +89,7 @@ static const char *const rdma_groups[] = {
         NULL,
 };
 
-static void begin(struct sequence *s, uint64_t *seed)
+static void start_sequence(struct sequence *s, uint64_t *seed)
 {
         static const char *const words[2][2][6] = {
                 { { "icreq", "connect", "read", "write", "h2c", "write_icd" },
@@ -344,7 +344,7 @@ const struct fuzz_family nvme_fuzz = {
         .is_field_of = is_field_of,
         .can_violate = can_violate,
         .mutators = mutators,
-        .begin = begin,
+        .begin = start_sequence,
         .tame = nvme_tame,
         .read_capture = seq_capture,
         .play = play,

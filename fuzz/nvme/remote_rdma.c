@@ -206,14 +206,15 @@ static void receive_completion(struct rdma_conn *c, const struct verbs_wc *wc)
                 c->base.aers--;
         c->base.session->answer.pdus++;
         conn_message(&c->base, PARTY_CONTROLLER, &h);
-        seq_bind_heard(&c->bind, &h);
+        seq_bind_received(&c->bind, &h);
         nvme_answered(&c->base, &h.resp.cqe);
         c->base.joining = false;
         nvme_proven(&c->base, &c->bind);
-        conn_heard(&c->base, (uint64_t)wc->invalidated << 15 |
-                                 nvme_response(&h.resp.cqe, cmd ? &cmd->sqe.opc : NULL,
-                                               cmd ? cmd->sqe.fctype : 0,
-                                               cmd ? nvme_subject(&cmd->sqe, c->base.on == 0) : 0));
+        conn_received_word(&c->base,
+                           (uint64_t)wc->invalidated << 15 |
+                               nvme_response(&h.resp.cqe, cmd ? &cmd->sqe.opc : NULL,
+                                             cmd ? cmd->sqe.fctype : 0,
+                                             cmd ? nvme_subject(&cmd->sqe, c->base.on == 0) : 0));
 }
 
 /* False, here and below: the endpoint's life is none of its own. */
@@ -228,7 +229,7 @@ static bool completed(struct rdma_ep *e, const struct verbs_wc *wc)
                 return false;
         if (wc->status != VERBS_SUCCESS) {
                 if (!c->base.broken)
-                        conn_heard(&c->base, (uint64_t)wc->status << 48);
+                        conn_received_word(&c->base, (uint64_t)wc->status << 48);
                 c->base.broken = true;
         } else if (recv) {
                 receive_completion(c, wc);
@@ -292,7 +293,7 @@ static void rejected(struct rdma_conn *c, const struct verbs_event *e)
                 memcpy(&sts, e->param.data, len < sizeof(sts) ? len : sizeof(sts));
                 collect(c, rdma_track_reject(c->track, e->param.data, len));
         }
-        conn_heard(&c->base, (uint64_t)sts << 8 | 1);
+        conn_received_word(&c->base, (uint64_t)sts << 8 | 1);
         conn_ended(&c->base, false);
 }
 

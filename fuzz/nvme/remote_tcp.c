@@ -128,7 +128,7 @@ static bool tcp_send(struct remote_conn *base, const struct seq_step *step)
 {
         struct tcp_conn *c = conn_of(base);
         uint8_t *p = c->out + c->n;
-        size_t n = seq_bind_say(&c->talk.bind, base->session->sequence, step, p);
+        size_t n = seq_bind_encode(&c->talk.bind, base->session->sequence, step, p);
 
         dialogue_says(&c->talk, p, n);
         if (c->talk.harms || is_avoided(c, step, p, n))
@@ -143,7 +143,7 @@ static bool tcp_send(struct remote_conn *base, const struct seq_step *step)
 /* --- in ----------------------------------------------------------------------------------------- */
 
 /* False: nothing more is there, or the connection is over. */
-static bool take(struct tcp_conn *c)
+static bool read_some(struct tcp_conn *c)
 {
         struct iovec iov[2];
         ssize_t n;
@@ -184,7 +184,7 @@ static void ready(struct stream *stream, uint32_t events)
         } else {
                 if (events & EPOLLOUT)
                         stream_watch(stream, s->loop, EPOLLIN);
-                for (unsigned i = 0; i < TAKES && take(c); i++)
+                for (unsigned i = 0; i < TAKES && read_some(c); i++)
                         ;
         }
         remote_go(s);

@@ -90,7 +90,7 @@ static void hear_auth(struct bind_auth *b)
         b->n = 0;
 }
 
-void seq_bind_heard_data(struct seq_bind *b, const union pdu *h, const uint8_t *data)
+void seq_bind_received_data(struct seq_bind *b, const union pdu *h, const uint8_t *data)
 {
         uint32_t offset = le32_get(h->data.offset), len = le32_get(h->data.length);
 
@@ -121,7 +121,7 @@ static void bind_response(struct seq_bind *b, const struct cqe *cqe)
                 b->cntlid = (uint16_t)le32_get(cqe->dw0);
 }
 
-void seq_bind_heard(struct seq_bind *b, const union pdu *h)
+void seq_bind_received(struct seq_bind *b, const union pdu *h)
 {
         if (h->ch.type == PDU_ICRESP) {
                 agree(b, h->icresp.dgst, h->icresp.cpda);
@@ -427,8 +427,8 @@ static void said(struct seq_bind *b, const struct draft *d)
         }
 }
 
-size_t seq_bind_say(struct seq_bind *b, const struct sequence *s, const struct seq_step *step,
-                    uint8_t *out)
+size_t seq_bind_encode(struct seq_bind *b, const struct sequence *s, const struct seq_step *step,
+                       uint8_t *out)
 {
         struct draft d;
         size_t n;

@@ -72,9 +72,9 @@ struct seq_bind {
  * not copied; each host has the same HOSTID. */
 void seq_bind_init(struct seq_bind *b, enum party side, const char *hostnqn, const char *subnqn);
 /* The peer said this PDU. Over RDMA: a command or response, as over TCP. */
-void seq_bind_heard(struct seq_bind *b, const union pdu *h);
+void seq_bind_received(struct seq_bind *b, const union pdu *h);
 /* Data of a C2HData PDU. */
-void seq_bind_heard_data(struct seq_bind *b, const union pdu *h, const uint8_t *data);
+void seq_bind_received_data(struct seq_bind *b, const union pdu *h, const uint8_t *data);
 /* From the first step on the host authenticates itself with these keys. */
 void seq_bind_auth(struct seq_bind *b, const struct auth_crypto *crypto,
                    const struct auth_keys *keys);
@@ -94,8 +94,8 @@ enum { BIND_ROOM = 2 * (SEQ_DATA_MAX + 512) }; /* a step at most, sent twice */
  * A step (SEQ_PDU, SEQ_RAW) as bytes into out[BIND_ROOM]; how many: 0 where a violator says so. The
  * bind moves on: the CID is used, an R2T is served, a command is answered.
  */
-size_t seq_bind_say(struct seq_bind *b, const struct sequence *s, const struct seq_step *step,
-                    uint8_t *out);
+size_t seq_bind_encode(struct seq_bind *b, const struct sequence *s, const struct seq_step *step,
+                       uint8_t *out);
 
 struct bind_work {      /* what a step comes to over RDMA */
         uint8_t type;   /* enum seq_message; PDU_CAPSULE_CMD or _RESP: a SEND */

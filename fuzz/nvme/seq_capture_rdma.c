@@ -386,7 +386,7 @@ static void take_response(const struct said *w)
         struct fit_message m;
 
         memcpy(&h.resp.cqe, w->bytes, w->n < sizeof(h.resp.cqe) ? w->n : sizeof(h.resp.cqe));
-        seq_bind_heard(&w->flow->host.bind, &h);
+        seq_bind_received(&w->flow->host.bind, &h);
         w->flow->host.answered = true;
         for (struct said *c = w->older; c; c = c->older) {
                 if (c->flow != w->flow || c->kind != COMMAND || c->answered)
@@ -562,7 +562,7 @@ static void open_flow(struct rdma_reading *t, struct trace_conn *c)
         c->user = f;
 }
 
-static void forget(struct rdma_reading *t)
+static void reset_reading(struct rdma_reading *t)
 {
         for (struct said *w = t->oldest, *newer; w; w = newer) {
                 newer = w->newer;
@@ -617,7 +617,7 @@ static void end_sequence(struct rdma_reading *t)
         find_memory(t);
         add_all(t);
         reading_end(t->r);
-        forget(t);
+        reset_reading(t);
 }
 
 static void over(struct rdma_reading *t, struct trace_conn *c)
@@ -638,7 +638,7 @@ static bool joins(const struct rdma_reading *t, const struct trace_event *e)
         return qid > 0 && t->flows < SEQ_QUEUES;
 }
 
-static void begin(struct rdma_reading *t, const struct trace_event *e)
+static void start_flow(struct rdma_reading *t, const struct trace_event *e)
 {
         if (e->kind != TRACE_REQUEST || !joins(t, e))
                 end_sequence(t);
@@ -651,7 +651,7 @@ static void on_event(void *user, const struct trace_event *e)
         struct flow *f;
 
         if (t->begun == e->conn)
-                begin(t, e);
+                start_flow(t, e);
         t->begun = NULL;
         f = e->conn->user;
         if (e->kind == TRACE_OPENED && t->open == 0 && t->flows > 0) {

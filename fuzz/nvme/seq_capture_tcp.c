@@ -49,7 +49,7 @@ static void read_pdu(const struct seq_bind *b, uint8_t type, const uint8_t *p, s
 static void render(const struct fit *f, uint8_t *out, struct fit_message *is)
 {
         struct seq_bind copy = *f->bind;
-        size_t n = seq_bind_say(&copy, &f->trial, &f->trial.step[0], out);
+        size_t n = seq_bind_encode(&copy, &f->trial, &f->trial.step[0], out);
 
         read_pdu(f->bind, f->trial.step[0].template->type, out, n, is);
 }
@@ -153,7 +153,7 @@ static void take_pdu(struct reading *r, struct flow *f, const uint8_t *p, size_t
                 reading_add_late(r, &f->host, SEQ_RAW, p, n);
         } else if (reading_add(r, &f->host, &r->fit.best, &r->fit.best.step[0])) {
                 f->asked |= p[0] == PDU_ICREQ;
-                (void)seq_bind_say(&f->host.bind, &r->fit.best, &r->fit.best.step[0], out);
+                (void)seq_bind_encode(&f->host.bind, &r->fit.best, &r->fit.best.step[0], out);
         }
         f->host.answered = false;
 }
@@ -204,7 +204,7 @@ static void take_host(struct reading *r, struct flow *f, const uint8_t *p, size_
 
 static void on_answer(struct flow *f, const union pdu *h)
 {
-        seq_bind_heard(&f->host.bind, h);
+        seq_bind_received(&f->host.bind, h);
         if (h->ch.type == PDU_ICRESP && f->asked)
                 framer_negotiated(&f->heard, &f->host.bind.in);
 }

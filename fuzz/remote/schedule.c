@@ -143,7 +143,7 @@ void conn_live(struct remote_conn *c)
         remote_acted(c->session);
 }
 
-void conn_heard(struct remote_conn *c, uint64_t word)
+void conn_received_word(struct remote_conn *c, uint64_t word)
 {
         /* powers of ten from 100 ms on: what a busy machine makes of a fast answer is nothing new */
         uint64_t ms = loop_now_ms() - c->spoke;

@@ -86,7 +86,7 @@ __attribute__((format(printf, 2, 3))) void conn_refuse(struct remote_conn *c, co
 /* The target closed it, or answers our closing so. */
 void conn_ended(struct remote_conn *c, bool reset);
 /* A word of the target, as a number below 1 << 56. */
-void conn_heard(struct remote_conn *c, uint64_t word);
+void conn_received_word(struct remote_conn *c, uint64_t word);
 /* Something is about to be sent on it. */
 void conn_speaks(struct remote_conn *c);
 /* Something was sent, or begun: the target has time to answer. */

@@ -177,7 +177,7 @@ static bool exchange(struct end *from, struct end *to, struct bytes *b, bool *cl
         return true;
 }
 
-static void begin(struct end *host, struct end *ctrl)
+static void start_transaction(struct end *host, struct end *ctrl)
 {
         auth_start(&host->a, &host->cfg);
         auth_start(&ctrl->a, &ctrl->cfg);
@@ -206,7 +206,7 @@ static void transact(struct bytes *b)
 
         fails_at = bytes_u8(b);
         (void)fuzz_arithmetic(bits, fails_at);
-        begin(&host, &ctrl);
+        start_transaction(&host, &ctrl);
         while (exchange(&host, &ctrl, b, &clean) || exchange(&ctrl, &host, b, &clean))
                 must(said++ < MESSAGES);
         check_end(&host.a);

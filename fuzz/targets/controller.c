@@ -223,7 +223,7 @@ static enum rule_id broken(uint16_t n)
         return rules[n % count];
 }
 
-static void begin(struct rig *rig)
+static void start_rig(struct rig *rig)
 {
         unsigned bits = bytes_u8(&rig->in);
         struct controller_config cfg = { .policy = &rig->policy };
@@ -255,7 +255,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
         struct rig rig = { .in = bytes_of(input, size) };
 
-        begin(&rig);
+        start_rig(&rig);
         while (rig.in.left > 0)
                 step(&rig);
         while (comes_back(&rig, controller_aer_take(&rig.c, UINT32_MAX)))

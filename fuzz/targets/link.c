@@ -145,7 +145,7 @@ static void drain(struct rig *rig)
         }
 }
 
-static void take(struct rig *rig, const uint8_t *p, size_t n)
+static void feed_link(struct rig *rig, const uint8_t *p, size_t n)
 {
         while (n > 0 && rig->l.state < LINK_DEAD) {
                 struct iovec iov[2];
@@ -176,8 +176,8 @@ static void receive(struct rig *rig, unsigned how)
         if (!(how & STEP_BAD_SUM))
                 stream_sum(wire, n, track_format(rig->l.track, sender));
         cut = cut < n ? cut : 0;
-        take(rig, wire, cut);
-        take(rig, wire + cut, n - cut);
+        feed_link(rig, wire, cut);
+        feed_link(rig, wire + cut, n - cut);
 }
 
 static void attach(struct rig *rig, bool wide)
@@ -219,7 +219,7 @@ static void one_step(struct rig *rig)
         check_state(rig);
 }
 
-static bool begin(struct rig *rig)
+static bool start_rig(struct rig *rig)
 {
         unsigned bits = bytes_u16(&rig->in);
         struct link_config cfg = { .side = bits & BIT_CONTROLLER ? PARTY_CONTROLLER : PARTY_HOST,
@@ -249,7 +249,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 
         memset(&rig, 0, sizeof(rig));
         rig.in = bytes_of(input, size);
-        if (begin(&rig)) {
+        if (start_rig(&rig)) {
                 while (rig.in.left > 0)
                         one_step(&rig);
                 for (unsigned i = 0; i < 2 * TXS; i++)

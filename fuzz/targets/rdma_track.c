@@ -11,7 +11,7 @@ enum { BIT_PASSIVE = 1, BIT_WAIVED = 2, BIT_MID_STREAM = 4 };
 enum step { REQUEST, ACCEPT, REJECT, COMMAND, RESPONSE, READ, WRITE, READS, CLOSED, FORMAT, STEPS };
 
 /* len bytes (the first byte of the step says how many) of the input. */
-static const uint8_t *take(struct bytes *b, size_t *len, size_t max)
+static const uint8_t *next_bytes(struct bytes *b, size_t *len, size_t max)
 {
         const uint8_t *p;
 
@@ -27,7 +27,7 @@ static const struct rule_set *connects(struct rdma_track *t, struct bytes *b, en
 {
         uint8_t in = bytes_u8(b), out = bytes_u8(b);
         size_t len;
-        const uint8_t *p = take(b, &len, 196);
+        const uint8_t *p = next_bytes(b, &len, 196);
 
         if (what == REQUEST)
                 return rdma_track_request(t, p, len, in, out);
@@ -50,7 +50,7 @@ static const struct rule_set *moves(struct rdma_track *t, struct bytes *b, enum 
 static const struct rule_set *track_step(struct rdma_track *t, struct bytes *b, enum step what)
 {
         size_t len;
-        const uint8_t *p = take(b, &len, 255);
+        const uint8_t *p = next_bytes(b, &len, 255);
         uint8_t invalidates = bytes_u8(b);
 
         if (what == COMMAND)

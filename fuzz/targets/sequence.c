@@ -33,7 +33,7 @@ static void check_bind(const struct sequence *s)
         b.memory = (struct bind_memory) { .at = memory, .addr = 0x10000, .key = 7 };
         for (unsigned i = 0; i < s->steps; i++)
                 if (s->step[i].kind <= SEQ_RAW && s->transport == SEQ_TCP)
-                        must(seq_bind_say(&b, s, &s->step[i], out) <= sizeof(out));
+                        must(seq_bind_encode(&b, s, &s->step[i], out) <= sizeof(out));
                 else if (s->step[i].kind <= SEQ_RAW)
                         (void)seq_bind_work(&b, s, &s->step[i], out);
 }

@@ -491,7 +491,7 @@ static bool begin_host(struct pair *p, uint8_t hpda)
         return p->host != NULL;
 }
 
-static bool begin(struct pair *p)
+static bool start_pair(struct pair *p)
 {
         const struct track_limits passive = { .depth_max = 64, .findings = true, .passive = true };
         uint8_t hpda = bytes_u8(&p->in) % 32, cpda = bytes_u8(&p->in) % 32;
@@ -555,7 +555,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 
         p.bits = bytes_u32(&p.in);
         p.owner.buffers_max = is(&p, BIT_HUNGRY) ? 1 : 0;
-        if (begin(&p))
+        if (start_pair(&p))
                 play(&p);
         end(&p);
         fuzz_scarce(0);

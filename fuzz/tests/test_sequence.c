@@ -153,7 +153,7 @@ static struct seq_bind bind;
 
 static size_t say(unsigned step, union pdu *h)
 {
-        size_t n = seq_bind_say(&bind, &seq, &seq.step[step], out);
+        size_t n = seq_bind_encode(&bind, &seq, &seq.step[step], out);
 
         memset(h, 0, sizeof(*h));
         memcpy(h, out, n < sizeof(*h) ? n : sizeof(*h));
@@ -162,7 +162,7 @@ static size_t say(unsigned step, union pdu *h)
 
 static void hear(union pdu h)
 {
-        seq_bind_heard(&bind, &h);
+        seq_bind_received(&bind, &h);
 }
 
 static void an_r2t_is_served_with_its_tag_and_digests(void **state)
@@ -327,7 +327,7 @@ static void a_controller_answers_by_keys(void **state)
                    PARTY_CONTROLLER);
         sgl_put_keyed(&cmd.cmd.sqe.sgl, &buffer);
         seq_bind_asked(&bind, &(struct rdma_request) { .hsqsize = le16(7) });
-        seq_bind_heard(&bind, &cmd);
+        seq_bind_received(&bind, &cmd);
         work(0);
         assert_int_equal(le16_get(((const struct rdma_accept *)out)->crqsize), 8);
         w = work(1);

@@ -11,7 +11,7 @@
 #include "pdu/core/le.h"
 
 /* Copies [from, to) if it fits. */
-static int take(char *dst, size_t size, const char *from, const char *to)
+static int copy_part(char *dst, size_t size, const char *from, const char *to)
 {
         if ((size_t)(to - from) >= size)
                 return -1;
@@ -33,13 +33,14 @@ static int take_authority(struct host_address *a, const char *p, const char *end
                 host_end = memchr(p, ':', (size_t)(end - p));
                 host_end = port = host_end ? host_end : end;
         }
-        if (!host_end || host_end == host || take(a->traddr, sizeof(a->traddr), host, host_end) < 0)
+        if (!host_end || host_end == host ||
+            copy_part(a->traddr, sizeof(a->traddr), host, host_end) < 0)
                 return -1;
         if (port == end)
                 return 0;
         if (*port != ':' || port + 1 == end)
                 return -1;
-        return take(a->trsvcid, sizeof(a->trsvcid), port + 1, end);
+        return copy_part(a->trsvcid, sizeof(a->trsvcid), port + 1, end);
 }
 
 /* What comes behind it; NULL: it is none of ours. */
@@ -71,7 +72,7 @@ int host_address_parse(struct host_address *a, const char *uri, struct host_erro
         slash = strchrnul(p, '/');
         if (take_authority(a, p, slash) < 0 ||
             (*slash && slash[1] &&
-             take(a->subnqn, sizeof(a->subnqn), slash + 1, slash + strlen(slash)) < 0))
+             copy_part(a->subnqn, sizeof(a->subnqn), slash + 1, slash + strlen(slash)) < 0))
                 return host_fail(e, HOST_USAGE,
                                  "'%s' must be of the form "
                                  "nvme+%s://HOST[:PORT][/NQN]",

@@ -49,7 +49,7 @@ static int judge_link(struct host_queue *q)
 /* --- sending and receiving -------------------------------------------------------------------- */
 
 /* Bytes; 0: none; -1: the stream has ended, or the link (and the queue is broken). */
-static long take(struct host_queue *q)
+static long read_stream(struct host_queue *q)
 {
         struct queue_tcp *t = q->own;
         ssize_t n = link_fill(t->link, &t->stream);
@@ -64,7 +64,7 @@ static long take(struct host_queue *q)
 static long tcp_receive(struct host_queue *q)
 {
         const struct queue_tcp *t = q->own;
-        long n = take(q);
+        long n = read_stream(q);
 
         if (n >= 0 || q->broken)
                 return n;
@@ -82,7 +82,7 @@ static int tcp_send(struct host_queue *q)
         if (!link_wants_send(t->link) || link_flush(t->link, &t->stream) >= 0)
                 return 0;
         snprintf(why, sizeof(why), "%s", stream_why(&t->stream));
-        while (take(q) > 0)
+        while (read_stream(q) > 0)
                 ;
         return host_queue_break(q, "queue %u: send: %s", q->qid, why);
 }

@@ -53,7 +53,7 @@ void rdma_watch_gap(struct rdma_watch *w)
 /* --- READs ------------------------------------------------------------------------------------ */
 
 /* The first `n` are over. */
-static void forget_reads(struct rdma_watch *w, unsigned n)
+static void remove_reads(struct rdma_watch *w, unsigned n)
 {
         w->reads -= n;
         memmove(w->read, w->read + n, w->reads * sizeof(w->read[0]));
@@ -74,9 +74,9 @@ static void begin_read(struct rdma_watch *w, const struct trace_memory *m)
         unsigned at = find_read(w, m);
 
         if (at < w->reads)
-                forget_reads(w, at + 1);
+                remove_reads(w, at + 1);
         if (w->reads == READS)
-                forget_reads(w, 1);
+                remove_reads(w, 1);
         w->read[w->reads++] = (struct outstanding) { .addr = m->addr, .key = m->key };
 }
 
@@ -96,7 +96,7 @@ static void end_read(struct rdma_watch *w, const struct trace_memory *m, struct 
                         most = w->read[i].with;
         judge_finds(found, rule_in(rdma_track_reads(t, most + 1), RDMA_READ_LIMIT),
                     RDMA_READ_LIMIT);
-        forget_reads(w, at + 1);
+        remove_reads(w, at + 1);
 }
 
 /* --- refusals --------------------------------------------------------------------------------- */

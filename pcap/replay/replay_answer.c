@@ -47,8 +47,8 @@ static unsigned find_assoc(const struct serve_conn *c, uint16_t cntlid)
 /* --- telling ---------------------------------------------------------------------------------- */
 
 static void __attribute__((format(printf, 5, 6)))
-tell(const struct serve_conn *c, const union sqe *s, const struct plan_cmd *p, enum likeness l,
-     const char *fmt, ...)
+report_served(const struct serve_conn *c, const union sqe *s, const struct plan_cmd *p,
+              enum likeness l, const char *fmt, ...)
 {
         struct served served = { .sqe = s, .qid = c->qid, .cmd = p, .verdict = { .likeness = l } };
         va_list ap;
@@ -69,7 +69,7 @@ static void set_status(struct request *r, uint16_t status)
 static void refuse(struct serve_conn *c, struct request *r, uint16_t status)
 {
         set_status(r, status);
-        tell(c, &r->sqe, NULL, DIFFERENT, "not in the capture: %s", status_name(status));
+        report_served(c, &r->sqe, NULL, DIFFERENT, "not in the capture: %s", status_name(status));
 }
 
 static bool is_rdma(const struct serve_conn *c)
@@ -168,7 +168,7 @@ static bool answer_piece(struct serve_conn *c, struct request *r)
         memset(r->data + n, 0, r->len - n);
         r->c2h_len = r->len;
         map_log(c, r);
-        tell(c, &r->sqe, p, ALLOWED, "another piece of the log page than in the capture");
+        report_served(c, &r->sqe, p, ALLOWED, "another piece of the log page than in the capture");
         return true;
 }
 
@@ -186,14 +186,14 @@ static void answer(struct serve_conn *c, struct request *r)
         }
         if (p->data_cut && sqe_xfer(&r->sqe) == XFER_C2H && !cqe_status(&p->cqe)) {
                 set_status(r, NVME_INTERNAL_ERROR);
-                tell(c, &r->sqe, p, DIFFERENT, "the capture lacks some of its data");
+                report_served(c, &r->sqe, p, DIFFERENT, "the capture lacks some of its data");
                 return;
         }
         give(c, r, p);
         if (again)
-                tell(c, &r->sqe, p, ALLOWED, "more often than in the capture");
+                report_served(c, &r->sqe, p, ALLOWED, "more often than in the capture");
         else
-                tell(c, &r->sqe, p, SAME, "%s", "");
+                report_served(c, &r->sqe, p, SAME, "%s", "");
 }
 
 /* --- Connect and properties ------------------------------------------------------------------- */
@@ -224,9 +224,9 @@ static void leave_out_auth(const struct serve_conn *c, struct request *r, const 
 
         r->cqe.dw0 = le32(dw0 & ~asks);
         if (dw0 & asks)
-                tell(c, &r->sqe, p, ALLOWED, "authentication is no longer asked for");
+                report_served(c, &r->sqe, p, ALLOWED, "authentication is no longer asked for");
         else
-                tell(c, &r->sqe, p, SAME, "%s", "");
+                report_served(c, &r->sqe, p, SAME, "%s", "");
 }
 
 static void connect_queue(struct serve_conn *c, struct request *r)
@@ -248,7 +248,7 @@ static void connect_queue(struct serve_conn *c, struct request *r)
         r->cqe.result = p->cqe.result;
         set_status(r, cqe_status(&p->cqe));
         if (cqe_status(&p->cqe)) {
-                tell(c, &r->sqe, p, SAME, "%s", "");
+                report_served(c, &r->sqe, p, SAME, "%s", "");
                 return;
         }
         leave_out_auth(c, r, p);
@@ -274,7 +274,7 @@ static bool live_property(struct serve_conn *c, struct request *r)
                 c->cc = (uint32_t)le64_get(r->sqe.property.value);
         else
                 r->cqe.result = le64(ofst == PROP_CC ? c->cc : csts(c));
-        tell(c, &r->sqe, NULL, ALLOWED, "CC and CSTS follow the live host");
+        report_served(c, &r->sqe, NULL, ALLOWED, "CC and CSTS follow the live host");
         return true;
 }
 
@@ -286,7 +286,7 @@ static bool by_intent(struct serve_conn *c, struct request *r)
                 return live_property(c, r);
         if (c->qid != 0 || s->opc != NVME_KEEP_ALIVE)
                 return false;
-        tell(c, s, NULL, ALLOWED, "Keep Alive is answered as it arrives");
+        report_served(c, s, NULL, ALLOWED, "Keep Alive is answered as it arrives");
         return true;
 }
 
@@ -314,7 +314,7 @@ static void execute(void *user, struct request *r)
         if (c->qid == 0 && c->connected && r->sqe.opc == NVME_AER) {
                 r->next = c->parked;
                 c->parked = r;
-                tell(c, &r->sqe, NULL, ALLOWED, "no event occurs");
+                report_served(c, &r->sqe, NULL, ALLOWED, "no event occurs");
                 return;
         }
         if (is_fabrics(&r->sqe, FCTYPE_CONNECT))

@@ -161,7 +161,7 @@ static const char *reason(const struct comparison *c, enum allowed_part part, ui
 
 /* The first reason of the worst kind stays. */
 static void __attribute__((format(printf, 3, 4)))
-say(struct verdict *v, enum likeness l, const char *fmt, ...)
+set_verdict(struct verdict *v, enum likeness l, const char *fmt, ...)
 {
         va_list ap;
 
@@ -218,8 +218,8 @@ static void compare_status(const struct comparison *c, struct verdict *v)
                 why = "both refuse it; which of two faults is reported is not prescribed";
         if (returns_contents(c) && (of_contents(was) || of_contents(is)))
                 why = "unknown contents";
-        say(v, why ? ALLOWED : DIFFERENT, "status: captured %s, live %s%s%s", status_name(was),
-            status_name(is), why ? ": " : "", why ? why : "");
+        set_verdict(v, why ? ALLOWED : DIFFERENT, "status: captured %s, live %s%s%s",
+                    status_name(was), status_name(is), why ? ": " : "", why ? why : "");
 }
 
 static void compare_dw0(const struct comparison *c, struct verdict *v)
@@ -230,8 +230,9 @@ static void compare_dw0(const struct comparison *c, struct verdict *v)
                 const char *why = reason(c, IN_DW0, bit);
 
                 if ((was ^ is) >> bit & 1)
-                        say(v, why ? ALLOWED : DIFFERENT, "DW0: captured %08Xh, live %08Xh%s%s",
-                            was, is, why ? ": " : "", why ? why : "");
+                        set_verdict(v, why ? ALLOWED : DIFFERENT,
+                                    "DW0: captured %08Xh, live %08Xh%s%s", was, is, why ? ": " : "",
+                                    why ? why : "");
         }
 }
 
@@ -240,7 +241,7 @@ static void compare_dw1(const struct comparison *c, struct verdict *v)
         uint32_t was = le32_get(c->captured.cqe.dw1), is = le32_get(c->live.cqe.dw1);
 
         if (was != is)
-                say(v, DIFFERENT, "DW1: captured %08Xh, live %08Xh", was, is);
+                set_verdict(v, DIFFERENT, "DW1: captured %08Xh, live %08Xh", was, is);
 }
 
 /* CAP and VS are the controller's own; of CSTS the bits that change by themselves may differ. */
@@ -257,8 +258,9 @@ static void compare_property(const struct comparison *c, struct verdict *v)
                 return;
         if (ofst == PROP_CSTS && !((was ^ is) & CSTS_CFS))
                 why = "CSTS changes in its own time";
-        say(v, why ? ALLOWED : DIFFERENT, "%s: captured %" PRIX64 "h, live %" PRIX64 "h%s%s",
-            name ? name : "property", was, is, why ? ": " : "", why ? why : "");
+        set_verdict(v, why ? ALLOWED : DIFFERENT,
+                    "%s: captured %" PRIX64 "h, live %" PRIX64 "h%s%s", name ? name : "property",
+                    was, is, why ? ": " : "", why ? why : "");
 }
 
 static bool is_property_get(const union sqe *s)
@@ -298,7 +300,7 @@ static void compare_block_size(const struct comparison *c, struct verdict *v)
         was = id_ns_block_size((const void *)c->captured.data);
         is = id_ns_block_size((const void *)c->live.data);
         if (was != is)
-                say(v, DIFFERENT, "blocks: captured %u bytes, live %u bytes", was, is);
+                set_verdict(v, DIFFERENT, "blocks: captured %u bytes, live %u bytes", was, is);
 }
 
 static void compare_bytes(const struct comparison *c, struct verdict *v, uint32_t n)
@@ -314,9 +316,9 @@ static void compare_bytes(const struct comparison *c, struct verdict *v, uint32_
                                                 ? "unknown contents (writes are not replayed)"
                                                 : "unknown contents (not written in the replay)"
                                           : reason(c, IN_DATA, i);
-                say(v, why ? ALLOWED : DIFFERENT,
-                    "data: byte %u of %u: captured %02X, live %02X%s%s", i, n, was[i], is[i],
-                    why ? ": " : "", why ? why : "");
+                set_verdict(v, why ? ALLOWED : DIFFERENT,
+                            "data: byte %u of %u: captured %02X, live %02X%s%s", i, n, was[i],
+                            is[i], why ? ": " : "", why ? why : "");
         }
 }
 
@@ -330,14 +332,14 @@ static void compare_data(const struct comparison *c, struct verdict *v)
                 return;
         if (c->cut) {
                 if (memcmp(c->captured.data, c->live.data, n) != 0)
-                        say(v, ALLOWED, "data: not all of it is in the capture");
+                        set_verdict(v, ALLOWED, "data: not all of it is in the capture");
                 return;
         }
         compare_block_size(c, v);
         compare_bytes(c, v, n);
         if (c->captured.len != c->live.len)
-                say(v, DIFFERENT, "data: captured %u bytes, live %u bytes", c->captured.len,
-                    c->live.len);
+                set_verdict(v, DIFFERENT, "data: captured %u bytes, live %u bytes", c->captured.len,
+                            c->live.len);
 }
 
 struct verdict compare_answers(const struct comparison *c)

@@ -40,18 +40,18 @@ bool contents_known(struct replay *r, const union sqe *sqe)
         return c && !c->lost && marks_cover(&c->known, from, to);
 }
 
-static void forget(struct contents *c, uint64_t from, uint64_t to)
+static void mark_unknown(struct contents *c, uint64_t from, uint64_t to)
 {
         if (from < to)
                 marks_remove(&c->known, from, to);
 }
 
-static void forget_ranges(struct contents *c, const struct dsm_range *range, uint32_t count)
+static void mark_ranges_unknown(struct contents *c, const struct dsm_range *range, uint32_t count)
 {
         for (uint32_t i = 0; i < count; i++) {
                 uint64_t from = le64_get(range[i].slba), to = from + le32_get(range[i].blocks);
 
-                forget(c, from, to < from ? UINT64_MAX : to);
+                mark_unknown(c, from, to < from ? UINT64_MAX : to);
         }
 }
 
@@ -74,13 +74,13 @@ void contents_sent(struct replay *r, const union sqe *sqe, const void *data, uin
         case NVME_WRITE:
         case NVME_WRITE_ZEROES:
         case NVME_WRITE_UNCORRECTABLE:
-                forget(c, from, to);
+                mark_unknown(c, from, to);
                 return;
         case NVME_DSM:
                 if (data)
-                        forget_ranges(c, data, len / (uint32_t)sizeof(struct dsm_range));
+                        mark_ranges_unknown(c, data, len / (uint32_t)sizeof(struct dsm_range));
                 else
-                        forget(c, 0, UINT64_MAX);
+                        mark_unknown(c, 0, UINT64_MAX);
                 return;
         default:
                 c->lost = true;
@@ -101,7 +101,7 @@ void contents_done(struct replay *r, const union sqe *sqe)
 void contents_lost(struct replay *r)
 {
         for (struct contents *c = r->contents; c; c = c->next)
-                forget(c, 0, UINT64_MAX);
+                mark_unknown(c, 0, UINT64_MAX);
 }
 
 void contents_free(struct replay *r)

@@ -41,7 +41,7 @@ struct serve_loop {
         struct verbs_listener *listener; /* NULL: its device is gone */
 };
 
-static struct served_conn *of(struct serve_conn *c)
+static struct served_conn *served_of(struct serve_conn *c)
 {
         return (struct served_conn *)c;
 }
@@ -281,7 +281,7 @@ static void on_request(struct rdma_group *g, const struct verbs_event *e)
         }
         refuse(e->ep, RDMA_REJECT_RESOURCES);
         if (c) {
-                rdma_ep_forget(&c->ep);
+                rdma_ep_disown(&c->ep);
                 dismantle(c);
         }
 }
@@ -299,7 +299,7 @@ static void settle_all(struct server *sv)
         unsigned kept = 0;
 
         for (unsigned i = 0; i < sv->n_conns; i++) {
-                struct served_conn *c = of(sv->conns[i]);
+                struct served_conn *c = served_of(sv->conns[i]);
 
                 if (settle(c))
                         sv->conns[kept++] = &c->common;
@@ -330,7 +330,7 @@ static void work_or_rest(struct serve_loop *l)
 static void leave(struct serve_loop *l)
 {
         for (unsigned i = 0; i < l->server->n_conns; i++)
-                rdma_ep_step(&of(l->server->conns[i])->ep, LIFE_CLOSE);
+                rdma_ep_step(&served_of(l->server->conns[i])->ep, LIFE_CLOSE);
         while (l->server->n_conns > 0)
                 work_or_rest(l);
 }

@@ -23,7 +23,7 @@ struct served_conn {
         uint8_t buf[BUFFER];
 };
 
-static struct served_conn *of(struct serve_conn *c)
+static struct served_conn *served_of(struct serve_conn *c)
 {
         return (struct served_conn *)c;
 }
@@ -114,7 +114,7 @@ static void drop_closed(struct server *sv)
 
         for (unsigned i = 0; i < sv->n_conns; i++) {
                 if (sv->conns[i]->over)
-                        conn_free(of(sv->conns[i]));
+                        conn_free(served_of(sv->conns[i]));
                 else
                         sv->conns[kept++] = sv->conns[i];
         }
@@ -131,7 +131,7 @@ static void turn(struct server *sv, struct stream_listener *listener)
         int ms = SERVE_TICK_MS;
 
         for (unsigned i = 0; i < n; i++) {
-                struct served_conn *c = of(sv->conns[i]);
+                struct served_conn *c = served_of(sv->conns[i]);
 
                 now[i] = !stream_pollfd(&c->stream, link_events(c->link), &fds[i + 1]) || c->more;
                 ms = now[i] ? 0 : ms;
@@ -140,7 +140,7 @@ static void turn(struct server *sv, struct stream_listener *listener)
                 return;
         for (unsigned i = 0; i < n; i++)
                 if (fds[i + 1].revents || now[i])
-                        serve(of(sv->conns[i]));
+                        serve(served_of(sv->conns[i]));
         if (fds[0].revents)
                 take_conn(sv, listener);
 }
@@ -158,7 +158,7 @@ int serve_tcp(struct server *sv, char *err, size_t err_size)
                 drop_closed(sv);
         }
         for (unsigned i = 0; i < sv->n_conns; i++)
-                conn_free(of(sv->conns[i]));
+                conn_free(served_of(sv->conns[i]));
         stream_unlisten(&listener);
         return 0;
 }

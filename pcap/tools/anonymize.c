@@ -197,7 +197,7 @@ static void on_rdma(struct anonymizer *w, const struct record *r)
         r->session->user = NULL;
 }
 
-static void begin(struct anonymizer *w, const struct record *r)
+static void open_copy(struct anonymizer *w, const struct record *r)
 {
         w->written++;
         if (r->e->conn->transport == TRACE_TCP)
@@ -211,7 +211,7 @@ static void on_record(void *user, const struct record *r)
         struct anonymizer *w = user;
 
         if (r->e->kind == TRACE_OPENED && (!w->args->conn || w->args->conn == r->e->conn->number))
-                begin(w, r);
+                open_copy(w, r);
         (r->e->conn->transport == TRACE_TCP ? on_tcp : on_rdma)(w, r);
 }
 

@@ -98,7 +98,7 @@ static void print_object(const struct record *r)
         print_json(o, inner);
 }
 
-static void begin(struct shower *s, const struct trace_event *e)
+static void note_start(struct shower *s, const struct trace_event *e)
 {
         if (!s->started) {
                 s->started = true;
@@ -110,7 +110,7 @@ static void on_record(void *user, const struct record *r)
 {
         struct shower *s = user;
 
-        begin(s, r->e);
+        note_start(s, r->e);
         s->call->selected |= args_select_queue(s->args, r);
         if (!is_shown(r->e->kind) || is_sealed(r) || !args_select(s->args, r))
                 return;
@@ -161,7 +161,7 @@ static void on_srp_record(void *user, const struct srp_record *r)
 {
         struct shower *s = user;
 
-        begin(s, r->e);
+        note_start(s, r->e);
         s->call->selected |= args_select_conn(s->args, r->e->conn);
         if (!is_shown(r->e->kind) || !is_srp_wanted(s->args, r))
                 return;

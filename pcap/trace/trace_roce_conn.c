@@ -26,7 +26,7 @@ struct roce_name *roce_find(struct roce *r, enum roce_name_kind kind, const stru
         return NULL;
 }
 
-static void forget_name(struct roce *r, enum roce_name_kind kind, const struct capture_end *at,
+static void remove_name(struct roce *r, enum roce_name_kind kind, const struct capture_end *at,
                         uint32_t number, const struct roce_conn *of)
 {
         for (struct roce_name **n = bucket_of(r, kind, at, number); *n; n = &(*n)->next) {
@@ -63,7 +63,7 @@ void roce_name(struct tracer *t, enum roce_name_kind kind, struct roce_conn *c, 
 
 void roce_name_controller(struct tracer *t, struct roce_conn *c, uint32_t qpn)
 {
-        forget_name(t->roce, NAME_QP, &c->pub.end[PARTY_CONTROLLER], c->pub.qpn[PARTY_CONTROLLER],
+        remove_name(t->roce, NAME_QP, &c->pub.end[PARTY_CONTROLLER], c->pub.qpn[PARTY_CONTROLLER],
                     c);
         c->pub.qpn[PARTY_CONTROLLER] = qpn;
         roce_name(t, NAME_QP, c, PARTY_CONTROLLER, qpn);
@@ -131,8 +131,8 @@ void roce_conn_close(struct tracer *t, struct roce_conn *c)
                 roce_flush(t, c, p);
                 if (c->pub.qpn[p])
                         remember(r, c, p);
-                forget_name(r, NAME_QP, &c->pub.end[p], c->pub.qpn[p], c);
-                forget_name(r, NAME_ID, &c->pub.end[p], c->id[p], c);
+                remove_name(r, NAME_QP, &c->pub.end[p], c->pub.qpn[p], c);
+                remove_name(r, NAME_ID, &c->pub.end[p], c->id[p], c);
         }
         trace_emit_kind(t, &c->pub, TRACE_CLOSED, PARTY_HOST);
         for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++)

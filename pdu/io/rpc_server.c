@@ -170,7 +170,7 @@ static void answer(struct client *c)
                 put_answer(c, text);
 }
 
-static void take(struct client *c)
+static void feed_client(struct client *c)
 {
         size_t n = c->in_len - c->in_at;
 
@@ -240,7 +240,7 @@ static void work(struct client *c)
 
         flush(c);
         while (has_input(c) && left-- > 0) {
-                take(c);
+                feed_client(c);
                 flush(c);
         }
         if (c->last_words)

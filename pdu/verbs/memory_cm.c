@@ -57,7 +57,7 @@ static void deliver_to_peer(struct verbs_ep *ep, enum message m, int reason,
                 deliver(ep->peer, m, reason, p, padded);
 }
 
-void memory_say(struct verbs_ep *ep, enum verbs_event_type type)
+void memory_send_event(struct verbs_ep *ep, enum verbs_event_type type)
 {
         struct memory_event *e = message_new(MESSAGES, 0);
 

@@ -252,7 +252,7 @@ void memory_deliver(struct verbs_ep *ep);
 /* The owner has taken this event. */
 void memory_taken(const struct memory_event *e);
 /* An event of no message: async, removed. */
-void memory_say(struct verbs_ep *ep, enum verbs_event_type type);
+void memory_send_event(struct verbs_ep *ep, enum verbs_event_type type);
 
 /* --- memory_work.c ----------------------------------------------------------------------------- */
 

@@ -114,7 +114,7 @@ static void fail_both(struct verbs_ep *ep, struct memory_work *w, enum verbs_sta
         fail_send(ep, w, status);
         if (peer && peer->qp == MEMORY_QP_LIVE) {
                 memory_qp_fail(peer);
-                memory_say(peer, VERBS_QP_ERROR);
+                memory_send_event(peer, VERBS_QP_ERROR);
         }
 }
 
@@ -545,7 +545,7 @@ void memory_work_do(struct verbs_ep *ep, unsigned bit)
                 arrive(ep->domain, fifo_pop(&ep->received));
         } else {
                 ep->last_wqe = false;
-                memory_say(ep, VERBS_LAST_WQE);
+                memory_send_event(ep, VERBS_LAST_WQE);
         }
         if (ep->peer)
                 memory_ready(ep->peer);

@@ -162,9 +162,9 @@ static inline int rdma_ep_accept(struct rdma_ep *e, const struct verbs_conn_para
         return verbs_accept(e->ep, p);
 }
 /* Rejects a connect request with private data, and destroys it; an endpoint that took it has to
- * rdma_ep_forget() it then. */
+ * rdma_ep_disown() it then. */
 void rdma_ep_refuse(struct verbs_ep *ep, const void *data, uint8_t len);
-static inline void rdma_ep_forget(struct rdma_ep *e)
+static inline void rdma_ep_disown(struct rdma_ep *e)
 {
         e->ep = NULL;
 }

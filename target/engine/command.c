@@ -349,7 +349,7 @@ static bool start_metrics(struct running *r, char *error, size_t size)
         return true;
 }
 
-static void forget(struct target_args *a)
+static void free_args(struct target_args *a)
 {
         if (a->family->command->forget)
                 a->family->command->forget(a);
@@ -422,7 +422,7 @@ static int run(struct target_args *a, const sigset_t *signals)
 
         if (ok) {
                 announce(&r);
-                forget(a);
+                free_args(a);
                 wait_for_end(&r, signals);
         } else {
                 fprintf(stderr, "nvmfspec target: %s\n", error);
@@ -495,7 +495,7 @@ int target_command(const struct target_family *const *families, int argc, char *
                 f->command->defaults(a);
         option_table_make(&t, (const void *const *)families, where, f->command->options, how);
         code = parse_and_serve(&t, a, argc, argv);
-        forget(a);
+        free_args(a);
         free(a);
         return code;
 }

@@ -147,12 +147,12 @@ void conn_leave(struct conn *c)
         *c->prev = c->next;
         if (c->next)
                 c->next->prev = c->prev;
-        conn_forget(c->reactor->service, c->port, &c->peer);
+        conn_uncount(c->reactor->service, c->port, &c->peer);
         pool_leave(c->pool, c->borrower.host);
         pool_leave(c->pool, c->borrower.place);
 }
 
-void conn_forget(struct service *s, struct port *port, const struct conn_peer *peer)
+void conn_uncount(struct service *s, struct port *port, const struct conn_peer *peer)
 {
         if (s->family->port_put)
                 s->family->port_put(port);

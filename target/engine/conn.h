@@ -2,7 +2,7 @@
 /*
  * A connection's place on its reactor, whatever protocol it speaks: the memory that it borrows, its host's share of
  * the reactor's time, and the lists that it stands in. Embedded in the family's connection, which zeroes it. All of it
- * is for the reactor's thread, but conn_count() and conn_forget().
+ * is for the reactor's thread, but conn_count() and conn_uncount().
  */
 #ifndef NVMF_TARGET_ENGINE_CONN_H
 #define NVMF_TARGET_ENGINE_CONN_H
@@ -48,7 +48,7 @@ void conn_enter(struct conn *c, const struct conn_kind *kind, struct reactor *r,
 /* Nobody speaks of it any more, and all buffers are back: out of its reactor. Freeing it is the family's. */
 void conn_leave(struct conn *c);
 /* What never entered: gives the port back, and is no longer counted. Any thread. */
-void conn_forget(struct service *s, struct port *port, const struct conn_peer *peer);
+void conn_uncount(struct service *s, struct port *port, const struct conn_peer *peer);
 
 /* Data buffers of len bytes. Without memory NULL: the connection is fed once buffers have come back. */
 uint8_t *conn_buffer_get(struct conn *c, uint32_t len);

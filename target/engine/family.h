@@ -43,7 +43,7 @@ struct target_family {
         void (*port_put)(struct port *port);
 
         /* On the reactor's thread: a stream was accepted, a connect request has come. The reference to the port, the
-         * stream (which may move) and e->ep are the family's from here on, also if it fails; then conn_forget(). */
+         * stream (which may move) and e->ep are the family's from here on, also if it fails; then conn_uncount(). */
         void (*start_stream)(struct reactor *r, struct port *port, struct stream *stream,
                              const struct conn_peer *peer);
         void (*start_rdma)(struct reactor *r, struct port *port, const struct verbs_event *e,

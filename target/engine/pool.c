@@ -50,7 +50,7 @@ uint64_t pool_size(uint32_t len)
         return size_of(class_of(len));
 }
 
-static struct pool_buffer *take(struct pool *p, unsigned class)
+static struct pool_buffer *pop_free(struct pool *p, unsigned class)
 {
         struct pool_buffer *b = p->free[class];
 
@@ -64,7 +64,7 @@ static void shrink(struct pool *p, uint64_t bytes)
 {
         for (unsigned class = POOL_CLASSES; class -- > 0;)
                 while (p->bytes + bytes > p->cap && p->free[class]) {
-                        void *b = take(p, class);
+                        void *b = pop_free(p, class);
 
                         ASAN_UNPOISON_MEMORY_REGION(b, size_of(class));
                         p->source->put(p->user, b, size_of(class));
@@ -166,7 +166,7 @@ uint8_t *pool_get(struct pool *p, uint32_t len, struct pool_borrower *borrower)
         p->used = true;
         if (!may_have(p, borrower, size_of(class)))
                 return NULL;
-        b = take(p, class);
+        b = pop_free(p, class);
         if (!b)
                 b = allocate(p, class);
         if (!b)

@@ -320,7 +320,7 @@ void reactor_adopt(struct reactor *r, struct port *port, struct stream *stream,
 
         if (!a) {
                 stream_close(stream, false);
-                conn_forget(r->service, port, peer);
+                conn_uncount(r->service, port, peer);
                 return;
         }
         *a = (struct adoption) { .message.run = on_adoption,
@@ -383,7 +383,7 @@ void reactor_adopt_rdma(struct reactor *r, struct port *port, const struct verbs
         if (!a || verbs_migrate(e->ep, r->rdma->group.context) < 0) {
                 free(a);
                 r->service->family->reject_rdma(r->service, e->ep);
-                conn_forget(r->service, port, peer);
+                conn_uncount(r->service, port, peer);
                 return;
         }
         *a = (struct rdma_adoption) { .message.run = on_rdma_adoption,

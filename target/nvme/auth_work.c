@@ -58,7 +58,7 @@ void auth_work_free(struct auth_work *w)
 }
 
 /* The first of another address than the last one, or else the first. */
-static struct auth_job *take(struct auth_work *w)
+static struct auth_job *next_job(struct auth_work *w)
 {
         struct auth_job **at = &w->first, *job;
 
@@ -92,7 +92,7 @@ bool auth_work_step(struct auth_work *w)
         struct auth_job *job;
 
         pthread_mutex_lock(&w->lock);
-        job = w->first ? take(w) : NULL;
+        job = w->first ? next_job(w) : NULL;
         pthread_mutex_unlock(&w->lock);
         if (job)
                 compute(job);
@@ -108,7 +108,7 @@ static void *work(void *arg)
         pthread_mutex_lock(&w->lock);
         while (!w->ends) {
                 if (w->first) {
-                        struct auth_job *job = take(w);
+                        struct auth_job *job = next_job(w);
 
                         pthread_mutex_unlock(&w->lock);
                         compute(job);

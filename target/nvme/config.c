@@ -243,7 +243,7 @@ void config_remove_subsystem(struct config *c, struct config_subsystem *s)
 
                 if (at >= 0)
                         config_remove_string(p->subsystems, &p->n_subsystems, (unsigned)at);
-                config_ana_forget(p, s->nqn);
+                config_ana_remove(p, s->nqn);
         }
         free_subsystem(s);
         cut_out(c->subsystems, &c->n_subsystems, sizeof(*s), s);

@@ -149,7 +149,7 @@ void config_ana_states(const struct config_port *p, const char *nqn, struct ana_
 bool config_ana_set(struct config_port *p, const char *nqn, uint32_t grpid, uint8_t state);
 bool config_ana_pass(struct config_port *p, const char *nqn, uint32_t grpid, uint8_t state,
                      uint16_t transition);
-void config_ana_forget(struct config_port *p, const char *nqn);
+void config_ana_remove(struct config_port *p, const char *nqn);
 /* Of a file: ANA is reported by subsystems of which groups are said, in their namespaces or a port. */
 void config_ana_report(struct config *c);
 

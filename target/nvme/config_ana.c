@@ -34,16 +34,16 @@ static void remove_at(struct config_port *p, unsigned at)
         memmove(&p->ana[at], &p->ana[at + 1], (--p->n_ana - at) * sizeof(p->ana[0]));
 }
 
-static void forget(struct config_port *p, const char *nqn, uint32_t grpid)
+static void remove_states(struct config_port *p, const char *nqn, uint32_t grpid)
 {
         for (unsigned i = p->n_ana; i-- > 0;)
                 if (strcmp(p->ana[i].nqn, nqn) == 0 && (grpid == 0 || p->ana[i].grpid == grpid))
                         remove_at(p, i);
 }
 
-void config_ana_forget(struct config_port *p, const char *nqn)
+void config_ana_remove(struct config_port *p, const char *nqn)
 {
-        forget(p, nqn, 0);
+        remove_states(p, nqn, 0);
 }
 
 /* What concerns all groups comes first: it was forgotten what there was before. */
@@ -52,7 +52,7 @@ bool config_ana_pass(struct config_port *p, const char *nqn, uint32_t grpid, uin
 {
         struct config_ana *more;
 
-        forget(p, nqn, grpid);
+        remove_states(p, nqn, grpid);
         more = realloc(p->ana, (p->n_ana + 1) * sizeof(*more));
         if (!more)
                 return false;

@@ -123,7 +123,7 @@ void settings_reset(struct ctrl *c, uint64_t now)
                 settings_unprotect(c);
         for (struct ns *ns = ctrl_first_ns(c); ns && has_flaw(c->env, FLAW_RESERVATION_RESET);
              ns = ctrl_next_ns(c, ns))
-                ns_resv_forget(ns);
+                ns_resv_clear_all(ns);
         c->notices = (struct notices) { 0 };
         if (has_flaw(c->env, FLAW_KEPT_THRESHOLD))
                 s->temp_over = old.temp_over;

@@ -101,7 +101,7 @@ static void visit(struct ctrl_table *t, struct ns *ns, const struct ns_resv_noti
         pthread_mutex_unlock(&t->lock);
 }
 
-static void tell(struct ctrl *c, uint32_t nsid, uint8_t what, void *arg)
+static void notify_one(struct ctrl *c, uint32_t nsid, uint8_t what, void *arg)
 {
         (void)arg;
         if (ctrl_ns(c, nsid)) /* of others it may still have commands, but hears nothing */
@@ -110,7 +110,7 @@ static void tell(struct ctrl *c, uint32_t nsid, uint8_t what, void *arg)
 
 void ctrl_table_notify(struct ctrl_table *t, struct ns *ns, const struct ns_resv_notices *n)
 {
-        visit(t, ns, n, tell, NULL);
+        visit(t, ns, n, notify_one, NULL);
 }
 
 static void preempt(struct ctrl *c, uint32_t nsid, uint8_t what, void *by)

@@ -218,7 +218,7 @@ bool ns_resv_supported(const struct ns *ns)
         return !ns_resv_of(ns)->unsupported;
 }
 
-void ns_resv_forget(struct ns *ns)
+void ns_resv_clear_all(struct ns *ns)
 {
         struct ns_resv *v = ns_resv_of(ns);
 

@@ -58,6 +58,6 @@ bool ns_resv_allows(struct ns *ns, const uint8_t hostid[16], bool writes,
 bool ns_resv_ptpl(struct ns *ns);
 uint16_t ns_resv_set_ptpl(struct ns *ns, bool ptpl);
 /* For a target that does so by mistake: nobody is registered any more. */
-void ns_resv_forget(struct ns *ns);
+void ns_resv_clear_all(struct ns *ns);
 
 #endif

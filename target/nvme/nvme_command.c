@@ -705,7 +705,7 @@ static char *metrics(void *started, size_t *len)
         return target_metrics(((const struct served *)started)->target, len);
 }
 
-static void forget(void *args)
+static void free_args(void *args)
 {
         struct args *a = args;
 
@@ -736,6 +736,6 @@ const struct target_command nvme_command = {
         .describe = describe,
         .reload = reload,
         .metrics = metrics,
-        .forget = forget,
+        .forget = free_args,
         .stop = stop,
 };

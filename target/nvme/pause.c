@@ -65,7 +65,7 @@ void conn_defer(void *user, struct request *r)
         c->deferred_last = &d->next;
 }
 
-static struct conn_deferred *take(struct target_conn *c, struct conn_deferred **at)
+static struct conn_deferred *unlink_deferred(struct target_conn *c, struct conn_deferred **at)
 {
         struct conn_deferred *d = *at;
 
@@ -82,7 +82,7 @@ void conn_undefer(struct target_conn *c, const struct request *r)
         while (*at && (*at)->request != r)
                 at = &(*at)->next;
         if (*at)
-                free(take(c, at));
+                free(unlink_deferred(c, at));
 }
 
 static void start(struct target_conn *c, struct request *r)
@@ -101,7 +101,7 @@ static void start(struct target_conn *c, struct request *r)
 void conn_resume(struct target_conn *c)
 {
         while (c->deferred) {
-                struct conn_deferred *d = take(c, &c->deferred);
+                struct conn_deferred *d = unlink_deferred(c, &c->deferred);
 
                 start(c, d->request);
                 free(d);
@@ -111,7 +111,7 @@ void conn_resume(struct target_conn *c)
 void conn_drop_deferred(struct target_conn *c)
 {
         while (c->deferred)
-                free(take(c, &c->deferred));
+                free(unlink_deferred(c, &c->deferred));
 }
 
 /* --- what is in work -------------------------------------------------------------------------- */

@@ -566,7 +566,7 @@ static const struct target_conn_kind kind = {
         .finish = finish,
 };
 
-static void begin(struct rdma_conn *c, struct port *port, const struct conn_peer *peer)
+static void start_conn(struct rdma_conn *c, struct port *port, const struct conn_peer *peer)
 {
         conn_begin(&c->conn, &kind, c->conn.base.reactor, port, peer, &c->device->pool);
         c->conn.queue.rdma = &c->request;
@@ -617,7 +617,7 @@ static struct rdma_conn *conn_new(struct reactor *r, const struct verbs_event *e
         if (rdma_ep_take(&c->ep, e->ep) < 0 || !(c->device = rdma_device_of(r->rdma, c->ep.dev))) {
                 int saved = errno;
 
-                rdma_ep_forget(&c->ep);
+                rdma_ep_disown(&c->ep);
                 dismantle(c);
                 errno = saved;
                 return NULL;
@@ -645,7 +645,7 @@ static struct rdma_conn *serve(struct reactor *r, const struct verbs_event *e, u
         if (*crqsize > 0 && build(c, entries, *crqsize, *reads) == 0)
                 return c;
         refuse(reactor_service(r), e, RDMA_REJECT_RESOURCES, strerror(errno));
-        rdma_ep_forget(&c->ep);
+        rdma_ep_disown(&c->ep);
         dismantle(c);
         return NULL;
 }
@@ -662,9 +662,9 @@ void rdma_conn_start(struct reactor *r, struct port *port, const struct verbs_ev
         if (is_acceptable(reactor_service(r), e, &request))
                 c = serve(r, e, &crqsize, &reads);
         if (!c) {
-                conn_forget(r->service, port, peer);
+                conn_uncount(r->service, port, peer);
                 return;
         }
-        begin(c, port, peer);
+        start_conn(c, port, peer);
         accept_it(c, crqsize, reads, e->param.rnr_retry);
 }

@@ -87,7 +87,7 @@ static bool is_caller(const struct change *x, const struct registrant *r)
 }
 
 /* Tells all other registrants that there are still. */
-static void tell_rest(struct change *x, enum reservation_notice notice)
+static void notify_rest(struct change *x, enum reservation_notice notice)
 {
         for (unsigned i = 0; i < x->was->count; i++)
                 if (!is_caller(x, &x->was->registrant[i]) &&
@@ -216,7 +216,7 @@ static uint16_t do_unregister(struct change *x)
         release(x->next);
         if (x->was->type == WRITE_EXCLUSIVE_REGISTRANTS ||
             x->was->type == EXCLUSIVE_ACCESS_REGISTRANTS)
-                tell_rest(x, RESERVATION_RELEASED);
+                notify_rest(x, RESERVATION_RELEASED);
         return 0;
 }
 
@@ -301,7 +301,7 @@ static uint16_t do_preempt(struct change *x)
         if (status)
                 return status;
         if (x->was->type && x->next->type != x->was->type)
-                tell_rest(x, RESERVATION_RELEASED);
+                notify_rest(x, RESERVATION_RELEASED);
         x->next->gen += !has_flaw(x->c, FLAW_RESERVATION_GENERATION);
         return 0;
 }
@@ -335,13 +335,13 @@ static uint16_t do_release(struct change *x)
                 return NVME_INVALID_FIELD;
         release(x->next);
         if (x->was->type > EXCLUSIVE_ACCESS)
-                tell_rest(x, RESERVATION_RELEASED);
+                notify_rest(x, RESERVATION_RELEASED);
         return 0;
 }
 
 static uint16_t do_clear(struct change *x)
 {
-        tell_rest(x, RESERVATION_PREEMPTED);
+        notify_rest(x, RESERVATION_PREEMPTED);
         release(x->next);
         if (!has_flaw(x->c, FLAW_RESERVATION_CLEAR)) {
                 memset(x->next->registrant, 0, sizeof(x->next->registrant));

@@ -196,7 +196,7 @@ static uint16_t erase(const struct admin *a)
         return status;
 }
 
-static void begin(struct admin *a, uint32_t dw10)
+static void start_sanitize(struct admin *a, uint32_t dw10)
 {
         struct subsystem *s = a->ctrl->subsystem;
 
@@ -216,7 +216,7 @@ uint16_t admin_sanitize(struct admin *a)
         pthread_mutex_lock(&a->env->table->lock);
         status = check(a, dw10);
         if (!status && (dw10 & 7) != EXIT_FAILURE) {
-                begin(a, dw10);
+                start_sanitize(a, dw10);
                 record_start(a, dw10);
                 status = erase(a);
         }

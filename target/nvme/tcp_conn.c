@@ -492,7 +492,7 @@ void tcp_conn_start(struct reactor *r, struct port *port, struct stream *stream,
         if (!c || !secure(c, service_tls(reactor_service(r), port)) ||
             stream_watch(&c->stream, &r->loop, EPOLLIN) < 0) {
                 stream_close(c ? &c->stream : stream, false);
-                conn_forget(r->service, port, peer);
+                conn_uncount(r->service, port, peer);
                 if (c)
                         tcp_controller_free(c->tcp);
                 free(c);

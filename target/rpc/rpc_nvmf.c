@@ -542,7 +542,7 @@ METHOD(nvmf_subsystem_remove_listener)
         else
                 config_remove_string(p->subsystems, &p->n_subsystems, (unsigned)at);
         if (!discovery)
-                config_ana_forget(p, a->nqn);
+                config_ana_remove(p, a->nqn);
         drop_idle_ports(&next);
         rpc_commit(r, &next, JSONRPC_INTERNAL, call);
 }

@@ -403,7 +403,7 @@ static void what_cannot_be_kept_is_not_done(void **user)
         assert_int_equal(count_on(ns), 0);
         unlink(fresh);
         assert_int_equal(do_on(ns, cmd(A, NVME_RESERVATION_REGISTER, 0, 0, A)), 0);
-        ns_resv_forget(ns);
+        ns_resv_clear_all(ns);
         assert_int_equal(count_on(ns), 0);
         ns_put(ns);
         unlink(beside);

@@ -482,7 +482,7 @@ static void on_answer(struct stream *s, uint32_t events)
 
         (void)events;
         while ((n = hear(s, &byte)) > 0)
-                conn_heard(c, byte);
+                conn_received_word(c, byte);
         if (n < 0)
                 conn_ended(c, s->end == STREAM_RST);
         remote_go(c->session);

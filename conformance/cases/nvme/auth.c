@@ -102,12 +102,12 @@ CASE("fab/auth/success", MUST, RULES(FAB_AUTH_SUCCESS, FAB_AUTH_SUCCESS_HL, FAB_
      "HL of Success1 is that of the Challenge, and RVALID says whether the host has sent one")
 {
         struct queue *q = challenged_queue(t);
-        unsigned hl = auth_heard(q)->hl;
+        unsigned hl = auth_received(q)->hl;
 
         authenticate(q);
-        want_eq(t, "the message", auth_heard(q)->message, AUTH_SUCCESS1);
-        want_eq(t, "HL", auth_heard(q)->hl, hl);
-        want_eq(t, "RVALID", auth_heard(q)->success1->rvalid, auth_is_mutual(t));
+        want_eq(t, "the message", auth_received(q)->message, AUTH_SUCCESS1);
+        want_eq(t, "HL", auth_received(q)->hl, hl);
+        want_eq(t, "RVALID", auth_received(q)->success1->rvalid, auth_is_mutual(t));
 }
 
 CASE("fab/auth/again", MUST, NO_RULE,
@@ -403,7 +403,7 @@ CASE("fab/auth/challenge-returned", MUST, RULES(FAB_AUTH_C2),
      "A Reply that returns the controller's own challenge is refused")
 {
         struct queue *q = challenged_queue(t);
-        const struct auth_view *challenge = auth_heard(q);
+        const struct auth_view *challenge = auth_received(q);
         struct auth_draft *m;
 
         require(t, auth_is_mutual(t), "the subsystem's key is not known (--dhchap-ctrl-secret)");
@@ -417,8 +417,8 @@ CASE("fab/auth/challenge-returned", MUST, RULES(FAB_AUTH_C2),
 CASE("fab/auth/fresh", SHOULD, RULES(FAB_AUTH_FRESH),
      "Two Challenges have different challenge values")
 {
-        const struct auth_view *a = auth_heard(challenged_queue(t));
-        const struct auth_view *b = auth_heard(challenged_queue(t));
+        const struct auth_view *a = auth_received(challenged_queue(t));
+        const struct auth_view *b = auth_received(challenged_queue(t));
 
         require(t, a->hl == b->hl, "the two Challenges use different hash functions");
         want(t, memcmp(a->cval, b->cval, a->hl) != 0, "different challenges",

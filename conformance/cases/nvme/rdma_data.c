@@ -330,7 +330,7 @@ CASE("rdma/key/stale", MUST, RULES(RDMA_ERROR_ENDS),
         struct queue *q = io_queue(t), *other = admin_queue(t);
         struct buffer b = fill_buffer(q, KIB(8));
 
-        forget_key(&b);
+        revoke_key(&b);
         send_read(q, .bytes = KIB(8), .sgl = HAND(keyed(b)));
         expect_broken(q, other);
         want_untouched(t, &b, 0, b.len);
@@ -343,7 +343,7 @@ CASE("rdma/key/stale-write", MUST, RULES(RDMA_ERROR_ENDS),
         struct queue *q = io_queue(t), *other = admin_queue(t);
         struct buffer b = data_buffer(q, KIB(8), 0);
 
-        forget_key(&b);
+        revoke_key(&b);
         send_write(q, .bytes = KIB(8), .sgl = HAND(keyed(b)));
         expect_broken(q, other);
 }

@@ -95,7 +95,7 @@ static bool memory_send(struct remote_conn *c, const struct seq_step *step)
                 rule_add(&broken, 1);
         *greeted |= m.type == HELLO;
         conn_broke(c, &broken);
-        conn_heard(c, m.type);
+        conn_received_word(c, m.type);
         return true;
 }
 

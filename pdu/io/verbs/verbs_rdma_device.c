@@ -597,7 +597,7 @@ static void *keep(struct verbs_domain *d, struct registration *r)
         return r;
 }
 
-static void forget(struct registration *r)
+static void remove_registration(struct registration *r)
 {
         *r->link = r->next;
         if (r->next)
@@ -648,7 +648,7 @@ void vrdma_dereg(struct verbs_domain *d, struct verbs_mr *mr)
         (void)d;
         if (r->mr)
                 ibv_dereg_mr(r->mr);
-        forget(r);
+        remove_registration(r);
         mr->own = NULL;
 }
 
@@ -675,6 +675,6 @@ void vrdma_drop_window(struct verbs_domain *d, struct verbs_window *w)
         (void)d;
         if (r->mw)
                 ibv_dealloc_mw(r->mw);
-        forget(r);
+        remove_registration(r);
         w->own = NULL;
 }

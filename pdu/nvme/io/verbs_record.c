@@ -174,7 +174,7 @@ static int connect_to(struct verbs_ep *ep, const struct verbs_conn_param *param)
         if (verbs_connect(ep->of, param) < 0)
                 return -1;
         record_flow_open(&ep->flow, ep->of, ep->context->comment);
-        record_flow_say(&ep->flow, PARTY_HOST, CAPTURE_REQUEST, &p, 0);
+        record_flow_add_cm(&ep->flow, PARTY_HOST, CAPTURE_REQUEST, &p, 0);
         return 0;
 }
 
@@ -184,7 +184,7 @@ static int accept_it(struct verbs_ep *ep, const struct verbs_conn_param *param)
 
         if (verbs_accept(ep->of, param) < 0)
                 return -1;
-        record_flow_say(&ep->flow, PARTY_CONTROLLER, CAPTURE_ACCEPT, &p, 0);
+        record_flow_add_cm(&ep->flow, PARTY_CONTROLLER, CAPTURE_ACCEPT, &p, 0);
         return 0;
 }
 
@@ -194,7 +194,7 @@ static int reject(struct verbs_ep *ep, const void *data, uint8_t len)
 
         if (verbs_reject(ep->of, data, len) < 0)
                 return -1;
-        record_flow_say(&ep->flow, PARTY_CONTROLLER, CAPTURE_REJECT, &p, REJECTED_BY_CONSUMER);
+        record_flow_add_cm(&ep->flow, PARTY_CONTROLLER, CAPTURE_REJECT, &p, REJECTED_BY_CONSUMER);
         return 0;
 }
 
@@ -255,7 +255,7 @@ static void record_acceptance(struct verbs_ep *ep, const struct verbs_conn_param
 
         if (ep->domain && verbs_caps(ep->domain->of)->iwarp)
                 p.reads_in = 0;
-        record_flow_say(&ep->flow, PARTY_CONTROLLER, CAPTURE_ACCEPT, &p, 0);
+        record_flow_add_cm(&ep->flow, PARTY_CONTROLLER, CAPTURE_ACCEPT, &p, 0);
 }
 
 static void record_event(struct verbs_ep *ep, const struct verbs_event *e)
@@ -264,13 +264,13 @@ static void record_event(struct verbs_ep *ep, const struct verbs_event *e)
 
         if (e->type == VERBS_CONNECT_REQUEST) {
                 record_flow_open(&ep->flow, ep->of, ep->context->comment);
-                record_flow_say(&ep->flow, PARTY_HOST, CAPTURE_REQUEST, &e->param, 0);
+                record_flow_add_cm(&ep->flow, PARTY_HOST, CAPTURE_REQUEST, &e->param, 0);
         } else if (e->type == VERBS_ESTABLISHED) {
                 if (ep->flow.self == PARTY_HOST)
                         record_acceptance(ep, &e->param);
                 record_flow_ready(&ep->flow);
         } else if (e->type == VERBS_REJECTED) {
-                record_flow_say(&ep->flow, peer, CAPTURE_REJECT, &e->param, e->reason);
+                record_flow_add_cm(&ep->flow, peer, CAPTURE_REJECT, &e->param, e->reason);
         } else if (e->type == VERBS_DISCONNECTED) {
                 record_flow_part(&ep->flow, peer);
         }

@@ -160,8 +160,8 @@ void record_flow_open(struct record_flow *f, struct verbs_ep *of, const char *co
         f->open = true;
 }
 
-void record_flow_say(struct record_flow *f, enum party sender, enum capture_cm_kind kind,
-                     const struct verbs_conn_param *p, int reason)
+void record_flow_add_cm(struct record_flow *f, enum party sender, enum capture_cm_kind kind,
+                        const struct verbs_conn_param *p, int reason)
 {
         struct capture_cm m = { .kind = kind, .reason = (uint16_t)reason };
 
@@ -179,7 +179,7 @@ void record_flow_say(struct record_flow *f, enum party sender, enum capture_cm_k
 void record_flow_ready(struct record_flow *f)
 {
         if (!f->ready)
-                record_flow_say(f, PARTY_HOST, CAPTURE_READY, NULL, 0);
+                record_flow_add_cm(f, PARTY_HOST, CAPTURE_READY, NULL, 0);
         f->ready = true;
 }
 
@@ -383,7 +383,8 @@ static void record_received(struct record_flow *f, const struct verbs_wc *wc)
 /* The first to say so sends DREQ, the other one DREP. */
 static void write_parting(struct record_flow *f, enum party sender)
 {
-        record_flow_say(f, sender, f->leaving ? CAPTURE_DISCONNECTED : CAPTURE_DISCONNECT, NULL, 0);
+        record_flow_add_cm(f, sender, f->leaving ? CAPTURE_DISCONNECTED : CAPTURE_DISCONNECT, NULL,
+                           0);
         if (f->leaving)
                 f->open = false;
         f->leaving = true;

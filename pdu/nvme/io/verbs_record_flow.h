@@ -41,8 +41,8 @@ struct record_flow {
 /* The addresses are known: those of `of`. comment: of the first packet, or NULL. */
 void record_flow_open(struct record_flow *f, struct verbs_ep *of, const char *comment);
 /* A message of connection management; p: its private data and READs, or NULL. */
-void record_flow_say(struct record_flow *f, enum party sender, enum capture_cm_kind kind,
-                     const struct verbs_conn_param *p, int reason);
+void record_flow_add_cm(struct record_flow *f, enum party sender, enum capture_cm_kind kind,
+                        const struct verbs_conn_param *p, int reason);
 /* The host has seen the acceptance; what it sends may be received before that is told. */
 void record_flow_ready(struct record_flow *f);
 /* `sender` ends the connection. What the peer sent before may still be in the completion queue: its

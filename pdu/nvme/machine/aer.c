@@ -97,7 +97,7 @@ uint16_t controller_aer(struct controller *c, uint16_t cid, void *request)
         return 0;
 }
 
-static void *take(struct controller *c, unsigned i)
+static void *remove_request(struct controller *c, unsigned i)
 {
         void *request = c->aer[i].request;
 
@@ -130,7 +130,7 @@ void *controller_aer_pop(struct controller *c, struct cqe *cqe)
                 c->masked |= (uint8_t)(1u << type);
         c->masked_lid[type] = event_lid(c->event[i].dw0);
         remove_event(c, i);
-        return take(c, 0);
+        return remove_request(c, 0);
 }
 
 void controller_log_read(struct controller *c, uint8_t lid)
@@ -147,6 +147,6 @@ void *controller_aer_take(struct controller *c, uint32_t cid)
 {
         for (unsigned i = 0; i < c->aers; i++)
                 if (cid == UINT32_MAX || c->aer[i].cid == cid)
-                        return take(c, i);
+                        return remove_request(c, i);
         return NULL;
 }

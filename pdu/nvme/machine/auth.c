@@ -500,7 +500,7 @@ bool auth_take_psk(struct auth *a, struct auth_key *psk)
 }
 
 /* At its end, however it ended, what it computed with is of no more use. */
-static void forget(struct auth *a)
+static void wipe_secrets(struct auth *a)
 {
         bool done = !a->failed && auth_turn(a) == AUTH_DONE;
 
@@ -542,7 +542,7 @@ size_t auth_speak(struct auth *a, void *buf)
                 memset(buf, 0, AUTH_MESSAGE_MAX);
         }
         if (a->failed) {
-                forget(a);
+                wipe_secrets(a);
                 return make_failure(a, buf);
         }
         put_header(a, buf,
@@ -550,7 +550,7 @@ size_t auth_speak(struct auth *a, void *buf)
                        ? AUTH_SUCCESS1
                        : step->message);
         a->at++;
-        forget(a);
+        wipe_secrets(a);
         return len;
 }
 
@@ -604,5 +604,5 @@ static void hear(struct auth *a, const void *data, size_t len)
 void auth_hear(struct auth *a, const void *data, size_t len)
 {
         hear(a, data, len);
-        forget(a);
+        wipe_secrets(a);
 }

@@ -83,7 +83,7 @@ static void leave(struct queue_track *q, struct queue_cmd *cmd)
 }
 
 /* Its slot stays as it is until it is freed. */
-static int forget(struct queue_track *q, struct queue_cmd *cmd)
+static int remove_cid(struct queue_track *q, struct queue_cmd *cmd)
 {
         leave(q, cmd);
         return tags_remove(&q->cids, cmd->cid);
@@ -96,7 +96,7 @@ void queue_track_ends(struct queue_track *q, struct queue_cmd *cmd)
         if (cmd->again > 0)
                 cmd->again--;
         else
-                q->dying = forget(q, cmd);
+                q->dying = remove_cid(q, cmd);
 }
 
 static bool is_outstanding(struct queue_track *q, const struct queue_cmd *cmd)
@@ -110,7 +110,7 @@ static void drop_vanished(struct queue_track *q)
                 struct queue_cmd *cmd = queue_track_at(q, (int)i);
 
                 if (cmd->vanished && is_outstanding(q, cmd))
-                        tags_free(&q->cids, forget(q, cmd));
+                        tags_free(&q->cids, remove_cid(q, cmd));
         }
 }
 

@@ -180,7 +180,7 @@ struct request *requests_find(const struct requests *q, uint16_t cid)
 
 /* --- its end ----------------------------------------------------------------------------------- */
 
-void request_forget(struct request *r)
+void request_release_cid(struct request *r)
 {
         if (r->outstanding)
                 r->queue->transport->forget(r);
@@ -189,7 +189,7 @@ void request_forget(struct request *r)
 
 void request_release(struct request *r)
 {
-        request_forget(r);
+        request_release_cid(r);
         put_buffer(r);
         request_enter(r, REQUEST_COMPLETED);
         r->state = REQUEST_FREE;

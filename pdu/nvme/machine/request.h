@@ -146,7 +146,7 @@ struct request *requests_find(const struct requests *q, uint16_t cid);
 
 /* --- the transport's -------------------------------------------------------------------------- */
 
-/* What differs from transport to transport. "Ends": request_forget() has come, or comes. */
+/* What differs from transport to transport. "Ends": request_release_cid() has come, or comes. */
 struct request_transport {
         size_t size;          /* bytes of its requests, that begin with struct request */
         uint32_t granularity; /* bytes: those of buffers are a multiple */
@@ -232,7 +232,7 @@ void request_arrived(struct request *r);
 /* The response takes its place among what leaves: cqe.sqhd is set. */
 void request_set_sqhd(struct request *r);
 /* The CID is the host's again; nothing if it is already. */
-void request_forget(struct request *r);
+void request_release_cid(struct request *r);
 /* All is out, or nobody waits for it. */
 void request_release(struct request *r);
 

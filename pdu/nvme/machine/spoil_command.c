@@ -217,7 +217,7 @@ static const struct violator violators[] = {
 
 enum { VIOLATORS = sizeof(violators) / sizeof(violators[0]) };
 
-static bool strike(const struct violator *v, struct spoil_sqe *s)
+static bool apply(const struct violator *v, struct spoil_sqe *s)
 {
         if (!v->fits(s) || (v->in_data && !s->connect_data))
                 return false;
@@ -233,7 +233,7 @@ bool spoil_sqe(const struct rule_set *violated, struct spoil_sqe *s)
 
         for (unsigned i = 0; i < VIOLATORS; i++)
                 if (rule_in(violated, violators[i].rule))
-                        any |= strike(&violators[i], s);
+                        any |= apply(&violators[i], s);
         return any;
 }
 

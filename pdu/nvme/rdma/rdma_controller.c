@@ -59,7 +59,7 @@ struct rdma_controller {
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-static struct rdma_cmd *of(struct request *r)
+static struct rdma_cmd *cmd_of(struct request *r)
 {
         return (struct rdma_cmd *)r; /* its first member */
 }
@@ -90,9 +90,9 @@ static void free_pieces(struct rdma_cmd *q)
 
 /* Of two commands with one CID only the first one is found by it. Late
  * completions may have named its work requests until now. */
-static void begin(struct request *r)
+static void start_cmd(struct request *r)
 {
-        struct rdma_cmd *q = of(r);
+        struct rdma_cmd *q = cmd_of(r);
         struct rdma_controller *c = queue_of(q);
         uint16_t cid = le16_get(r->sqe.cid);
 
@@ -116,12 +116,12 @@ static struct request *find(const struct requests *q, uint16_t cid)
 }
 
 /* What comes with its CID from here on is another command. */
-static void forget(struct request *r)
+static void release_cid(struct request *r)
 {
-        struct rdma_controller *c = queue_of(of(r));
+        struct rdma_controller *c = queue_of(cmd_of(r));
 
         c->sq.outstanding--;
-        if (of(r)->tracked)
+        if (cmd_of(r)->tracked)
                 tags_free(&c->cids, tags_remove(&c->cids, le16_get(r->sqe.cid)));
 }
 
@@ -140,7 +140,7 @@ static bool grown(struct requests *requests, struct request *first, unsigned n)
 {
         struct rdma_controller *c = (struct rdma_controller *)requests;
         struct cqe *capsules = NULL;
-        struct rdma_cmd *q = of(first);
+        struct rdma_cmd *q = cmd_of(first);
         uint32_t lkey = 0;
 
         if (requests->count + n > TAGS_MAX || !grow_cids(c, requests->count + n))
@@ -175,7 +175,7 @@ static void chain(struct rdma_controller *c, struct verbs_wr *wr)
         c->wrs_out++;
 }
 
-static void forget_chain(struct rdma_controller *c)
+static void reset_chain(struct rdma_controller *c)
 {
         c->chain = NULL;
         c->chain_last = &c->chain;
@@ -201,7 +201,7 @@ static struct verbs_wr *last_wr(struct rdma_cmd *q)
 /* The response shows the host how far its queue has been emptied. */
 static void note_sqhd(struct request *r)
 {
-        struct rdma_controller *c = queue_of(of(r));
+        struct rdma_controller *c = queue_of(cmd_of(r));
         unsigned depth = r->queue->depth;
         uint16_t sqhd = le16_get(r->cqe.sqhd);
 
@@ -310,7 +310,7 @@ static bool answer_fits(const struct rdma_cmd *q)
 
 static void answer(struct request *r)
 {
-        struct rdma_cmd *q = of(r);
+        struct rdma_cmd *q = cmd_of(r);
         struct rdma_controller *c = queue_of(q);
 
         if (r->c2h_len > 0)
@@ -338,7 +338,7 @@ static void describe_data(const struct rdma_cmd *q, struct rdma_data *data)
 static bool spoil(struct request *r)
 {
         const struct rule_set *violated = r->queue->violated;
-        struct rdma_cmd *q = of(r);
+        struct rdma_cmd *q = cmd_of(r);
         struct rdma_data data;
         struct spoil_response s = {
                 .sqe = &r->sqe,
@@ -403,11 +403,11 @@ static void await_data(struct rdma_cmd *q)
 
 static void fetch(struct request *r)
 {
-        struct rdma_controller *c = queue_of(of(r));
+        struct rdma_controller *c = queue_of(cmd_of(r));
 
-        aim_pieces(of(r));
-        if (!c->reads.first && chain_reads(of(r)))
-                await_data(of(r));
+        aim_pieces(cmd_of(r));
+        if (!c->reads.first && chain_reads(cmd_of(r)))
+                await_data(cmd_of(r));
         else
                 request_wait(r, &c->reads, REQUEST_H2C_PENDING);
 }
@@ -509,7 +509,7 @@ static uint16_t take_descriptors(struct rdma_cmd *q, const struct rdma_data *dat
 
 static uint16_t place(struct request *r)
 {
-        struct rdma_controller *c = queue_of(of(r));
+        struct rdma_controller *c = queue_of(cmd_of(r));
         const struct rdma_recv *rx = c->rx;
         struct rdma_data data;
         struct fault f;
@@ -520,8 +520,8 @@ static uint16_t place(struct request *r)
                 return f.code | STATUS_DNR;
         r->wire_len = data.len < r->len ? data.len : r->len;
         if (data.in_capsule && r->xfer == XFER_H2C)
-                return take_in_capsule(of(r), &data, rx);
-        return take_descriptors(of(r), &data); /* none where RDMA_ICD_DIR is waived */
+                return take_in_capsule(cmd_of(r), &data, rx);
+        return take_descriptors(cmd_of(r), &data); /* none where RDMA_ICD_DIR is waived */
 }
 
 static void put_recv(struct rdma_controller *c, struct rdma_recv *rx)
@@ -608,15 +608,15 @@ static void go_on(struct rdma_controller *c)
 
         while ((r = c->responses.first) && room(c) > 0) {
                 request_list_remove(&c->responses, r);
-                chain_answer(of(r));
+                chain_answer(cmd_of(r));
         }
-        while ((r = c->reads.first) && chain_reads(of(r))) {
+        while ((r = c->reads.first) && chain_reads(cmd_of(r))) {
                 request_list_remove(&c->reads, r);
-                await_data(of(r));
+                await_data(cmd_of(r));
         }
-        while ((r = c->writes.first) && answer_fits(of(r))) {
+        while ((r = c->writes.first) && answer_fits(cmd_of(r))) {
                 request_list_remove(&c->writes, r);
-                chain_answer(of(r));
+                chain_answer(cmd_of(r));
         }
 }
 
@@ -647,7 +647,7 @@ static void data_arrived(struct rdma_cmd *q)
 /* The response is about to leave: what comes with its CID from now on is another command. */
 static void posted(struct rdma_cmd *q)
 {
-        request_forget(&q->r);
+        request_release_cid(&q->r);
         request_enter(&q->r, q->writes > 0 ? REQUEST_TRANSFERRING_C2H : REQUEST_COMPLETING);
 }
 
@@ -663,7 +663,7 @@ struct verbs_wr *rdma_controller_take(struct rdma_controller *c)
                 if (wr == &q->response)
                         posted(q);
         }
-        forget_chain(c);
+        reset_chain(c);
         return first;
 }
 
@@ -680,7 +680,7 @@ bool rdma_controller_completed(struct rdma_controller *c, const struct verbs_wc 
 
         if (wc->status != VERBS_SUCCESS && !c->broken) {
                 c->broken = true;
-                forget_chain(c);
+                reset_chain(c);
         }
         if (c->broken || c->ended)
                 return wc->status != VERBS_SUCCESS;
@@ -696,13 +696,13 @@ bool rdma_controller_completed(struct rdma_controller *c, const struct verbs_wc 
 /* READs of it that are out keep its buffer where it is. */
 static bool withdraw(struct request *r)
 {
-        struct rdma_controller *c = queue_of(of(r));
+        struct rdma_controller *c = queue_of(cmd_of(r));
         bool writes = r->state == REQUEST_C2H_PENDING;
 
         if (r->state < REQUEST_EXECUTING) {
                 if (r->state == REQUEST_H2C_PENDING)
                         request_list_remove(&c->reads, r);
-                return of(r)->asked == of(r)->arrived || PLANTED(RDMA_ABORT_READ);
+                return cmd_of(r)->asked == cmd_of(r)->arrived || PLANTED(RDMA_ABORT_READ);
         }
         if (!writes && r->state != REQUEST_COMPLETION_PENDING)
                 return false;
@@ -717,9 +717,9 @@ static const struct request_transport transport = {
         .granularity = 1,
         .gone = gone,
         .grown = grown,
-        .begin = begin,
+        .begin = start_cmd,
         .find = find,
-        .forget = forget,
+        .forget = release_cid,
         .place = place,
         .fetch = fetch,
         .spoil = spoil,
@@ -742,7 +742,7 @@ struct rdma_controller *rdma_controller_new(const struct rdma_controller_config 
         c->requests.extra = cfg->send_wrs;
         forget_waiting(c);
         c->stalled_last = &c->stalled;
-        forget_chain(c);
+        reset_chain(c);
         if (requests_init(&c->requests, &transport, &ops->request, user, cfg->policy) != 0) {
                 rdma_controller_free(c);
                 return NULL;
@@ -766,7 +766,7 @@ void rdma_controller_end(struct rdma_controller *c)
         if (c->ended)
                 return;
         c->ended = true;
-        forget_chain(c);
+        reset_chain(c);
         put_stalled(c);
         forget_waiting(c);
         requests_each(&c->requests, end_request);
@@ -774,8 +774,8 @@ void rdma_controller_end(struct rdma_controller *c)
 
 static void free_request(struct request *r)
 {
-        struct rdma_controller *c = queue_of(of(r));
-        struct rdma_cmd *q = of(r);
+        struct rdma_controller *c = queue_of(cmd_of(r));
+        struct rdma_cmd *q = cmd_of(r);
 
         free_pieces(q);
         if (q->block > 0)

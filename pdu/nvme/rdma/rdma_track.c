@@ -62,7 +62,7 @@ static void finds(struct rdma_track *t, bool broken, enum rule_id rule)
         queue_finds(&t->queue, broken, rule);
 }
 
-static struct record *of(struct queue_cmd *cmd)
+static struct record *record_of(struct queue_cmd *cmd)
 {
         return (struct record *)(void *)cmd;
 }
@@ -110,7 +110,7 @@ void rdma_track_format(struct rdma_track *t, uint32_t in_capsule, uint16_t icdof
         t->format_known = true;
 }
 
-static void begin(struct rdma_track *t, enum party sender)
+static void start_message(struct rdma_track *t, enum party sender)
 {
         queue_track_begin(&t->queue, sender);
         t->last = NULL;
@@ -133,7 +133,7 @@ const struct rule_set *rdma_track_request(struct rdma_track *t, const void *data
         struct rule_set found = { 0 };
 
         (void)reads_out;
-        begin(t, PARTY_HOST);
+        start_message(t, PARTY_HOST);
         rdma_request_findings(data, len, reads_in, &found);
         t->requested = rdma_request_read(data, len, &t->request);
         t->host_ird = reads_in;
@@ -149,7 +149,7 @@ const struct rule_set *rdma_track_accept(struct rdma_track *t, const void *data,
         static const struct rdma_request unseen = { .hsqsize = { { 0xff, 0xff } } };
         struct rule_set found = { 0 };
 
-        begin(t, PARTY_CONTROLLER);
+        start_message(t, PARTY_CONTROLLER);
         rdma_accept_check(data, len, reads_in, t->requested ? &t->request : &unseen, &found);
         queue_track_collects(&t->queue, &found);
         finds(t, t->host_ird_known && reads_out != RDMA_READS_UNKNOWN && reads_out > t->host_ird,
@@ -161,7 +161,7 @@ const struct rule_set *rdma_track_reject(struct rdma_track *t, const void *data,
 {
         struct rule_set found = { 0 };
 
-        begin(t, PARTY_CONTROLLER);
+        start_message(t, PARTY_CONTROLLER);
         rdma_reject_check(data, len, &found);
         queue_track_collects(&t->queue, &found);
         return found_now(t);
@@ -297,7 +297,7 @@ static void take_command(struct rdma_track *t, const void *capsule, uint32_t len
                 return;
         if (is_connect(&sqe))
                 judge_connect(t, &sqe);
-        r = of(queue_track_takes(&t->queue, old, &sqe, &fresh));
+        r = record_of(queue_track_takes(&t->queue, old, &sqe, &fresh));
         if (r && fresh)
                 set_record(t, r, capsule, len);
         t->last = r;
@@ -305,7 +305,7 @@ static void take_command(struct rdma_track *t, const void *capsule, uint32_t len
 
 const struct rule_set *rdma_track_command(struct rdma_track *t, const void *capsule, uint32_t len)
 {
-        begin(t, PARTY_HOST);
+        start_message(t, PARTY_HOST);
         if (len < sizeof(union sqe))
                 finds(t, true, RDMA_CMD_SHORT);
         else
@@ -350,7 +350,7 @@ static void remember(struct rdma_track *t, const struct record *r, bool invalida
 static void take_response(struct rdma_track *t, const struct cqe *cqe, bool invalidated,
                           uint32_t key)
 {
-        struct record *r = of(queue_track_cmd(&t->queue, le16_get(cqe->cid)));
+        struct record *r = record_of(queue_track_cmd(&t->queue, le16_get(cqe->cid)));
 
         if (!r) { /* mid-stream it may be of a command that nobody saw */
                 (void)queue_breaks(&t->queue,
@@ -373,7 +373,7 @@ const struct rule_set *rdma_track_response(struct rdma_track *t, const void *cap
 {
         struct cqe cqe;
 
-        begin(t, PARTY_CONTROLLER);
+        start_message(t, PARTY_CONTROLLER);
         finds(t, len != sizeof(cqe), RDMA_RSP_LENGTH);
         if (len >= sizeof(cqe)) {
                 memcpy(&cqe, capsule, sizeof(cqe));
@@ -423,7 +423,7 @@ static struct record *record_by_key(struct rdma_track *t, uint32_t key, uint64_t
         struct record *any = NULL;
 
         for (unsigned i = 0; i < t->queue.cids.slots; i++) {
-                struct record *r = of(queue_track_at(&t->queue, (int)i));
+                struct record *r = record_of(queue_track_at(&t->queue, (int)i));
 
                 if (!is_of(t, r, key, addr))
                         continue;
@@ -490,7 +490,7 @@ static void move(struct rdma_track *t, struct record *r, const struct way *way, 
         t->last = r;
         finds(t, !(r->xfer & way->xfer), way->dir);
         for (unsigned i = 0; i < t->queue.cids.slots; i++) {
-                struct record *o = of(queue_track_at(&t->queue, (int)i));
+                struct record *o = record_of(queue_track_at(&t->queue, (int)i));
 
                 if (o->xfer & way->xfer && is_of(t, o, key, addr))
                         finds(t, moves(o, addr, key, len) < len && o == r, way->range);
@@ -513,7 +513,7 @@ static const struct rule_set *transfer(struct rdma_track *t, enum party sender,
 {
         struct record *r = NULL;
 
-        begin(t, sender);
+        start_message(t, sender);
         t->sees_data = true;
         if (sender == PARTY_HOST) {
                 finds(t, true, RDMA_HOST_READS);
@@ -542,7 +542,7 @@ const struct rule_set *rdma_track_write(struct rdma_track *t, enum party sender,
 
 const struct rule_set *rdma_track_reads(struct rdma_track *t, unsigned outstanding)
 {
-        begin(t, PARTY_HOST);
+        start_message(t, PARTY_HOST);
         finds(t, t->host_ird_known && outstanding > t->host_ird, RDMA_READ_LIMIT);
         return found_now(t);
 }
@@ -556,7 +556,7 @@ static struct rdma_track_cmd *cmd_of(struct record *r)
 
 struct rdma_track_cmd *rdma_track_cmd(struct rdma_track *t, uint16_t cid)
 {
-        return cmd_of(of(queue_track_cmd(&t->queue, cid)));
+        return cmd_of(record_of(queue_track_cmd(&t->queue, cid)));
 }
 
 struct rdma_track_cmd *rdma_track_last(struct rdma_track *t)

@@ -432,7 +432,7 @@ static const struct violator {
 
 enum { CAPSULE_VIOLATORS = sizeof(capsule_violators) / sizeof(capsule_violators[0]) };
 
-static bool strike(const struct violator *v, struct spoil_capsule *s)
+static bool apply(const struct violator *v, struct spoil_capsule *s)
 {
         if (!v->fits(s))
                 return false;
@@ -449,7 +449,7 @@ bool spoil_capsule(const struct rule_set *violated, struct spoil_capsule *s)
 
         for (unsigned i = 0; i < CAPSULE_VIOLATORS; i++)
                 if (rule_in(violated, capsule_violators[i].rule))
-                        any |= strike(&capsule_violators[i], s);
+                        any |= apply(&capsule_violators[i], s);
         return spoil_sqe(violated, &command) || any;
 }
 

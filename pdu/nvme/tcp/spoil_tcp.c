@@ -417,7 +417,7 @@ static const struct violator violators[] = {
 
 enum { VIOLATORS = sizeof(violators) / sizeof(violators[0]) };
 
-static bool strike(const struct violator *v, struct spoil *s)
+static bool apply(const struct violator *v, struct spoil *s)
 {
         if (!v->fits(s))
                 return false;
@@ -445,7 +445,7 @@ bool spoil_pdu(const struct rule_set *violated, enum party sender, struct spoil 
                 return false;
         for (unsigned i = 0; i < VIOLATORS; i++)
                 if (violators[i].type == type && rule_in(violated, violators[i].rule))
-                        any |= strike(&violators[i], s);
+                        any |= apply(&violators[i], s);
         if (type == PDU_CAPSULE_CMD)
                 any |= strike_command(violated, s);
         return any;

@@ -50,7 +50,7 @@ struct tcp_controller {
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-static struct tcp_request *of(struct request *r)
+static struct tcp_request *tcp_of(struct request *r)
 {
         return (struct tcp_request *)r; /* its first member */
 }
@@ -72,22 +72,22 @@ static void count_r2ts(struct tcp_request *t, uint32_t open)
 }
 
 /* Off the wire: what the host still sends for this command finds nobody. */
-static void forget(struct request *r)
+static void release_track(struct request *r)
 {
-        struct tcp_request *t = of(r);
+        struct tcp_request *t = tcp_of(r);
 
         count_r2ts(t, 0);
         if (t->track && t->track->user == t) { /* after a reset the CID may be another command's */
                 t->track->user = NULL;
-                track_forget(queue_of(t)->link.track, t->track);
+                track_release(queue_of(t)->link.track, t->track);
         }
         t->track = NULL;
 }
 
 /* Of two commands with one CID only the first one is tracked. */
-static void begin(struct request *r)
+static void start_request(struct request *r)
 {
-        struct tcp_request *t = of(r);
+        struct tcp_request *t = tcp_of(r);
         struct track_cmd *cmd = queue_of(t)->cmd;
 
         t->sent = t->asked = t->r2ts = 0;
@@ -160,7 +160,7 @@ static void respond(struct tcp_request *t)
 
         assert(t->r.state != REQUEST_COMPLETING); /* a command ends once */
         request_enter(&t->r, REQUEST_COMPLETING);
-        request_forget(&t->r);
+        request_release_cid(&t->r);
         request_set_sqhd(&t->r);
         h.cqe = t->r.cqe;
         memcpy(t->head[1], &h, sizeof(h));
@@ -186,7 +186,7 @@ static void send_data(struct tcp_request *t)
         if (last)
                 h.ch.flags = success ? PDU_LAST | PDU_SUCCESS : PDU_LAST;
         if (success && !responds) {
-                request_forget(&t->r);
+                request_release_cid(&t->r);
                 request_set_sqhd(&t->r);
         }
         memcpy(t->head[0], &h, sizeof(h));
@@ -225,9 +225,9 @@ static bool takes_success(const struct tcp_request *t)
 static bool spoil(struct request *r)
 {
         const struct rule_set *violated = r->queue->violated;
-        struct tcp_controller *c = queue_of(of(r));
+        struct tcp_controller *c = queue_of(tcp_of(r));
 
-        if (swallows(of(r)))
+        if (swallows(tcp_of(r)))
                 return false;
         spoil_completion(violated, &r->sqe, &r->cqe, r->buffer_len > 0 ? r->data : NULL,
                          r->c2h_len);
@@ -238,7 +238,7 @@ static bool spoil(struct request *r)
 
 static void answer(struct request *r)
 {
-        struct tcp_request *t = of(r);
+        struct tcp_request *t = tcp_of(r);
 
         if (r->c2h_len == 0) {
                 respond(t);
@@ -353,7 +353,7 @@ static void ask_waiting(struct tcp_controller *c)
         struct tcp_request *t;
 
         while (c->need_r2t.first && r2t_to_be_had(c)) {
-                t = of(c->need_r2t.first);
+                t = tcp_of(c->need_r2t.first);
                 stop_waiting(t);
                 if (may_ask(t))
                         send_r2t(t);
@@ -447,18 +447,18 @@ static void take_data(struct tcp_controller *c, const union pdu *h)
 static void fetch(struct request *r)
 {
         request_enter(r, REQUEST_TRANSFERRING_H2C);
-        ask(of(r));
+        ask(tcp_of(r));
 }
 
 /* False: a PDU of it is in the middle of arriving, so that its buffer has to stay. */
 static bool withdraw(struct request *r)
 {
-        struct tcp_controller *c = queue_of(of(r));
+        struct tcp_controller *c = queue_of(tcp_of(r));
 
         if (r->state > REQUEST_EXECUTING)
                 return false;
-        stop_waiting(of(r));
-        return c->in_hand != of(r) || gone(r->queue);
+        stop_waiting(tcp_of(r));
+        return c->in_hand != tcp_of(r) || gone(r->queue);
 }
 
 /* --- in: capsules ----------------------------------------------------------------------------- */
@@ -543,7 +543,7 @@ static uint16_t check_command_buffer(const struct tcp_request *t)
 
 static uint16_t place(struct request *r)
 {
-        const struct tcp_request *t = of(r);
+        const struct tcp_request *t = tcp_of(r);
         uint32_t sgl_len = le32_get(r->sqe.sgl.len);
         uint16_t status = check_sgl_type(t);
 
@@ -644,7 +644,7 @@ static take_fn *const on_pdu[PDU_TYPES] = {
         [PDU_H2C_DATA] = take_data,
 };
 
-static void take(struct tcp_controller *c, take_fn *const table[PDU_TYPES])
+static void handle_pdu(struct tcp_controller *c, take_fn *const table[PDU_TYPES])
 {
         const union pdu *h = framer_header(&c->link.rx);
 
@@ -666,10 +666,10 @@ static bool step(struct tcp_controller *c)
 {
         switch (link_next(&c->link)) {
         case FRAMER_HEADER:
-                take(c, on_header);
+                handle_pdu(c, on_header);
                 return true;
         case FRAMER_PDU:
-                take(c, on_pdu);
+                handle_pdu(c, on_pdu);
                 return true;
         case FRAMER_FAULT:
                 if (PLANTED(TEARDOWN_TWICE))
@@ -686,7 +686,7 @@ bool tcp_controller_received(struct tcp_controller *c, size_t n, unsigned budget
         link_received(&c->link, n);
         c->budget = budget > 0 ? budget : UINT_MAX;
         if (c->stalled && !gone(&c->requests))
-                take(c, on_pdu);
+                handle_pdu(c, on_pdu);
         while (!c->stalled && c->budget > 0)
                 if (!step(c))
                         return false;
@@ -711,9 +711,9 @@ static const struct request_transport transport = {
         .size = sizeof(struct tcp_request),
         .granularity = 4, /* see to_ask() */
         .gone = gone,
-        .begin = begin,
+        .begin = start_request,
         .find = find,
-        .forget = forget,
+        .forget = release_track,
         .place = place,
         .fetch = fetch,
         .spoil = spoil,

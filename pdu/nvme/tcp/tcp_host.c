@@ -287,7 +287,7 @@ static take_fn *const taken_by_cmd[PDU_TYPES] = {
         [PDU_R2T] = take_r2t,
 };
 
-static void take(struct tcp_host *h, const union pdu *p)
+static void handle_pdu(struct tcp_host *h, const union pdu *p)
 {
         struct slot *s = h->in_hand;
 
@@ -310,7 +310,7 @@ void tcp_host_received(struct tcp_host *h, size_t n)
                         aim(h, p);
                         break;
                 case FRAMER_PDU:
-                        take(h, p);
+                        handle_pdu(h, p);
                         break;
                 case FRAMER_MORE:
                         if (has_flaw(h, FLAW_HOST_WHOLE_PDUS) && h->link.rx.end > h->link.rx.start)

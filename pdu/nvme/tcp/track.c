@@ -49,7 +49,7 @@ static void finds(struct track *t, bool broken, enum rule_id rule)
 }
 
 /* Of a record that begins with it, or of none. */
-static struct track_cmd *of(struct queue_cmd *cmd)
+static struct track_cmd *track_cmd_of(struct queue_cmd *cmd)
 {
         return (struct track_cmd *)(void *)cmd;
 }
@@ -112,7 +112,7 @@ int track_assume(struct track *t, const struct pdu_format *h2c, const struct pdu
 
 struct track_cmd *track_cmd(struct track *t, uint16_t cid)
 {
-        return of(queue_track_cmd(&t->queue, cid));
+        return track_cmd_of(queue_track_cmd(&t->queue, cid));
 }
 
 struct track_r2t *track_r2t(struct track *t, uint16_t ttag)
@@ -134,7 +134,7 @@ static void close_r2t(struct track *t, struct track_r2t *r)
 static void orphan_r2ts(struct queue_track *q, struct queue_cmd *ended)
 {
         struct track *t = (struct track *)(void *)q;
-        struct track_cmd *cmd = of(ended);
+        struct track_cmd *cmd = track_cmd_of(ended);
 
         for (unsigned i = 0; cmd->r2ts > 0 && i < t->ttags.slots; i++) {
                 if (t->r2ts[i].cmd != cmd)
@@ -144,7 +144,7 @@ static void orphan_r2ts(struct queue_track *q, struct queue_cmd *ended)
         }
 }
 
-void track_forget(struct track *t, struct track_cmd *cmd)
+void track_release(struct track *t, struct track_cmd *cmd)
 {
         orphan_r2ts(&t->queue, &cmd->queue);
 }
@@ -266,7 +266,7 @@ static void on_command(struct track *t, const union pdu *h)
         if (queue_track_refuses(&t->queue, old) ||
             wrong_capsule_data(t, s, pdu_data_len(h, &t->format[PARTY_HOST])))
                 return;
-        cmd = of(queue_track_takes(&t->queue, old, s, &fresh));
+        cmd = track_cmd_of(queue_track_takes(&t->queue, old, s, &fresh));
         if (cmd && fresh)
                 set_command(t, cmd, s);
         if (cmd)
@@ -535,7 +535,7 @@ static const struct {
         [PDU_R2T] = { on_r2t, false },
 };
 
-static void begin(struct track *t, enum party sender)
+static void start_pdu(struct track *t, enum party sender)
 {
         queue_track_begin(&t->queue, sender);
         t->last = t->in_hand[sender] = NULL;
@@ -552,7 +552,7 @@ static bool is_of(enum party sender, const union pdu *h)
 /* What a party answers whose peer has sent a TermReq may belong to what that has sent since. */
 struct fault track_header(struct track *t, enum party sender, const union pdu *h)
 {
-        begin(t, sender);
+        start_pdu(t, sender);
         if (t->limits.findings) {
                 enum rule_id rule = pdu_check_overlooked(h, sender, &t->format[sender]).rule;
 

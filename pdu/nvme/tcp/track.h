@@ -111,7 +111,7 @@ struct track_cmd *track_last_cmd(struct track *t);
 
 /* The controller ended this command and will say nothing of it: R2Ts of it give way to others, as
  * those of a command that was answered do. */
-void track_forget(struct track *t, struct track_cmd *cmd);
+void track_release(struct track *t, struct track_cmd *cmd);
 
 /* A TTAG that no outstanding R2T has. */
 uint16_t track_free_ttag(struct track *t);

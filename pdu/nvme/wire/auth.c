@@ -87,7 +87,7 @@ static size_t fixed_len(enum auth_message m)
         return 0;
 }
 
-static const uint8_t *take(struct auth_view *v, unsigned n)
+static const uint8_t *next_part(struct auth_view *v, unsigned n)
 {
         v->len += n;
         return (const uint8_t *)v->header + v->len - n;
@@ -103,19 +103,19 @@ static void find_parts(struct auth_view *v)
         case AUTH_CHALLENGE:
                 v->hl = v->challenge->hl;
                 v->dhvlen = le16_get(v->challenge->dhvlen);
-                v->cval = take(v, v->hl);
-                v->dhv = take(v, v->dhvlen);
+                v->cval = next_part(v, v->hl);
+                v->dhv = next_part(v, v->dhvlen);
                 break;
         case AUTH_REPLY:
                 v->hl = v->reply->hl;
                 v->dhvlen = le16_get(v->reply->dhvlen);
-                v->rval = take(v, v->hl);
-                v->cval = take(v, v->hl);
-                v->dhv = take(v, v->dhvlen);
+                v->rval = next_part(v, v->hl);
+                v->cval = next_part(v, v->hl);
+                v->dhv = next_part(v, v->dhvlen);
                 break;
         case AUTH_SUCCESS1:
                 v->hl = v->success1->hl;
-                v->rval = take(v, v->hl);
+                v->rval = next_part(v, v->hl);
                 break;
         case AUTH_SUCCESS2:
         case AUTH_FAILURE1:

@@ -77,12 +77,12 @@ struct row {
         } masks[MASKS]; /* ended by bits 0 */
 };
 
-#define NEVER     false
-#define STRIKE(c) true
+#define NEVER    false
+#define SPOIL(c) true
 static const struct row rows[ROWS] = {
 /* clang-format off */
-#define COMMAND(sym, rule, queue, when, key, says, field, holds, strike)                           \
-        [sym] = { { rule, key, says, strike }, queue, { { 0, 0 } } },
+#define COMMAND(sym, rule, queue, when, key, says, field, holds, spoils)                           \
+        [sym] = { { rule, key, says, spoils }, queue, { { 0, 0 } } },
 #define RESERVED(sym, queue, when, key, says, ...)                                                 \
         [sym] = { { CMD_RSVD, key, says, true }, queue, { __VA_ARGS__ } },
 #include "commands.def"
@@ -91,7 +91,7 @@ static const struct row rows[ROWS] = {
         /* clang-format on */
 };
 #undef NEVER
-#undef STRIKE
+#undef SPOIL
 
 const struct command_duty *command_duty(unsigned i)
 {
@@ -134,7 +134,7 @@ static bool holds(const struct command_view *v, unsigned i, uint64_t *seen)
         const union sqe *s = v->sqe;
 
         switch (i) {
-#define COMMAND(sym, rule, queue, when, key, says, field, holds, strike)                           \
+#define COMMAND(sym, rule, queue, when, key, says, field, holds, spoils)                           \
         case sym:                                                                                  \
                 *seen = (field);                                                                   \
                 return (holds);
@@ -163,16 +163,16 @@ void command_judge(const struct command_view *v, struct rule_set *found, struct 
 
 /* --- breaking them ------------------------------------------------------------------------------ */
 
-static void strike(union sqe *c, unsigned i)
+static void spoil_row(union sqe *c, unsigned i)
 {
         const struct mask *m = rows[i].masks;
 
         switch (i) {
-#define NEVER        (void)c
-#define STRIKE(what) what
-#define COMMAND(sym, rule, queue, when, key, says, field, holds, strike)                           \
+#define NEVER       (void)c
+#define SPOIL(what) what
+#define COMMAND(sym, rule, queue, when, key, says, field, holds, spoils)                           \
         case sym:                                                                                  \
-                strike;                                                                            \
+                spoils;                                                                            \
                 break;
 #define RESERVED(sym, ...)
 #include "commands.def"
@@ -205,7 +205,7 @@ bool command_spoil(const struct rule_set *violated, union sqe *sqe)
                 if (!rows[i].duty.breakable || !rule_in(violated, rows[i].duty.rule) ||
                     !applies(&v, i))
                         continue;
-                strike(sqe, i);
+                spoil_row(sqe, i);
                 any = true;
         }
         return any;

@@ -393,7 +393,7 @@ static void rejection_brings_its_private_data(void **state)
         start();
         assert_int_equal(request(2), 0);
         rdma_ep_refuse(ctrl.event.ep, "because", 7);
-        rdma_ep_forget(&ctrl.e);
+        rdma_ep_disown(&ctrl.e);
         work_all();
         assert_int_equal(host.event.type, VERBS_REJECTED);
         assert_memory_equal(host.event.data, "because", 7);

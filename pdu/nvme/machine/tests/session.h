@@ -193,7 +193,7 @@ static inline void session_write(struct session *s, const struct spoil *sp, uint
         }
 }
 
-static inline void session_say(struct session *s, enum party sender, union pdu h, uint32_t len)
+static inline void session_send(struct session *s, enum party sender, union pdu h, uint32_t len)
 {
         const struct pdu_format f = *track_format(s->own, sender);
         uint8_t *data = malloc(len + 1);
@@ -233,7 +233,7 @@ static inline void say_icreq(struct session *s, uint8_t hpda, unsigned dgst, uin
         h.icreq.hpda = hpda;
         h.icreq.dgst = (uint8_t)dgst;
         h.icreq.maxr2t = le32(maxr2t - 1);
-        session_say(s, PARTY_HOST, h, 0);
+        session_send(s, PARTY_HOST, h, 0);
 }
 
 static inline void say_icresp(struct session *s, uint8_t cpda, unsigned dgst, uint32_t maxh2cdata)
@@ -243,7 +243,7 @@ static inline void say_icresp(struct session *s, uint8_t cpda, unsigned dgst, ui
         h.icresp.cpda = cpda;
         h.icresp.dgst = (uint8_t)dgst;
         h.icresp.maxh2cdata = le32(maxh2cdata);
-        session_say(s, PARTY_CONTROLLER, h, 0);
+        session_send(s, PARTY_CONTROLLER, h, 0);
 }
 
 /* Data in the capsule where the SGL says so. */
@@ -252,7 +252,7 @@ static inline void say_cmd(struct session *s, union sqe sqe)
         union pdu h = { .ch.type = PDU_CAPSULE_CMD };
 
         h.cmd.sqe = sqe;
-        session_say(s, PARTY_HOST, h, sqe.sgl.id == SGL_IN_CAPSULE ? le32_get(sqe.sgl.len) : 0);
+        session_send(s, PARTY_HOST, h, sqe.sgl.id == SGL_IN_CAPSULE ? le32_get(sqe.sgl.len) : 0);
 }
 
 static inline union sqe a_command(uint16_t cid, uint8_t opc, uint8_t sgl_id, uint32_t len)
@@ -310,7 +310,7 @@ static inline void say_cqe(struct session *s, uint16_t cid, uint16_t sqhd, uint1
         h.resp.cqe.sqhd = le16(sqhd);
         h.resp.cqe.sf = status_field(status);
         h.resp.cqe.result = le64(result);
-        session_say(s, PARTY_CONTROLLER, h, 0);
+        session_send(s, PARTY_CONTROLLER, h, 0);
 }
 
 static inline void say_resp(struct session *s, uint16_t cid, uint16_t sqhd)
@@ -327,7 +327,7 @@ static inline void say_r2t(struct session *s, uint16_t cid, uint16_t ttag, uint3
         h.data.ttag = le16(ttag);
         h.data.offset = le32(offset);
         h.data.length = le32(len);
-        session_say(s, PARTY_CONTROLLER, h, 0);
+        session_send(s, PARTY_CONTROLLER, h, 0);
 }
 
 static inline void say_data(struct session *s, uint8_t type, uint16_t cid, uint16_t ttag,
@@ -339,7 +339,7 @@ static inline void say_data(struct session *s, uint8_t type, uint16_t cid, uint1
         h.data.ttag = le16(ttag);
         h.data.offset = le32(offset);
         h.data.length = le32(len);
-        session_say(s, type == PDU_H2C_DATA ? PARTY_HOST : PARTY_CONTROLLER, h, len);
+        session_send(s, type == PDU_H2C_DATA ? PARTY_HOST : PARTY_CONTROLLER, h, len);
 }
 
 static inline void say_h2c(struct session *s, uint16_t cid, uint16_t ttag, uint32_t offset,
@@ -360,7 +360,7 @@ static inline void say_term(struct session *s, enum party sender, uint32_t copie
         union pdu h = { .ch.type = sender == PARTY_HOST ? PDU_H2C_TERM : PDU_C2H_TERM };
 
         h.term.fes = le16(FES_SEQUENCE_ERROR);
-        session_say(s, sender, h, copied);
+        session_send(s, sender, h, copied);
 }
 
 /* ICs without digests or alignment, and a queue. MAXR2T 1, MAXH2CDATA 8192. */

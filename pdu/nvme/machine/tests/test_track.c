@@ -257,7 +257,7 @@ static void data_behind_a_buffer(struct session *s)
 
         say_hello(s);
         h.cmd.sqe = an_io(1, NVME_WRITE, SGL_TRANSPORT, 512);
-        session_say(s, PARTY_HOST, h, 512);
+        session_send(s, PARTY_HOST, h, 512);
 }
 
 static void data_at_an_offset(struct session *s)
@@ -275,7 +275,7 @@ static void no_data(struct session *s)
 
         say_hello(s);
         h.cmd.sqe = an_io(1, NVME_WRITE, SGL_IN_CAPSULE, 512);
-        session_say(s, PARTY_HOST, h, 0);
+        session_send(s, PARTY_HOST, h, 0);
 }
 
 /* What does not fit into a capsule is no matter of the connection but of the command's status. */
@@ -285,7 +285,7 @@ static void read_into_the_capsule(struct session *s)
 
         say_hello(s);
         h.cmd.sqe = an_io(1, NVME_READ, SGL_IN_CAPSULE, 512);
-        session_say(s, PARTY_HOST, h, 0);
+        session_send(s, PARTY_HOST, h, 0);
 }
 
 static void address_sgl(struct session *s)
@@ -372,7 +372,7 @@ static void data_at_a_described_offset(struct session *s)
         say_hello(s);
         h.cmd.sqe = an_io(1, NVME_WRITE, SGL_IN_CAPSULE, 512);
         h.cmd.sqe.sgl.addr = le64(4);
-        session_say(s, PARTY_HOST, h, 516);
+        session_send(s, PARTY_HOST, h, 516);
 }
 
 static void capsules(void **state)
