@@ -5,7 +5,7 @@
 
 #include "pdu/nvme/machine/auth.h"
 
-/* Begins anew: what is drawn follows from the seed, the call fails_at (1: the next one) fails; 0: none. */
+/* Begins again: what is drawn follows from the seed, the call fails_at (1: the next one) fails; 0: none. */
 const struct auth_crypto *fuzz_arithmetic(uint64_t seed, unsigned fails_at);
 
 #endif

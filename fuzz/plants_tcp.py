@@ -85,7 +85,7 @@ def configurations(name, port):
 
 
 class Target:
-    """A target that shell commands end and start afresh: `restart`, and `oracle`, which complains
+    """A target that shell commands end and start again: `restart`, and `oracle`, which complains
     if it did not end well, or holds more descriptors than at its start; `reload N` gives it a
     configuration. They ask, and are told what it died of, through two FIFOs."""
 

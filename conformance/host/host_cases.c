@@ -406,7 +406,7 @@ static void play_idle(struct t *t)
                 skip(t, "the host was idle for only %u ms, with a KATO of %u ms",
                      (unsigned)seen.idle, (unsigned)seen.kato);
         want_success(t, &seen);
-        if (seen.anew)
+        if (seen.renewed)
                 fail(t, "the association lives on",
                      "the host connected a new association after %u ms without a command",
                      (unsigned)seen.idle);
@@ -520,7 +520,7 @@ static void play_untold(struct t *t)
 static struct host_case breaches[RULES];
 static char sentences[RULES][SAYS];
 
-/* What the host is to do, behind the rule's own sentence. */
+/* What the host is to do, after the rule's own sentence. */
 static const char *const answers[] = {
         [REACT_NONE] = "survives it",
         [REACT_TERM] = "ends the connection",

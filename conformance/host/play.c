@@ -144,7 +144,7 @@ static void act(struct stage *s)
                 broke(s->t, "%s", error);
 }
 
-/* What the hook complained about stands behind what went over the connections. */
+/* What the hook complained about stands after what went over the connections. */
 static void tell_errors(struct t *t, struct played *seen)
 {
         char lines[sizeof(seen->wrong)], *rest = lines, *line, *last = NULL;

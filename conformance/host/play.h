@@ -55,7 +55,7 @@ struct played {
         bool overtaken;         /* an I/O command was answered before one that was older */
         uint32_t kato;          /* ms: what it asked for */
         uint64_t idle;          /* ms: the longest time without a command but Keep Alive, */
-        bool anew;              /* which it ended by those of a new association */
+        bool renewed;           /* which it ended by those of a new association */
 
         /* The connections on which the target was seen to break the rule: */
         bool broken;   /* there are any */

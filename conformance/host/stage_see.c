@@ -43,7 +43,7 @@ static void see_line(struct t *t, const struct record *r)
                     line);
 }
 
-/* What a header has shown is told with the rest of its PDU, or behind what the host made of it. */
+/* What a header has shown is told with the rest of its PDU, or after what the host made of it. */
 static void see_breach(const struct stage *s, const struct record *r)
 {
         struct sight *c = r->session->user;
@@ -118,7 +118,7 @@ static void see_command(struct stage *s, const struct record *r)
                 return;
         if (s->busy && now - s->busy > s->seen->idle) {
                 s->seen->idle = now - s->busy;
-                s->seen->anew = a->number > s->newest;
+                s->seen->renewed = a->number > s->newest;
         }
         s->busy = now;
         if (a->number > s->newest)
@@ -278,7 +278,7 @@ enum { RECORD_HEADER = 5 };
 
 struct inside {
         uint8_t header[RECORD_HEADER];
-        size_t got, left; /* of the header; of the record behind it */
+        size_t got, left; /* of the header; of the record after it */
         bool plain;
 };
 

@@ -58,7 +58,7 @@ struct caps {
         uint32_t vs;
         uint32_t crto;       /* property CRTO; 0: it has none */
         uint32_t in_capsule; /* bytes of data in an I/O capsule; 0: none */
-        uint16_t icdoff;     /* RDMA: where they begin, 16-byte units behind the SQE */
+        uint16_t icdoff;     /* RDMA: where they begin, 16-byte units after the SQE */
         uint8_t msdbd;       /* RDMA: data block descriptors of a command; 0: no limit */
         uint16_t crqsize;    /* RDMA: of an acceptance of an admin queue of 32 entries */
         uint8_t reads_out;   /* RDMA: initiator depth that it says */
@@ -210,7 +210,7 @@ void flip_hdgst(struct queue *q, uint32_t bits);
 void flip_ddgst(struct queue *q, uint32_t bits);
 /* Breaks this rule, by its violator (machine/spoil.h); waits for a PDU that can break it. */
 void violate(struct queue *q, enum rule_id rule);
-/* Puts its data that many alignment steps further back than needed (as far as PDO reaches), behind
+/* Puts its data that many alignment steps further back than needed (as far as PDO reaches), after
  * PAD bytes of this value. */
 void pad(struct queue *q, uint8_t steps, uint8_t value);
 /* Holds back its last n bytes until release(). */
@@ -320,7 +320,7 @@ struct term {
 #define send_term(q, ...)                                                                          \
         queue_term((q), (struct term) {                                                            \
                             .fes = FES_SEQUENCE_ERROR, .bytes = 24, .plen = -1, ##__VA_ARGS__ })
-/* A PDU of any type with len bytes of zeroes behind the common header's 8; lengths are consistent.
+/* A PDU of any type with len bytes of zeroes after the common header's 8; lengths are consistent.
  */
 void send_pdu(struct queue *q, uint8_t type, uint32_t len);
 /* Bytes as they are. */

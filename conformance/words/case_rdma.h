@@ -106,7 +106,7 @@ bool is_untouched(const struct buffer *b, uint32_t offset, uint32_t n);
 
 struct by_hand {
         struct sgl sgl;         /* in the SQE */
-        const struct sgl *list; /* behind it, count descriptors */
+        const struct sgl *list; /* after it, count descriptors */
         unsigned count;
         const void *behind; /* ... or these bytes */
         uint32_t len;
@@ -114,7 +114,7 @@ struct by_hand {
 };
 /* For .sgl of send_read(), send_write(), send_cmd(). */
 #define HAND(sgl_, ...) (&(struct by_hand) { .sgl = (sgl_), .capsule = -1, ##__VA_ARGS__ })
-/* Descriptors in a last segment behind the SQE. */
+/* Descriptors in a last segment after the SQE. */
 #define LIST(...)                                                                                  \
         (&(struct by_hand) { .sgl = last_segment(0, sizeof((struct sgl[]) { __VA_ARGS__ })),       \
                              .list = (struct sgl[]) { __VA_ARGS__ },                               \

@@ -455,7 +455,7 @@ static void apply_violation(struct conn_tcp *c, union pdu *h, uint8_t *data, str
         c->maimed = true;
 }
 
-/* Bytes of the PDU from the parts; they end behind ddgst. */
+/* Bytes of the PDU from the parts; they end after ddgst. */
 static uint32_t assemble(struct conn_tcp *c, const union pdu *h, struct layout l,
                          const struct spoil *s)
 {

@@ -138,7 +138,7 @@ static bool is_told(const struct campaign *c, const char *shape)
         return false;
 }
 
-/* What an oracle says again; a target that can be started afresh for it is. */
+/* What an oracle says again; a target that can be started again for it is. */
 static bool is_old(const struct campaign *c, const struct trouble *t)
 {
         char shape[FINDING_SHAPE];
@@ -509,7 +509,7 @@ static void end(struct campaign *c)
         free(c);
 }
 
-/* What showed something new, a file each, for the next time; behind those of earlier runs. */
+/* What showed something new, a file each, for the next time; after those of earlier runs. */
 static void save_seeds(struct campaign *c)
 {
         struct sequence *at[1] = { &c->other };

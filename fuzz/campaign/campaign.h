@@ -28,7 +28,7 @@ struct campaign_config {
         uint64_t jobs;
         uint64_t minimise;    /* ms for one finding */
         const char *oracle;   /* command, or NULL */
-        const char *restart;  /* command that starts the target afresh, or NULL */
+        const char *restart;  /* command that starts the target again, or NULL */
         bool fresh;           /* it does so after each trial */
         const char *out;      /* folder for findings and what is new, or NULL */
         struct corpus corpus; /* to begin with; may be empty */

@@ -155,7 +155,7 @@ static void on_live_message(void *user, unsigned on, enum party sender, const vo
         print_message(call->family, on, sender, message);
 }
 
-/* One that is lost is started afresh, if there is a command for it, and the next is played. */
+/* One that is lost is started again, if there is a command for it, and the next is played. */
 static bool go_on(const struct fuzz_call *call, bool bad)
 {
         char why[ORACLE_LINE] = "";

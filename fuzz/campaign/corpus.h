@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sequences in memory and in files. A file holds one, or several that belong together, one behind
+/* Sequences in memory and in files. A file holds one, or several that belong together, one after
  * the other: each begins with its line 'sequence ...'. */
 #ifndef NVMF_FUZZ_CORPUS_DIR_H
 #define NVMF_FUZZ_CORPUS_DIR_H
@@ -31,7 +31,7 @@ bool corpus_load(struct corpus *c, const char *path, unsigned *skipped, char err
 bool corpus_save(const struct corpus *c, const char *path, const char *note,
                  char err[CORPUS_ERROR]);
 /* The highest number that a name in this folder begins with, 0: none does. What is saved there next
- * goes on behind it. */
+ * goes on after it. */
 unsigned corpus_last(const char *folder);
 
 /* Adds sessions that keep the rules, those of the family. */

@@ -110,7 +110,7 @@ static void keep_log(struct finding *f, const struct remote_log *log)
         f->log = (struct remote_log) { .bytes = bytes, .len = log->len };
 }
 
-/* A target that is lost, or does not please the oracle, is started afresh before the next trial, and so
+/* A target that is lost, or does not please the oracle, is started again before the next trial, and so
  * is any other where what a trial leaves behind could be taken for the harm of the next one. */
 static void recover(struct study *y, const struct trouble *t)
 {
@@ -170,7 +170,7 @@ static bool met_nobody(const struct player *p)
                (transport_of(p->config)->answered_for && a->end == REMOTE_CLOSED && a->pdus == 0);
 }
 
-/* A target that an earlier session has killed says nothing of this one: it is started afresh, and the
+/* A target that an earlier session has killed says nothing of this one: it is started again, and the
  * session is played again. If nothing has shown yet, that it was killed is what counts. */
 static void play(struct study *y, const struct sequence *s)
 {

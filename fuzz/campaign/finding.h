@@ -43,7 +43,7 @@ bool finding_shape(const struct fuzz_family *f, const struct trouble *t, char sh
 bool finding_save(struct finding *f, const struct campaign_config *config, unsigned number,
                   char err[CORPUS_ERROR]);
 
-/* Runs the command that starts the target afresh, if there is one, and waits until the target answers,
+/* Runs the command that starts the target again, if there is one, and waits until the target answers,
  * for its host's timeout at most; says: what that printed, or why not. False: it does not. */
 bool finding_revive(const struct campaign_config *config, char says[ORACLE_LINE]);
 /* Before the first session: the same, but only if it does not answer and there is such a command. */

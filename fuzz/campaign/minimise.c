@@ -29,7 +29,7 @@ static bool without(struct search *m, unsigned at, unsigned n)
         return attempt(m, &s);
 }
 
-/* From the end: what comes behind the fault goes first. */
+/* From the end: what comes after the fault goes first. */
 static bool fewer_steps(struct search *m)
 {
         unsigned before = m->best->steps;
@@ -196,7 +196,7 @@ static bool simpler_head(struct search *m)
         return better;
 }
 
-/* Bytes of steps that went, or that were shortened, stay in the pool until it is made anew. */
+/* Bytes of steps that went, or that were shortened, stay in the pool until it is made again. */
 static void compact(struct sequence *s)
 {
         struct sequence old = *s;

@@ -15,7 +15,7 @@ struct seed {
         bool whole;            /* it was played to its end: the controller did not close */
         uint8_t words;         /* that the controller said */
         uint16_t *word;        /* below SEEDS_WORDS; NULL: none */
-        struct sequence *head; /* without its steps; they and its pool are behind it */
+        struct sequence *head; /* without its steps; they and its pool are after it */
 };
 
 struct seeds {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a campaign goes: a screen that is drawn anew on a terminal, else JSON, an object a line. */
+/* How a campaign goes: a screen that is drawn again on a terminal, else JSON, an object a line. */
 #ifndef NVMF_FUZZ_STATUS_H
 #define NVMF_FUZZ_STATUS_H
 

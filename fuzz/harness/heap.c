@@ -4,7 +4,7 @@
  * all that a run allocates. Targets are linked with --wrap for it.
  *
  * In the block nothing is used twice before the run ends, and what is not allocated, or no longer, is
- * poisoned: the address sanitizer sees a byte too far, and any use behind a free() however late. All
+ * poisoned: the address sanitizer sees a byte too far, and any use after a free() however late. All
  * of it has to be free at the end, so a leak shows in the run that leaks. FUZZ_HEAP in the environment:
  * without the block, for reports that say who allocated.
  */

@@ -4,7 +4,7 @@
  *
  *      fuzz_TARGET FILE|DIRECTORY...
  *
- * A finding ends it as it ends a fuzzer: by a signal or a sanitizer's report, behind the name of the
+ * A finding ends it as it ends a fuzzer: by a signal or a sanitizer's report, after the name of the
  * file. Exit: 0 all inputs passed, 2 nothing to replay or not readable.
  */
 #include <dirent.h>

@@ -36,7 +36,7 @@ struct inproc_report {
         void *user;
 };
 
-/* Plays it. A step on a connection that was closed by an earlier step begins it anew; on one that the
+/* Plays it. A step on a connection that was closed by an earlier step begins it again; on one that the
  * target closed, nobody hears it. *r: bytes and user are the caller's, all else is set. */
 void inproc_play(const struct sequence *s, struct inproc_report *r);
 

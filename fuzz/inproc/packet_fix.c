@@ -119,7 +119,7 @@ static void sum_pdus(uint8_t *p, size_t n)
         }
 }
 
-/* With the versions of DDP and RDMAP behind its length: a segment may begin in the middle of one. */
+/* With the versions of DDP and RDMAP after its length: a segment may begin in the middle of one. */
 static size_t fpdu_at(const uint8_t *p, size_t n)
 {
         size_t len = n >= FPDU_LEAST && (p[2] & 0x3f) == 1 && p[3] >> 4 == 4 ? be16_at(p) : 0;

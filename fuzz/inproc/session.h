@@ -12,7 +12,7 @@
 
 #include "fuzz/nvme/templates.h"
 
-/* Bits of sequence.config; what they are over RDMA stands behind the semicolon, if it is another. */
+/* Bits of sequence.config; what they are over RDMA stands after the semicolon, if it is another. */
 enum session_config {
         SESSION_DEFERS = 1 << 0, /* commands stay with the owner until a delay */
         SESSION_HUNGRY = 1 << 1, /* one data buffer at a time; host: a queue of two commands */
@@ -45,7 +45,7 @@ struct session_report {
         void *user;
 };
 
-/* Plays it from its first step to its end. cuts: as the steps declare, not at all, or behind every
+/* Plays it from its first step to its end. cuts: as the steps declare, not at all, or after every
  * byte of what is not long data. *r: pdu and user are the caller's, all else is set. */
 void session_play(const struct sequence *s, int cuts, struct session_report *r);
 

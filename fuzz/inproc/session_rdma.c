@@ -186,7 +186,7 @@ static void note_fault(struct rdma_play *t)
                 t->p.r->fault = f;
 }
 
-/* A capsule: what lies behind it in its buffer is nobody's. */
+/* A capsule: what lies after it in its buffer is nobody's. */
 static bool take_capsule(struct rdma_play *t, const struct verbs_wc *wc)
 {
         struct rdma_recv *rx = wc->wr->user;
@@ -259,7 +259,7 @@ static void machine_end(struct rdma_ep *e)
 
 /* --- the machine: what goes --------------------------------------------------------------------- */
 
-/* True: something was posted. Only without memory it fails. */
+/* True: something was posted. It fails only when memory runs out. */
 static bool post_chain(struct rdma_play *t, struct verbs_wr *chain)
 {
         struct verbs_wr *bad;

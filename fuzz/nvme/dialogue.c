@@ -89,7 +89,7 @@ static void track_sent(struct dialogue *d, const union pdu *h)
                 track_command(d, &h->cmd.sqe);
 }
 
-/* Behind what we cannot frame: a target that can may take a step for what it is by itself. */
+/* After what we cannot frame: a target that can may take a step for what it is by itself. */
 static void track_unframed(struct dialogue *d, const uint8_t *p, size_t n)
 {
         struct pdu_capsule_cmd cmd;

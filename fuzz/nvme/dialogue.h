@@ -23,10 +23,10 @@ struct dialogue {
         bool asked; /* ICReq went out, ICResp did not come */
 };
 
-/* 0, or -1 without memory. */
+/* 0, or -1: out of memory. */
 int dialogue_init(struct dialogue *d, struct remote_conn *c);
 void dialogue_fini(struct dialogue *d);
-/* A new session; admin: the dialogue of connection 0. -1 without memory. */
+/* A new session; admin: the dialogue of connection 0. -1: out of memory. */
 int dialogue_begin(struct dialogue *d, const struct dialogue *admin);
 /* The host is about to send these bytes. */
 void dialogue_says(struct dialogue *d, const uint8_t *p, size_t n);

@@ -69,7 +69,7 @@ void seq_bind_auth(struct seq_bind *b, const struct auth_crypto *crypto,
         auth_start(&b->auth.a, &b->auth.cfg);
 }
 
-/* What is due; one that is over begins anew. 0: it is not our turn. */
+/* What is due; one that is over begins again. 0: it is not our turn. */
 static uint32_t auth_message(struct bind_auth *b, uint8_t message[AUTH_MESSAGE_MAX])
 {
         if (!b->cfg.crypto)

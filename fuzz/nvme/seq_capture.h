@@ -9,9 +9,9 @@
  * Adds what the hosts of a capture said, over NVMe/TCP, then over NVMe/RDMA (RoCEv2, iWARP):
  * connections that were open together make a sequence, each a connection of it. A PDU, a capsule or
  * a connect request becomes a step of its template, with the fields changed that differ from what a
- * host would say there, so that CIDs, TTAGs and CNTLID are bound anew; what is none becomes raw bytes.
+ * host would say there, so that CIDs, TTAGs and CNTLID are bound again; what is none becomes raw bytes.
  * A TCP connection on which the host says nothing becomes a close.
- * What a sequence has no room for is left out: connections behind the fourth, what follows 48 steps,
+ * What a sequence has no room for is left out: connections after the fourth, what follows 48 steps,
  * and contents of long data. Where the wire was cut, and how long a host waited, is not kept.
  *
  * Over RDMA descriptors name the memory of who plays. Where those of the capture lie as ours do, one

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Captures of NVMe/RDMA: what pcap/trace/trace.h makes of RoCEv2 and iWARP. A connection's words are kept
- * until all connections of its sequence are over: the data of a command comes behind it, as the
+ * until all connections of its sequence are over: the data of a command comes after it, as the
  * answers to the controller's READs; and whose memory a descriptor names shows from all of them.
  */
 #include <stdio.h>
@@ -30,7 +30,7 @@ struct said {
         struct said *older, *newer;
         struct flow *flow;
         enum said_kind kind;
-        bool padded, answered; /* REQUEST: zeroes behind it mean nothing; COMMAND */
+        bool padded, answered; /* REQUEST: zeroes after it mean nothing; COMMAND */
         int64_t time_ns;
         uint8_t reads_in, reads_out;
         uint8_t *contents; /* of a command: its data, as far as it was READ */
@@ -45,7 +45,7 @@ struct rdma_reading {
         unsigned flows, open, words;
         struct trace_conn *begun; /* has opened when no other one was open, and said nothing yet */
         struct said *oldest, *newest;
-        bool ours; /* data lies as in our sessions: by CID, one connection's behind the other's */
+        bool ours; /* data lies as in our sessions: by CID, one connection's after the other's */
         uint64_t base; /* ... from here on */
         uint32_t key;
 };

@@ -72,7 +72,7 @@ struct remote_transport { /* NULL: there is nothing to do */
         bool (*record)(const struct remote_target *target, const char *path,
                        bool (*play)(void *user, const struct remote_target *recorded), void *user,
                        bool *played, char *err, size_t size);
-        /* For those whose events may ring no bell: takes what there is. False: there may be more. */
+        /* For those whose events may wake nobody: takes what there is. False: there may be more. */
         bool (*poll)(struct remote_session *s);
 };
 

@@ -53,10 +53,10 @@ struct fuzz_family { /* NULL: it has nothing of the kind */
         const struct family *family;
         const struct fuzz_transport *transports;
 
-        /* The nth template, NULL behind the last one. */
+        /* The nth template, NULL after the last one. */
         const struct seq_template *(*template)(unsigned transport, enum party side, unsigned n);
         /* Tables of fields that a step of it may change (each ended by name NULL), the first of one
-         * name counts. A name's part behind its first dot does, too. */
+         * name counts. A name's part after its first dot does, too. */
         void (*fields)(unsigned transport, const struct seq_template *t,
                        const struct field *table[FUZZ_FIELD_TABLES]);
         /* Whether a field is that of this message; own: and of no other one. */

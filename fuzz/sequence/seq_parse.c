@@ -125,7 +125,7 @@ static bool take_sign(struct reader *r, enum seq_op *op)
         return take_char(r, '=');
 }
 
-/* --- what stands behind a template -------------------------------------------------------------- */
+/* --- what stands after a template -------------------------------------------------------------- */
 
 static bool take_cuts(struct reader *r)
 {
@@ -428,7 +428,7 @@ static bool take_queues(struct reader *r)
         return true;
 }
 
-/* A word of the first line, behind who plays. */
+/* A word of the first line, after who plays. */
 static bool take_setting(struct reader *r)
 {
         const char *const *transports = r->s->family->family->transports;

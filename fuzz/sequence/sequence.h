@@ -17,7 +17,7 @@
  *      close
  *
  * A host may play on several connections: 'sequence host queues=3' has three of them, and 'on=1'
- * behind a step says that it is the second one's. Each begins with its first step; on=0 is the admin
+ * after a step says that it is the second one's. Each begins with its first step; on=0 is the admin
  * queue's, and what Connect says by itself on another one joins its controller, with QID 1, 2 ...
  *
  * The first line says who plays. A field is called as pdu_fields() calls it (sqe. and cqe. may be
@@ -98,7 +98,7 @@ struct seq_step {
         bool has_data;   /* as data_len and bytes say, else as the template does */
         bool is_literal; /* `bytes` are the data, else data_len bytes of a pattern */
         bool stale;      /* HDGST is of the header before the changes */
-        uint16_t cut[SEQ_CUTS]; /* the wire is cut behind so many bytes of it; ascending */
+        uint16_t cut[SEQ_CUTS]; /* the wire is cut after so many bytes of it; ascending */
         uint16_t data_len;
         uint16_t poke_at;             /* bytes of the data that are replaced by `poke` */
         struct seq_bytes bytes, poke; /* SEQ_RAW: bytes are what is sent */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One PDU header, in every format: checked, described, and if nothing is wrong with it laid out
- * anew, which has to give the same bytes.
+ * again, which has to give the same bytes.
  *
  * Input: sender and digests (1 byte), alignment (1), the header (up to 128), its data.
  */

@@ -3,7 +3,7 @@
  * The tracker of NVMe/TCP: what both sides say, in any order, and what it makes of it.
  *
  * Input: bits (1 byte), the allocation that fails (1), a seed for the rules that are waived (1); then
- * PDUs: bits (1), type (1), the header behind the common one, that is laid out unless a bit says that
+ * PDUs: bits (1), type (1), the header after the common one, that is laid out unless a bit says that
  * it is there, too.
  */
 #include "pdu/nvme/tcp/track.h"

@@ -260,7 +260,7 @@ def test_a_target_that_dies_is_reported(tmp_path):
 
 
 def test_the_session_that_kills_a_target_is_found(tmp_path, free_port):
-    """A relay in front of a target dies of any Abort; --restart starts it anew."""
+    """A relay in front of a target dies of any Abort; --restart starts it again."""
     relay = tmp_path / "relay.py"
     relay.write_text(RELAY)
     with target() as (_, port):
@@ -618,14 +618,14 @@ def test_ports_of_ours_that_are_used_up_are_no_loss_of_the_target():
 
 @pytest.mark.parametrize("restart", [[], ["--restart", "touch '{}'"]])
 def test_all_sequences_of_a_finding_are_played_though_the_first_breaks_a_rule(tmp_path, restart):
-    """A target that is there is not started afresh: what they do together would be lost."""
+    """A target that is there is not started again: what they do together would be lost."""
     two = tmp_path / "two.seq"
     two.write_text("sequence host\nicreq\nconnect\nidentify\n" * 2)
-    afresh = tmp_path / "afresh"
+    again = tmp_path / "again"
     with target("--violate", "fab/queue/sqhd") as (_, port):
-        r = fuzz("repro", two, *at(port), *(word.format(afresh) for word in restart))
+        r = fuzz("repro", two, *at(port), *(word.format(again) for word in restart))
     assert r.returncode == 1 and r.stdout.count("\nrule: ") == 2, r.stdout + r.stderr
-    assert not afresh.exists()
+    assert not again.exists()
 
 
 def test_a_second_run_keeps_what_the_first_one_found(tmp_path):

@@ -451,7 +451,7 @@ static void mutants_know_the_limits(void **state)
         assert_int_equal(mutants_with(12346), 0);
 }
 
-/* Behind the step that makes the queue ready: how many commands have less data than they need. */
+/* After the step that makes the queue ready: how many commands have less data than they need. */
 static unsigned short_ones(const char *ready)
 {
         unsigned n = 0, at = 0;

@@ -110,7 +110,7 @@ static int explain_connect(const struct host_params *p, uint16_t qid, struct hos
         if (e->kind != HOST_STATUS)
                 return -1;
         host_error_set(e, HOST_STATUS, "Connect of queue %u to %s%s", qid, p->subnqn,
-                       strchrnul(refused.line, ':')); /* behind the command's name */
+                       strchrnul(refused.line, ':')); /* after the command's name */
         e->status = refused.status;
         e->dw0 = refused.dw0;
         if (e->status == NVME_CONNECT_PARAM)

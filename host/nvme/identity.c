@@ -43,7 +43,7 @@ static int take_authority(struct host_address *a, const char *p, const char *end
         return copy_part(a->trsvcid, sizeof(a->trsvcid), port + 1, end);
 }
 
-/* What comes behind it; NULL: it is none of ours. */
+/* What comes after it; NULL: it is none of ours. */
 static const char *take_scheme(struct host_address *a, const char *uri)
 {
         static const char *const transports[] = { "tcp", "rdma" };

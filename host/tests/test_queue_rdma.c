@@ -132,7 +132,7 @@ static uint16_t cid_of(const union sqe *sqe)
         return le16_get(sqe->cid);
 }
 
-/* Data by READ or WRITE, and the response behind it. */
+/* Data by READ or WRITE, and the response after it. */
 static void respond(const union sqe *sqe)
 {
         struct verbs_wr *send = response(cid_of(sqe), 0, sizeof(struct cqe)), *move;

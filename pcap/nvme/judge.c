@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A capture is judged by the trackers that the endpoints use. Behind a gap they begin anew, with
+ * A capture is judged by the trackers that the endpoints use. After a gap they begin again, with
  * what was negotiated before; what then concerns a command that they do not know is from before the
  * gap, and is not judged.
  */
@@ -11,7 +11,7 @@
 
 #include "pdu/nvme/tcp/track.h"
 
-/* T1.0 3.5: so long a connection may last behind a TermReq. */
+/* T1.0 3.5: so long a connection may last after a TermReq. */
 #define TERM_PATIENCE INT64_C(30000000000)
 
 enum { LATE_R2TS = 64 };
@@ -36,7 +36,7 @@ struct judge {
                 uint32_t digest; /* HDGST as it was sent */
         } wrong[2];
         bool ended;               /* the controller has sent what ends the connection; */
-        uint16_t late[LATE_R2TS]; /* TTAGs of R2Ts behind that */
+        uint16_t late[LATE_R2TS]; /* TTAGs of R2Ts after that */
         unsigned lates;
         uint8_t heard[sizeof(struct pdu_ch)]; /* the last header of the host begins so */
         uint32_t heard_len;                   /* bytes of it that came */
@@ -321,7 +321,7 @@ static bool is_fatal(const struct fault fault)
                rule->reacts == BASIS_PRINTED;
 }
 
-/* What a controller asks for behind a fatal PDU of its own, no host may answer: it does not process it. */
+/* What a controller asks for after a fatal PDU of its own, no host may answer: it does not process it. */
 static void watch_end(struct judge *j, const struct trace_event *e, struct rule_set *found)
 {
         const union pdu *h = e->pdu->h;

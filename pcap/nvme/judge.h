@@ -242,7 +242,7 @@ struct rdma_watch;                       /* of one connection; free() */
 struct rdma_watch *rdma_watch_new(void); /* NULL: out of memory */
 /* Something is missing before what comes next. */
 void rdma_watch_gap(struct rdma_watch *w);
-/* Behind the tracker, which has been told the same and has `found` something. */
+/* After the tracker, which has been told the same and has `found` something. */
 void rdma_watch_event(struct rdma_watch *w, const struct trace_event *e, struct rdma_track *t,
                       struct rule_set *found);
 

@@ -85,7 +85,7 @@ static void unlink_cmd(struct session_private *p, struct session_cmd *cmd)
                 p->by_key = NULL;
 }
 
-/* Without memory chains get longer, that is all. */
+/* When memory runs out, chains get longer, that is all. */
 static void grow_buckets(struct session_private *p)
 {
         unsigned n = 4 * p->buckets;
@@ -715,7 +715,7 @@ static void judge_path(const struct reader *r, const struct session_private *p, 
         }
 }
 
-/* Behind what it is judged by. */
+/* After what it is judged by. */
 static void keep_command(struct session_private *p, const union sqe *s)
 {
         bool leaves = s->opc == NVME_FABRICS && s->fctype == FCTYPE_DISCONNECT;

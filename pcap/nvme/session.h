@@ -3,7 +3,7 @@
  * A trace with memory: each event laid beside the command it belongs to, the queue and the
  * association it is of, and the rules it breaks. What show, check, stat, extract and replay read.
  *
- * Judging is passive and never guesses: behind a gap, or in a capture that begins in the middle, what
+ * Judging is passive and never guesses: after a gap, or in a capture that begins in the middle, what
  * concerns commands that were not seen is not judged. Over RoCEv2 a finding may be the fault of a
  * frame of the other side that the capture lost; it is `unproven` until that side is known to have
  * lost none (trace_proven()).
@@ -96,8 +96,8 @@ struct session_options {
         bool shows_tls; /* the capture has a ClientHello before whatever is inside TLS */
         bool keep_data; /* of all commands; else of Connect and of admin commands only */
         const struct rule_set *waived; /* rules that are not checked; may be NULL */
-        /* r->cmd is over without an answer: its connection is, its CID was used anew, or both sides have
-         * gaps since, so that it may have been. Called behind the record of r->e. May be NULL. */
+        /* r->cmd is over without an answer: its connection is, its CID was used again, or both sides have
+         * gaps since, so that it may have been. Called after the record of r->e. May be NULL. */
         void (*lost)(void *user, const struct record *r);
 };
 

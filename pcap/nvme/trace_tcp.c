@@ -16,7 +16,7 @@ struct direction {
         struct framer framer;
         uint8_t *carry; /* FRAMER_BUFFER_MIN bytes, while a unit is incomplete */
         struct bytes sink;
-        bool lost;                  /* behind a gap or a fault: in search of the next PDU */
+        bool lost;                  /* after a gap or a fault: in search of the next PDU */
         bool cut;                   /* the PDU in hand has holes */
         uint64_t fed;               /* bytes of the stream so far, holes included */
         uint64_t ends;              /* where the PDU in hand does */
@@ -398,7 +398,7 @@ static void keep_rest(struct tracer *t, struct direction *d)
 }
 
 /* Where they lie in the packet. What is left of them begins a unit that other packets go on with;
- * behind a fault the rest is searched. */
+ * after a fault the rest is searched. */
 static size_t feed_in_place(struct tracer *t, struct trace_flow *f, enum party sender,
                             const uint8_t *p, uint32_t n)
 {

@@ -27,7 +27,7 @@ struct replay_options { /* strings and policies are the caller's, until the repl
         bool allow_write;                    /* else commands that change something are skipped */
         bool strict_data; /* blocks hold what they held when the capture was taken */
         uint64_t offset;  /* added to each LBA */
-        uint64_t blocks;  /* commands that go behind offset + blocks are skipped; 0: none */
+        uint64_t blocks;  /* commands that go after offset + blocks are skipped; 0: none */
         struct capture_writer *record; /* what goes over TCP is written there; may be NULL */
         double timing;                 /* of the original times; 0: as fast as the answers allow */
 };

@@ -289,7 +289,7 @@ static bool is_id_ns(const struct comparison *c)
         return c->admin && c->sqe->opc == NVME_IDENTIFY && sub_of(c->sqe, true) == CNS_NS;
 }
 
-/* The block size stands in a table of its own behind an index: neither alone has to be the same. */
+/* The block size is in a table of its own, found by an index: neither alone has to be the same. */
 static void compare_block_size(const struct comparison *c, struct verdict *v)
 {
         uint32_t was, is;

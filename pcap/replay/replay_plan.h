@@ -54,7 +54,7 @@ struct plan {
         struct plan_cmd *cmds, *last_cmd;
         struct plan_queue *queues;
         struct trace_totals totals;
-        uint64_t stop_at; /* no frame behind this; 0: all */
+        uint64_t stop_at; /* no frame after this; 0: all */
         bool rdma;        /* its queues went over RDMA */
         bool no_memory;
 };

@@ -170,7 +170,7 @@ static const struct change {
         size_t length;      /* of the frame; 0: any */
         size_t at;          /* the byte */
         uint8_t with;       /* is xor'ed */
-        unsigned from;      /* packet that it comes behind */
+        unsigned from;      /* packet that it comes after */
         const char *rule;
 } changes[] = {
         { 4, 0, EXT + 16 + 4, EXT + 12, 0x55, 100, "rdma/response/cid" },

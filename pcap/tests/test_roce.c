@@ -189,7 +189,7 @@ static void test_reordered(void **state)
         assert_all_seen();
 }
 
-/* The network lost a packet before the capture: what comes behind it is refused and comes again. */
+/* The network lost a packet before the capture: what comes after it is refused and comes again. */
 static void test_refused(void **state)
 {
         uint8_t nak[BTH + 16 + 4];

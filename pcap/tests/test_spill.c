@@ -107,7 +107,7 @@ static void test_answers_in_turn(void **state)
                 assert_true(again);
                 assert_true(!c->answered || (p && p->sqe.opc == c->sqe.opc));
         }
-        for (int i = 0; i < 8; i++) { /* when all Connects were given, all begins anew */
+        for (int i = 0; i < 8; i++) { /* when all Connects were given, all begins again */
                 const struct plan_cmd *p = answers_connect(a, i & 1);
 
                 assert_non_null(p);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A capture that may be shown: the NVMe connections of another one, what was said written anew with
+ * A capture that may be shown: the NVMe connections of another one, what was said written again with
  * what names somebody replaced, digests, CRCs and checksums right. What is missing in the first is
  * missing in the second.
  */

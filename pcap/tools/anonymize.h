@@ -23,7 +23,7 @@ struct sockaddr_storage anonymous_address(const struct scrub *s, const struct ca
 /* A connection over RDMA; its session's user. */
 struct rdma_copy;
 struct rdma_copy *rdma_copy_new(struct anonymizer *a, const struct record *r); /* NULL: no memory */
-/* The record's part of the connection, changed, into the capture; without memory a->no_memory. */
+/* The record's part of the connection, changed, into the capture; a->no_memory where memory runs out. */
 void rdma_copy_record(struct anonymizer *a, struct rdma_copy *c, const struct record *r);
 void rdma_copy_free(struct rdma_copy *c);
 

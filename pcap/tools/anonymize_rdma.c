@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections over RDMA written anew: each message as it was, in packets of our own. A transfer is
+ * Connections over RDMA written again: each message as it was, in packets of our own. A transfer is
  * written when all of it has been seen, so that fields which lie across packets are replaced whole;
  * what is not all there becomes a gap.
  */
@@ -11,7 +11,7 @@
 #include "pdu/io/capture/capture_rdma.h"
 
 enum {
-        PRIVATE = 32,    /* bytes of NVMe's; what is behind is padding or nobody knows what */
+        PRIVATE = 32,    /* bytes of NVMe's; the rest is padding or nobody knows what */
         MTU = 4096,      /* of what is written */
         READS_MAX = 256, /* outstanding ones of one side: what the CM can express */
 };
@@ -102,7 +102,7 @@ static void copy_message(struct anonymizer *a, struct rdma_copy *c, const struct
 
 /* --- capsules --------------------------------------------------------------------------------- */
 
-/* Behind the SQE: data, or descriptors, which stay; nothing else does. */
+/* After the SQE: data, or descriptors, which stay; nothing else does. */
 static void scrub_command(struct anonymizer *a, const struct record *r, uint8_t *p, uint32_t n)
 {
         const struct session_cmd *cmd = r->cmd;

@@ -11,7 +11,7 @@ struct wire_parts { /* offsets in the PDU */
         bool has_ddgst;
 };
 
-/* Its header, with the digest that it had, behind what is in `out`. False: no memory. */
+/* Its header, with the digest that it had, after what is in `out`. False: no memory. */
 bool wire_head(struct bytes *out, const struct trace_pdu *p);
 /* Into `out`, from its start; data that was not kept is zero. False: no memory. */
 bool wire_bytes(struct bytes *out, const struct trace_pdu *p, struct wire_parts *parts);

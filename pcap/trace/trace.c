@@ -436,7 +436,7 @@ static void take_sealed(struct tracer *t, struct flow *f, const struct capture_c
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
-/* The first bytes inside TLS come behind the ClientHello. */
+/* The first bytes inside TLS come after the ClientHello. */
 static void give_data(struct tracer *t, struct flow *f, enum party sender, const uint8_t *p,
                       size_t n)
 {

@@ -52,7 +52,7 @@ struct direction {
         bool started; /* its start-up frame went by */
         bool lost;
         bool markers; /* its FPDUs have them */
-        uint64_t pos; /* of the stream behind the start-up frame */
+        uint64_t pos; /* of the stream after the start-up frame */
         uint64_t skipped;
         struct bytes carry;   /* an FPDU that is not whole yet */
         struct bytes message; /* SEND in several segments */
@@ -570,7 +570,7 @@ static size_t take_unit(struct tracer *t, struct trace_flow *f, enum party sende
         return len;
 }
 
-/* Behind a gap an FPDU is looked for at each place; where there are markers nobody can tell. */
+/* After a gap an FPDU is looked for at each place; where there are markers nobody can tell. */
 static size_t search(struct tracer *t, struct trace_flow *f, enum party sender, const uint8_t *p,
                      size_t n)
 {

@@ -75,7 +75,7 @@ struct bytes {
         uint8_t *p;
         size_t n, cap;
 };
-/* Room for n more bytes behind; false: no memory. */
+/* Room for n more bytes; false: no memory. */
 bool bytes_reserve(struct bytes *b, size_t n);
 /* p NULL: zeroes. */
 bool bytes_add(struct bytes *b, const void *p, size_t n);

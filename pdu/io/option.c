@@ -229,7 +229,7 @@ int option_parse(const struct option_row *rows, uint32_t groups, int argc, char 
 
         make_forms(&f, rows, groups);
         opterr = 0;
-        optind = 0; /* glibc: start anew */
+        optind = 0; /* glibc: start again */
         while ((opt = getopt_long(argc, argv, f.letters, f.longs, NULL)) != -1) {
                 const struct option_row *r = row_of(&f, opt == ':' ? optopt : opt);
 

@@ -50,7 +50,7 @@ static inline void *fifo_pop(struct fifo *f)
 /* Keeps those that `keep` says, in order; it has freed or moved the others. */
 void fifo_sift(struct fifo *f, bool (*keep)(struct chained *c, void *arg), void *arg);
 
-/* A map without memory trouble for those that are there: a failed put changes nothing. */
+/* A map that never fails for those that are there: a failed put changes nothing. */
 struct memory_map {
         struct map_place *places;
         uint32_t mask, used;

@@ -116,7 +116,7 @@ struct rdma_ep {
 int rdma_group_open(struct rdma_group *g, struct verbs_provider *p,
                     const struct rdma_group_ops *ops, uint64_t (*now)(void));
 /* Endpoints and listeners are destroyed. dev_free() is called with domain NULL: registrations are
- * gone with it. A group that was not opened (all zeroes) is let be. */
+ * gone with it. A group that was not opened (all zeroes) is left alone. */
 void rdma_group_close(struct rdma_group *g);
 
 /* Takes events, `max` at most; how many. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What RDMA is to this project: the verbs and connection management that NVMe/RDMA needs, as one
- * table of functions. Behind it stands librdmacm with libibverbs (pdu/io/verbs/verbs_rdma.h) or memory
+ * table of functions. Below it is librdmacm with libibverbs (pdu/io/verbs/verbs_rdma.h) or memory
  * (memory_verbs.h: deterministic, any completion may fail, be late or come in another order). The
  * capsule machines only make work requests and are told of completions; who owns a queue pair
  * moves the two between them and the provider.
@@ -266,7 +266,7 @@ static inline bool verbs_event(struct verbs_context *c, struct verbs_event *e)
         return VERBS(c)->event(c, e);
 }
 /* Asks that the descriptors become readable at the next completion of any domain. To be followed by
- * one more verbs_poll() of each before waiting: what came in between rings no bell. */
+ * one more verbs_poll() of each before waiting: what came in between wakes nobody. */
 static inline int verbs_arm(struct verbs_context *c)
 {
         return VERBS(c)->arm(c);

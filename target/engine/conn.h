@@ -50,7 +50,7 @@ void conn_leave(struct conn *c);
 /* What never entered: gives the port back, and is no longer counted. Any thread. */
 void conn_uncount(struct service *s, struct port *port, const struct conn_peer *peer);
 
-/* Data buffers of len bytes. Without memory NULL: the connection is fed once buffers have come back. */
+/* Data buffers of len bytes. NULL when out of memory: the connection is fed once buffers have come back. */
 uint8_t *conn_buffer_get(struct conn *c, uint32_t len);
 void conn_buffer_put(struct conn *c, uint8_t *buf, uint32_t len);
 

@@ -188,7 +188,7 @@ static bool work_on(struct rdma *m)
         return rounds == 0 || is_wanted(m);
 }
 
-/* What comes before arming rings no bell: hence one more look. */
+/* What comes before arming wakes nobody: hence one more look. */
 int rdma_wait(struct rdma *m, int timeout)
 {
         if (timeout == 0 || is_wanted(m))

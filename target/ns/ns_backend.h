@@ -6,7 +6,7 @@
 #include "ns.h"
 
 struct ns_spec {         /* what a specification says, in parts */
-        const char *arg; /* behind "mem:", "null:" or "file:" */
+        const char *arg; /* after "mem:", "null:" or "file:" */
         uint64_t bytes;  /* of SIZE or size=; 0: not given */
         uint8_t lbads, ms, pi, guard, sts;
         struct ns_times {

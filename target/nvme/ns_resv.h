@@ -4,7 +4,7 @@
  * subsystems on one file, bdev or device have one lock (struct ns_lock), and this with it.
  *
  * What is to persist through a loss of power is in a file beside the namespace's own, PATH.reservations,
- * written anew and renamed before the command that changes it completes. There is none while the PTPL
+ * written again and renamed before the command that changes it completes. There is none while the PTPL
  * state is 0.
  */
 #ifndef NVMF_TARGET_NS_RESV_H

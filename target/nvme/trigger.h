@@ -93,7 +93,7 @@ void triggers_free(struct triggers *l); /* or NULL */
 uint64_t triggers_change(struct triggers *l, char *const *texts, unsigned n, uint64_t now);
 /* Whether it has just these, in this order. l may be NULL. */
 bool triggers_are(const struct triggers *l, char *const *texts, unsigned n);
-/* As it is now, from slot *slot on, which goes on behind it; false: there are no more. Any thread. */
+/* As it is now, from slot *slot on, which goes on after it; false: there are no more. Any thread. */
 bool triggers_list(struct triggers *l, unsigned *slot, struct trigger *copy);
 
 /* A command that comes, or (sqe NULL) a message that belongs to none. */

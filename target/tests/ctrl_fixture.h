@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A target without connections: an inventory of two subsystems behind two ports, and queues that
+ * A target without connections: an inventory of two subsystems at two ports, and queues that
  * are played by the test. A command is admitted and executed as a connection would do it; what is
  * completed later lands in a list of the queue.
  */
@@ -28,7 +28,7 @@ enum { CC_ON = CC_EN | CC_IOSQES | CC_IOCQES, LATER = 0xffff, LATER_MAX = 64 };
 
 struct bed { /* test bed */
         struct inventory inv;
-        struct subsystem *one, *two; /* two: HOST2 only; behind port 2 alone */
+        struct subsystem *one, *two; /* two: HOST2 only; at port 2 alone */
         struct port *port, *other;
         struct target_limits limits;
         struct rule_policy policy;

@@ -367,7 +367,7 @@ def test_masking(options, tmp_path):
             target = options(name="second.sock")
     port = target.call("nvmf_subsystem_get_listeners", nqn=NQN)[0]["address"]["trsvcid"]
     assert namespaces(target, port, HOST) == [1] and namespaces(target, port, other) == [1, 2]
-    # A namespace with the NSID of one that is gone begins anew.
+    # A namespace with the NSID of one that is gone begins again.
     target.call("nvmf_subsystem_remove_ns", **at)
     target.call("nvmf_subsystem_add_ns", nqn=NQN, namespace=hidden)
     assert namespaces(target, port, other) == [1]

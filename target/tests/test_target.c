@@ -470,7 +470,7 @@ static bool took_turns(const struct turns *t, uint64_t most, unsigned try)
         return try >= TRIES;
 }
 
-/* The R2T is behind data that a slow line takes its time for: nothing is owed before it is out. */
+/* The R2T comes after data that a slow line takes its time for: nothing is owed before it is out. */
 static void test_an_r2t_that_is_not_out_yet(void **state)
 {
         static uint8_t data[1 << 20];

@@ -549,7 +549,7 @@ CASE("fab/queue/room", MUST, RULES(FAB_ANSWERED),
         unsigned most = together(q, ENTRIES - 1), n = 0, taken;
 
         require(t, most > 1, ONE_AT_A_TIME);
-        tail = flush(q).sqhd; /* behind Connect, and authentication where it is asked for */
+        tail = flush(q).sqhd; /* after Connect, and authentication where it is asked for */
         while (n < most - 1)
                 cid[n++] = send_write(q, .bytes = r2t_bytes(t));
         head = overtaking_flush(q, cid, n).sqhd;

@@ -102,7 +102,7 @@ CASE("base/identify/odd-requests", MUST, NO_RULE,
 
 enum { LIST_LEN = 1024 };
 
-/* How many NSIDs are listed behind `above`; ends the case if they do not rise from there, or if
+/* How many NSIDs are listed after `above`; ends the case if they do not rise from there, or if
  * something stands beyond their end. */
 static uint32_t list_namespaces(struct queue *q, uint32_t above, uint32_t nsids[LIST_LEN])
 {

@@ -344,7 +344,7 @@ CASE("nvm/dsm/deallocate-alone", MUST, RULES(NVM_DSM_RANGES),
      "Dataset Management that deallocates two blocks changes no other blocks", .writes = true)
 {
         struct queue *q = io_queue(t);
-        uint8_t range[16] = { [4] = 2 }; /* blocks; behind them SLBA */
+        uint8_t range[16] = { [4] = 2 }; /* blocks; after them SLBA */
         const uint8_t *data;
 
         require(t, le16_get(caps(t)->id.oncs) & ONCS_DSM, "Dataset Management is not supported");

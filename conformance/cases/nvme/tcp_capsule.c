@@ -24,7 +24,7 @@ CASE("tcp/capsule/admin-8196", MUST, RULES(TCP_ICD_LIMIT),
         expect_refusal(q, send_connect(q, .bytes = 8196));
 }
 
-/* Some answer HPDA with a CPDA as large: 16, and with digests 17, puts the data behind byte 128. */
+/* Some answer HPDA with a CPDA as large: 16, and with digests 17, puts the data after byte 128. */
 CASE("tcp/capsule/connect-aligned", MUST, RULES(TCP_ICD_ADMIN),
      "Connect data in the capsule are taken where CPDA puts them")
 {

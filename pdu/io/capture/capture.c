@@ -628,7 +628,7 @@ static void put_ahead(struct reader *r, const struct capture_frame *frame)
         r->n_ahead++;
 }
 
-/* The oldest frame ahead, behind what it acknowledges. */
+/* The oldest frame ahead, after what it acknowledges. */
 static void take_ahead(struct reader *r)
 {
         struct capture_frame frame;

@@ -39,7 +39,7 @@ uint8_t *frame_heads(uint8_t *p, const struct capture_end end[2], enum party sen
 /* The checksum of those bytes, pseudo-header included; its own field is zero. */
 uint16_t frame_sum(const struct capture_end end[2], uint8_t protocol, const uint8_t *p, size_t n);
 
-/* Where a frame is made, which is the caller's until it is put into the file: `end` behind it. */
+/* Where a frame is made, which is the caller's until it is put into the file: `end` after it. */
 uint8_t *frame_begin(struct capture_writer *w);
 void frame_end(struct capture_writer *w, const uint8_t *end, int64_t time_ns, const char *comment);
 

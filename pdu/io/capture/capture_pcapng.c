@@ -19,7 +19,7 @@ enum block_type {
 enum {
         ORDER = 0x1a2b3c4d,
         BLOCK_HEADER = 8, /* type, length */
-        BLOCK_FRAME = 12, /* ... and the length again, behind the body */
+        BLOCK_FRAME = 12, /* ... and the length again, after the body */
         SECTION_BODY = 16,
         INTERFACE_BODY = 8,
         SIMPLE_HEADER = 4, /* before the bytes of the frame */

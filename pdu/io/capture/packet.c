@@ -313,7 +313,7 @@ static bool take_erspan3(struct walk *w)
         return type == IP ? take_ip(w) : take_ether(w);
 }
 
-/* Nothing names what is below the labels: IP by its version; else Ethernet, behind a control word
+/* Nothing names what is below the labels: IP by its version; else Ethernet, after a control word
  * (RFC 4448) or not. */
 static bool take_mpls(struct walk *w)
 {

@@ -6,7 +6,7 @@
  *
  * Frames in tunnels are read as if they had been caught outside: VXLAN, Geneve, GRE (ERSPAN of types
  * I to III too), IP in IP, MPLS with IP or an Ethernet pseudowire; within one another, too, up to five
- * IP headers. A UDP port alone is no proof: where the header behind it is not a tunnel's, or holds
+ * IP headers. A UDP port alone is no proof: where the header after it is not a tunnel's, or holds
  * nothing that is known, it is a datagram like others. Addresses and ports are those of the innermost
  * headers; which tunnel it was is not told, so two networks (VNIs) that use the same inner addresses
  * and ports at the same time are taken for one. Where a mirror truncated a frame in its tunnel, the

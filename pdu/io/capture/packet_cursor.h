@@ -13,7 +13,7 @@ struct cursor {
         size_t whole; /* on the wire, n or more */
 };
 
-/* The next n bytes and on behind them; NULL, and where it was, if they are not all there. */
+/* The next n bytes and on after them; NULL, and where it was, if they are not all there. */
 static inline const uint8_t *cursor_take(struct cursor *c, size_t n)
 {
         const uint8_t *p = c->p;
@@ -26,7 +26,7 @@ static inline const uint8_t *cursor_take(struct cursor *c, size_t n)
         return p;
 }
 
-/* Nothing counts beyond `whole` bytes from here: padding, checksums behind. */
+/* Nothing counts beyond `whole` bytes from here: padding and checksums. */
 static inline void cursor_trim(struct cursor *c, size_t whole)
 {
         if (c->whole > whole)

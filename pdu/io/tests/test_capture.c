@@ -302,7 +302,7 @@ static void test_many(void **state)
         }
         assert_connections(MANY + 1);
         at = strstr(seen.log, "1 closed");
-        assert_null(at); /* last of all, far behind what the log can hold */
+        assert_null(at); /* last of all, far after what the log can hold */
 }
 
 /* Many that are opened, and nothing is said on them. */
@@ -495,7 +495,7 @@ static void test_random_packets(void **state)
 
                 assert_non_null(f);
                 assert_int_equal(fread(bytes, 1, sizeof(bytes), f), sizeof(bytes));
-                for (int i = 0; i < 3; i++) /* behind the file's and the packet's own header */
+                for (int i = 0; i < 3; i++) /* after the file's and the packet's own header */
                         bytes[40 + random_next(&seed) % 59] = (uint8_t)random_next(&seed);
                 rewind(f);
                 fwrite(bytes, 1, sizeof(bytes), f);

@@ -285,7 +285,7 @@ static void the_descriptor_says_when(void **state)
         assert_int_equal(verbs_post(a->ep, w, &bad), 0);
         assert_false(readable(b->c)); /* nobody asked */
         verbs_arm(b->c);
-        assert_false(readable(b->c)); /* what is there already rings no bell */
+        assert_false(readable(b->c)); /* what is there already wakes nobody */
         assert_int_equal(verbs_poll(b->d, &wc, 1), 1);
         a->send[1] = *w;
         assert_int_equal(verbs_post(a->ep, &a->send[1], &bad), 0);

@@ -397,7 +397,7 @@ static void reads_and_writes(void)
         wr = make_remote(&server, 0, VERBS_WRITE, 0, 50000, &client, 1000);
         post(&server, wr);
         CHECK(done(&server, wr, VERBS_SUCCESS));
-        copy(&server, &client, 1, 16, 0); /* behind the WRITE */
+        copy(&server, &client, 1, 16, 0); /* after the WRITE */
         CHECK(client.memory[1000] == (uint8_t)77);
         fill(server.memory, 50000, 77);
         CHECK(memcmp(client.memory + 1000, server.memory, 50000) == 0);

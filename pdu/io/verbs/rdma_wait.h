@@ -2,7 +2,7 @@
 /*
  * Waiting for what comes to an RDMA group (pdu/verbs/rdma_ep.h): asleep, with descriptors of one's
  * own beside, or in an event loop. Before any of them rdma_group_events() has found nothing, or
- * what is left rings no bell.
+ * what is left wakes nobody.
  */
 #ifndef NVMF_IO_RDMA_WAIT_H
 #define NVMF_IO_RDMA_WAIT_H

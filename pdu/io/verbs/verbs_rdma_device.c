@@ -209,7 +209,7 @@ static uint32_t count(int n)
 /*
  * What differs, found with Linux 6.12 and rdma-core 44.
  * rxe: says IP_CSUM_OK where it means WITH_INV (the kernel's value of the flag). Looks at a RECV on a
- * failed queue pair only when told anew to fail. The last-WQE event comes, in older kernels not. Must
+ * failed queue pair only when told again to fail. The last-WQE event comes, in older kernels not. Must
  * not speak while its link is down, see is_mute().
  * siw: invalidates plain registrations by SEND, but doesn't say so to user space; whose key it was
  * can't be known, so it counts as unable. Looks at nothing that is posted to a failed queue pair.
@@ -401,7 +401,7 @@ static void void_registrations(struct verbs_domain *d)
         }
 }
 
-/* librdmacm closes a device that is gone when it looks for devices anew; until then the removal of
+/* librdmacm closes a device that is gone when it looks for devices again; until then the removal of
  * a soft one waits for this process. */
 static void close_lost_devices(void)
 {

@@ -124,7 +124,7 @@ static bool request(struct verbs_context *c, struct rdma_cm_event *from, struct 
         to->listener = from->listen_id->context;
         to->ep = ep;
         if (!ep)
-                return false; /* without memory: take_cm() rejects it */
+                return false; /* out of memory: take_cm() rejects it */
         ep->id = from->id;
         ep->id->context = ep;
         return true;

@@ -440,7 +440,7 @@ static void drop_window(struct verbs_domain *d, struct verbs_window *w)
         verbs_drop_window(d->of, w);
 }
 
-/* Written before it is posted: a request whose answer is there may be used anew at once. */
+/* Written before it is posted: a request whose answer is there may be used again at once. */
 static int post(struct verbs_ep *ep, struct verbs_wr *chain, struct verbs_wr **bad)
 {
         for (const struct verbs_wr *wr = chain; wr && ep->flow.open && !ep->flow.dead;

@@ -15,7 +15,7 @@ struct record_memory {
         struct region *regions;
 };
 
-/* Without memory it is not known, and nothing of it is made up. */
+/* When memory runs out, it is not known, and nothing of it is made up. */
 void record_memory_add(struct record_memory *m, const struct verbs_mr *mr, const void *addr,
                        size_t len);
 /* That window; window NULL: the registration of that key. */

@@ -42,7 +42,7 @@ struct host_slots {
         uint16_t free;
 };
 
-/* depth slots of `size` bytes each, zero in what is the transport's; -1 without memory. */
+/* depth slots of `size` bytes each, zero in what is the transport's; -1: out of memory. */
 int host_slots_init(struct host_slots *h, size_t size, unsigned depth);
 void host_slots_fini(struct host_slots *h);
 /* The slot for a command that is submitted, NULL if there is none: cqe, status and got as if nothing

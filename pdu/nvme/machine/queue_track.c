@@ -54,7 +54,7 @@ void queue_track_fini(struct queue_track *q)
         free(q->more_cmds);
 }
 
-/* Once: those that are outstanding stay where they are. Without memory the queue stays small, and
+/* Once: those that are outstanding stay where they are. When memory runs out, the queue stays small, and
  * more commands than that overrun it. */
 static int grow(struct queue_track *q, unsigned size)
 {
@@ -217,7 +217,7 @@ static void start_queue(struct queue_track *q, const struct queue_cmd *cmd, cons
 
         q->past.connected = true;
         q->past.open = le32_get(cqe->dw0) >> CONNECT_AUTHREQ_SHIFT == 0;
-        q->past.qid = le16_get(cmd->connect.qid); /* another Connect may have come behind it */
+        q->past.qid = le16_get(cmd->connect.qid); /* another Connect may have come after it */
         q->size = le16_get(cmd->connect.sqsize) > 0 ? le16_get(cmd->connect.sqsize) + 1u
                                                     : 0; /* 1 would hold nothing */
         q->no_flow_control = sqhd == SQHD_DISABLED;

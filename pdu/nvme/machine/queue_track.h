@@ -74,11 +74,11 @@ struct queue_track {
         int dying; /* slot of the command that the controller's last word ended */
 };
 
-/* 0, or -1 without memory. depth_max: entries of a queue, 0: 1024; more are FAB_OVERRUN. */
+/* 0, or -1: out of memory. depth_max: entries of a queue, 0: 1024; more are FAB_OVERRUN. */
 int queue_track_init(struct queue_track *q, const struct queue_kind *kind, uint16_t depth_max,
                      const struct rule_set *waived);
 void queue_track_fini(struct queue_track *q);
-/* Nobody saw the beginning: as many commands as depth_max may be outstanding. -1 without memory. */
+/* Nobody saw the beginning: as many commands as depth_max may be outstanding. -1: out of memory. */
 int queue_track_mid_stream(struct queue_track *q);
 
 /* Before anything new that `sender` said. */

@@ -138,7 +138,7 @@ unsigned requests_executing(const struct requests *q);
 void requests_buffers(struct requests *q);
 bool requests_need_buffers(const struct requests *q);
 /* Connect succeeded: queue size in entries. Requests for the first of them are allocated, the
- * others when they are needed for the first time; -1 without memory. Before it there are a few for
+ * others when they are needed for the first time; -1: out of memory. Before it there are a few for
  * Connect itself. */
 int requests_set_depth(struct requests *q, unsigned entries);
 /* The outstanding request with this CID, for Abort; NULL if there is none. */
@@ -153,7 +153,7 @@ struct request_transport {
         /* Nothing is sent any more. */
         bool (*gone)(const struct requests *q);
         /* n more requests have been made, `size` apart and zero but for queue and owner; false: they
-         * can't be used, without memory. May be NULL. */
+         * can't be used, or memory has run out. May be NULL. */
         bool (*grown)(struct requests *q, struct request *first, unsigned n);
         /* A command came in it: its CID finds it from now on. */
         void (*begin)(struct request *r);
@@ -209,7 +209,7 @@ struct requests {
 };
 
 /* Of a struct that is zero but for max_transfer, depth and extra. ops are copied, policy may be NULL.
- * -1 without memory: requests_fini() is due all the same. */
+ * -1: out of memory, and requests_fini() is due all the same. */
 int requests_init(struct requests *q, const struct request_transport *t,
                   const struct request_ops *ops, void *user, const struct rule_policy *policy);
 /* Another policy from here on, which outlives it; NULL: none. */

@@ -18,10 +18,10 @@ struct tags {
         unsigned slots, used, left; /* left: entries of free */
 };
 
-/* 0, or -1 without memory; slots is cut to TAGS_MAX. */
+/* 0, or -1: out of memory; slots is cut to TAGS_MAX. */
 int tags_init(struct tags *t, unsigned slots);
 void tags_fini(struct tags *t);
-/* Room for more; those in use stay where they are. -1 without memory: nothing has changed. */
+/* Room for more; those in use stay where they are. -1: out of memory, nothing has changed. */
 int tags_grow(struct tags *t, unsigned slots);
 
 /* The slot, or TAGS_NONE. */

@@ -35,7 +35,7 @@ struct toy {
 extern const struct request_ops toy_ops;
 /* The oldest that is parked ends; nothing without one. */
 void toy_complete(struct toy *t);
-/* Connect succeeds, with a queue of so many entries; false: without memory. */
+/* Connect succeeds, with a queue of so many entries; false: out of memory. */
 bool toy_connect(struct toy *t, struct request *r, unsigned entries);
 
 /* Of request_ops; each buffer is memory of just its size, and overwritten when it comes back. */

@@ -27,8 +27,8 @@ struct rdma_host_config {
 };
 
 struct rdma_host_ops {
-        /* Registered memory that lives as long as the machine: for capsules and responses. NULL
-         * without memory. */
+        /* Registered memory that lives as long as the machine: for capsules and responses. NULL if
+         * out of memory. */
         void *(*memory)(void *user, size_t bytes, uint32_t *lkey);
         void (*memory_put)(void *user, void *memory, size_t bytes);
         /* The registration that cmd->data[0..len) lies in: false: in none (the command is refused,

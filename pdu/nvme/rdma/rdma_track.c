@@ -92,7 +92,7 @@ void rdma_track_free(struct rdma_track *t)
         free(t);
 }
 
-/* Without memory for as many commands as there may be, those that find no room overrun the queue. */
+/* Where memory does not suffice for as many commands as there may be, those that find no room overrun the queue. */
 void rdma_track_mid_stream(struct rdma_track *t)
 {
         (void)queue_track_mid_stream(&t->queue);

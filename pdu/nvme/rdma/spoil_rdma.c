@@ -210,7 +210,7 @@ bool spoil_response(const struct rule_set *violated, struct spoil_response *s)
 
 /* --- READs and WRITEs ------------------------------------------------------------------------- */
 
-/* The range ends 8 bytes behind the buffer. */
+/* The range ends 8 bytes after the buffer. */
 static void shift(struct spoil_transfer *s)
 {
         s->addr += 8;

@@ -57,7 +57,7 @@ bool spoil_transfer(const struct rule_set *violated, struct spoil_transfer *s);
 struct spoil_capsule {
         uint8_t *bytes; /* from the SQE on; writable */
         uint32_t len;   /* in and out */
-        uint32_t room;  /* bytes that there are at `bytes`; behind `len` they are overwritten. Some
+        uint32_t room;  /* bytes that there are at `bytes`; after `len` they are overwritten. Some
                          * violators need more than a queue allows: max + 16 bytes, and 64 + 16 * (MSDBD + 1) */
         const struct rdma_format *format; /* of the queue */
         uint8_t *connect_data;            /* of a Connect: 1,024 bytes in its data buffer or in the

@@ -29,7 +29,7 @@ void framer_negotiated(struct framer *f, const struct pdu_format *format)
 
 /* --- the receive buffer ----------------------------------------------------------------------- */
 
-/* Behind what was received a sanitizer sees whoever reads. */
+/* After what was received a sanitizer sees whoever reads. */
 static void fence(const struct framer *f)
 {
         ASAN_UNPOISON_MEMORY_REGION(f->buf, f->end);
@@ -83,7 +83,7 @@ static uint32_t wanted(const struct framer *f)
         return PDU_HEADER_MAX + PDU_DIGEST_LEN;
 }
 
-/* Room behind what is there; that moves only if the unit it begins would not fit before the end. */
+/* Room after what is there; that moves only if the unit it begins would not fit before the end. */
 static struct iovec room(struct framer *f)
 {
         if (f->start == f->end) {

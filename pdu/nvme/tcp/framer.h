@@ -31,7 +31,7 @@ enum framer_event { FRAMER_MORE, FRAMER_HEADER, FRAMER_PDU, FRAMER_FAULT };
 enum {
         FRAMER_IN_PLACE = 16384,   /* bytes of data; above, a sink is needed */
         FRAMER_BUFFER_MIN = 32768, /* bytes of a receive buffer */
-        FRAMER_LOOK_AHEAD = 64,    /* bytes read behind data that goes to a sink: they are copied */
+        FRAMER_LOOK_AHEAD = 64,    /* bytes read after data that goes to a sink: they are copied */
 };
 
 struct framer {

@@ -88,7 +88,7 @@ struct link {
         bool term_queued;
 };
 
-/* 0, or -1 without memory. */
+/* 0, or -1: out of memory. */
 int link_init(struct link *l, const struct link_config *cfg, void *user);
 /* What the policy points to has changed. What was seen until then stays as it was judged. */
 void link_renew(struct link *l);

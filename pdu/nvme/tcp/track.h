@@ -95,7 +95,7 @@ void track_set_in_capsule(struct track *t, uint32_t bytes);
 
 /*
  * For a session whose beginning was not seen (a capture that starts mid-stream): take these as
- * negotiated. Queue, size and flow control stay unknown and are not judged. -1 without memory.
+ * negotiated. Queue, size and flow control stay unknown and are not judged. -1: out of memory.
  */
 int track_assume(struct track *t, const struct pdu_format *h2c, const struct pdu_format *c2h,
                  uint32_t maxh2cdata, uint32_t maxr2t);

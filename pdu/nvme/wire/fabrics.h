@@ -61,7 +61,7 @@ bool nqn_is_formed(const char *nqn);
 
 /* All fields. */
 void describe_connect_data(const struct describe *d, const struct connect_data *c);
-/* The fields behind the SGL of a Fabrics command, NULL if FCTYPE is not assigned. */
+/* The fields after the SGL of a Fabrics command, NULL if FCTYPE is not assigned. */
 const struct field *fabrics_fields(uint8_t fctype);
 
 enum property {

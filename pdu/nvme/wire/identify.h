@@ -25,11 +25,11 @@ struct ns_id {
         const uint8_t *bytes;
 };
 /*
- * The descriptor at offset *at of a list of len bytes, and *at moved behind it; start with 0.
+ * The descriptor at offset *at of a list of len bytes, and *at moved past it; start with 0.
  * False: the list has ended (NIDT 0), or its next descriptor is empty or does not fit.
  */
 bool ns_desc_next(const void *list, size_t len, size_t *at, struct ns_id *id);
-/* Writes one at offset *at and moves it behind; false if it does not fit. */
+/* Writes one at offset *at and moves it past that; false if it does not fit. */
 bool ns_desc_put(void *list, size_t len, size_t *at, const struct ns_id *id);
 
 /* By ID_TEXT: the name of the first of SN, MN and FR that is at fault; NULL if none is. */

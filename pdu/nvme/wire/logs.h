@@ -7,7 +7,7 @@
 #include "text.h"
 
 /*
- * The group at offset *at of an ANA log of len bytes, and *at moved behind it and its namespaces;
+ * The group at offset *at of an ANA log of len bytes, and *at moved past it and its namespaces;
  * start with sizeof(struct log_ana), and take no more than NGRPS. NULL: len ends before it. nsids
  * (ns_list_get()) has *count entries, those that are there.
  */

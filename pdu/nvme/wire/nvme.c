@@ -199,7 +199,7 @@ static const struct word cnses[] = {
         { 0, NULL },
 };
 
-/* --- commands: their name and the fields behind the SGL --------------------------------------- */
+/* --- commands: their name and the fields after the SGL --------------------------------------- */
 
 static const struct field log_page_fields[] = {
         FIELD_AT("lid", 40, 1, .key = true, .words = logs),

@@ -265,7 +265,7 @@ struct fault pdu_check_common(const struct pdu_ch *ch, enum party sender,
         return first_broken(common_rules, broken_in_common(&v), sender, waived);
 }
 
-/* --- the fields behind it --------------------------------------------------------------------- */
+/* --- the fields after it --------------------------------------------------------------------- */
 
 static bool icreq_pfv(const union pdu *h, const struct pdu_format *f)
 {

@@ -167,7 +167,7 @@ uint8_t pdu_data_offset(const union pdu *h, const struct pdu_format *f);
 /*
  * Where DATA begins, from byte 0 of the PDU, and its length, by PLEN, PDO and digests; 0 bytes if
  * there is none. The DATA of a TermReq is at 24. Also with rules waived the two stay within PLEN
- * and behind the head; bytes of PLEN that nothing accounts for may then follow.
+ * and after the head; bytes of PLEN that nothing accounts for may then follow.
  */
 uint32_t pdu_data_start(const union pdu *h, const struct pdu_format *f);
 uint32_t pdu_data_len(const union pdu *h, const struct pdu_format *f);
@@ -190,7 +190,7 @@ struct fault pdu_check_common(const struct pdu_ch *ch, enum party sender,
                               const struct pdu_format *f, const struct rule_set *waived);
 
 /*
- * Validate the fields behind the common header that need no memory of other PDUs: PFV, HPDA/CPDA,
+ * Validate the fields after the common header that need no memory of other PDUs: PFV, HPDA/CPDA,
  * MAXH2CDATA, FES of C2HTermReq, SUCCESS without LAST, DATAL against PLEN, DATAO/DATAL dword
  * multiples, empty transfers. (Whether ICResp enables a digest unasked takes the ICReq to know.)
  * The rules on lengths in dwords come last: who knows that the command counts bytes may drop them.

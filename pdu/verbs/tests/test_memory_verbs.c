@@ -656,7 +656,7 @@ static void what_was_written_is_there_before_the_send(void **state)
         }
 }
 
-/* The memory that a READ fills is sent on by the SEND behind it. */
+/* The memory that a READ fills is sent on by the SEND after it. */
 static bool send_passes_read(uint32_t s, uint8_t flags)
 {
         bool passed;

@@ -30,7 +30,7 @@ static void test_each_has_its_own(void **state)
         quota_fini(&q);
 }
 
-/* Without memory nobody comes in, and without room nobody is remembered. */
+/* When memory runs out, nobody comes in, and without room nobody is remembered. */
 static void test_it_fails_closed(void **state)
 {
         struct quota q;

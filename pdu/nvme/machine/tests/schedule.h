@@ -945,7 +945,7 @@ static void post_chain(struct end *e, struct verbs_wr *chain, bool recv)
 }
 
 /* What the machines have made; not on a queue pair that has failed, where a receive would be flushed
- * behind the sentinel. */
+ * after the sentinel. */
 static void post_all(struct end *e)
 {
         if (e->life.state > LIFE_LIVE)

@@ -354,7 +354,7 @@ static inline void say_c2h(struct session *s, uint16_t cid, uint32_t offset, uin
         say_data(s, PDU_C2H_DATA, cid, 0, offset, len, flags);
 }
 
-/* pdu_lay_out() gives a TermReq its length; its data stands right behind the header. */
+/* pdu_lay_out() gives a TermReq its length; its data stands right after the header. */
 static inline void say_term(struct session *s, enum party sender, uint32_t copied)
 {
         union pdu h = { .ch.type = sender == PARTY_HOST ? PDU_H2C_TERM : PDU_C2H_TERM };

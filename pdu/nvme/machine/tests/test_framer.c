@@ -546,7 +546,7 @@ static void waived_lengths_keep_the_stream(void **state)
 {
         static const struct {
                 uint8_t ch[8];
-                uint32_t more; /* bytes behind it that it claims */
+                uint32_t more; /* bytes after it that it claims */
                 const char *events;
         } odd[] = {
                 /* an unknown type is its PLEN, and at least a common header */
@@ -584,7 +584,7 @@ static void waived_lengths_keep_the_stream(void **state)
         }
 }
 
-/* Four bytes behind the head where DDGST is on: too few for data and digest. */
+/* Four bytes after the head where DDGST is on: too few for data and digest. */
 static void waived_plen_with_digest_only(void **state)
 {
         struct rule_set waived = { 0 };

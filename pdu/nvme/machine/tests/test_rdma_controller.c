@@ -1821,7 +1821,7 @@ static void faults_of_the_owner(void **state)
         bench_free(b);
 }
 
-/* --- without memory --------------------------------------------------------------------------- */
+/* --- out of memory ---------------------------------------------------------------------------- */
 
 static void a_day(struct bench *b)
 {

@@ -424,7 +424,7 @@ static void fault(const struct fault_case *f, size_t most, uint8_t digests)
         bench_with_r2t(&b, NULL, digests);
         b.most = most;
         f->send(&b);
-        if (digests) { /* the header was changed behind its digest */
+        if (digests) { /* the header was changed after its digest */
                 uint8_t *h = b.in.bytes + b.in.last;
 
                 le_put(h + h[2], 4, crc32c(h, h[2]));

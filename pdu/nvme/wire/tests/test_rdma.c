@@ -18,7 +18,7 @@ static void assert_found(const struct rule_set *found, enum rule_id only)
                         fail_msg("%s %s found", rule_get(r)->id, r == only ? "not" : "was");
 }
 
-/* A copy that ends where its memory does: the sanitizer sees every byte read behind it. */
+/* A copy that ends where its memory does: the sanitizer sees every byte read after it. */
 static void *exact(const void *p, size_t n)
 {
         void *copy = malloc(n);
@@ -296,7 +296,7 @@ static void test_sqe_text(void **state)
 
 /* --- how data is described -------------------------------------------------------------------- */
 
-/* A capsule, its command and what a queue says about it; `list` fills the place behind the SQE. */
+/* A capsule, its command and what a queue says about it; `list` fills the place after the SQE. */
 struct capsule {
         union sqe sqe;
         uint8_t data[1024];
@@ -475,7 +475,7 @@ static void test_segment_counts(void **state)
         }
 }
 
-/* Each descriptor that is wrong by itself, with its status; in a list behind the SQE, too. */
+/* Each descriptor that is wrong by itself, with its status; in a list after the SQE, too. */
 static void test_types(void **state)
 {
         (void)state;

@@ -321,7 +321,7 @@ static const struct {
         /* PDO 144, and the multiple of 72 that lies inside the header */
         { PDU_CAPSULE_CMD, 1, 72, 144, 656, { .hdgst = true, .pda = 17 }, RULE_NONE,   144, 512 },
         { PDU_CAPSULE_CMD, 1, 72, 72,  656, { .hdgst = true, .pda = 17 }, TCP_PDO_H2C, 76,  580 },
-        /* PDO at the end of the PDU, and behind it */
+        /* PDO at the end of the PDU, and after it */
         { PDU_H2C_DATA, 0, 24, 28, 28,  { 0 }, TCP_PDO_H2C, 28, 0 },
         { PDU_H2C_DATA, 0, 24, 252, 28, { 0 }, TCP_PDO_H2C, 28, 0 },
         /* more padding than needed is the receiver's loss only */
@@ -334,7 +334,7 @@ static const struct {
         /* PLEN below HLEN */
         { PDU_CAPSULE_CMD, 0, 72, 72, 24, { 0 }, TCP_PLEN_H2C, 72, 0 },
         { PDU_H2C_DATA,    0, 24, 24, 0,  { 0 }, TCP_PLEN_H2C, 24, 0 },
-        /* nothing but a digest behind the header */
+        /* nothing but a digest after the header */
         { PDU_H2C_DATA, 2, 24, 24, 28, { .ddgst = true }, TCP_PLEN_H2C, 24, 0 },
         { PDU_H2C_DATA, 2, 24, 24, 25, { .ddgst = true }, TCP_PLEN_H2C, 24, 0 },
         /* TermReq: 24 to 152, its data at 24 whatever the alignment */
