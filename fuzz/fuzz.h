@@ -29,18 +29,18 @@ _Noreturn void fuzz_broken(const char *what, const char *file, int line);
         } while (0)
 
 /* The input as it is eaten up; beyond its end there are zeroes. */
-struct bytes {
+struct fuzz_input {
         const uint8_t *p;
         size_t left;
 };
 
-static inline struct bytes bytes_of(const uint8_t *p, size_t n)
+static inline struct fuzz_input bytes_of(const uint8_t *p, size_t n)
 {
-        return (struct bytes) { p, n };
+        return (struct fuzz_input) { p, n };
 }
 
 /* A little-endian integer of n bytes, at most 8. */
-static inline uint64_t bytes_take(struct bytes *b, unsigned n)
+static inline uint64_t bytes_take(struct fuzz_input *b, unsigned n)
 {
         uint64_t v = 0;
 
@@ -49,23 +49,23 @@ static inline uint64_t bytes_take(struct bytes *b, unsigned n)
         return v;
 }
 
-static inline uint8_t bytes_u8(struct bytes *b)
+static inline uint8_t bytes_u8(struct fuzz_input *b)
 {
         return (uint8_t)bytes_take(b, 1);
 }
 
-static inline uint16_t bytes_u16(struct bytes *b)
+static inline uint16_t bytes_u16(struct fuzz_input *b)
 {
         return (uint16_t)bytes_take(b, 2);
 }
 
-static inline uint32_t bytes_u32(struct bytes *b)
+static inline uint32_t bytes_u32(struct fuzz_input *b)
 {
         return (uint32_t)bytes_take(b, 4);
 }
 
 /* Fills into[0..n). */
-static inline void bytes_copy(struct bytes *b, void *into, size_t n)
+static inline void bytes_copy(struct fuzz_input *b, void *into, size_t n)
 {
         size_t have = n < b->left ? n : b->left;
 

@@ -9,8 +9,7 @@
 /* What a connection may bring: it is kept, and looked through, until the case ends. */
 enum { CONN_KEPT = 1 << 10, KEPT_MAX = 128 << 20 };
 
-void conn_init(struct suite_conn *c, const struct conn_kind *kind, unsigned no,
-               struct exchange *log)
+void conn_init(struct suite_conn *c, const struct conn_ops *kind, unsigned no, struct exchange *log)
 {
         *c = (struct suite_conn) { .kind = kind, .no = no, .log = log, .admin = true };
         c->inbox_end = &c->inbox;

@@ -49,7 +49,7 @@ struct conn_change {
 
 struct suite_conn;
 
-struct conn_kind { /* what the two kinds do in ways of their own */
+struct conn_ops { /* what the two kinds do in ways of their own */
         void (*free)(struct suite_conn *c);
         void (*close)(struct suite_conn *c);
         void (*reset)(struct suite_conn *c);
@@ -57,7 +57,7 @@ struct conn_kind { /* what the two kinds do in ways of their own */
 };
 
 struct suite_conn { /* both kinds begin with it */
-        const struct conn_kind *kind;
+        const struct conn_ops *kind;
         unsigned no; /* of the case's connections */
         enum conn_end end;
         bool admin; /* how opcodes read in the exchange */
@@ -92,7 +92,7 @@ void conn_take(struct suite_conn *c, struct seen *s);
 /* --- for the two kinds --------------------------------------------------------------------- */
 
 /* For those who make one: all else is zero, admin is true until a Connect says otherwise. */
-void conn_init(struct suite_conn *c, const struct conn_kind *kind, unsigned no,
+void conn_init(struct suite_conn *c, const struct conn_ops *kind, unsigned no,
                struct exchange *log);
 /* Frees what came. */
 void conn_free_seen(struct suite_conn *c);

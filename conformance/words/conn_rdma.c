@@ -618,7 +618,7 @@ void conn_rdma_vanish(struct conn_rdma *c)
         destroy(c);
 }
 
-static const struct conn_kind rdma = {
+static const struct conn_ops rdma = {
         .free = free_rdma, .close = close_rdma, .reset = fail_rdma, .wait = wait_rdma
 };
 

@@ -21,7 +21,7 @@ static void overlook(struct conn_tcp *c)
         }
 }
 
-static const struct conn_kind tcp;
+static const struct conn_ops tcp;
 
 /* FIN; somebody else watches whether the target does the same. */
 static void leave(struct conn_tcp *c)
@@ -361,7 +361,7 @@ size_t conn_read_bytes(struct conn_tcp *c, void *bytes, size_t size, uint64_t de
         return 0;
 }
 
-static const struct conn_kind tcp = {
+static const struct conn_ops tcp = {
         .free = free_tcp, .close = close_tcp, .reset = reset_tcp, .wait = wait_tcp
 };
 

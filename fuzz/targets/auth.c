@@ -105,7 +105,7 @@ struct end {
         uint8_t channels; /* as a host asks for, or bits of what a controller allows */
 };
 
-static struct end end_of(struct bytes *b, enum party role, unsigned bits,
+static struct end end_of(struct fuzz_input *b, enum party role, unsigned bits,
                          const struct auth_crypto *crypto)
 {
         struct end e = { .cfg = { .role = role,
@@ -131,7 +131,7 @@ static struct end end_of(struct bytes *b, enum party role, unsigned bits,
 }
 
 /* Message on its way; true if nothing happens to it. */
-static bool disturb(struct bytes *b, uint8_t *message, size_t *n)
+static bool disturb(struct fuzz_input *b, uint8_t *message, size_t *n)
 {
         unsigned changes = bytes_u8(b), cut;
         bool whole = true;
@@ -161,7 +161,7 @@ static void check_end(const struct auth *a)
 }
 
 /* Whoever has to speak does; what is said arrives, or something like it. */
-static bool exchange(struct end *from, struct end *to, struct bytes *b, bool *clean)
+static bool exchange(struct end *from, struct end *to, struct fuzz_input *b, bool *clean)
 {
         static uint8_t message[AUTH_MESSAGE_MAX];
         size_t n;
@@ -196,7 +196,7 @@ static void compare_psks(struct end *host, struct end *ctrl)
                       memcmp(of_host.bytes, of_ctrl.bytes, of_host.len) == 0));
 }
 
-static void transact(struct bytes *b)
+static void transact(struct fuzz_input *b)
 {
         unsigned bits = bytes_u8(b), said = 0, fails_at;
         const struct auth_crypto *crypto = fuzz_arithmetic(bits, 0);
@@ -221,7 +221,7 @@ static void transact(struct bytes *b)
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
-        struct bytes b = bytes_of(input, size);
+        struct fuzz_input b = bytes_of(input, size);
 
         transact(&b);
         check_view(input, size);

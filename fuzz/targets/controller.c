@@ -11,7 +11,7 @@
 enum { CFG_DISCOVERY = 1, CFG_PERSISTENT = 2, CFG_WAIVED = 4, CFG_VIOLATES = 8, CFG_FREE = 16 };
 
 struct rig {
-        struct bytes in;
+        struct fuzz_input in;
         struct controller c;
         struct rule_policy policy;
         uint64_t now;

@@ -58,7 +58,7 @@ static void check_command(const union sqe *sqe, unsigned bits, uint64_t value)
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
-        struct bytes b = bytes_of(input, size);
+        struct fuzz_input b = bytes_of(input, size);
         unsigned bits = bytes_u8(&b);
         uint32_t ofst = bytes_u32(&b);
         uint64_t value = bytes_take(&b, 8);

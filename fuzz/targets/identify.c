@@ -40,7 +40,7 @@ static void on_fault(const char *fault)
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
-        struct bytes b = bytes_of(input, size);
+        struct fuzz_input b = bytes_of(input, size);
         uint8_t cns = bytes_u8(&b), whole[IDENTIFY_LEN] = { 0 };
         struct text_lines lines;
         struct fuzz_reader reader;

@@ -33,7 +33,7 @@ enum {
 enum { TXS = 24, DATA = 600, PDU_ROOM = 256 + DATA };
 
 struct rig {
-        struct bytes in;
+        struct fuzz_input in;
         struct link l;
         struct rule_policy policy;
         struct tx tx[TXS];

@@ -27,7 +27,7 @@ static void check_groups(const uint8_t *log, size_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
-        struct bytes b = bytes_of(input, size);
+        struct fuzz_input b = bytes_of(input, size);
         static uint8_t whole[LOG_MOST];
         uint8_t lid = bytes_u8(&b);
         struct text_lines lines;

@@ -71,7 +71,7 @@ static void encodes(const union pdu *h, enum party sender, const struct pdu_form
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
-        struct bytes b = bytes_of(input, size);
+        struct fuzz_input b = bytes_of(input, size);
         unsigned bits = bytes_u8(&b);
         struct pdu_format f = { .hdgst = bits & BIT_HDGST, .ddgst = bits & BIT_DDGST };
         enum party sender = bits & BIT_CONTROLLER ? PARTY_CONTROLLER : PARTY_HOST;

@@ -64,7 +64,7 @@ static void check_use(struct pi_use u, const struct block *b, const uint8_t *tup
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
         static const uint8_t guards[] = { 16, 32, 64, 16 };
-        struct bytes b = bytes_of(input, size);
+        struct fuzz_input b = bytes_of(input, size);
         unsigned kind = bytes_u8(&b);
         struct block block = { .format = { .type = kind % (PI_TYPES + 1),
                                            .guard = guards[kind / (PI_TYPES + 1) % 4] },

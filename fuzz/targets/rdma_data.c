@@ -45,7 +45,7 @@ static void check_keyed(const uint8_t *capsule, size_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
-        struct bytes b = bytes_of(input, size);
+        struct fuzz_input b = bytes_of(input, size);
         unsigned bits = bytes_u8(&b);
         struct rdma_format format = { .admin = bits & 1, .icdoff = bytes_u16(&b) };
         enum nvme_xfer xfer = bits & 2 ? XFER_H2C : bits & 4 ? XFER_C2H : XFER_NONE;

@@ -77,7 +77,7 @@ static void come_to_an_end(struct rig *rig)
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
-        struct bytes b = bytes_of(input, size);
+        struct fuzz_input b = bytes_of(input, size);
         struct rig rig = { 0 };
 
         life_init(&rig.l);

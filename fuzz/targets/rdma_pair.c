@@ -85,7 +85,7 @@ static void stop_listening(void)
         memset(listeners, 0, sizeof(listeners));
 }
 
-static void read_policies(struct bytes *b, unsigned bits, struct rule_policy policy[2])
+static void read_policies(struct fuzz_input *b, unsigned bits, struct rule_policy policy[2])
 {
         for (unsigned i = 0; i <= (bits & BITS_RULES); i++) {
                 enum rule_id rule = fuzz_rule(bytes_u16(b));
@@ -99,7 +99,7 @@ static void read_policies(struct bytes *b, unsigned bits, struct rule_policy pol
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
-        struct bytes b = bytes_of(input, size);
+        struct fuzz_input b = bytes_of(input, size);
         unsigned bits = bytes_u8(&b);
         struct rule_policy policy[2] = { 0 };
         struct schedule s = { .tap = tap };

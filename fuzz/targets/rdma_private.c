@@ -48,7 +48,7 @@ static void check_answers(const void *data, size_t len, const struct rdma_reques
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
-        struct bytes b = bytes_of(input, size);
+        struct fuzz_input b = bytes_of(input, size);
         struct rdma_limits limits = { .queues = bytes_u8(&b), .entries = bytes_u16(&b) };
         struct rdma_request request;
         struct fuzz_reader reader;

@@ -11,7 +11,7 @@ enum { BIT_PASSIVE = 1, BIT_WAIVED = 2, BIT_MID_STREAM = 4 };
 enum step { REQUEST, ACCEPT, REJECT, COMMAND, RESPONSE, READ, WRITE, READS, CLOSED, FORMAT, STEPS };
 
 /* len bytes (the first byte of the step says how many) of the input. */
-static const uint8_t *next_bytes(struct bytes *b, size_t *len, size_t max)
+static const uint8_t *next_bytes(struct fuzz_input *b, size_t *len, size_t max)
 {
         const uint8_t *p;
 
@@ -23,7 +23,7 @@ static const uint8_t *next_bytes(struct bytes *b, size_t *len, size_t max)
         return p;
 }
 
-static const struct rule_set *connects(struct rdma_track *t, struct bytes *b, enum step what)
+static const struct rule_set *connects(struct rdma_track *t, struct fuzz_input *b, enum step what)
 {
         uint8_t in = bytes_u8(b), out = bytes_u8(b);
         size_t len;
@@ -36,7 +36,7 @@ static const struct rule_set *connects(struct rdma_track *t, struct bytes *b, en
         return rdma_track_reject(t, p, len);
 }
 
-static const struct rule_set *moves(struct rdma_track *t, struct bytes *b, enum step what)
+static const struct rule_set *moves(struct rdma_track *t, struct fuzz_input *b, enum step what)
 {
         enum party sender = bytes_u8(b) & 1 ? PARTY_HOST : PARTY_CONTROLLER;
         uint64_t addr = bytes_u16(b);
@@ -47,7 +47,7 @@ static const struct rule_set *moves(struct rdma_track *t, struct bytes *b, enum 
         return rdma_track_write(t, sender, addr, key, len);
 }
 
-static const struct rule_set *track_step(struct rdma_track *t, struct bytes *b, enum step what)
+static const struct rule_set *track_step(struct rdma_track *t, struct fuzz_input *b, enum step what)
 {
         size_t len;
         const uint8_t *p = next_bytes(b, &len, 255);
@@ -58,7 +58,7 @@ static const struct rule_set *track_step(struct rdma_track *t, struct bytes *b, 
         return rdma_track_response(t, p, (uint32_t)len, invalidates & 1, invalidates >> 1);
 }
 
-static const struct rule_set *one_step(struct rdma_track *t, struct bytes *b)
+static const struct rule_set *one_step(struct rdma_track *t, struct fuzz_input *b)
 {
         enum step what = bytes_u8(b) % STEPS;
 
@@ -89,7 +89,7 @@ static const struct rule_set *one_step(struct rdma_track *t, struct bytes *b)
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
-        struct bytes b = bytes_of(input, size);
+        struct fuzz_input b = bytes_of(input, size);
         unsigned bits = bytes_u8(&b);
         const struct rule_set *waived = bits & BIT_WAIVED ? fuzz_all_rules() : NULL, *found;
         struct rdma_track *t;

@@ -43,7 +43,7 @@ static void check_rule(enum rule_id id, uint16_t code, uint32_t place, uint32_t 
 
 static void check_names(const uint8_t *p, size_t n)
 {
-        struct bytes b = bytes_of(p, n);
+        struct fuzz_input b = bytes_of(p, n);
         union sqe sqe;
         char small[24], cut[24], pad[24], fill[24];
         size_t len = text_len((const char *)p, n);
@@ -88,7 +88,7 @@ static void check_sums(const uint8_t *p, size_t n, size_t cut)
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
-        struct bytes b = bytes_of(input, size);
+        struct fuzz_input b = bytes_of(input, size);
         enum rule_id id = bytes_u16(&b) % (RULES + 1);
         uint16_t code = bytes_u16(&b);
         uint32_t place = bytes_u32(&b), digest = bytes_u32(&b);

@@ -78,7 +78,7 @@ static void look_into(const uint8_t *p, uint32_t n, uint32_t imm_at)
 }
 
 /* A violator changes nothing beyond the IU, and only what it is asked for. */
-static void spoil(const struct srp_channel *c, struct bytes *b, uint8_t *p, uint32_t n)
+static void spoil(const struct srp_channel *c, struct fuzz_input *b, uint8_t *p, uint32_t n)
 {
         struct rule_set violated = { 0 };
         struct srp_spoil s = { .iu = p, .len = n, .asked = &c->asked };
@@ -119,7 +119,7 @@ static void decide(const struct srp_login_req *r, unsigned channels)
         (void)srp_login_decide(r, &port, channels, &unused);
 }
 
-static void one_message(struct srp_channel *c, struct bytes *b, struct rule_set *found)
+static void one_message(struct srp_channel *c, struct fuzz_input *b, struct rule_set *found)
 {
         uint8_t what = bytes_u8(b), p[LONGEST];
         enum kind kind = (enum kind)(what % KINDS);
@@ -174,7 +174,7 @@ static void one_message(struct srp_channel *c, struct bytes *b, struct rule_set 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
         static struct srp_channel c;
-        struct bytes b = bytes_of(input, size);
+        struct fuzz_input b = bytes_of(input, size);
 
         srp_channel_init(&c);
         while (b.left > 0) {

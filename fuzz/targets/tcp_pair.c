@@ -41,7 +41,7 @@ enum step { SUBMIT, TO_CONTROLLER, TO_HOST, COMPLETE, ABORT, PUMP, NOISE, END, B
 
 struct pair {
         struct toy owner; /* first */
-        struct bytes in;
+        struct fuzz_input in;
         uint32_t bits;
         struct tcp_host *host;
         struct tcp_controller *c;

@@ -32,7 +32,7 @@ struct play {
         struct side side[2];
         struct tls_reader *reader;
         const char *why;
-        struct bytes in;
+        struct fuzz_input in;
         enum tls_suite suite;
         unsigned piece;
 };

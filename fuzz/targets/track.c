@@ -25,7 +25,7 @@ static struct rule_set some_rules(uint8_t seed)
         return set;
 }
 
-static union pdu next_header(struct bytes *b, unsigned bits, const struct pdu_format *f)
+static union pdu next_header(struct fuzz_input *b, unsigned bits, const struct pdu_format *f)
 {
         union pdu h = { .ch.type = bytes_u8(b) % PDU_TYPES };
         const struct pdu_info *info = pdu_info(h.ch.type);
@@ -53,7 +53,7 @@ static void check_findings(const struct track *t, const struct rule_set *waived)
         must(is_fault(track_warning(t)) || rule_set_empty(found));
 }
 
-static void one_pdu(struct track *t, struct bytes *b, const struct rule_set *waived)
+static void one_pdu(struct track *t, struct fuzz_input *b, const struct rule_set *waived)
 {
         unsigned bits = bytes_u8(b), before = track_outstanding(t), r2ts = track_r2ts(t);
         enum party sender = bits & PDU_CONTROLLER ? PARTY_CONTROLLER : PARTY_HOST;
@@ -80,7 +80,7 @@ static void one_pdu(struct track *t, struct bytes *b, const struct rule_set *wai
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
-        struct bytes b = bytes_of(input, size);
+        struct fuzz_input b = bytes_of(input, size);
         unsigned bits = bytes_u8(&b);
         const struct track_limits limits = { .depth_max = 64,
                                              .r2ts_max = 16,

@@ -14,14 +14,14 @@ enum { BYTES_MAX = 1 << 24, BUFFER = 256 * 1024 };
 
 /* --- what is sent ----------------------------------------------------------------------------- */
 
-struct bytes {
+struct raw_bytes {
         uint8_t *p;
         size_t len;
         bool half; /* the last byte has only its high digit */
 };
 
 /* Hex digits; blanks, ':' and ',' between them are skipped, '#' begins a comment. */
-static int add_hex(struct bytes *b, const char *s, size_t n, const char *where,
+static int add_hex(struct raw_bytes *b, const char *s, size_t n, const char *where,
                    struct host_error *e)
 {
         for (size_t i = 0; i < n; i++) {
@@ -46,7 +46,7 @@ static int add_hex(struct bytes *b, const char *s, size_t n, const char *where,
         return 0;
 }
 
-static int add_file(struct bytes *b, const char *path, struct host_error *e)
+static int add_file(struct raw_bytes *b, const char *path, struct host_error *e)
 {
         FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
         char *line = NULL;
@@ -66,7 +66,7 @@ static int add_file(struct bytes *b, const char *path, struct host_error *e)
         return result;
 }
 
-static int collect(const struct call *call, struct bytes *b, struct host_error *e)
+static int collect(const struct call *call, struct raw_bytes *b, struct host_error *e)
 {
         for (int i = 0; i < call->count; i++) {
                 const char *w = call->words[i];
@@ -211,7 +211,7 @@ static int exchange_ic(struct raw *r, struct host_error *e)
         return r->icresp ? 0 : host_fail(e, HOST_BROKEN, "no ICResp");
 }
 
-static int converse(struct raw *r, const struct bytes *b, struct host_error *e)
+static int converse(struct raw *r, const struct raw_bytes *b, struct host_error *e)
 {
         char error[NET_ERROR];
         struct host_params p;
@@ -236,7 +236,7 @@ static int converse(struct raw *r, const struct bytes *b, struct host_error *e)
 int call_raw(struct call *call, struct host_error *e)
 {
         struct raw r = { .args = call->args };
-        struct bytes b = { .p = malloc(BYTES_MAX) };
+        struct raw_bytes b = { .p = malloc(BYTES_MAX) };
         int result = -1;
 
         r.hand = (struct stream_hand) { .readable = receive, .sent = on_sent, .user = &r };

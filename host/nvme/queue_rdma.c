@@ -14,13 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bounce.h"
 #include "host/engine/time.h"
 #include "pdu/io/verbs/rdma_wait.h"
 #include "pdu/io/verbs/verbs_rdma.h"
 #include "pdu/nvme/rdma/rdma_host.h"
 #include "pdu/nvme/rdma/spoil_rdma.h"
 #include "queue.h"
-#include "stage.h"
 
 enum {
         CLOSE_MS = 1000, /* how long a disconnect waits for its answer, and a drain for its end */
@@ -39,7 +39,7 @@ struct queue_rdma {
         struct rdma_group group;
         struct rdma_host *host;
         struct rdma_memory memory;
-        struct stages stages;
+        struct bounces bounces;
         struct rdma_request request;
         struct verbs_event said; /* RESOLVED, ESTABLISHED or what came in place of it */
         bool heard;              /* there is one */
@@ -236,7 +236,7 @@ static void rdma_close(struct host_queue *q)
         }
         run_down(r);
         rdma_host_free(r->host);
-        stages_fini(&r->stages);
+        bounces_fini(&r->bounces);
         rdma_memory_fini(&r->memory);
         rdma_group_close(&r->group);
         free(r);
@@ -245,23 +245,23 @@ static void rdma_close(struct host_queue *q)
 
 /* --- commands --------------------------------------------------------------------------------- */
 
-static void stage_done(struct host_cmd *cmd, void *user)
+static void bounce_done(struct host_cmd *cmd, void *user)
 {
-        struct stage *s = user;
+        struct bounce *s = user;
 
         if (cmd->xfer == XFER_C2H && s->original && cmd->got)
                 memcpy(s->original, s->data, cmd->got);
         cmd->data = s->original;
         cmd->done = s->done;
         cmd->user = s->user;
-        stage_put(s);
+        bounce_put(s);
         cmd->done(cmd, cmd->user);
 }
 
-/* The command's data lies in a stage until it is done. */
-static struct stage *stage_begin(struct queue_rdma *r, struct host_cmd *cmd)
+/* The command's data lies in a bounce buffer until it is done. */
+static struct bounce *bounce_begin(struct queue_rdma *r, struct host_cmd *cmd)
 {
-        struct stage *s = stage_get(&r->stages, cmd->len);
+        struct bounce *s = bounce_get(&r->bounces, cmd->len);
 
         if (!s)
                 return NULL;
@@ -271,36 +271,36 @@ static struct stage *stage_begin(struct queue_rdma *r, struct host_cmd *cmd)
         s->done = cmd->done;
         s->user = cmd->user;
         cmd->data = s->data;
-        cmd->done = stage_done;
+        cmd->done = bounce_done;
         cmd->user = s;
         return s;
 }
 
-static void stage_undo(struct stage *s, struct host_cmd *cmd)
+static void bounce_undo(struct bounce *s, struct host_cmd *cmd)
 {
         cmd->data = s->original;
         cmd->done = s->done;
         cmd->user = s->user;
-        stage_put(s);
+        bounce_put(s);
 }
 
 static int rdma_submit(struct host_queue *q, struct host_cmd *cmd)
 {
         struct queue_rdma *r = rdma_of(q);
-        struct stage *s = NULL;
+        struct bounce *s = NULL;
 
         if (rdma_host_outstanding(r->host) >= q->depth)
                 return -1;
         if (cmd->xfer != XFER_NONE && cmd->len > 0 &&
             !(cmd->data && rdma_memory_find(&r->memory, cmd->data, cmd->len))) {
-                s = stage_begin(r, cmd);
+                s = bounce_begin(r, cmd);
                 if (!s)
                         return -1;
         }
         if (rdma_host_submit(r->host, cmd) == 0)
                 return 0;
         if (s)
-                stage_undo(s, cmd);
+                bounce_undo(s, cmd);
         return -1;
 }
 
@@ -584,7 +584,7 @@ static int resolve(struct queue_rdma *r, const struct host_queue_config *cfg, co
         if (await_event(r, VERBS_RESOLVED, "address", where, deadline, e) < 0)
                 return -1;
         rdma_memory_init(&r->memory, r->ep.dev->domain);
-        r->stages.memory = &r->memory;
+        r->bounces.memory = &r->memory;
         return 0;
 }
 

@@ -187,7 +187,7 @@ static void summary(const struct replay_totals *t)
 static int run(const struct replay_args *a, const char *file, const struct replay_options *o)
 {
         struct replay_totals totals = { 0 };
-        struct plan plan;
+        struct replay_plan plan;
         char err[300] = "";
         int rc = replay_plan_read(&plan, file, &a->source.trace, a->stop_at, err, sizeof(err));
 
@@ -260,7 +260,7 @@ static int run_controller(const struct replay_args *a, const struct replay_optio
                                    .listening = on_listening,
                                    .served = on_served,
                                    .user = &serving };
-        struct plan plan;
+        struct replay_plan plan;
         char err[300] = "";
         int rc = replay_plan_read(&plan, file, &a->source.trace, a->stop_at, err, sizeof(err));
 

@@ -526,7 +526,7 @@ static void clean_up(struct replay *r)
         free(r->fds);
 }
 
-static unsigned queues_of(const struct plan *p)
+static unsigned queues_of(const struct replay_plan *p)
 {
         unsigned n = 1;
 
@@ -535,7 +535,7 @@ static unsigned queues_of(const struct plan *p)
         return n;
 }
 
-int replay_run(const struct plan *plan, const struct replay_options *options, replay_fn *fn,
+int replay_run(const struct replay_plan *plan, const struct replay_options *options, replay_fn *fn,
                void *user, struct replay_totals *totals, char *err, size_t err_size)
 {
         struct replay r = { .plan = plan, .o = options, .fn = fn, .user = user, .totals = totals };

@@ -48,7 +48,7 @@ struct replay_totals {
 
 /* Replays the plan once; adds to totals. 0; -1 with one line in err: there is no live target (any
  * more) to replay it to. */
-int replay_run(const struct plan *plan, const struct replay_options *options, replay_fn *fn,
+int replay_run(const struct replay_plan *plan, const struct replay_options *options, replay_fn *fn,
                void *user, struct replay_totals *totals, char *err, size_t err_size);
 
 #endif

@@ -369,7 +369,8 @@ bool serve_is_over(const struct server *sv)
                loop_now_ns() - sv->idle_since >= (uint64_t)sv->o->idle * 1000000;
 }
 
-int replay_serve(const struct plan *plan, const struct serve_options *o, char *err, size_t err_size)
+int replay_serve(const struct replay_plan *plan, const struct serve_options *o, char *err,
+                 size_t err_size)
 {
         struct server sv = { .plan = plan, .o = o };
         int rc = -1;

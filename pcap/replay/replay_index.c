@@ -179,7 +179,7 @@ static bool add(struct answers *a, const struct plan_cmd *c)
         return wish_add(a, c);
 }
 
-struct answers *answers_new(const struct plan *p)
+struct answers *answers_new(const struct replay_plan *p)
 {
         struct answers *a = calloc(1, sizeof(*a));
         size_t commands = 0, looked_at = 0;

@@ -7,7 +7,7 @@
 
 struct answers;
 /* Of a plan, which stays as it is and must outlive it. NULL: out of memory. */
-struct answers *answers_new(const struct plan *p);
+struct answers *answers_new(const struct replay_plan *p);
 void answers_free(struct answers *a);
 
 /* The first one to this command in an association that was not given yet; else the last, *again set.

@@ -51,7 +51,7 @@ struct contents {
 };
 
 struct replay {
-        const struct plan *plan;
+        const struct replay_plan *plan;
         const struct replay_options *o;
         replay_fn *fn;
         void *user;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *add(struct plan *p, size_t n)
+static void *add(struct replay_plan *p, size_t n)
 {
         void *room = spill_add(&p->spill, n);
 
@@ -14,7 +14,7 @@ static void *add(struct plan *p, size_t n)
         return room;
 }
 
-static void add_step(struct plan *p, enum plan_kind kind, struct plan_queue *q,
+static void add_step(struct replay_plan *p, enum plan_kind kind, struct plan_queue *q,
                      struct plan_cmd *cmd, const struct capture_place *at)
 {
         struct plan_step *s = add(p, sizeof(*s));
@@ -26,7 +26,7 @@ static void add_step(struct plan *p, enum plan_kind kind, struct plan_queue *q,
         p->last_step = s;
 }
 
-static struct plan_queue *queue_of(struct plan *p, struct session *s)
+static struct plan_queue *queue_of(struct replay_plan *p, struct session *s)
 {
         struct plan_queue *q = s->user;
 
@@ -50,7 +50,7 @@ static bool is_connect(const union sqe *s)
         return s->opc == NVME_FABRICS && s->fctype == FCTYPE_CONNECT;
 }
 
-static void submit(struct plan *p, struct plan_queue *q, const struct record *r)
+static void submit(struct replay_plan *p, struct plan_queue *q, const struct record *r)
 {
         struct plan_cmd *c = add(p, sizeof(*c));
 
@@ -84,7 +84,7 @@ static uint32_t described(const struct record *r)
 
 /* What is known of a command, taken when it begins (data in the capsule) and when it is over: then its
  * record goes. */
-static void take_data(struct plan *p, struct plan_cmd *c, const struct record *r)
+static void take_data(struct replay_plan *p, struct plan_cmd *c, const struct record *r)
 {
         const struct session_cmd *cmd = r->cmd;
 
@@ -99,7 +99,8 @@ static void take_data(struct plan *p, struct plan_cmd *c, const struct record *r
                 memcpy(c->data, cmd->data, cmd->data_len);
 }
 
-static void answer(struct plan *p, struct plan_queue *q, struct plan_cmd *c, const struct record *r)
+static void answer(struct replay_plan *p, struct plan_queue *q, struct plan_cmd *c,
+                   const struct record *r)
 {
         struct plan_cmd **at = &q->open;
 
@@ -117,7 +118,7 @@ static void answer(struct plan *p, struct plan_queue *q, struct plan_cmd *c, con
 
 static void on_record(void *user, const struct record *r)
 {
-        struct plan *p = user;
+        struct replay_plan *p = user;
         struct plan_queue *q;
 
         if (p->stop_at && r->e->at.frame > p->stop_at)
@@ -144,14 +145,14 @@ static void on_record(void *user, const struct record *r)
         }
 }
 
-int replay_plan_read(struct plan *p, const char *path, const struct trace_options *trace,
+int replay_plan_read(struct replay_plan *p, const char *path, const struct trace_options *trace,
                      uint64_t stop_at, char *err, size_t err_size)
 {
         struct session_options options = { .keep_data = true };
         struct trace_options all = *trace;
         int rc;
 
-        *p = (struct plan) { .stop_at = stop_at };
+        *p = (struct replay_plan) { .stop_at = stop_at };
         all.data = true;
         rc = session_read(path, &all, &options, on_record, p, &p->totals, err, err_size);
         if (rc == 0 && p->no_memory) {
@@ -163,7 +164,7 @@ int replay_plan_read(struct plan *p, const char *path, const struct trace_option
         return rc;
 }
 
-void replay_plan_free(struct plan *p)
+void replay_plan_free(struct replay_plan *p)
 {
         while (p->queues) {
                 struct plan_queue *q = p->queues;
@@ -172,5 +173,5 @@ void replay_plan_free(struct plan *p)
                 free(q);
         }
         spill_free(&p->spill);
-        *p = (struct plan) { 0 };
+        *p = (struct replay_plan) { 0 };
 }

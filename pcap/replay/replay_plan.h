@@ -48,7 +48,7 @@ struct plan_step {
         struct plan_step *next;
 };
 
-struct plan {
+struct replay_plan {
         struct spill spill; /* commands, steps and data */
         struct plan_step *steps, *last_step;
         struct plan_cmd *cmds, *last_cmd;
@@ -61,8 +61,8 @@ struct plan {
 
 /* Reads `path` ("-": standard input) up to frame stop_at. -1 with one line in err. Either way
  * replay_plan_free() ends it. */
-int replay_plan_read(struct plan *p, const char *path, const struct trace_options *trace,
+int replay_plan_read(struct replay_plan *p, const char *path, const struct trace_options *trace,
                      uint64_t stop_at, char *err, size_t err_size);
-void replay_plan_free(struct plan *p);
+void replay_plan_free(struct replay_plan *p);
 
 #endif

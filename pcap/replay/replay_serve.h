@@ -37,7 +37,7 @@ struct serve_options {
 };
 
 /* Serves until it is to end. 0; -1 with one line in err. */
-int replay_serve(const struct plan *plan, const struct serve_options *o, char *err,
+int replay_serve(const struct replay_plan *plan, const struct serve_options *o, char *err,
                  size_t err_size);
 
 #endif

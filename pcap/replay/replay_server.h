@@ -31,7 +31,7 @@ struct serve_conn {
 };
 
 struct server {
-        const struct plan *plan;
+        const struct replay_plan *plan;
         const struct serve_options *o;
         struct answers *answers;
         size_t looked_at; /* for spill_looked() */

@@ -47,7 +47,7 @@ static bool is_auth(const union sqe *s)
                (s->fctype == FCTYPE_AUTH_SEND || s->fctype == FCTYPE_AUTH_RECEIVE);
 }
 
-static struct talk talk_of(const struct plan *p, unsigned connection)
+static struct talk talk_of(const struct replay_plan *p, unsigned connection)
 {
         struct talk t = { .count = 0 };
 
@@ -148,7 +148,7 @@ static void in_the_place_of(enum party role)
         struct auth_crypto crypto;
         struct trace_options trace = { 0 };
         char err[300];
-        struct plan plan;
+        struct replay_plan plan;
 
         if (!auth_openssl())
                 skip();

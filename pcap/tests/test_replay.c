@@ -17,7 +17,7 @@ enum { COMMANDS_MAX = 512 };
 struct bench {
         struct verbs_provider *verbs; /* NULL: TCP */
         struct target *target;
-        struct plan plan;
+        struct replay_plan plan;
         struct replay_options options;
         struct replay_totals totals;
         struct replayed told[COMMANDS_MAX];
@@ -95,7 +95,7 @@ static void stop(struct bench *b)
                 verbs_memory_free(b->verbs);
 }
 
-static unsigned commands(const struct plan *p)
+static unsigned commands(const struct replay_plan *p)
 {
         unsigned n = 0;
 

@@ -17,7 +17,7 @@
 
 struct bench {
         struct verbs_provider *verbs;
-        struct plan plan;
+        struct replay_plan plan;
         struct serve_options options;
         struct replay_totals told, served;
         volatile sig_atomic_t stop;
@@ -56,7 +56,7 @@ static void *serve(void *arg)
         return NULL;
 }
 
-static void load(struct plan *plan, unsigned capture)
+static void load(struct replay_plan *plan, unsigned capture)
 {
         struct trace_options trace = { 0 };
         char path[512], err[300];
@@ -110,7 +110,7 @@ static void replay(struct bench *b, unsigned capture)
                                     .timeout = 20000,
                                     .allow_write = true,
                                     .strict_data = true };
-        struct plan plan;
+        struct replay_plan plan;
 
         load(&plan, capture);
         if (replay_run(&plan, &o, on_replayed, b, &b->told, b->host_err, sizeof(b->host_err)) < 0)

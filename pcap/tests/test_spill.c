@@ -60,7 +60,7 @@ static void test_no_room(void **state)
 {
         struct trace_options trace = { 0 };
         struct spill s = { 0 };
-        struct plan plan;
+        struct replay_plan plan;
         char err[300], path[512];
 
         (void)state;
@@ -86,7 +86,7 @@ static const struct plan_cmd *next(struct answers *a, const struct plan_cmd *lik
 static void test_answers_in_turn(void **state)
 {
         struct trace_options trace = { 0 };
-        struct plan plan;
+        struct replay_plan plan;
         struct answers *a;
         char err[300], path[512];
         bool again;

@@ -19,17 +19,17 @@
 /* What is reserved may mean something to later revisions than those that we know. */
 #define LATER (f->vs > NVME_VERSION(2, 2, 0xff))
 
-struct bytes { /* of Identify Controller */
+struct id_bytes { /* of Identify Controller */
         uint16_t first, last;
 };
 
 /* B2.2 5.1.13.2.1 (figure 313): marked R for discovery controllers; SUBNQN is not, by its text. */
-static const struct bytes discovery_reserved[] = {
+static const struct id_bytes discovery_reserved[] = {
         { 0, 3 },     { 72, 76 },   { 84, 91 },   { 100, 107 },   { 110, 110 },   { 112, 134 },
         { 256, 258 }, { 260, 260 }, { 263, 319 }, { 322, 355 },   { 360, 361 },   { 368, 383 },
         { 512, 513 }, { 516, 535 }, { 540, 569 }, { 1792, 1805 }, { 2048, 3071 }, { 0, 0 },
 };
-static const struct bytes controller_reserved[] = {
+static const struct id_bytes controller_reserved[] = {
         { 103, 103 }, { 108, 109 }, { 135, 239 },   { 359, 359 },   { 362, 367 }, { 385, 385 },
         { 388, 511 }, { 588, 767 }, { 1024, 1791 }, { 1807, 2047 }, { 0, 0 },
 };
@@ -44,7 +44,7 @@ static bool is_null(const void *bytes, size_t n)
 }
 
 /* The first of these bytes that is not zero; 0 if there is none. (Byte 0 is never alone: VID.) */
-static unsigned first_byte(const struct id_ctrl *c, const struct bytes *list)
+static unsigned first_byte(const struct id_ctrl *c, const struct id_bytes *list)
 {
         for (; list->last > 0; list++)
                 for (unsigned i = list->first; i <= list->last; i++)

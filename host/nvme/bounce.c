@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stage.h"
+#include "bounce.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 enum {
-        STAGE_MIN = 4096,
+        BOUNCE_MIN = 4096,
         SLAB = 64 * 1024, /* bytes of a slab at least */
 };
 
-void stages_fini(struct stages *m)
+void bounces_fini(struct bounces *m)
 {
         while (m->slabs) {
-                struct stage_slab *slab = m->slabs;
+                struct bounce_slab *slab = m->slabs;
 
                 m->slabs = slab->next;
                 free(slab);
@@ -21,7 +21,7 @@ void stages_fini(struct stages *m)
 
 static size_t class_bytes(unsigned class)
 {
-        return (size_t)STAGE_MIN << class;
+        return (size_t)BOUNCE_MIN << class;
 }
 
 static unsigned class_of(uint32_t len)
@@ -33,10 +33,10 @@ static unsigned class_of(uint32_t len)
         return class;
 }
 
-static int add_slab(struct stages *m, unsigned class)
+static int add_slab(struct bounces *m, unsigned class)
 {
         size_t each = class_bytes(class), count = each < SLAB ? SLAB / each : 1;
-        struct stage_slab *slab = calloc(1, sizeof(*slab) + count * sizeof(slab->stages[0]));
+        struct bounce_slab *slab = calloc(1, sizeof(*slab) + count * sizeof(slab->bounces[0]));
         uint32_t lkey;
         uint8_t *data = slab ? rdma_memory_own(m->memory, each * count, &lkey) : NULL;
 
@@ -47,19 +47,19 @@ static int add_slab(struct stages *m, unsigned class)
         slab->next = m->slabs;
         m->slabs = slab;
         for (size_t i = 0; i < count; i++) {
-                slab->stages[i] =
-                    (struct stage) { .data = data + i * each, .class = class, .of = m };
-                stage_put(&slab->stages[i]);
+                slab->bounces[i] =
+                    (struct bounce) { .data = data + i * each, .class = class, .of = m };
+                bounce_put(&slab->bounces[i]);
         }
         return 0;
 }
 
-struct stage *stage_get(struct stages *m, uint32_t len)
+struct bounce *bounce_get(struct bounces *m, uint32_t len)
 {
         unsigned class = class_of(len);
-        struct stage *s;
+        struct bounce *s;
 
-        if (class >= STAGE_CLASSES) {
+        if (class >= BOUNCE_CLASSES) {
                 errno = EMSGSIZE;
                 return NULL;
         }
@@ -70,7 +70,7 @@ struct stage *stage_get(struct stages *m, uint32_t len)
         return s;
 }
 
-void stage_put(struct stage *s)
+void bounce_put(struct bounce *s)
 {
         s->next = s->of->free[s->class];
         s->of->free[s->class] = s;
