@@ -115,6 +115,7 @@ static void on_pdu(struct peer *p)
         const union pdu *h = framer_header(&p->ear);
         const uint8_t *data = framer_data(&p->ear);
         bool term = h->ch.type == PDU_C2H_TERM;
+        struct message m = message_of_pdu(h);
 
         must(!p->term_heard);
         must(!framer_ddgst_bad(&p->ear));
@@ -126,7 +127,7 @@ static void on_pdu(struct peer *p)
         if (h->ch.type == PDU_CAPSULE_RESP)
                 see_answer(p, &h->resp.cqe);
         seq_bind_received_data(&p->bind, h, data);
-        seq_bind_received(&p->bind, h);
+        seq_bind_received(&p->bind, &m);
         if (h->ch.type == PDU_ICRESP)
                 framer_negotiated(&p->ear, track_format(p->wire->link->track, PARTY_CONTROLLER));
 }

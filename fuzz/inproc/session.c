@@ -229,9 +229,10 @@ void session_play(const struct sequence *s, int cuts, struct session_report *r)
 {
         struct play p = { .s = s, .r = r, .owner.buffers_max = s->config & SESSION_HUNGRY ? 1 : 0 };
 
-        *r = (struct session_report) {
-                .digest = FUZZ_DIGEST_START, .end = "no memory", .pdu = r->pdu, .user = r->user
-        };
+        *r = (struct session_report) { .digest = FUZZ_DIGEST_START,
+                                       .end = "no memory",
+                                       .message = r->message,
+                                       .user = r->user };
         if (s->config & SESSION_WAIVED)
                 p.policy.waived = *fuzz_all_rules();
         if (s->violates != RULE_NONE)

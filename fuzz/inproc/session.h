@@ -11,6 +11,7 @@
 #define NVMF_FUZZ_SESSION_H
 
 #include "fuzz/nvme/templates.h"
+#include "pdu/nvme/wire/message.h"
 
 /* Bits of sequence.config; what they are over RDMA stands after the semicolon, if it is another. */
 enum session_config {
@@ -40,13 +41,13 @@ struct session_report {
         struct fault fault;   /* that the machine found */
         bool terminated;      /* by a TermReq of its own */
         const char *end;      /* the state of its link in a word */
-        /* Each PDU that goes either way; may be NULL. */
-        void (*pdu)(void *user, enum party sender, const union pdu *h);
+        /* Each message that goes either way; may be NULL. */
+        void (*message)(void *user, enum party sender, const struct message *m);
         void *user;
 };
 
 /* Plays it from its first step to its end. cuts: as the steps declare, not at all, or after every
- * byte of what is not long data. *r: pdu and user are the caller's, all else is set. */
+ * byte of what is not long data. *r: message and user are the caller's, all else is set. */
 void session_play(const struct sequence *s, int cuts, struct session_report *r);
 
 /* An input of a fuzz target: a text, which is played if it is a sequence of that transport and side.

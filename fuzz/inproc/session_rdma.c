@@ -535,33 +535,32 @@ static const struct rdma_ep_ops machine_ops = { .event = machine_event,
 
 /* --- the sequence: what it hears ---------------------------------------------------------------- */
 
-/* Who watches sees capsules as the PDUs that they would be. */
-static union pdu pdu_of(const struct rdma_play *t, bool command, const uint8_t *bytes, uint32_t len)
+static struct message capsule(const struct rdma_play *t, bool command, const uint8_t *bytes,
+                              uint32_t len)
 {
-        union pdu h = { .ch.type = command ? PDU_CAPSULE_CMD : PDU_CAPSULE_RESP };
-        size_t head = command ? sizeof(h.cmd.sqe) : sizeof(h.resp.cqe);
         const struct session_report *r = t->p.r;
+        struct message m =
+            message_of_capsule(command ? MESSAGE_COMMAND : MESSAGE_RESPONSE, bytes, len);
 
-        memcpy(command ? (void *)&h.cmd.sqe : (void *)&h.resp.cqe, bytes, len < head ? len : head);
-        if (r->pdu)
-                r->pdu(r->user, command ? PARTY_HOST : PARTY_CONTROLLER, &h);
-        return h;
+        if (r->message)
+                r->message(r->user, command ? PARTY_HOST : PARTY_CONTROLLER, &m);
+        return m;
 }
 
 static void hear(struct rdma_play *t, const uint8_t *bytes, uint32_t len)
 {
         bool command = t->p.s->side == PARTY_CONTROLLER;
-        union pdu h = pdu_of(t, command, bytes, len);
+        struct message m = capsule(t, command, bytes, len);
         struct session_report *r = t->p.r;
 
-        must(is_lenient(&t->p) || (command ? len >= sizeof(h.cmd.sqe) : len == sizeof(h.resp.cqe)));
+        must(is_lenient(&t->p) || (command ? len >= sizeof(m.sqe) : len == sizeof(m.cqe)));
         r->heard += len;
         r->pdus++;
         if (command)
-                fuzz_digest(&r->digest, &h.cmd.sqe.cid, sizeof(h.cmd.sqe.cid));
+                fuzz_digest(&r->digest, &m.sqe.cid, sizeof(m.sqe.cid));
         else
-                fuzz_digest(&r->digest, &h.resp.cqe, sizeof(h.resp.cqe));
-        seq_bind_received(&t->p.bind, &h);
+                fuzz_digest(&r->digest, &m.cqe, sizeof(m.cqe));
+        seq_bind_received(&t->p.bind, &m);
 }
 
 static bool player_posts_recv(struct rdma_play *t, unsigned i)
@@ -751,7 +750,7 @@ static void perform_step(struct rdma_play *t, const struct seq_step *step)
         struct bind_work w = seq_bind_work(&t->p.bind, t->p.s, step, own.said);
 
         if (w.type == PDU_CAPSULE_CMD || w.type == PDU_CAPSULE_RESP)
-                pdu_of(t, w.type == PDU_CAPSULE_CMD, own.said, w.len);
+                capsule(t, w.type == PDU_CAPSULE_CMD, own.said, w.len);
         for (unsigned i = 0; i < w.times; i++)
                 perform(t, &w);
 }

@@ -97,6 +97,7 @@ static void on_pdu(struct tcp_play *t)
 {
         const union pdu *h = framer_header(&t->ear);
         const uint8_t *data = framer_data(&t->ear);
+        struct message m = message_of_pdu(h);
 
         must(!t->term_heard || is_lenient(&t->p));
         must(!framer_ddgst_bad(&t->ear) || is_lenient(&t->p));
@@ -104,10 +105,10 @@ static void on_pdu(struct tcp_play *t)
         fuzz_digest(&t->p.r->digest, h, is_term(h) ? 1 : h->ch.hlen);
         if (data && !is_term(h))
                 fuzz_digest(&t->p.r->digest, data, framer_data_len(&t->ear));
-        if (t->p.r->pdu)
-                t->p.r->pdu(t->p.r->user, peer_of(t->p.s->side), h);
+        if (t->p.r->message)
+                t->p.r->message(t->p.r->user, peer_of(t->p.s->side), &m);
         t->term_heard = is_term(h);
-        seq_bind_received(&t->p.bind, h);
+        seq_bind_received(&t->p.bind, &m);
         if (h->ch.type == PDU_ICRESP)
                 framer_negotiated(&t->ear, track_format(t->link->track, PARTY_CONTROLLER));
 }
@@ -220,11 +221,11 @@ static void perform_step(struct tcp_play *t, const struct seq_step *step, int cu
 {
         size_t n = seq_bind_encode(&t->p.bind, t->p.s, step, said);
 
-        if (t->p.r->pdu && step->kind == SEQ_PDU && n >= sizeof(struct pdu_ch)) {
-                union pdu h = { 0 };
+        if (t->p.r->message && step->kind == SEQ_PDU && n >= sizeof(struct pdu_ch)) {
+                struct message m = { .kind = MESSAGE_PDU };
 
-                memcpy(&h, said, n < sizeof(h) ? n : sizeof(h));
-                t->p.r->pdu(t->p.r->user, t->p.s->side, &h);
+                memcpy(&m.pdu, said, n < sizeof(m.pdu) ? n : sizeof(m.pdu));
+                t->p.r->message(t->p.r->user, t->p.s->side, &m);
         }
         send_pieces(t, step, cuts, n);
 }

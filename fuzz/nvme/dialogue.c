@@ -76,9 +76,10 @@ static void note_findings(struct dialogue *d, struct fault fault)
 
 static void track_sent(struct dialogue *d, const union pdu *h)
 {
+        struct message m = message_of_pdu(h);
         struct fault fault = { 0 };
 
-        conn_message(d->conn, PARTY_HOST, h);
+        conn_message(d->conn, PARTY_HOST, &m);
         if (!d->conn->wild)
                 fault = track_header(d->track, PARTY_HOST, h);
         note_findings(d, fault);
@@ -193,13 +194,15 @@ static void negotiate(struct dialogue *d)
 
 static void receive_pdu(struct dialogue *d, const union pdu *h)
 {
+        struct message m = message_of_pdu(h);
+
         if (!d->conn->wild)
                 collect(d, track_pdu(d->track, PARTY_CONTROLLER, h, framer_ddgst_bad(&d->heard)));
         d->conn->session->answer.pdus++;
         d->conn->term |= h->ch.type == PDU_C2H_TERM;
-        conn_message(d->conn, PARTY_CONTROLLER, h);
+        conn_message(d->conn, PARTY_CONTROLLER, &m);
         seq_bind_received_data(&d->bind, h, framer_data(&d->heard));
-        seq_bind_received(&d->bind, h);
+        seq_bind_received(&d->bind, &m);
         nvme_proven(d->conn, &d->bind);
         if (h->ch.type == PDU_ICRESP && d->asked)
                 negotiate(d);

@@ -287,20 +287,26 @@ struct playing {
         unsigned on;
 };
 
-static void on_pdu(void *user, enum party sender, const union pdu *h)
+static uint64_t digest_of(const struct message *m)
+{
+        const union sqe *sqe = message_sqe(m);
+        const struct cqe *cqe = message_cqe(m);
+        uint64_t what = (uint64_t)m->kind << 32;
+
+        if (m->kind == MESSAGE_PDU)
+                what |= (uint64_t)m->pdu.ch.type << 8 | m->pdu.ch.flags;
+        if (message_is(m, PDU_C2H_TERM) || message_is(m, PDU_H2C_TERM))
+                what |= (uint64_t)le16_get(m->pdu.term.fes) << 16;
+        return what | (uint64_t)(cqe ? cqe_status(cqe) : sqe ? sqe->opc : 0) << 16;
+}
+
+static void on_message(void *user, enum party sender, const struct message *m)
 {
         const struct playing *p = user;
-        uint64_t what = (uint64_t)h->ch.type << 8 | h->ch.flags | (uint64_t)sender << 48;
 
-        if (h->ch.type == PDU_CAPSULE_RESP)
-                what |= (uint64_t)cqe_status(&h->resp.cqe) << 16;
-        else if (h->ch.type == PDU_C2H_TERM || h->ch.type == PDU_H2C_TERM)
-                what |= (uint64_t)le16_get(h->term.fes) << 16;
-        else if (h->ch.type == PDU_CAPSULE_CMD)
-                what |= (uint64_t)h->cmd.sqe.opc << 16;
-        remote_answer_add(p->answer, what);
+        remote_answer_add(p->answer, digest_of(m) | (uint64_t)sender << 48);
         if (p->message)
-                p->message(p->user, p->on, sender, h);
+                p->message(p->user, p->on, sender, m);
 }
 
 static void play(const struct sequence *s, struct remote_answer *a,
@@ -308,7 +314,7 @@ static void play(const struct sequence *s, struct remote_answer *a,
                  void *user)
 {
         struct playing p = { a, message, user, s->config & SESSION_IO ? 1 : 0 };
-        struct session_report r = { .pdu = on_pdu, .user = &p };
+        struct session_report r = { .message = on_message, .user = &p };
 
         session_play(s, SESSION_DECLARED, &r);
         remote_answer_add(a, (uint64_t)r.fault.rule << 32 | (uint64_t)r.end[0] << 16 |

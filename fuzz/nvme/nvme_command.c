@@ -113,7 +113,7 @@ static bool complete(void *args, char *error, size_t size)
 static void line(struct text *t, unsigned on, enum party sender, const void *message)
 {
         (void)sender;
-        pdu_line(t, message, on == 0);
+        message_line(t, message, on == 0);
 }
 
 const struct fuzz_command nvme_fuzz_command = {

@@ -183,9 +183,8 @@ static bool rdma_send(struct remote_conn *base, const struct seq_step *step)
                 if (!nvme_may_command(base, &m.sqe, base->on == 0 && c->bind.qid == 0) ||
                     is_avoided(c, step, &m, broken))
                         return false;
-                conn_message(
-                    base, PARTY_HOST,
-                    &(const union pdu) { .cmd = { .ch.type = PDU_CAPSULE_CMD, .sqe = m.sqe } });
+                conn_message(base, PARTY_HOST,
+                             &(const struct message) { .kind = MESSAGE_COMMAND, .sqe = m.sqe });
                 note_findings(c, broken);
                 post_send(c, out, w.len);
         }
@@ -195,24 +194,23 @@ static bool rdma_send(struct remote_conn *base, const struct seq_step *step)
 static void receive_completion(struct rdma_conn *c, const struct verbs_wc *wc)
 {
         const uint8_t *bytes = wc->wr->sge[0].addr;
-        union pdu h = { .ch.type = PDU_CAPSULE_RESP };
+        struct message m = message_of_capsule(MESSAGE_RESPONSE, bytes, wc->bytes);
         const struct rdma_track_cmd *cmd;
 
-        memcpy(&h.resp.cqe, bytes, wc->bytes < sizeof(h.resp.cqe) ? wc->bytes : sizeof(h.resp.cqe));
         collect(c,
                 rdma_track_response(c->track, bytes, wc->bytes, wc->invalidated, wc->invalid_key));
         cmd = rdma_track_last(c->track);
         if (cmd && cmd->sqe.opc == NVME_AER && c->base.aers > 0)
                 c->base.aers--;
         c->base.session->answer.pdus++;
-        conn_message(&c->base, PARTY_CONTROLLER, &h);
-        seq_bind_received(&c->bind, &h);
-        nvme_answered(&c->base, &h.resp.cqe);
+        conn_message(&c->base, PARTY_CONTROLLER, &m);
+        seq_bind_received(&c->bind, &m);
+        nvme_answered(&c->base, &m.cqe);
         c->base.joining = false;
         nvme_proven(&c->base, &c->bind);
         conn_received_word(&c->base,
                            (uint64_t)wc->invalidated << 15 |
-                               nvme_response(&h.resp.cqe, cmd ? &cmd->sqe.opc : NULL,
+                               nvme_response(&m.cqe, cmd ? &cmd->sqe.opc : NULL,
                                              cmd ? cmd->sqe.fctype : 0,
                                              cmd ? nvme_subject(&cmd->sqe, c->base.on == 0) : 0));
 }

@@ -121,19 +121,21 @@ static void bind_response(struct seq_bind *b, const struct cqe *cqe)
                 b->cntlid = (uint16_t)le32_get(cqe->dw0);
 }
 
-void seq_bind_received(struct seq_bind *b, const union pdu *h)
+void seq_bind_received(struct seq_bind *b, const struct message *m)
 {
-        if (h->ch.type == PDU_ICRESP) {
-                agree(b, h->icresp.dgst, h->icresp.cpda);
-        } else if (h->ch.type == PDU_ICREQ) {
-                b->peer_dgst = h->icreq.dgst;
-                b->out.pda = h->icreq.hpda;
-        } else if (h->ch.type == PDU_CAPSULE_CMD) {
-                bind_command(b, &h->cmd.sqe);
-        } else if (h->ch.type == PDU_CAPSULE_RESP) {
-                bind_response(b, &h->resp.cqe);
-        } else if (h->ch.type == PDU_R2T) {
-                hear_r2t(b, &h->data);
+        const struct cqe *cqe = message_cqe(m);
+
+        if (message_sqe(m)) {
+                bind_command(b, message_sqe(m));
+        } else if (cqe) {
+                bind_response(b, cqe);
+        } else if (message_is(m, PDU_ICRESP)) {
+                agree(b, m->pdu.icresp.dgst, m->pdu.icresp.cpda);
+        } else if (message_is(m, PDU_ICREQ)) {
+                b->peer_dgst = m->pdu.icreq.dgst;
+                b->out.pda = m->pdu.icreq.hpda;
+        } else if (message_is(m, PDU_R2T)) {
+                hear_r2t(b, &m->pdu.data);
         }
 }
 

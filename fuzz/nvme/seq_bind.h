@@ -8,6 +8,7 @@
 
 #include "pdu/nvme/machine/auth.h"
 #include "pdu/nvme/wire/fabrics.h"
+#include "pdu/nvme/wire/message.h"
 #include "templates.h"
 
 enum { BIND_R2TS = 16, BIND_CMDS = 32 };
@@ -71,8 +72,8 @@ struct seq_bind {
 /* Nothing is known of the peer: tags and limits are made up until it names them. The names are
  * not copied; each host has the same HOSTID. */
 void seq_bind_init(struct seq_bind *b, enum party side, const char *hostnqn, const char *subnqn);
-/* The peer said this PDU. Over RDMA: a command or response, as over TCP. */
-void seq_bind_received(struct seq_bind *b, const union pdu *h);
+/* The peer said this. */
+void seq_bind_received(struct seq_bind *b, const struct message *m);
 /* Data of a C2HData PDU. */
 void seq_bind_received_data(struct seq_bind *b, const union pdu *h, const uint8_t *data);
 /* From the first step on the host authenticates itself with these keys. */

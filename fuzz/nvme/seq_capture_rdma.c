@@ -382,17 +382,16 @@ static void add_request(struct reading *r, struct said *w)
 
 static void take_response(const struct said *w)
 {
-        union pdu h = { .ch.type = PDU_CAPSULE_RESP };
+        struct message response = message_of_capsule(MESSAGE_RESPONSE, w->bytes, (uint32_t)w->n);
         struct fit_message m;
 
-        memcpy(&h.resp.cqe, w->bytes, w->n < sizeof(h.resp.cqe) ? w->n : sizeof(h.resp.cqe));
-        seq_bind_received(&w->flow->host.bind, &h);
+        seq_bind_received(&w->flow->host.bind, &response);
         w->flow->host.answered = true;
         for (struct said *c = w->older; c; c = c->older) {
                 if (c->flow != w->flow || c->kind != COMMAND || c->answered)
                         continue;
                 read_command(c->bytes, c->n, &m);
-                if (le16_get(m.head.work.sqe.cid) != le16_get(h.resp.cqe.cid))
+                if (le16_get(m.head.work.sqe.cid) != le16_get(response.cqe.cid))
                         continue;
                 c->answered = true;
                 return;

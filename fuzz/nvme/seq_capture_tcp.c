@@ -204,7 +204,9 @@ static void take_host(struct reading *r, struct flow *f, const uint8_t *p, size_
 
 static void on_answer(struct flow *f, const union pdu *h)
 {
-        seq_bind_received(&f->host.bind, h);
+        struct message m = message_of_pdu(h);
+
+        seq_bind_received(&f->host.bind, &m);
         if (h->ch.type == PDU_ICRESP && f->asked)
                 framer_negotiated(&f->heard, &f->host.bind.in);
 }

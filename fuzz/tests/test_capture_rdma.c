@@ -64,12 +64,13 @@ static void add(struct wire *w, unsigned on, const void *capsule, size_t n)
         w->n++;
 }
 
-static void on_pdu(void *user, unsigned on, enum party sender, const void *message)
+static void on_message(void *user, unsigned on, enum party sender, const void *message)
 {
-        const union pdu *h = message;
+        const struct message *m = message;
+
         (void)user; /* the player */
         if (sender == PARTY_HOST)
-                add(heard, on, &h->cmd.sqe, sizeof(h->cmd.sqe));
+                add(heard, on, &m->sqe, sizeof(m->sqe));
 }
 
 /* What the host of a sequence says, whatever comes back. */
@@ -108,7 +109,7 @@ static struct remote_answer play_by(const struct campaign_config *c, const struc
         heard = wire;
         memset(wire->key, 0, sizeof(wire->key));
         memset(wire->cut, 0, sizeof(wire->cut));
-        p.session->message = on_pdu;
+        p.session->message = on_message;
         player_play(&p, s);
         a = p.session->answer;
         player_fini(&p);

@@ -162,7 +162,9 @@ static size_t say(unsigned step, union pdu *h)
 
 static void hear(union pdu h)
 {
-        seq_bind_received(&bind, &h);
+        struct message m = message_of_pdu(&h);
+
+        seq_bind_received(&bind, &m);
 }
 
 static void an_r2t_is_served_with_its_tag_and_digests(void **state)
@@ -317,7 +319,7 @@ static void data_is_described_by_keys_or_in_the_capsule(void **state)
 
 static void a_controller_answers_by_keys(void **state)
 {
-        union pdu cmd = { .cmd = { .ch.type = PDU_CAPSULE_CMD, .sqe.cid = le16(5) } };
+        struct message cmd = { .kind = MESSAGE_COMMAND, .sqe.cid = le16(5) };
         struct rdma_buffer buffer = { .addr = 0x5000, .len = 4096, .key = 9, .invalidate = true };
         struct bind_work w;
 
@@ -325,7 +327,7 @@ static void a_controller_answers_by_keys(void **state)
         begin_rdma("sequence controller rdma\naccept\nread len=512\nwrite addr+=4\n"
                    "resp key^=1 dw0=7\nreject sts=9 len=2\n",
                    PARTY_CONTROLLER);
-        sgl_put_keyed(&cmd.cmd.sqe.sgl, &buffer);
+        sgl_put_keyed(&cmd.sqe.sgl, &buffer);
         seq_bind_asked(&bind, &(struct rdma_request) { .hsqsize = le16(7) });
         seq_bind_received(&bind, &cmd);
         work(0);

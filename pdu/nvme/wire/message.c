@@ -1,6 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "message.h"
 
+#include <string.h>
+
+struct message message_of_capsule(enum message_kind kind, const void *capsule, uint32_t len)
+{
+        struct message m = { .kind = kind };
+        size_t head = kind == MESSAGE_COMMAND ? sizeof(m.sqe) : sizeof(m.cqe);
+
+        memcpy(&m.pdu, capsule, len < head ? len : head);
+        return m;
+}
+
+const union sqe *message_sqe(const struct message *m)
+{
+        if (m->kind == MESSAGE_COMMAND)
+                return &m->sqe;
+        return message_is(m, PDU_CAPSULE_CMD) ? &m->pdu.cmd.sqe : NULL;
+}
+
 const struct cqe *message_cqe(const struct message *m)
 {
         if (m->kind == MESSAGE_RESPONSE)

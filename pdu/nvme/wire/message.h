@@ -30,12 +30,17 @@ static inline struct message message_of_pdu(const union pdu *h)
         return (struct message) { .kind = MESSAGE_PDU, .pdu = *h };
 }
 
+/* MESSAGE_COMMAND or MESSAGE_RESPONSE, of a capsule's len bytes; what is missing is zero. */
+struct message message_of_capsule(enum message_kind kind, const void *capsule, uint32_t len);
+
 /* Whether it is a PDU of that type. */
 static inline bool message_is(const struct message *m, uint8_t type)
 {
         return m->kind == MESSAGE_PDU && m->pdu.ch.type == type;
 }
 
+/* The command that it carries, in a PDU or as it is; NULL: none. */
+const union sqe *message_sqe(const struct message *m);
 /* The completion that it carries, in a PDU or as it is; NULL: none. */
 const struct cqe *message_cqe(const struct message *m);
 /* The field called `name` ("ttag", "sqe.cid"), in the bytes from m->pdu on; NULL if it has none. */
