@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Faults with a trigger (target/trigger.h), as they happen to the commands of a connection. */
+/* Faults with a trigger (trigger.h), as they happen to the commands of a connection. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
