@@ -22,26 +22,31 @@ def toy(tmp_path):
     """Where a target of it listens; it records into toy.pcapng."""
     target = subprocess.Popen([TOY, "target", "-t", "toy", "-s", "0", "--pcap", tmp_path / "toy.pcapng"],
                               stdout=subprocess.PIPE, text=True)
-    try:
-        port = target.stdout.readline().strip().rsplit(":", 1)[1]
-        yield ["-t", "toy", "-a", "127.0.0.1", "-s", port]
-    finally:
+
+    def stop():
         target.terminate()
         assert target.wait(30) == 0
 
+    port = target.stdout.readline().strip().rsplit(":", 1)[1]
+    yield ["-t", "toy", "-a", "127.0.0.1", "-s", port], stop
+    stop()
+
 
 def test_host_and_capture(toy, tmp_path):
-    figures = json.loads(run("host", *toy[:2], "perf", *toy[2:], "--rw", "randrw", "--bs", "512", "--iodepth", "4", "--time", "0.3",
+    where, stop = toy
+    figures = json.loads(run("host", *where[:2], "perf", *where[2:], "--rw", "randrw", "--bs", "512", "--iodepth", "4", "--time", "0.3",
                              "-o", "json"))
     assert figures["read"]["ios"] > 0 and figures["write"]["ios"] > 0
+    stop()
     checked = run("pcap", "check", tmp_path / "toy.pcapng")
     assert "1 connections" in checked and "0 must and 0 should broken" in checked
 
 
 def test_cases_and_fuzzing(toy):
-    assert "2 passed" in run("conform", *toy)
+    where, _ = toy
+    assert "2 passed" in run("conform", *where)
     assert "toy/answer/same" in run("conform", "-t", "toy", "--list")
-    run("fuzz", "remote", *toy, "--runs", "200", "--allow-write")
+    run("fuzz", "remote", *where, "--runs", "200", "--allow-write")
 
 
 def test_every_rule_can_be_broken_and_is_found():

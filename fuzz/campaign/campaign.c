@@ -480,10 +480,14 @@ static int start_campaign(struct campaign *c)
         seq_mutate_limits(limits.at, limits.n);
         seq_mutate_reloads(config->target.reload ? config->target.reloads : 0);
         begin_seeds(c);
+        if (c->seeds.n == 0) {
+                fprintf(stderr, "nvmfspec fuzz remote: no sequence to begin with\n");
+                return CAMPAIGN_NOBODY;
+        }
         c->players = (unsigned)config->jobs * (1 + PARKED);
         c->player = calloc(c->players, sizeof(*c->player));
         c->run = calloc(c->rooms, sizeof(*c->run));
-        if (!c->player || !c->run || c->seeds.n == 0 || player_init(&c->solo, config, &c->loop) < 0)
+        if (!c->player || !c->run || player_init(&c->solo, config, &c->loop) < 0)
                 return CAMPAIGN_NOBODY;
         for (unsigned i = 0; i < config->jobs; i++)
                 if (!open_player(c, &c->player[i]))

@@ -148,11 +148,11 @@ static void repro_own(const struct sequence *s)
 
 static void on_live_message(void *user, unsigned on, enum party sender, const void *message)
 {
-        const struct fuzz_call *call = user;
+        const struct player *p = user;
 
         if (on > 0)
                 printf("%u ", on);
-        print_message(call->family, on, sender, message);
+        print_message(p->config->target.family, on, sender, message);
 }
 
 /* One that is lost is started again, if there is a command for it, and the next is played. */
@@ -210,7 +210,6 @@ static int repro_all_live(const struct fuzz_call *call, const struct corpus *c)
         if (loop_init(&loop) < 0 || player_init(&p, call->config, &loop) < 0)
                 return unreadable(call->name, strerror(errno));
         p.session->message = on_live_message;
-        p.session->user = (void *)(uintptr_t)call;
         for (unsigned i = 0; i < c->n && well; i++) {
                 enum trouble_kind kind;
 

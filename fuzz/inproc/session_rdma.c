@@ -186,14 +186,14 @@ static void note_fault(struct rdma_play *t)
                 t->p.r->fault = f;
 }
 
-/* A capsule: what lies after it in its buffer is nobody's. */
+/* A capsule, in a buffer that ends with it: what lies after it is nobody's. */
 static bool take_capsule(struct rdma_play *t, const struct verbs_wc *wc)
 {
         struct rdma_recv *rx = wc->wr->user;
 
         if (wc->status != VERBS_SUCCESS)
                 return true;
-        rx->bytes = wc->bytes;
+        rx->bytes = rx->wr.sge[0].len = wc->bytes;
         ASAN_POISON_MEMORY_REGION((uint8_t *)rx->wr.sge[0].addr + rx->bytes, CAPSULE - rx->bytes);
         t->held++;
         return rdma_controller_received(t->c, rx);
@@ -213,6 +213,7 @@ static void recv_put(void *user, struct rdma_recv *rx)
         struct rdma_play *t = user;
 
         t->held--;
+        rx->wr.sge[0].len = CAPSULE;
         ASAN_UNPOISON_MEMORY_REGION(rx->wr.sge[0].addr, CAPSULE);
         if (is_live(&t->machine))
                 post_recv(t, rx);
@@ -472,9 +473,10 @@ static bool make_host(struct rdma_play *t)
 {
         static const struct rdma_host_ops ops = { get_memory, put_memory, data_keys };
         const struct play *p = &t->p;
-        struct rdma_format format = format_of(p, !is(p, SESSION_IO));
+        uint16_t qid = is(p, SESSION_IO) ? 1 : 0;
+        struct rdma_format format = format_of(p, qid == 0);
         const struct rdma_host_config cfg = {
-                .qid = is(p, SESSION_IO),
+                .qid = qid,
                 .depth = is(p, SESSION_HUNGRY) ? 2 : 31,
                 .icdoff = format.icdoff,
                 .in_capsule = format.in_capsule,
@@ -483,7 +485,7 @@ static bool make_host(struct rdma_play *t)
                 .msdbd = format.msdbd,
                 .policy = &p->policy,
         };
-        struct rdma_request r = { .qid = le16(cfg.qid),
+        struct rdma_request r = { .qid = le16(qid),
                                   .hsqsize = le16(cfg.depth),
                                   .hrqsize = le16(cfg.depth) };
         struct verbs_conn_param ask = {
@@ -563,6 +565,20 @@ static void hear(struct rdma_play *t, const uint8_t *bytes, uint32_t len)
         seq_bind_received(&t->p.bind, &m);
 }
 
+/* Again, with another key, once the controller has invalidated the old one. */
+static bool register_memory(struct rdma_play *t)
+{
+        struct verbs_domain *d = t->player.ep.dev->domain;
+        bool ok;
+
+        if (t->memory.own)
+                verbs_dereg(d, &t->memory);
+        ok = verbs_reg(d, memory, sizeof(memory), VERBS_REMOTE_READ | VERBS_REMOTE_WRITE,
+                       &t->memory) == 0;
+        t->p.bind.memory.key = t->memory.rkey;
+        return ok;
+}
+
 static bool player_posts_recv(struct rdma_play *t, unsigned i)
 {
         struct verbs_wr *bad;
@@ -584,6 +600,8 @@ static bool player_completed(struct rdma_ep *e, const struct verbs_wc *wc)
         if (wc->status != VERBS_SUCCESS)
                 return true;
         hear(t, wc->wr->sge[0].addr, wc->bytes);
+        if (wc->invalidated && !register_memory(t))
+                return true;
         return !player_posts_recv(t, (unsigned)(wc->wr - t->player_recv));
 }
 
@@ -620,13 +638,10 @@ static bool player_ready(struct rdma_play *t)
         struct verbs_qp_attr attr = { .send_wrs = SENDS, .recv_wrs = RECVS };
         struct verbs_domain *d = t->player.ep.dev->domain;
         bool ok = rdma_ep_qp(&t->player.ep, &attr) == 0 &&
-                  verbs_reg(d, &own, sizeof(own), 0, &t->own) == 0 &&
-                  verbs_reg(d, memory, sizeof(memory), VERBS_REMOTE_READ | VERBS_REMOTE_WRITE,
-                            &t->memory) == 0;
+                  verbs_reg(d, &own, sizeof(own), 0, &t->own) == 0 && register_memory(t);
 
         for (unsigned i = 0; i < RECVS && ok; i++)
                 ok = player_posts_recv(t, i);
-        t->p.bind.memory.key = t->memory.rkey;
         return ok;
 }
 
@@ -807,6 +822,7 @@ static bool open_session(struct rdma_play *t)
 
         memory_caps_default(&caps);
         caps.no_padding = true;
+        caps.device.invalidates_mr = true;
         t->p.bind.memory = (struct bind_memory) { .at = memory, .addr = (uintptr_t)memory };
         for (unsigned i = 0; i < BIND_PLACES; i++)
                 memset(memory + i * (size_t)SEQ_DATA_MAX, 0, written[i]);

@@ -395,7 +395,7 @@ static bool take_party(struct reader *r)
 
         take_name(r, word);
         for (const struct fuzz_family *const *f = fuzz_families + 1; *f; f++)
-                if (strcmp(word, (*f)->family->name) == 0) {
+                if (strcmp(word, (*f)->family->rules->name) == 0) {
                         r->s->family = *f;
                         take_name(r, word);
                         break;

@@ -212,7 +212,7 @@ size_t seq_print(const struct sequence *s, char *text, size_t cap)
 
         print(&t, "sequence ");
         if (s->family != fuzz_families[0]) {
-                print(&t, s->family->family->name);
+                print(&t, s->family->family->rules->name);
                 print(&t, " ");
         }
         print(&t, party_name(s->side));

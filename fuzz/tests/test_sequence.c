@@ -567,7 +567,7 @@ static void capsules_are_answered_over_rdma(void **state)
         assert_string_equal(fault_of(&r), "none");
         assert_int_equal(r.pdus, 6); /* Connect and five commands */
         assert_int_equal(r.heard, 6 * 16 + 2 * 4096);
-        assert_string_equal(r.end, "draining");
+        assert_string_equal(r.end, "dead");
 }
 
 static void a_host_is_served_over_rdma(void **state)
@@ -587,20 +587,19 @@ static void what_is_wrong_over_rdma_ends_it(void **state)
         static const struct {
                 const char *text, *rule, *end;
         } cases[] = {
-                { "sequence host rdma\nrequest hsqsize=0\n", "rdma/request/hsqsize", "released" },
-                { "sequence host rdma\nrequest\nconnect len=63\n", "rdma/capsule/length",
-                  "draining" },
+                { "sequence host rdma\nrequest hsqsize=0\n", "rdma/request/hsqsize", "dead" },
+                { "sequence host rdma\nrequest\nconnect len=63\n", "rdma/capsule/length", "dead" },
                 { "sequence host rdma\nrequest qid=1\nconnect\nwrite sgl.key^=1\n", "none",
-                  "draining" },
+                  "dead" },
                 { "sequence host rdma\nrequest qid=1\nconnect\nfail flushed\nwrite\n", "none",
-                  "draining" },
-                { "sequence host rdma\nrequest\nremove\nconnect\n", "none", "draining" },
-                { "sequence controller rdma\nreject\n", "none", "draining" },
+                  "dead" },
+                { "sequence host rdma\nrequest\nremove\nconnect\n", "none", "dead" },
+                { "sequence controller rdma\nreject\n", "none", "dead" },
                 { "sequence controller rdma\naccept\nresp cqe.cid^=0x4000\n", "rdma/response/cid",
-                  "draining" },
+                  "dead" },
                 { "sequence controller rdma\naccept\nresp invalidate=1\n",
-                  "rdma/key/invalidate-unasked", "draining" },
-                { "sequence controller rdma\naccept\nread key^=1\n", "none", "draining" },
+                  "rdma/key/invalidate-unasked", "dead" },
+                { "sequence controller rdma\naccept\nread key^=1\n", "none", "dead" },
         };
 
         (void)state;

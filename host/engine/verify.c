@@ -315,8 +315,10 @@ static int reconnect(struct verify *v)
                 return -1;
         abandon(v);
         drop_memory(v);
-        if (v->l->ops->reconnect(v->l, v->error) < 0)
+        if (v->l->ops->reconnect(v->l, v->error) < 0) {
+                v->l->queues = 0; /* there are none any more */
                 return -1;
+        }
         v->r->reconnects++;
         return add_memory(v);
 }

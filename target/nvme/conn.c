@@ -481,12 +481,13 @@ static void finish(struct target_conn *c, struct request *r)
 void conn_give_back(struct target_conn *c, struct request *r)
 {
         struct nvme_reactor *own = conn_own(c);
+        struct loop *loop = &c->base.reactor->loop;
         struct request *top = atomic_load(&own->finished);
 
         do
                 r->next = top;
         while (!atomic_compare_exchange_weak(&own->finished, &top, r));
-        loop_post(&c->base.reactor->loop, &own->finished_mail);
+        loop_post(loop, &own->finished_mail); /* the connection may be gone by now */
 }
 
 static struct request *in_order(struct request *newest)
@@ -576,12 +577,10 @@ void conn_end(struct target_conn *c)
 
 void conn_retire(struct target_conn *c)
 {
-        struct service *s = &conn_service(c)->base;
-
         if (PLANTED(EARLY_CLOSE) && c->queue.sq.size == 0)
                 port_put(c->base.port);
         if (PLANTED(QUOTA_KEPT) && c->queue.sq.size == 0)
-                (void)quota_take(&s->of_address, c->base.peer.place, UINT32_MAX);
+                (void)quota_take(&conn_service(c)->base.of_address, c->base.peer.place, UINT32_MAX);
         if (PLANTED(SHARE_KEPT) && c->queue.detached)
                 c->base.borrower = (struct pool_borrower) { 0 };
         free(c->note);

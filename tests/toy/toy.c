@@ -574,7 +574,7 @@ static const struct remote_transport over_tcp = { .new = session_new,
                                                   .send = remote_say,
                                                   .half_close = half_close,
                                                   .close = close_it };
-static const char *const seeds[] = { "sequence host toy\nquestion byte=3\nquestion\n", NULL };
+static const char *const seeds[] = { "sequence toy host\nquestion byte=3\nquestion\n", NULL };
 static const struct fuzz_transport over[] = { { .seeds = seeds, .remote = &over_tcp } };
 static const struct fuzz_command fuzz_line = { .args_size = sizeof(struct fuzz_args),
                                                .complete = to_peer };

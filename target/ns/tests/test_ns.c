@@ -794,7 +794,7 @@ static void test_a_write_always_clears_marks(void **state)
 
 /* --- a disk that fails ------------------------------------------------------------------------ */
 
-static uint16_t flush(struct ns *ns)
+static enum ns_result flush(struct ns *ns)
 {
         struct waiter w;
 

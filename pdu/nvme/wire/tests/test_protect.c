@@ -142,7 +142,7 @@ static void prinfo_and_tags_are_read(void **state)
         assert_int_equal(u.mask, 0x22);
 }
 
-static uint16_t check(const struct pi_use *u, unsigned type, struct pi pi)
+static enum pi_result check(const struct pi_use *u, unsigned type, struct pi pi)
 {
         uint8_t tuple[PI_LEN];
 
