@@ -9,7 +9,7 @@
 enum {
         KATO = 1000,
         KATO_MOST = 5000, /* ms */
-        LATE = 1500,      /* ms that a busy target may need to notice */
+        LATE = 1000,      /* ms that a busy target may need to notice */
         LATER = 5000,     /* ... of which only a target that is late takes them all */
         CQT_MOST = 10000,
         QUIET_MS = 300,
@@ -29,11 +29,11 @@ static uint32_t patience(struct queue *admin)
 
 /* --- Keep Alive */
 
-/* What ends another association, which has the usual KATO, as well is not the timer: by 3.1.2 a reset or a shutdown
- * may, however late. */
+/* Of so many ms it has been quiet for QUIET_MS, and is so again. What ends another association, which has the usual
+ * KATO, as well is not the timer: by 3.1.2 a reset or a shutdown may, however late. */
 static void expect_no_expiry(struct queue *q, struct queue *other, unsigned ms, const char *why)
 {
-        pause_ms(q->t, ms);
+        pause_ms(q->t, ms - 2 * QUIET_MS);
         if (ends_within(q, QUIET_MS))
                 require(q->t, !ends_within(other, QUIET_MS), "%s", why);
         expect_works(q);

@@ -22,7 +22,7 @@ enum {
         DEFAULT = 1 << 8, /* SEL of Get Features */
         EVENT = AEN_NOTICE | AEN_INFO_LBA_STATUS << 8 | LOG_LBA_STATUS << 16,
         EVENT_MS = 3000,
-        QUIET_MS = 150
+        QUIET_MS = 100
 };
 
 struct status {
