@@ -113,11 +113,14 @@ static void end_target(struct stage *s)
 
 /* --- all of it ----------------------------------------------------------------------------- */
 
+/* A case keeps the capture of its last play. */
 static void name_capture(struct t *t)
 {
         const char *folder = getenv("TMPDIR");
         int fd;
 
+        if (t->capture[0])
+                unlink(t->capture);
         snprintf(t->capture, sizeof(t->capture), "%s/nvmfspec-XXXXXX.pcap",
                  folder ? folder : "/tmp");
         fd = mkstemps(t->capture, (int)strlen(".pcap"));
