@@ -4,7 +4,8 @@
 verbs and rdma run in the lab's guest, and only when asked for: see rdma.py.
 
 bench.py [--runs N] [--time SECONDS] [--only wire,suite,target,memory,pcap,sessions,verbs,rdma,remote]
-         [--against NVMFSPEC]   target: another build, its host on its target, by turns with ours
+         [--against NVMFSPEC]   target: another build, its host on its target, by turns with ours;
+                                rdma: its target in the place of the kernel's
 Run it through ci/bench, which builds first.
 """
 import argparse
@@ -141,13 +142,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--time", type=float, default=2, help="seconds of one target run")
-    parser.add_argument("--against", type=pathlib.Path, help="target: the program of another build")
+    parser.add_argument("--against", type=pathlib.Path, help="target, rdma: the program of another build")
     parser.add_argument("--only", default="wire,suite,target,memory,pcap,sessions")
     args = parser.parse_args()
     for part in args.only.split(","):
         if part not in PARTS:
             parser.error(f"no part '{part}'; there are {', '.join(PARTS)}")
-        more = [args.against] if part == "target" else []
+        more = [args.against] if part in ("target", "rdma") else []
         PARTS[part](args.runs, args.time, *more)
 
 

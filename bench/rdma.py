@@ -35,15 +35,17 @@ def verbs(runs, _seconds):
             print(f"{kind}: {what}: {statistics.median(us):.0f} us ({min(us):.0f}-{max(us):.0f})")
 
 
-def rdma(runs, seconds):
-    """The kernel's host against the kernel's target and ours."""
+def rdma(runs, seconds, against=None):
+    """The kernel's host against the kernel's target, or another build's, and ours."""
+    who = "the other build" if against else "nvmet"
     for kind in "rxe", "siw":
-        out = guest(ROOT / "bench/lab/rdma.sh", BUILD / "nvmfspec", kind, runs, max(1, int(seconds)))
+        out = guest(ROOT / "bench/lab/rdma.sh", BUILD / "nvmfspec", kind, runs, max(1, int(seconds)),
+                    *([against] if against else []))
         iops = collections.defaultdict(list)
         for whose, rw, depth, n in re.findall(r"^(\w+) (\w+) (\d+) (\d+)$", out, re.M):
             iops[rw, depth, whose].append(int(n))
         for rw, depth in itertools.product(("randread", "randwrite"), ("1", "32")):
-            ours, theirs = iops[rw, depth, "nvmfspec"], iops[rw, depth, "nvmet"]
+            ours, theirs = iops[rw, depth, "ours"], iops[rw, depth, "theirs"]
             ratio = statistics.median(a / b for a, b in zip(ours, theirs))
-            print(f"{kind}: {rw} 4 KiB QD {depth}: {statistics.median(ours):.0f} IOPS, nvmet "
+            print(f"{kind}: {rw} 4 KiB QD {depth}: {statistics.median(ours):.0f} IOPS, {who} "
                   f"{statistics.median(theirs):.0f}, ratio {ratio:.2f} of pairs run by turns")

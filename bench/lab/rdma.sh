@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# rdma.sh NVMFSPEC rxe|siw ROUNDS SECONDS: 4 KiB random reads and writes by the kernel's host, at the
-# kernel's target and at ours by turns, in one guest: prints "WHOSE randread|randwrite QUEUE_DEPTH IOPS"
-# lines.
+# rdma.sh NVMFSPEC rxe|siw ROUNDS SECONDS [OTHER]: 4 KiB random reads and writes by the kernel's host, at
+# the kernel's target, or that of another build, and at ours by turns, in one guest: prints
+# "ours|theirs randread|randwrite QUEUE_DEPTH IOPS" lines.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../../ci/lab.d/net.sh"
 . "$here/../../ci/lab.d/nvmet.sh"
-nvmfspec=$1 kind=$2 rounds=$3 seconds=$4
+nvmfspec=$1 kind=$2 rounds=$3 seconds=$4 other=${5:-}
 nqn=nqn.2026-01.io.nvmfspec:bench
 declare -A device
 
@@ -23,20 +23,28 @@ iops() { # WHOSE READ_OR_WRITE QUEUE_DEPTH
                 --output-format=terse | cut -d';' -f$field
 }
 
+target() { # PROGRAM WHOSE PORT
+        "$1" target -t rdma -a 10.0.0.2 -s "$3" -n "$nqn-$2" --ns mem:64M >/dev/null &
+}
+
 wire_up
 rdma_up "$kind"
-nvmet_up rdma 10.0.0.2 "$nqn-nvmet" /dev/ram0 4500
-"$nvmfspec" target -t rdma -a 10.0.0.2 -s 4420 -n "$nqn-nvmfspec" --ns mem:64M >/dev/null &
+if [ "$other" ]; then
+        target "$other" theirs 4500
+else
+        nvmet_up rdma 10.0.0.2 "$nqn-theirs" /dev/ram0 4500
+fi
+target "$nvmfspec" ours 4420
 sleep 1
-connect nvmet 4500
-connect nvmfspec 4420
-for whose in nvmet nvmfspec; do # no page is touched for the first time later
+connect theirs 4500
+connect ours 4420
+for whose in theirs ours; do # no page is touched for the first time later
         dd if=/dev/zero of="${device[$whose]}" bs=1M count=16 oflag=direct status=none
 done
 for _ in $(seq "$rounds"); do
         for rw in randread randwrite; do
                 for depth in 1 32; do
-                        for whose in nvmet nvmfspec; do
+                        for whose in theirs ours; do
                                 echo "$whose $rw $depth $(iops $whose $rw $depth)"
                         done
                 done
