@@ -4,7 +4,7 @@
 #define NVMF_CONFORMANCE_CASE_TLS_H
 
 #include "case.h"
-#include "pdu/nvme/machine/tls_hello.h"
+#include "pdu/nvme/io/tls_hand.h"
 #include "words.h"
 
 /* Whether the run has a PSK: then the target may expect TLS from the first byte on. */
@@ -61,15 +61,21 @@ struct said {
         char text[120];               /* of it */
         uint8_t hello[TLS_HELLO_MAX]; /* the record that was sent */
         size_t hello_len;
-        uint8_t bytes[4096]; /* what came */
+        uint8_t bytes[16384]; /* what came */
         size_t len;
         struct queue *queue;
 };
 
 /* A connection on which it is sent, and the answer: it can be TLS_NO_ANSWER, if the connection ends. */
 struct said *say_hello(struct t *t, struct tls_hello h);
+/* ... in so many records. */
+struct said *say_hello_in(struct t *t, struct tls_hello h, unsigned records);
 /* Whether the server takes it: its ServerHello, or a HelloRetryRequest (which says nothing of the key). */
 bool is_taken(const struct said *s);
+/* More of what comes, until so many records are there whole, or nothing comes any more. */
+void hear_more(struct said *s, unsigned records);
+/* The record at that place, once it is there, or after it: ChangeCipherSpec means nothing in TLS 1.3. */
+size_t next_record(struct said *s, size_t at);
 /* With the groups of (EC)DHE that servers have, one after the other, and with PSK alone: the first answer that
  * takes it; else the last one. A server need not have each of them. */
 const struct said *offer_each_way(struct t *t, const struct tls_psk *psk);
@@ -83,5 +89,38 @@ void want_refused(struct t *t, const struct said *s, const char *what);
 bool is_ended(struct said *s);
 /* After a ServerHello to a ClientHello with PSK alone: whether EncryptedExtensions has early_data. */
 bool accepts_early(struct said *s, const struct tls_psk *psk);
+
+/* --- what comes after it: a session by hand */
+
+struct tls_session {
+        struct said *said; /* with its queue */
+        struct tls_hand hand;
+        size_t at;     /* of said->bytes: what has been read */
+        bool alerted;  /* an alert has come: */
+        uint8_t alert; /* its description */
+        bool updated;  /* a KeyUpdate has come */
+        uint8_t content[TLS_SEALED_MAX];
+};
+
+/* One with the run's key, up to the server's Finished. Skips the case where the server has no way of key
+ * exchange that can be gone by hand: PSK alone, x25519, secp256r1, secp384r1. */
+struct tls_session *begin_session(struct t *t);
+/* ... and with ours: it is ready for data. */
+struct tls_session *open_session(struct t *t);
+/* Our Finished, with a bit that is wrong or not. */
+void send_finished(struct tls_session *s, bool wrong);
+/* A record under our keys; what is put into its place. */
+void put_record(struct tls_session *s, uint8_t type, const void *content, size_t len, size_t pad);
+void put_bytes(struct tls_session *s, const void *bytes, size_t len);
+/* The same of ICReq, with so much padding. */
+void put_icreq(struct tls_session *s, size_t pad);
+/* KeyUpdate with this request_update; our next record is under the next keys. */
+void put_update(struct tls_session *s, uint8_t request);
+/* Whether data comes; alerts and messages before it are noted. */
+bool hears_data(struct tls_session *s);
+/* ICReq is answered by ICResp. */
+void want_session_works(struct tls_session *s, const char *expected);
+/* The server ends the connection, as it has to with this alert; with another one, or without any, is lenient. */
+void want_terminated(struct tls_session *s, uint8_t alert, const char *expected);
 
 #endif

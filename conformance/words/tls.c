@@ -134,8 +134,7 @@ static bool is_whole(const struct said *s, unsigned records)
         return records == 0;
 }
 
-/* More of what comes, until so many records are there whole, or nothing comes any more. */
-static void hear_more(struct said *s, unsigned records)
+void hear_more(struct said *s, unsigned records)
 {
         struct queue *q = s->queue;
         uint64_t deadline = t_deadline(q->t, REPLY_MS);
@@ -150,7 +149,34 @@ static void hear_more(struct said *s, unsigned records)
         }
 }
 
+/* A record as so many, each with a part of what it has. */
+static void send_in(struct said *s, unsigned records)
+{
+        enum { HEADER = 5 };
+        struct conn_tcp *c = conn_tcp(s->queue->conn);
+        uint64_t deadline = t_deadline(s->queue->t, REPLY_MS);
+        const uint8_t *from = s->hello + HEADER, *end = s->hello + s->hello_len;
+        size_t part = (size_t)(end - from) / records;
+
+        for (unsigned i = 1; i <= records; i++) {
+                size_t n = i < records ? part : (size_t)(end - from);
+                uint8_t record[TLS_HELLO_MAX];
+
+                memcpy(record, s->hello, HEADER);
+                record[HEADER - 2] = (uint8_t)(n >> 8);
+                record[HEADER - 1] = (uint8_t)n;
+                memcpy(record + HEADER, from, n);
+                conn_send_bytes(c, record, (uint32_t)(HEADER + n), deadline);
+                from += n;
+        }
+}
+
 struct said *say_hello(struct t *t, struct tls_hello h)
+{
+        return say_hello_in(t, h, 1);
+}
+
+struct said *say_hello_in(struct t *t, struct tls_hello h, unsigned records)
 {
         struct said *s = t_alloc(t, sizeof(*s));
 
@@ -165,8 +191,7 @@ struct said *say_hello(struct t *t, struct tls_hello h)
             h.version, h.suites >> TLS_AES_128_GCM & 1 ? "1301h" : "",
             h.suites >> TLS_AES_256_GCM & 1 ? "1302h" : "", h.psk ? "a PSK" : "no PSK", h.group);
         provoke(s->queue);
-        conn_send_bytes(conn_tcp(s->queue->conn), s->hello, (uint32_t)s->hello_len,
-                        t_deadline(t, REPLY_MS));
+        send_in(s, records);
         hear_more(s, 1);
         if (s->len == 0)
                 broke_if_late(s->queue);
@@ -308,17 +333,26 @@ bool is_ended(struct said *s)
         return s->queue->conn->end != CONN_OPEN;
 }
 
-/* The record after those that are there, but for ChangeCipherSpec, which means nothing in TLS 1.3. */
-static size_t next_record(struct said *s, size_t at)
+/* How many records are whole before that place. */
+static unsigned records_before(const struct said *s, size_t end)
 {
-        enum { CHANGE_CIPHER_SPEC = 20 };
-        unsigned records = 2;
+        unsigned n = 0;
 
-        for (;; records++) {
-                hear_more(s, records);
-                if (s->len <= at || s->bytes[at] != CHANGE_CIPHER_SPEC)
-                        return at;
+        for (size_t at = 0; at < end; n++)
                 at += tls_record_len(s->bytes + at, s->len - at);
+        return n;
+}
+
+size_t next_record(struct said *s, size_t at)
+{
+        for (;;) {
+                size_t len;
+
+                hear_more(s, records_before(s, at) + 1);
+                len = tls_record_len(s->bytes + at, s->len - at);
+                if (len == 0 || s->bytes[at] != TLS_CHANGE_CIPHER)
+                        return at;
+                at += len;
         }
 }
 

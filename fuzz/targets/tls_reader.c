@@ -88,7 +88,7 @@ static void seal_message(struct play *f, enum party p, uint8_t type)
 {
         struct side *s = &f->side[p];
         uint8_t message[64] = { type, 0, 0, bytes_u8(&f->in) % 60 }, record[200];
-        size_t n = tls_record_seal(&s->keys, s->seq++, 22, message, 4u + message[3], record);
+        size_t n = tls_record_seal(&s->keys, s->seq++, 22, message, 4u + message[3], 0, record);
 
         must(n > 0);
         feed(f, p, record, n);
@@ -107,7 +107,7 @@ static void seal_content(struct play *f, enum party p, uint8_t type, bool damage
         size_t len = bytes_u8(&f->in), n;
 
         bytes_copy(&f->in, content, len);
-        n = tls_record_seal(&s->keys, s->seq++, type, content, len, record);
+        n = tls_record_seal(&s->keys, s->seq++, type, content, len, 0, record);
         must(n > 0);
         if (damage)
                 record[bytes_u16(&f->in) % n] ^= (uint8_t)(1u << bytes_u8(&f->in) % 8);

@@ -635,24 +635,36 @@ static size_t peek_hello(const struct stream *s, uint8_t *hello, size_t size)
         return n > 0 && len <= (size_t)n ? len : 0;
 }
 
-/* 1: it has answered, and is silent from now on; 0: it does what is right; -1: not known yet. */
-static int answer_wrongly(struct stream *s)
+/* Whether other ops are in place: those of a server that has answered and is silent, or that goes on by itself. */
+static bool is_taken_over(struct stream *s, const uint8_t *hello, size_t len)
 {
         struct own *o = own(s);
-        uint8_t hello[PEEKED_HELLO], answer[SPOILT_ANSWER];
-        size_t len = peek_hello(s, hello, sizeof(hello));
         const struct tls_config *cfg = &o->tls->cfg;
-        size_t n =
-            len && cfg->spoil ? cfg->spoil(cfg->user, hello, len, answer, sizeof(answer)) : 0;
+        uint8_t answer[SPOILT_ANSWER];
+        size_t n = cfg->spoil ? cfg->spoil(cfg->user, hello, len, answer, sizeof(answer)) : 0;
         const struct iovec iov = { answer, n };
 
-        if (len && cfg->record_hello)
-                stream_record_data(s, peer_of(s->self), hello, len);
         if (n == 0)
-                return len ? 0 : -1;
+                return cfg->take_over && cfg->take_over(cfg->user, s, hello, len);
         stream_over_tcp.write(s, &iov, 1);
         s->ops = &stream_silent;
         s->own = NULL;
+        return true;
+}
+
+/* 1: other ops are in place; 0: it does what is right; -1: not known yet. */
+static int answer_wrongly(struct stream *s)
+{
+        struct own *o = own(s);
+        uint8_t hello[PEEKED_HELLO];
+        size_t len = peek_hello(s, hello, sizeof(hello));
+
+        if (len == 0)
+                return -1;
+        if (o->tls->cfg.record_hello)
+                stream_record_data(s, peer_of(s->self), hello, len);
+        if (!is_taken_over(s, hello, len))
+                return 0;
         drop(o);
         return 1;
 }
@@ -672,7 +684,7 @@ static ssize_t tls_read(struct stream *s, const struct iovec *iov, int n)
                 int spoilt = answer_wrongly(s);
 
                 if (spoilt > 0)
-                        return silent_read(s, iov, n);
+                        return s->ops->read(s, iov, n);
                 o->begun = spoilt == 0;
                 first = o->begun;
         }

@@ -32,6 +32,9 @@ struct tls_config {
          * instead of what is right; bytes of the answer, at most size. 0: what is right. NULL: always.
          * After the answer such a connection is silent. */
         size_t (*spoil)(void *user, const uint8_t *hello, size_t len, uint8_t *answer, size_t size);
+        /* The same for all that follows: whether it has put other ops in place, which find the ClientHello
+         * unread. NULL: never. */
+        bool (*take_over)(void *user, struct stream *s, const uint8_t *hello, size_t len);
         bool
             record_hello; /* server: a stream that is recorded has its ClientHello before what is inside */
         bool plain;         /* server: who does not begin with a TLS record is served without TLS */

@@ -14,6 +14,7 @@
 #include "target/nvme/conn.h"
 #include "target/nvme/psk_store.h"
 #include "target/nvme/tls_keys.h"
+#include "target/nvme/tls_lax.h"
 #include "target/nvme/tls_spoil.h"
 
 enum {
@@ -217,6 +218,14 @@ static size_t spoil(const struct nvme_tls_server *server, const uint8_t *hello, 
         return tls_spoil(server, &s->policy, hello, len, answer, size);
 }
 
+static bool take_over(const struct nvme_tls_server *server, struct stream *stream,
+                      const uint8_t *hello, size_t len)
+{
+        const struct nvme_service *s = server->user;
+
+        return tls_lax_take(server, &s->policy, stream, hello, len);
+}
+
 static struct tls *serve_tls(struct nvme_service *s, struct nvme_tls_server *server,
                              const struct target_options *o, bool plain)
 {
@@ -225,6 +234,7 @@ static struct tls *serve_tls(struct nvme_service *s, struct nvme_tls_server *ser
         server->plain = plain;
         server->record_hello = o->record_hello;
         server->spoil = rule_set_empty(&s->policy.violated) ? NULL : spoil;
+        server->take_over = rule_set_empty(&s->policy.violated) ? NULL : take_over;
         server->user = s;
         return nvme_tls_server(server);
 }

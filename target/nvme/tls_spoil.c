@@ -15,6 +15,8 @@ struct offer {
         bool named; /* the first identity has the form of NVMe/TCP: id */
         bool known; /* there is a key for it: psk, of this configured one */
         bool own;   /* ... which is this host's alone */
+        bool in_pieces,
+            unreadable; /* the message goes on in another record; it is no ClientHello */
         struct tls_psk psk;
         struct auth_key configured;
 };
@@ -115,7 +117,42 @@ static bool has_other_suite(const struct offer *o)
         return o->known && o->configured.len != tls_key_len(o->id.suite);
 }
 
-enum spoil { TAKES, REFUSES, TAKES_OLD, TAKES_EARLY };
+static bool is_unreadable(const struct offer *o)
+{
+        return o->unreadable && !o->in_pieces;
+}
+
+static bool is_in_pieces(const struct offer *o)
+{
+        return o->in_pieces;
+}
+
+static bool has_late_extensions(const struct offer *o)
+{
+        return o->hello.identities > 0 && !o->hello.psk_last;
+}
+
+static bool has_no_modes(const struct offer *o)
+{
+        return o->hello.identities > 0 && o->hello.modes == 0;
+}
+
+static bool is_compressed(const struct offer *o)
+{
+        return is_new(o) && o->hello.compressed;
+}
+
+static bool has_unknown(const struct offer *o)
+{
+        return is_new(o) && o->hello.unknown;
+}
+
+static bool has_session(const struct offer *o)
+{
+        return is_new(o) && o->hello.session_len > 0;
+}
+
+enum spoil { TAKES, REFUSES, TAKES_OLD, TAKES_EARLY, TAKES_WITHOUT_SESSION };
 
 static const struct {
         enum rule_id rule;
@@ -141,6 +178,13 @@ static const struct {
         { TLS_PSK_PER_HOST, has_own, REFUSES },
         { TLS_EACH_SUITE, has_other_suite, REFUSES },
         { TLS_EARLY_DATA, is_early, TAKES_EARLY },
+        { TLS_HELLO_LENGTHS, is_unreadable, TAKES },
+        { TLS_HELLO_PIECES, is_in_pieces, REFUSES },
+        { TLS_HELLO_PSK_LAST, has_late_extensions, TAKES },
+        { TLS_HELLO_MODES, has_no_modes, TAKES },
+        { TLS_HELLO_COMPRESSION, is_compressed, TAKES },
+        { TLS_HELLO_UNKNOWN, has_unknown, REFUSES },
+        { TLS_HELLO_SESSION, has_session, TAKES_WITHOUT_SESSION },
 };
 
 static bool is_key_of(const struct nvme_tls *cfg, struct offer *o, const struct auth_key *key)
@@ -168,6 +212,18 @@ static void look_up(const struct nvme_tls_server *server, struct offer *o)
         wipe(keys, sizeof(keys));
 }
 
+bool tls_offered_key(const struct nvme_tls_server *server, const struct tls_hello_view *v,
+                     struct tls_psk *psk)
+{
+        struct offer o = { .hello = *v };
+
+        look_up(server, &o);
+        if (o.known)
+                *psk = o.psk;
+        wipe(&o, sizeof(o));
+        return psk->suite && v->suites >> psk->suite & 1;
+}
+
 /* EncryptedExtensions under the key that the two hellos give; bytes of the record. */
 static size_t accept_early(const struct offer *o, const uint8_t *server_hello, size_t len,
                            uint8_t *record)
@@ -179,20 +235,37 @@ static size_t accept_early(const struct offer *o, const uint8_t *server_hello, s
 
         if (tls_server_traffic(auth_openssl(), &o->psk, &client, &server, &t) < 0)
                 return 0;
-        return tls_record_seal(&t, 0, RECORD_HANDSHAKE, message, tls_early_build(message), record);
+        return tls_record_seal(&t, 0, RECORD_HANDSHAKE, message, tls_early_build(message), 0,
+                               record);
 }
 
-static size_t answer_as(enum spoil how, const struct offer *o, uint8_t *answer)
+static size_t answer_as(enum spoil how, struct offer *o, uint8_t *answer)
 {
         enum { HEADER = 5 };
         size_t n;
 
         if (how == REFUSES)
                 return tls_alert_build(HANDSHAKE_FAILURE, answer);
+        if (o->unreadable) /* what most would have said */
+                o->hello = (struct tls_hello_view) { .version = TLS_1_3,
+                                                     .identities = 1,
+                                                     .first_suite = 0x1301 };
+        if (how == TAKES_WITHOUT_SESSION)
+                o->hello.session_len = 0;
         n = tls_answer_build(&o->hello, how == TAKES_OLD ? TLS_1_2 : o->hello.version, answer);
         if (n > 0 && how == TAKES_EARLY)
                 n += accept_early(o, answer + HEADER, n - HEADER, answer + n);
         return n;
+}
+
+/* Of a handshake message that goes on in the next record. */
+static bool is_piece(const uint8_t *record, size_t len)
+{
+        enum { HEADER = 9 };
+
+        return record[0] == RECORD_HANDSHAKE &&
+               (len < HEADER ||
+                (size_t)(record[6] << 16 | record[7] << 8 | record[8]) > len - HEADER);
 }
 
 size_t tls_spoil(const struct nvme_tls_server *server, const struct rule_policy *policy,
@@ -201,8 +274,12 @@ size_t tls_spoil(const struct nvme_tls_server *server, const struct rule_policy 
         struct offer o = { .named = false };
         size_t n = 0;
 
-        if (size < TLS_ANSWER_MAX + 64 || !tls_hello_read(&o.hello, hello, len))
+        if (size < TLS_ANSWER_MAX + 64)
                 return 0;
+        o.in_pieces = is_piece(hello, len);
+        o.unreadable = !tls_hello_read(&o.hello, hello, len);
+        if (o.unreadable)
+                o.hello = (struct tls_hello_view) { 0 };
         look_up(server, &o);
         for (size_t i = 0; i < sizeof(spoils) / sizeof(spoils[0]); i++)
                 if (rule_in(&policy->violated, spoils[i].rule) && spoils[i].met(&o)) {

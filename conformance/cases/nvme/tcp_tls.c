@@ -320,3 +320,82 @@ CASE("tcp/tls/early-data", MUST, RULES(TLS_EARLY_DATA),
         want(t, !accepts_early(s, psk), "EncryptedExtensions without early_data",
              "early_data is in it");
 }
+
+/* --- how a ClientHello looks */
+
+CASE("tcp/tls/hello-lengths", MUST, RULES(TLS_HELLO_LENGTHS),
+     "A ClientHello with a length that is one too many or too few is not taken")
+{
+        struct tls_hello h = accepted_hello(t);
+        unsigned n = tls_hello_lengths(&h);
+
+        for (h.wrong_len = 1; h.wrong_len <= n; h.wrong_len++)
+                for (h.wrong_by = -1; h.wrong_by <= 1; h.wrong_by += 2)
+                        want_unused(t, h, "a ClientHello that cannot be read is not taken");
+}
+
+CASE("tcp/tls/hello-pieces", MUST, RULES(TLS_HELLO_PIECES),
+     "A ClientHello in three records is taken as one in one is")
+{
+        want_taken(t, say_hello_in(t, accepted_hello(t), 3), "a ServerHello");
+}
+
+CASE("tcp/tls/hello-psk-last", MUST, RULES(TLS_HELLO_PSK_LAST),
+     "A ClientHello that has other extensions after pre_shared_key is not taken")
+{
+        struct tls_hello h = accepted_hello(t);
+
+        h.psk_first = true;
+        want_unused(t, h, "it is not taken");
+}
+
+CASE("tcp/tls/hello-modes", MUST, RULES(TLS_HELLO_MODES),
+     "A ClientHello that has pre_shared_key and no psk_key_exchange_modes is not taken")
+{
+        struct tls_hello h = accepted_hello(t);
+
+        h.modes = 0;
+        want_unused(t, h, "it is not taken");
+}
+
+CASE("tcp/tls/hello-compression", MUST, RULES(TLS_HELLO_COMPRESSION),
+     "A ClientHello of TLS 1.3 that offers compression is not taken")
+{
+        struct tls_hello h = accepted_hello(t);
+
+        h.compressed = true;
+        want_unused(t, h, "it is not taken");
+}
+
+CASE("tcp/tls/hello-unknown", MUST, RULES(TLS_HELLO_UNKNOWN),
+     "A suite, a group, a version, a mode and an extension that nobody knows are passed over")
+{
+        struct tls_hello h = accepted_hello(t);
+
+        h.unknown = true;
+        want_taken(t, say_hello(t, h), "it is taken as without them");
+}
+
+/* In the record, whose message begins with its type, length and version. */
+static const uint8_t *hello_random(const struct said *s)
+{
+        return s->hello + 5 + 4 + 2;
+}
+
+CASE("tcp/tls/hello-session", MUST, RULES(TLS_HELLO_SESSION),
+     "A ServerHello has the legacy_session_id of the ClientHello")
+{
+        static const uint8_t lengths[] = { 0, 1, 32 };
+        struct tls_hello h = accepted_hello(t);
+
+        for (size_t i = 0; i < sizeof(lengths); i++) {
+                const struct said *s;
+
+                h.session_len = lengths[i];
+                s = say_hello(t, h);
+                want_taken(t, s, "it is taken");
+                want_eq(t, "bytes of legacy_session_id", s->answer.session_len, lengths[i]);
+                want(t, memcmp(s->answer.session, hello_random(s), lengths[i]) == 0,
+                     "the client's legacy_session_id", "another one");
+        }
+}

@@ -171,7 +171,7 @@ static void records_are_sealed_and_opened(void **state)
                 size_t len = tls_early_build(message), n;
 
                 assert_int_equal(tls_server_traffic(auth_openssl(), &psk, &hello, &answer, &t), 0);
-                n = tls_record_seal(&t, 5, 22, message, len, record);
+                n = tls_record_seal(&t, 5, 22, message, len, 0, record);
                 assert_int_equal(n, len + TLS_RECORD_MORE);
                 assert_int_equal(tls_record_open(&t, 5, record, n, content, &type), len);
                 assert_int_equal(type, 22);

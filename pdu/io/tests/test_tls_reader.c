@@ -58,7 +58,7 @@ static void seal(enum party sender, uint8_t type, const void *content, size_t n)
 {
         static uint8_t record[16384 + TLS_RECORD_MORE];
 
-        n = tls_record_seal(&c.keys[sender], c.seq[sender]++, type, content, n, record);
+        n = tls_record_seal(&c.keys[sender], c.seq[sender]++, type, content, n, 0, record);
         assert_true(n > 0);
         put(sender, record, n);
 }
@@ -78,7 +78,7 @@ static void put_change(enum party side)
 
 static void compute(enum tls_epoch epoch, const struct auth_slice *said, unsigned n)
 {
-        assert_int_equal(tls_psk_secrets(auth_openssl(), &c.psk, epoch, said, n,
+        assert_int_equal(tls_psk_secrets(auth_openssl(), &c.psk, NULL, epoch, said, n,
                                          epoch == TLS_HANDSHAKE_KEYS ? c.handshake : c.traffic),
                          0);
 }

@@ -166,6 +166,13 @@ static size_t spoil(void *user, const uint8_t *hello, size_t len, uint8_t *answe
         return server->spoil(server, hello, len, answer, size);
 }
 
+static bool take_over(void *user, struct stream *s, const uint8_t *hello, size_t len)
+{
+        const struct nvme_tls_server *server = user;
+
+        return server->take_over(server, s, hello, len);
+}
+
 struct tls *nvme_tls_server(const struct nvme_tls_server *server)
 {
         const struct nvme_tls *cfg = &server->tls;
@@ -175,6 +182,7 @@ struct tls *nvme_tls_server(const struct nvme_tls_server *server)
                                               .explain = explain,
                                               .user = (void *)(uintptr_t)server,
                                               .spoil = server->spoil ? spoil : NULL,
+                                              .take_over = server->take_over ? take_over : NULL,
                                               .suites = cfg->suite ? 1u << cfg->suite : 0,
                                               .groups = cfg->groups,
                                               .dhe_only = cfg->dhe_only,

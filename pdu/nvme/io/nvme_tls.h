@@ -33,7 +33,10 @@ struct nvme_tls_server {
         /* see tls_config.spoil; NULL: it breaks nothing on purpose */
         size_t (*spoil)(const struct nvme_tls_server *server, const uint8_t *hello, size_t len,
                         uint8_t *answer, size_t size);
-        const void *user; /* of both */
+        /* see tls_config.take_over; NULL with spoil */
+        bool (*take_over)(const struct nvme_tls_server *server, struct stream *s,
+                          const uint8_t *hello, size_t len);
+        const void *user; /* of all of them */
 };
 
 /*

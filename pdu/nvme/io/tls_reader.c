@@ -184,7 +184,7 @@ static bool derive(struct tls_reader *r, enum tls_epoch epoch, uint8_t secrets[2
 {
         const struct auth_slice said = { r->said, r->said_len };
 
-        return tls_psk_secrets(auth_openssl(), &r->psk, epoch, &said, 1, secrets) == 0 ||
+        return tls_psk_secrets(auth_openssl(), &r->psk, NULL, epoch, &said, 1, secrets) == 0 ||
                fail(r, "its keys cannot be computed");
 }
 

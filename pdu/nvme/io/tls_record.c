@@ -37,16 +37,17 @@ static bool crypt(EVP_CIPHER_CTX *ctx, const uint8_t *header, const uint8_t *fro
 }
 
 size_t tls_record_seal(const struct tls_traffic *t, uint64_t seq, uint8_t type, const void *content,
-                       size_t len, uint8_t *record)
+                       size_t len, size_t pad, uint8_t *record)
 {
-        size_t inner = len + 1, n = inner + TAG;
+        size_t inner = len + 1 + pad, n = inner + TAG;
         const uint8_t header[HEADER] = { APPLICATION, 3, 3, (uint8_t)(n >> 8), (uint8_t)n };
         EVP_CIPHER_CTX *ctx = begin(t, seq, true);
         bool good;
 
         memcpy(record, header, HEADER);
-        memcpy(record + HEADER, content, len);
+        memmove(record + HEADER, content, len);
         record[HEADER + len] = type;
+        memset(record + HEADER + len + 1, 0, pad);
         good = ctx && crypt(ctx, header, record + HEADER, (int)inner, record + HEADER) &&
                EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_GET_TAG, TAG, record + HEADER + inner) == 1;
         EVP_CIPHER_CTX_free(ctx);
@@ -58,10 +59,8 @@ static ssize_t unpad(const uint8_t *content, size_t len, uint8_t *type)
 {
         while (len > 0 && content[len - 1] == 0)
                 len--;
-        if (len == 0)
-                return -1;
-        *type = content[len - 1];
-        return (ssize_t)len - 1;
+        *type = len > 0 ? content[len - 1] : 0;
+        return len > 0 ? (ssize_t)len - 1 : 0;
 }
 
 ssize_t tls_record_open(const struct tls_traffic *t, uint64_t seq, const uint8_t *record,
@@ -86,9 +85,9 @@ ssize_t tls_record_open(const struct tls_traffic *t, uint64_t seq, const uint8_t
 #else
 
 size_t tls_record_seal(const struct tls_traffic *t, uint64_t seq, uint8_t type, const void *content,
-                       size_t len, uint8_t *record)
+                       size_t len, size_t pad, uint8_t *record)
 {
-        (void)t, (void)seq, (void)type, (void)content, (void)len, (void)record;
+        (void)t, (void)seq, (void)type, (void)content, (void)len, (void)pad, (void)record;
         return 0;
 }
 

@@ -25,6 +25,8 @@ enum extension {
 struct out {
         uint8_t *p;
         size_t len, cap;
+        unsigned lens, wrong_len; /* how many length fields there were so far; the wrong one */
+        int wrong_by;
 };
 
 static void put(struct out *o, const void *p, size_t n)
@@ -55,6 +57,8 @@ static void close_len(struct out *o, size_t from, unsigned bytes)
 {
         size_t n = o->len - from;
 
+        if (++o->lens == o->wrong_len)
+                n += (size_t)o->wrong_by;
         for (unsigned i = 0; i < bytes && o->len <= o->cap; i++)
                 o->p[from - 1 - i] = (uint8_t)(n >> 8 * i);
 }
@@ -124,10 +128,14 @@ static const uint16_t suite_codes[] = { [TLS_AES_128_GCM] = 0x1301, [TLS_AES_256
 static const uint16_t old_suites[] = { 0x008c, 0x008d, 0x0090, 0x0091,
                                        0xc035, 0xc036, 0x002f, 0x0035 };
 
+enum { UNKNOWN = 0x0a0a, UNKNOWN_MODE = 0x0b }; /* RFC 8701: nobody knows them, ever */
+
 static void put_suites(struct out *o, const struct tls_hello *h)
 {
         size_t len = open_len(o, 2);
 
+        if (h->unknown)
+                put16(o, UNKNOWN);
         if (h->version < TLS_1_3)
                 put(o, "\0\xff", 2); /* renegotiation is secure, RFC 5746 */
         for (size_t i = 0; h->version < TLS_1_3 && i < sizeof(old_suites) / 2; i++)
@@ -138,12 +146,14 @@ static void put_suites(struct out *o, const struct tls_hello *h)
         close_len(o, len, 2);
 }
 
-static void put_groups(struct out *o, uint16_t group)
+static void put_groups(struct out *o, const struct tls_hello *h)
 {
-        size_t ext = open_ext(o, EXT_GROUPS);
+        size_t ext = open_ext(o, EXT_GROUPS), list = open_len(o, 2);
 
-        put16(o, 2);
-        put16(o, group);
+        if (h->unknown)
+                put16(o, UNKNOWN);
+        put16(o, h->group);
+        close_len(o, list, 2);
         close_len(o, ext, 2);
 }
 
@@ -165,31 +175,37 @@ static void put_signatures(struct out *o)
         close_len(o, ext, 2);
 }
 
-static void put_modes(struct out *o, unsigned modes)
+static void put_modes(struct out *o, const struct tls_hello *h)
 {
         size_t ext = open_ext(o, EXT_MODES), list = open_len(o, 1);
 
-        if (modes & TLS_PSK_DHE_KE)
+        if (h->unknown)
+                put8(o, UNKNOWN_MODE);
+        if (h->modes & TLS_PSK_DHE_KE)
                 put8(o, 1);
-        if (modes & TLS_PSK_KE)
+        if (h->modes & TLS_PSK_KE)
                 put8(o, 0);
         close_len(o, list, 1);
         close_len(o, ext, 2);
 }
 
-static void put_versions(struct out *o, uint16_t version)
+static void put_versions(struct out *o, const struct tls_hello *h)
 {
-        size_t ext = open_ext(o, EXT_VERSIONS);
+        size_t ext = open_ext(o, EXT_VERSIONS), list = open_len(o, 1);
 
-        put8(o, 2);
-        put16(o, version);
+        if (h->unknown)
+                put16(o, UNKNOWN);
+        put16(o, h->version);
+        close_len(o, list, 1);
         close_len(o, ext, 2);
 }
 
 static void put_identity(struct out *o, const struct tls_psk *psk)
 {
-        put16(o, psk->identity_len);
+        size_t len = open_len(o, 2);
+
         put(o, psk->identity, psk->identity_len);
+        close_len(o, len, 2);
         put(o, "\0\0\0\0", 4); /* obfuscated_ticket_age of a key from outside */
 }
 
@@ -201,12 +217,13 @@ static unsigned binder_len(const struct tls_psk *psk)
 static void put_binder(struct out *o, const struct tls_psk *psk)
 {
         static const uint8_t zeroes[AUTH_HASH_MAX];
+        size_t len = open_len(o, 1);
 
-        put8(o, binder_len(psk));
         put(o, zeroes, binder_len(psk));
+        close_len(o, len, 1);
 }
 
-/* It comes last; the list of binders, which are zero yet, ends the message. Where that begins. */
+/* The list of binders, which are zero yet, ends it, and the message. Where that begins. */
 static size_t put_psk(struct out *o, const struct tls_hello *h)
 {
         size_t ext = open_ext(o, EXT_PSK), list = open_len(o, 2), before, binders;
@@ -230,26 +247,40 @@ static int bind(const struct auth_crypto *c, const struct tls_psk *psk, const vo
                 size_t len, uint8_t *binder)
 {
         static const struct auth_slice nothing = { "", 0 };
-        uint8_t hash = tls_hash(psk->suite);
-        uint8_t early[AUTH_HASH_MAX], base[AUTH_HASH_MAX], key[AUTH_HASH_MAX],
-            digest[AUTH_HASH_MAX];
-        const struct auth_slice text = { message, len }, mac = { key, auth_hash_len(hash) },
-                                said = { digest, mac.len };
+        const struct auth_slice text = { message, len };
+        uint8_t hash = tls_hash(psk->suite), early[AUTH_HASH_MAX], base[AUTH_HASH_MAX];
         int rc = tls_early_secret(c, psk, early);
 
         if (rc == 0)
                 rc = tls_derive_secret(c, hash, early, "tls13 ext binder", &nothing, 1, base);
         if (rc == 0)
-                rc = hkdf_expand_label(c, hash, base, "tls13 finished", &nothing, TLS_PRINTED, key,
-                                       mac.len);
-        if (rc == 0)
-                rc = c->digest((enum auth_hash)hash, NULL, &text, 1, digest);
-        if (rc == 0)
-                rc = c->digest((enum auth_hash)hash, &mac, &said, 1, binder);
+                rc = tls_finished(c, hash, base, &text, binder);
         wipe(early, sizeof(early));
         wipe(base, sizeof(base));
-        wipe(key, sizeof(key));
         return rc;
+}
+
+static void put_unknown(struct out *o)
+{
+        put16(o, UNKNOWN);
+        put16(o, 0);
+}
+
+/* What TLS 1.3 has; where the binders begin, 0: there are none. */
+static size_t put_new_extensions(struct out *o, const struct tls_hello *h)
+{
+        size_t binders = h->psk && h->psk_first ? put_psk(o, h) : 0;
+
+        put_versions(o, h);
+        if (h->modes)
+                put_modes(o, h);
+        if (h->group)
+                put_key_share(o, h->group);
+        if (h->early)
+                put(o, "\0\x2a\0\0", 4);
+        if (h->unknown)
+                put_unknown(o);
+        return h->psk && !h->psk_first ? put_psk(o, h) : binders;
 }
 
 /* Where the binders begin; 0: there are none. */
@@ -258,24 +289,30 @@ static size_t put_extensions(struct out *o, const struct tls_hello *h)
         size_t all = open_len(o, 2), binders = 0;
 
         if (h->group)
-                put_groups(o, h->group);
+                put_groups(o, h);
         if (h->version >= TLS_1_2)
                 put_signatures(o);
-        if (h->version < TLS_1_3) {
+        if (h->version < TLS_1_3)
                 put(o, "\0\xb\0\2\1\0", 6); /* ec_point_formats: uncompressed */
-        } else {
-                put_versions(o, h->version);
-                if (h->modes)
-                        put_modes(o, h->modes);
-                if (h->group)
-                        put_key_share(o, h->group);
-                if (h->early)
-                        put(o, "\0\x2a\0\0", 4);
-                if (h->psk)
-                        binders = put_psk(o, h);
-        }
+        else
+                binders = put_new_extensions(o, h);
         close_len(o, all, 2);
         return binders;
+}
+
+/* legacy_session_id, which no middlebox needs here, and the methods of compression: null. */
+static void put_legacy(struct out *o, const struct tls_hello *h)
+{
+        size_t len = open_len(o, 1);
+
+        put(o, h->random, h->session_len);
+        close_len(o, len, 1);
+        put_suites(o, h);
+        len = open_len(o, 1);
+        if (h->compressed)
+                put8(o, 1);
+        put8(o, 0);
+        close_len(o, len, 1);
 }
 
 static size_t put_hello(struct out *o, const struct tls_hello *h)
@@ -286,18 +323,29 @@ static size_t put_hello(struct out *o, const struct tls_hello *h)
         message = open_len(o, 3);
         put16(o, h->version < TLS_1_2 ? h->version : TLS_1_2);
         put(o, h->random, sizeof(h->random));
-        put8(o, 0); /* legacy_session_id: no middlebox is to be pleased */
-        put_suites(o, h);
-        put16(o, 0x0100); /* no compression */
+        put_legacy(o, h);
         binders = h->version > SSL_3 ? put_extensions(o, h) : 0;
+        o->wrong_len = 0; /* a wrong length of the message would be another message */
         close_len(o, message, 3);
         return binders;
+}
+
+unsigned tls_hello_lengths(const struct tls_hello *h)
+{
+        uint8_t message[TLS_HELLO_MAX];
+        struct out o = { .p = message, .cap = sizeof(message) };
+
+        put_hello(&o, h);
+        return o.lens - 1;
 }
 
 size_t tls_hello_build(const struct auth_crypto *crypto, const struct tls_hello *h,
                        uint8_t record[TLS_HELLO_MAX])
 {
-        struct out o = { record, 0, TLS_HELLO_MAX };
+        struct out o = { .p = record,
+                         .cap = TLS_HELLO_MAX,
+                         .wrong_len = h->wrong_len,
+                         .wrong_by = h->wrong_by };
         size_t body, binders;
 
         put8(&o, RECORD_HANDSHAKE);
@@ -370,7 +418,8 @@ static void see_suites(struct tls_hello_view *v, struct in list)
         while (list.p < list.end && !list.bad) {
                 uint16_t code = (uint16_t)get_number(&list, 2);
 
-                if (!v->first_suite && code != 0x00ff)
+                v->unknown |= code == UNKNOWN;
+                if (!v->first_suite && code != 0x00ff && code != UNKNOWN)
                         v->first_suite = code;
                 for (unsigned s = TLS_AES_128_GCM; s < TLS_SUITES; s++)
                         if (code == suite_codes[s])
@@ -462,6 +511,7 @@ static bool see_extensions(struct tls_hello_view *v, struct in list)
                 unsigned type = get_number(&list, 2);
                 struct in ext = get_list(&list, 2);
 
+                v->psk_last = type == EXT_PSK;
                 if (list.bad || !see_extension(v, type, ext))
                         return false;
         }
@@ -470,7 +520,7 @@ static bool see_extensions(struct tls_hello_view *v, struct in list)
 
 bool tls_hello_read(struct tls_hello_view *v, const uint8_t *record, size_t len)
 {
-        struct in in = { record, record + len, false }, body, session;
+        struct in in = { record, record + len, false }, body, session, methods;
 
         *v = (struct tls_hello_view) { 0 };
         if (len < RECORD_HEADER || tls_record_len(record, len) != len ||
@@ -488,7 +538,8 @@ bool tls_hello_read(struct tls_hello_view *v, const uint8_t *record, size_t len)
         v->session = session.p;
         v->session_len = (uint8_t)(session.end - session.p);
         see_suites(v, get_list(&body, 2));
-        get_list(&body, 1);
+        methods = get_list(&body, 1);
+        v->compressed = methods.end - methods.p != 1 || *methods.p != 0;
         if (body.bad || in.bad)
                 return false;
         return body.p == body.end || see_extensions(v, get_list(&body, 2));
@@ -558,7 +609,9 @@ static struct tls_answer see_server_hello(struct in body)
 
         a.version = (uint16_t)get_number(&body, 2);
         random = get(&body, 32);
-        get_list(&body, 1);
+        list = get_list(&body, 1);
+        a.session = list.p;
+        a.session_len = (uint8_t)(list.end - list.p);
         a.suite = (uint16_t)get_number(&body, 2);
         get(&body, 1);
         if (body.bad)
@@ -689,7 +742,7 @@ static void put_answer_extensions(struct out *o, const struct tls_hello_view *v,
 size_t tls_answer_build(const struct tls_hello_view *v, uint16_t version,
                         uint8_t record[TLS_ANSWER_MAX])
 {
-        struct out o = { record, 0, TLS_ANSWER_MAX };
+        struct out o = { .p = record, .cap = TLS_ANSWER_MAX };
         size_t body, message;
 
         put8(&o, RECORD_HANDSHAKE);
@@ -726,7 +779,7 @@ int tls_server_traffic(const struct auth_crypto *crypto, const struct tls_psk *p
 {
         const struct auth_slice said[] = { *client_hello, *server_hello };
         uint8_t secrets[2][AUTH_HASH_MAX];
-        int rc = tls_psk_secrets(crypto, psk, TLS_HANDSHAKE_KEYS, said, 2, secrets);
+        int rc = tls_psk_secrets(crypto, psk, NULL, TLS_HANDSHAKE_KEYS, said, 2, secrets);
 
         t->suite = psk->suite;
         if (rc == 0)

@@ -32,8 +32,18 @@ struct tls_hello {
         const struct tls_psk *also; /* offered after it; NULL: none */
         bool wrong_binder;          /* it does not prove that the key is known */
         bool early;                 /* announces 0-RTT data */
+        bool compressed;            /* offers DEFLATE, too */
+        bool psk_first;             /* pre_shared_key is not the last extension, as it has to be */
+        bool
+            unknown; /* has a suite, a group, a version, a mode and an extension that nobody knows */
+        uint8_t session_len; /* of legacy_session_id, whose bytes are those of random; at most 32 */
+        unsigned wrong_len;  /* the length field that is wrong, from 1 on; 0: none */
+        int wrong_by;        /* ... by so much */
         uint8_t random[32];
 };
+
+/* The length fields within the message of a ClientHello, for wrong_len. */
+unsigned tls_hello_lengths(const struct tls_hello *h);
 
 /* The record. Its shares are good ones whose private half everybody knows. Bytes; 0: it cannot be computed,
  * or the identity is too long. */
@@ -45,6 +55,9 @@ struct tls_hello_view {
         uint16_t version; /* the newest offered */
         unsigned suites, modes;
         bool groups, early;
+        bool compressed;      /* another method than null is offered */
+        bool psk_last;        /* pre_shared_key is the last extension */
+        bool unknown;         /* a suite is one that nobody knows, 0A0Ah */
         uint16_t share_group; /* of the first share; 0: none */
         const uint8_t *share;
         uint16_t share_len;
@@ -86,18 +99,19 @@ enum tls_answer_kind {
 
 struct tls_answer {
         enum tls_answer_kind kind;
-        uint16_t version; /* that was chosen */
-        uint16_t suite;   /* the same, on the wire */
-        uint16_t group;   /* of the share, or asked for; 0: there is none */
-        bool psk;         /* a key was taken */
-        uint8_t alert;    /* its description */
-        const uint8_t *share;
+        uint16_t version;               /* that was chosen */
+        uint16_t suite;                 /* the same, on the wire */
+        uint16_t group;                 /* of the share, or asked for; 0: there is none */
+        bool psk;                       /* a key was taken */
+        uint8_t alert;                  /* its description */
+        const uint8_t *share, *session; /* session: legacy_session_id_echo */
         uint16_t share_len;
+        uint8_t session_len;
         size_t len; /* of the record */
 };
 
 /* Of what came first, n bytes so far: NO_ANSWER until the record is whole; UNREADABLE as soon
- * as it can be none. share points into p. */
+ * as it can be none. share and session point into p. */
 struct tls_answer tls_answer_read(const uint8_t *p, size_t n);
 /* "TLS 1.3, TLS_AES_128_GCM_SHA256, PSK alone" or "alert 40 (handshake_failure)". */
 void tls_answer_text(const struct tls_answer *a, char *buf, size_t size);

@@ -23,21 +23,23 @@ int tls_derive_secret(const struct auth_crypto *c, uint8_t hash, const uint8_t *
         return hkdf_expand_label(c, hash, from, label, &context, TLS_PRINTED, out, context.len);
 }
 
-/* The next one of the three that follow each other, early, handshake and master: nothing is mixed in. */
-static int extract_next(const struct auth_crypto *c, uint8_t hash, uint8_t *secret)
+/* The next one of the three that follow each other, early, handshake and master. mixed: NULL: nothing. */
+static int extract_next(const struct auth_crypto *c, uint8_t hash, const struct auth_slice *mixed,
+                        uint8_t *secret)
 {
         static const uint8_t zeroes[AUTH_HASH_MAX];
-        const struct auth_slice no_share = { zeroes, auth_hash_len(hash) };
+        const struct auth_slice nothing_mixed = { zeroes, auth_hash_len(hash) };
         uint8_t derived[AUTH_HASH_MAX];
         int rc = tls_derive_secret(c, hash, secret, "tls13 derived", &nothing, 1, derived);
 
         if (rc == 0)
-                rc = hkdf_extract(c, hash, derived, &no_share, secret);
+                rc = hkdf_extract(c, hash, derived, mixed ? mixed : &nothing_mixed, secret);
         wipe(derived, sizeof(derived));
         return rc;
 }
 
-int tls_psk_secrets(const struct auth_crypto *c, const struct tls_psk *psk, enum tls_epoch epoch,
+int tls_psk_secrets(const struct auth_crypto *c, const struct tls_psk *psk,
+                    const struct auth_slice *shared, enum tls_epoch epoch,
                     const struct auth_slice *said, unsigned n, uint8_t secrets[2][AUTH_HASH_MAX])
 {
         bool handshake = epoch == TLS_HANDSHAKE_KEYS;
@@ -47,14 +49,30 @@ int tls_psk_secrets(const struct auth_crypto *c, const struct tls_psk *psk, enum
         int rc = tls_early_secret(c, psk, secret);
 
         if (rc == 0)
-                rc = extract_next(c, hash, secret);
+                rc = extract_next(c, hash, shared, secret);
         if (rc == 0 && !handshake)
-                rc = extract_next(c, hash, secret);
+                rc = extract_next(c, hash, NULL, secret);
         if (rc == 0)
                 rc = tls_derive_secret(c, hash, secret, client, said, n, secrets[PARTY_HOST]);
         if (rc == 0)
                 rc = tls_derive_secret(c, hash, secret, server, said, n, secrets[PARTY_CONTROLLER]);
         wipe(secret, sizeof(secret));
+        return rc;
+}
+
+int tls_finished(const struct auth_crypto *c, uint8_t hash, const uint8_t *secret,
+                 const struct auth_slice *said, uint8_t *out)
+{
+        uint8_t key[AUTH_HASH_MAX], digest[AUTH_HASH_MAX];
+        const struct auth_slice mac = { key, auth_hash_len(hash) }, text = { digest, mac.len };
+        int rc = hkdf_expand_label(c, hash, secret, "tls13 finished", &nothing, TLS_PRINTED, key,
+                                   mac.len);
+
+        if (rc == 0)
+                rc = c->digest((enum auth_hash)hash, NULL, said, 1, digest);
+        if (rc == 0)
+                rc = c->digest((enum auth_hash)hash, &mac, &text, 1, out);
+        wipe(key, sizeof(key));
         return rc;
 }
 

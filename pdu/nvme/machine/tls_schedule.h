@@ -21,10 +21,16 @@ int tls_derive_secret(const struct auth_crypto *c, uint8_t hash, const uint8_t *
 
 enum tls_epoch { TLS_HANDSHAKE_KEYS, TLS_APPLICATION_KEYS };
 
-/* Where the key exchange is PSK alone: the secrets of both sides (enum party) by what was said, handshake
- * messages without headers of records: both hellos; for the application's, all up to the server's Finished. */
-int tls_psk_secrets(const struct auth_crypto *c, const struct tls_psk *psk, enum tls_epoch epoch,
+enum { TLS_SHARED_MAX = 48 }; /* bytes that the two shares give: a coordinate of secp384r1 */
+/* The secrets of both sides (enum party) by what was said, handshake messages without headers of records: both
+ * hellos; for the application's, all up to the server's Finished. shared: what (EC)DHE gave; NULL: the key
+ * exchange is PSK alone. */
+int tls_psk_secrets(const struct auth_crypto *c, const struct tls_psk *psk,
+                    const struct auth_slice *shared, enum tls_epoch epoch,
                     const struct auth_slice *said, unsigned n, uint8_t secrets[2][AUTH_HASH_MAX]);
+/* What the Finished of a side proves, or a binder (4.4.4, 4.2.11.2): by the secret of its keys and what was said. */
+int tls_finished(const struct auth_crypto *c, uint8_t hash, const uint8_t *secret,
+                 const struct auth_slice *said, uint8_t *out);
 
 /* t->suite is the caller's to set. */
 int tls_traffic_keys(const struct auth_crypto *c, const uint8_t *secret, struct tls_traffic *t);

@@ -43,9 +43,9 @@ static int compute(enum tls_suite suite, uint8_t first, uint8_t out[4][AUTH_HASH
         memset(out, 0, 4 * AUTH_HASH_MAX);
         *t = (struct tls_traffic) { .suite = suite };
         calls = 0;
-        rc = tls_psk_secrets(&crypto, &psk, TLS_HANDSHAKE_KEYS, said, 2, out);
+        rc = tls_psk_secrets(&crypto, &psk, NULL, TLS_HANDSHAKE_KEYS, said, 2, out);
         if (rc == 0)
-                rc = tls_psk_secrets(&crypto, &psk, TLS_APPLICATION_KEYS, said, 2, out + 2);
+                rc = tls_psk_secrets(&crypto, &psk, NULL, TLS_APPLICATION_KEYS, said, 2, out + 2);
         if (rc == 0)
                 rc = tls_traffic_keys(&crypto, out[3], t);
         if (rc == 0)
