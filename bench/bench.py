@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The benchmark: codec, suite, target, captures. Figures are medians of several runs, never a test.
 
-verbs and rdma run in the lab's guest, and only when asked for: see rdma.py.
+verbs, rdma and tls run in the lab's guest, and only when asked for: see rdma.py.
 
-bench.py [--runs N] [--time SECONDS] [--only wire,suite,target,memory,pcap,sessions,verbs,rdma,remote]
+bench.py [--runs N] [--time SECONDS] [--only wire,suite,target,memory,pcap,sessions,verbs,rdma,tls,remote]
          [--against NVMFSPEC]   target: another build, its host on its target, by turns with ours;
                                 rdma: its target in the place of the kernel's
 Run it through ci/bench, which builds first.
@@ -21,6 +21,7 @@ import time
 import bench_pcap
 import fuzz
 import rdma
+import tls
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 NVMFSPEC = ROOT / "build/nvmfspec"
@@ -135,7 +136,7 @@ def bench_sessions(*_):
 
 PARTS = {"wire": bench_wire, "suite": bench_suite, "target": bench_target, "memory": bench_memory,
          "pcap": bench_captures, "sessions": bench_sessions, "verbs": rdma.verbs,
-         "rdma": rdma.rdma, "remote": fuzz.fuzz}
+         "rdma": rdma.rdma, "tls": tls.tls, "remote": fuzz.fuzz}
 
 
 def main():

@@ -15,8 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
 
 
-def guest(*command):
-    run = subprocess.run([ROOT / "ci/lab", "--timeout", "600", "--mem", "2048", "--", "bash",
+def guest(*command, options=()):
+    run = subprocess.run([ROOT / "ci/lab", "--timeout", "600", "--mem", "2048", *options, "--", "bash",
                           *map(str, command)], capture_output=True, text=True)
     if run.returncode != 0:
         raise SystemExit(run.stdout + run.stderr)
