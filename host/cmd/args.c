@@ -85,6 +85,7 @@ const struct option_row host_options[] = {
         { 0, "concat", NULL, "TLS with the PSK that authentication generates (--dhchap-secret): secure channel concatenation (TCP)", OPTION_FLAG, ARGS_WHO, AT(concat) },
         { 0, "tls-suite", "SUITE", "TLS_AES_128_GCM_SHA256 (aes128) or TLS_AES_256_GCM_SHA384 (aes256); by default as long as the PSK", OPTION_CHOICE, ARGS_WHO, AT(tls_suite), .choices = "aes128|aes256" },
         { 0, "tls-groups", "LIST", "groups of (EC)DHE with colons (" TLS_GROUPS ")", OPTION_STRING, ARGS_WHO, AT(tls.groups) },
+        { 0, "ktls", NULL, "TLS records by the kernel, where it can", OPTION_FLAG, ARGS_WHO, AT(tls.kernel) },
         { 0, "tls-dhe-only", NULL, "no PSK without (EC)DHE", OPTION_FLAG, ARGS_WHO, AT(tls.dhe_only) },
         { 0, "tls-identity", "N", "version of the PSK identity: 0, or 1, which has a digest of the PSK (0)", OPTION_NUMBER, ARGS_WHO, AT(tls_version), .max = 1 },
         { 0, "tls-derivation", "HOW", "how keys are derived: printed, as RFC 8446 has it, or old, as nvme-cli 2.x did (printed)", OPTION_CHOICE, ARGS_WHO, AT(tls_derivation), .choices = "printed|old" },

@@ -32,6 +32,12 @@ bool stream_tls_ready(const struct stream *s)
         return false;
 }
 
+bool stream_tls_by_kernel(const struct stream *s)
+{
+        (void)s;
+        return false;
+}
+
 const char *stream_tls_suite(const struct stream *s)
 {
         (void)s;
@@ -54,10 +60,12 @@ const struct tls_psk *stream_tls_psk(const struct stream *s)
 
 #include "pdu/core/le.h"
 #include "pdu/core/wipe.h"
+#include "stream_ktls.h"
 
 enum {
         RECORD = 16384,    /* bytes of data in a record, RFC 8446 5.1 */
         HANDSHAKE = 22,    /* the type of the first record, RFC 8446 5.1 */
+        DATA = 23,         /* ... of data */
         OFFERED = 8,       /* identities of one ClientHello that are looked at */
         AHEAD = 64 * 1024, /* bytes that one receive may bring */
         REASON = 512,
@@ -79,11 +87,14 @@ struct own {
         struct tls *tls;
         SSL *ssl;
         struct tls_psk psk;
-        bool has_psk; /* client: it offers one; server: one has been found */
-        bool begun;   /* server: the peer begins with TLS */
-        bool dry;     /* what the last read left is no whole record */
-        bool eof;     /* the socket has no more */
-        int error;    /* errno of the socket; EPROTO: TLS's own */
+        bool has_psk;     /* client: it offers one; server: one has been found */
+        bool begun;       /* server: the peer begins with TLS */
+        bool dry;         /* what the last read left is no whole record */
+        bool eof;         /* the socket has no more */
+        int error;        /* errno of the socket; EPROTO: TLS's own */
+        struct ktls keys; /* for the kernel; once both are known: */
+        unsigned known;
+        bool tried; /* whether the kernel takes over is settled */
         char why[REASON];
 
         uint8_t *
@@ -424,10 +435,38 @@ static void drop_hello(struct own *o)
 
 /* --- contexts ------------------------------------------------------------------------------------- */
 
+static bool read_hex(const char *text, uint8_t *out, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                if (sscanf(text + 2 * i, "%2hhx", &out[i]) != 1)
+                        return false;
+        return true;
+}
+
+/* Of "CLIENT_TRAFFIC_SECRET_0 <random> <secret>": what protects data is kept for the kernel. */
+static void keep_secret(struct own *o, const char *line)
+{
+        bool client = strncmp(line, "CLIENT_TRAFFIC_SECRET_0 ", 24) == 0;
+        const char *secret = strrchr(line, ' ');
+
+        if (!client && strncmp(line, "SERVER_TRAFFIC_SECRET_0 ", 24) != 0)
+                return;
+        o->keys.suite = o->psk.suite;
+        o->known += strlen(secret + 1) == 2 * tls_key_len(o->psk.suite) &&
+                    read_hex(secret + 1,
+                             client == (o->tls->cfg.side == PARTY_HOST) ? o->keys.out : o->keys.in,
+                             tls_key_len(o->psk.suite));
+}
+
 static void log_key(const SSL *ssl, const char *line)
 {
-        FILE *f = own_of(ssl)->tls->cfg.keylog;
+        struct own *o = own_of(ssl);
+        FILE *f = o->tls->cfg.keylog;
 
+        if (o->tls->cfg.kernel)
+                keep_secret(o, line);
+        if (!f)
+                return;
         flockfile(f);
         fprintf(f, "%s\n", line);
         fflush(f);
@@ -453,9 +492,9 @@ static void set_up(SSL_CTX *ctx, const struct tls *t)
         SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_AUTO_RETRY);
         SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
         SSL_CTX_set_num_tickets(ctx, 0);
-        SSL_CTX_set_read_ahead(ctx, 1);
+        SSL_CTX_set_read_ahead(ctx, !t->cfg.kernel); /* what the kernel is to open stays there */
         SSL_CTX_set_default_read_buffer_len(ctx, AHEAD);
-        if (t->cfg.keylog)
+        if (t->cfg.keylog || t->cfg.kernel)
                 SSL_CTX_set_keylog_callback(ctx, log_key);
         if (t->cfg.side == PARTY_HOST) {
                 SSL_CTX_set_psk_use_session_callback(ctx, offer);
@@ -529,6 +568,7 @@ static void drop(struct own *o)
         drop_hello(o);
         free(o->unsent);
         wipe(&o->psk, sizeof(o->psk));
+        wipe(&o->keys, sizeof(o->keys));
         free(o);
 }
 
@@ -669,13 +709,185 @@ static int answer_wrongly(struct stream *s)
         return 1;
 }
 
+/* --- records by the kernel ------------------------------------------------------------------------ */
+
+enum {
+        ALERT = 21,
+        CLOSE_NOTIFY = 0,
+        UNEXPECTED_MESSAGE = 10,
+        BAD_RECORD_MAC = 20,
+        RECORD_OVERFLOW = 22
+};
+enum { KEY_UPDATE = 24, KEY_UPDATE_LEN = 5, ILLEGAL_PARAMETER = 47 };
+
+static void send_alert(const struct stream *s, uint8_t description)
+{
+        const uint8_t alert[] = { description == CLOSE_NOTIFY ? 1 : 2, description };
+
+        ktls_send(s->source.fd, ALERT, alert, sizeof(alert));
+}
+
+static ssize_t end_with(struct stream *s, uint8_t alert, const char *why)
+{
+        struct own *o = own(s);
+
+        if (alert != CLOSE_NOTIFY)
+                send_alert(s, alert);
+        reason(o, why);
+        o->error = EPROTO;
+        return fail(o);
+}
+
+/* 0, or -1 with errno. */
+static ssize_t take_update(struct stream *s, const uint8_t *message, size_t len)
+{
+        static const uint8_t answer[] = { KEY_UPDATE, 0, 0, 1, 0 };
+        struct own *o = own(s);
+        int fd = s->source.fd;
+
+        if (len != KEY_UPDATE_LEN || message[0] != KEY_UPDATE)
+                return end_with(s, UNEXPECTED_MESSAGE, "an unexpected message");
+        if (message[4] > 1)
+                return end_with(s, ILLEGAL_PARAMETER, "KeyUpdate asks for neither of two answers");
+        if (!ktls_update(fd, &o->keys, false) ||
+            (message[4] == 1 && (!ktls_send(fd, HANDSHAKE, answer, sizeof(answer)) ||
+                                 !ktls_update(fd, &o->keys, true))))
+                return end_with(s, CLOSE_NOTIFY, "KeyUpdate, which this kernel cannot follow");
+        return 0;
+}
+
+/* A record that is not of data: 1: its end; 0: the next one counts; -1 with errno. */
+static ssize_t take_other(struct stream *s, uint8_t type, const uint8_t *content, size_t len)
+{
+        char why[32];
+
+        if (type == HANDSHAKE)
+                return take_update(s, content, len);
+        if (type != ALERT || len != 2)
+                return end_with(s, UNEXPECTED_MESSAGE, "an unexpected record");
+        if (content[1] == CLOSE_NOTIFY)
+                return 1;
+        snprintf(why, sizeof(why), "alert %u", content[1]);
+        return end_with(s, CLOSE_NOTIFY, why);
+}
+
+static ssize_t fail_record(struct stream *s)
+{
+        struct own *o = own(s);
+
+        if (errno == EBADMSG)
+                return end_with(s, BAD_RECORD_MAC, "a record that cannot be decrypted");
+        if (errno == EMSGSIZE)
+                return end_with(s, RECORD_OVERFLOW, "a record that is too long");
+        if (errno == EINVAL)
+                return end_with(s, UNEXPECTED_MESSAGE, "what comes is no record");
+        if (errno != EAGAIN && errno != EINTR)
+                o->error = errno;
+        return -1;
+}
+
+static ssize_t kernel_read(struct stream *s, const struct iovec *iov, int n)
+{
+        struct own *o = own(s);
+
+        if (o->error)
+                return fail(o);
+        while (!o->eof) {
+                uint8_t type;
+                ssize_t got = ktls_read(s->source.fd, iov, n, &type), rc;
+
+                if (got < 0)
+                        return fail_record(s);
+                if (type == DATA)
+                        return got;
+                if ((size_t)got > iov->iov_len)
+                        return end_with(s, UNEXPECTED_MESSAGE, "an unexpected record");
+                rc = take_other(s, type, iov->iov_base, (size_t)got);
+                if (rc < 0)
+                        return rc;
+                o->eof = rc > 0;
+        }
+        return 0;
+}
+
+static ssize_t kernel_write(struct stream *s, const struct iovec *iov, int n)
+{
+        return own(s)->error ? fail(own(s)) : stream_over_tcp.write(s, iov, n);
+}
+
+static int kernel_half_close(struct stream *s)
+{
+        send_alert(s, CLOSE_NOTIFY);
+        return stream_over_tcp.half_close(s);
+}
+
+static void kernel_close(struct stream *s, bool reset)
+{
+        if (!reset && !own(s)->error && !s->half)
+                send_alert(s, CLOSE_NOTIFY);
+        stream_over_tcp.close(s, reset);
+        drop(own(s));
+        s->own = NULL;
+}
+
+static const char *tls_why(const struct stream *s)
+{
+        return own(s)->why[0] ? own(s)->why : NULL;
+}
+
+static const struct stream_ops stream_over_kernel = { .read = kernel_read,
+                                                      .write = kernel_write,
+                                                      .half_close = kernel_half_close,
+                                                      .close = kernel_close,
+                                                      .why = tls_why };
+
+/* True: it is complete; else errno is EAGAIN, or says why it never will be. */
+static bool handshake(struct own *o)
+{
+        int rc = SSL_do_handshake(o->ssl);
+
+        if (rc == 1)
+                return true;
+        if (settle(o, rc) < 0)
+                fail(o);
+        else
+                errno = EAGAIN;
+        return false;
+}
+
+/* Once the handshake is done, and before OpenSSL has touched a record of data: 1: the kernel has it; 0: it goes on
+ * as it is; -1: not yet, or it has failed: errno. */
+static int hand_over(struct stream *s)
+{
+        struct own *o = here(s);
+        int rc = 0;
+
+        if (!o->tls->cfg.kernel || o->tried)
+                return 0;
+        if (!SSL_is_init_finished(o->ssl) && !handshake(o))
+                return -1;
+        errno = EAGAIN;
+        if (!flush(s))
+                return o->error ? fail(o) : -1;
+        o->tried = true;
+        if (o->known == 2 && !SSL_has_pending(o->ssl))
+                rc = ktls_begin(s->source.fd, &o->keys);
+        if (rc == 0)
+                SSL_set_read_ahead(o->ssl, 1);
+        if (rc < 0)
+                return (int)end_with(s, CLOSE_NOTIFY, "the kernel's TLS takes one direction alone");
+        if (rc > 0)
+                s->ops = &stream_over_kernel;
+        return rc;
+}
+
 /* --- reading and writing -------------------------------------------------------------------------- */
 
 static ssize_t tls_read(struct stream *s, const struct iovec *iov, int n)
 {
         struct own *o = here(s);
         bool fresh = !o->begun;
-        int first = begins(s);
+        int first = begins(s), handed;
         ssize_t sum = 0;
 
         if (first < 0)
@@ -689,7 +901,10 @@ static ssize_t tls_read(struct stream *s, const struct iovec *iov, int n)
                 first = o->begun;
         }
         flush(s);
-        for (int i = 0; i < n && first > 0 && !o->error; i++) {
+        handed = first > 0 ? hand_over(s) : 0;
+        if (handed > 0)
+                return s->ops->read(s, iov, n);
+        for (int i = 0; i < n && first > 0 && !o->error && handed == 0; i++) {
                 ssize_t got = tls_read_some(o, &iov[i]);
 
                 if (got > 0)
@@ -723,20 +938,6 @@ static size_t gather(uint8_t *record, const struct iovec *iov, int n, size_t ski
         return len;
 }
 
-/* True: it is complete; else errno is EAGAIN, or says why it never will be. */
-static bool handshake(struct own *o)
-{
-        int rc = SSL_do_handshake(o->ssl);
-
-        if (rc == 1)
-                return true;
-        if (settle(o, rc) < 0)
-                fail(o);
-        else
-                errno = EAGAIN;
-        return false;
-}
-
 /* False: errno says why nothing can be written. */
 static bool can_write(struct stream *s)
 {
@@ -759,6 +960,8 @@ static ssize_t tls_write(struct stream *s, const struct iovec *iov, int n)
         uint8_t record[RECORD];
         size_t sum = 0, skip = 0, put;
 
+        if (can_write(s) && hand_over(s) > 0)
+                return s->ops->write(s, iov, n);
         while (n > 0 && can_write(s)) {
                 int rc = SSL_write_ex(o->ssl, record, gather(record, iov, n, skip), &put);
 
@@ -808,11 +1011,6 @@ static uint32_t tls_wants(const struct stream *s, uint32_t events)
         if (o->unsent)
                 events |= EPOLLOUT;
         return now ? events | STREAM_NOW : events;
-}
-
-static const char *tls_why(const struct stream *s)
-{
-        return own(s)->why[0] ? own(s)->why : NULL;
 }
 
 static const struct stream_ops stream_over_tls = {
@@ -873,9 +1071,15 @@ int stream_tls_begin(struct stream *s, struct tls *t, const struct tls_psk *psk)
         return 0;
 }
 
+bool stream_tls_by_kernel(const struct stream *s)
+{
+        return s->ops == &stream_over_kernel;
+}
+
 bool stream_tls_ready(const struct stream *s)
 {
-        return s->ops == &stream_over_tls && SSL_is_init_finished(own(s)->ssl);
+        return stream_tls_by_kernel(s) ||
+               (s->ops == &stream_over_tls && SSL_is_init_finished(own(s)->ssl));
 }
 
 const char *stream_tls_suite(const struct stream *s)

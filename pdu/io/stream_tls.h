@@ -41,7 +41,9 @@ struct tls_config {
         unsigned suites;    /* bits 1 << enum tls_suite that may be used; 0: all */
         const char *groups; /* of (EC)DHE, by OpenSSL's names, with colons; NULL: TLS_GROUPS */
         bool dhe_only;      /* no PSK without (EC)DHE; else both are offered and taken */
-        FILE *keylog;       /* secrets of each connection as SSLKEYLOGFILE has them; NULL: none */
+        bool
+            kernel; /* its records by the kernel from the handshake on, where it can (stream_ktls.h) */
+        FILE *keylog; /* secrets of each connection as SSLKEYLOGFILE has them; NULL: none */
 };
 
 #define TLS_GROUPS "P-384:ffdhe3072:X25519:P-256:ffdhe4096"
@@ -57,6 +59,8 @@ void tls_free(struct tls *t);
 int stream_tls_begin(struct stream *s, struct tls *t, const struct tls_psk *psk);
 /* Whether the handshake is complete. False for streams without TLS. */
 bool stream_tls_ready(const struct stream *s);
+/* Whether the kernel has taken its records over. */
+bool stream_tls_by_kernel(const struct stream *s);
 /* "TLS_AES_128_GCM_SHA256"; NULL if it is not complete. */
 const char *stream_tls_suite(const struct stream *s);
 /* The key in use; NULL: none (yet). */

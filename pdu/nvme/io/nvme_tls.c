@@ -56,6 +56,7 @@ int nvme_tls_connect(struct stream *s, const struct nvme_tls *cfg, const char *h
         tls = tls_new(&(struct tls_config) { .side = PARTY_HOST,
                                              .groups = cfg->groups,
                                              .dhe_only = cfg->dhe_only,
+                                             .kernel = cfg->kernel,
                                              .derived = tls_derivation_text(cfg->derivation),
                                              .keylog = cfg->keylog });
         rc = tls ? stream_tls_begin(s, tls, &psk) : -1;
@@ -186,6 +187,7 @@ struct tls *nvme_tls_server(const struct nvme_tls_server *server)
                                               .suites = cfg->suite ? 1u << cfg->suite : 0,
                                               .groups = cfg->groups,
                                               .dhe_only = cfg->dhe_only,
+                                              .kernel = cfg->kernel,
                                               .keylog = cfg->keylog,
                                               .record_hello = server->record_hello,
                                               .plain = server->plain });

@@ -27,6 +27,7 @@ struct nvme_tls {
                                * hash is as long as the PSK, or both */
         const char *groups; /* of (EC)DHE, by OpenSSL's names, with colons; NULL: as usual */
         bool dhe_only;      /* no PSK without (EC)DHE */
+        bool kernel;        /* records by the kernel, where it can */
         FILE *keylog;       /* the secrets of each connection go there (key_log.h); NULL: nowhere */
 };
 
