@@ -20,6 +20,7 @@ def tls(runs, seconds):
     for depth in "1", "32":
         ours, theirs, plain, their_plain = (iops[whose, how, depth] for how in ("tls", "plain")
                                             for whose in ("ours", "theirs"))
+        ktls = iops["ours", "ktls", depth]
         print(f"randread 4 KiB QD {depth} over TLS: {statistics.median(ours):.0f} IOPS; ratio to nvmet over TLS "
-              f"{ratio(ours, theirs):.2f}, to ours without {ratio(ours, plain):.2f}; without, ours to nvmet's "
+              f"{ratio(ours, theirs):.2f}, with --ktls {ratio(ktls, theirs):.2f}; to ours without {ratio(ours, plain):.2f}; without, ours to nvmet's "
               f"{ratio(plain, their_plain):.2f}; nvmet's own over TLS to without {ratio(theirs, their_plain):.2f}")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # tls.sh NVMFSPEC ROUNDS SECONDS: 4 KiB random reads by the kernel's host, at the kernel's target (kTLS) and at
-# ours, over TLS and plain, by turns in one guest: prints "ours|theirs tls|plain QUEUE_DEPTH IOPS" lines.
+# ours, over TLS and plain, by turns in one guest: prints "ours|theirs plain|tls|ktls QUEUE_DEPTH IOPS"
+# lines.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../../ci/lab.d/nvmet.sh"
@@ -30,24 +31,25 @@ iops() { # WHOSE HOW QUEUE_DEPTH
 tlshd_up "$work"
 key=$(tls_key 1)
 (umask 077 && echo "$key" >"$work/key")
-for whose in ours theirs; do
-        tls_insert "$key" "$host" "$nqn-$whose-tls" 0
+for name in ours-tls ours-ktls theirs-tls; do
+        tls_insert "$key" "$host" "$nqn-$name" 0
 done
 nvmet_tls 127.0.0.1 "$nqn-theirs-tls" /dev/ram0 required
 nvmet_up tcp 127.0.0.1 "$nqn-theirs-plain" /dev/ram1 4421 2
 ours tls 4422 --tls-key "@$work/key" --tls-required
 ours plain 4423
+ours ktls 4424 --tls-key "@$work/key" --tls-required --ktls
 sleep 1
 connect theirs tls 4420 --tls
 connect theirs plain 4421
 connect ours tls 4422 --tls
 connect ours plain 4423
+connect ours ktls 4424 --tls
 for _ in $(seq "$rounds"); do
         for depth in 1 32; do
-                for how in plain tls; do
-                        for whose in theirs ours; do
-                                echo "$whose $how $depth $(iops $whose $how $depth)"
-                        done
+                for pair in "theirs plain" "ours plain" "theirs tls" "ours tls" "ours ktls"; do
+                        # shellcheck disable=SC2086
+                        echo "$pair $depth $(iops $pair $depth)"
                 done
         done
 done

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #include "pdu/core/wipe.h"
+#include "stream_tls_own.h"
 
 #ifndef SOL_TLS
 #define SOL_TLS 282
@@ -76,7 +77,7 @@ static bool set_keys(int fd, enum tls_suite suite, const uint8_t *secret, int di
         return good;
 }
 
-int ktls_begin(int fd, const struct ktls *k)
+static int begin(int fd, const struct ktls *k)
 {
         if (setsockopt(fd, SOL_TCP, TCP_ULP, "tls", sizeof("tls")) < 0 ||
             !set_keys(fd, k->suite, k->out, TLS_TX))
@@ -84,9 +85,8 @@ int ktls_begin(int fd, const struct ktls *k)
         return set_keys(fd, k->suite, k->in, TLS_RX) ? 1 : -1;
 }
 
-ssize_t ktls_read(int fd, const struct iovec *iov, int n, uint8_t *type)
+static ssize_t read_record(int fd, const struct iovec *iov, int n, uint8_t *type)
 {
-        enum { DATA = 23 };
         union {
                 struct cmsghdr align;
                 uint8_t bytes[CMSG_SPACE(sizeof(uint8_t))];
@@ -98,13 +98,13 @@ ssize_t ktls_read(int fd, const struct iovec *iov, int n, uint8_t *type)
         ssize_t got = recvmsg(fd, &msg, 0);
         const struct cmsghdr *c = got >= 0 ? CMSG_FIRSTHDR(&msg) : NULL;
 
-        *type = DATA;
+        *type = TLS_DATA_TYPE;
         if (c && c->cmsg_level == SOL_TLS && c->cmsg_type == TLS_GET_RECORD_TYPE)
                 *type = *CMSG_DATA(c);
         return got;
 }
 
-bool ktls_send(int fd, uint8_t type, const void *content, size_t len)
+static bool send_record(int fd, uint8_t type, const void *content, size_t len)
 {
         union {
                 struct cmsghdr header;
@@ -122,7 +122,7 @@ bool ktls_send(int fd, uint8_t type, const void *content, size_t len)
         return sendmsg(fd, &msg, MSG_NOSIGNAL) == (ssize_t)len;
 }
 
-bool ktls_update(int fd, struct ktls *k, bool out)
+static bool update(int fd, struct ktls *k, bool out)
 {
         uint8_t *secret = out ? k->out : k->in, next[TLS_KEY_MAX];
         bool good = expand(k->suite, secret, "tls13 traffic upd", next, tls_key_len(k->suite));
@@ -131,6 +131,144 @@ bool ktls_update(int fd, struct ktls *k, bool out)
                 memcpy(secret, next, tls_key_len(k->suite));
         wipe(next, sizeof(next));
         return good && set_keys(fd, k->suite, secret, out ? TLS_TX : TLS_RX);
+}
+
+/* --- as a stream --------------------------------------------------------------------------------- */
+
+enum {
+        ALERT = 21,
+        CLOSE_NOTIFY = 0,
+        UNEXPECTED_MESSAGE = 10,
+        BAD_RECORD_MAC = 20,
+        RECORD_OVERFLOW = 22
+};
+enum { KEY_UPDATE = 24, KEY_UPDATE_LEN = 5, ILLEGAL_PARAMETER = 47 };
+
+static void send_alert(const struct stream *s, uint8_t description)
+{
+        const uint8_t alert[] = { description == CLOSE_NOTIFY ? 1 : 2, description };
+
+        send_record(s->source.fd, ALERT, alert, sizeof(alert));
+}
+
+static ssize_t end_with(struct stream *s, uint8_t alert, const char *why)
+{
+        struct own *o = own(s);
+
+        if (alert != CLOSE_NOTIFY)
+                send_alert(s, alert);
+        tls_reason(o, why);
+        o->error = EPROTO;
+        return tls_fail(o);
+}
+
+/* 0, or -1 with errno. */
+static ssize_t take_update(struct stream *s, const uint8_t *message, size_t len)
+{
+        static const uint8_t answer[] = { KEY_UPDATE, 0, 0, 1, 0 };
+        struct own *o = own(s);
+        int fd = s->source.fd;
+
+        if (len != KEY_UPDATE_LEN || message[0] != KEY_UPDATE)
+                return end_with(s, UNEXPECTED_MESSAGE, "an unexpected message");
+        if (message[4] > 1)
+                return end_with(s, ILLEGAL_PARAMETER, "KeyUpdate asks for neither of two answers");
+        if (!update(fd, &o->keys, false) ||
+            (message[4] == 1 && (!send_record(fd, TLS_HANDSHAKE_TYPE, answer, sizeof(answer)) ||
+                                 !update(fd, &o->keys, true))))
+                return end_with(s, CLOSE_NOTIFY, "KeyUpdate, which this kernel cannot follow");
+        return 0;
+}
+
+/* A record that is not of data: 1: its end; 0: the next one counts; -1 with errno. */
+static ssize_t take_other(struct stream *s, uint8_t type, const uint8_t *content, size_t len)
+{
+        char why[32];
+
+        if (type == TLS_HANDSHAKE_TYPE)
+                return take_update(s, content, len);
+        if (type != ALERT || len != 2)
+                return end_with(s, UNEXPECTED_MESSAGE, "an unexpected record");
+        if (content[1] == CLOSE_NOTIFY)
+                return 1;
+        snprintf(why, sizeof(why), "alert %u", content[1]);
+        return end_with(s, CLOSE_NOTIFY, why);
+}
+
+static ssize_t fail_record(struct stream *s)
+{
+        struct own *o = own(s);
+
+        if (errno == EBADMSG)
+                return end_with(s, BAD_RECORD_MAC, "a record that cannot be decrypted");
+        if (errno == EMSGSIZE)
+                return end_with(s, RECORD_OVERFLOW, "a record that is too long");
+        if (errno == EINVAL)
+                return end_with(s, UNEXPECTED_MESSAGE, "what comes is no record");
+        if (errno != EAGAIN && errno != EINTR)
+                o->error = errno;
+        return -1;
+}
+
+static ssize_t kernel_read(struct stream *s, const struct iovec *iov, int n)
+{
+        struct own *o = own(s);
+
+        if (o->error)
+                return tls_fail(o);
+        while (!o->eof) {
+                uint8_t type;
+                ssize_t got = read_record(s->source.fd, iov, n, &type), rc;
+
+                if (got < 0)
+                        return fail_record(s);
+                if (type == TLS_DATA_TYPE)
+                        return got;
+                if ((size_t)got > iov->iov_len)
+                        return end_with(s, UNEXPECTED_MESSAGE, "an unexpected record");
+                rc = take_other(s, type, iov->iov_base, (size_t)got);
+                if (rc < 0)
+                        return rc;
+                o->eof = rc > 0;
+        }
+        return 0;
+}
+
+static ssize_t kernel_write(struct stream *s, const struct iovec *iov, int n)
+{
+        return own(s)->error ? tls_fail(own(s)) : stream_over_tcp.write(s, iov, n);
+}
+
+static int kernel_half_close(struct stream *s)
+{
+        send_alert(s, CLOSE_NOTIFY);
+        return stream_over_tcp.half_close(s);
+}
+
+static void kernel_close(struct stream *s, bool reset)
+{
+        if (!reset && !own(s)->error && !s->half)
+                send_alert(s, CLOSE_NOTIFY);
+        stream_over_tcp.close(s, reset);
+        tls_drop(own(s));
+        s->own = NULL;
+}
+
+const struct stream_ops stream_over_kernel = { .read = kernel_read,
+                                               .write = kernel_write,
+                                               .half_close = kernel_half_close,
+                                               .close = kernel_close,
+                                               .why = tls_why };
+
+int ktls_begin(struct stream *s)
+{
+        int rc = begin(s->source.fd, &own(s)->keys);
+
+        if (rc < 0)
+                return (int)end_with(s, CLOSE_NOTIFY, "the kernel's TLS takes one direction alone");
+        if (rc > 0)
+                s->ops = &stream_over_kernel;
+        return rc;
 }
 
 #endif

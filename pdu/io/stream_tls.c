@@ -53,62 +53,23 @@ const struct tls_psk *stream_tls_psk(const struct stream *s)
 #else
 
 #include <openssl/err.h>
-#include <openssl/ssl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "pdu/core/le.h"
 #include "pdu/core/wipe.h"
-#include "stream_ktls.h"
+#include "stream_tls_own.h"
 
 enum {
-        RECORD = 16384,    /* bytes of data in a record, RFC 8446 5.1 */
-        HANDSHAKE = 22,    /* the type of the first record, RFC 8446 5.1 */
-        DATA = 23,         /* ... of data */
-        OFFERED = 8,       /* identities of one ClientHello that are looked at */
-        AHEAD = 64 * 1024, /* bytes that one receive may bring */
-        REASON = 512,
+        RECORD = 16384,                      /* bytes of data in a record, RFC 8446 5.1 */
+        OFFERED = 8,                         /* identities of one ClientHello that are looked at */
+        AHEAD = 64 * 1024,                   /* bytes that one receive may bring */
         NAMED = 240,                         /* bytes of an identity that a reason has */
         HELLO_HEADER = 5,                    /* of a record */
         PEEKED_HELLO = HELLO_HEADER + 16384, /* bytes of a ClientHello that is looked at */
         SPOILT_ANSWER = 1024,
 };
-
-struct tls {
-        _Atomic unsigned refs; /* its owner's, and one of each stream */
-        struct tls_config cfg;
-        SSL_CTX *ctx;
-        BIO_METHOD *socket;
-};
-
-/* What a stream has of it. */
-struct own {
-        struct tls *tls;
-        SSL *ssl;
-        struct tls_psk psk;
-        bool has_psk;     /* client: it offers one; server: one has been found */
-        bool begun;       /* server: the peer begins with TLS */
-        bool dry;         /* what the last read left is no whole record */
-        bool eof;         /* the socket has no more */
-        int error;        /* errno of the socket; EPROTO: TLS's own */
-        struct ktls keys; /* for the kernel; once both are known: */
-        unsigned known;
-        bool tried; /* whether the kernel takes over is settled */
-        char why[REASON];
-
-        uint8_t *
-            hello; /* server: the record of the ClientHello, until data has come; NULL: there is none */
-        size_t hello_len;
-
-        uint8_t *unsent; /* records that the socket had no room for; NULL: none */
-        size_t unsent_at, unsent_len;
-};
-
-static struct own *own(const struct stream *s)
-{
-        return s->own;
-}
 
 /* --- the socket, as OpenSSL sees it --------------------------------------------------------------- */
 
@@ -223,7 +184,7 @@ static const char *printable(const void *bytes, size_t len, char *text, size_t s
 static void add_key(struct own *o, size_t at)
 {
         const struct tls_config *cfg = &o->tls->cfg;
-        char text[REASON], name[NAMED];
+        char text[TLS_REASON], name[NAMED];
 
         text[0] = '\0';
         if (cfg->side == PARTY_HOST && o->has_psk && !SSL_is_init_finished(o->ssl))
@@ -237,7 +198,7 @@ static void add_key(struct own *o, size_t at)
                          printable(text, strlen(text), text, sizeof(text)));
 }
 
-static void reason(struct own *o, const char *why)
+void tls_reason(struct own *o, const char *why)
 {
         int n;
 
@@ -262,9 +223,9 @@ static int settle(struct own *o, int rc)
         if (what == SSL_ERROR_ZERO_RETURN)
                 o->eof = true;
         else if (o->eof && !SSL_is_init_finished(o->ssl))
-                reason(o, "the peer ended the connection in the handshake");
+                tls_reason(o, "the peer ended the connection in the handshake");
         else if (!o->eof && !o->error)
-                reason(o, text ? text : "it failed");
+                tls_reason(o, text ? text : "it failed");
         if (!o->eof && !o->error)
                 o->error = EPROTO;
         return -1;
@@ -363,7 +324,7 @@ static void name_identity(struct own *o, const uint8_t *id, size_t len)
 
         snprintf(text, sizeof(text), "no key for the identity %s",
                  printable(id, len, name, sizeof(name)));
-        reason(o, text);
+        tls_reason(o, text);
 }
 
 /* The suites of the identities that are ours, in the order of the client: one whose key is not there
@@ -398,7 +359,7 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
         (void)arg;
         if (!SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_psk, &ext, &len)) {
                 if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_supported_versions, &ext, &len))
-                        reason(o, "the client offers no pre-shared key");
+                        tls_reason(o, "the client offers no pre-shared key");
                 return SSL_CLIENT_HELLO_SUCCESS; /* OpenSSL says what is wrong */
         }
         if (len >= 2 && choose_suites(ssl, o, ext, len))
@@ -411,12 +372,12 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
 static void keep_hello(int sent, int version, int type, const void *message, size_t len, SSL *ssl,
                        void *arg)
 {
-        const uint8_t header[] = { HANDSHAKE, 3, 1, (uint8_t)(len >> 8), (uint8_t)len };
+        const uint8_t header[] = { TLS_HANDSHAKE_TYPE, 3, 1, (uint8_t)(len >> 8), (uint8_t)len };
         struct own *o = own_of(ssl);
 
         (void)version;
         (void)arg;
-        if (sent || type != HANDSHAKE || len > RECORD)
+        if (sent || type != TLS_HANDSHAKE_TYPE || len > RECORD)
                 return;
         SSL_set_msg_callback(ssl, NULL);
         o->hello = malloc(sizeof(header) + len);
@@ -561,7 +522,7 @@ void tls_free(struct tls *t)
 
 /* --- a stream ------------------------------------------------------------------------------------- */
 
-static void drop(struct own *o)
+void tls_drop(struct own *o)
 {
         SSL_free(o->ssl);
         tls_free(o->tls);
@@ -572,7 +533,7 @@ static void drop(struct own *o)
         free(o);
 }
 
-static int fail(struct own *o)
+int tls_fail(struct own *o)
 {
         errno = o->error ? o->error : ENOTCONN;
         return -1;
@@ -587,7 +548,7 @@ static int begins(struct stream *s)
 
         if (n < 0)
                 return errno == EAGAIN || errno == EINTR ? 0 : 1; /* who reads is told the same */
-        if (n == 0 || o->begun || first == HANDSHAKE)
+        if (n == 0 || o->begun || first == TLS_HANDSHAKE_TYPE)
                 o->begun = true;
         return o->begun ? 1 : -1;
 }
@@ -619,13 +580,13 @@ static ssize_t read_plain(struct stream *s, const struct iovec *iov, int n)
         struct own *o = own(s);
 
         if (!o->tls->cfg.plain) {
-                reason(o, "the peer does not begin with TLS");
+                tls_reason(o, "the peer does not begin with TLS");
                 o->error = EPROTO;
-                return fail(o);
+                return tls_fail(o);
         }
         s->ops = &stream_over_tcp;
         s->own = NULL;
-        drop(o);
+        tls_drop(o);
         return s->ops->read(s, iov, n);
 }
 
@@ -705,141 +666,9 @@ static int answer_wrongly(struct stream *s)
                 stream_record_data(s, peer_of(s->self), hello, len);
         if (!is_taken_over(s, hello, len))
                 return 0;
-        drop(o);
+        tls_drop(o);
         return 1;
 }
-
-/* --- records by the kernel ------------------------------------------------------------------------ */
-
-enum {
-        ALERT = 21,
-        CLOSE_NOTIFY = 0,
-        UNEXPECTED_MESSAGE = 10,
-        BAD_RECORD_MAC = 20,
-        RECORD_OVERFLOW = 22
-};
-enum { KEY_UPDATE = 24, KEY_UPDATE_LEN = 5, ILLEGAL_PARAMETER = 47 };
-
-static void send_alert(const struct stream *s, uint8_t description)
-{
-        const uint8_t alert[] = { description == CLOSE_NOTIFY ? 1 : 2, description };
-
-        ktls_send(s->source.fd, ALERT, alert, sizeof(alert));
-}
-
-static ssize_t end_with(struct stream *s, uint8_t alert, const char *why)
-{
-        struct own *o = own(s);
-
-        if (alert != CLOSE_NOTIFY)
-                send_alert(s, alert);
-        reason(o, why);
-        o->error = EPROTO;
-        return fail(o);
-}
-
-/* 0, or -1 with errno. */
-static ssize_t take_update(struct stream *s, const uint8_t *message, size_t len)
-{
-        static const uint8_t answer[] = { KEY_UPDATE, 0, 0, 1, 0 };
-        struct own *o = own(s);
-        int fd = s->source.fd;
-
-        if (len != KEY_UPDATE_LEN || message[0] != KEY_UPDATE)
-                return end_with(s, UNEXPECTED_MESSAGE, "an unexpected message");
-        if (message[4] > 1)
-                return end_with(s, ILLEGAL_PARAMETER, "KeyUpdate asks for neither of two answers");
-        if (!ktls_update(fd, &o->keys, false) ||
-            (message[4] == 1 && (!ktls_send(fd, HANDSHAKE, answer, sizeof(answer)) ||
-                                 !ktls_update(fd, &o->keys, true))))
-                return end_with(s, CLOSE_NOTIFY, "KeyUpdate, which this kernel cannot follow");
-        return 0;
-}
-
-/* A record that is not of data: 1: its end; 0: the next one counts; -1 with errno. */
-static ssize_t take_other(struct stream *s, uint8_t type, const uint8_t *content, size_t len)
-{
-        char why[32];
-
-        if (type == HANDSHAKE)
-                return take_update(s, content, len);
-        if (type != ALERT || len != 2)
-                return end_with(s, UNEXPECTED_MESSAGE, "an unexpected record");
-        if (content[1] == CLOSE_NOTIFY)
-                return 1;
-        snprintf(why, sizeof(why), "alert %u", content[1]);
-        return end_with(s, CLOSE_NOTIFY, why);
-}
-
-static ssize_t fail_record(struct stream *s)
-{
-        struct own *o = own(s);
-
-        if (errno == EBADMSG)
-                return end_with(s, BAD_RECORD_MAC, "a record that cannot be decrypted");
-        if (errno == EMSGSIZE)
-                return end_with(s, RECORD_OVERFLOW, "a record that is too long");
-        if (errno == EINVAL)
-                return end_with(s, UNEXPECTED_MESSAGE, "what comes is no record");
-        if (errno != EAGAIN && errno != EINTR)
-                o->error = errno;
-        return -1;
-}
-
-static ssize_t kernel_read(struct stream *s, const struct iovec *iov, int n)
-{
-        struct own *o = own(s);
-
-        if (o->error)
-                return fail(o);
-        while (!o->eof) {
-                uint8_t type;
-                ssize_t got = ktls_read(s->source.fd, iov, n, &type), rc;
-
-                if (got < 0)
-                        return fail_record(s);
-                if (type == DATA)
-                        return got;
-                if ((size_t)got > iov->iov_len)
-                        return end_with(s, UNEXPECTED_MESSAGE, "an unexpected record");
-                rc = take_other(s, type, iov->iov_base, (size_t)got);
-                if (rc < 0)
-                        return rc;
-                o->eof = rc > 0;
-        }
-        return 0;
-}
-
-static ssize_t kernel_write(struct stream *s, const struct iovec *iov, int n)
-{
-        return own(s)->error ? fail(own(s)) : stream_over_tcp.write(s, iov, n);
-}
-
-static int kernel_half_close(struct stream *s)
-{
-        send_alert(s, CLOSE_NOTIFY);
-        return stream_over_tcp.half_close(s);
-}
-
-static void kernel_close(struct stream *s, bool reset)
-{
-        if (!reset && !own(s)->error && !s->half)
-                send_alert(s, CLOSE_NOTIFY);
-        stream_over_tcp.close(s, reset);
-        drop(own(s));
-        s->own = NULL;
-}
-
-static const char *tls_why(const struct stream *s)
-{
-        return own(s)->why[0] ? own(s)->why : NULL;
-}
-
-static const struct stream_ops stream_over_kernel = { .read = kernel_read,
-                                                      .write = kernel_write,
-                                                      .half_close = kernel_half_close,
-                                                      .close = kernel_close,
-                                                      .why = tls_why };
 
 /* True: it is complete; else errno is EAGAIN, or says why it never will be. */
 static bool handshake(struct own *o)
@@ -849,7 +678,7 @@ static bool handshake(struct own *o)
         if (rc == 1)
                 return true;
         if (settle(o, rc) < 0)
-                fail(o);
+                tls_fail(o);
         else
                 errno = EAGAIN;
         return false;
@@ -868,16 +697,12 @@ static int hand_over(struct stream *s)
                 return -1;
         errno = EAGAIN;
         if (!flush(s))
-                return o->error ? fail(o) : -1;
+                return o->error ? tls_fail(o) : -1;
         o->tried = true;
         if (o->known == 2 && !SSL_has_pending(o->ssl))
-                rc = ktls_begin(s->source.fd, &o->keys);
+                rc = ktls_begin(s);
         if (rc == 0)
                 SSL_set_read_ahead(o->ssl, 1);
-        if (rc < 0)
-                return (int)end_with(s, CLOSE_NOTIFY, "the kernel's TLS takes one direction alone");
-        if (rc > 0)
-                s->ops = &stream_over_kernel;
         return rc;
 }
 
@@ -915,7 +740,7 @@ static ssize_t tls_read(struct stream *s, const struct iovec *iov, int n)
         if (sum > 0)
                 return sum;
         if (o->error)
-                return fail(o);
+                return tls_fail(o);
         if (o->eof)
                 return 0;
         errno = EAGAIN;
@@ -948,7 +773,7 @@ static bool can_write(struct stream *s)
                 return false;
         if (!flush(s)) {
                 if (o->error)
-                        fail(o);
+                        tls_fail(o);
                 return false;
         }
         return SSL_is_init_finished(o->ssl) || handshake(o);
@@ -967,7 +792,7 @@ static ssize_t tls_write(struct stream *s, const struct iovec *iov, int n)
 
                 if (rc <= 0) {
                         settle(o, rc);
-                        fail(o);
+                        tls_fail(o);
                         break;
                 }
                 sum += put;
@@ -996,7 +821,7 @@ static void tls_close(struct stream *s, bool reset)
                 SSL_shutdown(o->ssl);
         ERR_clear_error();
         stream_over_tcp.close(s, reset);
-        drop(o);
+        tls_drop(o);
         s->own = NULL;
 }
 
@@ -1011,6 +836,11 @@ static uint32_t tls_wants(const struct stream *s, uint32_t events)
         if (o->unsent)
                 events |= EPOLLOUT;
         return now ? events | STREAM_NOW : events;
+}
+
+const char *tls_why(const struct stream *s)
+{
+        return own(s)->why[0] ? own(s)->why : NULL;
 }
 
 static const struct stream_ops stream_over_tls = {
@@ -1059,7 +889,7 @@ int stream_tls_begin(struct stream *s, struct tls *t, const struct tls_psk *psk)
         if (psk)
                 o->psk = *psk;
         if (!make_ssl(s, o)) {
-                drop(o);
+                tls_drop(o);
                 ERR_clear_error();
                 errno = ENOMEM;
                 return -1;

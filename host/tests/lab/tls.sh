@@ -30,6 +30,7 @@ served() {
         ours write -N 1 --slba 0 --blocks 64 --file "$work/pattern" "$@"
         dd if=/dev/ram0 bs=32k count=1 iflag=direct status=none | cmp - "$work/pattern"
         ours verify -N 1 --range 1M --passes 1 -i 1 -g -G "$@"
+        ours verify -N 1 --range 1M --passes 1 -i 1 --ktls "$@"
 }
 
 # refused PATTERN KEY [OPTION...]: one line says so.

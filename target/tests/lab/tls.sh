@@ -4,6 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$here/../../../ci/lab.d/tls.sh"
 host=nqn.2026-01.lab:host
+streams=0 # that the kernel has sent by TLS
 
 attach() { tool nvme connect -t tcp -a "$addr" -s 4420 -n "$nqn" -q $host "$@" >&2; }
 
@@ -20,6 +21,8 @@ served() {
         fio --name=verify --filename="$dev" --rw=randwrite --bsrange=4k-128k --size=1M --direct=1 \
                 --ioengine=libaio --iodepth=8 --verify=crc32c --do_verify=1 --verify_fatal=1 \
                 --randseed=7 --output-format=terse >/dev/null
+        before=$streams
+        streams=$(awk '$1 == "TlsTxSw" { print $2 }' /proc/net/tls_stat)
         disconnect >/dev/null
 }
 
@@ -49,6 +52,8 @@ offer "$short"
 served AES-128-GCM "$short" 0
 served AES-128-GCM "$short" 1
 served AES-128-GCM "$short" 1 -C
+served AES-128-GCM "$short" 0
+one_end=$((streams - before))
 other=$(tls_key 1)
 refused "binder does not verify: the host's key of NVMe0R01 $host $nqn is not ours, derived either way" "$other" 0
 refused 'binder does not verify: .* derived the old way, ours as RFC 8446 prints it' "$short" 0 -C
@@ -59,6 +64,14 @@ offer "$long"
 served AES-256-GCM "$long" 0
 served AES-256-GCM "$long" 1
 target_down
+offer "$long" --ktls
+served AES-256-GCM "$long" 0
+target_down
+offer "$short" --ktls
+served AES-128-GCM "$short" 0
+target_down
+step "the kernel has both ends: $one_end streams with one, $((streams - before)) with two"
+[ $((streams - before)) = $((2 * one_end)) ]
 offer "$long" --tls-derivation old
 served AES-256-GCM "$long" 0 -C
 refused 'binder does not verify: .* derived as RFC 8446 prints it, ours the old way' "$long" 0
