@@ -84,8 +84,7 @@ static int port_of(const char *trsvcid, uint16_t *port)
         return -1;
 }
 
-/* A numeric address, or none for any; without its brackets. */
-static int address_of(const char *traddr, char *address, size_t size)
+int memory_address_of(const char *traddr, char *address, size_t size)
 {
         bool brackets = traddr[0] == '[';
         size_t n;
@@ -100,19 +99,19 @@ static int address_of(const char *traddr, char *address, size_t size)
         return 0;
 }
 
-static void with_port(char *text, size_t size, const char *address, unsigned port)
+void memory_with_port(char *text, size_t size, const char *address, unsigned port)
 {
         snprintf(text, size, strchr(address, ':') ? "[%.60s]:%u" : "%.60s:%u", address, port);
 }
 
-static bool is_any(const char *traddr)
+bool memory_is_any(const char *traddr)
 {
         return traddr[0] == '\0' || strcmp(traddr, "0.0.0.0") == 0 || strcmp(traddr, "::") == 0;
 }
 
 static bool same_address(const char *a, const char *b)
 {
-        return is_any(a) || is_any(b) || strcmp(a, b) == 0;
+        return memory_is_any(a) || memory_is_any(b) || strcmp(a, b) == 0;
 }
 
 static struct verbs_listener *listener_at(struct memory_fabric *f, const char *traddr,
@@ -160,8 +159,9 @@ struct verbs_listener *memory_listen(struct verbs_context *c, const char *traddr
         uint16_t port;
 
         ALIVE(c);
-        if (address_of(traddr, address, sizeof(address)) < 0 || port_of(trsvcid, &port) < 0 ||
-            may_listen(c, address, port) < 0 || memory_refused(f, MEMORY_LISTEN))
+        if (memory_address_of(traddr, address, sizeof(address)) < 0 ||
+            port_of(trsvcid, &port) < 0 || may_listen(c, address, port) < 0 ||
+            memory_refused(f, MEMORY_LISTEN))
                 return NULL;
         l = memory_object_new(f, sizeof(*l));
         if (!l)
@@ -218,8 +218,8 @@ struct verbs_ep *memory_resolve(struct verbs_context *c, const char *traddr, con
 
         (void)timeout_ms;
         ALIVE(c);
-        if (address_of(traddr, address, sizeof(address)) < 0 || port_of(trsvcid, &port) < 0 ||
-            memory_refused(c->o.fabric, MEMORY_RESOLVE))
+        if (memory_address_of(traddr, address, sizeof(address)) < 0 ||
+            port_of(trsvcid, &port) < 0 || memory_refused(c->o.fabric, MEMORY_RESOLVE))
                 return NULL;
         if (c->removed) {
                 errno = ENODEV;
@@ -233,7 +233,7 @@ struct verbs_ep *memory_resolve(struct verbs_context *c, const char *traddr, con
         memcpy(ep->traddr, address, sizeof(address));
         snprintf(ep->local, sizeof(ep->local), "%s",
                  own[0] && !strchr(address, ':') ? own : address);
-        with_port(ep->remote, sizeof(ep->remote), address, port);
+        memory_with_port(ep->remote, sizeof(ep->remote), address, port);
         deliver(ep, MESSAGE_RESOLVED, 0, NULL, 0);
         return ep;
 }
@@ -260,7 +260,7 @@ static struct verbs_ep *acceptor_new(struct verbs_ep *connector, struct verbs_li
         connector->peer = ep;
         connector->connection = ep->connection = ++l->o.fabric->connections;
         snprintf(ep->local, sizeof(ep->local), "%s", connector->traddr);
-        with_port(ep->remote, sizeof(ep->remote), connector->local, ephemeral(l->o.fabric));
+        memory_with_port(ep->remote, sizeof(ep->remote), connector->local, ephemeral(l->o.fabric));
         return ep;
 }
 
@@ -271,9 +271,8 @@ static void tap_param(struct verbs_ep *from, enum memory_act act, const struct v
                       .act = act, .data = p->len > 0 ? p->data : NULL, .len = p->len, .param = p });
 }
 
-/* What is said: no more READs than the device can do. */
-static const struct verbs_conn_param *offered_param(struct verbs_ep *ep,
-                                                    const struct verbs_conn_param *param)
+const struct verbs_conn_param *memory_offer(struct verbs_ep *ep,
+                                            const struct verbs_conn_param *param)
 {
         const struct verbs_caps *caps = &ep->o.fabric->caps.device;
 
@@ -298,7 +297,7 @@ int memory_connect(struct verbs_ep *ep, const struct verbs_conn_param *param)
         if (memory_refused(ep->o.fabric, MEMORY_CONNECT))
                 return -1;
         ep->cm = CM_CONNECTING;
-        param = offered_param(ep, param);
+        param = memory_offer(ep, param);
         acceptor = l ? acceptor_new(ep, l) : NULL;
         if (!acceptor) {
                 deliver(ep, MESSAGE_REJECT, l ? REASON_RESOURCES : REASON_NO_LISTENER, NULL, 0);
@@ -320,7 +319,7 @@ int memory_accept(struct verbs_ep *ep, const struct verbs_conn_param *param)
         if (memory_refused(ep->o.fabric, MEMORY_ACCEPTANCE))
                 return -1;
         ep->cm = CM_ACCEPTED;
-        param = offered_param(ep, param);
+        param = memory_offer(ep, param);
         if (ep->qp == MEMORY_QP_NEW)
                 ep->qp = MEMORY_QP_LIVE;
         if (ep->peer)
@@ -369,6 +368,12 @@ static void send_drep(struct verbs_ep *ep)
         deliver(ep, MESSAGE_TIMEWAIT, 0, NULL, 0);
 }
 
+static void part_silently(struct verbs_ep *ep)
+{
+        ep->cm = CM_CLOSED;
+        memory_say(ep, VERBS_DISCONNECTED);
+}
+
 int memory_disconnect(struct verbs_ep *ep)
 {
         ALIVE(ep);
@@ -379,6 +384,8 @@ int memory_disconnect(struct verbs_ep *ep)
                 send_dreq(ep);
         else if (ep->cm == CM_DREQ_SEEN)
                 send_drep(ep);
+        else if (ep->cm == CM_JOINED)
+                part_silently(ep);
         else if (ep->cm != CM_DREQ_SENT && ep->cm != CM_CLOSED)
                 return wrong(ENOTCONN);
         return 0;

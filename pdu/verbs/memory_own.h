@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the parts of memory_verbs.h share: memory_verbs.c has the objects and the accounts,
- * memory_cm.c connection management, memory_work.c work requests and completions, memory_keys.c what
- * they may reach, memory_map.c a map. Not for anybody else.
+ * memory_cm.c connection management, memory_join.c what goes without it, memory_work.c work requests and
+ * completions, memory_keys.c what they may reach, memory_map.c a map. Not for anybody else.
  */
 #ifndef NVMF_MACHINE_MEMORY_OWN_H
 #define NVMF_MACHINE_MEMORY_OWN_H
@@ -158,7 +158,9 @@ enum cm {
         CM_DREQ_SENT,
         CM_DREQ_SEEN, /* to be answered */
         CM_CLOSED,
-        CM_OVER, /* it came to nothing */
+        CM_OVER,   /* it came to nothing */
+        CM_LOCAL,  /* to be joined by numbers */
+        CM_JOINED, /* until it disconnects: CM_CLOSED */
         CMS
 };
 
@@ -177,6 +179,7 @@ struct verbs_ep {
         bool connector, taken, hold, queued, removed;
         uint64_t connection;
         struct verbs_conn_param param, theirs; /* what we said, what they said */
+        struct verbs_numbers own, joins;       /* local: qpn not 0; joined: the peer's */
         struct fifo messages, async;
         unsigned lose;
 
@@ -205,7 +208,7 @@ struct memory_fabric {
         struct verbs_ep *eps;
         struct memory_map work; /* posted, by address */
         struct memory_map keys; /* by the upper 24 bits */
-        unsigned mrs, windows, last_key, created;
+        unsigned mrs, windows, last_key, last_qpn, created;
         unsigned refuse[MEMORY_WHATS];
         uint64_t connections;
         uint16_t last_port;
@@ -245,6 +248,15 @@ int memory_connect(struct verbs_ep *ep, const struct verbs_conn_param *param);
 int memory_accept(struct verbs_ep *ep, const struct verbs_conn_param *param);
 int memory_reject(struct verbs_ep *ep, const void *data, uint8_t len);
 int memory_disconnect(struct verbs_ep *ep);
+/* A numeric address, or none for any, without its brackets; -1 with errno. */
+int memory_address_of(const char *traddr, char *address, size_t size);
+/* It stands for all addresses. */
+bool memory_is_any(const char *address);
+/* "10.0.0.1:4420", "[fd00::1]:4420". */
+void memory_with_port(char *text, size_t size, const char *address, unsigned port);
+/* Keeps what is said: no more READs than the device can do. Returns that. */
+const struct verbs_conn_param *memory_offer(struct verbs_ep *ep,
+                                            const struct verbs_conn_param *param);
 /* The endpoint ends: what its peer is told. */
 void memory_hang_up(struct verbs_ep *ep);
 /* The first message on its way arrives. */
@@ -253,6 +265,18 @@ void memory_deliver(struct verbs_ep *ep);
 void memory_taken(const struct memory_event *e);
 /* An event of no message: async, removed. */
 void memory_send_event(struct verbs_ep *ep, enum verbs_event_type type);
+
+/* --- memory_join.c ----------------------------------------------------------------------------- */
+
+/* As struct verbs has them (verbs.h). */
+struct verbs_ep *memory_local(struct verbs_context *c, const char *traddr);
+int memory_numbers(const struct verbs_ep *ep, struct verbs_numbers *own);
+int memory_join(struct verbs_ep *ep, const struct verbs_numbers *peer,
+                const struct verbs_conn_param *param);
+/* It was joined to one that is there, but has not joined yet: its work is tried again until then. */
+bool memory_awaits(const struct verbs_ep *ep);
+/* What memory_awaits() says may have changed for some. */
+void memory_wake_joined(struct memory_fabric *f);
 
 /* --- memory_work.c ----------------------------------------------------------------------------- */
 

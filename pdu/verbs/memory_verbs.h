@@ -11,6 +11,8 @@
  *     and between queue pairs, nothing is promised
  *   - what was written is there before the SEND that follows is received
  *   - events of connection management come in order for one endpoint
+ *   - endpoints that are joined by numbers (verbs_join()) find each other where the numbers of both are
+ *     right; what one of them posts waits for the other, that has them but has not joined yet
  *
  * Rights, ranges and keys are checked as a device does. An access that the responder refuses fails
  * both queue pairs: the requester's with a completion, the responder's with QP_ERROR. No key is ever
@@ -120,15 +122,15 @@ enum memory_what {
         MEMORY_ANY,
         MEMORY_OPEN,
         MEMORY_LISTEN,
-        MEMORY_RESOLVE,
+        MEMORY_RESOLVE, /* verbs_local(), too */
         MEMORY_DOMAIN,
         MEMORY_QP,
         MEMORY_SRQ,
         MEMORY_CQ, /* verbs_grow_cq() */
         MEMORY_REG,
         MEMORY_WINDOW,
-        MEMORY_POST, /* of any kind, the first of its chain */
-        MEMORY_CONNECT,
+        MEMORY_POST,    /* of any kind, the first of its chain */
+        MEMORY_CONNECT, /* verbs_join(), too */
         MEMORY_ACCEPTANCE,
         MEMORY_DISCONNECTION,
         MEMORY_WHATS
@@ -150,7 +152,7 @@ unsigned memory_leaked(const struct memory_fabric *f);
 /* The i-th of the endpoints that count, in no order worth knowing; NULL: there are fewer. */
 struct verbs_ep *memory_ep(const struct memory_fabric *f, unsigned i);
 struct verbs_context *memory_context(const struct verbs_ep *ep);
-bool memory_connects(const struct verbs_ep *ep); /* it is the connector */
+bool memory_connects(const struct verbs_ep *ep); /* it is the connector; of two that join none */
 
 enum memory_qp { MEMORY_QP_NONE, MEMORY_QP_NEW, MEMORY_QP_LIVE, MEMORY_QP_ERROR };
 /* NONE before the queue pair is made. */

@@ -86,6 +86,8 @@ void memory_qp_fail(struct verbs_ep *ep)
         memory_ready(ep);
         if (ep->peer)
                 memory_ready(ep->peer);
+        if (ep->cm == CM_LOCAL)
+                memory_wake_joined(ep->o.fabric);
 }
 
 static bool turn_of(unsigned *in)
@@ -486,9 +488,10 @@ static bool may_start(struct verbs_ep *ep)
 
         if (!w || ep->in_hand || ((w->own.flags & VERBS_FENCE) && ep->reads > 0))
                 return false;
-        if (w->own.op == VERBS_BIND || w->own.op == VERBS_INVALIDATE || !ep->peer ||
-            ep->peer->qp == MEMORY_QP_ERROR)
+        if (w->own.op == VERBS_BIND || w->own.op == VERBS_INVALIDATE)
                 return true;
+        if (!ep->peer || ep->peer->qp == MEMORY_QP_ERROR)
+                return !memory_awaits(ep);
         if (ep->peer->qp != MEMORY_QP_LIVE || (is_send(w) && ep->peer->claimed))
                 return false; /* it has not heard of the reply yet */
         if (w->own.op == VERBS_READ)

@@ -456,6 +456,21 @@ int rdma_ep_take(struct rdma_ep *e, struct verbs_ep *ep)
         return 0;
 }
 
+int rdma_ep_local(struct rdma_ep *e, const char *traddr)
+{
+        struct verbs_ep *ep = verbs_local(e->group->context, traddr);
+        int why;
+
+        if (!ep)
+                return -1;
+        if (rdma_ep_take(e, ep) == 0)
+                return 0;
+        why = errno;
+        verbs_destroy(ep);
+        errno = why;
+        return -1;
+}
+
 int rdma_ep_qp(struct rdma_ep *e, struct verbs_qp_attr *attr)
 {
         const struct verbs_caps *caps = e->dev->caps;

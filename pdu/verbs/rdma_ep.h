@@ -8,7 +8,8 @@
  *                  takes events, hands both to the endpoints they are for
  *      device      what the endpoints of one device share: domain, completion queue, capabilities
  *      endpoint    resolve or take a connect request, make the queue pair, post receives, connect or
- *                  accept, post; its life goes by the one table of rdma_life.h
+ *                  accept, post; its life goes by the one table of rdma_life.h. Without connection
+ *                  manager: local address, queue pair, numbers, join
  *
  * By itself an endpoint tries a resolution several times, holds completed receives back until it is
  * live, answers a DREQ, drains its queue pair before it is dead: waits for sentinels, and with an SRQ
@@ -160,6 +161,23 @@ static inline int rdma_ep_connect(struct rdma_ep *e, const struct verbs_conn_par
 static inline int rdma_ep_accept(struct rdma_ep *e, const struct verbs_conn_param *p)
 {
         return verbs_accept(e->ep, p);
+}
+/*
+ * In place of a resolution or a request: at the local device of this address (dev is set), to be joined
+ * by numbers (verbs.h); nothing is to be waited for. Life begins with the join: ESTABLISHED comes. It
+ * ends as any other, but that nobody answers, or tells that the peer has gone: LIFE_CLOSE is over at
+ * once. -1 with errno: ENOTSUP with iWARP.
+ */
+int rdma_ep_local(struct rdma_ep *e, const char *traddr);
+/* After rdma_ep_qp(). */
+static inline int rdma_ep_numbers(const struct rdma_ep *e, struct verbs_numbers *own)
+{
+        return verbs_numbers(e->ep, own);
+}
+static inline int rdma_ep_join(struct rdma_ep *e, const struct verbs_numbers *peer,
+                               const struct verbs_conn_param *p)
+{
+        return verbs_join(e->ep, peer, p);
 }
 /* Rejects a connect request with private data, and destroys it; an endpoint that took it has to
  * rdma_ep_disown() it then. */

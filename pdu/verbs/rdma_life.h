@@ -4,9 +4,10 @@
  * each, and what has to be true. A table of [state][event]; the owner feeds it connection events,
  * completions and its own wishes, and does the actions that come back. States only ever increase.
  *
- *      connecting   requested or accepted, not established; capsules that come are kept
+ *      connecting   requested, accepted or joined, not established; capsules that come are kept
  *      live         capsules flow
- *      closing      DREQ sent or received; waits for the other end, not forever
+ *      closing      DREQ sent or received; waits for the other end, not forever. One that was joined
+ *                   by numbers has no DREQ: the disconnect is an event at once, by the same way
  *      draining     queue pair in error; waits for the sentinels: work requests posted last, so that
  *                   when they are flushed all others are; and with an SRQ for its last-WQE event
  *                   (which does not come with rxe and iWARP)

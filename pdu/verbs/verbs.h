@@ -8,7 +8,8 @@
  *
  *      context     one thread's: where its events and completions arrive
  *      listener    an address that takes connects
- *      ep          an endpoint: a CM id and its reliable queue pair
+ *      ep          an endpoint: a reliable queue pair, and the CM id that connects it; or it is
+ *                  local, without one, and joined to its peer by numbers exchanged elsewhere
  *      domain      a device as a context uses it: protection domain, one completion queue and,
  *                  where the device has them, one shared receive queue
  *      mr          registered memory, good within its domain
@@ -160,6 +161,15 @@ struct verbs_conn_param {
         uint8_t rnr_retry, retry;    /* rnr_retry: how often the peer tries; 7: forever */
 };
 
+/* What a queue pair is known by to the peer that joins it. Whose protocol carries them, and how, is
+ * not of interest here; both ends need the other's. */
+struct verbs_numbers {
+        uint32_t qpn, psn; /* 24 bits; psn: of the first packet that it sends */
+        uint16_t lid;      /* of an InfiniBand port; 0: Ethernet */
+        uint16_t mtu;    /* most data in a packet: 256, 512 .. 4096; else the next lower of these */
+        uint8_t gid[16]; /* RoCEv2: its IP address, IPv4 as ::ffff:a.b.c.d (IBTA A17) */
+};
+
 enum verbs_event_type {
         VERBS_CONNECT_REQUEST, /* ep is new: accept, reject (and destroy) it */
         VERBS_RESOLVED,        /* ours: the device is known, make domain and queue pair, connect */
@@ -167,7 +177,7 @@ enum verbs_event_type {
         VERBS_REJECTED,    /* data: the peer's, if len > 0; reason: the CM's */
         VERBS_UNREACHABLE, /* also: no route, no such address, a timeout; reason: errno or CM's */
         VERBS_CONNECT_ERROR,
-        VERBS_DISCONNECTED, /* DREQ or DREP; or the connection is lost */
+        VERBS_DISCONNECTED, /* DREQ or DREP; or the connection is lost; or ours was only joined */
         VERBS_TIMEWAIT_EXIT,
         VERBS_DEVICE_REMOVED, /* ep, or listener if ep is NULL: destroy all that is of the device */
         VERBS_ADDR_CHANGE,
@@ -209,6 +219,10 @@ struct verbs {
         int (*connect)(struct verbs_ep *ep, const struct verbs_conn_param *param);
         int (*accept)(struct verbs_ep *ep, const struct verbs_conn_param *param);
         int (*reject)(struct verbs_ep *ep, const void *data, uint8_t len);
+        struct verbs_ep *(*local)(struct verbs_context *c, const char *traddr);
+        int (*numbers)(const struct verbs_ep *ep, struct verbs_numbers *own);
+        int (*join)(struct verbs_ep *ep, const struct verbs_numbers *peer,
+                    const struct verbs_conn_param *param);
         int (*disconnect)(struct verbs_ep *ep);
         int (*fail)(struct verbs_ep *ep);
         void (*destroy)(struct verbs_ep *ep);
@@ -325,7 +339,8 @@ static inline int verbs_reject(struct verbs_ep *ep, const void *data, uint8_t le
 {
         return VERBS(ep)->reject(ep, data, len);
 }
-/* Sends DREQ, or answers the peer's; the queue pair fails (see below), DISCONNECTED comes once. */
+/* Sends DREQ, or answers the peer's; the queue pair fails (see below), DISCONNECTED comes once. One
+ * that was joined says nothing to its peer, and DISCONNECTED comes at once. */
 static inline int verbs_disconnect(struct verbs_ep *ep)
 {
         return VERBS(ep)->disconnect(ep);
@@ -350,11 +365,50 @@ static inline void *verbs_user(const struct verbs_ep *ep)
 {
         return VERBS(ep)->user(ep);
 }
-/* Numeric addresses, "" where there is none; peer with its port: "10.0.0.1:1234". Either may be
- * NULL; both have `size` bytes. */
+/* Numeric addresses, "" where there is none; peer with its port: "10.0.0.1:1234"; of one that was
+ * joined what its GID says, with port 0. Either may be NULL; both have `size` bytes. */
 static inline void verbs_addresses(const struct verbs_ep *ep, char *local, char *peer, size_t size)
 {
         VERBS(ep)->addresses(ep, local, peer, size);
+}
+
+/* --- connections without the connection manager ------------------------------------------------- */
+
+/*
+ * Of protocols that exchange the numbers of queue pairs themselves: verbs_local(), verbs_domain(),
+ * verbs_qp(), verbs_numbers() for the peer, and with the peer's verbs_join(). From then on it is an
+ * endpoint as any other. No message is ever sent but work: that a peer has gone, or was never there,
+ * shows with the next work request (VERBS_RETRY_EXCEEDED, on devices some seconds later), and to
+ * who has none to post not at all.
+ */
+
+/* An endpoint at the local device that has this address (as in verbs_listen(), but no wildcard).
+ * Nothing is to be resolved: no event comes, it may have a domain at once, or be migrated. NULL with
+ * errno: ENOTSUP with iWARP, whose queue pairs cannot do without its connection setup; ENODEV,
+ * EADDRNOTAVAIL: no device has it. */
+static inline struct verbs_ep *verbs_local(struct verbs_context *c, const char *traddr)
+{
+        return VERBS(c)->local(c, traddr);
+}
+/* What the peer has to know of a local endpoint that has its queue pair; else -1 with EINVAL. They stay
+ * the same. */
+static inline int verbs_numbers(const struct verbs_ep *ep, struct verbs_numbers *own)
+{
+        return VERBS(ep)->numbers(ep, own);
+}
+/*
+ * A local endpoint's queue pair is connected to the peer's, and ESTABLISHED comes. In which order the
+ * two do so is the same: what is posted before the other one has joined is tried again as often as
+ * `retry` says. param: no private data; reads_out is no more than the peer's reads_in (both as this
+ * end has them); as nobody tells the peer, rnr_retry and retry are how often this end tries. The
+ * smaller mtu counts. InfiniBand: both are in one subnet. May wait for the peer's answer to ARP
+ * (RoCE), one second at most. -1 with errno: it is no good any more; EINVAL: it is not local, has no
+ * queue pair, or was joined or failed before.
+ */
+static inline int verbs_join(struct verbs_ep *ep, const struct verbs_numbers *peer,
+                             const struct verbs_conn_param *param)
+{
+        return VERBS(ep)->join(ep, peer, param);
 }
 
 /* --- memory and work --------------------------------------------------------------------------- */

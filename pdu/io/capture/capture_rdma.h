@@ -2,8 +2,9 @@
 /*
  * RDMA connections in capture files (capture_writer.h): as RoCEv2 packets with messages of connection
  * management, right PSNs and invariant CRCs, or as an iWARP stream with MPA CRCs. Wireshark dissects
- * both, and NVMe in RoCEv2 alone. Queue pair numbers, communication ids and where in the memory of
- * the requester the answer to a READ goes are made up; keys and addresses are the caller's.
+ * both, and NVMe in RoCEv2 alone. Queue pair numbers, PSNs, communication ids and where in the memory
+ * of the requester the answer to a READ goes are made up; keys and addresses are the caller's. Who
+ * knows qpn[] and the first PSNs, next[], may set them once it is open.
  *
  * Sources: IBTA Architecture 1.4 chapters 9 and 12, annexes A11 (RDMA IP CM) and A17 (RoCEv2);
  * RFC 5040 (RDMAP), 5041 (DDP), 5044 and 6581 (MPA).

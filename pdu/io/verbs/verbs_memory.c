@@ -243,6 +243,30 @@ static int reject(struct verbs_ep *ep, const void *data, uint8_t len)
         return left(s, memory_ops.reject(ep, data, len));
 }
 
+static struct verbs_ep *local(struct verbs_context *c, const char *traddr)
+{
+        struct shared *s = enter(c);
+        struct verbs_ep *ep = memory_ops.local(c, traddr);
+
+        leave_done(s);
+        return ep;
+}
+
+static int numbers(const struct verbs_ep *ep, struct verbs_numbers *own)
+{
+        struct shared *s = enter(ep);
+
+        return left(s, memory_ops.numbers(ep, own));
+}
+
+static int join(struct verbs_ep *ep, const struct verbs_numbers *peer,
+                const struct verbs_conn_param *param)
+{
+        struct shared *s = enter(ep);
+
+        return left(s, memory_ops.join(ep, peer, param));
+}
+
 static int disconnect(struct verbs_ep *ep)
 {
         struct shared *s = enter(ep);
@@ -401,6 +425,9 @@ static const struct verbs shared_ops = {
         .connect = connect_to,
         .accept = accept_it,
         .reject = reject,
+        .local = local,
+        .numbers = numbers,
+        .join = join,
         .disconnect = disconnect,
         .fail = fail,
         .destroy = destroy,

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "pdu/io/net.h"
@@ -136,7 +137,8 @@ void vrdma_ep_addresses(const struct verbs_ep *ep, char *local, char *peer, size
         if (local)
                 address_text(rdma_get_local_addr(ep->id), false, local, size);
         if (peer)
-                address_text(rdma_get_peer_addr(ep->id), true, peer, size);
+                address_text(ep->joined ? (void *)(uintptr_t)&ep->peer : rdma_get_peer_addr(ep->id),
+                             true, peer, size);
 }
 
 /* --- listeners -------------------------------------------------------------------------------- */
@@ -220,7 +222,7 @@ static bool is_down(const struct rdma_cm_id *id)
 
 static bool is_mute(const struct verbs_ep *ep)
 {
-        if (!ep->domain || !ep->domain->mute_down || !is_down(ep->id))
+        if (ep->local || !ep->domain || !ep->domain->mute_down || !is_down(ep->id))
                 return false;
         errno = ENETDOWN;
         return true;
@@ -277,14 +279,34 @@ struct verbs_ep *vrdma_ep_new(struct verbs_context *c)
         return ep;
 }
 
-/* A new id on its way to that address; 0, or -1 with errno, nothing is left then. */
-static int resolve_to(struct verbs_ep *ep, struct addrinfo *ai)
+/* What is done with a new id and an address; 0, or -1 with errno. */
+typedef int id_begin(struct verbs_ep *ep, struct sockaddr *address);
+
+static int resolve_to(struct verbs_ep *ep, struct sockaddr *address)
+{
+        return rdma_resolve_addr(ep->id, NULL, address, ep->timeout_ms);
+}
+
+/* That names the device, so nothing is to be waited for. */
+static int bind_to(struct verbs_ep *ep, struct sockaddr *address)
+{
+        if (rdma_bind_addr(ep->id, address) < 0)
+                return -1;
+        errno = ep->id->verbs ? ENOTSUP : ENODEV;
+        if (!ep->id->verbs || ep->id->verbs->device->transport_type != IBV_TRANSPORT_IB)
+                return -1;
+        ep->local = true;
+        return getrandom(&ep->psn, sizeof(ep->psn), 0) == sizeof(ep->psn) ? 0 : -1;
+}
+
+/* 0, or -1 with errno; no id is left then. */
+static int new_id(struct verbs_ep *ep, struct addrinfo *ai, id_begin *begin)
 {
         int saved;
 
         if (rdma_create_id(ep->context->channel, &ep->id, ep, RDMA_PS_TCP) < 0)
                 return -1;
-        if (rdma_resolve_addr(ep->id, NULL, ai->ai_addr, ep->timeout_ms) == 0)
+        if (begin(ep, ai->ai_addr) == 0)
                 return 0;
         saved = errno;
         rdma_destroy_id(ep->id);
@@ -293,8 +315,8 @@ static int resolve_to(struct verbs_ep *ep, struct addrinfo *ai)
         return -1;
 }
 
-struct verbs_ep *vrdma_resolve(struct verbs_context *c, const char *traddr, const char *trsvcid,
-                               unsigned timeout_ms)
+static struct verbs_ep *begin_at(struct verbs_context *c, const char *traddr, const char *trsvcid,
+                                 unsigned timeout_ms, id_begin *begin)
 {
         struct addrinfo *list = find(traddr, trsvcid, 0);
         struct verbs_ep *ep = list ? vrdma_ep_new(c) : NULL;
@@ -307,7 +329,7 @@ struct verbs_ep *vrdma_resolve(struct verbs_context *c, const char *traddr, cons
         }
         ep->timeout_ms = timeout_ms > INT_MAX ? INT_MAX : (int)timeout_ms;
         for (struct addrinfo *ai = list; ai && !ep->id; ai = ai->ai_next)
-                resolve_to(ep, ai);
+                new_id(ep, ai, begin);
         freeaddrinfo(list);
         if (!ep->id) {
                 int saved = errno;
@@ -317,6 +339,17 @@ struct verbs_ep *vrdma_resolve(struct verbs_context *c, const char *traddr, cons
                 return NULL;
         }
         return ep;
+}
+
+struct verbs_ep *vrdma_resolve(struct verbs_context *c, const char *traddr, const char *trsvcid,
+                               unsigned timeout_ms)
+{
+        return begin_at(c, traddr, trsvcid, timeout_ms, resolve_to);
+}
+
+struct verbs_ep *vrdma_local(struct verbs_context *c, const char *traddr)
+{
+        return begin_at(c, traddr, "0", 0, bind_to);
 }
 
 /* The new context's thread may be told of it before this returns. */
@@ -334,11 +367,6 @@ int vrdma_ep_migrate(struct verbs_ep *ep, struct verbs_context *to)
                 return 0;
         ep->context = from;
         return -1;
-}
-
-static uint8_t at_most(uint8_t wanted, uint8_t limit)
-{
-        return wanted < limit ? wanted : limit;
 }
 
 /* More READs than the device can do are refused by librdmacm before anything is sent. */
@@ -394,6 +422,8 @@ int vrdma_ep_reject(struct verbs_ep *ep, const void *data, uint8_t len)
 
 int vrdma_ep_disconnect(struct verbs_ep *ep)
 {
+        if (ep->local)
+                return vrdma_ep_part(ep);
         return is_mute(ep) ? vrdma_ep_fail(ep) : rdma_disconnect(ep->id);
 }
 

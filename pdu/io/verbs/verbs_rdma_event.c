@@ -259,12 +259,15 @@ static bool domain_event(struct verbs_domain *d, unsigned bit, struct verbs_even
 
 static bool ep_event(struct verbs_ep *ep, unsigned bit, struct verbs_event *e)
 {
-        *e = (struct verbs_event) { .type = VERBS_QP_ERROR, .ep = ep };
-        if (bit == NOTE_LAST_WQE)
-                e->type = VERBS_LAST_WQE;
+        static const enum verbs_event_type types[] = {
+                [NOTE_LAST_WQE] = VERBS_LAST_WQE,      [NOTE_QP_ERROR] = VERBS_QP_ERROR,
+                [NOTE_REMOVED] = VERBS_DEVICE_REMOVED, [NOTE_JOINED] = VERBS_ESTABLISHED,
+                [NOTE_PARTED] = VERBS_DISCONNECTED,
+        };
+
+        *e = (struct verbs_event) { .type = types[bit], .ep = ep };
         if (bit != NOTE_REMOVED)
                 return true;
-        e->type = VERBS_DEVICE_REMOVED;
         if (ep->removed)
                 return false;
         ep->removed = true;

@@ -7,6 +7,7 @@
  *      verbs_rdma_event.c    what happens to them: connection events, notes
  *      verbs_rdma_device.c   devices, domains, registrations, asynchronous device events
  *      verbs_rdma_qp.c       queue pairs, work requests, completions
+ *      verbs_rdma_join.c     queue pairs without the connection manager
  *
  * A context's objects belong to its thread. Shared between threads are only the devices, under
  * their lock, and the notes of a context, under the context's.
@@ -40,6 +41,8 @@ enum note_bits {
         NOTE_PORT_DOWN = 8,
         NOTE_PORT_UP = 16,
         NOTE_CQ_ERROR = 32,
+        NOTE_JOINED = 64, /* of verbs_rdma_join.c, as the next */
+        NOTE_PARTED = 128,
 };
 struct note {
         struct note *next;
@@ -76,6 +79,9 @@ struct verbs_ep {
         struct verbs_domain *domain;
         void *user;
         int timeout_ms;             /* of resolving */
+        bool local, joined;         /* its id is bound to its address, and does no more */
+        uint32_t psn;               /* local: of its first packet */
+        struct sockaddr_in6 peer;   /* joined; or in its place a sockaddr_in */
         bool srq;                   /* receives come from the domain's */
         bool failed;                /* verbs_fail() was called */
         bool disconnected, removed; /* the event was given */
@@ -155,8 +161,13 @@ void vrdma_ep_set_user(struct verbs_ep *ep, void *user);
 void *vrdma_ep_user(const struct verbs_ep *ep);
 void vrdma_ep_addresses(const struct verbs_ep *ep, char *local, char *peer, size_t size);
 struct verbs_ep *vrdma_ep_new(struct verbs_context *c); /* NULL with errno */
-void vrdma_destroy_held(void);                          /* ids whose port is up again, or gone */
-int vrdma_watch(int epoll, int fd, void *what);         /* for input */
+struct verbs_ep *vrdma_local(struct verbs_context *c, const char *traddr);
+void vrdma_destroy_held(void);                  /* ids whose port is up again, or gone */
+int vrdma_watch(int epoll, int fd, void *what); /* for input */
+static inline uint8_t at_most(uint8_t wanted, uint8_t limit)
+{
+        return wanted < limit ? wanted : limit;
+}
 
 /* verbs_rdma_event.c. The next event, as struct verbs has it. */
 bool vrdma_context_event(struct verbs_context *c, struct verbs_event *e);
@@ -193,5 +204,11 @@ int vrdma_poll(struct verbs_domain *d, struct verbs_wc *wc, int max);
 int vrdma_arm(struct verbs_context *c);
 /* Takes the completion events of an armed CQ, so that its descriptor is not readable any more. */
 void vrdma_take_cq_events(struct verbs_domain *d);
+
+/* verbs_rdma_join.c. As struct verbs has them; disconnect() of a local endpoint. */
+int vrdma_ep_numbers(const struct verbs_ep *ep, struct verbs_numbers *own);
+int vrdma_ep_join(struct verbs_ep *ep, const struct verbs_numbers *peer,
+                  const struct verbs_conn_param *param);
+int vrdma_ep_part(struct verbs_ep *ep);
 
 #endif

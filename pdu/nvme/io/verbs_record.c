@@ -96,19 +96,22 @@ static void ep_free(struct verbs_ep *ep)
         free(ep);
 }
 
-static struct verbs_ep *resolve(struct verbs_context *c, const char *traddr, const char *trsvcid,
-                                unsigned timeout_ms)
+/* NULL with errno, and `of` is destroyed; also where that is NULL. */
+static struct verbs_ep *ep_over(struct verbs_context *c, struct verbs_ep *of, enum party self)
 {
-        struct verbs_ep *of = verbs_resolve(c->of, traddr, trsvcid, timeout_ms), *ep;
+        struct verbs_ep *ep = of ? ep_new(c, of, self) : NULL;
 
-        if (!of)
-                return NULL;
-        ep = ep_new(c, of, PARTY_HOST);
-        if (ep)
+        if (ep || !of)
                 return ep;
         verbs_destroy(of);
         errno = ENOMEM;
         return NULL;
+}
+
+static struct verbs_ep *resolve(struct verbs_context *c, const char *traddr, const char *trsvcid,
+                                unsigned timeout_ms)
+{
+        return ep_over(c, verbs_resolve(c->of, traddr, trsvcid, timeout_ms), PARTY_HOST);
 }
 
 /* The context of the provider below is asked first: once it agrees, its thread may have events. */
@@ -195,6 +198,27 @@ static int reject(struct verbs_ep *ep, const void *data, uint8_t len)
         if (verbs_reject(ep->of, data, len) < 0)
                 return -1;
         record_flow_add_cm(&ep->flow, PARTY_CONTROLLER, CAPTURE_REJECT, &p, REJECTED_BY_CONSUMER);
+        return 0;
+}
+
+static struct verbs_ep *local(struct verbs_context *c, const char *traddr)
+{
+        return ep_over(c, verbs_local(c->of, traddr), PARTY_CONTROLLER);
+}
+
+static int numbers(const struct verbs_ep *ep, struct verbs_numbers *own)
+{
+        return verbs_numbers(ep->of, own);
+}
+
+static int join_peer(struct verbs_ep *ep, const struct verbs_numbers *peer,
+                     const struct verbs_conn_param *param)
+{
+        struct verbs_numbers own;
+
+        if (verbs_numbers(ep->of, &own) < 0 || verbs_join(ep->of, peer, param) < 0)
+                return -1;
+        record_flow_join(&ep->flow, &own, peer, ep->context->comment);
         return 0;
 }
 
@@ -488,6 +512,9 @@ static const struct verbs ops = {
         .connect = connect_to,
         .accept = accept_it,
         .reject = reject,
+        .local = local,
+        .numbers = numbers,
+        .join = join_peer,
         .disconnect = disconnect,
         .fail = fail,
         .destroy = destroy,

@@ -18,6 +18,10 @@
  *                    controller's end shows
  *   REQ, REP, RTU, REJ, DREQ, DREP: as the events of either end say
  *
+ * A queue pair that is joined by numbers (verbs_join()) has its numbers and PSNs, and the addresses that
+ * the GIDs are; its end is the "controller", so that nothing is made up of what it sends. Nothing shows
+ * when it begins and when it ends.
+ *
  * What the queue pair does itself is not there: packets that come again, RNR NAKs, path MTU.
  */
 #ifndef NVMF_IO_VERBS_RECORD_H

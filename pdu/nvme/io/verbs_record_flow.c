@@ -160,12 +160,49 @@ void record_flow_open(struct record_flow *f, struct verbs_ep *of, const char *co
         f->open = true;
 }
 
+/* IPv6, or IPv4 mapped to it. */
+static struct sockaddr_storage address_of_gid(const uint8_t gid[16])
+{
+        struct sockaddr_storage ss = { .ss_family = AF_INET6 };
+        struct sockaddr_in *in4 = (void *)&ss;
+        struct sockaddr_in6 *in6 = (void *)&ss;
+
+        memcpy(&in6->sin6_addr, gid, sizeof(in6->sin6_addr));
+        if (!IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
+                return ss;
+        ss = (struct sockaddr_storage) { .ss_family = AF_INET };
+        memcpy(&in4->sin_addr, gid + 12, sizeof(in4->sin_addr));
+        return ss;
+}
+
+/* Who finds the numbers elsewhere in the capture is to find the packets by them. */
+void record_flow_join(struct record_flow *f, const struct verbs_numbers *own,
+                      const struct verbs_numbers *peer, const char *comment)
+{
+        const struct verbs_numbers *numbers[2];
+        struct sockaddr_storage end[2];
+
+        numbers[f->self] = own;
+        numbers[peer_of(f->self)] = peer;
+        for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++)
+                end[p] = address_of_gid(numbers[p]->gid);
+        f->rdma.comment = comment;
+        capture_rdma_open(f->w, &f->rdma,
+                          same_host(&end[0], &end[1]) ? NULL : (void *)&end[PARTY_HOST],
+                          (void *)&end[PARTY_CONTROLLER], loop_wall_ns());
+        for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++) {
+                f->rdma.qpn[p] = numbers[p]->qpn;
+                f->rdma.next[p] = numbers[p]->psn;
+        }
+        f->open = f->joined = true;
+}
+
 void record_flow_add_cm(struct record_flow *f, enum party sender, enum capture_cm_kind kind,
                         const struct verbs_conn_param *p, int reason)
 {
         struct capture_cm m = { .kind = kind, .reason = (uint16_t)reason };
 
-        if (!f->open)
+        if (!f->open || f->joined)
                 return;
         if (p) {
                 m.data = p->data;

@@ -28,7 +28,8 @@ struct record_flow {
         enum party self;
         struct record_memory *memory; /* of its domain; NULL: none yet */
         struct capture_rdma rdma;
-        bool open; /* rdma is */
+        bool open;   /* rdma is */
+        bool joined; /* by numbers: nobody says anything */
         bool ready, leaving;
         bool dead;            /* nothing that is posted goes out any more; set by the owner, too */
         enum party parted[2]; /* who has said that it ends, and it is not written yet */
@@ -40,6 +41,9 @@ struct record_flow {
 
 /* The addresses are known: those of `of`. comment: of the first packet, or NULL. */
 void record_flow_open(struct record_flow *f, struct verbs_ep *of, const char *comment);
+/* In place of that, of a flow that is joined: both ends with their numbers, as their GIDs say. */
+void record_flow_join(struct record_flow *f, const struct verbs_numbers *own,
+                      const struct verbs_numbers *peer, const char *comment);
 /* A message of connection management; p: its private data and READs, or NULL. */
 void record_flow_add_cm(struct record_flow *f, enum party sender, enum capture_cm_kind kind,
                         const struct verbs_conn_param *p, int reason);

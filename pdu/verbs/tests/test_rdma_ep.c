@@ -13,7 +13,7 @@
 #include "pdu/verbs/memory_verbs.h"
 #include "pdu/verbs/rdma_ep.h"
 
-enum { BYTES = 4096, WRS = 16, PART = 64 };
+enum { BYTES = 4096, WRS = 16, PART = 64, SCHEDULES = 2000 };
 
 struct side { /* first: the endpoint, whose ops find the rest by it */
         struct rdma_ep e;
@@ -510,6 +510,251 @@ static void capsules_that_wait_come_back_where_it_ends_before(void **state)
         end();
 }
 
+/* --- joined by numbers --------------------------------------------------------------------------- */
+
+/* Up to the queue pairs; whoever is to join has the other one's numbers. */
+static int local_both(unsigned receives, struct verbs_numbers *h, struct verbs_numbers *c)
+{
+        if (rdma_ep_local(&host.e, "10.0.0.1") < 0 || rdma_ep_local(&ctrl.e, "10.0.0.2") < 0 ||
+            prepare(&host, receives) < 0 || prepare(&ctrl, receives) < 0 ||
+            rdma_ep_numbers(&host.e, h) < 0)
+                return -1;
+        return rdma_ep_numbers(&ctrl.e, c);
+}
+
+static int join(struct side *s, const struct verbs_numbers *peer)
+{
+        static const struct verbs_conn_param param = { .rnr_retry = 7, .retry = 7 };
+
+        return rdma_ep_join(&s->e, peer, &param);
+}
+
+static int join_both(unsigned receives)
+{
+        struct verbs_numbers h, c;
+
+        if (local_both(receives, &h, &c) < 0 || join(&host, &c) < 0 || join(&ctrl, &h) < 0)
+                return -1;
+        work_all();
+        return host.e.life.state == LIFE_LIVE && ctrl.e.life.state == LIFE_LIVE ? 0 : -1;
+}
+
+static void joined(unsigned receives)
+{
+        start();
+        assert_int_equal(join_both(receives), 0);
+}
+
+static void joined_endpoints_exchange_capsules(void **state)
+{
+        (void)state;
+        joined(4);
+        assert_non_null(host.e.dev);
+        assert_int_equal(host.event.type, VERBS_ESTABLISHED);
+        assert_int_equal(post(&host, 0, 3) + post(&ctrl, 0, 2), 0);
+        work_all();
+        assert_int_equal(ctrl.received, 3);
+        assert_int_equal(host.received, 2);
+        assert_int_equal(host.e.unfinished + ctrl.e.unfinished, 0);
+        end();
+}
+
+/* Each way out of life: what is done, and what the other one knows of it. */
+static void a_joined_endpoint_ends_and_its_peer_sees_it_when_it_posts(void **state)
+{
+        static const enum life_event ways[] = { LIFE_CLOSE, LIFE_ABORT, LIFE_FAILED, LIFE_REMOVED };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+                joined(4);
+                rdma_ep_step(&host.e, ways[i]);
+                work_all();
+                expect_state(&host, LIFE_DEAD); /* no peer to wait for */
+                assert_int_equal(host.e.life.cause, ways[i]);
+                assert_int_equal(host.event.type, VERBS_DISCONNECTED);
+                assert_int_equal(host.e.life.actions,
+                                 LIFE_DO_REPLAY | LIFE_DO_DISCONNECT | LIFE_DO_FAIL | LIFE_DO_END);
+                assert_int_equal(host.flushed, 4);
+                assert_int_equal(host.ends, 1);
+                expect_state(&ctrl, LIFE_LIVE);
+                assert_int_equal(post(&ctrl, 0, 1), 0);
+                work_all();
+                expect_state(&ctrl, LIFE_DEAD);
+                assert_int_equal(ctrl.e.life.cause, LIFE_FAILED);
+                assert_int_equal(ctrl.ends, 1);
+                assert_true(rdma_ep_release(&host.e) && rdma_ep_release(&ctrl.e));
+                end();
+        }
+}
+
+static void capsules_before_the_join_is_known_wait(void **state)
+{
+        struct verbs_numbers h, c;
+
+        (void)state;
+        start();
+        assert_int_equal(local_both(4, &h, &c), 0);
+        assert_int_equal(join(&host, &c), 0);
+        (void)work(&host);
+        expect_state(&host, LIFE_LIVE);
+        assert_int_equal(post(&host, 0, 3), 0);
+        (void)work(&host);
+        expect_state(&host, LIFE_LIVE); /* it is tried again */
+        assert_int_equal(join(&ctrl, &h), 0);
+        memory_idle(fabric);
+        assert_int_equal(rdma_group_poll(&ctrl.group, 1), 3);
+        expect_state(&ctrl, LIFE_CONNECTING);
+        assert_int_equal(ctrl.completions, 0);
+        work_all();
+        expect_state(&ctrl, LIFE_LIVE);
+        assert_int_equal(ctrl.received, 3);
+        end();
+}
+
+static void a_local_endpoint_that_is_never_joined_ends(void **state)
+{
+        struct verbs_numbers h, c;
+
+        (void)state;
+        start();
+        assert_int_equal(local_both(4, &h, &c), 0);
+        rdma_ep_step(&host.e, LIFE_CLOSE);
+        work_all();
+        expect_state(&host, LIFE_DEAD);
+        assert_int_equal(host.flushed, 4);
+        assert_int_equal(host.events, 0);
+        assert_int_equal(join(&ctrl, &h), 0);
+        assert_int_equal(post(&ctrl, 0, 1), 0);
+        work_all();
+        assert_int_equal(ctrl.e.life.cause, LIFE_FAILED);
+        assert_int_equal(host.ends + ctrl.ends, 2);
+        end();
+}
+
+static void there_is_no_local_endpoint_with_iwarp(void **state)
+{
+        struct memory_caps caps;
+
+        (void)state;
+        memory_caps_default(&caps);
+        caps.device.iwarp = true;
+        begin(&caps, false);
+        assert_int_equal(open_both(), 0);
+        assert_int_equal(rdma_ep_local(&host.e, "10.0.0.1"), -1);
+        assert_int_equal(errno, ENOTSUP);
+        assert_null(host.e.ep);
+        end();
+}
+
+static void failing_at_each_step_of_a_join_leaves_nothing(void **state)
+{
+        bool whole = false;
+
+        (void)state;
+        for (unsigned k = 1; !whole; k++) {
+                begin(NULL, false);
+                memory_refuse(fabric, MEMORY_ANY, k);
+                if (open_both() == 0 && join_both(4) == 0) {
+                        whole = post(&host, 0, 1) == 0;
+                        work_all();
+                        rdma_ep_step(&host.e, LIFE_CLOSE);
+                        work_all();
+                        whole &= host.e.life.state == LIFE_DEAD;
+                } else if (host.e.group) {
+                        rdma_ep_step(&host.e, LIFE_ABORT);
+                        work_all();
+                        expect_state(&host, LIFE_DEAD);
+                }
+                memory_refuse(fabric, MEMORY_ANY, 0);
+                end();
+                assert_true(k < 100);
+        }
+}
+
+/* --- in any order --- */
+
+struct schedule {
+        struct verbs_numbers numbers[2];
+        bool tried[2];
+        unsigned posted[2];
+};
+
+static void random_act(struct schedule *q, struct side *s, unsigned i)
+{
+        static const enum life_event wishes[] = { LIFE_CLOSE, LIFE_ABORT, LIFE_FAILED };
+
+        switch (xorshift(NULL) % 12) {
+        case 0:
+        case 1:
+                if (!q->tried[i] && s->e.life.state == LIFE_CONNECTING) {
+                        assert_int_equal(join(s, &q->numbers[!i]), 0);
+                        q->tried[i] = true;
+                }
+                break;
+        case 2:
+                if (s->e.life.state == LIFE_LIVE && q->posted[i] < WRS / 2)
+                        assert_int_equal(post(s, q->posted[i]++, 1), 0);
+                break;
+        case 3:
+                if (xorshift(NULL) % 16 == 0)
+                        rdma_ep_step(&s->e, wishes[xorshift(NULL) % 3]);
+                break;
+        case 4:
+                (void)rdma_group_events(&s->group, 1);
+                break;
+        case 5:
+                (void)rdma_group_poll(&s->group, 1);
+                break;
+        default:
+                (void)memory_step(fabric);
+        }
+}
+
+/* Whatever happened: each life came to its end once, and all that was posted has come back before. */
+static void expect_whole_life(struct side *s, unsigned posted, bool tried)
+{
+        unsigned must = LIFE_DO_DISCONNECT | LIFE_DO_FAIL | LIFE_DO_END;
+
+        expect_state(s, LIFE_DEAD);
+        assert_int_equal(s->ends, 1);
+        assert_true(s->was_there);
+        assert_int_equal(s->completions, WRS / 2 + posted);
+        assert_int_equal(s->e.unfinished, 0);
+        assert_int_equal(s->e.life.actions & ~(unsigned)LIFE_DO_REPLAY, must);
+        assert_true(tried || !(s->e.life.actions & LIFE_DO_REPLAY));
+        assert_true(rdma_ep_release(&s->e));
+        assert_false(rdma_ep_release(&s->e));
+}
+
+static void joined_lives_end_once_in_any_order(void **state)
+{
+        unsigned exchanged = 0;
+
+        (void)state;
+        for (uint32_t run = 1; run <= SCHEDULES; run++) {
+                struct schedule q = { .posted = { 0 } };
+
+                seed = run * 2654435761u;
+                begin(NULL, true);
+                assert_int_equal(open_both(), 0);
+                assert_int_equal(local_both(WRS / 2, &q.numbers[0], &q.numbers[1]), 0);
+                for (unsigned n = xorshift(NULL) % 240; n > 0; n--) {
+                        unsigned i = xorshift(NULL) % 2;
+
+                        random_act(&q, i ? &ctrl : &host, i);
+                }
+                exchanged += host.received > 0 && ctrl.received > 0;
+                rdma_ep_step(&host.e, LIFE_ABORT);
+                rdma_ep_step(&ctrl.e, LIFE_CLOSE);
+                work_all();
+                assert_true(ctrl.received <= q.posted[0] && host.received <= q.posted[1]);
+                expect_whole_life(&host, q.posted[0], q.tried[0]);
+                expect_whole_life(&ctrl, q.posted[1], q.tried[1]);
+                end();
+        }
+        assert_true(exchanged > SCHEDULES / 50);
+}
+
 /* --- the end ------------------------------------------------------------------------------------ */
 
 static void close_is_orderly_on_both_sides(void **state)
@@ -807,6 +1052,13 @@ int main(void)
                 cmocka_unit_test(completion_queue_grows_ahead_and_within_the_device),
                 cmocka_unit_test(capsules_that_overtake_wait_until_it_is_live),
                 cmocka_unit_test(capsules_that_wait_come_back_where_it_ends_before),
+                cmocka_unit_test(joined_endpoints_exchange_capsules),
+                cmocka_unit_test(a_joined_endpoint_ends_and_its_peer_sees_it_when_it_posts),
+                cmocka_unit_test(capsules_before_the_join_is_known_wait),
+                cmocka_unit_test(a_local_endpoint_that_is_never_joined_ends),
+                cmocka_unit_test(there_is_no_local_endpoint_with_iwarp),
+                cmocka_unit_test(failing_at_each_step_of_a_join_leaves_nothing),
+                cmocka_unit_test(joined_lives_end_once_in_any_order),
                 cmocka_unit_test(close_is_orderly_on_both_sides),
                 cmocka_unit_test(draining_waits_for_late_completions),
                 cmocka_unit_test(a_peer_that_does_not_answer_is_not_waited_for),
