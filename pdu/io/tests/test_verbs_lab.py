@@ -88,6 +88,15 @@ def test_rnr_is_of_infiniband_only(outcome):
     assert status == {"rxe": "RNR retry count exceeded", "siw": "success"}[outcome[0]]
 
 
+JOINS = ["joined", "joined_ipv6", "joined_late", "joined_to_nobody", "joined_parts", "joined_by_tcp"]
+
+
+@pytest.mark.parametrize("case", JOINS)
+def test_queue_pairs_are_joined_by_numbers_but_of_iwarp(outcome, case):
+    refused = "local endpoint: Operation not supported" in outcome[1][case]
+    assert refused == (outcome[0] == "siw"), outcome[1][case]
+
+
 @pytest.mark.qemu
 @pytest.mark.slow
 def test_with_two_processors():

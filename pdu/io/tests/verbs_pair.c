@@ -5,6 +5,7 @@
  * A case prints what the devices do ("    ...") and "ok NAME", or where it failed. For
  * test_verbs_lab.py, which runs it in the lab's guest.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -594,7 +596,7 @@ static bool server_reads(uint32_t rkey, const uint8_t *from, enum verbs_status *
         return wc.status == VERBS_SUCCESS;
 }
 
-static void bind(struct verbs_window *w)
+static void bind_window(struct verbs_window *w)
 {
         struct verbs_wr *wr = make(&client, 20, VERBS_BIND, 0, 0);
 
@@ -628,7 +630,7 @@ static void windows(void)
         CHECK(verbs_make_window(client.domain, &w) == 0);
         copy(&client, &server, 3, 64, 0);
         for (int i = 0; i < 3; i++) { /* bound, read, invalidated by the peer; again */
-                bind(&w);
+                bind_window(&w);
                 CHECK(server_reads(w.rkey, pages + 4096, &status));
                 CHECK(memcmp(server.memory + 32768, pages + 4096, 4096) == 0);
                 recv = post_recv(&client, 1, 0, 16);
@@ -642,7 +644,7 @@ static void windows(void)
                 CHECK(done(&server, wr, VERBS_SUCCESS));
                 verbs_window_next(&w);
         }
-        bind(&w); /* and by its owner */
+        bind_window(&w); /* and by its owner */
         wr = make(&client, 21, VERBS_INVALIDATE, 0, 0);
         wr->rkey = w.rkey;
         post(&client, wr);
@@ -1269,6 +1271,275 @@ static void removed(void)
         note("link delete has ended");
 }
 
+/* --- joined by numbers --- */
+
+/* A local endpoint with its queue pair; false: iWARP has none. */
+static bool make_local(struct side *s, const char *traddr, struct verbs_numbers *own)
+{
+        int why;
+
+        s->ep = verbs_local(s->context, traddr);
+        why = errno;
+        if (!s->ep) {
+                note("local endpoint: %s", strerror(why));
+                resolve("10.0.0.2");
+                CHECK(client.caps->iwarp && why == ENOTSUP);
+                return false;
+        }
+        side_domain(s);
+        CHECK(!s->caps->iwarp);
+        CHECK(verbs_numbers(s->ep, own) == -1 && errno == EINVAL);
+        CHECK(verbs_qp(s->ep, &with_rq) == 0 && verbs_numbers(s->ep, own) == 0);
+        return true;
+}
+
+static void show_numbers(const struct verbs_numbers *n)
+{
+        note("queue pair %x, PSN %06x, LID %u, MTU %u, GID ..%02x%02x:%u.%u.%u.%u", n->qpn, n->psn,
+             n->lid, n->mtu, n->gid[10], n->gid[11], n->gid[12], n->gid[13], n->gid[14],
+             n->gid[15]);
+}
+
+static bool make_locals(struct verbs_numbers *c, struct verbs_numbers *s)
+{
+        static const uint8_t gid[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 };
+
+        start();
+        if (!make_local(&client, "10.0.0.1", c) || !make_local(&server, "10.0.0.2", s)) {
+                stop();
+                return false;
+        }
+        show_numbers(c);
+        CHECK(c->qpn > 0 && c->qpn >> 24 == 0 && c->psn >> 24 == 0 && c->mtu >= 256);
+        CHECK(memcmp(c->gid, gid, 16) == 0);
+        return true;
+}
+
+static void join(struct side *s, const struct verbs_numbers *peer)
+{
+        struct verbs_conn_param param = param_of(NULL, 0);
+        int64_t begun = now_us();
+
+        CHECK(verbs_join(s->ep, peer, &param) == 0);
+        note("joined after %lld us", (long long)(now_us() - begun));
+        CHECK(expect(s, VERBS_ESTABLISHED) && s->event.ep == s->ep);
+        CHECK(verbs_join(s->ep, peer, &param) == -1 && errno == EINVAL);
+}
+
+/* READ and WRITE of one side in the memory of the other. */
+static void move_data(struct side *s, struct side *peer)
+{
+        struct verbs_wr *wr = make_remote(s, 0, VERBS_WRITE, 65536, 50000, peer, 131072);
+
+        fill(s->memory + 65536, 50000, 7);
+        post(s, wr);
+        CHECK(done(s, wr, VERBS_SUCCESS));
+        wr = make_remote(s, 0, VERBS_READ, 262144, 50000, peer, 131072);
+        post(s, wr);
+        CHECK(done(s, wr, VERBS_SUCCESS));
+        CHECK(memcmp(s->memory + 65536, s->memory + 262144, 50000) == 0);
+        CHECK(memcmp(s->memory + 65536, peer->memory + 131072, 50000) == 0);
+}
+
+static void joined(void)
+{
+        struct verbs_numbers c, s;
+        char local[64], peer[64];
+
+        for (int turn = 0; turn < 2; turn++) {
+                if (!make_locals(&c, &s))
+                        return;
+                join(turn ? &server : &client, turn ? &c : &s);
+                join(turn ? &client : &server, turn ? &s : &c);
+                verbs_addresses(client.ep, local, peer, sizeof(local));
+                note("local %s, peer %s", local, peer);
+                CHECK(!strcmp(local, "10.0.0.1") && !strcmp(peer, "10.0.0.2:0"));
+                copy(&client, &server, 3, 100000, 0);
+                copy(&server, &client, 4, 64, 0);
+                move_data(&client, &server);
+                move_data(&server, &client);
+                stop();
+        }
+}
+
+static void joined_ipv6(void)
+{
+        struct verbs_numbers c, s;
+        char peer[64];
+
+        start();
+        if (make_local(&client, "fd00::1", &c)) {
+                CHECK(make_local(&server, "fd00::2", &s));
+                join(&client, &s);
+                join(&server, &c);
+                verbs_addresses(client.ep, NULL, peer, sizeof(peer));
+                note("peer %s", peer);
+                CHECK(!strcmp(peer, "[fd00::2]:0"));
+                copy(&client, &server, 3, 64, 0);
+                copy(&server, &client, 4, 64, 0);
+        }
+        stop();
+}
+
+/* What is posted before the other side has joined is tried again until then. */
+static void joined_late(void)
+{
+        struct verbs_numbers c, s;
+        struct verbs_wr *send, *recv;
+
+        if (!make_locals(&c, &s))
+                return;
+        join(&client, &s);
+        recv = post_recv(&server, 1, 0, 64);
+        send = make(&client, 0, VERBS_SEND, 0, 64);
+        post(&client, send);
+        usleep(100000);
+        join(&server, &c);
+        CHECK(done(&server, recv, VERBS_SUCCESS));
+        CHECK(done(&client, send, VERBS_SUCCESS));
+        stop();
+}
+
+static void expect_nobody(struct side *s)
+{
+        struct verbs_wr *send = make(s, 0, VERBS_SEND, 0, 64);
+        int64_t begun = now_us();
+
+        post(s, send);
+        CHECK(done(s, send, VERBS_RETRY_EXCEEDED));
+        note("nobody is there: known after %lld us", (long long)(now_us() - begun));
+}
+
+static void joined_to_nobody(void)
+{
+        struct verbs_numbers c, s;
+
+        if (!make_locals(&c, &s))
+                return;
+        s.qpn ^= 0x5a5a00;
+        join(&client, &s);
+        expect_nobody(&client);
+        stop();
+}
+
+/* One side ends; the other side is not told, and sees it when it posts. */
+static void joined_parts(void)
+{
+        struct verbs_numbers c, s;
+
+        for (int fails = 0; fails < 2; fails++) {
+                if (!make_locals(&c, &s))
+                        return;
+                join(&client, &s);
+                join(&server, &c);
+                copy(&client, &server, 3, 64, 0);
+                post_recv(&client, 10, 0, 64);
+                CHECK((fails ? verbs_fail(client.ep) : verbs_disconnect(client.ep)) == 0);
+                if (!fails)
+                        CHECK(expect(&client, VERBS_DISCONNECTED) && client.event.ep == client.ep);
+                CHECK(fails || verbs_disconnect(client.ep) == 0);
+                CHECK(!next_event(&client, 50) && !next_event(&server, 50));
+                CHECK(done(&client, &client.wrs[10], VERBS_FLUSHED));
+                drain(&client, 0);
+                expect_nobody(&server);
+                stop();
+        }
+}
+
+/* What goes over TCP, as a protocol with a control channel has it. */
+struct hello {
+        struct verbs_numbers numbers;
+        uint64_t addr;
+        uint32_t rkey;
+};
+
+/* Ours for the peer's, and joined; false: iWARP. Both are in threads of their own. */
+static bool join_by_tcp(struct side *s, const char *traddr, int fd, struct hello *peer)
+{
+        struct verbs_conn_param param = param_of(NULL, 0);
+        struct hello own = { .addr = 0 };
+
+        side_open(s);
+        if (!make_local(s, traddr, &own.numbers))
+                return false;
+        own.addr = (uintptr_t)s->memory;
+        own.rkey = s->mr.rkey;
+        post_recv(s, 1, 0, 64);
+        CHECK(send(fd, &own, sizeof(own), MSG_NOSIGNAL) == sizeof(own));
+        CHECK(recv(fd, peer, sizeof(*peer), MSG_WAITALL) == sizeof(*peer));
+        CHECK(verbs_join(s->ep, &peer->numbers, &param) == 0);
+        CHECK(expect(s, VERBS_ESTABLISHED));
+        return true;
+}
+
+/* A request by SEND; 4 KiB into the requester's memory; the response by SEND. */
+static void *serve_by_tcp(void *arg)
+{
+        int fd = accept(*(int *)arg, NULL, NULL);
+        struct hello peer;
+        struct verbs_wr *write, *response;
+
+        CHECK(fd >= 0);
+        CHECK(join_by_tcp(&server, "10.0.0.2", fd, &peer));
+        CHECK(done(&server, &server.wrs[1], VERBS_SUCCESS));
+        fill(server.memory + 4096, 4096, server.memory[0]);
+        write = make(&server, 2, VERBS_WRITE, 4096, 4096);
+        write->remote = peer.addr + 4096;
+        write->rkey = peer.rkey;
+        write->flags = 0;
+        response = make(&server, 3, VERBS_SEND, 64, 64);
+        write->next = response;
+        post(&server, write);
+        CHECK(done(&server, response, VERBS_SUCCESS));
+        CHECK(recv(fd, &peer, 1, 0) == 0); /* until the other side has gone */
+        close(fd);
+        side_close(&server);
+        return NULL;
+}
+
+static void request_by_tcp(int fd)
+{
+        struct verbs_wr *request = make(&client, 0, VERBS_SEND, 64, 64);
+        uint8_t expected[4096];
+        struct verbs_wc wc;
+
+        client.memory[64] = 99;
+        post(&client, request);
+        for (int i = 0; i < 2; i++) {
+                CHECK(completion(&client, &wc, WAIT_MS) && wc.status == VERBS_SUCCESS);
+                CHECK(wc.wr == request || wc.wr == &client.wrs[1]);
+        }
+        fill(expected, sizeof(expected), 99);
+        CHECK(memcmp(client.memory + 4096, expected, sizeof(expected)) == 0);
+        close(fd);
+}
+
+static void joined_by_tcp(void)
+{
+        struct sockaddr_in at = { .sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+        socklen_t len = sizeof(at);
+        struct verbs_numbers c, s;
+        struct hello peer;
+        pthread_t thread;
+        int l, fd;
+
+        if (!make_locals(&c, &s))
+                return;
+        stop();
+        l = socket(AF_INET, SOCK_STREAM, 0);
+        fd = socket(AF_INET, SOCK_STREAM, 0);
+        CHECK(l >= 0 && bind(l, (void *)&at, len) == 0 && listen(l, 1) == 0);
+        CHECK(getsockname(l, (void *)&at, &len) == 0);
+        CHECK(pthread_create(&thread, NULL, serve_by_tcp, &l) == 0);
+        CHECK(fd >= 0 && connect(fd, (void *)&at, len) == 0);
+        CHECK(join_by_tcp(&client, "10.0.0.1", fd, &peer));
+        request_by_tcp(fd);
+        CHECK(pthread_join(thread, NULL) == 0);
+        side_close(&client);
+        close(l);
+}
+
 /* --- figures ---------------------------------------------------------------------------------- */
 
 static int rounds = 2000;
@@ -1465,6 +1736,12 @@ static const struct {
         { "threads", threads },
         { "migrated", migrated },
         { "many_connects", many_connects },
+        { "joined", joined },
+        { "joined_ipv6", joined_ipv6 },
+        { "joined_late", joined_late },
+        { "joined_to_nobody", joined_to_nobody },
+        { "joined_parts", joined_parts },
+        { "joined_by_tcp", joined_by_tcp },
         { "ping_pong", ping_pong },
         { "requests", requests },
         { "removed", removed }, /* the last: one device less */
