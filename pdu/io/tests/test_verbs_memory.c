@@ -301,11 +301,52 @@ static void the_descriptor_says_when(void **state)
         free(b);
 }
 
+static void a_join_makes_it_readable(void **state)
+{
+        struct end *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
+        struct verbs_conn_param param = { .rnr_retry = 7 };
+        struct verbs_numbers an, bn;
+        struct verbs_wc wc;
+        struct verbs_wr *bad, *w = &a->send[0];
+
+        (void)state;
+        provider = verbs_memory_new(NULL);
+        a->c = verbs_open(provider);
+        b->c = verbs_open(provider);
+        a->ep = verbs_local(a->c, "127.0.0.1");
+        b->ep = verbs_local(b->c, "127.0.0.2");
+        prepare(a);
+        prepare(b);
+        assert_int_equal(verbs_numbers(a->ep, &an) + verbs_numbers(b->ep, &bn), 0);
+        assert_false(readable(a->c));
+        assert_int_equal(verbs_join(a->ep, &bn, &param), 0);
+        assert_true(readable(a->c));
+        assert_false(readable(b->c));
+        next_event(a, VERBS_ESTABLISHED);
+        *w = (struct verbs_wr) { .op = VERBS_SEND };
+        assert_int_equal(verbs_post(a->ep, w, &bad), 0); /* waits for b */
+        verbs_arm(b->c);
+        assert_int_equal(verbs_join(b->ep, &an, &param), 0);
+        assert_true(readable(b->c));
+        next_event(b, VERBS_ESTABLISHED);
+        assert_true(readable(b->c)); /* for the receive */
+        assert_int_equal(verbs_poll(b->d, &wc, 1), 1);
+        assert_int_equal(wc.status, VERBS_SUCCESS);
+        assert_int_equal(verbs_disconnect(a->ep), 0);
+        next_event(a, VERBS_DISCONNECTED);
+        finish(a);
+        finish(b);
+        verbs_memory_free(provider);
+        free(a);
+        free(b);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(two_threads_talk),
                 cmocka_unit_test(the_descriptor_says_when),
+                cmocka_unit_test(a_join_makes_it_readable),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,6 +79,10 @@ static void test_bad_addresses(void **state)
         assert_int_equal(errno, ENXIO);
         assert_null(verbs_resolve(c, "127.0.0.1", "66000", 100));
         assert_int_equal(errno, ENXIO);
+        assert_null(verbs_local(c, "no such name"));
+        assert_int_equal(errno, ENXIO);
+        assert_null(verbs_local(c, "0.0.0.0")); /* is no device's */
+        assert_int_equal(errno, ENODEV);
         verbs_close(c);
 }
 
