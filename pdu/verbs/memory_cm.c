@@ -371,7 +371,7 @@ static void send_drep(struct verbs_ep *ep)
 static void part_silently(struct verbs_ep *ep)
 {
         ep->cm = CM_CLOSED;
-        memory_say(ep, VERBS_DISCONNECTED);
+        memory_send_event(ep, VERBS_DISCONNECTED);
 }
 
 int memory_disconnect(struct verbs_ep *ep)

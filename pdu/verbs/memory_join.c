@@ -149,7 +149,7 @@ int memory_join(struct verbs_ep *ep, const struct verbs_numbers *peer,
         ep->cm = CM_JOINED;
         ep->qp = MEMORY_QP_LIVE;
         meet(ep);
-        memory_say(ep, VERBS_ESTABLISHED);
+        memory_send_event(ep, VERBS_ESTABLISHED);
         memory_wake_joined(ep->o.fabric);
         return 0;
 }

@@ -2,7 +2,7 @@
 /*
  * Queue pairs that are connected by numbers. Their CM id is bound to the local address and never
  * connects: it finds the device, its port and its GID, makes the queue pair and takes it to INIT, and
- * hears of the removal. The rest is done here, as IBTA 10.3.1 and 11.2.5.2 have it.
+ * hears of the removal. The rest is done here (IBTA 10.3.1).
  */
 #include <errno.h>
 #include <string.h>
