@@ -120,7 +120,8 @@ void put_update(struct tls_session *s, uint8_t request);
 bool hears_data(struct tls_session *s);
 /* ICReq is answered by ICResp. */
 void want_session_works(struct tls_session *s, const char *expected);
+enum { ANY_ALERT = 256 };
 /* The server ends the connection, as it has to with this alert; with another one, or without any, is lenient. */
-void want_terminated(struct tls_session *s, uint8_t alert, const char *expected);
+void want_terminated(struct tls_session *s, unsigned alert, const char *expected);
 
 #endif

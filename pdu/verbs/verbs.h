@@ -221,8 +221,8 @@ struct verbs {
         int (*reject)(struct verbs_ep *ep, const void *data, uint8_t len);
         struct verbs_ep *(*local)(struct verbs_context *c, const char *traddr);
         int (*numbers)(const struct verbs_ep *ep, struct verbs_numbers *own);
-        int (*join)(struct verbs_ep *ep, const struct verbs_numbers *peer,
-                    const struct verbs_conn_param *param);
+        int (*join_peer)(struct verbs_ep *ep, const struct verbs_numbers *peer,
+                         const struct verbs_conn_param *param);
         int (*disconnect)(struct verbs_ep *ep);
         int (*fail)(struct verbs_ep *ep);
         void (*destroy)(struct verbs_ep *ep);
@@ -408,7 +408,7 @@ static inline int verbs_numbers(const struct verbs_ep *ep, struct verbs_numbers 
 static inline int verbs_join(struct verbs_ep *ep, const struct verbs_numbers *peer,
                              const struct verbs_conn_param *param)
 {
-        return VERBS(ep)->join(ep, peer, param);
+        return VERBS(ep)->join_peer(ep, peer, param);
 }
 
 /* --- memory and work --------------------------------------------------------------------------- */

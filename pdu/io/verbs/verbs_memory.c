@@ -264,7 +264,7 @@ static int join(struct verbs_ep *ep, const struct verbs_numbers *peer,
 {
         struct shared *s = enter(ep);
 
-        return left(s, memory_ops.join(ep, peer, param));
+        return left(s, memory_ops.join_peer(ep, peer, param));
 }
 
 static int disconnect(struct verbs_ep *ep)
@@ -427,7 +427,7 @@ static const struct verbs shared_ops = {
         .reject = reject,
         .local = local,
         .numbers = numbers,
-        .join = join,
+        .join_peer = join,
         .disconnect = disconnect,
         .fail = fail,
         .destroy = destroy,
