@@ -17,7 +17,7 @@
  * A WRITE or SEND that the peer refuses may complete well before that.
  *
  * Joined queue pairs (verbs_join()): RoCEv2, or InfiniBand within a subnet. A peer that does not answer
- * is asked again after 268 ms, `retry` times.
+ * is asked again after 268 ms, `retry` times, six at most.
  *
  * With siw verbs_connect() waits for TCP's handshake, and fails with errno where others tell
  * REJECTED or UNREACHABLE.

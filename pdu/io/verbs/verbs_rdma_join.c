@@ -13,8 +13,9 @@ enum {
         MASK_24 = 0xffffff,
         HOP_LIMIT = 64,
         RNR_TIMER = 12,   /* 0.64 ms */
-        ACK_TIMEOUT = 16, /* 268 ms; eight tries are 2 s */
-        MOST_RETRIES = 7,
+        ACK_TIMEOUT = 16, /* 268 ms; seven tries are 2 s */
+        MOST_RETRIES = 6, /* rxe takes 7 to be forever, which is so of RNR alone */
+        FOREVER = 7,
 };
 
 /* Whether there is a queue pair, and not one of the CM's; else errno. */
@@ -116,7 +117,7 @@ static int ready_to_send(struct verbs_ep *ep, const struct verbs_conn_param *par
                 .max_rd_atomic = at_most(param->reads_out, ep->domain->caps.reads_out),
                 .timeout = ACK_TIMEOUT,
                 .retry_cnt = at_most(param->retry, MOST_RETRIES),
-                .rnr_retry = at_most(param->rnr_retry, MOST_RETRIES),
+                .rnr_retry = at_most(param->rnr_retry, FOREVER),
         };
 
         return move(ep, &attr,

@@ -7,11 +7,15 @@ set -u
 pair=$1 kind=$2
 shift 2
 wire_up
-ip -6 addr add fd00::1/64 dev v0 nodad
-ip -6 addr add fd00::2/64 dev v1 nodad
+addresses() { # a link that was down has lost them
+        ip -6 addr replace fd00::1/64 dev v0 nodad
+        ip -6 addr replace fd00::2/64 dev v1 nodad
+}
+addresses
 rdma_up "$kind" || exit 2
 for case; do
         echo "== $case"
+        addresses
         timeout 120 "$pair" "$case" || echo "status $?"
 done
 echo "== links"
