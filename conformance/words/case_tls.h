@@ -72,8 +72,6 @@ struct said *say_hello(struct t *t, struct tls_hello h);
 struct said *say_hello_in(struct t *t, struct tls_hello h, unsigned records);
 /* Whether the server takes it: its ServerHello, or a HelloRetryRequest (which says nothing of the key). */
 bool is_taken(const struct said *s);
-/* More of what comes, until so many records are there whole, or nothing comes any more. */
-void hear_more(struct said *s, unsigned records);
 /* The record at that place, once it is there, or after it: ChangeCipherSpec means nothing in TLS 1.3. */
 size_t next_record(struct said *s, size_t at);
 /* With the groups of (EC)DHE that servers have, one after the other, and with PSK alone: the first answer that

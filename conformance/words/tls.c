@@ -134,7 +134,8 @@ static bool is_whole(const struct said *s, unsigned records)
         return records == 0;
 }
 
-void hear_more(struct said *s, unsigned records)
+/* More of what comes, until so many records are there whole, or nothing comes any more. */
+static void hear_more(struct said *s, unsigned records)
 {
         struct queue *q = s->queue;
         uint64_t deadline = t_deadline(q->t, REPLY_MS);

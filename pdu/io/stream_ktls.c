@@ -45,7 +45,7 @@ static bool expand(enum tls_suite suite, const uint8_t *secret, const char *labe
         EVP_KDF_CTX *ctx = kdf ? EVP_KDF_CTX_new(kdf) : NULL;
         bool good;
 
-        memcpy(info + 3, label, n);
+        memcpy(info + 3, label, n + 1); /* its NUL is the length of a context that is not there */
         good = ctx && EVP_KDF_derive(ctx, out, len, params) == 1;
         EVP_KDF_CTX_free(ctx);
         EVP_KDF_free(kdf);

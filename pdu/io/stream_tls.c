@@ -32,12 +32,6 @@ bool stream_tls_ready(const struct stream *s)
         return false;
 }
 
-bool stream_tls_by_kernel(const struct stream *s)
-{
-        (void)s;
-        return false;
-}
-
 const char *stream_tls_suite(const struct stream *s)
 {
         (void)s;
@@ -901,14 +895,9 @@ int stream_tls_begin(struct stream *s, struct tls *t, const struct tls_psk *psk)
         return 0;
 }
 
-bool stream_tls_by_kernel(const struct stream *s)
-{
-        return s->ops == &stream_over_kernel;
-}
-
 bool stream_tls_ready(const struct stream *s)
 {
-        return stream_tls_by_kernel(s) ||
+        return s->ops == &stream_over_kernel ||
                (s->ops == &stream_over_tls && SSL_is_init_finished(own(s)->ssl));
 }
 

@@ -59,8 +59,6 @@ void tls_free(struct tls *t);
 int stream_tls_begin(struct stream *s, struct tls *t, const struct tls_psk *psk);
 /* Whether the handshake is complete. False for streams without TLS. */
 bool stream_tls_ready(const struct stream *s);
-/* Whether the kernel has taken its records over. */
-bool stream_tls_by_kernel(const struct stream *s);
 /* "TLS_AES_128_GCM_SHA256"; NULL if it is not complete. */
 const char *stream_tls_suite(const struct stream *s);
 /* The key in use; NULL: none (yet). */
