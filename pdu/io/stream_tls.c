@@ -678,17 +678,18 @@ static bool handshake(struct own *o)
         return false;
 }
 
-/* Once the handshake is done, and before OpenSSL has touched a record of data: 1: the kernel has it; 0: it goes on
- * as it is; -1: not yet, or it has failed: errno. */
+/* The handshake, and before OpenSSL has touched a record of data: 1: the kernel has it; 0: it goes on as it is; -1:
+ * not yet, or it has failed: errno. In the same call as all of a handshake OpenSSL 3.0 would read what follows as
+ * if it were not TLS 1.3, and pass over an alert of level 1. */
 static int hand_over(struct stream *s)
 {
         struct own *o = here(s);
         int rc = 0;
 
-        if (!o->tls->cfg.kernel || o->tried)
-                return 0;
         if (!SSL_is_init_finished(o->ssl) && !handshake(o))
                 return -1;
+        if (!o->tls->cfg.kernel || o->tried)
+                return 0;
         errno = EAGAIN;
         if (!flush(s))
                 return o->error ? tls_fail(o) : -1;

@@ -180,7 +180,8 @@ static void want_closed(struct tls_session *s)
         struct t *t = s->said->queue->t;
 
         put_icreq(s, 0);
-        want(t, !hears_data(s), ends, "data");
+        if (hears_data(s))
+                fail(t, ends, "data: a PDU of type %02Xh", s->content[0]);
         want(t, is_ended(s->said), ends, "it stays");
 }
 
