@@ -7,6 +7,7 @@
 #include "conformance/engine/family.h"
 #include "fuzz/nvme/templates.h"
 #include "host/cmd/command.h"
+#include "pcap/nvme/family.h"
 #include "pcap/srp/family.h"
 #include "target/nvme/conn.h"
 #ifdef NVMF_TOY
@@ -18,10 +19,10 @@ static const struct protocol {
         const struct target_family *target;
         const struct host_family *host;
         const struct conform_family *conform;
-        const struct trace_family *beside;
+        const struct trace_family *capture;
 } protocols[] = {
-        { &nvme_target, &nvme_host, &nvme_conform, NULL }, /* pcap reads it anyway */
-        { .beside = &srp_capture },
+        { &nvme_target, &nvme_host, &nvme_conform, &nvme_capture },
+        { .capture = &srp_capture },
 #ifdef NVMF_TOY
         { &toy_target, &toy_host, &toy_conform, &toy_capture },
 #endif
@@ -53,9 +54,9 @@ const struct conform_family *const *conform_families(void)
         LIST(conform_family, conform);
 }
 
-const struct trace_family *const *trace_families_beside(void)
+const struct trace_family *const *trace_families(void)
 {
-        LIST(trace_family, beside);
+        LIST(trace_family, capture);
 }
 
 /* The fuzzer's engine asks for these by name. */

@@ -12,7 +12,6 @@ struct trace_family;
 const struct target_family *const *target_families(void);
 const struct host_family *const *host_families(void);
 const struct conform_family *const *conform_families(void);
-/* Those that are read in captures beside NVMe. */
-const struct trace_family *const *trace_families_beside(void);
+const struct trace_family *const *trace_families(void);
 
 #endif

@@ -31,7 +31,7 @@ static int host(int argc, char **argv)
 
 static int pcap(int argc, char **argv)
 {
-        return pcap_command(trace_families_beside(), argc, argv);
+        return pcap_command(trace_families(), argc, argv);
 }
 
 static const struct command {

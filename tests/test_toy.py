@@ -38,6 +38,12 @@ def test_host_and_capture(toy, tmp_path):
                              "-o", "json"))
     assert figures["read"]["ios"] > 0 and figures["write"]["ios"] > 0
     stop()
+    shown = run("pcap", "show", tmp_path / "toy.pcapng").splitlines()
+    assert "connection 1: tcp" in shown[0] and "end of the connection" in shown[-1]
+    questions, answers = ([line.split()[-1] for line in shown if f" {sign} " in line and line[-1] == "h"] for sign in "><")
+    assert len(answers) > 10 and answers == questions[:len(answers)]
+    objects = [json.loads(line) for line in run("pcap", "show", "-o", "json", tmp_path / "toy.pcapng").splitlines()]
+    assert len(objects) == len(shown) and {o["kind"] for o in objects} == {"opened", "pdu", "closed"}
     checked = run("pcap", "check", tmp_path / "toy.pcapng")
     assert "1 connections" in checked and "0 must and 0 should broken" in checked
 

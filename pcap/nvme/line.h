@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A record in words, and in JSON. */
+/* A record in words, and its fields. */
 #ifndef NVMF_PCAP_LINE_H
 #define NVMF_PCAP_LINE_H
 
-#include "pdu/io/json.h"
+#include "pdu/core/text.h"
 #include "session.h"
 
 enum { LINE_MAX_TEXT = 1024 };
@@ -13,9 +13,5 @@ void line_words(struct text *t, const struct record *r);
 
 /* All fields to a visitor, the structure that a completed command has moved included. */
 void line_describe(const struct describe *d, const struct record *r);
-
-/* A new object with schema, frame, time_ns, connection, transport, sender, qid, kind and, if there
- * are any, the broken rules. */
-struct json_object *line_object(const struct record *r);
 
 #endif

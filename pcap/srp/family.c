@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "family.h"
 
+#include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "line.h"
 #include "pdu/srp/wire/family.h"
@@ -10,9 +12,7 @@
 enum { CONSUMER = 28 }; /* reason of a reject that the target itself has sent (IBTA 12.6.7.2) */
 
 struct srp_reader {
-        const struct rule_set *waived;
-        srp_record_fn *fn;
-        void *user;
+        struct trace_reading how;
         struct srp_session *sessions;
         bool no_memory;
 };
@@ -71,33 +71,181 @@ static void spread_task_management(struct srp_reader *r, const struct srp_sessio
                         srp_channel_doubt(&o->channel, tm->lun);
 }
 
+/* --- records ---------------------------------------------------------------------------------- */
+
+static void give(trace_record_fn *fn, void *user, const struct srp_record *r)
+{
+        struct trace_record out = {
+                .e = r->e,
+                .broken = r->is_broken ? &r->broken : NULL,
+                .unproven = r->unproven,
+                .record = r,
+        };
+
+        fn(user, &out);
+}
+
+/* It is over, and nobody has answered it. */
+static void lose(const struct srp_reader *r, struct srp_session *s, const struct trace_event *e,
+                 const struct srp_request *request)
+{
+        struct srp_record rec = { .e = e, .session = s };
+
+        rec.command = &s->command[request - s->channel.request];
+        if (r->how.lost)
+                give(r->how.lost, r->how.user, &rec);
+}
+
+static void lose_all(const struct srp_reader *r, struct srp_session *s, const struct trace_event *e)
+{
+        for (unsigned i = 0; i < SRP_CHANNEL_REQUESTS; i++)
+                if (s->channel.request[i].used)
+                        lose(r, s, e, &s->channel.request[i]);
+}
+
+/* --- requests --------------------------------------------------------------------------------- */
+
+static const char *name_in(uint8_t type, const char *field, uint64_t value, const char *other)
+{
+        const char *name = word_for(field_named(srp_info(type)->fields, field)->words, value);
+
+        return name ? name : other;
+}
+
+static struct trace_command command_of(const union srp_iu *iu, const struct trace_event *e)
+{
+        const char *name = srp_command_name(iu->cmd.cdb[0]);
+
+        if (iu->opcode == SRP_TSK_MGMT)
+                return (struct trace_command) {
+                        .name = name_in(SRP_TSK_MGMT, "function", iu->tsk_mgmt.function,
+                                        "another function"),
+                        .queue = "SRP task management",
+                        .code = iu->tsk_mgmt.function,
+                        .rank = iu->tsk_mgmt.function,
+                        .id = be64_get(iu->tsk_mgmt.tag),
+                        .at = e->at,
+                };
+        return (struct trace_command) { .name = name ? name : "another CDB",
+                                        .queue = "SRP commands",
+                                        .io = true,
+                                        .code = iu->cmd.cdb[0],
+                                        .rank = 256u + iu->cmd.cdb[0],
+                                        .id = be64_get(iu->cmd.tag),
+                                        .at = e->at };
+}
+
+static void add_data(struct trace_command *c, const struct trace_event *e, uint32_t n)
+{
+        if (n == 0)
+                return;
+        if (c->data_first.frame == 0)
+                c->data_first = e->first;
+        c->data_last = e->at;
+        *(e->sender == PARTY_HOST ? &c->h2c : &c->c2h) += n;
+}
+
+/* Once the channel has it. */
+static void begin_request(struct srp_session *s, const union srp_iu *iu, struct srp_record *rec)
+{
+        const struct trace_capsule *c = &rec->e->capsule;
+        const struct srp_request *r = srp_channel_find(&s->channel, be64_get(iu->cmd.tag));
+        struct rule_set known = { 0 };
+        struct srp_cmd_parts parts;
+        struct trace_command *command;
+
+        if (!r) /* there are too many */
+                return;
+        rec->command = command = &s->command[r - s->channel.request];
+        rec->begins = true;
+        *command = command_of(iu, rec->e);
+        if (iu->opcode == SRP_CMD && srp_cmd_read(c->data, c->len, rec->imm_at, &parts, &known) &&
+            parts.out.format == SRP_IMMEDIATE_DATA)
+                add_data(command, rec->e, parts.out.len);
+}
+
+/* Before the channel ends its request. */
+static void take_response(struct srp_session *s, const union srp_iu *iu, struct srp_record *rec)
+{
+        const struct trace_capsule *c = &rec->e->capsule;
+        const struct srp_request *r = srp_channel_find(&s->channel, be64_get(iu->rsp.tag));
+        struct rule_set known = { 0 };
+        struct srp_rsp_parts parts;
+
+        rec->rsp = &iu->rsp;
+        rec->command = r ? &s->command[r - s->channel.request] : NULL;
+        (void)srp_rsp_read(c->data, c->len, &parts, &known);
+        if (parts.resp_len >= 4)
+                rec->code = c->data[parts.resp_at + 3];
+}
+
+static bool is_request_iu(uint8_t opcode)
+{
+        return opcode == SRP_CMD || opcode == SRP_TSK_MGMT;
+}
+
+/* The request that describes this memory; NULL: none that is known. A table of descriptors is no data. */
+static struct trace_command *find_by_key(struct srp_session *s, const struct trace_memory *m)
+{
+        for (unsigned i = 0; i < SRP_CHANNEL_REQUESTS; i++) {
+                const struct srp_request *r = &s->channel.request[i];
+
+                for (unsigned j = 0; r->used && j < r->ranges; j++) {
+                        const struct srp_desc *d = &r->range[j].desc;
+
+                        if (!r->range[j].table && d->key == m->key && m->addr >= d->addr &&
+                            m->addr - d->addr < d->len)
+                                return &s->command[i];
+                }
+        }
+        return NULL;
+}
+
 /* --- events ----------------------------------------------------------------------------------- */
 
 static void take_capsule(struct srp_reader *r, struct srp_session *s, const struct trace_event *e,
-                         struct srp_record *rec)
+                         struct srp_record *rec, union srp_iu *iu)
 {
         const struct trace_capsule *c = &e->capsule;
+        const struct srp_request *old;
+        bool whole;
 
         rec->imm_at = srp_channel_immediate(&s->channel);
         if (c->known < c->len) {
                 srp_channel_miss(&s->channel, e->sender);
                 return;
         }
+        whole = srp_read(c->data, c->len, iu);
         if (e->sender == PARTY_CONTROLLER)
                 spread_task_management(r, s, c);
+        if (whole && e->sender == PARTY_CONTROLLER && iu->opcode == SRP_RSP)
+                take_response(s, iu, rec);
+        whole &= e->sender == PARTY_HOST && is_request_iu(iu->opcode);
+        old = whole ? srp_channel_find(&s->channel, be64_get(iu->cmd.tag)) : NULL;
+        if (old)
+                lose(r, s, e, old);
         srp_channel_iu(&s->channel, e->sender, c->data, c->len, &rec->broken);
+        if (whole)
+                begin_request(s, iu, rec);
 }
 
 static void take_memory(struct srp_session *s, const struct trace_event *e, struct srp_record *rec)
 {
         struct srp_desc memory = { e->memory.addr, e->memory.key, e->memory.len };
+        struct trace_command *c = find_by_key(s, &e->memory);
+        bool data = e->kind == TRACE_READ_DATA || e->kind == TRACE_WRITE_DATA;
 
-        if (e->sender == PARTY_CONTROLLER)
+        rec->command = c;
+        if (c && data)
+                add_data(c, e, e->memory.len);
+        if (c && e->kind == TRACE_READ && c->asked.frame == 0)
+                c->asked = e->at;
+        if (e->sender == PARTY_CONTROLLER && (e->kind == TRACE_READ || e->kind == TRACE_WRITE))
                 srp_channel_transfer(&s->channel, e->kind == TRACE_WRITE, &memory, &rec->broken);
 }
 
 static void take_event(struct srp_reader *r, struct srp_session *s, const struct trace_event *e,
-                       struct srp_record *rec)
+                       struct srp_record *rec, union srp_iu *iu)
 {
         struct srp_channel *c = &s->channel;
 
@@ -118,9 +266,12 @@ static void take_event(struct srp_reader *r, struct srp_session *s, const struct
                 srp_channel_miss(c, e->sender);
                 break;
         case TRACE_CAPSULE:
-                take_capsule(r, s, e, rec);
+                take_capsule(r, s, e, rec, iu);
                 break;
         case TRACE_READ:
+        case TRACE_READ_DATA:
+        case TRACE_READ_END:
+        case TRACE_WRITE_DATA:
         case TRACE_WRITE:
                 take_memory(s, e, rec);
                 break;
@@ -138,9 +289,6 @@ static void take_event(struct srp_reader *r, struct srp_session *s, const struct
         case TRACE_TERMINATE:
         case TRACE_SECURED:
         case TRACE_REFUSAL:
-        case TRACE_READ_DATA:
-        case TRACE_READ_END:
-        case TRACE_WRITE_DATA:
                 break;
         }
 }
@@ -153,7 +301,7 @@ static void weigh(const struct srp_reader *r, struct srp_record *rec)
         bool in_doubt = false;
 
         rule_each_in (&rec->broken, id)
-                if (rule_in(r->waived, id))
+                if (!r->how.judge || rule_in(r->how.waived, id))
                         rule_remove(&rec->broken, id);
         rule_each_in (&rec->broken, id) {
                 rec->is_broken = true;
@@ -164,34 +312,39 @@ static void weigh(const struct srp_reader *r, struct srp_record *rec)
                         !trace_proven(rec->e->conn, rec->e->sender, rec->e->at.frame);
 }
 
-void srp_reader_event(struct srp_reader *r, const struct trace_event *e)
+static void reader_event(void *reader, const struct trace_event *e)
 {
+        struct srp_reader *r = reader;
         struct srp_record rec = { .e = e };
         struct srp_session *s = e->conn->user;
+        union srp_iu iu;
 
         if (e->kind == TRACE_OPENED)
                 e->conn->user = s = open_session(r, e->conn);
         if (!s)
                 return;
         rec.session = s;
-        take_event(r, s, e, &rec);
+        take_event(r, s, e, &rec, &iu);
         weigh(r, &rec);
-        r->fn(r->user, &rec);
-        if (e->kind == TRACE_CLOSED)
-                close_session(r, s);
+        give(r->how.record, r->how.user, &rec);
+        if (e->kind != TRACE_CLOSED)
+                return;
+        lose_all(r, s, e);
+        close_session(r, s);
 }
 
-struct srp_reader *srp_reader_new(const struct rule_set *waived, srp_record_fn *fn, void *user)
+static void *reader_open(const struct trace_reading *how)
 {
         struct srp_reader *r = calloc(1, sizeof(*r));
 
         if (r)
-                *r = (struct srp_reader) { .waived = waived, .fn = fn, .user = user };
+                r->how = *how;
         return r;
 }
 
-bool srp_reader_free(struct srp_reader *r)
+static bool reader_close(void *reader)
 {
+        struct srp_reader *r = reader;
         bool whole = !r->no_memory;
 
         while (r->sessions)
@@ -201,53 +354,6 @@ bool srp_reader_free(struct srp_reader *r)
 }
 
 /* --- the family ------------------------------------------------------------------------------- */
-
-struct tracker {
-        struct srp_reader *reader;
-        trace_verdict_fn *verdict;
-        void *user;
-};
-
-static void on_record(void *user, const struct srp_record *r)
-{
-        const struct tracker *t = user;
-        struct trace_verdict v = {
-                .e = r->e,
-                .broken = r->is_broken ? &r->broken : NULL,
-                .unproven = r->unproven,
-                .record = r,
-        };
-
-        t->verdict(t->user, &v);
-}
-
-static void *tracker_open(const struct rule_set *waived, trace_verdict_fn *verdict, void *user)
-{
-        struct tracker *t = calloc(1, sizeof(*t));
-
-        if (!t)
-                return NULL;
-        *t = (struct tracker) { .verdict = verdict, .user = user };
-        t->reader = srp_reader_new(waived, on_record, t);
-        if (t->reader)
-                return t;
-        free(t);
-        return NULL;
-}
-
-static void tracker_event(void *tracker, const struct trace_event *e)
-{
-        srp_reader_event(((struct tracker *)tracker)->reader, e);
-}
-
-static bool tracker_close(void *tracker)
-{
-        struct tracker *t = tracker;
-        bool whole = srp_reader_free(t->reader);
-
-        free(t);
-        return whole;
-}
 
 static bool claims(const uint8_t *data, uint32_t len)
 {
@@ -265,6 +371,54 @@ static void words(struct text *t, const void *record)
         srp_words(t, record);
 }
 
+static void describe(const struct describe *d, const void *record)
+{
+        srp_fields(d, record);
+}
+
+enum { RESPONSE_CODE = 0x100 }; /* of a status: it is one */
+
+static void view(struct trace_view *v, const void *record)
+{
+        const struct srp_record *r = record;
+        const struct trace_capsule *c = &r->e->capsule;
+        const struct srp_info *info =
+            r->e->kind == TRACE_CAPSULE && c->known > 0 ? srp_info(c->data[0]) : NULL;
+
+        v->kind = r->e->kind == TRACE_CAPSULE ? "iu" : NULL;
+        v->message = info ? info->name : NULL;
+        v->rank = info ? info->type : 0;
+        v->known = r->command;
+        if (r->command)
+                v->command = *r->command;
+        v->begins = r->begins;
+        v->ends = r->rsp && r->command;
+        v->answers = r->rsp;
+        if (r->rsp)
+                v->status = r->rsp->flags & SRP_RSPVALID ? RESPONSE_CODE | r->code : r->rsp->status;
+        v->error = v->status != 0 && v->status != RESPONSE_CODE;
+}
+
+static void status(struct text *t, unsigned status)
+{
+        if (status & RESPONSE_CODE)
+                text_add(t, "response code %u", status & 0xff);
+        else
+                text_add(t, "%02Xh %s", status,
+                         name_in(SRP_RSP, "status", status, "another status"));
+}
+
+static bool has_command(const char *name)
+{
+        for (unsigned i = 0; i < 256; i++) {
+                const char *one = srp_command_name((uint8_t)i);
+
+                if (one && strcasecmp(one, name) == 0)
+                        return true;
+        }
+        return false;
+}
+
 static void place(struct text *t, const struct trace_conn *c)
 {
         (void)c;
@@ -273,18 +427,27 @@ static void place(struct text *t, const struct trace_conn *c)
 
 static void place_json(struct json_object *o, const struct trace_conn *c)
 {
-        (void)c;
+        const struct srp_session *s = c->user;
+
+        if (s)
+                json_object_object_add(o, "state",
+                                       json_object_new_string(srp_state_name(s->channel.state)));
         json_object_object_add(o, "protocol", json_object_new_string(srp_family.name));
 }
 
 const struct trace_family srp_capture = {
         .family = &srp_family,
+        .name = "SRP",
         .is_request = is_request,
         .claims = claims,
-        .open = tracker_open,
-        .event = tracker_event,
-        .close = tracker_close,
+        .open = reader_open,
+        .event = reader_event,
+        .close = reader_close,
         .words = words,
+        .describe = describe,
+        .view = view,
+        .status = status,
+        .has_command = has_command,
         .place = place,
         .place_json = place_json,
 };

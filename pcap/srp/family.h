@@ -16,6 +16,7 @@ extern const struct trace_family srp_capture;
 struct srp_session {
         struct trace_conn *conn;
         struct srp_channel channel;
+        struct trace_command command[SRP_CHANNEL_REQUESTS]; /* each of channel.request */
         struct srp_session *next;
 };
 
@@ -23,16 +24,14 @@ struct srp_record {
         const struct trace_event *e;
         const struct srp_session *session;
         uint32_t imm_at; /* where immediate data begins, if the event is SRP_CMD */
+        const struct trace_command
+            *command;              /* the request that it is about; NULL: none, or not known */
+        bool begins;               /* it is that request ... */
+        const struct srp_rsp *rsp; /* ... or its response, or anybody's; NULL: neither */
+        uint8_t code;              /* response code of `rsp`, if it has one (SRP_RSPVALID) */
         struct rule_set broken;
         bool is_broken;
         bool unproven; /* the findings need proof: trace_proven() */
 };
-typedef void srp_record_fn(void *user, const struct srp_record *r);
-
-/* A record for each event of connections that are SRP's. waived may be NULL, and outlives it. NULL: out
- * of memory; false: memory ran out on the way. */
-struct srp_reader *srp_reader_new(const struct rule_set *waived, srp_record_fn *fn, void *user);
-void srp_reader_event(struct srp_reader *r, const struct trace_event *e);
-bool srp_reader_free(struct srp_reader *r);
 
 #endif

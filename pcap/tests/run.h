@@ -8,13 +8,14 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "pcap/nvme/family.h"
 #include "pcap/srp/family.h"
 #include "pcap/tools/command.h"
 
 /* The exit code; what it prints goes to `to`, its remarks are dropped. */
 static int run_pcap(char **argv, int argc, char *to, size_t size)
 {
-        static const struct trace_family *const beside[] = { &srp_capture, NULL };
+        static const struct trace_family *const families[] = { &nvme_capture, &srp_capture, NULL };
         int saved[2] = { dup(1), dup(2) }, null = open("/dev/null", O_WRONLY), rc;
         FILE *f = tmpfile();
         size_t n;
@@ -23,7 +24,7 @@ static int run_pcap(char **argv, int argc, char *to, size_t size)
         fflush(stdout);
         dup2(fileno(f), 1);
         dup2(null, 2);
-        rc = pcap_command(beside, argc, argv);
+        rc = pcap_command(families, argc, argv);
         fflush(stdout);
         dup2(saved[0], 1);
         dup2(saved[1], 2);

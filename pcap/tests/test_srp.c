@@ -119,17 +119,16 @@ static void write_session(unsigned n, int twice)
 
 static struct check_counts check(const struct rule_set *waived)
 {
-        static const struct trace_family *const beside[] = { &srp_capture, NULL };
-        struct trace_options trace = { .beside = beside };
-        struct check_options options = { .all = true, .json = true, .waived_beside = waived };
+        static const struct trace_family *const families[] = { &nvme_capture, &srp_capture, NULL };
+        struct check_options options = { .all = true, .json = true, .waived = waived };
         struct check_counts counts;
         struct trace_totals totals;
         FILE *f = fmemopen(out, sizeof(out), "w");
 
         assert_non_null(f);
-        assert_int_equal(capture_check(path, &nvme_capture, &trace, &options, f, &counts, &totals,
-                                       err, sizeof(err)),
-                         0);
+        assert_int_equal(
+            capture_check(path, families, NULL, &options, f, &counts, &totals, err, sizeof(err)),
+            0);
         fclose(f);
         return counts;
 }
@@ -182,9 +181,9 @@ static void test_each_rule(void **state)
 {
         (void)state;
         for (unsigned rule = 1; rule < SRP_RULES; rule++) {
-                struct rule_set waived[1] = { { { 0 } } };
+                struct rule_set waived[2] = { 0 }; /* of NVMe and of SRP */
 
-                rule_add(waived, rule);
+                rule_add(&waived[1], rule);
                 for (int i = 0; i < SESSIONS; i++) {
                         bool twice = false;
                         int at;
@@ -468,6 +467,52 @@ static void test_show_json(void **state)
         assert_int_equal(count_of("\n") - 1, n);
 }
 
+/* The kernel's traffic of NVMe/TCP and of SRP in one file. */
+static void write_two_families(void)
+{
+        FILE *f = fopen(path, "wb");
+        struct capfile c;
+
+        assert_non_null(f);
+        cap_load(&c, captures[0]);
+        fwrite(c.bytes, 1, c.len, f);
+        cap_free(&c);
+        cap_load(&c, kernel[0]);
+        fwrite(c.bytes + CAP_HEAD, 1, c.len - CAP_HEAD, f);
+        cap_free(&c);
+        assert_int_equal(fclose(f), 0);
+}
+
+/* Each is shown and judged by its own family, and filters ask for any of them. */
+static void test_two_families_in_one_file(void **state)
+{
+        unsigned of_srp, of_both;
+
+        (void)state;
+        write_two_families();
+        assert_int_equal(RUN("show", path), PCAP_OK);
+        of_both = count_of("\n");
+        assert_true(count_of(" CapsuleCmd ") > 0 && count_of(" SRP_CMD ") > 0);
+        assert_true(count_of("tcp/capsule/cqe-reserved") > 0 &&
+                    count_of("! target must srp/") == 0);
+        assert_int_equal(RUN("show", path, "-o", "json"), PCAP_OK);
+        assert_int_equal(count_of("\n"), of_both);
+        of_srp = count_of("\"protocol\":\"SRP\"");
+        assert_in_range(of_srp, 100, of_both - 100);
+        assert_int_equal(RUN("show", path, "--opcode", "inquiry"), PCAP_OK);
+        assert_true(count_of(" SRP_CMD ") > 0 && count_of(" SRP_RSP ") == count_of(" SRP_CMD "));
+        assert_int_equal(count_of(" INQUIRY "), count_of(" SRP_CMD "));
+        assert_int_equal(count_of("Capsule"), 0);
+        assert_int_equal(RUN("show", path, "--status", "error"), PCAP_OK);
+        assert_int_equal(count_of("\n"), count_of(" CapsuleResp ") + count_of(" SRP_RSP "));
+        assert_true(count_of("status CHECK CONDITION") > 0 && count_of("status GOOD") == 0);
+        assert_int_equal(RUN("show", path, "--opcode", "no such command"), PCAP_USAGE);
+        assert_int_equal(RUN("show", path, "--count"), PCAP_OK);
+        assert_true(strstr(out, "  CapsuleCmd ") && strstr(out, "  SRP_CMD "));
+        assert_true(strstr(out, "  Connect ") && strstr(out, "  INQUIRY "));
+        assert_true(strstr(out, "  0/00h ") && strstr(out, "  00h GOOD "));
+}
+
 static int set_up(void **state)
 {
         int fd = mkstemps(path, 5);
@@ -497,6 +542,7 @@ int main(void)
                 cmocka_unit_test(test_check_prints_it),
                 cmocka_unit_test(test_show),
                 cmocka_unit_test(test_show_json),
+                cmocka_unit_test(test_two_families_in_one_file),
         };
 
         return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -230,7 +230,7 @@ static void write_all(struct pcap_call *call, struct anonymizer *w)
 
         args.source.trace.data = true;
         call->args = &args;
-        (void)pcap_records(call, &options, on_record, w, &totals);
+        (void)pcap_sessions(call, &options, on_record, w, &totals);
         call->args = w->args;
         if (w->written == 0 && !*call->err)
                 snprintf(call->err, sizeof(call->err), "%s: contains no NVMe connection to write",

@@ -6,11 +6,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "pcap/srp/family.h"
-
-void args_init(struct args *a, const struct trace_family *const *beside)
+void args_init(struct args *a, const struct trace_family *const *families)
 {
-        *a = (struct args) { .beside = beside,
+        *a = (struct args) { .families = families,
                              .output = "text",
                              .qid = ARG_ANY,
                              .cid = ARG_ANY,
@@ -42,15 +40,15 @@ static bool take_waived(void *args, const char *value, char *error, size_t size)
 {
         struct args *a = args;
 
-        for (unsigned i = 0; a->beside[i]; i++) {
-                unsigned rule = rulebook_by_name(a->beside[i]->family->rules, value);
+        for (unsigned i = 0; a->families[i]; i++) {
+                unsigned rule = rulebook_by_name(a->families[i]->family->rules, value);
 
                 if (rule != RULE_NONE) {
-                        rule_add(&a->waived_beside[i], rule);
+                        rule_add(&a->waived[i], rule);
                         return true;
                 }
         }
-        return option_rule(&nvme_rules, &a->waived, value, error, size);
+        return option_rule(a->families[0]->family->rules, &a->waived[0], value, error, size);
 }
 
 static bool take_number(const char *value, int *out, char *error, size_t size)
@@ -72,7 +70,14 @@ static bool take_qid(void *args, const char *value, char *error, size_t size)
 
 static bool take_cid(void *args, const char *value, char *error, size_t size)
 {
-        return take_number(value, &((struct args *)args)->cid, error, size);
+        uint64_t n;
+
+        if (option_number(value, &n) < 0 || n > INT64_MAX) {
+                snprintf(error, size, "'%s' is not a number", value);
+                return false;
+        }
+        ((struct args *)args)->cid = (int64_t)n;
+        return true;
 }
 
 /* "error", or SCT/SC in hex as specifications write it: 0/0F, 1/82h; or one number. */
@@ -99,22 +104,12 @@ static bool take_status(void *args, const char *value, char *error, size_t size)
         return false;
 }
 
-static bool is_named(const union sqe *s, const char *name)
+/* The name of any command. */
+static bool is_opcode_name(const struct args *a, const char *value)
 {
-        return strcasecmp(sqe_name(s, true), name) == 0 ||
-               strcasecmp(sqe_name(s, false), name) == 0;
-}
-
-/* The name of any command, or a number. */
-static bool is_opcode_name(const char *value)
-{
-        for (unsigned i = 0; i < 256; i++) {
-                union sqe plain = { .opc = (uint8_t)i }, fabrics = { .opc = NVME_FABRICS };
-
-                fabrics.fctype = (uint8_t)i;
-                if (is_named(&plain, value) || is_named(&fabrics, value))
+        for (unsigned i = 0; a->families[i]; i++)
+                if (a->families[i]->has_command && a->families[i]->has_command(value))
                         return true;
-        }
         return false;
 }
 
@@ -123,7 +118,7 @@ static bool take_opcode(void *args, const char *value, char *error, size_t size)
         uint64_t n;
         bool number = option_number(value, &n) == 0;
 
-        if (number ? n > UINT8_MAX : !is_opcode_name(value)) {
+        if (number ? n > UINT8_MAX : !is_opcode_name(args, value)) {
                 snprintf(error, size, "'%s' is neither an opcode nor the name of a command", value);
                 return false;
         }
@@ -144,7 +139,7 @@ const struct option_row pcap_options[] = {
         { 'v', "verbose", NULL, "show all fields", OPTION_FLAG, ARGS_VERBOSE, AT(verbose) },
         { 'c', "conn", "N", "only this connection, as numbered by `show`", OPTION_NUMBER, ARGS_FILTER | ARGS_CONN | ARGS_ANON, AT(conn), .min = 1, .max = UINT32_MAX },
         { 'q', "qid", "N", "only this queue", OPTION_CALL, ARGS_FILTER | ARGS_CONN, .call = take_qid },
-        { 0, "cid", "N", "only this command identifier", OPTION_CALL, ARGS_FILTER, .call = take_cid },
+        { 0, "cid", "N", "only this command identifier, or tag", OPTION_CALL, ARGS_FILTER, .call = take_cid },
         { 0, "opcode", "OPC", "only commands of this opcode or name, with what belongs to them: "
                               "0x02, read, \"get log page\"", OPTION_CALL, ARGS_FILTER, .call = take_opcode },
         { 0, "status", "ST", "only completions with this status: error, SCT/SC in hex (0/0F), or a number", OPTION_CALL, ARGS_FILTER, .call = take_status },
@@ -172,44 +167,48 @@ const struct option_row pcap_options[] = {
 
 /* --- filters ---------------------------------------------------------------------------------- */
 
-static bool is_opcode(const char *wanted, const struct session *s, const union sqe *sqe)
+static bool is_opcode(const char *wanted, const struct trace_command *c)
 {
         uint64_t n;
 
         if (option_number(wanted, &n) == 0)
-                return sqe->opc == n;
-        return strcasecmp(sqe_name(sqe, session_admin(s, sqe)), wanted) == 0;
+                return c->code == n;
+        return strcasecmp(c->name, wanted) == 0;
 }
 
-static bool is_status(int wanted, const struct cqe *cqe)
+static bool is_status(int wanted, const struct trace_view *v)
 {
-        if (wanted == STATUS_ANY_ERROR)
-                return cqe_status(cqe) != NVME_SUCCESS;
-        return cqe_status(cqe) == wanted;
+        return wanted == STATUS_ANY_ERROR ? v->error : (int)v->status == wanted;
 }
 
-bool args_select_queue(const struct args *a, const struct record *r)
+uint64_t args_key(const struct args *a, const struct trace_family *family, unsigned rank)
 {
-        return (!a->conn || a->conn == r->e->conn->number) &&
-               (a->qid == ARG_ANY || a->qid == r->session->qid);
+        uint64_t i = 0;
+
+        while (a->families[i] != family)
+                i++;
+        return i << 32 | rank;
 }
 
 bool args_select_conn(const struct args *a, const struct trace_conn *c)
 {
-        return (!a->conn || a->conn == c->number) && a->qid == ARG_ANY;
+        return (!a->conn || a->conn == c->number) &&
+               (a->qid == ARG_ANY || (c->family->queue && c->family->queue(c) == a->qid));
 }
 
-bool args_select(const struct args *a, const struct record *r)
+bool args_select(const struct args *a, const struct trace_record *r)
 {
-        const union sqe *sqe = r->sqe ? r->sqe : r->cmd ? &r->cmd->sqe : NULL;
+        struct trace_view v = { 0 };
 
-        if (!args_select_queue(a, r))
+        if (!args_select_conn(a, r->e->conn) || (a->violations && !r->broken))
                 return false;
-        if (a->cid != ARG_ANY && (!r->cmd || r->cmd->cid != a->cid))
+        if (a->cid == ARG_ANY && !a->opcode && a->status == ARG_ANY)
+                return true;
+        if (r->e->conn->family->view)
+                r->e->conn->family->view(&v, r->record);
+        if (a->cid != ARG_ANY && (!v.known || v.command.id != (uint64_t)a->cid))
                 return false;
-        if (a->opcode && (!sqe || !is_opcode(a->opcode, r->session, sqe)))
+        if (a->opcode && (!v.command.name || !is_opcode(a->opcode, &v.command)))
                 return false;
-        if (a->status != ARG_ANY && (!r->cqe || !is_status(a->status, r->cqe)))
-                return false;
-        return !a->violations || r->is_broken;
+        return a->status == ARG_ANY || (v.answers && is_status(a->status, &v));
 }

@@ -3,7 +3,6 @@
 #ifndef NVMF_PCAP_ARGS_H
 #define NVMF_PCAP_ARGS_H
 
-#include "pcap/nvme/session.h"
 #include "pdu/io/option.h"
 #include "source.h"
 
@@ -24,20 +23,20 @@ enum args_group {
 
 enum { ARG_ANY = -1, STATUS_ANY_ERROR = -2 };
 
-struct args {                 /* strings are argv's */
-        struct source source; /* first: args_take_port() */
-        struct rule_set waived;
-        struct rule_set waived_beside[TRACE_BESIDE]; /* one for each of these: */
-        const struct trace_family *const *beside; /* those that check reads, too; ended by NULL */
+struct args {                                       /* strings are argv's */
+        struct source source;                       /* first: args_take_port() */
+        const struct trace_family *const *families; /* those that are read; ended by NULL */
+        struct rule_set waived[TRACE_FAMILIES];     /* one for each of these */
         bool verbose, help, violations, count, all, strict, summary;
         const char *output;
-        uint64_t conn;        /* 0: all */
-        int qid, cid, status; /* ARG_ANY; status: SCT << 8 | SC, or STATUS_ANY_ERROR */
-        const char *opcode;   /* a number or a name; NULL: all */
-        const char *html;     /* stat: where the page goes */
-        const char *to;       /* anonymize, extract: where it goes */
-        const char *kind;     /* extract: what */
-        uint64_t interval;    /* stat: ms; 0: what suits */
+        uint64_t conn;      /* 0: all */
+        int qid, status;    /* ARG_ANY; status: as families number it, or STATUS_ANY_ERROR */
+        int64_t cid;        /* ARG_ANY */
+        const char *opcode; /* a number or a name; NULL: all */
+        const char *html;   /* stat: where the page goes */
+        const char *to;     /* anonymize, extract: where it goes */
+        const char *kind;   /* extract: what */
+        uint64_t interval;  /* stat: ms; 0: what suits */
         uint64_t nsid, slba, blocks, block_size; /* extract: blocks, and bytes of one; 0: as seen */
         uint64_t seed;                           /* anonymize: of the key; 0: a new one */
         bool keep_data;                          /* anonymize */
@@ -46,7 +45,7 @@ struct args {                 /* strings are argv's */
 extern const struct option_row pcap_options[];
 
 /* What holds where no option says otherwise. */
-void args_init(struct args *a, const struct trace_family *const *beside);
+void args_init(struct args *a, const struct trace_family *const *families);
 
 /* An option_row's `call` for arguments that begin with a struct trace_options: one more port. */
 bool args_take_port(void *trace_options, const char *value, char *error, size_t size);
@@ -56,14 +55,14 @@ static inline bool args_json(const struct args *a)
         return a->output[0] == 'j';
 }
 
-/* Whether it is of the connection and queue that were asked for. */
-bool args_select_queue(const struct args *a, const struct record *r);
+/* Of a family's kinds, in lists: that of a rank. */
+uint64_t args_key(const struct args *a, const struct trace_family *family, unsigned rank);
 
-/* The same of a connection that has no queues. */
+/* Whether it is the connection and queue that were asked for. */
 bool args_select_conn(const struct args *a, const struct trace_conn *c);
 
 /* Whether the filters let this record through; what is of no command passes only those that ask for
  * none. */
-bool args_select(const struct args *a, const struct record *r);
+bool args_select(const struct args *a, const struct trace_record *r);
 
 #endif

@@ -4,6 +4,7 @@
 #define NVMF_PCAP_CALL_H
 
 #include "args.h"
+#include "pcap/nvme/session.h"
 
 struct pcap_call {
         const struct args *args;
@@ -24,9 +25,13 @@ int pcap_extract(struct pcap_call *call);
 /* Those with options of their own; argv[0] is the subcommand. */
 int pcap_replay_command(int argc, char **argv);
 
-/* session_read() of the call's file by its arguments; -1 with call->err. */
-int pcap_records(struct pcap_call *call, const struct session_options *options, record_fn *fn,
-                 void *user, struct trace_totals *totals);
+/* trace_records() of the call's file by its arguments; of connections over TLS that are not read only what is broken. -1
+ * with call->err. */
+int pcap_records(struct pcap_call *call, const struct trace_reading *how,
+                 struct trace_totals *totals);
+/* session_read() likewise. */
+int pcap_sessions(struct pcap_call *call, const struct session_options *options, record_fn *fn,
+                  void *user, struct trace_totals *totals);
 
 /* "3 gaps, 2 IP fragments left out, ..." on stderr, if there is anything to say. */
 void pcap_remarks(const struct pcap_call *call, const struct trace_totals *t);

@@ -4,12 +4,10 @@
 #include "call.h"
 #include "command.h"
 
-static bool selects(void *user, const struct trace_verdict *v)
+static bool selects(void *user, const struct trace_record *r)
 {
         struct pcap_call *call = user;
-        bool nvme = v->e->conn->family == &nvme_capture;
-        bool selected = nvme ? args_select_queue(call->args, v->record)
-                             : args_select_conn(call->args, v->e->conn);
+        bool selected = args_select_conn(call->args, r->e->conn);
 
         call->selected = call->selected || selected;
         return selected;
@@ -18,12 +16,10 @@ static bool selects(void *user, const struct trace_verdict *v)
 int pcap_check(struct pcap_call *call)
 {
         const struct args *a = call->args;
-        struct trace_options trace = a->source.trace;
         struct check_options options = {
                 .all = a->all,
                 .json = args_json(a),
-                .waived = &a->waived,
-                .waived_beside = a->waived_beside,
+                .waived = a->waived,
                 .selects = a->conn || a->qid != ARG_ANY ? selects : NULL,
                 .user = call,
         };
@@ -31,9 +27,8 @@ int pcap_check(struct pcap_call *call)
         struct trace_totals totals;
 
         call->selected = !a->conn && a->qid == ARG_ANY;
-        trace.beside = a->beside;
-        if (capture_check(call->file, &nvme_capture, &trace, &options, stdout, &counts, &totals,
-                          call->err, sizeof(call->err)) == 0)
+        if (capture_check(call->file, a->families, &a->source.trace, &options, stdout, &counts,
+                          &totals, call->err, sizeof(call->err)) == 0)
                 (void)source_is_sealed(&a->source, &totals, call->err, sizeof(call->err));
         pcap_remarks(call, &totals);
         if (counts.of[GRADE_MUST] > 0 || (a->strict && counts.of[GRADE_SHOULD] > 0))

@@ -107,19 +107,19 @@ static int read_and_run(const struct subcommand *s, int argc, char **argv, struc
 }
 
 /* Options may bring keys: whatever becomes of the rest, they are wiped and freed. */
-static int run(const struct subcommand *s, const struct trace_family *const *beside, int argc,
+static int run(const struct subcommand *s, const struct trace_family *const *families, int argc,
                char **argv)
 {
         struct args args;
         int rc;
 
-        args_init(&args, beside);
+        args_init(&args, families);
         rc = read_and_run(s, argc, argv, &args);
         source_close(&args.source);
         return rc;
 }
 
-int pcap_command(const struct trace_family *const *beside, int argc, char **argv)
+int pcap_command(const struct trace_family *const *families, int argc, char **argv)
 {
         const struct subcommand *s = argc > 1 ? find(argv[1]) : NULL;
 
@@ -131,7 +131,7 @@ int pcap_command(const struct trace_family *const *beside, int argc, char **argv
                 if (strcmp(own_subcommands[i].name, argv[1]) == 0)
                         return own_subcommands[i].run(argc - 1, argv + 1);
         if (s)
-                return run(s, beside, argc - 1, argv + 1);
+                return run(s, families, argc - 1, argv + 1);
         if (argc > 1)
                 fprintf(stderr, "nvmfspec pcap: no subcommand '%s'; --help lists them\n", argv[1]);
         else
@@ -141,37 +141,77 @@ int pcap_command(const struct trace_family *const *beside, int argc, char **argv
 
 struct filter {
         struct pcap_call *call;
+        const struct trace_reading *how;
+};
+
+static void on_record(void *user, const struct trace_record *r)
+{
+        const struct filter *f = user;
+        const struct trace_conn *c = r->e->conn;
+
+        f->call->selected = f->call->selected || args_select_conn(f->call->args, c);
+        if (!c->sealed || r->broken)
+                f->how->record(f->how->user, r);
+}
+
+static void on_lost(void *user, const struct trace_record *r)
+{
+        const struct filter *f = user;
+
+        f->how->lost(f->how->user, r);
+}
+
+int pcap_records(struct pcap_call *call, const struct trace_reading *how,
+                 struct trace_totals *totals)
+{
+        const struct args *a = call->args;
+        struct filter f = { call, how };
+        struct trace_reading own = *how;
+
+        own.record = on_record;
+        own.lost = how->lost ? on_lost : NULL;
+        own.user = &f;
+        call->selected = !a->conn && a->qid == ARG_ANY;
+        if (trace_records(call->file, a->families, &a->source.trace, &own, totals, call->err,
+                          sizeof(call->err)) < 0)
+                return -1;
+        return source_is_sealed(&a->source, totals, call->err, sizeof(call->err)) ? -1 : 0;
+}
+
+/* --- of NVMe alone ---------------------------------------------------------------------------- */
+
+struct session_filter {
+        struct pcap_call *call;
         record_fn *fn, *lost;
         void *user;
 };
 
-static void on_record(void *user, const struct record *r)
+static void on_session_record(void *user, const struct record *r)
 {
-        const struct filter *h = user;
+        const struct session_filter *h = user;
 
-        h->call->selected = h->call->selected || args_select_queue(h->call->args, r);
+        h->call->selected = h->call->selected || args_select_conn(h->call->args, r->e->conn);
         if (!r->e->conn->sealed)
                 h->fn(h->user, r);
 }
 
-static void on_lost(void *user, const struct record *r)
+static void on_session_lost(void *user, const struct record *r)
 {
-        const struct filter *h = user;
+        const struct session_filter *h = user;
 
         h->lost(h->user, r);
 }
 
-int pcap_records(struct pcap_call *call, const struct session_options *options, record_fn *fn,
-                 void *user, struct trace_totals *totals)
+int pcap_sessions(struct pcap_call *call, const struct session_options *options, record_fn *fn,
+                  void *user, struct trace_totals *totals)
 {
-        struct filter h = { call, fn, options->lost, user };
+        struct session_filter h = { call, fn, options->lost, user };
         struct session_options own = *options;
-        bool filters = call->args->conn || call->args->qid != ARG_ANY;
 
         *totals = (struct trace_totals) { 0 }; /* whatever becomes of the reading */
-        own.lost = h.lost ? on_lost : NULL;
-        call->selected = !filters;
-        if (session_read(call->file, &call->args->source.trace, &own, on_record, &h, totals,
+        own.lost = h.lost ? on_session_lost : NULL;
+        call->selected = !call->args->conn && call->args->qid == ARG_ANY;
+        if (session_read(call->file, &call->args->source.trace, &own, on_session_record, &h, totals,
                          call->err, sizeof(call->err)) < 0)
                 return -1;
         return source_is_sealed(&call->args->source, totals, call->err, sizeof(call->err)) ? -1 : 0;
@@ -204,7 +244,11 @@ void pcap_remarks(const struct pcap_call *call, const struct trace_totals *t)
         remark(call, t->repeated, "repeated RoCEv2 packets");
         remark(call, t->strange, "RoCEv2 packets of an unknown queue pair");
         remark(call, t->crc_bad, "FPDUs with a wrong CRC");
-        if (t->conns == 0 && !*call->err)
-                fprintf(stderr, "%s: no NVMe connection among %" PRIu64 " frames\n", call->file,
-                        t->frames);
+        if (t->conns > 0 || *call->err)
+                return;
+        fprintf(stderr, "%s:", call->file);
+        for (unsigned i = 0; call->args->families[i]; i++)
+                fprintf(stderr, "%s no %s connection", i ? " and" : "",
+                        call->args->families[i]->name);
+        fprintf(stderr, " among %" PRIu64 " frames\n", t->frames);
 }

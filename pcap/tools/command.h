@@ -13,8 +13,8 @@ enum pcap_exit {
 
 struct trace_family;
 
-/* Returns the exit code. argv[0] is "pcap". beside: the families that are judged beside NVMe, where they claim a
- * connection; ended by NULL. */
-int pcap_command(const struct trace_family *const *beside, int argc, char **argv);
+/* Returns the exit code. argv[0] is "pcap". families: those that are read, ended by NULL; the first one has the ports that
+ * options name. */
+int pcap_command(const struct trace_family *const *families, int argc, char **argv);
 
 #endif

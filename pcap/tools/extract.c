@@ -92,7 +92,7 @@ static void take_data(struct extractor *x, const struct record *r)
                 return;
         }
         if ((c->sqe.opc != NVME_WRITE && c->sqe.opc != NVME_READ) ||
-            le32_get(c->sqe.nsid) != x->args->nsid || !args_select_queue(x->args, r))
+            le32_get(c->sqe.nsid) != x->args->nsid || !args_select_conn(x->args, r->e->conn))
                 return;
         slba = le32_get(c->sqe.cdw10) | (uint64_t)le32_get(c->sqe.cdw11) << 32;
         if (c->data_cut || x->block_size == 0 || slba > INT64_MAX / x->block_size)
@@ -131,7 +131,7 @@ static void take_sequence(struct extractor *x, const struct record *r)
         const struct session_cmd *c = r->cmd;
         struct json_object *o;
 
-        if (!r->ends || !c || !args_select_queue(x->args, r))
+        if (!r->ends || !c || !args_select_conn(x->args, r->e->conn))
                 return;
         o = json_object_new_object();
         put(o, "schema", 1);
@@ -186,7 +186,7 @@ static void take_seed(struct extractor *x, const struct record *r)
         struct wire_parts parts;
         char kind[64];
 
-        if (!args_select_queue(x->args, r))
+        if (!args_select_conn(x->args, r->e->conn))
                 return;
         if (r->e->kind == TRACE_PDU && !r->e->pdu->cut) {
                 if (!wire_bytes(&x->pdu, r->e->pdu, &parts))
@@ -294,7 +294,7 @@ int pcap_extract(struct pcap_call *call)
         args.source.trace.data = true;
         if (open_output(x)) {
                 call->args = &args;
-                (void)pcap_records(call, &options, on_record, x, &totals);
+                (void)pcap_sessions(call, &options, on_record, x, &totals);
                 call->args = x->args;
                 close_output(x);
                 if (!x->failed)

@@ -6,16 +6,13 @@
 
 #include "call.h"
 #include "command.h"
-#include "pcap/nvme/line.h"
-#include "pcap/srp/line.h"
+#include "pdu/io/json.h"
+#include "tally.h"
 
-enum { FIELDS_MAX = 1 << 20 };
+enum { FIELDS_MAX = 1 << 20, WORDS_MAX = 1024, SCHEMA = 1 };
 
 struct shower {
-        struct pcap_call *call;
         const struct args *args;
-        struct reader *nvme;
-        struct srp_reader *srp;
         int64_t start_ns; /* of the first frame with a record */
         bool started;
         char *fields; /* FIELDS_MAX bytes, for -v */
@@ -27,92 +24,146 @@ static bool is_shown(enum trace_kind kind)
         return kind != TRACE_HEADER && kind != TRACE_READ_DATA && kind != TRACE_WRITE_DATA;
 }
 
-/* Of TLS only what is wrong with it. */
-static bool is_sealed(const struct record *r)
-{
-        return (r->e->kind == TRACE_SECURED || r->e->conn->sealed) && !r->is_broken;
-}
+/* --- text ------------------------------------------------------------------------------------- */
 
-static void print_broken(const struct family *f, const struct rule_set *broken, bool unproven)
+static void print_broken(const struct trace_record *r)
 {
-        rule_each_in (broken, id) {
-                const struct rule *r = rulebook_get(f->rules, id);
+        const struct family *f = r->e->conn->family->family;
 
-                printf("        ! %s %s %s (%s): %s%s\n", family_party(f, r->bound),
-                       grade_name(rule_grade(r)), r->id, r->source, r->says,
-                       unproven ? " [or a frame is missing]" : "");
+        rule_each_in (r->broken, id) {
+                const struct rule *rule = rulebook_get(f->rules, id);
+
+                printf("        ! %s %s %s (%s): %s%s\n", family_party(f, rule->bound),
+                       grade_name(rule_grade(rule)), rule->id, rule->source, rule->says,
+                       r->unproven ? " [or a frame is missing]" : "");
         }
 }
 
-/* A visitor that writes to s->fields. */
-static struct describe fields_of(const struct shower *s, struct text_lines *lines)
+static void print_fields(const struct shower *s, const struct trace_record *r)
 {
-        *lines = (struct text_lines) { .text = text_in(s->fields, FIELDS_MAX), .depth = 2 };
-        return text_describer(lines);
+        struct text_lines lines = { .text = text_in(s->fields, FIELDS_MAX), .depth = 2 };
+        struct describe d = text_describer(&lines);
+
+        if (!r->e->conn->family->describe)
+                return;
+        r->e->conn->family->describe(&d, r->record);
+        fputs(s->fields, stdout);
 }
 
-static void print_head(const struct shower *s, const struct trace_event *e, const char *queue,
-                       const char *words)
+static void print_line(const struct shower *s, const struct trace_record *r)
 {
-        double seconds = (double)(e->at.time_ns - s->start_ns) / 1e9;
-
-        printf("%7" PRIu64 " %11.6f%c %3u %-3s %c %s\n", e->at.frame, seconds,
-               e->at.time_guessed ? '~' : ' ', e->conn->number, queue,
-               e->sender == PARTY_HOST ? '>' : '<', words);
-}
-
-static void print_line(struct shower *s, const struct record *r)
-{
-        char words[LINE_MAX_TEXT], qid[16] = "q?";
+        const struct trace_event *e = r->e;
+        const struct trace_family *f = e->conn->family;
+        int number = f->queue ? f->queue(e->conn) : -1;
+        char words[WORDS_MAX], queue[16] = "";
         struct text t = text_in(words, sizeof(words));
-        struct text_lines lines;
 
-        line_words(&t, r);
-        if (r->session->qid >= 0)
-                snprintf(qid, sizeof(qid), "q%d", r->session->qid);
-        print_head(s, r->e, qid, words);
-        if (s->args->verbose) {
-                struct describe d = fields_of(s, &lines);
-
-                line_describe(&d, r);
-                fputs(s->fields, stdout);
-        }
-        if (r->is_broken)
-                print_broken(nvme_capture.family, &r->broken, r->unproven);
+        if (f->queue)
+                snprintf(queue, sizeof(queue), number < 0 ? "q?" : "q%d", number);
+        f->words(&t, r->record);
+        printf("%7" PRIu64 " %11.6f%c %3u %-3s %c %s\n", e->at.frame,
+               (double)(e->at.time_ns - s->start_ns) / 1e9, e->at.time_guessed ? '~' : ' ',
+               e->conn->number, queue, e->sender == PARTY_HOST ? '>' : '<', words);
+        if (s->args->verbose)
+                print_fields(s, r);
+        if (r->broken)
+                print_broken(r);
 }
 
-static void print_json(struct json_object *o, struct json_object *fields)
+/* --- JSON ------------------------------------------------------------------------------------- */
+
+static void add(struct json_object *o, const char *name, struct json_object *value)
 {
-        json_object_object_add(o, "fields", fields);
+        json_object_object_add(o, name, value);
+}
+
+static void add_string(struct json_object *o, const char *name, const char *s)
+{
+        add(o, name, json_object_new_string(s));
+}
+
+static void add_broken(struct json_object *o, const struct trace_record *r)
+{
+        const struct family *f = r->e->conn->family->family;
+        struct json_object *list = json_object_new_array();
+
+        add(o, "broken", list);
+        rule_each_in (r->broken, id) {
+                const struct rule *rule = rulebook_get(f->rules, id);
+                struct json_object *one = json_object_new_object();
+
+                add_string(one, "rule", rule->id);
+                add_string(one, "level", level_name(rule->level));
+                add_string(one, "grade", grade_name(rule_grade(rule)));
+                add_string(one, "bound", family_party(f, rule->bound));
+                add_string(one, "source", rule->source);
+                add_string(one, "says", rule->says);
+                json_object_array_add(list, one);
+        }
+        if (r->unproven)
+                add(o, "unproven", json_object_new_boolean(true));
+}
+
+static void add_opened(struct json_object *o, const struct trace_conn *c)
+{
+        char end[CAPTURE_END_TEXT];
+
+        for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++)
+                add_string(o, family_party(c->family->family, p),
+                           capture_end_text(&c->end[p], end));
+        add(o, "midstream", json_object_new_boolean(c->midstream));
+}
+
+static void add_fields(struct json_object *o, const struct trace_record *r)
+{
+        struct json_object *inner = json_object_new_object();
+        struct json_groups groups;
+        struct describe d = json_describer(&groups, inner);
+
+        if (r->e->conn->family->describe)
+                r->e->conn->family->describe(&d, r->record);
+        add(o, "fields", inner);
+}
+
+static void print_object(const struct trace_record *r)
+{
+        const struct trace_event *e = r->e;
+        const struct trace_family *f = e->conn->family;
+        struct json_object *o = json_object_new_object();
+        struct trace_view v = { 0 };
+
+        if (f->view)
+                f->view(&v, r->record);
+        add(o, "schema", json_object_new_int(SCHEMA));
+        add(o, "frame", json_object_new_uint64(e->at.frame));
+        add(o, "time_ns", json_object_new_int64(e->at.time_ns));
+        if (e->at.time_guessed)
+                add(o, "time_guessed", json_object_new_boolean(true));
+        add(o, "connection", json_object_new_uint64(e->conn->number));
+        add_string(o, "transport", trace_transport_name(e->conn->transport));
+        add_string(o, "sender", family_party(f->family, e->sender));
+        add_string(o, "kind", v.kind ? v.kind : trace_kind_name(e->kind));
+        if (f->place_json)
+                f->place_json(o, e->conn);
+        if (e->kind == TRACE_OPENED)
+                add_opened(o, e->conn);
+        if (r->broken)
+                add_broken(o, r);
+        add_fields(o, r);
         puts(json_object_to_json_string_ext(o, JSON_C_TO_STRING_NOSLASHESCAPE));
         json_object_put(o);
 }
 
-static void print_object(const struct record *r)
-{
-        struct json_object *o = line_object(r), *inner = json_object_new_object();
-        struct json_groups groups;
-        struct describe d = json_describer(&groups, inner);
-
-        line_describe(&d, r);
-        print_json(o, inner);
-}
-
-static void note_start(struct shower *s, const struct trace_event *e)
-{
-        if (!s->started) {
-                s->started = true;
-                s->start_ns = e->at.time_ns;
-        }
-}
-
-static void on_record(void *user, const struct record *r)
+static void on_record(void *user, const struct trace_record *r)
 {
         struct shower *s = user;
 
-        note_start(s, r->e);
-        s->call->selected |= args_select_queue(s->args, r);
-        if (!is_shown(r->e->kind) || is_sealed(r) || !args_select(s->args, r))
+        if (!s->started) {
+                s->started = true;
+                s->start_ns = r->e->at.time_ns;
+        }
+        if (!is_shown(r->e->kind) || (r->e->kind == TRACE_SECURED && !r->broken) ||
+            !args_select(s->args, r))
                 return;
         if (args_json(s->args))
                 print_object(r);
@@ -120,198 +171,108 @@ static void on_record(void *user, const struct record *r)
                 print_line(s, r);
 }
 
-/* --- SRP -------------------------------------------------------------------------------------- */
-
-static void print_srp_line(struct shower *s, const struct srp_record *r)
-{
-        char words[LINE_MAX_TEXT];
-        struct text t = text_in(words, sizeof(words));
-        struct text_lines lines;
-
-        srp_words(&t, r);
-        print_head(s, r->e, "", words);
-        if (s->args->verbose) {
-                struct describe d = fields_of(s, &lines);
-
-                srp_fields(&d, r);
-                fputs(s->fields, stdout);
-        }
-        if (r->is_broken)
-                print_broken(srp_capture.family, &r->broken, r->unproven);
-}
-
-static void print_srp_object(const struct srp_record *r)
-{
-        struct json_object *o = srp_object(r), *inner = json_object_new_object();
-        struct json_groups groups;
-        struct describe d = json_describer(&groups, inner);
-
-        srp_fields(&d, r);
-        print_json(o, inner);
-}
-
-/* Filters that ask for something of NVMe let nothing of SRP through. */
-static bool is_srp_wanted(const struct args *a, const struct srp_record *r)
-{
-        return args_select_conn(a, r->e->conn) && a->cid == ARG_ANY && !a->opcode &&
-               a->status == ARG_ANY && (!a->violations || r->is_broken);
-}
-
-static void on_srp_record(void *user, const struct srp_record *r)
-{
-        struct shower *s = user;
-
-        note_start(s, r->e);
-        s->call->selected |= args_select_conn(s->args, r->e->conn);
-        if (!is_shown(r->e->kind) || !is_srp_wanted(s->args, r))
-                return;
-        if (args_json(s->args))
-                print_srp_object(r);
-        else
-                print_srp_line(s, r);
-}
-
 /* --- counting --------------------------------------------------------------------------------- */
 
 struct counter {
         const struct args *args;
-        uint64_t pdus[PDU_TYPES], commands, responses, errors, bytes;
-        uint64_t kinds[TRACE_WRITE + 1];
-        uint64_t opcodes[2][256]; /* by admin queue or not */
-        uint64_t fabrics[256];
-        uint64_t status[2048];
+        struct tally *messages, *commands, *statuses;
+        uint64_t begun, answered, reads, writes;
+        bool no_memory;
 };
 
-static void count_event(void *user, const struct trace_event *e)
+static void count_view(struct counter *c, const struct trace_family *f, const struct trace_view *v)
 {
-        struct counter *c = user;
+        uint64_t key = args_key(c->args, f, 0);
+        char name[TALLY_NAME];
+        struct text t = text_in(name, sizeof(name));
+        bool good = true;
 
-        c->kinds[e->kind]++;
-        if (e->kind == TRACE_PDU && e->pdu->h->ch.type < PDU_TYPES)
-                c->pdus[e->pdu->h->ch.type]++;
+        c->begun += v->begins;
+        c->answered += v->answers;
+        if (v->message)
+                good &= tally_add(&c->messages, key | v->rank, v->message);
+        if (v->begins && v->command.name)
+                good &= tally_add(&c->commands, key | v->command.rank, v->command.name);
+        if (v->answers) {
+                f->status(&t, v->status);
+                good &= tally_add(&c->statuses, key | v->status, name);
+        }
+        c->no_memory |= !good;
 }
 
-static void count_record(void *user, const struct record *r)
+static void count_record(void *user, const struct trace_record *r)
 {
+        const struct trace_family *f = r->e->conn->family;
         struct counter *c = user;
+        struct trace_view v = { 0 };
 
         if (!args_select(c->args, r))
                 return;
-        count_event(c, r->e);
-        if (r->sqe) {
-                c->commands++;
-                if (r->sqe->opc == NVME_FABRICS)
-                        c->fabrics[r->sqe->fctype]++;
-                else
-                        c->opcodes[!session_admin(r->session, r->sqe)][r->sqe->opc]++;
-        }
-        if (r->cqe) {
-                c->responses++;
-                c->status[cqe_status(r->cqe)]++;
-        }
+        c->reads += r->e->kind == TRACE_READ;
+        c->writes += r->e->kind == TRACE_WRITE;
+        if (!f->view)
+                return;
+        f->view(&v, r->record);
+        count_view(c, f, &v);
 }
 
-static void print_opcodes(const struct counter *c)
+static void print_tally(const struct tally *list)
 {
-        union sqe s = { .opc = NVME_FABRICS };
-
-        for (unsigned i = 0; i < 256; i++) {
-                s.fctype = (uint8_t)i;
-                if (c->fabrics[i])
-                        printf("  %-28s %" PRIu64 "\n", sqe_name(&s, true), c->fabrics[i]);
-        }
-        for (int io = 0; io < 2; io++)
-                for (unsigned i = 0; i < 256; i++) {
-                        s = (union sqe) { .opc = (uint8_t)i };
-                        if (c->opcodes[io][i])
-                                printf("  %-28s %" PRIu64 "\n", sqe_name(&s, !io),
-                                       c->opcodes[io][i]);
-                }
+        for (; list; list = list->next)
+                printf("  %-28s %" PRIu64 "\n", list->name, list->count);
 }
 
 static void print_counts(const struct counter *c, const struct trace_totals *t)
 {
         printf("%" PRIu64 " frames, %" PRIu64 " connections, %" PRIu64 " gaps\n", t->frames,
                t->conns, t->gaps);
-        for (uint8_t i = 0; i < PDU_TYPES; i++)
-                if (c->pdus[i])
-                        printf("  %-28s %" PRIu64 "\n", pdu_info(i)->name, c->pdus[i]);
-        if (c->kinds[TRACE_READ] + c->kinds[TRACE_WRITE])
-                printf("  %-28s %" PRIu64 "\n  %-28s %" PRIu64 "\n", "RDMA READ",
-                       c->kinds[TRACE_READ], "RDMA WRITE", c->kinds[TRACE_WRITE]);
-        printf("%" PRIu64 " commands\n", c->commands);
-        print_opcodes(c);
-        printf("%" PRIu64 " responses\n", c->responses);
-        for (unsigned i = 0; i < 2048; i++)
-                if (c->status[i])
-                        printf("  %X/%02Xh %-22s %" PRIu64 "\n", i >> 8, i & 255,
-                               status_name((uint16_t)i), c->status[i]);
+        print_tally(c->messages);
+        if (c->reads + c->writes)
+                printf("  %-28s %" PRIu64 "\n  %-28s %" PRIu64 "\n", "RDMA READ", c->reads,
+                       "RDMA WRITE", c->writes);
+        printf("%" PRIu64 " commands\n", c->begun);
+        print_tally(c->commands);
+        printf("%" PRIu64 " responses\n", c->answered);
+        print_tally(c->statuses);
 }
 
-static int count(struct pcap_call *call)
+static void count(struct pcap_call *call)
 {
-        struct session_options options = { 0 };
-        struct counter *c = calloc(1, sizeof(*c));
+        struct counter c = { .args = call->args };
+        const struct trace_reading how = { .record = count_record, .user = &c };
         struct trace_totals totals;
 
-        if (!c) {
+        (void)pcap_records(call, &how, &totals);
+        if (c.no_memory && !*call->err)
                 snprintf(call->err, sizeof(call->err), "out of memory");
-                return PCAP_UNREADABLE;
-        }
-        c->args = call->args;
-        (void)pcap_records(call, &options, count_record, c, &totals);
-        print_counts(c, &totals);
+        print_counts(&c, &totals);
         pcap_remarks(call, &totals);
-        free(c);
-        return PCAP_OK;
+        tally_free(&c.messages);
+        tally_free(&c.commands);
+        tally_free(&c.statuses);
 }
 
-static void on_event(void *user, const struct trace_event *e)
-{
-        struct shower *s = user;
-
-        if (e->conn->family == &srp_capture)
-                srp_reader_event(s->srp, e);
-        else
-                reader_event(s->nvme, e);
-}
-
-/* What was said, of both families, in order; false: out of memory. */
-static bool show(struct shower *s, struct trace_totals *totals)
-{
-        static const struct trace_family *const beside[] = { &srp_capture, NULL };
-        const struct args *a = s->args;
-        struct session_options options = { .judge = true, .waived = &a->waived };
-        struct trace_options trace = a->source.trace;
-        bool whole;
-
-        trace.beside = beside;
-        s->nvme = reader_new(&options, on_record, s);
-        s->srp = srp_reader_new(&a->waived_beside[0], on_srp_record, s);
-        whole = s->nvme && s->srp;
-        if (whole && trace_read(s->call->file, &nvme_capture, &trace, on_event, s, totals,
-                                s->call->err, sizeof(s->call->err)) == 0)
-                whole = !source_is_sealed(&a->source, totals, s->call->err, sizeof(s->call->err));
-        whole &= !s->nvme || reader_free(s->nvme);
-        whole &= !s->srp || srp_reader_free(s->srp);
-        return whole;
-}
+/* --- the command ------------------------------------------------------------------------------ */
 
 int pcap_show(struct pcap_call *call)
 {
-        struct shower s = { .call = call, .args = call->args };
+        struct shower s = { .args = call->args };
+        const struct trace_reading how = {
+                .judge = true, .waived = call->args->waived, .record = on_record, .user = &s
+        };
         struct trace_totals totals = { 0 };
-        bool whole;
 
-        if (call->args->count)
-                return count(call);
-        call->selected = !call->args->conn && call->args->qid == ARG_ANY;
+        if (call->args->count) {
+                count(call);
+                return PCAP_OK;
+        }
         s.fields = malloc(FIELDS_MAX);
-        whole = s.fields && show(&s, &totals);
-        if (!whole && !*call->err)
+        if (s.fields)
+                (void)pcap_records(call, &how, &totals);
+        else
                 snprintf(call->err, sizeof(call->err), "%s: out of memory", call->file);
         free(s.fields);
         fflush(stdout);
         pcap_remarks(call, &totals);
-        return whole ? PCAP_OK : PCAP_UNREADABLE;
+        return PCAP_OK;
 }

@@ -9,7 +9,7 @@
 #include "call.h"
 #include "command.h"
 #include "pcap/nvme/line.h"
-#include "pcap/trace/check.h"
+#include "pcap/trace/words.h"
 #include "pdu/io/json.h"
 #include "pdu/io/output.h"
 
@@ -189,7 +189,7 @@ static void take_conn(struct stats *s, const struct record *r)
         if (r->e->kind != TRACE_CLOSED)
                 return;
         t = text_in(c->name, sizeof(c->name));
-        check_conn(&t, r->e->conn);
+        words_conn(&t, r->e->conn);
         c->qid = r->session->qid;
 }
 
@@ -207,7 +207,7 @@ static void on_record(void *user, const struct record *r)
         bool aer = r->cmd && is_aer(r->session, &r->cmd->sqe);
 
         advance(s, r->e->at.time_ns);
-        if (!args_select_queue(g->args, r))
+        if (!args_select_conn(g->args, r->e->conn))
                 return;
         take_conn(s, r);
         s->commands += r->sqe != NULL;
@@ -228,7 +228,7 @@ static void on_lost(void *user, const struct record *r)
 {
         struct gatherer *g = user;
 
-        if (!args_select_queue(g->args, r))
+        if (!args_select_conn(g->args, r->e->conn))
                 return;
         g->s.unanswered++;
         if (!is_aer(r->session, &r->cmd->sqe))
@@ -500,7 +500,7 @@ static int report(struct pcap_call *call, struct gatherer *g)
         struct trace_totals totals;
         int rc = PCAP_OK;
 
-        (void)pcap_records(call, &options, on_record, g, &totals);
+        (void)pcap_sessions(call, &options, on_record, g, &totals);
         if (g->s.no_memory && !*call->err)
                 snprintf(call->err, sizeof(call->err), "out of memory");
         if (args_json(call->args))

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "pdu/core/text.h"
+#include "words.h"
 
 enum { PENDING_MAX = 64, WORDS = 1024 };
 
@@ -27,28 +28,13 @@ struct conn_state {
 };
 
 struct checker {
-        const struct trace_family *family;
         const struct check_options *options;
         FILE *out;
         struct check_counts counts;
         int64_t start_ns;
         bool started;
         bool no_memory; /* a connection was not judged */
-        void *tracker;
-        const struct trace_family *const *beside; /* NULL: none; ended by NULL */
-        void *tracker_beside[TRACE_BESIDE];
 };
-
-void check_conn(struct text *t, const struct trace_conn *c)
-{
-        char host[CAPTURE_END_TEXT], controller[CAPTURE_END_TEXT];
-
-        text_add(t, "%s %s > %s", trace_transport_name(c->transport),
-                 capture_end_text(&c->end[PARTY_HOST], host),
-                 capture_end_text(&c->end[PARTY_CONTROLLER], controller));
-        if (c->transport == TRACE_ROCE)
-                text_add(t, " QP %u > %u", c->qpn[PARTY_HOST], c->qpn[PARTY_CONTROLLER]);
-}
 
 /* --- printing --------------------------------------------------------------------------------- */
 
@@ -94,7 +80,7 @@ static void print_finding(const struct checker *k, const struct trace_conn *c,
         char where[200];
         struct text t = text_in(where, sizeof(where));
 
-        check_conn(&t, c);
+        words_conn(&t, c);
         if (c->family->place)
                 c->family->place(&t, c);
         fprintf(k->out,
@@ -183,19 +169,19 @@ static void hold(struct checker *k, struct conn_state *c, const struct finding *
         c->pending_n++;
 }
 
-/* --- verdicts --------------------------------------------------------------------------------- */
+/* --- records ----------------------------------------------------------------------------------- */
 
-static void take_broken(struct checker *k, struct conn_state *c, const struct trace_verdict *v)
+static void take_broken(struct checker *k, struct conn_state *c, const struct trace_record *r)
 {
-        const struct trace_family *family = v->e->conn->family;
-        struct finding f = { .sender = v->e->sender, .at = v->e->at };
+        const struct trace_family *family = r->e->conn->family;
+        struct finding f = { .sender = r->e->sender, .at = r->e->at };
         struct text t = text_in(f.words, sizeof(f.words));
 
-        rule_each_in (v->broken, id) {
+        rule_each_in (r->broken, id) {
                 f.rule = rulebook_get(family->family->rules, id);
-                if (t.len == 0 && (v->unproven || is_wanted(k, c, rule_grade(f.rule))))
-                        family->words(&t, v->record);
-                if (v->unproven)
+                if (t.len == 0 && (r->unproven || is_wanted(k, c, rule_grade(f.rule))))
+                        family->words(&t, r->record);
+                if (r->unproven)
                         hold(k, c, &f);
                 else
                         report(k, c, &f, true);
@@ -217,18 +203,18 @@ static bool is_judged(const struct trace_event *e)
         return speaks[e->kind];
 }
 
-static void on_verdict(void *user, const struct trace_verdict *v)
+static void on_record(void *user, const struct trace_record *r)
 {
         struct checker *k = user;
-        struct trace_conn *conn = v->e->conn;
+        struct trace_conn *conn = r->e->conn;
         struct conn_state *c = conn->checker;
-        bool selected = !k->options->selects || k->options->selects(k->options->user, v);
+        bool selected = !k->options->selects || k->options->selects(k->options->user, r);
 
         if (!k->started) {
                 k->started = true;
-                k->start_ns = v->e->at.time_ns;
+                k->start_ns = r->e->at.time_ns;
         }
-        if (v->e->kind == TRACE_OPENED) {
+        if (r->e->kind == TRACE_OPENED) {
                 conn->checker = c = calloc(1, sizeof(*c));
                 k->no_memory |= !c;
         }
@@ -238,13 +224,13 @@ static void on_verdict(void *user, const struct trace_verdict *v)
         }
         if (!c)
                 return;
-        if (v->e->kind == TRACE_GAP)
+        if (r->e->kind == TRACE_GAP)
                 drop_pending(k, c);
-        report_pending(k, c, v->e->kind == TRACE_CLOSED);
-        k->counts.judged += selected && (v->broken || is_judged(v->e));
-        if (selected && v->broken)
-                take_broken(k, c, v);
-        if (v->e->kind != TRACE_CLOSED)
+        report_pending(k, c, r->e->kind == TRACE_CLOSED);
+        k->counts.judged += selected && (r->broken || is_judged(r->e));
+        if (selected && r->broken)
+                take_broken(k, c, r);
+        if (r->e->kind != TRACE_CLOSED)
                 return;
         report_pending(k, c, true);
         free(c);
@@ -278,60 +264,18 @@ static void print_summary_json(const struct checker *k, const struct trace_total
                 k->counts.of[GRADE_ADVICE], k->counts.unproven);
 }
 
-static void on_event(void *user, const struct trace_event *e)
-{
-        struct checker *k = user;
-
-        if (e->conn->family == k->family)
-                k->family->event(k->tracker, e);
-        for (unsigned i = 0; k->beside && k->beside[i]; i++)
-                if (e->conn->family == k->beside[i])
-                        k->beside[i]->event(k->tracker_beside[i], e);
-}
-
-/* A tracker for each family; false: no memory. */
-static bool open_trackers(struct checker *k)
-{
-        const struct check_options *o = k->options;
-        bool whole;
-
-        k->tracker = k->family->open(o->waived, on_verdict, k);
-        whole = k->tracker != NULL;
-        for (unsigned i = 0; k->beside && k->beside[i]; i++) {
-                k->tracker_beside[i] = k->beside[i]->open(
-                    o->waived_beside ? &o->waived_beside[i] : NULL, on_verdict, k);
-                whole &= k->tracker_beside[i] != NULL;
-        }
-        return whole;
-}
-
-/* False: memory ran out on the way. */
-static bool close_trackers(struct checker *k)
-{
-        bool whole = !k->tracker || k->family->close(k->tracker);
-
-        for (unsigned i = 0; k->beside && k->beside[i]; i++)
-                if (k->tracker_beside[i])
-                        whole &= k->beside[i]->close(k->tracker_beside[i]);
-        return whole;
-}
-
-int capture_check(const char *path, const struct trace_family *family,
+int capture_check(const char *path, const struct trace_family *const *families,
                   const struct trace_options *trace, const struct check_options *options, FILE *out,
                   struct check_counts *counts, struct trace_totals *totals, char *err,
                   size_t err_size)
 {
-        struct checker k = { .family = family, .options = options, .out = out };
-        bool whole;
-        int rc = 0;
+        struct checker k = { .options = options, .out = out };
+        struct trace_reading how = {
+                .judge = true, .waived = options->waived, .record = on_record, .user = &k
+        };
+        int rc = trace_records(path, families, trace, &how, totals, err, err_size);
 
-        *totals = (struct trace_totals) { 0 };
-        k.beside = trace ? trace->beside : NULL;
-        whole = open_trackers(&k);
-        if (whole)
-                rc = trace_read(path, family, trace, on_event, &k, totals, err, err_size);
-        whole &= close_trackers(&k) && !k.no_memory;
-        if (!whole && rc == 0) {
+        if (k.no_memory && rc == 0) {
                 snprintf(err, err_size, "%s: out of memory", path);
                 rc = -1;
         }

@@ -14,10 +14,10 @@
 struct check_options {
         bool all;  /* every finding; else the first of each grade on each connection */
         bool json; /* an object a line */
-        const struct rule_set *waived;        /* rules that are not checked; may be NULL */
-        const struct rule_set *waived_beside; /* of trace->beside, one set for each; may be NULL */
-        /* Whether findings of this record count; NULL: all do. Called for each verdict. */
-        bool (*selects)(void *user, const struct trace_verdict *v);
+        const struct rule_set
+            *waived; /* rules that are not checked, a set for each family; NULL: none */
+        /* Whether findings of this record count; NULL: all do. Called for each one. */
+        bool (*selects)(void *user, const struct trace_record *r);
         void *user;
 };
 
@@ -29,12 +29,9 @@ struct check_counts {
 
 /* Prints findings and a summary to `out`. 0, or -1 with one line in err; counts and totals hold what
  * was seen in either case. */
-int capture_check(const char *path, const struct trace_family *family,
+int capture_check(const char *path, const struct trace_family *const *families,
                   const struct trace_options *trace, const struct check_options *options, FILE *out,
                   struct check_counts *counts, struct trace_totals *totals, char *err,
                   size_t err_size);
-
-/* "tcp 192.0.2.1:53343 > 192.0.2.7:4420": over what, and between whom. */
-void check_conn(struct text *t, const struct trace_conn *c);
 
 #endif

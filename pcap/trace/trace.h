@@ -165,7 +165,7 @@ struct trace_options {
         const struct trace_family *const *beside;
         const struct trace_tls *tls; /* NULL: connections over TLS are counted, not read */
 };
-enum { TRACE_BESIDE = 4 }; /* so many at most */
+enum { TRACE_FAMILIES = 5 }; /* so many at most */
 
 /* What was seen of the file as a whole. */
 struct trace_totals {
@@ -214,22 +214,63 @@ struct trace_stream {
         struct trace_conn *(*conn)(struct trace_flow *f);
 };
 
-/* What a family says of an event to whoever judges captures (check.h). */
-struct trace_verdict {
+/* What a family makes of an event. */
+struct trace_record {
         const struct trace_event *e;
         const struct rule_set
             *broken;        /* by e->sender or, where it did not act, by who is bound; NULL:
                                         * nothing is */
         bool unproven;      /* it needs proof: trace_proven() */
-        const void *record; /* the family's, for words() */
+        const void *record; /* the family's, for its functions */
 };
-typedef void trace_verdict_fn(void *user, const struct trace_verdict *v);
+typedef void trace_record_fn(void *user, const struct trace_record *r);
+
+/* What records are for. */
+struct trace_reading {
+        bool judge;                    /* rules are checked */
+        bool keep_data;                /* all commands keep their data */
+        const struct rule_set *waived; /* rules that are not checked; NULL: none */
+        trace_record_fn *record;       /* gets one for each event */
+        /* Gets a record after that of its event, for each command of it that is over without an answer. NULL: nobody. */
+        trace_record_fn *lost;
+        void *user;
+};
+
+/* From what asks for something to the response. Times: frame 0 means that there was none. */
+struct trace_command {
+        const char *name;        /* of its kind: "Read"; NULL: it is not known */
+        const char *queue;       /* of its kind: where such commands are: "I/O queues" */
+        bool io;                 /* it is one of those that move data; else of those that manage */
+        bool waits;              /* for an event, however long that takes */
+        unsigned code;           /* of its kind: the opcode */
+        unsigned rank;           /* of its kind, in lists */
+        uint64_t id;             /* by which its response finds it */
+        struct capture_place at; /* it was whole */
+        struct capture_place asked;      /* its data was first asked for */
+        struct capture_place data_first; /* data, in whichever direction */
+        struct capture_place data_last;
+        uint64_t h2c, c2h; /* bytes of data seen */
+};
+
+/* A record, as filters and counters see it. */
+struct trace_view {
+        const char *kind;         /* of message, as JSON has it; NULL: trace_kind_name() */
+        const char *message;      /* what it is counted as: "CapsuleCmd"; NULL: it is not counted */
+        unsigned rank;            /* of these, in lists */
+        bool begins, ends, known; /* a command begins, is over; it is known: */
+        struct trace_command command;
+        bool answers;    /* it is a response, with this status: */
+        bool error;      /* ... which is another one than success */
+        unsigned status; /* 0 where none was sent */
+};
 
 struct text;
+struct describe;
 struct json_object;
 
 struct trace_family {
         const struct family *family;
+        const char *name;            /* as a connection is called: "NVMe" */
         uint16_t ports[TRACE_PORTS]; /* of controllers, where the user names none; ended by 0 */
         const struct trace_stream *stream; /* NULL: not over TCP */
         /* Whether the private data of an RDMA connect request, 0-padded to at least 36 bytes, could be
@@ -242,12 +283,22 @@ struct trace_family {
          * that is read beside another. May be NULL. */
         bool (*claims)(const uint8_t *data, uint32_t len);
 
-        /* The tracker of a whole capture: `verdict` gets one for each event. NULL: no memory. */
-        void *(*open)(const struct rule_set *waived, trace_verdict_fn *verdict, void *user);
+        /* The tracker of a whole capture. `how` is gone after it, what it points to is not. NULL: no memory. */
+        void *(*open)(const struct trace_reading *how);
         void (*event)(void *tracker, const struct trace_event *e);
         bool (*close)(void *tracker); /* false: memory ran out on the way */
         /* What was said, without frame, time and connection. */
         void (*words)(struct text *t, const void *record);
+        /* All its fields. NULL: it has none. */
+        void (*describe)(const struct describe *d, const void *record);
+        /* Of *v, all zero, what holds. NULL: it has no commands. */
+        void (*view)(struct trace_view *v, const void *record);
+        /* "0/00h Successful Completion". NULL: it has no statuses. */
+        void (*status)(struct text *t, unsigned status);
+        /* Whether there are commands of this name. NULL: it has no commands. */
+        bool (*has_command)(const char *name);
+        /* The number of the queue that a connection is; -1: not known. NULL: they have none. */
+        int (*queue)(const struct trace_conn *c);
         /* Which queue, session ... a connection is, as far as it is known by now: after its addresses
          * (", queue 0 of controller 1"), and as members of an object. NULL, both: there is nothing to say. */
         void (*place)(struct text *t, const struct trace_conn *c);
@@ -259,5 +310,11 @@ struct trace_family {
 int trace_read(const char *path, const struct trace_family *family,
                const struct trace_options *options, trace_fn *fn, void *user,
                struct trace_totals *totals, char *err, size_t err_size);
+
+/* The same as records, each connection's of its own family: the first one of the list, ended by NULL, has the ports that
+ * options name, and what nobody claims. how->waived: NULL, or a set for each. */
+int trace_records(const char *path, const struct trace_family *const *families,
+                  const struct trace_options *options, const struct trace_reading *how,
+                  struct trace_totals *totals, char *err, size_t err_size);
 
 #endif

@@ -11,6 +11,7 @@
 #include "fuzz/remote/schedule.h"
 #include "host/engine/command.h"
 #include "pcap/trace/tracer.h"
+#include "pcap/trace/words.h"
 #include "pdu/io/stream.h"
 #include "target/engine/command.h"
 #include "target/engine/conn.h"
@@ -357,8 +358,7 @@ struct trace_flow {
         bool asked[PIECE]; /* by the byte */
 };
 struct tracker {
-        trace_verdict_fn *verdict;
-        void *user;
+        struct trace_reading how;
 };
 
 static enum trace_guess begins(const uint8_t *p, size_t n)
@@ -399,12 +399,11 @@ static void flow_close(struct tracer *t, struct trace_flow *f)
         free(f);
 }
 
-static void *track(const struct rule_set *waived, trace_verdict_fn *verdict, void *user)
+static void *track(const struct trace_reading *how)
 {
         struct tracker *t = calloc(1, sizeof(*t));
 
-        (void)waived;
-        *t = (struct tracker) { verdict, user };
+        t->how = *how;
         return t;
 }
 
@@ -413,14 +412,14 @@ static void judge(void *tracker, const struct trace_event *e)
         const struct tracker *t = tracker;
         struct trace_flow *f = OUTER(e->conn, struct trace_flow, conn);
         struct rule_set broken = { 0 };
-        struct trace_verdict v = { .e = e, .record = e };
+        struct trace_record v = { .e = e, .record = e };
 
         if (e->kind == TRACE_PDU && e->sender == PARTY_HOST)
                 f->asked[e->pdu->byte] = true;
         else if (e->kind == TRACE_PDU && !f->asked[e->pdu->byte])
                 rule_add(&broken, TOY_SAME);
         v.broken = rule_set_empty(&broken) ? NULL : &broken;
-        t->verdict(t->user, &v);
+        t->how.record(t->how.user, &v);
 }
 
 static bool tracked(void *tracker)
@@ -431,13 +430,17 @@ static bool tracked(void *tracker)
 
 static void words(struct text *t, const void *record)
 {
-        text_add(t, "%02xh", ((const struct trace_event *)record)->pdu->byte);
+        const struct trace_event *e = record;
+
+        if (!words_event(t, e, NULL))
+                text_add(t, "%02xh", e->pdu->byte);
 }
 
 static const struct trace_stream stream_of = {
         .begins = begins, .open = flow_open, .data = flow_data, .gap = flow_gap, .close = flow_close
 };
 const struct trace_family toy_capture = { .family = &family,
+                                          .name = "Toy",
                                           .stream = &stream_of,
                                           .open = track,
                                           .event = judge,

@@ -117,19 +117,16 @@ static const struct trace_stream stream = {
 };
 
 struct tracker {
-        trace_verdict_fn *verdict;
-        void *user;
+        struct trace_reading how;
         unsigned asked; /* length of what was said last */
         bool greeted;
 };
 
-static void *tracker_open(const struct rule_set *waived, trace_verdict_fn *verdict, void *user)
+static void *tracker_open(const struct trace_reading *how)
 {
         struct tracker *t = calloc(1, sizeof(*t));
 
-        (void)waived;
-        t->verdict = verdict;
-        t->user = user;
+        t->how = *how;
         return t;
 }
 
@@ -137,7 +134,7 @@ static void tracker_event(void *tracker, const struct trace_event *e)
 {
         struct tracker *t = tracker;
         struct rule_set broken = { 0 };
-        struct trace_verdict v = { .e = e, .broken = &broken, .record = e };
+        struct trace_record v = { .e = e, .broken = &broken, .record = e };
 
         if (e->kind == TRACE_PDU && e->sender == PARTY_CONTROLLER && e->pdu->len != t->asked)
                 rule_add(&broken, ECHO_LENGTH);
@@ -149,7 +146,7 @@ static void tracker_event(void *tracker, const struct trace_event *e)
                 t->greeted = true;
                 t->asked = e->pdu->len;
         }
-        t->verdict(t->user, &v);
+        t->how.record(t->how.user, &v);
 }
 
 static bool tracker_close(void *tracker)
@@ -192,6 +189,8 @@ static const struct trace_family echo = {
         .place_json = place_json,
 };
 
+static const struct trace_family *const alone[] = { &echo, NULL };
+
 /* --- another one, over RDMA, beside it -------------------------------------------------------- */
 
 enum { KNOCK_TWICE = 1 };
@@ -215,21 +214,21 @@ static bool claims(const uint8_t *data, uint32_t len)
 
 static const struct rule_set *knock_waived;
 
-static void *knock_open(const struct rule_set *waived, trace_verdict_fn *verdict, void *user)
+static void *knock_open(const struct trace_reading *how)
 {
-        knock_waived = waived;
-        return tracker_open(waived, verdict, user);
+        knock_waived = how->waived;
+        return tracker_open(how);
 }
 
 static void knock_event(void *tracker, const struct trace_event *e)
 {
         struct tracker *t = tracker;
         struct rule_set broken = { 0 };
-        struct trace_verdict v = { .e = e, .broken = &broken, .record = e };
+        struct trace_record v = { .e = e, .broken = &broken, .record = e };
 
         if (e->kind == TRACE_REQUEST && e->cm.data[5] != '!' && !rule_in(knock_waived, KNOCK_TWICE))
                 rule_add(&broken, KNOCK_TWICE);
-        t->verdict(t->user, &v);
+        t->how.record(t->how.user, &v);
 }
 
 static void knock_words(struct text *t, const void *record)
@@ -298,7 +297,7 @@ static void a_family_of_a_few_lines_is_judged(void **state)
         (void)state;
         write_capture();
         assert_int_equal(
-            capture_check(path, &echo, NULL, &options, f, &counts, &totals, err, sizeof(err)), 0);
+            capture_check(path, alone, NULL, &options, f, &counts, &totals, err, sizeof(err)), 0);
         fclose(f);
         assert_int_equal(totals.conns, 1);
         assert_int_equal(totals.other, 1);
@@ -329,9 +328,8 @@ static void write_request(struct capture_writer *w, const char *said, int64_t ms
 /* By its requests, one of which somebody else's; each family's rules are its own. */
 static void another_family_is_read_beside_it(void **state)
 {
-        static const struct trace_family *const beside[] = { &knock, NULL };
-        struct trace_options trace = { .beside = beside };
-        struct rule_set waived[1] = { { { 0 } } };
+        static const struct trace_family *const families[] = { &echo, &knock, NULL };
+        struct rule_set waived[2] = { 0 };
         struct check_options options = { .all = true };
         struct capture_writer *w;
         struct check_counts counts;
@@ -340,7 +338,7 @@ static void another_family_is_read_beside_it(void **state)
         size_t size;
 
         (void)state;
-        rule_add(waived, KNOCK_TWICE);
+        rule_add(&waived[1], KNOCK_TWICE);
         for (int round = 0; round < 2; round++) {
                 FILE *f = open_memstream(&out, &size);
 
@@ -350,8 +348,8 @@ static void another_family_is_read_beside_it(void **state)
                 write_request(w, "knock!", 2);
                 write_request(w, "ring", 3);
                 assert_int_equal(capture_writer_close(w), 0);
-                options.waived_beside = round ? waived : NULL;
-                assert_int_equal(capture_check(path, &echo, &trace, &options, f, &counts, &totals,
+                options.waived = round ? waived : NULL;
+                assert_int_equal(capture_check(path, families, NULL, &options, f, &counts, &totals,
                                                err, sizeof(err)),
                                  0);
                 fclose(f);
@@ -447,7 +445,7 @@ static char *check_sealed(const char *const *said, unsigned n, bool keys,
         memset(&tls, 0, sizeof(tls));
         write_sealed(said, n);
         assert_int_equal(
-            capture_check(path, &echo, &trace, &options, f, &counts, totals, err, sizeof(err)), 0);
+            capture_check(path, alone, &trace, &options, f, &counts, totals, err, sizeof(err)), 0);
         fclose(f);
         assert_int_equal(tls.open, 0);
         assert_int_equal(totals->tls, 1);

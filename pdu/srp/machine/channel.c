@@ -220,28 +220,30 @@ static void take_tag(struct srp_channel *c, uint64_t tag, struct rule_set *found
         c->taken++;
 }
 
-static void add_range(struct srp_request *r, const struct srp_desc *d, bool written)
+static void add_range(struct srp_request *r, const struct srp_range *range)
 {
         if (r->ranges == SRP_CHANNEL_RANGES)
                 r->whole = false;
         else
-                r->range[r->ranges++] = (struct srp_range) { *d, written };
+                r->range[r->ranges++] = *range;
 }
 
 /* Of a table that is not all in the IU nobody sees what memory it describes until it is read. */
 static void add_memory(struct srp_request *r, const void *p, const struct srp_data *d, bool written)
 {
+        struct srp_range range = { d->desc, .written = written };
+
         if (d->format == SRP_DIRECT)
-                add_range(r, &d->desc, written);
+                add_range(r, &range);
         if (d->format != SRP_INDIRECT)
                 return;
         if (d->in_line * SRP_DESC_LEN != d->desc.len)
                 r->whole = false;
-        add_range(r, &d->desc, false);
+        range = (struct srp_range) { d->desc, .table = true };
+        add_range(r, &range);
         for (uint32_t i = 0; i < d->in_line; i++) {
-                struct srp_desc entry = srp_desc_at(p, d, i);
-
-                add_range(r, &entry, written);
+                range = (struct srp_range) { srp_desc_at(p, d, i), .written = written };
+                add_range(r, &range);
         }
 }
 

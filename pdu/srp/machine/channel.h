@@ -38,6 +38,7 @@ struct srp_request { /* SRP_CMD or SRP_TSK_MGMT without its response */
         struct srp_range {
                 struct srp_desc desc;
                 bool written; /* by the target; else read */
+                bool table;   /* of descriptors: it is no data */
         } range[SRP_CHANNEL_RANGES];
 };
 
