@@ -44,6 +44,7 @@ def test_host_and_capture(toy, tmp_path):
     assert len(answers) > 10 and answers == questions[:len(answers)]
     objects = [json.loads(line) for line in run("pcap", "show", "-o", "json", tmp_path / "toy.pcapng").splitlines()]
     assert len(objects) == len(shown) and {o["kind"] for o in objects} == {"opened", "pdu", "closed"}
+    assert "is of Toy, which has no commands that could be measured" in run("pcap", "stat", tmp_path / "toy.pcapng")
     checked = run("pcap", "check", tmp_path / "toy.pcapng")
     assert "1 connections" in checked and "0 must and 0 should broken" in checked
 

@@ -467,6 +467,39 @@ static void test_show_json(void **state)
         assert_int_equal(count_of("\n") - 1, n);
 }
 
+/* Of each request to its response; one whose task was aborted has none, and a table of descriptors is no data. */
+static void test_stat(void **state)
+{
+        static const char *const parts[] = {
+                "\"commands\":9,\"completed\":8,\"errors\":1,\"unanswered\":1,\"depth_max\":2",
+                "\"command\":\"abort task\",\"io\":false,\"count\":1,\"errors\":0,",
+                "\"protocol\":\"SRP\",\"command\":\"INQUIRY\",\"io\":true,\"count\":1,\"errors\":0,"
+                "\"h2c_bytes\":0,\"c2h_bytes\":0,\"whole_ns\":{\"count\":1,\"min\":2000,",
+                "\"command\":\"READ(10)\",\"io\":true,\"count\":2,\"errors\":0,\"h2c_bytes\":0,"
+                "\"c2h_bytes\":8192,",
+                "\"command\":\"WRITE(10)\",\"io\":true,\"count\":1,\"errors\":1,\"h2c_bytes\":512,",
+        };
+        const char *immediate = "\"command\":\"WRITE(10)\",\"io\":true,\"count\":1,\"errors\":0,"
+                                "\"h2c_bytes\":512,";
+
+        (void)state;
+        for (int i = 0; i < 2; i++) {
+                sessions[i](&session);
+                begin();
+                write_session(session.n, -1);
+                end();
+                assert_int_equal(RUN("stat", path, "-o", "json"), PCAP_OK);
+                for (size_t j = 0; i == 0 && j < sizeof(parts) / sizeof(parts[0]); j++)
+                        if (!strstr(out, parts[j]))
+                                fail_msg("no '%s' in\n%s", parts[j], out);
+                assert_int_equal(strstr(out, immediate) != NULL, i == 1);
+        }
+        write_broken();
+        assert_int_equal(RUN("stat", path), PCAP_OK);
+        assert_non_null(strstr(out, "\nSRP commands: latency in us "));
+        assert_null(strstr(out, "queues: latency"));
+}
+
 /* The kernel's traffic of NVMe/TCP and of SRP in one file. */
 static void write_two_families(void)
 {
@@ -511,6 +544,11 @@ static void test_two_families_in_one_file(void **state)
         assert_true(strstr(out, "  CapsuleCmd ") && strstr(out, "  SRP_CMD "));
         assert_true(strstr(out, "  Connect ") && strstr(out, "  INQUIRY "));
         assert_true(strstr(out, "  0/00h ") && strstr(out, "  00h GOOD "));
+        assert_int_equal(RUN("stat", path), PCAP_OK);
+        assert_true(strstr(out, "\nI/O queues: ") && strstr(out, "\nSRP commands: "));
+        assert_true(strstr(out, "\n02h CHECK CONDITION ") && strstr(out, ", SRP "));
+        assert_int_equal(RUN("stat", path, "--qid", "1"), PCAP_OK);
+        assert_null(strstr(out, "SRP"));
 }
 
 static int set_up(void **state)
@@ -542,6 +580,7 @@ int main(void)
                 cmocka_unit_test(test_check_prints_it),
                 cmocka_unit_test(test_show),
                 cmocka_unit_test(test_show_json),
+                cmocka_unit_test(test_stat),
                 cmocka_unit_test(test_two_families_in_one_file),
         };
 

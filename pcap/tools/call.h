@@ -10,6 +10,9 @@ struct pcap_call {
         const struct args *args;
         const char *file;
         bool selected; /* something passed --conn and --qid */
+        /* Of which families it reads connections, and why not of others: "has no ...". NULL: of all. */
+        bool (*can)(const struct trace_family *f);
+        const char *cannot;
         char err[300]; /* what went wrong, when the file could not be read or written */
 };
 typedef int pcap_fn(struct pcap_call *call); /* enum pcap_exit */
@@ -25,7 +28,7 @@ int pcap_extract(struct pcap_call *call);
 /* Those with options of their own; argv[0] is the subcommand. */
 int pcap_replay_command(int argc, char **argv);
 
-/* trace_records() of the call's file by its arguments; of connections over TLS that are not read only what is broken. -1
+/* trace_records() of the call's file by its arguments. What it cannot read is told on stderr; of connections over TLS that are not read only what is broken. -1
  * with call->err. */
 int pcap_records(struct pcap_call *call, const struct trace_reading *how,
                  struct trace_totals *totals);

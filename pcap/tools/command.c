@@ -144,21 +144,31 @@ struct filter {
         const struct trace_reading *how;
 };
 
+static bool is_read(const struct pcap_call *call, const struct trace_conn *c)
+{
+        return !call->can || call->can(c->family);
+}
+
 static void on_record(void *user, const struct trace_record *r)
 {
         const struct filter *f = user;
         const struct trace_conn *c = r->e->conn;
+        bool selected = args_select_conn(f->call->args, c);
 
-        f->call->selected = f->call->selected || args_select_conn(f->call->args, c);
-        if (!c->sealed || r->broken)
+        f->call->selected = f->call->selected || selected;
+        if (is_read(f->call, c) && (!c->sealed || r->broken))
                 f->how->record(f->how->user, r);
+        else if (selected && r->e->kind == TRACE_OPENED && !c->sealed)
+                fprintf(stderr, "%s: connection %u is of %s, which %s\n", f->call->file, c->number,
+                        c->family->name, f->call->cannot);
 }
 
 static void on_lost(void *user, const struct trace_record *r)
 {
         const struct filter *f = user;
 
-        f->how->lost(f->how->user, r);
+        if (is_read(f->call, r->e->conn))
+                f->how->lost(f->how->user, r);
 }
 
 int pcap_records(struct pcap_call *call, const struct trace_reading *how,

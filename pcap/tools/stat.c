@@ -8,7 +8,6 @@
 
 #include "call.h"
 #include "command.h"
-#include "pcap/nvme/line.h"
 #include "pcap/trace/words.h"
 #include "pdu/io/json.h"
 #include "pdu/io/output.h"
@@ -81,25 +80,31 @@ static void advance(struct stats *s, int64_t time_ns)
 
 /* --- commands --------------------------------------------------------------------------------- */
 
-static struct stat_group *group_of(struct stats *s, const struct session *session,
-                                   const union sqe *sqe)
+static bool is_later(const struct args *a, const struct stat_group *g, const struct trace_family *f,
+                     bool io)
 {
-        bool io = !session_admin(session, sqe);
-        const char *name = sqe_name(sqe, !io);
-        struct stat_group **at = &s->groups;
+        return args_key(a, g->family, g->io) > args_key(a, f, io);
+}
 
-        while (*at && ((*at)->io != io || strcmp((*at)->name, name) != 0))
-                at = &(*at)->next;
-        if (*at)
-                return *at;
-        *at = calloc(1, sizeof(**at));
-        if (!*at) {
-                s->no_memory = true;
+static struct stat_group *group_of(struct gatherer *g, const struct trace_family *f,
+                                   const struct trace_command *c)
+{
+        struct stat_group **at = &g->s.groups, *made;
+
+        for (; *at && !is_later(g->args, *at, f, c->io); at = &(*at)->next)
+                if ((*at)->family == f && (*at)->io == c->io && strcmp((*at)->name, c->name) == 0)
+                        return *at;
+        made = calloc(1, sizeof(*made));
+        if (!made) {
+                g->s.no_memory = true;
                 return NULL;
         }
-        (*at)->io = io;
-        snprintf((*at)->name, sizeof((*at)->name), "%s", name);
-        return *at;
+        made->family = f;
+        made->name = c->name;
+        made->queue = c->queue;
+        made->io = c->io;
+        made->next = *at;
+        return *at = made;
 }
 
 static uint64_t span(const struct capture_place *from, const struct capture_place *to)
@@ -107,46 +112,53 @@ static uint64_t span(const struct capture_place *from, const struct capture_plac
         return to->time_ns > from->time_ns ? (uint64_t)(to->time_ns - from->time_ns) : 0;
 }
 
-static void add_parts(struct stat_group *g, const struct session_cmd *c,
+static void add_parts(struct stat_group *g, const struct trace_command *c,
                       const struct capture_place *end)
 {
-        const struct capture_place *data = c->asks ? &c->asked : &c->data_first;
+        bool asked = c->asked.frame != 0;
+        const struct capture_place *data = asked ? &c->asked : &c->data_first;
 
         histogram_add(&g->part[PART_WHOLE], span(&c->at, end));
-        if (c->data_last.frame == 0 || (!c->asks && c->c2h == 0)) /* none, or in the capsule */
+        if (c->data_last.frame == 0 || (!asked && c->c2h == 0)) /* none, or in the capsule */
                 return;
         histogram_add(&g->part[PART_TO_DATA], span(&c->at, data));
         histogram_add(&g->part[PART_DATA], span(data, &c->data_last));
         histogram_add(&g->part[PART_TO_REPLY], span(&c->data_last, end));
 }
 
-static bool is_aer(const struct session *session, const union sqe *s)
+static void add_status(struct gatherer *g, const struct trace_family *f, unsigned status)
 {
-        return s->opc == NVME_AER && session_admin(session, s);
+        char name[TALLY_NAME];
+        struct text t = text_in(name, sizeof(name));
+
+        f->status(&t, status);
+        g->s.no_memory |= !tally_add(&g->s.statuses, args_key(g->args, f, status), name);
 }
 
-static void take_end(struct stats *s, const struct record *r)
+static void take_end(struct gatherer *g, const struct trace_event *e, const struct trace_view *v)
 {
-        const struct session_cmd *c = r->cmd;
-        struct stat_group *g = group_of(s, r->session, &c->sqe);
-        bool error = r->cqe && cqe_status(r->cqe) != NVME_SUCCESS;
-        uint64_t latency = span(&c->at, &r->e->at);
+        const struct trace_family *f = e->conn->family;
+        const struct trace_command *c = &v->command;
+        struct stat_group *group = group_of(g, f, c);
+        uint64_t latency = span(&c->at, &e->at);
+        struct stats *s = &g->s;
         struct stat_bin *b = bin_at(s, s->last_ns);
 
-        if (!g)
+        if (!group)
                 return;
-        g->count++;
-        g->errors += error;
-        g->h2c += c->h2c;
-        g->c2h += c->c2h;
-        add_parts(g, c, &r->e->at);
+        group->count++;
+        group->errors += v->error;
+        group->h2c += c->h2c;
+        group->c2h += c->c2h;
+        add_parts(group, c, &e->at);
         s->completed++;
-        s->errors += error;
-        s->status[r->cqe ? cqe_status(r->cqe) : NVME_SUCCESS]++;
-        if (g->io)
+        s->errors += v->error;
+        if (v->error)
+                add_status(g, f, v->status);
+        if (c->io)
                 histogram_add(&s->whole, latency);
         b->done++;
-        b->errors += error;
+        b->errors += v->error;
         b->h2c += c->h2c;
         b->c2h += c->c2h;
         b->latency_sum += latency;
@@ -156,41 +168,49 @@ static void take_end(struct stats *s, const struct record *r)
 
 /* --- connections ------------------------------------------------------------------------------ */
 
-static void take_conn_end(struct stat_conn *c, const struct record *r)
+static void take_conn_end(struct stat_conn *c, const struct trace_event *e,
+                          const struct trace_view *v)
 {
-        uint64_t latency = span(&r->cmd->at, &r->e->at);
+        uint64_t latency = span(&v->command.at, &e->at);
 
         c->count++;
-        c->errors += r->cqe && cqe_status(r->cqe) != NVME_SUCCESS;
-        c->h2c += r->cmd->h2c;
-        c->c2h += r->cmd->c2h;
+        c->errors += v->error;
+        c->h2c += v->command.h2c;
+        c->c2h += v->command.c2h;
         c->latency_sum += latency;
         if (latency > c->latency_max)
                 c->latency_max = latency;
 }
 
 /* Who they are is known for sure when they are over. */
-static void take_conn(struct stats *s, const struct record *r)
+static void name_conn(struct stat_conn *c, const struct trace_conn *conn)
 {
-        struct stat_conn *c = r->session->user;
-        struct text t;
+        struct text t = text_in(c->name, sizeof(c->name));
+
+        words_conn(&t, conn);
+        if (!c->family->queue && c->family->place)
+                c->family->place(&t, conn);
+        c->qid = c->family->queue ? c->family->queue(conn) : -1;
+}
+
+static void take_conn(struct stats *s, const struct trace_event *e, const struct trace_view *v)
+{
+        struct stat_conn *c = e->conn->tool;
 
         if (!c && s->conns < STAT_CONNS) {
-                r->session->user = c = &s->conn[s->conns++];
-                c->number = r->e->conn->number;
+                e->conn->tool = c = &s->conn[s->conns++];
+                c->number = e->conn->number;
+                c->family = e->conn->family;
         }
         if (!c) {
-                s->more_conns += r->e->kind == TRACE_CLOSED;
+                s->more_conns += e->kind == TRACE_CLOSED;
                 return;
         }
-        c->gaps += r->e->kind == TRACE_GAP;
-        if (r->ends && r->cmd && !is_aer(r->session, &r->cmd->sqe))
-                take_conn_end(c, r);
-        if (r->e->kind != TRACE_CLOSED)
-                return;
-        t = text_in(c->name, sizeof(c->name));
-        words_conn(&t, r->e->conn);
-        c->qid = r->session->qid;
+        c->gaps += e->kind == TRACE_GAP;
+        if (v->ends && !v->command.waits)
+                take_conn_end(c, e, v);
+        if (e->kind == TRACE_CLOSED)
+                name_conn(c, e->conn);
 }
 
 /* Of a queue that was not known to be the one selected, the beginning was not counted. */
@@ -200,38 +220,51 @@ static void less_depth(struct stats *s)
                 s->depth--;
 }
 
-static void on_record(void *user, const struct record *r)
+/* What begins or ends a command is a message. */
+static struct trace_view view_of(const struct trace_record *r)
+{
+        struct trace_view v = { 0 };
+
+        if (r->e->kind == TRACE_PDU || r->e->kind == TRACE_CAPSULE)
+                r->e->conn->family->view(&v, r->record);
+        return v;
+}
+
+static void on_record(void *user, const struct trace_record *r)
 {
         struct gatherer *g = user;
         struct stats *s = &g->s;
-        bool aer = r->cmd && is_aer(r->session, &r->cmd->sqe);
+        struct trace_view v;
 
         advance(s, r->e->at.time_ns);
         if (!args_select_conn(g->args, r->e->conn))
                 return;
-        take_conn(s, r);
-        s->commands += r->sqe != NULL;
-        s->aers += r->sqe && aer;
-        if (!r->cmd || aer)
+        v = view_of(r);
+        take_conn(s, r->e, &v);
+        s->commands += v.begins;
+        s->aers += v.begins && v.command.waits;
+        if (!v.known || v.command.waits)
                 return;
-        if (r->sqe)
+        if (v.begins)
                 s->depth++;
         if (s->depth > s->depth_max)
                 s->depth_max = s->depth;
-        if (!r->ends)
+        if (!v.ends)
                 return;
-        take_end(s, r);
+        take_end(g, r->e, &v);
         less_depth(s);
 }
 
-static void on_lost(void *user, const struct record *r)
+static void on_lost(void *user, const struct trace_record *r)
 {
         struct gatherer *g = user;
+        struct trace_view v = { 0 };
 
         if (!args_select_conn(g->args, r->e->conn))
                 return;
+        r->e->conn->family->view(&v, r->record);
         g->s.unanswered++;
-        if (!is_aer(r->session, &r->cmd->sqe))
+        if (!v.command.waits)
                 less_depth(&g->s);
 }
 
@@ -263,18 +296,16 @@ static void print_group(const struct stat_group *g)
         }
 }
 
-static void print_groups(const struct stats *s, bool io)
+static void print_groups(const struct stats *s)
 {
-        const char *title = io ? "I/O queues: latency in us" : "admin queues: latency in us";
-        bool any = false;
+        const char *queue = "";
+        char title[80];
 
-        for (const struct stat_group *g = s->groups; g; g = g->next) {
-                if (g->io != io)
-                        continue;
-                if (!any)
+        for (const struct stat_group *g = s->groups; g; queue = g->queue, g = g->next) {
+                snprintf(title, sizeof(title), "%s: latency in us", g->queue);
+                if (strcmp(g->queue, queue) != 0)
                         printf("\n%-30s %8s %7s %9s %9s %9s %9s %9s %9s %9s\n", title, "count",
                                "errors", "MiB", "mean", "p50", "p90", "p99", "p99.9", "max");
-                any = true;
                 print_group(g);
         }
 }
@@ -285,10 +316,10 @@ static void print_conns(const struct stats *s)
                "errors", "MiB", "mean", "max");
         for (unsigned i = 0; i < s->conns; i++) {
                 const struct stat_conn *c = &s->conn[i];
-                char qid[12] = "?", name[STAT_CONN_NAME + 16];
+                char qid[12] = "", name[STAT_CONN_NAME + 16];
 
-                if (c->qid >= 0)
-                        snprintf(qid, sizeof(qid), "%d", c->qid);
+                if (c->family->queue)
+                        snprintf(qid, sizeof(qid), c->qid < 0 ? "?" : "%d", c->qid);
                 snprintf(name, sizeof(name), "%u %s", c->number, c->name);
                 printf("%-62s %5s %8" PRIu64 " %7" PRIu64 " %9.2f %9.1f %9.1f\n", name, qid,
                        c->count, c->errors, (double)(c->h2c + c->c2h) / 1048576, us(stat_mean(c)),
@@ -346,13 +377,10 @@ static void print_text(const struct stats *s, const struct trace_totals *t)
                " without an answer (%" PRIu64 " AERs sent); up to %u outstanding\n",
                t->frames, stat_seconds(s), t->conns, t->gaps, s->commands, s->completed, s->errors,
                s->unanswered, s->aers, s->depth_max);
-        print_groups(s, false);
-        print_groups(s, true);
+        print_groups(s);
         putchar('\n');
-        for (unsigned i = 1; i < 2048; i++)
-                if (s->status[i])
-                        printf("%X/%02Xh %-23s %8" PRIu64 "\n", i >> 8, i & 255,
-                               status_name((uint16_t)i), s->status[i]);
+        for (const struct tally *e = s->statuses; e; e = e->next)
+                printf("%-29s %8" PRIu64 "\n", e->name, e->count);
         print_timeline(s);
         if (s->conns > 0)
                 print_conns(s);
@@ -385,6 +413,7 @@ static struct json_object *group_object(const struct stat_group *g)
                                                   "to_response_ns" };
         struct json_object *o = json_object_new_object();
 
+        json_object_object_add(o, "protocol", json_object_new_string(g->family->name));
         json_object_object_add(o, "command", json_object_new_string(g->name));
         json_object_object_add(o, "io", json_object_new_boolean(g->io));
         put(o, "count", g->count);
@@ -403,7 +432,9 @@ static struct json_object *conn_object(const struct stat_conn *c)
 
         put(o, "connection", c->number);
         json_object_object_add(o, "name", json_object_new_string(c->name));
-        json_object_object_add(o, "qid", json_object_new_int(c->qid));
+        json_object_object_add(o, "protocol", json_object_new_string(c->family->name));
+        if (c->family->queue)
+                json_object_object_add(o, "qid", json_object_new_int(c->qid));
         put(o, "count", c->count);
         put(o, "errors", c->errors);
         put(o, "h2c_bytes", c->h2c);
@@ -492,15 +523,23 @@ static void free_groups(struct stats *s)
                 s->groups = g->next;
                 free(g);
         }
+        tally_free(&s->statuses);
+}
+
+static bool is_measured(const struct trace_family *f)
+{
+        return f->view;
 }
 
 static int report(struct pcap_call *call, struct gatherer *g)
 {
-        struct session_options options = { .lost = on_lost };
+        const struct trace_reading how = { .record = on_record, .lost = on_lost, .user = g };
         struct trace_totals totals;
         int rc = PCAP_OK;
 
-        (void)pcap_sessions(call, &options, on_record, g, &totals);
+        call->can = is_measured;
+        call->cannot = "has no commands that could be measured";
+        (void)pcap_records(call, &how, &totals);
         if (g->s.no_memory && !*call->err)
                 snprintf(call->err, sizeof(call->err), "out of memory");
         if (args_json(call->args))

@@ -9,7 +9,8 @@
 #include <stdio.h>
 
 #include "host/engine/histogram.h"
-#include "pcap/nvme/session.h"
+#include "pcap/trace/trace.h"
+#include "tally.h"
 
 enum stat_part {
         PART_WHOLE,    /* the command's capsule to its response */
@@ -21,11 +22,12 @@ enum stat_part {
 extern const char *const stat_parts[PARTS];
 
 struct stat_group { /* commands of one kind */
-        char name[64];
+        const struct trace_family *family;
+        const char *name, *queue; /* of its kind, and where such commands are */
         bool io;
         uint64_t count, errors, h2c, c2h; /* count: completed; bytes */
         struct histogram part[PARTS];     /* ns */
-        struct stat_group *next;
+        struct stat_group *next;          /* those of a queue stand together */
 };
 
 enum { STAT_BINS = 600 };
@@ -42,16 +44,17 @@ enum { STAT_CONNS = 64, STAT_CONN_NAME = 160 };
 struct stat_conn {                 /* one of the first connections */
         unsigned number;           /* as `show` numbers them */
         char name[STAT_CONN_NAME]; /* who and over what */
-        int qid;                   /* -1: not known */
+        const struct trace_family *family;
+        int qid; /* -1: not known, or it has no number */
         uint64_t count, errors, h2c, c2h, gaps;
         uint64_t latency_sum, latency_max; /* ns */
 };
 
 struct stats {
-        struct stat_group *groups; /* in order of appearance */
+        struct stat_group *groups; /* by family; those of I/O last; in order of appearance */
         struct histogram whole;    /* of all I/O commands */
         uint64_t commands, completed, errors, unanswered, aers;
-        uint64_t status[2048]; /* by SCT << 8 | SC: how many completed so */
+        struct tally *statuses; /* of errors */
         int64_t start_ns, last_ns;
         bool started;
         unsigned depth, depth_max; /* commands outstanding, AERs apart */

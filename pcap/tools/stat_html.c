@@ -344,17 +344,22 @@ static void table_rows(FILE *f, const struct stat_group *g)
         }
 }
 
-static void table(FILE *f, const struct stats *s, bool io)
+static void tables(FILE *f, const struct stats *s)
 {
-        fprintf(f,
-                "<h2>Latency on %s queues, microseconds</h2>\n<table><tr><th>command</th>"
-                "<th>count</th><th>errors</th><th>MiB</th><th>mean</th><th>p50</th><th>p90</th>"
-                "<th>p99</th><th>p99.9</th><th>max</th></tr>\n",
-                io ? "I/O" : "admin");
-        for (const struct stat_group *g = s->groups; g; g = g->next)
-                if (g->io == io)
-                        table_rows(f, g);
-        fputs("</table>\n", f);
+        const char *queue = NULL;
+
+        for (const struct stat_group *g = s->groups; g; queue = g->queue, g = g->next) {
+                if (!queue || strcmp(g->queue, queue) != 0)
+                        fprintf(f,
+                                "%s<h2>%s: latency in microseconds</h2>\n<table><tr>"
+                                "<th>command</th><th>count</th><th>errors</th><th>MiB</th>"
+                                "<th>mean</th><th>p50</th><th>p90</th><th>p99</th><th>p99.9</th>"
+                                "<th>max</th></tr>\n",
+                                queue ? "</table>\n" : "", g->queue);
+                table_rows(f, g);
+        }
+        if (queue)
+                fputs("</table>\n", f);
 }
 
 static void conns(FILE *f, const struct stats *s)
@@ -371,7 +376,7 @@ static void conns(FILE *f, const struct stats *s)
                 if (c->qid >= 0)
                         fprintf(f, "</td><td>%d", c->qid);
                 else
-                        fputs("</td><td>?", f);
+                        fputs(c->family->queue ? "</td><td>?" : "</td><td>", f);
                 fprintf(f,
                         "</td><td>%" PRIu64 "</td><td>%" PRIu64 "</td><td>%.2f</td><td>%.1f</td>"
                         "<td>%.1f</td></tr>\n",
@@ -385,13 +390,11 @@ static void conns(FILE *f, const struct stats *s)
 
 static void statuses(FILE *f, const struct stats *s)
 {
-        if (s->errors == 0)
+        if (!s->statuses)
                 return;
         fputs("<h2>Errors</h2>\n<table><tr><th>status</th><th>count</th></tr>\n", f);
-        for (unsigned i = 1; i < 2048; i++)
-                if (s->status[i])
-                        fprintf(f, "<tr><td>%X/%02Xh %s</td><td>%" PRIu64 "</td></tr>\n", i >> 8,
-                                i & 255, status_name((uint16_t)i), s->status[i]);
+        for (const struct tally *e = s->statuses; e; e = e->next)
+                fprintf(f, "<tr><td>%s</td><td>%" PRIu64 "</td></tr>\n", e->name, e->count);
         fputs("</table>\n", f);
 }
 
@@ -409,8 +412,7 @@ void stat_html(FILE *f, const struct stats *s, const struct trace_totals *totals
         for (size_t i = 0; s->bins > 0 && i < sizeof(timelines) / sizeof(timelines[0]); i++)
                 timeline(f, s, &timelines[i]);
         distribution(f, s);
-        table(f, s, true);
-        table(f, s, false);
+        tables(f, s);
         conns(f, s);
         statuses(f, s);
         fputs("</body></html>\n", f);

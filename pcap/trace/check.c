@@ -207,7 +207,7 @@ static void on_record(void *user, const struct trace_record *r)
 {
         struct checker *k = user;
         struct trace_conn *conn = r->e->conn;
-        struct conn_state *c = conn->checker;
+        struct conn_state *c = conn->tool;
         bool selected = !k->options->selects || k->options->selects(k->options->user, r);
 
         if (!k->started) {
@@ -215,7 +215,7 @@ static void on_record(void *user, const struct trace_record *r)
                 k->start_ns = r->e->at.time_ns;
         }
         if (r->e->kind == TRACE_OPENED) {
-                conn->checker = c = calloc(1, sizeof(*c));
+                conn->tool = c = calloc(1, sizeof(*c));
                 k->no_memory |= !c;
         }
         if (c && !c->conn) {
@@ -234,7 +234,7 @@ static void on_record(void *user, const struct trace_record *r)
                 return;
         report_pending(k, c, true);
         free(c);
-        conn->checker = NULL;
+        conn->tool = NULL;
 }
 
 static void print_summary(const struct checker *k, const struct trace_totals *t)

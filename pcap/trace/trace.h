@@ -32,8 +32,8 @@ struct trace_conn {
          * once. What one side seems to have done wrong may be due to a lost frame of the other
          * until this has passed it. */
         uint64_t whole_until[2];
-        void *user;    /* the caller's; NULL at first */
-        void *checker; /* check.c's; NULL at first */
+        void *user; /* the family's, or whoever gets its events; NULL at first */
+        void *tool; /* of whoever gets its records; NULL at first */
 };
 
 /* Whether nothing that the peer of `sender` sent up to `frame` can be missing unseen. */
@@ -231,7 +231,7 @@ struct trace_reading {
         bool keep_data;                /* all commands keep their data */
         const struct rule_set *waived; /* rules that are not checked; NULL: none */
         trace_record_fn *record;       /* gets one for each event */
-        /* Gets a record after that of its event, for each command of it that is over without an answer. NULL: nobody. */
+        /* Gets a record beside that of its event for each command that is over without an answer. NULL: nobody. */
         trace_record_fn *lost;
         void *user;
 };
