@@ -8,6 +8,7 @@
 
 #include "line.h"
 #include "pdu/nvme/wire/family.h"
+#include "tools.h"
 
 struct tracker {
         struct reader *reader;
@@ -227,4 +228,5 @@ const struct trace_family nvme_capture = {
         .queue = queue,
         .place = place,
         .place_json = place_json,
+        .extract = &nvme_extract,
 };

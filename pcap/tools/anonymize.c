@@ -13,8 +13,8 @@
 #include "anonymize.h"
 #include "call.h"
 #include "command.h"
+#include "pcap/nvme/wirebytes.h"
 #include "pdu/io/output.h"
-#include "wirebytes.h"
 
 struct sockaddr_storage anonymous_address(const struct scrub *s, const struct capture_end *end)
 {

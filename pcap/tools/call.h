@@ -11,8 +11,9 @@ struct pcap_call {
         const char *file;
         bool selected; /* something passed --conn and --qid */
         /* Of which families it reads connections, and why not of others: "has no ...". NULL: of all. */
-        bool (*can)(const struct trace_family *f);
+        bool (*can)(const struct args *a, const struct trace_family *f);
         const char *cannot;
+        bool data;     /* messages keep all their data */
         char err[300]; /* what went wrong, when the file could not be read or written */
 };
 typedef int pcap_fn(struct pcap_call *call); /* enum pcap_exit */

@@ -146,7 +146,7 @@ struct filter {
 
 static bool is_read(const struct pcap_call *call, const struct trace_conn *c)
 {
-        return !call->can || call->can(c->family);
+        return !call->can || call->can(call->args, c->family);
 }
 
 static void on_record(void *user, const struct trace_record *r)
@@ -176,13 +176,15 @@ int pcap_records(struct pcap_call *call, const struct trace_reading *how,
 {
         const struct args *a = call->args;
         struct filter f = { call, how };
+        struct trace_options trace = a->source.trace;
         struct trace_reading own = *how;
 
+        trace.data = call->data;
         own.record = on_record;
         own.lost = how->lost ? on_lost : NULL;
         own.user = &f;
         call->selected = !a->conn && a->qid == ARG_ANY;
-        if (trace_records(call->file, a->families, &a->source.trace, &own, totals, call->err,
+        if (trace_records(call->file, a->families, &trace, &own, totals, call->err,
                           sizeof(call->err)) < 0)
                 return -1;
         return source_is_sealed(&a->source, totals, call->err, sizeof(call->err)) ? -1 : 0;

@@ -14,10 +14,12 @@
 
 #include "call.h"
 #include "command.h"
+#include "extract.h"
 #include "pdu/io/json.h"
 #include "pdu/io/output.h"
-#include "pdu/nvme/wire/identify.h"
-#include "wirebytes.h"
+#include "tally.h"
+
+enum { RUN_MAX = 32 << 20 }; /* blocks written at a time */
 
 struct extractor {
         struct pcap_call *call;
@@ -29,8 +31,8 @@ struct extractor {
         int image;           /* data */
         uint32_t block_size; /* of the namespace; 0: not known yet */
         FILE *out;           /* sequence */
-        struct bytes pdu;    /* seeds */
-        unsigned seeds[512]; /* written, by kind */
+        struct bytes room;   /* seeds */
+        struct tally *seeds; /* written, by kind */
 };
 
 static void fail(struct extractor *x, const char *what)
@@ -41,69 +43,52 @@ static void fail(struct extractor *x, const char *what)
         x->failed = true;
 }
 
-static bool succeeds(const struct record *r)
-{
-        return r->ends && r->cmd && (!r->cqe || cqe_status(r->cqe) == NVME_SUCCESS);
-}
-
 /* --- data ------------------------------------------------------------------------------------- */
 
-static void learn_block_size(struct extractor *x, const struct session_cmd *c)
+/* Those within the region that was asked for, written to the image. */
+static void write_blocks(struct extractor *x, const struct extract_blocks *b)
 {
-        if (c->sqe.opc != NVME_IDENTIFY || (le32_get(c->sqe.cdw10) & 0xff) != CNS_NS ||
-            le32_get(c->sqe.nsid) != x->args->nsid || c->data_cut ||
-            c->data_len < sizeof(struct id_ns) || x->args->block_size)
-                return;
-        x->block_size = id_ns_block_size((const void *)c->data);
-}
-
-/* The blocks of [from, to) that lie within the region that was asked for, written to the image. */
-static void write_blocks(struct extractor *x, const struct session_cmd *c, uint64_t slba,
-                         uint64_t blocks)
-{
-        uint64_t from = slba > x->args->slba ? slba : x->args->slba, to = slba + blocks;
-        size_t n;
+        uint64_t from = b->first > x->args->slba ? b->first : x->args->slba;
+        uint64_t to = b->first + b->count;
+        size_t n, skipped;
 
         if (x->args->blocks && to > x->args->slba + x->args->blocks)
                 to = x->args->slba + x->args->blocks;
-        if (from >= to || to - from > SESSION_DATA_MAX)
+        if (from >= to || to - from > RUN_MAX)
                 return;
         n = (size_t)(to - from) * x->block_size;
-        if ((from - slba) * x->block_size + n > c->data_len) {
+        skipped = (size_t)(from - b->first) * x->block_size;
+        if (skipped + n > b->len) {
                 x->left_out++;
                 return;
         }
-        if (pwrite(x->image, c->data + (from - slba) * x->block_size, n,
+        if (pwrite(x->image, b->data + skipped, n,
                    (off_t)((from - x->args->slba) * x->block_size)) != (ssize_t)n)
                 fail(x, x->args->to);
         x->count += to - from;
         x->bytes += n;
 }
 
-static void take_data(struct extractor *x, const struct record *r)
+static void take_data(struct extractor *x, const struct trace_record *r)
 {
-        const struct session_cmd *c = r->cmd;
-        uint64_t slba;
+        const struct trace_extract *f = r->e->conn->family->extract;
+        uint32_t size =
+            x->args->block_size || !f->block_size ? 0 : f->block_size(r->record, x->args->nsid);
+        struct extract_blocks b = { 0 };
 
-        if (!succeeds(r))
+        if (size)
+                x->block_size = size;
+        if (!args_select_conn(x->args, r->e->conn) || !f->blocks(&b, r->record, x->args->nsid))
                 return;
-        if (session_admin(r->session, &c->sqe)) {
-                learn_block_size(x, c);
-                return;
-        }
-        if ((c->sqe.opc != NVME_WRITE && c->sqe.opc != NVME_READ) ||
-            le32_get(c->sqe.nsid) != x->args->nsid || !args_select_conn(x->args, r->e->conn))
-                return;
-        slba = le32_get(c->sqe.cdw10) | (uint64_t)le32_get(c->sqe.cdw11) << 32;
-        if (c->data_cut || x->block_size == 0 || slba > INT64_MAX / x->block_size)
+        if (!b.data || x->block_size == 0 || b.first > INT64_MAX / x->block_size)
                 x->left_out++;
         else
-                write_blocks(x, c, slba, (le32_get(c->sqe.cdw12) & RW_NLB_MASK) + 1);
+                write_blocks(x, &b);
 }
 
 /* --- a sequence ------------------------------------------------------------------------------- */
 
-static struct json_object *hex(const uint8_t *p, size_t n)
+struct json_object *extract_hex(const uint8_t *p, size_t n)
 {
         static const char digits[] = "0123456789abcdef";
         char *text = malloc(2 * n + 1);
@@ -126,31 +111,27 @@ static void put(struct json_object *o, const char *name, uint64_t value)
 }
 
 /* A line for each command when it is over: when it was sent and answered says what may overlap. */
-static void take_sequence(struct extractor *x, const struct record *r)
+static void take_sequence(struct extractor *x, const struct trace_record *r)
 {
-        const struct session_cmd *c = r->cmd;
+        const struct trace_conn *conn = r->e->conn;
+        struct trace_view v = { 0 };
         struct json_object *o;
 
-        if (!r->ends || !c || !args_select_conn(x->args, r->e->conn))
+        conn->family->view(&v, r->record);
+        if (!v.ends || !args_select_conn(x->args, conn))
                 return;
         o = json_object_new_object();
         put(o, "schema", 1);
-        put(o, "sent_frame", c->at.frame);
-        put(o, "sent_ns", (uint64_t)c->at.time_ns);
+        put(o, "sent_frame", v.command.at.frame);
+        put(o, "sent_ns", (uint64_t)v.command.at.time_ns);
         put(o, "answered_frame", r->e->at.frame);
         put(o, "answered_ns", (uint64_t)r->e->at.time_ns);
-        put(o, "connection", r->e->conn->number);
-        json_object_object_add(o, "qid", json_object_new_int(r->session->qid));
-        json_object_object_add(
-            o, "command",
-            json_object_new_string(sqe_name(&c->sqe, session_admin(r->session, &c->sqe))));
-        json_object_object_add(o, "sqe", hex(c->sqe.bytes, sizeof(c->sqe.bytes)));
-        if (c->data && !c->data_cut && c->data_len <= INT32_MAX / 4)
-                json_object_object_add(o, c->h2c ? "sent_data" : "got_data",
-                                       hex(c->data, c->data_len));
-        put(o, "status", r->cqe ? cqe_status(r->cqe) : NVME_SUCCESS);
-        put(o, "dw0", r->cqe ? le32_get(r->cqe->dw0) : 0);
-        put(o, "dw1", r->cqe ? le32_get(r->cqe->dw1) : 0);
+        put(o, "connection", conn->number);
+        if (conn->family->queue)
+                json_object_object_add(o, "qid", json_object_new_int(conn->family->queue(conn)));
+        json_object_object_add(o, "command", json_object_new_string(v.command.name));
+        conn->family->extract->command(o, r->record);
+        put(o, "status", v.status);
         if (fprintf(x->out, "%s\n",
                     json_object_to_json_string_ext(o, JSON_C_TO_STRING_NOSLASHESCAPE)) < 0)
                 fail(x, x->args->to);
@@ -162,67 +143,83 @@ static void take_sequence(struct extractor *x, const struct record *r)
 
 enum { SEEDS_OF_A_KIND = 16 };
 
-static void write_seed(struct extractor *x, const char *kind, unsigned slot, const uint8_t *p,
-                       size_t n)
+static void write_seed(struct extractor *x, const struct extract_seed *seed, unsigned number)
 {
         char path[4096];
         FILE *f;
 
-        if (x->seeds[slot]++ >= SEEDS_OF_A_KIND)
-                return;
-        snprintf(path, sizeof(path), "%s/%s-%02u", x->args->to, kind, x->seeds[slot]);
+        snprintf(path, sizeof(path), "%s/%s-%02u", x->args->to, seed->kind, number);
         f = fopen(path, "wb");
-        if (!f || fwrite(p, 1, n, f) != n)
+        if (!f || fwrite(seed->p, 1, seed->n, f) != seed->n)
                 fail(x, path);
         if (f && fclose(f) != 0)
                 fail(x, path);
         x->count++;
-        x->bytes += n;
+        x->bytes += seed->n;
 }
 
-static void take_seed(struct extractor *x, const struct record *r)
+static void take_seed(struct extractor *x, const struct trace_record *r)
 {
-        const struct trace_capsule *c = &r->e->capsule;
-        struct wire_parts parts;
-        char kind[64];
+        const struct trace_family *f = r->e->conn->family;
+        struct extract_seed seed = { 0 };
+        uint64_t number;
 
-        if (!args_select_conn(x->args, r->e->conn))
+        if (!args_select_conn(x->args, r->e->conn) || !f->extract->seed(&seed, r->record, &x->room))
                 return;
-        if (r->e->kind == TRACE_PDU && !r->e->pdu->cut) {
-                if (!wire_bytes(&x->pdu, r->e->pdu, &parts))
-                        return;
-                snprintf(kind, sizeof(kind), "tcp-%s", pdu_info(r->e->pdu->h->ch.type)->name);
-                write_seed(x, kind, r->e->pdu->h->ch.type, x->pdu.p, x->pdu.n);
-        } else if (r->e->kind == TRACE_CAPSULE && c->known == c->len) {
-                snprintf(kind, sizeof(kind), "rdma-%s", r->sqe ? "command" : "response");
-                write_seed(x, kind, r->sqe ? 256 : 257, c->data, c->len);
-        } else if (r->e->kind == TRACE_REQUEST || r->e->kind == TRACE_ACCEPT) {
-                snprintf(kind, sizeof(kind), "rdma-%s",
-                         r->e->kind == TRACE_REQUEST ? "request" : "accept");
-                write_seed(x, kind, 258 + (r->e->kind == TRACE_ACCEPT), r->e->cm.data,
-                           r->e->cm.len);
-        }
+        number = tally_add(&x->seeds, args_key(x->args, f, seed.rank), seed.kind);
+        if (number == 0)
+                fail(x, x->args->to);
+        else if (number <= SEEDS_OF_A_KIND)
+                write_seed(x, &seed, (unsigned)number);
 }
 
 /* --- the command ------------------------------------------------------------------------------ */
 
-static void on_record(void *user, const struct record *r)
+static const struct kind {
+        const char *name, *cannot;
+        void (*take)(struct extractor *x, const struct trace_record *r);
+        const char *unit;
+} kinds[] = {
+        { "data", "has no blocks that could be extracted", take_data, "blocks" },
+        { "sequence", "has no commands that could be extracted", take_sequence, "commands" },
+        { "seeds", "has no messages that could be extracted", take_seed, "files" },
+};
+enum { KIND_DATA, KIND_SEQUENCE, KIND_SEEDS };
+
+static unsigned kind_of(const struct args *a)
+{
+        unsigned i = KIND_DATA;
+
+        while (strcmp(kinds[i].name, a->kind) != 0)
+                i++;
+        return i;
+}
+
+static void on_record(void *user, const struct trace_record *r)
 {
         struct extractor *x = user;
 
-        if (x->failed)
-                return;
-        if (x->args->kind[0] == 'd')
-                take_data(x, r);
-        else if (x->args->kind[1] == 'e' && x->args->kind[2] == 'q')
-                take_sequence(x, r);
-        else
-                take_seed(x, r);
+        if (!x->failed)
+                kinds[kind_of(x->args)].take(x, r);
+}
+
+static bool can(const struct args *a, const struct trace_family *f)
+{
+        const struct trace_extract *e = f->extract;
+
+        switch (kind_of(a)) {
+        case KIND_DATA:
+                return e && e->blocks;
+        case KIND_SEQUENCE:
+                return e && e->command;
+        default:
+                return e && e->seed;
+        }
 }
 
 static bool is_seeds(const struct extractor *x)
 {
-        return x->args->kind[1] == 'e' && x->args->kind[2] == 'e';
+        return kind_of(x->args) == KIND_SEEDS;
 }
 
 static bool open_output(struct extractor *x)
@@ -237,7 +234,7 @@ static bool open_output(struct extractor *x)
         }
         if (!output_begin(&x->to, x->call->file, to, x->call->err, sizeof(x->call->err)))
                 return false;
-        if (x->args->kind[0] == 'd')
+        if (kind_of(x->args) == KIND_DATA)
                 x->image = open(x->to.path, O_WRONLY | O_TRUNC | O_CLOEXEC);
         else
                 x->out = fopen(x->to.path, "we");
@@ -257,17 +254,18 @@ static void close_output(struct extractor *x)
                 fail(x, x->args->to);
         if (!is_seeds(x) && !output_end(&x->to, !x->failed && (x->count || !*x->call->err)))
                 fail(x, x->args->to);
-        bytes_free(&x->pdu);
+        bytes_free(&x->room);
+        tally_free(&x->seeds);
 }
 
 static void print_summary(const struct extractor *x)
 {
-        if (x->args->kind[0] == 'd')
-                fprintf(stderr, "%s: %" PRIu64 " blocks of %u bytes\n", x->args->to, x->count,
-                        x->block_size);
-        else
-                fprintf(stderr, "%s: %" PRIu64 " %s\n", x->args->to, x->count,
-                        x->args->kind[2] == 'q' ? "commands" : "files");
+        unsigned kind = kind_of(x->args);
+
+        fprintf(stderr, "%s: %" PRIu64 " %s", x->args->to, x->count, kinds[kind].unit);
+        if (kind == KIND_DATA)
+                fprintf(stderr, " of %u bytes", x->block_size);
+        fputc('\n', stderr);
         if (x->left_out)
                 fprintf(stderr,
                         "%s: %" PRIu64 " commands skipped: their data or block size is not known\n",
@@ -276,30 +274,24 @@ static void print_summary(const struct extractor *x)
 
 int pcap_extract(struct pcap_call *call)
 {
-        struct session_options options = { .keep_data = true };
-        struct extractor *x;
-        struct args args = *call->args;
+        struct extractor x = { .call = call,
+                               .args = call->args,
+                               .block_size = (uint32_t)call->args->block_size };
+        const struct trace_reading how = { .keep_data = true, .record = on_record, .user = &x };
         struct trace_totals totals;
 
-        if (!args.to) {
+        if (!call->args->to) {
                 fputs("nvmfspec pcap extract: no output given: use --to\n", stderr);
                 return PCAP_USAGE;
         }
-        x = calloc(1, sizeof(*x));
-        if (!x)
-                return PCAP_UNREADABLE;
-        x->call = call;
-        x->args = call->args;
-        x->block_size = (uint32_t)args.block_size;
-        args.source.trace.data = true;
-        if (open_output(x)) {
-                call->args = &args;
-                (void)pcap_sessions(call, &options, on_record, x, &totals);
-                call->args = x->args;
-                close_output(x);
-                if (!x->failed)
-                        print_summary(x);
-        }
-        free(x);
+        call->can = can;
+        call->cannot = kinds[kind_of(call->args)].cannot;
+        call->data = true;
+        if (!open_output(&x))
+                return PCAP_OK;
+        (void)pcap_records(call, &how, &totals);
+        close_output(&x);
+        if (!x.failed)
+                print_summary(&x);
         return PCAP_OK;
 }

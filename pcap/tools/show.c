@@ -190,12 +190,12 @@ static void count_view(struct counter *c, const struct trace_family *f, const st
         c->begun += v->begins;
         c->answered += v->answers;
         if (v->message)
-                good &= tally_add(&c->messages, key | v->rank, v->message);
+                good &= tally_add(&c->messages, key | v->rank, v->message) > 0;
         if (v->begins && v->command.name)
-                good &= tally_add(&c->commands, key | v->command.rank, v->command.name);
+                good &= tally_add(&c->commands, key | v->command.rank, v->command.name) > 0;
         if (v->answers) {
                 f->status(&t, v->status);
-                good &= tally_add(&c->statuses, key | v->status, name);
+                good &= tally_add(&c->statuses, key | v->status, name) > 0;
         }
         c->no_memory |= !good;
 }

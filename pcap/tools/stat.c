@@ -526,8 +526,9 @@ static void free_groups(struct stats *s)
         tally_free(&s->statuses);
 }
 
-static bool is_measured(const struct trace_family *f)
+static bool is_measured(const struct args *a, const struct trace_family *f)
 {
+        (void)a;
         return f->view;
 }
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-bool tally_add(struct tally **list, uint64_t key, const char *name)
+uint64_t tally_add(struct tally **list, uint64_t key, const char *name)
 {
         struct tally *t;
 
@@ -13,14 +13,13 @@ bool tally_add(struct tally **list, uint64_t key, const char *name)
         if (!*list || (*list)->key != key) {
                 t = calloc(1, sizeof(*t));
                 if (!t)
-                        return false;
+                        return 0;
                 t->key = key;
                 t->next = *list;
                 snprintf(t->name, sizeof(t->name), "%s", name);
                 *list = t;
         }
-        (*list)->count++;
-        return true;
+        return ++(*list)->count;
 }
 
 void tally_free(struct tally **list)

@@ -14,8 +14,8 @@ struct tally { /* one kind, in a list in order of keys */
         struct tally *next;
 };
 
-/* One more of the kind of this key, which is called so. False: no memory. */
-bool tally_add(struct tally **list, uint64_t key, const char *name);
+/* One more of the kind of this key, which is called so: how many there are. 0: no memory. */
+uint64_t tally_add(struct tally **list, uint64_t key, const char *name);
 void tally_free(struct tally **list);
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef NVMF_PCAP_WIREBYTES_H
 #define NVMF_PCAP_WIREBYTES_H
 
-#include "pcap/nvme/family.h"
+#include "family.h"
 #include "pcap/trace/tracer.h"
 
 struct wire_parts { /* offsets in the PDU */

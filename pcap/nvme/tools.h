@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the tools know of NVMe. Private to the room. */
+#ifndef NVMF_PCAP_NVME_TOOLS_H
+#define NVMF_PCAP_NVME_TOOLS_H
+
+#include "pcap/tools/extract.h"
+
+extern const struct trace_extract nvme_extract;
+
+#endif
