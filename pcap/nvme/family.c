@@ -229,4 +229,5 @@ const struct trace_family nvme_capture = {
         .place = place,
         .place_json = place_json,
         .extract = &nvme_extract,
+        .anonymize = &nvme_anonymize,
 };

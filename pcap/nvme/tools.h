@@ -3,8 +3,10 @@
 #ifndef NVMF_PCAP_NVME_TOOLS_H
 #define NVMF_PCAP_NVME_TOOLS_H
 
+#include "pcap/tools/anonymize.h"
 #include "pcap/tools/extract.h"
 
 extern const struct trace_extract nvme_extract;
+extern const struct trace_anonymize nvme_anonymize;
 
 #endif

@@ -1673,6 +1673,7 @@ def test_what_anonymize_cannot_read_it_does_not_write(tmp_path):
     done = subprocess.run([NVMFSPEC, "pcap", "anonymize", ROOT / "pcap/tests/captures/srp-rxe-6.12.pcap",
                            "--to", out], capture_output=True, text=True)
     assert done.returncode == 3 and "contains no NVMe connection to write" in done.stderr
+    assert "connection 1 is of SRP, which cannot be anonymized, and is not written\n" in done.stderr
     assert not out.exists()
 
 

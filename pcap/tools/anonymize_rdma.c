@@ -11,9 +11,9 @@
 #include "pdu/io/capture/capture_rdma.h"
 
 enum {
-        PRIVATE = 32,    /* bytes of NVMe's; the rest is padding or nobody knows what */
         MTU = 4096,      /* of what is written */
         READS_MAX = 256, /* outstanding ones of one side: what the CM can express */
+        TRANSFER_MAX = 32 << 20,
 };
 
 struct read { /* that is asked for, and what has come of its answer */
@@ -30,7 +30,7 @@ struct rdma_copy {
         unsigned n_reads[2];
 };
 
-struct rdma_copy *rdma_copy_new(struct anonymizer *a, const struct record *r)
+struct rdma_copy *rdma_copy_new(struct anonymizer *a, const struct trace_record *r)
 {
         const struct trace_conn *conn = r->e->conn;
         struct sockaddr_storage host = anonymous_address(&a->scrub, &conn->end[PARTY_HOST]);
@@ -84,6 +84,7 @@ static const struct {
 
 static void copy_message(struct anonymizer *a, struct rdma_copy *c, const struct trace_event *e)
 {
+        uint32_t most = e->conn->family->anonymize->private_data;
         const struct trace_cm *cm = &e->cm;
         bool private =
             e->kind == TRACE_REQUEST || e->kind == TRACE_ACCEPT || e->kind == TRACE_REJECT;
@@ -95,39 +96,12 @@ static void copy_message(struct anonymizer *a, struct rdma_copy *c, const struct
                 m.depths = cm->depths;
                 m.reason = cm->reason;
                 m.data = cm->data;
-                m.len = cm->len < PRIVATE ? cm->len : PRIVATE;
+                m.len = cm->len < most ? cm->len : most;
         }
         capture_rdma_cm(a->out, &c->flow, e->sender, &m, e->at.time_ns);
 }
 
 /* --- capsules --------------------------------------------------------------------------------- */
-
-/* After the SQE: data, or descriptors, which stay; nothing else does. */
-static void scrub_command(struct anonymizer *a, const struct record *r, uint8_t *p, uint32_t n)
-{
-        const struct session_cmd *cmd = r->cmd;
-        uint32_t from = sizeof(union sqe), to = from;
-        struct rdma_buffer alone;
-
-        if (cmd && cmd->rdma.in_capsule && cmd->rdma.offset + (uint64_t)cmd->rdma.len <= n) {
-                from = cmd->rdma.offset;
-                to = from + cmd->rdma.len;
-                scrub_data(&a->scrub, &cmd->sqe, session_admin(r->session, &cmd->sqe), 0, p + from,
-                           to - from);
-        } else if (cmd && cmd->rdma.count > 0 && !sgl_get_keyed(&cmd->sqe.sgl, &alone)) {
-                to = n;
-        }
-        memset(p + sizeof(union sqe), 0, from - sizeof(union sqe));
-        memset(p + to, 0, n - to);
-}
-
-static void scrub_capsule(struct anonymizer *a, const struct record *r, uint8_t *p, uint32_t n)
-{
-        if (r->e->sender == PARTY_CONTROLLER && n > sizeof(struct cqe))
-                memset(p + sizeof(struct cqe), 0, n - sizeof(struct cqe));
-        else if (r->e->sender == PARTY_HOST && n >= sizeof(union sqe))
-                scrub_command(a, r, p, n);
-}
 
 static void lose(struct rdma_copy *c, enum party sender, uint32_t bytes)
 {
@@ -137,7 +111,7 @@ static void lose(struct rdma_copy *c, enum party sender, uint32_t bytes)
 }
 
 /* With its acknowledgement, which tells a reader of half a capture whose packets are whose. */
-static void copy_capsule(struct anonymizer *a, struct rdma_copy *c, const struct record *r)
+static void copy_capsule(struct anonymizer *a, struct rdma_copy *c, const struct trace_record *r)
 {
         const struct trace_event *e = r->e;
         const struct trace_capsule *cap = &e->capsule;
@@ -153,7 +127,7 @@ static void copy_capsule(struct anonymizer *a, struct rdma_copy *c, const struct
                 a->no_memory = true;
                 return;
         }
-        scrub_capsule(a, r, a->message.p, cap->len);
+        e->conn->family->anonymize->capsule(&a->scrub, r->record, a->message.p, cap->len);
         iov.iov_base = a->message.p;
         number = capture_rdma_send(a->out, &c->flow, e->sender, &iov, 1,
                                    cap->invalidates ? &cap->key : NULL, e->at.time_ns);
@@ -174,24 +148,19 @@ static void gather(struct anonymizer *a, struct bytes *to, const struct trace_me
 {
         if (m->offset == 0)
                 to->n = 0;
-        if (to->n != m->offset || to->n + m->len > SESSION_DATA_MAX)
+        if (to->n != m->offset || to->n + m->len > TRANSFER_MAX)
                 return;
         if (!bytes_add(to, m->data, m->len))
                 a->no_memory = true;
 }
 
-static void scrub_transfer(struct anonymizer *a, const struct record *r, struct bytes *data)
+static void scrub_transfer(struct anonymizer *a, const struct trace_record *r, struct bytes *data)
 {
-        const struct session_cmd *cmd = r->cmd;
-
-        if (cmd)
-                scrub_data(&a->scrub, &cmd->sqe, session_admin(r->session, &cmd->sqe), r->offset,
-                           data->p, data->n);
-        else if (data->n > 0)
-                memset(data->p, 0, data->n); /* nobody knows what it is */
+        if (data->n > 0)
+                r->e->conn->family->anonymize->transfer(&a->scrub, r->record, data->p, data->n);
 }
 
-static void copy_write(struct anonymizer *a, struct rdma_copy *c, const struct record *r)
+static void copy_write(struct anonymizer *a, struct rdma_copy *c, const struct trace_record *r)
 {
         const struct trace_event *e = r->e;
         const struct trace_memory *m = &e->memory;
@@ -241,7 +210,7 @@ static struct read **find_read(struct rdma_copy *c, const struct trace_event *e)
         return at;
 }
 
-static void copy_answer(struct anonymizer *a, struct rdma_copy *c, const struct record *r)
+static void copy_answer(struct anonymizer *a, struct rdma_copy *c, const struct trace_record *r)
 {
         const struct trace_event *e = r->e;
         struct read **at = find_read(c, e), *read = *at;
@@ -262,7 +231,7 @@ static void copy_answer(struct anonymizer *a, struct rdma_copy *c, const struct 
 
 /* --- all of them ------------------------------------------------------------------------------ */
 
-void rdma_copy_record(struct anonymizer *a, struct rdma_copy *c, const struct record *r)
+void rdma_copy_record(struct anonymizer *a, struct rdma_copy *c, const struct trace_record *r)
 {
         const struct trace_event *e = r->e;
         struct read **read;

@@ -4,7 +4,6 @@
 #define NVMF_PCAP_CALL_H
 
 #include "args.h"
-#include "pcap/nvme/session.h"
 
 struct pcap_call {
         const struct args *args;
@@ -33,10 +32,6 @@ int pcap_replay_command(int argc, char **argv);
  * with call->err. */
 int pcap_records(struct pcap_call *call, const struct trace_reading *how,
                  struct trace_totals *totals);
-/* session_read() likewise. */
-int pcap_sessions(struct pcap_call *call, const struct session_options *options, record_fn *fn,
-                  void *user, struct trace_totals *totals);
-
 /* "3 gaps, 2 IP fragments left out, ..." on stderr, if there is anything to say. */
 void pcap_remarks(const struct pcap_call *call, const struct trace_totals *t);
 

@@ -190,45 +190,6 @@ int pcap_records(struct pcap_call *call, const struct trace_reading *how,
         return source_is_sealed(&a->source, totals, call->err, sizeof(call->err)) ? -1 : 0;
 }
 
-/* --- of NVMe alone ---------------------------------------------------------------------------- */
-
-struct session_filter {
-        struct pcap_call *call;
-        record_fn *fn, *lost;
-        void *user;
-};
-
-static void on_session_record(void *user, const struct record *r)
-{
-        const struct session_filter *h = user;
-
-        h->call->selected = h->call->selected || args_select_conn(h->call->args, r->e->conn);
-        if (!r->e->conn->sealed)
-                h->fn(h->user, r);
-}
-
-static void on_session_lost(void *user, const struct record *r)
-{
-        const struct session_filter *h = user;
-
-        h->lost(h->user, r);
-}
-
-int pcap_sessions(struct pcap_call *call, const struct session_options *options, record_fn *fn,
-                  void *user, struct trace_totals *totals)
-{
-        struct session_filter h = { call, fn, options->lost, user };
-        struct session_options own = *options;
-
-        *totals = (struct trace_totals) { 0 }; /* whatever becomes of the reading */
-        own.lost = h.lost ? on_session_lost : NULL;
-        call->selected = !call->args->conn && call->args->qid == ARG_ANY;
-        if (session_read(call->file, &call->args->source.trace, &own, on_session_record, &h, totals,
-                         call->err, sizeof(call->err)) < 0)
-                return -1;
-        return source_is_sealed(&call->args->source, totals, call->err, sizeof(call->err)) ? -1 : 0;
-}
-
 static void remark(const struct pcap_call *call, uint64_t n, const char *what)
 {
         if (n > 0)

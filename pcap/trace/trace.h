@@ -268,6 +268,7 @@ struct text;
 struct describe;
 struct json_object;
 struct trace_extract;
+struct trace_anonymize;
 
 struct trace_family {
         const struct family *family;
@@ -304,7 +305,9 @@ struct trace_family {
          * (", queue 0 of controller 1"), and as members of an object. NULL, both: there is nothing to say. */
         void (*place)(struct text *t, const struct trace_conn *c);
         void (*place_json)(struct json_object *o, const struct trace_conn *c);
-        const struct trace_extract *extract; /* pcap/tools/extract.h; NULL: there is nothing */
+        /* What tools ask of its records alone (pcap/tools). NULL, each: they do not have it. */
+        const struct trace_extract *extract;
+        const struct trace_anonymize *anonymize;
 };
 
 /* Reads `path` ("-": standard input). options and totals may be NULL. 0, or -1 with one line in err
