@@ -230,4 +230,6 @@ const struct trace_family nvme_capture = {
         .place_json = place_json,
         .extract = &nvme_extract,
         .anonymize = &nvme_anonymize,
+        .secrets = &nvme_secrets,
+        .replay = replay_command,
 };

@@ -1086,7 +1086,12 @@ bool reader_free(struct reader *r)
 
 static void on_event(void *user, const struct trace_event *e)
 {
-        reader_event(user, e);
+        struct reader *r = user;
+
+        if (e->conn->family == &nvme_capture)
+                reader_event(r, e);
+        else if (e->kind == TRACE_OPENED && r->options.other)
+                r->options.other(r->user, e->conn);
 }
 
 int session_read(const char *path, const struct trace_options *trace,

@@ -99,6 +99,8 @@ struct session_options {
         /* r->cmd is over without an answer: its connection is, its CID was used again, or both sides have
          * gaps since, so that it may have been. Called after the record of r->e. May be NULL. */
         void (*lost)(void *user, const struct record *r);
+        /* session_read(): a connection of a family that is read beside, of which nothing more is told. May be NULL. */
+        void (*other)(void *user, const struct trace_conn *c);
 };
 
 typedef void record_fn(void *user, const struct record *r);

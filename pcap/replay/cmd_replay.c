@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "host/nvme/identity.h"
+#include "pcap/nvme/source.h"
+#include "pcap/nvme/tools.h"
 #include "pcap/tools/args.h"
-#include "pcap/tools/call.h"
 #include "pcap/tools/command.h"
 #include "pdu/io/capture/capture_writer.h"
 #include "pdu/io/option.h"
@@ -20,13 +21,19 @@
 #include "replay_serve.h"
 
 struct replay_args {
-        struct source source; /* first: args_take_port() */
+        struct trace_options trace; /* first: args_take_port() */
+        struct source source;
         const char *transport, *traddr, *trsvcid, *nqn, *hostnqn, *hostid, *remap, *timing, *role,
             *pcap;
         uint64_t timeout, stop_at, loop, idle;
         bool hdgst, ddgst, allow_write, strict_data, verbose, help;
         struct auth_key dhchap, dhchap_ctrl;
 };
+
+static bool take_keylog(void *args, const char *value, char *error, size_t size)
+{
+        return source_take_keylog(&((struct replay_args *)args)->source, value, error, size);
+}
 
 static bool take_key(void *args, const char *value, char *error, size_t size)
 {
@@ -68,7 +75,7 @@ static const struct option_row rows[] = {
         { 0, "idle", "SEC", "controller: end after this time without a connection (only at a "
                             "signal)", OPTION_SECONDS, 1, AT(idle), .min = 1, .max = 86400000 },
         { 0, "port", "PORT", "port of a controller in the capture (4420, 8009); repeatable", OPTION_CALL, 1, .call = args_take_port },
-        { 0, "keylog", "FILE", "decrypt TLS 1.3 in the capture with this key log (SSLKEYLOGFILE's format); repeatable", OPTION_CALL, 1, .call = source_take_keylog },
+        { 0, "keylog", "FILE", "decrypt TLS 1.3 in the capture with this key log (SSLKEYLOGFILE's format); repeatable", OPTION_CALL, 1, .call = take_keylog },
         { 0, "pcap", "FILE", "host: write the connections to a .pcapng or .pcap; RDMA as "
                              "RoCEv2, with READs and WRITEs derived from the responses", OPTION_STRING, 1, AT(pcap) },
         { 'v', "verbose", NULL, "print a line for each command", OPTION_FLAG, 1, AT(verbose) },
@@ -184,12 +191,23 @@ static void summary(const struct replay_totals *t)
                        t->reordered);
 }
 
+static int read_plan(struct replay_plan *p, const struct replay_args *a, const char *file,
+                     char *err, size_t err_size)
+{
+        int rc = replay_plan_read(p, file, &a->trace, a->stop_at, err, err_size);
+
+        if (p->others > 0)
+                fprintf(stderr, "%s: %u connections of %s cannot be replayed\n", file, p->others,
+                        p->other->name);
+        return rc;
+}
+
 static int run(const struct replay_args *a, const char *file, const struct replay_options *o)
 {
         struct replay_totals totals = { 0 };
         struct replay_plan plan;
         char err[300] = "";
-        int rc = replay_plan_read(&plan, file, &a->source.trace, a->stop_at, err, sizeof(err));
+        int rc = read_plan(&plan, a, file, err, sizeof(err));
 
         if (rc == 0 && !plan.cmds) {
                 snprintf(err, sizeof(err), "%s: contains no command", file);
@@ -262,7 +280,7 @@ static int run_controller(const struct replay_args *a, const struct replay_optio
                                    .user = &serving };
         struct replay_plan plan;
         char err[300] = "";
-        int rc = replay_plan_read(&plan, file, &a->source.trace, a->stop_at, err, sizeof(err));
+        int rc = read_plan(&plan, a, file, err, sizeof(err));
 
         setvbuf(stdout, NULL, _IOLBF, 0);
         signal(SIGINT, on_signal);
@@ -318,9 +336,10 @@ static bool is_controller(const struct replay_args *a)
         return strcmp(a->role, "controller") == 0;
 }
 
-int pcap_replay_command(int argc, char **argv)
+int replay_command(const struct trace_family *const *families, int argc, char **argv)
 {
-        struct replay_args a = { .role = "host",
+        struct replay_args a = { .trace.beside = families + 1,
+                                 .role = "host",
                                  .transport = "tcp",
                                  .trsvcid = "4420",
                                  .timeout = HOST_TIMEOUT,
@@ -342,7 +361,7 @@ int pcap_replay_command(int argc, char **argv)
         if (first + 1 != argc)
                 return refuse(first == argc ? "no file given" : "one file at a time", "");
         rc = make_options(&a, &o, hostid);
-        if (rc == 0 && !source_open(&a.source, argv[first], error, sizeof(error)))
+        if (rc == 0 && !source_open(&a.source, argv[first], &a.trace.tls, error, sizeof(error)))
                 rc = refuse(error, "");
         if (rc == 0)
                 rc = is_controller(&a) ? run_controller(&a, &o, argv[first])

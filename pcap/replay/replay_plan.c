@@ -145,10 +145,19 @@ static void on_record(void *user, const struct record *r)
         }
 }
 
+static void on_other(void *user, const struct trace_conn *c)
+{
+        struct replay_plan *p = user;
+
+        if (!p->other)
+                p->other = c->family;
+        p->others++;
+}
+
 int replay_plan_read(struct replay_plan *p, const char *path, const struct trace_options *trace,
                      uint64_t stop_at, char *err, size_t err_size)
 {
-        struct session_options options = { .keep_data = true };
+        struct session_options options = { .keep_data = true, .other = on_other };
         struct trace_options all = *trace;
         int rc;
 

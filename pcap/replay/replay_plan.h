@@ -56,6 +56,8 @@ struct replay_plan {
         struct trace_totals totals;
         uint64_t stop_at; /* no frame after this; 0: all */
         bool rdma;        /* its queues went over RDMA */
+        unsigned others;  /* connections that are not NVMe's, the first one of ... */
+        const struct trace_family *other; /* ... this family */
         bool no_memory;
 };
 

@@ -1677,6 +1677,18 @@ def test_what_anonymize_cannot_read_it_does_not_write(tmp_path):
     assert not out.exists()
 
 
+@pytest.mark.parametrize("tool, says", [
+    ("extract", "connection 1 is of SRP, which has no blocks that could be extracted"),
+    ("extract --kind sequence", "connection 2 is of SRP, which has no commands that could be extracted"),
+    ("extract --kind seeds", "connection 1 is of SRP, which has no messages that could be extracted"),
+    ("replay -a 127.0.0.1", "2 connections of SRP cannot be replayed")])
+def test_what_a_tool_cannot_do_it_says(tool, says, tmp_path):
+    to = [] if tool.startswith("replay") else ["--to", tmp_path / "out"]
+    done = subprocess.run([NVMFSPEC, "pcap", *tool.split(), ROOT / "pcap/tests/captures/srp-rxe-6.12.pcap", *to],
+                          capture_output=True, text=True)
+    assert says in done.stderr and done.returncode == (0 if to else 3)
+
+
 def conform(path, *args, codes):
     """Rules flagged in the capture of a run of the suite; who broke them."""
     done = subprocess.run([NVMFSPEC, "conform", "--brief", "--timeout-scale", "4", "--pcap", path, *args],

@@ -17,6 +17,50 @@ void args_init(struct args *a, const struct trace_family *const *families)
                              .kind = "data" };
 }
 
+/* --- secrets ---------------------------------------------------------------------------------- */
+
+static bool get_secrets(struct args *a, char *error, size_t size)
+{
+        const struct trace_secrets *s = a->families[0]->secrets;
+
+        if (!s)
+                snprintf(error, size, "%s is not decrypted", a->families[0]->name);
+        else if (!a->secrets && !(a->secrets = calloc(1, s->size)))
+                snprintf(error, size, "out of memory");
+        return a->secrets;
+}
+
+static bool take_keylog(void *args, const char *value, char *error, size_t size)
+{
+        struct args *a = args;
+
+        return get_secrets(a, error, size) &&
+               a->families[0]->secrets->take_keylog(a->secrets, value, error, size);
+}
+
+static bool take_tls_key(void *args, const char *value, char *error, size_t size)
+{
+        struct args *a = args;
+
+        return get_secrets(a, error, size) &&
+               a->families[0]->secrets->take_tls_key(a->secrets, value, error, size);
+}
+
+bool args_open(struct args *a, const char *file, char *error, size_t size)
+{
+        const struct trace_secrets *s = a->families[0]->secrets;
+
+        return !s || (get_secrets(a, error, size) &&
+                      s->open(a->secrets, file, &a->trace.tls, error, size));
+}
+
+void args_free(struct args *a)
+{
+        if (a->secrets)
+                a->families[0]->secrets->close(a->secrets);
+        free(a->secrets);
+}
+
 /* --- values with a syntax of their own -------------------------------------------------------- */
 
 bool args_take_port(void *trace_options, const char *value, char *error, size_t size)
@@ -132,9 +176,9 @@ static bool take_opcode(void *args, const char *value, char *error, size_t size)
 const struct option_row pcap_options[] = {
         { 's', "trsvcid", "PORT", "port of controllers, repeatable (4420 and 8009; what begins "
                                   "as NVMe/TCP or MPA is recognised on any port)", OPTION_CALL, UINT32_MAX, .call = args_take_port },
-        { 0, "keylog", "FILE", "decrypt TLS 1.3 with this key log (SSLKEYLOGFILE's format); repeatable", OPTION_CALL, ARGS_KEYS, .call = source_take_keylog },
+        { 0, "keylog", "FILE", "decrypt TLS 1.3 with this key log (SSLKEYLOGFILE's format); repeatable", OPTION_CALL, ARGS_KEYS, .call = take_keylog },
         { 0, "tls-key", "KEY", "decrypt TLS 1.3 whose handshakes used this configured PSK without (EC)DHE: "
-                               "NVMeTLSkey-1:..., or @FILE that contains it", OPTION_CALL, ARGS_KEYS, .call = source_take_tls_key },
+                               "NVMeTLSkey-1:..., or @FILE that contains it", OPTION_CALL, ARGS_KEYS, .call = take_tls_key },
         { 'o', "output", "FORMAT", "text or json: one object per line, with \"schema\": 1 (text)", OPTION_CHOICE, ARGS_OUTPUT, AT(output), .choices = "text|json" },
         { 'v', "verbose", NULL, "show all fields", OPTION_FLAG, ARGS_VERBOSE, AT(verbose) },
         { 'c', "conn", "N", "only this connection, as numbered by `show`", OPTION_NUMBER, ARGS_FILTER | ARGS_CONN | ARGS_ANON, AT(conn), .min = 1, .max = UINT32_MAX },

@@ -4,7 +4,7 @@
 #define NVMF_PCAP_ARGS_H
 
 #include "pdu/io/option.h"
-#include "source.h"
+#include "secrets.h"
 
 enum args_group {
         ARGS_FILTER = 1 << 0, /* which records */
@@ -24,7 +24,8 @@ enum args_group {
 enum { ARG_ANY = -1, STATUS_ANY_ERROR = -2 };
 
 struct args {                                       /* strings are argv's */
-        struct source source;                       /* first: args_take_port() */
+        struct trace_options trace;                 /* first: args_take_port() */
+        void *secrets;                              /* of the first family; NULL: none so far */
         const struct trace_family *const *families; /* those that are read; ended by NULL */
         struct rule_set waived[TRACE_FAMILIES];     /* one for each of these */
         bool verbose, help, violations, count, all, strict, summary;
@@ -44,8 +45,11 @@ struct args {                                       /* strings are argv's */
 
 extern const struct option_row pcap_options[];
 
-/* What holds where no option says otherwise. */
+/* What holds where no option says otherwise. args_free() frees it. */
 void args_init(struct args *a, const struct trace_family *const *families);
+void args_free(struct args *a);
+/* Before the file is read, once the options are known: what reads TLS in it. False: error says why. */
+bool args_open(struct args *a, const char *file, char *error, size_t size);
 
 /* An option_row's `call` for arguments that begin with a struct trace_options: one more port. */
 bool args_take_port(void *trace_options, const char *value, char *error, size_t size);

@@ -25,13 +25,13 @@ int pcap_stat(struct pcap_call *call);
 int pcap_anonymize(struct pcap_call *call);
 int pcap_extract(struct pcap_call *call);
 
-/* Those with options of their own; argv[0] is the subcommand. */
-int pcap_replay_command(int argc, char **argv);
-
 /* trace_records() of the call's file by its arguments. What it cannot read is told on stderr; of connections over TLS that are not read only what is broken. -1
  * with call->err. */
 int pcap_records(struct pcap_call *call, const struct trace_reading *how,
                  struct trace_totals *totals);
+/* Whether there were keys, and none of the connections over TLS could be read at all: call->err says so. */
+bool pcap_sealed(struct pcap_call *call, const struct trace_totals *t);
+
 /* "3 gaps, 2 IP fragments left out, ..." on stderr, if there is anything to say. */
 void pcap_remarks(const struct pcap_call *call, const struct trace_totals *t);
 

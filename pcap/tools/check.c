@@ -27,9 +27,9 @@ int pcap_check(struct pcap_call *call)
         struct trace_totals totals;
 
         call->selected = !a->conn && a->qid == ARG_ANY;
-        if (capture_check(call->file, a->families, &a->source.trace, &options, stdout, &counts,
-                          &totals, call->err, sizeof(call->err)) == 0)
-                (void)source_is_sealed(&a->source, &totals, call->err, sizeof(call->err));
+        if (capture_check(call->file, a->families, &a->trace, &options, stdout, &counts, &totals,
+                          call->err, sizeof(call->err)) == 0)
+                (void)pcap_sealed(call, &totals);
         pcap_remarks(call, &totals);
         if (counts.of[GRADE_MUST] > 0 || (a->strict && counts.of[GRADE_SHOULD] > 0))
                 return PCAP_BROKEN;

@@ -32,23 +32,13 @@ static const struct subcommand {
 /* clang-format on */
 enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
 
-/* Those with options of their own. */
-static const struct own_subcommand {
-        const char *name, *says;
-        int (*run)(int argc, char **argv);
-} own_subcommands[] = {
-        { "replay", "send the commands to a live target again and compare the answers",
-          pcap_replay_command },
-};
-enum { OWN_SUBCOMMANDS = sizeof(own_subcommands) / sizeof(own_subcommands[0]) };
-
 static void usage(FILE *out)
 {
         fputs("usage: nvmfspec pcap SUBCOMMAND FILE [OPTION...]\n\n", out);
         for (size_t i = 0; i < SUBCOMMANDS; i++)
                 fprintf(out, "  %-10s %s\n", subcommands[i].name, subcommands[i].says);
-        for (size_t i = 0; i < OWN_SUBCOMMANDS; i++)
-                fprintf(out, "  %-10s %s\n", own_subcommands[i].name, own_subcommands[i].says);
+        fprintf(out, "  %-10s %s\n", "replay",
+                "send the commands to a live target again and compare the answers");
         fputs("\n"
               "FILE is a pcap or pcapng file, -: standard input. NVMe/TCP, also over TLS 1.3 "
               "(--keylog),\n"
@@ -91,7 +81,7 @@ static int read_and_run(const struct subcommand *s, int argc, char **argv, struc
         if (first + 1 != argc)
                 return refuse(s->name, first == argc ? "no file given" : "one file at a time");
         call.file = argv[first];
-        if (!source_open(&args->source, call.file, error, sizeof(error)))
+        if (!args_open(args, call.file, error, sizeof(error)))
                 return refuse(s->name, error);
         rc = s->run(&call);
         fflush(stdout);
@@ -115,8 +105,17 @@ static int run(const struct subcommand *s, const struct trace_family *const *fam
 
         args_init(&args, families);
         rc = read_and_run(s, argc, argv, &args);
-        source_close(&args.source);
+        args_free(&args);
         return rc;
+}
+
+/* By the first family that can. */
+static int replay(const struct trace_family *const *families, int argc, char **argv)
+{
+        for (unsigned i = 0; families[i]; i++)
+                if (families[i]->replay)
+                        return families[i]->replay(families, argc, argv);
+        return refuse("replay", "no protocol can be replayed");
 }
 
 int pcap_command(const struct trace_family *const *families, int argc, char **argv)
@@ -127,9 +126,8 @@ int pcap_command(const struct trace_family *const *families, int argc, char **ar
                 usage(stdout);
                 return PCAP_OK;
         }
-        for (size_t i = 0; i < OWN_SUBCOMMANDS && argc > 1; i++)
-                if (strcmp(own_subcommands[i].name, argv[1]) == 0)
-                        return own_subcommands[i].run(argc - 1, argv + 1);
+        if (argc > 1 && strcmp(argv[1], "replay") == 0)
+                return replay(families, argc - 1, argv + 1);
         if (s)
                 return run(s, families, argc - 1, argv + 1);
         if (argc > 1)
@@ -171,12 +169,23 @@ static void on_lost(void *user, const struct trace_record *r)
                 f->how->lost(f->how->user, r);
 }
 
+bool pcap_sealed(struct pcap_call *call, const struct trace_totals *t)
+{
+        bool sealed = call->args->trace.tls && t->tls > 0 && t->tls_read == 0;
+
+        if (sealed)
+                snprintf(call->err, sizeof(call->err),
+                         "%s: none of %" PRIu64 " connections over TLS could be read", call->file,
+                         t->tls);
+        return sealed;
+}
+
 int pcap_records(struct pcap_call *call, const struct trace_reading *how,
                  struct trace_totals *totals)
 {
         const struct args *a = call->args;
         struct filter f = { call, how };
-        struct trace_options trace = a->source.trace;
+        struct trace_options trace = a->trace;
         struct trace_reading own = *how;
 
         trace.data = call->data;
@@ -187,7 +196,7 @@ int pcap_records(struct pcap_call *call, const struct trace_reading *how,
         if (trace_records(call->file, a->families, &trace, &own, totals, call->err,
                           sizeof(call->err)) < 0)
                 return -1;
-        return source_is_sealed(&a->source, totals, call->err, sizeof(call->err)) ? -1 : 0;
+        return pcap_sealed(call, totals) ? -1 : 0;
 }
 
 static void remark(const struct pcap_call *call, uint64_t n, const char *what)
@@ -199,7 +208,7 @@ static void remark(const struct pcap_call *call, uint64_t n, const char *what)
 void pcap_remarks(const struct pcap_call *call, const struct trace_totals *t)
 {
         remark(call, t->gaps, "gaps: the capture is incomplete");
-        if (!call->args->source.trace.tls)
+        if (!call->args->trace.tls)
                 remark(call, t->tls,
                        "connections use TLS, and are not read without --keylog or --tls-key");
         remark(

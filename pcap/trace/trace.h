@@ -269,6 +269,7 @@ struct describe;
 struct json_object;
 struct trace_extract;
 struct trace_anonymize;
+struct trace_secrets;
 
 struct trace_family {
         const struct family *family;
@@ -308,6 +309,9 @@ struct trace_family {
         /* What tools ask of its records alone (pcap/tools). NULL, each: they do not have it. */
         const struct trace_extract *extract;
         const struct trace_anonymize *anonymize;
+        const struct trace_secrets *secrets; /* of the first family alone */
+        /* `pcap replay`, which has options of its own; argv[0] is "replay". Returns the exit code. */
+        int (*replay)(const struct trace_family *const *families, int argc, char **argv);
 };
 
 /* Reads `path` ("-": standard input). options and totals may be NULL. 0, or -1 with one line in err

@@ -9,6 +9,7 @@
 #include "pdu/nvme/io/auth_openssl.h"
 #include "pdu/nvme/io/nvme_tls.h"
 #include "pdu/nvme/io/tls_reader.h"
+#include "tools.h"
 
 enum { LINES_MAX = 8 };
 
@@ -89,9 +90,13 @@ static int add_embedded(void *user, const char *text, size_t len)
         return 0;
 }
 
-bool source_open(struct source *s, const char *file, char *error, size_t size)
+bool source_open(void *source, const char *file, const struct trace_tls **tls, char *error,
+                 size_t size)
 {
+        struct source *s = source;
+
         s->file = file;
+        *tls = NULL;
         if (auth_openssl() && capture_secrets(file, add_embedded, s) < 0) {
                 snprintf(error, size, "out of memory");
                 return false;
@@ -104,26 +109,23 @@ bool source_open(struct source *s, const char *file, char *error, size_t size)
                                       .close = close_conn,
                                       .unread = on_unread,
                                       .user = s };
-        s->trace.tls = &s->tls;
+        *tls = &s->tls;
         return true;
 }
 
-bool source_is_sealed(const struct source *s, const struct trace_totals *t, char *error,
-                      size_t size)
+void source_close(void *source)
 {
-        bool sealed = s->trace.tls && t->tls > 0 && t->tls_read == 0;
+        struct source *s = source;
 
-        if (sealed)
-                snprintf(error, size, "%s: none of %" PRIu64 " connections over TLS could be read",
-                         s->file, t->tls);
-        return sealed;
-}
-
-void source_close(struct source *s)
-{
         if (s->unread > LINES_MAX)
                 fprintf(stderr, "%s: %u more TLS connections are not read to their end\n", s->file,
                         s->unread - LINES_MAX);
         key_log_free(s->keys);
         s->keys = NULL;
 }
+
+const struct trace_secrets nvme_secrets = { .size = sizeof(struct source),
+                                            .take_keylog = source_take_keylog,
+                                            .take_tls_key = source_take_tls_key,
+                                            .open = source_open,
+                                            .close = source_close };
