@@ -79,26 +79,6 @@ static bool is_request(const uint8_t *data)
         return data[0] == 0 && data[1] == 0 && (data[4] || data[5]) && (data[6] || data[7]);
 }
 
-static uint32_t be32(const uint8_t *p)
-{
-        return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
-/* A login request of SRP over RDMA CM: operation code 0 at 11, buffer formats, the length of an
- * information unit, and the ports' names, where NVMe/RDMA has reserved bytes. */
-static const char *foreign(const uint8_t *data, uint32_t len)
-{
-        enum { LOGIN_LEN = 48, FORMATS = 0x06, UNIT_MIN = 64, UNIT_MAX = 1 << 20 };
-        static const uint8_t nobody[16];
-
-        if (len < LOGIN_LEN || data[8] != 0 || data[9] & ~FORMATS || data[11] != 0)
-                return NULL;
-        if (be32(data + 12) < UNIT_MIN || be32(data + 12) > UNIT_MAX)
-                return NULL;
-        return memcmp(data + 16, nobody, 16) != 0 && memcmp(data + 32, nobody, 16) != 0 ? "SRP"
-                                                                                        : NULL;
-}
-
 /* --- records ---------------------------------------------------------------------------------- */
 
 static void words(struct text *t, const void *record)
@@ -216,7 +196,6 @@ const struct trace_family nvme_capture = {
         .ports = { NVME_TCP_PORT, NVME_DISC_PORT },
         .stream = &nvme_tcp_stream,
         .is_request = is_request,
-        .foreign = foreign,
         .open = tracker_open,
         .event = tracker_event,
         .close = tracker_close,

@@ -360,12 +360,6 @@ static bool claims(const uint8_t *data, uint32_t len)
         return srp_login_likely(data, len);
 }
 
-static bool is_request(const uint8_t *data)
-{
-        (void)data; /* its padding would not tell */
-        return false;
-}
-
 static void words(struct text *t, const void *record)
 {
         srp_words(t, record);
@@ -438,7 +432,6 @@ static void place_json(struct json_object *o, const struct trace_conn *c)
 const struct trace_family srp_capture = {
         .family = &srp_family,
         .name = "SRP",
-        .is_request = is_request,
         .claims = claims,
         .open = reader_open,
         .event = reader_event,

@@ -28,7 +28,7 @@ struct args {                                       /* strings are argv's */
         void *secrets;                              /* of the first family; NULL: none so far */
         const struct trace_family *const *families; /* those that are read; ended by NULL */
         struct rule_set waived[TRACE_FAMILIES];     /* one for each of these */
-        bool verbose, help, violations, count, all, strict, summary;
+        bool verbose, help, violations, count, all, strict;
         const char *output;
         uint64_t conn;      /* 0: all */
         int qid, status;    /* ARG_ANY; status: as families number it, or STATUS_ANY_ERROR */

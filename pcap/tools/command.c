@@ -214,9 +214,6 @@ void pcap_remarks(const struct pcap_call *call, const struct trace_totals *t)
         remark(
             call, t->unlike,
             "TCP connections to ports of controllers begin as another protocol, and are not read");
-        if (t->foreign)
-                fprintf(stderr, "%s: %" PRIu64 " connections of %s, which are not judged\n",
-                        call->file, t->foreign, t->foreign_name);
         remark(call, t->unknown_link,
                "frames skipped, of interfaces with link types that are not supported");
         remark(call, t->fragments, "IP fragments skipped");

@@ -47,8 +47,6 @@ const char *trace_kind_name(enum trace_kind kind)
 
 void trace_emit(struct tracer *t, const struct trace_event *e)
 {
-        if (e->conn->foreign)
-                return;
         if (e->conn->untold)
                 trace_open(t, e->conn);
         t->fn(t->user, e);
@@ -67,7 +65,7 @@ void trace_gap(struct tracer *t, struct trace_conn *c, enum party sender, struct
         struct trace_event e = trace_event_of(t, c, TRACE_GAP, sender);
 
         e.gap = gap;
-        t->totals.gaps += !c->foreign;
+        t->totals.gaps++;
         trace_emit(t, &e);
 }
 
@@ -81,11 +79,6 @@ void trace_open(struct tracer *t, struct trace_conn *c)
         trace_emit_kind(t, c, TRACE_OPENED, PARTY_HOST);
 }
 
-const char *trace_foreign(const struct tracer *t, const uint8_t *data, uint32_t len)
-{
-        return t->family->foreign ? t->family->foreign(data, len) : NULL;
-}
-
 const struct trace_family *trace_claimed(const struct tracer *t, const uint8_t *data, uint32_t len)
 {
         for (const struct trace_family *const *f = t->options.beside; f && *f; f++)
@@ -96,16 +89,8 @@ const struct trace_family *trace_claimed(const struct tracer *t, const uint8_t *
 
 void trace_recognize(struct tracer *t, struct trace_conn *c, const uint8_t *data, uint32_t len)
 {
-        const char *name = trace_foreign(t, data, len);
-
-        if (c->family) /* it has been told of already */
-                return;
-        c->family = trace_claimed(t, data, len);
-        if (c->family || !name)
-                return;
-        c->foreign = true;
-        t->totals.foreign++;
-        t->totals.foreign_name = name;
+        if (!c->family) /* else it has been told of already */
+                c->family = trace_claimed(t, data, len);
 }
 
 static bool has_port(const uint16_t ports[TRACE_PORTS], uint16_t port)

@@ -26,7 +26,6 @@ struct trace_conn {
         bool midstream;            /* its beginning is not in the capture */
         bool sealed;               /* over TLS, and nothing but its ClientHello could be read */
         bool untold;               /* TRACE_OPENED comes with the next event */
-        bool foreign;              /* of another protocol: nothing is told of it */
         const struct trace_family *family; /* whose it is: known from TRACE_OPENED on */
         /* Frames up to which nothing that this side sent is missing; UINT64_MAX where that shows at
          * once. What one side seems to have done wrong may be due to a lost frame of the other
@@ -178,8 +177,6 @@ struct trace_totals {
         uint64_t tls;      /* connections over TLS on a port of controllers; what is not read of
                                   * them does not count as one of conns */
         uint64_t tls_read; /* of these, those that could be read, to the end or not */
-        uint64_t foreign;  /* RDMA connections of this protocol, which is not the family's */
-        const char *foreign_name;
         uint64_t gaps, pdus, capsules; /* pdus: messages in TCP streams */
         uint64_t repeated;             /* RoCE packets that came again */
         uint64_t strange;              /* RoCE packets and MADs of no connection that is known */
@@ -277,11 +274,8 @@ struct trace_family {
         uint16_t ports[TRACE_PORTS]; /* of controllers, where the user names none; ended by 0 */
         const struct trace_stream *stream; /* NULL: not over TCP */
         /* Whether the private data of an RDMA connect request, 0-padded to at least 36 bytes, could be
-         * the family's, though its port is none of `ports`. */
+         * the family's, though its port is none of `ports`; asked of the first family. NULL: it is not. */
         bool (*is_request)(const uint8_t *data);
-        /* The protocol that a connect request with this private data belongs to, if that is known to be
-         * another one; else NULL. May be NULL. */
-        const char *(*foreign)(const uint8_t *data, uint32_t len);
         /* Whether such a connect request is this family's beyond doubt, whatever its port: for a family
          * that is read beside another. May be NULL. */
         bool (*claims)(const uint8_t *data, uint32_t len);

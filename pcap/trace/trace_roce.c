@@ -221,8 +221,9 @@ static void take_req(struct tracer *t, const struct packet *u, const struct cm_m
                 return;
         }
         if (port == 0 ||
-            !(trace_is_service(t, port) || t->family->is_request(m->data) ||
-              trace_foreign(t, m->data, m->len) || trace_claimed(t, m->data, m->len)) ||
+            !(trace_is_service(t, port) ||
+              (t->family->is_request && t->family->is_request(m->data)) ||
+              trace_claimed(t, m->data, m->len)) ||
             !(c = roce_conn_new(t)))
                 return;
         c->pub.end[PARTY_HOST] = u->from;
@@ -237,8 +238,7 @@ static void take_req(struct tracer *t, const struct packet *u, const struct cm_m
         roce_name(t, NAME_ID, c, PARTY_HOST, m->local_id);
         roce_name(t, NAME_QP, c, PARTY_HOST, m->qpn);
         trace_recognize(t, &c->pub, m->data, m->len);
-        if (!c->pub.foreign)
-                trace_open(t, &c->pub);
+        trace_open(t, &c->pub);
         e = cm_event(t, c, TRACE_REQUEST, PARTY_HOST, m);
         trace_emit(t, &e);
 }

@@ -33,8 +33,7 @@ static inline struct trace_event trace_event_of(const struct tracer *t, struct t
                 .first = t->at,
         };
 }
-/* Hands it to the owner, at once. Nothing is told of foreign connections; of others
- * TRACE_OPENED comes first. */
+/* Hands it to the owner, at once; TRACE_OPENED comes first. */
 void trace_emit(struct tracer *t, const struct trace_event *e);
 /* One that has no more to say. */
 void trace_emit_kind(struct tracer *t, struct trace_conn *c, enum trace_kind kind,
@@ -43,8 +42,6 @@ void trace_emit_kind(struct tracer *t, struct trace_conn *c, enum trace_kind kin
 void trace_gap(struct tracer *t, struct trace_conn *c, enum party sender, struct trace_gap gap);
 /* Numbers a new connection and tells of it. */
 void trace_open(struct tracer *t, struct trace_conn *c);
-/* The protocol, other than the family's, of a connect request; NULL: none that is known. */
-const char *trace_foreign(const struct tracer *t, const uint8_t *data, uint32_t len);
 /* The family that is read beside and claims such a request; NULL: none. */
 const struct trace_family *trace_claimed(const struct tracer *t, const uint8_t *data, uint32_t len);
 /* The private data of its connect request: whose it is. Before anything is told of it. */

@@ -170,17 +170,10 @@ static void place_json(struct json_object *o, const struct trace_conn *c)
         (void)o, (void)c;
 }
 
-static bool is_request(const uint8_t *data)
-{
-        (void)data;
-        return false;
-}
-
 static const struct trace_family echo = {
         .family = &family,
         .ports = { 7 },
         .stream = &stream,
-        .is_request = is_request,
         .open = tracker_open,
         .event = tracker_event,
         .close = tracker_close,
@@ -238,7 +231,6 @@ static void knock_words(struct text *t, const void *record)
 
 static const struct trace_family knock = {
         .family = &knock_family,
-        .is_request = is_request,
         .claims = claims,
         .open = knock_open,
         .event = knock_event,
