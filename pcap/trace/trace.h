@@ -27,6 +27,8 @@ struct trace_conn {
         bool sealed;               /* over TLS, and nothing but its ClientHello could be read */
         bool untold;               /* TRACE_OPENED comes with the next event */
         const struct trace_family *family; /* whose it is: known from TRACE_OPENED on */
+        unsigned
+            described_by; /* RoCE: messages of the connection of this number; 0: connection management */
         /* Frames up to which nothing that this side sent is missing; UINT64_MAX where that shows at
          * once. What one side seems to have done wrong may be due to a lost frame of the other
          * until this has passed it. */

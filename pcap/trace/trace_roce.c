@@ -188,6 +188,38 @@ static void take_unknown(struct tracer *t, const struct packet *u, const struct 
         }
 }
 
+/* --- what others have told of ---------------------------------------------------------------- */
+
+static bool is_ready(struct tracer *t)
+{
+        if (!t->roce)
+                t->roce = calloc(1, sizeof(*t->roce));
+        t->no_memory |= !t->roce;
+        return t->roce;
+}
+
+struct trace_conn *trace_learn(struct tracer *t, const struct trace_conn *by,
+                               const struct trace_pair *pair)
+{
+        struct roce_conn *c = is_ready(t) ? roce_conn_new(t) : NULL;
+
+        if (!c)
+                return NULL;
+        c->accepted = true;
+        c->mtu = pair->mtu;
+        c->pub.family = by->family;
+        c->pub.described_by = by->number;
+        for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++) {
+                c->pub.end[p] = pair->end[p];
+                c->pub.qpn[p] = pair->qpn[p];
+                c->dir[p].synced = true;
+                c->dir[p].next = pair->psn[p];
+                roce_name(t, NAME_QP, c, p, pair->qpn[p]);
+        }
+        trace_open(t, &c->pub);
+        return &c->pub;
+}
+
 /* --- connection management -------------------------------------------------------------------- */
 
 static struct trace_event cm_event(struct tracer *t, struct roce_conn *c, enum trace_kind kind,
@@ -426,10 +458,8 @@ void roce_packet(struct tracer *t, const struct packet *u)
         const uint8_t *bth = cursor_take(&c, BTH_LEN);
         struct roce_packet p = { .at = t->at };
 
-        if (!t->roce && !(t->roce = calloc(1, sizeof(*t->roce)))) {
-                t->no_memory = true;
+        if (!is_ready(t))
                 return;
-        }
         if (!bth || !trim_end(&c, ICRC_LEN + (bth[1] >> 4 & 3u)))
                 return;
         p.qpn = be24_at(bth + 5);

@@ -47,6 +47,17 @@ const struct trace_family *trace_claimed(const struct tracer *t, const uint8_t *
 /* The private data of its connect request: whose it is. Before anything is told of it. */
 void trace_recognize(struct tracer *t, struct trace_conn *c, const uint8_t *data, uint32_t len);
 
+/* Two queue pairs (RC) of which messages over TCP have told all that connection management would have. */
+struct trace_pair {
+        struct capture_end end[2]; /* ports: whatever shall be shown */
+        uint32_t qpn[2], psn[2];   /* psn: of the first packet that this side sends */
+        uint32_t mtu;              /* bytes; 0: not known */
+};
+/* They are a connection of the family of `by` from now on: it is opened. Who had these queue pairs before is over. NULL: no
+ * memory, or too many. */
+struct trace_conn *trace_learn(struct tracer *t, const struct trace_conn *by,
+                               const struct trace_pair *pair);
+
 /* Whether it is one of the ports that the options name. */
 bool trace_is_service(const struct tracer *t, uint16_t port);
 

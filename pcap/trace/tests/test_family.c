@@ -84,10 +84,22 @@ static struct trace_flow *flow_open(struct tracer *t, const struct capture_conn 
         return f;
 }
 
+/* Queue pairs between the same two, whose packets count from 5: "!", their numbers. */
+static void learn(struct tracer *t, const struct trace_flow *f, const uint8_t *p)
+{
+        struct trace_pair pair = { .end = { f->pub.end[0], f->pub.end[1] },
+                                   .qpn = { p[1], p[2] },
+                                   .psn = { 5, 5 } };
+
+        assert_non_null(trace_learn(t, &f->pub, &pair));
+}
+
 static void flow_data(struct tracer *t, struct trace_flow *f, enum party sender, const uint8_t *p,
                       size_t n)
 {
         for (size_t i = 0; i < n; i += 1u + p[i]) { /* the test sends whole messages */
+                if (p[i] == 3 && p[i + 1] == '!')
+                        learn(t, f, p + i + 1);
                 struct trace_event e = trace_event_of(t, &f->pub, TRACE_PDU, sender);
                 struct trace_pdu pdu = { .len = p[i] };
 
@@ -355,6 +367,82 @@ static void another_family_is_read_beside_it(void **state)
         unlink(path);
 }
 
+/* --- queue pairs that a message describes ------------------------------------------------------- */
+
+static void write_described(bool described)
+{
+        struct sockaddr_in host = { .sin_family = AF_INET, .sin_port = htons(50000) };
+        struct sockaddr_in controller = { .sin_family = AF_INET, .sin_port = htons(7) };
+        struct iovec said = { (void *)(uintptr_t) "through the pair", 16 };
+        struct capture_flow f = { 0 };
+        struct capture_rdma pair = { 0 };
+        char err[200];
+        struct capture_writer *w = capture_writer_open(path, err, sizeof(err));
+
+        assert_non_null(w);
+        host.sin_addr.s_addr = htonl(0x0a000001);
+        controller.sin_addr.s_addr = htonl(0x0a000002);
+        capture_flow_open(w, &f, (void *)&host, (void *)&controller, 0);
+        say(w, &f, PARTY_HOST, "hi", 1);
+        say(w, &f, PARTY_CONTROLLER, described ? "!AB" : "???", 2);
+        capture_rdma_open(w, &pair, (void *)&host, (void *)&controller, 3000000);
+        for (enum party p = PARTY_HOST; p <= PARTY_CONTROLLER; p++) {
+                pair.qpn[p] = p == PARTY_HOST ? 'A' : 'B';
+                pair.next[p] = 5;
+        }
+        capture_rdma_send(w, &pair, PARTY_HOST, &said, 1, NULL, 3000000);
+        capture_rdma_gap(&pair, PARTY_CONTROLLER, 1);
+        capture_rdma_send(w, &pair, PARTY_CONTROLLER, &said, 1, NULL, 4000000);
+        capture_flow_close(w, &f, PARTY_HOST, false, 5000000);
+        assert_int_equal(capture_writer_close(w), 0);
+}
+
+struct described {
+        unsigned opened, capsules[2], gaps, closed;
+};
+
+static void on_described(void *user, const struct trace_event *e)
+{
+        struct described *d = user;
+
+        if (e->conn->transport != TRACE_ROCE)
+                return;
+        assert_ptr_equal(e->conn->family, &echo);
+        assert_int_equal(e->conn->described_by, 1);
+        assert_int_equal(e->conn->number, 2);
+        d->opened += e->kind == TRACE_OPENED;
+        d->closed += e->kind == TRACE_CLOSED;
+        d->gaps += e->kind == TRACE_GAP && e->gap.packets == 1 && e->sender == PARTY_CONTROLLER;
+        if (e->kind != TRACE_CAPSULE)
+                return;
+        assert_memory_equal(e->capsule.data, "through the pair", 16);
+        d->capsules[e->sender]++;
+}
+
+/* What a message over TCP has said of two queue pairs is enough to read them; without it nobody knows whose they are. */
+static void a_message_describes_queue_pairs(void **state)
+{
+        char err[200];
+
+        (void)state;
+        for (int described = 0; described < 2; described++) {
+                struct described d = { 0 };
+                struct trace_totals totals;
+
+                write_described(described);
+                assert_int_equal(
+                    trace_read(path, &echo, NULL, on_described, &d, &totals, err, sizeof(err)), 0);
+                assert_int_equal(totals.conns, 1 + described);
+                assert_int_equal(totals.strange > 0, !described);
+                assert_int_equal(d.opened, described);
+                assert_int_equal(d.closed, described);
+                assert_int_equal(d.capsules[PARTY_HOST], described);
+                assert_int_equal(d.capsules[PARTY_CONTROLLER], described);
+                assert_int_equal(d.gaps, described);
+        }
+        unlink(path);
+}
+
 /* --- inside TLS --------------------------------------------------------------------------------- */
 
 /* What begins with 22 is of the handshake; else the highest bit of each byte is changed, and '!' cannot be read. */
@@ -494,6 +582,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_family_of_a_few_lines_is_judged),
                 cmocka_unit_test(another_family_is_read_beside_it),
+                cmocka_unit_test(a_message_describes_queue_pairs),
                 cmocka_unit_test(what_is_inside_tls_is_judged),
                 cmocka_unit_test(a_handshake_alone_is_told),
         };
