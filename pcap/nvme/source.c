@@ -31,7 +31,7 @@ bool source_take_keylog(void *source, const char *value, char *error, size_t siz
         return get_keys(s, error, size) && key_log_read(s->keys, value, error, size) == 0;
 }
 
-bool source_take_tls_key(void *source, const char *value, char *error, size_t size)
+static bool take_tls_key(void *source, const char *value, char *error, size_t size)
 {
         struct source *s = source;
         struct auth_key key = { 0 };
@@ -126,6 +126,6 @@ void source_close(void *source)
 
 const struct trace_secrets nvme_secrets = { .size = sizeof(struct source),
                                             .take_keylog = source_take_keylog,
-                                            .take_tls_key = source_take_tls_key,
+                                            .take_tls_key = take_tls_key,
                                             .open = source_open,
                                             .close = source_close };

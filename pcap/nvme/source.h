@@ -15,7 +15,6 @@ struct source {
 
 /* See pcap/tools/secrets.h: of a struct source, all zero at first. */
 bool source_take_keylog(void *source, const char *value, char *error, size_t size);
-bool source_take_tls_key(void *source, const char *value, char *error, size_t size);
 bool source_open(void *source, const char *file, const struct trace_tls **tls, char *error,
                  size_t size);
 /* Tells how many lines were left out, too. */
