@@ -494,7 +494,6 @@ static void test_stat(void **state)
                                 fail_msg("no '%s' in\n%s", parts[j], out);
                 assert_int_equal(strstr(out, immediate) != NULL, i == 1);
         }
-        write_broken();
         assert_int_equal(RUN("stat", path), PCAP_OK);
         assert_non_null(strstr(out, "\nSRP commands: latency in us "));
         assert_null(strstr(out, "queues: latency"));
@@ -524,7 +523,7 @@ static void test_two_families_in_one_file(void **state)
         (void)state;
         write_two_families();
         assert_int_equal(RUN("show", path), PCAP_OK);
-        of_both = count_of("\n");
+        of_both = count_of("\n") - count_of("        ! ");
         assert_true(count_of(" CapsuleCmd ") > 0 && count_of(" SRP_CMD ") > 0);
         assert_true(count_of("tcp/capsule/cqe-reserved") > 0 &&
                     count_of("! target must srp/") == 0);
@@ -537,7 +536,8 @@ static void test_two_families_in_one_file(void **state)
         assert_int_equal(count_of(" INQUIRY "), count_of(" SRP_CMD "));
         assert_int_equal(count_of("Capsule"), 0);
         assert_int_equal(RUN("show", path, "--status", "error"), PCAP_OK);
-        assert_int_equal(count_of("\n"), count_of(" CapsuleResp ") + count_of(" SRP_RSP "));
+        assert_int_equal(count_of("\n") - count_of("        ! "),
+                         count_of(" CapsuleResp ") + count_of(" SRP_RSP "));
         assert_true(count_of("status CHECK CONDITION") > 0 && count_of("status GOOD") == 0);
         assert_int_equal(RUN("show", path, "--opcode", "no such command"), PCAP_USAGE);
         assert_int_equal(RUN("show", path, "--count"), PCAP_OK);

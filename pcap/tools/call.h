@@ -25,8 +25,8 @@ int pcap_stat(struct pcap_call *call);
 int pcap_anonymize(struct pcap_call *call);
 int pcap_extract(struct pcap_call *call);
 
-/* trace_records() of the call's file by its arguments. What it cannot read is told on stderr; of connections over TLS that are not read only what is broken. -1
- * with call->err. */
+/* trace_records() of the call's file by its arguments. What it cannot do is told on stderr; connections over TLS
+ * that are not read are there for whoever judges. -1 with call->err. */
 int pcap_records(struct pcap_call *call, const struct trace_reading *how,
                  struct trace_totals *totals);
 /* Whether there were keys, and none of the connections over TLS could be read at all: call->err says so. */

@@ -154,7 +154,7 @@ static void on_record(void *user, const struct trace_record *r)
         bool selected = args_select_conn(f->call->args, c);
 
         f->call->selected = f->call->selected || selected;
-        if (is_read(f->call, c) && (!c->sealed || r->broken))
+        if (is_read(f->call, c) && (!c->sealed || f->how->judge))
                 f->how->record(f->how->user, r);
         else if (selected && r->e->kind == TRACE_OPENED && !c->sealed)
                 fprintf(stderr, "%s: connection %u is of %s, which %s\n", f->call->file, c->number,

@@ -18,9 +18,13 @@ struct shower {
         char *fields; /* FIELDS_MAX bytes, for -v */
 };
 
-/* Headers and pieces of data are told with what they are part of. */
-static bool is_shown(enum trace_kind kind)
+/* Headers and pieces of data are told with what they are part of; of TLS only what is wrong with it. */
+static bool is_shown(const struct trace_record *r)
 {
+        enum trace_kind kind = r->e->kind;
+
+        if ((kind == TRACE_SECURED || r->e->conn->sealed) && !r->broken)
+                return false;
         return kind != TRACE_HEADER && kind != TRACE_READ_DATA && kind != TRACE_WRITE_DATA;
 }
 
@@ -162,8 +166,7 @@ static void on_record(void *user, const struct trace_record *r)
                 s->started = true;
                 s->start_ns = r->e->at.time_ns;
         }
-        if (!is_shown(r->e->kind) || (r->e->kind == TRACE_SECURED && !r->broken) ||
-            !args_select(s->args, r))
+        if (!is_shown(r) || !args_select(s->args, r))
                 return;
         if (args_json(s->args))
                 print_object(r);
@@ -210,7 +213,7 @@ static void count_record(void *user, const struct trace_record *r)
                 return;
         c->reads += r->e->kind == TRACE_READ;
         c->writes += r->e->kind == TRACE_WRITE;
-        if (!f->view)
+        if (!f->view || (r->e->kind != TRACE_PDU && r->e->kind != TRACE_CAPSULE))
                 return;
         f->view(&v, r->record);
         count_view(c, f, &v);
