@@ -56,14 +56,10 @@ static bool same_nexus(const struct srp_channel *a, const struct srp_channel *b)
 /* The answer to task management that reaches beyond one task: other channels of the nexus may have lost
  * theirs. */
 static void spread_task_management(struct srp_reader *r, const struct srp_session *s,
-                                   const struct trace_capsule *c)
+                                   const struct srp_rsp *rsp)
 {
-        const struct srp_request *tm;
-        union srp_iu iu;
+        const struct srp_request *tm = srp_channel_find(&s->channel, be64_get(rsp->tag));
 
-        if (!srp_read(c->data, c->len, &iu) || iu.opcode != SRP_RSP)
-                return;
-        tm = srp_channel_find(&s->channel, be64_get(iu.rsp.tag));
         if (!tm || tm->type != SRP_TSK_MGMT || tm->function == SRP_TM_ABORT_TASK)
                 return;
         for (struct srp_session *o = r->sessions; o; o = o->next)
@@ -165,14 +161,14 @@ static void begin_request(struct srp_session *s, const union srp_iu *iu, struct 
 }
 
 /* Before the channel ends its request. */
-static void take_response(struct srp_session *s, const union srp_iu *iu, struct srp_record *rec)
+static void take_response(struct srp_session *s, const struct srp_rsp *rsp, struct srp_record *rec)
 {
         const struct trace_capsule *c = &rec->e->capsule;
-        const struct srp_request *r = srp_channel_find(&s->channel, be64_get(iu->rsp.tag));
+        const struct srp_request *r = srp_channel_find(&s->channel, be64_get(rsp->tag));
         struct rule_set known = { 0 };
         struct srp_rsp_parts parts;
 
-        rec->rsp = &iu->rsp;
+        rec->rsp = rsp;
         rec->command = r ? &s->command[r - s->channel.request] : NULL;
         (void)srp_rsp_read(c->data, c->len, &parts, &known);
         if (parts.resp_len >= 4)
@@ -216,10 +212,10 @@ static void take_capsule(struct srp_reader *r, struct srp_session *s, const stru
                 return;
         }
         whole = srp_read(c->data, c->len, iu);
-        if (e->sender == PARTY_CONTROLLER)
-                spread_task_management(r, s, c);
-        if (whole && e->sender == PARTY_CONTROLLER && iu->opcode == SRP_RSP)
-                take_response(s, iu, rec);
+        if (whole && e->sender == PARTY_CONTROLLER && iu->opcode == SRP_RSP) {
+                spread_task_management(r, s, &iu->rsp);
+                take_response(s, &iu->rsp, rec);
+        }
         whole &= e->sender == PARTY_HOST && is_request_iu(iu->opcode);
         old = whole ? srp_channel_find(&s->channel, be64_get(iu->cmd.tag)) : NULL;
         if (old)
@@ -360,16 +356,6 @@ static bool claims(const uint8_t *data, uint32_t len)
         return srp_login_likely(data, len);
 }
 
-static void words(struct text *t, const void *record)
-{
-        srp_words(t, record);
-}
-
-static void describe(const struct describe *d, const void *record)
-{
-        srp_fields(d, record);
-}
-
 enum { RESPONSE_CODE = 0x100 }; /* of a status: it is one */
 
 static void view(struct trace_view *v, const void *record)
@@ -436,8 +422,8 @@ const struct trace_family srp_capture = {
         .open = reader_open,
         .event = reader_event,
         .close = reader_close,
-        .words = words,
-        .describe = describe,
+        .words = srp_words,
+        .describe = srp_fields,
         .view = view,
         .status = status,
         .has_command = has_command,

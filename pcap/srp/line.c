@@ -63,8 +63,9 @@ static void iu_words(struct text *t, const struct srp_record *r)
                 text_add(t, ", not complete in the capture");
 }
 
-void srp_words(struct text *t, const struct srp_record *r)
+void srp_words(struct text *t, const void *record)
 {
+        const struct srp_record *r = record;
         const struct trace_event *e = r->e;
         uint16_t port = e->conn->end[PARTY_CONTROLLER].port;
         const char *place = port == 4420 || port == 8009 ? ", SRP on a port of NVMe" : ", SRP";
@@ -99,8 +100,9 @@ static void describe_cm(const struct describe *d, const struct srp_record *r)
         }
 }
 
-void srp_fields(const struct describe *d, const struct srp_record *r)
+void srp_fields(const struct describe *d, const void *record)
 {
+        const struct srp_record *r = record;
         const struct trace_event *e = r->e;
 
         if (e->kind == TRACE_CAPSULE) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A record of SRP in words, and its fields. */
+/* A struct srp_record in words, and its fields. */
 #ifndef NVMF_PCAP_SRP_LINE_H
 #define NVMF_PCAP_SRP_LINE_H
 
@@ -7,8 +7,8 @@
 #include "pdu/core/text.h"
 
 /* What it says, without frame, time and connection: "SRP_CMD tag 5h lun 0 READ(10) in 4096 direct". */
-void srp_words(struct text *t, const struct srp_record *r);
+void srp_words(struct text *t, const void *record);
 /* All fields to a visitor. */
-void srp_fields(const struct describe *d, const struct srp_record *r);
+void srp_fields(const struct describe *d, const void *record);
 
 #endif
