@@ -216,9 +216,8 @@ struct trace_stream {
 /* What a family makes of an event. */
 struct trace_record {
         const struct trace_event *e;
-        const struct rule_set
-            *broken;        /* by e->sender or, where it did not act, by who is bound; NULL:
-                                        * nothing is */
+        /* By e->sender or, where it did not act, by who is bound; NULL: nothing is. */
+        const struct rule_set *broken;
         bool unproven;      /* it needs proof: trace_proven() */
         const void *record; /* the family's, for its functions */
 };
@@ -237,8 +236,8 @@ struct trace_reading {
 
 /* From what asks for something to the response. Times: frame 0 means that there was none. */
 struct trace_command {
-        const char *name;        /* of its kind: "Read"; NULL: it is not known */
-        const char *queue;       /* of its kind: where such commands are: "I/O queues" */
+        const char *name;        /* of its kind: "Read"; static; NULL: it is not known */
+        const char *queue;       /* where such commands are: "I/O queues"; static */
         bool io;                 /* it is one of those that move data; else of those that manage */
         bool waits;              /* for an event, however long that takes */
         unsigned code;           /* of its kind: the opcode */
