@@ -8,14 +8,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "pcap/nvme/family.h"
-#include "pcap/srp/family.h"
 #include "pcap/tools/command.h"
 
 /* The exit code; what it prints goes to `to`, its remarks are dropped. */
-static int run_pcap(char **argv, int argc, char *to, size_t size)
+static int run_pcap(const struct trace_family *const *families, char **argv, int argc, char *to,
+                    size_t size)
 {
-        static const struct trace_family *const families[] = { &nvme_capture, &srp_capture, NULL };
         int saved[2] = { dup(1), dup(2) }, null = open("/dev/null", O_WRONLY), rc;
         FILE *f = tmpfile();
         size_t n;

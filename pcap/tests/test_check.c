@@ -34,7 +34,9 @@ static int drop_path(void **state)
 
 static int run(char **argv, int argc)
 {
-        return run_pcap(argv, argc, out, sizeof(out));
+        static const struct trace_family *const families[] = { &nvme_capture, &srp_capture, NULL };
+
+        return run_pcap(families, argv, argc, out, sizeof(out));
 }
 
 static int check(const char *file)

@@ -117,9 +117,10 @@ static void write_session(unsigned n, int twice)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
+static const struct trace_family *const families[] = { &nvme_capture, &srp_capture, NULL };
+
 static struct check_counts check(const struct rule_set *waived)
 {
-        static const struct trace_family *const families[] = { &nvme_capture, &srp_capture, NULL };
         struct check_options options = { .all = true, .json = true, .waived = waived };
         struct check_counts counts;
         struct trace_totals totals;
@@ -155,7 +156,7 @@ static void assert_found(unsigned rule)
 
 static int run(char **argv, int argc)
 {
-        return run_pcap(argv, argc, out, sizeof(out));
+        return run_pcap(families, argv, argc, out, sizeof(out));
 }
 #define RUN(...)                                                                                   \
         run((char *[]) { "pcap", __VA_ARGS__ },                                                    \
