@@ -211,7 +211,7 @@ static bool can(const struct args *a, const struct trace_family *f)
         case KIND_DATA:
                 return e && e->blocks;
         case KIND_SEQUENCE:
-                return e && e->command;
+                return e && e->command && f->view;
         default:
                 return e && e->seed;
         }

@@ -24,7 +24,7 @@ struct trace_extract {
         bool (*blocks)(struct extract_blocks *b, const void *record, uint64_t nsid);
         /* How long a block of this namespace is, bytes, if it says so; else 0. */
         uint32_t (*block_size)(const void *record, uint64_t nsid);
-        /* Adds to a new object what the command that it ends was. */
+        /* Adds to a new object what the command that it ends was; where the family has a view. */
         void (*command)(struct json_object *o, const void *record);
         /* Whether it is a whole message; `room` is for its bytes, where they do not lie anywhere. */
         bool (*seed)(struct extract_seed *s, const void *record, struct bytes *room);
