@@ -207,6 +207,8 @@ static void remark(const struct pcap_call *call, uint64_t n, const char *what)
 
 void pcap_remarks(const struct pcap_call *call, const struct trace_totals *t)
 {
+        unsigned n = 0;
+
         remark(call, t->gaps, "gaps: the capture is incomplete");
         if (!call->args->trace.tls)
                 remark(call, t->tls,
@@ -225,9 +227,11 @@ void pcap_remarks(const struct pcap_call *call, const struct trace_totals *t)
         remark(call, t->crc_bad, "FPDUs with a wrong CRC");
         if (t->conns > 0 || *call->err)
                 return;
+        while (call->args->families[n])
+                n++;
         fprintf(stderr, "%s:", call->file);
-        for (unsigned i = 0; call->args->families[i]; i++)
-                fprintf(stderr, "%s no %s connection", i ? " and" : "",
-                        call->args->families[i]->name);
+        while (n-- > 0)
+                fprintf(stderr, " no %s connection%s", call->args->families[n]->name,
+                        n ? " and" : "");
         fprintf(stderr, " among %" PRIu64 " frames\n", t->frames);
 }
