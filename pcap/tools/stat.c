@@ -100,7 +100,7 @@ static struct stat_group *group_of(struct gatherer *g, const struct trace_family
                 return NULL;
         }
         made->family = f;
-        made->name = c->name;
+        snprintf(made->name, sizeof(made->name), "%s", c->name);
         made->queue = c->queue;
         made->io = c->io;
         made->next = *at;

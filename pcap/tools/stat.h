@@ -23,7 +23,8 @@ extern const char *const stat_parts[PARTS];
 
 struct stat_group { /* commands of one kind */
         const struct trace_family *family;
-        const char *name, *queue; /* of its kind, and where such commands are */
+        char name[64];     /* of its kind */
+        const char *queue; /* where such commands are */
         bool io;
         uint64_t count, errors, h2c, c2h; /* count: completed; bytes */
         struct histogram part[PARTS];     /* ns */
