@@ -83,15 +83,16 @@ bool args_take_port(void *trace_options, const char *value, char *error, size_t 
 static bool take_waived(void *args, const char *value, char *error, size_t size)
 {
         struct args *a = args;
+        unsigned i = 0;
 
-        for (unsigned i = 0; a->families[i]; i++) {
+        do {
                 unsigned rule = rulebook_by_name(a->families[i]->family->rules, value);
 
                 if (rule != RULE_NONE) {
                         rule_add(&a->waived[i], rule);
                         return true;
                 }
-        }
+        } while (a->families[++i]);
         return option_rule(a->families[0]->family->rules, &a->waived[0], value, error, size);
 }
 
