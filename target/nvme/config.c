@@ -11,8 +11,10 @@
 
 #include "config_reader.h"
 #include "pdu/core/wipe.h"
+#include "pdu/io/option.h"
 #include "pdu/nvme/io/auth_openssl.h"
 #include "pdu/nvme/io/nvme_tls.h"
+#include "target/nvme/command_trace.h"
 #include "target/nvme/ctrl.h"
 #include "trigger.h"
 
@@ -63,6 +65,41 @@ bool config_add_fault(struct config *c, const char *text, char *error, size_t si
         else
                 return true;
         return false;
+}
+
+static const char *wrong_trace(const struct config_trace *t)
+{
+        if (!t->file[0] || strlen(t->file) >= PATH_MAX)
+                return "file is not a path";
+        if (t->size > 0 && t->size < JOURNAL_LEAST)
+                return "size is at least 64k, or 0";
+        if (t->files < 1 || t->files > TRACE_FILES_MAX)
+                return "files is not from 1 to 100000";
+        if (t->size == 0 && t->files > 1)
+                return "files requires a size";
+        return NULL;
+}
+
+bool config_set_trace(struct config *c, const struct config_trace *t, char *error, size_t size)
+{
+        const char *wrong = t->file ? wrong_trace(t) : NULL;
+        char *copy = t->file && !wrong ? strdup(t->file) : NULL;
+
+        if (wrong || (t->file && !copy)) {
+                snprintf(error, size, "%s", wrong ? wrong : strerror(ENOMEM));
+                return false;
+        }
+        free(c->trace.file);
+        c->trace = *t;
+        c->trace.file = copy;
+        return true;
+}
+
+bool config_same_trace(const struct config_trace *a, const struct config_trace *b)
+{
+        if (!a->file || !b->file)
+                return !a->file && !b->file;
+        return strcmp(a->file, b->file) == 0 && a->size == b->size && a->files == b->files;
 }
 
 struct config_subsystem *config_add_subsystem(struct config *c, const char *nqn)
@@ -267,6 +304,7 @@ void config_free(struct config *c)
         free(c->ports);
         free(c->hosts);
         free_strings(c->faults, c->n_faults);
+        free(c->trace.file);
         *c = (struct config) { 0 };
 }
 
@@ -350,6 +388,7 @@ static bool copy_port(struct config *c, const struct config_port *from)
 
 bool config_copy(struct config *to, const struct config *from)
 {
+        char error[80];
         bool ok = true;
 
         *to = (struct config) { .discovery = from->discovery };
@@ -364,7 +403,8 @@ bool config_copy(struct config *to, const struct config *from)
                 ok = copy_subsystem(to, &from->subsystems[i]);
         for (unsigned i = 0; ok && i < from->n_ports; i++)
                 ok = copy_port(to, &from->ports[i]);
-        return ok && copy_strings(&to->faults, &to->n_faults, from->faults, from->n_faults);
+        return ok && copy_strings(&to->faults, &to->n_faults, from->faults, from->n_faults) &&
+               config_set_trace(to, &from->trace, error, sizeof(error));
 }
 
 /* --- values: strings or numbers --------------------------------------------------------------- */
@@ -892,7 +932,7 @@ static bool take_secret(struct reader *r, struct json_object *v, void *at)
                 return reader_complain(r, "%s", error);
         r->has_keys |= text && text[0] && text[0] != '@';
         if (text) /* in the document */
-                wipe((char *)(uintptr_t)text, strlen(text));
+                wipe((char *)text, strlen(text));
         return text;
 }
 
@@ -905,7 +945,7 @@ static bool take_psk(struct reader *r, struct json_object *v, void *at)
                 return reader_complain(r, "%s", error);
         r->has_keys |= text && text[0] && text[0] != '@';
         if (text)
-                wipe((char *)(uintptr_t)text, strlen(text));
+                wipe((char *)text, strlen(text));
         return text;
 }
 
@@ -989,14 +1029,52 @@ static bool take_faults(struct reader *r, struct json_object *v, void *at)
         return reader_array(r, v, take_fault, at);
 }
 
+static bool take_trace_file(struct reader *r, struct json_object *v, void *at)
+{
+        const char *text = reader_text(r, v, PATH_MAX - 1);
+
+        if (text)
+                *(char **)at = (char *)text; /* config_set_trace() copies it */
+        return text;
+}
+
+static bool take_size(struct reader *r, struct json_object *v, void *at)
+{
+        const char *text = reader_text(r, v, 32);
+
+        return text &&
+               (option_size(text, at) == 0 || reader_complain(r, "'%s' is not a size", text));
+}
+
+static bool take_number(struct reader *r, struct json_object *v, void *at)
+{
+        return reader_number(r, v, 1, TRACE_FILES_MAX, at);
+}
+
+static bool take_trace(struct reader *r, struct json_object *v, void *at)
+{
+        static const struct key keys[] = {
+                { "file", take_trace_file, offsetof(struct config_trace, file) },
+                { "size", take_size, offsetof(struct config_trace, size) },
+                { "files", take_number, offsetof(struct config_trace, files) },
+                { NULL, NULL, 0 },
+        };
+        struct config_trace t = { .size = TRACE_SIZE_USUAL, .files = 1 };
+        char error[80];
+
+        if (!reader_object(r, v, keys, &t))
+                return false;
+        if (!t.file)
+                return reader_complain(r, "has no file");
+        return config_set_trace(at, &t, error, sizeof(error)) || reader_complain(r, "%s", error);
+}
+
 static bool take_config(struct reader *r, struct json_object *v, struct config *c)
 {
         static const struct key keys[] = {
-                { "hosts", take_hosts, 0 },
-                { "ports", take_ports, 0 },
-                { "subsystems", take_subsystems, 0 },
-                { "faults", take_faults, 0 },
-                { NULL, NULL, 0 },
+                { "hosts", take_hosts, 0 },           { "ports", take_ports, 0 },
+                { "subsystems", take_subsystems, 0 }, { "faults", take_faults, 0 },
+                { "trace", take_trace, 0 },           { NULL, NULL, 0 },
         };
 
         return reader_object(r, v, keys, c);

@@ -89,6 +89,12 @@ struct config_port {
         unsigned n_ana;
 };
 
+struct config_trace {   /* of commands: see command_trace.h */
+        char *file;     /* NULL: there is none */
+        uint64_t size;  /* bytes of a file; 0: no limit */
+        uint64_t files; /* of a ring */
+};
+
 struct config {
         struct config_host *hosts; /* that allowed_hosts may name */
         unsigned n_hosts;
@@ -99,6 +105,7 @@ struct config {
         struct discovery_scope discovery; /* none: each port's log has its own subsystems */
         char **faults;                    /* with a trigger: see trigger.h */
         unsigned n_faults;
+        struct config_trace trace;
 };
 
 /*
@@ -120,6 +127,9 @@ const struct config_host *config_find_host(const struct config *c, const char *n
 bool config_add_string(char ***array, unsigned *n, const char *s);
 /* A fault with a trigger. False: error has one line. */
 bool config_add_fault(struct config *c, const char *text, char *error, size_t size);
+/* The trace of commands, which is copied; file NULL: none any more. False: error has one line, and it is as it was. */
+bool config_set_trace(struct config *c, const struct config_trace *t, char *error, size_t size);
+bool config_same_trace(const struct config_trace *a, const struct config_trace *b);
 /* As config_add_subsystem(). own: keys that a host has for this subsystem alone. */
 struct config_referral *config_add_referral(struct config_port *p);
 struct config_host *config_add_own(struct config_subsystem *s, const char *nqn);

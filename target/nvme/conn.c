@@ -131,6 +131,9 @@ static uint16_t admit(void *user, struct request *r)
         uint16_t status;
 
         c->base.part.taken++;
+        r->times = NULL;
+        if (conn_service(c)->journal)
+                conn_times_begin(c, r);
         r->since = 0;
         r->began =
             atomic_load_explicit(&conn_service(c)->timed, memory_order_relaxed) ? loop_now_ns() : 0;
@@ -274,11 +277,14 @@ const struct request_ops conn_request_ops = {
 
 void conn_trace(void *user, const struct request *r)
 {
-        const struct target_conn *c = user;
+        struct target_conn *c = user;
 
-        log_line(LOG_AS_TRACE, NULL, NULL, "conn %u qid %u cid %u %s: %s", c->base.number,
-                 c->queue.qid, le16_get(r->sqe.cid), sqe_name(&r->sqe, c->queue.qid == 0),
-                 request_state_name(r->state));
+        if (c->tracer)
+                conn_times_enter(c, r);
+        if (conn_service(c)->trace)
+                log_line(LOG_AS_TRACE, NULL, NULL, "conn %u qid %u cid %u %s: %s", c->base.number,
+                         c->queue.qid, le16_get(r->sqe.cid), sqe_name(&r->sqe, c->queue.qid == 0),
+                         request_state_name(r->state));
 }
 
 void conn_trace_line(const struct target_conn *c, const char *what)
@@ -584,6 +590,7 @@ void conn_retire(struct target_conn *c)
         if (PLANTED(SHARE_KEPT) && c->queue.detached)
                 c->base.borrower = (struct pool_borrower) { 0 };
         free(c->note);
+        conn_times_end(c);
         conn_leave(&c->base);
 }
 

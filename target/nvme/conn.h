@@ -53,8 +53,9 @@ struct target_conn {      /* embedded in the transport's, which zeroes it */
         struct {
                 uint64_t pause;
                 unsigned working;
-        } counted;  /* by conn_count_work() */
-        char *note; /* of the recording's next packet; NULL: none yet */
+        } counted;                  /* by conn_count_work() */
+        char *note;                 /* of the recording's next packet; NULL: none yet */
+        struct conn_tracer *tracer; /* NULL: there is no trace of commands */
 
         _Atomic unsigned asked;     /* messages on their way to it that it has to live for */
         unsigned preempted;         /* commands that are to be aborted, and have not ended */
@@ -101,9 +102,10 @@ void conn_end(struct target_conn *c);
 /* Out of its reactor: see conn_leave(). */
 void conn_retire(struct target_conn *c);
 
-/* request_ops of its machine, whose owner is the connection; buffers and trace are the kind's. */
+/* request_ops of its machine, whose owner is the connection; buffers are the kind's, the trace is
+ * conn_times_renew()'s. */
 extern const struct request_ops conn_request_ops;
-/* The trace of requests, where the target has one. */
+/* Each state of a request, for the log and for the trace of commands. */
 void conn_trace(void *user, const struct request *r);
 /* A line of the trace about the connection itself. */
 void conn_trace_line(const struct target_conn *c, const char *what);
@@ -174,6 +176,17 @@ uint64_t conn_trigger_delays(struct target_conn *c, const struct request *r);
 void conn_trigger_completes(struct target_conn *c, struct request *r);
 /* The target's faults have changed. */
 void conn_trigger_renew(struct target_conn *c);
+
+/* --- the trace of commands (conn_times.c), where the target has one -------------------------------- */
+
+/* The target's trace, or that of the log, has begun or ended, or the connection begins. */
+void conn_times_renew(struct target_conn *c, struct requests *q);
+/* A command comes: r->times from here on. */
+void conn_times_begin(struct target_conn *c, struct request *r);
+/* A command with r->times enters a state; the last one writes its line. */
+void conn_times_enter(struct target_conn *c, const struct request *r);
+/* The connection, or the trace, is over: lines of what has not ended. */
+void conn_times_end(struct target_conn *c);
 
 /* --- by kind ---------------------------------------------------------------------------------- */
 

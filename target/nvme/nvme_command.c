@@ -14,6 +14,7 @@
 #include "pdu/nvme/io/key_log.h"
 #include "pdu/nvme/io/nvme_tls.h"
 #include "target/ns/ns.h"
+#include "target/nvme/command_trace.h"
 #include "target/nvme/config.h"
 #include "target/nvme/target.h"
 #include "target/rpc/rpc.h"
@@ -32,6 +33,8 @@ struct args {
         bool wait_for_rpc;
         uint64_t msdbd, cpda, icdoff; /* the last two: or NOT_GIVEN */
         const char *tls_derivation, *tls_suite, *concat;
+        const char *trace_file;
+        uint64_t trace_size, trace_files;
 };
 
 /* --- options that mean more than a value ------------------------------------------------------ */
@@ -426,6 +429,30 @@ static const struct option_row options[] = {
           .group = 1,
           .kind = OPTION_CALL,
           .call = take_fault },
+        { .name = "trace-file",
+          .arg = "FILE",
+          .says = "write a line of JSON for each command that ends: who, what, status, and when it "
+                  "was in which "
+                  "state; pcap stat reads it",
+          .group = 1,
+          .kind = OPTION_STRING,
+          .at = AT(trace_file) },
+        { .name = "trace-size",
+          .arg = "SIZE",
+          .says = "bytes that it may have, after which it ends; 0: no limit (1G)",
+          .group = 1,
+          .kind = OPTION_SIZE,
+          .at = AT(trace_size) },
+        { .name = "trace-files",
+          .arg = "N",
+          .says =
+              "write a ring of N files of that size: FILE, FILE.1, ... FILE.(N-1), then FILE over "
+              "again (1)",
+          .group = 1,
+          .kind = OPTION_NUMBER,
+          .at = AT(trace_files),
+          .min = 1,
+          .max = TRACE_FILES_MAX },
 #ifdef NVMF_PLANT
         { .name = "plant",
           .arg = "NAME",
@@ -533,6 +560,26 @@ static bool add_default(struct args *a, char *error, size_t size)
         return true;
 }
 
+static bool take_trace(struct args *a, char *error, size_t size)
+{
+        struct config_trace t = { .size = a->trace_size, .files = a->trace_files };
+        char why[80];
+
+        if (!a->trace_file && (t.size != TRACE_SIZE_USUAL || t.files > 1)) {
+                snprintf(error, size, "--trace-size and --trace-files require --trace-file");
+                return false;
+        }
+        if (a->config_file && a->trace_file) {
+                snprintf(error, size, "--config excludes --trace-file: the file has \"trace\"");
+                return false;
+        }
+        t.file = (char *)a->trace_file;
+        if (config_set_trace(&a->config, &t, why, sizeof(why)))
+                return true;
+        snprintf(error, size, "--trace-file: %s", why);
+        return false;
+}
+
 /* What the command line gives wins over what its profiles set. */
 static void take_shape(struct args *a)
 {
@@ -564,6 +611,8 @@ static bool complete(void *args, char *error, size_t size)
                 snprintf(error, size, "--config excludes --fault: the file has \"faults\"");
                 return false;
         }
+        if (!take_trace(a, error, size))
+                return false;
         for (unsigned i = 0; i < c->n_subsystems; i++)
                 if (c->subsystems[i].keys.ctrl.len && !c->subsystems[i].keys.host.len) {
                         snprintf(error, size, "--dhchap-ctrl-key requires --dhchap-key");
@@ -724,6 +773,8 @@ static void defaults(void *args)
         struct args *a = args;
 
         a->cpda = a->icdoff = NOT_GIVEN;
+        a->trace_size = TRACE_SIZE_USUAL;
+        a->trace_files = 1;
 }
 
 const struct target_command nvme_command = {

@@ -487,7 +487,6 @@ static struct rdma_controller *make_machine(struct rdma_conn *c, uint32_t entrie
         cfg.format.admin = le16_get(c->request.qid) == 0;
         ops.request.buffer_get = buffer_get;
         ops.request.buffer_put = buffer_put;
-        ops.request.trace = s->trace ? conn_trace : NULL;
         return rdma_controller_new(&cfg, &ops, c);
 }
 
@@ -538,6 +537,7 @@ static void renew(struct target_conn *conn)
                 return;
         rdma_controller_renew(c->machine);
         requests_set_faulty(rdma_requests(c->machine), service(c)->faults);
+        conn_times_renew(conn, rdma_requests(c->machine));
         conn_trigger_renew(conn);
 }
 
@@ -569,6 +569,7 @@ static const struct target_conn_kind kind = {
 static void start_conn(struct rdma_conn *c, struct port *port, const struct conn_peer *peer)
 {
         conn_begin(&c->conn, &kind, c->conn.base.reactor, port, peer, &c->device->pool);
+        conn_times_renew(&c->conn, rdma_requests(c->machine));
         c->conn.queue.rdma = &c->request;
         c->conn.queue.prtype = c->ep.dev->caps->iwarp ? PRTYPE_IWARP : PRTYPE_ROCE_V2;
         requests_set_faulty(rdma_requests(c->machine), service(c)->faults);

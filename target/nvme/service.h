@@ -9,6 +9,7 @@
 #include "target/engine/reactor.h"
 #include "target/nvme/ctrl.h"
 
+struct journal;
 struct tls;
 struct triggers;
 
@@ -29,6 +30,7 @@ struct nvme_service {
         _Atomic bool timed;        /* how long commands take is measured */
         double started;            /* seconds since 1970 */
         struct triggers *faults;   /* with a trigger; NULL: there are none */
+        struct journal *journal;   /* of commands; NULL: there is none */
         uint64_t faults_gone;      /* slots of those that the last change took out */
         _Atomic unsigned io_conns; /* connections with I/O queues, of all reactors */
 };

@@ -13,6 +13,7 @@
 #include "pdu/io/net.h"
 #include "plan.h"
 #include "target/engine/engine.h"
+#include "target/nvme/command_trace.h"
 #include "target/nvme/conn.h"
 #include "trigger.h"
 
@@ -40,6 +41,7 @@ struct target {
         pthread_mutex_t changing; /* one change of the inventory at a time */
         char *config;             /* file, or NULL */
         struct triggers *faults;  /* with a trigger; NULL: there never were any */
+        struct config trace;      /* the trace alone: what service.journal is */
         char traddr[NET_TRADDR];
         uint16_t trsvcid;
 };
@@ -97,16 +99,69 @@ static void set_faults(struct target *t, const struct config *c)
                 target_alone(t, change_faults, &(struct new_faults) { t, c });
 }
 
+struct new_trace {
+        struct journal *journal; /* NULL: there is to be none */
+        struct config asked;     /* the trace alone */
+        bool differs;            /* from what there is */
+};
+
+/* False: error says why not. */
+static bool open_trace(const struct target *t, const struct config *c, struct new_trace *new,
+                       char *error, size_t size)
+{
+        const struct config_trace *now = &t->trace.trace, *then = &c->trace;
+
+        *new = (struct new_trace) { .differs = !config_same_trace(now, then) };
+        if (!new->differs || !then->file)
+                return true;
+        if (now->file && strcmp(now->file, then->file) == 0) {
+                snprintf(error, size, "%s is being written: the trace has to be stopped first",
+                         now->file);
+                return false;
+        }
+        if (!config_set_trace(&new->asked, then, error, size))
+                return false;
+        new->journal =
+            command_trace_open(then->file, then->size, (unsigned)then->files, error, size);
+        if (!new->journal)
+                config_free(&new->asked);
+        return new->journal;
+}
+
+static void close_trace(struct journal *j, struct config *c)
+{
+        if (journal_close(j) < 0)
+                log_line(LOG_AS_ERROR, NULL, NULL, "%s: %s", c->trace.file, strerror(errno));
+        config_free(c);
+}
+
+static void swap_journal(struct nvme_service *s, void *arg)
+{
+        struct new_trace *new = arg;
+        struct journal *old = s->journal;
+
+        s->journal = new->journal;
+        new->journal = old;
+}
+
+/* In place of the one that there is, which no connection has any more then. */
+static void set_trace(struct target *t, struct new_trace *new)
+{
+        struct config old = t->trace;
+
+        if (!new->differs)
+                return;
+        target_alone(t, swap_journal, new);
+        t->trace = new->asked;
+        new->asked = old;
+}
+
 /* As target_change(). */
-static int change(struct target *t, const struct config *c, char *error, size_t size)
+static int apply(struct target *t, const struct config *c, char *error, size_t size)
 {
         struct plan p;
         bool whole;
 
-        if (c->n_faults > 0 && !t->faults && !(t->faults = triggers_new())) {
-                snprintf(error, size, "%s", strerror(ENOMEM));
-                return -1;
-        }
         if (!plan_make(&p, &t->inv, c, error, size))
                 return -1;
         if (!listen_on(&t->engine.listeners, p.new_ports, p.n_new_ports, error, size)) {
@@ -119,8 +174,28 @@ static int change(struct target *t, const struct config *c, char *error, size_t 
         plan_notify(&p, t->service.ctrl.table, &t->inv);
         engine_wait_for_turn(&t->engine); /* nobody holds what was taken out, but by a reference */
         plan_free(&p);
-        set_faults(t, c);
         return whole ? 0 : 1;
+}
+
+/* As target_change(). */
+static int change(struct target *t, const struct config *c, char *error, size_t size)
+{
+        struct new_trace trace;
+        int rc;
+
+        if (c->n_faults > 0 && !t->faults && !(t->faults = triggers_new())) {
+                snprintf(error, size, "%s", strerror(ENOMEM));
+                return -1;
+        }
+        if (!open_trace(t, c, &trace, error, size))
+                return -1;
+        rc = apply(t, c, error, size);
+        if (rc >= 0) {
+                set_faults(t, c);
+                set_trace(t, &trace);
+        }
+        close_trace(trace.journal, &trace.asked);
+        return rc;
 }
 
 /* Files may have another size than they had. */
@@ -440,6 +515,7 @@ void target_stop(struct target *t)
         enter(t, DESTROYING_GROUPS);
         engine_fini(&t->engine);
         enter(t, DESTROYING);
+        close_trace(t->service.journal, &t->trace);
         triggers_free(t->faults);
         pthread_mutex_destroy(&t->changing);
         free(t->config);

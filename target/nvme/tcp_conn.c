@@ -402,6 +402,7 @@ static void renew(struct target_conn *conn)
 {
         tcp_controller_renew(tcp_of(conn)->tcp);
         tcp_controller_set_faulty(tcp_of(conn)->tcp, service(tcp_of(conn))->faults);
+        conn_times_renew(conn, tcp_requests(tcp_of(conn)->tcp));
         conn_trigger_renew(conn);
 }
 
@@ -464,7 +465,6 @@ static struct tcp_conn *tcp_conn_new(struct reactor *r, const struct stream *str
                 return NULL;
         ops.buffer_get = buffer_get;
         ops.buffer_put = buffer_put;
-        ops.trace = reactor_service(r)->trace ? conn_trace : NULL;
         c->tcp = tcp_controller_new(&reactor_service(r)->tcp, &ops, &c->conn);
         if (!c->tcp) {
                 free(c);
@@ -499,6 +499,7 @@ void tcp_conn_start(struct reactor *r, struct port *port, struct stream *stream,
                 return;
         }
         conn_begin(&c->conn, &kind, r, port, peer, &r->pool);
+        conn_times_renew(&c->conn, tcp_requests(c->tcp));
         memcpy(c->conn.base.traddr, stream_local(&c->stream).addr, sizeof(c->conn.base.traddr));
         stream_record(&c->stream, r->service->record, PARTY_CONTROLLER);
         c->phase_since = c->heard = c->sent = now(c);

@@ -594,24 +594,16 @@ static bool is_one_of(const struct trigger *f, const struct trigger_command *c)
         return f->any_command || (c->sqe && (f->commands[which / 64] >> (which % 64) & 1));
 }
 
-static bool has_lba(uint8_t opc)
-{
-        static const uint8_t with[] = { NVME_READ,         NVME_WRITE,  NVME_COMPARE,
-                                        NVME_WRITE_ZEROES, NVME_VERIFY, NVME_WRITE_UNCORRECTABLE };
-
-        return memchr(with, opc, sizeof(with)) != NULL;
-}
-
 static bool touches(const struct trigger *f, const struct trigger_command *c)
 {
         uint64_t first;
+        uint32_t blocks;
 
         if (!f->lba.given)
                 return true;
-        if (!c->sqe || c->qid == 0 || !has_lba(c->sqe->opc))
+        if (!c->sqe || c->qid == 0 || !sqe_blocks(c->sqe, &first, &blocks))
                 return false;
-        first = (uint64_t)le32_get(c->sqe->cdw11) << 32 | le32_get(c->sqe->cdw10);
-        return is_in(&f->lba, first, first + (le32_get(c->sqe->cdw12) & RW_NLB_MASK));
+        return is_in(&f->lba, first, first + blocks - 1);
 }
 
 static bool is_name(const char *wanted, const char *name)

@@ -115,6 +115,7 @@ void rpc_save_bdevs(const struct rpc *r, struct json_object *into);
 void rpc_save_target(const struct rpc *r, struct json_object *into);
 void rpc_save_transports(const struct rpc *r, struct json_object *into);
 void rpc_save_faults(const struct rpc *r, struct json_object *into);
+void rpc_save_trace(const struct rpc *r, struct json_object *into);
 void rpc_save_nvmf(const struct rpc *r, struct json_object *into);
 
 /* Tables of the parts; each ends with name NULL. */

@@ -1204,4 +1204,5 @@ void rpc_save_nvmf(const struct rpc *r, struct json_object *into)
         for (unsigned i = 0; i < r->config.n_subsystems; i++)
                 save_subsystem(into, r, &r->config.subsystems[i]);
         rpc_save_faults(r, into);
+        rpc_save_trace(r, into);
 }

@@ -115,6 +115,11 @@ void requests_set_faulty(struct requests *q, bool faulty)
         q->faulty = faulty && q->ops.faults;
 }
 
+void requests_set_trace(struct requests *q, void (*trace)(void *user, const struct request *r))
+{
+        q->ops.trace = trace;
+}
+
 int requests_init(struct requests *q, const struct request_transport *t,
                   const struct request_ops *ops, void *user, const struct rule_policy *policy)
 {

@@ -55,6 +55,7 @@ struct request {
         bool held;        /* the owner's */
         bool deferred;    /* set by admit(): it waits until request_start() */
         uint64_t faults;  /* the owner's; 0 as the command comes */
+        void *times;      /* the owner's */
         struct request *next; /* in whichever list it is; the owner may use it while EXECUTING */
 
         /* The machine's. */
@@ -216,6 +217,8 @@ int requests_init(struct requests *q, const struct request_transport *t,
 void requests_set_policy(struct requests *q, const struct rule_policy *policy);
 /* Whether its owner's faults are asked from here on. */
 void requests_set_faulty(struct requests *q, bool faulty);
+/* ops.trace from here on; NULL: none. */
+void requests_set_trace(struct requests *q, void (*trace)(void *user, const struct request *r));
 /* None may be EXECUTING; buffers go back. */
 void requests_fini(struct requests *q);
 /* With each request, free or not. */

@@ -2,6 +2,7 @@
 #include "nvme.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "fabrics.h"
 #include "text.h"
@@ -344,6 +345,16 @@ static struct command command_of(const union sqe *s, bool admin)
 const char *sqe_name(const union sqe *s, bool admin)
 {
         return command_of(s, admin).name;
+}
+
+bool sqe_blocks(const union sqe *s, uint64_t *slba, uint32_t *blocks)
+{
+        static const uint8_t with[] = { NVME_READ,         NVME_WRITE,  NVME_COMPARE,
+                                        NVME_WRITE_ZEROES, NVME_VERIFY, NVME_WRITE_UNCORRECTABLE };
+
+        *slba = (uint64_t)le32_get(s->cdw11) << 32 | le32_get(s->cdw10);
+        *blocks = (le32_get(s->cdw12) & RW_NLB_MASK) + 1u;
+        return memchr(with, s->opc, sizeof(with)) != NULL;
 }
 
 /* --- description ------------------------------------------------------------------------------ */

@@ -339,6 +339,10 @@ enum {
         RW_LR = 1u << 31,
 };
 
+/* The blocks that an I/O command names in CDW10 to CDW12: Read, Write, Compare, Write Zeroes, Verify, Write
+ * Uncorrectable. False: it names none there. */
+bool sqe_blocks(const union sqe *s, uint64_t *slba, uint32_t *blocks);
+
 struct copy_range { /* format 0h */
         le32_t snsid, rsvd4;
         le64_t slba;

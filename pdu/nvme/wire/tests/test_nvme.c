@@ -33,6 +33,25 @@ static void test_status_names(void **state)
         assert_string_equal(status_name_of(&copy, 0x002), "Invalid Field in Command");
 }
 
+static void test_blocks(void **state)
+{
+        union sqe s = { .opc = NVME_READ,
+                        .cdw10 = le32(0x89abcdef),
+                        .cdw11 = le32(0x01234567),
+                        .cdw12 = le32(RW_FUA | 0xffff) };
+        uint64_t slba;
+        uint32_t blocks;
+
+        (void)state;
+        assert_true(sqe_blocks(&s, &slba, &blocks));
+        assert_int_equal(slba, 0x0123456789abcdef);
+        assert_int_equal(blocks, 65536);
+        s.opc = NVME_DSM;
+        assert_false(sqe_blocks(&s, &slba, &blocks));
+        s.opc = NVME_FLUSH;
+        assert_false(sqe_blocks(&s, &slba, &blocks));
+}
+
 static void test_commands(void **state)
 {
         static const struct {
@@ -106,9 +125,9 @@ static void test_lines(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_status),   cmocka_unit_test(test_status_names),
-                cmocka_unit_test(test_commands), cmocka_unit_test(test_names),
-                cmocka_unit_test(test_lines),
+                cmocka_unit_test(test_status), cmocka_unit_test(test_status_names),
+                cmocka_unit_test(test_blocks), cmocka_unit_test(test_commands),
+                cmocka_unit_test(test_names),  cmocka_unit_test(test_lines),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
