@@ -11,6 +11,7 @@
 #include "pcap/trace/words.h"
 #include "pdu/io/json.h"
 #include "pdu/io/output.h"
+#include "stat_trace.h"
 
 const char *const stat_parts[PARTS] = { "whole", "to data", "data", "to response" };
 
@@ -372,11 +373,11 @@ static void print_timeline(const struct stats *s)
 
 static void print_text(const struct stats *s, const struct trace_totals *t)
 {
-        printf("%" PRIu64 " frames, %.3f s, %" PRIu64 " connections, %" PRIu64 " gaps; %" PRIu64
+        printf("%" PRIu64 " %s, %.3f s, %" PRIu64 " connections, %" PRIu64 " gaps; %" PRIu64
                " commands, %" PRIu64 " answered, %" PRIu64 " with an error, %" PRIu64
                " without an answer (%" PRIu64 " AERs sent); up to %u outstanding\n",
-               t->frames, stat_seconds(s), t->conns, t->gaps, s->commands, s->completed, s->errors,
-               s->unanswered, s->aers, s->depth_max);
+               t->frames, s->trace ? "lines" : "frames", stat_seconds(s), t->conns, t->gaps,
+               s->commands, s->completed, s->errors, s->unanswered, s->aers, s->depth_max);
         print_groups(s);
         putchar('\n');
         for (const struct tally *e = s->statuses; e; e = e->next)
@@ -384,6 +385,7 @@ static void print_text(const struct stats *s, const struct trace_totals *t)
         print_timeline(s);
         if (s->conns > 0)
                 print_conns(s);
+        stat_trace_print(s);
 }
 
 /* --- JSON ------------------------------------------------------------------------------------- */
@@ -489,6 +491,7 @@ static void print_json(const struct stats *s, const struct trace_totals *t)
         json_object_object_add(o, "timeline", list);
         for (unsigned i = 0; i < s->bins; i++)
                 json_object_array_add(list, bin_object(s, i));
+        stat_trace_put(s, o);
         puts(json_object_to_json_string_ext(o, JSON_C_TO_STRING_NOSLASHESCAPE));
         json_object_put(o);
 }
@@ -540,7 +543,8 @@ static int report(struct pcap_call *call, struct gatherer *g)
 
         call->can = is_measured;
         call->cannot = "has no commands that could be measured";
-        (void)pcap_records(call, &how, &totals);
+        if (!stat_trace_read(call, &g->s, &totals))
+                (void)pcap_records(call, &how, &totals);
         if (g->s.no_memory && !*call->err)
                 snprintf(call->err, sizeof(call->err), "out of memory");
         if (args_json(call->args))
@@ -548,10 +552,12 @@ static int report(struct pcap_call *call, struct gatherer *g)
         else
                 print_text(&g->s, &totals);
         fflush(stdout);
-        pcap_remarks(call, &totals);
+        if (!g->s.trace)
+                pcap_remarks(call, &totals);
         if (call->args->html)
                 rc = write_page(call, &g->s, &totals);
         free_groups(&g->s);
+        stat_trace_free(&g->s);
         return rc;
 }
 

@@ -66,6 +66,7 @@ struct stats {
         unsigned conns;
         uint64_t more_conns; /* that found no room */
         bool no_memory;
+        struct stat_trace *trace; /* of a trace of commands (stat_trace.h); NULL: of a capture */
 };
 
 static inline double stat_mean(const struct stat_conn *c) /* ns */
