@@ -241,7 +241,7 @@ static void add_conn(struct stats *s, const struct trace_line *l)
         c->qid = (int)l->qid; /* of Connect's line, and all after it */
         snprintf(c->name, sizeof(c->name), "%s %.70s > %.70s", l->transport,
                  *l->hostnqn ? l->hostnqn : "?", *l->subnqn ? l->subnqn : "?");
-        if (is_aer(l))
+        if (is_aer(l) || !l->answered)
                 return;
         c->count++;
         c->errors += is_error(l);
