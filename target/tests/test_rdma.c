@@ -906,6 +906,77 @@ static void test_both_transports_at_once(void **state)
         stop(&f);
 }
 
+/* What a line of the trace of commands has. */
+static bool has_words(const char *text, const char *const *words)
+{
+        for (; *words; words++)
+                if (!strstr(text, *words))
+                        return false;
+        return true;
+}
+
+static unsigned lines_with(const char *file, const char *const *words)
+{
+        char text[8192];
+        unsigned n = 0;
+        FILE *f = fopen(file, "r");
+
+        assert_non_null(f);
+        while (fgets(text, sizeof(text), f))
+                n += has_words(text, words);
+        fclose(f);
+        return n;
+}
+
+static void test_trace_of_commands(void **state)
+{
+        static const char *const write[] = {
+                "\"transport\":\"rdma\"",
+                "\"hostnqn\":\"" RPEER_HOSTNQN "\"",
+                "\"subnqn\":\"" NQN "\"",
+                "\"qid\":1,",
+                "\"opcode\":\"Write\"",
+                "\"nsid\":1,\"slba\":1000,\"nlb\":256,\"bytes\":131072,\"data\":\"h2c\"",
+                "\"status\":\"0/00h\"",
+                "[{\"state\":\"new\",\"at\":0},",
+                "\"transferring host to controller\"",
+                "\"ready to execute\"",
+                "\"executing\"",
+                "\"executed\"",
+                "\"ready to complete\"",
+                "\"completing\"",
+                "\"completed\"",
+                NULL,
+        };
+        static const char *const read[] = { "\"opcode\":\"Read\"", "\"data\":\"c2h\"",
+                                            "\"bytes\":131072,",
+                                            "\"transferring controller to host\"", NULL };
+        static const char *const connect[] = { "\"opcode\":\"Connect\"", "\"status\":\"0/00h\"",
+                                               "\"cntlid\":", NULL };
+        static const char *const all[] = { "{", NULL }, *const gone[] = { "\"ended\":false", NULL };
+        struct config c = { 0 };
+        char file[] = "/tmp/test_trace.XXXXXX";
+        struct fixture f;
+
+        (void)state;
+        close(mkstemp(file));
+        assert_non_null(config_add_subsystem(&c, NQN));
+        assert_non_null(config_add_ns(&c.subsystems[0], 1, "mem:8M"));
+        assert_true(add_port(&c, 1, TRTYPE_RDMA));
+        assert_true(
+            config_set_trace(&c, &(struct config_trace) { file, 0, 1 }, error, sizeof(error)));
+        f = start_on(NULL, (struct target_options) { .serve = &c });
+        config_free(&c);
+        sizes(&f, 4096, 0);
+        stop(&f);
+        assert_int_equal(lines_with(file, write), 1);
+        assert_int_equal(lines_with(file, read), 1);
+        assert_int_equal(lines_with(file, connect), 2);
+        assert_int_equal(lines_with(file, gone), 0);
+        assert_int_equal(lines_with(file, all), 1 + 2 + 1 + 1 + 10);
+        unlink(file);
+}
+
 /* A port over RDMA comes and goes while the other one serves. */
 static void write_config(const char *file, const char *more)
 {
@@ -1194,6 +1265,7 @@ int main(void)
                 cmocka_unit_test(test_device_that_makes_no_srq),
                 cmocka_unit_test(test_any_order),
                 cmocka_unit_test(test_both_transports_at_once),
+                cmocka_unit_test(test_trace_of_commands),
                 cmocka_unit_test(test_reload),
                 cmocka_unit_test(test_pause),
                 cmocka_unit_test(test_ends_while_it_is_paused),
