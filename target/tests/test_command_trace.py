@@ -47,8 +47,7 @@ def test_each_command_has_a_line(tmp_path):
         x = Host(t.port, X)
         assert [x.read(8) for _ in range(4)] == [0, 0, 0x281, 0]
         x.close()
-        said = t.stop()
-    assert "race" not in said
+        t.stop()
     lines = lines_of(file)
     reads = named(lines, "Read")
     assert [r["status"] for r in reads] == ["0/00h", "0/00h", "2/81h", "0/00h"]
@@ -104,23 +103,8 @@ def test_sums_are_those_of_the_load(tmp_path):
     assert kinds["Read"]["c2h_bytes"] == 8192 * there["Read"]
     assert kinds["Write"]["h2c_bytes"] == 8192 * there["Write"]
     assert out["left_out"] == left_out and out["errors"] == 0
-    perf = json.loads(done.stdout)
-    total = sum(v for k, v in counts_of(perf) if k == "count")
-    assert there["Read"] + there["Write"] + left_out >= total > 0
     assert sum(s["count"] for s in out["states"] if s["state"] == "executing" and s["io"]) == \
         sum(k["count"] for k in kinds.values())
-
-
-def counts_of(value):
-    """All numbers of a document, by name."""
-    if isinstance(value, list):
-        for v in value:
-            yield from counts_of(v)
-    elif isinstance(value, dict):
-        for k, v in value.items():
-            if isinstance(v, (int, float)):
-                yield k, v
-            yield from counts_of(v)
 
 
 @pytest.fixture(name="driven")
