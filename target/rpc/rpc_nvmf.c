@@ -142,7 +142,9 @@ const struct jsonrpc_param rpc_create_params[] = {
         PARAM(nvmf, min_cntlid, NUMBER, .otherwise = CNTLID_MIN, .max = UINT16_MAX),
         PARAM(nvmf, max_cntlid, NUMBER, .otherwise = CNTLID_MAX, .max = UINT16_MAX),
         FIXED("dmrsl", NUMBER, 0),
+        FIXED("max_discard_size_kib", NUMBER, 0), /* DMRSL until SPDK 26.05 */
         FIXED("wzsl", NUMBER, 0),
+        FIXED("max_write_zeroes_size_kib", NUMBER, 0), /* WZSL */
         FIXED("passthrough", BOOL, false),
         FIXED("enable_nssr", BOOL, false),
         { 0 },

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmfspec target --trace-file`: a line for each command, by option, file and RPC; what does not fit is counted; nobody
-waits for it. The lines themselves: test_command_trace.c; RDMA: test_rdma.c; what reads them: test_stat_trace.py."""
+"""`nvmfspec target --trace-file`: a line for each command, by option, file and RPC; what does not fit is counted;
+nobody waits for it. The lines themselves: test_command_trace.c; RDMA: test_rdma.c; their reader: test_stat_trace.py."""
 import collections
 import json
 import os

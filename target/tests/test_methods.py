@@ -13,6 +13,8 @@ NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
 KINDS = "same", "differs", "ours", "not there"
 DOCUMENT = (ROOT / "doc/target.md").read_text()
 RECORDED = ROOT / "target/tests/spdk/requests.jsonl"
+# By version: parameters by method, members of objects as "object.member"; out of SPDK's schema/schema.{json,yaml}.
+SPDK = json.loads((ROOT / "target/tests/spdk/methods.json").read_text())
 
 
 def rows_of(document):
@@ -38,6 +40,34 @@ def faults(rows, methods, recorded):
     yield from (f"{m} is called by SPDK's scripts and has no row" for m in recorded if m not in rows)
     yield from (f"{m}: {kind}" for m, (kind, _) in rows.items() if m.startswith("nvmfspec_") != (kind == "ours"))
     yield from (f"{m} does not say how" for m, (kind, remark) in rows.items() if not remark and kind in KINDS[1::2])
+
+
+def test_each_method_of_spdk_has_its_row():
+    """Of the versions that the document names."""
+    assert all(f"{version}," in DOCUMENT for version in SPDK)
+    assert {m for methods in SPDK.values() for m in methods} - set(ROWS) == set()
+    assert {m for m, (kind, _) in ROWS.items() if kind != "ours"} - {m for v in SPDK.values() for m in v} == set()
+
+
+def other_parameters(ours, kind, remark, versions):
+    """Where a method has not SPDK's parameters, of whichever version, and its row does not name them."""
+    theirs = {p for params in versions for p in params}
+    for p in sorted(theirs ^ set(ours)):
+        if kind == "same" or f"`{p.split('.')[-1]}`" not in remark:
+            yield p
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if not m.startswith("nvmfspec_")])
+def test_parameters_are_those_of_spdk(method):
+    ours = [line.split()[0] for line in ctl("--params", method)]
+    assert list(other_parameters(ours, *ROWS[method], [v[method] for v in SPDK.values()])) == []
+
+
+def test_another_parameter_is_found():
+    versions = [["a", "b"], ["a", "o.c"]]
+    assert list(other_parameters(["a", "b", "o.c"], "same", "", versions)) == []
+    assert list(other_parameters(["a", "d"], "differs", "no `b`", versions)) == ["d", "o.c"]
+    assert list(other_parameters(["a", "o.c"], "same", "`b`", versions)) == ["b"]
 
 
 def test_each_method_has_its_row():

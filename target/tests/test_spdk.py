@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What SPDK's rpc.py sends in SPDK's guide to nvmf_tgt and in its own test scripts, recorded request by request
+"""What rpc.py of SPDK v26.09-pre-166-g3230130e6a sends in SPDK's guide to nvmf_tgt and in its own test scripts (in
+"steps", which rpc.py of SPDK 26.05 sends alike, and in "26.05" alone), recorded request by request
 (spdk/requests.jsonl: those of a script go to one target, in their order), and what results have to look like: the
 members and types of the examples in SPDK's manual (spdk/shapes.json, by method)."""
 import json
