@@ -144,7 +144,7 @@ size_t command_trace_line(const void *packed, size_t n, char *text, size_t size)
         return t.len + 1 < t.cap ? t.len : 0;
 }
 
-size_t command_trace_head(uint64_t part, char *text, size_t size)
+static size_t head(uint64_t part, char *text, size_t size)
 {
         struct text t = text_in(text, size);
 
@@ -156,11 +156,9 @@ size_t command_trace_head(uint64_t part, char *text, size_t size)
 struct journal *command_trace_open(const char *file, uint64_t size, unsigned files, char *error,
                                    size_t error_size)
 {
-        const struct journal_options o = { .path = file,
-                                           .most = size,
-                                           .files = files,
-                                           .head = command_trace_head,
-                                           .line = command_trace_line };
+        const struct journal_options o = {
+                .path = file, .most = size, .files = files, .head = head, .line = command_trace_line
+        };
 
         return journal_open(&o, error, error_size);
 }

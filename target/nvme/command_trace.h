@@ -55,7 +55,5 @@ uint32_t trace_times_bytes(const struct trace_times *t, const struct request *r)
 void command_trace_add(struct journal *j, const struct trace_record *r);
 /* The line of what command_trace_add() hands on, without its end; its length, 0: it does not fit. */
 size_t command_trace_line(const void *packed, size_t n, char *text, size_t size);
-/* The first line of a file. */
-size_t command_trace_head(uint64_t part, char *text, size_t size);
 
 #endif
