@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A running target driven by JSON-RPC: SPDK's methods with its parameters, results and errors; what partial,
 pipelined and hostile requests do; changes under load; nvmfspec ctl."""
+import concurrent.futures
 import contextlib
 import json
 import os
 import pathlib
+import random
 import re
 import select
 import signal
@@ -20,6 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 NVMFSPEC = os.environ.get("NVMFSPEC", str(ROOT / "build/nvmfspec"))
 UNDER_TEST = os.environ.get("NVMFSPEC_UNDER_TEST", NVMFSPEC)
 CHANGES = int(os.environ.get("NVMFSPEC_RPC_CHANGES", "200"))
+ATTACK = int(os.environ.get("NVMFSPEC_RPC_ATTACK", "4"))  # seconds
 NQN = "nqn.2016-06.io.spdk:cnode1"
 DISCOVERY = "nqn.2014-08.org.nvmexpress.discovery"
 HOST = "nqn.2014-08.org.example:host1"
@@ -752,6 +755,90 @@ def test_hostile(target, what):
             pass
     assert target.call("spdk_get_version")
     assert load.wait(30) == 0, load.stdout.read()
+
+
+ELSE = "nqn.2016-06.io.spdk:else"
+CALLS = [json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() for method, params in (
+    ("rpc_get_methods", {}), ("nvmf_get_subsystems", {}), ("bdev_get_bdevs", {}), ("nvmfspec_get_queues", {}),
+    ("framework_get_config", {"name": "nvmf"}), ("nvmf_create_subsystem", {"nqn": ELSE, "serial_number": "1"}),
+    ("nvmf_subsystem_add_host", {"nqn": ELSE, "host": HOST}), ("nvmf_delete_subsystem", {"nqn": ELSE}),
+    ("bdev_null_create", {"name": "Else", "num_blocks": 2048, "block_size": 512}),
+    ("nvmf_subsystem_add_ns", {"nqn": ELSE, "namespace": {"bdev_name": "Else", "nsid": 1}}),
+    ("bdev_null_delete", {"name": "Else"}), ("nvmf_discovery_get_referrals", {}))]
+
+
+def malformed(r, _):
+    """Calls of which some bytes are others, more or fewer, several in a row."""
+    text = bytearray(b"".join(r.choices(CALLS, k=r.randrange(1, 6))))
+    for _ in range(r.randrange(1, 9)):
+        at = r.randrange(len(text))
+        text[at:at + r.randrange(2)] = bytes(r.choices(b'{}[]",:\\u0x9e-+.\0\xff\n tfn', k=r.randrange(3)))
+    return bytes(text)
+
+
+def partial(r, kept):
+    """The beginning of a call; its connection stays for a while, with some others."""
+    kept.append(kept[-1])
+    return r.choice(CALLS)[:r.randrange(1, 40)]
+
+
+def pipelined(r, _):
+    """Many calls and batches, of which no answer is read."""
+    batch = b"[" + b",".join(r.choices(CALLS, k=50)) + b"]"
+    return b"".join(r.choices([*CALLS, batch], k=300))
+
+
+def hostile(r, _):
+    return r.choice(list(HOSTILE.values()))
+
+
+def attack(path, seed, ends):
+    """A client after the other, until it ends; how many there were."""
+    r, n, kept = random.Random(seed), 0, []
+    while not ends.is_set():
+        n += 1
+        kept = kept[-4:]
+        with contextlib.suppress(OSError):
+            c = Client(path)
+            c.socket.settimeout(1)
+            kept.append(c)
+            what = r.choice([malformed, malformed, partial, pipelined, hostile])(r, kept)
+            for at in range(0, len(what), step := r.choice([1, 7, 65536]) if len(what) < 2000 else 65536):
+                c.send(what[at:at + step])
+            if r.randrange(2):
+                c.socket.recv(65536)
+        if r.randrange(4):
+            kept[-1:] = []
+    return n
+
+
+@pytest.mark.timeout(120 + 2 * ATTACK)
+def test_nothing_sent_there_stops_the_data_path(tmp_path):
+    """Malformed, partial, pipelined and hostile requests from all sides while eight queues verify what they write: the
+    count of their writes goes on all the time, and who speaks properly is answered."""
+    target = Target(tmp_path / "rpc.sock", "--reactors", "2", program=UNDER_TEST)
+    port = target.serve()
+    watch, ends = Client(target.path), threading.Event()
+
+    def written():
+        answer = watch.ask({"id": 1, "method": "bdev_get_iostat", "params": {"name": "Malloc0"}})
+        return answer["result"]["bdevs"][0]["num_write_ops"]
+
+    load = target.load(port, ATTACK)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        clients = [pool.submit(attack, target.path, seed, ends) for seed in range(4)]
+        try:
+            while load.poll() is None:
+                before, until = written(), time.monotonic() + 20
+                while load.poll() is None and written() == before:
+                    assert time.monotonic() < until, "no write in 20 s"
+                    time.sleep(0.01)
+        finally:
+            ends.set()
+        assert load.wait(60) == 0, load.stdout.read()
+        assert sum(c.result(60) for c in clients) > 20
+    assert watch.ask({"id": 2, "method": "spdk_get_version"})["id"] == 2
+    assert not re.search("Sanitizer|runtime error", target.stop())
 
 
 def test_clients(target):
