@@ -83,6 +83,8 @@ static void look_at(struct seen *s, const char *text)
         unsigned n;
 
         s->whole = strchr(text, '\n');
+        if (!s->whole) /* it is being written */
+                return;
         s->ends_with_left_out = sscanf(text, "{\"left_out\":%u}\n", &n) == 1;
         if (s->ends_with_left_out) {
                 s->left_out += n;
