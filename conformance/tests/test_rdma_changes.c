@@ -35,7 +35,7 @@
         "{\"trtype\":\"RDMA\",\"adrfam\":\"IPv4\",\"traddr\":\"127.0.0.2\",\"trsvcid\":\"%s\"}"
 
 enum {
-        CHANGES = 60, /* NVMFSPEC_RPC_CHANGES in the environment */
+        CHANGES = 200, /* NVMFSPEC_RPC_CHANGES in the environment */
         QUEUES = 8,
         PATIENCE = 60000, /* ms */
         BLOCK = 512,

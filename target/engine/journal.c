@@ -17,7 +17,8 @@
 #include "pdu/io/loop.h"
 
 enum {
-        TURN_MS = 50,   /* how long a record waits at most, while the disk keeps up */
+        TURN_MS = 50, /* how long a record waits at most, while the disk keeps up */
+        HEAD_LINE = 512,
         LAST_LINE = 64, /* bytes: {"left_out":N} */
         STACK = 128 << 10,
         UNIT = alignof(max_align_t),
@@ -65,7 +66,7 @@ static bool open_part(struct journal *j, char *error, size_t size)
 {
         unsigned files = j->options.files > 1 ? j->options.files : 1;
         unsigned which = (unsigned)(j->part % files);
-        char path[PATH_MAX + 16];
+        char path[PATH_MAX + 16], head[HEAD_LINE]; /* j->text may be a line that is to come */
         size_t n;
 
         snprintf(path, sizeof(path), which ? "%s.%u" : "%s", j->path, which);
@@ -75,8 +76,8 @@ static bool open_part(struct journal *j, char *error, size_t size)
                 snprintf(error, size, "%s: %s", path, strerror(errno));
                 return false;
         }
-        n = j->options.head(j->part++, j->text, sizeof(j->text));
-        put(j, j->text, n);
+        n = j->options.head(j->part++, head, sizeof(head));
+        put(j, head, n);
         return true;
 }
 

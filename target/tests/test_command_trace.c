@@ -183,6 +183,7 @@ static void test_where_there_are_no_blocks(void **state)
         assert_false(has("slba") || has("nsid"));
         forget(NULL);
         r.sqe.opc = NVME_FLUSH;
+        r.sqe.nsid = le32(3); /* FCTYPE lies there */
         write_one(&r);
         assert_false(has("slba"));
         is_number("nsid", 3);
