@@ -29,7 +29,7 @@ void trace_times_enter(struct trace_times *t, enum request_state s, uint64_t now
 
 static bool has_been(const struct trace_times *t, enum request_state s)
 {
-        return memchr(t->state, s, t->n) != NULL;
+        return memchr(t->state, (int)s, t->n) != NULL;
 }
 
 uint32_t trace_times_bytes(const struct trace_times *t, const struct request *r)
