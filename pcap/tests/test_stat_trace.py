@@ -119,6 +119,8 @@ def test_depth_over_time(tmp_path):
     (command(0, status="0/0"), "status is not a status"),
     (command(0, status="9/00h"), "status is not a status"),
     (command(0, status="0/00hx"), "status is not a status"),
+    (command(0, status="0/-1h"), "status is not a status"),
+    (command(0, status="0/ 1h"), "status is not a status"),
     (command(0, qid=65536), "qid is out of range"),
     (command(0, conn=-1), "conn is out of range"),
     (command(0, opcode=5), "opcode is of another type"),

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "trace_line.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "pdu/io/json.h"
 
 #define BEGINS "{\"nvmfspec_trace\":"
 
-enum { VERSION = 1, DEPTH = 8, STATUS_END = 0x800 };
+enum { VERSION = 1, DEPTH = 8 };
 
 bool trace_line_begins(const char *text)
 {
@@ -133,13 +135,19 @@ static void take_what(struct members *m, struct trace_line *l)
         l->h2c = strcmp(way, "h2c") == 0;
 }
 
-/* "2/81h"; null: none. */
+/* "2/81h" */
+static bool is_status(const char *text)
+{
+        return strlen(text) == 5 && text[0] >= '0' && text[0] <= '7' && text[1] == '/' &&
+               isxdigit((unsigned char)text[2]) && isxdigit((unsigned char)text[3]) &&
+               text[4] == 'h';
+}
+
+/* The status is null if there was none. */
 static void take_end(struct members *m, struct trace_line *l)
 {
         struct json_object *v = NULL;
         char text[16] = "";
-        unsigned sct, sc;
-        int n = 0;
 
         l->ended = take_bool(m, "ended", true);
         if (!json_object_object_get_ex(m->of, "status", &v)) {
@@ -150,10 +158,10 @@ static void take_end(struct members *m, struct trace_line *l)
                 return;
         take_text(m, "status", true, text, sizeof(text));
         take_text(m, "status_text", true, l->status_text, sizeof(l->status_text));
-        if (sscanf(text, "%1x/%2xh%n", &sct, &sc, &n) != 2 || text[n] || n == 0 || sct > 7)
-                complain(m, "status", "not a status such as 0/00h");
+        if (is_status(text))
+                l->status = (uint16_t)(strtoul(text, NULL, 16) << 8 | strtoul(text + 2, NULL, 16));
         else
-                l->status = (uint16_t)(sct << 8 | sc);
+                complain(m, "status", "not a status such as 0/00h");
         l->answered = true;
 }
 
