@@ -31,7 +31,7 @@ struct out {
 
 static void put(struct out *o, const void *p, size_t n)
 {
-        if (o->len < o->cap && n <= o->cap - o->len)
+        if (n > 0 && o->len < o->cap && n <= o->cap - o->len)
                 memcpy(o->p + o->len, p, n);
         o->len += n;
 }
