@@ -110,7 +110,7 @@ static void add_status(struct stats *s, const struct trace_line *l)
 {
         char name[TALLY_NAME];
 
-        snprintf(name, sizeof(name), "%X/%02Xh %s", l->status >> 8, l->status & 255,
+        snprintf(name, sizeof(name), "%X/%02Xh %.50s", l->status >> 8, l->status & 255,
                  l->status_text);
         s->no_memory |= !tally_add(&s->statuses, l->status, name);
 }
