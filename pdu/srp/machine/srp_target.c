@@ -1,0 +1,1135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "srp_target.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "spoil.h"
+
+enum { RESPONSE_DATA = 4 };
+
+struct list {
+        struct srp_command *first, **last;
+};
+
+/* An IU that the target sends of itself. */
+struct own_iu {
+        struct verbs_wr wr, again;
+        uint8_t *iu, in_line[SRP_IU_OUT];
+        unsigned out; /* work requests */
+        bool waits;   /* for the initiator's answer */
+        bool sent;
+};
+
+struct srp_target {
+        struct srp_target_config cfg;
+        struct srp_target_ops ops;
+        void *user;
+        const struct rule_set *waived, *violated; /* violated NULL: nothing is */
+        uint32_t imm_at;
+
+        struct srp_command *slots;
+        unsigned count;
+        void *own;
+        uint8_t *ius; /* registered; NULL: they go inline */
+        uint32_t ius_lkey;
+        struct srp_command *free;
+        struct srp_command *oldest, **newest;      /* outstanding */
+        struct list buffers, reads, sends;         /* wait */
+        struct rdma_recv *stalled, **stalled_last; /* wait for a slot */
+        struct verbs_wr *chain, **chain_last;
+        uint32_t wrs_out, reads_out; /* chained or posted, not completed */
+        unsigned executing;
+        uint32_t limit, owed; /* requests that may come; credits of what had no response */
+        struct own_iu credit, logout;
+        uint32_t reason; /* of the logout */
+        bool broken;     /* a work request failed: no more is posted, others may still be out */
+        bool leaves;     /* SRP_T_LOGOUT is due, or sent */
+        bool left;       /* SRP_I_LOGOUT came */
+        bool stopped, ended;
+        enum srp_rule fault;
+};
+
+const char *srp_step_name(enum srp_step s)
+{
+        static const char *const names[] = {
+                [SRP_STEP_FREE] = "free",
+                [SRP_STEP_NEW] = "new",
+                [SRP_STEP_BUFFER] = "need buffer",
+                [SRP_STEP_DATA] = "need data",
+                [SRP_STEP_READING] = "transferring to target",
+                [SRP_STEP_EXECUTING] = "executing",
+                [SRP_STEP_ROOM] = "need room",
+                [SRP_STEP_ANSWERING] = "transferring to initiator",
+        };
+
+        return names[s];
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+        return a < b ? a : b;
+}
+
+static void tell(const struct srp_target *t, enum srp_happening what, int64_t value)
+{
+        if (t->ops.tell)
+                t->ops.tell(t->user, what, value);
+}
+
+static void enter(struct srp_command *c, enum srp_step step)
+{
+        c->step = step;
+        if (c->of->ops.stepped)
+                c->of->ops.stepped(c->of->user, c);
+}
+
+/* Nothing new is taken, and nothing is answered. */
+static bool gone(const struct srp_target *t)
+{
+        return t->broken || t->stopped || t->ended || t->left || t->leaves ||
+               t->fault != SRP_RULE_NONE;
+}
+
+/* --- lists ------------------------------------------------------------------------------------ */
+
+static void list_init(struct list *l)
+{
+        l->first = NULL;
+        l->last = &l->first;
+}
+
+static void wait_in(struct list *l, struct srp_command *c, enum srp_step step)
+{
+        c->next = NULL;
+        *l->last = c;
+        l->last = &c->next;
+        enter(c, step);
+}
+
+static void list_remove(struct list *l, const struct srp_command *c)
+{
+        struct srp_command **at = &l->first;
+
+        while (*at && *at != c)
+                at = &(*at)->next;
+        if (!*at)
+                return;
+        *at = c->next;
+        if (!*at)
+                l->last = at;
+}
+
+static void list_outstanding(struct srp_command *c)
+{
+        struct srp_target *t = c->of;
+
+        c->later = NULL;
+        c->link = t->newest;
+        *t->newest = c;
+        t->newest = &c->later;
+}
+
+static void unlist(struct srp_command *c)
+{
+        *c->link = c->later;
+        if (c->later)
+                c->later->link = c->link;
+        else
+                c->of->newest = c->link;
+        c->link = NULL;
+}
+
+struct srp_command *srp_target_first(const struct srp_target *t)
+{
+        return t->oldest;
+}
+
+struct srp_command *srp_command_next(const struct srp_command *c)
+{
+        return c->later;
+}
+
+/* --- work requests ---------------------------------------------------------------------------- */
+
+static uint32_t room(const struct srp_target *t)
+{
+        return t->cfg.send_wrs - t->wrs_out;
+}
+
+static void chain(struct srp_target *t, struct verbs_wr *wr)
+{
+        wr->next = NULL;
+        *t->chain_last = wr;
+        t->chain_last = &wr->next;
+        t->wrs_out++;
+}
+
+static void reset_chain(struct srp_target *t)
+{
+        t->chain = NULL;
+        t->chain_last = &t->chain;
+}
+
+static struct verbs_wr send_of(const struct srp_target *t, void *iu, uint32_t len, void *user)
+{
+        return (struct verbs_wr) {
+                .op = VERBS_SEND,
+                .flags = t->ius ? 0 : VERBS_INLINE,
+                .n_sge = 1,
+                .sge = { { iu, len, t->ius_lkey } },
+                .user = user,
+        };
+}
+
+/* Breaks what is to be broken: an IU of n bytes, whose length may change. True: it is sent twice. */
+static bool spoil(const struct srp_target *t, uint8_t *iu, uint32_t *n, bool solicited)
+{
+        struct srp_spoil s = {
+                .iu = iu, .len = *n, .asked = &t->cfg.asked, .asks_solicited = solicited
+        };
+
+        if (!t->violated)
+                return false;
+        (void)srp_spoil(t->violated, &s);
+        *n = s.len;
+        return s.twice;
+}
+
+/* --- a command's end -------------------------------------------------------------------------- */
+
+static void free_pieces(struct srp_command *c)
+{
+        if (c->piece != &c->one)
+                free(c->piece);
+        c->piece = &c->one;
+        c->pieces = c->asked = c->arrived = 0;
+}
+
+static void put_recv(struct srp_target *t, struct rdma_recv *rx)
+{
+        t->ops.recv_put(t->user, rx);
+}
+
+static void release(struct srp_command *c)
+{
+        struct srp_target *t = c->of;
+
+        if (c->buffer)
+                t->ops.buffer_put(t->user, c->buffer, c->buffer_len);
+        c->buffer = NULL;
+        free_pieces(c);
+        enter(c, SRP_STEP_FREE);
+        c->next = t->free;
+        t->free = c;
+}
+
+/* The initiator and the owner are done with it. */
+static void retire(struct srp_command *c)
+{
+        struct srp_target *t = c->of;
+
+        if (!c->link)
+                return;
+        if (c->awaits)
+                tell(t, SRP_HAS_DROPPED, 0);
+        c->awaits = false;
+        unlist(c);
+        t->ops.ended(t->user, c);
+        put_recv(t, c->rx);
+        c->rx = NULL;
+}
+
+/* Without a response; none of its work requests is out. */
+static void drop(struct srp_command *c)
+{
+        c->of->owed++;
+        retire(c);
+        release(c);
+}
+
+/* --- the response ----------------------------------------------------------------------------- */
+
+void srp_command_check(struct srp_command *c, const struct scsi_sense *s)
+{
+        c->status = SCSI_CHECK;
+        c->sense_len = SCSI_SENSE_LEN;
+        scsi_sense_put(c->sense, s);
+}
+
+static void refuse(struct srp_command *c, uint8_t key, uint16_t asc)
+{
+        srp_command_check(c, &(struct scsi_sense) { .key = key, .asc = asc });
+}
+
+static uint8_t residual(uint32_t wanted, uint32_t got, uint32_t size, uint8_t over, uint8_t under,
+                        be32_t *count)
+{
+        if (wanted > size) {
+                *count = be32(wanted - size);
+                return over;
+        }
+        if (got < size) {
+                *count = be32(size - got);
+                return under;
+        }
+        return 0;
+}
+
+static uint32_t build_response(struct srp_command *c, uint32_t delta)
+{
+        bool answers = c->type == SRP_TSK_MGMT || c->response != 0;
+        struct srp_rsp r = {
+                .opcode = SRP_RSP,
+                .req_lim_delta = be32(delta),
+                .tag = be64(c->tag),
+                .flags = answers        ? SRP_RSPVALID
+                         : c->sense_len ? SRP_SNSVALID
+                                        : 0,
+                .status = answers ? 0 : c->status,
+                .resp_len = be32(answers ? RESPONSE_DATA : 0),
+                .sense_len = be32(answers ? 0 : c->sense_len),
+        };
+        uint8_t *more = c->iu + sizeof(r);
+
+        r.flags |=
+            residual(c->out_len, c->done, c->out_size, SRP_DOOVER, SRP_DOUNDER, &r.out_residual);
+        r.flags |=
+            residual(c->in_len, c->in_len, c->in_size, SRP_DIOVER, SRP_DIUNDER, &r.in_residual);
+        memcpy(c->iu, &r, sizeof(r));
+        if (answers)
+                memcpy(more, (uint8_t[RESPONSE_DATA]) { [RESPONSE_DATA - 1] = c->response },
+                       RESPONSE_DATA);
+        else
+                memcpy(more, c->sense, c->sense_len);
+        return (uint32_t)sizeof(r) + (answers ? RESPONSE_DATA : c->sense_len);
+}
+
+static struct verbs_wr *last_wr(struct srp_command *c)
+{
+        return c->again.user ? &c->again : &c->answer;
+}
+
+/* From here on the initiator may use its tag, and what it is given back. */
+static void chain_response(struct srp_command *c)
+{
+        struct srp_target *t = c->of;
+        uint32_t delta = 1 + t->owed, len = build_response(c, delta);
+        bool twice = spoil(t, c->iu, &len, c->sol_not & (SRP_SCSOLNT | SRP_UCSOLNT));
+
+        t->owed = 0;
+        t->limit += delta;
+        tell(t, SRP_HAS_GRANTED, delta);
+        c->answer = send_of(t, c->iu, len, c);
+        c->with_answer++;
+        chain(t, &c->answer);
+        if (twice) {
+                c->again = send_of(t, c->iu, len, c);
+                c->with_answer++;
+                chain(t, &c->again);
+        }
+        last_wr(c)->flags |= VERBS_SIGNALED;
+        retire(c);
+        enter(c, SRP_STEP_ANSWERING);
+}
+
+/* WRITEs are not signaled: the response's completion comes when they have arrived. Unless there are so many that the
+ * queue has no room for them otherwise. False: it waits for room. */
+static bool chain_answer(struct srp_command *c)
+{
+        struct srp_target *t = c->of;
+        bool many = c->writes + 2 > t->cfg.send_wrs / 2;
+
+        for (; c->asked < c->writes; c->asked++) {
+                if (room(t) == 0)
+                        return false;
+                c->piece[c->asked].op = VERBS_WRITE;
+                c->piece[c->asked].flags = many ? VERBS_SIGNALED : 0;
+                c->with_answer += !many;
+                chain(t, &c->piece[c->asked]);
+        }
+        if (room(t) < (t->violated ? 2 : 1))
+                return false;
+        chain_response(c);
+        return true;
+}
+
+/* The last one of the WRITEs may not need all of its piece. */
+static void prepare_writes(struct srp_command *c)
+{
+        uint32_t left = c->buffer ? least(c->in_len, c->in_size) : 0;
+
+        c->writes = 0;
+        for (; left > 0 && c->writes < c->pieces; c->writes++) {
+                struct verbs_sge *sge = &c->piece[c->writes].sge[0];
+
+                sge->len = least(sge->len, left);
+                left -= sge->len;
+        }
+}
+
+static void answer(struct srp_command *c)
+{
+        struct srp_target *t = c->of;
+
+        if (gone(t) || c->aborted) {
+                drop(c);
+                return;
+        }
+        if (c->out_len == 0)
+                prepare_writes(c);
+        if (t->sends.first || !chain_answer(c))
+                wait_in(&t->sends, c, SRP_STEP_ROOM);
+}
+
+/* --- the owner's part ------------------------------------------------------------------------- */
+
+static void execute(struct srp_command *c)
+{
+        struct srp_target *t = c->of;
+
+        if (t->stopped || c->aborted) {
+                drop(c);
+                return;
+        }
+        if (c->awaits)
+                tell(t, SRP_HAS_EXECUTED, 0);
+        c->awaits = false;
+        t->executing++;
+        enter(c, SRP_STEP_EXECUTING);
+        if (c->type == SRP_TSK_MGMT)
+                t->ops.manage(t->user, c);
+        else
+                t->ops.execute(t->user, c);
+}
+
+void srp_command_done(struct srp_command *c)
+{
+        assert(c->step == SRP_STEP_EXECUTING);
+        c->of->executing--;
+        answer(c);
+}
+
+/* --- descriptors ------------------------------------------------------------------------------ */
+
+static const struct srp_data *data_of(const struct srp_command *c)
+{
+        return c->out_len > 0 ? &c->out : &c->in;
+}
+
+static uint32_t entries_of(const struct srp_data *d)
+{
+        return d->format == SRP_DIRECT     ? 1
+               : d->format == SRP_INDIRECT ? d->desc.len / SRP_DESC_LEN
+                                           : 0;
+}
+
+/* Not all of its table is in the IU. */
+static bool is_external(const struct srp_data *d)
+{
+        return d->format == SRP_INDIRECT && d->in_line < entries_of(d);
+}
+
+static struct srp_desc entry_at(const struct srp_command *c, const struct srp_data *d, uint32_t i)
+{
+        static const struct srp_data own_table;
+
+        if (d->format == SRP_DIRECT)
+                return d->desc;
+        return c->table ? srp_desc_at(c->table, &own_table, i)
+                        : srp_desc_at(c->rx->wr.sge[0].addr, d, i);
+}
+
+/* Bytes that it describes, as far as that is known before its table is there. */
+static uint32_t size_of(const struct srp_command *c, const struct srp_data *d)
+{
+        uint64_t sum = 0;
+
+        if (d->format == SRP_IMMEDIATE_DATA)
+                return d->data_at ? d->len : 0;
+        if (is_external(d))
+                return d->len;
+        for (uint32_t i = 0; i < entries_of(d); i++)
+                sum += entry_at(c, d, i).len;
+        return sum < d->len ? (uint32_t)sum : d->len;
+}
+
+/* How many entries the first n bytes have; 0: they have less, or one that cannot be. */
+static uint32_t entries_for(const struct srp_command *c, const struct srp_data *d, uint32_t n)
+{
+        uint32_t count = entries_of(d), i = 0;
+
+        for (; n > 0 && i < count; i++) {
+                struct srp_desc e = entry_at(c, d, i);
+
+                if (e.len > 0 && e.addr > UINT64_MAX - (e.len - 1))
+                        return 0;
+                n -= least(e.len, n);
+        }
+        return n == 0 ? i : 0;
+}
+
+/* One work request for each entry that some of the n bytes go to or come from. */
+static bool lay_out(struct srp_command *c, uint32_t n)
+{
+        const struct srp_data *d = data_of(c);
+        uint32_t entries = entries_for(c, d, n);
+        uint8_t *at = c->buffer;
+
+        free_pieces(c);
+        if (entries > 1)
+                c->piece = malloc(entries * sizeof(*c->piece));
+        if (!c->piece || entries == 0) {
+                c->piece = &c->one;
+                return n == 0;
+        }
+        for (uint32_t i = 0; i < entries; i++) {
+                struct srp_desc e = entry_at(c, d, i);
+                uint32_t len = least(e.len, n);
+
+                if (len == 0)
+                        continue;
+                c->piece[c->pieces++] = (struct verbs_wr) { .n_sge = 1,
+                                                            .sge = { { at, len, c->lkey } },
+                                                            .remote = e.addr,
+                                                            .rkey = e.key,
+                                                            .user = c };
+                at += len;
+                n -= len;
+        }
+        return true;
+}
+
+/* --- READs ------------------------------------------------------------------------------------ */
+
+/* False: there are some left that found no room. */
+static bool chain_reads(struct srp_command *c)
+{
+        struct srp_target *t = c->of;
+
+        for (; c->asked < c->pieces && room(t) > 0 && t->reads_out < t->cfg.reads; c->asked++) {
+                c->piece[c->asked].op = VERBS_READ;
+                c->piece[c->asked].flags = VERBS_SIGNALED;
+                t->reads_out++;
+                chain(t, &c->piece[c->asked]);
+        }
+        return c->asked == c->pieces;
+}
+
+static void read_pieces(struct srp_command *c)
+{
+        struct srp_target *t = c->of;
+
+        if (t->cfg.reads == 0) {
+                refuse(c, SCSI_ABORTED_COMMAND, SCSI_ASC_DATA_PHASE);
+                answer(c);
+                return;
+        }
+        if (!c->awaits)
+                tell(t, SRP_HAS_AWAITED, 0);
+        c->awaits = true;
+        if (!t->reads.first && chain_reads(c))
+                enter(c, SRP_STEP_READING);
+        else
+                wait_in(&t->reads, c, SRP_STEP_DATA);
+}
+
+static void read_table(struct srp_command *c)
+{
+        const struct srp_data *d = data_of(c);
+
+        c->reads_table = true;
+        c->pieces = 1;
+        c->piece[0] = (struct verbs_wr) { .n_sge = 1,
+                                          .sge = { { c->table, d->desc.len, c->lkey } },
+                                          .remote = d->desc.addr,
+                                          .rkey = d->desc.key,
+                                          .user = c };
+        read_pieces(c);
+}
+
+/* The descriptors are known. */
+static void transfer(struct srp_command *c)
+{
+        uint32_t n = c->out_len > 0 ? c->out_len : least(c->in_max, c->in_size);
+
+        if (!lay_out(c, n)) {
+                refuse(c, SCSI_ABORTED_COMMAND, SCSI_ASC_DATA_PHASE);
+                answer(c);
+        } else if (c->out_len > 0) {
+                read_pieces(c);
+        } else {
+                execute(c);
+        }
+}
+
+/* All that was asked for has come. */
+static void fetched(struct srp_command *c)
+{
+        if (c->aborted || c->of->stopped) {
+                drop(c);
+        } else if (c->reads_table) {
+                c->reads_table = false;
+                transfer(c);
+        } else {
+                c->done = c->out_len;
+                execute(c);
+        }
+}
+
+/* --- buffers ---------------------------------------------------------------------------------- */
+
+enum { ALIGN = 64 };
+
+/* Of its data and, after it, the table. */
+static uint32_t memory_for(const struct srp_command *c, uint32_t *table_at)
+{
+        const struct srp_data *d = data_of(c);
+        uint32_t len = c->out_len > 0 ? c->out_len : c->in_max;
+
+        *table_at = (len + ALIGN - 1) / ALIGN * ALIGN;
+        return is_external(d) ? *table_at + d->desc.len : len;
+}
+
+static bool get_buffer(struct srp_command *c)
+{
+        uint32_t table_at, len = memory_for(c, &table_at);
+
+        c->buffer = c->of->ops.buffer_get(c->of->user, len, &c->lkey);
+        if (!c->buffer)
+                return false;
+        c->buffer_len = len;
+        c->data = c->buffer;
+        c->table = is_external(data_of(c)) ? c->buffer + table_at : NULL;
+        return true;
+}
+
+static void go_with_buffer(struct srp_command *c)
+{
+        if (c->table)
+                read_table(c);
+        else
+                transfer(c);
+}
+
+void srp_target_feed(struct srp_target *t)
+{
+        struct srp_command *c;
+
+        while ((c = t->buffers.first) != NULL && !gone(t) && get_buffer(c)) {
+                list_remove(&t->buffers, c);
+                go_with_buffer(c);
+        }
+}
+
+/* Admitted: to its data, and then to the owner. */
+static void prepare(struct srp_command *c)
+{
+        const struct srp_data *d = data_of(c);
+        struct srp_target *t = c->of;
+
+        assert(c->out_len <= c->out_size);
+        if (c->out_len == 0 && c->in_max == 0) {
+                execute(c);
+        } else if (c->out_len > 0 && d->format == SRP_IMMEDIATE_DATA) {
+                c->data = (uint8_t *)c->rx->wr.sge[0].addr + d->data_at;
+                c->done = c->out_len;
+                execute(c);
+        } else if (is_external(d) && d->desc.len > SRP_TABLE_MAX) {
+                refuse(c, SCSI_ABORTED_COMMAND, SCSI_ASC_DATA_PHASE);
+                answer(c);
+        } else if (t->buffers.first || !get_buffer(c)) {
+                wait_in(&t->buffers, c, SRP_STEP_BUFFER);
+        } else {
+                go_with_buffer(c);
+        }
+}
+
+/* --- what comes ------------------------------------------------------------------------------- */
+
+static struct srp_command *begin(struct srp_target *t, struct rdma_recv *rx, uint8_t type,
+                                 uint64_t tag, uint64_t lun)
+{
+        struct srp_command *c = t->free;
+
+        t->free = c->next;
+        *c = (struct srp_command) { .type = type,
+                                    .tag = tag,
+                                    .lun = lun,
+                                    .own = c->own,
+                                    .of = t,
+                                    .rx = rx,
+                                    .piece = &c->one,
+                                    .iu = c->iu };
+        list_outstanding(c);
+        enter(c, SRP_STEP_NEW);
+        return c;
+}
+
+static void take_cmd(struct srp_target *t, struct rdma_recv *rx, const struct srp_cmd *cmd)
+{
+        struct srp_command *c = begin(t, rx, SRP_CMD, be64_get(cmd->tag), be64_get(cmd->lun));
+        uint8_t *p = rx->wr.sge[0].addr;
+        struct rule_set found = { 0 };
+        struct srp_cmd_parts parts;
+
+        (void)srp_cmd_read(p, rx->bytes, t->imm_at, &parts, &found);
+        c->attr = cmd->attr;
+        c->sol_not = cmd->sol_not;
+        c->cdb = p + offsetof(struct srp_cmd, cdb);
+        c->cdb_len = SCSI_CDB_LEN + parts.add_cdb_len;
+        c->out = parts.out;
+        c->in = parts.in;
+        c->out_size = size_of(c, &c->out);
+        c->in_size = size_of(c, &c->in);
+        if (t->ops.admit(t->user, c))
+                prepare(c);
+        else
+                answer(c);
+}
+
+static void take_tsk_mgmt(struct srp_target *t, struct rdma_recv *rx, const struct srp_tsk_mgmt *m)
+{
+        struct srp_command *c = begin(t, rx, SRP_TSK_MGMT, be64_get(m->tag), be64_get(m->lun));
+
+        c->function = m->function;
+        c->task_tag = be64_get(m->task_tag);
+        c->sol_not = m->sol_not;
+        execute(c);
+}
+
+static void take_iu(struct srp_target *t, struct rdma_recv *rx)
+{
+        union srp_iu iu;
+        bool whole = srp_read(rx->wr.sge[0].addr, rx->bytes, &iu);
+
+        if (whole && iu.opcode == SRP_CMD) {
+                take_cmd(t, rx, &iu.cmd);
+                return;
+        }
+        if (whole && iu.opcode == SRP_TSK_MGMT) {
+                take_tsk_mgmt(t, rx, &iu.tsk_mgmt);
+                return;
+        }
+        t->left |= whole && iu.opcode == SRP_I_LOGOUT;
+        t->credit.waits &= !(whole && iu.opcode == SRP_CRED_RSP);
+        put_recv(t, rx);
+}
+
+static bool breaks(struct srp_target *t, bool broken, enum srp_rule rule)
+{
+        if (!broken || rule_in(t->waived, rule))
+                return false;
+        t->fault = rule;
+        return true;
+}
+
+static bool is_agreed(const struct srp_target *t, unsigned format)
+{
+        uint16_t formats = be16_get(t->cfg.granted.buf_fmt);
+
+        return (format != SRP_DIRECT || formats & SRP_FORMAT_DIRECT) &&
+               (format != SRP_INDIRECT || formats & SRP_FORMAT_INDIRECT) &&
+               (format != SRP_IMMEDIATE_DATA || t->imm_at != 0);
+}
+
+/* What shows in the IU alone, and obliges the target to end the channel. */
+static bool breaks_alone(struct srp_target *t, const uint8_t *p, uint32_t n)
+{
+        struct rule_set found = { 0 };
+
+        srp_check(p, n, PARTY_HOST, t->imm_at, &found);
+        rule_each_in (&found, id)
+                if (breaks(t, srp_rule_get(id)->reaction == REACT_CLOSE, (enum srp_rule)id))
+                        return true;
+        return false;
+}
+
+static bool is_answer_to(const struct own_iu *own, const union srp_iu *iu)
+{
+        const union srp_iu *asked = (const union srp_iu *)(const void *)own->in_line;
+
+        return own->waits && be64_get(asked->cred_req.tag) == be64_get(iu->cred_rsp.tag);
+}
+
+/* ... and what shows beside all that was said before. */
+static bool breaks_rule(struct srp_target *t, const uint8_t *p, uint32_t n, bool *takes_credit)
+{
+        const struct srp_info *info;
+        union srp_iu iu;
+        bool whole = srp_read(p, n, &iu);
+
+        *takes_credit = false;
+        if (breaks_alone(t, p, n))
+                return true;
+        info = whole ? srp_info(iu.opcode) : NULL;
+        if (!info || info->sender != PARTY_HOST)
+                return false;
+        *takes_credit = info->request;
+        return breaks(t, info->request && t->limit == 0, SRP_LIMIT_OVERRUN) ||
+               breaks(t,
+                      iu.opcode == SRP_CMD &&
+                          !(is_agreed(t, iu.cmd.buf_fmt >> 4) && is_agreed(t, iu.cmd.buf_fmt & 15)),
+                      SRP_CMD_AGREED) ||
+               breaks(t,
+                      iu.opcode == SRP_AER_RSP ||
+                          (iu.opcode == SRP_CRED_RSP && !is_answer_to(&t->credit, &iu)),
+                      SRP_TAG_ANSWER);
+}
+
+static void stall(struct srp_target *t, struct rdma_recv *rx)
+{
+        rx->next = NULL;
+        *t->stalled_last = rx;
+        t->stalled_last = &rx->next;
+}
+
+static struct rdma_recv *unstall(struct srp_target *t)
+{
+        struct rdma_recv *rx = t->stalled;
+
+        t->stalled = rx->next;
+        if (!t->stalled)
+                t->stalled_last = &t->stalled;
+        return rx;
+}
+
+static void take_stalled(struct srp_target *t)
+{
+        while (t->stalled && !gone(t) && t->free)
+                take_iu(t, unstall(t));
+}
+
+enum srp_verdict srp_target_received(struct srp_target *t, struct rdma_recv *rx)
+{
+        bool takes;
+
+        if (gone(t)) {
+                put_recv(t, rx);
+                return SRP_GOES_ON;
+        }
+        if (breaks_rule(t, rx->wr.sge[0].addr, rx->bytes, &takes)) {
+                put_recv(t, rx);
+                return SRP_AT_FAULT;
+        }
+        if (takes && t->limit > 0) {
+                t->limit--;
+                tell(t, SRP_HAS_REQUESTED, 0);
+        }
+        if (t->stalled || (takes && !t->free))
+                stall(t, rx);
+        else
+                take_iu(t, rx);
+        return t->left ? SRP_LOGGED_OUT : SRP_GOES_ON;
+}
+
+enum srp_rule srp_target_fault(const struct srp_target *t)
+{
+        return t->fault;
+}
+
+/* --- IUs of its own --------------------------------------------------------------------------- */
+
+static void chain_own(struct srp_target *t, struct own_iu *own, const union srp_iu *iu)
+{
+        uint32_t n = (uint32_t)srp_write(iu, own->in_line, sizeof(own->in_line));
+        bool twice;
+
+        memmove(own->iu, own->in_line, n);
+        twice = spoil(t, own->iu, &n, false);
+        own->wr = send_of(t, own->iu, n, NULL);
+        own->wr.flags |= VERBS_SIGNALED;
+        own->sent = true;
+        own->out = 1 + twice;
+        chain(t, &own->wr);
+        if (!twice)
+                return;
+        own->again = own->wr;
+        chain(t, &own->again);
+}
+
+/* What requests that had no response have taken is given back, once no response is due that would do so. */
+static void grant(struct srp_target *t)
+{
+        struct srp_cred_req r = { .opcode = SRP_CRED_REQ, .req_lim_delta = be32(t->owed) };
+
+        if (t->owed == 0 || t->oldest || t->stalled || t->credit.waits || t->credit.out > 0 ||
+            gone(t) || room(t) < 2)
+                return;
+        t->limit += t->owed;
+        tell(t, SRP_HAS_GRANTED, t->owed);
+        t->owed = 0;
+        t->credit.waits = true;
+        chain_own(t, &t->credit, &(union srp_iu) { .cred_req = r });
+}
+
+void srp_target_logout(struct srp_target *t, uint32_t reason)
+{
+        t->leaves = true;
+        t->reason = reason;
+}
+
+static void say_logout(struct srp_target *t)
+{
+        struct srp_t_logout r = { .opcode = SRP_T_LOGOUT, .reason = be32(t->reason) };
+
+        if (!t->leaves || t->logout.sent || t->broken || t->stopped || t->ended || room(t) < 2)
+                return;
+        chain_own(t, &t->logout, &(union srp_iu) { .t_logout = r });
+}
+
+bool srp_target_is_said(const struct srp_target *t)
+{
+        return t->broken || t->stopped || t->ended ||
+               (t->leaves && t->logout.sent && t->logout.out == 0 && !t->chain);
+}
+
+/* --- completions ------------------------------------------------------------------------------ */
+
+/* Work requests or READs have come back. */
+static void go_on(struct srp_target *t)
+{
+        struct srp_command *c;
+
+        while ((c = t->sends.first) != NULL && !gone(t) && chain_answer(c))
+                list_remove(&t->sends, c);
+        while ((c = t->reads.first) != NULL && !gone(t) && chain_reads(c)) {
+                list_remove(&t->reads, c);
+                enter(c, SRP_STEP_READING);
+        }
+}
+
+static void answered(struct srp_command *c)
+{
+        struct srp_target *t = c->of;
+
+        t->wrs_out -= c->with_answer;
+        release(c);
+        go_on(t);
+}
+
+static void arrived(struct srp_command *c)
+{
+        struct srp_target *t = c->of;
+        bool all;
+
+        t->reads_out--;
+        t->wrs_out--;
+        c->arrived++;
+        all = c->arrived == c->asked && (c->asked == c->pieces || c->aborted || t->stopped);
+        if (all && c->step == SRP_STEP_DATA) /* the rest will not be asked for */
+                list_remove(&t->reads, c);
+        go_on(t);
+        if (all)
+                fetched(c);
+}
+
+static bool own_completed(struct srp_target *t, struct own_iu *own, const struct verbs_wr *wr)
+{
+        if (wr != &own->wr && wr != &own->again)
+                return false;
+        own->out--;
+        t->wrs_out--;
+        go_on(t);
+        return true;
+}
+
+bool srp_target_completed(struct srp_target *t, const struct verbs_wc *wc)
+{
+        struct srp_command *c = wc->wr->user;
+
+        tell(t, SRP_HAS_COMPLETED, 0);
+        if (wc->status != VERBS_SUCCESS && !t->broken) {
+                t->broken = true;
+                reset_chain(t);
+        }
+        if (t->broken || t->ended)
+                return wc->status != VERBS_SUCCESS;
+        if (own_completed(t, &t->credit, wc->wr) || own_completed(t, &t->logout, wc->wr))
+                return false;
+        if (wc->wr->op == VERBS_READ) {
+                arrived(c);
+        } else if (wc->wr == last_wr(c)) {
+                answered(c);
+        } else { /* one of many WRITEs */
+                t->wrs_out--;
+                go_on(t);
+        }
+        return false;
+}
+
+struct verbs_wr *srp_target_take(struct srp_target *t)
+{
+        struct verbs_wr *first;
+
+        take_stalled(t);
+        grant(t);
+        say_logout(t);
+        first = t->chain;
+        reset_chain(t);
+        return first;
+}
+
+bool srp_target_wants_post(const struct srp_target *t)
+{
+        return t->chain || (t->stalled && t->free && !gone(t)) || (t->leaves && !t->logout.sent);
+}
+
+/* --- the owner's side ------------------------------------------------------------------------- */
+
+void srp_command_abort(struct srp_command *c)
+{
+        struct srp_target *t = c->of;
+
+        if (c->step == SRP_STEP_ROOM && c->asked > 0) /* its answer is on its way */
+                return;
+        c->aborted = true;
+        switch (c->step) {
+        case SRP_STEP_BUFFER:
+                list_remove(&t->buffers, c);
+                drop(c);
+                break;
+        case SRP_STEP_DATA:
+                list_remove(&t->reads, c);
+                enter(c, SRP_STEP_READING);
+                if (c->asked == c->arrived)
+                        drop(c);
+                break;
+        case SRP_STEP_ROOM:
+                list_remove(&t->sends, c);
+                drop(c);
+                break;
+        case SRP_STEP_FREE:
+        case SRP_STEP_NEW:
+        case SRP_STEP_READING:
+        case SRP_STEP_EXECUTING:
+        case SRP_STEP_ANSWERING:
+                break;
+        }
+}
+
+void srp_target_stop(struct srp_target *t)
+{
+        t->stopped = true;
+}
+
+static void end_command(struct srp_command *c)
+{
+        switch (c->step) {
+        case SRP_STEP_FREE:
+                break;
+        case SRP_STEP_EXECUTING: /* until srp_command_done() */
+                c->aborted = true;
+                break;
+        case SRP_STEP_NEW:
+        case SRP_STEP_BUFFER:
+        case SRP_STEP_DATA:
+        case SRP_STEP_READING:
+        case SRP_STEP_ROOM:
+        case SRP_STEP_ANSWERING:
+                retire(c);
+                release(c);
+                break;
+        }
+}
+
+void srp_target_end(struct srp_target *t)
+{
+        t->ended = true;
+        reset_chain(t);
+        list_init(&t->buffers);
+        list_init(&t->reads);
+        list_init(&t->sends);
+        while (t->stalled)
+                put_recv(t, unstall(t));
+        for (unsigned i = 0; i < t->count; i++)
+                end_command(&t->slots[i]);
+}
+
+unsigned srp_target_executing(const struct srp_target *t)
+{
+        return t->executing;
+}
+
+uint32_t srp_target_limit(const struct srp_target *t)
+{
+        return t->limit;
+}
+
+/* --- from the beginning to the end ------------------------------------------------------------ */
+
+static bool get_memory(struct srp_target *t)
+{
+        uint32_t bytes = (t->count + 2) * SRP_IU_OUT;
+
+        t->slots = calloc(t->count, sizeof(*t->slots));
+        t->own = calloc(t->count, t->cfg.own_bytes ? t->cfg.own_bytes : 1);
+        if (!t->slots || !t->own)
+                return false;
+        if (t->cfg.inline_bytes >= SRP_IU_OUT)
+                return true;
+        t->ius = t->ops.iu_memory(t->user, bytes, &t->ius_lkey);
+        return t->ius;
+}
+
+static void share_memory(struct srp_target *t)
+{
+        for (unsigned i = t->count; i-- > 0;) {
+                struct srp_command *c = &t->slots[i];
+
+                c->of = t;
+                c->piece = &c->one;
+                c->own = (char *)t->own + i * t->cfg.own_bytes;
+                c->iu = t->ius ? t->ius + i * SRP_IU_OUT : c->iu_inline;
+                c->next = t->free;
+                t->free = c;
+        }
+        t->credit.iu = t->ius ? t->ius + t->count * SRP_IU_OUT : t->credit.in_line;
+        t->logout.iu = t->ius ? t->credit.iu + SRP_IU_OUT : t->logout.in_line;
+}
+
+struct srp_target *srp_target_new(const struct srp_target_config *cfg,
+                                  const struct srp_target_ops *ops, void *user)
+{
+        bool immediate = cfg->asked.req_flags & cfg->granted.rsp_flags & SRP_IMMEDIATE;
+        struct srp_target *t = calloc(1, sizeof(*t));
+
+        if (!t)
+                return NULL;
+        t->cfg = *cfg;
+        t->ops = *ops;
+        t->user = user;
+        t->waived = cfg->policy ? &cfg->policy->waived : NULL;
+        t->violated =
+            cfg->policy && !rule_set_empty(&cfg->policy->violated) ? &cfg->policy->violated : NULL;
+        t->imm_at = immediate ? be16_get(cfg->asked.imm_data_offset) : 0;
+        t->limit = t->count = be32_get(cfg->granted.req_lim_delta);
+        t->newest = &t->oldest;
+        t->stalled_last = &t->stalled;
+        list_init(&t->buffers);
+        list_init(&t->reads);
+        list_init(&t->sends);
+        reset_chain(t);
+        if (!get_memory(t)) {
+                free(t->slots);
+                free(t->own);
+                free(t);
+                return NULL;
+        }
+        share_memory(t);
+        tell(t, SRP_HAS_GRANTED, t->limit);
+        return t;
+}
+
+void srp_target_free(struct srp_target *t)
+{
+        if (!t->ended)
+                srp_target_end(t);
+        assert(t->executing == 0);
+        if (t->ius)
+                t->ops.iu_memory_put(t->user, t->ius, (t->count + 2) * SRP_IU_OUT);
+        free(t->slots);
+        free(t->own);
+        free(t);
+}
